@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Front door of the CMake build.  `make` alone prints what there is.
+# No target calls make again, so that the last lines printed are those of the last tool.
+
+SHELL := /bin/bash
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+export DESTDIR
+
+# Ninja where it is installed; a tree already configured keeps what it has.
+# Says all it found the first time, nothing later.
+generator = $$(command -v ninja >/dev/null && echo Ninja || echo Unix Makefiles)
+configure = if [ -f build/$(1)/CMakeCache.txt ]; then cmake --preset $(1) $(2) >/dev/null; \
+	else cmake --preset $(1) -G "$(generator)" $(2); fi
+build = cmake --build build/$(1) -j $(JOBS) $(if $(2),--target $(2))
+ctest = ctest --test-dir build/$(1) -j 2 --output-on-failure --no-label-summary --no-tests=error
+
+# Cheap; tools/deps.sh is called only when something is missing.
+have = for tool in $(1); do command -v $$tool >/dev/null || exit 1; done
+probe = ( $(call have,cc c++ cmake python3 pkg-config); command -v ninja make >/dev/null || exit 1; \
+	printf '3.25\n%s\n' "$$(cmake --version | sed -n '1s/.* //p')" | sort -V -C )
+
+.PHONY: help run test test-full check bench install clean deps deps-check build-release
+
+help:
+	@echo 'make run         build, then 8 ranks put, signal, wait and pass barriers (at most a minute)'
+	@echo 'make test        build and test; then the contract suite under ThreadSanitizer'
+	@echo 'make test-full   everything under AddressSanitizer and UBSan, long tests included'
+	@echo 'make check       format, static checks, scripts, links: tools/check.sh'
+	@echo 'make bench       measure, beside what the machine allows: bench/run.sh'
+	@echo 'make install     to PREFIX (now $(PREFIX)), below DESTDIR if set'
+	@echo 'make clean       remove build/'
+	@echo 'Presets for cmake --preset: dev release asan tsan cuda fuzz'
+
+deps:
+	@$(probe) || tools/deps.sh
+
+deps-check:
+	@( $(call have,clang-format clang-tidy cppcheck) ) || tools/deps.sh check
+
+build-release: deps
+	@$(call configure,release)
+	@$(call build,release)
+
+run: build-release
+	build/release/bin/oriel-run -n 8 build/release/bin/oriel-perf all --quick
+
+# ThreadSanitizer does not see across processes, so there only rows with thread ranks are run.
+test: build-release
+	ORIEL_CONTRACT=quick $(call ctest,release) -LE long
+	@$(call configure,tsan)
+	@$(call build,tsan,contract_tests)
+	ORIEL_CONTRACT=threads,quick $(call ctest,tsan) -L contract
+
+test-full: deps
+	@$(call configure,asan)
+	@$(call build,asan)
+	$(call ctest,asan)
+
+check: deps deps-check
+	@$(call configure,release)
+	@tools/check.sh build/release
+
+bench: build-release
+	@bench/run.sh build/release
+
+install: deps
+	@$(call configure,release,-DCMAKE_INSTALL_PREFIX=$(PREFIX))
+	@$(call build,release)
+	cmake --install build/release --prefix $(PREFIX)
+
+clean:
+	rm -rf build

@@ -1,0 +1,228 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Prints every speed target beside what this machine allows, both taken in this run.
+#
+# Usage: bench/run.sh [BUILD_DIR] [--log FILE] [--reps N] [--reasons FILE]
+#   BUILD_DIR   where bin/ is (default build/release)
+#   --log       raw figures, one a line (default BUILD_DIR/bench.log)
+#   --reps      interleaved repetitions of everything (default 9)
+#   --reasons   lines "name: text", printed beside a missed target (default bench/reasons.txt)
+#
+# Limit, Oriel and Open MPI take turns, so that a machine that is slow for a while is slow for all.
+# A figure is the median over the repetitions, with the smallest and the largest beside it.
+# Exit status: 0 all targets met, 1 one missed or not measured, 2 bad command line.
+set -u
+root=$(cd "$(dirname "$0")/.." && pwd)
+build=$root/build/release log='' reps=9 reasons=$root/bench/reasons.txt
+command_line="bench/run.sh $*"
+
+die() {
+	echo "bench/run.sh: $*" >&2
+	exit 2
+}
+
+while [ $# -gt 0 ]; do
+	case $1 in
+	--log | --reps | --reasons)
+		[ $# -gt 1 ] || die "no value after $1"
+		case $1 in
+		--log) log=$2 ;;
+		--reps) reps=$2 ;;
+		--reasons) reasons=$2 ;;
+		esac
+		shift
+		;;
+	-*) die "unknown flag $1" ;;
+	*) build=$1 ;;
+	esac
+	shift
+done
+[[ $reps =~ ^[1-9][0-9]*$ ]] || die "--reps takes a number from 1, not '$reps'"
+log=${log:-$build/bench.log}
+bin=$build/bin
+for program in oriel-run oriel_bench limit_cpu; do
+	[ -x "$bin/$program" ] || die "$bin/$program is missing: build first (make bench does)"
+done
+: >"$log" || die "cannot write $log"
+
+# ---- machine -----------------------------------------------------------------------------------
+
+say() {
+	echo "$@" | tee -a "$log"
+}
+
+busy_percent() { # of all cores, over one second
+	local a b
+	a=$(sed -n '1s/^cpu *//p' /proc/stat)
+	sleep 1
+	b=$(sed -n '1s/^cpu *//p' /proc/stat)
+	printf '%s\n%s\n' "$a" "$b" | awk '
+		{ t = 0; for (i = 1; i <= 8; i++) t += $i; idle = $4 + $5
+		  if (NR == 1) { t0 = t; i0 = idle } }
+		END { d = t - t0; printf "%.0f\n", (d > 0 ? 100 * (d - idle + i0) / d : 0) }'
+}
+
+cpu_model() {
+	lscpu 2>/dev/null | sed -n 's/^Model name: *//p' | head -1
+}
+
+say "# $command_line"
+say "# date $(date -u +%Y-%m-%dT%H:%M:%SZ)"
+say "# commit $(git -C "$root" describe --always --dirty 2>/dev/null || echo unknown)"
+say "# host $(uname -n), kernel $(uname -srm)"
+say "# cpu $(cpu_model), $(nproc) cores, $(awk '/^MemTotal/ { printf "%.0f GiB", $2 / 1048576 }' /proc/meminfo)"
+say "# compiler $(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt" 2>/dev/null | xargs -r -I{} sh -c '{} --version | head -1')," \
+	"$(sed -n 's/^CMAKE_BUILD_TYPE:[A-Z]*=//p' "$build/CMakeCache.txt" 2>/dev/null)"
+busy=$(busy_percent)
+say "# load $(cut -d' ' -f1-3 /proc/loadavg), $busy% busy over one second before the start"
+if [ "$busy" -gt 5 ]; then
+	say "# WARNING: the machine is not idle; figures are too high and ratios unsteady"
+fi
+[ "$(nproc)" -ge 2 ] || say "# WARNING: one core: two ranks take turns on it"
+
+mpirun=$(command -v mpirun || true)
+if [ ! -x "$bin/versus_mpi" ] || [ -z "$mpirun" ]; then
+	say "# Open MPI is not measured: no mpicc or mpirun when this was built (tools/deps.sh bench)"
+	mpirun=''
+else
+	say "# versus $($mpirun --version 2>/dev/null | head -1)"
+fi
+
+# ---- measure -----------------------------------------------------------------------------------
+
+# measure REP COMMAND...: its lines go to the log with the repetition in front.
+measure() {
+	local rep=$1 out status
+	shift
+	out=$(timeout 120 "$@" 2>>"$log")
+	status=$?
+	[ $status -eq 0 ] || say "# FAILED with status $status in repetition $rep: $*"
+	[ -z "$out" ] || awk -v rep="$rep" '{ print rep, $0 }' <<<"$out" >>"$log"
+}
+
+mpi() {
+	local rep=$1 ranks=$2
+	shift 2
+	[ -n "$mpirun" ] || return 0
+	measure "$rep" "$mpirun" --allow-run-as-root --oversubscribe --bind-to none -np "$ranks" \
+		"$bin/versus_mpi" "$@"
+}
+
+for ((rep = 1; rep <= reps; rep++)); do
+	[ -t 1 ] && printf '\rrepetition %d of %d ' "$rep" "$reps"
+	measure $rep "$bin/limit_cpu"
+	measure $rep "$bin/oriel-run" -n 2 "$bin/oriel_bench" pair
+	mpi $rep 2 pair
+	measure $rep "$bin/oriel-run" -n 8 "$bin/oriel_bench" barrier
+	mpi $rep 8 barrier
+	measure $rep "$bin/oriel-run" -n 8 "$bin/oriel_bench" create
+done
+[ -t 1 ] && printf '\r%40s\r' ''
+# Sizes, not times: once is enough.
+measure 1 "$bin/oriel-run" -n 64 "$bin/oriel_bench" memory
+
+# ---- report ------------------------------------------------------------------------------------
+
+# name | what | ours | limit ('-': the target is absolute) | '<=' or '>=' | target | unit of the limit
+targets='
+put8_signal|put 8 B + signal, one way|put8_signal|line_store|<=|1.3
+put_1m|put 1 MiB|put1_1m|memcpy1_1m|>=|0.95
+put_64m|put 64 MiB|put1_64m|memcpy1_64m|>=|0.95
+put2_1m|put 1 MiB, both ranks|put2_1m|memcpy2_1m|>=|0.95
+put2_64m|put 64 MiB, both ranks|put2_64m|memcpy2_64m|>=|0.95
+barrier2|barrier of 2 ranks|barrier2|line_store|<=|2
+barrier8|barrier of 8 ranks, 2 cores|barrier8|mpi_barrier8|<=|0.6
+src1|put 1 MiB, source off by 1|put1_1m_src1|put1_1m|>=|0.5
+dst1|put 1 MiB, target off by 1|put1_1m_dst1|put1_1m|>=|0.5
+src4|put 1 MiB, source off by 4|put1_1m_src4|put1_1m|>=|0.5
+dst4|put 1 MiB, target off by 4|put1_1m_dst4|put1_1m|>=|0.5
+src1_64m|put 64 MiB, source off by 1|put1_64m_src1|put1_64m|>=|0.5
+dst1_64m|put 64 MiB, target off by 1|put1_64m_dst1|put1_64m|>=|0.5
+create|window creation, 8 ranks|create|-|<=|5
+memory|memory a rank, 64 ranks, mean|memory_mean|-|<=|4
+memory_max|memory a rank, 64 ranks, max|memory_max|-|<=|4
+'
+# Beside the targets, for the reader: the other limits, and Open MPI against the same ones.
+others='
+line_add|raw line, fetch_add|line_add|line_store
+line_payload|raw line, payload + flag|line_payload|line_store
+mpi_put8|Open MPI put 8 B + signal|mpi_put8_signal|line_store
+mpi_put_1m|Open MPI put 1 MiB|mpi_put1_1m|memcpy1_1m
+mpi_put_64m|Open MPI put 64 MiB|mpi_put1_64m|memcpy1_64m
+mpi_barrier2|Open MPI barrier of 2|mpi_barrier2|line_store
+process|whole process, 64 ranks, mean|memory_process|-
+'
+
+report() {
+	awk -v targets="$targets" -v others="$others" -v reasons="$reasons" '
+	function sort(v, n,    i, j, x) {
+		for (i = 2; i <= n; i++) {
+			x = v[i]
+			for (j = i - 1; j >= 1 && v[j] > x; j--) v[j + 1] = v[j]
+			v[j + 1] = x
+		}
+	}
+	function stats(name,    v, i, m) { # sets med, lo, hi of one figure; 0 if it was not taken
+		m = n[name]
+		if (!m) return 0
+		for (i = 1; i <= m; i++) v[i] = fig[name, i]
+		sort(v, m)
+		med = m % 2 ? v[(m + 1) / 2] : (v[m / 2] + v[m / 2 + 1]) / 2
+		lo = v[1]; hi = v[m]
+		return 1
+	}
+	function num(x) { return x >= 1000 ? sprintf("%.0f", x) : sprintf("%.4g", x) }
+	function show(what, ours, limit,    left, right) { # prints the row up to the ratio; sets ratio
+		ratio = -1
+		if (!stats(ours)) { printf "%-29s not measured", what; return 0 }
+		left = sprintf("%s %s (%s..%s)", num(med), unit[ours], num(lo), num(hi))
+		mine = med
+		if (limit == "-") { ratio = mine; right = "-" }
+		else if (!stats(limit)) right = "not measured"
+		else { ratio = mine / med
+		       right = sprintf("%s %s (%s..%s)", num(med), unit[limit], num(lo), num(hi)) }
+		printf "%-29s %-31s %-31s", what, left, right
+		return ratio >= 0
+	}
+	BEGIN {
+		while ((getline line < reasons) > 0) {
+			if (line ~ /^#/ || !(i = index(line, ":"))) continue
+			why[substr(line, 1, i - 1)] = substr(line, i + 1)
+		}
+	}
+	/^[0-9]+ [a-z0-9_]+ [-+.0-9e]+ / { fig[$2, ++n[$2]] = $3; unit[$2] = $4 }
+	END {
+		printf "%-29s %-31s %-31s %8s %8s\n", "# what", "Oriel: median (min..max)",
+			"limit: median (min..max)", "ratio", "target"
+		m = split(targets, row, "\n")
+		for (k = 1; k <= m; k++) {
+			if (split(row[k], f, "|") != 6) continue
+			if (!show(f[2], f[3], f[4])) { missed++; printf "  MISS  reason: not measured\n"; continue }
+			ok = f[5] == "<=" ? ratio <= f[6] : ratio >= f[6]
+			if (f[4] == "-")
+				printf " %8s %8s  ", "", f[5] " " f[6]
+			else
+				printf " %8.3f %8s  ", ratio, f[5] " " f[6]
+			if (ok) { print "PASS"; continue }
+			missed++
+			printf "MISS  reason:%s\n", f[1] in why ? why[f[1]] : " not known yet"
+		}
+		print "# for comparison"
+		m = split(others, row, "\n")
+		for (k = 1; k <= m; k++) {
+			if (split(row[k], f, "|") != 4) continue
+			if (show(f[2], f[3], f[4]) && f[4] != "-") printf " %8.3f", ratio
+			printf "\n"
+		}
+		printf "# %s\n", missed ? missed " targets missed" : "all targets met"
+		exit missed > 0
+	}' "$log"
+}
+
+report >"$log.report"
+status=$?
+cat "$log.report"
+cat "$log.report" >>"$log"
+rm -f "$log.report"
+echo "# raw figures: $log"
+exit $status

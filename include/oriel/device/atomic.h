@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * oriel/device/atomic.h - bodies of device.h: 8-byte atomics on a peer's window buffer.
+ *
+ * The leader does it once; the old value reaches every thread of the group.  acq_rel at system
+ * scope, so a compare_swap can be a lock.
+ */
+#ifndef ORIEL_DEVICE_ATOMIC_H
+#define ORIEL_DEVICE_ATOMIC_H
+
+#include "window.h"
+
+#define ORI_ATOMIC_ADD 1
+#define ORI_ATOMIC_SWAP 2
+#define ORI_ATOMIC_COMPARE_SWAP 3
+
+ORIEL_DEV int ori_check_atomic(const struct oriel_window_dev *win, struct oriel_group g,
+			       const char *call, int peer, uint64_t offset)
+{
+	int err;
+
+	if ((((uintptr_t)win->buffer + offset) & 7u) != 0)
+		return ori_refuse(win, g, ORIEL_EINVAL, call, "word is not 8-byte aligned; offset",
+				  offset, 8);
+	err = ori_check_range(win, g, call, "end of the window passed", offset, 8, win->bytes);
+	return err ? err : ori_check_peer(win, g, call, peer);
+}
+
+ORIEL_DEV int ori_atomic(ORI_WIN, const char *call, int what, int peer, uint64_t offset,
+			 uint64_t expected, uint64_t value, uint64_t *old)
+{
+	const struct oriel_window_peer *p;
+	uint64_t *word, before = 0;
+	int err = 0;
+
+	if (win->checked)
+		err = ori_check_atomic(win, g, call, peer, offset);
+	if (err)
+		return err;
+	p = ori_window_peer(win, peer);
+	if (!ori_peer_is_mapped(p))
+		return ORIEL_ENOTCONN;
+	/* The group's earlier work comes before the atomic, as with a signal. */
+	err = ori_agree_window(win, g);
+	if (err)
+		return err;
+	if (oriel_group_is_leader(g)) {
+		word = (uint64_t *)(void *)(p->buffer + offset);
+		if (what == ORI_ATOMIC_ADD)
+			before = ori_fetch_add_acq_rel_sys(word, value);
+		else if (what == ORI_ATOMIC_SWAP)
+			before = ori_swap_acq_rel_sys(word, value);
+		else
+			before = ori_compare_swap_acq_rel_sys(word, expected, value);
+	}
+	err = ori_group_agree_value(g, 0, &before);
+	if (!err && old)
+		*old = before;
+	return err;
+}
+
+ORIEL_DEV int oriel_fetch_add(ORI_WIN, int peer, uint64_t offset, uint64_t value, uint64_t *old)
+{
+	return ori_atomic(win, g, "fetch_add", ORI_ATOMIC_ADD, peer, offset, 0, value, old);
+}
+
+ORIEL_DEV int oriel_swap(ORI_WIN, int peer, uint64_t offset, uint64_t value, uint64_t *old)
+{
+	return ori_atomic(win, g, "swap", ORI_ATOMIC_SWAP, peer, offset, 0, value, old);
+}
+
+ORIEL_DEV int oriel_compare_swap(ORI_WIN, int peer, uint64_t offset, uint64_t expected,
+				 uint64_t value, uint64_t *old)
+{
+	return ori_atomic(win, g, "compare_swap", ORI_ATOMIC_COMPARE_SWAP, peer, offset, expected,
+			  value, old);
+}
+
+#endif

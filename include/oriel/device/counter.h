@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * oriel/device/counter.h - bodies of device.h: counters.
+ *
+ * A word per (peer, id) in this rank's memory: how many of its operations to the peer that named the
+ * counter are complete.  Resets move a base, as with signals: the word may be a NIC's to write.
+ */
+#ifndef ORIEL_DEVICE_COUNTER_H
+#define ORIEL_DEVICE_COUNTER_H
+
+#include "window.h"
+
+ORIEL_DEV uint64_t ori_counter_index(const struct oriel_window_dev *win, int peer, int id)
+{
+	return (uint64_t)peer * win->counter_stride + (uint64_t)id;
+}
+
+ORIEL_DEV uint64_t oriel_read_counter(const struct oriel_window_dev *win, int peer, int id)
+{
+	uint64_t i = ori_counter_index(win, peer, id);
+
+	/* [W1] acquire; partner [S1] in ori_count(). */
+	return ori_load_acquire_sys(&win->counter_words[i]) -
+	       ori_load_relaxed_sys(&win->counter_base[i]);
+}
+
+ORIEL_DEV int oriel_wait_counter(ORI_WIN, int peer, int id, int cmp, uint64_t value)
+{
+	struct ori_spin s;
+	uint64_t i;
+	int err = 0;
+
+	if (win->checked) {
+		err = ori_check_id(win, g, "wait_counter", "counter id out of range", id,
+				   win->counters);
+		if (!err)
+			err = ori_check_compare(win, g, "wait_counter", cmp);
+		if (!err)
+			err = ori_check_peer(win, g, "wait_counter", peer);
+		if (err)
+			return err;
+	}
+	if (oriel_group_is_leader(g)) {
+		i = ori_counter_index(win, peer, id);
+		ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_COUNTER, peer, id,
+			       win->number, value);
+		err = ori_mapped_wait(&s, &win->counter_words[i],
+				      ori_load_relaxed_sys(&win->counter_base[i]), cmp);
+	}
+	return ori_group_agree(g, err);
+}
+
+ORIEL_DEV int oriel_wait_counter_all(ORI_WIN, int id, uint64_t value)
+{
+	struct ori_spin s;
+	uint64_t have;
+	int peer, err = 0;
+
+	if (win->checked) {
+		err = ori_check_id(win, g, "wait_counter_all", "counter id out of range", id,
+				   win->counters);
+		if (!err)
+			err = ori_check_live(win, g, "wait_counter_all");
+		if (err)
+			return err;
+	}
+	if (oriel_group_is_leader(g)) {
+		ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_COUNTER, -1, id, win->number,
+			       value);
+		do {
+			have = 0;
+			for (peer = 0; peer < win->comm.nranks; peer++)
+				have += oriel_read_counter(win, peer, id);
+		} while (have < value && !(err = ori_spin(&s, have)));
+		ori_spin_end(&s);
+	}
+	return ori_group_agree(g, err);
+}
+
+ORIEL_DEV int oriel_reset_counter(ORI_WIN, int peer, int id)
+{
+	uint64_t i;
+	int err = 0;
+
+	if (win->checked) {
+		err = ori_check_id(win, g, "reset_counter", "counter id out of range", id,
+				   win->counters);
+		if (!err)
+			err = ori_check_peer(win, g, "reset_counter", peer);
+	}
+	if (!err)
+		err = ori_agree_window(win, g);
+	if (err)
+		return err;
+	if (oriel_group_is_leader(g)) {
+		i = ori_counter_index(win, peer, id);
+		ori_store_relaxed_sys(&win->counter_base[i],
+				      ori_load_acquire_sys(&win->counter_words[i]));
+	}
+	return ori_group_agree(g, 0);
+}
+
+#endif

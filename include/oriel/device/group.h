@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * oriel/device/group.h - the threads that make one call together.
+ *
+ * A group is passed by value and folds away.  On CUDA: one thread, a warp, or a block.
+ * On the CPU a block has 1 to 32 threads and is one warp; its barrier is real.
+ *
+ * Rule for every call of the device API: all threads of the group make it, with the same
+ * arguments, and all get the same status.  ori_group_agree() is where that is brought about.
+ */
+#ifndef ORIEL_DEVICE_GROUP_H
+#define ORIEL_DEVICE_GROUP_H
+
+#include "port.h"
+
+#define ORIEL_GROUP_THREAD 0
+#define ORIEL_GROUP_WARP 1
+#define ORIEL_GROUP_BLOCK 2
+
+struct oriel_group {
+	uint32_t thread; /* this thread's index in the group */
+	uint32_t size;
+	uint32_t block; /* block of the launch the group belongs to */
+	uint32_t nblocks;
+	uint32_t scope; /* ORIEL_GROUP_* */
+	uint32_t reserved;
+	struct ori_block *shared; /* CPU: where the threads of the block meet */
+};
+
+/* What the calls of oriel/device.h begin with. */
+#define ORI_WIN const struct oriel_window_dev *win, struct oriel_group g
+
+ORIEL_DEV struct oriel_group oriel_group_thread(void)
+{
+	struct oriel_group g;
+
+	g.thread = 0;
+	g.size = 1;
+	g.scope = ORIEL_GROUP_THREAD;
+	g.reserved = 0;
+	g.shared = NULL;
+#if ORIEL_ON_GPU
+	g.block = blockIdx.x;
+	g.nblocks = gridDim.x;
+#else
+	g.block = oriel_cpu_thread()->block;
+	g.nblocks = oriel_cpu_thread()->nblocks;
+#endif
+	return g;
+}
+
+ORIEL_DEV struct oriel_group oriel_group_block(void)
+{
+	struct oriel_group g;
+#if ORIEL_ON_GPU
+	g.thread = threadIdx.x;
+	g.size = blockDim.x;
+	g.block = blockIdx.x;
+	g.nblocks = gridDim.x;
+	g.shared = NULL;
+#else
+	const struct oriel_cpu_thread *t = oriel_cpu_thread();
+
+	g.thread = t->thread;
+	g.size = t->nthreads;
+	g.block = t->block;
+	g.nblocks = t->nblocks;
+	g.shared = t->shared;
+#endif
+	g.scope = ORIEL_GROUP_BLOCK;
+	g.reserved = 0;
+	return g;
+}
+
+/* On the CPU a block is one warp. */
+ORIEL_DEV struct oriel_group oriel_group_warp(void)
+{
+	struct oriel_group g = oriel_group_block();
+
+	g.scope = ORIEL_GROUP_WARP;
+#if ORIEL_ON_GPU
+	g.thread = threadIdx.x & 31u;
+	g.size = blockDim.x - (threadIdx.x & ~31u);
+	if (g.size > 32u)
+		g.size = 32u;
+#endif
+	return g;
+}
+
+ORIEL_DEV int oriel_group_is_leader(struct oriel_group g)
+{
+	return g.thread == 0;
+}
+
+/*
+ * Group barrier that hands the leader's verdict (and `*value`, where asked for) to all.
+ * What any thread of the group wrote before it is visible to all of them after it.
+ */
+ORIEL_DEV int ori_group_agree_value(struct oriel_group g, int verdict, uint64_t *value)
+{
+	if (g.size == 1)
+		return verdict;
+#if ORIEL_ON_GPU
+	if (g.scope == ORIEL_GROUP_WARP) {
+		uint32_t mask = g.size == 32u ? 0xffffffffu : (1u << g.size) - 1u;
+
+		__syncwarp(mask);
+		verdict = __shfl_sync(mask, verdict, 0);
+		if (value)
+			*value = __shfl_sync(mask, (unsigned long long)*value, 0);
+		return verdict;
+	}
+	if (value) {
+		__shared__ unsigned long long slot;
+
+		__syncthreads(); /* the slot's last readers are gone */
+		if (g.thread == 0)
+			slot = *value;
+		verdict = __syncthreads_or(g.thread == 0 ? verdict : 0);
+		*value = slot;
+		return verdict;
+	}
+	return __syncthreads_or(g.thread == 0 ? verdict : 0);
+#else
+	return oriel_cpu_group_agree(g.shared, g.thread, g.size, verdict, value);
+#endif
+}
+
+ORIEL_DEV int ori_group_agree(struct oriel_group g, int verdict)
+{
+	return ori_group_agree_value(g, verdict, NULL);
+}
+
+/* Barrier of the group's threads.  0, or (CPU) ORIEL_EABORTED when a thread never came. */
+ORIEL_DEV int oriel_group_sync(struct oriel_group g)
+{
+	return ori_group_agree(g, 0);
+}
+
+#endif

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * oriel/device/mapped.h - the transport layer's half for peers that can be loaded and stored.
+ *
+ * For people who build their own collectives: puts, signals, waits and staged streams on memory the
+ * caller owns (oriel_alloc + oriel_buffer_exchange give the pointers).  The window is one user of
+ * it.  `comm` is the handle of oriel_comm_device().
+ *
+ * The one edge everything rests on:
+ *   [S1] release store or add of a word, after the group's copies;
+ *   [W1] acquire load of that word by the waiting leader, before the group goes on.
+ * Group barriers carry it to the other threads on both sides.
+ */
+#ifndef ORIEL_DEVICE_MAPPED_H
+#define ORIEL_DEVICE_MAPPED_H
+
+#include "copy.h"
+#include "spin.h"
+
+/* Barrier of the group that hands the first failure, as its leader sees it, to all. */
+ORIEL_DEV int ori_agree_failure(const struct oriel_comm_dev *comm, const uint64_t *window_failure,
+				struct oriel_group g)
+{
+	return ori_group_agree(g, oriel_group_is_leader(g) ? ori_failed(comm, window_failure) : 0);
+}
+
+/* By one thread, after its group agreed: publishes all the group wrote before. */
+ORIEL_DEV void ori_mapped_signal(uint64_t *word, int op, uint64_t value,
+				 struct oriel_waiters *waiters)
+{
+	/* [S1] release, system scope; partner [W1] in ori_mapped_wait(). */
+	if (op == ORIEL_ADD)
+		ori_add_release_sys(word, value);
+	else
+		ori_store_release_sys(word, value);
+	ori_wake(waiters);
+}
+
+/*
+ * By one thread: until *word - base compares.  Returns 0 or why it ended; nothing is published.
+ */
+ORIEL_DEV int ori_mapped_wait(struct ori_spin *s, const uint64_t *word, uint64_t base, int cmp)
+{
+	uint64_t have;
+	int err = 0;
+
+	for (;;) {
+		/* [W1] acquire, system scope; partner [S1]. */
+		have = ori_load_acquire_sys(word) - base;
+		if (ori_compare(have, cmp, s->want))
+			break;
+		err = ori_spin(s, have);
+		if (err)
+			break;
+	}
+	ori_spin_end(s);
+	return err;
+}
+
+/* The same for a count that only grows and may wrap: until it has reached s->want. */
+ORIEL_DEV int ori_mapped_wait_count(struct ori_spin *s, const uint64_t *word)
+{
+	uint64_t have;
+	int err = 0;
+
+	for (;;) {
+		/* [W1] acquire, system scope; partner [S1]. */
+		have = ori_load_acquire_sys(word);
+		if (ori_reached(have, s->want))
+			break;
+		err = ori_spin(s, have);
+		if (err)
+			break;
+	}
+	ori_spin_end(s);
+	return err;
+}
+
+/* ---- public: caller-owned memory ------------------------------------------------------------- */
+
+/* Copy; on return the source may be written again.  Delivered by the next signal. */
+ORIEL_DEV int oriel_mapped_put(const struct oriel_comm_dev *comm, struct oriel_group g, void *dst,
+			       const void *src, uint64_t bytes)
+{
+	ori_group_copy(g, dst, src, bytes);
+	return ori_agree_failure(comm, NULL, g);
+}
+
+/* `word` is the peer's, 8-byte aligned, and no one writes it but signals. */
+ORIEL_DEV int oriel_mapped_signal(const struct oriel_comm_dev *comm, struct oriel_group g, int peer,
+				  uint64_t *word, int op, uint64_t value)
+{
+	int err = ori_agree_failure(comm, NULL, g);
+
+	if (!err && oriel_group_is_leader(g))
+		ori_mapped_signal(word, op, value, comm->peers[peer].waiters);
+	return err;
+}
+
+ORIEL_DEV int oriel_mapped_put_signal(const struct oriel_comm_dev *comm, struct oriel_group g,
+				      int peer, void *dst, const void *src, uint64_t bytes,
+				      uint64_t *word, int op, uint64_t value)
+{
+	ori_group_copy(g, dst, src, bytes);
+	return oriel_mapped_signal(comm, g, peer, word, op, value);
+}
+
+/* Until *word compares; `peer` is who should write it, for the report when it is late. */
+ORIEL_DEV int oriel_mapped_wait(const struct oriel_comm_dev *comm, struct oriel_group g, int peer,
+				const uint64_t *word, int cmp, uint64_t value)
+{
+	struct ori_spin s;
+	int err = 0;
+
+	if (oriel_group_is_leader(g)) {
+		ori_spin_begin(&s, comm, NULL, ORIEL_OP_WORD, peer, 0, -1, value);
+		err = ori_mapped_wait(&s, word, 0, cmp);
+	}
+	return ori_group_agree(g, err);
+}
+
+/* ---- staged streams ---------------------------------------------------------------------------- */
+
+/*
+ * A stream of slots in the receiver's memory.  The sender fills slot `cursor % depth` once the
+ * receiver has emptied it, then raises `ready` [S1]; the receiver copies out, then raises
+ * `free_count` in the sender's memory [S1].  Both counts only grow, so nothing is ever reset.
+ * A length goes with each slot so that two ends which disagree fail instead of mixing messages.
+ */
+ORIEL_DEV int ori_channel_send(const struct oriel_comm_dev *comm, const uint64_t *window_failure,
+			       struct oriel_group g, const struct oriel_mapped_channel *ch, int id,
+			       int window, const void *src, uint64_t bytes)
+{
+	uint64_t cursor = 0, sent = 0;
+	struct ori_spin s;
+	int err = 0;
+
+	if (oriel_group_is_leader(g)) {
+		err = ori_failed(comm, window_failure);
+		cursor = ori_load_relaxed_sys(ch->cursor);
+	}
+	err = ori_group_agree_value(g, err, &cursor);
+	while (!err && sent < bytes) {
+		uint64_t piece = bytes - sent < ch->slot_bytes ? bytes - sent : ch->slot_bytes;
+		uint64_t slot = cursor % ch->depth;
+
+		if (oriel_group_is_leader(g)) {
+			ori_spin_begin(&s, comm, window_failure, ORIEL_OP_SEND, ch->peer, id,
+				       window, cursor + 1 - ch->depth);
+			err = ori_mapped_wait_count(&s, ch->free_count);
+		}
+		err = ori_group_agree(g, err);
+		if (err)
+			break;
+		ori_group_copy(g, ch->slots + slot * ch->slot_bytes, (const uint8_t *)src + sent,
+			       piece);
+		err = ori_agree_failure(comm, window_failure, g);
+		if (err)
+			break;
+		cursor++;
+		if (oriel_group_is_leader(g)) {
+			/* what is left of the message; relaxed: published by the next line */
+			ori_store_relaxed_sys(&ch->lengths[slot], bytes - sent);
+			ori_mapped_signal(ch->ready, ORIEL_SET, cursor,
+					  comm->peers[ch->peer].waiters);
+			ori_store_relaxed_sys(ch->cursor, cursor);
+		}
+		sent += piece;
+	}
+	return err;
+}
+
+ORIEL_DEV int ori_channel_recv(const struct oriel_comm_dev *comm, const uint64_t *window_failure,
+			       struct oriel_group g, const struct oriel_mapped_channel *ch, int id,
+			       int window, void *dst, uint64_t bytes)
+{
+	uint64_t cursor = 0, got = 0;
+	struct ori_spin s;
+	int err = 0;
+
+	if (oriel_group_is_leader(g)) {
+		err = ori_failed(comm, window_failure);
+		cursor = ori_load_relaxed_sys(ch->cursor);
+	}
+	err = ori_group_agree_value(g, err, &cursor);
+	while (!err && got < bytes) {
+		uint64_t piece = bytes - got < ch->slot_bytes ? bytes - got : ch->slot_bytes;
+		uint64_t slot = cursor % ch->depth;
+
+		if (oriel_group_is_leader(g)) {
+			ori_spin_begin(&s, comm, window_failure, ORIEL_OP_RECV, ch->peer, id,
+				       window, cursor + 1);
+			err = ori_mapped_wait_count(&s, ch->ready);
+			/* relaxed: the wait acquired what the sender published before `ready` */
+			if (!err && ori_load_relaxed_sys(&ch->lengths[slot]) != bytes - got)
+				err = ORIEL_EMISMATCH;
+		}
+		err = ori_group_agree(g, err);
+		if (err)
+			break;
+		ori_group_copy(g, (uint8_t *)dst + got, ch->slots + slot * ch->slot_bytes, piece);
+		err = ori_agree_failure(comm, window_failure, g);
+		if (err)
+			break;
+		got += piece;
+		cursor++;
+		if (oriel_group_is_leader(g)) {
+			ori_mapped_signal(ch->free_count, ORIEL_SET, cursor,
+					  comm->peers[ch->peer].waiters);
+			ori_store_relaxed_sys(ch->cursor, cursor);
+		}
+	}
+	return err;
+}
+
+/* On a channel the caller laid out in exchanged memory; zeroed before first use. */
+ORIEL_DEV int oriel_mapped_send(const struct oriel_comm_dev *comm, struct oriel_group g,
+				const struct oriel_mapped_channel *channel, const void *src,
+				uint64_t bytes)
+{
+	return ori_channel_send(comm, NULL, g, channel, 0, -1, src, bytes);
+}
+
+ORIEL_DEV int oriel_mapped_recv(const struct oriel_comm_dev *comm, struct oriel_group g,
+				const struct oriel_mapped_channel *channel, void *dst,
+				uint64_t bytes)
+{
+	return ori_channel_recv(comm, NULL, g, channel, 0, -1, dst, bytes);
+}
+
+#endif

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * oriel/device/port.h - the only header that looks at the compiler.
+ *
+ * Gives the other device headers: function qualifiers, atomics whose names say order and
+ * scope, a clock, a pause, and ORIEL_KERNEL.  Three faces: C11 and C++17 for CPU threads
+ * (GCC/Clang atomics; real acquire and release operations, no standalone fences, so that
+ * ThreadSanitizer sees every edge), and CUDA (inline PTX at system scope).
+ *
+ * __CUDA_ARCH__ chooses the body of a primitive here and nothing else anywhere: layouts and
+ * signatures are the same for the host and the device pass.
+ */
+#ifndef ORIEL_DEVICE_PORT_H
+#define ORIEL_DEVICE_PORT_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "../status.h"
+#include "types.h"
+
+#if defined(__CUDACC__)
+#define ORIEL_DEV static __host__ __device__ __forceinline__
+#else
+#define ORIEL_DEV static inline __attribute__((always_inline, unused))
+#endif
+
+#if defined(__CUDA_ARCH__)
+#define ORIEL_ON_GPU 1
+#else
+#define ORIEL_ON_GPU 0
+#endif
+
+/* ---- CPU runtime: slow paths, in src/device/cpu/ -------------------------------------- */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct ori_spin;
+struct ori_block;
+
+/* Where the calling thread stands in its launch; host threads outside one: a block of 1. */
+struct oriel_cpu_thread {
+	uint32_t block, nblocks;
+	uint32_t thread, nthreads;
+	struct ori_block *shared; /* NULL in a block of one thread */
+};
+
+const struct oriel_cpu_thread *oriel_cpu_thread(void);
+int oriel_cpu_group_agree(struct ori_block *, uint32_t thread, uint32_t nthreads, int verdict,
+			  uint64_t *value);
+int oriel_cpu_spin_slow(struct ori_spin *, uint64_t have);
+void oriel_cpu_spin_end(struct ori_spin *);
+void oriel_cpu_wake(struct oriel_waiters *);
+void oriel_cpu_report(const struct oriel_comm_dev *, const char *call, const char *what,
+		      uint64_t value, uint64_t limit);
+
+#ifdef __cplusplus
+}
+#endif
+
+/* ---- kernels ----------------------------------------------------------------------------- */
+
+/*
+ * A kernel as the host names it.  ORIEL_KERNEL defines one called `name` in C and C++; in CUDA
+ * it defines the __global__ function `name`, whose handle the host puts into `gpu_function`.
+ */
+struct oriel_kernel {
+	const char *name;
+	void (*cpu)(const void *args);
+	size_t args_bytes;
+	void *gpu_function;
+};
+
+#if defined(__CUDACC__)
+#define ORIEL_KERNEL(name, args_type)                                                              \
+	static __device__ void name##_body(const args_type *a);                                    \
+	extern "C" __global__ void name(const __grid_constant__ args_type args)                    \
+	{                                                                                          \
+		name##_body(&args);                                                                \
+	}                                                                                          \
+	static __device__ void name##_body(const args_type *a)
+#else
+#define ORIEL_KERNEL(name, args_type)                                                              \
+	static void name##_body(const args_type *a);                                               \
+	static void name##_entry(const void *args)                                                 \
+	{                                                                                          \
+		name##_body((const args_type *)args);                                              \
+	}                                                                                          \
+	static const struct oriel_kernel name = { #name, name##_entry, sizeof(args_type), NULL };  \
+	static void name##_body(const args_type *a)
+#endif
+
+/* ---- atomics: 64-bit words at system scope --------------------------------------------- */
+
+ORIEL_DEV uint64_t ori_load_acquire_sys(const uint64_t *word)
+{
+#if ORIEL_ON_GPU
+	uint64_t v;
+	asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(word) : "memory");
+	return v;
+#else
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+#endif
+}
+
+ORIEL_DEV uint64_t ori_load_relaxed_sys(const uint64_t *word)
+{
+#if ORIEL_ON_GPU
+	uint64_t v;
+	asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(word) : "memory");
+	return v;
+#else
+	return __atomic_load_n(word, __ATOMIC_RELAXED);
+#endif
+}
+
+ORIEL_DEV void ori_store_release_sys(uint64_t *word, uint64_t v)
+{
+#if ORIEL_ON_GPU
+	asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(word), "l"(v) : "memory");
+#else
+	__atomic_store_n(word, v, __ATOMIC_RELEASE);
+#endif
+}
+
+ORIEL_DEV void ori_store_relaxed_sys(uint64_t *word, uint64_t v)
+{
+#if ORIEL_ON_GPU
+	asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(word), "l"(v) : "memory");
+#else
+	__atomic_store_n(word, v, __ATOMIC_RELAXED);
+#endif
+}
+
+/* Adds without returning the old value: the cheap form of a signal. */
+ORIEL_DEV void ori_add_release_sys(uint64_t *word, uint64_t v)
+{
+#if ORIEL_ON_GPU
+	asm volatile("red.release.sys.global.add.u64 [%0], %1;" ::"l"(word), "l"(v) : "memory");
+#else
+	(void)__atomic_fetch_add(word, v, __ATOMIC_RELEASE);
+#endif
+}
+
+ORIEL_DEV uint64_t ori_fetch_add_acq_rel_sys(uint64_t *word, uint64_t v)
+{
+#if ORIEL_ON_GPU
+	uint64_t old;
+	asm volatile("atom.acq_rel.sys.global.add.u64 %0, [%1], %2;"
+		     : "=l"(old)
+		     : "l"(word), "l"(v)
+		     : "memory");
+	return old;
+#else
+	return __atomic_fetch_add(word, v, __ATOMIC_ACQ_REL);
+#endif
+}
+
+ORIEL_DEV uint64_t ori_swap_acq_rel_sys(uint64_t *word, uint64_t v)
+{
+#if ORIEL_ON_GPU
+	uint64_t old;
+	asm volatile("atom.acq_rel.sys.global.exch.b64 %0, [%1], %2;"
+		     : "=l"(old)
+		     : "l"(word), "l"(v)
+		     : "memory");
+	return old;
+#else
+	return __atomic_exchange_n(word, v, __ATOMIC_ACQ_REL);
+#endif
+}
+
+/* Returns the old value; the swap happened if it equals `expected`. */
+ORIEL_DEV uint64_t ori_compare_swap_acq_rel_sys(uint64_t *word, uint64_t expected, uint64_t v)
+{
+#if ORIEL_ON_GPU
+	uint64_t old;
+	asm volatile("atom.acq_rel.sys.global.cas.b64 %0, [%1], %2, %3;"
+		     : "=l"(old)
+		     : "l"(word), "l"(expected), "l"(v)
+		     : "memory");
+	return old;
+#else
+	__atomic_compare_exchange_n(word, &expected, v, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+	return expected;
+#endif
+}
+
+/* The 32-bit words are only used among threads of one device. */
+ORIEL_DEV uint32_t ori_fetch_add32_acq_rel(uint32_t *word, uint32_t v)
+{
+#if ORIEL_ON_GPU
+	uint32_t old;
+	asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
+		     : "=r"(old)
+		     : "l"(word), "r"(v)
+		     : "memory");
+	return old;
+#else
+	return __atomic_fetch_add(word, v, __ATOMIC_ACQ_REL);
+#endif
+}
+
+/* ---- hints, clock ----------------------------------------------------------------------- */
+
+/* The next store to this line should not wait for it. */
+ORIEL_DEV void ori_prefetch_for_write(const void *line)
+{
+#if ORIEL_ON_GPU
+	(void)line;
+#else
+	__builtin_prefetch(line, 1, 3);
+#endif
+}
+
+ORIEL_DEV void ori_pause(void)
+{
+#if ORIEL_ON_GPU
+	asm volatile("nanosleep.u32 20;");
+#elif defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__) && !defined(__CUDACC__)
+	__asm__ volatile("yield");
+#endif
+}
+
+/* Wakes CPU threads that sleep on a word of this rank.  A GPU peer never sleeps. */
+ORIEL_DEV void ori_wake(struct oriel_waiters *waiters)
+{
+#if ORIEL_ON_GPU
+	(void)waiters;
+#else
+	/*
+	 * relaxed, and no fence between the word just stored and this load: a sleeper that
+	 * is missed here wakes by its own timer (struct oriel_waiters says why that is enough).
+	 */
+	if (__builtin_expect(__atomic_load_n(&waiters->sleepers, __ATOMIC_RELAXED) != 0, 0))
+		oriel_cpu_wake(waiters);
+#endif
+}
+
+#endif

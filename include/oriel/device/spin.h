@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * oriel/device/spin.h - the one loop every wait of the device API goes through.
+ *
+ * Usage, by the leader of a group:
+ *
+ *	ori_spin_begin(&s, comm, window_failure, op, peer, id, window, want);
+ *	while (!reached(have = ori_load_acquire_sys(word)) && !(err = ori_spin(&s, have)))
+ *		;
+ *	ori_spin_end(&s);
+ *
+ * ori_spin() is cheap for the first polls; every ORI_SPIN_POLLS polls it goes the slow way,
+ * which tests the failure words and the deadline, yields or sleeps (CPU), names who is late,
+ * and keeps this rank's board up to date.  It returns 0 or why the wait must end.
+ */
+#ifndef ORIEL_DEVICE_SPIN_H
+#define ORIEL_DEVICE_SPIN_H
+
+#include "group.h"
+
+#define ORI_SPIN_POLLS 64u
+
+struct ori_spin {
+	const struct oriel_comm_dev *comm;
+	const uint64_t *window_failure; /* NULL for waits of the transport layer */
+	uint64_t want;
+	uint64_t start_ns; /* 0 until the first slow poll */
+	uint64_t next_late_ns;
+	int32_t op, peer, id, window;
+	uint32_t polls;
+	int32_t board_slot; /* -1: not on the board */
+	uint32_t block;
+	uint32_t rounds; /* slow polls so far */
+	uint32_t epoch;  /* CPU: value of the futex word when the waiter announced itself */
+	uint32_t asleep; /* CPU: this waiter is counted in comm->waiters->sleepers */
+};
+
+ORIEL_DEV void ori_spin_begin(struct ori_spin *s, const struct oriel_comm_dev *comm,
+			      const uint64_t *window_failure, int op, int peer, int id, int window,
+			      uint64_t want)
+{
+	s->comm = comm;
+	s->window_failure = window_failure;
+	s->want = want;
+	s->start_ns = 0;
+	s->next_late_ns = 0;
+	s->op = op;
+	s->peer = peer;
+	s->id = id;
+	s->window = window;
+	s->polls = 0;
+	s->board_slot = -1;
+	s->block = 0;
+	s->rounds = 0;
+	s->epoch = 0;
+	s->asleep = 0;
+}
+
+/* First failure that concerns a wait or an operation: the window's, else the comm's. */
+ORIEL_DEV int ori_failed(const struct oriel_comm_dev *comm, const uint64_t *window_failure)
+{
+	uint64_t f = window_failure ? ori_load_relaxed_sys(window_failure) : 0;
+
+	if (!f)
+		f = ori_load_relaxed_sys(comm->failure);
+	return f ? ORIEL_FAILURE_STATUS(f) : 0;
+}
+
+#if ORIEL_ON_GPU
+ORIEL_DEV int ori_spin_slow(struct ori_spin *s, uint64_t have)
+{
+	uint64_t now;
+	int err = ori_failed(s->comm, s->window_failure);
+
+	(void)have;
+	if (err)
+		return err;
+	asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+	if (!s->start_ns)
+		s->start_ns = now;
+	return now - s->start_ns > s->comm->timeout_ns ? ORIEL_ETIMEDOUT : 0;
+}
+#else
+ORIEL_DEV int ori_spin_slow(struct ori_spin *s, uint64_t have)
+{
+	return oriel_cpu_spin_slow(s, have);
+}
+#endif
+
+ORIEL_DEV int ori_spin(struct ori_spin *s, uint64_t have)
+{
+	if (++s->polls < ORI_SPIN_POLLS) {
+		ori_pause();
+		return 0;
+	}
+	s->polls = 0;
+	return ori_spin_slow(s, have);
+}
+
+ORIEL_DEV void ori_spin_end(struct ori_spin *s)
+{
+#if !ORIEL_ON_GPU
+	if (s->start_ns)
+		oriel_cpu_spin_end(s);
+#else
+	(void)s;
+#endif
+}
+
+ORIEL_DEV int ori_compare(uint64_t have, int cmp, uint64_t want)
+{
+	switch (cmp) {
+	case ORIEL_EQ:
+		return have == want;
+	case ORIEL_NE:
+		return have != want;
+	case ORIEL_GT:
+		return have > want;
+	case ORIEL_GE:
+		return have >= want;
+	case ORIEL_LT:
+		return have < want;
+	default:
+		return have <= want;
+	}
+}
+
+/* Has a count that only grows, and may wrap, reached `want`? */
+ORIEL_DEV int ori_reached(uint64_t have, uint64_t want)
+{
+	return (int64_t)(have - want) >= 0;
+}
+
+#endif

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * oriel/device/types.h - the structs that host code, CPU kernels and CUDA kernels share.
+ *
+ * The host builds them (src/window/handle.c, src/comm/handle.c); device code only reads
+ * the handles and follows their pointers.  Layouts are the same for every compiler and
+ * are asserted below: no enum, no bool, no bit-field, fixed-width members only.
+ *
+ * Who writes what, for all words behind the pointers, is said at each member.
+ */
+#ifndef ORIEL_DEVICE_TYPES_H
+#define ORIEL_DEVICE_TYPES_H
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* How a peer is reached; the value of oriel_comm_peer.kind. */
+#define ORIEL_PEER_NONE 0   /* not reachable yet; operations return ORIEL_ENOTCONN */
+#define ORIEL_PEER_SELF 1   /* this rank */
+#define ORIEL_PEER_MAPPED 2 /* load and store */
+#define ORIEL_PEER_QUEUED 3 /* work queues */
+
+/* What a signal does to its word. */
+#define ORIEL_ADD 1
+#define ORIEL_SET 2
+
+/* Comparisons of a wait: "the word <cmp> the value", unsigned. */
+#define ORIEL_EQ 1
+#define ORIEL_NE 2
+#define ORIEL_GT 3
+#define ORIEL_GE 4
+#define ORIEL_LT 5
+#define ORIEL_LE 6
+
+/* What a group waits for: oriel_board_slot.op, and the words in its reports. */
+#define ORIEL_OP_SIGNAL 1
+#define ORIEL_OP_SIGNAL_SUM 2
+#define ORIEL_OP_COUNTER 3
+#define ORIEL_OP_BARRIER 4
+#define ORIEL_OP_SEND 5
+#define ORIEL_OP_RECV 6
+#define ORIEL_OP_WORD 7
+#define ORIEL_OP_GROUP 8
+#define ORIEL_OP_QUEUE 9
+
+/* Rows of words that different ranks write lie at least this far apart. */
+#define ORIEL_LINE_BYTES 128
+/* Peers whose entries travel inside the window handle. */
+#define ORIEL_INLINE_PEERS 8
+#define ORIEL_BOARD_SLOTS 64
+
+/*
+ * The futex behind every sleeping wait of one rank, in that rank's control memory.
+ * A waiter that gives up spinning raises `sleepers`, looks at its word once more and
+ * sleeps on `epoch`; whoever writes a word of this rank looks at `sleepers` and, if
+ * there are any, moves `epoch` and wakes.  The look is not fenced: a missed wake costs
+ * one timed sleep (at most 1 ms), never the wait.
+ */
+struct oriel_waiters {
+	uint32_t sleepers; /* written by this rank's waiting threads */
+	uint32_t epoch;    /* written by any waker; runs for ever */
+	uint8_t pad[ORIEL_LINE_BYTES - 8];
+};
+
+/*
+ * One waiting group, readable by every mapped peer, so that a late report can say what
+ * the other side is doing.  Written by the waiting thread only; `state` last (release).
+ */
+struct oriel_board_slot {
+	uint32_t state; /* 0 free, 1 taken and being filled, 2 valid */
+	int32_t op;     /* ORIEL_OP_* */
+	int32_t peer;   /* who is waited for; -1: several */
+	int32_t id;
+	int32_t window; /* window number, -1: none */
+	int32_t block;
+	uint64_t have;
+	uint64_t want;
+	uint64_t since_ns; /* monotonic clock */
+	uint8_t pad[16];
+};
+
+struct oriel_board {
+	struct oriel_board_slot slot[ORIEL_BOARD_SLOTS];
+};
+
+/* A failure word: 0, or status | who | detail of the first failure; set once by CAS. */
+#define ORIEL_FAILURE(status, rank)                                                                \
+	((uint64_t)(uint32_t)(-(status)) | ((uint64_t)((uint32_t)(rank) + 1u) << 16))
+#define ORIEL_FAILURE_STATUS(word) (-(int)((word) & 0xffff))
+#define ORIEL_FAILURE_RANK(word) ((int)(((word) >> 16) & 0xffffffff) - 1)
+
+/* One peer, as the transport layer sees it. */
+struct oriel_comm_peer {
+	int32_t kind; /* ORIEL_PEER_* */
+	int32_t node;
+	struct oriel_waiters *waiters;    /* mapped: the peer's sleepers */
+	const struct oriel_board *board;  /* mapped: the peer's board */
+	uint64_t *failure;                /* mapped: the peer's comm failure word */
+};
+
+/*
+ * Handle of the transport layer.  Flat and immutable; everything that changes lies
+ * behind the pointers.
+ */
+struct oriel_comm_dev {
+	int32_t rank;
+	int32_t nranks;
+	uint64_t timeout_ns; /* a wait fails after this long */
+	uint64_t late_ns;    /* and names who is late after this long */
+	const uint64_t *failure; /* comm failure word of this rank; host and peers write it */
+	struct oriel_waiters *waiters; /* own sleepers */
+	struct oriel_board *board;     /* own board */
+	const struct oriel_comm_peer *peers; /* nranks entries */
+};
+
+/* Local memory as the source of puts or the target of gets. */
+struct oriel_source {
+	uint64_t address;
+	uint64_t bytes;
+	uint32_t key; /* for queued peers */
+	uint32_t reserved;
+};
+
+/* Everything a block had posted to a peer when the ticket was taken. */
+struct oriel_ticket {
+	int32_t peer;
+	uint32_t lane;
+	uint64_t index;
+};
+
+/*
+ * One direction of a staged stream between two ranks, as one end of it sees it.
+ * `ready` and `lengths` are written by the sender, `free_count` by the receiver; both counts
+ * only grow.  `cursor` belongs to this end; one group at a time uses it.
+ */
+struct oriel_mapped_channel {
+	uint8_t *slots;       /* depth * slot_bytes in the receiver's memory */
+	uint64_t *lengths;    /* depth words there: bytes of the message from that slot on */
+	uint64_t *ready;      /* in the receiver's memory: slots filled */
+	uint64_t *free_count; /* in the sender's memory: slots emptied */
+	uint64_t *cursor;     /* this end's count of slots done */
+	uint64_t slot_bytes;
+	uint32_t depth;
+	int32_t peer;
+};
+
+/*
+ * One peer, as a window sees it.  Rows are already offset to this rank's row in the peer's
+ * memory: signals[id] is the word "from me, id" there.
+ */
+struct oriel_window_peer {
+	int32_t kind;
+	int32_t reserved;
+	uint8_t *buffer;               /* mapped: the peer's window buffer */
+	uint64_t *signals;             /* mapped: my row of its signal words */
+	uint64_t *arrivals;            /* mapped: my row of its barrier words */
+	struct oriel_waiters *waiters; /* mapped: its sleepers */
+	uint8_t *staging;              /* mapped: my slots at the peer */
+	uint64_t *staging_words;       /* mapped: lengths and ready words of my slots at the peer */
+	uint64_t *staging_free;        /* mapped: free words of the peer's slots at me, in its memory */
+};
+
+/*
+ * The device handle of a window: flat, immutable, at most 1 KiB, valid by value and by
+ * pointer.  Row strides are in words.  All arrays below are in this rank's memory.
+ */
+struct oriel_window_dev {
+	struct oriel_comm_dev comm;
+	uint64_t bytes;            /* of the window buffer, alike on every rank */
+	uint8_t *buffer;           /* own window buffer */
+	uint64_t *failure;         /* first failure of this window, set once */
+	const uint64_t *generation_word; /* == generation while the window lives */
+	uint64_t generation;
+	int32_t number;            /* window number in its comm, for reports */
+	int32_t checked;           /* test ranks, ids and ranges */
+	uint32_t queued_peers;     /* how many peers are not mapped */
+	uint32_t reserved;
+	uint64_t first_count;      /* what words started at: 0 but in tests of wrap-around */
+	uint32_t signals, counters, barriers;
+	uint32_t signal_stride;    /* words from one source's row to the next */
+	uint32_t counter_stride;
+	uint32_t barrier_stride;
+	uint64_t *signal_words;    /* [source][id]: written by that source only */
+	uint64_t *signal_base;     /* [source][id]: written by this rank's resets */
+	uint64_t *signal_sum_base; /* [id]: written by this rank's advances of a sum */
+	uint64_t *counter_words;   /* [peer][id]: completions of my operations to the peer */
+	uint64_t *counter_base;    /* [peer][id] */
+	uint64_t *arrival_words;   /* [source][id]: arrivals from that source; it writes them */
+	uint64_t *arrival_sent;    /* [peer][id]: my arrivals at the peer */
+	uint32_t *barrier_users;   /* [id]: groups inside a barrier call on this id (checked) */
+	uint64_t *staging_cursors; /* [peer][channel][send, recv] */
+	uint8_t *staging;          /* [source][channel][slot]: written by that source */
+	uint64_t *staging_words;   /* [source][channel]: depth lengths, then ready */
+	uint64_t *staging_free;    /* [peer][channel]: written by that peer */
+	uint64_t staging_slot_bytes;
+	uint32_t staging_depth;
+	uint32_t staging_channels;
+	const struct oriel_window_peer *peers; /* nranks entries */
+	struct oriel_window_peer inline_peers[ORIEL_INLINE_PEERS];
+};
+
+static_assert(sizeof(void *) == 8, "Oriel needs a 64-bit machine");
+static_assert(sizeof(struct oriel_waiters) == 128, "layout");
+static_assert(sizeof(struct oriel_board_slot) == 64, "layout");
+static_assert(sizeof(struct oriel_comm_peer) == 32, "layout");
+static_assert(sizeof(struct oriel_comm_dev) == 56, "layout");
+static_assert(sizeof(struct oriel_source) == 24, "layout");
+static_assert(sizeof(struct oriel_ticket) == 16, "layout");
+static_assert(sizeof(struct oriel_mapped_channel) == 56, "layout");
+static_assert(sizeof(struct oriel_window_peer) == 64, "layout");
+static_assert(sizeof(struct oriel_window_dev) <= 1024, "the handle travels by value");
+static_assert(offsetof(struct oriel_window_dev, bytes) == 56, "layout");
+
+#endif

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * oriel/device/window.h - bodies of device.h: who is who, puts, gets, completion and order.
+ *
+ * Shape of every operation: test the arguments (checked windows), move the data, let the group
+ * agree on the leader's look at the failure words, and only then publish.  So an operation on a
+ * failed window publishes nothing, and all threads return the same status.
+ */
+#ifndef ORIEL_DEVICE_WINDOW_H
+#define ORIEL_DEVICE_WINDOW_H
+
+#include "mapped.h"
+
+/* ---- the handle -------------------------------------------------------------------------------- */
+
+ORIEL_DEV const struct oriel_window_peer *ori_window_peer(const struct oriel_window_dev *win,
+							  int peer)
+{
+	return peer < ORIEL_INLINE_PEERS ? &win->inline_peers[peer] : &win->peers[peer];
+}
+
+ORIEL_DEV int ori_peer_is_mapped(const struct oriel_window_peer *p)
+{
+	return p->kind == ORIEL_PEER_SELF || p->kind == ORIEL_PEER_MAPPED;
+}
+
+ORIEL_DEV int oriel_rank(const struct oriel_window_dev *win)
+{
+	return win->comm.rank;
+}
+
+ORIEL_DEV int oriel_nranks(const struct oriel_window_dev *win)
+{
+	return win->comm.nranks;
+}
+
+ORIEL_DEV int oriel_peer_kind(const struct oriel_window_dev *win, int peer)
+{
+	if (peer < 0 || peer >= win->comm.nranks)
+		return ORIEL_PEER_NONE;
+	return ori_window_peer(win, peer)->kind;
+}
+
+ORIEL_DEV int oriel_peer_to_index(const struct oriel_window_dev *win, int peer)
+{
+	return peer < win->comm.rank ? peer : peer - 1;
+}
+
+ORIEL_DEV int oriel_index_to_peer(const struct oriel_window_dev *win, int index)
+{
+	return index < win->comm.rank ? index : index + 1;
+}
+
+ORIEL_DEV void *oriel_mapped_address(const struct oriel_window_dev *win, int peer, uint64_t offset)
+{
+	const struct oriel_window_peer *p;
+
+	if (peer < 0 || peer >= win->comm.nranks || offset > win->bytes)
+		return NULL;
+	p = ori_window_peer(win, peer);
+	return ori_peer_is_mapped(p) && p->buffer ? p->buffer + offset : NULL;
+}
+
+/* ---- tests of a checked window: one line from the leader, the same status on all ------------------ */
+
+ORIEL_DEV int ori_refuse(const struct oriel_window_dev *win, struct oriel_group g, int status,
+			 const char *call, const char *what, uint64_t value, uint64_t limit)
+{
+#if !ORIEL_ON_GPU
+	if (oriel_group_is_leader(g))
+		oriel_cpu_report(&win->comm, call, what, value, limit);
+#else
+	(void)win;
+	(void)g;
+	(void)call;
+	(void)what;
+	(void)value;
+	(void)limit;
+#endif
+	return status;
+}
+
+/* The window still lives?  By the leader, for all: the answer may change under a running group. */
+ORIEL_DEV int ori_check_live(const struct oriel_window_dev *win, struct oriel_group g,
+			     const char *call)
+{
+	int err = 0;
+
+	if (oriel_group_is_leader(g) &&
+	    ori_load_acquire_sys(win->generation_word) != win->generation)
+		err = ori_refuse(win, g, ORIEL_ESTALE, call, "window was destroyed; number",
+				 (uint64_t)win->number, 0);
+	return ori_group_agree(g, err);
+}
+
+ORIEL_DEV int ori_check_peer(const struct oriel_window_dev *win, struct oriel_group g,
+			     const char *call, int peer)
+{
+	if (peer < 0 || peer >= win->comm.nranks)
+		return ori_refuse(win, g, ORIEL_ERANGE, call, "rank out of range",
+				  (uint64_t)(int64_t)peer, (uint64_t)win->comm.nranks);
+	return ori_check_live(win, g, call);
+}
+
+ORIEL_DEV int ori_check_id(const struct oriel_window_dev *win, struct oriel_group g,
+			   const char *call, const char *what, int id, uint32_t ids)
+{
+	if (id < 0 || (uint32_t)id >= ids)
+		return ori_refuse(win, g, ORIEL_ERANGE, call, what, (uint64_t)(int64_t)id, ids);
+	return 0;
+}
+
+ORIEL_DEV int ori_check_signal(const struct oriel_window_dev *win, struct oriel_group g,
+			       const char *call, int id, int op)
+{
+	if (op != ORIEL_ADD && op != ORIEL_SET)
+		return ori_refuse(win, g, ORIEL_EINVAL, call, "op is not ORIEL_ADD or ORIEL_SET",
+				  (uint64_t)(int64_t)op, ORIEL_SET);
+	return ori_check_id(win, g, call, "signal id out of range", id, win->signals);
+}
+
+ORIEL_DEV int ori_check_compare(const struct oriel_window_dev *win, struct oriel_group g,
+				const char *call, int cmp)
+{
+	if (cmp < ORIEL_EQ || cmp > ORIEL_LE)
+		return ori_refuse(win, g, ORIEL_EINVAL, call, "unknown comparison",
+				  (uint64_t)(int64_t)cmp, ORIEL_LE);
+	return 0;
+}
+
+/* [off, off + bytes) lies in `limit` bytes, without overflow. */
+ORIEL_DEV int ori_check_range(const struct oriel_window_dev *win, struct oriel_group g,
+			      const char *call, const char *what, uint64_t off, uint64_t bytes,
+			      uint64_t limit)
+{
+	if (off > limit || bytes > limit - off)
+		return ori_refuse(win, g, ORIEL_ERANGE, call, what, off + bytes, limit);
+	return 0;
+}
+
+ORIEL_DEV int ori_check_transfer(const struct oriel_window_dev *win, struct oriel_group g,
+				 const char *call, int peer, uint64_t off,
+				 const struct oriel_source *local, uint64_t local_off,
+				 uint64_t bytes)
+{
+	int err;
+
+	if (!local)
+		return ori_refuse(win, g, ORIEL_EINVAL, call, "no source", 0, 0);
+	err = ori_check_range(win, g, call, "end of the window passed", off, bytes, win->bytes);
+	if (!err)
+		err = ori_check_range(win, g, call, "end of the source passed", local_off, bytes,
+				      local->bytes);
+	if (!err)
+		err = ori_check_peer(win, g, call, peer);
+	return err;
+}
+
+ORIEL_DEV int ori_agree_window(const struct oriel_window_dev *win, struct oriel_group g)
+{
+	return ori_agree_failure(&win->comm, win->failure, g);
+}
+
+/* ---- puts ---------------------------------------------------------------------------------------- */
+
+ORIEL_DEV void ori_count(const struct oriel_window_dev *win, int peer, int counter)
+{
+	/* [S1] release: who sees the count may write the source again; partner [W1]. */
+	ori_mapped_signal(&win->counter_words[(uint64_t)peer * win->counter_stride + counter],
+			  ORIEL_ADD, 1, win->comm.waiters);
+}
+
+/* The put family; signal < 0 and counter < 0 mean none and fold away. */
+ORIEL_DEV int ori_put(ORI_WIN, int peer, uint64_t dst_off,
+		      const struct oriel_source *src, uint64_t src_off, uint64_t bytes, int signal,
+		      int op, uint64_t value, int counter)
+{
+	const struct oriel_window_peer *p;
+	int err;
+
+	p = ori_window_peer(win, peer);
+	if (!ori_peer_is_mapped(p))
+		return ORIEL_ENOTCONN;
+	/* The line of the signal is fetched while the data is copied, not after. */
+	if (signal >= 0 && oriel_group_is_leader(g))
+		ori_prefetch_for_write(&p->signals[signal]);
+	ori_group_copy(g, p->buffer + dst_off, (const uint8_t *)(uintptr_t)src->address + src_off,
+		       bytes);
+	err = ori_agree_window(win, g);
+	if (err || !oriel_group_is_leader(g))
+		return err;
+	if (signal >= 0)
+		ori_mapped_signal(&p->signals[signal], op,
+				  op == ORIEL_SET ? win->first_count + value : value, p->waiters);
+	if (counter >= 0)
+		ori_count(win, peer, counter);
+	return 0;
+}
+
+ORIEL_DEV int oriel_put(ORI_WIN, int peer, uint64_t dst_off, const struct oriel_source *src,
+			uint64_t src_off, uint64_t bytes)
+{
+	int err = 0;
+
+	if (win->checked)
+		err = ori_check_transfer(win, g, "put", peer, dst_off, src, src_off, bytes);
+	return err ? err : ori_put(win, g, peer, dst_off, src, src_off, bytes, -1, 0, 0, -1);
+}
+
+ORIEL_DEV int oriel_put_signal(ORI_WIN, int peer, uint64_t dst_off, const struct oriel_source *src,
+			       uint64_t src_off, uint64_t bytes, int signal, int op,
+			       uint64_t value)
+{
+	int err = 0;
+
+	if (win->checked) {
+		err = ori_check_signal(win, g, "put_signal", signal, op);
+		if (!err)
+			err = ori_check_transfer(win, g, "put_signal", peer, dst_off, src, src_off,
+						 bytes);
+	}
+	return err ? err :
+		     ori_put(win, g, peer, dst_off, src, src_off, bytes, signal, op,
+			     value, -1);
+}
+
+ORIEL_DEV int oriel_put_counter(ORI_WIN, int peer, uint64_t dst_off,
+				const struct oriel_source *src, uint64_t src_off, uint64_t bytes,
+				int counter)
+{
+	int err = 0;
+
+	if (win->checked) {
+		err = ori_check_id(win, g, "put_counter", "counter id out of range", counter,
+				   win->counters);
+		if (!err)
+			err = ori_check_transfer(win, g, "put_counter", peer, dst_off, src,
+						 src_off, bytes);
+	}
+	return err ? err :
+		     ori_put(win, g, peer, dst_off, src, src_off, bytes, -1, 0, 0,
+			     counter);
+}
+
+ORIEL_DEV int oriel_put_signal_counter(ORI_WIN, int peer, uint64_t dst_off,
+				       const struct oriel_source *src, uint64_t src_off,
+				       uint64_t bytes, int signal, int op, uint64_t value,
+				       int counter)
+{
+	int err = 0;
+
+	if (win->checked) {
+		err = ori_check_signal(win, g, "put_signal_counter", signal, op);
+		if (!err)
+			err = ori_check_id(win, g, "put_signal_counter", "counter id out of range",
+					   counter, win->counters);
+		if (!err)
+			err = ori_check_transfer(win, g, "put_signal_counter", peer, dst_off, src,
+						 src_off, bytes);
+	}
+	return err ? err :
+		     ori_put(win, g, peer, dst_off, src, src_off, bytes,
+			     signal, op, value, counter);
+}
+
+#define ORI_VALUE_BYTES 28u
+
+ORIEL_DEV int ori_check_value(const struct oriel_window_dev *win, struct oriel_group g,
+			      const char *call, int peer, uint64_t off, uint64_t bytes)
+{
+	int err;
+
+	if (bytes < 1 || bytes > ORI_VALUE_BYTES)
+		return ori_refuse(win, g, ORIEL_EINVAL, call, "a value has 1 to 28 bytes", bytes,
+				  ORI_VALUE_BYTES);
+	err = ori_check_range(win, g, call, "end of the window passed", off, bytes, win->bytes);
+	return err ? err : ori_check_peer(win, g, call, peer);
+}
+
+ORIEL_DEV int oriel_put_value(ORI_WIN, int peer, uint64_t dst_off, const void *value,
+			      uint64_t bytes)
+{
+	const struct oriel_window_peer *p;
+	int err = 0;
+
+	if (win->checked)
+		err = ori_check_value(win, g, "put_value", peer, dst_off, bytes);
+	if (err)
+		return err;
+	p = ori_window_peer(win, peer);
+	if (!ori_peer_is_mapped(p))
+		return ORIEL_ENOTCONN;
+	if (oriel_group_is_leader(g))
+		memcpy(p->buffer + dst_off, value, bytes);
+	return ori_agree_window(win, g);
+}
+
+/* ---- gets ---------------------------------------------------------------------------------------- */
+
+ORIEL_DEV int oriel_get(ORI_WIN, int peer, uint64_t src_off, const struct oriel_source *dst,
+			uint64_t dst_off, uint64_t bytes)
+{
+	const struct oriel_window_peer *p;
+	int err = 0;
+
+	if (win->checked)
+		err = ori_check_transfer(win, g, "get", peer, src_off, dst, dst_off, bytes);
+	if (err)
+		return err;
+	p = ori_window_peer(win, peer);
+	if (!ori_peer_is_mapped(p))
+		return ORIEL_ENOTCONN;
+	ori_group_copy(g, (uint8_t *)(uintptr_t)dst->address + dst_off, p->buffer + src_off, bytes);
+	return ori_agree_window(win, g);
+}
+
+/* A mapped peer's bytes are there when the copy ends: nothing to wait for at flush. */
+ORIEL_DEV int oriel_get_nbi(ORI_WIN, int peer, uint64_t src_off, const struct oriel_source *dst,
+			    uint64_t dst_off, uint64_t bytes)
+{
+	return oriel_get(win, g, peer, src_off, dst, dst_off, bytes);
+}
+
+ORIEL_DEV int oriel_get_value(ORI_WIN, int peer, uint64_t src_off, void *out, uint64_t bytes)
+{
+	const struct oriel_window_peer *p;
+	uint64_t words[4] = { 0, 0, 0, 0 };
+	int err = 0;
+	uint32_t i;
+
+	if (win->checked)
+		err = ori_check_value(win, g, "get_value", peer, src_off, bytes);
+	if (err)
+		return err;
+	p = ori_window_peer(win, peer);
+	if (!ori_peer_is_mapped(p))
+		return ORIEL_ENOTCONN;
+	/* The leader reads, so that all threads get the same bytes while the peer may be writing. */
+	if (oriel_group_is_leader(g)) {
+		memcpy(words, p->buffer + src_off, bytes);
+		err = ori_failed(&win->comm, win->failure);
+	}
+	for (i = 0; i < (bytes + 7) / 8; i++)
+		err = ori_group_agree_value(g, err, &words[i]);
+	if (!err)
+		memcpy(out, words, bytes);
+	return err;
+}
+
+/* ---- completion and order -------------------------------------------------------------------------- */
+
+ORIEL_DEV int ori_flush_peer(ORI_WIN, const char *call, int peer)
+{
+	int err = 0;
+
+	if (win->checked)
+		err = ori_check_peer(win, g, call, peer);
+	if (!err && !ori_peer_is_mapped(ori_window_peer(win, peer)))
+		err = ORIEL_ENOTCONN;
+	/*
+	 * Mapped and self: copies are done when the group has met, and every word that could tell
+	 * of them is stored with release after this.
+	 */
+	return err ? err : ori_agree_window(win, g);
+}
+
+ORIEL_DEV int oriel_fence(ORI_WIN, int peer)
+{
+	return ori_flush_peer(win, g, "fence", peer);
+}
+
+ORIEL_DEV int oriel_flush(ORI_WIN, int peer)
+{
+	return ori_flush_peer(win, g, "flush", peer);
+}
+
+ORIEL_DEV int oriel_flush_all(ORI_WIN)
+{
+	return ori_flush_peer(win, g, "flush_all", win->comm.rank);
+}
+
+ORIEL_DEV int oriel_take_ticket(ORI_WIN, int peer, struct oriel_ticket *ticket)
+{
+	int err = 0;
+
+	if (win->checked)
+		err = ori_check_peer(win, g, "take_ticket", peer);
+	if (err)
+		return err;
+	ticket->peer = peer;
+	ticket->lane = 0;
+	ticket->index = 0;
+	return 0;
+}
+
+ORIEL_DEV int oriel_wait_local(ORI_WIN, const struct oriel_ticket *ticket, uint64_t timeout_ns)
+{
+	(void)timeout_ns;
+	return ori_flush_peer(win, g, "wait_local", ticket->peer);
+}
+
+#endif

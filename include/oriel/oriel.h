@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * oriel/oriel.h - the host API.
+ *
+ * A status is 0 or a negative ORIEL_E* (oriel/status.h); outputs come last and are written only on
+ * success.  Arguments are always checked.  [C] marks a collective call: all ranks of the comm make
+ * it, in the same order; if one fails inside it, all return an error that names the rank and the
+ * cause.  Destroy calls take NULL.  Every failure is logged once, where it was decided, and its
+ * text is kept for oriel_last_error().
+ */
+#ifndef ORIEL_H
+#define ORIEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "device/port.h"
+#include "device/types.h"
+#include "status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ORIEL_VERSION_MAJOR 0
+#define ORIEL_VERSION_MINOR 1
+#define ORIEL_VERSION_PATCH 0
+
+struct oriel_boot;
+struct oriel_comm;
+struct oriel_buffer;
+struct oriel_window;
+
+/* ---- versions, errors ----------------------------------------------------------------------- */
+
+const char *oriel_version(void); /* "0.1.0" */
+const char *oriel_status_name(int status); /* "ORIEL_ETIMEDOUT" */
+const char *oriel_status_text(int status); /* "the deadline passed" */
+const char *oriel_last_error(void); /* this thread's last failure, "" if none */
+
+/* ---- boot: how ranks find each other --------------------------------------------------------- */
+
+struct oriel_boot_id {
+	unsigned char bytes[128];
+};
+
+/* What a user's own runtime offers (MPI, a torch store, ...). */
+struct oriel_boot_ops {
+	size_t size; /* sizeof(struct oriel_boot_ops) */
+	/* every rank gives `bytes` and gets nranks * bytes, in rank order; 0 or non-zero for failure */
+	int (*allgather)(void *ctx, const void *mine, void *all, size_t bytes);
+	/* tell the others that this rank gives up; may be NULL */
+	void (*abort)(void *ctx, int why);
+	/* called once when the boot is no longer used; may be NULL */
+	void (*destroy)(void *ctx);
+};
+
+/* From the environment: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT; else one rank. [C] */
+int oriel_boot_env(struct oriel_boot **boot);
+/* nranks threads of this process; boots[r] is for the thread that will be rank r. */
+int oriel_boot_threads(int nranks, struct oriel_boot **boots);
+/* One process makes an id and hands it to all by any means; then all join. */
+int oriel_boot_id(struct oriel_boot_id *id);
+int oriel_boot_join(const struct oriel_boot_id *id, int rank, int nranks,
+			      struct oriel_boot **boot); /* [C] */
+int oriel_boot_user(const struct oriel_boot_ops *ops, void *ctx, int rank, int nranks,
+			      struct oriel_boot **boot);
+int oriel_boot_rank(const struct oriel_boot *boot);
+int oriel_boot_nranks(const struct oriel_boot *boot);
+/* A comm keeps what it needs of its boot, so this may come before oriel_comm_destroy. */
+int oriel_boot_destroy(struct oriel_boot *boot);
+
+/* ---- comm: who the ranks are and how each is reached ----------------------------------------- */
+
+struct oriel_comm_options {
+	size_t size;
+	const char *device;   /* "cpu", "cuda", "cuda:1"; NULL: ORIEL_DEVICE, else cpu */
+	const char *topology; /* "2x4" or a list of node ids; NULL: ORIEL_TOPOLOGY */
+	double timeout;       /* seconds; 0: ORIEL_TIMEOUT */
+};
+#define ORIEL_COMM_OPTIONS_INIT { sizeof(struct oriel_comm_options), NULL, NULL, 0.0 }
+
+enum oriel_scope { ORIEL_WORLD = 0, ORIEL_NODE = 1 };
+
+int oriel_comm_create(struct oriel_boot *boot, const struct oriel_comm_options *options,
+				struct oriel_comm **comm); /* [C] */
+/* Ranks of one colour become a comm, ordered by key, then rank; colour < 0: none, *sub = NULL. */
+int oriel_comm_split(struct oriel_comm *comm, int color, int key,
+			       struct oriel_comm **sub); /* [C] */
+/* Windows and buffers must be gone (ORIEL_EBUSY), except on a failed comm: they go with it. */
+int oriel_comm_destroy(struct oriel_comm *comm);
+/* Ends every wait on every rank of the comm with ORIEL_EABORTED (why: any status but 0). */
+int oriel_comm_abort(struct oriel_comm *comm, int why);
+int oriel_comm_status(struct oriel_comm *comm); /* first failure, or 0 */
+
+/* Queries return the value, or a negative status for a bad argument. */
+int oriel_comm_rank(struct oriel_comm *comm);
+int oriel_comm_size(struct oriel_comm *comm);
+int oriel_comm_nodes(struct oriel_comm *comm);
+int oriel_comm_node(struct oriel_comm *comm, int rank);
+int oriel_comm_node_rank(struct oriel_comm *comm, int rank);
+int oriel_comm_node_size(struct oriel_comm *comm, int rank);
+int oriel_comm_peer_kind(struct oriel_comm *comm, int rank); /* ORIEL_PEER_* */
+/* Why that peer is reached so; valid while the comm lives. */
+const char *oriel_comm_peer_reason(struct oriel_comm *comm, int rank);
+
+int oriel_comm_allgather(struct oriel_comm *comm, enum oriel_scope scope,
+				   const void *mine, void *all, size_t bytes); /* [C] */
+int oriel_comm_barrier(struct oriel_comm *comm, enum oriel_scope scope); /* [C] */
+/* Make queues to these ranks now; both ends call it.  Nothing to do for mapped peers. */
+int oriel_comm_connect(struct oriel_comm *comm, const int *ranks, int n);
+int oriel_comm_device(struct oriel_comm *comm, struct oriel_comm_dev *dev);
+
+/* ---- memory ------------------------------------------------------------------------------------ */
+
+/* Device memory that peers can map. */
+int oriel_alloc(struct oriel_comm *comm, size_t bytes, void **ptr);
+int oriel_free(struct oriel_comm *comm, void *ptr);
+
+/* Local; the same range again counts a reference and gives the same buffer. */
+int oriel_buffer_register(struct oriel_comm *comm, void *ptr, size_t bytes,
+				    struct oriel_buffer **buffer);
+int oriel_buffer_exchange(struct oriel_comm *comm, struct oriel_buffer *buffer); /* [C] */
+/* Rank's buffer in this rank's address space; NULL if not exchanged or not mapped. */
+void *oriel_buffer_mapped(struct oriel_buffer *buffer, int rank);
+int oriel_buffer_release(struct oriel_buffer *buffer);
+
+/* ---- windows ------------------------------------------------------------------------------------ */
+
+struct oriel_window_options {
+	size_t size;
+	uint32_t signals;  /* ids per source */
+	uint32_t counters; /* ids per peer */
+	uint32_t barriers; /* ids */
+	int32_t checked;   /* device calls test ranks, ids and ranges */
+	void *buffer;      /* memory to expose; NULL: the window allocates `bytes` itself */
+	uint64_t bytes;
+	uint64_t staging_slot_bytes; /* 0: no staged send and receive */
+	uint32_t staging_depth;      /* slots per channel */
+	uint32_t staging_channels;   /* per pair of ranks */
+	uint64_t first_count; /* where words and epochs start; for tests of wrap-around */
+};
+#define ORIEL_WINDOW_OPTIONS_INIT                                                                  \
+	{ sizeof(struct oriel_window_options), 16, 16, 16, 0, NULL, 0, 0, 4, 1, 0 }
+
+int oriel_window_create(struct oriel_comm *comm,
+				  const struct oriel_window_options *options,
+				  struct oriel_window **window); /* [C] */
+/* ORIEL_EBUSY while a captured graph or a request uses it. */
+int oriel_window_destroy(struct oriel_window *window); /* [C] */
+void *oriel_window_buffer(struct oriel_window *window); /* own buffer */
+/* Local memory as a put source or get target; any time, no peer involved. */
+int oriel_window_source(struct oriel_window *window, void *ptr, size_t bytes,
+				  struct oriel_source *source);
+int oriel_window_device(struct oriel_window *window, struct oriel_window_dev *dev);
+int oriel_window_status(struct oriel_window *window); /* first failure, or 0 */
+int oriel_window_reset_signals(struct oriel_window *window, void *stream);
+
+/* Host-issued operations.  CPU device: done on return, `stream` is ignored. */
+int oriel_window_put(struct oriel_window *window, int peer, uint64_t dst_off,
+			       const struct oriel_source *src, uint64_t src_off, uint64_t bytes,
+			       void *stream);
+int oriel_window_get(struct oriel_window *window, int peer, uint64_t src_off,
+			       const struct oriel_source *dst, uint64_t dst_off, uint64_t bytes,
+			       void *stream);
+int oriel_window_put_signal(struct oriel_window *window, int peer, uint64_t dst_off,
+				      const struct oriel_source *src, uint64_t src_off,
+				      uint64_t bytes, int signal, int op, uint64_t value,
+				      void *stream);
+int oriel_window_signal(struct oriel_window *window, int peer, int id, int op,
+				  uint64_t value, void *stream);
+/* peer >= 0: that source's word compares; peer < 0: the sum over sources, cmp ORIEL_GE. */
+int oriel_window_wait_signal(struct oriel_window *window, int peer, int id, int cmp,
+				       uint64_t value, void *stream);
+int oriel_window_barrier(struct oriel_window *window, int id, void *stream);
+
+/* ---- kernels ------------------------------------------------------------------------------------- */
+
+/*
+ * Runs `kernel` with a copy of args.  CPU: nblocks blocks of 1 to 32 threads, all live at once,
+ * synchronous; one block of one thread runs on the caller.  `stream` is NULL or a CUstream.
+ */
+int oriel_launch(struct oriel_comm *comm, const struct oriel_kernel *kernel, int nblocks,
+			   int nthreads, const void *args, size_t args_bytes, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * boot/boot.h - the table behind struct oriel_boot: how the ranks of one group exchange small
+ * messages before (and beside) windows.
+ *
+ * A boot is one group of ranks.  comm/ uses nothing but this header.  Implementations: threads.c
+ * (ranks are threads), tcp_*.c (a hub and one connection a rank), user.c (callbacks), single.c (one
+ * rank).  Who may call: any thread, one collective at a time per boot.
+ */
+#ifndef ORI_BOOT_H
+#define ORI_BOOT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <oriel/oriel.h>
+
+/* Told once, from any thread, that a rank of this group is gone or has aborted. */
+typedef void ori_boot_watch_fn(void *ctx, int status, int rank, const char *why);
+
+struct ori_boot_ops {
+	const char *name; /* "threads", "tcp", "user", "single" */
+	/*
+	 * Every member gives `bytes` (the same number on all; 0 makes it a barrier) and gets them all
+	 * in rank order.  Fails on all that wait, within timeout_ns, naming in the last error the rank
+	 * that is missing, dead or aborted.
+	 */
+	int (*allgather)(struct oriel_boot *, const void *mine, void *all, size_t bytes,
+			 uint64_t timeout_ns);
+	/*
+	 * Makes the group of `members` (ranks of this boot, in the order of their new ranks; me among
+	 * them).  All members call it, with the same list, as the same-numbered subgroup call on this
+	 * boot; `tag` tells disjoint groups of one round apart.  May communicate among the whole parent.
+	 */
+	int (*subgroup)(struct oriel_boot *, const int *members, int n, uint32_t tag,
+			uint64_t timeout_ns, struct oriel_boot **sub);
+	/* One watcher a boot; NULL takes it away, and none is called after that returned. */
+	void (*watch)(struct oriel_boot *, ori_boot_watch_fn *, void *ctx);
+	/* Makes the watchers and pending calls of all other members end with `status`, naming me. */
+	void (*abort)(struct oriel_boot *, int status, const char *why);
+	/* Leaves the group; frees.  Called when the last reference goes. */
+	void (*close)(struct oriel_boot *);
+};
+
+/* First member of every implementation's struct. */
+struct oriel_boot {
+	const struct ori_boot_ops *ops;
+	int rank, nranks;
+	int refs; /* atomic */
+};
+
+/* boot.c: a reference more, a reference less (the last one closes). */
+void ori_boot_hold(struct oriel_boot *);
+void ori_boot_drop(struct oriel_boot *);
+
+#endif

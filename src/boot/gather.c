@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * boot/gather.c - what has come so far of one allgather, who is missing, and the words for it.
+ *
+ * Owns the records; not the waiting and not the sending.  No threads, no sockets, no locks: the
+ * owner (threads.c under its lock, the TCP hub on its one thread) brings those.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "impl.h"
+
+struct ori_gather *ori_gather_find(struct ori_gather *list, uint64_t gid, uint64_t seq)
+{
+	while (list && (list->gid != gid || list->seq != seq))
+		list = list->next;
+	return list;
+}
+
+struct ori_gather *ori_gather_create(struct ori_gather **list, uint64_t gid, uint64_t seq, int n,
+				     size_t bytes, uint32_t first)
+{
+	struct ori_gather *g = calloc(1, sizeof(*g));
+
+	if (!g)
+		return NULL;
+	g->have = calloc((size_t)n, 1);
+	g->who = calloc((size_t)n, sizeof(*g->who));
+	if (!g->have || !g->who) {
+		free(g->have);
+		free(g->who);
+		free(g);
+		return NULL;
+	}
+	g->gid = gid;
+	g->seq = seq;
+	g->n = n;
+	g->bytes = bytes;
+	g->first = first;
+	g->start_ns = ori_now_ns();
+	g->deadline_ns = UINT64_MAX;
+	g->late_ns = UINT64_MAX;
+	g->next = *list;
+	*list = g;
+	/* a collective without room still lives, as failed, so that every member is told */
+	if (bytes) {
+		g->data = malloc((size_t)n * bytes);
+		if (!g->data) {
+			g->failed.kind = ORI_GATHER_NOMEM;
+			g->failed.bytes[0] = (size_t)n * bytes;
+			g->failed.status = ORIEL_ENOMEM;
+		}
+	}
+	return g;
+}
+
+static void destroy(struct ori_gather *g)
+{
+	free(g->have);
+	free(g->who);
+	free(g->data);
+	free(g);
+}
+
+void ori_gather_destroy(struct ori_gather **list, struct ori_gather *g)
+{
+	while (*list && *list != g)
+		list = &(*list)->next;
+	if (*list)
+		*list = g->next;
+	destroy(g);
+}
+
+void ori_gather_destroy_all(struct ori_gather **list)
+{
+	while (*list) {
+		struct ori_gather *g = *list;
+
+		*list = g->next;
+		destroy(g);
+	}
+}
+
+static void fail(struct ori_gather *g, const struct ori_gather_report *report)
+{
+	if (g->failed.status)
+		return;
+	g->failed = *report;
+	free(g->data); /* nobody will read it; the record may stay for long */
+	g->data = NULL;
+}
+
+static void fail_bytes(struct ori_gather *g, uint32_t index, size_t bytes)
+{
+	struct ori_gather_report r = { .status = ORIEL_EMISMATCH, .kind = ORI_GATHER_BYTES };
+
+	r.count = 2;
+	r.ranks[0] = g->first;
+	r.ranks[1] = index;
+	r.bytes[0] = g->bytes;
+	r.bytes[1] = bytes;
+	fail(g, &r);
+}
+
+static void fail_lists(struct ori_gather *g, uint32_t index)
+{
+	struct ori_gather_report r = { .status = ORIEL_EMISMATCH, .kind = ORI_GATHER_LISTS };
+
+	r.count = 1;
+	r.ranks[0] = index;
+	fail(g, &r);
+}
+
+static uint64_t after(uint64_t now, uint64_t ns)
+{
+	return ns > UINT64_MAX - now ? UINT64_MAX : now + ns;
+}
+
+void ori_gather_add(struct ori_gather *g, uint32_t index, uint32_t who, int n, const void *mine,
+		    size_t bytes, uint64_t timeout_ns, uint64_t late_ns)
+{
+	uint64_t now = ori_now_ns();
+
+	if (n != g->n || index >= (uint32_t)g->n || g->have[index]) {
+		fail_lists(g, index);
+		return;
+	}
+	g->have[index] = 1;
+	g->who[index] = who;
+	g->arrived++;
+	/* the most impatient member decides for all */
+	if (after(now, timeout_ns) < g->deadline_ns)
+		g->deadline_ns = after(now, timeout_ns);
+	if (after(now, late_ns) < g->late_ns)
+		g->late_ns = after(now, late_ns);
+	if (bytes != g->bytes)
+		fail_bytes(g, index, bytes);
+	if (bytes && !g->failed.status)
+		memcpy(g->data + (size_t)index * bytes, mine, bytes);
+}
+
+void ori_gather_missing(const struct ori_gather *g, struct ori_gather_report *r)
+{
+	memset(r, 0, sizeof(*r));
+	r->kind = ORI_GATHER_MISSING;
+	r->ns = ori_now_ns() - g->start_ns;
+	for (int i = 0; i < g->n; i++) {
+		if (g->have[i])
+			continue;
+		if (r->count < ORI_GATHER_NAMED)
+			r->ranks[r->count++] = (uint32_t)i;
+		r->total++;
+	}
+}
+
+void ori_gather_expire(struct ori_gather *g, int status)
+{
+	struct ori_gather_report r;
+
+	ori_gather_missing(g, &r);
+	r.status = status;
+	fail(g, &r);
+}
+
+void ori_boot_rank_text(const int *world, int rank, char *text, size_t bytes)
+{
+	if (world && world[rank] != rank)
+		snprintf(text, bytes, "rank %d (world rank %d)", rank, world[rank]);
+	else
+		snprintf(text, bytes, "rank %d", rank);
+}
+
+void ori_gather_names(const struct ori_gather_report *r, const int *world, char *text, size_t bytes)
+{
+	char name[64];
+	size_t at = 0;
+
+	text[0] = '\0';
+	for (uint32_t i = 0; i < r->count && at < bytes; i++) {
+		ori_boot_rank_text(world, (int)r->ranks[i], name, sizeof(name));
+		at += (size_t)snprintf(text + at, bytes - at, "%s%s", i ? ", " : "", name);
+	}
+	if (r->total > r->count && at < bytes)
+		snprintf(text + at, bytes - at, " and %u more", r->total - r->count);
+}
+
+void ori_gather_text(const struct ori_gather_report *r, const int *world, char *text, size_t bytes)
+{
+	char a[640], b[64];
+
+	switch (r->kind) {
+	case ORI_GATHER_MISSING:
+		ori_gather_names(r, world, a, sizeof(a));
+		snprintf(text, bytes, "no contribution within %.1f s from %s", (double)r->ns / 1e9,
+			 a);
+		break;
+	case ORI_GATHER_BYTES:
+		ori_boot_rank_text(world, (int)r->ranks[0], a, sizeof(a));
+		ori_boot_rank_text(world, (int)r->ranks[1], b, sizeof(b));
+		snprintf(text, bytes, "%s gives %llu bytes but %s gives %llu", a,
+			 (unsigned long long)r->bytes[0], b, (unsigned long long)r->bytes[1]);
+		break;
+	case ORI_GATHER_LISTS:
+		ori_boot_rank_text(world, (int)r->ranks[0], a, sizeof(a));
+		snprintf(text, bytes, "the ranks have different lists of members (seen at %s)", a);
+		break;
+	default:
+		snprintf(text, bytes, "no memory for a collective of %llu bytes",
+			 (unsigned long long)r->bytes[0]);
+		break;
+	}
+}

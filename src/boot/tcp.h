@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * boot/tcp.h - what the files of the TCP boot share: the messages, the hub's handle, the client.
+ *
+ * One process holds a hub (tcp_hub*.c, a thread of its own); every rank, also the one in the hub's
+ * process, is a client with one connection (tcp_client.c, tcp_group.c).
+ * Protocol: docs/protocols/boot-tcp.md
+ */
+#ifndef ORI_BOOT_TCP_H
+#define ORI_BOOT_TCP_H
+
+#include <sys/socket.h>
+
+#include "impl.h"
+
+/* ---- messages (tcp_wire.c) ------------------------------------------------------------------------ */
+
+#define TCP_MAGIC 0x31424f52u /* "ROB1" */
+#define TCP_VERSION 1u
+#define TCP_SECRET_BYTES 64
+#define TCP_CONTRIB_MAX (16u << 20) /* one rank's part of an allgather */
+#define TCP_RESULT_MAX (1u << 30)
+#define TCP_TEXT_MAX 512
+#define TCP_HELLO_NS (3 * ORI_NS_PER_S) /* a connection must say who it is within this */
+
+enum tcp_type {
+	TCP_CONTRIB = 1, /* to the hub: struct tcp_contrib, data */
+	TCP_ABORT,       /* both ways: int32 status, text */
+	TCP_BYE,         /* to the hub */
+	TCP_WELCOME,     /* from the hub: int32 rank in whose process the hub is, or -1 */
+	TCP_REFUSE,      /* from the hub: int32 status, text */
+	TCP_RESULT,      /* from the hub: n * bytes */
+	TCP_LATE,        /* from the hub: struct ori_gather_report */
+	TCP_FAIL,        /* from the hub: struct ori_gather_report */
+	TCP_DEAD,        /* from the hub: `rank` is gone without a word */
+	TCP_LEFT         /* from the hub: `rank` said BYE */
+};
+
+/* All numbers little-endian, as on every machine Oriel runs on. */
+struct tcp_header {
+	uint32_t magic, type;
+	uint64_t gid; /* group; 0: all ranks */
+	uint64_t seq; /* number of the collective in its group */
+	uint32_t rank; /* world rank it is about or from */
+	uint32_t bytes; /* that follow */
+};
+
+struct tcp_hello {
+	uint32_t magic, version;
+	unsigned char secret[TCP_SECRET_BYTES];
+	uint32_t rank, nranks;
+	uint32_t has_hub; /* the hub is in this rank's process */
+	uint32_t pad;
+	uint64_t timeout_ns, late_ns;
+};
+
+struct tcp_contrib {
+	uint32_t index, n; /* in the group */
+	uint64_t timeout_ns, late_ns;
+};
+
+_Static_assert(sizeof(struct tcp_header) == 32, "the header travels");
+_Static_assert(sizeof(struct tcp_hello) == 104, "the hello travels");
+_Static_assert(sizeof(struct tcp_contrib) == 24, "the contribution travels");
+_Static_assert(sizeof(struct ori_gather_report) == 104, "the report travels");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers travel as they lie in memory");
+
+/* Where the ranks meet, and by which word. */
+struct tcp_place {
+	struct sockaddr_storage addr;
+	socklen_t addr_bytes;
+	unsigned char secret[TCP_SECRET_BYTES]; /* zero-padded */
+	char name[80];                          /* "127.0.0.1:29500" */
+};
+
+void ori_tcp_header_fill(struct tcp_header *, enum tcp_type, uint64_t gid, uint64_t seq, int rank,
+		     size_t bytes);
+/* Largest body of a type from a client or from the hub; -1: no such type from there. */
+int64_t ori_tcp_body_max(uint32_t type, int from_hub);
+/* 1 when equal; takes the same time wherever they differ. */
+int ori_tcp_secret_equal(const unsigned char *a, const unsigned char *b);
+/* Writes host:port of an address. */
+void ori_tcp_place_name(struct tcp_place *);
+int ori_tcp_is_loopback(const struct sockaddr_storage *);
+/* Name or number to address; errors name `variable`. */
+int ori_tcp_resolve(const char *variable, const char *host, int port, struct tcp_place *);
+/* Blocking by poll, on a non-blocking socket: 0, -ETIMEDOUT, -ECONNRESET on EOF, or -errno. */
+int ori_tcp_send_all(int fd, const void *data, size_t bytes, uint64_t deadline_ns);
+int ori_tcp_recv_all(int fd, void *data, size_t bytes, uint64_t deadline_ns);
+
+/*
+ * Sockets (tcp_fds.c).  All of ours are listed, so that a forked child gives them up: a copy held
+ * there would keep a connection open after its owner died.  Negative errno on failure.
+ */
+void ori_tcp_lock(void); /* of that list and of the list of hubs; held over fork() */
+void ori_tcp_unlock(void);
+int ori_tcp_wait(pthread_cond_t *, const struct timespec *until); /* lock held; as pthread's */
+int ori_tcp_socket(int family);
+int ori_tcp_accept(int listen_fd);
+int ori_tcp_adopt(int fd); /* a copy of a descriptor we were given */
+void ori_tcp_close(int fd);
+void ori_tcp_tune(int fd); /* no delay, keep-alive */
+
+/* ---- hub (tcp_hub.c) ------------------------------------------------------------------------------- */
+
+struct tcp_hub;
+
+/*
+ * Listens at place (port 0: any; place is updated) or on a copy of listen_fd when that is > 0.
+ * keep 0: held by the caller, who releases it.  keep 1: ends by itself when all ranks have left or
+ * nobody came for timeout_ns.
+ */
+int ori_tcp_hub_start(struct tcp_place *, int listen_fd, int keep, uint64_t timeout_ns,
+		      struct tcp_hub **hub);
+/* The hub of this process at that place, held for a rank that joins; NULL: it is elsewhere. */
+struct tcp_hub *ori_tcp_hub_find(const struct tcp_place *);
+/* Gives up a hold (NULL: none).  The last waits for the hub's end, at most timeout_ns. */
+void ori_tcp_hub_release(struct tcp_hub *, uint64_t timeout_ns);
+
+/* ---- client (tcp_client.c, tcp_group.c) ------------------------------------------------------------- */
+
+struct tcp_join {
+	const struct tcp_place *place;
+	struct tcp_hub *hub; /* held for this rank, or NULL; released by the client in any case */
+	int rank, nranks;
+	uint64_t timeout_ns, late_ns;
+};
+
+/* Meets the others and makes the group of all of them. */
+int ori_tcp_join_create(const struct tcp_join *, struct oriel_boot **boot);
+
+#endif

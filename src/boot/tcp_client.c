@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * boot/tcp_client.c - a rank's connection to the hub: its reader thread, its sending, its end.
+ *
+ * Owns the socket and the list of the rank's groups.  What is read is untrusted: sizes are bounded
+ * before memory is taken, and numbers are checked before they index anything.
+ *
+ * Threads: the reader; senders on the ranks' threads, one at a time by send_lock.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tcp_client.h"
+
+#define EARLY_MAX 256
+#define CLOSE_NS (2 * ORI_NS_PER_S)
+
+/* ---- what the reader does with a message --------------------------------------------------------- */
+
+static struct tcp_group *find_group(struct tcp_client *c, uint64_t gid)
+{
+	struct tcp_group *g = c->groups;
+
+	while (g && g->gid != gid)
+		g = g->next;
+	return g;
+}
+
+/* The group that waits for the answer to that collective, or NULL: it gave up meanwhile. */
+static struct tcp_group *find_pending(struct tcp_client *c, const struct tcp_header *h)
+{
+	struct tcp_group *g = find_group(c, h->gid);
+
+	return g && g->pending && !g->answered && g->pending_seq == h->seq ? g : NULL;
+}
+
+static void answer(struct tcp_group *g, int status)
+{
+	g->status = status;
+	g->answered = 1;
+	pthread_cond_broadcast(&g->client->cond);
+}
+
+static int take_result(struct tcp_client *c, const struct tcp_header *h, const void *body)
+{
+	struct tcp_group *g = find_pending(c, h);
+
+	if (!g)
+		return 0;
+	if (h->bytes != g->all_bytes)
+		return -EPROTO;
+	if (h->bytes)
+		memcpy(g->all, body, h->bytes);
+	answer(g, 0);
+	return 0;
+}
+
+static int report_is_sound(const struct ori_gather_report *r, const struct tcp_group *g)
+{
+	if (r->status > 0 || r->count > ORI_GATHER_NAMED || r->total > (uint32_t)g->base.nranks)
+		return 0;
+	if (r->kind == ORI_GATHER_BYTES && r->count != 2)
+		return 0;
+	if (r->kind == ORI_GATHER_LISTS && r->count != 1)
+		return 0;
+	for (uint32_t i = 0; i < r->count; i++) {
+		if (r->ranks[i] >= (uint32_t)g->base.nranks)
+			return 0;
+	}
+	return 1;
+}
+
+static int take_report(struct tcp_client *c, const struct tcp_header *h, const void *body)
+{
+	struct tcp_group *g = find_pending(c, h);
+	struct ori_gather_report r;
+	char text[ORI_BOOT_WHY_BYTES];
+
+	if (!g)
+		return 0;
+	if (h->bytes != sizeof(r))
+		return -EPROTO;
+	memcpy(&r, body, sizeof(r));
+	if (!report_is_sound(&r, g) || (h->type == TCP_FAIL && !r.status))
+		return -EPROTO;
+	ori_gather_text(&r, g->world, text, sizeof(text));
+	if (h->type == TCP_LATE) {
+		ori_log(ORI_LOG_WARN, "allgather is late: %s", text);
+		return 0;
+	}
+	memcpy(g->text, text, sizeof(g->text));
+	answer(g, r.status);
+	return 0;
+}
+
+/* A group that waits for one who left cannot go on, but has not failed as with a death. */
+static void fail_pending_left(struct tcp_client *c, int world_rank)
+{
+	char name[64];
+
+	for (struct tcp_group *g = c->groups; g; g = g->next) {
+		int rank = ori_tcp_group_index(g, world_rank);
+
+		if (rank < 0 || !g->pending || g->answered)
+			continue;
+		ori_boot_rank_text(g->world, rank, name, sizeof(name));
+		snprintf(g->text, sizeof(g->text), "%s left the group", name);
+		answer(g, ORIEL_EPEER);
+	}
+}
+
+/* The next group with that member that is still whole.  Lock is given up in between, so no walk. */
+static struct tcp_group *next_whole(struct tcp_client *c, int world_rank)
+{
+	struct tcp_group *g = c->groups;
+
+	while (g && (g->failed || ori_tcp_group_index(g, world_rank) < 0))
+		g = g->next;
+	return g;
+}
+
+static int take_gone(struct tcp_client *c, const struct tcp_header *h)
+{
+	int world_rank = (int)h->rank;
+	struct tcp_group *g;
+	char name[64], why[96];
+
+	if (h->rank >= (uint32_t)c->nranks)
+		return -EPROTO;
+	if (h->type == TCP_LEFT) {
+		c->gone[world_rank] = TCP_GONE_LEFT;
+		fail_pending_left(c, world_rank);
+		return 0;
+	}
+	c->gone[world_rank] = TCP_GONE_DEAD;
+	while ((g = next_whole(c, world_rank))) {
+		int rank = ori_tcp_group_index(g, world_rank);
+
+		ori_boot_rank_text(g->world, rank, name, sizeof(name));
+		snprintf(why, sizeof(why), "%s died", name);
+		ori_tcp_group_fail(g, ORIEL_EPEER, rank, why);
+	}
+	return 0;
+}
+
+static void keep_early(struct tcp_client *c, const struct tcp_header *h, int status, const char *why)
+{
+	struct tcp_early *e = c->nearly < EARLY_MAX ? calloc(1, sizeof(*e)) : NULL;
+
+	if (!e)
+		return; /* the group's members will time out instead */
+	e->gid = h->gid;
+	e->status = status;
+	e->rank = (int)h->rank;
+	snprintf(e->why, sizeof(e->why), "%s", why);
+	e->next = c->early;
+	c->early = e;
+	c->nearly++;
+}
+
+static int take_abort(struct tcp_client *c, const struct tcp_header *h, const unsigned char *body)
+{
+	char text[TCP_TEXT_MAX + 1], name[64], why[ORI_BOOT_WHY_BYTES];
+	struct tcp_group *g;
+	int32_t status;
+	int rank;
+
+	if (h->bytes < 4 || h->rank >= (uint32_t)c->nranks)
+		return -EPROTO;
+	memcpy(&status, body, 4);
+	memcpy(text, body + 4, h->bytes - 4);
+	text[h->bytes - 4] = '\0';
+	if (status >= 0)
+		return -EPROTO;
+	g = find_group(c, h->gid);
+	if (!g) {
+		keep_early(c, h, status, text);
+		return 0;
+	}
+	rank = ori_tcp_group_index(g, (int)h->rank);
+	if (rank < 0)
+		return -EPROTO;
+	ori_boot_rank_text(g->world, rank, name, sizeof(name));
+	snprintf(why, sizeof(why), "%s aborted: %.300s", name, text);
+	ori_tcp_group_fail(g, status, rank, why);
+	return 0;
+}
+
+static int take_message(struct tcp_client *c, const struct tcp_header *h, const unsigned char *body)
+{
+	switch (h->type) {
+	case TCP_RESULT:
+		return take_result(c, h, body);
+	case TCP_FAIL:
+	case TCP_LATE:
+		return take_report(c, h, body);
+	case TCP_DEAD:
+	case TCP_LEFT:
+		return take_gone(c, h);
+	case TCP_ABORT:
+		return take_abort(c, h, body);
+	default:
+		return -EPROTO;
+	}
+}
+
+/* ---- the reader ---------------------------------------------------------------------------------- */
+
+static int read_message(struct tcp_client *c)
+{
+	struct tcp_header h;
+	unsigned char *body = NULL;
+	int64_t max;
+	int err;
+
+	/* idle without a deadline: the end of the connection, or of the client, ends it */
+	err = ori_tcp_recv_all(c->fd, &h, sizeof(h), UINT64_MAX);
+	if (err)
+		return err;
+	max = ori_tcp_body_max(h.type, 1);
+	if (h.magic != TCP_MAGIC || max < 0 || h.bytes > max)
+		return -EPROTO;
+	if (h.bytes) {
+		body = malloc(h.bytes);
+		if (!body)
+			return -ENOMEM;
+		err = ori_tcp_recv_all(c->fd, body, h.bytes, UINT64_MAX);
+	}
+	if (!err) {
+		pthread_mutex_lock(&c->lock);
+		err = take_message(c, &h, body);
+		pthread_mutex_unlock(&c->lock);
+	}
+	free(body);
+	return err;
+}
+
+static void *reader_main(void *arg)
+{
+	struct tcp_client *c = arg;
+	int err, closing;
+
+	ori_log_rank_set(c->rank);
+	do {
+		err = read_message(c);
+	} while (!err);
+	pthread_mutex_lock(&c->lock);
+	closing = c->closing;
+	pthread_mutex_unlock(&c->lock);
+	if (!closing && err == -EPROTO)
+		ori_tcp_client_lost(c, ORIEL_EPROTO, "sent a malformed message");
+	else if (!closing)
+		ori_tcp_client_lost(c, ORIEL_EPEER, "is gone");
+	pthread_mutex_lock(&c->lock);
+	c->reader_ended = 1;
+	pthread_cond_broadcast(&c->cond);
+	pthread_mutex_unlock(&c->lock);
+	return NULL;
+}
+
+/* The library's threads take no signals: those are the program's. */
+int ori_tcp_client_start(struct tcp_client *c)
+{
+	sigset_t all, old;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&c->reader, NULL, reader_main, c);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return err ? ori_fail_errno(err, "cannot start the reader of rank %d", c->rank) : 0;
+}
+
+/* ---- sending, losing, closing -------------------------------------------------------------------- */
+
+int ori_tcp_client_send(struct tcp_client *c, const struct tcp_header *h, const void *head,
+			size_t head_bytes, const void *data, size_t bytes, uint64_t deadline_ns)
+{
+	unsigned char start[sizeof(*h) + sizeof(struct tcp_contrib)];
+	int err;
+
+	memcpy(start, h, sizeof(*h));
+	if (head_bytes)
+		memcpy(start + sizeof(*h), head, head_bytes);
+	pthread_mutex_lock(&c->send_lock);
+	err = ori_tcp_send_all(c->fd, start, sizeof(*h) + head_bytes, deadline_ns);
+	if (!err && bytes)
+		err = ori_tcp_send_all(c->fd, data, bytes, deadline_ns);
+	pthread_mutex_unlock(&c->send_lock);
+	return err;
+}
+
+void ori_tcp_client_lost(struct tcp_client *c, int status, const char *what)
+{
+	struct tcp_group *g;
+	char hub[80], why[ORI_BOOT_WHY_BYTES];
+
+	pthread_mutex_lock(&c->lock);
+	if (!c->lost) {
+		c->lost = status;
+		snprintf(c->lost_why, sizeof(c->lost_why), "%s", what);
+	}
+	for (;;) {
+		for (g = c->groups; g && g->failed; g = g->next)
+			;
+		if (!g)
+			break;
+		ori_tcp_hub_text(g, hub, sizeof(hub));
+		snprintf(why, sizeof(why), "%s %s", hub, c->lost_why);
+		ori_tcp_group_fail(g, c->lost, ori_tcp_group_index(g, c->hub_rank), why);
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
+static void say_bye(struct tcp_client *c)
+{
+	struct tcp_header h;
+	struct timespec when;
+	int err = 0;
+
+	ori_tcp_header_fill(&h, TCP_BYE, 0, 0, c->rank, 0);
+	if (!ori_tcp_client_send(c, &h, NULL, 0, NULL, 0, ori_deadline_ns(CLOSE_NS)))
+		shutdown(c->fd, SHUT_WR);
+	/* the hub answers by closing; the reader takes what is still under way, so nothing is reset */
+	ori_boot_timespec(ori_deadline_ns(CLOSE_NS), &when);
+	pthread_mutex_lock(&c->lock);
+	while (!c->reader_ended && err != ETIMEDOUT)
+		err = pthread_cond_timedwait(&c->cond, &c->lock, &when);
+	pthread_mutex_unlock(&c->lock);
+	shutdown(c->fd, SHUT_RDWR);
+	pthread_join(c->reader, NULL);
+}
+
+void ori_tcp_client_close(struct tcp_client *c)
+{
+	/* in a child of fork() there is no reader, and the socket was given up */
+	int ours = c->pid == getpid();
+
+	if (ours && c->fd >= 0) {
+		pthread_mutex_lock(&c->lock);
+		c->closing = 1;
+		pthread_mutex_unlock(&c->lock);
+		say_bye(c);
+		ori_tcp_close(c->fd);
+	}
+	ori_tcp_hub_release(c->hub, c->timeout_ns);
+	while (c->early) {
+		struct tcp_early *e = c->early;
+
+		c->early = e->next;
+		free(e);
+	}
+	pthread_mutex_destroy(&c->lock);
+	pthread_mutex_destroy(&c->send_lock);
+	pthread_cond_destroy(&c->cond);
+	free(c->gone);
+	free(c);
+}

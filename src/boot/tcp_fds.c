@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * boot/tcp_fds.c - the sockets of the TCP boot, listed so that a forked child gives them up.
+ *
+ * A child of fork() has copies of its parent's sockets but not the threads that serve them.  A copy
+ * left open would hide the parent's death from the other ranks, and keep its port taken.  So every
+ * socket is listed here under the lock that fork() takes too, and the child closes them all.
+ *
+ * Called by: hub and clients, on any thread; the fork handlers by whoever forks.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tcp.h"
+
+#define FDS_LISTED 65536 /* descriptors above are used but not listed */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static unsigned char listed[FDS_LISTED / CHAR_BIT]; /* under lock */
+
+static void child_after_fork(void)
+{
+	for (int fd = 0; fd < FDS_LISTED; fd++) {
+		if (listed[fd / CHAR_BIT] & 1u << fd % CHAR_BIT)
+			close(fd);
+	}
+	memset(listed, 0, sizeof(listed));
+	pthread_mutex_unlock(&lock);
+}
+
+static void install(void)
+{
+	pthread_atfork(ori_tcp_lock, ori_tcp_unlock, child_after_fork);
+}
+
+void ori_tcp_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void ori_tcp_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+int ori_tcp_wait(pthread_cond_t *cond, const struct timespec *until)
+{
+	return pthread_cond_timedwait(cond, &lock, until);
+}
+
+/* Lock held; takes what a system call returned. */
+static int list_fd(int fd)
+{
+	if (fd < 0)
+		return -errno;
+	if (fd < FDS_LISTED)
+		listed[fd / CHAR_BIT] |= (unsigned char)(1u << fd % CHAR_BIT);
+	return fd;
+}
+
+int ori_tcp_socket(int family)
+{
+	int fd;
+
+	pthread_once(&once, install);
+	ori_tcp_lock();
+	fd = list_fd(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	ori_tcp_unlock();
+	return fd;
+}
+
+int ori_tcp_accept(int listen_fd)
+{
+	int fd;
+
+	ori_tcp_lock();
+	fd = list_fd(accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+	ori_tcp_unlock();
+	return fd;
+}
+
+int ori_tcp_adopt(int old)
+{
+	int fd, flags;
+
+	pthread_once(&once, install);
+	ori_tcp_lock();
+	fd = list_fd(fcntl(old, F_DUPFD_CLOEXEC, 3));
+	ori_tcp_unlock();
+	if (fd < 0)
+		return fd;
+	/* the original stays open for a later boot of this process, but not in its children */
+	fcntl(old, F_SETFD, FD_CLOEXEC);
+	flags = fcntl(fd, F_GETFL);
+	fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+	return fd;
+}
+
+void ori_tcp_close(int fd)
+{
+	if (fd < 0)
+		return;
+	ori_tcp_lock();
+	if (fd < FDS_LISTED)
+		listed[fd / CHAR_BIT] &= (unsigned char)~(1u << fd % CHAR_BIT);
+	close(fd);
+	ori_tcp_unlock();
+}
+
+/* Small messages go at once; a host that vanished without a word is noticed in half a minute. */
+void ori_tcp_tune(int fd)
+{
+	int on = 1, idle = 10, interval = 5, probes = 4;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * boot/tcp_hub.h - the inside of the hub, for tcp_hub.c (life and loop), tcp_hub_conn.c
+ * (connections), tcp_hub_join.c (who may join) and tcp_hub_gather.c (collectives).
+ *
+ * All of it runs on the hub's one thread, but for the fields marked otherwise.
+ */
+#ifndef ORI_BOOT_TCP_HUB_H
+#define ORI_BOOT_TCP_HUB_H
+
+#include "tcp.h"
+
+/* A message on its way, shared by the connections it goes to. */
+struct hub_blob {
+	int refs;
+	size_t bytes;
+	unsigned char data[];
+};
+
+struct hub_out {
+	struct hub_out *next;
+	struct hub_blob *blob;
+	size_t off;
+};
+
+enum conn_state {
+	CONN_HELLO,   /* has not said who it is; until_ns: must have */
+	CONN_WAITING, /* joined; until_ns: gives up when others are still missing */
+	CONN_LIVE,    /* welcomed */
+	CONN_ENDING   /* said BYE, or was refused: closed when all is sent, at until_ns at last */
+};
+
+struct hub_conn {
+	struct hub_conn *next;
+	int fd;
+	enum conn_state state;
+	int broken; /* to be closed in this turn of the loop */
+	int rank, has_hub, late_told;
+	uint64_t since_ns, until_ns, late_ns;
+	/* incoming: first the hello, then headers and bodies */
+	union {
+		struct tcp_hello hello;
+		struct tcp_header header;
+		unsigned char bytes[sizeof(struct tcp_hello)];
+	} in;
+	size_t in_got, body_got;
+	unsigned char *body;
+	struct hub_out *out, **out_tail;
+};
+
+enum slot_state { SLOT_EMPTY, SLOT_WAITING, SLOT_LIVE, SLOT_LEFT, SLOT_DEAD };
+
+#define HUB_STRANGERS_MAX 512 /* connections that have not said who they are */
+
+struct hub_slot {
+	enum slot_state state;
+	struct hub_conn *conn; /* while waiting or live */
+};
+
+struct tcp_hub {
+	/* fixed */
+	int pid, keep; /* keep: made for an id, waits for ranks also when none of ours is left */
+	struct tcp_place place;
+	int listen_fd, wake_fd;
+	uint64_t timeout_ns;
+	pthread_t thread;
+	/* under ori_tcp_lock() */
+	struct tcp_hub *next;
+	pthread_cond_t cond;
+	int holds, ended, stop;
+	int complete; /* written by the hub's thread: all ranks joined */
+	/* the thread's own */
+	struct hub_conn *conns;
+	int strangers; /* connections in CONN_HELLO */
+	int nranks, waiting, live;
+	struct hub_slot *slots;
+	int failed; /* some rank never came; `why` is told to whoever comes now */
+	char why[ORI_BOOT_WHY_BYTES];
+	struct ori_gather *gathers;
+	uint64_t idle_ns, accept_ns, stop_ns;
+	unsigned warned; /* bad connections so far */
+};
+
+/* tcp_hub_conn.c */
+void ori_hub_accept(struct tcp_hub *);
+void ori_hub_conn_read(struct tcp_hub *, struct hub_conn *);
+void ori_hub_conn_flush(struct hub_conn *);
+void ori_hub_conn_timer(struct tcp_hub *, struct hub_conn *, uint64_t now);
+/* Closes what is broken and tells the others who died; again until nothing is broken. */
+void ori_hub_sweep(struct tcp_hub *);
+void ori_hub_close_all(struct tcp_hub *);
+void ori_hub_warn(struct tcp_hub *, const char *what);
+/* Queue a message: body and its size may be NULL and 0. */
+void ori_hub_send(struct hub_conn *, enum tcp_type, uint64_t gid, uint64_t seq, int rank,
+		  const void *body, size_t bytes);
+/* To all live ranks but `except`. */
+void ori_hub_send_others(struct tcp_hub *, const struct hub_conn *except, enum tcp_type, uint64_t gid,
+			 uint64_t seq, int rank, const void *body, size_t bytes);
+struct hub_blob *ori_hub_blob(enum tcp_type, uint64_t gid, uint64_t seq, int rank, const void *body,
+			      size_t bytes);
+void ori_hub_send_blob(struct hub_conn *, struct hub_blob *);
+void ori_hub_blob_drop(struct hub_blob *);
+void ori_hub_refuse(struct hub_conn *, int status, const char *text);
+
+/* tcp_hub_join.c */
+void ori_hub_hello(struct tcp_hub *, struct hub_conn *);
+void ori_hub_join_timer(struct tcp_hub *, struct hub_conn *, uint64_t now);
+
+/* tcp_hub_gather.c */
+void ori_hub_contrib(struct tcp_hub *, struct hub_conn *);
+/* Lateness and deadlines; returns when it wants to be called again. */
+uint64_t ori_hub_gather_timer(struct tcp_hub *, uint64_t now);
+
+#endif

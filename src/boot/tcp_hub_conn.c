@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * boot/tcp_hub_conn.c - the hub's connections: bytes in, messages out, endings.
+ *
+ * Owns buffers and states of each connection; never blocks.  What a message means is decided in
+ * tcp_hub_join.c and tcp_hub_gather.c.  Nothing is freed while the loop walks the list: a connection
+ * that must go is marked broken and swept at the end of the turn.  On the hub's thread.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tcp_hub.h"
+
+#define READS_A_TURN 16   /* so that one busy rank does not keep the others waiting */
+#define ENDING_NS ORI_NS_PER_S
+#define WARNINGS_MAX 10
+
+/* Anybody can knock; the log must not fill with it. */
+void ori_hub_warn(struct tcp_hub *hub, const char *what)
+{
+	if (++hub->warned <= WARNINGS_MAX)
+		ori_log(ORI_LOG_WARN, "rendezvous at %s: dropped %s%s", hub->place.name, what,
+			hub->warned == WARNINGS_MAX ? "; more of this is not logged" : "");
+}
+
+/* ---- out ---------------------------------------------------------------------------------------- */
+
+struct hub_blob *ori_hub_blob(enum tcp_type type, uint64_t gid, uint64_t seq, int rank,
+			      const void *body, size_t bytes)
+{
+	struct hub_blob *blob = malloc(sizeof(*blob) + sizeof(struct tcp_header) + bytes);
+	struct tcp_header h;
+
+	if (!blob)
+		return NULL;
+	blob->refs = 1;
+	blob->bytes = sizeof(h) + bytes;
+	ori_tcp_header_fill(&h, type, gid, seq, rank, bytes);
+	memcpy(blob->data, &h, sizeof(h));
+	if (bytes)
+		memcpy(blob->data + sizeof(h), body, bytes);
+	return blob;
+}
+
+void ori_hub_blob_drop(struct hub_blob *blob)
+{
+	if (--blob->refs == 0)
+		free(blob);
+}
+
+void ori_hub_send_blob(struct hub_conn *c, struct hub_blob *blob)
+{
+	struct hub_out *out;
+
+	if (c->broken)
+		return;
+	out = malloc(sizeof(*out));
+	if (!out) {
+		c->broken = 1;
+		return;
+	}
+	blob->refs++;
+	out->blob = blob;
+	out->off = 0;
+	out->next = NULL;
+	*c->out_tail = out;
+	c->out_tail = &out->next;
+	ori_hub_conn_flush(c);
+}
+
+void ori_hub_send(struct hub_conn *c, enum tcp_type type, uint64_t gid, uint64_t seq, int rank,
+		  const void *body, size_t bytes)
+{
+	struct hub_blob *blob = ori_hub_blob(type, gid, seq, rank, body, bytes);
+
+	if (!blob) {
+		c->broken = 1;
+		return;
+	}
+	ori_hub_send_blob(c, blob);
+	ori_hub_blob_drop(blob);
+}
+
+void ori_hub_send_others(struct tcp_hub *hub, const struct hub_conn *except, enum tcp_type type,
+			 uint64_t gid, uint64_t seq, int rank, const void *body, size_t bytes)
+{
+	for (struct hub_conn *c = hub->conns; c; c = c->next) {
+		if (c->state == CONN_LIVE && c != except)
+			ori_hub_send(c, type, gid, seq, rank, body, bytes);
+	}
+}
+
+static void pop_out(struct hub_conn *c)
+{
+	struct hub_out *out = c->out;
+
+	c->out = out->next;
+	if (!c->out)
+		c->out_tail = &c->out;
+	ori_hub_blob_drop(out->blob);
+	free(out);
+}
+
+void ori_hub_conn_flush(struct hub_conn *c)
+{
+	while (c->out && !c->broken) {
+		struct hub_out *out = c->out;
+		ssize_t n = send(c->fd, out->blob->data + out->off, out->blob->bytes - out->off,
+				 MSG_NOSIGNAL);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+			return;
+		if (n < 0) {
+			c->broken = 1;
+			return;
+		}
+		out->off += (size_t)n;
+		if (out->off == out->blob->bytes)
+			pop_out(c);
+	}
+	if (c->state == CONN_ENDING)
+		c->broken = 1; /* all is said */
+}
+
+void ori_hub_refuse(struct hub_conn *c, int status, const char *text)
+{
+	unsigned char body[4 + TCP_TEXT_MAX];
+	int32_t code = status;
+	size_t bytes = strnlen(text, TCP_TEXT_MAX);
+
+	memcpy(body, &code, 4);
+	memcpy(body + 4, text, bytes);
+	c->state = CONN_ENDING;
+	c->until_ns = ori_deadline_ns(ENDING_NS);
+	ori_hub_send(c, TCP_REFUSE, 0, 0, 0, body, 4 + bytes);
+}
+
+/* ---- in ----------------------------------------------------------------------------------------- */
+
+void ori_hub_accept(struct tcp_hub *hub)
+{
+	while (hub->strangers < HUB_STRANGERS_MAX) {
+		int fd = ori_tcp_accept(hub->listen_fd);
+		struct hub_conn *c;
+
+		if (fd == -EINTR || fd == -ECONNABORTED)
+			continue;
+		if (fd < 0) {
+			/* out of descriptors or memory: others will close some; not a busy loop */
+			if (fd != -EAGAIN)
+				hub->accept_ns = ori_deadline_ns(ORI_NS_PER_S / 10);
+			return;
+		}
+		c = calloc(1, sizeof(*c));
+		if (!c) {
+			ori_tcp_close(fd);
+			return;
+		}
+		ori_tcp_tune(fd);
+		c->fd = fd;
+		c->rank = -1;
+		c->out_tail = &c->out;
+		c->until_ns = ori_deadline_ns(TCP_HELLO_NS);
+		c->next = hub->conns;
+		hub->conns = c;
+		hub->strangers++;
+	}
+}
+
+static void take_abort(struct tcp_hub *hub, struct hub_conn *c)
+{
+	const struct tcp_header *h = &c->in.header;
+
+	if (h->bytes < 4) {
+		ori_hub_warn(hub, "a malformed abort");
+		c->broken = 1;
+		return;
+	}
+	ori_hub_send_others(hub, c, TCP_ABORT, h->gid, 0, c->rank, c->body, h->bytes);
+}
+
+static void take_bye(struct tcp_hub *hub, struct hub_conn *c)
+{
+	c->state = CONN_ENDING;
+	c->broken = 1;
+	hub->slots[c->rank].state = SLOT_LEFT;
+	hub->slots[c->rank].conn = NULL;
+	hub->live--;
+	ori_hub_send_others(hub, c, TCP_LEFT, 0, 0, c->rank, NULL, 0);
+}
+
+static void take_message(struct tcp_hub *hub, struct hub_conn *c)
+{
+	if (c->in.header.type == TCP_CONTRIB)
+		ori_hub_contrib(hub, c);
+	else if (c->in.header.type == TCP_ABORT)
+		take_abort(hub, c);
+	else
+		take_bye(hub, c);
+	free(c->body);
+	c->body = NULL;
+	c->body_got = 0;
+	c->in_got = 0;
+}
+
+/* A header is complete: is it one of ours, and is there room for what follows? */
+static void take_header(struct tcp_hub *hub, struct hub_conn *c)
+{
+	const struct tcp_header *h = &c->in.header;
+	int64_t max = ori_tcp_body_max(h->type, 0);
+
+	if (h->magic != TCP_MAGIC || max < 0 || h->bytes > max || c->state != CONN_LIVE) {
+		ori_hub_warn(hub, "a rank that sent a malformed message");
+		c->broken = 1;
+		return;
+	}
+	if (!h->bytes) {
+		take_message(hub, c);
+		return;
+	}
+	c->body = malloc(h->bytes);
+	if (!c->body) {
+		ori_hub_warn(hub, "a rank, for want of memory");
+		c->broken = 1;
+	}
+}
+
+static void conn_eof(struct tcp_hub *hub, struct hub_conn *c)
+{
+	if (c->state == CONN_HELLO)
+		ori_hub_warn(hub, c->in_got ? "a connection that ended within its hello" :
+					      "a connection that ended without a word");
+	c->broken = 1;
+}
+
+/* What is still wanted of the hello, the header or the body. */
+static size_t wanted(struct hub_conn *c, void **at)
+{
+	size_t whole = c->state == CONN_HELLO ? sizeof(c->in.hello) : sizeof(c->in.header);
+
+	if (c->body) {
+		*at = c->body + c->body_got;
+		return c->in.header.bytes - c->body_got;
+	}
+	*at = c->in.bytes + c->in_got;
+	return whole - c->in_got;
+}
+
+static void took(struct tcp_hub *hub, struct hub_conn *c, size_t bytes, int last)
+{
+	if (c->body) {
+		c->body_got += bytes;
+		if (last)
+			take_message(hub, c);
+		return;
+	}
+	c->in_got += bytes;
+	if (last && c->state == CONN_HELLO)
+		ori_hub_hello(hub, c);
+	else if (last)
+		take_header(hub, c);
+}
+
+void ori_hub_conn_read(struct tcp_hub *hub, struct hub_conn *c)
+{
+	for (int i = 0; i < READS_A_TURN && !c->broken && c->state != CONN_ENDING; i++) {
+		void *at;
+		size_t bytes = wanted(c, &at);
+		ssize_t n = recv(c->fd, at, bytes, 0);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+			return;
+		if (n <= 0) {
+			conn_eof(hub, c);
+			return;
+		}
+		took(hub, c, (size_t)n, (size_t)n == bytes);
+	}
+}
+
+void ori_hub_conn_timer(struct tcp_hub *hub, struct hub_conn *c, uint64_t now)
+{
+	if (c->broken || c->state == CONN_LIVE)
+		return;
+	if (c->state == CONN_WAITING) {
+		ori_hub_join_timer(hub, c, now);
+	} else if (now >= c->until_ns) {
+		if (c->state == CONN_HELLO)
+			ori_hub_warn(hub, "a connection that did not say who it is");
+		c->broken = 1;
+	}
+}
+
+/* ---- endings ------------------------------------------------------------------------------------ */
+
+static void conn_free(struct hub_conn *c)
+{
+	while (c->out)
+		pop_out(c);
+	free(c->body);
+	ori_tcp_close(c->fd);
+	free(c);
+}
+
+/* The connection is out of the list already. */
+static void conn_gone(struct tcp_hub *hub, struct hub_conn *c)
+{
+	int was_live = c->state == CONN_LIVE;
+
+	if (c->state == CONN_HELLO) {
+		hub->strangers--;
+	} else if (c->state == CONN_WAITING) {
+		hub->slots[c->rank].state = SLOT_EMPTY;
+		hub->slots[c->rank].conn = NULL;
+		if (--hub->waiting == 0)
+			hub->idle_ns = ori_now_ns();
+	} else if (was_live) {
+		hub->slots[c->rank].state = SLOT_DEAD;
+		hub->slots[c->rank].conn = NULL;
+		hub->live--;
+		ori_hub_send_others(hub, NULL, TCP_DEAD, 0, 0, c->rank, NULL, 0);
+	}
+	conn_free(c);
+}
+
+void ori_hub_sweep(struct tcp_hub *hub)
+{
+	struct hub_conn **at = &hub->conns;
+
+	while (*at) {
+		struct hub_conn *c = *at;
+
+		if (!c->broken) {
+			at = &c->next;
+			continue;
+		}
+		*at = c->next;
+		conn_gone(hub, c);
+		at = &hub->conns; /* telling others may have broken one that was passed */
+	}
+}
+
+void ori_hub_close_all(struct tcp_hub *hub)
+{
+	while (hub->conns) {
+		struct hub_conn *c = hub->conns;
+
+		hub->conns = c->next;
+		conn_free(c);
+	}
+	ori_gather_destroy_all(&hub->gathers);
+	free(hub->slots);
+	hub->slots = NULL;
+}

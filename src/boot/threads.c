@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * boot/threads.c - a boot whose ranks are threads of this process.
+ *
+ * Owns the group the ranks share: one lock, one condition, the collectives under way, the watchers,
+ * the subgroups not yet fetched by all members.  Each rank has a small boot that points at it.
+ *
+ * Called by: comm through the table of boot.h; each rank's boot by that rank's threads.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "impl.h"
+
+struct thread_group;
+
+/* A subgroup that some of its members have still to fetch. */
+struct thread_offer {
+	struct thread_offer *next;
+	uint64_t call;
+	uint32_t tag;
+	int n, fetched;
+	int *members;
+	struct thread_group *group;
+};
+
+/* Everything but n, late_ns and world is under the lock. */
+struct thread_group {
+	pthread_mutex_t lock;
+	pthread_cond_t cond; /* a collective moved, a watcher ended */
+	int n, refs;
+	uint64_t late_ns;
+	int *world;           /* member -> rank of the first group, for messages */
+	unsigned char *gone;  /* member closed its boot */
+	struct ori_watch *watches;
+	struct ori_gather *gathers;
+	struct thread_offer *offers;
+	int failed, failed_rank; /* status of an abort, and who */
+	char why[ORI_BOOT_WHY_BYTES];
+};
+
+struct thread_boot {
+	struct oriel_boot base;
+	struct thread_group *group;
+	uint64_t seq, subgroups; /* calls made so far; the rank's own */
+};
+
+static const struct ori_boot_ops thread_ops;
+
+/* ---- the shared group --------------------------------------------------------------------------- */
+
+static void group_free(struct thread_group *g)
+{
+	pthread_mutex_destroy(&g->lock);
+	pthread_cond_destroy(&g->cond);
+	free(g->world);
+	free(g->gone);
+	free(g->watches);
+	free(g);
+}
+
+/* world: NULL for the first group. */
+static int group_create(int n, uint64_t late_ns, const int *members, const int *world,
+			struct thread_group **out)
+{
+	struct thread_group *g = calloc(1, sizeof(*g));
+	int err;
+
+	if (!g)
+		return ori_fail(ORIEL_ENOMEM, "no memory for a group of %d threads", n);
+	err = ori_boot_cond_init(&g->cond);
+	if (err) {
+		free(g);
+		return err;
+	}
+	pthread_mutex_init(&g->lock, NULL);
+	g->n = n;
+	g->late_ns = late_ns;
+	g->world = calloc((size_t)n, sizeof(*g->world));
+	g->gone = calloc((size_t)n, 1);
+	g->watches = calloc((size_t)n, sizeof(*g->watches));
+	if (!g->world || !g->gone || !g->watches) {
+		group_free(g);
+		return ori_fail(ORIEL_ENOMEM, "no memory for a group of %d threads", n);
+	}
+	for (int i = 0; i < n; i++)
+		g->world[i] = members ? world[members[i]] : i;
+	*out = g;
+	return 0;
+}
+
+static void group_drop(struct thread_group *g);
+
+static void offers_destroy(struct thread_offer *offer)
+{
+	while (offer) {
+		struct thread_offer *next = offer->next;
+
+		group_drop(offer->group);
+		free(offer->members);
+		free(offer);
+		offer = next;
+	}
+}
+
+static void group_hold(struct thread_group *g)
+{
+	pthread_mutex_lock(&g->lock);
+	g->refs++;
+	pthread_mutex_unlock(&g->lock);
+}
+
+static void group_drop(struct thread_group *g)
+{
+	int last;
+
+	pthread_mutex_lock(&g->lock);
+	last = --g->refs == 0;
+	pthread_mutex_unlock(&g->lock);
+	if (!last)
+		return;
+	offers_destroy(g->offers);
+	ori_gather_destroy_all(&g->gathers);
+	group_free(g);
+}
+
+static int boot_create(struct thread_group *g, int rank, struct oriel_boot **out)
+{
+	struct thread_boot *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return ori_fail(ORIEL_ENOMEM, "no memory for the boot of rank %d", rank);
+	ori_boot_init(&b->base, &thread_ops, rank, g->n);
+	b->group = g;
+	group_hold(g);
+	*out = &b->base;
+	return 0;
+}
+
+/* ---- allgather ---------------------------------------------------------------------------------- */
+
+/* The first missing member that has left for good; -1: none. */
+static int first_gone(const struct thread_group *g, const struct ori_gather *gather)
+{
+	for (int i = 0; i < g->n; i++) {
+		if (g->gone[i] && !gather->have[i])
+			return i;
+	}
+	return -1;
+}
+
+static void warn_late(struct thread_group *g, struct ori_gather *gather)
+{
+	struct ori_gather_report report;
+	char text[ORI_BOOT_WHY_BYTES];
+
+	gather->late_told = 1;
+	ori_gather_missing(gather, &report);
+	ori_gather_text(&report, g->world, text, sizeof(text));
+	ori_log(ORI_LOG_WARN, "allgather is late: %s", text);
+}
+
+/*
+ * Waits until all came or the collective failed.  Lock held.  Who left or aborted is reported to
+ * the caller by -1 (failed group) or the rank's number; else -2.
+ */
+static int wait_all(struct thread_group *g, struct ori_gather *gather)
+{
+	while (gather->arrived < g->n && !gather->failed.status) {
+		uint64_t now = ori_now_ns(), until = gather->deadline_ns;
+		struct timespec when;
+		int gone = first_gone(g, gather);
+
+		if (g->failed)
+			return -1;
+		if (gone >= 0)
+			return gone;
+		if (now >= gather->deadline_ns) {
+			ori_gather_expire(gather, ORIEL_ETIMEDOUT);
+			pthread_cond_broadcast(&g->cond);
+			break;
+		}
+		if (!gather->late_told && now >= gather->late_ns)
+			warn_late(g, gather);
+		if (!gather->late_told && gather->late_ns < until)
+			until = gather->late_ns;
+		ori_boot_timespec(until, &when);
+		pthread_cond_timedwait(&g->cond, &g->lock, &when);
+	}
+	return -2;
+}
+
+/* Lock held.  The verdict in words; 0 when the data are there. */
+static int verdict(struct thread_group *g, struct ori_gather *gather, int gone, char *text)
+{
+	char name[64];
+
+	if (gone == -1) {
+		snprintf(text, ORI_BOOT_WHY_BYTES, "%s", g->why);
+		return g->failed;
+	}
+	if (gone >= 0) {
+		ori_boot_rank_text(g->world, gone, name, sizeof(name));
+		snprintf(text, ORI_BOOT_WHY_BYTES, "%s left the group", name);
+		return ORIEL_EPEER;
+	}
+	if (!gather->failed.status)
+		return 0;
+	ori_gather_text(&gather->failed, g->world, text, ORI_BOOT_WHY_BYTES);
+	return gather->failed.status;
+}
+
+static int thread_allgather(struct oriel_boot *boot, const void *mine, void *all, size_t bytes,
+			    uint64_t timeout_ns)
+{
+	struct thread_boot *b = (struct thread_boot *)boot;
+	struct thread_group *g = b->group;
+	uint64_t seq = b->seq++;
+	struct ori_gather *gather;
+	char text[ORI_BOOT_WHY_BYTES];
+	int status;
+
+	pthread_mutex_lock(&g->lock);
+	gather = ori_gather_find(g->gathers, 0, seq);
+	if (!gather)
+		gather = ori_gather_create(&g->gathers, 0, seq, g->n, bytes, (uint32_t)boot->rank);
+	if (!gather) {
+		pthread_mutex_unlock(&g->lock);
+		return ori_fail(ORIEL_ENOMEM, "allgather: no memory");
+	}
+	ori_gather_add(gather, (uint32_t)boot->rank, (uint32_t)boot->rank, g->n, mine, bytes,
+		       timeout_ns, g->late_ns);
+	if (gather->arrived == g->n || gather->failed.status)
+		pthread_cond_broadcast(&g->cond);
+	status = verdict(g, gather, wait_all(g, gather), text);
+	if (!status && bytes)
+		memcpy(all, gather->data, (size_t)g->n * bytes);
+	/* the last member to leave takes the record away; see impl.h for failed ones */
+	if (++gather->left == g->n)
+		ori_gather_destroy(&g->gathers, gather);
+	pthread_mutex_unlock(&g->lock);
+	return status ? ori_fail(status, "allgather: %s", text) : 0;
+}
+
+/* ---- subgroups ---------------------------------------------------------------------------------- */
+
+static struct thread_offer *offer_find(struct thread_group *g, uint64_t call, uint32_t tag)
+{
+	struct thread_offer *offer = g->offers;
+
+	while (offer && (offer->call != call || offer->tag != tag))
+		offer = offer->next;
+	return offer;
+}
+
+static struct thread_offer *offer_create(struct thread_group *g, uint64_t call, uint32_t tag,
+					 const int *members, int n)
+{
+	struct thread_offer *offer = calloc(1, sizeof(*offer));
+
+	if (!offer)
+		goto err_memory;
+	offer->members = malloc((size_t)n * sizeof(*members));
+	if (!offer->members)
+		goto err_offer;
+	memcpy(offer->members, members, (size_t)n * sizeof(*members));
+	if (group_create(n, g->late_ns, members, g->world, &offer->group))
+		goto err_members;
+	offer->group->refs = 1; /* the offer's own */
+	offer->call = call;
+	offer->tag = tag;
+	offer->n = n;
+	offer->next = g->offers;
+	g->offers = offer;
+	return offer;
+
+err_members:
+	free(offer->members);
+err_offer:
+	free(offer);
+err_memory:
+	return NULL;
+}
+
+static void offer_remove(struct thread_group *g, struct thread_offer *offer)
+{
+	struct thread_offer **at = &g->offers;
+
+	while (*at != offer)
+		at = &(*at)->next;
+	*at = offer->next;
+	offer->next = NULL;
+	offers_destroy(offer);
+}
+
+/* Lock of the parent held; that of the new group is taken inside, never the other way round. */
+static int offer_fetch(struct thread_boot *b, uint32_t tag, const int *members, int n, int me,
+		       struct oriel_boot **sub)
+{
+	struct thread_group *g = b->group;
+	uint64_t call = b->subgroups++;
+	struct thread_offer *offer = offer_find(g, call, tag);
+	int err;
+
+	if (!offer)
+		offer = offer_create(g, call, tag, members, n);
+	if (!offer)
+		return ori_fail(ORIEL_ENOMEM, "no memory for a subgroup of %d ranks", n);
+	if (offer->n != n || memcmp(offer->members, members, (size_t)n * sizeof(*members)))
+		return ori_fail(ORIEL_EMISMATCH,
+				"rank %d has another list of members for a subgroup", b->base.rank);
+	err = boot_create(offer->group, me, sub);
+	if (!err && ++offer->fetched == n)
+		offer_remove(g, offer);
+	return err;
+}
+
+static int thread_subgroup(struct oriel_boot *boot, const int *members, int n, uint32_t tag,
+			   uint64_t timeout_ns, struct oriel_boot **sub)
+{
+	struct thread_boot *b = (struct thread_boot *)boot;
+	int me, err = ori_boot_members_check(boot, members, n, &me);
+
+	(void)timeout_ns; /* nothing to wait for: who comes first makes it */
+	if (err)
+		return err;
+	pthread_mutex_lock(&b->group->lock);
+	err = offer_fetch(b, tag, members, n, me, sub);
+	pthread_mutex_unlock(&b->group->lock);
+	return err;
+}
+
+/* ---- watch, abort, close ------------------------------------------------------------------------ */
+
+static void thread_watch(struct oriel_boot *boot, ori_boot_watch_fn *fn, void *ctx)
+{
+	struct thread_group *g = ((struct thread_boot *)boot)->group;
+	struct ori_watch *watch = &g->watches[boot->rank];
+
+	pthread_mutex_lock(&g->lock);
+	ori_watch_set(watch, &g->lock, &g->cond, fn, ctx);
+	if (g->failed && g->failed_rank != boot->rank)
+		ori_watch_tell(watch, &g->lock, &g->cond, g->failed, g->failed_rank, g->why);
+	pthread_mutex_unlock(&g->lock);
+}
+
+static void thread_abort(struct oriel_boot *boot, int status, const char *why)
+{
+	struct thread_group *g = ((struct thread_boot *)boot)->group;
+	char name[64];
+
+	ori_boot_rank_text(g->world, boot->rank, name, sizeof(name));
+	pthread_mutex_lock(&g->lock);
+	if (!g->failed) {
+		g->failed = status ? status : ORIEL_EABORTED;
+		g->failed_rank = boot->rank;
+		snprintf(g->why, sizeof(g->why), "%s aborted: %s", name, why ? why : "no reason");
+		pthread_cond_broadcast(&g->cond);
+		for (int r = 0; r < g->n; r++) {
+			if (r != boot->rank)
+				ori_watch_tell(&g->watches[r], &g->lock, &g->cond, g->failed,
+					       boot->rank, g->why);
+		}
+	}
+	pthread_mutex_unlock(&g->lock);
+}
+
+static void thread_close(struct oriel_boot *boot)
+{
+	struct thread_group *g = ((struct thread_boot *)boot)->group;
+
+	pthread_mutex_lock(&g->lock);
+	ori_watch_set(&g->watches[boot->rank], &g->lock, &g->cond, NULL, NULL);
+	g->gone[boot->rank] = 1;
+	pthread_cond_broadcast(&g->cond);
+	pthread_mutex_unlock(&g->lock);
+	group_drop(g);
+	free(boot);
+}
+
+static const struct ori_boot_ops thread_ops = {
+	.name = "threads",
+	.allgather = thread_allgather,
+	.subgroup = thread_subgroup,
+	.watch = thread_watch,
+	.abort = thread_abort,
+	.close = thread_close,
+};
+
+int ori_boot_threads_create(int nranks, uint64_t late_ns, struct oriel_boot **boots)
+{
+	struct thread_group *g;
+	int err = group_create(nranks, late_ns, NULL, NULL, &g);
+
+	if (err)
+		return err;
+	g->refs = 1; /* until all boots are there */
+	for (int r = 0; r < nranks && !err; r++) {
+		err = boot_create(g, r, &boots[r]);
+		for (int i = 0; err && i < r; i++)
+			ori_boot_drop(boots[i]);
+	}
+	group_drop(g);
+	return err;
+}

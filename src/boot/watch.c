@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * boot/watch.c - tells a group's watcher, once, and takes a watcher away safely.
+ *
+ * Owns the rule of boot.h: none is called after watch(NULL) returned.  The lock and the condition
+ * belong to the group.  Called by: threads.c and tcp_group.c, on any thread.
+ */
+#include "impl.h"
+
+/*
+ * fn belongs to the library itself and does not block, so the wait needs no deadline; a watcher
+ * that takes itself away must not wait for itself.
+ */
+static void wait_idle(struct ori_watch *watch, pthread_mutex_t *lock, pthread_cond_t *cond)
+{
+	while (watch->calling && !pthread_equal(watch->caller, pthread_self()))
+		pthread_cond_wait(cond, lock);
+}
+
+void ori_watch_set(struct ori_watch *watch, pthread_mutex_t *lock, pthread_cond_t *cond,
+		   ori_boot_watch_fn *fn, void *ctx)
+{
+	watch->fn = NULL;
+	wait_idle(watch, lock, cond);
+	watch->fn = fn;
+	watch->ctx = ctx;
+	watch->told = 0;
+}
+
+void ori_watch_tell(struct ori_watch *watch, pthread_mutex_t *lock, pthread_cond_t *cond, int status,
+		    int rank, const char *why)
+{
+	ori_boot_watch_fn *fn = watch->fn;
+	void *ctx = watch->ctx;
+
+	if (!fn || watch->told)
+		return;
+	watch->told = 1;
+	watch->calling = 1;
+	watch->caller = pthread_self();
+	pthread_mutex_unlock(lock);
+	fn(ctx, status, rank, why);
+	pthread_mutex_lock(lock);
+	watch->calling = 0;
+	pthread_cond_broadcast(cond);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * comm/agree.c - one round in which all ranks learn how all ranks are doing.
+ *
+ * Every collective call of the library is made of such rounds.  Records have one size whatever the
+ * call, so that a rank in another call is recognised as such and not as a wrong length.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm.h"
+
+#define CAUSE_BYTES 224
+
+struct record {
+	uint32_t call;
+	int32_t status;
+	char cause[CAUSE_BYTES];
+	uint8_t payload[ORI_RECORD_BYTES];
+};
+
+static const char *call_name(uint32_t call)
+{
+	switch (call) {
+	case ORI_CALL_COMM_CREATE:
+		return "oriel_comm_create";
+	case ORI_CALL_COMM_SPLIT:
+		return "oriel_comm_split";
+	case ORI_CALL_COMM_DESTROY:
+		return "oriel_comm_destroy";
+	case ORI_CALL_ALLGATHER:
+		return "oriel_comm_allgather";
+	case ORI_CALL_BARRIER:
+		return "oriel_comm_barrier";
+	case ORI_CALL_BUFFER_EXCHANGE:
+		return "oriel_buffer_exchange";
+	case ORI_CALL_WINDOW_CREATE:
+		return "oriel_window_create";
+	case ORI_CALL_WINDOW_DESTROY:
+		return "oriel_window_destroy";
+	default:
+		return "an unknown call";
+	}
+}
+
+static int judge(struct oriel_boot *boot, const struct record *mine, const struct record *all)
+{
+	for (int r = 0; r < boot->nranks; r++) {
+		if (!all[r].status)
+			continue;
+		if (mine->status == all[r].status)
+			return mine->status; /* logged where it was decided */
+		return ori_fail(all[r].status, "%s: rank %d failed: %.*s", call_name(mine->call), r,
+				CAUSE_BYTES, all[r].cause);
+	}
+	for (int r = 1; r < boot->nranks; r++)
+		if (all[r].call != all[0].call)
+			return ori_fail(ORIEL_EMISMATCH, "rank %d is in %s while rank 0 is in %s", r,
+					call_name(all[r].call), call_name(all[0].call));
+	return 0;
+}
+
+int ori_agree(struct oriel_boot *boot, uint64_t timeout_ns, enum ori_call call, int status,
+	      const void *mine, void *all, size_t bytes)
+{
+	struct record *record = calloc(1, sizeof(*record));
+	struct record *records = calloc((size_t)boot->nranks, sizeof(*records));
+	int err;
+
+	if (!record || !records) {
+		/* Without memory there is no way to tell the others: they run into their deadline. */
+		err = ori_fail(ORIEL_ENOMEM, "%s: no memory", call_name(call));
+		goto out;
+	}
+	record->call = call;
+	record->status = status;
+	if (status)
+		strncpy(record->cause, ori_last_error_text(), CAUSE_BYTES - 1);
+	if (bytes)
+		memcpy(record->payload, mine, bytes);
+	err = boot->ops->allgather(boot, record, records, sizeof(*record), timeout_ns);
+	if (err)
+		goto out;
+	for (int r = 0; r < boot->nranks; r++)
+		records[r].cause[CAUSE_BYTES - 1] = '\0';
+	err = judge(boot, record, records);
+	for (int r = 0; !err && bytes && r < boot->nranks; r++)
+		memcpy((char *)all + (size_t)r * bytes, records[r].payload, bytes);
+out:
+	free(record);
+	free(records);
+	return err;
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * comm/buffers.c - registered buffers: local memory, counted, that ranks may exchange.
+ *
+ * The same range registered again is the same buffer with one reference more; it goes with the last
+ * release.  After the exchange each rank has the mapped peers' buffers in its address space.
+ */
+#include <stdlib.h>
+
+#include "comm.h"
+
+struct oriel_buffer {
+	struct ori_child child; /* first: comm.c destroys through it */
+	struct oriel_comm *comm;
+	void *ptr;
+	size_t bytes;
+	int refs; /* under the comm's lock */
+	struct ori_memory *memory;   /* NULL: not from oriel_alloc */
+	void **mapped;		     /* [nranks] after exchange */
+	struct ori_import **imports; /* [nranks] after exchange */
+};
+
+static void forget_peers(struct oriel_buffer *b)
+{
+	for (int r = 0; b->imports && r < b->comm->nranks; r++)
+		ori_import_drop(b->comm, b->imports[r]);
+	free(b->imports);
+	free(b->mapped);
+	b->imports = NULL;
+	b->mapped = NULL;
+}
+
+static void destroy_buffer(struct ori_child *child)
+{
+	struct oriel_buffer *b = (struct oriel_buffer *)child;
+
+	ori_live_remove(b);
+	forget_peers(b);
+	ori_memory_unuse(b->comm, b->memory);
+	free(b);
+}
+
+static struct oriel_buffer *find_buffer(struct oriel_comm *c, const void *ptr, size_t bytes)
+{
+	struct ori_child *child;
+	struct oriel_buffer *b = NULL;
+
+	pthread_mutex_lock(&c->lock);
+	for (child = c->children; child; child = child->next) {
+		if (child->destroy != destroy_buffer)
+			continue;
+		b = (struct oriel_buffer *)child;
+		if (b->ptr == ptr && b->bytes == bytes) {
+			b->refs++;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&c->lock);
+	return child ? b : NULL;
+}
+
+int oriel_buffer_register(struct oriel_comm *c, void *ptr, size_t bytes, struct oriel_buffer **out)
+{
+	struct oriel_buffer *b;
+	int err = ori_comm_check(c, "oriel_buffer_register");
+
+	if (!err)
+		err = ori_comm_failed(c);
+	if (err)
+		return err;
+	if (!ptr || !bytes || !out)
+		return ori_fail(ORIEL_EINVAL, "oriel_buffer_register: %s",
+				!ptr ? "null pointer" : !bytes ? "0 bytes" : "no place for the buffer");
+	b = find_buffer(c, ptr, bytes);
+	if (b) {
+		*out = b;
+		return 0;
+	}
+	b = calloc(1, sizeof(*b));
+	if (!b)
+		return ori_fail(ORIEL_ENOMEM, "oriel_buffer_register: no memory");
+	b->child.destroy = destroy_buffer;
+	b->comm = c;
+	b->ptr = ptr;
+	b->bytes = bytes;
+	b->refs = 1;
+	err = ori_live_add(b, ORI_LIVE_BUFFER);
+	if (err) {
+		free(b);
+		return err;
+	}
+	b->memory = ori_memory_use(c, ptr, bytes);
+	ori_child_add(c, &b->child);
+	*out = b;
+	return 0;
+}
+
+static int map_peers(struct oriel_buffer *b, const struct ori_export *all)
+{
+	struct oriel_comm *c = b->comm;
+	int err = 0;
+
+	b->mapped = calloc((size_t)c->nranks, sizeof(*b->mapped));
+	b->imports = calloc((size_t)c->nranks, sizeof(*b->imports));
+	if (!b->mapped || !b->imports)
+		return ori_fail(ORIEL_ENOMEM, "oriel_buffer_exchange: no memory");
+	for (int r = 0; !err && r < c->nranks; r++)
+		if (c->peers[r].pair.kind != ORIEL_PEER_QUEUED)
+			err = ori_import_range(c, r, &all[r], &b->mapped[r], &b->imports[r]);
+	return err;
+}
+
+int oriel_buffer_exchange(struct oriel_comm *c, struct oriel_buffer *b)
+{
+	struct ori_export mine = { 0 }, *all;
+	int status, err = ori_comm_check(c, "oriel_buffer_exchange");
+
+	if (!err)
+		err = ori_comm_failed(c);
+	if (err)
+		return err;
+	status = ori_live_check(b, ORI_LIVE_BUFFER, "oriel_buffer_exchange");
+	if (!status && b->comm != c)
+		status = ori_fail(ORIEL_EINVAL, "oriel_buffer_exchange: buffer of another comm");
+	if (!status)
+		status = ori_memory_export(c, b->ptr, b->bytes, b->memory, &mine);
+	all = calloc((size_t)c->nranks, sizeof(*all));
+	if (!status && !all)
+		status = ori_fail(ORIEL_ENOMEM, "oriel_buffer_exchange: no memory");
+	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_BUFFER_EXCHANGE, status, &mine, all,
+			all ? sizeof(mine) : 0);
+	if (err)
+		goto out;
+	forget_peers(b); /* of an earlier exchange */
+	status = map_peers(b, all);
+	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_BUFFER_EXCHANGE, status, NULL, NULL, 0);
+	if (err)
+		forget_peers(b);
+out:
+	free(all);
+	return err;
+}
+
+void *oriel_buffer_mapped(struct oriel_buffer *b, int rank)
+{
+	if (ori_live_check(b, ORI_LIVE_BUFFER, "oriel_buffer_mapped"))
+		return NULL;
+	if (ori_comm_check_rank(b->comm, rank, "oriel_buffer_mapped"))
+		return NULL;
+	return b->mapped ? b->mapped[rank] : NULL;
+}
+
+int oriel_buffer_release(struct oriel_buffer *b)
+{
+	int last, err;
+
+	if (!b)
+		return 0;
+	err = ori_live_check(b, ORI_LIVE_BUFFER, "oriel_buffer_release");
+	/* A handle that is gone here has been released more often than it was registered. */
+	if (err == ORIEL_ESTALE)
+		return ori_fail(ORIEL_EINVAL, "oriel_buffer_release: released more often than registered");
+	if (err)
+		return err;
+	pthread_mutex_lock(&b->comm->lock);
+	last = --b->refs == 0;
+	pthread_mutex_unlock(&b->comm->lock);
+	if (last) {
+		ori_child_remove(b->comm, &b->child);
+		destroy_buffer(&b->child);
+	}
+	return 0;
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * comm/comm.c - a comm is made and ended here.
+ *
+ * Creation is two rounds: everybody tells its facts and where its control memory is; everybody classifies
+ * the same facts, maps the control memory of its mapped peers, and tells how that went.  A rank whose own
+ * preparation failed still takes part in the round, so that all ranks learn who and why.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../engine/engine.h"
+#include "comm.h"
+
+/* What a rank tells in the first round. */
+struct create_record {
+	struct ori_facts facts;
+	struct ori_export slab;
+	char socket[32];
+	uint8_t token[16];
+};
+_Static_assert(sizeof(struct create_record) <= ORI_RECORD_BYTES, "must fit a record");
+
+/* ---- first round: this rank alone ------------------------------------------------------------------ */
+
+static int prepare_control(struct oriel_comm *c)
+{
+	uint64_t offset;
+	int err = ori_memory_alloc(c, ORI_SLAB_BYTES, &c->slab_memory);
+
+	if (!err)
+		err = ori_slab_init(&c->slab, ORI_SLAB_BYTES);
+	if (!err)
+		err = ori_slab_take(&c->slab, sizeof(struct ori_control), &offset);
+	if (!err)
+		c->control = c->slab_memory->allocation.base;
+	return err;
+}
+
+static int prepare(struct oriel_comm *c, const int *forced_nodes, struct create_record *mine)
+{
+	int err;
+
+	c->facts = calloc((size_t)c->nranks, sizeof(*c->facts));
+	c->peers = calloc((size_t)c->nranks, sizeof(*c->peers));
+	c->dev_peers = calloc((size_t)c->nranks, sizeof(*c->dev_peers));
+	if (!c->facts || !c->peers || !c->dev_peers)
+		return ori_fail(ORIEL_ENOMEM, "no memory for a comm of %d ranks", c->nranks);
+	err = ori_device_open(c->config.device, c->timeout_ns, &c->device);
+	if (!err)
+		err = ori_passing_open(&c->passing);
+	if (!err)
+		err = prepare_control(c);
+	if (!err)
+		err = ori_facts_gather(&mine->facts, &c->config);
+	if (err)
+		return err;
+	if (forced_nodes) {
+		mine->facts.forced_node = forced_nodes[c->rank];
+		memset(mine->facts.layout, 0, sizeof(mine->facts.layout));
+	}
+	memcpy(mine->socket, ori_passing_socket(c->passing), sizeof(mine->socket));
+	memcpy(mine->token, ori_passing_token(c->passing), sizeof(mine->token));
+	mine->slab.id = c->slab_memory->id;
+	mine->slab.allocation_bytes = c->slab_memory->allocation.bytes;
+	mine->slab.bytes = c->slab_memory->allocation.bytes;
+	mine->slab.address = (uint64_t)(uintptr_t)c->slab_memory->allocation.base;
+	return 0;
+}
+
+/* ---- second round: with everybody's facts ------------------------------------------------------------ */
+
+static void learn_peers(struct oriel_comm *c, const struct create_record *all)
+{
+	int on_host = 0, in_process = 0;
+
+	for (int r = 0; r < c->nranks; r++) {
+		struct ori_peer *p = &c->peers[r];
+
+		c->facts[r] = all[r].facts;
+		c->facts[r].host[sizeof(c->facts[r].host) - 1] = '\0';
+		c->facts[r].layout[sizeof(c->facts[r].layout) - 1] = '\0';
+		memcpy(p->socket, all[r].socket, sizeof(p->socket));
+		p->socket[sizeof(p->socket) - 1] = '\0';
+		memcpy(p->token, all[r].token, sizeof(p->token));
+		p->same_process = !memcmp(p->token, all[c->rank].token, sizeof(p->token));
+		on_host += all[r].facts.host_id == all[c->rank].facts.host_id;
+		in_process += p->same_process;
+	}
+	ori_cpu_neighbours_set(on_host, in_process);
+}
+
+static int map_control(struct oriel_comm *c, int r, const struct ori_export *slab)
+{
+	struct ori_peer *p = &c->peers[r];
+	int err;
+
+	if (slab->bytes != ORI_SLAB_BYTES)
+		return ori_fail(ORIEL_EMISMATCH, "rank %d runs another version of Oriel", r);
+	err = ori_import_range(c, r, slab, &p->slab_base, &p->slab_import);
+	if (!err)
+		p->control = p->slab_base;
+	return err;
+}
+
+static int meet_peers(struct oriel_comm *c, const struct create_record *all)
+{
+	int err = ori_classify(c->facts, c->nranks, &c->topology);
+
+	for (int r = 0; !err && r < c->nranks; r++) {
+		struct ori_peer *p = &c->peers[r];
+
+		err = ori_classify_pair(c->facts, &c->topology, c->rank, r, &p->pair);
+		if (!err && p->pair.kind == ORIEL_PEER_QUEUED)
+			err = ori_engine_require(c->rank, r, p->pair.reason);
+		else if (!err)
+			err = map_control(c, r, &all[r].slab);
+	}
+	return err;
+}
+
+static void build_device_handle(struct oriel_comm *c)
+{
+	for (int r = 0; r < c->nranks; r++) {
+		struct oriel_comm_peer *d = &c->dev_peers[r];
+		struct ori_peer *p = &c->peers[r];
+
+		d->kind = p->pair.kind;
+		d->node = c->topology.node[r];
+		d->waiters = &p->control->waiters;
+		d->board = &p->control->board;
+		d->failure = &p->control->failure;
+	}
+	c->dev.rank = c->rank;
+	c->dev.nranks = c->nranks;
+	c->dev.timeout_ns = c->timeout_ns;
+	c->dev.late_ns = (uint64_t)(c->config.late * 1e9);
+	c->dev.failure = &c->control->failure;
+	c->dev.waiters = &c->control->waiters;
+	c->dev.board = &c->control->board;
+	c->dev.peers = c->dev_peers;
+}
+
+static int make_node_boot(struct oriel_comm *c)
+{
+	int node = c->topology.node[c->rank], n = 0, err;
+	int *members;
+
+	if (c->topology.nnodes == 1) {
+		c->node_boot = c->boot;
+		ori_boot_hold(c->boot);
+		return 0;
+	}
+	members = calloc((size_t)c->nranks, sizeof(*members));
+	if (!members)
+		return ori_fail(ORIEL_ENOMEM, "no memory for the ranks of a node");
+	for (int r = 0; r < c->nranks; r++)
+		if (c->topology.node[r] == node)
+			members[n++] = r;
+	err = c->boot->ops->subgroup(c->boot, members, n, (uint32_t)node + 1, c->timeout_ns,
+				     &c->node_boot);
+	free(members);
+	return err;
+}
+
+static void on_boot_failure(void *ctx, int status, int rank, const char *why)
+{
+	struct oriel_comm *c = ctx;
+
+	ori_comm_fail(c, status, rank, why);
+}
+
+/*
+ * Frees everything there is of a comm, also of one that was never finished; talks to nobody.  After a
+ * failure thread ranks may still be storing to this rank's memory: then its addresses stay.
+ */
+static void free_comm(struct oriel_comm *c)
+{
+	int abandon = c->control && ori_comm_failed(c);
+
+	if (c->boot)
+		c->boot->ops->watch(c->boot, NULL, NULL);
+	while (c->children) {
+		struct ori_child *child = c->children;
+
+		ori_child_remove(c, child);
+		child->destroy(child);
+	}
+	for (int r = 0; c->peers && r < c->nranks; r++)
+		ori_import_drop(c, c->peers[r].slab_import);
+	while (c->memories) {
+		if (abandon)
+			ori_memory_abandon(c, c->memories);
+		else
+			ori_memory_free(c, c->memories);
+	}
+	ori_slab_destroy(&c->slab);
+	if (c->device)
+		c->device->ops->close(c->device);
+	if (c->passing)
+		ori_passing_close(c->passing);
+	ori_topology_free(&c->topology);
+	if (c->node_boot)
+		ori_boot_drop(c->node_boot);
+	if (c->boot)
+		ori_boot_drop(c->boot);
+	free(c->facts);
+	free(c->peers);
+	free(c->dev_peers);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}
+
+int ori_comm_build(struct oriel_boot *boot, const struct ori_config *config, int status,
+		   const int *forced_nodes, struct oriel_comm **out)
+{
+	struct oriel_comm *c = calloc(1, sizeof(*c));
+	struct create_record mine, *all = calloc((size_t)boot->nranks, sizeof(*all));
+	int err;
+
+	if (!c || !all) {
+		/* Nothing can be told to the others without memory; they run into their deadline. */
+		free(c);
+		free(all);
+		ori_boot_drop(boot);
+		return ori_fail(ORIEL_ENOMEM, "no memory for a comm");
+	}
+	memset(&mine, 0, sizeof(mine));
+	pthread_mutex_init(&c->lock, NULL);
+	c->boot = boot;
+	c->rank = boot->rank;
+	c->nranks = boot->nranks;
+	c->config = *config;
+	c->timeout_ns = (uint64_t)(config->timeout * 1e9);
+	if (!status)
+		status = prepare(c, forced_nodes, &mine);
+	err = ori_agree(boot, c->timeout_ns, ORI_CALL_COMM_CREATE, status, &mine, all,
+			sizeof(mine));
+	if (err)
+		goto err_comm;
+	learn_peers(c, all);
+	status = meet_peers(c, all);
+	if (!status)
+		status = make_node_boot(c);
+	if (!status)
+		build_device_handle(c);
+	if (!status)
+		status = ori_live_add(c, ORI_LIVE_COMM);
+	err = ori_agree(boot, c->timeout_ns, ORI_CALL_COMM_CREATE, status, NULL, NULL, 0);
+	if (err)
+		goto err_live;
+	c->boot->ops->watch(c->boot, on_boot_failure, c);
+	free(all);
+	*out = c;
+	return 0;
+
+err_live:
+	ori_live_remove(c);
+err_comm:
+	free(all);
+	free_comm(c);
+	return err;
+}
+
+/* ---- public ------------------------------------------------------------------------------------------ */
+
+static int apply_options(const struct oriel_comm_options *options, struct ori_config *config)
+{
+	if (!options)
+		return 0;
+	if (options->size != sizeof(*options))
+		return ori_fail(ORIEL_EINVAL,
+				"oriel_comm_create: options of %zu bytes, expected %zu: use "
+				"ORIEL_COMM_OPTIONS_INIT", options->size, sizeof(*options));
+	if (!(options->timeout >= 0) || options->timeout > 1e9)
+		return ori_fail(ORIEL_EINVAL, "oriel_comm_create: timeout of %g seconds",
+				options->timeout);
+	if (options->device)
+		snprintf(config->device, sizeof(config->device), "%s", options->device);
+	if (options->topology)
+		snprintf(config->topology, sizeof(config->topology), "%s", options->topology);
+	if (options->timeout > 0)
+		config->timeout = options->timeout;
+	return 0;
+}
+
+static int duplicate_boot(struct oriel_boot *boot, uint64_t timeout_ns, struct oriel_boot **out)
+{
+	int *members = calloc((size_t)boot->nranks, sizeof(*members));
+	int err;
+
+	if (!members)
+		return ori_fail(ORIEL_ENOMEM, "no memory for a comm");
+	for (int r = 0; r < boot->nranks; r++)
+		members[r] = r;
+	err = boot->ops->subgroup(boot, members, boot->nranks, 0, timeout_ns, out);
+	free(members);
+	return err;
+}
+
+int oriel_comm_create(struct oriel_boot *boot, const struct oriel_comm_options *options,
+		      struct oriel_comm **comm)
+{
+	struct oriel_boot *own;
+	struct ori_config config;
+	int status, err = ori_live_check(boot, ORI_LIVE_BOOT, "oriel_comm_create");
+
+	if (err)
+		return err;
+	ori_log_rank_set(boot->rank);
+	status = ori_config_read(&config);
+	if (!status)
+		status = apply_options(options, &config);
+	if (!status && !comm)
+		status = ori_fail(ORIEL_EINVAL, "oriel_comm_create: no place for the comm");
+	err = duplicate_boot(boot, (uint64_t)(config.timeout * 1e9), &own);
+	return err ? err : ori_comm_build(own, &config, status, NULL, comm);
+}
+
+int oriel_comm_destroy(struct oriel_comm *c)
+{
+	int err, failed;
+
+	if (!c)
+		return 0;
+	err = ori_comm_check(c, "oriel_comm_destroy");
+	if (err)
+		return err;
+	failed = ori_comm_failed(c);
+	if (!failed && c->children)
+		return ori_fail(ORIEL_EBUSY, "oriel_comm_destroy: windows or buffers are left");
+	/*
+	 * Peers may still be storing to control memory of this rank (a wake after the last signal), and
+	 * thread ranks share the mapping: all must have come here before it goes.
+	 */
+	if (!failed)
+		(void)ori_agree(c->boot, c->timeout_ns, ORI_CALL_COMM_DESTROY, 0, NULL, NULL, 0);
+	ori_live_remove(c);
+	free_comm(c);
+	return 0;
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * comm/comm.h - the comm and what its files share.
+ *
+ * comm.c makes and ends it, agree.c lets ranks decide together, slab.c cuts control memory, memory.c
+ * owns allocations, buffers.c registrations, imports.c peers' memory, passing.c hands descriptors to
+ * other processes, failure.c keeps the first failure.
+ *
+ * Locking: `lock` guards the lists and the failure text.  Collective calls on one comm are the user's
+ * to serialise, as with any ordered call.
+ */
+#ifndef ORI_COMM_H
+#define ORI_COMM_H
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <oriel/oriel.h>
+
+#include "../boot/boot.h"
+#include "../device/device.h"
+#include "../util/config.h"
+#include "../util/util.h"
+#include "topology.h"
+
+/* ---- control memory ---------------------------------------------------------------------------- */
+
+/*
+ * Virtual size of a rank's control slab.  Pages exist only once touched; a comm of 64 ranks with
+ * default windows touches well under 1 MiB of it.
+ */
+#define ORI_SLAB_BYTES (1ull << 30)
+#define ORI_SLAB_ALIGN 4096u
+
+/* At offset 0 of every rank's slab; peers map it. */
+struct ori_control {
+	struct oriel_waiters waiters;
+	uint64_t failure; /* first failure; set once, by this rank or by a mapped peer that aborts */
+	uint8_t pad[ORIEL_LINE_BYTES - 8];
+	struct oriel_board board;
+};
+
+/* Cuts offsets out of [0, bytes): first fit, free ranges kept sorted and merged. */
+struct ori_range {
+	uint64_t offset, bytes;
+	struct ori_range *next;
+};
+struct ori_slab {
+	struct ori_range *free_ranges;
+	uint64_t used; /* bytes handed out */
+};
+int ori_slab_init(struct ori_slab *, uint64_t bytes);
+void ori_slab_destroy(struct ori_slab *);
+int ori_slab_take(struct ori_slab *, uint64_t bytes, uint64_t *offset); /* whole pages */
+void ori_slab_give(struct ori_slab *, uint64_t offset, uint64_t bytes);
+
+/* ---- memory of this rank and of peers ----------------------------------------------------------- */
+
+struct ori_memory {
+	struct ori_allocation allocation;
+	uint64_t id; /* what a peer asks for; unique in this process */
+	int users;   /* windows and buffers over it */
+	struct ori_memory *next;
+};
+
+/* A peer's allocation in this address space. */
+struct ori_import {
+	int peer;
+	uint64_t id;
+	void *base;
+	size_t bytes;
+	int users;
+	struct ori_import *next;
+};
+
+/* How another rank finds a range of mine; travels in collective records. */
+struct ori_export {
+	uint64_t id; /* 0: lives in this process only */
+	uint64_t offset;
+	uint64_t allocation_bytes;
+	uint64_t address; /* for ranks of the same process */
+	uint64_t bytes;
+};
+
+/* What this rank knows of a peer besides topology. */
+struct ori_peer {
+	int same_process;
+	char socket[32]; /* where its process hands out descriptors */
+	uint8_t token[16];
+	struct ori_pair pair;
+	struct ori_control *control; /* mapped and self */
+	void *slab_base;
+	struct ori_import *slab_import; /* NULL for a rank of this process */
+};
+
+/*
+ * What stands on a comm: first member of windows and buffers.  destroy frees without talking to other
+ * ranks; it is called only when a failed comm takes its children along.
+ */
+struct ori_child {
+	void (*destroy)(struct ori_child *);
+	struct ori_child *next;
+};
+
+struct oriel_comm {
+	struct oriel_boot *boot;      /* this comm's own group */
+	struct oriel_boot *node_boot; /* the ranks of this node; == boot when there is one node */
+	struct ori_config config;
+	uint64_t timeout_ns;
+	int rank, nranks;
+	struct ori_device *device;
+	struct ori_passing *passing; /* descriptor service of this process */
+	struct ori_topology topology;
+	struct ori_facts *facts; /* [nranks] */
+	struct ori_peer *peers;	 /* [nranks] */
+	struct oriel_comm_peer *dev_peers;
+	struct ori_memory *slab_memory;
+	struct ori_slab slab;
+	struct ori_control *control; /* own */
+	struct oriel_comm_dev dev;
+
+	pthread_mutex_t lock;
+	struct ori_memory *memories;
+	struct ori_import *imports;
+	struct ori_child *children;
+	int next_window; /* number of the next one */
+	char failure_text[256];
+};
+
+/* ---- agree.c: all ranks decide together --------------------------------------------------------- */
+
+enum ori_call {
+	ORI_CALL_COMM_CREATE = 1,
+	ORI_CALL_COMM_SPLIT,
+	ORI_CALL_COMM_DESTROY,
+	ORI_CALL_ALLGATHER,
+	ORI_CALL_BARRIER,
+	ORI_CALL_BUFFER_EXCHANGE,
+	ORI_CALL_WINDOW_CREATE,
+	ORI_CALL_WINDOW_DESTROY,
+};
+
+#define ORI_RECORD_BYTES 768
+
+/*
+ * One round among the ranks of `boot`.  Every rank tells which call it is in, its status so far (with
+ * the text of its last error) and up to ORI_RECORD_BYTES of its own; `all` gets nranks * bytes.
+ * Returns 0 if all are in the same call with status 0.  Else the same status on all ranks, and a line
+ * that names the first rank that failed and why, or who is in another call.
+ */
+int ori_agree(struct oriel_boot *boot, uint64_t timeout_ns, enum ori_call call, int status,
+	      const void *mine, void *all, size_t bytes);
+
+/* ---- failure.c ------------------------------------------------------------------------------------ */
+
+/* Keeps the first failure, ends this rank's waits.  From any thread. */
+void ori_comm_fail(struct oriel_comm *, int status, int rank, const char *why);
+/* 0, or the first failure with its text as this thread's last error (not logged again). */
+int ori_comm_failed(struct oriel_comm *);
+
+/* ---- memory.c, imports.c, passing.c ------------------------------------------------------------------ */
+
+int ori_memory_alloc(struct oriel_comm *, size_t bytes, struct ori_memory **);
+void ori_memory_free(struct oriel_comm *, struct ori_memory *);
+/* Gives the pages back but, if ranks of this process may still store there, not the addresses. */
+void ori_memory_abandon(struct oriel_comm *, struct ori_memory *);
+/* The allocation that holds [ptr, ptr + bytes), counted as used; NULL if it is not one of ours. */
+struct ori_memory *ori_memory_use(struct oriel_comm *, const void *ptr, size_t bytes);
+void ori_memory_unuse(struct oriel_comm *, struct ori_memory *);
+/*
+ * Describes the range for peers.  ORIEL_EEXPORT, with a line naming oriel_alloc, when a mapped peer
+ * lives in another process and the memory is not from oriel_alloc.
+ */
+int ori_memory_export(struct oriel_comm *, const void *ptr, size_t bytes,
+		      const struct ori_memory *, struct ori_export *);
+
+/* A mapped peer's range in this address space; counted, dropped with ori_import_drop. */
+int ori_import_range(struct oriel_comm *, int peer, const struct ori_export *, void **ptr,
+		     struct ori_import **import);
+void ori_import_drop(struct oriel_comm *, struct ori_import *);
+
+/* One service a process, shared by its comms. */
+struct ori_passing;
+int ori_passing_open(struct ori_passing **);
+void ori_passing_close(struct ori_passing *);
+const char *ori_passing_socket(const struct ori_passing *);
+const uint8_t *ori_passing_token(const struct ori_passing *);
+int ori_passing_offer(struct ori_passing *, int fd, uint64_t *id);
+void ori_passing_withdraw(struct ori_passing *, uint64_t id);
+/* Asks another process; *fd is the caller's to close. */
+int ori_passing_fetch(const char *socket, const uint8_t token[16], uint64_t id,
+		      uint64_t timeout_ns, int *fd);
+
+/* ---- comm.c ------------------------------------------------------------------------------------------- */
+
+/*
+ * The body of create and split.  `boot` is the comm's own and is dropped on failure.  status: what went
+ * wrong on this rank before; the others learn it here.  forced_nodes: NULL, or the node of each rank
+ * inherited from a parent.
+ */
+int ori_comm_build(struct oriel_boot *boot, const struct ori_config *, int status,
+		   const int *forced_nodes, struct oriel_comm **);
+void ori_child_add(struct oriel_comm *, struct ori_child *);
+void ori_child_remove(struct oriel_comm *, struct ori_child *);
+/* A public entry's first lines: is the handle alive? */
+int ori_comm_check(struct oriel_comm *, const char *call);
+int ori_comm_check_rank(struct oriel_comm *, int rank, const char *call);
+
+#endif

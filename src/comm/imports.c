@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * comm/imports.c - peers' memory in this address space: mapped once an allocation, counted.
+ *
+ * What a peer says about its memory is untrusted: ranges are tested against the size it names and the
+ * device tests that against the descriptor.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "comm.h"
+
+static struct ori_import *find_import(struct oriel_comm *c, int peer, uint64_t id)
+{
+	struct ori_import *i;
+
+	pthread_mutex_lock(&c->lock);
+	for (i = c->imports; i; i = i->next)
+		if (i->peer == peer && i->id == id) {
+			i->users++;
+			break;
+		}
+	pthread_mutex_unlock(&c->lock);
+	return i;
+}
+
+static int make_import(struct oriel_comm *c, int peer, const struct ori_export *e,
+		       struct ori_import **out)
+{
+	const struct ori_peer *p = &c->peers[peer];
+	struct ori_import *i = calloc(1, sizeof(*i));
+	int fd, err;
+
+	if (!i)
+		return ori_fail(ORIEL_ENOMEM, "no memory for an import's record");
+	err = ori_passing_fetch(p->socket, p->token, e->id, c->timeout_ns, &fd);
+	if (err) {
+		err = ori_fail(err, "cannot map memory of rank %d: %s", peer, ori_last_error_text());
+		goto err_record;
+	}
+	i->peer = peer;
+	i->id = e->id;
+	i->bytes = e->allocation_bytes;
+	i->users = 1;
+	err = c->device->ops->import(c->device, fd, i->bytes, &i->base);
+	close(fd);
+	if (err)
+		goto err_record;
+	pthread_mutex_lock(&c->lock);
+	i->next = c->imports;
+	c->imports = i;
+	pthread_mutex_unlock(&c->lock);
+	*out = i;
+	return 0;
+
+err_record:
+	free(i);
+	return err;
+}
+
+int ori_import_range(struct oriel_comm *c, int peer, const struct ori_export *e, void **ptr,
+		     struct ori_import **import)
+{
+	int err;
+
+	*import = NULL;
+	if (c->peers[peer].same_process) {
+		*ptr = (void *)(uintptr_t)e->address;
+		return 0;
+	}
+	if (e->offset > e->allocation_bytes || e->bytes > e->allocation_bytes - e->offset)
+		return ori_fail(ORIEL_EPROTO, "rank %d names a range outside its memory", peer);
+	*import = find_import(c, peer, e->id);
+	if (!*import) {
+		err = make_import(c, peer, e, import);
+		if (err)
+			return err;
+	}
+	if ((*import)->bytes != e->allocation_bytes) {
+		ori_import_drop(c, *import);
+		*import = NULL;
+		return ori_fail(ORIEL_EPROTO, "rank %d names two sizes for one memory", peer);
+	}
+	*ptr = (char *)(*import)->base + e->offset;
+	return 0;
+}
+
+void ori_import_drop(struct oriel_comm *c, struct ori_import *import)
+{
+	int last = 0;
+
+	if (!import)
+		return;
+	pthread_mutex_lock(&c->lock);
+	last = --import->users == 0;
+	for (struct ori_import **at = &c->imports; last && *at; at = &(*at)->next)
+		if (*at == import) {
+			*at = import->next;
+			break;
+		}
+	pthread_mutex_unlock(&c->lock);
+	if (!last)
+		return;
+	c->device->ops->unimport(c->device, import->base, import->bytes);
+	free(import);
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * comm/memory.c - memory this rank allocates so that peers can map it: oriel_alloc and the control slab.
+ *
+ * Owns the list of allocations and who uses them.  Called on user threads; takes the comm's lock.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "comm.h"
+
+int ori_memory_alloc(struct oriel_comm *c, size_t bytes, struct ori_memory **out)
+{
+	struct ori_memory *m = calloc(1, sizeof(*m));
+	int err;
+
+	if (!m)
+		return ori_fail(ORIEL_ENOMEM, "no memory for an allocation's record");
+	err = c->device->ops->alloc(c->device, bytes, &m->allocation);
+	if (err)
+		goto err_record;
+	err = ori_passing_offer(c->passing, m->allocation.fd, &m->id);
+	if (err)
+		goto err_allocation;
+	pthread_mutex_lock(&c->lock);
+	m->next = c->memories;
+	c->memories = m;
+	pthread_mutex_unlock(&c->lock);
+	*out = m;
+	return 0;
+
+err_allocation:
+	c->device->ops->free(c->device, &m->allocation);
+err_record:
+	free(m);
+	return err;
+}
+
+static void unlist(struct oriel_comm *c, struct ori_memory *m)
+{
+	pthread_mutex_lock(&c->lock);
+	for (struct ori_memory **at = &c->memories; *at; at = &(*at)->next)
+		if (*at == m) {
+			*at = m->next;
+			break;
+		}
+	pthread_mutex_unlock(&c->lock);
+	ori_passing_withdraw(c->passing, m->id);
+}
+
+void ori_memory_free(struct oriel_comm *c, struct ori_memory *m)
+{
+	unlist(c, m);
+	c->device->ops->free(c->device, &m->allocation);
+	free(m);
+}
+
+void ori_memory_abandon(struct oriel_comm *c, struct ori_memory *m)
+{
+	int shared = 0;
+
+	for (int r = 0; r < c->nranks; r++)
+		shared |= r != c->rank && c->peers[r].same_process;
+	if (!shared) {
+		ori_memory_free(c, m);
+		return;
+	}
+	unlist(c, m);
+	c->device->ops->discard(c->device, &m->allocation, 0, m->allocation.bytes);
+	close(m->allocation.fd);
+	free(m);
+}
+
+struct ori_memory *ori_memory_use(struct oriel_comm *c, const void *ptr, size_t bytes)
+{
+	uintptr_t begin = (uintptr_t)ptr;
+	struct ori_memory *m;
+
+	pthread_mutex_lock(&c->lock);
+	for (m = c->memories; m; m = m->next) {
+		uintptr_t base = (uintptr_t)m->allocation.base;
+
+		if (begin >= base && begin - base <= m->allocation.bytes &&
+		    bytes <= m->allocation.bytes - (begin - base))
+			break;
+	}
+	if (m)
+		m->users++;
+	pthread_mutex_unlock(&c->lock);
+	return m;
+}
+
+void ori_memory_unuse(struct oriel_comm *c, struct ori_memory *m)
+{
+	if (!m)
+		return;
+	pthread_mutex_lock(&c->lock);
+	m->users--;
+	pthread_mutex_unlock(&c->lock);
+}
+
+int ori_memory_export(struct oriel_comm *c, const void *ptr, size_t bytes,
+		      const struct ori_memory *m, struct ori_export *out)
+{
+	memset(out, 0, sizeof(*out));
+	out->address = (uint64_t)(uintptr_t)ptr;
+	out->bytes = bytes;
+	if (m) {
+		out->id = m->id;
+		out->offset = (uint64_t)((uintptr_t)ptr - (uintptr_t)m->allocation.base);
+		out->allocation_bytes = m->allocation.bytes;
+		return 0;
+	}
+	for (int r = 0; r < c->nranks && bytes; r++)
+		if (c->peers[r].pair.kind == ORIEL_PEER_MAPPED && !c->peers[r].same_process)
+			return ori_fail(ORIEL_EEXPORT,
+					"memory at %p cannot be mapped by rank %d, which is another "
+					"process: allocate it with oriel_alloc", ptr, r);
+	return 0;
+}
+
+int oriel_alloc(struct oriel_comm *c, size_t bytes, void **ptr)
+{
+	struct ori_memory *m;
+	int err = ori_comm_check(c, "oriel_alloc");
+
+	if (err)
+		return err;
+	if (!ptr || !bytes)
+		return ori_fail(ORIEL_EINVAL, "oriel_alloc: %s",
+				ptr ? "0 bytes" : "no place for the pointer");
+	err = ori_memory_alloc(c, bytes, &m);
+	if (!err)
+		*ptr = m->allocation.base;
+	return err;
+}
+
+int oriel_free(struct oriel_comm *c, void *ptr)
+{
+	struct ori_memory *m;
+	int err = ori_comm_check(c, "oriel_free");
+	int users = 0;
+
+	if (err || !ptr)
+		return err;
+	pthread_mutex_lock(&c->lock);
+	for (m = c->memories; m; m = m->next)
+		if (m->allocation.base == ptr && m != c->slab_memory)
+			break;
+	if (m)
+		users = m->users;
+	pthread_mutex_unlock(&c->lock);
+	if (!m)
+		return ori_fail(ORIEL_EINVAL, "oriel_free: %p is not from oriel_alloc", ptr);
+	if (users)
+		return ori_fail(ORIEL_EBUSY, "oriel_free: %p is used by %d windows or buffers", ptr,
+				users);
+	ori_memory_free(c, m);
+	return 0;
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * comm/passing.c - hands memory descriptors to other processes of the same user.
+ *
+ * One service a process: a socket in the abstract namespace (no file to leave behind) and a thread that
+ * answers requests {magic, token, id} with a descriptor.  A request is served only if its sender has our
+ * user id and knows the token, which ranks learn through their boot.  Everything received is untrusted.
+ *
+ * Owns: the socket, the thread, the table of offered descriptors (duplicates of the owners').
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "comm.h"
+#include "passing.h"
+
+#define REQUEST_TIMEOUT_MS 500
+
+struct offer {
+	uint64_t id;
+	int fd;
+	struct offer *next;
+};
+
+struct ori_passing {
+	int refs; /* under `lock` */
+	int listener, stop;
+	pthread_t thread;
+	char socket[32];
+	uint8_t token[16];
+	pthread_mutex_t offers_lock;
+	struct offer *offers;
+	uint64_t next_id;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ori_passing *service; /* of the process `service_pid` */
+static pid_t service_pid;
+
+socklen_t ori_passing_address(const char *name, struct sockaddr_un *address)
+{
+	size_t length = strnlen(name, 31);
+
+	memset(address, 0, sizeof(*address));
+	address->sun_family = AF_UNIX;
+	memcpy(address->sun_path + 1, name, length); /* sun_path[0] stays 0: abstract */
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
+}
+
+int ori_passing_same_user(int fd)
+{
+	struct ucred peer;
+	socklen_t length = sizeof(peer);
+
+	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) && peer.uid == geteuid();
+}
+
+void ori_passing_set_timeout(int fd, uint64_t ns)
+{
+	struct timeval t = { (time_t)(ns / ORI_NS_PER_S), (suseconds_t)(ns % ORI_NS_PER_S / 1000) };
+
+	if (!t.tv_sec && !t.tv_usec)
+		t.tv_usec = 1;
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t));
+}
+
+/* ---- the serving side ------------------------------------------------------------------------------ */
+
+/* Every byte is looked at, so that the time taken says nothing about where they differ. */
+static int tokens_equal(const uint8_t *a, const uint8_t *b)
+{
+	uint8_t difference = 0;
+
+	for (int i = 0; i < 16; i++)
+		difference |= (uint8_t)(a[i] ^ b[i]);
+	return difference == 0;
+}
+
+static int find_offer(struct ori_passing *p, uint64_t id)
+{
+	int fd = -1;
+
+	pthread_mutex_lock(&p->offers_lock);
+	for (struct offer *o = p->offers; o && fd < 0; o = o->next)
+		if (o->id == id)
+			fd = dup(o->fd);
+	pthread_mutex_unlock(&p->offers_lock);
+	return fd;
+}
+
+static void send_descriptor(int connection, int fd)
+{
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	int32_t status = fd < 0 ? ORIEL_EINVAL : 0;
+	struct iovec io = { &status, sizeof(status) };
+	struct msghdr message = { .msg_iov = &io, .msg_iovlen = 1 };
+
+	if (fd >= 0) {
+		memset(&control, 0, sizeof(control));
+		message.msg_control = control.bytes;
+		message.msg_controllen = sizeof(control.bytes);
+		control.header.cmsg_level = SOL_SOCKET;
+		control.header.cmsg_type = SCM_RIGHTS;
+		control.header.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.header), &fd, sizeof(int));
+	}
+	(void)sendmsg(connection, &message, MSG_NOSIGNAL); /* who went away needs no answer */
+}
+
+static void serve(struct ori_passing *p, int connection)
+{
+	struct ori_passing_request request;
+	int fd = -1;
+
+	ori_passing_set_timeout(connection, REQUEST_TIMEOUT_MS * 1000000ull);
+	if (!ori_passing_same_user(connection))
+		return;
+	if (recv(connection, &request, sizeof(request), 0) != (ssize_t)sizeof(request) ||
+	    request.magic != ORI_PASSING_MAGIC || !tokens_equal(request.token, p->token)) {
+		ori_log(ORI_LOG_WARN, "refused a request for memory: malformed or wrong token");
+		return;
+	}
+	fd = find_offer(p, request.id);
+	send_descriptor(connection, fd);
+	if (fd >= 0)
+		close(fd);
+}
+
+static void *service_main(void *arg)
+{
+	struct ori_passing *p = arg;
+	struct pollfd fds[2] = { { p->listener, POLLIN, 0 }, { p->stop, POLLIN, 0 } };
+
+	for (;;) {
+		int connection;
+
+		if (poll(fds, 2, -1) < 0 && errno != EINTR)
+			return NULL;
+		if (fds[1].revents)
+			return NULL;
+		connection = accept4(p->listener, NULL, NULL, SOCK_CLOEXEC);
+		if (connection < 0)
+			continue;
+		serve(p, connection);
+		close(connection);
+	}
+}
+
+static int start_service(struct ori_passing *p)
+{
+	struct sockaddr_un address;
+	uint8_t random[12];
+	socklen_t length;
+	int err = ori_random_bytes(p->token, sizeof(p->token));
+
+	if (!err)
+		err = ori_random_bytes(random, sizeof(random));
+	if (err)
+		return err;
+	strcpy(p->socket, "oriel-");
+	for (size_t i = 0; i < sizeof(random); i++)
+		snprintf(p->socket + 6 + 2 * i, 3, "%02x", random[i]);
+	p->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	p->stop = eventfd(0, EFD_CLOEXEC);
+	length = ori_passing_address(p->socket, &address);
+	if (p->listener < 0 || p->stop < 0 ||
+	    bind(p->listener, (struct sockaddr *)&address, length) || listen(p->listener, 1024))
+		return ori_fail_errno(errno, "socket for passing memory to other processes");
+	if (pthread_create(&p->thread, NULL, service_main, p))
+		return ori_fail(ORIEL_ENOMEM, "cannot start the thread that passes memory");
+	return 0;
+}
+
+static void free_service(struct ori_passing *p)
+{
+	if (p->listener >= 0)
+		close(p->listener);
+	if (p->stop >= 0)
+		close(p->stop);
+	while (p->offers) {
+		struct offer *o = p->offers;
+
+		p->offers = o->next;
+		close(o->fd);
+		free(o);
+	}
+	pthread_mutex_destroy(&p->offers_lock);
+	free(p);
+}
+
+int ori_passing_open(struct ori_passing **out)
+{
+	struct ori_passing *p;
+	int err = 0;
+
+	pthread_mutex_lock(&lock);
+	/* A forked child has the parent's table but not its thread: it starts its own. */
+	if (service && service_pid == getpid()) {
+		service->refs++;
+		*out = service;
+		goto out;
+	}
+	p = calloc(1, sizeof(*p));
+	if (!p) {
+		err = ori_fail(ORIEL_ENOMEM, "no memory for the descriptor service");
+		goto out;
+	}
+	p->refs = 1;
+	p->next_id = 1;
+	p->listener = p->stop = -1;
+	pthread_mutex_init(&p->offers_lock, NULL);
+	err = start_service(p);
+	if (err) {
+		free_service(p);
+		goto out;
+	}
+	service = p;
+	service_pid = getpid();
+	*out = p;
+out:
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+void ori_passing_close(struct ori_passing *p)
+{
+	uint64_t one = 1;
+	int last;
+
+	pthread_mutex_lock(&lock);
+	last = --p->refs == 0;
+	if (last && service == p)
+		service = NULL;
+	pthread_mutex_unlock(&lock);
+	if (!last)
+		return;
+	/* An eventfd write of 1 to a fresh counter cannot fail or block. */
+	if (write(p->stop, &one, sizeof(one)) == (ssize_t)sizeof(one))
+		pthread_join(p->thread, NULL);
+	free_service(p);
+}
+
+const char *ori_passing_socket(const struct ori_passing *p)
+{
+	return p->socket;
+}
+
+const uint8_t *ori_passing_token(const struct ori_passing *p)
+{
+	return p->token;
+}
+
+int ori_passing_offer(struct ori_passing *p, int fd, uint64_t *id)
+{
+	struct offer *o = malloc(sizeof(*o));
+
+	if (!o)
+		return ori_fail(ORIEL_ENOMEM, "no memory to offer a descriptor");
+	o->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (o->fd < 0) {
+		free(o);
+		return ori_fail_errno(errno, "cannot offer a descriptor");
+	}
+	pthread_mutex_lock(&p->offers_lock);
+	o->id = p->next_id++;
+	o->next = p->offers;
+	p->offers = o;
+	*id = o->id;
+	pthread_mutex_unlock(&p->offers_lock);
+	return 0;
+}
+
+void ori_passing_withdraw(struct ori_passing *p, uint64_t id)
+{
+	pthread_mutex_lock(&p->offers_lock);
+	for (struct offer **at = &p->offers; *at; at = &(*at)->next) {
+		struct offer *o = *at;
+
+		if (o->id != id)
+			continue;
+		*at = o->next;
+		close(o->fd);
+		free(o);
+		break;
+	}
+	pthread_mutex_unlock(&p->offers_lock);
+}

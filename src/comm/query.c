@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * comm/query.c - questions about a comm, and its small host-side collectives.
+ */
+#include <string.h>
+
+#include "comm.h"
+
+int ori_comm_check(struct oriel_comm *c, const char *call)
+{
+	return ori_live_check(c, ORI_LIVE_COMM, call);
+}
+
+int ori_comm_check_rank(struct oriel_comm *c, int rank, const char *call)
+{
+	int err = ori_comm_check(c, call);
+
+	if (!err && (rank < 0 || rank >= c->nranks))
+		err = ori_fail(ORIEL_ERANGE, "%s: rank %d of %d", call, rank, c->nranks);
+	return err;
+}
+
+void ori_child_add(struct oriel_comm *c, struct ori_child *child)
+{
+	pthread_mutex_lock(&c->lock);
+	child->next = c->children;
+	c->children = child;
+	pthread_mutex_unlock(&c->lock);
+}
+
+void ori_child_remove(struct oriel_comm *c, struct ori_child *child)
+{
+	pthread_mutex_lock(&c->lock);
+	for (struct ori_child **at = &c->children; *at; at = &(*at)->next)
+		if (*at == child) {
+			*at = child->next;
+			break;
+		}
+	pthread_mutex_unlock(&c->lock);
+}
+
+int oriel_comm_rank(struct oriel_comm *c)
+{
+	int err = ori_comm_check(c, "oriel_comm_rank");
+
+	return err ? err : c->rank;
+}
+
+int oriel_comm_size(struct oriel_comm *c)
+{
+	int err = ori_comm_check(c, "oriel_comm_size");
+
+	return err ? err : c->nranks;
+}
+
+int oriel_comm_nodes(struct oriel_comm *c)
+{
+	int err = ori_comm_check(c, "oriel_comm_nodes");
+
+	return err ? err : c->topology.nnodes;
+}
+
+int oriel_comm_node(struct oriel_comm *c, int rank)
+{
+	int err = ori_comm_check_rank(c, rank, "oriel_comm_node");
+
+	return err ? err : c->topology.node[rank];
+}
+
+int oriel_comm_node_rank(struct oriel_comm *c, int rank)
+{
+	int err = ori_comm_check_rank(c, rank, "oriel_comm_node_rank");
+
+	return err ? err : c->topology.node_rank[rank];
+}
+
+int oriel_comm_node_size(struct oriel_comm *c, int rank)
+{
+	int err = ori_comm_check_rank(c, rank, "oriel_comm_node_size");
+
+	return err ? err : c->topology.node_size[rank];
+}
+
+int oriel_comm_peer_kind(struct oriel_comm *c, int rank)
+{
+	int err = ori_comm_check_rank(c, rank, "oriel_comm_peer_kind");
+
+	return err ? err : c->peers[rank].pair.kind;
+}
+
+const char *oriel_comm_peer_reason(struct oriel_comm *c, int rank)
+{
+	if (ori_comm_check_rank(c, rank, "oriel_comm_peer_reason"))
+		return NULL;
+	return c->peers[rank].pair.reason;
+}
+
+int oriel_comm_device(struct oriel_comm *c, struct oriel_comm_dev *dev)
+{
+	int err = ori_comm_check(c, "oriel_comm_device");
+
+	if (err)
+		return err;
+	if (!dev)
+		return ori_fail(ORIEL_EINVAL, "oriel_comm_device: no place for the handle");
+	*dev = c->dev;
+	return 0;
+}
+
+int oriel_comm_connect(struct oriel_comm *c, const int *ranks, int n)
+{
+	int err = ori_comm_check(c, "oriel_comm_connect");
+
+	if (!err && (n < 0 || (n > 0 && !ranks)))
+		err = ori_fail(ORIEL_EINVAL, "oriel_comm_connect: no ranks");
+	for (int i = 0; !err && i < n; i++)
+		err = ori_comm_check_rank(c, ranks[i], "oriel_comm_connect");
+	return err;
+}
+
+static int check_scope(enum oriel_scope scope, const char *call)
+{
+	if (scope == ORIEL_WORLD || scope == ORIEL_NODE)
+		return 0;
+	return ori_fail(ORIEL_EINVAL, "%s: scope %d is not ORIEL_WORLD or ORIEL_NODE", call,
+			(int)scope);
+}
+
+int oriel_comm_allgather(struct oriel_comm *c, enum oriel_scope scope, const void *mine, void *all,
+			 size_t bytes)
+{
+	struct oriel_boot *boot;
+	int status, err = ori_comm_check(c, "oriel_comm_allgather");
+
+	if (!err)
+		err = ori_comm_failed(c);
+	if (!err)
+		err = check_scope(scope, "oriel_comm_allgather");
+	if (err)
+		return err;
+	boot = scope == ORIEL_NODE ? c->node_boot : c->boot;
+	status = bytes && (!mine || !all) ?
+			 ori_fail(ORIEL_EINVAL, "oriel_comm_allgather: null buffer") :
+			 0;
+	/* What fits a record goes with the round in which ranks learn that all are well. */
+	if (bytes <= ORI_RECORD_BYTES)
+		return ori_agree(boot, c->timeout_ns, ORI_CALL_ALLGATHER, status, mine, all,
+				 status ? 0 : bytes);
+	err = ori_agree(boot, c->timeout_ns, ORI_CALL_ALLGATHER, status, NULL, NULL, 0);
+	return err ? err : boot->ops->allgather(boot, mine, all, bytes, c->timeout_ns);
+}
+
+int oriel_comm_barrier(struct oriel_comm *c, enum oriel_scope scope)
+{
+	int err = ori_comm_check(c, "oriel_comm_barrier");
+
+	if (!err)
+		err = ori_comm_failed(c);
+	if (!err)
+		err = check_scope(scope, "oriel_comm_barrier");
+	if (err)
+		return err;
+	return ori_agree(scope == ORIEL_NODE ? c->node_boot : c->boot, c->timeout_ns,
+			 ORI_CALL_BARRIER, 0, NULL, NULL, 0);
+}
+
+int oriel_launch(struct oriel_comm *c, const struct oriel_kernel *kernel, int nblocks, int nthreads,
+		 const void *args, size_t args_bytes, void *stream)
+{
+	int err = ori_comm_check(c, "oriel_launch");
+
+	if (err)
+		return err;
+	if (!kernel || (!args && args_bytes))
+		return ori_fail(ORIEL_EINVAL, "oriel_launch: no %s", kernel ? "arguments" : "kernel");
+	if (kernel->args_bytes != args_bytes)
+		return ori_fail(ORIEL_EINVAL,
+				"oriel_launch: kernel \"%s\" takes %zu bytes of arguments, got %zu",
+				kernel->name, kernel->args_bytes, args_bytes);
+	if (nblocks < 1 || nthreads < 1)
+		return ori_fail(ORIEL_ERANGE, "oriel_launch: %d blocks of %d threads", nblocks,
+				nthreads);
+	return c->device->ops->launch(c->device, kernel, nblocks, nthreads, args, args_bytes,
+				      stream);
+}

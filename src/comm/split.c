@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * comm/split.c - a comm of some of a comm's ranks.
+ *
+ * Ranks of colour < 0 form a group too, so that every rank makes the same boot calls; theirs is dropped.
+ * The new comm has a boot, device and control memory of its own and outlives its parent.
+ */
+#include <stdlib.h>
+
+#include "comm.h"
+
+struct split_record {
+	int32_t color, key;
+};
+
+struct member {
+	int rank, key;
+};
+
+static int by_key_then_rank(const void *a, const void *b)
+{
+	const struct member *x = a, *y = b;
+
+	if (x->key != y->key)
+		return x->key < y->key ? -1 : 1;
+	return x->rank < y->rank ? -1 : 1;
+}
+
+static int same_group(int a, int b)
+{
+	return a == b || (a < 0 && b < 0);
+}
+
+/* The ranks of my colour in their new order; *lowest is what tells groups of one round apart. */
+static int list_members(const struct split_record *all, int nranks, int color, int *ranks,
+			int *lowest)
+{
+	struct member *m = calloc((size_t)nranks, sizeof(*m));
+	int n = 0;
+
+	if (!m)
+		return ori_fail(ORIEL_ENOMEM, "oriel_comm_split: no memory");
+	for (int r = 0; r < nranks; r++)
+		if (same_group(all[r].color, color)) {
+			m[n].rank = r;
+			m[n++].key = all[r].key;
+		}
+	*lowest = m[0].rank;
+	qsort(m, (size_t)n, sizeof(*m), by_key_then_rank);
+	for (int i = 0; i < n; i++)
+		ranks[i] = m[i].rank;
+	free(m);
+	return n;
+}
+
+int oriel_comm_split(struct oriel_comm *c, int color, int key, struct oriel_comm **sub)
+{
+	struct split_record mine = { color, key }, *all = NULL;
+	struct oriel_boot *boot = NULL;
+	int *ranks = NULL, *nodes = NULL;
+	int n, lowest = 0, status = 0, err = ori_comm_check(c, "oriel_comm_split");
+
+	if (!err)
+		err = ori_comm_failed(c);
+	if (err)
+		return err;
+	all = calloc((size_t)c->nranks, sizeof(*all));
+	ranks = calloc((size_t)c->nranks, sizeof(*ranks));
+	nodes = calloc((size_t)c->nranks, sizeof(*nodes));
+	if (!all || !ranks || !nodes)
+		status = ori_fail(ORIEL_ENOMEM, "oriel_comm_split: no memory");
+	else if (!sub)
+		status = ori_fail(ORIEL_EINVAL, "oriel_comm_split: no place for the comm");
+	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_COMM_SPLIT, status, &mine, all,
+			sizeof(mine));
+	if (err)
+		goto out;
+	n = list_members(all, c->nranks, color, ranks, &lowest);
+	if (n < 0) {
+		err = n;
+		goto out;
+	}
+	err = c->boot->ops->subgroup(c->boot, ranks, n, (uint32_t)lowest + 1, c->timeout_ns, &boot);
+	if (err)
+		goto out;
+	if (color < 0) {
+		ori_boot_drop(boot);
+		*sub = NULL;
+		goto out;
+	}
+	for (int i = 0; i < n; i++)
+		nodes[i] = c->topology.node[ranks[i]];
+	err = ori_comm_build(boot, &c->config, 0, nodes, sub);
+out:
+	free(all);
+	free(ranks);
+	free(nodes);
+	return err;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * comm/topology.h - who is mapped, who is queued, and why.
+ *
+ * classify() is a pure function of what every rank gathered: the same input gives the same answer
+ * on every rank, and nothing but the input matters.  Facts already contain each rank's overrides, so
+ * no rank decides on something the others have not seen.
+ */
+#ifndef ORI_TOPOLOGY_H
+#define ORI_TOPOLOGY_H
+
+#include <stdint.h>
+
+#include "../util/config.h"
+
+#define ORI_DEVICE_CPU 0
+#define ORI_DEVICE_CUDA 1
+#define ORI_TOPOLOGY_TEXT_MAX 128
+#define ORI_REASON_MAX 96
+
+/* What one rank tells the others.  Sent as bytes: fixed layout, no pointers. */
+struct ori_facts {
+	char host[64];      /* name, for people */
+	uint64_t host_id;   /* boot id and network namespace: equal means one machine */
+	int32_t device;     /* ORI_DEVICE_* */
+	int32_t gpu;        /* ordinal on its host; -1 for cpu */
+	uint64_t gpu_access; /* bit n: this GPU can load and store GPU n of the host */
+	int32_t fabric_available;
+	int32_t fabric_mode; /* enum ori_mode */
+	uint8_t fabric_uuid[16]; /* after overrides */
+	uint32_t fabric_clique;  /* after overrides */
+	int32_t mapped_allowed;  /* ORIEL_MAPPED */
+	char layout[ORI_TOPOLOGY_TEXT_MAX]; /* ORIEL_TOPOLOGY, "" for none */
+	int32_t forced_node; /* -1, or the node a split inherits from its parent */
+	int32_t reserved;
+};
+
+struct ori_pair {
+	int32_t kind; /* ORIEL_PEER_* of include/oriel/device/types.h */
+	char reason[ORI_REASON_MAX];
+};
+
+struct ori_topology {
+	int nranks, nnodes;
+	int *node;      /* [nranks] dense ids, in the order of their lowest rank */
+	int *node_rank; /* [nranks] dense, by rank */
+	int *node_size; /* [nranks] size of that rank's node */
+};
+
+/*
+ * Fills *out (free with ori_topology_free) or fails with a line that names ranks: overrides that
+ * disagree, a layout that does not fit nranks, ORIEL_FABRIC=on without a fabric.
+ */
+int ori_classify(const struct ori_facts *facts, int nranks, struct ori_topology *out);
+/* The answer for one pair, with its reason; pure too. */
+int ori_classify_pair(const struct ori_facts *facts, const struct ori_topology *topology, int a,
+		      int b, struct ori_pair *pair);
+void ori_topology_free(struct ori_topology *);
+
+/* "2x4" or "0,0,1,1" (any integers) for nranks: node id of each rank. ORIEL_ECONFIG with a line. */
+int ori_layout_parse(const char *text, int nranks, int *node);
+/* The node of one rank in a text that ori_layout_parse() has accepted; a bounded scan. */
+int ori_layout_node(const char *text, int rank);
+
+/* Applies ORIEL_FABRIC* and ORIEL_MAPPED and ORIEL_TOPOLOGY of the configuration to facts. */
+int ori_facts_override(struct ori_facts *, const struct ori_config *);
+/*
+ * This machine, this process: host, host_id, cpu device, and the overrides.  A device that adds a
+ * GPU or a fabric to the facts calls ori_facts_override() again afterwards; twice does no harm.
+ */
+int ori_facts_gather(struct ori_facts *, const struct ori_config *);
+
+#endif

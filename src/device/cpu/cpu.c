@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * device/cpu/cpu.c - the CPU device's table.  Memory is in memory.c, kernels in launch.c, the meeting
+ * point of a block in group.c, waiting in wait.c.
+ */
+#include <stdlib.h>
+
+#include "../../util/util.h"
+#include "cpu.h"
+
+struct cpu_device {
+	struct ori_device base;
+	struct ori_pool *pool;
+};
+
+static int cpu_launch(struct ori_device *device, const struct oriel_kernel *kernel, int nblocks,
+		      int nthreads, const void *args, size_t args_bytes, void *stream)
+{
+	struct cpu_device *cpu = (struct cpu_device *)device;
+
+	(void)stream; /* a launch is synchronous: there is nothing to order it with */
+	if (!kernel->cpu)
+		return ori_fail(ORIEL_EINVAL, "kernel \"%s\" has no CPU body",
+				kernel->name ? kernel->name : "?");
+	if (nthreads > ORI_CPU_THREADS_MAX)
+		return ori_fail(ORIEL_ERANGE, "a CPU block has 1 to %d threads, not %d",
+				ORI_CPU_THREADS_MAX, nthreads);
+	if ((int64_t)nblocks * nthreads > ORI_CPU_LAUNCH_MAX)
+		return ori_fail(ORIEL_ERANGE, "a CPU launch has at most %d threads, not %d x %d",
+				ORI_CPU_LAUNCH_MAX, nblocks, nthreads);
+	return ori_pool_launch(cpu->pool, kernel, nblocks, nthreads, args, args_bytes);
+}
+
+static void cpu_close(struct ori_device *device)
+{
+	struct cpu_device *cpu = (struct cpu_device *)device;
+
+	ori_pool_destroy(cpu->pool);
+	free(cpu);
+}
+
+static const struct ori_device_ops cpu_ops = {
+	.name = "cpu",
+	.alloc = ori_cpu_alloc,
+	.free = ori_cpu_free,
+	.import = ori_cpu_import,
+	.unimport = ori_cpu_unimport,
+	.discard = ori_cpu_discard,
+	.launch = cpu_launch,
+	.close = cpu_close,
+};
+
+int ori_cpu_device_open(uint64_t timeout_ns, struct ori_device **device)
+{
+	struct cpu_device *cpu = calloc(1, sizeof(*cpu));
+	int err;
+
+	if (!cpu)
+		return ori_fail(ORIEL_ENOMEM, "no memory for the cpu device");
+	err = ori_pool_create(timeout_ns, &cpu->pool);
+	if (err) {
+		free(cpu);
+		return err;
+	}
+	cpu->base.ops = &cpu_ops;
+	*device = &cpu->base;
+	return 0;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* device/cpu/cpu.h - what the files of the CPU device share. */
+#ifndef ORI_CPU_H
+#define ORI_CPU_H
+
+#include <stdint.h>
+
+#include "../device.h"
+
+#define ORI_CPU_THREADS_MAX 32	 /* of a block */
+#define ORI_CPU_LAUNCH_MAX 4096 /* threads of one launch */
+
+/*
+ * Where the threads of a block meet (group.c).
+ * arrived:    by arriving threads; back to 0 by the last one of a round
+ * generation: by the last one of a round; moves by one a round
+ * sleepers:   by threads that sleep on `generation`
+ * broken:     set once, when a thread of the block did not come before the deadline or had left
+ * left:       threads whose kernel has returned
+ * verdict, value: by the leader before it arrives, in the slot of the round's parity; read by all after
+ *             the round, rewritten two rounds later, which no one reaches before all have read
+ */
+struct ori_block {
+	uint32_t arrived;
+	uint32_t generation;
+	uint32_t sleepers;
+	uint32_t broken;
+	uint32_t left;
+	uint32_t reserved;
+	uint64_t timeout_ns;
+	int32_t verdict[2];
+	uint64_t value[2];
+	uint8_t pad[ORIEL_LINE_BYTES - 56];
+};
+
+void ori_cpu_thread_set(const struct oriel_cpu_thread *);
+/* A thread of the block has left the kernel: whoever still waits for it must not wait for ever. */
+void ori_cpu_group_leave(struct ori_block *);
+
+/* wait.c: 1 when this process's runnable threads and its neighbours outnumber the cores. */
+int ori_cpu_crowded(void);
+/* Threads of running launches, for the above. */
+void ori_cpu_running_add(int threads);
+
+/* futex on a 32-bit word that may be shared between processes; at most `ns`. */
+void ori_futex_wait(uint32_t *word, uint32_t expected, uint64_t ns);
+void ori_futex_wake_all(uint32_t *word);
+
+/* launch.c: the pool of worker threads. */
+struct ori_pool;
+int ori_pool_create(uint64_t timeout_ns, struct ori_pool **);
+void ori_pool_destroy(struct ori_pool *);
+int ori_pool_launch(struct ori_pool *, const struct oriel_kernel *, int nblocks, int nthreads,
+		    const void *args, size_t args_bytes);
+
+/* memory.c */
+int ori_cpu_alloc(struct ori_device *, size_t bytes, struct ori_allocation *);
+void ori_cpu_free(struct ori_device *, struct ori_allocation *);
+int ori_cpu_import(struct ori_device *, int fd, size_t bytes, void **base);
+void ori_cpu_unimport(struct ori_device *, void *base, size_t bytes);
+void ori_cpu_discard(struct ori_device *, struct ori_allocation *, size_t offset, size_t bytes);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * device/cpu/memory.c - exportable memory of the CPU device: one memfd an allocation.
+ *
+ * The descriptor is sealed against shrinking before it is given away, and an importer looks at the
+ * seal and the size before it maps: a peer cannot make a mapped page vanish under us.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../../util/util.h"
+#include "cpu.h"
+
+int ori_cpu_alloc(struct ori_device *device, size_t bytes, struct ori_allocation *out)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t rounded = (bytes + page - 1) & ~(page - 1);
+	void *base;
+	int fd, err;
+
+	(void)device;
+	if (bytes == 0 || rounded < bytes || rounded > (size_t)INT64_MAX)
+		return ori_fail(ORIEL_EINVAL, "cannot allocate %zu bytes", bytes);
+	fd = memfd_create("oriel", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return ori_fail_errno(errno, "memfd_create");
+	if (ftruncate(fd, (off_t)rounded) ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
+		err = ori_fail_errno(errno, "memory of %zu bytes", rounded);
+		goto err_fd;
+	}
+	base = mmap(NULL, rounded, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (base == MAP_FAILED) {
+		err = ori_fail(ORIEL_ENOMEM, "cannot map %zu bytes", rounded);
+		goto err_fd;
+	}
+	out->base = base;
+	out->bytes = rounded;
+	out->fd = fd;
+	return 0;
+
+err_fd:
+	close(fd);
+	return err;
+}
+
+void ori_cpu_free(struct ori_device *device, struct ori_allocation *a)
+{
+	(void)device;
+	munmap(a->base, a->bytes);
+	close(a->fd);
+	a->base = NULL;
+	a->fd = -1;
+}
+
+int ori_cpu_import(struct ori_device *device, int fd, size_t bytes, void **base)
+{
+	struct stat st;
+	void *map;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	(void)device;
+	if (seals < 0 || !(seals & F_SEAL_SHRINK))
+		return ori_fail(ORIEL_EPROTO, "a peer's memory is not sealed against shrinking");
+	if (fstat(fd, &st))
+		return ori_fail_errno(errno, "size of a peer's memory");
+	if (bytes == 0 || st.st_size < 0 || (uint64_t)st.st_size < bytes)
+		return ori_fail(ORIEL_EPROTO, "a peer's memory has %lld bytes, said %zu",
+				(long long)st.st_size, bytes);
+	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (map == MAP_FAILED)
+		return ori_fail_errno(errno, "cannot map %zu bytes of a peer", bytes);
+	*base = map;
+	return 0;
+}
+
+void ori_cpu_unimport(struct ori_device *device, void *base, size_t bytes)
+{
+	(void)device;
+	munmap(base, bytes);
+}
+
+void ori_cpu_discard(struct ori_device *device, struct ori_allocation *a, size_t offset,
+		     size_t bytes)
+{
+	(void)device;
+	/* The range is whole pages (comm/slab.c); if the hole fails the zeros must still be there. */
+	if (fallocate(a->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+		      (off_t)bytes))
+		__builtin_memset((char *)a->base + offset, 0, bytes);
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * device/cpu/wait.c - the slow half of every wait on the CPU: when to yield, when to sleep, when to
+ * give up.  The fast half is ori_spin() of device/spin.h.
+ *
+ * A wait goes through three states by its age: it polls (not when the ranks of this host outnumber
+ * the cores: then whoever is waited for needs this core), it yields between polls, it sleeps on the
+ * rank's futex word until a writer wakes it or 1 ms has passed.
+ *
+ * Called on any thread that waits; touches nothing but the ori_spin it is given, the rank's waiters
+ * word and its board.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <oriel/device/spin.h>
+
+#include "../../diag/diag.h"
+#include "../../util/util.h"
+#include "cpu.h"
+
+#define POLL_NS 20000ull     /* age up to which an uncrowded wait only polls */
+#define YIELD_NS 300000ull   /* age up to which it yields */
+#define SLEEP_NS 1000000ull  /* longest sleep: the cost of a missed wake */
+#define BOARD_NS 1000000ull  /* age from which the wait stands on the board */
+#define CROWDED_POLLS 4u     /* polls between yields when cores are short */
+
+static int neighbours = 1;	   /* ranks on this host */
+static int ranks_here = 1;	   /* of them in this process */
+static int running_threads;	   /* of launches in this process */
+
+void ori_futex_wait(uint32_t *word, uint32_t expected, uint64_t ns)
+{
+	struct timespec t = { (time_t)(ns / ORI_NS_PER_S), (long)(ns % ORI_NS_PER_S) };
+
+	/* Every way this can end (woken, changed, timed out, a signal) is a reason to look again. */
+	(void)syscall(SYS_futex, word, FUTEX_WAIT, expected, &t, NULL, 0);
+}
+
+void ori_futex_wake_all(uint32_t *word)
+{
+	(void)syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+static void raise_to(int *word, int value)
+{
+	if (value > __atomic_load_n(word, __ATOMIC_RELAXED))
+		__atomic_store_n(word, value, __ATOMIC_RELAXED);
+}
+
+void ori_cpu_neighbours_set(int ranks_on_host, int ranks_in_process)
+{
+	raise_to(&neighbours, ranks_on_host);
+	raise_to(&ranks_here, ranks_in_process);
+}
+
+void ori_cpu_running_add(int threads)
+{
+	__atomic_fetch_add(&running_threads, threads, __ATOMIC_RELAXED);
+}
+
+int ori_cpu_crowded(void)
+{
+	static int cores;
+	int n = __atomic_load_n(&cores, __ATOMIC_RELAXED);
+	int here = __atomic_load_n(&ranks_here, __ATOMIC_RELAXED);
+	int threads = __atomic_load_n(&running_threads, __ATOMIC_RELAXED);
+	int others = __atomic_load_n(&neighbours, __ATOMIC_RELAXED) - here;
+
+	if (!n) {
+		n = ori_core_count();
+		__atomic_store_n(&cores, n, __ATOMIC_RELAXED);
+	}
+	/* Ranks of other processes are taken to run as many threads as ours do. */
+	if (threads < here)
+		threads = here;
+	return threads + others * (threads / here) > n;
+}
+
+/*
+ * One step of sleeping.  First call: announce, and go back to look at the word once more.  Later
+ * calls: sleep unless the epoch has moved since the announcement before that look.
+ */
+static void sleep_step(struct ori_spin *s, uint64_t left_ns)
+{
+	struct oriel_waiters *w = s->comm->waiters;
+
+	if (s->asleep)
+		ori_futex_wait(&w->epoch, s->epoch, left_ns < SLEEP_NS ? left_ns : SLEEP_NS);
+	else
+		__atomic_fetch_add(&w->sleepers, 1, __ATOMIC_SEQ_CST);
+	s->asleep = 1;
+	/* [E2] acquire; partner [E1] in oriel_cpu_wake(). */
+	s->epoch = __atomic_load_n(&w->epoch, __ATOMIC_ACQUIRE);
+	s->polls = ORI_SPIN_POLLS - 1;
+}
+
+int oriel_cpu_spin_slow(struct ori_spin *s, uint64_t have)
+{
+	int err = ori_failed(s->comm, s->window_failure);
+	uint64_t now, age;
+
+	if (err)
+		return err;
+	now = ori_now_ns();
+	if (!s->start_ns) {
+		s->start_ns = now;
+		s->next_late_ns = now + s->comm->late_ns;
+	}
+	age = now - s->start_ns;
+	if (age > BOARD_NS)
+		ori_board_update(s, have);
+	if (age >= s->comm->timeout_ns) {
+		ori_diag_late(s, have, age, 1);
+		return ORIEL_ETIMEDOUT;
+	}
+	if (now >= s->next_late_ns) {
+		ori_diag_late(s, have, age, 0);
+		s->next_late_ns += s->comm->late_ns;
+	}
+	s->rounds++;
+	if (age >= YIELD_NS) {
+		sleep_step(s, s->comm->timeout_ns - age);
+	} else if (age >= POLL_NS || ori_cpu_crowded()) {
+		sched_yield();
+		s->polls = ORI_SPIN_POLLS - CROWDED_POLLS;
+	}
+	return 0;
+}
+
+void oriel_cpu_spin_end(struct ori_spin *s)
+{
+	if (s->asleep)
+		__atomic_fetch_sub(&s->comm->waiters->sleepers, 1, __ATOMIC_SEQ_CST);
+	ori_board_clear(s);
+}
+
+void oriel_cpu_wake(struct oriel_waiters *w)
+{
+	/* [E1] release; partner [E2]: a waiter that sees the new epoch sees the word before it. */
+	__atomic_fetch_add(&w->epoch, 1, __ATOMIC_RELEASE);
+	ori_futex_wake_all(&w->epoch);
+}
+
+void oriel_cpu_report(const struct oriel_comm_dev *comm, const char *call, const char *what,
+		      uint64_t value, uint64_t limit)
+{
+	(void)comm;
+	if (limit)
+		(void)ori_fail(ORIEL_ERANGE, "%s: %s: %lld (limit %llu)", call, what,
+			       (long long)value, (unsigned long long)limit);
+	else
+		(void)ori_fail(ORIEL_ERANGE, "%s: %s %lld", call, what, (long long)value);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * diag/board.c - the board: slots taken, filled and read without locks.
+ *
+ * All fields are relaxed atomics between the two edges of `state`:
+ *   [D1] release store of 2 after filling; [D2] acquire load by a reader before reading.
+ * A reader looks at `state` and `since_ns` again afterwards, so a slot that changed hands while it
+ * was read is not believed.
+ */
+#include <oriel/device/spin.h>
+
+#include "../util/util.h"
+#include "diag.h"
+
+#define STORE(field, v) __atomic_store_n(&(field), (v), __ATOMIC_RELAXED)
+#define LOAD(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
+
+static int take_slot(struct oriel_board *board)
+{
+	for (int n = 0; n < ORIEL_BOARD_SLOTS; n++) {
+		uint32_t was = 0;
+
+		if (!LOAD(board->slot[n].state) &&
+		    __atomic_compare_exchange_n(&board->slot[n].state, &was, 1, 0, __ATOMIC_ACQUIRE,
+						__ATOMIC_RELAXED))
+			return n;
+	}
+	return -1;
+}
+
+void ori_board_update(struct ori_spin *s, uint64_t have)
+{
+	struct oriel_board_slot *slot;
+
+	if (s->board_slot >= 0) {
+		STORE(s->comm->board->slot[s->board_slot].have, have);
+		return;
+	}
+	s->board_slot = take_slot(s->comm->board);
+	if (s->board_slot < 0)
+		return;
+	slot = &s->comm->board->slot[s->board_slot];
+	STORE(slot->op, s->op);
+	STORE(slot->peer, s->peer);
+	STORE(slot->id, s->id);
+	STORE(slot->window, s->window);
+	STORE(slot->block, (int32_t)oriel_cpu_thread()->block);
+	STORE(slot->have, have);
+	STORE(slot->want, s->want);
+	STORE(slot->since_ns, s->start_ns);
+	/* [D1] release; partner [D2]. */
+	__atomic_store_n(&slot->state, 2, __ATOMIC_RELEASE);
+}
+
+void ori_board_clear(struct ori_spin *s)
+{
+	if (s->board_slot < 0)
+		return;
+	/* release: the next taker's stores come after ours (its CAS acquires) */
+	__atomic_store_n(&s->comm->board->slot[s->board_slot].state, 0, __ATOMIC_RELEASE);
+	s->board_slot = -1;
+}
+
+int ori_board_read(const struct oriel_board *board, int n, struct oriel_board_slot *out)
+{
+	const struct oriel_board_slot *slot = &board->slot[n];
+
+	/* [D2] acquire; partner [D1]. */
+	if (__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) != 2)
+		return 0;
+	out->op = LOAD(slot->op);
+	out->peer = LOAD(slot->peer);
+	out->id = LOAD(slot->id);
+	out->window = LOAD(slot->window);
+	out->block = LOAD(slot->block);
+	out->have = LOAD(slot->have);
+	out->want = LOAD(slot->want);
+	out->since_ns = __atomic_load_n(&slot->since_ns, __ATOMIC_ACQUIRE);
+	return LOAD(slot->state) == 2 && LOAD(slot->since_ns) == out->since_ns;
+}

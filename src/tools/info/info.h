@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tools/info/info.h - what oriel-info knows, between those who gather it and those who print it.
+ *
+ * One thread.  gather.c and job.c fill struct info; text.c and json.c only read it, so both formats
+ * tell the same.
+ */
+#ifndef ORI_INFO_H
+#define ORI_INFO_H
+
+#include <stdint.h>
+
+#include "../../comm/topology.h"
+#include "../../util/config.h"
+
+#define INFO_TEXT_MAX 256
+#define INFO_PROBLEMS_MAX 32
+
+struct info_build {
+	char compiler[INFO_TEXT_MAX];
+	const char *arch, *sanitizer;
+	int cuda;
+};
+
+struct info_machine {
+	char host[64];
+	char cpu[INFO_TEXT_MAX];
+	char kernel[INFO_TEXT_MAX];
+	int cores_usable, cores; /* of this process; of the machine */
+	uint64_t memory_bytes;
+};
+
+/* The ranks of the job that this process is one of. */
+struct info_job {
+	int present; /* there is a launcher, or one was asked for */
+	int rank, nranks;
+	struct ori_facts *facts; /* NULL when `error` says why */
+	struct ori_topology topology;
+	char error[INFO_TEXT_MAX];
+};
+
+struct info {
+	struct info_build build;
+	struct info_machine machine;
+	struct info_job job;
+	/* bad or unknown variables, here or on another rank; any of them is exit status 1 */
+	int problems; /* may count more than are kept */
+	char problem[INFO_PROBLEMS_MAX][INFO_TEXT_MAX];
+};
+
+/* gather.c */
+void info_problem_add(struct info *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void info_gather_here(struct info *);
+/* Reads the configuration and tries the facts; what is wrong becomes a problem. */
+int info_gather_config(struct info *, struct ori_config *, struct ori_facts *);
+
+/* job.c */
+void info_job_gather(struct info *, const struct ori_config *, const struct ori_facts *, int err);
+void info_job_free(struct info_job *);
+
+/* text.c, json.c: to stdout; whether that worked is main()'s question */
+void info_print_text(const struct info *);
+void info_print_json(const struct info *);
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tools/info/main.c - the program oriel-info: what this build, this machine and this job look like.
+ *
+ * Owns the command line and the exit status: 0, 1 for a problem (a bad or unknown variable, a job
+ * that could not be gathered, output that could not be written), 2 for a wrong call.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "info.h"
+
+#define USAGE "usage: oriel-info [--json] [--ranks-from-env] [--help]\n"
+
+static const char help[] = USAGE
+	"\n"
+	"Shows the version, the build, the machine, devices, engines and the ORIEL_* variables.\n"
+	"Under a launcher (RANK and WORLD_SIZE are set) also how the ranks reach each other, and why:\n"
+	"    oriel-run -n 4 oriel-info\n"
+	"\n"
+	"  --json            one JSON object, with every pair of ranks\n"
+	"  --ranks-from-env  show the ranks without a launcher too (then there is one)\n"
+	"  --help            this text\n"
+	"\n"
+	"Exit status: 0; 1 if a variable is bad or unknown or the ranks do not meet; 2 for a wrong call.\n";
+
+struct options {
+	int json, ranks, help;
+};
+
+static int parse_options(int argc, char **argv, struct options *o)
+{
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "--json")) {
+			o->json = 1;
+		} else if (!strcmp(argv[i], "--ranks-from-env")) {
+			o->ranks = 1;
+		} else if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+			o->help = 1;
+		} else {
+			fprintf(stderr, "oriel-info: unknown argument \"%s\"\n" USAGE, argv[i]);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+/* 0 if all that was printed has arrived. */
+static int close_output(void)
+{
+	int bad = ferror(stdout);
+
+	bad |= fclose(stdout) != 0;
+	if (bad)
+		fprintf(stderr, "oriel-info: cannot write the output\n");
+	return bad;
+}
+
+static int run(const struct options *o)
+{
+	struct info *info = calloc(1, sizeof(*info));
+	struct ori_config config;
+	struct ori_facts facts;
+	int err, status;
+
+	if (!info) {
+		fprintf(stderr, "oriel-info: out of memory\n");
+		return 1;
+	}
+	info_gather_here(info);
+	err = info_gather_config(info, &config, &facts);
+	info->job.present = o->ranks || (getenv("RANK") && getenv("WORLD_SIZE"));
+	if (info->job.present)
+		info_job_gather(info, &config, &facts, err);
+	/* rank 0 prints for all; whoever has met the others has told it what is wrong here */
+	if (info->job.rank == 0 && o->json)
+		info_print_json(info);
+	else if (info->job.rank == 0)
+		info_print_text(info);
+	status = info->job.rank == 0 ? info->problems > 0 || info->job.error[0] : !info->job.facts;
+	info_job_free(&info->job);
+	free(info);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = { 0 };
+	int status = 0;
+
+	if (parse_options(argc, argv, &o))
+		return 2;
+	/* a socket of the boot would get this number, and the report would go to another rank */
+	if (fcntl(STDOUT_FILENO, F_GETFD) < 0) {
+		fprintf(stderr, "oriel-info: stdout is closed\n");
+		return 1;
+	}
+	if (o.help)
+		fputs(help, stdout);
+	else
+		status = run(&o);
+	return close_output() ? 1 : status;
+}

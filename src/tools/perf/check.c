@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tools/perf/check.c - the data of a verification pass: fills it, and counts wrong bytes.
+ *
+ * A byte is a hash of (pass, rank it comes from, offset), so stale data, another rank's data and
+ * shifted data all differ.  The landing place is filled with a byte that is checked to stay
+ * unchanged just before and after the data.
+ * Called by: measure.c, on the rank's host thread, while no kernel runs on this window.
+ */
+#include "kernel.h"
+#include "perf.h"
+
+#define POISON 0xa5
+
+/* splitmix64's finaliser: every bit of x reaches every bit of the result. */
+static uint64_t mix(uint64_t x)
+{
+	x ^= x >> 30;
+	x *= 0xbf58476d1ce4e5b9u;
+	x ^= x >> 27;
+	x *= 0x94d049bb133111ebu;
+	return x ^ (x >> 31);
+}
+
+static uint64_t seed_of(int pass, int rank, uint64_t bytes)
+{
+	return mix((uint64_t)(pass + 1) << 48 ^ (uint64_t)(rank + 1) << 20 ^ mix(bytes));
+}
+
+static void fill_pattern(uint8_t *data, uint64_t bytes, uint64_t seed)
+{
+	for (uint64_t off = 0; off < bytes; off += 8) {
+		uint64_t word = mix(seed + off);
+
+		memcpy(data + off, &word, bytes - off < 8 ? bytes - off : 8);
+	}
+}
+
+static uint64_t count_bytes(const uint8_t *a, const uint8_t *b, uint64_t bytes)
+{
+	uint64_t wrong = 0;
+
+	for (uint64_t i = 0; i < bytes; i++)
+		wrong += a[i] != b[i];
+	return wrong;
+}
+
+static uint64_t count_pattern(const uint8_t *data, uint64_t bytes, uint64_t seed)
+{
+	uint64_t wrong = 0;
+
+	for (uint64_t off = 0; off < bytes; off += 8) {
+		uint64_t n = bytes - off < 8 ? bytes - off : 8;
+		uint64_t word = mix(seed + off);
+
+		if (memcmp(data + off, &word, n))
+			wrong += count_bytes(data + off, (const uint8_t *)&word, n);
+	}
+	return wrong;
+}
+
+static uint64_t count_guard(const uint8_t *guard)
+{
+	uint64_t wrong = 0;
+
+	for (unsigned i = 0; i < PERF_GUARD; i++)
+		wrong += guard[i] != POISON;
+	return wrong;
+}
+
+/* Where data is sent from, and where it lands, on this rank. */
+static uint8_t *sending(struct perf_bed *bed)
+{
+	return (bed->op->to_window ? bed->local : oriel_window_buffer(bed->window)) + PERF_DATA_OFF;
+}
+
+static uint8_t *landing(struct perf_bed *bed)
+{
+	return (bed->op->to_window ? oriel_window_buffer(bed->window) : bed->local) + PERF_DATA_OFF;
+}
+
+/* Whose data lands here. */
+static int origin(const struct perf_bed *bed)
+{
+	int rank = bed->job->rank, n = bed->job->nranks;
+
+	if (bed->op->pairs)
+		return (rank ^ 1) < n ? rank ^ 1 : rank;
+	return bed->op->from_right ? (rank + 1) % n : (rank + n - 1) % n;
+}
+
+void perf_check_fill(struct perf_bed *bed, int pass, uint64_t bytes)
+{
+	if (!bed->op->sized)
+		return;
+	fill_pattern(sending(bed), bytes, seed_of(pass, bed->job->rank, bytes));
+	memset(landing(bed) - PERF_GUARD, POISON, bytes + 2 * PERF_GUARD);
+}
+
+uint64_t perf_check_count(struct perf_bed *bed, int pass, uint64_t bytes)
+{
+	const uint8_t *data = landing(bed);
+
+	if (!bed->op->sized)
+		return 0;
+	return count_pattern(data, bytes, seed_of(pass, origin(bed), bytes)) +
+	       count_guard(data - PERF_GUARD) + count_guard(data + bytes);
+}

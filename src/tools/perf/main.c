@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tools/perf/main.c - oriel-perf: flags, the order of things, exit status.
+ *
+ * Ranks come from oriel_boot_env(): run it under oriel-run, or alone as one rank.
+ * Exit status: 0, 1 when something failed or was wrong, 2 for a bad command line; the same on
+ * every rank.  Only rank 0 prints, except for a rank that itself fails.
+ */
+#include "perf.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SIZE_LIMIT (1ull << 46)
+
+const struct perf_op *const perf_ops[PERF_OPS] = {
+	&perf_op_put,     &perf_op_get,      &perf_op_put_signal, &perf_op_signal,
+	&perf_op_barrier, &perf_op_sendrecv, &perf_op_atomics,
+};
+
+static const uint64_t quick_sizes[] = { 8, 4096, 65536, 1u << 20 };
+
+static const char help_text[] =
+	"usage: oriel-perf OP [flags]          one rank\n"
+	"       oriel-run -n 8 oriel-perf OP [flags]\n"
+	"\n"
+	"OP: put get put_signal signal barrier sendrecv atomics, or all\n"
+	"\n"
+	"  -b SIZE        smallest size, with K, M or G as factors of 1024 (default 8)\n"
+	"  -e SIZE        largest size (default 8M)\n"
+	"  -f FACTOR      from one size to the next (default 4)\n"
+	"  -n N           timed iterations of a row (default: 20 to 4000, by size;\n"
+	"                 100 with --format nccl)\n"
+	"  -w N           warm-up iterations of a row (default: a tenth of -n)\n"
+	"  -c 0|1         check the data, in iterations of its own (default 1)\n"
+	"  --blocks N     blocks of a launch, 1 to 64; they share the data (default 1)\n"
+	"  --threads N    threads of a block, 1 to 32 (default 1)\n"
+	"  --device NAME  cpu, cuda or cuda:N (default: ORIEL_DEVICE, else cpu)\n"
+	"  --quick        8 B, 4 KiB, 64 KiB and 1 MiB, few iterations\n"
+	"  --json FILE    write environment, topology and rows as JSON too\n"
+	"  --format NAME  oriel (default) or nccl: the columns of nccl-tests\n"
+	"  --help\n"
+	"\n"
+	"#wrong counts bytes that were checked and found wrong; for signal and barrier, waits that\n"
+	"ended early.  Exit status 1 if there are any.\n";
+
+/* ---- flags ----------------------------------------------------------------------------------- */
+
+/* Known before the ranks have met: all get the same command line, one of them speaks. */
+static int is_first(void)
+{
+	const char *rank = getenv("RANK");
+
+	return !rank || !*rank || !strcmp(rank, "0");
+}
+
+static int usage(const char *what, const char *value)
+{
+	if (is_first())
+		fprintf(stderr, "oriel-perf: %s '%s' (oriel-perf --help lists all)\n", what, value);
+	return 2;
+}
+
+static int parse_number(const char *text, uint64_t least, uint64_t most, uint64_t *out)
+{
+	char *end;
+	uint64_t v;
+
+	if (*text < '0' || *text > '9')
+		return -1;
+	errno = 0;
+	v = strtoull(text, &end, 10);
+	if (errno || *end || v < least || v > most)
+		return -1;
+	*out = v;
+	return 0;
+}
+
+static int parse_size(const char *text, uint64_t *out)
+{
+	static const char units[] = "KMG";
+	size_t len = strlen(text);
+	const char *unit;
+	char digits[32];
+	unsigned shift = 0;
+	uint64_t v;
+
+	if (!len || len >= sizeof(digits))
+		return -1;
+	memcpy(digits, text, len + 1);
+	unit = strchr(units, digits[len - 1] & ~0x20);
+	if (digits[len - 1] > '9' && unit && *unit) {
+		shift = 10 * (unsigned)(unit - units + 1);
+		digits[len - 1] = '\0';
+	}
+	if (parse_number(digits, 1, SIZE_LIMIT >> shift, &v))
+		return -1;
+	*out = v << shift;
+	return 0;
+}
+
+enum {
+	FLAG_BLOCKS = 256,
+	FLAG_THREADS,
+	FLAG_DEVICE,
+	FLAG_QUICK,
+	FLAG_JSON,
+	FLAG_FORMAT,
+	FLAG_HELP
+};
+
+static const struct option long_flags[] = {
+	{ "blocks", required_argument, NULL, FLAG_BLOCKS },
+	{ "threads", required_argument, NULL, FLAG_THREADS },
+	{ "device", required_argument, NULL, FLAG_DEVICE },
+	{ "quick", no_argument, NULL, FLAG_QUICK },
+	{ "json", required_argument, NULL, FLAG_JSON },
+	{ "format", required_argument, NULL, FLAG_FORMAT },
+	{ "help", no_argument, NULL, FLAG_HELP },
+	{ NULL, 0, NULL, 0 },
+};
+
+static int set_number(struct perf_options *o, int flag, const char *text)
+{
+	uint64_t v = 0;
+
+	switch (flag) {
+	case 'f':
+		return parse_number(text, 2, 1u << 20, &o->factor) ? usage("bad -f", text) : 0;
+	case 'n':
+		if (parse_number(text, 1, 1000000000, &v))
+			return usage("bad -n", text);
+		o->iterations = (uint32_t)v;
+		return 0;
+	case 'w':
+		if (parse_number(text, 0, 1000000000, &v))
+			return usage("bad -w", text);
+		o->warm = (int)v;
+		return 0;
+	case 'c':
+		if (parse_number(text, 0, 1, &v))
+			return usage("-c takes 0 or 1, not", text);
+		o->check = (int)v;
+		return 0;
+	case FLAG_BLOCKS:
+		if (parse_number(text, 1, PERF_BLOCKS_MAX, &v))
+			return usage("--blocks takes 1 to 64, not", text);
+		o->blocks = (int)v;
+		return 0;
+	default:
+		if (parse_number(text, 1, 32, &v))
+			return usage("--threads takes 1 to 32, not", text);
+		o->threads = (int)v;
+		return 0;
+	}
+}
+
+/* 0, an exit status, or -1 for --help. */
+static int set_flag(struct perf_options *o, int flag, const char *text, const char *word)
+{
+	switch (flag) {
+	case 'b':
+		return parse_size(text, &o->begin) ? usage("bad size", text) : 0;
+	case 'e':
+		return parse_size(text, &o->end) ? usage("bad size", text) : 0;
+	case FLAG_DEVICE:
+		o->device = text;
+		return 0;
+	case FLAG_QUICK:
+		o->quick = 1;
+		return 0;
+	case FLAG_JSON:
+		o->json = text;
+		return 0;
+	case FLAG_FORMAT:
+		o->nccl = !strcmp(text, "nccl");
+		return o->nccl || !strcmp(text, "oriel") ? 0 : usage("unknown format", text);
+	case FLAG_HELP:
+		return -1;
+	case '?':
+		return usage("unknown flag", word);
+	case ':':
+		return usage("no value after", word);
+	default:
+		return set_number(o, flag, text);
+	}
+}
+
+static int set_op(struct perf_options *o, const char *name)
+{
+	for (int i = 0; i < PERF_OPS; i++)
+		if (!strcmp(perf_ops[i]->name, name))
+			o->op = perf_ops[i];
+	return o->op || !strcmp(name, "all") ? 0 : usage("unknown operation", name);
+}
+
+static void keep_line(struct perf_options *o, int argc, char **argv)
+{
+	size_t n = 0;
+
+	for (int i = 1; i < argc && n < sizeof(o->line); i++)
+		n += (size_t)snprintf(o->line + n, sizeof(o->line) - n, "%s%s", i > 1 ? " " : "",
+				      argv[i]);
+}
+
+static int parse(int argc, char **argv, struct perf_options *o)
+{
+	int flag, err = 0;
+
+	keep_line(o, argc, argv); /* before getopt moves the words */
+	opterr = 0;
+	while (!err && (flag = getopt_long(argc, argv, ":b:e:f:n:w:c:", long_flags, NULL)) != -1)
+		err = set_flag(o, flag, optarg, argv[optind - 1]);
+	if (err)
+		return err;
+	if (optind == argc)
+		return usage("no operation in", o->line);
+	if (optind + 1 < argc)
+		return usage("one operation at a time; what is", argv[optind + 1]);
+	/* The preamble of nccl-tests names one number for all sizes. */
+	if (o->nccl && !o->iterations)
+		o->iterations = 100;
+	if (o->nccl && o->warm < 0)
+		o->warm = 10;
+	if (o->quick)
+		o->end = quick_sizes[3];
+	else if (o->begin > o->end)
+		return usage("-b is larger than -e in", o->line);
+	return set_op(o, argv[optind]);
+}
+
+/* ---- the run --------------------------------------------------------------------------------- */
+
+/* Rows are few; a failure to keep one is agreed upon with the others before the next. */
+static int keep_row(struct perf_rows *rows, const struct perf_row *row)
+{
+	if (rows->n == rows->room) {
+		size_t room = rows->room ? 2 * rows->room : 64;
+		struct perf_row *more = realloc(rows->row, room * sizeof(*more));
+
+		if (!more)
+			return ORIEL_ENOMEM;
+		rows->row = more;
+		rows->room = room;
+	}
+	rows->row[rows->n++] = *row;
+	return 0;
+}
+
+static int run_row(struct perf_bed *bed, uint64_t bytes, struct perf_rows *rows)
+{
+	struct perf_row row;
+	int err = perf_row_measure(bed, bytes, &row);
+
+	if (!err)
+		err = perf_agree(bed->job, keep_row(rows, &row), "keeping a row");
+	if (!err && bed->job->rank == 0)
+		perf_report_row(bed->job, &row);
+	return err;
+}
+
+static int run_sizes(struct perf_bed *bed, struct perf_rows *rows)
+{
+	const struct perf_options *o = bed->job->opt;
+	int err = 0;
+
+	if (!bed->op->sized)
+		return run_row(bed, bed->op->fixed_bytes, rows);
+	if (o->quick) {
+		for (int i = 0; !err && i < 4; i++)
+			err = run_row(bed, quick_sizes[i], rows);
+		return err;
+	}
+	for (uint64_t bytes = o->begin; !err && bytes <= o->end; bytes *= o->factor)
+		err = run_row(bed, bytes, rows);
+	return err;
+}
+
+static int run_op(struct perf_job *job, const struct perf_op *op, struct perf_rows *rows)
+{
+	struct perf_bed bed;
+	int err = perf_memory_check(job, op), closed;
+
+	if (!err)
+		err = perf_bed_open(job, op, &bed);
+	if (err)
+		return err;
+	if (job->rank == 0)
+		perf_report_op(job, op);
+	err = run_sizes(&bed, rows);
+	closed = perf_bed_close(&bed);
+	return err ? err : closed;
+}
+
+static int run_all(struct perf_job *job, struct perf_rows *rows)
+{
+	const struct perf_options *o = job->opt;
+	int err = perf_facts_gather(job);
+
+	if (!err && o->json)
+		err = perf_agree(job, job->rank ? 0 : perf_json_probe(o->json), "writing JSON");
+	if (err)
+		return err;
+	if (job->rank == 0)
+		perf_report_head(job);
+	for (int i = 0; !err && i < PERF_OPS; i++)
+		if (!o->op || o->op == perf_ops[i])
+			err = run_op(job, perf_ops[i], rows);
+	if (!err && job->rank == 0)
+		perf_report_tail(job, rows);
+	if (!err && o->json)
+		err = perf_agree(job, job->rank ? 0 : perf_json_write(job, rows), "writing JSON");
+	return err;
+}
+
+static int count_wrong(const struct perf_job *job, const struct perf_rows *rows)
+{
+	uint64_t wrong = 0;
+
+	for (size_t i = 0; i < rows->n; i++)
+		wrong += rows->row[i].wrong;
+	if (wrong && job->rank == 0)
+		fprintf(stderr, "oriel-perf: %llu wrong: see the rows where #wrong is not 0\n",
+			(unsigned long long)wrong);
+	return wrong != 0;
+}
+
+static int join(const struct perf_options *o, struct perf_job *job)
+{
+	struct oriel_comm_options c = ORIEL_COMM_OPTIONS_INIT;
+	struct oriel_boot *boot = NULL;
+	int err = oriel_boot_env(&boot);
+
+	c.device = o->device;
+	if (!err)
+		err = oriel_comm_create(boot, &c, &job->comm);
+	oriel_boot_destroy(boot);
+	if (err)
+		return err;
+	job->opt = o;
+	job->rank = oriel_comm_rank(job->comm);
+	job->nranks = oriel_comm_size(job->comm);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct perf_options o = { .begin = 8,
+				  .end = 8u << 20,
+				  .factor = 4,
+				  .warm = -1,
+				  .check = 1,
+				  .blocks = 1,
+				  .threads = 1 };
+	struct perf_rows rows = { NULL, 0, 0 };
+	struct perf_job job;
+	int err, bad;
+
+	err = parse(argc, argv, &o);
+	if (err < 0 && is_first())
+		fputs(help_text, stdout);
+	if (err)
+		return err < 0 ? 0 : err;
+	memset(&job, 0, sizeof(job));
+	err = join(&o, &job); /* the library has said why */
+	if (err)
+		return 1;
+	err = run_all(&job, &rows);
+	bad = count_wrong(&job, &rows);
+	perf_facts_free(&job.facts);
+	free(rows.row);
+	return oriel_comm_destroy(job.comm) || err || bad;
+}

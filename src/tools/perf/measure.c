@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tools/perf/measure.c - one operation's memory, and one row: verification passes, timing,
+ * percentiles over the samples of all ranks.
+ *
+ * A rank whose kernel fails aborts the comm, so that the others do not wait for it; whatever can
+ * fail before a kernel runs is agreed upon by all ranks first.
+ * Called by: main.c, on the rank's host thread.
+ */
+#include "kernel.h"
+#include "perf.h"
+
+#include <stdlib.h>
+
+#define STAGING_DEPTH 4u
+#define CHECK_BATCH 16u /* operations of a verification pass that moves no data */
+
+/* What each rank gives of a row. */
+struct share {
+	uint64_t wrong;
+	uint32_t samples;
+	uint32_t reserved;
+	double mean_us;
+	float us[PERF_SAMPLES_MAX];
+};
+
+struct plan {
+	uint32_t iterations, warm, samples, batch;
+};
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static uint64_t area_bytes(const struct perf_options *opt, const struct perf_op *op)
+{
+	uint64_t words = (uint64_t)(opt->blocks + 1) * PERF_WORD_STRIDE;
+
+	return op->sized && opt->end > words ? opt->end : words;
+}
+
+/* Slots get smaller when many ranks and blocks have some each. */
+static uint64_t slot_bytes(const struct perf_job *job)
+{
+	uint64_t slot = 65536, slots = (uint64_t)job->nranks * (uint64_t)job->opt->blocks;
+
+	while (slot > 4096 && slot * STAGING_DEPTH * slots > (32u << 20))
+		slot /= 2;
+	return slot;
+}
+
+static uint64_t results_words(const struct perf_options *opt)
+{
+	return (uint64_t)opt->blocks * (PERF_SAMPLES_MAX + 2) + 1;
+}
+
+static uint64_t rank_bytes(const struct perf_job *job, const struct perf_op *op)
+{
+	uint64_t bytes = 2 * (area_bytes(job->opt, op) + 2ull * PERF_DATA_OFF);
+
+	if (op->staged)
+		bytes += slot_bytes(job) * STAGING_DEPTH * (uint64_t)job->nranks *
+			 (uint64_t)job->opt->blocks;
+	return bytes;
+}
+
+/* Says no before the machine runs out.  The facts are the same on all ranks, so is the answer. */
+int perf_memory_check(struct perf_job *job, const struct perf_op *op)
+{
+	uint64_t each = rank_bytes(job, op);
+
+	for (int r = 0; r < job->nranks; r++) {
+		const struct perf_rank *who = &job->facts.ranks[r];
+		uint64_t all = each * (uint64_t)perf_local_ranks(job, r);
+
+		if (all <= who->available_bytes)
+			continue;
+		if (job->rank == 0)
+			fprintf(stderr,
+				"oriel-perf: %s up to %llu bytes needs %.2f GiB a rank and %.2f GiB "
+				"on host %s, which has %.2f GiB available\n",
+				op->name, (unsigned long long)job->opt->end,
+				(double)each / (1 << 30), (double)all / (1 << 30), who->host,
+				(double)who->available_bytes / (1 << 30));
+		return ORIEL_ENOMEM;
+	}
+	return 0;
+}
+
+static int bed_window(struct perf_bed *bed)
+{
+	struct oriel_window_options w = ORIEL_WINDOW_OPTIONS_INIT;
+	const struct perf_options *opt = bed->job->opt;
+
+	w.signals = w.barriers = (uint32_t)opt->blocks;
+	w.bytes = bed->area_bytes + 2ull * PERF_DATA_OFF;
+	if (bed->op->staged) {
+		w.staging_slot_bytes = slot_bytes(bed->job);
+		w.staging_depth = STAGING_DEPTH;
+		w.staging_channels = (uint32_t)opt->blocks;
+		bed->chunk = w.staging_slot_bytes * STAGING_DEPTH / 2;
+	}
+	return oriel_window_create(bed->job->comm, &w, &bed->window);
+}
+
+static int bed_local(struct perf_bed *bed)
+{
+	struct oriel_comm *comm = bed->job->comm;
+	uint64_t bytes = bed->area_bytes + 2ull * PERF_DATA_OFF;
+	void *local = NULL, *results = NULL;
+	int err = oriel_alloc(comm, bytes, &local);
+
+	bed->local = local;
+	if (!err)
+		err = oriel_alloc(comm, results_words(bed->job->opt) * 8, &results);
+	bed->results = results;
+	if (!err)
+		err = oriel_window_source(bed->window, local, bytes, &bed->source);
+	if (!err)
+		memset(local, 0, bytes);
+	return err;
+}
+
+int perf_bed_open(struct perf_job *job, const struct perf_op *op, struct perf_bed *bed)
+{
+	int err;
+
+	memset(bed, 0, sizeof(*bed));
+	bed->job = job;
+	bed->op = op;
+	bed->area_bytes = area_bytes(job->opt, op);
+	err = bed_window(bed);
+	if (err) {
+		if (job->rank == 0)
+			fprintf(stderr, "oriel-perf: no window for %s: %s\n", op->name,
+				oriel_last_error());
+		return err;
+	}
+	err = bed_local(bed);
+	if (!err)
+		memset(oriel_window_buffer(bed->window), 0, bed->area_bytes + 2ull * PERF_DATA_OFF);
+	err = perf_agree(job, err, "allocating memory");
+	if (err)
+		perf_bed_close(bed);
+	return err;
+}
+
+/* On a failed comm the window cannot be taken down together; it goes with the comm. */
+int perf_bed_close(struct perf_bed *bed)
+{
+	struct oriel_comm *comm = bed->job->comm;
+	int err = 0;
+
+	if (oriel_comm_status(comm))
+		return 0;
+	err = oriel_window_destroy(bed->window);
+	if (bed->local)
+		oriel_free(comm, bed->local);
+	if (bed->results)
+		oriel_free(comm, bed->results);
+	return err;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static void set_peers(const struct perf_bed *bed, struct perf_args *a)
+{
+	int rank = bed->job->rank, n = bed->job->nranks;
+
+	if (!bed->op->pairs) {
+		a->to = (rank + 1) % n;
+		a->from = (rank + n - 1) % n;
+		return;
+	}
+	a->to = a->from = (rank ^ 1) < n ? rank ^ 1 : rank;
+	a->turn = a->to == rank ? PERF_ALONE : rank & 1 ? PERF_ANSWERS : PERF_STARTS;
+}
+
+static int set_args(struct perf_bed *bed, uint64_t bytes, const struct plan *p, int check,
+		    struct perf_args *a)
+{
+	uint64_t blocks = (uint64_t)bed->job->opt->blocks;
+
+	memset(a, 0, sizeof(*a));
+	a->local = bed->source;
+	a->bytes = bytes;
+	a->seen = bed->seen;
+	a->chunk = bed->chunk;
+	a->warm = p->warm;
+	a->samples = p->samples;
+	a->batch = p->batch;
+	a->check = (uint32_t)check;
+	a->times = bed->results;
+	a->wrong = a->times + blocks * PERF_SAMPLES_MAX;
+	a->seen_out = a->wrong + blocks;
+	a->status = (int32_t *)(a->seen_out + 1);
+	set_peers(bed, a);
+	return oriel_window_device(bed->window, &a->win);
+}
+
+/* The others wait for this rank inside their kernels: end that, and say why. */
+static int fail_run(struct perf_bed *bed, uint64_t bytes, int err)
+{
+	if (err != ORIEL_EABORTED)
+		fprintf(stderr, "oriel-perf: rank %d: %s of %llu bytes: %s\n", bed->job->rank,
+			bed->op->name, (unsigned long long)bytes, oriel_status_text(err));
+	oriel_comm_abort(bed->job->comm, err);
+	return err;
+}
+
+static int run_kernel(struct perf_bed *bed, uint64_t bytes, const struct plan *p, int check,
+		      struct perf_args *a)
+{
+	const struct perf_options *opt = bed->job->opt;
+	int err = set_args(bed, bytes, p, check, a);
+
+	if (!err)
+		err = oriel_comm_barrier(bed->job->comm, ORIEL_WORLD);
+	if (!err)
+		err = oriel_launch(bed->job->comm, bed->op->kernel, opt->blocks, opt->threads, a,
+				   sizeof(*a), NULL);
+	for (int b = 0; !err && b < opt->blocks; b++)
+		err = a->status[b];
+	if (err)
+		return fail_run(bed, bytes, err);
+	bed->seen = *a->seen_out;
+	return 0;
+}
+
+static int run_checks(struct perf_bed *bed, uint64_t bytes, uint64_t *wrong)
+{
+	struct plan p = { 0, 0, 1, bed->op->sized ? 1 : CHECK_BATCH };
+	struct perf_args a;
+	int err = 0;
+
+	for (int pass = 0; !err && pass < PERF_PASSES; pass++) {
+		/* A neighbour may still be reading the last pass's data. */
+		err = oriel_comm_barrier(bed->job->comm, ORIEL_WORLD);
+		if (err)
+			return err;
+		perf_check_fill(bed, pass, bytes);
+		err = run_kernel(bed, bytes, &p, 1, &a);
+		if (err)
+			return err;
+		*wrong += perf_check_count(bed, pass, bytes);
+		for (int b = 0; b < bed->job->opt->blocks; b++)
+			*wrong += a.wrong[b];
+		if (bed->op->verify)
+			err = bed->op->verify(bed, pass, p.batch, wrong);
+	}
+	return err;
+}
+
+/* ---- timing ---------------------------------------------------------------------------------- */
+
+static struct plan make_plan(const struct perf_options *opt, uint64_t bytes)
+{
+	uint64_t budget = opt->quick ? 8u << 20 : 512u << 20;
+	uint64_t most = opt->quick ? 400 : 4000, least = opt->quick ? 8 : 20;
+	uint64_t n = bytes ? budget / bytes : most, per_batch = bytes < (1u << 20) ? 10 : 4;
+	struct plan p;
+
+	n = n < least ? least : n > most ? most : n;
+	if (opt->iterations)
+		n = opt->iterations;
+	/* A batch is long enough that reading the clock does not show in it. */
+	p.samples = (uint32_t)(n / per_batch);
+	p.samples = p.samples < 1 ? 1 : p.samples > PERF_SAMPLES_MAX ? PERF_SAMPLES_MAX : p.samples;
+	p.batch = (uint32_t)((n + p.samples - 1) / p.samples);
+	p.iterations = p.samples * p.batch;
+	p.warm = opt->warm >= 0        ? (uint32_t)opt->warm :
+		 p.iterations / 10 < 2 ? 2 :
+					 p.iterations / 10;
+	return p;
+}
+
+/* A sample lasts until its slowest block has ended. */
+static void take_samples(const struct perf_bed *bed, const struct perf_args *a, struct share *mine)
+{
+	double scale = 1e-3 / a->batch, sum = 0;
+
+	/* A round of a pair is two one-way trips; a rank alone makes one. */
+	if (bed->op->pairs && a->turn != PERF_ALONE)
+		scale /= 2;
+	mine->samples = a->samples;
+	for (uint32_t i = 0; i < a->samples; i++) {
+		uint64_t longest = 0;
+
+		for (int b = 0; b < bed->job->opt->blocks; b++) {
+			uint64_t ns = a->times[(uint64_t)b * a->samples + i];
+
+			longest = ns > longest ? ns : longest;
+		}
+		mine->us[i] = (float)((double)longest * scale);
+		sum += (double)longest * scale;
+	}
+	mine->mean_us = sum / a->samples;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	float x = *(const float *)a, y = *(const float *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Nearest rank: the smallest value that `percent` of the samples do not exceed. */
+static double percentile(const float *sorted, size_t n, size_t percent)
+{
+	size_t at = (n * percent + 99) / 100;
+
+	return sorted[at ? at - 1 : 0];
+}
+
+/* `us` has room for the samples of all ranks. */
+static void join_shares(const struct share *all, int nranks, float *us, struct perf_row *row,
+			double *time_us)
+{
+	size_t n = 0;
+
+	*time_us = 0;
+	for (int r = 0; r < nranks; r++) {
+		memcpy(us + n, all[r].us, all[r].samples * sizeof(*us));
+		n += all[r].samples;
+		row->wrong += all[r].wrong;
+		*time_us = all[r].mean_us > *time_us ? all[r].mean_us : *time_us;
+	}
+	qsort(us, n, sizeof(*us), by_value);
+	row->p50_us = percentile(us, n, 50);
+	row->p99_us = percentile(us, n, 99);
+}
+
+static int run_timed(struct perf_bed *bed, const struct plan *p, uint64_t wrong,
+		     struct perf_row *row, double *time_us)
+{
+	size_t n = (size_t)bed->job->nranks;
+	struct share *all = calloc(n + 1, sizeof(*all)), *mine = all ? all + n : NULL;
+	float *us = calloc(n, sizeof(all->us));
+	struct perf_args a;
+	int err = perf_agree(bed->job, all && us ? 0 : ORIEL_ENOMEM, "allocating memory");
+
+	if (!err)
+		err = run_kernel(bed, row->bytes, p, 0, &a);
+	if (!err) {
+		mine->wrong = wrong;
+		take_samples(bed, &a, mine);
+		err = oriel_comm_allgather(bed->job->comm, ORIEL_WORLD, mine, all, sizeof(*mine));
+	}
+	if (!err)
+		join_shares(all, (int)n, us, row, time_us);
+	free(us);
+	free(all);
+	return err;
+}
+
+int perf_row_measure(struct perf_bed *bed, uint64_t bytes, struct perf_row *row)
+{
+	const struct perf_options *opt = bed->job->opt;
+	struct plan p = make_plan(opt, bytes);
+	uint64_t wrong = 0;
+	int err = 0;
+
+	memset(row, 0, sizeof(*row));
+	row->op = bed->op;
+	row->bytes = bytes;
+	row->count = bed->op->elem_bytes ? bytes / bed->op->elem_bytes : 0;
+	row->checked = opt->check;
+	row->iterations = p.iterations;
+	row->batch = p.batch;
+	if (opt->check)
+		err = run_checks(bed, bytes, &wrong);
+	/* The second run fills the other half of nccl's columns; percentiles are of the last. */
+	if (!err && opt->nccl)
+		err = run_timed(bed, &p, 0, row, &row->again_us);
+	if (!err)
+		err = run_timed(bed, &p, wrong, row, &row->time_us);
+	if (!err && row->time_us > 0)
+		row->algbw = (double)bytes / row->time_us * 1e-3;
+	row->busbw = row->algbw;
+	return err;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tools/perf/ops_sync.c - barrier of all ranks, and fetch_add at the right neighbour.
+ *
+ * In a verification pass of the barrier every rank counts its arrivals in a word of its own
+ * window just before the barrier, the ranks being late in turn; after the barrier it reads
+ * everybody's count, and one that is still behind means that the barrier was left early.
+ * A verification pass of the atomics looks at every value fetched and, on top, lets all ranks
+ * add to one word of rank 0: a lost update leaves the sum short.
+ * Called by: oriel_launch() through measure.c, on the threads of the launch; the verify hook on
+ * the rank's host thread.
+ */
+#include "kernel.h"
+#include "perf.h"
+
+#define LATE_NS 20000u
+
+ORIEL_DEV uint64_t word_off(uint32_t index)
+{
+	return PERF_DATA_OFF + (uint64_t)index * PERF_WORD_STRIDE;
+}
+
+ORIEL_DEV void be_late(void)
+{
+	uint64_t until = perf_now_ns() + LATE_NS;
+
+	while (perf_now_ns() < until)
+		ori_pause();
+}
+
+ORIEL_DEV int count_arrival(const struct perf_args *a, struct oriel_group g, struct perf_state *s)
+{
+	s->seen++;
+	if (s->seen % (uint64_t)a->win.comm.nranks == (uint64_t)a->win.comm.rank)
+		be_late();
+	return oriel_fetch_add(&a->win, g, a->win.comm.rank, word_off(g.block), 1, NULL);
+}
+
+ORIEL_DEV int look_for_missing(const struct perf_args *a, struct oriel_group g,
+			       struct perf_state *s)
+{
+	int peer, err = 0;
+
+	for (peer = 0; !err && peer < a->win.comm.nranks; peer++) {
+		uint64_t have = 0;
+
+		err = oriel_fetch_add(&a->win, g, peer, word_off(g.block), 0, &have);
+		if (!err && have < s->seen)
+			s->wrong++;
+	}
+	return err;
+}
+
+ORIEL_DEV int barrier_batch(const struct perf_args *a, struct oriel_group g, struct perf_state *s,
+			    uint32_t n)
+{
+	int err = 0;
+	uint32_t i;
+
+	for (i = 0; !err && i < n; i++) {
+		if (a->check)
+			err = count_arrival(a, g, s);
+		if (!err)
+			err = oriel_barrier(&a->win, g, (int)g.block);
+		if (!err && a->check)
+			err = look_for_missing(a, g, s);
+	}
+	return err;
+}
+
+ORIEL_DEV int atomics_batch(const struct perf_args *a, struct oriel_group g, struct perf_state *s,
+			    uint32_t n)
+{
+	uint64_t old = 0;
+	int err = 0;
+	uint32_t i;
+
+	for (i = 0; !err && i < n; i++) {
+		err = oriel_fetch_add(&a->win, g, a->to, word_off(g.block), 1, &old);
+		if (!err && a->check) {
+			s->wrong += old == s->seen ? 0 : sizeof(old);
+			err = oriel_fetch_add(&a->win, g, 0, word_off(g.nblocks), 1, NULL);
+		}
+		s->seen++;
+	}
+	return err;
+}
+
+/* Rank 0's common word holds what all blocks of all ranks added in all passes so far. */
+static int atomics_verify(struct perf_bed *bed, int pass, uint32_t n, uint64_t *wrong)
+{
+	const uint8_t *buffer = oriel_window_buffer(bed->window);
+	uint32_t blocks = (uint32_t)bed->job->opt->blocks;
+	uint64_t want = (uint64_t)(pass + 1) * n * blocks * (uint64_t)bed->job->nranks;
+	uint64_t have;
+	int err = oriel_comm_barrier(bed->job->comm, ORIEL_WORLD);
+
+	if (err || bed->job->rank)
+		return err;
+	have = *(const uint64_t *)(const void *)(buffer + word_off(blocks));
+	if (have != want)
+		*wrong += sizeof(have);
+	return 0;
+}
+
+ORIEL_KERNEL(barrier_kernel, struct perf_args)
+{
+	perf_loop(a, barrier_batch);
+}
+
+ORIEL_KERNEL(atomics_kernel, struct perf_args)
+{
+	perf_loop(a, atomics_batch);
+}
+
+const struct perf_op perf_op_barrier = {
+	.name = "barrier",
+	.legend =
+		"oriel_barrier of all ranks; time of one call; #wrong counts ranks that left early",
+	.type = "none",
+	.kernel = &barrier_kernel,
+};
+
+const struct perf_op perf_op_atomics = {
+	.name = "atomics",
+	.legend = "every rank does fetch_add on a word of its right neighbour; time of one",
+	.type = "uint64",
+	.elem_bytes = 8,
+	.fixed_bytes = 8,
+	.kernel = &atomics_kernel,
+	.verify = atomics_verify,
+};

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tools/perf/perf.h - the parts of oriel-perf and what they hand to each other.
+ *
+ *	main.c     flags, the order of things, exit status
+ *	facts.c    machine, ranks and topology, gathered from all ranks
+ *	agree.c    one status for all ranks
+ *	check.c    the data of a verification pass
+ *	measure.c  memory of an operation, verification passes, timing, percentiles
+ *	report.c   tables in both formats
+ *	json.c     the same as one JSON object
+ *	ops_*.c    the operations
+ *
+ * One host thread per rank.  Every function that returns a status returns an error on all ranks
+ * or on none, unless it says otherwise.
+ */
+#ifndef ORI_PERF_H
+#define ORI_PERF_H
+
+#include <oriel/oriel.h>
+
+#include <stdint.h>
+#include <stdio.h>
+
+#define PERF_SAMPLES_MAX 256 /* per rank and row */
+#define PERF_BLOCKS_MAX 64
+#define PERF_OPS 7
+#define PERF_PASSES 2 /* verified iterations of a row */
+#define PERF_TEXT 96
+
+struct perf_bed;
+
+/* One operation; the table of them is perf_ops. */
+struct perf_op {
+	const char *name;
+	const char *legend;  /* one line under the table's title */
+	const char *type;    /* column `type` */
+	uint32_t elem_bytes; /* size / count; 0: the operation moves no data of the user's */
+	uint64_t fixed_bytes;
+	int sized; /* one row per size, else one row of fixed_bytes */
+	int pairs; /* partners 2i and 2i+1 play ping-pong, time is half a round trip; else a ring */
+	int to_window;  /* data lands in the window, else in local memory */
+	int from_right; /* ... and comes from the right neighbour, else from the left */
+	int staged;     /* needs a window with staging */
+	const struct oriel_kernel *kernel;
+	/* extra check on the host after a verification pass of n operations, or NULL; collective */
+	int (*verify)(struct perf_bed *bed, int pass, uint32_t n, uint64_t *wrong);
+};
+
+extern const struct perf_op *const perf_ops[PERF_OPS];
+extern const struct perf_op perf_op_put, perf_op_get, perf_op_put_signal, perf_op_signal,
+	perf_op_barrier, perf_op_sendrecv, perf_op_atomics;
+
+struct perf_options {
+	const struct perf_op *op; /* NULL: all */
+	uint64_t begin, end, factor;
+	uint32_t iterations; /* 0: by size */
+	int warm;            /* -1: by iterations */
+	int check;
+	int blocks, threads;
+	const char *device; /* NULL: the library's default */
+	int quick;
+	int nccl; /* --format nccl */
+	const char *json;
+	char line[512]; /* the flags as given */
+};
+
+/* What a rank tells the others about itself; goes over oriel_comm_allgather. */
+struct perf_rank {
+	char host[64];
+	char device[32];
+	int32_t pid;
+	int32_t node, node_rank, node_size;
+	uint64_t available_bytes;
+};
+
+struct perf_facts {
+	char date[32], cpu[PERF_TEXT], kernel[PERF_TEXT];
+	long cores;
+	int nranks, nodes;
+	struct perf_rank *ranks;    /* [nranks] */
+	uint8_t *kinds;             /* [rank][peer]: ORIEL_PEER_* */
+	char (*reasons)[PERF_TEXT]; /* [rank][peer], or only rank 0's row when has_all is 0 */
+	int has_all;
+};
+
+struct perf_job {
+	const struct perf_options *opt;
+	struct oriel_comm *comm;
+	int rank, nranks;
+	struct perf_facts facts;
+};
+
+/* Window and memory of one operation, for all its sizes. */
+struct perf_bed {
+	struct perf_job *job;
+	const struct perf_op *op;
+	struct oriel_window *window;
+	uint8_t *local;             /* page, data, page */
+	struct oriel_source source; /* local, as the window sees it */
+	uint64_t *results;          /* times, wrong, seen, status: device memory */
+	uint64_t area_bytes;        /* room for data in both */
+	uint64_t chunk;
+	uint64_t seen;
+};
+
+struct perf_row {
+	const struct perf_op *op;
+	uint64_t bytes, count;
+	double time_us, algbw, busbw;
+	double p50_us, p99_us;
+	double again_us; /* second timed run, nccl format only */
+	uint64_t wrong;
+	int checked;
+	uint32_t iterations, batch;
+};
+
+/* Every row of the run, on rank 0's way to the JSON file. */
+struct perf_rows {
+	struct perf_row *row;
+	size_t n, room;
+};
+
+/* facts.c */
+int perf_facts_gather(struct perf_job *job);
+void perf_facts_free(struct perf_facts *facts);
+int perf_local_ranks(const struct perf_job *job, int rank); /* ranks on that rank's host */
+
+/* agree.c */
+int perf_agree(struct perf_job *job, int status, const char *what);
+
+/* measure.c */
+int perf_memory_check(struct perf_job *job, const struct perf_op *op);
+int perf_bed_open(struct perf_job *job, const struct perf_op *op, struct perf_bed *bed);
+int perf_bed_close(struct perf_bed *bed);
+int perf_row_measure(struct perf_bed *bed, uint64_t bytes, struct perf_row *row);
+
+/* check.c */
+void perf_check_fill(struct perf_bed *bed, int pass, uint64_t bytes);
+uint64_t perf_check_count(struct perf_bed *bed, int pass, uint64_t bytes);
+
+/* report.c: called on rank 0 only */
+void perf_report_head(const struct perf_job *job);
+void perf_report_op(const struct perf_job *job, const struct perf_op *op);
+void perf_report_row(const struct perf_job *job, const struct perf_row *row);
+void perf_report_tail(const struct perf_job *job, const struct perf_rows *rows);
+const char *perf_kind_name(int kind);
+/* Calls fn for every different (kind, reason) with the number of ordered pairs that have it. */
+void perf_reasons_each(const struct perf_facts *f,
+		       void (*fn)(void *ctx, int kind, const char *reason, long pairs), void *ctx);
+
+/* json.c: rank 0 only; not collective */
+int perf_json_probe(const char *path);
+int perf_json_write(const struct perf_job *job, const struct perf_rows *rows);
+
+#endif

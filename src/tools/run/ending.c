@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * run/ending.c - how a job is ended: a grace in which the other ranks say what they saw, a request,
+ * and SIGKILL (enum run_phase).  Owns the phases and their deadlines; job.c calls it when a rank
+ * failed, a signal came or a deadline passed.
+ */
+#include <string.h>
+
+#include "run.h"
+#include "util/util.h"
+
+#define STEP_NS (2 * ORI_NS_PER_S) /* from one phase to the next */
+#define KILL_AGAIN_NS (ORI_NS_PER_S / 20)
+#define KILL_GIVE_UP 200 /* rounds: 10 s */
+
+void run_signal_all(struct run_job *job, int sig)
+{
+	for (int r = 0; r < job->nranks; r++) {
+		const struct run_rank *rank = &job->ranks[r];
+
+		if (rank->pid)
+			kill(rank->own_group ? -rank->pid : rank->pid, sig);
+	}
+	run_orphans_signal(job, sig);
+}
+
+static void enter(struct run_job *job, enum run_phase phase, uint64_t after_ns)
+{
+	job->phase = phase;
+	job->phase_end_ns = ori_deadline_ns(after_ns);
+}
+
+void run_end_with_grace(struct run_job *job)
+{
+	enter(job, RUN_GRACE, STEP_NS);
+}
+
+void run_end_by(struct run_job *job, int sig)
+{
+	run_signal_all(job, sig);
+	enter(job, RUN_TERM, STEP_NS);
+}
+
+/*
+ * Comes round until nothing is left: descendants of a killed process turn up as our children only
+ * after its death.
+ */
+void run_end_now(struct run_job *job)
+{
+	run_signal_all(job, SIGKILL);
+	enter(job, RUN_KILL, KILL_AGAIN_NS);
+	if (++job->kill_rounds < KILL_GIVE_UP)
+		return;
+	/* Stuck in the kernel: nothing we can do helps, and we must not hang with them. */
+	if (job->live)
+		run_report_live(job, "giving up on ", ": SIGKILL does not end it");
+	job->live = 0;
+	job->children = 0;
+}
+
+static void grace_over(struct run_job *job)
+{
+	run_report_followers(job);
+	if (job->live)
+		run_report_live(job, "ending ", ", still running 2 s later");
+	else if (run_orphans_signal(job, 0))
+		run_sink_say(&job->err, "ending processes that the ranks left behind");
+	run_end_by(job, SIGTERM);
+}
+
+void run_phase_over(struct run_job *job)
+{
+	switch (job->phase) {
+	case RUN_RUNNING:
+		break;
+	case RUN_GRACE:
+		grace_over(job);
+		break;
+	case RUN_TERM:
+	case RUN_KILL:
+		run_end_now(job);
+		break;
+	}
+}
+
+void run_timed_out(struct run_job *job)
+{
+	job->job_end_ns = RUN_NEVER;
+	if (job->phase != RUN_RUNNING || !job->live)
+		return;
+	job->exit_code = RUN_EXIT_TIMEOUT;
+	run_report_live(job, "the time given by --timeout is over; ending ", ", still running");
+	run_end_by(job, SIGTERM);
+}
+
+void run_stop(struct run_job *job, int sig)
+{
+	job->flush_end_ns = job->stops ? 0 : ori_deadline_ns(STEP_NS);
+	if (job->stops++) {
+		run_end_now(job);
+		return;
+	}
+	run_sink_say(&job->err, "signal %d (%s); ending the job", sig, strsignal(sig));
+	if (!job->exit_code)
+		job->exit_code = RUN_EXIT_SIGNAL + sig;
+	if (job->phase < RUN_KILL)
+		run_end_by(job, sig);
+}

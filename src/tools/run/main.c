@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * run/main.c - oriel-run: starts the ranks of a job on this machine and ends them together.
+ *
+ * Owns what must be put right in this very process before anything else: descriptors, limits,
+ * signals.  The rest is in the files that run.h lists.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "run.h"
+
+/*
+ * 0, 1 and 2 exist afterwards, so that no pipe of ours gets such a number, and nothing above them,
+ * so that ranks inherit only what we give them.
+ */
+static void clean_descriptors(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	closefrom(STDERR_FILENO + 1);
+}
+
+/* Two pipes a rank: 256 ranks need more than many a default. */
+static void raise_limits(struct run_plan *plan)
+{
+	struct rlimit all;
+
+	getrlimit(RLIMIT_NOFILE, &plan->files);
+	all = plan->files;
+	all.rlim_cur = all.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &all);
+}
+
+/* From here on these come through a descriptor; nohup's choice about SIGHUP stands. */
+static void catch_signals(struct run_plan *plan)
+{
+	static const int caught[] = { SIGCHLD, SIGINT, SIGTERM, SIGQUIT, SIGTSTP };
+	struct sigaction ignore = { .sa_handler = SIG_IGN }, hangup;
+
+	sigemptyset(&plan->signals);
+	for (size_t i = 0; i < sizeof(caught) / sizeof(caught[0]); i++)
+		sigaddset(&plan->signals, caught[i]);
+	if (!sigaction(SIGHUP, NULL, &hangup) && hangup.sa_handler != SIG_IGN)
+		sigaddset(&plan->signals, SIGHUP);
+	sigprocmask(SIG_BLOCK, &plan->signals, &plan->signal_mask);
+	signal(SIGCHLD, SIG_DFL); /* ignored by some parents, and then waitpid() finds nothing */
+	sigaction(SIGPIPE, &ignore, &plan->pipe_action);
+}
+
+int main(int argc, char **argv)
+{
+	struct run_options options;
+	struct run_plan plan;
+	int code;
+
+	clean_descriptors();
+	code = run_options_parse(argc, argv, &options);
+	if (code >= 0)
+		return code;
+	memset(&plan, 0, sizeof(plan));
+	plan.options = &options;
+	raise_limits(&plan);
+	catch_signals(&plan);
+	code = run_plan_make(&plan);
+	if (code)
+		return code;
+	code = run_job(&plan);
+	run_plan_close(&plan);
+	return code;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * run/options.c - the command line of oriel-run: parsing, its errors, the help text.
+ *
+ * Owns the grammar only; called once, by main().  Every error is one line that says what is wrong
+ * and where help is.
+ */
+#include <getopt.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <oriel/oriel.h>
+
+#include "comm/topology.h"
+#include "run.h"
+
+static const char help[] =
+	"Usage: oriel-run -n N [options] [--] program [arguments]\n"
+	"\n"
+	"Starts N processes of a program on this machine as the ranks of one job.\n"
+	"\n"
+	"  -n N               number of ranks\n"
+	"  --topology LAYOUT  pretend to be several nodes: 2x4, or a node id per rank: 0,0,1,1\n"
+	"  --timeout S        end the job after S seconds (exit status 124)\n"
+	"  --tag              tag lines of standard output with the rank, as those of standard error\n"
+	"  -h, --help         this text\n"
+	"  --version          the version\n"
+	"\n"
+	"The first rank that fails ends the job; its exit status is that of oriel-run (128 + n for\n"
+	"signal n; 127 and 126 if the program is not found or cannot be executed).  Rank 0 keeps\n"
+	"standard input.  Each rank gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR,\n"
+	"MASTER_PORT, ORIEL_PORT and ORIEL_SECRET in its environment.\n"
+	"\n"
+	"Example: oriel-run -n 8 oriel-perf put\n";
+
+__attribute__((format(printf, 1, 2))) static int usage_error(const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("oriel-run: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputs(" (try oriel-run --help)\n", stderr);
+	return RUN_EXIT_USAGE;
+}
+
+static int parse_count(const char *text, int *count)
+{
+	char *end;
+	long n = strtol(text, &end, 10);
+
+	if (end == text || *end || n < 1 || n > RUN_RANKS_MAX)
+		return usage_error("-n wants a number of ranks from 1 to %d, not '%s'",
+				   RUN_RANKS_MAX, text);
+	*count = (int)n;
+	return -1;
+}
+
+static int parse_seconds(const char *text, double *seconds)
+{
+	char *end;
+	double s = strtod(text, &end);
+
+	/* 1e9 s is 30 years: any more and nanoseconds would not fit. */
+	if (end == text || *end || !isfinite(s) || s <= 0 || s > 1e9)
+		return usage_error("--timeout wants seconds above 0, not '%s'", text);
+	*seconds = s;
+	return -1;
+}
+
+/* Every rank would say it; here it is said once, by the parser, with what is wanted. */
+static int check_topology(const char *text, int nranks)
+{
+	int *nodes = calloc((size_t)nranks, sizeof(*nodes));
+	int err = nodes ? ori_layout_parse(text, nranks, nodes) : ORIEL_ENOMEM;
+
+	free(nodes);
+	return err ? RUN_EXIT_USAGE : -1;
+}
+
+static int check_together(const struct run_options *o, int nargs)
+{
+	if (!o->nranks)
+		return usage_error("how many ranks? -n is missing");
+	if (!nargs)
+		return usage_error("which program? it comes after the options");
+	return o->topology ? check_topology(o->topology, o->nranks) : -1;
+}
+
+enum { OPT_TOPOLOGY = 256, OPT_TIMEOUT, OPT_TAG, OPT_VERSION };
+
+static const struct option names[] = {
+	{ "topology", required_argument, NULL, OPT_TOPOLOGY },
+	{ "timeout", required_argument, NULL, OPT_TIMEOUT },
+	{ "tag", no_argument, NULL, OPT_TAG },
+	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, OPT_VERSION },
+	{ NULL, 0, NULL, 0 },
+};
+
+/* One option that getopt has found. */
+static int take(int option, char **argv, struct run_options *o)
+{
+	switch (option) {
+	case 'n':
+		return parse_count(optarg, &o->nranks);
+	case OPT_TOPOLOGY:
+		o->topology = optarg;
+		return -1;
+	case OPT_TIMEOUT:
+		return parse_seconds(optarg, &o->timeout_s);
+	case OPT_TAG:
+		o->tag = 1;
+		return -1;
+	case 'h':
+		fputs(help, stdout);
+		return 0;
+	case OPT_VERSION:
+		printf("oriel-run %d.%d.%d\n", ORIEL_VERSION_MAJOR, ORIEL_VERSION_MINOR,
+		       ORIEL_VERSION_PATCH);
+		return 0;
+	case ':':
+		return usage_error("option '%s' wants a value", argv[optind - 1]);
+	default:
+		if (optopt && optopt < OPT_TOPOLOGY) /* may stand among other letters */
+			return usage_error("unknown option '-%c'", optopt);
+		return usage_error("unknown option '%s'", argv[optind - 1]);
+	}
+}
+
+int run_options_parse(int argc, char **argv, struct run_options *o)
+{
+	int option, verdict;
+
+	memset(o, 0, sizeof(*o));
+	opterr = 0;
+	/* '+': stop at the program, its options are its own; ':': tell a missing value apart */
+	while ((option = getopt_long(argc, argv, "+:n:h", names, NULL)) != -1) {
+		verdict = take(option, argv, o);
+		if (verdict >= 0)
+			return verdict;
+	}
+	o->command = argv + optind;
+	return check_together(o, argc - optind);
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * run/spawn.c - one rank from fork to exec.
+ *
+ * Owns what a rank is born with: environment, descriptors 0 to 2, process group, limits, signals.
+ * Every descriptor of oriel-run is close-on-exec and foreign ones were closed by main(), so a rank
+ * inherits 0, 1, 2 and, if it is rank 0, the rendezvous socket.  Called by job.c before its loop.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "run.h"
+#include "util/util.h"
+
+/* ---- what the ranks have in common ------------------------------------------------------------- */
+
+/*
+ * A port of 127.0.0.1 that is ours while the socket is open.  One that does not listen can be bound
+ * again by a rank with SO_REUSEADDR; nobody else is given its number meanwhile.
+ */
+static int open_port(int listening, int *port)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	socklen_t bytes = sizeof(a);
+	int fd, on = 1;
+
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -1;
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
+	    bind(fd, (struct sockaddr *)&a, sizeof(a)) || (listening && listen(fd, SOMAXCONN)) ||
+	    getsockname(fd, (struct sockaddr *)&a, &bytes)) {
+		close(fd);
+		return -1;
+	}
+	*port = ntohs(a.sin_port);
+	return fd;
+}
+
+static int make_secret(char text[65])
+{
+	unsigned char bytes[32];
+	int err = ori_random_bytes(bytes, sizeof(bytes));
+
+	for (size_t i = 0; !err && i < sizeof(bytes); i++)
+		sprintf(text + 2 * i, "%02x", bytes[i]);
+	return err;
+}
+
+int run_plan_make(struct run_plan *plan)
+{
+	const char *given = getenv("ORIEL_SECRET");
+
+	plan->rank0_on_terminal = isatty(STDIN_FILENO);
+	plan->secret[0] = '\0';
+	if (!(given && *given) && make_secret(plan->secret))
+		return 1;
+	plan->listen_fd = open_port(1, &plan->listen_port);
+	if (plan->listen_fd < 0)
+		goto err_port;
+	plan->master_fd = open_port(0, &plan->master_port);
+	if (plan->master_fd < 0)
+		goto err_listen;
+	return 0;
+
+err_listen:
+	close(plan->listen_fd);
+	plan->listen_fd = -1;
+err_port:
+	fprintf(stderr, "oriel-run: no port on 127.0.0.1: %s\n", strerror(errno));
+	return 1;
+}
+
+void run_plan_close_listener(struct run_plan *plan)
+{
+	if (plan->listen_fd >= 0)
+		close(plan->listen_fd);
+	plan->listen_fd = -1;
+}
+
+void run_plan_close(struct run_plan *plan)
+{
+	run_plan_close_listener(plan);
+	if (plan->master_fd >= 0)
+		close(plan->master_fd);
+	plan->master_fd = -1;
+}
+
+/* ---- in the child --------------------------------------------------------------------------------- */
+
+static int set_number(const char *name, int n)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", n);
+	return setenv(name, text, 1);
+}
+
+static int set_environment(const struct run_plan *plan, int rank)
+{
+	const char *topology = plan->options->topology;
+	int n = plan->options->nranks, err;
+
+	err = set_number("RANK", rank) || set_number("WORLD_SIZE", n) ||
+	      set_number("LOCAL_RANK", rank) || set_number("LOCAL_WORLD_SIZE", n) ||
+	      setenv("MASTER_ADDR", "127.0.0.1", 1) ||
+	      set_number("MASTER_PORT", plan->master_port) ||
+	      set_number("ORIEL_PORT", plan->listen_port);
+	if (!err && plan->secret[0])
+		err = setenv("ORIEL_SECRET", plan->secret, 1);
+	if (!err && topology)
+		err = setenv("ORIEL_TOPOLOGY", topology, 1);
+	if (!err) /* an outer oriel-run may have set it */
+		err = rank ? unsetenv("ORIEL_LISTEN_FD") :
+			     set_number("ORIEL_LISTEN_FD", plan->listen_fd);
+	return err;
+}
+
+static int set_descriptors(const struct run_plan *plan, int rank, int out, int err)
+{
+	int null;
+
+	if (rank) {
+		null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		if (null < 0 || dup2(null, STDIN_FILENO) < 0)
+			return -1;
+	} else if (fcntl(plan->listen_fd, F_SETFD, 0)) {
+		return -1;
+	}
+	if (out >= 0 && dup2(out, STDOUT_FILENO) < 0)
+		return -1;
+	return dup2(err, STDERR_FILENO) < 0 ? -1 : 0;
+}
+
+/* Our own handling of signals and limits must not reach the program. */
+static int set_process(const struct run_plan *plan, int own_group, pid_t parent)
+{
+	if (own_group && setpgid(0, 0))
+		return -1;
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL))
+		return -1;
+	if (getppid() != parent) /* it died before the line above took effect */
+		_exit(1);
+	setrlimit(RLIMIT_NOFILE, &plan->files);
+	sigaction(SIGPIPE, &plan->pipe_action, NULL);
+	signal(SIGINT, SIG_DFL); /* a shell script's '&' ignores these two */
+	signal(SIGQUIT, SIG_DFL);
+	return sigprocmask(SIG_SETMASK, &plan->signal_mask, NULL);
+}
+
+/* What a child that did not become the program sends. */
+struct birth_error {
+	int number; /* errno */
+	int in_exec;
+};
+
+struct birth {
+	int out[2], err[2], report[2]; /* pipes; -1: none */
+};
+
+static void become(const struct run_plan *plan, int rank, const struct run_rank *r,
+		   const struct birth *b, pid_t parent)
+{
+	struct birth_error error = { 0, 0 };
+	ssize_t n;
+
+	if (!set_process(plan, r->own_group, parent) && !set_environment(plan, rank) &&
+	    !set_descriptors(plan, rank, b->out[1], b->err[1])) {
+		execvp(plan->options->command[0], plan->options->command);
+		error.in_exec = 1;
+	}
+	error.number = errno;
+	n = write(b->report[1], &error, sizeof(error));
+	_exit(n == sizeof(error) ? 1 : 2);
+}
+
+/* ---- in the parent ----------------------------------------------------------------------------------- */
+
+static void close_both(int fd[2])
+{
+	for (int i = 0; i < 2; i++) {
+		if (fd[i] >= 0)
+			close(fd[i]);
+		fd[i] = -1;
+	}
+}
+
+static int open_birth(struct birth *b, int tag)
+{
+	int err;
+
+	memset(b, -1, sizeof(*b));
+	err = pipe2(b->report, O_CLOEXEC) || pipe2(b->err, O_CLOEXEC) ||
+	      (tag && pipe2(b->out, O_CLOEXEC));
+	/* Only our ends: the program must find its own blocking. */
+	return err || fcntl(b->err[0], F_SETFL, O_NONBLOCK) ||
+	       (tag && fcntl(b->out[0], F_SETFL, O_NONBLOCK));
+}
+
+static void close_birth(struct birth *b)
+{
+	close_both(b->report);
+	close_both(b->err);
+	close_both(b->out);
+}
+
+/* Waits until exec closes the pipe.  1 if there was an error instead. */
+static int read_report(int fd, struct birth_error *error)
+{
+	ssize_t n;
+
+	do
+		n = read(fd, error, sizeof(*error));
+	while (n < 0 && errno == EINTR);
+	return n == sizeof(*error);
+}
+
+static int birth_failed(const struct run_plan *plan, int rank, const struct birth_error *e)
+{
+	if (!e->in_exec) {
+		fprintf(stderr, "oriel-run: cannot start rank %d: %s\n", rank, strerror(e->number));
+		return 1;
+	}
+	fprintf(stderr, "oriel-run: cannot run '%s': %s\n", plan->options->command[0],
+		strerror(e->number));
+	return e->number == ENOENT ? RUN_EXIT_NOT_FOUND : RUN_EXIT_NOT_EXECUTABLE;
+}
+
+static void attach(struct run_stream *s, int rank, int pipe_fd[2])
+{
+	s->rank = rank;
+	s->fd = pipe_fd[0];
+	pipe_fd[0] = -1;
+}
+
+int run_spawn(const struct run_plan *plan, int rank, struct run_rank *r)
+{
+	struct birth_error error = { 0, 0 };
+	pid_t parent = getpid(), pid;
+	struct birth b;
+	int code = 0;
+
+	r->own_group = rank || !plan->rank0_on_terminal;
+	pid = open_birth(&b, plan->options->tag) ? -1 : fork();
+	if (pid == 0)
+		become(plan, rank, r, &b, parent);
+	if (pid < 0) {
+		error.number = errno;
+		code = birth_failed(plan, rank, &error);
+		goto out;
+	}
+	close(b.report[1]);
+	b.report[1] = -1;
+	if (read_report(b.report[0], &error)) {
+		waitpid(pid, NULL, 0);
+		code = birth_failed(plan, rank, &error);
+		goto out;
+	}
+	r->pid = pid;
+	attach(&r->err, rank, b.err);
+	if (plan->options->tag)
+		attach(&r->out, rank, b.out);
+out:
+	close_birth(&b);
+	return code;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * util/live.c - the list of handles that users hold.
+ *
+ * Owns the list, not the handles, and never reads through a handle: a destroyed or foreign pointer
+ * is only a number here.  What is not listed is taken for destroyed.
+ *
+ * Called by: every public call, from any thread.  The list is cut in shards by address, each with a
+ * lock of its own, so that thread-ranks that work on windows of their own do not meet here.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "util.h"
+
+#define SHARDS 64
+
+struct live_entry {
+	struct live_entry *next;
+	const void *handle;
+	enum ori_live_kind kind;
+};
+
+static struct shard {
+	pthread_mutex_t lock;
+	struct live_entry *head;
+} shards[SHARDS] = { [0 ... SHARDS - 1] = { PTHREAD_MUTEX_INITIALIZER, NULL } };
+
+static struct shard *shard_of(const void *handle)
+{
+	uint64_t bits = (uint64_t)(uintptr_t)handle * 0x9e3779b97f4a7c15ull;
+
+	return &shards[bits >> 58];
+}
+
+static const char *kind_word(int kind)
+{
+	switch (kind) {
+	case ORI_LIVE_BOOT:
+		return "boot";
+	case ORI_LIVE_COMM:
+		return "comm";
+	case ORI_LIVE_BUFFER:
+		return "buffer";
+	case ORI_LIVE_WINDOW:
+		return "window";
+	default:
+		return "handle";
+	}
+}
+
+int ori_live_add(const void *handle, enum ori_live_kind kind)
+{
+	struct shard *shard = shard_of(handle);
+	struct live_entry *entry = malloc(sizeof(*entry));
+
+	if (!entry)
+		return ori_fail(ORIEL_ENOMEM, "no memory to list a new %s", kind_word(kind));
+	entry->handle = handle;
+	entry->kind = kind;
+	pthread_mutex_lock(&shard->lock);
+	entry->next = shard->head;
+	shard->head = entry;
+	pthread_mutex_unlock(&shard->lock);
+	return 0;
+}
+
+void ori_live_remove(const void *handle)
+{
+	struct shard *shard = shard_of(handle);
+	struct live_entry **at, *gone;
+
+	pthread_mutex_lock(&shard->lock);
+	for (at = &shard->head; *at && (*at)->handle != handle; at = &(*at)->next)
+		;
+	gone = *at;
+	if (gone)
+		*at = gone->next;
+	pthread_mutex_unlock(&shard->lock);
+	free(gone);
+}
+
+/* 0 when not listed, else the kind. */
+static int find_kind(const void *handle)
+{
+	struct shard *shard = shard_of(handle);
+	int kind = 0;
+
+	pthread_mutex_lock(&shard->lock);
+	for (struct live_entry *e = shard->head; e && !kind; e = e->next) {
+		if (e->handle == handle)
+			kind = e->kind;
+	}
+	pthread_mutex_unlock(&shard->lock);
+	return kind;
+}
+
+int ori_live_check(const void *handle, enum ori_live_kind kind, const char *call)
+{
+	int found;
+
+	if (!handle)
+		return ori_fail(ORIEL_EINVAL, "%s: the %s is NULL", call, kind_word(kind));
+	found = find_kind(handle);
+	if (found == (int)kind)
+		return 0;
+	if (found)
+		return ori_fail(ORIEL_EINVAL, "%s: takes a %s, got a %s", call, kind_word(kind),
+				kind_word(found));
+	return ori_fail(ORIEL_ESTALE, "%s: no such %s: it was destroyed, or never was one", call,
+			kind_word(kind));
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * util/log.c - the log lines, and the text of each thread's last failure.
+ *
+ * Owns the log level (one a process) and two thread-local things: the rank a thread speaks for and
+ * its last error.  Does not own the meaning of a status: that is status.c.
+ *
+ * Called by: everybody, from any thread.  No locks: a line is put together on the caller's stack
+ * and leaves in one write, which the kernel does not mix with other writes to the same pipe.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "util.h"
+
+#define LINE_BYTES 1024
+#define TEXT_BYTES 640
+
+static int log_level = ORI_LOG_WARN; /* atomic, relaxed: orders nothing else */
+static _Thread_local int log_rank = -1;
+static _Thread_local char last_error[TEXT_BYTES];
+
+static const char *const level_words[] = { "error", "warning", "info", "debug" };
+
+void ori_log_level_set(enum ori_log_level level)
+{
+	__atomic_store_n(&log_level, (int)level, __ATOMIC_RELAXED);
+}
+
+enum ori_log_level ori_log_level_get(void)
+{
+	return (enum ori_log_level)__atomic_load_n(&log_level, __ATOMIC_RELAXED);
+}
+
+void ori_log_rank_set(int rank)
+{
+	log_rank = rank;
+}
+
+int ori_log_rank_get(void)
+{
+	return log_rank;
+}
+
+/* Texts may come from another rank or the environment: a line stays one line. */
+static void make_printable(char *text)
+{
+	for (; *text; text++) {
+		if ((unsigned char)*text < 0x20 || *text == 0x7f)
+			*text = ' ';
+	}
+}
+
+static void write_line(const char *line, size_t bytes)
+{
+	while (bytes) {
+		ssize_t n = write(STDERR_FILENO, line, bytes);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return; /* nobody to tell */
+		line += n;
+		bytes -= (size_t)n;
+	}
+}
+
+static void emit(enum ori_log_level level, const char *text)
+{
+	char line[LINE_BYTES];
+	int n;
+
+	if (log_rank >= 0)
+		n = snprintf(line, sizeof(line) - 1, "oriel: rank %d: %s: %s", log_rank,
+			     level_words[level], text);
+	else
+		n = snprintf(line, sizeof(line) - 1, "oriel: %s: %s", level_words[level], text);
+	if (n < 0)
+		return;
+	if ((size_t)n > sizeof(line) - 2)
+		n = sizeof(line) - 2;
+	line[n] = '\0';
+	make_printable(line);
+	line[n] = '\n';
+	write_line(line, (size_t)n + 1);
+}
+
+void ori_log(enum ori_log_level level, const char *fmt, ...)
+{
+	char text[LINE_BYTES - 64];
+	int saved = errno;
+	va_list ap;
+
+	if (level > ori_log_level_get())
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	emit(level, text);
+	errno = saved;
+}
+
+/* The new text may quote the old one, so it is built apart and then copied. */
+static void keep(const char *text)
+{
+	size_t n = strnlen(text, sizeof(last_error) - 1);
+
+	memcpy(last_error, text, n);
+	last_error[n] = '\0';
+	make_printable(last_error);
+}
+
+int ori_fail(int status, const char *fmt, ...)
+{
+	char text[TEXT_BYTES];
+	int saved = errno;
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	keep(text);
+	emit(ORI_LOG_ERROR, text);
+	errno = saved;
+	return status;
+}
+
+int ori_fail_silent(int status, const char *fmt, ...)
+{
+	char text[TEXT_BYTES];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	keep(text);
+	return status;
+}
+
+int ori_fail_errno(int error, const char *fmt, ...)
+{
+	char text[TEXT_BYTES], reason[128];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	return ori_fail(ORIEL_ESYSTEM, "%s: %s", text, strerror_r(error, reason, sizeof(reason)));
+}
+
+const char *ori_last_error_text(void)
+{
+	return last_error;
+}
+
+void ori_last_error_clear(void)
+{
+	last_error[0] = '\0';
+}

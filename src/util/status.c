@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * util/status.c - names and texts of statuses, the version, the public last error.
+ *
+ * Owns nothing: the list is oriel/status.h, the last error's text is kept by log.c.
+ * Called by: users and tools, from any thread.
+ */
+#include <oriel/oriel.h>
+
+#include "util.h"
+
+#define TEXT_OF(x) #x
+#define VERSION_TEXT(major, minor, patch) TEXT_OF(major) "." TEXT_OF(minor) "." TEXT_OF(patch)
+
+const char *oriel_version(void)
+{
+	return VERSION_TEXT(ORIEL_VERSION_MAJOR, ORIEL_VERSION_MINOR, ORIEL_VERSION_PATCH);
+}
+
+const char *oriel_status_name(int status)
+{
+	switch (status) {
+#define STATUS_NAME(name, value, text)                                                             \
+	case (value):                                                                              \
+		return "ORIEL_" #name;
+		ORIEL_STATUS_LIST(STATUS_NAME)
+#undef STATUS_NAME
+	default:
+		return "ORIEL_E?";
+	}
+}
+
+const char *oriel_status_text(int status)
+{
+	switch (status) {
+#define STATUS_TEXT(name, value, text)                                                             \
+	case (value):                                                                              \
+		return text;
+		ORIEL_STATUS_LIST(STATUS_TEXT)
+#undef STATUS_TEXT
+	default:
+		return "unknown status";
+	}
+}
+
+const char *oriel_last_error(void)
+{
+	return ori_last_error_text();
+}

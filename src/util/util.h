@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * util/util.h - what every module of the library uses: errors and log, clock, random bytes,
+ * the table of live handles.  Knows nothing of ranks' objects.  Callable from any thread.
+ */
+#ifndef ORI_UTIL_H
+#define ORI_UTIL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <oriel/status.h>
+
+#define ORI_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
+#define ORI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define ORI_NS_PER_S 1000000000ull
+
+/* ---- errors and log (log.c) ------------------------------------------------------------------ */
+
+enum ori_log_level { ORI_LOG_ERROR, ORI_LOG_WARN, ORI_LOG_INFO, ORI_LOG_DEBUG };
+
+/* One line to stderr: "oriel: rank 3: warning: ...".  One write, so lines do not mix. */
+void ori_log(enum ori_log_level level, const char *fmt, ...) ORI_PRINTF(2, 3);
+void ori_log_level_set(enum ori_log_level level);
+enum ori_log_level ori_log_level_get(void);
+/* Rank this thread speaks for; -1: none known.  New threads have none. */
+void ori_log_rank_set(int rank);
+int ori_log_rank_get(void);
+
+/*
+ * For the function that decides an error: logs it as one line, keeps the text for
+ * oriel_last_error(), returns status.  Callers above pass the status on in silence.
+ */
+int ori_fail(int status, const char *fmt, ...) ORI_PRINTF(2, 3);
+/* Keeps the text without logging: the line was logged where it was decided, on another thread. */
+int ori_fail_silent(int status, const char *fmt, ...) ORI_PRINTF(2, 3);
+/* ori_fail(ORIEL_ESYSTEM) with ": " and the text of `error` (an errno). */
+int ori_fail_errno(int error, const char *fmt, ...) ORI_PRINTF(2, 3);
+/* The text that oriel_last_error() gives, for records sent to other ranks. */
+const char *ori_last_error_text(void);
+void ori_last_error_clear(void);
+
+/* ---- clock and random (clock.c) ----------------------------------------------------------------- */
+
+uint64_t ori_now_ns(void); /* monotonic */
+/* now + ns, without overflow. */
+uint64_t ori_deadline_ns(uint64_t ns);
+int ori_random_bytes(void *out, size_t bytes); /* 0 or ORIEL_ESYSTEM */
+/* Cores this process may run on. */
+int ori_core_count(void);
+
+/* ---- live handles (live.c) ------------------------------------------------------------------------ */
+
+/*
+ * Every handle given to a user is listed while it lives, so that a call with a destroyed or foreign
+ * pointer gets a status and not a crash.  check never reads through the pointer.
+ */
+enum ori_live_kind { ORI_LIVE_BOOT = 1, ORI_LIVE_COMM, ORI_LIVE_BUFFER, ORI_LIVE_WINDOW };
+
+int ori_live_add(const void *handle, enum ori_live_kind kind); /* 0 or ORIEL_ENOMEM */
+void ori_live_remove(const void *handle);
+/* 0; ORIEL_EINVAL for NULL or a handle of another kind; ORIEL_ESTALE for one that is gone. Logs. */
+int ori_live_check(const void *handle, enum ori_live_kind kind, const char *call);
+
+#endif

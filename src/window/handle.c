@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * window/handle.c - fills a window's control memory, its table of peers and its device handle.
+ *
+ * No decisions here: pointers from offsets.
+ */
+#include <string.h>
+
+#include <oriel/device.h>
+
+#include "window.h"
+
+static void *own(struct oriel_window *w, uint64_t offset)
+{
+	return (char *)w->comm->slab_memory->allocation.base + w->control_offset + offset;
+}
+
+static void fill(struct oriel_window *w, uint64_t offset, uint64_t words, uint64_t value)
+{
+	uint64_t *word = own(w, offset);
+
+	for (uint64_t i = 0; value && i < words; i++)
+		word[i] = value;
+}
+
+/*
+ * The memory is fresh zeros.  Before any peer knows it: a word zeroed after the exchange could erase a
+ * fast peer's first signal.
+ */
+void ori_window_control_init(struct oriel_window *w, uint64_t generation)
+{
+	const struct ori_window_layout *l = &w->layout;
+	const struct oriel_window_options *o = &w->options;
+	struct ori_window_header *header = own(w, l->header);
+	uint64_t n = (uint64_t)w->comm->nranks, first = o->first_count;
+	uint64_t channels = o->staging_slot_bytes ? n * o->staging_channels : 0;
+
+	fill(w, l->signal_words, n * l->signal_stride, first);
+	fill(w, l->signal_base, n * l->signal_stride, first);
+	fill(w, l->counter_words, n * l->counter_stride, first);
+	fill(w, l->counter_base, n * l->counter_stride, first);
+	fill(w, l->arrival_words, n * l->barrier_stride, first);
+	fill(w, l->arrival_sent, n * l->barrier_stride, first);
+	fill(w, l->staging_words, channels * ori_staging_row_words(o->staging_depth), first);
+	fill(w, l->staging_free, channels * ORI_STAGING_LINE_WORDS, first);
+	fill(w, l->staging_cursors, channels * ORI_STAGING_LINE_WORDS, first);
+	header->failure = 0;
+	__atomic_store_n(&header->generation, generation, __ATOMIC_RELEASE);
+}
+
+/* `control_offset` is the window's place in that rank's slab. */
+void ori_window_peer_fill(struct oriel_window *w, int rank, uint64_t control_offset, void *buffer)
+{
+	const struct ori_window_layout *l = &w->layout;
+	const struct oriel_window_options *o = &w->options;
+	struct ori_peer *peer = &w->comm->peers[rank];
+	struct oriel_window_peer *p = &w->peers[rank];
+	char *base = (char *)peer->slab_base + control_offset;
+	uint64_t me = (uint64_t)w->comm->rank, row = me * o->staging_channels;
+
+	p->kind = peer->pair.kind;
+	p->buffer = buffer;
+	p->signals = (uint64_t *)(void *)(base + l->signal_words) + me * l->signal_stride;
+	p->arrivals = (uint64_t *)(void *)(base + l->arrival_words) + me * l->barrier_stride;
+	p->waiters = &peer->control->waiters;
+	p->staging = (uint8_t *)base + l->staging + row * o->staging_depth * o->staging_slot_bytes;
+	p->staging_words = (uint64_t *)(void *)(base + l->staging_words) +
+			   row * ori_staging_row_words(o->staging_depth);
+	p->staging_free = (uint64_t *)(void *)(base + l->staging_free) +
+			  row * ORI_STAGING_LINE_WORDS;
+}
+
+static void build_arrays(struct oriel_window *w, struct oriel_window_dev *d)
+{
+	const struct ori_window_layout *l = &w->layout;
+	struct ori_window_header *header = own(w, l->header);
+
+	d->failure = &header->failure;
+	d->generation_word = &header->generation;
+	d->generation = header->generation;
+	d->signal_stride = l->signal_stride;
+	d->counter_stride = l->counter_stride;
+	d->barrier_stride = l->barrier_stride;
+	d->signal_words = own(w, l->signal_words);
+	d->signal_base = own(w, l->signal_base);
+	d->signal_sum_base = own(w, l->signal_sum_base);
+	d->counter_words = own(w, l->counter_words);
+	d->counter_base = own(w, l->counter_base);
+	d->arrival_words = own(w, l->arrival_words);
+	d->arrival_sent = own(w, l->arrival_sent);
+	d->barrier_users = own(w, l->barrier_users);
+	d->staging_words = own(w, l->staging_words);
+	d->staging_free = own(w, l->staging_free);
+	d->staging_cursors = own(w, l->staging_cursors);
+	d->staging = own(w, l->staging);
+}
+
+void ori_window_handle_build(struct oriel_window *w)
+{
+	const struct oriel_window_options *o = &w->options;
+	struct oriel_window_dev *d = &w->dev;
+	int nranks = w->comm->nranks;
+
+	memset(d, 0, sizeof(*d));
+	d->comm = w->comm->dev;
+	d->bytes = o->bytes;
+	d->buffer = w->buffer;
+	d->number = w->number;
+	d->checked = o->checked != 0;
+	d->first_count = o->first_count;
+	d->signals = o->signals;
+	d->counters = o->counters;
+	d->barriers = o->barriers;
+	d->staging_slot_bytes = o->staging_slot_bytes;
+	d->staging_depth = o->staging_depth;
+	d->staging_channels = o->staging_channels;
+	build_arrays(w, d);
+	d->peers = w->peers;
+	for (int r = 0; r < nranks; r++) {
+		d->queued_peers += w->peers[r].kind == ORIEL_PEER_QUEUED;
+		if (r < ORIEL_INLINE_PEERS)
+			d->inline_peers[r] = w->peers[r];
+	}
+	w->host_dev = *d;
+	w->host_dev.checked = 1;
+}

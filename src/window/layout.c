@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * window/layout.c - what a window's options may be, and where its arrays lie in control memory.
+ *
+ * Pure functions.  Rows that different ranks write start on lines of their own, so that two sources never
+ * pull one line back and forth.
+ */
+#include <oriel/device.h>
+
+#include "window.h"
+
+#define IDS_MAX 65536u
+#define LINE_WORDS (ORIEL_LINE_BYTES / 8u)
+
+static int check_count(const char *what, uint32_t n)
+{
+	if (n <= IDS_MAX)
+		return 0;
+	return ori_fail(ORIEL_ERANGE, "oriel_window_create: %u %s, at most %u", n, what, IDS_MAX);
+}
+
+static int check_staging(const struct oriel_window_options *o)
+{
+	if (!o->staging_slot_bytes)
+		return 0;
+	if (o->staging_slot_bytes % 16 || o->staging_slot_bytes > (1ull << 30))
+		return ori_fail(ORIEL_EINVAL,
+				"oriel_window_create: staging_slot_bytes %llu is not a multiple of "
+				"16 up to 1 GiB",
+				(unsigned long long)o->staging_slot_bytes);
+	/* A power of two: the slot is the count modulo the depth, also where the count wraps. */
+	if (!o->staging_depth || (o->staging_depth & (o->staging_depth - 1)) ||
+	    o->staging_depth > 1024)
+		return ori_fail(ORIEL_EINVAL,
+				"oriel_window_create: staging_depth %u is not a power of two up to "
+				"1024", o->staging_depth);
+	if (!o->staging_channels || o->staging_channels > 1024)
+		return ori_fail(ORIEL_ERANGE, "oriel_window_create: staging_channels %u, 1 to 1024",
+				o->staging_channels);
+	return 0;
+}
+
+int ori_window_options_check(const struct oriel_window_options *o)
+{
+	int err;
+
+	if (!o)
+		return ori_fail(ORIEL_EINVAL, "oriel_window_create: no options");
+	if (o->size != sizeof(*o))
+		return ori_fail(ORIEL_EINVAL,
+				"oriel_window_create: options of %zu bytes, expected %zu: use "
+				"ORIEL_WINDOW_OPTIONS_INIT", o->size, sizeof(*o));
+	if (o->buffer && !o->bytes)
+		return ori_fail(ORIEL_EINVAL, "oriel_window_create: a buffer of 0 bytes");
+	if (o->bytes > (1ull << 46))
+		return ori_fail(ORIEL_ERANGE, "oriel_window_create: a buffer of %llu bytes",
+				(unsigned long long)o->bytes);
+	err = check_count("signals", o->signals);
+	if (!err)
+		err = check_count("counters", o->counters);
+	if (!err)
+		err = check_count("barriers", o->barriers);
+	return err ? err : check_staging(o);
+}
+
+const char *ori_window_options_differ(const struct oriel_window_options *a,
+				      const struct oriel_window_options *b)
+{
+	if (a->bytes != b->bytes)
+		return "bytes";
+	if (a->signals != b->signals)
+		return "signals";
+	if (a->counters != b->counters)
+		return "counters";
+	if (a->barriers != b->barriers)
+		return "barriers";
+	if (a->staging_slot_bytes != b->staging_slot_bytes)
+		return "staging_slot_bytes";
+	if (a->staging_slot_bytes && a->staging_depth != b->staging_depth)
+		return "staging_depth";
+	if (a->staging_slot_bytes && a->staging_channels != b->staging_channels)
+		return "staging_channels";
+	if (a->first_count != b->first_count)
+		return "first_count";
+	return NULL;
+}
+
+static uint32_t row_words(uint32_t ids)
+{
+	return (ids + LINE_WORDS - 1) / LINE_WORDS * LINE_WORDS;
+}
+
+/* The place of an array of `words` words; the next one starts on a new line. */
+static uint64_t place(uint64_t *end, uint64_t words)
+{
+	uint64_t at = *end;
+
+	*end += (words * 8 + ORIEL_LINE_BYTES - 1) & ~(uint64_t)(ORIEL_LINE_BYTES - 1);
+	return at;
+}
+
+void ori_window_layout(const struct oriel_window_options *o, int nranks,
+		       struct ori_window_layout *l)
+{
+	uint64_t n = (uint64_t)nranks, end = 0;
+	uint64_t channels = o->staging_slot_bytes ? n * o->staging_channels : 0;
+
+	l->signal_stride = row_words(o->signals);
+	l->counter_stride = row_words(o->counters);
+	l->barrier_stride = row_words(o->barriers);
+	l->header = place(&end, sizeof(struct ori_window_header) / 8);
+	l->signal_words = place(&end, n * l->signal_stride);
+	l->signal_base = place(&end, n * l->signal_stride);
+	l->signal_sum_base = place(&end, o->signals);
+	l->counter_words = place(&end, n * l->counter_stride);
+	l->counter_base = place(&end, n * l->counter_stride);
+	l->arrival_words = place(&end, n * l->barrier_stride);
+	l->arrival_sent = place(&end, n * l->barrier_stride);
+	l->barrier_users = place(&end, (o->barriers + 1) / 2);
+	l->staging_words = place(&end, channels * ori_staging_row_words(o->staging_depth));
+	l->staging_free = place(&end, channels * ORI_STAGING_LINE_WORDS);
+	l->staging_cursors = place(&end, channels * ORI_STAGING_LINE_WORDS);
+	l->staging = place(&end, channels * o->staging_depth * (o->staging_slot_bytes / 8));
+	l->bytes = end;
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * window/window.c - windows are made and ended here.
+ *
+ * Creation is two rounds.  Before the first, everything local: options, buffer, control memory, all set
+ * before a peer knows of them.  In it, ranks tell options and where their memory is.  Before the second,
+ * each maps its peers' buffers.  A rank that failed takes part in the round and all fail alike.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "window.h"
+
+struct create_record {
+	struct oriel_window_options options;
+	uint64_t control_offset;
+	struct ori_export buffer;
+};
+_Static_assert(sizeof(struct create_record) <= ORI_RECORD_BYTES, "must fit a record");
+
+int ori_window_check(struct oriel_window *w, const char *call)
+{
+	return ori_live_check(w, ORI_LIVE_WINDOW, call);
+}
+
+/* ---- ending ----------------------------------------------------------------------------------------- */
+
+static void free_control(struct oriel_window *w)
+{
+	struct oriel_comm *c = w->comm;
+	struct ori_memory *slab = c->slab_memory;
+	struct ori_window_header *header;
+
+	if (!w->has_control)
+		return;
+	header = (void *)((char *)slab->allocation.base + w->control_offset + w->layout.header);
+	__atomic_store_n(&header->generation, 0, __ATOMIC_RELEASE);
+	/* After a failure a peer may still be storing here: the pages are not reused. */
+	if (ori_comm_failed(c))
+		return;
+	c->device->ops->discard(c->device, &slab->allocation, w->control_offset,
+				(w->layout.bytes + ORI_SLAB_ALIGN - 1) &
+					~(uint64_t)(ORI_SLAB_ALIGN - 1));
+	pthread_mutex_lock(&c->lock);
+	ori_slab_give(&c->slab, w->control_offset, w->layout.bytes);
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* Frees all there is of a window, also of one that was never finished; talks to nobody. */
+static void free_window(struct oriel_window *w)
+{
+	for (int r = 0; w->imports && r < w->comm->nranks; r++)
+		ori_import_drop(w->comm, w->imports[r]);
+	free_control(w);
+	ori_memory_unuse(w->comm, w->memory);
+	if (w->own_memory && w->memory) {
+		if (ori_comm_failed(w->comm))
+			ori_memory_abandon(w->comm, w->memory);
+		else
+			ori_memory_free(w->comm, w->memory);
+	}
+	free(w->imports);
+	free(w->peers);
+	free(w);
+}
+
+static void destroy_window(struct ori_child *child)
+{
+	ori_live_remove(child);
+	free_window((struct oriel_window *)child);
+}
+
+int oriel_window_destroy(struct oriel_window *w)
+{
+	struct oriel_comm *c;
+	int err;
+
+	if (!w)
+		return 0;
+	err = ori_window_check(w, "oriel_window_destroy");
+	if (err)
+		return err;
+	c = w->comm;
+	/* No rank's memory goes before every rank has stopped using it.  A failed comm does not wait. */
+	if (!ori_comm_failed(c))
+		err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_WINDOW_DESTROY, 0, NULL, NULL, 0);
+	/* Ranks that did not come may still be using theirs. */
+	if (err)
+		ori_comm_fail(c, err, c->rank, "ranks did not destroy a window together");
+	ori_child_remove(c, &w->child);
+	destroy_window(&w->child);
+	return err;
+}
+
+/* ---- making ------------------------------------------------------------------------------------------- */
+
+static int prepare_buffer(struct oriel_window *w, struct ori_export *export)
+{
+	struct oriel_comm *c = w->comm;
+	int err;
+
+	memset(export, 0, sizeof(*export));
+	if (!w->options.bytes)
+		return 0;
+	w->buffer = w->options.buffer;
+	if (!w->buffer) {
+		err = ori_memory_alloc(c, w->options.bytes, &w->memory);
+		if (err)
+			return err;
+		w->own_memory = 1;
+		w->buffer = w->memory->allocation.base;
+	}
+	w->memory = ori_memory_use(c, w->buffer, w->options.bytes);
+	return ori_memory_export(c, w->buffer, w->options.bytes, w->memory, export);
+}
+
+static int prepare_control(struct oriel_window *w)
+{
+	struct oriel_comm *c = w->comm;
+	int err;
+
+	ori_window_layout(&w->options, c->nranks, &w->layout);
+	pthread_mutex_lock(&c->lock);
+	err = ori_slab_take(&c->slab, w->layout.bytes, &w->control_offset);
+	w->number = c->next_window++;
+	pthread_mutex_unlock(&c->lock);
+	if (err)
+		return err;
+	w->has_control = 1;
+	ori_window_control_init(w, (uint64_t)w->number + 1);
+	return 0;
+}
+
+static int prepare(struct oriel_window *w, const struct oriel_window_options *options,
+		   struct create_record *mine)
+{
+	int err = ori_window_options_check(options);
+
+	if (err)
+		return err;
+	w->options = *options;
+	w->peers = calloc((size_t)w->comm->nranks, sizeof(*w->peers));
+	w->imports = calloc((size_t)w->comm->nranks, sizeof(*w->imports));
+	if (!w->peers || !w->imports)
+		return ori_fail(ORIEL_ENOMEM, "oriel_window_create: no memory");
+	err = prepare_buffer(w, &mine->buffer);
+	if (!err)
+		err = prepare_control(w);
+	mine->options = *options;
+	mine->control_offset = w->control_offset;
+	return err;
+}
+
+/* The same verdict on all ranks: everybody compares everybody with rank 0. */
+static int compare_options(const struct create_record *all, int nranks)
+{
+	for (int r = 1; r < nranks; r++) {
+		const char *field = ori_window_options_differ(&all[0].options, &all[r].options);
+
+		if (field)
+			return ori_fail(ORIEL_EMISMATCH,
+					"oriel_window_create: rank %d and rank 0 differ in option %s", r,
+					field);
+	}
+	return 0;
+}
+
+static int map_peers(struct oriel_window *w, const struct create_record *all)
+{
+	struct oriel_comm *c = w->comm;
+	int err = compare_options(all, c->nranks);
+
+	for (int r = 0; !err && r < c->nranks; r++) {
+		void *buffer = NULL;
+
+		if (c->peers[r].pair.kind == ORIEL_PEER_QUEUED)
+			continue;
+		if (all[r].control_offset > ORI_SLAB_BYTES ||
+		    w->layout.bytes > ORI_SLAB_BYTES - all[r].control_offset)
+			return ori_fail(ORIEL_EPROTO, "rank %d names control memory outside its slab",
+					r);
+		if (r == c->rank)
+			buffer = w->buffer;
+		else if (w->options.bytes)
+			err = ori_import_range(c, r, &all[r].buffer, &buffer, &w->imports[r]);
+		if (!err)
+			ori_window_peer_fill(w, r, all[r].control_offset, buffer);
+	}
+	return err;
+}
+
+int oriel_window_create(struct oriel_comm *c, const struct oriel_window_options *options,
+			struct oriel_window **window)
+{
+	struct create_record mine, *all;
+	struct oriel_window *w;
+	int status, err = ori_comm_check(c, "oriel_window_create");
+
+	if (!err)
+		err = ori_comm_failed(c);
+	if (err)
+		return err;
+	memset(&mine, 0, sizeof(mine));
+	w = calloc(1, sizeof(*w));
+	all = calloc((size_t)c->nranks, sizeof(*all));
+	if (!w || !all) {
+		free(w);
+		free(all);
+		return ori_fail(ORIEL_ENOMEM, "oriel_window_create: no memory");
+	}
+	w->comm = c;
+	w->child.destroy = destroy_window;
+	status = window ? prepare(w, options, &mine) :
+			  ori_fail(ORIEL_EINVAL, "oriel_window_create: no place for the window");
+	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_WINDOW_CREATE, status, &mine, all,
+			sizeof(mine));
+	if (err)
+		goto err_window;
+	status = map_peers(w, all);
+	if (!status)
+		status = ori_live_add(w, ORI_LIVE_WINDOW);
+	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_WINDOW_CREATE, status, NULL, NULL, 0);
+	if (err)
+		goto err_live;
+	ori_window_handle_build(w);
+	ori_child_add(c, &w->child);
+	free(all);
+	*window = w;
+	return 0;
+
+err_live:
+	ori_live_remove(w);
+err_window:
+	free(all);
+	free_window(w);
+	return err;
+}

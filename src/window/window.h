@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * window/window.h - the window and what its files share.
+ *
+ * layout.c says where each array lies in a window's control memory, window.c makes and ends windows,
+ * handle.c builds the device handle, ops.c issues operations from the host.
+ */
+#ifndef ORI_WINDOW_H
+#define ORI_WINDOW_H
+
+#include <stdint.h>
+
+#include <oriel/oriel.h>
+
+#include "../comm/comm.h"
+
+/* Offsets in a window's control memory, alike on every rank. */
+struct ori_window_layout {
+	uint64_t header; /* struct ori_window_header */
+	uint64_t signal_words, signal_base, signal_sum_base;
+	uint64_t counter_words, counter_base;
+	uint64_t arrival_words, arrival_sent, barrier_users;
+	uint64_t staging_words, staging_free, staging_cursors, staging;
+	uint64_t bytes;
+	uint32_t signal_stride, counter_stride, barrier_stride; /* words a row */
+};
+
+/* generation: by this rank's host code; 0 once destroyed.  failure: set once, by this rank. */
+struct ori_window_header {
+	uint64_t generation;
+	uint64_t failure;
+};
+
+struct oriel_window {
+	struct ori_child child; /* first: comm.c destroys through it */
+	struct oriel_comm *comm;
+	struct oriel_window_options options;
+	struct ori_window_layout layout;
+	int number;
+	void *buffer;
+	struct ori_memory *memory; /* NULL: not from oriel_alloc */
+	int own_memory;		   /* allocated by the window itself */
+	uint64_t control_offset;   /* in the slab */
+	int has_control;
+	struct oriel_window_peer *peers; /* [nranks] */
+	struct ori_import **imports;	 /* [nranks] of peers' buffers */
+	struct oriel_window_dev dev;	 /* what the user gets */
+	struct oriel_window_dev host_dev; /* the same, always checked: for host-issued calls */
+};
+
+/* layout.c.  ORIEL_EINVAL or ORIEL_ERANGE, with a line, for options that cannot be. */
+int ori_window_options_check(const struct oriel_window_options *);
+void ori_window_layout(const struct oriel_window_options *, int nranks,
+		       struct ori_window_layout *);
+/* Name of the first option that differs, NULL if windows can meet. */
+const char *ori_window_options_differ(const struct oriel_window_options *,
+				      const struct oriel_window_options *);
+
+/* handle.c */
+void ori_window_control_init(struct oriel_window *, uint64_t generation);
+void ori_window_peer_fill(struct oriel_window *, int rank, uint64_t control_offset, void *buffer);
+void ori_window_handle_build(struct oriel_window *);
+
+/* A public entry's first line. */
+int ori_window_check(struct oriel_window *, const char *call);
+
+#endif

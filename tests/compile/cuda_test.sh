@@ -1,0 +1,27 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# cuda_test.sh INCLUDE - nvcc builds every public header alone, oriel.h and device.h in both orders, a
+# kernel that makes every device call, and finds the layout of C in its host and device passes.
+# Compiles only: no GPU is needed.
+. "$(dirname "$0")/common.sh"
+. "$here/layout.sh"
+include=$1
+
+if ! command -v nvcc >/dev/null; then
+	echo "skipped: no nvcc on PATH"
+	exit 77
+fi
+nvcc=(nvcc -arch=sm_90 -std=c++17 -Werror all-warnings -I "$include" -c -o "$work/out.o")
+
+for header in $(public_headers "$include"); do
+	echo "#include <$header>" >"$work/one.cu"
+	expect "$header alone" "${nvcc[@]}" "$work/one.cu"
+done
+printf '#include <oriel/oriel.h>\n#include <oriel/device.h>\n' >"$work/one.cu"
+expect "host header first" "${nvcc[@]}" "$work/one.cu"
+printf '#include <oriel/device.h>\n#include <oriel/oriel.h>\n' >"$work/one.cu"
+expect "device header first" "${nvcc[@]}" "$work/one.cu"
+expect "every device call" "${nvcc[@]}" "$here/every_call_cuda.cu"
+expect "the reference layout can be made" layout_file "$include" cu
+expect "layout of the host and device pass" "${nvcc[@]}" "$work/layout.cu"
+finish

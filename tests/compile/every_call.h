@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/compile/every_call.h - a kernel that makes every call of oriel/device.h once, to its own
+ * rank.  Included by a C, a C++ and a CUDA file: one source for all three.
+ */
+#ifndef ORI_TEST_EVERY_CALL_H
+#define ORI_TEST_EVERY_CALL_H
+
+#include <oriel/device.h>
+
+#define EVERY_CALL_MAX 64
+#define EVERY_CALL_BYTES 64
+
+struct every_args {
+	struct oriel_window_dev win;
+	struct oriel_source src;
+	uint8_t *message; /* EVERY_CALL_BYTES to send and as many to receive into */
+	int32_t *status;  /* [EVERY_CALL_MAX], in the order of the calls */
+	int32_t *calls;   /* how many there were */
+};
+
+ORIEL_DEV void every_note(const struct every_args *a, struct oriel_group g, int *n, int status)
+{
+	if (oriel_group_is_leader(g))
+		a->status[*n] = status;
+	++*n;
+}
+
+ORIEL_DEV void every_put_and_get(const struct every_args *a, struct oriel_group g, int *n)
+{
+	const struct oriel_window_dev *w = &a->win;
+	int me = oriel_rank(w);
+	uint64_t value = 7;
+
+	every_note(a, g, n, oriel_put(w, g, me, 0, &a->src, 0, 64));
+	every_note(a, g, n, oriel_put_signal(w, g, me, 0, &a->src, 0, 64, 0, ORIEL_ADD, 1));
+	every_note(a, g, n, oriel_put_counter(w, g, me, 0, &a->src, 0, 64, 0));
+	every_note(a, g, n,
+		   oriel_put_signal_counter(w, g, me, 0, &a->src, 0, 64, 0, ORIEL_ADD, 1, 0));
+	every_note(a, g, n, oriel_put_value(w, g, me, 128, &value, sizeof(value)));
+	every_note(a, g, n, oriel_get(w, g, me, 0, &a->src, 0, 64));
+	every_note(a, g, n, oriel_get_nbi(w, g, me, 0, &a->src, 0, 64));
+	every_note(a, g, n, oriel_get_value(w, g, me, 128, &value, sizeof(value)));
+	every_note(a, g, n, value == 7 ? 0 : ORIEL_EREMOTE);
+	every_note(a, g, n, oriel_fetch_add(w, g, me, 128, 1, &value));
+	every_note(a, g, n, oriel_swap(w, g, me, 128, 9, &value));
+	every_note(a, g, n, oriel_compare_swap(w, g, me, 128, 9, 10, &value));
+	every_note(a, g, n, value == 9 ? 0 : ORIEL_EREMOTE);
+}
+
+ORIEL_DEV void every_signal(const struct every_args *a, struct oriel_group g, int *n)
+{
+	const struct oriel_window_dev *w = &a->win;
+	int me = oriel_rank(w);
+
+	every_note(a, g, n, oriel_signal(w, g, me, 0, ORIEL_ADD, 1));
+	every_note(a, g, n, oriel_signal_all(w, g, 1, ORIEL_SET, 5));
+	every_note(a, g, n, oriel_wait_signal_from(w, g, me, 0, ORIEL_GE, 3));
+	every_note(a, g, n, oriel_wait_signal(w, g, 0, 3));
+	every_note(a, g, n, oriel_read_signal(w, 0) == 3 ? 0 : ORIEL_EREMOTE);
+	every_note(a, g, n, oriel_read_signal_from(w, me, 0) == 3 ? 0 : ORIEL_EREMOTE);
+	/* nobody moves the start while another thread of the group still reads */
+	every_note(a, g, n, oriel_group_sync(g));
+	every_note(a, g, n, oriel_signal_advance(w, g, 0, 1));
+	every_note(a, g, n, oriel_signal_advance_from(w, g, me, 0, 1));
+	every_note(a, g, n, oriel_reset_signal(w, g, 0));
+	every_note(a, g, n, oriel_wait_counter(w, g, me, 0, ORIEL_GE, 2));
+	every_note(a, g, n, oriel_wait_counter_all(w, g, 0, 2));
+	every_note(a, g, n, oriel_read_counter(w, me, 0) == 2 ? 0 : ORIEL_EREMOTE);
+	every_note(a, g, n, oriel_group_sync(g));
+	every_note(a, g, n, oriel_reset_counter(w, g, me, 0));
+}
+
+ORIEL_DEV void every_order(const struct every_args *a, struct oriel_group g, int *n)
+{
+	const struct oriel_window_dev *w = &a->win;
+	int me = oriel_rank(w);
+	struct oriel_ticket ticket;
+
+	memset(&ticket, 0, sizeof(ticket));
+	every_note(a, g, n, oriel_fence(w, g, me));
+	every_note(a, g, n, oriel_flush(w, g, me));
+	every_note(a, g, n, oriel_flush_all(w, g));
+	every_note(a, g, n, oriel_take_ticket(w, g, me, &ticket));
+	every_note(a, g, n, oriel_wait_local(w, g, &ticket, 1000000000ull));
+	every_note(a, g, n, oriel_sync(w, g, 0));
+	every_note(a, g, n, oriel_barrier(w, g, 0));
+	every_note(a, g, n, oriel_barrier_arrive(w, g, 1));
+	every_note(a, g, n, oriel_barrier_wait(w, g, 1));
+	every_note(a, g, n, oriel_barrier_peer(w, g, me, 2));
+	every_note(a, g, n, oriel_send(w, g, me, 0, a->message, EVERY_CALL_BYTES));
+	every_note(a, g, n,
+		   oriel_recv(w, g, me, 0, a->message + EVERY_CALL_BYTES, EVERY_CALL_BYTES));
+}
+
+ORIEL_KERNEL(every_call, struct every_args)
+{
+	struct oriel_group g = oriel_group_block();
+	const struct oriel_window_dev *w = &a->win;
+	int me = oriel_rank(w), n = 0;
+
+	every_note(a, g, &n, oriel_nranks(w) == 1 ? 0 : ORIEL_EREMOTE);
+	every_note(a, g, &n, oriel_peer_kind(w, me) == ORIEL_PEER_SELF ? 0 : ORIEL_EREMOTE);
+	/* A comm of one rank has no other peers; two may be named without asking for memory. */
+	(void)oriel_peer_to_index(w, me);
+	(void)oriel_index_to_peer(w, 0);
+	every_note(a, g, &n, oriel_mapped_address(w, me, 0) ? 0 : ORIEL_EREMOTE);
+	every_put_and_get(a, g, &n);
+	every_signal(a, g, &n);
+	every_order(a, g, &n);
+	if (oriel_group_is_leader(g))
+		*a->calls = n;
+}
+
+#endif

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""layout.py INCLUDE - reads every struct of the public headers and writes a C program that prints
+the size of each and the offset of each member as static_assert lines.
+
+Reading the headers, and not a list beside them, keeps the test whole when a struct grows.  It knows
+the C of these headers: a struct opens and closes at the left margin, members end in ';'.
+"""
+import pathlib
+import re
+import sys
+
+
+def members(body):
+    for declaration in body.split(";"):
+        declaration = " ".join(declaration.split())
+        if not declaration:
+            continue
+        pointer = re.search(r"\(\*(\w+)\)", declaration)
+        if pointer:
+            yield pointer.group(1)
+            continue
+        for part in declaration.split(","):
+            yield re.search(r"(\w+)(\[[^]]*\])*$", part.strip()).group(1)
+
+
+def structs(text):
+    text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
+    for found in re.finditer(r"^struct (\w+) \{\n(.*?)^\};", text, flags=re.S | re.M):
+        yield found.group(1), list(members(found.group(2)))
+
+
+def main():
+    include = pathlib.Path(sys.argv[1])
+    names = {}
+    for header in sorted(include.glob("oriel/**/*.h")):
+        names.update(structs(header.read_text()))
+    if "oriel_window_dev" not in names:
+        sys.exit("layout.py: struct oriel_window_dev not found: the headers look different now")
+    print("#include <stddef.h>\n#include <stdio.h>\n#include <oriel/oriel.h>\n#include <oriel/device.h>")
+    print("int main(void)\n{")
+    for name, fields in names.items():
+        print(f'\tprintf("static_assert(sizeof(struct {name}) == %zu, \\"{name}\\");\\n", '
+              f"sizeof(struct {name}));")
+        for field in fields:
+            print(f'\tprintf("static_assert(offsetof(struct {name}, {field}) == %zu, '
+                  f'\\"{name}.{field}\\");\\n", offsetof(struct {name}, {field}));')
+    print("\treturn 0;\n}")
+
+
+main()

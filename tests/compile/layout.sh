@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# tests/compile/layout.sh - sourced; layout_file INCLUDE LANGUAGE-SUFFIX writes $work/layout.SUFFIX,
+# which asserts that each shared struct looks as the C compiler of this machine lays it out.
+layout_file() {
+	python3 "$here/layout.py" "$1" >"$work/print.c" &&
+		cc -std=c11 -I "$1" -o "$work/print" "$work/print.c" -Wl,--unresolved-symbols=ignore-all &&
+		{
+			echo '#include <assert.h>'
+			echo '#include <stddef.h>'
+			echo '#include <oriel/oriel.h>'
+			echo '#include <oriel/device.h>'
+			"$work/print"
+		} >"$work/layout.$2"
+}

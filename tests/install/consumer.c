@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/install/consumer.c - a program of somebody who installed Oriel: two ranks, each puts its
+ * number into the other's window with a kernel of its own.  Built outside the tree by
+ * install_test.sh, so it may use nothing but installed files.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include <oriel/device.h>
+#include <oriel/oriel.h>
+
+struct greet_args {
+	struct oriel_window_dev win;
+	int32_t *status;
+};
+
+ORIEL_KERNEL(greet, struct greet_args)
+{
+	struct oriel_group g = oriel_group_block();
+	int me = oriel_rank(&a->win), peer = 1 - me;
+	uint64_t word = 100 + (uint64_t)me;
+	int err = oriel_put_value(&a->win, g, peer, 0, &word, sizeof(word));
+
+	if (!err)
+		err = oriel_barrier(&a->win, g, 0);
+	if (oriel_group_is_leader(g))
+		*a->status = err;
+}
+
+static int check(const char *what, int status)
+{
+	if (status)
+		fprintf(stderr, "%s: %s\n", what, oriel_status_text(status));
+	return status;
+}
+
+int main(void)
+{
+	struct oriel_window_options options = ORIEL_WINDOW_OPTIONS_INIT;
+	struct oriel_boot *boot = NULL;
+	struct oriel_comm *comm = NULL;
+	struct oriel_window *window = NULL;
+	struct greet_args args;
+	int32_t status = -1;
+	uint64_t got;
+
+	memset(&args, 0, sizeof(args));
+	options.bytes = 4096;
+	args.status = &status;
+	if (check("boot", oriel_boot_env(&boot)) ||
+	    check("comm", oriel_comm_create(boot, NULL, &comm)) ||
+	    check("window", oriel_window_create(comm, &options, &window)) ||
+	    check("device handle", oriel_window_device(window, &args.win)) ||
+	    check("launch", oriel_launch(comm, &greet, 1, 1, &args, sizeof(args), NULL)) ||
+	    check("kernel", status))
+		return 1;
+	memcpy(&got, oriel_window_buffer(window), sizeof(got));
+	printf("rank %d of %d got %d\n", oriel_comm_rank(comm), oriel_comm_size(comm), (int)got);
+	fflush(stdout);
+	if (got != 100 + (uint64_t)(1 - oriel_comm_rank(comm)))
+		return 1;
+	if (check("window destroy", oriel_window_destroy(window)) ||
+	    check("comm destroy", oriel_comm_destroy(comm)) ||
+	    check("boot destroy", oriel_boot_destroy(boot)))
+		return 1;
+	return 0;
+}

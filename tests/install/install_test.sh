@@ -1,0 +1,62 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# install_test.sh CMAKE BUILD - installs the build into a fresh prefix, moves the prefix, and builds
+# and runs consumer.c against it from outside: by find_package, by pkg-config, and statically.
+set -euo pipefail
+cmake=$1 build=$2
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+say() { echo "install: $*"; }
+
+"$cmake" --install "$build" --prefix "$work/first" >"$work/log" || { cat "$work/log"; exit 1; }
+# Nothing in it may name the place it was installed to.
+mv "$work/first" "$work/prefix"
+prefix=$work/prefix
+lib=$(dirname "$(find "$prefix" -name 'liboriel.so')")
+for file in bin/oriel-run bin/oriel-info bin/oriel-perf include/oriel/oriel.h include/oriel/device/port.h; do
+	[ -e "$prefix/$file" ] || { say "$file was not installed"; exit 1; }
+done
+
+# Runs program $1 on two ranks and looks at what both printed.
+run_it() {
+	timeout 60 "$prefix/bin/oriel-run" -n 2 --timeout 30 "$1" >"$work/out"
+	for line in 'rank 0 of 2 got 101' 'rank 1 of 2 got 100'; do
+		grep -qx "$line" "$work/out" || {
+			say "'$line' is missing in what $1 printed:"
+			cat "$work/out"
+			exit 1
+		}
+	done
+	say "$2: ok"
+}
+
+mkdir "$work/outside"
+cp "$here/consumer.c" "$work/outside"
+cat >"$work/outside/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.25)
+project(consumer LANGUAGES C)
+find_package(oriel 0.1 REQUIRED)
+add_executable(consumer consumer.c)
+target_link_libraries(consumer PRIVATE oriel::oriel)
+END
+"$cmake" -S "$work/outside" -B "$work/outside/build" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1 &&
+	"$cmake" --build "$work/outside/build" >>"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+run_it "$work/outside/build/consumer" find_package
+
+if ! command -v pkg-config >/dev/null; then
+	say "pkg-config: left out, it is not installed"
+	exit 0
+fi
+export PKG_CONFIG_PATH=$lib/pkgconfig
+# shellcheck disable=SC2046 # the flags are words
+cc -o "$work/shared" "$work/outside/consumer.c" $(pkg-config --cflags --libs oriel) -Wl,-rpath,"$lib"
+run_it "$work/shared" pkg-config
+# shellcheck disable=SC2046
+cc -o "$work/static" "$work/outside/consumer.c" $(pkg-config --cflags oriel) -L"$lib" -l:liboriel.a -pthread
+run_it "$work/static" 'static library'
+
+# The installed programs find the installed library, wherever the prefix lies.
+timeout 20 "$prefix/bin/oriel-info" >/dev/null
+say "oriel-info: ok"

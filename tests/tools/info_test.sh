@@ -1,0 +1,132 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# tests/tools/info_test.sh INFO [RUN] - drives the program oriel-info; with oriel-run also several
+# ranks.  Every check prints what it wanted when it fails; exit status 1 if any did.
+set -u
+info=$1
+run=${2:-}
+failed=0
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+for name in $(compgen -e | grep '^ORIEL_') RANK WORLD_SIZE MASTER_ADDR MASTER_PORT; do
+	unset "$name"
+done
+
+fail() {
+	echo "info_test.sh: $*" >&2
+	failed=1
+}
+
+# want STATUS COMMAND...: runs it; output to $dir/out and $dir/err.
+want() {
+	local status=$1 got
+	shift
+	timeout 20 "$@" >"$dir/out" 2>"$dir/err" </dev/null
+	got=$?
+	[ "$got" = "$status" ] || fail "exit status $got, wanted $status: $*: $(tail -n 3 "$dir/err")"
+}
+
+# has FILE TEXT...: each text occurs in the file.
+has() {
+	local file=$1 text
+	shift
+	for text in "$@"; do
+		grep -qF -- "$text" "$dir/$file" || fail "no \"$text\" in $file of the last command"
+	done
+}
+
+# json EXPRESSION: of the object d in the last output; must be true.
+json() {
+	python3 - "$dir/out" "$1" <<-'EOF' || fail "not true of the JSON: $1"
+		import json, sys
+		d = json.load(open(sys.argv[1], encoding="utf-8"))
+		v = {row["name"]: row for row in d["variables"]}
+		sys.exit(0 if eval("(" + sys.argv[2] + ")") else 1)
+	EOF
+}
+
+# Plain: all sections, nothing set, no ranks needed.
+want 0 "$info"
+has out "oriel 0." build machine devices engines variables topology ORIEL_TIMEOUT "cpu " oriel-run
+grep -q '^problems' "$dir/out" && fail "problems without a reason"
+
+want 0 "$info" --json
+python3 -m json.tool "$dir/out" >/dev/null || fail "python3 -m json.tool refuses the output"
+json 'set(d) == {"version", "build", "machine", "devices", "engines", "variables",
+	"problem_count", "problems", "topology"}'
+json 'd["topology"] is None and d["problems"] == [] and d["problem_count"] == 0'
+json 'd["devices"][0]["name"] == "cpu" and d["machine"]["cores"] >= 1 and
+	d["machine"]["memory_bytes"] > 0 and {"compiler", "arch", "sanitizer", "cuda"} == set(d["build"])'
+json 'v["ORIEL_TIMEOUT"]["default"] == "600" and not v["ORIEL_TIMEOUT"]["set"] and
+	v["ORIEL_TIMEOUT"]["value"] == "600" and all(row["help"] for row in v.values())'
+
+# The leaks of both formats have been looked for.  AddressSanitizer takes seconds a process for that
+# on aarch64, and there are many below.
+export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
+
+# A set variable is marked; text of any bytes stays valid JSON.
+want 0 env ORIEL_TIMEOUT=7 "$info"
+grep -Eq '^ +\* ORIEL_TIMEOUT +seconds +7 +600 ' "$dir/out" || fail "a set variable is not marked"
+want 0 env ORIEL_BOOT_ADDR=$'q"\\\t\e\xff\xc3\xa9\xed\xa0\x80' "$info" --json
+json 'v["ORIEL_BOOT_ADDR"]["set"] and
+	v["ORIEL_BOOT_ADDR"]["value"].startswith("q\"\\\t\x1b\ufffd\u00e9\ufffd")'
+want 0 env ORIEL_SECRET=hush-hush "$info" --json
+grep -q hush-hush "$dir/out" && fail "the secret is shown"
+
+# Misspelt, strict, bad values: shown, and exit status 1.
+want 1 env ORIEL_TIMOUT=5 "$info"
+has out problems "ORIEL_TIMOUT is not a variable"
+has err ORIEL_TIMEOUT
+want 1 env ORIEL_STRICT=1 ORIEL_TIMOUT=5 "$info" --json
+json 'd["problem_count"] == 1 and "ORIEL_TIMOUT" in d["problems"][0]'
+want 1 env ORIEL_TIMEOUT=soon ORIEL_TIMOUT=5 "$info" --json
+json 'd["problem_count"] == 2 and v["ORIEL_TIMEOUT"]["value"] == "soon"'
+has err ORIEL_TIMEOUT soon
+want 1 env ORIEL_FABRIC_UUID=x "$info"
+has out "ORIEL_FABRIC_UUID is \"x\""
+want 1 env ORIEL_DEVICE=toaster "$info"
+has out toaster
+want 1 env $(seq -f 'ORIEL_X%g=1' 40) "$info" --json
+json 'd["problem_count"] == 40 and len(d["problems"]) == 32'
+
+# Command line.
+want 0 "$info" --help
+has out usage: --json
+want 2 "$info" --jsno
+has err "usage: oriel-info" "--jsno"
+[ -s "$dir/out" ] && fail "a wrong call prints a report"
+
+# Output that does not arrive.
+"$info" >/dev/full 2>"$dir/err" && fail "a full output is exit status 0"
+has err "cannot write"
+"$info" >&- 2>"$dir/err" && fail "a closed output is exit status 0"
+has err "stdout is closed"
+
+# One rank, asked for.
+want 0 "$info" --json --ranks-from-env
+json 'd["topology"]["nranks"] == 1 and d["topology"]["pairs"] == []'
+
+# Several ranks: rank 0 prints, once, also what this build could not run.
+if [ -n "$run" ]; then
+	want 0 "$run" -n 4 --topology 2x2 "$info"
+	has out "topology (4 ranks, 2 nodes)" "0   .  M  Q  Q" "node 1   ranks 2-3" \
+		"2 pairs mapped, 4 queued" "ORIEL_TOPOLOGY puts them on nodes 0 and 1"
+	[ "$(grep -c '^variables' "$dir/out")" = 1 ] || fail "not exactly one rank prints"
+	want 0 "$run" -n 3 "$info" --json
+	json 'len(d["topology"]["pairs"]) == 3 and d["topology"]["nnodes"] == 1 and
+		all(p["kind"] == "mapped" and "shared memory" in p["reason"]
+			for p in d["topology"]["pairs"])'
+	# one rank's variable is another rank's problem, and nobody waits for it
+	cat >"$dir/rank" <<-'EOF'
+		[ "$RANK" = 0 ] || export "$1"
+		shift
+		exec "$@"
+	EOF
+	want 1 "$run" -n 2 bash "$dir/rank" ORIEL_FABRIC_UUID=x "$info"
+	has out "rank 1: ORIEL_FABRIC_UUID"
+	want 1 "$run" -n 2 bash "$dir/rank" ORIEL_TOPOLOGY=2x1 "$info"
+	has out "ranks 0 and 1 disagree on ORIEL_TOPOLOGY"
+else
+	echo "info_test.sh: several ranks skipped: no oriel-run was given"
+fi
+exit $failed

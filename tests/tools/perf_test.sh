@@ -1,0 +1,100 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# oriel-perf as a user meets it: every operation, both formats, JSON, bad command lines.
+# Usage: perf_test.sh ORIEL_RUN ORIEL_PERF
+# Exit status: 0 all passed, 1 something failed.  Needs no idle machine: it judges no time.
+set -u
+run=${1:?usage: perf_test.sh ORIEL_RUN ORIEL_PERF}
+perf=${2:?usage: perf_test.sh ORIEL_RUN ORIEL_PERF}
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+export ORIEL_TIMEOUT=20
+failed=0
+
+fail() {
+	echo "FAILED: $*"
+	sed 's/^/  out: /' "$dir/out" | head -40
+	sed 's/^/  err: /' "$dir/err" | head -10
+	failed=1
+}
+
+# want STATUS COMMAND...: the command ends with that status.
+want() {
+	local status=$1 got
+	shift
+	timeout 60 "$@" >"$dir/out" 2>"$dir/err"
+	got=$?
+	if [ $got -ne "$status" ]; then
+		fail "exit status $got instead of $status: $*"
+		return 1
+	fi
+}
+
+# rows N: the last output has N rows, each of nine columns with #wrong 0.
+rows() {
+	local n
+	n=$(grep -cE '^ *[0-9]+ +[0-9]+ +(uint8|uint64|none) +[0-9.]+ +[-0-9.]+ +[-0-9.]+ +0 +[0-9.]+ +[0-9.]+$' "$dir/out")
+	[ "$n" -eq "$1" ] || fail "$n good rows instead of $1"
+	[ "$(grep -vc '^#' "$dir/out")" -eq "$1" ] || fail "lines that are neither rows nor comments"
+}
+
+has() {
+	grep -qF -- "$1" "$dir/$2" || fail "no '$1' in $2"
+}
+
+# 3 sizes for put, get, put_signal and sendrecv; one row for signal, barrier and atomics
+for n in 1 2 3; do
+	want 0 "$run" -n $n "$perf" all -b 1 -e 4K -f 64 -n 20 -w 2 && rows 15
+	has "# total wrong 0: OK" out
+	has "# topology: $n rank" out
+	for op in put get put_signal signal barrier sendrecv atomics; do
+		has "# $op: " out
+	done
+done
+has "size       count    type   time(us)    algbw    busbw  #wrong        p50        p99" out
+
+# sizes that no line, block or thread divides, larger than the staging slots
+want 0 "$run" -n 2 "$perf" all --blocks 2 --threads 4 -b 333 -e 400K -f 1000 -n 4 -w 1 && rows 11
+want 0 "$perf" barrier -n 10 && rows 1
+want 0 "$run" -n 2 "$perf" put -c 0 -b 8 -e 8 -n 10
+has "N/A" out
+has "# nothing was checked" out
+
+want 0 "$run" -n 2 "$perf" all -b 8 -e 64 -f 8 -n 10 --json "$dir/x.json"
+if python3 -m json.tool "$dir/x.json" >/dev/null; then
+	python3 - "$dir/x.json" <<'PY' || fail "JSON content"
+import json, sys
+x = json.load(open(sys.argv[1]))
+assert set(x) == {"environment", "topology", "rows"}, x.keys()
+assert x["environment"]["ranks"] == 2 and len(x["topology"]["ranks"]) == 2
+assert len(x["rows"]) == 11 and all(r["wrong"] == 0 and r["time_us"] > 0 for r in x["rows"])
+PY
+else
+	fail "JSON is not valid"
+fi
+[ -z "$(find "$dir" -name '*.tmp')" ] || fail "a temporary file stayed"
+
+want 0 "$run" -n 2 "$perf" put --format nccl -b 8 -e 64 -f 8 -n 10 -w 1
+grep -qxF -- '#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong' "$dir/out" || fail "nccl header"
+grep -qxE -- ' {11}8 {13}8 {5}uint8 {4}none {6}-1  +[0-9.]+  +[0-9.]+  +[0-9.]+ +0  +[0-9.]+  +[0-9.]+  +[0-9.]+ +0' "$dir/out" || fail "nccl row"
+has "# Out of bounds values : 0 OK" out
+has "# Avg bus bandwidth    : " out
+
+# bad command lines: status 2 and one line, before any rank is met
+for bad in "" fly "put get" "put -b 0" "put -b 8X" "put -b 64 -e 8" "put -f 1" "put -c 2" "put --blocks 0" \
+	"put --threads 33" "put --format csv" "put --fly" "put -n" "put -e 99999999999G"; do
+	# shellcheck disable=SC2086 # words on purpose
+	want 2 "$perf" $bad
+	[ "$(wc -l <"$dir/err")" -eq 1 ] || fail "not one line for '$bad'"
+done
+want 0 "$perf" --help
+has "put_signal" out
+
+# not enough memory, a file that cannot be written: said once, the same on all ranks
+want 1 "$run" -n 2 "$perf" put -b 8 -e 8192G
+has "available" err
+want 1 "$run" -n 2 "$perf" put -b 8 -e 8 --json "$dir/no/such/x.json"
+has "cannot write" err
+
+[ $failed -eq 0 ] && echo "perf_test: all passed"
+exit $failed

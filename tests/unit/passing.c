@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tests/unit/passing.c - comm/passing.c, fetching.c: descriptors reach who may have them, no one else. */
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../check.h"
+#include "comm/comm.h"
+#include "comm/passing.h"
+
+#define SECOND 1000000000ull
+
+static struct ori_device *device;
+
+static int make_memory(struct ori_allocation *a)
+{
+	int err = device ? 0 : ori_device_open("cpu", 10 * SECOND, &device);
+
+	return err ? err : device->ops->alloc(device, 8192, a);
+}
+
+TEST(another_process_gets_the_same_memory)
+{
+	struct ori_passing *p;
+	struct ori_allocation a;
+	uint64_t id;
+	int status;
+	pid_t child;
+
+	REQUIRE_OK(ori_passing_open(&p));
+	REQUIRE_OK(make_memory(&a));
+	REQUIRE_OK(ori_passing_offer(p, a.fd, &id));
+	strcpy(a.base, "from the parent");
+	child = fork();
+	if (!child) {
+		void *map;
+		int fd = -1;
+
+		if (ori_passing_fetch(ori_passing_socket(p), ori_passing_token(p), id, 5 * SECOND, &fd) ||
+		    device->ops->import(device, fd, a.bytes, &map))
+			_exit(1);
+		if (map == a.base || strcmp(map, "from the parent"))
+			_exit(2);
+		strcpy(map, "from the child");
+		_exit(0);
+	}
+	REQUIRE(waitpid(child, &status, 0) == child);
+	CHECK_EQ(status, 0);
+	CHECK(!strcmp(a.base, "from the child"));
+	device->ops->free(device, &a);
+	ori_passing_close(p);
+}
+
+TEST(wrong_token_unknown_id_and_withdrawn_id_are_refused)
+{
+	struct ori_passing *p;
+	struct ori_allocation a;
+	uint8_t wrong[16];
+	uint64_t id;
+	int fd = -7;
+
+	REQUIRE_OK(ori_passing_open(&p));
+	REQUIRE_OK(make_memory(&a));
+	REQUIRE_OK(ori_passing_offer(p, a.fd, &id));
+	memcpy(wrong, ori_passing_token(p), 16);
+	wrong[15] ^= 1;
+	CHECK(ori_passing_fetch(ori_passing_socket(p), wrong, id, SECOND, &fd) < 0);
+	CHECK_EQ(ori_passing_fetch(ori_passing_socket(p), ori_passing_token(p), id + 99, SECOND, &fd),
+		 ORIEL_EPROTO);
+	ori_passing_withdraw(p, id);
+	CHECK_EQ(ori_passing_fetch(ori_passing_socket(p), ori_passing_token(p), id, SECOND, &fd),
+		 ORIEL_EPROTO);
+	CHECK_EQ(fd, -7);
+	CHECK_EQ(ori_passing_fetch("oriel-nobody", ori_passing_token(p), id, SECOND, &fd), ORIEL_EPEER);
+	device->ops->free(device, &a);
+	ori_passing_close(p);
+}
+
+/* Garbage, half a request and silence: the service answers the next honest one. */
+TEST(garbage_does_not_stop_the_service)
+{
+	struct ori_passing *p;
+	struct ori_allocation a;
+	struct sockaddr_un address;
+	socklen_t length;
+	uint64_t id;
+	int fd, quiet = -1;
+
+	REQUIRE_OK(ori_passing_open(&p));
+	REQUIRE_OK(make_memory(&a));
+	REQUIRE_OK(ori_passing_offer(p, a.fd, &id));
+	length = ori_passing_address(ori_passing_socket(p), &address);
+	for (int i = 0; i < 20; i++) {
+		char junk[64];
+		int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+		REQUIRE(s >= 0 && !connect(s, (struct sockaddr *)&address, length));
+		if (i == 10) {
+			quiet = s; /* says nothing: dropped after half a second */
+			continue;
+		}
+		memset(junk, i, sizeof(junk));
+		CHECK(send(s, junk, (size_t)(1 + 3 * i), MSG_NOSIGNAL) > 0);
+		close(s);
+	}
+	CHECK_EQ(ori_passing_fetch(ori_passing_socket(p), ori_passing_token(p), id, 5 * SECOND, &fd), 0);
+	close(fd);
+	close(quiet);
+	device->ops->free(device, &a);
+	ori_passing_close(p);
+}
+
+TEST(memory_that_can_shrink_or_is_too_small_is_not_mapped)
+{
+	struct ori_allocation a;
+	void *map = NULL;
+	int open_fd = memfd_create("loose", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	REQUIRE_OK(make_memory(&a));
+	REQUIRE(open_fd >= 0 && !ftruncate(open_fd, 8192));
+	CHECK_EQ(device->ops->import(device, open_fd, 8192, &map), ORIEL_EPROTO);
+	CHECK_EQ(device->ops->import(device, a.fd, a.bytes + 4096, &map), ORIEL_EPROTO);
+	CHECK(!map);
+	CHECK(ftruncate(a.fd, 4096) != 0);
+	close(open_fd);
+	device->ops->free(device, &a);
+	device->ops->close(device);
+	device = NULL;
+}

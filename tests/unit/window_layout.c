@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tests/unit/window_layout.c - window/layout.c: arrays do not overlap, bad options are refused. */
+#include "../check.h"
+#include "window/window.h"
+
+static struct oriel_window_options options(void)
+{
+	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+
+	o.bytes = 4096;
+	return o;
+}
+
+TEST(arrays_follow_each_other_on_lines_of_their_own)
+{
+	struct oriel_window_options o = options();
+	struct ori_window_layout l;
+
+	o.staging_slot_bytes = 4096;
+	o.staging_depth = 4;
+	o.staging_channels = 3;
+	ori_window_layout(&o, 5, &l);
+	{
+		uint64_t at[] = { l.header,	   l.signal_words, l.signal_base,   l.signal_sum_base,
+				  l.counter_words, l.counter_base, l.arrival_words, l.arrival_sent,
+				  l.barrier_users, l.staging_words, l.staging_free, l.staging_cursors,
+				  l.staging,	   l.bytes };
+
+		for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
+			CHECK_EQ(at[i] % ORIEL_LINE_BYTES, 0);
+			if (i)
+				CHECK(at[i] > at[i - 1]);
+		}
+	}
+	CHECK(l.signal_base - l.signal_words >= 5 * 16 * 8);
+	CHECK_EQ(l.bytes - l.staging, 5 * 3 * 4 * 4096);
+	CHECK_EQ(l.signal_stride % (ORIEL_LINE_BYTES / 8), 0);
+}
+
+TEST(nothing_asked_for_takes_next_to_nothing)
+{
+	struct oriel_window_options o = options();
+	struct ori_window_layout l;
+
+	o.signals = o.counters = o.barriers = 0;
+	ori_window_layout(&o, 64, &l);
+	CHECK(l.bytes <= 1024);
+}
+
+TEST(defaults_at_64_ranks_are_small)
+{
+	struct oriel_window_options o = options();
+	struct ori_window_layout l;
+
+	ori_window_layout(&o, 64, &l);
+	CHECK(l.bytes < 128 * 1024);
+}
+
+TEST(impossible_options_are_refused_with_their_name)
+{
+	struct oriel_window_options o;
+	char byte;
+
+	CHECK_EQ(ori_window_options_check(NULL), ORIEL_EINVAL);
+	o = options();
+	CHECK_EQ(ori_window_options_check(&o), 0);
+	o.size = 3;
+	CHECK_EQ(ori_window_options_check(&o), ORIEL_EINVAL);
+	CHECK_HAS(oriel_last_error(), "ORIEL_WINDOW_OPTIONS_INIT");
+	o = options();
+	o.buffer = &byte;
+	o.bytes = 0;
+	CHECK_EQ(ori_window_options_check(&o), ORIEL_EINVAL);
+	o = options();
+	o.signals = 1u << 30;
+	CHECK_EQ(ori_window_options_check(&o), ORIEL_ERANGE);
+	CHECK_HAS(oriel_last_error(), "signals");
+	o = options();
+	o.bytes = UINT64_MAX;
+	CHECK_EQ(ori_window_options_check(&o), ORIEL_ERANGE);
+}
+
+TEST(staging_options_are_refused_with_their_name)
+{
+	static const struct {
+		uint64_t slot;
+		uint32_t depth, channels;
+		const char *word;
+	} bad[] = { { 100, 4, 1, "staging_slot_bytes" },
+		    { 2ull << 30, 4, 1, "staging_slot_bytes" },
+		    { 4096, 0, 1, "staging_depth" },
+		    { 4096, 3, 1, "staging_depth" },
+		    { 4096, 2048, 1, "staging_depth" },
+		    { 4096, 4, 0, "staging_channels" },
+		    { 4096, 4, 5000, "staging_channels" } };
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct oriel_window_options o = options();
+
+		o.staging_slot_bytes = bad[i].slot;
+		o.staging_depth = bad[i].depth;
+		o.staging_channels = bad[i].channels;
+		CHECK(ori_window_options_check(&o) < 0);
+		CHECK_HAS(oriel_last_error(), bad[i].word);
+	}
+}
+
+TEST(differences_are_named)
+{
+	struct oriel_window_options a = options(), b = options();
+
+	CHECK(!ori_window_options_differ(&a, &b));
+	b.staging_depth = 8; /* without staging it does not matter */
+	CHECK(!ori_window_options_differ(&a, &b));
+	b = options();
+	b.barriers++;
+	CHECK_HAS(ori_window_options_differ(&a, &b), "barriers");
+	b = options();
+	b.bytes++;
+	CHECK_HAS(ori_window_options_differ(&a, &b), "bytes");
+	b = options();
+	b.checked = 1; /* each rank's own business */
+	CHECK(!ori_window_options_differ(&a, &b));
+}

@@ -1,0 +1,177 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# tools/check.sh [BUILD] - what can be said of the sources without running them; for CI and before
+# a commit.  BUILD is a configured build folder (default build/release): its compile database says
+# how each file is compiled.  One line a step: ok, FAILED or skipped with the reason, and the time.
+# Exits 1 if a step failed.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+build=${1:-build/release}
+log=$(mktemp)
+trap 'rm -f "$log" "$log.files" "$log.tidy"' EXIT
+failed=0
+
+# Files of the tree, with new ones that nobody has added yet, without what git ignores.
+list() {
+	if git rev-parse --git-dir >/dev/null 2>&1; then
+		git ls-files -co --exclude-standard -- "$@" | sort -u
+	else
+		local args=() pattern
+		for pattern in "$@"; do
+			args+=(-o -path "./$pattern")
+		done
+		find . -path ./build -prune -o -type f \( "${args[@]:1}" \) -print | sed 's|^\./||' | sort
+	fi | while read -r file; do
+		[ -f "$file" ] && echo "$file"
+	done
+}
+
+# step NAME COMMAND...: silent when it passes; 77 is a skip whose reason is the last line printed.
+step() {
+	local name=$1 start=$EPOCHREALTIME status took
+	shift
+	"$@" >"$log" 2>&1
+	status=$?
+	took=$(((${EPOCHREALTIME/./} - ${start/./}) / 100000))
+	took=$((took / 10)).$((took % 10))
+	if [ $status -eq 0 ]; then
+		printf '%-14s ok      %5s s\n' "$name" "$took"
+	elif [ $status -eq 77 ]; then
+		printf '%-14s skipped %5s s  (%s)\n' "$name" "$took" "$(tail -n 1 "$log")"
+	else
+		printf '%-14s FAILED  %5s s\n' "$name" "$took"
+		head -n 60 "$log" | sed 's/^/    /'
+		failed=1
+	fi
+}
+
+sources() { list '*.c' '*.h' '*.cpp' '*.cu'; }
+scripts() { list '*.sh' '.ci/run' 'bench/*.sh'; }
+
+check_format() {
+	local version
+	version=$(clang-format --version | sed -E 's/.*version ([0-9]+).*/\1/')
+	if [ "$version" != 14 ]; then
+		echo "clang-format is version $version; .clang-format is pinned to 14"
+		return 77
+	fi
+	sources | while read -r file; do
+		clang-format --dry-run -Werror "$file" 2>/dev/null || echo "$file"
+	done >"$log.files"
+	sed 's/^/clang-format -i /' "$log.files"
+	[ ! -s "$log.files" ]
+}
+
+check_tidy() {
+	if [ ! -f "$build/compile_commands.json" ]; then
+		echo "no $build/compile_commands.json: configure first (make build-release)"
+		return 1
+	fi
+	local wrapped='^int (ori_fail|ori_agree|perf_agree)[a-z_]*\('
+	local before=--extra-arg=-include$PWD/tools/analyzer.h
+	{
+		list 'src/*.c' | xargs grep -lE "$wrapped"
+		list 'src/*.c' | xargs grep -LE "$wrapped" | sed "s|\$| $before|"
+	} | xargs -P "$(nproc)" -L 1 clang-tidy -quiet -p "$build" >"$log.tidy" 2>&1
+	local status=$?
+	grep -E ' (error|warning): ' "$log.tidy" | sed "s|^$PWD/||" | sort -u
+	[ $status -eq 0 ] || echo "xargs clang-tidy ended with $status"
+	return $status
+}
+
+check_cppcheck() {
+	# Off: uninitvar, it does not follow "set if no error", and both compilers look too;
+	# arithmetic on void pointers is GNU C; readdir is safe on a stream of one's own.
+	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr \
+		--suppress=missingIncludeSystem --suppress=uninitvar \
+		--suppress=arithOperationsOnVoidPointer --suppress=readdirCalled -j "$(nproc)" -I include -D__aarch64__ -D__linux__ \
+		--library=posix src
+}
+
+# Both compilers, all warnings, every C file; MPI programs need mpi.h and are left to the build.
+check_warnings() {
+	local compiler status=0
+	for compiler in cc clang; do
+		if ! command -v $compiler >/dev/null; then
+			continue
+		fi
+		list '*.c' | grep -v '^bench/versus/' | xargs -P "$(nproc)" -n 8 $compiler -std=gnu11 \
+			-D_GNU_SOURCE -O1 -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes \
+			-Wmissing-prototypes -Werror -fsyntax-only -pthread -I include -I src -I tests ||
+			status=1
+	done
+	return $status
+}
+
+check_scripts() {
+	local file status=0
+	while read -r file; do
+		bash -n "$file" || status=1
+	done < <(scripts)
+	return $status
+}
+
+check_spdx() {
+	local file status=0
+	while read -r file; do
+		if ! head -n 3 "$file" | grep -q 'SPDX-License-Identifier: BSD-3-Clause'; then
+			echo "$file: no SPDX line among the first three"
+			status=1
+		fi
+	done < <({ sources; scripts; list '*CMakeLists.txt' '*.py' Makefile; } | sort -u)
+	return $status
+}
+
+check_length() {
+	local file lines status=0
+	while read -r file; do
+		lines=$(wc -l <"$file")
+		if [ "$lines" -gt 600 ]; then
+			echo "$file: $lines lines; 600 are the most"
+			status=1
+		fi
+	done < <(sources)
+	return $status
+}
+
+# Relative links of the Markdown files lead to files that exist.
+check_links() {
+	local file target status=0
+	while read -r file; do
+		while read -r target; do
+			target=${target%%#*}
+			case $target in
+			'' | http://* | https://* | mailto:*) continue ;;
+			esac
+			if [ ! -e "$(dirname "$file")/$target" ]; then
+				echo "$file: link to $target, which does not exist"
+				status=1
+			fi
+		done < <(sed '/^```/,/^```/d' "$file" | grep -oE '\]\([^) ]+\)' | sed -E 's/^\]\((.*)\)$/\1/')
+	done < <(list '*.md')
+	return $status
+}
+
+check_space() {
+	! { sources; scripts; list '*.md' '*.txt' '*.json' '*.py' Makefile; } | sort -u |
+		xargs grep -nE '[[:space:]]+$' /dev/null
+}
+
+# Notes to oneself belong in an issue.
+check_words() {
+	! { sources; scripts; list '*.md' '*.txt' '*.py' Makefile; } | sort -u |
+		grep -v '^tools/check.sh$' | xargs grep -nE '\b(TODO|FIXME|XXX)\b' /dev/null
+}
+
+step format check_format
+step warnings check_warnings
+step clang-tidy check_tidy
+step cppcheck check_cppcheck
+step scripts check_scripts
+step spdx check_spdx
+step length check_length
+step links check_links
+step space check_space
+step words check_words
+exit $failed
