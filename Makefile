@@ -45,12 +45,12 @@ build-release: deps
 run: build-release
 	build/release/bin/oriel-run -n 8 build/release/bin/oriel-perf all --quick
 
-# ThreadSanitizer does not see across processes, so there only rows with thread ranks are run.
+# ThreadSanitizer does not see across processes, so its preset runs rows with thread ranks only.
 test: build-release
-	ORIEL_CONTRACT=quick $(call ctest,release) -LE long
+	$(call ctest,release) -LE long
 	@$(call configure,tsan)
 	@$(call build,tsan,contract_tests)
-	ORIEL_CONTRACT=threads,quick $(call ctest,tsan) -L contract
+	$(call ctest,tsan) -L contract
 
 test-full: deps
 	@$(call configure,asan)

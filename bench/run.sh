@@ -214,7 +214,7 @@ report() {
 			if (show(f[2], f[3], f[4]) && f[4] != "-") printf " %8.3f", ratio
 			printf "\n"
 		}
-		printf "# %s\n", missed ? missed " targets missed" : "all targets met"
+		printf "# %s\n", missed ? missed (missed == 1 ? " target" : " targets") " missed" : "all targets met"
 		exit missed > 0
 	}' "$log"
 }

@@ -17,6 +17,7 @@
 
 #include "ranks.h"
 
+#define RANKS_MAX 256
 #define STACK_BYTES ((size_t)8 << 20)
 #define DEADLINE_S 60.0
 #define TIMEOUT_S 30.0
@@ -215,7 +216,7 @@ err_arrays:
 	free(members);
 }
 
-/* ---- processes --------------------------------------------------------------------------------- */
+/* ---- processes ------------------------------------------------------------------------------- */
 
 static size_t heap_bytes(void)
 {
@@ -223,15 +224,45 @@ static size_t heap_bytes(void)
 							 0;
 }
 
+static void *nothing(void *arg)
+{
+	return arg;
+}
+
+/* What the C library keeps of a thread that has ended, for the next one. */
+static size_t thread_bytes;
+
+static void learn_thread_bytes(void)
+{
+	size_t before = heap_bytes();
+	pthread_t thread;
+
+	if (thread_bytes || !before || pthread_create(&thread, NULL, nothing, NULL))
+		return;
+	pthread_join(thread, NULL);
+	thread_bytes = heap_bytes() - before;
+}
+
+/*
+ * A full leak check takes seconds of CPU on aarch64, so only a rank whose heap has grown gets one,
+ * by something else than threads.  A leak of that very size is left to the runs on threads: these
+ * are checked when the test program exits.
+ */
+static int may_have_leaked(size_t heap_before)
+{
+	size_t now = heap_bytes();
+
+	return now > heap_before && !(thread_bytes && (now - heap_before) % thread_bytes == 0);
+}
+
 /*
  * Leaves by _exit: the parent's exit handlers and unwritten output are not the child's.  That skips
- * the leak check at exit too, so it is asked for here; but only of a rank whose heap has grown,
- * because one check takes seconds of CPU on aarch64.
+ * the leak check at exit too, so it is asked for here.
  */
 static void child_leave(int rank, size_t heap_before)
 {
 	fflush(NULL);
-	if (heap_bytes() > heap_before && __lsan_do_recoverable_leak_check &&
+	if (may_have_leaked(heap_before) && __lsan_do_recoverable_leak_check &&
 	    __lsan_do_recoverable_leak_check())
 		check_fail(__FILE__, __LINE__, "rank %d leaked memory", rank);
 	fflush(NULL);
@@ -309,6 +340,13 @@ static int collect(const struct ranks_options *o, pid_t *pids)
 	return running;
 }
 
+static void take_nap(void)
+{
+	const struct timespec nap = { .tv_nsec = 1000000 };
+
+	nanosleep(&nap, NULL);
+}
+
 /* SIGKILL ends stopped processes too, so the waitpid here is short. */
 static void kill_children(const struct ranks_options *o, pid_t *pids)
 {
@@ -325,48 +363,104 @@ static void kill_children(const struct ranks_options *o, pid_t *pids)
 	}
 }
 
-static void run_processes(const struct ranks_options *o, rank_fn *fn, void *arg)
-{
-	const struct timespec nap = { .tv_nsec = 1000000 };
-	struct rank_env env = { .nranks = o->nranks, .processes = 1, .arg = arg };
-	struct timespec deadline = deadline_of(o);
-	pid_t *pids = calloc((size_t)o->nranks, sizeof(*pids));
-	int err = pids ? oriel_boot_id(&env.id) : ORIEL_ENOMEM;
+/*
+ * The id is made by a process of its own: oriel_boot_id() starts a thread, and ranks forked from a
+ * process with threads confuse the sanitizers.
+ */
+struct id_place {
+	struct oriel_boot_id id;
+	int ready; /* atomic; 1: made, -1: failed */
+};
 
-	if (err) {
-		check_fail(__FILE__, __LINE__, "boot id: %s", oriel_status_name(err));
-		free(pids);
+static pid_t start_id_maker(struct id_place *place)
+{
+	pid_t parent = getpid(), pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	/* [R1] release, pairs [A1]: who sees `ready` sees the id. */
+	__atomic_store_n(&place->ready, oriel_boot_id(&place->id) ? -1 : 1, __ATOMIC_RELEASE);
+	for (;;)
+		pause(); /* until the ranks have ended and we are killed */
+}
+
+static int wait_for_id(struct id_place *place, const struct timespec *deadline)
+{
+	int ready;
+
+	/* [A1] acquire, pairs [R1]. */
+	while (!(ready = __atomic_load_n(&place->ready, __ATOMIC_ACQUIRE)) && !is_past(deadline))
+		take_nap();
+	if (ready != 1)
+		check_fail(__FILE__, __LINE__, "no boot id");
+	return ready == 1 ? 0 : -1;
+}
+
+static void fork_ranks(const struct ranks_options *o, struct rank_env *env, rank_fn *fn,
+		       pid_t *pids)
+{
+	for (int r = 0; r < o->nranks; r++) {
+		env->rank = r;
+		pids[r] = start_child(env, o, fn);
+		if (pids[r] > 0)
+			continue;
+		check_fail(__FILE__, __LINE__, "fork of rank %d: %s", r, strerror(errno));
+		pids[r] = 0;
+		kill_children(o, pids);
 		return;
 	}
-	for (int r = 0; r < o->nranks; r++) {
-		env.rank = r;
-		pids[r] = start_child(&env, o, fn);
-		if (pids[r] < 0) {
-			check_fail(__FILE__, __LINE__, "fork of rank %d: %s", r, strerror(errno));
-			pids[r] = 0;
-			kill_children(o, pids);
-			break;
-		}
+}
+
+static void run_processes(const struct ranks_options *o, rank_fn *fn, void *arg)
+{
+	struct rank_env env = { .nranks = o->nranks, .processes = 1, .arg = arg };
+	struct timespec deadline = deadline_of(o);
+	struct id_place *place = ranks_shared(sizeof(*place));
+	pid_t maker, pids[RANKS_MAX] = { 0 };
+
+	learn_thread_bytes();
+	maker = start_id_maker(place);
+	if (maker < 0) {
+		check_fail(__FILE__, __LINE__, "fork: %s", strerror(errno));
+		goto out;
 	}
+	if (wait_for_id(place, &deadline))
+		goto out_maker;
+	env.id = place->id;
+	fork_ranks(o, &env, fn, pids);
 	while (collect(o, pids)) {
 		if (is_past(&deadline)) {
 			kill_children(o, pids);
 			break;
 		}
-		nanosleep(&nap, NULL);
+		take_nap();
 	}
-	free(pids);
+out_maker:
+	kill(maker, SIGKILL);
+	waitpid(maker, NULL, 0);
+out:
+	munmap(place, sizeof(*place));
 }
 
-/* ---- both ---------------------------------------------------------------------------------------- */
+/* ---- both ------------------------------------------------------------------------------------ */
 
 void ranks_run(const struct ranks_options *options, rank_fn *fn, void *arg)
 {
 	struct ranks_options o = *options;
 	const char *old = getenv("ORIEL_TIMEOUT");
-	char *saved = old ? strdup(old) : NULL;
-	char text[32];
+	char saved[64], text[32];
 
+	if (o.nranks < 1 || o.nranks > RANKS_MAX) {
+		check_fail(__FILE__, __LINE__, "%d ranks: 1 to %d can be run", o.nranks, RANKS_MAX);
+		return;
+	}
+	/* A copy on the stack: leak checks of forked ranks would not see a pointer to it. */
+	snprintf(saved, sizeof(saved), "%s", old ? old : "");
 	if (o.deadline_s <= 0)
 		o.deadline_s = DEADLINE_S;
 	if (o.timeout_s <= 0)
@@ -378,11 +472,10 @@ void ranks_run(const struct ranks_options *options, rank_fn *fn, void *arg)
 		run_processes(&o, fn, arg);
 	else
 		run_threads(&o, fn, arg);
-	if (saved)
+	if (old)
 		setenv("ORIEL_TIMEOUT", saved, 1);
 	else
 		unsetenv("ORIEL_TIMEOUT");
-	free(saved);
 }
 
 void *ranks_shared(size_t bytes)

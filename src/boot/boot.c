@@ -57,7 +57,8 @@ int ori_boot_members_check(const struct oriel_boot *boot, const int *members, in
 	}
 	free(seen);
 	if (!err && *my_index < 0)
-		err = ori_fail(ORIEL_EINVAL, "rank %d asks for a subgroup it is not in", boot->rank);
+		err = ori_fail(ORIEL_EINVAL, "rank %d asks for a subgroup it is not in",
+			       boot->rank);
 	return err;
 }
 
@@ -186,8 +187,10 @@ int oriel_boot_join(const struct oriel_boot_id *id, int rank, int nranks, struct
 	if (!id || !boot)
 		return ori_fail(ORIEL_EINVAL, "oriel_boot_join: %s is NULL", id ? "boot" : "id");
 	err = check_place("oriel_boot_join", rank, nranks);
-	if (!err)
-		err = ori_config_read(&config);
+	if (err)
+		return err;
+	ori_log_rank_set(rank);
+	err = ori_config_read(&config);
 	if (!err)
 		err = ori_boot_id_join(&config, id, rank, nranks, &made);
 	return err ? err : give(made, boot);
@@ -207,8 +210,10 @@ int oriel_boot_user(const struct oriel_boot_ops *ops, void *ctx, int rank, int n
 	if (!ops->allgather)
 		return ori_fail(ORIEL_EINVAL, "oriel_boot_user: ops->allgather is NULL");
 	err = check_place("oriel_boot_user", rank, nranks);
-	if (!err)
-		err = ori_boot_user_create(ops, ctx, rank, nranks, &made);
+	if (err)
+		return err;
+	ori_log_rank_set(rank);
+	err = ori_boot_user_create(ops, ctx, rank, nranks, &made);
 	return err ? err : give(made, boot);
 }
 

@@ -6,6 +6,7 @@
  * Owns the checks of those variables and the rule that without a secret ranks meet on loopback
  * only.  Rank 0 holds the hub.  Called by: boot.c, on the rank's thread.
  */
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,8 +24,10 @@ static int env_number(const char *name, long min, long max, int *out)
 	long value = 0;
 
 	if (!text)
-		return ori_fail(ORIEL_ECONFIG, "%s is not set, though others of RANK, WORLD_SIZE, "
-				"MASTER_ADDR, MASTER_PORT are", name);
+		return ori_fail(ORIEL_ECONFIG,
+				"%s is not set, though others of RANK, WORLD_SIZE, "
+				"MASTER_ADDR, MASTER_PORT are",
+				name);
 	while (*at >= '0' && *at <= '9' && value <= max)
 		value = value * 10 + (*at++ - '0');
 	if (!*text || *at || value < min || value > max)
@@ -49,7 +52,8 @@ static int env_port(const struct ori_config *config, int *port)
 	if (!getenv("TORCHELASTIC_RUN_ID"))
 		return 0;
 	if (*port == 65535)
-		return ori_fail(ORIEL_ECONFIG, "MASTER_PORT=65535: torchrun has that port and there is "
+		return ori_fail(ORIEL_ECONFIG,
+				"MASTER_PORT=65535: torchrun has that port and there is "
 				"none after it; set ORIEL_PORT");
 	(*port)++;
 	return 0;
@@ -73,7 +77,7 @@ static int env_read(const struct ori_config *config, struct env_job *job)
 	job->host = getenv("MASTER_ADDR");
 	if (!job->host || !*job->host)
 		return ori_fail(ORIEL_ECONFIG, "MASTER_ADDR is not set, though others of RANK, "
-				"WORLD_SIZE, MASTER_ADDR, MASTER_PORT are");
+					       "WORLD_SIZE, MASTER_ADDR, MASTER_PORT are");
 	return 1;
 }
 
@@ -82,13 +86,15 @@ static int take_secret(const struct ori_config *config, struct tcp_place *place)
 	size_t bytes = strlen(config->secret);
 
 	if (bytes > TCP_SECRET_BYTES)
-		return ori_fail(ORIEL_ECONFIG, "ORIEL_SECRET has %zu bytes, at most %d are possible",
-				bytes, TCP_SECRET_BYTES);
+		return ori_fail(ORIEL_ECONFIG,
+				"ORIEL_SECRET has %zu bytes, at most %d are possible", bytes,
+				TCP_SECRET_BYTES);
 	memcpy(place->secret, config->secret, bytes);
 	if (!bytes && !ori_tcp_is_loopback(&place->addr))
 		return ori_fail(ORIEL_EAUTH,
 				"MASTER_ADDR leads to %s, not this host's loopback: set ORIEL_SECRET "
-				"to the same text on all ranks", place->name);
+				"to the same text on all ranks",
+				place->name);
 	return 0;
 }
 
@@ -104,9 +110,19 @@ static int check_listen_fd(const struct ori_config *config)
 		return ori_fail(ORIEL_ECONFIG, "ORIEL_LISTEN_FD=%d: not a listening socket",
 				config->listen_fd);
 	if (!config->secret[0] && !ori_tcp_is_loopback(&addr))
-		return ori_fail(ORIEL_EAUTH, "ORIEL_LISTEN_FD=%d listens beyond loopback: set "
-				"ORIEL_SECRET", config->listen_fd);
+		return ori_fail(ORIEL_EAUTH,
+				"ORIEL_LISTEN_FD=%d listens beyond loopback: set "
+				"ORIEL_SECRET",
+				config->listen_fd);
 	return 0;
+}
+
+static void listen_anywhere(struct sockaddr_storage *addr)
+{
+	if (addr->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)addr)->sin6_addr = in6addr_any;
+	else
+		((struct sockaddr_in *)addr)->sin_addr.s_addr = htonl(INADDR_ANY);
 }
 
 static int start_hub(const struct ori_config *config, struct tcp_place *place, struct tcp_hub **hub)
@@ -118,8 +134,12 @@ static int start_hub(const struct ori_config *config, struct tcp_place *place, s
 
 		if (err)
 			return err;
+	} else if (config->secret[0]) {
+		/* this host's own name often leads to its loopback, where the others cannot knock */
+		listen_anywhere(&at.addr);
 	}
-	return ori_tcp_hub_start(&at, config->listen_fd, 0, ori_boot_seconds_ns(config->timeout), hub);
+	return ori_tcp_hub_start(&at, config->listen_fd, 0, ori_boot_seconds_ns(config->timeout),
+				 hub);
 }
 
 int ori_boot_env_create(const struct ori_config *config, struct oriel_boot **boot)
@@ -131,11 +151,11 @@ int ori_boot_env_create(const struct ori_config *config, struct oriel_boot **boo
 
 	if (err < 0)
 		return err;
-	if (!err || job.nranks == 1) {
-		ori_log_rank_set(err ? 0 : ori_log_rank_get());
+	if (!err)
 		return ori_boot_single_create(boot);
-	}
 	ori_log_rank_set(job.rank);
+	if (job.nranks == 1)
+		return ori_boot_single_create(boot);
 	memset(&place, 0, sizeof(place));
 	err = ori_tcp_resolve("MASTER_ADDR", job.host, job.port, &place);
 	if (!err)

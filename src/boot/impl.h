@@ -25,8 +25,8 @@ int ori_boot_user_create(const struct oriel_boot_ops *ops, void *ctx, int rank, 
 int ori_boot_env_create(const struct ori_config *, struct oriel_boot **boot);
 /* What is behind oriel_boot_id and oriel_boot_join, without the listing of the handle. */
 int ori_boot_id_make(const struct ori_config *, struct oriel_boot_id *id);
-int ori_boot_id_join(const struct ori_config *, const struct oriel_boot_id *id, int rank, int nranks,
-		     struct oriel_boot **boot);
+int ori_boot_id_join(const struct ori_config *, const struct oriel_boot_id *id, int rank,
+		     int nranks, struct oriel_boot **boot);
 
 /* 0, or ORIEL_EINVAL: the members are ranks of the boot, each once, and me is among them. */
 int ori_boot_members_check(const struct oriel_boot *, const int *members, int n, int *my_index);
@@ -69,9 +69,9 @@ struct ori_gather {
 	uint64_t gid, seq;
 	int n, arrived, left;
 	size_t bytes;
-	uint32_t first;     /* index of the first that came */
+	uint32_t first;      /* index of the first that came */
 	unsigned char *have; /* n: came */
-	uint32_t *who;      /* n: the owner's number of the one that came */
+	uint32_t *who;       /* n: the owner's number of the one that came */
 	unsigned char *data; /* n * bytes */
 	uint64_t start_ns, deadline_ns, late_ns;
 	int late_told;
@@ -107,8 +107,8 @@ void ori_boot_rank_text(const int *world, int rank, char *text, size_t bytes);
 struct ori_watch {
 	ori_boot_watch_fn *fn;
 	void *ctx;
-	int told;         /* this fn was called: not again */
-	int calling;      /* fn runs now, on `caller` */
+	int told;    /* this fn was called: not again */
+	int calling; /* fn runs now, on `caller` */
 	pthread_t caller;
 };
 

@@ -39,9 +39,9 @@ enum tcp_type {
 /* All numbers little-endian, as on every machine Oriel runs on. */
 struct tcp_header {
 	uint32_t magic, type;
-	uint64_t gid; /* group; 0: all ranks */
-	uint64_t seq; /* number of the collective in its group */
-	uint32_t rank; /* world rank it is about or from */
+	uint64_t gid;   /* group; 0: all ranks */
+	uint64_t seq;   /* number of the collective in its group */
+	uint32_t rank;  /* world rank it is about or from */
 	uint32_t bytes; /* that follow */
 };
 
@@ -74,7 +74,7 @@ struct tcp_place {
 };
 
 void ori_tcp_header_fill(struct tcp_header *, enum tcp_type, uint64_t gid, uint64_t seq, int rank,
-		     size_t bytes);
+			 size_t bytes);
 /* Largest body of a type from a client or from the hub; -1: no such type from there. */
 int64_t ori_tcp_body_max(uint32_t type, int from_hub);
 /* 1 when equal; takes the same time wherever they differ. */

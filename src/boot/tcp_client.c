@@ -104,7 +104,8 @@ static void fail_pending_left(struct tcp_client *c, int world_rank)
 	for (struct tcp_group *g = c->groups; g; g = g->next) {
 		int rank = ori_tcp_group_index(g, world_rank);
 
-		if (rank < 0 || !g->pending || g->answered)
+		/* who aborts and leaves has aborted: that answer stands */
+		if (rank < 0 || !g->pending || g->answered || g->failed)
 			continue;
 		ori_boot_rank_text(g->world, rank, name, sizeof(name));
 		snprintf(g->text, sizeof(g->text), "%s left the group", name);
@@ -146,7 +147,8 @@ static int take_gone(struct tcp_client *c, const struct tcp_header *h)
 	return 0;
 }
 
-static void keep_early(struct tcp_client *c, const struct tcp_header *h, int status, const char *why)
+static void keep_early(struct tcp_client *c, const struct tcp_header *h, int status,
+		       const char *why)
 {
 	struct tcp_early *e = c->nearly < EARLY_MAX ? calloc(1, sizeof(*e)) : NULL;
 
@@ -155,7 +157,7 @@ static void keep_early(struct tcp_client *c, const struct tcp_header *h, int sta
 	e->gid = h->gid;
 	e->status = status;
 	e->rank = (int)h->rank;
-	snprintf(e->why, sizeof(e->why), "%s", why);
+	snprintf(e->why, sizeof(e->why), "%.300s", why);
 	e->next = c->early;
 	c->early = e;
 	c->nearly++;
@@ -325,8 +327,8 @@ static void say_bye(struct tcp_client *c)
 	if (!ori_tcp_client_send(c, &h, NULL, 0, NULL, 0, ori_deadline_ns(CLOSE_NS)))
 		shutdown(c->fd, SHUT_WR);
 	/* the hub answers by closing; the reader takes what is still under way, so nothing is reset */
-	ori_boot_timespec(ori_deadline_ns(CLOSE_NS), &when);
 	pthread_mutex_lock(&c->lock);
+	ori_boot_timespec(ori_deadline_ns(c->hub_silent ? CLOSE_NS / 20 : CLOSE_NS), &when);
 	while (!c->reader_ended && err != ETIMEDOUT)
 		err = pthread_cond_timedwait(&c->cond, &c->lock, &when);
 	pthread_mutex_unlock(&c->lock);

@@ -58,6 +58,7 @@ struct tcp_client {
 	unsigned char *gone; /* enum tcp_gone of each world rank */
 	int lost;            /* 0, or the status of a connection that is of no more use */
 	char lost_why[128];
+	int hub_silent; /* did not answer in time: its farewell is not waited for */
 	int closing, reader_ended;
 };
 

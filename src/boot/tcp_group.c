@@ -138,6 +138,7 @@ static int end(struct tcp_group *g, uint64_t timeout_ns, uint64_t deadline_ns)
 	} else if (g->failed) {
 		err = failed_status(g);
 	} else {
+		c->hub_silent = 1;
 		ori_tcp_hub_text(g, hub, sizeof(hub));
 		err = ori_fail(ORIEL_ETIMEDOUT, "allgather: no answer from %s within %.1f s", hub,
 			       (double)timeout_ns / 1e9 + 2);
@@ -154,8 +155,9 @@ static int tcp_allgather(struct oriel_boot *boot, const void *mine, void *all, s
 	int err;
 
 	if (bytes > TCP_CONTRIB_MAX || (size_t)boot->nranks * bytes > TCP_RESULT_MAX)
-		return ori_fail(ORIEL_ERANGE, "allgather: %zu bytes from each of %d ranks is too much",
-				bytes, boot->nranks);
+		return ori_fail(ORIEL_ERANGE,
+				"allgather: %zu bytes from each of %d ranks is too much", bytes,
+				boot->nranks);
 	err = begin(g, all, bytes, &seq);
 	if (err)
 		return err;
@@ -336,7 +338,8 @@ int ori_tcp_join_create(const struct tcp_join *join, struct oriel_boot **boot)
 
 	if (!c) {
 		ori_tcp_hub_release(join->hub, 0);
-		return ori_fail(ORIEL_ENOMEM, "no memory for the connection of rank %d", join->rank);
+		return ori_fail(ORIEL_ENOMEM, "no memory for the connection of rank %d",
+				join->rank);
 	}
 	c->fd = -1;
 	c->pid = getpid();

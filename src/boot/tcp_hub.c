@@ -40,7 +40,7 @@ static int poll_set_grow(struct poll_set *set, size_t room)
 	if (!fds)
 		return -1;
 	set->fds = fds;
-	conns = realloc(set->conns, room * sizeof(*conns));
+	conns = realloc(set->conns, room * sizeof(struct hub_conn *));
 	if (!conns)
 		return -1;
 	set->conns = conns;
@@ -63,7 +63,8 @@ static void poll_set_fill(struct poll_set *set, struct tcp_hub *hub, uint64_t no
 			return;
 		p = &set->fds[2 + set->count];
 		p->fd = c->fd;
-		p->events = (short)((c->state != CONN_ENDING ? POLLIN : 0) | (c->out ? POLLOUT : 0));
+		p->events = (short)((c->state != CONN_ENDING ? POLLIN : 0) |
+				    (c->out ? POLLOUT : 0));
 		p->revents = 0;
 		set->conns[set->count++] = c;
 	}
@@ -269,12 +270,28 @@ static int start_thread(struct tcp_hub *hub)
 	return err;
 }
 
+/* Two hubs of a launcher's job in one process would take each other's ranks. */
+static int env_hub_exists(void)
+{
+	int found = 0;
+
+	ori_tcp_lock();
+	for (struct tcp_hub *hub = hubs; hub; hub = hub->next)
+		found |= !hub->keep && hub->pid == getpid();
+	ori_tcp_unlock();
+	return found;
+}
+
 int ori_tcp_hub_start(struct tcp_place *place, int listen_fd, int keep, uint64_t timeout_ns,
 		      struct tcp_hub **out)
 {
-	struct tcp_hub *hub = calloc(1, sizeof(*hub));
+	struct tcp_hub *hub;
 	int err;
 
+	if (!keep && env_hub_exists())
+		return ori_fail(ORIEL_EBUSY,
+				"the boot of this job is still in use in this process");
+	hub = calloc(1, sizeof(*hub));
 	if (!hub)
 		return ori_fail(ORIEL_ENOMEM, "no memory for the rendezvous");
 	hub->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -94,8 +94,8 @@ void ori_hub_warn(struct tcp_hub *, const char *what);
 void ori_hub_send(struct hub_conn *, enum tcp_type, uint64_t gid, uint64_t seq, int rank,
 		  const void *body, size_t bytes);
 /* To all live ranks but `except`. */
-void ori_hub_send_others(struct tcp_hub *, const struct hub_conn *except, enum tcp_type, uint64_t gid,
-			 uint64_t seq, int rank, const void *body, size_t bytes);
+void ori_hub_send_others(struct tcp_hub *, const struct hub_conn *except, enum tcp_type,
+			 uint64_t gid, uint64_t seq, int rank, const void *body, size_t bytes);
 struct hub_blob *ori_hub_blob(enum tcp_type, uint64_t gid, uint64_t seq, int rank, const void *body,
 			      size_t bytes);
 void ori_hub_send_blob(struct hub_conn *, struct hub_blob *);

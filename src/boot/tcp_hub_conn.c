@@ -12,7 +12,7 @@
 
 #include "tcp_hub.h"
 
-#define READS_A_TURN 16   /* so that one busy rank does not keep the others waiting */
+#define READS_A_TURN 16 /* so that one busy rank does not keep the others waiting */
 #define ENDING_NS ORI_NS_PER_S
 #define WARNINGS_MAX 10
 

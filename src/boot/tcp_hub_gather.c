@@ -66,7 +66,8 @@ void ori_hub_contrib(struct tcp_hub *hub, struct hub_conn *c)
 		goto err_malformed;
 	g = ori_gather_find(hub->gathers, h->gid, h->seq);
 	if (!g)
-		g = ori_gather_create(&hub->gathers, h->gid, h->seq, (int)part.n, bytes, part.index);
+		g = ori_gather_create(&hub->gathers, h->gid, h->seq, (int)part.n, bytes,
+				      part.index);
 	if (!g) {
 		ori_hub_warn(hub, "no memory for a collective");
 		c->broken = 1;

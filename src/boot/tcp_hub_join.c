@@ -53,7 +53,8 @@ static int refuse_by_slot(struct hub_slot *slot, uint32_t rank, char *text, size
 		snprintf(text, bytes, "rank %u died and cannot come back", rank);
 		return ORIEL_EPEER;
 	default:
-		snprintf(text, bytes, "rank %u is already there: two processes have that rank", rank);
+		snprintf(text, bytes, "rank %u is already there: two processes have that rank",
+			 rank);
 		return ORIEL_EINVAL;
 	}
 }
@@ -74,7 +75,8 @@ static int judge(struct tcp_hub *hub, const struct tcp_hello *hello, char *text,
 		snprintf(text, bytes, "%s", hub->why);
 		return ORIEL_ETIMEDOUT;
 	}
-	if (hello->nranks < 1 || hello->nranks > ORI_BOOT_RANKS_MAX || set_size(hub, hello->nranks)) {
+	if (hello->nranks < 1 || hello->nranks > ORI_BOOT_RANKS_MAX ||
+	    set_size(hub, hello->nranks)) {
 		snprintf(text, bytes, "a job of %u ranks is not possible", hello->nranks);
 		return ORIEL_ERANGE;
 	}
@@ -84,7 +86,8 @@ static int judge(struct tcp_hub *hub, const struct tcp_hello *hello, char *text,
 		return ORIEL_EMISMATCH;
 	}
 	if (hello->rank >= hello->nranks) {
-		snprintf(text, bytes, "rank %u is not within 0 to %d", hello->rank, hub->nranks - 1);
+		snprintf(text, bytes, "rank %u is not within 0 to %d", hello->rank,
+			 hub->nranks - 1);
 		return ORIEL_ERANGE;
 	}
 	return refuse_by_slot(&hub->slots[hello->rank], hello->rank, text, bytes);

@@ -157,7 +157,8 @@ static int hear_answer(struct tcp_client *c, uint64_t deadline_ns)
 		err = ori_tcp_recv_all(c->fd, &h, sizeof(h), deadline_ns);
 		if (err)
 			break;
-		if (h.magic != TCP_MAGIC || ori_tcp_body_max(h.type, 1) < 0 || h.bytes > sizeof(body))
+		if (h.magic != TCP_MAGIC || ori_tcp_body_max(h.type, 1) < 0 ||
+		    h.bytes > sizeof(body))
 			return not_ours(c);
 		err = ori_tcp_recv_all(c->fd, body, h.bytes, deadline_ns);
 		if (err)
@@ -218,7 +219,7 @@ int ori_tcp_meet(struct tcp_client *c)
 		if (pause < RETRY_LAST_NS)
 			pause *= 2;
 	}
-	return ori_fail(ORIEL_ETIMEDOUT, "rank %d of %d: no answer from %s within %.1f s: %s", c->rank,
-			c->nranks, c->place.name, (double)c->timeout_ns / 1e9,
+	return ori_fail(ORIEL_ETIMEDOUT, "rank %d of %d: no answer from %s within %.1f s: %s",
+			c->rank, c->nranks, c->place.name, (double)c->timeout_ns / 1e9,
 			strerror_r(last, reason, sizeof(reason)));
 }

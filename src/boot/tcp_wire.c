@@ -15,8 +15,8 @@
 
 #include "tcp.h"
 
-void ori_tcp_header_fill(struct tcp_header *h, enum tcp_type type, uint64_t gid, uint64_t seq, int rank,
-		     size_t bytes)
+void ori_tcp_header_fill(struct tcp_header *h, enum tcp_type type, uint64_t gid, uint64_t seq,
+			 int rank, size_t bytes)
 {
 	h->magic = TCP_MAGIC;
 	h->type = type;
@@ -95,7 +95,7 @@ int ori_tcp_resolve(const char *variable, const char *host, int port, struct tcp
 	snprintf(service, sizeof(service), "%d", port);
 	hints.ai_flags = AI_NUMERICSERV;
 	err = getaddrinfo(host, service, &hints, &list);
-	if (err)
+	if (err || !list)
 		return ori_fail(ORIEL_ECONFIG, "%s=%.100s: no such address: %s", variable, host,
 				gai_strerror(err));
 	/* IPv4 first: all ranks must pick the same, and not every host has a working IPv6 */

@@ -31,8 +31,8 @@ struct thread_group {
 	pthread_cond_t cond; /* a collective moved, a watcher ended */
 	int n, refs;
 	uint64_t late_ns;
-	int *world;           /* member -> rank of the first group, for messages */
-	unsigned char *gone;  /* member closed its boot */
+	int *world;          /* member -> rank of the first group, for messages */
+	unsigned char *gone; /* member closed its boot */
 	struct ori_watch *watches;
 	struct ori_gather *gathers;
 	struct thread_offer *offers;
@@ -91,6 +91,7 @@ static int group_create(int n, uint64_t late_ns, const int *members, const int *
 }
 
 static void group_drop(struct thread_group *g);
+static void thread_abort(struct oriel_boot *boot, int status, const char *why);
 
 static void offers_destroy(struct thread_offer *offer)
 {
@@ -219,15 +220,21 @@ static int thread_allgather(struct oriel_boot *boot, const void *mine, void *all
 	uint64_t seq = b->seq++;
 	struct ori_gather *gather;
 	char text[ORI_BOOT_WHY_BYTES];
-	int status;
+	int status, gives_up = 0;
 
 	pthread_mutex_lock(&g->lock);
+	if (g->failed) {
+		status = verdict(g, NULL, -1, text);
+		goto out;
+	}
 	gather = ori_gather_find(g->gathers, 0, seq);
 	if (!gather)
 		gather = ori_gather_create(&g->gathers, 0, seq, g->n, bytes, (uint32_t)boot->rank);
 	if (!gather) {
-		pthread_mutex_unlock(&g->lock);
-		return ori_fail(ORIEL_ENOMEM, "allgather: no memory");
+		snprintf(text, sizeof(text), "no memory");
+		status = ORIEL_ENOMEM;
+		gives_up = 1; /* or the others would wait for this rank until their deadline */
+		goto out;
 	}
 	ori_gather_add(gather, (uint32_t)boot->rank, (uint32_t)boot->rank, g->n, mine, bytes,
 		       timeout_ns, g->late_ns);
@@ -239,7 +246,10 @@ static int thread_allgather(struct oriel_boot *boot, const void *mine, void *all
 	/* the last member to leave takes the record away; see impl.h for failed ones */
 	if (++gather->left == g->n)
 		ori_gather_destroy(&g->gathers, gather);
+out:
 	pthread_mutex_unlock(&g->lock);
+	if (gives_up)
+		thread_abort(boot, status, text);
 	return status ? ori_fail(status, "allgather: %s", text) : 0;
 }
 

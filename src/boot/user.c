@@ -70,7 +70,8 @@ static int user_barrier(struct user_boot *b)
 	int err;
 
 	if (!all)
-		return ori_fail(ORIEL_ENOMEM, "no memory for a barrier of %d ranks", b->base.nranks);
+		return ori_fail(ORIEL_ENOMEM, "no memory for a barrier of %d ranks",
+				b->base.nranks);
 	err = call_allgather(b, &mine, all, 1);
 	free(all);
 	return err;
@@ -125,8 +126,8 @@ static int whole_subgroup(struct user_boot *b, const int *members, int me, struc
 }
 
 /* All ranks of the parent are in here, each for its own subgroup; one allgather serves them all. */
-static int hand_round(struct user_boot *b, const struct ori_config *config, const int *members, int n,
-		      struct oriel_boot_id *id)
+static int hand_round(struct user_boot *b, const struct ori_config *config, const int *members,
+		      int n, struct oriel_boot_id *id)
 {
 	struct user_offer mine, *all;
 	int maker = members[0], err;

@@ -27,8 +27,8 @@ void ori_watch_set(struct ori_watch *watch, pthread_mutex_t *lock, pthread_cond_
 	watch->told = 0;
 }
 
-void ori_watch_tell(struct ori_watch *watch, pthread_mutex_t *lock, pthread_cond_t *cond, int status,
-		    int rank, const char *why)
+void ori_watch_tell(struct ori_watch *watch, pthread_mutex_t *lock, pthread_cond_t *cond,
+		    int status, int rank, const char *why)
 {
 	ori_boot_watch_fn *fn = watch->fn;
 	void *ctx = watch->ctx;

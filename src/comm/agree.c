@@ -68,8 +68,9 @@ int ori_agree(struct oriel_boot *boot, uint64_t timeout_ns, enum ori_call call, 
 	int err;
 
 	if (!record || !records) {
-		/* Without memory there is no way to tell the others: they run into their deadline. */
+		/* Who cannot take part gives up for all, or they would wait until their deadline. */
 		err = ori_fail(ORIEL_ENOMEM, "%s: no memory", call_name(call));
+		boot->ops->abort(boot, err, ori_last_error_text());
 		goto out;
 	}
 	record->call = call;

@@ -136,6 +136,7 @@ static void build_device_handle(struct oriel_comm *c)
 	c->dev.nranks = c->nranks;
 	c->dev.timeout_ns = c->timeout_ns;
 	c->dev.late_ns = (uint64_t)(c->config.late * 1e9);
+	c->dev.spin_polls = ori_cpu_spin_polls();
 	c->dev.failure = &c->control->failure;
 	c->dev.waiters = &c->control->waiters;
 	c->dev.board = &c->control->board;
@@ -167,7 +168,12 @@ static int make_node_boot(struct oriel_comm *c)
 static void on_boot_failure(void *ctx, int status, int rank, const char *why)
 {
 	struct oriel_comm *c = ctx;
+	int speaker = ori_log_rank_get();
 
+	/* Often on a thread of the boot's, which speaks for nobody. */
+	ori_log_rank_set(c->rank);
+	ori_log(ORI_LOG_ERROR, "the comm has failed: %s", why);
+	ori_log_rank_set(speaker);
 	ori_comm_fail(c, status, rank, why);
 }
 
@@ -220,11 +226,13 @@ int ori_comm_build(struct oriel_boot *boot, const struct ori_config *config, int
 	int err;
 
 	if (!c || !all) {
-		/* Nothing can be told to the others without memory; they run into their deadline. */
+		err = ori_fail(ORIEL_ENOMEM, "no memory for a comm");
+		(void)ori_agree(boot, (uint64_t)(config->timeout * 1e9), ORI_CALL_COMM_CREATE, err,
+				NULL, NULL, 0);
 		free(c);
 		free(all);
 		ori_boot_drop(boot);
-		return ori_fail(ORIEL_ENOMEM, "no memory for a comm");
+		return err;
 	}
 	memset(&mine, 0, sizeof(mine));
 	pthread_mutex_init(&c->lock, NULL);
@@ -303,7 +311,7 @@ int oriel_comm_create(struct oriel_boot *boot, const struct oriel_comm_options *
 		      struct oriel_comm **comm)
 {
 	struct oriel_boot *own;
-	struct ori_config config;
+	struct ori_config config = { .timeout = 60, .late = 10 }; /* to tell of a bad one */
 	int status, err = ori_live_check(boot, ORI_LIVE_BOOT, "oriel_comm_create");
 
 	if (err)
@@ -335,7 +343,10 @@ int oriel_comm_destroy(struct oriel_comm *c)
 	 * thread ranks share the mapping: all must have come here before it goes.
 	 */
 	if (!failed)
-		(void)ori_agree(c->boot, c->timeout_ns, ORI_CALL_COMM_DESTROY, 0, NULL, NULL, 0);
+		err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_COMM_DESTROY, 0, NULL, NULL, 0);
+	/* Ranks that did not come may still be storing there: the addresses stay. */
+	if (err)
+		ori_comm_fail(c, err, c->rank, "ranks did not destroy the comm together");
 	ori_live_remove(c);
 	free_comm(c);
 	return 0;

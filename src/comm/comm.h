@@ -30,7 +30,12 @@
  * Virtual size of a rank's control slab.  Pages exist only once touched; a comm of 64 ranks with
  * default windows touches well under 1 MiB of it.
  */
+#if defined(__SANITIZE_THREAD__)
+/* ThreadSanitizer leaves a program some GiB of addresses only, for all its ranks and comms. */
+#define ORI_SLAB_BYTES (1ull << 26)
+#else
 #define ORI_SLAB_BYTES (1ull << 30)
+#endif
 #define ORI_SLAB_ALIGN 4096u
 
 /* At offset 0 of every rank's slab; peers map it. */

@@ -32,14 +32,11 @@ static int same_group(int a, int b)
 }
 
 /* The ranks of my colour in their new order; *lowest is what tells groups of one round apart. */
-static int list_members(const struct split_record *all, int nranks, int color, int *ranks,
-			int *lowest)
+static int list_members(const struct split_record *all, int nranks, int color, struct member *m,
+			int *ranks, int *lowest)
 {
-	struct member *m = calloc((size_t)nranks, sizeof(*m));
 	int n = 0;
 
-	if (!m)
-		return ori_fail(ORIEL_ENOMEM, "oriel_comm_split: no memory");
 	for (int r = 0; r < nranks; r++)
 		if (same_group(all[r].color, color)) {
 			m[n].rank = r;
@@ -49,7 +46,6 @@ static int list_members(const struct split_record *all, int nranks, int color, i
 	qsort(m, (size_t)n, sizeof(*m), by_key_then_rank);
 	for (int i = 0; i < n; i++)
 		ranks[i] = m[i].rank;
-	free(m);
 	return n;
 }
 
@@ -57,6 +53,7 @@ int oriel_comm_split(struct oriel_comm *c, int color, int key, struct oriel_comm
 {
 	struct split_record mine = { color, key }, *all = NULL;
 	struct oriel_boot *boot = NULL;
+	struct member *members = NULL;
 	int *ranks = NULL, *nodes = NULL;
 	int n, lowest = 0, status = 0, err = ori_comm_check(c, "oriel_comm_split");
 
@@ -65,9 +62,10 @@ int oriel_comm_split(struct oriel_comm *c, int color, int key, struct oriel_comm
 	if (err)
 		return err;
 	all = calloc((size_t)c->nranks, sizeof(*all));
+	members = calloc((size_t)c->nranks, sizeof(*members));
 	ranks = calloc((size_t)c->nranks, sizeof(*ranks));
 	nodes = calloc((size_t)c->nranks, sizeof(*nodes));
-	if (!all || !ranks || !nodes)
+	if (!all || !members || !ranks || !nodes)
 		status = ori_fail(ORIEL_ENOMEM, "oriel_comm_split: no memory");
 	else if (!sub)
 		status = ori_fail(ORIEL_EINVAL, "oriel_comm_split: no place for the comm");
@@ -75,11 +73,7 @@ int oriel_comm_split(struct oriel_comm *c, int color, int key, struct oriel_comm
 			sizeof(mine));
 	if (err)
 		goto out;
-	n = list_members(all, c->nranks, color, ranks, &lowest);
-	if (n < 0) {
-		err = n;
-		goto out;
-	}
+	n = list_members(all, c->nranks, color, members, ranks, &lowest);
 	err = c->boot->ops->subgroup(c->boot, ranks, n, (uint32_t)lowest + 1, c->timeout_ns, &boot);
 	if (err)
 		goto out;
@@ -93,6 +87,7 @@ int oriel_comm_split(struct oriel_comm *c, int color, int key, struct oriel_comm
 	err = ori_comm_build(boot, &c->config, 0, nodes, sub);
 out:
 	free(all);
+	free(members);
 	free(ranks);
 	free(nodes);
 	return err;

@@ -58,5 +58,7 @@ int ori_cpu_device_open(uint64_t timeout_ns, struct ori_device **);
  * outnumber the cores.  The largest value told to this process counts.
  */
 void ori_cpu_neighbours_set(int ranks_on_host, int ranks_in_process);
+/* What follows from it for oriel_comm_dev.spin_polls. */
+uint32_t ori_cpu_spin_polls(void);
 
 #endif

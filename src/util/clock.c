@@ -37,7 +37,8 @@ int ori_random_bytes(void *out, size_t bytes)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			return ori_fail_errno(n < 0 ? errno : EIO, "no random bytes from the system");
+			return ori_fail_errno(n < 0 ? errno : EIO,
+					      "no random bytes from the system");
 		at += n;
 		bytes -= (size_t)n;
 	}

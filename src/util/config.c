@@ -51,8 +51,8 @@ static const char *const type_words[] = {
 	[TYPE_CHOICE_MODE] = "auto, on or off",
 };
 static const char *const type_names[] = {
-	[TYPE_SECONDS] = "seconds", [TYPE_COUNT] = "count",	  [TYPE_PORT] = "port",
-	[TYPE_FLAG] = "flag",	    [TYPE_TEXT] = "text",	  [TYPE_CHOICE_LOG] = "choice",
+	[TYPE_SECONDS] = "seconds",    [TYPE_COUNT] = "count", [TYPE_PORT] = "port",
+	[TYPE_FLAG] = "flag",          [TYPE_TEXT] = "text",   [TYPE_CHOICE_LOG] = "choice",
 	[TYPE_CHOICE_MODE] = "choice",
 };
 
@@ -158,7 +158,9 @@ static int read_values(struct ori_config *out)
 		if (!parse(v, text ? text : v->def, field))
 			continue;
 		return ori_fail(ORIEL_ECONFIG, "%s=%.100s: must be %s", v->name,
-				is_secret(v) ? "(hidden)" : text ? text : v->def,
+				is_secret(v) ? "(hidden)" :
+				text         ? text :
+					       v->def,
 				type_words[v->type]);
 	}
 	return 0;

@@ -206,7 +206,9 @@ int oriel_window_create(struct oriel_comm *c, const struct oriel_window_options 
 	if (!w || !all) {
 		free(w);
 		free(all);
-		return ori_fail(ORIEL_ENOMEM, "oriel_window_create: no memory");
+		err = ori_fail(ORIEL_ENOMEM, "oriel_window_create: no memory");
+		(void)ori_agree(c->boot, c->timeout_ns, ORI_CALL_WINDOW_CREATE, err, NULL, NULL, 0);
+		return err;
 	}
 	w->comm = c;
 	w->child.destroy = destroy_window;

@@ -178,8 +178,8 @@ int contract_rounds(const struct contract_env *e, int n)
 {
 	int load = e->nranks * e->threads;
 
-	if (load > 8)
-		n = (int)(n * 8LL / load);
+	if (load > 16)
+		n = (int)(n * 16LL / load);
 	return n < 3 ? 3 : n;
 }
 

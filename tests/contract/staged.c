@@ -80,7 +80,7 @@ CASE(staged_depth_4, .blocks = 2, .shape = CONTRACT_FULL,
 	stream(e, 1, 48);
 }
 
-CASE(staged_odd_slots, .blocks = 2, .window = { .staging_slot_bytes = 100, .staging_depth = 3 })
+CASE(staged_odd_slots, .blocks = 2, .window = { .staging_slot_bytes = 112, .staging_depth = 8 })
 {
 	stream(e, 1, 36);
 }

@@ -83,7 +83,7 @@ wait_for() {
 	done
 }
 
-# ---- plain runs ------------------------------------------------------------------------------------
+# ---- plain runs ----------------------------------------------------------------------------------
 
 run_it success -n 3 sh -c 'echo "out $RANK"; echo "err $RANK" >&2'
 expect_status 0
@@ -132,7 +132,7 @@ expect_status 0
 expect_lines out 1
 expect out '^\[0\] for rank 0$'
 
-# ---- what a rank is born with ------------------------------------------------------------------------
+# ---- what a rank is born with --------------------------------------------------------------------
 
 run_it environment -n 4 --topology 2x2 --tag env
 expect_status 0
@@ -169,7 +169,7 @@ checks=$((checks + 3))
 [ "$(grep -c '^\[2\].*-> ' "$dir/out")" -eq 4 ] || fail "rank 2 should have 0, 1, 2"
 expect out '^\[0\].*-> socket:'
 
-# ---- failures -----------------------------------------------------------------------------------------
+# ---- failures ------------------------------------------------------------------------------------
 
 run_it exit_code -n 4 sh -c '[ $RANK = 3 ] && exit 5; sleep 0.2; echo "lost 3" >&2; exit 1'
 expect_status 5
@@ -218,7 +218,7 @@ expect_status 0
 expect out '^Usage: oriel-run -n N'
 expect_lines err 0
 
-# ---- signals to oriel-run -------------------------------------------------------------------------------
+# ---- signals to oriel-run ------------------------------------------------------------------------
 
 # A rank that ends at SIGINT, one that does not, and a grandchild in a session of its own.
 stubborn='echo $$ >DIR/FILE.$RANK
@@ -294,7 +294,7 @@ expect_status 0
 expect err '^oriel-run: ending processes that the ranks left behind$'
 all_gone "$dir"/left.*
 
-# ---- output that nobody reads -----------------------------------------------------------------------------
+# ---- output that nobody reads --------------------------------------------------------------------
 
 name=broken_pipe
 timeout 15 sh -c '"$0" -n 2 --tag yes 2>"$1/err"; echo $? >"$1/code"' "$run" "$dir" | head -n 3 >"$dir/out"

@@ -67,11 +67,15 @@ ORIEL_DEV int oriel_wait_counter_all(ORI_WIN, int id, uint64_t value)
 	if (oriel_group_is_leader(g)) {
 		ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_COUNTER, -1, id, win->number,
 			       value);
-		do {
+		err = ori_failed(&win->comm, win->failure);
+		while (!err) {
 			have = 0;
 			for (peer = 0; peer < win->comm.nranks; peer++)
 				have += oriel_read_counter(win, peer, id);
-		} while (have < value && !(err = ori_spin(&s, have)));
+			if (have >= value)
+				break;
+			err = ori_spin(&s, have);
+		}
 		ori_spin_end(&s);
 	}
 	return ori_group_agree(g, err);

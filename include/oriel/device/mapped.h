@@ -38,20 +38,19 @@ ORIEL_DEV void ori_mapped_signal(uint64_t *word, int op, uint64_t value,
 
 /*
  * By one thread: until *word - base compares.  Returns 0 or why it ended; nothing is published.
+ * On a failed window no wait succeeds, not even one whose word already compares.
  */
 ORIEL_DEV int ori_mapped_wait(struct ori_spin *s, const uint64_t *word, uint64_t base, int cmp)
 {
+	int err = ori_failed(s->comm, s->window_failure);
 	uint64_t have;
-	int err = 0;
 
-	for (;;) {
+	while (!err) {
 		/* [W1] acquire, system scope; partner [S1]. */
 		have = ori_load_acquire_sys(word) - base;
 		if (ori_compare(have, cmp, s->want))
 			break;
 		err = ori_spin(s, have);
-		if (err)
-			break;
 	}
 	ori_spin_end(s);
 	return err;

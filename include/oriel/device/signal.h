@@ -128,9 +128,9 @@ ORIEL_DEV int oriel_wait_signal(ORI_WIN, int id, uint64_t value)
 	if (oriel_group_is_leader(g)) {
 		ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_SIGNAL_SUM, -1, id,
 			       win->number, value);
-		do {
-			have = oriel_read_signal(win, id);
-		} while (have < value && !(err = ori_spin(&s, have)));
+		err = ori_failed(&win->comm, win->failure);
+		while (!err && (have = oriel_read_signal(win, id)) < value)
+			err = ori_spin(&s, have);
 		ori_spin_end(&s);
 	}
 	return ori_group_agree(g, err);

@@ -108,6 +108,8 @@ struct oriel_comm_dev {
 	int32_t nranks;
 	uint64_t timeout_ns; /* a wait fails after this long */
 	uint64_t late_ns;    /* and names who is late after this long */
+	uint32_t spin_polls; /* polls before a wait first looks at the clock */
+	uint32_t reserved;
 	const uint64_t *failure; /* comm failure word of this rank; host and peers write it */
 	struct oriel_waiters *waiters; /* own sleepers */
 	struct oriel_board *board;     /* own board */
@@ -204,12 +206,12 @@ static_assert(sizeof(void *) == 8, "Oriel needs a 64-bit machine");
 static_assert(sizeof(struct oriel_waiters) == 128, "layout");
 static_assert(sizeof(struct oriel_board_slot) == 64, "layout");
 static_assert(sizeof(struct oriel_comm_peer) == 32, "layout");
-static_assert(sizeof(struct oriel_comm_dev) == 56, "layout");
+static_assert(sizeof(struct oriel_comm_dev) == 64, "layout");
 static_assert(sizeof(struct oriel_source) == 24, "layout");
 static_assert(sizeof(struct oriel_ticket) == 16, "layout");
 static_assert(sizeof(struct oriel_mapped_channel) == 56, "layout");
 static_assert(sizeof(struct oriel_window_peer) == 64, "layout");
 static_assert(sizeof(struct oriel_window_dev) <= 1024, "the handle travels by value");
-static_assert(offsetof(struct oriel_window_dev, bytes) == 56, "layout");
+static_assert(offsetof(struct oriel_window_dev, bytes) == 64, "layout");
 
 #endif

@@ -3,9 +3,9 @@
  * device/cpu/wait.c - the slow half of every wait on the CPU: when to yield, when to sleep, when to
  * give up.  The fast half is ori_spin() of device/spin.h.
  *
- * A wait goes through three states by its age: it polls (not when the ranks of this host outnumber
- * the cores: then whoever is waited for needs this core), it yields between polls, it sleeps on the
- * rank's futex word until a writer wakes it or 1 ms has passed.
+ * A wait goes through three states: it polls for some 4 us (a few polls when the ranks of this host
+ * outnumber the cores: whoever is waited for needs this core), it yields between polls until it is
+ * 0.3 ms old, and then sleeps on the rank's futex word until a writer wakes it or 1 ms has passed.
  *
  * Called on any thread that waits; touches nothing but the ori_spin it is given, the rank's waiters
  * word and its board.
@@ -23,11 +23,11 @@
 #include "../../util/util.h"
 #include "cpu.h"
 
-#define POLL_NS 20000ull     /* age up to which an uncrowded wait only polls */
-#define YIELD_NS 300000ull   /* age up to which it yields */
+#define YIELD_NS 300000ull   /* age up to which a wait yields */
 #define SLEEP_NS 1000000ull  /* longest sleep: the cost of a missed wake */
 #define BOARD_NS 1000000ull  /* age from which the wait stands on the board */
 #define CROWDED_POLLS 4u     /* polls between yields when cores are short */
+#define FIRST_POLLS 2000u    /* polls before the first look at the clock, else */
 
 static int neighbours = 1;	   /* ranks on this host */
 static int ranks_here = 1;	   /* of them in this process */
@@ -81,6 +81,11 @@ int ori_cpu_crowded(void)
 	return threads + others * (threads / here) > n;
 }
 
+uint32_t ori_cpu_spin_polls(void)
+{
+	return ori_cpu_crowded() ? CROWDED_POLLS : FIRST_POLLS;
+}
+
 /*
  * One step of sleeping.  First call: announce, and go back to look at the word once more.  Later
  * calls: sleep unless the epoch has moved since the announcement before that look.
@@ -96,7 +101,7 @@ static void sleep_step(struct ori_spin *s, uint64_t left_ns)
 	s->asleep = 1;
 	/* [E2] acquire; partner [E1] in oriel_cpu_wake(). */
 	s->epoch = __atomic_load_n(&w->epoch, __ATOMIC_ACQUIRE);
-	s->polls = ORI_SPIN_POLLS - 1;
+	s->polls = 0; /* one look at the word, then sleep */
 }
 
 int oriel_cpu_spin_slow(struct ori_spin *s, uint64_t have)
@@ -125,9 +130,11 @@ int oriel_cpu_spin_slow(struct ori_spin *s, uint64_t have)
 	s->rounds++;
 	if (age >= YIELD_NS) {
 		sleep_step(s, s->comm->timeout_ns - age);
-	} else if (age >= POLL_NS || ori_cpu_crowded()) {
+	} else {
+		/* Also with a core to itself: the scheduler may have put both ranks on one. */
 		sched_yield();
-		s->polls = ORI_SPIN_POLLS - CROWDED_POLLS;
+		if (ori_cpu_crowded())
+			s->polls = CROWDED_POLLS;
 	}
 	return 0;
 }

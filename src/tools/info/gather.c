@@ -154,19 +154,26 @@ static int try_device(const char *name)
 	return err;
 }
 
-int info_gather_config(struct info *info, struct ori_config *config, struct ori_facts *facts)
+int info_gather_config(struct info *info, struct ori_config *config)
 {
 	int err;
 
 	find_unknown(info);
 	err = ori_config_read(config);
-	if (!err)
-		err = ori_facts_gather(facts, config);
-	if (!err)
-		err = try_device(config->device);
 	/* with ORIEL_STRICT=1 the error may be a name that is on the list already */
 	if (err &&
 	    (!info->problems || !strstr(ori_last_error_text(), "is not a variable of Oriel")))
+		info_problem_add(info, "%s", ori_last_error_text());
+	return err;
+}
+
+int info_gather_facts(struct info *info, const struct ori_config *config, struct ori_facts *facts)
+{
+	int err = ori_facts_gather(facts, config);
+
+	if (!err)
+		err = try_device(config->device);
+	if (err)
 		info_problem_add(info, "%s", ori_last_error_text());
 	return err;
 }

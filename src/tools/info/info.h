@@ -34,6 +34,7 @@ struct info_machine {
 struct info_job {
 	int present; /* there is a launcher, or one was asked for */
 	int rank, nranks;
+	int met; /* the ranks have exchanged what they know, so rank 0 can tell it */
 	struct ori_facts *facts; /* NULL when `error` says why */
 	struct ori_topology topology;
 	char error[INFO_TEXT_MAX];
@@ -51,11 +52,13 @@ struct info {
 /* gather.c */
 void info_problem_add(struct info *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void info_gather_here(struct info *);
-/* Reads the configuration and tries the facts; what is wrong becomes a problem. */
-int info_gather_config(struct info *, struct ori_config *, struct ori_facts *);
+/* Read the configuration, and then the facts and the device; what is wrong becomes a problem. */
+int info_gather_config(struct info *, struct ori_config *);
+int info_gather_facts(struct info *, const struct ori_config *, struct ori_facts *);
 
-/* job.c */
-void info_job_gather(struct info *, const struct ori_config *, const struct ori_facts *, int err);
+/* job.c: facts_err says that this rank has no facts, which it then tells the others */
+void info_job_gather(struct info *, const struct ori_config *, const struct ori_facts *,
+		     int facts_err);
 void info_job_free(struct info_job *);
 
 /* text.c, json.c: to stdout; whether that worked is main()'s question */

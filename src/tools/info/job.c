@@ -68,28 +68,27 @@ static int exchange(struct oriel_boot *boot, struct info *info, const struct rec
 	int err = -1;
 
 	job->facts = calloc((size_t)job->nranks, sizeof(*job->facts));
-	if (!all || !job->facts)
+	if (!all || !job->facts) {
 		fail_job(job, "out of memory");
-	else if (boot->ops->allgather(boot, mine, all, sizeof(*mine), timeout_ns))
+	} else if (boot->ops->allgather(boot, mine, all, sizeof(*mine), timeout_ns)) {
 		fail_job(job, ori_last_error_text());
-	else
+	} else {
+		job->met = 1;
 		err = read_records(info, all);
+	}
 	free(all);
 	return err;
 }
 
 void info_job_gather(struct info *info, const struct ori_config *config,
-		     const struct ori_facts *facts, int err)
+		     const struct ori_facts *facts, int facts_err)
 {
+	uint64_t timeout_ns = (uint64_t)(config->timeout * (double)ORI_NS_PER_S);
 	struct info_job *job = &info->job;
-	const char *rank = getenv("RANK");
 	struct oriel_boot *boot;
 	struct record mine;
-	/* where the configuration is bad, a minute is enough to tell the others so */
-	uint64_t timeout_ns = (uint64_t)((err ? 60.0 : config->timeout) * (double)ORI_NS_PER_S);
+	int err;
 
-	/* a rank that cannot join keeps silent all the same: rank 0 prints */
-	job->rank = rank ? atoi(rank) : 0;
 	if (oriel_boot_env(&boot)) {
 		fail_job(job, ori_last_error_text());
 		return;
@@ -97,7 +96,7 @@ void info_job_gather(struct info *info, const struct ori_config *config,
 	job->rank = oriel_boot_rank(boot);
 	job->nranks = oriel_boot_nranks(boot);
 	ori_log_rank_set(job->rank);
-	fill_record(&mine, info, facts, err);
+	fill_record(&mine, info, facts, facts_err);
 	err = exchange(boot, info, &mine, timeout_ns);
 	if (!err && ori_classify(job->facts, job->nranks, &job->topology)) {
 		fail_job(job, ori_last_error_text());

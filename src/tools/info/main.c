@@ -59,28 +59,44 @@ static int close_output(void)
 	return bad;
 }
 
+/* Everything that can be known; a configuration that cannot be read cannot lead to the others. */
+static void gather(struct info *info, const struct options *o)
+{
+	const char *rank = getenv("RANK");
+	struct info_job *job = &info->job;
+	struct ori_config config;
+	struct ori_facts facts;
+	int facts_err;
+
+	job->present = o->ranks || (rank && getenv("WORLD_SIZE"));
+	/* the boot knows better; but a rank that never gets there must not print for rank 0 */
+	job->rank = job->present && rank ? atoi(rank) : 0;
+	info_gather_here(info);
+	if (info_gather_config(info, &config)) {
+		snprintf(job->error, sizeof(job->error), "%s", "the configuration is bad");
+		return;
+	}
+	facts_err = info_gather_facts(info, &config, &facts);
+	if (job->present)
+		info_job_gather(info, &config, &facts, facts_err);
+}
+
 static int run(const struct options *o)
 {
 	struct info *info = calloc(1, sizeof(*info));
-	struct ori_config config;
-	struct ori_facts facts;
-	int err, status;
+	int status;
 
 	if (!info) {
 		fprintf(stderr, "oriel-info: out of memory\n");
 		return 1;
 	}
-	info_gather_here(info);
-	err = info_gather_config(info, &config, &facts);
-	info->job.present = o->ranks || (getenv("RANK") && getenv("WORLD_SIZE"));
-	if (info->job.present)
-		info_job_gather(info, &config, &facts, err);
-	/* rank 0 prints for all; whoever has met the others has told it what is wrong here */
+	gather(info, o);
 	if (info->job.rank == 0 && o->json)
 		info_print_json(info);
 	else if (info->job.rank == 0)
 		info_print_text(info);
-	status = info->job.rank == 0 ? info->problems > 0 || info->job.error[0] : !info->job.facts;
+	/* a rank that has told rank 0 what is wrong must not end the job before that has printed it */
+	status = info->job.rank == 0 ? info->problems > 0 || info->job.error[0] : !info->job.met;
 	info_job_free(&info->job);
 	free(info);
 	return status;

@@ -158,7 +158,7 @@ static void print_node(const struct info_job *job, int node)
 	for (int r = first; r < t->nranks; r++)
 		elsewhere += t->node[r] == node &&
 			     job->facts[r].host_id != job->facts[first].host_id;
-	printf("  node %-3d ranks ", node);
+	printf("  node %-3d %s ", node, t->node_size[first] > 1 ? "ranks" : "rank ");
 	print_members(t, node);
 	printf(" on ");
 	print_value(job->facts[first].host, 0);

@@ -196,13 +196,31 @@ static int set_args(struct perf_bed *bed, uint64_t bytes, const struct plan *p, 
 	return oriel_window_device(bed->window, &a->win);
 }
 
-/* The others wait for this rank inside their kernels: end that, and say why. */
-static int fail_run(struct perf_bed *bed, uint64_t bytes, int err)
+/* Who made the window or the comm fail, or -1. */
+static int culprit(const struct perf_args *a)
 {
+	uint64_t word = 0;
+
+	if (a->win.failure)
+		word = ori_load_relaxed_sys(a->win.failure);
+	if (!word && a->win.comm.failure)
+		word = ori_load_relaxed_sys(a->win.comm.failure);
+	return word ? ORIEL_FAILURE_RANK(word) : -1;
+}
+
+/* The others wait for this rank inside their kernels: end that, and say why. */
+static int fail_run(struct perf_bed *bed, const struct perf_args *a, int err)
+{
+	int rank = bed->job->rank, who = culprit(a);
+	char by[32] = "";
+
+	if (who >= 0 && who != rank)
+		snprintf(by, sizeof(by), " (rank %d)", who);
 	if (err != ORIEL_EABORTED)
-		fprintf(stderr, "oriel-perf: rank %d: %s of %llu bytes: %s\n", bed->job->rank,
-			bed->op->name, (unsigned long long)bytes, oriel_status_text(err));
-	oriel_comm_abort(bed->job->comm, err);
+		fprintf(stderr, "oriel-perf: rank %d: %s of %llu bytes: %s%s\n", rank,
+			bed->op->name, (unsigned long long)a->bytes, oriel_status_text(err), by);
+	if (!oriel_comm_status(bed->job->comm))
+		oriel_comm_abort(bed->job->comm, err);
 	return err;
 }
 
@@ -220,7 +238,7 @@ static int run_kernel(struct perf_bed *bed, uint64_t bytes, const struct plan *p
 	for (int b = 0; !err && b < opt->blocks; b++)
 		err = a->status[b];
 	if (err)
-		return fail_run(bed, bytes, err);
+		return fail_run(bed, a, err);
 	bed->seen = *a->seen_out;
 	return 0;
 }
@@ -253,8 +271,8 @@ static int run_checks(struct perf_bed *bed, uint64_t bytes, uint64_t *wrong)
 
 static struct plan make_plan(const struct perf_options *opt, uint64_t bytes)
 {
-	uint64_t budget = opt->quick ? 8u << 20 : 512u << 20;
-	uint64_t most = opt->quick ? 400 : 4000, least = opt->quick ? 8 : 20;
+	uint64_t budget = opt->quick ? 64u << 20 : 512u << 20;
+	uint64_t most = opt->quick ? 1000 : 4000, least = 20;
 	uint64_t n = bytes ? budget / bytes : most, per_batch = bytes < (1u << 20) ? 10 : 4;
 	struct plan p;
 

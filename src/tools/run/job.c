@@ -19,7 +19,7 @@
 #include "run.h"
 #include "util/util.h"
 
-/* ---- ranks that ended ------------------------------------------------------------------------------ */
+/* ---- ranks that ended ------------------------------------------------------------------------ */
 
 static int find_rank(const struct run_job *job, pid_t pid)
 {
@@ -76,7 +76,7 @@ static void collect(struct run_job *job)
 		run_end_with_grace(job);
 }
 
-/* ---- signals ----------------------------------------------------------------------------------------- */
+/* ---- signals --------------------------------------------------------------------------------- */
 
 /* Ctrl-Z: our groups do not get it from the terminal. */
 static void suspend(struct run_job *job)
@@ -104,7 +104,7 @@ static int open_signals(const struct run_plan *plan)
 	return signalfd(-1, &plan->signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* ---- the loop ------------------------------------------------------------------------------------------ */
+/* ---- the loop -------------------------------------------------------------------------------- */
 
 static void poll_sink(struct pollfd *p, const struct run_sink *s)
 {
@@ -201,7 +201,7 @@ static void loop(struct run_job *job)
 		one_round(job);
 }
 
-/* ---- making it ----------------------------------------------------------------------------------------- */
+/* ---- making it ------------------------------------------------------------------------------- */
 
 static int job_init(struct run_job *job, const struct run_plan *plan)
 {

@@ -29,7 +29,7 @@
 #define RUN_EXIT_SIGNAL 128
 #define RUN_NEVER UINT64_MAX
 
-/* ---- options.c ---------------------------------------------------------------------------------- */
+/* ---- options.c ------------------------------------------------------------------------------- */
 
 struct run_options {
 	int nranks;
@@ -42,7 +42,7 @@ struct run_options {
 /* Returns -1 to go on, or the status to exit with (usage errors and --help have been printed). */
 int run_options_parse(int argc, char **argv, struct run_options *);
 
-/* ---- stream.c ------------------------------------------------------------------------------------ */
+/* ---- stream.c -------------------------------------------------------------------------------- */
 
 /* Where lines go: oriel-run's own stdout or stderr. */
 struct run_sink {
@@ -78,7 +78,7 @@ void run_stream_drain(struct run_stream *);
 /* Puts out a line that never got its end; closes. */
 void run_stream_end(struct run_stream *);
 
-/* ---- spawn.c --------------------------------------------------------------------------------------- */
+/* ---- spawn.c --------------------------------------------------------------------------------- */
 
 /* What all ranks of the job have in common. */
 struct run_plan {
@@ -111,7 +111,7 @@ void run_plan_close(struct run_plan *);
 /* Starts one rank and waits until it has become the program.  0, or an exit status after a line. */
 int run_spawn(const struct run_plan *, int rank, struct run_rank *);
 
-/* ---- job.c ------------------------------------------------------------------------------------------ */
+/* ---- job.c ----------------------------------------------------------------------------------- */
 
 enum run_phase {
 	RUN_RUNNING, /* nothing has gone wrong */
@@ -142,7 +142,7 @@ struct run_job {
 /* Runs the whole job and returns its exit status. */
 int run_job(struct run_plan *);
 
-/* ---- ending.c ---------------------------------------------------------------------------------------- */
+/* ---- ending.c -------------------------------------------------------------------------------- */
 
 /* Live ranks with their groups, and what is left of ranks that ended. */
 void run_signal_all(struct run_job *, int sig);
@@ -155,7 +155,7 @@ void run_timed_out(struct run_job *);
 /* A signal asks us to end; the second one gets it at once. */
 void run_stop(struct run_job *, int sig);
 
-/* ---- report.c --------------------------------------------------------------------------------------- */
+/* ---- report.c -------------------------------------------------------------------------------- */
 
 int run_status_failed(int status);
 int run_status_code(int status); /* exit status, 128 + n for signal n */
@@ -166,7 +166,7 @@ void run_report_followers(struct run_job *);
 /* One line with the list of live ranks, such as 0-3,7, in its middle. */
 void run_report_live(struct run_job *, const char *before, const char *after);
 
-/* ---- orphans.c --------------------------------------------------------------------------------------- */
+/* ---- orphans.c ------------------------------------------------------------------------------- */
 
 /* Signals every child of this process that is not a live rank; returns how many. */
 int run_orphans_signal(const struct run_job *, int sig);

@@ -21,7 +21,7 @@
 #include "run.h"
 #include "util/util.h"
 
-/* ---- what the ranks have in common ------------------------------------------------------------- */
+/* ---- what the ranks have in common ----------------------------------------------------------- */
 
 /*
  * A port of 127.0.0.1 that is ours while the socket is open.  One that does not listen can be bound
@@ -96,7 +96,7 @@ void run_plan_close(struct run_plan *plan)
 	plan->master_fd = -1;
 }
 
-/* ---- in the child --------------------------------------------------------------------------------- */
+/* ---- in the child ---------------------------------------------------------------------------- */
 
 static int set_number(const char *name, int n)
 {
@@ -184,7 +184,7 @@ static void become(const struct run_plan *plan, int rank, const struct run_rank 
 	_exit(n == sizeof(error) ? 1 : 2);
 }
 
-/* ---- in the parent ----------------------------------------------------------------------------------- */
+/* ---- in the parent --------------------------------------------------------------------------- */
 
 static void close_both(int fd[2])
 {

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/contract/memory.c - contract of memory: what a window may lie over, what may be freed when,
+ * registered buffers and their references, sources.
+ */
+#include "contract.h"
+
+#define BYTES 8192
+
+static int use_window(struct contract_env *e, struct oriel_window *w, const void *memory)
+{
+	struct oriel_source s;
+	uint8_t mine[64], *in = oriel_window_buffer(w);
+	int next = (e->rank + 1) % e->nranks, last = (e->rank + e->nranks - 1) % e->nranks, wrong = 0;
+
+	wrong += in != memory;
+	for (int i = 0; i < 64; i++)
+		mine[i] = contract_byte(2, e->rank, next, (uint64_t)i);
+	wrong += oriel_window_source(w, mine, sizeof(mine), &s) != 0; /* any local memory is a source */
+	wrong += oriel_window_put_signal(w, next, 100, &s, 0, 64, 0, ORIEL_ADD, 1, NULL) != 0;
+	wrong += oriel_window_wait_signal(w, last, 0, ORIEL_GE, 1, NULL) != 0;
+	for (int i = 0; i < 64; i++)
+		wrong += in[100 + i] != contract_byte(2, last, e->rank, (uint64_t)i);
+	return wrong;
+}
+
+/* ---- windows over memory ------------------------------------------------------------------------------ */
+
+CASE(memory_window_over_alloc, .shape = CONTRACT_HOST, .no_window = 1)
+{
+	const size_t offs[3] = { 0, 4096, 192 };
+	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+	struct oriel_window *w;
+	uint8_t *p = contract_alloc(e, 3 * BYTES);
+
+	REQUIRE(p);
+	for (int i = 0; i < 3; i++) {
+		memset(p, i, 3 * BYTES);
+		o.buffer = p + offs[i];
+		o.bytes = BYTES;
+		REQUIRE_OK(oriel_window_create(e->comm, &o, &w));
+		CHECK_EQ(use_window(e, w, p + offs[i]), 0);
+		/* the user's memory is as it was, but for what was put */
+		CHECK_EQ(p[offs[i] + 99], i);
+		CHECK_EQ(p[offs[i] + 164], i);
+		REQUIRE_OK(oriel_window_destroy(w));
+	}
+}
+
+/* Each rank at another place of its allocation; two windows over one allocation. */
+CASE(memory_windows_share_memory, .shape = CONTRACT_HOST, .no_window = 1)
+{
+	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+	struct oriel_window *first, *second;
+	uint8_t *p = contract_alloc(e, 16 * BYTES);
+	size_t off = (size_t)e->rank * 320;
+
+	REQUIRE(p);
+	o.bytes = BYTES;
+	o.buffer = p + off;
+	REQUIRE_OK(oriel_window_create(e->comm, &o, &first));
+	o.buffer = p + off + BYTES;
+	REQUIRE_OK(oriel_window_create(e->comm, &o, &second));
+	CHECK_EQ(use_window(e, first, p + off), 0);
+	CHECK_EQ(use_window(e, second, p + off + BYTES), 0);
+	REQUIRE_OK(oriel_window_destroy(first));
+	REQUIRE_OK(oriel_window_barrier(second, 0, NULL));
+	REQUIRE_OK(oriel_window_destroy(second));
+}
+
+/* Threads of one process see all memory; another process only what was made for it. */
+static void window_over_malloc(struct contract_env *e, int on_this_rank)
+{
+	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+	struct oriel_window *w = NULL;
+	void *made = contract_alloc(e, BYTES), *plain = calloc(1, BYTES);
+	int err;
+
+	REQUIRE(made && plain);
+	o.bytes = BYTES;
+	o.buffer = on_this_rank ? plain : made;
+	err = oriel_window_create(e->comm, &o, &w);
+	if (e->processes && e->nranks > 1) {
+		CHECK_EQ(err, ORIEL_EEXPORT);
+		CHECK_HAS(oriel_last_error(), "oriel_alloc");
+		CHECK(w == NULL);
+	} else {
+		CHECK_EQ(err, 0);
+		if (!err)
+			CHECK_EQ(use_window(e, w, o.buffer), 0);
+		CHECK_EQ(oriel_window_destroy(w), 0);
+	}
+	free(plain);
+	CHECK_EQ(oriel_comm_status(e->comm), 0);
+}
+
+CASE(memory_window_over_malloc, .shape = CONTRACT_HOST, .no_window = 1)
+{
+	window_over_malloc(e, 1);
+}
+
+/* One rank's memory cannot be exported: all ranks are told. */
+CASE(memory_window_over_malloc_on_one_rank, .shape = CONTRACT_HOST, .no_window = 1)
+{
+	window_over_malloc(e, e->rank == e->nranks - 1);
+}
+
+/* ---- alloc, free ------------------------------------------------------------------------------------------ */
+
+CASE(memory_free_in_use, .shape = CONTRACT_HOST, .no_window = 1)
+{
+	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+	struct oriel_buffer *buffer;
+	struct oriel_window *w;
+	void *p;
+
+	REQUIRE_OK(oriel_alloc(e->comm, BYTES, &p));
+	o.buffer = p;
+	o.bytes = BYTES;
+	REQUIRE_OK(oriel_window_create(e->comm, &o, &w));
+	CHECK_EQ(oriel_free(e->comm, p), ORIEL_EBUSY);
+	CHECK_EQ(use_window(e, w, p), 0);
+	REQUIRE_OK(oriel_window_destroy(w));
+	REQUIRE_OK(oriel_buffer_register(e->comm, p, BYTES, &buffer));
+	CHECK_EQ(oriel_free(e->comm, p), ORIEL_EBUSY);
+	REQUIRE_OK(oriel_buffer_release(buffer));
+	REQUIRE_OK(oriel_free(e->comm, p));
+	CHECK_EQ(oriel_free(e->comm, p), ORIEL_EINVAL);
+}
+
+CASE(memory_refused, .shape = CONTRACT_HOST, .no_window = 1)
+{
+	struct oriel_buffer *buffer = NULL;
+	void *p = NULL;
+	char here;
+
+	CHECK_EQ(oriel_alloc(e->comm, 0, &p), ORIEL_EINVAL);
+	CHECK_EQ(oriel_alloc(e->comm, 64, NULL), ORIEL_EINVAL);
+	CHECK_EQ(oriel_alloc(NULL, 64, &p), ORIEL_EINVAL);
+	CHECK(oriel_alloc(e->comm, (size_t)1 << 62, &p) < 0);
+	CHECK(oriel_alloc(e->comm, SIZE_MAX, &p) < 0);
+	CHECK(p == NULL); /* outputs are written on success only */
+	CHECK_EQ(oriel_free(e->comm, &here), ORIEL_EINVAL);
+	CHECK_EQ(oriel_free(e->comm, NULL), 0);
+	CHECK_EQ(oriel_buffer_register(e->comm, NULL, 64, &buffer), ORIEL_EINVAL);
+	CHECK_EQ(oriel_buffer_register(e->comm, &here, 0, &buffer), ORIEL_EINVAL);
+	CHECK_EQ(oriel_buffer_register(e->comm, &here, 1, NULL), ORIEL_EINVAL);
+	CHECK(buffer == NULL);
+	CHECK_EQ(oriel_buffer_release(NULL), 0);
+	CHECK(oriel_buffer_mapped(NULL, 0) == NULL);
+	CHECK_EQ(oriel_comm_status(e->comm), 0);
+}
+
+CASE(memory_alloc_is_zeroed, .shape = CONTRACT_HOST, .no_window = 1)
+{
+	for (int round = 0; round < 4; round++) {
+		uint8_t *p;
+		void *q;
+
+		REQUIRE_OK(oriel_alloc(e->comm, 10000, &q));
+		p = q;
+		for (int i = 0; i < 10000; i++)
+			if (p[i]) {
+				CHECK_EQ(p[i], 0);
+				break;
+			}
+		memset(p, 0xff, 10000);
+		REQUIRE_OK(oriel_free(e->comm, q));
+	}
+}
+
+/* ---- buffers ------------------------------------------------------------------------------------------------ */
+
+/* Stores through every mapped pointer; each owner finds what was stored. */
+static void store_and_look(struct contract_env *e, struct oriel_buffer *buffer, uint8_t *p, int round)
+{
+	for (int r = 0; r < e->nranks; r++) {
+		uint8_t *theirs = oriel_buffer_mapped(buffer, r);
+		int kind = oriel_comm_peer_kind(e->comm, r);
+
+		CHECK_EQ(theirs != NULL, kind == ORIEL_PEER_SELF || kind == ORIEL_PEER_MAPPED);
+		if (theirs)
+			theirs[e->rank] = contract_byte((uint64_t)round, e->rank, r, 0);
+	}
+	REQUIRE_OK(oriel_comm_barrier(e->comm, ORIEL_WORLD));
+	for (int r = 0; r < e->nranks; r++)
+		if (oriel_buffer_mapped(buffer, r))
+			CHECK_EQ(p[r], contract_byte((uint64_t)round, r, e->rank, 0));
+	REQUIRE_OK(oriel_comm_barrier(e->comm, ORIEL_WORLD));
+}
+
+CASE(memory_register_twice, .shape = CONTRACT_HOST, .no_window = 1)
+{
+	struct oriel_buffer *one, *two;
+	uint8_t *p = contract_alloc(e, BYTES);
+
+	REQUIRE(p);
+	REQUIRE_OK(oriel_buffer_register(e->comm, p, BYTES, &one));
+	if (e->nranks > 1)
+		CHECK(oriel_buffer_mapped(one, (e->rank + 1) % e->nranks) == NULL);
+	REQUIRE_OK(oriel_buffer_exchange(e->comm, one));
+	REQUIRE_OK(oriel_buffer_register(e->comm, p, BYTES, &two));
+	CHECK(one == two);
+	store_and_look(e, one, p, 1);
+	REQUIRE_OK(oriel_buffer_release(two));
+	store_and_look(e, one, p, 2); /* one reference is left */
+	CHECK(oriel_buffer_mapped(one, -1) == NULL);
+	CHECK(oriel_buffer_mapped(one, e->nranks) == NULL);
+	CHECK(oriel_buffer_mapped(one, e->rank) == p);
+	REQUIRE_OK(oriel_buffer_release(one));
+	REQUIRE_OK(oriel_comm_barrier(e->comm, ORIEL_WORLD)); /* nobody registers in between */
+	CHECK_EQ(oriel_buffer_release(one), ORIEL_EINVAL);
+	REQUIRE_OK(oriel_comm_barrier(e->comm, ORIEL_WORLD));
+}
+
+/* Again and again, and several parts of one allocation at a time. */
+CASE(memory_exchange_rounds, .shape = CONTRACT_HOST, .no_window = 1)
+{
+	struct oriel_buffer *part[4];
+	uint8_t *p = contract_alloc(e, 4 * BYTES);
+
+	REQUIRE(p);
+	for (int round = 0; round < 5; round++) {
+		for (int i = 0; i < 4; i++) {
+			REQUIRE_OK(oriel_buffer_register(e->comm, p + i * BYTES + i * 16, BYTES / 2,
+							 &part[i]));
+			REQUIRE_OK(oriel_buffer_exchange(e->comm, part[i]));
+		}
+		for (int i = 0; i < 4; i++)
+			store_and_look(e, part[i], p + i * BYTES + i * 16, round * 4 + i);
+		for (int i = 0; i < 4; i++)
+			REQUIRE_OK(oriel_buffer_release(part[(i + round) % 4]));
+	}
+}
+
+/* Plain memory may be registered by anyone, but shown to threads only. */
+CASE(memory_buffer_of_malloc, .shape = CONTRACT_HOST, .no_window = 1)
+{
+	struct oriel_buffer *buffer;
+	uint8_t *p = calloc(1, BYTES);
+	int err;
+
+	REQUIRE(p);
+	REQUIRE_OK(oriel_buffer_register(e->comm, p, BYTES, &buffer));
+	err = oriel_buffer_exchange(e->comm, buffer);
+	if (e->processes && e->nranks > 1) {
+		CHECK_EQ(err, ORIEL_EEXPORT);
+		CHECK_HAS(oriel_last_error(), "oriel_alloc");
+	} else {
+		CHECK_EQ(err, 0);
+		store_and_look(e, buffer, p, 1);
+	}
+	REQUIRE_OK(oriel_buffer_release(buffer));
+	free(p);
+}
+
+/* A comm with buffers registered is in use. */
+CASE(memory_comm_in_use, .shape = CONTRACT_HOST, .no_window = 1)
+{
+	struct oriel_buffer *buffer;
+	struct oriel_comm *comm;
+	void *p;
+
+	REQUIRE_OK(contract_comm(e, 30, &comm));
+	REQUIRE_OK(oriel_alloc(comm, BYTES, &p));
+	REQUIRE_OK(oriel_buffer_register(comm, p, BYTES, &buffer));
+	CHECK_EQ(oriel_comm_destroy(comm), ORIEL_EBUSY);
+	CHECK_EQ(oriel_comm_size(comm), e->nranks);
+	REQUIRE_OK(oriel_buffer_release(buffer));
+	REQUIRE_OK(oriel_free(comm, p));
+	REQUIRE_OK(oriel_comm_destroy(comm));
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/fault/alloc_faults.c - the first allocation of a rank fails, then the second, and so on until
+ * a run needs no more: no crash, no hang, a status from every call, everything given back.
+ *
+ * malloc and its kin are defined here, in front of the C library's (or the sanitizer's).  They fail
+ * on rank 0's thread only, and list what the library, which is linked into this program, holds.
+ */
+#include <errno.h>
+#include <pthread.h>
+
+#include "scenario.h"
+
+#define HANG_S 60
+#define RUNS_MAX 1000
+
+/* ---- the allocator in front ---------------------------------------------------------------------- */
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#endif
+
+/* A rank that cannot be told waits so long, each time; but a good run must not take longer. */
+#ifdef SANITIZED
+#define TIMEOUT_S 1.0
+#define TIMEOUT_TEXT "1"
+#define REAL(name) __interceptor_##name
+#define real_aligned REAL(aligned_alloc)
+#else
+#define TIMEOUT_S 0.5
+#define TIMEOUT_TEXT "0.5"
+#define REAL(name) __libc_##name
+#define real_aligned REAL(memalign)
+#endif
+extern void *REAL(malloc)(size_t);
+extern void *REAL(calloc)(size_t, size_t);
+extern void *REAL(realloc)(void *, size_t);
+extern void REAL(free)(void *);
+extern void *real_aligned(size_t, size_t);
+
+/* Runs before the sanitizer is ready, and inside of it. */
+#define BARE __attribute__((no_sanitize("address", "undefined", "thread")))
+
+#define SLOTS 65536u
+
+struct held {
+	void *block, *caller;
+	size_t bytes;
+};
+
+extern char __executable_start, etext;
+static struct held held[SLOTS]; /* under `busy`; open addressing, a slot is found again by its block */
+static int busy;
+static int held_count;
+static _Thread_local int countdown; /* 0: none fails on this thread */
+static _Thread_local int fired;	    /* 1: one has failed; 2: it was the library's own */
+
+BARE static void table_lock(void)
+{
+	while (__atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE))
+		;
+}
+
+BARE static void table_unlock(void)
+{
+	__atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
+}
+
+BARE static unsigned slot_of(const void *block)
+{
+	return (unsigned)(((uintptr_t)block >> 4) * 0x9e3779b97f4a7c15ull >> 48);
+}
+
+BARE static int from_library(const void *caller)
+{
+	return (uintptr_t)caller >= (uintptr_t)&__executable_start &&
+	       (uintptr_t)caller < (uintptr_t)&etext;
+}
+
+/* A freed slot keeps its caller, so that a search goes on past it. */
+BARE static void *hold(void *block, size_t bytes, void *caller)
+{
+	unsigned i = slot_of(block);
+
+	if (!block || !from_library(caller))
+		return block;
+	table_lock();
+	while (held[i].block)
+		i = (i + 1) % SLOTS;
+	held[i].block = block;
+	held[i].bytes = bytes;
+	held[i].caller = caller;
+	held_count++;
+	table_unlock();
+	return block;
+}
+
+BARE static void unhold(const void *block)
+{
+	unsigned i = slot_of(block);
+
+	if (!block)
+		return;
+	table_lock();
+	while (held[i].caller && held[i].block != block)
+		i = (i + 1) % SLOTS;
+	if (held[i].caller) {
+		held[i].block = NULL;
+		held_count--;
+	}
+	table_unlock();
+}
+
+BARE static int fails(const void *caller)
+{
+	if (countdown == 0 || --countdown)
+		return 0;
+	fired = from_library(caller) ? 2 : 1;
+	errno = ENOMEM;
+	return 1;
+}
+
+BARE void *malloc(size_t bytes)
+{
+	void *caller = __builtin_return_address(0);
+
+	return fails(caller) ? NULL : hold(REAL(malloc)(bytes), bytes, caller);
+}
+
+BARE void *calloc(size_t n, size_t bytes)
+{
+	void *caller = __builtin_return_address(0);
+
+	return fails(caller) ? NULL : hold(REAL(calloc)(n, bytes), n * bytes, caller);
+}
+
+BARE void *realloc(void *old, size_t bytes)
+{
+	void *caller = __builtin_return_address(0), *block;
+
+	if (fails(caller))
+		return NULL;
+	unhold(old);
+	block = REAL(realloc)(old, bytes);
+	return hold(block ? block : old, bytes, caller);
+}
+
+BARE void *aligned_alloc(size_t alignment, size_t bytes)
+{
+	void *caller = __builtin_return_address(0);
+
+	return fails(caller) ? NULL : hold(real_aligned(alignment, bytes), bytes, caller);
+}
+
+BARE void free(void *block)
+{
+	unhold(block);
+	REAL(free)(block);
+}
+
+static int count_held(void)
+{
+	int n;
+
+	table_lock();
+	n = held_count;
+	table_unlock();
+	return n;
+}
+
+static void show_held(void)
+{
+	table_lock();
+	for (unsigned i = 0; i < SLOTS; i++)
+		if (held[i].block)
+			fprintf(stderr, "held: %zu bytes, taken at program offset %#zx\n",
+				held[i].bytes,
+				(size_t)((char *)held[i].caller - &__executable_start));
+	table_unlock();
+}
+
+/* ---- one run --------------------------------------------------------------------------------------- */
+
+struct run {
+	struct scenario ranks[2];
+	int n, boot_status, fired;
+	double seconds;
+};
+
+static void *rank_1(void *arg)
+{
+	scenario_run(arg);
+	return NULL;
+}
+
+/* Rank 0, on the calling thread: its nth allocation fails. */
+static void run_once(struct run *run, int nranks, int one_by_env, int n)
+{
+	struct oriel_boot *boots[2] = { NULL, NULL };
+	double start = scenario_now();
+	pthread_t thread;
+	int after_boot;
+
+	memset(run, 0, sizeof(*run));
+	run->n = n;
+	fired = 0;
+	countdown = n;
+	run->boot_status = one_by_env ? oriel_boot_env(boots) : oriel_boot_threads(nranks, boots);
+	after_boot = countdown;
+	countdown = 0;
+	for (int r = 0; r < nranks && !run->boot_status; r++)
+		run->ranks[r] = (struct scenario){ .rank = r,
+						   .nranks = nranks,
+						   .timeout_s = TIMEOUT_S,
+						   .boot = boots[r] };
+	if (run->boot_status)
+		goto out;
+	if (nranks == 2 && pthread_create(&thread, NULL, rank_1, &run->ranks[1])) {
+		check_fail(__FILE__, __LINE__, "no thread");
+		_exit(1);
+	}
+	countdown = after_boot;
+	scenario_run(&run->ranks[0]);
+	countdown = 0;
+	if (nranks == 2)
+		pthread_join(thread, NULL);
+out:
+	run->fired = fired;
+	run->seconds = scenario_now() - start;
+}
+
+/* Who ran out of memory says so; one who only suffered from it says something. */
+static void judge(const struct run *run, int nranks)
+{
+	const struct scenario *s = &run->ranks[0];
+	int status = run->boot_status ? run->boot_status : s->status;
+	const char *call = run->boot_status ? "boot" : s->call;
+
+	if (!run->fired && status)
+		check_fail(__FILE__, __LINE__, "nothing failed, but %s: %s", call, s->error);
+	if (run->fired == 2 && status && status != ORIEL_ENOMEM)
+		check_fail(__FILE__, __LINE__, "allocation %d of rank 0 failed, %s says %s: %s",
+			   run->n, call, oriel_status_name(status), s->error);
+	if (nranks == 2 && !run->boot_status && !status && run->ranks[1].status)
+		check_fail(__FILE__, __LINE__,
+			   "allocation %d of rank 0 failed: rank 0 is well, rank 1 has %s in %s",
+			   run->n, oriel_status_name(run->ranks[1].status), run->ranks[1].call);
+	if (run->seconds > TIMEOUT_S + 1.5)
+		check_fail(__FILE__, __LINE__, "allocation %d of rank 0 failed: took %.1f s", run->n,
+			   run->seconds);
+}
+
+static void run_all(int nranks, int one_by_env)
+{
+	int n, before, fds, waited = 0, unnoticed = 0, failures = check_failures;
+	struct run run;
+
+	alarm(HANG_S); /* a hang ends the program, and with it the test */
+	setenv("ORIEL_TIMEOUT", TIMEOUT_TEXT, 1);
+	/* what is kept for the life of the process is there after a run without fault */
+	run_once(&run, nranks, one_by_env, 0);
+	judge(&run, nranks);
+	before = count_held();
+	fds = scenario_open_fds();
+	for (n = 1; n < RUNS_MAX && check_failures == failures; n++) {
+		run_once(&run, nranks, one_by_env, n);
+		judge(&run, nranks);
+		CHECK_EQ(count_held(), before);
+		CHECK_EQ(scenario_open_fds(), fds);
+		if (count_held() != before)
+			show_held();
+		if (check_failures != failures)
+			fprintf(stderr, "allocation %d, status %d in %s: %s\n", n,
+				run.ranks[0].status, run.ranks[0].call, run.ranks[0].error);
+		if (!run.fired)
+			break;
+		waited += run.seconds > 0.9 * TIMEOUT_S;
+		unnoticed += !run.boot_status && !run.ranks[0].status;
+		if (run.seconds > 0.9 * TIMEOUT_S)
+			printf("allocation %d (%s): the other rank ran into its deadline\n", n,
+			       run.ranks[0].call ? run.ranks[0].call : "no failure");
+	}
+	alarm(0);
+	CHECK(n > 20 && n < RUNS_MAX);
+	printf("%d allocations failed, one by one; %d of them without effect; %d cost a deadline\n",
+	       n - 1, unnoticed, waited);
+	unsetenv("ORIEL_TIMEOUT");
+}
+
+TEST(one_rank_alone)
+{
+	run_all(1, 1);
+}
+
+TEST(one_rank_of_a_thread_group)
+{
+	run_all(1, 0);
+}
+
+TEST(two_ranks)
+{
+	run_all(2, 0);
+}

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/unit/boot_tcp.c - the TCP boot when all goes well, and its bad arguments.
+ *
+ * Ranks are threads that join by one id: each has a connection of its own, so nothing is shared but
+ * the hub.  Deaths, stops and garbage are tests/fault/boot_faults.c.
+ */
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../../src/boot/boot.h"
+#include "../../src/util/util.h"
+#include "../check.h"
+
+#define RANKS_MAX 16
+#define TIMEOUT_NS (5 * ORI_NS_PER_S)
+
+struct tcp_rank {
+	pthread_t thread;
+	struct oriel_boot_id id;
+	int rank, nranks, status;
+	char error[256];
+	void (*fn)(struct oriel_boot *);
+};
+
+static void *rank_main(void *arg)
+{
+	struct tcp_rank *me = arg;
+	struct oriel_boot *boot = NULL;
+
+	me->status = oriel_boot_join(&me->id, me->rank, me->nranks, &boot);
+	snprintf(me->error, sizeof(me->error), "%s", oriel_last_error());
+	if (me->status)
+		return NULL;
+	if (me->fn)
+		me->fn(boot);
+	CHECK_EQ(oriel_boot_destroy(boot), 0);
+	return NULL;
+}
+
+static void run_ranks(int n, void (*fn)(struct oriel_boot *))
+{
+	static struct tcp_rank ranks[RANKS_MAX];
+	struct oriel_boot_id id;
+
+	REQUIRE_OK(oriel_boot_id(&id));
+	for (int r = 0; r < n; r++) {
+		ranks[r] = (struct tcp_rank){ .id = id, .rank = r, .nranks = n, .fn = fn };
+		pthread_create(&ranks[r].thread, NULL, rank_main, &ranks[r]);
+	}
+	for (int r = 0; r < n; r++) {
+		pthread_join(ranks[r].thread, NULL);
+		if (ranks[r].status)
+			check_fail(__FILE__, __LINE__, "rank %d: %s", r, ranks[r].error);
+	}
+}
+
+static int gather_u64(struct oriel_boot *boot, uint64_t mine, uint64_t *all)
+{
+	return boot->ops->allgather(boot, &mine, all, sizeof(mine), TIMEOUT_NS);
+}
+
+static void many_gathers(struct oriel_boot *boot)
+{
+	uint64_t all[RANKS_MAX];
+
+	CHECK_EQ(oriel_boot_rank(boot), boot->rank);
+	CHECK_EQ(oriel_boot_nranks(boot), boot->nranks);
+	for (int i = 0; i < 200; i++) {
+		CHECK_EQ(gather_u64(boot, (uint64_t)(i * 100 + boot->rank), all), 0);
+		for (int r = 0; r < boot->nranks; r++)
+			CHECK_EQ(all[r], i * 100 + r);
+		CHECK_EQ(boot->ops->allgather(boot, NULL, NULL, 0, TIMEOUT_NS), 0);
+	}
+}
+
+TEST(allgather_of_1_rank)
+{
+	run_ranks(1, many_gathers);
+}
+
+TEST(allgather_of_2_ranks)
+{
+	run_ranks(2, many_gathers);
+}
+
+TEST(allgather_of_8_ranks)
+{
+	run_ranks(8, many_gathers);
+}
+
+static void large_gather(struct oriel_boot *boot)
+{
+	size_t bytes = 5 * 1000 * 1000 + 3;
+	unsigned char *mine = malloc(bytes), *all = malloc(bytes * (size_t)boot->nranks);
+
+	memset(mine, 'a' + boot->rank, bytes);
+	CHECK_EQ(boot->ops->allgather(boot, mine, all, bytes, TIMEOUT_NS), 0);
+	for (int r = 0; r < boot->nranks; r++) {
+		CHECK_EQ(all[(size_t)r * bytes], 'a' + r);
+		CHECK_EQ(all[(size_t)(r + 1) * bytes - 1], 'a' + r);
+	}
+	CHECK_EQ(boot->ops->allgather(boot, mine, all, (16u << 20) + 1, TIMEOUT_NS), ORIEL_ERANGE);
+	free(mine);
+	free(all);
+}
+
+TEST(allgather_of_megabytes)
+{
+	run_ranks(3, large_gather);
+}
+
+static void halves(struct oriel_boot *boot)
+{
+	int members[RANKS_MAX], n = 0, odd = boot->rank % 2;
+	struct oriel_boot *sub, *again;
+	uint64_t all[RANKS_MAX];
+
+	/* in falling order: new ranks differ from old ones */
+	for (int r = boot->nranks - 1; r >= 0; r--) {
+		if (r % 2 == odd)
+			members[n++] = r;
+	}
+	REQUIRE_OK(boot->ops->subgroup(boot, members, n, (uint32_t)odd, TIMEOUT_NS, &sub));
+	REQUIRE_OK(boot->ops->subgroup(boot, members, n, (uint32_t)odd, TIMEOUT_NS, &again));
+	CHECK_EQ(members[sub->rank], boot->rank);
+	CHECK_EQ(gather_u64(sub, (uint64_t)boot->rank, all), 0);
+	for (int i = 0; i < n; i++)
+		CHECK_EQ(all[i], members[i]);
+	CHECK_EQ(gather_u64(again, (uint64_t)boot->rank * 2, all), 0);
+	CHECK_EQ(all[0], members[0] * 2);
+	CHECK_EQ(gather_u64(boot, 7, all), 0);
+	ori_boot_drop(again);
+	/* the subgroup outlives the user's handle of the whole: run_ranks destroys that one */
+	ori_boot_hold(boot);
+	CHECK_EQ(gather_u64(sub, 1, all), 0);
+	ori_boot_drop(sub);
+	ori_boot_drop(boot);
+}
+
+TEST(subgroups)
+{
+	run_ranks(7, halves);
+}
+
+static int told_status, told_rank, told_times; /* atomic */
+
+static void watcher(void *ctx, int status, int rank, const char *why)
+{
+	(void)ctx;
+	CHECK_HAS(why, "rank 1 aborted: the disk is full");
+	__atomic_store_n(&told_status, status, __ATOMIC_RELAXED);
+	__atomic_store_n(&told_rank, rank, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&told_times, 1, __ATOMIC_RELEASE);
+}
+
+static void abort_by_1(struct oriel_boot *boot)
+{
+	uint64_t all[RANKS_MAX], start = ori_now_ns();
+
+	boot->ops->watch(boot, watcher, NULL);
+	CHECK_EQ(gather_u64(boot, 1, all), 0);
+	if (boot->rank == 1)
+		boot->ops->abort(boot, ORIEL_EREMOTE, "the disk is full");
+	CHECK_EQ(gather_u64(boot, 1, all), ORIEL_EREMOTE);
+	CHECK_HAS(oriel_last_error(), "the disk is full");
+	CHECK_EQ(gather_u64(boot, 1, all), ORIEL_EREMOTE);
+	CHECK(ori_now_ns() - start < 2 * ORI_NS_PER_S);
+	boot->ops->watch(boot, NULL, NULL);
+}
+
+TEST(abort_reaches_all)
+{
+	told_times = 0;
+	run_ranks(3, abort_by_1);
+	CHECK_EQ(told_times, 2);
+	CHECK_EQ(told_status, ORIEL_EREMOTE);
+	CHECK_EQ(told_rank, 1);
+}
+
+static void early_abort(struct oriel_boot *boot)
+{
+	int members[2] = { 0, 1 };
+	struct oriel_boot *sub;
+	uint64_t all[2];
+
+	if (boot->rank == 1) {
+		REQUIRE_OK(boot->ops->subgroup(boot, members, 2, 0, TIMEOUT_NS, &sub));
+		sub->ops->abort(sub, ORIEL_EABORTED, "too soon");
+		CHECK_EQ(gather_u64(boot, 1, all), 0);
+	} else {
+		CHECK_EQ(gather_u64(boot, 1, all), 0);
+		REQUIRE_OK(boot->ops->subgroup(boot, members, 2, 0, TIMEOUT_NS, &sub));
+		CHECK_EQ(gather_u64(sub, 1, all), ORIEL_EABORTED);
+		CHECK_HAS(oriel_last_error(), "rank 1 aborted: too soon");
+	}
+	CHECK_EQ(gather_u64(boot, 1, all), 0);
+	ori_boot_drop(sub);
+}
+
+TEST(abort_before_the_group_is_made)
+{
+	run_ranks(2, early_abort);
+}
+
+static void one_leaves(struct oriel_boot *boot)
+{
+	uint64_t all[RANKS_MAX], start = ori_now_ns();
+
+	if (boot->rank == 2)
+		return;
+	CHECK_EQ(gather_u64(boot, 1, all), ORIEL_EPEER);
+	CHECK_HAS(oriel_last_error(), "rank 2 left");
+	CHECK(ori_now_ns() - start < 2 * ORI_NS_PER_S);
+}
+
+TEST(a_rank_that_left_is_named)
+{
+	run_ranks(3, one_leaves);
+}
+
+static void comes_late(struct oriel_boot *boot)
+{
+	uint64_t all[RANKS_MAX], mine = 0;
+
+	if (boot->rank == 1)
+		usleep(700000);
+	CHECK_EQ(boot->ops->allgather(boot, &mine, all, 8, ORI_NS_PER_S / 5), ORIEL_ETIMEDOUT);
+	CHECK_HAS(oriel_last_error(), "rank 1");
+	/* the same for all, so the next one is in step again */
+	CHECK_EQ(gather_u64(boot, 1, all), 0);
+}
+
+TEST(a_latecomer_gets_the_same_answer)
+{
+	run_ranks(3, comes_late);
+}
+
+TEST(bad_arguments)
+{
+	struct oriel_boot *boot = (struct oriel_boot *)&boot;
+	struct oriel_boot_id id, bad;
+
+	REQUIRE_OK(oriel_boot_id(&id));
+	CHECK_EQ(oriel_boot_id(NULL), ORIEL_EINVAL);
+	CHECK_EQ(oriel_boot_join(NULL, 0, 1, &boot), ORIEL_EINVAL);
+	CHECK_EQ(oriel_boot_join(&id, 0, 1, NULL), ORIEL_EINVAL);
+	CHECK_EQ(oriel_boot_join(&id, -1, 1, &boot), ORIEL_ERANGE);
+	CHECK_EQ(oriel_boot_join(&id, 1, 1, &boot), ORIEL_ERANGE);
+	CHECK_EQ(oriel_boot_join(&id, 0, 0, &boot), ORIEL_ERANGE);
+	CHECK_EQ(oriel_boot_join(&id, 0, 1 << 20, &boot), ORIEL_ERANGE);
+	for (size_t i = 0; i < sizeof(id.bytes); i += 9) {
+		bad = id;
+		bad.bytes[i] ^= 0x10;
+		CHECK_EQ(oriel_boot_join(&bad, 0, 1, &boot), ORIEL_EINVAL);
+	}
+	memset(&bad, 0, sizeof(bad));
+	CHECK_EQ(oriel_boot_join(&bad, 0, 1, &boot), ORIEL_EINVAL);
+	REQUIRE_OK(oriel_boot_join(&id, 0, 1, &boot));
+	CHECK_EQ(oriel_boot_destroy(boot), 0);
+	CHECK_EQ(oriel_boot_destroy(boot), ORIEL_ESTALE);
+	CHECK_EQ(oriel_boot_destroy(NULL), 0);
+}
+
+/* The environment's boot in a child, so that variables and hub are its own. */
+static int env_child(int rank, const char *size, const char *addr, const char *port)
+{
+	pid_t pid = fork();
+	struct oriel_boot *boot;
+	uint64_t all[RANKS_MAX];
+	char text[16];
+	int err;
+
+	if (pid)
+		return (int)pid;
+	snprintf(text, sizeof(text), "%d", rank);
+	setenv("RANK", text, 1);
+	if (size)
+		setenv("WORLD_SIZE", size, 1);
+	if (addr)
+		setenv("MASTER_ADDR", addr, 1);
+	if (port)
+		setenv("MASTER_PORT", port, 1);
+	for (int round = 0; round < 2; round++) {
+		err = oriel_boot_env(&boot);
+		if (err)
+			_exit(-err);
+		err = gather_u64(boot, (uint64_t)rank, all);
+		if (oriel_boot_destroy(boot) || err)
+			_exit(100);
+	}
+	_exit(0);
+}
+
+static int reap(int pid)
+{
+	int status = 0;
+
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static void env_job(int port_base)
+{
+	int pids[3];
+	char port[16];
+
+	snprintf(port, sizeof(port), "%d", port_base + getpid() % 5000);
+	/* rank 0, who listens, comes last */
+	for (int r = 2; r >= 0; r--) {
+		pids[r] = env_child(r, "3", "127.0.0.1", port);
+		usleep(50000);
+	}
+	for (int r = 0; r < 3; r++)
+		CHECK_EQ(reap(pids[r]), 0);
+}
+
+TEST(environment_two_boots_in_turn)
+{
+	env_job(20000);
+}
+
+TEST(environment_with_a_secret)
+{
+	setenv("ORIEL_SECRET", "only we know", 1);
+	env_job(25000);
+	unsetenv("ORIEL_SECRET");
+}
+
+/* The usual way of a test launcher: the parent has the hub and is no rank itself. */
+TEST(children_forked_after_the_id)
+{
+	struct oriel_boot_id id;
+	int pids[4];
+
+#ifdef __SANITIZE_THREAD__
+	check_skip("ThreadSanitizer does not follow threads of a child of a process with threads");
+	return;
+#endif
+	REQUIRE_OK(oriel_boot_id(&id));
+	for (int r = 0; r < 4; r++) {
+		pids[r] = fork();
+		if (!pids[r]) {
+			struct oriel_boot *boot;
+			int err = oriel_boot_join(&id, r, 4, &boot);
+
+			if (err)
+				_exit(-err);
+			check_failures = 0;
+			many_gathers(boot);
+			_exit(oriel_boot_destroy(boot) || check_failures ? 100 : 0);
+		}
+	}
+	for (int r = 0; r < 4; r++)
+		CHECK_EQ(reap(pids[r]), 0);
+}
+
+TEST(environment_bad_values)
+{
+	CHECK_EQ(reap(env_child(0, NULL, NULL, NULL)), -ORIEL_ECONFIG);
+	CHECK_EQ(reap(env_child(0, "2", "127.0.0.1", NULL)), -ORIEL_ECONFIG);
+	CHECK_EQ(reap(env_child(0, "2", NULL, "5000")), -ORIEL_ECONFIG);
+	CHECK_EQ(reap(env_child(0, "2x", "127.0.0.1", "5000")), -ORIEL_ECONFIG);
+	CHECK_EQ(reap(env_child(2, "2", "127.0.0.1", "5000")), -ORIEL_ECONFIG);
+	CHECK_EQ(reap(env_child(0, "0", "127.0.0.1", "5000")), -ORIEL_ECONFIG);
+	CHECK_EQ(reap(env_child(0, "2", "127.0.0.1", "65536")), -ORIEL_ECONFIG);
+	CHECK_EQ(reap(env_child(0, "2", "127.0.0.1", "0")), -ORIEL_ECONFIG);
+	/* beyond loopback only with a secret */
+	CHECK_EQ(reap(env_child(0, "2", "192.0.2.1", "5000")), -ORIEL_EAUTH);
+	CHECK_EQ(reap(env_child(0, "1", "192.0.2.1", "5000")), 0);
+}
+
+TEST(environment_of_one_rank)
+{
+	struct oriel_boot *boot;
+
+	unsetenv("RANK");
+	unsetenv("WORLD_SIZE");
+	unsetenv("MASTER_ADDR");
+	unsetenv("MASTER_PORT");
+	REQUIRE_OK(oriel_boot_env(&boot));
+	CHECK_EQ(oriel_boot_rank(boot), 0);
+	CHECK_EQ(oriel_boot_nranks(boot), 1);
+	CHECK_EQ(oriel_boot_destroy(boot), 0);
+	CHECK_EQ(oriel_boot_env(NULL), ORIEL_EINVAL);
+}

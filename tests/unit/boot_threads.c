@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tests/unit/boot_threads.c - the boot whose ranks are threads of one process. */
+#include <pthread.h>
+#include <unistd.h>
+
+#include "../../src/boot/boot.h"
+#include "../../src/util/util.h"
+#include "../check.h"
+
+#define RANKS_MAX 16
+#define TIMEOUT_NS (5 * ORI_NS_PER_S)
+
+struct thread_rank {
+	pthread_t thread;
+	struct oriel_boot *boot;
+	void (*fn)(struct oriel_boot *);
+};
+
+static void *rank_main(void *arg)
+{
+	struct thread_rank *me = arg;
+
+	ori_log_rank_set(me->boot->rank);
+	me->fn(me->boot);
+	CHECK_EQ(oriel_boot_destroy(me->boot), 0);
+	return NULL;
+}
+
+static void run_ranks(int n, void (*fn)(struct oriel_boot *))
+{
+	static struct thread_rank ranks[RANKS_MAX];
+	struct oriel_boot *boots[RANKS_MAX];
+
+	REQUIRE_OK(oriel_boot_threads(n, boots));
+	for (int r = 0; r < n; r++) {
+		ranks[r].boot = boots[r];
+		ranks[r].fn = fn;
+		pthread_create(&ranks[r].thread, NULL, rank_main, &ranks[r]);
+	}
+	for (int r = 0; r < n; r++)
+		pthread_join(ranks[r].thread, NULL);
+}
+
+static int gather_u64(struct oriel_boot *boot, uint64_t mine, uint64_t *all)
+{
+	return boot->ops->allgather(boot, &mine, all, sizeof(mine), TIMEOUT_NS);
+}
+
+static void many_gathers(struct oriel_boot *boot)
+{
+	uint64_t all[RANKS_MAX];
+
+	CHECK_EQ(oriel_boot_rank(boot), boot->rank);
+	for (int i = 0; i < 500; i++) {
+		CHECK_EQ(gather_u64(boot, (uint64_t)(i * 100 + boot->rank), all), 0);
+		for (int r = 0; r < boot->nranks; r++)
+			CHECK_EQ(all[r], i * 100 + r);
+		if (i % 7 == 0)
+			CHECK_EQ(boot->ops->allgather(boot, NULL, NULL, 0, TIMEOUT_NS), 0);
+	}
+}
+
+TEST(allgather)
+{
+	run_ranks(1, many_gathers);
+	run_ranks(2, many_gathers);
+	run_ranks(8, many_gathers);
+}
+
+static void rows_and_columns(struct oriel_boot *boot)
+{
+	int row[3], column[2], me = boot->rank;
+	struct oriel_boot *rows, *columns, *pair;
+	int both[2] = { 1, 0 };
+	uint64_t all[RANKS_MAX];
+
+	for (int i = 0; i < 3; i++)
+		row[i] = me / 3 * 3 + i;
+	for (int i = 0; i < 2; i++)
+		column[i] = i * 3 + me % 3;
+	REQUIRE_OK(boot->ops->subgroup(boot, row, 3, (uint32_t)me / 3, TIMEOUT_NS, &rows));
+	REQUIRE_OK(boot->ops->subgroup(boot, column, 2, (uint32_t)me % 3, TIMEOUT_NS, &columns));
+	CHECK_EQ(rows->rank, me % 3);
+	CHECK_EQ(columns->rank, me / 3);
+	CHECK_EQ(gather_u64(rows, (uint64_t)me, all), 0);
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(all[i], row[i]);
+	/* a group of a group, turned round */
+	REQUIRE_OK(columns->ops->subgroup(columns, both, 2, 0, TIMEOUT_NS, &pair));
+	CHECK_EQ(pair->rank, 1 - columns->rank);
+	CHECK_EQ(gather_u64(pair, (uint64_t)me, all), 0);
+	CHECK_EQ(all[0], 3 + me % 3);
+	CHECK_EQ(all[1], me % 3);
+	ori_boot_drop(pair);
+	ori_boot_drop(columns);
+	ori_boot_drop(rows);
+}
+
+TEST(subgroups)
+{
+	run_ranks(6, rows_and_columns);
+}
+
+static void bad_subgroups(struct oriel_boot *boot)
+{
+	int twice[] = { 0, 1, 1 }, out[] = { 0, 1, 3 }, without_me[] = { 0, 1 };
+	struct oriel_boot *sub = NULL;
+
+	CHECK_EQ(boot->ops->subgroup(boot, twice, 3, 0, TIMEOUT_NS, &sub), ORIEL_EINVAL);
+	CHECK_EQ(boot->ops->subgroup(boot, out, 3, 0, TIMEOUT_NS, &sub), ORIEL_EINVAL);
+	CHECK_EQ(boot->ops->subgroup(boot, out, 0, 0, TIMEOUT_NS, &sub), ORIEL_EINVAL);
+	CHECK_EQ(boot->ops->subgroup(boot, NULL, 1, 0, TIMEOUT_NS, &sub), ORIEL_EINVAL);
+	if (boot->rank == 2)
+		CHECK_EQ(boot->ops->subgroup(boot, without_me, 2, 0, TIMEOUT_NS, &sub),
+			 ORIEL_EINVAL);
+	CHECK(!sub);
+}
+
+TEST(subgroups_of_wrong_lists)
+{
+	run_ranks(3, bad_subgroups);
+}
+
+static void different_lists(struct oriel_boot *boot)
+{
+	int up[] = { 0, 1 }, down[] = { 1, 0 };
+	struct oriel_boot *sub = NULL;
+	uint64_t all[2];
+	int err;
+
+	if (boot->rank == 1)
+		CHECK_EQ(gather_u64(boot, 0, all), 0);
+	err = boot->ops->subgroup(boot, boot->rank ? down : up, 2, 0, TIMEOUT_NS, &sub);
+	CHECK_EQ(err, boot->rank ? ORIEL_EMISMATCH : 0);
+	if (boot->rank == 0)
+		CHECK_EQ(gather_u64(boot, 0, all), 0);
+	ori_boot_drop(sub);
+}
+
+TEST(subgroups_of_different_lists)
+{
+	run_ranks(2, different_lists);
+}
+
+static void rank_2_never_comes(struct oriel_boot *boot)
+{
+	uint64_t all[RANKS_MAX], mine = 0, start = ori_now_ns();
+
+	if (boot->rank == 2) {
+		usleep(1300000);
+	} else {
+		CHECK_EQ(boot->ops->allgather(boot, &mine, all, 8, ORI_NS_PER_S / 2),
+			 ORIEL_ETIMEDOUT);
+		CHECK_HAS(oriel_last_error(), "rank 2");
+		CHECK(!strstr(oriel_last_error(), "rank 1"));
+		CHECK(ori_now_ns() - start < ORI_NS_PER_S * 12 / 10);
+		return;
+	}
+	/* the latecomer hears the same at once */
+	start = ori_now_ns();
+	CHECK_EQ(gather_u64(boot, 0, all), ORIEL_ETIMEDOUT);
+	CHECK(ori_now_ns() - start < ORI_NS_PER_S / 2);
+}
+
+TEST(deadline_names_the_missing)
+{
+	run_ranks(3, rank_2_never_comes);
+}
+
+static void sizes_differ(struct oriel_boot *boot)
+{
+	unsigned char mine[16] = { 0 }, all[48];
+	size_t bytes = boot->rank == 1 ? 16 : 8;
+
+	if (boot->rank == 1)
+		usleep(50000);
+	CHECK_EQ(boot->ops->allgather(boot, mine, all, bytes, TIMEOUT_NS), ORIEL_EMISMATCH);
+	CHECK_HAS(oriel_last_error(), "gives 8 bytes");
+	CHECK_HAS(oriel_last_error(), "rank 1 gives 16");
+	CHECK_EQ(boot->ops->allgather(boot, mine, all, 4, TIMEOUT_NS), 0);
+}
+
+TEST(different_byte_counts)
+{
+	run_ranks(3, sizes_differ);
+}
+
+static int told[RANKS_MAX], told_status[RANKS_MAX]; /* told: atomic */
+
+static void watcher(void *ctx, int status, int rank, const char *why)
+{
+	int me = *(int *)ctx;
+
+	CHECK_EQ(rank, 1);
+	CHECK_HAS(why, "rank 1 aborted: out of paper");
+	told_status[me] = status;
+	__atomic_fetch_add(&told[me], 1, __ATOMIC_RELEASE);
+}
+
+static void abort_by_1(struct oriel_boot *boot)
+{
+	uint64_t all[RANKS_MAX];
+	int me = boot->rank;
+
+	boot->ops->watch(boot, watcher, &me);
+	CHECK_EQ(gather_u64(boot, 0, all), 0);
+	if (me == 1) {
+		usleep(50000);
+		boot->ops->abort(boot, ORIEL_ENOMEM, "out of paper");
+		boot->ops->abort(boot, ORIEL_EINVAL, "a second time");
+	}
+	CHECK_EQ(gather_u64(boot, 0, all), ORIEL_ENOMEM);
+	CHECK_HAS(oriel_last_error(), "rank 1 aborted: out of paper");
+	boot->ops->watch(boot, NULL, NULL); /* `me` goes */
+}
+
+TEST(abort_reaches_all)
+{
+	memset(told, 0, sizeof(told));
+	run_ranks(4, abort_by_1);
+	for (int r = 0; r < 4; r++)
+		CHECK(told[r] <= (r != 1));
+}
+
+static void watch_after_abort(struct oriel_boot *boot)
+{
+	uint64_t all[RANKS_MAX];
+	int me = boot->rank;
+
+	if (me == 1)
+		boot->ops->abort(boot, ORIEL_EPEER, "out of paper");
+	CHECK_EQ(gather_u64(boot, 0, all), ORIEL_EPEER);
+	boot->ops->watch(boot, watcher, &me);
+	CHECK_EQ(told[me], me != 1);
+	boot->ops->watch(boot, NULL, NULL);
+	CHECK_EQ(told[me], me != 1);
+}
+
+TEST(a_late_watcher_is_told)
+{
+	memset(told, 0, sizeof(told));
+	run_ranks(3, watch_after_abort);
+	CHECK_EQ(told_status[0], ORIEL_EPEER);
+}
+
+static void one_leaves(struct oriel_boot *boot)
+{
+	uint64_t all[RANKS_MAX], start = ori_now_ns();
+
+	if (boot->rank == 0)
+		return;
+	CHECK_EQ(gather_u64(boot, 0, all), ORIEL_EPEER);
+	CHECK_HAS(oriel_last_error(), "rank 0 left");
+	CHECK(ori_now_ns() - start < ORI_NS_PER_S);
+}
+
+TEST(a_rank_that_left_is_named)
+{
+	run_ranks(3, one_leaves);
+}
+
+TEST(bad_arguments)
+{
+	struct oriel_boot *boots[2];
+
+	CHECK_EQ(oriel_boot_threads(0, boots), ORIEL_ERANGE);
+	CHECK_EQ(oriel_boot_threads(-1, boots), ORIEL_ERANGE);
+	CHECK_EQ(oriel_boot_threads(1 << 20, boots), ORIEL_ERANGE);
+	CHECK_EQ(oriel_boot_threads(2, NULL), ORIEL_EINVAL);
+	CHECK_EQ(oriel_boot_rank(NULL), ORIEL_EINVAL);
+	REQUIRE_OK(oriel_boot_threads(2, boots));
+	CHECK_EQ(oriel_boot_nranks(boots[1]), 2);
+	/* a comm may hold what its user has destroyed */
+	ori_boot_hold(boots[0]);
+	CHECK_EQ(oriel_boot_destroy(boots[0]), 0);
+	CHECK_EQ(oriel_boot_destroy(boots[0]), ORIEL_ESTALE);
+	CHECK_EQ(oriel_boot_rank(boots[0]), ORIEL_ESTALE);
+	CHECK_EQ(boots[0]->nranks, 2);
+	ori_boot_drop(boots[0]);
+	CHECK_EQ(oriel_boot_destroy(boots[1]), 0);
+}
