@@ -13,6 +13,8 @@
 #define ORI_ATOMIC_ADD 1
 #define ORI_ATOMIC_SWAP 2
 #define ORI_ATOMIC_COMPARE_SWAP 3
+/* Each failed try means that another rank succeeded; a million in a row is no longer contention. */
+#define ORI_SWAP_TRIES 1000000u
 
 ORIEL_DEV int ori_check_atomic(const struct oriel_window_dev *win, struct oriel_group g,
 			       const char *call, int peer, uint64_t offset)
@@ -24,6 +26,57 @@ ORIEL_DEV int ori_check_atomic(const struct oriel_window_dev *win, struct oriel_
 				  offset, 8);
 	err = ori_check_range(win, g, call, "end of the window passed", offset, 8, win->bytes);
 	return err ? err : ori_check_peer(win, g, call, peer);
+}
+
+/* By one thread.  A NIC has no swap of one block: compare-swap until nobody came in between. */
+ORIEL_DEV int ori_swap_queued(const struct ori_scope *scope, const struct oriel_link *link,
+			      uint32_t lane, uint32_t block, uint64_t offset, const uint32_t *key,
+			      uint64_t value, uint64_t *old)
+{
+	uint64_t guess = 0;
+	uint32_t tries;
+	int err;
+
+	for (tries = 0; tries < ORI_SWAP_TRIES; tries++) {
+		err = ori_fetch_atomic(scope, link, lane, block, 1, offset, key, guess, value, old);
+		if (err || *old == guess)
+			return err;
+		guess = *old;
+	}
+	return ORIEL_ETIMEDOUT;
+}
+
+ORIEL_DEV int ori_atomic_queued(ORI_WIN, const struct oriel_window_link *l, int what, uint64_t offset,
+				uint64_t expected, uint64_t value, uint64_t *old)
+{
+	struct ori_scope scope;
+	uint64_t before = 0;
+	uint32_t lane;
+	int err;
+
+	if (!l)
+		return ORIEL_ENOTCONN;
+	if (!(l->link->flags & ORIEL_LINK_ATOMICS))
+		return ori_refuse(win, g, ORIEL_EUNSUPPORTED, "atomic",
+				  "the NIC has no atomics; window", (uint64_t)win->number, 0);
+	err = ori_agree_window(win, g);
+	if (err)
+		return err;
+	if (oriel_group_is_leader(g)) {
+		scope = ori_window_scope(win);
+		lane = ori_lane_of(l->link, g);
+		if (what == ORI_ATOMIC_SWAP)
+			err = ori_swap_queued(&scope, l->link, lane, g.block, offset, l->buffer_key,
+					      value, &before);
+		else
+			err = ori_fetch_atomic(&scope, l->link, lane, g.block,
+					       what == ORI_ATOMIC_COMPARE_SWAP, offset, l->buffer_key,
+					       expected, value, &before);
+	}
+	err = ori_group_agree_value(g, err, &before);
+	if (!err && old)
+		*old = before;
+	return err;
 }
 
 ORIEL_DEV int ori_atomic(ORI_WIN, const char *call, int what, int peer, uint64_t offset,
@@ -39,7 +92,7 @@ ORIEL_DEV int ori_atomic(ORI_WIN, const char *call, int what, int peer, uint64_t
 		return err;
 	p = ori_window_peer(win, peer);
 	if (!ori_peer_is_mapped(p))
-		return ORIEL_ENOTCONN;
+		return ori_atomic_queued(win, g, p->link, what, offset, expected, value, old);
 	/* The group's earlier work comes before the atomic, as with a signal. */
 	err = ori_agree_window(win, g);
 	if (err)

@@ -14,15 +14,18 @@
 #include "window.h"
 
 /* By the leader, after the group agreed. */
-ORIEL_DEV void ori_arrive(const struct oriel_window_dev *win, int peer, int id)
+ORIEL_DEV int ori_arrive(ORI_WIN, int peer, int id)
 {
 	const struct oriel_window_peer *p = ori_window_peer(win, peer);
 	uint64_t *sent = &win->arrival_sent[(uint64_t)peer * win->barrier_stride + (uint64_t)id];
 	uint64_t count = ori_load_relaxed_sys(sent) + 1;
 
 	ori_store_relaxed_sys(sent, count);
+	if (!ori_peer_is_mapped(p))
+		return ori_arrive_queued(win, g, p->link, id, count);
 	/* A store, not an add: one group at a time uses an id, so this word has one writer. */
 	ori_mapped_signal(&p->arrivals[id], ORIEL_SET, count, p->waiters);
+	return 0;
 }
 
 ORIEL_DEV int ori_await(const struct oriel_window_dev *win, int peer, int id)
@@ -72,22 +75,25 @@ ORIEL_DEV void ori_barrier_leave(const struct oriel_window_dev *win, int id)
 		ori_fetch_add32_acq_rel(&win->barrier_users[id], (uint32_t)-1);
 }
 
-/* Arrives at ranks [first, last) but self, then waits for them: the body of all calls below. */
-ORIEL_DEV int ori_barrier(ORI_WIN, const char *call, int id, int first, int last, int arrive,
-			  int wait)
-{
-	int peer, err = win->queued_peers ? ORIEL_ENOTCONN : 0;
+#define ORI_ARRIVE 1
+#define ORI_WAIT 2
+#define ORI_FLUSH 4
 
-	if (!err)
-		err = ori_barrier_enter(win, g, call, id);
+/* Flushes, arrives at ranks [first, last) but self, waits for them: the body of all calls below. */
+ORIEL_DEV int ori_barrier(ORI_WIN, const char *call, int id, int first, int last, int parts)
+{
+	int peer, err = ori_barrier_enter(win, g, call, id);
+
 	if (err)
 		return err;
 	err = ori_agree_window(win, g);
 	if (oriel_group_is_leader(g)) {
-		for (peer = first; peer < last && !err && arrive; peer++)
+		if (!err && (parts & ORI_FLUSH))
+			err = ori_flush_queued_all(win, g);
+		for (peer = first; peer < last && !err && (parts & ORI_ARRIVE); peer++)
 			if (peer != win->comm.rank)
-				ori_arrive(win, peer, id);
-		for (peer = first; peer < last && !err && wait; peer++)
+				err = ori_fail_window(win, ori_arrive(win, g, peer, id), peer);
+		for (peer = first; peer < last && !err && (parts & ORI_WAIT); peer++)
 			if (peer != win->comm.rank)
 				err = ori_fail_window(win, ori_await(win, peer, id), peer);
 		ori_barrier_leave(win, id);
@@ -97,23 +103,25 @@ ORIEL_DEV int ori_barrier(ORI_WIN, const char *call, int id, int first, int last
 
 ORIEL_DEV int oriel_sync(ORI_WIN, int id)
 {
-	return ori_barrier(win, g, "sync", id, 0, win->comm.nranks, 1, 1);
+	return ori_barrier(win, g, "sync", id, 0, win->comm.nranks, ORI_ARRIVE | ORI_WAIT);
 }
 
 /* Mapped peers: the group's copies are done when it has met, so the flush is the agreement. */
 ORIEL_DEV int oriel_barrier(ORI_WIN, int id)
 {
-	return ori_barrier(win, g, "barrier", id, 0, win->comm.nranks, 1, 1);
+	return ori_barrier(win, g, "barrier", id, 0, win->comm.nranks,
+			   ORI_FLUSH | ORI_ARRIVE | ORI_WAIT);
 }
 
 ORIEL_DEV int oriel_barrier_arrive(ORI_WIN, int id)
 {
-	return ori_barrier(win, g, "barrier_arrive", id, 0, win->comm.nranks, 1, 0);
+	return ori_barrier(win, g, "barrier_arrive", id, 0, win->comm.nranks,
+			   ORI_FLUSH | ORI_ARRIVE);
 }
 
 ORIEL_DEV int oriel_barrier_wait(ORI_WIN, int id)
 {
-	return ori_barrier(win, g, "barrier_wait", id, 0, win->comm.nranks, 0, 1);
+	return ori_barrier(win, g, "barrier_wait", id, 0, win->comm.nranks, ORI_WAIT);
 }
 
 ORIEL_DEV int oriel_barrier_peer(ORI_WIN, int peer, int id)
@@ -122,7 +130,7 @@ ORIEL_DEV int oriel_barrier_peer(ORI_WIN, int peer, int id)
 
 	if (win->checked)
 		err = ori_check_peer(win, g, "barrier_peer", peer);
-	return err ? err : ori_barrier(win, g, "barrier_peer", id, peer, peer + 1, 1, 1);
+	return err ? err : ori_barrier(win, g, "barrier_peer", id, peer, peer + 1, ORI_ARRIVE | ORI_WAIT);
 }
 
 #endif

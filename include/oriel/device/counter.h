@@ -10,24 +10,33 @@
 
 #include "window.h"
 
-ORIEL_DEV uint64_t ori_counter_index(const struct oriel_window_dev *win, int peer, int id)
+/* Lanes count apart, since two NICs must not add to one word; the counter is their sum. */
+ORIEL_DEV uint64_t ori_counter_sum(const struct oriel_window_dev *win, int peer, int id)
 {
-	return (uint64_t)peer * win->counter_stride + (uint64_t)id;
+	uint64_t sum = 0;
+	uint32_t lane;
+
+	for (lane = 0; lane < win->counter_lanes; lane++)
+		/* [W1] acquire; partner [S1] in ori_count(), or the NIC's add. */
+		sum += ori_load_acquire_sys(ori_counter_word(win, peer, lane, id));
+	return sum;
+}
+
+ORIEL_DEV uint64_t *ori_counter_base(const struct oriel_window_dev *win, int peer, int id)
+{
+	return &win->counter_base[(uint64_t)peer * win->counter_stride + (uint64_t)id];
 }
 
 ORIEL_DEV uint64_t oriel_read_counter(const struct oriel_window_dev *win, int peer, int id)
 {
-	uint64_t i = ori_counter_index(win, peer, id);
-
-	/* [W1] acquire; partner [S1] in ori_count(). */
-	return ori_load_acquire_sys(&win->counter_words[i]) -
-	       ori_load_relaxed_sys(&win->counter_base[i]);
+	return ori_counter_sum(win, peer, id) -
+	       ori_load_relaxed_sys(ori_counter_base(win, peer, id));
 }
 
 ORIEL_DEV int oriel_wait_counter(ORI_WIN, int peer, int id, int cmp, uint64_t value)
 {
 	struct ori_spin s;
-	uint64_t i;
+	uint64_t have;
 	int err = 0;
 
 	if (win->checked) {
@@ -41,11 +50,16 @@ ORIEL_DEV int oriel_wait_counter(ORI_WIN, int peer, int id, int cmp, uint64_t va
 			return err;
 	}
 	if (oriel_group_is_leader(g)) {
-		i = ori_counter_index(win, peer, id);
 		ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_COUNTER, peer, id,
 			       win->number, value);
-		err = ori_mapped_wait(&s, &win->counter_words[i],
-				      ori_load_relaxed_sys(&win->counter_base[i]), cmp);
+		err = ori_failed(&win->comm, win->failure);
+		while (!err) {
+			have = oriel_read_counter(win, peer, id);
+			if (ori_compare(have, cmp, value))
+				break;
+			err = ori_spin(&s, have);
+		}
+		ori_spin_end(&s);
 	}
 	return ori_group_agree(g, err);
 }
@@ -83,7 +97,6 @@ ORIEL_DEV int oriel_wait_counter_all(ORI_WIN, int id, uint64_t value)
 
 ORIEL_DEV int oriel_reset_counter(ORI_WIN, int peer, int id)
 {
-	uint64_t i;
 	int err = 0;
 
 	if (win->checked) {
@@ -96,11 +109,9 @@ ORIEL_DEV int oriel_reset_counter(ORI_WIN, int peer, int id)
 		err = ori_agree_window(win, g);
 	if (err)
 		return err;
-	if (oriel_group_is_leader(g)) {
-		i = ori_counter_index(win, peer, id);
-		ori_store_relaxed_sys(&win->counter_base[i],
-				      ori_load_acquire_sys(&win->counter_words[i]));
-	}
+	if (oriel_group_is_leader(g))
+		ori_store_relaxed_sys(ori_counter_base(win, peer, id),
+				      ori_counter_sum(win, peer, id));
 	return ori_group_agree(g, 0);
 }
 

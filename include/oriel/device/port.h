@@ -39,6 +39,7 @@ extern "C" {
 
 struct ori_spin;
 struct ori_block;
+struct ori_engine;
 
 /* Where the calling thread stands in its launch; host threads outside one: a block of 1. */
 struct oriel_cpu_thread {
@@ -53,6 +54,7 @@ int oriel_cpu_group_agree(struct ori_block *, uint32_t thread, uint32_t nthreads
 int oriel_cpu_spin_slow(struct ori_spin *, uint64_t have);
 void oriel_cpu_spin_end(struct ori_spin *);
 void oriel_cpu_wake(struct oriel_waiters *);
+void oriel_cpu_drive(struct ori_engine *);
 void oriel_cpu_report(const struct oriel_comm_dev *, const char *call, const char *what,
 		      uint64_t value, uint64_t limit);
 
@@ -188,7 +190,27 @@ ORIEL_DEV uint64_t ori_compare_swap_acq_rel_sys(uint64_t *word, uint64_t expecte
 #endif
 }
 
-/* The 32-bit words are only used among threads of one device. */
+ORIEL_DEV uint32_t ori_load_acquire32_sys(const uint32_t *word)
+{
+#if ORIEL_ON_GPU
+	uint32_t v;
+	asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(word) : "memory");
+	return v;
+#else
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+#endif
+}
+
+ORIEL_DEV void ori_store_release32_sys(uint32_t *word, uint32_t v)
+{
+#if ORIEL_ON_GPU
+	asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(word), "r"(v) : "memory");
+#else
+	__atomic_store_n(word, v, __ATOMIC_RELEASE);
+#endif
+}
+
+/* Only among threads of one device. */
 ORIEL_DEV uint32_t ori_fetch_add32_acq_rel(uint32_t *word, uint32_t v)
 {
 #if ORIEL_ON_GPU
@@ -223,6 +245,17 @@ ORIEL_DEV void ori_pause(void)
 	__builtin_ia32_pause();
 #elif defined(__aarch64__) && !defined(__CUDACC__)
 	__asm__ volatile("yield");
+#endif
+}
+
+/* CPU: whoever posts or waits lends the engine of its queues some time.  A NIC needs none. */
+ORIEL_DEV void ori_drive(struct ori_engine *engine)
+{
+#if ORIEL_ON_GPU
+	(void)engine;
+#else
+	if (engine)
+		oriel_cpu_drive(engine);
 #endif
 }
 

@@ -17,13 +17,16 @@ ORIEL_DEV uint64_t ori_signal_index(const struct oriel_window_dev *win, int peer
 	return (uint64_t)peer * win->signal_stride + (uint64_t)id;
 }
 
-ORIEL_DEV void ori_signal_peer(const struct oriel_window_dev *win, int peer, int id, int op,
-			       uint64_t value)
+/* By one thread, after its group met. */
+ORIEL_DEV int ori_signal_peer(ORI_WIN, int peer, int id, int op, uint64_t value)
 {
 	const struct oriel_window_peer *p = ori_window_peer(win, peer);
 
+	if (!ori_peer_is_mapped(p))
+		return ori_signal_queued(win, g, p->link, peer, id, op, value);
 	ori_mapped_signal(&p->signals[id], op, op == ORIEL_SET ? win->first_count + value : value,
 			  p->waiters);
+	return 0;
 }
 
 ORIEL_DEV int oriel_signal(ORI_WIN, int peer, int id, int op, uint64_t value)
@@ -35,35 +38,38 @@ ORIEL_DEV int oriel_signal(ORI_WIN, int peer, int id, int op, uint64_t value)
 		if (!err)
 			err = ori_check_peer(win, g, "signal", peer);
 	}
-	if (!err && !ori_peer_is_mapped(ori_window_peer(win, peer)))
-		err = ORIEL_ENOTCONN;
 	if (!err)
 		err = ori_agree_window(win, g);
-	if (!err && oriel_group_is_leader(g))
-		ori_signal_peer(win, peer, id, op, value);
-	return err;
+	if (err)
+		return err;
+	if (oriel_group_is_leader(g))
+		err = ori_signal_peer(win, g, peer, id, op, value);
+	/* Storing to a mapped word cannot fail; posting can. */
+	return ori_peer_is_mapped(ori_window_peer(win, peer)) ? 0 : ori_group_agree(g, err);
 }
 
 ORIEL_DEV int oriel_signal_all(ORI_WIN, int id, int op, uint64_t value)
 {
-	int err = 0;
-	int peer;
+	int peer, err = 0;
 
 	if (win->checked) {
 		err = ori_check_signal(win, g, "signal_all", id, op);
 		if (!err)
 			err = ori_check_live(win, g, "signal_all");
 	}
-	if (!err && win->queued_peers)
-		err = ORIEL_ENOTCONN;
 	if (!err)
 		err = ori_agree_window(win, g);
 	if (err)
 		return err;
 	for (peer = (int)g.thread; peer < win->comm.nranks; peer += (int)g.size)
-		if (peer != win->comm.rank)
-			ori_signal_peer(win, peer, id, op, value);
-	return 0;
+		if (peer != win->comm.rank && ori_peer_is_mapped(ori_window_peer(win, peer)))
+			ori_signal_peer(win, g, peer, id, op, value);
+	if (!win->queued_peers)
+		return 0;
+	for (peer = 0; peer < win->comm.nranks && !err && oriel_group_is_leader(g); peer++)
+		if (!ori_peer_is_mapped(ori_window_peer(win, peer)))
+			err = ori_signal_peer(win, g, peer, id, op, value);
+	return ori_group_agree(g, err);
 }
 
 ORIEL_DEV int oriel_wait_signal_from(ORI_WIN, int peer, int id, int cmp, uint64_t value)

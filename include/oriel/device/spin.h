@@ -28,6 +28,7 @@ struct ori_spin {
 	uint64_t want;
 	uint64_t start_ns; /* 0 until the first slow poll */
 	uint64_t next_late_ns;
+	uint64_t timeout_ns;
 	int32_t op, peer, id, window;
 	uint32_t polls; /* left before the next slow one */
 	int32_t board_slot; /* -1: not on the board */
@@ -46,6 +47,7 @@ ORIEL_DEV void ori_spin_begin(struct ori_spin *s, const struct oriel_comm_dev *c
 	s->want = want;
 	s->start_ns = 0;
 	s->next_late_ns = 0;
+	s->timeout_ns = comm->timeout_ns;
 	s->op = op;
 	s->peer = peer;
 	s->id = id;
@@ -80,7 +82,7 @@ ORIEL_DEV int ori_spin_slow(struct ori_spin *s, uint64_t have)
 	asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
 	if (!s->start_ns)
 		s->start_ns = now;
-	return now - s->start_ns > s->comm->timeout_ns ? ORIEL_ETIMEDOUT : 0;
+	return now - s->start_ns > s->timeout_ns ? ORIEL_ETIMEDOUT : 0;
 }
 #else
 ORIEL_DEV int ori_spin_slow(struct ori_spin *s, uint64_t have)
@@ -91,6 +93,7 @@ ORIEL_DEV int ori_spin_slow(struct ori_spin *s, uint64_t have)
 
 ORIEL_DEV int ori_spin(struct ori_spin *s, uint64_t have)
 {
+	ori_drive(s->comm->engine);
 	if (s->polls > 0) {
 		s->polls--;
 		ori_pause();

@@ -59,6 +59,159 @@ ORIEL_DEV void ori_staged_channel(const struct oriel_window_dev *win, int peer, 
 	ch->peer = peer;
 }
 
+/* ---- queued peers: the same streams, the slots and counts written by puts -------------------------- */
+
+/* One word of the peer's control memory, on the channel's lane. */
+ORIEL_DEV void ori_staged_word(const struct oriel_window_link *l, uint64_t offset, uint64_t value,
+			       struct ori_post *post)
+{
+	post->signal = ORIEL_SET;
+	post->word = offset;
+	post->word_key = l->control_key;
+	post->signal_value = value;
+}
+
+/* By one thread: the piece in my slot, its length, then `ready`, all in order. */
+ORIEL_DEV int ori_staged_post(const struct oriel_window_dev *win, const struct oriel_window_link *l,
+			      int channel, uint64_t slot, const uint8_t *piece, uint64_t bytes,
+			      uint64_t cursor, uint64_t *posted)
+{
+	uint64_t row = ori_staging_row_words(win->staging_depth) * 8;
+	uint64_t words = l->staging_words + (uint64_t)channel * row;
+	uint64_t at = ((uint64_t)channel * win->staging_depth + slot) * win->staging_slot_bytes;
+	uint32_t lane = (uint32_t)channel % l->link->nlanes;
+	struct ori_scope scope = ori_window_scope(win);
+	struct ori_post post;
+	int err;
+
+	ori_post_init(&post);
+	post.remote = l->staging + at;
+	post.rkey = l->control_key;
+	post.local = (uint64_t)(piece - win->control);
+	post.lkey = win->control_key;
+	post.bytes = bytes;
+	ori_staged_word(l, words + 8 * slot, bytes, &post);
+	err = ori_queue_post(&scope, l->link, lane, &post);
+	if (err)
+		return err;
+	*posted = ori_load_acquire_sys(&l->link->lanes[lane].main->produced);
+	ori_post_init(&post);
+	ori_staged_word(l, words + 8 * (uint64_t)win->staging_depth, cursor + 1, &post);
+	return ori_queue_post(&scope, l->link, lane, &post);
+}
+
+ORIEL_DEV int ori_send_queued(ORI_WIN, int peer, int channel, const void *src, uint64_t bytes)
+{
+	const struct oriel_window_link *l = ori_window_peer(win, peer)->link;
+	uint64_t n = (uint64_t)peer * win->staging_channels + (uint64_t)channel;
+	uint64_t *my_cursor = win->staging_cursors + n * ORI_STAGING_LINE_WORDS;
+	uint64_t *posted = win->staging_posted + n * win->staging_depth;
+	struct ori_scope scope = ori_window_scope(win);
+	uint64_t cursor = 0, sent = 0;
+	struct ori_spin s;
+	int err = 0;
+
+	if (!l)
+		return ORIEL_ENOTCONN;
+	if (oriel_group_is_leader(g)) {
+		err = ori_failed(&win->comm, win->failure);
+		cursor = ori_load_relaxed_sys(my_cursor);
+	}
+	err = ori_group_agree_value(g, err, &cursor);
+	while (!err && sent < bytes) {
+		uint64_t left = bytes - sent;
+		uint64_t piece = left < win->staging_slot_bytes ? left : win->staging_slot_bytes;
+		uint64_t slot = cursor % win->staging_depth;
+		uint8_t *out = win->staging_out +
+			       (n * win->staging_depth + slot) * win->staging_slot_bytes;
+
+		if (oriel_group_is_leader(g)) {
+			ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_SEND, peer, channel,
+				       win->number, cursor + 1 - win->staging_depth);
+			err = ori_mapped_wait_count(&s, win->staging_free +
+								n * ORI_STAGING_LINE_WORDS);
+			/* The peer has it, but the NIC may still send it again until it is complete. */
+			if (!err)
+				err = ori_queue_wait(
+					&scope,
+					l->link->lanes[(uint32_t)channel % l->link->nlanes].main,
+					posted[slot]);
+		}
+		err = ori_group_agree(g, err);
+		if (err)
+			break;
+		ori_group_copy(g, out, (const uint8_t *)src + sent, piece);
+		err = ori_agree_window(win, g);
+		if (!err && oriel_group_is_leader(g)) {
+			err = ori_staged_post(win, l, channel, slot, out, piece, cursor,
+					      &posted[slot]);
+			ori_store_relaxed_sys(my_cursor, cursor + 1);
+		}
+		err = ori_group_agree(g, err);
+		sent += piece;
+		cursor++;
+	}
+	return err;
+}
+
+/* By one thread: tells the sender that I have emptied `count` slots. */
+ORIEL_DEV int ori_staged_free(const struct oriel_window_dev *win, const struct oriel_window_link *l,
+			      int channel, uint64_t count)
+{
+	struct ori_scope scope = ori_window_scope(win);
+	struct ori_post post;
+
+	ori_post_init(&post);
+	ori_staged_word(l, l->staging_free + (uint64_t)channel * ORIEL_LINE_BYTES, count, &post);
+	return ori_queue_post(&scope, l->link, (uint32_t)channel % l->link->nlanes, &post);
+}
+
+ORIEL_DEV int ori_recv_queued(ORI_WIN, int peer, int channel, void *dst, uint64_t bytes)
+{
+	const struct oriel_window_link *l = ori_window_peer(win, peer)->link;
+	struct oriel_mapped_channel ch;
+	uint64_t cursor = 0, got = 0;
+	struct ori_spin s;
+	int err = 0;
+
+	if (!l)
+		return ORIEL_ENOTCONN;
+	ori_staged_channel(win, peer, channel, 0, &ch);
+	if (oriel_group_is_leader(g)) {
+		err = ori_failed(&win->comm, win->failure);
+		cursor = ori_load_relaxed_sys(ch.cursor);
+	}
+	err = ori_group_agree_value(g, err, &cursor);
+	while (!err && got < bytes) {
+		uint64_t piece = bytes - got < ch.slot_bytes ? bytes - got : ch.slot_bytes;
+		uint64_t slot = cursor % ch.depth;
+
+		if (oriel_group_is_leader(g)) {
+			ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_RECV, peer, channel,
+				       win->number, cursor + 1);
+			err = ori_mapped_wait_count(&s, ch.ready);
+			/* relaxed: the wait acquired what was placed before `ready` */
+			if (!err && ori_load_relaxed_sys(&ch.lengths[slot]) != piece)
+				err = ORIEL_EMISMATCH;
+		}
+		err = ori_group_agree(g, err);
+		if (err)
+			break;
+		ori_group_copy(g, (uint8_t *)dst + got, ch.slots + slot * ch.slot_bytes, piece);
+		err = ori_agree_window(win, g);
+		got += piece;
+		cursor++;
+		if (!err && oriel_group_is_leader(g)) {
+			err = ori_staged_free(win, l, channel, cursor);
+			ori_store_relaxed_sys(ch.cursor, cursor);
+		}
+		err = ori_group_agree(g, err);
+	}
+	return err;
+}
+
+/* ---- public --------------------------------------------------------------------------------------- */
+
 ORIEL_DEV int oriel_send(ORI_WIN, int peer, int channel, const void *src, uint64_t bytes)
 {
 	struct oriel_mapped_channel ch;
@@ -71,10 +224,13 @@ ORIEL_DEV int oriel_send(ORI_WIN, int peer, int channel, const void *src, uint64
 		err = ori_check_channel(win, g, "send", peer, channel);
 	if (err)
 		return err;
-	if (!ori_peer_is_mapped(ori_window_peer(win, peer)))
-		return ORIEL_ENOTCONN;
-	ori_staged_channel(win, peer, channel, 1, &ch);
-	err = ori_channel_send(&win->comm, win->failure, g, &ch, channel, win->number, src, bytes);
+	if (ori_peer_is_mapped(ori_window_peer(win, peer))) {
+		ori_staged_channel(win, peer, channel, 1, &ch);
+		err = ori_channel_send(&win->comm, win->failure, g, &ch, channel, win->number, src,
+				       bytes);
+	} else {
+		err = ori_send_queued(win, g, peer, channel, src, bytes);
+	}
 	return oriel_group_is_leader(g) ? ori_fail_window(win, err, peer) : err;
 }
 
@@ -90,10 +246,13 @@ ORIEL_DEV int oriel_recv(ORI_WIN, int peer, int channel, void *dst, uint64_t byt
 		err = ori_check_channel(win, g, "recv", peer, channel);
 	if (err)
 		return err;
-	if (!ori_peer_is_mapped(ori_window_peer(win, peer)))
-		return ORIEL_ENOTCONN;
-	ori_staged_channel(win, peer, channel, 0, &ch);
-	err = ori_channel_recv(&win->comm, win->failure, g, &ch, channel, win->number, dst, bytes);
+	if (ori_peer_is_mapped(ori_window_peer(win, peer))) {
+		ori_staged_channel(win, peer, channel, 0, &ch);
+		err = ori_channel_recv(&win->comm, win->failure, g, &ch, channel, win->number, dst,
+				       bytes);
+	} else {
+		err = ori_recv_queued(win, g, peer, channel, dst, bytes);
+	}
 	if (err == ORIEL_EMISMATCH)
 		ori_refuse(win, g, err, "recv", "sender's message has another size; expected",
 			   bytes, 0);

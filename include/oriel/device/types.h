@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct ori_engine;
+
 /* How a peer is reached; the value of oriel_comm_peer.kind. */
 #define ORIEL_PEER_NONE 0   /* not reachable yet; operations return ORIEL_ENOTCONN */
 #define ORIEL_PEER_SELF 1   /* this rank */
@@ -90,6 +92,74 @@ struct oriel_board {
 #define ORIEL_FAILURE_STATUS(word) (-(int)((word) & 0xffff))
 #define ORIEL_FAILURE_RANK(word) ((int)(((word) >> 16) & 0xffffffff) - 1)
 
+/* ---- queues --------------------------------------------------------------------------------------- */
+
+#define ORIEL_NICS_MAX 2
+#define ORIEL_RESULT_SLOTS 64
+
+/*
+ * One send queue with its completion queue.  Indices are 64-bit counts of WQEs, which run for ever; the
+ * slot is the index modulo the depth.
+ */
+struct oriel_queue {
+	/* set when the queue is made */
+	uint8_t *sq;        /* depth blocks of 64 bytes */
+	uint8_t *cq;        /* depth entries of 64 bytes */
+	uint32_t *record;   /* doorbell record: [1] is the send queue's */
+	uint64_t *doorbell; /* where the 8 bytes are rung */
+	uint32_t qpn, cqn;
+	uint32_t depth, log_depth;
+	int32_t peer;
+	uint32_t lane;
+	uint8_t pad0[ORIEL_LINE_BYTES - 56];
+	/* by producers: WQEs handed out; may lead `produced` by one burst per group */
+	uint64_t reserved;
+	uint8_t pad1[ORIEL_LINE_BYTES - 8];
+	/* by the producer whose turn it is: WQEs rung, in index order */
+	uint64_t produced;
+	uint8_t pad2[ORIEL_LINE_BYTES - 8];
+	/* by whoever polled a CQE: WQEs known to be complete; only grows */
+	uint64_t completed;
+	uint8_t pad3[ORIEL_LINE_BYTES - 8];
+	/* 0, or a failure word: set once by the engine, or by a producer that gave up its slots */
+	uint64_t error;
+	uint8_t pad4[ORIEL_LINE_BYTES - 8];
+};
+
+/* A main queue to a peer and the companion whose WAIT and loopback add count its completions. */
+struct oriel_lane {
+	struct oriel_queue *main;
+	struct oriel_queue *companion;
+	uint32_t sink_key; /* 8 zero-based bytes that take values nobody wants */
+	uint32_t nic;
+};
+
+#define ORIEL_LINK_ATOMICS 1u /* the NIC adds to remote words */
+#define ORIEL_LINK_ORDERED 2u /* a queue's writes are placed in order */
+
+/* How this rank reaches one queued peer. */
+struct oriel_link {
+	const struct oriel_lane *lanes;
+	uint32_t nlanes;
+	uint32_t flags;
+	uint64_t message_bytes; /* longest transfer of one WQE */
+	uint64_t *last_signal;  /* lane 0: index of the last word written; by who has its turn */
+};
+
+/* Memory that queues can name: of a peer after an exchange, or of this rank. */
+struct oriel_remote {
+	uint64_t address;
+	uint64_t bytes;
+	uint32_t key[ORIEL_NICS_MAX];
+};
+
+/* Where values fetched from queued peers land; `lock` is taken by the group that waits for one. */
+struct oriel_result {
+	uint64_t lock;
+	uint64_t words[4];
+	uint8_t pad[24];
+};
+
 /* One peer, as the transport layer sees it. */
 struct oriel_comm_peer {
 	int32_t kind; /* ORIEL_PEER_* */
@@ -97,6 +167,7 @@ struct oriel_comm_peer {
 	struct oriel_waiters *waiters;    /* mapped: the peer's sleepers */
 	const struct oriel_board *board;  /* mapped: the peer's board */
 	uint64_t *failure;                /* mapped: the peer's comm failure word */
+	const struct oriel_link *link;    /* queued: its lanes */
 };
 
 /*
@@ -108,20 +179,22 @@ struct oriel_comm_dev {
 	int32_t nranks;
 	uint64_t timeout_ns; /* a wait fails after this long */
 	uint64_t late_ns;    /* and names who is late after this long */
-	uint32_t spin_polls; /* polls before a wait first looks at the clock */
+	uint32_t spin_polls; /* polls before a wait first looks at clock and failures; few when ranks outnumber cores */
 	uint32_t reserved;
 	const uint64_t *failure; /* comm failure word of this rank; host and peers write it */
 	struct oriel_waiters *waiters; /* own sleepers */
 	struct oriel_board *board;     /* own board */
 	const struct oriel_comm_peer *peers; /* nranks entries */
+	struct ori_engine *engine;     /* CPU: what executes the queues; NULL without queued peers */
+	struct oriel_result *results;  /* ORIEL_RESULT_SLOTS, for values fetched through queues */
+	uint32_t result_key[ORIEL_NICS_MAX];
 };
 
 /* Local memory as the source of puts or the target of gets. */
 struct oriel_source {
 	uint64_t address;
 	uint64_t bytes;
-	uint32_t key; /* for queued peers */
-	uint32_t reserved;
+	uint32_t key[ORIEL_NICS_MAX]; /* for queued peers, one a NIC */
 };
 
 /* Everything a block had posted to a peer when the ticket was taken. */
@@ -161,6 +234,16 @@ struct oriel_window_peer {
 	uint8_t *staging;              /* mapped: my slots at the peer */
 	uint64_t *staging_words;       /* mapped: lengths and ready words of my slots at the peer */
 	uint64_t *staging_free;        /* mapped: free words of the peer's slots at me, in its memory */
+	const struct oriel_window_link *link; /* queued */
+	uint64_t reserved1;
+};
+
+/* A queued peer of a window: keys of its memory, and my rows there as offsets in its control memory. */
+struct oriel_window_link {
+	const struct oriel_link *link;
+	uint32_t buffer_key[ORIEL_NICS_MAX];
+	uint32_t control_key[ORIEL_NICS_MAX];
+	uint64_t signals, arrivals, staging, staging_words, staging_free;
 };
 
 /*
@@ -186,7 +269,7 @@ struct oriel_window_dev {
 	uint64_t *signal_words;    /* [source][id]: written by that source only */
 	uint64_t *signal_base;     /* [source][id]: written by this rank's resets */
 	uint64_t *signal_sum_base; /* [id]: written by this rank's advances of a sum */
-	uint64_t *counter_words;   /* [peer][id]: completions of my operations to the peer */
+	uint64_t *counter_words;   /* [peer][lane][id]: completions of my operations to the peer */
 	uint64_t *counter_base;    /* [peer][id] */
 	uint64_t *arrival_words;   /* [source][id]: arrivals from that source; it writes them */
 	uint64_t *arrival_sent;    /* [peer][id]: my arrivals at the peer */
@@ -195,9 +278,16 @@ struct oriel_window_dev {
 	uint8_t *staging;          /* [source][channel][slot]: written by that source */
 	uint64_t *staging_words;   /* [source][channel]: depth lengths, then ready */
 	uint64_t *staging_free;    /* [peer][channel]: written by that peer */
+	uint8_t *staging_out;      /* [peer][channel][slot]: what is on its way to a queued peer */
+	uint64_t *staging_posted;  /* [peer][channel][slot]: the queue's count that ends its use */
+	uint64_t *signal_totals;   /* [peer][id]: what ADD has come to, where a NIC cannot add */
+	uint8_t *control;          /* start of this window's control memory; zero of its keys */
+	uint32_t control_key[ORIEL_NICS_MAX];
 	uint64_t staging_slot_bytes;
 	uint32_t staging_depth;
 	uint32_t staging_channels;
+	uint32_t counter_lanes;    /* rows of counter words per peer: a NIC never shares a word */
+	uint32_t reserved1;
 	const struct oriel_window_peer *peers; /* nranks entries */
 	struct oriel_window_peer inline_peers[ORIEL_INLINE_PEERS];
 };
@@ -205,13 +295,15 @@ struct oriel_window_dev {
 static_assert(sizeof(void *) == 8, "Oriel needs a 64-bit machine");
 static_assert(sizeof(struct oriel_waiters) == 128, "layout");
 static_assert(sizeof(struct oriel_board_slot) == 64, "layout");
-static_assert(sizeof(struct oriel_comm_peer) == 32, "layout");
-static_assert(sizeof(struct oriel_comm_dev) == 64, "layout");
+static_assert(sizeof(struct oriel_comm_peer) == 40, "layout");
+static_assert(sizeof(struct oriel_comm_dev) == 88, "layout");
+static_assert(sizeof(struct oriel_queue) == 5 * ORIEL_LINE_BYTES, "layout");
+static_assert(sizeof(struct oriel_result) == 64, "layout");
 static_assert(sizeof(struct oriel_source) == 24, "layout");
 static_assert(sizeof(struct oriel_ticket) == 16, "layout");
 static_assert(sizeof(struct oriel_mapped_channel) == 56, "layout");
-static_assert(sizeof(struct oriel_window_peer) == 64, "layout");
+static_assert(sizeof(struct oriel_window_peer) == 80, "layout");
 static_assert(sizeof(struct oriel_window_dev) <= 1024, "the handle travels by value");
-static_assert(offsetof(struct oriel_window_dev, bytes) == 64, "layout");
+static_assert(offsetof(struct oriel_window_dev, bytes) == 88, "layout");
 
 #endif

@@ -10,6 +10,7 @@
 #define ORIEL_DEVICE_WINDOW_H
 
 #include "mapped.h"
+#include "window_queued.h"
 
 /* ---- the handle -------------------------------------------------------------------------------- */
 
@@ -156,18 +157,12 @@ ORIEL_DEV int ori_check_transfer(const struct oriel_window_dev *win, struct orie
 	return err;
 }
 
-ORIEL_DEV int ori_agree_window(const struct oriel_window_dev *win, struct oriel_group g)
-{
-	return ori_agree_failure(&win->comm, win->failure, g);
-}
-
 /* ---- puts ---------------------------------------------------------------------------------------- */
 
 ORIEL_DEV void ori_count(const struct oriel_window_dev *win, int peer, int counter)
 {
 	/* [S1] release: who sees the count may write the source again; partner [W1]. */
-	ori_mapped_signal(&win->counter_words[(uint64_t)peer * win->counter_stride + counter],
-			  ORIEL_ADD, 1, win->comm.waiters);
+	ori_mapped_signal(ori_counter_word(win, peer, 0, counter), ORIEL_ADD, 1, win->comm.waiters);
 }
 
 /* The put family; signal < 0 and counter < 0 mean none and fold away. */
@@ -180,7 +175,8 @@ ORIEL_DEV int ori_put(ORI_WIN, int peer, uint64_t dst_off,
 
 	p = ori_window_peer(win, peer);
 	if (!ori_peer_is_mapped(p))
-		return ORIEL_ENOTCONN;
+		return ori_put_queued(win, g, peer, dst_off, src, src_off, NULL, bytes, signal, op,
+				      value, counter);
 	/* The line of the signal is fetched while the data is copied, not after. */
 	if (signal >= 0 && oriel_group_is_leader(g))
 		ori_prefetch_for_write(&p->signals[signal]);
@@ -289,7 +285,7 @@ ORIEL_DEV int oriel_put_value(ORI_WIN, int peer, uint64_t dst_off, const void *v
 		return err;
 	p = ori_window_peer(win, peer);
 	if (!ori_peer_is_mapped(p))
-		return ORIEL_ENOTCONN;
+		return ori_put_queued(win, g, peer, dst_off, NULL, 0, value, bytes, -1, 0, 0, -1);
 	if (oriel_group_is_leader(g))
 		memcpy(p->buffer + dst_off, value, bytes);
 	return ori_agree_window(win, g);
@@ -297,28 +293,34 @@ ORIEL_DEV int oriel_put_value(ORI_WIN, int peer, uint64_t dst_off, const void *v
 
 /* ---- gets ---------------------------------------------------------------------------------------- */
 
-ORIEL_DEV int oriel_get(ORI_WIN, int peer, uint64_t src_off, const struct oriel_source *dst,
-			uint64_t dst_off, uint64_t bytes)
+ORIEL_DEV int ori_get(ORI_WIN, const char *call, int peer, uint64_t src_off,
+		      const struct oriel_source *dst, uint64_t dst_off, uint64_t bytes, int blocking)
 {
 	const struct oriel_window_peer *p;
 	int err = 0;
 
 	if (win->checked)
-		err = ori_check_transfer(win, g, "get", peer, src_off, dst, dst_off, bytes);
+		err = ori_check_transfer(win, g, call, peer, src_off, dst, dst_off, bytes);
 	if (err)
 		return err;
 	p = ori_window_peer(win, peer);
 	if (!ori_peer_is_mapped(p))
-		return ORIEL_ENOTCONN;
+		return ori_get_queued(win, g, p->link, src_off, dst, dst_off, bytes, blocking);
+	/* A mapped peer's bytes are there when the copy ends: nothing to wait for at flush. */
 	ori_group_copy(g, (uint8_t *)(uintptr_t)dst->address + dst_off, p->buffer + src_off, bytes);
 	return ori_agree_window(win, g);
 }
 
-/* A mapped peer's bytes are there when the copy ends: nothing to wait for at flush. */
+ORIEL_DEV int oriel_get(ORI_WIN, int peer, uint64_t src_off, const struct oriel_source *dst,
+			uint64_t dst_off, uint64_t bytes)
+{
+	return ori_get(win, g, "get", peer, src_off, dst, dst_off, bytes, 1);
+}
+
 ORIEL_DEV int oriel_get_nbi(ORI_WIN, int peer, uint64_t src_off, const struct oriel_source *dst,
 			    uint64_t dst_off, uint64_t bytes)
 {
-	return oriel_get(win, g, peer, src_off, dst, dst_off, bytes);
+	return ori_get(win, g, "get_nbi", peer, src_off, dst, dst_off, bytes, 0);
 }
 
 ORIEL_DEV int oriel_get_value(ORI_WIN, int peer, uint64_t src_off, void *out, uint64_t bytes)
@@ -333,12 +335,19 @@ ORIEL_DEV int oriel_get_value(ORI_WIN, int peer, uint64_t src_off, void *out, ui
 	if (err)
 		return err;
 	p = ori_window_peer(win, peer);
-	if (!ori_peer_is_mapped(p))
+	if (!ori_peer_is_mapped(p) && !p->link)
 		return ORIEL_ENOTCONN;
 	/* The leader reads, so that all threads get the same bytes while the peer may be writing. */
 	if (oriel_group_is_leader(g)) {
-		memcpy(words, p->buffer + src_off, bytes);
 		err = ori_failed(&win->comm, win->failure);
+		if (!err && ori_peer_is_mapped(p)) {
+			memcpy(words, p->buffer + src_off, bytes);
+		} else if (!err) {
+			struct ori_scope scope = ori_window_scope(win);
+
+			err = ori_fetch_bytes(&scope, p->link->link, ori_lane_of(p->link->link, g),
+					      g.block, src_off, p->link->buffer_key, words, bytes);
+		}
 	}
 	for (i = 0; i < (bytes + 7) / 8; i++)
 		err = ori_group_agree_value(g, err, &words[i]);
@@ -349,54 +358,128 @@ ORIEL_DEV int oriel_get_value(ORI_WIN, int peer, uint64_t src_off, void *out, ui
 
 /* ---- completion and order -------------------------------------------------------------------------- */
 
-ORIEL_DEV int ori_flush_peer(ORI_WIN, const char *call, int peer)
+/*
+ * Mapped and self: copies are done when the group has met, and every word that could tell of them is
+ * stored with release after this.
+ */
+ORIEL_DEV int oriel_fence(ORI_WIN, int peer)
 {
+	const struct oriel_window_peer *p;
+	struct ori_scope scope;
 	int err = 0;
 
 	if (win->checked)
-		err = ori_check_peer(win, g, call, peer);
-	if (!err && !ori_peer_is_mapped(ori_window_peer(win, peer)))
-		err = ORIEL_ENOTCONN;
-	/*
-	 * Mapped and self: copies are done when the group has met, and every word that could tell
-	 * of them is stored with release after this.
-	 */
-	return err ? err : ori_agree_window(win, g);
-}
-
-ORIEL_DEV int oriel_fence(ORI_WIN, int peer)
-{
-	return ori_flush_peer(win, g, "fence", peer);
+		err = ori_check_peer(win, g, "fence", peer);
+	if (!err)
+		err = ori_agree_window(win, g);
+	if (err)
+		return err;
+	p = ori_window_peer(win, peer);
+	if (ori_peer_is_mapped(p))
+		return 0;
+	if (!p->link)
+		return ORIEL_ENOTCONN;
+	if (oriel_group_is_leader(g)) {
+		scope = ori_window_scope(win);
+		err = ori_queue_fence(&scope, p->link->link, ori_lane_of(p->link->link, g));
+	}
+	return ori_group_agree(g, err);
 }
 
 ORIEL_DEV int oriel_flush(ORI_WIN, int peer)
 {
-	return ori_flush_peer(win, g, "flush", peer);
+	const struct oriel_window_peer *p;
+	int err = 0;
+
+	if (win->checked)
+		err = ori_check_peer(win, g, "flush", peer);
+	if (!err)
+		err = ori_agree_window(win, g);
+	if (err)
+		return err;
+	p = ori_window_peer(win, peer);
+	if (ori_peer_is_mapped(p))
+		return 0;
+	if (oriel_group_is_leader(g))
+		err = ori_flush_queued(win, g, p->link);
+	return ori_group_agree(g, err);
+}
+
+/* By one thread. */
+ORIEL_DEV int ori_flush_queued_all(const struct oriel_window_dev *win, struct oriel_group g)
+{
+	int peer, err = 0;
+
+	for (peer = 0; peer < win->comm.nranks && !err && win->queued_peers; peer++)
+		if (!ori_peer_is_mapped(ori_window_peer(win, peer)))
+			err = ori_flush_queued(win, g, ori_window_peer(win, peer)->link);
+	return err;
 }
 
 ORIEL_DEV int oriel_flush_all(ORI_WIN)
 {
-	return ori_flush_peer(win, g, "flush_all", win->comm.rank);
+	int err = 0;
+
+	if (win->checked)
+		err = ori_check_live(win, g, "flush_all");
+	if (!err)
+		err = ori_agree_window(win, g);
+	if (err || !win->queued_peers)
+		return err;
+	if (oriel_group_is_leader(g))
+		err = ori_flush_queued_all(win, g);
+	return ori_group_agree(g, err);
 }
 
 ORIEL_DEV int oriel_take_ticket(ORI_WIN, int peer, struct oriel_ticket *ticket)
 {
+	const struct oriel_window_peer *p;
 	int err = 0;
 
 	if (win->checked)
 		err = ori_check_peer(win, g, "take_ticket", peer);
 	if (err)
 		return err;
+	p = ori_window_peer(win, peer);
 	ticket->peer = peer;
 	ticket->lane = 0;
 	ticket->index = 0;
-	return 0;
+	if (ori_peer_is_mapped(p))
+		return 0;
+	if (!p->link)
+		return ORIEL_ENOTCONN;
+	ticket->lane = ori_lane_of(p->link->link, g);
+	if (oriel_group_is_leader(g))
+		ticket->index =
+			ori_load_acquire_sys(&p->link->link->lanes[ticket->lane].main->produced);
+	return ori_group_agree_value(g, 0, &ticket->index);
 }
 
 ORIEL_DEV int oriel_wait_local(ORI_WIN, const struct oriel_ticket *ticket, uint64_t timeout_ns)
 {
-	(void)timeout_ns;
-	return ori_flush_peer(win, g, "wait_local", ticket->peer);
+	const struct oriel_window_peer *p;
+	struct ori_scope scope;
+	int err = 0;
+
+	if (win->checked)
+		err = ori_check_peer(win, g, "wait_local", ticket->peer);
+	if (!err)
+		err = ori_agree_window(win, g);
+	if (err)
+		return err;
+	p = ori_window_peer(win, ticket->peer);
+	if (ori_peer_is_mapped(p))
+		return 0;
+	if (!p->link)
+		return ORIEL_ENOTCONN;
+	if (oriel_group_is_leader(g)) {
+		scope = ori_window_scope(win);
+		if (timeout_ns)
+			scope.timeout_ns = timeout_ns;
+		err = ori_queue_wait(&scope, p->link->link->lanes[ticket->lane].main,
+				     ticket->index);
+	}
+	return ori_group_agree(g, err);
 }
 
 #endif

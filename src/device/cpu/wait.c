@@ -119,7 +119,7 @@ int oriel_cpu_spin_slow(struct ori_spin *s, uint64_t have)
 	age = now - s->start_ns;
 	if (age > BOARD_NS)
 		ori_board_update(s, have);
-	if (age >= s->comm->timeout_ns) {
+	if (age >= s->timeout_ns) {
 		ori_diag_late(s, have, age, 1);
 		return ORIEL_ETIMEDOUT;
 	}
@@ -129,7 +129,7 @@ int oriel_cpu_spin_slow(struct ori_spin *s, uint64_t have)
 	}
 	s->rounds++;
 	if (age >= YIELD_NS) {
-		sleep_step(s, s->comm->timeout_ns - age);
+		sleep_step(s, s->timeout_ns - age);
 	} else {
 		/* Also with a core to itself: the scheduler may have put both ranks on one. */
 		sched_yield();

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * oriel/device/fetch.h - values fetched from queued peers: where they land, and how one waits for them.
+ *
+ * A fetched value comes back into one of the comm's result slots, chosen by block and locked by the thread
+ * that waits, so that another group's answer never lands on it.
+ */
+#ifndef ORIEL_DEVICE_FETCH_H
+#define ORIEL_DEVICE_FETCH_H
+
+#include "queue.h"
+
+/* [L1] acquire; partner [L2] in ori_result_give(). */
+ORIEL_DEV int ori_result_take(const struct ori_scope *scope, uint32_t block, uint32_t *slot)
+{
+	struct oriel_result *r;
+	struct ori_spin s;
+	int err = 0;
+
+	*slot = block % ORIEL_RESULT_SLOTS;
+	r = &scope->comm->results[*slot];
+	ori_spin_begin(&s, scope->comm, scope->window_failure, ORIEL_OP_QUEUE, scope->comm->rank,
+		       (int)*slot, scope->window, 0);
+	while (!err && ori_compare_swap_acq_rel_sys(&r->lock, 0, 1) != 0)
+		err = ori_spin(&s, 1);
+	ori_spin_end(&s);
+	return err;
+}
+
+ORIEL_DEV void ori_result_give(const struct ori_scope *scope, uint32_t slot)
+{
+	/* [L2] release; partner [L1]. */
+	ori_store_release_sys(&scope->comm->results[slot].lock, 0);
+}
+
+/* Where the NIC puts the value: an address under comm->result_key. */
+ORIEL_DEV uint64_t ori_result_address(uint32_t slot)
+{
+	return (uint64_t)slot * sizeof(struct oriel_result) + offsetof(struct oriel_result, words);
+}
+
+/* 1 to 32 bytes of the peer's memory, by one thread. */
+ORIEL_DEV int ori_fetch_bytes(const struct ori_scope *scope, const struct oriel_link *link,
+			      uint32_t n, uint32_t block, uint64_t remote, const uint32_t *rkey,
+			      void *out, uint64_t bytes)
+{
+	struct oriel_queue *q = link->lanes[n].main;
+	uint32_t slot;
+	int err = ori_result_take(scope, block, &slot);
+
+	if (err)
+		return err;
+	err = ori_queue_read(scope, link, n, remote, rkey, ori_result_address(slot),
+			     scope->comm->result_key, bytes);
+	if (!err)
+		err = ori_queue_wait(scope, q, ori_load_acquire_sys(&q->produced));
+	if (!err)
+		memcpy(out, scope->comm->results[slot].words, bytes);
+	/* After a failure the answer may still come: the slot stays locked, as the comm is of no use. */
+	if (!err)
+		ori_result_give(scope, slot);
+	return err;
+}
+
+/* fetch-add (compare == 0) or compare-swap; by one thread. */
+ORIEL_DEV int ori_fetch_atomic(const struct ori_scope *scope, const struct oriel_link *link,
+			       uint32_t n, uint32_t block, int compare, uint64_t remote,
+			       const uint32_t *rkey, uint64_t expected, uint64_t value,
+			       uint64_t *old)
+{
+	const struct oriel_lane *lane = &link->lanes[n];
+	struct oriel_queue *q = lane->main;
+	const uint32_t *lkey = scope->comm->result_key;
+	uint32_t slot;
+	uint64_t base = 0;
+	int err = ori_result_take(scope, block, &slot);
+
+	if (err)
+		return err;
+	err = ori_queue_reserve(scope, q, 1, &base);
+	if (!err) {
+		struct ori_wqe *w = ori_queue_slot(q, base);
+
+		if (compare)
+			ori_wqe_compare_swap(w, base, q->qpn, remote, rkey[lane->nic], expected,
+					     value, ori_result_address(slot), lkey[lane->nic], 0);
+		else
+			ori_wqe_fetch_add(w, base, q->qpn, remote, rkey[lane->nic], value,
+					  ori_result_address(slot), lkey[lane->nic], 0);
+		err = ori_queue_publish(scope, q, base, 1);
+	}
+	if (!err)
+		err = ori_queue_wait(scope, q, base + 1);
+	if (!err) {
+		*old = scope->comm->results[slot].words[0];
+		ori_result_give(scope, slot);
+	}
+	return err;
+}
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * oriel/device/window_queued.h - the window's calls on queued peers, in terms of queue.h.
+ *
+ * One thread of the group posts, between two meetings of the group: before the first all its data is
+ * written, and the second hands out how the posting went.  A block's operations to a peer use lane
+ * `block % lanes`, so they are executed in order.
+ */
+#ifndef ORIEL_DEVICE_WINDOW_QUEUED_H
+#define ORIEL_DEVICE_WINDOW_QUEUED_H
+
+#include "fetch.h"
+
+ORIEL_DEV struct ori_scope ori_window_scope(const struct oriel_window_dev *win)
+{
+	struct ori_scope s;
+
+	s.comm = &win->comm;
+	s.window_failure = win->failure;
+	s.window = win->number;
+	s.reserved = 0;
+	s.timeout_ns = win->comm.timeout_ns;
+	return s;
+}
+
+ORIEL_DEV uint32_t ori_lane_of(const struct oriel_link *link, struct oriel_group g)
+{
+	return g.block % link->nlanes;
+}
+
+/* Barrier of the group that hands the first failure, as its leader sees it, to all. */
+ORIEL_DEV int ori_agree_window(const struct oriel_window_dev *win, struct oriel_group g)
+{
+	return ori_agree_failure(&win->comm, win->failure, g);
+}
+
+/* Counter word of (peer, lane, id). */
+ORIEL_DEV uint64_t *ori_counter_word(const struct oriel_window_dev *win, int peer, uint32_t lane,
+				     int id)
+{
+	return &win->counter_words[((uint64_t)peer * win->counter_lanes + lane) *
+					   win->counter_stride +
+				   (uint64_t)id];
+}
+
+/* The word part of an operation: signal `id` of `peer`. */
+ORIEL_DEV void ori_post_set_signal(const struct oriel_window_dev *win, struct ori_post *post,
+				   const struct oriel_window_link *l, int peer, int id, int op,
+				   uint64_t value)
+{
+	post->signal = op;
+	post->word = l->signals + 8u * (uint64_t)id;
+	post->word_key = l->control_key;
+	post->signal_value = op == ORIEL_SET ? win->first_count + value : value;
+	post->total = &win->signal_totals[(uint64_t)peer * win->signal_stride + (uint64_t)id];
+}
+
+ORIEL_DEV void ori_post_set_counter(const struct oriel_window_dev *win, struct ori_post *post,
+				    int peer, uint32_t lane, int id)
+{
+	post->count = ori_counter_word(win, peer, lane, id);
+	post->count_address = (uint64_t)((uint8_t *)post->count - win->control);
+	post->count_key = win->control_key;
+}
+
+/* The put family; value != NULL: bytes by value; signal < 0 and counter < 0: none. */
+ORIEL_DEV int ori_put_queued(ORI_WIN, int peer, uint64_t dst_off, const struct oriel_source *src,
+			     uint64_t src_off, const void *value, uint64_t bytes, int signal, int op,
+			     uint64_t signal_value, int counter)
+{
+	const struct oriel_window_link *l =
+		(peer < ORIEL_INLINE_PEERS ? &win->inline_peers[peer] : &win->peers[peer])->link;
+	struct ori_scope scope;
+	struct ori_post post;
+	uint32_t lane;
+	int err;
+
+	if (!l)
+		return ORIEL_ENOTCONN;
+	err = ori_agree_window(win, g);
+	if (!err && oriel_group_is_leader(g)) {
+		lane = ori_lane_of(l->link, g);
+		scope = ori_window_scope(win);
+		ori_post_init(&post);
+		post.remote = dst_off;
+		post.rkey = l->buffer_key;
+		post.bytes = bytes;
+		post.value = value;
+		if (src) {
+			post.local = src->address + src_off;
+			post.lkey = src->key;
+		}
+		if (signal >= 0)
+			ori_post_set_signal(win, &post, l, peer, signal, op, signal_value);
+		if (counter >= 0)
+			ori_post_set_counter(win, &post, peer, lane, counter);
+		err = ori_queue_post(&scope, l->link, lane, &post);
+	}
+	return ori_group_agree(g, err);
+}
+
+/* By one thread: the word alone. */
+ORIEL_DEV int ori_signal_queued(const struct oriel_window_dev *win, struct oriel_group g,
+				const struct oriel_window_link *l, int peer, int id, int op,
+				uint64_t value)
+{
+	struct ori_scope scope = ori_window_scope(win);
+	struct ori_post post;
+
+	if (!l)
+		return ORIEL_ENOTCONN;
+	ori_post_init(&post);
+	ori_post_set_signal(win, &post, l, peer, id, op, value);
+	return ori_queue_post(&scope, l->link, ori_lane_of(l->link, g), &post);
+}
+
+/* By one thread: my arrival number `count` of barrier `id` at a queued peer. */
+ORIEL_DEV int ori_arrive_queued(const struct oriel_window_dev *win, struct oriel_group g,
+				const struct oriel_window_link *l, int id, uint64_t count)
+{
+	struct ori_scope scope = ori_window_scope(win);
+	struct ori_post post;
+
+	if (!l)
+		return ORIEL_ENOTCONN;
+	ori_post_init(&post);
+	/*
+	 * An add where the NIC can: groups of different lanes may use the id one after the other, and a
+	 * late store of an old count would take the word back.
+	 */
+	post.signal = l->link->flags & ORIEL_LINK_ATOMICS ? ORIEL_ADD : ORIEL_SET;
+	post.signal_value = post.signal == ORIEL_ADD ? 1 : count;
+	post.word = l->arrivals + 8u * (uint64_t)id;
+	post.word_key = l->control_key;
+	return ori_queue_post(&scope, l->link, ori_lane_of(l->link, g), &post);
+}
+
+ORIEL_DEV int ori_get_queued(ORI_WIN, const struct oriel_window_link *l, uint64_t src_off,
+			     const struct oriel_source *dst, uint64_t dst_off, uint64_t bytes,
+			     int blocking)
+{
+	struct ori_scope scope;
+	uint32_t lane;
+	int err;
+
+	if (!l)
+		return ORIEL_ENOTCONN;
+	err = ori_agree_window(win, g);
+	if (!err && oriel_group_is_leader(g)) {
+		scope = ori_window_scope(win);
+		lane = ori_lane_of(l->link, g);
+		err = ori_queue_read(&scope, l->link, lane, src_off, l->buffer_key,
+				     dst->address + dst_off, dst->key, bytes);
+		if (!err && blocking)
+			err = ori_queue_flush(&scope, l->link, lane);
+	}
+	return ori_group_agree(g, err);
+}
+
+/* By one thread: what the block's lane to a queued peer holds is complete, and so delivered. */
+ORIEL_DEV int ori_flush_queued(const struct oriel_window_dev *win, struct oriel_group g,
+			       const struct oriel_window_link *l)
+{
+	struct ori_scope scope = ori_window_scope(win);
+
+	return l ? ori_queue_flush(&scope, l->link, ori_lane_of(l->link, g)) : ORIEL_ENOTCONN;
+}
+
+#endif
