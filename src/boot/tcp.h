@@ -94,6 +94,9 @@ int ori_tcp_recv_all(int fd, void *data, size_t bytes, uint64_t deadline_ns);
  */
 void ori_tcp_lock(void); /* of that list and of the list of hubs; held over fork() */
 void ori_tcp_unlock(void);
+/* Around all a hub does but its poll: fork() waits for the end, so it must not block. */
+void ori_tcp_busy_begin(void);
+void ori_tcp_busy_end(void);
 int ori_tcp_wait(pthread_cond_t *, const struct timespec *until); /* lock held; as pthread's */
 int ori_tcp_socket(int family);
 int ori_tcp_accept(int listen_fd);
@@ -116,6 +119,9 @@ int ori_tcp_hub_start(struct tcp_place *, int listen_fd, int keep, uint64_t time
 struct tcp_hub *ori_tcp_hub_find(const struct tcp_place *);
 /* Gives up a hold (NULL: none).  The last waits for the hub's end, at most timeout_ns. */
 void ori_tcp_hub_release(struct tcp_hub *, uint64_t timeout_ns);
+
+/* Frees hubs that ended with nobody to wait for them. */
+void ori_tcp_hub_reap(void);
 
 /* ---- client (tcp_client.c, tcp_group.c) ------------------------------------------------------------- */
 

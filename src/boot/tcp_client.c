@@ -17,6 +17,7 @@
 
 #define EARLY_MAX 256
 #define CLOSE_NS (2 * ORI_NS_PER_S)
+#define FAILED_NS ORI_NS_PER_S
 
 /* ---- what the reader does with a message --------------------------------------------------------- */
 
@@ -41,6 +42,7 @@ static void answer(struct tcp_group *g, int status)
 {
 	g->status = status;
 	g->answered = 1;
+	g->client->failed |= status != 0;
 	pthread_cond_broadcast(&g->client->cond);
 }
 
@@ -348,7 +350,8 @@ void ori_tcp_client_close(struct tcp_client *c)
 		say_bye(c);
 		ori_tcp_close(c->fd);
 	}
-	ori_tcp_hub_release(c->hub, c->timeout_ns);
+	/* the others have learnt of the failure, or do so within this time */
+	ori_tcp_hub_release(c->hub, c->failed && c->timeout_ns > FAILED_NS ? FAILED_NS : c->timeout_ns);
 	while (c->early) {
 		struct tcp_early *e = c->early;
 

@@ -5,6 +5,8 @@
  * A child of fork() has copies of its parent's sockets but not the threads that serve them.  A copy
  * left open would hide the parent's death from the other ranks, and keep its port taken.  So every
  * socket is listed here under the lock that fork() takes too, and the child closes them all.
+ * fork() also waits for a hub to come to rest: a lock of the allocator that its thread held at that
+ * moment would stay locked in the child for ever (AddressSanitizer's does).
  *
  * Called by: hub and clients, on any thread; the fork handlers by whoever forks.
  */
@@ -21,6 +23,7 @@
 
 #define FDS_LISTED 65536 /* descriptors above are used but not listed */
 
+static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER; /* taken before lock */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static unsigned char listed[FDS_LISTED / CHAR_BIT]; /* under lock */
@@ -33,11 +36,35 @@ static void child_after_fork(void)
 	}
 	memset(listed, 0, sizeof(listed));
 	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&busy);
+}
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&busy);
+	ori_tcp_hub_reap();
+	pthread_mutex_lock(&lock);
+}
+
+static void parent_after_fork(void)
+{
+	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&busy);
 }
 
 static void install(void)
 {
-	pthread_atfork(ori_tcp_lock, ori_tcp_unlock, child_after_fork);
+	pthread_atfork(before_fork, parent_after_fork, child_after_fork);
+}
+
+void ori_tcp_busy_begin(void)
+{
+	pthread_mutex_lock(&busy);
+}
+
+void ori_tcp_busy_end(void)
+{
+	pthread_mutex_unlock(&busy);
 }
 
 void ori_tcp_lock(void)
@@ -99,7 +126,13 @@ int ori_tcp_adopt(int old)
 	/* the original stays open for a later boot of this process, but not in its children */
 	fcntl(old, F_SETFD, FD_CLOEXEC);
 	flags = fcntl(fd, F_GETFL);
-	fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+	/* a hub that blocks in accept would never end */
+	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) {
+		int err = -errno;
+
+		ori_tcp_close(fd);
+		return err;
+	}
 	return fd;
 }
 

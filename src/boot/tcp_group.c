@@ -50,6 +50,7 @@ void ori_tcp_group_fail(struct tcp_group *g, int status, int rank, const char *w
 		return;
 	g->failed = status;
 	g->failed_rank = rank;
+	c->failed = 1;
 	snprintf(g->why, sizeof(g->why), "%s", why);
 	pthread_cond_broadcast(&c->cond);
 	if (rank != g->base.rank)

@@ -19,9 +19,12 @@
 
 #include "tcp_hub.h"
 
+#define START_NS (5 * ORI_NS_PER_S)
 #define LINGER_NS ORI_NS_PER_S /* for the last messages of a hub that is stopped */
 
-static struct tcp_hub *hubs; /* under ori_tcp_lock() */
+/* under ori_tcp_lock() */
+static struct tcp_hub *hubs;
+static struct tcp_hub *ended_hubs; /* nobody waits for them: to be joined and freed */
 
 /* ---- the thread --------------------------------------------------------------------------------- */
 
@@ -132,7 +135,9 @@ static void poll_once(struct tcp_hub *hub, struct poll_set *set, uint64_t next, 
 	int n;
 
 	poll_set_fill(set, hub, now);
+	ori_tcp_busy_end();
 	n = poll(set->fds, (nfds_t)(2 + set->count), ms > 60000 ? 60000 : (int)ms);
+	ori_tcp_busy_begin();
 	if (n <= 0)
 		return;
 	if (set->fds[0].revents && read(hub->wake_fd, &wakes, sizeof(wakes)) < 0)
@@ -171,23 +176,47 @@ static void unlist(struct tcp_hub *hub)
 		*at = hub->next;
 }
 
-/* With a holder, that one joins the thread and frees; without, nobody will: the thread does. */
+void ori_tcp_hub_reap(void)
+{
+	struct tcp_hub *list;
+
+	ori_tcp_lock();
+	list = ended_hubs;
+	ended_hubs = NULL;
+	ori_tcp_unlock();
+	while (list) {
+		struct tcp_hub *hub = list;
+
+		list = hub->next;
+		if (hub->pid == getpid())
+			pthread_join(hub->thread, NULL);
+		hub_free(hub);
+	}
+}
+
+/* With a holder, that one joins the thread and frees; without, the next start or fork does. */
 static void hub_end(struct tcp_hub *hub)
 {
-	int held;
-
 	ori_hub_close_all(hub);
 	ori_tcp_close(hub->listen_fd);
 	ori_tcp_lock();
 	unlist(hub);
-	held = hub->holds;
+	if (!hub->holds) {
+		hub->next = ended_hubs;
+		ended_hubs = hub;
+	}
+	hub->ready = 1;
 	hub->ended = 1;
 	pthread_cond_broadcast(&hub->cond);
 	ori_tcp_unlock();
-	if (!held) {
-		pthread_detach(pthread_self());
-		hub_free(hub);
-	}
+}
+
+static void hub_ready(struct tcp_hub *hub)
+{
+	ori_tcp_lock();
+	hub->ready = 1;
+	pthread_cond_broadcast(&hub->cond);
+	ori_tcp_unlock();
 }
 
 static void *hub_main(void *arg)
@@ -196,10 +225,12 @@ static void *hub_main(void *arg)
 	struct poll_set set = { 0 };
 	uint64_t next, now = ori_now_ns();
 
+	ori_tcp_busy_begin();
 	hub->idle_ns = now;
 	if (poll_set_grow(&set, 16)) {
 		ori_log(ORI_LOG_ERROR, "rendezvous at %s: no memory", hub->place.name);
 	} else {
+		hub_ready(hub);
 		for (;;) {
 			next = run_timers(hub, now);
 			ori_hub_sweep(hub);
@@ -213,6 +244,7 @@ static void *hub_main(void *arg)
 	free(set.fds);
 	free(set.conns);
 	hub_end(hub);
+	ori_tcp_busy_end();
 	return NULL;
 }
 
@@ -257,9 +289,13 @@ static int open_socket(struct tcp_place *place, int listen_fd)
 	return fd;
 }
 
-/* The library's threads take no signals: those are the program's. */
+/*
+ * Lock held.  The library's threads take no signals: those are the program's.  A thread that is
+ * only half there cannot be waited for by fork(), hence the wait; it is a matter of microseconds.
+ */
 static int start_thread(struct tcp_hub *hub)
 {
+	struct timespec when;
 	sigset_t all, old;
 	int err;
 
@@ -267,7 +303,12 @@ static int start_thread(struct tcp_hub *hub)
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	err = pthread_create(&hub->thread, NULL, hub_main, hub);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return err;
+	if (err)
+		return err;
+	ori_boot_timespec(ori_deadline_ns(START_NS), &when);
+	while (!hub->ready && err != ETIMEDOUT)
+		err = ori_tcp_wait(&hub->cond, &when);
+	return 0;
 }
 
 /* Two hubs of a launcher's job in one process would take each other's ranks. */
@@ -291,6 +332,7 @@ int ori_tcp_hub_start(struct tcp_place *place, int listen_fd, int keep, uint64_t
 	if (!keep && env_hub_exists())
 		return ori_fail(ORIEL_EBUSY,
 				"the boot of this job is still in use in this process");
+	ori_tcp_hub_reap();
 	hub = calloc(1, sizeof(*hub));
 	if (!hub)
 		return ori_fail(ORIEL_ENOMEM, "no memory for the rendezvous");

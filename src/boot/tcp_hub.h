@@ -67,7 +67,7 @@ struct tcp_hub {
 	/* under ori_tcp_lock() */
 	struct tcp_hub *next;
 	pthread_cond_t cond;
-	int holds, ended, stop;
+	int holds, ready, ended, stop;
 	int complete; /* written by the hub's thread: all ranks joined */
 	/* the thread's own */
 	struct hub_conn *conns;

@@ -26,8 +26,11 @@ static int receive_descriptor(int connection, int *fd)
 				  .msg_control = control.bytes,
 				  .msg_controllen = sizeof(control.bytes) };
 	struct cmsghdr *header;
-	ssize_t got = recvmsg(connection, &message, MSG_CMSG_CLOEXEC);
+	ssize_t got;
 
+	do {
+		got = recvmsg(connection, &message, MSG_CMSG_CLOEXEC);
+	} while (got < 0 && errno == EINTR);
 	if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return ori_fail(ORIEL_ETIMEDOUT, "a peer's process does not hand out its memory");
 	if (got != (ssize_t)sizeof(status))
@@ -46,6 +49,7 @@ int ori_passing_fetch(const char *socket_name, const uint8_t token[16], uint64_t
 	struct ori_passing_request request = { .magic = ORI_PASSING_MAGIC, .id = id };
 	struct sockaddr_un address;
 	socklen_t length = ori_passing_address(socket_name, &address);
+	ssize_t sent;
 	int connection, err;
 
 	memcpy(request.token, token, sizeof(request.token));
@@ -53,7 +57,10 @@ int ori_passing_fetch(const char *socket_name, const uint8_t token[16], uint64_t
 	if (connection < 0)
 		return ori_fail_errno(errno, "socket to a peer's process");
 	ori_passing_set_timeout(connection, timeout_ns);
-	if (connect(connection, (struct sockaddr *)&address, length)) {
+	do {
+		err = connect(connection, (struct sockaddr *)&address, length);
+	} while (err && errno == EINTR);
+	if (err) {
 		err = ori_fail(ORIEL_EPEER, "cannot reach a peer's process: %s", strerror(errno));
 		goto out;
 	}
@@ -61,7 +68,10 @@ int ori_passing_fetch(const char *socket_name, const uint8_t token[16], uint64_t
 		err = ori_fail(ORIEL_EAUTH, "a peer's process belongs to another user");
 		goto out;
 	}
-	if (send(connection, &request, sizeof(request), MSG_NOSIGNAL) != (ssize_t)sizeof(request))
+	do {
+		sent = send(connection, &request, sizeof(request), MSG_NOSIGNAL);
+	} while (sent < 0 && errno == EINTR);
+	if (sent != (ssize_t)sizeof(request))
 		err = ori_fail(ORIEL_EPEER, "cannot ask a peer's process: %s", strerror(errno));
 	else
 		err = receive_descriptor(connection, fd);

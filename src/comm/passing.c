@@ -115,19 +115,25 @@ static void send_descriptor(int connection, int fd)
 		control.header.cmsg_len = CMSG_LEN(sizeof(int));
 		memcpy(CMSG_DATA(&control.header), &fd, sizeof(int));
 	}
-	(void)sendmsg(connection, &message, MSG_NOSIGNAL); /* who went away needs no answer */
+	/* who went away needs no answer */
+	while (sendmsg(connection, &message, MSG_NOSIGNAL) < 0 && errno == EINTR)
+		;
 }
 
 static void serve(struct ori_passing *p, int connection)
 {
 	struct ori_passing_request request;
+	ssize_t got;
 	int fd = -1;
 
 	ori_passing_set_timeout(connection, REQUEST_TIMEOUT_MS * 1000000ull);
 	if (!ori_passing_same_user(connection))
 		return;
-	if (recv(connection, &request, sizeof(request), 0) != (ssize_t)sizeof(request) ||
-	    request.magic != ORI_PASSING_MAGIC || !tokens_equal(request.token, p->token)) {
+	do {
+		got = recv(connection, &request, sizeof(request), 0);
+	} while (got < 0 && errno == EINTR);
+	if (got != (ssize_t)sizeof(request) || request.magic != ORI_PASSING_MAGIC ||
+	    !tokens_equal(request.token, p->token)) {
 		ori_log(ORI_LOG_WARN, "refused a request for memory: malformed or wrong token");
 		return;
 	}
@@ -145,10 +151,14 @@ static void *service_main(void *arg)
 	for (;;) {
 		int connection;
 
-		if (poll(fds, 2, -1) < 0 && errno != EINTR)
+		if (poll(fds, 2, -1) < 0) {
+			if (errno == EINTR)
+				continue;
 			return NULL;
+		}
 		if (fds[1].revents)
 			return NULL;
+		/* does not block: who knocked may have gone again */
 		connection = accept4(p->listener, NULL, NULL, SOCK_CLOEXEC);
 		if (connection < 0)
 			continue;
@@ -171,7 +181,7 @@ static int start_service(struct ori_passing *p)
 	strcpy(p->socket, "oriel-");
 	for (size_t i = 0; i < sizeof(random); i++)
 		snprintf(p->socket + 6 + 2 * i, 3, "%02x", random[i]);
-	p->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	p->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	p->stop = eventfd(0, EFD_CLOEXEC);
 	length = ori_passing_address(p->socket, &address);
 	if (p->listener < 0 || p->stop < 0 ||

@@ -21,6 +21,21 @@ static int window_failed(struct oriel_window *w)
 			       oriel_status_text(status), ORIEL_FAILURE_RANK(failure));
 }
 
+/*
+ * What ended an operation may have been decided on another thread, where its text is: this thread gets it
+ * too.  What was decided here has its text already.
+ */
+static int end_op(struct oriel_window *w, int err)
+{
+	uint64_t failure = __atomic_load_n(w->comm->dev.failure, __ATOMIC_ACQUIRE);
+
+	if (err && ORIEL_FAILURE_STATUS(failure) == err)
+		(void)ori_comm_failed(w->comm);
+	else if (err && !*ori_last_error_text())
+		(void)window_failed(w);
+	return err;
+}
+
 int oriel_window_status(struct oriel_window *w)
 {
 	int err = ori_window_check(w, "oriel_window_status");
@@ -79,9 +94,10 @@ int oriel_window_put(struct oriel_window *w, int peer, uint64_t dst_off,
 	int err = ori_window_check(w, "oriel_window_put");
 
 	(void)stream;
-	return err ? err :
-		     oriel_put(&w->host_dev, oriel_group_thread(), peer, dst_off, src, src_off,
-			       bytes);
+	if (!err)
+		err = end_op(w, oriel_put(&w->host_dev, oriel_group_thread(), peer, dst_off, src,
+					  src_off, bytes));
+	return err;
 }
 
 int oriel_window_get(struct oriel_window *w, int peer, uint64_t src_off,
@@ -90,9 +106,10 @@ int oriel_window_get(struct oriel_window *w, int peer, uint64_t src_off,
 	int err = ori_window_check(w, "oriel_window_get");
 
 	(void)stream;
-	return err ? err :
-		     oriel_get(&w->host_dev, oriel_group_thread(), peer, src_off, dst, dst_off,
-			       bytes);
+	if (!err)
+		err = end_op(w, oriel_get(&w->host_dev, oriel_group_thread(), peer, src_off, dst,
+					  dst_off, bytes));
+	return err;
 }
 
 int oriel_window_put_signal(struct oriel_window *w, int peer, uint64_t dst_off,
@@ -102,9 +119,10 @@ int oriel_window_put_signal(struct oriel_window *w, int peer, uint64_t dst_off,
 	int err = ori_window_check(w, "oriel_window_put_signal");
 
 	(void)stream;
-	return err ? err :
-		     oriel_put_signal(&w->host_dev, oriel_group_thread(), peer, dst_off, src,
-				      src_off, bytes, signal, op, value);
+	if (!err)
+		err = end_op(w, oriel_put_signal(&w->host_dev, oriel_group_thread(), peer, dst_off,
+						 src, src_off, bytes, signal, op, value));
+	return err;
 }
 
 int oriel_window_signal(struct oriel_window *w, int peer, int id, int op, uint64_t value,
@@ -113,7 +131,10 @@ int oriel_window_signal(struct oriel_window *w, int peer, int id, int op, uint64
 	int err = ori_window_check(w, "oriel_window_signal");
 
 	(void)stream;
-	return err ? err : oriel_signal(&w->host_dev, oriel_group_thread(), peer, id, op, value);
+	if (!err)
+		err = end_op(w, oriel_signal(&w->host_dev, oriel_group_thread(), peer, id, op,
+					     value));
+	return err;
 }
 
 int oriel_window_wait_signal(struct oriel_window *w, int peer, int id, int cmp, uint64_t value,
@@ -126,11 +147,11 @@ int oriel_window_wait_signal(struct oriel_window *w, int peer, int id, int cmp, 
 	if (err)
 		return err;
 	if (peer >= 0)
-		return oriel_wait_signal_from(&w->host_dev, g, peer, id, cmp, value);
+		return end_op(w, oriel_wait_signal_from(&w->host_dev, g, peer, id, cmp, value));
 	if (cmp != ORIEL_GE)
 		return ori_fail(ORIEL_EINVAL,
 				"oriel_window_wait_signal: a sum over sources waits by ORIEL_GE only");
-	return oriel_wait_signal(&w->host_dev, g, id, value);
+	return end_op(w, oriel_wait_signal(&w->host_dev, g, id, value));
 }
 
 int oriel_window_barrier(struct oriel_window *w, int id, void *stream)
@@ -138,5 +159,5 @@ int oriel_window_barrier(struct oriel_window *w, int id, void *stream)
 	int err = ori_window_check(w, "oriel_window_barrier");
 
 	(void)stream;
-	return err ? err : oriel_barrier(&w->host_dev, oriel_group_thread(), id);
+	return err ? err : end_op(w, oriel_barrier(&w->host_dev, oriel_group_thread(), id));
 }

@@ -123,7 +123,7 @@ CASE(atomic_swap, .blocks = 4)
 
 /* ---- compare_swap --------------------------------------------------------------------------------------- */
 
-#define LOCK_TRIES 1000000
+#define LOCK_TRIES 1000000000 /* a bound, some 30 s; preempted holders need a while */
 
 /* A lock at rank 0 around bytes that nothing else protects. */
 ORIEL_KERNEL(lock_kernel, struct contract_args)

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/fault/syscall_faults.c - the nth of a kind of system call fails: no crash, no hang, a status
+ * from every call of the library, no descriptor left open.  EINTR is to have no effect at all.
+ *
+ * The calls are defined here, in front of the C library's (or the sanitizer's), and fail on any thread
+ * of the process: also on the library's own.
+ */
+#include <dlfcn.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <sys/eventfd.h>
+
+#include "boot_job.h"
+#include "scenario.h"
+
+#define TIMEOUT_S 1.0
+#define TIMEOUT_TEXT "1"
+#define HANG_S 50
+
+/* ---- the calls in front -------------------------------------------------------------------------- */
+
+enum call {
+	MEMFD_CREATE = 1, FTRUNCATE, MMAP, SOCKET, BIND, LISTEN, ACCEPT4, CONNECT, SEND, SENDMSG,
+	RECV, RECVMSG, EVENTFD, PTHREAD_CREATE, FCNTL, DUP, FALLOCATE, POLL,
+};
+
+static int faulty;	  /* enum call that fails; 0: none.  Atomic, as all here */
+static int countdown;	  /* which of them */
+static int fault_errno;
+static int fired;
+
+static int fails(enum call call)
+{
+	if (__atomic_load_n(&faulty, __ATOMIC_ACQUIRE) != (int)call ||
+	    __atomic_sub_fetch(&countdown, 1, __ATOMIC_ACQ_REL))
+		return 0;
+	__atomic_store_n(&fired, 1, __ATOMIC_RELEASE);
+	errno = __atomic_load_n(&fault_errno, __ATOMIC_RELAXED);
+	return 1;
+}
+
+static void arm(enum call call, int error, int n)
+{
+	__atomic_store_n(&fired, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&fault_errno, error, __ATOMIC_RELAXED);
+	__atomic_store_n(&countdown, n, __ATOMIC_RELAXED);
+	__atomic_store_n(&faulty, (int)call, __ATOMIC_RELEASE);
+}
+
+/* The function behind ours; looked up at each call, so that no start order matters. */
+static void *behind(const char *name)
+{
+	void *f = dlsym(RTLD_NEXT, name);
+
+	if (!f)
+		_exit(97);
+	return f;
+}
+
+/* memcpy: ISO C has no cast from an object pointer to a function pointer. */
+#define FORWARD(ret, name, types, args)                                                            \
+	ret(*f) types;                                                                             \
+	void *found = behind(name);                                                                \
+	memcpy(&f, &found, sizeof(f));                                                             \
+	return f args
+
+int memfd_create(const char *name, unsigned flags)
+{
+	if (fails(MEMFD_CREATE))
+		return -1;
+	FORWARD(int, "memfd_create", (const char *, unsigned), (name, flags));
+}
+
+int ftruncate(int fd, off_t bytes)
+{
+	if (fails(FTRUNCATE))
+		return -1;
+	FORWARD(int, "ftruncate", (int, off_t), (fd, bytes));
+}
+
+void *mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t offset)
+{
+	if (fd >= 0 && flags & MAP_SHARED && fails(MMAP))
+		return MAP_FAILED;
+	FORWARD(void *, "mmap", (void *, size_t, int, int, int, off_t),
+		(at, bytes, prot, flags, fd, offset));
+}
+
+int socket(int domain, int type, int protocol)
+{
+	if (fails(SOCKET))
+		return -1;
+	FORWARD(int, "socket", (int, int, int), (domain, type, protocol));
+}
+
+int bind(int fd, const struct sockaddr *address, socklen_t bytes)
+{
+	if (fails(BIND))
+		return -1;
+	FORWARD(int, "bind", (int, const struct sockaddr *, socklen_t), (fd, address, bytes));
+}
+
+int listen(int fd, int backlog)
+{
+	if (fails(LISTEN))
+		return -1;
+	FORWARD(int, "listen", (int, int), (fd, backlog));
+}
+
+int accept4(int fd, struct sockaddr *address, socklen_t *bytes, int flags)
+{
+	if (fails(ACCEPT4))
+		return -1;
+	FORWARD(int, "accept4", (int, struct sockaddr *, socklen_t *, int),
+		(fd, address, bytes, flags));
+}
+
+int connect(int fd, const struct sockaddr *address, socklen_t bytes)
+{
+	if (fails(CONNECT))
+		return -1;
+	FORWARD(int, "connect", (int, const struct sockaddr *, socklen_t), (fd, address, bytes));
+}
+
+ssize_t send(int fd, const void *data, size_t bytes, int flags)
+{
+	if (fails(SEND))
+		return -1;
+	FORWARD(ssize_t, "send", (int, const void *, size_t, int), (fd, data, bytes, flags));
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	if (fails(SENDMSG))
+		return -1;
+	FORWARD(ssize_t, "sendmsg", (int, const struct msghdr *, int), (fd, message, flags));
+}
+
+ssize_t recv(int fd, void *data, size_t bytes, int flags)
+{
+	if (fails(RECV))
+		return -1;
+	FORWARD(ssize_t, "recv", (int, void *, size_t, int), (fd, data, bytes, flags));
+}
+
+ssize_t recvmsg(int fd, struct msghdr *message, int flags)
+{
+	if (fails(RECVMSG))
+		return -1;
+	FORWARD(ssize_t, "recvmsg", (int, struct msghdr *, int), (fd, message, flags));
+}
+
+int eventfd(unsigned count, int flags)
+{
+	if (fails(EVENTFD))
+		return -1;
+	FORWARD(int, "eventfd", (unsigned, int), (count, flags));
+}
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*main_fn)(void *), void *arg)
+{
+	if (fails(PTHREAD_CREATE))
+		return errno;
+	FORWARD(int, "pthread_create",
+		(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *),
+		(thread, attr, main_fn, arg));
+}
+
+int fcntl(int fd, int command, ...)
+{
+	va_list ap;
+	void *arg;
+
+	va_start(ap, command);
+	arg = va_arg(ap, void *); /* an int or a pointer: both travel in one register */
+	va_end(ap);
+	if (fails(FCNTL))
+		return -1;
+	FORWARD(int, "fcntl", (int, int, ...), (fd, command, arg));
+}
+
+int dup(int fd)
+{
+	if (fails(DUP))
+		return -1;
+	FORWARD(int, "dup", (int), (fd));
+}
+
+int fallocate(int fd, int mode, off_t offset, off_t bytes)
+{
+	if (fails(FALLOCATE))
+		return -1;
+	FORWARD(int, "fallocate", (int, int, off_t, off_t), (fd, mode, offset, bytes));
+}
+
+int poll(struct pollfd *fds, nfds_t n, int timeout_ms)
+{
+	if (fails(POLL))
+		return -1;
+	FORWARD(int, "poll", (struct pollfd *, nfds_t, int), (fds, n, timeout_ms));
+}
+
+/* ---- what fails how --------------------------------------------------------------------------------- */
+
+static const struct fault {
+	enum call call;
+	int error;
+	const char *name;
+	int harmless; /* the library goes on as if nothing had been */
+} faults[] = {
+	{ MEMFD_CREATE, EMFILE, "memfd_create: EMFILE", 0 },
+	{ FTRUNCATE, ENOSPC, "ftruncate: ENOSPC", 0 },
+	{ MMAP, ENOMEM, "mmap: ENOMEM", 0 },
+	{ SOCKET, EMFILE, "socket: EMFILE", 0 },
+	{ BIND, EADDRINUSE, "bind: EADDRINUSE", 0 },
+	{ LISTEN, EADDRINUSE, "listen: EADDRINUSE", 0 },
+	{ ACCEPT4, EMFILE, "accept4: EMFILE", 1 }, /* it stays in the queue */
+	{ ACCEPT4, EINTR, "accept4: EINTR", 1 },
+	{ CONNECT, ECONNREFUSED, "connect: ECONNREFUSED", 0 },
+	{ CONNECT, EINTR, "connect: EINTR", 1 },
+	{ SEND, EPIPE, "send: EPIPE", 0 },
+	{ SEND, EINTR, "send: EINTR", 1 },
+	{ SENDMSG, EPIPE, "sendmsg: EPIPE", 0 },
+	{ SENDMSG, EINTR, "sendmsg: EINTR", 1 },
+	{ RECV, ECONNRESET, "recv: ECONNRESET", 0 },
+	{ RECV, EINTR, "recv: EINTR", 1 },
+	{ RECVMSG, ECONNRESET, "recvmsg: ECONNRESET", 0 },
+	{ RECVMSG, EINTR, "recvmsg: EINTR", 1 },
+	{ EVENTFD, EMFILE, "eventfd: EMFILE", 0 },
+	{ PTHREAD_CREATE, EAGAIN, "pthread_create: EAGAIN", 0 },
+	{ FCNTL, EMFILE, "fcntl: EMFILE", 0 },
+	{ DUP, EMFILE, "dup: EMFILE", 0 },
+	{ FALLOCATE, EOPNOTSUPP, "fallocate: EOPNOTSUPP", 1 },
+	{ POLL, EINTR, "poll: EINTR", 1 },
+};
+
+#define FAULTS (sizeof(faults) / sizeof(faults[0]))
+
+/* A rendezvous that nobody came to closes by itself, after its timeout. */
+static void check_fds(int before, const char *name, int n)
+{
+	double until = scenario_now() + TIMEOUT_S + 2;
+	int now;
+
+	while ((now = scenario_open_fds()) != before && scenario_now() < until)
+		usleep(2000);
+	if (now != before)
+		check_fail(__FILE__, __LINE__, "%s, number %d: %d descriptors were open, now %d",
+			   name, n, before, now);
+}
+
+static void judge(const struct fault *f, int n, int status, const char *call, const char *error)
+{
+	if (status && f->harmless)
+		check_fail(__FILE__, __LINE__, "%s, number %d: %s gave %s: %s", f->name, n, call,
+			   oriel_status_name(status), error);
+	if (status > 0 || (status && !*error))
+		check_fail(__FILE__, __LINE__, "%s, number %d: %s gave %d (\"%s\")", f->name, n, call,
+			   status, error);
+}
+
+/* ---- one rank ---------------------------------------------------------------------------------------- */
+
+static int boot_alone(struct oriel_boot **boot)
+{
+	return oriel_boot_env(boot);
+}
+
+/* Over TCP with itself: rendezvous and rank are threads of this process. */
+static int boot_by_id(struct oriel_boot **boot)
+{
+	struct oriel_boot_id id;
+	int err = oriel_boot_id(&id);
+
+	return err ? err : oriel_boot_join(&id, 0, 1, boot);
+}
+
+static int run_once(const struct fault *f, int n, int (*boot)(struct oriel_boot **))
+{
+	struct scenario s = { .nranks = 1, .timeout_s = TIMEOUT_S };
+	double start = scenario_now();
+	int did;
+
+	arm(f->call, f->error, n);
+	scenario_note(&s, "boot", boot(&s.boot));
+	scenario_run(&s);
+	/* the library's threads may be about to make one more call, of those that wait */
+	did = __atomic_load_n(&fired, __ATOMIC_ACQUIRE);
+	arm(0, 0, 0);
+	judge(f, n, s.status, s.call, s.error);
+	if (scenario_now() - start > 2 * TIMEOUT_S + 2.5)
+		check_fail(__FILE__, __LINE__, "%s, number %d: took %.1f s", f->name, n,
+			   scenario_now() - start);
+	return did;
+}
+
+static void run_all(int (*boot)(struct oriel_boot **))
+{
+	static const struct fault none = { 0, 0, "nothing", 1 };
+	int before, total = 0;
+
+	alarm(HANG_S);
+	setenv("ORIEL_TIMEOUT", TIMEOUT_TEXT, 1);
+	before = scenario_open_fds();
+	run_once(&none, 0, boot);
+	check_fds(before, "nothing", 0);
+	for (size_t i = 0; i < FAULTS; i++) {
+		int n = 1, failures = check_failures;
+
+		while (n < 200 && check_failures == failures && run_once(&faults[i], n, boot)) {
+			check_fds(before, faults[i].name, n);
+			n++;
+		}
+		CHECK(n < 200);
+		total += n - 1;
+		if (n > 1)
+			printf("%s: %d times\n", faults[i].name, n - 1);
+	}
+	alarm(0);
+	CHECK(total > 10);
+	unsetenv("ORIEL_TIMEOUT");
+}
+
+TEST(one_rank_alone)
+{
+	run_all(boot_alone);
+}
+
+TEST(one_rank_over_tcp)
+{
+	run_all(boot_by_id);
+}
+
+/* ---- two processes ------------------------------------------------------------------------------------ */
+
+#define JOBS 6 /* at once; they mostly wait */
+
+/* Set before the fork, for the ranks of the job. */
+static const struct fault *job_fault;
+static int job_n;
+
+static void job_rank(struct job *job, int rank)
+{
+	struct scenario s = { .rank = rank, .nranks = 2, .timeout_s = TIMEOUT_S };
+	struct job_rank *r = &job->ranks[rank];
+	int before = scenario_open_fds();
+	double start = scenario_now();
+
+	if (rank == 0)
+		arm(job_fault->call, job_fault->error, job_n);
+	scenario_note(&s, "boot", oriel_boot_env(&s.boot));
+	scenario_run(&s);
+	r->told = __atomic_load_n(&fired, __ATOMIC_ACQUIRE);
+	arm(0, 0, 0);
+	r->seconds = scenario_now() - start;
+	r->status = s.status;
+	snprintf(r->error, sizeof(r->error), "%s", s.error);
+	snprintf(r->why, sizeof(r->why), "%s", s.call ? s.call : "");
+	check_fds(before, job_fault->name, job_n);
+	r->ran = 1;
+}
+
+/* The job's verdict; returns whether the call failed at all. */
+static int job_end(struct job *job, const struct fault *f, int n)
+{
+	int did = job->ranks[0].told;
+
+	for (int r = 0; r < 2; r++) {
+		struct job_rank *one = &job->ranks[r];
+
+		job_wait(job, r, 15);
+		did = job->ranks[0].told;
+		if (job->codes[r] || !one->ran)
+			check_fail(__FILE__, __LINE__, "%s, number %d: rank %d ended with %d",
+				   f->name, n, r, job->codes[r]);
+		judge(f, n, one->status, one->why, one->error[0] ? one->error : "-");
+		if (one->seconds > 2 * TIMEOUT_S + 3.5)
+			check_fail(__FILE__, __LINE__, "%s, number %d: rank %d took %.1f s", f->name, n,
+				   r, one->seconds);
+	}
+	job_close(job);
+	return did;
+}
+
+/* Numbers first, first + step, ...: returns how many of them failed. */
+static int job_batch(const struct fault *f, int first, int step)
+{
+	struct job jobs[JOBS];
+	int did = 0;
+
+	job_fault = f;
+	for (int i = 0; i < JOBS; i++) {
+		job_n = first + i * step;
+		if (job_open(&jobs[i], 2, TIMEOUT_TEXT))
+			return 0;
+		job_start(&jobs[i], 0, NULL, job_rank);
+		job_start(&jobs[i], 1, NULL, job_rank);
+	}
+	for (int i = 0; i < JOBS; i++)
+		did += job_end(&jobs[i], f, first + i * step);
+	return did;
+}
+
+TEST(two_processes)
+{
+	int total = 0;
+
+	for (size_t i = 0; i < FAULTS; i++) {
+		double start = scenario_now();
+		int first = 1, did = 0, now;
+
+		/* all of the first, then a sample of the many */
+		do {
+			now = job_batch(&faults[i], first, first > 1 ? 5 : 1);
+			did += now;
+			first += first > 1 ? 5 * JOBS : JOBS;
+		} while (now == JOBS && first < 40);
+		printf("%s: %d times (%.1f s)\n", faults[i].name, did, scenario_now() - start);
+		total += did;
+	}
+	CHECK(total > 40);
+}
