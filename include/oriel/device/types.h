@@ -2,7 +2,7 @@
 /*
  * oriel/device/types.h - the structs that host code, CPU kernels and CUDA kernels share.
  *
- * The host builds them (src/window/handle.c, src/comm/handle.c); device code only reads
+ * The host builds them (src/window/handle.c, src/comm/comm.c); device code only reads
  * the handles and follows their pointers.  Layouts are the same for every compiler and
  * are asserted below: no enum, no bool, no bit-field, fixed-width members only.
  *
@@ -25,7 +25,7 @@
 #define ORIEL_ADD 1
 #define ORIEL_SET 2
 
-/* Comparisons of a wait: "the word <cmp> the value", unsigned. */
+/* Comparisons of a wait: "the word <cmp> the value"; values less than 2^63 apart are in order. */
 #define ORIEL_EQ 1
 #define ORIEL_NE 2
 #define ORIEL_GT 3
@@ -161,6 +161,8 @@ struct oriel_window_peer {
 	uint8_t *staging;              /* mapped: my slots at the peer */
 	uint64_t *staging_words;       /* mapped: lengths and ready words of my slots at the peer */
 	uint64_t *staging_free;        /* mapped: free words of the peer's slots at me, in its memory */
+	uint64_t *failure;             /* mapped: the peer's failure word of this window */
+	uint64_t reserved1;
 };
 
 /*
@@ -210,7 +212,7 @@ static_assert(sizeof(struct oriel_comm_dev) == 64, "layout");
 static_assert(sizeof(struct oriel_source) == 24, "layout");
 static_assert(sizeof(struct oriel_ticket) == 16, "layout");
 static_assert(sizeof(struct oriel_mapped_channel) == 56, "layout");
-static_assert(sizeof(struct oriel_window_peer) == 64, "layout");
+static_assert(sizeof(struct oriel_window_peer) == 80, "layout");
 static_assert(sizeof(struct oriel_window_dev) <= 1024, "the handle travels by value");
 static_assert(offsetof(struct oriel_window_dev, bytes) == 64, "layout");
 

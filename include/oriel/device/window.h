@@ -138,6 +138,18 @@ ORIEL_DEV int ori_check_range(const struct oriel_window_dev *win, struct oriel_g
 	return 0;
 }
 
+/* A copy within this rank's memory: the same place is fine, a shifted one is not. */
+ORIEL_DEV int ori_check_overlap(const struct oriel_window_dev *win, struct oriel_group g,
+				const char *call, uint64_t a, uint64_t b, uint64_t bytes)
+{
+	uint64_t apart = a > b ? a - b : b - a;
+
+	if (apart != 0 && apart < bytes)
+		return ori_refuse(win, g, ORIEL_EINVAL, call, "source and destination overlap; apart",
+				  apart, bytes);
+	return 0;
+}
+
 ORIEL_DEV int ori_check_transfer(const struct oriel_window_dev *win, struct oriel_group g,
 				 const char *call, int peer, uint64_t off,
 				 const struct oriel_source *local, uint64_t local_off,
@@ -153,6 +165,9 @@ ORIEL_DEV int ori_check_transfer(const struct oriel_window_dev *win, struct orie
 				      local->bytes);
 	if (!err)
 		err = ori_check_peer(win, g, call, peer);
+	if (!err && peer == win->comm.rank && bytes)
+		err = ori_check_overlap(win, g, call, (uintptr_t)win->buffer + off,
+					(uintptr_t)local->address + local_off, bytes);
 	return err;
 }
 
@@ -184,8 +199,9 @@ ORIEL_DEV int ori_put(ORI_WIN, int peer, uint64_t dst_off,
 	/* The line of the signal is fetched while the data is copied, not after. */
 	if (signal >= 0 && oriel_group_is_leader(g))
 		ori_prefetch_for_write(&p->signals[signal]);
-	ori_group_copy(g, p->buffer + dst_off, (const uint8_t *)(uintptr_t)src->address + src_off,
-		       bytes);
+	if (bytes)
+		ori_group_copy(g, p->buffer + dst_off,
+			       (const uint8_t *)(uintptr_t)src->address + src_off, bytes);
 	err = ori_agree_window(win, g);
 	if (err || !oriel_group_is_leader(g))
 		return err;
@@ -310,7 +326,9 @@ ORIEL_DEV int oriel_get(ORI_WIN, int peer, uint64_t src_off, const struct oriel_
 	p = ori_window_peer(win, peer);
 	if (!ori_peer_is_mapped(p))
 		return ORIEL_ENOTCONN;
-	ori_group_copy(g, (uint8_t *)(uintptr_t)dst->address + dst_off, p->buffer + src_off, bytes);
+	if (bytes)
+		ori_group_copy(g, (uint8_t *)(uintptr_t)dst->address + dst_off, p->buffer + src_off,
+			       bytes);
 	return ori_agree_window(win, g);
 }
 
@@ -358,9 +376,9 @@ ORIEL_DEV int ori_flush_peer(ORI_WIN, const char *call, int peer)
 	if (!err && !ori_peer_is_mapped(ori_window_peer(win, peer)))
 		err = ORIEL_ENOTCONN;
 	/*
-	 * Mapped and self: copies are done when the group has met, and every word that could tell
-	 * of them is stored with release after this.
+	 * Mapped and self: every thread's own stores are put before what follows, then the group meets.
 	 */
+	ori_fence_sys();
 	return err ? err : ori_agree_window(win, g);
 }
 
