@@ -6,10 +6,10 @@
  * bodies are in oriel/device/.
  *
  * Every call is made by all threads of the group `g` with equal arguments, and all of them get
- * the same status: 0, ORIEL_ETIMEDOUT, ORIEL_EABORTED, ORIEL_ENOTCONN, or the first failure of
- * the window or its comm.  Self, mapped and queued peers mean the same thing in every call.
+ * the same status: 0, ORIEL_ETIMEDOUT, ORIEL_EABORTED, ORIEL_ENOTCONN, ORIEL_EUNSUPPORTED, or the first
+ * failure of the window or its comm.  Self, mapped and queued peers mean the same thing in every call.
  * In a window created with `checked`, ranks, ids and ranges are tested and bad ones get
- * ORIEL_ERANGE or ORIEL_EINVAL; without it they are the caller's duty.
+ * ORIEL_ERANGE or ORIEL_EINVAL, a destroyed window ORIEL_ESTALE; without it they are the caller's duty.
  *
  * Three states of an operation: *posted* when the call returns, *complete* when its source may
  * be written again (ticket, counter, flush), *delivered* when it is visible at the peer (signal,
@@ -39,7 +39,10 @@ ORIEL_DEV void *oriel_mapped_address(const struct oriel_window_dev *win, int pee
 
 /* ---- data --------------------------------------------------------------------------------- */
 
-/* Copy `bytes` from (src, src_off) into the peer's window buffer at dst_off.  0 bytes is fine. */
+/*
+ * Copy `bytes` from (src, src_off) into the peer's window buffer at dst_off.  0 bytes is fine; a source
+ * within the destination's bytes is not, unless it is the same place.
+ */
 ORIEL_DEV int oriel_put(ORI_WIN, int peer, uint64_t dst_off, const struct oriel_source *src,
 			uint64_t src_off, uint64_t bytes);
 /* ... and then signal: who sees the signal sees the data.  0 bytes still signal. */
@@ -90,6 +93,7 @@ ORIEL_DEV uint64_t oriel_read_signal_from(const struct oriel_window_dev *win, in
 /*
  * Receiver's side: later reads and waits of `id` count from what has arrived by now.  No word is
  * stored to, so a signal in flight is not lost.  Not for ORIEL_SET: there the source sets 0.
+ * One group at a time resets or advances an id.
  */
 ORIEL_DEV int oriel_reset_signal(ORI_WIN, int id);
 /* Moves the start by `value` instead: a captured graph can wait for "one more" for ever. */
@@ -134,7 +138,7 @@ ORIEL_DEV int oriel_barrier_peer(ORI_WIN, int peer, int id);
 
 /*
  * A message of `bytes` on one of the window's channels.  Both ends name the same channel and
- * size; one group at a time uses a (peer, channel, direction).  A deadline or a size that does
+ * size (0 is a message too); one group at a time uses a (peer, channel, direction).  A deadline or a size that does
  * not match fails the window.
  */
 ORIEL_DEV int oriel_send(ORI_WIN, int peer, int channel, const void *src, uint64_t bytes);

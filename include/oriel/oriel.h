@@ -87,7 +87,11 @@ int oriel_comm_create(struct oriel_boot *boot, const struct oriel_comm_options *
 /* Ranks of one colour become a comm, ordered by key, then rank; colour < 0: none, *sub = NULL. */
 int oriel_comm_split(struct oriel_comm *comm, int color, int key,
 			       struct oriel_comm **sub); /* [C] */
-/* Windows and buffers must be gone (ORIEL_EBUSY), except on a failed comm: they go with it. */
+/*
+ * [C] Windows and buffers must be gone (else ORIEL_EBUSY on all ranks), except on a failed comm: they go
+ * with it.  Memory of oriel_alloc goes too.  After a failure a window's own malloc memory must outlive the
+ * calls that other threads' ranks are still in.
+ */
 int oriel_comm_destroy(struct oriel_comm *comm);
 /* Ends every wait on every rank of the comm with ORIEL_EABORTED (why: any status but 0). */
 int oriel_comm_abort(struct oriel_comm *comm, int why);
@@ -154,6 +158,7 @@ int oriel_window_source(struct oriel_window *window, void *ptr, size_t bytes,
 				  struct oriel_source *source);
 int oriel_window_device(struct oriel_window *window, struct oriel_window_dev *dev);
 int oriel_window_status(struct oriel_window *window); /* first failure, or 0 */
+/* Every id, as oriel_reset_signal: for windows whose signals are all ORIEL_ADD. */
 int oriel_window_reset_signals(struct oriel_window *window, void *stream);
 
 /* Host-issued operations.  CPU device: done on return, `stream` is ignored. */
@@ -178,7 +183,7 @@ int oriel_window_barrier(struct oriel_window *window, int id, void *stream);
 
 /*
  * Runs `kernel` with a copy of args.  CPU: nblocks blocks of 1 to 32 threads, all live at once,
- * synchronous; one block of one thread runs on the caller.  `stream` is NULL or a CUstream.
+ * synchronous; one block of one thread runs on the caller, with the args themselves.  `stream` is NULL or a CUstream.
  */
 int oriel_launch(struct oriel_comm *comm, const struct oriel_kernel *kernel, int nblocks,
 			   int nthreads, const void *args, size_t args_bytes, void *stream);

@@ -15,6 +15,7 @@
 struct record {
 	uint32_t call;
 	int32_t status;
+	uint64_t bytes; /* of the whole call, which may go on after this round */
 	char cause[CAUSE_BYTES];
 	uint8_t payload[ORI_RECORD_BYTES];
 };
@@ -53,15 +54,20 @@ static int judge(struct oriel_boot *boot, const struct record *mine, const struc
 		return ori_fail(all[r].status, "%s: rank %d failed: %.*s", call_name(mine->call), r,
 				CAUSE_BYTES, all[r].cause);
 	}
-	for (int r = 1; r < boot->nranks; r++)
+	for (int r = 1; r < boot->nranks; r++) {
+		if (all[r].call == all[0].call && all[r].bytes != all[0].bytes)
+			return ori_fail(ORIEL_EMISMATCH, "%s: rank %d gives %llu bytes, rank 0 %llu",
+					call_name(mine->call), r, (unsigned long long)all[r].bytes,
+					(unsigned long long)all[0].bytes);
 		if (all[r].call != all[0].call)
 			return ori_fail(ORIEL_EMISMATCH, "rank %d is in %s while rank 0 is in %s", r,
 					call_name(all[r].call), call_name(all[0].call));
+	}
 	return 0;
 }
 
-int ori_agree(struct oriel_boot *boot, uint64_t timeout_ns, enum ori_call call, int status,
-	      const void *mine, void *all, size_t bytes)
+int ori_agree_bytes(struct oriel_boot *boot, uint64_t timeout_ns, enum ori_call call, int status,
+		    const void *mine, void *all, size_t bytes, uint64_t call_bytes)
 {
 	struct record *record = calloc(1, sizeof(*record));
 	struct record *records = calloc((size_t)boot->nranks, sizeof(*records));
@@ -75,6 +81,7 @@ int ori_agree(struct oriel_boot *boot, uint64_t timeout_ns, enum ori_call call, 
 	}
 	record->call = call;
 	record->status = status;
+	record->bytes = call_bytes;
 	if (status)
 		strncpy(record->cause, ori_last_error_text(), CAUSE_BYTES - 1);
 	if (bytes)
@@ -82,8 +89,11 @@ int ori_agree(struct oriel_boot *boot, uint64_t timeout_ns, enum ori_call call, 
 	err = boot->ops->allgather(boot, record, records, sizeof(*record), timeout_ns);
 	if (err)
 		goto out;
-	for (int r = 0; r < boot->nranks; r++)
+	for (int r = 0; r < boot->nranks; r++) {
 		records[r].cause[CAUSE_BYTES - 1] = '\0';
+		if (records[r].status > 0)
+			records[r].status = ORIEL_EPROTO;
+	}
 	err = judge(boot, record, records);
 	for (int r = 0; !err && bytes && r < boot->nranks; r++)
 		memcpy((char *)all + (size_t)r * bytes, records[r].payload, bytes);
@@ -91,4 +101,10 @@ out:
 	free(record);
 	free(records);
 	return err;
+}
+
+int ori_agree(struct oriel_boot *boot, uint64_t timeout_ns, enum ori_call call, int status,
+	      const void *mine, void *all, size_t bytes)
+{
+	return ori_agree_bytes(boot, timeout_ns, call, status, mine, all, bytes, 0);
 }

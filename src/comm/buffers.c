@@ -40,43 +40,23 @@ static void destroy_buffer(struct ori_child *child)
 	free(b);
 }
 
+/* Lock held. */
 static struct oriel_buffer *find_buffer(struct oriel_comm *c, const void *ptr, size_t bytes)
 {
-	struct ori_child *child;
-	struct oriel_buffer *b = NULL;
+	for (struct ori_child *child = c->children; child; child = child->next) {
+		struct oriel_buffer *b = (struct oriel_buffer *)child;
 
-	pthread_mutex_lock(&c->lock);
-	for (child = c->children; child; child = child->next) {
-		if (child->destroy != destroy_buffer)
-			continue;
-		b = (struct oriel_buffer *)child;
-		if (b->ptr == ptr && b->bytes == bytes) {
-			b->refs++;
-			break;
-		}
+		if (child->destroy == destroy_buffer && b->ptr == ptr && b->bytes == bytes)
+			return b;
 	}
-	pthread_mutex_unlock(&c->lock);
-	return child ? b : NULL;
+	return NULL;
 }
 
-int oriel_buffer_register(struct oriel_comm *c, void *ptr, size_t bytes, struct oriel_buffer **out)
+static int new_buffer(struct oriel_comm *c, void *ptr, size_t bytes, struct oriel_buffer **out)
 {
-	struct oriel_buffer *b;
-	int err = ori_comm_check(c, "oriel_buffer_register");
+	struct oriel_buffer *b = calloc(1, sizeof(*b));
+	int err;
 
-	if (!err)
-		err = ori_comm_failed(c);
-	if (err)
-		return err;
-	if (!ptr || !bytes || !out)
-		return ori_fail(ORIEL_EINVAL, "oriel_buffer_register: %s",
-				!ptr ? "null pointer" : !bytes ? "0 bytes" : "no place for the buffer");
-	b = find_buffer(c, ptr, bytes);
-	if (b) {
-		*out = b;
-		return 0;
-	}
-	b = calloc(1, sizeof(*b));
 	if (!b)
 		return ori_fail(ORIEL_ENOMEM, "oriel_buffer_register: no memory");
 	b->child.destroy = destroy_buffer;
@@ -90,8 +70,40 @@ int oriel_buffer_register(struct oriel_comm *c, void *ptr, size_t bytes, struct 
 		return err;
 	}
 	b->memory = ori_memory_use(c, ptr, bytes);
-	ori_child_add(c, &b->child);
 	*out = b;
+	return 0;
+}
+
+int oriel_buffer_register(struct oriel_comm *c, void *ptr, size_t bytes, struct oriel_buffer **out)
+{
+	struct oriel_buffer *made = NULL, *there;
+	int err = ori_comm_check(c, "oriel_buffer_register");
+
+	if (!err)
+		err = ori_comm_failed(c);
+	if (err)
+		return err;
+	if (!ptr || !bytes || !out)
+		return ori_fail(ORIEL_EINVAL, "oriel_buffer_register: %s",
+				!ptr   ? "null pointer" :
+				!bytes ? "0 bytes" :
+					 "no place for the buffer");
+	err = new_buffer(c, ptr, bytes, &made);
+	if (err)
+		return err;
+	/* Looked for and listed under one lock: two threads registering one range get one buffer. */
+	pthread_mutex_lock(&c->lock);
+	there = find_buffer(c, ptr, bytes);
+	if (there) {
+		there->refs++;
+	} else {
+		made->child.next = c->children;
+		c->children = &made->child;
+	}
+	pthread_mutex_unlock(&c->lock);
+	if (there)
+		destroy_buffer(&made->child);
+	*out = there ? there : made;
 	return 0;
 }
 
@@ -162,12 +174,13 @@ int oriel_buffer_release(struct oriel_buffer *b)
 		return ori_fail(ORIEL_EINVAL, "oriel_buffer_release: released more often than registered");
 	if (err)
 		return err;
+	/* The last reference and the place in the list go together: nobody finds a dying buffer. */
 	pthread_mutex_lock(&b->comm->lock);
 	last = --b->refs == 0;
+	if (last)
+		ori_child_unlink(b->comm, &b->child);
 	pthread_mutex_unlock(&b->comm->lock);
-	if (last) {
-		ori_child_remove(b->comm, &b->child);
+	if (last)
 		destroy_buffer(&b->child);
-	}
 	return 0;
 }

@@ -53,6 +53,8 @@ static int prepare(struct oriel_comm *c, const int *forced_nodes, struct create_
 	if (!err)
 		err = prepare_control(c);
 	if (!err)
+		err = ori_random_bytes(&c->generation_seed, sizeof(c->generation_seed));
+	if (!err)
 		err = ori_facts_gather(&mine->facts, &c->config);
 	if (err)
 		return err;
@@ -284,10 +286,14 @@ static int apply_options(const struct oriel_comm_options *options, struct ori_co
 	if (!(options->timeout >= 0) || options->timeout > 1e9)
 		return ori_fail(ORIEL_EINVAL, "oriel_comm_create: timeout of %g seconds",
 				options->timeout);
+	if (options->device && strlen(options->device) >= sizeof(config->device))
+		return ori_fail(ORIEL_EINVAL, "oriel_comm_create: device name too long");
+	if (options->topology && strlen(options->topology) >= sizeof(config->topology))
+		return ori_fail(ORIEL_EINVAL, "oriel_comm_create: topology text too long");
 	if (options->device)
-		snprintf(config->device, sizeof(config->device), "%s", options->device);
+		strcpy(config->device, options->device);
 	if (options->topology)
-		snprintf(config->topology, sizeof(config->topology), "%s", options->topology);
+		strcpy(config->topology, options->topology);
 	if (options->timeout > 0)
 		config->timeout = options->timeout;
 	return 0;
@@ -328,26 +334,29 @@ int oriel_comm_create(struct oriel_boot *boot, const struct oriel_comm_options *
 
 int oriel_comm_destroy(struct oriel_comm *c)
 {
-	int err, failed;
+	int status = 0, err;
 
 	if (!c)
 		return 0;
 	err = ori_comm_check(c, "oriel_comm_destroy");
 	if (err)
 		return err;
-	failed = ori_comm_failed(c);
-	if (!failed && c->children)
-		return ori_fail(ORIEL_EBUSY, "oriel_comm_destroy: windows or buffers are left");
 	/*
 	 * Peers may still be storing to control memory of this rank (a wake after the last signal), and
 	 * thread ranks share the mapping: all must have come here before it goes.
 	 */
-	if (!failed)
-		err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_COMM_DESTROY, 0, NULL, NULL, 0);
-	/* Ranks that did not come may still be storing there: the addresses stay. */
-	if (err)
-		ori_comm_fail(c, err, c->rank, "ranks did not destroy the comm together");
+	if (!ori_comm_failed(c)) {
+		if (c->children)
+			status = ori_fail(ORIEL_EBUSY,
+					  "oriel_comm_destroy: windows or buffers are left");
+		err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_COMM_DESTROY, status, NULL, NULL, 0);
+		if (err == ORIEL_EBUSY)
+			return err; /* on all ranks: the comm lives on */
+		/* Ranks that did not come may still be storing there: the addresses stay. */
+		if (err)
+			ori_comm_fail_all(c, err, ori_last_error_text());
+	}
 	ori_live_remove(c);
 	free_comm(c);
-	return 0;
+	return err;
 }

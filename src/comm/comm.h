@@ -66,6 +66,7 @@ struct ori_memory {
 	struct ori_allocation allocation;
 	uint64_t id; /* what a peer asks for; unique in this process */
 	int users;   /* windows and buffers over it */
+	int owned;   /* by a window: goes with its last user */
 	struct ori_memory *next;
 };
 
@@ -130,6 +131,7 @@ struct oriel_comm {
 	struct ori_import *imports;
 	struct ori_child *children;
 	int next_window; /* number of the next one */
+	uint64_t generation_seed; /* random: window handles of this comm are told apart by it */
 	char failure_text[256];
 };
 
@@ -157,10 +159,16 @@ enum ori_call {
 int ori_agree(struct oriel_boot *boot, uint64_t timeout_ns, enum ori_call call, int status,
 	      const void *mine, void *all, size_t bytes);
 
+/* The same for a call of call_bytes bytes in all: ORIEL_EMISMATCH if ranks differ in that. */
+int ori_agree_bytes(struct oriel_boot *boot, uint64_t timeout_ns, enum ori_call call, int status,
+		    const void *mine, void *all, size_t bytes, uint64_t call_bytes);
+
 /* ---- failure.c ------------------------------------------------------------------------------------ */
 
 /* Keeps the first failure, ends this rank's waits.  From any thread. */
 void ori_comm_fail(struct oriel_comm *, int status, int rank, const char *why);
+/* Tells all other ranks too.  Not logged here. */
+void ori_comm_fail_all(struct oriel_comm *, int status, const char *why);
 /* 0, or the first failure with its text as this thread's last error (not logged again). */
 int ori_comm_failed(struct oriel_comm *);
 
@@ -170,6 +178,8 @@ int ori_memory_alloc(struct oriel_comm *, size_t bytes, struct ori_memory **);
 void ori_memory_free(struct oriel_comm *, struct ori_memory *);
 /* Gives the pages back but, if ranks of this process may still store there, not the addresses. */
 void ori_memory_abandon(struct oriel_comm *, struct ori_memory *);
+/* The one or the other, by whether the comm has failed. */
+void ori_memory_end(struct oriel_comm *, struct ori_memory *);
 /* The allocation that holds [ptr, ptr + bytes), counted as used; NULL if it is not one of ours. */
 struct ori_memory *ori_memory_use(struct oriel_comm *, const void *ptr, size_t bytes);
 void ori_memory_unuse(struct oriel_comm *, struct ori_memory *);
@@ -208,6 +218,7 @@ int ori_comm_build(struct oriel_boot *boot, const struct ori_config *, int statu
 		   const int *forced_nodes, struct oriel_comm **);
 void ori_child_add(struct oriel_comm *, struct ori_child *);
 void ori_child_remove(struct oriel_comm *, struct ori_child *);
+void ori_child_unlink(struct oriel_comm *, struct ori_child *); /* lock held */
 /* A public entry's first lines: is the handle alive? */
 int ori_comm_check(struct oriel_comm *, const char *call);
 int ori_comm_check_rank(struct oriel_comm *, int rank, const char *call);

@@ -53,6 +53,20 @@ int oriel_comm_status(struct oriel_comm *c)
 	return err ? err : ori_comm_failed(c);
 }
 
+void ori_comm_fail_all(struct oriel_comm *c, int status, const char *why)
+{
+	ori_comm_fail(c, status, c->rank, why);
+	for (int r = 0; r < c->nranks; r++) {
+		struct ori_control *control = c->peers[r].control;
+
+		if (r == c->rank || !control)
+			continue;
+		set_word(&control->failure, ORIEL_FAILURE(status, c->rank));
+		oriel_cpu_wake(&control->waiters);
+	}
+	c->boot->ops->abort(c->boot, status, why);
+}
+
 int oriel_comm_abort(struct oriel_comm *c, int why)
 {
 	int err = ori_comm_check(c, "oriel_comm_abort");
@@ -65,15 +79,6 @@ int oriel_comm_abort(struct oriel_comm *c, int why)
 	snprintf(text, sizeof(text), "rank %d aborted the comm: %s", c->rank,
 		 oriel_status_text(why));
 	ori_log(ORI_LOG_ERROR, "%s", text);
-	ori_comm_fail(c, ORIEL_EABORTED, c->rank, text);
-	for (int r = 0; r < c->nranks; r++) {
-		struct ori_control *control = c->peers[r].control;
-
-		if (r == c->rank || !control)
-			continue;
-		set_word(&control->failure, ORIEL_FAILURE(ORIEL_EABORTED, c->rank));
-		oriel_cpu_wake(&control->waiters);
-	}
-	c->boot->ops->abort(c->boot, ORIEL_EABORTED, text);
+	ori_comm_fail_all(c, ORIEL_EABORTED, text);
 	return 0;
 }

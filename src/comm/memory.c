@@ -72,6 +72,14 @@ void ori_memory_abandon(struct oriel_comm *c, struct ori_memory *m)
 	free(m);
 }
 
+void ori_memory_end(struct oriel_comm *c, struct ori_memory *m)
+{
+	if (ori_comm_failed(c))
+		ori_memory_abandon(c, m);
+	else
+		ori_memory_free(c, m);
+}
+
 struct ori_memory *ori_memory_use(struct oriel_comm *c, const void *ptr, size_t bytes)
 {
 	uintptr_t begin = (uintptr_t)ptr;
@@ -81,7 +89,7 @@ struct ori_memory *ori_memory_use(struct oriel_comm *c, const void *ptr, size_t 
 	for (m = c->memories; m; m = m->next) {
 		uintptr_t base = (uintptr_t)m->allocation.base;
 
-		if (begin >= base && begin - base <= m->allocation.bytes &&
+		if (m->users >= 0 && begin >= base && begin - base <= m->allocation.bytes &&
 		    bytes <= m->allocation.bytes - (begin - base))
 			break;
 	}
@@ -93,11 +101,15 @@ struct ori_memory *ori_memory_use(struct oriel_comm *c, const void *ptr, size_t 
 
 void ori_memory_unuse(struct oriel_comm *c, struct ori_memory *m)
 {
+	int last;
+
 	if (!m)
 		return;
 	pthread_mutex_lock(&c->lock);
-	m->users--;
+	last = --m->users == 0 && m->owned;
 	pthread_mutex_unlock(&c->lock);
+	if (last)
+		ori_memory_end(c, m);
 }
 
 int ori_memory_export(struct oriel_comm *c, const void *ptr, size_t bytes,
@@ -146,16 +158,19 @@ int oriel_free(struct oriel_comm *c, void *ptr)
 		return err;
 	pthread_mutex_lock(&c->lock);
 	for (m = c->memories; m; m = m->next)
-		if (m->allocation.base == ptr && m != c->slab_memory)
+		if (m->allocation.base == ptr && m != c->slab_memory && !m->owned)
 			break;
-	if (m)
+	if (m) {
 		users = m->users;
+		if (!users)
+			m->users = -1; /* nobody can begin to use it now */
+	}
 	pthread_mutex_unlock(&c->lock);
 	if (!m)
 		return ori_fail(ORIEL_EINVAL, "oriel_free: %p is not from oriel_alloc", ptr);
 	if (users)
 		return ori_fail(ORIEL_EBUSY, "oriel_free: %p is used by %d windows or buffers", ptr,
 				users);
-	ori_memory_free(c, m);
+	ori_memory_end(c, m);
 	return 0;
 }

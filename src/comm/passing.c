@@ -6,7 +6,8 @@
  * answers requests {magic, token, id} with a descriptor.  A request is served only if its sender has our
  * user id and knows the token, which ranks learn through their boot.  Everything received is untrusted.
  *
- * Owns: the socket, the thread, the table of offered descriptors (duplicates of the owners').
+ * Owns: the socket, the thread, the table of offered descriptors (the owners', who withdraw them
+ * before they close them).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +22,8 @@
 #include "comm.h"
 #include "passing.h"
 
-#define REQUEST_TIMEOUT_MS 500
+#define REQUEST_TIMEOUT_MS 2000
+#define FULL_TABLE_PAUSE_MS 10
 
 struct offer {
 	uint64_t id;
@@ -91,7 +93,7 @@ static int find_offer(struct ori_passing *p, uint64_t id)
 	pthread_mutex_lock(&p->offers_lock);
 	for (struct offer *o = p->offers; o && fd < 0; o = o->next)
 		if (o->id == id)
-			fd = dup(o->fd);
+			fd = fcntl(o->fd, F_DUPFD_CLOEXEC, 0);
 	pthread_mutex_unlock(&p->offers_lock);
 	return fd;
 }
@@ -132,6 +134,11 @@ static void serve(struct ori_passing *p, int connection)
 	do {
 		got = recv(connection, &request, sizeof(request), 0);
 	} while (got < 0 && errno == EINTR);
+	if (got < 0) {
+		ori_log(ORI_LOG_WARN, "a request for memory did not come in %d ms",
+			REQUEST_TIMEOUT_MS);
+		return;
+	}
 	if (got != (ssize_t)sizeof(request) || request.magic != ORI_PASSING_MAGIC ||
 	    !tokens_equal(request.token, p->token)) {
 		ori_log(ORI_LOG_WARN, "refused a request for memory: malformed or wrong token");
@@ -160,8 +167,12 @@ static void *service_main(void *arg)
 			return NULL;
 		/* does not block: who knocked may have gone again */
 		connection = accept4(p->listener, NULL, NULL, SOCK_CLOEXEC);
-		if (connection < 0)
+		if (connection < 0) {
+			/* Without descriptors the knock stays: not to be answered by spinning. */
+			if (errno == EMFILE || errno == ENFILE)
+				usleep(FULL_TABLE_PAUSE_MS * 1000);
 			continue;
+		}
 		serve(p, connection);
 		close(connection);
 	}
@@ -202,7 +213,6 @@ static void free_service(struct ori_passing *p)
 		struct offer *o = p->offers;
 
 		p->offers = o->next;
-		close(o->fd);
 		free(o);
 	}
 	pthread_mutex_destroy(&p->offers_lock);
@@ -277,11 +287,7 @@ int ori_passing_offer(struct ori_passing *p, int fd, uint64_t *id)
 
 	if (!o)
 		return ori_fail(ORIEL_ENOMEM, "no memory to offer a descriptor");
-	o->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	if (o->fd < 0) {
-		free(o);
-		return ori_fail_errno(errno, "cannot offer a descriptor");
-	}
+	o->fd = fd;
 	pthread_mutex_lock(&p->offers_lock);
 	o->id = p->next_id++;
 	o->next = p->offers;
@@ -300,7 +306,6 @@ void ori_passing_withdraw(struct ori_passing *p, uint64_t id)
 		if (o->id != id)
 			continue;
 		*at = o->next;
-		close(o->fd);
 		free(o);
 		break;
 	}

@@ -28,14 +28,19 @@ void ori_child_add(struct oriel_comm *c, struct ori_child *child)
 	pthread_mutex_unlock(&c->lock);
 }
 
-void ori_child_remove(struct oriel_comm *c, struct ori_child *child)
+void ori_child_unlink(struct oriel_comm *c, struct ori_child *child)
 {
-	pthread_mutex_lock(&c->lock);
 	for (struct ori_child **at = &c->children; *at; at = &(*at)->next)
 		if (*at == child) {
 			*at = child->next;
 			break;
 		}
+}
+
+void ori_child_remove(struct oriel_comm *c, struct ori_child *child)
+{
+	pthread_mutex_lock(&c->lock);
+	ori_child_unlink(c, child);
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -118,12 +123,18 @@ int oriel_comm_connect(struct oriel_comm *c, const int *ranks, int n)
 	return err;
 }
 
+/* A bad scope is told to the whole comm: nobody knows whom else to tell. */
 static int check_scope(enum oriel_scope scope, const char *call)
 {
 	if (scope == ORIEL_WORLD || scope == ORIEL_NODE)
 		return 0;
 	return ori_fail(ORIEL_EINVAL, "%s: scope %d is not ORIEL_WORLD or ORIEL_NODE", call,
 			(int)scope);
+}
+
+static struct oriel_boot *scope_boot(struct oriel_comm *c, enum oriel_scope scope)
+{
+	return scope == ORIEL_NODE ? c->node_boot : c->boot;
 }
 
 int oriel_comm_allgather(struct oriel_comm *c, enum oriel_scope scope, const void *mine, void *all,
@@ -134,19 +145,17 @@ int oriel_comm_allgather(struct oriel_comm *c, enum oriel_scope scope, const voi
 
 	if (!err)
 		err = ori_comm_failed(c);
-	if (!err)
-		err = check_scope(scope, "oriel_comm_allgather");
 	if (err)
 		return err;
-	boot = scope == ORIEL_NODE ? c->node_boot : c->boot;
-	status = bytes && (!mine || !all) ?
-			 ori_fail(ORIEL_EINVAL, "oriel_comm_allgather: null buffer") :
-			 0;
+	boot = scope_boot(c, scope);
+	status = check_scope(scope, "oriel_comm_allgather");
+	if (!status && bytes && (!mine || !all))
+		status = ori_fail(ORIEL_EINVAL, "oriel_comm_allgather: null buffer");
 	/* What fits a record goes with the round in which ranks learn that all are well. */
 	if (bytes <= ORI_RECORD_BYTES)
-		return ori_agree(boot, c->timeout_ns, ORI_CALL_ALLGATHER, status, mine, all,
-				 status ? 0 : bytes);
-	err = ori_agree(boot, c->timeout_ns, ORI_CALL_ALLGATHER, status, NULL, NULL, 0);
+		return ori_agree_bytes(boot, c->timeout_ns, ORI_CALL_ALLGATHER, status, mine, all,
+				       status ? 0 : bytes, bytes);
+	err = ori_agree_bytes(boot, c->timeout_ns, ORI_CALL_ALLGATHER, status, NULL, NULL, 0, bytes);
 	return err ? err : boot->ops->allgather(boot, mine, all, bytes, c->timeout_ns);
 }
 
@@ -156,12 +165,10 @@ int oriel_comm_barrier(struct oriel_comm *c, enum oriel_scope scope)
 
 	if (!err)
 		err = ori_comm_failed(c);
-	if (!err)
-		err = check_scope(scope, "oriel_comm_barrier");
 	if (err)
 		return err;
-	return ori_agree(scope == ORIEL_NODE ? c->node_boot : c->boot, c->timeout_ns,
-			 ORI_CALL_BARRIER, 0, NULL, NULL, 0);
+	return ori_agree(scope_boot(c, scope), c->timeout_ns, ORI_CALL_BARRIER,
+			 check_scope(scope, "oriel_comm_barrier"), NULL, NULL, 0);
 }
 
 int oriel_launch(struct oriel_comm *c, const struct oriel_kernel *kernel, int nblocks, int nthreads,

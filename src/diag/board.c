@@ -2,18 +2,18 @@
 /*
  * diag/board.c - the board: slots taken, filled and read without locks.
  *
- * All fields are relaxed atomics between the two edges of `state`:
- *   [D1] release store of 2 after filling; [D2] acquire load by a reader before reading.
- * A reader looks at `state` and `since_ns` again afterwards, so a slot that changed hands while it
- * was read is not believed.
+ * Fields are stored with release and loaded with acquire, so they become visible in the order they are
+ * written: `state` 1 on taking, the fields, `state` 2 [D1].  A reader looks at `state` [D2], the fields,
+ * then at `state` and `since_ns` again: a slot that changed hands meanwhile is not believed.  `peer`,
+ * `have` and `want` of one that did not may be of two moments of the same wait.
  */
 #include <oriel/device/spin.h>
 
 #include "../util/util.h"
 #include "diag.h"
 
-#define STORE(field, v) __atomic_store_n(&(field), (v), __ATOMIC_RELAXED)
-#define LOAD(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
+#define STORE(field, v) __atomic_store_n(&(field), (v), __ATOMIC_RELEASE)
+#define LOAD(field) __atomic_load_n(&(field), __ATOMIC_ACQUIRE)
 
 static int take_slot(struct oriel_board *board)
 {
@@ -33,7 +33,10 @@ void ori_board_update(struct ori_spin *s, uint64_t have)
 	struct oriel_board_slot *slot;
 
 	if (s->board_slot >= 0) {
-		STORE(s->comm->board->slot[s->board_slot].have, have);
+		slot = &s->comm->board->slot[s->board_slot];
+		STORE(slot->peer, s->peer);
+		STORE(slot->have, have);
+		STORE(slot->want, s->want);
 		return;
 	}
 	s->board_slot = take_slot(s->comm->board);

@@ -53,12 +53,6 @@ static void free_window(struct oriel_window *w)
 		ori_import_drop(w->comm, w->imports[r]);
 	free_control(w);
 	ori_memory_unuse(w->comm, w->memory);
-	if (w->own_memory && w->memory) {
-		if (ori_comm_failed(w->comm))
-			ori_memory_abandon(w->comm, w->memory);
-		else
-			ori_memory_free(w->comm, w->memory);
-	}
 	free(w->imports);
 	free(w->peers);
 	free(w);
@@ -84,9 +78,9 @@ int oriel_window_destroy(struct oriel_window *w)
 	/* No rank's memory goes before every rank has stopped using it.  A failed comm does not wait. */
 	if (!ori_comm_failed(c))
 		err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_WINDOW_DESTROY, 0, NULL, NULL, 0);
-	/* Ranks that did not come may still be using theirs. */
+	/* Ranks that did not come may still be using theirs, and this one no longer takes part. */
 	if (err)
-		ori_comm_fail(c, err, c->rank, "ranks did not destroy a window together");
+		ori_comm_fail_all(c, err, ori_last_error_text());
 	ori_child_remove(c, &w->child);
 	destroy_window(&w->child);
 	return err;
@@ -107,7 +101,7 @@ static int prepare_buffer(struct oriel_window *w, struct ori_export *export)
 		err = ori_memory_alloc(c, w->options.bytes, &w->memory);
 		if (err)
 			return err;
-		w->own_memory = 1;
+		w->memory->owned = 1;
 		w->buffer = w->memory->allocation.base;
 	}
 	w->memory = ori_memory_use(c, w->buffer, w->options.bytes);
@@ -127,7 +121,8 @@ static int prepare_control(struct oriel_window *w)
 	if (err)
 		return err;
 	w->has_control = 1;
-	ori_window_control_init(w, (uint64_t)w->number + 1);
+	/* Not a number a user's word may hold: a stale handle may look at reused memory. */
+	ori_window_control_init(w, (c->generation_seed ^ ((uint64_t)w->number << 1)) | 1);
 	return 0;
 }
 
@@ -176,8 +171,10 @@ static int map_peers(struct oriel_window *w, const struct create_record *all)
 		if (c->peers[r].pair.kind == ORIEL_PEER_QUEUED)
 			continue;
 		if (all[r].control_offset > ORI_SLAB_BYTES ||
-		    w->layout.bytes > ORI_SLAB_BYTES - all[r].control_offset)
-			return ori_fail(ORIEL_EPROTO, "rank %d names control memory outside its slab",
+		    all[r].control_offset % ORI_SLAB_ALIGN ||
+		    w->layout.bytes > ORI_SLAB_BYTES - all[r].control_offset ||
+		    all[r].buffer.bytes != w->options.bytes)
+			return ori_fail(ORIEL_EPROTO, "rank %d names memory that cannot be its window",
 					r);
 		if (r == c->rank)
 			buffer = w->buffer;

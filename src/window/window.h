@@ -39,7 +39,6 @@ struct oriel_window {
 	int number;
 	void *buffer;
 	struct ori_memory *memory; /* NULL: not from oriel_alloc */
-	int own_memory;		   /* allocated by the window itself */
 	uint64_t control_offset;   /* in the slab */
 	int has_control;
 	struct oriel_window_peer *peers; /* [nranks] */

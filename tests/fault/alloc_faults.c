@@ -4,13 +4,17 @@
  * a run needs no more: no crash, no hang, a status from every call, everything given back.
  *
  * malloc and its kin are defined here, in front of the C library's (or the sanitizer's).  They fail
- * on rank 0's thread only, and list what the library, which is linked into this program, holds.
+ * on rank 0's thread only, or, over TCP, on any thread, and list what the library, which is linked
+ * into this program, holds.
  */
 #include <errno.h>
 #include <pthread.h>
 
+#include "../../src/boot/tcp.h"
 #include "scenario.h"
 
+#define TIMEOUT_S 1.0 /* a rank that cannot be told waits so long, each time */
+#define TIMEOUT_TEXT "1"
 #define HANG_S 60
 #define RUNS_MAX 1000
 
@@ -25,15 +29,10 @@
 #define SANITIZED 1
 #endif
 
-/* A rank that cannot be told waits so long, each time; but a good run must not take longer. */
 #ifdef SANITIZED
-#define TIMEOUT_S 1.0
-#define TIMEOUT_TEXT "1"
 #define REAL(name) __interceptor_##name
 #define real_aligned REAL(aligned_alloc)
 #else
-#define TIMEOUT_S 0.5
-#define TIMEOUT_TEXT "0.5"
 #define REAL(name) __libc_##name
 #define real_aligned REAL(memalign)
 #endif
@@ -59,6 +58,7 @@ static int busy;
 static int held_count;
 static _Thread_local int countdown; /* 0: none fails on this thread */
 static _Thread_local int fired;	    /* 1: one has failed; 2: it was the library's own */
+static int any_countdown, any_fired; /* atomic: the same for all threads together */
 
 BARE static void table_lock(void)
 {
@@ -118,6 +118,13 @@ BARE static void unhold(const void *block)
 
 BARE static int fails(const void *caller)
 {
+	/* those of the C library at a new thread's start are not the library's to survive */
+	if (__atomic_load_n(&any_countdown, __ATOMIC_RELAXED) > 0 && from_library(caller) &&
+	    !__atomic_sub_fetch(&any_countdown, 1, __ATOMIC_ACQ_REL)) {
+		__atomic_store_n(&any_fired, 1, __ATOMIC_RELEASE);
+		errno = ENOMEM;
+		return 1;
+	}
 	if (countdown == 0 || --countdown)
 		return 0;
 	fired = from_library(caller) ? 2 : 1;
@@ -198,8 +205,22 @@ static void *rank_1(void *arg)
 	return NULL;
 }
 
+enum boot { ALONE, THREADS, TCP };
+
+/* Over TCP with itself: rendezvous and reader are threads of this process. */
+static int make_boot(enum boot kind, int nranks, struct oriel_boot **boots)
+{
+	struct oriel_boot_id id;
+	int err;
+
+	if (kind != TCP)
+		return kind == ALONE ? oriel_boot_env(boots) : oriel_boot_threads(nranks, boots);
+	err = oriel_boot_id(&id);
+	return err ? err : oriel_boot_join(&id, 0, 1, boots);
+}
+
 /* Rank 0, on the calling thread: its nth allocation fails. */
-static void run_once(struct run *run, int nranks, int one_by_env, int n)
+static void run_once(struct run *run, int nranks, enum boot kind, int n)
 {
 	struct oriel_boot *boots[2] = { NULL, NULL };
 	double start = scenario_now();
@@ -209,8 +230,10 @@ static void run_once(struct run *run, int nranks, int one_by_env, int n)
 	memset(run, 0, sizeof(*run));
 	run->n = n;
 	fired = 0;
-	countdown = n;
-	run->boot_status = one_by_env ? oriel_boot_env(boots) : oriel_boot_threads(nranks, boots);
+	any_fired = 0;
+	__atomic_store_n(&any_countdown, kind == TCP ? n : 0, __ATOMIC_RELEASE);
+	countdown = kind == TCP ? 0 : n;
+	run->boot_status = make_boot(kind, nranks, boots);
 	after_boot = countdown;
 	countdown = 0;
 	for (int r = 0; r < nranks && !run->boot_status; r++)
@@ -230,7 +253,8 @@ static void run_once(struct run *run, int nranks, int one_by_env, int n)
 	if (nranks == 2)
 		pthread_join(thread, NULL);
 out:
-	run->fired = fired;
+	__atomic_store_n(&any_countdown, 0, __ATOMIC_RELEASE);
+	run->fired = fired ? fired : __atomic_load_n(&any_fired, __ATOMIC_ACQUIRE);
 	run->seconds = scenario_now() - start;
 }
 
@@ -250,43 +274,70 @@ static void judge(const struct run *run, int nranks)
 		check_fail(__FILE__, __LINE__,
 			   "allocation %d of rank 0 failed: rank 0 is well, rank 1 has %s in %s",
 			   run->n, oriel_status_name(run->ranks[1].status), run->ranks[1].call);
-	if (run->seconds > TIMEOUT_S + 1.5)
+	if (run->seconds > TIMEOUT_S + 3)
 		check_fail(__FILE__, __LINE__, "allocation %d of rank 0 failed: took %.1f s", run->n,
 			   run->seconds);
 }
 
-static void run_all(int nranks, int one_by_env)
+/* A rendezvous that nobody came to goes by itself, after its timeout. */
+static void check_given_back(int held_before, int fds_before)
+{
+	double until = scenario_now() + TIMEOUT_S + 2;
+
+	while ((count_held() != held_before || scenario_open_fds() != fds_before) &&
+	       scenario_now() < until) {
+		usleep(2000);
+		ori_tcp_hub_reap(); /* as the next one to start does */
+	}
+	CHECK_EQ(count_held(), held_before);
+	CHECK_EQ(scenario_open_fds(), fds_before);
+	if (count_held() != held_before)
+		show_held();
+}
+
+/* 1 if the other rank learnt nothing of the failure and waited. */
+static int count_deadline(const struct run *run, int *in_create, int *in_split)
+{
+	const char *call = run->ranks[0].call;
+
+	if (run->ranks[1].status != ORIEL_ETIMEDOUT || !call)
+		return 0;
+	*in_create += !strcmp(call, "comm_create");
+	*in_split += !strcmp(call, "comm_split");
+	printf("allocation %d (%s): the other rank ran into its deadline\n", run->n, call);
+	return 1;
+}
+
+static void run_all(int nranks, enum boot kind)
 {
 	int n, before, fds, waited = 0, unnoticed = 0, failures = check_failures;
+	int counts[2] = { 0, 0 }, *in_create = &counts[0], *in_split = &counts[1];
 	struct run run;
 
 	alarm(HANG_S); /* a hang ends the program, and with it the test */
 	setenv("ORIEL_TIMEOUT", TIMEOUT_TEXT, 1);
-	/* what is kept for the life of the process is there after a run without fault */
-	run_once(&run, nranks, one_by_env, 0);
-	judge(&run, nranks);
 	before = count_held();
 	fds = scenario_open_fds();
+	run_once(&run, nranks, kind, 0);
+	judge(&run, nranks);
+	check_given_back(before, fds);
 	for (n = 1; n < RUNS_MAX && check_failures == failures; n++) {
-		run_once(&run, nranks, one_by_env, n);
+		run_once(&run, nranks, kind, n);
 		judge(&run, nranks);
-		CHECK_EQ(count_held(), before);
-		CHECK_EQ(scenario_open_fds(), fds);
-		if (count_held() != before)
-			show_held();
+		check_given_back(before, fds);
 		if (check_failures != failures)
 			fprintf(stderr, "allocation %d, status %d in %s: %s\n", n,
 				run.ranks[0].status, run.ranks[0].call, run.ranks[0].error);
 		if (!run.fired)
 			break;
-		waited += run.seconds > 0.9 * TIMEOUT_S;
 		unnoticed += !run.boot_status && !run.ranks[0].status;
-		if (run.seconds > 0.9 * TIMEOUT_S)
-			printf("allocation %d (%s): the other rank ran into its deadline\n", n,
-			       run.ranks[0].call ? run.ranks[0].call : "no failure");
+		waited += count_deadline(&run, in_create, in_split);
 	}
 	alarm(0);
 	CHECK(n > 20 && n < RUNS_MAX);
+	/* a group that this rank cannot even make is one it cannot tell: 9 allocations each at most */
+	CHECK(*in_create <= 9 && *in_split <= 9);
+	CHECK_EQ(*in_create + *in_split, waited);
 	printf("%d allocations failed, one by one; %d of them without effect; %d cost a deadline\n",
 	       n - 1, unnoticed, waited);
 	unsetenv("ORIEL_TIMEOUT");
@@ -294,15 +345,20 @@ static void run_all(int nranks, int one_by_env)
 
 TEST(one_rank_alone)
 {
-	run_all(1, 1);
+	run_all(1, ALONE);
 }
 
 TEST(one_rank_of_a_thread_group)
 {
-	run_all(1, 0);
+	run_all(1, THREADS);
+}
+
+TEST(one_rank_over_tcp)
+{
+	run_all(1, TCP);
 }
 
 TEST(two_ranks)
 {
-	run_all(2, 0);
+	run_all(2, THREADS);
 }

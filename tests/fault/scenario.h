@@ -156,6 +156,14 @@ static inline void scenario_end(struct scenario *s, const char *call, int status
 			   oriel_status_name(status), oriel_last_error());
 }
 
+/* A collective ending tells of the others, but what it ends goes in any case. */
+static inline void scenario_end_all(struct scenario *s, const char *call, int status)
+{
+	scenario_note(s, call, status);
+	if (status == ORIEL_EBUSY || status == ORIEL_ESTALE || status == ORIEL_EINVAL)
+		scenario_end(s, call, status);
+}
+
 static inline void scenario_run(struct scenario *s)
 {
 	size_t n = sizeof(scenario_steps) / sizeof(scenario_steps[0]);
@@ -165,13 +173,12 @@ static inline void scenario_run(struct scenario *s)
 	/* the others may be in the kernel that this rank could not start */
 	if (s->call && !strcmp(s->call, "launch"))
 		scenario_end(s, "comm_abort", oriel_comm_abort(s->comm, s->status));
-	scenario_end(s, "comm_destroy (split)", oriel_comm_destroy(s->sub));
+	scenario_end_all(s, "comm_destroy (split)", oriel_comm_destroy(s->sub));
 	scenario_end(s, "buffer_release", oriel_buffer_release(s->buffer));
-	/* collective: its status tells of the others, but the window goes in any case */
-	scenario_note(s, "window_destroy", oriel_window_destroy(s->window));
+	scenario_end_all(s, "window_destroy", oriel_window_destroy(s->window));
 	if (s->memory)
 		scenario_end(s, "free", oriel_free(s->comm, s->memory));
-	scenario_end(s, "comm_destroy", oriel_comm_destroy(s->comm));
+	scenario_end_all(s, "comm_destroy", oriel_comm_destroy(s->comm));
 	scenario_end(s, "boot_destroy", oriel_boot_destroy(s->boot));
 }
 

@@ -19,13 +19,14 @@
 ORIEL_DEV int ori_check_atomic(const struct oriel_window_dev *win, struct oriel_group g,
 			       const char *call, int peer, uint64_t offset)
 {
-	int err;
+	int err = ori_check_range(win, g, call, "end of the window passed", offset, 8, win->bytes);
 
-	if ((((uintptr_t)win->buffer + offset) & 7u) != 0)
-		return ori_refuse(win, g, ORIEL_EINVAL, call, "word is not 8-byte aligned; offset",
-				  offset, 8);
-	err = ori_check_range(win, g, call, "end of the window passed", offset, 8, win->bytes);
-	return err ? err : ori_check_peer(win, g, call, peer);
+	if (!err)
+		err = ori_check_peer(win, g, call, peer);
+	if (!err && (((uintptr_t)ori_window_peer(win, peer)->buffer + offset) & 7u) != 0)
+		err = ori_refuse(win, g, ORIEL_EINVAL, call, "word is not 8-byte aligned; offset",
+				 offset, 8);
+	return err;
 }
 
 /* By one thread.  A NIC has no swap of one block: compare-swap until nobody came in between. */

@@ -28,14 +28,13 @@ ORIEL_DEV int ori_arrive(ORI_WIN, int peer, int id)
 	return 0;
 }
 
-ORIEL_DEV int ori_await(const struct oriel_window_dev *win, int peer, int id)
+/* One deadline for all peers of a call: `s` goes on from peer to peer. */
+ORIEL_DEV int ori_await(const struct oriel_window_dev *win, struct ori_spin *s, int peer, int id)
 {
 	uint64_t i = (uint64_t)peer * win->barrier_stride + (uint64_t)id;
-	struct ori_spin s;
 
-	ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_BARRIER, peer, id, win->number,
-		       ori_load_relaxed_sys(&win->arrival_sent[i]));
-	return ori_mapped_wait_count(&s, &win->arrival_words[i]);
+	ori_spin_next(s, peer, ori_load_relaxed_sys(&win->arrival_sent[i]));
+	return ori_mapped_wait_count(s, &win->arrival_words[i]);
 }
 
 /*
@@ -44,15 +43,23 @@ ORIEL_DEV int ori_await(const struct oriel_window_dev *win, int peer, int id)
  */
 ORIEL_DEV int ori_fail_window(const struct oriel_window_dev *win, int err, int peer)
 {
-	if (err == ORIEL_ETIMEDOUT || err == ORIEL_EMISMATCH)
-		ori_compare_swap_acq_rel_sys(win->failure, 0, ORIEL_FAILURE(err, peer));
+	const struct oriel_window_peer *p = ori_window_peer(win, peer);
+
+	if (err != ORIEL_ETIMEDOUT && err != ORIEL_EMISMATCH)
+		return err;
+	ori_compare_swap_acq_rel_sys(win->failure, 0, ORIEL_FAILURE(err, peer));
+	/* The peer's half is of no more use either: it should not wait for what will not come. */
+	if (p->failure) {
+		ori_compare_swap_acq_rel_sys(p->failure, 0, ORIEL_FAILURE(err, win->comm.rank));
+		ori_wake(p->waiters);
+	}
 	return err;
 }
 
 /* Checked windows: is another group inside a barrier call on this id? */
 ORIEL_DEV int ori_barrier_enter(ORI_WIN, const char *call, int id)
 {
-	int err = 0;
+	int agreed, err = 0;
 
 	if (!win->checked)
 		return 0;
@@ -66,7 +73,11 @@ ORIEL_DEV int ori_barrier_enter(ORI_WIN, const char *call, int id)
 		err = ori_refuse(win, g, ORIEL_EBUSY, call,
 				 "another group is in a barrier of this id", (uint64_t)id, 1);
 	}
-	return ori_group_agree(g, err);
+	agreed = ori_group_agree(g, err);
+	/* A group that broke up at the meeting is not inside. */
+	if (agreed && !err && oriel_group_is_leader(g))
+		ori_fetch_add32_acq_rel(&win->barrier_users[id], (uint32_t)-1);
+	return agreed;
 }
 
 ORIEL_DEV void ori_barrier_leave(const struct oriel_window_dev *win, int id)
@@ -82,12 +93,15 @@ ORIEL_DEV void ori_barrier_leave(const struct oriel_window_dev *win, int id)
 /* Flushes, arrives at ranks [first, last) but self, waits for them: the body of all calls below. */
 ORIEL_DEV int ori_barrier(ORI_WIN, const char *call, int id, int first, int last, int parts)
 {
+	struct ori_spin s;
 	int peer, err = ori_barrier_enter(win, g, call, id);
 
 	if (err)
 		return err;
 	err = ori_agree_window(win, g);
 	if (oriel_group_is_leader(g)) {
+		ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_BARRIER, first, id,
+			       win->number, 0);
 		if (!err && (parts & ORI_FLUSH))
 			err = ori_flush_queued_all(win, g);
 		for (peer = first; peer < last && !err && (parts & ORI_ARRIVE); peer++)
@@ -95,7 +109,8 @@ ORIEL_DEV int ori_barrier(ORI_WIN, const char *call, int id, int first, int last
 				err = ori_fail_window(win, ori_arrive(win, g, peer, id), peer);
 		for (peer = first; peer < last && !err && (parts & ORI_WAIT); peer++)
 			if (peer != win->comm.rank)
-				err = ori_fail_window(win, ori_await(win, peer, id), peer);
+				err = ori_fail_window(win, ori_await(win, &s, peer, id), peer);
+		ori_spin_end(&s);
 		ori_barrier_leave(win, id);
 	}
 	return ori_group_agree(g, err);

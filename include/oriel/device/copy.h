@@ -39,7 +39,7 @@ ORIEL_DEV void ori_group_copy(struct oriel_group g, void *dst, const void *src, 
 #else
 	uint64_t piece, begin, end, skew;
 
-	if (bytes == 0)
+	if (bytes == 0 || dst == src)
 		return;
 	if (g.size == 1) {
 		memcpy(dst, src, bytes);

@@ -86,7 +86,7 @@ ORIEL_DEV int oriel_wait_counter_all(ORI_WIN, int id, uint64_t value)
 			have = 0;
 			for (peer = 0; peer < win->comm.nranks; peer++)
 				have += oriel_read_counter(win, peer, id);
-			if (have >= value)
+			if (ori_reached(have, value))
 				break;
 			err = ori_spin(&s, have);
 		}

@@ -56,7 +56,7 @@ ORIEL_DEV int ori_mapped_wait(struct ori_spin *s, const uint64_t *word, uint64_t
 	return err;
 }
 
-/* The same for a count that only grows and may wrap: until it has reached s->want. */
+/* The same for a count that may wrap: until it has reached s->want.  The caller ends the spin. */
 ORIEL_DEV int ori_mapped_wait_count(struct ori_spin *s, const uint64_t *word)
 {
 	uint64_t have;
@@ -71,7 +71,6 @@ ORIEL_DEV int ori_mapped_wait_count(struct ori_spin *s, const uint64_t *word)
 		if (err)
 			break;
 	}
-	ori_spin_end(s);
 	return err;
 }
 
@@ -124,7 +123,8 @@ ORIEL_DEV int oriel_mapped_wait(const struct oriel_comm_dev *comm, struct oriel_
  * A stream of slots in the receiver's memory.  The sender fills slot `cursor % depth` once the
  * receiver has emptied it, then raises `ready` [S1]; the receiver copies out, then raises
  * `free_count` in the sender's memory [S1].  Both counts only grow, so nothing is ever reset.
- * A length goes with each slot so that two ends which disagree fail instead of mixing messages.
+ * A length goes with each slot so that two ends which disagree fail instead of mixing messages; a
+ * message of 0 bytes is one empty slot.
  */
 ORIEL_DEV int ori_channel_send(const struct oriel_comm_dev *comm, const uint64_t *window_failure,
 			       struct oriel_group g, const struct oriel_mapped_channel *ch, int id,
@@ -132,14 +132,14 @@ ORIEL_DEV int ori_channel_send(const struct oriel_comm_dev *comm, const uint64_t
 {
 	uint64_t cursor = 0, sent = 0;
 	struct ori_spin s;
-	int err = 0;
+	int over = 0, err = 0;
 
 	if (oriel_group_is_leader(g)) {
 		err = ori_failed(comm, window_failure);
 		cursor = ori_load_relaxed_sys(ch->cursor);
 	}
 	err = ori_group_agree_value(g, err, &cursor);
-	while (!err && sent < bytes) {
+	while (!err && !over) {
 		uint64_t piece = bytes - sent < ch->slot_bytes ? bytes - sent : ch->slot_bytes;
 		uint64_t slot = cursor % ch->depth;
 
@@ -147,6 +147,7 @@ ORIEL_DEV int ori_channel_send(const struct oriel_comm_dev *comm, const uint64_t
 			ori_spin_begin(&s, comm, window_failure, ORIEL_OP_SEND, ch->peer, id,
 				       window, cursor + 1 - ch->depth);
 			err = ori_mapped_wait_count(&s, ch->free_count);
+			ori_spin_end(&s);
 		}
 		err = ori_group_agree(g, err);
 		if (err)
@@ -165,6 +166,7 @@ ORIEL_DEV int ori_channel_send(const struct oriel_comm_dev *comm, const uint64_t
 			ori_store_relaxed_sys(ch->cursor, cursor);
 		}
 		sent += piece;
+		over = sent == bytes;
 	}
 	return err;
 }
@@ -175,14 +177,14 @@ ORIEL_DEV int ori_channel_recv(const struct oriel_comm_dev *comm, const uint64_t
 {
 	uint64_t cursor = 0, got = 0;
 	struct ori_spin s;
-	int err = 0;
+	int over = 0, err = 0;
 
 	if (oriel_group_is_leader(g)) {
 		err = ori_failed(comm, window_failure);
 		cursor = ori_load_relaxed_sys(ch->cursor);
 	}
 	err = ori_group_agree_value(g, err, &cursor);
-	while (!err && got < bytes) {
+	while (!err && !over) {
 		uint64_t piece = bytes - got < ch->slot_bytes ? bytes - got : ch->slot_bytes;
 		uint64_t slot = cursor % ch->depth;
 
@@ -190,6 +192,7 @@ ORIEL_DEV int ori_channel_recv(const struct oriel_comm_dev *comm, const uint64_t
 			ori_spin_begin(&s, comm, window_failure, ORIEL_OP_RECV, ch->peer, id,
 				       window, cursor + 1);
 			err = ori_mapped_wait_count(&s, ch->ready);
+			ori_spin_end(&s);
 			/* relaxed: the wait acquired what the sender published before `ready` */
 			if (!err && ori_load_relaxed_sys(&ch->lengths[slot]) != bytes - got)
 				err = ORIEL_EMISMATCH;
@@ -202,6 +205,7 @@ ORIEL_DEV int ori_channel_recv(const struct oriel_comm_dev *comm, const uint64_t
 		if (err)
 			break;
 		got += piece;
+		over = got == bytes;
 		cursor++;
 		if (oriel_group_is_leader(g)) {
 			ori_mapped_signal(ch->free_count, ORIEL_SET, cursor,

@@ -225,6 +225,24 @@ ORIEL_DEV uint32_t ori_fetch_add32_acq_rel(uint32_t *word, uint32_t v)
 #endif
 }
 
+/*
+ * Everything this thread stored before is seen before what it stores after.  The one standalone fence:
+ * for oriel_fence(), which orders a user's plain puts.  No edge of ours rests on it, so nothing is lost by
+ * ThreadSanitizer not seeing it (docs/decisions/0007).
+ */
+ORIEL_DEV void ori_fence_sys(void)
+{
+#if ORIEL_ON_GPU
+	asm volatile("fence.sc.sys;" ::: "memory");
+#elif defined(__aarch64__)
+	__asm__ volatile("dmb ish" ::: "memory");
+#elif defined(__x86_64__)
+	__asm__ volatile("mfence" ::: "memory");
+#else
+	__sync_synchronize();
+#endif
+}
+
 /* ---- hints, clock ----------------------------------------------------------------------- */
 
 /* The next store to this line should not wait for it. */

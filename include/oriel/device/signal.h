@@ -135,7 +135,7 @@ ORIEL_DEV int oriel_wait_signal(ORI_WIN, int id, uint64_t value)
 		ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_SIGNAL_SUM, -1, id,
 			       win->number, value);
 		err = ori_failed(&win->comm, win->failure);
-		while (!err && (have = oriel_read_signal(win, id)) < value)
+		while (!err && !ori_reached(have = oriel_read_signal(win, id), value))
 			err = ori_spin(&s, have);
 		ori_spin_end(&s);
 	}

@@ -60,6 +60,14 @@ ORIEL_DEV void ori_spin_begin(struct ori_spin *s, const struct oriel_comm_dev *c
 	s->asleep = 0;
 }
 
+/* The same wait goes on for another peer: age and deadline stay. */
+ORIEL_DEV void ori_spin_next(struct ori_spin *s, int peer, uint64_t want)
+{
+	s->peer = peer;
+	s->want = want;
+	s->polls = s->comm->spin_polls;
+}
+
 /* First failure that concerns a wait or an operation: the window's, else the comm's. */
 ORIEL_DEV int ori_failed(const struct oriel_comm_dev *comm, const uint64_t *window_failure)
 {
@@ -113,6 +121,12 @@ ORIEL_DEV void ori_spin_end(struct ori_spin *s)
 #endif
 }
 
+/* Has a count that may wrap reached `want`?  The two are less than 2^63 apart. */
+ORIEL_DEV int ori_reached(uint64_t have, uint64_t want)
+{
+	return (int64_t)(have - want) >= 0;
+}
+
 ORIEL_DEV int ori_compare(uint64_t have, int cmp, uint64_t want)
 {
 	switch (cmp) {
@@ -121,20 +135,14 @@ ORIEL_DEV int ori_compare(uint64_t have, int cmp, uint64_t want)
 	case ORIEL_NE:
 		return have != want;
 	case ORIEL_GT:
-		return have > want;
+		return !ori_reached(want, have);
 	case ORIEL_GE:
-		return have >= want;
+		return ori_reached(have, want);
 	case ORIEL_LT:
-		return have < want;
+		return !ori_reached(have, want);
 	default:
-		return have <= want;
+		return ori_reached(want, have);
 	}
-}
-
-/* Has a count that only grows, and may wrap, reached `want`? */
-ORIEL_DEV int ori_reached(uint64_t have, uint64_t want)
-{
-	return (int64_t)(have - want) >= 0;
 }
 
 #endif

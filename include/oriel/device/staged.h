@@ -71,10 +71,10 @@ ORIEL_DEV void ori_staged_word(const struct oriel_window_link *l, uint64_t offse
 	post->signal_value = value;
 }
 
-/* By one thread: the piece in my slot, its length, then `ready`, all in order. */
+/* By one thread: the piece in my slot, what is left of the message, then `ready`, all in order. */
 ORIEL_DEV int ori_staged_post(const struct oriel_window_dev *win, const struct oriel_window_link *l,
 			      int channel, uint64_t slot, const uint8_t *piece, uint64_t bytes,
-			      uint64_t cursor, uint64_t *posted)
+			      uint64_t left, uint64_t cursor, uint64_t *posted)
 {
 	uint64_t row = ori_staging_row_words(win->staging_depth) * 8;
 	uint64_t words = l->staging_words + (uint64_t)channel * row;
@@ -90,7 +90,7 @@ ORIEL_DEV int ori_staged_post(const struct oriel_window_dev *win, const struct o
 	post.local = (uint64_t)(piece - win->control);
 	post.lkey = win->control_key;
 	post.bytes = bytes;
-	ori_staged_word(l, words + 8 * slot, bytes, &post);
+	ori_staged_word(l, words + 8 * slot, left, &post);
 	err = ori_queue_post(&scope, l->link, lane, &post);
 	if (err)
 		return err;
@@ -109,7 +109,7 @@ ORIEL_DEV int ori_send_queued(ORI_WIN, int peer, int channel, const void *src, u
 	struct ori_scope scope = ori_window_scope(win);
 	uint64_t cursor = 0, sent = 0;
 	struct ori_spin s;
-	int err = 0;
+	int over = 0, err = 0;
 
 	if (!l)
 		return ORIEL_ENOTCONN;
@@ -118,7 +118,7 @@ ORIEL_DEV int ori_send_queued(ORI_WIN, int peer, int channel, const void *src, u
 		cursor = ori_load_relaxed_sys(my_cursor);
 	}
 	err = ori_group_agree_value(g, err, &cursor);
-	while (!err && sent < bytes) {
+	while (!err && !over) {
 		uint64_t left = bytes - sent;
 		uint64_t piece = left < win->staging_slot_bytes ? left : win->staging_slot_bytes;
 		uint64_t slot = cursor % win->staging_depth;
@@ -130,6 +130,7 @@ ORIEL_DEV int ori_send_queued(ORI_WIN, int peer, int channel, const void *src, u
 				       win->number, cursor + 1 - win->staging_depth);
 			err = ori_mapped_wait_count(&s, win->staging_free +
 								n * ORI_STAGING_LINE_WORDS);
+			ori_spin_end(&s);
 			/* The peer has it, but the NIC may still send it again until it is complete. */
 			if (!err)
 				err = ori_queue_wait(
@@ -143,12 +144,13 @@ ORIEL_DEV int ori_send_queued(ORI_WIN, int peer, int channel, const void *src, u
 		ori_group_copy(g, out, (const uint8_t *)src + sent, piece);
 		err = ori_agree_window(win, g);
 		if (!err && oriel_group_is_leader(g)) {
-			err = ori_staged_post(win, l, channel, slot, out, piece, cursor,
+			err = ori_staged_post(win, l, channel, slot, out, piece, left, cursor,
 					      &posted[slot]);
 			ori_store_relaxed_sys(my_cursor, cursor + 1);
 		}
 		err = ori_group_agree(g, err);
 		sent += piece;
+		over = sent == bytes;
 		cursor++;
 	}
 	return err;
@@ -172,7 +174,7 @@ ORIEL_DEV int ori_recv_queued(ORI_WIN, int peer, int channel, void *dst, uint64_
 	struct oriel_mapped_channel ch;
 	uint64_t cursor = 0, got = 0;
 	struct ori_spin s;
-	int err = 0;
+	int over = 0, err = 0;
 
 	if (!l)
 		return ORIEL_ENOTCONN;
@@ -182,7 +184,7 @@ ORIEL_DEV int ori_recv_queued(ORI_WIN, int peer, int channel, void *dst, uint64_
 		cursor = ori_load_relaxed_sys(ch.cursor);
 	}
 	err = ori_group_agree_value(g, err, &cursor);
-	while (!err && got < bytes) {
+	while (!err && !over) {
 		uint64_t piece = bytes - got < ch.slot_bytes ? bytes - got : ch.slot_bytes;
 		uint64_t slot = cursor % ch.depth;
 
@@ -190,8 +192,9 @@ ORIEL_DEV int ori_recv_queued(ORI_WIN, int peer, int channel, void *dst, uint64_
 			ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_RECV, peer, channel,
 				       win->number, cursor + 1);
 			err = ori_mapped_wait_count(&s, ch.ready);
+			ori_spin_end(&s);
 			/* relaxed: the wait acquired what was placed before `ready` */
-			if (!err && ori_load_relaxed_sys(&ch.lengths[slot]) != piece)
+			if (!err && ori_load_relaxed_sys(&ch.lengths[slot]) != bytes - got)
 				err = ORIEL_EMISMATCH;
 		}
 		err = ori_group_agree(g, err);
@@ -200,6 +203,7 @@ ORIEL_DEV int ori_recv_queued(ORI_WIN, int peer, int channel, void *dst, uint64_
 		ori_group_copy(g, (uint8_t *)dst + got, ch.slots + slot * ch.slot_bytes, piece);
 		err = ori_agree_window(win, g);
 		got += piece;
+		over = got == bytes;
 		cursor++;
 		if (!err && oriel_group_is_leader(g)) {
 			err = ori_staged_free(win, l, channel, cursor);

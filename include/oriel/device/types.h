@@ -2,7 +2,7 @@
 /*
  * oriel/device/types.h - the structs that host code, CPU kernels and CUDA kernels share.
  *
- * The host builds them (src/window/handle.c, src/comm/handle.c); device code only reads
+ * The host builds them (src/window/handle.c, src/comm/comm.c); device code only reads
  * the handles and follows their pointers.  Layouts are the same for every compiler and
  * are asserted below: no enum, no bool, no bit-field, fixed-width members only.
  *
@@ -27,7 +27,7 @@ struct ori_engine;
 #define ORIEL_ADD 1
 #define ORIEL_SET 2
 
-/* Comparisons of a wait: "the word <cmp> the value", unsigned. */
+/* Comparisons of a wait: "the word <cmp> the value"; values less than 2^63 apart are in order. */
 #define ORIEL_EQ 1
 #define ORIEL_NE 2
 #define ORIEL_GT 3
@@ -235,7 +235,7 @@ struct oriel_window_peer {
 	uint64_t *staging_words;       /* mapped: lengths and ready words of my slots at the peer */
 	uint64_t *staging_free;        /* mapped: free words of the peer's slots at me, in its memory */
 	const struct oriel_window_link *link; /* queued */
-	uint64_t reserved1;
+	uint64_t *failure;             /* mapped: the peer's failure word of this window */
 };
 
 /* A queued peer of a window: keys of its memory, and my rows there as offsets in its control memory. */

@@ -139,6 +139,18 @@ ORIEL_DEV int ori_check_range(const struct oriel_window_dev *win, struct oriel_g
 	return 0;
 }
 
+/* A copy within this rank's memory: the same place is fine, a shifted one is not. */
+ORIEL_DEV int ori_check_overlap(const struct oriel_window_dev *win, struct oriel_group g,
+				const char *call, uint64_t a, uint64_t b, uint64_t bytes)
+{
+	uint64_t apart = a > b ? a - b : b - a;
+
+	if (apart != 0 && apart < bytes)
+		return ori_refuse(win, g, ORIEL_EINVAL, call, "source and destination overlap; apart",
+				  apart, bytes);
+	return 0;
+}
+
 ORIEL_DEV int ori_check_transfer(const struct oriel_window_dev *win, struct oriel_group g,
 				 const char *call, int peer, uint64_t off,
 				 const struct oriel_source *local, uint64_t local_off,
@@ -154,6 +166,9 @@ ORIEL_DEV int ori_check_transfer(const struct oriel_window_dev *win, struct orie
 				      local->bytes);
 	if (!err)
 		err = ori_check_peer(win, g, call, peer);
+	if (!err && peer == win->comm.rank && bytes)
+		err = ori_check_overlap(win, g, call, (uintptr_t)win->buffer + off,
+					(uintptr_t)local->address + local_off, bytes);
 	return err;
 }
 
@@ -180,8 +195,9 @@ ORIEL_DEV int ori_put(ORI_WIN, int peer, uint64_t dst_off,
 	/* The line of the signal is fetched while the data is copied, not after. */
 	if (signal >= 0 && oriel_group_is_leader(g))
 		ori_prefetch_for_write(&p->signals[signal]);
-	ori_group_copy(g, p->buffer + dst_off, (const uint8_t *)(uintptr_t)src->address + src_off,
-		       bytes);
+	if (bytes)
+		ori_group_copy(g, p->buffer + dst_off,
+			       (const uint8_t *)(uintptr_t)src->address + src_off, bytes);
 	err = ori_agree_window(win, g);
 	if (err || !oriel_group_is_leader(g))
 		return err;
@@ -307,7 +323,9 @@ ORIEL_DEV int ori_get(ORI_WIN, const char *call, int peer, uint64_t src_off,
 	if (!ori_peer_is_mapped(p))
 		return ori_get_queued(win, g, p->link, src_off, dst, dst_off, bytes, blocking);
 	/* A mapped peer's bytes are there when the copy ends: nothing to wait for at flush. */
-	ori_group_copy(g, (uint8_t *)(uintptr_t)dst->address + dst_off, p->buffer + src_off, bytes);
+	if (bytes)
+		ori_group_copy(g, (uint8_t *)(uintptr_t)dst->address + dst_off, p->buffer + src_off,
+			       bytes);
 	return ori_agree_window(win, g);
 }
 
@@ -359,8 +377,8 @@ ORIEL_DEV int oriel_get_value(ORI_WIN, int peer, uint64_t src_off, void *out, ui
 /* ---- completion and order -------------------------------------------------------------------------- */
 
 /*
- * Mapped and self: copies are done when the group has met, and every word that could tell of them is
- * stored with release after this.
+ * Mapped and self: every thread's own stores are put before what follows (docs/decisions/0007), then the
+ * group meets.
  */
 ORIEL_DEV int oriel_fence(ORI_WIN, int peer)
 {
@@ -370,6 +388,7 @@ ORIEL_DEV int oriel_fence(ORI_WIN, int peer)
 
 	if (win->checked)
 		err = ori_check_peer(win, g, "fence", peer);
+	ori_fence_sys();
 	if (!err)
 		err = ori_agree_window(win, g);
 	if (err)
@@ -393,6 +412,7 @@ ORIEL_DEV int oriel_flush(ORI_WIN, int peer)
 
 	if (win->checked)
 		err = ori_check_peer(win, g, "flush", peer);
+	ori_fence_sys();
 	if (!err)
 		err = ori_agree_window(win, g);
 	if (err)
@@ -422,6 +442,7 @@ ORIEL_DEV int oriel_flush_all(ORI_WIN)
 
 	if (win->checked)
 		err = ori_check_live(win, g, "flush_all");
+	ori_fence_sys();
 	if (!err)
 		err = ori_agree_window(win, g);
 	if (err || !win->queued_peers)

@@ -125,7 +125,7 @@ int oriel_cpu_spin_slow(struct ori_spin *s, uint64_t have)
 	}
 	if (now >= s->next_late_ns) {
 		ori_diag_late(s, have, age, 0);
-		s->next_late_ns += s->comm->late_ns;
+		s->next_late_ns = now + s->comm->late_ns;
 	}
 	s->rounds++;
 	if (age >= YIELD_NS) {

@@ -45,7 +45,7 @@ struct soft_config {
 	uint32_t first_psn;        /* tests start near the 24-bit edge */
 };
 
-/* Defaults of a personality: "cx7" (default), "efa", "thor2".  ORIEL_ECONFIG with a line. */
+/* Defaults of a personality: "soft" (default, also NULL and ""), "cx7", "efa", "thor2".  ORIEL_ECONFIG with a line. */
 int soft_config_personality(struct soft_config *, const char *name);
 /* "seed=42,drop=0.01,..." on top.  ORIEL_ECONFIG with a line that names key and value. */
 int soft_config_faults(struct soft_config *, const char *text);

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine/soft/answer.c - what comes back to the requester: ACK, NAK, data of READs, values of atomics.
+ *
+ * Every answer says how far the responder has come.  If that is past a READ or atomic whose own answer
+ * is missing, the answer was lost, and the request is sent again; the responder has kept it.
+ *
+ * Called within soft_nic_step(), for packets off the wire: all fields are untrusted.
+ */
+#include "state.h"
+
+/* The request that holds this number, among those sent and not fully answered. */
+static struct soft_request *find(const struct soft_qp *qp, uint64_t psn)
+{
+	if (psn < qp->una || psn >= qp->sent_psn)
+		return NULL;
+	for (uint64_t idx = qp->una_idx; idx < qp->next; idx++) {
+		struct soft_request *r = soft_request_at(qp, idx);
+
+		if (psn >= r->first_psn && psn < r->first_psn + r->packets)
+			return r;
+	}
+	return NULL;
+}
+
+static void fail(struct soft_nic *nic, struct soft_qp *qp, struct soft_request *r, uint32_t syndrome)
+{
+	if (!r->syndrome)
+		r->syndrome = (uint8_t)syndrome;
+	qp->failing = 1;
+	soft_activate(nic, qp);
+}
+
+/* Goes back at most once for the same loss; if that is lost too, the timer does it. */
+static void lost(struct soft_nic *nic, struct soft_qp *qp)
+{
+	if (qp->lost_psn == qp->una + 1)
+		return;
+	qp->lost_psn = qp->una + 1;
+	soft_requester_go_back(nic, qp);
+}
+
+/* Returns 0 when the number cannot be. */
+static int take_ack(struct soft_qp *qp, uint32_t ack)
+{
+	uint64_t upto = soft_psn_near(qp->acked, ack);
+
+	if (upto > qp->sent_psn)
+		return 0;
+	if (upto > qp->acked)
+		qp->acked = upto;
+	return 1;
+}
+
+static void take_nak(struct soft_nic *nic, struct soft_qp *qp, const struct soft_packet *p)
+{
+	uint32_t syndrome = p->u2.syndrome;
+	struct soft_request *r;
+
+	if (!syndrome) {
+		/* an old one says nothing new: what it missed was sent again since */
+		if (soft_psn_near(qp->una, p->u1.ack) >= qp->una && qp->una < qp->sent_psn)
+			soft_requester_go_back(nic, qp);
+		return;
+	}
+	r = find(qp, soft_psn_near(qp->una, soft_packet_psn(p)));
+	if (!r) {
+		nic->stats.refused++;
+		return;
+	}
+	if (syndrome != ORI_SYNDROME_REMOTE_INVALID && syndrome != ORI_SYNDROME_REMOTE_ACCESS &&
+	    syndrome != ORI_SYNDROME_REMOTE_OP)
+		syndrome = ORI_SYNDROME_BAD_RESPONSE;
+	fail(nic, qp, r, syndrome);
+}
+
+static void close_read(struct soft_qp *qp)
+{
+	qp->open_reads--;
+}
+
+static void take_value(struct soft_nic *nic, struct soft_qp *qp, struct soft_request *r,
+		       const struct soft_packet *p)
+{
+	void *to;
+
+	if (r->kind != SOFT_KIND_ATOMIC || r->answered || r->syndrome)
+		return;
+	to = soft_mr_find(nic, r->lkey, qp->attr.pd, SOFT_LOCAL_WRITE, r->local, 8, NULL);
+	if (!to) {
+		fail(nic, qp, r, ORI_SYNDROME_LOCAL_PROT);
+		return;
+	}
+	soft_place_copy(to, &p->u.value, 8);
+	r->answered = 1;
+	close_read(qp);
+}
+
+static void take_data(struct soft_nic *nic, struct soft_qp *qp, struct soft_request *r,
+		      const struct soft_packet *p, const struct soft_slot *slot, uint64_t psn)
+{
+	uint64_t offset = (psn - r->first_psn) * r->packet_bytes + p->u2.offset;
+	const void *from;
+	void *to;
+
+	if (r->kind != SOFT_KIND_READ || r->syndrome || !p->bytes || offset > r->bytes ||
+	    p->bytes > r->bytes - offset) {
+		nic->stats.refused++;
+		return;
+	}
+	if (offset > r->got) {
+		lost(nic, qp);
+		return;
+	}
+	if (offset + p->bytes <= r->got)
+		return;
+	to = soft_mr_find(nic, r->lkey, qp->attr.pd, SOFT_LOCAL_WRITE, r->local + offset, p->bytes,
+			  NULL);
+	if (!to) {
+		fail(nic, qp, r, ORI_SYNDROME_LOCAL_PROT);
+		return;
+	}
+	from = soft_place_source(nic, qp, p, slot);
+	if (!from)
+		return; /* as if lost */
+	soft_place_copy(to, from, p->bytes);
+	r->got = (uint32_t)offset + p->bytes;
+	qp->deadline_ns = 0;
+	if (r->got == r->bytes)
+		close_read(qp);
+}
+
+static int is_missing(const struct soft_qp *qp)
+{
+	const struct soft_request *r;
+
+	if (qp->una_idx == qp->next || qp->acked <= qp->una)
+		return 0;
+	r = soft_request_at(qp, qp->una_idx);
+	return !r->syndrome && (r->kind == SOFT_KIND_READ || r->kind == SOFT_KIND_ATOMIC);
+}
+
+void soft_requester_answer(struct soft_nic *nic, struct soft_qp *qp, const struct soft_packet *p,
+			   const struct soft_slot *slot)
+{
+	uint32_t op = soft_packet_op(p);
+	uint64_t psn = soft_psn_near(qp->una, soft_packet_psn(p));
+	struct soft_request *r;
+
+	if (qp->state != SOFT_RTS)
+		return;
+	if (!take_ack(qp, p->u1.ack)) {
+		nic->stats.refused++;
+		return;
+	}
+	if (op == SOFT_OP_READ_DATA || op == SOFT_OP_ATOMIC_VALUE) {
+		r = find(qp, psn);
+		if (r && op == SOFT_OP_READ_DATA)
+			take_data(nic, qp, r, p, slot, psn);
+		else if (r)
+			take_value(nic, qp, r, p);
+	}
+	soft_requester_advance(qp);
+	if (op == SOFT_OP_NAK)
+		take_nak(nic, qp, p);
+	if (is_missing(qp))
+		lost(nic, qp);
+	soft_activate(nic, qp);
+}

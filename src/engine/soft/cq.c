@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine/soft/cq.c - completions: one CQE a WQE, in order, and the flush after an error.
+ *
+ * Owns ci and the CQ memory.  Which WQE is answered is requester.c's; it only moves una_idx.
+ * Called within soft_nic_step().
+ */
+#include <string.h>
+
+#include "state.h"
+
+/*
+ * Number n is valid for the device when the opcode is not INVALID and the owner bit is that of n's lap.
+ * Fresh entries are neither.
+ */
+void soft_cq_init(struct soft_qp *qp)
+{
+	uint32_t depth = qp->attr.depth;
+
+	memset(qp->attr.cq, 0, depth * sizeof(struct ori_cqe));
+	for (uint32_t i = 0; i < depth; i++) {
+		uint64_t n = qp->attr.first_index + i;
+		struct ori_cqe *cqe = &qp->attr.cq[n & (depth - 1)];
+
+		cqe->op_own = (uint8_t)(ORI_CQE_INVALID << 4 | !((n / depth) & 1));
+	}
+}
+
+static void activate_waiters(struct soft_nic *nic, struct soft_qp *qp)
+{
+	while (qp->waiters) {
+		struct soft_qp *w = qp->waiters;
+
+		soft_requester_unwait(w);
+		soft_activate(nic, w);
+	}
+}
+
+static void finish(struct soft_nic *nic, struct soft_qp *qp, uint32_t word)
+{
+	struct ori_cqe *cqe = &qp->attr.cq[qp->cq_count & (qp->attr.depth - 1)];
+
+	/*
+	 * [N3] release; partner: the device's acquire load of these 4 bytes.  Publishes the body, the
+	 * answer of a READ or atomic placed before, and that the WQE's slot and source are free.
+	 */
+	__atomic_store_n((uint32_t *)(void *)&cqe->wqe_counter, word, __ATOMIC_RELEASE);
+	qp->torn = 0;
+	qp->cq_count++;
+	nic->stats.cqes++;
+	if (qp->waiters)
+		activate_waiters(nic, qp);
+}
+
+static void write_cqe(struct soft_nic *nic, struct soft_qp *qp, uint32_t opcode, uint32_t syndrome,
+		      uint32_t bytes)
+{
+	uint32_t mask = qp->attr.depth - 1;
+	struct ori_cqe body = { .syndrome = (uint8_t)syndrome }, *cqe;
+	uint32_t code = syndrome ? ORI_CQE_REQ_ERR : ORI_CQE_REQ;
+	uint32_t owner = (uint32_t)(qp->cq_count / qp->attr.depth) & 1, word;
+	uint32_t count = ori_be32(bytes);
+
+	body.opcode_qpn = ori_be32(opcode << 24 | qp->number);
+	memcpy(&body.reserved0[0x2c], &count, sizeof(count));
+	cqe = &qp->attr.cq[qp->cq_count & mask];
+	memcpy(cqe, &body, offsetof(struct ori_cqe, wqe_counter));
+	/* wqe_counter (big-endian), signature 0, op_own: in memory order */
+	word = ori_be16((uint16_t)qp->ci) | (code << 4 | owner) << 24;
+	if (nic->config.torn_cqe > 0 && soft_chance(nic, nic->config.torn_cqe)) {
+		qp->torn = 1;
+		qp->torn_word = word;
+		return;
+	}
+	finish(nic, qp, word);
+}
+
+static void retire(struct soft_nic *nic, struct soft_qp *qp)
+{
+	qp->ci++;
+	nic->outstanding--;
+	nic->left--;
+}
+
+static void complete(struct soft_nic *nic, struct soft_qp *qp)
+{
+	const struct soft_request *r = soft_request_at(qp, qp->ci);
+	uint32_t ce = r->flags >> 2 & 3;
+
+	if (qp->shadow)
+		soft_fetch_check_slot(nic, qp, qp->ci);
+	if (ce >= 2)
+		write_cqe(nic, qp, r->opcode, 0,
+			  r->kind == SOFT_KIND_READ || r->kind == SOFT_KIND_ATOMIC ? r->bytes : 0);
+	retire(nic, qp);
+}
+
+/* Told before the CQE is visible: whoever sees an error in the queue finds its name in the comm. */
+static void tell(struct soft_nic *nic, struct soft_qp *qp, uint32_t syndrome)
+{
+	if (qp->told)
+		return;
+	qp->told = 1;
+	if (nic->world.error)
+		nic->world.error(nic->world.ctx, qp->number, qp->ci, syndrome);
+}
+
+static uint32_t opcode_of(const struct soft_qp *qp, uint64_t idx)
+{
+	if (idx < qp->next || (idx == qp->next && qp->taken))
+		return soft_request_at(qp, idx)->opcode;
+	return ori_be32(qp->attr.sq[idx & (qp->attr.depth - 1)].ctrl.opmod_idx_opcode) & 0xff;
+}
+
+static void flush_one(struct soft_nic *nic, struct soft_qp *qp)
+{
+	uint32_t syndrome = qp->error ? qp->error : ORI_SYNDROME_FLUSHED;
+
+	tell(nic, qp, syndrome);
+	qp->error = 0;
+	write_cqe(nic, qp, opcode_of(qp, qp->ci), syndrome, 0);
+	retire(nic, qp);
+}
+
+void soft_cq_error(struct soft_nic *nic, struct soft_qp *qp, uint32_t syndrome)
+{
+	if (qp->state == SOFT_ERR)
+		return;
+	qp->state = SOFT_ERR;
+	qp->error = (uint8_t)syndrome;
+	qp->deadline_ns = 0;
+	if (!qp->refusal)
+		qp->refusal = ORI_SYNDROME_REMOTE_OP;
+	soft_requester_unwait(qp);
+	soft_activate(nic, qp);
+}
+
+static void flush(struct soft_nic *nic, struct soft_qp *qp)
+{
+	if (qp->ci == qp->pi) {
+		/* nothing to complete: the error belongs to the next index, and no WQE bears it */
+		tell(nic, qp, qp->error ? qp->error : ORI_SYNDROME_FLUSHED);
+		qp->error = 0;
+	}
+	while (nic->left > 0 && !qp->torn && qp->ci < qp->pi)
+		flush_one(nic, qp);
+	/* what was started is void; the indices stay in order for the next flush */
+	if (qp->next < qp->ci) {
+		qp->next = qp->ci;
+		qp->taken = 0;
+	}
+	qp->una_idx = qp->send_idx = qp->next;
+	if (qp->torn || qp->ci < qp->pi)
+		soft_activate(nic, qp);
+}
+
+void soft_cq_run(struct soft_nic *nic, struct soft_qp *qp)
+{
+	if (qp->torn)
+		finish(nic, qp, qp->torn_word);
+	while (nic->left > 0 && !qp->torn && qp->state == SOFT_RTS && qp->ci < qp->una_idx)
+		complete(nic, qp);
+	if (qp->state == SOFT_RTS && qp->ci < qp->next && !qp->torn && nic->left > 0) {
+		uint32_t syndrome = soft_request_at(qp, qp->ci)->syndrome;
+
+		if (syndrome)
+			soft_cq_error(nic, qp, syndrome);
+	}
+	if (qp->state == SOFT_ERR)
+		flush(nic, qp);
+	else if (qp->torn || qp->ci < qp->una_idx)
+		soft_activate(nic, qp);
+}

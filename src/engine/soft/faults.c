@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine/soft/faults.c - the bad wire and the bad day: seeded, so that a run can be played again.
+ *
+ * Every packet leaves through soft_send(): this is where one is dropped, doubled or held back.  A held
+ * packet is one that others overtake.  Time is counted in steps of this NIC, never by a clock.
+ *
+ * Called within soft_nic_step().
+ */
+#include <signal.h>
+#include <stdlib.h>
+
+#include "../../util/util.h"
+#include "state.h"
+
+/* A wire that keeps no order holds this part of the packets back, if nothing else is asked for. */
+#define OOO_REORDER 0.1
+
+uint64_t soft_random(struct soft_nic *nic)
+{
+	uint64_t z = nic->random += 0x9e3779b97f4a7c15ull;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return z ^ z >> 31;
+}
+
+int soft_chance(struct soft_nic *nic, double chance)
+{
+	return chance > 0 && (double)(soft_random(nic) >> 11) * 0x1p-53 < chance;
+}
+
+int soft_faults_setup(struct soft_nic *nic)
+{
+	struct soft_config *c = &nic->config;
+
+	nic->random = c->seed * 0x2545f4914f6cdd1dull + (uint64_t)nic->rank;
+	if (c->ooo && !(c->reorder > 0))
+		c->reorder = OOO_REORDER;
+	nic->faulty = c->drop > 0 || c->dup > 0 || c->reorder > 0 || c->delay > 0;
+	if (!nic->faulty)
+		return 0;
+	nic->held = calloc(SOFT_HELD, sizeof(*nic->held));
+	if (!nic->held)
+		return ori_fail(ORIEL_ENOMEM, "software NIC: no memory for held packets");
+	return 0;
+}
+
+static void put(struct soft_nic *nic, struct soft_peer *peer, const struct soft_packet *packet,
+		const void *payload, uint32_t bytes)
+{
+	soft_tx_put(&peer->tx, packet, payload, bytes);
+	peer->kick = 1;
+	nic->stats.packets_sent++;
+}
+
+static int hold(struct soft_nic *nic, int rank, const struct soft_packet *packet,
+		const void *payload, uint32_t bytes, uint32_t steps)
+{
+	struct soft_held *h = nic->held;
+
+	if (nic->held_count == SOFT_HELD)
+		return 0;
+	while (h->used)
+		h++;
+	h->used = 1;
+	h->rank = rank;
+	h->release_step = nic->steps + 1 + soft_random(nic) % steps;
+	h->packet = *packet;
+	h->bytes = bytes;
+	soft_place_copy(h->payload, payload ? payload : h->payload, bytes);
+	nic->held_count++;
+	return 1;
+}
+
+/* One copy of a packet: held back or put. */
+static void emit(struct soft_nic *nic, struct soft_peer *peer, const struct soft_packet *packet,
+		 const void *payload, uint32_t bytes)
+{
+	if (soft_chance(nic, nic->config.reorder) &&
+	    hold(nic, peer->rank, packet, payload, bytes, 8)) {
+		nic->stats.reordered++;
+		return;
+	}
+	if (soft_chance(nic, nic->config.delay) &&
+	    hold(nic, peer->rank, packet, payload, bytes, 256)) {
+		nic->stats.delayed++;
+		return;
+	}
+	put(nic, peer, packet, payload, bytes);
+}
+
+int soft_send(struct soft_nic *nic, struct soft_qp *qp, const struct soft_packet *packet,
+	      const void *payload, uint32_t bytes)
+{
+	struct soft_peer *peer = &nic->peers[qp->rank];
+
+	if (soft_tx_room(&peer->tx, 2) < 2)
+		return 0;
+	nic->stats.bytes_sent += packet->bytes;
+	if (!nic->faulty) {
+		put(nic, peer, packet, payload, bytes);
+		return 1;
+	}
+	if (soft_chance(nic, nic->config.drop)) {
+		nic->stats.dropped++;
+		return 1;
+	}
+	emit(nic, peer, packet, payload, bytes);
+	if (soft_chance(nic, nic->config.dup)) {
+		nic->stats.duplicated++;
+		emit(nic, peer, packet, payload, bytes);
+	}
+	return 1;
+}
+
+void soft_faults_release(struct soft_nic *nic)
+{
+	for (uint32_t i = 0; i < SOFT_HELD && nic->held_count; i++) {
+		struct soft_held *h = &nic->held[i];
+		struct soft_peer *peer = &nic->peers[h->rank];
+
+		if (!h->used || nic->steps < h->release_step || !soft_tx_room(&peer->tx, 1))
+			continue;
+		put(nic, peer, &h->packet, h->payload, h->bytes);
+		h->used = 0;
+		nic->held_count--;
+	}
+}
+
+uint32_t soft_faults_take(struct soft_nic *nic, uint32_t lkey)
+{
+	struct soft_config *c = &nic->config;
+	uint64_t n = nic->stats.wqes;
+
+	if (c->kill_at && n == c->kill_at)
+		raise(SIGKILL);
+	if (c->stall_at && n == c->stall_at) {
+		ori_log(ORI_LOG_WARN, "software NIC of rank %d stalls at WQE %llu, as asked", nic->rank,
+			(unsigned long long)n);
+		nic->stalled = 1;
+	}
+	/* the first from there on that names local memory */
+	if (c->revoke_at && n >= c->revoke_at && lkey) {
+		ori_log(ORI_LOG_WARN, "software NIC of rank %d revokes key 0x%x at WQE %llu, as asked",
+			nic->rank, lkey, (unsigned long long)n);
+		soft_mr_destroy(nic, lkey);
+		c->revoke_at = 0;
+		return ORI_SYNDROME_LOCAL_PROT;
+	}
+	return c->qp_error_at && n == c->qp_error_at ? ORI_SYNDROME_ABORTED : 0;
+}

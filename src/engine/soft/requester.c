@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine/soft/requester.c - the half of the software NIC that works off send queues.
+ *
+ * Starts WQEs in order, cuts them into packets, sends, and goes back when something was lost.  Never
+ * touches a CQ (cq.c) and writes only local memory that a READ or atomic named for its answer
+ * (answer.c).
+ *
+ * Called within soft_nic_step().
+ */
+#include <string.h>
+
+#include "state.h"
+
+/* ---- starting ---------------------------------------------------------------------------------------- */
+
+void soft_requester_unwait(struct soft_qp *qp)
+{
+	struct soft_qp **at;
+
+	if (!qp->waits_on)
+		return;
+	at = &qp->waits_on->waiters;
+	while (*at != qp)
+		at = &(*at)->next_waiter;
+	*at = qp->next_waiter;
+	qp->waits_on = qp->next_waiter = NULL;
+}
+
+/* Is CQE number r->bytes of CQ r->rkey still to come?  Then in that CQ's list until it moves. */
+static int waits(struct soft_nic *nic, struct soft_qp *qp, struct soft_request *r)
+{
+	struct soft_qp *on = r->rkey & SOFT_CQN_BIT ? soft_qp_find(nic, r->rkey & ~SOFT_CQN_BIT) : NULL;
+
+	if (!on || !on->attr.sq) {
+		r->syndrome = ORI_SYNDROME_LOCAL_QP_OP;
+		return 0;
+	}
+	if ((int32_t)((uint32_t)on->cq_count - 1 - r->bytes) >= 0)
+		return 0;
+	qp->waits_on = on;
+	qp->next_waiter = on->waiters;
+	on->waiters = qp;
+	return 1;
+}
+
+/* Fences.  Where the wire keeps order, "after everything" needs no more than "after the answers". */
+static int fenced(const struct soft_nic *nic, const struct soft_qp *qp, const struct soft_request *r)
+{
+	switch (r->flags & 0xe0) {
+	case ORI_WQE_FENCE:
+	case 0x80: /* fence and small fence */
+		return qp->open_reads != 0;
+	case ORI_WQE_STRONG:
+		return nic->config.ooo ? qp->una_idx != qp->next : qp->open_reads != 0;
+	default:
+		return 0;
+	}
+}
+
+static int blocked(struct soft_nic *nic, struct soft_qp *qp, struct soft_request *r)
+{
+	if (r->syndrome)
+		return 0;
+	if (qp->waits_on)
+		return 1;
+	if (fenced(nic, qp, r) || (r->opcode == ORI_WQE_WAIT && waits(nic, qp, r))) {
+		nic->stats.stalls++;
+		return 1;
+	}
+	return 0;
+}
+
+static uint32_t read_requests(const struct soft_request *r)
+{
+	if (r->kind == SOFT_KIND_ATOMIC)
+		return 1;
+	return (r->packets + SOFT_READ_PACKETS - 1) / SOFT_READ_PACKETS;
+}
+
+/* Returns 1 when a WQE was started. */
+static int start(struct soft_nic *nic, struct soft_qp *qp)
+{
+	struct soft_request *r = soft_request_at(qp, qp->next);
+
+	if (qp->failing || qp->next == qp->pi || qp->next - qp->ci >= qp->window)
+		return 0;
+	if (!qp->taken)
+		soft_fetch_wqe(nic, qp);
+	if (nic->stalled || blocked(nic, qp, r))
+		return 0;
+	if (r->syndrome)
+		qp->failing = 1;
+	r->first_psn = qp->end_psn;
+	qp->end_psn += r->packets;
+	if (!r->syndrome && (r->kind == SOFT_KIND_READ || r->kind == SOFT_KIND_ATOMIC)) {
+		r->first_read = qp->end_read;
+		qp->end_read += read_requests(r);
+		qp->open_reads++;
+	}
+	qp->taken = 0;
+	qp->next++;
+	nic->left--;
+	return 1;
+}
+
+/* ---- sending ------------------------------------------------------------------------------------------ */
+
+enum send_result {
+	SEND_DONE,    /* a packet is on the wire */
+	SEND_NOTHING, /* all started packets are sent */
+	SEND_BLOCKED, /* an answer must come first */
+	SEND_FULL,    /* try again in the next step */
+};
+
+/* The first packet at or after `psn` that needs sending (again). */
+static uint64_t first_needed(const struct soft_qp *qp, const struct soft_request *r, uint64_t psn)
+{
+	uint64_t end = r->first_psn + r->packets, done = r->first_psn;
+
+	if (r->kind == SOFT_KIND_WRITE)
+		done = qp->acked < end ? qp->acked : end;
+	else if (r->kind == SOFT_KIND_READ)
+		done = r->got == r->bytes ? end : r->first_psn + r->got / r->packet_bytes;
+	else if (r->answered)
+		done = end;
+	if (psn < r->first_psn)
+		psn = r->first_psn;
+	return psn > done ? psn : done;
+}
+
+static void header(const struct soft_qp *qp, struct soft_packet *p, uint32_t op, uint64_t psn)
+{
+	p->op_qpn = op << 24 | qp->remote_number;
+	p->flags_psn = (uint32_t)psn & SOFT_PSN_MASK;
+}
+
+static void fail_request(struct soft_nic *nic, struct soft_qp *qp, struct soft_request *r,
+			 uint32_t syndrome)
+{
+	if (!r->syndrome)
+		r->syndrome = (uint8_t)syndrome;
+	qp->failing = 1;
+	soft_activate(nic, qp);
+}
+
+static enum send_result send_write(struct soft_nic *nic, struct soft_qp *qp, struct soft_request *r,
+				   uint64_t psn)
+{
+	uint64_t offset = (psn - r->first_psn) * r->packet_bytes;
+	uint32_t left = r->bytes - (uint32_t)offset;
+	uint32_t bytes = left < r->packet_bytes ? left : r->packet_bytes;
+	const struct soft_mr *mr = NULL;
+	const void *from = r->u.data + offset, *behind;
+	struct soft_packet p;
+
+	if (!r->inlined) {
+		from = soft_mr_find(nic, r->lkey, qp->attr.pd, 0, r->local + offset, bytes, &mr);
+		if (!from) {
+			fail_request(nic, qp, r, ORI_SYNDROME_LOCAL_PROT);
+			return SEND_BLOCKED;
+		}
+	}
+	header(qp, &p, SOFT_OP_WRITE, psn);
+	if (left == bytes)
+		p.flags_psn |= SOFT_PACKET_LAST << 24;
+	p.address = r->remote + offset;
+	p.u1.key = r->rkey;
+	p.u2.packet_bytes = 0;
+	behind = soft_place_carry(nic, qp, &p, from, mr, r->lkey, r->local + offset, bytes);
+	if (!soft_send(nic, qp, &p, behind, behind ? bytes : 0))
+		return SEND_FULL;
+	qp->send_psn = psn + 1;
+	return SEND_DONE;
+}
+
+/* One request for up to SOFT_READ_PACKETS numbers; sent again, for those of them still missing. */
+static enum send_result send_read(struct soft_nic *nic, struct soft_qp *qp, struct soft_request *r,
+				  uint64_t psn)
+{
+	uint32_t at = (uint32_t)(psn - r->first_psn), group = at / SOFT_READ_PACKETS;
+	uint32_t end = (group + 1) * SOFT_READ_PACKETS;
+	uint64_t offset = (uint64_t)at * r->packet_bytes, stop;
+	struct soft_packet p = { 0 };
+
+	if (r->first_read + group >= qp->una_read + nic->config.max_reads)
+		return SEND_BLOCKED;
+	if (end > r->packets)
+		end = r->packets;
+	stop = (uint64_t)end * r->packet_bytes;
+	header(qp, &p, SOFT_OP_READ, psn);
+	p.bytes = (uint32_t)((stop < r->bytes ? stop : r->bytes) - offset);
+	p.address = r->remote + offset;
+	p.u1.key = r->rkey;
+	p.u2.packet_bytes = r->packet_bytes;
+	if (!soft_send(nic, qp, &p, NULL, 0))
+		return SEND_FULL;
+	qp->send_psn = r->first_psn + end;
+	return SEND_DONE;
+}
+
+static enum send_result send_atomic(struct soft_nic *nic, struct soft_qp *qp,
+				    const struct soft_request *r, uint64_t psn)
+{
+	uint32_t op = r->opcode == ORI_WQE_ATOMIC_FA ? SOFT_OP_FETCH_ADD : SOFT_OP_COMPARE_SWAP;
+	struct soft_packet p = { 0 };
+
+	if (r->first_read >= qp->una_read + nic->config.max_reads)
+		return SEND_BLOCKED;
+	header(qp, &p, op, psn);
+	p.flags_psn |= SOFT_PACKET_LAST << 24;
+	p.bytes = 8;
+	p.address = r->remote;
+	p.u1.key = r->rkey;
+	p.u.atomic.swap_add = r->u.atomic.swap_add;
+	p.u.atomic.compare = r->u.atomic.compare;
+	if (!soft_send(nic, qp, &p, NULL, 0))
+		return SEND_FULL;
+	qp->send_psn = psn + 1;
+	return SEND_DONE;
+}
+
+/* With a rate, bytes are credited by the clock; a packet may overdraw. */
+static int rate_allows(struct soft_nic *nic)
+{
+	uint64_t rate = nic->config.rate, now, passed;
+
+	if (!rate)
+		return 1;
+	now = nic->world.clock(nic->world.ctx);
+	passed = now - nic->rate_ns;
+	if (passed > 1000000)
+		passed = 1000000; /* at most 1 ms of credit, and no overflow below */
+	nic->rate_ns = now;
+	nic->rate_bytes += (int64_t)((double)passed * (double)rate * 1e-9);
+	if (nic->rate_bytes > (int64_t)(rate / 1000 + 65536))
+		nic->rate_bytes = (int64_t)(rate / 1000 + 65536);
+	return nic->rate_bytes > 0;
+}
+
+static enum send_result send_packet(struct soft_nic *nic, struct soft_qp *qp, struct soft_request *r,
+				    uint64_t psn)
+{
+	uint64_t before = nic->stats.bytes_sent;
+	enum send_result result;
+	int again = psn < qp->sent_psn;
+
+	if (psn - qp->una >= SOFT_WINDOW_PSN - SOFT_READ_PACKETS)
+		return SEND_BLOCKED;
+	if (!rate_allows(nic))
+		return SEND_FULL;
+	if (r->kind == SOFT_KIND_WRITE)
+		result = send_write(nic, qp, r, psn);
+	else if (r->kind == SOFT_KIND_READ)
+		result = send_read(nic, qp, r, psn);
+	else
+		result = send_atomic(nic, qp, r, psn);
+	if (result != SEND_DONE)
+		return result;
+	nic->rate_bytes -= nic->config.rate ? (int64_t)(nic->stats.bytes_sent - before + 64) : 0;
+	nic->stats.retransmits += (uint64_t)again;
+	nic->timed[qp->slot / 64] |= 1ull << (qp->slot % 64);
+	if (qp->send_psn > qp->sent_psn)
+		qp->sent_psn = qp->send_psn;
+	nic->left--;
+	return SEND_DONE;
+}
+
+static enum send_result send_next(struct soft_nic *nic, struct soft_qp *qp)
+{
+	while (qp->send_idx < qp->next) {
+		struct soft_request *r = soft_request_at(qp, qp->send_idx);
+		uint64_t psn;
+
+		if (r->syndrome)
+			return SEND_BLOCKED;
+		psn = first_needed(qp, r, qp->send_psn);
+		if (psn < r->first_psn + r->packets)
+			return send_packet(nic, qp, r, psn);
+		qp->send_idx++;
+	}
+	qp->send_psn = qp->end_psn;
+	return SEND_NOTHING;
+}
+
+void soft_requester_run(struct soft_nic *nic, struct soft_qp *qp)
+{
+	enum send_result result = SEND_NOTHING;
+
+	while (nic->left > 0 && qp->state == SOFT_RTS) {
+		result = send_next(nic, qp);
+		if (result == SEND_DONE)
+			continue;
+		if (result != SEND_NOTHING)
+			break;
+		if (!start(nic, qp))
+			break;
+		soft_requester_advance(qp);
+	}
+	if (qp->state != SOFT_RTS)
+		return;
+	if (result == SEND_FULL) {
+		nic->stats.stalls++;
+		nic->timed[qp->slot / 64] |= 1ull << (qp->slot % 64); /* a full wire may be a dead peer */
+	}
+	if (result == SEND_FULL || nic->left <= 0)
+		soft_activate(nic, qp);
+}
+
+/* ---- what is answered ------------------------------------------------------------------------------------ */
+
+static int answered(const struct soft_qp *qp, const struct soft_request *r)
+{
+	if (r->syndrome)
+		return 0;
+	switch (r->kind) {
+	case SOFT_KIND_WRITE:
+		return qp->acked >= r->first_psn + r->packets;
+	case SOFT_KIND_READ:
+		return r->got == r->bytes;
+	case SOFT_KIND_ATOMIC:
+		return r->answered;
+	default:
+		return 1;
+	}
+}
+
+/* Where the first request without full answer stands. */
+static void advance_inside(struct soft_qp *qp, const struct soft_request *r)
+{
+	uint64_t una = first_needed(qp, r, r->first_psn);
+
+	if (una > qp->una)
+		qp->una = una;
+	if (r->kind == SOFT_KIND_READ && !r->syndrome)
+		qp->una_read = r->first_read + r->got / r->packet_bytes / SOFT_READ_PACKETS;
+}
+
+void soft_requester_advance(struct soft_qp *qp)
+{
+	uint64_t before = qp->una;
+
+	while (qp->una_idx < qp->next) {
+		const struct soft_request *r = soft_request_at(qp, qp->una_idx);
+
+		if (!answered(qp, r)) {
+			advance_inside(qp, r);
+			break;
+		}
+		if (r->kind == SOFT_KIND_READ || r->kind == SOFT_KIND_ATOMIC)
+			qp->una_read = r->first_read + read_requests(r);
+		qp->una = r->first_psn + r->packets;
+		qp->una_idx++;
+	}
+	if (qp->send_idx < qp->una_idx)
+		qp->send_idx = qp->una_idx;
+	if (qp->send_psn < qp->una)
+		qp->send_psn = qp->una;
+	if (qp->una != before) {
+		qp->retries = 0;
+		qp->deadline_ns = 0;
+	}
+}
+
+void soft_requester_go_back(struct soft_nic *nic, struct soft_qp *qp)
+{
+	qp->send_psn = qp->una;
+	qp->send_idx = qp->una_idx;
+	soft_activate(nic, qp);
+}
+
+/* ---- the timer ----------------------------------------------------------------------------------------------- */
+
+static uint64_t timeout_ns(const struct soft_nic *nic, const struct soft_qp *qp)
+{
+	uint32_t doublings = qp->retries < 9 ? qp->retries : 9;
+
+	return nic->config.retry_timeout_ns << doublings;
+}
+
+void soft_requester_timer(struct soft_nic *nic, struct soft_qp *qp, uint64_t now_ns)
+{
+	struct soft_peer *peer = &nic->peers[qp->rank];
+
+	if (qp->state != SOFT_RTS || qp->una == qp->end_psn) {
+		nic->timed[qp->slot / 64] &= ~(1ull << (qp->slot % 64));
+		return;
+	}
+	if (!qp->deadline_ns) {
+		qp->deadline_ns = now_ns + timeout_ns(nic, qp);
+		return;
+	}
+	if (now_ns < qp->deadline_ns)
+		return;
+	qp->retries++;
+	if (qp->retries > nic->config.retry_count) {
+		fail_request(nic, qp, soft_request_at(qp, qp->una_idx), ORI_SYNDROME_RETRY_EXCEEDED);
+		return;
+	}
+	qp->deadline_ns = now_ns + timeout_ns(nic, qp);
+	/* What the peer has not even taken is not lost: sending it again would only fill the wire. */
+	if (soft_tx_drained(&peer->tx))
+		soft_requester_go_back(nic, qp);
+}

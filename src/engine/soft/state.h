@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine/soft/state.h - what the files of the software NIC share: its objects and each other's calls.
+ *
+ * Sequence numbers are 64 bits inside and 24 on the wire, WQE indices 64 bits inside and 16 in the
+ * queue: no comparison in here can wrap.  Of a send queue
+ *
+ *     ci <= una_idx <= next <= pi <= ci + depth      and   next - ci <= window
+ *
+ * where WQEs before ci have their CQE, before una_idx their answer, before next have been started, and
+ * before pi have been rung.  Of the packets  una <= send_psn <= sent_psn <= end_psn.
+ *
+ * Everything is touched within soft_nic_step() or by a call that the caller serialises with it.
+ */
+#ifndef ORI_SOFT_STATE_H
+#define ORI_SOFT_STATE_H
+
+#include "nic.h"
+#include "wire.h"
+
+#define SOFT_WINDOW_WQES 64u  /* started and not completed, per queue pair */
+#define SOFT_WINDOW_PSN 128u  /* sent and not answered, per queue pair */
+#define SOFT_READ_PACKETS 16u /* sequence numbers of one READ request; longer reads take several */
+#define SOFT_ACK_EVERY 16u    /* packets, inside a long message or burst */
+#define SOFT_AHEAD_PSN 256u   /* ooo: how far ahead of the expected number a packet is taken */
+#define SOFT_PSN_MASK 0xffffffu
+#define SOFT_CQN_BIT 0x800000u /* number of a queue pair's CQ: this and its own number */
+
+struct soft_mr {
+	struct soft_mr_attr attr;
+	uint8_t live;
+	uint8_t tag; /* low 8 bits of the key */
+	uint32_t next_free;
+};
+
+enum soft_kind { SOFT_KIND_LOCAL, SOFT_KIND_WRITE, SOFT_KIND_READ, SOFT_KIND_ATOMIC };
+
+/* A WQE taken from the queue, until its CQE is written. */
+struct soft_request {
+	uint64_t first_psn;
+	uint64_t first_read; /* READ, atomics: number of its first request of that sort */
+	uint64_t remote, local;
+	uint32_t packets, packet_bytes;
+	uint32_t bytes;    /* WAIT: index of the CQE */
+	uint32_t got;      /* READ: bytes placed, from the start */
+	uint32_t rkey;     /* WAIT: number of the CQ */
+	uint32_t lkey;
+	uint8_t opcode;
+	uint8_t kind;      /* soft_kind */
+	uint8_t flags;     /* fm_ce_se */
+	uint8_t inlined;   /* payload is in u.data */
+	uint8_t answered;  /* atomics */
+	uint8_t syndrome;  /* why it failed; 0 */
+	union {
+		uint8_t data[ORI_WQE_INLINE_BYTES];
+		struct {
+			uint64_t swap_add, compare;
+		} atomic;
+	} u;
+};
+
+/*
+ * A READ or atomic that the responder executed.  A second copy of the request is answered from here:
+ * an atomic is never executed twice.
+ */
+struct soft_replay {
+	uint64_t psn;
+	uint64_t address;
+	uint64_t value; /* atomics: what the word held */
+	uint32_t packets, packet_bytes;
+	uint32_t bytes;
+	uint32_t sent; /* READ: bytes answered */
+	uint32_t key;
+	uint8_t op;
+	uint8_t pending; /* an answer is still to be sent */
+};
+
+enum soft_state { SOFT_RESET, SOFT_RTS, SOFT_ERR };
+
+struct soft_qp {
+	/* ---- fixed ---- */
+	struct soft_qp_attr attr;
+	uint32_t number, remote_number;
+	uint32_t slot; /* in the NIC's table */
+	int rank;      /* of the other end */
+	uint32_t window;
+	uint8_t state; /* soft_state */
+
+	/* ---- completion ---- */
+	uint8_t told;             /* world.error was called */
+	uint8_t error;            /* syndrome for the first CQE after ERR; then FLUSHED */
+	uint8_t torn;             /* body of the next CQE is written, its last word is not */
+	uint32_t torn_word;
+	uint64_t cq_count;        /* CQEs ever written, from first_index on */
+	struct soft_qp *waiters;  /* queue pairs stalled in WAIT on this CQ */
+	struct soft_qp *waits_on; /* this one is in that one's list */
+	struct soft_qp *next_waiter;
+
+	/* ---- send queue ---- */
+	uint64_t pi, next, una_idx, ci;
+	uint8_t taken;     /* request `next` is decoded, but not started */
+	uint8_t failing;   /* a request failed: start and send nothing behind it */
+	uint8_t late;      /* the record is to be read, at late_step */
+	uint64_t late_step;
+	struct soft_request *requests; /* window entries */
+	struct ori_wqe *shadow;        /* strict: what was fetched */
+
+	/* ---- requester ---- */
+	uint64_t send_idx;
+	uint64_t una, send_psn, sent_psn, end_psn;
+	uint64_t acked;      /* the responder executed everything before */
+	uint64_t lost_psn;   /* already gone back for this one */
+	uint64_t una_read, end_read;
+	uint32_t open_reads; /* started and not answered */
+	uint32_t retries;
+	uint64_t deadline_ns; /* 0: not armed */
+
+	/* ---- responder ---- */
+	uint64_t expected;
+	uint64_t nak_for;       /* `expected` of the last NAK of a gap */
+	uint64_t ahead[SOFT_AHEAD_PSN / 64]; /* ooo: taken ahead of `expected`; by psn modulo */
+	uint32_t ahead_count;
+	uint32_t unacked;       /* packets executed since the last ACK */
+	uint8_t ack_due;        /* a message ended, or a duplicate came */
+	uint8_t nak_due;
+	uint8_t refusal_due;
+	uint8_t refusal;        /* syndrome for whatever comes; 0 */
+	uint32_t pending;       /* answers to send */
+	uint64_t replay_next;   /* runs for ever; slot = modulo max_reads */
+	struct soft_replay *replay; /* max_reads entries */
+};
+
+struct soft_peer {
+	struct soft_rx rx;
+	struct soft_tx tx;
+	int rank;
+	uint8_t wired;
+	uint8_t kick; /* something was put since the last kick */
+};
+
+/* A packet that the wire holds back. */
+struct soft_held {
+	uint64_t release_step;
+	int rank;
+	uint32_t bytes;
+	uint8_t used;
+	struct soft_packet packet;
+	uint8_t payload[SOFT_SLOT_BYTES];
+};
+
+#define SOFT_HELD 32u
+
+struct soft_bell {
+	const uint64_t *word;
+	uint64_t seen;
+	struct soft_qp *qp;
+};
+
+struct soft_nic {
+	struct soft_config config;
+	struct soft_world world;
+	int rank, nranks;
+	int left;       /* budget of the running step */
+	uint8_t stalled;
+	uint8_t faulty; /* the wire drops, doubles or holds back */
+	uint64_t steps;
+	uint64_t random;
+	uint32_t timer_ticks;
+
+	struct soft_bell *bells; /* queue pairs with a send queue */
+	uint32_t bell_count, bell_room;
+
+	struct soft_qp **qps; /* slot 0 is never used */
+	uint16_t *generations;
+	uint32_t qp_room, qp_count;
+	uint64_t *active; /* bit per slot: something to do now */
+	uint64_t *timed;  /* bit per slot: something unanswered */
+	uint64_t outstanding; /* rung WQEs without CQE */
+
+	struct soft_mr *mrs; /* slot 0 is never used */
+	uint32_t mr_room, mr_free, mr_free_last;
+
+	struct soft_peer *peers; /* by rank */
+	int *wired;              /* ranks that are wired */
+	int wired_count, wired_first;
+
+	struct soft_held *held; /* SOFT_HELD of them, or NULL when nothing is ever held */
+	uint32_t held_count;
+	uint64_t rate_ns;
+	int64_t rate_bytes;
+
+	struct soft_stats stats;
+};
+
+static inline struct soft_request *soft_request_at(const struct soft_qp *qp, uint64_t idx)
+{
+	return &qp->requests[idx & (qp->window - 1)];
+}
+
+static inline void soft_activate(struct soft_nic *nic, const struct soft_qp *qp)
+{
+	nic->active[qp->slot / 64] |= 1ull << (qp->slot % 64);
+}
+
+/* The 64-bit number nearest to `near` whose low 24 bits are `psn`. */
+static inline uint64_t soft_psn_near(uint64_t near, uint32_t psn)
+{
+	uint32_t ahead = (psn - (uint32_t)near) & SOFT_PSN_MASK;
+
+	return near + ahead - (ahead & 0x800000u ? 0x1000000u : 0);
+}
+
+/* nic.c */
+struct soft_qp *soft_qp_find(const struct soft_nic *, uint32_t number);
+
+/* mr.c */
+/* The bytes, or NULL if key, protection domain, access or range does not fit.  *mr may be NULL. */
+void *soft_mr_find(const struct soft_nic *, uint32_t key, uint32_t pd, uint32_t access,
+		   uint64_t address, uint64_t bytes, const struct soft_mr **mr);
+int soft_mr_setup(struct soft_nic *);
+
+/* fetch.c */
+void soft_fetch_doorbells(struct soft_nic *);
+void soft_fetch_late_record(struct soft_nic *, struct soft_qp *);
+/* Decodes WQE `next` into its request, syndrome and all. */
+void soft_fetch_wqe(struct soft_nic *, struct soft_qp *);
+/* Strict mode: was the slot of this WQE rewritten before its completion? */
+void soft_fetch_check_slot(const struct soft_nic *, const struct soft_qp *, uint64_t idx);
+
+/* requester.c */
+void soft_requester_run(struct soft_nic *, struct soft_qp *);
+void soft_requester_advance(struct soft_qp *);
+/* Everything from the first unanswered packet on is sent again. */
+void soft_requester_go_back(struct soft_nic *, struct soft_qp *);
+void soft_requester_timer(struct soft_nic *, struct soft_qp *, uint64_t now_ns);
+void soft_requester_unwait(struct soft_qp *);
+
+/* answer.c */
+void soft_requester_answer(struct soft_nic *, struct soft_qp *, const struct soft_packet *,
+			   const struct soft_slot *);
+
+/* responder.c */
+void soft_responder_run(struct soft_nic *, struct soft_qp *);
+void soft_responder_request(struct soft_nic *, struct soft_qp *, const struct soft_packet *,
+			    const struct soft_slot *);
+
+/* cq.c */
+void soft_cq_init(struct soft_qp *);
+void soft_cq_run(struct soft_nic *, struct soft_qp *);
+/* To ERR; the first WQE without CQE gets `syndrome`. */
+void soft_cq_error(struct soft_nic *, struct soft_qp *, uint32_t syndrome);
+
+/* place.c */
+/* Payload of a packet, NULL if there is none to be had now; *bytes from the packet, checked. */
+const void *soft_place_source(struct soft_nic *, const struct soft_qp *, const struct soft_packet *,
+			      const struct soft_slot *);
+void soft_place_copy(void *to, const void *from, uint32_t bytes);
+/* Chooses how `bytes` at `from` cross; returns what goes behind the header, or NULL. */
+const void *soft_place_carry(const struct soft_nic *, const struct soft_qp *, struct soft_packet *,
+			     const void *from, const struct soft_mr *, uint32_t key,
+			     uint64_t address, uint32_t bytes);
+/* Payload bytes that fit one packet from this region towards the queue pair's other end. */
+uint32_t soft_place_packet_bytes(const struct soft_nic *, const struct soft_qp *,
+				 const struct soft_mr *);
+
+/* faults.c */
+int soft_faults_setup(struct soft_nic *);
+uint64_t soft_random(struct soft_nic *);
+/* True with this chance. */
+int soft_chance(struct soft_nic *, double chance);
+/* Sends, or what the faults make of it.  0: no room now. */
+int soft_send(struct soft_nic *, struct soft_qp *, const struct soft_packet *, const void *payload,
+	      uint32_t bytes);
+void soft_faults_release(struct soft_nic *);
+/* Faults that strike at the n-th WQE.  The syndrome it must fail with, or 0. */
+uint32_t soft_faults_take(struct soft_nic *, uint32_t lkey);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine/soft/wire.c - rings of packets in shared memory.
+ *
+ * Owns the memory order of the wire and nothing else: what a packet means is requester.c and
+ * responder.c.  Called within soft_nic_step(), on whichever thread drives the NIC.
+ */
+#include <string.h>
+
+#include "wire.h"
+
+void soft_ring_init(struct soft_ring *ring)
+{
+	/* Slot numbers start at 1, so 0 is "never filled".  Payload needs no touch: pages stay unused. */
+	ring->taken = 0;
+	for (uint32_t i = 0; i < SOFT_RING_SLOTS; i++)
+		memset(&ring->slot[i].packet, 0, sizeof(ring->slot[i].packet));
+}
+
+/* A count the consumer cannot have reached is a broken peer: no room, for ever. */
+static uint32_t room(const struct soft_tx *tx)
+{
+	uint64_t used = tx->next - tx->taken;
+
+	return used > SOFT_RING_SLOTS ? 0 : SOFT_RING_SLOTS - (uint32_t)used;
+}
+
+static void look(struct soft_tx *tx)
+{
+	/*
+	 * [V2] acquire; partner [W2] in soft_rx_publish().  The consumer has read the slots counted
+	 * here to the end, so they may be overwritten.
+	 */
+	tx->taken = __atomic_load_n(&tx->ring->taken, __ATOMIC_ACQUIRE);
+}
+
+uint32_t soft_tx_room(struct soft_tx *tx, uint32_t want)
+{
+	uint32_t n = room(tx);
+
+	if (n >= want)
+		return n;
+	look(tx);
+	return room(tx);
+}
+
+int soft_tx_drained(struct soft_tx *tx)
+{
+	if (tx->taken != tx->next)
+		look(tx);
+	return tx->taken == tx->next;
+}
+
+void soft_tx_put(struct soft_tx *tx, const struct soft_packet *packet, const void *payload,
+		 uint32_t bytes)
+{
+	struct soft_slot *slot = &tx->ring->slot[tx->next % SOFT_RING_SLOTS];
+
+	memcpy(&slot->packet.op_qpn, &packet->op_qpn, sizeof(*packet) - sizeof(packet->seq));
+	if (bytes)
+		memcpy(slot->payload, payload, bytes);
+	tx->next++;
+	/*
+	 * [W1] release; partner [V1] in soft_rx_peek().  Publishes header and payload, and for a
+	 * payload by reference the source bytes that the posting thread had written.
+	 */
+	__atomic_store_n(&slot->packet.seq, (uint32_t)tx->next, __ATOMIC_RELEASE);
+	__builtin_prefetch(&tx->ring->slot[tx->next % SOFT_RING_SLOTS], 1, 3);
+}
+
+struct soft_slot *soft_rx_peek(const struct soft_rx *rx)
+{
+	struct soft_slot *slot = &rx->ring->slot[rx->next % SOFT_RING_SLOTS];
+
+	/* [V1] acquire; partner [W1] in soft_tx_put(). */
+	if (__atomic_load_n(&slot->packet.seq, __ATOMIC_ACQUIRE) != (uint32_t)(rx->next + 1))
+		return NULL;
+	return slot;
+}
+
+void soft_rx_publish(struct soft_rx *rx)
+{
+	/* [W2] release; partner [V2].  Our reads of the slots come before the producer's next writes. */
+	__atomic_store_n(&rx->ring->taken, rx->next, __ATOMIC_RELEASE);
+}
