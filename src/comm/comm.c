@@ -100,8 +100,9 @@ static int map_control(struct oriel_comm *c, int r, const struct ori_export *sla
 
 	if (slab->bytes != ORI_SLAB_BYTES)
 		return ori_fail(ORIEL_EMISMATCH, "rank %d runs another version of Oriel", r);
+	/* Of a queued peer only the engine uses it, as its wire. */
 	err = ori_import_range(c, r, slab, &p->slab_base, &p->slab_import);
-	if (!err)
+	if (!err && p->pair.kind != ORIEL_PEER_QUEUED)
 		p->control = p->slab_base;
 	return err;
 }
@@ -115,8 +116,10 @@ static int meet_peers(struct oriel_comm *c, const struct create_record *all)
 
 		err = ori_classify_pair(c->facts, &c->topology, c->rank, r, &p->pair);
 		if (!err && p->pair.kind == ORIEL_PEER_QUEUED)
-			err = ori_engine_require(c->rank, r, p->pair.reason);
-		else if (!err)
+			err = ori_engine_require(c->rank, r,
+						 c->facts[r].host_id == c->facts[c->rank].host_id,
+						 p->pair.reason);
+		if (!err)
 			err = map_control(c, r, &all[r].slab);
 	}
 	return err;
@@ -130,6 +133,9 @@ static void build_device_handle(struct oriel_comm *c)
 
 		d->kind = p->pair.kind;
 		d->node = c->topology.node[r];
+		d->link = ori_link(c, r);
+		if (!p->control)
+			continue;
 		d->waiters = &p->control->waiters;
 		d->board = &p->control->board;
 		d->failure = &p->control->failure;
@@ -143,6 +149,7 @@ static void build_device_handle(struct oriel_comm *c)
 	c->dev.waiters = &c->control->waiters;
 	c->dev.board = &c->control->board;
 	c->dev.peers = c->dev_peers;
+	c->dev.engine = c->engine;
 }
 
 static int make_node_boot(struct oriel_comm *c)
@@ -195,8 +202,10 @@ static void free_comm(struct oriel_comm *c)
 		ori_child_remove(c, child);
 		child->destroy(child);
 	}
+	ori_links_free(c);
 	for (int r = 0; c->peers && r < c->nranks; r++)
 		ori_import_drop(c, c->peers[r].slab_import);
+	ori_imports_drop_all(c);
 	while (c->memories) {
 		if (abandon)
 			ori_memory_abandon(c, c->memories);
@@ -254,12 +263,13 @@ int ori_comm_build(struct oriel_boot *boot, const struct ori_config *config, int
 	if (!status)
 		status = make_node_boot(c);
 	if (!status)
-		build_device_handle(c);
-	if (!status)
 		status = ori_live_add(c, ORI_LIVE_COMM);
 	err = ori_agree(boot, c->timeout_ns, ORI_CALL_COMM_CREATE, status, NULL, NULL, 0);
+	if (!err && c->topology.nnodes > 1)
+		err = ori_links_build(c);
 	if (err)
 		goto err_live;
+	build_device_handle(c);
 	c->boot->ops->watch(c->boot, on_boot_failure, c);
 	free(all);
 	*out = c;

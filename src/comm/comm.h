@@ -20,6 +20,7 @@
 
 #include "../boot/boot.h"
 #include "../device/device.h"
+#include "../engine/engine.h"
 #include "../util/config.h"
 #include "../util/util.h"
 #include "topology.h"
@@ -41,6 +42,7 @@
 /* At offset 0 of every rank's slab; peers map it. */
 struct ori_control {
 	struct oriel_waiters waiters;
+	struct oriel_waiters engine_waiters; /* the thread of this rank's engine, when it sleeps */
 	uint64_t failure; /* first failure; set once, by this rank or by a mapped peer that aborts */
 	uint8_t pad[ORIEL_LINE_BYTES - 8];
 	struct oriel_board board;
@@ -123,12 +125,15 @@ struct oriel_comm {
 	struct oriel_comm_peer *dev_peers;
 	struct ori_memory *slab_memory;
 	struct ori_slab slab;
+	struct ori_engine *engine;  /* NULL without queued peers, as is the next */
+	struct ori_links *links;
 	struct ori_control *control; /* own */
 	struct oriel_comm_dev dev;
 
 	pthread_mutex_t lock;
 	struct ori_memory *memories;
 	struct ori_import *imports;
+	struct ori_registration *registrations;
 	struct ori_child *children;
 	int next_window; /* number of the next one */
 	uint64_t generation_seed; /* random: window handles of this comm are told apart by it */
@@ -195,13 +200,37 @@ int ori_import_range(struct oriel_comm *, int peer, const struct ori_export *, v
 		     struct ori_import **import);
 void ori_import_drop(struct oriel_comm *, struct ori_import *);
 
+/* The whole of a peer's allocation, kept until the comm ends: for engines that carry payload by name. */
+const void *ori_import_resolve(struct oriel_comm *, int peer, uint64_t id, uint64_t offset,
+			       uint64_t bytes);
+void ori_imports_drop_all(struct oriel_comm *);
+
+/* ---- links.c, registrations.c: queued peers ------------------------------------------------------------ */
+
+/* Engine, wires, queues and results of a comm with more than one node; talks to all ranks. [C] */
+int ori_links_build(struct oriel_comm *);
+/* Stops the engine and frees what is not in the slab. */
+void ori_links_free(struct oriel_comm *);
+const struct oriel_link *ori_link(struct oriel_comm *, int rank);
+
+/* Any local memory as source of puts and target of gets; kept until it is freed or the comm ends. */
+int ori_register_local(struct oriel_comm *, void *ptr, size_t bytes, uint32_t key[ORIEL_NICS_MAX]);
+/* Memory that peers write to, zero-based. */
+int ori_register_remote(struct oriel_comm *, void *ptr, size_t bytes, const struct ori_export *,
+			uint32_t key[ORIEL_NICS_MAX]);
+void ori_unregister(struct oriel_comm *, const uint32_t key[ORIEL_NICS_MAX]);
+/* Local registrations that touch the range, or all if bytes is 0. */
+void ori_registrations_drop(struct oriel_comm *, const void *ptr, size_t bytes);
+
 /* One service a process, shared by its comms. */
 struct ori_passing;
 int ori_passing_open(struct ori_passing **);
 void ori_passing_close(struct ori_passing *);
 const char *ori_passing_socket(const struct ori_passing *);
 const uint8_t *ori_passing_token(const struct ori_passing *);
-int ori_passing_offer(struct ori_passing *, int fd, uint64_t *id);
+int ori_passing_offer(struct ori_passing *, const struct ori_allocation *, uint64_t *id);
+/* For ranks of this process: the allocation itself; 0 or ORIEL_EINVAL, silent. */
+int ori_passing_find(struct ori_passing *, uint64_t id, struct ori_allocation *);
 void ori_passing_withdraw(struct ori_passing *, uint64_t id);
 /* Asks another process; *fd is the caller's to close. */
 int ori_passing_fetch(const char *socket, const uint8_t token[16], uint64_t id,

@@ -6,6 +6,7 @@
  * device tests that against the descriptor.
  */
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "comm.h"
@@ -103,4 +104,76 @@ void ori_import_drop(struct oriel_comm *c, struct ori_import *import)
 		return;
 	c->device->ops->unimport(c->device, import->base, import->bytes);
 	free(import);
+}
+
+/*
+ * Called by the engine, on whichever thread drives it: short waits only.  An import made here stays until
+ * the comm ends, so that later payload of the same memory costs a look into the list.
+ */
+#define RESOLVE_TIMEOUT_NS 200000000ull
+
+static struct ori_import *import_whole(struct oriel_comm *c, int peer, uint64_t id)
+{
+	const struct ori_peer *p = &c->peers[peer];
+	struct ori_import *i = NULL;
+	struct stat st;
+	int fd;
+
+	if (ori_passing_fetch(p->socket, p->token, id, RESOLVE_TIMEOUT_NS, &fd))
+		return NULL;
+	if (!fstat(fd, &st) && st.st_size > 0)
+		i = calloc(1, sizeof(*i));
+	if (i) {
+		i->peer = peer;
+		i->id = id;
+		i->bytes = (size_t)st.st_size;
+		i->users = 1;
+		if (c->device->ops->import(c->device, fd, i->bytes, &i->base)) {
+			free(i);
+			i = NULL;
+		}
+	}
+	close(fd);
+	if (!i)
+		return NULL;
+	pthread_mutex_lock(&c->lock);
+	i->next = c->imports;
+	c->imports = i;
+	pthread_mutex_unlock(&c->lock);
+	return i;
+}
+
+const void *ori_import_resolve(struct oriel_comm *c, int peer, uint64_t id, uint64_t offset,
+			       uint64_t bytes)
+{
+	struct ori_allocation a = { 0 };
+	struct ori_import *i;
+
+	if (c->peers[peer].same_process) {
+		if (ori_passing_find(c->passing, id, &a))
+			return NULL;
+	} else {
+		pthread_mutex_lock(&c->lock);
+		for (i = c->imports; i; i = i->next)
+			if (i->peer == peer && i->id == id)
+				break;
+		pthread_mutex_unlock(&c->lock);
+		if (!i)
+			i = import_whole(c, peer, id);
+		if (!i)
+			return NULL;
+		a.base = i->base;
+		a.bytes = i->bytes;
+	}
+	if (offset > a.bytes || bytes > a.bytes - offset)
+		return NULL;
+	return (const char *)a.base + offset;
+}
+
+void ori_imports_drop_all(struct oriel_comm *c)
+{
+	while (c->imports) {
+		c->imports->users = 1;
+		ori_import_drop(c, c->imports);
+	}
 }

@@ -20,7 +20,7 @@ int ori_memory_alloc(struct oriel_comm *c, size_t bytes, struct ori_memory **out
 	err = c->device->ops->alloc(c->device, bytes, &m->allocation);
 	if (err)
 		goto err_record;
-	err = ori_passing_offer(c->passing, m->allocation.fd, &m->id);
+	err = ori_passing_offer(c->passing, &m->allocation, &m->id);
 	if (err)
 		goto err_allocation;
 	pthread_mutex_lock(&c->lock);
@@ -51,6 +51,7 @@ static void unlist(struct oriel_comm *c, struct ori_memory *m)
 
 void ori_memory_free(struct oriel_comm *c, struct ori_memory *m)
 {
+	ori_registrations_drop(c, m->allocation.base, m->allocation.bytes);
 	unlist(c, m);
 	c->device->ops->free(c->device, &m->allocation);
 	free(m);

@@ -27,7 +27,7 @@
 
 struct offer {
 	uint64_t id;
-	int fd;
+	struct ori_allocation allocation;
 	struct offer *next;
 };
 
@@ -93,7 +93,7 @@ static int find_offer(struct ori_passing *p, uint64_t id)
 	pthread_mutex_lock(&p->offers_lock);
 	for (struct offer *o = p->offers; o && fd < 0; o = o->next)
 		if (o->id == id)
-			fd = fcntl(o->fd, F_DUPFD_CLOEXEC, 0);
+			fd = fcntl(o->allocation.fd, F_DUPFD_CLOEXEC, 0);
 	pthread_mutex_unlock(&p->offers_lock);
 	return fd;
 }
@@ -281,13 +281,13 @@ const uint8_t *ori_passing_token(const struct ori_passing *p)
 	return p->token;
 }
 
-int ori_passing_offer(struct ori_passing *p, int fd, uint64_t *id)
+int ori_passing_offer(struct ori_passing *p, const struct ori_allocation *allocation, uint64_t *id)
 {
 	struct offer *o = malloc(sizeof(*o));
 
 	if (!o)
 		return ori_fail(ORIEL_ENOMEM, "no memory to offer a descriptor");
-	o->fd = fd;
+	o->allocation = *allocation;
 	pthread_mutex_lock(&p->offers_lock);
 	o->id = p->next_id++;
 	o->next = p->offers;
@@ -295,6 +295,20 @@ int ori_passing_offer(struct ori_passing *p, int fd, uint64_t *id)
 	*id = o->id;
 	pthread_mutex_unlock(&p->offers_lock);
 	return 0;
+}
+
+int ori_passing_find(struct ori_passing *p, uint64_t id, struct ori_allocation *out)
+{
+	int err = ORIEL_EINVAL;
+
+	pthread_mutex_lock(&p->offers_lock);
+	for (struct offer *o = p->offers; o && err; o = o->next)
+		if (o->id == id) {
+			*out = o->allocation;
+			err = 0;
+		}
+	pthread_mutex_unlock(&p->offers_lock);
+	return err;
 }
 
 void ori_passing_withdraw(struct ori_passing *p, uint64_t id)

@@ -1,12 +1,75 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/engine.h - what executes the work queues of queued peers.
+ * engine/engine.h - the table of an engine: what executes the work queues of queued peers.
  *
- * This build has no engine: only the listing and the refusal are here, so that a topology which
- * needs one fails with a reason instead of a crash.
+ * comm/ uses nothing but this header; soft/ implements it.  An engine knows queues, memory and wires by
+ * the addresses it is given, and nothing of comms: what it needs of one is in struct ori_engine_world.
  */
 #ifndef ORI_ENGINE_H
 #define ORI_ENGINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <oriel/oriel.h>
+
+#include "../util/config.h"
+
+/* What an engine may ask of the comm it serves; called from whichever thread drives it. */
+struct ori_engine_world {
+	void *ctx;
+	int rank, nranks;
+	struct oriel_waiters *waiters; /* woken when words of this rank may have changed */
+	struct oriel_waiters *kicks;   /* where peers find this rank's engine asleep */
+	/* `bytes` at `offset` of allocation `id` of a rank, in this address space; NULL: not reachable */
+	const void *(*resolve)(void *ctx, int rank, uint64_t id, uint64_t offset, uint64_t bytes);
+	/* something lies on the wire towards `rank`: its engine should look */
+	void (*kick)(void *ctx, int rank);
+	/* first error of a queue; told once a queue, outside of the engine's lock */
+	void (*failed)(void *ctx, uint32_t nic, uint32_t qpn, uint64_t wqe, uint32_t syndrome);
+};
+
+struct ori_engine_memory {
+	void *base;
+	uint64_t iova; /* what WQEs call `base` */
+	uint64_t bytes;
+	int remote;    /* peers may read, write and add to it */
+	uint64_t export_id, export_offset; /* 0: not exported */
+};
+
+struct ori_engine_ops {
+	const char *name;
+	/* Executes what there is to execute, if nobody else is at it.  Never blocks. */
+	void (*drive)(struct ori_engine *);
+	/* One key a NIC. */
+	int (*memory_add)(struct ori_engine *, const struct ori_engine_memory *,
+			  uint32_t key[ORIEL_NICS_MAX]);
+	void (*memory_remove)(struct ori_engine *, const uint32_t key[ORIEL_NICS_MAX]);
+	/* Makes a queue pair over the queue's memory; sets its qpn and cqn, and its CQ. */
+	int (*queue_add)(struct ori_engine *, uint32_t nic, struct oriel_queue *, int core_direct);
+	/* A queue pair that only answers: the far end of a loopback. */
+	int (*responder_add)(struct ori_engine *, uint32_t nic, uint32_t *qpn);
+	int (*connect)(struct ori_engine *, uint32_t nic, uint32_t qpn, int rank, uint32_t remote_qpn);
+	/* Bytes of wire memory between two ranks and one NIC, one direction; 0: has its own. */
+	size_t (*wire_bytes)(struct ori_engine *);
+	/* Makes fresh memory of this rank an empty wire, before a peer knows of it. */
+	void (*wire_prepare)(struct ori_engine *, void *in);
+	/* `in` is in this rank's memory, `out` in that rank's. */
+	void (*wire_set)(struct ori_engine *, uint32_t nic, int rank, void *in, void *out);
+	/* After all ranks have set their wires: may begin to work. */
+	int (*start)(struct ori_engine *);
+	/* One line of counts, "" if nothing is known. */
+	void (*statistics)(struct ori_engine *, char *out, size_t bytes);
+	void (*close)(struct ori_engine *);
+};
+
+/* First member of every implementation's struct. */
+struct ori_engine {
+	const struct ori_engine_ops *ops;
+	uint32_t nics;
+	uint32_t link_flags;    /* ORIEL_LINK_* */
+	uint64_t message_bytes; /* longest message of one WQE */
+};
 
 /* For listings: n counts from 0; 0 past the end. */
 struct ori_engine_row {
@@ -16,10 +79,20 @@ struct ori_engine_row {
 int ori_engine_row(int n, struct ori_engine_row *);
 
 /*
- * Called for a pair of queued peers before anything is made for them.  `reason` is the pair's, of
- * ori_classify_pair().  ORIEL_EUNSUPPORTED with a line that names both ranks when nothing compiled
- * in can serve them.
+ * May these two queued peers be served?  `reason` is the pair's, of ori_classify_pair().
+ * ORIEL_EUNSUPPORTED with a line that names both ranks when nothing compiled in can.
  */
-int ori_engine_require(int rank_a, int rank_b, const char *reason);
+int ori_engine_require(int rank_a, int rank_b, int same_host, const char *reason);
+/* Opens the engine of ORIEL_ENGINE. */
+int ori_engine_open(const struct ori_config *, const struct ori_engine_world *,
+		    struct ori_engine **);
+
+int ori_soft_engine_open(const struct ori_config *, const struct ori_engine_world *,
+			 struct ori_engine **);
+/* The texts of ORIEL_SOFT_* parse?  Before any rank builds on them. */
+int ori_soft_engine_check(const struct ori_config *);
+
+/* "remote access error", for a CQE's syndrome. */
+const char *ori_syndrome_text(uint32_t syndrome);
 
 #endif

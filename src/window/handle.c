@@ -37,10 +37,15 @@ void ori_window_control_init(struct oriel_window *w, uint64_t generation)
 
 	fill(w, l->signal_words, n * l->signal_stride, first);
 	fill(w, l->signal_base, n * l->signal_stride, first);
-	fill(w, l->counter_words, n * l->counter_stride, first);
+	/* a counter is the sum over its lanes, of which the first starts at `first` */
+	for (uint64_t r = 0; r < n; r++)
+		fill(w, l->counter_words + r * l->counter_lanes * l->counter_stride * 8,
+		     l->counter_stride, first);
 	fill(w, l->counter_base, n * l->counter_stride, first);
 	fill(w, l->arrival_words, n * l->barrier_stride, first);
 	fill(w, l->arrival_sent, n * l->barrier_stride, first);
+	if (w->comm->links)
+		fill(w, l->signal_totals, n * l->signal_stride, first);
 	fill(w, l->staging_words, channels * ori_staging_row_words(o->staging_depth), first);
 	fill(w, l->staging_free, channels * ORI_STAGING_LINE_WORDS, first);
 	fill(w, l->staging_cursors, channels * ORI_STAGING_LINE_WORDS, first);
@@ -71,6 +76,27 @@ void ori_window_peer_fill(struct oriel_window *w, int rank, uint64_t control_off
 			  row * ORI_STAGING_LINE_WORDS;
 }
 
+/* Offsets of this rank's rows in the peer's control memory, which is laid out like ours. */
+void ori_window_link_fill(struct oriel_window *w, int rank, const uint32_t *control_key,
+			  const uint32_t *buffer_key)
+{
+	const struct ori_window_layout *l = &w->layout;
+	const struct oriel_window_options *o = &w->options;
+	struct oriel_window_link *link = &w->links[rank];
+	uint64_t me = (uint64_t)w->comm->rank, row = me * o->staging_channels;
+
+	w->peers[rank].kind = ORIEL_PEER_QUEUED;
+	w->peers[rank].link = link;
+	link->link = ori_link(w->comm, rank);
+	memcpy(link->control_key, control_key, sizeof(link->control_key));
+	memcpy(link->buffer_key, buffer_key, sizeof(link->buffer_key));
+	link->signals = l->signal_words + me * l->signal_stride * 8;
+	link->arrivals = l->arrival_words + me * l->barrier_stride * 8;
+	link->staging = l->staging + row * o->staging_depth * o->staging_slot_bytes;
+	link->staging_words = l->staging_words + row * ori_staging_row_words(o->staging_depth) * 8;
+	link->staging_free = l->staging_free + row * ORIEL_LINE_BYTES;
+}
+
 static void build_arrays(struct oriel_window *w, struct oriel_window_dev *d)
 {
 	const struct ori_window_layout *l = &w->layout;
@@ -94,6 +120,12 @@ static void build_arrays(struct oriel_window *w, struct oriel_window_dev *d)
 	d->staging_free = own(w, l->staging_free);
 	d->staging_cursors = own(w, l->staging_cursors);
 	d->staging = own(w, l->staging);
+	d->signal_totals = own(w, l->signal_totals);
+	d->staging_posted = own(w, l->staging_posted);
+	d->staging_out = own(w, l->staging_out);
+	d->control = own(w, 0);
+	d->counter_lanes = l->counter_lanes;
+	memcpy(d->control_key, w->control_key, sizeof(d->control_key));
 }
 
 void ori_window_handle_build(struct oriel_window *w)

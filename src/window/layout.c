@@ -99,7 +99,7 @@ static uint64_t place(uint64_t *end, uint64_t words)
 	return at;
 }
 
-void ori_window_layout(const struct oriel_window_options *o, int nranks,
+void ori_window_layout(const struct oriel_window_options *o, int nranks, uint32_t lanes,
 		       struct ori_window_layout *l)
 {
 	uint64_t n = (uint64_t)nranks, end = 0;
@@ -112,7 +112,8 @@ void ori_window_layout(const struct oriel_window_options *o, int nranks,
 	l->signal_words = place(&end, n * l->signal_stride);
 	l->signal_base = place(&end, n * l->signal_stride);
 	l->signal_sum_base = place(&end, o->signals);
-	l->counter_words = place(&end, n * l->counter_stride);
+	l->counter_lanes = lanes ? lanes : 1;
+	l->counter_words = place(&end, n * l->counter_lanes * l->counter_stride);
 	l->counter_base = place(&end, n * l->counter_stride);
 	l->arrival_words = place(&end, n * l->barrier_stride);
 	l->arrival_sent = place(&end, n * l->barrier_stride);
@@ -121,5 +122,10 @@ void ori_window_layout(const struct oriel_window_options *o, int nranks,
 	l->staging_free = place(&end, channels * ORI_STAGING_LINE_WORDS);
 	l->staging_cursors = place(&end, channels * ORI_STAGING_LINE_WORDS);
 	l->staging = place(&end, channels * o->staging_depth * (o->staging_slot_bytes / 8));
+	l->signal_totals = place(&end, lanes ? n * l->signal_stride : 0);
+	l->staging_posted = place(&end, lanes ? channels * o->staging_depth : 0);
+	l->staging_out = place(&end, lanes ? channels * o->staging_depth *
+						     (o->staging_slot_bytes / 8) :
+					     0);
 	l->bytes = end;
 }

@@ -5,6 +5,8 @@
  * On the CPU a host-issued operation is the device call made by a group of one, on the caller's thread, with
  * the checked handle.  Any thread; two may use one window at once.
  */
+#include <string.h>
+
 #include <oriel/device.h>
 
 #include "window.h"
@@ -63,6 +65,7 @@ int oriel_window_device(struct oriel_window *w, struct oriel_window_dev *dev)
 int oriel_window_source(struct oriel_window *w, void *ptr, size_t bytes,
 			struct oriel_source *source)
 {
+	uint32_t key[ORIEL_NICS_MAX];
 	int err = ori_window_check(w, "oriel_window_source");
 
 	if (err)
@@ -70,10 +73,12 @@ int oriel_window_source(struct oriel_window *w, void *ptr, size_t bytes,
 	if (!source || (!ptr && bytes))
 		return ori_fail(ORIEL_EINVAL, "oriel_window_source: %s",
 				source ? "null pointer" : "no place for the source");
+	err = ori_register_local(w->comm, ptr, bytes, key);
+	if (err)
+		return err;
 	source->address = (uint64_t)(uintptr_t)ptr;
 	source->bytes = bytes;
-	source->key = 0;
-	source->reserved = 0;
+	memcpy(source->key, key, sizeof(key));
 	return 0;
 }
 

@@ -15,6 +15,7 @@ struct create_record {
 	struct oriel_window_options options;
 	uint64_t control_offset;
 	struct ori_export buffer;
+	uint32_t control_key[ORIEL_NICS_MAX], buffer_key[ORIEL_NICS_MAX];
 };
 _Static_assert(sizeof(struct create_record) <= ORI_RECORD_BYTES, "must fit a record");
 
@@ -51,9 +52,14 @@ static void free_window(struct oriel_window *w)
 {
 	for (int r = 0; w->imports && r < w->comm->nranks; r++)
 		ori_import_drop(w->comm, w->imports[r]);
+	if (w->registered) {
+		ori_unregister(w->comm, w->control_key);
+		ori_unregister(w->comm, w->buffer_key);
+	}
 	free_control(w);
 	ori_memory_unuse(w->comm, w->memory);
 	free(w->imports);
+	free(w->links);
 	free(w->peers);
 	free(w);
 }
@@ -113,7 +119,8 @@ static int prepare_control(struct oriel_window *w)
 	struct oriel_comm *c = w->comm;
 	int err;
 
-	ori_window_layout(&w->options, c->nranks, &w->layout);
+	ori_window_layout(&w->options, c->nranks, c->links ? (uint32_t)c->config.lanes : 0,
+			  &w->layout);
 	pthread_mutex_lock(&c->lock);
 	err = ori_slab_take(&c->slab, w->layout.bytes, &w->control_offset);
 	w->number = c->next_window++;
@@ -126,6 +133,26 @@ static int prepare_control(struct oriel_window *w)
 	return 0;
 }
 
+/* Keys by which queued peers name this rank's memory. */
+static int register_memory(struct oriel_window *w, struct create_record *mine)
+{
+	struct ori_memory *slab = w->comm->slab_memory;
+	struct ori_export control = { .id = slab->id, .offset = w->control_offset };
+	int err;
+
+	if (!w->comm->engine)
+		return 0;
+	w->registered = 1;
+	err = ori_register_remote(w->comm, (char *)slab->allocation.base + w->control_offset,
+				  w->layout.bytes, &control, w->control_key);
+	if (!err)
+		err = ori_register_remote(w->comm, w->buffer, w->options.bytes, &mine->buffer,
+					  w->buffer_key);
+	memcpy(mine->control_key, w->control_key, sizeof(mine->control_key));
+	memcpy(mine->buffer_key, w->buffer_key, sizeof(mine->buffer_key));
+	return err;
+}
+
 static int prepare(struct oriel_window *w, const struct oriel_window_options *options,
 		   struct create_record *mine)
 {
@@ -136,11 +163,14 @@ static int prepare(struct oriel_window *w, const struct oriel_window_options *op
 	w->options = *options;
 	w->peers = calloc((size_t)w->comm->nranks, sizeof(*w->peers));
 	w->imports = calloc((size_t)w->comm->nranks, sizeof(*w->imports));
-	if (!w->peers || !w->imports)
+	w->links = calloc((size_t)w->comm->nranks, sizeof(*w->links));
+	if (!w->peers || !w->imports || !w->links)
 		return ori_fail(ORIEL_ENOMEM, "oriel_window_create: no memory");
 	err = prepare_buffer(w, &mine->buffer);
 	if (!err)
 		err = prepare_control(w);
+	if (!err)
+		err = register_memory(w, mine);
 	mine->options = *options;
 	mine->control_offset = w->control_offset;
 	return err;
@@ -168,8 +198,10 @@ static int map_peers(struct oriel_window *w, const struct create_record *all)
 	for (int r = 0; !err && r < c->nranks; r++) {
 		void *buffer = NULL;
 
-		if (c->peers[r].pair.kind == ORIEL_PEER_QUEUED)
+		if (c->peers[r].pair.kind == ORIEL_PEER_QUEUED) {
+			ori_window_link_fill(w, r, all[r].control_key, all[r].buffer_key);
 			continue;
+		}
 		if (all[r].control_offset > ORI_SLAB_BYTES ||
 		    all[r].control_offset % ORI_SLAB_ALIGN ||
 		    w->layout.bytes > ORI_SLAB_BYTES - all[r].control_offset ||

@@ -21,8 +21,11 @@ struct ori_window_layout {
 	uint64_t counter_words, counter_base;
 	uint64_t arrival_words, arrival_sent, barrier_users;
 	uint64_t staging_words, staging_free, staging_cursors, staging;
+	/* this rank's own, only with queued peers */
+	uint64_t signal_totals, staging_posted, staging_out;
 	uint64_t bytes;
 	uint32_t signal_stride, counter_stride, barrier_stride; /* words a row */
+	uint32_t counter_lanes;
 };
 
 /* generation: by this rank's host code; 0 once destroyed.  failure: set once, by this rank. */
@@ -42,6 +45,9 @@ struct oriel_window {
 	uint64_t control_offset;   /* in the slab */
 	int has_control;
 	struct oriel_window_peer *peers; /* [nranks] */
+	struct oriel_window_link *links; /* [nranks], those of queued peers used */
+	uint32_t control_key[ORIEL_NICS_MAX], buffer_key[ORIEL_NICS_MAX];
+	int registered; /* the keys are the engine's to take back */
 	struct ori_import **imports;	 /* [nranks] of peers' buffers */
 	struct oriel_window_dev dev;	 /* what the user gets */
 	struct oriel_window_dev host_dev; /* the same, always checked: for host-issued calls */
@@ -49,7 +55,8 @@ struct oriel_window {
 
 /* layout.c.  ORIEL_EINVAL or ORIEL_ERANGE, with a line, for options that cannot be. */
 int ori_window_options_check(const struct oriel_window_options *);
-void ori_window_layout(const struct oriel_window_options *, int nranks,
+/* lanes: 0 without queued peers, else the lanes to each. */
+void ori_window_layout(const struct oriel_window_options *, int nranks, uint32_t lanes,
 		       struct ori_window_layout *);
 /* Name of the first option that differs, NULL if windows can meet. */
 const char *ori_window_options_differ(const struct oriel_window_options *,
@@ -58,6 +65,8 @@ const char *ori_window_options_differ(const struct oriel_window_options *,
 /* handle.c */
 void ori_window_control_init(struct oriel_window *, uint64_t generation);
 void ori_window_peer_fill(struct oriel_window *, int rank, uint64_t control_offset, void *buffer);
+void ori_window_link_fill(struct oriel_window *, int rank, const uint32_t *control_key,
+			  const uint32_t *buffer_key);
 void ori_window_handle_build(struct oriel_window *);
 
 /* A public entry's first line. */

@@ -31,7 +31,7 @@ TEST(another_process_gets_the_same_memory)
 
 	REQUIRE_OK(ori_passing_open(&p));
 	REQUIRE_OK(make_memory(&a));
-	REQUIRE_OK(ori_passing_offer(p, a.fd, &id));
+	REQUIRE_OK(ori_passing_offer(p, &a, &id));
 	strcpy(a.base, "from the parent");
 	child = fork();
 	if (!child) {
@@ -63,7 +63,7 @@ TEST(wrong_token_unknown_id_and_withdrawn_id_are_refused)
 
 	REQUIRE_OK(ori_passing_open(&p));
 	REQUIRE_OK(make_memory(&a));
-	REQUIRE_OK(ori_passing_offer(p, a.fd, &id));
+	REQUIRE_OK(ori_passing_offer(p, &a, &id));
 	memcpy(wrong, ori_passing_token(p), 16);
 	wrong[15] ^= 1;
 	CHECK(ori_passing_fetch(ori_passing_socket(p), wrong, id, SECOND, &fd) < 0);
@@ -90,7 +90,7 @@ TEST(garbage_does_not_stop_the_service)
 
 	REQUIRE_OK(ori_passing_open(&p));
 	REQUIRE_OK(make_memory(&a));
-	REQUIRE_OK(ori_passing_offer(p, a.fd, &id));
+	REQUIRE_OK(ori_passing_offer(p, &a, &id));
 	length = ori_passing_address(ori_passing_socket(p), &address);
 	for (int i = 0; i < 20; i++) {
 		char junk[64];

@@ -19,7 +19,7 @@ TEST(arrays_follow_each_other_on_lines_of_their_own)
 	o.staging_slot_bytes = 4096;
 	o.staging_depth = 4;
 	o.staging_channels = 3;
-	ori_window_layout(&o, 5, &l);
+	ori_window_layout(&o, 5, 0, &l);
 	{
 		uint64_t at[] = { l.header,	   l.signal_words, l.signal_base,   l.signal_sum_base,
 				  l.counter_words, l.counter_base, l.arrival_words, l.arrival_sent,
@@ -43,7 +43,7 @@ TEST(nothing_asked_for_takes_next_to_nothing)
 	struct ori_window_layout l;
 
 	o.signals = o.counters = o.barriers = 0;
-	ori_window_layout(&o, 64, &l);
+	ori_window_layout(&o, 64, 0, &l);
 	CHECK(l.bytes <= 1024);
 }
 
@@ -52,7 +52,7 @@ TEST(defaults_at_64_ranks_are_small)
 	struct oriel_window_options o = options();
 	struct ori_window_layout l;
 
-	ori_window_layout(&o, 64, &l);
+	ori_window_layout(&o, 64, 0, &l);
 	CHECK(l.bytes < 128 * 1024);
 }
 

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * comm/registrations.c - memory the engine may touch, and the keys by which WQEs name it.
+ *
+ * Local registrations are kept and found again by range, so that asking twice costs nothing; they go when
+ * the memory is freed by oriel_free or with the comm.  Without an engine every key is 0.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm.h"
+
+struct ori_registration {
+	void *ptr;
+	size_t bytes;
+	uint32_t key[ORIEL_NICS_MAX];
+	struct ori_registration *next;
+};
+
+static void describe(struct oriel_comm *c, void *ptr, size_t bytes, struct ori_engine_memory *out)
+{
+	struct ori_memory *m = ori_memory_use(c, ptr, bytes);
+
+	memset(out, 0, sizeof(*out));
+	out->base = ptr;
+	out->bytes = bytes;
+	if (!m)
+		return;
+	out->export_id = m->id;
+	out->export_offset = (uint64_t)((char *)ptr - (char *)m->allocation.base);
+	ori_memory_unuse(c, m);
+}
+
+int ori_register_local(struct oriel_comm *c, void *ptr, size_t bytes, uint32_t key[ORIEL_NICS_MAX])
+{
+	struct ori_engine_memory memory;
+	struct ori_registration *r;
+	int err;
+
+	memset(key, 0, sizeof(uint32_t) * ORIEL_NICS_MAX);
+	if (!c->engine || !bytes)
+		return 0;
+	pthread_mutex_lock(&c->lock);
+	for (r = c->registrations; r; r = r->next)
+		if (r->ptr == ptr && r->bytes == bytes)
+			break;
+	if (r)
+		memcpy(key, r->key, sizeof(r->key));
+	pthread_mutex_unlock(&c->lock);
+	if (r)
+		return 0;
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return ori_fail(ORIEL_ENOMEM, "no memory to register %zu bytes", bytes);
+	describe(c, ptr, bytes, &memory);
+	memory.iova = (uint64_t)(uintptr_t)ptr;
+	err = c->engine->ops->memory_add(c->engine, &memory, r->key);
+	if (err) {
+		free(r);
+		return err;
+	}
+	r->ptr = ptr;
+	r->bytes = bytes;
+	memcpy(key, r->key, sizeof(r->key));
+	pthread_mutex_lock(&c->lock);
+	r->next = c->registrations;
+	c->registrations = r;
+	pthread_mutex_unlock(&c->lock);
+	return 0;
+}
+
+int ori_register_remote(struct oriel_comm *c, void *ptr, size_t bytes, const struct ori_export *export,
+			uint32_t key[ORIEL_NICS_MAX])
+{
+	struct ori_engine_memory memory = { .base = ptr,
+					    .bytes = bytes,
+					    .remote = 1,
+					    .export_id = export->id,
+					    .export_offset = export->offset };
+
+	memset(key, 0, sizeof(uint32_t) * ORIEL_NICS_MAX);
+	if (!c->engine || !bytes)
+		return 0;
+	return c->engine->ops->memory_add(c->engine, &memory, key);
+}
+
+void ori_unregister(struct oriel_comm *c, const uint32_t key[ORIEL_NICS_MAX])
+{
+	if (c->engine)
+		c->engine->ops->memory_remove(c->engine, key);
+}
+
+void ori_registrations_drop(struct oriel_comm *c, const void *ptr, size_t bytes)
+{
+	struct ori_registration **at = &c->registrations, *gone = NULL, *r;
+	const char *begin = ptr;
+
+	pthread_mutex_lock(&c->lock);
+	while ((r = *at)) {
+		const char *start = r->ptr;
+
+		if (bytes && (start >= begin + bytes || begin >= start + r->bytes)) {
+			at = &r->next;
+			continue;
+		}
+		*at = r->next;
+		r->next = gone;
+		gone = r;
+	}
+	pthread_mutex_unlock(&c->lock);
+	while ((r = gone)) {
+		gone = r->next;
+		ori_unregister(c, r->key);
+		free(r);
+	}
+}
