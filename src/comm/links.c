@@ -182,14 +182,14 @@ static int compare(struct oriel_comm *c, const struct link_record *all)
 	return 0;
 }
 
-static int connect_all(struct oriel_comm *c, const struct link_record *all, const uint32_t *numbers)
+/* To queued peers, and to this rank itself for the companions. */
+static int set_wires(struct oriel_comm *c, const struct link_record *all)
 {
 	struct ori_links *l = c->links;
 	void *slab = c->slab_memory->allocation.base;
-	uint64_t wire = c->engine->ops->wire_bytes(c->engine), row = (uint64_t)c->nranks * l->lanes;
-	int err = compare(c, all);
+	uint64_t wire = c->engine->ops->wire_bytes(c->engine);
 
-	for (int r = 0; r < c->nranks && !err; r++) {
+	for (int r = 0; r < c->nranks; r++) {
 		if (!is_queued(c, r) && r != c->rank)
 			continue;
 		if (all[r].wires % 4096 || all[r].wires > ORI_SLAB_BYTES ||
@@ -200,11 +200,21 @@ static int connect_all(struct oriel_comm *c, const struct link_record *all, cons
 				c->engine, nic, r, slab_at(slab, wire_offset(c, l->wires, nic, r)),
 				slab_at(c->peers[r].slab_base,
 					wire_offset(c, all[r].wires, nic, c->rank)));
-		for (uint32_t n = 0; n < l->lanes && !err && r != c->rank; n++)
+	}
+	return 0;
+}
+
+static int connect_all(struct oriel_comm *c, const struct link_record *all, const uint32_t *numbers)
+{
+	struct ori_links *l = c->links;
+	uint64_t row = (uint64_t)c->nranks * l->lanes;
+	int err = set_wires(c, all);
+
+	for (int r = 0; r < c->nranks && !err; r++)
+		for (uint32_t n = 0; n < l->lanes && !err && is_queued(c, r); n++)
 			err = ori_lane_connect(c, l, r, n,
 					       numbers[(uint64_t)r * row +
 						       (uint64_t)c->rank * l->lanes + n]);
-	}
 	return err;
 }
 
