@@ -118,5 +118,7 @@ void ori_watch_set(struct ori_watch *, pthread_mutex_t *, pthread_cond_t *, ori_
 /* Calls fn, once for each fn that was set.  Lock as above. */
 void ori_watch_tell(struct ori_watch *, pthread_mutex_t *, pthread_cond_t *, int status, int rank,
 		    const char *why);
+void ori_watch_settle(struct ori_watch *, pthread_mutex_t *lock, pthread_cond_t *cond, int status,
+		      int rank, const char *why);
 
 #endif

@@ -148,8 +148,8 @@ static int end(struct tcp_group *g, uint64_t timeout_ns, uint64_t deadline_ns)
 	return err;
 }
 
-static int tcp_allgather(struct oriel_boot *boot, const void *mine, void *all, size_t bytes,
-			 uint64_t timeout_ns)
+static int gather(struct oriel_boot *boot, const void *mine, void *all, size_t bytes,
+		  uint64_t timeout_ns)
 {
 	struct tcp_group *g = (struct tcp_group *)boot;
 	uint64_t deadline = ori_deadline_ns(ori_boot_grace_ns(timeout_ns)), seq;
@@ -169,6 +169,20 @@ static int tcp_allgather(struct oriel_boot *boot, const void *mine, void *all, s
 	else if (err)
 		ori_tcp_client_lost(g->client, ORIEL_EPEER, "is gone");
 	return end(g, timeout_ns, deadline);
+}
+
+static int tcp_allgather(struct oriel_boot *boot, const void *mine, void *all, size_t bytes,
+			 uint64_t timeout_ns)
+{
+	struct tcp_group *g = (struct tcp_group *)boot;
+	struct tcp_client *c = g->client;
+	int err = gather(boot, mine, all, bytes, timeout_ns);
+
+	pthread_mutex_lock(&c->lock);
+	if (err && g->failed)
+		ori_watch_settle(&g->watch, &c->lock, &c->cond, g->failed, g->failed_rank, g->why);
+	pthread_mutex_unlock(&c->lock);
+	return err;
 }
 
 /* ---- groups -------------------------------------------------------------------------------------- */

@@ -44,3 +44,14 @@ void ori_watch_tell(struct ori_watch *watch, pthread_mutex_t *lock, pthread_cond
 	watch->calling = 0;
 	pthread_cond_broadcast(cond);
 }
+
+/*
+ * Before a call returns the group's failure: the watcher knows it too, so that who is told by one sees
+ * the same by the other.
+ */
+void ori_watch_settle(struct ori_watch *watch, pthread_mutex_t *lock, pthread_cond_t *cond,
+		      int status, int rank, const char *why)
+{
+	ori_watch_tell(watch, lock, cond, status, rank, why);
+	wait_idle(watch, lock, cond);
+}

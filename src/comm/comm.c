@@ -359,6 +359,8 @@ int oriel_comm_destroy(struct oriel_comm *c)
 		if (c->children)
 			status = ori_fail(ORIEL_EBUSY,
 					  "oriel_comm_destroy: windows or buffers are left");
+		else
+			status = ori_links_flush(c);
 		err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_COMM_DESTROY, status, NULL, NULL, 0);
 		if (err == ORIEL_EBUSY)
 			return err; /* on all ranks: the comm lives on */

@@ -211,6 +211,8 @@ void ori_imports_drop_all(struct oriel_comm *);
 int ori_links_build(struct oriel_comm *);
 /* Stops the engine and frees what is not in the slab. */
 void ori_links_free(struct oriel_comm *);
+/* All that this rank has posted is complete. */
+int ori_links_flush(struct oriel_comm *);
 const struct oriel_link *ori_link(struct oriel_comm *, int rank);
 
 /* Any local memory as source of puts and target of gets; kept until it is freed or the comm ends. */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <oriel/device/wqe.h>
+#include <oriel/device/queue.h>
 
 #include "links.h"
 
@@ -273,6 +273,30 @@ int ori_links_build(struct oriel_comm *c)
 out:
 	free(numbers);
 	free(all);
+	return err;
+}
+
+/*
+ * What was posted and not waited for is complete before memory goes: a late write would find its key gone
+ * and take the queue, and with it the comm, down.
+ */
+int ori_links_flush(struct oriel_comm *c)
+{
+	struct ori_scope scope = ori_comm_scope(&c->dev);
+	struct ori_links *l = c->links;
+	uint64_t n = l ? (uint64_t)c->nranks * l->lanes : 0;
+	int err = 0;
+
+	for (uint64_t i = 0; i < n && !err; i++) {
+		struct oriel_lane *lane = &l->lane[i];
+
+		if (!lane->main)
+			continue;
+		err = ori_queue_wait(&scope, lane->main, ori_load_acquire_sys(&lane->main->produced));
+		if (!err)
+			err = ori_queue_wait(&scope, lane->companion,
+					     ori_load_acquire_sys(&lane->companion->produced));
+	}
 	return err;
 }
 

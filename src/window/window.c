@@ -83,7 +83,8 @@ int oriel_window_destroy(struct oriel_window *w)
 	c = w->comm;
 	/* No rank's memory goes before every rank has stopped using it.  A failed comm does not wait. */
 	if (!ori_comm_failed(c))
-		err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_WINDOW_DESTROY, 0, NULL, NULL, 0);
+		err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_WINDOW_DESTROY, ori_links_flush(c),
+				NULL, NULL, 0);
 	/* Ranks that did not come may still be using theirs, and this one no longer takes part. */
 	if (err)
 		ori_comm_fail_all(c, err, ori_last_error_text());

@@ -17,6 +17,8 @@ static const struct contract_transport {
 	const char *topology[4]; /* for 1, 2, 3, 8 ranks; NULL: as found */
 } transports[] = {
 	{ "mapped", { NULL, NULL, NULL, NULL } },
+	{ "queued", { "", "2x1", "3x1", "8x1" } },
+	{ "mixed", { "", "", "0,0,1", "2x4" } },
 };
 
 static const int rank_counts[4] = { 1, 2, 3, 8 };

@@ -196,6 +196,9 @@ ORIEL_KERNEL(large_kernel, struct contract_args)
 		wrong += contract_not(g, w->buffer, a->dst_off, CONTRACT_GUARD);
 		wrong += contract_wrong(g, w->buffer + a->dst_off, a->bytes, 7, left, me);
 		wrong += contract_not(g, w->buffer + end, w->bytes - end, CONTRACT_GUARD);
+		err = oriel_flush(w, g, right); /* the source is mine again */
+	}
+	if (!err) {
 		contract_set(g, a->local, a->src.bytes, 0);
 		err = oriel_group_sync(g);
 	}
