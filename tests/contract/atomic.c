@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/contract/atomic.c - contract of fetch_add, swap and compare_swap on window words: nothing is
- * lost between ranks and blocks, and every thread of the group gets the old value.
+ * tests/contract/atomic.c - contract of fetch_add, swap and compare_swap on window words: nothing
+ * is lost between ranks and blocks, and every thread of the group gets the old value.
  */
 #include "contract.h"
 
-#define WORD(i) ((uint64_t)(i) * 8)
+#define WORD(i) ((uint64_t)(i)*8)
 
-/* ---- fetch_add ---------------------------------------------------------------------------------------- */
+/* ---- fetch_add ----------------------------------------------------------------------------- */
 
 /* Everyone adds 1 to word 0 of everyone; out[0] sums the old values of each thread. */
 ORIEL_KERNEL(add_kernel, struct contract_args)
@@ -36,7 +36,7 @@ ORIEL_KERNEL(add_kernel, struct contract_args)
 	contract_report(a, g, err, 0);
 }
 
-/* Each of `total` additions at a word saw another old value of 0 .. total - 1: their sum is known. */
+/* Each of `total` additions at a word saw another old value, 0 .. total - 1: their sum is known. */
 static void check_sums(struct contract_env *e, int nblocks, uint64_t total)
 {
 	uint64_t mine = 0, all[8] = { 0 }, sum = 0;
@@ -77,7 +77,7 @@ CASE(atomic_add_from_blocks, .blocks = 4)
 	add_all(e, 4, 20);
 }
 
-/* ---- swap ----------------------------------------------------------------------------------------------- */
+/* ---- swap ---------------------------------------------------------------------------------- */
 
 /* Tokens go round: what is put in comes out exactly once, or is still there. */
 ORIEL_KERNEL(swap_kernel, struct contract_args)
@@ -88,7 +88,8 @@ ORIEL_KERNEL(swap_kernel, struct contract_args)
 	uint64_t old, in = 0, out = 0, token;
 
 	for (i = 0; i < a->rounds && !err; i++) {
-		token = 1 + ((uint64_t)oriel_rank(w) << 32) + ((uint64_t)g.block << 24) + (uint64_t)i;
+		token = 1 + ((uint64_t)oriel_rank(w) << 32) + ((uint64_t)g.block << 24) +
+			(uint64_t)i;
 		token = token * 0x9e3779b97f4a7c15ull; /* so that no other set has this sum */
 		old = 0;
 		err = oriel_swap(w, g, 0, WORD(4), token, &old);
@@ -121,7 +122,7 @@ CASE(atomic_swap, .blocks = 4)
 	}
 }
 
-/* ---- compare_swap --------------------------------------------------------------------------------------- */
+/* ---- compare_swap -------------------------------------------------------------------------- */
 
 #define LOCK_TRIES 1000000000 /* a bound, some 30 s; preempted holders need a while */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/contract/barrier.c - contract of sync, barrier, their halves and barrier_peer: nobody leaves
- * early, and what was put before is there after.  Every round carries data, so that a barrier that
- * lets a rank through is seen as a stale byte.
+ * tests/contract/barrier.c - contract of sync, barrier, their halves and barrier_peer: nobody
+ * leaves early, and what was put before is there after.  Every round carries data, so that a
+ * barrier that lets a rank through is seen as a stale byte.
  */
 #include <unistd.h>
 
@@ -46,7 +46,8 @@ ORIEL_DEV int meet(const struct oriel_window_dev *w, struct oriel_group g, int h
 ORIEL_DEV uint64_t stamp_off(const struct oriel_window_dev *w, int from, int round, uint32_t block)
 {
 	return (((uint64_t)block * 2 + (uint64_t)(round & 1)) * (uint64_t)oriel_nranks(w) +
-		(uint64_t)from) * STAMP;
+		(uint64_t)from) *
+	       STAMP;
 }
 
 /* Puts this round's stamp at every rank. */
@@ -60,8 +61,8 @@ ORIEL_DEV int put_stamps(const struct contract_args *a, struct oriel_group g, in
 			      me, k);
 	err = oriel_group_sync(g);
 	for (k = 0; k < n && !err; k++)
-		err = oriel_put(w, g, contract_right(w, k), stamp_off(w, me, round, g.block), &a->src,
-				stamp_off(w, contract_right(w, k), round, g.block), STAMP);
+		err = oriel_put(w, g, contract_right(w, k), stamp_off(w, me, round, g.block),
+				&a->src, stamp_off(w, contract_right(w, k), round, g.block), STAMP);
 	return err;
 }
 
@@ -77,7 +78,7 @@ ORIEL_DEV uint64_t stamps_wrong(const struct contract_args *a, struct oriel_grou
 	return wrong;
 }
 
-/* Rounds value, value + 1, ... on the block's id; in MIXED the way of meeting changes each round. */
+/* Rounds value, value + 1, ... on the block's id; MIXED changes the way of meeting each round. */
 ORIEL_KERNEL(rounds_kernel, struct contract_args)
 {
 	struct oriel_group g = oriel_group_block();
@@ -150,7 +151,7 @@ CASE(barrier_over_63_bits, .window = { .first_count = INT64_MAX - 7 })
 	rounds(e, SYNC, 60, 1);
 }
 
-/* ---- many launches, late ranks ------------------------------------------------------------------------ */
+/* ---- many launches, late ranks ------------------------------------------------------------- */
 
 /* One id for ever: an old arrival must not let a rank through that should wait for the late one. */
 CASE(barrier_many_launches_one_id, 0)
@@ -169,7 +170,7 @@ CASE(barrier_many_launches_one_id, 0)
 	}
 }
 
-/* ---- several ids ---------------------------------------------------------------------------------------- */
+/* ---- several ids --------------------------------------------------------------------------- */
 
 /* Ids used a different number of times in one kernel, and halves of two ids woven together. */
 ORIEL_KERNEL(ids_kernel, struct contract_args)
@@ -217,7 +218,7 @@ CASE(barrier_several_ids, 0)
 	contract_launch(e, &ids_kernel, 1, &a);
 }
 
-/* ---- third parties ------------------------------------------------------------------------------------- */
+/* ---- third parties ------------------------------------------------------------------------- */
 
 /* I put to my neighbour; after the barrier any rank that reads my neighbour sees it. */
 ORIEL_KERNEL(third_kernel, struct contract_args)
@@ -256,9 +257,9 @@ CASE(barrier_third_party_sees, 0)
 	contract_launch(e, &third_kernel, 1, &a);
 }
 
-/* ---- pairs alone ---------------------------------------------------------------------------------------- */
+/* ---- pairs alone --------------------------------------------------------------------------- */
 
-/* Two ranks meet often while the others are not there at all; then everybody meets on the same id. */
+/* Two ranks meet often while the others are not there; then everybody meets on the same id. */
 ORIEL_KERNEL(pair_kernel, struct contract_args)
 {
 	struct oriel_group g = oriel_group_block();

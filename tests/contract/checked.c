@@ -157,12 +157,14 @@ ORIEL_KERNEL(probe_kernel, struct contract_args)
 			err = probe_rest(a, g, probe);
 		if (!wrong && err != ORIEL_ERANGE && err != ORIEL_EINVAL)
 			wrong = (uint64_t)probe + 1;
-		/* a word of no meaning is invalid, not out of range; a rank or id out of range is */
+		/* an op or comparison of no meaning is invalid; a rank or id is out of range */
 		if (!wrong && (probe == PUT_SIGNAL_OP || probe == SIGNAL_OP || probe == WAIT_CMP) &&
 		    err != ORIEL_EINVAL)
 			wrong = (uint64_t)probe + 1;
-		if (!wrong && (probe == PUT_RANK_HIGH || probe == SIGNAL_ID || probe == PUT_OVERFLOW ||
-			       probe == SYNC_ID) && err != ORIEL_ERANGE)
+		if (!wrong &&
+		    (probe == PUT_RANK_HIGH || probe == SIGNAL_ID || probe == PUT_OVERFLOW ||
+		     probe == SYNC_ID) &&
+		    err != ORIEL_ERANGE)
 			wrong = (uint64_t)probe + 1;
 	}
 	contract_report(a, g, 0, wrong);
@@ -185,8 +187,13 @@ static void check_untouched(struct contract_env *e)
 }
 
 CASE(checked_refuses, .shape = CONTRACT_FULL,
-     .window = { .checked = 1, .bytes = BYTES, .signals = 4, .counters = 3, .barriers = 2,
-		 .staging_slot_bytes = 64, .staging_channels = 1 })
+     .window = { .checked = 1,
+		 .bytes = BYTES,
+		 .signals = 4,
+		 .counters = 3,
+		 .barriers = 2,
+		 .staging_slot_bytes = 64,
+		 .staging_channels = 1 })
 {
 	struct contract_args a = contract_args(e);
 
@@ -199,7 +206,7 @@ CASE(checked_refuses, .shape = CONTRACT_FULL,
 	check_untouched(e);
 }
 
-/* ---- good calls ---------------------------------------------------------------------------------------- */
+/* ---- good calls ---------------------------------------------------------------------------- */
 
 /* Up to the last byte, the last id and the last word. */
 ORIEL_KERNEL(edges_kernel, struct contract_args)
@@ -239,7 +246,7 @@ CASE(checked_allows_the_edges,
 	CHECK_EQ(last, e->nranks);
 }
 
-/* ---- destroyed windows ----------------------------------------------------------------------------------- */
+/* ---- destroyed windows --------------------------------------------------------------------- */
 
 /* The same handle, before and after. */
 ORIEL_KERNEL(stale_kernel, struct contract_args)
@@ -286,7 +293,7 @@ CASE(checked_stale_handle, .no_window = 1)
 	REQUIRE_OK(oriel_window_destroy(w));
 }
 
-/* ---- a barrier id in use ------------------------------------------------------------------------------------ */
+/* ---- a barrier id in use ------------------------------------------------------------------- */
 
 /*
  * On rank 1 two blocks use one id: the first one in stays until rank 0 comes, so the other is told;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/contract/comms.c - contract of comms: host exchange in both scopes, splits, several comms in
- * any order, bad and destroyed handles.
+ * tests/contract/comms.c - contract of comms: host exchange in both scopes, splits, several comms
+ * in any order, bad and destroyed handles.
  */
 #include "contract.h"
 
-/* ---- allgather, barrier ------------------------------------------------------------------------------- */
+/* ---- allgather, barrier -------------------------------------------------------------------- */
 
 static void gather(struct contract_env *e, struct oriel_comm *comm, enum oriel_scope scope, int n,
 		   int bytes)
@@ -107,7 +107,7 @@ CASE(comm_connect, .shape = CONTRACT_HOST, .no_window = 1)
 	CHECK_EQ(oriel_comm_connect(e->comm, &bad, 1), ORIEL_ERANGE);
 }
 
-/* ---- split ---------------------------------------------------------------------------------------------- */
+/* ---- split --------------------------------------------------------------------------------- */
 
 /* Rank r of `sub` is world rank want[r]; and the comm works. */
 static void check_sub(struct contract_env *e, struct oriel_comm *sub, const int *want, int n)
@@ -126,7 +126,8 @@ static void check_sub(struct contract_env *e, struct oriel_comm *sub, const int 
 	for (int r = 0; r < n; r++)
 		REQUIRE_OK(oriel_window_signal(w, r, 1, ORIEL_ADD, (uint64_t)e->rank + 1, NULL));
 	for (int r = 0; r < n; r++)
-		REQUIRE_OK(oriel_window_wait_signal(w, r, 1, ORIEL_EQ, (uint64_t)want[r] + 1, NULL));
+		REQUIRE_OK(
+			oriel_window_wait_signal(w, r, 1, ORIEL_EQ, (uint64_t)want[r] + 1, NULL));
 	REQUIRE_OK(oriel_window_destroy(w));
 }
 
@@ -187,7 +188,7 @@ CASE(comm_split_outlives_parent, .shape = CONTRACT_HOST)
 	REQUIRE_OK(oriel_comm_destroy(c));
 }
 
-/* Several comms of all ranks at once, each with a window; orders of making and destroying differ. */
+/* Several comms of all ranks at once, each with a window; they do not go in the order they came. */
 CASE(comm_several, .shape = CONTRACT_HOST)
 {
 	struct oriel_comm *c[3];
@@ -218,7 +219,7 @@ CASE(comm_several, .shape = CONTRACT_HOST)
 	REQUIRE_OK(oriel_comm_barrier(e->comm, ORIEL_WORLD));
 }
 
-/* ---- destroyed handles ------------------------------------------------------------------------------------- */
+/* ---- destroyed handles --------------------------------------------------------------------- */
 
 /*
  * Between barriers: while no rank makes anything, no new object can lie where an old one lay, and

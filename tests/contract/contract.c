@@ -31,7 +31,7 @@ struct contract_test {
 	char name[112];
 };
 
-/* ---- making the tests ----------------------------------------------------------------------------- */
+/* ---- making the tests ---------------------------------------------------------------------- */
 
 /* The word list of ORIEL_CONTRACT, taken out of the environment: the library knows no such name. */
 static const char *words(void)
@@ -101,7 +101,7 @@ void contract_register(const struct contract_case *c)
 				}
 }
 
-/* ---- running one ----------------------------------------------------------------------------------- */
+/* ---- running one --------------------------------------------------------------------------- */
 
 struct oriel_window_options contract_window_options(const struct contract_case *c)
 {
@@ -114,8 +114,8 @@ struct oriel_window_options contract_window_options(const struct contract_case *
 	o.checked = c->window.checked;
 	o.staging_slot_bytes = c->window.staging_slot_bytes;
 	o.staging_depth = c->window.staging_depth ? c->window.staging_depth : o.staging_depth;
-	o.staging_channels =
-		c->window.staging_channels ? c->window.staging_channels : o.staging_channels;
+	o.staging_channels = c->window.staging_channels ? c->window.staging_channels :
+							  o.staging_channels;
 	o.first_count = c->window.first_count;
 	return o;
 }
@@ -174,7 +174,7 @@ static void run_row(void)
 	ranks_run(&o, rank_main, t);
 }
 
-/* ---- for the bodies --------------------------------------------------------------------------------- */
+/* ---- for the bodies ------------------------------------------------------------------------ */
 
 int contract_rounds(const struct contract_env *e, int n)
 {
@@ -226,7 +226,7 @@ static void check_threads(struct contract_env *e, const struct oriel_kernel *ker
 			if (e->status[slot] == expect && !e->wrong[slot])
 				continue;
 			check_fail(__FILE__, __LINE__,
-				   "%s: rank %d block %d thread %d: status %d (want %d), %llu wrong",
+				   "%s: rank %d block %d thread %d: status %d, want %d; %llu wrong",
 				   kernel->name, e->rank, b, t, e->status[slot], expect,
 				   (unsigned long long)e->wrong[slot]);
 			return;

@@ -28,7 +28,7 @@
 #define CONTRACT_GUARD 0xee  /* bytes nobody may write */
 #define CONTRACT_UNSET 12345 /* status of a thread that never reported */
 
-/* ---- rows and cases ----------------------------------------------------------------------------- */
+/* ---- rows and cases ------------------------------------------------------------------------ */
 
 struct contract_row {
 	const char *transport;
@@ -50,15 +50,15 @@ struct contract_env {
 	struct rank_env *ranks;
 	struct oriel_boot *boot;
 	struct oriel_comm *comm;
-	struct oriel_window *window; /* NULL with no_window, as is all below but status, wrong, out */
+	struct oriel_window *window; /* NULL with no_window, as all below to src */
 	struct oriel_window_dev win;
-	uint8_t *buffer; /* own window memory */
-	uint64_t bytes;  /* of the window, and of local */
-	uint8_t *local;  /* source and target memory of this rank */
+	uint8_t *buffer;         /* own window memory */
+	uint64_t bytes;          /* of the window, and of local */
+	uint8_t *local;          /* source and target memory of this rank */
 	struct oriel_source src; /* names local */
-	int32_t *status; /* [block * 32 + thread] */
-	uint64_t *wrong; /* [block * 32 + thread] */
-	uint64_t *out;   /* [block * 32 + thread][CONTRACT_OUT] */
+	int32_t *status;         /* [block * 32 + thread] */
+	uint64_t *wrong;         /* [block * 32 + thread] */
+	uint64_t *out;           /* [block * 32 + thread][CONTRACT_OUT] */
 	void *allocs[16];
 	int nallocs;
 };
@@ -71,7 +71,7 @@ struct contract_case {
 	int blocks;               /* of its largest launch; keeps the number of threads sane */
 	int no_window;            /* the body makes its own */
 	int only_threads, only_processes;
-	int last_dies; /* processes: the last rank ends by a signal */
+	int last_dies;                      /* processes: the last rank ends by a signal */
 	struct oriel_window_options window; /* zero fields get the suite's defaults */
 };
 
@@ -87,11 +87,11 @@ void contract_register(const struct contract_case *);
 	}                                                                                          \
 	static void id(struct contract_env *e)
 
-/* ---- what a kernel of the suite gets -------------------------------------------------------------- */
+/* ---- what a kernel of the suite gets ------------------------------------------------------- */
 
 struct contract_args {
 	struct oriel_window_dev win;
-	const struct oriel_window_dev *win_ptr; /* the same handle in memory, where a case sets it */
+	const struct oriel_window_dev *win_ptr; /* the same in memory, where a case sets it */
 	struct oriel_source src;
 	uint8_t *local;
 	int32_t *status;
@@ -121,7 +121,7 @@ struct oriel_window_options contract_window_options(const struct contract_case *
 int contract_comm(struct contract_env *, double timeout_s, struct oriel_comm **comm);
 double contract_now(void); /* seconds */
 
-/* ---- device helpers ------------------------------------------------------------------------------- */
+/* ---- device helpers ------------------------------------------------------------------------ */
 
 /* The payload: every byte tells its round, source, destination and offset. */
 ORIEL_DEV uint8_t contract_byte(uint64_t round, int source, int target, uint64_t offset)
@@ -198,8 +198,7 @@ ORIEL_DEV int contract_right(const struct oriel_window_dev *win, int distance)
 
 ORIEL_DEV int contract_left(const struct oriel_window_dev *win, int distance)
 {
-	return (win->comm.rank + win->comm.nranks - distance % win->comm.nranks) %
-	       win->comm.nranks;
+	return (win->comm.rank + win->comm.nranks - distance % win->comm.nranks) % win->comm.nranks;
 }
 
 #endif

@@ -22,8 +22,8 @@ ORIEL_DEV int count_puts(const struct contract_args *a, const struct oriel_windo
 					err = oriel_put_counter(w, g, k, off, &a->src, off,
 								j % 4 ? 8 : 0, id);
 				else
-					err = oriel_put_signal_counter(w, g, k, off, &a->src, off, 8,
-								       id, ORIEL_ADD, 1, id);
+					err = oriel_put_signal_counter(w, g, k, off, &a->src, off,
+								       8, id, ORIEL_ADD, 1, id);
 			}
 		for (k = 0; k < n && !err; k++) {
 			want = (uint64_t)(k + 1) * (uint64_t)i;
@@ -32,7 +32,8 @@ ORIEL_DEV int count_puts(const struct contract_args *a, const struct oriel_windo
 		}
 		if (!err)
 			err = oriel_wait_counter_all(w, g, id,
-						     (uint64_t)n * (uint64_t)(n + 1) / 2 * (uint64_t)i);
+						     (uint64_t)n * (uint64_t)(n + 1) / 2 *
+							     (uint64_t)i);
 		/* the next round's counts must not come before all threads have read these */
 		if (!err)
 			err = oriel_group_sync(g);
@@ -108,7 +109,7 @@ CASE(counter_over_64_bits, .window = { .first_count = UINT64_MAX - 20 })
 	check_totals(e, 1, a.rounds);
 }
 
-/* ---- one word for many blocks --------------------------------------------------------------------------- */
+/* ---- one word for many blocks -------------------------------------------------------------- */
 
 ORIEL_KERNEL(shared_counter_kernel, struct contract_args)
 {
@@ -132,7 +133,7 @@ CASE(counter_blocks_share_a_word, .blocks = 4)
 	contract_launch(e, &shared_counter_kernel, 4, &a);
 }
 
-/* ---- comparisons, reset ------------------------------------------------------------------------------------ */
+/* ---- comparisons, reset -------------------------------------------------------------------- */
 
 ORIEL_KERNEL(compare_kernel, struct contract_args)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/contract/failure.c - contract of failure: deadlines, abort, a killed rank.  Every wait ends in
- * time with the right status on every thread, the first cause is kept, and all can be destroyed.
+ * tests/contract/failure.c - contract of failure: deadlines, abort, a killed rank.  Every wait ends
+ * in time with the right status on every thread, the first cause is kept, and all can be destroyed.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -100,7 +100,7 @@ static double timed(struct contract_env *e, struct setup *s, int mode, int expec
 	return contract_now() - start;
 }
 
-/* ---- deadlines ------------------------------------------------------------------------------------------- */
+/* ---- deadlines ----------------------------------------------------------------------------- */
 
 /* A wait that ends by its deadline takes nothing with it: the next one works. */
 CASE(failure_wait_deadline, .no_window = 1)
@@ -177,7 +177,7 @@ CASE(failure_recv_deadline, .no_window = 1, .min_ranks = 2)
 	barrier_deadline(e, RECV);
 }
 
-/* ---- abort --------------------------------------------------------------------------------------------------- */
+/* ---- abort --------------------------------------------------------------------------------- */
 
 /* All but rank 0 wait for what never comes; rank 0 gives up. */
 static void aborted(struct contract_env *e, int mode)
@@ -247,7 +247,17 @@ CASE(failure_abort_then_destroy_comm, .no_window = 1, .shape = CONTRACT_HOST)
 	CHECK_EQ(oriel_comm_barrier(e->comm, ORIEL_WORLD), 0);
 }
 
-/* ---- a killed rank ------------------------------------------------------------------------------------------- */
+/* ---- a killed rank ------------------------------------------------------------------------- */
+
+/* Every comm with the dead rank learns of it, also one that nobody was using. */
+static void check_others_learn(struct contract_env *e)
+{
+	double start = contract_now();
+
+	while (!oriel_comm_status(e->comm) && contract_now() - start < 2)
+		usleep(1000);
+	CHECK_EQ(oriel_comm_status(e->comm), ORIEL_EPEER);
+}
 
 /* The last rank is killed while the others wait for it. */
 static void killed(struct contract_env *e, int mode)
@@ -276,6 +286,7 @@ static void killed(struct contract_env *e, int mode)
 	CHECK(oriel_comm_barrier(s.comm, ORIEL_WORLD) < 0);
 	CHECK_HAS(oriel_last_error(), name);
 	CHECK(contract_now() - took < 2);
+	check_others_learn(e);
 err_set_up:
 	tear_down(&s);
 }
@@ -285,8 +296,7 @@ CASE(failure_killed_in_wait, .no_window = 1, .min_ranks = 2, .only_processes = 1
 	killed(e, WAIT_FROM);
 }
 
-CASE(failure_killed_in_barrier, .no_window = 1, .min_ranks = 2, .only_processes = 1,
-     .last_dies = 1)
+CASE(failure_killed_in_barrier, .no_window = 1, .min_ranks = 2, .only_processes = 1, .last_dies = 1)
 {
 	killed(e, BARRIER);
 }
@@ -328,6 +338,7 @@ CASE(failure_killed_at_work, .no_window = 1, .min_ranks = 2, .only_processes = 1
 		contract_launch_expect(e, &busy_kernel, 1, &s.a, ORIEL_EPEER);
 		CHECK(contract_now() - start < 4);
 		CHECK_EQ(oriel_comm_status(s.comm), ORIEL_EPEER);
+		check_others_learn(e);
 	}
 	tear_down(&s);
 }

@@ -23,7 +23,7 @@ static int wrong_bytes(const uint8_t *p, int bytes, int round, int from, int to)
 	return wrong;
 }
 
-/* ---- host-issued operations --------------------------------------------------------------------------- */
+/* ---- host-issued operations ---------------------------------------------------------------- */
 
 static void exchange(struct contract_env *e, struct oriel_window *w, int round, int id)
 {
@@ -44,7 +44,8 @@ static void exchange(struct contract_env *e, struct oriel_window *w, int round, 
 	REQUIRE_OK(oriel_window_wait_signal(w, -1, id, ORIEL_GE,
 					    2 * (uint64_t)round * (uint64_t)e->nranks, NULL));
 	for (int k = 0; k < e->nranks; k++) {
-		REQUIRE_OK(oriel_window_get(w, k, (uint64_t)e->rank * 256 + 1, src, 32768, 251, NULL));
+		REQUIRE_OK(
+			oriel_window_get(w, k, (uint64_t)e->rank * 256 + 1, src, 32768, 251, NULL));
 		CHECK_EQ(wrong_bytes(e->local + 32768, 251, round, e->rank, k), 0);
 	}
 	REQUIRE_OK(oriel_window_barrier(w, id, NULL));
@@ -54,8 +55,10 @@ CASE(host_operations, .shape = CONTRACT_HOST)
 {
 	for (int round = 1; round <= 10; round++)
 		exchange(e, e->window, round, 3);
-	REQUIRE_OK(oriel_window_put(e->window, (e->rank + 1) % e->nranks, 60000, &e->src, 0, 16, NULL));
-	REQUIRE_OK(oriel_window_signal(e->window, (e->rank + 1) % e->nranks, 0, ORIEL_SET, 9, NULL));
+	REQUIRE_OK(oriel_window_put(e->window, (e->rank + 1) % e->nranks, 60000, &e->src, 0, 16,
+				    NULL));
+	REQUIRE_OK(
+		oriel_window_signal(e->window, (e->rank + 1) % e->nranks, 0, ORIEL_SET, 9, NULL));
 	REQUIRE_OK(oriel_window_wait_signal(e->window, (e->rank + e->nranks - 1) % e->nranks, 0,
 					    ORIEL_EQ, 9, NULL));
 	CHECK_EQ(memcmp(e->buffer + 60000, "\0\0", 2) != 0, 1);
@@ -69,7 +72,8 @@ CASE(host_reset_signals, .shape = CONTRACT_HOST)
 	for (int round = 0; round < 5; round++) {
 		for (int k = 0; k < e->nranks; k++)
 			for (int id = 0; id < 16; id += 5)
-				REQUIRE_OK(oriel_window_signal(e->window, k, id, ORIEL_ADD, 1, NULL));
+				REQUIRE_OK(
+					oriel_window_signal(e->window, k, id, ORIEL_ADD, 1, NULL));
 		for (int id = 0; id < 16; id += 5)
 			REQUIRE_OK(oriel_window_wait_signal(e->window, -1, id, ORIEL_GE,
 							    (uint64_t)e->nranks, NULL));
@@ -154,7 +158,7 @@ CASE(host_two_threads, .shape = CONTRACT_HOST)
 	pthread_join(t, NULL);
 }
 
-/* ---- windows ------------------------------------------------------------------------------------------------ */
+/* ---- windows ------------------------------------------------------------------------------- */
 
 #define WINDOWS 5
 
@@ -200,7 +204,8 @@ CASE(host_window_life, .shape = CONTRACT_HOST, .no_window = 1)
 			CHECK_EQ(p[b], 0);
 		REQUIRE_OK(oriel_window_barrier(w, 0, NULL));
 		memset(p, 0xff, 8192);
-		REQUIRE_OK(oriel_window_signal(w, (e->rank + 1) % e->nranks, 0, ORIEL_ADD, 1, NULL));
+		REQUIRE_OK(
+			oriel_window_signal(w, (e->rank + 1) % e->nranks, 0, ORIEL_ADD, 1, NULL));
 		REQUIRE_OK(oriel_window_wait_signal(w, -1, 0, ORIEL_GE, 1, NULL));
 		REQUIRE_OK(oriel_window_destroy(w));
 	}
@@ -230,7 +235,7 @@ CASE(host_window_of_nothing, .shape = CONTRACT_HOST, .no_window = 1)
 	REQUIRE_OK(oriel_window_destroy(w));
 }
 
-/* ---- options ------------------------------------------------------------------------------------------------ */
+/* ---- options ------------------------------------------------------------------------------- */
 
 /* The last rank wants something else; every rank is told what. */
 static void disagree(struct contract_env *e, const char *field, struct oriel_window_options o,
@@ -335,7 +340,7 @@ CASE(host_one_rank_is_wrong, .shape = CONTRACT_HOST)
 	exchange(e, e->window, 1, 0);
 }
 
-/* ---- launches ----------------------------------------------------------------------------------------------- */
+/* ---- launches ------------------------------------------------------------------------------ */
 
 ORIEL_KERNEL(noop_kernel, struct contract_args)
 {

@@ -11,12 +11,14 @@ static int use_window(struct contract_env *e, struct oriel_window *w, const void
 {
 	struct oriel_source s;
 	uint8_t mine[64], *in = oriel_window_buffer(w);
-	int next = (e->rank + 1) % e->nranks, last = (e->rank + e->nranks - 1) % e->nranks, wrong = 0;
+	int next = (e->rank + 1) % e->nranks, last = (e->rank + e->nranks - 1) % e->nranks,
+	    wrong = 0;
 
 	wrong += in != memory;
 	for (int i = 0; i < 64; i++)
 		mine[i] = contract_byte(2, e->rank, next, (uint64_t)i);
-	wrong += oriel_window_source(w, mine, sizeof(mine), &s) != 0; /* any local memory is a source */
+	wrong += oriel_window_source(w, mine, sizeof(mine), &s) !=
+		 0; /* any local memory is a source */
 	wrong += oriel_window_put_signal(w, next, 100, &s, 0, 64, 0, ORIEL_ADD, 1, NULL) != 0;
 	wrong += oriel_window_wait_signal(w, last, 0, ORIEL_GE, 1, NULL) != 0;
 	for (int i = 0; i < 64; i++)
@@ -24,7 +26,7 @@ static int use_window(struct contract_env *e, struct oriel_window *w, const void
 	return wrong;
 }
 
-/* ---- windows over memory ------------------------------------------------------------------------------ */
+/* ---- windows over memory ------------------------------------------------------------------- */
 
 CASE(memory_window_over_alloc, .shape = CONTRACT_HOST, .no_window = 1)
 {
@@ -111,7 +113,7 @@ CASE(memory_window_over_malloc_on_one_rank, .shape = CONTRACT_HOST, .no_window =
 	window_over_malloc(e, e->rank == 0);
 }
 
-/* ---- alloc, free ------------------------------------------------------------------------------------------ */
+/* ---- alloc, free --------------------------------------------------------------------------- */
 
 CASE(memory_free_in_use, .shape = CONTRACT_HOST, .no_window = 1)
 {
@@ -175,10 +177,11 @@ CASE(memory_alloc_is_zeroed, .shape = CONTRACT_HOST, .no_window = 1)
 	}
 }
 
-/* ---- buffers ------------------------------------------------------------------------------------------------ */
+/* ---- buffers ------------------------------------------------------------------------------- */
 
 /* Stores through every mapped pointer; each owner finds what was stored. */
-static void store_and_look(struct contract_env *e, struct oriel_buffer *buffer, uint8_t *p, int round)
+static void store_and_look(struct contract_env *e, struct oriel_buffer *buffer, uint8_t *p,
+			   int round)
 {
 	for (int r = 0; r < e->nranks; r++) {
 		uint8_t *theirs = oriel_buffer_mapped(buffer, r);

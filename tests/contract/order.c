@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/contract/order.c - contract of order and completion: signal after put, fence, flush, tickets.
- * Each round's bytes differ, so that what comes too early or too late is seen.
+ * tests/contract/order.c - contract of order and completion: signal after put, fence, flush and
+ * tickets.  Each round's bytes differ, so that what comes too early or too late is seen.
  */
 #include "contract.h"
 
@@ -51,7 +51,8 @@ ORIEL_KERNEL(litmus_kernel, struct contract_args)
 		if (!err)
 			err = oriel_wait_signal_from(w, g, left, 0, ORIEL_GE, (uint64_t)i + 1);
 		if (!err)
-			wrong += contract_wrong(g, w->buffer + off, a->bytes, (uint64_t)i, left, me);
+			wrong += contract_wrong(g, w->buffer + off, a->bytes, (uint64_t)i, left,
+						me);
 		if (!err)
 			err = oriel_signal(w, g, left, 1, ORIEL_ADD, 1);
 	}
@@ -93,7 +94,7 @@ CASE(order_put_flush_signal, 0)
 	litmus(e, PUT_FLUSH_SIGNAL, 500);
 }
 
-/* ---- puts over puts, puts over gets ------------------------------------------------------------------------ */
+/* ---- puts over puts, puts over gets -------------------------------------------------------- */
 
 /* Two puts to the same bytes: the later one stays, whatever their sizes. */
 ORIEL_KERNEL(overwrite_kernel, struct contract_args)
@@ -170,7 +171,8 @@ ORIEL_KERNEL(read_write_kernel, struct contract_args)
 		if (!err)
 			err = oriel_get(w, g, right, 0, &a->src, 16384, a->bytes);
 		if (!err)
-			wrong += contract_wrong(g, a->local + 16384, a->bytes, (uint64_t)i, me, right);
+			wrong += contract_wrong(g, a->local + 16384, a->bytes, (uint64_t)i, me,
+						right);
 		if (!err)
 			err = oriel_barrier(w, g, 0);
 		if (!err)
@@ -190,7 +192,7 @@ CASE(order_put_over_get_after_fence, 0)
 	contract_launch(e, &read_write_kernel, 1, &a);
 }
 
-/* ---- flush: third parties ------------------------------------------------------------------------------------ */
+/* ---- flush: third parties ------------------------------------------------------------------ */
 
 /* I put to my right neighbour, flush, and tell my left one, who reads it there. */
 ORIEL_KERNEL(third_kernel, struct contract_args)
@@ -232,7 +234,7 @@ CASE(order_flush_shows_third_parties, 0)
 	contract_launch(e, &third_kernel, 1, &a);
 }
 
-/* ---- tickets ---------------------------------------------------------------------------------------------------- */
+/* ---- tickets ------------------------------------------------------------------------------- */
 
 /* Two puts with a ticket each; after waiting for one its source is written over. */
 ORIEL_KERNEL(ticket_kernel, struct contract_args)

@@ -5,7 +5,7 @@
  */
 #include "contract.h"
 
-#define GUARD 64     /* bytes before and after every region that must stay as they were */
+#define GUARD 64 /* bytes before and after every region that must stay as they were */
 #define MAX_SIZE 4097
 #define REGION 4352 /* GUARD + 8 + MAX_SIZE + 8 + GUARD, rounded */
 
@@ -71,8 +71,8 @@ ORIEL_DEV int arrived(const struct contract_args *a, struct oriel_group g, int f
 }
 
 /* `memory` holds one region for each peer; here the one of `from`. */
-ORIEL_DEV uint64_t region_wrong(struct oriel_group g, const uint8_t *region, uint64_t off, int round,
-				int from, int to)
+ORIEL_DEV uint64_t region_wrong(struct oriel_group g, const uint8_t *region, uint64_t off,
+				int round, int from, int to)
 {
 	uint64_t bytes = size_of(round), wrong;
 
@@ -120,9 +120,10 @@ ORIEL_KERNEL(move_kernel, struct contract_args)
 		if (!err && (a->mode == PUT || a->mode == PUT_COUNTER))
 			err = oriel_barrier(w, g, 0);
 		for (k = 0; k < n && !err; k++)
-			wrong += region_wrong(g, (gets ? a->local : w->buffer) + (uint64_t)k * REGION,
-					      gets ? src_off_of(round) : dst_off_of(round), round, k,
-					      me);
+			wrong += region_wrong(g,
+					      (gets ? a->local : w->buffer) + (uint64_t)k * REGION,
+					      gets ? src_off_of(round) : dst_off_of(round), round,
+					      k, me);
 		/* nobody guards or fills again before all have looked */
 		if (!err)
 			err = oriel_barrier(w, g, 1);
@@ -172,7 +173,7 @@ CASE(get_nbi_sizes, 0)
 	move_all(e, GET_NBI);
 }
 
-/* ---- large, and up to the last byte of the window --------------------------------------------------- */
+/* ---- large, and up to the last byte of the window ------------------------------------------ */
 
 #define LARGE (1u << 20)
 
@@ -239,7 +240,7 @@ CASE(put_to_the_last_byte, .window = { .bytes = 4099 })
 	}
 }
 
-/* ---- values ----------------------------------------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------------------------- */
 
 /* Slot k of my buffer belongs to rank k: 28 bytes and guards on both sides. */
 ORIEL_KERNEL(value_kernel, struct contract_args)
@@ -257,10 +258,11 @@ ORIEL_KERNEL(value_kernel, struct contract_args)
 		for (k = 0; k < n && !err; k++) {
 			/* only the leader's bytes count */
 			for (b = 0; b < 28; b++)
-				value[b] = (uint8_t)(contract_byte((uint64_t)i, me, k, (uint64_t)b) +
-						     g.thread);
-			err = oriel_put_value(w, g, k, (uint64_t)me * 64 + 16 + (uint64_t)(i % 5), value,
-					      (uint64_t)bytes);
+				value[b] =
+					(uint8_t)(contract_byte((uint64_t)i, me, k, (uint64_t)b) +
+						  g.thread);
+			err = oriel_put_value(w, g, k, (uint64_t)me * 64 + 16 + (uint64_t)(i % 5),
+					      value, (uint64_t)bytes);
 		}
 		if (!err)
 			err = oriel_barrier(w, g, 0);
@@ -276,12 +278,12 @@ ORIEL_KERNEL(value_kernel, struct contract_args)
 		/* every thread gets every byte of what I put to each peer, and no more */
 		for (k = 0; k < n && !err; k++) {
 			memset(value, CONTRACT_GUARD, sizeof(value));
-			err = oriel_get_value(w, g, k, (uint64_t)me * 64 + 16 + (uint64_t)(i % 5), value,
-					      (uint64_t)bytes);
+			err = oriel_get_value(w, g, k, (uint64_t)me * 64 + 16 + (uint64_t)(i % 5),
+					      value, (uint64_t)bytes);
 			for (b = 0; b < 28 && !err; b++)
-				wrong += value[b] !=
-					 (b < bytes ? contract_byte((uint64_t)i, me, k, (uint64_t)b) :
-						      CONTRACT_GUARD);
+				wrong += value[b] != (b < bytes ? contract_byte((uint64_t)i, me, k,
+										(uint64_t)b) :
+								  CONTRACT_GUARD);
 		}
 		if (!err)
 			err = oriel_barrier(w, g, 0);
@@ -297,7 +299,7 @@ CASE(values, 0)
 	contract_launch(e, &value_kernel, 1, &a);
 }
 
-/* ---- blocks ------------------------------------------------------------------------------------------ */
+/* ---- blocks -------------------------------------------------------------------------------- */
 
 #define TILE 3001
 
@@ -315,7 +317,8 @@ ORIEL_KERNEL(tile_kernel, struct contract_args)
 		contract_fill(g, a->local + off, TILE, round, me, right);
 		err = oriel_group_sync(g);
 		if (!err)
-			err = oriel_put_signal(w, g, right, off, &a->src, off, TILE, id, ORIEL_ADD, 1);
+			err = oriel_put_signal(w, g, right, off, &a->src, off, TILE, id, ORIEL_ADD,
+					       1);
 		if (!err)
 			err = oriel_wait_signal_from(w, g, left, id, ORIEL_GE, (uint64_t)i + 1);
 		if (!err) {

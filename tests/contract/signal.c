@@ -60,7 +60,7 @@ CASE(signal_add_over_32_bits, .window = { .first_count = UINT32_MAX - 20 })
 	add_and_wait(e);
 }
 
-/* ---- one word per (source, id) -------------------------------------------------------------------- */
+/* ---- one word per (source, id) ------------------------------------------------------------- */
 
 ORIEL_DEV int uses(int source, int target, int id)
 {
@@ -107,7 +107,7 @@ CASE(signal_odd_row, .window = { .signals = 17 })
 	contract_launch(e, &isolation_kernel, 1, &a);
 }
 
-/* ---- SET and the comparisons ----------------------------------------------------------------------- */
+/* ---- SET and the comparisons --------------------------------------------------------------- */
 
 /* For each comparison with 100: a value that must not end the wait, and one that must. */
 ORIEL_DEV uint64_t bad_value(int cmp)
@@ -174,7 +174,7 @@ ORIEL_KERNEL(early_waiter_kernel, struct contract_args)
 		round++;
 		if (oriel_rank(w) == 0) {
 			err = oriel_wait_signal_from(w, g, peer, 1, ORIEL_GE, round);
-			/* time for a waiter that would not wait to come out and read the bad value */
+			/* time for a waiter that does not wait to come out with the bad value */
 			for (i = 0; i < a->rounds && !err; i++)
 				err = oriel_fence(w, g, 0);
 			if (!err)
@@ -243,7 +243,7 @@ CASE(signal_set, 0)
 	contract_launch(e, &set_kernel, 1, &a);
 }
 
-/* ---- sums, all ---------------------------------------------------------------------------------------- */
+/* ---- sums, all ----------------------------------------------------------------------------- */
 
 /* signal_all reaches every rank but this one, once each whatever the size of the group. */
 ORIEL_KERNEL(all_kernel, struct contract_args)
@@ -264,8 +264,7 @@ ORIEL_KERNEL(all_kernel, struct contract_args)
 			err = oriel_sync(w, g, 0);
 		wrong += !err && oriel_read_signal(w, 0) != total;
 		for (k = 0; k < n && !err; k++) {
-			wrong += oriel_read_signal_from(w, k, 0) !=
-				 (k == me ? 0 : 3 * (uint64_t)i);
+			wrong += oriel_read_signal_from(w, k, 0) != (k == me ? 0 : 3 * (uint64_t)i);
 			wrong += oriel_read_signal_from(w, k, 1) !=
 				 (k == me ? 0 : (uint64_t)(i * 100 + k));
 		}

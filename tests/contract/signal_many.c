@@ -5,7 +5,7 @@
  */
 #include "contract.h"
 
-/* ---- reset, advance --------------------------------------------------------------------------------- */
+/* ---- reset, advance ------------------------------------------------------------------------ */
 
 /* Phases that each start from zero, although nobody stores zero. */
 ORIEL_KERNEL(phases_kernel, struct contract_args)
@@ -85,12 +85,23 @@ ORIEL_KERNEL(in_flight_kernel, struct contract_args)
 	contract_report(a, g, err, wrong);
 }
 
-CASE(signal_reset_in_flight, 0)
+static void reset_in_flight(struct contract_env *e)
 {
 	struct contract_args a = contract_args(e);
 
 	a.rounds = contract_rounds(e, 300);
 	contract_launch(e, &in_flight_kernel, 1, &a);
+}
+
+CASE(signal_reset_in_flight, 0)
+{
+	reset_in_flight(e);
+}
+
+/* Here a zero stored to a word would be a huge count. */
+CASE(signal_reset_in_flight_over_64_bits, .window = { .first_count = UINT64_MAX - 20 })
+{
+	reset_in_flight(e);
 }
 
 /* "One more" again and again: the wait names the same value for ever. */
@@ -144,7 +155,7 @@ CASE(signal_advance_over_64_bits, .window = { .first_count = UINT64_MAX - 20 })
 	advance(e);
 }
 
-/* ---- many groups -------------------------------------------------------------------------------------- */
+/* ---- many groups --------------------------------------------------------------------------- */
 
 #define IDS 8
 #define CHUNK 96
@@ -163,7 +174,8 @@ ORIEL_KERNEL(blocks_kernel, struct contract_args)
 			int id = (int)g.block * IDS + k;
 			uint64_t off = (uint64_t)id * CHUNK;
 
-			contract_fill(g, a->local + off, CHUNK, (uint64_t)(i * 1000 + id), me, right);
+			contract_fill(g, a->local + off, CHUNK, (uint64_t)(i * 1000 + id), me,
+				      right);
 			err = oriel_group_sync(g);
 			if (!err)
 				err = oriel_put_signal(w, g, right, off, &a->src, off, CHUNK, id,

@@ -11,7 +11,8 @@
 /* Sizes round the slot, round the depth, and none at all. */
 ORIEL_DEV uint64_t message_bytes(int i)
 {
-	const uint64_t sizes[12] = { 0, 1, 15, 16, 17, SLOT - 1, SLOT, SLOT + 1, 2 * SLOT, 769, 1500, 8 };
+	const uint64_t sizes[12] = { 0,    1,        15,       16,  17,   SLOT - 1,
+				     SLOT, SLOT + 1, 2 * SLOT, 769, 1500, 8 };
 
 	return sizes[i % 12];
 }
@@ -43,8 +44,10 @@ ORIEL_KERNEL(stream_kernel, struct contract_args)
 			if (!err)
 				err = oriel_recv(w, g, left, channel, mine + 16 + i % 5, bytes);
 			if (!err) {
-				wrong += contract_not(g, mine, (uint64_t)(16 + i % 5), CONTRACT_GUARD);
-				wrong += contract_wrong(g, mine + 16 + i % 5, bytes, round, left, me);
+				wrong += contract_not(g, mine, (uint64_t)(16 + i % 5),
+						      CONTRACT_GUARD);
+				wrong += contract_wrong(g, mine + 16 + i % 5, bytes, round, left,
+							me);
 				wrong += contract_not(g, mine + 16 + i % 5 + bytes,
 						      MAX_MESSAGE - bytes, CONTRACT_GUARD);
 				err = oriel_group_sync(g);
@@ -103,7 +106,7 @@ CASE(staged_over_32_bits, .blocks = 2,
 	stream(e, 1, 48);
 }
 
-/* ---- one block, both directions ------------------------------------------------------------------------- */
+/* ---- one block, both directions ------------------------------------------------------------ */
 
 /* Every rank sends to all and receives from all; messages fit into the slots, self's too. */
 ORIEL_KERNEL(exchange_kernel, struct contract_args)
@@ -143,7 +146,7 @@ CASE(staged_exchange, .window = { .staging_slot_bytes = SLOT, .staging_depth = 4
 	contract_launch(e, &exchange_kernel, 1, &a);
 }
 
-/* ---- what must fail --------------------------------------------------------------------------------------- */
+/* ---- what must fail ------------------------------------------------------------------------ */
 
 ORIEL_KERNEL(send_kernel, struct contract_args)
 {

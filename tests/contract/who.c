@@ -122,7 +122,7 @@ CASE(who_host_agrees, .shape = CONTRACT_HOST)
 	CHECK(sizeof(struct oriel_window_dev) <= 1024);
 }
 
-/* ---- groups ------------------------------------------------------------------------------------------------ */
+/* ---- groups -------------------------------------------------------------------------------- */
 
 /* What one thread of a group wrote is there for all after the group's barrier. */
 ORIEL_KERNEL(group_kernel, struct contract_args)

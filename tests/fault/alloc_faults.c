@@ -53,11 +53,12 @@ struct held {
 };
 
 extern char __executable_start, etext;
-static struct held held[SLOTS]; /* under `busy`; open addressing, a slot is found again by its block */
+static struct held
+	held[SLOTS]; /* under `busy`; open addressing, a slot is found again by its block */
 static int busy;
 static int held_count;
-static _Thread_local int countdown; /* 0: none fails on this thread */
-static _Thread_local int fired;	    /* 1: one has failed; 2: it was the library's own */
+static _Thread_local int countdown;  /* 0: none fails on this thread */
+static _Thread_local int fired;      /* 1: one has failed; 2: it was the library's own */
 static int any_countdown, any_fired; /* atomic: the same for all threads together */
 
 BARE static void table_lock(void)
@@ -237,10 +238,9 @@ static void run_once(struct run *run, int nranks, enum boot kind, int n)
 	after_boot = countdown;
 	countdown = 0;
 	for (int r = 0; r < nranks && !run->boot_status; r++)
-		run->ranks[r] = (struct scenario){ .rank = r,
-						   .nranks = nranks,
-						   .timeout_s = TIMEOUT_S,
-						   .boot = boots[r] };
+		run->ranks[r] = (struct scenario){
+			.rank = r, .nranks = nranks, .timeout_s = TIMEOUT_S, .boot = boots[r]
+		};
 	if (run->boot_status)
 		goto out;
 	if (nranks == 2 && pthread_create(&thread, NULL, rank_1, &run->ranks[1])) {
@@ -274,9 +274,16 @@ static void judge(const struct run *run, int nranks)
 		check_fail(__FILE__, __LINE__,
 			   "allocation %d of rank 0 failed: rank 0 is well, rank 1 has %s in %s",
 			   run->n, oriel_status_name(run->ranks[1].status), run->ranks[1].call);
+	/* a rank that can no longer take part tells the others why */
+	if (nranks == 2 && run->fired == 2 && status && call &&
+	    (!strcmp(call, "window_create") || !strcmp(call, "buffer_exchange")) &&
+	    run->ranks[1].status != ORIEL_ENOMEM)
+		check_fail(__FILE__, __LINE__, "allocation %d, %s: rank 1 was told %s in %s: %s",
+			   run->n, call, oriel_status_name(run->ranks[1].status),
+			   run->ranks[1].call, run->ranks[1].error);
 	if (run->seconds > TIMEOUT_S + 3)
-		check_fail(__FILE__, __LINE__, "allocation %d of rank 0 failed: took %.1f s", run->n,
-			   run->seconds);
+		check_fail(__FILE__, __LINE__, "allocation %d of rank 0 failed: took %.1f s",
+			   run->n, run->seconds);
 }
 
 /* A rendezvous that nobody came to goes by itself, after its timeout. */

@@ -18,14 +18,25 @@
 #define VICTIM 1
 
 enum phase {
-	BEFORE_BOOT, IN_BOOT, COMM_CREATE, WINDOW_CREATE, BARRIER, WAIT_SIGNAL, SEND, RECV,
-	BUFFER_EXCHANGE, SPLIT, WINDOW_DESTROY, COMM_DESTROY, PHASES
+	BEFORE_BOOT,
+	IN_BOOT,
+	COMM_CREATE,
+	WINDOW_CREATE,
+	BARRIER,
+	WAIT_SIGNAL,
+	SEND,
+	RECV,
+	BUFFER_EXCHANGE,
+	SPLIT,
+	WINDOW_DESTROY,
+	COMM_DESTROY,
+	PHASES
 };
 
 static const char *const phase_names[] = {
-	"before the boot", "in the boot", "comm_create", "window_create", "a barrier in a kernel",
-	"wait_signal", "send", "recv", "buffer_exchange", "comm_split", "window_destroy",
-	"comm_destroy",
+	"before the boot",       "in the boot", "comm_create",    "window_create",
+	"a barrier in a kernel", "wait_signal", "send",           "recv",
+	"buffer_exchange",       "comm_split",  "window_destroy", "comm_destroy",
 };
 
 /* One rank of one job. */
@@ -40,8 +51,8 @@ struct way {
 
 /* Set before the fork. */
 static enum phase phase;
-static int how;		    /* SIGKILL or SIGSTOP */
-static uint64_t *fell_ns;   /* shared: when the victim fell */
+static int how;           /* SIGKILL or SIGSTOP */
+static uint64_t *fell_ns; /* shared: when the victim fell */
 
 static void fall(void)
 {
@@ -216,8 +227,9 @@ static int step_comm_destroy(struct way *w)
 }
 
 static int (*const steps[])(struct way *) = {
-	step_boot,   step_comm,	  step_window, step_barrier,	    step_signal,	 step_send,
-	step_recv,   step_buffer, step_split,  step_window_destroy, step_buffer_release, step_comm_destroy,
+	step_boot,   step_comm,           step_window,         step_barrier,
+	step_signal, step_send,           step_recv,           step_buffer,
+	step_split,  step_window_destroy, step_buffer_release, step_comm_destroy,
 };
 
 static void take_down(struct way *w)
@@ -291,7 +303,8 @@ static void trial_judge(struct trial *t, enum phase p, int r)
 			   t->job.codes[r]);
 	/* destroy calls on what is known to have failed do not wait and do not fail */
 	if (p >= WINDOW_DESTROY ? one->status > 0 : one->status >= 0)
-		check_fail(__FILE__, __LINE__, "%s: rank %d got %d", phase_names[p], r, one->status);
+		check_fail(__FILE__, __LINE__, "%s: rank %d got %d", phase_names[p], r,
+			   one->status);
 	if (!strstr(one->error, "rank 1"))
 		check_fail(__FILE__, __LINE__, "%s: rank %d: \"%s\" does not name rank 1",
 			   phase_names[p], r, one->error);

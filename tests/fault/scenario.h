@@ -29,7 +29,7 @@ struct scenario {
 	struct oriel_source source;
 	struct oriel_buffer *buffer;
 	/* what came of it */
-	int status;	  /* of the first call that failed, else 0 */
+	int status;       /* of the first call that failed, else 0 */
 	const char *call; /* its name */
 	char error[400];
 };
@@ -126,12 +126,12 @@ static const struct scenario_step {
 	const char *name;
 	int (*run)(struct scenario *);
 } scenario_steps[] = {
-	{ "comm_create", scenario_comm },	{ "alloc", scenario_alloc },
-	{ "window_create", scenario_window },	{ "window_source", scenario_source },
-	{ "put_signal", scenario_put },		{ "wait_signal", scenario_wait },
-	{ "window_barrier", scenario_barrier }, { "launch", scenario_launch },
+	{ "comm_create", scenario_comm },         { "alloc", scenario_alloc },
+	{ "window_create", scenario_window },     { "window_source", scenario_source },
+	{ "put_signal", scenario_put },           { "wait_signal", scenario_wait },
+	{ "window_barrier", scenario_barrier },   { "launch", scenario_launch },
 	{ "buffer_register", scenario_register }, { "buffer_exchange", scenario_exchange },
-	{ "comm_split", scenario_split },	{ "comm_barrier", scenario_sub_barrier },
+	{ "comm_split", scenario_split },         { "comm_barrier", scenario_sub_barrier },
 };
 
 static inline void scenario_note(struct scenario *s, const char *call, int status)
@@ -145,7 +145,8 @@ static inline void scenario_note(struct scenario *s, const char *call, int statu
 	snprintf(s->error, sizeof(s->error), "%s", oriel_last_error());
 	/* what a kernel failed with is the text of the thread that ran it */
 	if (!s->error[0] && strcmp(call, "launch"))
-		check_fail(__FILE__, __LINE__, "%s of rank %d failed without a text", call, s->rank);
+		check_fail(__FILE__, __LINE__, "%s of rank %d failed without a text", call,
+			   s->rank);
 }
 
 /* A local ending is not to fail, whatever happened before. */

@@ -23,12 +23,28 @@
 /* ---- the calls in front -------------------------------------------------------------------------- */
 
 enum call {
-	MEMFD_CREATE = 1, FTRUNCATE, MMAP, SOCKET, BIND, LISTEN, ACCEPT4, CONNECT, SEND, SENDMSG,
-	RECV, RECVMSG, EVENTFD, PTHREAD_CREATE, FCNTL, DUP, FALLOCATE, POLL,
+	MEMFD_CREATE = 1,
+	FTRUNCATE,
+	MMAP,
+	SOCKET,
+	BIND,
+	LISTEN,
+	ACCEPT4,
+	CONNECT,
+	SEND,
+	SENDMSG,
+	RECV,
+	RECVMSG,
+	EVENTFD,
+	PTHREAD_CREATE,
+	FCNTL,
+	DUP,
+	FALLOCATE,
+	POLL,
 };
 
-static int faulty;	  /* enum call that fails; 0: none.  Atomic, as all here */
-static int countdown;	  /* which of them */
+static int faulty;    /* enum call that fails; 0: none.  Atomic, as all here */
+static int countdown; /* which of them */
 static int fault_errno;
 static int fired;
 
@@ -164,7 +180,8 @@ BARE int eventfd(unsigned count, int flags)
 	FORWARD(int, "eventfd", (unsigned, int), (count, flags));
 }
 
-BARE int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*main_fn)(void *), void *arg)
+BARE int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*main_fn)(void *),
+			void *arg)
 {
 	if (fails(PTHREAD_CREATE))
 		return errno;
@@ -264,8 +281,8 @@ static void judge(const struct fault *f, int n, int status, const char *call, co
 		check_fail(__FILE__, __LINE__, "%s, number %d: %s gave %s: %s", f->name, n, call,
 			   oriel_status_name(status), error);
 	if (status > 0 || (status && !*error))
-		check_fail(__FILE__, __LINE__, "%s, number %d: %s gave %d (\"%s\")", f->name, n, call,
-			   status, error);
+		check_fail(__FILE__, __LINE__, "%s, number %d: %s gave %d (\"%s\")", f->name, n,
+			   call, status, error);
 }
 
 /* ---- one rank ---------------------------------------------------------------------------------------- */
@@ -340,6 +357,37 @@ TEST(one_rank_over_tcp)
 	run_all(boot_by_id);
 }
 
+/* ---- the environment ---------------------------------------------------------------------------------- */
+
+static void *create_comm(void *boot)
+{
+	struct oriel_comm *comm = NULL;
+	char stack[8192];
+
+	memset(stack, 0, sizeof(stack)); /* what was never set is 0: a deadline that has passed */
+	__asm__ volatile("" : : "r"(stack) : "memory");
+	return (void *)(intptr_t)oriel_comm_create(boot, NULL, &comm);
+}
+
+/* The other rank comes late, and both are told the cause. */
+TEST(environment_goes_bad)
+{
+	struct oriel_boot *boots[2];
+	pthread_t thread;
+	void *status;
+
+	REQUIRE_OK(oriel_boot_threads(2, boots));
+	setenv("ORIEL_LATE", "soon", 1);
+	REQUIRE(!pthread_create(&thread, NULL, create_comm, boots[1]));
+	usleep(100000);
+	CHECK_EQ((intptr_t)create_comm(boots[0]), ORIEL_ECONFIG);
+	pthread_join(thread, &status);
+	CHECK_EQ((intptr_t)status, ORIEL_ECONFIG);
+	unsetenv("ORIEL_LATE");
+	CHECK_EQ(oriel_boot_destroy(boots[0]), 0);
+	CHECK_EQ(oriel_boot_destroy(boots[1]), 0);
+}
+
 /* ---- two processes ------------------------------------------------------------------------------------ */
 
 /* Set before the fork, for the ranks of the job. */
@@ -382,8 +430,8 @@ static int job_end(struct job *job, const struct fault *f, int n)
 				   f->name, n, r, job->codes[r]);
 		judge(f, n, one->status, one->why, one->error[0] ? one->error : "-");
 		if (one->seconds > 2 * TIMEOUT_S + 3.5)
-			check_fail(__FILE__, __LINE__, "%s, number %d: rank %d took %.1f s", f->name, n,
-				   r, one->seconds);
+			check_fail(__FILE__, __LINE__, "%s, number %d: rank %d took %.1f s",
+				   f->name, n, r, one->seconds);
 	}
 	job_close(job);
 	return did;

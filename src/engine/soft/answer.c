@@ -96,24 +96,62 @@ static void take_value(struct soft_nic *nic, struct soft_qp *qp, struct soft_req
 	close_read(qp);
 }
 
+/* ---- data of READs ------------------------------------------------------------------------------------- */
+
+static int flip_if(struct soft_qp *qp, uint64_t psn, int set)
+{
+	uint64_t *word = &qp->got_ahead[psn % SOFT_WINDOW_PSN / 64], bit = 1ull << (psn % 64);
+
+	if (set ? *word & bit : !(*word & bit))
+		return 0;
+	*word ^= bit;
+	return 1;
+}
+
+static uint32_t number_bytes(const struct soft_request *r, uint32_t number)
+{
+	uint32_t left = r->bytes - number * r->packet_bytes;
+
+	return left < r->packet_bytes ? left : r->packet_bytes;
+}
+
+/* Bytes up to `upto` are there; and what lies behind them, if it came before. */
+static void move_got(struct soft_qp *qp, struct soft_request *r, uint32_t upto)
+{
+	for (uint32_t n = r->got / r->packet_bytes; n < upto / r->packet_bytes; n++)
+		flip_if(qp, r->first_psn + n, 0);
+	r->got = upto;
+	while (r->got < r->bytes && r->got % r->packet_bytes == 0) {
+		uint32_t n = r->got / r->packet_bytes;
+
+		if (!flip_if(qp, r->first_psn + n, 0))
+			break;
+		r->got += number_bytes(r, n);
+	}
+}
+
 static void take_data(struct soft_nic *nic, struct soft_qp *qp, struct soft_request *r,
 		      const struct soft_packet *p, const struct soft_slot *slot, uint64_t psn)
 {
 	uint64_t offset = (psn - r->first_psn) * r->packet_bytes + p->u2.offset;
 	const void *from;
 	void *to;
+	int ahead;
 
 	if (r->kind != SOFT_KIND_READ || r->syndrome || !p->bytes || offset > r->bytes ||
 	    p->bytes > r->bytes - offset) {
 		nic->stats.refused++;
 		return;
 	}
-	if (offset > r->got) {
+	if (offset + p->bytes <= r->got)
+		return;
+	ahead = offset > r->got;
+	/* ahead of a gap: kept where nothing is ordered, if it is all of its number */
+	if (ahead && (!nic->config.ooo || p->bytes != number_bytes(r, (uint32_t)(psn - r->first_psn)) ||
+		      p->u2.offset)) {
 		lost(nic, qp);
 		return;
 	}
-	if (offset + p->bytes <= r->got)
-		return;
 	to = soft_mr_find(nic, r->lkey, qp->attr.pd, SOFT_LOCAL_WRITE, r->local + offset, p->bytes,
 			  NULL);
 	if (!to) {
@@ -124,17 +162,22 @@ static void take_data(struct soft_nic *nic, struct soft_qp *qp, struct soft_requ
 	if (!from)
 		return; /* as if lost */
 	soft_place_copy(to, from, p->bytes);
-	r->got = (uint32_t)offset + p->bytes;
 	qp->deadline_ns = 0;
+	if (ahead) {
+		flip_if(qp, psn, 1);
+		return;
+	}
+	move_got(qp, r, (uint32_t)offset + p->bytes);
 	if (r->got == r->bytes)
 		close_read(qp);
 }
 
-static int is_missing(const struct soft_qp *qp)
+static int is_missing(const struct soft_nic *nic, const struct soft_qp *qp)
 {
 	const struct soft_request *r;
 
-	if (qp->una_idx == qp->next || qp->acked <= qp->una)
+	/* where nothing is ordered, an answer may only be late */
+	if (qp->una_idx == qp->next || qp->acked <= qp->una + (nic->config.ooo ? SOFT_LOST_PSN : 0))
 		return 0;
 	r = soft_request_at(qp, qp->una_idx);
 	return !r->syndrome && (r->kind == SOFT_KIND_READ || r->kind == SOFT_KIND_ATOMIC);
@@ -153,17 +196,20 @@ void soft_requester_answer(struct soft_nic *nic, struct soft_qp *qp, const struc
 		nic->stats.refused++;
 		return;
 	}
+	soft_requester_advance(qp);
 	if (op == SOFT_OP_READ_DATA || op == SOFT_OP_ATOMIC_VALUE) {
 		r = find(qp, psn);
-		if (r && op == SOFT_OP_READ_DATA)
+		if (r && !nic->config.ooo && r != soft_request_at(qp, qp->una_idx))
+			lost(nic, qp); /* it overtook one that is missing: answers are taken in order */
+		else if (r && op == SOFT_OP_READ_DATA)
 			take_data(nic, qp, r, p, slot, psn);
 		else if (r)
 			take_value(nic, qp, r, p);
+		soft_requester_advance(qp);
 	}
-	soft_requester_advance(qp);
 	if (op == SOFT_OP_NAK)
 		take_nak(nic, qp, p);
-	if (is_missing(qp))
+	if (is_missing(nic, qp))
 		lost(nic, qp);
 	soft_activate(nic, qp);
 }

@@ -86,9 +86,12 @@ static void complete(struct soft_nic *nic, struct soft_qp *qp)
 {
 	const struct soft_request *r = soft_request_at(qp, qp->ci);
 	uint32_t ce = r->flags >> 2 & 3;
+	uint32_t syndrome = qp->shadow ? soft_fetch_check_slot(nic, qp, qp->ci) : 0;
 
-	if (qp->shadow)
-		soft_fetch_check_slot(nic, qp, qp->ci);
+	if (syndrome) {
+		soft_cq_error(nic, qp, syndrome);
+		return;
+	}
 	if (ce >= 2)
 		write_cqe(nic, qp, r->opcode, 0,
 			  r->kind == SOFT_KIND_READ || r->kind == SOFT_KIND_ATOMIC ? r->bytes : 0);
@@ -160,7 +163,7 @@ void soft_cq_run(struct soft_nic *nic, struct soft_qp *qp)
 		finish(nic, qp, qp->torn_word);
 	while (nic->left > 0 && !qp->torn && qp->state == SOFT_RTS && qp->ci < qp->una_idx)
 		complete(nic, qp);
-	if (qp->state == SOFT_RTS && qp->ci < qp->next && !qp->torn && nic->left > 0) {
+	if (qp->state == SOFT_RTS && qp->ci < qp->next && !qp->torn) {
 		uint32_t syndrome = soft_request_at(qp, qp->ci)->syndrome;
 
 		if (syndrome)

@@ -50,7 +50,10 @@ static void put(struct soft_nic *nic, struct soft_peer *peer, const struct soft_
 		const void *payload, uint32_t bytes)
 {
 	soft_tx_put(&peer->tx, packet, payload, bytes);
-	peer->kick = 1;
+	if (!peer->kick && peer->rank != nic->rank) {
+		peer->kick = 1;
+		nic->kicks[nic->kick_count++] = peer->rank;
+	}
 	nic->stats.packets_sent++;
 }
 
@@ -90,14 +93,36 @@ static void emit(struct soft_nic *nic, struct soft_peer *peer, const struct soft
 	put(nic, peer, packet, payload, bytes);
 }
 
+/* With a rate, bytes are credited by the clock; a packet may overdraw.  ACKs pass. */
+static int rate_allows(struct soft_nic *nic, uint32_t bytes)
+{
+	uint64_t rate = nic->config.rate, now, passed;
+	int64_t most = (int64_t)(rate / 1000 + 65536); /* 1 ms of credit */
+
+	if (!rate || !bytes)
+		return 1;
+	now = nic->world.clock(nic->world.ctx);
+	passed = now - nic->rate_ns < 1000000 ? now - nic->rate_ns : 1000000;
+	nic->rate_ns = now;
+	nic->rate_bytes += (int64_t)((double)passed * (double)rate * 1e-9);
+	if (nic->rate_bytes > most)
+		nic->rate_bytes = most;
+	if (nic->rate_bytes <= 0)
+		return 0;
+	nic->rate_bytes -= bytes;
+	return 1;
+}
+
 int soft_send(struct soft_nic *nic, struct soft_qp *qp, const struct soft_packet *packet,
 	      const void *payload, uint32_t bytes)
 {
 	struct soft_peer *peer = &nic->peers[qp->rank];
 
-	if (soft_tx_room(&peer->tx, 2) < 2)
+	uint32_t carried = soft_packet_op(packet) == SOFT_OP_READ ? 0 : packet->bytes;
+
+	if (soft_tx_room(&peer->tx, 2) < 2 || !rate_allows(nic, carried))
 		return 0;
-	nic->stats.bytes_sent += packet->bytes;
+	nic->stats.bytes_sent += carried;
 	if (!nic->faulty) {
 		put(nic, peer, packet, payload, bytes);
 		return 1;

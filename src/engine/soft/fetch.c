@@ -342,13 +342,11 @@ void soft_fetch_wqe(struct soft_nic *nic, struct soft_qp *qp)
 	qp->taken = 1;
 }
 
-void soft_fetch_check_slot(const struct soft_nic *nic, const struct soft_qp *qp, uint64_t idx)
+uint32_t soft_fetch_check_slot(const struct soft_nic *nic, const struct soft_qp *qp, uint64_t idx)
 {
 	const struct ori_wqe *now = &qp->attr.sq[idx & (qp->attr.depth - 1)];
 
-	if (memcmp(now, &qp->shadow[idx & (qp->window - 1)], sizeof(*now)))
-		ori_log(ORI_LOG_ERROR,
-			"software NIC of rank %d: queue pair 0x%x: the block of WQE %llu was written again "
-			"before its completion",
-			nic->rank, qp->number, (unsigned long long)idx);
+	if (!memcmp(now, &qp->shadow[idx & (qp->window - 1)], sizeof(*now)))
+		return 0;
+	return violation(nic, qp, idx, "the block was written again before its completion");
 }

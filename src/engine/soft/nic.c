@@ -38,7 +38,8 @@ int soft_nic_create(const struct soft_config *config, const struct soft_world *w
 	nic->nranks = nranks;
 	nic->peers = calloc((size_t)nranks, sizeof(*nic->peers));
 	nic->wired = calloc((size_t)nranks, sizeof(*nic->wired));
-	if (!nic->peers || !nic->wired) {
+	nic->kicks = calloc((size_t)nranks, sizeof(*nic->kicks));
+	if (!nic->peers || !nic->wired || !nic->kicks) {
 		ori_fail(err, "no memory for a software NIC with %d peers", nranks);
 		goto err_nic;
 	}
@@ -70,6 +71,7 @@ void soft_nic_destroy(struct soft_nic *nic)
 	free(nic->mrs);
 	free(nic->held);
 	free(nic->wired);
+	free(nic->kicks);
 	free(nic->peers);
 	free(nic);
 }
@@ -151,16 +153,34 @@ static void run_qp(struct soft_nic *nic, struct soft_qp *qp)
 	soft_cq_run(nic, qp);
 }
 
+/* Those of one word of the map; what a queue pair activates, itself included, runs in the next step. */
+static void run_word(struct soft_nic *nic, uint32_t word, uint64_t mask)
+{
+	uint64_t bits = nic->active[word] & mask;
+
+	nic->active[word] &= ~mask;
+	for (; bits; bits &= bits - 1) {
+		uint32_t slot = word * 64 + (uint32_t)__builtin_ctzll(bits);
+
+		if (nic->left <= 0 && !nic->run_first)
+			nic->run_first = slot; /* it goes without, so it is first next time */
+		run_qp(nic, nic->qps[slot]);
+	}
+}
+
 static void run_active(struct soft_nic *nic)
 {
-	for (uint32_t word = 0; word < nic->qp_room / 64; word++) {
-		uint64_t bits = nic->active[word];
+	uint32_t words = nic->qp_room / 64, first = nic->run_first;
+	uint64_t from = ~0ull << (first % 64);
 
-		/* what a queue pair activates, itself included, runs in the next step */
-		nic->active[word] = 0;
-		for (; bits; bits &= bits - 1)
-			run_qp(nic, nic->qps[word * 64 + (uint32_t)__builtin_ctzll(bits)]);
-	}
+	nic->run_first = 0;
+	if (!words)
+		return;
+	run_word(nic, first / 64, from);
+	for (uint32_t i = 1; i < words; i++)
+		run_word(nic, (first / 64 + i) % words, ~0ull);
+	if (~from)
+		run_word(nic, first / 64, ~from);
 }
 
 static void run_timers(struct soft_nic *nic)
@@ -178,21 +198,16 @@ static void run_timers(struct soft_nic *nic)
 
 static void kick(struct soft_nic *nic)
 {
-	for (int i = 0; i < nic->wired_count; i++) {
-		struct soft_peer *peer = &nic->peers[nic->wired[i]];
-
-		if (!peer->kick)
-			continue;
-		peer->kick = 0;
-		if (nic->world.kick && peer->rank != nic->rank)
-			nic->world.kick(nic->world.ctx, peer->rank);
+	for (int i = 0; i < nic->kick_count; i++) {
+		nic->peers[nic->kicks[i]].kick = 0;
+		if (nic->world.kick)
+			nic->world.kick(nic->world.ctx, nic->kicks[i]);
 	}
+	nic->kick_count = 0;
 }
 
 int soft_nic_step(struct soft_nic *nic, int budget)
 {
-	uint64_t sent = nic->stats.packets_sent;
-
 	if (nic->stalled || budget <= 0)
 		return 0;
 	nic->left = budget;
@@ -207,7 +222,7 @@ int soft_nic_step(struct soft_nic *nic, int budget)
 		nic->timer_ticks = 0;
 		run_timers(nic);
 	}
-	if (nic->stats.packets_sent != sent)
+	if (nic->kick_count)
 		kick(nic);
 	return budget - (nic->left > 0 ? nic->left : 0);
 }

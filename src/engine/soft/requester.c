@@ -58,17 +58,22 @@ static int fenced(const struct soft_nic *nic, const struct soft_qp *qp, const st
 	}
 }
 
+static void stall(struct soft_nic *nic, struct soft_qp *qp)
+{
+	nic->stats.stalls += !qp->stalled;
+	qp->stalled = 1;
+}
+
 static int blocked(struct soft_nic *nic, struct soft_qp *qp, struct soft_request *r)
 {
 	if (r->syndrome)
 		return 0;
 	if (qp->waits_on)
 		return 1;
-	if (fenced(nic, qp, r) || (r->opcode == ORI_WQE_WAIT && waits(nic, qp, r))) {
-		nic->stats.stalls++;
-		return 1;
-	}
-	return 0;
+	if (!fenced(nic, qp, r) && !(r->opcode == ORI_WQE_WAIT && waits(nic, qp, r)))
+		return 0;
+	stall(nic, qp);
+	return 1;
 }
 
 static uint32_t read_requests(const struct soft_request *r)
@@ -99,6 +104,7 @@ static int start(struct soft_nic *nic, struct soft_qp *qp)
 		qp->open_reads++;
 	}
 	qp->taken = 0;
+	qp->stalled = 0;
 	qp->next++;
 	nic->left--;
 	return 1;
@@ -220,35 +226,14 @@ static enum send_result send_atomic(struct soft_nic *nic, struct soft_qp *qp,
 	return SEND_DONE;
 }
 
-/* With a rate, bytes are credited by the clock; a packet may overdraw. */
-static int rate_allows(struct soft_nic *nic)
-{
-	uint64_t rate = nic->config.rate, now, passed;
-
-	if (!rate)
-		return 1;
-	now = nic->world.clock(nic->world.ctx);
-	passed = now - nic->rate_ns;
-	if (passed > 1000000)
-		passed = 1000000; /* at most 1 ms of credit, and no overflow below */
-	nic->rate_ns = now;
-	nic->rate_bytes += (int64_t)((double)passed * (double)rate * 1e-9);
-	if (nic->rate_bytes > (int64_t)(rate / 1000 + 65536))
-		nic->rate_bytes = (int64_t)(rate / 1000 + 65536);
-	return nic->rate_bytes > 0;
-}
-
 static enum send_result send_packet(struct soft_nic *nic, struct soft_qp *qp, struct soft_request *r,
 				    uint64_t psn)
 {
-	uint64_t before = nic->stats.bytes_sent;
 	enum send_result result;
 	int again = psn < qp->sent_psn;
 
 	if (psn - qp->una >= SOFT_WINDOW_PSN - SOFT_READ_PACKETS)
 		return SEND_BLOCKED;
-	if (!rate_allows(nic))
-		return SEND_FULL;
 	if (r->kind == SOFT_KIND_WRITE)
 		result = send_write(nic, qp, r, psn);
 	else if (r->kind == SOFT_KIND_READ)
@@ -257,7 +242,7 @@ static enum send_result send_packet(struct soft_nic *nic, struct soft_qp *qp, st
 		result = send_atomic(nic, qp, r, psn);
 	if (result != SEND_DONE)
 		return result;
-	nic->rate_bytes -= nic->config.rate ? (int64_t)(nic->stats.bytes_sent - before + 64) : 0;
+	qp->stalled = 0;
 	nic->stats.retransmits += (uint64_t)again;
 	nic->timed[qp->slot / 64] |= 1ull << (qp->slot % 64);
 	if (qp->send_psn > qp->sent_psn)
@@ -300,7 +285,7 @@ void soft_requester_run(struct soft_nic *nic, struct soft_qp *qp)
 	if (qp->state != SOFT_RTS)
 		return;
 	if (result == SEND_FULL) {
-		nic->stats.stalls++;
+		stall(nic, qp);
 		nic->timed[qp->slot / 64] |= 1ull << (qp->slot % 64); /* a full wire may be a dead peer */
 	}
 	if (result == SEND_FULL || nic->left <= 0)
@@ -328,11 +313,14 @@ static int answered(const struct soft_qp *qp, const struct soft_request *r)
 /* Where the first request without full answer stands. */
 static void advance_inside(struct soft_qp *qp, const struct soft_request *r)
 {
-	uint64_t una = first_needed(qp, r, r->first_psn);
+	uint64_t una;
 
+	if (!r->packets)
+		return; /* it failed before it began */
+	una = first_needed(qp, r, r->first_psn);
 	if (una > qp->una)
 		qp->una = una;
-	if (r->kind == SOFT_KIND_READ && !r->syndrome)
+	if (r->kind == SOFT_KIND_READ)
 		qp->una_read = r->first_read + r->got / r->packet_bytes / SOFT_READ_PACKETS;
 }
 

@@ -221,8 +221,8 @@ static void ahead(struct soft_nic *nic, struct soft_qp *qp, const struct soft_pa
 		flip_ahead(qp, psn + i);
 	qp->ahead_count += packets;
 	qp->unacked++;
-	if (qp->ahead_count >= SOFT_ACK_EVERY)
-		gap(qp); /* overtaking by so many is loss */
+	if (qp->ahead_count >= SOFT_LOST_PSN)
+		gap(qp);
 }
 
 static void refuse(struct soft_nic *nic, struct soft_qp *qp, uint32_t syndrome)

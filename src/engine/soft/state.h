@@ -24,6 +24,7 @@
 #define SOFT_ACK_EVERY 16u    /* packets, inside a long message or burst */
 #define SOFT_AHEAD_PSN 256u   /* ooo: how far ahead of the expected number a packet is taken */
 #define SOFT_PSN_MASK 0xffffffu
+#define SOFT_LOST_PSN 16u     /* ooo: overtaken by so many, it is lost and not late */
 #define SOFT_CQN_BIT 0x800000u /* number of a queue pair's CQ: this and its own number */
 
 struct soft_mr {
@@ -101,6 +102,7 @@ struct soft_qp {
 	uint8_t taken;     /* request `next` is decoded, but not started */
 	uint8_t failing;   /* a request failed: start and send nothing behind it */
 	uint8_t late;      /* the record is to be read, at late_step */
+	uint8_t stalled;   /* counted as such, until something moves */
 	uint64_t late_step;
 	struct soft_request *requests; /* window entries */
 	struct ori_wqe *shadow;        /* strict: what was fetched */
@@ -112,6 +114,7 @@ struct soft_qp {
 	uint64_t lost_psn;   /* already gone back for this one */
 	uint64_t una_read, end_read;
 	uint32_t open_reads; /* started and not answered */
+	uint64_t got_ahead[SOFT_WINDOW_PSN / 64]; /* ooo: data of READs placed ahead; by psn modulo */
 	uint32_t retries;
 	uint64_t deadline_ns; /* 0: not armed */
 
@@ -183,6 +186,9 @@ struct soft_nic {
 	struct soft_peer *peers; /* by rank */
 	int *wired;              /* ranks that are wired */
 	int wired_count, wired_first;
+	int *kicks; /* ranks to kick at the end of the step */
+	int kick_count;
+	uint32_t run_first; /* slot that the next step runs first */
 
 	struct soft_held *held; /* SOFT_HELD of them, or NULL when nothing is ever held */
 	uint32_t held_count;
@@ -224,8 +230,8 @@ void soft_fetch_doorbells(struct soft_nic *);
 void soft_fetch_late_record(struct soft_nic *, struct soft_qp *);
 /* Decodes WQE `next` into its request, syndrome and all. */
 void soft_fetch_wqe(struct soft_nic *, struct soft_qp *);
-/* Strict mode: was the slot of this WQE rewritten before its completion? */
-void soft_fetch_check_slot(const struct soft_nic *, const struct soft_qp *, uint64_t idx);
+/* Strict mode: 0, or LOCAL_QP_OP if the slot of this WQE was rewritten before its completion. */
+uint32_t soft_fetch_check_slot(const struct soft_nic *, const struct soft_qp *, uint64_t idx);
 
 /* requester.c */
 void soft_requester_run(struct soft_nic *, struct soft_qp *);

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/contract/regressions.c - bugs of device calls that were found and fixed, each with a case
+ * that fails without its fix: order of plain puts, deadlines of barriers, messages, stale handles,
+ * overlap.  Those of host calls are in regressions_host.c.
+ */
+#include <unistd.h>
+
+#include "contract.h"
+
+#define SLOTS 512 /* places of the fence case, a line each */
+#define LINE 128
+#define BURST 64      /* rounds between two looks at the peer's answer */
+#define DEADLINE_S 10 /* of comms whose calls should fail at once */
+
+/* ---- a comm and a window of its own ---------------------------------------------------------- */
+
+struct setup {
+	struct oriel_comm *comm;
+	struct oriel_window *window;
+	struct contract_args a;
+};
+
+/* Checked, staged, over `buffer` or memory of its own.  0 or -1. */
+static int set_up(struct contract_env *e, double timeout_s, void *buffer, struct setup *s)
+{
+	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+	void *local = contract_alloc(e, 4096);
+	int err;
+
+	memset(s, 0, sizeof(*s));
+	o.bytes = 4096;
+	o.buffer = buffer;
+	o.checked = 1;
+	o.staging_slot_bytes = 64;
+	s->a = contract_args(e);
+	s->a.local = local;
+	err = !local || contract_comm(e, timeout_s, &s->comm) ||
+	      oriel_window_create(s->comm, &o, &s->window) ||
+	      oriel_window_device(s->window, &s->a.win) ||
+	      oriel_window_source(s->window, local, 4096, &s->a.src);
+	if (err)
+		check_fail(__FILE__, __LINE__, "rank %d: set up: %s", e->rank, oriel_last_error());
+	return err ? -1 : 0;
+}
+
+static void tear_down(struct setup *s)
+{
+	if (s->window)
+		CHECK_EQ(oriel_window_destroy(s->window), 0);
+	if (s->comm)
+		CHECK_EQ(oriel_comm_destroy(s->comm), 0);
+}
+
+/* ---- fence ----------------------------------------------------------------------------------- */
+
+/* Polls until the word is `want` or more, without the acquire that a wait of the library has. */
+ORIEL_DEV int poll_word(const struct oriel_window_dev *w, const uint64_t *word, uint64_t want)
+{
+	struct ori_spin s;
+	uint64_t have;
+	int err = 0;
+
+	ori_spin_begin(&s, &w->comm, w->failure, ORIEL_OP_SIGNAL, 0, 0, w->number, want);
+	while (!err && (have = ori_load_relaxed_sys(word)) < want)
+		err = ori_spin(&s, have);
+	ori_spin_end(&s);
+	return err;
+}
+
+/* Writer of the fence case: data, fence, flag; a place is written again only after it was read. */
+ORIEL_DEV int write_fenced(const struct contract_args *a, struct oriel_group g, int peer)
+{
+	const struct oriel_window_dev *w = &a->win;
+	const uint64_t *answer = (const uint64_t *)(const void *)(w->buffer + 8);
+	uint64_t n;
+	int err = 0;
+
+	for (n = 1; n <= (uint64_t)a->rounds && !err; n++) {
+		err = oriel_put_value(w, g, peer, LINE + n % SLOTS * LINE, &n, 8);
+		if (!err)
+			err = oriel_fence(w, g, peer);
+		if (!err)
+			err = oriel_put_value(w, g, peer, 0, &n, 8);
+		if (!err && n % BURST == 0)
+			err = poll_word(w, answer, n - BURST / 2);
+	}
+	return err;
+}
+
+/*
+ * Reader: whoever sees flag n sees data n or later.  The acquire is the reader's half of the order
+ * (plain loads may pass each other here); the writer's half is the fence alone.
+ */
+ORIEL_DEV int read_fenced(const struct contract_args *a, int peer, uint64_t *wrong)
+{
+	const struct oriel_window_dev *w = &a->win;
+	const uint64_t *word = (const uint64_t *)(const void *)w->buffer;
+	uint64_t *answer = (uint64_t *)oriel_mapped_address(w, peer, 8);
+	uint64_t flag, seen = 0;
+	int err = 0;
+
+	while (!err && seen < (uint64_t)a->rounds) {
+		err = poll_word(w, word, seen + 1);
+		flag = ori_load_acquire_sys(word);
+		if (!err)
+			*wrong += ori_load_relaxed_sys(word + (1 + flag % SLOTS) * (LINE / 8)) <
+				  flag;
+		seen = flag;
+		ori_store_relaxed_sys(answer, seen);
+	}
+	return err;
+}
+
+ORIEL_KERNEL(fenced_kernel, struct contract_args)
+{
+	struct oriel_group g = oriel_group_block();
+	uint64_t wrong = 0;
+	int err;
+
+	if (oriel_rank(&a->win) == 0)
+		err = write_fenced(a, g, 1);
+	else
+		err = read_fenced(a, 0, &wrong);
+	contract_report(a, g, err, wrong);
+}
+
+/* An empty fence let a flag overtake its data.  Processes: loads and plain puts race by intent. */
+CASE(regression_fence_orders_puts, .shape = CONTRACT_HOST, .min_ranks = 2, .max_ranks = 2,
+     .only_processes = 1, .window = { .bytes = LINE * (SLOTS + 1) })
+{
+	struct contract_args a = contract_args(e);
+
+	a.rounds = 500000;
+	contract_launch(e, &fenced_kernel, 1, &a);
+}
+
+/* ---- single calls ---------------------------------------------------------------------------- */
+
+enum {
+	BARRIER,
+	SYNC,
+	ADVANCE,
+	ADVANCE_FROM,
+	WAIT,
+	WAIT_FROM,
+	SIGNAL,
+	SEND,
+	RECV,
+	PUT,
+	GET,
+	PUT_SIGNAL
+};
+
+ORIEL_KERNEL(call_kernel, struct contract_args)
+{
+	struct oriel_group g = oriel_group_block();
+	const struct oriel_window_dev *w = &a->win;
+	int err;
+
+	switch (a->mode) {
+	case BARRIER:
+		err = oriel_barrier(w, g, a->id);
+		break;
+	case SYNC:
+		err = oriel_sync(w, g, a->id);
+		break;
+	case ADVANCE:
+		err = oriel_signal_advance(w, g, a->id, a->value);
+		break;
+	case ADVANCE_FROM:
+		err = oriel_signal_advance_from(w, g, a->peer, a->id, a->value);
+		break;
+	case WAIT:
+		err = oriel_wait_signal(w, g, a->id, a->value);
+		break;
+	case WAIT_FROM:
+		err = oriel_wait_signal_from(w, g, a->peer, a->id, ORIEL_GE, a->value);
+		break;
+	case SIGNAL:
+		err = oriel_signal(w, g, a->peer, a->id, ORIEL_ADD, a->value);
+		break;
+	case SEND:
+		err = oriel_send(w, g, a->peer, 0, a->local, a->bytes);
+		break;
+	case RECV:
+		err = oriel_recv(w, g, a->peer, 0, a->local, a->bytes);
+		break;
+	case PUT:
+		err = oriel_put(w, g, a->peer, a->dst_off, &a->src, a->src_off, a->bytes);
+		break;
+	case GET:
+		err = oriel_get(w, g, a->peer, a->dst_off, &a->src, a->src_off, a->bytes);
+		break;
+	default:
+		err = oriel_put_signal(w, g, a->peer, a->dst_off, &a->src, a->src_off, a->bytes,
+				       a->id, ORIEL_ADD, a->value);
+	}
+	contract_report(a, g, err, 0);
+}
+
+static void expect(struct contract_env *e, struct contract_args *a, int mode, int status)
+{
+	a->mode = mode;
+	contract_launch_expect(e, &call_kernel, 1, a, status);
+}
+
+/*
+ * Each rank comes 0.8 of a deadline after the one before it.  A deadline that began again with
+ * every peer let rank 0 stay for two, and its other threads, who wait for the leader, gave up
+ * first.
+ */
+CASE(regression_barrier_one_deadline, .no_window = 1, .min_ranks = 3, .max_ranks = 3)
+{
+	const double timeout_s = 1;
+	struct setup s;
+	double start;
+
+	if (!set_up(e, timeout_s, NULL, &s)) {
+		CHECK_EQ(oriel_comm_barrier(e->comm, ORIEL_WORLD), 0);
+		usleep((useconds_t)(e->rank * 0.8 * timeout_s * 1e6));
+		start = contract_now();
+		expect(e, &s.a, BARRIER, ORIEL_ETIMEDOUT);
+		CHECK(contract_now() - start < 1.5 * timeout_s);
+	}
+	CHECK_EQ(oriel_comm_barrier(e->comm, ORIEL_WORLD), 0);
+	tear_down(&s);
+}
+
+/* The start moved past what has arrived: there is less than nothing yet, not nearly 2^64. */
+CASE(regression_advance_before_arrival, .no_window = 1, .max_ranks = 2)
+{
+	struct setup s;
+
+	if (!set_up(e, 0.2, NULL, &s)) {
+		s.a.peer = e->rank;
+		for (s.a.id = 0; s.a.id < 2; s.a.id++) {
+			int wait = s.a.id ? WAIT_FROM : WAIT;
+
+			s.a.value = 5;
+			expect(e, &s.a, s.a.id ? ADVANCE_FROM : ADVANCE, 0);
+			s.a.value = 1;
+			expect(e, &s.a, wait, ORIEL_ETIMEDOUT);
+			s.a.value = 6;
+			expect(e, &s.a, SIGNAL, 0);
+			s.a.value = 1;
+			expect(e, &s.a, wait, 0);
+		}
+	}
+	CHECK_EQ(oriel_comm_barrier(e->comm, ORIEL_WORLD), 0);
+	tear_down(&s);
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+/* Rank 0 sends `sent` bytes, rank 1 wants others: rank 0 learns of it in its next call. */
+static void mismatch(struct contract_env *e, uint64_t sent, uint64_t wanted)
+{
+	struct setup s;
+	double start;
+
+	if (!set_up(e, DEADLINE_S, NULL, &s)) {
+		s.a.peer = 1 - e->rank;
+		s.a.bytes = e->rank ? wanted : sent;
+		start = contract_now();
+		if (e->rank == 0) {
+			expect(e, &s.a, SEND, 0);
+			expect(e, &s.a, SYNC, ORIEL_EMISMATCH);
+		} else {
+			usleep(50000);
+			expect(e, &s.a, RECV, ORIEL_EMISMATCH);
+		}
+		CHECK_EQ(oriel_window_status(s.window), ORIEL_EMISMATCH);
+		CHECK(contract_now() - start < DEADLINE_S / 2);
+	}
+	CHECK_EQ(oriel_comm_barrier(e->comm, ORIEL_WORLD), 0);
+	tear_down(&s);
+}
+
+CASE(regression_mismatch_reaches_sender, .no_window = 1, .min_ranks = 2, .max_ranks = 2,
+     .shape = CONTRACT_FULL)
+{
+	mismatch(e, 8, 16);
+}
+
+CASE(regression_nothing_sent_for_8_bytes, .no_window = 1, .min_ranks = 2, .max_ranks = 2)
+{
+	mismatch(e, 0, 8);
+}
+
+CASE(regression_8_bytes_sent_for_nothing, .no_window = 1, .min_ranks = 2, .max_ranks = 2)
+{
+	mismatch(e, 8, 0);
+}
+
+/* An empty message is waited for, and what was put before it is there. */
+CASE(regression_empty_messages_meet, .min_ranks = 2, .max_ranks = 2,
+     .window = { .staging_slot_bytes = 64, .staging_depth = 2 })
+{
+	struct contract_args a = contract_args(e);
+
+	a.peer = 1 - e->rank;
+	a.bytes = 8;
+	memset(e->local, 0x5a, 8);
+	for (int i = 0; i < 5; i++) { /* more than the slots */
+		a.dst_off = (uint64_t)i * 8;
+		a.bytes = 8;
+		if (e->rank == 0) {
+			usleep(20000);
+			expect(e, &a, PUT, 0);
+			a.bytes = 0;
+			expect(e, &a, SEND, 0);
+		} else {
+			a.bytes = 0;
+			expect(e, &a, RECV, 0);
+			CHECK_EQ(e->buffer[i * 8], 0x5a);
+		}
+	}
+}
+
+/* ---- atomics, stale handles, ranges ---------------------------------------------------------- */
+
+ORIEL_KERNEL(atomics_kernel, struct contract_args)
+{
+	struct oriel_group g = oriel_group_block();
+	const struct oriel_window_dev *w = &a->win;
+	uint64_t old, wrong = 0;
+	int err = oriel_fetch_add(w, g, a->peer, a->dst_off, 1, &old);
+
+	wrong += oriel_swap(w, g, a->peer, a->dst_off, 1, &old) != err;
+	wrong += oriel_compare_swap(w, g, a->peer, a->dst_off, 1, 2, &old) != err;
+	contract_report(a, g, err, wrong);
+}
+
+/* The last rank's memory begins at half a word: its alignment counts, not that of the caller's. */
+CASE(regression_atomic_peer_misaligned, .no_window = 1, .only_threads = 1, .min_ranks = 2,
+     .max_ranks = 3)
+{
+	int last = e->nranks - 1;
+	uint8_t *plain = calloc(1, 4096 + 8);
+	struct setup s;
+
+	if (plain && !set_up(e, DEADLINE_S, plain + (e->rank == last ? 4 : 0), &s)) {
+		s.a.peer = last;
+		s.a.dst_off = 8;
+		contract_launch_expect(e, &atomics_kernel, 1, &s.a, ORIEL_EINVAL);
+		s.a.dst_off = 12;
+		contract_launch(e, &atomics_kernel, 1, &s.a);
+		s.a.peer = 0;
+		contract_launch_expect(e, &atomics_kernel, 1, &s.a, ORIEL_EINVAL);
+		s.a.dst_off = 16;
+		contract_launch(e, &atomics_kernel, 1, &s.a);
+		CHECK_EQ(oriel_comm_barrier(e->comm, ORIEL_WORLD), 0);
+		tear_down(&s);
+	}
+	free(plain);
+}
+
+/* A signal word of `w` that lies where the old window kept its generation, or -1. */
+static int word_over(const struct oriel_window_dev *w, const struct oriel_window_dev *old)
+{
+	for (int id = 0; id < (int)w->signals; id++)
+		if (&w->signal_words[id] == old->generation_word)
+			return id;
+	return -1;
+}
+
+/* Generations were 1, 2, 3: numbers that a user's signal may well have. */
+CASE(regression_stale_handle_over_words, .no_window = 1, .max_ranks = 1)
+{
+	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+	struct oriel_window *first, *second, *over;
+	struct contract_args a = contract_args(e), stale = a;
+	int id;
+
+	o.bytes = 64;
+	o.checked = 1;
+	REQUIRE_OK(oriel_window_create(e->comm, &o, &first));
+	REQUIRE_OK(oriel_window_create(e->comm, &o, &second));
+	REQUIRE_OK(oriel_window_device(second, &stale.win));
+	REQUIRE_OK(oriel_window_destroy(first));
+	REQUIRE_OK(oriel_window_destroy(second));
+	o.signals = 4096;
+	REQUIRE_OK(oriel_window_create(e->comm, &o, &over));
+	REQUIRE_OK(oriel_window_device(over, &a.win));
+	REQUIRE_OK(oriel_window_source(over, oriel_window_buffer(over), 64, &stale.src));
+	id = word_over(&a.win, &stale.win);
+	CHECK(id >= 0); /* else this case proves nothing: find another place */
+	for (int i = 0; i < 64 && id >= 0; i++) {
+		expect(e, &stale, PUT, ORIEL_ESTALE);
+		expect(e, &stale, SIGNAL, ORIEL_ESTALE);
+		REQUIRE_OK(oriel_window_signal(over, 0, id, ORIEL_ADD, 1, NULL));
+	}
+	REQUIRE_OK(oriel_window_destroy(over));
+}
+
+/* No memory at all is no address to compute with. */
+CASE(regression_nothing_of_nothing, .no_window = 1, .max_ranks = 3)
+{
+	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+	struct contract_args a = contract_args(e);
+	struct oriel_window *w;
+
+	REQUIRE_OK(oriel_window_create(e->comm, &o, &w));
+	REQUIRE_OK(oriel_window_device(w, &a.win));
+	REQUIRE_OK(oriel_window_source(w, NULL, 0, &a.src));
+	a.value = 1;
+	for (a.peer = 0; a.peer < e->nranks; a.peer++) {
+		expect(e, &a, PUT_SIGNAL, 0);
+		expect(e, &a, GET, 0);
+		CHECK_EQ(oriel_window_put_signal(w, a.peer, 0, &a.src, 0, 0, 0, ORIEL_ADD, 1, NULL),
+			 0);
+	}
+	CHECK_EQ(oriel_window_wait_signal(w, -1, 0, ORIEL_GE, 2 * (uint64_t)e->nranks, NULL), 0);
+	REQUIRE_OK(oriel_window_barrier(w, 0, NULL));
+	REQUIRE_OK(oriel_window_destroy(w));
+}
+
+/* Within one memory a copy may not overlap, but the same place and the next one are fine. */
+CASE(regression_overlap, .max_ranks = 1, .window = { .checked = 1 })
+{
+	struct contract_args a = contract_args(e);
+
+	REQUIRE_OK(oriel_window_source(e->window, e->buffer, e->bytes, &a.src));
+	for (int i = 0; i < 256; i++)
+		e->buffer[1024 + i] = (uint8_t)i;
+	a.bytes = 256;
+	a.src_off = 1024;
+	for (int mode = PUT; mode <= GET; mode++) {
+		a.dst_off = 1024 + 255;
+		expect(e, &a, mode, ORIEL_EINVAL);
+		a.dst_off = 1024 - 1;
+		expect(e, &a, mode, ORIEL_EINVAL);
+		a.dst_off = 1024;
+		expect(e, &a, mode, 0);
+	}
+	a.dst_off = 1024 + 256;
+	expect(e, &a, PUT, 0);
+	a.dst_off = 1024 - 256;
+	expect(e, &a, PUT, 0);
+	for (int i = 0; i < 3 * 256; i++)
+		CHECK_EQ(e->buffer[1024 - 256 + i], i % 256);
+}
