@@ -52,6 +52,8 @@ ORIEL_DEV int ori_fail_window(const struct oriel_window_dev *win, int err, int p
 	if (p->failure) {
 		ori_compare_swap_acq_rel_sys(p->failure, 0, ORIEL_FAILURE(err, win->comm.rank));
 		ori_wake(p->waiters);
+	} else if (p->link) {
+		ori_fail_queued(win, p->link, ORIEL_FAILURE(err, win->comm.rank));
 	}
 	return err;
 }

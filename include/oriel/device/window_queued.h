@@ -135,6 +135,21 @@ ORIEL_DEV int ori_arrive_queued(const struct oriel_window_dev *win, struct oriel
 	return ori_queue_post(&scope, l->link, ori_lane_of(l->link, g), &post);
 }
 
+/* By one thread: tells a queued peer's window that it has failed, if the queue still takes it. */
+ORIEL_DEV void ori_fail_queued(const struct oriel_window_dev *win, const struct oriel_window_link *l,
+			       uint64_t failure)
+{
+	struct ori_scope scope = ori_comm_scope(&win->comm);
+	struct ori_post post;
+
+	ori_post_init(&post);
+	post.signal = ORIEL_SET;
+	post.signal_value = failure;
+	post.word = (uint64_t)((uint8_t *)win->failure - win->control);
+	post.word_key = l->control_key;
+	(void)ori_queue_post(&scope, l->link, 0, &post);
+}
+
 ORIEL_DEV int ori_get_queued(ORI_WIN, const struct oriel_window_link *l, uint64_t src_off,
 			     const struct oriel_source *dst, uint64_t dst_off, uint64_t bytes,
 			     int blocking)
