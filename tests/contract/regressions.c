@@ -271,7 +271,7 @@ static void mismatch(struct contract_env *e, uint64_t sent, uint64_t wanted)
 			expect(e, &s.a, RECV, ORIEL_EMISMATCH);
 		}
 		CHECK_EQ(oriel_window_status(s.window), ORIEL_EMISMATCH);
-		CHECK(contract_now() - start < DEADLINE_S / 2);
+		CHECK(contract_now() - start < DEADLINE_S / 2.0);
 	}
 	CHECK_EQ(oriel_comm_barrier(e->comm, ORIEL_WORLD), 0);
 	tear_down(&s);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/contract/regressions_host.c - bugs of host calls that were found and fixed, each with a
- * case that fails without its fix: memory and its users, buffers from several threads, collectives that
- * go wrong.
+ * case that fails without its fix: memory and its users, buffers from several threads, collectives
+ * that go wrong.
  */
 #include <dirent.h>
 #include <pthread.h>

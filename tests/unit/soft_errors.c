@@ -497,6 +497,22 @@ TEST(doorbell_over_a_full_queue)
 	bench_close(t);
 }
 
+/* Strict mode sees a block that is written again before its completion; faithful mode does not look. */
+TEST(block_reused_early)
+{
+	for (int strict = 0; strict < 2; strict++) {
+		struct bench *t = bench_open(strict ? "strict=1" : NULL);
+
+		ori_wqe_rdma(queue_slot(&t->a), t->a.next, t->a.qpn, ORI_WQE_RDMA_WRITE, 8, t->key[1], 8,
+			     t->key[0], 64, 0);
+		queue_ring(&t->a);
+		soft_nic_step(t->w.nic[0], 100); /* sent, and not answered */
+		t->a.sq[t->a.first & 7].u.rdma.raddr.address ^= 1;
+		queue_drain(&t->w, &t->a, strict ? ORI_SYNDROME_LOCAL_QP_OP : 0);
+		bench_close(t);
+	}
+}
+
 /* Strict mode tells a record that is behind its doorbell; the queue would hang on hardware. */
 TEST(record_behind_the_doorbell)
 {

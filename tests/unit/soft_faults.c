@@ -299,6 +299,36 @@ TEST(everything_at_once)
 		}
 }
 
+/* Everything drawn from the seed: faults, personality, depth, where the counters start. */
+TEST(random_settings)
+{
+	static const char *const names[] = { "soft", "cx7", "efa", "thor2" };
+	uint64_t r = 0;
+
+	for (int seed = 0; seed < 150; seed++) {
+		int failures = check_failures;
+		const char *name;
+		char text[320];
+
+		r = (r + (uint64_t)seed + 1) * 0x9e3779b97f4a7c15ull;
+		r = (r ^ r >> 32) * 0xbf58476d1ce4e5b9ull;
+		r ^= r >> 29;
+		name = names[r >> 22 & 3];
+		snprintf(text, sizeof(text),
+			 QUICK "seed=%d,drop=%g,dup=%g,reorder=%g,delay=%g,dbr_late=%g,torn_cqe=%g,"
+			       "first_psn=%u,mtu=%u,ooo=%u,max_reads=%u,dbr=%s,strict=%u",
+			 seed, (double)(r & 3) * 0.04, (double)(r >> 2 & 3) * 0.05,
+			 (double)(r >> 4 & 3) * 0.08, (double)(r >> 6 & 3) * 0.02,
+			 (double)(r >> 8 & 1) * 0.2, (double)(r >> 9 & 1) * 0.2,
+			 (r >> 10 & 1) ? 0xfffff0u : 0x7ffff0u, 64u << (r >> 11 & 7),
+			 (unsigned)(r >> 14 & 1), 1 + (unsigned)(r >> 15 & 15),
+			 (r >> 20 & 1) ? "random" : "doorbell", (unsigned)(r >> 21 & 1));
+		play(name, text, 1u << (r >> 24 & 7), (r >> 28 & 1) ? (1ull << 32) - 20 : 0xfff0, 30);
+		if (failures != check_failures)
+			printf("in: ORIEL_SOFT_NIC=%s ORIEL_SOFT_FAULTS=%s\n", name, text);
+	}
+}
+
 /* ooo alone: things overtake, and nothing is lost. */
 TEST(out_of_order)
 {

@@ -50,11 +50,28 @@ static void set_pending(struct soft_qp *qp, struct soft_replay *e, int pending)
 	e->pending = (uint8_t)pending;
 }
 
-/* A free entry of the replay cache; NULL while the answer to its last user is still to be sent. */
+/*
+ * The entry that nobody can ask for any more.  The requester has at most max_reads requests from its
+ * first unanswered one on, so that is the one with the lowest number: the oldest, where order is kept.
+ */
+static struct soft_replay *oldest(const struct soft_nic *nic, struct soft_qp *qp)
+{
+	struct soft_replay *found = &qp->replay[qp->replay_next % nic->config.max_reads];
+
+	for (uint32_t i = 0; nic->config.ooo && i < nic->config.max_reads; i++) {
+		struct soft_replay *e = &qp->replay[i];
+
+		if (found->packets && (!e->packets || e->psn < found->psn))
+			found = e;
+	}
+	return found;
+}
+
+/* An entry of the replay cache; NULL while the answer to its last user is still to be sent. */
 static struct soft_replay *remember(struct soft_nic *nic, struct soft_qp *qp,
 				    const struct soft_packet *p, uint64_t psn, uint32_t packets)
 {
-	struct soft_replay *e = &qp->replay[qp->replay_next % nic->config.max_reads];
+	struct soft_replay *e = oldest(nic, qp);
 
 	if (e->pending)
 		return NULL;
