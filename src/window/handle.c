@@ -78,7 +78,7 @@ void ori_window_peer_fill(struct oriel_window *w, int rank, uint64_t control_off
 
 /* Offsets of this rank's rows in the peer's control memory, which is laid out like ours. */
 void ori_window_link_fill(struct oriel_window *w, int rank, const uint32_t *control_key,
-			  const uint32_t *buffer_key)
+			  const uint32_t *buffer_key, uint64_t buffer_address)
 {
 	const struct ori_window_layout *l = &w->layout;
 	const struct oriel_window_options *o = &w->options;
@@ -88,6 +88,7 @@ void ori_window_link_fill(struct oriel_window *w, int rank, const uint32_t *cont
 	w->peers[rank].kind = ORIEL_PEER_QUEUED;
 	w->peers[rank].link = link;
 	link->link = ori_link(w->comm, rank);
+	link->buffer_skew = buffer_address & 7;
 	memcpy(link->control_key, control_key, sizeof(link->control_key));
 	memcpy(link->buffer_key, buffer_key, sizeof(link->buffer_key));
 	link->signals = l->signal_words + me * l->signal_stride * 8;

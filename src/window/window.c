@@ -200,7 +200,8 @@ static int map_peers(struct oriel_window *w, const struct create_record *all)
 		void *buffer = NULL;
 
 		if (c->peers[r].pair.kind == ORIEL_PEER_QUEUED) {
-			ori_window_link_fill(w, r, all[r].control_key, all[r].buffer_key);
+			ori_window_link_fill(w, r, all[r].control_key, all[r].buffer_key,
+					     all[r].buffer.address);
 			continue;
 		}
 		if (all[r].control_offset > ORI_SLAB_BYTES ||

@@ -66,7 +66,7 @@ const char *ori_window_options_differ(const struct oriel_window_options *,
 void ori_window_control_init(struct oriel_window *, uint64_t generation);
 void ori_window_peer_fill(struct oriel_window *, int rank, uint64_t control_offset, void *buffer);
 void ori_window_link_fill(struct oriel_window *, int rank, const uint32_t *control_key,
-			  const uint32_t *buffer_key);
+			  const uint32_t *buffer_key, uint64_t buffer_address);
 void ori_window_handle_build(struct oriel_window *);
 
 /* A public entry's first line. */

@@ -4,6 +4,7 @@
  * that fails without its fix: order of plain puts, deadlines of barriers, messages, stale handles,
  * overlap.  Those of host calls are in regressions_host.c.
  */
+#include <sched.h>
 #include <unistd.h>
 
 #include "contract.h"
@@ -92,11 +93,11 @@ ORIEL_DEV int write_fenced(const struct contract_args *a, struct oriel_group g, 
  * Reader: whoever sees flag n sees data n or later.  The acquire is the reader's half of the order
  * (plain loads may pass each other here); the writer's half is the fence alone.
  */
-ORIEL_DEV int read_fenced(const struct contract_args *a, int peer, uint64_t *wrong)
+ORIEL_DEV int read_fenced(const struct contract_args *a, struct oriel_group g, int peer,
+			  uint64_t *wrong)
 {
 	const struct oriel_window_dev *w = &a->win;
 	const uint64_t *word = (const uint64_t *)(const void *)w->buffer;
-	uint64_t *answer = (uint64_t *)oriel_mapped_address(w, peer, 8);
 	uint64_t flag, seen = 0;
 	int err = 0;
 
@@ -107,7 +108,8 @@ ORIEL_DEV int read_fenced(const struct contract_args *a, int peer, uint64_t *wro
 			*wrong += ori_load_relaxed_sys(word + (1 + flag % SLOTS) * (LINE / 8)) <
 				  flag;
 		seen = flag;
-		ori_store_relaxed_sys(answer, seen);
+		if (!err)
+			err = oriel_put_value(w, g, peer, 8, &seen, 8);
 	}
 	return err;
 }
@@ -121,8 +123,22 @@ ORIEL_KERNEL(fenced_kernel, struct contract_args)
 	if (oriel_rank(&a->win) == 0)
 		err = write_fenced(a, g, 1);
 	else
-		err = read_fenced(a, 0, &wrong);
+		err = read_fenced(a, g, 0, &wrong);
 	contract_report(a, g, err, wrong);
+}
+
+/* Ranks that take turns on one core see each other's stores in order, fence or not. */
+static void take_own_core(int rank)
+{
+	cpu_set_t have, mine;
+
+	if (sched_getaffinity(0, sizeof(have), &have) || CPU_COUNT(&have) < 2)
+		return;
+	CPU_ZERO(&mine);
+	for (int cpu = 0, nth = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &have) && nth++ == rank)
+			CPU_SET(cpu, &mine);
+	CHECK_EQ(sched_setaffinity(0, sizeof(mine), &mine), 0);
 }
 
 /* An empty fence let a flag overtake its data.  Processes: loads and plain puts race by intent. */
@@ -131,7 +147,8 @@ CASE(regression_fence_orders_puts, .shape = CONTRACT_HOST, .min_ranks = 2, .max_
 {
 	struct contract_args a = contract_args(e);
 
-	a.rounds = 500000;
+	take_own_core(e->rank);
+	a.rounds = e->row->topology ? 2000 : 500000; /* queues are slower */
 	contract_launch(e, &fenced_kernel, 1, &a);
 }
 
@@ -212,7 +229,7 @@ static void expect(struct contract_env *e, struct contract_args *a, int mode, in
  */
 CASE(regression_barrier_one_deadline, .no_window = 1, .min_ranks = 3, .max_ranks = 3)
 {
-	const double timeout_s = 1;
+	const double timeout_s = 0.5;
 	struct setup s;
 	double start;
 
@@ -340,6 +357,12 @@ CASE(regression_atomic_peer_misaligned, .no_window = 1, .only_threads = 1, .min_
 	uint8_t *plain = calloc(1, 4096 + 8);
 	struct setup s;
 
+	if (e->row->topology) { /* a caller does not see where a queued peer's memory lies */
+		if (e->rank == 0)
+			check_skip("alignment of queued peers' memory is not known to the caller");
+		free(plain);
+		return;
+	}
 	if (plain && !set_up(e, DEADLINE_S, plain + (e->rank == last ? 4 : 0), &s)) {
 		s.a.peer = last;
 		s.a.dst_off = 8;

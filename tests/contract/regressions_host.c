@@ -44,8 +44,9 @@ CASE(regression_buffer_outlives_window, .shape = CONTRACT_HOST, .no_window = 1, 
 	memset(p, e->rank + 1, BYTES);
 	REQUIRE_OK(oriel_buffer_exchange(e->comm, buffer));
 	theirs = oriel_buffer_mapped(buffer, next);
-	REQUIRE(theirs);
-	CHECK_EQ(theirs[BYTES - 1], next + 1);
+	CHECK_EQ(theirs != NULL, oriel_comm_peer_kind(e->comm, next) != ORIEL_PEER_QUEUED);
+	if (theirs)
+		CHECK_EQ(theirs[BYTES - 1], next + 1);
 	REQUIRE_OK(oriel_comm_barrier(e->comm, ORIEL_WORLD));
 	REQUIRE_OK(oriel_buffer_release(buffer));
 }
@@ -167,7 +168,7 @@ struct worker {
 
 /*
  * Rounds that start together and look at each other's buffer, then rounds in any order.  On busy
- * cores a race may be missed here; ThreadSanitizer sees it every time.
+ * cores a race may be missed here; ThreadSanitizer sees it.
  */
 static void *register_and_release(void *arg)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/soft_config.c - the fault string and the personalities: every key, what is refused, and that
- * the text a run prints plays the same run.
+ * tests/unit/soft_config.c - the fault string and the personalities: every key, what is refused,
+ * and that the text a run prints plays the same run.
  */
 #include "soft_world.h"
 
@@ -38,11 +38,11 @@ TEST(personalities)
 
 TEST(every_key)
 {
-	struct soft_config c = of(NULL,
-				  "seed=42,drop=0.01,dup=0.02,reorder=0.1,delay=0.05,dbr_late=0.125,"
-				  "torn_cqe=1,ooo=1,no_atomics=1,mtu=256,rate=2G,revoke_at=1,qp_error_at=2,"
-				  "stall_at=3,kill_at=4,strict=0,dbr=random,retry=9,retry_ns=5000,"
-				  "max_reads=4,first_psn=0xfffff0");
+	struct soft_config c =
+		of(NULL, "seed=42,drop=0.01,dup=0.02,reorder=0.1,delay=0.05,dbr_late=0.125,"
+			 "torn_cqe=1,ooo=1,no_atomics=1,mtu=256,rate=2G,revoke_at=1,qp_error_at=2,"
+			 "stall_at=3,kill_at=4,strict=0,dbr=random,retry=9,retry_ns=5000,"
+			 "max_reads=4,first_psn=0xfffff0");
 
 	CHECK_EQ(c.seed, 42);
 	CHECK(c.drop > 0.0099 && c.drop < 0.0101);
@@ -60,11 +60,31 @@ TEST(every_key)
 TEST(refused)
 {
 	static const char *const bad[] = {
-		"drop",         "drop=",        "drop=2",       "drop=-0.1",  "drop=nan",  "drop=0.1x",
-		"dorp=0.1",     "mtu=63",       "mtu=1048577",  "mtu=abc",    "mtu=-64",   "ooo=2",
-		"seed=0x",      "seed=1 ",      " seed=1",      "rate=2T",    "rate=99999999999G",
-		"dbr=sometimes", "max_reads=0", "max_reads=65", "first_psn=0x1000000", "=1", "seed==1",
-		"seed=99999999999999999999",    "drop=0.1;dup=0.1",
+		"drop",
+		"drop=",
+		"drop=2",
+		"drop=-0.1",
+		"drop=nan",
+		"drop=0.1x",
+		"dorp=0.1",
+		"mtu=63",
+		"mtu=1048577",
+		"mtu=abc",
+		"mtu=-64",
+		"ooo=2",
+		"seed=0x",
+		"seed=1 ",
+		" seed=1",
+		"rate=2T",
+		"rate=99999999999G",
+		"dbr=sometimes",
+		"max_reads=0",
+		"max_reads=65",
+		"first_psn=0x1000000",
+		"=1",
+		"seed==1",
+		"seed=99999999999999999999",
+		"drop=0.1;dup=0.1",
 		"seed=1,mtu=0000000000000000000000000000000000000000000000000000000000000000000000256"
 	};
 	struct soft_config c = of(NULL, "seed=5");

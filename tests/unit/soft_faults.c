@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/soft_faults.c - thousands of messages over a wire that drops, doubles, reorders and delays:
- * all bytes right, every atomic exactly once, one CQE a WQE; and the recovery is seen to have worked.
+ * tests/unit/soft_faults.c - thousands of messages over a wire that drops, doubles, reorders and
+ * delays: all bytes right, every atomic exactly once, one CQE a WQE; and the recovery is seen to
+ * have worked.
  */
 #include "soft_world.h"
 
 #define RANKS 3
-#define AREA 32768u          /* of one source in a target's memory */
+#define AREA 32768u /* of one source in a target's memory */
 #define BYTES (AREA * RANKS)
 
 /* One rank's queue to one peer, and a model of what its operations must have done there. */
 struct flow {
 	struct queue q;
 	int from, to;
-	uint64_t adds, last_value;  /* fetch-adds posted, last signal word posted */
-	uint8_t *expect;            /* AREA bytes */
+	uint64_t adds, last_value; /* fetch-adds posted, last signal word posted */
+	uint8_t *expect;           /* AREA bytes */
 };
 
 struct job {
@@ -38,7 +39,9 @@ static uint8_t *at_target(struct job *j, const struct flow *f)
 	return j->mem[f->to] + (size_t)f->from * AREA;
 }
 
-/* The source keeps its bytes until completion: each flow has its own stretch, written by position. */
+/*
+ * The source keeps its bytes until completion: each flow has its own stretch, written by position.
+ */
 static uint8_t *at_source(struct job *j, const struct flow *f)
 {
 	return j->local[f->from] + (size_t)f->to * AREA;
@@ -94,12 +97,14 @@ static void post_write(struct job *j, struct flow *f)
 	uint32_t bytes = 1 + (pick(j, 8) ? pick(j, 200) : pick(j, 12000));
 	uint32_t offset = 64 + pick(j, AREA - 64 - bytes);
 
-	/* one write a burst, and bursts are drained: the source of none under way is changed here */
+	/*
+	 * one write a burst, and bursts are drained: the source of none under way is changed here
+	 */
 	world_fill(at_source(j, f) + offset, bytes, (uint32_t)j->random);
 	memcpy(f->expect + offset, at_source(j, f) + offset, bytes);
 	ori_wqe_rdma(queue_slot(&f->q), f->q.next, f->q.qpn, ORI_WQE_RDMA_WRITE,
-		     (uint64_t)f->from * AREA + offset, j->key[f->to], (uint64_t)f->to * AREA + offset,
-		     j->local_key[f->from], bytes, 0);
+		     (uint64_t)f->from * AREA + offset, j->key[f->to],
+		     (uint64_t)f->to * AREA + offset, j->local_key[f->from], bytes, 0);
 	queue_ring(&f->q);
 }
 
@@ -148,7 +153,8 @@ static void poll_all(struct job *j)
 	uint32_t syndrome;
 
 	for (int i = 0; i < j->flows; i++)
-		while (j->flow[i].q.polled < j->flow[i].q.next && queue_poll(&j->flow[i].q, &syndrome))
+		while (j->flow[i].q.polled < j->flow[i].q.next &&
+		       queue_poll(&j->flow[i].q, &syndrome))
 			CHECK_EQ(syndrome, 0);
 }
 
@@ -208,7 +214,10 @@ static struct soft_stats play(const char *personality, const char *faults, uint3
 	memset(last, 0, sizeof(last));
 	job_open(&j, personality, faults, depth, first);
 	for (int round = 0; round < rounds; round++) {
-		/* a burst on every flow; writes of a burst may overlap, so one of them a burst and flow */
+		/*
+		 * a burst on every flow; writes of a burst may overlap, so one of them a burst and
+		 * flow
+		 */
 		for (int i = 0; i < j.flows; i++) {
 			struct flow *f = &j.flow[i];
 			uint32_t burst = 1 + pick(&j, depth < 6 ? depth : 6);
@@ -289,8 +298,9 @@ TEST(everything_at_once)
 			char text[256];
 
 			snprintf(text, sizeof(text),
-				 QUICK "seed=%d,drop=0.05,dup=0.05,reorder=0.1,delay=0.02,dbr_late=0.1,"
-				       "torn_cqe=0.1,first_psn=%s,mtu=%d",
+				 QUICK
+				 "seed=%d,drop=0.05,dup=0.05,reorder=0.1,delay=0.02,dbr_late=0.1,"
+				 "torn_cqe=0.1,first_psn=%s,mtu=%d",
 				 seed, seed % 2 ? "0xfffff0" : "0x7ffff8", 64 << seed);
 			s = play(personalities[i], text, 1u << seed, (1ull << 32) - 8, 60);
 			CHECK(s.retransmits > 0);
@@ -323,7 +333,8 @@ TEST(random_settings)
 			 (r >> 10 & 1) ? 0xfffff0u : 0x7ffff0u, 64u << (r >> 11 & 7),
 			 (unsigned)(r >> 14 & 1), 1 + (unsigned)(r >> 15 & 15),
 			 (r >> 20 & 1) ? "random" : "doorbell", (unsigned)(r >> 21 & 1));
-		play(name, text, 1u << (r >> 24 & 7), (r >> 28 & 1) ? (1ull << 32) - 20 : 0xfff0, 30);
+		play(name, text, 1u << (r >> 24 & 7), (r >> 28 & 1) ? (1ull << 32) - 20 : 0xfff0,
+		     30);
 		if (failures != check_failures)
 			printf("in: ORIEL_SOFT_NIC=%s ORIEL_SOFT_FAULTS=%s\n", name, text);
 	}
@@ -357,8 +368,8 @@ TEST(out_of_order_is_real)
 		key1 = world_mr(&w, 1, to, sizeof(to), WORLD_ALL, 1);
 		for (uint64_t i = 1; i <= 500; i++) {
 			from[8] = i;
-			ori_wqe_rdma(queue_slot(&a), a.next, a.qpn, ORI_WQE_RDMA_WRITE, 64, key1, 64,
-				     key0, 64, 0);
+			ori_wqe_rdma(queue_slot(&a), a.next, a.qpn, ORI_WQE_RDMA_WRITE, 64, key1,
+				     64, key0, 64, 0);
 			queue_ring(&a);
 			ori_wqe_write_inline(queue_slot(&a), a.next, a.qpn, 0, key1, &i, 8,
 					     strong ? ORI_WQE_STRONG : 0);
@@ -383,163 +394,4 @@ TEST(replays_by_seed)
 	struct soft_stats a = play(NULL, text, 8, 0, 60), b = play(NULL, text, 8, 0, 60);
 
 	CHECK(!memcmp(&a, &b, sizeof(a)));
-}
-
-/* The other side falls silent: RETRY_EXCEEDED for the first, flush for the rest, told once. */
-static void silent(const char *faults, int stepping)
-{
-	struct world w;
-	struct queue a, b;
-	static uint64_t word;
-	uint32_t key, syndrome, seen[3] = { 0, 0, 0 };
-	uint64_t value = 3;
-
-	world_open(&w, 2, NULL, faults);
-	queue_open(&w, &a, 0, 8, 0, 0);
-	queue_open(&w, &b, 1, 8, 0, 0);
-	queue_connect(&w, &a, &b);
-	key = world_mr(&w, 1, &word, 8, WORLD_ALL, 0);
-	for (int i = 0; i < 3; i++) {
-		ori_wqe_write_inline(queue_slot(&a), a.next, a.qpn, 0, key, &value, 8, 0);
-		queue_ring(&a);
-	}
-	for (int i = 0, n = 0; i < 200000 && n < 3; i++) {
-		w.now_ns += 10000;
-		soft_nic_step(w.nic[0], 16);
-		if (stepping)
-			soft_nic_step(w.nic[1], 16);
-		while (n < 3 && queue_poll(&a, &syndrome))
-			seen[n++] = syndrome;
-	}
-	CHECK_EQ(seen[0], ORI_SYNDROME_RETRY_EXCEEDED);
-	CHECK_EQ(seen[1], ORI_SYNDROME_FLUSHED);
-	CHECK_EQ(seen[2], ORI_SYNDROME_FLUSHED);
-	CHECK_EQ(w.at[0].error.count, 1);
-	CHECK_EQ(w.at[0].error.syndrome, ORI_SYNDROME_RETRY_EXCEEDED);
-	CHECK_EQ(w.at[0].error.qpn, a.qpn);
-	CHECK_EQ(w.at[0].error.index, 0);
-	queue_close(&w, &a);
-	queue_close(&w, &b);
-	world_close(&w);
-}
-
-TEST(peer_never_steps)
-{
-	silent("retry=4", 0);
-}
-
-TEST(wire_drops_all)
-{
-	silent("retry=4,drop=1,seed=1", 1);
-}
-
-/* A ring that stays full is a dead peer too. */
-TEST(peer_never_steps_and_wire_fills)
-{
-	struct world w;
-	struct queue a, b;
-	static uint8_t mem[4096];
-	uint32_t key0, key1;
-
-	world_open(&w, 2, NULL, "retry=4");
-	queue_open(&w, &a, 0, 256, 0, 0);
-	queue_open(&w, &b, 1, 8, 0, 0);
-	queue_connect(&w, &a, &b);
-	key0 = world_mr(&w, 0, mem, sizeof(mem), WORLD_ALL, 0);
-	key1 = world_mr(&w, 1, mem, sizeof(mem), WORLD_ALL, 0);
-	for (int i = 0; i < 200; i++) {
-		ori_wqe_rdma(queue_slot(&a), a.next, a.qpn, ORI_WQE_RDMA_WRITE, 0, key1, 0, key0, 4096,
-			     0);
-		queue_ring(&a);
-	}
-	for (int i = 0; i < 100000 && a.polled < a.next; i++) {
-		uint32_t syndrome;
-
-		w.now_ns += 10000;
-		soft_nic_step(w.nic[0], 16);
-		while (a.polled < a.next && queue_poll(&a, &syndrome))
-			CHECK_EQ(syndrome, a.polled == 1 ? ORI_SYNDROME_RETRY_EXCEEDED :
-							   ORI_SYNDROME_FLUSHED);
-	}
-	CHECK_EQ(a.polled, 200);
-	queue_close(&w, &a);
-	queue_close(&w, &b);
-	world_close(&w);
-}
-
-/* stall_at: this NIC does nothing any more; its peer finds out. */
-TEST(stall_at)
-{
-	struct world w;
-	struct queue a, b;
-	static uint64_t word[2];
-	uint32_t key0, key1, syndrome = 0;
-	uint64_t value = 9;
-
-	world_open(&w, 2, NULL, "retry=4,stall_at=3");
-	queue_open(&w, &a, 0, 8, 0, 0);
-	queue_open(&w, &b, 1, 8, 0, 0);
-	queue_connect(&w, &a, &b);
-	key0 = world_mr(&w, 0, &word[0], 8, WORLD_ALL, 0);
-	key1 = world_mr(&w, 1, &word[1], 8, WORLD_ALL, 0);
-	for (int i = 0; i < 3; i++) {
-		ori_wqe_write_inline(queue_slot(&a), a.next, a.qpn, 0, key1, &value, 8, 0);
-		queue_ring(&a);
-	}
-	world_settle(&w, 100);
-	CHECK(!soft_nic_busy(w.nic[0]));
-	ori_wqe_write_inline(queue_slot(&b), b.next, b.qpn, 0, key0, &value, 8, 0);
-	queue_ring(&b);
-	w.step_ns = 100000;
-	for (int i = 0; i < 100000 && !queue_poll(&b, &syndrome); i++)
-		world_step(&w, 16);
-	CHECK_EQ(syndrome, ORI_SYNDROME_RETRY_EXCEEDED);
-	CHECK_EQ(word[0], 0);
-	queue_close(&w, &a);
-	queue_close(&w, &b);
-	world_close(&w);
-}
-
-static void at_wqe(const char *faults, uint32_t want)
-{
-	struct world w;
-	struct queue a, b;
-	static uint64_t from[4], to[4];
-	uint32_t key0, key1, syndrome;
-
-	memset(to, 0, sizeof(to));
-	world_open(&w, 2, NULL, faults);
-	queue_open(&w, &a, 0, 8, 0, 0);
-	queue_open(&w, &b, 1, 8, 0, 0);
-	queue_connect(&w, &a, &b);
-	key0 = world_mr(&w, 0, from, sizeof(from), WORLD_ALL, 0);
-	key1 = world_mr(&w, 1, to, sizeof(to), WORLD_ALL, 0);
-	for (uint64_t i = 0; i < 4; i++) {
-		from[i] = i + 1;
-		ori_wqe_rdma(queue_slot(&a), a.next, a.qpn, ORI_WQE_RDMA_WRITE, 8 * i, key1, 8 * i, key0,
-			     8, 0);
-		queue_ring(&a);
-	}
-	world_settle(&w, 100);
-	for (int i = 0; i < 4; i++) {
-		CHECK(queue_poll(&a, &syndrome));
-		CHECK_EQ(syndrome, i < 2 ? 0 : i == 2 ? want : ORI_SYNDROME_FLUSHED);
-		CHECK_EQ(to[i], i < 2 ? (uint64_t)i + 1 : 0);
-	}
-	CHECK_EQ(w.at[0].error.count, 1);
-	CHECK_EQ(w.at[0].error.index, 2);
-	soft_mr_destroy(w.nic[0], key0); /* revoked already: nothing happens */
-	queue_close(&w, &a);
-	queue_close(&w, &b);
-	world_close(&w);
-}
-
-TEST(qp_error_at)
-{
-	at_wqe("qp_error_at=3", ORI_SYNDROME_ABORTED);
-}
-
-TEST(revoke_at)
-{
-	at_wqe("revoke_at=3", ORI_SYNDROME_LOCAL_PROT);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/soft_ops.c - every WQE of the software NIC end to end, with the bytes checked, at every
- * edge of the indices and numbers: 16-bit WQE index, CQE phase, 24-bit PSN, depths from 1.
+ * tests/unit/soft_ops.c - every WQE of the software NIC end to end, with the bytes checked, at
+ * every edge of the indices and numbers: 16-bit WQE index, CQE phase, 24-bit PSN, depths from 1.
  */
 #include "soft_world.h"
 
@@ -53,8 +53,8 @@ static void pair_close(struct pair *p)
 	free(p->mem[1]);
 }
 
-static void post_rdma(struct pair *p, uint32_t opcode, uint64_t remote, uint64_t local, uint32_t bytes,
-		      uint32_t flags)
+static void post_rdma(struct pair *p, uint32_t opcode, uint64_t remote, uint64_t local,
+		      uint32_t bytes, uint32_t flags)
 {
 	ori_wqe_rdma(queue_slot(&p->a), p->a.next, p->a.qpn, opcode, remote, p->key[1], local,
 		     p->key[0], bytes, flags);
@@ -63,21 +63,23 @@ static void post_rdma(struct pair *p, uint32_t opcode, uint64_t remote, uint64_t
 
 static void post_inline(struct pair *p, uint64_t remote, const void *value, uint32_t bytes)
 {
-	ori_wqe_write_inline(queue_slot(&p->a), p->a.next, p->a.qpn, remote, p->key[1], value, bytes, 0);
+	ori_wqe_write_inline(queue_slot(&p->a), p->a.next, p->a.qpn, remote, p->key[1], value,
+			     bytes, 0);
 	queue_ring(&p->a);
 }
 
-static void post_add(struct pair *p, uint64_t remote, uint64_t value, uint64_t result, uint32_t flags)
+static void post_add(struct pair *p, uint64_t remote, uint64_t value, uint64_t result,
+		     uint32_t flags)
 {
 	ori_wqe_fetch_add(queue_slot(&p->a), p->a.next, p->a.qpn, remote, p->key[1], value, result,
 			  p->key[0], flags);
 	queue_ring(&p->a);
 }
 
-static const uint32_t sizes[] = { 1,    2,     7,     8,     9,      15,     16,     17,      28,
-				  31,   32,    33,    63,    64,     65,     255,    256,     257,
-				  4095, 4096,  4097,  8191,  8192,   8193,   65535,  65536,   65537,
-				  131072, 262145, 786433, 1048576 };
+static const uint32_t sizes[] = { 1,     2,     7,     8,      9,      15,     16,     17,
+				  28,    31,    32,    33,     63,     64,     65,     255,
+				  256,   257,   4095,  4096,   4097,   8191,   8192,   8193,
+				  65535, 65536, 65537, 131072, 262145, 786433, 1048576 };
 
 static void one_write(struct pair *p, uint32_t bytes, uint64_t to, uint64_t from)
 {
@@ -164,8 +166,8 @@ TEST(atomics)
 	CHECK_EQ(*word, 3);
 	CHECK(*result == UINT64_MAX - 1);
 	for (int hit = 0; hit < 2; hit++) {
-		ori_wqe_compare_swap(queue_slot(&p.a), p.a.next, p.a.qpn, 64, p.key[1], hit ? 3 : 4, 77,
-				     128, p.key[0], 0);
+		ori_wqe_compare_swap(queue_slot(&p.a), p.a.next, p.a.qpn, 64, p.key[1], hit ? 3 : 4,
+				     77, 128, p.key[0], 0);
 		queue_ring(&p.a);
 		queue_drain(&p.w, &p.a, 0);
 		CHECK_EQ(*result, 3);
@@ -207,14 +209,14 @@ TEST(loopback)
 	world_fill(data_of(&p, 0), BYTES / 2, 1);
 	for (uint32_t bytes = 8; bytes <= BYTES / 2; bytes *= 16) {
 		memset(data_of(&p, 0) + BYTES / 2, 0, BYTES / 2);
-		ori_wqe_rdma(queue_slot(&a), a.next, a.qpn, ORI_WQE_RDMA_WRITE, BYTES / 2, p.key[0], 0,
-			     p.key[0], bytes, 0);
+		ori_wqe_rdma(queue_slot(&a), a.next, a.qpn, ORI_WQE_RDMA_WRITE, BYTES / 2, p.key[0],
+			     0, p.key[0], bytes, 0);
 		queue_ring(&a);
 		queue_drain(&p.w, &a, 0);
 		CHECK(!memcmp(data_of(&p, 0), data_of(&p, 0) + BYTES / 2, bytes));
 		memset(data_of(&p, 0) + BYTES / 2, 0, BYTES / 2);
-		ori_wqe_rdma(queue_slot(&a), a.next, a.qpn, ORI_WQE_RDMA_READ, 0, p.key[0], BYTES / 2,
-			     p.key[0], bytes, 0);
+		ori_wqe_rdma(queue_slot(&a), a.next, a.qpn, ORI_WQE_RDMA_READ, 0, p.key[0],
+			     BYTES / 2, p.key[0], bytes, 0);
 		queue_ring(&a);
 		queue_drain(&p.w, &a, 0);
 		CHECK(!memcmp(data_of(&p, 0), data_of(&p, 0) + BYTES / 2, bytes));
@@ -294,8 +296,8 @@ TEST(index_runs_round)
 
 TEST(doorbell_from_record)
 {
-	static const char *const modes[] = { "dbr=record", "dbr=random,seed=3", "dbr_late=0.5,seed=4",
-					     "torn_cqe=0.5,seed=5" };
+	static const char *const modes[] = { "dbr=record", "dbr=random,seed=3",
+					     "dbr_late=0.5,seed=4", "torn_cqe=0.5,seed=5" };
 
 	for (size_t i = 0; i < ORI_COUNT(modes); i++) {
 		struct pair p;

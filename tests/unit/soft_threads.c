@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/soft_threads.c - two NICs driven by two threads, each with a thread's own device: what the
- * single-threaded tests cannot show, the memory order of rings, doorbells, CQEs and signal words.
- * Under ThreadSanitizer every missing edge is a report.
+ * tests/unit/soft_threads.c - two NICs driven by two threads, each with a thread's own device: what
+ * the single-threaded tests cannot show, the memory order of rings, doorbells, CQEs and signal
+ * words. Under ThreadSanitizer every missing edge is a report.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -54,8 +54,8 @@ static void post(struct end *e, uint64_t round)
 	uint32_t bytes = bytes_of(round);
 
 	memset(e->mem, (int)(uint8_t)(round + (uint64_t)e->rank), bytes);
-	ori_wqe_rdma(queue_slot(&e->q), e->q.next, e->q.qpn, ORI_WQE_RDMA_WRITE, BYTES, e->peer_key, 0,
-		     e->key, bytes, 0);
+	ori_wqe_rdma(queue_slot(&e->q), e->q.next, e->q.qpn, ORI_WQE_RDMA_WRITE, BYTES, e->peer_key,
+		     0, e->key, bytes, 0);
 	queue_ring(&e->q);
 	if (round % 2)
 		ori_wqe_fetch_add(queue_slot(&e->q), e->q.next, e->q.qpn, 2 * BYTES, e->peer_key, 1,
@@ -83,10 +83,14 @@ static void *run(void *arg)
 
 	for (uint64_t round = 1; round <= ROUNDS; round++) {
 		post(e, round);
-		while (__atomic_load_n(signal_of(e), __ATOMIC_ACQUIRE) < round && !expired(deadline))
+		while (__atomic_load_n(signal_of(e), __ATOMIC_ACQUIRE) < round &&
+		       !expired(deadline))
 			drive(e);
 		check(e, round);
-		/* the source is written again in the next round, and so is the peer's target */
+		/*
+		 * the source is written again in the next round; the target only when this thread
+		 * drives
+		 */
 		while (e->q.polled < e->q.next && !expired(deadline)) {
 			if (queue_poll(&e->q, &syndrome))
 				e->wrong += syndrome != 0;
@@ -159,4 +163,62 @@ TEST(ping_pong_small_packets)
 TEST(ping_pong_over_a_bad_wire)
 {
 	both("seed=5,drop=0.005,dup=0.05,reorder=0.05,retry_ns=100000,retry=40");
+}
+
+/* The waiting thread is not the one that drives the NIC: only the signal word orders the two. */
+struct watch {
+	uint64_t *signal;
+	const uint8_t *data;
+	uint64_t seen; /* rounds checked */
+	int wrong;
+};
+
+static void *watch(void *arg)
+{
+	struct watch *t = arg;
+	uint64_t deadline = ori_now_ns() + 60 * ORI_NS_PER_S;
+
+	for (uint64_t round = 1; round <= ROUNDS && !expired(deadline); round++) {
+		while (__atomic_load_n(t->signal, __ATOMIC_ACQUIRE) < round && !expired(deadline))
+			sched_yield();
+		for (uint32_t i = 0; i < bytes_of(round); i++)
+			t->wrong += t->data[i] != (uint8_t)round;
+		__atomic_store_n(&t->seen, round, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+TEST(waiter_apart)
+{
+	struct world w;
+	struct end e = { .w = &w };
+	struct queue peer;
+	uint8_t *target = calloc(1, 2 * BYTES + 64);
+	struct watch t = { .signal = (uint64_t *)(void *)(target + 2 * BYTES),
+			   .data = target + BYTES };
+	uint64_t deadline = ori_now_ns() + 60 * ORI_NS_PER_S;
+	pthread_t thread;
+
+	world_open(&w, 2, NULL, "mtu=4096");
+	e.mem = calloc(1, 2 * BYTES + 64);
+	e.key = world_mr(&w, 0, e.mem, 2 * BYTES + 64, WORLD_ALL, 0);
+	e.peer_key = world_mr(&w, 1, target, 2 * BYTES + 64, WORLD_ALL, 0);
+	queue_open(&w, &e.q, 0, 8, 0, 0);
+	queue_open(&w, &peer, 1, 8, 0, 0);
+	queue_connect(&w, &e.q, &peer);
+	REQUIRE(!pthread_create(&thread, NULL, watch, &t));
+	for (uint64_t round = 1; round <= ROUNDS && !expired(deadline); round++) {
+		post(&e, round);
+		queue_drain(&w, &e.q, 0);
+		while (__atomic_load_n(&t.seen, __ATOMIC_ACQUIRE) < round && !expired(deadline))
+			sched_yield();
+	}
+	pthread_join(thread, NULL);
+	CHECK_EQ(t.seen, ROUNDS);
+	CHECK_EQ(t.wrong, 0);
+	queue_close(&w, &e.q);
+	queue_close(&w, &peer);
+	world_close(&w);
+	free(e.mem);
+	free(target);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/soft_wait.c - WAIT, and the companion queue pair that counts completions with it: a lane as
- * the engine builds it, of a main queue, a companion, a loopback responder and a sink.
+ * tests/unit/soft_wait.c - WAIT, and the companion queue pair that counts completions with it: a
+ * lane as the engine builds it, of a main queue, a companion, a loopback responder and a sink.
  */
 #include "soft_world.h"
 
@@ -41,8 +41,8 @@ static void lane_close(struct lane *l)
 static void post_put(struct lane *l, uint64_t i)
 {
 	l->source[i % 64] = i;
-	ori_wqe_rdma(queue_slot(&l->main), l->main.next, l->main.qpn, ORI_WQE_RDMA_WRITE, i % 64 * 8,
-		     l->target_key, i % 64 * 8, l->source_key, 8, 0);
+	ori_wqe_rdma(queue_slot(&l->main), l->main.next, l->main.qpn, ORI_WQE_RDMA_WRITE,
+		     i % 64 * 8, l->target_key, i % 64 * 8, l->source_key, 8, 0);
 	queue_ring(&l->main);
 }
 
@@ -73,7 +73,8 @@ static void count_puts(const char *faults, uint32_t depth, uint64_t first, int p
 
 	lane_open(&l, NULL, faults, depth, first);
 	for (int i = 0; i < puts; i++) {
-		while (queue_full(&l.main) || l.companion.next - l.companion.polled > 2 * depth - 2) {
+		while (queue_full(&l.main) ||
+		       l.companion.next - l.companion.polled > 2 * depth - 2) {
 			uint64_t completed;
 
 			world_step(&l.w, 1 + i % 3);
@@ -95,8 +96,9 @@ static void count_puts(const char *faults, uint32_t depth, uint64_t first, int p
 
 TEST(companion_counts)
 {
-	static const uint64_t firsts[] = { 0, 0xfff0, 0x7ff0, (1u << 24) - 8, (1ull << 31) - 8,
-					   (1ull << 32) - 8 };
+	static const uint64_t firsts[] = {
+		0, 0xfff0, 0x7ff0, (1u << 24) - 8, (1ull << 31) - 8, (1ull << 32) - 8
+	};
 
 	for (size_t i = 0; i < ORI_COUNT(firsts); i++)
 		for (uint32_t depth = 1; depth <= 8; depth *= 2)
@@ -166,7 +168,9 @@ TEST(many_wait_for_one)
 	lane_close(&l);
 }
 
-/* An error CQE counts as a CQE; a WAIT whose queue fails is flushed; a CQ that goes away fails it. */
+/*
+ * An error CQE counts as a CQE; a WAIT whose queue fails is flushed; a CQ that goes away fails it.
+ */
 TEST(wait_and_errors)
 {
 	struct lane l;

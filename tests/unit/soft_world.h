@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/soft_world.h - up to four software NICs in one process, stepped by the test, with a clock
- * that only the test moves; and a device of the simplest kind: one thread that fills a send queue,
- * rings, and takes the CQEs one by one.
+ * tests/unit/soft_world.h - up to four software NICs in one process, stepped by the test, with a
+ * clock that only the test moves; and a device of the simplest kind: one thread that fills a send
+ * queue, rings, and takes the CQEs one by one.
  */
 #ifndef ORI_TEST_SOFT_WORLD_H
 #define ORI_TEST_SOFT_WORLD_H
@@ -19,8 +19,7 @@ const char *oriel_last_error(void);
 
 #define WORLD_NICS 4
 #define WORLD_PD 7u
-#define WORLD_ALL                                                                                  \
-	(SOFT_LOCAL_WRITE | SOFT_REMOTE_WRITE | SOFT_REMOTE_READ | SOFT_REMOTE_ATOMIC)
+#define WORLD_ALL (SOFT_LOCAL_WRITE | SOFT_REMOTE_WRITE | SOFT_REMOTE_READ | SOFT_REMOTE_ATOMIC)
 
 struct world_error {
 	uint32_t qpn, syndrome;
@@ -147,8 +146,8 @@ __attribute__((unused)) static void world_close(struct world *w)
 }
 
 /* Zero-based region; exported when asked. */
-__attribute__((unused)) static uint32_t world_mr(struct world *w, int rank, void *base, uint64_t bytes,
-						 uint32_t access, int exported)
+__attribute__((unused)) static uint32_t world_mr(struct world *w, int rank, void *base,
+						 uint64_t bytes, uint32_t access, int exported)
 {
 	struct soft_mr_attr attr = { base, 0, bytes, access, WORLD_PD, 0, 0 };
 	uint32_t key = 0;
@@ -165,11 +164,12 @@ __attribute__((unused)) static uint32_t world_mr(struct world *w, int rank, void
 }
 
 /* depth 0: a pure responder. */
-__attribute__((unused)) static void queue_open(struct world *w, struct queue *q, int rank, uint32_t depth,
-					       uint64_t first, int core_direct)
+__attribute__((unused)) static void queue_open(struct world *w, struct queue *q, int rank,
+					       uint32_t depth, uint64_t first, int core_direct)
 {
-	struct soft_qp_attr attr = { .depth = depth, .first_index = first, .pd = WORLD_PD,
-				     .core_direct = core_direct };
+	struct soft_qp_attr attr = {
+		.depth = depth, .first_index = first, .pd = WORLD_PD, .core_direct = core_direct
+	};
 
 	memset(q, 0, sizeof(*q));
 	q->rank = rank;
@@ -260,7 +260,8 @@ __attribute__((unused)) static int queue_drain(struct world *w, struct queue *q,
 		world_step(w, 64);
 	}
 	check_fail(__FILE__, __LINE__, "queue of rank %d: %llu of %llu WQEs completed", q->rank,
-		   (unsigned long long)(q->polled - q->first), (unsigned long long)(q->next - q->first));
+		   (unsigned long long)(q->polled - q->first),
+		   (unsigned long long)(q->next - q->first));
 	return 0;
 }
 

@@ -19,11 +19,17 @@
 ORIEL_DEV int ori_check_atomic(const struct oriel_window_dev *win, struct oriel_group g,
 			       const char *call, int peer, uint64_t offset)
 {
+	const struct oriel_window_peer *p;
+	uint64_t skew;
 	int err = ori_check_range(win, g, call, "end of the window passed", offset, 8, win->bytes);
 
 	if (!err)
 		err = ori_check_peer(win, g, call, peer);
-	if (!err && (((uintptr_t)ori_window_peer(win, peer)->buffer + offset) & 7u) != 0)
+	if (err)
+		return err;
+	p = ori_window_peer(win, peer);
+	skew = p->link ? p->link->buffer_skew : (uint64_t)(uintptr_t)p->buffer;
+	if (((skew + offset) & 7u) != 0)
 		err = ori_refuse(win, g, ORIEL_EINVAL, call, "word is not 8-byte aligned; offset",
 				 offset, 8);
 	return err;

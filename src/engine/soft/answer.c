@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/soft/answer.c - what comes back to the requester: ACK, NAK, data of READs, values of atomics.
+ * engine/soft/answer.c - what comes back to the requester: ACK, NAK, data of READs, values of
+ * atomics.
  *
- * Every answer says how far the responder has come.  If that is past a READ or atomic whose own answer
- * is missing, the answer was lost, and the request is sent again; the responder has kept it.
+ * Every answer says how far the responder has come.  If that is past a READ or atomic whose own
+ * answer is missing, the answer was lost, and the request is sent again; the responder has kept it.
  *
  * Called within soft_nic_step(), for packets off the wire: all fields are untrusted.
  */
@@ -21,14 +22,6 @@ static struct soft_request *find(const struct soft_qp *qp, uint64_t psn)
 			return r;
 	}
 	return NULL;
-}
-
-static void fail(struct soft_nic *nic, struct soft_qp *qp, struct soft_request *r, uint32_t syndrome)
-{
-	if (!r->syndrome)
-		r->syndrome = (uint8_t)syndrome;
-	qp->failing = 1;
-	soft_activate(nic, qp);
 }
 
 /* Goes back at most once for the same loss; if that is lost too, the timer does it. */
@@ -71,12 +64,7 @@ static void take_nak(struct soft_nic *nic, struct soft_qp *qp, const struct soft
 	if (syndrome != ORI_SYNDROME_REMOTE_INVALID && syndrome != ORI_SYNDROME_REMOTE_ACCESS &&
 	    syndrome != ORI_SYNDROME_REMOTE_OP)
 		syndrome = ORI_SYNDROME_BAD_RESPONSE;
-	fail(nic, qp, r, syndrome);
-}
-
-static void close_read(struct soft_qp *qp)
-{
-	qp->open_reads--;
+	soft_requester_fail(nic, qp, r, syndrome);
 }
 
 static void take_value(struct soft_nic *nic, struct soft_qp *qp, struct soft_request *r,
@@ -88,15 +76,15 @@ static void take_value(struct soft_nic *nic, struct soft_qp *qp, struct soft_req
 		return;
 	to = soft_mr_find(nic, r->lkey, qp->attr.pd, SOFT_LOCAL_WRITE, r->local, 8, NULL);
 	if (!to) {
-		fail(nic, qp, r, ORI_SYNDROME_LOCAL_PROT);
+		soft_requester_fail(nic, qp, r, ORI_SYNDROME_LOCAL_PROT);
 		return;
 	}
 	soft_place_copy(to, &p->u.value, 8);
 	r->answered = 1;
-	close_read(qp);
+	qp->open_reads--;
 }
 
-/* ---- data of READs ------------------------------------------------------------------------------------- */
+/* ---- data of READs --------------------------------------------------------------------------- */
 
 static int flip_if(struct soft_qp *qp, uint64_t psn, int set)
 {
@@ -147,15 +135,16 @@ static void take_data(struct soft_nic *nic, struct soft_qp *qp, struct soft_requ
 		return;
 	ahead = offset > r->got;
 	/* ahead of a gap: kept where nothing is ordered, if it is all of its number */
-	if (ahead && (!nic->config.ooo || p->bytes != number_bytes(r, (uint32_t)(psn - r->first_psn)) ||
-		      p->u2.offset)) {
+	if (ahead &&
+	    (!nic->config.ooo || p->bytes != number_bytes(r, (uint32_t)(psn - r->first_psn)) ||
+	     p->u2.offset)) {
 		lost(nic, qp);
 		return;
 	}
 	to = soft_mr_find(nic, r->lkey, qp->attr.pd, SOFT_LOCAL_WRITE, r->local + offset, p->bytes,
 			  NULL);
 	if (!to) {
-		fail(nic, qp, r, ORI_SYNDROME_LOCAL_PROT);
+		soft_requester_fail(nic, qp, r, ORI_SYNDROME_LOCAL_PROT);
 		return;
 	}
 	from = soft_place_source(nic, qp, p, slot);
@@ -169,7 +158,7 @@ static void take_data(struct soft_nic *nic, struct soft_qp *qp, struct soft_requ
 	}
 	move_got(qp, r, (uint32_t)offset + p->bytes);
 	if (r->got == r->bytes)
-		close_read(qp);
+		qp->open_reads--;
 }
 
 static int is_missing(const struct soft_nic *nic, const struct soft_qp *qp)
@@ -200,7 +189,7 @@ void soft_requester_answer(struct soft_nic *nic, struct soft_qp *qp, const struc
 	if (op == SOFT_OP_READ_DATA || op == SOFT_OP_ATOMIC_VALUE) {
 		r = find(qp, psn);
 		if (r && !nic->config.ooo && r != soft_request_at(qp, qp->una_idx))
-			lost(nic, qp); /* it overtook one that is missing: answers are taken in order */
+			lost(nic, qp); /* answers are taken in order, and this one overtook */
 		else if (r && op == SOFT_OP_READ_DATA)
 			take_data(nic, qp, r, p, slot, psn);
 		else if (r)

@@ -86,8 +86,8 @@ int soft_config_personality(struct soft_config *c, const char *name)
 		made.mtu = 4096;
 	} else {
 		return ori_fail(ORIEL_ECONFIG,
-				"ORIEL_SOFT_NIC=%s: no such software NIC; there are soft, cx7, efa and "
-				"thor2",
+				"ORIEL_SOFT_NIC=%s: no such software NIC; there are soft, cx7, "
+				"efa and thor2",
 				name);
 	}
 	*c = made;
@@ -185,7 +185,8 @@ static int parse_pair(struct soft_config *c, const char *pair, size_t chars)
 	size_t length;
 
 	if (!key)
-		return ori_fail(ORIEL_ECONFIG, "ORIEL_SOFT_FAULTS: \"%.*s\" is not key=value of a known key",
+		return ori_fail(ORIEL_ECONFIG,
+				"ORIEL_SOFT_FAULTS: \"%.*s\" is not key=value of a known key",
 				(int)chars, pair);
 	length = chars - (size_t)(equals + 1 - pair);
 	if (length < sizeof(value)) {
@@ -231,7 +232,8 @@ static void print_value(const struct soft_config *c, const struct key *key, char
 		print_chance(out, bytes, *(const double *)(const void *)at);
 		break;
 	case KEY_DBR:
-		snprintf(out, bytes, "%s", dbr_names[*(const enum soft_dbr_mode *)(const void *)at]);
+		snprintf(out, bytes, "%s",
+			 dbr_names[*(const enum soft_dbr_mode *)(const void *)at]);
 		break;
 	case KEY_FLAG:
 		snprintf(out, bytes, "%d", *(const int *)(const void *)at);
@@ -262,7 +264,8 @@ void soft_config_text(const struct soft_config *c, char *out, size_t bytes)
 		print_value(&plain, &keys[i], usual, sizeof(usual));
 		if (i && !strcmp(mine, usual))
 			continue;
-		n = snprintf(out + used, bytes - used, "%s%s=%s", used ? "," : "", keys[i].name, mine);
+		n = snprintf(out + used, bytes - used, "%s%s=%s", used ? "," : "", keys[i].name,
+			     mine);
 		if (n < 0)
 			return;
 		used += (size_t)n;

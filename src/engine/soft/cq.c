@@ -10,8 +10,8 @@
 #include "state.h"
 
 /*
- * Number n is valid for the device when the opcode is not INVALID and the owner bit is that of n's lap.
- * Fresh entries are neither.
+ * Number n is valid for the device when the opcode is not INVALID and the owner bit is that of n's
+ * lap. Fresh entries are neither.
  */
 void soft_cq_init(struct soft_qp *qp)
 {
@@ -41,8 +41,9 @@ static void finish(struct soft_nic *nic, struct soft_qp *qp, uint32_t word)
 	struct ori_cqe *cqe = &qp->attr.cq[qp->cq_count & (qp->attr.depth - 1)];
 
 	/*
-	 * [N3] release; partner: the device's acquire load of these 4 bytes.  Publishes the body, the
-	 * answer of a READ or atomic placed before, and that the WQE's slot and source are free.
+	 * [N3] release; partner: the device's acquire load of these 4 bytes.  Publishes the body,
+	 * the answer of a READ or atomic placed before, and that the WQE's slot and source are
+	 * free.
 	 */
 	__atomic_store_n((uint32_t *)(void *)&cqe->wqe_counter, word, __ATOMIC_RELEASE);
 	qp->torn = 0;

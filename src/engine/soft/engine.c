@@ -21,8 +21,8 @@
 
 #define STEP_BUDGET 64
 #define PROTECTION_DOMAIN 1u
-#define WATCH_NS 200000ull   /* a look at what the callers do */
-#define IDLE_NS 10000000ull  /* longest sleep: the cost of a missed kick */
+#define WATCH_NS 200000ull  /* a look at what the callers do */
+#define IDLE_NS 10000000ull /* longest sleep: the cost of a missed kick */
 #define ERRORS_KEPT 16
 
 struct queue_error {
@@ -39,8 +39,8 @@ struct soft_engine {
 		struct soft_engine *engine;
 		uint32_t number;
 	} context[ORIEL_NICS_MAX];
-	uint32_t lock;     /* by drivers: who has it steps the NICs */
-	uint64_t drives;   /* by callers: how often one has driven */
+	uint32_t lock;   /* by drivers: who has it steps the NICs */
+	uint64_t drives; /* by callers: how often one has driven */
 	uint32_t stop;
 	int started;
 	pthread_t thread;

@@ -2,8 +2,8 @@
 /*
  * engine/soft/faults.c - the bad wire and the bad day: seeded, so that a run can be played again.
  *
- * Every packet leaves through soft_send(): this is where one is dropped, doubled or held back.  A held
- * packet is one that others overtake.  Time is counted in steps of this NIC, never by a clock.
+ * Every packet leaves through soft_send(): this is where one is dropped, doubled or held back.  A
+ * held packet is one that others overtake.  Time is counted in steps of this NIC, never by a clock.
  *
  * Called within soft_nic_step().
  */
@@ -161,14 +161,15 @@ uint32_t soft_faults_take(struct soft_nic *nic, uint32_t lkey)
 	if (c->kill_at && n == c->kill_at)
 		raise(SIGKILL);
 	if (c->stall_at && n == c->stall_at) {
-		ori_log(ORI_LOG_WARN, "software NIC of rank %d stalls at WQE %llu, as asked", nic->rank,
-			(unsigned long long)n);
+		ori_log(ORI_LOG_WARN, "software NIC of rank %d stalls at WQE %llu, as asked",
+			nic->rank, (unsigned long long)n);
 		nic->stalled = 1;
 	}
 	/* the first from there on that names local memory */
 	if (c->revoke_at && n >= c->revoke_at && lkey) {
-		ori_log(ORI_LOG_WARN, "software NIC of rank %d revokes key 0x%x at WQE %llu, as asked",
-			nic->rank, lkey, (unsigned long long)n);
+		ori_log(ORI_LOG_WARN,
+			"software NIC of rank %d revokes key 0x%x at WQE %llu, as asked", nic->rank,
+			lkey, (unsigned long long)n);
 		soft_mr_destroy(nic, lkey);
 		c->revoke_at = 0;
 		return ORI_SYNDROME_LOCAL_PROT;

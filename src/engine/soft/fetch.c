@@ -2,8 +2,8 @@
 /*
  * engine/soft/fetch.c - from doorbell to decoded WQE; believes nothing that the device wrote.
  *
- * A doorbell is taken when its number is the queue pair's and its index moves forward within the room
- * there is.  A WQE is copied once and judged by the copy.  What is wrong gets LOCAL_QP_OP (or
+ * A doorbell is taken when its number is the queue pair's and its index moves forward within the
+ * room there is.  A WQE is copied once and judged by the copy.  What is wrong gets LOCAL_QP_OP (or
  * LOCAL_LENGTH, LOCAL_PROT); strict mode says so in the log too, for no correct device writes it.
  *
  * Called within soft_nic_step().
@@ -35,11 +35,11 @@ static uint32_t violation(const struct soft_nic *nic, const struct soft_qp *qp, 
 	return ORI_SYNDROME_LOCAL_QP_OP;
 }
 
-/* ---- doorbells ------------------------------------------------------------------------------------ */
+/* ---- doorbells ------------------------------------------------------------------------------- */
 
 /*
- * The device must see an error, so one is given even when it rang nothing that can be taken: the first
- * index without CQE then counts as rung.
+ * The device must see an error, so one is given even when it rang nothing that can be taken: the
+ * first index without CQE then counts as rung.
  */
 static void refuse(struct soft_nic *nic, struct soft_qp *qp)
 {
@@ -60,8 +60,9 @@ static void accept(struct soft_nic *nic, struct soft_qp *qp, uint32_t index)
 	if (advance > qp->attr.depth - used) {
 		if (qp->state == SOFT_ERR)
 			return;
-		violation(nic, qp, qp->pi, "doorbell 0x%04x goes back, or past the %u blocks of the queue",
-			  index, qp->attr.depth);
+		violation(nic, qp, qp->pi,
+			  "doorbell 0x%04x goes back, or past the %u blocks of the queue", index,
+			  qp->attr.depth);
 		refuse(nic, qp);
 		return;
 	}
@@ -72,7 +73,9 @@ static void accept(struct soft_nic *nic, struct soft_qp *qp, uint32_t index)
 
 static uint32_t read_record(const struct soft_qp *qp)
 {
-	/* [N4] acquire; partner: the device's release store of the record, before the doorbell's. */
+	/*
+	 * [N4] acquire; partner: the device's release store of the record, before the doorbell's.
+	 */
 	return ori_be32(__atomic_load_n(&qp->attr.record[1], __ATOMIC_ACQUIRE)) & 0xffff;
 }
 
@@ -81,8 +84,8 @@ static void accept_record(struct soft_nic *nic, struct soft_qp *qp, uint32_t run
 	uint32_t index = read_record(qp);
 
 	if (nic->config.strict && qp->state == SOFT_RTS && (int16_t)(uint16_t)(index - rung) < 0) {
-		violation(nic, qp, qp->pi, "doorbell record 0x%04x is behind the doorbell 0x%04x", index,
-			  rung);
+		violation(nic, qp, qp->pi, "doorbell record 0x%04x is behind the doorbell 0x%04x",
+			  index, rung);
 		refuse(nic, qp);
 		return;
 	}
@@ -141,13 +144,16 @@ void soft_fetch_doorbells(struct soft_nic *nic)
 			continue;
 		if (bell->qp->state == SOFT_RESET)
 			continue;
-		/* [N5] acquire; partner: the device's release store of the doorbell, after its WQEs. */
+		/*
+		 * [N5] acquire; partner: the device's release store of the doorbell, after its
+		 * WQEs.
+		 */
 		bell->seen = __atomic_load_n(bell->word, __ATOMIC_ACQUIRE);
 		ring(nic, bell->qp, bell->seen);
 	}
 }
 
-/* ---- WQEs -------------------------------------------------------------------------------------------- */
+/* ---- WQEs ------------------------------------------------------------------------------------ */
 
 static void warn_reserved(const struct soft_nic *nic, const struct soft_qp *qp,
 			  const struct ori_wqe *w)
@@ -156,7 +162,7 @@ static void warn_reserved(const struct soft_nic *nic, const struct soft_qp *qp,
 
 	if (nic->config.strict && (c->signature || c->dci_stream[0] || c->dci_stream[1] || c->imm))
 		ori_log(ORI_LOG_WARN,
-			"software NIC of rank %d: queue pair 0x%x, WQE %llu: reserved fields are not 0",
+			"software NIC of rank %d: queue pair 0x%x, WQE %llu: a reserved field is not 0",
 			nic->rank, qp->number, (unsigned long long)qp->next);
 }
 
@@ -167,7 +173,8 @@ static uint32_t check_ctrl(const struct soft_nic *nic, const struct soft_qp *qp,
 	uint32_t number = ori_be32(w->ctrl.qpn_ds) >> 8;
 
 	if ((word >> 8 & 0xffff) != (qp->next & 0xffff))
-		return violation(nic, qp, qp->next, "the block holds index 0x%04x", word >> 8 & 0xffff);
+		return violation(nic, qp, qp->next, "the block holds index 0x%04x",
+				 word >> 8 & 0xffff);
 	if (number != qp->number)
 		return violation(nic, qp, qp->next, "the block is of queue pair 0x%x", number);
 	if (word >> 24)
@@ -211,14 +218,17 @@ static uint32_t take_inline(const struct soft_nic *nic, const struct soft_qp *qp
 	uint32_t bytes = ori_be32(w->u.inl.payload.byte_count) & ~ORI_WQE_INLINE_FLAG;
 
 	if (!bytes || bytes > (segments - 2) * 16 - 4)
-		return violation(nic, qp, qp->next, "%u bytes inline in %u segments", bytes, segments);
+		return violation(nic, qp, qp->next, "%u bytes inline in %u segments", bytes,
+				 segments);
 	r->inlined = 1;
 	r->bytes = bytes;
 	memcpy(r->u.data, w->u.inl.payload.bytes, bytes);
 	return 0;
 }
 
-/* Local memory of a WQE: length, key, protection domain, range, and for answers the right to write. */
+/*
+ * Local memory of a WQE: length, key, protection domain, range, and for answers the right to write.
+ */
 static uint32_t take_data(const struct soft_nic *nic, const struct soft_qp *qp,
 			  struct soft_request *r, const struct ori_wqe_data *d, uint32_t access)
 {
@@ -314,7 +324,9 @@ static uint32_t decode(const struct soft_nic *nic, const struct soft_qp *qp, str
 	case ORI_WQE_WAIT:
 		return take_wait(nic, qp, r, w);
 	case ORI_WQE_DUMP:
-		/* nothing of ours is ever held back from memory, so the check is all there is to do */
+		/*
+		 * nothing of ours is ever held back from memory, so the check is all there is to do
+		 */
 		return take_data(nic, qp, r, &w->u.dump, 0);
 	default:
 		return 0;

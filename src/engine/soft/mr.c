@@ -2,8 +2,8 @@
 /*
  * engine/soft/mr.c - memory regions and their keys.
  *
- * A key is (slot << 8 | tag).  A slot that is freed goes to the end of the free list and its tag moves
- * on, so a revoked key meets no other region before its slot has been used 256 times more.
+ * A key is (slot << 8 | tag).  A slot that is freed goes to the end of the free list and its tag
+ * moves on, so a revoked key meets no other region before its slot has been used 256 times more.
  *
  * Called by the engine (create, destroy) and within soft_nic_step() (find); the caller serialises.
  */
@@ -22,15 +22,17 @@ static int grow(struct soft_nic *nic)
 	struct soft_mr *table;
 
 	if (room > MR_MAX)
-		return ori_fail(ORIEL_ENOMEM, "software NIC: %u memory regions are all there can be",
-				MR_MAX);
+		return ori_fail(ORIEL_ENOMEM,
+				"software NIC: %u memory regions are all there can be", MR_MAX);
 	table = realloc(nic->mrs, room * sizeof(*table));
 	if (!table)
-		return ori_fail(ORIEL_ENOMEM, "software NIC: no memory for %u memory regions", room);
+		return ori_fail(ORIEL_ENOMEM, "software NIC: no memory for %u memory regions",
+				room);
 	nic->mrs = table;
 	memset(table + old, 0, (room - old) * sizeof(*table));
 	for (uint32_t i = old ? old : 1; i < room; i++) {
-		int err = ori_random_bytes(&table[i].tag, 1); /* not of the seed: keys are not to be guessed */
+		int err = ori_random_bytes(&table[i].tag,
+					   1); /* not of the seed: keys are not to be guessed */
 
 		if (err)
 			return err;
@@ -62,7 +64,8 @@ int soft_mr_create(struct soft_nic *nic, const struct soft_mr_attr *attr, uint32
 	int err;
 
 	if (bad_attr(attr))
-		return ori_fail(ORIEL_EINVAL, "software NIC: a memory region needs a base and 1 byte at least");
+		return ori_fail(ORIEL_EINVAL,
+				"software NIC: a memory region needs a base and 1 byte at least");
 	if (!nic->mr_free) {
 		err = grow(nic);
 		if (err)

@@ -89,7 +89,7 @@ void soft_nic_wire(struct soft_nic *nic, int rank, struct soft_ring *in, struct 
 	peer->tx.ring = out;
 }
 
-/* ---- a step --------------------------------------------------------------------------------------------- */
+/* ---- a step ---------------------------------------------------------------------------------- */
 
 static void take_packet(struct soft_nic *nic, const struct soft_peer *peer,
 			const struct soft_slot *slot)
@@ -153,7 +153,10 @@ static void run_qp(struct soft_nic *nic, struct soft_qp *qp)
 	soft_cq_run(nic, qp);
 }
 
-/* Those of one word of the map; what a queue pair activates, itself included, runs in the next step. */
+/*
+ * Those of one word of the map; what a queue pair activates, itself included, runs in the next
+ * step.
+ */
 static void run_word(struct soft_nic *nic, uint32_t word, uint64_t mask)
 {
 	uint64_t bits = nic->active[word] & mask;
@@ -191,7 +194,8 @@ static void run_timers(struct soft_nic *nic)
 		for (uint64_t bits = nic->timed[word]; bits; bits &= bits - 1) {
 			if (!now)
 				now = nic->world.clock(nic->world.ctx);
-			soft_requester_timer(nic, nic->qps[word * 64 + (uint32_t)__builtin_ctzll(bits)],
+			soft_requester_timer(nic,
+					     nic->qps[word * 64 + (uint32_t)__builtin_ctzll(bits)],
 					     now);
 		}
 }

@@ -2,14 +2,15 @@
 /*
  * engine/soft/nic.h - the software NIC: executes mlx5 work queues over plain memory.
  *
- * One NIC per rank (or several, to show several).  It takes doorbells, fetches and validates WQEs, sends
- * packets to other NICs through rings in memory, places what arrives, answers, and writes CQEs: an RC
- * requester and responder with PSN, MTU, ACK/NAK and retry.  The core is soft_nic_step(): no threads, no
- * locks, no clock of its own, so that the engine, a deterministic scheduler and a fuzzer drive the same
- * code.  The caller serialises: one step at a time per NIC.
+ * One NIC per rank (or several, to show several).  It takes doorbells, fetches and validates WQEs,
+ * sends packets to other NICs through rings in memory, places what arrives, answers, and writes
+ * CQEs: an RC requester and responder with PSN, MTU, ACK/NAK and retry.  The core is
+ * soft_nic_step(): no threads, no locks, no clock of its own, so that the engine, a deterministic
+ * scheduler and a fuzzer drive the same code.  The caller serialises: one step at a time per NIC.
  *
- * What a peer sends, what a WQE says and what lies in a ring is untrusted: checked before use, and a bad
- * one gets the syndrome of docs/protocols/soft-nic.md and touches nothing outside a registration.
+ * What a peer sends, what a WQE says and what lies in a ring is untrusted: checked before use, and
+ * a bad one gets the syndrome of docs/protocols/soft-nic.md and touches nothing outside a
+ * registration.
  */
 #ifndef ORI_SOFT_NIC_H
 #define ORI_SOFT_NIC_H
@@ -21,9 +22,11 @@
 struct soft_nic;
 struct soft_ring; /* wire.h: one direction between two NICs, in memory both map */
 
-/* ---- configuration: from ORIEL_SOFT_FAULTS and ORIEL_SOFT_NIC (personality) ------------------------ */
+/* ---- configuration: from ORIEL_SOFT_FAULTS and ORIEL_SOFT_NIC (personality) ------------------ */
 
-/* How the NIC learns the producer index (reference: doorbell value, record, or either by chance). */
+/*
+ * How the NIC learns the producer index (reference: doorbell value, record, or either by chance).
+ */
 enum soft_dbr_mode { SOFT_DBR_DOORBELL, SOFT_DBR_RECORD, SOFT_DBR_RANDOM };
 
 struct soft_config {
@@ -37,7 +40,7 @@ struct soft_config {
 	uint64_t rate;     /* bytes a second this NIC sends; 0: no limit */
 	/* 1-based count of WQEs this rank's NIC takes; 0: never */
 	uint64_t revoke_at, qp_error_at, stall_at, kill_at;
-	int strict;        /* a WQE no correct device would write fails loudly (log + LOCAL_QP_OP) */
+	int strict;        /* what no correct device does is logged too, not only answered */
 	enum soft_dbr_mode dbr_mode;
 	uint32_t retry_count;      /* timeouts before RETRY_EXCEEDED */
 	uint64_t retry_timeout_ns;
@@ -45,26 +48,32 @@ struct soft_config {
 	uint32_t first_psn;        /* tests start near the 24-bit edge */
 };
 
-/* Defaults of a personality: "soft" (default, also NULL and ""), "cx7", "efa", "thor2".  ORIEL_ECONFIG with a line. */
+/*
+ * Defaults of a personality: "soft" (default, also NULL and ""), "cx7", "efa", "thor2".
+ * ORIEL_ECONFIG with a line.
+ */
 int soft_config_personality(struct soft_config *, const char *name);
 /* "seed=42,drop=0.01,..." on top.  ORIEL_ECONFIG with a line that names key and value. */
 int soft_config_faults(struct soft_config *, const char *text);
 /* The string that replays this configuration. */
 void soft_config_text(const struct soft_config *, char *out, size_t bytes);
 
-/* ---- the world around a NIC ------------------------------------------------------------------------- */
+/* ---- the world around a NIC ------------------------------------------------------------------ */
 
 /*
  * Finds bytes of another rank's registered memory in this process, so that payload can cross by
- * reference: base of allocation `id` of `rank`, at least offset + bytes long.  NULL: not reachable now; the
- * packet is then treated as lost.  May be slow the first time for an id.
+ * reference: base of allocation `id` of `rank`, at least offset + bytes long.  NULL: not reachable
+ * now; the packet is then treated as lost.  May be slow the first time for an id.
  */
 typedef const void *soft_resolve_fn(void *ctx, int rank, uint64_t id, uint64_t offset,
 				    uint64_t bytes);
 typedef uint64_t soft_clock_fn(void *ctx); /* ns, never goes back */
 /* A packet was put into the ring towards `rank`: wake its NIC if it sleeps. */
 typedef void soft_kick_fn(void *ctx, int rank);
-/* First error CQE of a QP: told once per QP, from within step. */
+/*
+ * First error of a QP: told once per QP, from within step, before the CQE is visible.  A QP that
+ * refused a peer's request goes to ERR too and is told with LOCAL_ACCESS.  May call soft_qp_fail.
+ */
 typedef void soft_error_fn(void *ctx, uint32_t qpn, uint64_t wqe_index, uint32_t syndrome);
 
 struct soft_world {
@@ -81,7 +90,7 @@ void soft_nic_destroy(struct soft_nic *);
 /* Rings to and from another NIC (or this one: loopback), both initialised by soft_ring_init. */
 void soft_nic_wire(struct soft_nic *, int rank, struct soft_ring *in, struct soft_ring *out);
 
-/* ---- memory regions ------------------------------------------------------------------------------------ */
+/* ---- memory regions -------------------------------------------------------------------------- */
 
 #define SOFT_LOCAL_WRITE 1u
 #define SOFT_REMOTE_WRITE 2u
@@ -102,7 +111,7 @@ int soft_mr_create(struct soft_nic *, const struct soft_mr_attr *, uint32_t *key
 /* Later packets and WQEs that name the key fail; safe while traffic is under way. */
 void soft_mr_destroy(struct soft_nic *, uint32_t key);
 
-/* ---- queue pairs: one send queue and its CQ, memory given by the caller -------------------------------- */
+/* ---- queue pairs: one send queue and its CQ, memory given by the caller ---------------------- */
 
 struct soft_qp_attr {
 	struct ori_wqe *sq;       /* depth blocks; NULL for a pure responder */
@@ -122,11 +131,17 @@ int soft_qp_connect(struct soft_nic *, uint32_t qpn, int rank, uint32_t remote_q
 void soft_qp_fail(struct soft_nic *, uint32_t qpn, uint32_t syndrome);
 void soft_qp_destroy(struct soft_nic *, uint32_t qpn);
 
-/* ---- driving ---------------------------------------------------------------------------------------------- */
+/* ---- driving --------------------------------------------------------------------------------- */
 
-/* Does up to `budget` units of work (a packet taken, a WQE started, a CQE written); returns how many. */
+/*
+ * Does up to `budget` units of work (a packet taken, a WQE started, a CQE written); returns how
+ * many.
+ */
 int soft_nic_step(struct soft_nic *, int budget);
-/* Is anything outstanding (rung WQEs not completed, packets held back)?  If not the driver may sleep. */
+/*
+ * Is anything outstanding (rung WQEs not completed, packets held back)?  If not the driver may
+ * sleep.
+ */
 int soft_nic_busy(const struct soft_nic *);
 
 struct soft_stats {

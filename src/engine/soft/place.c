@@ -2,8 +2,8 @@
 /*
  * engine/soft/place.c - how payload crosses the wire, and how it is put into memory.
  *
- * Up to 32 bytes ride in the header, up to 4096 behind it, more as a reference to exported memory that
- * the receiver copies from.  A loopback names the region by key, since both ends are this NIC.
+ * Up to 32 bytes ride in the header, up to 4096 behind it, more as a reference to exported memory
+ * that the receiver copies from.  A loopback names the region by key, since both ends are this NIC.
  * Does not know what the bytes are for; permission to touch `to` is the caller's business.
  *
  * Called within soft_nic_step().
@@ -103,8 +103,8 @@ void soft_place_copy(void *to, const void *from, uint32_t bytes)
 	else
 		memcpy(&word, from, 8);
 	/*
-	 * [N2] release; partner: the acquire load of whoever waits for a signal word.  What this NIC
-	 * placed before, for earlier messages, is visible to a thread that sees this word.
+	 * [N2] release; partner: the acquire load of whoever waits for a signal word.  What this
+	 * NIC placed before, for earlier messages, is visible to a thread that sees this word.
 	 */
 	if (is_word(to, bytes))
 		__atomic_store_n((uint64_t *)to, word, __ATOMIC_RELEASE);

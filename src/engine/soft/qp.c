@@ -2,8 +2,8 @@
 /*
  * engine/soft/qp.c - the table of queue pairs: numbers, creation, connection, end.
  *
- * A number is (generation << 14 | slot), never 0 and below 2^23: packets and WQEs that name a queue pair
- * which is gone do not meet the next one in its slot.
+ * A number is (generation << 14 | slot), never 0 and below 2^23: packets and WQEs that name a queue
+ * pair which is gone do not meet the next one in its slot.
  *
  * Called by the engine; the caller serialises with soft_nic_step().
  */
@@ -46,7 +46,8 @@ static int grow(struct soft_nic *nic)
 	int err;
 
 	if (room > SLOTS)
-		return ori_fail(ORIEL_ENOMEM, "software NIC: %u queue pairs are all there can be", SLOTS);
+		return ori_fail(ORIEL_ENOMEM, "software NIC: %u queue pairs are all there can be",
+				SLOTS);
 	err = enlarge(&nic->qps, old, room, sizeof(*nic->qps));
 	if (!err)
 		err = enlarge(&nic->generations, old, room, sizeof(*nic->generations));
@@ -150,7 +151,8 @@ static void set_counters(struct soft_qp *qp, const struct soft_config *config)
 	qp->expected = psn;
 }
 
-int soft_qp_create(struct soft_nic *nic, const struct soft_qp_attr *attr, uint32_t *qpn, uint32_t *cqn)
+int soft_qp_create(struct soft_nic *nic, const struct soft_qp_attr *attr, uint32_t *qpn,
+		   uint32_t *cqn)
 {
 	struct soft_qp *qp;
 	uint32_t slot;
@@ -158,8 +160,8 @@ int soft_qp_create(struct soft_nic *nic, const struct soft_qp_attr *attr, uint32
 
 	if (bad_attr(nic, attr))
 		return ori_fail(ORIEL_EINVAL,
-				"software NIC: a send queue of %u blocks needs 1 to 32768, a power of two, "
-				"and CQ, record and doorbell, aligned",
+				"software NIC: a send queue of %u blocks needs 1 to 32768, a "
+				"power of two, and CQ, record and doorbell, aligned",
 				attr->depth);
 	slot = free_slot(nic);
 	qp = slot ? allocate(nic, attr) : NULL;
@@ -188,8 +190,10 @@ int soft_qp_connect(struct soft_nic *nic, uint32_t qpn, int rank, uint32_t remot
 {
 	struct soft_qp *qp = soft_qp_find(nic, qpn);
 
-	if (!qp || qp->state != SOFT_RESET || rank < 0 || rank >= nic->nranks || remote_qpn > 0xffffff)
-		return ori_fail(ORIEL_EINVAL, "software NIC: cannot connect queue pair 0x%x to 0x%x of rank %d",
+	if (!qp || qp->state != SOFT_RESET || rank < 0 || rank >= nic->nranks ||
+	    remote_qpn > 0xffffff)
+		return ori_fail(ORIEL_EINVAL,
+				"software NIC: cannot connect queue pair 0x%x to 0x%x of rank %d",
 				qpn, remote_qpn, rank);
 	if (!nic->peers[rank].wired)
 		return ori_fail(ORIEL_ENOTCONN, "software NIC: no wire to rank %d", rank);

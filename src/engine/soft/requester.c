@@ -2,8 +2,8 @@
 /*
  * engine/soft/requester.c - the half of the software NIC that works off send queues.
  *
- * Starts WQEs in order, cuts them into packets, sends, and goes back when something was lost.  Never
- * touches a CQ (cq.c) and writes only local memory that a READ or atomic named for its answer
+ * Starts WQEs in order, cuts them into packets, sends, and goes back when something was lost.
+ * Never touches a CQ (cq.c) and writes only local memory that a READ or atomic named for its answer
  * (answer.c).
  *
  * Called within soft_nic_step().
@@ -12,7 +12,7 @@
 
 #include "state.h"
 
-/* ---- starting ---------------------------------------------------------------------------------------- */
+/* ---- starting -------------------------------------------------------------------------------- */
 
 void soft_requester_unwait(struct soft_qp *qp)
 {
@@ -30,7 +30,8 @@ void soft_requester_unwait(struct soft_qp *qp)
 /* Is CQE number r->bytes of CQ r->rkey still to come?  Then in that CQ's list until it moves. */
 static int waits(struct soft_nic *nic, struct soft_qp *qp, struct soft_request *r)
 {
-	struct soft_qp *on = r->rkey & SOFT_CQN_BIT ? soft_qp_find(nic, r->rkey & ~SOFT_CQN_BIT) : NULL;
+	struct soft_qp *on = r->rkey & SOFT_CQN_BIT ? soft_qp_find(nic, r->rkey & ~SOFT_CQN_BIT) :
+						      NULL;
 
 	if (!on || !on->attr.sq) {
 		r->syndrome = ORI_SYNDROME_LOCAL_QP_OP;
@@ -44,8 +45,11 @@ static int waits(struct soft_nic *nic, struct soft_qp *qp, struct soft_request *
 	return 1;
 }
 
-/* Fences.  Where the wire keeps order, "after everything" needs no more than "after the answers". */
-static int fenced(const struct soft_nic *nic, const struct soft_qp *qp, const struct soft_request *r)
+/*
+ * Fences.  Where the wire keeps order, "after everything" needs no more than "after the answers".
+ */
+static int fenced(const struct soft_nic *nic, const struct soft_qp *qp,
+		  const struct soft_request *r)
 {
 	switch (r->flags & 0xe0) {
 	case ORI_WQE_FENCE:
@@ -110,7 +114,7 @@ static int start(struct soft_nic *nic, struct soft_qp *qp)
 	return 1;
 }
 
-/* ---- sending ------------------------------------------------------------------------------------------ */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 enum send_result {
 	SEND_DONE,    /* a packet is on the wire */
@@ -141,7 +145,7 @@ static void header(const struct soft_qp *qp, struct soft_packet *p, uint32_t op,
 	p->flags_psn = (uint32_t)psn & SOFT_PSN_MASK;
 }
 
-static void fail_request(struct soft_nic *nic, struct soft_qp *qp, struct soft_request *r,
+void soft_requester_fail(struct soft_nic *nic, struct soft_qp *qp, struct soft_request *r,
 			 uint32_t syndrome)
 {
 	if (!r->syndrome)
@@ -163,7 +167,7 @@ static enum send_result send_write(struct soft_nic *nic, struct soft_qp *qp, str
 	if (!r->inlined) {
 		from = soft_mr_find(nic, r->lkey, qp->attr.pd, 0, r->local + offset, bytes, &mr);
 		if (!from) {
-			fail_request(nic, qp, r, ORI_SYNDROME_LOCAL_PROT);
+			soft_requester_fail(nic, qp, r, ORI_SYNDROME_LOCAL_PROT);
 			return SEND_BLOCKED;
 		}
 	}
@@ -226,8 +230,8 @@ static enum send_result send_atomic(struct soft_nic *nic, struct soft_qp *qp,
 	return SEND_DONE;
 }
 
-static enum send_result send_packet(struct soft_nic *nic, struct soft_qp *qp, struct soft_request *r,
-				    uint64_t psn)
+static enum send_result send_packet(struct soft_nic *nic, struct soft_qp *qp,
+				    struct soft_request *r, uint64_t psn)
 {
 	enum send_result result;
 	int again = psn < qp->sent_psn;
@@ -286,13 +290,14 @@ void soft_requester_run(struct soft_nic *nic, struct soft_qp *qp)
 		return;
 	if (result == SEND_FULL) {
 		stall(nic, qp);
-		nic->timed[qp->slot / 64] |= 1ull << (qp->slot % 64); /* a full wire may be a dead peer */
+		nic->timed[qp->slot / 64] |=
+			1ull << (qp->slot % 64); /* a full wire may be a dead peer */
 	}
 	if (result == SEND_FULL || nic->left <= 0)
 		soft_activate(nic, qp);
 }
 
-/* ---- what is answered ------------------------------------------------------------------------------------ */
+/* ---- what is answered ------------------------------------------------------------------------ */
 
 static int answered(const struct soft_qp *qp, const struct soft_request *r)
 {
@@ -357,7 +362,7 @@ void soft_requester_go_back(struct soft_nic *nic, struct soft_qp *qp)
 	soft_activate(nic, qp);
 }
 
-/* ---- the timer ----------------------------------------------------------------------------------------------- */
+/* ---- the timer ------------------------------------------------------------------------------- */
 
 static uint64_t timeout_ns(const struct soft_nic *nic, const struct soft_qp *qp)
 {
@@ -382,11 +387,14 @@ void soft_requester_timer(struct soft_nic *nic, struct soft_qp *qp, uint64_t now
 		return;
 	qp->retries++;
 	if (qp->retries > nic->config.retry_count) {
-		fail_request(nic, qp, soft_request_at(qp, qp->una_idx), ORI_SYNDROME_RETRY_EXCEEDED);
+		soft_requester_fail(nic, qp, soft_request_at(qp, qp->una_idx),
+				    ORI_SYNDROME_RETRY_EXCEEDED);
 		return;
 	}
 	qp->deadline_ns = now_ns + timeout_ns(nic, qp);
-	/* What the peer has not even taken is not lost: sending it again would only fill the wire. */
+	/*
+	 * What the peer has not even taken is not lost: sending it again would only fill the wire.
+	 */
 	if (soft_tx_drained(&peer->tx))
 		soft_requester_go_back(nic, qp);
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/soft/responder.c - the half of the software NIC that touches this rank's memory for others.
+ * engine/soft/responder.c - the half of the software NIC that touches this rank's memory for
+ * others.
  *
  * Takes requests in the order of their numbers (with `ooo`, in any order), checks key, protection
- * domain, access and range of every packet, places data, executes atomics exactly once, and answers.
- * Never looks at a send queue: that is requester.c.
+ * domain, access and range of every packet, places data, executes atomics exactly once, and
+ * answers. Never looks at a send queue: that is requester.c.
  *
- * A packet that came before is never executed again: a write was placed and is only acknowledged, an
- * atomic or READ is answered from the replay cache.
+ * A packet that came before is never executed again: a write was placed and is only acknowledged,
+ * an atomic or READ is answered from the replay cache.
  *
  * Called within soft_nic_step(), for packets off the wire: all fields are untrusted.
  */
@@ -22,7 +23,7 @@ enum verdict {
 	REFUSED_ACCESS = ORI_SYNDROME_REMOTE_ACCESS,
 };
 
-/* ---- executing ---------------------------------------------------------------------------------------- */
+/* ---- executing ------------------------------------------------------------------------------- */
 
 static enum verdict execute_write(struct soft_nic *nic, struct soft_qp *qp,
 				  const struct soft_packet *p, const struct soft_slot *slot)
@@ -32,7 +33,8 @@ static enum verdict execute_write(struct soft_nic *nic, struct soft_qp *qp,
 
 	if (!p->bytes)
 		return REFUSED_INVALID;
-	to = soft_mr_find(nic, p->u1.key, qp->attr.pd, SOFT_REMOTE_WRITE, p->address, p->bytes, NULL);
+	to = soft_mr_find(nic, p->u1.key, qp->attr.pd, SOFT_REMOTE_WRITE, p->address, p->bytes,
+			  NULL);
 	if (!to)
 		return REFUSED_ACCESS;
 	from = soft_place_source(nic, qp, p, slot);
@@ -51,8 +53,9 @@ static void set_pending(struct soft_qp *qp, struct soft_replay *e, int pending)
 }
 
 /*
- * The entry that nobody can ask for any more.  The requester has at most max_reads requests from its
- * first unanswered one on, so that is the one with the lowest number: the oldest, where order is kept.
+ * The entry that nobody can ask for any more.  The requester has at most max_reads requests from
+ * its first unanswered one on, so that is the one with the lowest number: the oldest, where order
+ * is kept.
  */
 static struct soft_replay *oldest(const struct soft_nic *nic, struct soft_qp *qp)
 {
@@ -91,14 +94,16 @@ static struct soft_replay *remember(struct soft_nic *nic, struct soft_qp *qp,
 static enum verdict execute_read(struct soft_nic *nic, struct soft_qp *qp,
 				 const struct soft_packet *p, uint64_t psn, uint32_t packets)
 {
-	if (!soft_mr_find(nic, p->u1.key, qp->attr.pd, SOFT_REMOTE_READ, p->address, p->bytes, NULL))
+	if (!soft_mr_find(nic, p->u1.key, qp->attr.pd, SOFT_REMOTE_READ, p->address, p->bytes,
+			  NULL))
 		return REFUSED_ACCESS;
 	return remember(nic, qp, p, psn, packets) ? TAKEN : IGNORED;
 }
 
 /*
- * Atomic among NICs and with any CPU of this machine, since it is a CPU's own instruction.  acq_rel: a
- * thread that waits for the word sees what was placed before, and this NIC what that thread published.
+ * Atomic among NICs and with any CPU of this machine, since it is a CPU's own instruction.
+ * acq_rel: a thread that waits for the word sees what was placed before, and this NIC what that
+ * thread published.
  */
 static uint64_t modify(uint64_t *word, const struct soft_packet *p)
 {
@@ -144,7 +149,7 @@ static enum verdict execute(struct soft_nic *nic, struct soft_qp *qp, const stru
 	}
 }
 
-/* ---- order ------------------------------------------------------------------------------------------------ */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 /* Sequence numbers of a request; 0 if it cannot be. */
 static uint32_t numbers(const struct soft_packet *p)
@@ -219,7 +224,9 @@ static void gap(struct soft_qp *qp)
 	qp->nak_due = 1;
 }
 
-/* ooo: executed as it comes.  What must be refused waits until it is in order, and is refused then. */
+/*
+ * ooo: executed as it comes.  What must be refused waits until it is in order, and is refused then.
+ */
 static void ahead(struct soft_nic *nic, struct soft_qp *qp, const struct soft_packet *p,
 		  const struct soft_slot *slot, uint64_t psn, uint32_t packets)
 {
@@ -280,11 +287,11 @@ void soft_responder_request(struct soft_nic *nic, struct soft_qp *qp, const stru
 	}
 }
 
-/* ---- answering ------------------------------------------------------------------------------------------------ */
+/* ---- answering ------------------------------------------------------------------------------- */
 
 /*
- * How far the requester may conclude that it was executed and answered: an ACK must not pass the answer
- * of a READ that is still to be sent, or the requester would take it for lost.
+ * How far the requester may conclude that it was executed and answered: an ACK must not pass the
+ * answer of a READ that is still to be sent, or the requester would take it for lost.
  */
 static uint64_t executed(const struct soft_nic *nic, const struct soft_qp *qp)
 {
@@ -326,13 +333,16 @@ static int send_value(struct soft_nic *nic, struct soft_qp *qp, struct soft_repl
 	return 0;
 }
 
-/* One piece of a READ's answer: up to what one number carries, less if the region is not exported. */
+/*
+ * One piece of a READ's answer: up to what one number carries, less if the region is not exported.
+ */
 static int send_data(struct soft_nic *nic, struct soft_qp *qp, struct soft_replay *e)
 {
 	uint32_t inside = e->sent % e->packet_bytes, bytes = e->bytes - e->sent, most;
 	uint64_t psn = e->psn + e->sent / e->packet_bytes, address = e->address + e->sent;
 	const struct soft_mr *mr;
-	const void *from = soft_mr_find(nic, e->key, qp->attr.pd, SOFT_REMOTE_READ, address, bytes, &mr);
+	const void *from = soft_mr_find(nic, e->key, qp->attr.pd, SOFT_REMOTE_READ, address, bytes,
+					&mr);
 	const void *behind;
 	struct soft_packet p = { 0 };
 

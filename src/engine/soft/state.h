@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/soft/state.h - what the files of the software NIC share: its objects and each other's calls.
+ * engine/soft/state.h - what the files of the software NIC share: its objects and each other's
+ * calls.
  *
  * Sequence numbers are 64 bits inside and 24 on the wire, WQE indices 64 bits inside and 16 in the
  * queue: no comparison in here can wrap.  Of a send queue
  *
  *     ci <= una_idx <= next <= pi <= ci + depth      and   next - ci <= window
  *
- * where WQEs before ci have their CQE, before una_idx their answer, before next have been started, and
- * before pi have been rung.  Of the packets  una <= send_psn <= sent_psn <= end_psn.
+ * where WQEs before ci have their CQE, before una_idx their answer, before next have been started,
+ * and before pi have been rung.  Of the packets  una <= send_psn <= sent_psn <= end_psn.
  *
  * Everything is touched within soft_nic_step() or by a call that the caller serialises with it.
  */
@@ -24,7 +25,7 @@
 #define SOFT_ACK_EVERY 16u    /* packets, inside a long message or burst */
 #define SOFT_AHEAD_PSN 256u   /* ooo: how far ahead of the expected number a packet is taken */
 #define SOFT_PSN_MASK 0xffffffu
-#define SOFT_LOST_PSN 16u     /* ooo: overtaken by so many, it is lost and not late */
+#define SOFT_LOST_PSN 16u      /* ooo: overtaken by so many, it is lost and not late */
 #define SOFT_CQN_BIT 0x800000u /* number of a queue pair's CQ: this and its own number */
 
 struct soft_mr {
@@ -42,16 +43,16 @@ struct soft_request {
 	uint64_t first_read; /* READ, atomics: number of its first request of that sort */
 	uint64_t remote, local;
 	uint32_t packets, packet_bytes;
-	uint32_t bytes;    /* WAIT: index of the CQE */
-	uint32_t got;      /* READ: bytes placed, from the start */
-	uint32_t rkey;     /* WAIT: number of the CQ */
+	uint32_t bytes; /* WAIT: index of the CQE */
+	uint32_t got;   /* READ: bytes placed, from the start */
+	uint32_t rkey;  /* WAIT: number of the CQ */
 	uint32_t lkey;
 	uint8_t opcode;
-	uint8_t kind;      /* soft_kind */
-	uint8_t flags;     /* fm_ce_se */
-	uint8_t inlined;   /* payload is in u.data */
-	uint8_t answered;  /* atomics */
-	uint8_t syndrome;  /* why it failed; 0 */
+	uint8_t kind;     /* soft_kind */
+	uint8_t flags;    /* fm_ce_se */
+	uint8_t inlined;  /* payload is in u.data */
+	uint8_t answered; /* atomics */
+	uint8_t syndrome; /* why it failed; 0 */
 	union {
 		uint8_t data[ORI_WQE_INLINE_BYTES];
 		struct {
@@ -61,8 +62,8 @@ struct soft_request {
 };
 
 /*
- * A READ or atomic that the responder executed.  A second copy of the request is answered from here:
- * an atomic is never executed twice.
+ * A READ or atomic that the responder executed.  A second copy of the request is answered from
+ * here: an atomic is never executed twice.
  */
 struct soft_replay {
 	uint64_t psn;
@@ -88,9 +89,9 @@ struct soft_qp {
 	uint8_t state; /* soft_state */
 
 	/* ---- completion ---- */
-	uint8_t told;             /* world.error was called */
-	uint8_t error;            /* syndrome for the first CQE after ERR; then FLUSHED */
-	uint8_t torn;             /* body of the next CQE is written, its last word is not */
+	uint8_t told;  /* world.error was called */
+	uint8_t error; /* syndrome for the first CQE after ERR; then FLUSHED */
+	uint8_t torn;  /* body of the next CQE is written, its last word is not */
 	uint32_t torn_word;
 	uint64_t cq_count;        /* CQEs ever written, from first_index on */
 	struct soft_qp *waiters;  /* queue pairs stalled in WAIT on this CQ */
@@ -99,10 +100,10 @@ struct soft_qp {
 
 	/* ---- send queue ---- */
 	uint64_t pi, next, una_idx, ci;
-	uint8_t taken;     /* request `next` is decoded, but not started */
-	uint8_t failing;   /* a request failed: start and send nothing behind it */
-	uint8_t late;      /* the record is to be read, at late_step */
-	uint8_t stalled;   /* counted as such, until something moves */
+	uint8_t taken;   /* request `next` is decoded, but not started */
+	uint8_t failing; /* a request failed: start and send nothing behind it */
+	uint8_t late;    /* the record is to be read, at late_step */
+	uint8_t stalled; /* counted as such, until something moves */
 	uint64_t late_step;
 	struct soft_request *requests; /* window entries */
 	struct ori_wqe *shadow;        /* strict: what was fetched */
@@ -110,26 +111,26 @@ struct soft_qp {
 	/* ---- requester ---- */
 	uint64_t send_idx;
 	uint64_t una, send_psn, sent_psn, end_psn;
-	uint64_t acked;      /* the responder executed everything before */
-	uint64_t lost_psn;   /* already gone back for this one */
+	uint64_t acked;    /* the responder executed everything before */
+	uint64_t lost_psn; /* already gone back for this one */
 	uint64_t una_read, end_read;
-	uint32_t open_reads; /* started and not answered */
-	uint64_t got_ahead[SOFT_WINDOW_PSN / 64]; /* ooo: data of READs placed ahead; by psn modulo */
+	uint32_t open_reads;                      /* started and not answered */
+	uint64_t got_ahead[SOFT_WINDOW_PSN / 64]; /* ooo: READ data placed ahead; by psn modulo */
 	uint32_t retries;
 	uint64_t deadline_ns; /* 0: not armed */
 
 	/* ---- responder ---- */
 	uint64_t expected;
-	uint64_t nak_for;       /* `expected` of the last NAK of a gap */
+	uint64_t nak_for;                    /* `expected` of the last NAK of a gap */
 	uint64_t ahead[SOFT_AHEAD_PSN / 64]; /* ooo: taken ahead of `expected`; by psn modulo */
 	uint32_t ahead_count;
-	uint32_t unacked;       /* packets executed since the last ACK */
-	uint8_t ack_due;        /* a message ended, or a duplicate came */
+	uint32_t unacked; /* packets executed since the last ACK */
+	uint8_t ack_due;  /* a message ended, or a duplicate came */
 	uint8_t nak_due;
 	uint8_t refusal_due;
-	uint8_t refusal;        /* syndrome for whatever comes; 0 */
-	uint32_t pending;       /* answers to send */
-	uint64_t replay_next;   /* runs for ever; slot = modulo max_reads */
+	uint8_t refusal;            /* syndrome for whatever comes; 0 */
+	uint32_t pending;           /* answers to send */
+	uint64_t replay_next;       /* runs for ever; slot = modulo max_reads */
 	struct soft_replay *replay; /* max_reads entries */
 };
 
@@ -163,7 +164,7 @@ struct soft_nic {
 	struct soft_config config;
 	struct soft_world world;
 	int rank, nranks;
-	int left;       /* budget of the running step */
+	int left; /* budget of the running step */
 	uint8_t stalled;
 	uint8_t faulty; /* the wire drops, doubles or holds back */
 	uint64_t steps;
@@ -176,8 +177,8 @@ struct soft_nic {
 	struct soft_qp **qps; /* slot 0 is never used */
 	uint16_t *generations;
 	uint32_t qp_room, qp_count;
-	uint64_t *active; /* bit per slot: something to do now */
-	uint64_t *timed;  /* bit per slot: something unanswered */
+	uint64_t *active;     /* bit per slot: something to do now */
+	uint64_t *timed;      /* bit per slot: something unanswered */
 	uint64_t outstanding; /* rung WQEs without CQE */
 
 	struct soft_mr *mrs; /* slot 0 is never used */
@@ -236,6 +237,9 @@ uint32_t soft_fetch_check_slot(const struct soft_nic *, const struct soft_qp *, 
 /* requester.c */
 void soft_requester_run(struct soft_nic *, struct soft_qp *);
 void soft_requester_advance(struct soft_qp *);
+/* This request gets the syndrome, once those before it are completed; none behind it goes on. */
+void soft_requester_fail(struct soft_nic *, struct soft_qp *, struct soft_request *,
+			 uint32_t syndrome);
 /* Everything from the first unanswered packet on is sent again. */
 void soft_requester_go_back(struct soft_nic *, struct soft_qp *);
 void soft_requester_timer(struct soft_nic *, struct soft_qp *, uint64_t now_ns);

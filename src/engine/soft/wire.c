@@ -11,7 +11,10 @@
 
 void soft_ring_init(struct soft_ring *ring)
 {
-	/* Slot numbers start at 1, so 0 is "never filled".  Payload needs no touch: pages stay unused. */
+	/*
+	 * Slot numbers start at 1, so 0 is "never filled".  Payload needs no touch: pages stay
+	 * unused.
+	 */
 	ring->taken = 0;
 	for (uint32_t i = 0; i < SOFT_RING_SLOTS; i++)
 		memset(&ring->slot[i].packet, 0, sizeof(ring->slot[i].packet));
@@ -80,6 +83,9 @@ struct soft_slot *soft_rx_peek(const struct soft_rx *rx)
 
 void soft_rx_publish(struct soft_rx *rx)
 {
-	/* [W2] release; partner [V2].  Our reads of the slots come before the producer's next writes. */
+	/*
+	 * [W2] release; partner [V2].  Our reads of the slots come before the producer's next
+	 * writes.
+	 */
 	__atomic_store_n(&rx->ring->taken, rx->next, __ATOMIC_RELEASE);
 }

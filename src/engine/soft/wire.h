@@ -26,13 +26,13 @@ enum soft_op {
 	SOFT_OP_READ,
 	SOFT_OP_FETCH_ADD,
 	SOFT_OP_COMPARE_SWAP,
-	SOFT_OP_ACK,          /* from here on: responder to requester */
-	SOFT_OP_NAK,          /* syndrome 0: a gap, send again from `ack` on */
+	SOFT_OP_ACK, /* from here on: responder to requester */
+	SOFT_OP_NAK, /* syndrome 0: a gap, send again from `ack` on */
 	SOFT_OP_READ_DATA,
 	SOFT_OP_ATOMIC_VALUE,
 };
 
-#define SOFT_PACKET_LAST 1u  /* last of its message: worth an ACK */
+#define SOFT_PACKET_LAST 1u /* last of its message: worth an ACK */
 /* Where the payload is. */
 #define SOFT_PACKET_SMALL 2u /* u.data */
 #define SOFT_PACKET_SLOT 4u  /* behind the header */
@@ -108,7 +108,10 @@ int soft_tx_drained(struct soft_tx *);
 /* Needs room.  `payload` goes behind the header; at most SOFT_SLOT_BYTES. */
 void soft_tx_put(struct soft_tx *, const struct soft_packet *, const void *payload, uint32_t bytes);
 
-/* Next filled slot, NULL if none.  Its content may change under the reader's hands: copy, then check. */
+/*
+ * Next filled slot, NULL if none.  Its content may change under the reader's hands: copy, then
+ * check.
+ */
 struct soft_slot *soft_rx_peek(const struct soft_rx *);
 /* Gives everything before rx->next back to the producer. */
 void soft_rx_publish(struct soft_rx *);
