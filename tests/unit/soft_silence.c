@@ -2,6 +2,10 @@
 /*
  * tests/unit/soft_silence.c - a peer that falls silent, and the faults that strike at the n-th WQE.
  */
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "soft_world.h"
 
 /* The other side falls silent: RETRY_EXCEEDED for the first, flush for the rest, told once. */
@@ -161,4 +165,30 @@ TEST(qp_error_at)
 TEST(revoke_at)
 {
 	at_wqe("revoke_at=3", ORI_SYNDROME_LOCAL_PROT);
+}
+
+/* kill_at ends the process, as a crash would. */
+TEST(kill_at)
+{
+	pid_t child = fork();
+	int status = 0;
+
+	REQUIRE(child >= 0);
+	if (!child) {
+		struct world w;
+		struct queue a;
+
+		world_open(&w, 1, NULL, "kill_at=2");
+		queue_open(&w, &a, 0, 4, 0, 0);
+		if (soft_qp_connect(w.nic[0], a.qpn, 0, a.qpn))
+			_exit(1);
+		for (int i = 0; i < 2; i++) {
+			ori_wqe_nop(queue_slot(&a), a.next, a.qpn, 0);
+			queue_ring(&a);
+			world_settle(&w, 10);
+		}
+		_exit(2);
+	}
+	REQUIRE(waitpid(child, &status, 0) == child);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }

@@ -134,8 +134,8 @@ void soft_qp_destroy(struct soft_nic *, uint32_t qpn);
 /* ---- driving --------------------------------------------------------------------------------- */
 
 /*
- * Does up to `budget` units of work (a packet taken, a WQE started, a CQE written); returns how
- * many.
+ * Does up to `budget` units of work (a packet taken or sent, a WQE started, a CQE written); returns
+ * how many.
  */
 int soft_nic_step(struct soft_nic *, int budget);
 /*
