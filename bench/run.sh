@@ -40,7 +40,7 @@ done
 [[ $reps =~ ^[1-9][0-9]*$ ]] || die "--reps takes a number from 1, not '$reps'"
 log=${log:-$build/bench.log}
 bin=$build/bin
-for program in oriel-run oriel_bench limit_cpu; do
+for program in oriel-run oriel_bench queued_bench post_cost limit_cpu; do
 	[ -x "$bin/$program" ] || die "$bin/$program is missing: build first (make bench does)"
 done
 : >"$log" || die "cannot write $log"
@@ -94,7 +94,11 @@ fi
 measure() {
 	local rep=$1 out status
 	shift
-	out=$(timeout 120 "$@" 2>>"$log")
+	if [ "$(type -t "$1")" = function ]; then
+		out=$("$@" 2>>"$log")
+	else
+		out=$(timeout 120 "$@" 2>>"$log")
+	fi
 	status=$?
 	[ $status -eq 0 ] || say "# FAILED with status $status in repetition $rep: $*"
 	[ -z "$out" ] || awk -v rep="$rep" '{ print rep, $0 }' <<<"$out" >>"$log"
@@ -116,10 +120,35 @@ for ((rep = 1; rep <= reps; rep++)); do
 	measure $rep "$bin/oriel-run" -n 8 "$bin/oriel_bench" barrier
 	mpi $rep 8 barrier
 	measure $rep "$bin/oriel-run" -n 8 "$bin/oriel_bench" create
+	measure $rep "$bin/oriel-run" -n 2 --topology 2x1 "$bin/queued_bench" pair
+	measure $rep "$bin/oriel-run" -n 2 --topology 2x1 "$bin/queued_bench" threads
+	measure $rep "$bin/oriel-run" -n 2 --topology 2x1 "$bin/queued_bench" idle
 done
 [ -t 1 ] && printf '\r%40s\r' ''
-# Sizes, not times: once is enough.
+# Sizes and counts, not times: once is enough.
 measure 1 "$bin/oriel-run" -n 64 "$bin/oriel_bench" memory
+
+# shellcheck disable=SC2317 # called by measure
+instructions() { # COUNT: of post_cost with that many posts
+	timeout 120 valgrind --tool=callgrind --callgrind-out-file=/dev/null "$bin/post_cost" "$1" 2>&1 |
+		sed -n 's/^==[0-9]*== Collected : *//p'
+}
+
+# One post is the difference of two runs: start and end of the program fall out.
+# shellcheck disable=SC2317
+post_cost() {
+	local few many
+	few=$(instructions 10000)
+	many=$(instructions 20000)
+	[[ $few =~ ^[0-9]+$ && $many =~ ^[0-9]+$ ]] || return 1
+	awk -v few="$few" -v many="$many" 'BEGIN { print "post_cost", (many - few) / 10000, "instr" }'
+}
+
+if command -v valgrind >/dev/null; then
+	measure 1 post_cost
+else
+	say "# instructions of a post are not counted: no valgrind"
+fi
 
 # ---- report ------------------------------------------------------------------------------------
 
@@ -141,6 +170,13 @@ dst1_64m|put 64 MiB, target off by 1|put1_64m_dst1|put1_64m|>=|0.5
 create|window creation, 8 ranks|create|-|<=|5
 memory|memory a rank, 64 ranks, mean|memory_mean|-|<=|4
 memory_max|memory a rank, 64 ranks, max|memory_max|-|<=|4
+queued_put8|queued put 8 B + signal, one way|queued_put8_signal|line_store|<=|12
+queued_put8_ns|queued put 8 B + signal, in ns|queued_put8_signal|-|<=|2000
+queued_put_1m|queued put 1 MiB|queued_put_1m|memcpy1_1m|>=|0.45
+queued_small1|queued puts of 8 B, 1 thread|queued_small1|-|>=|1.5
+queued_small4|queued puts of 8 B, 4 threads|queued_small4|queued_small1|>=|0.6
+queued_idle|idle engine, % of a core|queued_idle|-|<=|2
+post_cost|instructions of a post|post_cost|-|<=|150
 '
 # Beside the targets, for the reader: the other limits, and Open MPI against the same ones.
 others='

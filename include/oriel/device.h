@@ -151,5 +151,6 @@ ORIEL_DEV int oriel_recv(ORI_WIN, int peer, int channel, void *dst, uint64_t byt
 #include "device/barrier.h"
 #include "device/atomic.h"
 #include "device/staged.h"
+#include "device/transport.h"
 
 #endif

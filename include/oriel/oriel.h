@@ -114,6 +114,11 @@ int oriel_comm_barrier(struct oriel_comm *comm, enum oriel_scope scope); /* [C] 
 /* Make queues to these ranks now; both ends call it.  Nothing to do for mapped peers. */
 int oriel_comm_connect(struct oriel_comm *comm, const int *ranks, int n);
 int oriel_comm_device(struct oriel_comm *comm, struct oriel_comm_dev *dev);
+/*
+ * What executes this rank's queues and how much it has done, as one line: "soft: wqes 12, packets ...";
+ * "none" without queued peers.  A line that does not fit is cut.
+ */
+int oriel_comm_engine(struct oriel_comm *comm, char *text, size_t bytes);
 
 /* ---- memory ------------------------------------------------------------------------------------ */
 
@@ -127,6 +132,10 @@ int oriel_buffer_register(struct oriel_comm *comm, void *ptr, size_t bytes,
 int oriel_buffer_exchange(struct oriel_comm *comm, struct oriel_buffer *buffer); /* [C] */
 /* Rank's buffer in this rank's address space; NULL if not exchanged or not mapped. */
 void *oriel_buffer_mapped(struct oriel_buffer *buffer, int rank);
+/* Queued rank's buffer as queues name it (device/transport.h), from offset 0; after the exchange. */
+int oriel_buffer_remote(struct oriel_buffer *buffer, int rank, struct oriel_remote *remote);
+/* This rank's buffer as source of puts, or as home of counters; valid until its last release. */
+int oriel_buffer_source(struct oriel_buffer *buffer, struct oriel_source *source);
 int oriel_buffer_release(struct oriel_buffer *buffer);
 
 /* ---- windows ------------------------------------------------------------------------------------ */

@@ -3,9 +3,11 @@
  * comm/buffers.c - registered buffers: local memory, counted, that ranks may exchange.
  *
  * The same range registered again is the same buffer with one reference more; it goes with the last
- * release.  After the exchange each rank has the mapped peers' buffers in its address space.
+ * release.  After the exchange each rank has the mapped peers' buffers in its address space, and the
+ * keys by which the engine names those of queued peers.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "comm.h"
 
@@ -18,6 +20,16 @@ struct oriel_buffer {
 	struct ori_memory *memory;   /* NULL: not from oriel_alloc */
 	void **mapped;		     /* [nranks] after exchange */
 	struct ori_import **imports; /* [nranks] after exchange */
+	struct oriel_remote *remotes; /* [nranks] after exchange */
+	int has_remote_key, has_local_key;
+	uint32_t remote_key[ORIEL_NICS_MAX]; /* what peers call it: from the first exchange on */
+	uint32_t local_key[ORIEL_NICS_MAX];  /* what this rank calls it; under the comm's lock */
+};
+
+/* What a rank tells the others. */
+struct exchange_record {
+	struct ori_export export;
+	uint32_t key[ORIEL_NICS_MAX];
 };
 
 static void forget_peers(struct oriel_buffer *b)
@@ -26,8 +38,10 @@ static void forget_peers(struct oriel_buffer *b)
 		ori_import_drop(b->comm, b->imports[r]);
 	free(b->imports);
 	free(b->mapped);
+	free(b->remotes);
 	b->imports = NULL;
 	b->mapped = NULL;
+	b->remotes = NULL;
 }
 
 static void destroy_buffer(struct ori_child *child)
@@ -36,6 +50,10 @@ static void destroy_buffer(struct ori_child *child)
 
 	ori_live_remove(b);
 	forget_peers(b);
+	if (b->has_remote_key)
+		ori_unregister(b->comm, b->remote_key);
+	if (b->has_local_key)
+		ori_unregister(b->comm, b->local_key);
 	ori_memory_unuse(b->comm, b->memory);
 	free(b);
 }
@@ -107,24 +125,41 @@ int oriel_buffer_register(struct oriel_comm *c, void *ptr, size_t bytes, struct 
 	return 0;
 }
 
-static int map_peers(struct oriel_buffer *b, const struct ori_export *all)
+/* Once a buffer: keys that peers were given stay good over later exchanges. */
+static int register_buffer(struct oriel_buffer *b, struct exchange_record *mine)
+{
+	int err = 0;
+
+	if (!b->has_remote_key) {
+		err = ori_register_remote(b->comm, b->ptr, b->bytes, &mine->export, b->remote_key);
+		b->has_remote_key = !err;
+	}
+	memcpy(mine->key, b->remote_key, sizeof(mine->key));
+	return err;
+}
+
+static int map_peers(struct oriel_buffer *b, const struct exchange_record *all)
 {
 	struct oriel_comm *c = b->comm;
 	int err = 0;
 
 	b->mapped = calloc((size_t)c->nranks, sizeof(*b->mapped));
 	b->imports = calloc((size_t)c->nranks, sizeof(*b->imports));
-	if (!b->mapped || !b->imports)
+	b->remotes = calloc((size_t)c->nranks, sizeof(*b->remotes));
+	if (!b->mapped || !b->imports || !b->remotes)
 		return ori_fail(ORIEL_ENOMEM, "oriel_buffer_exchange: no memory");
-	for (int r = 0; !err && r < c->nranks; r++)
+	for (int r = 0; !err && r < c->nranks; r++) {
+		b->remotes[r].bytes = all[r].export.bytes;
+		memcpy(b->remotes[r].key, all[r].key, sizeof(all[r].key));
 		if (c->peers[r].pair.kind != ORIEL_PEER_QUEUED)
-			err = ori_import_range(c, r, &all[r], &b->mapped[r], &b->imports[r]);
+			err = ori_import_range(c, r, &all[r].export, &b->mapped[r], &b->imports[r]);
+	}
 	return err;
 }
 
 int oriel_buffer_exchange(struct oriel_comm *c, struct oriel_buffer *b)
 {
-	struct ori_export mine = { 0 }, *all;
+	struct exchange_record mine = { 0 }, *all;
 	int status, err = ori_comm_check(c, "oriel_buffer_exchange");
 
 	if (!err)
@@ -135,7 +170,9 @@ int oriel_buffer_exchange(struct oriel_comm *c, struct oriel_buffer *b)
 	if (!status && b->comm != c)
 		status = ori_fail(ORIEL_EINVAL, "oriel_buffer_exchange: buffer of another comm");
 	if (!status)
-		status = ori_memory_export(c, b->ptr, b->bytes, b->memory, &mine);
+		status = ori_memory_export(c, b->ptr, b->bytes, b->memory, &mine.export);
+	if (!status)
+		status = register_buffer(b, &mine);
 	all = calloc((size_t)c->nranks, sizeof(*all));
 	if (!status && !all)
 		status = ori_fail(ORIEL_ENOMEM, "oriel_buffer_exchange: no memory");
@@ -160,6 +197,87 @@ void *oriel_buffer_mapped(struct oriel_buffer *b, int rank)
 	if (ori_comm_check_rank(b->comm, rank, "oriel_buffer_mapped"))
 		return NULL;
 	return b->mapped ? b->mapped[rank] : NULL;
+}
+
+int oriel_buffer_remote(struct oriel_buffer *b, int rank, struct oriel_remote *out)
+{
+	int err = ori_live_check(b, ORI_LIVE_BUFFER, "oriel_buffer_remote");
+
+	if (!err)
+		err = ori_comm_check_rank(b->comm, rank, "oriel_buffer_remote");
+	if (err)
+		return err;
+	if (!out || !b->remotes)
+		return ori_fail(ORIEL_EINVAL, "oriel_buffer_remote: %s",
+				out ? "the buffer was not exchanged" : "no place for the answer");
+	if (b->comm->peers[rank].pair.kind != ORIEL_PEER_QUEUED)
+		return ori_fail(ORIEL_ENOTCONN,
+				"oriel_buffer_remote: rank %d is not a queued peer of rank %d; "
+				"oriel_buffer_mapped() reaches it",
+				rank, b->comm->rank);
+	*out = b->remotes[rank];
+	return 0;
+}
+
+/* Named by its addresses; the loopback that counts needs a peer's rights on it. */
+static int register_local(struct oriel_buffer *b, uint32_t key[ORIEL_NICS_MAX])
+{
+	struct ori_engine *e = b->comm->engine;
+	struct ori_engine_memory memory = { .base = b->ptr,
+					    .iova = (uint64_t)(uintptr_t)b->ptr,
+					    .bytes = b->bytes,
+					    .remote = 1 };
+
+	if (!e)
+		return 0;
+	if (b->memory) {
+		memory.export_id = b->memory->id;
+		memory.export_offset =
+			(uint64_t)((char *)b->ptr - (char *)b->memory->allocation.base);
+	}
+	return e->ops->memory_add(e, &memory, key);
+}
+
+/* The first key stays; not registered under the lock, which a driver of the engine may ask for. */
+static int keep_local_key(struct oriel_buffer *b)
+{
+	uint32_t key[ORIEL_NICS_MAX] = { 0 };
+	int there, err;
+
+	pthread_mutex_lock(&b->comm->lock);
+	there = b->has_local_key;
+	pthread_mutex_unlock(&b->comm->lock);
+	if (there)
+		return 0;
+	err = register_local(b, key);
+	if (err)
+		return err;
+	pthread_mutex_lock(&b->comm->lock);
+	there = b->has_local_key;
+	if (!there)
+		memcpy(b->local_key, key, sizeof(key));
+	b->has_local_key = 1;
+	pthread_mutex_unlock(&b->comm->lock);
+	if (there)
+		ori_unregister(b->comm, key);
+	return 0;
+}
+
+int oriel_buffer_source(struct oriel_buffer *b, struct oriel_source *out)
+{
+	int err = ori_live_check(b, ORI_LIVE_BUFFER, "oriel_buffer_source");
+
+	if (err)
+		return err;
+	if (!out)
+		return ori_fail(ORIEL_EINVAL, "oriel_buffer_source: no place for the answer");
+	err = keep_local_key(b);
+	if (err)
+		return err;
+	out->address = (uint64_t)(uintptr_t)b->ptr;
+	out->bytes = b->bytes;
+	memcpy(out->key, b->local_key, sizeof(out->key));
+	return 0;
 }
 
 int oriel_buffer_release(struct oriel_buffer *b)

@@ -2,6 +2,7 @@
 /*
  * comm/query.c - questions about a comm, and its small host-side collectives.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "comm.h"
@@ -109,6 +110,24 @@ int oriel_comm_device(struct oriel_comm *c, struct oriel_comm_dev *dev)
 	if (!dev)
 		return ori_fail(ORIEL_EINVAL, "oriel_comm_device: no place for the handle");
 	*dev = c->dev;
+	return 0;
+}
+
+int oriel_comm_engine(struct oriel_comm *c, char *text, size_t bytes)
+{
+	int err = ori_comm_check(c, "oriel_comm_engine");
+	char counts[256] = "";
+
+	if (err)
+		return err;
+	if (!text || !bytes)
+		return ori_fail(ORIEL_EINVAL, "oriel_comm_engine: no place for the line");
+	if (!c->engine) {
+		snprintf(text, bytes, "none");
+		return 0;
+	}
+	c->engine->ops->statistics(c->engine, counts, sizeof(counts));
+	snprintf(text, bytes, "%s%s%s", c->engine->ops->name, counts[0] ? ": " : "", counts);
 	return 0;
 }
 

@@ -29,6 +29,8 @@ static const char *op_text(int op)
 		return "message on staging channel";
 	case ORIEL_OP_WORD:
 		return "word";
+	case ORIEL_OP_QUEUE:
+		return "completion on lane";
 	default:
 		return "operation";
 	}

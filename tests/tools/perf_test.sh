@@ -33,7 +33,7 @@ want() {
 # rows N: the last output has N rows, each of nine columns with #wrong 0.
 rows() {
 	local n
-	n=$(grep -cE '^ *[0-9]+ +[0-9]+ +(uint8|uint64|none) +[0-9.]+ +[-0-9.]+ +[-0-9.]+ +0 +[0-9.]+ +[0-9.]+$' "$dir/out")
+	n=$(grep -cE '^ *[0-9]+ +[0-9]+ +(uint8|uint64|none|ticket|counter) +[0-9.]+ +[-0-9.]+ +[-0-9.]+ +0 +[0-9.]+ +[0-9.]+$' "$dir/out")
 	[ "$n" -eq "$1" ] || fail "$n good rows instead of $1"
 	[ "$(grep -vc '^#' "$dir/out")" -eq "$1" ] || fail "lines that are neither rows nor comments"
 }
@@ -56,6 +56,9 @@ has "size       count    type   time(us)    algbw    busbw  #wrong        p50   
 # sizes that no line, block or thread divides, larger than the staging slots
 want 0 "$run" -n 2 "$perf" all --blocks 2 --threads 4 -b 333 -e 400K -f 1000 -n 4 -w 1 && rows 11
 want 0 "$perf" barrier -n 10 && rows 1
+# completion: ticket and counter for each of 2 sizes; fan-out over 1 and 2 peers; no fan-out alone
+want 0 "$run" -n 3 "$perf" completion -b 8 -e 64 -f 8 -n 10 && rows 8
+want 0 "$perf" completion -b 8 -e 64 -f 8 -n 10 && rows 4
 want 0 "$run" -n 2 "$perf" put -c 0 -b 8 -e 8 -n 10
 has "N/A" out
 has "# nothing was checked" out
@@ -65,7 +68,8 @@ if python3 -m json.tool "$dir/x.json" >/dev/null; then
 	python3 - "$dir/x.json" <<'PY' || fail "JSON content"
 import json, sys
 x = json.load(open(sys.argv[1]))
-assert set(x) == {"environment", "topology", "rows"}, x.keys()
+assert set(x) == {"environment", "topology", "engine", "rows"}, x.keys()
+assert x["engine"] == {"name": "none"}, x["engine"]
 assert x["environment"]["ranks"] == 2 and len(x["topology"]["ranks"]) == 2
 assert len(x["rows"]) == 11 and all(r["wrong"] == 0 and r["time_us"] > 0 for r in x["rows"])
 PY

@@ -395,3 +395,56 @@ TEST(replays_by_seed)
 
 	CHECK(!memcmp(&a, &b, sizeof(a)));
 }
+
+/* Few entries in the replay cache, many requests that need one, and a wire that loses every eighth. */
+static void small_cache(int ooo, int max_reads)
+{
+	static uint64_t from[2048], to[2048];
+	uint32_t key0, key1, syndrome;
+	uint64_t before;
+	struct queue a, b;
+	struct world w;
+	char text[160];
+
+	snprintf(text, sizeof(text),
+		 QUICK "seed=%d,drop=0.12,reorder=0.2,dup=0.1,mtu=64,ooo=%d,max_reads=%d",
+		 ooo * 100 + max_reads, ooo, max_reads);
+	world_open(&w, 2, NULL, text);
+	queue_open(&w, &a, 0, 64, 0, 0);
+	queue_open(&w, &b, 1, 64, 0, 0);
+	queue_connect(&w, &a, &b);
+	memset(to, 0, sizeof(to));
+	world_fill((uint8_t *)from, sizeof(from), 6);
+	before = from[0];
+	key0 = world_mr(&w, 0, to, sizeof(to), WORLD_ALL, 1);
+	key1 = world_mr(&w, 1, from, sizeof(from), WORLD_ALL, 1);
+	for (uint64_t i = 0; i < 400; i++) {
+		while (queue_full(&a)) {
+			world_step(&w, 32);
+			while (a.polled < a.next && queue_poll(&a, &syndrome))
+				CHECK_EQ(syndrome, 0);
+		}
+		if (i % 2)
+			ori_wqe_fetch_add(queue_slot(&a), a.next, a.qpn, 0, key1, 1, 8, key0, 0);
+		else
+			ori_wqe_rdma(queue_slot(&a), a.next, a.qpn, ORI_WQE_RDMA_READ, 64, key1, 64,
+				     key0, i % 3 ? 100 : 9000, 0);
+		queue_ring(&a);
+	}
+	queue_drain(&w, &a, 0);
+	CHECK(!memcmp((uint8_t *)to + 64, (uint8_t *)from + 64, 9000));
+	CHECK_EQ(from[0] - before, 200);
+	CHECK(world_stats(&w).replays > 0);
+	CHECK_EQ(w.at[0].error.count + w.at[1].error.count, 0);
+	queue_close(&w, &a);
+	queue_close(&w, &b);
+	world_close(&w);
+}
+
+TEST(small_replay_cache)
+{
+	for (int max_reads = 1; max_reads <= 4; max_reads++) {
+		small_cache(0, max_reads);
+		small_cache(1, max_reads);
+	}
+}

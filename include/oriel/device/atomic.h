@@ -36,7 +36,7 @@ ORIEL_DEV int ori_check_atomic(const struct oriel_window_dev *win, struct oriel_
 }
 
 /* By one thread.  A NIC has no swap of one block: compare-swap until nobody came in between. */
-ORIEL_DEV int ori_swap_queued(const struct ori_scope *scope, const struct oriel_link *link,
+ORIEL_DEV_OUT int ori_swap_queued(const struct ori_scope *scope, const struct oriel_link *link,
 			      uint32_t lane, uint32_t block, uint64_t offset, const uint32_t *key,
 			      uint64_t value, uint64_t *old)
 {
@@ -53,7 +53,7 @@ ORIEL_DEV int ori_swap_queued(const struct ori_scope *scope, const struct oriel_
 	return ORIEL_ETIMEDOUT;
 }
 
-ORIEL_DEV int ori_atomic_queued(ORI_WIN, const struct oriel_window_link *l, int what, uint64_t offset,
+ORIEL_DEV_OUT int ori_atomic_queued(ORI_WIN, const struct oriel_window_link *l, int what, uint64_t offset,
 				uint64_t expected, uint64_t value, uint64_t *old)
 {
 	struct ori_scope scope;
@@ -72,6 +72,7 @@ ORIEL_DEV int ori_atomic_queued(ORI_WIN, const struct oriel_window_link *l, int 
 	if (oriel_group_is_leader(g)) {
 		scope = ori_window_scope(win);
 		lane = ori_lane_of(l->link, g);
+		offset += l->buffer_skew;
 		if (what == ORI_ATOMIC_SWAP)
 			err = ori_swap_queued(&scope, l->link, lane, g.block, offset, l->buffer_key,
 					      value, &before);
@@ -86,7 +87,7 @@ ORIEL_DEV int ori_atomic_queued(ORI_WIN, const struct oriel_window_link *l, int 
 	return err;
 }
 
-ORIEL_DEV int ori_atomic(ORI_WIN, const char *call, int what, int peer, uint64_t offset,
+ORIEL_DEV_OUT int ori_atomic(ORI_WIN, const char *call, int what, int peer, uint64_t offset,
 			 uint64_t expected, uint64_t value, uint64_t *old)
 {
 	const struct oriel_window_peer *p;

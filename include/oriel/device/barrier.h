@@ -41,7 +41,7 @@ ORIEL_DEV int ori_await(const struct oriel_window_dev *win, struct ori_spin *s, 
  * A barrier that ended without its peers leaves the pair's counts apart, so the window is of no
  * more use: its first failure is kept and every later call returns it.
  */
-ORIEL_DEV int ori_fail_window(const struct oriel_window_dev *win, int err, int peer)
+ORIEL_DEV_OUT int ori_fail_window(const struct oriel_window_dev *win, int err, int peer)
 {
 	const struct oriel_window_peer *p = ori_window_peer(win, peer);
 
@@ -93,7 +93,7 @@ ORIEL_DEV void ori_barrier_leave(const struct oriel_window_dev *win, int id)
 #define ORI_FLUSH 4
 
 /* Flushes, arrives at ranks [first, last) but self, waits for them: the body of all calls below. */
-ORIEL_DEV int ori_barrier(ORI_WIN, const char *call, int id, int first, int last, int parts)
+ORIEL_DEV_OUT int ori_barrier(ORI_WIN, const char *call, int id, int first, int last, int parts)
 {
 	struct ori_spin s;
 	int peer, err = ori_barrier_enter(win, g, call, id);

@@ -40,7 +40,7 @@ ORIEL_DEV uint64_t ori_result_address(uint32_t slot)
 }
 
 /* 1 to 32 bytes of the peer's memory, by one thread. */
-ORIEL_DEV int ori_fetch_bytes(const struct ori_scope *scope, const struct oriel_link *link,
+ORIEL_DEV_OUT int ori_fetch_bytes(const struct ori_scope *scope, const struct oriel_link *link,
 			      uint32_t n, uint32_t block, uint64_t remote, const uint32_t *rkey,
 			      void *out, uint64_t bytes)
 {
@@ -63,7 +63,7 @@ ORIEL_DEV int ori_fetch_bytes(const struct ori_scope *scope, const struct oriel_
 }
 
 /* fetch-add (compare == 0) or compare-swap; by one thread. */
-ORIEL_DEV int ori_fetch_atomic(const struct ori_scope *scope, const struct oriel_link *link,
+ORIEL_DEV_OUT int ori_fetch_atomic(const struct ori_scope *scope, const struct oriel_link *link,
 			       uint32_t n, uint32_t block, int compare, uint64_t remote,
 			       const uint32_t *rkey, uint64_t expected, uint64_t value,
 			       uint64_t *old)

@@ -21,15 +21,31 @@
 
 #if defined(__CUDACC__)
 #define ORIEL_DEV static __host__ __device__ __forceinline__
+#define ORIEL_DEV_OUT static __host__ __device__ __noinline__
 #else
 #define ORIEL_DEV static inline __attribute__((always_inline, unused))
+#define ORIEL_DEV_OUT static __attribute__((noinline, unused))
 #endif
+/*
+ * ORIEL_DEV folds into its caller: the short way of every call.  ORIEL_DEV_OUT is one function a
+ * translation unit: posting to queues, streams, barriers.  With those inlined too a kernel of a dozen calls took
+ * minutes to compile.
+ */
 
 #if defined(__CUDA_ARCH__)
 #define ORIEL_ON_GPU 1
 #else
 #define ORIEL_ON_GPU 0
 #endif
+
+/*
+ * A mistake made on purpose, built only with -DORIEL_MUTANT=n: tests/mutants/run.sh makes each and names
+ * the test that finds it.
+ */
+#ifndef ORIEL_MUTANT
+#define ORIEL_MUTANT 0
+#endif
+#define ORI_MUTANT(n) (ORIEL_MUTANT == (n))
 
 /* ---- CPU runtime: slow paths, in src/device/cpu/ -------------------------------------- */
 

@@ -104,14 +104,14 @@ ORIEL_DEV int ori_queue_poll(struct oriel_queue *q, uint64_t index)
 	if (opcode == ORI_CQE_INVALID || ((last >> 24) & 1u) != ((index >> q->log_depth) & 1u) ||
 	    ori_be16((uint16_t)last) != (uint16_t)index)
 		return ori_reached(ori_load_acquire_sys(&q->completed), index + 1);
-	if (opcode != ORI_CQE_REQ)
+	if (opcode != ORI_CQE_REQ && !ORI_MUTANT(6))
 		return ori_queue_poison(q, ORIEL_EREMOTE);
 	ori_queue_note_completed(q, index + 1);
 	return 1;
 }
 
 /* Until the first `count` WQEs are complete. */
-ORIEL_DEV int ori_queue_wait(const struct ori_scope *scope, struct oriel_queue *q, uint64_t count)
+ORIEL_DEV_OUT int ori_queue_wait(const struct ori_scope *scope, struct oriel_queue *q, uint64_t count)
 {
 	struct ori_spin s;
 	int done, err = 0;
@@ -135,7 +135,7 @@ ORIEL_DEV int ori_queue_wait(const struct ori_scope *scope, struct oriel_queue *
 /* ---- producing ------------------------------------------------------------------------------------------ */
 
 /* n consecutive WQEs, n <= depth; they may be filled when it returns 0. */
-ORIEL_DEV int ori_queue_reserve(const struct ori_scope *scope, struct oriel_queue *q, uint32_t n,
+ORIEL_DEV_OUT int ori_queue_reserve(const struct ori_scope *scope, struct oriel_queue *q, uint32_t n,
 				uint64_t *base)
 {
 	int err = ori_queue_failed(q);
@@ -143,18 +143,19 @@ ORIEL_DEV int ori_queue_reserve(const struct ori_scope *scope, struct oriel_queu
 	if (err)
 		return err;
 	*base = ori_fetch_add_acq_rel_sys(&q->reserved, n);
-	err = ori_queue_wait(scope, q, *base + n - q->depth);
+	if (!ORI_MUTANT(4))
+		err = ori_queue_wait(scope, q, *base + n - q->depth);
 	return err ? ori_queue_poison(q, err) : 0;
 }
 
 /* Until all WQEs before `base` are rung. */
-ORIEL_DEV int ori_queue_turn(const struct ori_scope *scope, struct oriel_queue *q, uint64_t base)
+ORIEL_DEV_OUT int ori_queue_turn(const struct ori_scope *scope, struct oriel_queue *q, uint64_t base)
 {
 	struct ori_spin s;
 	int err = 0;
 
 	/* [P4] acquire; partner [P3]: the WQEs of those before are behind our doorbell too. */
-	if (ori_load_acquire_sys(&q->produced) == base)
+	if (ori_load_acquire_sys(&q->produced) == base || ORI_MUTANT(2))
 		return 0;
 	ori_queue_spin_begin(&s, scope, q, base);
 	while (!err && ori_load_acquire_sys(&q->produced) != base) {
@@ -170,12 +171,21 @@ ORIEL_DEV int ori_queue_turn(const struct ori_scope *scope, struct oriel_queue *
 ORIEL_DEV void ori_queue_ring(const struct ori_scope *scope, struct oriel_queue *q, uint64_t next)
 {
 	/* [P1] release, system scope: a NIC that reads the record must find the WQEs. */
-	ori_store_release32_sys(&q->record[1], ori_doorbell_record(next));
+	if (!ORI_MUTANT(3))
+		ori_store_release32_sys(&q->record[1], ori_doorbell_record(next));
 	/* [P2] release, system scope: and one that is rung must find the record. */
-	ori_store_release_sys(q->doorbell, ori_doorbell_value(next, q->qpn));
+	if (!ORI_MUTANT(1))
+		ori_store_release_sys(q->doorbell, ori_doorbell_value(next, q->qpn));
+	else
+		ori_store_relaxed_sys(q->doorbell, ori_doorbell_value(next, q->qpn));
 	/* [P3] release; partner [P4]. */
-	ori_store_release_sys(&q->produced, next);
+	if (!ORI_MUTANT(7))
+		ori_store_release_sys(&q->produced, next);
+	else
+		ori_store_relaxed_sys(&q->produced, next);
 	ori_drive(scope->comm->engine);
+	if (ORI_MUTANT(3))
+		ori_store_release32_sys(&q->record[1], ori_doorbell_record(next));
 }
 
 ORIEL_DEV int ori_queue_publish(const struct ori_scope *scope, struct oriel_queue *q, uint64_t base,
@@ -200,7 +210,7 @@ struct ori_post {
 	uint32_t signal_flags; /* ORI_WQE_FENCE, ORI_WQE_STRONG */
 	uint64_t word, signal_value;
 	const uint32_t *word_key;
-	uint64_t *total; /* what ADD on this word has come to, for NICs that cannot add */
+	uint64_t *total; /* what the word has come to, for NICs that cannot add; NULL: only SET */
 	/* the count: 1 is added to (count_address, count_key) when data, or else the word, is complete */
 	uint64_t *count; /* the same word for this device; NULL: no count */
 	uint64_t count_address;
@@ -261,6 +271,19 @@ ORIEL_DEV int ori_post_chunks(const struct ori_scope *scope, const struct oriel_
 	return err;
 }
 
+/* By who has the turn: the value to send.  Plain accesses, one after the other by [P3]/[P4]. */
+ORIEL_DEV uint64_t ori_post_total(const struct ori_post *p, int add)
+{
+	uint64_t value = p->signal_value;
+
+	if (p->total && !add) {
+		if (p->signal == ORIEL_ADD)
+			value += *p->total;
+		*p->total = value;
+	}
+	return value;
+}
+
 /*
  * A word written where the NIC cannot add or does not keep order: always through lane 0, in its turn, so
  * that totals leave in the order they were made; and, without order, after the last word is complete.
@@ -271,9 +294,11 @@ ORIEL_DEV int ori_post_word_in_turn(const struct ori_scope *scope, const struct 
 	const struct oriel_lane *lane = &link->lanes[0];
 	struct oriel_queue *q = lane->main;
 	int add = p->signal == ORIEL_ADD && (link->flags & ORIEL_LINK_ATOMICS) != 0;
-	uint64_t base, value = p->signal_value;
+	uint64_t base, value = 0;
 	int err = ori_queue_reserve(scope, q, 1, &base);
 
+	if (ORI_MUTANT(5))
+		value = ori_post_total(p, add);
 	if (!err)
 		err = ori_queue_turn(scope, q, base);
 	if (!err && !(link->flags & ORIEL_LINK_ORDERED)) {
@@ -283,10 +308,8 @@ ORIEL_DEV int ori_post_word_in_turn(const struct ori_scope *scope, const struct 
 	}
 	if (err)
 		return err;
-	if (p->signal == ORIEL_ADD && !add) {
-		value += *p->total;
-		*p->total = value; /* plain: whoever has the turn, one after the other by [P3]/[P4] */
-	}
+	if (!ORI_MUTANT(5))
+		value = ori_post_total(p, add);
 	ori_fill_word(lane, base, p, add, value);
 	*link->last_signal = base + 1;
 	ori_queue_ring(scope, q, base + 1);
@@ -322,7 +345,7 @@ ORIEL_DEV int ori_count_here(const struct ori_scope *scope, const struct oriel_l
 }
 
 /* By one thread, after its group met: posts the operation on lane `n` of the link. */
-ORIEL_DEV int ori_queue_post(const struct ori_scope *scope, const struct oriel_link *link,
+ORIEL_DEV_OUT int ori_queue_post(const struct ori_scope *scope, const struct oriel_link *link,
 			     uint32_t n, const struct ori_post *p)
 {
 	const struct oriel_lane *lane = &link->lanes[n], *counted = lane;
@@ -362,12 +385,20 @@ ORIEL_DEV int ori_queue_post(const struct ori_scope *scope, const struct oriel_l
 	}
 	if (err || !p->count)
 		return err;
-	return link->flags & ORIEL_LINK_ATOMICS ? ori_post_count(scope, counted, p, index) :
-						  ori_count_here(scope, counted, p, index);
+	if (!(link->flags & ORIEL_LINK_ATOMICS))
+		return ori_count_here(scope, counted, p, index);
+	if (counted != lane) {
+		/* Only this lane's NIC may add to its counter, and in the order of its operations. */
+		err = ori_queue_wait(scope, counted->main, index + 1);
+		if (err)
+			return err;
+		index = ori_load_acquire_sys(&lane->main->completed) - 1;
+	}
+	return ori_post_count(scope, lane, p, index);
 }
 
 /* Reads `bytes` of the peer into (local, lkey); complete when the lane is. */
-ORIEL_DEV int ori_queue_read(const struct ori_scope *scope, const struct oriel_link *link, uint32_t n,
+ORIEL_DEV_OUT int ori_queue_read(const struct ori_scope *scope, const struct oriel_link *link, uint32_t n,
 			     uint64_t remote, const uint32_t *rkey, uint64_t local,
 			     const uint32_t *lkey, uint64_t bytes)
 {
@@ -390,7 +421,7 @@ ORIEL_DEV int ori_queue_read(const struct ori_scope *scope, const struct oriel_l
 }
 
 /* Later WQEs of the lane start after its earlier reads and atomics are complete. */
-ORIEL_DEV int ori_queue_fence(const struct ori_scope *scope, const struct oriel_link *link,
+ORIEL_DEV_OUT int ori_queue_fence(const struct ori_scope *scope, const struct oriel_link *link,
 			      uint32_t n)
 {
 	struct oriel_queue *q = link->lanes[n].main;
@@ -407,7 +438,7 @@ ORIEL_DEV int ori_queue_fence(const struct ori_scope *scope, const struct oriel_
 }
 
 /* What the lane has been given so far is complete, words sent through lane 0 for it too. */
-ORIEL_DEV int ori_queue_flush(const struct ori_scope *scope, const struct oriel_link *link,
+ORIEL_DEV_OUT int ori_queue_flush(const struct ori_scope *scope, const struct oriel_link *link,
 			      uint32_t n)
 {
 	uint32_t both = ORIEL_LINK_ORDERED | ORIEL_LINK_ATOMICS;

@@ -72,7 +72,7 @@ ORIEL_DEV void ori_staged_word(const struct oriel_window_link *l, uint64_t offse
 }
 
 /* By one thread: the piece in my slot, what is left of the message, then `ready`, all in order. */
-ORIEL_DEV int ori_staged_post(const struct oriel_window_dev *win, const struct oriel_window_link *l,
+ORIEL_DEV_OUT int ori_staged_post(const struct oriel_window_dev *win, const struct oriel_window_link *l,
 			      int channel, uint64_t slot, const uint8_t *piece, uint64_t bytes,
 			      uint64_t left, uint64_t cursor, uint64_t *posted)
 {
@@ -100,7 +100,7 @@ ORIEL_DEV int ori_staged_post(const struct oriel_window_dev *win, const struct o
 	return ori_queue_post(&scope, l->link, lane, &post);
 }
 
-ORIEL_DEV int ori_send_queued(ORI_WIN, int peer, int channel, const void *src, uint64_t bytes)
+ORIEL_DEV_OUT int ori_send_queued(ORI_WIN, int peer, int channel, const void *src, uint64_t bytes)
 {
 	const struct oriel_window_link *l = ori_window_peer(win, peer)->link;
 	uint64_t n = (uint64_t)peer * win->staging_channels + (uint64_t)channel;
@@ -157,7 +157,7 @@ ORIEL_DEV int ori_send_queued(ORI_WIN, int peer, int channel, const void *src, u
 }
 
 /* By one thread: tells the sender that I have emptied `count` slots. */
-ORIEL_DEV int ori_staged_free(const struct oriel_window_dev *win, const struct oriel_window_link *l,
+ORIEL_DEV_OUT int ori_staged_free(const struct oriel_window_dev *win, const struct oriel_window_link *l,
 			      int channel, uint64_t count)
 {
 	struct ori_scope scope = ori_window_scope(win);
@@ -168,7 +168,7 @@ ORIEL_DEV int ori_staged_free(const struct oriel_window_dev *win, const struct o
 	return ori_queue_post(&scope, l->link, (uint32_t)channel % l->link->nlanes, &post);
 }
 
-ORIEL_DEV int ori_recv_queued(ORI_WIN, int peer, int channel, void *dst, uint64_t bytes)
+ORIEL_DEV_OUT int ori_recv_queued(ORI_WIN, int peer, int channel, void *dst, uint64_t bytes)
 {
 	const struct oriel_window_link *l = ori_window_peer(win, peer)->link;
 	struct oriel_mapped_channel ch;

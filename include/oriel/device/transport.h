@@ -164,7 +164,7 @@ ORIEL_DEV int oriel_queue_put_signal(ORI_COMM, const struct oriel_remote *dst, u
 
 /*
  * ... and the NIC adds 1 to the word at (counter, counter_off) when the source may be written again.
- * `counter` is of oriel_buffer_source(); one lane, so one block, counts on a word.
+ * `counter` is of oriel_buffer_source(); blocks of different lanes count on different words.
  */
 ORIEL_DEV int oriel_queue_put_signal_counter(ORI_COMM, const struct oriel_remote *dst,
 					     uint64_t dst_off, const struct oriel_source *src,

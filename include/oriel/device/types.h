@@ -244,7 +244,7 @@ struct oriel_window_link {
 	uint32_t buffer_key[ORIEL_NICS_MAX];
 	uint32_t control_key[ORIEL_NICS_MAX];
 	uint64_t signals, arrivals, staging, staging_words, staging_free;
-	uint64_t buffer_skew; /* how far the peer's buffer is off an 8-byte boundary */
+	uint64_t buffer_skew; /* address of the buffer's first byte under its key: its own low three bits */
 };
 
 /*

@@ -64,7 +64,7 @@ ORIEL_DEV void *oriel_mapped_address(const struct oriel_window_dev *win, int pee
 
 /* ---- tests of a checked window: one line from the leader, the same status on all ------------------ */
 
-ORIEL_DEV int ori_refuse(const struct oriel_window_dev *win, struct oriel_group g, int status,
+ORIEL_DEV_OUT int ori_refuse(const struct oriel_window_dev *win, struct oriel_group g, int status,
 			 const char *call, const char *what, uint64_t value, uint64_t limit)
 {
 #if !ORIEL_ON_GPU
@@ -309,7 +309,7 @@ ORIEL_DEV int oriel_put_value(ORI_WIN, int peer, uint64_t dst_off, const void *v
 
 /* ---- gets ---------------------------------------------------------------------------------------- */
 
-ORIEL_DEV int ori_get(ORI_WIN, const char *call, int peer, uint64_t src_off,
+ORIEL_DEV_OUT int ori_get(ORI_WIN, const char *call, int peer, uint64_t src_off,
 		      const struct oriel_source *dst, uint64_t dst_off, uint64_t bytes, int blocking)
 {
 	const struct oriel_window_peer *p;
@@ -364,7 +364,8 @@ ORIEL_DEV int oriel_get_value(ORI_WIN, int peer, uint64_t src_off, void *out, ui
 			struct ori_scope scope = ori_window_scope(win);
 
 			err = ori_fetch_bytes(&scope, p->link->link, ori_lane_of(p->link->link, g),
-					      g.block, src_off, p->link->buffer_key, words, bytes);
+					      g.block, p->link->buffer_skew + src_off,
+					      p->link->buffer_key, words, bytes);
 		}
 	}
 	for (i = 0; i < (bytes + 7) / 8; i++)
@@ -426,7 +427,7 @@ ORIEL_DEV int oriel_flush(ORI_WIN, int peer)
 }
 
 /* By one thread. */
-ORIEL_DEV int ori_flush_queued_all(const struct oriel_window_dev *win, struct oriel_group g)
+ORIEL_DEV_OUT int ori_flush_queued_all(const struct oriel_window_dev *win, struct oriel_group g)
 {
 	int peer, err = 0;
 

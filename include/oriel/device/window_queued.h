@@ -64,7 +64,7 @@ ORIEL_DEV void ori_post_set_counter(const struct oriel_window_dev *win, struct o
 }
 
 /* The put family; value != NULL: bytes by value; signal < 0 and counter < 0: none. */
-ORIEL_DEV int ori_put_queued(ORI_WIN, int peer, uint64_t dst_off, const struct oriel_source *src,
+ORIEL_DEV_OUT int ori_put_queued(ORI_WIN, int peer, uint64_t dst_off, const struct oriel_source *src,
 			     uint64_t src_off, const void *value, uint64_t bytes, int signal, int op,
 			     uint64_t signal_value, int counter)
 {
@@ -82,7 +82,7 @@ ORIEL_DEV int ori_put_queued(ORI_WIN, int peer, uint64_t dst_off, const struct o
 		lane = ori_lane_of(l->link, g);
 		scope = ori_window_scope(win);
 		ori_post_init(&post);
-		post.remote = dst_off;
+		post.remote = l->buffer_skew + dst_off;
 		post.rkey = l->buffer_key;
 		post.bytes = bytes;
 		post.value = value;
@@ -100,7 +100,7 @@ ORIEL_DEV int ori_put_queued(ORI_WIN, int peer, uint64_t dst_off, const struct o
 }
 
 /* By one thread: the word alone. */
-ORIEL_DEV int ori_signal_queued(const struct oriel_window_dev *win, struct oriel_group g,
+ORIEL_DEV_OUT int ori_signal_queued(const struct oriel_window_dev *win, struct oriel_group g,
 				const struct oriel_window_link *l, int peer, int id, int op,
 				uint64_t value)
 {
@@ -115,7 +115,7 @@ ORIEL_DEV int ori_signal_queued(const struct oriel_window_dev *win, struct oriel
 }
 
 /* By one thread: my arrival number `count` of barrier `id` at a queued peer. */
-ORIEL_DEV int ori_arrive_queued(const struct oriel_window_dev *win, struct oriel_group g,
+ORIEL_DEV_OUT int ori_arrive_queued(const struct oriel_window_dev *win, struct oriel_group g,
 				const struct oriel_window_link *l, int id, uint64_t count)
 {
 	struct ori_scope scope = ori_window_scope(win);
@@ -136,7 +136,7 @@ ORIEL_DEV int ori_arrive_queued(const struct oriel_window_dev *win, struct oriel
 }
 
 /* By one thread: tells a queued peer's window that it has failed, if the queue still takes it. */
-ORIEL_DEV void ori_fail_queued(const struct oriel_window_dev *win, const struct oriel_window_link *l,
+ORIEL_DEV_OUT void ori_fail_queued(const struct oriel_window_dev *win, const struct oriel_window_link *l,
 			       uint64_t failure)
 {
 	struct ori_scope scope = ori_comm_scope(&win->comm);
@@ -150,7 +150,7 @@ ORIEL_DEV void ori_fail_queued(const struct oriel_window_dev *win, const struct 
 	(void)ori_queue_post(&scope, l->link, 0, &post);
 }
 
-ORIEL_DEV int ori_get_queued(ORI_WIN, const struct oriel_window_link *l, uint64_t src_off,
+ORIEL_DEV_OUT int ori_get_queued(ORI_WIN, const struct oriel_window_link *l, uint64_t src_off,
 			     const struct oriel_source *dst, uint64_t dst_off, uint64_t bytes,
 			     int blocking)
 {
@@ -164,7 +164,7 @@ ORIEL_DEV int ori_get_queued(ORI_WIN, const struct oriel_window_link *l, uint64_
 	if (!err && oriel_group_is_leader(g)) {
 		scope = ori_window_scope(win);
 		lane = ori_lane_of(l->link, g);
-		err = ori_queue_read(&scope, l->link, lane, src_off, l->buffer_key,
+		err = ori_queue_read(&scope, l->link, lane, l->buffer_skew + src_off, l->buffer_key,
 				     dst->address + dst_off, dst->key, bytes);
 		if (!err && blocking)
 			err = ori_queue_flush(&scope, l->link, lane);
@@ -173,7 +173,7 @@ ORIEL_DEV int ori_get_queued(ORI_WIN, const struct oriel_window_link *l, uint64_
 }
 
 /* By one thread: what the block's lane to a queued peer holds is complete, and so delivered. */
-ORIEL_DEV int ori_flush_queued(const struct oriel_window_dev *win, struct oriel_group g,
+ORIEL_DEV_OUT int ori_flush_queued(const struct oriel_window_dev *win, struct oriel_group g,
 			       const struct oriel_window_link *l)
 {
 	struct ori_scope scope = ori_window_scope(win);

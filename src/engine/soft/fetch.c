@@ -356,9 +356,10 @@ void soft_fetch_wqe(struct soft_nic *nic, struct soft_qp *qp)
 
 uint32_t soft_fetch_check_slot(const struct soft_nic *nic, const struct soft_qp *qp, uint64_t idx)
 {
-	const struct ori_wqe *now = &qp->attr.sq[idx & (qp->attr.depth - 1)];
+	const void *now = &qp->attr.sq[idx & (qp->attr.depth - 1)];
+	const void *then = &qp->shadow[idx & (qp->window - 1)];
 
-	if (!memcmp(now, &qp->shadow[idx & (qp->window - 1)], sizeof(*now)))
+	if (!memcmp(now, then, ORI_WQE_BYTES))
 		return 0;
 	return violation(nic, qp, idx, "the block was written again before its completion");
 }

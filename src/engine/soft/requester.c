@@ -248,6 +248,7 @@ static enum send_result send_packet(struct soft_nic *nic, struct soft_qp *qp,
 		return result;
 	qp->stalled = 0;
 	nic->stats.retransmits += (uint64_t)again;
+	qp->last_slot = nic->peers[qp->rank].tx.next;
 	nic->timed[qp->slot / 64] |= 1ull << (qp->slot % 64);
 	if (qp->send_psn > qp->sent_psn)
 		qp->sent_psn = qp->send_psn;
@@ -393,8 +394,9 @@ void soft_requester_timer(struct soft_nic *nic, struct soft_qp *qp, uint64_t now
 	}
 	qp->deadline_ns = now_ns + timeout_ns(nic, qp);
 	/*
-	 * What the peer has not even taken is not lost: sending it again would only fill the wire.
+	 * What the peer has not even taken is not lost: sending it again would only fill the wire.  Other
+	 * queue pairs' packets behind ours say nothing: the wire may never be empty.
 	 */
-	if (soft_tx_drained(&peer->tx))
+	if (soft_tx_passed(&peer->tx, qp->last_slot))
 		soft_requester_go_back(nic, qp);
 }

@@ -200,6 +200,7 @@ static void replay(struct soft_nic *nic, struct soft_qp *qp, const struct soft_p
 			continue;
 		nic->stats.replays++;
 		e->sent = (uint32_t)(psn - e->psn) * e->packet_bytes;
+		e->again = 1;
 		set_pending(qp, e, 1);
 		return;
 	}
@@ -346,6 +347,17 @@ static int send_data(struct soft_nic *nic, struct soft_qp *qp, struct soft_repla
 	const void *behind;
 	struct soft_packet p = { 0 };
 
+	if (!from && e->again) {
+		/*
+		 * The key was revoked since, most likely because the requester has got the first answer and
+		 * both know: it takes no notice then, and else learns why there is none.  No error here.
+		 */
+		set_pending(qp, e, 0);
+		if (send_answer(nic, qp, SOFT_OP_NAK, psn, ORI_SYNDROME_REMOTE_ACCESS))
+			return 1;
+		set_pending(qp, e, 1);
+		return 0;
+	}
 	if (!from) {
 		/* the key was revoked since */
 		set_pending(qp, e, 0);
@@ -397,7 +409,10 @@ static int send_pending(struct soft_nic *nic, struct soft_qp *qp)
 	return 1;
 }
 
-/* An ACK now, or are more packets of this peer waiting that one ACK can cover? */
+/*
+ * An ACK now, or are more packets of this peer waiting that one ACK can cover?  It does not wait for
+ * packets to come: the thread that drives may have seen its signal in this step, and leave.
+ */
 static int wants_ack(const struct soft_nic *nic, const struct soft_qp *qp)
 {
 	if (qp->unacked >= SOFT_ACK_EVERY)

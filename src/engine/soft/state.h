@@ -75,6 +75,7 @@ struct soft_replay {
 	uint32_t key;
 	uint8_t op;
 	uint8_t pending; /* an answer is still to be sent */
+	uint8_t again;   /* ... for a second time at least */
 };
 
 enum soft_state { SOFT_RESET, SOFT_RTS, SOFT_ERR };
@@ -116,6 +117,7 @@ struct soft_qp {
 	uint64_t una_read, end_read;
 	uint32_t open_reads;                      /* started and not answered */
 	uint64_t got_ahead[SOFT_WINDOW_PSN / 64]; /* ooo: READ data placed ahead; by psn modulo */
+	uint64_t last_slot; /* slots of the wire filled when this queue pair last sent a request */
 	uint32_t retries;
 	uint64_t deadline_ns; /* 0: not armed */
 

@@ -47,11 +47,11 @@ uint32_t soft_tx_room(struct soft_tx *tx, uint32_t want)
 	return room(tx);
 }
 
-int soft_tx_drained(struct soft_tx *tx)
+int soft_tx_passed(struct soft_tx *tx, uint64_t count)
 {
-	if (tx->taken != tx->next)
+	if (tx->taken < count)
 		look(tx);
-	return tx->taken == tx->next;
+	return tx->taken >= count;
 }
 
 void soft_tx_put(struct soft_tx *tx, const struct soft_packet *packet, const void *payload,

@@ -103,8 +103,8 @@ struct soft_rx {
 
 /* Free slots, looking at the consumer's count only when fewer than `want` are known. */
 uint32_t soft_tx_room(struct soft_tx *, uint32_t want);
-/* Has the consumer taken everything put so far? */
-int soft_tx_drained(struct soft_tx *);
+/* Has the consumer taken the first `count` slots ever filled? */
+int soft_tx_passed(struct soft_tx *, uint64_t count);
 /* Needs room.  `payload` goes behind the header; at most SOFT_SLOT_BYTES. */
 void soft_tx_put(struct soft_tx *, const struct soft_packet *, const void *payload, uint32_t bytes);
 

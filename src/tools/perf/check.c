@@ -45,12 +45,13 @@ static uint64_t count_bytes(const uint8_t *a, const uint8_t *b, uint64_t bytes)
 	return wrong;
 }
 
-static uint64_t count_pattern(const uint8_t *data, uint64_t bytes, uint64_t seed)
+/* Of `data`, the bytes [off, end). */
+static uint64_t count_pattern(const uint8_t *data, uint64_t off, uint64_t end, uint64_t seed)
 {
 	uint64_t wrong = 0;
 
-	for (uint64_t off = 0; off < bytes; off += 8) {
-		uint64_t n = bytes - off < 8 ? bytes - off : 8;
+	for (; off < end; off += 8) {
+		uint64_t n = end - off < 8 ? end - off : 8;
 		uint64_t word = mix(seed + off);
 
 		if (memcmp(data + off, &word, n))
@@ -86,12 +87,27 @@ static int origin(const struct perf_bed *bed)
 
 	if (bed->op->pairs)
 		return (rank ^ 1) < n ? rank ^ 1 : rank;
-	return bed->op->from_right ? (rank + 1) % n : (rank + n - 1) % n;
+	return bed->op->from_right ? (rank + 1) % n : (rank + n - bed->shift) % n;
+}
+
+/* The j-th piece comes from the rank whose j-th peer this one is. */
+static uint64_t count_fan(struct perf_bed *bed, int pass, uint64_t bytes)
+{
+	int rank = bed->job->rank, n = bed->job->nranks, j = 0;
+	uint64_t wrong = 0;
+
+	for (uint64_t off = 0; off < bytes; off += PERF_FAN_BYTES, j++) {
+		int from = (rank + n - perf_fan_shift(n, bed->shift, j)) % n;
+
+		wrong += count_pattern(landing(bed), off, off + PERF_FAN_BYTES,
+				       seed_of(pass, from, bytes));
+	}
+	return wrong;
 }
 
 void perf_check_fill(struct perf_bed *bed, int pass, uint64_t bytes)
 {
-	if (!bed->op->sized)
+	if (!bed->op->sized && !bed->op->fan)
 		return;
 	fill_pattern(sending(bed), bytes, seed_of(pass, bed->job->rank, bytes));
 	memset(landing(bed) - PERF_GUARD, POISON, bytes + 2 * PERF_GUARD);
@@ -100,9 +116,11 @@ void perf_check_fill(struct perf_bed *bed, int pass, uint64_t bytes)
 uint64_t perf_check_count(struct perf_bed *bed, int pass, uint64_t bytes)
 {
 	const uint8_t *data = landing(bed);
+	uint64_t wrong;
 
-	if (!bed->op->sized)
+	if (!bed->op->sized && !bed->op->fan)
 		return 0;
-	return count_pattern(data, bytes, seed_of(pass, origin(bed), bytes)) +
-	       count_guard(data - PERF_GUARD) + count_guard(data + bytes);
+	wrong = bed->op->fan ? count_fan(bed, pass, bytes) :
+			       count_pattern(data, 0, bytes, seed_of(pass, origin(bed), bytes));
+	return wrong + count_guard(data - PERF_GUARD) + count_guard(data + bytes);
 }

@@ -78,6 +78,18 @@ static void own_machine(struct perf_facts *f)
 			 u.machine);
 }
 
+static int has_nic_without_atomics(const struct perf_job *job)
+{
+	struct oriel_comm_dev dev;
+
+	if (oriel_comm_device(job->comm, &dev))
+		return 0;
+	for (int r = 0; r < dev.nranks; r++)
+		if (dev.peers[r].link && !(dev.peers[r].link->flags & ORIEL_LINK_ATOMICS))
+			return 1;
+	return 0;
+}
+
 static void own_rank(const struct perf_job *job, struct perf_rank *me)
 {
 	const char *device = job->opt->device ? job->opt->device : getenv("ORIEL_DEVICE");
@@ -91,6 +103,18 @@ static void own_rank(const struct perf_job *job, struct perf_rank *me)
 	me->node_rank = oriel_comm_node_rank(job->comm, job->rank);
 	me->node_size = oriel_comm_node_size(job->comm, job->rank);
 	me->available_bytes = available_bytes();
+	me->no_atomics = has_nic_without_atomics(job);
+}
+
+/* The same on all ranks, from what all have told. */
+static void sum_up(struct perf_facts *f)
+{
+	size_t n = (size_t)f->nranks;
+
+	for (size_t i = 0; i < n * n; i++)
+		f->queued += f->kinds[i] == ORIEL_PEER_QUEUED;
+	for (size_t i = 0; i < n; i++)
+		f->no_atomics |= f->ranks[i].no_atomics;
 }
 
 static int facts_alloc(struct perf_job *job)
@@ -147,6 +171,8 @@ int perf_facts_gather(struct perf_job *job)
 		err = oriel_comm_allgather(job->comm, ORIEL_WORLD, &me, f->ranks, sizeof(me));
 	if (!err)
 		err = gather_peers(job);
+	if (!err)
+		sum_up(f);
 	return err;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/perf/json.c - the run as one JSON object: environment, topology, rows.
+ * tools/perf/json.c - the run as one JSON object: environment, topology, engine, rows.
  *
  * Written beside its final name and renamed, so that a reader never sees half a file.
  * Called by: main.c on rank 0.
@@ -130,11 +130,31 @@ static void put_topology(FILE *f, const struct perf_job *job)
 	fprintf(f, "\n    ]\n  },\n");
 }
 
+/* A name without counts where there are no queued peers. */
+static void put_engine(FILE *f, const struct perf_engine *e)
+{
+	fprintf(f, "  \"engine\": { ");
+	put_pair(f, "name", e->name);
+	for (int i = 0; i < e->n; i++) {
+		fprintf(f, ", \"");
+		for (const char *c = e->counts[i].key; *c; c++)
+			fputc(*c == ' ' ? '_' : *c, f);
+		fprintf(f, "\": %llu", (unsigned long long)e->counts[i].count);
+	}
+	fprintf(f, " },\n");
+}
+
 static void put_row(FILE *f, const struct perf_row *row)
 {
 	fprintf(f, "    { \"op\": \"%s\", \"size\": %llu, \"count\": %llu, \"type\": \"%s\", ",
 		row->op->name, (unsigned long long)row->bytes, (unsigned long long)row->count,
-		row->op->type);
+		row->type);
+	if (row->fan)
+		fprintf(f, "\"peers\": %d, ", row->fan);
+	if (row->unsupported) {
+		fprintf(f, "\"unsupported\": \"not supported by this NIC\" }");
+		return;
+	}
 	fprintf(f, "\"iterations\": %u, \"batch\": %u, \"time_us\": %.6g, ", row->iterations,
 		row->batch, row->time_us);
 	if (row->bytes)
@@ -162,6 +182,7 @@ int perf_json_write(const struct perf_job *job, const struct perf_rows *rows)
 	fprintf(f, "{\n");
 	put_environment(f, job);
 	put_topology(f, job);
+	put_engine(f, &job->engine);
 	fprintf(f, "  \"rows\": [");
 	for (size_t i = 0; i < rows->n; i++) {
 		fprintf(f, "%s\n", i ? "," : "");

@@ -26,6 +26,10 @@
 #define PERF_STARTS 1
 #define PERF_ALONE 2
 
+/* How the end of a put is learnt. */
+#define PERF_TICKET 0
+#define PERF_COUNTER 1
+
 struct perf_args {
 	struct oriel_window_dev win;
 	struct oriel_source local; /* put source, get and receive target */
@@ -38,7 +42,9 @@ struct perf_args {
 	uint32_t samples;
 	uint32_t batch; /* operations in a sample */
 	uint32_t check; /* 1: a verification pass, also look for early exits */
-	uint32_t reserved;
+	uint32_t variant; /* completion: PERF_TICKET or PERF_COUNTER */
+	uint32_t fan;     /* fanout: how many peers */
+	uint32_t shift;   /* ring distance of `to`; fanout: of its first peer */
 	uint64_t *times;    /* [block][sample]: nanoseconds of a batch */
 	uint64_t *wrong;    /* [block]: bytes, or early exits, found wrong by the kernel */
 	uint64_t *seen_out; /* block 0: how far this launch counted */

@@ -17,7 +17,8 @@
 
 const struct perf_op *const perf_ops[PERF_OPS] = {
 	&perf_op_put,     &perf_op_get,      &perf_op_put_signal, &perf_op_signal,
-	&perf_op_barrier, &perf_op_sendrecv, &perf_op_atomics,
+	&perf_op_barrier, &perf_op_sendrecv, &perf_op_atomics,    &perf_op_completion,
+	&perf_op_fanout,
 };
 
 static const uint64_t quick_sizes[] = { 8, 4096, 65536, 1u << 20 };
@@ -26,7 +27,8 @@ static const char help_text[] =
 	"usage: oriel-perf OP [flags]          one rank\n"
 	"       oriel-run -n 8 oriel-perf OP [flags]\n"
 	"\n"
-	"OP: put get put_signal signal barrier sendrecv atomics, or all\n"
+	"OP: put get put_signal signal barrier sendrecv atomics completion, or all (completion only\n"
+	"    where there are queued peers)\n"
 	"\n"
 	"  -b SIZE        smallest size, with K, M or G as factors of 1024 (default 8)\n"
 	"  -e SIZE        largest size (default 8M)\n"
@@ -249,15 +251,46 @@ static int keep_row(struct perf_rows *rows, const struct perf_row *row)
 	return 0;
 }
 
-static int run_row(struct perf_bed *bed, uint64_t bytes, struct perf_rows *rows)
+static int run_row(struct perf_bed *bed, struct perf_row *row, struct perf_rows *rows)
 {
-	struct perf_row row;
-	int err = perf_row_measure(bed, bytes, &row);
+	int err = row->unsupported ? 0 : perf_row_measure(bed, row);
 
 	if (!err)
-		err = perf_agree(bed->job, keep_row(rows, &row), "keeping a row");
+		err = perf_agree(bed->job, keep_row(rows, row), "keeping a row");
 	if (!err && bed->job->rank == 0)
-		perf_report_row(bed->job, &row);
+		perf_report_row(bed->job, row);
+	return err;
+}
+
+/* One row, or one for each variant; `fan` peers. */
+static int run_size(struct perf_bed *bed, uint64_t bytes, int fan, struct perf_rows *rows)
+{
+	const struct perf_op *op = bed->op;
+	int err = 0;
+
+	for (int v = 0; !err && v < (op->variants[0] ? 2 : 1); v++) {
+		struct perf_row row = { .op = op,
+					.type = op->variants[v] ? op->variants[v] : op->type,
+					.variant = v,
+					.fan = fan,
+					.bytes = bytes,
+					.count = op->elem_bytes ? bytes / op->elem_bytes : 0 };
+
+		row.unsupported = op->atomics && bed->job->facts.no_atomics;
+		err = run_row(bed, &row, rows);
+	}
+	return err;
+}
+
+/* Every number of peers up to 8, then doubled, and all. */
+static int run_fan(struct perf_bed *bed, struct perf_rows *rows)
+{
+	int most = bed->job->nranks - 1, next, err = 0;
+
+	for (int fan = 1; !err && fan <= most; fan = next) {
+		err = run_size(bed, (uint64_t)fan * PERF_FAN_BYTES, fan, rows);
+		next = fan < 8 ? fan + 1 : fan < most && 2 * fan > most ? most : 2 * fan;
+	}
 	return err;
 }
 
@@ -266,15 +299,17 @@ static int run_sizes(struct perf_bed *bed, struct perf_rows *rows)
 	const struct perf_options *o = bed->job->opt;
 	int err = 0;
 
+	if (bed->op->fan)
+		return run_fan(bed, rows);
 	if (!bed->op->sized)
-		return run_row(bed, bed->op->fixed_bytes, rows);
+		return run_size(bed, bed->op->fixed_bytes, 0, rows);
 	if (o->quick) {
 		for (int i = 0; !err && i < 4; i++)
-			err = run_row(bed, quick_sizes[i], rows);
+			err = run_size(bed, quick_sizes[i], 0, rows);
 		return err;
 	}
 	for (uint64_t bytes = o->begin; !err && bytes <= o->end; bytes *= o->factor)
-		err = run_row(bed, bytes, rows);
+		err = run_size(bed, bytes, 0, rows);
 	return err;
 }
 
@@ -294,6 +329,15 @@ static int run_op(struct perf_job *job, const struct perf_op *op, struct perf_ro
 	return err ? err : closed;
 }
 
+static int is_wanted(const struct perf_job *job, const struct perf_op *op)
+{
+	const struct perf_op *asked = job->opt->op;
+
+	if (op->fan && job->nranks == 1)
+		return 0;
+	return asked ? op == asked || op->with == asked : !op->far || job->facts.queued;
+}
+
 static int run_all(struct perf_job *job, struct perf_rows *rows)
 {
 	const struct perf_options *o = job->opt;
@@ -306,8 +350,10 @@ static int run_all(struct perf_job *job, struct perf_rows *rows)
 	if (job->rank == 0)
 		perf_report_head(job);
 	for (int i = 0; !err && i < PERF_OPS; i++)
-		if (!o->op || o->op == perf_ops[i])
+		if (is_wanted(job, perf_ops[i]))
 			err = run_op(job, perf_ops[i], rows);
+	if (!err)
+		err = perf_engine_gather(job);
 	if (!err && job->rank == 0)
 		perf_report_tail(job, rows);
 	if (!err && o->json)

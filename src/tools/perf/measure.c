@@ -30,11 +30,32 @@ struct plan {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static uint64_t area_bytes(const struct perf_options *opt, const struct perf_op *op)
+static uint64_t area_bytes(const struct perf_job *job, const struct perf_op *op)
 {
-	uint64_t words = (uint64_t)(opt->blocks + 1) * PERF_WORD_STRIDE;
+	uint64_t words = (uint64_t)(job->opt->blocks + 2) * PERF_WORD_STRIDE;
+	uint64_t fan = (uint64_t)(job->nranks - 1) * PERF_FAN_BYTES;
+	uint64_t data = op->fan ? fan : op->sized ? job->opt->end : 0;
 
-	return op->sized && opt->end > words ? opt->end : words;
+	return data > words ? data : words;
+}
+
+/* The distance at which most ranks meet a queued peer; the shortest such. */
+static int far_shift(const struct perf_job *job)
+{
+	int n = job->nranks, best = 1, most = 0;
+
+	for (int shift = 1; shift < n; shift++) {
+		int queued = 0;
+
+		for (int r = 0; r < n; r++)
+			queued += job->facts.kinds[(size_t)r * (size_t)n + (size_t)((r + shift) % n)] ==
+				  ORIEL_PEER_QUEUED;
+		if (queued > most) {
+			most = queued;
+			best = shift;
+		}
+	}
+	return best;
 }
 
 /* Slots get smaller when many ranks and blocks have some each. */
@@ -54,7 +75,7 @@ static uint64_t results_words(const struct perf_options *opt)
 
 static uint64_t rank_bytes(const struct perf_job *job, const struct perf_op *op)
 {
-	uint64_t bytes = 2 * (area_bytes(job->opt, op) + 2ull * PERF_DATA_OFF);
+	uint64_t bytes = 2 * (area_bytes(job, op) + 2ull * PERF_DATA_OFF);
 
 	if (op->staged)
 		bytes += slot_bytes(job) * STAGING_DEPTH * (uint64_t)job->nranks *
@@ -90,7 +111,7 @@ static int bed_window(struct perf_bed *bed)
 	struct oriel_window_options w = ORIEL_WINDOW_OPTIONS_INIT;
 	const struct perf_options *opt = bed->job->opt;
 
-	w.signals = w.barriers = (uint32_t)opt->blocks;
+	w.signals = w.barriers = w.counters = (uint32_t)opt->blocks;
 	w.bytes = bed->area_bytes + 2ull * PERF_DATA_OFF;
 	if (bed->op->staged) {
 		w.staging_slot_bytes = slot_bytes(bed->job);
@@ -126,7 +147,8 @@ int perf_bed_open(struct perf_job *job, const struct perf_op *op, struct perf_be
 	memset(bed, 0, sizeof(*bed));
 	bed->job = job;
 	bed->op = op;
-	bed->area_bytes = area_bytes(job->opt, op);
+	bed->area_bytes = area_bytes(job, op);
+	bed->shift = op->far ? far_shift(job) : 1;
 	err = bed_window(bed);
 	if (err) {
 		if (job->rank == 0)
@@ -166,22 +188,25 @@ static void set_peers(const struct perf_bed *bed, struct perf_args *a)
 	int rank = bed->job->rank, n = bed->job->nranks;
 
 	if (!bed->op->pairs) {
-		a->to = (rank + 1) % n;
-		a->from = (rank + n - 1) % n;
+		a->to = (rank + bed->shift) % n;
+		a->from = (rank + n - bed->shift) % n;
 		return;
 	}
 	a->to = a->from = (rank ^ 1) < n ? rank ^ 1 : rank;
 	a->turn = a->to == rank ? PERF_ALONE : rank & 1 ? PERF_ANSWERS : PERF_STARTS;
 }
 
-static int set_args(struct perf_bed *bed, uint64_t bytes, const struct plan *p, int check,
-		    struct perf_args *a)
+static int set_args(struct perf_bed *bed, const struct perf_row *row, const struct plan *p,
+		    int check, struct perf_args *a)
 {
 	uint64_t blocks = (uint64_t)bed->job->opt->blocks;
 
 	memset(a, 0, sizeof(*a));
 	a->local = bed->source;
-	a->bytes = bytes;
+	a->bytes = row->bytes;
+	a->variant = (uint32_t)row->variant;
+	a->fan = (uint32_t)row->fan;
+	a->shift = (uint32_t)bed->shift;
 	a->seen = bed->seen;
 	a->chunk = bed->chunk;
 	a->warm = p->warm;
@@ -211,24 +236,24 @@ static int culprit(const struct perf_args *a)
 /* The others wait for this rank inside their kernels: end that, and say why. */
 static int fail_run(struct perf_bed *bed, const struct perf_args *a, int err)
 {
-	int rank = bed->job->rank, who = culprit(a);
+	int rank = bed->job->rank, who = culprit(a), failed = oriel_comm_status(bed->job->comm);
 	char by[32] = "";
 
 	if (who >= 0 && who != rank)
 		snprintf(by, sizeof(by), " (rank %d)", who);
-	if (err != ORIEL_EABORTED)
-		fprintf(stderr, "oriel-perf: rank %d: %s of %llu bytes: %s%s\n", rank,
-			bed->op->name, (unsigned long long)a->bytes, oriel_status_text(err), by);
-	if (!oriel_comm_status(bed->job->comm))
+	fprintf(stderr, "oriel-perf: rank %d: %s of %llu bytes: %s%s%s%s\n", rank, bed->op->name,
+		(unsigned long long)a->bytes, oriel_status_text(err), by, failed ? ": " : "",
+		failed ? oriel_last_error() : "");
+	if (!failed)
 		oriel_comm_abort(bed->job->comm, err);
 	return err;
 }
 
-static int run_kernel(struct perf_bed *bed, uint64_t bytes, const struct plan *p, int check,
-		      struct perf_args *a)
+static int run_kernel(struct perf_bed *bed, const struct perf_row *row, const struct plan *p,
+		      int check, struct perf_args *a)
 {
 	const struct perf_options *opt = bed->job->opt;
-	int err = set_args(bed, bytes, p, check, a);
+	int err = set_args(bed, row, p, check, a);
 
 	if (!err)
 		err = oriel_comm_barrier(bed->job->comm, ORIEL_WORLD);
@@ -243,9 +268,10 @@ static int run_kernel(struct perf_bed *bed, uint64_t bytes, const struct plan *p
 	return 0;
 }
 
-static int run_checks(struct perf_bed *bed, uint64_t bytes, uint64_t *wrong)
+static int run_checks(struct perf_bed *bed, const struct perf_row *row, uint64_t *wrong)
 {
-	struct plan p = { 0, 0, 1, bed->op->sized ? 1 : CHECK_BATCH };
+	int data = bed->op->sized || bed->op->fan;
+	struct plan p = { 0, 0, 1, data ? 1 : CHECK_BATCH };
 	struct perf_args a;
 	int err = 0;
 
@@ -254,11 +280,11 @@ static int run_checks(struct perf_bed *bed, uint64_t bytes, uint64_t *wrong)
 		err = oriel_comm_barrier(bed->job->comm, ORIEL_WORLD);
 		if (err)
 			return err;
-		perf_check_fill(bed, pass, bytes);
-		err = run_kernel(bed, bytes, &p, 1, &a);
+		perf_check_fill(bed, pass, row->bytes);
+		err = run_kernel(bed, row, &p, 1, &a);
 		if (err)
 			return err;
-		*wrong += perf_check_count(bed, pass, bytes);
+		*wrong += perf_check_count(bed, pass, row->bytes);
 		for (int b = 0; b < bed->job->opt->blocks; b++)
 			*wrong += a.wrong[b];
 		if (bed->op->verify)
@@ -356,7 +382,7 @@ static int run_timed(struct perf_bed *bed, const struct plan *p, uint64_t wrong,
 	int err = perf_agree(bed->job, all && us ? 0 : ORIEL_ENOMEM, "allocating memory");
 
 	if (!err)
-		err = run_kernel(bed, row->bytes, p, 0, &a);
+		err = run_kernel(bed, row, p, 0, &a);
 	if (!err) {
 		mine->wrong = wrong;
 		take_samples(bed, &a, mine);
@@ -369,29 +395,25 @@ static int run_timed(struct perf_bed *bed, const struct plan *p, uint64_t wrong,
 	return err;
 }
 
-int perf_row_measure(struct perf_bed *bed, uint64_t bytes, struct perf_row *row)
+int perf_row_measure(struct perf_bed *bed, struct perf_row *row)
 {
 	const struct perf_options *opt = bed->job->opt;
-	struct plan p = make_plan(opt, bytes);
+	struct plan p = make_plan(opt, row->bytes);
 	uint64_t wrong = 0;
 	int err = 0;
 
-	memset(row, 0, sizeof(*row));
-	row->op = bed->op;
-	row->bytes = bytes;
-	row->count = bed->op->elem_bytes ? bytes / bed->op->elem_bytes : 0;
 	row->checked = opt->check;
 	row->iterations = p.iterations;
 	row->batch = p.batch;
 	if (opt->check)
-		err = run_checks(bed, bytes, &wrong);
+		err = run_checks(bed, row, &wrong);
 	/* The second run fills the other half of nccl's columns; percentiles are of the last. */
 	if (!err && opt->nccl)
 		err = run_timed(bed, &p, 0, row, &row->again_us);
 	if (!err)
 		err = run_timed(bed, &p, wrong, row, &row->time_us);
 	if (!err && row->time_us > 0)
-		row->algbw = (double)bytes / row->time_us * 1e-3;
+		row->algbw = (double)row->bytes / row->time_us * 1e-3;
 	row->busbw = row->algbw;
 	return err;
 }

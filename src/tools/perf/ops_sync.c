@@ -4,9 +4,9 @@
  *
  * In a verification pass of the barrier every rank counts its arrivals in a word of its own
  * window just before the barrier, the ranks being late in turn; after the barrier it reads
- * everybody's count, and one that is still behind means that the barrier was left early.
+ * everybody's count (a NIC may have no atomics, so queued peers' are read plainly), and one that is still behind means that the barrier was left early.
  * A verification pass of the atomics looks at every value fetched and, on top, lets all ranks
- * add to one word of rank 0: a lost update leaves the sum short.
+ * add to a word of rank 0, one word a transport: a lost update leaves the sum short.
  * Called by: oriel_launch() through measure.c, on the threads of the launch; the verify hook on
  * the rank's host thread.
  */
@@ -44,7 +44,11 @@ ORIEL_DEV int look_for_missing(const struct perf_args *a, struct oriel_group g,
 	for (peer = 0; !err && peer < a->win.comm.nranks; peer++) {
 		uint64_t have = 0;
 
-		err = oriel_fetch_add(&a->win, g, peer, word_off(g.block), 0, &have);
+		if (oriel_peer_kind(&a->win, peer) == ORIEL_PEER_QUEUED)
+			err = oriel_get_value(&a->win, g, peer, word_off(g.block), &have,
+					      sizeof(have));
+		else
+			err = oriel_fetch_add(&a->win, g, peer, word_off(g.block), 0, &have);
 		if (!err && have < s->seen)
 			s->wrong++;
 	}
@@ -71,33 +75,35 @@ ORIEL_DEV int barrier_batch(const struct perf_args *a, struct oriel_group g, str
 ORIEL_DEV int atomics_batch(const struct perf_args *a, struct oriel_group g, struct perf_state *s,
 			    uint32_t n)
 {
+	int queued = oriel_peer_kind(&a->win, 0) == ORIEL_PEER_QUEUED;
+	uint32_t i, common = g.nblocks + (uint32_t)queued;
 	uint64_t old = 0;
 	int err = 0;
-	uint32_t i;
 
 	for (i = 0; !err && i < n; i++) {
 		err = oriel_fetch_add(&a->win, g, a->to, word_off(g.block), 1, &old);
 		if (!err && a->check) {
 			s->wrong += old == s->seen ? 0 : sizeof(old);
-			err = oriel_fetch_add(&a->win, g, 0, word_off(g.nblocks), 1, NULL);
+			err = oriel_fetch_add(&a->win, g, 0, word_off(common), 1, NULL);
 		}
 		s->seen++;
 	}
 	return err;
 }
 
-/* Rank 0's common word holds what all blocks of all ranks added in all passes so far. */
+/* Rank 0's common words hold what all blocks of all ranks added in all passes so far. */
 static int atomics_verify(struct perf_bed *bed, int pass, uint32_t n, uint64_t *wrong)
 {
 	const uint8_t *buffer = oriel_window_buffer(bed->window);
 	uint32_t blocks = (uint32_t)bed->job->opt->blocks;
 	uint64_t want = (uint64_t)(pass + 1) * n * blocks * (uint64_t)bed->job->nranks;
-	uint64_t have;
+	uint64_t have = 0;
 	int err = oriel_comm_barrier(bed->job->comm, ORIEL_WORLD);
 
 	if (err || bed->job->rank)
 		return err;
-	have = *(const uint64_t *)(const void *)(buffer + word_off(blocks));
+	for (uint32_t i = 0; i < 2; i++)
+		have += *(const uint64_t *)(const void *)(buffer + word_off(blocks + i));
 	if (have != want)
 		*wrong += sizeof(have);
 	return 0;
@@ -127,6 +133,7 @@ const struct perf_op perf_op_atomics = {
 	.type = "uint64",
 	.elem_bytes = 8,
 	.fixed_bytes = 8,
+	.atomics = 1,
 	.kernel = &atomics_kernel,
 	.verify = atomics_verify,
 };

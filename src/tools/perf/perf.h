@@ -5,6 +5,7 @@
  *	main.c     flags, the order of things, exit status
  *	facts.c    machine, ranks and topology, gathered from all ranks
  *	agree.c    one status for all ranks
+ *	engine.c   what the engine of queued peers has counted
  *	check.c    the data of a verification pass
  *	measure.c  memory of an operation, verification passes, timing, percentiles
  *	report.c   tables in both formats
@@ -24,9 +25,11 @@
 
 #define PERF_SAMPLES_MAX 256 /* per rank and row */
 #define PERF_BLOCKS_MAX 64
-#define PERF_OPS 7
+#define PERF_OPS 9
 #define PERF_PASSES 2 /* verified iterations of a row */
 #define PERF_TEXT 96
+#define PERF_FAN_BYTES 65536u /* to each peer of a fan-out */
+#define PERF_COUNTS 16 /* numbers in an engine's line */
 
 struct perf_bed;
 
@@ -42,6 +45,11 @@ struct perf_op {
 	int to_window;  /* data lands in the window, else in local memory */
 	int from_right; /* ... and comes from the right neighbour, else from the left */
 	int staged;     /* needs a window with staging */
+	int far;        /* the ring's neighbour is the one most ranks reach by queues */
+	int fan;        /* a row is PERF_FAN_BYTES to each of 1 .. nranks - 1 peers */
+	int atomics;    /* needs a NIC that has them */
+	const char *variants[2]; /* two rows a size, these words in column `type` */
+	const struct perf_op *with; /* belongs to that one: asked for by its name, run with it */
 	const struct oriel_kernel *kernel;
 	/* extra check on the host after a verification pass of n operations, or NULL; collective */
 	int (*verify)(struct perf_bed *bed, int pass, uint32_t n, uint64_t *wrong);
@@ -49,7 +57,7 @@ struct perf_op {
 
 extern const struct perf_op *const perf_ops[PERF_OPS];
 extern const struct perf_op perf_op_put, perf_op_get, perf_op_put_signal, perf_op_signal,
-	perf_op_barrier, perf_op_sendrecv, perf_op_atomics;
+	perf_op_barrier, perf_op_sendrecv, perf_op_atomics, perf_op_completion, perf_op_fanout;
 
 struct perf_options {
 	const struct perf_op *op; /* NULL: all */
@@ -71,6 +79,8 @@ struct perf_rank {
 	char device[32];
 	int32_t pid;
 	int32_t node, node_rank, node_size;
+	int32_t no_atomics; /* a NIC of its queued peers has none */
+	uint32_t reserved;
 	uint64_t available_bytes;
 };
 
@@ -82,6 +92,18 @@ struct perf_facts {
 	uint8_t *kinds;             /* [rank][peer]: ORIEL_PEER_* */
 	char (*reasons)[PERF_TEXT]; /* [rank][peer], or only rank 0's row when has_all is 0 */
 	int has_all;
+	int queued;     /* ordered pairs that are queued peers */
+	int no_atomics; /* a NIC of some queued peer has none */
+};
+
+/* What the engines of all ranks have done, summed: "soft", and numbers by name. */
+struct perf_engine {
+	char name[32];
+	int n;
+	struct {
+		char key[32];
+		uint64_t count;
+	} counts[PERF_COUNTS];
 };
 
 struct perf_job {
@@ -89,6 +111,7 @@ struct perf_job {
 	struct oriel_comm *comm;
 	int rank, nranks;
 	struct perf_facts facts;
+	struct perf_engine engine;
 };
 
 /* Window and memory of one operation, for all its sizes. */
@@ -102,10 +125,15 @@ struct perf_bed {
 	uint64_t area_bytes;        /* room for data in both */
 	uint64_t chunk;
 	uint64_t seen;
+	int shift; /* how far away on the ring the neighbour is */
 };
 
 struct perf_row {
 	const struct perf_op *op;
+	const char *type;
+	int variant;
+	int fan;         /* peers of a fan-out, else 0 */
+	int unsupported; /* the NIC cannot do it: nothing was measured */
 	uint64_t bytes, count;
 	double time_us, algbw, busbw;
 	double p50_us, p99_us;
@@ -133,11 +161,23 @@ int perf_agree(struct perf_job *job, int status, const char *what);
 int perf_memory_check(struct perf_job *job, const struct perf_op *op);
 int perf_bed_open(struct perf_job *job, const struct perf_op *op, struct perf_bed *bed);
 int perf_bed_close(struct perf_bed *bed);
-int perf_row_measure(struct perf_bed *bed, uint64_t bytes, struct perf_row *row);
+/* Measures what row->bytes, variant and fan say, and fills in the rest. */
+int perf_row_measure(struct perf_bed *bed, struct perf_row *row);
+
+/* engine.c */
+int perf_engine_gather(struct perf_job *job);
 
 /* check.c */
 void perf_check_fill(struct perf_bed *bed, int pass, uint64_t bytes);
 uint64_t perf_check_count(struct perf_bed *bed, int pass, uint64_t bytes);
+/* Ring distance to the j-th peer of a fan-out, from that of the first on and past this rank. */
+static inline int perf_fan_shift(int nranks, int first, int j)
+{
+	int shift = first + j;
+
+	return shift < nranks ? shift : shift - nranks + 1;
+}
+
 
 /* report.c: called on rank 0 only */
 void perf_report_head(const struct perf_job *job);

@@ -210,7 +210,7 @@ static void print_nccl_half(double us, const struct perf_row *row)
 static void print_nccl_row(const struct perf_row *row)
 {
 	printf("%12llu  %12llu  %8s  %6s  %6d", (unsigned long long)row->bytes,
-	       (unsigned long long)row->count, row->op->type, "none", -1);
+	       (unsigned long long)row->count, row->type, "none", -1);
 	print_nccl_half(row->time_us, row);
 	print_nccl_half(row->again_us, row);
 	printf("\n");
@@ -220,6 +220,12 @@ void perf_report_row(const struct perf_job *job, const struct perf_row *row)
 {
 	char algbw[16] = "-", busbw[16] = "-", wrong[24] = "N/A";
 
+	if (row->unsupported) {
+		printf("# %10llu %11llu %7s not supported by this NIC\n",
+		       (unsigned long long)row->bytes, (unsigned long long)row->count, row->type);
+		fflush(stdout);
+		return;
+	}
 	if (job->opt->nccl) {
 		print_nccl_row(row);
 		fflush(stdout);
@@ -232,9 +238,21 @@ void perf_report_row(const struct perf_job *job, const struct perf_row *row)
 	if (row->checked)
 		snprintf(wrong, sizeof(wrong), "%llu", (unsigned long long)row->wrong);
 	printf("%12llu %11llu %7s %10.3f %8s %8s %7s %10.3f %10.3f\n",
-	       (unsigned long long)row->bytes, (unsigned long long)row->count, row->op->type,
+	       (unsigned long long)row->bytes, (unsigned long long)row->count, row->type,
 	       row->time_us, algbw, busbw, wrong, row->p50_us, row->p99_us);
 	fflush(stdout);
+}
+
+/* What went over the queues, and what had to be sent again. */
+static void print_engine(const struct perf_engine *e)
+{
+	if (!e->n)
+		return;
+	printf("#\n# engine %s:", e->name);
+	for (int i = 0; i < e->n; i++)
+		printf("%s %s %llu", i ? "," : "", e->counts[i].key,
+		       (unsigned long long)e->counts[i].count);
+	printf(" (all ranks)\n");
 }
 
 void perf_report_tail(const struct perf_job *job, const struct perf_rows *rows)
@@ -246,6 +264,7 @@ void perf_report_tail(const struct perf_job *job, const struct perf_rows *rows)
 		wrong += rows->row[i].wrong;
 		busbw += rows->row[i].busbw;
 	}
+	print_engine(&job->engine);
 	if (job->opt->nccl)
 		printf("# Out of bounds values : %llu %s\n# Avg bus bandwidth    : %g \n#\n",
 		       (unsigned long long)wrong, wrong ? "FAILED" : "OK",

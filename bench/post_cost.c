@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bench/post_cost.c - posts puts into a queue that nobody executes: what a post costs the poster.
+ *
+ * Usage: post_cost COUNT
+ * bench/run.sh counts the instructions of two runs under callgrind; the difference, divided by that of the
+ * counts, is one post: the public call, the WQE, the doorbell record, the ring.  Every slot is free from
+ * the start and there is no engine, so nothing is waited for and nothing else runs.
+ */
+#include <oriel/device/transport.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define DEPTH 32768u
+
+static struct ori_wqe sq[DEPTH];
+static struct ori_cqe cq[DEPTH];
+
+static void set_queue(struct oriel_queue *q, uint32_t *record, uint64_t *doorbell)
+{
+	memset(q, 0, sizeof(*q));
+	q->sq = (uint8_t *)sq;
+	q->cq = (uint8_t *)cq;
+	q->record = record;
+	q->doorbell = doorbell;
+	q->depth = DEPTH;
+	q->log_depth = 15;
+	q->qpn = 7;
+	q->peer = 1;
+}
+
+static int post_many(const struct oriel_comm_dev *comm, long count)
+{
+	struct oriel_remote dst = { 0, 4096, { 0x1100, 0 } };
+	struct oriel_source src = { 4096, 4096, { 0x2200, 0 } };
+	struct oriel_group g = { 0, 1, 0, 1, ORIEL_GROUP_THREAD, 0, NULL };
+	int err = 0;
+
+	for (long i = 0; !err && i < count; i++)
+		err = oriel_queue_put(comm, g, 1, &dst, 8 * (i & 255), &src, 0, 8);
+	return err;
+}
+
+int main(int argc, char **argv)
+{
+	static struct oriel_queue q;
+	static uint32_t record[2];
+	static uint64_t doorbell, failure;
+	struct oriel_lane lane = { &q, NULL, 0, 0 };
+	struct oriel_link link = { &lane, 1, ORIEL_LINK_ATOMICS | ORIEL_LINK_ORDERED,
+				   ORI_WQE_MESSAGE_BYTES, NULL };
+	struct oriel_comm_peer peers[2];
+	struct oriel_comm_dev comm;
+	long count = argc == 2 ? atol(argv[1]) : 0;
+	int err;
+
+	if (count < 1 || count > (long)DEPTH) {
+		fprintf(stderr, "usage: post_cost COUNT, from 1 to %u\n", DEPTH);
+		return 2;
+	}
+	set_queue(&q, record, &doorbell);
+	memset(peers, 0, sizeof(peers));
+	peers[1].kind = ORIEL_PEER_QUEUED;
+	peers[1].link = &link;
+	memset(&comm, 0, sizeof(comm));
+	comm.nranks = 2;
+	comm.timeout_ns = 1000000000;
+	comm.failure = &failure;
+	comm.peers = peers;
+	err = post_many(&comm, count);
+	if (err || q.produced != (uint64_t)count ||
+	    doorbell != ori_doorbell_value((uint64_t)count, q.qpn)) {
+		fprintf(stderr, "post_cost: %ld posts, status %d, %llu rung\n", count, err,
+			(unsigned long long)q.produced);
+		return 1;
+	}
+	return 0;
+}

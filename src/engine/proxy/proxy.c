@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine/proxy/proxy.c - the proxy as a whole: its life, and the order of work within a step.
+ *
+ * A step looks at the doorbells, takes completions, then runs every queue with something to do:
+ * CQEs first, as they free the device, then new WQEs.  A queue that the back end had no room for
+ * comes again in the next step, not in this one, so that a step ends.
+ *
+ * Called by whoever drives the engine, one call at a time.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../util/util.h"
+#include "state.h"
+
+#define COMPLETIONS 32 /* taken from the back end at a time */
+
+/* ---- what a back end does not have ----------------------------------------------------------- */
+
+static int refuse_post(void *ctx, const struct ori_proxy_op *op)
+{
+	(void)ctx;
+	(void)op;
+	return ORI_SYNDROME_REMOTE_INVALID;
+}
+
+static void no_submit(void *ctx)
+{
+	(void)ctx;
+}
+
+static int no_progress(void *ctx, struct ori_proxy_completion *out, int room)
+{
+	(void)ctx;
+	(void)out;
+	(void)room;
+	return 0;
+}
+
+static void no_flush(void *ctx, void *link)
+{
+	(void)ctx;
+	(void)link;
+}
+
+static void complete_table(struct ori_proxy_backend *b)
+{
+	b->post_write = b->post_write ? b->post_write : refuse_post;
+	b->post_write_inline = b->post_write_inline ? b->post_write_inline : refuse_post;
+	b->post_read = b->post_read ? b->post_read : refuse_post;
+	b->post_fetch_add = b->post_fetch_add ? b->post_fetch_add : refuse_post;
+	b->post_compare_swap = b->post_compare_swap ? b->post_compare_swap : refuse_post;
+	b->submit = b->submit ? b->submit : no_submit;
+	b->progress = b->progress ? b->progress : no_progress;
+	b->flush = b->flush ? b->flush : no_flush;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+int ori_proxy_create(const struct ori_proxy_attr *attr, struct ori_proxy **out)
+{
+	struct ori_proxy *p;
+	int err;
+
+	if (!attr->backend || attr->rank < 0 || attr->rank >= attr->nranks)
+		return ori_fail(ORIEL_EINVAL, "proxy: rank %d of %d needs a back end", attr->rank,
+				attr->nranks);
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return ori_fail(ORIEL_ENOMEM, "no memory for a proxy");
+	p->attr = *attr;
+	p->backend = *attr->backend;
+	complete_table(&p->backend);
+	err = ori_proxy_keys_setup(p);
+	if (err) {
+		ori_proxy_destroy(p);
+		return err;
+	}
+	*out = p;
+	return 0;
+}
+
+void ori_proxy_destroy(struct ori_proxy *p)
+{
+	if (!p)
+		return;
+	ori_proxy_queues_free(p);
+	ori_proxy_keys_free(p);
+	free(p);
+}
+
+/* ---- step ------------------------------------------------------------------------------------ */
+
+static void look_at_doorbells(struct ori_proxy *p)
+{
+	uint32_t seen = 0;
+
+	for (uint32_t i = 1; seen < p->queue_count; i++)
+		if (p->queues[i]) {
+			ori_proxy_doorbell(p, p->queues[i]);
+			seen++;
+		}
+}
+
+static void take_completions(struct ori_proxy *p)
+{
+	struct ori_proxy_completion done[COMPLETIONS];
+	int room, n;
+
+	do {
+		room = p->left < COMPLETIONS ? p->left : COMPLETIONS;
+		n = p->backend.progress(p->attr.backend_ctx, done, room);
+		if (n <= 0)
+			return;
+		for (int i = 0; i < n; i++)
+			ori_proxy_cq_completed(p, &done[i]);
+		p->left -= n;
+	} while (n == room && p->left > 0);
+}
+
+static void run_queue(struct ori_proxy *p, struct proxy_queue *q)
+{
+	ori_proxy_cq_run(p, q);
+	ori_proxy_start(p, q);
+	/* what was executed here is complete already */
+	ori_proxy_cq_run(p, q);
+}
+
+/* Runs those of the word's queues that `mask` names. */
+static void run_word(struct ori_proxy *p, uint32_t word, uint64_t mask)
+{
+	uint64_t bits;
+
+	while (p->left > 0 && (bits = p->active[word] & mask) != 0) {
+		uint32_t place = word * 64 + (uint32_t)__builtin_ctzll(bits);
+
+		p->active[word] &= ~(bits & -bits);
+		run_queue(p, p->queues[place]);
+		p->run_first = place + 1;
+	}
+}
+
+/*
+ * Until nothing is left to do: a CQE may release a WAIT of a queue that was passed already.  Starts
+ * behind the queue that ran last, so that none starves when the budget is short.
+ */
+static void run_queues(struct ori_proxy *p)
+{
+	uint32_t words = p->queue_room / 64, first = p->run_first % (words * 64);
+	int before;
+
+	run_word(p, first / 64, UINT64_MAX << (first % 64));
+	do {
+		before = p->left;
+		for (uint32_t i = 1; i <= words; i++)
+			run_word(p, (first / 64 + i) % words, UINT64_MAX);
+	} while (p->left > 0 && p->left != before);
+}
+
+int ori_proxy_step(struct ori_proxy *p, int budget)
+{
+	p->left = budget;
+	for (uint32_t i = 0; i < p->queue_room / 64; i++) {
+		p->active[i] |= p->again[i];
+		p->again[i] = 0;
+	}
+	if (budget <= 0)
+		return 0;
+	look_at_doorbells(p);
+	take_completions(p);
+	if (p->queue_room)
+		run_queues(p);
+	if (p->posted) {
+		p->posted = 0;
+		p->backend.submit(p->attr.backend_ctx);
+	}
+	return budget - p->left;
+}
+
+int ori_proxy_busy(const struct ori_proxy *p)
+{
+	return p->outstanding != 0;
+}
+
+void ori_proxy_stats(const struct ori_proxy *p, struct ori_proxy_stats *out)
+{
+	*out = p->stats;
+}

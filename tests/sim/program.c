@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/sim/program.c - one fiber: runs a thread's operations through the device headers.
+ *
+ * The headers are used as they are; nothing here knows how a queue works.  A program ends with the
+ * first error, or after everything it posted is complete.
+ */
+#include <string.h>
+
+#include "sim.h"
+
+struct env {
+	struct sim_world *w;
+	struct sim_rank *r;
+	struct sim_thread *t;
+	struct ori_scope scope;
+	int rank, thread;
+	uint32_t lane;
+};
+
+static struct sim_region *region_of(struct env *e, int rank, enum sim_region_name name)
+{
+	return &e->w->rank[rank].region[name];
+}
+
+/* ---- one operation --------------------------------------------------------------------------- */
+
+static int run_post(struct env *e, struct sim_op *op)
+{
+	uint32_t count = sim_word_counter(op->peer, e->thread);
+	uint8_t value[ORI_WQE_INLINE_BYTES];
+	struct ori_post post;
+	int err;
+
+	ori_post_init(&post);
+	post.remote = op->at;
+	post.rkey = region_of(e, op->peer, SIM_WINDOW)->key;
+	post.local = op->local;
+	post.lkey = region_of(e, e->rank, SIM_SOURCE)->key;
+	post.bytes = op->bytes;
+	if (op->kind == SIM_PUT_INLINE) {
+		memcpy(value, region_of(e, e->rank, SIM_SOURCE)->base + op->local, op->bytes);
+		post.value = value;
+	}
+	if (op->signal) {
+		uint32_t word = sim_word(e->rank, e->thread, op->word);
+
+		post.signal = op->signal;
+		post.signal_flags = op->flags;
+		post.signal_value = op->value;
+		post.word = 8ull * word;
+		post.word_key = region_of(e, op->peer, SIM_CONTROL)->key;
+		post.total = &e->r->totals[op->peer][word];
+	}
+	if (op->counter) {
+		post.count = sim_word_at(e->w, e->rank, count);
+		post.count_address = 8ull * count;
+		post.count_key = region_of(e, e->rank, SIM_CONTROL)->key;
+	}
+	err = ori_queue_post(&e->scope, &e->r->link[op->peer], e->lane, &post);
+	memset(value, 0, sizeof(value)); /* the caller's bytes may go once the call returns */
+	return err;
+}
+
+static int run_read(struct env *e, const struct sim_op *op)
+{
+	enum sim_region_name from = op->read_of >= 0 ? SIM_WINDOW : SIM_LIBRARY;
+
+	return ori_queue_read(&e->scope, &e->r->link[op->peer], e->lane, op->at,
+			      region_of(e, op->peer, from)->key, op->local,
+			      region_of(e, e->rank, SIM_LANDING)->key, op->bytes);
+}
+
+static int run_atomic(struct env *e, struct sim_op *op)
+{
+	int compare = op->kind == SIM_COMPARE_SWAP;
+	uint32_t word = compare ? SIM_WORD_COMPARE_SWAP : SIM_WORD_FETCH_ADD;
+	uint64_t *seen = &e->t->cas_seen[op->peer], expected = *seen;
+	int err = ori_fetch_atomic(&e->scope, &e->r->link[op->peer], e->lane, (uint32_t)e->thread,
+				   compare, 8ull * word, region_of(e, op->peer, SIM_CONTROL)->key,
+				   expected, compare ? expected + 1 : op->value, &op->result);
+
+	if (compare)
+		op->value = expected;
+	if (compare && !err)
+		*seen = op->result == expected ? expected + 1 : op->result;
+	return err;
+}
+
+/* The words that operations up to this one have signalled are there. */
+static void check_words(struct env *e, int peer, int last)
+{
+	for (int i = 0; i <= last; i++) {
+		const struct sim_op *op = &e->t->op[i];
+		uint64_t *at = sim_word_at(e->w, peer, sim_word(e->rank, e->thread, op->word));
+
+		if (op->peer == peer && op->signal && op->word != SIM_WORD_SHARED &&
+		    !ori_reached(*at, op->after))
+			sim_violate(e->w, "rank %d thread %d: flushed, but signal #%u is not at %d",
+				    e->rank, e->thread, op->id, peer);
+	}
+}
+
+/*
+ * After a flush everything before is at the peer, what was read is here, and the sources are the
+ * program's again: they are overwritten, so that whoever still reads them is found out.
+ */
+static int run_flush(struct env *e, int peer, int last)
+{
+	int err = ori_queue_flush(&e->scope, &e->r->link[peer], e->lane);
+
+	if (err)
+		return err;
+	sim_check_delivered(e->w, e->rank, e->thread, peer, last);
+	sim_check_landed(e->w, e->rank, e->thread, peer, last);
+	check_words(e, peer, last);
+	for (int i = 0; i <= last; i++) {
+		struct sim_op *op = &e->t->op[i];
+
+		if (op->peer != peer || op->progress == SIM_COMPLETE)
+			continue;
+		if (op->bytes && op->kind != SIM_READ)
+			memset(region_of(e, e->rank, SIM_SOURCE)->base + op->local, 0xee, op->bytes);
+		op->progress = SIM_COMPLETE;
+	}
+	return 0;
+}
+
+static int run_op(struct env *e, struct sim_op *op)
+{
+	switch (op->kind) {
+	case SIM_READ:
+		return run_read(e, op);
+	case SIM_FETCH_ADD:
+	case SIM_COMPARE_SWAP:
+		return run_atomic(e, op);
+	case SIM_FENCE:
+		return ori_queue_fence(&e->scope, &e->r->link[op->peer], e->lane);
+	case SIM_FLUSH:
+		return run_flush(e, op->peer, e->t->now);
+	default:
+		return run_post(e, op);
+	}
+}
+
+/* Everything complete, companions too: as a comm does before its memory goes. */
+static int finish(struct env *e)
+{
+	int err = 0;
+
+	for (int peer = 0; peer < e->w->plan->ranks && !err; peer++) {
+		struct oriel_queue *q = e->r->lane[peer][e->lane].companion;
+
+		if (peer == e->rank)
+			continue;
+		err = run_flush(e, peer, e->t->ops - 1);
+		if (!err)
+			err = ori_queue_wait(&e->scope, q, ori_load_acquire_sys(&q->produced));
+	}
+	return err;
+}
+
+void sim_program_run(void *arg)
+{
+	struct sim_fiber_arg *a = arg;
+	struct env e = { .w = a->world, .rank = a->rank, .thread = a->thread };
+	int err = 0;
+
+	e.r = &e.w->rank[e.rank];
+	e.t = &e.w->plan->thread[e.rank][e.thread];
+	e.scope = ori_comm_scope(&e.r->comm);
+	e.lane = (uint32_t)e.thread % e.w->plan->lanes;
+	for (e.t->now = 0; e.t->now < e.t->ops && !err; e.t->now++) {
+		struct sim_op *op = &e.t->op[e.t->now];
+
+		op->progress = SIM_BEGUN;
+		err = run_op(&e, op);
+		if (!err && op->progress == SIM_BEGUN)
+			op->progress = SIM_RETURNED;
+	}
+	e.t->status = err ? err : finish(&e);
+}
