@@ -2,10 +2,12 @@
 /*
  * bench/post_cost.c - posts puts into a queue that nobody executes: what a post costs the poster.
  *
- * Usage: post_cost COUNT
+ * Usage: post_cost post|call COUNT
+ *	post  the queue's part: one WQE, doorbell record, ring
+ *	call  oriel_queue_put() around it, with its tests and the group's agreement
  * bench/run.sh counts the instructions of two runs under callgrind; the difference, divided by that of the
- * counts, is one post: the public call, the WQE, the doorbell record, the ring.  Every slot is free from
- * the start and there is no engine, so nothing is waited for and nothing else runs.
+ * counts, is one.  Every slot is free from the start and there is no engine, so nothing is waited for and
+ * nothing else runs.
  */
 #include <oriel/device/transport.h>
 
@@ -30,7 +32,7 @@ static void set_queue(struct oriel_queue *q, uint32_t *record, uint64_t *doorbel
 	q->peer = 1;
 }
 
-static int post_many(const struct oriel_comm_dev *comm, long count)
+static int call_many(const struct oriel_comm_dev *comm, long count)
 {
 	struct oriel_remote dst = { 0, 4096, { 0x1100, 0 } };
 	struct oriel_source src = { 4096, 4096, { 0x2200, 0 } };
@@ -39,6 +41,25 @@ static int post_many(const struct oriel_comm_dev *comm, long count)
 
 	for (long i = 0; !err && i < count; i++)
 		err = oriel_queue_put(comm, g, 1, &dst, 8 * (i & 255), &src, 0, 8);
+	return err;
+}
+
+static int post_many(const struct oriel_comm_dev *comm, long count)
+{
+	static const uint32_t rkey[ORIEL_NICS_MAX] = { 0x1100 }, lkey[ORIEL_NICS_MAX] = { 0x2200 };
+	struct ori_scope scope = ori_comm_scope(comm);
+	struct ori_post post;
+	int err = 0;
+
+	ori_post_init(&post);
+	post.rkey = rkey;
+	post.local = 4096;
+	post.lkey = lkey;
+	post.bytes = 8;
+	for (long i = 0; !err && i < count; i++) {
+		post.remote = 8 * (uint64_t)(i & 255);
+		err = ori_queue_post(&scope, comm->peers[1].link, 0, &post);
+	}
 	return err;
 }
 
@@ -52,11 +73,11 @@ int main(int argc, char **argv)
 				   ORI_WQE_MESSAGE_BYTES, NULL };
 	struct oriel_comm_peer peers[2];
 	struct oriel_comm_dev comm;
-	long count = argc == 2 ? atol(argv[1]) : 0;
-	int err;
+	long count = argc == 3 ? atol(argv[2]) : 0;
+	int err, call = argc == 3 && !strcmp(argv[1], "call");
 
-	if (count < 1 || count > (long)DEPTH) {
-		fprintf(stderr, "usage: post_cost COUNT, from 1 to %u\n", DEPTH);
+	if (count < 1 || count > (long)DEPTH || (!call && strcmp(argv[1], "post"))) {
+		fprintf(stderr, "usage: post_cost post|call COUNT, from 1 to %u\n", DEPTH);
 		return 2;
 	}
 	set_queue(&q, record, &doorbell);
@@ -68,7 +89,7 @@ int main(int argc, char **argv)
 	comm.timeout_ns = 1000000000;
 	comm.failure = &failure;
 	comm.peers = peers;
-	err = post_many(&comm, count);
+	err = call ? call_many(&comm, count) : post_many(&comm, count);
 	if (err || q.produced != (uint64_t)count ||
 	    doorbell != ori_doorbell_value((uint64_t)count, q.qpn)) {
 		fprintf(stderr, "post_cost: %ld posts, status %d, %llu rung\n", count, err,

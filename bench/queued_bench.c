@@ -35,9 +35,9 @@ struct bench_args {
 	struct oriel_window_dev win;
 	struct oriel_source source;
 	uint64_t bytes;
-	uint64_t first; /* signals got before */
-	int32_t puts;   /* of each block */
-	int32_t blocks; /* that put and signal */
+	uint64_t first;      /* signals got before */
+	int32_t puts;        /* of each block */
+	int32_t blocks;      /* that put and signal */
 	double *begin, *end; /* [block] */
 	int32_t *status;     /* [block] */
 };
@@ -75,8 +75,8 @@ ORIEL_KERNEL(put_kernel, struct bench_args)
 					     a->first + (uint64_t)a->blocks);
 	} else {
 		for (int i = 0; !err && i < a->puts; i++)
-			err = oriel_put(&a->win, g, 1, g.block * 4096u, &a->source,
-					g.block * 4096u, a->bytes);
+			err = oriel_put(&a->win, g, 1, g.block * 4096u, &a->source, g.block * 4096u,
+					a->bytes);
 		if (!err)
 			err = oriel_flush(&a->win, g, 1);
 	}
@@ -194,7 +194,7 @@ static int run_pair(struct job *job)
 
 static int run_threads(struct job *job)
 {
-	return run_puts(job, "queued_small4", SMALL, SMALL_PUTS, THREADS, 1e-6, "M/s");
+	return run_puts(job, "queued_small4", SMALL, SMALL_PUTS / 4, THREADS, 1e-6, "M/s");
 }
 
 static double cpu_seconds(void)

@@ -69,8 +69,10 @@ int main(int argc, char **argv)
 		failed += check_failures != 0;
 		skipped += !check_failures && check_skipped;
 		printf("%-6s %s (%.2f s)\n",
-		       check_failures ? "FAILED" : check_skipped ? "skip" : "ok", t->name,
-		       now() - start);
+		       check_failures ? "FAILED" :
+		       check_skipped  ? "skip" :
+					"ok",
+		       t->name, now() - start);
 	}
 	printf("%d tests, %d failed, %d skipped\n", ran, failed, skipped);
 	if (!ran)

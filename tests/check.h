@@ -21,9 +21,9 @@ struct check_test {
 	struct check_test *next;
 };
 
-extern struct check_test *check_tests; /* in the order of the file */
+extern struct check_test *check_tests;   /* in the order of the file */
 extern struct check_test *check_running; /* for a run() shared by several tests */
-extern int check_failures;             /* atomic */
+extern int check_failures;               /* atomic */
 extern int check_skipped;
 
 void check_register(struct check_test *);

@@ -25,12 +25,12 @@ typedef void rank_fn(struct rank_env *);
 
 struct ranks_options {
 	int nranks;
-	int processes;      /* 0: threads */
-	double deadline_s;  /* for all; 0: 60 */
-	int no_boot;        /* fn joins by itself (env->id, or env->boot for threads stays NULL) */
-	int no_comm;        /* fn gets a boot only */
-	double timeout_s;   /* ORIEL_TIMEOUT of the ranks; 0: 30 */
-	const char *topology; /* comm option, NULL for none */
+	int processes;     /* 0: threads */
+	double deadline_s; /* for all; 0: 60 */
+	int no_boot;       /* fn joins by itself (env->id, or env->boot for threads stays NULL) */
+	int no_comm;       /* fn gets a boot only */
+	double timeout_s;  /* ORIEL_TIMEOUT of the ranks; 0: 30 */
+	const char *topology;   /* comm option, NULL for none */
 	uint64_t expect_killed; /* bit r: rank r is expected to end by a signal (processes) */
 };
 

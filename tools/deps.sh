@@ -3,11 +3,11 @@
 #
 # tools/deps.sh - installs the Debian packages that are missing, by name; never upgrades.
 #
-#	tools/deps.sh [build] [check] [bench]
+#	tools/deps.sh [build] [test] [check] [bench]
 #
-# Without arguments: what `make test` needs.  `check` adds the tools of tools/check.sh, `bench`
-# adds Open MPI for the comparison.  Needs root, or sudo that asks nothing; anywhere else it
-# prints the list and exits 1.
+# Without arguments: what a build needs.  `test` adds what some tests compare with, `check` adds
+# the tools of tools/check.sh, `bench` adds Open MPI for the comparison.  Needs root, or sudo that
+# asks nothing; anywhere else it prints the list and exits 1.
 set -euo pipefail
 
 # tool or file that shows the package is there | package | why
@@ -20,6 +20,9 @@ ninja|ninja-build|runs the build
 make|make|front door of the build
 python3|python3|checks JSON output in the tests
 pkg-config|pkg-config|tests the installed oriel.pc
+'
+test_list='
+/usr/include/infiniband/mlx5dv.h|libibverbs-dev|the bytes of our work queues are held against its header
 '
 check_list='
 clang|clang|second compiler of the header tests
@@ -55,10 +58,11 @@ packages=()
 for group in build "$@"; do
 	case $group in
 	build) list=$build_list ;;
+	test) list=$test_list ;;
 	check) list=$check_list ;;
 	bench) list=$bench_list ;;
 	*)
-		echo "deps: no group '$group'; there are build, check, bench" >&2
+		echo "deps: no group '$group'; there are build, test, check, bench" >&2
 		exit 2
 		;;
 	esac

@@ -34,8 +34,7 @@ ORIEL_DEV int oriel_peer_kind(const struct oriel_window_dev *win, int peer);
 ORIEL_DEV int oriel_peer_to_index(const struct oriel_window_dev *win, int peer);
 ORIEL_DEV int oriel_index_to_peer(const struct oriel_window_dev *win, int index);
 /* Address of a byte of the peer's window buffer, or NULL if it is not self or mapped. */
-ORIEL_DEV void *oriel_mapped_address(const struct oriel_window_dev *win, int peer,
-				     uint64_t offset);
+ORIEL_DEV void *oriel_mapped_address(const struct oriel_window_dev *win, int peer, uint64_t offset);
 
 /* ---- data --------------------------------------------------------------------------------- */
 
@@ -46,13 +45,12 @@ ORIEL_DEV void *oriel_mapped_address(const struct oriel_window_dev *win, int pee
 ORIEL_DEV int oriel_put(ORI_WIN, int peer, uint64_t dst_off, const struct oriel_source *src,
 			uint64_t src_off, uint64_t bytes);
 /* ... and then signal: who sees the signal sees the data.  0 bytes still signal. */
-ORIEL_DEV int oriel_put_signal(ORI_WIN, int peer, uint64_t dst_off,
-			       const struct oriel_source *src, uint64_t src_off, uint64_t bytes,
-			       int signal, int op, uint64_t value);
+ORIEL_DEV int oriel_put_signal(ORI_WIN, int peer, uint64_t dst_off, const struct oriel_source *src,
+			       uint64_t src_off, uint64_t bytes, int signal, int op,
+			       uint64_t value);
 /* ... and count 1 on counter (peer, counter) when the source may be written again. */
-ORIEL_DEV int oriel_put_counter(ORI_WIN, int peer, uint64_t dst_off,
-				const struct oriel_source *src, uint64_t src_off, uint64_t bytes,
-				int counter);
+ORIEL_DEV int oriel_put_counter(ORI_WIN, int peer, uint64_t dst_off, const struct oriel_source *src,
+				uint64_t src_off, uint64_t bytes, int counter);
 ORIEL_DEV int oriel_put_signal_counter(ORI_WIN, int peer, uint64_t dst_off,
 				       const struct oriel_source *src, uint64_t src_off,
 				       uint64_t bytes, int signal, int op, uint64_t value,
@@ -124,6 +122,7 @@ ORIEL_DEV int oriel_wait_local(ORI_WIN, const struct oriel_ticket *ticket, uint6
 /*
  * sync: on leaving, what a peer's calling block had put to me is visible to me.
  * barrier: flush of the block's operations to all peers, then sync; third parties see it too.
+ * barrier_peer: the same between two ranks: flush of the block's operations to that peer, then they meet.
  * Ids are independent; many launches on one id, and barrier and barrier_peer on one id, are
  * fine as long as both ends of every pair make the same sequence of calls.
  * A deadline here fails the window.

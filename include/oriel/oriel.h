@@ -33,10 +33,10 @@ struct oriel_window;
 
 /* ---- versions, errors ----------------------------------------------------------------------- */
 
-const char *oriel_version(void); /* "0.1.0" */
+const char *oriel_version(void);           /* "0.1.0" */
 const char *oriel_status_name(int status); /* "ORIEL_ETIMEDOUT" */
 const char *oriel_status_text(int status); /* "the deadline passed" */
-const char *oriel_last_error(void); /* this thread's last failure, "" if none */
+const char *oriel_last_error(void);        /* this thread's last failure, "" if none */
 
 /* ---- boot: how ranks find each other --------------------------------------------------------- */
 
@@ -62,9 +62,9 @@ int oriel_boot_threads(int nranks, struct oriel_boot **boots);
 /* One process makes an id and hands it to all by any means; then all join. */
 int oriel_boot_id(struct oriel_boot_id *id);
 int oriel_boot_join(const struct oriel_boot_id *id, int rank, int nranks,
-			      struct oriel_boot **boot); /* [C] */
+		    struct oriel_boot **boot); /* [C] */
 int oriel_boot_user(const struct oriel_boot_ops *ops, void *ctx, int rank, int nranks,
-			      struct oriel_boot **boot);
+		    struct oriel_boot **boot);
 int oriel_boot_rank(const struct oriel_boot *boot);
 int oriel_boot_nranks(const struct oriel_boot *boot);
 /* A comm keeps what it needs of its boot, so this may come before oriel_comm_destroy. */
@@ -78,15 +78,18 @@ struct oriel_comm_options {
 	const char *topology; /* "2x4" or a list of node ids; NULL: ORIEL_TOPOLOGY */
 	double timeout;       /* seconds; 0: ORIEL_TIMEOUT */
 };
-#define ORIEL_COMM_OPTIONS_INIT { sizeof(struct oriel_comm_options), NULL, NULL, 0.0 }
+#define ORIEL_COMM_OPTIONS_INIT                                                                    \
+	{                                                                                          \
+		sizeof(struct oriel_comm_options), NULL, NULL, 0.0                                 \
+	}
 
 enum oriel_scope { ORIEL_WORLD = 0, ORIEL_NODE = 1 };
 
 int oriel_comm_create(struct oriel_boot *boot, const struct oriel_comm_options *options,
-				struct oriel_comm **comm); /* [C] */
+		      struct oriel_comm **comm); /* [C] */
 /* Ranks of one colour become a comm, ordered by key, then rank; colour < 0: none, *sub = NULL. */
 int oriel_comm_split(struct oriel_comm *comm, int color, int key,
-			       struct oriel_comm **sub); /* [C] */
+		     struct oriel_comm **sub); /* [C] */
 /*
  * [C] Windows and buffers must be gone (else ORIEL_EBUSY on all ranks), except on a failed comm: they go
  * with it.  Memory of oriel_alloc goes too.  After a failure a window's own malloc memory must outlive the
@@ -108,8 +111,8 @@ int oriel_comm_peer_kind(struct oriel_comm *comm, int rank); /* ORIEL_PEER_* */
 /* Why that peer is reached so; valid while the comm lives. */
 const char *oriel_comm_peer_reason(struct oriel_comm *comm, int rank);
 
-int oriel_comm_allgather(struct oriel_comm *comm, enum oriel_scope scope,
-				   const void *mine, void *all, size_t bytes); /* [C] */
+int oriel_comm_allgather(struct oriel_comm *comm, enum oriel_scope scope, const void *mine,
+			 void *all, size_t bytes);                       /* [C] */
 int oriel_comm_barrier(struct oriel_comm *comm, enum oriel_scope scope); /* [C] */
 /* Make queues to these ranks now; both ends call it.  Nothing to do for mapped peers. */
 int oriel_comm_connect(struct oriel_comm *comm, const int *ranks, int n);
@@ -128,7 +131,7 @@ int oriel_free(struct oriel_comm *comm, void *ptr);
 
 /* Local; the same range again counts a reference and gives the same buffer. */
 int oriel_buffer_register(struct oriel_comm *comm, void *ptr, size_t bytes,
-				    struct oriel_buffer **buffer);
+			  struct oriel_buffer **buffer);
 int oriel_buffer_exchange(struct oriel_comm *comm, struct oriel_buffer *buffer); /* [C] */
 /* Rank's buffer in this rank's address space; NULL if not exchanged or not mapped. */
 void *oriel_buffer_mapped(struct oriel_buffer *buffer, int rank);
@@ -136,6 +139,7 @@ void *oriel_buffer_mapped(struct oriel_buffer *buffer, int rank);
 int oriel_buffer_remote(struct oriel_buffer *buffer, int rank, struct oriel_remote *remote);
 /* This rank's buffer as source of puts, or as home of counters; valid until its last release. */
 int oriel_buffer_source(struct oriel_buffer *buffer, struct oriel_source *source);
+/* The last release waits until this rank's operations are complete; peers that use it flush before. */
 int oriel_buffer_release(struct oriel_buffer *buffer);
 
 /* ---- windows ------------------------------------------------------------------------------------ */
@@ -151,20 +155,21 @@ struct oriel_window_options {
 	uint64_t staging_slot_bytes; /* 0: no staged send and receive; a multiple of 16 */
 	uint32_t staging_depth;      /* slots per channel; a power of two */
 	uint32_t staging_channels;   /* per pair of ranks */
-	uint64_t first_count; /* where words and epochs start; for tests of wrap-around */
+	uint64_t first_count;        /* where words and epochs start; for tests of wrap-around */
 };
 #define ORIEL_WINDOW_OPTIONS_INIT                                                                  \
-	{ sizeof(struct oriel_window_options), 16, 16, 16, 0, NULL, 0, 0, 4, 1, 0 }
+	{                                                                                          \
+		sizeof(struct oriel_window_options), 16, 16, 16, 0, NULL, 0, 0, 4, 1, 0            \
+	}
 
-int oriel_window_create(struct oriel_comm *comm,
-				  const struct oriel_window_options *options,
-				  struct oriel_window **window); /* [C] */
+int oriel_window_create(struct oriel_comm *comm, const struct oriel_window_options *options,
+			struct oriel_window **window); /* [C] */
 /* ORIEL_EBUSY while a captured graph or a request uses it. */
-int oriel_window_destroy(struct oriel_window *window); /* [C] */
+int oriel_window_destroy(struct oriel_window *window);  /* [C] */
 void *oriel_window_buffer(struct oriel_window *window); /* own buffer */
 /* Local memory as a put source or get target; any time, no peer involved. */
 int oriel_window_source(struct oriel_window *window, void *ptr, size_t bytes,
-				  struct oriel_source *source);
+			struct oriel_source *source);
 int oriel_window_device(struct oriel_window *window, struct oriel_window_dev *dev);
 int oriel_window_status(struct oriel_window *window); /* first failure, or 0 */
 /* Every id, as oriel_reset_signal: for windows whose signals are all ORIEL_ADD. */
@@ -172,20 +177,19 @@ int oriel_window_reset_signals(struct oriel_window *window, void *stream);
 
 /* Host-issued operations.  CPU device: done on return, `stream` is ignored. */
 int oriel_window_put(struct oriel_window *window, int peer, uint64_t dst_off,
-			       const struct oriel_source *src, uint64_t src_off, uint64_t bytes,
-			       void *stream);
+		     const struct oriel_source *src, uint64_t src_off, uint64_t bytes,
+		     void *stream);
 int oriel_window_get(struct oriel_window *window, int peer, uint64_t src_off,
-			       const struct oriel_source *dst, uint64_t dst_off, uint64_t bytes,
-			       void *stream);
+		     const struct oriel_source *dst, uint64_t dst_off, uint64_t bytes,
+		     void *stream);
 int oriel_window_put_signal(struct oriel_window *window, int peer, uint64_t dst_off,
-				      const struct oriel_source *src, uint64_t src_off,
-				      uint64_t bytes, int signal, int op, uint64_t value,
-				      void *stream);
-int oriel_window_signal(struct oriel_window *window, int peer, int id, int op,
-				  uint64_t value, void *stream);
+			    const struct oriel_source *src, uint64_t src_off, uint64_t bytes,
+			    int signal, int op, uint64_t value, void *stream);
+int oriel_window_signal(struct oriel_window *window, int peer, int id, int op, uint64_t value,
+			void *stream);
 /* peer >= 0: that source's word compares; peer < 0: the sum over sources, cmp ORIEL_GE. */
-int oriel_window_wait_signal(struct oriel_window *window, int peer, int id, int cmp,
-				       uint64_t value, void *stream);
+int oriel_window_wait_signal(struct oriel_window *window, int peer, int id, int cmp, uint64_t value,
+			     void *stream);
 int oriel_window_barrier(struct oriel_window *window, int id, void *stream);
 
 /* ---- kernels ------------------------------------------------------------------------------------- */
@@ -195,7 +199,7 @@ int oriel_window_barrier(struct oriel_window *window, int id, void *stream);
  * synchronous; one block of one thread runs on the caller, with the args themselves.  `stream` is NULL or a CUstream.
  */
 int oriel_launch(struct oriel_comm *comm, const struct oriel_kernel *kernel, int nblocks,
-			   int nthreads, const void *args, size_t args_bytes, void *stream);
+		 int nthreads, const void *args, size_t args_bytes, void *stream);
 
 #ifdef __cplusplus
 }

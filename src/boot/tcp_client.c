@@ -351,8 +351,8 @@ void ori_tcp_client_close(struct tcp_client *c)
 		ori_tcp_close(c->fd);
 	}
 	/* the others have learnt of the failure, or do so within this time */
-	ori_tcp_hub_release(c->hub, c->failed && c->timeout_ns > FAILED_NS ? FAILED_NS :
-									     c->timeout_ns);
+	ori_tcp_hub_release(c->hub,
+			    c->failed && c->timeout_ns > FAILED_NS ? FAILED_NS : c->timeout_ns);
 	while (c->early) {
 		struct tcp_early *e = c->early;
 

@@ -59,7 +59,7 @@ struct tcp_client {
 	int lost;            /* 0, or the status of a connection that is of no more use */
 	char lost_why[128];
 	int hub_silent; /* did not answer in time: its farewell is not waited for */
-	int failed;	/* a collective or a group has: who is missing is not waited for at the end */
+	int failed; /* a collective or a group has: who is missing is not waited for at the end */
 	int closing, reader_ended;
 };
 

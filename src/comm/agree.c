@@ -56,12 +56,13 @@ static int judge(struct oriel_boot *boot, const struct record *mine, const struc
 	}
 	for (int r = 1; r < boot->nranks; r++) {
 		if (all[r].call == all[0].call && all[r].bytes != all[0].bytes)
-			return ori_fail(ORIEL_EMISMATCH, "%s: rank %d gives %llu bytes, rank 0 %llu",
+			return ori_fail(ORIEL_EMISMATCH,
+					"%s: rank %d gives %llu bytes, rank 0 %llu",
 					call_name(mine->call), r, (unsigned long long)all[r].bytes,
 					(unsigned long long)all[0].bytes);
 		if (all[r].call != all[0].call)
-			return ori_fail(ORIEL_EMISMATCH, "rank %d is in %s while rank 0 is in %s", r,
-					call_name(all[r].call), call_name(all[0].call));
+			return ori_fail(ORIEL_EMISMATCH, "rank %d is in %s while rank 0 is in %s",
+					r, call_name(all[r].call), call_name(all[0].call));
 	}
 	return 0;
 }

@@ -16,10 +16,10 @@ struct oriel_buffer {
 	struct oriel_comm *comm;
 	void *ptr;
 	size_t bytes;
-	int refs; /* under the comm's lock */
-	struct ori_memory *memory;   /* NULL: not from oriel_alloc */
-	void **mapped;		     /* [nranks] after exchange */
-	struct ori_import **imports; /* [nranks] after exchange */
+	int refs;                     /* under the comm's lock */
+	struct ori_memory *memory;    /* NULL: not from oriel_alloc */
+	void **mapped;                /* [nranks] after exchange */
+	struct ori_import **imports;  /* [nranks] after exchange */
 	struct oriel_remote *remotes; /* [nranks] after exchange */
 	int has_remote_key, has_local_key;
 	uint32_t remote_key[ORIEL_NICS_MAX]; /* what peers call it: from the first exchange on */
@@ -223,10 +223,9 @@ int oriel_buffer_remote(struct oriel_buffer *b, int rank, struct oriel_remote *o
 static int register_local(struct oriel_buffer *b, uint32_t key[ORIEL_NICS_MAX])
 {
 	struct ori_engine *e = b->comm->engine;
-	struct ori_engine_memory memory = { .base = b->ptr,
-					    .iova = (uint64_t)(uintptr_t)b->ptr,
-					    .bytes = b->bytes,
-					    .remote = 1 };
+	struct ori_engine_memory memory = {
+		.base = b->ptr, .iova = (uint64_t)(uintptr_t)b->ptr, .bytes = b->bytes, .remote = 1
+	};
 
 	if (!e)
 		return 0;
@@ -289,7 +288,8 @@ int oriel_buffer_release(struct oriel_buffer *b)
 	err = ori_live_check(b, ORI_LIVE_BUFFER, "oriel_buffer_release");
 	/* A handle that is gone here has been released more often than it was registered. */
 	if (err == ORIEL_ESTALE)
-		return ori_fail(ORIEL_EINVAL, "oriel_buffer_release: released more often than registered");
+		return ori_fail(ORIEL_EINVAL,
+				"oriel_buffer_release: released more often than registered");
 	if (err)
 		return err;
 	/* The last reference and the place in the list go together: nobody finds a dying buffer. */
@@ -298,7 +298,11 @@ int oriel_buffer_release(struct oriel_buffer *b)
 	if (last)
 		ori_child_unlink(b->comm, &b->child);
 	pthread_mutex_unlock(&b->comm->lock);
-	if (last)
-		destroy_buffer(&b->child);
-	return 0;
+	if (!last)
+		return 0;
+	/* A WQE that is sent again and finds its key gone would take the queue, and the comm, down. */
+	if ((b->has_local_key || b->has_remote_key) && !ori_comm_failed(b->comm))
+		err = ori_links_flush(b->comm);
+	destroy_buffer(&b->child);
+	return err;
 }

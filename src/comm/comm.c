@@ -292,7 +292,8 @@ static int apply_options(const struct oriel_comm_options *options, struct ori_co
 	if (options->size != sizeof(*options))
 		return ori_fail(ORIEL_EINVAL,
 				"oriel_comm_create: options of %zu bytes, expected %zu: use "
-				"ORIEL_COMM_OPTIONS_INIT", options->size, sizeof(*options));
+				"ORIEL_COMM_OPTIONS_INIT",
+				options->size, sizeof(*options));
 	if (!(options->timeout >= 0) || options->timeout > 1e9)
 		return ori_fail(ORIEL_EINVAL, "oriel_comm_create: timeout of %g seconds",
 				options->timeout);
@@ -361,7 +362,8 @@ int oriel_comm_destroy(struct oriel_comm *c)
 					  "oriel_comm_destroy: windows or buffers are left");
 		else
 			status = ori_links_flush(c);
-		err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_COMM_DESTROY, status, NULL, NULL, 0);
+		err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_COMM_DESTROY, status, NULL, NULL,
+				0);
 		if (err == ORIEL_EBUSY)
 			return err; /* on all ranks: the comm lives on */
 		/* Ranks that did not come may still be storing there: the addresses stay. */

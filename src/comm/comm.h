@@ -121,11 +121,11 @@ struct oriel_comm {
 	struct ori_passing *passing; /* descriptor service of this process */
 	struct ori_topology topology;
 	struct ori_facts *facts; /* [nranks] */
-	struct ori_peer *peers;	 /* [nranks] */
+	struct ori_peer *peers;  /* [nranks] */
 	struct oriel_comm_peer *dev_peers;
 	struct ori_memory *slab_memory;
 	struct ori_slab slab;
-	struct ori_engine *engine;  /* NULL without queued peers, as is the next */
+	struct ori_engine *engine; /* NULL without queued peers, as is the next */
 	struct ori_links *links;
 	struct ori_control *control; /* own */
 	struct oriel_comm_dev dev;
@@ -135,7 +135,7 @@ struct oriel_comm {
 	struct ori_import *imports;
 	struct ori_registration *registrations;
 	struct ori_child *children;
-	int next_window; /* number of the next one */
+	int next_window;          /* number of the next one */
 	uint64_t generation_seed; /* random: window handles of this comm are told apart by it */
 	char failure_text[256];
 };
@@ -192,8 +192,8 @@ void ori_memory_unuse(struct oriel_comm *, struct ori_memory *);
  * Describes the range for peers.  ORIEL_EEXPORT, with a line naming oriel_alloc, when a mapped peer
  * lives in another process and the memory is not from oriel_alloc.
  */
-int ori_memory_export(struct oriel_comm *, const void *ptr, size_t bytes,
-		      const struct ori_memory *, struct ori_export *);
+int ori_memory_export(struct oriel_comm *, const void *ptr, size_t bytes, const struct ori_memory *,
+		      struct ori_export *);
 
 /* A mapped peer's range in this address space; counted, dropped with ori_import_drop. */
 int ori_import_range(struct oriel_comm *, int peer, const struct ori_export *, void **ptr,
@@ -235,8 +235,8 @@ int ori_passing_offer(struct ori_passing *, const struct ori_allocation *, uint6
 int ori_passing_find(struct ori_passing *, uint64_t id, struct ori_allocation *);
 void ori_passing_withdraw(struct ori_passing *, uint64_t id);
 /* Asks another process; *fd is the caller's to close. */
-int ori_passing_fetch(const char *socket, const uint8_t token[16], uint64_t id,
-		      uint64_t timeout_ns, int *fd);
+int ori_passing_fetch(const char *socket, const uint8_t token[16], uint64_t id, uint64_t timeout_ns,
+		      int *fd);
 
 /* ---- comm.c ------------------------------------------------------------------------------------------- */
 

@@ -36,7 +36,8 @@ static int make_import(struct oriel_comm *c, int peer, const struct ori_export *
 		return ori_fail(ORIEL_ENOMEM, "no memory for an import's record");
 	err = ori_passing_fetch(p->socket, p->token, e->id, c->timeout_ns, &fd);
 	if (err) {
-		err = ori_fail(err, "cannot map memory of rank %d: %s", peer, ori_last_error_text());
+		err = ori_fail(err, "cannot map memory of rank %d: %s", peer,
+			       ori_last_error_text());
 		goto err_record;
 	}
 	i->peer = peer;

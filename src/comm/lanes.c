@@ -43,8 +43,8 @@ int ori_lane_make(struct oriel_comm *c, struct ori_links *l, int rank, uint32_t 
 	struct ori_engine *e = c->engine;
 	int err;
 
-	queue_init(l, &m->main, (uint8_t *)(m + 1), m->main_bell.record, &m->main_bell.doorbell, rank,
-		   n);
+	queue_init(l, &m->main, (uint8_t *)(m + 1), m->main_bell.record, &m->main_bell.doorbell,
+		   rank, n);
 	queue_init(l, &m->companion, (uint8_t *)(m + 1) + pair, m->companion_bell.record,
 		   &m->companion_bell.doorbell, rank, n);
 	lane->main = &m->main;
@@ -76,36 +76,65 @@ int ori_lane_connect(struct oriel_comm *c, struct ori_links *l, int rank, uint32
 	return err;
 }
 
-void ori_lane_failed(void *comm, uint32_t nic, uint32_t qpn, uint64_t wqe, uint32_t syndrome)
+static struct oriel_queue *find_queue(struct oriel_comm *c, uint32_t nic, uint32_t qpn,
+				      int *is_main)
 {
-	struct oriel_comm *c = comm;
 	struct ori_links *l = c->links;
 	uint64_t n = l ? (uint64_t)c->nranks * l->lanes : 0;
-	char text[200];
 
 	for (uint64_t i = 0; i < n; i++) {
 		struct oriel_lane *lane = &l->lane[i];
-		struct oriel_queue *q;
-		uint64_t none = 0;
 
 		if (!lane->main || lane->nic != nic)
 			continue;
-		q = lane->main->qpn == qpn ? lane->main :
-		    lane->companion->qpn == qpn ? lane->companion :
-						  NULL;
-		if (!q)
-			continue;
-		__atomic_compare_exchange_n(&q->error, &none, ORIEL_FAILURE(ORIEL_EREMOTE, q->peer), 0,
-					    __ATOMIC_RELEASE, __ATOMIC_RELAXED);
-		/* What was flushed after the first error is no news. */
-		if (__atomic_load_n(&c->control->failure, __ATOMIC_ACQUIRE))
-			return;
-		snprintf(text, sizeof(text),
-			 "rank %d: %s queue to rank %d, lane %u: WQE %llu failed: %s (0x%02x)", c->rank,
-			 q == lane->main ? "main" : "companion", q->peer, q->lane,
-			 (unsigned long long)wqe, ori_syndrome_text(syndrome), syndrome);
-		ori_log(ORI_LOG_ERROR, "%s", text);
-		ori_comm_fail_all(c, ORIEL_EREMOTE, text);
-		return;
+		*is_main = lane->main->qpn == qpn;
+		if (*is_main)
+			return lane->main;
+		if (lane->companion->qpn == qpn)
+			return lane->companion;
 	}
+	return NULL;
+}
+
+/*
+ * From within a step, before the error's CQE: a companion that counts the CQE must find who waits for the count
+ * already told (oriel_wait_counter looks at the failure word after the count).
+ */
+void ori_lane_doomed(void *comm, uint32_t nic, uint32_t qpn)
+{
+	struct oriel_comm *c = comm;
+	uint64_t none = 0;
+	int is_main;
+	struct oriel_queue *q = find_queue(c, nic, qpn, &is_main);
+
+	if (!q)
+		return;
+	/* [F2] release, as [F1] of failure.c. */
+	__atomic_compare_exchange_n(&q->error, &none, ORIEL_FAILURE(ORIEL_EREMOTE, q->peer), 0,
+				    __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+	none = 0;
+	__atomic_compare_exchange_n(&c->control->failure, &none,
+				    ORIEL_FAILURE(ORIEL_EREMOTE, q->peer), 0, __ATOMIC_RELEASE,
+				    __ATOMIC_RELAXED);
+}
+
+void ori_lane_failed(void *comm, uint32_t nic, uint32_t qpn, uint64_t wqe, uint32_t syndrome)
+{
+	struct oriel_comm *c = comm;
+	char text[200];
+	int is_main, told;
+	struct oriel_queue *q = find_queue(c, nic, qpn, &is_main);
+
+	/* What fails after the first cause was told is no news. */
+	pthread_mutex_lock(&c->lock);
+	told = c->failure_text[0] != '\0';
+	pthread_mutex_unlock(&c->lock);
+	if (!q || told)
+		return;
+	snprintf(text, sizeof(text),
+		 "rank %d: %s queue to rank %d, lane %u: WQE %llu failed: %s (0x%02x)", c->rank,
+		 is_main ? "main" : "companion", q->peer, q->lane, (unsigned long long)wqe,
+		 ori_syndrome_text(syndrome), syndrome);
+	ori_log(ORI_LOG_ERROR, "%s", text);
+	ori_comm_fail_all(c, ORIEL_EREMOTE, text);
 }

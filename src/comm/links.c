@@ -58,7 +58,8 @@ static const void *resolve(void *ctx, int rank, uint64_t id, uint64_t offset, ui
 {
 	struct oriel_comm *c = ctx;
 
-	return rank < 0 || rank >= c->nranks ? NULL : ori_import_resolve(c, rank, id, offset, bytes);
+	return rank < 0 || rank >= c->nranks ? NULL :
+					       ori_import_resolve(c, rank, id, offset, bytes);
 }
 
 static void kick(void *ctx, int rank)
@@ -78,6 +79,7 @@ static int open_engine(struct oriel_comm *c)
 					  .kicks = &c->control->engine_waiters,
 					  .resolve = resolve,
 					  .kick = kick,
+					  .doomed = ori_lane_doomed,
 					  .failed = ori_lane_failed };
 
 	return ori_engine_open(&c->config, &world, &c->engine);
@@ -126,9 +128,11 @@ static int make_queues(struct oriel_comm *c, struct ori_links *l)
 	for (int r = 0; r < c->nranks && !err; r++) {
 		struct oriel_link *link = &l->link[r];
 
-		for (uint32_t nic = 0; nic < c->engine->nics && (is_queued(c, r) || r == c->rank); nic++)
-			c->engine->ops->wire_prepare(
-				c->engine, slab_at(slab, wire_offset(c, l->wires, nic, r)));
+		for (uint32_t nic = 0; nic < c->engine->nics && (is_queued(c, r) || r == c->rank);
+		     nic++)
+			c->engine->ops->wire_prepare(c->engine,
+						     slab_at(slab,
+							     wire_offset(c, l->wires, nic, r)));
 		if (!is_queued(c, r))
 			continue;
 		for (uint32_t n = 0; n < l->lanes && !err; n++)
@@ -178,7 +182,8 @@ static int compare(struct oriel_comm *c, const struct link_record *all)
 		    all[r].flags != all[0].flags)
 			return ori_fail(ORIEL_EMISMATCH,
 					"rank %d and rank 0 differ in ORIEL_LANES, ORIEL_NICS or the "
-					"engine's abilities", r);
+					"engine's abilities",
+					r);
 	return 0;
 }
 
@@ -196,10 +201,11 @@ static int set_wires(struct oriel_comm *c, const struct link_record *all)
 		    wire * (uint64_t)c->nranks * c->engine->nics > ORI_SLAB_BYTES - all[r].wires)
 			return ori_fail(ORIEL_EPROTO, "rank %d names wires outside its slab", r);
 		for (uint32_t nic = 0; nic < c->engine->nics; nic++)
-			c->engine->ops->wire_set(
-				c->engine, nic, r, slab_at(slab, wire_offset(c, l->wires, nic, r)),
-				slab_at(c->peers[r].slab_base,
-					wire_offset(c, all[r].wires, nic, c->rank)));
+			c->engine->ops->wire_set(c->engine, nic, r,
+						 slab_at(slab, wire_offset(c, l->wires, nic, r)),
+						 slab_at(c->peers[r].slab_base,
+							 wire_offset(c, all[r].wires, nic,
+								     c->rank)));
 	}
 	return 0;
 }
@@ -231,7 +237,8 @@ static int exchange_numbers(struct oriel_comm *c, uint32_t **out)
 		mine[i] = l->lane[i].main ? l->lane[i].main->qpn : 0;
 	/* A rank without memory does not come; the others learn it from the boot's deadline or abort. */
 	if (!err)
-		err = c->boot->ops->allgather(c->boot, mine, all, row * sizeof(*mine), c->timeout_ns);
+		err = c->boot->ops->allgather(c->boot, mine, all, row * sizeof(*mine),
+					      c->timeout_ns);
 	else
 		c->boot->ops->abort(c->boot, err, ori_last_error_text());
 	free(mine);
@@ -292,7 +299,8 @@ int ori_links_flush(struct oriel_comm *c)
 
 		if (!lane->main)
 			continue;
-		err = ori_queue_wait(&scope, lane->main, ori_load_acquire_sys(&lane->main->produced));
+		err = ori_queue_wait(&scope, lane->main,
+				     ori_load_acquire_sys(&lane->main->produced));
 		if (!err)
 			err = ori_queue_wait(&scope, lane->companion,
 					     ori_load_acquire_sys(&lane->companion->produced));

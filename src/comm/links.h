@@ -21,10 +21,10 @@ struct ori_lane_memory {
 struct ori_links {
 	uint32_t lanes, depth;
 	uint64_t start;
-	uint64_t offset, bytes; /* in the slab */
+	uint64_t offset, bytes;                           /* in the slab */
 	uint64_t wires, results, lane_memory, lane_bytes; /* offsets in the slab */
-	struct oriel_link *link; /* [nranks] */
-	struct oriel_lane *lane; /* [nranks * lanes], those of mapped peers unused */
+	struct oriel_link *link;                          /* [nranks] */
+	struct oriel_lane *lane;              /* [nranks * lanes], those of mapped peers unused */
 	uint32_t (*sink_key)[ORIEL_NICS_MAX]; /* [nranks * lanes] */
 	uint32_t result_key[ORIEL_NICS_MAX];
 	uint64_t *last_signal; /* [nranks] */
@@ -34,7 +34,8 @@ struct ori_links {
 int ori_lane_make(struct oriel_comm *, struct ori_links *, int rank, uint32_t n);
 int ori_lane_connect(struct oriel_comm *, struct ori_links *, int rank, uint32_t n,
 		     uint32_t remote_qpn);
-/* The engine's report of a failed queue. */
+/* The engine's reports of a failed queue: the mark that ends waits, then the cause for people. */
+void ori_lane_doomed(void *comm, uint32_t nic, uint32_t qpn);
 void ori_lane_failed(void *comm, uint32_t nic, uint32_t qpn, uint64_t wqe, uint32_t syndrome);
 
 #endif

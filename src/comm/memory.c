@@ -129,7 +129,8 @@ int ori_memory_export(struct oriel_comm *c, const void *ptr, size_t bytes,
 		if (c->peers[r].pair.kind == ORIEL_PEER_MAPPED && !c->peers[r].same_process)
 			return ori_fail(ORIEL_EEXPORT,
 					"memory at %p cannot be mapped by rank %d, which is another "
-					"process: allocate it with oriel_alloc", ptr, r);
+					"process: allocate it with oriel_alloc",
+					ptr, r);
 	return 0;
 }
 
@@ -172,6 +173,9 @@ int oriel_free(struct oriel_comm *c, void *ptr)
 	if (users)
 		return ori_fail(ORIEL_EBUSY, "oriel_free: %p is used by %d windows or buffers", ptr,
 				users);
+	/* A NIC may send again what is not complete: the key must outlive that. */
+	if (!ori_comm_failed(c))
+		(void)ori_links_flush(c);
 	ori_memory_end(c, m);
 	return 0;
 }

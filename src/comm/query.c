@@ -174,7 +174,8 @@ int oriel_comm_allgather(struct oriel_comm *c, enum oriel_scope scope, const voi
 	if (bytes <= ORI_RECORD_BYTES)
 		return ori_agree_bytes(boot, c->timeout_ns, ORI_CALL_ALLGATHER, status, mine, all,
 				       status ? 0 : bytes, bytes);
-	err = ori_agree_bytes(boot, c->timeout_ns, ORI_CALL_ALLGATHER, status, NULL, NULL, 0, bytes);
+	err = ori_agree_bytes(boot, c->timeout_ns, ORI_CALL_ALLGATHER, status, NULL, NULL, 0,
+			      bytes);
 	return err ? err : boot->ops->allgather(boot, mine, all, bytes, c->timeout_ns);
 }
 
@@ -198,7 +199,8 @@ int oriel_launch(struct oriel_comm *c, const struct oriel_kernel *kernel, int nb
 	if (err)
 		return err;
 	if (!kernel || (!args && args_bytes))
-		return ori_fail(ORIEL_EINVAL, "oriel_launch: no %s", kernel ? "arguments" : "kernel");
+		return ori_fail(ORIEL_EINVAL, "oriel_launch: no %s",
+				kernel ? "arguments" : "kernel");
 	if (kernel->args_bytes != args_bytes)
 		return ori_fail(ORIEL_EINVAL,
 				"oriel_launch: kernel \"%s\" takes %zu bytes of arguments, got %zu",

@@ -69,8 +69,8 @@ int ori_register_local(struct oriel_comm *c, void *ptr, size_t bytes, uint32_t k
 	return 0;
 }
 
-int ori_register_remote(struct oriel_comm *c, void *ptr, size_t bytes, const struct ori_export *export,
-			uint32_t key[ORIEL_NICS_MAX])
+int ori_register_remote(struct oriel_comm *c, void *ptr, size_t bytes,
+			const struct ori_export *export, uint32_t key[ORIEL_NICS_MAX])
 {
 	/* zero-based but for the last three bits, so that an aligned word has an aligned address */
 	struct ori_engine_memory memory = { .base = ptr,

@@ -20,18 +20,18 @@
 
 /* What one rank tells the others.  Sent as bytes: fixed layout, no pointers. */
 struct ori_facts {
-	char host[64];      /* name, for people */
-	uint64_t host_id;   /* boot id and network namespace: equal means one machine */
-	int32_t device;     /* ORI_DEVICE_* */
-	int32_t gpu;        /* ordinal on its host; -1 for cpu */
+	char host[64];       /* name, for people */
+	uint64_t host_id;    /* boot id and network namespace: equal means one machine */
+	int32_t device;      /* ORI_DEVICE_* */
+	int32_t gpu;         /* ordinal on its host; -1 for cpu */
 	uint64_t gpu_access; /* bit n: this GPU can load and store GPU n of the host */
 	int32_t fabric_available;
-	int32_t fabric_mode; /* enum ori_mode */
-	uint8_t fabric_uuid[16]; /* after overrides */
-	uint32_t fabric_clique;  /* after overrides */
-	int32_t mapped_allowed;  /* ORIEL_MAPPED */
+	int32_t fabric_mode;                /* enum ori_mode */
+	uint8_t fabric_uuid[16];            /* after overrides */
+	uint32_t fabric_clique;             /* after overrides */
+	int32_t mapped_allowed;             /* ORIEL_MAPPED */
 	char layout[ORI_TOPOLOGY_TEXT_MAX]; /* ORIEL_TOPOLOGY, "" for none */
-	int32_t forced_node; /* -1, or the node a split inherits from its parent */
+	int32_t forced_node;                /* -1, or the node a split inherits from its parent */
 	int32_t reserved;
 };
 

@@ -11,6 +11,7 @@
 
 #include <oriel/device/wqe.h>
 
+#include "../device/cpu/cpu.h"
 #include "../util/util.h"
 
 int ori_engine_row(int n, struct ori_engine_row *row)
@@ -45,6 +46,17 @@ int ori_engine_open(const struct ori_config *config, const struct ori_engine_wor
 void oriel_cpu_drive(struct ori_engine *engine)
 {
 	engine->ops->drive(engine);
+}
+
+uint64_t ori_cpu_work(const struct ori_engine *engine)
+{
+	return __atomic_load_n(&engine->work, __ATOMIC_RELAXED);
+}
+
+void ori_cpu_rest(struct ori_engine *engine)
+{
+	if (engine->ops->rest)
+		engine->ops->rest(engine);
 }
 
 const char *ori_syndrome_text(uint32_t syndrome)

@@ -25,7 +25,9 @@ struct ori_engine_world {
 	const void *(*resolve)(void *ctx, int rank, uint64_t id, uint64_t offset, uint64_t bytes);
 	/* something lies on the wire towards `rank`: its engine should look */
 	void (*kick)(void *ctx, int rank);
-	/* first error of a queue; told once a queue, outside of the engine's lock */
+	/* a queue has failed: told before anything is written that could be taken for its success */
+	void (*doomed)(void *ctx, uint32_t nic, uint32_t qpn);
+	/* the same with its cause; told once a queue, outside of the engine's lock */
 	void (*failed)(void *ctx, uint32_t nic, uint32_t qpn, uint64_t wqe, uint32_t syndrome);
 };
 
@@ -33,7 +35,7 @@ struct ori_engine_memory {
 	void *base;
 	uint64_t iova; /* what WQEs call `base` */
 	uint64_t bytes;
-	int remote;    /* peers may read, write and add to it */
+	int remote;                        /* peers may read, write and add to it */
 	uint64_t export_id, export_offset; /* 0: not exported */
 };
 
@@ -41,6 +43,8 @@ struct ori_engine_ops {
 	const char *name;
 	/* Executes what there is to execute, if nobody else is at it.  Never blocks. */
 	void (*drive)(struct ori_engine *);
+	/* Who drove goes to sleep: the engine must look after itself.  NULL: it always does. */
+	void (*rest)(struct ori_engine *);
 	/* One key a NIC. */
 	int (*memory_add)(struct ori_engine *, const struct ori_engine_memory *,
 			  uint32_t key[ORIEL_NICS_MAX]);
@@ -49,7 +53,8 @@ struct ori_engine_ops {
 	int (*queue_add)(struct ori_engine *, uint32_t nic, struct oriel_queue *, int core_direct);
 	/* A queue pair that only answers: the far end of a loopback. */
 	int (*responder_add)(struct ori_engine *, uint32_t nic, uint32_t *qpn);
-	int (*connect)(struct ori_engine *, uint32_t nic, uint32_t qpn, int rank, uint32_t remote_qpn);
+	int (*connect)(struct ori_engine *, uint32_t nic, uint32_t qpn, int rank,
+		       uint32_t remote_qpn);
 	/* Bytes of wire memory between two ranks and one NIC, one direction; 0: has its own. */
 	size_t (*wire_bytes)(struct ori_engine *);
 	/* Makes fresh memory of this rank an empty wire, before a peer knows of it. */
@@ -69,6 +74,7 @@ struct ori_engine {
 	uint32_t nics;
 	uint32_t link_flags;    /* ORIEL_LINK_* */
 	uint64_t message_bytes; /* longest message of one WQE */
+	uint64_t work;          /* moved by whoever drives and finds something to do */
 };
 
 /* For listings: n counts from 0; 0 past the end. */

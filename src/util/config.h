@@ -29,19 +29,24 @@
 	X(TEXT, fabric_uuid, "ORIEL_FABRIC_UUID", "", "overrides the fabric cluster id (integer)") \
 	X(TEXT, fabric_clique, "ORIEL_FABRIC_CLIQUE", "", "overrides the fabric clique (integer)") \
 	X(FLAG, mapped, "ORIEL_MAPPED", "1", "0: no peer is mapped, all are queued")               \
-	X(TEXT, secret, "ORIEL_SECRET", "", "secret of the job; without one ranks meet on loopback only") \
+	X(TEXT, secret, "ORIEL_SECRET", "",                                                        \
+	  "secret of the job; without one ranks meet on loopback only")                            \
 	X(PORT, port, "ORIEL_PORT", "0", "rendezvous port; 0: from MASTER_PORT")                   \
 	X(TEXT, boot_addr, "ORIEL_BOOT_ADDR", "127.0.0.1",                                         \
 	  "address other ranks reach this host at, for oriel_boot_id")                             \
 	X(TEXT, engine, "ORIEL_ENGINE", "auto", "what executes queues: auto, soft")                \
 	X(COUNT, lanes, "ORIEL_LANES", "1", "queues to each queued peer, 1 to 16")                 \
 	X(COUNT, nics, "ORIEL_NICS", "1", "NICs the soft engine shows, 1 or 2; lanes alternate")   \
-	X(COUNT, depth, "ORIEL_QUEUE_DEPTH", "128", "WQEs a queue holds: a power of two, 2 to 32768") \
-	X(TEXT, queue_start, "ORIEL_QUEUE_START", "0", "index of a queue's first WQE; for tests of wrap-around") \
-	X(TEXT, soft_nic, "ORIEL_SOFT_NIC", "soft", "manners of the software NIC: soft, cx7, efa, thor2") \
+	X(COUNT, depth, "ORIEL_QUEUE_DEPTH", "128",                                                \
+	  "WQEs a queue holds: a power of two, 2 to 32768")                                        \
+	X(TEXT, queue_start, "ORIEL_QUEUE_START", "0",                                             \
+	  "index of a queue's first WQE; for tests of wrap-around")                                \
+	X(TEXT, soft_nic, "ORIEL_SOFT_NIC", "soft",                                                \
+	  "manners of the software NIC: soft, cx7, efa, thor2")                                    \
 	X(TEXT, soft_faults, "ORIEL_SOFT_FAULTS", "",                                              \
 	  "faults of the software NIC, such as seed=42,drop=0.01,dup=0.01,reorder=0.1")            \
-	X(COUNT, listen_fd, "ORIEL_LISTEN_FD", "0", "listening socket inherited from oriel-run (0: none)")
+	X(COUNT, listen_fd, "ORIEL_LISTEN_FD", "0",                                                \
+	  "listening socket inherited from oriel-run (0: none)")
 
 /* Values of the CHOICE types. */
 enum ori_mode { ORI_MODE_AUTO, ORI_MODE_ON, ORI_MODE_OFF };

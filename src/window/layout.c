@@ -33,7 +33,8 @@ static int check_staging(const struct oriel_window_options *o)
 	    o->staging_depth > 1024)
 		return ori_fail(ORIEL_EINVAL,
 				"oriel_window_create: staging_depth %u is not a power of two up to "
-				"1024", o->staging_depth);
+				"1024",
+				o->staging_depth);
 	if (!o->staging_channels || o->staging_channels > 1024)
 		return ori_fail(ORIEL_ERANGE, "oriel_window_create: staging_channels %u, 1 to 1024",
 				o->staging_channels);
@@ -49,7 +50,8 @@ int ori_window_options_check(const struct oriel_window_options *o)
 	if (o->size != sizeof(*o))
 		return ori_fail(ORIEL_EINVAL,
 				"oriel_window_create: options of %zu bytes, expected %zu: use "
-				"ORIEL_WINDOW_OPTIONS_INIT", o->size, sizeof(*o));
+				"ORIEL_WINDOW_OPTIONS_INIT",
+				o->size, sizeof(*o));
 	if (o->buffer && !o->bytes)
 		return ori_fail(ORIEL_EINVAL, "oriel_window_create: a buffer of 0 bytes");
 	if (o->bytes > (1ull << 46))
@@ -124,8 +126,7 @@ void ori_window_layout(const struct oriel_window_options *o, int nranks, uint32_
 	l->staging = place(&end, channels * o->staging_depth * (o->staging_slot_bytes / 8));
 	l->signal_totals = place(&end, lanes ? n * l->signal_stride : 0);
 	l->staging_posted = place(&end, lanes ? channels * o->staging_depth : 0);
-	l->staging_out = place(&end, lanes ? channels * o->staging_depth *
-						     (o->staging_slot_bytes / 8) :
-					     0);
+	l->staging_out =
+		place(&end, lanes ? channels * o->staging_depth * (o->staging_slot_bytes / 8) : 0);
 	l->bytes = end;
 }

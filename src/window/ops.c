@@ -93,6 +93,14 @@ int oriel_window_reset_signals(struct oriel_window *w, void *stream)
 	return err;
 }
 
+/* Done on return, also on queued peers: the caller may reuse, or leave, its source at once. */
+static int end_put(struct oriel_window *w, int peer, int status)
+{
+	if (!status)
+		status = oriel_flush(&w->host_dev, oriel_group_thread(), peer);
+	return end_op(w, status);
+}
+
 int oriel_window_put(struct oriel_window *w, int peer, uint64_t dst_off,
 		     const struct oriel_source *src, uint64_t src_off, uint64_t bytes, void *stream)
 {
@@ -100,8 +108,9 @@ int oriel_window_put(struct oriel_window *w, int peer, uint64_t dst_off,
 
 	(void)stream;
 	if (!err)
-		err = end_op(w, oriel_put(&w->host_dev, oriel_group_thread(), peer, dst_off, src,
-					  src_off, bytes));
+		err = end_put(w, peer,
+			      oriel_put(&w->host_dev, oriel_group_thread(), peer, dst_off, src,
+					src_off, bytes));
 	return err;
 }
 
@@ -125,8 +134,9 @@ int oriel_window_put_signal(struct oriel_window *w, int peer, uint64_t dst_off,
 
 	(void)stream;
 	if (!err)
-		err = end_op(w, oriel_put_signal(&w->host_dev, oriel_group_thread(), peer, dst_off,
-						 src, src_off, bytes, signal, op, value));
+		err = end_put(w, peer,
+			      oriel_put_signal(&w->host_dev, oriel_group_thread(), peer, dst_off,
+					       src, src_off, bytes, signal, op, value));
 	return err;
 }
 
@@ -137,8 +147,8 @@ int oriel_window_signal(struct oriel_window *w, int peer, int id, int op, uint64
 
 	(void)stream;
 	if (!err)
-		err = end_op(w, oriel_signal(&w->host_dev, oriel_group_thread(), peer, id, op,
-					     value));
+		err = end_op(w,
+			     oriel_signal(&w->host_dev, oriel_group_thread(), peer, id, op, value));
 	return err;
 }
 

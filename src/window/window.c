@@ -185,8 +185,8 @@ static int compare_options(const struct create_record *all, int nranks)
 
 		if (field)
 			return ori_fail(ORIEL_EMISMATCH,
-					"oriel_window_create: rank %d and rank 0 differ in option %s", r,
-					field);
+					"oriel_window_create: rank %d and rank 0 differ in option %s",
+					r, field);
 	}
 	return 0;
 }
@@ -208,8 +208,8 @@ static int map_peers(struct oriel_window *w, const struct create_record *all)
 		    all[r].control_offset % ORI_SLAB_ALIGN ||
 		    w->layout.bytes > ORI_SLAB_BYTES - all[r].control_offset ||
 		    all[r].buffer.bytes != w->options.bytes)
-			return ori_fail(ORIEL_EPROTO, "rank %d names memory that cannot be its window",
-					r);
+			return ori_fail(ORIEL_EPROTO,
+					"rank %d names memory that cannot be its window", r);
 		if (r == c->rank)
 			buffer = w->buffer;
 		else if (w->options.bytes)

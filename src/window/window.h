@@ -47,9 +47,9 @@ struct oriel_window {
 	struct oriel_window_peer *peers; /* [nranks] */
 	struct oriel_window_link *links; /* [nranks], those of queued peers used */
 	uint32_t control_key[ORIEL_NICS_MAX], buffer_key[ORIEL_NICS_MAX];
-	int registered; /* the keys are the engine's to take back */
-	struct ori_import **imports;	 /* [nranks] of peers' buffers */
-	struct oriel_window_dev dev;	 /* what the user gets */
+	int registered;                   /* the keys are the engine's to take back */
+	struct ori_import **imports;      /* [nranks] of peers' buffers */
+	struct oriel_window_dev dev;      /* what the user gets */
 	struct oriel_window_dev host_dev; /* the same, always checked: for host-issued calls */
 };
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/compile/every_call.h - a kernel that makes every call of oriel/device.h once, to its own
- * rank.  Included by a C, a C++ and a CUDA file: one source for all three.
+ * tests/compile/every_call.h - a kernel that makes every call of oriel/device.h and of the transport
+ * layer once, to its own rank (which has no queue to itself, so those calls are refused).  Included
+ * by a C, a C++ and a CUDA file: one source for all three.
  */
 #ifndef ORI_TEST_EVERY_CALL_H
 #define ORI_TEST_EVERY_CALL_H
 
 #include <oriel/device.h>
 
-#define EVERY_CALL_MAX 64
+#define EVERY_CALL_MAX 96
 #define EVERY_CALL_BYTES 64
 
 struct every_args {
@@ -93,6 +94,64 @@ ORIEL_DEV void every_order(const struct every_args *a, struct oriel_group g, int
 		   oriel_recv(w, g, me, 0, a->message + EVERY_CALL_BYTES, EVERY_CALL_BYTES));
 }
 
+/* Two words, a slot with its length, ready and free words, and a cursor, all in the window's buffer. */
+ORIEL_DEV void every_mapped(const struct every_args *a, struct oriel_group g, int *n)
+{
+	const struct oriel_comm_dev *c = &a->win.comm;
+	uint64_t *words = (uint64_t *)oriel_mapped_address(&a->win, c->rank, 1024);
+	struct oriel_mapped_channel ch;
+
+	ch.slots = a->win.buffer + 2048;
+	ch.lengths = words + 2;
+	ch.ready = words + 3;
+	ch.free_count = words + 4;
+	ch.cursor = words + 5;
+	ch.slot_bytes = EVERY_CALL_BYTES;
+	ch.depth = 1;
+	ch.peer = c->rank;
+	every_note(a, g, n, oriel_mapped_put(c, g, a->win.buffer + 1536, a->message, 16));
+	every_note(a, g, n, oriel_mapped_signal(c, g, c->rank, words, ORIEL_ADD, 1));
+	every_note(a, g, n,
+		   oriel_mapped_put_signal(c, g, c->rank, a->win.buffer + 1536, a->message, 16,
+					   words, ORIEL_ADD, 1));
+	every_note(a, g, n, oriel_mapped_wait(c, g, c->rank, words, ORIEL_GE, 2));
+	every_note(a, g, n, oriel_mapped_send(c, g, &ch, a->message, EVERY_CALL_BYTES));
+	ch.cursor = words + 6;
+	every_note(a, g, n,
+		   oriel_mapped_recv(c, g, &ch, a->message + EVERY_CALL_BYTES, EVERY_CALL_BYTES));
+}
+
+ORIEL_DEV void every_refused(const struct every_args *a, struct oriel_group g, int *n, int status)
+{
+	every_note(a, g, n, status == ORIEL_ENOTCONN ? 0 : ORIEL_EREMOTE);
+}
+
+ORIEL_DEV void every_queue(const struct every_args *a, struct oriel_group g, int *n)
+{
+	const struct oriel_comm_dev *c = &a->win.comm;
+	const struct oriel_source *s = &a->src;
+	struct oriel_queue_word w;
+	struct oriel_ticket ticket;
+	int me = c->rank;
+
+	memset(&w, 0, sizeof(w));
+	memset(&ticket, 0, sizeof(ticket));
+	every_refused(a, g, n, oriel_queue_put(c, g, me, &w.memory, 0, s, 0, 8));
+	every_refused(a, g, n, oriel_queue_signal(c, g, me, &w, ORIEL_ADD, 1));
+	every_refused(a, g, n, oriel_queue_signal_fence(c, g, me, &w, ORIEL_SET, 1));
+	every_refused(a, g, n,
+		      oriel_queue_put_signal(c, g, me, &w.memory, 0, s, 0, 8, &w, ORIEL_ADD, 1));
+	every_refused(a, g, n,
+		      oriel_queue_put_signal_counter(c, g, me, &w.memory, 0, s, 0, 8, &w, ORIEL_ADD,
+						     1, s, 0));
+	every_refused(a, g, n, oriel_queue_signal_counter(c, g, me, &w, ORIEL_ADD, 1, s, 0));
+	every_refused(a, g, n, oriel_queue_take_ticket(c, g, me, &ticket));
+	every_refused(a, g, n, oriel_queue_wait_local(c, g, &ticket, 1));
+	every_refused(a, g, n, oriel_queue_fence(c, g, me));
+	every_refused(a, g, n, oriel_queue_flush(c, g, me));
+	every_refused(a, g, n, oriel_queue_reset(c, g, me, &w, 0));
+}
+
 ORIEL_KERNEL(every_call, struct every_args)
 {
 	struct oriel_group g = oriel_group_block();
@@ -108,6 +167,8 @@ ORIEL_KERNEL(every_call, struct every_args)
 	every_put_and_get(a, g, &n);
 	every_signal(a, g, &n);
 	every_order(a, g, &n);
+	every_mapped(a, g, &n);
+	every_queue(a, g, &n);
 	if (oriel_group_is_leader(g))
 		*a->calls = n;
 }

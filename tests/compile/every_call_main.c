@@ -50,7 +50,7 @@ static void run(struct oriel_comm *comm, struct oriel_window *window,
 			failures++;
 		}
 	}
-	if (calls < 40 || message[2 * EVERY_CALL_BYTES - 1] != 0x5a) {
+	if (calls < 60 || message[2 * EVERY_CALL_BYTES - 1] != 0x5a) {
 		fprintf(stderr, "%s, %d threads: %d calls, last byte received %#x\n", language,
 			nthreads, calls, message[2 * EVERY_CALL_BYTES - 1]);
 		failures++;

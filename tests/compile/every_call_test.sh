@@ -1,10 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# every_call_test.sh INCLUDE - every_call.h really names every function that device.h declares.
+# every_call_test.sh INCLUDE - every_call.h really names every function that device.h declares, and
+# those of the transport layer.
 . "$(dirname "$0")/common.sh"
 include=$1
 
-for name in $(grep -oE '^ORIEL_DEV [a-z0-9_ *]*oriel_[a-z_0-9]+\(' "$include/oriel/device.h" |
+for name in $(grep -oE '^ORIEL_DEV [a-z0-9_ *]*oriel_[a-z_0-9]+\(' "$include/oriel/device.h" \
+	"$include/oriel/device/mapped.h" "$include/oriel/device/transport.h" |
 	grep -oE 'oriel_[a-z_0-9]+\($' | tr -d '('); do
 	expect "$name is in every_call.h" grep -qE "\b$name\(" "$here/every_call.h"
 done

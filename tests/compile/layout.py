@@ -11,6 +11,9 @@ import sys
 
 
 def members(body):
+    # A nested struct or union counts as one member; one without a name has nothing to ask for.
+    while "{" in body:
+        body = re.sub(r"\b(struct|union)\s*\{[^{}]*\}\s*(\w*)", lambda m: "int " + m[2] if m[2] else "", body)
     for declaration in body.split(";"):
         declaration = " ".join(declaration.split())
         if not declaration:

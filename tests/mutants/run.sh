@@ -108,7 +108,7 @@ while IFS='|' read -r number mistake program sanitizer test; do
 	esac
 done <<<"$mutants"
 
-echo "$ran mutants run, $survived not killed"
+echo "$ran rows run, $survived not killed"
 if [ $survived -ne 0 ]; then
 	exit 1
 fi

@@ -12,7 +12,7 @@
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-/* Bytes of one zone: those of puts are stamped (or untouched, if `partly`), all others untouched. */
+/* Bytes of a zone: those of puts are stamped (or untouched, if `partly`), all others untouched. */
 static void check_zone(struct sim_world *w, int rank, int source, int thread, int partly)
 {
 	const struct sim_thread *t = &w->plan->thread[source][thread];
@@ -27,13 +27,14 @@ static void check_zone(struct sim_world *w, int rank, int source, int thread, in
 			continue;
 		for (next = op ? op->at : next; at < next; at++)
 			if (window[at] != SIM_FILL)
-				sim_violate(w, "rank %d: byte %llu of the window, in no put, was written",
+				sim_violate(w,
+					    "rank %d: byte %llu of the window, in no put, was written",
 					    rank, (unsigned long long)at);
 		for (uint32_t b = 0; op && b < op->bytes; b++, at++)
 			if (window[at] != sim_stamp(op->id, b) &&
 			    !(partly && window[at] == SIM_FILL))
-				sim_violate(w, "rank %d: byte %u of #%u is 0x%02x at the end", rank, b,
-					    op->id, window[at]);
+				sim_violate(w, "rank %d: byte %u of #%u is 0x%02x at the end", rank,
+					    b, op->id, window[at]);
 	}
 }
 
@@ -51,7 +52,7 @@ static void check_library(struct sim_world *w, int rank)
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-/* What operations say about a word: it holds at least `least`, at most `most` more than at first. */
+/* What operations say of a word: it holds at least `least`, at most `most` more than at first. */
 struct bounds {
 	uint64_t least, most;
 };
@@ -79,7 +80,8 @@ static void check_atomics(struct sim_world *w, int rank)
 	int n = 0;
 
 	for (int at = 0; at < w->plan->ranks * w->plan->threads; at++) {
-		struct sim_thread *t = &w->plan->thread[at / w->plan->threads][at % w->plan->threads];
+		struct sim_thread *t =
+			&w->plan->thread[at / w->plan->threads][at % w->plan->threads];
 
 		for (int i = 0; i < t->ops; i++) {
 			struct sim_op *op = &t->op[i];
@@ -91,8 +93,8 @@ static void check_atomics(struct sim_world *w, int rank)
 			if (op->kind == SIM_FETCH_ADD && op->progress >= SIM_RETURNED)
 				olds[n++] = op->result;
 			if (op->kind == SIM_COMPARE_SWAP)
-				add_op(&swap, op, op->progress < SIM_RETURNED ||
-							  op->result == op->value);
+				add_op(&swap, op,
+				       op->progress < SIM_RETURNED || op->result == op->value);
 		}
 	}
 	check_bounds(w, rank, SIM_WORD_FETCH_ADD, 0, &add);
@@ -136,7 +138,8 @@ int sim_check_settled(struct sim_world *w)
 	for (int rank = 0; rank < w->plan->ranks; rank++)
 		for (int peer = 0; peer < w->plan->ranks; peer++)
 			for (uint32_t n = 0; n < w->plan->lanes && peer != rank; n++) {
-				const struct sim_lane_memory *m = &w->rank[rank].lane_memory[peer][n];
+				const struct sim_lane_memory *m =
+					&w->rank[rank].lane_memory[peer][n];
 
 				if (sim_nic_stalled(w, rank, (int)(n % (uint32_t)w->plan->nics)))
 					continue;
@@ -163,7 +166,8 @@ static void check_counts(struct sim_world *w, int rank, int nic)
 			rung += m->main.produced + m->companion.produced - 2 * w->plan->first;
 		}
 	if (s.cqes != seen || s.wqes > rung)
-		sim_violate(w, "rank %d NIC %d: %llu WQEs rung, %llu taken, %llu CQEs written, %llu seen",
+		sim_violate(w,
+			    "rank %d NIC %d: %llu WQEs rung, %llu taken, %llu CQEs written, %llu seen",
 			    rank, nic, (unsigned long long)rung, (unsigned long long)s.wqes,
 			    (unsigned long long)s.cqes, (unsigned long long)seen);
 }

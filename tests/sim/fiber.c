@@ -7,6 +7,7 @@
  * functions take the place of src/device/cpu/ and src/engine/engine.c in this program.
  */
 #define _XOPEN_SOURCE 700
+#include <stdio.h>
 #include <stdlib.h>
 #include <ucontext.h>
 
@@ -49,7 +50,7 @@ static size_t scheduler_bytes;
 
 static void switch_to_fiber(struct fiber *f)
 {
-	void *fake;
+	void *fake = NULL;
 
 	__sanitizer_start_switch_fiber(&fake, f->stack, STACK_BYTES);
 	swapcontext(&scheduler, &f->context);
@@ -58,7 +59,7 @@ static void switch_to_fiber(struct fiber *f)
 
 static void switch_back(struct fiber *f, int last)
 {
-	void *fake;
+	void *fake = NULL;
 
 	__sanitizer_start_switch_fiber(last ? NULL : &fake, scheduler_stack, scheduler_bytes);
 	swapcontext(&f->context, &scheduler);
@@ -161,6 +162,11 @@ void oriel_cpu_drive(struct ori_engine *engine)
 		switch_back(running, 0);
 }
 
+void oriel_cpu_yield(void)
+{
+	oriel_cpu_drive(NULL);
+}
+
 int oriel_cpu_spin_slow(struct ori_spin *s, uint64_t have)
 {
 	int err = ori_failed(s->comm, s->window_failure);
@@ -182,4 +188,11 @@ void oriel_cpu_spin_end(struct ori_spin *s)
 void oriel_cpu_wake(struct oriel_waiters *w)
 {
 	(void)w;
+}
+
+void oriel_cpu_report(const struct oriel_comm_dev *comm, const char *call, const char *what,
+		      uint64_t value, uint64_t limit)
+{
+	printf("rank %d: %s: %s: %llu (limit %llu)\n", comm->rank, call, what,
+	       (unsigned long long)value, (unsigned long long)limit);
 }

@@ -55,7 +55,8 @@ int sim_check_landed(struct sim_world *w, int source, int thread, int peer, int 
 							  sim_library_byte(peer, op->at + b);
 
 			if (landing[op->local + b] != want)
-				return sim_violate(w, "rank %d thread %d: byte %u of read #%u is wrong",
+				return sim_violate(w,
+						   "rank %d thread %d: byte %u of read #%u is wrong",
 						   source, thread, b, op->id);
 		}
 	}
@@ -85,7 +86,8 @@ static void check_signal(struct sim_world *w, int rank, int source, int thread, 
 		if (op->peer != rank || !op->signal || op->word != word || op->after != value)
 			continue;
 		if (op->progress == SIM_PLANNED) {
-			sim_violate(w, "rank %d: signal #%u arrived before it was sent", rank, op->id);
+			sim_violate(w, "rank %d: signal #%u arrived before it was sent", rank,
+				    op->id);
 			return;
 		}
 		sim_check_delivered(w, source, thread, rank, i);
@@ -110,8 +112,8 @@ static void check_shared(struct sim_world *w, int rank, int source, uint64_t val
 				most += op->value;
 		}
 	if (!ori_reached(w->plan->first_word + most, value))
-		sim_violate(w, "rank %d: shared word of rank %d is %lld, %lld was sent", rank, source,
-			    (long long)(value - w->plan->first_word), (long long)most);
+		sim_violate(w, "rank %d: shared word of rank %d is %lld, %lld was sent", rank,
+			    source, (long long)(value - w->plan->first_word), (long long)most);
 }
 
 static int main_failed(const struct sim_world *w, int rank, int peer, int thread)
@@ -136,19 +138,20 @@ static void check_counter(struct sim_world *w, int rank, int peer, int thread, u
 			continue;
 		left--;
 		if (op->progress == SIM_PLANNED)
-			sim_violate(w, "rank %d thread %d: counter %llu, but #%u was not begun", rank,
-				    thread, (unsigned long long)count, op->id);
+			sim_violate(w, "rank %d thread %d: counter %llu, but #%u was not begun",
+				    rank, thread, (unsigned long long)count, op->id);
 		if (main_failed(w, rank, peer, thread))
 			continue; /* an error CQE releases the WAIT too: the comm has failed by then */
 		if (op->bytes)
 			sim_check_delivered(w, rank, thread, peer, i);
 		else if (op->signal && !ori_reached(*at, op->after))
-			sim_violate(w, "rank %d thread %d: #%u is counted, its word has not arrived",
+			sim_violate(w,
+				    "rank %d thread %d: #%u is counted, its word has not arrived",
 				    rank, thread, op->id);
 	}
 	if (left)
-		sim_violate(w, "rank %d thread %d: counter for %d is %llu, more than there are", rank,
-			    thread, peer, (unsigned long long)count);
+		sim_violate(w, "rank %d thread %d: counter for %d is %llu, more than there are",
+			    rank, thread, peer, (unsigned long long)count);
 }
 
 static void check_words(struct sim_world *w, int rank)
@@ -203,9 +206,11 @@ static void check_cqe(struct sim_world *w, int rank, const struct oriel_queue *q
 		sim_violate(w, "rank %d queue 0x%x: CQE of queue 0x%x", rank, q->qpn,
 			    ori_be32(cqe->opcode_qpn) & 0xffffff);
 	if (opcode == ORI_CQE_REQ_ERR ? !cqe->syndrome : opcode != ORI_CQE_REQ || watch->errors)
-		sim_violate(w, "rank %d queue 0x%x: CQE %llu with opcode %u, syndrome 0x%x, after %llu "
-			       "errors", rank, q->qpn, (unsigned long long)watch->seen, opcode,
-			    cqe->syndrome, (unsigned long long)watch->errors);
+		sim_violate(w,
+			    "rank %d queue 0x%x: CQE %llu with opcode %u, syndrome 0x%x, after %llu "
+			    "errors",
+			    rank, q->qpn, (unsigned long long)watch->seen, opcode, cqe->syndrome,
+			    (unsigned long long)watch->errors);
 	watch->errors += opcode == ORI_CQE_REQ_ERR;
 }
 
@@ -220,16 +225,19 @@ static void check_queue(struct sim_world *w, int rank, const struct oriel_queue 
 	}
 	for (uint64_t n = watch->seen; n < watch->seen + q->depth; n++)
 		if (cqe_at(q, n))
-			sim_violate(w, "rank %d queue 0x%x: a CQE at %llu, after %llu of %llu", rank,
-				    q->qpn, (unsigned long long)n, (unsigned long long)watch->seen,
+			sim_violate(w, "rank %d queue 0x%x: a CQE at %llu, after %llu of %llu",
+				    rank, q->qpn, (unsigned long long)n,
+				    (unsigned long long)watch->seen,
 				    (unsigned long long)q->produced);
 	if (q->reserved < watch->reserved || q->produced < watch->produced ||
 	    q->completed < watch->completed)
 		sim_violate(w, "rank %d queue 0x%x: a count of the device went back", rank, q->qpn);
 	if (q->completed > watch->seen || q->produced > q->reserved ||
 	    q->produced - q->completed > q->depth)
-		sim_violate(w, "rank %d queue 0x%x: reserved %llu, produced %llu, completed %llu, CQEs "
-			       "%llu", rank, q->qpn, (unsigned long long)q->reserved,
+		sim_violate(w,
+			    "rank %d queue 0x%x: reserved %llu, produced %llu, completed %llu, CQEs "
+			    "%llu",
+			    rank, q->qpn, (unsigned long long)q->reserved,
 			    (unsigned long long)q->produced, (unsigned long long)q->completed,
 			    (unsigned long long)watch->seen);
 	watch->reserved = q->reserved;

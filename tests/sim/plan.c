@@ -11,7 +11,6 @@
 #include "sim.h"
 #include "util/util.h"
 
-#define LIBRARY_BYTES 8192u
 #define PICK(random, array) ((array)[sim_below((random), ORI_COUNT(array))])
 
 uint64_t sim_random(uint64_t *state)
@@ -25,7 +24,7 @@ uint64_t sim_random(uint64_t *state)
 
 uint64_t sim_below(uint64_t *state, uint64_t n)
 {
-	return sim_random(state) % n;
+	return n ? sim_random(state) % n : 0;
 }
 
 static int one_in(uint64_t *state, uint64_t n)
@@ -97,7 +96,8 @@ static void plan_nics(uint64_t *r, struct sim_plan *p)
 	for (int rank = 0; rank < p->ranks; rank++)
 		for (int nic = 0; nic < p->nics; nic++) {
 			p->config[rank][nic] = c;
-			p->config[rank][nic].seed = p->seed * 64 + (uint64_t)(rank * SIM_NICS + nic);
+			p->config[rank][nic].seed = p->seed * 64 +
+						    (uint64_t)(rank * SIM_NICS + nic);
 		}
 	p->flags = (c.ooo ? 0 : ORIEL_LINK_ORDERED) | (c.no_atomics ? 0 : ORIEL_LINK_ATOMICS);
 	plan_fatal(r, p);
@@ -157,8 +157,9 @@ static void plan_signal(uint64_t *r, struct sim_plan *p, struct use *use, struct
 
 	op->signal = set ? ORIEL_SET : ORIEL_ADD;
 	op->flags = PICK(r, flags);
-	op->word = op->kind == SIM_SIGNAL_SHARED ? SIM_WORD_SHARED : set ? SIM_WORD_SET :
-									   SIM_WORD_ADD;
+	op->word = op->kind == SIM_SIGNAL_SHARED ? SIM_WORD_SHARED :
+		   set                           ? SIM_WORD_SET :
+						   SIM_WORD_ADD;
 	op->value = 1 + sim_below(r, 5);
 	if (op->word == SIM_WORD_SHARED)
 		return;
@@ -169,7 +170,7 @@ static void plan_signal(uint64_t *r, struct sim_plan *p, struct use *use, struct
 		op->value = op->after;
 }
 
-/* Reads back what an earlier put of the thread wrote, if that is sure to be there; or the library. */
+/* Reads back what an earlier put of the thread wrote, if it is sure to be there; or the library. */
 static void plan_read(uint64_t *r, const struct sim_plan *p, const struct sim_thread *t,
 		      struct use *use, struct sim_op *op, int thread)
 {
@@ -184,7 +185,7 @@ static void plan_read(uint64_t *r, const struct sim_plan *p, const struct sim_th
 		op->bytes = t->op[op->read_of].bytes;
 		op->at = t->op[op->read_of].at;
 	} else {
-		op->at = sim_below(r, LIBRARY_BYTES - op->bytes);
+		op->at = sim_below(r, SIM_LIBRARY_BYTES - op->bytes);
 	}
 	if (use->landing + op->bytes > SIM_ZONE) {
 		op->kind = SIM_FENCE;
@@ -214,9 +215,11 @@ static void plan_op(uint64_t *r, struct sim_plan *p, struct use *use, int rank, 
 	struct sim_thread *t = &p->thread[rank][thread];
 	struct sim_op *op = &t->op[t->ops];
 
-	op->kind = plan_kind(r, p);
+	int crowd = p->crowded && one_in(r, 2);
+
+	op->kind = crowd ? SIM_SIGNAL_SHARED : plan_kind(r, p);
 	op->id = (uint32_t)((rank * SIM_THREADS + thread) * SIM_OPS + t->ops + 1);
-	op->peer = (rank + 1 + (int)sim_below(r, (uint64_t)p->ranks - 1)) % p->ranks;
+	op->peer = (rank + 1 + (crowd ? 0 : (int)sim_below(r, (uint64_t)p->ranks - 1))) % p->ranks;
 	op->counter = op->kind == SIM_PUT_COUNTER || op->kind == SIM_PUT_ADD_COUNTER ||
 		      op->kind == SIM_SIGNAL_COUNTER || op->kind == SIM_NOTHING_COUNTER;
 	op->value = 1 + sim_below(r, 100);
@@ -234,8 +237,9 @@ static void plan_op(uint64_t *r, struct sim_plan *p, struct use *use, int rank, 
 void sim_plan_make(struct sim_plan *p, uint64_t seed)
 {
 	static const uint64_t firsts[] = { 0, 0xfff0, 0x7ff0, (1 << 24) - 8, (1ull << 32) - 8 };
-	static const uint64_t messages[] = { 64, 100, 512, 4096, ORI_WQE_MESSAGE_BYTES,
-					     ORI_WQE_MESSAGE_BYTES };
+	static const uint64_t messages[] = {
+		64, 100, 512, 4096, ORI_WQE_MESSAGE_BYTES, ORI_WQE_MESSAGE_BYTES
+	};
 	static const uint32_t budgets[] = { 1, 4, 64 };
 	static const uint32_t percents[] = { 5, 20, 40, 70 };
 	uint64_t random = seed * 0x2545f4914f6cdd1dull + 1, *r = &random;
@@ -255,6 +259,12 @@ void sim_plan_make(struct sim_plan *p, uint64_t seed)
 	p->budget = PICK(r, budgets);
 	p->step_ns = 1u << (7 + sim_below(r, 6));
 	p->lazy_rank = one_in(r, 3) ? (int)sim_below(r, (uint64_t)p->ranks) : -1;
+	p->crowded = one_in(r, 6);
+	if (p->crowded) {
+		p->threads = SIM_THREADS;
+		p->depth = 2;
+		p->cpu_percent = 70;
+	}
 	plan_nics(r, p);
 	if ((uint32_t)p->nics > p->lanes)
 		p->lanes = (uint32_t)p->nics;

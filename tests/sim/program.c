@@ -120,7 +120,8 @@ static int run_flush(struct env *e, int peer, int last)
 		if (op->peer != peer || op->progress == SIM_COMPLETE)
 			continue;
 		if (op->bytes && op->kind != SIM_READ)
-			memset(region_of(e, e->rank, SIM_SOURCE)->base + op->local, 0xee, op->bytes);
+			memset(region_of(e, e->rank, SIM_SOURCE)->base + op->local, 0xee,
+			       op->bytes);
 		op->progress = SIM_COMPLETE;
 	}
 	return 0;

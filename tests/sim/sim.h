@@ -30,9 +30,10 @@
 #define SIM_LANES 3
 #define SIM_THREADS 3
 #define SIM_OPS 12
-#define SIM_ZONE 32768u  /* bytes of one thread's puts at one peer */
-#define SIM_GUARD 64u    /* bytes that nobody may write, on both sides of a region */
-#define SIM_FILL 0xc3u   /* what window and landing hold before */
+#define SIM_ZONE 32768u /* bytes of one thread's puts at one peer */
+#define SIM_LIBRARY_BYTES 8192u
+#define SIM_GUARD 64u  /* bytes that nobody may write, on both sides of a region */
+#define SIM_FILL 0xc3u /* what window and landing hold before */
 #define SIM_GUARD_FILL 0x7eu
 
 /* ---- a program ------------------------------------------------------------------------------- */
@@ -62,7 +63,7 @@
 enum sim_kind { SIM_KIND_LIST(SIM_KIND_DEFINE) SIM_KINDS };
 #undef SIM_KIND_DEFINE
 
-/* Words of a target that a source signals: its thread's for ADD and SET, and one for all threads. */
+/* Words a source signals at a target: its thread's for ADD and SET, and one for all threads. */
 enum sim_word { SIM_WORD_ADD, SIM_WORD_SET, SIM_WORD_SHARED };
 
 enum sim_progress { SIM_PLANNED, SIM_BEGUN, SIM_RETURNED, SIM_COMPLETE };
@@ -70,50 +71,57 @@ enum sim_progress { SIM_PLANNED, SIM_BEGUN, SIM_RETURNED, SIM_COMPLETE };
 struct sim_op {
 	enum sim_kind kind;
 	int peer;
-	uint32_t id;          /* stamps the payload */
-	uint32_t bytes;       /* of data, 0: none */
-	uint64_t at;          /* in the target's window, or READ: in the source of the read */
-	uint64_t local;       /* in this rank's source, or READ: landing */
-	int read_of;          /* READ: operation whose data is read back; -1: the library */
-	int signal;           /* 0, ORIEL_ADD, ORIEL_SET */
+	uint32_t id;    /* stamps the payload */
+	uint32_t bytes; /* of data, 0: none */
+	uint64_t at;    /* in the target's window, or READ: in the source of the read */
+	uint64_t local; /* in this rank's source, or READ: landing */
+	int read_of;    /* READ: operation whose data is read back; -1: the library */
+	int signal;     /* 0, ORIEL_ADD, ORIEL_SET */
 	enum sim_word word;
-	uint64_t value;       /* what is added; SET: what is stored */
-	uint64_t after;       /* of ADD and SET words: what the word is once this has arrived */
-	uint32_t flags;       /* of the signal's WQE */
+	uint64_t value; /* what is added; SET: what is stored */
+	uint64_t after; /* of ADD and SET words: what the word is once this has arrived */
+	uint32_t flags; /* of the signal's WQE */
 	int counter;
 	enum sim_progress progress;
-	uint64_t result;      /* atomics: the old value */
+	uint64_t result; /* atomics: the old value */
 };
 
 struct sim_thread {
 	struct sim_op op[SIM_OPS];
-	int ops, now;         /* now: the one under way */
-	int status;           /* how the program ended */
+	int ops, now; /* now: the one under way */
+	int status;   /* how the program ended */
 	uint64_t cas_seen[SIM_RANKS];
 };
 
 /* ---- a plan ---------------------------------------------------------------------------------- */
 
-enum sim_fatal { SIM_FATAL_NONE, SIM_FATAL_QP, SIM_FATAL_REVOKE, SIM_FATAL_STALL, SIM_FATAL_ATOMIC };
+enum sim_fatal {
+	SIM_FATAL_NONE,
+	SIM_FATAL_QP,
+	SIM_FATAL_REVOKE,
+	SIM_FATAL_STALL,
+	SIM_FATAL_ATOMIC
+};
 
 struct sim_plan {
 	uint64_t seed;
 	int ranks, nics, threads;
 	uint32_t lanes, depth;
-	uint64_t first;         /* index of the first WQE */
-	uint64_t first_word;    /* what signal words start at */
+	uint64_t first;      /* index of the first WQE */
+	uint64_t first_word; /* what signal words start at */
 	uint64_t message_bytes;
 	uint64_t timeout_ns;
 	const char *personality;
 	struct soft_config config[SIM_RANKS][SIM_NICS];
-	uint32_t flags;         /* ORIEL_LINK_* */
+	uint32_t flags; /* ORIEL_LINK_* */
 	enum sim_fatal fatal;
 	int fatal_rank, fatal_nic;
 	/* the scheduler's taste */
-	uint32_t cpu_percent;   /* of steps that a fiber gets */
-	uint32_t budget;        /* largest of a NIC's step */
+	uint32_t cpu_percent; /* of steps that a fiber gets */
+	uint32_t budget;      /* largest of a NIC's step */
 	uint32_t step_ns;
-	int lazy_rank;          /* its NICs are seldom stepped; -1: none */
+	int crowded;   /* many threads signal one word through a short queue */
+	int lazy_rank; /* its NICs are seldom stepped; -1: none */
 	struct sim_thread thread[SIM_RANKS][SIM_THREADS];
 };
 
@@ -139,8 +147,8 @@ enum sim_region_name {
 
 /* Of one queue, as seen from outside: its CQEs, counted in CQ memory. */
 struct sim_watch {
-	uint64_t seen;     /* CQEs, from plan->first on */
-	uint64_t errors;   /* error CQEs among them */
+	uint64_t seen;   /* CQEs, from plan->first on */
+	uint64_t errors; /* error CQEs among them */
 	uint64_t reserved, produced, completed;
 };
 
@@ -180,8 +188,8 @@ struct sim_world {
 	struct sim_plan *plan;
 	struct sim_rank rank[SIM_RANKS];
 	uint64_t now_ns, random, steps;
-	uint32_t idle;      /* steps of NICs without work, one after the other */
-	int told;           /* failed queues reported */
+	uint32_t idle; /* steps of NICs without work, one after the other */
+	int told;      /* failed queues reported */
 	int violated;
 	char violation[400];
 };

@@ -14,7 +14,6 @@
 #include "util/util.h"
 
 #define PD 1u
-#define LIBRARY_BYTES 8192u
 #define LOCAL SOFT_LOCAL_WRITE
 #define REMOTE (SOFT_REMOTE_WRITE | SOFT_REMOTE_READ | SOFT_REMOTE_ATOMIC)
 
@@ -134,8 +133,9 @@ int sim_struck(struct sim_world *w)
 static int region_make(struct sim_world *w, int rank, struct sim_region *r, uint64_t bytes,
 		       uint8_t fill, uint32_t access, uint64_t export_id)
 {
-	struct soft_mr_attr attr = { .bytes = bytes, .access = access, .pd = PD,
-				     .export_id = export_id };
+	struct soft_mr_attr attr = {
+		.bytes = bytes, .access = access, .pd = PD, .export_id = export_id
+	};
 	void *all;
 	int err = 0;
 
@@ -168,10 +168,11 @@ static int memory_make(struct sim_world *w, int rank)
 	if (!err)
 		err = region_make(w, rank, &r[SIM_SOURCE], zones, 0, LOCAL, 1);
 	if (!err)
-		err = region_make(w, rank, &r[SIM_LANDING], (uint64_t)p->threads * SIM_ZONE, SIM_FILL,
-				  LOCAL, 0);
+		err = region_make(w, rank, &r[SIM_LANDING], (uint64_t)p->threads * SIM_ZONE,
+				  SIM_FILL, LOCAL, 0);
 	if (!err)
-		err = region_make(w, rank, &r[SIM_LIBRARY], LIBRARY_BYTES, 0, SOFT_REMOTE_READ, 0);
+		err = region_make(w, rank, &r[SIM_LIBRARY], SIM_LIBRARY_BYTES, 0, SOFT_REMOTE_READ,
+				  0);
 	if (!err)
 		err = region_make(w, rank, &r[SIM_CONTROL], SIM_WORDS * 8, 0, LOCAL | REMOTE, 0);
 	if (!err)
@@ -179,7 +180,7 @@ static int memory_make(struct sim_world *w, int rank)
 				  sizeof(struct oriel_result) * ORIEL_RESULT_SLOTS, 0, LOCAL, 0);
 	if (err)
 		return err;
-	for (uint64_t i = 0; i < LIBRARY_BYTES; i++)
+	for (uint64_t i = 0; i < SIM_LIBRARY_BYTES; i++)
 		r[SIM_LIBRARY].base[i] = sim_library_byte(rank, i);
 	for (uint32_t i = 0; i < SIM_WORD_FETCH_ADD; i++) {
 		*sim_word_at(w, rank, i) = p->first_word;
@@ -205,7 +206,8 @@ static int queue_make(struct sim_world *w, int rank, struct oriel_queue *q, uint
 {
 	struct sim_plan *p = w->plan;
 	struct soft_qp_attr attr = { .sq = (struct ori_wqe *)(void *)at,
-				     .cq = (struct ori_cqe *)(void *)(at + p->depth * ORI_WQE_BYTES),
+				     .cq = (struct ori_cqe *)(void *)(at +
+								      p->depth * ORI_WQE_BYTES),
 				     .record = record,
 				     .doorbell = doorbell,
 				     .depth = p->depth,
@@ -280,7 +282,8 @@ static int lane_connect(struct sim_world *w, int rank, int peer, uint32_t n)
 	struct oriel_lane *lane = &w->rank[rank].lane[peer][n];
 	struct soft_qp_attr attr = { .pd = PD };
 	uint32_t responder, cqn;
-	int err = soft_qp_connect(nic, lane->main->qpn, peer, w->rank[peer].lane[rank][n].main->qpn);
+	int err = soft_qp_connect(nic, lane->main->qpn, peer,
+				  w->rank[peer].lane[rank][n].main->qpn);
 
 	if (!err)
 		err = soft_qp_create(nic, &attr, &responder, &cqn);

@@ -40,7 +40,9 @@ ORIEL_KERNEL(count_kernel, struct count_args)
 
 TEST(every_thread_runs_once_and_meets_the_others)
 {
-	static const int shapes[][2] = { { 1, 1 }, { 1, 2 }, { 3, 4 }, { 1, 32 }, { 8, 4 }, { 5, 1 } };
+	static const int shapes[][2] = {
+		{ 1, 1 }, { 1, 2 }, { 3, 4 }, { 1, 32 }, { 8, 4 }, { 5, 1 }
+	};
 	struct ori_device *device = open_device(10);
 
 	REQUIRE(device);
@@ -48,8 +50,9 @@ TEST(every_thread_runs_once_and_meets_the_others)
 		uint32_t seen[64] = { 0 }, rounds[8] = { 0 };
 		struct count_args args = { seen, rounds };
 
-		CHECK_EQ(device->ops->launch(device, &count_kernel, shapes[s][0], shapes[s][1], &args,
-					     sizeof(args), NULL), 0);
+		CHECK_EQ(device->ops->launch(device, &count_kernel, shapes[s][0], shapes[s][1],
+					     &args, sizeof(args), NULL),
+			 0);
 		for (int i = 0; i < shapes[s][0] * shapes[s][1]; i++)
 			CHECK_EQ(seen[i], 1);
 	}
@@ -84,7 +87,9 @@ TEST(the_leaders_word_reaches_all)
 	REQUIRE(device);
 	for (int n = 2; n <= 32; n *= 2) {
 		memset(verdicts, 1, sizeof(verdicts));
-		CHECK_EQ(device->ops->launch(device, &agree_kernel, 1, n, &args, sizeof(args), NULL), 0);
+		CHECK_EQ(device->ops->launch(device, &agree_kernel, 1, n, &args, sizeof(args),
+					     NULL),
+			 0);
 		for (int round = 0; round < 64; round++)
 			for (int t = 0; t < n; t++) {
 				CHECK_EQ(verdicts[round * 32 + t], -round);

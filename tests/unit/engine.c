@@ -18,7 +18,8 @@ TEST(ranks_of_two_machines_are_refused_with_their_reason)
 {
 	CHECK_EQ(ori_engine_require(0, 4, 1, "ORIEL_TOPOLOGY puts them on nodes 0 and 1"), 0);
 	CHECK_EQ(ori_engine_require(0, 4, 0, "different hosts a and b"), ORIEL_EUNSUPPORTED);
-	CHECK_HAS(oriel_last_error(), "rank 0 and rank 4 are queued peers (different hosts a and b)");
+	CHECK_HAS(oriel_last_error(),
+		  "rank 0 and rank 4 are queued peers (different hosts a and b)");
 	CHECK_HAS(oriel_last_error(), "one machine");
 }
 

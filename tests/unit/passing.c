@@ -38,7 +38,8 @@ TEST(another_process_gets_the_same_memory)
 		void *map;
 		int fd = -1;
 
-		if (ori_passing_fetch(ori_passing_socket(p), ori_passing_token(p), id, 5 * SECOND, &fd) ||
+		if (ori_passing_fetch(ori_passing_socket(p), ori_passing_token(p), id, 5 * SECOND,
+				      &fd) ||
 		    device->ops->import(device, fd, a.bytes, &map))
 			_exit(1);
 		if (map == a.base || strcmp(map, "from the parent"))
@@ -67,13 +68,15 @@ TEST(wrong_token_unknown_id_and_withdrawn_id_are_refused)
 	memcpy(wrong, ori_passing_token(p), 16);
 	wrong[15] ^= 1;
 	CHECK(ori_passing_fetch(ori_passing_socket(p), wrong, id, SECOND, &fd) < 0);
-	CHECK_EQ(ori_passing_fetch(ori_passing_socket(p), ori_passing_token(p), id + 99, SECOND, &fd),
+	CHECK_EQ(ori_passing_fetch(ori_passing_socket(p), ori_passing_token(p), id + 99, SECOND,
+				   &fd),
 		 ORIEL_EPROTO);
 	ori_passing_withdraw(p, id);
 	CHECK_EQ(ori_passing_fetch(ori_passing_socket(p), ori_passing_token(p), id, SECOND, &fd),
 		 ORIEL_EPROTO);
 	CHECK_EQ(fd, -7);
-	CHECK_EQ(ori_passing_fetch("oriel-nobody", ori_passing_token(p), id, SECOND, &fd), ORIEL_EPEER);
+	CHECK_EQ(ori_passing_fetch("oriel-nobody", ori_passing_token(p), id, SECOND, &fd),
+		 ORIEL_EPEER);
 	device->ops->free(device, &a);
 	ori_passing_close(p);
 }
@@ -105,7 +108,9 @@ TEST(garbage_does_not_stop_the_service)
 		CHECK(send(s, junk, (size_t)(1 + 3 * i), MSG_NOSIGNAL) > 0);
 		close(s);
 	}
-	CHECK_EQ(ori_passing_fetch(ori_passing_socket(p), ori_passing_token(p), id, 5 * SECOND, &fd), 0);
+	CHECK_EQ(ori_passing_fetch(ori_passing_socket(p), ori_passing_token(p), id, 5 * SECOND,
+				   &fd),
+		 0);
 	close(fd);
 	close(quiet);
 	device->ops->free(device, &a);

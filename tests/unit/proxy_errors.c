@@ -220,6 +220,10 @@ TEST(wrong_remote_memory)
 	w->u.atomic.raddr.key = ori_be32(9);
 	CHECK_EQ(ori_proxy_remote_add(b.w.proxy, 1, 9, &remote), 0);
 	bad_close(&b, ORI_SYNDROME_REMOTE_INVALID);
+	w = good_add(&b, 0); /* one wrong does not mend the other */
+	ori_wqe_raddr_set(&w->u.atomic.raddr, 7, 9);
+	CHECK_EQ(ori_proxy_remote_add(b.w.proxy, 1, 9, &remote), 0);
+	bad_close(&b, ORI_SYNDROME_REMOTE_INVALID);
 	/* known once, and taken back */
 	w = good_write(&b);
 	w->u.rdma.raddr.key = ori_be32(9);
@@ -414,7 +418,7 @@ TEST(stray_completions)
 	dev_inline(&w, &d, 0, &value, 8, 0);
 	ori_proxy_step(w.proxy, 8);
 	dev_close(&w, &d);
-	dev_open(&w, &d, 4, 0, 0, 0); /* the same place, another number */
+	dev_open(&w, &d, 4, 1, 0, 0); /* the same place and index, another number */
 	dev_inline(&w, &d, 0, &value, 8, 0);
 	forged[0].cookie = last_cookie;
 	ori_proxy_step(w.proxy, 8);

@@ -85,6 +85,33 @@ TEST(atomics)
 	world_close(&w);
 }
 
+/* The rest of a CQE: opcode echoed, and bytes of what came back. */
+TEST(bodies_of_cqes)
+{
+	static const uint32_t opcodes[] = { ORI_WQE_RDMA_READ, ORI_WQE_RDMA_WRITE,
+					    ORI_WQE_ATOMIC_FA };
+	static const uint32_t bytes[] = { 100, 0, 8 };
+	struct proxy_world w;
+	struct dev d;
+
+	world_open(&w, 3);
+	dev_open(&w, &d, 4, 0, 0, 0);
+	dev_rdma(&w, &d, ORI_WQE_RDMA_READ, 0, 0, 100, 0);
+	dev_rdma(&w, &d, ORI_WQE_RDMA_WRITE, 0, 0, 100, 0);
+	dev_add(&w, &d, 64, 1, 64, 0);
+	dev_drain(&w, &d, 0);
+	for (uint32_t i = 0; i < 3; i++) {
+		const struct ori_cqe *cqe = (const struct ori_cqe *)(const void *)d.q.cq + i;
+		uint32_t count;
+
+		memcpy(&count, &cqe->reserved0[0x2c], 4);
+		CHECK_EQ(ori_be32(count), bytes[i]);
+		CHECK_EQ(ori_be32(cqe->opcode_qpn) >> 24, opcodes[i]);
+	}
+	dev_close(&w, &d);
+	world_close(&w);
+}
+
 /* ---- a stream of everything ------------------------------------------------------------------ */
 
 struct stream {
@@ -126,6 +153,7 @@ static void stream_run(struct proxy_world *w, struct dev *d, int messages)
 	struct ori_proxy_stats stats;
 	uint64_t word;
 	uint32_t syndrome;
+	int steps = 0;
 
 	memset(w->theirs, 0, WORLD_BYTES);
 	memset(w->mine, 0, WORLD_BYTES);
@@ -135,6 +163,7 @@ static void stream_run(struct proxy_world *w, struct dev *d, int messages)
 			while (dev_poll(d, &syndrome))
 				CHECK_EQ(syndrome, 0);
 			ori_proxy_step(w->proxy, 1 + (int)(world_random(&w->random) % 8));
+			REQUIRE(++steps < 1000 * messages);
 		}
 		stream_post(w, d, &s, (uint64_t)i);
 	}
@@ -282,7 +311,7 @@ TEST(fences_hold)
 			dev_rdma(&w, &d, ORI_WQE_RDMA_WRITE, 256, 256, 8, 0);
 			dev_inline(&w, &d, 16, &seed, 8, flags[f]);
 			before = w.kinds[MEM_INLINE];
-			while (w.kinds[MEM_INLINE] == before)
+			for (int i = 0; i < 1000 && w.kinds[MEM_INLINE] == before; i++)
 				ori_proxy_step(w.proxy, 1);
 			open_reads += (uint64_t)(open_of(&w, MEM_READ) + open_of(&w, MEM_ADD));
 			open_writes += (uint64_t)open_of(&w, MEM_WRITE);

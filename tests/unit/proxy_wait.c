@@ -61,6 +61,7 @@ TEST(counter_follows_completions)
 	for (uint64_t seed = 0; seed < 24; seed++) {
 		struct pair p;
 		uint64_t posted = 0, before = 0;
+		int steps = 0;
 
 		pair_open(&p, seed, seed % 3 ? 2u << seed % 3 : 2, firsts[seed % 4]);
 		p.w.delay = (uint32_t)(seed % 5);
@@ -73,6 +74,7 @@ TEST(counter_follows_completions)
 				posted++;
 			}
 			ori_proxy_step(p.w.proxy, 1 + (int)(world_random(&p.w.random) % 6));
+			REQUIRE(++steps < 100000);
 			poll_ok(&p.main);
 			poll_ok(&p.companion);
 			CHECK(p.counter[1] >= before);

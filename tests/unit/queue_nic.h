@@ -46,14 +46,14 @@ struct nic {
 	struct ori_engine engine; /* first: drive() gets it */
 	struct ori_engine_ops ops;
 	struct nic_queue main, companion;
-	int hold;   /* takes and completes nothing */
-	int stall;  /* takes, but completes nothing */
-	int slow;   /* completes one WQE every third time it is driven */
+	int hold;  /* takes and completes nothing */
+	int stall; /* takes, but completes nothing */
+	int slow;  /* completes one WQE every third time it is driven */
 	uint64_t drives;
 	int broken; /* rules the device broke; told once */
 	uint8_t memory[NIC_MEMORY] __attribute__((aligned(128))); /* the peer's */
 	uint64_t sink;
-	uint64_t word_watched; /* offset of a word that may only grow; NIC_NEVER: none */
+	uint64_t word_watched;          /* offset of a word that may only grow; NIC_NEVER: none */
 	struct nic_logged log[NIC_LOG]; /* of the main queue */
 	uint32_t logged;
 	/* what the device sees */

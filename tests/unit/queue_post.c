@@ -8,8 +8,9 @@
 #define SHORT_NS 3000000ull
 
 static const uint32_t depths[] = { 2, 4, 8 };
-static const uint64_t starts[] = { 0,		 0xfff0,	  0x7ff0,
-				   (1ull << 24) - 8, (1ull << 32) - 8, (1ull << 62) - 8 };
+static const uint64_t starts[] = {
+	0, 0xfff0, 0x7ff0, (1ull << 24) - 8, (1ull << 32) - 8, (1ull << 62) - 8
+};
 
 static int each(uint32_t *depth, uint64_t *start, unsigned int i)
 {
@@ -33,8 +34,8 @@ static int post(struct nic *n, uint64_t timeout_ns, uint32_t count, uint64_t off
 	for (uint32_t i = 0; i < count; i++)
 		ori_wqe_nop(ori_queue_slot(q, *base + i), *base + i, q->qpn, 0);
 	if (offset != NIC_NEVER)
-		ori_wqe_write_inline(ori_queue_slot(q, *base + count - 1), *base + count - 1, q->qpn,
-				     offset, NIC_REMOTE_KEY, &value, 8, 0);
+		ori_wqe_write_inline(ori_queue_slot(q, *base + count - 1), *base + count - 1,
+				     q->qpn, offset, NIC_REMOTE_KEY, &value, 8, 0);
 	return ori_queue_publish(&scope, q, *base, count);
 }
 

@@ -21,10 +21,11 @@ TEST(arrays_follow_each_other_on_lines_of_their_own)
 	o.staging_channels = 3;
 	ori_window_layout(&o, 5, 0, &l);
 	{
-		uint64_t at[] = { l.header,	   l.signal_words, l.signal_base,   l.signal_sum_base,
-				  l.counter_words, l.counter_base, l.arrival_words, l.arrival_sent,
-				  l.barrier_users, l.staging_words, l.staging_free, l.staging_cursors,
-				  l.staging,	   l.bytes };
+		uint64_t at[] = { l.header,          l.signal_words,  l.signal_base,
+				  l.signal_sum_base, l.counter_words, l.counter_base,
+				  l.arrival_words,   l.arrival_sent,  l.barrier_users,
+				  l.staging_words,   l.staging_free,  l.staging_cursors,
+				  l.staging,         l.bytes };
 
 		for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
 			CHECK_EQ(at[i] % ORIEL_LINE_BYTES, 0);
@@ -86,13 +87,12 @@ TEST(staging_options_are_refused_with_their_name)
 		uint64_t slot;
 		uint32_t depth, channels;
 		const char *word;
-	} bad[] = { { 100, 4, 1, "staging_slot_bytes" },
-		    { 2ull << 30, 4, 1, "staging_slot_bytes" },
-		    { 4096, 0, 1, "staging_depth" },
-		    { 4096, 3, 1, "staging_depth" },
-		    { 4096, 2048, 1, "staging_depth" },
-		    { 4096, 4, 0, "staging_channels" },
-		    { 4096, 4, 5000, "staging_channels" } };
+	} bad[] = {
+		{ 100, 4, 1, "staging_slot_bytes" },  { 2ull << 30, 4, 1, "staging_slot_bytes" },
+		{ 4096, 0, 1, "staging_depth" },      { 4096, 3, 1, "staging_depth" },
+		{ 4096, 2048, 1, "staging_depth" },   { 4096, 4, 0, "staging_channels" },
+		{ 4096, 4, 5000, "staging_channels" }
+	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		struct oriel_window_options o = options();

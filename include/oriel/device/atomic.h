@@ -37,8 +37,8 @@ ORIEL_DEV int ori_check_atomic(const struct oriel_window_dev *win, struct oriel_
 
 /* By one thread.  A NIC has no swap of one block: compare-swap until nobody came in between. */
 ORIEL_DEV_OUT int ori_swap_queued(const struct ori_scope *scope, const struct oriel_link *link,
-			      uint32_t lane, uint32_t block, uint64_t offset, const uint32_t *key,
-			      uint64_t value, uint64_t *old)
+				  uint32_t lane, uint32_t block, uint64_t offset,
+				  const uint32_t *key, uint64_t value, uint64_t *old)
 {
 	uint64_t guess = 0;
 	uint32_t tries;
@@ -53,8 +53,9 @@ ORIEL_DEV_OUT int ori_swap_queued(const struct ori_scope *scope, const struct or
 	return ORIEL_ETIMEDOUT;
 }
 
-ORIEL_DEV_OUT int ori_atomic_queued(ORI_WIN, const struct oriel_window_link *l, int what, uint64_t offset,
-				uint64_t expected, uint64_t value, uint64_t *old)
+ORIEL_DEV_OUT int ori_atomic_queued(ORI_WIN, const struct oriel_window_link *l, int what,
+				    uint64_t offset, uint64_t expected, uint64_t value,
+				    uint64_t *old)
 {
 	struct ori_scope scope;
 	uint64_t before = 0;
@@ -78,8 +79,8 @@ ORIEL_DEV_OUT int ori_atomic_queued(ORI_WIN, const struct oriel_window_link *l, 
 					      value, &before);
 		else
 			err = ori_fetch_atomic(&scope, l->link, lane, g.block,
-					       what == ORI_ATOMIC_COMPARE_SWAP, offset, l->buffer_key,
-					       expected, value, &before);
+					       what == ORI_ATOMIC_COMPARE_SWAP, offset,
+					       l->buffer_key, expected, value, &before);
 	}
 	err = ori_group_agree_value(g, err, &before);
 	if (!err && old)
@@ -88,7 +89,7 @@ ORIEL_DEV_OUT int ori_atomic_queued(ORI_WIN, const struct oriel_window_link *l, 
 }
 
 ORIEL_DEV_OUT int ori_atomic(ORI_WIN, const char *call, int what, int peer, uint64_t offset,
-			 uint64_t expected, uint64_t value, uint64_t *old)
+			     uint64_t expected, uint64_t value, uint64_t *old)
 {
 	const struct oriel_window_peer *p;
 	uint64_t *word, before = 0;

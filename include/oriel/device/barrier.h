@@ -104,8 +104,10 @@ ORIEL_DEV_OUT int ori_barrier(ORI_WIN, const char *call, int id, int first, int 
 	if (oriel_group_is_leader(g)) {
 		ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_BARRIER, first, id,
 			       win->number, 0);
-		if (!err && (parts & ORI_FLUSH))
-			err = ori_flush_queued_all(win, g);
+		for (peer = first; peer < last && !err && win->queued_peers && (parts & ORI_FLUSH);
+		     peer++)
+			if (!ori_peer_is_mapped(ori_window_peer(win, peer)))
+				err = ori_flush_queued(win, g, ori_window_peer(win, peer)->link);
 		for (peer = first; peer < last && !err && (parts & ORI_ARRIVE); peer++)
 			if (peer != win->comm.rank)
 				err = ori_fail_window(win, ori_arrive(win, g, peer, id), peer);
@@ -147,7 +149,9 @@ ORIEL_DEV int oriel_barrier_peer(ORI_WIN, int peer, int id)
 
 	if (win->checked)
 		err = ori_check_peer(win, g, "barrier_peer", peer);
-	return err ? err : ori_barrier(win, g, "barrier_peer", id, peer, peer + 1, ORI_ARRIVE | ORI_WAIT);
+	return err ? err :
+		     ori_barrier(win, g, "barrier_peer", id, peer, peer + 1,
+				 ORI_FLUSH | ORI_ARRIVE | ORI_WAIT);
 }
 
 #endif

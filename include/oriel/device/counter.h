@@ -59,6 +59,9 @@ ORIEL_DEV int oriel_wait_counter(ORI_WIN, int peer, int id, int cmp, uint64_t va
 				break;
 			err = ori_spin(&s, have);
 		}
+		/* A failed operation counts on some NICs; its failure is there before the count. */
+		if (!err)
+			err = ori_failed(&win->comm, win->failure);
 		ori_spin_end(&s);
 	}
 	return ori_group_agree(g, err);
@@ -90,6 +93,8 @@ ORIEL_DEV int oriel_wait_counter_all(ORI_WIN, int id, uint64_t value)
 				break;
 			err = ori_spin(&s, have);
 		}
+		if (!err)
+			err = ori_failed(&win->comm, win->failure);
 		ori_spin_end(&s);
 	}
 	return ori_group_agree(g, err);

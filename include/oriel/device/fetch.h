@@ -8,7 +8,7 @@
 #ifndef ORIEL_DEVICE_FETCH_H
 #define ORIEL_DEVICE_FETCH_H
 
-#include "queue.h"
+#include "post.h"
 
 /* [L1] acquire; partner [L2] in ori_result_give(). */
 ORIEL_DEV int ori_result_take(const struct ori_scope *scope, uint32_t block, uint32_t *slot)
@@ -41,8 +41,8 @@ ORIEL_DEV uint64_t ori_result_address(uint32_t slot)
 
 /* 1 to 32 bytes of the peer's memory, by one thread. */
 ORIEL_DEV_OUT int ori_fetch_bytes(const struct ori_scope *scope, const struct oriel_link *link,
-			      uint32_t n, uint32_t block, uint64_t remote, const uint32_t *rkey,
-			      void *out, uint64_t bytes)
+				  uint32_t n, uint32_t block, uint64_t remote, const uint32_t *rkey,
+				  void *out, uint64_t bytes)
 {
 	struct oriel_queue *q = link->lanes[n].main;
 	uint32_t slot;
@@ -64,9 +64,9 @@ ORIEL_DEV_OUT int ori_fetch_bytes(const struct ori_scope *scope, const struct or
 
 /* fetch-add (compare == 0) or compare-swap; by one thread. */
 ORIEL_DEV_OUT int ori_fetch_atomic(const struct ori_scope *scope, const struct oriel_link *link,
-			       uint32_t n, uint32_t block, int compare, uint64_t remote,
-			       const uint32_t *rkey, uint64_t expected, uint64_t value,
-			       uint64_t *old)
+				   uint32_t n, uint32_t block, int compare, uint64_t remote,
+				   const uint32_t *rkey, uint64_t expected, uint64_t value,
+				   uint64_t *old)
 {
 	const struct oriel_lane *lane = &link->lanes[n];
 	struct oriel_queue *q = lane->main;

@@ -126,9 +126,10 @@ ORIEL_DEV int oriel_mapped_wait(const struct oriel_comm_dev *comm, struct oriel_
  * A length goes with each slot so that two ends which disagree fail instead of mixing messages; a
  * message of 0 bytes is one empty slot.
  */
-ORIEL_DEV_OUT int ori_channel_send(const struct oriel_comm_dev *comm, const uint64_t *window_failure,
-			       struct oriel_group g, const struct oriel_mapped_channel *ch, int id,
-			       int window, const void *src, uint64_t bytes)
+ORIEL_DEV_OUT int ori_channel_send(const struct oriel_comm_dev *comm,
+				   const uint64_t *window_failure, struct oriel_group g,
+				   const struct oriel_mapped_channel *ch, int id, int window,
+				   const void *src, uint64_t bytes)
 {
 	uint64_t cursor = 0, sent = 0;
 	struct ori_spin s;
@@ -171,9 +172,10 @@ ORIEL_DEV_OUT int ori_channel_send(const struct oriel_comm_dev *comm, const uint
 	return err;
 }
 
-ORIEL_DEV_OUT int ori_channel_recv(const struct oriel_comm_dev *comm, const uint64_t *window_failure,
-			       struct oriel_group g, const struct oriel_mapped_channel *ch, int id,
-			       int window, void *dst, uint64_t bytes)
+ORIEL_DEV_OUT int ori_channel_recv(const struct oriel_comm_dev *comm,
+				   const uint64_t *window_failure, struct oriel_group g,
+				   const struct oriel_mapped_channel *ch, int id, int window,
+				   void *dst, uint64_t bytes)
 {
 	uint64_t cursor = 0, got = 0;
 	struct ori_spin s;

@@ -71,6 +71,7 @@ int oriel_cpu_spin_slow(struct ori_spin *, uint64_t have);
 void oriel_cpu_spin_end(struct ori_spin *);
 void oriel_cpu_wake(struct oriel_waiters *);
 void oriel_cpu_drive(struct ori_engine *);
+void oriel_cpu_yield(void);
 void oriel_cpu_report(const struct oriel_comm_dev *, const char *call, const char *what,
 		      uint64_t value, uint64_t limit);
 
@@ -279,6 +280,14 @@ ORIEL_DEV void ori_pause(void)
 	__builtin_ia32_pause();
 #elif defined(__aarch64__) && !defined(__CUDACC__)
 	__asm__ volatile("yield");
+#endif
+}
+
+/* CPU: another thread may have this core.  A GPU needs no such favour. */
+ORIEL_DEV void ori_yield(void)
+{
+#if !ORIEL_ON_GPU
+	oriel_cpu_yield();
 #endif
 }
 

@@ -90,8 +90,8 @@ ORIEL_DEV int oriel_wait_signal_from(ORI_WIN, int peer, int id, int cmp, uint64_
 	}
 	if (oriel_group_is_leader(g)) {
 		i = ori_signal_index(win, peer, id);
-		ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_SIGNAL, peer, id,
-			       win->number, value);
+		ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_SIGNAL, peer, id, win->number,
+			       value);
 		err = ori_mapped_wait(&s, &win->signal_words[i],
 				      ori_load_relaxed_sys(&win->signal_base[i]), cmp);
 	}

@@ -30,12 +30,14 @@ struct ori_spin {
 	uint64_t next_late_ns;
 	uint64_t timeout_ns;
 	int32_t op, peer, id, window;
-	uint32_t polls; /* left before the next slow one */
+	uint32_t polls;     /* left before the next slow one */
 	int32_t board_slot; /* -1: not on the board */
 	uint32_t block;
-	uint32_t rounds; /* slow polls so far */
-	uint32_t epoch;  /* CPU: value of the futex word when the waiter announced itself */
-	uint32_t asleep; /* CPU: this waiter is counted in comm->waiters->sleepers */
+	uint32_t rounds;    /* slow polls so far */
+	uint32_t epoch;     /* CPU: value of the futex word when the waiter announced itself */
+	uint64_t work;      /* CPU: the engine's, when last looked at */
+	uint64_t active_ns; /* CPU: when it last moved */
+	uint32_t asleep;    /* CPU: this waiter is counted in comm->waiters->sleepers */
 };
 
 ORIEL_DEV void ori_spin_begin(struct ori_spin *s, const struct oriel_comm_dev *comm,
@@ -58,6 +60,8 @@ ORIEL_DEV void ori_spin_begin(struct ori_spin *s, const struct oriel_comm_dev *c
 	s->rounds = 0;
 	s->epoch = 0;
 	s->asleep = 0;
+	s->work = 0;
+	s->active_ns = 0;
 }
 
 /* The same wait goes on for another peer: age and deadline stay. */

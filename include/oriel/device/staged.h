@@ -72,9 +72,10 @@ ORIEL_DEV void ori_staged_word(const struct oriel_window_link *l, uint64_t offse
 }
 
 /* By one thread: the piece in my slot, what is left of the message, then `ready`, all in order. */
-ORIEL_DEV_OUT int ori_staged_post(const struct oriel_window_dev *win, const struct oriel_window_link *l,
-			      int channel, uint64_t slot, const uint8_t *piece, uint64_t bytes,
-			      uint64_t left, uint64_t cursor, uint64_t *posted)
+ORIEL_DEV_OUT int ori_staged_post(const struct oriel_window_dev *win,
+				  const struct oriel_window_link *l, int channel, uint64_t slot,
+				  const uint8_t *piece, uint64_t bytes, uint64_t left,
+				  uint64_t cursor, uint64_t *posted)
 {
 	uint64_t row = ori_staging_row_words(win->staging_depth) * 8;
 	uint64_t words = l->staging_words + (uint64_t)channel * row;
@@ -128,15 +129,16 @@ ORIEL_DEV_OUT int ori_send_queued(ORI_WIN, int peer, int channel, const void *sr
 		if (oriel_group_is_leader(g)) {
 			ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_SEND, peer, channel,
 				       win->number, cursor + 1 - win->staging_depth);
-			err = ori_mapped_wait_count(&s, win->staging_free +
-								n * ORI_STAGING_LINE_WORDS);
+			err = ori_mapped_wait_count(&s,
+						    win->staging_free + n * ORI_STAGING_LINE_WORDS);
 			ori_spin_end(&s);
 			/* The peer has it, but the NIC may still send it again until it is complete. */
 			if (!err)
-				err = ori_queue_wait(
-					&scope,
-					l->link->lanes[(uint32_t)channel % l->link->nlanes].main,
-					posted[slot]);
+				err = ori_queue_wait(&scope,
+						     l->link->lanes[(uint32_t)channel %
+								    l->link->nlanes]
+							     .main,
+						     posted[slot]);
 		}
 		err = ori_group_agree(g, err);
 		if (err)
@@ -157,8 +159,8 @@ ORIEL_DEV_OUT int ori_send_queued(ORI_WIN, int peer, int channel, const void *sr
 }
 
 /* By one thread: tells the sender that I have emptied `count` slots. */
-ORIEL_DEV_OUT int ori_staged_free(const struct oriel_window_dev *win, const struct oriel_window_link *l,
-			      int channel, uint64_t count)
+ORIEL_DEV_OUT int ori_staged_free(const struct oriel_window_dev *win,
+				  const struct oriel_window_link *l, int channel, uint64_t count)
 {
 	struct ori_scope scope = ori_window_scope(win);
 	struct ori_post post;

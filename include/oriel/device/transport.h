@@ -15,7 +15,7 @@
 #ifndef ORIEL_DEVICE_TRANSPORT_H
 #define ORIEL_DEVICE_TRANSPORT_H
 
-#include "queue.h"
+#include "post.h"
 #include "window_queued.h"
 
 /* What calls of this file begin with. */
@@ -104,11 +104,11 @@ ORIEL_DEV int ori_transport_post(const struct oriel_comm_dev *comm, struct oriel
 }
 
 /* Any of the three parts may be missing: dst, word, counter NULL. */
-ORIEL_DEV int ori_transport(ORI_COMM, const struct oriel_remote *dst, uint64_t dst_off,
-			    const struct oriel_source *src, uint64_t src_off, uint64_t bytes,
-			    const struct oriel_queue_word *word, int op, uint64_t value,
-			    uint32_t flags, const struct oriel_source *counter,
-			    uint64_t counter_off)
+ORIEL_DEV_OUT int ori_transport(ORI_COMM, const struct oriel_remote *dst, uint64_t dst_off,
+				const struct oriel_source *src, uint64_t src_off, uint64_t bytes,
+				const struct oriel_queue_word *word, int op, uint64_t value,
+				uint32_t flags, const struct oriel_source *counter,
+				uint64_t counter_off)
 {
 	const struct oriel_link *link = ori_transport_link(comm, peer);
 	struct ori_post post;

@@ -89,7 +89,7 @@ struct oriel_board {
 /* A failure word: 0, or status | who | detail of the first failure; set once by CAS. */
 #define ORIEL_FAILURE(status, rank)                                                                \
 	((uint64_t)(uint32_t)(-(status)) | ((uint64_t)((uint32_t)(rank) + 1u) << 16))
-#define ORIEL_FAILURE_STATUS(word) (-(int)((word) & 0xffff))
+#define ORIEL_FAILURE_STATUS(word) (-(int)((word)&0xffff))
 #define ORIEL_FAILURE_RANK(word) ((int)(((word) >> 16) & 0xffffffff) - 1)
 
 /* ---- queues --------------------------------------------------------------------------------------- */
@@ -164,10 +164,10 @@ struct oriel_result {
 struct oriel_comm_peer {
 	int32_t kind; /* ORIEL_PEER_* */
 	int32_t node;
-	struct oriel_waiters *waiters;    /* mapped: the peer's sleepers */
-	const struct oriel_board *board;  /* mapped: the peer's board */
-	uint64_t *failure;                /* mapped: the peer's comm failure word */
-	const struct oriel_link *link;    /* queued: its lanes */
+	struct oriel_waiters *waiters;   /* mapped: the peer's sleepers */
+	const struct oriel_board *board; /* mapped: the peer's board */
+	uint64_t *failure;               /* mapped: the peer's comm failure word */
+	const struct oriel_link *link;   /* queued: its lanes */
 };
 
 /*
@@ -181,12 +181,12 @@ struct oriel_comm_dev {
 	uint64_t late_ns;    /* and names who is late after this long */
 	uint32_t spin_polls; /* polls before a wait first looks at clock and failures; few when ranks outnumber cores */
 	uint32_t reserved;
-	const uint64_t *failure; /* comm failure word of this rank; host and peers write it */
+	const uint64_t *failure;       /* comm failure word of this rank; host and peers write it */
 	struct oriel_waiters *waiters; /* own sleepers */
 	struct oriel_board *board;     /* own board */
 	const struct oriel_comm_peer *peers; /* nranks entries */
-	struct ori_engine *engine;     /* CPU: what executes the queues; NULL without queued peers */
-	struct oriel_result *results;  /* ORIEL_RESULT_SLOTS, for values fetched through queues */
+	struct ori_engine *engine;    /* CPU: what executes the queues; NULL without queued peers */
+	struct oriel_result *results; /* ORIEL_RESULT_SLOTS, for values fetched through queues */
 	uint32_t result_key[ORIEL_NICS_MAX];
 };
 
@@ -233,9 +233,9 @@ struct oriel_window_peer {
 	struct oriel_waiters *waiters; /* mapped: its sleepers */
 	uint8_t *staging;              /* mapped: my slots at the peer */
 	uint64_t *staging_words;       /* mapped: lengths and ready words of my slots at the peer */
-	uint64_t *staging_free;        /* mapped: free words of the peer's slots at me, in its memory */
+	uint64_t *staging_free; /* mapped: free words of the peer's slots at me, in its memory */
 	const struct oriel_window_link *link; /* queued */
-	uint64_t *failure;             /* mapped: the peer's failure word of this window */
+	uint64_t *failure;                    /* mapped: the peer's failure word of this window */
 };
 
 /* A queued peer of a window: keys of its memory, and my rows there as offsets in its control memory. */
@@ -253,18 +253,18 @@ struct oriel_window_link {
  */
 struct oriel_window_dev {
 	struct oriel_comm_dev comm;
-	uint64_t bytes;            /* of the window buffer, alike on every rank */
-	uint8_t *buffer;           /* own window buffer */
-	uint64_t *failure;         /* first failure of this window, set once */
+	uint64_t bytes;                  /* of the window buffer, alike on every rank */
+	uint8_t *buffer;                 /* own window buffer */
+	uint64_t *failure;               /* first failure of this window, set once */
 	const uint64_t *generation_word; /* == generation while the window lives */
 	uint64_t generation;
-	int32_t number;            /* window number in its comm, for reports */
-	int32_t checked;           /* test ranks, ids and ranges */
-	uint32_t queued_peers;     /* how many peers are not mapped */
+	int32_t number;        /* window number in its comm, for reports */
+	int32_t checked;       /* test ranks, ids and ranges */
+	uint32_t queued_peers; /* how many peers are not mapped */
 	uint32_t reserved;
-	uint64_t first_count;      /* what words started at: 0 but in tests of wrap-around */
+	uint64_t first_count; /* what words started at: 0 but in tests of wrap-around */
 	uint32_t signals, counters, barriers;
-	uint32_t signal_stride;    /* words from one source's row to the next */
+	uint32_t signal_stride; /* words from one source's row to the next */
 	uint32_t counter_stride;
 	uint32_t barrier_stride;
 	uint64_t *signal_words;    /* [source][id]: written by that source only */
@@ -287,7 +287,7 @@ struct oriel_window_dev {
 	uint64_t staging_slot_bytes;
 	uint32_t staging_depth;
 	uint32_t staging_channels;
-	uint32_t counter_lanes;    /* rows of counter words per peer: a NIC never shares a word */
+	uint32_t counter_lanes; /* rows of counter words per peer: a NIC never shares a word */
 	uint32_t reserved1;
 	const struct oriel_window_peer *peers; /* nranks entries */
 	struct oriel_window_peer inline_peers[ORIEL_INLINE_PEERS];

@@ -64,9 +64,10 @@ ORIEL_DEV void ori_post_set_counter(const struct oriel_window_dev *win, struct o
 }
 
 /* The put family; value != NULL: bytes by value; signal < 0 and counter < 0: none. */
-ORIEL_DEV_OUT int ori_put_queued(ORI_WIN, int peer, uint64_t dst_off, const struct oriel_source *src,
-			     uint64_t src_off, const void *value, uint64_t bytes, int signal, int op,
-			     uint64_t signal_value, int counter)
+ORIEL_DEV_OUT int ori_put_queued(ORI_WIN, int peer, uint64_t dst_off,
+				 const struct oriel_source *src, uint64_t src_off,
+				 const void *value, uint64_t bytes, int signal, int op,
+				 uint64_t signal_value, int counter)
 {
 	const struct oriel_window_link *l =
 		(peer < ORIEL_INLINE_PEERS ? &win->inline_peers[peer] : &win->peers[peer])->link;
@@ -101,8 +102,8 @@ ORIEL_DEV_OUT int ori_put_queued(ORI_WIN, int peer, uint64_t dst_off, const stru
 
 /* By one thread: the word alone. */
 ORIEL_DEV_OUT int ori_signal_queued(const struct oriel_window_dev *win, struct oriel_group g,
-				const struct oriel_window_link *l, int peer, int id, int op,
-				uint64_t value)
+				    const struct oriel_window_link *l, int peer, int id, int op,
+				    uint64_t value)
 {
 	struct ori_scope scope = ori_window_scope(win);
 	struct ori_post post;
@@ -116,7 +117,7 @@ ORIEL_DEV_OUT int ori_signal_queued(const struct oriel_window_dev *win, struct o
 
 /* By one thread: my arrival number `count` of barrier `id` at a queued peer. */
 ORIEL_DEV_OUT int ori_arrive_queued(const struct oriel_window_dev *win, struct oriel_group g,
-				const struct oriel_window_link *l, int id, uint64_t count)
+				    const struct oriel_window_link *l, int id, uint64_t count)
 {
 	struct ori_scope scope = ori_window_scope(win);
 	struct ori_post post;
@@ -136,8 +137,8 @@ ORIEL_DEV_OUT int ori_arrive_queued(const struct oriel_window_dev *win, struct o
 }
 
 /* By one thread: tells a queued peer's window that it has failed, if the queue still takes it. */
-ORIEL_DEV_OUT void ori_fail_queued(const struct oriel_window_dev *win, const struct oriel_window_link *l,
-			       uint64_t failure)
+ORIEL_DEV_OUT void ori_fail_queued(const struct oriel_window_dev *win,
+				   const struct oriel_window_link *l, uint64_t failure)
 {
 	struct ori_scope scope = ori_comm_scope(&win->comm);
 	struct ori_post post;
@@ -151,8 +152,8 @@ ORIEL_DEV_OUT void ori_fail_queued(const struct oriel_window_dev *win, const str
 }
 
 ORIEL_DEV_OUT int ori_get_queued(ORI_WIN, const struct oriel_window_link *l, uint64_t src_off,
-			     const struct oriel_source *dst, uint64_t dst_off, uint64_t bytes,
-			     int blocking)
+				 const struct oriel_source *dst, uint64_t dst_off, uint64_t bytes,
+				 int blocking)
 {
 	struct ori_scope scope;
 	uint32_t lane;
@@ -174,7 +175,7 @@ ORIEL_DEV_OUT int ori_get_queued(ORI_WIN, const struct oriel_window_link *l, uin
 
 /* By one thread: what the block's lane to a queued peer holds is complete, and so delivered. */
 ORIEL_DEV_OUT int ori_flush_queued(const struct oriel_window_dev *win, struct oriel_group g,
-			       const struct oriel_window_link *l)
+				   const struct oriel_window_link *l)
 {
 	struct ori_scope scope = ori_window_scope(win);
 

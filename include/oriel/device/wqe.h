@@ -148,7 +148,11 @@ ORIEL_DEV uint32_t ori_be32(uint32_t v)
 
 ORIEL_DEV uint64_t ori_be64(uint64_t v)
 {
+#if ORIEL_ON_GPU
 	return ((uint64_t)ori_be32((uint32_t)v) << 32) | ori_be32((uint32_t)(v >> 32));
+#else
+	return __builtin_bswap64(v);
+#endif
 }
 
 ORIEL_DEV uint16_t ori_be16(uint16_t v)

@@ -7,7 +7,7 @@
 
 #include "../device.h"
 
-#define ORI_CPU_THREADS_MAX 32	 /* of a block */
+#define ORI_CPU_THREADS_MAX 32  /* of a block */
 #define ORI_CPU_LAUNCH_MAX 4096 /* threads of one launch */
 
 /*
@@ -43,6 +43,10 @@ int ori_cpu_crowded(void);
 void ori_cpu_running_add(int threads);
 
 /* futex on a 32-bit word that may be shared between processes; at most `ns`. */
+/* In engine/engine.c: moves while the engine has work; and: a thread that drove it goes to sleep. */
+uint64_t ori_cpu_work(const struct ori_engine *engine);
+void ori_cpu_rest(struct ori_engine *engine);
+
 void ori_futex_wait(uint32_t *word, uint32_t expected, uint64_t ns);
 void ori_futex_wake_all(uint32_t *word);
 

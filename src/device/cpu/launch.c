@@ -22,8 +22,8 @@ struct job {
 	const void *args;
 	struct ori_block *blocks; /* NULL when a block is one thread */
 	uint32_t nblocks, nthreads;
-	int rank;	    /* for the log lines of its threads */
-	uint32_t running;   /* workers not finished; by them */
+	int rank;         /* for the log lines of its threads */
+	uint32_t running; /* workers not finished; by them */
 };
 
 /* job, index: written by a launcher while the worker is idle; go: by launcher and worker in turn. */
@@ -31,7 +31,7 @@ struct worker {
 	pthread_t thread;
 	struct worker *next; /* in the idle list */
 	struct job *job;     /* NULL tells it to end */
-	uint32_t index;	     /* of the thread in the launch */
+	uint32_t index;      /* of the thread in the launch */
 	uint32_t go;
 };
 

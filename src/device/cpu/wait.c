@@ -5,7 +5,7 @@
  *
  * A wait goes through three states: it polls for some 4 us (a few polls when the ranks of this host
  * outnumber the cores: whoever is waited for needs this core), it yields between polls until it is
- * 0.3 ms old, and then sleeps on the rank's futex word until a writer wakes it or 1 ms has passed.
+ * 0.3 ms old (and the engine idle as long), and then sleeps on the rank's futex word until a writer wakes it or 1 ms has passed.
  *
  * Called on any thread that waits; touches nothing but the ori_spin it is given, the rank's waiters
  * word and its board.
@@ -23,15 +23,15 @@
 #include "../../util/util.h"
 #include "cpu.h"
 
-#define YIELD_NS 300000ull   /* age up to which a wait yields */
-#define SLEEP_NS 1000000ull  /* longest sleep: the cost of a missed wake */
-#define BOARD_NS 1000000ull  /* age from which the wait stands on the board */
-#define CROWDED_POLLS 4u     /* polls between yields when cores are short */
-#define FIRST_POLLS 2000u    /* polls before the first look at the clock, else */
+#define YIELD_NS 300000ull  /* age up to which a wait yields */
+#define SLEEP_NS 1000000ull /* longest sleep: the cost of a missed wake */
+#define BOARD_NS 1000000ull /* age from which the wait stands on the board */
+#define CROWDED_POLLS 4u    /* polls between yields when cores are short */
+#define FIRST_POLLS 2000u   /* polls before the first look at the clock, else */
 
-static int neighbours = 1;	   /* ranks on this host */
-static int ranks_here = 1;	   /* of them in this process */
-static int running_threads;	   /* of launches in this process */
+static int neighbours = 1;  /* ranks on this host */
+static int ranks_here = 1;  /* of them in this process */
+static int running_threads; /* of launches in this process */
 
 void ori_futex_wait(uint32_t *word, uint32_t expected, uint64_t ns)
 {
@@ -94,14 +94,34 @@ static void sleep_step(struct ori_spin *s, uint64_t left_ns)
 {
 	struct oriel_waiters *w = s->comm->waiters;
 
-	if (s->asleep)
+	if (s->asleep) {
+		if (s->comm->engine)
+			ori_cpu_rest(s->comm->engine);
 		ori_futex_wait(&w->epoch, s->epoch, left_ns < SLEEP_NS ? left_ns : SLEEP_NS);
-	else
+	} else {
 		__atomic_fetch_add(&w->sleepers, 1, __ATOMIC_SEQ_CST);
+	}
 	s->asleep = 1;
 	/* [E2] acquire; partner [E1] in oriel_cpu_wake(). */
 	s->epoch = __atomic_load_n(&w->epoch, __ATOMIC_ACQUIRE);
 	s->polls = 0; /* one look at the word, then sleep */
+}
+
+/*
+ * While the engine of this rank finds work, a wait that drives it does not sleep: every burst would cost
+ * two wake-ups, the engine's thread and then this one.
+ */
+static void note_work(struct ori_spin *s, uint64_t now)
+{
+	uint64_t work = s->comm->engine ? ori_cpu_work(s->comm->engine) : 0;
+
+	if (work == s->work)
+		return;
+	s->work = work;
+	s->active_ns = now;
+	if (s->asleep)
+		__atomic_fetch_sub(&s->comm->waiters->sleepers, 1, __ATOMIC_SEQ_CST);
+	s->asleep = 0;
 }
 
 int oriel_cpu_spin_slow(struct ori_spin *s, uint64_t have)
@@ -128,7 +148,8 @@ int oriel_cpu_spin_slow(struct ori_spin *s, uint64_t have)
 		s->next_late_ns = now + s->comm->late_ns;
 	}
 	s->rounds++;
-	if (age >= YIELD_NS) {
+	note_work(s, now);
+	if (age >= YIELD_NS && now - s->active_ns >= YIELD_NS) {
 		sleep_step(s, s->timeout_ns - age);
 	} else {
 		/* Also with a core to itself: the scheduler may have put both ranks on one. */
@@ -144,6 +165,11 @@ void oriel_cpu_spin_end(struct ori_spin *s)
 	if (s->asleep)
 		__atomic_fetch_sub(&s->comm->waiters->sleepers, 1, __ATOMIC_SEQ_CST);
 	ori_board_clear(s);
+}
+
+void oriel_cpu_yield(void)
+{
+	sched_yield();
 }
 
 void oriel_cpu_wake(struct oriel_waiters *w)

@@ -147,9 +147,12 @@ static void run_word(struct ori_proxy *p, uint32_t word, uint64_t mask)
  */
 static void run_queues(struct ori_proxy *p)
 {
-	uint32_t words = p->queue_room / 64, first = p->run_first % (words * 64);
+	uint32_t words = p->queue_room / 64, first;
 	int before;
 
+	if (!words)
+		return; /* no queue yet */
+	first = p->run_first % (words * 64);
 	run_word(p, first / 64, UINT64_MAX << (first % 64));
 	do {
 		before = p->left;
@@ -169,8 +172,7 @@ int ori_proxy_step(struct ori_proxy *p, int budget)
 		return 0;
 	look_at_doorbells(p);
 	take_completions(p);
-	if (p->queue_room)
-		run_queues(p);
+	run_queues(p);
 	if (p->posted) {
 		p->posted = 0;
 		p->backend.submit(p->attr.backend_ctx);

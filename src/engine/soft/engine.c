@@ -22,6 +22,7 @@
 #define STEP_BUDGET 64
 #define PROTECTION_DOMAIN 1u
 #define WATCH_NS 200000ull  /* a look at what the callers do */
+#define BUSY_NS 50000ull    /* longest sleep while answers are awaited: timers run on */
 #define IDLE_NS 10000000ull /* longest sleep: the cost of a missed kick */
 #define ERRORS_KEPT 16
 
@@ -39,8 +40,10 @@ struct soft_engine {
 		struct soft_engine *engine;
 		uint32_t number;
 	} context[ORIEL_NICS_MAX];
-	uint32_t lock;   /* by drivers: who has it steps the NICs */
-	uint64_t drives; /* by callers: how often one has driven */
+	uint32_t lock;     /* by drivers: who has it steps the NICs */
+	uint64_t drives;   /* by callers: how often one has driven */
+	uint32_t watching; /* by the thread: it sleeps because callers drive */
+	uint32_t rests;    /* futex word: moved by a caller that stops driving while it does */
 	uint32_t stop;
 	int started;
 	pthread_t thread;
@@ -79,6 +82,7 @@ static void world_error(void *ctx, uint32_t qpn, uint64_t wqe, uint32_t syndrome
 	struct nic_context *n = ctx;
 	struct soft_engine *e = n->engine;
 
+	e->world.doomed(e->world.ctx, n->number, qpn);
 	if (e->nerrors < ERRORS_KEPT) {
 		struct queue_error error = { n->number, qpn, syndrome, wqe };
 
@@ -115,8 +119,11 @@ static int step_all(struct soft_engine *e, int *busy)
 	memcpy(errors, e->errors, sizeof(errors[0]) * (size_t)nerrors);
 	/* [N2] release; partner [N1]. */
 	__atomic_store_n(&e->lock, 0, __ATOMIC_RELEASE);
-	if (done)
+	if (done) {
+		/* relaxed: a hint for waits that wonder whether to sleep */
+		__atomic_fetch_add(&e->base.work, 1, __ATOMIC_RELAXED);
 		ori_wake(e->world.waiters);
+	}
 	tell_errors(e, errors, nerrors);
 	return done;
 }
@@ -130,6 +137,30 @@ static void soft_drive(struct ori_engine *engine)
 		__atomic_fetch_add(&e->drives, 1, __ATOMIC_RELAXED);
 }
 
+/* A missed one costs WATCH_NS, so no fence. */
+static void soft_rest(struct ori_engine *engine)
+{
+	struct soft_engine *e = (struct soft_engine *)engine;
+
+	if (!__atomic_load_n(&e->watching, __ATOMIC_RELAXED))
+		return;
+	__atomic_fetch_add(&e->rests, 1, __ATOMIC_RELEASE);
+	ori_futex_wake_all(&e->rests);
+}
+
+/* While callers drive, the thread only looks in now and then; *seen: how often they had. */
+static void watch(struct soft_engine *e, uint64_t *seen)
+{
+	uint32_t rests = __atomic_load_n(&e->rests, __ATOMIC_ACQUIRE);
+
+	__atomic_store_n(&e->watching, 1, __ATOMIC_RELAXED);
+	ori_futex_wait(&e->rests, rests, WATCH_NS);
+	__atomic_store_n(&e->watching, 0, __ATOMIC_RELAXED);
+	/* One has gone to sleep: perhaps the last.  Others that still drive will be seen. */
+	if (__atomic_load_n(&e->rests, __ATOMIC_ACQUIRE) != rests)
+		*seen = __atomic_load_n(&e->drives, __ATOMIC_RELAXED);
+}
+
 /* Sleeps until a kick, at most `ns`; looks once more after having announced itself. */
 static void sleep_until_kick(struct soft_engine *e, uint64_t ns)
 {
@@ -138,8 +169,8 @@ static void sleep_until_kick(struct soft_engine *e, uint64_t ns)
 
 	__atomic_fetch_add(&e->kicks->sleepers, 1, __ATOMIC_SEQ_CST);
 	epoch = __atomic_load_n(&e->kicks->epoch, __ATOMIC_ACQUIRE);
-	if (step_all(e, &busy) <= 0 && !busy && !__atomic_load_n(&e->stop, __ATOMIC_ACQUIRE))
-		ori_futex_wait(&e->kicks->epoch, epoch, ns);
+	if (step_all(e, &busy) <= 0 && !__atomic_load_n(&e->stop, __ATOMIC_ACQUIRE))
+		ori_futex_wait(&e->kicks->epoch, epoch, busy && ns > BUSY_NS ? BUSY_NS : ns);
 	__atomic_fetch_sub(&e->kicks->sleepers, 1, __ATOMIC_SEQ_CST);
 }
 
@@ -147,25 +178,19 @@ static void *engine_main(void *arg)
 {
 	struct soft_engine *e = arg;
 	uint64_t seen = 0;
-	uint32_t never = 0;
 
 	while (!__atomic_load_n(&e->stop, __ATOMIC_ACQUIRE)) {
 		uint64_t drives = __atomic_load_n(&e->drives, __ATOMIC_RELAXED);
 		int busy = 0, done;
 
-		/* While callers drive, the thread only looks in now and then. */
 		if (drives != seen) {
 			seen = drives;
-			ori_futex_wait(&never, 0, WATCH_NS);
+			watch(e, &seen);
 			continue;
 		}
 		done = step_all(e, &busy);
-		if (done > 0)
-			continue;
-		if (done == 0 && !busy)
-			sleep_until_kick(e, IDLE_NS);
-		else
-			ori_futex_wait(&never, 0, WATCH_NS / 4);
+		if (done <= 0)
+			sleep_until_kick(e, done < 0 ? BUSY_NS : IDLE_NS);
 	}
 	return NULL;
 }
@@ -326,6 +351,7 @@ static void soft_close(struct ori_engine *engine)
 static const struct ori_engine_ops soft_ops = {
 	.name = "soft",
 	.drive = soft_drive,
+	.rest = soft_rest,
 	.memory_add = soft_memory_add,
 	.memory_remove = soft_memory_remove,
 	.queue_add = soft_queue_add,

@@ -3,8 +3,9 @@
  * engine/soft/fetch.c - from doorbell to decoded WQE; believes nothing that the device wrote.
  *
  * A doorbell is taken when its number is the queue pair's and its index moves forward within the
- * room there is.  A WQE is copied once and judged by the copy.  What is wrong gets LOCAL_QP_OP (or
- * LOCAL_LENGTH, LOCAL_PROT); strict mode says so in the log too, for no correct device writes it.
+ * room there is.  A WQE is copied once and judged by the copy: its bytes by ../wqe_decode.c, keys
+ * and rights here.  What is wrong gets LOCAL_QP_OP (or LOCAL_LENGTH, LOCAL_PROT); strict mode says
+ * so in the log too, for no correct device writes it.
  *
  * Called within soft_nic_step().
  */
@@ -155,182 +156,86 @@ void soft_fetch_doorbells(struct soft_nic *nic)
 
 /* ---- WQEs ------------------------------------------------------------------------------------ */
 
-static void warn_reserved(const struct soft_nic *nic, const struct soft_qp *qp,
-			  const struct ori_wqe *w)
+static void warn_reserved(const struct soft_nic *nic, const struct soft_qp *qp)
 {
-	const struct ori_wqe_ctrl *c = &w->ctrl;
-
-	if (nic->config.strict && (c->signature || c->dci_stream[0] || c->dci_stream[1] || c->imm))
+	if (nic->config.strict)
 		ori_log(ORI_LOG_WARN,
 			"software NIC of rank %d: queue pair 0x%x, WQE %llu: a reserved field is not 0",
 			nic->rank, qp->number, (unsigned long long)qp->next);
 }
 
-static uint32_t check_ctrl(const struct soft_nic *nic, const struct soft_qp *qp,
-			   const struct ori_wqe *w)
+/* Local memory of a WQE: key, protection domain, range, and for answers the right to write. */
+static uint32_t check_local(const struct soft_nic *nic, const struct soft_qp *qp,
+			    struct soft_request *r)
 {
-	uint32_t word = ori_be32(w->ctrl.opmod_idx_opcode);
-	uint32_t number = ori_be32(w->ctrl.qpn_ds) >> 8;
-
-	if ((word >> 8 & 0xffff) != (qp->next & 0xffff))
-		return violation(nic, qp, qp->next, "the block holds index 0x%04x",
-				 word >> 8 & 0xffff);
-	if (number != qp->number)
-		return violation(nic, qp, qp->next, "the block is of queue pair 0x%x", number);
-	if (word >> 24)
-		return violation(nic, qp, qp->next, "opmod 0x%x", word >> 24);
-	if (w->ctrl.fm_ce_se >> 5 > 4)
-		return violation(nic, qp, qp->next, "fence mode %u", w->ctrl.fm_ce_se >> 5);
-	warn_reserved(nic, qp, w);
-	return 0;
-}
-
-/* Segments (ds) that an opcode may have. */
-static int segments_fit(uint32_t opcode, uint32_t segments, int inlined)
-{
-	switch (opcode) {
-	case ORI_WQE_NOP:
-		return segments >= 1 && segments <= 4;
-	case ORI_WQE_WAIT:
-	case ORI_WQE_DUMP:
-		return segments == 2;
-	case ORI_WQE_RDMA_WRITE:
-		return segments == 3 || (inlined && segments == 4);
-	case ORI_WQE_RDMA_READ:
-		return segments == 3;
-	case ORI_WQE_ATOMIC_CS:
-	case ORI_WQE_ATOMIC_FA:
-		return segments == 4;
-	default:
-		return 0;
-	}
-}
-
-static void take_raddr(struct soft_request *r, const struct ori_wqe_raddr *a)
-{
-	r->remote = ori_be64(a->address);
-	r->rkey = ori_be32(a->key);
-}
-
-static uint32_t take_inline(const struct soft_nic *nic, const struct soft_qp *qp,
-			    struct soft_request *r, const struct ori_wqe *w, uint32_t segments)
-{
-	uint32_t bytes = ori_be32(w->u.inl.payload.byte_count) & ~ORI_WQE_INLINE_FLAG;
-
-	if (!bytes || bytes > (segments - 2) * 16 - 4)
-		return violation(nic, qp, qp->next, "%u bytes inline in %u segments", bytes,
-				 segments);
-	r->inlined = 1;
-	r->bytes = bytes;
-	memcpy(r->u.data, w->u.inl.payload.bytes, bytes);
-	return 0;
-}
-
-/*
- * Local memory of a WQE: length, key, protection domain, range, and for answers the right to write.
- */
-static uint32_t take_data(const struct soft_nic *nic, const struct soft_qp *qp,
-			  struct soft_request *r, const struct ori_wqe_data *d, uint32_t access)
-{
+	int answers = r->kind == SOFT_KIND_READ || r->kind == SOFT_KIND_ATOMIC;
 	const struct soft_mr *mr;
 
-	r->bytes = ori_be32(d->byte_count);
-	r->lkey = ori_be32(d->key);
-	r->local = ori_be64(d->address);
-	if (!r->bytes || r->bytes > ORI_WQE_MESSAGE_BYTES)
-		return violation(nic, qp, qp->next, "a data segment of %u bytes", r->bytes);
-	if (r->kind == SOFT_KIND_ATOMIC && r->bytes != 8)
-		return ORI_SYNDROME_LOCAL_LENGTH;
-	if (!soft_mr_find(nic, r->lkey, qp->attr.pd, access, r->local, r->bytes, &mr))
+	if (!soft_mr_find(nic, r->lkey, qp->attr.pd, answers ? SOFT_LOCAL_WRITE : 0, r->local,
+			  r->bytes, &mr))
 		return ORI_SYNDROME_LOCAL_PROT;
-	r->packet_bytes = r->kind == SOFT_KIND_WRITE ? soft_place_packet_bytes(nic, qp, mr) :
-						       nic->config.mtu;
+	if (r->kind == SOFT_KIND_WRITE)
+		r->packet_bytes = soft_place_packet_bytes(nic, qp, mr);
 	return 0;
 }
 
-static uint32_t take_write(const struct soft_nic *nic, const struct soft_qp *qp,
-			   struct soft_request *r, const struct ori_wqe *w, uint32_t segments)
+/* What the bytes do not say: the right to WAIT, local memory, and the packets it takes. */
+static uint32_t check_request(const struct soft_nic *nic, const struct soft_qp *qp,
+			      struct soft_request *r)
 {
-	uint32_t syndrome;
+	uint32_t syndrome = 0;
 
-	r->kind = SOFT_KIND_WRITE;
-	take_raddr(r, &w->u.rdma.raddr);
-	if (ori_be32(w->u.rdma.data.byte_count) & ORI_WQE_INLINE_FLAG) {
-		syndrome = take_inline(nic, qp, r, w, segments);
-		r->packet_bytes = nic->config.mtu;
-	} else {
-		syndrome = take_data(nic, qp, r, &w->u.rdma.data, 0);
+	if (r->opcode == ORI_WQE_NOP)
+		return 0;
+	if (r->opcode == ORI_WQE_WAIT) {
+		if (!qp->attr.core_direct)
+			syndrome = violation(nic, qp, qp->next,
+					     "WAIT on a queue pair that may not");
+		return syndrome;
 	}
-	if (!syndrome)
+	r->packet_bytes = nic->config.mtu;
+	/* DUMP: nothing of ours is ever held back from memory, so the check is all there is to do */
+	if (!r->inlined)
+		syndrome = check_local(nic, qp, r);
+	if (r->kind == SOFT_KIND_ATOMIC)
+		r->packets = 1;
+	else if (r->kind != SOFT_KIND_LOCAL)
 		r->packets = (r->bytes + r->packet_bytes - 1) / r->packet_bytes;
 	return syndrome;
 }
 
-static uint32_t take_read(const struct soft_nic *nic, const struct soft_qp *qp,
-			  struct soft_request *r, const struct ori_wqe *w)
+static void take(struct soft_request *r, const struct ori_wqe_op *op)
 {
-	uint32_t syndrome;
-
-	r->kind = SOFT_KIND_READ;
-	take_raddr(r, &w->u.rdma.raddr);
-	syndrome = take_data(nic, qp, r, &w->u.rdma.data, SOFT_LOCAL_WRITE);
-	if (!syndrome)
-		r->packets = (r->bytes + r->packet_bytes - 1) / r->packet_bytes;
-	return syndrome;
-}
-
-static uint32_t take_atomic(const struct soft_nic *nic, const struct soft_qp *qp,
-			    struct soft_request *r, const struct ori_wqe *w)
-{
-	r->kind = SOFT_KIND_ATOMIC;
-	take_raddr(r, &w->u.atomic.raddr);
-	r->u.atomic.swap_add = ori_be64(w->u.atomic.operands.swap_add);
-	r->u.atomic.compare = ori_be64(w->u.atomic.operands.compare);
-	r->packets = 1;
-	return take_data(nic, qp, r, &w->u.atomic.result, SOFT_LOCAL_WRITE);
-}
-
-static uint32_t take_wait(const struct soft_nic *nic, const struct soft_qp *qp,
-			  struct soft_request *r, const struct ori_wqe *w)
-{
-	r->bytes = ori_be32(w->u.wait.index);
-	r->rkey = ori_be32(w->u.wait.number);
-	if (!qp->attr.core_direct)
-		return violation(nic, qp, qp->next, "WAIT on a queue pair that may not");
-	return 0;
+	r->remote = op->remote;
+	r->local = op->local;
+	r->bytes = op->bytes;
+	r->rkey = op->rkey;
+	r->lkey = op->lkey;
+	r->kind = op->kind;
+	r->inlined = op->inlined;
+	if (op->inlined) {
+		memcpy(r->u.data, op->u.data, op->bytes);
+	} else if (op->kind == ORI_WQE_KIND_ATOMIC) {
+		r->u.atomic.swap_add = op->u.atomic.swap_add;
+		r->u.atomic.compare = op->u.atomic.compare;
+	}
 }
 
 static uint32_t decode(const struct soft_nic *nic, const struct soft_qp *qp, struct soft_request *r,
 		       const struct ori_wqe *w)
 {
-	uint32_t syndrome = check_ctrl(nic, qp, w);
-	uint32_t segments = ori_be32(w->ctrl.qpn_ds) & 0x3f;
-	int inlined = r->opcode == ORI_WQE_RDMA_WRITE &&
-		      ori_be32(w->u.rdma.data.byte_count) & ORI_WQE_INLINE_FLAG;
+	struct ori_wqe_op op;
+	char why[128];
+	uint32_t syndrome = ori_wqe_decode(w, qp->next, qp->number, &op, why, sizeof(why));
 
+	if (syndrome == ORI_SYNDROME_LOCAL_QP_OP)
+		return violation(nic, qp, qp->next, "%s", why);
+	if (op.reserved)
+		warn_reserved(nic, qp);
 	if (syndrome)
 		return syndrome;
-	if (!segments_fit(r->opcode, segments, inlined))
-		return violation(nic, qp, qp->next, "opcode 0x%02x with %u segments", r->opcode,
-				 segments);
-	switch (r->opcode) {
-	case ORI_WQE_RDMA_WRITE:
-		return take_write(nic, qp, r, w, segments);
-	case ORI_WQE_RDMA_READ:
-		return take_read(nic, qp, r, w);
-	case ORI_WQE_ATOMIC_CS:
-	case ORI_WQE_ATOMIC_FA:
-		return take_atomic(nic, qp, r, w);
-	case ORI_WQE_WAIT:
-		return take_wait(nic, qp, r, w);
-	case ORI_WQE_DUMP:
-		/*
-		 * nothing of ours is ever held back from memory, so the check is all there is to do
-		 */
-		return take_data(nic, qp, r, &w->u.dump, 0);
-	default:
-		return 0;
-	}
+	take(r, &op);
+	return check_request(nic, qp, r);
 }
 
 void soft_fetch_wqe(struct soft_nic *nic, struct soft_qp *qp)

@@ -32,20 +32,20 @@ enum soft_dbr_mode { SOFT_DBR_DOORBELL, SOFT_DBR_RECORD, SOFT_DBR_RANDOM };
 struct soft_config {
 	uint64_t seed;
 	double drop, dup, reorder, delay; /* per packet, 0..1 */
-	double dbr_late;   /* the doorbell is seen before the record: read the record late */
-	double torn_cqe;   /* body and last 4 bytes of a CQE in separate steps */
-	int ooo;           /* messages of one QP may be placed in any order */
-	int no_atomics;    /* atomics are refused with REMOTE_INVALID; devices must not post them */
-	uint32_t mtu;      /* bytes of payload in a packet, 64 .. 1 MiB */
-	uint64_t rate;     /* bytes a second this NIC sends; 0: no limit */
+	double dbr_late; /* the doorbell is seen before the record: read the record late */
+	double torn_cqe; /* body and last 4 bytes of a CQE in separate steps */
+	int ooo;         /* messages of one QP may be placed in any order */
+	int no_atomics;  /* atomics are refused with REMOTE_INVALID; devices must not post them */
+	uint32_t mtu;    /* bytes of payload in a packet, 64 .. 1 MiB */
+	uint64_t rate;   /* bytes a second this NIC sends; 0: no limit */
 	/* 1-based count of WQEs this rank's NIC takes; 0: never */
 	uint64_t revoke_at, qp_error_at, stall_at, kill_at;
-	int strict;        /* what no correct device does is logged too, not only answered */
+	int strict; /* what no correct device does is logged too, not only answered */
 	enum soft_dbr_mode dbr_mode;
-	uint32_t retry_count;      /* timeouts before RETRY_EXCEEDED */
+	uint32_t retry_count; /* timeouts before RETRY_EXCEEDED */
 	uint64_t retry_timeout_ns;
-	uint32_t max_reads;        /* outstanding reads and atomics per QP */
-	uint32_t first_psn;        /* tests start near the 24-bit edge */
+	uint32_t max_reads; /* outstanding reads and atomics per QP */
+	uint32_t first_psn; /* tests start near the 24-bit edge */
 };
 
 /*
@@ -103,7 +103,7 @@ struct soft_mr_attr {
 	uint64_t bytes;
 	uint32_t access;
 	uint32_t pd;
-	uint64_t export_id;     /* 0: other processes cannot reach it; payload then crosses inline */
+	uint64_t export_id; /* 0: other processes cannot reach it; payload then crosses inline */
 	uint64_t export_offset; /* of `base` in the exported allocation */
 };
 
@@ -121,7 +121,7 @@ struct soft_qp_attr {
 	uint32_t depth;           /* power of two, 1 .. 32768 */
 	uint64_t first_index;     /* index of the first WQE, and number of the first CQE */
 	uint32_t pd;
-	int core_direct;          /* may post WAIT */
+	int core_direct; /* may post WAIT */
 };
 
 int soft_qp_create(struct soft_nic *, const struct soft_qp_attr *, uint32_t *qpn, uint32_t *cqn);

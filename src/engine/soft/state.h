@@ -16,6 +16,7 @@
 #ifndef ORI_SOFT_STATE_H
 #define ORI_SOFT_STATE_H
 
+#include "../wqe_decode.h"
 #include "nic.h"
 #include "wire.h"
 
@@ -35,7 +36,12 @@ struct soft_mr {
 	uint32_t next_free;
 };
 
-enum soft_kind { SOFT_KIND_LOCAL, SOFT_KIND_WRITE, SOFT_KIND_READ, SOFT_KIND_ATOMIC };
+enum soft_kind {
+	SOFT_KIND_LOCAL = ORI_WQE_KIND_LOCAL,
+	SOFT_KIND_WRITE = ORI_WQE_KIND_WRITE,
+	SOFT_KIND_READ = ORI_WQE_KIND_READ,
+	SOFT_KIND_ATOMIC = ORI_WQE_KIND_ATOMIC,
+};
 
 /* A WQE taken from the queue, until its CQE is written. */
 struct soft_request {

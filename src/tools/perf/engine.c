@@ -57,8 +57,7 @@ static void add_line(struct perf_engine *e, const char *line)
 		snprintf(e->name, sizeof(e->name), "%.*s", (int)strcspn(line, ":"), line);
 	if (!at)
 		return;
-	for (at = take_key(at + 1, key, sizeof(key)); at;
-	     at = take_key(end, key, sizeof(key)))
+	for (at = take_key(at + 1, key, sizeof(key)); at; at = take_key(end, key, sizeof(key)))
 		add_count(e, key, strtoull(at, &end, 10));
 }
 

@@ -40,11 +40,11 @@ struct perf_args {
 	int32_t turn;     /* PERF_STARTS, ... */
 	uint32_t warm;    /* operations before the first sample */
 	uint32_t samples;
-	uint32_t batch; /* operations in a sample */
-	uint32_t check; /* 1: a verification pass, also look for early exits */
-	uint32_t variant; /* completion: PERF_TICKET or PERF_COUNTER */
-	uint32_t fan;     /* fanout: how many peers */
-	uint32_t shift;   /* ring distance of `to`; fanout: of its first peer */
+	uint32_t batch;     /* operations in a sample */
+	uint32_t check;     /* 1: a verification pass, also look for early exits */
+	uint32_t variant;   /* completion: PERF_TICKET or PERF_COUNTER */
+	uint32_t fan;       /* fanout: how many peers */
+	uint32_t shift;     /* ring distance of `to`; fanout: of its first peer */
 	uint64_t *times;    /* [block][sample]: nanoseconds of a batch */
 	uint64_t *wrong;    /* [block]: bytes, or early exits, found wrong by the kernel */
 	uint64_t *seen_out; /* block 0: how far this launch counted */

@@ -16,9 +16,8 @@
 #define SIZE_LIMIT (1ull << 46)
 
 const struct perf_op *const perf_ops[PERF_OPS] = {
-	&perf_op_put,     &perf_op_get,      &perf_op_put_signal, &perf_op_signal,
-	&perf_op_barrier, &perf_op_sendrecv, &perf_op_atomics,    &perf_op_completion,
-	&perf_op_fanout,
+	&perf_op_put,      &perf_op_get,     &perf_op_put_signal, &perf_op_signal, &perf_op_barrier,
+	&perf_op_sendrecv, &perf_op_atomics, &perf_op_completion, &perf_op_fanout,
 };
 
 static const uint64_t quick_sizes[] = { 8, 4096, 65536, 1u << 20 };

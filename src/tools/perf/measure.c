@@ -48,8 +48,8 @@ static int far_shift(const struct perf_job *job)
 		int queued = 0;
 
 		for (int r = 0; r < n; r++)
-			queued += job->facts.kinds[(size_t)r * (size_t)n + (size_t)((r + shift) % n)] ==
-				  ORIEL_PEER_QUEUED;
+			queued += job->facts.kinds[(size_t)r * (size_t)n +
+						   (size_t)((r + shift) % n)] == ORIEL_PEER_QUEUED;
 		if (queued > most) {
 			most = queued;
 			best = shift;

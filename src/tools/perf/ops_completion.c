@@ -123,7 +123,8 @@ ORIEL_KERNEL(fanout_kernel, struct perf_args)
 
 const struct perf_op perf_op_completion = {
 	.name = "completion",
-	.legend = "one put at a time, its end learnt by a ticket or by a counter; time of put and wait",
+	.legend =
+		"one put at a time, its end learnt by a ticket or by a counter; time of put and wait",
 	.type = "uint8",
 	.elem_bytes = 1,
 	.sized = 1,

@@ -29,7 +29,7 @@
 #define PERF_PASSES 2 /* verified iterations of a row */
 #define PERF_TEXT 96
 #define PERF_FAN_BYTES 65536u /* to each peer of a fan-out */
-#define PERF_COUNTS 16 /* numbers in an engine's line */
+#define PERF_COUNTS 16        /* numbers in an engine's line */
 
 struct perf_bed;
 
@@ -42,13 +42,13 @@ struct perf_op {
 	uint64_t fixed_bytes;
 	int sized; /* one row per size, else one row of fixed_bytes */
 	int pairs; /* partners 2i and 2i+1 play ping-pong, time is half a round trip; else a ring */
-	int to_window;  /* data lands in the window, else in local memory */
-	int from_right; /* ... and comes from the right neighbour, else from the left */
-	int staged;     /* needs a window with staging */
-	int far;        /* the ring's neighbour is the one most ranks reach by queues */
-	int fan;        /* a row is PERF_FAN_BYTES to each of 1 .. nranks - 1 peers */
-	int atomics;    /* needs a NIC that has them */
-	const char *variants[2]; /* two rows a size, these words in column `type` */
+	int to_window;              /* data lands in the window, else in local memory */
+	int from_right;             /* ... and comes from the right neighbour, else from the left */
+	int staged;                 /* needs a window with staging */
+	int far;                    /* the ring's neighbour is the one most ranks reach by queues */
+	int fan;                    /* a row is PERF_FAN_BYTES to each of 1 .. nranks - 1 peers */
+	int atomics;                /* needs a NIC that has them */
+	const char *variants[2];    /* two rows a size, these words in column `type` */
 	const struct perf_op *with; /* belongs to that one: asked for by its name, run with it */
 	const struct oriel_kernel *kernel;
 	/* extra check on the host after a verification pass of n operations, or NULL; collective */
@@ -177,7 +177,6 @@ static inline int perf_fan_shift(int nranks, int first, int j)
 
 	return shift < nranks ? shift : shift - nranks + 1;
 }
-
 
 /* report.c: called on rank 0 only */
 void perf_report_head(const struct perf_job *job);

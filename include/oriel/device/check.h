@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * oriel/device/check.h - who is who in a window, and the tests of a checked one.
+ *
+ * A refusal is one line from the leader and the same status on all threads.  Tests look at arguments and
+ * the handle only, so every thread comes to the same answer; what may change under a running group (does the
+ * window still live?) the leader answers for all.
+ */
+#ifndef ORIEL_DEVICE_CHECK_H
+#define ORIEL_DEVICE_CHECK_H
+
+#include "mapped.h"
+
+/* ---- the handle -------------------------------------------------------------------------------- */
+
+ORIEL_DEV const struct oriel_window_peer *ori_window_peer(const struct oriel_window_dev *win,
+							  int peer)
+{
+	return peer < ORIEL_INLINE_PEERS ? &win->inline_peers[peer] : &win->peers[peer];
+}
+
+ORIEL_DEV int ori_peer_is_mapped(const struct oriel_window_peer *p)
+{
+	return p->kind == ORIEL_PEER_SELF || p->kind == ORIEL_PEER_MAPPED;
+}
+
+ORIEL_DEV int oriel_rank(const struct oriel_window_dev *win)
+{
+	return win->comm.rank;
+}
+
+ORIEL_DEV int oriel_nranks(const struct oriel_window_dev *win)
+{
+	return win->comm.nranks;
+}
+
+ORIEL_DEV int oriel_peer_kind(const struct oriel_window_dev *win, int peer)
+{
+	if (peer < 0 || peer >= win->comm.nranks)
+		return ORIEL_PEER_NONE;
+	return ori_window_peer(win, peer)->kind;
+}
+
+ORIEL_DEV int oriel_peer_to_index(const struct oriel_window_dev *win, int peer)
+{
+	return peer < win->comm.rank ? peer : peer - 1;
+}
+
+ORIEL_DEV int oriel_index_to_peer(const struct oriel_window_dev *win, int index)
+{
+	return index < win->comm.rank ? index : index + 1;
+}
+
+ORIEL_DEV void *oriel_mapped_address(const struct oriel_window_dev *win, int peer, uint64_t offset)
+{
+	const struct oriel_window_peer *p;
+
+	if (peer < 0 || peer >= win->comm.nranks || offset > win->bytes)
+		return NULL;
+	p = ori_window_peer(win, peer);
+	return ori_peer_is_mapped(p) && p->buffer ? p->buffer + offset : NULL;
+}
+
+/* ---- tests of a checked window: one line from the leader, the same status on all ------------------ */
+
+ORIEL_DEV_OUT int ori_refuse(const struct oriel_window_dev *win, struct oriel_group g, int status,
+			     const char *call, const char *what, uint64_t value, uint64_t limit)
+{
+#if !ORIEL_ON_GPU
+	if (oriel_group_is_leader(g))
+		oriel_cpu_report(&win->comm, call, what, value, limit);
+#else
+	(void)win;
+	(void)g;
+	(void)call;
+	(void)what;
+	(void)value;
+	(void)limit;
+#endif
+	return status;
+}
+
+/* The window still lives?  By the leader, for all: the answer may change under a running group. */
+ORIEL_DEV int ori_check_live(const struct oriel_window_dev *win, struct oriel_group g,
+			     const char *call)
+{
+	int err = 0;
+
+	if (oriel_group_is_leader(g) &&
+	    ori_load_acquire_sys(win->generation_word) != win->generation)
+		err = ori_refuse(win, g, ORIEL_ESTALE, call, "window was destroyed; number",
+				 (uint64_t)win->number, 0);
+	return ori_group_agree(g, err);
+}
+
+ORIEL_DEV int ori_check_peer(const struct oriel_window_dev *win, struct oriel_group g,
+			     const char *call, int peer)
+{
+	if (peer < 0 || peer >= win->comm.nranks)
+		return ori_refuse(win, g, ORIEL_ERANGE, call, "rank out of range",
+				  (uint64_t)(int64_t)peer, (uint64_t)win->comm.nranks);
+	return ori_check_live(win, g, call);
+}
+
+ORIEL_DEV int ori_check_id(const struct oriel_window_dev *win, struct oriel_group g,
+			   const char *call, const char *what, int id, uint32_t ids)
+{
+	if (id < 0 || (uint32_t)id >= ids)
+		return ori_refuse(win, g, ORIEL_ERANGE, call, what, (uint64_t)(int64_t)id, ids);
+	return 0;
+}
+
+ORIEL_DEV int ori_check_signal(const struct oriel_window_dev *win, struct oriel_group g,
+			       const char *call, int id, int op)
+{
+	if (op != ORIEL_ADD && op != ORIEL_SET)
+		return ori_refuse(win, g, ORIEL_EINVAL, call, "op is not ORIEL_ADD or ORIEL_SET",
+				  (uint64_t)(int64_t)op, ORIEL_SET);
+	return ori_check_id(win, g, call, "signal id out of range", id, win->signals);
+}
+
+ORIEL_DEV int ori_check_compare(const struct oriel_window_dev *win, struct oriel_group g,
+				const char *call, int cmp)
+{
+	if (cmp < ORIEL_EQ || cmp > ORIEL_LE)
+		return ori_refuse(win, g, ORIEL_EINVAL, call, "unknown comparison",
+				  (uint64_t)(int64_t)cmp, ORIEL_LE);
+	return 0;
+}
+
+/* [off, off + bytes) lies in `limit` bytes, without overflow. */
+ORIEL_DEV int ori_check_range(const struct oriel_window_dev *win, struct oriel_group g,
+			      const char *call, const char *what, uint64_t off, uint64_t bytes,
+			      uint64_t limit)
+{
+	if (off > limit || bytes > limit - off)
+		return ori_refuse(win, g, ORIEL_ERANGE, call, what, off + bytes, limit);
+	return 0;
+}
+
+/* A copy within this rank's memory: the same place is fine, a shifted one is not. */
+ORIEL_DEV int ori_check_overlap(const struct oriel_window_dev *win, struct oriel_group g,
+				const char *call, uint64_t a, uint64_t b, uint64_t bytes)
+{
+	uint64_t apart = a > b ? a - b : b - a;
+
+	if (apart != 0 && apart < bytes)
+		return ori_refuse(win, g, ORIEL_EINVAL, call,
+				  "source and destination overlap; apart", apart, bytes);
+	return 0;
+}
+
+ORIEL_DEV int ori_check_transfer(const struct oriel_window_dev *win, struct oriel_group g,
+				 const char *call, int peer, uint64_t off,
+				 const struct oriel_source *local, uint64_t local_off,
+				 uint64_t bytes)
+{
+	int err;
+
+	if (!local)
+		return ori_refuse(win, g, ORIEL_EINVAL, call, "no source", 0, 0);
+	err = ori_check_range(win, g, call, "end of the window passed", off, bytes, win->bytes);
+	if (!err)
+		err = ori_check_range(win, g, call, "end of the source passed", local_off, bytes,
+				      local->bytes);
+	if (!err)
+		err = ori_check_peer(win, g, call, peer);
+	if (!err && peer == win->comm.rank && bytes)
+		err = ori_check_overlap(win, g, call, (uintptr_t)win->buffer + off,
+					(uintptr_t)local->address + local_off, bytes);
+	return err;
+}
+
+#endif

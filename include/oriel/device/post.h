@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * oriel/device/post.h - operations on queues: data, a word at the peer, a count here; reads, fences, flushes.
+ *
+ * By one thread, after its group met.  Which way a word takes depends on what the link's NIC can do
+ * (docs/decisions/0009).
+ */
+#ifndef ORIEL_DEVICE_POST_H
+#define ORIEL_DEVICE_POST_H
+
+#include "queue.h"
+
+/* ---- one operation: data, then a word at the peer, then a count here; each may be missing ------------- */
+
+struct ori_post {
+	/* data: from (local, lkey), or `value` if it is not NULL (1 to 28 bytes) */
+	uint64_t remote, local, bytes;
+	const uint32_t *rkey, *lkey; /* [nic] */
+	const void *value;
+	/* the word: 0 none, ORIEL_ADD or ORIEL_SET */
+	int32_t signal;
+	uint32_t signal_flags; /* ORI_WQE_FENCE, ORI_WQE_STRONG */
+	uint64_t word, signal_value;
+	const uint32_t *word_key;
+	uint64_t *total; /* what the word has come to, for NICs that cannot add; NULL: only SET */
+	/* the count: 1 is added to (count_address, count_key) when data, or else the word, is complete */
+	uint64_t *count; /* the same word for this device; NULL: no count */
+	uint64_t count_address;
+	const uint32_t *count_key;
+};
+
+ORIEL_DEV void ori_post_init(struct ori_post *p)
+{
+	memset(p, 0, sizeof(*p));
+}
+
+ORIEL_DEV void ori_fill_data(const struct oriel_lane *lane, uint64_t index,
+			     const struct ori_post *p, uint64_t done, uint64_t bytes)
+{
+	struct oriel_queue *q = lane->main;
+	struct ori_wqe *w = ori_queue_slot(q, index);
+
+	if (p->value)
+		ori_wqe_write_inline(w, index, q->qpn, p->remote, p->rkey[lane->nic], p->value,
+				     (uint32_t)bytes, 0);
+	else
+		ori_wqe_rdma(w, index, q->qpn, ORI_WQE_RDMA_WRITE, p->remote + done,
+			     p->rkey[lane->nic], p->local + done, p->lkey[lane->nic],
+			     (uint32_t)bytes, 0);
+}
+
+ORIEL_DEV void ori_fill_word(const struct oriel_lane *lane, uint64_t index,
+			     const struct ori_post *p, int add, uint64_t value)
+{
+	struct oriel_queue *q = lane->main;
+	struct ori_wqe *w = ori_queue_slot(q, index);
+
+	if (add)
+		ori_wqe_fetch_add(w, index, q->qpn, p->word, p->word_key[lane->nic], value, 0,
+				  lane->sink_key, p->signal_flags);
+	else
+		ori_wqe_write_inline(w, index, q->qpn, p->word, p->word_key[lane->nic], &value, 8,
+				     p->signal_flags);
+}
+
+/* Chunks of the data but the last, each a burst of its own; *done is how far it got. */
+ORIEL_DEV int ori_post_chunks(const struct ori_scope *scope, const struct oriel_link *link,
+			      const struct oriel_lane *lane, const struct ori_post *p,
+			      uint64_t *done)
+{
+	uint64_t base;
+	int err = 0;
+
+	*done = 0;
+	while (!err && p->bytes - *done > link->message_bytes) {
+		err = ori_queue_reserve(scope, lane->main, 1, &base);
+		if (err)
+			break;
+		ori_fill_data(lane, base, p, *done, link->message_bytes);
+		err = ori_queue_publish(scope, lane->main, base, 1);
+		*done += link->message_bytes;
+	}
+	return err;
+}
+
+/* By who has the turn: the value to send.  Plain accesses, one after the other by [P3]/[P4]. */
+ORIEL_DEV uint64_t ori_post_total(const struct ori_post *p, int add)
+{
+	uint64_t value = p->signal_value;
+
+	if (p->total && !add) {
+		if (p->signal == ORIEL_ADD)
+			value += *p->total;
+		*p->total = value;
+	}
+	return value;
+}
+
+/*
+ * A word written where the NIC cannot add or does not keep order: always through lane 0, in its turn, so
+ * that totals leave in the order they were made; and, without order, after the last word is complete.
+ */
+ORIEL_DEV int ori_post_word_in_turn(const struct ori_scope *scope, const struct oriel_link *link,
+				    const struct ori_post *p, uint64_t *index)
+{
+	const struct oriel_lane *lane = &link->lanes[0];
+	struct oriel_queue *q = lane->main;
+	int add = p->signal == ORIEL_ADD && (link->flags & ORIEL_LINK_ATOMICS) != 0;
+	uint64_t base, value = 0;
+	int err = ori_queue_reserve(scope, q, 1, &base);
+
+	if (ORI_MUTANT(5))
+		value = ori_post_total(p, add);
+	if (!err)
+		err = ori_queue_turn(scope, q, base);
+	if (!err && !(link->flags & ORIEL_LINK_ORDERED)) {
+		err = ori_queue_wait(scope, q, *link->last_signal);
+		if (err)
+			ori_queue_poison(q, err);
+	}
+	if (err)
+		return err;
+	if (!ORI_MUTANT(5))
+		value = ori_post_total(p, add);
+	ori_fill_word(lane, base, p, add, value);
+	*link->last_signal = base + 1;
+	ori_queue_ring(scope, q, base + 1);
+	*index = base;
+	return 0;
+}
+
+/* WAIT for the operation, then add through the loopback: the NIC counts, no thread has to look. */
+ORIEL_DEV int ori_post_count(const struct ori_scope *scope, const struct oriel_lane *lane,
+			     const struct ori_post *p, uint64_t index)
+{
+	struct oriel_queue *q = lane->companion;
+	uint64_t base;
+	int err = ori_queue_reserve(scope, q, 2, &base);
+
+	if (err)
+		return err;
+	ori_wqe_wait(ori_queue_slot(q, base), base, q->qpn, lane->main->cqn, (uint32_t)index);
+	ori_wqe_fetch_add(ori_queue_slot(q, base + 1), base + 1, q->qpn, p->count_address,
+			  p->count_key[lane->nic], 1, 0, lane->sink_key, 0);
+	return ori_queue_publish(scope, q, base, 2);
+}
+
+/* Without NIC atomics the poster waits and counts itself. */
+ORIEL_DEV int ori_count_here(const struct ori_scope *scope, const struct oriel_lane *lane,
+			     const struct ori_post *p, uint64_t index)
+{
+	int err = ori_queue_wait(scope, lane->main, index + 1);
+
+	if (!err)
+		ori_mapped_signal(p->count, ORIEL_ADD, 1, scope->comm->waiters);
+	return err;
+}
+
+/* The short way: data that fits one WQE, and nothing with it. */
+ORIEL_DEV_OUT int ori_post_data(const struct ori_scope *scope, const struct oriel_lane *lane,
+				const struct ori_post *p)
+{
+	uint64_t base;
+	int err = ori_queue_reserve(scope, lane->main, 1, &base);
+
+	if (err)
+		return err;
+	ori_fill_data(lane, base, p, 0, p->bytes);
+	return ori_queue_publish(scope, lane->main, base, 1);
+}
+
+ORIEL_DEV_OUT int ori_post_parts(const struct ori_scope *scope, const struct oriel_link *link,
+				 uint32_t n, const struct ori_post *p)
+{
+	const struct oriel_lane *lane = &link->lanes[n], *counted = lane;
+	uint32_t both = ORIEL_LINK_ORDERED | ORIEL_LINK_ATOMICS;
+	int with_word = p->signal && (link->flags & both) == both;
+	uint32_t burst = (p->bytes != 0) + (uint32_t)with_word;
+	uint64_t base = 0, done = 0, index;
+	int err = 0;
+
+	if (!burst && p->count && !p->signal)
+		burst = 1; /* nothing to move, but a completion to count: a NOP */
+	if (burst) {
+		err = ori_post_chunks(scope, link, lane, p, &done);
+		if (!err)
+			err = ori_queue_reserve(scope, lane->main, burst, &base);
+		if (err)
+			return err;
+		if (p->bytes)
+			ori_fill_data(lane, base, p, done, p->bytes - done);
+		if (with_word)
+			ori_fill_word(lane, base + burst - 1, p, p->signal == ORIEL_ADD,
+				      p->signal_value);
+		if (!p->bytes && !with_word)
+			ori_wqe_nop(ori_queue_slot(lane->main, base), base, lane->main->qpn, 0);
+		err = ori_queue_publish(scope, lane->main, base, burst);
+	}
+	index = base;
+	if (!err && p->signal && !with_word) {
+		/* Another lane, or a NIC that reorders: all data must be there before the word leaves. */
+		if (n != 0 || !(link->flags & ORIEL_LINK_ORDERED))
+			err = ori_queue_wait(scope, lane->main,
+					     ori_load_acquire_sys(&lane->main->produced));
+		if (!err)
+			err = ori_post_word_in_turn(scope, link, p, p->bytes ? &done : &index);
+		if (!p->bytes)
+			counted = &link->lanes[0];
+	}
+	if (err || !p->count)
+		return err;
+	if (!(link->flags & ORIEL_LINK_ATOMICS))
+		return ori_count_here(scope, counted, p, index);
+	if (counted != lane) {
+		/* Only this lane's NIC may add to its counter, and in the order of its operations. */
+		err = ori_queue_wait(scope, counted->main, index + 1);
+		if (err)
+			return err;
+		index = ori_load_acquire_sys(&lane->main->completed) - 1;
+	}
+	return ori_post_count(scope, lane, p, index);
+}
+
+/* By one thread, after its group met: posts the operation on lane `n` of the link. */
+ORIEL_DEV int ori_queue_post(const struct ori_scope *scope, const struct oriel_link *link,
+			     uint32_t n, const struct ori_post *p)
+{
+	if (!p->signal && !p->count && p->bytes - 1 < link->message_bytes)
+		return ori_post_data(scope, &link->lanes[n], p);
+	return ori_post_parts(scope, link, n, p);
+}
+
+/* Reads `bytes` of the peer into (local, lkey); complete when the lane is. */
+ORIEL_DEV_OUT int ori_queue_read(const struct ori_scope *scope, const struct oriel_link *link,
+				 uint32_t n, uint64_t remote, const uint32_t *rkey, uint64_t local,
+				 const uint32_t *lkey, uint64_t bytes)
+{
+	const struct oriel_lane *lane = &link->lanes[n];
+	struct oriel_queue *q = lane->main;
+	uint64_t base, done = 0, piece;
+	int err = 0;
+
+	while (!err && done < bytes) {
+		piece = bytes - done < link->message_bytes ? bytes - done : link->message_bytes;
+		err = ori_queue_reserve(scope, q, 1, &base);
+		if (err)
+			break;
+		ori_wqe_rdma(ori_queue_slot(q, base), base, q->qpn, ORI_WQE_RDMA_READ,
+			     remote + done, rkey[lane->nic], local + done, lkey[lane->nic],
+			     (uint32_t)piece, 0);
+		err = ori_queue_publish(scope, q, base, 1);
+		done += piece;
+	}
+	return err;
+}
+
+/* Later WQEs of the lane start after its earlier reads and atomics are complete. */
+ORIEL_DEV_OUT int ori_queue_fence(const struct ori_scope *scope, const struct oriel_link *link,
+				  uint32_t n)
+{
+	struct oriel_queue *q = link->lanes[n].main;
+	uint64_t base;
+	int err;
+
+	if (!(link->flags & ORIEL_LINK_ORDERED))
+		return ori_queue_wait(scope, q, ori_load_acquire_sys(&q->produced));
+	err = ori_queue_reserve(scope, q, 1, &base);
+	if (err)
+		return err;
+	ori_wqe_nop(ori_queue_slot(q, base), base, q->qpn, ORI_WQE_FENCE);
+	return ori_queue_publish(scope, q, base, 1);
+}
+
+/* What the lane has been given so far is complete, words sent through lane 0 for it too. */
+ORIEL_DEV_OUT int ori_queue_flush(const struct ori_scope *scope, const struct oriel_link *link,
+				  uint32_t n)
+{
+	uint32_t both = ORIEL_LINK_ORDERED | ORIEL_LINK_ATOMICS;
+	struct oriel_queue *q = link->lanes[n].main;
+	int err = ori_queue_wait(scope, q, ori_load_acquire_sys(&q->produced));
+
+	if (err || n == 0 || (link->flags & both) == both)
+		return err;
+	q = link->lanes[0].main;
+	return ori_queue_wait(scope, q, ori_load_acquire_sys(&q->produced));
+}
+
+#endif
