@@ -302,9 +302,9 @@ static int apply_options(const struct oriel_comm_options *options, struct ori_co
 	if (options->topology && strlen(options->topology) >= sizeof(config->topology))
 		return ori_fail(ORIEL_EINVAL, "oriel_comm_create: topology text too long");
 	if (options->device)
-		strcpy(config->device, options->device);
+		snprintf(config->device, sizeof(config->device), "%s", options->device);
 	if (options->topology)
-		strcpy(config->topology, options->topology);
+		snprintf(config->topology, sizeof(config->topology), "%s", options->topology);
 	if (options->timeout > 0)
 		config->timeout = options->timeout;
 	return 0;

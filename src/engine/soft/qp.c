@@ -26,38 +26,37 @@ struct soft_qp *soft_qp_find(const struct soft_nic *nic, uint32_t number)
 	return qp && qp->number == number ? qp : NULL;
 }
 
-/* Replaces an array by a larger one, the new part zero. */
-static int enlarge(void *array, size_t old, size_t count, size_t size)
+/* The array with room for `count`, the new part zero; NULL, and the old one stays, without memory. */
+static void *enlarge(void *array, size_t old, size_t count, size_t size)
 {
-	void *now, *made;
+	char *made = realloc(array, count * size);
 
-	memcpy(&now, array, sizeof(now));
-	made = realloc(now, count * size);
-	if (!made)
-		return ori_fail(ORIEL_ENOMEM, "software NIC: no memory for %zu queue pairs", count);
-	memset((char *)made + old * size, 0, (count - old) * size);
-	memcpy(array, &made, sizeof(made));
-	return 0;
+	if (made)
+		memset(made + old * size, 0, (count - old) * size);
+	return made;
 }
 
 static int grow(struct soft_nic *nic)
 {
 	uint32_t old = nic->qp_room, room = old ? old * 2 : QP_FIRST_ROOM;
-	int err;
+	void *qps, *generations, *active, *timed;
 
 	if (room > SLOTS)
 		return ori_fail(ORIEL_ENOMEM, "software NIC: %u queue pairs are all there can be",
 				SLOTS);
-	err = enlarge(&nic->qps, old, room, sizeof(*nic->qps));
-	if (!err)
-		err = enlarge(&nic->generations, old, room, sizeof(*nic->generations));
-	if (!err)
-		err = enlarge(&nic->active, old / 64, room / 64, sizeof(*nic->active));
-	if (!err)
-		err = enlarge(&nic->timed, old / 64, room / 64, sizeof(*nic->timed));
-	if (!err)
-		nic->qp_room = room;
-	return err;
+	/* What was enlarged stays so, whatever becomes of the next: qp_room says how much is used. */
+	qps = enlarge(nic->qps, old, room, sizeof(*nic->qps));
+	nic->qps = qps ? qps : nic->qps;
+	generations = enlarge(nic->generations, old, room, sizeof(*nic->generations));
+	nic->generations = generations ? generations : nic->generations;
+	active = enlarge(nic->active, old / 64, room / 64, sizeof(*nic->active));
+	nic->active = active ? active : nic->active;
+	timed = enlarge(nic->timed, old / 64, room / 64, sizeof(*nic->timed));
+	nic->timed = timed ? timed : nic->timed;
+	if (!qps || !generations || !active || !timed)
+		return ori_fail(ORIEL_ENOMEM, "software NIC: no memory for %u queue pairs", room);
+	nic->qp_room = room;
+	return 0;
 }
 
 /* 0: there is no memory for one more. */
