@@ -179,7 +179,7 @@ static int tcp_allgather(struct oriel_boot *boot, const void *mine, void *all, s
 	int err = gather(boot, mine, all, bytes, timeout_ns);
 
 	pthread_mutex_lock(&c->lock);
-	if (err && g->failed)
+	if (err && g->failed && g->failed_rank != boot->rank)
 		ori_watch_settle(&g->watch, &c->lock, &c->cond, g->failed, g->failed_rank, g->why);
 	pthread_mutex_unlock(&c->lock);
 	return err;

@@ -247,7 +247,7 @@ static int thread_allgather(struct oriel_boot *boot, const void *mine, void *all
 	if (++gather->left == g->n)
 		ori_gather_destroy(&g->gathers, gather);
 out:
-	if (g->failed)
+	if (g->failed && g->failed_rank != boot->rank)
 		ori_watch_settle(&g->watches[boot->rank], &g->lock, &g->cond, g->failed,
 				 g->failed_rank, g->why);
 	pthread_mutex_unlock(&g->lock);

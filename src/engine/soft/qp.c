@@ -74,14 +74,15 @@ static uint32_t free_slot(struct soft_nic *nic)
 static int add_bell(struct soft_nic *nic, struct soft_qp *qp)
 {
 	struct soft_bell *bell;
-	int err;
 
 	if (nic->bell_count == nic->bell_room) {
 		uint32_t room = nic->bell_room ? nic->bell_room * 2 : 16;
 
-		err = enlarge(&nic->bells, nic->bell_room, room, sizeof(*nic->bells));
-		if (err)
-			return err;
+		bell = enlarge(nic->bells, nic->bell_room, room, sizeof(*nic->bells));
+		if (!bell)
+			return ori_fail(ORIEL_ENOMEM, "software NIC: no memory for %u doorbells",
+					room);
+		nic->bells = bell;
 		nic->bell_room = room;
 	}
 	bell = &nic->bells[nic->bell_count++];
