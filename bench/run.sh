@@ -260,6 +260,7 @@ report() {
 
 report >"$log.report"
 status=$?
+sed -i 's/ *$//' "$log.report" # rows without a limit end in blanks
 cat "$log.report"
 cat "$log.report" >>"$log"
 rm -f "$log.report"
