@@ -13,7 +13,8 @@
  *
  * Three states of an operation: *posted* when the call returns, *complete* when its source may
  * be written again (ticket, counter, flush), *delivered* when it is visible at the peer (signal,
- * barrier, flush).  A block's operations to one peer are executed there in order.
+ * barrier, flush).  A block's operations to one peer are executed there in order; only on a NIC that does
+ * not keep order (ORIEL_LINK_ORDERED is missing, as with EFA) two puts over the same bytes need a fence.
  */
 #ifndef ORIEL_DEVICE_H
 #define ORIEL_DEVICE_H

@@ -14,14 +14,15 @@
 /* A new transport is one line: a comm topology for each number of ranks; "" leaves that one out. */
 static const struct contract_transport {
 	const char *name;
-	const char *topology[4]; /* for 1, 2, 3, 8 ranks; NULL: as found */
+	const char *topology[5]; /* for 1, 2, 3, 4, 8 ranks; NULL: as found */
 } transports[] = {
-	{ "mapped", { NULL, NULL, NULL, NULL } },
-	{ "queued", { "", "2x1", "3x1", "8x1" } },
-	{ "mixed", { "", "", "0,0,1", "2x4" } },
+	{ "mapped", { NULL, NULL, NULL, "", NULL } },
+	{ "queued", { "", "2x1", "3x1", "", "8x1" } },
+	{ "mixed", { "", "", "0,0,1", "2x2", "2x4" } },
+	{ "nodes", { "", "", "", "", "4x2" } },
 };
 
-static const int rank_counts[4] = { 1, 2, 3, 8 };
+static const int rank_counts[5] = { 1, 2, 3, 4, 8 };
 static const int thread_counts[3] = { 1, 4, 32 };
 
 struct contract_test {
@@ -89,7 +90,7 @@ void contract_register(const struct contract_case *c)
 	struct contract_row row;
 
 	for (size_t t = 0; t < sizeof(transports) / sizeof(transports[0]); t++)
-		for (int r = 0; r < 4; r++)
+		for (int r = 0; r < 5; r++)
 			for (int g = 0; g < 3; g++)
 				for (row.processes = 0; row.processes < 2; row.processes++) {
 					row.transport = transports[t].name;

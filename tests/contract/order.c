@@ -96,7 +96,7 @@ CASE(order_put_flush_signal, 0)
 
 /* ---- puts over puts, puts over gets -------------------------------------------------------- */
 
-/* Two puts to the same bytes: the later one stays, whatever their sizes. */
+/* Two puts to the same bytes: the later one stays, whatever their sizes; with a fence between if asked. */
 ORIEL_KERNEL(overwrite_kernel, struct contract_args)
 {
 	struct oriel_group g = oriel_group_block();
@@ -113,6 +113,8 @@ ORIEL_KERNEL(overwrite_kernel, struct contract_args)
 		err = oriel_group_sync(g);
 		if (!err)
 			err = oriel_put(w, g, right, 0, &a->src, 0, 6000);
+		if (!err && a->mode)
+			err = oriel_fence(w, g, right);
 		if (!err)
 			err = oriel_put(w, g, right, 0, &a->src, 8192, 3000);
 		if (!err)
@@ -131,11 +133,34 @@ ORIEL_KERNEL(overwrite_kernel, struct contract_args)
 	contract_report(a, g, err, wrong);
 }
 
+/* Is there a peer behind a NIC that does not keep order? */
+static int unordered(struct contract_env *e)
+{
+	struct oriel_comm_dev dev;
+
+	if (oriel_comm_device(e->comm, &dev))
+		return 0;
+	for (int r = 0; r < e->nranks; r++)
+		if (dev.peers[r].link && !(dev.peers[r].link->flags & ORIEL_LINK_ORDERED))
+			return 1;
+	return 0;
+}
+
 CASE(order_put_over_put, 0)
 {
 	struct contract_args a = contract_args(e);
 
 	a.rounds = contract_rounds(e, 30);
+	a.mode = unordered(e);
+	contract_launch(e, &overwrite_kernel, 1, &a);
+}
+
+CASE(order_put_fence_put, 0)
+{
+	struct contract_args a = contract_args(e);
+
+	a.rounds = contract_rounds(e, 30);
+	a.mode = 1;
 	contract_launch(e, &overwrite_kernel, 1, &a);
 }
 
