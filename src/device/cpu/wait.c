@@ -5,7 +5,8 @@
  *
  * A wait goes through three states: it polls for some 4 us (a few polls when the ranks of this host
  * outnumber the cores: whoever is waited for needs this core), it yields between polls until it is
- * 0.3 ms old (and the engine idle as long), and then sleeps on the rank's futex word until a writer wakes it or 1 ms has passed.
+ * 0.3 ms old (and the engine idle as long), and then sleeps on the rank's futex word until a writer
+ * wakes it or 1 ms has passed.
  *
  * Called on any thread that waits; touches nothing but the ori_spin it is given, the rank's waiters
  * word and its board.
