@@ -20,24 +20,35 @@ have = for tool in $(1); do command -v $$tool >/dev/null || exit 1; done
 probe = ( $(call have,cc c++ cmake python3 pkg-config); command -v ninja make >/dev/null || exit 1; \
 	printf '3.25\n%s\n' "$$(cmake --version | sed -n '1s/.* //p')" | sort -V -C )
 
-.PHONY: help run test test-full check bench install clean deps deps-test deps-check build-release
+# Suites: contract litmus graph sanitizer examples bench; all of them without SUITE.
+SUITE ?=
+
+fabric_headers = /usr/include/infiniband/verbs.h /usr/include/rdma/fabric.h /usr/include/hwloc.h
+have_headers = for file in $(1); do [ -e $$file ] || exit 1; done
+
+.PHONY: help run test test-full test-gpu check bench install clean deps deps-test deps-check build-release
 
 help:
 	@echo 'make run         build, then 8 ranks put, signal, wait and pass barriers (at most a minute)'
 	@echo 'make test        build and test; then the contract suite under ThreadSanitizer'
 	@echo 'make test-full   everything under AddressSanitizer and UBSan, long tests included'
+	@echo 'make test-gpu    what needs a GPU, SUITE=contract|litmus|graph|sanitizer|examples|bench: tools/test-gpu.sh'
 	@echo 'make check       format, static checks, scripts, links: tools/check.sh'
 	@echo 'make bench       measure, beside what the machine allows: bench/run.sh'
 	@echo 'make install     to PREFIX (now $(PREFIX)), below DESTDIR if set'
 	@echo 'make clean       remove build/'
 	@echo 'Presets for cmake --preset: dev release asan tsan cuda fuzz'
 
+# Without the headers of fabrics those engines are left out, which oriel-info says; that is no failure.
 deps:
 	@$(probe) || tools/deps.sh
+	@( $(call have_headers,$(fabric_headers)) ) || tools/deps.sh fabric || [ "$$CI" != true ]
 
-# Without it one test is skipped, so not being able to install it is no failure.
+# Without these some tests are skipped, each with its reason; only in CI is that a failure.
 deps-test:
-	@[ -e /usr/include/infiniband/mlx5dv.h ] || tools/deps.sh test || true
+	@( $(call have,mpirun mpicc fi_info ip); $(call have_headers,/usr/include/infiniband/mlx5dv.h); \
+		compgen -G '/usr/lib/*/pmix2/include/pmix.h' >/dev/null ) || \
+		tools/deps.sh test || [ "$$CI" != true ]
 
 deps-check:
 	@( $(call have,clang-format clang-tidy cppcheck) ) || tools/deps.sh check
@@ -60,6 +71,9 @@ test-full: deps deps-test
 	@$(call configure,asan)
 	@$(call build,asan)
 	$(call ctest,asan)
+
+test-gpu:
+	@JOBS=$(JOBS) tools/test-gpu.sh $(SUITE)
 
 check: deps deps-check
 	@$(call configure,release)

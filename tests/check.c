@@ -12,11 +12,21 @@ int check_failures;
 int check_skipped;
 
 static struct check_test **tail = &check_tests;
+static struct check_test **early = &check_tests; /* where the last of the early ones points */
 
 void check_register(struct check_test *t)
 {
 	*tail = t;
 	tail = &t->next;
+}
+
+void check_register_early(struct check_test *t)
+{
+	t->next = *early;
+	*early = t;
+	if (tail == early)
+		tail = &t->next;
+	early = &t->next;
 }
 
 void check_fail(const char *file, int line, const char *fmt, ...)

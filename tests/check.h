@@ -15,6 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct check_test {
 	const char *name;
 	void (*run)(void);
@@ -27,10 +31,16 @@ extern int check_failures;               /* atomic */
 extern int check_skipped;
 
 void check_register(struct check_test *);
+/* Before all that check_register() was given: for tests that must find the process as it began. */
+void check_register_early(struct check_test *);
 void check_fail(const char *file, int line, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* Marks the running test as skipped and says why. */
 void check_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+#ifdef __cplusplus
+}
+#endif
 
 #define TEST(name)                                                                                 \
 	static void test_##name(void);                                                             \

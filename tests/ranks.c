@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/ranks.c - the two ways ranks.h runs a function as several ranks: threads, processes.
+ * tests/ranks.c - the ways ranks.h runs a function as several ranks: threads, processes, or as one rank of
+ * a job that was launched.
  *
  * Owns the life of a rank around the test's function: boot, comm, destroy, and the verdict.  Knows
  * nothing of what the function tests.  Called by test bodies, on the main thread of the test
@@ -448,6 +449,43 @@ out:
 	munmap(place, sizeof(*place));
 }
 
+/* ---- launched ------------------------------------------------------------------------------------ */
+
+/*
+ * This process is one rank of a job that somebody else has started, on this machine or on several.  Each run
+ * is a job of its own, with the next port: a rank that is early must not knock at the last run's hub.
+ */
+static void run_launched(const struct ranks_options *o, rank_fn *fn, void *arg)
+{
+	static int runs;
+	const char *size = getenv("WORLD_SIZE"), *rank = getenv("RANK"),
+		   *port = getenv("MASTER_PORT");
+	struct rank_env env = { .nranks = o->nranks, .processes = 1, .arg = arg };
+	char text[16];
+	int err;
+
+	runs++;
+	if (!size || !rank || !port || atoi(size) != o->nranks) {
+		check_skip("wants %d ranks, launched are %s", o->nranks, size ? size : "none");
+		return;
+	}
+	if (o->no_boot || o->expect_killed) {
+		check_skip("starts or kills ranks itself, but these were launched");
+		return;
+	}
+	env.rank = atoi(rank);
+	snprintf(text, sizeof(text), "%d", atoi(port) + runs);
+	setenv("ORIEL_PORT", text, 1);
+	alarm((unsigned int)o->deadline_s + 1); /* ends the program: nobody else would */
+	err = oriel_boot_env(&env.boot);
+	if (err)
+		check_fail(__FILE__, __LINE__, "rank %d of %d: boot: %s: %s", env.rank, env.nranks,
+			   oriel_status_name(err), oriel_last_error());
+	else
+		run_rank(&env, o, fn);
+	alarm(0);
+}
+
 /* ---- both ------------------------------------------------------------------------------------ */
 
 void ranks_run(const struct ranks_options *options, rank_fn *fn, void *arg)
@@ -469,7 +507,9 @@ void ranks_run(const struct ranks_options *options, rank_fn *fn, void *arg)
 	/* Set before the boot is made: its waits read it, and forked ranks inherit it. */
 	snprintf(text, sizeof(text), "%g", o.timeout_s);
 	setenv("ORIEL_TIMEOUT", text, 1);
-	if (o.processes)
+	if (getenv("RANKS_LAUNCHED"))
+		run_launched(&o, fn, arg);
+	else if (o.processes)
 		run_processes(&o, fn, arg);
 	else
 		run_threads(&o, fn, arg);

@@ -98,7 +98,7 @@ check_warnings() {
 		if ! command -v $compiler >/dev/null; then
 			continue
 		fi
-		list '*.c' | grep -v '^bench/versus/' | xargs -P "$(nproc)" -n 8 $compiler -std=gnu11 \
+		list '*.c' | grep -vE '^(bench/versus|examples/06_mpi)/' | xargs -P "$(nproc)" -n 8 $compiler -std=gnu11 \
 			-D_GNU_SOURCE -O1 -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes \
 			-Wmissing-prototypes -Werror -fsyntax-only -pthread -I include -I src -I tests ||
 			status=1

@@ -3,11 +3,14 @@
 #
 # tools/deps.sh - installs the Debian packages that are missing, by name; never upgrades.
 #
-#	tools/deps.sh [build] [test] [check] [bench]
+#	tools/deps.sh [build] [fabric] [test] [vm] [slurm] [check] [bench]
 #
-# Without arguments: what a build needs.  `test` adds what some tests compare with, `check` adds
-# the tools of tools/check.sh, `bench` adds Open MPI for the comparison.  Needs root, or sudo that
-# asks nothing; anywhere else it prints the list and exits 1.
+# Without arguments: what a build needs.  `fabric` adds the headers of RDMA devices, libfabric and hwloc:
+# without them the engines that use them are left out.  `test` adds launchers and libraries that tests run
+# with, `vm` what the tests with a virtual RDMA device need (and fetches a kernel for it, to a user cache),
+# `slurm` a Slurm for tests/tools/slurm_test.sh, `check` the tools of tools/check.sh, `bench` Open MPI for
+# the comparison and gnuplot.  Needs root, or sudo that asks nothing; anywhere else it prints the list and
+# exits 1.
 set -euo pipefail
 
 # tool or file that shows the package is there | package | why
@@ -21,8 +24,40 @@ make|make|front door of the build
 python3|python3|checks JSON output in the tests
 pkg-config|pkg-config|tests the installed oriel.pc
 '
+fabric_list='
+/usr/include/infiniband/verbs.h|libibverbs-dev|headers of RDMA devices, for the verbs and mlx5 engines
+/usr/include/rdma/fabric.h|libfabric-dev|headers of libfabric, for the ofi engine
+/usr/include/hwloc.h|libhwloc-dev|which NIC is near which GPU
+'
 test_list='
 /usr/include/infiniband/mlx5dv.h|libibverbs-dev|the bytes of our work queues are held against its header
+/usr/lib/*/libfabric.so.1|libfabric1|the ofi engine runs on it
+fi_info|libfabric-bin|shows which providers there are
+ip|iproute2|makes network namespaces
+mpirun|openmpi-bin|a PMIx launcher, and runs the MPI example
+mpicc|libopenmpi-dev|compiles the MPI example
+/usr/lib/*/pmix2/include/pmix.h|libpmix-dev|our declarations of PMIx are held against its header
+'
+case $(uname -m) in
+aarch64) qemu='qemu-system-aarch64|qemu-system-arm' ;;
+*) qemu='qemu-system-x86_64|qemu-system-x86' ;;
+esac
+vm_list="
+$qemu|runs a small virtual machine with a kernel RDMA device
+/usr/share/doc/busybox-static|busybox-static|the programs inside it
+cpio|cpio|packs its files
+/sbin/modinfo|kmod|finds the modules it needs
+rdma|iproute2|makes its RDMA device
+ibv_devinfo|ibverbs-utils|shows its RDMA device
+/usr/lib/*/libibverbs/librxe-rdmav*.so|ibverbs-providers|drives its RDMA device
+ib_write_bw|perftest|the bare tool beside ours
+/usr/share/doc/rdma-core|rdma-core|configuration of RDMA devices
+"
+slurm_list='
+slurmctld|slurmctld|the controller
+slurmd|slurmd|the daemon of a node
+srun|slurm-client|starts ranks
+munged|munge|how they trust each other
 '
 check_list='
 clang|clang|second compiler of the header tests
@@ -33,13 +68,21 @@ cppcheck|cppcheck|static checks
 bench_list='
 mpirun|openmpi-bin|runs the comparison with MPI
 mpicc|libopenmpi-dev|compiles the comparison with MPI
+gnuplot|gnuplot-nox|draws the cost of starting over the number of ranks
 '
 
 there() {
 	case $1 in
-	/*) [ -e "$1" ] ;;
+	/*) compgen -G "$1" >/dev/null ;; # a path, perhaps with a pattern
 	*) command -v "$1" >/dev/null ;;
 	esac
+}
+
+# The kernel of the virtual machine: downloaded and unpacked for the user, never installed.
+fetch_kernel() {
+	if [ $fetch -eq 1 ]; then
+		"$(dirname "$0")/../tests/vm/fetch.sh"
+	fi
 }
 
 # Prints the packages of list $1 that are missing; says why on stderr.
@@ -55,14 +98,21 @@ missing() {
 }
 
 packages=()
+fetch=0
 for group in build "$@"; do
 	case $group in
 	build) list=$build_list ;;
+	fabric) list=$fabric_list ;;
 	test) list=$test_list ;;
+	vm)
+		list=$vm_list
+		fetch=1
+		;;
+	slurm) list=$slurm_list ;;
 	check) list=$check_list ;;
 	bench) list=$bench_list ;;
 	*)
-		echo "deps: no group '$group'; there are build, test, check, bench" >&2
+		echo "deps: no group '$group'; there are build, fabric, test, vm, slurm, check, bench" >&2
 		exit 2
 		;;
 	esac
@@ -78,6 +128,7 @@ if [ ${#packages[@]} -eq 0 ]; then
 		exit 1
 	fi
 	echo "deps: nothing is missing"
+	fetch_kernel
 	exit 0
 fi
 
@@ -94,3 +145,4 @@ echo "deps: installing ${packages[*]}"
 apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive timeout 300 apt-get -q -y)
 "${apt[@]}" update || echo "deps: apt-get update failed; trying with the lists there are" >&2
 "${apt[@]}" install --no-upgrade --no-install-recommends "${packages[@]}"
+fetch_kernel

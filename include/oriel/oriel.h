@@ -129,6 +129,12 @@ int oriel_comm_engine(struct oriel_comm *comm, char *text, size_t bytes);
 int oriel_alloc(struct oriel_comm *comm, size_t bytes, void **ptr);
 int oriel_free(struct oriel_comm *comm, void *ptr);
 
+/*
+ * Between any two memories of this process, of the host or of the comm's device; done on return, also while
+ * kernels run.
+ */
+int oriel_copy(struct oriel_comm *comm, void *to, const void *from, size_t bytes);
+
 /* Local; the same range again counts a reference and gives the same buffer. */
 int oriel_buffer_register(struct oriel_comm *comm, void *ptr, size_t bytes,
 			  struct oriel_buffer **buffer);
@@ -175,7 +181,10 @@ int oriel_window_status(struct oriel_window *window); /* first failure, or 0 */
 /* Every id, as oriel_reset_signal: for windows whose signals are all ORIEL_ADD. */
 int oriel_window_reset_signals(struct oriel_window *window, void *stream);
 
-/* Host-issued operations.  CPU device: done on return, `stream` is ignored. */
+/*
+ * Host-issued operations.  CPU device: done on return, `stream` is ignored.  CUDA: on the stream, in its order,
+ * also while it is captured; what goes wrong then becomes the window's failure (oriel_window_status).
+ */
 int oriel_window_put(struct oriel_window *window, int peer, uint64_t dst_off,
 		     const struct oriel_source *src, uint64_t src_off, uint64_t bytes,
 		     void *stream);
@@ -196,10 +205,19 @@ int oriel_window_barrier(struct oriel_window *window, int id, void *stream);
 
 /*
  * Runs `kernel` with a copy of args.  CPU: nblocks blocks of 1 to 32 threads, all live at once,
- * synchronous; one block of one thread runs on the caller, with the args themselves.  `stream` is NULL or a CUstream.
+ * synchronous; one block of one thread runs on the caller, with the args themselves.  CUDA: on `stream` (a
+ * CUstream or cudaStream_t; NULL is the comm's own), asynchronous; refused when the blocks of all ranks that
+ * share the GPU could not run together.
  */
 int oriel_launch(struct oriel_comm *comm, const struct oriel_kernel *kernel, int nblocks,
 		 int nthreads, const void *args, size_t args_bytes, void *stream);
+/* All that was launched on the stream is done; ORIEL_ETIMEDOUT after the comm's deadline.  CPU: at once. */
+int oriel_comm_sync(struct oriel_comm *comm, void *stream);
+/*
+ * An image of kernels (nvcc -DORIEL_KERNEL_IMAGE --fatbin) in which CUDA comms made from now on look for
+ * kernels that were compiled by a C compiler.  The image must stay.
+ */
+int oriel_kernels_add(const void *image, size_t bytes);
 
 #ifdef __cplusplus
 }

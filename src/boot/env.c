@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/env.c - the boot a launcher describes: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, beside
- * the ORIEL_* variables of the rendezvous.
+ * boot/env.c - the boot a launcher describes: PMIx, or RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT,
+ * beside the ORIEL_* variables of the rendezvous.
  *
- * Owns the checks of those variables and the rule that without a secret ranks meet on loopback
- * only.  Rank 0 holds the hub.  Called by: boot.c, on the rank's thread.
+ * Owns the choice between the two, the checks of those variables and the rule that without a secret
+ * ranks meet on loopback only.  Rank 0 holds the hub.  Called by: boot.c, on the rank's thread.
  */
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tcp.h"
+#include "launcher.h"
+
+#define RUN_ID_SECRET_BYTES 32
+#define TORCHRUN_PORTS 8
 
 struct env_job {
 	int rank, nranks, port;
+	int ports; /* rank 0 takes the first free one from `port` on */
 	const char *host;
 };
 
@@ -37,25 +41,30 @@ static int env_number(const char *name, long min, long max, int *out)
 	return 0;
 }
 
-static int env_port(const struct ori_config *config, int *port)
+static int under_torchrun(void)
+{
+	return getenv("TORCHELASTIC_RUN_ID") != NULL;
+}
+
+static int env_port(const struct ori_config *config, struct env_job *job)
 {
 	int err;
 
-	if (config->port) {
-		*port = config->port;
+	job->ports = 1;
+	job->port = config->port;
+	if (job->port)
 		return 0;
-	}
-	err = env_number("MASTER_PORT", 1, 65535, port);
-	if (err)
+	err = env_number("MASTER_PORT", 1, 65535, &job->port);
+	if (err || !under_torchrun())
 		return err;
-	/* torchrun's own store has MASTER_PORT */
-	if (!getenv("TORCHELASTIC_RUN_ID"))
-		return 0;
-	if (*port == 65535)
+	/* torchrun's own store has MASTER_PORT, and its connections often the next ones */
+	if (job->port > 65535 - TORCHRUN_PORTS)
 		return ori_fail(ORIEL_ECONFIG,
-				"MASTER_PORT=65535: torchrun has that port and there is "
-				"none after it; set ORIEL_PORT");
-	(*port)++;
+				"MASTER_PORT=%d: torchrun has that port and there are too few after "
+				"it; set ORIEL_PORT",
+				job->port);
+	job->port++;
+	job->ports = TORCHRUN_PORTS;
 	return 0;
 }
 
@@ -71,7 +80,7 @@ static int env_read(const struct ori_config *config, struct env_job *job)
 	if (!err)
 		err = env_number("RANK", 0, job->nranks - 1, &job->rank);
 	if (!err)
-		err = env_port(config, &job->port);
+		err = env_port(config, job);
 	if (err)
 		return err;
 	job->host = getenv("MASTER_ADDR");
@@ -81,16 +90,33 @@ static int env_read(const struct ori_config *config, struct env_job *job)
 	return 1;
 }
 
-static int take_secret(const struct ori_config *config, struct tcp_place *place)
+/*
+ * torchrun's id of the run is as good as a secret when it made it itself (36 characters, random).  One
+ * that a user wrote, such as a job's number, can be guessed.
+ */
+static int has_secret(const struct ori_config *config)
 {
+	const char *run = getenv("TORCHELASTIC_RUN_ID");
+
+	return config->secret[0] || (run && strlen(run) >= RUN_ID_SECRET_BYTES);
+}
+
+static int take_secret(const struct ori_config *config, const struct env_job *job,
+		       struct tcp_place *place)
+{
+	const char *run = getenv("TORCHELASTIC_RUN_ID");
 	size_t bytes = strlen(config->secret);
+	char text[TCP_SECRET_BYTES + 1] = "";
 
 	if (bytes > TCP_SECRET_BYTES)
 		return ori_fail(ORIEL_ECONFIG,
 				"ORIEL_SECRET has %zu bytes, at most %d are possible", bytes,
 				TCP_SECRET_BYTES);
-	memcpy(place->secret, config->secret, bytes);
-	if (!bytes && !ori_tcp_is_loopback(&place->addr))
+	/* secret or not, it keeps torchrun's jobs with neighbouring ports apart */
+	if (!bytes && run)
+		snprintf(text, sizeof(text), "%d %s", job->port, run);
+	memcpy(place->secret, bytes ? config->secret : text, bytes ? bytes : strlen(text));
+	if (!has_secret(config) && !ori_tcp_is_loopback(&place->addr))
 		return ori_fail(ORIEL_EAUTH,
 				"MASTER_ADDR leads to %s, not this host's loopback: set ORIEL_SECRET "
 				"to the same text on all ranks",
@@ -109,7 +135,7 @@ static int check_listen_fd(const struct ori_config *config)
 	    !listening || getsockname(config->listen_fd, (struct sockaddr *)&addr, &bytes))
 		return ori_fail(ORIEL_ECONFIG, "ORIEL_LISTEN_FD=%d: not a listening socket",
 				config->listen_fd);
-	if (!config->secret[0] && !ori_tcp_is_loopback(&addr))
+	if (!has_secret(config) && !ori_tcp_is_loopback(&addr))
 		return ori_fail(ORIEL_EAUTH,
 				"ORIEL_LISTEN_FD=%d listens beyond loopback: set "
 				"ORIEL_SECRET",
@@ -125,7 +151,20 @@ static void listen_anywhere(struct sockaddr_storage *addr)
 		((struct sockaddr_in *)addr)->sin_addr.s_addr = htonl(INADDR_ANY);
 }
 
-static int start_hub(const struct ori_config *config, struct tcp_place *place, struct tcp_hub **hub)
+static int is_free(const struct tcp_place *place)
+{
+	int fd = ori_tcp_socket(place->addr.ss_family), on = 1, bad;
+
+	if (fd < 0)
+		return 0;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	bad = bind(fd, (const struct sockaddr *)&place->addr, place->addr_bytes);
+	ori_tcp_close(fd);
+	return !bad;
+}
+
+static int start_hub(const struct ori_config *config, const struct env_job *job,
+		     const struct tcp_place *place, struct tcp_hub **hub)
 {
 	struct tcp_place at = *place; /* where ranks knock stays as the launcher said */
 
@@ -134,39 +173,112 @@ static int start_hub(const struct ori_config *config, struct tcp_place *place, s
 
 		if (err)
 			return err;
-	} else if (config->secret[0]) {
+	} else if (has_secret(config)) {
 		/* this host's own name often leads to its loopback, where the others cannot knock */
 		listen_anywhere(&at.addr);
 	}
+	for (int i = 1; i < job->ports && !is_free(&at); i++)
+		ori_tcp_port_set(&at, job->port + i);
 	return ori_tcp_hub_start(&at, config->listen_fd, 0, ori_boot_seconds_ns(config->timeout),
 				 hub);
 }
 
-int ori_boot_env_create(const struct ori_config *config, struct oriel_boot **boot)
+static int create_by_variables(const struct ori_config *config, const struct env_job *job,
+			       struct oriel_boot **boot)
 {
 	struct tcp_place place;
-	struct env_job job;
 	struct tcp_join join = { .place = &place };
-	int err = env_read(config, &job);
+	int err;
 
-	if (err < 0)
-		return err;
-	if (!err)
-		return ori_boot_single_create(boot);
-	ori_log_rank_set(job.rank);
-	if (job.nranks == 1)
+	ori_log_rank_set(job->rank);
+	if (job->nranks == 1)
 		return ori_boot_single_create(boot);
 	memset(&place, 0, sizeof(place));
-	err = ori_tcp_resolve("MASTER_ADDR", job.host, job.port, &place);
+	err = ori_tcp_resolve("MASTER_ADDR", job->host, job->port, &place);
 	if (!err)
-		err = take_secret(config, &place);
-	if (!err && job.rank == 0)
-		err = start_hub(config, &place, &join.hub);
+		err = take_secret(config, job, &place);
+	if (!err && job->rank == 0)
+		err = start_hub(config, job, &place, &join.hub);
 	if (err)
 		return err;
-	join.rank = job.rank;
-	join.nranks = job.nranks;
+	join.rank = job->rank;
+	join.nranks = job->nranks;
+	join.ports = job->ports;
 	join.timeout_ns = ori_boot_seconds_ns(config->timeout);
 	join.late_ns = ori_boot_seconds_ns(config->late);
 	return ori_tcp_join_create(&join, boot);
+}
+
+/* ---- which launcher ------------------------------------------------------------------------------ */
+
+enum launcher { LAUNCHER_AUTO, LAUNCHER_PMIX, LAUNCHER_ENV, LAUNCHER_NONE };
+
+static int read_launcher(const struct ori_config *config, enum launcher *out)
+{
+	static const char *const words[] = { "auto", "pmix", "env", "none" };
+
+	for (size_t i = 0; i < ORI_COUNT(words); i++) {
+		if (!strcmp(config->launcher, words[i])) {
+			*out = (enum launcher)i;
+			return 0;
+		}
+	}
+	return ori_fail(ORIEL_ECONFIG, "ORIEL_LAUNCHER=%.40s: must be auto, pmix, env or none",
+			config->launcher);
+}
+
+/*
+ * PMIx first; but torchrun, when a PMIx launcher started it once on each host, passes that launcher's
+ * variables on to all its ranks, where they are wrong.  oriel-run says ORIEL_LAUNCHER=env for that.
+ */
+static int is_pmix(enum launcher launcher)
+{
+	if (launcher != LAUNCHER_AUTO)
+		return launcher == LAUNCHER_PMIX;
+	return ori_boot_pmix_present() && !(getenv("TORCHELASTIC_RUN_ID") && getenv("RANK"));
+}
+
+/* A rank that is alone though its launcher started several is a mistake that nothing else shows. */
+static void warn_if_many(void)
+{
+	static const char *const sizes[] = { "SLURM_STEP_NUM_TASKS", "PMI_SIZE",
+					     "OMPI_COMM_WORLD_SIZE" };
+
+	for (size_t i = 0; i < ORI_COUNT(sizes); i++) {
+		const char *text = getenv(sizes[i]);
+
+		if (!text || atoi(text) < 2)
+			continue;
+		ori_log(ORI_LOG_WARN,
+			"%s=%.20s, but this launcher neither speaks PMIx nor sets RANK and "
+			"WORLD_SIZE: this process is a job of one rank (docs/launchers.md; with "
+			"Slurm: srun --mpi=pmix)",
+			sizes[i], text);
+		return;
+	}
+}
+
+int ori_boot_env_create(const struct ori_config *config, struct oriel_boot **boot)
+{
+	enum launcher launcher = LAUNCHER_AUTO;
+	struct env_job job;
+	int found = read_launcher(config, &launcher);
+
+	if (found)
+		return found;
+	if (launcher == LAUNCHER_NONE)
+		return ori_boot_single_create(boot);
+	if (is_pmix(launcher))
+		return ori_boot_pmix_create(config, boot);
+	found = env_read(config, &job);
+	if (found < 0)
+		return found;
+	if (found)
+		return create_by_variables(config, &job, boot);
+	if (launcher == LAUNCHER_ENV)
+		return ori_fail(ORIEL_ECONFIG,
+				"ORIEL_LAUNCHER=env, but RANK, WORLD_SIZE, MASTER_ADDR "
+				"and MASTER_PORT are not set");
+	warn_if_many();
+	return ori_boot_single_create(boot);
 }

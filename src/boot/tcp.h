@@ -16,24 +16,29 @@
 /* ---- messages (tcp_wire.c) ------------------------------------------------------------------------ */
 
 #define TCP_MAGIC 0x31424f52u /* "ROB1" */
-#define TCP_VERSION 1u
+#define TCP_VERSION 2u
 #define TCP_SECRET_BYTES 64
 #define TCP_CONTRIB_MAX (16u << 20) /* one rank's part of an allgather */
 #define TCP_RESULT_MAX (1u << 30)
 #define TCP_TEXT_MAX 512
+#define TCP_FANOUT 8                    /* children of a rank in the tree that results come down */
 #define TCP_HELLO_NS (3 * ORI_NS_PER_S) /* a connection must say who it is within this */
 
 enum tcp_type {
 	TCP_CONTRIB = 1, /* to the hub: struct tcp_contrib, data */
 	TCP_ABORT,       /* both ways: int32 status, text */
 	TCP_BYE,         /* to the hub */
-	TCP_WELCOME,     /* from the hub: int32 rank in whose process the hub is, or -1 */
-	TCP_REFUSE,      /* from the hub: int32 status, text */
-	TCP_RESULT,      /* from the hub: n * bytes */
-	TCP_LATE,        /* from the hub: struct ori_gather_report */
-	TCP_FAIL,        /* from the hub: struct ori_gather_report */
-	TCP_DEAD,        /* from the hub: `rank` is gone without a word */
-	TCP_LEFT         /* from the hub: `rank` said BYE */
+	TCP_LINKED,   /* to the hub: my link to my parent in the tree stands (seq 1) or not (0) */
+	TCP_HEARD,    /* from the hub: your hello was right; others are still missing */
+	TCP_WELCOME,  /* from the hub: struct tcp_welcome; from a parent: nothing */
+	TCP_REFUSE,   /* from the hub: int32 status, text */
+	TCP_RESULT,   /* from the hub: n * bytes */
+	TCP_SPREAD,   /* from the hub or a parent: the same, to be passed on to the children */
+	TCP_COMPLETE, /* from the hub: the result of (gid, seq) is on its way down the tree */
+	TCP_LATE,     /* from the hub: struct ori_gather_report */
+	TCP_FAIL,     /* from the hub: struct ori_gather_report */
+	TCP_DEAD,     /* from the hub: `rank` is gone without a word */
+	TCP_LEFT      /* from the hub: uint32 ranks that said BYE */
 };
 
 /* All numbers little-endian, as on every machine Oriel runs on. */
@@ -49,9 +54,17 @@ struct tcp_hello {
 	uint32_t magic, version;
 	unsigned char secret[TCP_SECRET_BYTES];
 	uint32_t rank, nranks;
-	uint32_t has_hub; /* the hub is in this rank's process */
-	uint32_t pad;
+	uint32_t has_hub;    /* the hub is in this rank's process */
+	uint32_t relay_port; /* where its children in the tree may knock; 0: nowhere */
 	uint64_t timeout_ns, late_ns;
+};
+
+struct tcp_welcome {
+	int32_t hub_rank; /* in whose process the hub is, or -1 */
+	int32_t parent;   /* rank that passes results on to me; -1: the hub itself */
+	uint32_t children;
+	uint16_t family, port; /* of the parent: AF_*, host order */
+	unsigned char addr[16];
 };
 
 struct tcp_contrib {
@@ -61,6 +74,7 @@ struct tcp_contrib {
 
 _Static_assert(sizeof(struct tcp_header) == 32, "the header travels");
 _Static_assert(sizeof(struct tcp_hello) == 104, "the hello travels");
+_Static_assert(sizeof(struct tcp_welcome) == 32, "the welcome travels");
 _Static_assert(sizeof(struct tcp_contrib) == 24, "the contribution travels");
 _Static_assert(sizeof(struct ori_gather_report) == 104, "the report travels");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers travel as they lie in memory");
@@ -84,6 +98,12 @@ void ori_tcp_place_name(struct tcp_place *);
 int ori_tcp_is_loopback(const struct sockaddr_storage *);
 /* Name or number to address; errors name `variable`. */
 int ori_tcp_resolve(const char *variable, const char *host, int port, struct tcp_place *);
+/* An address as 16 bytes and back; 0 on success. */
+int ori_tcp_addr_pack(const struct sockaddr_storage *, uint16_t *family, unsigned char bytes[16]);
+int ori_tcp_addr_unpack(uint16_t family, uint16_t port, const unsigned char bytes[16],
+			struct sockaddr_storage *, socklen_t *addr_bytes);
+int ori_tcp_port(const struct tcp_place *);
+void ori_tcp_port_set(struct tcp_place *, int port); /* and the name with it */
 /* Blocking by poll, on a non-blocking socket: 0, -ETIMEDOUT, -ECONNRESET on EOF, or -errno. */
 int ori_tcp_send_all(int fd, const void *data, size_t bytes, uint64_t deadline_ns);
 int ori_tcp_recv_all(int fd, void *data, size_t bytes, uint64_t deadline_ns);
@@ -129,6 +149,7 @@ struct tcp_join {
 	const struct tcp_place *place;
 	struct tcp_hub *hub; /* held for this rank, or NULL; released by the client in any case */
 	int rank, nranks;
+	int ports; /* the hub is at the place's port or at one of so many after it; 0 is 1 */
 	uint64_t timeout_ns, late_ns;
 };
 

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/tcp_client.c - a rank's connection to the hub: its reader thread, its sending, its end.
+ * boot/tcp_client.c - a rank's connection to the hub: what its messages mean, its sending, its end.
  *
- * Owns the socket and the list of the rank's groups.  What is read is untrusted: sizes are bounded
- * before memory is taken, and numbers are checked before they index anything.
+ * Owns the socket and the list of the rank's groups.  What is read is untrusted: numbers are checked
+ * before they index anything.
  *
- * Threads: the reader; senders on the ranks' threads, one at a time by send_lock.
+ * Threads: the reader (tcp_reader.c); senders on the ranks' threads, one at a time by send_lock.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -60,6 +59,24 @@ static int take_result(struct tcp_client *c, const struct tcp_header *h, const v
 	return 0;
 }
 
+/* Nothing that happens to a member now takes the result away: it is complete. */
+static void take_complete(struct tcp_client *c, const struct tcp_header *h)
+{
+	struct tcp_group *g = find_pending(c, h);
+
+	if (g && c->relay.link == TCP_LINK_UP)
+		g->complete = 1;
+}
+
+void ori_tcp_client_unlinked(struct tcp_client *c)
+{
+	pthread_mutex_lock(&c->lock);
+	for (struct tcp_group *g = c->groups; g; g = g->next)
+		g->complete = 0;
+	pthread_cond_broadcast(&c->cond);
+	pthread_mutex_unlock(&c->lock);
+}
+
 static int report_is_sound(const struct ori_gather_report *r, const struct tcp_group *g)
 {
 	if (r->status > 0 || r->count > ORI_GATHER_NAMED || r->total > (uint32_t)g->base.nranks)
@@ -107,7 +124,7 @@ static void fail_pending_left(struct tcp_client *c, int world_rank)
 		int rank = ori_tcp_group_index(g, world_rank);
 
 		/* who aborts and leaves has aborted: that answer stands */
-		if (rank < 0 || !g->pending || g->answered || g->failed)
+		if (rank < 0 || !g->pending || g->answered || g->complete || g->failed)
 			continue;
 		ori_boot_rank_text(g->world, rank, name, sizeof(name));
 		snprintf(g->text, sizeof(g->text), "%s left the group", name);
@@ -125,7 +142,23 @@ static struct tcp_group *next_whole(struct tcp_client *c, int world_rank)
 	return g;
 }
 
-static int take_gone(struct tcp_client *c, const struct tcp_header *h)
+static int take_left(struct tcp_client *c, const struct tcp_header *h, const unsigned char *body)
+{
+	uint32_t rank;
+
+	if (!h->bytes || h->bytes % sizeof(rank))
+		return -EPROTO;
+	for (uint32_t at = 0; at < h->bytes; at += sizeof(rank)) {
+		memcpy(&rank, body + at, sizeof(rank));
+		if (rank >= (uint32_t)c->nranks)
+			return -EPROTO;
+		c->gone[rank] = TCP_GONE_LEFT;
+		fail_pending_left(c, (int)rank);
+	}
+	return 0;
+}
+
+static int take_dead(struct tcp_client *c, const struct tcp_header *h)
 {
 	int world_rank = (int)h->rank;
 	struct tcp_group *g;
@@ -133,11 +166,6 @@ static int take_gone(struct tcp_client *c, const struct tcp_header *h)
 
 	if (h->rank >= (uint32_t)c->nranks)
 		return -EPROTO;
-	if (h->type == TCP_LEFT) {
-		c->gone[world_rank] = TCP_GONE_LEFT;
-		fail_pending_left(c, world_rank);
-		return 0;
-	}
 	c->gone[world_rank] = TCP_GONE_DEAD;
 	while ((g = next_whole(c, world_rank))) {
 		int rank = ori_tcp_group_index(g, world_rank);
@@ -193,89 +221,42 @@ static int take_abort(struct tcp_client *c, const struct tcp_header *h, const un
 	return 0;
 }
 
-static int take_message(struct tcp_client *c, const struct tcp_header *h, const unsigned char *body)
+int ori_tcp_client_take(struct tcp_client *c, struct tcp_packet *packet)
 {
+	const unsigned char *body = packet->data + sizeof(struct tcp_header);
+	struct tcp_header header, *h = &header;
+	int err = 0;
+
+	memcpy(h, packet->data, sizeof(*h));
+	if (h->type == TCP_SPREAD)
+		ori_tcp_relay_pass(c, packet); /* first: this rank may leave once it has its own */
+	pthread_mutex_lock(&c->lock);
 	switch (h->type) {
 	case TCP_RESULT:
-		return take_result(c, h, body);
+	case TCP_SPREAD:
+		err = take_result(c, h, body);
+		break;
+	case TCP_COMPLETE:
+		take_complete(c, h);
+		break;
 	case TCP_FAIL:
 	case TCP_LATE:
-		return take_report(c, h, body);
+		err = take_report(c, h, body);
+		break;
 	case TCP_DEAD:
+		err = take_dead(c, h);
+		break;
 	case TCP_LEFT:
-		return take_gone(c, h);
+		err = take_left(c, h, body);
+		break;
 	case TCP_ABORT:
-		return take_abort(c, h, body);
+		err = take_abort(c, h, body);
+		break;
 	default:
-		return -EPROTO;
+		err = -EPROTO;
 	}
-}
-
-/* ---- the reader ---------------------------------------------------------------------------------- */
-
-static int read_message(struct tcp_client *c)
-{
-	struct tcp_header h;
-	unsigned char *body = NULL;
-	int64_t max;
-	int err;
-
-	/* idle without a deadline: the end of the connection, or of the client, ends it */
-	err = ori_tcp_recv_all(c->fd, &h, sizeof(h), UINT64_MAX);
-	if (err)
-		return err;
-	max = ori_tcp_body_max(h.type, 1);
-	if (h.magic != TCP_MAGIC || max < 0 || h.bytes > max)
-		return -EPROTO;
-	if (h.bytes) {
-		body = malloc(h.bytes);
-		if (!body)
-			return -ENOMEM;
-		err = ori_tcp_recv_all(c->fd, body, h.bytes, UINT64_MAX);
-	}
-	if (!err) {
-		pthread_mutex_lock(&c->lock);
-		err = take_message(c, &h, body);
-		pthread_mutex_unlock(&c->lock);
-	}
-	free(body);
+	pthread_mutex_unlock(&c->lock);
 	return err;
-}
-
-static void *reader_main(void *arg)
-{
-	struct tcp_client *c = arg;
-	int err, closing;
-
-	ori_log_rank_set(c->rank);
-	do {
-		err = read_message(c);
-	} while (!err);
-	pthread_mutex_lock(&c->lock);
-	closing = c->closing;
-	pthread_mutex_unlock(&c->lock);
-	if (!closing && err == -EPROTO)
-		ori_tcp_client_lost(c, ORIEL_EPROTO, "sent a malformed message");
-	else if (!closing)
-		ori_tcp_client_lost(c, ORIEL_EPEER, "is gone");
-	pthread_mutex_lock(&c->lock);
-	c->reader_ended = 1;
-	pthread_cond_broadcast(&c->cond);
-	pthread_mutex_unlock(&c->lock);
-	return NULL;
-}
-
-/* The library's threads take no signals: those are the program's. */
-int ori_tcp_client_start(struct tcp_client *c)
-{
-	sigset_t all, old;
-	int err;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&c->reader, NULL, reader_main, c);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return err ? ori_fail_errno(err, "cannot start the reader of rank %d", c->rank) : 0;
 }
 
 /* ---- sending, losing, closing -------------------------------------------------------------------- */

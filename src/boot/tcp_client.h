@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * boot/tcp_client.h - the inside of a rank's TCP boot, for tcp_join.c (meeting the others),
- * tcp_client.c (the connection and its reader) and tcp_group.c (the table of boot.h).
+ * tcp_client.c (what messages mean), tcp_reader.c (the thread that takes them), tcp_relay.c (the tree that
+ * results come down) and tcp_group.c (the table of boot.h).
  */
 #ifndef ORI_BOOT_TCP_CLIENT_H
 #define ORI_BOOT_TCP_CLIENT_H
+
+#include <poll.h>
 
 #include "tcp.h"
 
@@ -30,6 +33,7 @@ struct tcp_group {
 	uint64_t seq, subgroups; /* calls made so far */
 	/* the collective under way */
 	int pending, answered, status;
+	int complete; /* all have contributed; the result comes down the tree */
 	uint64_t pending_seq;
 	void *all;
 	size_t all_bytes;
@@ -40,13 +44,64 @@ struct tcp_group {
 	struct ori_watch watch;
 };
 
+/* A whole message: header and body as they travel.  Counted, since it may go to several. */
+struct tcp_packet {
+	int refs;
+	size_t bytes;
+	unsigned char data[];
+};
+
+/* A message as it comes in. */
+struct tcp_in {
+	struct tcp_header header;
+	struct tcp_packet *packet; /* NULL until the header is there */
+	size_t got;                /* of header and body */
+};
+
+struct tcp_out {
+	struct tcp_out *next;
+	struct tcp_packet *packet;
+	size_t off;
+};
+
+/* Whoever knocks at the relay: a child, once its hello was right. */
+struct tcp_child {
+	int fd; /* -1: free */
+	int up;
+	struct tcp_hello hello;
+	size_t got;
+	uint64_t until_ns; /* must have said hello */
+	struct tcp_out *out, **out_tail;
+};
+
+enum tcp_link { TCP_LINK_NONE, TCP_LINK_CONNECTING, TCP_LINK_HELLO, TCP_LINK_UP };
+
+#define TCP_CHILDREN (2 * TCP_FANOUT)
+#define TCP_KNOCKERS (TCP_CHILDREN + 4) /* children, and strangers at a time */
+
+/* This rank's place in the tree.  The joining thread's, then the reader's. */
+struct tcp_relay {
+	int listen_fd; /* -1: none, or all children are here */
+	struct tcp_welcome welcome;
+	int parent_fd;
+	enum tcp_link link;
+	struct tcp_in in;
+	int children; /* that are up */
+	struct tcp_child child[TCP_KNOCKERS];
+};
+
+#define TCP_RELAY_FDS (2 + TCP_KNOCKERS)
+
 struct tcp_client {
 	/* fixed once joined */
 	int fd, pid, rank, nranks, hub_rank;
+	int ports, port; /* where the hub may be: so many, from this one on */
 	struct tcp_place place;
 	struct tcp_hub *hub;
 	uint64_t timeout_ns, late_ns;
 	pthread_t reader;
+	struct tcp_relay relay;
+	struct tcp_in in;          /* the reader's */
 	pthread_mutex_t send_lock; /* one message at a time; never taken with `lock` held */
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
@@ -66,8 +121,29 @@ struct tcp_client {
 /* tcp_join.c: connects, says hello, waits for the welcome. */
 int ori_tcp_meet(struct tcp_client *);
 
+/* tcp_reader.c: the thread that takes messages. */
+int ori_tcp_reader_start(struct tcp_client *);
+/* One step: 1 when the packet is whole (then the caller's), 0: more is to come, or negative errno. */
+int ori_tcp_in_step(struct tcp_in *, int fd, struct tcp_packet **packet);
+void ori_tcp_packet_drop(struct tcp_packet *);
+
+/* tcp_relay.c; on the reader's thread but for open. */
+/* Listens where children can knock; returns the port, 0 if that is not possible. */
+uint16_t ori_tcp_relay_open(struct tcp_client *);
+void ori_tcp_relay_start(struct tcp_client *); /* after the welcome: begins to connect */
+int ori_tcp_relay_fill(struct tcp_client *, struct pollfd *fds);
+uint64_t ori_tcp_relay_deadline(const struct tcp_client *);
+void ori_tcp_relay_serve(struct tcp_client *, const struct pollfd *fds, int n);
+void ori_tcp_relay_pass(struct tcp_client *, struct tcp_packet *);
+extern uint64_t ori_tcp_relay_count; /* messages this process has passed on */
+/* Sends what is still owed to the children, at most ns; then closes all. */
+void ori_tcp_relay_end(struct tcp_client *, uint64_t ns);
+
 /* tcp_client.c */
-int ori_tcp_client_start(struct tcp_client *);
+/* What a message means; from the hub, or from the parent.  0 or -EPROTO. */
+int ori_tcp_client_take(struct tcp_client *, struct tcp_packet *);
+/* No result will come down the tree any more. */
+void ori_tcp_client_unlinked(struct tcp_client *);
 int ori_tcp_client_send(struct tcp_client *, const struct tcp_header *, const void *head,
 			size_t head_bytes, const void *data, size_t bytes, uint64_t deadline_ns);
 /* Ends all groups of the client.  Lock not held. */

@@ -98,6 +98,7 @@ static int begin(struct tcp_group *g, void *all, size_t bytes, uint64_t *seq)
 	} else {
 		g->pending = 1;
 		g->answered = 0;
+		g->complete = 0;
 		g->pending_seq = *seq;
 		g->all = all;
 		g->all_bytes = (size_t)g->base.nranks * bytes;
@@ -131,7 +132,8 @@ static int end(struct tcp_group *g, uint64_t timeout_ns, uint64_t deadline_ns)
 
 	ori_boot_timespec(deadline_ns, &when);
 	pthread_mutex_lock(&c->lock);
-	while (!g->answered && !g->failed && err != ETIMEDOUT)
+	/* a complete one is not lost by what happens to a member now: its result is under way */
+	while (!g->answered && !(g->failed && !g->complete) && err != ETIMEDOUT)
 		err = pthread_cond_timedwait(&c->cond, &c->lock, &when);
 	g->pending = 0;
 	if (g->answered) {
@@ -362,6 +364,8 @@ int ori_tcp_join_create(const struct tcp_join *join, struct oriel_boot **boot)
 	c->nranks = join->nranks;
 	c->hub_rank = -1;
 	c->place = *join->place;
+	c->ports = join->ports > 1 ? join->ports : 1;
+	c->port = ori_tcp_port(&c->place);
 	c->hub = join->hub;
 	c->timeout_ns = join->timeout_ns;
 	c->late_ns = join->late_ns;
@@ -381,12 +385,13 @@ int ori_tcp_join_create(const struct tcp_join *join, struct oriel_boot **boot)
 	err = ori_tcp_group_create(c, 0, NULL, c->rank, c->nranks, boot);
 	if (err)
 		goto err_fd;
-	err = ori_tcp_client_start(c);
+	err = ori_tcp_reader_start(c);
 	if (!err)
 		return 0;
 	free(((struct tcp_group *)*boot)->world);
 	free(*boot);
 err_fd:
+	ori_tcp_relay_end(c, 0);
 	ori_tcp_close(c->fd);
 err_gone:
 	free(c->gone);

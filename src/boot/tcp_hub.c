@@ -237,6 +237,7 @@ static void *hub_main(void *arg)
 			if (is_over(hub, now))
 				break;
 			poll_once(hub, &set, hub->stop_ns ? hub->stop_ns : next, now);
+			ori_hub_tell_left(hub);
 			ori_hub_sweep(hub);
 			now = ori_now_ns();
 		}
@@ -326,9 +327,12 @@ static int env_hub_exists(void)
 int ori_tcp_hub_start(struct tcp_place *place, int listen_fd, int keep, uint64_t timeout_ns,
 		      struct tcp_hub **out)
 {
+	struct ori_config config;
 	struct tcp_hub *hub;
-	int err;
+	int err = ori_config_read(&config);
 
+	if (err)
+		return err;
 	if (!keep && env_hub_exists())
 		return ori_fail(ORIEL_EBUSY,
 				"the boot of this job is still in use in this process");
@@ -350,6 +354,7 @@ int ori_tcp_hub_start(struct tcp_place *place, int listen_fd, int keep, uint64_t
 		goto err_cond;
 	}
 	hub->place = *place;
+	hub->tree_mode = (enum ori_mode)config.boot_tree;
 	hub->pid = getpid();
 	hub->keep = keep;
 	hub->holds = !keep;

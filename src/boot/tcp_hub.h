@@ -36,6 +36,7 @@ struct hub_conn {
 	enum conn_state state;
 	int broken; /* to be closed in this turn of the loop */
 	int rank, has_hub, late_told;
+	uint16_t relay_port;
 	uint64_t since_ns, until_ns, late_ns;
 	/* incoming: first the hello, then headers and bodies */
 	union {
@@ -55,10 +56,14 @@ enum slot_state { SLOT_EMPTY, SLOT_WAITING, SLOT_LIVE, SLOT_LEFT, SLOT_DEAD };
 struct hub_slot {
 	enum slot_state state;
 	struct hub_conn *conn; /* while waiting or live */
+	int parent;            /* in the tree; -1: the hub */
+	uint32_t children;     /* in the tree */
+	int linked;            /* its link to its parent stands */
 };
 
 struct tcp_hub {
 	/* fixed */
+	enum ori_mode tree_mode;
 	int pid, keep; /* keep: made for an id, waits for ranks also when none of ours is left */
 	struct tcp_place place;
 	int listen_fd, wake_fd;
@@ -74,9 +79,14 @@ struct tcp_hub {
 	int strangers; /* connections in CONN_HELLO */
 	int nranks, waiting, live;
 	struct hub_slot *slots;
+	uint32_t *left; /* nranks: who said BYE in this turn of the loop */
+	int nleft;
 	int failed; /* some rank never came; `why` is told to whoever comes now */
 	char why[ORI_BOOT_WHY_BYTES];
 	struct ori_gather *gathers;
+	int tree;         /* the welcomes named parents */
+	int links_wanted; /* ranks with a parent */
+	int links; /* ranks whose link to their parent stands; -1: one broke, the tree is not used any more */
 	uint64_t idle_ns, accept_ns, stop_ns;
 	unsigned warned; /* bad connections so far */
 };
@@ -86,6 +96,8 @@ void ori_hub_accept(struct tcp_hub *);
 void ori_hub_conn_read(struct tcp_hub *, struct hub_conn *);
 void ori_hub_conn_flush(struct hub_conn *);
 void ori_hub_conn_timer(struct tcp_hub *, struct hub_conn *, uint64_t now);
+/* Tells the others who left in this turn: one message for all, since at the end of a job all leave. */
+void ori_hub_tell_left(struct tcp_hub *);
 /* Closes what is broken and tells the others who died; again until nothing is broken. */
 void ori_hub_sweep(struct tcp_hub *);
 void ori_hub_close_all(struct tcp_hub *);
@@ -105,6 +117,14 @@ void ori_hub_refuse(struct hub_conn *, int status, const char *text);
 /* tcp_hub_join.c */
 void ori_hub_hello(struct tcp_hub *, struct hub_conn *);
 void ori_hub_join_timer(struct tcp_hub *, struct hub_conn *, uint64_t now);
+
+/* tcp_hub_tree.c */
+/* Who passes results on to whom; after all ranks have joined. */
+void ori_hub_tree_plan(struct tcp_hub *);
+void ori_hub_tree_welcome(const struct tcp_hub *, int rank, struct tcp_welcome *);
+void ori_hub_linked(struct tcp_hub *, struct hub_conn *);
+/* 1: the result of this collective went down the tree; 0: it is to be sent to each rank. */
+int ori_hub_tree_send(struct tcp_hub *, const struct ori_gather *);
 
 /* tcp_hub_gather.c */
 void ori_hub_contrib(struct tcp_hub *, struct hub_conn *);

@@ -85,10 +85,18 @@ void ori_hub_send(struct hub_conn *c, enum tcp_type type, uint64_t gid, uint64_t
 void ori_hub_send_others(struct tcp_hub *hub, const struct hub_conn *except, enum tcp_type type,
 			 uint64_t gid, uint64_t seq, int rank, const void *body, size_t bytes)
 {
+	struct hub_blob *blob = ori_hub_blob(type, gid, seq, rank, body, bytes);
+
 	for (struct hub_conn *c = hub->conns; c; c = c->next) {
-		if (c->state == CONN_LIVE && c != except)
-			ori_hub_send(c, type, gid, seq, rank, body, bytes);
+		if (c->state != CONN_LIVE || c == except)
+			continue;
+		if (blob)
+			ori_hub_send_blob(c, blob);
+		else
+			c->broken = 1; /* no memory: better an error there than a wait */
 	}
+	if (blob)
+		ori_hub_blob_drop(blob);
 }
 
 static void pop_out(struct hub_conn *c)
@@ -189,7 +197,16 @@ static void take_bye(struct tcp_hub *hub, struct hub_conn *c)
 	hub->slots[c->rank].state = SLOT_LEFT;
 	hub->slots[c->rank].conn = NULL;
 	hub->live--;
-	ori_hub_send_others(hub, c, TCP_LEFT, 0, 0, c->rank, NULL, 0);
+	hub->left[hub->nleft++] = (uint32_t)c->rank; /* each rank once */
+}
+
+void ori_hub_tell_left(struct tcp_hub *hub)
+{
+	if (!hub->nleft)
+		return;
+	ori_hub_send_others(hub, NULL, TCP_LEFT, 0, 0, 0, hub->left,
+			    (size_t)hub->nleft * sizeof(*hub->left));
+	hub->nleft = 0;
 }
 
 static void take_message(struct tcp_hub *hub, struct hub_conn *c)
@@ -198,6 +215,8 @@ static void take_message(struct tcp_hub *hub, struct hub_conn *c)
 		ori_hub_contrib(hub, c);
 	else if (c->in.header.type == TCP_ABORT)
 		take_abort(hub, c);
+	else if (c->in.header.type == TCP_LINKED)
+		ori_hub_linked(hub, c);
 	else
 		take_bye(hub, c);
 	free(c->body);
@@ -355,5 +374,7 @@ void ori_hub_close_all(struct tcp_hub *hub)
 	}
 	ori_gather_destroy_all(&hub->gathers);
 	free(hub->slots);
+	free(hub->left);
 	hub->slots = NULL;
+	hub->left = NULL;
 }

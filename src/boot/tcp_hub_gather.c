@@ -83,7 +83,7 @@ void ori_hub_contrib(struct tcp_hub *hub, struct hub_conn *c)
 		ori_hub_send(c, TCP_FAIL, g->gid, g->seq, 0, &g->failed, sizeof(g->failed));
 	if (g->arrived < g->n)
 		return;
-	if (!g->failed.status)
+	if (!g->failed.status && !ori_hub_tree_send(hub, g))
 		send_result(hub, g);
 	ori_gather_destroy(&hub->gathers, g);
 	return;

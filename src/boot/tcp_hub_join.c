@@ -28,14 +28,21 @@ static void missing_ranks(const struct tcp_hub *hub, uint64_t since_ns, struct o
 static int set_size(struct tcp_hub *hub, uint32_t nranks)
 {
 	struct hub_slot *slots;
+	uint32_t *left;
 
 	if (hub->complete || hub->waiting)
 		return 0;
 	slots = calloc(nranks, sizeof(*slots));
-	if (!slots)
+	left = calloc(nranks, sizeof(*left));
+	if (!slots || !left) {
+		free(slots);
+		free(left);
 		return ORIEL_ENOMEM;
+	}
 	free(hub->slots);
+	free(hub->left);
 	hub->slots = slots;
+	hub->left = left;
 	hub->nranks = (int)nranks;
 	return 0;
 }
@@ -104,12 +111,15 @@ static void welcome_all(struct tcp_hub *hub)
 	ori_tcp_lock();
 	hub->complete = 1;
 	ori_tcp_unlock();
+	ori_hub_tree_plan(hub);
 	for (int i = 0; i < hub->nranks; i++) {
 		struct hub_conn *c = hub->slots[i].conn;
+		struct tcp_welcome welcome = { .hub_rank = hub_rank };
 
 		hub->slots[i].state = SLOT_LIVE;
 		c->state = CONN_LIVE;
-		ori_hub_send(c, TCP_WELCOME, 0, 0, i, &hub_rank, sizeof(hub_rank));
+		ori_hub_tree_welcome(hub, i, &welcome);
+		ori_hub_send(c, TCP_WELCOME, 0, 0, i, &welcome, sizeof(welcome));
 	}
 	hub->live = hub->nranks;
 	hub->waiting = 0;
@@ -138,6 +148,7 @@ void ori_hub_hello(struct tcp_hub *hub, struct hub_conn *c)
 	c->state = CONN_WAITING;
 	c->rank = (int)hello->rank;
 	c->has_hub = hello->has_hub != 0;
+	c->relay_port = hello->relay_port <= 65535 ? (uint16_t)hello->relay_port : 0;
 	c->since_ns = now;
 	c->until_ns = hello->timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + hello->timeout_ns;
 	c->late_ns = hello->late_ns > UINT64_MAX - now ? UINT64_MAX : now + hello->late_ns;
@@ -146,6 +157,8 @@ void ori_hub_hello(struct tcp_hub *hub, struct hub_conn *c)
 	hub->slots[c->rank].conn = c;
 	if (++hub->waiting == hub->nranks)
 		welcome_all(hub);
+	else
+		ori_hub_send(c, TCP_HEARD, 0, 0, c->rank, NULL, 0);
 }
 
 /* One rank's patience is over: all who wait hear now who never came. */

@@ -5,8 +5,6 @@
  * Owns the layout of the id.  An id carries its own random secret, so whoever has the id may join.
  * Called by: boot.c and user.c, on any thread.
  */
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <string.h>
 
 #include "tcp.h"
@@ -40,20 +38,12 @@ static uint64_t checksum(const struct id_layout *id)
 
 static void pack(const struct tcp_place *place, struct oriel_boot_id *out)
 {
-	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&place->addr;
-	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&place->addr;
 	struct id_layout id;
 
 	memset(&id, 0, sizeof(id));
 	memcpy(id.magic, id_magic, sizeof(id.magic));
-	id.family = place->addr.ss_family;
-	if (id.family == AF_INET6) {
-		id.port = ntohs(v6->sin6_port);
-		memcpy(id.addr, &v6->sin6_addr, 16);
-	} else {
-		id.port = ntohs(v4->sin_port);
-		memcpy(id.addr, &v4->sin_addr, 4);
-	}
+	ori_tcp_addr_pack(&place->addr, &id.family, id.addr);
+	id.port = (uint16_t)ori_tcp_port(place);
 	memcpy(id.secret, place->secret, sizeof(id.secret));
 	id.sum = checksum(&id);
 	memcpy(out->bytes, &id, sizeof(id));
@@ -61,26 +51,14 @@ static void pack(const struct tcp_place *place, struct oriel_boot_id *out)
 
 static int unpack(const struct oriel_boot_id *in, struct tcp_place *place)
 {
-	struct sockaddr_in *v4 = (struct sockaddr_in *)&place->addr;
-	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&place->addr;
 	struct id_layout id;
 
 	memcpy(&id, in->bytes, sizeof(id));
 	memset(place, 0, sizeof(*place));
 	if (memcmp(id.magic, id_magic, sizeof(id.magic)) || id.sum != checksum(&id) || !id.port ||
-	    (id.family != AF_INET && id.family != AF_INET6))
+	    ori_tcp_addr_unpack(id.family, id.port, id.addr, &place->addr, &place->addr_bytes))
 		return ori_fail(ORIEL_EINVAL,
 				"oriel_boot_join: the id was not made by oriel_boot_id, or is damaged");
-	place->addr.ss_family = id.family;
-	if (id.family == AF_INET6) {
-		v6->sin6_port = htons(id.port);
-		memcpy(&v6->sin6_addr, id.addr, 16);
-		place->addr_bytes = sizeof(*v6);
-	} else {
-		v4->sin_port = htons(id.port);
-		memcpy(&v4->sin_addr, id.addr, 4);
-		place->addr_bytes = sizeof(*v4);
-	}
 	memcpy(place->secret, id.secret, sizeof(id.secret));
 	ori_tcp_place_name(place);
 	return 0;

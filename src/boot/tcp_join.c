@@ -103,13 +103,17 @@ static int say_hello(struct tcp_client *c, uint64_t deadline_ns)
 	hello.rank = (uint32_t)c->rank;
 	hello.nranks = (uint32_t)c->nranks;
 	hello.has_hub = c->hub != NULL;
+	hello.relay_port = ori_tcp_relay_open(c);
 	hello.timeout_ns = deadline_ns > now ? deadline_ns - now : 0;
 	hello.late_ns = c->late_ns;
 	return ori_tcp_send_all(c->fd, &hello, sizeof(hello), ori_boot_grace_ns(deadline_ns));
 }
 
+/* Somebody else may have that port; then it is another one. */
 static int not_ours(struct tcp_client *c)
 {
+	if (c->ports > 1)
+		return TRY_AGAIN;
 	return ori_fail(ORIEL_EPROTO, "%s answers, but not as a rendezvous of this version",
 			c->place.name);
 }
@@ -124,7 +128,7 @@ static int take_refusal(struct tcp_client *c, const unsigned char *body, uint32_
 	memcpy(&status, body, 4);
 	memcpy(text, body + 4, bytes - 4);
 	text[bytes - 4] = '\0';
-	if (status == ORIEL_EBUSY)
+	if (status == ORIEL_EBUSY || (status == ORIEL_EAUTH && c->ports > 1))
 		return TRY_AGAIN;
 	if (status >= 0)
 		return not_ours(c);
@@ -148,15 +152,18 @@ static void show_late(const unsigned char *body, uint32_t bytes, int nranks)
 /* 0 when welcome, TRY_AGAIN when the other side hung up, or a status. */
 static int hear_answer(struct tcp_client *c, uint64_t deadline_ns)
 {
+	struct tcp_welcome *welcome = &c->relay.welcome;
 	unsigned char body[4 + TCP_TEXT_MAX];
 	struct tcp_header h;
-	int32_t hub_rank;
-	int err;
+	/* a hub speaks at once; others who have its port may be silent for ever */
+	uint64_t first_ns = c->ports > 1 ? ori_deadline_ns(TRY_NS) : deadline_ns;
+	int err, heard = 0;
 
 	for (;;) {
-		err = ori_tcp_recv_all(c->fd, &h, sizeof(h), deadline_ns);
+		err = ori_tcp_recv_all(c->fd, &h, sizeof(h), heard ? deadline_ns : first_ns);
 		if (err)
 			break;
+		heard = 1;
 		if (h.magic != TCP_MAGIC || ori_tcp_body_max(h.type, 1) < 0 ||
 		    h.bytes > sizeof(body))
 			return not_ours(c);
@@ -165,17 +172,23 @@ static int hear_answer(struct tcp_client *c, uint64_t deadline_ns)
 			break;
 		if (h.type == TCP_REFUSE)
 			return take_refusal(c, body, h.bytes);
+		if (h.type == TCP_HEARD)
+			continue;
 		if (h.type == TCP_LATE) {
 			show_late(body, h.bytes, c->nranks);
 			continue;
 		}
-		if (h.type != TCP_WELCOME || h.bytes != sizeof(hub_rank))
+		if (h.type != TCP_WELCOME || h.bytes != sizeof(*welcome))
 			return not_ours(c);
-		memcpy(&hub_rank, body, sizeof(hub_rank));
-		c->hub_rank = hub_rank >= 0 && hub_rank < c->nranks ? hub_rank : -1;
+		memcpy(welcome, body, sizeof(*welcome));
+		c->hub_rank = welcome->hub_rank;
+		if (c->hub_rank < 0 || c->hub_rank >= c->nranks)
+			c->hub_rank = -1;
+		if (welcome->parent >= c->nranks || welcome->children > TCP_CHILDREN)
+			return not_ours(c);
 		return 0;
 	}
-	if (err != -ETIMEDOUT)
+	if (err != -ETIMEDOUT || (!heard && c->ports > 1))
 		return TRY_AGAIN;
 	return ori_fail(ORIEL_ETIMEDOUT,
 			"rank %d of %d: the rendezvous at %s took the connection but does not answer",
@@ -197,8 +210,11 @@ static int meet_once(struct tcp_client *c, uint64_t deadline_ns, int *last_errno
 	else
 		err = hear_answer(c, ori_boot_grace_ns(deadline_ns));
 	if (err) {
+		ori_tcp_relay_end(c, 0);
 		ori_tcp_close(c->fd);
 		c->fd = -1;
+	} else {
+		ori_tcp_relay_start(c);
 	}
 	return err;
 }
@@ -209,12 +225,15 @@ int ori_tcp_meet(struct tcp_client *c)
 	char reason[128];
 	int last = 0, err;
 
-	for (;;) {
+	for (int i = 0;; i++) {
+		ori_tcp_port_set(&c->place, c->port + i % c->ports);
 		err = meet_once(c, deadline, &last);
 		if (err != TRY_AGAIN)
 			return err;
 		if (ori_now_ns() + pause >= deadline)
 			break;
+		if ((i + 1) % c->ports) /* all ports, then a pause */
+			continue;
 		sleep_ns(pause);
 		if (pause < RETRY_LAST_NS)
 			pause *= 2;

@@ -32,21 +32,26 @@ int64_t ori_tcp_body_max(uint32_t type, int from_hub)
 	case TCP_CONTRIB:
 		return from_hub ? -1 : (int64_t)sizeof(struct tcp_contrib) + TCP_CONTRIB_MAX;
 	case TCP_BYE:
+	case TCP_LINKED:
 		return from_hub ? -1 : 0;
 	case TCP_ABORT:
 		return 4 + TCP_TEXT_MAX;
 	case TCP_WELCOME:
-		return from_hub ? 4 : -1;
+		return from_hub ? (int64_t)sizeof(struct tcp_welcome) : -1;
 	case TCP_REFUSE:
 		return from_hub ? 4 + TCP_TEXT_MAX : -1;
 	case TCP_RESULT:
+	case TCP_SPREAD:
 		return from_hub ? (int64_t)TCP_RESULT_MAX : -1;
 	case TCP_LATE:
 	case TCP_FAIL:
 		return from_hub ? (int64_t)sizeof(struct ori_gather_report) : -1;
+	case TCP_HEARD:
+	case TCP_COMPLETE:
 	case TCP_DEAD:
-	case TCP_LEFT:
 		return from_hub ? 0 : -1;
+	case TCP_LEFT:
+		return from_hub ? 4 * ORI_BOOT_RANKS_MAX : -1;
 	default:
 		return -1;
 	}
@@ -74,6 +79,54 @@ void ori_tcp_place_name(struct tcp_place *place)
 		inet_ntop(AF_INET, &v4->sin_addr, host, sizeof(host));
 		snprintf(place->name, sizeof(place->name), "%s:%d", host, ntohs(v4->sin_port));
 	}
+}
+
+int ori_tcp_addr_pack(const struct sockaddr_storage *addr, uint16_t *family,
+		      unsigned char bytes[16])
+{
+	memset(bytes, 0, 16);
+	*family = addr->ss_family;
+	if (addr->ss_family == AF_INET)
+		memcpy(bytes, &((const struct sockaddr_in *)addr)->sin_addr, 4);
+	else if (addr->ss_family == AF_INET6)
+		memcpy(bytes, &((const struct sockaddr_in6 *)addr)->sin6_addr, 16);
+	else
+		return -1;
+	return 0;
+}
+
+int ori_tcp_addr_unpack(uint16_t family, uint16_t port, const unsigned char bytes[16],
+			struct sockaddr_storage *addr, socklen_t *addr_bytes)
+{
+	struct sockaddr_in *v4 = (struct sockaddr_in *)addr;
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)addr;
+
+	memset(addr, 0, sizeof(*addr));
+	addr->ss_family = family;
+	if (family == AF_INET) {
+		v4->sin_port = htons(port);
+		memcpy(&v4->sin_addr, bytes, 4);
+		*addr_bytes = sizeof(*v4);
+	} else if (family == AF_INET6) {
+		v6->sin6_port = htons(port);
+		memcpy(&v6->sin6_addr, bytes, 16);
+		*addr_bytes = sizeof(*v6);
+	} else {
+		return -1;
+	}
+	return 0;
+}
+
+/* The port is at the same place in both families. */
+int ori_tcp_port(const struct tcp_place *place)
+{
+	return ntohs(((const struct sockaddr_in *)&place->addr)->sin_port);
+}
+
+void ori_tcp_port_set(struct tcp_place *place, int port)
+{
+	((struct sockaddr_in *)&place->addr)->sin_port = htons((uint16_t)port);
+	ori_tcp_place_name(place);
 }
 
 int ori_tcp_is_loopback(const struct sockaddr_storage *addr)

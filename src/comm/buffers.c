@@ -23,6 +23,7 @@ struct oriel_buffer {
 	struct oriel_remote *remotes; /* [nranks] after exchange */
 	int has_remote_key, has_local_key;
 	uint32_t remote_key[ORIEL_NICS_MAX]; /* what peers call it: from the first exchange on */
+	struct ori_engine_blob tell;         /* and what they must know of it */
 	uint32_t local_key[ORIEL_NICS_MAX];  /* what this rank calls it; under the comm's lock */
 };
 
@@ -30,12 +31,21 @@ struct oriel_buffer {
 struct exchange_record {
 	struct ori_export export;
 	uint32_t key[ORIEL_NICS_MAX];
+	struct ori_engine_blob tell;
 };
+
+static int is_queued(const struct oriel_buffer *b, int rank)
+{
+	return b->comm->peers[rank].pair.kind == ORIEL_PEER_QUEUED;
+}
 
 static void forget_peers(struct oriel_buffer *b)
 {
-	for (int r = 0; b->imports && r < b->comm->nranks; r++)
+	for (int r = 0; b->imports && r < b->comm->nranks; r++) {
 		ori_import_drop(b->comm, b->imports[r]);
+		if (b->remotes && is_queued(b, r))
+			ori_peer_memory_forget(b->comm, r, b->remotes[r].key);
+	}
 	free(b->imports);
 	free(b->mapped);
 	free(b->remotes);
@@ -87,7 +97,11 @@ static int new_buffer(struct oriel_comm *c, void *ptr, size_t bytes, struct orie
 		free(b);
 		return err;
 	}
-	b->memory = ori_memory_use(c, ptr, bytes);
+	err = ori_memory_adopt(c, ptr, bytes, &b->memory);
+	if (err) {
+		destroy_buffer(&b->child);
+		return err;
+	}
 	*out = b;
 	return 0;
 }
@@ -131,10 +145,12 @@ static int register_buffer(struct oriel_buffer *b, struct exchange_record *mine)
 	int err = 0;
 
 	if (!b->has_remote_key) {
-		err = ori_register_remote(b->comm, b->ptr, b->bytes, &mine->export, b->remote_key);
+		err = ori_register_remote(b->comm, b->ptr, b->bytes, &mine->export, b->remote_key,
+					  &b->tell);
 		b->has_remote_key = !err;
 	}
 	memcpy(mine->key, b->remote_key, sizeof(mine->key));
+	mine->tell = b->tell;
 	return err;
 }
 
@@ -151,7 +167,9 @@ static int map_peers(struct oriel_buffer *b, const struct exchange_record *all)
 	for (int r = 0; !err && r < c->nranks; r++) {
 		b->remotes[r].bytes = all[r].export.bytes;
 		memcpy(b->remotes[r].key, all[r].key, sizeof(all[r].key));
-		if (c->peers[r].pair.kind != ORIEL_PEER_QUEUED)
+		if (is_queued(b, r))
+			err = ori_peer_memory(c, r, all[r].key, &all[r].tell);
+		else
 			err = ori_import_range(c, r, &all[r].export, &b->mapped[r], &b->imports[r]);
 	}
 	return err;
@@ -226,15 +244,17 @@ static int register_local(struct oriel_buffer *b, uint32_t key[ORIEL_NICS_MAX])
 	struct ori_engine_memory memory = {
 		.base = b->ptr, .iova = (uint64_t)(uintptr_t)b->ptr, .bytes = b->bytes, .remote = 1
 	};
+	struct ori_device *device = b->comm->device;
 
 	if (!e)
 		return 0;
+	memory.device = device->ops->holds(device, b->ptr);
 	if (b->memory) {
 		memory.export_id = b->memory->id;
 		memory.export_offset =
 			(uint64_t)((char *)b->ptr - (char *)b->memory->allocation.base);
 	}
-	return e->ops->memory_add(e, &memory, key);
+	return e->ops->memory_add(e, &memory, key, NULL);
 }
 
 /* The first key stays; not registered under the lock, which a driver of the engine may ask for. */

@@ -16,7 +16,7 @@
 /* What a rank tells in the first round. */
 struct create_record {
 	struct ori_facts facts;
-	struct ori_export slab;
+	struct ori_export slab, near; /* the two halves of control memory */
 	char socket[32];
 	uint8_t token[16];
 };
@@ -24,18 +24,33 @@ _Static_assert(sizeof(struct create_record) <= ORI_RECORD_BYTES, "must fit a rec
 
 /* ---- first round: this rank alone ------------------------------------------------------------------ */
 
-static int prepare_control(struct oriel_comm *c)
+static int open_devices(struct oriel_comm *c)
 {
-	uint64_t offset;
-	int err = ori_memory_alloc(c, ORI_SLAB_BYTES, &c->slab_memory);
+	int err = ori_device_open(c->config.device, c->timeout_ns, &c->device);
+
+	c->host_device = c->device;
+	if (!err && c->device->separate) {
+		c->host_device = NULL;
+		err = ori_cpu_device_open(c->timeout_ns, &c->host_device);
+	}
+	return err;
+}
+
+static int gather_facts(struct oriel_comm *c, struct ori_facts *facts)
+{
+	int err = ori_facts_gather(facts, &c->config);
 
 	if (!err)
-		err = ori_slab_init(&c->slab, ORI_SLAB_BYTES);
-	if (!err)
-		err = ori_slab_take(&c->slab, sizeof(struct ori_control), &offset);
-	if (!err)
-		c->control = c->slab_memory->allocation.base;
-	return err;
+		err = c->device->ops->facts(c->device, facts);
+	return err ? err : ori_facts_override(facts, &c->config);
+}
+
+static void export_whole(const struct ori_memory *m, struct ori_export *out)
+{
+	out->id = m->id;
+	out->allocation_bytes = m->allocation.bytes;
+	out->bytes = m->allocation.bytes;
+	out->address = (uint64_t)(uintptr_t)m->allocation.base;
 }
 
 static int prepare(struct oriel_comm *c, const int *forced_nodes, struct create_record *mine)
@@ -47,15 +62,15 @@ static int prepare(struct oriel_comm *c, const int *forced_nodes, struct create_
 	c->dev_peers = calloc((size_t)c->nranks, sizeof(*c->dev_peers));
 	if (!c->facts || !c->peers || !c->dev_peers)
 		return ori_fail(ORIEL_ENOMEM, "no memory for a comm of %d ranks", c->nranks);
-	err = ori_device_open(c->config.device, c->timeout_ns, &c->device);
+	err = open_devices(c);
 	if (!err)
 		err = ori_passing_open(&c->passing);
 	if (!err)
-		err = prepare_control(c);
+		err = ori_control_open(c);
 	if (!err)
 		err = ori_random_bytes(&c->generation_seed, sizeof(c->generation_seed));
 	if (!err)
-		err = ori_facts_gather(&mine->facts, &c->config);
+		err = gather_facts(c, &mine->facts);
 	if (err)
 		return err;
 	if (forced_nodes) {
@@ -64,14 +79,33 @@ static int prepare(struct oriel_comm *c, const int *forced_nodes, struct create_
 	}
 	memcpy(mine->socket, ori_passing_socket(c->passing), sizeof(mine->socket));
 	memcpy(mine->token, ori_passing_token(c->passing), sizeof(mine->token));
-	mine->slab.id = c->slab_memory->id;
-	mine->slab.allocation_bytes = c->slab_memory->allocation.bytes;
-	mine->slab.bytes = c->slab_memory->allocation.bytes;
-	mine->slab.address = (uint64_t)(uintptr_t)c->slab_memory->allocation.base;
+	export_whole(c->slab_memory, &mine->slab);
+	export_whole(c->near_memory, &mine->near);
 	return 0;
 }
 
 /* ---- second round: with everybody's facts ------------------------------------------------------------ */
+
+/* Ranks on the GPU of this one, and the processes they are in. */
+static void tell_sharers(struct oriel_comm *c)
+{
+	const struct ori_facts *mine = &c->facts[c->rank];
+	int ranks = 0, processes = 0;
+
+	for (int r = 0; r < c->nranks; r++) {
+		int first = 1;
+
+		if (c->facts[r].host_id != mine->host_id || c->facts[r].device != mine->device ||
+		    c->facts[r].gpu != mine->gpu)
+			continue;
+		for (int s = 0; s < r && first; s++)
+			first = memcmp(c->peers[s].token, c->peers[r].token,
+				       sizeof(c->peers[r].token)) != 0;
+		ranks++;
+		processes += first;
+	}
+	c->device->ops->shared(c->device, ranks, processes);
+}
 
 static void learn_peers(struct oriel_comm *c, const struct create_record *all)
 {
@@ -91,19 +125,25 @@ static void learn_peers(struct oriel_comm *c, const struct create_record *all)
 		in_process += p->same_process;
 	}
 	ori_cpu_neighbours_set(on_host, in_process);
+	tell_sharers(c);
 }
 
-static int map_control(struct oriel_comm *c, int r, const struct ori_export *slab)
+static int map_control(struct oriel_comm *c, int r, const struct create_record *theirs)
 {
 	struct ori_peer *p = &c->peers[r];
 	int err;
 
-	if (slab->bytes != ORI_SLAB_BYTES)
+	if (theirs->slab.bytes != ORI_SLAB_BYTES && theirs->slab.bytes != ORI_SLAB_SEPARATE_BYTES)
 		return ori_fail(ORIEL_EMISMATCH, "rank %d runs another version of Oriel", r);
+	p->slab_bytes = theirs->slab.bytes;
 	/* Of a queued peer only the engine uses it, as its wire. */
-	err = ori_import_range(c, r, slab, &p->slab_base, &p->slab_import);
-	if (!err && p->pair.kind != ORIEL_PEER_QUEUED)
-		p->control = p->slab_base;
+	err = ori_import_range(c, r, &theirs->slab, &p->slab_base, &p->slab_import);
+	if (err || p->pair.kind == ORIEL_PEER_QUEUED)
+		return err;
+	p->control = p->slab_base;
+	p->near_base = p->slab_base;
+	if (theirs->near.id != theirs->slab.id)
+		err = ori_import_range(c, r, &theirs->near, &p->near_base, &p->near_import);
 	return err;
 }
 
@@ -115,18 +155,24 @@ static int meet_peers(struct oriel_comm *c, const struct create_record *all)
 		struct ori_peer *p = &c->peers[r];
 
 		err = ori_classify_pair(c->facts, &c->topology, c->rank, r, &p->pair);
-		if (!err && p->pair.kind == ORIEL_PEER_QUEUED)
-			err = ori_engine_require(c->rank, r,
-						 c->facts[r].host_id == c->facts[c->rank].host_id,
-						 p->pair.reason);
-		if (!err)
-			err = map_control(c, r, &all[r].slab);
+		/* Memory of other machines cannot be mapped, and need not: their queues are all there is. */
+		if (!err && c->facts[r].host_id == c->facts[c->rank].host_id)
+			err = map_control(c, r, &all[r]);
 	}
 	return err;
 }
 
-static void build_device_handle(struct oriel_comm *c)
+/* The same place in the device's half. */
+static void *near_of(struct oriel_comm *c, void *host)
 {
+	return ori_control_near(c, (uint64_t)((char *)host - (char *)c->control));
+}
+
+static int build_device_handle(struct oriel_comm *c)
+{
+	const void *peers;
+	int err;
+
 	for (int r = 0; r < c->nranks; r++) {
 		struct oriel_comm_peer *d = &c->dev_peers[r];
 		struct ori_peer *p = &c->peers[r];
@@ -145,11 +191,15 @@ static void build_device_handle(struct oriel_comm *c)
 	c->dev.timeout_ns = c->timeout_ns;
 	c->dev.late_ns = (uint64_t)(c->config.late * 1e9);
 	c->dev.spin_polls = ori_cpu_spin_polls();
-	c->dev.failure = &c->control->failure;
+	c->dev.failure = near_of(c, &c->control->failure);
 	c->dev.waiters = &c->control->waiters;
 	c->dev.board = &c->control->board;
-	c->dev.peers = c->dev_peers;
-	c->dev.engine = c->engine;
+	c->dev.engine = c->device->separate ? NULL : c->engine; /* kernels there drive nothing */
+	c->dev.host_shift = (char *)ori_control_host(c, 0) - (char *)ori_control_near(c, 0);
+	err = ori_control_publish(c, c->dev_peers, (uint64_t)c->nranks * sizeof(*c->dev_peers),
+				  &peers);
+	c->dev.peers = peers;
+	return err;
 }
 
 static int make_node_boot(struct oriel_comm *c)
@@ -203,9 +253,14 @@ static void free_comm(struct oriel_comm *c)
 		child->destroy(child);
 	}
 	ori_links_free(c);
-	for (int r = 0; c->peers && r < c->nranks; r++)
+	ori_watch_stop(c);
+	for (int r = 0; c->peers && r < c->nranks; r++) {
 		ori_import_drop(c, c->peers[r].slab_import);
+		ori_import_drop(c, c->peers[r].near_import);
+	}
 	ori_imports_drop_all(c);
+	if (c->slab_pinned)
+		c->device->ops->unpin(c->device, c->slab_memory->allocation.base);
 	while (c->memories) {
 		if (abandon)
 			ori_memory_abandon(c, c->memories);
@@ -213,6 +268,8 @@ static void free_comm(struct oriel_comm *c)
 			ori_memory_free(c, c->memories);
 	}
 	ori_slab_destroy(&c->slab);
+	if (c->host_device && c->host_device != c->device)
+		c->host_device->ops->close(c->host_device);
 	if (c->device)
 		c->device->ops->close(c->device);
 	if (c->passing)
@@ -269,7 +326,14 @@ int ori_comm_build(struct oriel_boot *boot, const struct ori_config *config, int
 		err = ori_links_build(c);
 	if (err)
 		goto err_live;
-	build_device_handle(c);
+	err = build_device_handle(c);
+	if (!err)
+		err = ori_watch_start(c);
+	if (err) {
+		/* The others have theirs: they learn it as a failure of this rank. */
+		ori_comm_fail_all(c, err, ori_last_error_text());
+		goto err_live;
+	}
 	c->boot->ops->watch(c->boot, on_boot_failure, c);
 	free(all);
 	*out = c;

@@ -2,8 +2,8 @@
 /*
  * comm/comm.h - the comm and what its files share.
  *
- * comm.c makes and ends it, agree.c lets ranks decide together, slab.c cuts control memory, memory.c
- * owns allocations, buffers.c registrations, imports.c peers' memory, passing.c hands descriptors to
+ * comm.c makes and ends it, agree.c lets ranks decide together, slab.c cuts control memory and control.c
+ * keeps its two halves, memory.c owns allocations, buffers.c registrations, imports.c peers' memory, passing.c hands descriptors to
  * other processes, failure.c keeps the first failure.
  *
  * Locking: `lock` guards the lists and the failure text.  Collective calls on one comm are the user's
@@ -37,6 +37,8 @@
 #else
 #define ORI_SLAB_BYTES (1ull << 30)
 #endif
+/* Where the device's memory is not the host's: both halves exist from the start, one of them pinned. */
+#define ORI_SLAB_SEPARATE_BYTES (1ull << 25)
 #define ORI_SLAB_ALIGN 4096u
 
 /* At offset 0 of every rank's slab; peers map it. */
@@ -66,9 +68,11 @@ void ori_slab_give(struct ori_slab *, uint64_t offset, uint64_t bytes);
 
 struct ori_memory {
 	struct ori_allocation allocation;
-	uint64_t id; /* what a peer asks for; unique in this process */
-	int users;   /* windows and buffers over it */
-	int owned;   /* by a window: goes with its last user */
+	struct ori_device *device; /* whose it is */
+	uint64_t id;               /* what a peer asks for; unique in this process */
+	int users;                 /* windows and buffers over it */
+	int owned;                 /* by a window: goes with its last user */
+	int described;             /* the user's own: only told to peers, never freed */
 	struct ori_memory *next;
 };
 
@@ -76,8 +80,9 @@ struct ori_memory {
 struct ori_import {
 	int peer;
 	uint64_t id;
+	struct ori_device *device;    /* who mapped it */
+	struct ori_allocation theirs; /* without the descriptor */
 	void *base;
-	size_t bytes;
 	int users;
 	struct ori_import *next;
 };
@@ -97,9 +102,10 @@ struct ori_peer {
 	char socket[32]; /* where its process hands out descriptors */
 	uint8_t token[16];
 	struct ori_pair pair;
-	struct ori_control *control; /* mapped and self */
-	void *slab_base;
-	struct ori_import *slab_import; /* NULL for a rank of this process */
+	struct ori_control *control; /* mapped and self: the host's half */
+	uint64_t slab_bytes;
+	void *slab_base, *near_base;                  /* the two halves of its control memory */
+	struct ori_import *slab_import, *near_import; /* NULL for a rank of this process */
 };
 
 /*
@@ -117,15 +123,21 @@ struct oriel_comm {
 	struct ori_config config;
 	uint64_t timeout_ns;
 	int rank, nranks;
-	struct ori_device *device;
-	struct ori_passing *passing; /* descriptor service of this process */
+	struct ori_device *device;      /* what runs kernels */
+	struct ori_device *host_device; /* where host memory comes from; the same on the CPU */
+	struct ori_passing *passing;    /* descriptor service of this process */
 	struct ori_topology topology;
 	struct ori_facts *facts; /* [nranks] */
 	struct ori_peer *peers;  /* [nranks] */
 	struct oriel_comm_peer *dev_peers;
-	struct ori_memory *slab_memory;
+	struct ori_memory *slab_memory; /* the host's half of control memory */
+	struct ori_memory *near_memory; /* the device's half; the same where memory is one */
+	uint64_t slab_bytes;
+	int slab_pinned;
 	struct ori_slab slab;
-	struct ori_engine *engine; /* NULL without queued peers, as is the next */
+	struct ori_watch *watch; /* looks after waits of a device that cannot speak; else NULL */
+	const char *engine_name; /* chosen by all ranks; NULL without queued peers, as are the next */
+	struct ori_engine *engine;
 	struct ori_links *links;
 	struct ori_control *control; /* own */
 	struct oriel_comm_dev dev;
@@ -172,14 +184,38 @@ int ori_agree_bytes(struct oriel_boot *boot, uint64_t timeout_ns, enum ori_call 
 
 /* Keeps the first failure, ends this rank's waits.  From any thread. */
 void ori_comm_fail(struct oriel_comm *, int status, int rank, const char *why);
+/* Kernels of a separate device learn of a failure that the host's word holds. */
+void ori_comm_tell_device(struct oriel_comm *);
 /* Tells all other ranks too.  Not logged here. */
 void ori_comm_fail_all(struct oriel_comm *, int status, const char *why);
 /* 0, or the first failure with its text as this thread's last error (not logged again). */
 int ori_comm_failed(struct oriel_comm *);
 
+/* ---- control.c: the two halves of control memory ----------------------------------------------------- */
+
+/*
+ * Words that devices write lie in the device's memory, words that engines and the host write in host memory
+ * that the device can reach, at the same offset.  On the CPU the two are one and all of this is free.
+ */
+int ori_control_open(struct oriel_comm *);
+void *ori_control_host(struct oriel_comm *, uint64_t offset);
+void *ori_control_near(struct oriel_comm *, uint64_t offset);
+/* The device's half becomes what the host's half is. */
+int ori_control_mirror(struct oriel_comm *, uint64_t offset, uint64_t bytes);
+/* A table of this rank's, for kernels to read; *near is `table` itself where memory is one. */
+int ori_control_publish(struct oriel_comm *, const void *table, uint64_t bytes, const void **near);
+void ori_control_unpublish(struct oriel_comm *, const void *near, uint64_t bytes);
+/* A word of the device's half, by the host. */
+uint64_t ori_control_load(struct oriel_comm *, const uint64_t *near);
+void ori_control_store(struct oriel_comm *, uint64_t *near, uint64_t value);
+
+/* watch.c: names who is late for kernels of a separate device, and tells them of failures. */
+int ori_watch_start(struct oriel_comm *);
+void ori_watch_stop(struct oriel_comm *);
+
 /* ---- memory.c, imports.c, passing.c ------------------------------------------------------------------ */
 
-int ori_memory_alloc(struct oriel_comm *, size_t bytes, struct ori_memory **);
+int ori_memory_alloc(struct oriel_comm *, struct ori_device *, size_t bytes, struct ori_memory **);
 void ori_memory_free(struct oriel_comm *, struct ori_memory *);
 /* Gives the pages back but, if ranks of this process may still store there, not the addresses. */
 void ori_memory_abandon(struct oriel_comm *, struct ori_memory *);
@@ -187,6 +223,11 @@ void ori_memory_abandon(struct oriel_comm *, struct ori_memory *);
 void ori_memory_end(struct oriel_comm *, struct ori_memory *);
 /* The allocation that holds [ptr, ptr + bytes), counted as used; NULL if it is not one of ours. */
 struct ori_memory *ori_memory_use(struct oriel_comm *, const void *ptr, size_t bytes);
+/*
+ * The same; device memory of the user's own is described first, so that peers can map it.  *out is NULL for
+ * memory that stays in this process.  ORIEL_EEXPORT with the reason.
+ */
+int ori_memory_adopt(struct oriel_comm *, const void *ptr, size_t bytes, struct ori_memory **out);
 void ori_memory_unuse(struct oriel_comm *, struct ori_memory *);
 /*
  * Describes the range for peers.  ORIEL_EEXPORT, with a line naming oriel_alloc, when a mapped peer
@@ -202,7 +243,7 @@ void ori_import_drop(struct oriel_comm *, struct ori_import *);
 
 /* The whole of a peer's allocation, kept until the comm ends: for engines that carry payload by name. */
 const void *ori_import_resolve(struct oriel_comm *, int peer, uint64_t id, uint64_t offset,
-			       uint64_t bytes);
+			       uint64_t bytes, int *device);
 void ori_imports_drop_all(struct oriel_comm *);
 
 /* ---- links.c, registrations.c: queued peers ------------------------------------------------------------ */
@@ -219,7 +260,11 @@ const struct oriel_link *ori_link(struct oriel_comm *, int rank);
 int ori_register_local(struct oriel_comm *, void *ptr, size_t bytes, uint32_t key[ORIEL_NICS_MAX]);
 /* Memory that peers write to, zero-based. */
 int ori_register_remote(struct oriel_comm *, void *ptr, size_t bytes, const struct ori_export *,
-			uint32_t key[ORIEL_NICS_MAX]);
+			uint32_t key[ORIEL_NICS_MAX], struct ori_engine_blob *tell);
+/* A queued peer's memory, before queues name it; a key of 0 is of memory that is not there. */
+int ori_peer_memory(struct oriel_comm *, int rank, const uint32_t key[ORIEL_NICS_MAX],
+		    const struct ori_engine_blob *told);
+void ori_peer_memory_forget(struct oriel_comm *, int rank, const uint32_t key[ORIEL_NICS_MAX]);
 void ori_unregister(struct oriel_comm *, const uint32_t key[ORIEL_NICS_MAX]);
 /* Local registrations that touch the range, or all if bytes is 0. */
 void ori_registrations_drop(struct oriel_comm *, const void *ptr, size_t bytes);
@@ -234,9 +279,9 @@ int ori_passing_offer(struct ori_passing *, const struct ori_allocation *, uint6
 /* For ranks of this process: the allocation itself; 0 or ORIEL_EINVAL, silent. */
 int ori_passing_find(struct ori_passing *, uint64_t id, struct ori_allocation *);
 void ori_passing_withdraw(struct ori_passing *, uint64_t id);
-/* Asks another process; *fd is the caller's to close. */
+/* Asks another process; theirs->fd, if not -1, is the caller's to close. */
 int ori_passing_fetch(const char *socket, const uint8_t token[16], uint64_t id, uint64_t timeout_ns,
-		      int *fd);
+		      struct ori_allocation *theirs);
 
 /* ---- comm.c ------------------------------------------------------------------------------------------- */
 

@@ -3,7 +3,8 @@
  * comm/failure.c - the first failure of a comm: who, what, why; told to all who wait.
  *
  * The word in control memory is what device code tests; the text is for people.  A mapped peer that
- * aborts writes the word directly, so a failure may be there before its text.
+ * aborts writes the word directly, so a failure may be there before its text.  Kernels of a separate device
+ * test a copy in its memory, which the host keeps.
  */
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +27,17 @@ void ori_comm_fail(struct oriel_comm *c, int status, int rank, const char *why)
 		snprintf(c->failure_text, sizeof(c->failure_text), "%s", why);
 	pthread_mutex_unlock(&c->lock);
 	set_word(&c->control->failure, ORIEL_FAILURE(status, rank));
+	ori_comm_tell_device(c);
 	oriel_cpu_wake(&c->control->waiters);
+}
+
+/* The word kernels look at, where it is not the host's own. */
+void ori_comm_tell_device(struct oriel_comm *c)
+{
+	uint64_t failure = __atomic_load_n(&c->control->failure, __ATOMIC_ACQUIRE);
+
+	if (c->device->separate && failure && c->dev.failure)
+		ori_control_store(c, (uint64_t *)(uintptr_t)c->dev.failure, failure);
 }
 
 int ori_comm_failed(struct oriel_comm *c)

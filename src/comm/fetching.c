@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/fetching.c - the asking side of passing.c: one descriptor from another process.
+ * comm/fetching.c - the asking side of passing.c: one allocation of another process.
  *
  * Called by: imports.c, on the user's thread, within a collective call.  The other process may be stopped
  * or gone: connect, send and receive all end by the deadline.
@@ -13,14 +13,16 @@
 #include "comm.h"
 #include "passing.h"
 
-static int receive_descriptor(int connection, int *fd)
+/* Fills all but base; *theirs owns the descriptor, if there is one. */
+static int receive_answer(int connection, struct ori_allocation *theirs)
 {
 	union {
 		struct cmsghdr header;
 		char bytes[CMSG_SPACE(sizeof(int))];
 	} control;
-	int32_t status = ORIEL_EPROTO;
-	struct iovec io = { &status, sizeof(status) };
+	struct ori_passing_answer answer = { .status = ORIEL_EPROTO };
+	int fd = -1;
+	struct iovec io = { &answer, sizeof(answer) };
 	struct msghdr message = { .msg_iov = &io,
 				  .msg_iovlen = 1,
 				  .msg_control = control.bytes,
@@ -33,18 +35,27 @@ static int receive_descriptor(int connection, int *fd)
 	} while (got < 0 && errno == EINTR);
 	if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return ori_fail(ORIEL_ETIMEDOUT, "a peer's process does not hand out its memory");
-	if (got != (ssize_t)sizeof(status))
+	header = got < 0 ? NULL : CMSG_FIRSTHDR(&message);
+	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
+	    header->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(&fd, CMSG_DATA(header), sizeof(int));
+	if (got == (ssize_t)sizeof(answer) && !answer.status) {
+		memset(theirs, 0, sizeof(*theirs));
+		theirs->fd = fd;
+		theirs->kind = answer.kind;
+		theirs->bytes = answer.bytes;
+		memcpy(theirs->handle, answer.handle, sizeof(theirs->handle));
+		return 0;
+	}
+	if (fd >= 0)
+		close(fd);
+	if (got != (ssize_t)sizeof(answer))
 		return ori_fail(ORIEL_EPEER, "a peer's process refused to hand out its memory");
-	header = CMSG_FIRSTHDR(&message);
-	if (status || !header || header->cmsg_level != SOL_SOCKET ||
-	    header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof(int)))
-		return ori_fail(ORIEL_EPROTO, "a peer's process does not know that memory");
-	memcpy(fd, CMSG_DATA(header), sizeof(int));
-	return 0;
+	return ori_fail(ORIEL_EPROTO, "a peer's process does not know that memory");
 }
 
 int ori_passing_fetch(const char *socket_name, const uint8_t token[16], uint64_t id,
-		      uint64_t timeout_ns, int *fd)
+		      uint64_t timeout_ns, struct ori_allocation *theirs)
 {
 	struct ori_passing_request request = { .magic = ORI_PASSING_MAGIC, .id = id };
 	struct sockaddr_un address;
@@ -74,7 +85,7 @@ int ori_passing_fetch(const char *socket_name, const uint8_t token[16], uint64_t
 	if (sent != (ssize_t)sizeof(request))
 		err = ori_fail(ORIEL_EPEER, "cannot ask a peer's process: %s", strerror(errno));
 	else
-		err = receive_descriptor(connection, fd);
+		err = receive_answer(connection, theirs);
 out:
 	close(connection);
 	return err;

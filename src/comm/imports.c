@@ -6,7 +6,6 @@
  * device tests that against the descriptor.
  */
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "comm.h"
@@ -25,27 +24,33 @@ static struct ori_import *find_import(struct oriel_comm *c, int peer, uint64_t i
 	return i;
 }
 
-static int make_import(struct oriel_comm *c, int peer, const struct ori_export *e,
-		       struct ori_import **out)
+/* The whole of a peer's allocation; bytes: what the peer said of it, 0: what its process says. */
+static int make_import(struct oriel_comm *c, int peer, uint64_t id, uint64_t bytes,
+		       uint64_t timeout_ns, struct ori_import **out)
 {
 	const struct ori_peer *p = &c->peers[peer];
 	struct ori_import *i = calloc(1, sizeof(*i));
-	int fd, err;
+	int err;
 
 	if (!i)
 		return ori_fail(ORIEL_ENOMEM, "no memory for an import's record");
-	err = ori_passing_fetch(p->socket, p->token, e->id, c->timeout_ns, &fd);
+	err = ori_passing_fetch(p->socket, p->token, id, timeout_ns, &i->theirs);
 	if (err) {
 		err = ori_fail(err, "cannot map memory of rank %d: %s", peer,
 			       ori_last_error_text());
 		goto err_record;
 	}
 	i->peer = peer;
-	i->id = e->id;
-	i->bytes = e->allocation_bytes;
+	i->id = id;
 	i->users = 1;
-	err = c->device->ops->import(c->device, fd, i->bytes, &i->base);
-	close(fd);
+	i->device = i->theirs.kind == ORI_EXPORT_HOST_FD ? c->host_device : c->device;
+	if (bytes && i->theirs.bytes != bytes)
+		err = ori_fail(ORIEL_EPROTO, "rank %d names two sizes for one memory", peer);
+	else
+		err = i->device->ops->import(i->device, &i->theirs, &i->base);
+	if (i->theirs.fd >= 0)
+		close(i->theirs.fd);
+	i->theirs.fd = -1;
 	if (err)
 		goto err_record;
 	pthread_mutex_lock(&c->lock);
@@ -74,11 +79,11 @@ int ori_import_range(struct oriel_comm *c, int peer, const struct ori_export *e,
 		return ori_fail(ORIEL_EPROTO, "rank %d names a range outside its memory", peer);
 	*import = find_import(c, peer, e->id);
 	if (!*import) {
-		err = make_import(c, peer, e, import);
+		err = make_import(c, peer, e->id, e->allocation_bytes, c->timeout_ns, import);
 		if (err)
 			return err;
 	}
-	if ((*import)->bytes != e->allocation_bytes) {
+	if ((*import)->theirs.bytes != e->allocation_bytes) {
 		ori_import_drop(c, *import);
 		*import = NULL;
 		return ori_fail(ORIEL_EPROTO, "rank %d names two sizes for one memory", peer);
@@ -103,7 +108,7 @@ void ori_import_drop(struct oriel_comm *c, struct ori_import *import)
 	pthread_mutex_unlock(&c->lock);
 	if (!last)
 		return;
-	c->device->ops->unimport(c->device, import->base, import->bytes);
+	import->device->ops->unimport(import->device, &import->theirs, import->base);
 	free(import);
 }
 
@@ -113,39 +118,22 @@ void ori_import_drop(struct oriel_comm *c, struct ori_import *import)
  */
 #define RESOLVE_TIMEOUT_NS 200000000ull
 
-static struct ori_import *import_whole(struct oriel_comm *c, int peer, uint64_t id)
+static struct ori_import *find_or_import(struct oriel_comm *c, int peer, uint64_t id)
 {
-	const struct ori_peer *p = &c->peers[peer];
-	struct ori_import *i = NULL;
-	struct stat st;
-	int fd;
+	struct ori_import *i;
 
-	if (ori_passing_fetch(p->socket, p->token, id, RESOLVE_TIMEOUT_NS, &fd))
-		return NULL;
-	if (!fstat(fd, &st) && st.st_size > 0)
-		i = calloc(1, sizeof(*i));
-	if (i) {
-		i->peer = peer;
-		i->id = id;
-		i->bytes = (size_t)st.st_size;
-		i->users = 1;
-		if (c->device->ops->import(c->device, fd, i->bytes, &i->base)) {
-			free(i);
-			i = NULL;
-		}
-	}
-	close(fd);
-	if (!i)
-		return NULL;
 	pthread_mutex_lock(&c->lock);
-	i->next = c->imports;
-	c->imports = i;
+	for (i = c->imports; i; i = i->next)
+		if (i->peer == peer && i->id == id)
+			break;
 	pthread_mutex_unlock(&c->lock);
+	if (!i && make_import(c, peer, id, 0, RESOLVE_TIMEOUT_NS, &i))
+		return NULL;
 	return i;
 }
 
 const void *ori_import_resolve(struct oriel_comm *c, int peer, uint64_t id, uint64_t offset,
-			       uint64_t bytes)
+			       uint64_t bytes, int *device)
 {
 	struct ori_allocation a = { 0 };
 	struct ori_import *i;
@@ -154,20 +142,15 @@ const void *ori_import_resolve(struct oriel_comm *c, int peer, uint64_t id, uint
 		if (ori_passing_find(c->passing, id, &a))
 			return NULL;
 	} else {
-		pthread_mutex_lock(&c->lock);
-		for (i = c->imports; i; i = i->next)
-			if (i->peer == peer && i->id == id)
-				break;
-		pthread_mutex_unlock(&c->lock);
-		if (!i)
-			i = import_whole(c, peer, id);
+		i = find_or_import(c, peer, id);
 		if (!i)
 			return NULL;
+		a = i->theirs;
 		a.base = i->base;
-		a.bytes = i->bytes;
 	}
 	if (offset > a.bytes || bytes > a.bytes - offset)
 		return NULL;
+	*device = a.kind != ORI_EXPORT_HOST_FD;
 	return (const char *)a.base + offset;
 }
 

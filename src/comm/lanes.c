@@ -16,7 +16,21 @@ static struct ori_lane_memory *lane_memory(struct oriel_comm *c, struct ori_link
 {
 	uint64_t at = l->lane_memory + ((uint64_t)rank * l->lanes + n) * l->lane_bytes;
 
-	return (void *)((char *)c->slab_memory->allocation.base + at);
+	return ori_control_host(c, at);
+}
+
+/* What kernels see of a lane: the queues' indices in their own memory, the rings in the host's. */
+int ori_lane_publish(struct oriel_comm *c, struct ori_links *l, int rank, uint32_t n,
+		     struct oriel_lane *out)
+{
+	struct ori_lane_memory *m = lane_memory(c, l, rank, n);
+	uint64_t at = (uint64_t)((char *)m - (char *)ori_control_host(c, 0));
+	struct ori_lane_memory *near = ori_control_near(c, at);
+
+	*out = l->lane[(uint64_t)rank * l->lanes + n];
+	out->main = &near->main;
+	out->companion = &near->companion;
+	return ori_control_mirror(c, at, sizeof(*m));
 }
 
 static void queue_init(struct ori_links *l, struct oriel_queue *q, uint8_t *rings, uint32_t *record,
@@ -50,7 +64,7 @@ int ori_lane_make(struct oriel_comm *c, struct ori_links *l, int rank, uint32_t 
 	lane->main = &m->main;
 	lane->companion = &m->companion;
 	lane->nic = n % e->nics;
-	err = e->ops->memory_add(e, &sink, l->sink_key[i]);
+	err = e->ops->memory_add(e, &sink, l->sink_key[i], NULL);
 	lane->sink_key = l->sink_key[i][lane->nic];
 	if (!err)
 		err = e->ops->queue_add(e, lane->nic, &m->main, 0);
@@ -60,12 +74,12 @@ int ori_lane_make(struct oriel_comm *c, struct ori_links *l, int rank, uint32_t 
 }
 
 int ori_lane_connect(struct oriel_comm *c, struct ori_links *l, int rank, uint32_t n,
-		     uint32_t remote_qpn)
+		     uint32_t remote_number)
 {
 	struct oriel_lane *lane = &l->lane[(uint64_t)rank * l->lanes + n];
 	struct ori_engine *e = c->engine;
 	uint32_t responder;
-	int err = e->ops->connect(e, lane->nic, lane->main->qpn, rank, remote_qpn);
+	int err = e->ops->connect(e, lane->nic, lane->main->qpn, rank, remote_number);
 
 	if (!err)
 		err = e->ops->responder_add(e, lane->nic, &responder);
@@ -116,6 +130,7 @@ void ori_lane_doomed(void *comm, uint32_t nic, uint32_t qpn)
 	__atomic_compare_exchange_n(&c->control->failure, &none,
 				    ORIEL_FAILURE(ORIEL_EREMOTE, q->peer), 0, __ATOMIC_RELEASE,
 				    __ATOMIC_RELAXED);
+	ori_comm_tell_device(c);
 }
 
 void ori_lane_failed(void *comm, uint32_t nic, uint32_t qpn, uint64_t wqe, uint32_t syndrome)

@@ -13,15 +13,18 @@
 
 #include "links.h"
 
+#define IDLE_LOOK_NS 20000ull
+
 /* What ranks must agree on, and where a rank's wires are. */
 struct link_record {
 	uint32_t lanes, nics, flags, reserved;
 	uint64_t wires;
+	struct ori_engine_address address;
 };
 
 const struct oriel_link *ori_link(struct oriel_comm *c, int rank)
 {
-	return c->links && c->links->link[rank].nlanes ? &c->links->link[rank] : NULL;
+	return c->links && c->links->link[rank].nlanes ? &c->links->dev_link[rank] : NULL;
 }
 
 static int is_queued(struct oriel_comm *c, int rank)
@@ -54,12 +57,29 @@ static int read_config(struct oriel_comm *c, struct ori_links *l)
 	return 0;
 }
 
-static const void *resolve(void *ctx, int rank, uint64_t id, uint64_t offset, uint64_t bytes)
+static const void *resolve(void *ctx, int rank, uint64_t id, uint64_t offset, uint64_t bytes,
+			   int *device)
 {
 	struct oriel_comm *c = ctx;
 
-	return rank < 0 || rank >= c->nranks ? NULL :
-					       ori_import_resolve(c, rank, id, offset, bytes);
+	if (rank < 0 || rank >= c->nranks)
+		return NULL;
+	return ori_import_resolve(c, rank, id, offset, bytes, device);
+}
+
+static int copy(void *ctx, void *to, const void *from, uint64_t bytes)
+{
+	struct oriel_comm *c = ctx;
+
+	return c->device->ops->copy(c->device, to, from, bytes);
+}
+
+/* Ranks with a GPU map this one's device memory; a CPU rank cannot. */
+static int reaches(void *ctx, int rank)
+{
+	struct oriel_comm *c = ctx;
+
+	return rank >= 0 && rank < c->nranks && c->facts[rank].device == c->facts[c->rank].device;
 }
 
 static void kick(void *ctx, int rank)
@@ -78,11 +98,14 @@ static int open_engine(struct oriel_comm *c)
 					  .waiters = &c->control->waiters,
 					  .kicks = &c->control->engine_waiters,
 					  .resolve = resolve,
+					  .copy = c->device->separate ? copy : NULL,
+					  .reaches = reaches,
+					  .device_posts = c->device->separate,
 					  .kick = kick,
 					  .doomed = ori_lane_doomed,
 					  .failed = ori_lane_failed };
 
-	return ori_engine_open(&c->config, &world, &c->engine);
+	return ori_engine_open(c->engine_name, &c->config, &world, &c->engine);
 }
 
 /* Wires, result slots and lanes, one after the other in the slab. */
@@ -91,7 +114,7 @@ static int take_memory(struct oriel_comm *c, struct ori_links *l)
 	uint64_t n = (uint64_t)c->nranks, wires, results;
 	int err;
 
-	wires = c->engine->ops->wire_bytes(c->engine) * n * c->engine->nics;
+	wires = c->engine->wire_bytes * n * c->engine->nics;
 	wires = (wires + 4095) & ~4095ull;
 	results = sizeof(struct oriel_result) * ORIEL_RESULT_SLOTS;
 	l->lane_bytes = sizeof(struct ori_lane_memory) + 4ull * l->depth * ORI_WQE_BYTES;
@@ -113,22 +136,23 @@ static void *slab_at(void *base, uint64_t offset)
 /* The wire from rank `from`, by NIC `nic`, in a slab whose wires start at `wires`. */
 static uint64_t wire_offset(struct oriel_comm *c, uint64_t wires, uint32_t nic, int from)
 {
-	return wires + ((uint64_t)nic * (uint64_t)c->nranks + (uint64_t)from) *
-			       c->engine->ops->wire_bytes(c->engine);
+	return wires +
+	       ((uint64_t)nic * (uint64_t)c->nranks + (uint64_t)from) * c->engine->wire_bytes;
 }
 
 static int make_queues(struct oriel_comm *c, struct ori_links *l)
 {
-	void *slab = c->slab_memory->allocation.base;
+	void *slab = ori_control_host(c, 0);
 	struct ori_engine_memory results = { .base = slab_at(slab, l->results),
 					     .bytes = sizeof(struct oriel_result) *
 						      ORIEL_RESULT_SLOTS };
-	int err = c->engine->ops->memory_add(c->engine, &results, l->result_key);
+	int err = c->engine->ops->memory_add(c->engine, &results, l->result_key, NULL);
 
 	for (int r = 0; r < c->nranks && !err; r++) {
 		struct oriel_link *link = &l->link[r];
 
-		for (uint32_t nic = 0; nic < c->engine->nics && (is_queued(c, r) || r == c->rank);
+		for (uint32_t nic = 0; nic < c->engine->nics && c->engine->wire_bytes &&
+				       (is_queued(c, r) || r == c->rank);
 		     nic++)
 			c->engine->ops->wire_prepare(c->engine,
 						     slab_at(slab,
@@ -163,6 +187,7 @@ static int prepare(struct oriel_comm *c)
 	l->lane = calloc(n * l->lanes, sizeof(*l->lane));
 	l->sink_key = calloc(n * l->lanes, sizeof(*l->sink_key));
 	l->last_signal = calloc(n, sizeof(*l->last_signal));
+	l->dev_link = l->link;
 	if (!l->link || !l->lane || !l->sink_key || !l->last_signal)
 		return ori_fail(ORIEL_ENOMEM, "no memory for queues to %d ranks", c->nranks);
 	err = open_engine(c);
@@ -191,14 +216,15 @@ static int compare(struct oriel_comm *c, const struct link_record *all)
 static int set_wires(struct oriel_comm *c, const struct link_record *all)
 {
 	struct ori_links *l = c->links;
-	void *slab = c->slab_memory->allocation.base;
-	uint64_t wire = c->engine->ops->wire_bytes(c->engine);
+	void *slab = ori_control_host(c, 0);
+	uint64_t wire = c->engine->wire_bytes;
 
-	for (int r = 0; r < c->nranks; r++) {
+	for (int r = 0; r < c->nranks && wire; r++) {
 		if (!is_queued(c, r) && r != c->rank)
 			continue;
-		if (all[r].wires % 4096 || all[r].wires > ORI_SLAB_BYTES ||
-		    wire * (uint64_t)c->nranks * c->engine->nics > ORI_SLAB_BYTES - all[r].wires)
+		if (all[r].wires % 4096 || all[r].wires > c->peers[r].slab_bytes ||
+		    wire * (uint64_t)c->nranks * c->engine->nics >
+			    c->peers[r].slab_bytes - all[r].wires)
 			return ori_fail(ORIEL_EPROTO, "rank %d names wires outside its slab", r);
 		for (uint32_t nic = 0; nic < c->engine->nics; nic++)
 			c->engine->ops->wire_set(c->engine, nic, r,
@@ -217,6 +243,9 @@ static int connect_all(struct oriel_comm *c, const struct link_record *all, cons
 	int err = set_wires(c, all);
 
 	for (int r = 0; r < c->nranks && !err; r++)
+		if (is_queued(c, r))
+			err = c->engine->ops->peer(c->engine, r, &all[r].address);
+	for (int r = 0; r < c->nranks && !err; r++)
 		for (uint32_t n = 0; n < l->lanes && !err && is_queued(c, r); n++)
 			err = ori_lane_connect(c, l, r, n,
 					       numbers[(uint64_t)r * row +
@@ -234,7 +263,9 @@ static int exchange_numbers(struct oriel_comm *c, uint32_t **out)
 	int err = !mine || !all ? ori_fail(ORIEL_ENOMEM, "no memory for queue numbers") : 0;
 
 	for (uint64_t i = 0; i < row && !err; i++)
-		mine[i] = l->lane[i].main ? l->lane[i].main->qpn : 0;
+		mine[i] = l->lane[i].main ? c->engine->ops->queue_number(c->engine, l->lane[i].nic,
+									 l->lane[i].main->qpn) :
+					    0;
 	/* A rank without memory does not come; the others learn it from the boot's deadline or abort. */
 	if (!err)
 		err = c->boot->ops->allgather(c->boot, mine, all, row * sizeof(*mine),
@@ -249,12 +280,86 @@ static int exchange_numbers(struct oriel_comm *c, uint32_t **out)
 	return err;
 }
 
+/* Lanes, links and their words, as kernels of a separate device see them. */
+static int publish(struct oriel_comm *c)
+{
+	struct ori_links *l = c->links;
+	uint64_t n = (uint64_t)c->nranks, total = n * l->lanes;
+	struct oriel_lane *lanes = calloc(total, sizeof(*lanes));
+	struct oriel_link *links = calloc(n, sizeof(*links));
+	const void *near_lanes, *near_words, *near_links;
+	int err = lanes && links ? 0 : ori_fail(ORIEL_ENOMEM, "no memory for queues");
+
+	for (uint64_t i = 0; i < total && !err; i++)
+		if (l->lane[i].main)
+			err = ori_lane_publish(c, l, (int)(i / l->lanes), (uint32_t)(i % l->lanes),
+					       &lanes[i]);
+	if (!err)
+		err = ori_control_publish(c, lanes, total * sizeof(*lanes), &near_lanes);
+	if (!err)
+		err = ori_control_publish(c, l->last_signal, n * 8, &near_words);
+	for (uint64_t r = 0; r < n && !err; r++) {
+		links[r] = l->link[r];
+		links[r].lanes = (const struct oriel_lane *)near_lanes + r * l->lanes;
+		links[r].last_signal = (uint64_t *)(uintptr_t)near_words + r;
+	}
+	if (!err)
+		err = ori_control_publish(c, links, n * sizeof(*links), &near_links);
+	if (!err)
+		l->dev_link = near_links;
+	free(lanes);
+	free(links);
+	return err;
+}
+
+/* What a rank could use. */
+struct offer_record {
+	uint32_t mask;
+	char why[256];
+};
+
+/* The best engine that all ranks offer: the same on all of them. */
+static int choose_engine(struct oriel_comm *c)
+{
+	struct offer_record mine = { 0 }, *all = calloc((size_t)c->nranks, sizeof(*all));
+	int one_machine = 1, status, err;
+	uint32_t common = UINT32_MAX;
+
+	for (int r = 0; r < c->nranks; r++)
+		one_machine &= c->facts[r].host_id == c->facts[c->rank].host_id;
+	status = ori_engine_offer(&c->config, one_machine, &mine.mask, mine.why, sizeof(mine.why));
+	if (!status && !all)
+		status = ori_fail(ORIEL_ENOMEM, "no memory for queues");
+	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_COMM_CREATE, status, &mine, all,
+			all ? sizeof(mine) : 0);
+	for (int r = 0; r < c->nranks && !err; r++) {
+		all[r].why[sizeof(all[r].why) - 1] = '\0';
+		if (!all[r].mask)
+			err = ori_fail(ORIEL_EUNSUPPORTED,
+				       "rank %d has no engine to reach other machines: %s", r,
+				       all[r].why);
+		else if (!(common & all[r].mask))
+			err = ori_fail(ORIEL_EMISMATCH,
+				       "rank %d and those before it have no engine "
+				       "in common: is ORIEL_ENGINE alike on all ranks?",
+				       r);
+		common &= all[r].mask;
+	}
+	free(all);
+	if (!err)
+		c->engine_name = ori_engine_best(common);
+	return err;
+}
+
 int ori_links_build(struct oriel_comm *c)
 {
 	struct link_record mine = { 0 }, *all = calloc((size_t)c->nranks, sizeof(*all));
 	uint32_t *numbers = NULL;
-	int status = prepare(c), err;
+	int status, err = choose_engine(c);
 
+	if (err)
+		goto out;
+	status = prepare(c);
 	if (!all && !status)
 		status = ori_fail(ORIEL_ENOMEM, "no memory for queues");
 	if (!status) {
@@ -262,6 +367,7 @@ int ori_links_build(struct oriel_comm *c)
 		mine.nics = c->engine->nics;
 		mine.flags = c->engine->link_flags;
 		mine.wires = c->links->wires;
+		status = c->engine->ops->address(c->engine, &mine.address);
 	}
 	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_COMM_CREATE, status, &mine, all,
 			all ? sizeof(mine) : 0);
@@ -272,10 +378,12 @@ int ori_links_build(struct oriel_comm *c)
 	if (err)
 		goto out;
 	status = connect_all(c, all, numbers);
+	if (!status && c->device->separate)
+		status = publish(c);
 	if (!status)
 		status = c->engine->ops->start(c->engine);
 	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_COMM_CREATE, status, NULL, NULL, 0);
-	c->dev.results = slab_at(c->slab_memory->allocation.base, c->links->results);
+	c->dev.results = ori_control_near(c, c->links->results);
 	memcpy(c->dev.result_key, c->links->result_key, sizeof(c->dev.result_key));
 out:
 	free(numbers);
@@ -287,6 +395,22 @@ out:
  * What was posted and not waited for is complete before memory goes: a late write would find its key gone
  * and take the queue, and with it the comm, down.
  */
+static int wait_idle(struct oriel_comm *c)
+{
+	uint64_t deadline = ori_now_ns() + c->timeout_ns;
+
+	while (!c->engine->ops->idle(c->engine)) {
+		int err = ori_comm_failed(c);
+
+		if (err)
+			return err;
+		if (ori_now_ns() > deadline)
+			return ori_fail(ORIEL_ETIMEDOUT, "operations on queues did not complete");
+		ori_sleep_ns(IDLE_LOOK_NS);
+	}
+	return 0;
+}
+
 int ori_links_flush(struct oriel_comm *c)
 {
 	struct ori_scope scope = ori_comm_scope(&c->dev);
@@ -294,6 +418,9 @@ int ori_links_flush(struct oriel_comm *c)
 	uint64_t n = l ? (uint64_t)c->nranks * l->lanes : 0;
 	int err = 0;
 
+	/* The device keeps the indices; what it rang, the engine knows. */
+	if (l && c->device->separate)
+		return wait_idle(c);
 	for (uint64_t i = 0; i < n && !err; i++) {
 		struct oriel_lane *lane = &l->lane[i];
 

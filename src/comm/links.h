@@ -28,12 +28,17 @@ struct ori_links {
 	uint32_t (*sink_key)[ORIEL_NICS_MAX]; /* [nranks * lanes] */
 	uint32_t result_key[ORIEL_NICS_MAX];
 	uint64_t *last_signal; /* [nranks] */
+	const struct oriel_link
+		*dev_link; /* [nranks] as kernels see them; link itself where memory is one */
 };
 
 /* lanes.c: makes the queues of lane `n` towards a rank over their memory. */
 int ori_lane_make(struct oriel_comm *, struct ori_links *, int rank, uint32_t n);
 int ori_lane_connect(struct oriel_comm *, struct ori_links *, int rank, uint32_t n,
-		     uint32_t remote_qpn);
+		     uint32_t remote_number);
+/* Mirrors the lane's queues into the device's memory; *out is the lane as kernels name it. */
+int ori_lane_publish(struct oriel_comm *, struct ori_links *, int rank, uint32_t n,
+		     struct oriel_lane *out);
 /* The engine's reports of a failed queue: the mark that ends waits, then the cause for people. */
 void ori_lane_doomed(void *comm, uint32_t nic, uint32_t qpn);
 void ori_lane_failed(void *comm, uint32_t nic, uint32_t qpn, uint64_t wqe, uint32_t syndrome);

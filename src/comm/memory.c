@@ -10,31 +10,73 @@
 
 #include "comm.h"
 
-int ori_memory_alloc(struct oriel_comm *c, size_t bytes, struct ori_memory **out)
+static void enlist(struct oriel_comm *c, struct ori_memory *m)
+{
+	pthread_mutex_lock(&c->lock);
+	m->next = c->memories;
+	c->memories = m;
+	pthread_mutex_unlock(&c->lock);
+}
+
+int ori_memory_alloc(struct oriel_comm *c, struct ori_device *device, size_t bytes,
+		     struct ori_memory **out)
 {
 	struct ori_memory *m = calloc(1, sizeof(*m));
 	int err;
 
 	if (!m)
 		return ori_fail(ORIEL_ENOMEM, "no memory for an allocation's record");
-	err = c->device->ops->alloc(c->device, bytes, &m->allocation);
+	m->device = device;
+	err = device->ops->alloc(device, bytes, &m->allocation);
 	if (err)
 		goto err_record;
 	err = ori_passing_offer(c->passing, &m->allocation, &m->id);
 	if (err)
 		goto err_allocation;
-	pthread_mutex_lock(&c->lock);
-	m->next = c->memories;
-	c->memories = m;
-	pthread_mutex_unlock(&c->lock);
+	enlist(c, m);
 	*out = m;
 	return 0;
 
 err_allocation:
-	c->device->ops->free(c->device, &m->allocation);
+	device->ops->free(device, &m->allocation);
 err_record:
 	free(m);
 	return err;
+}
+
+/* The user's device memory, whole: told to peers, used once, gone with its last user. */
+static int describe(struct oriel_comm *c, const void *ptr, size_t bytes, struct ori_memory **out)
+{
+	struct ori_memory *m = calloc(1, sizeof(*m));
+	int err;
+
+	if (!m)
+		return ori_fail(ORIEL_ENOMEM, "no memory for an allocation's record");
+	m->device = c->device;
+	m->described = m->owned = m->users = 1;
+	err = c->device->ops->describe(c->device, ptr, bytes, &m->allocation);
+	if (err)
+		goto err_record;
+	err = ori_passing_offer(c->passing, &m->allocation, &m->id);
+	if (err)
+		goto err_description;
+	enlist(c, m);
+	*out = m;
+	return 0;
+
+err_description:
+	c->device->ops->forget(c->device, &m->allocation);
+err_record:
+	free(m);
+	return err;
+}
+
+int ori_memory_adopt(struct oriel_comm *c, const void *ptr, size_t bytes, struct ori_memory **out)
+{
+	*out = ori_memory_use(c, ptr, bytes);
+	if (*out || !c->device->separate || !c->device->ops->holds(c->device, ptr))
+		return 0;
+	return describe(c, ptr, bytes, out);
 }
 
 static void unlist(struct oriel_comm *c, struct ori_memory *m)
@@ -51,9 +93,15 @@ static void unlist(struct oriel_comm *c, struct ori_memory *m)
 
 void ori_memory_free(struct oriel_comm *c, struct ori_memory *m)
 {
+	if (m->described) {
+		unlist(c, m);
+		m->device->ops->forget(m->device, &m->allocation);
+		free(m);
+		return;
+	}
 	ori_registrations_drop(c, m->allocation.base, m->allocation.bytes);
 	unlist(c, m);
-	c->device->ops->free(c->device, &m->allocation);
+	m->device->ops->free(m->device, &m->allocation);
 	free(m);
 }
 
@@ -63,13 +111,14 @@ void ori_memory_abandon(struct oriel_comm *c, struct ori_memory *m)
 
 	for (int r = 0; r < c->nranks; r++)
 		shared |= r != c->rank && c->peers[r].same_process;
-	if (!shared) {
+	if (!shared || m->described) {
 		ori_memory_free(c, m);
 		return;
 	}
 	unlist(c, m);
-	c->device->ops->discard(c->device, &m->allocation, 0, m->allocation.bytes);
-	close(m->allocation.fd);
+	m->device->ops->discard(m->device, &m->allocation, 0, m->allocation.bytes);
+	if (m->allocation.fd >= 0)
+		close(m->allocation.fd);
 	free(m);
 }
 
@@ -144,7 +193,7 @@ int oriel_alloc(struct oriel_comm *c, size_t bytes, void **ptr)
 	if (!ptr || !bytes)
 		return ori_fail(ORIEL_EINVAL, "oriel_alloc: %s",
 				ptr ? "0 bytes" : "no place for the pointer");
-	err = ori_memory_alloc(c, bytes, &m);
+	err = ori_memory_alloc(c, c->device, bytes, &m);
 	if (!err)
 		*ptr = m->allocation.base;
 	return err;
@@ -160,7 +209,8 @@ int oriel_free(struct oriel_comm *c, void *ptr)
 		return err;
 	pthread_mutex_lock(&c->lock);
 	for (m = c->memories; m; m = m->next)
-		if (m->allocation.base == ptr && m != c->slab_memory && !m->owned)
+		if (m->allocation.base == ptr && m != c->slab_memory && m != c->near_memory &&
+		    !m->owned)
 			break;
 	if (m) {
 		users = m->users;

@@ -86,26 +86,36 @@ static int tokens_equal(const uint8_t *a, const uint8_t *b)
 	return difference == 0;
 }
 
-static int find_offer(struct ori_passing *p, uint64_t id)
+/* *fd: a copy of the descriptor, or -1. */
+static void find_offer(struct ori_passing *p, uint64_t id, struct ori_passing_answer *answer,
+		       int *fd)
 {
-	int fd = -1;
-
+	memset(answer, 0, sizeof(*answer));
+	answer->status = ORIEL_EINVAL;
+	*fd = -1;
 	pthread_mutex_lock(&p->offers_lock);
-	for (struct offer *o = p->offers; o && fd < 0; o = o->next)
-		if (o->id == id)
-			fd = fcntl(o->allocation.fd, F_DUPFD_CLOEXEC, 0);
+	for (struct offer *o = p->offers; o && answer->status; o = o->next) {
+		if (o->id != id)
+			continue;
+		if (o->allocation.fd >= 0)
+			*fd = fcntl(o->allocation.fd, F_DUPFD_CLOEXEC, 0);
+		if (o->allocation.fd >= 0 && *fd < 0)
+			break;
+		answer->status = 0;
+		answer->kind = o->allocation.kind;
+		answer->bytes = o->allocation.bytes;
+		memcpy(answer->handle, o->allocation.handle, sizeof(answer->handle));
+	}
 	pthread_mutex_unlock(&p->offers_lock);
-	return fd;
 }
 
-static void send_descriptor(int connection, int fd)
+static void send_answer(int connection, struct ori_passing_answer *answer, int fd)
 {
 	union {
 		struct cmsghdr header;
 		char bytes[CMSG_SPACE(sizeof(int))];
 	} control;
-	int32_t status = fd < 0 ? ORIEL_EINVAL : 0;
-	struct iovec io = { &status, sizeof(status) };
+	struct iovec io = { answer, sizeof(*answer) };
 	struct msghdr message = { .msg_iov = &io, .msg_iovlen = 1 };
 
 	if (fd >= 0) {
@@ -125,8 +135,9 @@ static void send_descriptor(int connection, int fd)
 static void serve(struct ori_passing *p, int connection)
 {
 	struct ori_passing_request request;
+	struct ori_passing_answer answer;
 	ssize_t got;
-	int fd = -1;
+	int fd;
 
 	ori_passing_set_timeout(connection, REQUEST_TIMEOUT_MS * 1000000ull);
 	if (!ori_passing_same_user(connection))
@@ -144,8 +155,8 @@ static void serve(struct ori_passing *p, int connection)
 		ori_log(ORI_LOG_WARN, "refused a request for memory: malformed or wrong token");
 		return;
 	}
-	fd = find_offer(p, request.id);
-	send_descriptor(connection, fd);
+	find_offer(p, request.id, &answer, &fd);
+	send_answer(connection, &answer, fd);
 	if (fd >= 0)
 		close(fd);
 }

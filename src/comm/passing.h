@@ -7,13 +7,20 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#define ORI_PASSING_MAGIC 0x4f52464431ull /* "ORFD1" */
+#define ORI_PASSING_MAGIC 0x4f52464432ull /* "ORFD2" */
 
-/* The answer is an int32 status, with the descriptor attached if it is 0. */
 struct ori_passing_request {
 	uint64_t magic;
 	uint64_t id;
 	uint8_t token[16];
+};
+
+/* With a descriptor attached if `status` is 0 and the memory has one. */
+struct ori_passing_answer {
+	int32_t status;
+	uint32_t kind; /* enum ori_export_kind */
+	uint64_t bytes;
+	uint8_t handle[64];
 };
 
 socklen_t ori_passing_address(const char *name, struct sockaddr_un *);

@@ -208,6 +208,32 @@ int oriel_launch(struct oriel_comm *c, const struct oriel_kernel *kernel, int nb
 	if (nblocks < 1 || nthreads < 1)
 		return ori_fail(ORIEL_ERANGE, "oriel_launch: %d blocks of %d threads", nblocks,
 				nthreads);
+	/* A kernel that posts wakes nobody: the engine of its queues should be looking. */
+	if (c->engine && c->device->separate)
+		c->engine->ops->drive(c->engine);
 	return c->device->ops->launch(c->device, kernel, nblocks, nthreads, args, args_bytes,
 				      stream);
+}
+
+int oriel_comm_sync(struct oriel_comm *c, void *stream)
+{
+	int err = ori_comm_check(c, "oriel_comm_sync");
+
+	return err ? err : c->device->ops->sync(c->device, stream);
+}
+
+int oriel_copy(struct oriel_comm *c, void *to, const void *from, size_t bytes)
+{
+	int err = ori_comm_check(c, "oriel_copy");
+
+	if (err || !bytes)
+		return err;
+	if (!to || !from)
+		return ori_fail(ORIEL_EINVAL, "oriel_copy: null pointer");
+	return c->device->ops->copy(c->device, to, from, bytes);
+}
+
+int oriel_kernels_add(const void *image, size_t bytes)
+{
+	return ori_cuda_images_add(image, bytes);
 }

@@ -14,27 +14,33 @@ struct ori_registration {
 	void *ptr;
 	size_t bytes;
 	uint32_t key[ORIEL_NICS_MAX];
+	struct ori_memory *memory; /* the user's own that peers were told of; else NULL */
 	struct ori_registration *next;
 };
 
-static void describe(struct oriel_comm *c, void *ptr, size_t bytes, struct ori_engine_memory *out)
+/* Returns the memory it is part of, in use; NULL if that is not one of ours. */
+static struct ori_memory *describe(struct oriel_comm *c, void *ptr, size_t bytes,
+				   struct ori_engine_memory *out)
 {
-	struct ori_memory *m = ori_memory_use(c, ptr, bytes);
+	struct ori_memory *m = NULL;
 
 	memset(out, 0, sizeof(*out));
 	out->base = ptr;
 	out->bytes = bytes;
-	if (!m)
-		return;
+	out->device = c->device->ops->holds(c->device, ptr);
+	/* Memory that cannot be exported still goes, through the engine's hands. */
+	if (ori_memory_adopt(c, ptr, bytes, &m) || !m)
+		return NULL;
 	out->export_id = m->id;
 	out->export_offset = (uint64_t)((char *)ptr - (char *)m->allocation.base);
-	ori_memory_unuse(c, m);
+	return m;
 }
 
 int ori_register_local(struct oriel_comm *c, void *ptr, size_t bytes, uint32_t key[ORIEL_NICS_MAX])
 {
 	struct ori_engine_memory memory;
 	struct ori_registration *r;
+	struct ori_memory *m;
 	int err;
 
 	memset(key, 0, sizeof(uint32_t) * ORIEL_NICS_MAX);
@@ -52,13 +58,19 @@ int ori_register_local(struct oriel_comm *c, void *ptr, size_t bytes, uint32_t k
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return ori_fail(ORIEL_ENOMEM, "no memory to register %zu bytes", bytes);
-	describe(c, ptr, bytes, &memory);
+	m = describe(c, ptr, bytes, &memory);
 	memory.iova = (uint64_t)(uintptr_t)ptr;
-	err = c->engine->ops->memory_add(c->engine, &memory, r->key);
+	err = c->engine->ops->memory_add(c->engine, &memory, r->key, NULL);
+	/* oriel_alloc's memory may be freed while it is registered, and takes this along then. */
+	if (err || !m || !m->described) {
+		ori_memory_unuse(c, m);
+		m = NULL;
+	}
 	if (err) {
 		free(r);
 		return err;
 	}
+	r->memory = m;
 	r->ptr = ptr;
 	r->bytes = bytes;
 	memcpy(key, r->key, sizeof(r->key));
@@ -70,20 +82,34 @@ int ori_register_local(struct oriel_comm *c, void *ptr, size_t bytes, uint32_t k
 }
 
 int ori_register_remote(struct oriel_comm *c, void *ptr, size_t bytes,
-			const struct ori_export *export, uint32_t key[ORIEL_NICS_MAX])
+			const struct ori_export *export, uint32_t key[ORIEL_NICS_MAX],
+			struct ori_engine_blob *tell)
 {
 	/* zero-based but for the last three bits, so that an aligned word has an aligned address */
 	struct ori_engine_memory memory = { .base = ptr,
 					    .iova = (uintptr_t)ptr & 7,
 					    .bytes = bytes,
 					    .remote = 1,
+					    .device = c->device->ops->holds(c->device, ptr),
 					    .export_id = export->id,
 					    .export_offset = export->offset };
 
 	memset(key, 0, sizeof(uint32_t) * ORIEL_NICS_MAX);
 	if (!c->engine || !bytes)
 		return 0;
-	return c->engine->ops->memory_add(c->engine, &memory, key);
+	return c->engine->ops->memory_add(c->engine, &memory, key, tell);
+}
+
+int ori_peer_memory(struct oriel_comm *c, int rank, const uint32_t key[ORIEL_NICS_MAX],
+		    const struct ori_engine_blob *told)
+{
+	return key[0] ? c->engine->ops->memory_told(c->engine, rank, key, told) : 0;
+}
+
+void ori_peer_memory_forget(struct oriel_comm *c, int rank, const uint32_t key[ORIEL_NICS_MAX])
+{
+	if (c->engine && key[0])
+		c->engine->ops->memory_forget(c->engine, rank, key);
 }
 
 void ori_unregister(struct oriel_comm *c, const uint32_t key[ORIEL_NICS_MAX])
@@ -113,6 +139,7 @@ void ori_registrations_drop(struct oriel_comm *c, const void *ptr, size_t bytes)
 	while ((r = gone)) {
 		gone = r->next;
 		ori_unregister(c, r->key);
+		ori_memory_unuse(c, r->memory);
 		free(r);
 	}
 }

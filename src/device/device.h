@@ -2,7 +2,7 @@
 /*
  * device/device.h - the table of a device: memory, its export and import, copies, kernels.
  *
- * comm/ and window/ use nothing but this header; cpu/ and (later) cuda/ implement it.  Calls return
+ * comm/ and window/ use nothing but this header; cpu/ and cuda/ implement it.  Calls return
  * 0 or a status and log what they decide.
  */
 #ifndef ORI_DEVICE_TABLE_H
@@ -14,12 +14,26 @@
 #include <oriel/oriel.h>
 
 struct ori_device;
+struct ori_facts;
 
-/* One allocation that can be given to another process by descriptor. */
+/* How another process gets at an allocation. */
+enum ori_export_kind {
+	ORI_EXPORT_HOST_FD = 1, /* a memfd: host memory */
+	ORI_EXPORT_CUDA_FD,     /* a CUDA VMM allocation, as a descriptor */
+	ORI_EXPORT_CUDA_IPC,    /* the user's cudaMalloc memory: handle[] is a CUipcMemHandle */
+	ORI_EXPORT_CUDA_FABRIC, /* a CUDA VMM allocation, as a fabric handle in handle[] */
+};
+
+/*
+ * One allocation that can be given to another process.  What a peer says about its own (bytes, kind, handle,
+ * and the descriptor it passed) has the same form; base is then its address there, of use to nobody here.
+ */
 struct ori_allocation {
 	void *base;
-	size_t bytes; /* whole pages */
-	int fd;       /* what is passed; owned by the allocation */
+	size_t bytes;  /* whole pages */
+	int fd;        /* what is passed, owned by the allocation; -1: nothing, the handle is all */
+	uint32_t kind; /* enum ori_export_kind */
+	uint8_t handle[64];
 };
 
 struct ori_device_ops {
@@ -27,31 +41,61 @@ struct ori_device_ops {
 	/* Memory that peers can map; zeroed. */
 	int (*alloc)(struct ori_device *, size_t bytes, struct ori_allocation *);
 	void (*free)(struct ori_device *, struct ori_allocation *);
-	/* Maps a peer's allocation of at least `bytes` bytes from its descriptor (not consumed). */
-	int (*import)(struct ori_device *, int fd, size_t bytes, void **base);
-	void (*unimport)(struct ori_device *, void *base, size_t bytes);
+	/*
+	 * The user's own memory as an allocation peers can map (the whole of it, ptr somewhere inside);
+	 * ORIEL_EEXPORT with the reason.  Undone by forget.
+	 */
+	int (*describe)(struct ori_device *, const void *ptr, size_t bytes,
+			struct ori_allocation *);
+	void (*forget)(struct ori_device *, struct ori_allocation *);
+	/* Maps a peer's allocation (its descriptor is not consumed), of any kind the peer's device makes. */
+	int (*import)(struct ori_device *, const struct ori_allocation *theirs, void **base);
+	void (*unimport)(struct ori_device *, const struct ori_allocation *theirs, void *base);
 	/* Gives the pages of a range back; they read as zero afterwards. */
 	void (*discard)(struct ori_device *, struct ori_allocation *, size_t offset, size_t bytes);
+	/* Host memory that kernels may load and store, at the address it has for the host. */
+	int (*pin)(struct ori_device *, void *base, size_t bytes);
+	void (*unpin)(struct ori_device *, void *base);
+	/* Is this memory that the host cannot load and store? */
+	int (*holds)(struct ori_device *, const void *ptr);
+	/* Between any two memories of host and device; done on return.  Safe while kernels run and wait. */
+	int (*copy)(struct ori_device *, void *to, const void *from, size_t bytes);
 	int (*launch)(struct ori_device *, const struct oriel_kernel *, int nblocks, int nthreads,
 		      const void *args, size_t args_bytes, void *stream);
+	/* All that was launched on the stream is done.  ORIEL_ETIMEDOUT after the device's deadline. */
+	int (*sync)(struct ori_device *, void *stream);
+	/* What topology must know: which device this is and whom it reaches. */
+	int (*facts)(struct ori_device *, struct ori_facts *);
+	/* So many ranks of a comm use this very device, in so many processes: told before any launch. */
+	void (*shared)(struct ori_device *, int ranks, int processes);
 	void (*close)(struct ori_device *);
 };
 
 /* First member of every implementation's struct. */
 struct ori_device {
 	const struct ori_device_ops *ops;
+	int separate; /* its memory is not the host's: control memory has two halves (comm/control.c) */
 };
 
 /* "cpu", "cuda", "cuda:N"; waits inside the device end after timeout_ns.  ORIEL_EUNSUPPORTED with a line for one that is not built in. */
 int ori_device_open(const char *name, uint64_t timeout_ns, struct ori_device **);
 /* For oriel-info: n counts from 0; 0 past the end. */
 struct ori_device_row {
-	const char *name;
-	char text[160];
+	char name[24];
+	char text[192];
 };
 int ori_device_row(int n, struct ori_device_row *);
 
 int ori_cpu_device_open(uint64_t timeout_ns, struct ori_device **);
+/* number < 0: the one of LOCAL_RANK, else 0.  ORIEL_EUNSUPPORTED with what is missing. */
+int ori_cuda_device_open(int number, uint64_t timeout_ns, struct ori_device **);
+/* One GPU, or why there is none; n counts from 0, 0 past the end.  For ori_device_row(). */
+int ori_cuda_row(int n, struct ori_device_row *);
+/*
+ * An image of kernels (cubin, fatbin or PTX text; it must stay where it is), for every GPU that is open or
+ * will be.
+ */
+int ori_cuda_images_add(const void *image, size_t bytes);
 
 /*
  * How many ranks of this host wait beside each other; the CPU spin helper yields at once when they

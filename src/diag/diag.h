@@ -23,6 +23,12 @@ int ori_board_read(const struct oriel_board *, int n, struct oriel_board_slot *o
 
 /* One line: a warning when a wait is late, an error when it is given up. */
 void ori_diag_late(const struct ori_spin *, uint64_t have, uint64_t age_ns, int given_up);
+/*
+ * The same for a wait seen on this rank's board by somebody else: `rank` is this one, `board` that of the rank
+ * it waits for, or NULL.
+ */
+void ori_diag_late_slot(const struct oriel_board_slot *, int rank, const struct oriel_board *board,
+			uint64_t age_ns);
 /* "barrier 2 of window 1 for rank 3: have 4, want 5" */
 void ori_diag_wait_text(const struct oriel_board_slot *, char *out, size_t bytes);
 

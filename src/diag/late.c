@@ -48,37 +48,62 @@ void ori_diag_wait_text(const struct oriel_board_slot *slot, char *out, size_t b
 		 window, peer, (unsigned long long)slot->have, (unsigned long long)slot->want);
 }
 
-/* What the late rank itself waits for, from its board; "" if it waits for nothing we can see. */
-static void peer_text(const struct ori_spin *s, char *out, size_t bytes)
+/* " 1.5 s", or nothing where the slot was filled by a device with a clock of its own. */
+static void age_text(uint64_t since_ns, char *out, size_t bytes)
 {
-	const struct oriel_board *board;
+	uint64_t now = ori_now_ns();
+
+	out[0] = '\0';
+	if (since_ns <= now)
+		snprintf(out, bytes, " %.1f s", (double)(now - since_ns) * 1e-9);
+}
+
+/* What the late rank itself waits for, from its board; "" if it waits for nothing we can see. */
+static void peer_text(int peer, const struct oriel_board *board, char *out, size_t bytes)
+{
 	struct oriel_board_slot slot;
-	char wait[160];
+	char wait[160], age[32];
 	int n;
 
 	out[0] = '\0';
-	if (s->peer < 0 || s->peer == s->comm->rank)
-		return;
-	board = s->comm->peers[s->peer].board;
 	if (!board)
 		return;
 	for (n = 0; n < ORIEL_BOARD_SLOTS; n++)
 		if (ori_board_read(board, n, &slot))
 			break;
 	if (n == ORIEL_BOARD_SLOTS) {
-		snprintf(out, bytes, "; rank %d waits for nothing in Oriel", s->peer);
+		snprintf(out, bytes, "; rank %d waits for nothing in Oriel", peer);
 		return;
 	}
 	ori_diag_wait_text(&slot, wait, sizeof(wait));
-	snprintf(out, bytes, "; rank %d itself waits %.1f s for %s", s->peer,
-		 (double)(ori_now_ns() - slot.since_ns) * 1e-9, wait);
+	age_text(slot.since_ns, age, sizeof(age));
+	snprintf(out, bytes, "; rank %d itself waits%s for %s", peer, age, wait);
+}
+
+static void tell(const struct oriel_board_slot *slot, int rank, const struct oriel_board *board,
+		 uint64_t age_ns, int given_up)
+{
+	char wait[160], peer[256];
+	double age = (double)age_ns * 1e-9;
+
+	ori_diag_wait_text(slot, wait, sizeof(wait));
+	peer_text(slot->peer, slot->peer < 0 || slot->peer == rank ? NULL : board, peer,
+		  sizeof(peer));
+	if (given_up)
+		(void)ori_fail(ORIEL_ETIMEDOUT, "gave up after %.1f s: %s%s", age, wait, peer);
+	else
+		ori_log(ORI_LOG_WARN, "waiting %.1f s for %s%s", age, wait, peer);
+}
+
+void ori_diag_late_slot(const struct oriel_board_slot *slot, int rank,
+			const struct oriel_board *board, uint64_t age_ns)
+{
+	tell(slot, rank, board, age_ns, 0);
 }
 
 void ori_diag_late(const struct ori_spin *s, uint64_t have, uint64_t age_ns, int given_up)
 {
 	struct oriel_board_slot mine;
-	char wait[160], peer[256];
-	double age = (double)age_ns * 1e-9;
 
 	mine.op = s->op;
 	mine.peer = s->peer;
@@ -86,10 +111,6 @@ void ori_diag_late(const struct ori_spin *s, uint64_t have, uint64_t age_ns, int
 	mine.window = s->window;
 	mine.have = have;
 	mine.want = s->want;
-	ori_diag_wait_text(&mine, wait, sizeof(wait));
-	peer_text(s, peer, sizeof(peer));
-	if (given_up)
-		(void)ori_fail(ORIEL_ETIMEDOUT, "gave up after %.1f s: %s%s", age, wait, peer);
-	else
-		ori_log(ORI_LOG_WARN, "waiting %.1f s for %s%s", age, wait, peer);
+	tell(&mine, s->comm->rank, s->peer < 0 ? NULL : s->comm->peers[s->peer].board, age_ns,
+	     given_up);
 }

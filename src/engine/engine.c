@@ -13,34 +13,118 @@
 
 #include "../device/cpu/cpu.h"
 #include "../util/util.h"
+#include "ofi/ofi_engine.h"
+#include "verbs/verbs_engine.h"
 
+static int soft_probe(const struct ori_config *config, char *reason, size_t bytes)
+{
+	(void)config;
+	snprintf(reason, bytes,
+		 "software NIC: executes mlx5 work queues between ranks of one machine");
+	return 0;
+}
+
+/* Best first.  probe: usable on this machine?  Logs nothing. */
+static const struct kind {
+	const char *name;
+	uint32_t bit;
+	int (*probe)(const struct ori_config *, char *reason, size_t bytes);
+	int (*open)(const struct ori_config *, const struct ori_engine_world *,
+		    struct ori_engine **);
+} kinds[] = {
+	{ "verbs", ORI_ENGINE_VERBS, ori_verbs_engine_probe, ori_verbs_engine_open },
+	{ "ofi", ORI_ENGINE_OFI, ori_ofi_engine_probe, ori_ofi_engine_open },
+	{ "soft", ORI_ENGINE_SOFT, soft_probe, ori_soft_engine_open },
+};
+
+static const struct kind *find_kind(const char *name)
+{
+	for (size_t i = 0; i < ORI_COUNT(kinds); i++)
+		if (!strcmp(kinds[i].name, name))
+			return &kinds[i];
+	return NULL;
+}
+
+/* The software NIC first: it is what a machine without a fabric has. */
 int ori_engine_row(int n, struct ori_engine_row *row)
 {
-	if (n != 0)
+	const struct kind *k;
+	struct ori_config config;
+	char reason[128];
+
+	if (n < 0 || n >= (int)ORI_COUNT(kinds))
 		return 0;
-	row->name = "soft";
-	snprintf(row->text, sizeof(row->text),
-		 "software NIC: executes mlx5 work queues between ranks of one machine");
+	k = &kinds[ORI_COUNT(kinds) - 1 - (size_t)n];
+	row->name = k->name;
+	if (ori_config_read(&config))
+		snprintf(row->text, sizeof(row->text), "not probed: the configuration is bad");
+	else if (k->probe(&config, reason, sizeof(reason)))
+		snprintf(row->text, sizeof(row->text), "not usable: %s", reason);
+	else
+		snprintf(row->text, sizeof(row->text), "%s", reason);
 	return 1;
 }
 
-int ori_engine_require(int rank_a, int rank_b, int same_host, const char *reason)
+static int offer_named(const struct ori_config *config, int one_machine, uint32_t *mask)
 {
-	if (same_host)
-		return 0;
-	return ori_fail(ORIEL_EUNSUPPORTED,
-			"rank %d and rank %d are queued peers (%s), and this build's only engine is "
-			"the software NIC, which serves ranks of one machine",
-			rank_a, rank_b, reason);
+	const struct kind *k = find_kind(config->engine);
+	char reason[160];
+
+	if (!k)
+		return ori_fail(ORIEL_ECONFIG,
+				"ORIEL_ENGINE=%s is not one of auto, soft, verbs, ofi",
+				config->engine);
+	if (k->bit == ORI_ENGINE_SOFT && !one_machine)
+		return ori_fail(ORIEL_EUNSUPPORTED,
+				"ORIEL_ENGINE=soft: the software NIC serves ranks of one machine only");
+	if (k->probe(config, reason, sizeof(reason)))
+		return ori_fail(ORIEL_EUNSUPPORTED, "ORIEL_ENGINE=%s: %s", k->name, reason);
+	*mask = k->bit;
+	return 0;
 }
 
-int ori_engine_open(const struct ori_config *config, const struct ori_engine_world *world,
-		    struct ori_engine **engine)
+int ori_engine_offer(const struct ori_config *config, int one_machine, uint32_t *mask, char *why,
+		     size_t bytes)
 {
-	if (strcmp(config->engine, "auto") && strcmp(config->engine, "soft"))
-		return ori_fail(ORIEL_ECONFIG, "ORIEL_ENGINE=%s is not one of auto, soft",
-				config->engine);
-	return ori_soft_engine_open(config, world, engine);
+	char reason[160];
+	size_t used = 0;
+
+	*mask = 0;
+	why[0] = '\0';
+	if (strcmp(config->engine, "auto"))
+		return offer_named(config, one_machine, mask);
+	if (one_machine) {
+		*mask = ORI_ENGINE_SOFT;
+		return 0;
+	}
+	for (size_t i = 0; i < ORI_COUNT(kinds); i++) {
+		if (kinds[i].bit == ORI_ENGINE_SOFT)
+			continue;
+		if (!kinds[i].probe(config, reason, sizeof(reason)))
+			*mask |= kinds[i].bit;
+		else if (used < bytes)
+			used += (size_t)snprintf(why + used, bytes - used, "%s%s: %s",
+						 used ? "; " : "", kinds[i].name, reason);
+	}
+	return 0;
+}
+
+const char *ori_engine_best(uint32_t mask)
+{
+	for (size_t i = 0; i < ORI_COUNT(kinds); i++)
+		if (mask & kinds[i].bit)
+			return kinds[i].name;
+	return NULL;
+}
+
+int ori_engine_open(const char *name, const struct ori_config *config,
+		    const struct ori_engine_world *world, struct ori_engine **engine)
+{
+	const struct kind *k = find_kind(name);
+
+	if (!k)
+		return ori_fail(ORIEL_EINVAL, "no engine is called %s", name);
+	return k->open(config, world, engine);
 }
 
 void oriel_cpu_drive(struct ori_engine *engine)

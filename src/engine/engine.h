@@ -21,8 +21,24 @@ struct ori_engine_world {
 	int rank, nranks;
 	struct oriel_waiters *waiters; /* woken when words of this rank may have changed */
 	struct oriel_waiters *kicks;   /* where peers find this rank's engine asleep */
-	/* `bytes` at `offset` of allocation `id` of a rank, in this address space; NULL: not reachable */
-	const void *(*resolve)(void *ctx, int rank, uint64_t id, uint64_t offset, uint64_t bytes);
+	/*
+	 * `bytes` at `offset` of allocation `id` of a rank, in this address space; NULL: not reachable.
+	 * *device: it is device memory, only `copy` may touch it.
+	 */
+	const void *(*resolve)(void *ctx, int rank, uint64_t id, uint64_t offset, uint64_t bytes,
+			       int *device);
+	/*
+	 * Copies where one side at least is device memory; done on return.  NULL: there is none.  0 or a
+	 * status.
+	 */
+	int (*copy)(void *ctx, void *to, const void *from, uint64_t bytes);
+	/*
+	 * Can that rank's engine resolve exported device memory of this rank?  If not it crosses in small pieces.
+	 * NULL: every rank can.
+	 */
+	int (*reaches)(void *ctx, int rank);
+	/* Queues are posted by a device that drives nothing: the engine must look at doorbells itself. */
+	int device_posts;
 	/* something lies on the wire towards `rank`: its engine should look */
 	void (*kick)(void *ctx, int rank);
 	/* a queue has failed: told before anything is written that could be taken for its success */
@@ -36,7 +52,18 @@ struct ori_engine_memory {
 	uint64_t iova; /* what WQEs call `base` */
 	uint64_t bytes;
 	int remote;                        /* peers may read, write and add to it */
+	int device;                        /* only ori_engine_world.copy may touch it */
 	uint64_t export_id, export_offset; /* 0: not exported */
+};
+
+/* What peers must know of a region before their queues may name its key; zeros where that is nothing. */
+struct ori_engine_blob {
+	uint8_t bytes[64];
+};
+
+/* How peers reach this rank's NICs; zeros where the comm's own wires do. */
+struct ori_engine_address {
+	uint8_t bytes[256];
 };
 
 struct ori_engine_ops {
@@ -45,24 +72,33 @@ struct ori_engine_ops {
 	void (*drive)(struct ori_engine *);
 	/* Who drove goes to sleep: the engine must look after itself.  NULL: it always does. */
 	void (*rest)(struct ori_engine *);
-	/* One key a NIC. */
+	/* One key a NIC; *tell (may be NULL) is for the peers. */
 	int (*memory_add)(struct ori_engine *, const struct ori_engine_memory *,
-			  uint32_t key[ORIEL_NICS_MAX]);
+			  uint32_t key[ORIEL_NICS_MAX], struct ori_engine_blob *tell);
 	void (*memory_remove)(struct ori_engine *, const uint32_t key[ORIEL_NICS_MAX]);
+	/* A queued peer's region and what it told of it; until it is forgotten. */
+	int (*memory_told)(struct ori_engine *, int rank, const uint32_t key[ORIEL_NICS_MAX],
+			   const struct ori_engine_blob *);
+	void (*memory_forget)(struct ori_engine *, int rank, const uint32_t key[ORIEL_NICS_MAX]);
+	/* Own address, and that of a queued peer: before the queues to it are connected. */
+	int (*address)(struct ori_engine *, struct ori_engine_address *);
+	int (*peer)(struct ori_engine *, int rank, const struct ori_engine_address *);
 	/* Makes a queue pair over the queue's memory; sets its qpn and cqn, and its CQ. */
 	int (*queue_add)(struct ori_engine *, uint32_t nic, struct oriel_queue *, int core_direct);
+	/* What the other end's connect() is given for this queue. */
+	uint32_t (*queue_number)(struct ori_engine *, uint32_t nic, uint32_t qpn);
 	/* A queue pair that only answers: the far end of a loopback. */
 	int (*responder_add)(struct ori_engine *, uint32_t nic, uint32_t *qpn);
 	int (*connect)(struct ori_engine *, uint32_t nic, uint32_t qpn, int rank,
-		       uint32_t remote_qpn);
-	/* Bytes of wire memory between two ranks and one NIC, one direction; 0: has its own. */
-	size_t (*wire_bytes)(struct ori_engine *);
+		       uint32_t remote_number);
 	/* Makes fresh memory of this rank an empty wire, before a peer knows of it. */
 	void (*wire_prepare)(struct ori_engine *, void *in);
 	/* `in` is in this rank's memory, `out` in that rank's. */
 	void (*wire_set)(struct ori_engine *, uint32_t nic, int rank, void *in, void *out);
 	/* After all ranks have set their wires: may begin to work. */
 	int (*start)(struct ori_engine *);
+	/* Is everything that was rung complete?  For hosts that cannot look at a device's queues. */
+	int (*idle)(struct ori_engine *);
 	/* One line of counts, "" if nothing is known. */
 	void (*statistics)(struct ori_engine *, char *out, size_t bytes);
 	void (*close)(struct ori_engine *);
@@ -74,7 +110,8 @@ struct ori_engine {
 	uint32_t nics;
 	uint32_t link_flags;    /* ORIEL_LINK_* */
 	uint64_t message_bytes; /* longest message of one WQE */
-	uint64_t work;          /* moved by whoever drives and finds something to do */
+	size_t wire_bytes; /* between two ranks and one NIC, one direction; 0: has its own wire */
+	uint64_t work;     /* moved by whoever drives and finds something to do */
 };
 
 /* For listings: n counts from 0; 0 past the end. */
@@ -84,13 +121,24 @@ struct ori_engine_row {
 };
 int ori_engine_row(int n, struct ori_engine_row *);
 
+/* Engines, best first; the value is a bit of a mask. */
+enum ori_engine_bit {
+	ORI_ENGINE_VERBS = 1,
+	ORI_ENGINE_OFI = 2,
+	ORI_ENGINE_SOFT = 4,
+};
+
 /*
- * May these two queued peers be served?  `reason` is the pair's, of ori_classify_pair().
- * ORIEL_EUNSUPPORTED with a line that names both ranks when nothing compiled in can.
+ * Which engines this rank could use for its queued peers: the one ORIEL_ENGINE names (ORIEL_ECONFIG or
+ * ORIEL_EUNSUPPORTED with the reason if it cannot be), else by itself: soft where all ranks share a machine, what
+ * answers a probe of this machine where they do not.  0 in *mask: none, and `why` says what is missing.
  */
-int ori_engine_require(int rank_a, int rank_b, int same_host, const char *reason);
-/* Opens the engine of ORIEL_ENGINE. */
-int ori_engine_open(const struct ori_config *, const struct ori_engine_world *,
+int ori_engine_offer(const struct ori_config *, int one_machine, uint32_t *mask, char *why,
+		     size_t bytes);
+/* The best of the engines that all ranks offered, and its name; NULL if there is none. */
+const char *ori_engine_best(uint32_t mask);
+/* Opens the engine of that name. */
+int ori_engine_open(const char *name, const struct ori_config *, const struct ori_engine_world *,
 		    struct ori_engine **);
 
 int ori_soft_engine_open(const struct ori_config *, const struct ori_engine_world *,

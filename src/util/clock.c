@@ -20,6 +20,13 @@ uint64_t ori_now_ns(void)
 	return (uint64_t)t.tv_sec * ORI_NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
+void ori_sleep_ns(uint64_t ns)
+{
+	struct timespec t = { (time_t)(ns / ORI_NS_PER_S), (long)(ns % ORI_NS_PER_S) };
+
+	nanosleep(&t, NULL); /* cut short by a signal is short enough */
+}
+
 uint64_t ori_deadline_ns(uint64_t ns)
 {
 	uint64_t now = ori_now_ns();

@@ -18,6 +18,8 @@
  */
 #define ORI_CONFIG_LIST(X)                                                                         \
 	X(TEXT, device, "ORIEL_DEVICE", "cpu", "device of this rank: cpu, cuda, cuda:N")           \
+	X(TEXT, cuda_library, "ORIEL_CUDA_LIBRARY", "libcuda.so.1",                                \
+	  "the CUDA driver; self: functions that the program itself has")                          \
 	X(SECONDS, timeout, "ORIEL_TIMEOUT", "600", "seconds after which a wait fails")            \
 	X(SECONDS, late, "ORIEL_LATE", "10", "seconds after which a wait names who is late")       \
 	X(CHOICE_LOG, log, "ORIEL_LOG", "warn", "error, warn, info or debug")                      \
@@ -34,6 +36,12 @@
 	X(PORT, port, "ORIEL_PORT", "0", "rendezvous port; 0: from MASTER_PORT")                   \
 	X(TEXT, boot_addr, "ORIEL_BOOT_ADDR", "127.0.0.1",                                         \
 	  "address other ranks reach this host at, for oriel_boot_id")                             \
+	X(CHOICE_MODE, boot_tree, "ORIEL_BOOT_TREE", "auto",                                       \
+	  "large results of the rendezvous come down a tree: auto (several hosts), on, off")       \
+	X(TEXT, launcher, "ORIEL_LAUNCHER", "auto",                                                \
+	  "who started the ranks: auto, pmix, env (RANK, WORLD_SIZE, ...), none (one rank)")       \
+	X(TEXT, pmix_library, "ORIEL_PMIX_LIBRARY", "libpmix.so.2",                                \
+	  "the PMIx library, loaded under a PMIx launcher; self: functions of the program")        \
 	X(TEXT, engine, "ORIEL_ENGINE", "auto", "what executes queues: auto, soft")                \
 	X(COUNT, lanes, "ORIEL_LANES", "1", "queues to each queued peer, 1 to 16")                 \
 	X(COUNT, nics, "ORIEL_NICS", "1", "NICs the soft engine shows, 1 or 2; lanes alternate")   \
@@ -45,6 +53,29 @@
 	  "manners of the software NIC: soft, cx7, efa, thor2")                                    \
 	X(TEXT, soft_faults, "ORIEL_SOFT_FAULTS", "",                                              \
 	  "faults of the software NIC, such as seed=42,drop=0.01,dup=0.01,reorder=0.1")            \
+	X(TEXT, ib_library, "ORIEL_IB_LIBRARY", "libibverbs.so.1",                                 \
+	  "the verbs library, loaded when the verbs engine is opened")                             \
+	X(TEXT, ib_hca, "ORIEL_IB_HCA", "",                                                        \
+	  "RDMA devices: mlx5_0:1,mlx5_1 (beginnings of names), =whole names, ^not these")         \
+	X(TEXT, ib_near, "ORIEL_IB_NEAR", "",                                                      \
+	  "PCI address the RDMA device is to be near, 0000:17:00.0; empty: this rank's device")    \
+	X(TEXT, ib_gid_index, "ORIEL_IB_GID_INDEX", "auto",                                        \
+	  "entry of the port's GID table; auto: RoCE v2, IPv4 first")                              \
+	X(COUNT, ib_mtu, "ORIEL_IB_MTU", "0",                                                      \
+	  "bytes a packet carries: 256 to 4096; 0: what the port has")                             \
+	X(COUNT, ib_tc, "ORIEL_IB_TC", "0", "traffic class of RDMA packets, 0 to 255")             \
+	X(COUNT, ib_sl, "ORIEL_IB_SL", "0", "service level of RDMA packets, 0 to 15")              \
+	X(COUNT, ib_hop_limit, "ORIEL_IB_HOP_LIMIT", "0",                                          \
+	  "hop limit of RoCE packets, 1 to 255; 0: what the system uses")                          \
+	X(COUNT, ib_pkey, "ORIEL_IB_PKEY", "0", "index into the port's table of partition keys")   \
+	X(COUNT, ib_timeout, "ORIEL_IB_TIMEOUT", "18",                                             \
+	  "an answer is awaited 4.096 us x 2^this: 1 to 31")                                       \
+	X(COUNT, ib_retry_cnt, "ORIEL_IB_RETRY_CNT", "7",                                          \
+	  "how often a packet is sent again, 0 to 7")                                              \
+	X(TEXT, ofi_provider, "ORIEL_OFI_PROVIDER", "",                                            \
+	  "libfabric provider of the ofi engine, such as tcp;ofi_rxm; empty: the best that works") \
+	X(TEXT, ofi_address, "ORIEL_OFI_ADDRESS", "",                                              \
+	  "address the ofi engine binds; empty: the one that faces MASTER_ADDR, else loopback")    \
 	X(COUNT, listen_fd, "ORIEL_LISTEN_FD", "0",                                                \
 	  "listening socket inherited from oriel-run (0: none)")
 

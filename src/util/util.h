@@ -42,7 +42,8 @@ void ori_last_error_clear(void);
 
 /* ---- clock and random (clock.c) ----------------------------------------------------------------- */
 
-uint64_t ori_now_ns(void); /* monotonic */
+uint64_t ori_now_ns(void);
+void ori_sleep_ns(uint64_t ns); /* monotonic */
 /* now + ns, without overflow. */
 uint64_t ori_deadline_ns(uint64_t ns);
 int ori_random_bytes(void *out, size_t bytes); /* 0 or ORIEL_ESYSTEM */

@@ -10,28 +10,35 @@
 
 #include "window.h"
 
+/* A place in this rank's control memory: the device's half. */
 static void *own(struct oriel_window *w, uint64_t offset)
 {
-	return (char *)w->comm->slab_memory->allocation.base + w->control_offset + offset;
+	return ori_control_near(w->comm, w->control_offset + offset);
+}
+
+/* ... and the host's. */
+static void *own_host(struct oriel_window *w, uint64_t offset)
+{
+	return ori_control_host(w->comm, w->control_offset + offset);
 }
 
 static void fill(struct oriel_window *w, uint64_t offset, uint64_t words, uint64_t value)
 {
-	uint64_t *word = own(w, offset);
+	uint64_t *word = own_host(w, offset);
 
 	for (uint64_t i = 0; value && i < words; i++)
 		word[i] = value;
 }
 
 /*
- * The memory is fresh zeros.  Before any peer knows it: a word zeroed after the exchange could erase a
- * fast peer's first signal.
+ * The host's half is fresh zeros; the device's becomes what that is made here.  Before any peer knows it: a
+ * word zeroed after the exchange could erase a fast peer's first signal.
  */
-void ori_window_control_init(struct oriel_window *w, uint64_t generation)
+int ori_window_control_init(struct oriel_window *w, uint64_t generation)
 {
 	const struct ori_window_layout *l = &w->layout;
 	const struct oriel_window_options *o = &w->options;
-	struct ori_window_header *header = own(w, l->header);
+	struct ori_window_header *header = own_host(w, l->header);
 	uint64_t n = (uint64_t)w->comm->nranks, first = o->first_count;
 	uint64_t channels = o->staging_slot_bytes ? n * o->staging_channels : 0;
 
@@ -51,6 +58,7 @@ void ori_window_control_init(struct oriel_window *w, uint64_t generation)
 	fill(w, l->staging_cursors, channels * ORI_STAGING_LINE_WORDS, first);
 	header->failure = 0;
 	__atomic_store_n(&header->generation, generation, __ATOMIC_RELEASE);
+	return ori_control_mirror(w->comm, w->control_offset, l->bytes);
 }
 
 /* `control_offset` is the window's place in that rank's slab. */
@@ -60,7 +68,7 @@ void ori_window_peer_fill(struct oriel_window *w, int rank, uint64_t control_off
 	const struct oriel_window_options *o = &w->options;
 	struct ori_peer *peer = &w->comm->peers[rank];
 	struct oriel_window_peer *p = &w->peers[rank];
-	char *base = (char *)peer->slab_base + control_offset;
+	char *base = (char *)peer->near_base + control_offset;
 	uint64_t me = (uint64_t)w->comm->rank, row = me * o->staging_channels;
 
 	p->kind = peer->pair.kind;
@@ -101,11 +109,11 @@ void ori_window_link_fill(struct oriel_window *w, int rank, const uint32_t *cont
 static void build_arrays(struct oriel_window *w, struct oriel_window_dev *d)
 {
 	const struct ori_window_layout *l = &w->layout;
-	struct ori_window_header *header = own(w, l->header);
+	struct ori_window_header *header = own(w, l->header), *host = own_host(w, l->header);
 
 	d->failure = &header->failure;
 	d->generation_word = &header->generation;
-	d->generation = header->generation;
+	d->generation = host->generation;
 	d->signal_stride = l->signal_stride;
 	d->counter_stride = l->counter_stride;
 	d->barrier_stride = l->barrier_stride;
@@ -129,11 +137,26 @@ static void build_arrays(struct oriel_window *w, struct oriel_window_dev *d)
 	memcpy(d->control_key, w->control_key, sizeof(d->control_key));
 }
 
-void ori_window_handle_build(struct oriel_window *w)
+/* The tables of peers where kernels read them; links first, since peers name them. */
+static int publish_peers(struct oriel_window *w, struct oriel_window_dev *d)
+{
+	uint64_t n = (uint64_t)w->comm->nranks;
+	int err = ori_control_publish(w->comm, w->links, n * sizeof(*w->links), &w->near_links);
+
+	for (uint64_t r = 0; r < n && !err; r++)
+		if (w->peers[r].link)
+			w->peers[r].link = (const struct oriel_window_link *)w->near_links + r;
+	if (!err)
+		err = ori_control_publish(w->comm, w->peers, n * sizeof(*w->peers), &w->near_peers);
+	d->peers = w->near_peers;
+	return err;
+}
+
+int ori_window_handle_build(struct oriel_window *w)
 {
 	const struct oriel_window_options *o = &w->options;
 	struct oriel_window_dev *d = &w->dev;
-	int nranks = w->comm->nranks;
+	int nranks = w->comm->nranks, err;
 
 	memset(d, 0, sizeof(*d));
 	d->comm = w->comm->dev;
@@ -149,7 +172,7 @@ void ori_window_handle_build(struct oriel_window *w)
 	d->staging_depth = o->staging_depth;
 	d->staging_channels = o->staging_channels;
 	build_arrays(w, d);
-	d->peers = w->peers;
+	err = publish_peers(w, d);
 	for (int r = 0; r < nranks; r++) {
 		d->queued_peers += w->peers[r].kind == ORIEL_PEER_QUEUED;
 		if (r < ORIEL_INLINE_PEERS)
@@ -157,4 +180,5 @@ void ori_window_handle_build(struct oriel_window *w)
 	}
 	w->host_dev = *d;
 	w->host_dev.checked = 1;
+	return err;
 }

@@ -3,18 +3,21 @@
  * window/ops.c - what host code does with a window.
  *
  * On the CPU a host-issued operation is the device call made by a group of one, on the caller's thread, with
- * the checked handle.  Any thread; two may use one window at once.
+ * the checked handle.  On a separate device it is a kernel of one block on the caller's stream
+ * (kernels/window_ops.c): arguments are tested here, and what goes wrong there becomes the window's failure.
+ * Any thread; two may use one window at once.
  */
 #include <string.h>
 
 #include <oriel/device.h>
 
+#include "../kernels/window_ops.h"
 #include "window.h"
 
 /* First failure of the window or its comm, with its text as the last error. */
 static int window_failed(struct oriel_window *w)
 {
-	uint64_t failure = __atomic_load_n(w->dev.failure, __ATOMIC_ACQUIRE);
+	uint64_t failure = ori_control_load(w->comm, w->dev.failure);
 	int status = ORIEL_FAILURE_STATUS(failure);
 
 	if (!failure)
@@ -82,12 +85,139 @@ int oriel_window_source(struct oriel_window *w, void *ptr, size_t bytes,
 	return 0;
 }
 
+/* ---- on the stream of a separate device ----------------------------------------------------------- */
+
+static int is_separate(const struct oriel_window *w)
+{
+	return w->comm->device->separate;
+}
+
+static int check_peer(const struct oriel_window *w, const char *call, int peer)
+{
+	if (peer >= 0 && peer < w->comm->nranks)
+		return 0;
+	return ori_fail(ORIEL_ERANGE, "%s: rank %d of %d", call, peer, w->comm->nranks);
+}
+
+static int check_id(const char *call, const char *what, int id, uint32_t ids)
+{
+	if (id >= 0 && (uint32_t)id < ids)
+		return 0;
+	return ori_fail(ORIEL_ERANGE, "%s: %s %d, the window has %u", call, what, id, ids);
+}
+
+static int check_signal_op(const char *call, int op)
+{
+	if (op == ORIEL_ADD || op == ORIEL_SET)
+		return 0;
+	return ori_fail(ORIEL_EINVAL, "%s: op %d is not ORIEL_ADD or ORIEL_SET", call, op);
+}
+
+static int check_range(const char *call, const char *what, uint64_t off, uint64_t bytes,
+		       uint64_t limit)
+{
+	if (off <= limit && bytes <= limit - off)
+		return 0;
+	return ori_fail(ORIEL_ERANGE, "%s: %llu bytes at %llu pass the end of the %s (%llu)", call,
+			(unsigned long long)bytes, (unsigned long long)off, what,
+			(unsigned long long)limit);
+}
+
+static int check_transfer(const struct oriel_window *w, const char *call,
+			  const struct ori_window_op *op)
+{
+	int err = check_peer(w, call, op->peer);
+
+	if (!err)
+		err = check_range(call, "window", op->window_off, op->bytes, w->options.bytes);
+	if (!err)
+		err = check_range(call, "source", op->source_off, op->bytes, op->source.bytes);
+	return err;
+}
+
+static int check_op(const struct oriel_window *w, const char *call, const struct ori_window_op *op)
+{
+	int err = 0;
+
+	switch (op->code) {
+	case ORI_WINDOW_PUT_SIGNAL:
+		err = check_id(call, "signal", op->id, w->options.signals);
+		if (!err)
+			err = check_signal_op(call, op->op);
+		/* fall through */
+	case ORI_WINDOW_PUT:
+	case ORI_WINDOW_GET:
+		return err ? err : check_transfer(w, call, op);
+	case ORI_WINDOW_SIGNAL:
+		err = check_id(call, "signal", op->id, w->options.signals);
+		if (!err)
+			err = check_signal_op(call, op->op);
+		return err ? err : check_peer(w, call, op->peer);
+	case ORI_WINDOW_WAIT_SIGNAL:
+		err = check_id(call, "signal", op->id, w->options.signals);
+		if (!err && (op->op < ORIEL_EQ || op->op > ORIEL_LE))
+			err = ori_fail(ORIEL_EINVAL, "%s: unknown comparison %d", call, op->op);
+		return err || op->peer < 0 ? err : check_peer(w, call, op->peer);
+	case ORI_WINDOW_BARRIER:
+		return check_id(call, "barrier", op->id, w->options.barriers);
+	default:
+		return 0;
+	}
+}
+
+static int launch_op(struct oriel_window *w, const char *call, struct ori_window_op *op,
+		     void *stream)
+{
+	int err = check_op(w, call, op);
+
+	if (!err)
+		err = ori_comm_failed(w->comm);
+	if (err)
+		return err;
+	op->win = w->dev;
+	return w->comm->device->ops->launch(w->comm->device, ori_window_op_kernel(), 1,
+					    ori_window_op_threads(op->code), op, sizeof(*op),
+					    stream);
+}
+
+static int launch_transfer(struct oriel_window *w, const char *call, int code, int peer,
+			   uint64_t window_off, const struct oriel_source *source,
+			   uint64_t source_off, uint64_t bytes, int signal, int op, uint64_t value,
+			   void *stream)
+{
+	struct ori_window_op o = { .window_off = window_off,
+				   .source_off = source_off,
+				   .bytes = bytes,
+				   .value = value,
+				   .code = code,
+				   .peer = peer,
+				   .id = signal,
+				   .op = op };
+
+	if (!source)
+		return ori_fail(ORIEL_EINVAL, "%s: no source", call);
+	o.source = *source;
+	return launch_op(w, call, &o, stream);
+}
+
+static int launch_word(struct oriel_window *w, const char *call, int code, int peer, int id, int op,
+		       uint64_t value, void *stream)
+{
+	struct ori_window_op o = { .value = value, .code = code, .peer = peer, .id = id, .op = op };
+
+	return launch_op(w, call, &o, stream);
+}
+
+/* ---- public --------------------------------------------------------------------------------------- */
+
 int oriel_window_reset_signals(struct oriel_window *w, void *stream)
 {
 	struct oriel_group g = oriel_group_thread();
 	int err = ori_window_check(w, "oriel_window_reset_signals");
 
-	(void)stream;
+	if (!err && is_separate(w))
+		return launch_word(w, "oriel_window_reset_signals", ORI_WINDOW_RESET_SIGNALS, 0, 0,
+				   0, 0, stream);
 	for (uint32_t id = 0; !err && id < w->options.signals; id++)
 		err = oriel_reset_signal(&w->host_dev, g, (int)id);
 	return err;
@@ -106,7 +236,9 @@ int oriel_window_put(struct oriel_window *w, int peer, uint64_t dst_off,
 {
 	int err = ori_window_check(w, "oriel_window_put");
 
-	(void)stream;
+	if (!err && is_separate(w))
+		return launch_transfer(w, "oriel_window_put", ORI_WINDOW_PUT, peer, dst_off, src,
+				       src_off, bytes, 0, 0, 0, stream);
 	if (!err)
 		err = end_put(w, peer,
 			      oriel_put(&w->host_dev, oriel_group_thread(), peer, dst_off, src,
@@ -119,7 +251,9 @@ int oriel_window_get(struct oriel_window *w, int peer, uint64_t src_off,
 {
 	int err = ori_window_check(w, "oriel_window_get");
 
-	(void)stream;
+	if (!err && is_separate(w))
+		return launch_transfer(w, "oriel_window_get", ORI_WINDOW_GET, peer, src_off, dst,
+				       dst_off, bytes, 0, 0, 0, stream);
 	if (!err)
 		err = end_op(w, oriel_get(&w->host_dev, oriel_group_thread(), peer, src_off, dst,
 					  dst_off, bytes));
@@ -132,7 +266,9 @@ int oriel_window_put_signal(struct oriel_window *w, int peer, uint64_t dst_off,
 {
 	int err = ori_window_check(w, "oriel_window_put_signal");
 
-	(void)stream;
+	if (!err && is_separate(w))
+		return launch_transfer(w, "oriel_window_put_signal", ORI_WINDOW_PUT_SIGNAL, peer,
+				       dst_off, src, src_off, bytes, signal, op, value, stream);
 	if (!err)
 		err = end_put(w, peer,
 			      oriel_put_signal(&w->host_dev, oriel_group_thread(), peer, dst_off,
@@ -145,7 +281,9 @@ int oriel_window_signal(struct oriel_window *w, int peer, int id, int op, uint64
 {
 	int err = ori_window_check(w, "oriel_window_signal");
 
-	(void)stream;
+	if (!err && is_separate(w))
+		return launch_word(w, "oriel_window_signal", ORI_WINDOW_SIGNAL, peer, id, op, value,
+				   stream);
 	if (!err)
 		err = end_op(w,
 			     oriel_signal(&w->host_dev, oriel_group_thread(), peer, id, op, value));
@@ -158,14 +296,16 @@ int oriel_window_wait_signal(struct oriel_window *w, int peer, int id, int cmp, 
 	struct oriel_group g = oriel_group_thread();
 	int err = ori_window_check(w, "oriel_window_wait_signal");
 
-	(void)stream;
 	if (err)
 		return err;
-	if (peer >= 0)
-		return end_op(w, oriel_wait_signal_from(&w->host_dev, g, peer, id, cmp, value));
-	if (cmp != ORIEL_GE)
+	if (peer < 0 && cmp != ORIEL_GE)
 		return ori_fail(ORIEL_EINVAL,
 				"oriel_window_wait_signal: a sum over sources waits by ORIEL_GE only");
+	if (is_separate(w))
+		return launch_word(w, "oriel_window_wait_signal", ORI_WINDOW_WAIT_SIGNAL, peer, id,
+				   cmp, value, stream);
+	if (peer >= 0)
+		return end_op(w, oriel_wait_signal_from(&w->host_dev, g, peer, id, cmp, value));
 	return end_op(w, oriel_wait_signal(&w->host_dev, g, id, value));
 }
 
@@ -173,6 +313,8 @@ int oriel_window_barrier(struct oriel_window *w, int id, void *stream)
 {
 	int err = ori_window_check(w, "oriel_window_barrier");
 
-	(void)stream;
+	if (!err && is_separate(w))
+		return launch_word(w, "oriel_window_barrier", ORI_WINDOW_BARRIER, 0, id, 0, 0,
+				   stream);
 	return err ? err : end_op(w, oriel_barrier(&w->host_dev, oriel_group_thread(), id));
 }

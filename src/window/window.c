@@ -16,6 +16,7 @@ struct create_record {
 	uint64_t control_offset;
 	struct ori_export buffer;
 	uint32_t control_key[ORIEL_NICS_MAX], buffer_key[ORIEL_NICS_MAX];
+	struct ori_engine_blob control_tell, buffer_tell;
 };
 _Static_assert(sizeof(struct create_record) <= ORI_RECORD_BYTES, "must fit a record");
 
@@ -34,8 +35,10 @@ static void free_control(struct oriel_window *w)
 
 	if (!w->has_control)
 		return;
-	header = (void *)((char *)slab->allocation.base + w->control_offset + w->layout.header);
-	__atomic_store_n(&header->generation, 0, __ATOMIC_RELEASE);
+	header = ori_control_near(c, w->control_offset + w->layout.header);
+	ori_control_store(c, &header->generation, 0);
+	ori_control_unpublish(c, w->near_peers, (uint64_t)c->nranks * sizeof(*w->peers));
+	ori_control_unpublish(c, w->near_links, (uint64_t)c->nranks * sizeof(*w->links));
 	/* After a failure a peer may still be storing here: the pages are not reused. */
 	if (ori_comm_failed(c))
 		return;
@@ -50,8 +53,11 @@ static void free_control(struct oriel_window *w)
 /* Frees all there is of a window, also of one that was never finished; talks to nobody. */
 static void free_window(struct oriel_window *w)
 {
-	for (int r = 0; w->imports && r < w->comm->nranks; r++)
+	for (int r = 0; w->imports && r < w->comm->nranks; r++) {
 		ori_import_drop(w->comm, w->imports[r]);
+		ori_peer_memory_forget(w->comm, r, w->links[r].control_key);
+		ori_peer_memory_forget(w->comm, r, w->links[r].buffer_key);
+	}
 	if (w->registered) {
 		ori_unregister(w->comm, w->control_key);
 		ori_unregister(w->comm, w->buffer_key);
@@ -81,10 +87,15 @@ int oriel_window_destroy(struct oriel_window *w)
 	if (err)
 		return err;
 	c = w->comm;
-	/* No rank's memory goes before every rank has stopped using it.  A failed comm does not wait. */
-	if (!ori_comm_failed(c))
-		err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_WINDOW_DESTROY, ori_links_flush(c),
-				NULL, NULL, 0);
+	/*
+	 * No rank's memory goes before every rank has stopped using it: what the comm's own stream still has to
+	 * do is waited for here, other streams are the caller's.  A failed comm does not wait.
+	 */
+	if (!ori_comm_failed(c)) {
+		err = c->device->ops->sync(c->device, NULL);
+		err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_WINDOW_DESTROY,
+				err ? err : ori_links_flush(c), NULL, NULL, 0);
+	}
 	/* Ranks that did not come may still be using theirs, and this one no longer takes part. */
 	if (err)
 		ori_comm_fail_all(c, err, ori_last_error_text());
@@ -105,13 +116,15 @@ static int prepare_buffer(struct oriel_window *w, struct ori_export *export)
 		return 0;
 	w->buffer = w->options.buffer;
 	if (!w->buffer) {
-		err = ori_memory_alloc(c, w->options.bytes, &w->memory);
+		err = ori_memory_alloc(c, c->device, w->options.bytes, &w->memory);
 		if (err)
 			return err;
 		w->memory->owned = 1;
 		w->buffer = w->memory->allocation.base;
 	}
-	w->memory = ori_memory_use(c, w->buffer, w->options.bytes);
+	err = ori_memory_adopt(c, w->buffer, w->options.bytes, &w->memory);
+	if (err)
+		return err;
 	return ori_memory_export(c, w->buffer, w->options.bytes, w->memory, export);
 }
 
@@ -130,8 +143,7 @@ static int prepare_control(struct oriel_window *w)
 		return err;
 	w->has_control = 1;
 	/* Not a number a user's word may hold: a stale handle may look at reused memory. */
-	ori_window_control_init(w, (c->generation_seed ^ ((uint64_t)w->number << 1)) | 1);
-	return 0;
+	return ori_window_control_init(w, (c->generation_seed ^ ((uint64_t)w->number << 1)) | 1);
 }
 
 /* Keys by which queued peers name this rank's memory. */
@@ -144,11 +156,11 @@ static int register_memory(struct oriel_window *w, struct create_record *mine)
 	if (!w->comm->engine)
 		return 0;
 	w->registered = 1;
-	err = ori_register_remote(w->comm, (char *)slab->allocation.base + w->control_offset,
-				  w->layout.bytes, &control, w->control_key);
+	err = ori_register_remote(w->comm, ori_control_host(w->comm, w->control_offset),
+				  w->layout.bytes, &control, w->control_key, &mine->control_tell);
 	if (!err)
 		err = ori_register_remote(w->comm, w->buffer, w->options.bytes, &mine->buffer,
-					  w->buffer_key);
+					  w->buffer_key, &mine->buffer_tell);
 	memcpy(mine->control_key, w->control_key, sizeof(mine->control_key));
 	memcpy(mine->buffer_key, w->buffer_key, sizeof(mine->buffer_key));
 	return err;
@@ -191,6 +203,14 @@ static int compare_options(const struct create_record *all, int nranks)
 	return 0;
 }
 
+/* What queues to the rank will name. */
+static int tell_engine(struct oriel_window *w, int rank, const struct create_record *theirs)
+{
+	int err = ori_peer_memory(w->comm, rank, theirs->control_key, &theirs->control_tell);
+
+	return err ? err : ori_peer_memory(w->comm, rank, theirs->buffer_key, &theirs->buffer_tell);
+}
+
 static int map_peers(struct oriel_window *w, const struct create_record *all)
 {
 	struct oriel_comm *c = w->comm;
@@ -200,13 +220,14 @@ static int map_peers(struct oriel_window *w, const struct create_record *all)
 		void *buffer = NULL;
 
 		if (c->peers[r].pair.kind == ORIEL_PEER_QUEUED) {
+			err = tell_engine(w, r, &all[r]);
 			ori_window_link_fill(w, r, all[r].control_key, all[r].buffer_key,
 					     all[r].buffer.address);
 			continue;
 		}
-		if (all[r].control_offset > ORI_SLAB_BYTES ||
+		if (all[r].control_offset > c->peers[r].slab_bytes ||
 		    all[r].control_offset % ORI_SLAB_ALIGN ||
-		    w->layout.bytes > ORI_SLAB_BYTES - all[r].control_offset ||
+		    w->layout.bytes > c->peers[r].slab_bytes - all[r].control_offset ||
 		    all[r].buffer.bytes != w->options.bytes)
 			return ori_fail(ORIEL_EPROTO,
 					"rank %d names memory that cannot be its window", r);
@@ -251,11 +272,12 @@ int oriel_window_create(struct oriel_comm *c, const struct oriel_window_options 
 		goto err_window;
 	status = map_peers(w, all);
 	if (!status)
+		status = ori_window_handle_build(w);
+	if (!status)
 		status = ori_live_add(w, ORI_LIVE_WINDOW);
 	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_WINDOW_CREATE, status, NULL, NULL, 0);
 	if (err)
 		goto err_live;
-	ori_window_handle_build(w);
 	ori_child_add(c, &w->child);
 	free(all);
 	*window = w;

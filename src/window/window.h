@@ -44,8 +44,9 @@ struct oriel_window {
 	struct ori_memory *memory; /* NULL: not from oriel_alloc */
 	uint64_t control_offset;   /* in the slab */
 	int has_control;
-	struct oriel_window_peer *peers; /* [nranks] */
-	struct oriel_window_link *links; /* [nranks], those of queued peers used */
+	struct oriel_window_peer *peers;     /* [nranks] */
+	struct oriel_window_link *links;     /* [nranks], those of queued peers used */
+	const void *near_peers, *near_links; /* the same where kernels read them */
 	uint32_t control_key[ORIEL_NICS_MAX], buffer_key[ORIEL_NICS_MAX];
 	int registered;                   /* the keys are the engine's to take back */
 	struct ori_import **imports;      /* [nranks] of peers' buffers */
@@ -63,11 +64,11 @@ const char *ori_window_options_differ(const struct oriel_window_options *,
 				      const struct oriel_window_options *);
 
 /* handle.c */
-void ori_window_control_init(struct oriel_window *, uint64_t generation);
+int ori_window_control_init(struct oriel_window *, uint64_t generation);
 void ori_window_peer_fill(struct oriel_window *, int rank, uint64_t control_offset, void *buffer);
 void ori_window_link_fill(struct oriel_window *, int rank, const uint32_t *control_key,
 			  const uint32_t *buffer_key, uint64_t buffer_address);
-void ori_window_handle_build(struct oriel_window *);
+int ori_window_handle_build(struct oriel_window *);
 
 /* A public entry's first line. */
 int ori_window_check(struct oriel_window *, const char *call);

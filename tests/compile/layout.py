@@ -26,7 +26,28 @@ def members(body):
             yield re.search(r"(\w+)(\[[^]]*\])*$", part.strip()).group(1)
 
 
+def without_gpu(text):
+    """Leaves out what stands between #if ORIEL_ON_GPU and its #else or #endif: no struct there is shared."""
+    kept, depth, gone = [], 0, 0
+    for line in text.splitlines(keepends=True):
+        word = line.split()[:2]
+        if word and word[0] in ("#if", "#ifdef", "#ifndef"):
+            depth += 1
+            if word == ["#if", "ORIEL_ON_GPU"] and not gone:
+                gone = depth
+        elif word and word[0] in ("#else", "#elif") and gone == depth:
+            gone = 0
+        elif word and word[0] == "#endif":
+            if gone == depth:
+                gone = 0
+            depth -= 1
+        if not gone:
+            kept.append(line)
+    return "".join(kept)
+
+
 def structs(text):
+    text = without_gpu(text)
     text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
     for found in re.finditer(r"^struct (\w+) \{\n(.*?)^\};", text, flags=re.S | re.M):
         yield found.group(1), list(members(found.group(2)))

@@ -79,9 +79,8 @@ ORIEL_DEV uint64_t stamps_wrong(const struct contract_args *a, struct oriel_grou
 }
 
 /* Rounds value, value + 1, ... on the block's id; MIXED changes the way of meeting each round. */
-ORIEL_KERNEL(rounds_kernel, struct contract_args)
+CONTRACT_KERNEL(rounds_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	int err = 0, i, round, id = (int)g.block + a->id;
 	uint64_t wrong = 0;
 
@@ -105,7 +104,7 @@ static void rounds(struct contract_env *e, int mode, int n, int nblocks)
 	contract_launch(e, &rounds_kernel, nblocks, &a);
 }
 
-CASE(barrier_sync, .shape = CONTRACT_FULL)
+CASE(barrier_sync, c.shape = CONTRACT_FULL)
 {
 	rounds(e, SYNC, 200, 1);
 }
@@ -130,23 +129,23 @@ CASE(barrier_mixed_on_one_id, 0)
 	rounds(e, MIXED, 100, 1);
 }
 
-CASE(barrier_8_blocks_8_ids, .blocks = 8)
+CASE(barrier_8_blocks_8_ids, c.blocks = 8)
 {
 	rounds(e, MIXED, e->nranks > 3 ? 16 : 40, 8);
 }
 
-CASE(barrier_over_64_bits, .window = { .first_count = UINT64_MAX - 7 })
+CASE(barrier_over_64_bits, c.window.first_count = UINT64_MAX - 7)
 {
 	rounds(e, MIXED, 60, 1);
 }
 
-CASE(barrier_over_32_bits, .window = { .first_count = UINT32_MAX - 7 })
+CASE(barrier_over_32_bits, c.window.first_count = UINT32_MAX - 7)
 {
 	rounds(e, MIXED, 60, 1);
 }
 
 /* Over half of the 64 bits, where a signed comparison turns round. */
-CASE(barrier_over_63_bits, .window = { .first_count = INT64_MAX - 7 })
+CASE(barrier_over_63_bits, c.window.first_count = INT64_MAX - 7)
 {
 	rounds(e, SYNC, 60, 1);
 }
@@ -173,9 +172,8 @@ CASE(barrier_many_launches_one_id, 0)
 /* ---- several ids --------------------------------------------------------------------------- */
 
 /* Ids used a different number of times in one kernel, and halves of two ids woven together. */
-ORIEL_KERNEL(ids_kernel, struct contract_args)
+CONTRACT_KERNEL(ids_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int err = 0, i, k, round = 0;
 	uint64_t wrong = 0;
@@ -221,9 +219,8 @@ CASE(barrier_several_ids, 0)
 /* ---- third parties ------------------------------------------------------------------------- */
 
 /* I put to my neighbour; after the barrier any rank that reads my neighbour sees it. */
-ORIEL_KERNEL(third_kernel, struct contract_args)
+CONTRACT_KERNEL(third_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int n = oriel_nranks(w), err = 0, i, c, from;
 	uint64_t wrong = 0, off;
@@ -260,9 +257,8 @@ CASE(barrier_third_party_sees, 0)
 /* ---- pairs alone --------------------------------------------------------------------------- */
 
 /* Two ranks meet often while the others are not there; then everybody meets on the same id. */
-ORIEL_KERNEL(pair_kernel, struct contract_args)
+CONTRACT_KERNEL(pair_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int me = oriel_rank(w), err = 0, i;
 	uint64_t wrong = 0;
@@ -285,7 +281,7 @@ ORIEL_KERNEL(pair_kernel, struct contract_args)
 	contract_report(a, g, err, wrong);
 }
 
-CASE(barrier_peer_one_pair, .min_ranks = 2)
+CASE(barrier_peer_one_pair, c.min_ranks = 2)
 {
 	struct contract_args a = contract_args(e);
 

@@ -143,9 +143,8 @@ ORIEL_DEV int probe_rest(const struct contract_args *a, struct oriel_group g, in
 /* clang-format on */
 
 /* All bad calls one after the other; wrong is 1 + the first that was not refused as it should. */
-ORIEL_KERNEL(probe_kernel, struct contract_args)
+CONTRACT_KERNEL(probe_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	uint64_t wrong = 0;
 	int err, probe;
 
@@ -172,33 +171,25 @@ ORIEL_KERNEL(probe_kernel, struct contract_args)
 
 static void check_untouched(struct contract_env *e)
 {
-	int touched = 0;
-
-	for (uint64_t i = 0; i < e->bytes; i++)
-		touched += e->buffer[i] != CONTRACT_GUARD || e->local[i] != 0x11;
-	CHECK_EQ(touched, 0);
+	CHECK_EQ(contract_bytes_not(e, e->buffer, CONTRACT_GUARD, e->bytes), 0);
+	CHECK_EQ(contract_bytes_not(e, e->local, 0x11, e->bytes), 0);
 	for (int r = 0; r < e->nranks; r++) {
 		for (int id = 0; id < 4; id++)
-			CHECK_EQ(oriel_read_signal_from(&e->win, r, id), 0);
+			CHECK_EQ(contract_signal_from(e, &e->win, r, id), 0);
 		for (int id = 0; id < 3; id++)
-			CHECK_EQ(oriel_read_counter(&e->win, r, id), 0);
+			CHECK_EQ(contract_counter(e, &e->win, r, id), 0);
 	}
 	CHECK_EQ(oriel_window_status(e->window), 0); /* refused calls do not fail the window */
 }
 
-CASE(checked_refuses, .shape = CONTRACT_FULL,
-     .window = { .checked = 1,
-		 .bytes = BYTES,
-		 .signals = 4,
-		 .counters = 3,
-		 .barriers = 2,
-		 .staging_slot_bytes = 64,
-		 .staging_channels = 1 })
+CASE(checked_refuses, c.shape = CONTRACT_FULL, c.window.checked = 1, c.window.bytes = BYTES,
+     c.window.signals = 4, c.window.counters = 3, c.window.barriers = 2,
+     c.window.staging_slot_bytes = 64, c.window.staging_channels = 1)
 {
 	struct contract_args a = contract_args(e);
 
-	memset(e->buffer, CONTRACT_GUARD, e->bytes);
-	memset(e->local, 0x11, e->bytes);
+	contract_fill_bytes(e, e->buffer, CONTRACT_GUARD, e->bytes);
+	contract_fill_bytes(e, e->local, 0x11, e->bytes);
 	REQUIRE_OK(oriel_comm_barrier(e->comm, ORIEL_WORLD));
 	a.peer = (e->rank + 1) % e->nranks;
 	contract_launch(e, &probe_kernel, 1, &a);
@@ -209,9 +200,8 @@ CASE(checked_refuses, .shape = CONTRACT_FULL,
 /* ---- good calls ---------------------------------------------------------------------------- */
 
 /* Up to the last byte, the last id and the last word. */
-ORIEL_KERNEL(edges_kernel, struct contract_args)
+CONTRACT_KERNEL(edges_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int n = oriel_nranks(w), err, k;
 	uint64_t old = 0;
@@ -235,23 +225,20 @@ ORIEL_KERNEL(edges_kernel, struct contract_args)
 	contract_report(a, g, err, 0);
 }
 
-CASE(checked_allows_the_edges,
-     .window = { .checked = 1, .bytes = BYTES, .signals = 4, .counters = 3, .barriers = 2 })
+CASE(checked_allows_the_edges, c.window.checked = 1, c.window.bytes = BYTES, c.window.signals = 4,
+     c.window.counters = 3, c.window.barriers = 2)
 {
 	struct contract_args a = contract_args(e);
-	uint64_t last;
 
 	contract_launch(e, &edges_kernel, 1, &a);
-	memcpy(&last, e->local + BYTES - 8, sizeof(last));
-	CHECK_EQ(last, e->nranks);
+	CHECK_EQ(contract_word(e, e->local + BYTES - 8), e->nranks);
 }
 
 /* ---- destroyed windows --------------------------------------------------------------------- */
 
 /* The same handle, before and after. */
-ORIEL_KERNEL(stale_kernel, struct contract_args)
+CONTRACT_KERNEL(stale_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int me = oriel_rank(w), want = a->mode, err;
 	uint64_t wrong = 0, v = 0;
@@ -270,7 +257,7 @@ ORIEL_KERNEL(stale_kernel, struct contract_args)
 	contract_report(a, g, err, wrong);
 }
 
-CASE(checked_stale_handle, .no_window = 1)
+CASE(checked_stale_handle, c.no_window = 1)
 {
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
 	struct contract_args a = contract_args(e);
@@ -278,7 +265,7 @@ CASE(checked_stale_handle, .no_window = 1)
 
 	o.bytes = BYTES;
 	o.checked = 1;
-	a.local = contract_alloc(e, BYTES);
+	a.local = (uint8_t *)contract_alloc(e, BYTES);
 	REQUIRE(a.local);
 	REQUIRE_OK(oriel_window_create(e->comm, &o, &w));
 	REQUIRE_OK(oriel_window_device(w, &a.win));
@@ -299,9 +286,8 @@ CASE(checked_stale_handle, .no_window = 1)
  * On rank 1 two blocks use one id: the first one in stays until rank 0 comes, so the other is told;
  * only then does it let rank 0 go.
  */
-ORIEL_KERNEL(busy_kernel, struct contract_args)
+CONTRACT_KERNEL(busy_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int me = oriel_rank(w), err = 0, told = 0;
 
@@ -319,7 +305,7 @@ ORIEL_KERNEL(busy_kernel, struct contract_args)
 	contract_report(a, g, err, 0);
 }
 
-CASE(checked_barrier_in_use, .min_ranks = 2, .blocks = 2, .window = { .checked = 1 })
+CASE(checked_barrier_in_use, c.min_ranks = 2, c.blocks = 2, c.window.checked = 1)
 {
 	struct contract_args a = contract_args(e);
 

@@ -10,7 +10,8 @@
 static void gather(struct contract_env *e, struct oriel_comm *comm, enum oriel_scope scope, int n,
 		   int bytes)
 {
-	uint8_t *mine = malloc((size_t)bytes + 1), *all = malloc((size_t)bytes * (size_t)n + 1);
+	uint8_t *mine = (uint8_t *)malloc((size_t)bytes + 1);
+	uint8_t *all = (uint8_t *)malloc((size_t)bytes * (size_t)n + 1);
 	int me = oriel_comm_rank(comm), wrong = 0;
 
 	REQUIRE(mine && all);
@@ -32,7 +33,7 @@ static void gather(struct contract_env *e, struct oriel_comm *comm, enum oriel_s
 	(void)e;
 }
 
-CASE(comm_allgather, .shape = CONTRACT_HOST, .no_window = 1)
+CASE(comm_allgather, c.shape = CONTRACT_HOST, c.no_window = 1)
 {
 	const int sizes[5] = { 1, 8, 1000, 65536, 0 };
 
@@ -42,30 +43,44 @@ CASE(comm_allgather, .shape = CONTRACT_HOST, .no_window = 1)
 	}
 }
 
+/* Ranks that are threads look at each other's words while they are stored. */
+static void store_word(struct contract_env *e, uint64_t *word, uint64_t value)
+{
+	if (e->cuda)
+		contract_write(e, word, &value, sizeof(value));
+	else
+		__atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
+static uint64_t load_word(struct contract_env *e, const uint64_t *word)
+{
+	return e->cuda ? contract_word(e, word) : __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
 /* Nobody leaves before the last has come. */
-CASE(comm_barrier, .shape = CONTRACT_HOST, .no_window = 1)
+CASE(comm_barrier, c.shape = CONTRACT_HOST, c.no_window = 1)
 {
 	struct oriel_buffer *buffer;
-	uint64_t *word = contract_alloc(e, 4096);
+	uint64_t *word = (uint64_t *)contract_alloc(e, 4096);
 
 	REQUIRE(word);
 	REQUIRE_OK(oriel_buffer_register(e->comm, word, 4096, &buffer));
 	REQUIRE_OK(oriel_buffer_exchange(e->comm, buffer));
 	for (uint64_t round = 1; round <= 30; round++) {
-		__atomic_store_n(word, round, __ATOMIC_RELEASE);
+		store_word(e, word, round);
 		REQUIRE_OK(oriel_comm_barrier(e->comm, round % 2 ? ORIEL_WORLD : ORIEL_NODE));
 		for (int r = 0; r < e->nranks; r++) {
-			uint64_t *theirs = oriel_buffer_mapped(buffer, r);
+			uint64_t *theirs = (uint64_t *)oriel_buffer_mapped(buffer, r);
 
 			if (theirs)
-				CHECK(__atomic_load_n(theirs, __ATOMIC_ACQUIRE) >= round);
+				CHECK(load_word(e, theirs) >= round);
 		}
 	}
 	REQUIRE_OK(oriel_comm_barrier(e->comm, ORIEL_WORLD));
 	REQUIRE_OK(oriel_buffer_release(buffer));
 }
 
-CASE(comm_refused, .shape = CONTRACT_HOST, .no_window = 1)
+CASE(comm_refused, c.shape = CONTRACT_HOST, c.no_window = 1)
 {
 	struct oriel_comm *sub = NULL;
 	char byte = 0, all[8];
@@ -96,7 +111,7 @@ CASE(comm_refused, .shape = CONTRACT_HOST, .no_window = 1)
 	REQUIRE_OK(oriel_comm_barrier(e->comm, ORIEL_WORLD));
 }
 
-CASE(comm_connect, .shape = CONTRACT_HOST, .no_window = 1)
+CASE(comm_connect, c.shape = CONTRACT_HOST, c.no_window = 1)
 {
 	int ranks[8], bad = e->nranks;
 
@@ -131,7 +146,7 @@ static void check_sub(struct contract_env *e, struct oriel_comm *sub, const int 
 	REQUIRE_OK(oriel_window_destroy(w));
 }
 
-CASE(comm_split_by_colour_and_key, .shape = CONTRACT_HOST)
+CASE(comm_split_by_colour_and_key, c.shape = CONTRACT_HOST)
 {
 	struct oriel_comm *sub = NULL;
 	int want[8], n = 0;
@@ -151,7 +166,7 @@ CASE(comm_split_by_colour_and_key, .shape = CONTRACT_HOST)
 	REQUIRE_OK(oriel_comm_destroy(sub));
 }
 
-CASE(comm_split_leaves_out, .shape = CONTRACT_HOST)
+CASE(comm_split_leaves_out, c.shape = CONTRACT_HOST)
 {
 	struct oriel_comm *sub = (struct oriel_comm *)(void *)e;
 	int want[8], n = 0;
@@ -170,7 +185,7 @@ CASE(comm_split_leaves_out, .shape = CONTRACT_HOST)
 }
 
 /* A split of a split, and parents that go before their children. */
-CASE(comm_split_outlives_parent, .shape = CONTRACT_HOST)
+CASE(comm_split_outlives_parent, c.shape = CONTRACT_HOST)
 {
 	struct oriel_comm *a, *b, *c;
 	int want[8], n = 0;
@@ -189,7 +204,7 @@ CASE(comm_split_outlives_parent, .shape = CONTRACT_HOST)
 }
 
 /* Several comms of all ranks at once, each with a window; they do not go in the order they came. */
-CASE(comm_several, .shape = CONTRACT_HOST)
+CASE(comm_several, c.shape = CONTRACT_HOST)
 {
 	struct oriel_comm *c[3];
 	struct oriel_window *w[3];
@@ -229,10 +244,11 @@ static void use_after(struct contract_env *e, struct oriel_comm *comm, struct or
 		      struct oriel_buffer *buffer)
 {
 	struct oriel_window_dev win;
-	struct oriel_source src = { 0 };
+	struct oriel_source src;
 	struct oriel_comm *sub;
 	void *p = NULL;
 
+	memset(&src, 0, sizeof(src));
 	CHECK_EQ(oriel_comm_rank(comm), ORIEL_ESTALE);
 	CHECK_EQ(oriel_comm_size(comm), ORIEL_ESTALE);
 	CHECK_EQ(oriel_comm_status(comm), ORIEL_ESTALE);
@@ -252,7 +268,7 @@ static void use_after(struct contract_env *e, struct oriel_comm *comm, struct or
 	(void)e;
 }
 
-CASE(comm_handles_after_destroy, .shape = CONTRACT_HOST)
+CASE(comm_handles_after_destroy, c.shape = CONTRACT_HOST)
 {
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
 	struct oriel_comm *comm;
@@ -280,7 +296,7 @@ CASE(comm_handles_after_destroy, .shape = CONTRACT_HOST)
 }
 
 /* The boot may go first. */
-CASE(comm_outlives_boot, .shape = CONTRACT_HOST, .max_ranks = 1)
+CASE(comm_outlives_boot, c.shape = CONTRACT_HOST, c.max_ranks = 1)
 {
 	struct oriel_boot *mine;
 	struct oriel_comm *comm;

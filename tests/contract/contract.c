@@ -1,106 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/contract/contract.c - rows of the contract suite and how one is run.
+ * tests/contract/contract.c - how a row of the contract suite is run: its memory and window, launches,
+ * and the host's way to what lies in device memory.
  *
- * Owns the table of transports.  Linked into every program of tests/contract/.  Registration runs
- * before main(); contract_launch() and the rest run on the ranks.
+ * Linked into every program of tests/contract/.  contract_run_row() is called by the runner on the main
+ * thread, all else on the ranks.  Which rows there are is contract_rows.c.
  */
 #include <time.h>
 
 #include "contract.h"
 
-#define MAX_THREADS 300 /* of all ranks and blocks of a row together */
-
-/* A new transport is one line: a comm topology for each number of ranks; "" leaves that one out. */
-static const struct contract_transport {
-	const char *name;
-	const char *topology[5]; /* for 1, 2, 3, 4, 8 ranks; NULL: as found */
-} transports[] = {
-	{ "mapped", { NULL, NULL, NULL, "", NULL } },
-	{ "queued", { "", "2x1", "3x1", "", "8x1" } },
-	{ "mixed", { "", "", "0,0,1", "2x2", "2x4" } },
-	{ "nodes", { "", "", "", "", "4x2" } },
-};
-
-static const int rank_counts[5] = { 1, 2, 3, 4, 8 };
-static const int thread_counts[3] = { 1, 4, 32 };
-
-struct contract_test {
-	struct check_test test; /* first: check_running points at it */
-	const struct contract_case *c;
-	struct contract_row row;
-	char name[112];
-};
-
-/* ---- making the tests ---------------------------------------------------------------------- */
-
-/* The word list of ORIEL_CONTRACT, taken out of the environment: the library knows no such name. */
-static const char *words(void)
-{
-	static char kept[64];
-	const char *set = getenv("ORIEL_CONTRACT");
-
-	if (set) {
-		snprintf(kept, sizeof(kept), "%s", set);
-		unsetenv("ORIEL_CONTRACT");
-	}
-	return kept;
+#ifdef __cplusplus
+extern "C" {
+#endif
+/* tests/fake_cuda, where it is linked: the kernel as its launches take it. */
+const struct oriel_kernel *fake_cuda_kernel(const struct oriel_kernel *) __attribute__((weak));
+#ifdef __cplusplus
 }
-
-static int wanted(const struct contract_case *c, const struct contract_row *row, int nth)
-{
-	int all = row->ranks * row->threads * (c->blocks ? c->blocks : 1);
-
-	if (row->topology && !row->topology[0])
-		return 0;
-	if (row->ranks < c->min_ranks || (c->max_ranks && row->ranks > c->max_ranks))
-		return 0;
-	if (all > MAX_THREADS || (all >= 256 && strstr(words(), "quick")))
-		return 0;
-	if (strstr(words(), row->processes ? "threads" : "processes"))
-		return 0;
-	if (row->processes ? c->only_threads : c->only_processes)
-		return 0;
-	if (c->shape == CONTRACT_HOST)
-		return row->threads == 1;
-	if (c->shape == CONTRACT_PAIRS && !c->only_threads && !c->only_processes)
-		return row->processes == nth % 2;
-	return 1;
-}
-
-static void run_row(void);
-
-static void add(const struct contract_case *c, const struct contract_row *row)
-{
-	struct contract_test *t = calloc(1, sizeof(*t));
-
-	if (!t)
-		abort();
-	t->c = c;
-	t->row = *row;
-	snprintf(t->name, sizeof(t->name), "%s/%s/%dranks/%dthreads/%s", c->name, row->transport,
-		 row->ranks, row->threads, row->processes ? "processes" : "threads");
-	t->test.name = t->name;
-	t->test.run = run_row;
-	check_register(&t->test);
-}
-
-void contract_register(const struct contract_case *c)
-{
-	struct contract_row row;
-
-	for (size_t t = 0; t < sizeof(transports) / sizeof(transports[0]); t++)
-		for (int r = 0; r < 5; r++)
-			for (int g = 0; g < 3; g++)
-				for (row.processes = 0; row.processes < 2; row.processes++) {
-					row.transport = transports[t].name;
-					row.topology = transports[t].topology[r];
-					row.ranks = rank_counts[r];
-					row.threads = thread_counts[g];
-					if (wanted(c, &row, r + g))
-						add(c, &row);
-				}
-}
+#endif
 
 /* ---- running one --------------------------------------------------------------------------- */
 
@@ -127,45 +44,115 @@ static void make_window(struct contract_env *e, const struct contract_case *c)
 
 	REQUIRE_OK(oriel_window_create(e->comm, &o, &e->window));
 	REQUIRE_OK(oriel_window_device(e->window, &e->win));
-	e->buffer = oriel_window_buffer(e->window);
+	e->buffer = (uint8_t *)oriel_window_buffer(e->window);
 	e->bytes = o.bytes;
-	e->local = contract_alloc(e, o.bytes);
+	e->local = (uint8_t *)contract_alloc(e, o.bytes);
 	REQUIRE(e->buffer && e->local);
 	REQUIRE_OK(oriel_window_source(e->window, e->local, o.bytes, &e->src));
 }
 
+/* Where kernels report, and the host's copy of it: one memory on the CPU. */
+static int make_reports(struct contract_env *e)
+{
+	const size_t words = CONTRACT_SLOTS * sizeof(uint64_t);
+
+	e->dev_status = (int32_t *)contract_alloc(e, CONTRACT_SLOTS * sizeof(int32_t));
+	e->dev_wrong = (uint64_t *)contract_alloc(e, words);
+	e->dev_out = (uint64_t *)contract_alloc(e, words * CONTRACT_OUT);
+	e->status = e->dev_status;
+	e->wrong = e->dev_wrong;
+	e->out = e->dev_out;
+	if (e->cuda) {
+		e->status = (int32_t *)calloc(CONTRACT_SLOTS, sizeof(int32_t));
+		e->wrong = (uint64_t *)calloc(1, words);
+		e->out = (uint64_t *)calloc(1, words * CONTRACT_OUT);
+		e->scratch = (uint8_t *)contract_alloc(e, CONTRACT_SCRATCH);
+	}
+	return e->dev_status && e->dev_wrong && e->dev_out && e->status && e->wrong && e->out;
+}
+
+static void free_memory(struct contract_env *e)
+{
+	if (e->cuda) {
+		free(e->status);
+		free(e->wrong);
+		free(e->out);
+	}
+	while (e->nallocs > 0)
+		CHECK_EQ(oriel_free(e->comm, e->allocs[--e->nallocs]), 0);
+}
+
+/*
+ * A handle by value is 1 KiB of a kernel's stack, more than CUDA has ready, and growing it waits for all running
+ * kernels: those of other ranks that wait for this one.  So it is grown before there are any.
+ */
+static void grow_stack(void)
+{
+#ifdef __CUDACC__
+	cudaError_t err = cudaDeviceSetLimit(cudaLimitStackSize, 2048);
+
+	if (err != cudaSuccess)
+		check_fail(__FILE__, __LINE__, "cudaDeviceSetLimit: %s", cudaGetErrorString(err));
+#endif
+}
+
 static void rank_main(struct rank_env *ranks)
 {
-	struct contract_test *t = ranks->arg;
+	struct contract_test *t = (struct contract_test *)ranks->arg;
 	struct contract_env e;
 
 	memset(&e, 0, sizeof(e));
 	e.rank = ranks->rank;
 	e.nranks = ranks->nranks;
 	e.threads = t->row.threads;
+	e.launched = t->row.launched;
 	e.processes = ranks->processes;
+	e.cuda = contract_on_cuda();
 	e.row = &t->row;
 	e.ranks = ranks;
 	e.boot = ranks->boot;
 	e.comm = ranks->comm;
-	e.status = contract_alloc(&e, CONTRACT_SLOTS * sizeof(*e.status));
-	e.wrong = contract_alloc(&e, CONTRACT_SLOTS * sizeof(*e.wrong));
-	e.out = contract_alloc(&e, CONTRACT_SLOTS * CONTRACT_OUT * sizeof(*e.out));
-	if (!t->c->no_window)
-		make_window(&e, t->c);
-	if (e.status && e.wrong && e.out && (t->c->no_window || e.src.bytes))
-		t->c->body(&e);
-	if (e.window)
-		CHECK_EQ(oriel_window_destroy(e.window), 0);
-	while (e.nallocs > 0)
-		CHECK_EQ(oriel_free(e.comm, e.allocs[--e.nallocs]), 0);
+	if (e.cuda && e.processes)
+		grow_stack();
+	if (make_reports(&e)) {
+		if (!t->c->no_window)
+			make_window(&e, t->c);
+		if (t->c->no_window || e.src.bytes)
+			t->c->body(&e);
+		if (e.window)
+			CHECK_EQ(oriel_window_destroy(e.window), 0);
+	}
+	free_memory(&e);
 }
 
-static void run_row(void)
+/*
+ * Contexts take longer than cases.  Once no more processes are forked, a comm of one rank keeps this
+ * process's from row to row; it goes with the process.
+ */
+static void hold_context(void)
+{
+	static struct oriel_boot *boot;
+	static struct oriel_comm *comm;
+
+	if (comm || contract_is_fake())
+		return;
+	if (oriel_boot_threads(1, &boot) || oriel_comm_create(boot, NULL, &comm))
+		check_fail(__FILE__, __LINE__, "no CUDA comm of one rank: %s", oriel_last_error());
+	else
+		grow_stack();
+}
+
+void contract_run_row(void)
 {
 	struct contract_test *t = (struct contract_test *)(void *)check_running;
 	struct ranks_options o;
 
+	if (t->why_not) {
+		check_skip("%s", t->why_not);
+		return;
+	}
+	if (contract_on_cuda() && !t->row.processes)
+		hold_context();
 	memset(&o, 0, sizeof(o));
 	o.nranks = t->row.ranks;
 	o.processes = t->row.processes;
@@ -181,7 +168,7 @@ int contract_rounds(const struct contract_env *e, int n)
 {
 	int load = e->nranks * e->threads;
 
-	if (load > 16)
+	if (load > 16 && (!e->cuda || contract_is_fake()))
 		n = (int)(n * 16LL / load);
 	return n < 3 ? 3 : n;
 }
@@ -194,10 +181,44 @@ struct contract_args contract_args(const struct contract_env *e)
 	a.win = e->win;
 	a.src = e->src;
 	a.local = e->local;
-	a.status = e->status;
-	a.wrong = e->wrong;
-	a.out = e->out;
+	a.status = e->dev_status;
+	a.wrong = e->dev_wrong;
+	a.out = e->dev_out;
+	a.scope = e->row->scope;
 	return a;
+}
+
+const struct oriel_kernel *contract_kernel(const struct oriel_kernel *kernel)
+{
+	return fake_cuda_kernel && contract_is_fake() ? fake_cuda_kernel(kernel) : kernel;
+}
+
+/* Threads 0 to `threads` of every block; what lies between blocks is left as it is. */
+static void reset_reports(struct contract_env *e, int nblocks)
+{
+	for (int b = 0; b < nblocks; b++) {
+		size_t at = (size_t)b * CONTRACT_THREADS, n = (size_t)e->threads;
+
+		for (size_t i = 0; i < n; i++)
+			e->status[at + i] = CONTRACT_UNSET;
+		memset(e->wrong + at, 0, n * sizeof(*e->wrong));
+		memset(e->out + at * CONTRACT_OUT, 0, n * CONTRACT_OUT * sizeof(*e->out));
+	}
+}
+
+static int copy_reports(struct contract_env *e, int nblocks, int to_device)
+{
+	size_t n = (size_t)(nblocks - 1) * CONTRACT_THREADS + (size_t)e->threads;
+	void *host[3] = { e->status, e->wrong, e->out };
+	void *device[3] = { e->dev_status, e->dev_wrong, e->dev_out };
+	size_t bytes[3] = { n * sizeof(*e->status), n * sizeof(*e->wrong),
+			    n * CONTRACT_OUT * sizeof(*e->out) };
+	int err = 0;
+
+	for (int i = 0; i < 3 && e->cuda && !err; i++)
+		err = oriel_copy(e->comm, to_device ? device[i] : host[i],
+				 to_device ? host[i] : device[i], bytes[i]);
+	return err;
 }
 
 static int launch(struct contract_env *e, const struct oriel_kernel *kernel, int nblocks,
@@ -205,11 +226,15 @@ static int launch(struct contract_env *e, const struct oriel_kernel *kernel, int
 {
 	int err;
 
-	for (int i = 0; i < CONTRACT_SLOTS; i++)
-		e->status[i] = CONTRACT_UNSET;
-	memset(e->wrong, 0, CONTRACT_SLOTS * sizeof(*e->wrong));
-	memset(e->out, 0, CONTRACT_SLOTS * CONTRACT_OUT * sizeof(*e->out));
-	err = oriel_launch(e->comm, kernel, nblocks, e->threads, a, sizeof(*a), NULL);
+	reset_reports(e, nblocks);
+	err = copy_reports(e, nblocks, 1);
+	if (!err)
+		err = oriel_launch(e->comm, contract_kernel(kernel), nblocks, e->launched, a,
+				   sizeof(*a), NULL);
+	if (!err && e->cuda)
+		err = oriel_comm_sync(e->comm, NULL);
+	if (!err)
+		err = copy_reports(e, nblocks, 0);
 	if (err)
 		check_fail(__FILE__, __LINE__, "rank %d: launch of %s: %s", e->rank, kernel->name,
 			   oriel_last_error());
@@ -284,4 +309,131 @@ double contract_now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- device memory, from the host ---------------------------------------------------------------- */
+
+static void copy(struct contract_env *e, void *to, const void *from, size_t bytes)
+{
+	int err = 0;
+
+	if (!bytes)
+		return;
+	if (!e->cuda) {
+		memcpy(to, from, bytes);
+		return;
+	}
+	err = oriel_comm_sync(e->comm, NULL);
+	if (!err)
+		err = oriel_copy(e->comm, to, from, bytes);
+	if (err)
+		check_fail(__FILE__, __LINE__, "rank %d: copy of %zu bytes: %s", e->rank, bytes,
+			   oriel_last_error());
+}
+
+void contract_read(struct contract_env *e, void *to, const void *from, size_t bytes)
+{
+	memset(to, 0, bytes); /* nothing old where the copy fails */
+	copy(e, to, from, bytes);
+}
+
+void contract_write(struct contract_env *e, void *to, const void *from, size_t bytes)
+{
+	copy(e, to, from, bytes);
+}
+
+void contract_fill_bytes(struct contract_env *e, void *to, int value, size_t bytes)
+{
+	uint8_t *mine = (uint8_t *)malloc(bytes + 1);
+
+	REQUIRE(mine);
+	memset(mine, value, bytes);
+	copy(e, to, mine, bytes);
+	free(mine);
+}
+
+uint64_t contract_bytes_not(struct contract_env *e, const void *from, int value, size_t bytes)
+{
+	uint8_t *mine = (uint8_t *)malloc(bytes + 1);
+	uint64_t different = 0;
+
+	if (!mine)
+		return bytes;
+	memset(mine, ~value, bytes);
+	copy(e, mine, from, bytes);
+	for (size_t i = 0; i < bytes; i++)
+		different += mine[i] != (uint8_t)value;
+	free(mine);
+	return different;
+}
+
+uint64_t contract_word(struct contract_env *e, const void *from)
+{
+	uint64_t word = 0;
+
+	copy(e, &word, from, sizeof(word));
+	return word;
+}
+
+void *contract_scratch(struct contract_env *e, void *mine, size_t bytes)
+{
+	if (!e->cuda)
+		return mine;
+	copy(e, e->scratch, mine, bytes);
+	return e->scratch;
+}
+
+enum { SIGNAL, SIGNAL_FROM, COUNTER };
+
+CONTRACT_KERNEL(read_kernel)
+{
+	const struct oriel_window_dev *w = &a->win;
+
+	a->out[contract_slot(g) * CONTRACT_OUT] =
+		a->mode == SIGNAL      ? oriel_read_signal(w, a->id) :
+		a->mode == SIGNAL_FROM ? oriel_read_signal_from(w, a->peer, a->id) :
+					 oriel_read_counter(w, a->peer, a->id);
+	contract_report(a, g, 0, 0);
+}
+
+static uint64_t read_word(struct contract_env *e, const struct oriel_window_dev *w, int mode,
+			  int peer, int id)
+{
+	struct contract_args a = contract_args(e);
+
+	a.win = *w;
+	a.mode = mode;
+	a.peer = peer;
+	a.id = id;
+	contract_launch(e, &read_kernel, 1, &a);
+	return e->out[0];
+}
+
+uint64_t contract_signal(struct contract_env *e, const struct oriel_window_dev *w, int id)
+{
+	return e->cuda ? read_word(e, w, SIGNAL, 0, id) : oriel_read_signal(w, id);
+}
+
+uint64_t contract_signal_from(struct contract_env *e, const struct oriel_window_dev *w, int peer,
+			      int id)
+{
+	return e->cuda ? read_word(e, w, SIGNAL_FROM, peer, id) :
+			 oriel_read_signal_from(w, peer, id);
+}
+
+uint64_t contract_counter(struct contract_env *e, const struct oriel_window_dev *w, int peer,
+			  int id)
+{
+	return e->cuda ? read_word(e, w, COUNTER, peer, id) : oriel_read_counter(w, peer, id);
+}
+
+int contract_issued(struct contract_env *e, struct oriel_comm *comm, struct oriel_window *w,
+		    int status)
+{
+	int err;
+
+	if (status || !e->cuda)
+		return status;
+	err = oriel_comm_sync(comm, NULL);
+	return err ? err : oriel_window_status(w);
 }

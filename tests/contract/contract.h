@@ -3,14 +3,20 @@
  * tests/contract/contract.h - the frame of the contract suite: one set of cases, run over every
  * transport, number of ranks, group size, and with ranks as threads and as processes.
  *
- * A case is a rank function; most launch one kernel and look at what it left.  contract.c owns the
- * table of transports (a new transport is one line there), makes one test per case and row named
- * case/transport/Nranks/Nthreads/threads|processes, and runs it through ranks_run().
+ * A case is a rank function; most launch one kernel and look at what it left.  contract_rows.c owns
+ * the table of transports (a new transport is one line there) and makes one test per case and row
+ * named case/transport/Nranks/group/threads|processes; contract.c runs it through ranks_run().
+ *
+ * Which rows there are depends on the device, ORIEL_DEVICE: the CPU's groups are blocks of 1, 4 and 32
+ * threads; a GPU's are blocks of 1 to 512, a warp of a larger block and a thread of one.
  *
  * ORIEL_CONTRACT holds words: "threads" runs the rows with thread ranks only, "processes" the
- * others, "quick" leaves out the rows with hundreds of threads.
+ * others, "quick" leaves out the rows with hundreds of threads, "nokill" the cases that kill a rank,
+ * "kill" all others; "fake" says that the CUDA device is tests/fake_cuda, where threads are the CPU's.
  *
- * Device code here is the common subset of C and CUDA, like the kernels that use it.
+ * These files are C and CUDA: the same sources built by nvcc give programs that run on either device
+ * (tests/cuda/CMakeLists.txt).  So the host's code is C that is C++ too, and touches device memory only
+ * through contract_read() and its like.
  */
 #ifndef ORI_TEST_CONTRACT_H
 #define ORI_TEST_CONTRACT_H
@@ -21,8 +27,12 @@
 #include "../check.h"
 #include "../ranks.h"
 
-#define CONTRACT_THREADS 32 /* threads a block may have */
-#define CONTRACT_BLOCKS 16  /* blocks a case may launch */
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CONTRACT_THREADS 512 /* threads a group may have */
+#define CONTRACT_BLOCKS 16   /* blocks a case may launch */
 #define CONTRACT_SLOTS (CONTRACT_THREADS * CONTRACT_BLOCKS)
 #define CONTRACT_OUT 4       /* words a thread may leave */
 #define CONTRACT_GUARD 0xee  /* bytes nobody may write */
@@ -33,33 +43,44 @@
 struct contract_row {
 	const char *transport;
 	const char *topology; /* comm option; NULL: as found */
-	int ranks, threads, processes;
+	int ranks, processes;
+	int threads;  /* of a group */
+	int launched; /* threads of a block; more than the group's: the others are idle */
+	int scope;    /* ORIEL_GROUP_* */
 };
 
 enum contract_shape {
-	CONTRACT_PAIRS, /* every (ranks, threads), threads and processes in turn */
-	CONTRACT_FULL,  /* every row */
-	CONTRACT_HOST,  /* groups of one thread: the case launches no kernel, or does not care */
+	CONTRACT_PAIRS, /* every (ranks, group), threads and processes in turn; CUDA: some groups in turn */
+	CONTRACT_FULL, /* every row; CUDA: threads and processes in turn */
+	CONTRACT_HOST, /* groups of one thread: the case launches no kernel, or does not care */
 };
 
 struct contract_env {
 	int rank, nranks;
 	int threads;   /* of a group */
 	int processes; /* ranks are processes */
+	int launched;  /* threads of a block, idle ones too */
+	int cuda;      /* device memory is not the host's, launches are asynchronous */
 	const struct contract_row *row;
 	struct rank_env *ranks;
 	struct oriel_boot *boot;
 	struct oriel_comm *comm;
 	struct oriel_window *window; /* NULL with no_window, as all below to src */
 	struct oriel_window_dev win;
-	uint8_t *buffer;         /* own window memory */
+	uint8_t *buffer;         /* own window memory, the device's */
 	uint64_t bytes;          /* of the window, and of local */
-	uint8_t *local;          /* source and target memory of this rank */
+	uint8_t *local;          /* source and target memory of this rank, the device's */
 	struct oriel_source src; /* names local */
-	int32_t *status;         /* [block * 32 + thread] */
-	uint64_t *wrong;         /* [block * 32 + thread] */
-	uint64_t *out;           /* [block * 32 + thread][CONTRACT_OUT] */
-	void *allocs[16];
+	/* what the last launch left, the host's: [block * CONTRACT_THREADS + thread] */
+	int32_t *status;
+	uint64_t *wrong;
+	uint64_t *out; /* [...][CONTRACT_OUT] */
+	/* where kernels leave it */
+	int32_t *dev_status;
+	uint64_t *dev_wrong;
+	uint64_t *dev_out;
+	uint8_t *scratch; /* CUDA: CONTRACT_SCRATCH bytes of contract_scratch() */
+	void *allocs[24];
 	int nallocs;
 };
 
@@ -76,14 +97,28 @@ struct contract_case {
 };
 
 void contract_register(const struct contract_case *);
+int contract_on_cuda(void);  /* ORIEL_DEVICE says so */
+int contract_is_fake(void);  /* and it is tests/fake_cuda */
+void contract_run_row(void); /* the running test: contract.c */
 
-/* CASE(name, .shape = ..., .window = {...}) { uses e } */
+struct contract_test {
+	struct check_test test; /* first: check_running points at it */
+	const struct contract_case *c;
+	struct contract_row row;
+	const char *why_not; /* the reason, for a case that is skipped */
+	char name[112];
+};
+
+/* CASE(name, c.shape = ..., c.window.bytes = ...) { uses e }; CASE(name, 0) is all default. */
 #define CASE(id, ...)                                                                              \
 	static void id(struct contract_env *e);                                                    \
-	static const struct contract_case case_##id = { .name = #id, .body = id, __VA_ARGS__ };    \
 	__attribute__((constructor)) static void add_##id(void)                                    \
 	{                                                                                          \
-		contract_register(&case_##id);                                                     \
+		static struct contract_case c;                                                     \
+		c.name = #id;                                                                      \
+		c.body = id;                                                                       \
+		(void)(__VA_ARGS__);                                                               \
+		contract_register(&c);                                                             \
 	}                                                                                          \
 	static void id(struct contract_env *e)
 
@@ -99,9 +134,13 @@ struct contract_args {
 	uint64_t *out;
 	int32_t rounds, mode, peer, id;
 	uint64_t bytes, src_off, dst_off, value;
+	int32_t scope; /* ORIEL_GROUP_*: which threads of a block are the group */
+	int32_t reserved;
 };
 
-/* n rounds where few threads share the cores, fewer (never under 3) where many do. */
+#define CONTRACT_SCRATCH 8192
+
+/* n rounds where few threads share the cores, fewer (never under 3) where many do; n on a GPU. */
 int contract_rounds(const struct contract_env *, int n);
 /* Filled from the env; the case sets the rest. */
 struct contract_args contract_args(const struct contract_env *);
@@ -120,6 +159,31 @@ struct oriel_window_options contract_window_options(const struct contract_case *
 /* A comm of all ranks with its own deadline, on the row's topology. */
 int contract_comm(struct contract_env *, double timeout_s, struct oriel_comm **comm);
 double contract_now(void); /* seconds */
+/* The kernel as oriel_launch() takes it on this row's device. */
+const struct oriel_kernel *contract_kernel(const struct oriel_kernel *);
+
+/* ---- device memory, from the host: plain accesses on the CPU ---------------------------------- */
+
+/* Both wait for what the comm's own stream still has to do, then copy. */
+void contract_read(struct contract_env *, void *to, const void *from, size_t bytes);
+void contract_write(struct contract_env *, void *to, const void *from, size_t bytes);
+void contract_fill_bytes(struct contract_env *, void *to, int value, size_t bytes);
+/* How many of the bytes are not `value`. */
+uint64_t contract_bytes_not(struct contract_env *, const void *from, int value, size_t bytes);
+uint64_t contract_word(struct contract_env *, const void *from);
+/* Host memory as a source the device can read: itself, or (CUDA) the scratch memory with its bytes. */
+void *contract_scratch(struct contract_env *, void *mine, size_t bytes);
+/* Words of a window of this rank. */
+uint64_t contract_signal(struct contract_env *, const struct oriel_window_dev *, int id);
+uint64_t contract_signal_from(struct contract_env *, const struct oriel_window_dev *, int peer,
+			      int id);
+uint64_t contract_counter(struct contract_env *, const struct oriel_window_dev *, int peer, int id);
+/* How a host-issued operation that returned `status` ended: on CUDA its failure is the window's. */
+int contract_issued(struct contract_env *, struct oriel_comm *, struct oriel_window *, int status);
+
+#ifdef __cplusplus
+}
+#endif
 
 /* ---- device helpers ------------------------------------------------------------------------ */
 
@@ -177,6 +241,34 @@ ORIEL_DEV uint64_t contract_wrong(struct oriel_group g, const uint8_t *p, uint64
 		wrong += p[i] != contract_byte(round, source, target, i);
 	return wrong;
 }
+
+/* The group of a row: the block, the last warp of the block, or its last thread. */
+ORIEL_DEV struct oriel_group contract_group(const struct contract_args *a)
+{
+	if (a->scope == ORIEL_GROUP_THREAD)
+		return oriel_group_thread();
+	return a->scope == ORIEL_GROUP_WARP ? oriel_group_warp() : oriel_group_block();
+}
+
+/* Is the calling thread none of the group's? */
+ORIEL_DEV int contract_is_idle(const struct contract_args *a)
+{
+	struct oriel_group block = oriel_group_block();
+
+	if (a->scope == ORIEL_GROUP_THREAD)
+		return block.thread != block.size - 1;
+	return a->scope == ORIEL_GROUP_WARP && block.thread / 32 != (block.size - 1) / 32;
+}
+
+/* A kernel of the suite: its body has `a`, the arguments, and `g`, the group of the row. */
+#define CONTRACT_KERNEL(name)                                                                      \
+	ORIEL_DEV void name##_case(const struct contract_args *a, struct oriel_group g);           \
+	ORIEL_KERNEL(name, struct contract_args)                                                   \
+	{                                                                                          \
+		if (!contract_is_idle(a))                                                          \
+			name##_case(a, contract_group(a));                                         \
+	}                                                                                          \
+	ORIEL_DEV void name##_case(const struct contract_args *a, struct oriel_group g)
 
 ORIEL_DEV uint32_t contract_slot(struct oriel_group g)
 {

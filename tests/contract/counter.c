@@ -41,9 +41,8 @@ ORIEL_DEV int count_puts(const struct contract_args *a, const struct oriel_windo
 	return err;
 }
 
-ORIEL_KERNEL(by_value_kernel, struct contract_args)
+CONTRACT_KERNEL(by_value_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	struct oriel_window_dev mine = a->win;
 	uint64_t wrong = 0;
 	int err = count_puts(a, &mine, g, &wrong);
@@ -51,9 +50,8 @@ ORIEL_KERNEL(by_value_kernel, struct contract_args)
 	contract_report(a, g, err, wrong);
 }
 
-ORIEL_KERNEL(by_pointer_kernel, struct contract_args)
+CONTRACT_KERNEL(by_pointer_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	uint64_t wrong = 0;
 	int err = count_puts(a, a->win_ptr, g, &wrong);
 
@@ -64,11 +62,11 @@ static void check_totals(struct contract_env *e, int nblocks, int rounds)
 {
 	for (int id = 0; id < 16; id++)
 		for (int k = 0; k < e->nranks; k++)
-			CHECK_EQ(oriel_read_counter(&e->win, k, id),
+			CHECK_EQ(contract_counter(e, &e->win, k, id),
 				 id < nblocks ? (k + 1) * rounds : 0);
 }
 
-CASE(counter_once_by_value, .shape = CONTRACT_FULL)
+CASE(counter_once_by_value, c.shape = CONTRACT_FULL)
 {
 	struct contract_args a = contract_args(e);
 
@@ -80,18 +78,18 @@ CASE(counter_once_by_value, .shape = CONTRACT_FULL)
 CASE(counter_once_by_pointer, 0)
 {
 	struct contract_args a = contract_args(e);
-	struct oriel_window_dev *shared = contract_alloc(e, sizeof(*shared));
+	void *shared = contract_alloc(e, sizeof(e->win));
 
 	REQUIRE(shared);
-	*shared = e->win;
-	a.win_ptr = shared;
+	contract_write(e, shared, &e->win, sizeof(e->win));
+	a.win_ptr = (const struct oriel_window_dev *)shared;
 	memset(&a.win, 0, sizeof(a.win)); /* nothing comes from the copy */
 	a.rounds = contract_rounds(e, 20);
 	contract_launch(e, &by_pointer_kernel, 1, &a);
 	check_totals(e, 1, a.rounds);
 }
 
-CASE(counter_blocks_with_own_ids, .blocks = 4)
+CASE(counter_blocks_with_own_ids, c.blocks = 4)
 {
 	struct contract_args a = contract_args(e);
 
@@ -100,7 +98,7 @@ CASE(counter_blocks_with_own_ids, .blocks = 4)
 	check_totals(e, 4, a.rounds);
 }
 
-CASE(counter_over_64_bits, .window = { .first_count = UINT64_MAX - 20 })
+CASE(counter_over_64_bits, c.window.first_count = UINT64_MAX - 20)
 {
 	struct contract_args a = contract_args(e);
 
@@ -111,9 +109,8 @@ CASE(counter_over_64_bits, .window = { .first_count = UINT64_MAX - 20 })
 
 /* ---- one word for many blocks -------------------------------------------------------------- */
 
-ORIEL_KERNEL(shared_counter_kernel, struct contract_args)
+CONTRACT_KERNEL(shared_counter_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int peer = contract_right(w, 1), err = 0, i;
 	uint64_t off = (uint64_t)g.block * 16, total = (uint64_t)a->rounds * g.nblocks;
@@ -125,7 +122,7 @@ ORIEL_KERNEL(shared_counter_kernel, struct contract_args)
 	contract_report(a, g, err, !err && oriel_read_counter(w, peer, 7) != total);
 }
 
-CASE(counter_blocks_share_a_word, .blocks = 4)
+CASE(counter_blocks_share_a_word, c.blocks = 4)
 {
 	struct contract_args a = contract_args(e);
 
@@ -135,9 +132,8 @@ CASE(counter_blocks_share_a_word, .blocks = 4)
 
 /* ---- comparisons, reset -------------------------------------------------------------------- */
 
-ORIEL_KERNEL(compare_kernel, struct contract_args)
+CONTRACT_KERNEL(compare_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int n = oriel_nranks(w), err = 0, i, k;
 	uint64_t wrong = 0;
@@ -174,9 +170,8 @@ CASE(counter_each_comparison, 0)
 }
 
 /* A reset counter starts again from 0; its neighbours keep their counts. */
-ORIEL_KERNEL(reset_kernel, struct contract_args)
+CONTRACT_KERNEL(reset_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int n = oriel_nranks(w), err = 0, i, k;
 	uint64_t wrong = 0;
@@ -212,9 +207,8 @@ CASE(counter_reset, 0)
 }
 
 /* A counted source may be written again: the receiver still gets what was there. */
-ORIEL_KERNEL(reuse_kernel, struct contract_args)
+CONTRACT_KERNEL(reuse_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int right = contract_right(w, 1), left = contract_left(w, 1), me = oriel_rank(w);
 	int err = 0, i;

@@ -8,19 +8,28 @@
 
 #include "contract.h"
 
-static void fill(uint8_t *p, int bytes, int round, int from, int to)
+#define MESSAGE 251
+
+static void fill(struct contract_env *e, uint8_t *p, int round, int from, int to)
 {
-	for (int i = 0; i < bytes; i++)
-		p[i] = contract_byte((uint64_t)round, from, to, (uint64_t)i);
+	uint8_t mine[MESSAGE];
+
+	for (int i = 0; i < MESSAGE; i++)
+		mine[i] = contract_byte((uint64_t)round, from, to, (uint64_t)i);
+	contract_write(e, p, mine, MESSAGE);
 }
 
-static int wrong_bytes(const uint8_t *p, int bytes, int round, int from, int to)
+/* The message, between `edge` bytes of 0 before and after it. */
+static int wrong_bytes(struct contract_env *e, const uint8_t *p, int edge, int round, int from,
+		       int to)
 {
+	uint8_t got[MESSAGE + 2];
 	int wrong = 0;
 
-	for (int i = 0; i < bytes; i++)
-		wrong += p[i] != contract_byte((uint64_t)round, from, to, (uint64_t)i);
-	return wrong;
+	contract_read(e, got, p - edge, MESSAGE + 2 * (size_t)edge);
+	for (int i = 0; i < MESSAGE; i++)
+		wrong += got[edge + i] != contract_byte((uint64_t)round, from, to, (uint64_t)i);
+	return wrong + (edge && (got[0] || got[MESSAGE + 1]));
 }
 
 /* ---- host-issued operations ---------------------------------------------------------------- */
@@ -28,30 +37,29 @@ static int wrong_bytes(const uint8_t *p, int bytes, int round, int from, int to)
 static void exchange(struct contract_env *e, struct oriel_window *w, int round, int id)
 {
 	const struct oriel_source *src = &e->src;
-	uint8_t *in = oriel_window_buffer(w);
+	const uint8_t *in = (const uint8_t *)oriel_window_buffer(w);
 
 	for (int k = 0; k < e->nranks; k++) {
-		fill(e->local + k * 256, 251, round, e->rank, k);
+		fill(e, e->local + k * 256, round, e->rank, k);
 		REQUIRE_OK(oriel_window_put_signal(w, k, (uint64_t)e->rank * 256 + 1, src,
-						   (uint64_t)k * 256, 251, id, ORIEL_ADD, 2, NULL));
+						   (uint64_t)k * 256, MESSAGE, id, ORIEL_ADD, 2,
+						   NULL));
 	}
 	for (int k = 0; k < e->nranks; k++) {
 		REQUIRE_OK(oriel_window_wait_signal(w, k, id, ORIEL_GE, 2 * (uint64_t)round, NULL));
-		CHECK_EQ(wrong_bytes(in + k * 256 + 1, 251, round, k, e->rank), 0);
-		CHECK_EQ(in[k * 256], 0);
-		CHECK_EQ(in[k * 256 + 252], 0);
+		CHECK_EQ(wrong_bytes(e, in + k * 256 + 1, 1, round, k, e->rank), 0);
 	}
 	REQUIRE_OK(oriel_window_wait_signal(w, -1, id, ORIEL_GE,
 					    2 * (uint64_t)round * (uint64_t)e->nranks, NULL));
 	for (int k = 0; k < e->nranks; k++) {
-		REQUIRE_OK(
-			oriel_window_get(w, k, (uint64_t)e->rank * 256 + 1, src, 32768, 251, NULL));
-		CHECK_EQ(wrong_bytes(e->local + 32768, 251, round, e->rank, k), 0);
+		REQUIRE_OK(oriel_window_get(w, k, (uint64_t)e->rank * 256 + 1, src, 32768, MESSAGE,
+					    NULL));
+		CHECK_EQ(wrong_bytes(e, e->local + 32768, 0, round, e->rank, k), 0);
 	}
 	REQUIRE_OK(oriel_window_barrier(w, id, NULL));
 }
 
-CASE(host_operations, .shape = CONTRACT_HOST)
+CASE(host_operations, c.shape = CONTRACT_HOST)
 {
 	for (int round = 1; round <= 10; round++)
 		exchange(e, e->window, round, 3);
@@ -61,13 +69,13 @@ CASE(host_operations, .shape = CONTRACT_HOST)
 		oriel_window_signal(e->window, (e->rank + 1) % e->nranks, 0, ORIEL_SET, 9, NULL));
 	REQUIRE_OK(oriel_window_wait_signal(e->window, (e->rank + e->nranks - 1) % e->nranks, 0,
 					    ORIEL_EQ, 9, NULL));
-	CHECK_EQ(memcmp(e->buffer + 60000, "\0\0", 2) != 0, 1);
+	CHECK(contract_bytes_not(e, e->buffer + 60000, 0, 2) != 0);
 	REQUIRE_OK(oriel_window_put(e->window, e->rank, e->bytes, &e->src, e->bytes, 0, NULL));
 	REQUIRE_OK(oriel_window_get(e->window, e->rank, e->bytes, &e->src, e->bytes, 0, NULL));
 	REQUIRE_OK(oriel_window_barrier(e->window, 0, NULL));
 }
 
-CASE(host_reset_signals, .shape = CONTRACT_HOST)
+CASE(host_reset_signals, c.shape = CONTRACT_HOST)
 {
 	for (int round = 0; round < 5; round++) {
 		for (int k = 0; k < e->nranks; k++)
@@ -79,10 +87,10 @@ CASE(host_reset_signals, .shape = CONTRACT_HOST)
 							    (uint64_t)e->nranks, NULL));
 		REQUIRE_OK(oriel_window_barrier(e->window, 0, NULL));
 		for (int id = 0; id < 16; id++)
-			CHECK_EQ(oriel_read_signal(&e->win, id), id % 5 ? 0 : e->nranks);
+			CHECK_EQ(contract_signal(e, &e->win, id), id % 5 ? 0 : e->nranks);
 		REQUIRE_OK(oriel_window_reset_signals(e->window, NULL));
 		for (int id = 0; id < 16; id++)
-			CHECK_EQ(oriel_read_signal(&e->win, id), 0);
+			CHECK_EQ(contract_signal(e, &e->win, id), 0);
 		REQUIRE_OK(oriel_window_barrier(e->window, 0, NULL));
 	}
 }
@@ -93,7 +101,7 @@ static int is_refused(int status)
 }
 
 /* Host arguments are tested in every window. */
-CASE(host_operations_refused, .shape = CONTRACT_HOST)
+CASE(host_operations_refused, c.shape = CONTRACT_HOST)
 {
 	struct oriel_window *w = e->window;
 	struct oriel_source *s = &e->src;
@@ -129,15 +137,14 @@ CASE(host_operations_refused, .shape = CONTRACT_HOST)
 	CHECK(is_refused(oriel_window_source(w, e->local, 8, NULL)));
 	CHECK_EQ(oriel_window_status(w), 0);
 	REQUIRE_OK(oriel_comm_barrier(e->comm, ORIEL_WORLD));
-	for (uint64_t i = 0; i < end; i++)
-		CHECK(e->buffer[i] == 0);
-	CHECK_EQ(oriel_read_signal(&e->win, 0), 0);
+	CHECK_EQ(contract_bytes_not(e, e->buffer, 0, end), 0);
+	CHECK_EQ(contract_signal(e, &e->win, 0), 0);
 }
 
 /* Two host threads of a rank use one window at once, on ids of their own. */
 static void *second_thread(void *arg)
 {
-	struct contract_env *e = arg;
+	struct contract_env *e = (struct contract_env *)arg;
 	int next = (e->rank + 1) % e->nranks;
 
 	for (uint64_t round = 1; round <= 20; round++) {
@@ -148,7 +155,7 @@ static void *second_thread(void *arg)
 	return NULL;
 }
 
-CASE(host_two_threads, .shape = CONTRACT_HOST)
+CASE(host_two_threads, c.shape = CONTRACT_HOST)
 {
 	pthread_t t;
 
@@ -163,7 +170,7 @@ CASE(host_two_threads, .shape = CONTRACT_HOST)
 #define WINDOWS 5
 
 /* Several windows at once, destroyed in an order that is not the one they were made in. */
-CASE(host_windows_in_any_order, .shape = CONTRACT_HOST)
+CASE(host_windows_in_any_order, c.shape = CONTRACT_HOST)
 {
 	const int order[3][WINDOWS] = { { 0, 1, 2, 3, 4 }, { 4, 3, 2, 1, 0 }, { 2, 0, 4, 1, 3 } };
 	struct oriel_window *w[WINDOWS];
@@ -187,23 +194,22 @@ CASE(host_windows_in_any_order, .shape = CONTRACT_HOST)
 	exchange(e, e->window, 1, 0);
 }
 
-CASE(host_window_life, .shape = CONTRACT_HOST, .no_window = 1)
+CASE(host_window_life, c.shape = CONTRACT_HOST, c.no_window = 1)
 {
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
 	struct oriel_window *w;
 
 	o.bytes = 8192;
 	for (int i = 0; i < 20; i++) {
-		uint8_t *p;
+		void *p;
 
 		REQUIRE_OK(oriel_window_create(e->comm, &o, &w));
 		p = oriel_window_buffer(w);
 		REQUIRE(p);
 		/* a new window is empty, whatever its memory was before */
-		for (int b = 0; b < 8192; b += 101)
-			CHECK_EQ(p[b], 0);
+		CHECK_EQ(contract_bytes_not(e, p, 0, 8192), 0);
 		REQUIRE_OK(oriel_window_barrier(w, 0, NULL));
-		memset(p, 0xff, 8192);
+		contract_fill_bytes(e, p, 0xff, 8192);
 		REQUIRE_OK(
 			oriel_window_signal(w, (e->rank + 1) % e->nranks, 0, ORIEL_ADD, 1, NULL));
 		REQUIRE_OK(oriel_window_wait_signal(w, -1, 0, ORIEL_GE, 1, NULL));
@@ -213,7 +219,7 @@ CASE(host_window_life, .shape = CONTRACT_HOST, .no_window = 1)
 }
 
 /* A window may have none of anything; what it has none of is out of range. */
-CASE(host_window_of_nothing, .shape = CONTRACT_HOST, .no_window = 1)
+CASE(host_window_of_nothing, c.shape = CONTRACT_HOST, c.no_window = 1)
 {
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
 	struct oriel_window *w;
@@ -225,7 +231,8 @@ CASE(host_window_of_nothing, .shape = CONTRACT_HOST, .no_window = 1)
 	REQUIRE_OK(oriel_window_create(e->comm, &o, &w));
 	CHECK_EQ(oriel_window_signal(w, 0, 0, ORIEL_ADD, 1, NULL), ORIEL_ERANGE);
 	CHECK_EQ(oriel_window_barrier(w, 0, NULL), ORIEL_ERANGE);
-	REQUIRE_OK(oriel_window_source(w, bytes, sizeof(bytes), &s));
+	REQUIRE_OK(oriel_window_source(w, contract_scratch(e, bytes, sizeof(bytes)), sizeof(bytes),
+				       &s));
 	CHECK_EQ(oriel_window_put(w, 0, 0, &s, 0, 1, NULL), ORIEL_ERANGE);
 	CHECK_EQ(oriel_window_put(w, 0, 0, &s, 0, 0, NULL), 0);
 	REQUIRE_OK(oriel_window_destroy(w));
@@ -250,7 +257,7 @@ static void disagree(struct contract_env *e, const char *field, struct oriel_win
 	CHECK(w == NULL);
 }
 
-CASE(host_options_disagree, .shape = CONTRACT_HOST, .min_ranks = 2)
+CASE(host_options_disagree, c.shape = CONTRACT_HOST, c.min_ranks = 2)
 {
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT, x;
 
@@ -278,14 +285,14 @@ CASE(host_options_disagree, .shape = CONTRACT_HOST, .min_ranks = 2)
 }
 
 /* What a rank tests of its own calls is its own business. */
-CASE(host_checked_on_one_rank, .shape = CONTRACT_HOST, .no_window = 1)
+CASE(host_checked_on_one_rank, c.shape = CONTRACT_HOST, c.no_window = 1)
 {
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
 	struct oriel_window *w;
 
 	o.bytes = 4096;
 	o.checked = e->rank == 0;
-	e->local = contract_alloc(e, 65536);
+	e->local = (uint8_t *)contract_alloc(e, 65536);
 	REQUIRE(e->local);
 	REQUIRE_OK(oriel_window_create(e->comm, &o, &w));
 	REQUIRE_OK(oriel_window_source(w, e->local, 65536, &e->src));
@@ -294,7 +301,7 @@ CASE(host_checked_on_one_rank, .shape = CONTRACT_HOST, .no_window = 1)
 }
 
 /* Options no window can have, refused alike on all ranks. */
-CASE(host_options_refused, .shape = CONTRACT_HOST)
+CASE(host_options_refused, c.shape = CONTRACT_HOST)
 {
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT, bad[7];
 	struct oriel_window *w = NULL;
@@ -320,7 +327,7 @@ CASE(host_options_refused, .shape = CONTRACT_HOST)
 }
 
 /* One rank's bad argument is an error of the call on all of them. */
-CASE(host_one_rank_is_wrong, .shape = CONTRACT_HOST)
+CASE(host_one_rank_is_wrong, c.shape = CONTRACT_HOST)
 {
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
 	struct oriel_window *w = NULL;
@@ -342,22 +349,24 @@ CASE(host_one_rank_is_wrong, .shape = CONTRACT_HOST)
 
 /* ---- launches ------------------------------------------------------------------------------ */
 
-ORIEL_KERNEL(noop_kernel, struct contract_args)
+CONTRACT_KERNEL(noop_kernel)
 {
-	contract_report(a, oriel_group_block(), 0, 0);
+	contract_report(a, g, 0, 0);
 }
 
-CASE(host_launch_refused, .shape = CONTRACT_HOST)
+CASE(host_launch_refused, c.shape = CONTRACT_HOST)
 {
 	struct contract_args a = contract_args(e);
+	const struct oriel_kernel *noop = contract_kernel(&noop_kernel);
+	int many = e->cuda ? 1025 : 33;
 
 	CHECK(is_refused(oriel_launch(e->comm, NULL, 1, 1, &a, sizeof(a), NULL)));
-	CHECK(is_refused(oriel_launch(e->comm, &noop_kernel, 0, 1, &a, sizeof(a), NULL)));
-	CHECK(is_refused(oriel_launch(e->comm, &noop_kernel, -1, 1, &a, sizeof(a), NULL)));
-	CHECK(is_refused(oriel_launch(e->comm, &noop_kernel, 1, 0, &a, sizeof(a), NULL)));
-	CHECK(is_refused(oriel_launch(e->comm, &noop_kernel, 1, 33, &a, sizeof(a), NULL)));
-	CHECK(is_refused(oriel_launch(e->comm, &noop_kernel, 1, 1, &a, sizeof(a) - 1, NULL)));
-	CHECK(is_refused(oriel_launch(e->comm, &noop_kernel, 1, 1, NULL, sizeof(a), NULL)));
-	CHECK(is_refused(oriel_launch(NULL, &noop_kernel, 1, 1, &a, sizeof(a), NULL)));
+	CHECK(is_refused(oriel_launch(e->comm, noop, 0, 1, &a, sizeof(a), NULL)));
+	CHECK(is_refused(oriel_launch(e->comm, noop, -1, 1, &a, sizeof(a), NULL)));
+	CHECK(is_refused(oriel_launch(e->comm, noop, 1, 0, &a, sizeof(a), NULL)));
+	CHECK(oriel_launch(e->comm, noop, 1, many, &a, sizeof(a), NULL) < 0);
+	CHECK(is_refused(oriel_launch(e->comm, noop, 1, 1, &a, sizeof(a) - 1, NULL)));
+	CHECK(is_refused(oriel_launch(e->comm, noop, 1, 1, NULL, sizeof(a), NULL)));
+	CHECK(is_refused(oriel_launch(NULL, noop, 1, 1, &a, sizeof(a), NULL)));
 	contract_launch(e, &noop_kernel, 1, &a);
 }

@@ -10,51 +10,53 @@
 static int use_window(struct contract_env *e, struct oriel_window *w, const void *memory)
 {
 	struct oriel_source s;
-	uint8_t mine[64], *in = oriel_window_buffer(w);
+	uint8_t mine[64], got[64], *in = (uint8_t *)oriel_window_buffer(w);
 	int next = (e->rank + 1) % e->nranks, last = (e->rank + e->nranks - 1) % e->nranks,
 	    wrong = 0;
 
 	wrong += in != memory;
 	for (int i = 0; i < 64; i++)
 		mine[i] = contract_byte(2, e->rank, next, (uint64_t)i);
-	wrong += oriel_window_source(w, mine, sizeof(mine), &s) !=
-		 0; /* any local memory is a source */
+	/* any local memory is a source */
+	wrong += oriel_window_source(w, contract_scratch(e, mine, sizeof(mine)), sizeof(mine),
+				     &s) != 0;
 	wrong += oriel_window_put_signal(w, next, 100, &s, 0, 64, 0, ORIEL_ADD, 1, NULL) != 0;
 	wrong += oriel_window_wait_signal(w, last, 0, ORIEL_GE, 1, NULL) != 0;
+	contract_read(e, got, in + 100, sizeof(got));
 	for (int i = 0; i < 64; i++)
-		wrong += in[100 + i] != contract_byte(2, last, e->rank, (uint64_t)i);
+		wrong += got[i] != contract_byte(2, last, e->rank, (uint64_t)i);
 	return wrong;
 }
 
 /* ---- windows over memory ------------------------------------------------------------------- */
 
-CASE(memory_window_over_alloc, .shape = CONTRACT_HOST, .no_window = 1)
+CASE(memory_window_over_alloc, c.shape = CONTRACT_HOST, c.no_window = 1)
 {
 	const size_t offs[3] = { 0, 4096, 192 };
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
 	struct oriel_window *w;
-	uint8_t *p = contract_alloc(e, 3 * BYTES);
+	uint8_t *p = (uint8_t *)contract_alloc(e, 3 * BYTES);
 
 	REQUIRE(p);
 	for (int i = 0; i < 3; i++) {
-		memset(p, i, 3 * BYTES);
+		contract_fill_bytes(e, p, i, 3 * BYTES);
 		o.buffer = p + offs[i];
 		o.bytes = BYTES;
 		REQUIRE_OK(oriel_window_create(e->comm, &o, &w));
 		CHECK_EQ(use_window(e, w, p + offs[i]), 0);
 		/* the user's memory is as it was, but for what was put */
-		CHECK_EQ(p[offs[i] + 99], i);
-		CHECK_EQ(p[offs[i] + 164], i);
+		CHECK_EQ(contract_bytes_not(e, p + offs[i], i, 100), 0);
+		CHECK_EQ(contract_bytes_not(e, p + offs[i] + 164, i, BYTES - 164), 0);
 		REQUIRE_OK(oriel_window_destroy(w));
 	}
 }
 
 /* Each rank at another place of its allocation; two windows over one allocation. */
-CASE(memory_windows_share_memory, .shape = CONTRACT_HOST, .no_window = 1)
+CASE(memory_windows_share_memory, c.shape = CONTRACT_HOST, c.no_window = 1)
 {
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
 	struct oriel_window *first, *second;
-	uint8_t *p = contract_alloc(e, 16 * BYTES);
+	uint8_t *p = (uint8_t *)contract_alloc(e, 16 * BYTES);
 	size_t off = (size_t)e->rank * 320;
 
 	REQUIRE(p);
@@ -102,20 +104,20 @@ static void window_over_malloc(struct contract_env *e, int on_this_rank)
 	CHECK_EQ(oriel_comm_status(e->comm), 0);
 }
 
-CASE(memory_window_over_malloc, .shape = CONTRACT_HOST, .no_window = 1)
+CASE(memory_window_over_malloc, c.shape = CONTRACT_HOST, c.no_window = 1)
 {
 	window_over_malloc(e, 1);
 }
 
 /* One rank's memory cannot be exported: all ranks are told. */
-CASE(memory_window_over_malloc_on_one_rank, .shape = CONTRACT_HOST, .no_window = 1)
+CASE(memory_window_over_malloc_on_one_rank, c.shape = CONTRACT_HOST, c.no_window = 1)
 {
 	window_over_malloc(e, e->rank == 0);
 }
 
 /* ---- alloc, free --------------------------------------------------------------------------- */
 
-CASE(memory_free_in_use, .shape = CONTRACT_HOST, .no_window = 1)
+CASE(memory_free_in_use, c.shape = CONTRACT_HOST, c.no_window = 1)
 {
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
 	struct oriel_buffer *buffer;
@@ -136,7 +138,7 @@ CASE(memory_free_in_use, .shape = CONTRACT_HOST, .no_window = 1)
 	CHECK_EQ(oriel_free(e->comm, p), ORIEL_EINVAL);
 }
 
-CASE(memory_refused, .shape = CONTRACT_HOST, .no_window = 1)
+CASE(memory_refused, c.shape = CONTRACT_HOST, c.no_window = 1)
 {
 	struct oriel_buffer *buffer = NULL;
 	void *p = NULL;
@@ -159,21 +161,15 @@ CASE(memory_refused, .shape = CONTRACT_HOST, .no_window = 1)
 	CHECK_EQ(oriel_comm_status(e->comm), 0);
 }
 
-CASE(memory_alloc_is_zeroed, .shape = CONTRACT_HOST, .no_window = 1)
+CASE(memory_alloc_is_zeroed, c.shape = CONTRACT_HOST, c.no_window = 1)
 {
 	for (int round = 0; round < 4; round++) {
-		uint8_t *p;
-		void *q;
+		void *p;
 
-		REQUIRE_OK(oriel_alloc(e->comm, 10000, &q));
-		p = q;
-		for (int i = 0; i < 10000; i++)
-			if (p[i]) {
-				CHECK_EQ(p[i], 0);
-				break;
-			}
-		memset(p, 0xff, 10000);
-		REQUIRE_OK(oriel_free(e->comm, q));
+		REQUIRE_OK(oriel_alloc(e->comm, 10000, &p));
+		CHECK_EQ(contract_bytes_not(e, p, 0, 10000), 0);
+		contract_fill_bytes(e, p, 0xff, 10000);
+		REQUIRE_OK(oriel_free(e->comm, p));
 	}
 }
 
@@ -184,24 +180,28 @@ static void store_and_look(struct contract_env *e, struct oriel_buffer *buffer, 
 			   int round)
 {
 	for (int r = 0; r < e->nranks; r++) {
-		uint8_t *theirs = oriel_buffer_mapped(buffer, r);
+		uint8_t *theirs = (uint8_t *)oriel_buffer_mapped(buffer, r);
+		uint8_t value = contract_byte((uint64_t)round, e->rank, r, 0);
 		int kind = oriel_comm_peer_kind(e->comm, r);
 
 		CHECK_EQ(theirs != NULL, kind == ORIEL_PEER_SELF || kind == ORIEL_PEER_MAPPED);
 		if (theirs)
-			theirs[e->rank] = contract_byte((uint64_t)round, e->rank, r, 0);
+			contract_write(e, theirs + e->rank, &value, 1);
 	}
 	REQUIRE_OK(oriel_comm_barrier(e->comm, ORIEL_WORLD));
 	for (int r = 0; r < e->nranks; r++)
 		if (oriel_buffer_mapped(buffer, r))
-			CHECK_EQ(p[r], contract_byte((uint64_t)round, r, e->rank, 0));
+			CHECK_EQ(contract_bytes_not(e, p + r,
+						    contract_byte((uint64_t)round, r, e->rank, 0),
+						    1),
+				 0);
 	REQUIRE_OK(oriel_comm_barrier(e->comm, ORIEL_WORLD));
 }
 
-CASE(memory_register_twice, .shape = CONTRACT_HOST, .no_window = 1)
+CASE(memory_register_twice, c.shape = CONTRACT_HOST, c.no_window = 1)
 {
 	struct oriel_buffer *one, *two;
-	uint8_t *p = contract_alloc(e, BYTES);
+	uint8_t *p = (uint8_t *)contract_alloc(e, BYTES);
 
 	REQUIRE(p);
 	REQUIRE_OK(oriel_buffer_register(e->comm, p, BYTES, &one));
@@ -223,10 +223,10 @@ CASE(memory_register_twice, .shape = CONTRACT_HOST, .no_window = 1)
 }
 
 /* Again and again, and several parts of one allocation at a time. */
-CASE(memory_exchange_rounds, .shape = CONTRACT_HOST, .no_window = 1)
+CASE(memory_exchange_rounds, c.shape = CONTRACT_HOST, c.no_window = 1)
 {
 	struct oriel_buffer *part[4];
-	uint8_t *p = contract_alloc(e, 4 * BYTES);
+	uint8_t *p = (uint8_t *)contract_alloc(e, 4 * BYTES);
 
 	REQUIRE(p);
 	for (int round = 0; round < 5; round++) {
@@ -243,10 +243,10 @@ CASE(memory_exchange_rounds, .shape = CONTRACT_HOST, .no_window = 1)
 }
 
 /* Plain memory may be registered by anyone, but shown to threads only. */
-CASE(memory_buffer_of_malloc, .shape = CONTRACT_HOST, .no_window = 1)
+CASE(memory_buffer_of_malloc, c.shape = CONTRACT_HOST, c.no_window = 1)
 {
 	struct oriel_buffer *buffer;
-	uint8_t *p = calloc(1, BYTES);
+	uint8_t *p = (uint8_t *)calloc(1, BYTES);
 	int err;
 
 	REQUIRE(p);
@@ -264,7 +264,7 @@ CASE(memory_buffer_of_malloc, .shape = CONTRACT_HOST, .no_window = 1)
 }
 
 /* A comm with buffers registered is in use. */
-CASE(memory_comm_in_use, .shape = CONTRACT_HOST, .no_window = 1)
+CASE(memory_comm_in_use, c.shape = CONTRACT_HOST, c.no_window = 1)
 {
 	struct oriel_buffer *buffer;
 	struct oriel_comm *comm;

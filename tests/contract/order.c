@@ -29,9 +29,8 @@ ORIEL_DEV int pass(const struct contract_args *a, struct oriel_group g, int peer
 }
 
 /* Message passing to the right through four places; the way back (id 1) frees them. */
-ORIEL_KERNEL(litmus_kernel, struct contract_args)
+CONTRACT_KERNEL(litmus_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int right = contract_right(w, 1), left = contract_left(w, 1), me = oriel_rank(w);
 	int err = 0, i;
@@ -69,7 +68,7 @@ static void litmus(struct contract_env *e, int mode, int rounds)
 	contract_launch(e, &litmus_kernel, 1, &a);
 }
 
-CASE(order_put_signal, .shape = CONTRACT_FULL)
+CASE(order_put_signal, c.shape = CONTRACT_FULL)
 {
 	litmus(e, PUT_SIGNAL, 2000);
 }
@@ -97,9 +96,8 @@ CASE(order_put_flush_signal, 0)
 /* ---- puts over puts, puts over gets -------------------------------------------------------- */
 
 /* Two puts to the same bytes: the later one stays, whatever their sizes; with a fence between if asked. */
-ORIEL_KERNEL(overwrite_kernel, struct contract_args)
+CONTRACT_KERNEL(overwrite_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int right = contract_right(w, 1), left = contract_left(w, 1), me = oriel_rank(w);
 	int err = 0, i;
@@ -133,6 +131,18 @@ ORIEL_KERNEL(overwrite_kernel, struct contract_args)
 	contract_report(a, g, err, wrong);
 }
 
+static int is_unordered(struct contract_env *e, const struct oriel_comm_peer *where)
+{
+	struct oriel_comm_peer peer;
+	struct oriel_link link;
+
+	contract_read(e, &peer, where, sizeof(peer));
+	if (!peer.link)
+		return 0;
+	contract_read(e, &link, peer.link, sizeof(link));
+	return !(link.flags & ORIEL_LINK_ORDERED);
+}
+
 /* Is there a peer behind a NIC that does not keep order? */
 static int unordered(struct contract_env *e)
 {
@@ -141,7 +151,7 @@ static int unordered(struct contract_env *e)
 	if (oriel_comm_device(e->comm, &dev))
 		return 0;
 	for (int r = 0; r < e->nranks; r++)
-		if (dev.peers[r].link && !(dev.peers[r].link->flags & ORIEL_LINK_ORDERED))
+		if (is_unordered(e, &dev.peers[r]))
 			return 1;
 	return 0;
 }
@@ -165,9 +175,8 @@ CASE(order_put_fence_put, 0)
 }
 
 /* Takes the neighbour's bytes and, after a fence, puts new ones over them. */
-ORIEL_KERNEL(read_write_kernel, struct contract_args)
+CONTRACT_KERNEL(read_write_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int right = contract_right(w, 1), left = contract_left(w, 1), me = oriel_rank(w);
 	int err, i;
@@ -220,9 +229,8 @@ CASE(order_put_over_get_after_fence, 0)
 /* ---- flush: third parties ------------------------------------------------------------------ */
 
 /* I put to my right neighbour, flush, and tell my left one, who reads it there. */
-ORIEL_KERNEL(third_kernel, struct contract_args)
+CONTRACT_KERNEL(third_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int right = contract_right(w, 1), left = contract_left(w, 1), me = oriel_rank(w);
 	int teller = right, where = contract_right(w, 2), err = 0, i;
@@ -262,9 +270,8 @@ CASE(order_flush_shows_third_parties, 0)
 /* ---- tickets ------------------------------------------------------------------------------- */
 
 /* Two puts with a ticket each; after waiting for one its source is written over. */
-ORIEL_KERNEL(ticket_kernel, struct contract_args)
+CONTRACT_KERNEL(ticket_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int right = contract_right(w, 1), left = contract_left(w, 1), me = oriel_rank(w);
 	struct oriel_ticket first, second;
@@ -315,9 +322,8 @@ CASE(order_tickets, 0)
 }
 
 /* A ticket of nothing, and flushes of nothing, are there at once. */
-ORIEL_KERNEL(nothing_kernel, struct contract_args)
+CONTRACT_KERNEL(nothing_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	struct oriel_ticket t;
 	int err = 0, k;

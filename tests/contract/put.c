@@ -98,9 +98,8 @@ ORIEL_DEV void prepare(const struct contract_args *a, struct oriel_group g, int 
 }
 
 /* Every rank moves to (from) every rank, itself included; a stale or misplaced byte is seen. */
-ORIEL_KERNEL(move_kernel, struct contract_args)
+CONTRACT_KERNEL(move_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int n = oriel_nranks(w), me = oriel_rank(w), gets = a->mode >= GET, err = 0, i, k;
 	uint64_t wrong = 0;
@@ -143,7 +142,7 @@ static void move_all(struct contract_env *e, int mode)
 	contract_launch(e, &move_kernel, 1, &a);
 }
 
-CASE(put_sizes, .shape = CONTRACT_FULL)
+CASE(put_sizes, c.shape = CONTRACT_FULL)
 {
 	move_all(e, PUT);
 }
@@ -178,9 +177,8 @@ CASE(get_nbi_sizes, 0)
 #define LARGE (1u << 20)
 
 /* Puts `bytes` to the right at dst_off, then reads the same bytes back with a get. */
-ORIEL_KERNEL(large_kernel, struct contract_args)
+CONTRACT_KERNEL(large_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int right = contract_right(w, 1), left = contract_left(w, 1), me = oriel_rank(w), err;
 	uint64_t wrong = 0, end = a->dst_off + a->bytes;
@@ -212,7 +210,7 @@ ORIEL_KERNEL(large_kernel, struct contract_args)
 	contract_report(a, g, err, wrong);
 }
 
-CASE(put_large, .window = { .bytes = LARGE + 64 })
+CASE(put_large, c.window.bytes = LARGE + 64)
 {
 	const uint64_t offs[4][2] = { { 0, 0 }, { 1, 0 }, { 0, 3 }, { 3, 8 } };
 	struct contract_args a = contract_args(e);
@@ -227,7 +225,7 @@ CASE(put_large, .window = { .bytes = LARGE + 64 })
 	}
 }
 
-CASE(put_to_the_last_byte, .window = { .bytes = 4099 })
+CASE(put_to_the_last_byte, c.window.bytes = 4099)
 {
 	const uint64_t bytes[4] = { 4099, 4098, 16, 1 };
 	struct contract_args a = contract_args(e);
@@ -243,9 +241,8 @@ CASE(put_to_the_last_byte, .window = { .bytes = 4099 })
 /* ---- values -------------------------------------------------------------------------------- */
 
 /* Slot k of my buffer belongs to rank k: 28 bytes and guards on both sides. */
-ORIEL_KERNEL(value_kernel, struct contract_args)
+CONTRACT_KERNEL(value_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int n = oriel_nranks(w), me = oriel_rank(w), err = 0, i, k, b, bytes;
 	uint64_t wrong = 0;
@@ -304,9 +301,8 @@ CASE(values, 0)
 #define TILE 3001
 
 /* Each block moves its own tile to the right and nothing of its neighbours'. */
-ORIEL_KERNEL(tile_kernel, struct contract_args)
+CONTRACT_KERNEL(tile_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int right = contract_right(w, 1), left = contract_left(w, 1), me = oriel_rank(w);
 	int id = (int)g.block, err = 0, i;
@@ -329,15 +325,11 @@ ORIEL_KERNEL(tile_kernel, struct contract_args)
 	contract_report(a, g, err, wrong);
 }
 
-CASE(put_tiles_of_blocks, .blocks = 8)
+CASE(put_tiles_of_blocks, c.blocks = 8)
 {
 	struct contract_args a = contract_args(e);
 
 	a.rounds = contract_rounds(e, 20);
 	contract_launch(e, &tile_kernel, 8, &a);
-	for (uint64_t i = 8 * TILE; i < e->bytes; i++)
-		if (e->buffer[i]) {
-			CHECK_EQ(e->buffer[i], 0);
-			break;
-		}
+	CHECK_EQ(contract_bytes_not(e, e->buffer + 8 * TILE, 0, e->bytes - 8 * TILE), 0);
 }

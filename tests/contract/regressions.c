@@ -35,7 +35,7 @@ static int set_up(struct contract_env *e, double timeout_s, void *buffer, struct
 	o.checked = 1;
 	o.staging_slot_bytes = 64;
 	s->a = contract_args(e);
-	s->a.local = local;
+	s->a.local = (uint8_t *)local;
 	err = !local || contract_comm(e, timeout_s, &s->comm) ||
 	      oriel_window_create(s->comm, &o, &s->window) ||
 	      oriel_window_device(s->window, &s->a.win) ||
@@ -114,9 +114,8 @@ ORIEL_DEV int read_fenced(const struct contract_args *a, struct oriel_group g, i
 	return err;
 }
 
-ORIEL_KERNEL(fenced_kernel, struct contract_args)
+CONTRACT_KERNEL(fenced_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	uint64_t wrong = 0;
 	int err;
 
@@ -142,12 +141,13 @@ static void take_own_core(int rank)
 }
 
 /* An empty fence let a flag overtake its data.  Processes: loads and plain puts race by intent. */
-CASE(regression_fence_orders_puts, .shape = CONTRACT_HOST, .min_ranks = 2, .max_ranks = 2,
-     .only_processes = 1, .window = { .bytes = LINE * (SLOTS + 1) })
+CASE(regression_fence_orders_puts, c.shape = CONTRACT_HOST, c.min_ranks = 2, c.max_ranks = 2,
+     c.only_processes = 1, c.window.bytes = LINE * (SLOTS + 1))
 {
 	struct contract_args a = contract_args(e);
 
-	take_own_core(e->rank);
+	if (!e->cuda)
+		take_own_core(e->rank);
 	a.rounds = e->row->topology ? 2000 : 500000; /* queues are slower */
 	contract_launch(e, &fenced_kernel, 1, &a);
 }
@@ -169,9 +169,8 @@ enum {
 	PUT_SIGNAL
 };
 
-ORIEL_KERNEL(call_kernel, struct contract_args)
+CONTRACT_KERNEL(call_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int err;
 
@@ -227,7 +226,7 @@ static void expect(struct contract_env *e, struct contract_args *a, int mode, in
  * every peer let rank 0 stay for two, and its other threads, who wait for the leader, gave up
  * first.
  */
-CASE(regression_barrier_one_deadline, .no_window = 1, .min_ranks = 3, .max_ranks = 3)
+CASE(regression_barrier_one_deadline, c.no_window = 1, c.min_ranks = 3, c.max_ranks = 3)
 {
 	const double timeout_s = 0.5;
 	struct setup s;
@@ -245,7 +244,7 @@ CASE(regression_barrier_one_deadline, .no_window = 1, .min_ranks = 3, .max_ranks
 }
 
 /* The start moved past what has arrived: there is less than nothing yet, not nearly 2^64. */
-CASE(regression_advance_before_arrival, .no_window = 1, .max_ranks = 2)
+CASE(regression_advance_before_arrival, c.no_window = 1, c.max_ranks = 2)
 {
 	struct setup s;
 
@@ -294,31 +293,31 @@ static void mismatch(struct contract_env *e, uint64_t sent, uint64_t wanted)
 	tear_down(&s);
 }
 
-CASE(regression_mismatch_reaches_sender, .no_window = 1, .min_ranks = 2, .max_ranks = 2,
-     .shape = CONTRACT_FULL)
+CASE(regression_mismatch_reaches_sender, c.no_window = 1, c.min_ranks = 2, c.max_ranks = 2,
+     c.shape = CONTRACT_FULL)
 {
 	mismatch(e, 8, 16);
 }
 
-CASE(regression_nothing_sent_for_8_bytes, .no_window = 1, .min_ranks = 2, .max_ranks = 2)
+CASE(regression_nothing_sent_for_8_bytes, c.no_window = 1, c.min_ranks = 2, c.max_ranks = 2)
 {
 	mismatch(e, 0, 8);
 }
 
-CASE(regression_8_bytes_sent_for_nothing, .no_window = 1, .min_ranks = 2, .max_ranks = 2)
+CASE(regression_8_bytes_sent_for_nothing, c.no_window = 1, c.min_ranks = 2, c.max_ranks = 2)
 {
 	mismatch(e, 8, 0);
 }
 
 /* An empty message is waited for, and what was put before it is there. */
-CASE(regression_empty_messages_meet, .min_ranks = 2, .max_ranks = 2,
-     .window = { .staging_slot_bytes = 64, .staging_depth = 2 })
+CASE(regression_empty_messages_meet, c.min_ranks = 2, c.max_ranks = 2,
+     c.window.staging_slot_bytes = 64, c.window.staging_depth = 2)
 {
 	struct contract_args a = contract_args(e);
 
 	a.peer = 1 - e->rank;
 	a.bytes = 8;
-	memset(e->local, 0x5a, 8);
+	contract_fill_bytes(e, e->local, 0x5a, 8);
 	for (int i = 0; i < 5; i++) { /* more than the slots */
 		a.dst_off = (uint64_t)i * 8;
 		a.bytes = 8;
@@ -330,16 +329,15 @@ CASE(regression_empty_messages_meet, .min_ranks = 2, .max_ranks = 2,
 		} else {
 			a.bytes = 0;
 			expect(e, &a, RECV, 0);
-			CHECK_EQ(e->buffer[i * 8], 0x5a);
+			CHECK_EQ(contract_bytes_not(e, e->buffer + i * 8, 0x5a, 8), 0);
 		}
 	}
 }
 
 /* ---- atomics, stale handles, ranges ---------------------------------------------------------- */
 
-ORIEL_KERNEL(atomics_kernel, struct contract_args)
+CONTRACT_KERNEL(atomics_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	uint64_t old, wrong = 0;
 	int err = oriel_fetch_add(w, g, a->peer, a->dst_off, 1, &old);
@@ -350,14 +348,14 @@ ORIEL_KERNEL(atomics_kernel, struct contract_args)
 }
 
 /* The last rank's memory begins at half a word: its alignment counts, not that of the caller's. */
-CASE(regression_atomic_peer_misaligned, .no_window = 1, .only_threads = 1, .min_ranks = 2,
-     .max_ranks = 3)
+CASE(regression_atomic_peer_misaligned, c.no_window = 1, c.only_threads = 1, c.min_ranks = 2,
+     c.max_ranks = 3)
 {
 	int last = e->nranks - 1;
-	uint8_t *plain = calloc(1, 4096 + 8);
+	uint8_t *made = (uint8_t *)(e->cuda ? contract_alloc(e, 4096 + 8) : calloc(1, 4096 + 8));
 	struct setup s;
 
-	if (plain && !set_up(e, DEADLINE_S, plain + (e->rank == last ? 4 : 0), &s)) {
+	if (made && !set_up(e, DEADLINE_S, made + (e->rank == last ? 4 : 0), &s)) {
 		s.a.peer = last;
 		s.a.dst_off = 8;
 		contract_launch_expect(e, &atomics_kernel, 1, &s.a, ORIEL_EINVAL);
@@ -370,7 +368,8 @@ CASE(regression_atomic_peer_misaligned, .no_window = 1, .only_threads = 1, .min_
 		CHECK_EQ(oriel_comm_barrier(e->comm, ORIEL_WORLD), 0);
 		tear_down(&s);
 	}
-	free(plain);
+	if (!e->cuda)
+		free(made);
 }
 
 /* A signal word of `w` that lies where the old window kept its generation, or -1. */
@@ -383,7 +382,7 @@ static int word_over(const struct oriel_window_dev *w, const struct oriel_window
 }
 
 /* Generations were 1, 2, 3: numbers that a user's signal may well have. */
-CASE(regression_stale_handle_over_words, .no_window = 1, .max_ranks = 1)
+CASE(regression_stale_handle_over_words, c.no_window = 1, c.max_ranks = 1)
 {
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
 	struct oriel_window *first, *second, *over;
@@ -412,7 +411,7 @@ CASE(regression_stale_handle_over_words, .no_window = 1, .max_ranks = 1)
 }
 
 /* No memory at all is no address to compute with. */
-CASE(regression_nothing_of_nothing, .no_window = 1, .max_ranks = 3)
+CASE(regression_nothing_of_nothing, c.no_window = 1, c.max_ranks = 3)
 {
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
 	struct contract_args a = contract_args(e);
@@ -434,13 +433,15 @@ CASE(regression_nothing_of_nothing, .no_window = 1, .max_ranks = 3)
 }
 
 /* Within one memory a copy may not overlap, but the same place and the next one are fine. */
-CASE(regression_overlap, .max_ranks = 1, .window = { .checked = 1 })
+CASE(regression_overlap, c.max_ranks = 1, c.window.checked = 1)
 {
 	struct contract_args a = contract_args(e);
+	uint8_t bytes[3 * 256];
 
 	REQUIRE_OK(oriel_window_source(e->window, e->buffer, e->bytes, &a.src));
 	for (int i = 0; i < 256; i++)
-		e->buffer[1024 + i] = (uint8_t)i;
+		bytes[i] = (uint8_t)i;
+	contract_write(e, e->buffer + 1024, bytes, 256);
 	a.bytes = 256;
 	a.src_off = 1024;
 	for (int mode = PUT; mode <= GET; mode++) {
@@ -455,6 +456,7 @@ CASE(regression_overlap, .max_ranks = 1, .window = { .checked = 1 })
 	expect(e, &a, PUT, 0);
 	a.dst_off = 1024 - 256;
 	expect(e, &a, PUT, 0);
+	contract_read(e, bytes, e->buffer + 1024 - 256, sizeof(bytes));
 	for (int i = 0; i < 3 * 256; i++)
-		CHECK_EQ(e->buffer[1024 - 256 + i], i % 256);
+		CHECK_EQ(bytes[i], i % 256);
 }

@@ -29,7 +29,7 @@ static struct oriel_window *make_window(struct oriel_comm *comm, void *buffer)
 /* ---- memory of a window ---------------------------------------------------------------------- */
 
 /* A buffer over a window's own memory keeps it, and can still be exchanged. */
-CASE(regression_buffer_outlives_window, .shape = CONTRACT_HOST, .no_window = 1, .max_ranks = 3)
+CASE(regression_buffer_outlives_window, c.shape = CONTRACT_HOST, c.no_window = 1, c.max_ranks = 3)
 {
 	int next = (e->rank + 1) % e->nranks;
 	struct oriel_window *w = make_window(e->comm, NULL);
@@ -37,21 +37,21 @@ CASE(regression_buffer_outlives_window, .shape = CONTRACT_HOST, .no_window = 1, 
 	uint8_t *p, *theirs;
 
 	REQUIRE(w);
-	p = oriel_window_buffer(w);
+	p = (uint8_t *)oriel_window_buffer(w);
 	REQUIRE_OK(oriel_buffer_register(e->comm, p, BYTES, &buffer));
 	CHECK_EQ(oriel_free(e->comm, p), ORIEL_EINVAL); /* not from oriel_alloc */
 	REQUIRE_OK(oriel_window_destroy(w));
-	memset(p, e->rank + 1, BYTES);
+	contract_fill_bytes(e, p, e->rank + 1, BYTES);
 	REQUIRE_OK(oriel_buffer_exchange(e->comm, buffer));
-	theirs = oriel_buffer_mapped(buffer, next);
+	theirs = (uint8_t *)oriel_buffer_mapped(buffer, next);
 	CHECK_EQ(theirs != NULL, oriel_comm_peer_kind(e->comm, next) != ORIEL_PEER_QUEUED);
 	if (theirs)
-		CHECK_EQ(theirs[BYTES - 1], next + 1);
+		CHECK_EQ(contract_bytes_not(e, theirs, next + 1, BYTES), 0);
 	REQUIRE_OK(oriel_comm_barrier(e->comm, ORIEL_WORLD));
 	REQUIRE_OK(oriel_buffer_release(buffer));
 }
 
-CASE(regression_window_over_window, .shape = CONTRACT_HOST, .no_window = 1, .max_ranks = 3)
+CASE(regression_window_over_window, c.shape = CONTRACT_HOST, c.no_window = 1, c.max_ranks = 3)
 {
 	int next = (e->rank + 1) % e->nranks, before = (e->rank + e->nranks - 1) % e->nranks;
 	struct oriel_window *first = make_window(e->comm, NULL), *second;
@@ -59,17 +59,18 @@ CASE(regression_window_over_window, .shape = CONTRACT_HOST, .no_window = 1, .max
 	uint8_t mine[64], *p;
 
 	REQUIRE(first);
-	p = oriel_window_buffer(first);
+	p = (uint8_t *)oriel_window_buffer(first);
 	second = make_window(e->comm, p);
 	REQUIRE(second);
 	REQUIRE_OK(oriel_window_destroy(first));
 	memset(mine, e->rank + 1, sizeof(mine));
-	REQUIRE_OK(oriel_window_source(second, mine, sizeof(mine), &s));
+	REQUIRE_OK(oriel_window_source(second, contract_scratch(e, mine, sizeof(mine)),
+				       sizeof(mine), &s));
 	REQUIRE_OK(oriel_window_put_signal(second, next, BYTES - 64, &s, 0, 64, 0, ORIEL_ADD, 1,
 					   NULL));
 	REQUIRE_OK(oriel_window_wait_signal(second, before, 0, ORIEL_GE, 1, NULL));
 	CHECK(oriel_window_buffer(second) == p);
-	CHECK_EQ(p[BYTES - 1], before + 1);
+	CHECK_EQ(contract_bytes_not(e, p + BYTES - 64, before + 1, 64), 0);
 	REQUIRE_OK(oriel_window_destroy(second));
 }
 
@@ -77,8 +78,8 @@ CASE(regression_window_over_window, .shape = CONTRACT_HOST, .no_window = 1, .max
  * After an abort rank 0 gives all up while rank 1, a thread of the same process, is still in its
  * puts: they end with the abort, not in memory that has gone.
  */
-CASE(regression_free_after_abort, .shape = CONTRACT_HOST, .no_window = 1, .only_threads = 1,
-     .min_ranks = 2, .max_ranks = 2)
+CASE(regression_free_after_abort, c.shape = CONTRACT_HOST, c.no_window = 1, c.only_threads = 1,
+     c.min_ranks = 2, c.max_ranks = 2)
 {
 	struct oriel_window *w = NULL;
 	struct oriel_comm *comm;
@@ -135,8 +136,8 @@ static void check_descriptors(int want)
 }
 
 /* One descriptor an allocation, however many ranks map it, and none when it has gone. */
-CASE(regression_descriptors_of_windows, .shape = CONTRACT_HOST, .no_window = 1, .only_processes = 1,
-     .max_ranks = 3)
+CASE(regression_descriptors_of_windows, c.shape = CONTRACT_HOST, c.no_window = 1,
+     c.only_processes = 1, c.max_ranks = 3)
 {
 	struct oriel_window *w[50];
 	int before = open_descriptors();
@@ -157,7 +158,7 @@ struct workers {
 	struct oriel_comm *comm;
 	pthread_barrier_t meet;
 	struct oriel_buffer *got[WORKERS];
-	uint8_t memory[BYTES];
+	void *memory; /* BYTES */
 };
 
 struct worker {
@@ -172,7 +173,7 @@ struct worker {
  */
 static void *register_and_release(void *arg)
 {
-	struct worker *me = arg;
+	struct worker *me = (struct worker *)arg;
 	struct workers *all = me->all;
 	struct oriel_buffer *mine = NULL;
 
@@ -193,13 +194,15 @@ static void *register_and_release(void *arg)
 	return NULL;
 }
 
-CASE(regression_register_from_threads, .shape = CONTRACT_HOST, .no_window = 1, .max_ranks = 1)
+CASE(regression_register_from_threads, c.shape = CONTRACT_HOST, c.no_window = 1, c.max_ranks = 1)
 {
-	struct workers *all = calloc(1, sizeof(*all));
+	struct workers *all = (struct workers *)calloc(1, sizeof(*all));
 	struct worker worker[WORKERS];
 
 	REQUIRE(all);
 	all->comm = e->comm;
+	all->memory = contract_alloc(e, BYTES);
+	REQUIRE(all->memory);
 	pthread_barrier_init(&all->meet, NULL, WORKERS);
 	for (int i = 0; i < WORKERS; i++) {
 		worker[i].all = all;
@@ -216,8 +219,8 @@ CASE(regression_register_from_threads, .shape = CONTRACT_HOST, .no_window = 1, .
 /* ---- collectives that go wrong --------------------------------------------------------------- */
 
 /* Rank 0 destroys a window while the others are elsewhere: it is out, and they hear of it. */
-CASE(regression_failed_destroy_is_told, .shape = CONTRACT_HOST, .no_window = 1, .min_ranks = 2,
-     .max_ranks = 3)
+CASE(regression_failed_destroy_is_told, c.shape = CONTRACT_HOST, c.no_window = 1, c.min_ranks = 2,
+     c.max_ranks = 3)
 {
 	struct oriel_window *w;
 	struct oriel_comm *comm;
@@ -240,7 +243,7 @@ CASE(regression_failed_destroy_is_told, .shape = CONTRACT_HOST, .no_window = 1, 
 /* The last rank gives `other` bytes, the rest 8; then all are right again. */
 static void allgather_differs(struct contract_env *e, struct oriel_comm *comm, size_t other)
 {
-	static const uint8_t mine[1000];
+	static const uint8_t mine[1000] = { 0 };
 	uint8_t all[3 * 1000], rank = (uint8_t)e->rank;
 	int last = e->nranks - 1;
 	char name[24];
@@ -254,8 +257,8 @@ static void allgather_differs(struct contract_env *e, struct oriel_comm *comm, s
 		CHECK_EQ(all[r], r);
 }
 
-CASE(regression_allgather_bytes_differ, .shape = CONTRACT_HOST, .no_window = 1, .min_ranks = 2,
-     .max_ranks = 3)
+CASE(regression_allgather_bytes_differ, c.shape = CONTRACT_HOST, c.no_window = 1, c.min_ranks = 2,
+     c.max_ranks = 3)
 {
 	struct oriel_comm *comm;
 
@@ -267,7 +270,7 @@ CASE(regression_allgather_bytes_differ, .shape = CONTRACT_HOST, .no_window = 1, 
 }
 
 /* One rank's scope is no scope: the others do not wait for it. */
-CASE(regression_bad_scope_is_told, .shape = CONTRACT_HOST, .no_window = 1, .max_ranks = 3)
+CASE(regression_bad_scope_is_told, c.shape = CONTRACT_HOST, c.no_window = 1, c.max_ranks = 3)
 {
 	enum oriel_scope scope = e->rank == e->nranks - 1 ? (enum oriel_scope)99 : ORIEL_WORLD;
 	double start = contract_now();
@@ -281,16 +284,17 @@ CASE(regression_bad_scope_is_told, .shape = CONTRACT_HOST, .no_window = 1, .max_
 }
 
 /* A buffer left on one rank keeps the comm on all of them. */
-CASE(regression_comm_busy_on_one_rank, .shape = CONTRACT_HOST, .no_window = 1)
+CASE(regression_comm_busy_on_one_rank, c.shape = CONTRACT_HOST, c.no_window = 1)
 {
 	int last = e->nranks - 1;
 	struct oriel_buffer *buffer = NULL;
 	struct oriel_comm *comm;
-	uint8_t memory[64];
+	uint8_t memory[64] = { 0 };
 
 	REQUIRE_OK(contract_comm(e, LONG_S, &comm));
 	if (e->rank == last)
-		REQUIRE_OK(oriel_buffer_register(comm, memory, sizeof(memory), &buffer));
+		REQUIRE_OK(oriel_buffer_register(comm, contract_scratch(e, memory, sizeof(memory)),
+						 sizeof(memory), &buffer));
 	REQUIRE(oriel_comm_destroy(comm) == ORIEL_EBUSY); /* else the handle is gone */
 	CHECK_EQ(oriel_comm_status(comm), 0);
 	CHECK_EQ(oriel_comm_barrier(comm, ORIEL_WORLD), 0);
@@ -300,7 +304,7 @@ CASE(regression_comm_busy_on_one_rank, .shape = CONTRACT_HOST, .no_window = 1)
 }
 
 /* Texts were cut at 255 bytes without a word. */
-CASE(regression_long_options, .shape = CONTRACT_HOST, .no_window = 1, .max_ranks = 3)
+CASE(regression_long_options, c.shape = CONTRACT_HOST, c.no_window = 1, c.max_ranks = 3)
 {
 	struct oriel_comm_options o = ORIEL_COMM_OPTIONS_INIT;
 	struct oriel_comm *comm = NULL;

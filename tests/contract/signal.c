@@ -7,9 +7,8 @@
 #include "contract.h"
 
 /* Everyone adds rank + 1 at everyone, itself included; words and sum are exact. */
-ORIEL_KERNEL(add_kernel, struct contract_args)
+CONTRACT_KERNEL(add_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int n = oriel_nranks(w), me = oriel_rank(w), err = 0, i, k;
 	uint64_t wrong = 0, sum = 0;
@@ -45,17 +44,17 @@ static void add_and_wait(struct contract_env *e)
 	contract_launch(e, &add_kernel, 1, &a);
 }
 
-CASE(signal_add, .shape = CONTRACT_FULL)
+CASE(signal_add, c.shape = CONTRACT_FULL)
 {
 	add_and_wait(e);
 }
 
-CASE(signal_add_over_64_bits, .window = { .first_count = UINT64_MAX - 20 })
+CASE(signal_add_over_64_bits, c.window.first_count = UINT64_MAX - 20)
 {
 	add_and_wait(e);
 }
 
-CASE(signal_add_over_32_bits, .window = { .first_count = UINT32_MAX - 20 })
+CASE(signal_add_over_32_bits, c.window.first_count = UINT32_MAX - 20)
 {
 	add_and_wait(e);
 }
@@ -67,9 +66,8 @@ ORIEL_DEV int uses(int source, int target, int id)
 	return (source + 2 * target + id) % 3 == 0;
 }
 
-ORIEL_KERNEL(isolation_kernel, struct contract_args)
+CONTRACT_KERNEL(isolation_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int n = oriel_nranks(w), me = oriel_rank(w), ids = (int)w->signals, err = 0, id, k;
 	uint64_t wrong = 0, sum, want;
@@ -92,7 +90,7 @@ ORIEL_KERNEL(isolation_kernel, struct contract_args)
 	contract_report(a, g, err, wrong);
 }
 
-CASE(signal_slots_are_isolated, .window = { .signals = 5 })
+CASE(signal_slots_are_isolated, c.window.signals = 5)
 {
 	struct contract_args a = contract_args(e);
 
@@ -100,7 +98,7 @@ CASE(signal_slots_are_isolated, .window = { .signals = 5 })
 }
 
 /* The first and the last id of rows that are not whole lines. */
-CASE(signal_odd_row, .window = { .signals = 17 })
+CASE(signal_odd_row, c.window.signals = 17)
 {
 	struct contract_args a = contract_args(e);
 
@@ -128,9 +126,8 @@ ORIEL_DEV uint64_t good_value(int cmp)
  * To the right: a value that does not compare on id 0; when the neighbour says (id 2) that it is
  * about to wait, the one that does.  The word stays until all have read it.
  */
-ORIEL_KERNEL(compare_kernel, struct contract_args)
+CONTRACT_KERNEL(compare_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int right = contract_right(w, 1), left = contract_left(w, 1), err = 0, cmp;
 	uint64_t wrong = 0, round = 0;
@@ -163,9 +160,8 @@ CASE(signal_set_each_comparison, 0)
 }
 
 /* The waiter is there first: nothing compares until it has told so and waited a while. */
-ORIEL_KERNEL(early_waiter_kernel, struct contract_args)
+CONTRACT_KERNEL(early_waiter_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int peer = 1 - oriel_rank(w), err = 0, cmp, i;
 	uint64_t wrong = 0, round = 0;
@@ -195,7 +191,7 @@ ORIEL_KERNEL(early_waiter_kernel, struct contract_args)
 	contract_report(a, g, err, wrong);
 }
 
-CASE(signal_early_waiter, .min_ranks = 2, .max_ranks = 2)
+CASE(signal_early_waiter, c.min_ranks = 2, c.max_ranks = 2)
 {
 	struct contract_args a = contract_args(e);
 
@@ -207,9 +203,8 @@ CASE(signal_early_waiter, .min_ranks = 2, .max_ranks = 2)
 }
 
 /* A set word may go down again: it is the last value, not the largest. */
-ORIEL_KERNEL(set_kernel, struct contract_args)
+CONTRACT_KERNEL(set_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int n = oriel_nranks(w), me = oriel_rank(w), err = 0, i, k;
 	uint64_t wrong = 0, value;
@@ -246,9 +241,8 @@ CASE(signal_set, 0)
 /* ---- sums, all ----------------------------------------------------------------------------- */
 
 /* signal_all reaches every rank but this one, once each whatever the size of the group. */
-ORIEL_KERNEL(all_kernel, struct contract_args)
+CONTRACT_KERNEL(all_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int n = oriel_nranks(w), me = oriel_rank(w), err = 0, i, k;
 	uint64_t wrong = 0, total;
@@ -283,9 +277,8 @@ CASE(signal_all_but_self, 0)
 }
 
 /* Both kinds of wait on one id see the same words. */
-ORIEL_KERNEL(both_waits_kernel, struct contract_args)
+CONTRACT_KERNEL(both_waits_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int n = oriel_nranks(w), err = 0, k;
 	uint64_t v, wrong = 0;

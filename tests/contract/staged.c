@@ -21,9 +21,8 @@ ORIEL_DEV uint64_t message_bytes(int i)
  * Blocks in pairs: the even one sends on channel block / 2 to a neighbour, the odd one receives on
  * it.  Both live at once, so a message may be longer than all slots together.
  */
-ORIEL_KERNEL(stream_kernel, struct contract_args)
+CONTRACT_KERNEL(stream_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int channel = (int)g.block / 2, sends = g.block % 2 == 0, me = oriel_rank(w), err = 0, i;
 	int right = contract_right(w, 1 + channel), left = contract_left(w, 1 + channel);
@@ -67,41 +66,41 @@ static void stream(struct contract_env *e, int channels, int rounds)
 	contract_launch(e, &stream_kernel, 2 * channels, &a); /* cursors outlive a launch */
 }
 
-CASE(staged_depth_1, .blocks = 2, .window = { .staging_slot_bytes = SLOT, .staging_depth = 1 })
+CASE(staged_depth_1, c.blocks = 2, c.window.staging_slot_bytes = SLOT, c.window.staging_depth = 1)
 {
 	stream(e, 1, 36);
 }
 
-CASE(staged_depth_2, .blocks = 2, .window = { .staging_slot_bytes = SLOT, .staging_depth = 2 })
+CASE(staged_depth_2, c.blocks = 2, c.window.staging_slot_bytes = SLOT, c.window.staging_depth = 2)
 {
 	stream(e, 1, 36);
 }
 
-CASE(staged_depth_4, .blocks = 2, .shape = CONTRACT_FULL,
-     .window = { .staging_slot_bytes = SLOT, .staging_depth = 4 })
+CASE(staged_depth_4, c.blocks = 2, c.shape = CONTRACT_FULL, c.window.staging_slot_bytes = SLOT,
+     c.window.staging_depth = 4)
 {
 	stream(e, 1, 48);
 }
 
-CASE(staged_odd_slots, .blocks = 2, .window = { .staging_slot_bytes = 112, .staging_depth = 8 })
+CASE(staged_odd_slots, c.blocks = 2, c.window.staging_slot_bytes = 112, c.window.staging_depth = 8)
 {
 	stream(e, 1, 36);
 }
 
-CASE(staged_channels, .blocks = 8,
-     .window = { .staging_slot_bytes = SLOT, .staging_depth = 2, .staging_channels = 4 })
+CASE(staged_channels, c.blocks = 8, c.window.staging_slot_bytes = SLOT, c.window.staging_depth = 2,
+     c.window.staging_channels = 4)
 {
 	stream(e, 4, 24);
 }
 
-CASE(staged_over_64_bits, .blocks = 2,
-     .window = { .staging_slot_bytes = SLOT, .staging_depth = 4, .first_count = UINT64_MAX - 20 })
+CASE(staged_over_64_bits, c.blocks = 2, c.window.staging_slot_bytes = SLOT,
+     c.window.staging_depth = 4, c.window.first_count = UINT64_MAX - 20)
 {
 	stream(e, 1, 48);
 }
 
-CASE(staged_over_32_bits, .blocks = 2,
-     .window = { .staging_slot_bytes = SLOT, .staging_depth = 4, .first_count = UINT32_MAX - 20 })
+CASE(staged_over_32_bits, c.blocks = 2, c.window.staging_slot_bytes = SLOT,
+     c.window.staging_depth = 4, c.window.first_count = UINT32_MAX - 20)
 {
 	stream(e, 1, 48);
 }
@@ -109,9 +108,8 @@ CASE(staged_over_32_bits, .blocks = 2,
 /* ---- one block, both directions ------------------------------------------------------------ */
 
 /* Every rank sends to all and receives from all; messages fit into the slots, self's too. */
-ORIEL_KERNEL(exchange_kernel, struct contract_args)
+CONTRACT_KERNEL(exchange_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int n = oriel_nranks(w), me = oriel_rank(w), err = 0, i, k;
 	uint64_t wrong = 0, bytes;
@@ -138,7 +136,7 @@ ORIEL_KERNEL(exchange_kernel, struct contract_args)
 	contract_report(a, g, err, wrong);
 }
 
-CASE(staged_exchange, .window = { .staging_slot_bytes = SLOT, .staging_depth = 4 })
+CASE(staged_exchange, c.window.staging_slot_bytes = SLOT, c.window.staging_depth = 4)
 {
 	struct contract_args a = contract_args(e);
 
@@ -148,17 +146,13 @@ CASE(staged_exchange, .window = { .staging_slot_bytes = SLOT, .staging_depth = 4
 
 /* ---- what must fail ------------------------------------------------------------------------ */
 
-ORIEL_KERNEL(send_kernel, struct contract_args)
+CONTRACT_KERNEL(send_kernel)
 {
-	struct oriel_group g = oriel_group_block();
-
 	contract_report(a, g, oriel_send(&a->win, g, a->peer, a->id, a->local, a->bytes), 0);
 }
 
-ORIEL_KERNEL(recv_kernel, struct contract_args)
+CONTRACT_KERNEL(recv_kernel)
 {
-	struct oriel_group g = oriel_group_block();
-
 	contract_report(a, g, oriel_recv(&a->win, g, a->peer, a->id, a->local + 4096, a->bytes), 0);
 }
 
@@ -179,29 +173,31 @@ static void mismatch(struct contract_env *e, uint64_t sent, uint64_t asked)
 	CHECK_EQ(oriel_window_status(e->window), ORIEL_EMISMATCH);
 	contract_launch_expect(e, &recv_kernel, 1, &a, ORIEL_EMISMATCH);
 	contract_launch_expect(e, &send_kernel, 1, &a, ORIEL_EMISMATCH);
-	CHECK_EQ(oriel_window_put(e->window, e->rank, 0, &e->src, 0, 8, NULL), ORIEL_EMISMATCH);
+	CHECK_EQ(contract_issued(e, e->comm, e->window,
+				 oriel_window_put(e->window, e->rank, 0, &e->src, 0, 8, NULL)),
+		 ORIEL_EMISMATCH);
 	CHECK_EQ(oriel_comm_status(e->comm), 0); /* only the window is lost */
 }
 
-CASE(staged_too_short, .window = { .staging_slot_bytes = SLOT, .staging_depth = 4 })
+CASE(staged_too_short, c.window.staging_slot_bytes = SLOT, c.window.staging_depth = 4)
 {
 	mismatch(e, 50, 49);
 }
 
-CASE(staged_too_long, .window = { .staging_slot_bytes = SLOT, .staging_depth = 4 })
+CASE(staged_too_long, c.window.staging_slot_bytes = SLOT, c.window.staging_depth = 4)
 {
 	mismatch(e, SLOT - 1, SLOT + 1);
 }
 
 /* The first slot is as long as the receiver thinks; the message is not. */
-CASE(staged_too_long_for_a_slot, .window = { .staging_slot_bytes = SLOT, .staging_depth = 4 })
+CASE(staged_too_long_for_a_slot, c.window.staging_slot_bytes = SLOT, c.window.staging_depth = 4)
 {
 	mismatch(e, SLOT, SLOT + 1);
 }
 
 /* Between two ranks, the receiver asks for less than came. */
-CASE(staged_mismatch_of_peers, .min_ranks = 2,
-     .window = { .staging_slot_bytes = SLOT, .staging_depth = 4 })
+CASE(staged_mismatch_of_peers, c.min_ranks = 2, c.window.staging_slot_bytes = SLOT,
+     c.window.staging_depth = 4)
 {
 	struct contract_args a = contract_args(e);
 

@@ -204,9 +204,8 @@ ORIEL_DEV int receive(struct transport *t, struct oriel_group g, int peer, int m
 	return err ? err : acknowledge(t, g, peer);
 }
 
-ORIEL_KERNEL(pieces_kernel, struct contract_args)
+CONTRACT_KERNEL(pieces_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	struct transport *t = (struct transport *)(void *)a->local;
 	int me = t->comm.rank, n = t->comm.nranks, err = 0, i, d;
 	uint64_t wrong = 0, bytes, round, arrivals = a->value;
@@ -264,9 +263,8 @@ ORIEL_DEV struct oriel_mapped_channel channel(struct transport *t, int source, i
 }
 
 /* Pairs one after the other, the same way on all ranks, so that messages may be larger than the slots. */
-ORIEL_KERNEL(streams_kernel, struct contract_args)
+CONTRACT_KERNEL(streams_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	struct transport *t = (struct transport *)(void *)a->local;
 	int me = t->comm.rank, n = t->comm.nranks, err = 0, i, s, r;
 	uint64_t wrong = 0, bytes;
@@ -306,7 +304,8 @@ ORIEL_KERNEL(streams_kernel, struct contract_args)
 
 struct buffers {
 	struct oriel_buffer *exchanged, *local;
-	struct transport *t;
+	struct transport *t; /* as the host fills it */
+	uint8_t *device;     /* where kernels read it */
 };
 
 static int open_peers(struct contract_env *e, struct buffers *b)
@@ -319,26 +318,31 @@ static int open_peers(struct contract_env *e, struct buffers *b)
 		if (t->kind[r] == ORIEL_PEER_QUEUED)
 			err = oriel_buffer_remote(b->exchanged, r, &t->remote[r]);
 		else
-			t->mapped[r] = oriel_buffer_mapped(b->exchanged, r);
+			t->mapped[r] = (uint8_t *)oriel_buffer_mapped(b->exchanged, r);
 	}
 	if (!err)
 		err = oriel_buffer_source(b->exchanged, &t->counters);
 	if (!err)
 		err = oriel_buffer_source(b->local, &t->source);
+	if (!err)
+		contract_write(e, b->device, t, sizeof(*t));
 	return err;
 }
 
 static int open_buffers(struct contract_env *e, struct buffers *b)
 {
-	struct transport *t = contract_alloc(e, sizeof(*t));
+	struct transport *t = (struct transport *)calloc(1, sizeof(*t));
 	int err;
 
 	b->t = t;
-	t->mine = contract_alloc(e, BUFFER);
-	t->local = contract_alloc(e, RANKS * PIECE);
+	b->device = (uint8_t *)contract_alloc(e, sizeof(*t));
+	if (!t || !b->device)
+		return ORIEL_ENOMEM;
+	t->mine = (uint8_t *)contract_alloc(e, BUFFER);
+	t->local = (uint8_t *)contract_alloc(e, RANKS * PIECE);
 	if (!t->mine || !t->local)
 		return ORIEL_ENOMEM;
-	memset(t->mine, CONTRACT_GUARD, RANKS * PIECE);
+	contract_fill_bytes(e, t->mine, CONTRACT_GUARD, RANKS * PIECE);
 	err = oriel_buffer_register(e->comm, t->mine, BUFFER, &b->exchanged);
 	if (!err)
 		err = oriel_buffer_register(e->comm, t->local, RANKS * PIECE, &b->local);
@@ -353,13 +357,14 @@ static void close_buffers(struct contract_env *e, struct buffers *b)
 	REQUIRE_OK(oriel_comm_barrier(e->comm, ORIEL_WORLD));
 	CHECK_EQ(oriel_buffer_release(b->exchanged), 0);
 	CHECK_EQ(oriel_buffer_release(b->local), 0);
+	free(b->t);
 }
 
 static void run_pieces(struct contract_env *e, const struct buffers *b, int nblocks)
 {
 	struct contract_args a = contract_args(e);
 
-	a.local = (uint8_t *)b->t;
+	a.local = b->device;
 	a.rounds = contract_rounds(e, 12);
 	for (int mode = 0; mode < MODES; mode++) {
 		a.mode = mode;
@@ -371,9 +376,9 @@ static void run_pieces(struct contract_env *e, const struct buffers *b, int nblo
 	}
 }
 
-CASE(transport_every_call, .min_ranks = 2, .shape = CONTRACT_PAIRS, .no_window = 1)
+CASE(transport_every_call, c.min_ranks = 2, c.shape = CONTRACT_PAIRS, c.no_window = 1)
 {
-	struct buffers b = { 0 };
+	struct buffers b = { NULL, NULL, NULL, NULL };
 
 	REQUIRE_OK(open_buffers(e, &b));
 	run_pieces(e, &b, 1);
@@ -381,29 +386,29 @@ CASE(transport_every_call, .min_ranks = 2, .shape = CONTRACT_PAIRS, .no_window =
 }
 
 /* The same in the second block of a launch, which has another lane where there are several. */
-CASE(transport_every_call_in_another_block, .min_ranks = 2, .blocks = 2, .no_window = 1)
+CASE(transport_every_call_in_another_block, c.min_ranks = 2, c.blocks = 2, c.no_window = 1)
 {
-	struct buffers b = { 0 };
+	struct buffers b = { NULL, NULL, NULL, NULL };
 
 	REQUIRE_OK(open_buffers(e, &b));
 	run_pieces(e, &b, 2);
 	close_buffers(e, &b);
 }
 
-CASE(transport_streams, .min_ranks = 2, .no_window = 1)
+CASE(transport_streams, c.min_ranks = 2, c.no_window = 1)
 {
 	struct contract_args a = contract_args(e);
-	struct buffers b = { 0 };
+	struct buffers b = { NULL, NULL, NULL, NULL };
 
 	REQUIRE_OK(open_buffers(e, &b));
-	a.local = (uint8_t *)b.t;
+	a.local = b.device;
 	a.rounds = contract_rounds(e, 9);
 	contract_launch(e, &streams_kernel, 1, &a);
 	close_buffers(e, &b);
 }
 
 /* A buffer keeps its names over a second exchange, and each rank says what it cannot give. */
-CASE(transport_buffer_names, .shape = CONTRACT_HOST, .no_window = 1)
+CASE(transport_buffer_names, c.shape = CONTRACT_HOST, c.no_window = 1)
 {
 	struct oriel_remote before, again, untouched = { 1, 2, { 3, 4 } };
 	struct oriel_source source, twice;

@@ -25,9 +25,8 @@ ORIEL_DEV uint64_t queries_wrong(const struct oriel_window_dev *w, const uint64_
 	return wrong;
 }
 
-ORIEL_KERNEL(query_kernel, struct contract_args)
+CONTRACT_KERNEL(query_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	struct oriel_window_dev mine = a->win;
 	uint64_t wrong;
 
@@ -41,17 +40,18 @@ ORIEL_KERNEL(query_kernel, struct contract_args)
 	contract_report(a, g, 0, wrong);
 }
 
-CASE(who_queries, .blocks = 3)
+CASE(who_queries, c.blocks = 3)
 {
 	struct contract_args a = contract_args(e);
-	struct oriel_window_dev *shared = contract_alloc(e, sizeof(*shared));
-	uint64_t *kinds = (uint64_t *)(void *)e->local;
+	void *shared = contract_alloc(e, sizeof(e->win));
+	uint64_t kinds[8] = { 0 };
 
 	REQUIRE(shared);
-	*shared = e->win;
-	a.win_ptr = shared;
+	contract_write(e, shared, &e->win, sizeof(e->win));
+	a.win_ptr = (const struct oriel_window_dev *)shared;
 	for (int k = 0; k < e->nranks; k++)
 		kinds[k] = (uint64_t)oriel_comm_peer_kind(e->comm, k);
+	contract_write(e, e->local, kinds, sizeof(kinds));
 	a.peer = oriel_comm_rank(e->comm);
 	a.id = oriel_comm_size(e->comm);
 	a.mode = e->threads;
@@ -62,9 +62,8 @@ CASE(who_queries, .blocks = 3)
 }
 
 /* Stores and loads through the address are puts and gets, once a sync has passed. */
-ORIEL_KERNEL(address_kernel, struct contract_args)
+CONTRACT_KERNEL(address_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int n = oriel_nranks(w), me = oriel_rank(w), err, k, kind;
 	uint64_t wrong = 0;
@@ -95,9 +94,10 @@ CASE(who_mapped_address, 0)
 	contract_launch(e, &address_kernel, 1, &a);
 }
 
-CASE(who_host_agrees, .shape = CONTRACT_HOST)
+CASE(who_host_agrees, c.shape = CONTRACT_HOST)
 {
 	struct oriel_comm_dev dev;
+	struct oriel_comm_peer peer;
 	int mapped = 0;
 
 	REQUIRE_OK(oriel_comm_device(e->comm, &dev));
@@ -108,7 +108,8 @@ CASE(who_host_agrees, .shape = CONTRACT_HOST)
 		const char *why = oriel_comm_peer_reason(e->comm, k);
 		int kind = oriel_comm_peer_kind(e->comm, k);
 
-		CHECK_EQ(dev.peers[k].kind, kind);
+		contract_read(e, &peer, &dev.peers[k], sizeof(peer));
+		CHECK_EQ(peer.kind, kind);
 		CHECK(why && why[0]);
 		CHECK_EQ(kind == ORIEL_PEER_SELF, k == e->rank);
 		mapped += kind == ORIEL_PEER_SELF || kind == ORIEL_PEER_MAPPED;
@@ -116,7 +117,7 @@ CASE(who_host_agrees, .shape = CONTRACT_HOST)
 			 kind != ORIEL_PEER_QUEUED);
 		CHECK(oriel_comm_node(e->comm, k) < oriel_comm_nodes(e->comm));
 		CHECK(oriel_comm_node_rank(e->comm, k) < oriel_comm_node_size(e->comm, k));
-		CHECK_EQ(dev.peers[k].node, oriel_comm_node(e->comm, k));
+		CHECK_EQ(peer.node, oriel_comm_node(e->comm, k));
 	}
 	CHECK_EQ(oriel_comm_node_size(e->comm, e->rank), mapped);
 	CHECK(sizeof(struct oriel_window_dev) <= 1024);
@@ -125,24 +126,23 @@ CASE(who_host_agrees, .shape = CONTRACT_HOST)
 /* ---- groups -------------------------------------------------------------------------------- */
 
 /* What one thread of a group wrote is there for all after the group's barrier. */
-ORIEL_KERNEL(group_kernel, struct contract_args)
+CONTRACT_KERNEL(group_kernel)
 {
-	struct oriel_group g = oriel_group_block();
-	uint64_t *row = (uint64_t *)(void *)a->local + g.block * 64;
+	uint64_t *row = (uint64_t *)(void *)a->local + g.block * 2 * CONTRACT_THREADS;
 	uint64_t wrong = 0;
 	int err = 0, i;
 
 	for (i = 1; i <= a->rounds && !err; i++) {
-		row[(i & 1) * 32 + (int)g.thread] = (uint64_t)i * 100 + g.thread;
+		row[(i & 1) * CONTRACT_THREADS + (int)g.thread] = (uint64_t)i * 100 + g.thread;
 		err = oriel_group_sync(g);
 		if (!err)
-			wrong += row[(i & 1) * 32 + (int)((g.thread + 1) % g.size)] !=
+			wrong += row[(i & 1) * CONTRACT_THREADS + (int)((g.thread + 1) % g.size)] !=
 				 (uint64_t)i * 100 + (g.thread + 1) % g.size;
 	}
 	contract_report(a, g, err, wrong);
 }
 
-CASE(who_group_barrier, .blocks = 4)
+CASE(who_group_barrier, c.blocks = 4)
 {
 	struct contract_args a = contract_args(e);
 
@@ -151,9 +151,8 @@ CASE(who_group_barrier, .blocks = 4)
 }
 
 /* Blocks of one launch wait for each other: all are live at once. */
-ORIEL_KERNEL(live_kernel, struct contract_args)
+CONTRACT_KERNEL(live_kernel)
 {
-	struct oriel_group g = oriel_group_block();
 	const struct oriel_window_dev *w = &a->win;
 	int me = oriel_rank(w), err;
 
@@ -163,7 +162,7 @@ ORIEL_KERNEL(live_kernel, struct contract_args)
 	contract_report(a, g, err, 0);
 }
 
-CASE(who_blocks_live_at_once, .blocks = 8)
+CASE(who_blocks_live_at_once, c.blocks = 8)
 {
 	struct contract_args a = contract_args(e);
 

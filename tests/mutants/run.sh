@@ -40,8 +40,8 @@ library() { # SANITIZER
 	mkdir "$work/$1"
 	(
 		cd "$root" &&
-			ls tests/check.c src/util/*.c src/device/*.c src/device/cpu/*.c src/diag/*.c \
-				src/engine/*.c src/engine/soft/*.c
+			ls tests/check.c src/util/*.c src/device/*.c src/device/cpu/*.c src/device/cuda/*.c \
+				src/kernels/*.c src/diag/*.c src/engine/*.c src/engine/soft/*.c
 	) | while read -r source; do
 		printf '%s\0%s\0' "$root/$source" "$work/$1/${source//\//_}.o"
 	done | xargs -0 -n 2 -P "$(nproc)" \
@@ -55,7 +55,7 @@ outcome() { # NUMBER PROGRAM SANITIZER TEST
 	if [ ! -x "$program" ]; then
 		# shellcheck disable=SC2046  # words are meant
 		"$cc" $(flags "$3") -DORIEL_MUTANT="$1" -o "$program" "$root/tests/unit/$2.c" \
-			"$work/$3"/*.o -lpthread >"$work/build.log" 2>&1 || {
+			"$work/$3"/*.o -lpthread -ldl >"$work/build.log" 2>&1 || {
 			echo "not built"
 			cat "$work/build.log" >&2
 			return

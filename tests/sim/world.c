@@ -74,11 +74,13 @@ static uint64_t world_clock(void *ctx)
 }
 
 /* Only sources are exported: id 1. */
-static const void *world_resolve(void *ctx, int rank, uint64_t id, uint64_t offset, uint64_t bytes)
+static const void *world_resolve(void *ctx, int rank, uint64_t id, uint64_t offset, uint64_t bytes,
+				 int *device)
 {
 	struct sim_world *w = ((struct sim_engine *)ctx)->world;
 	const struct sim_region *s;
 
+	*device = 0;
 	if (rank < 0 || rank >= w->plan->ranks || id != 1)
 		return NULL;
 	s = &w->rank[rank].region[SIM_SOURCE];
@@ -302,8 +304,10 @@ static int nics_make(struct sim_world *w, int rank)
 	int err = 0;
 
 	for (int nic = 0; nic < w->plan->nics && !err; nic++) {
-		struct soft_world world = { &r->nic_context[nic], world_clock, world_resolve, NULL,
-					    world_error };
+		struct soft_world world = { .ctx = &r->nic_context[nic],
+					    .clock = world_clock,
+					    .resolve = world_resolve,
+					    .error = world_error };
 
 		r->nic_context[nic].world = w;
 		r->nic_context[nic].rank = rank;

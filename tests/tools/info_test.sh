@@ -8,7 +8,7 @@ run=${2:-}
 failed=0
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
-for name in $(compgen -e | grep '^ORIEL_') RANK WORLD_SIZE MASTER_ADDR MASTER_PORT; do
+for name in $(compgen -e | grep '^ORIEL_') RANK WORLD_SIZE MASTER_ADDR MASTER_PORT PMIX_NAMESPACE PMIX_RANK; do
 	unset "$name"
 done
 
@@ -40,7 +40,7 @@ json() {
 	python3 - "$dir/out" "$1" <<-'EOF' || fail "not true of the JSON: $1"
 		import json, sys
 		d = json.load(open(sys.argv[1], encoding="utf-8"))
-		v = {row["name"]: row for row in d["variables"]}
+		v = {row["name"]: row for row in d.get("variables", [])}
 		sys.exit(0 if eval("(" + sys.argv[2] + ")") else 1)
 	EOF
 }
@@ -128,5 +128,36 @@ if [ -n "$run" ]; then
 	has out "ranks 0 and 1 disagree on ORIEL_TOPOLOGY"
 else
 	echo "info_test.sh: several ranks skipped: no oriel-run was given"
+fi
+
+# --verify: alone, under a launcher, and with what must be found.
+want 0 "$info" --verify
+has out "verdict: ok" "12 ordered pairs" "threads of this process"
+want 0 env ORIEL_LANES=4 ORIEL_NICS=2 ORIEL_TOPOLOGY=2x1 "$info" --verify --json
+json 'd["verdict"] == "ok" and d["threads"] and d["nranks"] == 2 and len(d["pairs"]) == 8 and
+	{p["nic"] for p in d["pairs"]} == {0, 1} and
+	all(p[t] == "ok" for p in d["pairs"] for t in ("put", "signal", "order", "counter", "atomic"))'
+want 0 env ORIEL_SOFT_NIC=efa "$info" --verify
+has out "the NIC has no atomics" "verdict: ok"
+want 1 env ORIEL_TIMEOUT=x "$info" --verify --json
+json 'd["verdict"] == "failed" and d["checks"][0]["state"] == "failed" and "ORIEL_TIMEOUT" in d["checks"][0]["cause"]
+	and d["checks"][0]["remedy"]'
+want 1 env RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 ORIEL_PORT=0 ORIEL_TIMEOUT=1 "$info" --verify
+has out "rendezvous     failed" "verdict: FAILED"
+(ulimit -n 40 && want 1 "$info" --verify && has out "open files     failed" "ulimit -n"; exit $failed) || failed=1
+if [ -n "$run" ]; then
+	want 0 "$run" -n 4 --topology 2x2 "$info" --verify --json
+	json 'd["verdict"] == "ok" and not d["threads"] and len(d["pairs"]) == 12 and
+		sum(p["kind"] == "queued" for p in d["pairs"]) == 8'
+	# a NIC that fails, one that stops, a rank that dies: named, with a remedy, and in time
+	want 1 env ORIEL_SOFT_FAULTS=seed=1,qp_error_at=20 "$run" -n 4 --topology 2x2 "$info" --verify
+	has out "pairs          failed" "WQE 19 failed" "ORIEL_EREMOTE" "verdict: FAILED" "-> "
+	start=$SECONDS
+	want 1 env ORIEL_SOFT_FAULTS=seed=1,stall_at=10 "$run" -n 2 --topology 2x1 "$info" --verify
+	has out "ORIEL_ETIMEDOUT" "does not answer" "verdict: FAILED"
+	[ $((SECONDS - start)) -le 20 ] || fail "--verify took $((SECONDS - start)) s"
+	timeout 60 env ORIEL_SOFT_FAULTS=seed=1,kill_at=12 "$run" -n 4 --topology 2x2 "$info" --verify \
+		>"$dir/out" 2>"$dir/err" && fail "a killed rank is exit status 0"
+	has out "died" "verdict: FAILED"
 fi
 exit $failed

@@ -160,7 +160,7 @@ TEST(a_thread_that_leaves_does_not_hang_its_block)
 
 TEST(impossible_launches_are_refused)
 {
-	static const struct oriel_kernel empty = { "empty", NULL, 0, NULL };
+	static const struct oriel_kernel empty = { "empty", NULL, 0, NULL, NULL };
 	struct ori_device *device = open_device(10), *none = NULL;
 	struct broken_args args = { NULL };
 
@@ -171,6 +171,8 @@ TEST(impossible_launches_are_refused)
 		 ORIEL_ERANGE);
 	CHECK_EQ(device->ops->launch(device, &empty, 1, 1, NULL, 0, NULL), ORIEL_EINVAL);
 	device->ops->close(device);
+	/* also where there is a GPU */
+	CHECK_EQ(setenv("ORIEL_CUDA_LIBRARY", "libno-cuda-here.so.1", 1), 0);
 	CHECK_EQ(ori_device_open("cuda", 1, &none), ORIEL_EUNSUPPORTED);
 	CHECK_EQ(ori_device_open("gpu", 1, &none), ORIEL_ECONFIG);
 	CHECK(!none);

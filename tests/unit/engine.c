@@ -4,23 +4,52 @@
 #include "../check.h"
 #include <oriel/oriel.h>
 
-TEST(the_software_nic_is_listed)
+TEST(every_engine_is_listed_with_what_it_would_use)
 {
+	static const char *const names[] = { "soft", "ofi", "verbs" };
 	struct ori_engine_row row;
 
-	CHECK_EQ(ori_engine_row(0, &row), 1);
-	CHECK(!strcmp(row.name, "soft"));
-	CHECK(row.text[0] != '\0');
-	CHECK_EQ(ori_engine_row(1, &row), 0);
+	for (int n = 0; n < 3; n++) {
+		CHECK_EQ(ori_engine_row(n, &row), 1);
+		CHECK(!strcmp(row.name, names[n]));
+		CHECK(row.text[0] != '\0');
+	}
+	CHECK_EQ(ori_engine_row(3, &row), 0);
+	CHECK_EQ(ori_engine_row(-1, &row), 0);
 }
 
-TEST(ranks_of_two_machines_are_refused_with_their_reason)
+TEST(one_machine_is_served_by_the_software_nic)
 {
-	CHECK_EQ(ori_engine_require(0, 4, 1, "ORIEL_TOPOLOGY puts them on nodes 0 and 1"), 0);
-	CHECK_EQ(ori_engine_require(0, 4, 0, "different hosts a and b"), ORIEL_EUNSUPPORTED);
-	CHECK_HAS(oriel_last_error(),
-		  "rank 0 and rank 4 are queued peers (different hosts a and b)");
+	struct ori_config config;
+	uint32_t mask = 0;
+	char why[256];
+
+	REQUIRE_OK(ori_config_read(&config));
+	strcpy(config.engine, "auto");
+	CHECK_EQ(ori_engine_offer(&config, 1, &mask, why, sizeof(why)), 0);
+	CHECK_EQ(mask, ORI_ENGINE_SOFT);
+	CHECK(!strcmp(ori_engine_best(mask), "soft"));
+	/* the best of several, the same for every rank that has the same mask */
+	CHECK(!strcmp(ori_engine_best(ORI_ENGINE_SOFT | ORI_ENGINE_OFI), "ofi"));
+	CHECK(!strcmp(ori_engine_best(ORI_ENGINE_VERBS | ORI_ENGINE_OFI), "verbs"));
+	CHECK(!ori_engine_best(0));
+}
+
+TEST(two_machines_are_not)
+{
+	struct ori_config config;
+	uint32_t mask = 0;
+	char why[256];
+
+	REQUIRE_OK(ori_config_read(&config));
+	strcpy(config.engine, "soft");
+	CHECK_EQ(ori_engine_offer(&config, 0, &mask, why, sizeof(why)), ORIEL_EUNSUPPORTED);
 	CHECK_HAS(oriel_last_error(), "one machine");
+	strcpy(config.engine, "auto");
+	CHECK_EQ(ori_engine_offer(&config, 0, &mask, why, sizeof(why)), 0);
+	CHECK(!(mask & ORI_ENGINE_SOFT));
+	/* what cannot be used says why */
+	CHECK(mask == (ORI_ENGINE_VERBS | ORI_ENGINE_OFI) || why[0]);
 }
 
 TEST(an_unknown_engine_is_refused)
@@ -28,11 +57,14 @@ TEST(an_unknown_engine_is_refused)
 	struct ori_engine_world world = { 0 };
 	struct ori_engine *engine = NULL;
 	struct ori_config config;
+	uint32_t mask = 0;
+	char why[256];
 
 	REQUIRE_OK(ori_config_read(&config));
-	strcpy(config.engine, "verbs");
-	CHECK_EQ(ori_engine_open(&config, &world, &engine), ORIEL_ECONFIG);
-	CHECK_HAS(oriel_last_error(), "ORIEL_ENGINE=verbs");
+	strcpy(config.engine, "carrier");
+	CHECK_EQ(ori_engine_offer(&config, 1, &mask, why, sizeof(why)), ORIEL_ECONFIG);
+	CHECK_HAS(oriel_last_error(), "ORIEL_ENGINE=carrier");
+	CHECK_EQ(ori_engine_open("carrier", &config, &world, &engine), ORIEL_EINVAL);
 	CHECK(!engine);
 }
 

@@ -35,12 +35,13 @@ TEST(another_process_gets_the_same_memory)
 	strcpy(a.base, "from the parent");
 	child = fork();
 	if (!child) {
+		struct ori_allocation theirs;
 		void *map;
-		int fd = -1;
 
 		if (ori_passing_fetch(ori_passing_socket(p), ori_passing_token(p), id, 5 * SECOND,
-				      &fd) ||
-		    device->ops->import(device, fd, a.bytes, &map))
+				      &theirs) ||
+		    theirs.bytes != a.bytes || theirs.kind != ORI_EXPORT_HOST_FD ||
+		    device->ops->import(device, &theirs, &map))
 			_exit(1);
 		if (map == a.base || strcmp(map, "from the parent"))
 			_exit(2);
@@ -60,22 +61,22 @@ TEST(wrong_token_unknown_id_and_withdrawn_id_are_refused)
 	struct ori_allocation a;
 	uint8_t wrong[16];
 	uint64_t id;
-	int fd = -7;
+	struct ori_allocation got = { .fd = -7 };
 
 	REQUIRE_OK(ori_passing_open(&p));
 	REQUIRE_OK(make_memory(&a));
 	REQUIRE_OK(ori_passing_offer(p, &a, &id));
 	memcpy(wrong, ori_passing_token(p), 16);
 	wrong[15] ^= 1;
-	CHECK(ori_passing_fetch(ori_passing_socket(p), wrong, id, SECOND, &fd) < 0);
+	CHECK(ori_passing_fetch(ori_passing_socket(p), wrong, id, SECOND, &got) < 0);
 	CHECK_EQ(ori_passing_fetch(ori_passing_socket(p), ori_passing_token(p), id + 99, SECOND,
-				   &fd),
+				   &got),
 		 ORIEL_EPROTO);
 	ori_passing_withdraw(p, id);
-	CHECK_EQ(ori_passing_fetch(ori_passing_socket(p), ori_passing_token(p), id, SECOND, &fd),
+	CHECK_EQ(ori_passing_fetch(ori_passing_socket(p), ori_passing_token(p), id, SECOND, &got),
 		 ORIEL_EPROTO);
-	CHECK_EQ(fd, -7);
-	CHECK_EQ(ori_passing_fetch("oriel-nobody", ori_passing_token(p), id, SECOND, &fd),
+	CHECK_EQ(got.fd, -7);
+	CHECK_EQ(ori_passing_fetch("oriel-nobody", ori_passing_token(p), id, SECOND, &got),
 		 ORIEL_EPEER);
 	device->ops->free(device, &a);
 	ori_passing_close(p);
@@ -89,7 +90,8 @@ TEST(garbage_does_not_stop_the_service)
 	struct sockaddr_un address;
 	socklen_t length;
 	uint64_t id;
-	int fd, quiet = -1;
+	struct ori_allocation got;
+	int quiet = -1;
 
 	REQUIRE_OK(ori_passing_open(&p));
 	REQUIRE_OK(make_memory(&a));
@@ -109,9 +111,9 @@ TEST(garbage_does_not_stop_the_service)
 		close(s);
 	}
 	CHECK_EQ(ori_passing_fetch(ori_passing_socket(p), ori_passing_token(p), id, 5 * SECOND,
-				   &fd),
+				   &got),
 		 0);
-	close(fd);
+	close(got.fd);
 	close(quiet);
 	device->ops->free(device, &a);
 	ori_passing_close(p);
@@ -119,14 +121,19 @@ TEST(garbage_does_not_stop_the_service)
 
 TEST(memory_that_can_shrink_or_is_too_small_is_not_mapped)
 {
-	struct ori_allocation a;
+	struct ori_allocation a, loose, longer;
 	void *map = NULL;
 	int open_fd = memfd_create("loose", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	REQUIRE_OK(make_memory(&a));
 	REQUIRE(open_fd >= 0 && !ftruncate(open_fd, 8192));
-	CHECK_EQ(device->ops->import(device, open_fd, 8192, &map), ORIEL_EPROTO);
-	CHECK_EQ(device->ops->import(device, a.fd, a.bytes + 4096, &map), ORIEL_EPROTO);
+	loose = longer = a;
+	loose.fd = open_fd;
+	longer.bytes += 4096;
+	CHECK_EQ(device->ops->import(device, &loose, &map), ORIEL_EPROTO);
+	CHECK_EQ(device->ops->import(device, &longer, &map), ORIEL_EPROTO);
+	loose.kind = ORI_EXPORT_CUDA_FD;
+	CHECK_EQ(device->ops->import(device, &loose, &map), ORIEL_EUNSUPPORTED);
 	CHECK(!map);
 	CHECK(ftruncate(a.fd, 4096) != 0);
 	close(open_fd);

@@ -57,6 +57,22 @@ TEST(every_key)
 	CHECK_EQ(c.first_psn, 0xfffff0);
 }
 
+/* Device memory crosses whole, unless somebody asks for packets of a size. */
+TEST(mtu_of_device_memory)
+{
+	struct soft_config c = of("cx7", NULL);
+
+	CHECK(c.mtu == 4096 && c.device_mtu == 1u << 30);
+	c = of("cx7", "mtu=512");
+	CHECK(c.mtu == 512 && c.device_mtu == 512);
+	c = of("cx7", "mtu=65536");
+	CHECK(c.mtu == 65536 && c.device_mtu == 65536);
+	c = of(NULL, "mtu=512,device_mtu=1048576");
+	CHECK(c.mtu == 512 && c.device_mtu == 1048576);
+	c = of(NULL, "device_mtu=64");
+	CHECK(c.mtu == 65536 && c.device_mtu == 64);
+}
+
 TEST(refused)
 {
 	static const char *const bad[] = {
@@ -69,6 +85,8 @@ TEST(refused)
 		"dorp=0.1",
 		"mtu=63",
 		"mtu=1048577",
+		"device_mtu=63",
+		"device_mtu=1073741825",
 		"mtu=abc",
 		"mtu=-64",
 		"ooo=2",
@@ -105,7 +123,11 @@ TEST(refused)
 TEST(text_reads_back)
 {
 	static const char *const texts[] = {
-		"seed=0", "seed=18446744073709551615,drop=0.1,dup=0.30000000000000004,mtu=64",
+		"seed=0",
+		"mtu=65536",
+		"device_mtu=4096",
+		"mtu=512,device_mtu=8192",
+		"seed=18446744073709551615,drop=0.1,dup=0.30000000000000004,mtu=64",
 		"seed=3,no_atomics=1,ooo=1,rate=1500,dbr=record,strict=0,first_psn=0xfffff0,kill_at=9"
 	};
 	static const char *const names[] = { "soft", "cx7", "efa", "thor2" };

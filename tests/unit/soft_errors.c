@@ -42,7 +42,7 @@ static const struct remote_case remote_cases[] = {
 
 static uint32_t odd_key(struct bench *t, int which)
 {
-	struct soft_mr_attr attr = { t->mem[1] + GUARD, 0, BYTES, WORLD_ALL, WORLD_PD, 0, 0 };
+	struct soft_mr_attr attr = { t->mem[1] + GUARD, 0, BYTES, WORLD_ALL, WORLD_PD, 0, 0, 0 };
 	uint32_t key = t->key[1];
 
 	switch (which) {
@@ -186,7 +186,7 @@ TEST(local_protection)
 {
 	for (int i = 0; i < 8; i++) {
 		struct bench *t = bench_open(NULL);
-		struct soft_mr_attr attr = { t->mem[0] + GUARD, 0, BYTES, 0, WORLD_PD, 0, 0 };
+		struct soft_mr_attr attr = { t->mem[0] + GUARD, 0, BYTES, 0, WORLD_PD, 0, 0, 0 };
 		uint32_t lkey = t->key[0], opcode = ORI_WQE_RDMA_WRITE, bytes = 8;
 		uint64_t local = 0;
 

@@ -7,17 +7,22 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "soft_world.h"
+#include "soft_device.h"
 
 #define ROUNDS 3000u
 #define BYTES 20000u
+#define AREA (2 * BYTES + 64)
 
 struct end {
 	struct world *w;
 	int rank;
 	struct queue q;
-	uint8_t *mem; /* source | target, BYTES each, then the signal word */
-	uint32_t key, peer_key;
+	uint8_t *mem; /* source | target, BYTES each, then the signal word and the result of adds */
+	struct device_area *area;
+	uint64_t words[2]; /* the last two, if the rest is device memory */
+	uint64_t *signal;
+	uint64_t word_at; /* of the signal word, in its region */
+	uint32_t key, peer_key, word_key, peer_word_key;
 	int wrong;
 	int done; /* has seen all of its rounds; read by the other end */
 	struct end *other;
@@ -32,7 +37,7 @@ static uint64_t real_clock(void *ctx)
 
 static uint64_t *signal_of(struct end *e)
 {
-	return (uint64_t *)(void *)(e->mem + 2 * BYTES);
+	return e->signal;
 }
 
 static void drive(struct end *e)
@@ -60,11 +65,11 @@ static void post(struct end *e, uint64_t round)
 		     0, e->key, bytes, 0);
 	queue_ring(&e->q);
 	if (round % 2)
-		ori_wqe_fetch_add(queue_slot(&e->q), e->q.next, e->q.qpn, 2 * BYTES, e->peer_key, 1,
-				  2 * BYTES + 8, e->key, 0);
+		ori_wqe_fetch_add(queue_slot(&e->q), e->q.next, e->q.qpn, e->word_at,
+				  e->peer_word_key, 1, e->word_at + 8, e->word_key, 0);
 	else
-		ori_wqe_write_inline(queue_slot(&e->q), e->q.next, e->q.qpn, 2 * BYTES, e->peer_key,
-				     &round, 8, 0);
+		ori_wqe_write_inline(queue_slot(&e->q), e->q.next, e->q.qpn, e->word_at,
+				     e->peer_word_key, &round, 8, 0);
 	queue_ring(&e->q);
 }
 
@@ -110,18 +115,23 @@ static void *run(void *arg)
 	return NULL;
 }
 
-static const void *find_export(void *ctx, int rank, uint64_t id, uint64_t offset, uint64_t bytes)
+static const void *find_export(void *ctx, int rank, uint64_t id, uint64_t offset, uint64_t bytes,
+			       int *is_device)
 {
 	struct world *w = ctx;
 	const struct world_export *e = &w->export[rank][id - 1];
 
+	*is_device = e->device;
 	return offset + bytes <= e->bytes ? e->base + offset : NULL;
 }
 
-static void both(const char *faults)
+/* on_device: data in memory that only copies touch, the signal words beside it in host memory. */
+static void both(const char *faults, int on_device)
 {
 	struct world w = { .n = 2 };
-	struct soft_world around = { &w, real_clock, find_export, NULL, NULL };
+	struct soft_world around = {
+		.ctx = &w, .clock = real_clock, .resolve = find_export, .copy = device_copy
+	};
 	struct end e[2];
 
 	CHECK_EQ(soft_config_personality(&w.config, NULL), 0);
@@ -134,16 +144,24 @@ static void both(const char *faults)
 		e[a].w = &w;
 		e[a].rank = a;
 		e[a].other = &e[1 - a];
-		e[a].mem = calloc(1, 2 * BYTES + 64);
+		e[a].area = on_device ? device_alloc(AREA) : NULL;
+		e[a].mem = on_device ? e[a].area->alias : calloc(1, AREA);
 		REQUIRE(!soft_nic_create(&w.config, &around, a, 2, &w.nic[a]));
 		for (int b = 0; b < 2; b++)
 			soft_nic_wire(w.nic[a], b, w.ring[b][a], w.ring[a][b]);
-		e[a].key = world_mr(&w, a, e[a].mem, 2 * BYTES + 64, WORLD_ALL, 1);
+		e[a].key = world_mr_of(&w, a, on_device ? e[a].area->device : e[a].mem, AREA,
+				       WORLD_ALL, 1, on_device);
+		e[a].word_key = on_device ? world_mr(&w, a, e[a].words, 16, WORLD_ALL, 0) :
+					    e[a].key;
+		e[a].word_at = on_device ? 0 : 2 * BYTES;
+		e[a].signal = on_device ? e[a].words : (uint64_t *)(void *)(e[a].mem + 2 * BYTES);
 		queue_open(&w, &e[a].q, a, 8, 0xfff0, 0);
 	}
 	queue_connect(&w, &e[0].q, &e[1].q);
 	for (int a = 0; a < 2; a++)
 		e[a].peer_key = e[1 - a].key;
+	for (int a = 0; a < 2; a++)
+		e[a].peer_word_key = e[1 - a].word_key;
 	for (int a = 0; a < 2; a++)
 		REQUIRE(!pthread_create(&e[a].thread, NULL, run, &e[a]));
 	for (int a = 0; a < 2; a++)
@@ -153,23 +171,31 @@ static void both(const char *faults)
 	for (int a = 0; a < 2; a++)
 		queue_close(&w, &e[a].q);
 	world_close(&w);
-	free(e[0].mem);
-	free(e[1].mem);
+	for (int a = 0; a < 2 && !on_device; a++)
+		free(e[a].mem);
+	device_reset();
 }
 
 TEST(ping_pong)
 {
-	both(NULL);
+	both(NULL, 0);
+}
+
+TEST(ping_pong_in_device_memory)
+{
+	both(NULL, 1);
+	both("mtu=4096", 1);
 }
 
 TEST(ping_pong_small_packets)
 {
-	both("mtu=256,torn_cqe=0.2,dbr=random");
+	both("mtu=256,torn_cqe=0.2,dbr=random", 0);
 }
 
 TEST(ping_pong_over_a_bad_wire)
 {
-	both("seed=5,drop=0.005,dup=0.05,reorder=0.05,retry_ns=1000000,retry=100");
+	both("seed=5,drop=0.005,dup=0.05,reorder=0.05,retry_ns=1000000,retry=100", 0);
+	both("seed=6,drop=0.005,dup=0.05,reorder=0.05,retry_ns=1000000,retry=100", 1);
 }
 
 /* The waiting thread is not the one that drives the NIC: only the signal word orders the two. */
@@ -210,6 +236,9 @@ TEST(waiter_apart)
 	e.mem = calloc(1, 2 * BYTES + 64);
 	e.key = world_mr(&w, 0, e.mem, 2 * BYTES + 64, WORLD_ALL, 0);
 	e.peer_key = world_mr(&w, 1, target, 2 * BYTES + 64, WORLD_ALL, 0);
+	e.word_key = e.key;
+	e.peer_word_key = e.peer_key;
+	e.word_at = 2 * BYTES;
 	queue_open(&w, &e.q, 0, 8, 0, 0);
 	queue_open(&w, &peer, 1, 8, 0, 0);
 	queue_connect(&w, &e.q, &peer);

@@ -30,6 +30,7 @@ struct world_error {
 struct world_export {
 	const uint8_t *base;
 	uint64_t bytes;
+	int device;
 };
 
 struct world {
@@ -40,12 +41,14 @@ struct world {
 	struct soft_ring *ring[WORLD_NICS][WORLD_NICS]; /* [from][to] */
 	struct world_export export[WORLD_NICS][16];     /* id - 1 */
 	uint32_t exports[WORLD_NICS];
-	int unresolved; /* this many resolves fail */
+	int unresolved;     /* this many resolves fail */
+	soft_copy_fn *copy; /* of device memory, if there is any: soft_device.h */
 	struct world_nic {
 		struct world *world;
 		int rank;
 		struct world_error error; /* the last told */
 		int kicks;
+		int unreached; /* the others cannot resolve its device memory */
 	} at[WORLD_NICS];
 };
 
@@ -65,7 +68,8 @@ __attribute__((unused)) static uint64_t world_clock(void *ctx)
 	return ((struct world_nic *)ctx)->world->now_ns;
 }
 
-static const void *world_resolve(void *ctx, int rank, uint64_t id, uint64_t offset, uint64_t bytes)
+static const void *world_resolve(void *ctx, int rank, uint64_t id, uint64_t offset, uint64_t bytes,
+				 int *device)
 {
 	struct world_nic *at = ctx;
 	struct world *w = at->world;
@@ -79,7 +83,22 @@ static const void *world_resolve(void *ctx, int rank, uint64_t id, uint64_t offs
 	if (rank < 0 || rank >= w->n || id < 1 || id > w->exports[rank])
 		return NULL;
 	e = &w->export[rank][id - 1];
+	*device = e->device;
+	CHECK(!e->device || !w->at[rank].unreached);
 	return offset > e->bytes || bytes > e->bytes - offset ? NULL : e->base + offset;
+}
+
+static int world_copy(void *ctx, void *to, const void *from, uint64_t bytes)
+{
+	return ((struct world_nic *)ctx)->world->copy(ctx, to, from, bytes);
+}
+
+static int world_reaches(void *ctx, int rank)
+{
+	struct world_nic *at = ctx;
+
+	CHECK(rank >= 0 && rank < at->world->n);
+	return !at->unreached;
 }
 
 static void world_kick(void *ctx, int rank)
@@ -110,12 +129,14 @@ static void world_ring(struct world *w, int from, int to)
 	w->ring[from][to] = r;
 }
 
-/* `faults` on top of a personality; both may be NULL. */
-__attribute__((unused)) static void world_open(struct world *w, int n, const char *personality,
-					       const char *faults)
+/* `faults` on top of a personality; all may be NULL.  copy: where there is device memory. */
+__attribute__((unused)) static void world_open_device(struct world *w, int n,
+						      const char *personality, const char *faults,
+						      soft_copy_fn *copy)
 {
 	memset(w, 0, sizeof(*w));
 	w->n = n;
+	w->copy = copy;
 	w->now_ns = 1;
 	w->step_ns = 1000;
 	CHECK_EQ(soft_config_personality(&w->config, personality), 0);
@@ -124,8 +145,13 @@ __attribute__((unused)) static void world_open(struct world *w, int n, const cha
 		for (int b = 0; b < n; b++)
 			world_ring(w, a, b);
 	for (int a = 0; a < n; a++) {
-		struct soft_world around = { &w->at[a], world_clock, world_resolve, world_kick,
-					     world_error };
+		struct soft_world around = { .ctx = &w->at[a],
+					     .clock = world_clock,
+					     .resolve = world_resolve,
+					     .kick = world_kick,
+					     .error = world_error,
+					     .copy = copy ? world_copy : NULL,
+					     .reaches = world_reaches };
 
 		w->at[a].world = w;
 		w->at[a].rank = a;
@@ -134,6 +160,12 @@ __attribute__((unused)) static void world_open(struct world *w, int n, const cha
 		for (int b = 0; b < n; b++)
 			soft_nic_wire(w->nic[a], b, w->ring[b][a], w->ring[a][b]);
 	}
+}
+
+__attribute__((unused)) static void world_open(struct world *w, int n, const char *personality,
+					       const char *faults)
+{
+	world_open_device(w, n, personality, faults, NULL);
 }
 
 __attribute__((unused)) static void world_close(struct world *w)
@@ -146,10 +178,12 @@ __attribute__((unused)) static void world_close(struct world *w)
 }
 
 /* Zero-based region; exported when asked. */
-__attribute__((unused)) static uint32_t world_mr(struct world *w, int rank, void *base,
-						 uint64_t bytes, uint32_t access, int exported)
+static uint32_t world_mr_of(struct world *w, int rank, void *base, uint64_t bytes, uint32_t access,
+			    int exported, int device)
 {
-	struct soft_mr_attr attr = { base, 0, bytes, access, WORLD_PD, 0, 0 };
+	struct soft_mr_attr attr = {
+		.base = base, .bytes = bytes, .access = access, .pd = WORLD_PD, .device = device
+	};
 	uint32_t key = 0;
 
 	if (exported) {
@@ -157,10 +191,17 @@ __attribute__((unused)) static uint32_t world_mr(struct world *w, int rank, void
 
 		e->base = base;
 		e->bytes = bytes;
+		e->device = device;
 		attr.export_id = w->exports[rank];
 	}
 	CHECK_EQ(soft_mr_create(w->nic[rank], &attr, &key), 0);
 	return key;
+}
+
+__attribute__((unused)) static uint32_t world_mr(struct world *w, int rank, void *base,
+						 uint64_t bytes, uint32_t access, int exported)
+{
+	return world_mr_of(w, rank, base, bytes, access, exported, 0);
 }
 
 /* depth 0: a pure responder. */

@@ -4,37 +4,42 @@
  *
  * Arrivals are counted per pair: arrival_sent[p][id] is how often I arrived at p, and
  * arrival_words[p][id] how often p arrived at me.  Both ends of a pair make the same sequence of
- * calls on an id, so I wait until p has arrived as often as I have.  Counts run for ever in window
- * memory: launches, late ranks and a barrier_peer in between need no reset, and an early arrival for
- * the next round cannot stand in for a missing one of another rank.
+ * calls on an id, so I wait until p has arrived as often as I have.  Counts run for ever in
+ * window memory: launches, late ranks and a barrier_peer in between need no reset, and an early
+ * arrival for the next round cannot stand in for a missing one of another rank.
+ *
+ * Only mapped peers' part is inlined: called by address, the handle would be read through caches
+ * that every acquire empties.
  */
 #ifndef ORIEL_DEVICE_BARRIER_H
 #define ORIEL_DEVICE_BARRIER_H
 
 #include "window.h"
 
-/* By the leader, after the group agreed. */
-ORIEL_DEV int ori_arrive(ORI_WIN, int peer, int id)
+ORIEL_DEV uint64_t *ori_arrivals_sent(const struct oriel_window_dev *win, int peer, int id)
 {
-	const struct oriel_window_peer *p = ori_window_peer(win, peer);
-	uint64_t *sent = &win->arrival_sent[(uint64_t)peer * win->barrier_stride + (uint64_t)id];
-	uint64_t count = ori_load_relaxed_sys(sent) + 1;
-
-	ori_store_relaxed_sys(sent, count);
-	if (!ori_peer_is_mapped(p))
-		return ori_arrive_queued(win, g, p->link, id, count);
-	/* A store, not an add: one group at a time uses an id, so this word has one writer. */
-	ori_mapped_signal(&p->arrivals[id], ORIEL_SET, count, p->waiters);
-	return 0;
+	return &win->arrival_sent[(uint64_t)peer * win->barrier_stride + (uint64_t)id];
 }
 
-/* One deadline for all peers of a call: `s` goes on from peer to peer. */
-ORIEL_DEV int ori_await(const struct oriel_window_dev *win, struct ori_spin *s, int peer, int id)
+/* By one thread, after the group met: my arrival number `count` at a mapped peer. */
+ORIEL_DEV void ori_arrive_mapped(const struct oriel_window_dev *win,
+				 const struct oriel_window_peer *p, int peer, int id,
+				 uint64_t count)
+{
+	/* A store, not an add: one group at a time uses an id, so this word has one writer. */
+	ori_mapped_signal(&p->arrivals[id], ORIEL_SET, count, p->waiters);
+	ori_store_relaxed_sys(ori_arrivals_sent(win, peer, id), count);
+}
+
+/* One deadline for all peers of a thread: `s` goes on from peer to peer. */
+ORIEL_DEV int ori_await(const struct oriel_window_dev *win, struct ori_spin *s, int peer, int id,
+			uint64_t count)
 {
 	uint64_t i = (uint64_t)peer * win->barrier_stride + (uint64_t)id;
 
-	ori_spin_next(s, peer, ori_load_relaxed_sys(&win->arrival_sent[i]));
-	return ori_mapped_wait_count(s, &win->arrival_words[i]);
+	ori_spin_next(s, peer, count);
+	ori_spin_host(s, ori_words_are_host(win, peer));
+	return ori_mapped_wait_count(s, ori_words_of(win, peer, &win->arrival_words[i]));
 }
 
 /*
@@ -59,12 +64,10 @@ ORIEL_DEV_OUT int ori_fail_window(const struct oriel_window_dev *win, int err, i
 }
 
 /* Checked windows: is another group inside a barrier call on this id? */
-ORIEL_DEV int ori_barrier_enter(ORI_WIN, const char *call, int id)
+ORIEL_DEV_OUT int ori_barrier_enter(ORI_WIN, const char *call, int id)
 {
-	int agreed, err = 0;
+	int agreed, err;
 
-	if (!win->checked)
-		return 0;
 	err = ori_check_id(win, g, call, "barrier id out of range", id, win->barriers);
 	if (!err)
 		err = ori_check_live(win, g, call);
@@ -82,42 +85,132 @@ ORIEL_DEV int ori_barrier_enter(ORI_WIN, const char *call, int id)
 	return agreed;
 }
 
-ORIEL_DEV void ori_barrier_leave(const struct oriel_window_dev *win, int id)
+ORIEL_DEV_OUT void ori_barrier_leave(uint32_t *users)
 {
-	if (win->checked)
-		ori_fetch_add32_acq_rel(&win->barrier_users[id], (uint32_t)-1);
+	ori_fetch_add32_acq_rel(users, (uint32_t)-1);
 }
 
 #define ORI_ARRIVE 1
 #define ORI_WAIT 2
 #define ORI_FLUSH 4
 
-/* Flushes, arrives at ranks [first, last) but self, waits for them: the body of all calls below. */
-ORIEL_DEV_OUT int ori_barrier(ORI_WIN, const char *call, int id, int first, int last, int parts)
+/* By the leader: flush of queued peers, all of them before the first arrival anywhere. */
+ORIEL_DEV_OUT int ori_flush_some(ORI_WIN, int first, int last)
+{
+	const struct oriel_window_peer *p;
+	int peer, err = 0;
+
+	for (peer = first; peer < last && !err; peer++) {
+		p = ori_window_peer(win, peer);
+		if (!ori_peer_is_mapped(p))
+			err = ori_flush_queued(win, g, p->link);
+	}
+	return err;
+}
+
+ORIEL_DEV_OUT int ori_arrive_some(ORI_WIN, int id, int first, int last)
+{
+	const struct oriel_window_peer *p;
+	int peer, err = 0;
+	uint64_t count;
+
+	for (peer = first; peer < last && !err; peer++) {
+		p = ori_window_peer(win, peer);
+		if (ori_peer_is_mapped(p))
+			continue;
+		count = ori_load_relaxed_sys(ori_arrivals_sent(win, peer, id)) + 1;
+		ori_store_relaxed_sys(ori_arrivals_sent(win, peer, id), count);
+		err = ori_fail_window(win, ori_arrive_queued(win, g, p->link, id, count), peer);
+	}
+	return err;
+}
+
+/* By the leader, before the lanes arrive at mapped peers. */
+ORIEL_DEV int ori_meet_queued(ORI_WIN, int id, int first, int last, int parts)
+{
+	int err = 0;
+
+	if (parts & ORI_FLUSH)
+		err = ori_flush_some(win, g, first, last);
+	if (!err && (parts & ORI_ARRIVE))
+		err = ori_arrive_some(win, g, id, first, last);
+	return err;
+}
+
+/*
+ * Peers are shared out among the lanes of the group (ori_group_lanes): each arrives at its own
+ * and waits for its own, so that eight ranks take no longer than two.  `sent` is the count of the
+ * lane's first peer, loaded before the group met; the lane has few others.
+ */
+ORIEL_DEV void ori_arrive_lane(ORI_WIN, uint32_t lanes, int id, int first, int last, uint64_t sent)
+{
+	int peer;
+
+	for (peer = first + (int)g.thread; peer < last; peer += (int)lanes) {
+		struct oriel_window_peer p = ori_window_entry(win, peer);
+
+		if (peer != first + (int)g.thread)
+			sent = ori_load_relaxed_sys(ori_arrivals_sent(win, peer, id));
+		if (peer != win->comm.rank && ori_peer_is_mapped(&p))
+			ori_arrive_mapped(win, &p, peer, id, sent + 1);
+	}
+}
+
+ORIEL_DEV int ori_await_lane(ORI_WIN, uint32_t lanes, int id, int first, int last)
 {
 	struct ori_spin s;
-	int peer, err = ori_barrier_enter(win, g, call, id);
+	int peer, err = 0;
+
+	ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_BARRIER, first, id, win->number, 0);
+	for (peer = first + (int)g.thread; peer < last && !err; peer += (int)lanes) {
+		if (peer == win->comm.rank)
+			continue;
+		err = ori_await(win, &s, peer, id,
+				ori_load_relaxed_sys(ori_arrivals_sent(win, peer, id)));
+		if (err)
+			err = ori_fail_window(win, err, peer);
+	}
+	ori_spin_end(&s);
+	return err;
+}
+
+/* Flushes, arrives at ranks [first, last) but self, waits for them: the body of all calls below. */
+ORIEL_DEV int ori_barrier(ORI_WIN, const char *call, int id, int first, int last, int parts)
+{
+	uint32_t lanes = ori_group_lanes(g);
+	struct ori_look look = { 0, 0 };
+	uint64_t sent = 0;
+	int err = win->checked ? ori_barrier_enter(win, g, call, id) : 0;
 
 	if (err)
 		return err;
-	err = ori_agree_window(win, g);
-	if (oriel_group_is_leader(g)) {
-		ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_BARRIER, first, id,
-			       win->number, 0);
-		for (peer = first; peer < last && !err && win->queued_peers && (parts & ORI_FLUSH);
-		     peer++)
-			if (!ori_peer_is_mapped(ori_window_peer(win, peer)))
-				err = ori_flush_queued(win, g, ori_window_peer(win, peer)->link);
-		for (peer = first; peer < last && !err && (parts & ORI_ARRIVE); peer++)
-			if (peer != win->comm.rank)
-				err = ori_fail_window(win, ori_arrive(win, g, peer, id), peer);
-		for (peer = first; peer < last && !err && (parts & ORI_WAIT); peer++)
-			if (peer != win->comm.rank)
-				err = ori_fail_window(win, ori_await(win, &s, peer, id), peer);
-		ori_spin_end(&s);
-		ori_barrier_leave(win, id);
+	/* On their way while the group meets. */
+	if (g.thread < lanes) {
+		look = ori_look_at(&win->comm, win->failure);
+		if ((parts & ORI_ARRIVE) && first + (int)g.thread < last)
+			sent = ori_load_relaxed_sys(
+				ori_arrivals_sent(win, first + (int)g.thread, id));
 	}
-	return ori_group_agree(g, err);
+	err = oriel_group_sync(g);
+	if (g.thread < lanes) {
+		err = err ? err : ori_look_status(look);
+		if (win->queued_peers) {
+			if (!err && oriel_group_is_leader(g))
+				err = ori_meet_queued(win, g, id, first, last, parts);
+			/*
+			 * The lanes that wait for queued peers read counts that the leader wrote.
+			 */
+			err = ori_lanes_status(lanes, err);
+		}
+		if (!err && (parts & ORI_ARRIVE))
+			ori_arrive_lane(win, g, lanes, id, first, last, sent);
+		if (!err && (parts & ORI_WAIT))
+			err = ori_await_lane(win, g, lanes, id, first, last);
+	}
+	err = ori_group_agree_any(g, err);
+	if (win->checked && oriel_group_is_leader(g))
+		ori_barrier_leave(&win->barrier_users[id]);
+	return err;
 }
 
 ORIEL_DEV int oriel_sync(ORI_WIN, int id)

@@ -3,9 +3,28 @@
  * oriel/device/copy.h - a group's copy between two memories it can load and store.
  *
  * Any alignment, any size.  No barrier inside: the caller agrees afterwards.
+ *
  * CPU: each thread one contiguous piece by memcpy, cut at cache lines of the destination so
- * that two threads never write one line.  CUDA: 16-byte accesses strided over the group when
- * both sides are aligned alike, else bytes.
+ * that two threads never write one line.
+ *
+ * CUDA: 16-byte accesses strided over the group, ORI_COPY_UNROLL of them in flight a thread.
+ * Where source and destination differ in their last four bits the source is read in aligned
+ * chunks of 16 bytes, which are shifted into aligned chunks of the destination; lanes of a warp
+ * hand each other the chunk that two of them need, so that it is loaded once.  Nothing outside
+ * the source is read.
+ *
+ * What is not here: copies through shared memory (cp.async.bulk).  They need tens of KiB of it in
+ * every kernel that puts, out of the 48 KiB a kernel has for its own purposes; bench/limit/gpu.cu
+ * measures what that would bring.  ORI_COPY_UNROLL 16 instead of 8 takes 32 more registers, and
+ * so no blocks of 1024 threads.
+ *
+ * Fresh data: loads here are plain ones (ld.global, weak), never of the non-coherent path (.nc),
+ * and asm, so that no compiler makes them such.  That is enough by the PTX memory model: the
+ * peer's stores come before its release [S1] in causality order, [S1] synchronises with the
+ * leader's acquire [W1], and the bar.sync or syncwarp after it orders the leader's acquire before
+ * these loads of the other threads.  A weak load that causality puts after a store must return it
+ * or something newer.  In the machine: the acquire drops the L1 of its SM, which is the L1 of the
+ * whole block.
  */
 #ifndef ORIEL_DEVICE_COPY_H
 #define ORIEL_DEVICE_COPY_H
@@ -13,30 +32,286 @@
 #include "group.h"
 
 #define ORI_COPY_ALIGN 64u
+#ifndef ORI_COPY_UNROLL
+#define ORI_COPY_UNROLL 8
+#endif
+
+#if ORIEL_ON_GPU
+
+struct ori_chunk {
+	uint32_t w[4];
+};
+
+ORIEL_DEV void ori_chunk_load(struct ori_chunk *c, const uint8_t *from)
+{
+	asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+		     : "=r"(c->w[0]), "=r"(c->w[1]), "=r"(c->w[2]), "=r"(c->w[3])
+		     : "l"(from));
+}
+
+/*
+ * Loads if `have`, else zeros.  Left as they were, ptxas keeps the registers from the start of
+ * the function on for a load that may not happen: 115 instead of 60.
+ */
+ORIEL_DEV void ori_chunk_load_if(int have, struct ori_chunk *c, const uint8_t *from)
+{
+	c->w[0] = c->w[1] = c->w[2] = c->w[3] = 0;
+	if (have)
+		ori_chunk_load(c, from);
+}
+
+ORIEL_DEV void ori_chunk_store(uint8_t *to, const struct ori_chunk *c)
+{
+	asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(c->w[0]),
+		     "r"(c->w[1]), "r"(c->w[2]), "r"(c->w[3])
+		     : "memory");
+}
+
+/* 16 bytes of the 32 in `low` and `high`, from byte `skew` (0 to 15) on. */
+ORIEL_DEV struct ori_chunk ori_chunk_shift(const struct ori_chunk *low,
+					   const struct ori_chunk *high, uint32_t skew)
+{
+	uint32_t x[8], i, bits = 8u * (skew & 3u);
+	struct ori_chunk out;
+
+#pragma unroll
+	for (i = 0; i < 8; i++)
+		x[i] = i < 4 ? low->w[i] : high->w[i - 4];
+#pragma unroll
+	for (i = 0; i < 6; i++)
+		x[i] = skew & 8u ? x[i + 2] : x[i];
+#pragma unroll
+	for (i = 0; i < 5; i++)
+		x[i] = skew & 4u ? x[i + 1] : x[i];
+#pragma unroll
+	for (i = 0; i < 4; i++)
+		out.w[i] = __funnelshift_r(x[i], x[i + 1], bits);
+	return out;
+}
+
+/*
+ * Whole rounds of `n` chunks, both sides aligned to 16 bytes; returns how many chunks they were.
+ * `row` is 1 for a thread and 32 for warps, known to the compiler: a round is then one pair of
+ * addresses and fixed distances.
+ */
+ORIEL_DEV uint64_t ori_copy_rounds(struct oriel_group g, uint8_t *d, const uint8_t *s, uint64_t n,
+				   uint32_t row)
+{
+	uint32_t k, round = ORI_COPY_UNROLL * g.size;
+	uint64_t at = (uint64_t)(g.thread / row * (ORI_COPY_UNROLL * row) + g.thread % row), left;
+
+	d += 16u * at;
+	s += 16u * at;
+#pragma unroll 1
+	for (left = n; left >= round; left -= round) {
+		struct ori_chunk c[ORI_COPY_UNROLL];
+
+#pragma unroll
+		for (k = 0; k < ORI_COPY_UNROLL; k++)
+			ori_chunk_load(&c[k], s + 16u * row * k);
+#pragma unroll
+		for (k = 0; k < ORI_COPY_UNROLL; k++)
+			ori_chunk_store(d + 16u * row * k, &c[k]);
+		d += 16u * round;
+		s += 16u * round;
+	}
+	return n - left;
+}
+
+/*
+ * What is left of a round, and groups that are neither a thread nor whole warps.  All loads are
+ * in flight before the first store: one after the other each would wait for memory.
+ */
+ORIEL_DEV void ori_copy_rest(struct oriel_group g, uint8_t *d, const uint8_t *s, uint64_t n)
+{
+	uint32_t k, rest, stride = 16u * g.size, round = ORI_COPY_UNROLL * g.size;
+	uint64_t left;
+
+	d += 16u * g.thread;
+	s += 16u * g.thread;
+#pragma unroll 1
+	for (left = n; left; left -= rest) {
+		struct ori_chunk c[ORI_COPY_UNROLL];
+
+		rest = left < round ? (uint32_t)left : round;
+#pragma unroll
+		for (k = 0; k < ORI_COPY_UNROLL; k++)
+			ori_chunk_load_if(g.thread + k * g.size < rest, &c[k], s + k * stride);
+#pragma unroll
+		for (k = 0; k < ORI_COPY_UNROLL; k++)
+			if (g.thread + k * g.size < rest)
+				ori_chunk_store(d + k * stride, &c[k]);
+		d += 16u * rest;
+		s += 16u * rest;
+	}
+}
+
+ORIEL_DEV void ori_copy_chunks(struct oriel_group g, uint8_t *d, const uint8_t *s, uint64_t n)
+{
+	uint64_t whole = 0;
+
+	if (g.size == 1)
+		whole = ori_copy_rounds(g, d, s, n, 1);
+	else if (g.size % 32u == 0)
+		whole = ori_copy_rounds(g, d, s, n, 32);
+	ori_copy_rest(g, d + 16u * whole, s + 16u * whole, n - whole);
+}
+
+#define ORI_SHIFT_ROWS 8u
+
+/*
+ * Whole warps: chunk i of `d` is made of chunks i and i + 1 of `s`.  A warp takes 8 rows of 32
+ * chunks that follow each other, so the chunk after a lane's own is in the next lane, and the one
+ * after lane 31's in lane 0, a row on.
+ */
+ORIEL_DEV void ori_shift_warps(struct oriel_group g, uint8_t *d, const uint8_t *s, uint64_t n,
+			       uint32_t skew)
+{
+	uint32_t k, j, lane = g.thread & 31u, warp = g.thread >> 5, end;
+	uint64_t first = (uint64_t)warp * 32u * ORI_SHIFT_ROWS;
+
+	d += 16u * (first + lane);
+	s += 16u * (first + lane);
+#pragma unroll 1
+	for (; first < n; first += ORI_SHIFT_ROWS * g.size) {
+		struct ori_chunk c[ORI_SHIFT_ROWS + 1], high, out;
+
+		end = n - first < 32u * ORI_SHIFT_ROWS ? (uint32_t)(n - first) :
+							 32u * ORI_SHIFT_ROWS;
+#pragma unroll
+		for (k = 0; k <= ORI_SHIFT_ROWS; k++)
+			ori_chunk_load_if(32u * k + lane <= end, &c[k], s + 512u * k);
+#pragma unroll
+		for (k = 0; k < ORI_SHIFT_ROWS; k++) {
+#pragma unroll
+			for (j = 0; j < 4; j++)
+				high.w[j] = __shfl_sync(0xffffffffu,
+							lane ? c[k].w[j] : c[k + 1].w[j],
+							(lane + 1u) & 31u);
+			out = ori_chunk_shift(&c[k], &high, skew);
+			if (32u * k + lane < end)
+				ori_chunk_store(d + 512u * k, &out);
+		}
+		d += 16u * ORI_SHIFT_ROWS * g.size;
+		s += 16u * ORI_SHIFT_ROWS * g.size;
+	}
+}
+
+/* One thread, or a block that is no whole number of warps: each thread loads both chunks. */
+ORIEL_DEV void ori_shift_threads(struct oriel_group g, uint8_t *d, const uint8_t *s, uint64_t n,
+				 uint32_t skew)
+{
+	uint32_t k, end, stride = 16u * g.size;
+	uint64_t first;
+
+	d += 16u * g.thread;
+	s += 16u * g.thread;
+#pragma unroll 1
+	for (first = g.thread; first < n; first += 4u * g.size) {
+		struct ori_chunk low[4], high[4], out;
+
+		end = n - first < 4u * g.size ? (uint32_t)(n - first) : 4u * g.size;
+#pragma unroll
+		for (k = 0; k < 4; k++) {
+			ori_chunk_load_if(k * g.size < end, &low[k], s + k * stride);
+			ori_chunk_load_if(k * g.size < end, &high[k], s + k * stride + 16u);
+		}
+#pragma unroll
+		for (k = 0; k < 4; k++)
+			if (k * g.size < end) {
+				out = ori_chunk_shift(&low[k], &high[k], skew);
+				ori_chunk_store(d + k * stride, &out);
+			}
+		d += 4u * stride;
+		s += 4u * stride;
+	}
+}
+
+ORIEL_DEV void ori_copy_bytes(struct oriel_group g, uint8_t *d, const uint8_t *s, uint64_t begin,
+			      uint64_t end)
+{
+	uint64_t i;
+
+	for (i = begin + g.thread; i < end; i += g.size)
+		d[i] = s[i];
+}
+
+/* Source and destination differ in the last four bits of their addresses. */
+ORIEL_DEV void ori_copy_shifted(struct oriel_group g, uint8_t *d, const uint8_t *s, uint64_t bytes)
+{
+	uint32_t head = (uint32_t)(16u - ((uintptr_t)d & 15u)) & 15u;
+	uint32_t skew = (uint32_t)((uintptr_t)s + head) & 15u;
+	uint64_t n;
+
+	/* The first chunk read must not begin before the source, nor the last one end after it. */
+	if (head < skew)
+		head += 16u;
+	n = (bytes - head - (16u - skew)) / 16u;
+	if (g.size % 32u == 0)
+		ori_shift_warps(g, d + head, s + head - skew, n, skew);
+	else
+		ori_shift_threads(g, d + head, s + head - skew, n, skew);
+	ori_copy_bytes(g, d, s, 0, head);
+	ori_copy_bytes(g, d, s, head + 16u * n, bytes);
+}
+
+/*
+ * 64 bytes or more.  One function a translation unit: inlined, its addresses were moved out of
+ * the callers' loops and a ping-pong took 168 registers, too many for 512 threads.
+ */
+ORIEL_DEV_OUT void ori_copy_many(uint32_t thread, uint32_t size, uint8_t *d, const uint8_t *s,
+				 uint64_t bytes)
+{
+	uint64_t head = (16u - ((uintptr_t)d & 15u)) & 15u, n = (bytes - head) / 16u;
+	struct oriel_group g;
+
+	g.thread = thread;
+	g.size = size;
+	if (((uintptr_t)d ^ (uintptr_t)s) & 15u) {
+		ori_copy_shifted(g, d, s, bytes);
+		return;
+	}
+	ori_copy_chunks(g, d + head, s + head, n);
+	ori_copy_bytes(g, d, s, 0, head);
+	ori_copy_bytes(g, d, s, head + 16u * n, bytes);
+}
+
+/* Words of 8 or 4 bytes where they are such: a value of 8 bytes is one load and one store. */
+ORIEL_DEV void ori_copy_few(struct oriel_group g, uint8_t *d, const uint8_t *s, uint64_t bytes)
+{
+	uint64_t i, odd = (uintptr_t)d | (uintptr_t)s | bytes, x;
+	uint32_t y;
+
+	if (!(odd & 7u)) {
+		for (i = 8u * g.thread; i < bytes; i += 8u * g.size) {
+			asm volatile("ld.global.u64 %0, [%1];" : "=l"(x) : "l"(s + i));
+			asm volatile("st.global.u64 [%0], %1;" ::"l"(d + i), "l"(x) : "memory");
+		}
+	} else if (!(odd & 3u)) {
+		for (i = 4u * g.thread; i < bytes; i += 4u * g.size) {
+			asm volatile("ld.global.u32 %0, [%1];" : "=r"(y) : "l"(s + i));
+			asm volatile("st.global.u32 [%0], %1;" ::"l"(d + i), "r"(y) : "memory");
+		}
+	} else {
+		ori_copy_bytes(g, d, s, 0, bytes);
+	}
+}
 
 ORIEL_DEV void ori_group_copy(struct oriel_group g, void *dst, const void *src, uint64_t bytes)
 {
-#if ORIEL_ON_GPU
 	uint8_t *d = (uint8_t *)dst;
 	const uint8_t *s = (const uint8_t *)src;
-	uint64_t i, head = 0, wide = 0;
 
-	if ((((uintptr_t)d ^ (uintptr_t)s) & 15u) == 0 && bytes >= 32) {
-		head = (16u - ((uintptr_t)d & 15u)) & 15u;
-		wide = (bytes - head) & ~(uint64_t)15;
-	}
-	for (i = g.thread; i < head; i += g.size)
-		d[i] = s[i];
-	for (i = head + 16ull * g.thread; i < head + wide; i += 16ull * g.size) {
-		uint64_t x, y;
+	if (bytes < 64)
+		ori_copy_few(g, d, s, bytes);
+	else
+		ori_copy_many(g.thread, g.size, d, s, bytes);
+}
 
-		asm volatile("ld.global.v2.u64 {%0, %1}, [%2];" : "=l"(x), "=l"(y) : "l"(s + i));
-		asm volatile("st.global.v2.u64 [%0], {%1, %2};" ::"l"(d + i), "l"(x), "l"(y)
-			     : "memory");
-	}
-	for (i = head + wide + g.thread; i < bytes; i += g.size)
-		d[i] = s[i];
 #else
+
+ORIEL_DEV void ori_group_copy(struct oriel_group g, void *dst, const void *src, uint64_t bytes)
+{
 	uint64_t piece, begin, end, skew;
 
 	if (bytes == 0 || dst == src)
@@ -57,7 +332,8 @@ ORIEL_DEV void ori_group_copy(struct oriel_group g, void *dst, const void *src, 
 		end = bytes;
 	if (begin < end)
 		memcpy((uint8_t *)dst + begin, (const uint8_t *)src + begin, end - begin);
-#endif
 }
+
+#endif
 
 #endif

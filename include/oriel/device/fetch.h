@@ -33,6 +33,12 @@ ORIEL_DEV void ori_result_give(const struct ori_scope *scope, uint32_t slot)
 	ori_store_release_sys(&scope->comm->results[slot].lock, 0);
 }
 
+/* What the NIC put there, in the half of control memory it writes. */
+ORIEL_DEV const uint64_t *ori_result_words(const struct oriel_comm_dev *comm, uint32_t slot)
+{
+	return ((const struct oriel_result *)ori_host_half(comm, &comm->results[slot]))->words;
+}
+
 /* Where the NIC puts the value: an address under comm->result_key. */
 ORIEL_DEV uint64_t ori_result_address(uint32_t slot)
 {
@@ -55,7 +61,7 @@ ORIEL_DEV_OUT int ori_fetch_bytes(const struct ori_scope *scope, const struct or
 	if (!err)
 		err = ori_queue_wait(scope, q, ori_load_acquire_sys(&q->produced));
 	if (!err)
-		memcpy(out, scope->comm->results[slot].words, bytes);
+		memcpy(out, ori_result_words(scope->comm, slot), bytes);
 	/* After a failure the answer may still come: the slot stays locked, as the comm is of no use. */
 	if (!err)
 		ori_result_give(scope, slot);
@@ -92,7 +98,7 @@ ORIEL_DEV_OUT int ori_fetch_atomic(const struct ori_scope *scope, const struct o
 	if (!err)
 		err = ori_queue_wait(scope, q, base + 1);
 	if (!err) {
-		*old = scope->comm->results[slot].words[0];
+		*old = ori_result_words(scope->comm, slot)[0];
 		ori_result_give(scope, slot);
 	}
 	return err;

@@ -110,17 +110,29 @@ ORIEL_DEV int ori_group_agree_value(struct oriel_group g, int verdict, uint64_t 
 			*value = __shfl_sync(mask, (unsigned long long)*value, 0);
 		return verdict;
 	}
-	if (value) {
+	{
 		__shared__ unsigned long long slot;
+		__shared__ int shared_verdict;
 
-		__syncthreads(); /* the slot's last readers are gone */
-		if (g.thread == 0)
-			slot = *value;
-		verdict = __syncthreads_or(g.thread == 0 ? verdict : 0);
-		*value = slot;
-		return verdict;
+		/*
+		 * The common case is one barrier: it says whether there is a verdict, not which.
+		 * The next call begins with a barrier too, so the slots' last readers are gone
+		 * when they are written again.
+		 */
+		if (!value && !__syncthreads_or(g.thread == 0 && verdict))
+			return 0;
+		if (value)
+			__syncthreads();
+		if (g.thread == 0) {
+			shared_verdict = verdict;
+			if (value)
+				slot = *value;
+		}
+		__syncthreads();
+		if (value)
+			*value = slot;
+		return shared_verdict;
 	}
-	return __syncthreads_or(g.thread == 0 ? verdict : 0);
 #else
 	return oriel_cpu_group_agree(g.shared, g.thread, g.size, verdict, value);
 #endif
@@ -129,6 +141,91 @@ ORIEL_DEV int ori_group_agree_value(struct oriel_group g, int verdict, uint64_t 
 ORIEL_DEV int ori_group_agree(struct oriel_group g, int verdict)
 {
 	return ori_group_agree_value(g, verdict, NULL);
+}
+
+/*
+ * The same where any thread may have the verdict: the first one found.  On the CPU only the leader has one.
+ */
+ORIEL_DEV int ori_group_agree_any(struct oriel_group g, int verdict)
+{
+#if ORIEL_ON_GPU
+	if (g.size == 1)
+		return verdict;
+	if (g.scope == ORIEL_GROUP_WARP) {
+		uint32_t mask = g.size == 32u ? 0xffffffffu : (1u << g.size) - 1u, failed;
+
+		__syncwarp(mask);
+		failed = __ballot_sync(mask, verdict != 0);
+		return failed ? __shfl_sync(mask, verdict, __ffs((int)failed) - 1) : 0;
+	}
+	{
+		__shared__ int any;
+
+		if (!__syncthreads_or(verdict))
+			return 0;
+		if (verdict)
+			any = verdict; /* whichever store stays is one of them */
+		__syncthreads();
+		return any;
+	}
+#else
+	return ori_group_agree(g, verdict);
+#endif
+}
+
+/*
+ * Threads of a group that share out its peers among them, from the leader on: on CUDA those of
+ * its first warp, on the CPU the leader alone.
+ */
+ORIEL_DEV uint32_t ori_group_lanes(struct oriel_group g)
+{
+	return !ORIEL_ON_GPU ? 1u : g.size < 32u ? g.size : 32u;
+}
+
+#if ORIEL_ON_GPU
+ORIEL_DEV uint32_t ori_lanes_mask(uint32_t lanes)
+{
+	return lanes == 32u ? 0xffffffffu : (1u << lanes) - 1u;
+}
+#endif
+
+/*
+ * By all the lanes: the first status that is not 0, to each of them; what they saw before, all
+ * have seen after.
+ */
+ORIEL_DEV int ori_lanes_status(uint32_t lanes, int err)
+{
+#if ORIEL_ON_GPU
+	if (lanes > 1) {
+		uint32_t mask = ori_lanes_mask(lanes), failed;
+
+		__syncwarp(mask);
+		failed = __ballot_sync(mask, err != 0);
+		return failed ? __shfl_sync(mask, err, __ffs((int)failed) - 1) : 0;
+	}
+#endif
+	(void)lanes;
+	return err;
+}
+
+/* By all the lanes: the sum of what the first n of them have. */
+ORIEL_DEV uint64_t ori_lanes_sum(uint32_t lanes, uint32_t n, uint64_t have)
+{
+#if ORIEL_ON_GPU
+	if (lanes > 1) {
+		uint32_t mask = ori_lanes_mask(lanes), k;
+		unsigned long long sum = 0;
+
+		/* Not a tree: these shuffles do not wait for each other. */
+#pragma unroll 4
+		for (k = 0; k < lanes && k < n; k++)
+			sum += __shfl_sync(mask, (unsigned long long)have, (int)k);
+		return sum;
+	}
+#endif
+	(void)lanes;
+	(void)n;
+	return have;
 }
 
 /* Barrier of the group's threads.  0, or (CPU) ORIEL_EABORTED when a thread never came. */

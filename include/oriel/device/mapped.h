@@ -42,15 +42,16 @@ ORIEL_DEV void ori_mapped_signal(uint64_t *word, int op, uint64_t value,
  */
 ORIEL_DEV int ori_mapped_wait(struct ori_spin *s, const uint64_t *word, uint64_t base, int cmp)
 {
-	int err = ori_failed(s->comm, s->window_failure);
-	uint64_t have;
+	struct ori_look look = ori_look_at(s->comm, s->window_failure);
+	uint64_t have = ori_load_acquire_sys(word) -
+			base; /* [W1], below; on its way beside the look */
+	int err = ori_look_status(look);
 
-	while (!err) {
-		/* [W1] acquire, system scope; partner [S1]. */
-		have = ori_load_acquire_sys(word) - base;
-		if (ori_compare(have, cmp, s->want))
-			break;
+	while (!err && !ori_compare(have, cmp, s->want)) {
 		err = ori_spin(s, have);
+		/* [W1] acquire, system scope; partner [S1]. */
+		if (!err)
+			have = ori_load_acquire_sys(word) - base;
 	}
 	ori_spin_end(s);
 	return err;

@@ -82,24 +82,49 @@ void oriel_cpu_report(const struct oriel_comm_dev *, const char *call, const cha
 /* ---- kernels ----------------------------------------------------------------------------- */
 
 /*
- * A kernel as the host names it.  ORIEL_KERNEL defines one called `name` in C and C++; in CUDA
- * it defines the __global__ function `name`, whose handle the host puts into `gpu_function`.
+ * A kernel as the host names it: ORIEL_KERNEL(name, type) defines one called `name`.  C and C++: its body
+ * for the CPU; on a CUDA device oriel_launch() finds a function of that name in the images given to
+ * oriel_kernels_add().  A .cu file: both bodies from one source; gpu_symbol is the __global__ function and
+ * gpu_find asks the CUDA runtime of that program for its handle.
  */
 struct oriel_kernel {
 	const char *name;
 	void (*cpu)(const void *args);
 	size_t args_bytes;
-	void *gpu_function;
+	const void *gpu_symbol;
+	int (*gpu_find)(const void *symbol, void **function); /* 0: *function is a CUfunction */
 };
 
 #if defined(__CUDACC__)
+static inline int ori_cuda_find(const void *symbol, void **function)
+{
+	return (int)cudaGetFuncBySymbol((cudaFunction_t *)function, symbol);
+}
+
+/* Images of kernels alone (nvcc --fatbin) give them their plain names, to be found by. */
+#if defined(ORIEL_KERNEL_IMAGE)
+#define ORI_KERNEL_LINKAGE extern "C"
+#else
+#define ORI_KERNEL_LINKAGE static
+#endif
+/* Threads of the largest block a kernel may be launched with: fewer leave each more registers. */
+#ifndef ORIEL_KERNEL_THREADS
+#define ORIEL_KERNEL_THREADS 512
+#endif
 #define ORIEL_KERNEL(name, args_type)                                                              \
-	static __device__ void name##_body(const args_type *a);                                    \
-	extern "C" __global__ void name(const __grid_constant__ args_type args)                    \
+	static __host__ __device__ void name##_body(const args_type *a);                           \
+	static void name##_entry(const void *args)                                                 \
+	{                                                                                          \
+		name##_body((const args_type *)args);                                              \
+	}                                                                                          \
+	ORI_KERNEL_LINKAGE __global__ void __launch_bounds__(ORIEL_KERNEL_THREADS, 1)              \
+		name##_gpu(const __grid_constant__ args_type args)                                 \
 	{                                                                                          \
 		name##_body(&args);                                                                \
 	}                                                                                          \
-	static __device__ void name##_body(const args_type *a)
+	static const struct oriel_kernel name = { #name, name##_entry, sizeof(args_type),          \
+						  (const void *)name##_gpu, ori_cuda_find };       \
+	static __host__ __device__ void name##_body(const args_type *a)
 #else
 #define ORIEL_KERNEL(name, args_type)                                                              \
 	static void name##_body(const args_type *a);                                               \
@@ -107,7 +132,8 @@ struct oriel_kernel {
 	{                                                                                          \
 		name##_body((const args_type *)args);                                              \
 	}                                                                                          \
-	static const struct oriel_kernel name = { #name, name##_entry, sizeof(args_type), NULL };  \
+	static const struct oriel_kernel name = { #name, name##_entry, sizeof(args_type), NULL,    \
+						  NULL };                                          \
 	static void name##_body(const args_type *a)
 #endif
 
@@ -204,6 +230,45 @@ ORIEL_DEV uint64_t ori_compare_swap_acq_rel_sys(uint64_t *word, uint64_t expecte
 #else
 	__atomic_compare_exchange_n(word, &expected, v, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 	return expected;
+#endif
+}
+
+/*
+ * Among threads of one device: the indices of a queue, which no peer and no engine touches.  On a GPU a fence of
+ * this scope takes a third of one at system scope.
+ */
+ORIEL_DEV uint64_t ori_load_acquire_dev(const uint64_t *word)
+{
+#if ORIEL_ON_GPU
+	uint64_t v;
+	asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(word) : "memory");
+	return v;
+#else
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+#endif
+}
+
+ORIEL_DEV void ori_store_release_dev(uint64_t *word, uint64_t v)
+{
+#if ORIEL_ON_GPU
+	asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(word), "l"(v) : "memory");
+#else
+	__atomic_store_n(word, v, __ATOMIC_RELEASE);
+#endif
+}
+
+/* Takes a number; orders nothing. */
+ORIEL_DEV uint64_t ori_fetch_add_relaxed_dev(uint64_t *word, uint64_t v)
+{
+#if ORIEL_ON_GPU
+	uint64_t old;
+	asm volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], %2;"
+		     : "=l"(old)
+		     : "l"(word), "l"(v)
+		     : "memory");
+	return old;
+#else
+	return __atomic_fetch_add(word, v, __ATOMIC_RELAXED);
 #endif
 }
 

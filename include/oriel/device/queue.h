@@ -51,6 +51,7 @@ ORIEL_DEV void ori_queue_spin_begin(struct ori_spin *s, const struct ori_scope *
 {
 	ori_spin_begin(s, scope->comm, scope->window_failure, ORIEL_OP_QUEUE, q->peer, (int)q->lane,
 		       scope->window, want);
+	ori_spin_host(s, scope->comm->host_shift != 0);
 	s->timeout_ns = scope->timeout_ns;
 }
 
@@ -179,9 +180,10 @@ ORIEL_DEV int ori_queue_reserve(const struct ori_scope *scope, struct oriel_queu
 		return err;
 	if (!ORIEL_ON_GPU && !ori_queue_is_free(q, n))
 		ori_queue_approach(scope, q, n);
-	*base = ori_fetch_add_acq_rel_sys(&q->reserved, n);
+	/* Relaxed: a number is all that is taken; slots pass on by [C2]/[C3], turns by [P3]/[P4]. */
+	*base = ori_fetch_add_relaxed_dev(&q->reserved, n);
 	/* [C3] acquire: what was read from the slots is read before they are filled again. */
-	if (ori_reached(ori_load_acquire_sys(&q->completed), *base + n - q->depth) || ORI_MUTANT(4))
+	if (ori_reached(ori_load_acquire_dev(&q->completed), *base + n - q->depth) || ORI_MUTANT(4))
 		return 0;
 	err = ori_queue_wait(scope, q, *base + n - q->depth);
 	return err ? ori_queue_poison(q, err) : 0;
@@ -194,7 +196,7 @@ ORIEL_DEV_OUT int ori_queue_turn_slow(const struct ori_scope *scope, struct orie
 	int err = 0;
 
 	ori_queue_spin_begin(&s, scope, q, base);
-	while (!err && ori_load_acquire_sys(&q->produced) != base) {
+	while (!err && ori_load_acquire_dev(&q->produced) != base) {
 		err = ori_queue_failed(q);
 		if (!err)
 			err = ori_spin(&s, ori_load_relaxed_sys(&q->produced));
@@ -207,7 +209,7 @@ ORIEL_DEV_OUT int ori_queue_turn_slow(const struct ori_scope *scope, struct orie
 ORIEL_DEV int ori_queue_turn(const struct ori_scope *scope, struct oriel_queue *q, uint64_t base)
 {
 	/* [P4] acquire; partner [P3]: the WQEs of those before are behind our doorbell too. */
-	if (ori_load_acquire_sys(&q->produced) == base || ORI_MUTANT(2))
+	if (ori_load_acquire_dev(&q->produced) == base || ORI_MUTANT(2))
 		return 0;
 	return ori_queue_turn_slow(scope, q, base);
 }
@@ -223,9 +225,9 @@ ORIEL_DEV void ori_queue_ring(const struct ori_scope *scope, struct oriel_queue 
 		ori_store_release_sys(q->doorbell, ori_doorbell_value(next, q->qpn));
 	else
 		ori_store_relaxed_sys(q->doorbell, ori_doorbell_value(next, q->qpn));
-	/* [P3] release; partner [P4]. */
+	/* [P3] release; partner [P4]: the next doorbell comes after this one. */
 	if (!ORI_MUTANT(7))
-		ori_store_release_sys(&q->produced, next);
+		ori_store_release_dev(&q->produced, next);
 	else
 		ori_store_relaxed_sys(&q->produced, next);
 	/* Who is in line behind us may have gone to sleep. */

@@ -9,11 +9,18 @@
  *		;
  *	ori_spin_end(&s);
  *
- * ori_spin() is cheap for the first comm->spin_polls polls (about 4 us on an idle CPU: a look at the
- * clock in the middle of a 0.2 us round trip would double it).  Then, and every ORI_SPIN_POLLS polls
- * after that, it goes the slow way, which tests the failure words and the deadline, yields or sleeps
- * (CPU), names who is late, and keeps this rank's board up to date.  It returns 0 or why the wait
- * must end.
+ * ori_spin() is cheap for the first comm->spin_polls polls (about 4 us on an idle CPU: a look at
+ * the clock in the middle of a 0.2 us round trip would double it).  Then, and every
+ * ORI_SPIN_POLLS polls after that, it goes the slow way, which tests the failure words and the
+ * deadline, yields or sleeps (CPU), names who is late, and keeps this rank's board up to date.
+ * It returns 0 or why the wait must end.
+ *
+ * CUDA: polls of device memory follow each other without pause, polls of host memory
+ * (ori_spin_host) with one, for each crosses the bus.  The slow way comes every 64 polls (12 of
+ * host memory), some 20 us: it loads the two failure words together, so it costs one poll.  A
+ * wait older than 1 ms stands on the board, in slot block % slots, in host memory, where a host
+ * thread finds it: a kernel cannot print.  Nothing is called there and nothing kept in local
+ * memory.
  */
 #ifndef ORIEL_DEVICE_SPIN_H
 #define ORIEL_DEVICE_SPIN_H
@@ -21,6 +28,8 @@
 #include "group.h"
 
 #define ORI_SPIN_POLLS 64u
+#define ORI_SPIN_HOST_POLLS 12u      /* CUDA, host memory: one takes 1.6 us */
+#define ORI_SPIN_BOARD_NS 1000000ull /* CUDA: age from which a wait stands on the board */
 
 struct ori_spin {
 	const struct oriel_comm_dev *comm;
@@ -38,6 +47,7 @@ struct ori_spin {
 	uint64_t work;      /* CPU: the engine's, when last looked at */
 	uint64_t active_ns; /* CPU: when it last moved */
 	uint32_t asleep;    /* CPU: this waiter is counted in comm->waiters->sleepers */
+	uint32_t host;      /* CUDA: the word lies in host memory */
 };
 
 ORIEL_DEV void ori_spin_begin(struct ori_spin *s, const struct oriel_comm_dev *comm,
@@ -54,7 +64,7 @@ ORIEL_DEV void ori_spin_begin(struct ori_spin *s, const struct oriel_comm_dev *c
 	s->peer = peer;
 	s->id = id;
 	s->window = window;
-	s->polls = comm->spin_polls;
+	s->polls = ORIEL_ON_GPU ? ORI_SPIN_POLLS : comm->spin_polls;
 	s->board_slot = -1;
 	s->block = 0;
 	s->rounds = 0;
@@ -62,6 +72,18 @@ ORIEL_DEV void ori_spin_begin(struct ori_spin *s, const struct oriel_comm_dev *c
 	s->asleep = 0;
 	s->work = 0;
 	s->active_ns = 0;
+	s->host = 0;
+}
+
+/*
+ * Does the word that is waited for lie in host memory?  After ori_spin_begin() or
+ * ori_spin_next().
+ */
+ORIEL_DEV void ori_spin_host(struct ori_spin *s, int host)
+{
+	s->host = (uint32_t)host;
+	if (ORIEL_ON_GPU && host)
+		s->polls = ORI_SPIN_HOST_POLLS;
 }
 
 /* The same wait goes on for another peer: age and deadline stay. */
@@ -69,39 +91,133 @@ ORIEL_DEV void ori_spin_next(struct ori_spin *s, int peer, uint64_t want)
 {
 	s->peer = peer;
 	s->want = want;
-	s->polls = s->comm->spin_polls;
+	s->polls = ORIEL_ON_GPU ? ORI_SPIN_POLLS : s->comm->spin_polls;
+}
+
+/*
+ * A look at the failure words, and what was seen.  Apart from each other so that a GPU loads both
+ * words at once, and while it does something else: taken one after the other, before a signal of
+ * 0.8 us, they cost half of that.
+ */
+struct ori_look {
+	uint64_t window, comm;
+};
+
+ORIEL_DEV struct ori_look ori_look_at(const struct oriel_comm_dev *comm,
+				      const uint64_t *window_failure)
+{
+	struct ori_look look;
+
+	look.window = window_failure ? ori_load_relaxed_sys(window_failure) : 0;
+	look.comm = ori_load_relaxed_sys(comm->failure);
+	return look;
 }
 
 /* First failure that concerns a wait or an operation: the window's, else the comm's. */
-ORIEL_DEV int ori_failed(const struct oriel_comm_dev *comm, const uint64_t *window_failure)
+ORIEL_DEV int ori_look_status(struct ori_look look)
 {
-	uint64_t f = window_failure ? ori_load_relaxed_sys(window_failure) : 0;
+	uint64_t f = look.window ? look.window : look.comm;
 
-	if (!f)
-		f = ori_load_relaxed_sys(comm->failure);
 	return f ? ORIEL_FAILURE_STATUS(f) : 0;
 }
 
+ORIEL_DEV int ori_failed(const struct oriel_comm_dev *comm, const uint64_t *window_failure)
+{
+	return ori_look_status(ori_look_at(comm, window_failure));
+}
+
+/* The same place in the half of control memory that engines write. */
+ORIEL_DEV void *ori_host_half(const struct oriel_comm_dev *comm, const void *near)
+{
+	return (uint8_t *)(uintptr_t)near + comm->host_shift;
+}
+
+/*
+ * The same for a wait that looks seldom: a queued peer tells a window's failure to the host's
+ * half, and who finds it there puts it where everybody looks.
+ */
+ORIEL_DEV_OUT int ori_failed_anywhere(const struct oriel_comm_dev *comm, uint64_t *window_failure)
+{
+	uint64_t told;
+
+	if (comm->host_shift && window_failure) {
+		told = ori_load_relaxed_sys((const uint64_t *)ori_host_half(comm, window_failure));
+		if (told)
+			ori_compare_swap_acq_rel_sys(window_failure, 0, told);
+	}
+	return ori_failed(comm, window_failure);
+}
+
 #if ORIEL_ON_GPU
+/*
+ * Fences of ways that are seldom taken stand in functions of their own: the compiler would put a small one
+ * under a predicate into the way that is taken, where it costs its time all the same.
+ */
+ORIEL_DEV_OUT void ori_board_state(struct oriel_board_slot *slot, uint32_t state)
+{
+	/* [D1] release; partner [D2] in diag/board.c. */
+	ori_store_release32_sys(&slot->state, state);
+}
+
+/* since_ns is of the GPU's clock: a reader counts from when it first saw the slot. */
+ORIEL_DEV void ori_board_write(struct ori_spin *s, uint64_t have)
+{
+	struct oriel_board_slot *slot;
+
+	/* Of lanes that wait beside each other the first one still waiting speaks. */
+	if ((threadIdx.x & 31u) != (uint32_t)__ffs((int)__activemask()) - 1u)
+		return;
+	s->board_slot = (int32_t)(blockIdx.x % ORIEL_BOARD_SLOTS);
+	slot = &s->comm->board->slot[s->board_slot];
+	slot->op = s->op;
+	slot->peer = s->peer;
+	slot->id = s->id;
+	slot->window = s->window;
+	slot->block = (int32_t)blockIdx.x;
+	slot->have = have;
+	slot->want = s->want;
+	slot->since_ns = s->start_ns;
+	ori_board_state(slot, 2);
+}
+
 ORIEL_DEV int ori_spin_slow(struct ori_spin *s, uint64_t have)
 {
-	uint64_t now;
+	uint64_t now, age;
 	int err = ori_failed(s->comm, s->window_failure);
 
-	(void)have;
-	if (err)
-		return err;
 	asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
 	if (!s->start_ns)
 		s->start_ns = now;
-	return now - s->start_ns > s->timeout_ns ? ORIEL_ETIMEDOUT : 0;
+	age = now - s->start_ns;
+	if (err || age <= ORI_SPIN_BOARD_NS)
+		return err;
+	ori_board_write(s, have);
+	err = ori_failed_anywhere(s->comm, (uint64_t *)(uintptr_t)s->window_failure);
+	return err ? err : age > s->timeout_ns ? ORIEL_ETIMEDOUT : 0;
+}
+
+ORIEL_DEV int ori_spin(struct ori_spin *s, uint64_t have)
+{
+	if (s->host)
+		ori_pause();
+	if (s->polls > 0) {
+		s->polls--;
+		return 0;
+	}
+	s->polls = s->host ? ORI_SPIN_HOST_POLLS : ORI_SPIN_POLLS;
+	return ori_spin_slow(s, have);
+}
+
+ORIEL_DEV void ori_spin_end(struct ori_spin *s)
+{
+	if (s->board_slot >= 0)
+		ori_board_state(&s->comm->board->slot[s->board_slot], 0);
 }
 #else
 ORIEL_DEV int ori_spin_slow(struct ori_spin *s, uint64_t have)
 {
 	return oriel_cpu_spin_slow(s, have);
 }
-#endif
 
 ORIEL_DEV int ori_spin(struct ori_spin *s, uint64_t have)
 {
@@ -117,13 +233,10 @@ ORIEL_DEV int ori_spin(struct ori_spin *s, uint64_t have)
 
 ORIEL_DEV void ori_spin_end(struct ori_spin *s)
 {
-#if !ORIEL_ON_GPU
 	if (s->start_ns)
 		oriel_cpu_spin_end(s);
-#else
-	(void)s;
-#endif
 }
+#endif
 
 /* Has a count that may wrap reached `want`?  The two are less than 2^63 apart. */
 ORIEL_DEV int ori_reached(uint64_t have, uint64_t want)

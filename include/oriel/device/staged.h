@@ -51,6 +51,10 @@ ORIEL_DEV void ori_staged_channel(const struct oriel_window_dev *win, int peer, 
 		words = win->staging_words + n * row;
 		ch->free_count = p->staging_free + c * ORI_STAGING_LINE_WORDS;
 	}
+	if (!sending && !ori_peer_is_mapped(p)) {
+		ch->slots = (uint8_t *)ori_host_half(&win->comm, ch->slots);
+		words = (uint64_t *)ori_host_half(&win->comm, words);
+	}
 	ch->lengths = words;
 	ch->ready = words + win->staging_depth;
 	ch->cursor = win->staging_cursors + n * ORI_STAGING_LINE_WORDS + (sending ? 0 : 1);
@@ -107,6 +111,9 @@ ORIEL_DEV_OUT int ori_send_queued(ORI_WIN, int peer, int channel, const void *sr
 	uint64_t n = (uint64_t)peer * win->staging_channels + (uint64_t)channel;
 	uint64_t *my_cursor = win->staging_cursors + n * ORI_STAGING_LINE_WORDS;
 	uint64_t *posted = win->staging_posted + n * win->staging_depth;
+	uint64_t *free_count =
+		(uint64_t *)ori_host_half(&win->comm,
+					  win->staging_free + n * ORI_STAGING_LINE_WORDS);
 	struct ori_scope scope = ori_window_scope(win);
 	uint64_t cursor = 0, sent = 0;
 	struct ori_spin s;
@@ -129,8 +136,8 @@ ORIEL_DEV_OUT int ori_send_queued(ORI_WIN, int peer, int channel, const void *sr
 		if (oriel_group_is_leader(g)) {
 			ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_SEND, peer, channel,
 				       win->number, cursor + 1 - win->staging_depth);
-			err = ori_mapped_wait_count(&s,
-						    win->staging_free + n * ORI_STAGING_LINE_WORDS);
+			ori_spin_host(&s, win->comm.host_shift != 0);
+			err = ori_mapped_wait_count(&s, free_count);
 			ori_spin_end(&s);
 			/* The peer has it, but the NIC may still send it again until it is complete. */
 			if (!err)
@@ -143,7 +150,9 @@ ORIEL_DEV_OUT int ori_send_queued(ORI_WIN, int peer, int channel, const void *sr
 		err = ori_group_agree(g, err);
 		if (err)
 			break;
-		ori_group_copy(g, out, (const uint8_t *)src + sent, piece);
+		/* `out` names the slot; the bytes go where the engine reads them. */
+		ori_group_copy(g, ori_host_half(&win->comm, out), (const uint8_t *)src + sent,
+			       piece);
 		err = ori_agree_window(win, g);
 		if (!err && oriel_group_is_leader(g)) {
 			err = ori_staged_post(win, l, channel, slot, out, piece, left, cursor,
@@ -193,6 +202,7 @@ ORIEL_DEV_OUT int ori_recv_queued(ORI_WIN, int peer, int channel, void *dst, uin
 		if (oriel_group_is_leader(g)) {
 			ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_RECV, peer, channel,
 				       win->number, cursor + 1);
+			ori_spin_host(&s, win->comm.host_shift != 0);
 			err = ori_mapped_wait_count(&s, ch.ready);
 			ori_spin_end(&s);
 			/* relaxed: the wait acquired what was placed before `ready` */

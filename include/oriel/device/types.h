@@ -188,6 +188,11 @@ struct oriel_comm_dev {
 	struct ori_engine *engine;    /* CPU: what executes the queues; NULL without queued peers */
 	struct oriel_result *results; /* ORIEL_RESULT_SLOTS, for values fetched through queues */
 	uint32_t result_key[ORIEL_NICS_MAX];
+	/*
+	 * Control memory has two halves, laid out alike: words that devices write lie in the device's memory,
+	 * words that engines write lie in host memory this many bytes further on.  0 where the two are one.
+	 */
+	int64_t host_shift;
 };
 
 /* Local memory as the source of puts or the target of gets. */
@@ -297,7 +302,7 @@ static_assert(sizeof(void *) == 8, "Oriel needs a 64-bit machine");
 static_assert(sizeof(struct oriel_waiters) == 128, "layout");
 static_assert(sizeof(struct oriel_board_slot) == 64, "layout");
 static_assert(sizeof(struct oriel_comm_peer) == 40, "layout");
-static_assert(sizeof(struct oriel_comm_dev) == 88, "layout");
+static_assert(sizeof(struct oriel_comm_dev) == 96, "layout");
 static_assert(sizeof(struct oriel_queue) == 5 * ORIEL_LINE_BYTES, "layout");
 static_assert(sizeof(struct oriel_result) == 64, "layout");
 static_assert(sizeof(struct oriel_source) == 24, "layout");
@@ -305,6 +310,6 @@ static_assert(sizeof(struct oriel_ticket) == 16, "layout");
 static_assert(sizeof(struct oriel_mapped_channel) == 56, "layout");
 static_assert(sizeof(struct oriel_window_peer) == 80, "layout");
 static_assert(sizeof(struct oriel_window_dev) <= 1024, "the handle travels by value");
-static_assert(offsetof(struct oriel_window_dev, bytes) == 88, "layout");
+static_assert(offsetof(struct oriel_window_dev, bytes) == 96, "layout");
 
 #endif

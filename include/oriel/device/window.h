@@ -25,25 +25,28 @@ ORIEL_DEV int ori_put(ORI_WIN, int peer, uint64_t dst_off, const struct oriel_so
 		      uint64_t src_off, uint64_t bytes, int signal, int op, uint64_t value,
 		      int counter)
 {
-	const struct oriel_window_peer *p;
+	struct oriel_window_peer p = ori_window_entry(win, peer);
+	struct ori_look look = { 0, 0 };
 	int err;
 
-	p = ori_window_peer(win, peer);
-	if (!ori_peer_is_mapped(p))
+	if (!ori_peer_is_mapped(&p))
 		return ori_put_queued(win, g, peer, dst_off, src, src_off, NULL, bytes, signal, op,
 				      value, counter);
+	/* Looked at while the data moves, not after. */
+	if (oriel_group_is_leader(g))
+		look = ori_look_at(&win->comm, win->failure);
 	/* The line of the signal is fetched while the data is copied, not after. */
 	if (signal >= 0 && oriel_group_is_leader(g))
-		ori_prefetch_for_write(&p->signals[signal]);
+		ori_prefetch_for_write(&p.signals[signal]);
 	if (bytes)
-		ori_group_copy(g, p->buffer + dst_off,
+		ori_group_copy(g, p.buffer + dst_off,
 			       (const uint8_t *)(uintptr_t)src->address + src_off, bytes);
-	err = ori_agree_window(win, g);
+	err = ori_group_agree(g, ori_look_status(look));
 	if (err || !oriel_group_is_leader(g))
 		return err;
 	if (signal >= 0)
-		ori_mapped_signal(&p->signals[signal], op,
-				  op == ORIEL_SET ? win->first_count + value : value, p->waiters);
+		ori_mapped_signal(&p.signals[signal], op,
+				  op == ORIEL_SET ? win->first_count + value : value, p.waiters);
 	if (counter >= 0)
 		ori_count(win, peer, counter);
 	return 0;

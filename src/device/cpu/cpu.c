@@ -4,6 +4,7 @@
  * point of a block in group.c, waiting in wait.c.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "../../util/util.h"
 #include "cpu.h"
@@ -31,6 +32,65 @@ static int cpu_launch(struct ori_device *device, const struct oriel_kernel *kern
 	return ori_pool_launch(cpu->pool, kernel, nblocks, nthreads, args, args_bytes);
 }
 
+/* ---- what host memory makes trivial ------------------------------------------------------------- */
+
+static void cpu_forget(struct ori_device *device, struct ori_allocation *a)
+{
+	(void)device;
+	(void)a;
+}
+
+static int cpu_pin(struct ori_device *device, void *base, size_t bytes)
+{
+	(void)device;
+	(void)base;
+	(void)bytes;
+	return 0;
+}
+
+static void cpu_unpin(struct ori_device *device, void *base)
+{
+	(void)device;
+	(void)base;
+}
+
+static int cpu_holds(struct ori_device *device, const void *ptr)
+{
+	(void)device;
+	(void)ptr;
+	return 0;
+}
+
+static int cpu_copy(struct ori_device *device, void *to, const void *from, size_t bytes)
+{
+	(void)device;
+	memmove(to, from, bytes);
+	return 0;
+}
+
+static int cpu_sync(struct ori_device *device, void *stream)
+{
+	(void)device;
+	(void)stream;
+	return 0;
+}
+
+/* ori_facts_gather() has told all there is. */
+static int cpu_facts(struct ori_device *device, struct ori_facts *facts)
+{
+	(void)device;
+	(void)facts;
+	return 0;
+}
+
+/* How many ranks share the cores is told by ori_cpu_neighbours_set(). */
+static void cpu_shared(struct ori_device *device, int ranks, int processes)
+{
+	(void)device;
+	(void)ranks;
+	(void)processes;
+}
+
 static void cpu_close(struct ori_device *device)
 {
 	struct cpu_device *cpu = (struct cpu_device *)device;
@@ -43,10 +103,19 @@ static const struct ori_device_ops cpu_ops = {
 	.name = "cpu",
 	.alloc = ori_cpu_alloc,
 	.free = ori_cpu_free,
+	.describe = ori_cpu_describe,
+	.forget = cpu_forget,
 	.import = ori_cpu_import,
 	.unimport = ori_cpu_unimport,
 	.discard = ori_cpu_discard,
+	.pin = cpu_pin,
+	.unpin = cpu_unpin,
+	.holds = cpu_holds,
+	.copy = cpu_copy,
 	.launch = cpu_launch,
+	.sync = cpu_sync,
+	.facts = cpu_facts,
+	.shared = cpu_shared,
 	.close = cpu_close,
 };
 

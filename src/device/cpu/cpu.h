@@ -60,8 +60,9 @@ int ori_pool_launch(struct ori_pool *, const struct oriel_kernel *, int nblocks,
 /* memory.c */
 int ori_cpu_alloc(struct ori_device *, size_t bytes, struct ori_allocation *);
 void ori_cpu_free(struct ori_device *, struct ori_allocation *);
-int ori_cpu_import(struct ori_device *, int fd, size_t bytes, void **base);
-void ori_cpu_unimport(struct ori_device *, void *base, size_t bytes);
+int ori_cpu_describe(struct ori_device *, const void *ptr, size_t bytes, struct ori_allocation *);
+int ori_cpu_import(struct ori_device *, const struct ori_allocation *theirs, void **base);
+void ori_cpu_unimport(struct ori_device *, const struct ori_allocation *theirs, void *base);
 void ori_cpu_discard(struct ori_device *, struct ori_allocation *, size_t offset, size_t bytes);
 
 #endif

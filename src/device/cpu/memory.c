@@ -40,6 +40,7 @@ int ori_cpu_alloc(struct ori_device *device, size_t bytes, struct ori_allocation
 	out->base = base;
 	out->bytes = rounded;
 	out->fd = fd;
+	out->kind = ORI_EXPORT_HOST_FD;
 	return 0;
 
 err_fd:
@@ -56,13 +57,29 @@ void ori_cpu_free(struct ori_device *device, struct ori_allocation *a)
 	a->fd = -1;
 }
 
-int ori_cpu_import(struct ori_device *device, int fd, size_t bytes, void **base)
+int ori_cpu_describe(struct ori_device *device, const void *ptr, size_t bytes,
+		     struct ori_allocation *out)
 {
+	(void)device;
+	(void)out;
+	return ori_fail(ORIEL_EEXPORT,
+			"%zu bytes at %p cannot be given to another process: allocate them with "
+			"oriel_alloc",
+			bytes, ptr);
+}
+
+int ori_cpu_import(struct ori_device *device, const struct ori_allocation *theirs, void **base)
+{
+	size_t bytes = theirs->bytes;
+	int fd = theirs->fd, seals;
 	struct stat st;
 	void *map;
-	int seals = fcntl(fd, F_GET_SEALS);
 
 	(void)device;
+	if (theirs->kind != ORI_EXPORT_HOST_FD)
+		return ori_fail(ORIEL_EUNSUPPORTED, "a peer's memory is a GPU's: a CPU rank cannot "
+						    "load and store it");
+	seals = fcntl(fd, F_GET_SEALS);
 	if (seals < 0 || !(seals & F_SEAL_SHRINK))
 		return ori_fail(ORIEL_EPROTO, "a peer's memory is not sealed against shrinking");
 	if (fstat(fd, &st))
@@ -77,10 +94,10 @@ int ori_cpu_import(struct ori_device *device, int fd, size_t bytes, void **base)
 	return 0;
 }
 
-void ori_cpu_unimport(struct ori_device *device, void *base, size_t bytes)
+void ori_cpu_unimport(struct ori_device *device, const struct ori_allocation *theirs, void *base)
 {
 	(void)device;
-	munmap(base, bytes);
+	munmap(base, theirs->bytes);
 }
 
 void ori_cpu_discard(struct ori_device *device, struct ori_allocation *a, size_t offset,

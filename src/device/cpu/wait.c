@@ -127,7 +127,7 @@ static void note_work(struct ori_spin *s, uint64_t now)
 
 int oriel_cpu_spin_slow(struct ori_spin *s, uint64_t have)
 {
-	int err = ori_failed(s->comm, s->window_failure);
+	int err = ori_failed_anywhere(s->comm, (uint64_t *)(uintptr_t)s->window_failure);
 	uint64_t now, age;
 
 	if (err)

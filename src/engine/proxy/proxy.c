@@ -2,8 +2,8 @@
 /*
  * engine/proxy/proxy.c - the proxy as a whole: its life, and the order of work within a step.
  *
- * A step looks at the doorbells, takes completions, then runs every queue with something to do:
- * CQEs first, as they free the device, then new WQEs.  A queue that the back end had no room for
+ * A step looks at the doorbells and starts what was rung, takes completions, then runs every queue with
+ * something to do: CQEs first, as they free the device, then new WQEs.  A queue that the back end had no room for
  * comes again in the next step, not in this one, so that a step ends.
  *
  * Called by whoever drives the engine, one call at a time.
@@ -92,8 +92,10 @@ void ori_proxy_destroy(struct ori_proxy *p)
 
 /* ---- step ------------------------------------------------------------------------------------ */
 
-static void look_at_doorbells(struct ori_proxy *p)
+/* Was one rung? */
+static int look_at_doorbells(struct ori_proxy *p)
 {
+	uint64_t before = p->outstanding;
 	uint32_t seen = 0;
 
 	for (uint32_t i = 1; seen < p->queue_count; i++)
@@ -101,6 +103,7 @@ static void look_at_doorbells(struct ori_proxy *p)
 			ori_proxy_doorbell(p, p->queues[i]);
 			seen++;
 		}
+	return p->outstanding != before;
 }
 
 static void take_completions(struct ori_proxy *p)
@@ -108,6 +111,8 @@ static void take_completions(struct ori_proxy *p)
 	struct ori_proxy_completion done[COMPLETIONS];
 	int room, n;
 
+	if (p->left <= 0)
+		return;
 	do {
 		room = p->left < COMPLETIONS ? p->left : COMPLETIONS;
 		n = p->backend.progress(p->attr.backend_ctx, done, room);
@@ -170,7 +175,9 @@ int ori_proxy_step(struct ori_proxy *p, int budget)
 	}
 	if (budget <= 0)
 		return 0;
-	look_at_doorbells(p);
+	/* A look for completions may take as long as a post: what was just rung goes first. */
+	if (look_at_doorbells(p))
+		run_queues(p);
 	take_completions(p);
 	run_queues(p);
 	if (p->posted) {

@@ -70,16 +70,16 @@ static void take_nak(struct soft_nic *nic, struct soft_qp *qp, const struct soft
 static void take_value(struct soft_nic *nic, struct soft_qp *qp, struct soft_request *r,
 		       const struct soft_packet *p)
 {
+	const struct soft_mr *mr;
 	void *to;
 
 	if (r->kind != SOFT_KIND_ATOMIC || r->answered || r->syndrome)
 		return;
-	to = soft_mr_find(nic, r->lkey, qp->attr.pd, SOFT_LOCAL_WRITE, r->local, 8, NULL);
-	if (!to) {
+	to = soft_mr_find(nic, r->lkey, qp->attr.pd, SOFT_LOCAL_WRITE, r->local, 8, &mr);
+	if (!to || soft_place_move(nic, to, &p->u.value, 8, mr->attr.device)) {
 		soft_requester_fail(nic, qp, r, ORI_SYNDROME_LOCAL_PROT);
 		return;
 	}
-	soft_place_copy(to, &p->u.value, 8);
 	r->answered = 1;
 	qp->open_reads--;
 }
@@ -122,9 +122,10 @@ static void take_data(struct soft_nic *nic, struct soft_qp *qp, struct soft_requ
 		      const struct soft_packet *p, const struct soft_slot *slot, uint64_t psn)
 {
 	uint64_t offset = (psn - r->first_psn) * r->packet_bytes + p->u2.offset;
+	const struct soft_mr *mr;
 	const void *from;
+	int ahead, device;
 	void *to;
-	int ahead;
 
 	if (r->kind != SOFT_KIND_READ || r->syndrome || !p->bytes || offset > r->bytes ||
 	    p->bytes > r->bytes - offset) {
@@ -142,21 +143,25 @@ static void take_data(struct soft_nic *nic, struct soft_qp *qp, struct soft_requ
 		return;
 	}
 	to = soft_mr_find(nic, r->lkey, qp->attr.pd, SOFT_LOCAL_WRITE, r->local + offset, p->bytes,
-			  NULL);
-	if (!to) {
+			  &mr);
+	from = to ? soft_place_source(nic, qp, p, slot, &device) : NULL;
+	if (to && !from)
+		return; /* as if lost */
+	if (!to || soft_place_move(nic, to, from, p->bytes, device || mr->attr.device)) {
 		soft_requester_fail(nic, qp, r, ORI_SYNDROME_LOCAL_PROT);
 		return;
 	}
-	from = soft_place_source(nic, qp, p, slot);
-	if (!from)
-		return; /* as if lost */
-	soft_place_copy(to, from, p->bytes);
 	qp->deadline_ns = 0;
 	if (ahead) {
 		flip_if(qp, psn, 1);
 		return;
 	}
 	move_got(qp, r, (uint32_t)offset + p->bytes);
+	/*
+	 * a number may be a long message in many pieces: each of them is progress, and may be lost
+	 */
+	soft_requester_progress(qp);
+	qp->lost_psn = 0;
 	if (r->got == r->bytes)
 		qp->open_reads--;
 }

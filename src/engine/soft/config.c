@@ -39,6 +39,7 @@ static const struct key keys[] = {
 	KEY("ooo", KEY_FLAG, ooo, 0, 1),
 	KEY("no_atomics", KEY_FLAG, no_atomics, 0, 1),
 	KEY("mtu", KEY_U32, mtu, 64, 1u << 20),
+	KEY("device_mtu", KEY_U32, device_mtu, 64, ORI_WQE_MESSAGE_BYTES),
 	KEY("rate", KEY_BYTES, rate, 0, UINT64_MAX),
 	KEY("revoke_at", KEY_U64, revoke_at, 0, UINT64_MAX),
 	KEY("qp_error_at", KEY_U64, qp_error_at, 0, UINT64_MAX),
@@ -62,6 +63,7 @@ static void defaults(struct soft_config *c)
 {
 	memset(c, 0, sizeof(*c));
 	c->mtu = 65536;
+	c->device_mtu = ORI_WQE_MESSAGE_BYTES;
 	c->strict = 1;
 	c->retry_count = 14;
 	c->retry_timeout_ns = 1000000;
@@ -166,6 +168,9 @@ static int parse_value(struct soft_config *c, const struct key *key, const char 
 		*(uint32_t *)(void *)at = (uint32_t)n;
 	else
 		*(uint64_t *)(void *)at = n;
+	/* who asks for small packets means all of them */
+	if (key->offset == offsetof(struct soft_config, mtu))
+		c->device_mtu = c->mtu;
 	return 0;
 }
 
@@ -264,6 +269,8 @@ void soft_config_text(const struct soft_config *c, char *out, size_t bytes)
 		print_value(&plain, &keys[i], usual, sizeof(usual));
 		if (i && !strcmp(mine, usual))
 			continue;
+		if (keys[i].offset == offsetof(struct soft_config, mtu))
+			plain.device_mtu = c->mtu; /* what reading this key makes of it */
 		n = snprintf(out + used, bytes - used, "%s%s=%s", used ? "," : "", keys[i].name,
 			     mine);
 		if (n < 0)

@@ -1,59 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/soft/engine.c - the software NIC as an engine: its lock, its thread, and who drives it.
+ * engine/soft/engine.c - the software NIC as an engine: its table, and what a NIC asks of the comm.
  *
- * Whoever posts or waits drives (try-lock, so nobody waits for a driver).  The thread backs them up: it
- * works when a packet arrives while the rank computes, and when nobody else has driven for a moment; with
- * nothing outstanding it sleeps until a peer's kick or its timer.
- *
- * Owns: the NICs, the lock, the thread.  The memory of queues and wires is the comm's.
+ * Owns the NICs.  The memory of queues and wires is the comm's; who steps the NICs, and the thread,
+ * are drive.c's.  Called by the comm, on any thread.
  */
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../device/cpu/cpu.h"
 #include "../../util/util.h"
-#include "../engine.h"
-#include "nic.h"
+#include "soft_engine.h"
 #include "wire.h"
 
-#define STEP_BUDGET 64
 #define PROTECTION_DOMAIN 1u
-#define WATCH_NS 200000ull  /* a look at what the callers do */
-#define BUSY_NS 50000ull    /* longest sleep while answers are awaited: timers run on */
-#define IDLE_NS 10000000ull /* longest sleep: the cost of a missed kick */
-#define ERRORS_KEPT 16
 
-struct queue_error {
-	uint32_t nic, qpn, syndrome;
-	uint64_t wqe;
-};
-
-struct soft_engine {
-	struct ori_engine base;
-	struct ori_engine_world world;
-	struct soft_config config;
-	struct soft_nic *nic[ORIEL_NICS_MAX];
-	struct nic_context {
-		struct soft_engine *engine;
-		uint32_t number;
-	} context[ORIEL_NICS_MAX];
-	uint32_t lock;     /* by drivers: who has it steps the NICs */
-	uint64_t drives;   /* by callers: how often one has driven */
-	uint32_t watching; /* by the thread: it sleeps because callers drive */
-	uint32_t rests;    /* futex word: moved by a caller that stops driving while it does */
-	uint32_t stop;
-	int started;
-	pthread_t thread;
-	struct oriel_waiters *kicks; /* where peers find this rank's thread asleep */
-	/* under `lock` */
-	struct queue_error errors[ERRORS_KEPT];
-	int nerrors;
-};
-
-/* ---- the world of a NIC -------------------------------------------------------------------------------- */
+/*
+ * ---- the world of a NIC
+ * --------------------------------------------------------------------------------
+ */
 
 static uint64_t world_clock(void *ctx)
 {
@@ -61,12 +26,27 @@ static uint64_t world_clock(void *ctx)
 	return ori_now_ns();
 }
 
-static const void *world_resolve(void *ctx, int rank, uint64_t id, uint64_t offset, uint64_t bytes)
+static const void *world_resolve(void *ctx, int rank, uint64_t id, uint64_t offset, uint64_t bytes,
+				 int *device)
 {
 	struct nic_context *n = ctx;
 	const struct ori_engine_world *w = &n->engine->world;
 
-	return w->resolve(w->ctx, rank, id, offset, bytes);
+	return w->resolve(w->ctx, rank, id, offset, bytes, device);
+}
+
+static int world_copy(void *ctx, void *to, const void *from, uint64_t bytes)
+{
+	const struct ori_engine_world *w = &((struct nic_context *)ctx)->engine->world;
+
+	return w->copy(w->ctx, to, from, bytes);
+}
+
+static int world_reaches(void *ctx, int rank)
+{
+	const struct ori_engine_world *w = &((struct nic_context *)ctx)->engine->world;
+
+	return w->reaches(w->ctx, rank);
 }
 
 static void world_kick(void *ctx, int rank)
@@ -83,136 +63,20 @@ static void world_error(void *ctx, uint32_t qpn, uint64_t wqe, uint32_t syndrome
 	struct soft_engine *e = n->engine;
 
 	e->world.doomed(e->world.ctx, n->number, qpn);
-	if (e->nerrors < ERRORS_KEPT) {
-		struct queue_error error = { n->number, qpn, syndrome, wqe };
+	if (e->nerrors < SOFT_ERRORS_KEPT) {
+		struct soft_queue_error error = { n->number, qpn, syndrome, wqe };
 
 		e->errors[e->nerrors++] = error;
 	}
 }
 
-/* ---- driving --------------------------------------------------------------------------------------------- */
-
-static void tell_errors(struct soft_engine *e, const struct queue_error *errors, int n)
-{
-	for (int i = 0; i < n; i++)
-		e->world.failed(e->world.ctx, errors[i].nic, errors[i].qpn, errors[i].wqe,
-				errors[i].syndrome);
-}
-
-/* How much was done; -1 if somebody else is at it.  *busy: more is to come. */
-static int step_all(struct soft_engine *e, int *busy)
-{
-	struct queue_error errors[ERRORS_KEPT];
-	int done = 0, nerrors;
-
-	/* [N1] acquire; partner [N2]: the NICs' state passes from driver to driver. */
-	if (__atomic_load_n(&e->lock, __ATOMIC_RELAXED) ||
-	    __atomic_exchange_n(&e->lock, 1, __ATOMIC_ACQUIRE))
-		return -1;
-	*busy = 0;
-	for (uint32_t n = 0; n < e->base.nics; n++) {
-		done += soft_nic_step(e->nic[n], STEP_BUDGET);
-		*busy |= soft_nic_busy(e->nic[n]);
-	}
-	nerrors = e->nerrors;
-	e->nerrors = 0;
-	memcpy(errors, e->errors, sizeof(errors[0]) * (size_t)nerrors);
-	/* [N2] release; partner [N1]. */
-	__atomic_store_n(&e->lock, 0, __ATOMIC_RELEASE);
-	if (done) {
-		/* relaxed: a hint for waits that wonder whether to sleep */
-		__atomic_fetch_add(&e->base.work, 1, __ATOMIC_RELAXED);
-		ori_wake(e->world.waiters);
-	}
-	tell_errors(e, errors, nerrors);
-	return done;
-}
-
-static void soft_drive(struct ori_engine *engine)
-{
-	struct soft_engine *e = (struct soft_engine *)engine;
-	int busy;
-
-	if (step_all(e, &busy) >= 0)
-		__atomic_fetch_add(&e->drives, 1, __ATOMIC_RELAXED);
-}
-
-/* A missed one costs WATCH_NS, so no fence. */
-static void soft_rest(struct ori_engine *engine)
-{
-	struct soft_engine *e = (struct soft_engine *)engine;
-
-	if (!__atomic_load_n(&e->watching, __ATOMIC_RELAXED))
-		return;
-	__atomic_fetch_add(&e->rests, 1, __ATOMIC_RELEASE);
-	ori_futex_wake_all(&e->rests);
-}
-
-/* While callers drive, the thread only looks in now and then; *seen: how often they had. */
-static void watch(struct soft_engine *e, uint64_t *seen)
-{
-	uint32_t rests = __atomic_load_n(&e->rests, __ATOMIC_ACQUIRE);
-
-	__atomic_store_n(&e->watching, 1, __ATOMIC_RELAXED);
-	ori_futex_wait(&e->rests, rests, WATCH_NS);
-	__atomic_store_n(&e->watching, 0, __ATOMIC_RELAXED);
-	/* One has gone to sleep: perhaps the last.  Others that still drive will be seen. */
-	if (__atomic_load_n(&e->rests, __ATOMIC_ACQUIRE) != rests)
-		*seen = __atomic_load_n(&e->drives, __ATOMIC_RELAXED);
-}
-
-/* Sleeps until a kick, at most `ns`; looks once more after having announced itself. */
-static void sleep_until_kick(struct soft_engine *e, uint64_t ns)
-{
-	uint32_t epoch;
-	int busy = 0;
-
-	__atomic_fetch_add(&e->kicks->sleepers, 1, __ATOMIC_SEQ_CST);
-	epoch = __atomic_load_n(&e->kicks->epoch, __ATOMIC_ACQUIRE);
-	if (step_all(e, &busy) <= 0 && !__atomic_load_n(&e->stop, __ATOMIC_ACQUIRE))
-		ori_futex_wait(&e->kicks->epoch, epoch, busy && ns > BUSY_NS ? BUSY_NS : ns);
-	__atomic_fetch_sub(&e->kicks->sleepers, 1, __ATOMIC_SEQ_CST);
-}
-
-static void *engine_main(void *arg)
-{
-	struct soft_engine *e = arg;
-	uint64_t seen = 0;
-
-	while (!__atomic_load_n(&e->stop, __ATOMIC_ACQUIRE)) {
-		uint64_t drives = __atomic_load_n(&e->drives, __ATOMIC_RELAXED);
-		int busy = 0, done;
-
-		if (drives != seen) {
-			seen = drives;
-			watch(e, &seen);
-			continue;
-		}
-		done = step_all(e, &busy);
-		if (done <= 0)
-			sleep_until_kick(e, done < 0 ? BUSY_NS : IDLE_NS);
-	}
-	return NULL;
-}
-
-/* ---- the table --------------------------------------------------------------------------------------------- */
-
-static void lock_engine(struct soft_engine *e)
-{
-	uint32_t never = 0;
-
-	/* Bounded by the longest step. */
-	while (__atomic_exchange_n(&e->lock, 1, __ATOMIC_ACQUIRE))
-		ori_futex_wait(&never, 0, 20000);
-}
-
-static void unlock_engine(struct soft_engine *e)
-{
-	__atomic_store_n(&e->lock, 0, __ATOMIC_RELEASE);
-}
+/*
+ * ---- the table
+ * ---------------------------------------------------------------------------------------------
+ */
 
 static int soft_memory_add(struct ori_engine *engine, const struct ori_engine_memory *m,
-			   uint32_t key[ORIEL_NICS_MAX])
+			   uint32_t key[ORIEL_NICS_MAX], struct ori_engine_blob *tell)
 {
 	struct soft_engine *e = (struct soft_engine *)engine;
 	struct soft_mr_attr attr = { .base = m->base,
@@ -221,16 +85,19 @@ static int soft_memory_add(struct ori_engine *engine, const struct ori_engine_me
 				     .access = SOFT_LOCAL_WRITE,
 				     .pd = PROTECTION_DOMAIN,
 				     .export_id = m->export_id,
-				     .export_offset = m->export_offset };
+				     .export_offset = m->export_offset,
+				     .device = m->device };
 	int err = 0;
 
 	if (m->remote)
 		attr.access |= SOFT_REMOTE_WRITE | SOFT_REMOTE_READ | SOFT_REMOTE_ATOMIC;
 	memset(key, 0, sizeof(uint32_t) * ORIEL_NICS_MAX);
-	lock_engine(e);
+	if (tell)
+		memset(tell, 0, sizeof(*tell)); /* the peer's NIC knows its keys */
+	soft_engine_lock(e);
 	for (uint32_t n = 0; n < engine->nics && !err; n++)
 		err = soft_mr_create(e->nic[n], &attr, &key[n]);
-	unlock_engine(e);
+	soft_engine_unlock(e);
 	return err;
 }
 
@@ -238,11 +105,52 @@ static void soft_memory_remove(struct ori_engine *engine, const uint32_t key[ORI
 {
 	struct soft_engine *e = (struct soft_engine *)engine;
 
-	lock_engine(e);
+	soft_engine_lock(e);
 	for (uint32_t n = 0; n < engine->nics; n++)
 		if (key[n])
 			soft_mr_destroy(e->nic[n], key[n]);
-	unlock_engine(e);
+	soft_engine_unlock(e);
+}
+
+/* Peers are reached by wires that the comm lays, and know their own memory. */
+static int soft_memory_told(struct ori_engine *engine, int rank, const uint32_t key[ORIEL_NICS_MAX],
+			    const struct ori_engine_blob *told)
+{
+	(void)engine;
+	(void)rank;
+	(void)key;
+	(void)told;
+	return 0;
+}
+
+static void soft_memory_forget(struct ori_engine *engine, int rank,
+			       const uint32_t key[ORIEL_NICS_MAX])
+{
+	(void)engine;
+	(void)rank;
+	(void)key;
+}
+
+static int soft_address(struct ori_engine *engine, struct ori_engine_address *out)
+{
+	(void)engine;
+	memset(out, 0, sizeof(*out));
+	return 0;
+}
+
+static int soft_peer(struct ori_engine *engine, int rank, const struct ori_engine_address *address)
+{
+	(void)engine;
+	(void)rank;
+	(void)address;
+	return 0;
+}
+
+static uint32_t soft_queue_number(struct ori_engine *engine, uint32_t nic, uint32_t qpn)
+{
+	(void)engine;
+	(void)nic;
+	return qpn;
 }
 
 static int soft_queue_add(struct ori_engine *engine, uint32_t nic, struct oriel_queue *q,
@@ -278,12 +186,6 @@ static int soft_connect(struct ori_engine *engine, uint32_t nic, uint32_t qpn, i
 	return soft_qp_connect(e->nic[nic], qpn, rank, remote_qpn);
 }
 
-static size_t soft_wire_bytes(struct ori_engine *engine)
-{
-	(void)engine;
-	return sizeof(struct soft_ring);
-}
-
 static void soft_wire_prepare(struct ori_engine *engine, void *in)
 {
 	(void)engine;
@@ -299,12 +201,19 @@ static void soft_wire_set(struct ori_engine *engine, uint32_t nic, int rank, voi
 
 static int soft_start(struct ori_engine *engine)
 {
-	struct soft_engine *e = (struct soft_engine *)engine;
+	return soft_engine_thread_start((struct soft_engine *)engine);
+}
 
-	if (pthread_create(&e->thread, NULL, engine_main, e))
-		return ori_fail(ORIEL_ENOMEM, "cannot start the thread of the software NIC");
-	e->started = 1;
-	return 0;
+static int soft_idle(struct ori_engine *engine)
+{
+	struct soft_engine *e = (struct soft_engine *)engine;
+	int idle = 1;
+
+	soft_engine_lock(e);
+	for (uint32_t n = 0; n < engine->nics && idle; n++)
+		idle = soft_nic_idle(e->nic[n]);
+	soft_engine_unlock(e);
+	return idle;
 }
 
 static void soft_statistics(struct ori_engine *engine, char *out, size_t bytes)
@@ -312,7 +221,7 @@ static void soft_statistics(struct ori_engine *engine, char *out, size_t bytes)
 	struct soft_engine *e = (struct soft_engine *)engine;
 	struct soft_stats sum = { 0 }, s;
 
-	lock_engine(e);
+	soft_engine_lock(e);
 	for (uint32_t n = 0; n < engine->nics; n++) {
 		soft_nic_stats(e->nic[n], &s);
 		sum.packets_sent += s.packets_sent;
@@ -322,26 +231,23 @@ static void soft_statistics(struct ori_engine *engine, char *out, size_t bytes)
 		sum.replays += s.replays;
 		sum.stalls += s.stalls;
 		sum.wqes += s.wqes;
+		sum.copies += s.copies;
 	}
-	unlock_engine(e);
+	soft_engine_unlock(e);
 	snprintf(out, bytes,
 		 "wqes %llu, packets sent %llu received %llu, retransmits %llu, naks %llu, "
-		 "replays %llu, stalls %llu",
+		 "replays %llu, stalls %llu, device copies %llu",
 		 (unsigned long long)sum.wqes, (unsigned long long)sum.packets_sent,
 		 (unsigned long long)sum.packets_received, (unsigned long long)sum.retransmits,
 		 (unsigned long long)sum.naks, (unsigned long long)sum.replays,
-		 (unsigned long long)sum.stalls);
+		 (unsigned long long)sum.stalls, (unsigned long long)sum.copies);
 }
 
 static void soft_close(struct ori_engine *engine)
 {
 	struct soft_engine *e = (struct soft_engine *)engine;
 
-	if (e->started) {
-		__atomic_store_n(&e->stop, 1, __ATOMIC_RELEASE);
-		oriel_cpu_wake(e->kicks);
-		pthread_join(e->thread, NULL);
-	}
+	soft_engine_thread_stop(e);
 	for (uint32_t n = 0; n < engine->nics; n++)
 		if (e->nic[n])
 			soft_nic_destroy(e->nic[n]);
@@ -350,17 +256,22 @@ static void soft_close(struct ori_engine *engine)
 
 static const struct ori_engine_ops soft_ops = {
 	.name = "soft",
-	.drive = soft_drive,
-	.rest = soft_rest,
+	.drive = soft_engine_drive,
+	.rest = soft_engine_rest,
 	.memory_add = soft_memory_add,
+	.memory_told = soft_memory_told,
+	.memory_forget = soft_memory_forget,
+	.address = soft_address,
+	.peer = soft_peer,
+	.queue_number = soft_queue_number,
 	.memory_remove = soft_memory_remove,
 	.queue_add = soft_queue_add,
 	.responder_add = soft_responder_add,
 	.connect = soft_connect,
-	.wire_bytes = soft_wire_bytes,
 	.wire_prepare = soft_wire_prepare,
 	.wire_set = soft_wire_set,
 	.start = soft_start,
+	.idle = soft_idle,
 	.statistics = soft_statistics,
 	.close = soft_close,
 };
@@ -393,6 +304,7 @@ int ori_soft_engine_open(const struct ori_config *config, const struct ori_engin
 	if (!e)
 		return ori_fail(ORIEL_ENOMEM, "no memory for the software NIC");
 	e->base.ops = &soft_ops;
+	e->base.wire_bytes = sizeof(struct soft_ring);
 	e->base.message_bytes = ORI_WQE_MESSAGE_BYTES;
 	e->world = *world;
 	e->kicks = world->kicks;
@@ -402,8 +314,13 @@ int ori_soft_engine_open(const struct ori_config *config, const struct ori_engin
 	if (!e->config.ooo)
 		e->base.link_flags |= ORIEL_LINK_ORDERED;
 	for (int n = 0; n < config->nics && !err; n++) {
-		struct soft_world w = { &e->context[n], world_clock, world_resolve, world_kick,
-					world_error };
+		struct soft_world w = { .ctx = &e->context[n],
+					.clock = world_clock,
+					.resolve = world_resolve,
+					.kick = world_kick,
+					.error = world_error,
+					.copy = world->copy ? world_copy : NULL,
+					.reaches = world->reaches ? world_reaches : NULL };
 
 		e->context[n].engine = e;
 		e->context[n].number = (uint32_t)n;

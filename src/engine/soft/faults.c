@@ -107,21 +107,24 @@ static int rate_allows(struct soft_nic *nic, uint32_t bytes)
 	nic->rate_bytes += (int64_t)((double)passed * (double)rate * 1e-9);
 	if (nic->rate_bytes > most)
 		nic->rate_bytes = most;
-	if (nic->rate_bytes <= 0)
-		return 0;
-	nic->rate_bytes -= bytes;
-	return 1;
+	return nic->rate_bytes > 0;
+}
+
+int soft_send_ready(struct soft_nic *nic, const struct soft_qp *qp, uint32_t carried)
+{
+	return soft_tx_room(&nic->peers[qp->rank].tx, 2) >= 2 && rate_allows(nic, carried);
 }
 
 int soft_send(struct soft_nic *nic, struct soft_qp *qp, const struct soft_packet *packet,
 	      const void *payload, uint32_t bytes)
 {
+	uint32_t carried = soft_packet_op(packet) == SOFT_OP_READ ? 0 : packet->bytes;
 	struct soft_peer *peer = &nic->peers[qp->rank];
 
-	uint32_t carried = soft_packet_op(packet) == SOFT_OP_READ ? 0 : packet->bytes;
-
-	if (soft_tx_room(&peer->tx, 2) < 2 || !rate_allows(nic, carried))
+	if (!soft_send_ready(nic, qp, carried))
 		return 0;
+	if (nic->config.rate)
+		nic->rate_bytes -= carried;
 	nic->stats.bytes_sent += carried;
 	if (!nic->faulty) {
 		put(nic, peer, packet, payload, bytes);

@@ -16,6 +16,9 @@
 #include "../../util/util.h"
 #include "state.h"
 
+#define BELLS_FRONT 64u
+#define BELLS_TURN 64u
+
 /* Returns LOCAL_QP_OP, after a line in strict mode. */
 static uint32_t violation(const struct soft_nic *nic, const struct soft_qp *qp, uint64_t idx,
 			  const char *fmt, ...) ORI_PRINTF(4, 5);
@@ -135,22 +138,44 @@ static void ring(struct soft_nic *nic, struct soft_qp *qp, uint64_t value)
 	}
 }
 
+/* Returns 1 if it was rung. */
+static int look(struct soft_nic *nic, struct soft_bell *bell)
+{
+	/* relaxed: only "is it another value?"; the answer is read again below */
+	if (__atomic_load_n(bell->word, __ATOMIC_RELAXED) == bell->seen)
+		return 0;
+	if (bell->qp->state == SOFT_RESET)
+		return 0;
+	/* [N5] acquire; partner: the device's release store of the doorbell, after its WQEs. */
+	bell->seen = __atomic_load_n(bell->word, __ATOMIC_ACQUIRE);
+	ring(nic, bell->qp, bell->seen);
+	return 1;
+}
+
+/*
+ * Each doorbell is a cache line of its own, and some jobs have thousands.  A step looks at the
+ * front of the table and at some of the rest in turn; who rings behind the front moves half way
+ * towards it.
+ */
 void soft_fetch_doorbells(struct soft_nic *nic)
 {
-	for (uint32_t i = 0; i < nic->bell_count; i++) {
-		struct soft_bell *bell = &nic->bells[i];
+	uint32_t count = nic->bell_count;
+	uint32_t front = count <= BELLS_FRONT + BELLS_TURN ? count : BELLS_FRONT;
 
-		/* relaxed: only "is it another value?"; the answer is read again below */
-		if (__atomic_load_n(bell->word, __ATOMIC_RELAXED) == bell->seen)
+	for (uint32_t i = 0; i < front; i++)
+		look(nic, &nic->bells[i]);
+	for (uint32_t n = 0; n < BELLS_TURN && front < count; n++) {
+		uint32_t at = nic->bell_turn;
+		struct soft_bell bell;
+
+		if (at < front || at >= count)
+			at = front;
+		nic->bell_turn = at + 1;
+		if (!look(nic, &nic->bells[at]))
 			continue;
-		if (bell->qp->state == SOFT_RESET)
-			continue;
-		/*
-		 * [N5] acquire; partner: the device's release store of the doorbell, after its
-		 * WQEs.
-		 */
-		bell->seen = __atomic_load_n(bell->word, __ATOMIC_ACQUIRE);
-		ring(nic, bell->qp, bell->seen);
+		bell = nic->bells[at];
+		nic->bells[at] = nic->bells[at / 2];
+		nic->bells[at / 2] = bell;
 	}
 }
 
@@ -176,6 +201,8 @@ static uint32_t check_local(const struct soft_nic *nic, const struct soft_qp *qp
 		return ORI_SYNDROME_LOCAL_PROT;
 	if (r->kind == SOFT_KIND_WRITE)
 		r->packet_bytes = soft_place_packet_bytes(nic, qp, mr);
+	else if (r->kind == SOFT_KIND_READ && mr->attr.device)
+		r->packet_bytes = nic->config.device_mtu;
 	return 0;
 }
 
@@ -194,7 +221,9 @@ static uint32_t check_request(const struct soft_nic *nic, const struct soft_qp *
 		return syndrome;
 	}
 	r->packet_bytes = nic->config.mtu;
-	/* DUMP: nothing of ours is ever held back from memory, so the check is all there is to do */
+	/*
+	 * DUMP: nothing of ours is ever held back from memory, so the check is all there is to do
+	 */
 	if (!r->inlined)
 		syndrome = check_local(nic, qp, r);
 	if (r->kind == SOFT_KIND_ATOMIC)

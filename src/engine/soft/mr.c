@@ -66,6 +66,9 @@ int soft_mr_create(struct soft_nic *nic, const struct soft_mr_attr *attr, uint32
 	if (bad_attr(attr))
 		return ori_fail(ORIEL_EINVAL,
 				"software NIC: a memory region needs a base and 1 byte at least");
+	if (attr->device && !nic->world.copy)
+		return ori_fail(ORIEL_EINVAL,
+				"software NIC: no way to copy the device memory of a region");
 	if (!nic->mr_free) {
 		err = grow(nic);
 		if (err)

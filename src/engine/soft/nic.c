@@ -18,6 +18,8 @@
 #define TICKS_IDLE 8u
 /* Packets taken from one peer before the next has its turn. */
 #define TURN 32
+/* Device copies for peers before they are answered: one put and its neighbour. */
+#define TURN_COPIES 2u
 
 int soft_nic_create(const struct soft_config *config, const struct soft_world *world, int rank,
 		    int nranks, struct soft_nic **out)
@@ -26,7 +28,9 @@ int soft_nic_create(const struct soft_config *config, const struct soft_world *w
 	int err = ORIEL_ENOMEM;
 
 	if (rank < 0 || rank >= nranks || !world->clock || config->mtu < 64 ||
-	    config->mtu > 1u << 20 || !config->max_reads || config->max_reads > 64)
+	    config->mtu > 1u << 20 || config->device_mtu < 64 ||
+	    config->device_mtu > ORI_WQE_MESSAGE_BYTES || !config->max_reads ||
+	    config->max_reads > 64)
 		return ori_fail(ORIEL_EINVAL, "software NIC: rank %d of %d, mtu %u, %u reads", rank,
 				nranks, config->mtu, config->max_reads);
 	nic = calloc(1, sizeof(*nic));
@@ -111,27 +115,44 @@ static void take_packet(struct soft_nic *nic, const struct soft_peer *peer,
 		soft_requester_answer(nic, qp, &p, slot);
 }
 
+/* After long copies those who wait for them have their answers first. */
+static int may_take(const struct soft_nic *nic)
+{
+	return nic->left > 0 && nic->copied < TURN_COPIES;
+}
+
 static void take_from(struct soft_nic *nic, struct soft_peer *peer)
 {
 	uint64_t before = peer->rx.next;
 	const struct soft_slot *slot;
 
-	while (nic->left > 0 && peer->rx.next - before < TURN) {
+	while (may_take(nic) && peer->rx.next - before < TURN) {
 		slot = soft_rx_peek(&peer->rx);
 		if (!slot)
 			break;
 		take_packet(nic, peer, slot);
 		peer->rx.next++;
 	}
-	if (peer->rx.next != before)
+	/* after a device copy at the end of the step, with the answers: publish_taken() */
+	if (peer->rx.next != before && !nic->copied)
 		soft_rx_publish(&peer->rx);
+}
+
+/*
+ * A requester takes what was taken and not answered within its timeout for lost.  So packets whose
+ * execution took long count as taken when their answers have been sent, and not before.
+ */
+static void publish_taken(struct soft_nic *nic)
+{
+	for (int i = 0; i < nic->wired_count; i++)
+		soft_rx_publish(&nic->peers[nic->wired[i]].rx);
 }
 
 static void take_packets(struct soft_nic *nic)
 {
 	int count = nic->wired_count, at = nic->wired_first;
 
-	for (int i = 0; i < count && nic->left > 0; i++) {
+	for (int i = 0; i < count && may_take(nic); i++) {
 		take_from(nic, &nic->peers[nic->wired[at]]);
 		at = at + 1 < count ? at + 1 : 0;
 	}
@@ -144,11 +165,12 @@ static void run_qp(struct soft_nic *nic, struct soft_qp *qp)
 	if (qp->state == SOFT_RESET)
 		return;
 	if (nic->left <= 0) {
+		soft_reply_run(nic, qp); /* ACKs are free */
 		soft_activate(nic, qp);
 		return;
 	}
 	soft_fetch_late_record(nic, qp);
-	soft_responder_run(nic, qp);
+	soft_reply_run(nic, qp);
 	soft_requester_run(nic, qp);
 	soft_cq_run(nic, qp);
 }
@@ -215,6 +237,7 @@ int soft_nic_step(struct soft_nic *nic, int budget)
 	if (nic->stalled || budget <= 0)
 		return 0;
 	nic->left = budget;
+	nic->copied = nic->copier = 0;
 	nic->steps++;
 	if (nic->held_count)
 		soft_faults_release(nic);
@@ -226,6 +249,8 @@ int soft_nic_step(struct soft_nic *nic, int budget)
 		nic->timer_ticks = 0;
 		run_timers(nic);
 	}
+	if (nic->copied)
+		publish_taken(nic);
 	if (nic->kick_count)
 		kick(nic);
 	return budget - (nic->left > 0 ? nic->left : 0);
@@ -248,6 +273,22 @@ int soft_nic_busy(const struct soft_nic *nic)
 		if (soft_rx_peek(&nic->peers[nic->wired[i]].rx))
 			return 1;
 	return 0;
+}
+
+int soft_nic_idle(const struct soft_nic *nic)
+{
+	if (nic->outstanding || nic->held_count)
+		return 0;
+	for (uint32_t i = 0; i < nic->bell_count; i++) {
+		const struct soft_bell *bell = &nic->bells[i];
+
+		/* torn: the CQE of the last WQE counts as written, but is only half visible */
+		if (bell->qp->state != SOFT_RESET &&
+		    (bell->qp->late || bell->qp->torn ||
+		     __atomic_load_n(bell->word, __ATOMIC_RELAXED) != bell->seen))
+			return 0;
+	}
+	return 1;
 }
 
 void soft_nic_stats(const struct soft_nic *nic, struct soft_stats *out)

@@ -37,7 +37,13 @@ struct soft_config {
 	int ooo;         /* messages of one QP may be placed in any order */
 	int no_atomics;  /* atomics are refused with REMOTE_INVALID; devices must not post them */
 	uint32_t mtu;    /* bytes of payload in a packet, 64 .. 1 MiB */
-	uint64_t rate;   /* bytes a second this NIC sends; 0: no limit */
+	/*
+	 * The same for device memory by reference, 64 .. 1 GiB: a copy costs much and a byte
+	 * little, so a message is one packet unless asked otherwise.  Reading `mtu` from a text
+	 * sets both.
+	 */
+	uint32_t device_mtu;
+	uint64_t rate; /* bytes a second this NIC sends; 0: no limit */
 	/* 1-based count of WQEs this rank's NIC takes; 0: never */
 	uint64_t revoke_at, qp_error_at, stall_at, kill_at;
 	int strict; /* what no correct device does is logged too, not only answered */
@@ -64,9 +70,18 @@ void soft_config_text(const struct soft_config *, char *out, size_t bytes);
  * Finds bytes of another rank's registered memory in this process, so that payload can cross by
  * reference: base of allocation `id` of `rank`, at least offset + bytes long.  NULL: not reachable
  * now; the packet is then treated as lost.  May be slow the first time for an id.
+ * *device, 0 before: it is device memory, only soft_copy_fn may touch it.
  */
 typedef const void *soft_resolve_fn(void *ctx, int rank, uint64_t id, uint64_t offset,
-				    uint64_t bytes);
+				    uint64_t bytes, int *device);
+/*
+ * Copies between memories of which one at least is device memory; done on return.  0 or a status.
+ */
+typedef int soft_copy_fn(void *ctx, void *to, const void *from, uint64_t bytes);
+/*
+ * Can the NIC of `rank` resolve exported device memory of this rank?  Asked when a QP is connected.
+ */
+typedef int soft_reaches_fn(void *ctx, int rank);
 typedef uint64_t soft_clock_fn(void *ctx); /* ns, never goes back */
 /* A packet was put into the ring towards `rank`: wake its NIC if it sleeps. */
 typedef void soft_kick_fn(void *ctx, int rank);
@@ -82,6 +97,8 @@ struct soft_world {
 	soft_resolve_fn *resolve;
 	soft_kick_fn *kick;
 	soft_error_fn *error;
+	soft_copy_fn *copy;       /* NULL: there is no device memory */
+	soft_reaches_fn *reaches; /* NULL: every rank can */
 };
 
 int soft_nic_create(const struct soft_config *, const struct soft_world *, int rank, int nranks,
@@ -105,6 +122,7 @@ struct soft_mr_attr {
 	uint32_t pd;
 	uint64_t export_id; /* 0: other processes cannot reach it; payload then crosses inline */
 	uint64_t export_offset; /* of `base` in the exported allocation */
+	int device;             /* only soft_copy_fn may touch it */
 };
 
 int soft_mr_create(struct soft_nic *, const struct soft_mr_attr *, uint32_t *key);
@@ -143,10 +161,15 @@ int soft_nic_step(struct soft_nic *, int budget);
  * sleep.
  */
 int soft_nic_busy(const struct soft_nic *);
+/*
+ * Has every WQE rung by now its CQE, and is no packet held back?  Looks at the doorbells, so that
+ * what a device rang before this call counts.  What peers want of this NIC does not.
+ */
+int soft_nic_idle(const struct soft_nic *);
 
 struct soft_stats {
 	uint64_t wqes, cqes, packets_sent, packets_received, bytes_sent, retransmits, naks, replays,
-		stalls, dropped, duplicated, reordered, delayed, refused;
+		stalls, dropped, duplicated, reordered, delayed, refused, copies;
 };
 void soft_nic_stats(const struct soft_nic *, struct soft_stats *);
 

@@ -4,17 +4,36 @@
  *
  * Up to 32 bytes ride in the header, up to 4096 behind it, more as a reference to exported memory
  * that the receiver copies from.  A loopback names the region by key, since both ends are this NIC.
+ * Device memory is touched by world.copy alone, which costs some 10 us whatever the size: it goes
+ * by reference at any size, so that a message is one copy from there to its target, and inline only
+ * if the other end cannot reach it.
  * Does not know what the bytes are for; permission to touch `to` is the caller's business.
  *
  * Called within soft_nic_step().
  */
 #include <string.h>
 
+#include <oriel/oriel.h>
+
+#include "../../util/util.h"
 #include "state.h"
+
+/*
+ * A step that copies more keeps others waiting: a copy takes some 10 us, a packet a tenth of one.
+ */
+#define STEP_COPIES 4u
 
 static int loopback(const struct soft_nic *nic, const struct soft_qp *qp)
 {
 	return qp->rank == nic->rank;
+}
+
+int soft_place_is_shared(const struct soft_nic *nic, const struct soft_qp *qp,
+			 const struct soft_mr *mr)
+{
+	if (loopback(nic, qp))
+		return 1;
+	return mr->attr.export_id && (!mr->attr.device || qp->reached);
 }
 
 uint32_t soft_place_packet_bytes(const struct soft_nic *nic, const struct soft_qp *qp,
@@ -22,66 +41,107 @@ uint32_t soft_place_packet_bytes(const struct soft_nic *nic, const struct soft_q
 {
 	uint32_t mtu = nic->config.mtu;
 
-	if (mtu <= SOFT_SLOT_BYTES || loopback(nic, qp) || (mr && mr->attr.export_id))
-		return mtu;
-	return SOFT_SLOT_BYTES;
+	if (soft_place_is_shared(nic, qp, mr))
+		return mr->attr.device ? nic->config.device_mtu : mtu;
+	return mtu < SOFT_SLOT_BYTES ? mtu : SOFT_SLOT_BYTES;
 }
+
+/* ---- the sender's end ------------------------------------------------------------------------ */
 
 static void set_flag(struct soft_packet *p, uint32_t flag)
 {
 	p->flags_psn |= flag << 24;
 }
 
-const void *soft_place_carry(const struct soft_nic *nic, const struct soft_qp *qp,
-			     struct soft_packet *p, const void *from, const struct soft_mr *mr,
-			     uint32_t key, uint64_t address, uint32_t bytes)
+int soft_place_may_carry(struct soft_nic *nic, const struct soft_qp *qp, const struct soft_mr *mr,
+			 uint32_t bytes)
 {
-	p->bytes = bytes;
-	if (bytes <= SOFT_SMALL_BYTES) {
-		set_flag(p, SOFT_PACKET_SMALL);
-		soft_place_copy(p->u.data, from, bytes);
-		return NULL;
+	if (!mr || !mr->attr.device || soft_place_is_shared(nic, qp, mr))
+		return 1;
+	if (nic->copied < STEP_COPIES) {
+		nic->copier = qp->slot;
+		return soft_send_ready(nic, qp, bytes);
 	}
-	if (bytes <= SOFT_SLOT_BYTES) {
-		set_flag(p, SOFT_PACKET_SLOT);
-		return from;
-	}
+	/* first in the next step, unless it was it that used them up */
+	if (!nic->run_first && nic->copier != qp->slot)
+		nic->run_first = qp->slot;
+	return 0;
+}
+
+static int carry_inline(struct soft_nic *nic, struct soft_packet *p,
+			const struct soft_payload *payload, int device, const void **behind)
+{
+	uint32_t bytes = payload->bytes;
+	int small = bytes <= SOFT_SMALL_BYTES;
+
+	set_flag(p, small ? SOFT_PACKET_SMALL : SOFT_PACKET_SLOT);
+	if (small)
+		return soft_place_move(nic, p->u.data, payload->from, bytes, device);
+	*behind = device ? nic->bounce : payload->from;
+	return device ? soft_place_move(nic, nic->bounce, payload->from, bytes, 1) : 0;
+}
+
+int soft_place_carry(struct soft_nic *nic, const struct soft_qp *qp, struct soft_packet *p,
+		     const struct soft_payload *payload, const void **behind)
+{
+	const struct soft_mr *mr = payload->mr;
+	int device = mr && mr->attr.device;
+
+	*behind = NULL;
+	p->bytes = payload->bytes;
+	if (device ? !soft_place_is_shared(nic, qp, mr) : payload->bytes <= SOFT_SLOT_BYTES)
+		return carry_inline(nic, p, payload, device, behind);
 	if (loopback(nic, qp)) {
 		set_flag(p, SOFT_PACKET_KEY);
-		p->u.local.address = address;
-		p->u.local.key = key;
-		return NULL;
+		p->u.local.address = payload->address;
+		p->u.local.key = payload->key;
+		return 0;
 	}
 	set_flag(p, SOFT_PACKET_REF);
 	p->u.ref.id = mr->attr.export_id;
-	p->u.ref.offset = mr->attr.export_offset + (address - mr->attr.iova);
-	return NULL;
+	p->u.ref.offset = mr->attr.export_offset + (payload->address - mr->attr.iova);
+	return 0;
+}
+
+/* ---- the receiver's end ---------------------------------------------------------------------- */
+
+static const void *local_source(const struct soft_nic *nic, const struct soft_qp *qp,
+				const struct soft_packet *p, int *device)
+{
+	const struct soft_mr *mr;
+	const void *from = soft_mr_find(nic, p->u.local.key, qp->attr.pd, 0, p->u.local.address,
+					p->bytes, &mr);
+
+	if (from)
+		*device = mr->attr.device;
+	return from;
 }
 
 const void *soft_place_source(struct soft_nic *nic, const struct soft_qp *qp,
-			      const struct soft_packet *p, const struct soft_slot *slot)
+			      const struct soft_packet *p, const struct soft_slot *slot,
+			      int *device)
 {
 	uint32_t bytes = p->bytes;
 
+	*device = 0;
 	switch (soft_packet_flags(p) & ~SOFT_PACKET_LAST) {
 	case SOFT_PACKET_SMALL:
 		return bytes <= SOFT_SMALL_BYTES ? p->u.data : NULL;
 	case SOFT_PACKET_SLOT:
 		return bytes <= SOFT_SLOT_BYTES ? slot->payload : NULL;
 	case SOFT_PACKET_KEY:
-		if (!loopback(nic, qp))
-			return NULL;
-		return soft_mr_find(nic, p->u.local.key, qp->attr.pd, 0, p->u.local.address, bytes,
-				    NULL);
+		return loopback(nic, qp) ? local_source(nic, qp, p, device) : NULL;
 	case SOFT_PACKET_REF:
 		if (!nic->world.resolve || p->u.ref.offset > UINT64_MAX - bytes)
 			return NULL;
 		return nic->world.resolve(nic->world.ctx, qp->rank, p->u.ref.id, p->u.ref.offset,
-					  bytes);
+					  bytes, device);
 	default:
 		return NULL;
 	}
 }
+
+/* ---- copies ---------------------------------------------------------------------------------- */
 
 static int is_word(const void *p, uint32_t bytes)
 {
@@ -105,9 +165,29 @@ void soft_place_copy(void *to, const void *from, uint32_t bytes)
 	/*
 	 * [N2] release; partner: the acquire load of whoever waits for a signal word.  What this
 	 * NIC placed before, for earlier messages, is visible to a thread that sees this word.
+	 * That holds for device copies too: they were complete before soft_place_move() returned.
 	 */
 	if (is_word(to, bytes))
 		__atomic_store_n((uint64_t *)to, word, __ATOMIC_RELEASE);
 	else
 		memcpy(to, &word, 8);
+}
+
+int soft_place_move(struct soft_nic *nic, void *to, const void *from, uint32_t bytes, int device)
+{
+	int err;
+
+	if (!device) {
+		soft_place_copy(to, from, bytes);
+		return 0;
+	}
+	nic->copied++;
+	nic->stats.copies++;
+	err = nic->world.copy ? nic->world.copy(nic->world.ctx, to, from, bytes) :
+				ORIEL_EUNSUPPORTED;
+	if (err)
+		ori_log(ORI_LOG_ERROR,
+			"software NIC of rank %d: device copy of %u bytes from %p to %p failed: %s",
+			nic->rank, bytes, from, to, oriel_status_name(err));
+	return err;
 }

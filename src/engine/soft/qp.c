@@ -26,7 +26,9 @@ struct soft_qp *soft_qp_find(const struct soft_nic *nic, uint32_t number)
 	return qp && qp->number == number ? qp : NULL;
 }
 
-/* The array with room for `count`, the new part zero; NULL, and the old one stays, without memory. */
+/*
+ * The array with room for `count`, the new part zero; NULL, and the old one stays, without memory.
+ */
 static void *enlarge(void *array, size_t old, size_t count, size_t size)
 {
 	char *made = realloc(array, count * size);
@@ -44,7 +46,9 @@ static int grow(struct soft_nic *nic)
 	if (room > SLOTS)
 		return ori_fail(ORIEL_ENOMEM, "software NIC: %u queue pairs are all there can be",
 				SLOTS);
-	/* What was enlarged stays so, whatever becomes of the next: qp_room says how much is used. */
+	/*
+	 * What was enlarged stays so, whatever becomes of the next: qp_room says how much is used.
+	 */
 	qps = enlarge(nic->qps, old, room, sizeof(*nic->qps));
 	nic->qps = qps ? qps : nic->qps;
 	generations = enlarge(nic->generations, old, room, sizeof(*nic->generations));
@@ -198,6 +202,7 @@ int soft_qp_connect(struct soft_nic *nic, uint32_t qpn, int rank, uint32_t remot
 	if (!nic->peers[rank].wired)
 		return ori_fail(ORIEL_ENOTCONN, "software NIC: no wire to rank %d", rank);
 	qp->rank = rank;
+	qp->reached = !nic->world.reaches || nic->world.reaches(nic->world.ctx, rank);
 	qp->remote_number = remote_qpn;
 	qp->state = SOFT_RTS;
 	soft_activate(nic, qp);

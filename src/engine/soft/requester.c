@@ -12,6 +12,8 @@
 
 #include "state.h"
 
+#define DOUBLINGS 9u /* of the timeout, at most */
+
 /* ---- starting -------------------------------------------------------------------------------- */
 
 void soft_requester_unwait(struct soft_qp *qp)
@@ -90,10 +92,11 @@ static uint32_t read_requests(const struct soft_request *r)
 /* Returns 1 when a WQE was started. */
 static int start(struct soft_nic *nic, struct soft_qp *qp)
 {
-	struct soft_request *r = soft_request_at(qp, qp->next);
+	struct soft_request *r;
 
 	if (qp->failing || qp->next == qp->pi || qp->next - qp->ci >= qp->window)
 		return 0;
+	r = soft_request_at(qp, qp->next);
 	if (!qp->taken)
 		soft_fetch_wqe(nic, qp);
 	if (nic->stalled || blocked(nic, qp, r))
@@ -160,24 +163,31 @@ static enum send_result send_write(struct soft_nic *nic, struct soft_qp *qp, str
 	uint64_t offset = (psn - r->first_psn) * r->packet_bytes;
 	uint32_t left = r->bytes - (uint32_t)offset;
 	uint32_t bytes = left < r->packet_bytes ? left : r->packet_bytes;
-	const struct soft_mr *mr = NULL;
-	const void *from = r->u.data + offset, *behind;
+	struct soft_payload payload = { r->u.data, NULL, r->local + offset, r->lkey, bytes };
+	const void *behind;
 	struct soft_packet p;
 
-	if (!r->inlined) {
-		from = soft_mr_find(nic, r->lkey, qp->attr.pd, 0, r->local + offset, bytes, &mr);
-		if (!from) {
-			soft_requester_fail(nic, qp, r, ORI_SYNDROME_LOCAL_PROT);
-			return SEND_BLOCKED;
-		}
+	if (!r->inlined)
+		payload.from = soft_mr_find(nic, r->lkey, qp->attr.pd, 0, payload.address, bytes,
+					    &payload.mr);
+	else
+		payload.from = r->u.data + offset;
+	if (!payload.from) {
+		soft_requester_fail(nic, qp, r, ORI_SYNDROME_LOCAL_PROT);
+		return SEND_BLOCKED;
 	}
+	if (!soft_place_may_carry(nic, qp, payload.mr, bytes))
+		return SEND_FULL;
 	header(qp, &p, SOFT_OP_WRITE, psn);
 	if (left == bytes)
 		p.flags_psn |= SOFT_PACKET_LAST << 24;
 	p.address = r->remote + offset;
 	p.u1.key = r->rkey;
 	p.u2.packet_bytes = 0;
-	behind = soft_place_carry(nic, qp, &p, from, mr, r->lkey, r->local + offset, bytes);
+	if (soft_place_carry(nic, qp, &p, &payload, &behind)) {
+		soft_requester_fail(nic, qp, r, ORI_SYNDROME_LOCAL_PROT);
+		return SEND_BLOCKED;
+	}
 	if (!soft_send(nic, qp, &p, behind, behind ? bytes : 0))
 		return SEND_FULL;
 	qp->send_psn = psn + 1;
@@ -330,6 +340,18 @@ static void advance_inside(struct soft_qp *qp, const struct soft_request *r)
 		qp->una_read = r->first_read + r->got / r->packet_bytes / SOFT_READ_PACKETS;
 }
 
+/*
+ * A peer that was slow with the last is not expected to be quick with the next: the timeout shrinks
+ * as it grew, or a device that takes long for each READ would be asked for all that are open again
+ * and again.
+ */
+void soft_requester_progress(struct soft_qp *qp)
+{
+	qp->retries = 0;
+	qp->doublings -= qp->doublings > 0;
+	qp->deadline_ns = 0;
+}
+
 void soft_requester_advance(struct soft_qp *qp)
 {
 	uint64_t before = qp->una;
@@ -350,10 +372,8 @@ void soft_requester_advance(struct soft_qp *qp)
 		qp->send_idx = qp->una_idx;
 	if (qp->send_psn < qp->una)
 		qp->send_psn = qp->una;
-	if (qp->una != before) {
-		qp->retries = 0;
-		qp->deadline_ns = 0;
-	}
+	if (qp->una != before)
+		soft_requester_progress(qp);
 }
 
 void soft_requester_go_back(struct soft_nic *nic, struct soft_qp *qp)
@@ -367,36 +387,62 @@ void soft_requester_go_back(struct soft_nic *nic, struct soft_qp *qp)
 
 static uint64_t timeout_ns(const struct soft_nic *nic, const struct soft_qp *qp)
 {
-	uint32_t doublings = qp->retries < 9 ? qp->retries : 9;
+	return nic->config.retry_timeout_ns << qp->doublings;
+}
 
-	return nic->config.retry_timeout_ns << doublings;
+static void arm(const struct soft_nic *nic, struct soft_qp *qp, uint64_t now_ns)
+{
+	qp->deadline_ns = now_ns + timeout_ns(nic, qp);
+	qp->taken_slot = nic->peers[qp->rank].tx.taken;
+	qp->unread_slot = 0;
+}
+
+/*
+ * Does an answer perhaps lie in the wire, unread?  A step may have been long, with device copies in
+ * it.  No more than what lies there now: a peer that sends for ever does not put the timer off for
+ * ever.
+ */
+static int unread(struct soft_qp *qp, const struct soft_peer *peer)
+{
+	if (!soft_rx_peek(&peer->rx))
+		return 0;
+	if (!qp->unread_slot)
+		qp->unread_slot = peer->rx.next + SOFT_RING_SLOTS;
+	return peer->rx.next < qp->unread_slot;
 }
 
 void soft_requester_timer(struct soft_nic *nic, struct soft_qp *qp, uint64_t now_ns)
 {
 	struct soft_peer *peer = &nic->peers[qp->rank];
+	int passed;
 
 	if (qp->state != SOFT_RTS || qp->una == qp->end_psn) {
 		nic->timed[qp->slot / 64] &= ~(1ull << (qp->slot % 64));
 		return;
 	}
 	if (!qp->deadline_ns) {
-		qp->deadline_ns = now_ns + timeout_ns(nic, qp);
+		arm(nic, qp, now_ns);
 		return;
 	}
-	if (now_ns < qp->deadline_ns)
+	if (now_ns < qp->deadline_ns || unread(qp, peer))
 		return;
+	passed = soft_tx_passed(&peer->tx, qp->last_slot);
+	if (!passed && peer->tx.taken > qp->taken_slot) {
+		arm(nic, qp, now_ns); /* it is slow, but works its way towards ours */
+		return;
+	}
 	qp->retries++;
+	qp->doublings += qp->doublings < DOUBLINGS;
 	if (qp->retries > nic->config.retry_count) {
 		soft_requester_fail(nic, qp, soft_request_at(qp, qp->una_idx),
 				    ORI_SYNDROME_RETRY_EXCEEDED);
 		return;
 	}
-	qp->deadline_ns = now_ns + timeout_ns(nic, qp);
+	arm(nic, qp, now_ns);
 	/*
-	 * What the peer has not even taken is not lost: sending it again would only fill the wire.  Other
-	 * queue pairs' packets behind ours say nothing: the wire may never be empty.
+	 * What the peer has not even taken is not lost: sending it again would only fill the wire.
+	 * Other queue pairs' packets behind ours say nothing: the wire may never be empty.
 	 */
-	if (soft_tx_passed(&peer->tx, qp->last_slot))
+	if (passed)
 		soft_requester_go_back(nic, qp);
 }

@@ -4,8 +4,8 @@
  * others.
  *
  * Takes requests in the order of their numbers (with `ooo`, in any order), checks key, protection
- * domain, access and range of every packet, places data, executes atomics exactly once, and
- * answers. Never looks at a send queue: that is requester.c.
+ * domain, access and range of every packet, places data, executes atomics exactly once, and notes
+ * what is to be answered (reply.c does it).  Never looks at a send queue: that is requester.c.
  *
  * A packet that came before is never executed again: a write was placed and is only acknowledged,
  * an atomic or READ is answered from the replay cache.
@@ -21,6 +21,7 @@ enum verdict {
 	IGNORED, /* as if lost: nothing happened, it will come again */
 	REFUSED_INVALID = ORI_SYNDROME_REMOTE_INVALID,
 	REFUSED_ACCESS = ORI_SYNDROME_REMOTE_ACCESS,
+	REFUSED_OP = ORI_SYNDROME_REMOTE_OP, /* a device copy failed */
 };
 
 /* ---- executing ------------------------------------------------------------------------------- */
@@ -28,28 +29,27 @@ enum verdict {
 static enum verdict execute_write(struct soft_nic *nic, struct soft_qp *qp,
 				  const struct soft_packet *p, const struct soft_slot *slot)
 {
+	const struct soft_mr *mr;
 	const void *from;
+	int device;
 	void *to;
 
 	if (!p->bytes)
 		return REFUSED_INVALID;
 	to = soft_mr_find(nic, p->u1.key, qp->attr.pd, SOFT_REMOTE_WRITE, p->address, p->bytes,
-			  NULL);
+			  &mr);
 	if (!to)
 		return REFUSED_ACCESS;
-	from = soft_place_source(nic, qp, p, slot);
+	from = soft_place_source(nic, qp, p, slot, &device);
 	if (!from)
 		return IGNORED;
-	soft_place_copy(to, from, p->bytes);
+	if (soft_place_move(nic, to, from, p->bytes, device || mr->attr.device))
+		return REFUSED_OP;
+	if (device || mr->attr.device)
+		qp->unacked += SOFT_ACK_EVERY; /* it took long: answered whatever waits behind it */
 	if (soft_packet_flags(p) & SOFT_PACKET_LAST)
 		qp->ack_due = 1;
 	return TAKEN;
-}
-
-static void set_pending(struct soft_qp *qp, struct soft_replay *e, int pending)
-{
-	qp->pending += (uint32_t)pending - e->pending;
-	e->pending = (uint8_t)pending;
 }
 
 /*
@@ -87,7 +87,7 @@ static struct soft_replay *remember(struct soft_nic *nic, struct soft_qp *qp,
 	e->address = p->address;
 	e->bytes = p->bytes;
 	e->key = p->u1.key;
-	set_pending(qp, e, 1);
+	soft_set_pending(qp, e, 1);
 	return e;
 }
 
@@ -98,6 +98,24 @@ static enum verdict execute_read(struct soft_nic *nic, struct soft_qp *qp,
 			  NULL))
 		return REFUSED_ACCESS;
 	return remember(nic, qp, p, psn, packets) ? TAKEN : IGNORED;
+}
+
+/*
+ * A word of device memory: read, modified and written back.  Atomic among the operations of this
+ * NIC, since one thread at a time steps it, and with nothing else.
+ */
+static int modify_device(struct soft_nic *nic, void *word, const struct soft_packet *p,
+			 uint64_t *old)
+{
+	uint64_t next = p->u.atomic.swap_add;
+
+	if (soft_place_move(nic, old, word, 8, 1))
+		return -1;
+	if (soft_packet_op(p) == SOFT_OP_FETCH_ADD)
+		next += *old;
+	else if (*old != p->u.atomic.compare)
+		return 0;
+	return soft_place_move(nic, word, &next, 8, 1);
 }
 
 /*
@@ -119,12 +137,13 @@ static uint64_t modify(uint64_t *word, const struct soft_packet *p)
 static enum verdict execute_atomic(struct soft_nic *nic, struct soft_qp *qp,
 				   const struct soft_packet *p, uint64_t psn)
 {
+	const struct soft_mr *mr;
 	struct soft_replay *e;
 	void *word;
 
 	if (nic->config.no_atomics || p->bytes != 8 || p->address & 7)
 		return REFUSED_INVALID;
-	word = soft_mr_find(nic, p->u1.key, qp->attr.pd, SOFT_REMOTE_ATOMIC, p->address, 8, NULL);
+	word = soft_mr_find(nic, p->u1.key, qp->attr.pd, SOFT_REMOTE_ATOMIC, p->address, 8, &mr);
 	if (!word)
 		return REFUSED_ACCESS;
 	if ((uintptr_t)word & 7)
@@ -132,8 +151,15 @@ static enum verdict execute_atomic(struct soft_nic *nic, struct soft_qp *qp,
 	e = remember(nic, qp, p, psn, 1);
 	if (!e)
 		return IGNORED;
-	e->value = modify(word, p);
-	return TAKEN;
+	if (!mr->attr.device) {
+		e->value = modify(word, p);
+		return TAKEN;
+	}
+	if (!modify_device(nic, word, p, &e->value))
+		return TAKEN;
+	soft_set_pending(qp, e, 0);
+	e->packets = 0; /* it is nobody's */
+	return REFUSED_OP;
 }
 
 static enum verdict execute(struct soft_nic *nic, struct soft_qp *qp, const struct soft_packet *p,
@@ -194,14 +220,17 @@ static void replay(struct soft_nic *nic, struct soft_qp *qp, const struct soft_p
 {
 	for (uint32_t i = 0; i < nic->config.max_reads; i++) {
 		struct soft_replay *e = &qp->replay[i];
+		uint32_t from = (uint32_t)(psn - e->psn) * e->packet_bytes;
 
 		if (!e->packets || psn < e->psn || psn >= e->psn + e->packets ||
 		    e->op != soft_packet_op(p))
 			continue;
 		nic->stats.replays++;
-		e->sent = (uint32_t)(psn - e->psn) * e->packet_bytes;
+		if (e->pending && e->sent <= from)
+			return; /* late, not lost: what it asks for is still to be sent */
+		e->sent = from;
 		e->again = 1;
-		set_pending(qp, e, 1);
+		soft_set_pending(qp, e, 1);
 		return;
 	}
 	nic->stats.refused++; /* older than any the requester can still wait for */
@@ -225,12 +254,24 @@ static void gap(struct soft_qp *qp)
 	qp->nak_due = 1;
 }
 
+void soft_responder_refuse(struct soft_nic *nic, struct soft_qp *qp, uint32_t syndrome)
+{
+	nic->stats.refused++;
+	qp->refusal = (uint8_t)syndrome;
+	qp->refusal_due = 1;
+	soft_cq_error(nic, qp,
+		      syndrome == REFUSED_OP ? ORI_SYNDROME_LOCAL_PROT : ORI_SYNDROME_LOCAL_ACCESS);
+}
+
 /*
- * ooo: executed as it comes.  What must be refused waits until it is in order, and is refused then.
+ * ooo: executed as it comes.  What must be refused waits until it is in order, and is refused then;
+ * but what a device has failed at is not tried again: the first time may have had its effect.
  */
 static void ahead(struct soft_nic *nic, struct soft_qp *qp, const struct soft_packet *p,
 		  const struct soft_slot *slot, uint64_t psn, uint32_t packets)
 {
+	enum verdict verdict;
+
 	if (psn + packets - qp->expected > SOFT_AHEAD_PSN) {
 		nic->stats.refused++;
 		return;
@@ -240,7 +281,10 @@ static void ahead(struct soft_nic *nic, struct soft_qp *qp, const struct soft_pa
 			duplicate(nic, qp, p, psn);
 			return;
 		}
-	if (execute(nic, qp, p, slot, psn, packets) != TAKEN)
+	verdict = execute(nic, qp, p, slot, psn, packets);
+	if (verdict == REFUSED_OP)
+		soft_responder_refuse(nic, qp, verdict);
+	if (verdict != TAKEN)
 		return;
 	for (uint32_t i = 0; i < packets; i++)
 		flip_ahead(qp, psn + i);
@@ -248,14 +292,6 @@ static void ahead(struct soft_nic *nic, struct soft_qp *qp, const struct soft_pa
 	qp->unacked++;
 	if (qp->ahead_count >= SOFT_LOST_PSN)
 		gap(qp);
-}
-
-static void refuse(struct soft_nic *nic, struct soft_qp *qp, uint32_t syndrome)
-{
-	nic->stats.refused++;
-	qp->refusal = (uint8_t)syndrome;
-	qp->refusal_due = 1;
-	soft_cq_error(nic, qp, ORI_SYNDROME_LOCAL_ACCESS);
 }
 
 void soft_responder_request(struct soft_nic *nic, struct soft_qp *qp, const struct soft_packet *p,
@@ -283,164 +319,7 @@ void soft_responder_request(struct soft_nic *nic, struct soft_qp *qp, const stru
 			move_expected(qp, packets);
 			qp->unacked++;
 		} else if (verdict != IGNORED) {
-			refuse(nic, qp, verdict);
+			soft_responder_refuse(nic, qp, verdict);
 		}
 	}
-}
-
-/* ---- answering ------------------------------------------------------------------------------- */
-
-/*
- * How far the requester may conclude that it was executed and answered: an ACK must not pass the
- * answer of a READ that is still to be sent, or the requester would take it for lost.
- */
-static uint64_t executed(const struct soft_nic *nic, const struct soft_qp *qp)
-{
-	uint64_t upto = qp->expected;
-
-	for (uint32_t i = 0; qp->pending && i < nic->config.max_reads; i++) {
-		const struct soft_replay *e = &qp->replay[i];
-
-		if (e->pending && e->psn < upto)
-			upto = e->psn;
-	}
-	return upto;
-}
-
-static int send_answer(struct soft_nic *nic, struct soft_qp *qp, uint32_t op, uint64_t psn,
-		       uint32_t syndrome)
-{
-	struct soft_packet p = { 0 };
-
-	p.op_qpn = op << 24 | qp->remote_number;
-	p.flags_psn = (uint32_t)psn & SOFT_PSN_MASK;
-	p.u1.ack = (uint32_t)executed(nic, qp) & SOFT_PSN_MASK;
-	p.u2.syndrome = syndrome;
-	return soft_send(nic, qp, &p, NULL, 0);
-}
-
-static int send_value(struct soft_nic *nic, struct soft_qp *qp, struct soft_replay *e)
-{
-	struct soft_packet p = { 0 };
-
-	set_pending(qp, e, 0); /* the ACK in this packet covers the packet */
-	p.op_qpn = (uint32_t)SOFT_OP_ATOMIC_VALUE << 24 | qp->remote_number;
-	p.flags_psn = (uint32_t)e->psn & SOFT_PSN_MASK;
-	p.u1.ack = (uint32_t)executed(nic, qp) & SOFT_PSN_MASK;
-	p.u.value = e->value;
-	if (soft_send(nic, qp, &p, NULL, 0))
-		return 1;
-	set_pending(qp, e, 1);
-	return 0;
-}
-
-/*
- * One piece of a READ's answer: up to what one number carries, less if the region is not exported.
- */
-static int send_data(struct soft_nic *nic, struct soft_qp *qp, struct soft_replay *e)
-{
-	uint32_t inside = e->sent % e->packet_bytes, bytes = e->bytes - e->sent, most;
-	uint64_t psn = e->psn + e->sent / e->packet_bytes, address = e->address + e->sent;
-	const struct soft_mr *mr;
-	const void *from = soft_mr_find(nic, e->key, qp->attr.pd, SOFT_REMOTE_READ, address, bytes,
-					&mr);
-	const void *behind;
-	struct soft_packet p = { 0 };
-
-	if (!from && e->again) {
-		/*
-		 * The key was revoked since, most likely because the requester has got the first answer and
-		 * both know: it takes no notice then, and else learns why there is none.  No error here.
-		 */
-		set_pending(qp, e, 0);
-		if (send_answer(nic, qp, SOFT_OP_NAK, psn, ORI_SYNDROME_REMOTE_ACCESS))
-			return 1;
-		set_pending(qp, e, 1);
-		return 0;
-	}
-	if (!from) {
-		/* the key was revoked since */
-		set_pending(qp, e, 0);
-		if (qp->state == SOFT_RTS) {
-			qp->expected = psn;
-			refuse(nic, qp, ORI_SYNDROME_REMOTE_ACCESS);
-		}
-		return 1;
-	}
-	if (bytes > e->packet_bytes - inside)
-		bytes = e->packet_bytes - inside;
-	most = soft_place_packet_bytes(nic, qp, mr);
-	if (bytes > most)
-		bytes = most;
-	set_pending(qp, e, e->sent + bytes < e->bytes);
-	p.op_qpn = (uint32_t)SOFT_OP_READ_DATA << 24 | qp->remote_number;
-	p.flags_psn = (uint32_t)psn & SOFT_PSN_MASK;
-	p.u1.ack = (uint32_t)executed(nic, qp) & SOFT_PSN_MASK;
-	p.u2.offset = inside;
-	behind = soft_place_carry(nic, qp, &p, from, mr, e->key, address, bytes);
-	if (!soft_send(nic, qp, &p, behind, behind ? bytes : 0)) {
-		set_pending(qp, e, 1);
-		return 0;
-	}
-	e->sent += bytes;
-	return 1;
-}
-
-/* Answers go out in the order of the requests.  Returns 0 when the wire is full. */
-static int send_pending(struct soft_nic *nic, struct soft_qp *qp)
-{
-	uint32_t room = nic->config.max_reads;
-
-	for (uint32_t i = 0; i < room && qp->pending; i++) {
-		struct soft_replay *e = &qp->replay[(qp->replay_next + i) % room];
-
-		while (e->pending) {
-			if (nic->left <= 0)
-				return 0;
-			if (!(e->op == SOFT_OP_READ ? send_data : send_value)(nic, qp, e))
-				return 0;
-			nic->left--;
-		}
-		if (!qp->pending) {
-			qp->ack_due = 0; /* the last answer said it too */
-			qp->unacked = 0;
-		}
-	}
-	return 1;
-}
-
-/*
- * An ACK now, or are more packets of this peer waiting that one ACK can cover?  It does not wait for
- * packets to come: the thread that drives may have seen its signal in this step, and leave.
- */
-static int wants_ack(const struct soft_nic *nic, const struct soft_qp *qp)
-{
-	if (qp->unacked >= SOFT_ACK_EVERY)
-		return 1;
-	return qp->ack_due && !soft_rx_peek(&nic->peers[qp->rank].rx);
-}
-
-void soft_responder_run(struct soft_nic *nic, struct soft_qp *qp)
-{
-	int full = !send_pending(nic, qp);
-
-	if (!full && qp->refusal_due) {
-		full = !send_answer(nic, qp, SOFT_OP_NAK, qp->expected, qp->refusal);
-		qp->refusal_due = (uint8_t)full;
-		nic->stats.naks += !full;
-	}
-	if (!full && qp->nak_due) {
-		full = !send_answer(nic, qp, SOFT_OP_NAK, qp->expected, 0);
-		qp->nak_due = (uint8_t)full;
-		nic->stats.naks += !full;
-	}
-	if (!full && wants_ack(nic, qp)) {
-		full = !send_answer(nic, qp, SOFT_OP_ACK, qp->expected, 0);
-		if (!full) {
-			qp->ack_due = 0;
-			qp->unacked = 0;
-		}
-	}
-	if (full || qp->pending || qp->ack_due)
-		soft_activate(nic, qp);
 }

@@ -92,6 +92,7 @@ struct soft_qp {
 	uint32_t number, remote_number;
 	uint32_t slot; /* in the NIC's table */
 	int rank;      /* of the other end */
+	int reached;   /* ... whose NIC can resolve device memory of this rank */
 	uint32_t window;
 	uint8_t state; /* soft_state */
 
@@ -124,8 +125,11 @@ struct soft_qp {
 	uint32_t open_reads;                      /* started and not answered */
 	uint64_t got_ahead[SOFT_WINDOW_PSN / 64]; /* ooo: READ data placed ahead; by psn modulo */
 	uint64_t last_slot; /* slots of the wire filled when this queue pair last sent a request */
-	uint32_t retries;
+	uint32_t retries;   /* timeouts since the last progress */
+	uint32_t doublings; /* of the timeout: one more with each, one less with progress */
 	uint64_t deadline_ns; /* 0: not armed */
+	uint64_t taken_slot;  /* slots the peer had taken when it was armed */
+	uint64_t unread_slot; /* ran out; packets before this one are read first; 0 */
 
 	/* ---- responder ---- */
 	uint64_t expected;
@@ -162,6 +166,7 @@ struct soft_held {
 
 #define SOFT_HELD 32u
 
+/* A doorbell.  Those that were rung last are near the front of the table: fetch.c. */
 struct soft_bell {
 	const uint64_t *word;
 	uint64_t seen;
@@ -174,13 +179,16 @@ struct soft_nic {
 	int rank, nranks;
 	int left; /* budget of the running step */
 	uint8_t stalled;
-	uint8_t faulty; /* the wire drops, doubles or holds back */
+	uint8_t faulty;  /* the wire drops, doubles or holds back */
+	uint32_t copied; /* device copies of the running step */
+	uint32_t copier; /* slot of the queue pair that sent out of device memory last in it; 0 */
 	uint64_t steps;
 	uint64_t random;
 	uint32_t timer_ticks;
 
 	struct soft_bell *bells; /* queue pairs with a send queue */
 	uint32_t bell_count, bell_room;
+	uint32_t bell_turn; /* where the next look behind the front begins */
 
 	struct soft_qp **qps; /* slot 0 is never used */
 	uint16_t *generations;
@@ -205,11 +213,18 @@ struct soft_nic {
 	int64_t rate_bytes;
 
 	struct soft_stats stats;
+	uint8_t bounce[SOFT_SLOT_BYTES]; /* device memory on its way into a slot */
 };
 
 static inline struct soft_request *soft_request_at(const struct soft_qp *qp, uint64_t idx)
 {
 	return &qp->requests[idx & (qp->window - 1)];
+}
+
+static inline void soft_set_pending(struct soft_qp *qp, struct soft_replay *e, int pending)
+{
+	qp->pending += (uint32_t)pending - e->pending;
+	e->pending = (uint8_t)pending;
 }
 
 static inline void soft_activate(struct soft_nic *nic, const struct soft_qp *qp)
@@ -229,7 +244,10 @@ static inline uint64_t soft_psn_near(uint64_t near, uint32_t psn)
 struct soft_qp *soft_qp_find(const struct soft_nic *, uint32_t number);
 
 /* mr.c */
-/* The bytes, or NULL if key, protection domain, access or range does not fit.  *mr may be NULL. */
+/*
+ * The bytes, or NULL if key, protection domain, access or range does not fit.  If the region is
+ * device memory they are not to be touched but by soft_place_move().
+ */
 void *soft_mr_find(const struct soft_nic *, uint32_t key, uint32_t pd, uint32_t access,
 		   uint64_t address, uint64_t bytes, const struct soft_mr **mr);
 int soft_mr_setup(struct soft_nic *);
@@ -245,6 +263,8 @@ uint32_t soft_fetch_check_slot(const struct soft_nic *, const struct soft_qp *, 
 /* requester.c */
 void soft_requester_run(struct soft_nic *, struct soft_qp *);
 void soft_requester_advance(struct soft_qp *);
+/* Something was answered: the timer begins anew. */
+void soft_requester_progress(struct soft_qp *);
 /* This request gets the syndrome, once those before it are completed; none behind it goes on. */
 void soft_requester_fail(struct soft_nic *, struct soft_qp *, struct soft_request *,
 			 uint32_t syndrome);
@@ -258,9 +278,13 @@ void soft_requester_answer(struct soft_nic *, struct soft_qp *, const struct sof
 			   const struct soft_slot *);
 
 /* responder.c */
-void soft_responder_run(struct soft_nic *, struct soft_qp *);
 void soft_responder_request(struct soft_nic *, struct soft_qp *, const struct soft_packet *,
 			    const struct soft_slot *);
+/* To ERR; this and every later request is answered with the syndrome. */
+void soft_responder_refuse(struct soft_nic *, struct soft_qp *, uint32_t syndrome);
+
+/* reply.c */
+void soft_reply_run(struct soft_nic *, struct soft_qp *);
 
 /* cq.c */
 void soft_cq_init(struct soft_qp *);
@@ -269,14 +293,36 @@ void soft_cq_run(struct soft_nic *, struct soft_qp *);
 void soft_cq_error(struct soft_nic *, struct soft_qp *, uint32_t syndrome);
 
 /* place.c */
-/* Payload of a packet, NULL if there is none to be had now; *bytes from the packet, checked. */
+/* Payload of a packet, NULL if there is none to be had now.  *device: it is device memory. */
 const void *soft_place_source(struct soft_nic *, const struct soft_qp *, const struct soft_packet *,
-			      const struct soft_slot *);
+			      const struct soft_slot *, int *device);
+/* Host memory to host memory. */
 void soft_place_copy(void *to, const void *from, uint32_t bytes);
-/* Chooses how `bytes` at `from` cross; returns what goes behind the header, or NULL. */
-const void *soft_place_carry(const struct soft_nic *, const struct soft_qp *, struct soft_packet *,
-			     const void *from, const struct soft_mr *, uint32_t key,
-			     uint64_t address, uint32_t bytes);
+/* The same where either may be device memory.  0, or the status of a device copy that failed. */
+int soft_place_move(struct soft_nic *, void *to, const void *from, uint32_t bytes, int device);
+
+/* Bytes of a message at `address` of a region; `mr` is NULL for those inside a WQE. */
+struct soft_payload {
+	const void *from;
+	const struct soft_mr *mr;
+	uint64_t address;
+	uint32_t key;
+	uint32_t bytes;
+};
+/*
+ * Chooses how a payload crosses, and says so in the packet; *behind: what goes behind the header,
+ * or NULL. 0, or the status of a device copy that failed.
+ */
+int soft_place_carry(struct soft_nic *, const struct soft_qp *, struct soft_packet *,
+		     const struct soft_payload *, const void **behind);
+/*
+ * May so many bytes of this region be carried now?  Not if that takes a device copy that would be
+ * in vain, or if this step has made many: then it is another queue pair's turn in the next.
+ */
+int soft_place_may_carry(struct soft_nic *, const struct soft_qp *, const struct soft_mr *,
+			 uint32_t bytes);
+/* Can the other end of the queue pair read this region by itself? */
+int soft_place_is_shared(const struct soft_nic *, const struct soft_qp *, const struct soft_mr *);
 /* Payload bytes that fit one packet from this region towards the queue pair's other end. */
 uint32_t soft_place_packet_bytes(const struct soft_nic *, const struct soft_qp *,
 				 const struct soft_mr *);
@@ -286,6 +332,8 @@ int soft_faults_setup(struct soft_nic *);
 uint64_t soft_random(struct soft_nic *);
 /* True with this chance. */
 int soft_chance(struct soft_nic *, double chance);
+/* Is there room, and does the rate allow it?  Before work that would be lost without. */
+int soft_send_ready(struct soft_nic *, const struct soft_qp *, uint32_t carried);
 /* Sends, or what the faults make of it.  0: no room now. */
 int soft_send(struct soft_nic *, struct soft_qp *, const struct soft_packet *, const void *payload,
 	      uint32_t bytes);

@@ -144,14 +144,17 @@ static void find_unknown(struct info *info)
 	}
 }
 
-static int try_device(const char *name)
+/* Opens the device as a comm would, and lets it add what it knows to the facts. */
+static int try_device(const struct ori_config *config, struct ori_facts *facts)
 {
 	struct ori_device *device;
-	int err = ori_device_open(name, ORI_NS_PER_S, &device);
+	int err = ori_device_open(config->device, ORI_NS_PER_S, &device);
 
-	if (!err)
-		device->ops->close(device);
-	return err;
+	if (err)
+		return err;
+	err = device->ops->facts(device, facts);
+	device->ops->close(device);
+	return err ? err : ori_facts_override(facts, config);
 }
 
 int info_gather_config(struct info *info, struct ori_config *config)
@@ -172,7 +175,7 @@ int info_gather_facts(struct info *info, const struct ori_config *config, struct
 	int err = ori_facts_gather(facts, config);
 
 	if (!err)
-		err = try_device(config->device);
+		err = try_device(config, facts);
 	if (err)
 		info_problem_add(info, "%s", ori_last_error_text());
 	return err;

@@ -61,8 +61,14 @@ void info_job_gather(struct info *, const struct ori_config *, const struct ori_
 		     int facts_err);
 void info_job_free(struct info_job *);
 
+/* main.c: a launcher started this process; and the rank it says, 0 if none */
+int info_has_launcher(void);
+int info_rank_by_name(void);
+
 /* text.c, json.c: to stdout; whether that worked is main()'s question */
 void info_print_text(const struct info *);
 void info_print_json(const struct info *);
+/* ["name": "text"] with what stands before it; text NULL is null. */
+void info_json_member(const char *before, const char *name, const char *text);
 
 #endif

@@ -58,7 +58,7 @@ static void put_string(const char *text)
 }
 
 /* ["name": "text"] with what stands before it: a comma, a bracket. */
-static void put_member(const char *before, const char *name, const char *text)
+void info_json_member(const char *before, const char *name, const char *text)
 {
 	printf("%s\"%s\": ", before, name);
 	if (text)
@@ -69,19 +69,19 @@ static void put_member(const char *before, const char *name, const char *text)
 
 static void put_build(const struct info_build *b)
 {
-	put_member("  \"build\": {", "compiler", b->compiler);
-	put_member(", ", "arch", b->arch);
-	put_member(", ", "sanitizer", b->sanitizer);
+	info_json_member("  \"build\": {", "compiler", b->compiler);
+	info_json_member(", ", "arch", b->arch);
+	info_json_member(", ", "sanitizer", b->sanitizer);
 	printf(", \"cuda\": %s},\n", b->cuda ? "true" : "false");
 }
 
 static void put_machine(const struct info_machine *m)
 {
-	put_member("  \"machine\": {", "host", m->host);
-	put_member(", ", "cpu", m->cpu);
+	info_json_member("  \"machine\": {", "host", m->host);
+	info_json_member(", ", "cpu", m->cpu);
 	printf(", \"cores\": %d, \"cores_usable\": %d, \"memory_bytes\": %" PRIu64, m->cores,
 	       m->cores_usable, m->memory_bytes);
-	put_member(", ", "kernel", m->kernel);
+	info_json_member(", ", "kernel", m->kernel);
 	printf("},\n");
 }
 
@@ -92,14 +92,14 @@ static void put_parts(void)
 
 	printf("  \"devices\": [");
 	for (int n = 0; ori_device_row(n, &device); n++) {
-		put_member(n ? ", {" : "{", "name", device.name);
-		put_member(", ", "text", device.text);
+		info_json_member(n ? ", {" : "{", "name", device.name);
+		info_json_member(", ", "text", device.text);
 		printf("}");
 	}
 	printf("],\n  \"engines\": [");
 	for (int n = 0; ori_engine_row(n, &engine); n++) {
-		put_member(n ? ", {" : "{", "name", engine.name);
-		put_member(", ", "text", engine.text);
+		info_json_member(n ? ", {" : "{", "name", engine.name);
+		info_json_member(", ", "text", engine.text);
 		printf("}");
 	}
 	printf("],\n");
@@ -111,12 +111,12 @@ static void put_variables(void)
 
 	printf("  \"variables\": [");
 	for (int n = 0; ori_config_row(n, &row); n++) {
-		put_member(n ? ",\n    {" : "\n    {", "name", row.name);
-		put_member(", ", "type", row.type);
-		put_member(", ", "default", row.def);
-		put_member(", ", "value", row.value ? row.value : row.def);
+		info_json_member(n ? ",\n    {" : "\n    {", "name", row.name);
+		info_json_member(", ", "type", row.type);
+		info_json_member(", ", "default", row.def);
+		info_json_member(", ", "value", row.value ? row.value : row.def);
 		printf(", \"set\": %s", row.value ? "true" : "false");
-		put_member(", ", "help", row.help);
+		info_json_member(", ", "help", row.help);
 		printf("}");
 	}
 	printf("\n  ],\n");
@@ -143,8 +143,9 @@ static void put_ranks(const struct info_job *job)
 	printf("\n    \"ranks\": [");
 	for (int r = 0; r < job->nranks; r++) {
 		printf("%s\n      {\"rank\": %d", r ? "," : "", r);
-		put_member(", ", "host", job->facts[r].host);
-		put_member(", ", "device", job->facts[r].device == ORI_DEVICE_CPU ? "cpu" : "cuda");
+		info_json_member(", ", "host", job->facts[r].host);
+		info_json_member(", ", "device",
+				 job->facts[r].device == ORI_DEVICE_CPU ? "cpu" : "cuda");
 		printf(", \"gpu\": %d, \"node\": %d, \"node_rank\": %d, \"node_size\": %d}",
 		       job->facts[r].gpu, t->node[r], t->node_rank[r], t->node_size[r]);
 	}
@@ -162,8 +163,9 @@ static void put_pairs(const struct info_job *job)
 			if (ori_classify_pair(job->facts, &job->topology, a, b, &p))
 				continue;
 			printf("%s      {\"a\": %d, \"b\": %d", before, a, b);
-			put_member(", ", "kind", p.kind == ORIEL_PEER_MAPPED ? "mapped" : "queued");
-			put_member(", ", "reason", p.reason);
+			info_json_member(", ", "kind",
+					 p.kind == ORIEL_PEER_MAPPED ? "mapped" : "queued");
+			info_json_member(", ", "reason", p.reason);
 			printf("}");
 			before = ",\n";
 		}
@@ -179,7 +181,7 @@ static void put_topology(const struct info_job *job)
 		return;
 	}
 	if (!job->facts) {
-		put_member("{", "error", job->error);
+		info_json_member("{", "error", job->error);
 		printf("}\n");
 		return;
 	}
@@ -192,7 +194,7 @@ static void put_topology(const struct info_job *job)
 void info_print_json(const struct info *info)
 {
 	printf("{\n");
-	put_member("  ", "version", oriel_version());
+	info_json_member("  ", "version", oriel_version());
 	printf(",\n");
 	put_build(&info->build);
 	put_machine(&info->machine);

@@ -12,23 +12,29 @@
 #include <unistd.h>
 
 #include "info.h"
+#include "verify.h"
 
-#define USAGE "usage: oriel-info [--json] [--ranks-from-env] [--help]\n"
+#define USAGE "usage: oriel-info [--verify] [--json] [--ranks-from-env] [--help]\n"
 
 static const char help[] = USAGE
 	"\n"
 	"Shows the version, the build, the machine, devices, engines and the ORIEL_* variables.\n"
-	"Under a launcher (RANK and WORLD_SIZE are set) also how the ranks reach each other, and why:\n"
+	"Under a launcher (PMIx, or RANK and WORLD_SIZE are set) also how the ranks reach each other, and\n"
+	"why:\n"
 	"    oriel-run -n 4 oriel-info\n"
 	"\n"
+	"  --verify          try it: prerequisites, then put, signal, order, counter and atomic between all\n"
+	"                    pairs of ranks and on every NIC; the verdict with cause and remedy, in 20 s;\n"
+	"                    without a launcher between threads of this process\n"
 	"  --json            one JSON object, with every pair of ranks\n"
 	"  --ranks-from-env  show the ranks without a launcher too (then there is one)\n"
 	"  --help            this text\n"
 	"\n"
-	"Exit status: 0; 1 if a variable is bad or unknown or the ranks do not meet; 2 for a wrong call.\n";
+	"Exit status: 0; 1 if a variable is bad or unknown, the ranks do not meet or the verdict is not ok;\n"
+	"2 for a wrong call.\n";
 
 struct options {
-	int json, ranks, help;
+	int json, ranks, help, verify;
 };
 
 static int parse_options(int argc, char **argv, struct options *o)
@@ -38,6 +44,8 @@ static int parse_options(int argc, char **argv, struct options *o)
 			o->json = 1;
 		} else if (!strcmp(argv[i], "--ranks-from-env")) {
 			o->ranks = 1;
+		} else if (!strcmp(argv[i], "--verify")) {
+			o->verify = 1;
 		} else if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
 			o->help = 1;
 		} else {
@@ -59,18 +67,39 @@ static int close_output(void)
 	return bad;
 }
 
+int info_has_launcher(void)
+{
+	const char *launcher = getenv("ORIEL_LAUNCHER");
+
+	if (launcher && !strcmp(launcher, "none"))
+		return 0;
+	return (getenv("RANK") && getenv("WORLD_SIZE")) ||
+	       (getenv("PMIX_RANK") && getenv("PMIX_NAMESPACE"));
+}
+
+/* The boot knows better; but a rank that never gets there must not print for rank 0. */
+int info_rank_by_name(void)
+{
+	const char *launcher = getenv("ORIEL_LAUNCHER"), *rank = getenv("RANK");
+	const char *pmix = getenv("PMIX_RANK");
+
+	if (!info_has_launcher())
+		return 0;
+	if (pmix && !(rank && launcher && !strcmp(launcher, "env")))
+		rank = pmix;
+	return rank ? atoi(rank) : 0;
+}
+
 /* Everything that can be known; a configuration that cannot be read cannot lead to the others. */
 static void gather(struct info *info, const struct options *o)
 {
-	const char *rank = getenv("RANK");
 	struct info_job *job = &info->job;
 	struct ori_config config;
 	struct ori_facts facts;
 	int facts_err;
 
-	job->present = o->ranks || (rank && getenv("WORLD_SIZE"));
-	/* the boot knows better; but a rank that never gets there must not print for rank 0 */
-	job->rank = job->present && rank ? atoi(rank) : 0;
+	job->present = o->ranks || info_has_launcher();
+	job->rank = info_rank_by_name();
 	info_gather_here(info);
 	if (info_gather_config(info, &config)) {
 		snprintf(job->error, sizeof(job->error), "%s", "the configuration is bad");
@@ -117,6 +146,6 @@ int main(int argc, char **argv)
 	if (o.help)
 		fputs(help, stdout);
 	else
-		status = run(&o);
+		status = o.verify ? verify_main(o.json) : run(&o);
 	return close_output() ? 1 : status;
 }

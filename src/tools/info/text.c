@@ -11,6 +11,7 @@
 
 #include "../../device/device.h"
 #include "../../engine/engine.h"
+#include "../../kernels/image.h"
 #include "info.h"
 
 #define MATRIX_RANKS_MAX 16
@@ -41,7 +42,8 @@ static void print_build(const struct info_build *b)
 	print_field("compiler", b->compiler);
 	print_field("architecture", b->arch);
 	print_field("sanitizer", b->sanitizer);
-	print_field("cuda", b->cuda ? "yes" : "no");
+	printf("  %-13s %s; library kernels: %s\n", "cuda", b->cuda ? "yes" : "no",
+	       ori_kernels_text());
 }
 
 static void print_machine(const struct info_machine *m)

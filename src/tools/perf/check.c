@@ -72,12 +72,16 @@ static uint64_t count_guard(const uint8_t *guard)
 /* Where data is sent from, and where it lands, on this rank. */
 static uint8_t *sending(struct perf_bed *bed)
 {
-	return (bed->op->to_window ? bed->local : oriel_window_buffer(bed->window)) + PERF_DATA_OFF;
+	uint8_t *window = oriel_window_buffer(bed->window);
+
+	return (bed->op->to_window ? bed->local : window) + PERF_DATA_OFF;
 }
 
 static uint8_t *landing(struct perf_bed *bed)
 {
-	return (bed->op->to_window ? oriel_window_buffer(bed->window) : bed->local) + PERF_DATA_OFF;
+	uint8_t *window = oriel_window_buffer(bed->window);
+
+	return (bed->op->to_window ? window : bed->local) + PERF_DATA_OFF;
 }
 
 /* Whose data lands here. */
@@ -91,7 +95,7 @@ static int origin(const struct perf_bed *bed)
 }
 
 /* The j-th piece comes from the rank whose j-th peer this one is. */
-static uint64_t count_fan(struct perf_bed *bed, int pass, uint64_t bytes)
+static uint64_t count_fan(struct perf_bed *bed, const uint8_t *data, int pass, uint64_t bytes)
 {
 	int rank = bed->job->rank, n = bed->job->nranks, j = 0;
 	uint64_t wrong = 0;
@@ -99,28 +103,46 @@ static uint64_t count_fan(struct perf_bed *bed, int pass, uint64_t bytes)
 	for (uint64_t off = 0; off < bytes; off += PERF_FAN_BYTES, j++) {
 		int from = (rank + n - perf_fan_shift(n, bed->shift, j)) % n;
 
-		wrong += count_pattern(landing(bed), off, off + PERF_FAN_BYTES,
-				       seed_of(pass, from, bytes));
+		wrong += count_pattern(data, off, off + PERF_FAN_BYTES, seed_of(pass, from, bytes));
 	}
 	return wrong;
 }
 
-void perf_check_fill(struct perf_bed *bed, int pass, uint64_t bytes)
+int perf_check_fill(struct perf_bed *bed, int pass, uint64_t bytes)
 {
-	if (!bed->op->sized && !bed->op->fan)
-		return;
-	fill_pattern(sending(bed), bytes, seed_of(pass, bed->job->rank, bytes));
-	memset(landing(bed) - PERF_GUARD, POISON, bytes + 2 * PERF_GUARD);
-}
-
-uint64_t perf_check_count(struct perf_bed *bed, int pass, uint64_t bytes)
-{
-	const uint8_t *data = landing(bed);
-	uint64_t wrong;
+	uint8_t *at = sending(bed), *host;
+	int err;
 
 	if (!bed->op->sized && !bed->op->fan)
 		return 0;
-	wrong = bed->op->fan ? count_fan(bed, pass, bytes) :
-			       count_pattern(data, 0, bytes, seed_of(pass, origin(bed), bytes));
-	return wrong + count_guard(data - PERF_GUARD) + count_guard(data + bytes);
+	err = perf_memory_open(bed, at, bytes, 0, &host);
+	if (err)
+		return err;
+	fill_pattern(host, bytes, seed_of(pass, bed->job->rank, bytes));
+	err = perf_memory_store(bed, at, bytes);
+	if (err)
+		return err;
+	at = landing(bed) - PERF_GUARD;
+	err = perf_memory_open(bed, at, bytes + 2 * PERF_GUARD, 0, &host);
+	if (err)
+		return err;
+	memset(host, POISON, bytes + 2 * PERF_GUARD);
+	return perf_memory_store(bed, at, bytes + 2 * PERF_GUARD);
+}
+
+int perf_check_count(struct perf_bed *bed, int pass, uint64_t bytes, uint64_t *wrong)
+{
+	uint8_t *host;
+	int err;
+
+	if (!bed->op->sized && !bed->op->fan)
+		return 0;
+	err = perf_memory_open(bed, landing(bed) - PERF_GUARD, bytes + 2 * PERF_GUARD, 1, &host);
+	if (err)
+		return err;
+	*wrong += count_guard(host) + count_guard(host + PERF_GUARD + bytes);
+	host += PERF_GUARD;
+	*wrong += bed->op->fan ? count_fan(bed, host, pass, bytes) :
+				 count_pattern(host, 0, bytes, seed_of(pass, origin(bed), bytes));
+	return 0;
 }

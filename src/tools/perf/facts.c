@@ -62,6 +62,23 @@ static uint64_t available_bytes(void)
 	return (uint64_t)strtoull(text, NULL, 10) * 1024;
 }
 
+/* How ranks share a GPU, as this rank's environment says. */
+static void gpu_share(char *out, size_t out_bytes)
+{
+	const char *percent = getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+	const char *folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
+	char control[256];
+	int n = snprintf(control, sizeof(control), "%s/control",
+			 folder && *folder ? folder : "/tmp/nvidia-mps");
+
+	if (n < 0 || n >= (int)sizeof(control) || access(control, F_OK))
+		snprintf(out, out_bytes, "no MPS daemon: processes on one GPU take turns");
+	else if (percent && *percent)
+		snprintf(out, out_bytes, "MPS, each rank %.16s%% of the SMs", percent);
+	else
+		snprintf(out, out_bytes, "MPS, each rank all SMs");
+}
+
 static void own_machine(struct perf_facts *f)
 {
 	struct utsname u;
@@ -80,13 +97,20 @@ static void own_machine(struct perf_facts *f)
 
 static int has_nic_without_atomics(const struct perf_job *job)
 {
+	struct oriel_comm_peer peer;
 	struct oriel_comm_dev dev;
+	struct oriel_link link;
 
 	if (oriel_comm_device(job->comm, &dev))
 		return 0;
-	for (int r = 0; r < dev.nranks; r++)
-		if (dev.peers[r].link && !(dev.peers[r].link->flags & ORIEL_LINK_ATOMICS))
+	/* The handle is the device's: its pointers may lead to memory that the host cannot load. */
+	for (int r = 0; r < dev.nranks; r++) {
+		if (oriel_copy(job->comm, &peer, &dev.peers[r], sizeof(peer)))
+			return 0;
+		if (peer.link && !oriel_copy(job->comm, &link, peer.link, sizeof(link)) &&
+		    !(link.flags & ORIEL_LINK_ATOMICS))
 			return 1;
+	}
 	return 0;
 }
 
@@ -165,6 +189,8 @@ int perf_facts_gather(struct perf_job *job)
 	f->nodes = oriel_comm_nodes(job->comm);
 	f->has_all = job->nranks <= ALL_REASONS_RANKS;
 	own_machine(f);
+	if (job->opt->cuda)
+		gpu_share(f->share, sizeof(f->share));
 	own_rank(job, &me);
 	err = perf_agree(job, facts_alloc(job), "allocating memory");
 	if (!err)

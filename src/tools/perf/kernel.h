@@ -3,9 +3,10 @@
  * tools/perf/kernel.h - what every kernel of oriel-perf shares: its argument and its loop.
  *
  * Owns the layout of one measured run (warm-up, then samples of `batch` operations each) and the
- * way a size is cut among blocks.  The operation itself is a batch function in ops_*.c.
- * Included by: ops_*.c (kernels) and measure.c (fills the argument).
- * Runs on: all threads of a launch; only a block's leader writes results.
+ * way a size is cut among blocks.  The operation itself is a batch function in ops_*.c. Included
+ * by: ops_*.c (kernels) and measure.c (fills the argument).  ops_*.c are compiled twice where
+ * there is nvcc: with ORIEL_KERNEL_IMAGE for the GPU's kernels alone (kernels.cu), and for the
+ * host. Runs on: all threads of a launch; only a block's leader writes results.
  */
 #ifndef ORI_PERF_KERNEL_H
 #define ORI_PERF_KERNEL_H
@@ -67,10 +68,17 @@ struct perf_piece {
 
 ORIEL_DEV uint64_t perf_now_ns(void)
 {
+#if ORIEL_ON_GPU
+	uint64_t ns;
+
+	asm volatile("mov.u64 %0, %globaltimer;" : "=l"(ns)::"memory");
+	return ns;
+#else
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+#endif
 }
 
 /* This block's share of `bytes`: whole cache lines, so that no two blocks write one line. */
@@ -83,6 +91,14 @@ ORIEL_DEV struct perf_piece perf_piece(uint64_t bytes, struct oriel_group g)
 	p.begin = share * g.block < bytes ? share * g.block : bytes;
 	p.bytes = bytes - p.begin < share ? bytes - p.begin : share;
 	return p;
+}
+
+/* Ring distance to the j-th peer of a fan-out, from that of the first on and past this rank. */
+ORIEL_DEV int perf_fan_shift(int nranks, int first, int j)
+{
+	int shift = first + j;
+
+	return shift < nranks ? shift : shift - nranks + 1;
 }
 
 /* The loop of every kernel.  An error ends it; all threads of a group see the same one. */

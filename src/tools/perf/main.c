@@ -37,7 +37,7 @@ static const char help_text[] =
 	"  -w N           warm-up iterations of a row (default: a tenth of -n)\n"
 	"  -c 0|1         check the data, in iterations of its own (default 1)\n"
 	"  --blocks N     blocks of a launch, 1 to 64; they share the data (default 1)\n"
-	"  --threads N    threads of a block, 1 to 32 (default 1)\n"
+	"  --threads N    threads of a block, 1 to 32 (default 1); cuda: 1 to 512 (default 512)\n"
 	"  --device NAME  cpu, cuda or cuda:N (default: ORIEL_DEVICE, else cpu)\n"
 	"  --quick        8 B, 4 KiB, 64 KiB and 1 MiB, few iterations\n"
 	"  --json FILE    write environment, topology and rows as JSON too\n"
@@ -151,8 +151,8 @@ static int set_number(struct perf_options *o, int flag, const char *text)
 		o->blocks = (int)v;
 		return 0;
 	default:
-		if (parse_number(text, 1, 32, &v))
-			return usage("--threads takes 1 to 32, not", text);
+		if (parse_number(text, 1, PERF_CUDA_THREADS, &v))
+			return usage("--threads takes 1 to 32, with cuda 1 to 512, not", text);
 		o->threads = (int)v;
 		return 0;
 	}
@@ -206,6 +206,19 @@ static void keep_line(struct perf_options *o, int argc, char **argv)
 				      argv[i]);
 }
 
+/* What depends on the device is known when all flags are read. */
+static int set_device(struct perf_options *o)
+{
+	const char *device = o->device ? o->device : getenv("ORIEL_DEVICE");
+
+	o->cuda = device && !strncmp(device, "cuda", 4);
+	if (!o->threads)
+		o->threads = o->cuda ? PERF_CUDA_THREADS : 1;
+	if (!o->cuda && o->threads > PERF_CPU_THREADS)
+		return usage("--threads takes 1 to 32 on the CPU; too many in", o->line);
+	return 0;
+}
+
 static int parse(int argc, char **argv, struct perf_options *o)
 {
 	int flag, err = 0;
@@ -229,7 +242,8 @@ static int parse(int argc, char **argv, struct perf_options *o)
 		o->end = quick_sizes[3];
 	else if (o->begin > o->end)
 		return usage("-b is larger than -e in", o->line);
-	return set_op(o, argv[optind]);
+	err = set_device(o);
+	return err ? err : set_op(o, argv[optind]);
 }
 
 /* ---- the run --------------------------------------------------------------------------------- */
@@ -392,13 +406,9 @@ static int join(const struct perf_options *o, struct perf_job *job)
 
 int main(int argc, char **argv)
 {
-	struct perf_options o = { .begin = 8,
-				  .end = 8u << 20,
-				  .factor = 4,
-				  .warm = -1,
-				  .check = 1,
-				  .blocks = 1,
-				  .threads = 1 };
+	struct perf_options o = {
+		.begin = 8, .end = 8u << 20, .factor = 4, .warm = -1, .check = 1, .blocks = 1
+	};
 	struct perf_rows rows = { NULL, 0, 0 };
 	struct perf_job job;
 	int err, bad;
@@ -409,6 +419,8 @@ int main(int argc, char **argv)
 	if (err)
 		return err < 0 ? 0 : err;
 	memset(&job, 0, sizeof(job));
+	if (o.cuda && perf_image_add(is_first()))
+		return 1;
 	err = join(&o, &job); /* the library has said why */
 	if (err)
 		return 1;

@@ -75,15 +75,18 @@ static uint64_t results_words(const struct perf_options *opt)
 
 static uint64_t rank_bytes(const struct perf_job *job, const struct perf_op *op)
 {
-	uint64_t bytes = 2 * (area_bytes(job, op) + 2ull * PERF_DATA_OFF);
+	uint64_t bytes = (job->opt->cuda ? 1 : 2) * (area_bytes(job, op) + 2ull * PERF_DATA_OFF);
 
-	if (op->staged)
+	if (op->staged && !job->opt->cuda)
 		bytes += slot_bytes(job) * STAGING_DEPTH * (uint64_t)job->nranks *
 			 (uint64_t)job->opt->blocks;
 	return bytes;
 }
 
-/* Says no before the machine runs out.  The facts are the same on all ranks, so is the answer. */
+/*
+ * Host memory: says no before the machine runs out.  A GPU itself says when it has no more.  The
+ * facts are the same on all ranks, so is the answer.
+ */
 int perf_memory_check(struct perf_job *job, const struct perf_op *op)
 {
 	uint64_t each = rank_bytes(job, op);
@@ -133,10 +136,17 @@ static int bed_local(struct perf_bed *bed)
 	if (!err)
 		err = oriel_alloc(comm, results_words(bed->job->opt) * 8, &results);
 	bed->results = results;
+	bed->results_host = calloc(results_words(bed->job->opt), 8);
+	if (bed->job->opt->cuda)
+		bed->stage = malloc(bytes);
+	if (!err && (!bed->results_host || (bed->job->opt->cuda && !bed->stage)))
+		err = ORIEL_ENOMEM;
 	if (!err)
 		err = oriel_window_source(bed->window, local, bytes, &bed->source);
 	if (!err)
-		memset(local, 0, bytes);
+		err = perf_memory_zero(bed, bed->local, bytes);
+	if (!err)
+		err = perf_memory_zero(bed, oriel_window_buffer(bed->window), bytes);
 	return err;
 }
 
@@ -157,8 +167,6 @@ int perf_bed_open(struct perf_job *job, const struct perf_op *op, struct perf_be
 		return err;
 	}
 	err = bed_local(bed);
-	if (!err)
-		memset(oriel_window_buffer(bed->window), 0, bed->area_bytes + 2ull * PERF_DATA_OFF);
 	err = perf_agree(job, err, "allocating memory");
 	if (err)
 		perf_bed_close(bed);
@@ -171,6 +179,10 @@ int perf_bed_close(struct perf_bed *bed)
 	struct oriel_comm *comm = bed->job->comm;
 	int err = 0;
 
+	free(bed->stage);
+	free(bed->results_host);
+	bed->stage = NULL;
+	bed->results_host = NULL;
 	if (oriel_comm_status(comm))
 		return 0;
 	err = oriel_window_destroy(bed->window);
@@ -196,11 +208,20 @@ static void set_peers(const struct perf_bed *bed, struct perf_args *a)
 	a->turn = a->to == rank ? PERF_ALONE : rank & 1 ? PERF_ANSWERS : PERF_STARTS;
 }
 
-static int set_args(struct perf_bed *bed, const struct perf_row *row, const struct plan *p,
-		    int check, struct perf_args *a)
+/* Where a kernel leaves its results, or where the host has its copy of them. */
+static void set_results(const struct perf_bed *bed, uint64_t *base, struct perf_args *a)
 {
 	uint64_t blocks = (uint64_t)bed->job->opt->blocks;
 
+	a->times = base;
+	a->wrong = a->times + blocks * PERF_SAMPLES_MAX;
+	a->seen_out = a->wrong + blocks;
+	a->status = (int32_t *)(a->seen_out + 1);
+}
+
+static int set_args(struct perf_bed *bed, const struct perf_row *row, const struct plan *p,
+		    int check, struct perf_args *a)
+{
 	memset(a, 0, sizeof(*a));
 	a->local = bed->source;
 	a->bytes = row->bytes;
@@ -213,30 +234,36 @@ static int set_args(struct perf_bed *bed, const struct perf_row *row, const stru
 	a->samples = p->samples;
 	a->batch = p->batch;
 	a->check = (uint32_t)check;
-	a->times = bed->results;
-	a->wrong = a->times + blocks * PERF_SAMPLES_MAX;
-	a->seen_out = a->wrong + blocks;
-	a->status = (int32_t *)(a->seen_out + 1);
+	set_results(bed, bed->results, a);
 	set_peers(bed, a);
 	return oriel_window_device(bed->window, &a->win);
 }
 
-/* Who made the window or the comm fail, or -1. */
-static int culprit(const struct perf_args *a)
+/* A failure word, wherever it lies; 0 if it cannot be read any more. */
+static uint64_t failure_word(const struct perf_bed *bed, const uint64_t *at)
 {
 	uint64_t word = 0;
 
-	if (a->win.failure)
-		word = ori_load_relaxed_sys(a->win.failure);
-	if (!word && a->win.comm.failure)
-		word = ori_load_relaxed_sys(a->win.comm.failure);
+	if (at && !bed->job->opt->cuda)
+		return ori_load_relaxed_sys(at);
+	return at && !oriel_copy(bed->job->comm, &word, at, sizeof(word)) ? word : 0;
+}
+
+/* Who made the window or the comm fail, or -1. */
+static int culprit(const struct perf_bed *bed, const struct perf_args *a)
+{
+	uint64_t word = failure_word(bed, a->win.failure);
+
+	if (!word)
+		word = failure_word(bed, a->win.comm.failure);
 	return word ? ORIEL_FAILURE_RANK(word) : -1;
 }
 
 /* The others wait for this rank inside their kernels: end that, and say why. */
 static int fail_run(struct perf_bed *bed, const struct perf_args *a, int err)
 {
-	int rank = bed->job->rank, who = culprit(a), failed = oriel_comm_status(bed->job->comm);
+	int rank = bed->job->rank, who = culprit(bed, a),
+	    failed = oriel_comm_status(bed->job->comm);
 	char by[32] = "";
 
 	if (who >= 0 && who != rank)
@@ -260,6 +287,12 @@ static int run_kernel(struct perf_bed *bed, const struct perf_row *row, const st
 	if (!err)
 		err = oriel_launch(bed->job->comm, bed->op->kernel, opt->blocks, opt->threads, a,
 				   sizeof(*a), NULL);
+	if (!err)
+		err = oriel_comm_sync(bed->job->comm, NULL);
+	if (!err)
+		err = oriel_copy(bed->job->comm, bed->results_host, bed->results,
+				 results_words(opt) * 8);
+	set_results(bed, bed->results_host, a);
 	for (int b = 0; !err && b < opt->blocks; b++)
 		err = a->status[b];
 	if (err)
@@ -280,11 +313,15 @@ static int run_checks(struct perf_bed *bed, const struct perf_row *row, uint64_t
 		err = oriel_comm_barrier(bed->job->comm, ORIEL_WORLD);
 		if (err)
 			return err;
-		perf_check_fill(bed, pass, row->bytes);
-		err = run_kernel(bed, row, &p, 1, &a);
+		err = perf_agree(bed->job, perf_check_fill(bed, pass, row->bytes),
+				 "filling memory");
+		if (!err)
+			err = run_kernel(bed, row, &p, 1, &a);
+		if (!err)
+			err = perf_agree(bed->job, perf_check_count(bed, pass, row->bytes, wrong),
+					 "checking memory");
 		if (err)
 			return err;
-		*wrong += perf_check_count(bed, pass, row->bytes);
 		for (int b = 0; b < bed->job->opt->blocks; b++)
 			*wrong += a.wrong[b];
 		if (bed->op->verify)
@@ -305,6 +342,9 @@ static struct plan make_plan(const struct perf_options *opt, uint64_t bytes)
 	n = n < least ? least : n > most ? most : n;
 	if (opt->iterations)
 		n = opt->iterations;
+	/* A GPU's clock ticks every 32 ns, on some every microsecond. */
+	if (opt->cuda && bytes < (1u << 16))
+		per_batch = 40;
 	/* A batch is long enough that reading the clock does not show in it. */
 	p.samples = (uint32_t)(n / per_batch);
 	p.samples = p.samples < 1 ? 1 : p.samples > PERF_SAMPLES_MAX ? PERF_SAMPLES_MAX : p.samples;

@@ -121,6 +121,8 @@ ORIEL_KERNEL(fanout_kernel, struct perf_args)
 	perf_loop(a, fanout_batch);
 }
 
+#ifndef ORIEL_KERNEL_IMAGE
+
 const struct perf_op perf_op_completion = {
 	.name = "completion",
 	.legend =
@@ -147,3 +149,5 @@ const struct perf_op perf_op_fanout = {
 	.with = &perf_op_completion,
 	.kernel = &fanout_kernel,
 };
+
+#endif

@@ -94,6 +94,8 @@ ORIEL_KERNEL(sendrecv_kernel, struct perf_args)
 	perf_loop(a, sendrecv_batch);
 }
 
+#ifndef ORIEL_KERNEL_IMAGE
+
 const struct perf_op perf_op_put = {
 	.name = "put",
 	.legend =
@@ -125,3 +127,5 @@ const struct perf_op perf_op_sendrecv = {
 	.staged = 1,
 	.kernel = &sendrecv_kernel,
 };
+
+#endif

@@ -73,6 +73,8 @@ ORIEL_KERNEL(signal_kernel, struct perf_args)
 	perf_loop(a, signal_batch);
 }
 
+#ifndef ORIEL_KERNEL_IMAGE
+
 const struct perf_op perf_op_put_signal = {
 	.name = "put_signal",
 	.legend = "ranks 2i and 2i+1 play ping-pong with data; one-way time, half a round trip",
@@ -91,3 +93,5 @@ const struct perf_op perf_op_signal = {
 	.pairs = 1,
 	.kernel = &signal_kernel,
 };
+
+#endif

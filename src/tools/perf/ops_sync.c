@@ -91,23 +91,28 @@ ORIEL_DEV int atomics_batch(const struct perf_args *a, struct oriel_group g, str
 	return err;
 }
 
+#ifndef ORIEL_KERNEL_IMAGE
 /* Rank 0's common words hold what all blocks of all ranks added in all passes so far. */
 static int atomics_verify(struct perf_bed *bed, int pass, uint32_t n, uint64_t *wrong)
 {
 	const uint8_t *buffer = oriel_window_buffer(bed->window);
 	uint32_t blocks = (uint32_t)bed->job->opt->blocks;
 	uint64_t want = (uint64_t)(pass + 1) * n * blocks * (uint64_t)bed->job->nranks;
-	uint64_t have = 0;
+	uint64_t word = 0, have = 0;
 	int err = oriel_comm_barrier(bed->job->comm, ORIEL_WORLD);
 
 	if (err || bed->job->rank)
 		return err;
-	for (uint32_t i = 0; i < 2; i++)
-		have += *(const uint64_t *)(const void *)(buffer + word_off(blocks + i));
-	if (have != want)
+	for (uint32_t i = 0; i < 2 && !err; i++) {
+		err = oriel_copy(bed->job->comm, &word, buffer + word_off(blocks + i),
+				 sizeof(word));
+		have += word;
+	}
+	if (!err && have != want)
 		*wrong += sizeof(have);
-	return 0;
+	return err;
 }
+#endif
 
 ORIEL_KERNEL(barrier_kernel, struct perf_args)
 {
@@ -118,6 +123,8 @@ ORIEL_KERNEL(atomics_kernel, struct perf_args)
 {
 	perf_loop(a, atomics_batch);
 }
+
+#ifndef ORIEL_KERNEL_IMAGE
 
 const struct perf_op perf_op_barrier = {
 	.name = "barrier",
@@ -137,3 +144,5 @@ const struct perf_op perf_op_atomics = {
 	.kernel = &atomics_kernel,
 	.verify = atomics_verify,
 };
+
+#endif

@@ -7,6 +7,8 @@
  *	agree.c    one status for all ranks
  *	engine.c   what the engine of queued peers has counted
  *	check.c    the data of a verification pass
+ *	memory.c   device memory as the host sees it
+ *	image.c    the kernels for a GPU, if nvcc compiled them (kernels.cu)
  *	measure.c  memory of an operation, verification passes, timing, percentiles
  *	report.c   tables in both formats
  *	json.c     the same as one JSON object
@@ -30,6 +32,8 @@
 #define PERF_TEXT 96
 #define PERF_FAN_BYTES 65536u /* to each peer of a fan-out */
 #define PERF_COUNTS 16        /* numbers in an engine's line */
+#define PERF_CPU_THREADS 32   /* of a block */
+#define PERF_CUDA_THREADS 512
 
 struct perf_bed;
 
@@ -65,8 +69,9 @@ struct perf_options {
 	uint32_t iterations; /* 0: by size */
 	int warm;            /* -1: by iterations */
 	int check;
-	int blocks, threads;
-	const char *device; /* NULL: the library's default */
+	int blocks, threads; /* threads 0: by device */
+	const char *device;  /* NULL: the library's default */
+	int cuda;            /* by that, or by ORIEL_DEVICE */
 	int quick;
 	int nccl; /* --format nccl */
 	const char *json;
@@ -87,6 +92,7 @@ struct perf_rank {
 struct perf_facts {
 	char date[32], cpu[PERF_TEXT], kernel[PERF_TEXT];
 	long cores;
+	char share[PERF_TEXT]; /* CUDA: how ranks share a GPU */
 	int nranks, nodes;
 	struct perf_rank *ranks;    /* [nranks] */
 	uint8_t *kinds;             /* [rank][peer]: ORIEL_PEER_* */
@@ -119,9 +125,11 @@ struct perf_bed {
 	struct perf_job *job;
 	const struct perf_op *op;
 	struct oriel_window *window;
-	uint8_t *local;             /* page, data, page */
+	uint8_t *local; /* page, data, page: device memory */
+	uint8_t *stage; /* as large, where the host cannot load and store that; else NULL */
 	struct oriel_source source; /* local, as the window sees it */
 	uint64_t *results;          /* times, wrong, seen, status: device memory */
+	uint64_t *results_host;     /* a copy of them, after each kernel */
 	uint64_t area_bytes;        /* room for data in both */
 	uint64_t chunk;
 	uint64_t seen;
@@ -167,16 +175,22 @@ int perf_row_measure(struct perf_bed *bed, struct perf_row *row);
 /* engine.c */
 int perf_engine_gather(struct perf_job *job);
 
-/* check.c */
-void perf_check_fill(struct perf_bed *bed, int pass, uint64_t bytes);
-uint64_t perf_check_count(struct perf_bed *bed, int pass, uint64_t bytes);
-/* Ring distance to the j-th peer of a fan-out, from that of the first on and past this rank. */
-static inline int perf_fan_shift(int nranks, int first, int j)
-{
-	int shift = first + j;
+/* memory.c: not collective.  One range is open at a time. */
+/*
+ * `bytes` at `at` (window or local memory) where the host can load and store them; with what they
+ * hold, if `fetch`.
+ */
+int perf_memory_open(struct perf_bed *bed, uint8_t *at, uint64_t bytes, int fetch, uint8_t **host);
+/* What the host has stored there is in device memory. */
+int perf_memory_store(struct perf_bed *bed, uint8_t *at, uint64_t bytes);
+int perf_memory_zero(struct perf_bed *bed, uint8_t *at, uint64_t bytes);
 
-	return shift < nranks ? shift : shift - nranks + 1;
-}
+/* image.c: before the comm is made; not collective */
+int perf_image_add(int say);
+
+/* check.c: not collective */
+int perf_check_fill(struct perf_bed *bed, int pass, uint64_t bytes);
+int perf_check_count(struct perf_bed *bed, int pass, uint64_t bytes, uint64_t *wrong);
 
 /* report.c: called on rank 0 only */
 void perf_report_head(const struct perf_job *job);

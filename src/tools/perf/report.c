@@ -126,6 +126,8 @@ static void print_environment(const struct perf_job *job)
 	printf("# date %s\n", f->date);
 	printf("# host %s, kernel %s\n", f->ranks[0].host, f->kernel);
 	printf("# cpu %s, %ld cores\n", f->cpu, f->cores);
+	if (f->share[0])
+		printf("# gpu: %s; %d threads a block\n", f->share, job->opt->threads);
 	printf("# flags: %s\n", job->opt->line);
 	for (int r = 0; r < f->nranks && r < RANK_LINES; r++)
 		printf("# rank %d: pid %d on %s, device %s, node %d (%d of %d)\n", r,

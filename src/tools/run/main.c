@@ -57,6 +57,7 @@ int main(int argc, char **argv)
 {
 	struct run_options options;
 	struct run_plan plan;
+	struct run_mps mps;
 	int code;
 
 	clean_descriptors();
@@ -67,10 +68,15 @@ int main(int argc, char **argv)
 	plan.options = &options;
 	raise_limits(&plan);
 	catch_signals(&plan);
-	code = run_plan_make(&plan);
+	code = run_mps_start(&plan, &mps);
 	if (code)
 		return code;
+	code = run_plan_make(&plan);
+	if (code)
+		goto out;
 	code = run_job(&plan);
 	run_plan_close(&plan);
+out:
+	run_mps_stop(&mps);
 	return code;
 }

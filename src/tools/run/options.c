@@ -25,6 +25,8 @@ static const char help[] =
 	"  -n N               number of ranks\n"
 	"  --topology LAYOUT  pretend to be several nodes: 2x4, or a node id per rank: 0,0,1,1\n"
 	"  --timeout S        end the job after S seconds (exit status 124)\n"
+	"  --mps[=PERCENT]    ranks share GPUs through an MPS daemon of this job alone; PERCENT: each\n"
+	"                     rank gets at most so much of a GPU's SMs\n"
 	"  --tag              tag lines of standard output with the rank, as those of standard error\n"
 	"  -h, --help         this text\n"
 	"  --version          the version\n"
@@ -72,6 +74,23 @@ static int parse_seconds(const char *text, double *seconds)
 	return -1;
 }
 
+static int parse_mps(const char *text, struct run_options *o)
+{
+	char *end;
+	long percent;
+
+	o->mps = 1;
+	o->mps_percent = 0;
+	if (!text)
+		return -1;
+	percent = strtol(text, &end, 10);
+	if (end == text || *end || percent < 1 || percent > 100)
+		return usage_error("--mps wants nothing or a percentage from 1 to 100, not '%s'",
+				   text);
+	o->mps_percent = (int)percent;
+	return -1;
+}
+
 /* Every rank would say it; here it is said once, by the parser, with what is wanted. */
 static int check_topology(const char *text, int nranks)
 {
@@ -91,12 +110,13 @@ static int check_together(const struct run_options *o, int nargs)
 	return o->topology ? check_topology(o->topology, o->nranks) : -1;
 }
 
-enum { OPT_TOPOLOGY = 256, OPT_TIMEOUT, OPT_TAG, OPT_VERSION };
+enum { OPT_TOPOLOGY = 256, OPT_TIMEOUT, OPT_TAG, OPT_MPS, OPT_VERSION };
 
 static const struct option names[] = {
 	{ "topology", required_argument, NULL, OPT_TOPOLOGY },
 	{ "timeout", required_argument, NULL, OPT_TIMEOUT },
 	{ "tag", no_argument, NULL, OPT_TAG },
+	{ "mps", optional_argument, NULL, OPT_MPS },
 	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, OPT_VERSION },
 	{ NULL, 0, NULL, 0 },
@@ -116,6 +136,8 @@ static int take(int option, char **argv, struct run_options *o)
 	case OPT_TAG:
 		o->tag = 1;
 		return -1;
+	case OPT_MPS:
+		return parse_mps(optarg, o);
 	case 'h':
 		fputs(help, stdout);
 		return 0;

@@ -9,6 +9,7 @@
  *   ending.c    the steps that end a job, and their deadlines
  *   report.c    the lines oriel-run itself prints about ranks
  *   orphans.c   processes that ranks left behind
+ *   mps.c       --mps: a private MPS daemon for the job; mps_keeper.c is the process that keeps it
  *
  * One thread.  Nothing here blocks but poll() in job.c and the wait for exec in spawn.c.
  */
@@ -36,7 +37,9 @@ struct run_options {
 	double timeout_s;     /* 0: none */
 	const char *topology; /* NULL: none */
 	int tag;
-	char **command; /* NULL-terminated */
+	int mps;         /* --mps */
+	int mps_percent; /* of the SMs, for each rank; 0: no limit */
+	char **command;  /* NULL-terminated */
 };
 
 /* Returns -1 to go on, or the status to exit with (usage errors and --help have been printed). */
@@ -170,5 +173,23 @@ void run_report_live(struct run_job *, const char *before, const char *after);
 
 /* Signals every child of this process that is not a live rank; returns how many. */
 int run_orphans_signal(const struct run_job *, int sig);
+
+/* ---- mps.c, mps_keeper.c --------------------------------------------------------------------- */
+
+struct run_mps {
+	int hold_fd; /* the daemon lives until this end of a pipe is closed; -1: none */
+	int say_fd;  /* what the keeper has to say */
+};
+
+/*
+ * Returns once the daemon answers and this process's environment, which ranks inherit, names it: 0,
+ * or an exit status after a line.  Comes before any other descriptor is opened, since the keeper
+ * inherits them, and before oriel-run is a subreaper.  Without --mps it does nothing.
+ */
+int run_mps_start(const struct run_plan *, struct run_mps *);
+/* Ends daemon and keeper, bounded by deadlines; what goes wrong is a line. */
+void run_mps_stop(struct run_mps *);
+/* The keeper's whole life. */
+void run_mps_keep(const struct run_plan *, const char *folder, int hold_fd, int say_fd);
 
 #endif

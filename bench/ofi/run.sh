@@ -1,0 +1,65 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# The ofi engine beside the bare provider, over TCP on loopback, 2 ranks, taken in turns in one run.
+#
+# Usage: bench/ofi/run.sh [BUILD_DIR] [REPS]      (default build/release, 5)
+# Prints the medians over the repetitions, the ratios with their targets, and the engine's own line: time from
+# doorbell to post.  Exit status: 0 both targets met, 1 one missed or not measured, 2 something is not built.
+set -u
+root=$(cd "$(dirname "$0")/../.." && pwd)
+bin=${1:-$root/build/release}/bin
+reps=${2:-5}
+dir=$(mktemp -d) || exit 2
+trap 'rm -rf "$dir"' EXIT
+for program in oriel-run oriel-perf queued_bench bare_ofi; do
+	if [ ! -x "$bin/$program" ]; then
+		echo "bench/ofi/run.sh: $bin/$program is missing: build first (bare_ofi needs libfabric-dev)" >&2
+		exit 2
+	fi
+done
+export ORIEL_TIMEOUT=60 ORIEL_OFI_PROVIDER='tcp;ofi_rxm' ORIEL_OFI_ADDRESS=127.0.0.1
+
+# note FILE: its lines "name value unit", added to all.
+note() {
+	grep -E '^[A-Za-z0-9_]+ [0-9.e+]+ [A-Za-z/%]+$' "$1" >>"$dir/all"
+}
+
+for ((rep = 0; rep < reps; rep++)); do
+	timeout 100 "$bin/bare_ofi" >"$dir/bare" 2>"$dir/err" || sed 's/^/bare_ofi: /' "$dir/err"
+	note "$dir/bare"
+	ORIEL_ENGINE=ofi timeout 200 "$bin/oriel-run" -n 2 --topology 2x1 "$bin/queued_bench" pair \
+		>"$dir/ours" 2>"$dir/err" || sed 's/^/queued_bench: /' "$dir/err"
+	note "$dir/ours"
+done
+
+median() {
+	awk -v name="$1" '$1 == name { print $2 }' "$dir/all" | sort -g | awk '{ v[NR] = $1 }
+		END { if (NR) print v[int((NR + 1) / 2)]; else print "none" }'
+}
+
+# compare TEXT OURS BARE MORE_IS_BETTER TARGET
+compare() {
+	awk -v text="$1" -v ours="$2" -v bare="$3" -v more="$4" -v target="$5" 'BEGIN {
+		if (ours == "none" || bare == "none") { print text ": not measured"; exit 1 }
+		r = ours / bare
+		met = more ? r >= target : r <= target
+		printf "%-34s oriel %8.3f  bare %8.3f  ratio %.2f  target %s %.2f  %s\n", text, ours, bare, r,
+			more ? "at least" : "at most", target, met ? "met" : "MISSED"
+		exit !met }'
+}
+
+put_ns=$(median queued_put8_signal)
+put=none
+[ "$put_ns" = none ] || put=$(awk -v ns="$put_ns" 'BEGIN { print ns / 1000 }')
+status=0
+compare 'put 8 B + signal, one way, us' "$put" "$(median bare_put_fetch_add)" 0 1.3 || status=1
+compare '  the same, delivered' "$put" "$(median bare_put_fetch_add_delivered)" 0 1.3 || true
+compare 'put of 1 MiB, GB/s' "$(median queued_put_1m)" "$(median bare_put_1MiB)" 1 0.85 || status=1
+compare '  the same, delivered' "$(median queued_put_1m)" "$(median bare_put_1MiB_delivered)" 1 0.85 || true
+ORIEL_ENGINE=ofi timeout 60 "$bin/oriel-run" -n 2 --topology 2x1 "$bin/oriel-perf" put_signal --quick \
+	>"$dir/perf" 2>&1
+line=$(grep '^# engine' "$dir/perf")
+echo "$line"
+sed -n 's/.*doorbells timed \([0-9]*\), ns to their posts \([0-9]*\), slow posts \([0-9]*\).*/\1 \2 \3/p' <<<"$line" |
+	awk '$1 { printf "from doorbell to post: %.0f ns on average of %d, %.2f%% above 4 us\n", $2 / $1, $1, 100 * $3 / $1 }'
+exit $status

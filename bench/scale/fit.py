@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Fits the cost of starting over the number of ranks, and says what it comes to at 100,000.
+
+Usage: fit.py SCALE_TXT GNUPLOT_FILE
+
+For each figure of each mode: t(n) = a + b n + c n^2, least squares of the relative error, coefficients not
+below 0.  The fastest repetition of a size counts.  Writes a gnuplot script that draws points and curves.
+Exit status: 1 when 256 processes are over their limits (20 s, 8 MiB a rank).
+"""
+import itertools
+import math
+import sys
+
+FIGURES = {2: "boot", 3: "allgather of 1 KiB", 4: "classify", 5: "comm"}
+PSS = 6
+FAR = 100_000
+FANOUT, HOST_RANKS = 8, 8  # of the tree; ranks a host in the far estimate
+
+
+def read(path):
+    """{(mode, column): {ranks: smallest}}"""
+    best = {}
+    for line in open(path):
+        words = line.split()
+        if not words or words[0] == "#" or len(words) != 7:
+            continue
+        for column in list(FIGURES) + [PSS]:
+            if words[column] != "-":
+                at = best.setdefault((words[0], column), {})
+                n, value = int(words[1]), float(words[column])
+                at[n] = min(at.get(n, value), value)
+    return best
+
+
+def solve(rows, rhs):
+    """Gauss; None if singular."""
+    k = len(rhs)
+    m = [list(row) + [r] for row, r in zip(rows, rhs)]
+    for i in range(k):
+        pivot = max(range(i, k), key=lambda r: abs(m[r][i]))
+        if abs(m[pivot][i]) < 1e-30:
+            return None
+        m[i], m[pivot] = m[pivot], m[i]
+        for r in range(k):
+            if r != i:
+                f = m[r][i] / m[i][i]
+                m[r] = [x - f * y for x, y in zip(m[r], m[i])]
+    return [m[i][k] / m[i][i] for i in range(k)]
+
+
+def fit(points):
+    """Coefficients (a, b, c), each 0 or more, with the smallest squared relative error."""
+    best = None
+    for used in itertools.chain.from_iterable(itertools.combinations(range(3), k) for k in (1, 2, 3)):
+        if len(used) > len(points):
+            continue
+        basis = [[n ** p / t for p in used] for n, t in points.items()]
+        rows = [[sum(x[i] * x[j] for x in basis) for j in range(len(used))] for i in range(len(used))]
+        found = solve(rows, [sum(x[i] for x in basis) for i in range(len(used))])
+        if found is None or min(found) < 0:
+            continue
+        error = sum((sum(f * x for f, x in zip(found, row)) - 1) ** 2 for row in basis)
+        # another term must earn its place
+        if best is None or error < best[0] * 0.9 - 1e-9:
+            best = (error, [found[used.index(p)] if p in used else 0.0 for p in range(3)])
+    return best[1] if best else [0.0, 0.0, 0.0]
+
+
+def at(c, n):
+    return c[0] + c[1] * n + c[2] * n * n
+
+
+def say(ms):
+    return f"{ms:.3g} ms" if ms < 1000 else f"{ms / 1000:.3g} s"
+
+
+def gnuplot(path, curves):
+    with open(path, "w") as out:
+        out.write('set terminal svg size 900,560 font "sans,12"\nset output "scale.svg"\n')
+        out.write('set logscale xy\nset xlabel "ranks"\nset ylabel "ms"\nset key left top\nset grid\n')
+        out.write(f"set xrange [8:{2 * FAR}]\n")
+        plots = []
+        for i, (name, points, c) in enumerate(curves):
+            out.write(f"$d{i} << EOD\n" + "".join(f"{n} {t}\n" for n, t in sorted(points.items())) + "EOD\n")
+            plots.append(f'$d{i} with points pt 7 lc {i + 1} title "{name}"')
+            plots.append(f"{c[0]:.6g}+{c[1]:.6g}*x+{c[2]:.6g}*x*x with lines lc {i + 1} notitle")
+        out.write("plot " + ", \\\n     ".join(plots) + "\n")
+
+
+def main():
+    best = read(sys.argv[1])
+    curves, bad = [], 0
+    print(f"{'figure':32} {'formula (ms)':44} {'measured':>30} {'at 100,000':>12}")
+    for (mode, column), points in best.items():
+        if column == PSS:
+            continue
+        c = fit(points)
+        terms = [f"{c[0]:.3g}"] * (c[0] > 0) + [f"{c[1]:.3g} n"] * (c[1] > 0) + [f"{c[2]:.3g} n^2"] * (c[2] > 0)
+        name = f"{mode}: {FIGURES[column]}"
+        largest = max(points)
+        measured = f"{say(points[largest])} at {largest}"
+        print(f"{name:32} {' + '.join(terms):44} {measured:>30} {say(at(c, FAR)):>12}")
+        curves.append((name, points, c))
+    tcp = best.get(("tcp", 3))
+    if tcp:
+        # One machine carries n results of n records, whichever way they take: c n^2.  Over hosts each link
+        # carries one result at a time, c n, to FANOUT others, once a level of the tree; the hub takes n records.
+        c = fit(tcp)
+        hosts = FAR // HOST_RANKS
+        levels = math.ceil(math.log(hosts, FANOUT)) + math.ceil(math.log(HOST_RANKS, FANOUT))
+        tree = c[1] * FAR + levels * FANOUT * c[2] * FAR
+        print(f"derived, not measured: {FAR} ranks on {hosts} hosts, down the tree: {c[1]:.3g} n + {levels} levels x "
+              f"{FANOUT} x {c[2]:.3g} n = {say(tree)} an allgather of 1 KiB (from the hub alone {say(at(c, FAR))})")
+    comm = best.get(("processes", 5), {}).get(256)
+    pss = best.get(("processes", PSS), {}).get(256)
+    if comm is not None and pss is not None:
+        good = comm < 20000 and pss < 8192
+        bad = not good
+        print(f"256 processes: comm in {say(comm)} (limit 20 s), {pss / 1024:.2f} MiB a rank (limit 8): "
+              f"{'PASS' if good else 'MISS'}")
+    gnuplot(sys.argv[2], curves)
+    return bad
+
+
+sys.exit(main())

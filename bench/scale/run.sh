@@ -1,0 +1,73 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# What it costs to start, at several numbers of ranks; fits the formula, draws it where gnuplot is installed.
+#
+# Usage: bench/scale/run.sh [BUILD_DIR] [--out DIR] [--reps N] [--processes "16 64 256"] [--threads "16 64 256 1024"]
+#   BUILD_DIR   where bin/ is (default build/release)
+#   --out       where scale.txt, fit.txt, scale.gnuplot and scale.svg go (default BUILD_DIR/scale)
+#   --reps      repetitions; the fastest of each counts, since others only add to it (default 5)
+# Limits that are checked: 256 processes make a comm in under 20 s, with under 8 MiB a rank.
+# Exit status: 0 all within the limits, 1 not, or something failed, 2 bad command line.
+set -u
+root=$(cd "$(dirname "$0")/../.." && pwd)
+build=$root/build/release out='' reps=5 processes='16 64 256' threads='16 64 256 1024'
+
+die() {
+	echo "bench/scale/run.sh: $*" >&2
+	exit 2
+}
+
+while [ $# -gt 0 ]; do
+	case $1 in
+	--out | --reps | --processes | --threads)
+		[ $# -gt 1 ] || die "no value after $1"
+		declare "${1#--}=$2"
+		shift
+		;;
+	-*) die "unknown flag $1" ;;
+	*) build=$1 ;;
+	esac
+	shift
+done
+[[ $reps =~ ^[1-9][0-9]*$ ]] || die "--reps takes a number from 1, not '$reps'"
+out=${out:-$build/scale}
+scale=$build/bin/bench_scale
+[ -x "$scale" ] || die "$scale is missing: build first (make bench does)"
+mkdir -p "$out" || die "cannot make $out"
+: >"$out/scale.txt"
+{
+	echo "# $(date -u +%FT%TZ), $(uname -srm), $(nproc) cores, load before: $(cut -d' ' -f1-3 /proc/loadavg)"
+	echo "# commit $(git -C "$root" describe --always --dirty 2>/dev/null || echo unknown)"
+	echo "# mode ranks boot_ms allgather_ms classify_ms comm_ms pss_kib"
+} | tee -a "$out/scale.txt"
+
+status=0
+measure() { # MODE SIZES, with variables in front
+	local mode=$1 sizes=$2 n i
+	for n in $sizes; do
+		for ((i = 0; i < reps; i++)); do
+			timeout 120 "$scale" "$mode" "$n" 2>"$out/err" | sed "s/^$mode/$3/" | tee -a "$out/scale.txt"
+			if [ "${PIPESTATUS[0]}" -ne 0 ]; then
+				echo "bench/scale: $mode $n failed:"
+				tail -3 "$out/err"
+				status=1
+				break
+			fi
+		done
+	done
+}
+measure processes "$processes" processes
+measure tcp "$threads" tcp
+ORIEL_BOOT_TREE=on measure tcp "$threads" tree
+measure threads "$threads" threads
+rm -f "$out/err"
+
+python3 "$root/bench/scale/fit.py" "$out/scale.txt" "$out/scale.gnuplot" | tee "$out/fit.txt"
+[ "${PIPESTATUS[0]}" -eq 0 ] || status=1
+if command -v gnuplot >/dev/null; then
+	(cd "$out" && gnuplot scale.gnuplot) || status=1
+	echo "# plot: $out/scale.svg"
+else
+	echo "# no plot: gnuplot is not installed (tools/deps.sh bench does that); $out/scale.gnuplot draws it"
+fi
+exit $status

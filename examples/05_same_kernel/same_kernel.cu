@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * 05_same_kernel - one kernel source, run on CPU threads and on a GPU by the same program.
+ *
+ * Four ranks, threads of this process, add up vectors of doubles: every rank puts its vector into the windows of
+ * all, and each adds what it got in the order of the ranks.  First on the CPU, then on the GPU; the results
+ * must be equal bit for bit.  Without a GPU the CPU half runs, and that is said.
+ *
+ * Build:  nvcc -std=c++17 -arch=native same_kernel.cu -o same_kernel $(pkg-config --cflags --libs oriel)
+ * Run:    ./same_kernel
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <oriel/device.h>
+#include <oriel/oriel.h>
+
+#define RANKS 4
+#define COUNT 10007 /* elements of a vector */
+#define BYTES (COUNT * sizeof(double))
+
+struct sum_args {
+	struct oriel_window_dev win;
+	struct oriel_source mine; /* this rank's vector */
+	double *sum;
+	int32_t *status;
+};
+
+/* The window holds a vector of every rank. */
+ORIEL_KERNEL(sum_of_all, struct sum_args)
+{
+	struct oriel_group g = oriel_group_block();
+	int nranks = oriel_nranks(&a->win), err = 0, r;
+	const double *vectors = (const double *)(const void *)a->win.buffer;
+	uint64_t i;
+
+	for (r = 0; r < nranks && !err; r++)
+		err = oriel_put(&a->win, g, r, (uint64_t)oriel_rank(&a->win) * BYTES, &a->mine, 0,
+				BYTES);
+	if (!err)
+		err = oriel_barrier(&a->win, g, 0); /* every put has arrived */
+	for (i = g.thread; i < COUNT && !err; i += g.size) {
+		double sum = 0;
+
+		for (r = 0; r < nranks; r++)
+			sum += vectors[(uint64_t)r * COUNT + i];
+		a->sum[i] = sum;
+	}
+	if (oriel_group_is_leader(g))
+		*a->status = err;
+}
+
+static void must(int status, const char *what)
+{
+	if (!status)
+		return;
+	fprintf(stderr, "%s: %s\n", what, oriel_status_name(status));
+	exit(1);
+}
+
+struct rank {
+	const char *device;
+	int threads; /* of the block */
+	struct oriel_boot *boot;
+	double sum[COUNT];
+};
+
+/* Launches the kernel once; its result goes to rank->sum. */
+static void add_up(struct oriel_comm *comm, struct oriel_window *window, struct rank *rank)
+{
+	double *host = (double *)malloc(BYTES);
+	struct sum_args args;
+	void *mine, *sum, *status;
+	int32_t err = 0;
+
+	must(host ? 0 : ORIEL_ENOMEM, "memory");
+	for (int i = 0; i < COUNT; i++)
+		host[i] = 1.0 / (1 + i + 3 * oriel_comm_rank(comm));
+	must(oriel_alloc(comm, BYTES, &mine), "vector");
+	must(oriel_alloc(comm, BYTES, &sum), "sum");
+	must(oriel_alloc(comm, sizeof(int32_t), &status), "status word");
+	must(oriel_copy(comm, mine, host, BYTES), "copy to the device");
+	args.sum = (double *)sum;
+	args.status = (int32_t *)status;
+	must(oriel_window_device(window, &args.win), "window handle");
+	must(oriel_window_source(window, mine, BYTES, &args.mine), "source");
+
+	must(oriel_launch(comm, &sum_of_all, 1, rank->threads, &args, sizeof(args), NULL),
+	     "launch");
+	must(oriel_comm_sync(comm, NULL), "end of the kernel");
+	must(oriel_copy(comm, &err, status, sizeof(err)), "copy of the status");
+	must(err, "sum_of_all");
+
+	must(oriel_copy(comm, rank->sum, sum, BYTES), "copy of the sum");
+	must(oriel_free(comm, mine), "free");
+	must(oriel_free(comm, sum), "free");
+	must(oriel_free(comm, status), "free");
+	free(host);
+}
+
+static void *rank_main(void *arg)
+{
+	struct oriel_window_options options = ORIEL_WINDOW_OPTIONS_INIT;
+	struct oriel_comm_options on_device = ORIEL_COMM_OPTIONS_INIT;
+	struct rank *rank = (struct rank *)arg;
+	struct oriel_window *window;
+	struct oriel_comm *comm;
+
+	on_device.device = rank->device;
+	must(oriel_comm_create(rank->boot, &on_device, &comm), "comm");
+	options.bytes = RANKS * BYTES;
+	must(oriel_window_create(comm, &options, &window), "window");
+	add_up(comm, window, rank);
+	must(oriel_window_destroy(window), "window destroy");
+	must(oriel_comm_destroy(comm), "comm destroy");
+	must(oriel_boot_destroy(rank->boot), "boot destroy");
+	return NULL;
+}
+
+static void run_on(const char *device, int threads, struct rank *ranks)
+{
+	struct oriel_boot *boots[RANKS];
+	pthread_t thread[RANKS];
+
+	must(oriel_boot_threads(RANKS, boots), "boot");
+	for (int r = 0; r < RANKS; r++) {
+		ranks[r].device = device;
+		ranks[r].threads = threads;
+		ranks[r].boot = boots[r];
+		must(pthread_create(&thread[r], NULL, rank_main, &ranks[r]) ? ORIEL_ESYSTEM : 0,
+		     "thread");
+	}
+	for (int r = 0; r < RANKS; r++)
+		pthread_join(thread[r], NULL);
+	printf("on %s, blocks of %d threads: element 0 is %.17g\n", device, threads,
+	       ranks[0].sum[0]);
+}
+
+int main(void)
+{
+	static struct rank cpu[RANKS], gpu[RANKS];
+	int devices = 0, different = 0;
+
+	run_on("cpu", 4, cpu);
+	if (cudaGetDeviceCount(&devices) != cudaSuccess || !devices) {
+		printf("no GPU here: the other half is left out\n");
+		return 0;
+	}
+	run_on("cuda", 256, gpu);
+	for (int r = 0; r < RANKS; r++)
+		different += memcmp(cpu[r].sum, gpu[r].sum, BYTES) != 0;
+	printf("%d of %d ranks got other bits on the GPU\n", different, RANKS);
+	return different ? 1 : 0;
+}

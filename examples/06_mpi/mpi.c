@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * 06_mpi - Oriel inside an MPI program: ranks meet through MPI, then put into each other's windows.
+ *
+ * All that Oriel needs of another runtime is one all-gather; here it is MPI's, on a communicator of its
+ * own so that no message of the program can be mistaken for one of Oriel's.  MPI goes on to work beside
+ * it: at the end the ranks add up with MPI_Allreduce what they found in their windows.
+ *
+ * (Under a PMIx launcher, such as Open MPI's mpirun, oriel_boot_env() works without this.)
+ *
+ * Build:  mpicc mpi.c -o mpi $(pkg-config --cflags --libs oriel)
+ * Run:    mpirun -np 4 ./mpi
+ */
+#include <limits.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <oriel/oriel.h>
+
+static void must(int status, const char *what)
+{
+	if (!status)
+		return;
+	fprintf(stderr, "%s: %s: %s\n", what, oriel_status_name(status), oriel_last_error());
+	MPI_Abort(MPI_COMM_WORLD, 1);
+	exit(1);
+}
+
+static int allgather(void *ctx, const void *mine, void *all, size_t bytes)
+{
+	MPI_Comm *comm = ctx;
+
+	if (bytes > INT_MAX) /* MPI counts in int */
+		return 1;
+	return MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, *comm) !=
+	       MPI_SUCCESS;
+}
+
+static void give_up(void *ctx, int why)
+{
+	(void)why;
+	MPI_Abort(*(MPI_Comm *)ctx, 1);
+}
+
+/* Called when the last comm over the boot is gone; MPI must not be finalized before. */
+static void done(void *ctx)
+{
+	MPI_Comm_free(ctx);
+}
+
+/* Every rank puts its number into its place of everybody's window; returns the sum of mine. */
+static uint64_t exchange(struct oriel_comm *comm)
+{
+	struct oriel_window_options options = ORIEL_WINDOW_OPTIONS_INIT;
+	int rank = oriel_comm_rank(comm), nranks = oriel_comm_size(comm);
+	uint64_t mine = (uint64_t)rank + 1, sum = 0, *places;
+	struct oriel_window *window;
+	struct oriel_source source;
+
+	options.bytes = (uint64_t)nranks * sizeof(mine);
+	must(oriel_window_create(comm, &options, &window), "window");
+	must(oriel_window_source(window, &mine, sizeof(mine), &source), "source");
+	for (int peer = 0; peer < nranks; peer++)
+		must(oriel_window_put(window, peer, (uint64_t)rank * sizeof(mine), &source, 0,
+				      sizeof(mine), NULL),
+		     "put");
+	must(oriel_window_barrier(window, 0, NULL), "barrier");
+	places = oriel_window_buffer(window);
+	for (int r = 0; r < nranks; r++)
+		sum += places[r];
+	must(oriel_window_destroy(window), "window destroy");
+	return sum;
+}
+
+int main(int argc, char **argv)
+{
+	struct oriel_boot_ops ops = { sizeof(ops), allgather, give_up, done };
+	struct oriel_boot *boot;
+	struct oriel_comm *comm;
+	MPI_Comm own;
+	uint64_t sum, total = 0, want;
+	int rank, nranks;
+
+	MPI_Init(&argc, &argv);
+	MPI_Comm_dup(MPI_COMM_WORLD, &own);
+	MPI_Comm_rank(own, &rank);
+	MPI_Comm_size(own, &nranks);
+	must(oriel_boot_user(&ops, &own, rank, nranks, &boot), "boot");
+	must(oriel_comm_create(boot, NULL, &comm), "comm");
+	sum = exchange(comm);
+	must(oriel_comm_destroy(comm), "comm destroy");
+	must(oriel_boot_destroy(boot), "boot destroy");
+
+	MPI_Allreduce(&sum, &total, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
+	want = (uint64_t)nranks * (uint64_t)nranks * ((uint64_t)nranks + 1) / 2;
+	if (rank == 0)
+		printf("%d ranks of MPI: all windows together hold %llu, expected %llu\n", nranks,
+		       (unsigned long long)total, (unsigned long long)want);
+	MPI_Finalize();
+	return total == want ? 0 : 1;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * boot/launcher.h - between env.c (which launcher is it), pmix.c (one of them) and offer.c (under which
+ * addresses a hub can be reached).  For src/boot only.
+ */
+#ifndef ORI_BOOT_LAUNCHER_H
+#define ORI_BOOT_LAUNCHER_H
+
+#include "tcp.h"
+
+/* ---- addresses (offer.c) ------------------------------------------------------------------------- */
+
+#define ORI_OFFER_ADDRESSES 8
+
+/* One address of a host; travels. */
+struct ori_offer_address {
+	uint16_t family; /* AF_INET or AF_INET6 */
+	uint16_t prefix; /* bits of its network */
+	unsigned char bytes[16];
+};
+
+/* Where rank 0's hub is, as it tells the others; travels, so it is checked by who takes it. */
+struct ori_offer {
+	char magic[8];
+	int32_t status; /* 0, or why there is no hub */
+	uint32_t port, count;
+	unsigned char secret[TCP_SECRET_BYTES];
+	struct ori_offer_address address[ORI_OFFER_ADDRESSES];
+};
+
+_Static_assert(sizeof(struct ori_offer) == 84 + ORI_OFFER_ADDRESSES * 20, "the offer travels");
+
+/*
+ * This host's addresses into offer->address: loopback alone when `local`; what ORIEL_BOOT_ADDR names when
+ * that is set; else those of all interfaces that are up, IPv4 first.
+ */
+int ori_offer_addresses(const struct ori_config *, int local, struct ori_offer *);
+/* The address of the offer to knock at: one on a network of ours if there is one, else the first. */
+int ori_offer_take(const struct ori_offer *, struct tcp_place *);
+
+/* ---- PMIx (pmix.c) ------------------------------------------------------------------------------- */
+
+/* A PMIx server has started this process. */
+int ori_boot_pmix_present(void);
+int ori_boot_pmix_create(const struct ori_config *, struct oriel_boot **boot);
+
+#endif

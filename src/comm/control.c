@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * comm/control.c - the two halves of a rank's control memory.
+ *
+ * The host's half is a memfd that engines and host code write, pinned so that kernels reach it; the
+ * device's half is device memory that kernels and mapped peers write.  Offsets are cut once and hold in
+ * both.  Where the device's memory is the host's there is one memory and the halves are the same.
+ *
+ * Called on user threads, within calls that make or end things; load and store from any thread.
+ */
+#include <string.h>
+
+#include "comm.h"
+
+int ori_control_open(struct oriel_comm *c)
+{
+	uint64_t offset;
+	int err;
+
+	c->slab_bytes = c->device->separate ? ORI_SLAB_SEPARATE_BYTES : ORI_SLAB_BYTES;
+	err = ori_memory_alloc(c, c->host_device, c->slab_bytes, &c->slab_memory);
+	if (err)
+		return err;
+	c->near_memory = c->slab_memory;
+	if (c->device->separate) {
+		err = c->device->ops->pin(c->device, c->slab_memory->allocation.base,
+					  c->slab_bytes);
+		c->slab_pinned = !err;
+		if (!err)
+			err = ori_memory_alloc(c, c->device, c->slab_bytes, &c->near_memory);
+	}
+	if (!err)
+		err = ori_slab_init(&c->slab, c->slab_bytes);
+	if (!err)
+		err = ori_slab_take(&c->slab, sizeof(struct ori_control), &offset);
+	if (!err)
+		c->control = c->slab_memory->allocation.base;
+	return err;
+}
+
+void *ori_control_host(struct oriel_comm *c, uint64_t offset)
+{
+	return (char *)c->slab_memory->allocation.base + offset;
+}
+
+void *ori_control_near(struct oriel_comm *c, uint64_t offset)
+{
+	return (char *)c->near_memory->allocation.base + offset;
+}
+
+int ori_control_mirror(struct oriel_comm *c, uint64_t offset, uint64_t bytes)
+{
+	if (!c->device->separate)
+		return 0;
+	return c->device->ops->copy(c->device, ori_control_near(c, offset),
+				    ori_control_host(c, offset), bytes);
+}
+
+int ori_control_publish(struct oriel_comm *c, const void *table, uint64_t bytes, const void **near)
+{
+	uint64_t offset;
+	int err;
+
+	*near = NULL;
+	if (!c->device->separate || !bytes) {
+		*near = table;
+		return 0;
+	}
+	pthread_mutex_lock(&c->lock);
+	err = ori_slab_take(&c->slab, bytes, &offset);
+	pthread_mutex_unlock(&c->lock);
+	if (err)
+		return err;
+	*near = ori_control_near(c, offset);
+	return c->device->ops->copy(c->device, ori_control_near(c, offset), table, bytes);
+}
+
+void ori_control_unpublish(struct oriel_comm *c, const void *near, uint64_t bytes)
+{
+	if (!c->device->separate || !near || !bytes)
+		return;
+	pthread_mutex_lock(&c->lock);
+	ori_slab_give(&c->slab, (uint64_t)((const char *)near - (char *)ori_control_near(c, 0)),
+		      bytes);
+	pthread_mutex_unlock(&c->lock);
+}
+
+uint64_t ori_control_load(struct oriel_comm *c, const uint64_t *near)
+{
+	uint64_t value = 0;
+
+	if (!c->device->separate)
+		return __atomic_load_n(near, __ATOMIC_ACQUIRE);
+	/* A device that no longer copies has failed, and told so. */
+	if (c->device->ops->copy(c->device, &value, near, sizeof(value)))
+		return 0;
+	return value;
+}
+
+void ori_control_store(struct oriel_comm *c, uint64_t *near, uint64_t value)
+{
+	if (!c->device->separate)
+		__atomic_store_n(near, value, __ATOMIC_RELEASE);
+	else
+		(void)c->device->ops->copy(c->device, near, &value, sizeof(value));
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * comm/watch.c - a thread that speaks for kernels of a separate device.
+ *
+ * A kernel cannot log and cannot be woken: its waits leave what they wait for on this rank's board, and
+ * look at a failure word in their own memory.  The thread reads the board and names who is late, and brings
+ * a failure that another rank wrote into the host's word to the device's.
+ *
+ * Only comms on a separate device have one.
+ */
+#include <stdlib.h>
+
+#include "../diag/diag.h"
+#include "../device/cpu/cpu.h"
+#include "comm.h"
+
+#define LOOK_NS 20000000ull
+
+struct ori_watch {
+	struct oriel_comm *comm;
+	pthread_t thread;
+	uint32_t stop; /* futex word */
+	int told;      /* the device knows of the failure */
+	struct seen {
+		uint64_t since; /* what the slot says: tells two waits apart */
+		uint64_t first_ns, next_ns;
+	} seen[ORIEL_BOARD_SLOTS];
+};
+
+static void look_at_slot(struct ori_watch *w, int n, uint64_t now)
+{
+	struct oriel_comm *c = w->comm;
+	struct seen *seen = &w->seen[n];
+	uint64_t late = c->dev.late_ns < c->timeout_ns / 2 ? c->dev.late_ns : c->timeout_ns / 2;
+	struct oriel_board_slot slot;
+
+	if (!ori_board_read(&c->control->board, n, &slot)) {
+		seen->since = 0;
+		return;
+	}
+	if (seen->since != slot.since_ns) {
+		seen->since = slot.since_ns;
+		seen->first_ns = now;
+		seen->next_ns = now + late;
+	}
+	if (now < seen->next_ns)
+		return;
+	ori_diag_late_slot(&slot, c->rank,
+			   slot.peer >= 0 && slot.peer < c->nranks ? c->dev_peers[slot.peer].board :
+								     NULL,
+			   now - seen->first_ns);
+	seen->next_ns = now + late;
+}
+
+static void *watch_main(void *arg)
+{
+	struct ori_watch *w = arg;
+	struct oriel_comm *c = w->comm;
+
+	ori_log_rank_set(c->rank);
+	while (!__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE)) {
+		uint64_t now = ori_now_ns();
+
+		if (!w->told && __atomic_load_n(&c->control->failure, __ATOMIC_ACQUIRE)) {
+			ori_comm_tell_device(c);
+			w->told = 1;
+		}
+		for (int n = 0; n < ORIEL_BOARD_SLOTS; n++)
+			look_at_slot(w, n, now);
+		ori_futex_wait(&w->stop, 0, LOOK_NS);
+	}
+	return NULL;
+}
+
+int ori_watch_start(struct oriel_comm *c)
+{
+	struct ori_watch *w;
+
+	if (!c->device->separate)
+		return 0;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return ori_fail(ORIEL_ENOMEM, "no memory for the watch over kernels");
+	w->comm = c;
+	if (pthread_create(&w->thread, NULL, watch_main, w)) {
+		free(w);
+		return ori_fail(ORIEL_ENOMEM, "cannot start the thread that watches kernels");
+	}
+	c->watch = w;
+	return 0;
+}
+
+void ori_watch_stop(struct oriel_comm *c)
+{
+	struct ori_watch *w = c->watch;
+
+	if (!w)
+		return;
+	__atomic_store_n(&w->stop, 1, __ATOMIC_RELEASE);
+	ori_futex_wake_all(&w->stop);
+	pthread_join(w->thread, NULL);
+	free(w);
+	c->watch = NULL;
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * device/cuda/copy.c - copies between any memories of host and device, and filling with zeros.
+ *
+ * A copy takes a lane: a high-priority stream of its own and a pinned bounce buffer, made when the
+ * GPU was opened, so nothing is allocated while kernels run.  The stream has nothing but this copy
+ * in it, so the stream being idle is the copy's completion.  The copy engine serves such copies
+ * also under a kernel that holds every SM.  Host memory that is not pinned goes through the bounce
+ * buffer: given to the driver it could wait for kernels.
+ *
+ * Any thread; as many copies at once as there are lanes, further callers wait for one.
+ */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../util/util.h"
+#include "cuda_device.h"
+
+#define SPIN_NS 50000
+/* Up to here zeros are copied: filling is a kernel of the driver's, which needs a free SM. */
+#define ZEROS_COPIED_MAX ((size_t)16 << 20)
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+int ori_cuda_stream_wait(const struct ori_cuda_driver *cu, void *stream, uint64_t timeout_ns,
+			 const char *what)
+{
+	uint64_t start = 0, age = 0;
+	int err;
+
+	for (;;) {
+		err = cu->cuStreamQuery(stream);
+		if (!err)
+			return 0;
+		if (err != ORI_CU_NOT_READY)
+			return ori_cuda_fail(err, "cuStreamQuery", "%s", what);
+		if (!start)
+			start = ori_now_ns();
+		age = ori_now_ns() - start;
+		if (age > timeout_ns)
+			return ori_fail(ORIEL_ETIMEDOUT, "%s: not done after %.1f s", what,
+					(double)age / 1e9);
+		if (age > SPIN_NS)
+			sched_yield();
+	}
+}
+
+/* ---- lanes ----------------------------------------------------------------------------------- */
+
+int ori_cuda_lanes_open(struct ori_cuda_gpu *gpu)
+{
+	const struct ori_cuda_driver *cu = gpu->cu;
+	const char *call = "cuCtxGetStreamPriorityRange";
+	int least, greatest, err;
+	void *bounce;
+
+	err = cu->cuCtxGetStreamPriorityRange(&least, &greatest);
+	if (!err) {
+		call = "cuMemHostAlloc";
+		err = cu->cuMemHostAlloc(&bounce, (ORI_CUDA_LANES + 1) * ORI_CUDA_BOUNCE_BYTES,
+					 ORI_CU_PIN_PORTABLE);
+	}
+	if (err)
+		return ori_cuda_fail(err, call, "GPU %d", gpu->ordinal);
+	gpu->bounce = bounce;
+	gpu->zeros = gpu->bounce + ORI_CUDA_LANES * ORI_CUDA_BOUNCE_BYTES;
+	memset(gpu->zeros, 0, ORI_CUDA_BOUNCE_BYTES);
+	for (int i = 0; i < ORI_CUDA_LANES; i++) {
+		struct ori_cuda_lane *lane = &gpu->lanes[i];
+
+		lane->bounce = gpu->bounce + (size_t)i * ORI_CUDA_BOUNCE_BYTES;
+		err = cu->cuStreamCreateWithPriority(&lane->stream, ORI_CU_STREAM_NON_BLOCKING,
+						     greatest);
+		if (err) {
+			lane->stream = NULL;
+			ori_cuda_lanes_close(gpu);
+			return ori_cuda_fail(err, "cuStreamCreateWithPriority", "GPU %d",
+					     gpu->ordinal);
+		}
+	}
+	return 0;
+}
+
+void ori_cuda_lanes_close(struct ori_cuda_gpu *gpu)
+{
+	int lost = 0;
+
+	for (int i = 0; i < ORI_CUDA_LANES; i++) {
+		lost |= (int)gpu->lanes[i].busy;
+		if (gpu->lanes[i].stream)
+			(void)gpu->cu->cuStreamDestroy(gpu->lanes[i].stream);
+		gpu->lanes[i].stream = NULL;
+	}
+	/* a copy that never ended may still want its buffer, and freeing would wait for it */
+	if (!lost)
+		(void)gpu->cu->cuMemFreeHost(gpu->bounce);
+	gpu->bounce = NULL;
+}
+
+static int take_lane(struct ori_cuda_device *d, struct ori_cuda_lane **out)
+{
+	uint64_t end = ori_deadline_ns(d->timeout_ns);
+
+	do {
+		for (int i = 0; i < ORI_CUDA_LANES; i++) {
+			struct ori_cuda_lane *lane = &d->gpu->lanes[i];
+
+			if (__atomic_load_n(&lane->busy, __ATOMIC_RELAXED))
+				continue;
+			/* [L1] acquire; partner [L2]: the lane is as its last user left it. */
+			if (!__atomic_exchange_n(&lane->busy, 1, __ATOMIC_ACQUIRE)) {
+				*out = lane;
+				return 0;
+			}
+		}
+		sched_yield();
+	} while (ori_now_ns() < end);
+	return ori_fail(ORIEL_ETIMEDOUT, "a copy: all %d streams for copies on GPU %d are busy",
+			ORI_CUDA_LANES, d->gpu->ordinal);
+}
+
+/*
+ * After a deadline the lane stays taken: what is in its stream may still read or write the buffer.
+ */
+static void give_lane(struct ori_cuda_lane *lane, int err)
+{
+	if (err != ORIEL_ETIMEDOUT)
+		__atomic_store_n(&lane->busy, 0, __ATOMIC_RELEASE); /* [L2] */
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+static int copy_through(struct ori_cuda_device *d, struct ori_cuda_lane *lane, void *to,
+			const void *from, size_t bytes)
+{
+	int err = d->gpu->cu->cuMemcpyAsync((ori_cu_ptr)(uintptr_t)to, (ori_cu_ptr)(uintptr_t)from,
+					    bytes, lane->stream);
+
+	if (err)
+		return ori_cuda_fail(err, "cuMemcpyAsync", "a copy of %zu bytes from %p to %p",
+				     bytes, from, to);
+	return ori_cuda_stream_wait(d->gpu->cu, lane->stream, d->timeout_ns, "a copy");
+}
+
+static int copy_bounced(struct ori_cuda_device *d, struct ori_cuda_lane *lane, char *to,
+			const char *from, size_t bytes, int from_host)
+{
+	int err = 0;
+
+	for (size_t at = 0, n; at < bytes && !err; at += n) {
+		n = bytes - at < ORI_CUDA_BOUNCE_BYTES ? bytes - at : ORI_CUDA_BOUNCE_BYTES;
+		if (from_host)
+			memcpy(lane->bounce, from + at, n);
+		err = copy_through(d, lane, from_host ? to + at : lane->bounce,
+				   from_host ? lane->bounce : from + at, n);
+		if (!from_host && !err)
+			memcpy(to + at, lane->bounce, n);
+	}
+	return err;
+}
+
+int ori_cuda_copy(struct ori_device *device, void *to, const void *from, size_t bytes)
+{
+	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
+	int to_type = ori_cuda_memory_type(d->gpu, to);
+	int from_type = ori_cuda_memory_type(d->gpu, from);
+	struct ori_cuda_lane *lane;
+	struct ori_cuda_scope scope;
+	int err;
+
+	if (!bytes)
+		return 0;
+	if (to_type < 0 || from_type < 0)
+		return to_type < 0 ? to_type : from_type;
+	if (to_type != ORI_CU_MEMORY_DEVICE && from_type != ORI_CU_MEMORY_DEVICE) {
+		memmove(to, from, bytes);
+		return 0;
+	}
+	err = take_lane(d, &lane);
+	if (err)
+		return err;
+	err = ori_cuda_enter(d->gpu, &scope);
+	if (!err) {
+		if (to_type && from_type)
+			err = copy_through(d, lane, to, from, bytes);
+		else
+			err = copy_bounced(d, lane, to, from, bytes, !from_type);
+		ori_cuda_leave(&scope);
+	}
+	give_lane(lane, err);
+	return err;
+}
+
+static int start_zeros(struct ori_cuda_gpu *gpu, void *stream, ori_cu_ptr at, size_t bytes)
+{
+	int err = 0;
+
+	if (bytes > ZEROS_COPIED_MAX) {
+		err = gpu->cu->cuMemsetD8Async(at, 0, bytes, stream);
+		return err ? ori_cuda_fail(err, "cuMemsetD8Async", "zeros for %zu bytes", bytes) :
+			     0;
+	}
+	for (size_t done = 0, n; done < bytes && !err; done += n) {
+		n = bytes - done < ORI_CUDA_BOUNCE_BYTES ? bytes - done : ORI_CUDA_BOUNCE_BYTES;
+		err = gpu->cu->cuMemcpyAsync(at + done, (ori_cu_ptr)(uintptr_t)gpu->zeros, n,
+					     stream);
+	}
+	return err ? ori_cuda_fail(err, "cuMemcpyAsync", "zeros for %zu bytes", bytes) : 0;
+}
+
+int ori_cuda_zero(struct ori_cuda_device *d, void *base, size_t bytes)
+{
+	struct ori_cuda_lane *lane;
+	int err = take_lane(d, &lane), waited;
+
+	if (err)
+		return err;
+	err = start_zeros(d->gpu, lane->stream, (ori_cu_ptr)(uintptr_t)base, bytes);
+	/* after an error, too: pieces may be on their way to memory that is about to go */
+	waited = ori_cuda_stream_wait(d->gpu->cu, lane->stream, d->timeout_ns,
+				      "filling with zeros");
+	give_lane(lane, waited);
+	return err ? err : waited;
+}

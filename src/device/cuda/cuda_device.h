@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * device/cuda/cuda_device.h - what the files of the CUDA device share.
+ *
+ * Two objects.  A gpu is one GPU as this process has it: primary context, copy lanes, loaded
+ * kernels; ranks that are threads share it (gpu.c).  A device is one rank's view of it: its own
+ * stream, its deadline.
+ */
+#ifndef ORI_CUDA_DEVICE_H
+#define ORI_CUDA_DEVICE_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "../device.h"
+#include "driver.h"
+
+/*
+ * Copies in flight at once in a process.  Few on purpose: streams share channels to the GPU
+ * (CUDA_DEVICE_MAX_CONNECTIONS), and behind a kernel that waits nothing in the same channel moves.
+ */
+#define ORI_CUDA_LANES 8
+#define ORI_CUDA_BOUNCE_BYTES ((size_t)256 << 10)
+#define ORI_CUDA_IMAGES_MAX 64
+#define ORI_CUDA_FUNCTIONS_MAX 1024
+
+/* One copy at a time: whoever has set `busy` owns stream and bounce buffer. */
+struct ori_cuda_lane {
+	void *stream;
+	char *bounce; /* pinned, ORI_CUDA_BOUNCE_BYTES: for host memory that is not */
+	uint32_t busy;
+	uint8_t pad[ORIEL_LINE_BYTES - 20];
+};
+
+/* A kernel that was launched once. */
+struct ori_cuda_function {
+	const struct oriel_kernel *kernel;
+	const void *symbol; /* kernel's when it was found: one on a stack may be another now */
+	const char *name;
+	void *function;
+	int threads, blocks; /* blocks of that many threads that fit on one SM; 0: not asked yet */
+};
+
+/* What NVML knows of a GPU; all zero where there is none. */
+struct ori_nvml_facts {
+	int present;
+	int index; /* on this host, whatever CUDA_VISIBLE_DEVICES says */
+	int cores; /* of all SMs together; 0: not told */
+	int fabric;
+	uint8_t fabric_uuid[16];
+	uint32_t fabric_clique;
+};
+
+struct ori_cuda_gpu {
+	struct ori_cuda_gpu *next;
+	const struct ori_cuda_driver *cu;
+	int refs;  /* by gpu.c, under its lock */
+	int stuck; /* a rank was closed with work that does not end: it stays open */
+	int ordinal;
+	ori_cu_device dev;
+	void *context;
+	int sms;         /* of this process: its MPS share */
+	int sms_all;     /* of the GPU */
+	int32_t handles; /* of exports: ORI_CU_HANDLE_FD or ORI_CU_HANDLE_FABRIC */
+	int rdma;        /* allocations may be marked for GPUDirect RDMA */
+	size_t stack;    /* local memory a thread has without growing it */
+	size_t granularity;
+	struct ori_nvml_facts nvml;
+	char *bounce; /* of all lanes, and behind them: */
+	char *zeros;  /* ORI_CUDA_BOUNCE_BYTES that nobody writes */
+	struct ori_cuda_lane lanes[ORI_CUDA_LANES];
+	pthread_mutex_t lock; /* of what follows */
+	void *modules[ORI_CUDA_IMAGES_MAX];
+	int nmodules;
+	struct ori_cuda_function functions[ORI_CUDA_FUNCTIONS_MAX];
+	int nfunctions;
+};
+
+struct ori_cuda_device {
+	struct ori_device base;
+	struct ori_cuda_gpu *gpu;
+	uint64_t timeout_ns;
+	void *stream;     /* what a stream of NULL means */
+	int sharers;      /* ranks on this GPU; set before any launch */
+	int sharers_here; /* of them in this process */
+};
+
+/*
+ * gpu.c.  enter and leave go around driver calls on any thread: they make the context current, and
+ * let calls through that a stream capture of the program's (or another thread's) would otherwise
+ * forbid.
+ */
+struct ori_cuda_scope {
+	const struct ori_cuda_driver *cu;
+	int capture_mode;
+};
+int ori_cuda_enter(const struct ori_cuda_gpu *, struct ori_cuda_scope *);
+void ori_cuda_leave(struct ori_cuda_scope *);
+int ori_cuda_gpu_get(int ordinal, struct ori_cuda_gpu **);
+void ori_cuda_gpu_put(struct ori_cuda_gpu *);
+/* Calls each(gpu, arg) for the GPUs this process has open, until one call is not 0. */
+int ori_cuda_gpus_each(int (*each)(struct ori_cuda_gpu *, void *arg), void *arg);
+
+/* memory.c, export.c: entries of the device's table. */
+int ori_cuda_alloc(struct ori_device *, size_t bytes, struct ori_allocation *);
+void ori_cuda_free(struct ori_device *, struct ori_allocation *);
+int ori_cuda_import(struct ori_device *, const struct ori_allocation *theirs, void **base);
+void ori_cuda_unimport(struct ori_device *, const struct ori_allocation *theirs, void *base);
+void ori_cuda_discard(struct ori_device *, struct ori_allocation *, size_t offset, size_t bytes);
+int ori_cuda_describe(struct ori_device *, const void *ptr, size_t bytes, struct ori_allocation *);
+void ori_cuda_forget(struct ori_device *, struct ori_allocation *);
+int ori_cuda_pin(struct ori_device *, void *base, size_t bytes);
+void ori_cuda_unpin(struct ori_device *, void *base);
+int ori_cuda_holds(struct ori_device *, const void *ptr);
+/*
+ * Memory types of the driver; 0: it has never heard of the address, so it is plain host memory.
+ * Negative: a status, the driver would not say.
+ */
+int ori_cuda_memory_type(const struct ori_cuda_gpu *, const void *ptr);
+/* memory.c, for gpu.c: how allocations of this GPU can be exported, found by trying. */
+int ori_cuda_memory_probe(struct ori_cuda_gpu *);
+
+/* copy.c */
+int ori_cuda_lanes_open(struct ori_cuda_gpu *);
+void ori_cuda_lanes_close(struct ori_cuda_gpu *);
+int ori_cuda_copy(struct ori_device *, void *to, const void *from, size_t bytes);
+int ori_cuda_zero(struct ori_cuda_device *, void *base, size_t bytes);
+/* Until the stream is idle, spinning at first; ORIEL_ETIMEDOUT after timeout_ns. */
+int ori_cuda_stream_wait(const struct ori_cuda_driver *, void *stream, uint64_t timeout_ns,
+			 const char *what);
+
+/* images.c: modules of a GPU, under its lock; find gives NULL for a name that no image has. */
+int ori_cuda_images_load(struct ori_cuda_gpu *);
+void ori_cuda_images_unload(struct ori_cuda_gpu *);
+void *ori_cuda_images_find(struct ori_cuda_gpu *, const char *function);
+
+/* launch.c */
+int ori_cuda_launch(struct ori_device *, const struct oriel_kernel *, int nblocks, int nthreads,
+		    const void *args, size_t args_bytes, void *stream);
+int ori_cuda_sync(struct ori_device *, void *stream);
+
+/* facts.c */
+int ori_cuda_facts(struct ori_device *, struct ori_facts *);
+/* Does MPS serve the contexts of this GPU? */
+int ori_cuda_mps(const struct ori_cuda_driver *, ori_cu_device);
+/* Is there an MPS daemon that will take this process?  Known before the driver is initialised. */
+int ori_cuda_mps_pipe(void);
+
+/* nvml.c */
+void ori_nvml_look(const char *pci_bus_id, struct ori_nvml_facts *);
+
+#endif

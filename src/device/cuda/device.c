@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * device/cuda/device.c - the CUDA device's table: one rank's view of a GPU.  Memory is in memory.c
+ * and export.c, copies in copy.c, kernels in launch.c and images.c, what the process shares in
+ * gpu.c.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../util/util.h"
+#include "cuda_device.h"
+
+static void cuda_close(struct ori_device *device)
+{
+	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
+	struct ori_cuda_scope scope;
+
+	if (!ori_cuda_enter(d->gpu, &scope)) {
+		if (d->gpu->cu->cuStreamQuery(d->stream) == ORI_CU_NOT_READY) {
+			ori_log(ORI_LOG_WARN, "GPU %d: closed while kernels of this rank still run",
+				d->gpu->ordinal);
+			__atomic_store_n(&d->gpu->stuck, 1, __ATOMIC_RELAXED);
+		}
+		/* returns at once also under a kernel that never ends */
+		(void)d->gpu->cu->cuStreamDestroy(d->stream);
+		ori_cuda_leave(&scope);
+	}
+	ori_cuda_gpu_put(d->gpu);
+	free(d);
+}
+
+/* Without MPS the processes of a GPU have it in turns. */
+static void warn_turns(const struct ori_cuda_gpu *gpu)
+{
+	static int told;
+
+	if (ori_cuda_mps(gpu->cu, gpu->dev) || __atomic_exchange_n(&told, 1, __ATOMIC_RELAXED))
+		return;
+	ori_log(ORI_LOG_WARN,
+		"several processes use GPU %d without MPS: they take turns of about 2 ms, and a "
+		"wait between them costs as much (oriel-run --mps starts MPS)",
+		gpu->ordinal);
+}
+
+static void cuda_shared(struct ori_device *device, int ranks, int processes)
+{
+	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
+
+	d->sharers = ranks > 0 ? ranks : 1;
+	/* as many in each process: no launcher does otherwise */
+	d->sharers_here = processes > 1 ? (d->sharers + processes - 1) / processes : d->sharers;
+	if (processes > 1)
+		warn_turns(d->gpu);
+}
+
+static const struct ori_device_ops cuda_ops = {
+	.name = "cuda",
+	.alloc = ori_cuda_alloc,
+	.free = ori_cuda_free,
+	.describe = ori_cuda_describe,
+	.forget = ori_cuda_forget,
+	.import = ori_cuda_import,
+	.unimport = ori_cuda_unimport,
+	.discard = ori_cuda_discard,
+	.pin = ori_cuda_pin,
+	.unpin = ori_cuda_unpin,
+	.holds = ori_cuda_holds,
+	.copy = ori_cuda_copy,
+	.launch = ori_cuda_launch,
+	.sync = ori_cuda_sync,
+	.facts = ori_cuda_facts,
+	.shared = cuda_shared,
+	.close = cuda_close,
+};
+
+/* Ranks of a host take its GPUs in turn. */
+static int choose(const struct ori_cuda_driver *cu, int number)
+{
+	const char *text = getenv("LOCAL_RANK");
+	long local = text ? strtol(text, NULL, 10) : 0;
+
+	if (number >= 0)
+		return number;
+	return local > 0 ? (int)(local % cu->ndevices) : 0;
+}
+
+/* Least urgent: copies come before kernels. */
+static int make_stream(struct ori_cuda_gpu *gpu, void **stream)
+{
+	struct ori_cuda_scope scope;
+	int err = ori_cuda_enter(gpu, &scope);
+
+	if (err)
+		return err;
+	err = gpu->cu->cuStreamCreateWithPriority(stream, ORI_CU_STREAM_NON_BLOCKING, 0);
+	ori_cuda_leave(&scope);
+	return err ? ori_cuda_fail(err, "cuStreamCreateWithPriority", "GPU %d", gpu->ordinal) : 0;
+}
+
+int ori_cuda_device_open(int number, uint64_t timeout_ns, struct ori_device **device)
+{
+	const struct ori_cuda_driver *cu;
+	struct ori_cuda_device *d;
+	int err = ori_cuda_driver_get(&cu);
+
+	if (err)
+		return err;
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return ori_fail(ORIEL_ENOMEM, "no memory for the cuda device");
+	err = ori_cuda_gpu_get(choose(cu, number), &d->gpu);
+	if (err)
+		goto err_memory;
+	err = make_stream(d->gpu, &d->stream);
+	if (err)
+		goto err_gpu;
+	d->base.ops = &cuda_ops;
+	d->base.separate = 1;
+	d->timeout_ns = timeout_ns;
+	d->sharers = 1;
+	d->sharers_here = 1;
+	*device = &d->base;
+	return 0;
+
+err_gpu:
+	ori_cuda_gpu_put(d->gpu);
+err_memory:
+	free(d);
+	return err;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * device/cuda/driver.c - finds the CUDA driver at run time, once in a process.
+ *
+ * The answer, good or bad, is kept: a driver that was not there does not appear later, and
+ * oriel-info asks several times.  Knows nothing of contexts or memory.
+ */
+#include <assert.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <oriel/status.h>
+
+#include "../../util/config.h"
+#include "../../util/util.h"
+#include "cuda_device.h"
+#include "driver.h"
+
+#define VERSION_MIN 12000
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct ori_cuda_driver the_driver;
+static int the_status = ORIEL_EUNSUPPORTED;
+static char why[512];
+
+static const char *const names[] = {
+#define CALL_NAME(field, symbol, args) #symbol,
+	ORI_CU_CALLS(CALL_NAME)
+#undef CALL_NAME
+};
+
+/* What the driver reads when it is initialised, where the user has not chosen. */
+static void prepare_environment(void)
+{
+	/*
+	 * Streams share this many channels to the GPU, 8 by default: behind a kernel that waits,
+	 * another rank's kernel in the same channel would never start.  Under MPS all processes take
+	 * theirs from one pool (an H200's was empty after three processes with 32): 8 each.
+	 */
+	if (!getenv("CUDA_DEVICE_MAX_CONNECTIONS")) {
+		const char *channels = ori_cuda_mps_pipe() ? "8" : "32";
+
+		setenv("CUDA_DEVICE_MAX_CONNECTIONS", channels, 0);
+		ori_log(ORI_LOG_DEBUG, "CUDA_DEVICE_MAX_CONNECTIONS set to %s", channels);
+	}
+	/* Loading a kernel at its first launch may wait for the kernels that run. */
+	if (!getenv("CUDA_MODULE_LOADING")) {
+		setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+		ori_log(ORI_LOG_DEBUG, "CUDA_MODULE_LOADING set to EAGER");
+	}
+}
+
+static int find_calls(void *library, const char *name)
+{
+	void *found[ORI_COUNT(names)];
+
+	for (size_t i = 0; i < ORI_COUNT(names); i++) {
+		found[i] = dlsym(library, names[i]);
+		if (!found[i]) {
+			snprintf(why, sizeof(why),
+				 "%.200s has no %s: a driver of CUDA 12 or newer is needed", name,
+				 names[i]);
+			return ORIEL_EUNSUPPORTED;
+		}
+	}
+	/* the table begins with the calls, in the order of the names; ISO C has no cast for this */
+	static_assert(offsetof(struct ori_cuda_driver, version) == sizeof(found), "layout");
+	memcpy(&the_driver, found, sizeof(found));
+	return 0;
+}
+
+static int start(const char *name)
+{
+	struct ori_cuda_driver *cu = &the_driver;
+	const char *call = "cuDriverGetVersion";
+	int err = cu->cuDriverGetVersion(&cu->version);
+
+	if (!err && cu->version < VERSION_MIN) {
+		snprintf(why, sizeof(why), "%.200s is of CUDA %d.%d; 12.0 or newer is needed", name,
+			 cu->version / 1000, cu->version % 1000 / 10);
+		return ORIEL_EUNSUPPORTED;
+	}
+	if (!err) {
+		call = "cuInit";
+		prepare_environment();
+		err = cu->cuInit(0);
+	}
+	if (!err) {
+		call = "cuDeviceGetCount";
+		err = cu->cuDeviceGetCount(&cu->ndevices);
+	}
+	if (!err && cu->ndevices < 1)
+		err = ORI_CU_NO_DEVICE;
+	if (err) {
+		const char *text = NULL;
+
+		if (cu->cuGetErrorString(err, &text) || !text)
+			text = "unknown error";
+		snprintf(why, sizeof(why), "%.200s: %s: %.200s", name, call, text);
+		return ORIEL_EUNSUPPORTED;
+	}
+	return 0;
+}
+
+const char *ori_cuda_variable(const char *name)
+{
+	struct ori_config_row row;
+
+	for (int n = 0; ori_config_row(n, &row); n++)
+		if (!strcmp(row.name, name))
+			return row.value && row.value[0] ? row.value : row.def;
+	return "";
+}
+
+static void look_once(void)
+{
+	const char *name = ori_cuda_variable("ORIEL_CUDA_LIBRARY");
+	void *library = dlopen(strcmp(name, "self") ? name : NULL, RTLD_NOW | RTLD_LOCAL);
+
+	if (!library) {
+		snprintf(why, sizeof(why), "no CUDA driver: %.200s", dlerror());
+		return;
+	}
+	the_status = find_calls(library, name);
+	if (!the_status)
+		the_status = start(name);
+	/* never closed: the driver has threads and exit handlers of its own */
+}
+
+int ori_cuda_driver_look(const struct ori_cuda_driver **cu, char *text, size_t bytes)
+{
+	pthread_once(&once, look_once);
+	if (the_status)
+		snprintf(text, bytes, "%s", why);
+	else
+		*cu = &the_driver;
+	return the_status;
+}
+
+int ori_cuda_driver_get(const struct ori_cuda_driver **cu)
+{
+	pthread_once(&once, look_once);
+	if (the_status)
+		return ori_fail(the_status, "device cuda: %s", why);
+	*cu = &the_driver;
+	return 0;
+}
+
+const char *ori_cuda_text(ori_cu_result result)
+{
+	const char *text = NULL;
+
+	if (the_status || the_driver.cuGetErrorString(result, &text) || !text)
+		return "unknown error";
+	return text;
+}
+
+int ori_cuda_fail(ori_cu_result result, const char *call, const char *fmt, ...)
+{
+	char what[160];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof(what), fmt, ap);
+	va_end(ap);
+	return ori_fail(result == ORI_CU_OUT_OF_MEMORY ? ORIEL_ENOMEM : ORIEL_ESYSTEM,
+			"%s: %s: %s (%d)", what, call, ori_cuda_text(result), result);
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * device/cuda/gpu.c - one GPU as this process has it, shared and counted.
+ *
+ * The primary context, so that memory and streams of the program's CUDA runtime are ours too.
+ * Ranks that are threads share the object: their copies then use few streams, and each kernel is
+ * loaded once.
+ *
+ * Called by: device.c on the thread that creates or destroys a comm; enter and leave on any thread.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../util/util.h"
+#include "cuda_device.h"
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ori_cuda_gpu *list;
+
+int ori_cuda_enter(const struct ori_cuda_gpu *gpu, struct ori_cuda_scope *scope)
+{
+	int err;
+
+	scope->cu = gpu->cu;
+	scope->capture_mode = ORI_CU_CAPTURE_RELAXED;
+	err = gpu->cu->cuThreadExchangeStreamCaptureMode(&scope->capture_mode);
+	if (err)
+		return ori_cuda_fail(err, "cuThreadExchangeStreamCaptureMode", "GPU %d",
+				     gpu->ordinal);
+	err = gpu->cu->cuCtxPushCurrent(gpu->context);
+	if (!err)
+		return 0;
+	(void)gpu->cu->cuThreadExchangeStreamCaptureMode(&scope->capture_mode);
+	return ori_cuda_fail(err, "cuCtxPushCurrent", "GPU %d", gpu->ordinal);
+}
+
+void ori_cuda_leave(struct ori_cuda_scope *scope)
+{
+	void *context;
+
+	(void)scope->cu->cuCtxPopCurrent(&context);
+	(void)scope->cu->cuThreadExchangeStreamCaptureMode(&scope->capture_mode);
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static int attribute(const struct ori_cuda_gpu *gpu, int which)
+{
+	int value = 0;
+
+	/* one the driver does not know is one the GPU does not have */
+	return gpu->cu->cuDeviceGetAttribute(&value, which, gpu->dev) ? 0 : value;
+}
+
+/*
+ * An MPS client with a share sees the SMs of its share only (or, where the driver does not tell,
+ * all of them: then the share is taken from the variable).  NVML does not know of shares.
+ */
+static int look_share(struct ori_cuda_gpu *gpu)
+{
+	const char *text = getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+	double percent = text && ori_cuda_mps(gpu->cu, gpu->dev) ? strtod(text, NULL) : 100;
+	int major = attribute(gpu, ORI_CU_DEV_MAJOR), minor = attribute(gpu, ORI_CU_DEV_MINOR);
+	int cores_per_sm = major == 7 || (major == 8 && minor == 0) ? 64 : 128;
+	int err = gpu->cu->cuDeviceGetAttribute(&gpu->sms, ORI_CU_DEV_SMS, gpu->dev);
+
+	if (err)
+		return ori_cuda_fail(err, "cuDeviceGetAttribute", "SMs of GPU %d", gpu->ordinal);
+	if (!(percent > 0 && percent < 100))
+		percent = 100;
+	gpu->sms_all = gpu->nvml.cores / cores_per_sm;
+	if (gpu->sms_all < gpu->sms)
+		gpu->sms_all = percent < 100 ? (int)(gpu->sms * 100 / percent) : gpu->sms;
+	else if (gpu->sms_all == gpu->sms && percent < 100)
+		gpu->sms = (int)(gpu->sms * percent / 100);
+	if (gpu->sms < 1)
+		gpu->sms = 1;
+	ori_log(ORI_LOG_DEBUG, "GPU %d: %d SMs, of which this process has %d", gpu->ordinal,
+		gpu->sms_all, gpu->sms);
+	return 0;
+}
+
+static int check_abilities(const struct ori_cuda_gpu *gpu)
+{
+	const char *missing = NULL;
+
+	if (!attribute(gpu, ORI_CU_DEV_UVA))
+		missing = "unified addressing";
+	else if (!attribute(gpu, ORI_CU_DEV_VMM))
+		missing = "virtual memory management";
+	else if (!attribute(gpu, ORI_CU_DEV_POSIX_FD))
+		missing = "memory export by descriptor";
+	else if (attribute(gpu, ORI_CU_DEV_MAJOR) < 7)
+		missing = "compute capability 7.0: its threads wait for each other";
+	return missing ? ori_fail(ORIEL_EUNSUPPORTED, "GPU %d has no %s", gpu->ordinal, missing) :
+			 0;
+}
+
+static int look(struct ori_cuda_gpu *gpu)
+{
+	char bus_id[32];
+	int err = gpu->cu->cuDeviceGet(&gpu->dev, gpu->ordinal);
+
+	if (err)
+		return ori_cuda_fail(err, "cuDeviceGet", "GPU %d", gpu->ordinal);
+	err = check_abilities(gpu);
+	if (err)
+		return err;
+	if (!gpu->cu->cuDeviceGetPCIBusId(bus_id, sizeof(bus_id), gpu->dev))
+		ori_nvml_look(bus_id, &gpu->nvml);
+	gpu->rdma = attribute(gpu, ORI_CU_DEV_RDMA_VMM);
+	return look_share(gpu);
+}
+
+/*
+ * Memory of the runtime (cudaMalloc) on one GPU is open to another only when asked for, context by
+ * context; ranks that are threads use each other's pointers as they are.
+ */
+static void enable_one_way(struct ori_cuda_gpu *from, struct ori_cuda_gpu *to)
+{
+	struct ori_cuda_scope scope;
+	int can = 0, err;
+
+	if (from->cu->cuDeviceCanAccessPeer(&can, from->dev, to->dev) || !can ||
+	    ori_cuda_enter(from, &scope))
+		return;
+	err = from->cu->cuCtxEnablePeerAccess(to->context, 0);
+	ori_cuda_leave(&scope);
+	if (err && err != ORI_CU_PEER_ENABLED)
+		ori_log(ORI_LOG_WARN,
+			"GPU %d cannot use memory of GPU %d: cuCtxEnablePeerAccess: %s",
+			from->ordinal, to->ordinal, ori_cuda_text(err));
+}
+
+static int fill_context(struct ori_cuda_gpu *gpu)
+{
+	int err = gpu->cu->cuCtxGetLimit(&gpu->stack, ORI_CU_LIMIT_STACK);
+
+	if (err)
+		return ori_cuda_fail(err, "cuCtxGetLimit", "GPU %d", gpu->ordinal);
+	err = ori_cuda_memory_probe(gpu);
+	if (!err)
+		err = ori_cuda_lanes_open(gpu);
+	if (err)
+		return err;
+	err = ori_cuda_images_load(gpu);
+	if (err)
+		ori_cuda_lanes_close(gpu);
+	return err;
+}
+
+/* Fills a new one; the list is locked. */
+static int open_gpu(struct ori_cuda_gpu *gpu)
+{
+	struct ori_cuda_scope scope;
+	int err = look(gpu);
+
+	if (err)
+		return err;
+	err = gpu->cu->cuDevicePrimaryCtxRetain(&gpu->context, gpu->dev);
+	if (err)
+		return ori_cuda_fail(err, "cuDevicePrimaryCtxRetain", "GPU %d", gpu->ordinal);
+	err = ori_cuda_enter(gpu, &scope);
+	if (err)
+		goto err_context;
+	err = fill_context(gpu);
+	ori_cuda_leave(&scope);
+	if (err)
+		goto err_context;
+	for (struct ori_cuda_gpu *other = list; other; other = other->next) {
+		enable_one_way(gpu, other);
+		enable_one_way(other, gpu);
+	}
+	return 0;
+
+err_context:
+	(void)gpu->cu->cuDevicePrimaryCtxRelease(gpu->dev);
+	return err;
+}
+
+/* Makes one that the list does not have yet; the list is locked. */
+static int add_gpu(int ordinal, struct ori_cuda_gpu **out)
+{
+	struct ori_cuda_gpu *gpu = calloc(1, sizeof(*gpu));
+	int err;
+
+	if (!gpu)
+		return ori_fail(ORIEL_ENOMEM, "no memory for GPU %d", ordinal);
+	pthread_mutex_init(&gpu->lock, NULL);
+	gpu->ordinal = ordinal;
+	err = ori_cuda_driver_get(&gpu->cu);
+	if (!err && ordinal >= gpu->cu->ndevices)
+		err = ori_fail(ORIEL_EUNSUPPORTED, "no GPU %d: this process sees %d", ordinal,
+			       gpu->cu->ndevices);
+	if (!err)
+		err = open_gpu(gpu);
+	if (err) {
+		pthread_mutex_destroy(&gpu->lock);
+		free(gpu);
+		return err;
+	}
+	gpu->next = list;
+	list = gpu;
+	*out = gpu;
+	return 0;
+}
+
+int ori_cuda_gpu_get(int ordinal, struct ori_cuda_gpu **out)
+{
+	struct ori_cuda_gpu *gpu;
+	int err = 0;
+
+	pthread_mutex_lock(&list_lock);
+	for (gpu = list; gpu && gpu->ordinal != ordinal; gpu = gpu->next)
+		;
+	if (!gpu)
+		err = add_gpu(ordinal, &gpu);
+	if (!err) {
+		gpu->refs++;
+		*out = gpu;
+	}
+	pthread_mutex_unlock(&list_lock);
+	return err;
+}
+
+void ori_cuda_gpu_put(struct ori_cuda_gpu *gpu)
+{
+	struct ori_cuda_gpu **link = &list;
+	struct ori_cuda_scope scope;
+
+	pthread_mutex_lock(&list_lock);
+	/* a stuck one stays on the list: unloading and releasing would wait for its kernels */
+	if (--gpu->refs || __atomic_load_n(&gpu->stuck, __ATOMIC_RELAXED)) {
+		pthread_mutex_unlock(&list_lock);
+		return;
+	}
+	while (*link != gpu)
+		link = &(*link)->next;
+	*link = gpu->next;
+	if (!ori_cuda_enter(gpu, &scope)) {
+		ori_cuda_images_unload(gpu);
+		ori_cuda_lanes_close(gpu);
+		ori_cuda_leave(&scope);
+	}
+	(void)gpu->cu->cuDevicePrimaryCtxRelease(gpu->dev);
+	pthread_mutex_unlock(&list_lock);
+	pthread_mutex_destroy(&gpu->lock);
+	free(gpu);
+}
+
+int ori_cuda_gpus_each(int (*each)(struct ori_cuda_gpu *, void *arg), void *arg)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&list_lock);
+	for (struct ori_cuda_gpu *gpu = list; gpu && !err; gpu = gpu->next)
+		err = each(gpu, arg);
+	pthread_mutex_unlock(&list_lock);
+	return err;
+}

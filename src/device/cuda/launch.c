@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * device/cuda/launch.c - from a struct oriel_kernel to a running grid.
+ *
+ * Finds the function once a kernel, refuses grids whose blocks could not all be resident (they wait
+ * for each other), and launches.  Nothing here is forbidden while the stream is being captured into
+ * a graph.
+ *
+ * Any thread.
+ */
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "../../kernels/image.h"
+#include "../../util/util.h"
+#include "cuda_device.h"
+
+#define SPIN_NS 100000
+#define NAME_MAX_BYTES 256
+
+/* ---- functions ------------------------------------------------------------------------------- */
+
+static int find_function(struct ori_cuda_gpu *gpu, const struct oriel_kernel *kernel,
+			 void **function)
+{
+	char name[NAME_MAX_BYTES];
+	int err = 0;
+
+	if (!kernel->name ||
+	    snprintf(name, sizeof(name), "%s_gpu", kernel->name) >= (int)sizeof(name))
+		return ori_fail(ORIEL_EINVAL, "a kernel without a name, or with one over %d bytes",
+				NAME_MAX_BYTES - 5);
+	if (kernel->gpu_find) {
+		err = kernel->gpu_find(kernel->gpu_symbol, function);
+		if (!err)
+			return 0;
+	}
+	*function = ori_cuda_images_find(gpu, name);
+	if (*function)
+		return 0;
+	if (err)
+		return ori_fail(ORIEL_EUNSUPPORTED,
+				"kernel \"%s\": the program's CUDA runtime does not find it on GPU "
+				"%d (error %d): was it compiled for this GPU?",
+				kernel->name, gpu->ordinal, err);
+	return ori_fail(ORIEL_EUNSUPPORTED,
+			"kernel \"%s\": no image of kernels has %s; compile its source with nvcc "
+			"-x cu, or add an image with oriel_kernels_add() (library kernels: %s)",
+			kernel->name, name, ori_kernels_text());
+}
+
+/*
+ * A function that is loaded only when first used gets loaded by the question, before it is
+ * launched.
+ */
+static void look_at_function(struct ori_cuda_gpu *gpu, const struct oriel_kernel *kernel,
+			     void *function)
+{
+	int local = 0, registers = 0;
+
+	(void)gpu->cu->cuFuncGetAttribute(&local, ORI_CU_FUNC_LOCAL_BYTES, function);
+	(void)gpu->cu->cuFuncGetAttribute(&registers, ORI_CU_FUNC_REGISTERS, function);
+	ori_log(ORI_LOG_DEBUG, "kernel \"%s\": %d registers, %d bytes of local memory a thread",
+		kernel->name, registers, local);
+	if ((size_t)local > gpu->stack)
+		ori_log(ORI_LOG_WARN,
+			"kernel \"%s\" uses %d bytes of local memory a thread, more than the %zu "
+			"there are: its first launch waits for all running kernels",
+			kernel->name, local, gpu->stack);
+}
+
+/* The kernel's entry, made at its first launch; the GPU is locked. */
+static int get_function(struct ori_cuda_gpu *gpu, const struct oriel_kernel *kernel,
+			struct ori_cuda_function **out)
+{
+	struct ori_cuda_function *f = gpu->functions;
+	struct ori_cuda_function *end = f + gpu->nfunctions;
+	void *function;
+	int err;
+
+	for (; f < end; f++)
+		if (f->kernel == kernel && f->symbol == kernel->gpu_symbol &&
+		    f->name == kernel->name) {
+			*out = f;
+			return 0;
+		}
+	err = find_function(gpu, kernel, &function);
+	if (err)
+		return err;
+	look_at_function(gpu, kernel, function);
+	if (gpu->nfunctions == ORI_CUDA_FUNCTIONS_MAX)
+		f = end - 1; /* never seen so many: the last place serves as the only one */
+	else
+		gpu->nfunctions++;
+	*f = (struct ori_cuda_function){ kernel, kernel->gpu_symbol, kernel->name, function, 0, 0 };
+	*out = f;
+	return 0;
+}
+
+/* ---- residency ------------------------------------------------------------------------------- */
+
+static int ask_occupancy(struct ori_cuda_gpu *gpu, struct ori_cuda_function *f, int nthreads)
+{
+	int blocks = 0, err;
+
+	if (f->blocks && f->threads == nthreads)
+		return 0;
+	err = gpu->cu->cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, f->function, nthreads,
+								   0);
+	if (err)
+		return ori_cuda_fail(err, "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+				     "kernel \"%s\" with %d threads a block", f->name, nthreads);
+	if (blocks < 1)
+		return ori_fail(ORIEL_ERANGE,
+				"kernel \"%s\": a block of %d threads does not fit on an SM",
+				f->name, nthreads);
+	f->threads = nthreads;
+	f->blocks = blocks;
+	return 0;
+}
+
+static int check_residency(struct ori_cuda_device *d, struct ori_cuda_function *f, int nblocks,
+			   int nthreads)
+{
+	struct ori_cuda_gpu *gpu = d->gpu;
+	int err = ask_occupancy(gpu, f, nthreads);
+
+	if (err)
+		return err;
+	if ((int64_t)nblocks * d->sharers_here > (int64_t)f->blocks * gpu->sms)
+		return ori_fail(ORIEL_ERANGE,
+				"kernel \"%s\": %d blocks of %d threads, on %d ranks here, "
+				"cannot run at once: %d fit on each of the %d SMs of this process",
+				f->name, nblocks, nthreads, d->sharers_here, f->blocks, gpu->sms);
+	if ((int64_t)nblocks * d->sharers > (int64_t)f->blocks * gpu->sms_all)
+		return ori_fail(ORIEL_ERANGE,
+				"kernel \"%s\": %d blocks of %d threads on each of %d ranks cannot "
+				"run at once: %d fit on each of the %d SMs of GPU %d",
+				f->name, nblocks, nthreads, d->sharers, f->blocks, gpu->sms_all,
+				gpu->ordinal);
+	return 0;
+}
+
+/* ---- the table's entries --------------------------------------------------------------------- */
+
+/* Finds, checks and gives the driver's handle; the context is current. */
+static int prepare(struct ori_cuda_device *d, const struct oriel_kernel *kernel, int nblocks,
+		   int nthreads, void **function)
+{
+	struct ori_cuda_function *f;
+	int err;
+
+	pthread_mutex_lock(&d->gpu->lock);
+	err = get_function(d->gpu, kernel, &f);
+	if (!err)
+		err = check_residency(d, f, nblocks, nthreads);
+	if (!err)
+		*function = f->function;
+	pthread_mutex_unlock(&d->gpu->lock);
+	return err;
+}
+
+int ori_cuda_launch(struct ori_device *device, const struct oriel_kernel *kernel, int nblocks,
+		    int nthreads, const void *args, size_t args_bytes, void *stream)
+{
+	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
+	void *params[] = { (void *)(uintptr_t)args };
+	struct ori_cuda_scope scope;
+	void *function;
+	int err;
+
+	if (!args || args_bytes != kernel->args_bytes)
+		return ori_fail(ORIEL_EINVAL, "kernel \"%s\": %zu bytes of arguments, takes %zu",
+				kernel->name ? kernel->name : "?", args_bytes, kernel->args_bytes);
+	err = ori_cuda_enter(d->gpu, &scope);
+	if (err)
+		return err;
+	err = prepare(d, kernel, nblocks, nthreads, &function);
+	if (!err) {
+		err = d->gpu->cu->cuLaunchKernel(function, (unsigned int)nblocks, 1, 1,
+						 (unsigned int)nthreads, 1, 1, 0,
+						 stream ? stream : d->stream, params, NULL);
+		if (err)
+			err = ori_cuda_fail(err, "cuLaunchKernel", "kernel \"%s\", %d x %d threads",
+					    kernel->name, nblocks, nthreads);
+	}
+	ori_cuda_leave(&scope);
+	return err;
+}
+
+/* Longer and longer pauses, to 50 us: a kernel may run for minutes. */
+static void pause_for(uint64_t age_ns)
+{
+	struct timespec t = { .tv_nsec = age_ns < 10 * SPIN_NS ? 0 : 50000 };
+
+	if (age_ns < SPIN_NS)
+		return;
+	if (t.tv_nsec)
+		nanosleep(&t, NULL);
+	else
+		sched_yield();
+}
+
+int ori_cuda_sync(struct ori_device *device, void *stream)
+{
+	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
+	uint64_t start = ori_now_ns(), age = 0;
+	struct ori_cuda_scope scope;
+	int err = ori_cuda_enter(d->gpu, &scope);
+
+	if (err)
+		return err;
+	for (;;) {
+		err = d->gpu->cu->cuStreamQuery(stream ? stream : d->stream);
+		age = ori_now_ns() - start;
+		if (err != ORI_CU_NOT_READY || age > d->timeout_ns)
+			break;
+		pause_for(age);
+	}
+	ori_cuda_leave(&scope);
+	if (err == ORI_CU_NOT_READY)
+		return ori_fail(ORIEL_ETIMEDOUT, "GPU %d: the stream is not done after %.1f s",
+				d->gpu->ordinal, (double)age / 1e9);
+	/* errors of kernels stay: every later call of this context returns the same */
+	return err ? ori_cuda_fail(err, "cuStreamQuery", "work on a stream of GPU %d failed",
+				   d->gpu->ordinal) :
+		     0;
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * device/cuda/memory.c - memory of a GPU that peers can map: made, exported, imported.
+ *
+ * Allocations are the driver's virtual memory kind, exported by descriptor, or by fabric handle
+ * where the GPU is part of a multi-node NVLink fabric and such an allocation succeeds.  The
+ * allocation's handle is let go as soon as it is mapped: mapping and export keep the memory.
+ *
+ * The user's own memory is export.c's.  Any thread; nothing here runs while kernels use the memory.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "../../util/util.h"
+#include "../cpu/cpu.h"
+#include "cuda_device.h"
+
+#define ACCESS_MAX 64
+
+static struct ori_cu_prop properties(const struct ori_cuda_gpu *gpu, int32_t handles)
+{
+	struct ori_cu_prop prop = {
+		.type = ORI_CU_ALLOC_PINNED,
+		.handle_types = handles,
+		.location = { .type = ORI_CU_LOCATION_DEVICE, .id = gpu->dev },
+		.gpudirect_rdma = gpu->rdma != 0,
+	};
+
+	return prop;
+}
+
+/* ---- mapping --------------------------------------------------------------------------------- */
+
+struct access_list {
+	struct ori_cu_access access[ACCESS_MAX];
+	const struct ori_cuda_gpu *owner;
+	size_t count;
+};
+
+/*
+ * The GPU itself and the others of this process that reach it: ranks that are threads share
+ * pointers.
+ */
+static int add_access(struct ori_cuda_gpu *gpu, void *arg)
+{
+	struct access_list *l = arg;
+	int can = gpu == l->owner;
+
+	if (!can && l->owner->cu->cuDeviceCanAccessPeer(&can, gpu->dev, l->owner->dev))
+		can = 0;
+	if (can && l->count < ACCESS_MAX)
+		l->access[l->count++] = (struct ori_cu_access){
+			.location = { .type = ORI_CU_LOCATION_DEVICE, .id = gpu->dev },
+			.flags = ORI_CU_ACCESS_READWRITE,
+		};
+	return 0;
+}
+
+/* Gives the allocation an address in this process; the context is current. */
+static int map_handle(struct ori_cuda_gpu *gpu, ori_cu_mem handle, size_t bytes, void **base)
+{
+	const struct ori_cuda_driver *cu = gpu->cu;
+	struct access_list list = { .owner = gpu };
+	const char *call = "cuMemAddressReserve";
+	ori_cu_ptr at;
+	int err = cu->cuMemAddressReserve(&at, bytes, gpu->granularity, 0, 0);
+
+	if (err)
+		goto err_call;
+	call = "cuMemMap";
+	err = cu->cuMemMap(at, bytes, 0, handle, 0);
+	if (err)
+		goto err_address;
+	call = "cuMemSetAccess";
+	(void)ori_cuda_gpus_each(add_access, &list);
+	err = cu->cuMemSetAccess(at, bytes, list.access, list.count);
+	if (err)
+		goto err_map;
+	*base = (void *)(uintptr_t)at;
+	return 0;
+
+err_map:
+	(void)cu->cuMemUnmap(at, bytes);
+err_address:
+	(void)cu->cuMemAddressFree(at, bytes);
+err_call:
+	return ori_cuda_fail(err, call, "%zu bytes of GPU %d", bytes, gpu->ordinal);
+}
+
+static void unmap(struct ori_cuda_gpu *gpu, void *base, size_t bytes)
+{
+	ori_cu_ptr at = (ori_cu_ptr)(uintptr_t)base;
+	int err = gpu->cu->cuMemUnmap(at, bytes);
+
+	if (err)
+		(void)ori_cuda_fail(err, "cuMemUnmap", "%zu bytes of GPU %d", bytes, gpu->ordinal);
+	else
+		(void)gpu->cu->cuMemAddressFree(at, bytes);
+}
+
+/* ---- allocations ----------------------------------------------------------------------------- */
+
+static int export_handle(struct ori_cuda_gpu *gpu, ori_cu_mem handle, struct ori_allocation *out)
+{
+	int fabric = gpu->handles == ORI_CU_HANDLE_FABRIC, err;
+
+	out->fd = -1;
+	out->kind = fabric ? ORI_EXPORT_CUDA_FABRIC : ORI_EXPORT_CUDA_FD;
+	memset(out->handle, 0, sizeof(out->handle));
+	err = gpu->cu->cuMemExportToShareableHandle(fabric ? (void *)out->handle : &out->fd, handle,
+						    gpu->handles, 0);
+	if (err)
+		return ori_cuda_fail(err, "cuMemExportToShareableHandle", "GPU %d", gpu->ordinal);
+	return 0;
+}
+
+static int alloc_inside(struct ori_cuda_device *d, size_t bytes, struct ori_allocation *out)
+{
+	struct ori_cuda_gpu *gpu = d->gpu;
+	struct ori_cu_prop prop = properties(gpu, gpu->handles);
+	struct ori_allocation a = { .bytes = bytes, .fd = -1 };
+	ori_cu_mem handle;
+	int err = gpu->cu->cuMemCreate(&handle, bytes, &prop, 0);
+
+	if (err)
+		return ori_cuda_fail(err, "cuMemCreate", "%zu bytes of GPU %d", bytes,
+				     gpu->ordinal);
+	err = map_handle(gpu, handle, bytes, &a.base);
+	if (!err) {
+		err = ori_cuda_zero(d, a.base, bytes);
+		if (!err)
+			err = export_handle(gpu, handle, &a);
+		if (err)
+			unmap(gpu, a.base, bytes);
+	}
+	(void)gpu->cu->cuMemRelease(handle);
+	if (!err)
+		*out = a;
+	return err;
+}
+
+int ori_cuda_alloc(struct ori_device *device, size_t bytes, struct ori_allocation *out)
+{
+	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
+	size_t grain = d->gpu->granularity, rounded = (bytes + grain - 1) / grain * grain;
+	struct ori_cuda_scope scope;
+	int err;
+
+	if (!bytes || rounded < bytes || rounded > (size_t)INT64_MAX)
+		return ori_fail(ORIEL_EINVAL, "cannot allocate %zu bytes", bytes);
+	err = ori_cuda_enter(d->gpu, &scope);
+	if (err)
+		return err;
+	err = alloc_inside(d, rounded, out);
+	ori_cuda_leave(&scope);
+	return err;
+}
+
+void ori_cuda_free(struct ori_device *device, struct ori_allocation *a)
+{
+	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
+	struct ori_cuda_scope scope;
+
+	if (!ori_cuda_enter(d->gpu, &scope)) {
+		unmap(d->gpu, a->base, a->bytes);
+		ori_cuda_leave(&scope);
+	}
+	if (a->fd >= 0)
+		close(a->fd);
+	a->base = NULL;
+	a->fd = -1;
+}
+
+void ori_cuda_discard(struct ori_device *device, struct ori_allocation *a, size_t offset,
+		      size_t bytes)
+{
+	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
+	struct ori_cuda_scope scope;
+
+	/* the pages stay: giving them back means unmapping the range */
+	if (ori_cuda_enter(d->gpu, &scope))
+		return;
+	(void)ori_cuda_zero(d, (char *)a->base + offset, bytes);
+	ori_cuda_leave(&scope);
+}
+
+/* ---- imports --------------------------------------------------------------------------------- */
+
+static int import_vmm(struct ori_cuda_gpu *gpu, const struct ori_allocation *theirs, void **base)
+{
+	int fabric = theirs->kind == ORI_EXPORT_CUDA_FABRIC, err;
+	struct ori_cu_fabric copy;
+	ori_cu_mem handle;
+	void *what = &copy;
+
+	if (!theirs->bytes || theirs->bytes % gpu->granularity || theirs->bytes > INT64_MAX)
+		return ori_fail(ORIEL_EPROTO, "a peer says its GPU memory has %zu bytes",
+				theirs->bytes);
+	memcpy(&copy, theirs->handle, sizeof(copy));
+	if (!fabric)
+		what = (void *)(uintptr_t)
+			       theirs->fd; /* the number itself, by the driver's contract */
+	err = gpu->cu->cuMemImportFromShareableHandle(&handle, what,
+						      fabric ? ORI_CU_HANDLE_FABRIC :
+							       ORI_CU_HANDLE_FD);
+	if (err)
+		return ori_cuda_fail(err, "cuMemImportFromShareableHandle",
+				     "a peer's memory of %zu bytes", theirs->bytes);
+	err = map_handle(gpu, handle, theirs->bytes, base);
+	(void)gpu->cu->cuMemRelease(handle);
+	return err;
+}
+
+/* The driver counts: a handle opened twice gives one address, and closes at the second close. */
+static int import_ipc(struct ori_cuda_gpu *gpu, const struct ori_allocation *theirs, void **base)
+{
+	const struct ori_cuda_driver *cu = gpu->cu;
+	struct ori_cu_ipc handle;
+	ori_cu_ptr at, start;
+	size_t bytes = 0;
+	int err;
+
+	memcpy(&handle, theirs->handle, sizeof(handle));
+	err = cu->cuIpcOpenMemHandle(&at, handle, ORI_CU_IPC_LAZY_PEER);
+	if (err)
+		return ori_cuda_fail(err, "cuIpcOpenMemHandle", "a peer's memory of %zu bytes",
+				     theirs->bytes);
+	err = cu->cuMemGetAddressRange(&start, &bytes, at);
+	if (!err && start + bytes - at >= theirs->bytes) {
+		*base = (void *)(uintptr_t)at;
+		return 0;
+	}
+	(void)cu->cuIpcCloseMemHandle(at);
+	if (err)
+		return ori_cuda_fail(err, "cuMemGetAddressRange", "a peer's memory");
+	return ori_fail(ORIEL_EPROTO, "a peer's GPU memory has %zu bytes, said %zu",
+			(size_t)(start + bytes - at), theirs->bytes);
+}
+
+int ori_cuda_import(struct ori_device *device, const struct ori_allocation *theirs, void **base)
+{
+	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
+	struct ori_cuda_scope scope;
+	int err;
+
+	if (theirs->kind == ORI_EXPORT_HOST_FD)
+		return ori_cpu_import(device, theirs, base);
+	err = ori_cuda_enter(d->gpu, &scope);
+	if (err)
+		return err;
+	switch (theirs->kind) {
+	case ORI_EXPORT_CUDA_FD:
+	case ORI_EXPORT_CUDA_FABRIC:
+		err = import_vmm(d->gpu, theirs, base);
+		break;
+	case ORI_EXPORT_CUDA_IPC:
+		err = import_ipc(d->gpu, theirs, base);
+		break;
+	default:
+		err = ori_fail(ORIEL_EPROTO, "a peer's memory is of unknown kind %u", theirs->kind);
+	}
+	ori_cuda_leave(&scope);
+	return err;
+}
+
+void ori_cuda_unimport(struct ori_device *device, const struct ori_allocation *theirs, void *base)
+{
+	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
+	struct ori_cuda_scope scope;
+	int err;
+
+	if (theirs->kind == ORI_EXPORT_HOST_FD) {
+		ori_cpu_unimport(device, theirs, base);
+		return;
+	}
+	if (ori_cuda_enter(d->gpu, &scope))
+		return;
+	if (theirs->kind == ORI_EXPORT_CUDA_IPC) {
+		err = d->gpu->cu->cuIpcCloseMemHandle((ori_cu_ptr)(uintptr_t)base);
+		if (err)
+			(void)ori_cuda_fail(err, "cuIpcCloseMemHandle", "a peer's memory");
+	} else {
+		unmap(d->gpu, base, theirs->bytes);
+	}
+	ori_cuda_leave(&scope);
+}
+
+/* ---- which kind ------------------------------------------------------------------------------ */
+
+/*
+ * A fabric handle needs more than the GPU: the fabric's service, and a channel this user may open.
+ */
+static int fabric_works(struct ori_cuda_gpu *gpu)
+{
+	struct ori_cu_prop prop = properties(gpu, ORI_CU_HANDLE_FABRIC);
+	struct ori_cu_fabric fabric;
+	ori_cu_mem handle;
+	size_t grain;
+	int err = gpu->cu->cuMemGetAllocationGranularity(&grain, &prop, ORI_CU_GRANULARITY_MIN);
+
+	if (!err)
+		err = gpu->cu->cuMemCreate(&handle, grain, &prop, 0);
+	if (!err) {
+		err = gpu->cu->cuMemExportToShareableHandle(&fabric, handle, ORI_CU_HANDLE_FABRIC,
+							    0);
+		(void)gpu->cu->cuMemRelease(handle);
+	}
+	if (err)
+		ori_log(ORI_LOG_INFO, "GPU %d is on an NVLink fabric, but memory for it: %s",
+			gpu->ordinal, ori_cuda_text(err));
+	return !err;
+}
+
+int ori_cuda_memory_probe(struct ori_cuda_gpu *gpu)
+{
+	int wanted = strcmp(ori_cuda_variable("ORIEL_FABRIC"), "off");
+	struct ori_cu_prop prop;
+	int supported = 0, err;
+
+	if (gpu->cu->cuDeviceGetAttribute(&supported, ORI_CU_DEV_FABRIC, gpu->dev))
+		supported = 0; /* a driver that does not know the word */
+	gpu->handles = ORI_CU_HANDLE_FD;
+	if (supported && gpu->nvml.fabric && wanted && fabric_works(gpu))
+		gpu->handles = ORI_CU_HANDLE_FABRIC;
+	prop = properties(gpu, gpu->handles);
+	err = gpu->cu->cuMemGetAllocationGranularity(&gpu->granularity, &prop,
+						     ORI_CU_GRANULARITY_MIN);
+	if (err)
+		return ori_cuda_fail(err, "cuMemGetAllocationGranularity", "GPU %d", gpu->ordinal);
+	return 0;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * device/cuda/nvml.c - what only NVML tells of a GPU: its number on the host, all its cores, its
+ * NVLink fabric.
+ *
+ * By dlopen, like the driver, and optional: without it a GPU has the number CUDA gives it and no
+ * fabric. Any thread; opened once a process.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "../../util/util.h"
+#include "cuda_device.h"
+
+#define FABRIC_COMPLETED 3
+
+/* nvmlGpuFabricInfo_t, version 1: what every driver since CUDA 12 fills. */
+struct fabric_info {
+	unsigned char uuid[16];
+	int status;
+	unsigned int clique;
+	unsigned char state;
+};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static struct {
+	int (*init)(void);
+	int (*by_bus_id)(const char *, void **);
+	int (*index)(void *, unsigned int *);
+	int (*cores)(void *, unsigned int *);
+	int (*fabric)(void *, struct fabric_info *);
+	int ready;
+} nvml;
+
+static int find(void *library, const char *name, void *call)
+{
+	void *found = dlsym(library, name);
+
+	memcpy(call, &found, sizeof(found));
+	return found != NULL;
+}
+
+static void open_once(void)
+{
+	void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+
+	if (!library) {
+		ori_log(ORI_LOG_DEBUG, "no NVML (%s): no NVLink fabric is looked for", dlerror());
+		return;
+	}
+	nvml.ready = find(library, "nvmlInit_v2", &nvml.init) &&
+		     find(library, "nvmlDeviceGetHandleByPciBusId_v2", &nvml.by_bus_id) &&
+		     find(library, "nvmlDeviceGetIndex", &nvml.index) && !nvml.init();
+	if (!nvml.ready)
+		return;
+	(void)find(library, "nvmlDeviceGetNumGpuCores", &nvml.cores);
+	(void)find(library, "nvmlDeviceGetGpuFabricInfo", &nvml.fabric);
+}
+
+static void look_fabric(void *handle, struct ori_nvml_facts *facts)
+{
+	static const uint8_t zero[16];
+	struct fabric_info info = { .state = 0 };
+
+	if (!nvml.fabric || nvml.fabric(handle, &info))
+		return;
+	/* Zeros for a cluster: NVLink inside one machine, which peer access covers. */
+	if (info.state != FABRIC_COMPLETED || info.status || !memcmp(info.uuid, zero, sizeof(zero)))
+		return;
+	facts->fabric = 1;
+	memcpy(facts->fabric_uuid, info.uuid, sizeof(info.uuid));
+	facts->fabric_clique = info.clique;
+}
+
+void ori_nvml_look(const char *pci_bus_id, struct ori_nvml_facts *facts)
+{
+	unsigned int index, cores;
+	void *handle;
+
+	memset(facts, 0, sizeof(*facts));
+	pthread_once(&once, open_once);
+	if (!nvml.ready || nvml.by_bus_id(pci_bus_id, &handle) || nvml.index(handle, &index))
+		return;
+	facts->present = 1;
+	facts->index = (int)index;
+	if (nvml.cores && !nvml.cores(handle, &cores))
+		facts->cores = (int)cores;
+	look_fabric(handle, facts);
+}

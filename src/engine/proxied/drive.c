@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine/proxied/drive.c - who steps the proxies, and when the engine's thread sleeps.
+ *
+ * Where CPU threads post, whoever posts or waits drives (try-lock, so nobody waits for a driver).
+ * The thread backs them up: it works when something arrives while the rank computes, and when
+ * nobody has driven for a moment; then it sleeps on what the fabrics name (a completion channel, a
+ * socket set). Where a device posts (world.device_posts) nobody drives, and the thread does all of
+ * it.
+ *
+ * What peers write here is seen by no completion.  Where the fabric moves it in progress() (tcp), a
+ * step may have changed words of this rank and not know it: sleepers are then woken on suspicion,
+ * not too often, and whether anything comes in (so that waits go on driving, and do not sleep) is
+ * asked of the fabric's file descriptor.
+ *
+ * Owns: the lock, the thread.  Called through the table of engine.c, on any thread.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <oriel/device/port.h>
+
+#include "../../device/cpu/cpu.h"
+#include "../../util/util.h"
+#include "proxied.h"
+
+#define STEP_BUDGET 64
+#define WATCH_NS 200000ull  /* a look at what the callers do */
+#define BUSY_NS 50000ull    /* longest sleep without an fd, or while posts are held back */
+#define IDLE_NS 10000000ull /* longest sleep */
+#define SUSPECT_NS 50000ull /* sleepers are woken no more often than this on suspicion */
+#define STIR_NS 20000ull    /* between looks at whether something comes in */
+#define MISSED_STEPS 4      /* steps in a row for those who found the lock taken */
+
+/* As in soft/drive.c: between kernels of a burst the thread stays awake, then naps. */
+#define HOT_NS 2000000ull
+#define HOT_CROWDED_NS 200000ull
+#define NAP_FIRST_NS 2000ull
+#define NAP_NS 50000ull
+#define TIMER_SLACK_NS 1000ul
+#define CLOCK_POLLS 16u /* polls between looks at the clock */
+
+/* ---- one step -------------------------------------------------------------------------------- */
+
+static int try_lock(struct proxied_engine *e)
+{
+	/* [N1] acquire; partner [N2]: the proxies' state passes from driver to driver. */
+	return !__atomic_load_n(&e->lock, __ATOMIC_SEQ_CST) &&
+	       !__atomic_exchange_n(&e->lock, 1, __ATOMIC_SEQ_CST);
+}
+
+/*
+ * A caller that found the lock taken has rung a doorbell which the step in progress may have
+ * passed.  It says so and tries once more; who unlocks looks at `missed` after that.  All four
+ * accesses are seq_cst, so one of the two sees the other, and no doorbell waits for the thread's
+ * next look.
+ */
+static int try_lock_or_tell(struct proxied_engine *e)
+{
+	if (try_lock(e))
+		return 1;
+	__atomic_store_n(&e->missed, 1, __ATOMIC_SEQ_CST);
+	return try_lock(e);
+}
+
+static void tell_errors(struct proxied_engine *e, const struct proxied_error *errors, int n)
+{
+	for (int i = 0; i < n; i++)
+		e->world.failed(e->world.ctx, errors[i].nic, errors[i].qpn, errors[i].wqe,
+				errors[i].syndrome);
+}
+
+/* Does something come in?  Before the step, which takes it. */
+static int stirs(struct proxied_engine *e, uint64_t now)
+{
+	struct pollfd fds[ORIEL_NICS_MAX];
+	nfds_t n = 0;
+
+	if (!e->passive || now - e->stir_ns < STIR_NS)
+		return 0;
+	e->stir_ns = now;
+	for (uint32_t i = 0; i < e->base.nics; i++) {
+		const struct ori_fabric *f = e->nic[i].fabric;
+
+		if (f->passive_progress && f->passive_fd >= 0)
+			fds[n++] = (struct pollfd){ .fd = f->passive_fd, .events = POLLIN };
+	}
+	return n && poll(fds, n, 0) > 0;
+}
+
+/* By who has the lock, which is free afterwards.  *suspect: words may have changed unseen. */
+static int step_locked(struct proxied_engine *e, int *busy, int *suspect)
+{
+	struct proxied_error errors[PROXIED_ERRORS_KEPT];
+	uint64_t now = ori_now_ns();
+	int done = 0, nerrors;
+
+	__atomic_store_n(&e->missed, 0, __ATOMIC_SEQ_CST);
+	/*
+	 * A caller drives because it has just rung; a device rings at any time since the last look.
+	 */
+	e->began_ns = e->world.device_posts && e->look_ns ? e->look_ns : now;
+	e->look_ns = now;
+	e->steps++;
+	if (stirs(e, now))
+		/* relaxed: a hint for waits that wonder whether to sleep */
+		__atomic_fetch_add(&e->base.work, 1, __ATOMIC_RELAXED);
+	for (uint32_t i = 0; i < e->base.nics; i++)
+		done += ori_proxy_step(e->nic[i].proxy, STEP_BUDGET);
+	if (busy) {
+		*busy = 0;
+		for (uint32_t i = 0; i < e->base.nics; i++)
+			*busy |= ori_proxy_busy(e->nic[i].proxy);
+	}
+	*suspect = e->passive && now - e->woken_ns >= SUSPECT_NS;
+	if (*suspect)
+		e->woken_ns = now;
+	nerrors = e->nerrors;
+	e->nerrors = 0;
+	memcpy(errors, e->errors, sizeof(errors[0]) * (size_t)nerrors);
+	/* [N2] release; partner [N1]. */
+	__atomic_store_n(&e->lock, 0, __ATOMIC_SEQ_CST);
+	tell_errors(e, errors, nerrors);
+	return done;
+}
+
+/* How much was done; -1 if somebody else is at it.  *busy, if asked for: more is to come. */
+static int step_all(struct proxied_engine *e, int *busy)
+{
+	int done = 0, suspect = 0, again = MISSED_STEPS;
+
+	if (!try_lock_or_tell(e))
+		return -1;
+	do {
+		int more;
+
+		done += step_locked(e, busy, &more);
+		suspect |= more;
+	} while (__atomic_load_n(&e->missed, __ATOMIC_SEQ_CST) && --again > 0 && try_lock(e));
+	if (done)
+		/* relaxed: as in step_locked() */
+		__atomic_fetch_add(&e->base.work, 1, __ATOMIC_RELAXED);
+	if (done || suspect)
+		ori_wake(e->world.waiters);
+	return done;
+}
+
+void ori_proxied_drive(struct ori_engine *engine)
+{
+	struct proxied_engine *e = (struct proxied_engine *)engine;
+
+	if (step_all(e, NULL) >= 0)
+		__atomic_fetch_add(&e->drives, 1, __ATOMIC_RELAXED);
+}
+
+/* A missed one costs WATCH_NS, so no fence. */
+void ori_proxied_rest(struct ori_engine *engine)
+{
+	struct proxied_engine *e = (struct proxied_engine *)engine;
+
+	if (!__atomic_load_n(&e->watching, __ATOMIC_RELAXED))
+		return;
+	__atomic_fetch_add(&e->rests, 1, __ATOMIC_RELEASE);
+	ori_futex_wake_all(&e->rests);
+}
+
+int ori_proxied_idle(struct ori_engine *engine)
+{
+	struct proxied_engine *e = (struct proxied_engine *)engine;
+	int busy = 1;
+
+	/* The step looks at the doorbells first, so what was rung before the call counts. */
+	return step_all(e, &busy) >= 0 && !busy;
+}
+
+/* ---- sleeping -------------------------------------------------------------------------------- */
+
+/*
+ * Until a fabric has something to do, or `ns` have passed; not at all if one has something to do
+ * now. Fabrics are armed under the lock: a step in between would read what the arming was about.
+ */
+static void sleep_on_fabrics(struct proxied_engine *e, uint64_t ns)
+{
+	struct pollfd fds[ORIEL_NICS_MAX + 1] = { { .fd = e->wake_fd, .events = POLLIN } };
+	struct timespec t;
+	uint64_t woken;
+	nfds_t n = 1;
+	int ready = 0;
+
+	if (!try_lock(e))
+		return;
+	for (uint32_t i = 0; i < e->base.nics && !ready; i++) {
+		int fd = -1, armed = e->nic[i].fabric->ops->arm(e->nic[i].fabric, &fd);
+
+		ready = armed == 0;
+		if (armed > 0)
+			fds[n++] = (struct pollfd){ .fd = fd, .events = POLLIN };
+		else if (ns > BUSY_NS && (e->passive || ori_proxy_busy(e->nic[i].proxy)))
+			ns = BUSY_NS;
+	}
+	__atomic_store_n(&e->lock, 0, __ATOMIC_SEQ_CST);
+	if (ready || __atomic_load_n(&e->missed, __ATOMIC_SEQ_CST) ||
+	    __atomic_load_n(&e->stop, __ATOMIC_ACQUIRE))
+		return;
+	t.tv_sec = (time_t)(ns / ORI_NS_PER_S);
+	t.tv_nsec = (long)(ns % ORI_NS_PER_S);
+	(void)ppoll(fds, n, &t, NULL);
+	if (fds[0].revents)
+		(void)!read(e->wake_fd, &woken, sizeof(woken));
+}
+
+/* While callers drive, the thread only looks in now and then; *seen: how often they had. */
+static void watch(struct proxied_engine *e, uint64_t *seen)
+{
+	uint32_t rests = __atomic_load_n(&e->rests, __ATOMIC_ACQUIRE);
+
+	__atomic_store_n(&e->watching, 1, __ATOMIC_RELAXED);
+	ori_futex_wait(&e->rests, rests, WATCH_NS);
+	__atomic_store_n(&e->watching, 0, __ATOMIC_RELAXED);
+	/* One has gone to sleep: perhaps the last.  Others that still drive will be seen. */
+	if (__atomic_load_n(&e->rests, __ATOMIC_ACQUIRE) != rests)
+		*seen = __atomic_load_n(&e->drives, __ATOMIC_RELAXED);
+}
+
+/* ---- the thread where callers drive ---------------------------------------------------------- */
+
+static void *backup_main(void *arg)
+{
+	struct proxied_engine *e = arg;
+	uint64_t seen = 0;
+
+	ori_log_rank_set(e->world.rank);
+	while (!__atomic_load_n(&e->stop, __ATOMIC_ACQUIRE)) {
+		uint64_t drives = __atomic_load_n(&e->drives, __ATOMIC_RELAXED);
+		int busy = 0, done;
+
+		if (drives != seen) {
+			seen = drives;
+			watch(e, &seen);
+			continue;
+		}
+		done = step_all(e, &busy);
+		/* busy and nothing done: posts that found no room are tried again soon */
+		if (done <= 0)
+			sleep_on_fabrics(e, done < 0 || busy ? BUSY_NS : IDLE_NS);
+	}
+	return NULL;
+}
+
+/* ---- the thread where a device posts --------------------------------------------------------- */
+
+static uint64_t hot_ns(void)
+{
+	return ori_cpu_crowded() ? HOT_CROWDED_NS : HOT_NS;
+}
+
+static void rest_awake(uint32_t *polls)
+{
+	if (ori_cpu_crowded())
+		sched_yield();
+	else
+		ori_pause();
+	(*polls)++;
+}
+
+static void *device_main(void *arg)
+{
+	struct proxied_engine *e = arg;
+	uint64_t idle_since_ns = ori_now_ns(), nap_ns = 0;
+	uint32_t polls = 0;
+
+	ori_log_rank_set(e->world.rank);
+	/* naps are shorter than the 50 us by which the kernel may stretch a sleep */
+	(void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0);
+	while (!__atomic_load_n(&e->stop, __ATOMIC_ACQUIRE)) {
+		int done;
+
+		if (nap_ns)
+			sleep_on_fabrics(e, nap_ns);
+		done = step_all(e, NULL);
+		if (done > 0) {
+			nap_ns = 0;
+			idle_since_ns = 0;
+		} else if (nap_ns) {
+			nap_ns = nap_ns * 2 < NAP_NS ? nap_ns * 2 : NAP_NS;
+		} else {
+			rest_awake(&polls);
+			if (polls % CLOCK_POLLS)
+				continue;
+			if (!idle_since_ns)
+				idle_since_ns = ori_now_ns();
+			else if (ori_now_ns() - idle_since_ns >= hot_ns())
+				nap_ns = NAP_FIRST_NS;
+		}
+	}
+	return NULL;
+}
+
+/* ---- for the table --------------------------------------------------------------------------- */
+
+void ori_proxied_lock(struct proxied_engine *e)
+{
+	uint32_t never = 0;
+
+	/* Bounded by the longest step. */
+	while (__atomic_exchange_n(&e->lock, 1, __ATOMIC_SEQ_CST))
+		ori_futex_wait(&never, 0, 20000);
+}
+
+static void wake_thread(struct proxied_engine *e)
+{
+	uint64_t one = 1;
+
+	/* a full counter is readable too, so that a write which finds it full has done its work */
+	if (write(e->wake_fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
+		ori_log(ORI_LOG_WARN, "%s engine: cannot wake its thread", e->table.name);
+}
+
+/*
+ * Who rang meanwhile and found the lock taken is served by the thread: a step here could tell the
+ * comm of a failure, on a thread that may hold the comm's locks.
+ */
+void ori_proxied_unlock(struct proxied_engine *e)
+{
+	__atomic_store_n(&e->lock, 0, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&e->missed, __ATOMIC_SEQ_CST) && e->started)
+		wake_thread(e);
+}
+
+int ori_proxied_thread_start(struct proxied_engine *e)
+{
+	if (pthread_create(&e->thread, NULL, e->world.device_posts ? device_main : backup_main, e))
+		return ori_fail(ORIEL_ENOMEM, "cannot start the thread of the %s engine",
+				e->table.name);
+	e->started = 1;
+	return 0;
+}
+
+void ori_proxied_thread_stop(struct proxied_engine *e)
+{
+	if (!e->started)
+		return;
+	__atomic_store_n(&e->stop, 1, __ATOMIC_RELEASE);
+	wake_thread(e);
+	ori_proxied_rest(&e->base);
+	pthread_join(e->thread, NULL);
+	e->started = 0;
+}

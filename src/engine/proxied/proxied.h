@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine/proxied/proxied.h - what the files of the proxied engine share.
+ *
+ * engine.c is the table and the queues, memory.c keys and what peers are told of them, drive.c who
+ * steps the proxies and when the thread sleeps, times.c measures.
+ */
+#ifndef ORI_PROXIED_H
+#define ORI_PROXIED_H
+
+#include <pthread.h>
+
+#include "fabric.h"
+
+#define PROXIED_ERRORS_KEPT 16
+#define PROXIED_SLOW_NS 4096 /* from doorbell to post: worth counting */
+
+struct proxied_queue {
+	uint32_t qpn;
+	uint32_t number; /* what the peer's connect is given */
+	void *link;      /* NULL: a companion, which stays in the proxy */
+};
+
+/* One NIC: a fabric, and the proxy that posts to it.  All under the engine's lock. */
+struct proxied_nic {
+	struct proxied_engine *engine;
+	uint32_t number;
+	struct ori_fabric *fabric;
+	struct ori_proxy *proxy;
+	struct proxied_queue *queues;
+	uint32_t nqueues, queue_room;
+	struct ori_fabric_region *regions; /* by key >> 8 */
+	uint32_t region_room;
+};
+
+struct proxied_error {
+	uint32_t nic, qpn, syndrome;
+	uint64_t wqe;
+};
+
+/* From doorbell to post. */
+struct proxied_times {
+	uint64_t count, sum_ns;
+	uint64_t slow; /* that took PROXIED_SLOW_NS or more */
+};
+
+struct proxied_engine {
+	struct ori_engine base;
+	struct ori_engine_ops table; /* with the name of the fabric's kind */
+	struct ori_engine_world world;
+	struct proxied_nic nic[ORIEL_NICS_MAX];
+	int passive;       /* peers' operations need steps of this rank */
+	uint32_t lock;     /* by drivers: who has it steps the proxies */
+	uint32_t missed;   /* by drivers that found it locked: look once more */
+	uint64_t drives;   /* by callers: how often one has driven */
+	uint32_t watching; /* by the thread: it sleeps because callers drive */
+	uint32_t rests;    /* futex word: moved by a caller that stops driving while it does */
+	uint32_t stop;
+	int started;
+	int wake_fd; /* eventfd: ends the thread's sleep */
+	pthread_t thread;
+	/* under `lock` */
+	struct proxied_error errors[PROXIED_ERRORS_KEPT];
+	int nerrors;
+	uint64_t began_ns; /* when this step's doorbells may have been rung at the earliest; 0: was noted */
+	uint64_t look_ns;  /* when the last step began */
+	uint64_t stir_ns;  /* when it was asked whether something comes in */
+	uint64_t woken_ns; /* when sleepers were woken last without known cause */
+	uint64_t steps;
+	struct proxied_times times;
+};
+
+/* ---- memory.c -------------------------------------------------------------------------------- */
+
+int ori_proxied_memory_add(struct ori_engine *, const struct ori_engine_memory *,
+			   uint32_t key[ORIEL_NICS_MAX], struct ori_engine_blob *tell);
+void ori_proxied_memory_remove(struct ori_engine *, const uint32_t key[ORIEL_NICS_MAX]);
+int ori_proxied_memory_told(struct ori_engine *, int rank, const uint32_t key[ORIEL_NICS_MAX],
+			    const struct ori_engine_blob *);
+void ori_proxied_memory_forget(struct ori_engine *, int rank, const uint32_t key[ORIEL_NICS_MAX]);
+int ori_proxied_address(struct ori_engine *, struct ori_engine_address *);
+int ori_proxied_peer(struct ori_engine *, int rank, const struct ori_engine_address *);
+
+/* ---- times.c --------------------------------------------------------------------------------- */
+
+/* The fabric's posts with a look at the clock; their ctx is the struct proxied_nic. */
+struct ori_proxy_backend ori_proxied_backend(const struct ori_fabric *);
+
+/* ---- drive.c --------------------------------------------------------------------------------- */
+
+void ori_proxied_drive(struct ori_engine *);
+void ori_proxied_rest(struct ori_engine *);
+int ori_proxied_idle(struct ori_engine *);
+/* Nobody steps the proxies meanwhile.  Waits for the running step. */
+void ori_proxied_lock(struct proxied_engine *);
+void ori_proxied_unlock(struct proxied_engine *);
+int ori_proxied_thread_start(struct proxied_engine *);
+void ori_proxied_thread_stop(struct proxied_engine *);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine/soft/soft_engine.h - what engine.c (the table) and drive.c (who steps the NICs) share.
+ */
+#ifndef ORI_SOFT_ENGINE_H
+#define ORI_SOFT_ENGINE_H
+
+#include <pthread.h>
+
+#include "../engine.h"
+#include "nic.h"
+
+#define SOFT_ERRORS_KEPT 16
+
+struct soft_queue_error {
+	uint32_t nic, qpn, syndrome;
+	uint64_t wqe;
+};
+
+struct soft_engine {
+	struct ori_engine base;
+	struct ori_engine_world world;
+	struct soft_config config;
+	struct soft_nic *nic[ORIEL_NICS_MAX];
+	struct nic_context {
+		struct soft_engine *engine;
+		uint32_t number;
+	} context[ORIEL_NICS_MAX];
+	uint32_t lock;     /* by drivers: who has it steps the NICs */
+	uint64_t drives;   /* by callers: how often one has driven */
+	uint32_t watching; /* by the thread: it sleeps because callers drive */
+	uint32_t rests;    /* futex word: moved by a caller that stops driving while it does */
+	uint32_t stop;
+	int started;
+	pthread_t thread;
+	struct oriel_waiters *kicks; /* where peers find this rank's thread asleep */
+	/* under `lock` */
+	struct soft_queue_error errors[SOFT_ERRORS_KEPT];
+	int nerrors;
+};
+
+/* ---- drive.c --------------------------------------------------------------------------------- */
+
+void soft_engine_drive(struct ori_engine *);
+void soft_engine_rest(struct ori_engine *);
+/* Nobody steps the NICs meanwhile.  Waits for the running step. */
+void soft_engine_lock(struct soft_engine *);
+void soft_engine_unlock(struct soft_engine *);
+int soft_engine_thread_start(struct soft_engine *);
+void soft_engine_thread_stop(struct soft_engine *);
+
+#endif

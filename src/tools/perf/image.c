@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tools/perf/image.c - the kernels of oriel-perf for a GPU, as bytes of the program.
+ *
+ * nvcc makes them of kernels.cu; PERF_FATBIN is the path of what it made
+ * (src/tools/CMakeLists.txt), and not defined where there is no nvcc. Called by: main.c, before
+ * the comm is made.
+ */
+#include "perf.h"
+
+#ifdef PERF_FATBIN
+
+__asm__(".pushsection .rodata\n"
+	".balign 64\n"
+	".global perf_image_begin\n"
+	".hidden perf_image_begin\n"
+	"perf_image_begin:\n"
+	".incbin \"" PERF_FATBIN "\"\n"
+	".global perf_image_end\n"
+	".hidden perf_image_end\n"
+	"perf_image_end:\n"
+	".byte 0\n"
+	".popsection\n");
+
+extern const char perf_image_begin[] __attribute__((visibility("hidden")));
+extern const char perf_image_end[] __attribute__((visibility("hidden")));
+
+int perf_image_add(int say)
+{
+	(void)say; /* the library has said why */
+	return oriel_kernels_add(perf_image_begin, (size_t)(perf_image_end - perf_image_begin));
+}
+
+#else
+
+int perf_image_add(int say)
+{
+	if (say)
+		fprintf(stderr,
+			"oriel-perf: no kernels for a GPU in this program: nvcc was not found "
+			"when it was built\n");
+	return ORIEL_EUNSUPPORTED;
+}
+
+#endif

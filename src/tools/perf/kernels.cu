@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tools/perf/kernels.cu - all kernels of oriel-perf in one translation unit, for nvcc --fatbin.
+ *
+ * ORIEL_KERNEL_IMAGE leaves out the host's half of each file; image.c takes the result into the
+ * program.
+ */
+#ifndef ORIEL_KERNEL_IMAGE
+#define ORIEL_KERNEL_IMAGE
+#endif
+/* The host's names of the kernels are of no use in an image. */
+#pragma nv_diag_suppress 177
+#include "ops_completion.c"
+#include "ops_data.c"
+#include "ops_latency.c"
+#include "ops_sync.c"

@@ -1,0 +1,39 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# cuda_sources_test.sh ROOT - nvcc compiles every CUDA source of the tree: *.cu, and the files of the contract
+# suite, which are CUDA as well as C.  As far as PTX, for one GPU: that checks all of both passes' language and
+# takes half the time of object files; cuda_test.sh assembles a kernel of every device call.
+# Sources that need a library this machine lacks are left out, and named.
+. "$(dirname "$0")/common.sh"
+root=$1
+
+if ! command -v nvcc >/dev/null; then
+	PATH=$PATH:/usr/local/cuda/bin
+fi
+if ! command -v nvcc >/dev/null; then
+	echo "skipped: no nvcc on PATH or in /usr/local/cuda/bin"
+	exit 77
+fi
+cd "$root" || exit 1
+
+compile() {
+	local log=$work/${1//\//_}.log
+	if nvcc -x cu -std=c++17 -arch=sm_90 -D_GNU_SOURCE -Werror all-warnings -I include -I src -I tests -ptx \
+		-o "$work/${1//\//_}.ptx" "$1" >"$log" 2>&1; then
+		echo "ok $1"
+	elif grep -q 'fatal error: .*\(nvshmem\|nccl\).*No such file' "$log"; then
+		echo "left out $1: $(grep -m 1 -o 'fatal error: [^:]*' "$log")"
+	else
+		echo "FAILED $1"
+		head -n 20 "$log"
+	fi
+}
+export -f compile
+export work
+
+find examples tests bench src \( -name '*.cu' -o -path 'tests/contract/*.c' \) | sort |
+	xargs -P "$(nproc)" -I '{}' bash -c 'compile {}' >"$work/all"
+grep -v '^ok' "$work/all"
+passes=$(grep -c '^ok' "$work/all")
+failures=$(grep -c '^FAILED' "$work/all")
+finish

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/unit/soft_engine.c - the software NIC as an engine whose queues a device posts: nobody
+ * drives, and its thread finds doorbells by itself, awake or after a nap; device memory, and what
+ * `idle` says.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
+
+#include "engine/engine.h"
+#include "soft_device.h"
+
+#define DEPTH 8u
+
+struct lone {
+	struct ori_engine *engine;
+	struct oriel_waiters waiters, kicks;
+	struct oriel_queue q;
+	struct queue view; /* the same queue, for queue_poll() */
+	void *wire;
+	struct device_area *area;
+	uint32_t key[ORIEL_NICS_MAX];
+	int doomed, failed;
+	uint32_t syndrome;
+};
+
+static int lone_copy(void *ctx, void *to, const void *from, uint64_t bytes)
+{
+	(void)ctx;
+	return device_copy(NULL, to, from, bytes);
+}
+
+static void lone_doomed(void *ctx, uint32_t nic, uint32_t qpn)
+{
+	(void)nic;
+	(void)qpn;
+	__atomic_fetch_add(&((struct lone *)ctx)->doomed, 1, __ATOMIC_RELAXED);
+}
+
+static void lone_failed(void *ctx, uint32_t nic, uint32_t qpn, uint64_t wqe, uint32_t syndrome)
+{
+	struct lone *l = ctx;
+
+	(void)nic;
+	(void)qpn;
+	(void)wqe;
+	l->syndrome = syndrome;
+	__atomic_store_n(&l->failed, 1, __ATOMIC_RELEASE);
+}
+
+static int make_queue(struct lone *l)
+{
+	uint32_t responder;
+	int err;
+
+	l->view.sq = aligned_alloc(64, DEPTH * sizeof(*l->view.sq));
+	l->view.cq = aligned_alloc(64, DEPTH * sizeof(*l->view.cq));
+	l->view.depth = DEPTH;
+	if (!l->view.sq || !l->view.cq)
+		exit(1);
+	memset(l->view.sq, 0, DEPTH * sizeof(*l->view.sq));
+	l->q.sq = (uint8_t *)l->view.sq;
+	l->q.cq = (uint8_t *)l->view.cq;
+	l->q.record = l->view.record;
+	l->q.doorbell = &l->view.doorbell;
+	l->q.depth = DEPTH;
+	err = l->engine->ops->queue_add(l->engine, 0, &l->q, 0);
+	if (!err)
+		err = l->engine->ops->responder_add(l->engine, 0, &responder);
+	if (!err)
+		err = l->engine->ops->connect(l->engine, 0, l->q.qpn, 0, responder);
+	if (!err)
+		err = l->engine->ops->connect(l->engine, 0, responder, 0, l->q.qpn);
+	l->view.qpn = l->q.qpn;
+	return err;
+}
+
+static int lone_open(struct lone *l)
+{
+	struct ori_engine_world world = { .ctx = l,
+					  .nranks = 1,
+					  .waiters = &l->waiters,
+					  .kicks = &l->kicks,
+					  .copy = lone_copy,
+					  .device_posts = 1,
+					  .doomed = lone_doomed,
+					  .failed = lone_failed };
+	struct ori_engine_memory memory = { .bytes = DEVICE_BYTES, .remote = 1, .device = 1 };
+	struct ori_config config;
+	int err;
+
+	memset(l, 0, sizeof(*l));
+	err = ori_config_read(&config);
+	if (!err)
+		err = ori_soft_engine_open(&config, &world, &l->engine);
+	if (err)
+		return err;
+	l->wire = aligned_alloc(128, (l->engine->wire_bytes + 127) & ~127ul);
+	if (!l->wire)
+		exit(1);
+	l->engine->ops->wire_prepare(l->engine, l->wire);
+	l->engine->ops->wire_set(l->engine, 0, 0, l->wire, l->wire);
+	l->area = device_alloc(DEVICE_BYTES);
+	memory.base = l->area->device;
+	err = l->engine->ops->memory_add(l->engine, &memory, l->key, NULL);
+	return err ? err : make_queue(l);
+}
+
+static void lone_close(struct lone *l)
+{
+	l->engine->ops->close(l->engine);
+	free(l->view.sq);
+	free(l->view.cq);
+	free(l->wire);
+	device_reset();
+}
+
+static void post(struct lone *l, uint32_t key)
+{
+	ori_wqe_rdma(queue_slot(&l->view), l->view.next, l->q.qpn, ORI_WQE_RDMA_WRITE,
+		     DEVICE_BYTES / 2, key, 0, l->key[0], 4096, 0);
+	queue_ring(&l->view);
+}
+
+/* Its syndrome; -1 if the engine has not found it within ten seconds. */
+static int wait_for_cqe(struct lone *l)
+{
+	uint64_t deadline = ori_now_ns() + 10 * ORI_NS_PER_S;
+	uint32_t syndrome;
+
+	while (!queue_poll(&l->view, &syndrome)) {
+		if (ori_now_ns() > deadline)
+			return -1;
+		sched_yield();
+	}
+	return (int)syndrome;
+}
+
+static void pause_ms(long ms)
+{
+	struct timespec t = { 0, ms * 1000000 };
+
+	nanosleep(&t, NULL);
+}
+
+TEST(the_thread_finds_doorbells_by_itself)
+{
+	struct lone l;
+
+	REQUIRE_OK(lone_open(&l));
+	REQUIRE_OK(l.engine->ops->start(l.engine));
+	for (int round = 1; round <= 20; round++) {
+		memset(l.area->alias, round, 4096);
+		post(&l, l.key[0]);
+		CHECK_EQ(wait_for_cqe(&l), 0);
+		CHECK(!memcmp(l.area->alias, l.area->alias + DEVICE_BYTES / 2, 4096));
+		/* pauses that find the thread awake, in short naps, in its longest */
+		pause_ms(round % 4 * 3);
+	}
+	CHECK_EQ(device_copies(), 20);
+	CHECK_EQ(l.doomed, 0);
+	lone_close(&l);
+}
+
+TEST(idle_counts_what_was_rung_and_not_seen)
+{
+	uint64_t deadline = ori_now_ns() + 10 * ORI_NS_PER_S;
+	struct lone l;
+
+	REQUIRE_OK(lone_open(&l));
+	CHECK(l.engine->ops->idle(l.engine));
+	post(&l, l.key[0]);
+	CHECK(!l.engine->ops->idle(l.engine)); /* no thread yet: nobody can have looked */
+	REQUIRE_OK(l.engine->ops->start(l.engine));
+	while (!l.engine->ops->idle(l.engine) && ori_now_ns() < deadline)
+		sched_yield();
+	CHECK(l.engine->ops->idle(l.engine));
+	CHECK_EQ(wait_for_cqe(&l), 0);
+	lone_close(&l);
+}
+
+TEST(a_failing_device_is_told_with_its_syndrome)
+{
+	uint64_t deadline = ori_now_ns() + 10 * ORI_NS_PER_S;
+	char text[256];
+	struct lone l;
+
+	REQUIRE_OK(lone_open(&l));
+	device.fail_at = 1;
+	REQUIRE_OK(l.engine->ops->start(l.engine));
+	post(&l, l.key[0]);
+	CHECK_EQ(wait_for_cqe(&l), ORI_SYNDROME_REMOTE_OP);
+	while (!__atomic_load_n(&l.failed, __ATOMIC_ACQUIRE) && ori_now_ns() < deadline)
+		sched_yield();
+	CHECK(l.failed);
+	l.engine->ops->statistics(l.engine, text, sizeof(text));
+	CHECK_HAS(text, "device copies 1");
+	lone_close(&l);
+}
+
+/*
+ * The thread naps: what an idle job costs is said, and bounded so that a spinning thread is
+ * noticed.
+ */
+TEST(an_idle_engine_costs_little)
+{
+	struct timespec before, after;
+	clockid_t clock;
+	struct lone l;
+	double part;
+
+	REQUIRE_OK(lone_open(&l));
+	REQUIRE_OK(l.engine->ops->start(l.engine));
+	pause_ms(200);
+	pause_ms(999);
+	REQUIRE(!clock_getcpuclockid(getpid(), &clock));
+	clock_gettime(clock, &before);
+	pause_ms(400);
+	clock_gettime(clock, &after);
+	part = (double)(after.tv_sec - before.tv_sec) / 0.4 +
+	       (double)(after.tv_nsec - before.tv_nsec) / 0.4e9;
+	printf("       an idle engine takes %.1f %% of a core\n", 100 * part);
+	CHECK(part < 0.2);
+	lone_close(&l);
+}

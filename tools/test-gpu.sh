@@ -1,0 +1,221 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# tools/test-gpu.sh [SUITE...] - builds with the preset cuda into build/cuda and runs what needs a GPU:
+#
+#   contract    the contract suite as kernels: ranks as threads and as processes (under MPS)
+#   litmus      what the primitives promise, round by round
+#   graph       CUDA graphs, the user's memory, streams and events, failures in kernels
+#   sanitizer   compute-sanitizer (memcheck, synccheck) on two thread ranks
+#   examples    04_cuda_ring, 05_same_kernel
+#   bench       a short measurement
+#
+# All of them without an argument.  One line a program: verdict, seconds, name, its own last line.  Logs are in
+# build/cuda/logs.  Processes share the GPU through one private MPS daemon, which is always stopped; tests that
+# kill a rank get one of their own.  JOBS: compilers at a time.
+# Exit: 0 all passed, or there is no GPU (the reason is printed); 1 something failed.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+build=build/cuda
+bin=$build/bin
+logs=$build/logs
+jobs=${JOBS:-$(nproc)}
+at_once=6 # programs on the GPU; contract_rows.c bounds their blocks so that six fit
+started=$SECONDS
+results='' mps_folder=''
+
+# ---- what there is ------------------------------------------------------------------------------------
+
+leave_out() {
+	echo "test-gpu: left out: $*"
+	exit 0
+}
+
+command -v nvidia-smi >/dev/null || leave_out "no nvidia-smi: this machine has no NVIDIA driver"
+nvidia-smi -L 2>/dev/null | grep -q GPU || leave_out "nvidia-smi finds no GPU"
+PATH=$PATH:/usr/local/cuda/bin
+command -v nvcc >/dev/null || leave_out "no nvcc on PATH or in /usr/local/cuda/bin"
+
+suites=${*:-contract litmus graph sanitizer examples bench}
+for suite in $suites; do
+	case $suite in
+	contract | litmus | graph | sanitizer | examples | bench) ;;
+	*)
+		echo "test-gpu: no suite '$suite'; there are contract litmus graph sanitizer examples bench" >&2
+		exit 1
+		;;
+	esac
+done
+
+# ---- MPS ------------------------------------------------------------------------------------------------
+
+start_mps() {
+	if ! command -v nvidia-cuda-mps-control >/dev/null; then
+		echo "test-gpu: no nvidia-cuda-mps-control: ranks that are processes take turns on the GPU"
+		return
+	fi
+	mps_folder=$(mktemp -d /tmp/oriel-test-gpu.XXXXXX)
+	export CUDA_MPS_PIPE_DIRECTORY=$mps_folder CUDA_MPS_LOG_DIRECTORY=$mps_folder
+	if ! timeout 20 nvidia-cuda-mps-control -d >"$mps_folder/start.log" 2>&1; then
+		echo "test-gpu: the MPS daemon did not start: $(head -n 1 "$mps_folder/start.log")"
+		stop_mps
+	fi
+}
+
+stop_mps() {
+	[ -n "$mps_folder" ] || return 0
+	echo quit | timeout 20 nvidia-cuda-mps-control >/dev/null 2>&1 ||
+		echo "test-gpu: the MPS daemon did not take its leave within 20 s"
+	cp "$mps_folder"/*.log "$logs" 2>/dev/null
+	rm -rf "$mps_folder"
+	mps_folder=''
+	unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
+}
+
+finish() {
+	stop_mps
+	rm -f "$results"
+}
+trap finish EXIT
+trap 'exit 1' INT TERM
+
+# ---- running ----------------------------------------------------------------------------------------------
+
+# run NAME SECONDS COMMAND...: its output goes to the log, its verdict is one line here and in $results.
+run() {
+	local name=$1 limit=$2 log=$logs/$1.log start=$SECONDS status verdict
+	shift 2
+	timeout -k 5 "$limit" "$@" >"$log" 2>&1
+	status=$?
+	case $status in
+	0) verdict=ok ;;
+	77) verdict=skip ;;
+	124 | 137) verdict=TIMEOUT ;;
+	*) verdict=FAILED ;;
+	esac
+	echo "$verdict" >>"$results"
+	printf '%-8s %4d s  %-34s %s\n' "$verdict" $((SECONDS - start)) "$name" "$(tail -n 1 "$log")"
+	if [ $verdict != ok ] && [ $verdict != skip ]; then
+		grep -aE 'check failed|^FAILED|error|deadline' "$log" | head -n 8 | sed 's/^/             /'
+		echo "             whole log: $log"
+	fi
+}
+
+# The same beside others, at most at_once of them.
+run_beside() {
+	while [ "$(jobs -rp | wc -l)" -ge $at_once ]; do
+		wait -n
+	done
+	run "$@" &
+}
+
+on_gpu=(env ORIEL_DEVICE=cuda)
+
+suite_contract() {
+	local program name kind
+	start_mps
+	for program in "$bin"/cuda_contract_*; do
+		name=${program##*/cuda_contract_}
+		[ $name = large ] || run_beside "contract.$name.processes" 200 "${on_gpu[@]}" \
+			ORIEL_CONTRACT=quick,nokill,processes "$program"
+	done
+	run_beside contract.large 100 "${on_gpu[@]}" "$bin/cuda_contract_large"
+	wait
+	stop_mps
+	# Thread ranks are one process, which without MPS has channels for all their streams.
+	for program in "$bin"/cuda_contract_*; do
+		name=${program##*/cuda_contract_}
+		[ $name = large ] || run_beside "contract.$name.threads" 200 "${on_gpu[@]}" \
+			ORIEL_CONTRACT=quick,nokill,threads "$program"
+	done
+	wait
+	start_mps # what follows may leave it in disorder
+	run contract.failure.kill 150 "${on_gpu[@]}" ORIEL_CONTRACT=kill "$bin/cuda_contract_failure"
+	stop_mps
+}
+
+suite_litmus() {
+	start_mps
+	run cuda.litmus 120 "$bin/cuda_litmus"
+	run cuda.litmus_chain 120 "$bin/cuda_litmus_chain"
+	stop_mps
+}
+
+suite_graph() {
+	local name
+	start_mps
+	for name in graph memory streams; do
+		run_beside cuda.$name 120 "$bin/cuda_$name"
+	done
+	for name in deadlines abort launches; do
+		run_beside cuda.failure.$name 60 "$bin/cuda_failure" $name
+	done
+	wait
+	stop_mps
+	start_mps
+	run cuda.failure.killed 60 "$bin/cuda_failure" killed
+	stop_mps
+}
+
+# Without MPS, which the tool does not go with: thread ranks need none.
+suite_sanitizer() {
+	local tool case program
+	if ! command -v compute-sanitizer >/dev/null; then
+		echo "skip        0 s  sanitizer                          no compute-sanitizer on PATH"
+		echo skip >>"$results"
+		return
+	fi
+	for tool in memcheck synccheck; do
+		for case in put:put_sizes signal:signal_add barrier:barrier_sync staged:staged_depth_4; do
+			program=${case%%:*}
+			run sanitizer.$tool.${case#*:} 120 "${on_gpu[@]}" ORIEL_CONTRACT=quick,threads \
+				compute-sanitizer --tool $tool --error-exitcode 3 --print-limit 5 \
+				"$bin/cuda_contract_$program" "${case#*:}/mapped/2ranks"
+		done
+	done
+}
+
+suite_examples() {
+	run examples.04_cuda_ring 60 "$bin/oriel-run" -n 4 --mps --timeout 50 "$bin/04_cuda_ring"
+	run examples.04_cuda_ring.queued 60 "$bin/oriel-run" -n 4 --mps --timeout 50 --topology 2x2 \
+		"$bin/04_cuda_ring"
+	run examples.05_same_kernel 60 "$bin/05_same_kernel"
+}
+
+# One short turn: that all of it runs and moves the right bytes.  How fast is for a longer run to say, so a
+# missed target (1) is printed and is no failure here.
+suite_bench() {
+	run bench.oriel-perf 120 "$bin/oriel-run" -n 2 --mps --timeout 110 \
+		env ORIEL_DEVICE=cuda "$bin/oriel-perf" all --quick
+	run bench.gpu 150 bash -c "bench/gpu.sh '$logs/bench' --build '$build' --reps 1 --seconds 60 || [ \$? -eq 1 ]"
+}
+
+# ---- all of it ----------------------------------------------------------------------------------------------
+
+mkdir -p "$logs"
+results=$(mktemp)
+generator=$(command -v ninja >/dev/null && echo Ninja || echo 'Unix Makefiles')
+{
+	nvidia-smi
+	if [ ! -f $build/CMakeCache.txt ]; then
+		cmake --preset cuda -G "$generator"
+	fi && cmake --preset cuda && cmake --build $build -j "$jobs" --target gpu_tests gpu_examples \
+		oriel-run oriel-info oriel-perf
+} >"$logs/build.log" 2>&1
+status=$?
+if [ $status -ne 0 ]; then
+	tail -n 30 "$logs/build.log"
+	echo "test-gpu: the build failed after $((SECONDS - started)) s; whole log: $logs/build.log"
+	exit 1
+fi
+printf 'ok       %4d s  build\n' $((SECONDS - started))
+"$bin/oriel-info" 2>/dev/null | grep -i cuda
+
+for suite in $suites; do
+	suite_$suite
+done
+
+bad=$(grep -cE 'FAILED|TIMEOUT' "$results")
+echo "test-gpu: $(wc -l <"$results") programs, $bad failed, $(grep -c skip "$results") skipped," \
+	"$((SECONDS - started)) s, $(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1)"
+[ "$bad" -eq 0 ]
