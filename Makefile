@@ -23,10 +23,10 @@ probe = ( $(call have,cc c++ cmake python3 pkg-config); command -v ninja make >/
 # Suites: contract litmus graph sanitizer examples bench; all of them without SUITE.
 SUITE ?=
 
-fabric_headers = /usr/include/infiniband/verbs.h /usr/include/rdma/fabric.h /usr/include/hwloc.h
+fabric_headers = /usr/include/infiniband/verbs.h /usr/include/rdma/fabric.h
 have_headers = for file in $(1); do [ -e $$file ] || exit 1; done
 
-.PHONY: help run test test-full test-gpu check bench install clean deps deps-test deps-check build-release
+.PHONY: help run test test-full test-gpu check bench install clean deps deps-test deps-vm deps-check build-release
 
 help:
 	@echo 'make run         build, then 8 ranks put, signal, wait and pass barriers (at most a minute)'
@@ -50,6 +50,10 @@ deps-test:
 		compgen -G '/usr/lib/*/pmix2/include/pmix.h' >/dev/null ) || \
 		tools/deps.sh test || [ "$$CI" != true ]
 
+deps-vm:
+	@( $(call have,cpio busybox); [ -f "$${XDG_CACHE_HOME:-$$HOME/.cache}/oriel/vm/complete" ] && \
+		compgen -c qemu-system- >/dev/null ) || tools/deps.sh vm || [ "$$CI" != true ]
+
 deps-check:
 	@( $(call have,clang-format clang-tidy cppcheck) ) || tools/deps.sh check
 
@@ -67,10 +71,11 @@ test: deps-test build-release
 	@$(call build,tsan,contract_tests unit_queue_threads unit_soft_threads)
 	$(call ctest,tsan) -L 'contract|threads'
 
-test-full: deps deps-test
+test-full: deps-test deps-vm build-release
 	@$(call configure,asan)
 	@$(call build,asan)
 	$(call ctest,asan)
+	$(call ctest,release) -L vm
 
 test-gpu:
 	@JOBS=$(JOBS) tools/test-gpu.sh $(SUITE)

@@ -5,7 +5,7 @@
 #
 #	tools/deps.sh [build] [fabric] [test] [vm] [slurm] [check] [bench]
 #
-# Without arguments: what a build needs.  `fabric` adds the headers of RDMA devices, libfabric and hwloc:
+# Without arguments: what a build needs.  `fabric` adds the headers of RDMA devices and libfabric:
 # without them the engines that use them are left out.  `test` adds launchers and libraries that tests run
 # with, `vm` what the tests with a virtual RDMA device need (and fetches a kernel for it, to a user cache),
 # `slurm` a Slurm for tests/tools/slurm_test.sh, `check` the tools of tools/check.sh, `bench` Open MPI for
@@ -27,7 +27,6 @@ pkg-config|pkg-config|tests the installed oriel.pc
 fabric_list='
 /usr/include/infiniband/verbs.h|libibverbs-dev|headers of RDMA devices, for the verbs and mlx5 engines
 /usr/include/rdma/fabric.h|libfabric-dev|headers of libfabric, for the ofi engine
-/usr/include/hwloc.h|libhwloc-dev|which NIC is near which GPU
 '
 test_list='
 /usr/include/infiniband/mlx5dv.h|libibverbs-dev|the bytes of our work queues are held against its header

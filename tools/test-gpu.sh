@@ -116,11 +116,10 @@ suite_contract() {
 	start_mps
 	for program in "$bin"/cuda_contract_*; do
 		name=${program##*/cuda_contract_}
-		[ $name = large ] || run_beside "contract.$name.processes" 200 "${on_gpu[@]}" \
-			ORIEL_CONTRACT=quick,nokill,processes "$program"
+		[ $name = large ] || run "contract.$name.processes" 100 "${on_gpu[@]}" \
+			ORIEL_CONTRACT=quick,few,nokill,processes "$program"
 	done
-	run_beside contract.large 100 "${on_gpu[@]}" "$bin/cuda_contract_large"
-	wait
+	run contract.large 100 "${on_gpu[@]}" "$bin/cuda_contract_large"
 	stop_mps
 	# Thread ranks are one process, which without MPS has channels for all their streams.
 	for program in "$bin"/cuda_contract_*; do

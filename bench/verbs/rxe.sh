@@ -1,21 +1,23 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Puts of 64 KiB by the verbs engine beside ib_write_bw, on the kernel's rxe driver in one VM, taking turns: the same
+# Puts by the verbs engine beside ib_write_bw, on the kernel's rxe driver in one VM, taking turns: the same
 # device, message size, queue depth and timeout, both directions at once.  Emulation proves no speed; the ratio is
 # what is judged.
 #
-# Usage: bench/verbs/rxe.sh [BUILD_DIR] [--reps N] [--count N]
+# Usage: bench/verbs/rxe.sh [BUILD_DIR] [--reps N] [--count N] [--bytes N]
 #   BUILD_DIR   where bin/ is (default build/release)
 #   --reps      turns (default 5); a figure is the median
-#   --count     messages a turn (default 300)
+#   --count     messages a turn (default 40)
+#   --bytes     of a message (default 1048576)
 # Exit status: 0 at least 0.8 of ib_write_bw, 1 less or not measured, 77 no VM can run here.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
-build=$root/build/release reps=5 count=300 least=0.8
+build=$root/build/release reps=5 count=40 bytes=1048576 least=0.8
 while [ $# -gt 0 ]; do
 	case $1 in
 	--reps) reps=${2:?} && shift ;;
 	--count) count=${2:?} && shift ;;
+	--bytes) bytes=${2:?} && shift ;;
 	-*) echo "rxe.sh: unknown flag $1" >&2 && exit 2 ;;
 	*) build=$1 ;;
 	esac
@@ -38,18 +40,18 @@ median() {
 
 "$vm" one "${files[@]}" -t 300 "
 export ORIEL_ENGINE=verbs ORIEL_IB_TIMEOUT=14 ORIEL_QUEUE_DEPTH=128 ORIEL_TIMEOUT=60
-bare() { ib_write_bw -b -d rxe0 -F -s 65536 -n $count -t 128 -u 14 \$1; }
+bare() { ib_write_bw -b -d rxe0 -F -s $bytes -n $count -t 128 -u 14 \$1; }
 turn=0
 while [ \$turn -lt $reps ]; do
 	turn=\$((turn + 1))
 	bare >/tmp/server 2>&1 &
 	sleep 1
 	# MiB a second, printed as MB by some versions
-	bare 127.0.0.1 | awk '\$1 == 65536 { print \"bare\", \$4 * 1.048576 }'
+	bare 127.0.0.1 | awk '\$1 == $bytes { print \"bare\", \$4 * 1.048576 }'
 	wait
-	oriel-run -n 2 --topology 2x1 oriel-perf put -b 64K -e 64K -n $count >/tmp/perf || exit 1
+	oriel-run -n 2 --topology 2x1 oriel-perf put -b $bytes -e $bytes -n $count >/tmp/perf || exit 1
 	# time of one put of each of the two ranks, in us
-	awk '\$1 == 65536 { print \"oriel\", 2 * 65536 / \$4 }' /tmp/perf
+	awk '\$1 == $bytes { print \"oriel\", 2 * $bytes / \$4 }' /tmp/perf
 	grep '^# engine' /tmp/perf
 done" >"$dir/out" 2>&1 || {
 	echo "rxe.sh: the VM's run failed:"
@@ -64,8 +66,8 @@ if [ -z "$bare" ] || [ -z "$oriel" ]; then
 	tail -20 "$dir/out"
 	exit 1
 fi
-awk -v o="$oriel" -v b="$bare" -v least=$least 'BEGIN {
-	printf "puts of 64 KiB on rxe, both ways: %.1f MB/s, ib_write_bw %.1f MB/s, ratio %.2f (target %.1f): %s\n",
-		o, b, o / b, least, (o >= least * b) ? "met" : "MISSED"
+awk -v o="$oriel" -v b="$bare" -v bytes="$bytes" -v least=$least 'BEGIN {
+	printf "puts of %d bytes on rxe, both ways: %.1f MB/s, ib_write_bw %.1f MB/s, ratio %.2f (target %.1f): %s\n",
+		bytes, o, b, o / b, least, (o >= least * b) ? "met" : "MISSED"
 	exit (o < least * b)
 }'

@@ -55,7 +55,7 @@ struct oriel_boot_ops {
 	void (*destroy)(void *ctx);
 };
 
-/* From the environment: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT; else one rank. [C] */
+/* From the environment: PMIx; else RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT; else one rank. [C] */
 int oriel_boot_env(struct oriel_boot **boot);
 /* nranks threads of this process; boots[r] is for the thread that will be rank r. */
 int oriel_boot_threads(int nranks, struct oriel_boot **boots);

@@ -19,6 +19,7 @@
 
 /* Boots made so far by this process: each has a key of its own, since a value of PMIx stays. */
 static unsigned boots; /* atomic */
+static void *lib;      /* never closed: libpmix leaves handlers behind that must stay mapped */
 
 struct pmix_job {
 	struct ori_pmix_api api;
@@ -37,10 +38,9 @@ int ori_boot_pmix_present(void)
 
 static int load(const struct ori_config *config, struct ori_pmix_api *api)
 {
-	/* never closed: libpmix leaves handlers behind that must stay mapped */
 	int self = !strcmp(config->pmix_library, "self");
-	void *lib = dlopen(self ? NULL : config->pmix_library, RTLD_NOW | RTLD_GLOBAL);
 
+	lib = dlopen(self ? NULL : config->pmix_library, RTLD_NOW | RTLD_GLOBAL);
 	if (!lib)
 		return ori_fail(ORIEL_ECONFIG,
 				"this rank was started by PMIx, whose library cannot be loaded: "

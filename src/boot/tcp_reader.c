@@ -68,7 +68,7 @@ int ori_tcp_in_step(struct tcp_in *in, int fd, struct tcp_packet **packet)
 
 static int read_hub(struct tcp_client *c)
 {
-	struct tcp_packet *packet;
+	struct tcp_packet *packet = NULL;
 	int err = 0;
 
 	for (int i = 0; i < READS_A_TURN && err >= 0; i++) {
@@ -78,6 +78,7 @@ static int read_hub(struct tcp_client *c)
 		if (err == 1) {
 			err = ori_tcp_client_take(c, packet);
 			ori_tcp_packet_drop(packet);
+			packet = NULL;
 		} else if (err == 0 && c->in.got == before) {
 			break; /* nothing more is there */
 		}
@@ -101,7 +102,7 @@ static int serve(struct tcp_client *c)
 
 	fds[0] = (struct pollfd){ .fd = c->fd, .events = POLLIN };
 	n = ori_tcp_relay_fill(c, fds + 1);
-	got = poll(fds, (nfds_t)(1 + n), poll_ms(c));
+	got = poll(fds, (nfds_t)1 + (nfds_t)n, poll_ms(c));
 	if (got < 0 && errno != EINTR)
 		return -errno;
 	if (got < 0)

@@ -97,11 +97,7 @@ static int new_buffer(struct oriel_comm *c, void *ptr, size_t bytes, struct orie
 		free(b);
 		return err;
 	}
-	err = ori_memory_adopt(c, ptr, bytes, &b->memory);
-	if (err) {
-		destroy_buffer(&b->child);
-		return err;
-	}
+	b->memory = ori_memory_use(c, ptr, bytes);
 	*out = b;
 	return 0;
 }
@@ -187,6 +183,8 @@ int oriel_buffer_exchange(struct oriel_comm *c, struct oriel_buffer *b)
 	status = ori_live_check(b, ORI_LIVE_BUFFER, "oriel_buffer_exchange");
 	if (!status && b->comm != c)
 		status = ori_fail(ORIEL_EINVAL, "oriel_buffer_exchange: buffer of another comm");
+	if (!status && !b->memory)
+		status = ori_memory_adopt(c, b->ptr, b->bytes, &b->memory);
 	if (!status)
 		status = ori_memory_export(c, b->ptr, b->bytes, b->memory, &mine.export);
 	if (!status)
@@ -320,9 +318,8 @@ int oriel_buffer_release(struct oriel_buffer *b)
 	pthread_mutex_unlock(&b->comm->lock);
 	if (!last)
 		return 0;
-	/* A WQE that is sent again and finds its key gone would take the queue, and the comm, down. */
-	if ((b->has_local_key || b->has_remote_key) && !ori_comm_failed(b->comm))
-		err = ori_links_flush(b->comm);
+	if (b->has_local_key || b->has_remote_key || b->mapped)
+		err = ori_comm_settle(b->comm);
 	destroy_buffer(&b->child);
 	return err;
 }

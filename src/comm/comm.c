@@ -407,6 +407,16 @@ int oriel_comm_create(struct oriel_boot *boot, const struct oriel_comm_options *
 	return err ? err : ori_comm_build(own, &config, status, NULL, comm);
 }
 
+int ori_comm_settle(struct oriel_comm *c)
+{
+	int err;
+
+	if (ori_comm_failed(c))
+		return 0;
+	err = c->device->ops->sync(c->device, NULL);
+	return err ? err : ori_links_flush(c);
+}
+
 int oriel_comm_destroy(struct oriel_comm *c)
 {
 	int status = 0, err;
@@ -425,7 +435,7 @@ int oriel_comm_destroy(struct oriel_comm *c)
 			status = ori_fail(ORIEL_EBUSY,
 					  "oriel_comm_destroy: windows or buffers are left");
 		else
-			status = ori_links_flush(c);
+			status = ori_comm_settle(c);
 		err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_COMM_DESTROY, status, NULL, NULL,
 				0);
 		if (err == ORIEL_EBUSY)

@@ -73,6 +73,7 @@ struct ori_memory {
 	int users;                 /* windows and buffers over it */
 	int owned;                 /* by a window: goes with its last user */
 	int described;             /* the user's own: only told to peers, never freed */
+	int borrowed;              /* another comm's of this process: neither */
 	struct ori_memory *next;
 };
 
@@ -278,6 +279,9 @@ const uint8_t *ori_passing_token(const struct ori_passing *);
 int ori_passing_offer(struct ori_passing *, const struct ori_allocation *, uint64_t *id);
 /* For ranks of this process: the allocation itself; 0 or ORIEL_EINVAL, silent. */
 int ori_passing_find(struct ori_passing *, uint64_t id, struct ori_allocation *);
+/* The same by address: the offer that holds [ptr, ptr + bytes). */
+int ori_passing_find_range(struct ori_passing *, const void *ptr, size_t bytes, uint64_t *id,
+			   struct ori_allocation *);
 void ori_passing_withdraw(struct ori_passing *, uint64_t id);
 /* Asks another process; theirs->fd, if not -1, is the caller's to close. */
 int ori_passing_fetch(const char *socket, const uint8_t token[16], uint64_t id, uint64_t timeout_ns,
@@ -292,6 +296,11 @@ int ori_passing_fetch(const char *socket, const uint8_t token[16], uint64_t id, 
  */
 int ori_comm_build(struct oriel_boot *boot, const struct ori_config *, int status,
 		   const int *forced_nodes, struct oriel_comm **);
+/*
+ * Before memory goes: kernels on the comm's own stream have ended, and what was posted is complete, for a NIC
+ * may send it again and must find its key.  On a failed comm nothing is waited for.
+ */
+int ori_comm_settle(struct oriel_comm *);
 void ori_child_add(struct oriel_comm *, struct ori_child *);
 void ori_child_remove(struct oriel_comm *, struct ori_child *);
 void ori_child_unlink(struct oriel_comm *, struct ori_child *); /* lock held */

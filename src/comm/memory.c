@@ -71,12 +71,46 @@ err_record:
 	return err;
 }
 
+/* Memory that another comm of this process allocated: known by the name it has there. */
+static int borrow(struct oriel_comm *c, const void *ptr, size_t bytes, struct ori_memory **out)
+{
+	struct ori_memory *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return ori_fail(ORIEL_ENOMEM, "no memory for an allocation's record");
+	if (ori_passing_find_range(c->passing, ptr, bytes, &m->id, &m->allocation)) {
+		free(m);
+		return 0;
+	}
+	m->device = c->device;
+	m->borrowed = m->owned = m->users = 1;
+	enlist(c, m);
+	*out = m;
+	return 0;
+}
+
+/* Does a rank of another process map this one's memory? */
+static int must_export(const struct oriel_comm *c)
+{
+	for (int r = 0; r < c->nranks; r++)
+		if (c->peers[r].pair.kind == ORIEL_PEER_MAPPED && !c->peers[r].same_process)
+			return 1;
+	return 0;
+}
+
 int ori_memory_adopt(struct oriel_comm *c, const void *ptr, size_t bytes, struct ori_memory **out)
 {
+	int err, needed = must_export(c);
+
 	*out = ori_memory_use(c, ptr, bytes);
-	if (*out || !c->device->separate || !c->device->ops->holds(c->device, ptr))
+	/* An engine copies faster what its peers can map, but can do without. */
+	if (*out || !c->device->separate || (!needed && !c->engine) ||
+	    !c->device->ops->holds(c->device, ptr))
 		return 0;
-	return describe(c, ptr, bytes, out);
+	err = borrow(c, ptr, bytes, out);
+	if (!err && !*out)
+		err = describe(c, ptr, bytes, out);
+	return needed ? err : 0;
 }
 
 static void unlist(struct oriel_comm *c, struct ori_memory *m)
@@ -88,14 +122,16 @@ static void unlist(struct oriel_comm *c, struct ori_memory *m)
 			break;
 		}
 	pthread_mutex_unlock(&c->lock);
-	ori_passing_withdraw(c->passing, m->id);
+	if (!m->borrowed)
+		ori_passing_withdraw(c->passing, m->id);
 }
 
 void ori_memory_free(struct oriel_comm *c, struct ori_memory *m)
 {
-	if (m->described) {
+	if (m->described || m->borrowed) {
 		unlist(c, m);
-		m->device->ops->forget(m->device, &m->allocation);
+		if (m->described)
+			m->device->ops->forget(m->device, &m->allocation);
 		free(m);
 		return;
 	}
@@ -111,7 +147,7 @@ void ori_memory_abandon(struct oriel_comm *c, struct ori_memory *m)
 
 	for (int r = 0; r < c->nranks; r++)
 		shared |= r != c->rank && c->peers[r].same_process;
-	if (!shared || m->described) {
+	if (!shared || m->described || m->borrowed) {
 		ori_memory_free(c, m);
 		return;
 	}
@@ -223,9 +259,7 @@ int oriel_free(struct oriel_comm *c, void *ptr)
 	if (users)
 		return ori_fail(ORIEL_EBUSY, "oriel_free: %p is used by %d windows or buffers", ptr,
 				users);
-	/* A NIC may send again what is not complete: the key must outlive that. */
-	if (!ori_comm_failed(c))
-		(void)ori_links_flush(c);
+	ori_comm_settle(c);
 	ori_memory_end(c, m);
 	return 0;
 }

@@ -322,6 +322,27 @@ int ori_passing_find(struct ori_passing *p, uint64_t id, struct ori_allocation *
 	return err;
 }
 
+int ori_passing_find_range(struct ori_passing *p, const void *ptr, size_t bytes, uint64_t *id,
+			   struct ori_allocation *out)
+{
+	uintptr_t begin = (uintptr_t)ptr;
+	int err = ORIEL_EINVAL;
+
+	pthread_mutex_lock(&p->offers_lock);
+	for (struct offer *o = p->offers; o && err; o = o->next) {
+		uintptr_t base = (uintptr_t)o->allocation.base;
+
+		if (begin < base || begin - base > o->allocation.bytes ||
+		    bytes > o->allocation.bytes - (begin - base))
+			continue;
+		*id = o->id;
+		*out = o->allocation;
+		err = 0;
+	}
+	pthread_mutex_unlock(&p->offers_lock);
+	return err;
+}
+
 void ori_passing_withdraw(struct ori_passing *p, uint64_t id)
 {
 	pthread_mutex_lock(&p->offers_lock);

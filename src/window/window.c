@@ -91,11 +91,9 @@ int oriel_window_destroy(struct oriel_window *w)
 	 * No rank's memory goes before every rank has stopped using it: what the comm's own stream still has to
 	 * do is waited for here, other streams are the caller's.  A failed comm does not wait.
 	 */
-	if (!ori_comm_failed(c)) {
-		err = c->device->ops->sync(c->device, NULL);
-		err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_WINDOW_DESTROY,
-				err ? err : ori_links_flush(c), NULL, NULL, 0);
-	}
+	if (!ori_comm_failed(c))
+		err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_WINDOW_DESTROY, ori_comm_settle(c),
+				NULL, NULL, 0);
 	/* Ranks that did not come may still be using theirs, and this one no longer takes part. */
 	if (err)
 		ori_comm_fail_all(c, err, ori_last_error_text());

@@ -11,8 +11,8 @@
  * threads; a GPU's are blocks of 1 to 512, a warp of a larger block and a thread of one.
  *
  * ORIEL_CONTRACT holds words: "threads" runs the rows with thread ranks only, "processes" the
- * others, "quick" leaves out the rows with hundreds of threads, "nokill" the cases that kill a rank,
- * "kill" all others; "fake" says that the CUDA device is tests/fake_cuda, where threads are the CPU's.
+ * others, "quick" leaves out the rows with hundreds of threads, "few" (CUDA) most rows with processes,
+ * "nokill" the cases that kill a rank, "kill" all others; "fake" says that the CUDA device is tests/fake_cuda, where threads are the CPU's.
  *
  * These files are C and CUDA: the same sources built by nvcc give programs that run on either device
  * (tests/cuda/CMakeLists.txt).  So the host's code is C that is C++ too, and touches device memory only

@@ -15,11 +15,14 @@ failed=0
 # THEME:TESTS, where TESTS is a part of their names.  All of a theme, or those with few rounds: a test takes seconds.
 two=/queued/2ranks/1threads
 four=/mixed/4ranks/1threads
+# shellcheck disable=SC2206 # no blanks in them
 of_one=(put:$two signal:$two counter:$two atomic:$two transport:$two barrier:barrier_barrier$two
 	barrier:barrier_several_ids$two staged:staged_depth_2$two staged:staged_too_long$two
 	order:order_value_then_signal$two order:order_put_fence_signal$two order:order_put_flush_signal$two)
+# shellcheck disable=SC2206 # no blanks in them
 of_four=(signal:signal_all_but_self$four counter:counter_once_by_value$four atomic:atomic_add$four
 	barrier:barrier_third_party_sees$four)
+# shellcheck disable=SC2206 # no blanks in them
 of_two=(put:$two signal:$two counter:$two atomic:$two order:order_value_then_signal$two)
 
 files=()

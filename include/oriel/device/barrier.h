@@ -18,7 +18,7 @@
 
 ORIEL_DEV uint64_t *ori_arrivals_sent(const struct oriel_window_dev *win, int peer, int id)
 {
-	return &win->arrival_sent[(uint64_t)peer * win->barrier_stride + (uint64_t)id];
+	return &win->arrival_sent[(uint64_t)(uint32_t)peer * win->barrier_stride + (uint32_t)id];
 }
 
 /* By one thread, after the group met: my arrival number `count` at a mapped peer. */
@@ -35,11 +35,13 @@ ORIEL_DEV void ori_arrive_mapped(const struct oriel_window_dev *win,
 ORIEL_DEV int ori_await(const struct oriel_window_dev *win, struct ori_spin *s, int peer, int id,
 			uint64_t count)
 {
-	uint64_t i = (uint64_t)peer * win->barrier_stride + (uint64_t)id;
+	uint64_t i = (uint64_t)(uint32_t)peer * win->barrier_stride + (uint32_t)id;
+	int host = ori_words_are_host(win, peer);
+	uint64_t *word = &win->arrival_words[i];
 
 	ori_spin_next(s, peer, count);
-	ori_spin_host(s, ori_words_are_host(win, peer));
-	return ori_mapped_wait_count(s, ori_words_of(win, peer, &win->arrival_words[i]));
+	ori_spin_host(s, host);
+	return ori_mapped_wait_count(s, host ? (uint64_t *)ori_host_half(&win->comm, word) : word);
 }
 
 /*
@@ -174,8 +176,8 @@ ORIEL_DEV int ori_await_lane(ORI_WIN, uint32_t lanes, int id, int first, int las
 	return err;
 }
 
-/* Flushes, arrives at ranks [first, last) but self, waits for them: the body of all calls below. */
-ORIEL_DEV int ori_barrier(ORI_WIN, const char *call, int id, int first, int last, int parts)
+/* Flushes, arrives at ranks [first, last) but self, waits for them, in any window. */
+ORIEL_DEV int ori_barrier_any(ORI_WIN, const char *call, int id, int first, int last, int parts)
 {
 	uint32_t lanes = ori_group_lanes(g);
 	struct ori_look look = { 0, 0 };
@@ -211,6 +213,80 @@ ORIEL_DEV int ori_barrier(ORI_WIN, const char *call, int id, int first, int last
 	if (win->checked && oriel_group_is_leader(g))
 		ori_barrier_leave(&win->barrier_users[id]);
 	return err;
+}
+
+ORIEL_DEV_OUT int ori_barrier_out(ORI_WIN, const char *call, int id, int first, int last, int parts)
+{
+	return ori_barrier_any(win, g, call, id, first, last, parts);
+}
+
+/* By one lane: until the mapped rank `peer` has arrived `count` times. */
+ORIEL_DEV int ori_await_mapped(const struct oriel_window_dev *win, int peer, int id, uint64_t count)
+{
+	uint64_t i = (uint64_t)(uint32_t)peer * win->barrier_stride + (uint32_t)id;
+	struct ori_spin s;
+	int err;
+
+	ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_BARRIER, peer, id, win->number,
+		       count);
+	err = ori_mapped_wait_count(&s, &win->arrival_words[i]);
+	if (ori_spin_was_short(&s))
+		return 0;
+	ori_spin_end(&s);
+	return err ? ori_fail_window(win, err, peer) : 0;
+}
+
+/*
+ * The same where all of the ranks are mapped and each has a lane of its own, so that nothing is
+ * left to share out.  Count and failure words are on their way while the group meets and while the
+ * first half of the release runs; the count stays in a register from the arrival to the wait.
+ *
+ * Order: what the group wrote comes before the meeting, and that before each lane's [S1]; each
+ * lane's [W1] comes before the agreement, and that before what any thread of the group reads.
+ */
+ORIEL_DEV int ori_barrier_lanes(ORI_WIN, int id, int first, int last, int parts)
+{
+	int peer = first + (int)g.thread, err;
+	struct ori_look look = { 0, 0 };
+	struct oriel_waiters *waiters = NULL;
+	uint64_t *there = NULL, count = 0;
+
+	if (peer < last) {
+		struct oriel_window_peer p = ori_window_entry(win, peer);
+
+		look = ori_look_window(win);
+		count = ori_load_relaxed_sys(ori_arrivals_sent(win, peer, id));
+		there = &p.arrivals[id];
+		waiters = p.waiters;
+	}
+	err = oriel_group_sync(g);
+	if (peer < last) {
+		/* [S1], first half; the second one is the store below. */
+		if (parts & ORI_ARRIVE)
+			ori_release_begin();
+		ori_release_hold(g, last - first);
+		err = err ? err : ori_look_status(look);
+		if (!err && peer != win->comm.rank) {
+			if (parts & ORI_ARRIVE) {
+				count++;
+				ori_release_store(there, count); /* [S1] */
+				ori_wake(waiters);
+				ori_store_relaxed_sys(ori_arrivals_sent(win, peer, id), count);
+			}
+			if (parts & ORI_WAIT)
+				err = ori_await_mapped(win, peer, id, count);
+		}
+	}
+	return ori_group_agree_any(g, err);
+}
+
+/* The body of all calls below: the short way is inlined, the other one called on a GPU. */
+ORIEL_DEV int ori_barrier(ORI_WIN, const char *call, int id, int first, int last, int parts)
+{
+	if (!win->checked && !win->queued_peers && last - first <= (int)ori_group_lanes(g))
+		return ori_barrier_lanes(win, g, id, first, last, parts);
+	return ORIEL_ON_GPU ? ori_barrier_out(win, g, call, id, first, last, parts) :
+			      ori_barrier_any(win, g, call, id, first, last, parts);
 }
 
 ORIEL_DEV int oriel_sync(ORI_WIN, int id)

@@ -34,20 +34,33 @@ ORIEL_DEV struct oriel_window_peer ori_window_entry(const struct oriel_window_de
 	return ORIEL_ON_GPU ? win->peers[peer] : *ori_window_peer(win, peer);
 }
 
+/* A window always has its failure word. */
+ORIEL_DEV struct ori_look ori_look_window(const struct oriel_window_dev *win)
+{
+	struct ori_look look;
+
+	look.window = ori_load_relaxed_sys(win->failure);
+	look.comm = ori_load_relaxed_sys(win->comm.failure);
+	return look;
+}
+
 ORIEL_DEV int ori_peer_is_mapped(const struct oriel_window_peer *p)
 {
 	return p->kind == ORIEL_PEER_SELF || p->kind == ORIEL_PEER_MAPPED;
 }
 
-/* Does an engine write this peer's words in this rank's control memory? */
+ORIEL_DEV_OUT int ori_peer_is_queued(const struct oriel_window_dev *win, int peer)
+{
+	return !ori_peer_is_mapped(ori_window_peer(win, peer));
+}
+
+/*
+ * Does an engine write this peer's words in this rank's control memory?  Windows without queued
+ * peers know without asking.
+ */
 ORIEL_DEV int ori_words_are_host(const struct oriel_window_dev *win, int peer)
 {
-	struct oriel_window_peer p;
-
-	if (!win->queued_peers)
-		return 0;
-	p = ori_window_entry(win, peer);
-	return !ori_peer_is_mapped(&p);
+	return win->queued_peers && ori_peer_is_queued(win, peer);
 }
 
 /*
@@ -188,10 +201,10 @@ ORIEL_DEV int ori_check_overlap(const struct oriel_window_dev *win, struct oriel
 	return 0;
 }
 
-ORIEL_DEV int ori_check_transfer(const struct oriel_window_dev *win, struct oriel_group g,
-				 const char *call, int peer, uint64_t off,
-				 const struct oriel_source *local, uint64_t local_off,
-				 uint64_t bytes)
+ORIEL_DEV_OUT int ori_check_transfer(const struct oriel_window_dev *win, struct oriel_group g,
+				     const char *call, int peer, uint64_t off,
+				     const struct oriel_source *local, uint64_t local_off,
+				     uint64_t bytes)
 {
 	int err;
 
@@ -207,6 +220,42 @@ ORIEL_DEV int ori_check_transfer(const struct oriel_window_dev *win, struct orie
 		err = ori_check_overlap(win, g, call, (uintptr_t)win->buffer + off,
 					(uintptr_t)local->address + local_off, bytes);
 	return err;
+}
+
+/*
+ * ---- all tests of one call, out of the way of windows that are not checked
+ * ------------------
+ */
+
+/* A transfer that signals. */
+ORIEL_DEV_OUT int ori_check_put_signal(const struct oriel_window_dev *win, struct oriel_group g,
+				       const char *call, int peer, uint64_t off,
+				       const struct oriel_source *local, uint64_t local_off,
+				       uint64_t bytes, int signal, int op)
+{
+	int err = ori_check_signal(win, g, call, signal, op);
+
+	return err ? err : ori_check_transfer(win, g, call, peer, off, local, local_off, bytes);
+}
+
+/* A call on a signal of one source. */
+ORIEL_DEV_OUT int ori_check_wait(const struct oriel_window_dev *win, struct oriel_group g,
+				 const char *call, int peer, int id, int cmp)
+{
+	int err = ori_check_id(win, g, call, "signal id out of range", id, win->signals);
+
+	if (!err)
+		err = ori_check_compare(win, g, call, cmp);
+	return err ? err : ori_check_peer(win, g, call, peer);
+}
+
+/* A call on a signal of all sources. */
+ORIEL_DEV_OUT int ori_check_signals(const struct oriel_window_dev *win, struct oriel_group g,
+				    const char *call, int id)
+{
+	int err = ori_check_id(win, g, call, "signal id out of range", id, win->signals);
+
+	return err ? err : ori_check_live(win, g, call);
 }
 
 #endif

@@ -276,24 +276,39 @@ ORIEL_DEV_OUT void ori_copy_many(uint32_t thread, uint32_t size, uint8_t *d, con
 	ori_copy_bytes(g, d, s, head + 16u * n, bytes);
 }
 
-/* Words of 8 or 4 bytes where they are such: a value of 8 bytes is one load and one store. */
-ORIEL_DEV void ori_copy_few(struct oriel_group g, uint8_t *d, const uint8_t *s, uint64_t bytes)
+/* Fewer than 64 bytes that are no words of 8 bytes: words of 4, or bytes. */
+ORIEL_DEV_OUT void ori_copy_odd(uint32_t thread, uint32_t size, uint8_t *d, const uint8_t *s,
+				uint32_t bytes)
 {
-	uint64_t i, odd = (uintptr_t)d | (uintptr_t)s | bytes, x;
-	uint32_t y;
+	uint32_t i, y;
 
-	if (!(odd & 7u)) {
-		for (i = 8u * g.thread; i < bytes; i += 8u * g.size) {
-			asm volatile("ld.global.u64 %0, [%1];" : "=l"(x) : "l"(s + i));
-			asm volatile("st.global.u64 [%0], %1;" ::"l"(d + i), "l"(x) : "memory");
-		}
-	} else if (!(odd & 3u)) {
-		for (i = 4u * g.thread; i < bytes; i += 4u * g.size) {
-			asm volatile("ld.global.u32 %0, [%1];" : "=r"(y) : "l"(s + i));
-			asm volatile("st.global.u32 [%0], %1;" ::"l"(d + i), "r"(y) : "memory");
-		}
-	} else {
-		ori_copy_bytes(g, d, s, 0, bytes);
+	if (((uintptr_t)d | (uintptr_t)s | bytes) & 3u) {
+#pragma unroll 1
+		for (i = thread; i < bytes; i += size)
+			d[i] = s[i];
+		return;
+	}
+#pragma unroll 1
+	for (i = 4u * thread; i < bytes; i += 4u * size) {
+		asm volatile("ld.global.u32 %0, [%1];" : "=r"(y) : "l"(s + i));
+		asm volatile("st.global.u32 [%0], %1;" ::"l"(d + i), "r"(y) : "memory");
+	}
+}
+
+/* Fewer than 64 bytes; a value of 8 bytes is one load and one store, and nothing is called. */
+ORIEL_DEV void ori_copy_few(struct oriel_group g, uint8_t *d, const uint8_t *s, uint32_t bytes)
+{
+	uint32_t i;
+	uint64_t x;
+
+	if (((uint32_t)(uintptr_t)d | (uint32_t)(uintptr_t)s | bytes) & 7u) {
+		ori_copy_odd(g.thread, g.size, d, s, bytes);
+		return;
+	}
+#pragma unroll 1
+	for (i = 8u * g.thread; i < bytes; i += 8u * g.size) {
+		asm volatile("ld.global.u64 %0, [%1];" : "=l"(x) : "l"(s + i));
+		asm volatile("st.global.u64 [%0], %1;" ::"l"(d + i), "l"(x) : "memory");
 	}
 }
 
@@ -303,7 +318,7 @@ ORIEL_DEV void ori_group_copy(struct oriel_group g, void *dst, const void *src, 
 	const uint8_t *s = (const uint8_t *)src;
 
 	if (bytes < 64)
-		ori_copy_few(g, d, s, bytes);
+		ori_copy_few(g, d, s, (uint32_t)bytes);
 	else
 		ori_copy_many(g.thread, g.size, d, s, bytes);
 }

@@ -92,17 +92,40 @@ ORIEL_DEV int oriel_group_is_leader(struct oriel_group g)
 	return g.thread == 0;
 }
 
+#if ORIEL_ON_GPU
+/*
+ * By all threads of a block that met: a verdict of those that have one to give, to all.  Who calls
+ * this begins its next call with a barrier too, so the last readers are gone when the word is
+ * written again.  Whichever of several stores stays is one of them.
+ */
+ORIEL_DEV_OUT int ori_block_verdict(int gives, int verdict)
+{
+	__shared__ int shared_verdict;
+
+	if (gives)
+		shared_verdict = verdict;
+	__syncthreads();
+	return shared_verdict;
+}
+
+ORIEL_DEV uint32_t ori_warp_mask(uint32_t lanes)
+{
+	return lanes == 32u ? 0xffffffffu : (1u << lanes) - 1u;
+}
+#endif
+
 /*
  * Group barrier that hands the leader's verdict (and `*value`, where asked for) to all.
  * What any thread of the group wrote before it is visible to all of them after it.
  */
 ORIEL_DEV int ori_group_agree_value(struct oriel_group g, int verdict, uint64_t *value)
 {
-	if (g.size == 1)
+	/* A block asks the barrier, not its size, which is known only when it runs. */
+	if ((!ORIEL_ON_GPU || g.scope == ORIEL_GROUP_THREAD) && g.size == 1)
 		return verdict;
 #if ORIEL_ON_GPU
 	if (g.scope == ORIEL_GROUP_WARP) {
-		uint32_t mask = g.size == 32u ? 0xffffffffu : (1u << g.size) - 1u;
+		uint32_t mask = ori_warp_mask(g.size);
 
 		__syncwarp(mask);
 		verdict = __shfl_sync(mask, verdict, 0);
@@ -110,28 +133,20 @@ ORIEL_DEV int ori_group_agree_value(struct oriel_group g, int verdict, uint64_t 
 			*value = __shfl_sync(mask, (unsigned long long)*value, 0);
 		return verdict;
 	}
+	/* The common case is one barrier: it says whether there is a verdict, not which. */
+	if (!value)
+		return __syncthreads_or(g.thread == 0 && verdict) ?
+			       ori_block_verdict(g.thread == 0, verdict) :
+			       0;
 	{
 		__shared__ unsigned long long slot;
-		__shared__ int shared_verdict;
 
-		/*
-		 * The common case is one barrier: it says whether there is a verdict, not which.
-		 * The next call begins with a barrier too, so the slots' last readers are gone
-		 * when they are written again.
-		 */
-		if (!value && !__syncthreads_or(g.thread == 0 && verdict))
-			return 0;
-		if (value)
-			__syncthreads();
-		if (g.thread == 0) {
-			shared_verdict = verdict;
-			if (value)
-				slot = *value;
-		}
 		__syncthreads();
-		if (value)
-			*value = slot;
-		return shared_verdict;
+		if (g.thread == 0)
+			slot = *value;
+		verdict = ori_block_verdict(g.thread == 0, verdict);
+		*value = slot;
+		return verdict;
 	}
 #else
 	return oriel_cpu_group_agree(g.shared, g.thread, g.size, verdict, value);
@@ -149,25 +164,16 @@ ORIEL_DEV int ori_group_agree(struct oriel_group g, int verdict)
 ORIEL_DEV int ori_group_agree_any(struct oriel_group g, int verdict)
 {
 #if ORIEL_ON_GPU
-	if (g.size == 1)
+	if (g.scope == ORIEL_GROUP_THREAD)
 		return verdict;
 	if (g.scope == ORIEL_GROUP_WARP) {
-		uint32_t mask = g.size == 32u ? 0xffffffffu : (1u << g.size) - 1u, failed;
+		uint32_t mask = ori_warp_mask(g.size), failed;
 
 		__syncwarp(mask);
 		failed = __ballot_sync(mask, verdict != 0);
 		return failed ? __shfl_sync(mask, verdict, __ffs((int)failed) - 1) : 0;
 	}
-	{
-		__shared__ int any;
-
-		if (!__syncthreads_or(verdict))
-			return 0;
-		if (verdict)
-			any = verdict; /* whichever store stays is one of them */
-		__syncthreads();
-		return any;
-	}
+	return __syncthreads_or(verdict) ? ori_block_verdict(verdict != 0, verdict) : 0;
 #else
 	return ori_group_agree(g, verdict);
 #endif
@@ -182,13 +188,6 @@ ORIEL_DEV uint32_t ori_group_lanes(struct oriel_group g)
 	return !ORIEL_ON_GPU ? 1u : g.size < 32u ? g.size : 32u;
 }
 
-#if ORIEL_ON_GPU
-ORIEL_DEV uint32_t ori_lanes_mask(uint32_t lanes)
-{
-	return lanes == 32u ? 0xffffffffu : (1u << lanes) - 1u;
-}
-#endif
-
 /*
  * By all the lanes: the first status that is not 0, to each of them; what they saw before, all
  * have seen after.
@@ -197,7 +196,7 @@ ORIEL_DEV int ori_lanes_status(uint32_t lanes, int err)
 {
 #if ORIEL_ON_GPU
 	if (lanes > 1) {
-		uint32_t mask = ori_lanes_mask(lanes), failed;
+		uint32_t mask = ori_warp_mask(lanes), failed;
 
 		__syncwarp(mask);
 		failed = __ballot_sync(mask, err != 0);
@@ -208,30 +207,42 @@ ORIEL_DEV int ori_lanes_status(uint32_t lanes, int err)
 	return err;
 }
 
-/* By all the lanes: the sum of what the first n of them have. */
-ORIEL_DEV uint64_t ori_lanes_sum(uint32_t lanes, uint32_t n, uint64_t have)
+/*
+ * By all the lanes: the sum of what they have, and whether one of them has a status that is not 0,
+ * in *any.  A GPU adds up 32 bits of 32 lanes in one step: three of them, which do not wait for
+ * each other, take 27, 27 and 10 bits of the number, and the third one the flag above those.
+ */
+ORIEL_DEV uint64_t ori_lanes_sum(uint32_t lanes, uint64_t have, int err, int *any)
 {
 #if ORIEL_ON_GPU
 	if (lanes > 1) {
-		uint32_t mask = ori_lanes_mask(lanes), k;
-		unsigned long long sum = 0;
+		uint32_t mask = ori_warp_mask(lanes), low, middle, high;
+		uint32_t flag = err ? 1u << 16 : 0;
 
-		/* Not a tree: these shuffles do not wait for each other. */
-#pragma unroll 4
-		for (k = 0; k < lanes && k < n; k++)
-			sum += __shfl_sync(mask, (unsigned long long)have, (int)k);
-		return sum;
+		low = __reduce_add_sync(mask, (uint32_t)have & 0x7ffffffu);
+		middle = __reduce_add_sync(mask, (uint32_t)(have >> 27) & 0x7ffffffu);
+		high = __reduce_add_sync(mask, (uint32_t)(have >> 54) | flag);
+		*any = (int)(high >> 16);
+		return low + ((uint64_t)middle << 27) + ((uint64_t)high << 54);
 	}
 #endif
 	(void)lanes;
-	(void)n;
+	*any = err;
 	return have;
 }
 
 /* Barrier of the group's threads.  0, or (CPU) ORIEL_EABORTED when a thread never came. */
 ORIEL_DEV int oriel_group_sync(struct oriel_group g)
 {
+#if ORIEL_ON_GPU
+	if (g.scope == ORIEL_GROUP_BLOCK)
+		__syncthreads();
+	else if (g.scope == ORIEL_GROUP_WARP)
+		__syncwarp(ori_warp_mask(g.size));
+	return 0;
+#else
 	return ori_group_agree(g, 0);
+#endif
 }
 
 #endif

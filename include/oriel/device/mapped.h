@@ -10,6 +10,12 @@
  *   [S1] release store or add of a word, after the group's copies;
  *   [W1] acquire load of that word by the waiting leader, before the group goes on.
  * Group barriers carry it to the other threads on both sides.
+ *
+ * On a GPU a release is a fence of 0.5 us and a store, and what the store depends on (the failure
+ * words, a count) need not be there when the fence begins.  So the short ways write [S1] as its two
+ * halves, ori_release_begin() and ori_release_store() or ori_release_add(), by the same thread: the
+ * release pattern of the PTX memory model, which is as good as st.release.  On the CPU the first
+ * half is nothing and the second one is the release operation.
  */
 #ifndef ORIEL_DEVICE_MAPPED_H
 #define ORIEL_DEVICE_MAPPED_H
@@ -21,7 +27,77 @@
 ORIEL_DEV int ori_agree_failure(const struct oriel_comm_dev *comm, const uint64_t *window_failure,
 				struct oriel_group g)
 {
-	return ori_group_agree(g, oriel_group_is_leader(g) ? ori_failed(comm, window_failure) : 0);
+	struct ori_look look = { 0, 0 };
+
+	if (oriel_group_is_leader(g))
+		look = ori_look_at(comm, window_failure);
+	return ori_group_agree_look(g, look);
+}
+
+/* fence.release is of sm_90; the older one drops the L1 too. */
+ORIEL_DEV void ori_release_begin(void)
+{
+#if ORIEL_ON_GPU && __CUDA_ARCH__ >= 900 && __CUDACC_VER_MAJOR__ >= 13
+	asm volatile("fence.release.sys;" ::: "memory");
+#elif ORIEL_ON_GPU
+	asm volatile("fence.acq_rel.sys;" ::: "memory");
+#endif
+}
+
+/*
+ * Between the halves, by the first n threads of a group: a compiler that moved the use of what was
+ * asked for before the fence would wait for it there.  None moves it over a barrier of the warp.
+ */
+ORIEL_DEV void ori_release_hold(struct oriel_group g, int n)
+{
+#if ORIEL_ON_GPU
+	if (g.scope != ORIEL_GROUP_THREAD)
+		__syncwarp(ori_warp_mask((uint32_t)n));
+#endif
+	(void)g;
+	(void)n;
+}
+
+ORIEL_DEV void ori_release_store(uint64_t *word, uint64_t value)
+{
+#if ORIEL_ON_GPU
+	ori_store_relaxed_sys(word, value);
+#else
+	ori_store_release_sys(word, value);
+#endif
+}
+
+ORIEL_DEV void ori_release_add(uint64_t *word, uint64_t value)
+{
+#if ORIEL_ON_GPU
+	/*
+	 * The address gets the top bit of lanemask_lt, which is 0: an address that lanes seem to
+	 * have in common makes ptxas elect one of them to add for all, a dozen instructions
+	 * between the fence and the add.
+	 */
+	asm volatile("{\n\t"
+		     ".reg .u32 zero;\n\t"
+		     ".reg .u64 at;\n\t"
+		     "mov.u32 zero, %%lanemask_lt;\n\t"
+		     "shr.u32 zero, zero, 31;\n\t"
+		     "mad.wide.u32 at, zero, 8, %0;\n\t"
+		     "red.relaxed.sys.global.add.u64 [at], %1;\n\t"
+		     "}" ::"l"(word),
+		     "l"(value)
+		     : "memory");
+#else
+	ori_add_release_sys(word, value);
+#endif
+}
+
+/* The second half of a signal: after ori_release_begin(). */
+ORIEL_DEV void ori_publish(uint64_t *word, int op, uint64_t value, struct oriel_waiters *waiters)
+{
+	if (op == ORIEL_ADD)
+		ori_release_add(word, value);
+	else
+		ori_release_store(word, value);
+	ori_wake(waiters);
 }
 
 /* By one thread, after its group agreed: publishes all the group wrote before. */
@@ -29,11 +105,8 @@ ORIEL_DEV void ori_mapped_signal(uint64_t *word, int op, uint64_t value,
 				 struct oriel_waiters *waiters)
 {
 	/* [S1] release, system scope; partner [W1] in ori_mapped_wait(). */
-	if (op == ORIEL_ADD)
-		ori_add_release_sys(word, value);
-	else
-		ori_store_release_sys(word, value);
-	ori_wake(waiters);
+	ori_release_begin();
+	ori_publish(word, op, value, waiters);
 }
 
 /*
@@ -49,9 +122,8 @@ ORIEL_DEV int ori_mapped_wait(struct ori_spin *s, const uint64_t *word, uint64_t
 
 	while (!err && !ori_compare(have, cmp, s->want)) {
 		err = ori_spin(s, have);
-		/* [W1] acquire, system scope; partner [S1]. */
-		if (!err)
-			have = ori_load_acquire_sys(word) - base;
+		/* [W1] acquire, system scope; partner [S1].  After a failure for nothing. */
+		have = ori_load_acquire_sys(word) - base;
 	}
 	ori_spin_end(s);
 	return err;

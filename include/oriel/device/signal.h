@@ -14,7 +14,7 @@
 
 ORIEL_DEV uint64_t ori_signal_index(const struct oriel_window_dev *win, int peer, int id)
 {
-	return (uint64_t)peer * win->signal_stride + (uint64_t)id;
+	return (uint64_t)(uint32_t)peer * win->signal_stride + (uint32_t)id;
 }
 
 /* Where the source's word lies. */
@@ -83,25 +83,21 @@ ORIEL_DEV int oriel_signal_all(ORI_WIN, int id, int op, uint64_t value)
 ORIEL_DEV int oriel_wait_signal_from(ORI_WIN, int peer, int id, int cmp, uint64_t value)
 {
 	struct ori_spin s;
-	uint64_t i;
-	int err = 0;
+	uint64_t i, *word;
+	int host, err = 0;
 
-	if (win->checked) {
-		err = ori_check_id(win, g, "wait_signal_from", "signal id out of range", id,
-				   win->signals);
-		if (!err)
-			err = ori_check_compare(win, g, "wait_signal_from", cmp);
-		if (!err)
-			err = ori_check_peer(win, g, "wait_signal_from", peer);
-		if (err)
-			return err;
-	}
+	if (win->checked)
+		err = ori_check_wait(win, g, "wait_signal_from", peer, id, cmp);
+	if (err)
+		return err;
 	if (oriel_group_is_leader(g)) {
 		i = ori_signal_index(win, peer, id);
+		word = &win->signal_words[i];
+		host = ori_words_are_host(win, peer);
 		ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_SIGNAL, peer, id, win->number,
 			       value);
-		ori_spin_host(&s, ori_words_are_host(win, peer));
-		err = ori_mapped_wait(&s, ori_signal_word(win, peer, id),
+		ori_spin_host(&s, host);
+		err = ori_mapped_wait(&s, host ? (uint64_t *)ori_host_half(&win->comm, word) : word,
 				      ori_load_relaxed_sys(&win->signal_base[i]), cmp);
 	}
 	return ori_group_agree(g, err);
@@ -126,42 +122,52 @@ ORIEL_DEV uint64_t oriel_read_signal(const struct oriel_window_dev *win, int id)
 	return sum - ori_load_relaxed_sys(&win->signal_sum_base[id]);
 }
 
-/*
- * By every lane of the group: the rows are shared out among them, and all get the same sum.  The
- * base is taken off by one of them: lanes that saw different ones would part.
- */
-ORIEL_DEV uint64_t ori_signal_sum(ORI_WIN, uint32_t lanes, int id)
+/* Sum of every `step`th source from `first` on. */
+ORIEL_DEV_OUT uint64_t ori_read_signals(const struct oriel_window_dev *win, int first, int step,
+					int id)
 {
-	uint64_t have = 0;
+	uint64_t sum = 0;
 	int peer;
 
-	if (oriel_group_is_leader(g))
-		have -= ori_load_relaxed_sys(&win->signal_sum_base[id]);
-	for (peer = (int)g.thread; peer < win->comm.nranks; peer += (int)lanes)
-		have += oriel_read_signal_from(win, peer, id);
-	return ori_lanes_sum(lanes, (uint32_t)win->comm.nranks, have);
+	for (peer = first; peer < win->comm.nranks; peer += step)
+		sum += oriel_read_signal_from(win, peer, id);
+	return sum;
 }
 
-/* The lanes stay together: all leave the loop in the same round. */
+/*
+ * By every lane of the group: the rows are shared out among them, and all get the same sum.  Where
+ * it counts from is read once: of the lane's first source, and of the sum by the leader.  The
+ * lanes stay together: all leave the loop in the same round.
+ */
 ORIEL_DEV int ori_wait_sum(ORI_WIN, uint32_t lanes, int id, uint64_t value)
 {
-	struct ori_look look = ori_look_at(&win->comm, win->failure);
+	struct ori_look look = ori_look_window(win);
+	int first = (int)g.thread, any, mine = first < win->comm.nranks, err;
+	uint64_t have, base = 0, *word = NULL;
 	struct ori_spin s;
-	uint64_t have;
-	int err, spun = 0;
 
 	ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_SIGNAL_SUM, -1, id, win->number,
 		       value);
 	ori_spin_host(&s, win->queued_peers != 0);
+	if (mine) {
+		base = ori_load_relaxed_sys(&win->signal_base[ori_signal_index(win, first, id)]);
+		word = ori_signal_word(win, first, id);
+	}
+	if (oriel_group_is_leader(g))
+		base += ori_load_relaxed_sys(&win->signal_sum_base[id]);
+	err = ori_look_status(look);
 	for (;;) {
-		have = ori_signal_sum(win, g, lanes, id);
-		err = ori_lanes_status(lanes, spun ? spun : ori_look_status(look));
-		if (err || ori_reached(have, value))
+		/* [W1] acquire, system scope; partner [S1]. */
+		have = mine ? ori_load_acquire_sys(word) - base : 0;
+		if (first + (int)lanes < win->comm.nranks)
+			have += ori_read_signals(win, first + (int)lanes, (int)lanes, id);
+		have = ori_lanes_sum(lanes, have, err, &any);
+		if (any || ori_reached(have, value))
 			break;
-		spun = ori_spin(&s, have);
+		err = ori_spin(&s, have);
 	}
 	ori_spin_end(&s);
-	return err;
+	return any ? ori_lanes_status(lanes, err) : 0;
 }
 
 ORIEL_DEV int oriel_wait_signal(ORI_WIN, int id, uint64_t value)
@@ -169,14 +175,10 @@ ORIEL_DEV int oriel_wait_signal(ORI_WIN, int id, uint64_t value)
 	uint32_t lanes = ori_group_lanes(g);
 	int err = 0;
 
-	if (win->checked) {
-		err = ori_check_id(win, g, "wait_signal", "signal id out of range", id,
-				   win->signals);
-		if (!err)
-			err = ori_check_live(win, g, "wait_signal");
-		if (err)
-			return err;
-	}
+	if (win->checked)
+		err = ori_check_signals(win, g, "wait_signal", id);
+	if (err)
+		return err;
 	if (g.thread < lanes)
 		err = ori_wait_sum(win, g, lanes, id, value);
 	return ori_group_agree(g, err);
@@ -187,12 +189,8 @@ ORIEL_DEV int oriel_reset_signal(ORI_WIN, int id)
 	int err = 0;
 	int peer;
 
-	if (win->checked) {
-		err = ori_check_id(win, g, "reset_signal", "signal id out of range", id,
-				   win->signals);
-		if (!err)
-			err = ori_check_live(win, g, "reset_signal");
-	}
+	if (win->checked)
+		err = ori_check_signals(win, g, "reset_signal", id);
 	if (!err)
 		err = ori_agree_window(win, g);
 	if (err)
@@ -224,12 +222,8 @@ ORIEL_DEV int oriel_signal_advance(ORI_WIN, int id, uint64_t value)
 {
 	int err = 0;
 
-	if (win->checked) {
-		err = ori_check_id(win, g, "signal_advance", "signal id out of range", id,
-				   win->signals);
-		if (!err)
-			err = ori_check_live(win, g, "signal_advance");
-	}
+	if (win->checked)
+		err = ori_check_signals(win, g, "signal_advance", id);
 	return err ? err : ori_advance(win, g, &win->signal_sum_base[id], value);
 }
 
@@ -237,12 +231,8 @@ ORIEL_DEV int oriel_signal_advance_from(ORI_WIN, int peer, int id, uint64_t valu
 {
 	int err = 0;
 
-	if (win->checked) {
-		err = ori_check_id(win, g, "signal_advance_from", "signal id out of range", id,
-				   win->signals);
-		if (!err)
-			err = ori_check_peer(win, g, "signal_advance_from", peer);
-	}
+	if (win->checked)
+		err = ori_check_wait(win, g, "signal_advance_from", peer, id, ORIEL_EQ);
 	return err ? err :
 		     ori_advance(win, g, &win->signal_base[ori_signal_index(win, peer, id)], value);
 }

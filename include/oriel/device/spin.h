@@ -19,8 +19,9 @@
  * (ori_spin_host) with one, for each crosses the bus.  The slow way comes every 64 polls (12 of
  * host memory), some 20 us: it loads the two failure words together, so it costs one poll.  A
  * wait older than 1 ms stands on the board, in slot block % slots, in host memory, where a host
- * thread finds it: a kernel cannot print.  Nothing is called there and nothing kept in local
- * memory.
+ * thread finds it: a kernel cannot print.  The slow way is one function a translation unit, for
+ * inlined into every wait it spread the short ways over many lines of the instruction cache; it
+ * takes and returns plain values, so that struct ori_spin stays in registers.
  */
 #ifndef ORIEL_DEVICE_SPIN_H
 #define ORIEL_DEVICE_SPIN_H
@@ -113,12 +114,33 @@ ORIEL_DEV struct ori_look ori_look_at(const struct oriel_comm_dev *comm,
 	return look;
 }
 
+ORIEL_DEV int ori_look_failed(struct ori_look look)
+{
+	return (look.window | look.comm) != 0;
+}
+
+ORIEL_DEV_OUT int ori_look_decode(uint64_t window, uint64_t comm)
+{
+	return ORIEL_FAILURE_STATUS(window ? window : comm);
+}
+
 /* First failure that concerns a wait or an operation: the window's, else the comm's. */
 ORIEL_DEV int ori_look_status(struct ori_look look)
 {
-	uint64_t f = look.window ? look.window : look.comm;
+	return ori_look_failed(look) ? ori_look_decode(look.window, look.comm) : 0;
+}
 
-	return f ? ORIEL_FAILURE_STATUS(f) : 0;
+/* The group agrees on what its leader saw; the others hand in zeros. */
+ORIEL_DEV int ori_group_agree_look(struct oriel_group g, struct ori_look look)
+{
+#if ORIEL_ON_GPU
+	if (g.scope == ORIEL_GROUP_BLOCK) {
+		if (!__syncthreads_or(ori_look_failed(look)))
+			return 0;
+		return ori_block_verdict(g.thread == 0, ori_look_decode(look.window, look.comm));
+	}
+#endif
+	return ori_group_agree(g, ori_look_status(look));
 }
 
 ORIEL_DEV int ori_failed(const struct oriel_comm_dev *comm, const uint64_t *window_failure)
@@ -159,41 +181,72 @@ ORIEL_DEV_OUT void ori_board_state(struct oriel_board_slot *slot, uint32_t state
 	ori_store_release32_sys(&slot->state, state);
 }
 
-/* since_ns is of the GPU's clock: a reader counts from when it first saw the slot. */
-ORIEL_DEV void ori_board_write(struct ori_spin *s, uint64_t have)
+/*
+ * Returns the slot, or -1: of lanes that wait beside each other the first one still waiting
+ * speaks.  since_ns is of the GPU's clock: a reader counts from when it first saw the slot.
+ */
+ORIEL_DEV int ori_board_write(struct ori_spin s, uint64_t have)
 {
-	struct oriel_board_slot *slot;
+	int n = (int)(blockIdx.x % ORIEL_BOARD_SLOTS);
+	struct oriel_board_slot *slot = &s.comm->board->slot[n];
 
-	/* Of lanes that wait beside each other the first one still waiting speaks. */
 	if ((threadIdx.x & 31u) != (uint32_t)__ffs((int)__activemask()) - 1u)
-		return;
-	s->board_slot = (int32_t)(blockIdx.x % ORIEL_BOARD_SLOTS);
-	slot = &s->comm->board->slot[s->board_slot];
-	slot->op = s->op;
-	slot->peer = s->peer;
-	slot->id = s->id;
-	slot->window = s->window;
+		return s.board_slot;
+	slot->op = s.op;
+	slot->peer = s.peer;
+	slot->id = s.id;
+	slot->window = s.window;
 	slot->block = (int32_t)blockIdx.x;
 	slot->have = have;
-	slot->want = s->want;
-	slot->since_ns = s->start_ns;
+	slot->want = s.want;
+	slot->since_ns = s.start_ns;
 	ori_board_state(slot, 2);
+	return n;
+}
+
+/* What a slow poll changes in struct ori_spin. */
+struct ori_slow_poll {
+	uint64_t start_ns;
+	int32_t board_slot;
+	int32_t err;
+};
+
+ORIEL_DEV_OUT struct ori_slow_poll ori_spin_poll(const struct oriel_comm_dev *comm,
+						 const uint64_t *window_failure, uint64_t want,
+						 uint64_t have, uint64_t start_ns,
+						 uint64_t timeout_ns, int op, int peer, int id,
+						 int window, int board_slot)
+{
+	struct ori_slow_poll p;
+	struct ori_spin s;
+	uint64_t now, age;
+
+	p.err = ori_failed(comm, window_failure);
+	asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+	p.start_ns = start_ns ? start_ns : now;
+	p.board_slot = board_slot;
+	age = now - p.start_ns;
+	if (p.err || age <= ORI_SPIN_BOARD_NS)
+		return p;
+	ori_spin_begin(&s, comm, window_failure, op, peer, id, window, want);
+	s.start_ns = p.start_ns;
+	s.board_slot = board_slot;
+	p.board_slot = ori_board_write(s, have);
+	p.err = ori_failed_anywhere(comm, (uint64_t *)(uintptr_t)window_failure);
+	if (!p.err && age > timeout_ns)
+		p.err = ORIEL_ETIMEDOUT;
+	return p;
 }
 
 ORIEL_DEV int ori_spin_slow(struct ori_spin *s, uint64_t have)
 {
-	uint64_t now, age;
-	int err = ori_failed(s->comm, s->window_failure);
+	struct ori_slow_poll p = ori_spin_poll(s->comm, s->window_failure, s->want, have,
+					       s->start_ns, s->timeout_ns, s->op, s->peer, s->id,
+					       s->window, s->board_slot);
 
-	asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
-	if (!s->start_ns)
-		s->start_ns = now;
-	age = now - s->start_ns;
-	if (err || age <= ORI_SPIN_BOARD_NS)
-		return err;
-	ori_board_write(s, have);
-	err = ori_failed_anywhere(s->comm, (uint64_t *)(uintptr_t)s->window_failure);
-	return err ? err : age > s->timeout_ns ? ORIEL_ETIMEDOUT : 0;
+	s->start_ns = p.start_ns;
+	s->board_slot = p.board_slot;
+	return p.err;
 }
 
 ORIEL_DEV int ori_spin(struct ori_spin *s, uint64_t have)
@@ -237,6 +290,15 @@ ORIEL_DEV void ori_spin_end(struct ori_spin *s)
 		oriel_cpu_spin_end(s);
 }
 #endif
+
+/*
+ * A wait that never went the slow way has no status and stands on no board.  CPU: not told, for a
+ * test may put its own slow way in place.
+ */
+ORIEL_DEV int ori_spin_was_short(const struct ori_spin *s)
+{
+	return ORIEL_ON_GPU && !s->start_ns;
+}
 
 /* Has a count that may wrap reached `want`?  The two are less than 2^63 apart. */
 ORIEL_DEV int ori_reached(uint64_t have, uint64_t want)

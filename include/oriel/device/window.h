@@ -34,19 +34,26 @@ ORIEL_DEV int ori_put(ORI_WIN, int peer, uint64_t dst_off, const struct oriel_so
 				      value, counter);
 	/* Looked at while the data moves, not after. */
 	if (oriel_group_is_leader(g))
-		look = ori_look_at(&win->comm, win->failure);
+		look = ori_look_window(win);
 	/* The line of the signal is fetched while the data is copied, not after. */
 	if (signal >= 0 && oriel_group_is_leader(g))
 		ori_prefetch_for_write(&p.signals[signal]);
 	if (bytes)
 		ori_group_copy(g, p.buffer + dst_off,
 			       (const uint8_t *)(uintptr_t)src->address + src_off, bytes);
-	err = ori_group_agree(g, ori_look_status(look));
+	/* One thread: [S1] of the signal begins before the look is there, see mapped.h. */
+	if (signal >= 0 && g.scope == ORIEL_GROUP_THREAD)
+		ori_release_begin();
+	err = ori_group_agree_look(g, look);
 	if (err || !oriel_group_is_leader(g))
 		return err;
-	if (signal >= 0)
-		ori_mapped_signal(&p.signals[signal], op,
-				  op == ORIEL_SET ? win->first_count + value : value, p.waiters);
+	if (signal >= 0) {
+		/* [S1] release, system scope; partner [W1] in ori_mapped_wait(). */
+		if (g.scope != ORIEL_GROUP_THREAD)
+			ori_release_begin();
+		ori_publish(&p.signals[signal], op,
+			    op == ORIEL_SET ? win->first_count + value : value, p.waiters);
+	}
 	if (counter >= 0)
 		ori_count(win, peer, counter);
 	return 0;
@@ -67,12 +74,9 @@ ORIEL_DEV int oriel_put_signal(ORI_WIN, int peer, uint64_t dst_off, const struct
 {
 	int err = 0;
 
-	if (win->checked) {
-		err = ori_check_signal(win, g, "put_signal", signal, op);
-		if (!err)
-			err = ori_check_transfer(win, g, "put_signal", peer, dst_off, src, src_off,
-						 bytes);
-	}
+	if (win->checked)
+		err = ori_check_put_signal(win, g, "put_signal", peer, dst_off, src, src_off, bytes,
+					   signal, op);
 	return err ? err :
 		     ori_put(win, g, peer, dst_off, src, src_off, bytes, signal, op, value, -1);
 }

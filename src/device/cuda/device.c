@@ -73,11 +73,25 @@ static const struct ori_device_ops cuda_ops = {
 	.close = cuda_close,
 };
 
+/* Which rank of its host this one is, as launchers tell it. */
+static long local_rank(void)
+{
+	static const char *const names[] = { "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
+					     "MPI_LOCALRANKID", "SLURM_LOCALID" };
+
+	for (size_t i = 0; i < ORI_COUNT(names); i++) {
+		const char *text = getenv(names[i]);
+
+		if (text && *text)
+			return strtol(text, NULL, 10);
+	}
+	return 0;
+}
+
 /* Ranks of a host take its GPUs in turn. */
 static int choose(const struct ori_cuda_driver *cu, int number)
 {
-	const char *text = getenv("LOCAL_RANK");
-	long local = text ? strtol(text, NULL, 10) : 0;
+	long local = local_rank();
 
 	if (number >= 0)
 		return number;

@@ -272,7 +272,7 @@ static const struct fi_info *domain_of_nic(uint32_t nic)
 			    !strcmp(i->domain_attr->name, last))
 				continue;
 			last = i->domain_attr->name;
-			if (round && n == nic % count)
+			if (round && count && n == nic % count)
 				return i;
 			n++;
 		}

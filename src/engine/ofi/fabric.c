@@ -101,7 +101,7 @@ static int peer_add(struct ori_fabric *fabric, int rank, const uint8_t *bytes, u
 	uint8_t own[ORI_FABRIC_ADDRESS_BYTES];
 	struct ofi_address theirs = { 0 };
 	struct ofi_peer *p = &f->peers[rank];
-	uint32_t own_length;
+	uint32_t own_length = 0;
 	int err = address(fabric, own, &own_length), n;
 
 	if (err)
@@ -176,8 +176,13 @@ static void fabric_close(struct ori_fabric *fabric)
 	struct ofi_fabric *f = (struct ofi_fabric *)fabric;
 
 	ori_ofi_endpoint_stop(&f->end);
-	while (f->regions)
-		drop_region(f->regions);
+	while (f->regions) {
+		struct ofi_region *next = f->regions->next;
+
+		ori_ofi_region_remove(f->regions);
+		free(f->regions);
+		f->regions = next;
+	}
 	ori_ofi_region_remove(&f->ops_region);
 	ori_ofi_region_remove(&f->ping_region);
 	ori_ofi_endpoint_close(&f->end);

@@ -14,10 +14,12 @@ static struct ofi_library library;
 static char reason[160];
 static int usable;
 
+/* Stays open for the life of the process: libfabric keeps state that does not survive a second load. */
+static void *handle;
+
 static void load(void)
 {
-	void *handle = dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL);
-
+	handle = dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL);
 	if (!handle) {
 		const char *text = dlerror();
 

@@ -9,7 +9,8 @@
  *
  *  - some time after an operation failed: the connection is gone, and the rest with it;
  *  - when the provider takes no ping for long: no connection can be made;
- *  - when a ping was answered, and what was posted before it still is not (where the provider keeps order).
+ *  - when a ping was answered, and what was posted before it still is not (where the provider
+ *    keeps order).
  *
  * A peer that is only slow takes the ping and answers it late, after the rest: it is waited for.
  * Called within progress() and posts, under the engine's lock.

@@ -30,7 +30,9 @@
 #include "proxied.h"
 
 #define STEP_BUDGET 64
-#define WATCH_NS 200000ull  /* a look at what the callers do */
+#define WATCH_NS 200000ull /* a look at what the callers do, at first */
+#define WATCH_LONG_NS                                                                              \
+	5000000ull          /* and while they go on driving: every look takes a core from them */
 #define BUSY_NS 50000ull    /* longest sleep without an fd, or while posts are held back */
 #define IDLE_NS 10000000ull /* longest sleep */
 #define SUSPECT_NS 50000ull /* sleepers are woken no more often than this on suspicion */
@@ -215,12 +217,12 @@ static void sleep_on_fabrics(struct proxied_engine *e, uint64_t ns)
 }
 
 /* While callers drive, the thread only looks in now and then; *seen: how often they had. */
-static void watch(struct proxied_engine *e, uint64_t *seen)
+static void watch(struct proxied_engine *e, uint64_t *seen, uint64_t ns)
 {
 	uint32_t rests = __atomic_load_n(&e->rests, __ATOMIC_ACQUIRE);
 
 	__atomic_store_n(&e->watching, 1, __ATOMIC_RELAXED);
-	ori_futex_wait(&e->rests, rests, WATCH_NS);
+	ori_futex_wait(&e->rests, rests, ns);
 	__atomic_store_n(&e->watching, 0, __ATOMIC_RELAXED);
 	/* One has gone to sleep: perhaps the last.  Others that still drive will be seen. */
 	if (__atomic_load_n(&e->rests, __ATOMIC_ACQUIRE) != rests)
@@ -232,7 +234,7 @@ static void watch(struct proxied_engine *e, uint64_t *seen)
 static void *backup_main(void *arg)
 {
 	struct proxied_engine *e = arg;
-	uint64_t seen = 0;
+	uint64_t seen = 0, pause = WATCH_NS;
 
 	ori_log_rank_set(e->world.rank);
 	while (!__atomic_load_n(&e->stop, __ATOMIC_ACQUIRE)) {
@@ -241,9 +243,11 @@ static void *backup_main(void *arg)
 
 		if (drives != seen) {
 			seen = drives;
-			watch(e, &seen);
+			watch(e, &seen, pause);
+			pause = pause < WATCH_LONG_NS / 2 ? pause * 2 : WATCH_LONG_NS;
 			continue;
 		}
+		pause = WATCH_NS;
 		done = step_all(e, &busy);
 		/* busy and nothing done: posts that found no room are tried again soon */
 		if (done <= 0)

@@ -186,8 +186,8 @@ static void proxied_statistics(struct ori_engine *engine, char *out, size_t byte
 	/* numbers that can be added up over ranks */
 	snprintf(out, bytes,
 		 "wqes %llu, posts %llu, no room %llu, loopback atomics %llu, stalls %llu, "
-		 "strays %llu, errors %llu, steps %llu, doorbells timed %llu, ns to their posts %llu, "
-		 "slow posts %llu",
+		 "strays %llu, errors %llu, steps %llu, doorbells timed %llu, "
+		 "ns to their posts %llu, slow posts %llu",
 		 (unsigned long long)sum.wqes, (unsigned long long)sum.posts,
 		 (unsigned long long)sum.again, (unsigned long long)sum.local_atomics,
 		 (unsigned long long)sum.stalls, (unsigned long long)sum.strays,

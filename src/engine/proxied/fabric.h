@@ -83,13 +83,13 @@ struct ori_fabric_ops {
 struct ori_fabric {
 	const struct ori_fabric_ops *ops;
 	uint32_t link_flags;    /* ORIEL_LINK_* */
-	uint64_t message_bytes; /* longest write or read of one post, at most ORI_WQE_MESSAGE_BYTES */
+	uint64_t message_bytes; /* longest write or read; at most ORI_WQE_MESSAGE_BYTES */
 	/*
 	 * Peers' operations on this rank's memory need calls of progress() here (tcp); else the
 	 * hardware or the kernel executes them alone.
 	 */
 	int passive_progress;
-	int passive_fd; /* with passive_progress: readable while such operations wait; -1: there is none */
+	int passive_fd; /* with the above: readable while such operations wait; -1: none */
 	char text[160]; /* one line for logs and oriel-info: what was chosen and why */
 };
 

@@ -62,7 +62,7 @@ struct proxied_engine {
 	/* under `lock` */
 	struct proxied_error errors[PROXIED_ERRORS_KEPT];
 	int nerrors;
-	uint64_t began_ns; /* when this step's doorbells may have been rung at the earliest; 0: was noted */
+	uint64_t began_ns; /* when this step's doorbells were rung at the earliest; 0: noted */
 	uint64_t look_ns;  /* when the last step began */
 	uint64_t stir_ns;  /* when it was asked whether something comes in */
 	uint64_t woken_ns; /* when sleepers were woken last without known cause */

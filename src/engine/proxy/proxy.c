@@ -2,9 +2,9 @@
 /*
  * engine/proxy/proxy.c - the proxy as a whole: its life, and the order of work within a step.
  *
- * A step looks at the doorbells and starts what was rung, takes completions, then runs every queue with
- * something to do: CQEs first, as they free the device, then new WQEs.  A queue that the back end had no room for
- * comes again in the next step, not in this one, so that a step ends.
+ * A step looks at the doorbells and starts what was rung, takes completions, then runs every queue
+ * with something to do: CQEs first, as they free the device, then new WQEs.  A queue that the back
+ * end had no room for comes again in the next step, not in this one, so that a step ends.
  *
  * Called by whoever drives the engine, one call at a time.
  */

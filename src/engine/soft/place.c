@@ -91,7 +91,7 @@ int soft_place_carry(struct soft_nic *nic, const struct soft_qp *qp, struct soft
 	p->bytes = payload->bytes;
 	if (device ? !soft_place_is_shared(nic, qp, mr) : payload->bytes <= SOFT_SLOT_BYTES)
 		return carry_inline(nic, p, payload, device, behind);
-	if (loopback(nic, qp)) {
+	if (loopback(nic, qp) || !mr) {
 		set_flag(p, SOFT_PACKET_KEY);
 		p->u.local.address = payload->address;
 		p->u.local.key = payload->key;

@@ -208,7 +208,7 @@ static int verbs_open(const struct ori_config *config, const struct ori_fabric_w
 		return ori_fail(ORIEL_ENOMEM, "no memory for an RDMA device");
 	f->base.ops = &verbs_ops;
 	f->world = *world;
-	f->wake_fd = -1;
+	f->wake_fd = f->base.passive_fd = -1;
 	f->peers = calloc((size_t)world->nranks, sizeof(*f->peers));
 	err = f->peers ? verbs_device_open(f, config, world->nic) :
 			 ori_fail(ORIEL_ENOMEM, "no memory for %d ranks", world->nranks);

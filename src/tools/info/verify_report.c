@@ -53,7 +53,8 @@ static const struct verify_cell *cell_of(const struct verify *v, int rank, int p
 
 int verify_pair_result(const struct verify *v, int a, int b, int lane, int test)
 {
-	int sent = cell_of(v, a, b, lane)->to[test], seen = cell_of(v, b, a, lane)->from[test];
+	int sent = (int)cell_of(v, a, b, lane)->to[test];
+	int seen = (int)cell_of(v, b, a, lane)->from[test];
 
 	/* a counter and an atomic are known at the source alone */
 	if (test == VERIFY_COUNTER || test == VERIFY_ATOMIC || sent < 0)
