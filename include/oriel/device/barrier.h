@@ -130,9 +130,10 @@ ORIEL_DEV_OUT int ori_arrive_some(ORI_WIN, int id, int first, int last)
 /* By the leader, before the lanes arrive at mapped peers. */
 ORIEL_DEV int ori_meet_queued(ORI_WIN, int id, int first, int last, int parts)
 {
-	int err = 0;
+	/* A window that a queued peer gave up must not be arrived at: nobody could wait it out. */
+	int err = ori_failed_anywhere(&win->comm, win->failure);
 
-	if (parts & ORI_FLUSH)
+	if (!err && (parts & ORI_FLUSH))
 		err = ori_flush_some(win, g, first, last);
 	if (!err && (parts & ORI_ARRIVE))
 		err = ori_arrive_some(win, g, id, first, last);

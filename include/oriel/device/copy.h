@@ -290,7 +290,7 @@ ORIEL_DEV_OUT void ori_copy_odd(uint32_t thread, uint32_t size, uint8_t *d, cons
 	}
 #pragma unroll 1
 	for (i = 4u * thread; i < bytes; i += 4u * size) {
-		asm volatile("ld.global.u32 %0, [%1];" : "=r"(y) : "l"(s + i));
+		asm volatile("ld.global.u32 %0, [%1];" : "=r"(y) : "l"(s + i) : "memory");
 		asm volatile("st.global.u32 [%0], %1;" ::"l"(d + i), "r"(y) : "memory");
 	}
 }
@@ -307,7 +307,7 @@ ORIEL_DEV void ori_copy_few(struct oriel_group g, uint8_t *d, const uint8_t *s, 
 	}
 #pragma unroll 1
 	for (i = 8u * g.thread; i < bytes; i += 8u * g.size) {
-		asm volatile("ld.global.u64 %0, [%1];" : "=l"(x) : "l"(s + i));
+		asm volatile("ld.global.u64 %0, [%1];" : "=l"(x) : "l"(s + i) : "memory");
 		asm volatile("st.global.u64 [%0], %1;" ::"l"(d + i), "l"(x) : "memory");
 	}
 }
@@ -350,5 +350,53 @@ ORIEL_DEV void ori_group_copy(struct oriel_group g, void *dst, const void *src, 
 }
 
 #endif
+
+/*
+ * A GPU's small copies in two steps: the load of a thread's word, and its store once the place is
+ * known.  Where each thread has at most one word of 8 bytes; all others are ori_group_copy()'s.
+ */
+struct ori_early {
+	uint64_t word;
+	uint32_t have;
+};
+
+ORIEL_DEV struct ori_early ori_copy_early(struct oriel_group g, uint64_t from, uint64_t bytes)
+{
+	struct ori_early early = { 0, 0 };
+
+	(void)g;
+	(void)from;
+	(void)bytes;
+#if ORIEL_ON_GPU
+	if (bytes >= 64 || ((from | bytes) & 7u) || bytes > 8u * g.size)
+		return early;
+	early.have = 1;
+	if (8u * g.thread < (uint32_t)bytes)
+		asm volatile("ld.global.u64 %0, [%1];"
+			     : "=l"(early.word)
+			     : "l"(from + 8u * g.thread)
+			     : "memory"); /* after what the caller wrote there */
+#endif
+	return early;
+}
+
+/* Was it all?  If not, nothing has been stored. */
+ORIEL_DEV int ori_copy_late(struct oriel_group g, struct ori_early early, uint8_t *to,
+			    uint64_t bytes)
+{
+	(void)g;
+	(void)to;
+	(void)bytes;
+#if ORIEL_ON_GPU
+	if (!early.have || ((uintptr_t)to & 7u))
+		return 0;
+	if (8u * g.thread < (uint32_t)bytes)
+		asm volatile("st.global.u64 [%0], %1;" ::"l"(to + 8u * g.thread), "l"(early.word)
+			     : "memory");
+	return 1;
+#else
+	return (int)early.have;
+#endif
+}
 
 #endif

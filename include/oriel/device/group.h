@@ -110,7 +110,7 @@ ORIEL_DEV_OUT int ori_block_verdict(int gives, int verdict)
 
 ORIEL_DEV uint32_t ori_warp_mask(uint32_t lanes)
 {
-	return lanes == 32u ? 0xffffffffu : (1u << lanes) - 1u;
+	return 0xffffffffu >> (32u - lanes); /* 1 to 32 of them */
 }
 #endif
 

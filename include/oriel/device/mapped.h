@@ -34,16 +34,6 @@ ORIEL_DEV int ori_agree_failure(const struct oriel_comm_dev *comm, const uint64_
 	return ori_group_agree_look(g, look);
 }
 
-/* fence.release is of sm_90; the older one drops the L1 too. */
-ORIEL_DEV void ori_release_begin(void)
-{
-#if ORIEL_ON_GPU && __CUDA_ARCH__ >= 900 && __CUDACC_VER_MAJOR__ >= 13
-	asm volatile("fence.release.sys;" ::: "memory");
-#elif ORIEL_ON_GPU
-	asm volatile("fence.acq_rel.sys;" ::: "memory");
-#endif
-}
-
 /*
  * Between the halves, by the first n threads of a group: a compiler that moved the use of what was
  * asked for before the fence would wait for it there.  None moves it over a barrier of the warp.
@@ -56,38 +46,6 @@ ORIEL_DEV void ori_release_hold(struct oriel_group g, int n)
 #endif
 	(void)g;
 	(void)n;
-}
-
-ORIEL_DEV void ori_release_store(uint64_t *word, uint64_t value)
-{
-#if ORIEL_ON_GPU
-	ori_store_relaxed_sys(word, value);
-#else
-	ori_store_release_sys(word, value);
-#endif
-}
-
-ORIEL_DEV void ori_release_add(uint64_t *word, uint64_t value)
-{
-#if ORIEL_ON_GPU
-	/*
-	 * The address gets the top bit of lanemask_lt, which is 0: an address that lanes seem to
-	 * have in common makes ptxas elect one of them to add for all, a dozen instructions
-	 * between the fence and the add.
-	 */
-	asm volatile("{\n\t"
-		     ".reg .u32 zero;\n\t"
-		     ".reg .u64 at;\n\t"
-		     "mov.u32 zero, %%lanemask_lt;\n\t"
-		     "shr.u32 zero, zero, 31;\n\t"
-		     "mad.wide.u32 at, zero, 8, %0;\n\t"
-		     "red.relaxed.sys.global.add.u64 [at], %1;\n\t"
-		     "}" ::"l"(word),
-		     "l"(value)
-		     : "memory");
-#else
-	ori_add_release_sys(word, value);
-#endif
 }
 
 /* The second half of a signal: after ori_release_begin(). */

@@ -189,6 +189,53 @@ ORIEL_DEV void ori_add_release_sys(uint64_t *word, uint64_t v)
 #endif
 }
 
+/*
+ * A release in two halves, for device/mapped.h: a thread begins, may then wait for something else, and stores or
+ * adds.  On a GPU the first half is the fence; on the CPU it is nothing and the second one the release operation,
+ * so that ThreadSanitizer sees it.
+ */
+/* fence.release is of sm_90; the older one drops the L1 too. */
+ORIEL_DEV void ori_release_begin(void)
+{
+#if ORIEL_ON_GPU && __CUDA_ARCH__ >= 900 && __CUDACC_VER_MAJOR__ >= 13
+	asm volatile("fence.release.sys;" ::: "memory");
+#elif ORIEL_ON_GPU
+	asm volatile("fence.acq_rel.sys;" ::: "memory");
+#endif
+}
+
+ORIEL_DEV void ori_release_store(uint64_t *word, uint64_t value)
+{
+#if ORIEL_ON_GPU
+	ori_store_relaxed_sys(word, value);
+#else
+	ori_store_release_sys(word, value);
+#endif
+}
+
+ORIEL_DEV void ori_release_add(uint64_t *word, uint64_t value)
+{
+#if ORIEL_ON_GPU
+	/*
+	 * The address gets the top bit of lanemask_lt, which is 0: an address that lanes seem to
+	 * have in common makes ptxas elect one of them to add for all, a dozen instructions
+	 * between the fence and the add.
+	 */
+	asm volatile("{\n\t"
+		     ".reg .u32 zero;\n\t"
+		     ".reg .u64 at;\n\t"
+		     "mov.u32 zero, %%lanemask_lt;\n\t"
+		     "shr.u32 zero, zero, 31;\n\t"
+		     "mad.wide.u32 at, zero, 8, %0;\n\t"
+		     "red.relaxed.sys.global.add.u64 [at], %1;\n\t"
+		     "}" ::"l"(word),
+		     "l"(value)
+		     : "memory");
+#else
+	ori_add_release_sys(word, value);
+#endif
+}
+
 ORIEL_DEV uint64_t ori_fetch_add_acq_rel_sys(uint64_t *word, uint64_t v)
 {
 #if ORIEL_ON_GPU

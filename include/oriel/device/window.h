@@ -21,24 +21,26 @@ ORIEL_DEV void ori_count(const struct oriel_window_dev *win, int peer, int count
 }
 
 /* The put family; signal < 0 and counter < 0 mean none and fold away. */
-ORIEL_DEV int ori_put(ORI_WIN, int peer, uint64_t dst_off, const struct oriel_source *src,
-		      uint64_t src_off, uint64_t bytes, int signal, int op, uint64_t value,
-		      int counter)
+ORIEL_DEV int ori_put_entry(ORI_WIN, struct oriel_window_peer p, int peer, uint64_t dst_off,
+			    const struct oriel_source *src, uint64_t src_off, uint64_t bytes,
+			    int signal, int op, uint64_t value, int counter)
 {
-	struct oriel_window_peer p = ori_window_entry(win, peer);
 	struct ori_look look = { 0, 0 };
+	struct ori_early early = { 0, 0 };
 	int err;
 
+	/* Both are on their way while the rest is found out: the look is not needed before the end. */
+	if (ORIEL_ON_GPU && bytes)
+		early = ori_copy_early(g, src->address + src_off, bytes);
+	if (oriel_group_is_leader(g))
+		look = ori_look_window(win);
 	if (!ori_peer_is_mapped(&p))
 		return ori_put_queued(win, g, peer, dst_off, src, src_off, NULL, bytes, signal, op,
 				      value, counter);
-	/* Looked at while the data moves, not after. */
-	if (oriel_group_is_leader(g))
-		look = ori_look_window(win);
 	/* The line of the signal is fetched while the data is copied, not after. */
 	if (signal >= 0 && oriel_group_is_leader(g))
 		ori_prefetch_for_write(&p.signals[signal]);
-	if (bytes)
+	if (bytes && !ori_copy_late(g, early, p.buffer + dst_off, bytes))
 		ori_group_copy(g, p.buffer + dst_off,
 			       (const uint8_t *)(uintptr_t)src->address + src_off, bytes);
 	/* One thread: [S1] of the signal begins before the look is there, see mapped.h. */
@@ -57,6 +59,30 @@ ORIEL_DEV int ori_put(ORI_WIN, int peer, uint64_t dst_off, const struct oriel_so
 	if (counter >= 0)
 		ori_count(win, peer, counter);
 	return 0;
+}
+
+ORIEL_DEV_OUT int ori_put_beyond(ORI_WIN, int peer, uint64_t dst_off,
+				 const struct oriel_source *src, uint64_t src_off, uint64_t bytes,
+				 int signal, int op, uint64_t value, int counter)
+{
+	return ori_put_entry(win, g, win->peers[peer], peer, dst_off, src, src_off, bytes, signal,
+			     op, value, counter);
+}
+
+/*
+ * Entries that travel in the handle are constants to a GPU.  Loads of the others, next to them,
+ * would share a scoreboard with those of the data, and so wait for them: they are called.
+ */
+ORIEL_DEV int ori_put(ORI_WIN, int peer, uint64_t dst_off, const struct oriel_source *src,
+		      uint64_t src_off, uint64_t bytes, int signal, int op, uint64_t value,
+		      int counter)
+{
+	if (ORIEL_ON_GPU && peer >= ORIEL_INLINE_PEERS)
+		return ori_put_beyond(win, g, peer, dst_off, src, src_off, bytes, signal, op, value,
+				      counter);
+	return ori_put_entry(win, g,
+			     ORIEL_ON_GPU ? win->inline_peers[peer] : *ori_window_peer(win, peer),
+			     peer, dst_off, src, src_off, bytes, signal, op, value, counter);
 }
 
 ORIEL_DEV int oriel_put(ORI_WIN, int peer, uint64_t dst_off, const struct oriel_source *src,

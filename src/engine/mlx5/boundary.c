@@ -2,7 +2,8 @@
 /*
  * engine/mlx5/boundary.c - fills the table of boundary.h from the system's libraries.
  *
- * Owns the one table of the process, under a lock.  Called when an engine is opened or looked for.
+ * Owns the one table of the process, under a lock.  Called when an engine is opened or looked
+ * for.
  */
 #include "boundary.h"
 

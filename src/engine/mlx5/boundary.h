@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/mlx5/boundary.h - everything of libibverbs, libmlx5 and the CUDA driver that the mlx5 engine calls.
+ * engine/mlx5/boundary.h - everything of libibverbs, libmlx5 and the CUDA driver that the mlx5
+ * engine calls.
  *
- * One table, filled by dlopen, or by a test with functions of its own: the engine's code is the same over a
- * NIC and over the software NIC.  What the verbs engine calls too is in verbs/library.h.
+ * One table, filled by dlopen, or by a test with functions of its own: the engine's code is the
+ * same over a NIC and over the software NIC.  What the verbs engine calls too is in
+ * verbs/library.h.
  */
 #ifndef ORI_MLX5_BOUNDARY_H
 #define ORI_MLX5_BOUNDARY_H
@@ -63,8 +65,8 @@ struct mlx5_boundary {
 };
 
 /*
- * Loaded once, stays for the life of the process.  NULL: `why` says what is missing and what helps.  From any
- * thread.  The CUDA part may be NULL: mlx5_boundary_gpu() fills it.
+ * Loaded once, stays for the life of the process.  NULL: `why` says what is missing and what
+ * helps.  From any thread.  The CUDA part may be NULL: mlx5_boundary_gpu() fills it.
  */
 const struct mlx5_boundary *mlx5_boundary(const struct ori_config *, char *why, size_t bytes);
 /* 0: gpu_map and gpu_unmap can be called. */

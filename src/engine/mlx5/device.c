@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/mlx5/device.c - opens a NIC step by step, so that the first thing missing is named with its remedy.
+ * engine/mlx5/device.c - opens a NIC step by step, so that the first thing missing is named with
+ * its remedy.
  *
- * Port, address and settings are chosen by verbs/device.c.  Called when an engine is opened or looked for, on
- * any thread; every NIC has one caller at a time.
+ * Port, address and settings are chosen by verbs/device.c.  Called when an engine is opened or
+ * looked for, on any thread; every NIC has one caller at a time.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +14,7 @@
 #include "../../util/util.h"
 #include "mlx5.h"
 
-/* ---- steps: 0, or a line in `why` ------------------------------------------------------------------------ */
+/* ---- steps: 0, or a line in `why` ---------------------------------------------------------- */
 
 static int choose_port(struct mlx5_nic *n, const struct ori_config *config, char *why, size_t bytes)
 {
@@ -35,7 +36,8 @@ static int open_direct(struct mlx5_nic *n, char *why, size_t bytes)
 
 	if (!n->b->is_mlx5(plain->device)) {
 		snprintf(why, bytes,
-			 "%s is no mlx5 device: name one in ORIEL_IB_HCA, or set ORIEL_ENGINE=verbs",
+			 "%s is no mlx5 device: name one in ORIEL_IB_HCA, or set "
+			 "ORIEL_ENGINE=verbs",
 			 n->v.name);
 		return ORIEL_EUNSUPPORTED;
 	}
@@ -80,7 +82,8 @@ static int make_domain(struct mlx5_nic *n, char *why, size_t bytes)
 	return ORIEL_ESYSTEM;
 }
 
-static int place_queues(struct mlx5_nic *n, const struct ori_config *config, char *why, size_t bytes)
+static int place_queues(struct mlx5_nic *n, const struct ori_config *config, char *why,
+			size_t bytes)
 {
 	struct mlx5dv_ctx_allocators from = { mlx5_memory_take, mlx5_memory_give, n };
 
@@ -91,7 +94,8 @@ static int place_queues(struct mlx5_nic *n, const struct ori_config *config, cha
 	if (!n->b->context_set(n->v.context, MLX5DV_CTX_ATTR_BUF_ALLOCATORS, &from))
 		return 0;
 	snprintf(why, bytes,
-		 "libmlx5 cannot place queues of %s where a GPU reaches them: install rdma-core 28 or newer",
+		 "libmlx5 cannot place queues of %s where a GPU reaches them: install "
+		 "rdma-core 28 or newer",
 		 n->v.name);
 	return ORIEL_EUNSUPPORTED;
 }

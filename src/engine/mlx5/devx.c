@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/mlx5/devx.c - objects made by commands to the device: queue pairs that may wait for another's CQ
- * (core-direct), and keys over other keys.
+ * engine/mlx5/devx.c - objects made by commands to the device: queue pairs that may wait for
+ * another's CQ (core-direct), and keys over other keys.
  *
  * Called under the engine's lock, or before anybody else knows the NIC.
  */
@@ -24,7 +24,7 @@ static uint32_t log2_of(uint32_t n)
 	return n > 1 ? 31u - (uint32_t)__builtin_clz(n) : 0;
 }
 
-/* ---- capability --------------------------------------------------------------------------------------------------- */
+/* ---- capability ---------------------------------------------------------------------------- */
 
 int mlx5_devx_core_direct(struct mlx5_nic *n, char *why, size_t bytes)
 {
@@ -43,17 +43,19 @@ int mlx5_devx_core_direct(struct mlx5_nic *n, char *why, size_t bytes)
 	if (has)
 		return 0;
 	if (err)
-		snprintf(why, bytes, "%s does not tell its capabilities (%s): set UCTX_EN=1 with mlxconfig",
+		snprintf(why, bytes,
+			 "%s does not tell its capabilities (%s): set UCTX_EN=1 with mlxconfig",
 			 n->v.name, strerror(err > 0 ? err : errno));
 	else
 		snprintf(why, bytes,
-			 "%s has no core-direct (WAIT), which counters need: update its firmware, or set "
+			 "%s has no core-direct (WAIT), which counters need: update its firmware, "
+			 "or set "
 			 "ORIEL_ENGINE=verbs",
 			 n->v.name);
 	return ORIEL_EUNSUPPORTED;
 }
 
-/* ---- queue pairs that may wait ------------------------------------------------------------------------------------ */
+/* ---- queue pairs that may wait ------------------------------------------------------------- */
 
 /* Send queue, then one line with the doorbell record. */
 static int take_memory(struct mlx5_queue *q, uint32_t depth, char *why, size_t bytes)
@@ -74,8 +76,9 @@ static int take_memory(struct mlx5_queue *q, uint32_t depth, char *why, size_t b
 	if (!q->uar)
 		q->uar = n->b->uar_add(n->v.context, MLX5DV_UAR_ALLOC_TYPE_BF);
 	if (!q->uar) {
-		snprintf(why, bytes, "%s gives no doorbell page (%s): lower ORIEL_LANES, or put "
-				     "fewer ranks on a NIC",
+		snprintf(why, bytes,
+			 "%s gives no doorbell page (%s): lower ORIEL_LANES, or put "
+			 "fewer ranks on a NIC",
 			 n->v.name, strerror(errno));
 		return ORIEL_EUNSUPPORTED;
 	}
@@ -117,7 +120,8 @@ int mlx5_devx_queue_make(struct mlx5_queue *q, uint32_t depth, char *why, size_t
 	q->object = n->b->object_create(n->v.context, in, sizeof(in), out, sizeof(out));
 	if (!q->object) {
 		snprintf(why, bytes,
-			 "%s makes no core-direct queue pair (%s, syndrome 0x%x): update its firmware, or set "
+			 "%s makes no core-direct queue pair (%s, syndrome 0x%x): update its "
+			 "firmware, or set "
 			 "ORIEL_ENGINE=verbs",
 			 n->v.name, strerror(errno), mlx5_get(out, MLX5_SYNDROME));
 		return ORIEL_EUNSUPPORTED;
@@ -135,7 +139,8 @@ static int modify(struct mlx5_queue *q, uint32_t op, uint32_t in[MLX5_COMMAND_WO
 	mlx5_set(in, MLX5_QPC_PM_STATE, MLX5_PM_MIGRATED);
 	if (!q->nic->b->object_modify(q->object, in, MLX5_COMMAND_WORDS * 4, out, sizeof(out)))
 		return 0;
-	return ori_fail_errno(errno, "%s: queue pair 0x%x cannot change state (0x%x, syndrome 0x%x)",
+	return ori_fail_errno(errno,
+			      "%s: queue pair 0x%x cannot change state (0x%x, syndrome 0x%x)",
 			      q->nic->v.name, q->qpn, op, mlx5_get(out, MLX5_SYNDROME));
 }
 
@@ -153,7 +158,8 @@ static int find_mac(struct mlx5_nic *n, struct ibv_ah_attr *attr, uint8_t mac[6]
 	if (!err)
 		memcpy(mac, out.av->rmac, 6);
 	n->b->ah_destroy(obj.ah.in);
-	return err ? ori_fail(ORIEL_EUNSUPPORTED, "%s: libmlx5 shows no address handles", n->v.name) :
+	return err ? ori_fail(ORIEL_EUNSUPPORTED, "%s: libmlx5 shows no address handles",
+			      n->v.name) :
 		     0;
 }
 
@@ -227,7 +233,7 @@ int mlx5_devx_queue_connect(struct mlx5_queue *q, const struct verbs_address *to
 	return modify(q, MLX5_OP_RTR2RTS_QP, rts);
 }
 
-/* ---- keys over keys ------------------------------------------------------------------------------------------------ */
+/* ---- keys over keys ------------------------------------------------------------------------ */
 
 static void set_entries(uint32_t *in, uint64_t entries, uint32_t key, uint64_t address,
 			uint64_t bytes)

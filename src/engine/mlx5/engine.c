@@ -2,8 +2,8 @@
 /*
  * engine/mlx5/engine.c - queues that the NIC executes by itself: the engine's table.
  *
- * Owns the NICs.  Queue memory is the NIC's: queue_add() puts its own sq, cq, record, doorbell and depth into
- * the queue in place of those it is given.  Called by the comm, on any thread.
+ * Owns the NICs.  Queue memory is the NIC's: queue_add() puts its own sq, cq, record, doorbell
+ * and depth into the queue in place of those it is given.  Called by the comm, on any thread.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +21,9 @@ static struct mlx5_engine *engine_of(struct ori_engine *engine)
 }
 
 /*
- * Nothing is executed here.  Doorbells of libmlx5's queue pairs may lie in write-combining memory, where a store
- * waits in the core until it is pushed out: whoever rings calls this next, on the same core.
+ * Nothing is executed here.  Doorbells of libmlx5's queue pairs may lie in write-combining
+ * memory, where a store waits in the core until it is pushed out: whoever rings calls this next,
+ * on the same core.
  */
 static void mlx5_drive(struct ori_engine *engine)
 {
@@ -36,7 +37,7 @@ static void mlx5_drive(struct ori_engine *engine)
 #endif
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------------------------- */
 
 static void mlx5_memory_remove(struct ori_engine *engine, const uint32_t key[ORIEL_NICS_MAX])
 {
@@ -85,7 +86,7 @@ static void mlx5_memory_forget(struct ori_engine *engine, int rank,
 	(void)key;
 }
 
-/* ---- addresses ------------------------------------------------------------------------------------------------------ */
+/* ---- addresses ----------------------------------------------------------------------------- */
 
 static int mlx5_address(struct ori_engine *engine, struct ori_engine_address *out)
 {
@@ -116,7 +117,8 @@ static int mlx5_peer(struct ori_engine *engine, int rank, const struct ori_engin
 					rank);
 		if (a.link_layer != own.link_layer || a.gid_type != own.gid_type)
 			return ori_fail(ORIEL_EMISMATCH,
-					"mlx5: %s and the port of rank %d are of different kinds: see "
+					"mlx5: %s and the port of rank %d are of different kinds: "
+					"see "
 					"ORIEL_IB_HCA and ORIEL_IB_GID_INDEX",
 					e->nic[n].v.name, rank);
 		e->peers[(size_t)rank * ORIEL_NICS_MAX + n] = a;
@@ -124,17 +126,18 @@ static int mlx5_peer(struct ori_engine *engine, int rank, const struct ori_engin
 	return 0;
 }
 
-/* ---- queues --------------------------------------------------------------------------------------------------------- */
+/* ---- queues -------------------------------------------------------------------------------- */
 
 static int add(struct mlx5_engine *e, uint32_t nic, uint32_t depth, int core_direct, int answers,
 	       struct mlx5_queue **out)
 {
-	struct mlx5_nic *n = &e->nic[nic];
 	char why[MLX5_WHY] = "";
+	struct mlx5_nic *n;
 	int err;
 
 	if (nic >= e->base.nics)
 		return ori_fail(ORIEL_EINVAL, "mlx5: there is no NIC %u", nic);
+	n = &e->nic[nic];
 	pthread_mutex_lock(&e->lock);
 	err = answers ? mlx5_responder_make(n, why, sizeof(why), out) :
 			mlx5_queue_make(n, depth, core_direct, why, sizeof(why), out);
@@ -155,7 +158,8 @@ static int mlx5_queue_add(struct ori_engine *engine, uint32_t nic, struct oriel_
 
 	if (q->produced & UINT32_MAX)
 		return ori_fail(ORIEL_ECONFIG,
-				"ORIEL_QUEUE_START=%llu: queues of a NIC start at 0 (the software NIC's "
+				"ORIEL_QUEUE_START=%llu: queues of a NIC start at 0 (the software "
+				"NIC's "
 				"anywhere)",
 				(unsigned long long)q->produced);
 	err = add(engine_of(engine), nic, q->depth, core_direct, 0, &made);
@@ -231,7 +235,7 @@ static void mlx5_wire_set(struct ori_engine *engine, uint32_t nic, int rank, voi
 	(void)out;
 }
 
-/* ---- life ----------------------------------------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------------------------- */
 
 static int mlx5_start(struct ori_engine *engine)
 {
@@ -336,7 +340,8 @@ int ori_mlx5_engine_open(const struct ori_config *config, const struct ori_engin
 	for (int n = 0; n < config->nics && !err; n++) {
 		struct mlx5_nic *nic = &e->nic[n];
 
-		err = mlx5_nic_open(nic, config, (uint32_t)n, world->device_posts, why, sizeof(why));
+		err = mlx5_nic_open(nic, config, (uint32_t)n, world->device_posts, why,
+				    sizeof(why));
 		if (err)
 			break;
 		e->base.nics++;

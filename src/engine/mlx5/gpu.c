@@ -2,8 +2,9 @@
 /*
  * engine/mlx5/gpu.c - memory of queues, and pages of doorbells, in reach of the GPU that posts.
  *
- * Owns the list of pieces of a NIC.  libmlx5 takes its queues' memory here too where a GPU posts.  Called when
- * queues are made and dropped, by one thread at a time; the caller's CUDA context is current.
+ * Owns the list of pieces of a NIC.  libmlx5 takes its queues' memory here too where a GPU
+ * posts.  Called when queues are made and dropped, by one thread at a time; the caller's CUDA
+ * context is current.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,9 +24,10 @@ static int map(struct mlx5_nic *n, void *base, size_t bytes, int doorbells)
 
 	if (!p)
 		return -1;
-	n->gpu_error = n->gpu ? n->b->gpu_map(base, bytes,
-					      MAP_PORTABLE | MAP_DEVICE | (doorbells ? MAP_IO : 0)) :
-				0;
+	n->gpu_error = n->gpu ?
+			       n->b->gpu_map(base, bytes,
+					     MAP_PORTABLE | MAP_DEVICE | (doorbells ? MAP_IO : 0)) :
+			       0;
 	if (n->gpu_error) {
 		free(p);
 		return -1;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/mlx5/ifc.h - where the fields of the device's commands lie: only those the engine sets or reads.
+ * engine/mlx5/ifc.h - where the fields of the device's commands lie: only those the engine sets
+ * or reads.
  *
- * A command is an array of big-endian 32-bit words.  A field is its first bit, counted from the highest bit of
- * word 0, and its width; one wider than 32 bits is two whole words.
+ * A command is an array of big-endian 32-bit words.  A field is its first bit, counted from the
+ * highest bit of word 0, and its width; one wider than 32 bits is two whole words.
  */
 #ifndef ORI_MLX5_IFC_H
 #define ORI_MLX5_IFC_H
@@ -12,7 +13,7 @@
 
 #include <oriel/device/wqe.h>
 
-/* ---- commands ----------------------------------------------------------------------------------------- */
+/* ---- commands ------------------------------------------------------------------------------ */
 
 #define MLX5_OP_QUERY_HCA_CAP 0x100u
 #define MLX5_OP_CREATE_MKEY 0x200u
@@ -30,7 +31,7 @@
 #define MLX5_FIELD_LIST(X)                                                                         \
 	X(OPCODE, 0x0, 16)                                                                         \
 	X(OP_MOD, 0x30, 16)                                                                        \
-	X(OBJECT, 0x48, 24) /* qpn, in and out; index of a memory key, out */                      \
+	X(OBJECT, 0x48, 24)   /* qpn, in and out; index of a memory key, out */                    \
 	X(SYNDROME, 0x20, 32) /* out */                                                            \
 	X(CAP_CORE_DIRECT, 0x80 + 0x22c, 1)                                                        \
 	X(WQ_UMEM_ID, 0x840, 32)                                                                   \
@@ -104,7 +105,7 @@ enum mlx5_field {
 #undef MLX5_FIELD_ENUM
 };
 
-/* ---- values ---------------------------------------------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------------------------- */
 
 #define MLX5_ST_RC 0u
 #define MLX5_PM_MIGRATED 3u

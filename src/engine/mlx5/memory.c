@@ -2,8 +2,9 @@
 /*
  * engine/mlx5/memory.c - registered memory under the addresses that WQEs give it.
  *
- * WQEs are written by devices, so a region must answer to its `iova` itself.  The kernel takes one that agrees
- * with the address in its last 12 bits; for any other a key is laid over the region's.  Called under the engine's lock.
+ * WQEs are written by devices, so a region must answer to its `iova` itself.  The kernel takes
+ * one that agrees with the address in its last 12 bits; for any other a key is laid over the
+ * region's.  Called under the engine's lock.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/mlx5/mlx5.h - what the files of the mlx5 engine share: NICs, queues, regions, and each other's calls.
+ * engine/mlx5/mlx5.h - what the files of the mlx5 engine share: NICs, queues, regions, and each
+ * other's calls.
  *
- * The NIC executes the queues by itself; the engine makes them, connects them, and watches for errors.  Its lock
- * guards the lists.  A call that can fail for want of something writes what is missing, and what helps, to `why`,
- * and logs nothing: a probe is no error.
+ * The NIC executes the queues by itself; the engine makes them, connects them, and watches for
+ * errors.  Its lock guards the lists.  A call that can fail for want of something writes what is
+ * missing, and what helps, to `why`, and logs nothing: a probe is no error.
  */
 #ifndef ORI_MLX5_H
 #define ORI_MLX5_H
@@ -22,10 +23,14 @@
 
 struct mlx5_nic;
 
-/* A queue pair and its CQ.  One with link.qp is libibverbs', one with `object` is made by command. */
+/*
+ * A queue pair and its CQ.  One with link.qp is libibverbs', one with `object` is made by
+ * command.
+ */
 struct mlx5_queue {
 	struct mlx5_nic *nic;
-	struct verbs_link link; /* tells fabric, qp and rank to verbs/link.c; the rest of it is not used */
+	struct verbs_link
+		link; /* tells fabric, qp and rank to verbs/link.c; the rest of it is not used */
 	struct ibv_cq *ibv_cq;
 	struct mlx5dv_devx_obj *object;
 	struct mlx5dv_devx_umem *umem;
@@ -45,7 +50,7 @@ struct mlx5_queue {
 /* One registration.  `object`, where there is one, is a key over the memory region's. */
 struct mlx5_region {
 	uint32_t key;
-	struct ibv_mr *mr;                /* registered here, or */
+	struct ibv_mr *mr;                 /* registered here, or */
 	struct ori_fabric_region ordinary; /* by verbs/memory.c */
 	struct mlx5dv_devx_obj *object;
 	struct mlx5_region *next;
@@ -60,7 +65,8 @@ struct mlx5_piece {
 };
 
 struct mlx5_nic {
-	struct verbs_fabric v; /* device, port, settings, protection domain, regions: as verbs/ has them */
+	struct verbs_fabric
+		v; /* device, port, settings, protection domain, regions: as verbs/ has them */
 	const struct mlx5_boundary *b;
 	uint32_t number;
 	uint32_t pdn;
@@ -88,14 +94,20 @@ struct mlx5_engine {
 	uint64_t scans, failures;
 };
 
-/* device.c: from a port's choice to a protection domain; each step's lack is named.  Undone by close. */
+/*
+ * device.c: from a port's choice to a protection domain; each step's lack is named.  Undone by
+ * close.
+ */
 int mlx5_nic_open(struct mlx5_nic *, const struct ori_config *, uint32_t number, int gpu, char *why,
 		  size_t bytes);
 /* Makes a queue of each kind, and drops them. */
 int mlx5_nic_try(struct mlx5_nic *, char *why, size_t bytes);
 void mlx5_nic_close(struct mlx5_nic *);
 
-/* gpu.c: page-aligned, zeroed; in reach of the GPU where one posts.  NULL: no memory, or gpu_error says why. */
+/*
+ * gpu.c: page-aligned, zeroed; in reach of the GPU where one posts.  NULL: no memory, or
+ * gpu_error says why.
+ */
 void *mlx5_memory_take(size_t bytes, void *nic);
 void mlx5_memory_give(void *base, void *nic);
 /* The page of a doorbell, in reach of the GPU where one posts. */
@@ -107,7 +119,8 @@ int mlx5_queue_make(struct mlx5_nic *, uint32_t depth, int core_direct, char *wh
 		    struct mlx5_queue **out);
 /* Answers only: no CQE is ever written for it. */
 int mlx5_responder_make(struct mlx5_nic *, char *why, size_t bytes, struct mlx5_queue **out);
-int mlx5_queue_connect(struct mlx5_queue *, int rank, const struct verbs_address *, uint32_t number);
+int mlx5_queue_connect(struct mlx5_queue *, int rank, const struct verbs_address *,
+		       uint32_t number);
 void mlx5_queue_drop(struct mlx5_queue *);
 int mlx5_cq_make(struct mlx5_queue *, uint32_t depth, char *why, size_t bytes);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/mlx5/mlx5_engine.h - the mlx5 engine as others see it: the choice of an engine, and tests.
+ * engine/mlx5/mlx5_engine.h - the mlx5 engine as others see it: the choice of an engine, and
+ * tests.
  */
 #ifndef ORI_MLX5_ENGINE_H
 #define ORI_MLX5_ENGINE_H
@@ -8,8 +9,8 @@
 #include "../engine.h"
 
 /*
- * 0: a port can be used, `reason` names it; else the first thing that is missing, and its remedy.  Makes
- * one queue of each kind to look, and leaves nothing.
+ * 0: a port can be used, `reason` names it; else the first thing that is missing, and its
+ * remedy.  Makes one queue of each kind to look, and leaves nothing.
  */
 int ori_mlx5_engine_probe(const struct ori_config *, char *reason, size_t bytes);
 int ori_mlx5_engine_open(const struct ori_config *, const struct ori_engine_world *,

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/mlx5/queue.c - queue pairs in the NIC's own layout: made by libmlx5, then taken over by mlx5dv_init_obj.
+ * engine/mlx5/queue.c - queue pairs in the NIC's own layout: made by libmlx5, then taken over by
+ * mlx5dv_init_obj.
  *
- * The CQ has one entry a block of the send queue and ignores overruns, so that nobody tells the NIC what was
- * consumed; results never lie inside CQEs.  Called under the engine's lock, or before anybody else knows the NIC.
+ * The CQ has one entry a block of the send queue and ignores overruns, so that nobody tells the
+ * NIC what was consumed; results never lie inside CQEs.  Called under the engine's lock, or
+ * before anybody else knows the NIC.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +18,7 @@
 #define DEPTH_MAX 32768u /* indices of 16 bits stay unambiguous */
 #define TRIES 4
 
-/* ---- completion queue ---------------------------------------------------------------------------------------- */
+/* ---- completion queue ---------------------------------------------------------------------- */
 
 int mlx5_cq_make(struct mlx5_queue *q, uint32_t depth, char *why, size_t bytes)
 {
@@ -33,7 +35,8 @@ int mlx5_cq_make(struct mlx5_queue *q, uint32_t depth, char *why, size_t bytes)
 
 	if (!cq) {
 		snprintf(why, bytes,
-			 "%s makes no CQ that ignores overruns (%s): use a newer kernel and rdma-core%s",
+			 "%s makes no CQ that ignores overruns (%s): use a newer kernel and "
+			 "rdma-core%s",
 			 n->v.name, strerror(errno),
 			 n->gpu_error ? "; the GPU refused to map its memory" : "");
 		return ORIEL_EUNSUPPORTED;
@@ -53,7 +56,7 @@ int mlx5_cq_make(struct mlx5_queue *q, uint32_t depth, char *why, size_t bytes)
 	return 0;
 }
 
-/* ---- queue pair ------------------------------------------------------------------------------------------------ */
+/* ---- queue pair ---------------------------------------------------------------------------- */
 
 static int make_qp(struct mlx5_queue *q, uint32_t requests, char *why, size_t bytes)
 {
@@ -67,10 +70,9 @@ static int make_qp(struct mlx5_queue *q, uint32_t requests, char *why, size_t by
 					    .qp_type = IBV_QPT_RC,
 					    .comp_mask = IBV_QP_INIT_ATTR_PD,
 					    .pd = n->v.pd };
-	struct mlx5dv_qp_init_attr direct = {
-		.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS,
-		.create_flags = MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE
-	};
+	struct mlx5dv_qp_init_attr direct = { .comp_mask = MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS,
+					      .create_flags =
+						      MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE };
 	struct mlx5dv_qp out = { 0 };
 	struct mlx5dv_obj obj = { .qp = { .out = &out } };
 
@@ -130,8 +132,9 @@ static void unmake(struct mlx5_queue *q)
 }
 
 /*
- * CQ and send queue must be of one length.  How many blocks libmlx5 sets aside for a request is its own affair: the
- * first queue of a NIC finds out, those after it ask for as many requests as fill the blocks.
+ * CQ and send queue must be of one length.  How many blocks libmlx5 sets aside for a request is
+ * its own affair: the first queue of a NIC finds out, those after it ask for as many requests as
+ * fill the blocks.
  */
 static int make_matched(struct mlx5_queue *q, uint32_t depth, char *why, size_t bytes)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/mlx5/watch.c - the thread that looks for queues in error: in their CQs, and in what the device says
- * without being asked.
+ * engine/mlx5/watch.c - the thread that looks for queues in error: in their CQs, and in what the
+ * device says without being asked.
  *
- * Nobody else may: devices look only at the CQEs they wait for, and one that waits for a signal waits for none.  It
- * tells the comm with the lock released.
+ * Nobody else may: devices look only at the CQEs they wait for, and one that waits for a signal
+ * waits for none.  It tells the comm with the lock released.
  *
  * Edges:
  *   [W1] acquire of a CQE's last word; partner: the NIC, which writes it after the rest.
@@ -23,7 +23,7 @@
 #define WHOLE_LOOKS 64u /* of these looks at a CQ, one is at every entry */
 #define FAILURES_KEPT 64
 
-/* ---- one CQ --------------------------------------------------------------------------------------------------- */
+/* ---- one CQ -------------------------------------------------------------------------------- */
 
 struct entry {
 	uint32_t opcode; /* ORI_CQE_* */
@@ -38,9 +38,11 @@ static struct entry look(const struct mlx5_queue *q, uint64_t index)
 	uint32_t last = ori_load_acquire32_sys((const uint32_t *)(const void *)(cqe + 0x3c));
 	struct entry e = { .opcode = last >> 28,
 			   .counter = ori_be16((uint16_t)last),
-			   .owner = (last >> 24) & 1u,
-			   .syndrome = cqe[offsetof(struct ori_cqe, syndrome)] };
+			   .owner = (last >> 24) & 1u };
 
+	/* only there it is one, and stays */
+	if (e.opcode == ORI_CQE_REQ_ERR)
+		e.syndrome = cqe[offsetof(struct ori_cqe, syndrome)];
 	return e;
 }
 
@@ -52,8 +54,8 @@ static int is_of(const struct mlx5_queue *q, uint64_t index, struct entry e)
 }
 
 /*
- * CQEs come in order and an error is followed by errors only: so if the last one written is a success, all are, and
- * both the last and the first error are found by halving.
+ * CQEs come in order and an error is followed by errors only: so if the last one written is a
+ * success, all are, and both the last and the first error are found by halving.
  */
 static uint64_t written(const struct mlx5_queue *q)
 {
@@ -86,8 +88,9 @@ static uint64_t first_error(const struct mlx5_queue *q, uint64_t end)
 }
 
 /*
- * A watcher that slept while the queue went round loses its place.  An error CQE is never overwritten by a
- * success, so a look at all entries finds it wherever it is: the first is the one after a success.
+ * A watcher that slept while the queue went round loses its place.  An error CQE is never
+ * overwritten by a success, so a look at all entries finds it wherever it is: the first is the
+ * one after a success.
  */
 static int look_at_all(struct mlx5_queue *q, uint64_t *index)
 {
@@ -144,7 +147,7 @@ int mlx5_queue_idle(const struct mlx5_queue *q)
 	return e.counter == (uint16_t)(rung - 1);
 }
 
-/* ---- what the device says ------------------------------------------------------------------------------------- */
+/* ---- what the device says ------------------------------------------------------------------ */
 
 static struct mlx5_queue *event_queue(struct mlx5_nic *n, const struct ibv_qp *qp)
 {
@@ -199,7 +202,7 @@ static void take_events(struct mlx5_nic *n, struct mlx5_failure *out, int *count
 	}
 }
 
-/* ---- the thread ------------------------------------------------------------------------------------------------- */
+/* ---- the thread ---------------------------------------------------------------------------- */
 
 static void scan_nic(struct mlx5_nic *n, struct mlx5_failure *out, int *count)
 {
