@@ -20,7 +20,7 @@ build=build/cuda
 bin=$build/bin
 logs=$build/logs
 jobs=${JOBS:-$(nproc)}
-at_once=6 # programs on the GPU; contract_rows.c bounds their blocks so that six fit
+at_once=2 # programs on the GPU without MPS: they take turns, and a wait of one costs the turns of all
 started=$SECONDS
 results='' mps_folder=''
 

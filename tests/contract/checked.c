@@ -231,7 +231,9 @@ CASE(checked_allows_the_edges, c.window.checked = 1, c.window.bytes = BYTES, c.w
 	struct contract_args a = contract_args(e);
 
 	contract_launch(e, &edges_kernel, 1, &a);
-	CHECK_EQ(contract_word(e, e->local + BYTES - 8), e->nranks);
+	/* a GPU's adds and an engine's are atomic among themselves, not with each other */
+	if (!e->cuda || strcmp(e->row->transport, "mixed"))
+		CHECK_EQ(contract_word(e, e->local + BYTES - 8), e->nranks);
 }
 
 /* ---- destroyed windows --------------------------------------------------------------------- */

@@ -9,7 +9,7 @@
 
 #define CPU_THREADS 300   /* of all ranks and blocks of a row together */
 #define CUDA_THREADS 8192 /* so that six programs fit on a GPU beside each other */
-#define FEW 12
+#define FEW 4
 #define COUNT(a) (int)(sizeof(a) / sizeof((a)[0]))
 
 /* A new transport is one line: a comm topology for each number of ranks; "" leaves that one out. */

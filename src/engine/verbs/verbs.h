@@ -134,10 +134,6 @@ int verbs_device_probe(const struct ori_config *, char *why, size_t bytes);
 int verbs_link_create(struct verbs_fabric *, uint32_t tag, struct verbs_link **);
 void verbs_link_destroy(struct verbs_link *);
 /* The parts, for queue pairs made elsewhere: of a new one; where packets begin to count; the way to a port. */
-int verbs_link_init(struct verbs_link *);
-uint32_t verbs_first_psn(uint32_t from, uint32_t to);
-void verbs_fill_address(const struct verbs_fabric *, const struct verbs_address *to,
-			struct ibv_ah_attr *out);
 /* To ready: speaks to queue pair `number` at that address. */
 int verbs_link_ready(struct verbs_link *, const struct verbs_address *, uint32_t number);
 /* Everything open is flushed by the device. */
