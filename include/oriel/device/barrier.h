@@ -257,7 +257,7 @@ ORIEL_DEV int ori_barrier_lanes(ORI_WIN, int id, int first, int last, int parts)
 
 		look = ori_look_window(win);
 		count = ori_load_relaxed_sys(ori_arrivals_sent(win, peer, id));
-		there = &p.arrivals[id];
+		there = p.arrivals + id;
 		waiters = p.waiters;
 	}
 	err = oriel_group_sync(g);

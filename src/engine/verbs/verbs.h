@@ -133,7 +133,6 @@ int verbs_device_probe(const struct ori_config *, char *why, size_t bytes);
 /* link.c */
 int verbs_link_create(struct verbs_fabric *, uint32_t tag, struct verbs_link **);
 void verbs_link_destroy(struct verbs_link *);
-/* The parts, for queue pairs made elsewhere: of a new one; where packets begin to count; the way to a port. */
 /* To ready: speaks to queue pair `number` at that address. */
 int verbs_link_ready(struct verbs_link *, const struct verbs_address *, uint32_t number);
 /* Everything open is flushed by the device. */
