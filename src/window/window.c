@@ -53,7 +53,7 @@ static void free_control(struct oriel_window *w)
 /* Frees all there is of a window, also of one that was never finished; talks to nobody. */
 static void free_window(struct oriel_window *w)
 {
-	for (int r = 0; w->imports && r < w->comm->nranks; r++) {
+	for (int r = 0; w->imports && w->links && r < w->comm->nranks; r++) {
 		ori_import_drop(w->comm, w->imports[r]);
 		ori_peer_memory_forget(w->comm, r, w->links[r].control_key);
 		ori_peer_memory_forget(w->comm, r, w->links[r].buffer_key);
