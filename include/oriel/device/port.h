@@ -281,8 +281,7 @@ ORIEL_DEV uint64_t ori_compare_swap_acq_rel_sys(uint64_t *word, uint64_t expecte
 }
 
 /*
- * Among threads of one device: the indices of a queue, which no peer and no engine touches.  On a GPU a fence of
- * this scope takes a third of one at system scope.
+ * Among threads of one device: the indices of a queue, which no peer and no engine touches, need no more.
  */
 ORIEL_DEV uint64_t ori_load_acquire_dev(const uint64_t *word)
 {
