@@ -51,7 +51,9 @@ int ori_comm_failed(struct oriel_comm *c)
 	pthread_mutex_lock(&c->lock);
 	memcpy(text, c->failure_text, sizeof(text));
 	pthread_mutex_unlock(&c->lock);
-	if (!text[0])
+	if (!text[0] && status == ORIEL_EPEER)
+		snprintf(text, sizeof(text), "rank %d died or left", ORIEL_FAILURE_RANK(failure));
+	else if (!text[0])
 		snprintf(text, sizeof(text), "rank %d gave up: %s", ORIEL_FAILURE_RANK(failure),
 			 oriel_status_text(status));
 	return ori_fail_silent(status, "the comm has failed: %s", text);
@@ -66,13 +68,17 @@ int oriel_comm_status(struct oriel_comm *c)
 
 void ori_comm_fail_all(struct oriel_comm *c, int status, const char *why)
 {
+	uint64_t first;
+
 	ori_comm_fail(c, status, c->rank, why);
+	/* Who gives up because of another's failure passes that one on, not itself. */
+	first = __atomic_load_n(&c->control->failure, __ATOMIC_ACQUIRE);
 	for (int r = 0; r < c->nranks; r++) {
 		struct ori_control *control = c->peers[r].control;
 
 		if (r == c->rank || !control)
 			continue;
-		set_word(&control->failure, ORIEL_FAILURE(status, c->rank));
+		set_word(&control->failure, first);
 		oriel_cpu_wake(&control->waiters);
 	}
 	c->boot->ops->abort(c->boot, status, why);

@@ -236,6 +236,12 @@ static void hub_stops(struct job *job, int rank)
 {
 	struct oriel_boot *boot = enter(job, rank);
 
+	/* The rendezvous lives in rank 0: it must have answered all before it stops. */
+	__atomic_store_n(&job->ranks[rank].entered, 1, __ATOMIC_RELEASE);
+	for (int r = 0; rank == 0 && r < job->n; r++)
+		for (int i = 0;
+		     i < 5000 && !__atomic_load_n(&job->ranks[r].entered, __ATOMIC_ACQUIRE); i++)
+			usleep(1000);
 	if (rank == 0)
 		raise(SIGSTOP);
 	usleep(50000);

@@ -25,6 +25,7 @@
 /* What a rank saw of its last call; shared between the processes. */
 struct job_rank {
 	int ran, status, told, told_status, told_rank;
+	int entered; /* passed its first collective */
 	double seconds;
 	char error[400], why[400], log[2000];
 };
