@@ -165,9 +165,15 @@ static int gather(struct oriel_boot *boot, const void *mine, void *all, size_t b
 	if (err)
 		return err;
 	err = contribute(g, seq, mine, bytes, timeout_ns, deadline);
-	/* half a message may be out: nothing more can be said on this connection */
+	/*
+	 * Half a message may be out: nothing more can be said on this connection.  A hub that hung
+	 * up may have said why before: the reader takes what is still there, and then the end that
+	 * shutdown() makes sure of.  In a child of fork() there is no reader.
+	 */
 	if (err == -ETIMEDOUT)
 		ori_tcp_client_lost(g->client, ORIEL_ETIMEDOUT, "does not take messages");
+	else if (err && g->client->pid == getpid())
+		shutdown(g->client->fd, SHUT_RDWR);
 	else if (err)
 		ori_tcp_client_lost(g->client, ORIEL_EPEER, "is gone");
 	return end(g, timeout_ns, deadline);

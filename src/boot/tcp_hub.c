@@ -126,17 +126,20 @@ static int is_over(struct tcp_hub *hub, uint64_t now)
 	}
 	if (hub->complete)
 		return !hub->live && !has_output(hub);
-	return !hub->waiting && now - hub->idle_ns >= hub->timeout_ns;
+	/* `now` is from before the last poll: the last rank may have gone since */
+	return !hub->waiting && now >= hub->idle_ns && now - hub->idle_ns >= hub->timeout_ns;
 }
 
 static void poll_once(struct tcp_hub *hub, struct poll_set *set, uint64_t next, uint64_t now)
 {
 	uint64_t ms = next <= now ? 0 : (next - now) / 1000000 + 1, wakes;
+	/* a process that is stopped and goes on has its poll time lengthened by that: not for long */
+	uint64_t most = next == UINT64_MAX ? 60000 : 500;
 	int n;
 
 	poll_set_fill(set, hub, now);
 	ori_tcp_busy_end();
-	n = poll(set->fds, (nfds_t)(2 + set->count), ms > 60000 ? 60000 : (int)ms);
+	n = poll(set->fds, (nfds_t)(2 + set->count), (int)(ms > most ? most : ms));
 	ori_tcp_busy_begin();
 	if (n <= 0)
 		return;
@@ -236,10 +239,15 @@ static void *hub_main(void *arg)
 			ori_hub_sweep(hub);
 			if (is_over(hub, now))
 				break;
+			/*
+			 * The timers go by the time before the poll: what came while this process
+			 * stood still is taken first, and a deadline passes only for what is
+			 * missing even then.
+			 */
+			now = ori_now_ns();
 			poll_once(hub, &set, hub->stop_ns ? hub->stop_ns : next, now);
 			ori_hub_tell_left(hub);
 			ori_hub_sweep(hub);
-			now = ori_now_ns();
 		}
 	}
 	free(set.fds);

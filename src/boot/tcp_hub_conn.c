@@ -175,6 +175,8 @@ void ori_hub_accept(struct tcp_hub *hub)
 		c->next = hub->conns;
 		hub->conns = c;
 		hub->strangers++;
+		/* its hello may be here already: a deadline of this turn is to count it */
+		ori_hub_conn_read(hub, c);
 	}
 }
 

@@ -5,17 +5,18 @@
  *
  * malloc and its kin are defined here, in front of the C library's (or the sanitizer's).  They fail
  * on rank 0's thread only, or, over TCP, on any thread, and list what the library, which is linked
- * into this program, holds.
+ * into this program, holds.  Every run is a process of its own (pool.h).
  */
 #include <errno.h>
 #include <pthread.h>
 
 #include "../../src/boot/tcp.h"
+#include "pool.h"
 #include "scenario.h"
 
-#define TIMEOUT_S 1.0 /* a rank that cannot be told waits so long, each time */
-#define TIMEOUT_TEXT "1"
-#define HANG_S 60
+#define TIMEOUT_S 5.0 /* a rank that cannot be told waits so long, each time */
+#define TIMEOUT_TEXT "5"
+#define SPARE_S 10.0 /* any process may stand still for some seconds */
 #define RUNS_MAX 1000
 
 /* ---- the allocator in front ---------------------------------------------------------------------- */
@@ -281,7 +282,7 @@ static void judge(const struct run *run, int nranks)
 		check_fail(__FILE__, __LINE__, "allocation %d, %s: rank 1 was told %s in %s: %s",
 			   run->n, call, oriel_status_name(run->ranks[1].status),
 			   run->ranks[1].call, run->ranks[1].error);
-	if (run->seconds > TIMEOUT_S + 3)
+	if (run->seconds > TIMEOUT_S + SPARE_S)
 		check_fail(__FILE__, __LINE__, "allocation %d of rank 0 failed: took %.1f s",
 			   run->n, run->seconds);
 }
@@ -289,7 +290,7 @@ static void judge(const struct run *run, int nranks)
 /* A rendezvous that nobody came to goes by itself, after its timeout. */
 static void check_given_back(int held_before, int fds_before)
 {
-	double until = scenario_now() + TIMEOUT_S + 2;
+	double until = scenario_now() + TIMEOUT_S + SPARE_S;
 
 	while ((count_held() != held_before || scenario_open_fds() != fds_before) &&
 	       scenario_now() < until) {
@@ -302,70 +303,118 @@ static void check_given_back(int held_before, int fds_before)
 		show_held();
 }
 
-/* 1 if the other rank learnt nothing of the failure and waited. */
-static int count_deadline(const struct run *run, int *in_create, int *in_split)
+/* ---- all runs ------------------------------------------------------------------------------- */
+
+static const struct kind {
+	const char *name;
+	int nranks;
+	enum boot boot;
+} kinds[] = {
+	{ "one rank alone", 1, ALONE },
+	{ "one rank of a thread group", 1, THREADS },
+	{ "one rank over TCP", 1, TCP },
+	{ "two ranks", 2, THREADS },
+};
+
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+/* What came of a run; shared with the processes of the runs. */
+struct verdict {
+	int ran, fired, unnoticed;
+	int late_create, late_split,
+		late; /* the other rank learnt nothing of the failure and waited */
+};
+
+static struct verdict (*verdicts)[KINDS];
+
+static const struct kind *kind_of(int i)
+{
+	return &kinds[(size_t)i % KINDS];
+}
+
+static void count_deadline(const struct run *run, struct verdict *v)
 {
 	const char *call = run->ranks[0].call;
 
 	if (run->ranks[1].status != ORIEL_ETIMEDOUT || !call)
-		return 0;
-	*in_create += !strcmp(call, "comm_create");
-	*in_split += !strcmp(call, "comm_split");
+		return;
+	v->late = 1;
+	v->late_create = !strcmp(call, "comm_create");
+	v->late_split = !strcmp(call, "comm_split");
 	printf("allocation %d (%s): the other rank ran into its deadline\n", run->n, call);
+}
+
+static void run_and_judge(const struct kind *kind, int n, struct verdict *v)
+{
+	int before = count_held(), fds = scenario_open_fds();
+	struct run run;
+
+	run_once(&run, kind->nranks, kind->boot, n);
+	judge(&run, kind->nranks);
+	check_given_back(before, fds);
+	if (check_failures)
+		fprintf(stderr, "%s: allocation %d, status %d in %s: %s\n", kind->name, n,
+			run.ranks[0].status, run.ranks[0].call ? run.ranks[0].call : "boot",
+			run.ranks[0].error);
+	v->fired = run.fired;
+	v->unnoticed = run.fired && !run.boot_status && !run.ranks[0].status;
+	count_deadline(&run, v);
+	__atomic_store_n(&v->ran, 1, __ATOMIC_RELEASE);
+}
+
+static void run_case(int i)
+{
+	run_and_judge(kind_of(i), i / (int)KINDS + 1, &verdicts[i / (int)KINDS][(size_t)i % KINDS]);
+}
+
+/* No more of a kind of which one run has needed fewer allocations; none at all after a failure. */
+static int is_wanted(int i)
+{
+	if (check_failures)
+		return 0;
+	for (int n = 0; n < i / (int)KINDS; n++) {
+		const struct verdict *v = &verdicts[n][(size_t)i % KINDS];
+
+		if (__atomic_load_n(&v->ran, __ATOMIC_ACQUIRE) && !v->fired)
+			return 0;
+	}
 	return 1;
 }
 
-static void run_all(int nranks, enum boot kind)
+static void sum_up(size_t k)
 {
-	int n, before, fds, waited = 0, unnoticed = 0, failures = check_failures;
-	int counts[2] = { 0, 0 }, *in_create = &counts[0], *in_split = &counts[1];
-	struct run run;
+	int failed = 0, unnoticed = 0, late = 0, create = 0, split = 0;
 
-	alarm(HANG_S); /* a hang ends the program, and with it the test */
-	setenv("ORIEL_TIMEOUT", TIMEOUT_TEXT, 1);
-	before = count_held();
-	fds = scenario_open_fds();
-	run_once(&run, nranks, kind, 0);
-	judge(&run, nranks);
-	check_given_back(before, fds);
-	for (n = 1; n < RUNS_MAX && check_failures == failures; n++) {
-		run_once(&run, nranks, kind, n);
-		judge(&run, nranks);
-		check_given_back(before, fds);
-		if (check_failures != failures)
-			fprintf(stderr, "allocation %d, status %d in %s: %s\n", n,
-				run.ranks[0].status, run.ranks[0].call, run.ranks[0].error);
-		if (!run.fired)
-			break;
-		unnoticed += !run.boot_status && !run.ranks[0].status;
-		waited += count_deadline(&run, in_create, in_split);
+	for (int n = 0; n < RUNS_MAX; n++) {
+		const struct verdict *v = &verdicts[n][k];
+
+		failed += v->fired != 0;
+		unnoticed += v->unnoticed;
+		late += v->late;
+		create += v->late_create;
+		split += v->late_split;
 	}
-	alarm(0);
-	CHECK(n > 20 && n < RUNS_MAX);
-	/* a group that this rank cannot even make is one it cannot tell: 9 allocations each at most */
-	CHECK(*in_create <= 9 && *in_split <= 9);
-	CHECK_EQ(*in_create + *in_split, waited);
-	printf("%d allocations failed, one by one; %d of them without effect; %d cost a deadline\n",
-	       n - 1, unnoticed, waited);
+	CHECK(failed > 20 && failed < RUNS_MAX - 1);
+	/* a group that this rank cannot even make is one it cannot tell: 9 each at most */
+	CHECK(create <= 9 && split <= 9);
+	CHECK_EQ(create + split, late);
+	printf("%s: %d allocations failed, one by one; %d without effect; %d cost a deadline\n",
+	       kinds[k].name, failed, unnoticed, late);
+}
+
+TEST(every_allocation)
+{
+	const struct pool pool = {
+		.count = RUNS_MAX * (int)KINDS, .wanted = is_wanted, .run = run_case, .what = "run"
+	};
+	struct verdict none = { 0 };
+
+	verdicts = pool_shared(RUNS_MAX * sizeof(*verdicts));
+	setenv("ORIEL_TIMEOUT", TIMEOUT_TEXT, 1);
+	for (size_t k = 0; k < KINDS; k++)
+		run_and_judge(&kinds[k], 0, &none);
+	pool_run(&pool);
+	for (size_t k = 0; k < KINDS; k++)
+		sum_up(k);
 	unsetenv("ORIEL_TIMEOUT");
-}
-
-TEST(one_rank_alone)
-{
-	run_all(1, ALONE);
-}
-
-TEST(one_rank_of_a_thread_group)
-{
-	run_all(1, THREADS);
-}
-
-TEST(one_rank_over_tcp)
-{
-	run_all(1, TCP);
-}
-
-TEST(two_ranks)
-{
-	run_all(2, THREADS);
 }

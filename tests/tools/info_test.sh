@@ -21,7 +21,7 @@ fail() {
 want() {
 	local status=$1 got
 	shift
-	timeout 20 "$@" >"$dir/out" 2>"$dir/err" </dev/null
+	timeout 60 "$@" >"$dir/out" 2>"$dir/err" </dev/null
 	got=$?
 	[ "$got" = "$status" ] || fail "exit status $got, wanted $status: $*: $(tail -n 3 "$dir/err")"
 }
@@ -130,14 +130,28 @@ else
 	echo "info_test.sh: several ranks skipped: no oriel-run was given"
 fi
 
+# verify STATUS COMMAND...: as want, for a --verify in which nobody is to be late.  Its waits are short by design:
+# where a process stands still for two seconds a pair is late and truly said to be.  That run tells nothing.
+verify() {
+	local status=$1 got try
+	shift
+	for try in 1 2 3 4 5 6; do
+		timeout 60 "$@" >"$dir/out" 2>"$dir/err" </dev/null
+		got=$?
+		grep -qE 'ORIEL_ETIMEDOUT|did not end within' "$dir/out" "$dir/err" || break
+		echo "info_test.sh: somebody was late, try $try: $*"
+	done
+	[ "$got" = "$status" ] || fail "exit status $got, wanted $status: $*: $(tail -n 3 "$dir/err")"
+}
+
 # --verify: alone, under a launcher, and with what must be found.
-want 0 "$info" --verify
+verify 0 "$info" --verify
 has out "verdict: ok" "12 ordered pairs" "threads of this process"
-want 0 env ORIEL_LANES=4 ORIEL_NICS=2 ORIEL_TOPOLOGY=2x1 "$info" --verify --json
+verify 0 env ORIEL_LANES=4 ORIEL_NICS=2 ORIEL_TOPOLOGY=2x1 "$info" --verify --json
 json 'd["verdict"] == "ok" and d["threads"] and d["nranks"] == 2 and len(d["pairs"]) == 8 and
 	{p["nic"] for p in d["pairs"]} == {0, 1} and
 	all(p[t] == "ok" for p in d["pairs"] for t in ("put", "signal", "order", "counter", "atomic"))'
-want 0 env ORIEL_SOFT_NIC=efa "$info" --verify
+verify 0 env ORIEL_SOFT_NIC=efa "$info" --verify
 has out "the NIC has no atomics" "verdict: ok"
 want 1 env ORIEL_TIMEOUT=x "$info" --verify --json
 json 'd["verdict"] == "failed" and d["checks"][0]["state"] == "failed" and "ORIEL_TIMEOUT" in d["checks"][0]["cause"]
@@ -146,18 +160,18 @@ want 1 env RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 ORIEL_PORT=0 
 has out "rendezvous     failed" "verdict: FAILED"
 (ulimit -n 40 && want 1 "$info" --verify && has out "open files     failed" "ulimit -n"; exit $failed) || failed=1
 if [ -n "$run" ]; then
-	want 0 "$run" -n 4 --topology 2x2 "$info" --verify --json
+	verify 0 "$run" -n 4 --topology 2x2 "$info" --verify --json
 	json 'd["verdict"] == "ok" and not d["threads"] and len(d["pairs"]) == 12 and
 		sum(p["kind"] == "queued" for p in d["pairs"]) == 8'
-	# a NIC that fails, one that stops, a rank that dies: named, with a remedy, and in time
-	want 1 env ORIEL_SOFT_FAULTS=seed=1,qp_error_at=20 "$run" -n 4 --topology 2x2 "$info" --verify
+	# a NIC that fails, one that stops, a rank that dies: named, with a remedy, and in time; rank 0 prints, also
+	# when it is the last to end
+	verify 1 env ORIEL_SOFT_FAULTS=seed=1,qp_error_at=20 "$run" -n 4 --grace 40 --topology 2x2 "$info" --verify
 	has out "pairs          failed" "WQE 19 failed" "ORIEL_EREMOTE" "verdict: FAILED" "-> "
 	start=$SECONDS
-	want 1 env ORIEL_SOFT_FAULTS=seed=1,stall_at=10 "$run" -n 2 --topology 2x1 "$info" --verify
+	want 1 env ORIEL_SOFT_FAULTS=seed=1,stall_at=10,retry=10 "$run" -n 2 --grace 40 --topology 2x1 "$info" --verify
 	has out "ORIEL_ETIMEDOUT" "does not answer" "verdict: FAILED"
-	[ $((SECONDS - start)) -le 20 ] || fail "--verify took $((SECONDS - start)) s"
-	timeout 60 env ORIEL_SOFT_FAULTS=seed=1,kill_at=12 "$run" -n 4 --topology 2x2 "$info" --verify \
-		>"$dir/out" 2>"$dir/err" && fail "a killed rank is exit status 0"
+	[ $((SECONDS - start)) -le 45 ] || fail "--verify took $((SECONDS - start)) s"
+	verify 137 env ORIEL_SOFT_FAULTS=seed=1,kill_at=12 "$run" -n 4 --grace 40 --topology 2x2 "$info" --verify
 	has out "died" "verdict: FAILED"
 fi
 exit $failed

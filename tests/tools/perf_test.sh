@@ -8,7 +8,7 @@ run=${1:?usage: perf_test.sh ORIEL_RUN ORIEL_PERF}
 perf=${2:?usage: perf_test.sh ORIEL_RUN ORIEL_PERF}
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
-export ORIEL_TIMEOUT=20
+export ORIEL_TIMEOUT=40
 failed=0
 
 fail() {
@@ -22,7 +22,7 @@ fail() {
 want() {
 	local status=$1 got
 	shift
-	timeout 60 "$@" >"$dir/out" 2>"$dir/err"
+	timeout 100 "$@" >"$dir/out" 2>"$dir/err"
 	got=$?
 	if [ $got -ne "$status" ]; then
 		fail "exit status $got instead of $status: $*"

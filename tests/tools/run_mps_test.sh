@@ -29,7 +29,7 @@ case $1 in
 -d)
 	case $FAKE_MPS_MANNER in
 	refuse) echo "cannot make a pipe" >&2; exit 3 ;;
-	hang) exec sleep 60 ;;
+	hang) echo $$ >"$FAKE_MPS/daemon.hangs"; exec sleep 60 ;;
 	mute) exit 0 ;;
 	esac
 	env >"$FAKE_MPS/daemon.env"
@@ -82,7 +82,7 @@ begin() {
 }
 
 run_it() {
-	timeout 60 "$run" "$@" >"$dir/out" 2>"$dir/err"
+	timeout 100 "$run" "$@" >"$dir/out" 2>"$dir/err"
 	status=$?
 }
 
@@ -107,7 +107,7 @@ wait_for() {
 		tries=0
 		until [ -s "$file" ]; do
 			tries=$((tries + 1))
-			[ $tries -le 200 ] || { fail "$file never came"; return; }
+			[ $tries -le 1200 ] || { fail "$file never came"; return; }
 			sleep 0.05
 		done
 	done
@@ -118,7 +118,7 @@ is_gone() {
 	[ -z "$state" ] || [ "$state" = Z ]
 }
 
-# gone WAIT...: daemon, server and folder are gone, at most so many tenths of a second later
+# gone WAIT: daemon, server and folder are gone, at most so many tenths of a second later
 gone() {
 	checks=$((checks + 1))
 	tries=0
@@ -198,7 +198,7 @@ ended_by_quit
 
 # The daemon must not hold the job's output open.
 begin output_ends
-timeout 20 sh -c '"$0" -n 1 --mps echo said 2>/dev/null | cat' "$run" >"$dir/out"
+timeout 100 sh -c '"$0" -n 1 --mps echo said 2>/dev/null | cat' "$run" >"$dir/out"
 status=$?
 expect_status 0
 expect out '^said$'
@@ -226,13 +226,13 @@ job=$!
 wait_for "$dir/rank.0"
 kill -KILL $job
 wait $job 2>/dev/null
-gone 100
+gone 600
 ended_by_quit
 
 begin signal_during_start hang
 "$run" -n 1 --mps true >"$dir/out" 2>"$dir/err" &
 job=$!
-sleep 0.5
+wait_for "$dir/daemon.hangs"
 kill -INT $job
 wait $job
 status=$?

@@ -48,14 +48,14 @@ common='export ORIEL_ENGINE=verbs ORIEL_CONTRACT=processes,quick ORIEL_IB_TIMEOU
 bad=0
 run() { for item; do "contract_${item%%:*}" "${item#*:}" || bad=1; MASTER_PORT=$((MASTER_PORT + 100)); done; }
 '
-"$here/vm.sh" one "${files[@]}" -t 170 "$common
+"$here/vm.sh" one "${files[@]}" -t 400 "$common
 run ${of_one[*]}
 export ORIEL_MAPPED=0
 run ${of_four[*]}
 exit \$bad" >"$dir/out" 2>&1
 judge "one VM" $? $((${#of_one[@]} + ${#of_four[@]}))
 
-"$here/vm.sh" two "${files[@]}" -t 140 "$common
+"$here/vm.sh" two "${files[@]}" -t 400 "$common
 export RANKS_LAUNCHED=1 RANK=\$VM WORLD_SIZE=2 MASTER_ADDR=10.7.0.1 MASTER_PORT=20000 ORIEL_SECRET=of-two-machines
 run ${of_two[*]}
 exit \$bad" >"$dir/out" 2>&1

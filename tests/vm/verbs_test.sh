@@ -32,7 +32,7 @@ common='export ORIEL_LOG=info ORIEL_IB_TIMEOUT=16
 impatient() { export ORIEL_IB_TIMEOUT=14 ORIEL_IB_RETRY_CNT=4; }
 pair() { mkdir "/tmp/$1"; verbs_ranks "/tmp/$1" 0 "$1" & verbs_ranks "/tmp/$1" 1 "$1" || exit 1; wait $! || exit 1; }
 '
-"$here/vm.sh" one -i "$program" -t 90 "$common pair ops; pair revoked; impatient; pair gone" >"$dir/out" 2>&1 || {
+"$here/vm.sh" one -i "$program" -t 200 "$common pair ops; pair revoked; impatient; pair gone" >"$dir/out" 2>&1 || {
 	echo "FAILED: one VM: status $?"
 	failed=1
 }
@@ -41,7 +41,7 @@ expect "one VM" 'verbs engine: rxe0 port 1, RoCE v2, .*, atomics executed' 'rank
 	'rank 0: queue .* failed at WQE ' 'rank 0: gone: all right' 'peer does not answer \(0x15\)'
 
 # shellcheck disable=SC2016
-"$here/vm.sh" two -i "$program" -t 90 -d 1 "$common"'
+"$here/vm.sh" two -i "$program" -t 200 -d 1 "$common"'
 for case in ops revoked; do mkdir -p /host/$case; verbs_ranks /host/$case $VM $case || exit 1; done
 impatient
 exec verbs_ranks /host $VM killed' >"$dir/out" 2>&1 || {

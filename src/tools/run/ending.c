@@ -4,12 +4,12 @@
  * and SIGKILL (enum run_phase).  Owns the phases and their deadlines; job.c calls it when a rank
  * failed, a signal came or a deadline passed.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "run.h"
 #include "util/util.h"
 
-#define STEP_NS (2 * ORI_NS_PER_S) /* from one phase to the next */
 #define KILL_AGAIN_NS (ORI_NS_PER_S / 20)
 #define KILL_GIVE_UP 200 /* rounds: 10 s */
 
@@ -30,15 +30,21 @@ static void enter(struct run_job *job, enum run_phase phase, uint64_t after_ns)
 	job->phase_end_ns = ori_deadline_ns(after_ns);
 }
 
+/* From one phase to the next. */
+static uint64_t step_ns(const struct run_job *job)
+{
+	return (uint64_t)(job->options->grace_s * 1e9);
+}
+
 void run_end_with_grace(struct run_job *job)
 {
-	enter(job, RUN_GRACE, STEP_NS);
+	enter(job, RUN_GRACE, step_ns(job));
 }
 
 void run_end_by(struct run_job *job, int sig)
 {
 	run_signal_all(job, sig);
-	enter(job, RUN_TERM, STEP_NS);
+	enter(job, RUN_TERM, step_ns(job));
 }
 
 /*
@@ -60,9 +66,12 @@ void run_end_now(struct run_job *job)
 
 static void grace_over(struct run_job *job)
 {
+	char later[64];
+
+	snprintf(later, sizeof(later), ", still running %g s later", job->options->grace_s);
 	run_report_followers(job);
 	if (job->live)
-		run_report_live(job, "ending ", ", still running 2 s later");
+		run_report_live(job, "ending ", later);
 	else if (run_orphans_signal(job, 0))
 		run_sink_say(&job->err, "ending processes that the ranks left behind");
 	run_end_by(job, SIGTERM);
@@ -95,7 +104,7 @@ void run_timed_out(struct run_job *job)
 
 void run_stop(struct run_job *job, int sig)
 {
-	job->flush_end_ns = job->stops ? 0 : ori_deadline_ns(STEP_NS);
+	job->flush_end_ns = job->stops ? 0 : ori_deadline_ns(step_ns(job));
 	if (job->stops++) {
 		run_end_now(job);
 		return;

@@ -25,6 +25,8 @@ static const char help[] =
 	"  -n N               number of ranks\n"
 	"  --topology LAYOUT  pretend to be several nodes: 2x4, or a node id per rank: 0,0,1,1\n"
 	"  --timeout S        end the job after S seconds (exit status 124)\n"
+	"  --grace S          when a rank has failed the others have S seconds (default 2) to say\n"
+	"                     what they saw; then they are asked to end, and killed S seconds later\n"
 	"  --mps[=PERCENT]    ranks share GPUs through an MPS daemon of this job alone; PERCENT: each\n"
 	"                     rank gets at most so much of a GPU's SMs\n"
 	"  --tag              tag lines of standard output with the rank, as those of standard error\n"
@@ -62,14 +64,14 @@ static int parse_count(const char *text, int *count)
 	return -1;
 }
 
-static int parse_seconds(const char *text, double *seconds)
+static int parse_seconds(const char *option, const char *text, double *seconds)
 {
 	char *end;
 	double s = strtod(text, &end);
 
 	/* 1e9 s is 30 years: any more and nanoseconds would not fit. */
 	if (end == text || *end || !isfinite(s) || s <= 0 || s > 1e9)
-		return usage_error("--timeout wants seconds above 0, not '%s'", text);
+		return usage_error("%s wants seconds above 0, not '%s'", option, text);
 	*seconds = s;
 	return -1;
 }
@@ -110,11 +112,12 @@ static int check_together(const struct run_options *o, int nargs)
 	return o->topology ? check_topology(o->topology, o->nranks) : -1;
 }
 
-enum { OPT_TOPOLOGY = 256, OPT_TIMEOUT, OPT_TAG, OPT_MPS, OPT_VERSION };
+enum { OPT_TOPOLOGY = 256, OPT_TIMEOUT, OPT_GRACE, OPT_TAG, OPT_MPS, OPT_VERSION };
 
 static const struct option names[] = {
 	{ "topology", required_argument, NULL, OPT_TOPOLOGY },
 	{ "timeout", required_argument, NULL, OPT_TIMEOUT },
+	{ "grace", required_argument, NULL, OPT_GRACE },
 	{ "tag", no_argument, NULL, OPT_TAG },
 	{ "mps", optional_argument, NULL, OPT_MPS },
 	{ "help", no_argument, NULL, 'h' },
@@ -132,7 +135,9 @@ static int take(int option, char **argv, struct run_options *o)
 		o->topology = optarg;
 		return -1;
 	case OPT_TIMEOUT:
-		return parse_seconds(optarg, &o->timeout_s);
+		return parse_seconds("--timeout", optarg, &o->timeout_s);
+	case OPT_GRACE:
+		return parse_seconds("--grace", optarg, &o->grace_s);
 	case OPT_TAG:
 		o->tag = 1;
 		return -1;
@@ -159,6 +164,7 @@ int run_options_parse(int argc, char **argv, struct run_options *o)
 	int option, verdict;
 
 	memset(o, 0, sizeof(*o));
+	o->grace_s = RUN_GRACE_S;
 	opterr = 0;
 	/* '+': stop at the program, its options are its own; ':': tell a missing value apart */
 	while ((option = getopt_long(argc, argv, "+:n:h", names, NULL)) != -1) {

@@ -29,12 +29,14 @@
 #define RUN_EXIT_NOT_FOUND 127
 #define RUN_EXIT_SIGNAL 128
 #define RUN_NEVER UINT64_MAX
+#define RUN_GRACE_S 2.0
 
 /* ---- options.c ------------------------------------------------------------------------------- */
 
 struct run_options {
 	int nranks;
 	double timeout_s;     /* 0: none */
+	double grace_s;       /* from one phase of the end to the next */
 	const char *topology; /* NULL: none */
 	int tag;
 	int mps;         /* --mps */
