@@ -30,13 +30,14 @@ endif()
 string(STRIP "${kernel_targets}" kernel_targets)
 
 # 177: the host's name of a kernel is of no use in an image.
-set(kernel_image ${CMAKE_CURRENT_BINARY_DIR}/window_ops.fatbin)
-set(kernel_source ${CMAKE_CURRENT_LIST_DIR}/window_ops.c)
+set(kernel_image ${CMAKE_CURRENT_BINARY_DIR}/library.fatbin)
+set(kernel_source ${CMAKE_CURRENT_LIST_DIR}/library.cu)
 file(GLOB_RECURSE kernel_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/oriel/*.h)
+file(GLOB kernel_parts CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.c ${CMAKE_CURRENT_LIST_DIR}/*.h)
 add_custom_command(OUTPUT ${kernel_image}
 	COMMAND ${ORIEL_NVCC} -DORIEL_KERNEL_IMAGE --fatbin -x cu -std=c++17 -O3 -diag-suppress 177
 		-I${PROJECT_SOURCE_DIR}/include ${kernel_flags} -o ${kernel_image} ${kernel_source}
-	DEPENDS ${kernel_source} ${CMAKE_CURRENT_LIST_DIR}/window_ops.h ${kernel_headers}
+	DEPENDS ${kernel_source} ${kernel_parts} ${kernel_headers}
 	COMMENT "GPU kernels of the library (${kernel_targets})" VERBATIM)
 set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/image.c PROPERTIES
 	OBJECT_DEPENDS ${kernel_image}

@@ -16,8 +16,9 @@
 #define SIZE_LIMIT (1ull << 46)
 
 const struct perf_op *const perf_ops[PERF_OPS] = {
-	&perf_op_put,      &perf_op_get,     &perf_op_put_signal, &perf_op_signal, &perf_op_barrier,
-	&perf_op_sendrecv, &perf_op_atomics, &perf_op_completion, &perf_op_fanout,
+	&perf_op_put,     &perf_op_get,       &perf_op_put_signal, &perf_op_signal,
+	&perf_op_barrier, &perf_op_sendrecv,  &perf_op_atomics,    &perf_op_completion,
+	&perf_op_fanout,  &perf_op_alltoallv, &perf_op_allgather,
 };
 
 static const uint64_t quick_sizes[] = { 8, 4096, 65536, 1u << 20 };
@@ -26,8 +27,8 @@ static const char help_text[] =
 	"usage: oriel-perf OP [flags]          one rank\n"
 	"       oriel-run -n 8 oriel-perf OP [flags]\n"
 	"\n"
-	"OP: put get put_signal signal barrier sendrecv atomics completion, or all (completion only\n"
-	"    where there are queued peers)\n"
+	"OP: put get put_signal signal barrier sendrecv atomics completion, or all of these (completion\n"
+	"    only where there are queued peers); alltoallv; allgather\n"
 	"\n"
 	"  -b SIZE        smallest size, with K, M or G as factors of 1024 (default 8)\n"
 	"  -e SIZE        largest size (default 8M)\n"
@@ -42,6 +43,13 @@ static const char help_text[] =
 	"  --quick        8 B, 4 KiB, 64 KiB and 1 MiB, few iterations\n"
 	"  --json FILE    write environment, topology and rows as JSON too\n"
 	"  --format NAME  oriel (default) or nccl: the columns of nccl-tests\n"
+	"  --split NAME   alltoallv: uniform (default), random, or skew: one peer gets half of all bytes;\n"
+	"                 sizes are of the average peer\n"
+	"  --seed N       of random splits (default 1)\n"
+	"  --algorithm NAME  allgather, between nodes: auto (default), direct, ring, doubling\n"
+	"  --graph        allgather, cuda: replays of a captured graph\n"
+	"  --explain      allgather: the algorithm of each size, and what the others should take;\n"
+	"                 alltoallv: for each size the plan, why it is that, and the time it was to take\n"
 	"  --help\n"
 	"\n"
 	"#wrong counts bytes that were checked and found wrong; for signal and barrier, waits that\n"
@@ -109,6 +117,11 @@ enum {
 	FLAG_QUICK,
 	FLAG_JSON,
 	FLAG_FORMAT,
+	FLAG_SPLIT,
+	FLAG_SEED,
+	FLAG_EXPLAIN,
+	FLAG_ALGORITHM,
+	FLAG_GRAPH,
 	FLAG_HELP
 };
 
@@ -119,6 +132,11 @@ static const struct option long_flags[] = {
 	{ "quick", no_argument, NULL, FLAG_QUICK },
 	{ "json", required_argument, NULL, FLAG_JSON },
 	{ "format", required_argument, NULL, FLAG_FORMAT },
+	{ "split", required_argument, NULL, FLAG_SPLIT },
+	{ "seed", required_argument, NULL, FLAG_SEED },
+	{ "explain", no_argument, NULL, FLAG_EXPLAIN },
+	{ "algorithm", required_argument, NULL, FLAG_ALGORITHM },
+	{ "graph", no_argument, NULL, FLAG_GRAPH },
 	{ "help", no_argument, NULL, FLAG_HELP },
 	{ NULL, 0, NULL, 0 },
 };
@@ -158,6 +176,18 @@ static int set_number(struct perf_options *o, int flag, const char *text)
 	}
 }
 
+static int set_split(struct perf_options *o, const char *name)
+{
+	static const char *const names[] = { "uniform", "random", "skew" };
+
+	for (int i = 0; i < 3; i++)
+		if (!strcmp(names[i], name)) {
+			o->split = (enum perf_split)i;
+			return 0;
+		}
+	return usage("unknown split", name);
+}
+
 /* 0, an exit status, or -1 for --help. */
 static int set_flag(struct perf_options *o, int flag, const char *text, const char *word)
 {
@@ -178,6 +208,19 @@ static int set_flag(struct perf_options *o, int flag, const char *text, const ch
 	case FLAG_FORMAT:
 		o->nccl = !strcmp(text, "nccl");
 		return o->nccl || !strcmp(text, "oriel") ? 0 : usage("unknown format", text);
+	case FLAG_SPLIT:
+		return set_split(o, text);
+	case FLAG_SEED:
+		return parse_number(text, 0, UINT64_MAX, &o->seed) ? usage("bad --seed", text) : 0;
+	case FLAG_EXPLAIN:
+		o->explain = 1;
+		return 0;
+	case FLAG_ALGORITHM:
+		o->algorithm = perf_gather_algorithm(text);
+		return o->algorithm < 0 ? usage("unknown algorithm", text) : 0;
+	case FLAG_GRAPH:
+		o->graph = 1;
+		return 0;
 	case FLAG_HELP:
 		return -1;
 	case '?':
@@ -216,6 +259,8 @@ static int set_device(struct perf_options *o)
 		o->threads = o->cuda ? PERF_CUDA_THREADS : 1;
 	if (!o->cuda && o->threads > PERF_CPU_THREADS)
 		return usage("--threads takes 1 to 32 on the CPU; too many in", o->line);
+	if (!o->cuda && o->graph)
+		return usage("--graph needs --device cuda; it is not in", o->line);
 	return 0;
 }
 
@@ -264,15 +309,20 @@ static int keep_row(struct perf_rows *rows, const struct perf_row *row)
 	return 0;
 }
 
+int perf_row_end(struct perf_job *job, const struct perf_row *row, struct perf_rows *rows)
+{
+	int err = perf_agree(job, keep_row(rows, row), "keeping a row");
+
+	if (!err && job->rank == 0)
+		perf_report_row(job, row);
+	return err;
+}
+
 static int run_row(struct perf_bed *bed, struct perf_row *row, struct perf_rows *rows)
 {
 	int err = row->unsupported ? 0 : perf_row_measure(bed, row);
 
-	if (!err)
-		err = perf_agree(bed->job, keep_row(rows, row), "keeping a row");
-	if (!err && bed->job->rank == 0)
-		perf_report_row(bed->job, row);
-	return err;
+	return err ? err : perf_row_end(bed->job, row, rows);
 }
 
 /* One row, or one for each variant; `fan` peers. */
@@ -307,30 +357,51 @@ static int run_fan(struct perf_bed *bed, struct perf_rows *rows)
 	return err;
 }
 
+int perf_sizes_each(const struct perf_options *o, int (*fn)(void *ctx, uint64_t bytes), void *ctx)
+{
+	int err = 0;
+
+	if (o->quick) {
+		for (int i = 0; !err && i < 4; i++)
+			err = fn(ctx, quick_sizes[i]);
+		return err;
+	}
+	for (uint64_t bytes = o->begin; !err && bytes <= o->end; bytes *= o->factor)
+		err = fn(ctx, bytes);
+	return err;
+}
+
+struct sized {
+	struct perf_bed *bed;
+	struct perf_rows *rows;
+};
+
+static int run_sized(void *ctx, uint64_t bytes)
+{
+	struct sized *s = ctx;
+
+	return run_size(s->bed, bytes, 0, s->rows);
+}
+
 static int run_sizes(struct perf_bed *bed, struct perf_rows *rows)
 {
-	const struct perf_options *o = bed->job->opt;
-	int err = 0;
+	struct sized s = { bed, rows };
 
 	if (bed->op->fan)
 		return run_fan(bed, rows);
 	if (!bed->op->sized)
 		return run_size(bed, bed->op->fixed_bytes, 0, rows);
-	if (o->quick) {
-		for (int i = 0; !err && i < 4; i++)
-			err = run_size(bed, quick_sizes[i], 0, rows);
-		return err;
-	}
-	for (uint64_t bytes = o->begin; !err && bytes <= o->end; bytes *= o->factor)
-		err = run_size(bed, bytes, 0, rows);
-	return err;
+	return perf_sizes_each(bed->job->opt, run_sized, &s);
 }
 
 static int run_op(struct perf_job *job, const struct perf_op *op, struct perf_rows *rows)
 {
 	struct perf_bed bed;
-	int err = perf_memory_check(job, op), closed;
+	int err, closed;
 
+	if (op->run)
+		return op->run(job, op, rows);
+	err = perf_memory_check(job, op);
 	if (!err)
 		err = perf_bed_open(job, op, &bed);
 	if (err)
@@ -348,6 +419,8 @@ static int is_wanted(const struct perf_job *job, const struct perf_op *op)
 
 	if (op->fan && job->nranks == 1)
 		return 0;
+	if (op->run)
+		return op == asked;
 	return asked ? op == asked || op->with == asked : !op->far || job->facts.queued;
 }
 
@@ -406,9 +479,13 @@ static int join(const struct perf_options *o, struct perf_job *job)
 
 int main(int argc, char **argv)
 {
-	struct perf_options o = {
-		.begin = 8, .end = 8u << 20, .factor = 4, .warm = -1, .check = 1, .blocks = 1
-	};
+	struct perf_options o = { .begin = 8,
+				  .end = 8u << 20,
+				  .factor = 4,
+				  .warm = -1,
+				  .check = 1,
+				  .blocks = 1,
+				  .seed = 1 };
 	struct perf_rows rows = { NULL, 0, 0 };
 	struct perf_job job;
 	int err, bad;

@@ -24,10 +24,6 @@ struct share {
 	float us[PERF_SAMPLES_MAX];
 };
 
-struct plan {
-	uint32_t iterations, warm, samples, batch;
-};
-
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 static uint64_t area_bytes(const struct perf_job *job, const struct perf_op *op)
@@ -219,7 +215,7 @@ static void set_results(const struct perf_bed *bed, uint64_t *base, struct perf_
 	a->status = (int32_t *)(a->seen_out + 1);
 }
 
-static int set_args(struct perf_bed *bed, const struct perf_row *row, const struct plan *p,
+static int set_args(struct perf_bed *bed, const struct perf_row *row, const struct perf_plan *p,
 		    int check, struct perf_args *a)
 {
 	memset(a, 0, sizeof(*a));
@@ -276,7 +272,7 @@ static int fail_run(struct perf_bed *bed, const struct perf_args *a, int err)
 	return err;
 }
 
-static int run_kernel(struct perf_bed *bed, const struct perf_row *row, const struct plan *p,
+static int run_kernel(struct perf_bed *bed, const struct perf_row *row, const struct perf_plan *p,
 		      int check, struct perf_args *a)
 {
 	const struct perf_options *opt = bed->job->opt;
@@ -304,7 +300,7 @@ static int run_kernel(struct perf_bed *bed, const struct perf_row *row, const st
 static int run_checks(struct perf_bed *bed, const struct perf_row *row, uint64_t *wrong)
 {
 	int data = bed->op->sized || bed->op->fan;
-	struct plan p = { 0, 0, 1, data ? 1 : CHECK_BATCH };
+	struct perf_plan p = { 0, 0, 1, data ? 1 : CHECK_BATCH };
 	struct perf_args a;
 	int err = 0;
 
@@ -332,12 +328,12 @@ static int run_checks(struct perf_bed *bed, const struct perf_row *row, uint64_t
 
 /* ---- timing ---------------------------------------------------------------------------------- */
 
-static struct plan make_plan(const struct perf_options *opt, uint64_t bytes)
+struct perf_plan perf_plan_make(const struct perf_options *opt, uint64_t bytes)
 {
 	uint64_t budget = opt->quick ? 64u << 20 : 512u << 20;
 	uint64_t most = opt->quick ? 1000 : 4000, least = 20;
 	uint64_t n = bytes ? budget / bytes : most, per_batch = bytes < (1u << 20) ? 10 : 4;
-	struct plan p;
+	struct perf_plan p;
 
 	n = n < least ? least : n > most ? most : n;
 	if (opt->iterations)
@@ -357,14 +353,13 @@ static struct plan make_plan(const struct perf_options *opt, uint64_t bytes)
 }
 
 /* A sample lasts until its slowest block has ended. */
-static void take_samples(const struct perf_bed *bed, const struct perf_args *a, struct share *mine)
+static void take_samples(const struct perf_bed *bed, const struct perf_args *a, float *us)
 {
-	double scale = 1e-3 / a->batch, sum = 0;
+	double scale = 1e-3 / a->batch;
 
 	/* A round of a pair is two one-way trips; a rank alone makes one. */
 	if (bed->op->pairs && a->turn != PERF_ALONE)
 		scale /= 2;
-	mine->samples = a->samples;
 	for (uint32_t i = 0; i < a->samples; i++) {
 		uint64_t longest = 0;
 
@@ -373,10 +368,8 @@ static void take_samples(const struct perf_bed *bed, const struct perf_args *a, 
 
 			longest = ns > longest ? ns : longest;
 		}
-		mine->us[i] = (float)((double)longest * scale);
-		sum += (double)longest * scale;
+		us[i] = (float)((double)longest * scale);
 	}
-	mine->mean_us = sum / a->samples;
 }
 
 static int by_value(const void *a, const void *b)
@@ -412,21 +405,23 @@ static void join_shares(const struct share *all, int nranks, float *us, struct p
 	row->p99_us = percentile(us, n, 99);
 }
 
-static int run_timed(struct perf_bed *bed, const struct plan *p, uint64_t wrong,
-		     struct perf_row *row, double *time_us)
+int perf_samples_join(struct perf_job *job, const float *samples, uint32_t nsamples, uint64_t wrong,
+		      struct perf_row *row, double *time_us)
 {
-	size_t n = (size_t)bed->job->nranks;
+	size_t n = (size_t)job->nranks;
 	struct share *all = calloc(n + 1, sizeof(*all)), *mine = all ? all + n : NULL;
 	float *us = calloc(n, sizeof(all->us));
-	struct perf_args a;
-	int err = perf_agree(bed->job, all && us ? 0 : ORIEL_ENOMEM, "allocating memory");
+	double sum = 0;
+	int err = perf_agree(job, all && us ? 0 : ORIEL_ENOMEM, "allocating memory");
 
-	if (!err)
-		err = run_kernel(bed, row, p, 0, &a);
 	if (!err) {
 		mine->wrong = wrong;
-		take_samples(bed, &a, mine);
-		err = oriel_comm_allgather(bed->job->comm, ORIEL_WORLD, mine, all, sizeof(*mine));
+		mine->samples = nsamples;
+		memcpy(mine->us, samples, nsamples * sizeof(*samples));
+		for (uint32_t i = 0; i < nsamples; i++)
+			sum += (double)samples[i];
+		mine->mean_us = sum / nsamples;
+		err = oriel_comm_allgather(job->comm, ORIEL_WORLD, mine, all, sizeof(*mine));
 	}
 	if (!err)
 		join_shares(all, (int)n, us, row, time_us);
@@ -435,10 +430,23 @@ static int run_timed(struct perf_bed *bed, const struct plan *p, uint64_t wrong,
 	return err;
 }
 
+static int run_timed(struct perf_bed *bed, const struct perf_plan *p, uint64_t wrong,
+		     struct perf_row *row, double *time_us)
+{
+	float us[PERF_SAMPLES_MAX];
+	struct perf_args a;
+	int err = run_kernel(bed, row, p, 0, &a);
+
+	if (err)
+		return err;
+	take_samples(bed, &a, us);
+	return perf_samples_join(bed->job, us, a.samples, wrong, row, time_us);
+}
+
 int perf_row_measure(struct perf_bed *bed, struct perf_row *row)
 {
 	const struct perf_options *opt = bed->job->opt;
-	struct plan p = make_plan(opt, row->bytes);
+	struct perf_plan p = perf_plan_make(opt, row->bytes);
 	uint64_t wrong = 0;
 	int err = 0;
 

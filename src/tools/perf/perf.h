@@ -12,7 +12,10 @@
  *	measure.c  memory of an operation, verification passes, timing, percentiles
  *	report.c   tables in both formats
  *	json.c     the same as one JSON object
- *	ops_*.c    the operations
+ *	ops_*.c    the operations that are one kernel on a window
+ *	alltoallv.c  all-to-all-v, called from the host
+ *	allgather.c  the persistent all-gather, called from the host
+ *	graph.c    captures and replays a CUDA graph
  *
  * One host thread per rank.  Every function that returns a status returns an error on all ranks
  * or on none, unless it says otherwise.
@@ -27,7 +30,7 @@
 
 #define PERF_SAMPLES_MAX 256 /* per rank and row */
 #define PERF_BLOCKS_MAX 64
-#define PERF_OPS 9
+#define PERF_OPS 11
 #define PERF_PASSES 2 /* verified iterations of a row */
 #define PERF_TEXT 96
 #define PERF_FAN_BYTES 65536u /* to each peer of a fan-out */
@@ -36,6 +39,9 @@
 #define PERF_CUDA_THREADS 512
 
 struct perf_bed;
+struct perf_job;
+struct perf_op;
+struct perf_rows;
 
 /* One operation; the table of them is perf_ops. */
 struct perf_op {
@@ -55,13 +61,19 @@ struct perf_op {
 	const char *variants[2];    /* two rows a size, these words in column `type` */
 	const struct perf_op *with; /* belongs to that one: asked for by its name, run with it */
 	const struct oriel_kernel *kernel;
+	/* not NULL: the whole table, and nothing of the above but the texts counts; only when asked for by name */
+	int (*run)(struct perf_job *job, const struct perf_op *op, struct perf_rows *rows);
 	/* extra check on the host after a verification pass of n operations, or NULL; collective */
 	int (*verify)(struct perf_bed *bed, int pass, uint32_t n, uint64_t *wrong);
 };
 
 extern const struct perf_op *const perf_ops[PERF_OPS];
 extern const struct perf_op perf_op_put, perf_op_get, perf_op_put_signal, perf_op_signal,
-	perf_op_barrier, perf_op_sendrecv, perf_op_atomics, perf_op_completion, perf_op_fanout;
+	perf_op_barrier, perf_op_sendrecv, perf_op_atomics, perf_op_completion, perf_op_fanout,
+	perf_op_alltoallv, perf_op_allgather;
+
+/* How all-to-all-v shares out bytes. */
+enum perf_split { PERF_UNIFORM, PERF_RANDOM, PERF_SKEW };
 
 struct perf_options {
 	const struct perf_op *op; /* NULL: all */
@@ -75,6 +87,11 @@ struct perf_options {
 	int quick;
 	int nccl; /* --format nccl */
 	const char *json;
+	enum perf_split split; /* alltoallv */
+	uint64_t seed;
+	int explain;
+	int algorithm;  /* allgather */
+	int graph;      /* allgather: a captured exec is replayed */
 	char line[512]; /* the flags as given */
 };
 
@@ -157,6 +174,16 @@ struct perf_rows {
 	size_t n, room;
 };
 
+/* How often a row's operation is done. */
+struct perf_plan {
+	uint32_t iterations, warm, samples, batch;
+};
+
+/* main.c: rank 0 prints the row and all keep it */
+int perf_row_end(struct perf_job *job, const struct perf_row *row, struct perf_rows *rows);
+/* fn for every size the flags ask for */
+int perf_sizes_each(const struct perf_options *o, int (*fn)(void *ctx, uint64_t bytes), void *ctx);
+
 /* facts.c */
 int perf_facts_gather(struct perf_job *job);
 void perf_facts_free(struct perf_facts *facts);
@@ -171,6 +198,20 @@ int perf_bed_open(struct perf_job *job, const struct perf_op *op, struct perf_be
 int perf_bed_close(struct perf_bed *bed);
 /* Measures what row->bytes, variant and fan say, and fills in the rest. */
 int perf_row_measure(struct perf_bed *bed, struct perf_row *row);
+struct perf_plan perf_plan_make(const struct perf_options *opt, uint64_t bytes);
+/* Percentiles, #wrong and the time of the slowest rank from every rank's samples; they are at most PERF_SAMPLES_MAX. */
+int perf_samples_join(struct perf_job *job, const float *us, uint32_t samples, uint64_t wrong,
+		      struct perf_row *row, double *time_us);
+
+/* allgather.c: the number of an algorithm, -1 for a name that is none */
+int perf_gather_algorithm(const char *name);
+
+/* graph.c: CUDA only; not collective */
+struct perf_graph;
+int perf_graph_capture(int (*fn)(void *ctx, void *stream), void *ctx, struct perf_graph **graph);
+int perf_graph_replay(struct perf_graph *graph);
+int perf_graph_sync(struct perf_graph *graph);
+void perf_graph_free(struct perf_graph *graph);
 
 /* engine.c */
 int perf_engine_gather(struct perf_job *job);

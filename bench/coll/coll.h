@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bench/coll/coll.h - what the programs of bench/coll share: the cases, how often each is run, the
+ * bytes that are sent and how they are checked.
+ *
+ * The limit, Oriel, Open MPI and OpenSHMEM are measured by the same loops over the same footprint,
+ * so that their figures can be set beside each other.  Nothing of Oriel is used here.
+ */
+#ifndef ORI_BENCH_COLL_H
+#define ORI_BENCH_COLL_H
+
+#include <string.h>
+
+#include "../bench.h"
+
+enum coll_op { COLL_GATHER, COLL_EXCHANGE };
+
+struct coll_case {
+	enum coll_op op;
+	const char *size; /* part of the figure's name */
+	size_t bytes;     /* a rank's block, or one peer's part */
+};
+
+/* all-gather: bytes a rank; all-to-all-v: bytes a peer */
+static const struct coll_case coll_cases[] = {
+	{ COLL_GATHER, "1k", 1u << 10 },   { COLL_GATHER, "64k", 64u << 10 },
+	{ COLL_GATHER, "1m", 1u << 20 },   { COLL_GATHER, "16m", 16u << 20 },
+	{ COLL_EXCHANGE, "1k", 1u << 10 }, { COLL_EXCHANGE, "64k", 64u << 10 },
+	{ COLL_EXCHANGE, "1m", 1u << 20 },
+};
+#define COLL_CASES (sizeof(coll_cases) / sizeof(coll_cases[0]))
+
+/* What a rank sends and gets; its own block is copied too. */
+static inline size_t coll_send_bytes(const struct coll_case *c, int nranks)
+{
+	return c->op == COLL_GATHER ? c->bytes : c->bytes * (size_t)nranks;
+}
+
+static inline size_t coll_recv_bytes(const struct coll_case *c, int nranks)
+{
+	return c->bytes * (size_t)nranks;
+}
+
+/* Calls in one timed loop: about 256 MiB over all ranks, few enough where ranks share cores. */
+static inline int coll_loops(const struct coll_case *c, int nranks)
+{
+	size_t moved = c->bytes * (size_t)nranks * (size_t)nranks;
+	size_t most = nranks > BENCH_CORES ? 300 : 3000, n = (256u << 20) / moved;
+
+	return (int)(n < 2 ? 2 : n > most ? most : n);
+}
+
+static inline uint64_t coll_word(int from, int to, size_t off)
+{
+	uint64_t x = ((uint64_t)(from + 1) << 52) ^ ((uint64_t)(to + 1) << 44) ^ off;
+
+	x *= 0x9e3779b97f4a7c15u;
+	return x ^ (x >> 29);
+}
+
+/* Sizes are multiples of 8.  An all-gather sends the same to all: `to` is 0. */
+static inline void coll_fill(uint8_t *send, const struct coll_case *c, int rank, int nranks)
+{
+	int parts = c->op == COLL_GATHER ? 1 : nranks;
+
+	for (int to = 0; to < parts; to++)
+		for (size_t off = 0; off < c->bytes; off += 8) {
+			uint64_t word = coll_word(rank, to, off);
+
+			memcpy(send + (size_t)to * c->bytes + off, &word, 8);
+		}
+}
+
+/* Words that are not what their sender filled in. */
+static inline uint64_t coll_wrong(const uint8_t *recv, const struct coll_case *c, int rank,
+				  int nranks)
+{
+	uint64_t wrong = 0;
+
+	for (int from = 0; from < nranks; from++)
+		for (size_t off = 0; off < c->bytes; off += 8) {
+			uint64_t want = coll_word(from, c->op == COLL_GATHER ? 0 : rank, off), have;
+
+			memcpy(&have, recv + (size_t)from * c->bytes + off, 8);
+			wrong += have != want;
+		}
+	return wrong;
+}
+
+/* "mpi_gather8_64k 331 us"; wrong bytes take the figure's place. */
+static inline int coll_print(const char *who, const struct coll_case *c, int nranks, double us,
+			     uint64_t wrong)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "%s_%s%d_%s", who,
+		 c->op == COLL_GATHER ? "gather" : "exchange", nranks, c->size);
+	if (wrong) {
+		fprintf(stderr, "%s: %llu words are wrong\n", name, (unsigned long long)wrong);
+		return 1;
+	}
+	bench_print(name, us, "us");
+	return 0;
+}
+
+#endif

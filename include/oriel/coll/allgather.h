@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * oriel/coll/allgather.h - the persistent all-gather.
+ *
+ * Set up once on a window or on a registered buffer, then run many times: every rank's block of
+ * count * elem_bytes bytes comes to lie, in rank order, in every rank's receive memory.  What ranks
+ * must know of each other is exchanged at init; an exec exchanges nothing but signals.
+ *
+ * [C] marks a collective call, as in oriel/oriel.h.  An exec is collective too, but no rank is
+ * told of another's bad arguments: all give the same count and elem_bytes.
+ */
+#ifndef ORIEL_COLL_ALLGATHER_H
+#define ORIEL_COLL_ALLGATHER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../oriel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct oriel_allgather; /* a request */
+
+/* How blocks get from node to node; inside a node it is always the broadcast of each to all. */
+enum oriel_gather_algorithm {
+	ORIEL_GATHER_AUTO = 0,
+	ORIEL_GATHER_DIRECT = 1,   /* every rank puts its block to every rank of other nodes */
+	ORIEL_GATHER_RING = 2,     /* from node to node round a ring, broadcast where it lands */
+	ORIEL_GATHER_DOUBLING = 3, /* along a binomial tree of nodes: log2(nodes) hops */
+};
+
+/*
+ * Leaves out the handshake that keeps a rank from writing into receive memory that its owner still
+ * reads: the caller sees to it that all ranks are done with the last result before any rank calls.
+ */
+#define ORIEL_GATHER_UNGUARDED 1u
+
+struct oriel_allgather_options {
+	size_t size;
+	int32_t algorithm; /* enum oriel_gather_algorithm; AUTO: by size, nodes and link speed */
+	uint32_t flags;    /* ORIEL_GATHER_* */
+	uint64_t offset;   /* of the receive memory in the window or buffer; may differ by rank */
+	uint64_t bytes;    /* of it, for all ranks' blocks; 0: to the end; alike on all ranks */
+	uint64_t chunk_bytes; /* forwarded in such pieces; 0: chosen */
+};
+#define ORIEL_ALLGATHER_OPTIONS_INIT                                                               \
+	{                                                                                          \
+		sizeof(struct oriel_allgather_options), ORIEL_GATHER_AUTO, 0, 0, 0, 0              \
+	}
+
+/* 1: every rank can be reached; 0: not, oriel_last_error() says whom; or a status. */
+int oriel_allgather_supported(struct oriel_comm *comm);
+
+/* On a window of the comm.  options may be NULL.  The window cannot be destroyed before the request. [C] */
+int oriel_allgather_init(struct oriel_comm *comm, struct oriel_window *window,
+			 const struct oriel_allgather_options *options,
+			 struct oriel_allgather **request);
+/*
+ * On a registered buffer with room for max_count elements a rank; exchanged here if it was not.  The request
+ * keeps a reference to the buffer. [C]
+ */
+int oriel_allgather_init_buffer(struct oriel_comm *comm, struct oriel_buffer *buffer,
+				uint64_t max_count, uint64_t elem_bytes,
+				const struct oriel_allgather_options *options,
+				struct oriel_allgather **request);
+/*
+ * Any count up to what the receive memory holds; elem_bytes may differ from init.  sendbuf is any local
+ * memory, or the own block's place in the receive memory (in place), where NULL means that too.  CPU: done on
+ * return.  CUDA: on the stream, in its order, also while it is captured; what goes wrong then is the status
+ * of later calls.
+ */
+int oriel_allgather_exec(struct oriel_allgather *request, const void *sendbuf, uint64_t count,
+			 uint64_t elem_bytes, void *stream);
+/* First failure, or 0. */
+int oriel_allgather_status(struct oriel_allgather *request);
+/*
+ * Local; at any time between execs, in any order, also after oriel_comm_destroy.  A captured graph that
+ * holds an exec keeps what it needs until it is destroyed.
+ */
+int oriel_allgather_destroy(struct oriel_allgather *request);
+
+/* Which algorithm an exec of that size takes and why, as one line; cut to fit. */
+int oriel_allgather_explain(struct oriel_allgather *request, uint64_t count, uint64_t elem_bytes,
+			    char *text, size_t bytes);
+
+/*
+ * Without a request of one's own.  Where a window, or an exchanged buffer, of the comm covers recvbuf, a
+ * request is made at the first call and kept there by offset, length and stream, so later calls are execs;
+ * ranks use their recvbufs alike.  Else the data goes through a window of the library's, which is said once. [C]
+ */
+int oriel_allgather(struct oriel_comm *comm, const void *sendbuf, void *recvbuf, uint64_t count,
+		    uint64_t elem_bytes, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

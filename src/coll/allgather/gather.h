@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * coll/allgather/gather.h - the parts of the persistent all-gather and what they hand to each other.
+ *
+ *	init.c     how a request is made
+ *	request.c  exec, and the other calls on a request
+ *	state.c    what is kept on a comm, and how requests end
+ *	view.c     the one view of receive memory, filled from a window or from a buffer
+ *	plan.c     pure: which block comes from whom and goes on to whom
+ *	measure.c  how fast puts between nodes are
+ *	choose.c   pure: which algorithm, which chunk, and what it should cost
+ *	move.c     the three ways data moves: to self, to mapped peers, to queued peers
+ *	run.c      one exec on the CPU, on the caller's thread
+ *	stream.c   one exec as copies and kernels on a stream
+ *	plain.c    the call without a request
+ *
+ * One exec at a time runs on a request, whatever the thread.
+ */
+#ifndef ORI_GATHER_H
+#define ORI_GATHER_H
+
+#include <oriel/coll/allgather.h>
+#include <oriel/device.h>
+
+#include "../../kernels/gather.h"
+#include "../../window/window.h"
+
+/* ---- plan.c ----------------------------------------------------------------------------------------- */
+
+/* Who is where: ranks by node, in rank order. */
+struct ori_gather_map {
+	int nranks, nnodes, rank;
+	int rails;         /* ranks of the largest node */
+	const int *node;   /* [nranks] */
+	const int *rail;   /* [nranks] place in its node */
+	int *first, *size; /* [nnodes] a node's first place in members, and how many */
+	int *members;      /* [nranks] */
+};
+
+/* What an in-flow brings or an out-flow takes, in this order: one stream of blocks between two ranks. */
+struct ori_gather_flow {
+	int peer;
+	int nitems;
+	int *items; /* [nitems] indices of plan items */
+};
+
+/*
+ * What reaches this rank from other nodes, and what goes on from here.  items[0] is the own block, the
+ * others come in the order of their distance in nodes.  Sends of an item to different flows may go in any
+ * order; items of one flow go in the flow's.
+ */
+struct ori_gather_plan {
+	int algorithm;
+	int relay; /* blocks that come from other nodes are broadcast in this one */
+	int nitems;
+	int *block; /* [nitems] whose it is */
+	int *from;  /* [nitems] in-flow that brings it; -1: own */
+	int *place; /* [nitems] its place there */
+	int nin, nout;
+	struct ori_gather_flow *in, *out;
+};
+
+int ori_gather_map_make(const struct ori_topology *, int rank, struct ori_gather_map *);
+void ori_gather_map_free(struct ori_gather_map *);
+int ori_gather_plan_make(const struct ori_gather_map *, int algorithm, struct ori_gather_plan **);
+void ori_gather_plan_free(struct ori_gather_plan *);
+
+/* ---- choose.c ----------------------------------------------------------------------------------------- */
+
+/* Measured when the first request of a comm is made, the slowest rank's: alike on all ranks. */
+struct ori_gather_speed {
+	double latency_ns;  /* a small put with its signal, between nodes */
+	double net_ns_byte; /* of a large one */
+	double copy_ns_byte;
+};
+
+struct ori_gather_choice {
+	int algorithm;
+	uint64_t chunk;
+	double cost_ns[4]; /* by algorithm; 0 for AUTO */
+};
+
+/* bytes: of one rank's block.  wanted, chunk: the options, 0 to choose.  direct: it may be chosen. */
+void ori_gather_choose(const struct ori_gather_map *, const struct ori_gather_speed *,
+		       uint64_t bytes, int wanted, uint64_t chunk, int direct,
+		       struct ori_gather_choice *);
+const char *ori_gather_name(int algorithm);
+
+/* ---- measure.c ------------------------------------------------------------------------------------------- */
+
+/* Puts and copies of its own between neighbours; all ranks get the same answer. [C] */
+int ori_gather_measure(struct oriel_comm *, const struct ori_gather_map *,
+		       struct ori_gather_speed *);
+
+/* ---- state.c, init.c, request.c ------------------------------------------------------------------------------------------ */
+
+/* Where a request's signals are: a window without buffer; one request at a time has it. */
+struct ori_gather_words {
+	struct oriel_window *window;
+	uint64_t number; /* the same on all ranks */
+	int taken;
+	struct ori_gather_words *next;
+};
+
+/* What a captured graph holds: outlives the request if need be. */
+struct ori_gather_token {
+	int refs;   /* atomic: the request's, and one a graph */
+	int graphs; /* atomic: graphs that hold the request */
+};
+
+struct ori_gather_state;
+
+struct oriel_allgather {
+	struct ori_gather_state *state; /* NULL: window or comm is gone, and all below with it */
+	struct oriel_comm *comm;
+	struct oriel_window *window; /* one of the two is whose memory it is on */
+	struct oriel_buffer *buffer;
+	struct oriel_buffer *own; /* the window's memory, where the window has not all peers' keys */
+	struct oriel_allgather_options options;
+	struct oriel_gather_view view;      /* tables the host reads */
+	struct oriel_gather_view near_view; /* tables kernels read */
+	struct ori_gather_words *words;
+	struct ori_gather_plan *plans[4]; /* by algorithm, made when first needed */
+	struct ori_gather_near *near[4];  /* the same for kernels */
+	uint32_t lanes;
+	uint64_t kernel_bytes; /* stream.c: blocks up to here are copied by a kernel */
+	uint32_t busy;         /* atomic: an exec is running */
+	void *scratch;         /* run.c: of the exec that runs */
+	size_t scratch_bytes;
+	int holds;          /* counted among the users of window or buffer */
+	int cached;         /* plain.c's: no user has a handle */
+	int retired;        /* destroyed by its user, kept for a graph */
+	void *stream;       /* plain.c: part of its key */
+	uint64_t last_used; /* plain.c */
+	struct ori_gather_token *token;
+	struct oriel_allgather *next; /* of the state's list */
+};
+
+/* All that requests of a comm share; hangs on it. */
+struct ori_gather_state {
+	struct ori_attachment attachment; /* first */
+	struct oriel_comm *comm;
+	struct ori_gather_map map;
+	struct ori_gather_speed speed;
+	int has_speed;
+	int direct;           /* all queued peers have queues, on all ranks */
+	pthread_mutex_t lock; /* of the lists */
+	struct ori_gather_words *words;
+	struct oriel_allgather *requests; /* all there are */
+	uint64_t next_number;
+	uint64_t clock;                 /* plain.c: counts its calls */
+	struct oriel_window *staging;   /* plain.c's own */
+	struct oriel_allgather *staged; /* on it */
+	int told;                       /* that it is used */
+};
+
+int ori_gather_state_get(struct oriel_comm *, struct ori_gather_state **);
+/*
+ * The body of all inits.  One of window and buffer is not NULL, or status says why.  cached: a request that no user
+ * has a handle to. [C]
+ */
+int ori_gather_init(struct oriel_comm *, const char *call, int status, struct oriel_window *,
+		    struct oriel_buffer *, const struct oriel_allgather_options *, int cached,
+		    struct oriel_allgather **);
+void ori_gather_free(struct oriel_allgather *);
+void ori_gather_hold(struct oriel_allgather *);
+/* A graph that held the request is gone: called with the token. */
+void ori_gather_graph_gone(void *token);
+/* Words: numbers of those that are free here, one of them, a new set [C]. */
+int ori_gather_words_offer(struct ori_gather_state *, uint64_t *numbers, int room);
+struct ori_gather_words *ori_gather_words_take(struct ori_gather_state *, uint64_t number);
+int ori_gather_words_make(struct ori_gather_state *, struct ori_gather_words **);
+/* Nobody has a handle any more.  Goes at once, or with the last graph that holds it. */
+void ori_gather_retire(struct oriel_allgather *);
+int ori_gather_plan(struct oriel_allgather *, int algorithm, struct ori_gather_plan **);
+/* The words as the library uses them. */
+const struct oriel_window_dev *ori_gather_dev(const struct oriel_allgather *);
+/* An exec whose request is alive; tests the other arguments. */
+int ori_gather_exec(struct oriel_allgather *, const char *call, const void *sendbuf, uint64_t count,
+		    uint64_t elem_bytes, void *stream);
+/* count * elem_bytes, and the sum over ranks fits; ORIEL_ERANGE with a line. */
+int ori_gather_bytes(const char *call, int nranks, uint64_t count, uint64_t elem_bytes,
+		     uint64_t *bytes);
+
+/* ---- view.c ------------------------------------------------------------------------------------------- */
+
+/* offsets: where each rank's receive memory begins in its window or buffer. */
+int ori_gather_view_make(struct oriel_allgather *, const uint64_t *offsets, uint64_t bytes);
+void ori_gather_view_free(struct oriel_allgather *);
+
+/* ---- move.c ------------------------------------------------------------------------------------------- */
+
+/* A part of a block: `bytes` of it at `at`, to its place in receive memory. */
+struct ori_gather_piece {
+	const uint8_t *from; /* the block's first byte, here */
+	uint64_t block_off;  /* of the block in every rank's receive memory */
+	uint64_t at, bytes;
+};
+
+void ori_gather_to_self(const struct oriel_gather_view *, const struct ori_gather_piece *);
+void ori_gather_to_mapped(const struct oriel_gather_view *, int rank,
+			  const struct ori_gather_piece *);
+
+/*
+ * Up to here a kernel is faster than the copy engine: on an H200 with 8 ranks the copy engine's 8 copies and two
+ * kernels took 85 us from 1 KiB to 64 KiB and 120 us at 1 MiB, kernels that copy 46 us at 1 MiB.
+ */
+#define ORI_GATHER_KERNEL_BYTES (1u << 20)
+
+/* ---- run.c, stream.c ----------------------------------------------------------------------------------- */
+
+/* sendbuf: the own block, wherever it lies. */
+int ori_gather_run(struct oriel_allgather *, const void *sendbuf, const struct ori_gather_choice *,
+		   const struct ori_gather_plan *, uint64_t bytes);
+int ori_gather_enqueue(struct oriel_allgather *, const void *sendbuf,
+		       const struct ori_gather_choice *, const struct ori_gather_plan *,
+		       uint64_t bytes, void *stream);
+void ori_gather_near_free(struct oriel_allgather *);
+
+#endif

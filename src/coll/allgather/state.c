@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * coll/allgather/state.c - what all-gathers keep on a comm, and how requests end.
+ *
+ * Owns the list of requests and the sets of words.  A request ends on one rank alone, so its words, which others may
+ * still be storing to (a wake after the last signal), are not freed: they wait for a request that all ranks make,
+ * and go with the comm.
+ *
+ * Called on user threads; graph_gone() on any thread of the driver's.
+ */
+#include <stdlib.h>
+
+#include "gather.h"
+
+/* ---- tokens ---------------------------------------------------------------------------------------- */
+
+static void drop_token(struct ori_gather_token *t)
+{
+	/* [T1] release and acquire of each other: who frees it sees all others done */
+	if (t && __atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL) == 0)
+		free(t);
+}
+
+static int graphs_of(const struct oriel_allgather *r)
+{
+	/* [T2] acquire; partner [T3]: the graph that let go runs no more */
+	return r->token ? __atomic_load_n(&r->token->graphs, __ATOMIC_ACQUIRE) : 0;
+}
+
+void ori_gather_graph_gone(void *token)
+{
+	struct ori_gather_token *t = token;
+
+	__atomic_sub_fetch(&t->graphs, 1, __ATOMIC_RELEASE); /* [T3] */
+	drop_token(t);
+}
+
+/* ---- who uses what --------------------------------------------------------------------------------- */
+
+/* State lock held.  While it holds, window or buffer stay. */
+void ori_gather_hold(struct oriel_allgather *r)
+{
+	if (r->holds)
+		return;
+	r->holds = 1;
+	if (r->window)
+		__atomic_add_fetch(&r->window->users, 1, __ATOMIC_RELAXED);
+	else
+		ori_buffer_hold(r->buffer);
+}
+
+/* Not under the state's lock: a buffer that goes comes back to forget(). */
+static void let_go(struct oriel_allgather *r)
+{
+	if (!r->holds)
+		return;
+	r->holds = 0;
+	if (r->window)
+		__atomic_sub_fetch(&r->window->users, 1, __ATOMIC_RELEASE);
+	else
+		ori_buffer_unhold(r->buffer);
+}
+
+/* ---- the end of a request ---------------------------------------------------------------------------- */
+
+static void unlist(struct ori_gather_state *s, struct oriel_allgather *r)
+{
+	pthread_mutex_lock(&s->lock);
+	for (struct oriel_allgather **at = &s->requests; *at; at = &(*at)->next)
+		if (*at == r) {
+			*at = r->next;
+			break;
+		}
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* All of it but the struct.  Words of a request that failed are used no more. */
+static void empty(struct oriel_allgather *r)
+{
+	struct ori_gather_state *s = r->state;
+
+	for (int a = 0; a < 4; a++) {
+		ori_gather_plan_free(r->plans[a]);
+		r->plans[a] = NULL;
+	}
+	ori_gather_near_free(r);
+	ori_gather_view_free(r);
+	if (r->words) {
+		pthread_mutex_lock(&s->lock);
+		r->words->taken = ori_control_load(r->comm, r->words->window->dev.failure) != 0;
+		pthread_mutex_unlock(&s->lock);
+	}
+	(void)oriel_buffer_release(r->own);
+	r->own = NULL;
+	free(r->scratch);
+	r->scratch = NULL;
+	r->scratch_bytes = 0;
+	drop_token(r->token);
+	r->token = NULL;
+	r->words = NULL;
+	r->state = NULL;
+}
+
+void ori_gather_free(struct oriel_allgather *r)
+{
+	if (r->state) {
+		unlist(r->state, r);
+		empty(r);
+		let_go(r);
+	}
+	free(r);
+}
+
+void ori_gather_retire(struct oriel_allgather *r)
+{
+	if (r->state && graphs_of(r)) {
+		r->retired = 1; /* reap() frees it */
+		return;
+	}
+	ori_gather_free(r);
+}
+
+/* The first of the list that nobody needs. */
+static struct oriel_allgather *find_idle(struct ori_gather_state *s)
+{
+	struct oriel_allgather *r;
+
+	pthread_mutex_lock(&s->lock);
+	for (r = s->requests; r; r = r->next)
+		if (!graphs_of(r) && (r->retired || (r->cached && r->holds)))
+			break;
+	pthread_mutex_unlock(&s->lock);
+	return r;
+}
+
+static void reap(struct ori_attachment *a)
+{
+	struct ori_gather_state *s = (struct ori_gather_state *)a;
+	struct oriel_allgather *r;
+
+	while ((r = find_idle(s))) {
+		if (r->retired)
+			ori_gather_free(r);
+		else
+			let_go(r); /* plain.c's, which a graph had held */
+	}
+}
+
+static struct oriel_allgather *find_on(struct ori_gather_state *s, const void *owner)
+{
+	struct oriel_allgather *r;
+
+	pthread_mutex_lock(&s->lock);
+	for (r = s->requests; r; r = r->next)
+		if (r->window == owner || r->buffer == owner)
+			break;
+	pthread_mutex_unlock(&s->lock);
+	return r;
+}
+
+/* Those a user has a handle to stay as empty shells, for their destroy call. */
+static void detach(struct ori_gather_state *s, struct oriel_allgather *r)
+{
+	unlist(s, r);
+	r->holds = 0;
+	empty(r);
+	if (r->cached || r->retired)
+		free(r);
+}
+
+static void forget(struct ori_attachment *a, const void *owner)
+{
+	struct ori_gather_state *s = (struct ori_gather_state *)a;
+	struct oriel_allgather *r;
+
+	while ((r = find_on(s, owner))) {
+		if (r == s->staged)
+			s->staged = NULL;
+		detach(s, r);
+	}
+}
+
+static void destroy(struct ori_attachment *a)
+{
+	struct ori_gather_state *s = (struct ori_gather_state *)a;
+	struct ori_gather_words *w;
+
+	while (s->requests)
+		detach(s, s->requests);
+	/* their windows are the comm's children */
+	while ((w = s->words)) {
+		s->words = w->next;
+		free(w);
+	}
+	ori_gather_map_free(&s->map);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
+int ori_gather_state_get(struct oriel_comm *c, struct ori_gather_state **out)
+{
+	struct ori_gather_state *s = (struct ori_gather_state *)ori_attachment_find(c, destroy);
+	int err;
+
+	*out = s;
+	if (s)
+		return 0;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return ori_fail(ORIEL_ENOMEM, "no memory for an all-gather");
+	err = ori_gather_map_make(&c->topology, c->rank, &s->map);
+	if (err) {
+		free(s);
+		return err;
+	}
+	s->comm = c;
+	s->attachment.reap = reap;
+	s->attachment.forget = forget;
+	s->attachment.destroy = destroy;
+	pthread_mutex_init(&s->lock, NULL);
+	ori_attachment_add(c, &s->attachment);
+	*out = s;
+	return 0;
+}
+
+/* ---- words ----------------------------------------------------------------------------------------------- */
+
+/* Have they a queue to every peer that any plan may use? */
+static int is_connected(const struct ori_gather_state *s, const struct ori_gather_words *w)
+{
+	struct oriel_comm *c = s->comm;
+
+	for (int r = 0; r < c->nranks; r++)
+		if (ori_link(c, r) && !w->window->links[r].link)
+			return 0;
+	return 1;
+}
+
+int ori_gather_words_offer(struct ori_gather_state *s, uint64_t *numbers, int room)
+{
+	int n = 0;
+
+	pthread_mutex_lock(&s->lock);
+	for (struct ori_gather_words *w = s->words; w && n < room; w = w->next)
+		if (!w->taken && is_connected(s, w))
+			numbers[n++] = w->number;
+	pthread_mutex_unlock(&s->lock);
+	return n;
+}
+
+struct ori_gather_words *ori_gather_words_take(struct ori_gather_state *s, uint64_t number)
+{
+	struct ori_gather_words *w;
+
+	pthread_mutex_lock(&s->lock);
+	for (w = s->words; w && w->number != number; w = w->next)
+		;
+	if (w)
+		w->taken = 1;
+	pthread_mutex_unlock(&s->lock);
+	return w;
+}
+
+int ori_gather_words_make(struct ori_gather_state *s, struct ori_gather_words **out)
+{
+	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+	struct ori_gather_words *w = calloc(1, sizeof(*w));
+	int err;
+
+	o.signals = ORI_GATHER_NET + (s->comm->links ? (uint32_t)s->comm->config.lanes : 0);
+	o.counters = o.barriers = 0;
+	/* A rank without memory takes part all the same, and fails for all. */
+	err = oriel_window_create(s->comm, w ? &o : NULL, w ? &w->window : NULL);
+	if (err) {
+		free(w);
+		return err;
+	}
+	/* The user never sees it: it keeps no comm from going, and goes with it. */
+	w->window->child.along = 1;
+	w->taken = 1;
+	w->number = s->next_number++;
+	pthread_mutex_lock(&s->lock);
+	w->next = s->words;
+	s->words = w;
+	pthread_mutex_unlock(&s->lock);
+	*out = w;
+	return 0;
+}

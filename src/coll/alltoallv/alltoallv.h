@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * coll/alltoallv/alltoallv.h - the request and what its files share.
+ *
+ * create.c makes and ends requests, exec.c makes calls of them.  The kernel is kernels/alltoallv.c, how it is cut
+ * comes from coll/tune.
+ */
+#ifndef ORI_COLL_ALLTOALLV_H
+#define ORI_COLL_ALLTOALLV_H
+
+#include <oriel/coll/alltoallv.h>
+#include <oriel/oriel.h>
+
+#include "../../comm/comm.h"
+#include "../../kernels/alltoallv.h"
+#include "../tune/plan.h"
+
+/* Longest message that goes to an inbox; a request has two a peer. */
+#define ORI_A2A_INBOX_BYTES 8192u
+
+struct oriel_alltoallv {
+	struct ori_child child; /* first: comm.c destroys through it */
+	struct oriel_comm *comm;
+	struct oriel_alltoallv_options options;
+	struct oriel_window *window;
+	void *memory;             /* rows, state, receive buffer: the window's */
+	void *send;               /* send buffer */
+	uint64_t send_bytes;      /* of it */
+	struct ori_a2a_args args; /* of the next call; pointers and plan change */
+	struct ori_a2a_plan plan; /* that args were made from */
+	uint64_t plan_bytes;      /* what it was asked for */
+	int plan_known;
+	int plan_forced; /* by ori_alltoallv_plan_set() */
+	int grid, threads;
+};
+
+/* Where things lie in a request's window. */
+struct ori_a2a_layout {
+	uint64_t inbox_bytes, row_stride, slot_stride;
+	uint64_t state, arrived, recv;
+	uint64_t recv_bytes; /* of the receive buffer */
+	uint64_t bytes;
+};
+
+/* create.c; pure */
+void ori_alltoallv_layout(const struct oriel_alltoallv_options *, int nranks,
+			  struct ori_a2a_layout *);
+int ori_alltoallv_check(struct oriel_alltoallv *, const char *call);
+
+/* exec.c.  Calls of this rank run by this plan from now on, NULL: by the tuner's.  For tests and oriel-tune. */
+int ori_alltoallv_plan_set(struct oriel_alltoallv *, const struct ori_a2a_plan *);
+
+#endif

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * coll/alltoallv/create.c - all-to-all-v requests are made and ended here.
+ *
+ * A request is a window of its own, whose buffer holds the rows of all peers, this rank's state and the receive
+ * buffer, and a send buffer beside it.  Creation is a round in which ranks compare options, the rounds of the window,
+ * and a last one; a rank that failed takes part in each and all fail alike.
+ *
+ * Called by users, on all ranks at once.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "alltoallv.h"
+
+#define BYTES_MAX (1ull << 44)
+#define PAGE 4096u
+
+int ori_alltoallv_check(struct oriel_alltoallv *a, const char *call)
+{
+	return ori_live_check(a, ORI_LIVE_ALLTOALLV, call);
+}
+
+/* ---- options ---------------------------------------------------------------------------------------- */
+
+static int check_bytes(const char *what, uint64_t bytes)
+{
+	if (bytes <= BYTES_MAX)
+		return 0;
+	return ori_fail(ORIEL_ERANGE, "oriel_alltoallv_create: %s %llu, at most %llu", what,
+			(unsigned long long)bytes, BYTES_MAX);
+}
+
+static int check_options(const struct oriel_alltoallv_options *o)
+{
+	int err;
+
+	if (!o)
+		return ori_fail(ORIEL_EINVAL, "oriel_alltoallv_create: no options");
+	if (o->size != sizeof(*o))
+		return ori_fail(ORIEL_EINVAL,
+				"oriel_alltoallv_create: options of %zu bytes, expected %zu: use "
+				"ORIEL_ALLTOALLV_OPTIONS_INIT",
+				o->size, sizeof(*o));
+	if (!o->slot_bytes == !o->recv_bytes)
+		return ori_fail(ORIEL_EINVAL,
+				"oriel_alltoallv_create: one of slot_bytes (fixed slots) and "
+				"recv_bytes (packed) must be given, not %s",
+				o->slot_bytes ? "both" : "none");
+	if (!o->elem_bytes)
+		return ori_fail(ORIEL_EINVAL, "oriel_alltoallv_create: elements of 0 bytes");
+	err = check_bytes("slot_bytes", o->slot_bytes);
+	if (!err)
+		err = check_bytes("recv_bytes", o->recv_bytes);
+	if (!err)
+		err = check_bytes("send_bytes", o->send_bytes);
+	return err ? err : check_bytes("elem_bytes", o->elem_bytes);
+}
+
+static const char *options_differ(const struct oriel_alltoallv_options *a,
+				  const struct oriel_alltoallv_options *b)
+{
+	if (a->slot_bytes != b->slot_bytes)
+		return "slot_bytes";
+	if (a->recv_bytes != b->recv_bytes)
+		return "recv_bytes";
+	if (a->elem_bytes != b->elem_bytes)
+		return "elem_bytes";
+	if (!a->synchronised != !b->synchronised)
+		return "synchronised";
+	if (a->first_count != b->first_count)
+		return "first_count";
+	return NULL;
+}
+
+/* The same verdict on all ranks: everybody compares everybody with rank 0. */
+static int compare_options(const struct oriel_alltoallv_options *all, int nranks)
+{
+	for (int r = 1; r < nranks; r++) {
+		const char *field = options_differ(&all[0], &all[r]);
+
+		if (field)
+			return ori_fail(ORIEL_EMISMATCH,
+					"oriel_alltoallv_create: rank %d and rank 0 differ in "
+					"option %s",
+					r, field);
+	}
+	return 0;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------ */
+
+static uint64_t round_up(uint64_t bytes, uint64_t unit)
+{
+	return (bytes + unit - 1) / unit * unit;
+}
+
+static uint64_t place(uint64_t *end, uint64_t bytes, uint64_t align)
+{
+	uint64_t at = round_up(*end, align);
+
+	*end = at + bytes;
+	return at;
+}
+
+void ori_alltoallv_layout(const struct oriel_alltoallv_options *o, int nranks,
+			  struct ori_a2a_layout *l)
+{
+	uint64_t n = (uint64_t)nranks, end = 0,
+		 most = o->slot_bytes ? o->slot_bytes : o->recv_bytes;
+
+	l->inbox_bytes = round_up(most < ORI_A2A_INBOX_BYTES ? most : ORI_A2A_INBOX_BYTES,
+				  ORIEL_LINE_BYTES);
+	l->row_stride = sizeof(struct ori_a2a_row) + 2 * l->inbox_bytes;
+	l->slot_stride = round_up(o->slot_bytes, 16);
+	l->recv_bytes = o->slot_bytes ? n * l->slot_stride : o->recv_bytes;
+	(void)place(&end, n * l->row_stride, ORIEL_LINE_BYTES); /* rows are at 0 */
+	l->state = place(&end, sizeof(struct ori_a2a_state), ORIEL_LINE_BYTES);
+	l->arrived = place(&end, n * sizeof(uint32_t), ORIEL_LINE_BYTES);
+	l->recv = place(&end, l->recv_bytes, PAGE);
+	l->bytes = end;
+}
+
+/* Counts of a request that does not start at 0; before any peer knows the memory. */
+static int set_first_counts(struct oriel_alltoallv *a, const struct ori_a2a_layout *l)
+{
+	struct ori_a2a_row row = { .mark = a->options.first_count,
+				   .granted = a->options.first_count };
+	struct ori_a2a_state state = { .calls = a->options.first_count };
+	char *base = a->memory;
+	int err = 0;
+
+	if (!a->options.first_count)
+		return 0; /* memory is zeroed */
+	for (int r = 0; !err && r < a->comm->nranks; r++)
+		err = oriel_copy(a->comm, base + (uint64_t)r * l->row_stride, &row, sizeof(row));
+	return err ? err : oriel_copy(a->comm, base + l->state, &state, sizeof(state));
+}
+
+static int prepare(struct oriel_alltoallv *a, const struct oriel_alltoallv_options *options,
+		   struct ori_a2a_layout *l)
+{
+	int err = check_options(options);
+
+	if (err)
+		return err;
+	a->options = *options;
+	ori_alltoallv_layout(options, a->comm->nranks, l);
+	a->send_bytes = options->send_bytes ? options->send_bytes : l->recv_bytes;
+	/* room for what is copied in: every peer's part starts on 16 bytes */
+	err = oriel_alloc(a->comm, a->send_bytes + 16u * (uint64_t)a->comm->nranks, &a->send);
+	if (!err)
+		err = oriel_alloc(a->comm, l->bytes, &a->memory);
+	return err ? err : set_first_counts(a, l);
+}
+
+static int make_window(struct oriel_alltoallv *a, const struct ori_a2a_layout *l)
+{
+	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+
+	o.signals = ORI_A2A_SIGNALS;
+	o.counters = 0;
+	o.barriers = 0;
+	o.buffer = a->memory;
+	o.bytes = l->bytes;
+	o.first_count = a->options.first_count;
+	return oriel_window_create(a->comm, &o, &a->window);
+}
+
+/* What of the kernel's argument is the same in all calls. */
+static int fill_args(struct oriel_alltoallv *a, const struct ori_a2a_layout *l)
+{
+	struct ori_a2a_args *args = &a->args;
+	uint64_t most = a->options.slot_bytes ? a->options.slot_bytes : a->options.recv_bytes;
+	int err = oriel_window_device(a->window, &args->win);
+
+	if (!err)
+		err = oriel_window_source(a->window, a->send,
+					  a->send_bytes + 16u * (uint64_t)a->comm->nranks,
+					  &args->staging);
+	args->state = (struct ori_a2a_state *)(void *)((char *)a->memory + l->state);
+	args->arrived = (uint32_t *)(void *)((char *)a->memory + l->arrived);
+	args->first = a->options.first_count;
+	args->elem_bytes = a->options.elem_bytes;
+	args->most_elems = most / a->options.elem_bytes;
+	args->slot_stride = l->slot_stride;
+	args->recv_bytes = l->recv_bytes;
+	args->recv_off = l->recv;
+	args->row_stride = l->row_stride;
+	args->inbox_bytes = l->inbox_bytes;
+	args->synchronised = a->options.synchronised != 0;
+	return err;
+}
+
+/* ---- ending ----------------------------------------------------------------------------------------- */
+
+/* With a failed comm, which has taken window and memory along or will. */
+static void destroy_child(struct ori_child *child)
+{
+	ori_live_remove(child);
+	free(child);
+}
+
+/* Also of one that was never finished.  The window, if there is one, is gone. */
+static void free_request(struct oriel_alltoallv *a)
+{
+	(void)oriel_free(a->comm, a->memory);
+	(void)oriel_free(a->comm, a->send);
+	free(a);
+}
+
+int oriel_alltoallv_destroy(struct oriel_alltoallv *a)
+{
+	int err;
+
+	if (!a)
+		return 0;
+	err = ori_alltoallv_check(a, "oriel_alltoallv_destroy");
+	if (err)
+		return err;
+	/* Where no rank goes before all have come: none of them writes here any more. */
+	err = oriel_window_destroy(a->window);
+	ori_child_remove(a->comm, &a->child);
+	ori_live_remove(a);
+	free_request(a);
+	return err;
+}
+
+/* ---- making ------------------------------------------------------------------------------------------ */
+
+/* The rounds after memory is there; on failure the window is gone again. */
+static int meet(struct oriel_alltoallv *a, int status, const struct ori_a2a_layout *l,
+		struct oriel_alltoallv_options *all)
+{
+	struct oriel_comm *c = a->comm;
+	int err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_ALLTOALLV_CREATE, status, &a->options,
+			    all, sizeof(a->options));
+
+	if (!err)
+		err = compare_options(all, c->nranks);
+	if (!err)
+		err = ori_tune_agree(c);
+	if (!err)
+		err = make_window(a, l);
+	if (err)
+		return err;
+	status = fill_args(a, l);
+	if (!status)
+		status = ori_live_add(a, ORI_LIVE_ALLTOALLV);
+	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_ALLTOALLV_CREATE, status, NULL, NULL, 0);
+	if (err) {
+		ori_live_remove(a);
+		(void)oriel_window_destroy(a->window);
+	}
+	return err;
+}
+
+int oriel_alltoallv_create(struct oriel_comm *c, const struct oriel_alltoallv_options *options,
+			   struct oriel_alltoallv **request)
+{
+	struct oriel_alltoallv_options *all;
+	struct ori_a2a_layout layout;
+	struct oriel_alltoallv *a;
+	int status, err = ori_comm_check(c, "oriel_alltoallv_create");
+
+	if (!err)
+		err = ori_comm_failed(c);
+	if (err)
+		return err;
+	memset(&layout, 0, sizeof(layout));
+	a = calloc(1, sizeof(*a));
+	all = calloc((size_t)c->nranks, sizeof(*all));
+	if (!a || !all) {
+		err = ori_fail(ORIEL_ENOMEM, "oriel_alltoallv_create: no memory");
+		(void)ori_agree(c->boot, c->timeout_ns, ORI_CALL_ALLTOALLV_CREATE, err, NULL, NULL,
+				0);
+		free(a);
+		free(all);
+		return err;
+	}
+	a->comm = c;
+	a->child.destroy = destroy_child;
+	status = request ?
+			 prepare(a, options, &layout) :
+			 ori_fail(ORIEL_EINVAL, "oriel_alltoallv_create: no place for the request");
+	err = meet(a, status, &layout, all);
+	free(all);
+	if (err) {
+		free_request(a);
+		return err;
+	}
+	ori_child_add(c, &a->child);
+	*request = a;
+	return 0;
+}

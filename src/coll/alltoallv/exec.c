@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * coll/alltoallv/exec.c - one call of an all-to-all-v request: arguments, plan, launch, verdict.
+ *
+ * On the CPU the call is made on the caller's thread (and workers, where the plan has more blocks) and its verdict
+ * returned.  On a separate device it is a kernel on the caller's stream; nothing here waits for it or is forbidden
+ * while the stream is captured.
+ *
+ * Called by users on any thread, one call at a time on a request.
+ */
+#include <oriel/device.h>
+
+#include "alltoallv.h"
+
+/* ---- arguments --------------------------------------------------------------------------------------- */
+
+static int check_args(const struct oriel_alltoallv_args *in)
+{
+	if (!in)
+		return ori_fail(ORIEL_EINVAL, "oriel_alltoallv_exec: no arguments");
+	if (in->size != sizeof(*in))
+		return ori_fail(ORIEL_EINVAL,
+				"oriel_alltoallv_exec: arguments of %zu bytes, expected %zu: use "
+				"ORIEL_ALLTOALLV_ARGS_INIT",
+				in->size, sizeof(*in));
+	if (!in->send_sizes)
+		return ori_fail(ORIEL_EINVAL, "oriel_alltoallv_exec: no send_sizes");
+	return 0;
+}
+
+static void set_pointers(struct oriel_alltoallv *a, const struct oriel_alltoallv_args *in)
+{
+	const uint8_t *base = a->send, *send = in->send ? in->send : base;
+	struct ori_a2a_args *args = &a->args;
+	uint64_t off = (uint64_t)((uintptr_t)send - (uintptr_t)base);
+
+	args->send = send;
+	args->copy_in = off >= a->send_bytes;
+	args->staging_off = args->copy_in ? 0 : off;
+	args->send_elems = (a->send_bytes - args->staging_off) / a->options.elem_bytes;
+	args->send_sizes = in->send_sizes;
+	args->send_offsets = in->send_offsets;
+	args->recv_sizes = in->recv_sizes;
+	args->recv_offsets = in->recv_offsets;
+}
+
+/* ---- plan -------------------------------------------------------------------------------------------- */
+
+static uint32_t at_least_one(uint32_t n)
+{
+	return n ? n : 1;
+}
+
+static const struct oriel_kernel *kernel_of(const struct oriel_alltoallv *a)
+{
+	return ori_a2a_kernel(a->args.win.queued_peers != 0, a->threads > ORI_A2A_THREADS);
+}
+
+/* One block for each item, or as many as can be resident beside those of other ranks: they take several in turn. */
+static int set_grid_separate(struct oriel_alltoallv *a, uint32_t warps, uint32_t items)
+{
+	int most = a->args.win.queued_peers ? ORI_A2A_THREADS : ORI_A2A_WIDE_THREADS;
+	int resident = 0, err;
+
+	a->threads = 32 * (int)warps < most ? 32 * (int)warps : most;
+	err = ori_cuda_resident(a->comm->device, kernel_of(a), a->threads, &resident);
+	a->grid = resident < (int)items ? resident : (int)items;
+	/* less than one is for the launch to refuse, with its reason */
+	a->grid = a->grid > 0 ? a->grid : 1;
+	return err;
+}
+
+static int apply_plan(struct oriel_alltoallv *a)
+{
+	const struct ori_a2a_plan *plan = &a->plan;
+	struct ori_a2a_args *args = &a->args;
+	uint32_t n = (uint32_t)a->comm->nranks, queued = args->win.queued_peers, warps = 1, items;
+	int err = 0;
+
+	args->most_blocks = 1;
+	for (int kind = 0; kind < ORI_PLAN_KINDS; kind++) {
+		args->blocks[kind] = at_least_one(plan->kind[kind].blocks);
+		args->chunk[kind] = plan->kind[kind].chunk ? plan->kind[kind].chunk : 1u << 20;
+		/* a rank is always its own mapped peer */
+		if (kind == ORI_PLAN_QUEUED && !queued)
+			continue;
+		if (args->blocks[kind] > args->most_blocks)
+			args->most_blocks = args->blocks[kind];
+		if (plan->kind[kind].warps > warps)
+			warps = plan->kind[kind].warps;
+	}
+	args->small = plan->small < args->inbox_bytes ? plan->small : (uint32_t)args->inbox_bytes;
+	items = n * args->most_blocks;
+	if (a->comm->device->separate) {
+		err = set_grid_separate(a, warps, items);
+	} else {
+		a->threads = (int)(warps < 32 ? warps : 32);
+		a->grid = (int)(at_least_one(plan->cores) < items ? at_least_one(plan->cores) :
+								    items);
+	}
+	args->counted = (uint32_t)a->grid;
+	if ((uint32_t)a->grid == items)
+		args->counted = (n - queued) * args->blocks[ORI_PLAN_MAPPED] +
+				queued * args->blocks[ORI_PLAN_QUEUED];
+	return err;
+}
+
+/* The most a peer gets; on a separate device only the caller knows. */
+static uint64_t expected_bytes(const struct oriel_alltoallv *a,
+			       const struct oriel_alltoallv_args *in)
+{
+	uint64_t most = 0;
+
+	if (in->expect_bytes)
+		return in->expect_bytes;
+	if (a->comm->device->separate) {
+		most = a->options.slot_bytes ? a->options.slot_bytes :
+					       a->options.recv_bytes / (uint64_t)a->comm->nranks;
+		return a->options.expect_bytes ? a->options.expect_bytes : most;
+	}
+	for (int r = 0; r < a->comm->nranks; r++)
+		if (in->send_sizes[r] > most)
+			most = in->send_sizes[r];
+	return most <= a->args.most_elems ? most * a->options.elem_bytes : a->options.slot_bytes;
+}
+
+static int choose_plan(struct oriel_alltoallv *a, const struct oriel_alltoallv_args *in)
+{
+	uint64_t bytes;
+	int err;
+
+	if (a->plan_forced)
+		return 0;
+	bytes = expected_bytes(a, in);
+	if (a->plan_known && bytes == a->plan_bytes)
+		return 0;
+	err = ori_tune_plan(a->comm, bytes, &a->plan);
+	if (err)
+		return err;
+	err = apply_plan(a);
+	a->plan_known = !err;
+	a->plan_bytes = bytes;
+	return err;
+}
+
+int ori_alltoallv_plan_set(struct oriel_alltoallv *a, const struct ori_a2a_plan *plan)
+{
+	int err = ori_alltoallv_check(a, "ori_alltoallv_plan_set");
+
+	if (err)
+		return err;
+	a->plan_forced = plan != NULL;
+	a->plan_known = 0;
+	if (!plan)
+		return 0;
+	a->plan = *plan;
+	return apply_plan(a);
+}
+
+int oriel_alltoallv_explain(struct oriel_alltoallv *a, uint64_t bytes_per_peer, char *text,
+			    size_t bytes)
+{
+	int err = ori_alltoallv_check(a, "oriel_alltoallv_explain");
+
+	if (err)
+		return err;
+	if (!text || !bytes)
+		return ori_fail(ORIEL_EINVAL, "oriel_alltoallv_explain: no place for the text");
+	return ori_tune_explain(a->comm, bytes_per_peer, text, bytes);
+}
+
+/* ---- verdict ----------------------------------------------------------------------------------------- */
+
+/* CPU: the line that says what was wrong with this rank's sizes, if it was this rank. */
+static int refuse_own(const struct oriel_alltoallv *a)
+{
+	const struct ori_a2a_args *args = &a->args;
+	unsigned long long total = 0, count, off;
+
+	for (int r = 0; r < a->comm->nranks; r++) {
+		count = args->send_sizes[r];
+		off = args->send_offsets ? args->send_offsets[r] : total;
+		if (count > args->most_elems)
+			return ori_fail(ORIEL_ERANGE,
+					"oriel_alltoallv_exec: %llu elements for rank %d, at most "
+					"%llu",
+					count, r, (unsigned long long)args->most_elems);
+		if (off > args->send_elems || count > args->send_elems - off)
+			return ori_fail(ORIEL_ERANGE,
+					"oriel_alltoallv_exec: %llu elements at %llu for rank %d, "
+					"the send buffer ends at %llu",
+					count, off, r, (unsigned long long)args->send_elems);
+		total += count;
+	}
+	return ori_fail(ORIEL_ERANGE,
+			"oriel_alltoallv_exec: more is sent here, or copied to the send buffer, "
+			"than there is room for (receive buffer %llu bytes, send buffer %llu)",
+			(unsigned long long)args->recv_bytes, (unsigned long long)a->send_bytes);
+}
+
+static int refused(const struct oriel_alltoallv *a, uint64_t word)
+{
+	int rank = ORIEL_FAILURE_RANK(word), status = ORIEL_FAILURE_STATUS(word);
+
+	if (rank == a->comm->rank && !a->comm->device->separate)
+		return refuse_own(a);
+	return ori_fail(status,
+			"oriel_alltoallv_exec: rank %d refused a call: sizes or offsets beyond the "
+			"capacity",
+			rank);
+}
+
+/* Takes the word: the next call starts without it. */
+static int take_refusal(struct oriel_alltoallv *a)
+{
+	uint64_t *word = &a->args.state->refused, value = ori_control_load(a->comm, word);
+
+	if (!value)
+		return 0;
+	ori_control_store(a->comm, word, 0);
+	return refused(a, value);
+}
+
+int oriel_alltoallv_status(struct oriel_alltoallv *a)
+{
+	int err = ori_alltoallv_check(a, "oriel_alltoallv_status");
+
+	if (!err)
+		err = oriel_window_status(a->window);
+	return err ? err : take_refusal(a);
+}
+
+int oriel_alltoallv_exec(struct oriel_alltoallv *a, const struct oriel_alltoallv_args *in,
+			 void *stream)
+{
+	int err = ori_alltoallv_check(a, "oriel_alltoallv_exec");
+
+	if (!err)
+		err = check_args(in);
+	if (err)
+		return err;
+	set_pointers(a, in);
+	err = choose_plan(a, in);
+	if (!err)
+		err = oriel_launch(a->comm, kernel_of(a), a->grid, a->threads, &a->args,
+				   sizeof(a->args), stream);
+	if (err || a->comm->device->separate)
+		return err;
+	/* relaxed: the launch has ended, and with it all that writes these */
+	if (ori_look_failed(ori_look_window(&a->args.win)))
+		return oriel_window_status(a->window);
+	return a->args.state->refused ? take_refusal(a) : 0;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------ */
+
+void *oriel_alltoallv_send_buffer(struct oriel_alltoallv *a)
+{
+	return ori_alltoallv_check(a, "oriel_alltoallv_send_buffer") ? NULL : a->send;
+}
+
+void *oriel_alltoallv_recv_buffer(struct oriel_alltoallv *a)
+{
+	if (ori_alltoallv_check(a, "oriel_alltoallv_recv_buffer"))
+		return NULL;
+	return (char *)a->memory + a->args.recv_off;
+}
+
+void *oriel_alltoallv_slot(struct oriel_alltoallv *a, int rank)
+{
+	if (ori_alltoallv_check(a, "oriel_alltoallv_slot") ||
+	    ori_comm_check_rank(a->comm, rank, "oriel_alltoallv_slot") || !a->args.slot_stride)
+		return NULL;
+	return (char *)a->memory + a->args.recv_off + (uint64_t)rank * a->args.slot_stride;
+}

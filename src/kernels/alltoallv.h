@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * kernels/alltoallv.h - argument, memory layout and protocol of the all-to-all-v kernel.
+ *
+ * coll/alltoallv fills the struct and launches; kernels/alltoallv.c is the kernel.
+ *
+ * Call number k of a request (k counts from 0).  Rank s tells rank d, in d's row for s:
+ *   mark >= 2k+1   s is in call k, so its receive buffer is open to d; bytes[k & 1] is set
+ *   mark >= 2k+2   all that s sends d in call k is there, and bytes[k & 1] is set
+ *   granted >= k+1 packed: grant[k & 1] is where in s's receive buffer the data of d goes, or a refusal
+ * Every rank does so for every peer in every call, zero bytes or not, so the counts of a pair never depend on sizes
+ * or on how either end was tuned.
+ *
+ * A message of up to `small` bytes goes into the row's inbox at once, beside the mark, and mark moves by two; the
+ * receiver copies it out.  Rows have two inboxes, used in turn: who writes one in call k+2 has seen the receiver's
+ * mark of call k+1, so the receiver has left call k and no longer reads it.  The same holds for bytes[] and grant[].
+ */
+#ifndef ORI_KERNELS_ALLTOALLV_H
+#define ORI_KERNELS_ALLTOALLV_H
+
+#include <oriel/device/types.h>
+
+#define ORI_A2A_SIGNAL_MARK 0 /* signal ids: the words of queued peers are signals, added to */
+#define ORI_A2A_SIGNAL_GRANTED 1
+#define ORI_A2A_SIGNALS 2
+
+#define ORI_A2A_THREADS 512       /* of a block at most, */
+#define ORI_A2A_WIDE_THREADS 1024 /* ... and where all peers are mapped */
+
+/* bytes[]: what is sent; */
+#define ORI_A2A_INLINE (1ull << 63) /* ... and it is in the inbox */
+#define ORI_A2A_REFUSED (~0ull) /* bytes[] and grant[]: that rank cannot take part in this call */
+
+/* In the receiver's window, one for each source; two inboxes follow it.  Written by the source. */
+struct ori_a2a_row {
+	uint64_t mark;    /* mapped peers; counts from first_count */
+	uint64_t granted; /* mapped peers; counts from first_count */
+	uint64_t bytes[2];
+	uint64_t grant[2];
+	uint8_t pad[ORIEL_LINE_BYTES - 48];
+};
+
+/* This rank's own. */
+struct ori_a2a_state {
+	uint64_t calls;   /* k, from first_count on; moved by the last block that leaves */
+	uint64_t refused; /* 0, or a failure word: the first refused call since the host asked */
+	uint32_t left;    /* blocks that are through with this call */
+	uint8_t pad[ORIEL_LINE_BYTES - 20];
+};
+
+struct ori_a2a_args {
+	struct oriel_window_dev win;
+	struct oriel_source staging; /* the request's send buffer */
+	const uint8_t *send;         /* what offsets count from */
+	const uint64_t *send_sizes, *send_offsets;
+	uint64_t *recv_sizes, *recv_offsets;
+	struct ori_a2a_state *state;
+	uint32_t *arrived; /* [nranks]: blocks that have sent their share of this call to that peer */
+	uint64_t first;    /* first_count */
+	uint64_t elem_bytes;
+	uint64_t most_elems;  /* of one message */
+	uint64_t send_elems;  /* how far offsets reach */
+	uint64_t slot_stride; /* 0: packed */
+	uint64_t recv_bytes;  /* of the receive buffer */
+	uint64_t recv_off;    /* where it is in the window */
+	uint64_t row_stride;  /* rows are at the start of the window */
+	uint64_t inbox_bytes;
+	uint64_t staging_off; /* where `send` is in the send buffer */
+	uint64_t chunk[2];    /* ORI_PLAN_MAPPED, ORI_PLAN_QUEUED */
+	uint32_t blocks[2];   /* for each peer of that kind */
+	uint32_t most_blocks; /* the larger of those that are used */
+	uint32_t small;       /* at most inbox_bytes */
+	uint32_t counted;     /* blocks of this launch that do not leave at once */
+	uint32_t synchronised;
+	uint32_t copy_in; /* `send` is not in the send buffer */
+	uint32_t reserved;
+};
+
+static_assert(sizeof(struct ori_a2a_row) == ORIEL_LINE_BYTES, "layout");
+static_assert(sizeof(struct ori_a2a_state) == ORIEL_LINE_BYTES, "layout");
+
+#ifndef ORIEL_KERNEL_IMAGE
+struct oriel_kernel;
+/* mixed: some peers are queued; the others have no trace of that.  wide: blocks of more than ORI_A2A_THREADS. */
+const struct oriel_kernel *ori_a2a_kernel(int mixed, int wide);
+#endif
+
+#endif

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * kernels/gather.c - what an all-gather on a stream needs SMs for: to say and to see that something is there, to post
+ * to queues, and for small blocks the copies.
+ *
+ * Compiled twice: as C, which gives the kernel its name (and a body for the CPU), and by nvcc into the library's
+ * image.  All but ORI_GATHER_ALL are one block of a warp.  What fails becomes the failure of the request's words,
+ * which every later kernel of the request returns on.
+ *
+ * Order: as in coll/allgather/run.c; copies that the stream makes lie between kernels, which end after they have
+ * begun and begin after they have ended.
+ */
+#include "gather.h"
+
+/* Until all n peers have reached `want` on that word; the lanes share them out. */
+ORIEL_DEV int ori_gather_wait_all(const struct oriel_window_dev *w, struct oriel_group g,
+				  const int32_t *peers, int n, int id, uint64_t want)
+{
+	uint32_t lanes = ori_group_lanes(g);
+	struct ori_spin s;
+	int err = 0;
+
+	for (int i = (int)g.thread; g.thread < lanes && i < n && !err; i += (int)lanes) {
+		int peer = peers[i], host = ori_words_are_host(w, peer);
+		uint64_t at = ori_signal_index(w, peer, id), *word = &w->signal_words[at];
+
+		ori_spin_begin(&s, &w->comm, w->failure, ORIEL_OP_SIGNAL, peer, id, w->number,
+			       want);
+		ori_spin_host(&s, host);
+		err = ori_mapped_wait(&s, host ? (uint64_t *)ori_host_half(&w->comm, word) : word,
+				      ori_load_relaxed_sys(&w->signal_base[at]), ORIEL_GE);
+	}
+	return ori_group_agree_any(g, err);
+}
+
+/* By the leader, after the group met. */
+ORIEL_DEV int ori_gather_tell(const struct oriel_window_dev *w, struct oriel_group g,
+			      const int32_t *peers, int n, int id)
+{
+	int err = 0;
+
+	for (int i = 0; i < n && !err; i++)
+		err = ori_signal_peer(w, g, peers[i], id, ORIEL_ADD, 1);
+	return err;
+}
+
+/* By the leader: an item to all its flows, in pieces. */
+ORIEL_DEV int ori_gather_send(const struct ori_gather_op *a, int item)
+{
+	const struct ori_gather_table *t = &a->plan;
+	uint64_t off = (uint64_t)t->block[item] * a->bytes, at, n;
+	int err = 0;
+
+	for (int s = t->send_first[item]; s < t->send_first[item + 1] && !err; s++)
+		for (uint64_t k = 0; k < a->pieces && !err; k++) {
+			uint64_t seq = (uint64_t)t->send_place[s] * a->pieces + k;
+
+			at = k * a->chunk;
+			n = a->bytes - at < a->chunk ? a->bytes - at : a->chunk;
+			err = ori_gather_put(&a->view, &a->words, t->out_peer[t->send_flow[s]],
+					     (uint32_t)(seq % a->lanes), off + at, n);
+		}
+	return err;
+}
+
+/* Until all pieces of an item are here. */
+ORIEL_DEV int ori_gather_arrived(const struct ori_gather_op *a, struct oriel_group g, int item)
+{
+	const struct ori_gather_table *t = &a->plan;
+	int peer = t->in_peer[t->from[item]], err = 0;
+	uint64_t all = ((uint64_t)t->place[item] + 1) * a->pieces;
+
+	for (uint32_t l = 0; l < a->lanes && !err; l++)
+		err = oriel_wait_signal_from(&a->words, g, peer, ORI_GATHER_NET + (int)l, ORIEL_GE,
+					     ori_gather_share(all, a->lanes, l));
+	return err;
+}
+
+ORIEL_DEV int ori_gather_step(const struct ori_gather_op *a, struct oriel_group g, int item)
+{
+	int err = ori_gather_arrived(a, g, item);
+
+	if (!err && oriel_group_is_leader(g))
+		err = ori_gather_send(a, item);
+	return ori_group_agree(g, err);
+}
+
+/* By the leader: says READY to all who will write here. */
+ORIEL_DEV int ori_gather_ready(const struct ori_gather_op *a, struct oriel_group g)
+{
+	int err = ori_gather_tell(&a->words, g, a->plan.mapped, a->plan.nmapped, ORI_GATHER_READY);
+
+	return err ? err :
+		     ori_gather_tell(&a->words, g, a->plan.in_peer, a->plan.nin, ORI_GATHER_READY);
+}
+
+/* Queued peers may be written to, and get the own block. */
+ORIEL_DEV int ori_gather_start(const struct ori_gather_op *a, struct oriel_group g)
+{
+	int err = 0;
+
+	if (a->guarded)
+		err = ori_gather_wait_all(&a->words, g, a->plan.out_peer, a->plan.nout,
+					  ORI_GATHER_READY, 1);
+	if (!err && oriel_group_is_leader(g))
+		err = ori_gather_send(a, 0);
+	return ori_group_agree(g, err);
+}
+
+ORIEL_DEV int ori_gather_begin(const struct ori_gather_op *a, struct oriel_group g)
+{
+	int err = ori_agree_window(&a->words, g);
+
+	if (!err && a->guarded && oriel_group_is_leader(g))
+		err = ori_gather_ready(a, g);
+	err = ori_group_agree(g, err);
+	if (!err)
+		err = ori_gather_start(a, g);
+	if (!err && a->guarded)
+		err = ori_gather_wait_all(&a->words, g, a->plan.mapped, a->plan.nmapped,
+					  ORI_GATHER_READY, 1);
+	return err;
+}
+
+/* By the leader: the next exec counts from what this one was given; `local` LOCALs from each mapped peer. */
+ORIEL_DEV void ori_gather_advance_all(const struct ori_gather_op *a, uint64_t local)
+{
+	const struct ori_gather_table *t = &a->plan;
+
+	for (int i = 0; i < t->nmapped; i++) {
+		ori_gather_advance(&a->words, t->mapped[i], ORI_GATHER_READY, a->guarded);
+		ori_gather_advance(&a->words, t->mapped[i], ORI_GATHER_LOCAL, local);
+	}
+	for (int f = 0; f < t->nout; f++)
+		ori_gather_advance(&a->words, t->out_peer[f], ORI_GATHER_READY, a->guarded);
+	for (int f = 0; f < t->nin; f++)
+		for (uint32_t l = 0; l < a->lanes; l++)
+			ori_gather_advance(&a->words, t->in_peer[f], ORI_GATHER_NET + (int)l,
+					   ori_gather_share((uint64_t)t->in_items[f] * a->pieces,
+							    a->lanes, l));
+}
+
+/* Everything has left; once all has come too, the exec is over. */
+ORIEL_DEV int ori_gather_finish(const struct ori_gather_op *a, struct oriel_group g, uint64_t local)
+{
+	const struct ori_gather_table *t = &a->plan;
+	int err = ori_agree_window(&a->words, g);
+
+	if (!err && oriel_group_is_leader(g))
+		err = ori_gather_tell(&a->words, g, t->mapped, t->nmapped, ORI_GATHER_LOCAL);
+	err = ori_group_agree(g, err);
+	if (!err)
+		err = ori_gather_wait_all(&a->words, g, t->mapped, t->nmapped, ORI_GATHER_LOCAL,
+					  local);
+	if (!err && oriel_group_is_leader(g)) {
+		for (int f = 0; f < t->nout && !err; f++)
+			err = ori_gather_flush(&a->words, t->out_peer[f], a->lanes);
+		if (!err)
+			ori_gather_advance_all(a, local);
+	}
+	return ori_group_agree(g, err);
+}
+
+ORIEL_DEV int ori_gather_end(const struct ori_gather_op *a, struct oriel_group g)
+{
+	int err = ori_agree_window(&a->words, g);
+
+	for (int i = a->first; i < a->plan.nitems && !err; i++)
+		err = ori_gather_step(a, g, i);
+	return err ? err : ori_gather_finish(a, g, 1);
+}
+
+/* ---- small blocks: copies too ----------------------------------------------------------------------------- */
+
+/* Block b's part of the own block, to the mapped peer (or, the last, self) that is its. */
+ORIEL_DEV int ori_gather_share_out(const struct ori_gather_op *a, struct oriel_group g)
+{
+	const struct ori_gather_table *t = &a->plan;
+	uint32_t targets = (uint32_t)t->nmapped + 1, which = g.block % targets;
+	uint64_t cut = (a->bytes + a->slices - 1) / a->slices, at;
+	uint64_t own = (uint64_t)(uint32_t)a->words.comm.rank * a->bytes, n;
+	int self = which == targets - 1, err = ori_agree_window(&a->words, g);
+	uint8_t *to;
+
+	cut = (cut + 15) & ~(uint64_t)15;
+	at = cut * (g.block / targets);
+	n = at < a->bytes ? (a->bytes - at < cut ? a->bytes - at : cut) : 0;
+	if (!err && a->guarded && g.block == 0 && oriel_group_is_leader(g))
+		err = ori_gather_ready(a, g);
+	err = ori_group_agree(g, err);
+	if (!err && a->guarded && !self)
+		err = oriel_wait_signal_from(&a->words, g, t->mapped[which], ORI_GATHER_READY,
+					     ORIEL_GE, 1);
+	if (err)
+		return err;
+	to = (self ? a->view.buffer : a->view.mapped[t->mapped[which]]) + own + at;
+	if (n && to != a->send + at)
+		ori_group_copy(g, to, a->send + at, n);
+	err = ori_agree_window(&a->words, g);
+	if (!err && !self && oriel_group_is_leader(g))
+		err = ori_signal_peer(&a->words, g, t->mapped[which], ORI_GATHER_LOCAL, ORIEL_ADD,
+				      1);
+	return ori_group_agree(g, err);
+}
+
+/* A block that came from another node, to all of this one. */
+ORIEL_DEV int ori_gather_relay(const struct ori_gather_op *a, struct oriel_group g, int item)
+{
+	const struct ori_gather_table *t = &a->plan;
+	uint64_t off = (uint64_t)t->block[item] * a->bytes;
+	int err = ori_gather_step(a, g, item);
+
+	for (int i = 0; a->relay && i < t->nmapped && !err; i++)
+		ori_group_copy(g, a->view.mapped[t->mapped[i]] + off, a->view.buffer + off,
+			       a->bytes);
+	return err;
+}
+
+/* Is this the last block of the grid?  It sees what all others did. */
+ORIEL_DEV int ori_gather_is_last(const struct ori_gather_op *a, struct oriel_group g)
+{
+	uint64_t before = 0;
+
+	(void)oriel_group_sync(g);
+	/* [L1] release and acquire of each other: what each block wrote is there for the last one */
+	if (oriel_group_is_leader(g)) {
+		before = ori_fetch_add_acq_rel_sys(a->blocks_done, 1);
+		if (before + 1 == g.nblocks)
+			ori_store_relaxed_sys(a->blocks_done, 0);
+	}
+	(void)ori_group_agree_value(g, 0, &before);
+	return before + 1 == g.nblocks;
+}
+
+/*
+ * Blocks share out the stores; the last of them to end does the rest, so none waits for another and the grid may be
+ * larger than what runs at once.  A block that failed counts too.
+ */
+ORIEL_DEV int ori_gather_all(const struct ori_gather_op *a, struct oriel_group g)
+{
+	int err = ori_gather_share_out(a, g);
+
+	/* the last one finds a failure in the words, where it is put before the count */
+	if (err && oriel_group_is_leader(g))
+		ori_gather_give_up(&a->words, err, a->words.comm.rank);
+	if (!ori_gather_is_last(a, g))
+		return 0;
+	err = ori_agree_window(&a->words, g);
+	if (!err)
+		err = ori_gather_start(a, g);
+	/* every mapped peer is ready: a block has written to each */
+	for (int i = 1; i < a->plan.nitems && !err; i++)
+		err = ori_gather_relay(a, g, i);
+	return err ? err : ori_gather_finish(a, g, a->slices + 1);
+}
+
+ORIEL_DEV int ori_gather_op_run(const struct ori_gather_op *a, struct oriel_group g)
+{
+	switch (a->code) {
+	case ORI_GATHER_BEGIN:
+		return ori_gather_begin(a, g);
+	case ORI_GATHER_STEP:
+		return ori_gather_step(a, g, a->first);
+	case ORI_GATHER_END:
+		return ori_gather_end(a, g);
+	default:
+		return ori_gather_all(a, g);
+	}
+}
+
+ORIEL_KERNEL(ori_gather_ops, struct ori_gather_op)
+{
+	struct oriel_group g = oriel_group_block();
+	int err = ori_gather_op_run(a, g);
+
+	if (err && oriel_group_is_leader(g))
+		ori_gather_give_up(&a->words, err, a->words.comm.rank);
+}
+
+#ifndef ORIEL_KERNEL_IMAGE
+const struct oriel_kernel *ori_gather_kernel(void)
+{
+	return &ori_gather_ops;
+}
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * kernels/gather.h - the all-gather as devices see it: the view of receive memory, the words, and the put to a
+ * queued peer, which host code on the CPU and kernels on a GPU share.
+ *
+ * Called by one thread at a time for one request: by coll/allgather on the CPU, by kernels/gather.c on a GPU.
+ */
+#ifndef ORI_KERNELS_GATHER_H
+#define ORI_KERNELS_GATHER_H
+
+#include <oriel/device.h>
+
+/* Signals of a request's words, all ORIEL_ADD, counted from where the last exec ended. */
+#define ORI_GATHER_READY 0 /* 1: that rank may be written to */
+#define ORI_GATHER_LOCAL 1 /* 1: that rank has stored all it had for me */
+#define ORI_GATHER_NET 2   /* + lane: pieces that came through queues */
+
+/*
+ * Receive memory, from wherever it comes: everything that moves data takes this.  Blocks of all ranks lie one
+ * after the other in it, alike on every rank.
+ */
+struct oriel_gather_view {
+	uint8_t *buffer;            /* this rank's */
+	uint64_t bytes;             /* of it, alike on every rank */
+	struct oriel_source source; /* this rank's, as queues name it; offset 0 is buffer */
+	uint8_t *const *mapped;     /* [nranks] where peers' are mapped; NULL for queued peers */
+	const struct oriel_remote *remote; /* [nranks] queued peers' */
+};
+
+/*
+ * Posts `bytes` at `off` of this rank's receive memory to the same place of the peer's, and then its arrival, on
+ * that lane.  By one thread.
+ */
+ORIEL_DEV int ori_gather_put(const struct oriel_gather_view *view,
+			     const struct oriel_window_dev *words, int peer, uint32_t lane,
+			     uint64_t off, uint64_t bytes)
+{
+	const struct oriel_window_link *link = ori_window_peer(words, peer)->link;
+	const struct oriel_remote *to = &view->remote[peer];
+	struct ori_scope scope = ori_window_scope(words);
+	struct ori_post post;
+
+	if (!link || !link->link)
+		return ORIEL_ENOTCONN;
+	ori_post_init(&post);
+	post.remote = to->address + off;
+	post.rkey = to->key;
+	post.local = view->source.address + off;
+	post.lkey = view->source.key;
+	post.bytes = bytes;
+	ori_post_set_signal(words, &post, link, peer, ORI_GATHER_NET + (int)lane, ORIEL_ADD, 1);
+	return ori_queue_post(&scope, link->link, lane, &post);
+}
+
+/* How many of n pieces take lane `lane`, piece k being on lane k % lanes. */
+ORIEL_DEV uint64_t ori_gather_share(uint64_t n, uint32_t lanes, uint32_t lane)
+{
+	return n > lane ? (n - lane + lanes - 1) / lanes : 0;
+}
+
+/* By one thread: all pieces to the peer are complete. */
+ORIEL_DEV int ori_gather_flush(const struct oriel_window_dev *words, int peer, uint32_t lanes)
+{
+	const struct oriel_window_link *link = ori_window_peer(words, peer)->link;
+	struct ori_scope scope = ori_window_scope(words);
+	int err = link && link->link ? 0 : ORIEL_ENOTCONN;
+
+	for (uint32_t l = 0; l < lanes && !err; l++)
+		err = ori_queue_flush(&scope, link->link, l);
+	return err;
+}
+
+/* What has come of (peer, id) in this exec; acquire, [W1]. */
+ORIEL_DEV uint64_t ori_gather_count(const struct oriel_window_dev *words, int peer, int id)
+{
+	return oriel_read_signal_from(words, peer, id);
+}
+
+/* The next exec counts from here; one thread at a time. */
+ORIEL_DEV void ori_gather_advance(const struct oriel_window_dev *words, int peer, int id,
+				  uint64_t n)
+{
+	uint64_t *base = &words->signal_base[ori_signal_index(words, peer, id)];
+
+	ori_store_relaxed_sys(base, ori_load_relaxed_sys(base) + n);
+}
+
+/*
+ * By one thread: an exec that ended without its peers leaves the counts apart, so the request is of no more use,
+ * here and at all who would wait for this rank.
+ */
+ORIEL_DEV_OUT void ori_gather_give_up(const struct oriel_window_dev *words, int err, int peer)
+{
+	uint64_t failure = ORIEL_FAILURE(err, peer);
+
+	ori_compare_swap_acq_rel_sys(words->failure, 0, failure);
+	/* where the comm has failed everybody knows */
+	if (ori_failed(&words->comm, NULL))
+		return;
+	for (int p = 0; p < words->comm.nranks; p++) {
+		const struct oriel_window_peer *other = ori_window_peer(words, p);
+
+		if (p == words->comm.rank)
+			continue;
+		if (other->failure) {
+			ori_compare_swap_acq_rel_sys(other->failure, 0, failure);
+			ori_wake(other->waiters);
+		} else if (other->link && other->link->link) {
+			ori_fail_queued(words, other->link, failure);
+		}
+	}
+}
+
+/* ---- kernels ------------------------------------------------------------------------------------------- */
+
+#define ORI_GATHER_BEGIN 1 /* handshake, own block to queued peers */
+#define ORI_GATHER_STEP 2  /* item `first` has come; it goes on to queued peers */
+#define ORI_GATHER_END                                                                             \
+	3 /* the same for items from `first` on; then all is there, and nothing under way */
+#define ORI_GATHER_ALL 4 /* everything, copies too: small blocks */
+
+/* A plan as kernels read it (coll/allgather/plan.c); all tables lie in one piece of memory. */
+struct ori_gather_table {
+	const int32_t *mapped;     /* [nmapped] from the next rank of the node on */
+	const int32_t *in_peer;    /* [nin] */
+	const int32_t *in_items;   /* [nin] how many it brings */
+	const int32_t *out_peer;   /* [nout] */
+	const int32_t *block;      /* [nitems] whose */
+	const int32_t *from;       /* [nitems] in-flow; -1: own */
+	const int32_t *place;      /* [nitems] in that */
+	const int32_t *send_first; /* [nitems + 1] first of its sends */
+	const int32_t *send_flow;  /* [nsends] */
+	const int32_t *send_place; /* [nsends] the item's place in that flow */
+	int32_t nmapped, nin, nout, nitems;
+};
+
+struct ori_gather_op {
+	struct oriel_window_dev words;
+	struct oriel_gather_view view;
+	struct ori_gather_table plan;
+	const uint8_t *send;   /* ORI_GATHER_ALL: the own block */
+	uint64_t *blocks_done; /* ORI_GATHER_ALL: of the grid; 0 between launches */
+	uint64_t bytes, chunk, pieces;
+	uint32_t lanes, guarded, relay, slices;
+	int32_t code, first;
+};
+
+#ifndef ORIEL_KERNEL_IMAGE
+const struct oriel_kernel *ori_gather_kernel(void);
+#endif
+
+#endif

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tools/tune/main.c - oriel-tune: command line, start of ranks, the order of things.
+ *
+ * Under a launcher it is one rank.  Without one it becomes oriel-run, which starts it again as the
+ * ranks. Exit status: 0, 1 when something failed, 2 for a bad command line.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tool.h"
+#include "util/util.h"
+
+static const char help_text[] =
+	"usage: oriel-tune [flags]               starts the ranks itself, with oriel-run\n"
+	"       oriel-run -n 8 oriel-tune [flags]\n"
+	"\n"
+	"Measures how an all-to-all-v is best cut on this machine, for each kind of peer and size,\n"
+	"and writes what it finds where later runs load it.\n"
+	"\n"
+	"  -n N             ranks to start (default 8)\n"
+	"  --topology TEXT  their layout, such as 2x4, as oriel-run takes it\n"
+	"  --quick          six sizes, one axis at a time: under a minute\n"
+	"  --explain        say for each size why it is so, with predicted and measured time\n"
+	"  -o FILE          write there (default: the file later runs look for); -: nowhere\n"
+	"  --help\n";
+
+static int usage(const char *what, const char *value)
+{
+	const char *rank = getenv("RANK");
+
+	if (!rank || !*rank || !strcmp(rank, "0"))
+		fprintf(stderr, "oriel-tune: %s '%s' (oriel-tune --help lists all)\n", what, value);
+	return 2;
+}
+
+/* -1: go on; else the exit status. */
+static int parse(int argc, char **argv, struct tool_options *o)
+{
+	enum { TOPOLOGY = 256, QUICK, EXPLAIN, HELP };
+	static const struct option names[] = {
+		{ "topology", required_argument, NULL, TOPOLOGY },
+		{ "quick", no_argument, NULL, QUICK },
+		{ "explain", no_argument, NULL, EXPLAIN },
+		{ "help", no_argument, NULL, HELP },
+		{ NULL, 0, NULL, 0 },
+	};
+	int c;
+	char *end;
+
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, "n:o:", names, NULL)) != -1) {
+		switch (c) {
+		case 'n':
+			o->ranks = (int)strtol(optarg, &end, 10);
+			if (*end || o->ranks < 2 || o->ranks > 1024)
+				return usage("-n wants 2 to 1024 ranks, not", optarg);
+			break;
+		case 'o':
+			o->output = optarg;
+			break;
+		case TOPOLOGY:
+			o->topology = optarg;
+			break;
+		case QUICK:
+			o->quick = 1;
+			break;
+		case EXPLAIN:
+			o->explain = 1;
+			break;
+		case HELP:
+			fputs(help_text, stdout);
+			return 0;
+		default:
+			return usage("unknown or incomplete flag", argv[optind - 1]);
+		}
+	}
+	return optind < argc ? usage("unexpected argument", argv[optind]) : -1;
+}
+
+/* Before minutes of measuring: could a file be made there?  By one process of the job. */
+static int probe_output(const char *path)
+{
+	char temporary[PATH_MAX];
+	int fd;
+
+	if (!path || !strcmp(path, "-"))
+		return 0;
+	snprintf(temporary, sizeof(temporary), "%s.%ld.probe", path, (long)getpid());
+	fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (fd < 0) {
+		fprintf(stderr, "oriel-tune: cannot write to %s: %s\n", path, strerror(errno));
+		return 1;
+	}
+	close(fd);
+	(void)unlink(temporary);
+	return 0;
+}
+
+/* ---- start of ranks -------------------------------------------------------------------------- */
+
+static int has_launcher(void)
+{
+	return getenv("RANK") || getenv("WORLD_SIZE") || getenv("PMIX_RANK") || getenv("PMI_RANK");
+}
+
+/* Becomes oriel-run, from the folder this program is in; returns only if that fails. */
+static int become_run(const struct tool_options *o)
+{
+	char self[PATH_MAX], run[PATH_MAX], ranks[16];
+	const char *argv[16];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	int a = 0;
+
+	if (n <= 0) {
+		fprintf(stderr, "oriel-tune: cannot find myself: %s\n", strerror(errno));
+		return 1;
+	}
+	self[n] = '\0';
+	n = strrchr(self, '/') - self;
+	snprintf(run, sizeof(run), "%.*s/oriel-run", (int)n, self);
+	snprintf(ranks, sizeof(ranks), "%d", o->ranks);
+	argv[a++] = run;
+	argv[a++] = "-n";
+	argv[a++] = ranks;
+	if (o->topology) {
+		argv[a++] = "--topology";
+		argv[a++] = o->topology;
+	}
+	argv[a++] = self;
+	if (o->quick)
+		argv[a++] = "--quick";
+	if (o->explain)
+		argv[a++] = "--explain";
+	if (o->output) {
+		argv[a++] = "-o";
+		argv[a++] = o->output;
+	}
+	argv[a] = NULL;
+	execv(run, (char *const *)(uintptr_t)argv);
+	fprintf(stderr, "oriel-tune: cannot start %s: %s\n", run, strerror(errno));
+	return 1;
+}
+
+/* ---- the run --------------------------------------------------------------------------------- */
+
+static void set_sizes(struct tool_job *job)
+{
+	uint64_t most = job->opt->quick ? 1u << 20 : 16u << 20;
+
+	for (uint64_t bytes = 1024; bytes <= most && job->nsizes < TOOL_SIZES; bytes *= 4)
+		job->size[job->nsizes++].bytes = bytes;
+}
+
+static int tune_size(struct tool_job *job, struct tool_size *s)
+{
+	int end, err = tool_request_open(job, s->bytes);
+
+	if (err)
+		return err;
+	err = tool_sweep(job, s);
+	if (!err)
+		err = tool_compare(job, s);
+	end = tool_request_close(job);
+	return err ? err : end;
+}
+
+/* Rank 0's part of the end; the others wait to hear how it went. */
+static int save(struct tool_job *job, const struct ori_tune_key *key)
+{
+	const char *to = job->opt->output;
+	char path[PATH_MAX];
+	int err;
+
+	if (to && !strcmp(to, "-"))
+		return 0;
+	err = to ? 0 : ori_tune_path(key, path, sizeof(path));
+	if (err) {
+		fprintf(stderr,
+			"oriel-tune: neither XDG_CACHE_HOME nor HOME is set: use -o FILE\n");
+		return err;
+	}
+	err = ori_tune_save(to ? to : path, key, &job->table);
+	if (!err)
+		printf("# written to %s%s\n", to ? to : path,
+		       to ? ": runs with ORIEL_TUNE_FILE set to it load it" : "");
+	return err;
+}
+
+static int finish(struct tool_job *job, const struct ori_tune_key *key)
+{
+	int32_t mine = 0, *all;
+	int err = tool_fit(job);
+
+	if (!err && job->rank == 0) {
+		tool_report_sizes(job);
+		if (job->opt->explain)
+			tool_report_explain(job);
+		err = save(job, key);
+		printf("# took %.1f s\n", (double)(ori_now_ns() - job->start_ns) / 1e9);
+	}
+	all = calloc((size_t)job->nranks, sizeof(*all));
+	if (!all) {
+		oriel_comm_abort(job->comm, ORIEL_ENOMEM);
+		return ORIEL_ENOMEM;
+	}
+	mine = err;
+	err = oriel_comm_allgather(job->comm, ORIEL_WORLD, &mine, all, sizeof(mine));
+	for (int r = 0; !err && r < job->nranks; r++)
+		err = all[r];
+	free(all);
+	return err;
+}
+
+static int run(struct tool_job *job)
+{
+	struct ori_tune_key key;
+	struct ori_a2a_plan plan;
+	int err = ori_tune_plan(job->comm, 1024, &plan);
+
+	if (err)
+		return err;
+	for (int k = 0; k < ORI_PLAN_KINDS; k++)
+		job->peers[k] = ori_tune_peers(job->comm, k);
+	job->cores = plan.cores;
+	job->reps = job->opt->quick ? 7 : 11;
+	job->sample_us = job->opt->quick ? 3000 : 8000;
+	job->limit_s = job->opt->quick ? 35 : 1800;
+	set_sizes(job);
+	ori_tune_key(job->comm, &key);
+	if (job->rank == 0)
+		tool_report_head(job, &key);
+	err = tool_sizes_open(job);
+	for (int i = 0; !err && i < job->nsizes; i++)
+		err = tune_size(job, &job->size[i]);
+	if (!err)
+		err = finish(job, &key);
+	tool_sizes_close(job);
+	return err;
+}
+
+int main(int argc, char **argv)
+{
+	struct tool_options o = { .ranks = 8 };
+	struct tool_job *job;
+	struct oriel_boot *boot = NULL;
+	int err, status = parse(argc, argv, &o);
+
+	if (status >= 0)
+		return status;
+	if (!has_launcher())
+		return probe_output(o.output) ? 1 : become_run(&o);
+	/* The first guess is what is measured against: nothing else may have a say. */
+	setenv("ORIEL_TUNE_FILE", "none", 1);
+	unsetenv("ORIEL_A2A_PLAN");
+	job = calloc(1, sizeof(*job));
+	if (!job) {
+		fprintf(stderr, "oriel-tune: no memory\n");
+		return 1;
+	}
+	job->opt = &o;
+	job->start_ns = ori_now_ns();
+	err = oriel_boot_env(&boot);
+	if (!err)
+		err = oriel_comm_create(boot, NULL, &job->comm);
+	oriel_boot_destroy(boot);
+	if (!err) {
+		job->rank = oriel_comm_rank(job->comm);
+		job->nranks = oriel_comm_size(job->comm);
+		err = run(job);
+		if (err) {
+			fprintf(stderr, "oriel-tune: rank %d: %s\n", job->rank,
+				oriel_status_text(err));
+			oriel_comm_abort(job->comm, err); /* others may be waiting for this rank */
+		}
+		status = oriel_comm_destroy(job->comm);
+		err = err ? err : status;
+	}
+	free(job);
+	return err ? 1 : 0;
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tools/tune/sweep.c - looks for the best blocks, warps and chunk of one kind of peer and size.
+ *
+ * --quick walks along one axis after the other from the first guess: chunk, blocks, warps.
+ * Otherwise the whole grid is measured.  A setting replaces the one at hand only when it is clearly
+ * faster, so noise changes nothing.
+ */
+#include <string.h>
+
+#include "tool.h"
+
+#define MARGIN 0.97       /* of the time at hand: what counts as faster */
+#define INBOX_BYTES 8192u /* longest message that may carry its own mark */
+
+static const uint32_t gpu_blocks[] = { 1, 2, 4, 8, 16 }, gpu_warps[] = { 4, 8, 16, 32 };
+static const uint32_t cpu_blocks[] = { 1, 2, 4 }, cpu_warps[] = { 1, 2 };
+static const uint64_t chunks[] = { 16u << 10,  64u << 10,  128u << 10,
+				   256u << 10, 512u << 10, 1u << 20 };
+
+enum axis { CHUNK, BLOCKS, WARPS, AXES };
+
+#define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
+
+/* The n-th value of an axis in *s; 0 past the end. */
+static int set_axis(const struct tool_job *job, enum axis axis, int n, struct ori_a2a_setting *s)
+{
+	int cpu = job->cores > 0;
+
+	switch (axis) {
+	case CHUNK:
+		if (n >= COUNT(chunks))
+			return 0;
+		s->chunk = chunks[n];
+		return 1;
+	case BLOCKS:
+		if (n >= (cpu ? COUNT(cpu_blocks) : COUNT(gpu_blocks)))
+			return 0;
+		s->blocks = cpu ? cpu_blocks[n] : gpu_blocks[n];
+		return 1;
+	default:
+		if (n >= (cpu ? COUNT(cpu_warps) : COUNT(gpu_warps)))
+			return 0;
+		s->warps = cpu ? cpu_warps[n] : gpu_warps[n];
+		return 1;
+	}
+}
+
+int tool_alike(const struct ori_a2a_setting *a, const struct ori_a2a_setting *b, uint64_t bytes)
+{
+	uint64_t ca = a->chunk < bytes ? a->chunk : bytes, cb = b->chunk < bytes ? b->chunk : bytes;
+
+	return a->blocks == b->blocks && a->warps == b->warps && ca == cb;
+}
+
+static int add(struct ori_a2a_setting *list, int n, const struct ori_a2a_setting *s, uint64_t bytes)
+{
+	for (int i = 0; i < n; i++)
+		if (tool_alike(&list[i], s, bytes))
+			return n;
+	if (n < TOOL_CANDIDATES)
+		list[n++] = *s;
+	return n;
+}
+
+static void note_points(struct tool_job *job, int kind, uint64_t bytes,
+			const struct ori_a2a_setting *list, const struct tool_time *times, int n)
+{
+	for (int i = 0; i < n && job->npoints[kind] < TOOL_POINTS; i++)
+		job->points[kind][job->npoints[kind]++] = (struct ori_tune_point){
+			(double)bytes * job->peers[kind], list[i].blocks, times[i].us
+		};
+}
+
+/*
+ * Measures the list; list[0] is the setting at hand, and *best becomes what beats it clearly, or
+ * it.  *gain: how much faster that is.
+ */
+static int contest(struct tool_job *job, struct tool_size *s, int kind,
+		   const struct ori_a2a_setting *list, int n, struct ori_a2a_setting *best,
+		   double *gain)
+{
+	struct ori_a2a_plan plans[TOOL_CANDIDATES];
+	struct tool_time times[TOOL_CANDIDATES];
+	int first = 0, err = 0;
+
+	memset(plans, 0, sizeof(plans));
+	for (int i = 0; !err && i < n; i++) {
+		err = ori_tune_plan(job->comm, s->bytes, &plans[i]);
+		plans[i].small = 0;
+		plans[i].kind[kind] = list[i];
+		if (!err)
+			err = ori_tune_resident(job->comm, &plans[i]);
+	}
+	if (!err)
+		err = tool_measure(job, kind, plans, n, times);
+	if (err)
+		return err;
+	for (int i = 1; i < n; i++)
+		if (times[i].us < times[first].us)
+			first = i;
+	if (first && times[first].us > MARGIN * times[0].us)
+		first = 0;
+	note_points(job, kind, s->bytes, list, times, n);
+	*best = list[first];
+	*gain = times[first].us > 0 ? times[0].us / times[first].us : 1;
+	s->kind[kind] = times[first];
+	return 0;
+}
+
+static int walk(struct tool_job *job, struct tool_size *s, int kind)
+{
+	struct ori_a2a_setting list[TOOL_CANDIDATES], at = s->first[kind], next;
+	double gain;
+	int err = 0;
+
+	for (int axis = CHUNK; !err && axis < AXES; axis++) {
+		int n = 0;
+
+		n = add(list, n, &at, s->bytes);
+		next = at;
+		for (int i = 0; set_axis(job, (enum axis)axis, i, &next); i++)
+			n = add(list, n, &next, s->bytes);
+		/* the first axis is measured in any case: its times are the size's */
+		if (axis == CHUNK || (n > 1 && job->elapsed_s < job->limit_s))
+			err = contest(job, s, kind, list, n, &at, &gain);
+	}
+	s->best[kind] = at;
+	return err;
+}
+
+/* All settings, in as many contests as needed; who wins one is in the next. */
+static int search_grid(struct tool_job *job, struct tool_size *s, int kind)
+{
+	struct ori_a2a_setting list[TOOL_CANDIDATES], at = s->first[kind], x = at;
+	double gain;
+	int n = add(list, 0, &at, s->bytes), err = 0;
+
+	for (int b = 0; set_axis(job, BLOCKS, b, &x); b++)
+		for (int w = 0; set_axis(job, WARPS, w, &x); w++)
+			for (int c = 0; !err && set_axis(job, CHUNK, c, &x); c++) {
+				n = add(list, n, &x, s->bytes);
+				if (n < TOOL_CANDIDATES)
+					continue;
+				err = contest(job, s, kind, list, n, &at, &gain);
+				n = add(list, 0, &at, s->bytes);
+			}
+	if (!err)
+		err = contest(job, s, kind, list, n, &at, &gain);
+	s->best[kind] = at;
+	return err;
+}
+
+/* The best and the first guess once more, side by side: who won by chance loses here. */
+static int confirm(struct tool_job *job, struct tool_size *s, int kind)
+{
+	struct ori_a2a_setting list[2] = { s->first[kind], s->best[kind] };
+
+	if (tool_alike(&list[0], &list[1], s->bytes))
+		return 0;
+	return contest(job, s, kind, list, 2, &s->best[kind], &s->gain[kind]);
+}
+
+/* Data with its own mark against data, then mark. */
+static int try_small(struct tool_job *job, struct tool_size *s)
+{
+	struct ori_a2a_plan plans[2];
+	struct tool_time times[2];
+	int err;
+
+	s->small = 0;
+	if (s->bytes > INBOX_BYTES)
+		return 0;
+	for (int i = 0; i < 2; i++) {
+		err = ori_tune_plan(job->comm, s->bytes, &plans[i]);
+		if (err)
+			return err;
+		for (int k = 0; k < ORI_PLAN_KINDS; k++)
+			plans[i].kind[k] = s->best[k];
+		plans[i].small = i ? (uint32_t)s->bytes : 0;
+	}
+	err = tool_measure(job, TOOL_ALL, plans, 2, times);
+	s->small = !err && times[1].us < MARGIN * times[0].us ? (uint32_t)s->bytes : 0;
+	return err;
+}
+
+int tool_sweep(struct tool_job *job, struct tool_size *s)
+{
+	struct ori_a2a_plan plan;
+	int err = ori_tune_plan(job->comm, s->bytes, &plan);
+
+	for (int k = 0; !err && k < ORI_PLAN_KINDS; k++) {
+		s->first[k] = plan.kind[k];
+		s->best[k] = plan.kind[k];
+		s->gain[k] = 1;
+		/* self alone is no peer worth a search */
+		if (!job->peers[k] || job->nranks == 1)
+			continue;
+		err = job->opt->quick ? walk(job, s, k) : search_grid(job, s, k);
+		if (!err)
+			err = confirm(job, s, k);
+	}
+	return err ? err : try_small(job, s);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tools/tune/whole.c - exchanges with all peers: the table against the first guess, and the model.
+ *
+ * Settings were found for each kind of peer alone.  Here they run together, beside the first guess
+ * and beside one setting for all peers; a size where the table loses gets the first guess back.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool.h"
+#include "util/util.h"
+
+#define WORSE 1.02 /* times the first guess: then the table is not worth having */
+
+static int make_plan(struct tool_job *job, const struct tool_size *s,
+		     const struct ori_a2a_setting *m, const struct ori_a2a_setting *q,
+		     uint32_t small, struct ori_a2a_plan *plan)
+{
+	int err = ori_tune_plan(job->comm, s->bytes, plan);
+
+	plan->kind[ORI_PLAN_MAPPED] = *m;
+	plan->kind[ORI_PLAN_QUEUED] = *q;
+	plan->small = small;
+	return err ? err : ori_tune_resident(job->comm, plan);
+}
+
+/* Would calls of that size by the two plans be the same? */
+static int plans_alike(const struct tool_job *job, const struct ori_a2a_plan *a,
+		       const struct ori_a2a_plan *b, uint64_t bytes)
+{
+	for (int k = 0; k < ORI_PLAN_KINDS; k++)
+		if (job->peers[k] && !tool_alike(&a->kind[k], &b->kind[k], bytes))
+			return 0;
+	return (a->small >= bytes) == (b->small >= bytes);
+}
+
+/* Each different plan once: two rows of one plan would differ by noise. */
+static int measure_different(struct tool_job *job, const struct tool_size *s,
+			     const struct ori_a2a_plan *plans, int n, struct tool_time *times)
+{
+	struct ori_a2a_plan different[TOOL_CANDIDATES];
+	struct tool_time took[TOOL_CANDIDATES];
+	int of[TOOL_CANDIDATES], m = 0, err;
+
+	for (int i = 0; i < n; i++) {
+		for (of[i] = 0; of[i] < m; of[i]++)
+			if (plans_alike(job, &plans[i], &different[of[i]], s->bytes))
+				break;
+		if (of[i] == m)
+			different[m++] = plans[i];
+	}
+	err = tool_measure(job, TOOL_ALL, different, m, took);
+	for (int i = 0; !err && i < n; i++)
+		times[i] = took[of[i]];
+	return err;
+}
+
+static void judge(struct tool_size *s, const struct tool_time *t)
+{
+	s->before = t[0];
+	s->after = t[1];
+	s->one = t[2].us <= t[3].us ? t[2] : t[3];
+	s->one_setting = s->best[t[2].us <= t[3].us ? ORI_PLAN_MAPPED : ORI_PLAN_QUEUED];
+	s->reverted = t[1].us > WORSE * t[0].us;
+	if (!s->reverted)
+		return;
+	memcpy(s->best, s->first, sizeof(s->best));
+	s->small = 0;
+	s->after = s->before;
+}
+
+int tool_compare(struct tool_job *job, struct tool_size *s)
+{
+	const struct ori_a2a_setting *m = &s->best[ORI_PLAN_MAPPED], *q = &s->best[ORI_PLAN_QUEUED];
+	struct ori_a2a_plan plans[4];
+	struct tool_time times[4];
+	int err;
+
+	err = make_plan(job, s, &s->first[0], &s->first[1], 0, &plans[0]);
+	if (!err)
+		err = make_plan(job, s, m, q, s->small, &plans[1]);
+	if (!err)
+		err = make_plan(job, s, m, m, s->small, &plans[2]);
+	if (!err)
+		err = make_plan(job, s, q, q, s->small, &plans[3]);
+	if (!err)
+		err = measure_different(job, s, plans, 4, times);
+	if (!err)
+		judge(s, times);
+	return err;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* How much of the shorter part the longer one hides, as most sizes have it. */
+static double median_overlap(const struct tool_job *job)
+{
+	double v[TOOL_SIZES];
+	int n = 0;
+
+	for (int i = 0; i < job->nsizes; i++) {
+		const struct tool_size *s = &job->size[i];
+
+		if (s->kind[0].us > 0 && s->kind[1].us > 0)
+			v[n++] = ori_tune_overlap(s->kind[0].us, s->kind[1].us, s->after.us);
+	}
+	if (!n)
+		return 0;
+	qsort(v, (size_t)n, sizeof(v[0]), by_value);
+	return v[n / 2];
+}
+
+static void set_rows(struct tool_job *job, int kind)
+{
+	struct ori_tune_table *t = &job->table;
+
+	for (int i = 0; i < job->nsizes; i++) {
+		const struct tool_size *s = &job->size[i];
+
+		t->row[kind][t->rows[kind]++] = (struct ori_tune_row){
+			s->bytes,
+			(uint32_t)s->best[kind].chunk,
+			(uint16_t)s->best[kind].blocks,
+			(uint16_t)s->best[kind].warps,
+			(float)s->kind[kind].us,
+			0,
+		};
+	}
+}
+
+/* Up to the largest size below which every size gained. */
+static uint32_t small_limit(const struct tool_job *job)
+{
+	uint32_t small = 0;
+
+	for (int i = 0; i < job->nsizes && job->size[i].small; i++)
+		small = job->size[i].small;
+	return small;
+}
+
+int tool_fit(struct tool_job *job)
+{
+	struct ori_tune_table *t = &job->table;
+	int err = 0;
+
+	_Static_assert(TOOL_SIZES <= ORI_TUNE_ROWS, "a row for each size");
+	memset(t, 0, sizeof(*t));
+	for (int k = 0; !err && k < ORI_PLAN_KINDS; k++) {
+		if (!job->npoints[k])
+			continue;
+		set_rows(job, k);
+		err = ori_tune_fit(job->points[k], job->npoints[k], &t->model[k]);
+	}
+	t->overlap = median_overlap(job);
+	t->small = small_limit(job);
+	if (!err && ori_tune_table_check(t))
+		err = ori_fail(ORIEL_EPROTO, "the table that was measured makes no sense");
+	return err ? err : ori_tune_use(job->comm, t);
+}
