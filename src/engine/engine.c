@@ -13,27 +13,50 @@
 
 #include "../device/cpu/cpu.h"
 #include "../util/util.h"
+#include "mlx5/mlx5_engine.h"
 #include "ofi/ofi_engine.h"
 #include "verbs/verbs_engine.h"
 
-static int soft_probe(const struct ori_config *config, char *reason, size_t bytes)
+static int soft_probe(const struct ori_config *config, const struct ori_engine_world *world,
+		      char *reason, size_t bytes)
 {
 	(void)config;
+	(void)world;
 	snprintf(reason, bytes,
 		 "software NIC: executes mlx5 work queues between ranks of one machine");
 	return 0;
 }
 
-/* Best first.  probe: usable on this machine?  Logs nothing. */
+/* A proxy posts, not the device: what that reaches is all the same. */
+static int verbs_probe(const struct ori_config *config, const struct ori_engine_world *world,
+		       char *reason, size_t bytes)
+{
+	(void)world;
+	return ori_verbs_engine_probe(config, reason, bytes);
+}
+
+static int ofi_probe(const struct ori_config *config, const struct ori_engine_world *world,
+		     char *reason, size_t bytes)
+{
+	(void)world;
+	return ori_ofi_engine_probe(config, reason, bytes);
+}
+
+/*
+ * Best first.  probe: usable on this machine?  Logs nothing.  ORIEL_EUNSUPPORTED: there is no such device;
+ * anything else: there is one, but something else is missing.
+ */
 static const struct kind {
 	const char *name;
 	uint32_t bit;
-	int (*probe)(const struct ori_config *, char *reason, size_t bytes);
+	int (*probe)(const struct ori_config *, const struct ori_engine_world *, char *reason,
+		     size_t bytes);
 	int (*open)(const struct ori_config *, const struct ori_engine_world *,
 		    struct ori_engine **);
 } kinds[] = {
-	{ "verbs", ORI_ENGINE_VERBS, ori_verbs_engine_probe, ori_verbs_engine_open },
-	{ "ofi", ORI_ENGINE_OFI, ori_ofi_engine_probe, ori_ofi_engine_open },
+	{ "mlx5", ORI_ENGINE_MLX5, ori_mlx5_engine_probe, ori_mlx5_engine_open },
+	{ "verbs", ORI_ENGINE_VERBS, verbs_probe, ori_verbs_engine_open },
+	{ "ofi", ORI_ENGINE_OFI, ofi_probe, ori_ofi_engine_open },
 	{ "soft", ORI_ENGINE_SOFT, soft_probe, ori_soft_engine_open },
 };
 
@@ -50,7 +73,7 @@ int ori_engine_row(int n, struct ori_engine_row *row)
 {
 	const struct kind *k;
 	struct ori_config config;
-	char reason[128];
+	char reason[ORI_ENGINE_REASON];
 
 	if (n < 0 || n >= (int)ORI_COUNT(kinds))
 		return 0;
@@ -58,41 +81,43 @@ int ori_engine_row(int n, struct ori_engine_row *row)
 	row->name = k->name;
 	if (ori_config_read(&config))
 		snprintf(row->text, sizeof(row->text), "not probed: the configuration is bad");
-	else if (k->probe(&config, reason, sizeof(reason)))
+	else if (k->probe(&config, NULL, reason, sizeof(reason)))
 		snprintf(row->text, sizeof(row->text), "not usable: %s", reason);
 	else
 		snprintf(row->text, sizeof(row->text), "%s", reason);
 	return 1;
 }
 
-static int offer_named(const struct ori_config *config, int one_machine, uint32_t *mask)
+static int offer_named(const struct ori_config *config, const struct ori_engine_world *world,
+		       int one_machine, uint32_t *mask)
 {
 	const struct kind *k = find_kind(config->engine);
-	char reason[160];
+	char reason[ORI_ENGINE_REASON];
 
 	if (!k)
 		return ori_fail(ORIEL_ECONFIG,
-				"ORIEL_ENGINE=%s is not one of auto, soft, verbs, ofi",
+				"ORIEL_ENGINE=%s is not one of auto, soft, verbs, ofi, mlx5",
 				config->engine);
 	if (k->bit == ORI_ENGINE_SOFT && !one_machine)
 		return ori_fail(ORIEL_EUNSUPPORTED,
 				"ORIEL_ENGINE=soft: the software NIC serves ranks of one machine only");
-	if (k->probe(config, reason, sizeof(reason)))
+	if (k->probe(config, world, reason, sizeof(reason)))
 		return ori_fail(ORIEL_EUNSUPPORTED, "ORIEL_ENGINE=%s: %s", k->name, reason);
 	*mask = k->bit;
 	return 0;
 }
 
-int ori_engine_offer(const struct ori_config *config, int one_machine, uint32_t *mask, char *why,
-		     size_t bytes)
+int ori_engine_offer(const struct ori_config *config, const struct ori_engine_world *world,
+		     int one_machine, uint32_t *mask, char *why, size_t bytes)
 {
-	char reason[160];
+	char reason[ORI_ENGINE_REASON], lacking[ORI_ENGINE_REASON] = "";
 	size_t used = 0;
+	int err;
 
 	*mask = 0;
 	why[0] = '\0';
 	if (strcmp(config->engine, "auto"))
-		return offer_named(config, one_machine, mask);
+		return offer_named(config, world, one_machine, mask);
 	if (one_machine) {
 		*mask = ORI_ENGINE_SOFT;
 		return 0;
@@ -100,12 +125,17 @@ int ori_engine_offer(const struct ori_config *config, int one_machine, uint32_t 
 	for (size_t i = 0; i < ORI_COUNT(kinds); i++) {
 		if (kinds[i].bit == ORI_ENGINE_SOFT)
 			continue;
-		if (!kinds[i].probe(config, reason, sizeof(reason)))
+		err = kinds[i].probe(config, world, reason, sizeof(reason));
+		if (!err)
 			*mask |= kinds[i].bit;
-		else if (used < bytes)
+		else if (kinds[i].bit == ORI_ENGINE_MLX5 && err != ORIEL_EUNSUPPORTED)
+			snprintf(lacking, sizeof(lacking), "%s", reason);
+		if (err && used < bytes)
 			used += (size_t)snprintf(why + used, bytes - used, "%s%s: %s",
 						 used ? "; " : "", kinds[i].name, reason);
 	}
+	if (lacking[0] && *mask & ORI_ENGINE_VERBS)
+		ori_log(ORI_LOG_WARN, "engine mlx5 falls back to verbs: %s", lacking);
 	return 0;
 }
 
@@ -130,6 +160,11 @@ int ori_engine_open(const char *name, const struct ori_config *config,
 void oriel_cpu_drive(struct ori_engine *engine)
 {
 	engine->ops->drive(engine);
+}
+
+uint64_t ori_cpu_sleep_ns(const struct ori_engine *engine)
+{
+	return engine->sleep_ns;
 }
 
 uint64_t ori_cpu_work(const struct ori_engine *engine)

@@ -37,6 +37,18 @@ struct ori_engine_world {
 	 * NULL: every rank can.
 	 */
 	int (*reaches)(void *ctx, int rank);
+	/*
+	 * Device memory as a dma-buf, for NICs that reach it by themselves: a descriptor, the caller's to close,
+	 * and where in it `base` lies; negative: not possible.  NULL: there is none.
+	 */
+	int (*dmabuf)(void *ctx, const void *base, uint64_t bytes, uint64_t *offset);
+	/*
+	 * Pages of the engine's, or registers of its NIC, that the device posts to: in its reach, at the address they have
+	 * here.  0, or a status and what is missing.  NULL: all memory is.
+	 */
+	int (*reach)(void *ctx, void *base, uint64_t bytes, int registers, char *why,
+		     size_t why_bytes);
+	void (*unreach)(void *ctx, void *base);
 	/* Queues are posted by a device that drives nothing: the engine must look at doorbells itself. */
 	int device_posts;
 	/* something lies on the wire towards `rank`: its engine should look */
@@ -76,14 +88,16 @@ struct ori_engine_ops {
 	int (*memory_add)(struct ori_engine *, const struct ori_engine_memory *,
 			  uint32_t key[ORIEL_NICS_MAX], struct ori_engine_blob *tell);
 	void (*memory_remove)(struct ori_engine *, const uint32_t key[ORIEL_NICS_MAX]);
-	/* A queued peer's region and what it told of it; until it is forgotten. */
+	/* A queued peer's region and what it told of it; NULL: it is gone (never fails). */
 	int (*memory_told)(struct ori_engine *, int rank, const uint32_t key[ORIEL_NICS_MAX],
 			   const struct ori_engine_blob *);
-	void (*memory_forget)(struct ori_engine *, int rank, const uint32_t key[ORIEL_NICS_MAX]);
 	/* Own address, and that of a queued peer: before the queues to it are connected. */
 	int (*address)(struct ori_engine *, struct ori_engine_address *);
 	int (*peer)(struct ori_engine *, int rank, const struct ori_engine_address *);
-	/* Makes a queue pair over the queue's memory; sets its qpn and cqn, and its CQ. */
+	/*
+	 * Makes a queue pair over the queue's memory; sets its qpn and cqn, and its CQ.  A NIC that has memory of its
+	 * own for queues puts that in place of sq, cq, record, doorbell and depth.
+	 */
 	int (*queue_add)(struct ori_engine *, uint32_t nic, struct oriel_queue *, int core_direct);
 	/* What the other end's connect() is given for this queue. */
 	uint32_t (*queue_number)(struct ori_engine *, uint32_t nic, uint32_t qpn);
@@ -91,13 +105,14 @@ struct ori_engine_ops {
 	int (*responder_add)(struct ori_engine *, uint32_t nic, uint32_t *qpn);
 	int (*connect)(struct ori_engine *, uint32_t nic, uint32_t qpn, int rank,
 		       uint32_t remote_number);
-	/* Makes fresh memory of this rank an empty wire, before a peer knows of it. */
-	void (*wire_prepare)(struct ori_engine *, void *in);
-	/* `in` is in this rank's memory, `out` in that rank's. */
+	/* `in` is in this rank's memory, `out` in that rank's; both were zeros when made. */
 	void (*wire_set)(struct ori_engine *, uint32_t nic, int rank, void *in, void *out);
-	/* After all ranks have set their wires: may begin to work. */
+	/* May begin to work.  Queues and wires are added before and after this, while it works. */
 	int (*start)(struct ori_engine *);
-	/* Is everything that was rung complete?  For hosts that cannot look at a device's queues. */
+	/*
+	 * Is everything that was rung complete?  For hosts that cannot look at a device's queues.  What failed among
+	 * it has been told on return.
+	 */
 	int (*idle)(struct ori_engine *);
 	/* One line of counts, "" if nothing is known. */
 	void (*statistics)(struct ori_engine *, char *out, size_t bytes);
@@ -112,12 +127,16 @@ struct ori_engine {
 	uint64_t message_bytes; /* longest message of one WQE */
 	size_t wire_bytes; /* between two ranks and one NIC, one direction; 0: has its own wire */
 	uint64_t work;     /* moved by whoever drives and finds something to do */
+	/* Longest sleep of a wait on the CPU; 0: any, for writers wake it.  A NIC wakes nobody. */
+	uint64_t sleep_ns;
 };
+
+#define ORI_ENGINE_REASON 288 /* bytes of a probe's line: what is missing, and what helps */
 
 /* For listings: n counts from 0; 0 past the end. */
 struct ori_engine_row {
 	const char *name;
-	char text[160];
+	char text[ORI_ENGINE_REASON + 16];
 };
 int ori_engine_row(int n, struct ori_engine_row *);
 
@@ -126,15 +145,18 @@ enum ori_engine_bit {
 	ORI_ENGINE_VERBS = 1,
 	ORI_ENGINE_OFI = 2,
 	ORI_ENGINE_SOFT = 4,
+	ORI_ENGINE_MLX5 = 8,
 };
 
 /*
  * Which engines this rank could use for its queued peers: the one ORIEL_ENGINE names (ORIEL_ECONFIG or
  * ORIEL_EUNSUPPORTED with the reason if it cannot be), else by itself: soft where all ranks share a machine, what
  * answers a probe of this machine where they do not.  0 in *mask: none, and `why` says what is missing.
+ * Where there is an mlx5 NIC that cannot be used as one, and verbs takes its place, a line says why.  The world is
+ * asked what the rank's device reaches; NULL: everything.
  */
-int ori_engine_offer(const struct ori_config *, int one_machine, uint32_t *mask, char *why,
-		     size_t bytes);
+int ori_engine_offer(const struct ori_config *, const struct ori_engine_world *, int one_machine,
+		     uint32_t *mask, char *why, size_t bytes);
 /* The best of the engines that all ranks offered, and its name; NULL if there is none. */
 const char *ori_engine_best(uint32_t mask);
 /* Opens the engine of that name. */

@@ -17,7 +17,7 @@
 
 #define RANKS 90 /* a leader, its eight, theirs: three levels */
 #define BYTES 2048
-#define TIMEOUT_NS (20 * ORI_NS_PER_S)
+#define TIMEOUT_NS (60 * ORI_NS_PER_S)
 
 struct tree_rank {
 	pthread_t thread;
@@ -81,17 +81,23 @@ static void many_rounds(struct oriel_boot *boot)
 static void until_tree(struct oriel_boot *boot)
 {
 	uint64_t before = __atomic_load_n(&ori_tcp_relay_count, __ATOMIC_RELAXED), all[RANKS], mine;
-	int done = 0;
+	uint64_t start = ori_now_ns();
+	int err = 0;
 
-	for (int i = 0; i < 500 && !done; i++) {
-		CHECK_EQ(gather(boot, i), 0);
+	/* 1: it has; 2: too late.  Rank 0's word counts. */
+	for (int i = 0; !err; i++) {
+		err = gather(boot, i);
 		mine = __atomic_load_n(&ori_tcp_relay_count, __ATOMIC_RELAXED) > before + RANKS;
-		CHECK_EQ(boot->ops->allgather(boot, &mine, all, sizeof(mine), TIMEOUT_NS), 0);
-		done = all[0] != 0;
-		if (!done)
-			ori_sleep_ns(ORI_NS_PER_S / 200);
+		if (!mine && ori_now_ns() - start > TIMEOUT_NS)
+			mine = 2;
+		if (!err)
+			err = boot->ops->allgather(boot, &mine, all, sizeof(mine), TIMEOUT_NS);
+		if (err || all[0])
+			break;
+		ori_sleep_ns(ORI_NS_PER_S / 200);
 	}
-	CHECK(done);
+	CHECK_EQ(err, 0);
+	CHECK(err || all[0] == 1);
 }
 
 TEST(results_are_right_and_come_down_the_tree)
@@ -163,7 +169,7 @@ static void until_failure(struct rank_env *env)
 TEST(a_dead_rank_of_the_tree_is_named_by_all)
 {
 	struct ranks_options options = {
-		.nranks = 40, .processes = 1, .no_comm = 1, .timeout_s = 10
+		.nranks = 40, .processes = 1, .no_comm = 1, .timeout_s = 60
 	};
 
 	setenv("ORIEL_BOOT_TREE", "on", 1);

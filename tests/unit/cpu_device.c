@@ -43,7 +43,7 @@ TEST(every_thread_runs_once_and_meets_the_others)
 	static const int shapes[][2] = {
 		{ 1, 1 }, { 1, 2 }, { 3, 4 }, { 1, 32 }, { 8, 4 }, { 5, 1 }
 	};
-	struct ori_device *device = open_device(10);
+	struct ori_device *device = open_device(60);
 
 	REQUIRE(device);
 	for (size_t s = 0; s < sizeof(shapes) / sizeof(shapes[0]); s++) {
@@ -82,7 +82,7 @@ TEST(the_leaders_word_reaches_all)
 	static int32_t verdicts[64 * 32];
 	static uint64_t values[64 * 32];
 	struct agree_args args = { verdicts, values };
-	struct ori_device *device = open_device(10);
+	struct ori_device *device = open_device(60);
 
 	REQUIRE(device);
 	for (int n = 2; n <= 32; n *= 2) {
@@ -119,7 +119,7 @@ TEST(blocks_may_wait_for_each_other)
 {
 	uint64_t words[64] = { 0 };
 	struct chain_args args = { words, NULL };
-	struct ori_device *device = open_device(10);
+	struct ori_device *device = open_device(60);
 
 	REQUIRE(device);
 	CHECK_EQ(device->ops->launch(device, &chain_kernel, 64, 1, &args, sizeof(args), NULL), 0);
@@ -145,7 +145,7 @@ TEST(a_thread_that_leaves_does_not_hang_its_block)
 {
 	int32_t status[4] = { 1, 1, 1, 1 };
 	struct broken_args args = { status };
-	struct ori_device *device = open_device(30);
+	struct ori_device *device = open_device(60);
 	uint64_t start = ori_now_ns();
 
 	REQUIRE(device);
@@ -154,14 +154,14 @@ TEST(a_thread_that_leaves_does_not_hang_its_block)
 	CHECK_EQ(status[1], 1);
 	CHECK_EQ(status[2], ORIEL_EABORTED);
 	CHECK_EQ(status[3], ORIEL_EABORTED);
-	CHECK(ori_now_ns() - start < 5000000000ull);
+	CHECK(ori_now_ns() - start < 30 * ORI_NS_PER_S);
 	device->ops->close(device);
 }
 
 TEST(impossible_launches_are_refused)
 {
 	static const struct oriel_kernel empty = { "empty", NULL, 0, NULL, NULL };
-	struct ori_device *device = open_device(10), *none = NULL;
+	struct ori_device *device = open_device(60), *none = NULL;
 	struct broken_args args = { NULL };
 
 	REQUIRE(device);
@@ -201,7 +201,7 @@ static void *launch_often(void *arg)
 
 TEST(two_host_threads_launch_at_once)
 {
-	struct wide w[2] = { { open_device(10), 0 }, { NULL, 0 } };
+	struct wide w[2] = { { open_device(60), 0 }, { NULL, 0 } };
 	pthread_t thread;
 
 	REQUIRE(w[0].device);

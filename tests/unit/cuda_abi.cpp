@@ -36,6 +36,11 @@ SAME_SIZE(ori_cu_uuid, CUuuid);
 SAME_SIZE(ori_cu_location, CUmemLocation);
 SAME_SIZE(ori_cu_prop, CUmemAllocationProp);
 SAME_SIZE(ori_cu_access, CUmemAccessDesc);
+SAME_SIZE(ori_cu_copy_attributes, CUmemcpyAttributes);
+SAME_PLACE(ori_cu_copy_attributes, source_order, CUmemcpyAttributes, srcAccessOrder);
+SAME_PLACE(ori_cu_copy_attributes, from, CUmemcpyAttributes, srcLocHint);
+SAME_PLACE(ori_cu_copy_attributes, to, CUmemcpyAttributes, dstLocHint);
+SAME_PLACE(ori_cu_copy_attributes, flags, CUmemcpyAttributes, flags);
 SAME_PLACE(ori_cu_location, type, CUmemLocation, type);
 SAME_PLACE(ori_cu_location, id, CUmemLocation, id);
 SAME_PLACE(ori_cu_prop, type, CUmemAllocationProp, type);
@@ -80,13 +85,14 @@ struct same_call<R (*)(A...), S (*)(B...)> {
 #define SAME_CALL(field, symbol, args)                                                             \
 	static_assert(same_call<ori_cu_result(*) args, decltype(&symbol)>::value, #symbol);
 ORI_CU_CALLS(SAME_CALL)
+ORI_CU_STREAM_CALLS(SAME_CALL)
 
 #define ONE(...) +1
 int main()
 {
 	std::printf("%d functions and %d constants agree with cuda.h of CUDA %d.%d\n",
-		    0 ORI_CU_CALLS(ONE), 0 ORI_CU_CONSTANTS(ONE), CUDA_VERSION / 1000,
-		    CUDA_VERSION % 1000 / 10);
+		    0 ORI_CU_CALLS(ONE) ORI_CU_STREAM_CALLS(ONE), 0 ORI_CU_CONSTANTS(ONE),
+		    CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10);
 	return 0;
 }
 

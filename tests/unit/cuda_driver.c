@@ -178,6 +178,9 @@ static int use_memory(struct ori_device *d, void *host, void *theirs)
 		err = ops->copy(d, &seen, imported, sizeof(seen));
 	if (!err)
 		CHECK_EQ(seen, 5);
+	else
+		(void)ops->sync(d,
+				NULL); /* a wait that failed has not waited: the kernel may run yet */
 	ops->unimport(d, &mine, imported);
 out:
 	ops->free(d, &mine);
@@ -189,8 +192,10 @@ static int use_device(void)
 	static char host[4096] __attribute__((aligned(4096)));
 	struct ori_device *d = NULL;
 	struct ori_facts facts;
+	char place[32];
+	uint64_t offset;
 	void *theirs;
-	int err;
+	int fd, err;
 
 	err = ori_device_open("cuda:1", TIMEOUT_NS, &d);
 	if (err)
@@ -198,6 +203,10 @@ static int use_device(void)
 	theirs = fake_cuda_malloc(1, FAKE_CUDA_MALLOC, 4096);
 	memset(&facts, 0, sizeof(facts));
 	err = d->ops->facts(d, &facts);
+	(void)d->nics->place(d, place, sizeof(place));
+	fd = d->nics->dmabuf(d, theirs, 100, &offset);
+	if (fd >= 0)
+		close(fd);
 	if (!err)
 		err = d->ops->pin(d, host, sizeof(host));
 	if (!err) {
@@ -263,6 +272,7 @@ static int may_be_borne(const char *call)
 		"cuDevicePrimaryCtxRelease",
 		"cuCtxPopCurrent",
 		"cuCtxEnablePeerAccess",
+		"cuCtxSetLimit", /* stacks stay as they are */
 		"cuStreamDestroy",
 		"cuMemRelease",
 		"cuMemAddressFree",
@@ -271,6 +281,7 @@ static int may_be_borne(const char *call)
 		"cuIpcCloseMemHandle",
 		"cuMemHostUnregister",
 		"cuMemFreeHost",
+		"cuMemGetHandleForAddressRange", /* then the NIC's driver is asked */
 		"cuThreadExchangeStreamCaptureMode",
 		"cuDeviceGet",            /* of the other GPU */
 		"cuPointerGetAttributes", /* by holds and copy: then it is host memory */

@@ -15,7 +15,7 @@
 #include "fake_cuda/apart.h"
 #include "fake_cuda/fake_cuda.h"
 
-#define TIMEOUT_NS (10 * ORI_NS_PER_S)
+#define TIMEOUT_NS (60 * ORI_NS_PER_S)
 
 struct talk {
 	int fd; /* to the other process */

@@ -35,7 +35,7 @@ static void child_main(int fd)
 	end_config(&config);
 	if (end_open(&e, 1, &config) || exchange(fd, &e) || end_connect(&e))
 		_exit(1);
-	for (int i = 0; i < 60; i++)
+	for (int i = 0; i < 150; i++)
 		sleep(1);
 	_exit(0);
 }
@@ -58,7 +58,7 @@ static void peer_gone(void)
 	}
 	close(fds[1]);
 	end_config(&config);
-	config.timeout = 3;
+	config.timeout = 15; /* it may take so long to find that nothing is taken any more */
 	if (no_ofi(&config))
 		goto out;
 	if (end_open(&e, 0, &config) || exchange(fds[0], &e) || end_connect(&e)) {
@@ -76,7 +76,7 @@ static void peer_gone(void)
 	start = ori_now_ns();
 	syndrome = end_drain(&e, &e.main);
 	CHECK_EQ(syndrome, ORI_SYNDROME_RETRY_EXCEEDED);
-	CHECK(ori_now_ns() - start < 10 * ORI_NS_PER_S);
+	CHECK(ori_now_ns() - start < END_LIMIT_NS);
 	CHECK_EQ(e.failed, 1);
 	CHECK_EQ(e.doomed, 1);
 	CHECK_EQ(e.syndrome, ORI_SYNDROME_RETRY_EXCEEDED);
@@ -172,7 +172,7 @@ TEST(forgotten_memory)
 	if (no_ofi(&config))
 		return;
 	REQUIRE_OK(pair_open(p));
-	p[0].engine->ops->memory_forget(p[0].engine, 1, p[0].theirs.key);
+	(void)p[0].engine->ops->memory_told(p[0].engine, 1, p[0].theirs.key, NULL);
 	end_rdma(&p[0], ORI_WQE_RDMA_WRITE, 4096, 4096, 64, p[0].theirs.key[0]);
 	CHECK_EQ(end_drain(&p[0], &p[0].main), ORI_SYNDROME_REMOTE_ACCESS);
 	pair_close(p);

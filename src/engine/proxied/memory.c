@@ -143,6 +143,14 @@ void ori_proxied_memory_remove(struct ori_engine *engine, const uint32_t key[ORI
 
 /* ---- memory of other ranks ------------------------------------------------------------------- */
 
+static void forget(struct proxied_engine *e, int rank, const uint32_t key[ORIEL_NICS_MAX])
+{
+	ori_proxied_lock(e);
+	for (uint32_t i = 0; i < e->base.nics; i++)
+		ori_proxy_remote_remove(e->nic[i].proxy, rank, key[i]);
+	ori_proxied_unlock(e);
+}
+
 int ori_proxied_memory_told(struct ori_engine *engine, int rank, const uint32_t key[ORIEL_NICS_MAX],
 			    const struct ori_engine_blob *told)
 {
@@ -150,6 +158,10 @@ int ori_proxied_memory_told(struct ori_engine *engine, int rank, const uint32_t 
 	struct memory_blob blob;
 	int err = 0;
 
+	if (!told) {
+		forget(e, rank, key);
+		return 0;
+	}
 	memcpy(&blob, told->bytes, sizeof(blob));
 	if (blob.magic != BLOB_MAGIC || blob.nics != engine->nics || !blob.bytes)
 		return ori_fail(ORIEL_EPROTO,
@@ -169,19 +181,8 @@ int ori_proxied_memory_told(struct ori_engine *engine, int rank, const uint32_t 
 	}
 	ori_proxied_unlock(e);
 	if (err)
-		ori_proxied_memory_forget(engine, rank, key);
+		forget(e, rank, key);
 	return err;
-}
-
-void ori_proxied_memory_forget(struct ori_engine *engine, int rank,
-			       const uint32_t key[ORIEL_NICS_MAX])
-{
-	struct proxied_engine *e = (struct proxied_engine *)engine;
-
-	ori_proxied_lock(e);
-	for (uint32_t i = 0; i < engine->nics; i++)
-		ori_proxy_remote_remove(e->nic[i].proxy, rank, key[i]);
-	ori_proxied_unlock(e);
 }
 
 /* ---- addresses ------------------------------------------------------------------------------- */

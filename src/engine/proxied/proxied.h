@@ -8,8 +8,7 @@
 #ifndef ORI_PROXIED_H
 #define ORI_PROXIED_H
 
-#include <pthread.h>
-
+#include "../drive.h"
 #include "fabric.h"
 
 #define PROXIED_ERRORS_KEPT 16
@@ -49,16 +48,11 @@ struct proxied_engine {
 	struct ori_engine_ops table; /* with the name of the fabric's kind */
 	struct ori_engine_world world;
 	struct proxied_nic nic[ORIEL_NICS_MAX];
-	int passive;       /* peers' operations need steps of this rank */
-	uint32_t lock;     /* by drivers: who has it steps the proxies */
-	uint32_t missed;   /* by drivers that found it locked: look once more */
-	uint64_t drives;   /* by callers: how often one has driven */
-	uint32_t watching; /* by the thread: it sleeps because callers drive */
-	uint32_t rests;    /* futex word: moved by a caller that stops driving while it does */
-	uint32_t stop;
-	int started;
+	int passive;     /* peers' operations need steps of this rank */
+	uint32_t lock;   /* by drivers: who has it steps the proxies */
+	uint32_t missed; /* by drivers that found it locked: look once more */
+	struct ori_drive drive;
 	int wake_fd; /* eventfd: ends the thread's sleep */
-	pthread_t thread;
 	/* under `lock` */
 	struct proxied_error errors[PROXIED_ERRORS_KEPT];
 	int nerrors;
@@ -77,7 +71,6 @@ int ori_proxied_memory_add(struct ori_engine *, const struct ori_engine_memory *
 void ori_proxied_memory_remove(struct ori_engine *, const uint32_t key[ORIEL_NICS_MAX]);
 int ori_proxied_memory_told(struct ori_engine *, int rank, const uint32_t key[ORIEL_NICS_MAX],
 			    const struct ori_engine_blob *);
-void ori_proxied_memory_forget(struct ori_engine *, int rank, const uint32_t key[ORIEL_NICS_MAX]);
 int ori_proxied_address(struct ori_engine *, struct ori_engine_address *);
 int ori_proxied_peer(struct ori_engine *, int rank, const struct ori_engine_address *);
 

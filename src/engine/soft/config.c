@@ -65,7 +65,8 @@ static void defaults(struct soft_config *c)
 	c->mtu = 65536;
 	c->device_mtu = ORI_WQE_MESSAGE_BYTES;
 	c->strict = 1;
-	c->retry_count = 14;
+	/* 17 s in all: a process that was stopped comes back, one that died is found by the boot */
+	c->retry_count = 40;
 	c->retry_timeout_ns = 1000000;
 	c->max_reads = 16;
 }

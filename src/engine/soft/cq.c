@@ -160,6 +160,8 @@ static void flush(struct soft_nic *nic, struct soft_qp *qp)
 
 void soft_cq_run(struct soft_nic *nic, struct soft_qp *qp)
 {
+	int full = qp->next - qp->ci >= qp->window;
+
 	if (qp->torn)
 		finish(nic, qp, qp->torn_word);
 	while (nic->left > 0 && !qp->torn && qp->state == SOFT_RTS && qp->ci < qp->una_idx)
@@ -174,4 +176,6 @@ void soft_cq_run(struct soft_nic *nic, struct soft_qp *qp)
 		flush(nic, qp);
 	else if (qp->torn || qp->ci < qp->una_idx)
 		soft_activate(nic, qp);
+	else if (full && qp->next - qp->ci < qp->window)
+		soft_activate(nic, qp); /* WQEs may start, and no answer may be left to say so */
 }

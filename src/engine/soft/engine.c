@@ -123,14 +123,6 @@ static int soft_memory_told(struct ori_engine *engine, int rank, const uint32_t 
 	return 0;
 }
 
-static void soft_memory_forget(struct ori_engine *engine, int rank,
-			       const uint32_t key[ORIEL_NICS_MAX])
-{
-	(void)engine;
-	(void)rank;
-	(void)key;
-}
-
 static int soft_address(struct ori_engine *engine, struct ori_engine_address *out)
 {
 	(void)engine;
@@ -165,8 +157,12 @@ static int soft_queue_add(struct ori_engine *engine, uint32_t nic, struct oriel_
 				     .first_index = q->produced,
 				     .pd = PROTECTION_DOMAIN,
 				     .core_direct = core_direct };
+	int err;
 
-	return soft_qp_create(e->nic[nic], &attr, &q->qpn, &q->cqn);
+	soft_engine_lock(e);
+	err = soft_qp_create(e->nic[nic], &attr, &q->qpn, &q->cqn);
+	soft_engine_unlock(e);
+	return err;
 }
 
 static int soft_responder_add(struct ori_engine *engine, uint32_t nic, uint32_t *qpn)
@@ -174,29 +170,34 @@ static int soft_responder_add(struct ori_engine *engine, uint32_t nic, uint32_t 
 	struct soft_engine *e = (struct soft_engine *)engine;
 	struct soft_qp_attr attr = { .pd = PROTECTION_DOMAIN };
 	uint32_t cqn;
+	int err;
 
-	return soft_qp_create(e->nic[nic], &attr, qpn, &cqn);
+	soft_engine_lock(e);
+	err = soft_qp_create(e->nic[nic], &attr, qpn, &cqn);
+	soft_engine_unlock(e);
+	return err;
 }
 
 static int soft_connect(struct ori_engine *engine, uint32_t nic, uint32_t qpn, int rank,
 			uint32_t remote_qpn)
 {
 	struct soft_engine *e = (struct soft_engine *)engine;
+	int err;
 
-	return soft_qp_connect(e->nic[nic], qpn, rank, remote_qpn);
-}
-
-static void soft_wire_prepare(struct ori_engine *engine, void *in)
-{
-	(void)engine;
-	soft_ring_init(in);
+	soft_engine_lock(e);
+	err = soft_qp_connect(e->nic[nic], qpn, rank, remote_qpn);
+	soft_engine_unlock(e);
+	return err;
 }
 
 static void soft_wire_set(struct ori_engine *engine, uint32_t nic, int rank, void *in, void *out)
 {
 	struct soft_engine *e = (struct soft_engine *)engine;
 
+	/* Zeros are an empty ring: pages of slots that were never filled do not exist. */
+	soft_engine_lock(e);
 	soft_nic_wire(e->nic[nic], rank, in, out);
+	soft_engine_unlock(e);
 }
 
 static int soft_start(struct ori_engine *engine)
@@ -260,7 +261,6 @@ static const struct ori_engine_ops soft_ops = {
 	.rest = soft_engine_rest,
 	.memory_add = soft_memory_add,
 	.memory_told = soft_memory_told,
-	.memory_forget = soft_memory_forget,
 	.address = soft_address,
 	.peer = soft_peer,
 	.queue_number = soft_queue_number,
@@ -268,7 +268,6 @@ static const struct ori_engine_ops soft_ops = {
 	.queue_add = soft_queue_add,
 	.responder_add = soft_responder_add,
 	.connect = soft_connect,
-	.wire_prepare = soft_wire_prepare,
 	.wire_set = soft_wire_set,
 	.start = soft_start,
 	.idle = soft_idle,

@@ -5,8 +5,7 @@
 #ifndef ORI_SOFT_ENGINE_H
 #define ORI_SOFT_ENGINE_H
 
-#include <pthread.h>
-
+#include "../drive.h"
 #include "../engine.h"
 #include "nic.h"
 
@@ -26,13 +25,8 @@ struct soft_engine {
 		struct soft_engine *engine;
 		uint32_t number;
 	} context[ORIEL_NICS_MAX];
-	uint32_t lock;     /* by drivers: who has it steps the NICs */
-	uint64_t drives;   /* by callers: how often one has driven */
-	uint32_t watching; /* by the thread: it sleeps because callers drive */
-	uint32_t rests;    /* futex word: moved by a caller that stops driving while it does */
-	uint32_t stop;
-	int started;
-	pthread_t thread;
+	uint32_t lock; /* by drivers: who has it steps the NICs */
+	struct ori_drive drive;
 	struct oriel_waiters *kicks; /* where peers find this rank's thread asleep */
 	/* under `lock` */
 	struct soft_queue_error errors[SOFT_ERRORS_KEPT];

@@ -59,7 +59,7 @@ static int make_qp(struct verbs_link *l)
 	return attr.cap.max_inline_data < ORI_WQE_INLINE_BYTES ? make_bounce(l) : 0;
 }
 
-static int link_init(struct verbs_link *l)
+int verbs_link_init(struct verbs_link *l)
 {
 	struct verbs_fabric *f = l->fabric;
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
@@ -90,7 +90,7 @@ int verbs_link_create(struct verbs_fabric *f, uint32_t tag, struct verbs_link **
 	l->first = l->last = VERBS_NONE;
 	err = make_qp(l);
 	if (!err)
-		err = link_init(l);
+		err = verbs_link_init(l);
 	if (err) {
 		verbs_link_destroy(l);
 		return err;
@@ -112,15 +112,15 @@ void verbs_link_destroy(struct verbs_link *l)
 /* ---- ready ------------------------------------------------------------------------------------------------ */
 
 /* Both ends know both numbers, so both know where each direction's packets start to count. */
-static uint32_t first_psn(uint32_t from, uint32_t to)
+uint32_t verbs_first_psn(uint32_t from, uint32_t to)
 {
 	uint64_t z = ((uint64_t)from << 32 | to) * 0x9e3779b97f4a7c15ull;
 
 	return (uint32_t)(z >> 40);
 }
 
-static void fill_address(const struct verbs_fabric *f, const struct verbs_address *to,
-			 struct ibv_ah_attr *out)
+void verbs_fill_address(const struct verbs_fabric *f, const struct verbs_address *to,
+			struct ibv_ah_attr *out)
 {
 	int roce = f->port_attr.link_layer == IBV_LINK_LAYER_ETHERNET;
 
@@ -151,12 +151,12 @@ int verbs_link_ready(struct verbs_link *l, const struct verbs_address *to, uint3
 		.qp_state = IBV_QPS_RTR,
 		.path_mtu = (enum ibv_mtu)least((int)f->settings.mtu, to->mtu),
 		.dest_qp_num = number,
-		.rq_psn = first_psn(number, l->qp->qp_num),
+		.rq_psn = verbs_first_psn(number, l->qp->qp_num),
 		.max_dest_rd_atomic = (uint8_t)least(f->attr.max_qp_rd_atom, 255),
 		.min_rnr_timer = RNR_TIMER
 	};
 	struct ibv_qp_attr send = { .qp_state = IBV_QPS_RTS,
-				    .sq_psn = first_psn(l->qp->qp_num, number),
+				    .sq_psn = verbs_first_psn(l->qp->qp_num, number),
 				    .max_rd_atomic = (uint8_t)least(f->attr.max_qp_init_rd_atom,
 								    to->reads),
 				    .timeout = f->settings.timeout,
@@ -164,7 +164,7 @@ int verbs_link_ready(struct verbs_link *l, const struct verbs_address *to, uint3
 				    .rnr_retry = RNR_RETRY };
 	int err;
 
-	fill_address(f, to, &receive.ah_attr);
+	verbs_fill_address(f, to, &receive.ah_attr);
 	err = f->lib->qp_modify(l->qp, &receive,
 				IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 					IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |

@@ -133,8 +133,14 @@ int verbs_device_probe(const struct ori_config *, char *why, size_t bytes);
 /* link.c */
 int verbs_link_create(struct verbs_fabric *, uint32_t tag, struct verbs_link **);
 void verbs_link_destroy(struct verbs_link *);
+/* A fresh queue pair to INIT: port, partition key, what peers may do. */
+int verbs_link_init(struct verbs_link *);
 /* To ready: speaks to queue pair `number` at that address. */
 int verbs_link_ready(struct verbs_link *, const struct verbs_address *, uint32_t number);
+/* The two ends agree on these by their numbers alone. */
+uint32_t verbs_first_psn(uint32_t from, uint32_t to);
+void verbs_fill_address(const struct verbs_fabric *, const struct verbs_address *,
+			struct ibv_ah_attr *);
 /* Everything open is flushed by the device. */
 void verbs_link_break(struct verbs_link *);
 

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine/mlx5/memory.c - registered memory under the addresses that WQEs give it.
+ *
+ * WQEs are written by devices, so a region must answer to its `iova` itself.  The kernel takes
+ * one that agrees with the address in its last 12 bits; for any other a key is laid over the
+ * region's.  Called under the engine's lock.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "../../util/util.h"
+#include "mlx5.h"
+
+static int add_aligned(struct mlx5_nic *n, const struct ori_engine_memory *m, struct mlx5_region *r)
+{
+	unsigned int access = IBV_ACCESS_LOCAL_WRITE;
+
+	if (m->remote)
+		access |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+			  IBV_ACCESS_REMOTE_ATOMIC;
+	r->mr = n->b->mr_add_iova(n->v.pd, m->base, m->bytes, m->iova, access);
+	if (!r->mr)
+		return ori_fail_errno(errno, "%s: cannot register %llu bytes%s", n->v.name,
+				      (unsigned long long)m->bytes,
+				      errno == ENOMEM ? ": raise ulimit -l" : "");
+	r->key = r->mr->lkey;
+	return 0;
+}
+
+/* By its address first, GPU memory too; then under another name. */
+static int add_any(struct mlx5_nic *n, const struct ori_engine_memory *m, struct mlx5_region *r)
+{
+	int err = verbs_memory_add(&n->v.base, m, &r->ordinary);
+
+	if (err)
+		return err;
+	r->key = r->ordinary.key;
+	if (m->iova == (uint64_t)(uintptr_t)m->base)
+		return 0;
+	r->object = mlx5_devx_key(n, r->ordinary.key, (uint64_t)(uintptr_t)m->base, m->iova,
+				  m->bytes, m->remote, &r->key);
+	if (r->object)
+		return 0;
+	err = ori_fail_errno(errno, "%s: no key for %llu bytes that are not on a page boundary",
+			     n->v.name, (unsigned long long)m->bytes);
+	verbs_memory_remove(&n->v.base, &r->ordinary);
+	return err;
+}
+
+int mlx5_region_add(struct mlx5_nic *n, const struct ori_engine_memory *m, uint32_t *key)
+{
+	struct mlx5_region *r = calloc(1, sizeof(*r));
+	uint64_t address = (uint64_t)(uintptr_t)m->base;
+	int err;
+
+	if (!r)
+		return ori_fail(ORIEL_ENOMEM, "no memory to register memory");
+	err = !m->device && m->iova != address && (m->iova ^ address) % MLX5_PAGE == 0 ?
+		      add_aligned(n, m, r) :
+		      add_any(n, m, r);
+	if (err) {
+		free(r);
+		return err;
+	}
+	r->next = n->regions;
+	n->regions = r;
+	*key = r->key;
+	return 0;
+}
+
+void mlx5_region_remove(struct mlx5_nic *n, uint32_t key)
+{
+	struct mlx5_region **at = &n->regions, *r;
+	int err = 0;
+
+	while (*at && (*at)->key != key)
+		at = &(*at)->next;
+	r = *at;
+	if (!r)
+		return;
+	*at = r->next;
+	if (r->object)
+		err = n->b->object_destroy(r->object);
+	if (r->mr)
+		err |= n->v.lib->mr_remove(r->mr);
+	else
+		verbs_memory_remove(&n->v.base, &r->ordinary);
+	if (err)
+		ori_log(ORI_LOG_WARN, "%s: cannot give registered memory back", n->v.name);
+	free(r);
+}

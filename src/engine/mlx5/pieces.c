@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine/mlx5/pieces.c - memory of queues, and pages of doorbells, in reach of the device that posts.
+ *
+ * Owns the list of pieces of a NIC.  libmlx5 takes its queues' memory here too where a GPU posts.  How the device comes to
+ * reach them is the world's affair.  Called when queues are made and dropped, by one thread at a time.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "../../util/util.h"
+#include "mlx5.h"
+
+static int keep(struct mlx5_nic *n, void *base, size_t bytes, int doorbells)
+{
+	struct mlx5_piece *p = calloc(1, sizeof(*p));
+
+	n->unreached[0] = '\0';
+	if (!p)
+		return -1;
+	if (n->device && n->device->reach(n->device->ctx, base, bytes, doorbells, n->unreached,
+					  sizeof(n->unreached))) {
+		free(p);
+		return -1;
+	}
+	p->base = base;
+	p->bytes = bytes;
+	p->doorbells = doorbells;
+	p->next = n->pieces;
+	n->pieces = p;
+	return 0;
+}
+
+static void drop(struct mlx5_nic *n, struct mlx5_piece **at)
+{
+	struct mlx5_piece *p = *at;
+
+	*at = p->next;
+	if (n->device)
+		n->device->unreach(n->device->ctx, p->base);
+	if (!p->doorbells)
+		munmap(p->base, p->bytes);
+	free(p);
+}
+
+void *mlx5_memory_take(size_t bytes, void *nic)
+{
+	size_t whole = (bytes + MLX5_PAGE - 1) & ~(size_t)(MLX5_PAGE - 1);
+	void *base = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (base == MAP_FAILED)
+		return NULL;
+	if (keep(nic, base, whole, 0)) {
+		munmap(base, whole);
+		return NULL;
+	}
+	return base;
+}
+
+void mlx5_memory_give(void *base, void *nic)
+{
+	struct mlx5_nic *n = nic;
+
+	for (struct mlx5_piece **at = &n->pieces; *at; at = &(*at)->next)
+		if ((*at)->base == base && !(*at)->doorbells) {
+			drop(n, at);
+			return;
+		}
+}
+
+/* Queues share pages of doorbells: each is mapped once, until the NIC is closed. */
+int mlx5_doorbell_map(struct mlx5_nic *n, void *doorbell, char *why, size_t bytes)
+{
+	void *page = (char *)doorbell - (uintptr_t)doorbell % MLX5_PAGE;
+
+	if (!n->device)
+		return 0;
+	for (struct mlx5_piece *p = n->pieces; p; p = p->next)
+		if (p->doorbells && p->base == page)
+			return 0;
+	if (!keep(n, page, MLX5_PAGE, 1))
+		return 0;
+	snprintf(why, bytes, "doorbells of %s: %s; or set ORIEL_ENGINE=verbs", n->v.name,
+		 n->unreached[0] ? n->unreached : "no memory");
+	return MLX5_LACKING;
+}
+
+void mlx5_pieces_drop(struct mlx5_nic *n)
+{
+	while (n->pieces)
+		drop(n, &n->pieces);
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/mlx5_stub/nic.c - the software NICs of a process, and the thread that is their hardware.
+ *
+ * Owns `stub`.  The NICs come up with the first protection domain and go with the last.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "stub.h"
+#include "util/util.h"
+
+#define STEP_BUDGET 64
+#define HOT_NS 300000ull /* after work, how long it is looked for without a pause */
+#define NAP_FIRST_NS 10000ull
+#define NAP_NS 200000ull
+#define PLACE_SHIFT 19 /* a number: place, turn (5 bits), slot (14 bits) */
+#define TURNS 32u
+#define SLOT_BITS 14
+
+static pthread_mutex_t power =
+	PTHREAD_MUTEX_INITIALIZER; /* guards pds, thread and stop; before stub.lock */
+
+struct stub stub = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+void stub_lock(void)
+{
+	__atomic_fetch_add(&stub.wanted, 1, __ATOMIC_RELAXED);
+	pthread_mutex_lock(&stub.lock);
+	__atomic_fetch_sub(&stub.wanted, 1, __ATOMIC_RELAXED);
+}
+
+void stub_unlock(void)
+{
+	pthread_mutex_unlock(&stub.lock);
+}
+
+/* ---- the world of a NIC ---------------------------------------------------------------------- */
+
+static uint64_t world_clock(void *ctx)
+{
+	(void)ctx;
+	return ori_now_ns();
+}
+
+/* Nothing is exported: payload crosses inside packets. */
+static const void *world_resolve(void *ctx, int rank, uint64_t id, uint64_t offset, uint64_t bytes,
+				 int *device)
+{
+	(void)ctx;
+	(void)rank;
+	(void)id;
+	(void)offset;
+	(void)bytes;
+	(void)device;
+	return NULL;
+}
+
+/* The other NIC looks by itself. */
+static void world_kick(void *ctx, int rank)
+{
+	(void)ctx;
+	(void)rank;
+}
+
+/* Who posted finds a CQE and no more; who refused a peer's request has none, and gets an event. */
+static void world_error(void *ctx, uint32_t qpn, uint64_t index, uint32_t syndrome)
+{
+	struct stub_device *d = ctx;
+	struct stub_queue *q = stub.queues;
+
+	(void)index;
+	if (syndrome != ORI_SYNDROME_LOCAL_ACCESS)
+		return;
+	while (q && (q->device != d || q->qpn != qpn))
+		q = q->next;
+	if (q && q->context->nevents < STUB_EVENTS) {
+		struct ibv_async_event *e = &q->context->events[q->context->nevents++];
+
+		e->event_type = IBV_EVENT_QP_ACCESS_ERR;
+		e->element.qp = &q->qp;
+	}
+}
+
+/* ---- the thread -------------------------------------------------------------------------------- */
+
+static int step(void)
+{
+	int done = 0;
+
+	while (__atomic_load_n(&stub.wanted, __ATOMIC_RELAXED))
+		sched_yield();
+	pthread_mutex_lock(&stub.lock);
+	for (int i = 0; i < STUB_DEVICES; i++)
+		done += soft_nic_step(stub.devices[i].nic, STEP_BUDGET);
+	pthread_mutex_unlock(&stub.lock);
+	return done;
+}
+
+static void *nics_main(void *arg)
+{
+	uint64_t busy_ns = ori_now_ns(), nap_ns = 0;
+
+	(void)arg;
+	(void)prctl(PR_SET_TIMERSLACK, 1000ul, 0, 0, 0);
+	while (!__atomic_load_n(&stub.stop, __ATOMIC_ACQUIRE)) {
+		if (step()) {
+			busy_ns = ori_now_ns();
+			nap_ns = 0;
+		} else if (!nap_ns && ori_now_ns() - busy_ns < HOT_NS) {
+			sched_yield();
+		} else {
+			nap_ns = nap_ns ? nap_ns * 2 : NAP_FIRST_NS;
+			if (nap_ns > NAP_NS)
+				nap_ns = NAP_NS;
+			ori_sleep_ns(nap_ns);
+		}
+	}
+	return NULL;
+}
+
+/* ---- up and down ------------------------------------------------------------------------------- */
+
+static void nics_destroy(void)
+{
+	for (int i = 0; i < STUB_DEVICES; i++) {
+		struct stub_device *d = &stub.devices[i];
+
+		if (d->nic)
+			soft_nic_destroy(d->nic);
+		free(d->turns);
+		d->nic = NULL;
+		d->turns = NULL;
+		d->turns_room = 0;
+		memset(d->met, 0, sizeof(d->met));
+	}
+	stub_place_give();
+}
+
+static int nics_create(void)
+{
+	const char *name = getenv("ORIEL_SOFT_NIC"), *faults = getenv("ORIEL_SOFT_FAULTS");
+	struct soft_config config;
+	int err;
+
+	if (soft_config_personality(&config, name ? name : "cx7") ||
+	    soft_config_faults(&config, faults))
+		return EINVAL;
+	err = stub_place_take();
+	for (int i = 0; i < STUB_DEVICES && !err; i++) {
+		struct stub_device *d = &stub.devices[i];
+		struct soft_world world = { .ctx = d,
+					    .clock = world_clock,
+					    .resolve = world_resolve,
+					    .kick = world_kick,
+					    .error = world_error };
+
+		if (soft_nic_create(&config, &world, stub_place(), STUB_PLACES, &d->nic))
+			err = ENOMEM;
+	}
+	if (err)
+		nics_destroy();
+	return err;
+}
+
+int stub_up(void)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&power);
+	if (!stub.pds) {
+		stub_lock();
+		err = nics_create();
+		stub_unlock();
+		stub.stop = 0;
+		if (!err && pthread_create(&stub.thread, NULL, nics_main, NULL)) {
+			nics_destroy();
+			err = ENOMEM;
+		}
+	}
+	stub.pds += !err;
+	pthread_mutex_unlock(&power);
+	return err;
+}
+
+void stub_down(void)
+{
+	pthread_mutex_lock(&power);
+	if (!--stub.pds) {
+		__atomic_store_n(&stub.stop, 1, __ATOMIC_RELEASE);
+		pthread_join(stub.thread, NULL);
+		stub_lock();
+		nics_destroy();
+		stub_unlock();
+	}
+	pthread_mutex_unlock(&power);
+}
+
+/* ---- queue pairs -------------------------------------------------------------------------------- */
+
+static int turns_grow(struct stub_device *d, uint32_t slot)
+{
+	uint32_t room = d->turns_room;
+	uint8_t *grown;
+
+	if (slot < room)
+		return 0;
+	room = slot * 2 + 64;
+	grown = realloc(d->turns, room);
+	if (!grown)
+		return ENOMEM;
+	memset(grown + d->turns_room, 0, room - d->turns_room);
+	d->turns = grown;
+	d->turns_room = room;
+	return 0;
+}
+
+/*
+ * Numbers of one NIC are enough for packets, but processes must not give the same: which is at the other end is
+ * seen by the number alone, as on one NIC that all of them share.  The first try finds out which slot is next.
+ */
+int stub_number_take(struct stub_device *d, const struct soft_qp_attr *attr, uint32_t *qpn,
+		     uint32_t *cqn)
+{
+	uint32_t slot, turn;
+
+	if (soft_qp_create(d->nic, attr, qpn, cqn))
+		return ENOMEM;
+	slot = *qpn & ((1u << SLOT_BITS) - 1);
+	soft_qp_destroy(d->nic, *qpn);
+	if (turns_grow(d, slot))
+		return ENOMEM;
+	turn = d->turns[slot]++ % TURNS;
+	d->nic->generations[slot] = (uint16_t)((uint32_t)stub_place() * TURNS + turn);
+	return soft_qp_create(d->nic, attr, qpn, cqn) ? ENOMEM : 0;
+}
+
+int stub_connect(struct stub_queue *q)
+{
+	struct stub_device *d = q->device;
+	int place = (int)(q->dest >> PLACE_SHIFT), err;
+	struct soft_ring *in, *out;
+	uint64_t start;
+
+	if (place >= STUB_PLACES)
+		return EINVAL;
+	err = stub_wire((int)(d - stub.devices), place, &in, &out, &start);
+	if (err)
+		return err;
+	if (d->met[place] != start)
+		soft_nic_wire(d->nic, place, in, out);
+	d->met[place] = start;
+	return soft_qp_connect(d->nic, q->qpn, place, q->dest) ? EINVAL : 0;
+}

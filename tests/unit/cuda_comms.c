@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/unit/cuda_comms.c - comms on the fake CUDA driver: streams that a split comm does not make,
+ * and what becomes of the driver's errors when a rank has died or a kernel has crashed.
+ *
+ * The tests themselves never open a device: ranks are processes, or threads of one process apart.
+ */
+#include <signal.h>
+#include <time.h>
+
+#include <oriel/oriel.h>
+
+#include "../check.h"
+#include "../ranks.h"
+#include "device/cuda/driver.h"
+#include "fake_cuda/apart.h"
+#include "fake_cuda/fake_cuda.h"
+
+#define RANKS 8
+#define LONG_S 60.0
+
+static int make_comm(struct rank_env *env, double timeout_s, struct oriel_comm **comm)
+{
+	struct oriel_comm_options o = ORIEL_COMM_OPTIONS_INIT;
+
+	o.device = "cuda";
+	o.timeout = timeout_s;
+	return oriel_comm_create(env->boot, &o, comm);
+}
+
+/* ---- streams --------------------------------------------------------------------------------- */
+
+struct add_args {
+	uint64_t *word;
+	uint64_t value;
+};
+
+ORIEL_KERNEL(add_kernel, struct add_args)
+{
+	if (oriel_group_is_leader(oriel_group_block()))
+		ori_add_release_sys(a->word, a->value);
+}
+
+/* A kernel on the comm's own stream adds `value` to the word. */
+static void add(struct oriel_comm *comm, uint64_t *word, uint64_t value)
+{
+	struct add_args args = { word, value };
+
+	CHECK_EQ(oriel_launch(comm, fake_cuda_kernel(&add_kernel), 1, 1, &args, sizeof(args), NULL),
+		 0);
+}
+
+static void split_and_use(struct rank_env *env)
+{
+	struct oriel_comm *parent, *all, *half;
+	uint64_t word = 0, *device = NULL;
+	int streams;
+
+	REQUIRE_OK(make_comm(env, LONG_S, &parent));
+	REQUIRE_OK(oriel_comm_barrier(parent, ORIEL_WORLD));
+	streams = fake_cuda_count("cuStreamCreateWithPriority");
+	REQUIRE_OK(oriel_comm_split(parent, 0, 0, &all));
+	REQUIRE_OK(oriel_comm_split(all, env->rank % 2, 0, &half));
+	REQUIRE_OK(oriel_comm_barrier(parent, ORIEL_WORLD));
+	CHECK_EQ(fake_cuda_count("cuStreamCreateWithPriority"), streams);
+	CHECK_EQ(oriel_comm_size(half), RANKS / 2);
+	REQUIRE_OK(oriel_alloc(half, sizeof(word), (void **)&device));
+	add(parent, device, 1);
+	add(half, device, 2);
+	add(all, device, 4);
+	/* The parents may go first: what they shared stays. */
+	CHECK_EQ(oriel_comm_destroy(parent), 0);
+	add(half, device, 8);
+	CHECK_EQ(oriel_comm_destroy(all), 0);
+	add(half, device, 16);
+	CHECK_EQ(oriel_comm_sync(half, NULL), 0);
+	CHECK_EQ(oriel_copy(half, &word, device, sizeof(word)), 0);
+	CHECK_EQ(word, 31);
+	CHECK_EQ(oriel_comm_barrier(half, ORIEL_WORLD), 0);
+	CHECK_EQ(oriel_free(half, device), 0);
+	CHECK_EQ(oriel_comm_destroy(half), 0);
+}
+
+static void thread_ranks(void *arg)
+{
+	struct ranks_options o = { .nranks = RANKS, .no_comm = 1 };
+	char left[256];
+
+	(void)arg;
+	ranks_run(&o, split_and_use, NULL);
+	if (fake_cuda_live(left, sizeof(left)))
+		check_fail(__FILE__, __LINE__, "left over:%s", left);
+}
+
+/* A GPU feeds 32 streams of a process at once; those beyond wait behind others. */
+TEST(a_split_makes_no_streams)
+{
+	struct apart a;
+
+	apart_run(&a, thread_ranks, NULL);
+}
+
+/* ---- errors of a lost context ---------------------------------------------------------------- */
+
+struct stage {
+	uint32_t broken; /* survivors whose driver fails */
+};
+
+static void pause_1ms(void)
+{
+	struct timespec t = { .tv_nsec = 1000000 };
+
+	nanosleep(&t, NULL);
+}
+
+/* What follows a first error: the same answer, and everything can be given back. */
+static void use_failed(struct oriel_comm *comm, struct oriel_window *window, int expect)
+{
+	uint64_t word = 0;
+
+	CHECK_EQ(oriel_comm_status(comm), expect);
+	CHECK_EQ(oriel_window_status(window), expect);
+	CHECK_EQ(oriel_copy(comm, oriel_window_buffer(window), &word, sizeof(word)), expect);
+	CHECK_EQ(oriel_window_signal(window, 0, 0, ORIEL_ADD, 1, NULL), expect);
+	CHECK_EQ(oriel_window_destroy(window), 0);
+	CHECK_EQ(oriel_comm_destroy(comm), 0);
+}
+
+static int make_both(struct rank_env *env, double timeout_s, struct oriel_comm **comm,
+		     struct oriel_window **window)
+{
+	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+
+	o.bytes = 4096;
+	return make_comm(env, timeout_s, comm) || oriel_window_create(*comm, &o, window) ||
+	       oriel_comm_barrier(*comm, ORIEL_WORLD);
+}
+
+/*
+ * The last rank dies once the drivers of all others answer as after a fault under MPS.  They then
+ * ask for their work, before or after word of the death has come.
+ */
+static void die_under_mps(struct rank_env *env)
+{
+	struct stage *stage = env->arg;
+	struct oriel_window *window = NULL;
+	struct oriel_comm *comm = NULL;
+	char name[24];
+	int last = env->nranks - 1;
+
+	REQUIRE(!make_both(env, LONG_S, &comm, &window));
+	if (env->rank == last) {
+		while (__atomic_load_n(&stage->broken, __ATOMIC_ACQUIRE) < (uint32_t)last)
+			pause_1ms();
+		raise(SIGKILL);
+	}
+	fake_cuda_break(env->rank ? ORI_CU_LAUNCH_FAILED : ORI_CU_ILLEGAL_ADDRESS);
+	__atomic_fetch_add(&stage->broken, 1, __ATOMIC_RELEASE);
+	CHECK_EQ(oriel_comm_sync(comm, NULL), ORIEL_EPEER);
+	snprintf(name, sizeof(name), "rank %d", last);
+	CHECK_HAS(oriel_last_error(), name);
+	CHECK_HAS(oriel_last_error(), env->rank ? "(719)" : "(700)");
+	use_failed(comm, window, ORIEL_EPEER);
+}
+
+TEST(a_context_lost_with_a_peer_names_the_peer)
+{
+	struct ranks_options o = {
+		.nranks = 3, .processes = 1, .no_comm = 1, .expect_killed = 1ull << 2
+	};
+
+	ranks_run(&o, die_under_mps, ranks_shared(sizeof(struct stage)));
+}
+
+/*
+ * Nobody can have died where all ranks are one process: the rank whose kernel crashed says so at
+ * once, and the others hear of it.
+ */
+static void crash(struct rank_env *env)
+{
+	struct oriel_window *window = NULL;
+	struct oriel_comm *comm = NULL;
+
+	REQUIRE(!make_both(env, LONG_S, &comm, &window));
+	if (env->rank == 0) {
+		fake_cuda_break(ORI_CU_ILLEGAL_ADDRESS);
+		CHECK_EQ(oriel_comm_sync(comm, NULL), ORIEL_EDEVICE);
+		CHECK_HAS(oriel_last_error(), "(700)");
+	} else {
+		while (!oriel_comm_status(comm))
+			pause_1ms();
+		CHECK_HAS(oriel_last_error(), "illegal memory access");
+	}
+	use_failed(comm, window, ORIEL_EDEVICE);
+}
+
+static void thread_crash(void *arg)
+{
+	struct ranks_options o = { .nranks = 2, .no_comm = 1 };
+
+	(void)arg;
+	ranks_run(&o, crash, NULL);
+}
+
+TEST(a_crash_of_ones_own_is_told_to_all)
+{
+	struct apart a;
+
+	apart_run(&a, thread_crash, NULL);
+}
