@@ -34,10 +34,10 @@ typedef void rank_fn(struct rank_env *);
 struct ranks_options {
 	int nranks;
 	int processes;     /* 0: threads */
-	double deadline_s; /* for all; 0: 60 */
+	double deadline_s; /* for all; 0: 150 */
 	int no_boot;       /* fn joins by itself (env->id, or env->boot for threads stays NULL) */
 	int no_comm;       /* fn gets a boot only */
-	double timeout_s;  /* ORIEL_TIMEOUT of the ranks; 0: 30 */
+	double timeout_s;  /* ORIEL_TIMEOUT of the ranks; 0: 60 */
 	const char *topology;   /* comm option, NULL for none */
 	uint64_t expect_killed; /* bit r: rank r is expected to end by a signal (processes) */
 };

@@ -6,7 +6,8 @@ Usage: fit.py SCALE_TXT GNUPLOT_FILE
 
 For each figure of each mode: t(n) = a + b n + c n^2, least squares of the relative error, coefficients not
 below 0.  The fastest repetition of a size counts.  Writes a gnuplot script that draws points and curves.
-Exit status: 1 when 256 processes are over their limits (20 s, 8 MiB a rank).
+Memory a rank over connected queued peers is fitted in the same way.
+Exit status: 1 when 256 processes are over their limits (20 s, 8 MiB a rank; with up to 16 connected peers too).
 """
 import itertools
 import math
@@ -31,6 +32,35 @@ def read(path):
                 n, value = int(words[1]), float(words[column])
                 at[n] = min(at.get(n, value), value)
     return best
+
+
+def read_peers(path):
+    """{ranks: {connected: (comm and connect ms, KiB a rank)}}"""
+    found = {}
+    for line in open(path):
+        words = line.split()
+        if len(words) == 6 and words[0] == "peers":
+            # "-": it took no time worth a digit
+            ms = sum(float(w) for w in words[3:5] if w != "-")
+            found.setdefault(int(words[1]), {})[int(words[2])] = (ms, float(words[5]))
+    return found
+
+
+def say_peers(found):
+    """Prints memory over connected peers; 1 if 256 ranks with few peers are over the limits."""
+    bad = 0
+    for ranks, points in found.items():
+        c = fit({p: kib for p, (_, kib) in points.items()})
+        far = max(points)
+        print(f"{ranks} queued processes: {c[0]:.0f} KiB + {c[1]:.1f} KiB a connected peer a rank "
+              f"({points[far][1] / 1024:.2f} MiB at {far}, in {say(points[far][0])})")
+        for p, (ms, kib) in points.items():
+            if ranks == 256 and p <= 16:
+                good = ms < 20000 and kib < 8192
+                bad |= not good
+                print(f"256 queued processes, {p} peers connected: {say(ms)} (limit 20 s), {kib / 1024:.2f} MiB "
+                      f"a rank (limit 8): {'PASS' if good else 'MISS'}")
+    return bad
 
 
 def solve(rows, rhs):
@@ -119,6 +149,7 @@ def main():
         bad = not good
         print(f"256 processes: comm in {say(comm)} (limit 20 s), {pss / 1024:.2f} MiB a rank (limit 8): "
               f"{'PASS' if good else 'MISS'}")
+    bad |= say_peers(read_peers(sys.argv[1]))
     gnuplot(sys.argv[2], curves)
     return bad
 

@@ -2,15 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What it costs to start, at several numbers of ranks; fits the formula, draws it where gnuplot is installed.
 #
-# Usage: bench/scale/run.sh [BUILD_DIR] [--out DIR] [--reps N] [--processes "16 64 256"] [--threads "16 64 256 1024"]
+# Usage: bench/scale/run.sh [BUILD_DIR] [--out DIR] [--reps N] [--processes "16 64 256"] [--threads "16 64 256 1024"] [--peers "0 4 16 64"]
 #   BUILD_DIR   where bin/ is (default build/release)
 #   --out       where scale.txt, fit.txt, scale.gnuplot and scale.svg go (default BUILD_DIR/scale)
 #   --reps      repetitions; the fastest of each counts, since others only add to it (default 5)
-# Limits that are checked: 256 processes make a comm in under 20 s, with under 8 MiB a rank.
+#   --peers     numbers of peers to connect, of as many processes as the largest of --processes, all queued
+# Limits that are checked: 256 processes make a comm in under 20 s, with under 8 MiB a rank, also with 16 of 255
+# queued peers connected.
 # Exit status: 0 all within the limits, 1 not, or something failed, 2 bad command line.
-set -u
+set -u -o pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
-build=$root/build/release out='' reps=5 processes='16 64 256' threads='16 64 256 1024'
+build=$root/build/release out='' reps=5 processes='16 64 256' threads='16 64 256 1024' peers='0 4 16 64'
 
 die() {
 	echo "bench/scale/run.sh: $*" >&2
@@ -19,7 +21,7 @@ die() {
 
 while [ $# -gt 0 ]; do
 	case $1 in
-	--out | --reps | --processes | --threads)
+	--out | --reps | --processes | --threads | --peers)
 		[ $# -gt 1 ] || die "no value after $1"
 		declare "${1#--}=$2"
 		shift
@@ -39,6 +41,7 @@ mkdir -p "$out" || die "cannot make $out"
 	echo "# $(date -u +%FT%TZ), $(uname -srm), $(nproc) cores, load before: $(cut -d' ' -f1-3 /proc/loadavg)"
 	echo "# commit $(git -C "$root" describe --always --dirty 2>/dev/null || echo unknown)"
 	echo "# mode ranks boot_ms allgather_ms classify_ms comm_ms pss_kib"
+	echo "# peers ranks connected comm_ms connect_ms pss_kib"
 } | tee -a "$out/scale.txt"
 
 status=0
@@ -56,7 +59,18 @@ measure() { # MODE SIZES, with variables in front
 		done
 	done
 }
+measure_peers() { # RANKS PEERS
+	if ! timeout 120 "$scale" peers "$1" "$2" 2>"$out/err" | tee -a "$out/scale.txt"; then
+		echo "bench/scale: $2 peers of $1 ranks failed:"
+		tail -3 "$out/err"
+		status=1
+	fi
+}
 measure processes "$processes" processes
+largest=${processes##* }
+for p in $peers; do
+	[ "$p" -ge "${largest:-0}" ] || measure_peers "$largest" "$p"
+done
 measure tcp "$threads" tcp
 ORIEL_BOOT_TREE=on measure tcp "$threads" tree
 measure threads "$threads" threads

@@ -2,12 +2,14 @@
 /*
  * bench/scale/scale.c - what it costs to start, as a function of the number of ranks.
  *
- * Usage: bench_scale processes N | tcp N | threads N
+ * Usage: bench_scale processes N | tcp N | threads N | peers N P
  *   processes  N processes of this machine meet by TCP, then make a comm
  *   tcp        N threads meet by TCP (sockets as between processes), exchange facts, classify
  *   threads    N threads meet in memory, exchange facts, classify
+ *   peers      N processes, all queued peers of each other, make a comm, then queues to P of them each
  * One line on stdout: "mode ranks boot_ms allgather_ms classify_ms comm_ms pss_kib": the slowest rank's
  * time (of classify its CPU time), a 1 KiB allgather, the largest share of memory; "-": not in this mode.
+ * Of peers: "peers ranks P comm_ms connect_ms pss_kib".
  * bench/scale/run.sh runs it at several sizes and fits the formula.
  */
 #include <pthread.h>
@@ -35,7 +37,7 @@
 /* What a rank measured; in memory that parent and children share. */
 struct result {
 	uint64_t joined_ns; /* on the common clock */
-	uint64_t allgather_ns, classify_ns, comm_ns;
+	uint64_t allgather_ns, classify_ns, comm_ns, connect_ns;
 	long pss_kib;
 	int status;
 };
@@ -44,6 +46,7 @@ struct rank_args {
 	struct oriel_boot *boot; /* NULL: join by the id */
 	const struct oriel_boot_id *id;
 	int rank, nranks;
+	int peers; /* to connect; -1: as ever */
 	struct result *result;
 };
 
@@ -114,16 +117,41 @@ static int time_classify(struct oriel_boot *boot, struct result *r)
 	return err;
 }
 
-static int time_comm(struct oriel_boot *boot, struct result *r)
+/* To the next `peers` ranks; the ones before are named by those. */
+static int connect_some(struct oriel_comm *comm, int peers)
 {
-	struct oriel_comm *comm;
-	uint64_t start = ori_now_ns();
-	int err = oriel_comm_create(boot, NULL, &comm);
+	int rank = oriel_comm_rank(comm), n = oriel_comm_size(comm), ranks[RANKS_MAX];
 
+	for (int i = 0; i < peers; i++)
+		ranks[i] = (rank + 1 + i) % n;
+	return oriel_comm_connect(comm, ranks, peers);
+}
+
+static int time_comm(struct oriel_boot *boot, int peers, struct result *r)
+{
+	struct oriel_comm_options options = ORIEL_COMM_OPTIONS_INIT;
+	struct oriel_comm *comm;
+	char topology[32];
+	uint64_t start = ori_now_ns();
+	int err;
+
+	snprintf(topology, sizeof(topology), "%dx1", boot->nranks);
+	options.topology = peers < 0 ? NULL : topology;
+	options.connect = peers < 0 ? 0 : ORIEL_CONNECT_NONE;
+	err = oriel_comm_create(boot, &options, &comm);
 	r->comm_ns = ori_now_ns() - start;
 	if (err)
 		return err;
+	start = ori_now_ns();
+	/* each rank has as many before it as behind it */
+	if (peers >= 0)
+		err = connect_some(comm, peers / 2);
+	r->connect_ns = ori_now_ns() - start;
 	r->pss_kib = own_pss_kib();
+	if (!err)
+		err = oriel_comm_barrier(comm, ORIEL_WORLD);
+	if (err)
+		return err;
 	err = oriel_comm_barrier(comm, ORIEL_WORLD);
 	if (!err)
 		err = oriel_comm_destroy(comm);
@@ -141,19 +169,19 @@ static void run_rank(const struct rank_args *a, int make_comm)
 		return;
 	r->status = time_allgather(boot, r);
 	if (!r->status)
-		r->status = make_comm ? time_comm(boot, r) : time_classify(boot, r);
+		r->status = make_comm ? time_comm(boot, a->peers, r) : time_classify(boot, r);
 	oriel_boot_destroy(boot);
 }
 
 /* ---- ranks --------------------------------------------------------------------------------------- */
 
-static int run_processes(const struct oriel_boot_id *id, int n, struct result *results)
+static int run_processes(const struct oriel_boot_id *id, int n, int peers, struct result *results)
 {
 	int started = 0, bad = 0, status;
 
 	fflush(NULL);
 	for (; started < n; started++) {
-		struct rank_args a = { NULL, id, started, n, &results[started] };
+		struct rank_args a = { NULL, id, started, n, peers, &results[started] };
 		pid_t pid = fork();
 
 		if (pid == 0) {
@@ -188,8 +216,9 @@ static int run_threads(const struct oriel_boot_id *id, struct oriel_boot **boots
 		return 1;
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	for (; started < n; started++) {
-		args[started] = (struct rank_args){ boots ? boots[started] : NULL, id, started, n,
-						    &results[started] };
+		args[started] = (struct rank_args){
+			boots ? boots[started] : NULL, id, started, n, -1, &results[started]
+		};
 		if (pthread_create(&threads[started], &attr, thread_main, &args[started]))
 			break;
 	}
@@ -218,7 +247,8 @@ static void print_ms(uint64_t ns)
 		printf(" -");
 }
 
-static int report(const char *mode, int n, uint64_t start_ns, const struct result *results)
+static int report(const char *mode, int n, int peers, uint64_t start_ns,
+		  const struct result *results)
 {
 	struct result worst = { 0 };
 
@@ -234,8 +264,16 @@ static int report(const char *mode, int n, uint64_t start_ns, const struct resul
 		worst.allgather_ns = larger(worst.allgather_ns, r->allgather_ns);
 		worst.classify_ns = larger(worst.classify_ns, r->classify_ns);
 		worst.comm_ns = larger(worst.comm_ns, r->comm_ns);
+		worst.connect_ns = larger(worst.connect_ns, r->connect_ns);
 		if (r->pss_kib > worst.pss_kib)
 			worst.pss_kib = r->pss_kib;
+	}
+	if (peers >= 0) {
+		printf("%s %d %d", mode, n, peers);
+		print_ms(worst.comm_ns);
+		print_ms(worst.connect_ns);
+		printf(" %ld\n", worst.pss_kib);
+		return 0;
 	}
 	printf("%s %d", mode, n);
 	print_ms(worst.joined_ns - start_ns);
@@ -262,20 +300,24 @@ static void raise_limit(void)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: bench_scale processes|tcp|threads N   (N from 2 to %d)\n",
+	fprintf(stderr,
+		"usage: bench_scale processes|tcp|threads N | peers N P   (N from 2 to %d, P even "
+		"and below N)\n",
 		RANKS_MAX);
 	return 2;
 }
 
 int main(int argc, char **argv)
 {
-	int n = argc == 3 ? atoi(argv[2]) : 0, err = 0;
+	int n = argc == 3 || argc == 4 ? atoi(argv[2]) : 0, err = 0;
+	int peers = argc == 4 ? atoi(argv[3]) : -1;
 	static struct oriel_boot *boots[RANKS_MAX];
 	struct oriel_boot_id id;
 	struct result *results;
 	uint64_t start;
 
-	if (n < 2 || n > RANKS_MAX)
+	if (n < 2 || n > RANKS_MAX || (argc == 4) != !strcmp(argv[1], "peers") ||
+	    (argc == 4 && (peers < 0 || peers >= n || peers % 2)))
 		return usage();
 	raise_limit();
 	results = mmap(NULL, (size_t)n * sizeof(*results), PROT_READ | PROT_WRITE,
@@ -287,9 +329,9 @@ int main(int argc, char **argv)
 		err = oriel_boot_threads(n, boots) || run_threads(NULL, boots, n, results);
 	else if (!strcmp(argv[1], "tcp"))
 		err = oriel_boot_id(&id) || run_threads(&id, NULL, n, results);
-	else if (!strcmp(argv[1], "processes"))
-		err = oriel_boot_id(&id) || run_processes(&id, n, results);
+	else if (!strcmp(argv[1], "processes") || peers >= 0)
+		err = oriel_boot_id(&id) || run_processes(&id, n, peers, results);
 	else
 		return usage();
-	return report(argv[1], n, start, results) || err;
+	return report(argv[1], n, peers, start, results) || err;
 }

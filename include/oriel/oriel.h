@@ -77,17 +77,25 @@ struct oriel_comm_options {
 	const char *device;   /* "cpu", "cuda", "cuda:1"; NULL: ORIEL_DEVICE, else cpu */
 	const char *topology; /* "2x4" or a list of node ids; NULL: ORIEL_TOPOLOGY */
 	double timeout;       /* seconds; 0: ORIEL_TIMEOUT */
+	int connect;          /* ORIEL_CONNECT_*; 0: ORIEL_CONNECT, else all */
 };
+/* Which queued peers a comm has queues to from the start. */
+enum oriel_connect { ORIEL_CONNECT_ALL = 1, ORIEL_CONNECT_NONE = 2 };
 #define ORIEL_COMM_OPTIONS_INIT                                                                    \
 	{                                                                                          \
-		sizeof(struct oriel_comm_options), NULL, NULL, 0.0                                 \
+		sizeof(struct oriel_comm_options), NULL, NULL, 0.0, 0                              \
 	}
 
 enum oriel_scope { ORIEL_WORLD = 0, ORIEL_NODE = 1 };
 
 int oriel_comm_create(struct oriel_boot *boot, const struct oriel_comm_options *options,
 		      struct oriel_comm **comm); /* [C] */
-/* Ranks of one colour become a comm, ordered by key, then rank; colour < 0: none, *sub = NULL. */
+/*
+ * Ranks of one colour become a comm, ordered by key, then rank; colour < 0: none, *sub = NULL.
+ * CUDA: both comms have one own stream (of oriel_launch() with NULL), so what is launched there on
+ * the one comes after what was launched there on the other: in the same order on all ranks, or on
+ * streams of the caller's.
+ */
 int oriel_comm_split(struct oriel_comm *comm, int color, int key,
 		     struct oriel_comm **sub); /* [C] */
 /*
@@ -114,7 +122,14 @@ const char *oriel_comm_peer_reason(struct oriel_comm *comm, int rank);
 int oriel_comm_allgather(struct oriel_comm *comm, enum oriel_scope scope, const void *mine,
 			 void *all, size_t bytes);                       /* [C] */
 int oriel_comm_barrier(struct oriel_comm *comm, enum oriel_scope scope); /* [C] */
-/* Make queues to these ranks now; both ends call it.  Nothing to do for mapped peers. */
+/*
+ * For jobs of many ranks whose comm starts without queues (ORIEL_CONNECT_NONE): makes them to these
+ * ranks.  Every rank names its own, or none; a pair is connected when one of the two names the
+ * other.  Mapped peers, this rank and peers that have queues already need nothing.  Windows made
+ * afterwards reach the new peers, and so does the comm's own handle (oriel_comm_device).  In a
+ * window without queues to a peer, operations on it return ORIEL_ENOTCONN, and so do barrier, sync
+ * and signal_all, which need all of them. [C]
+ */
 int oriel_comm_connect(struct oriel_comm *comm, const int *ranks, int n);
 int oriel_comm_device(struct oriel_comm *comm, struct oriel_comm_dev *dev);
 /*

@@ -29,7 +29,8 @@
 	X(EEXPORT, -15, "memory cannot be exported to a peer")                                     \
 	X(ESYSTEM, -16, "a system call failed")                                                    \
 	X(ECONFIG, -17, "bad configuration variable")                                              \
-	X(EREMOTE, -18, "the remote side refused an operation")
+	X(EREMOTE, -18, "the remote side refused an operation")                                    \
+	X(EDEVICE, -19, "the GPU's context is lost")
 
 enum oriel_status {
 #define ORIEL_STATUS_ENUM(name, value, text) ORIEL_##name = (value),

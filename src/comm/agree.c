@@ -37,8 +37,16 @@ static const char *call_name(uint32_t call)
 		return "oriel_buffer_exchange";
 	case ORI_CALL_WINDOW_CREATE:
 		return "oriel_window_create";
+	case ORI_CALL_COMM_CONNECT:
+		return "oriel_comm_connect";
 	case ORI_CALL_WINDOW_DESTROY:
 		return "oriel_window_destroy";
+	case ORI_CALL_GATHER_INIT:
+		return "oriel_allgather_init";
+	case ORI_CALL_TUNE_AGREE:
+		return "the choice of a tuning table";
+	case ORI_CALL_ALLTOALLV_CREATE:
+		return "oriel_alltoallv_create";
 	default:
 		return "an unknown call";
 	}

@@ -16,7 +16,8 @@ struct oriel_buffer {
 	struct oriel_comm *comm;
 	void *ptr;
 	size_t bytes;
-	int refs;                     /* under the comm's lock */
+	int refs;                     /* the user's, under the comm's lock */
+	int users;                    /* layers above, under the comm's lock */
 	struct ori_memory *memory;    /* NULL: not from oriel_alloc */
 	void **mapped;                /* [nranks] after exchange */
 	struct ori_import **imports;  /* [nranks] after exchange */
@@ -74,7 +75,8 @@ static struct oriel_buffer *find_buffer(struct oriel_comm *c, const void *ptr, s
 	for (struct ori_child *child = c->children; child; child = child->next) {
 		struct oriel_buffer *b = (struct oriel_buffer *)child;
 
-		if (child->destroy == destroy_buffer && b->ptr == ptr && b->bytes == bytes)
+		if (child->destroy == destroy_buffer && b->refs && b->ptr == ptr &&
+		    b->bytes == bytes)
 			return b;
 	}
 	return NULL;
@@ -161,6 +163,7 @@ static int map_peers(struct oriel_buffer *b, const struct exchange_record *all)
 	if (!b->mapped || !b->imports || !b->remotes)
 		return ori_fail(ORIEL_ENOMEM, "oriel_buffer_exchange: no memory");
 	for (int r = 0; !err && r < c->nranks; r++) {
+		b->remotes[r].address = all[r].export.address & ORI_IOVA_MASK;
 		b->remotes[r].bytes = all[r].export.bytes;
 		memcpy(b->remotes[r].key, all[r].key, sizeof(all[r].key));
 		if (is_queued(b, r))
@@ -169,6 +172,16 @@ static int map_peers(struct oriel_buffer *b, const struct exchange_record *all)
 			err = ori_import_range(c, r, &all[r].export, &b->mapped[r], &b->imports[r]);
 	}
 	return err;
+}
+
+static int is_held(struct oriel_buffer *b)
+{
+	int users;
+
+	pthread_mutex_lock(&b->comm->lock);
+	users = b->users;
+	pthread_mutex_unlock(&b->comm->lock);
+	return users > 0;
 }
 
 int oriel_buffer_exchange(struct oriel_comm *c, struct oriel_buffer *b)
@@ -183,6 +196,8 @@ int oriel_buffer_exchange(struct oriel_comm *c, struct oriel_buffer *b)
 	status = ori_live_check(b, ORI_LIVE_BUFFER, "oriel_buffer_exchange");
 	if (!status && b->comm != c)
 		status = ori_fail(ORIEL_EINVAL, "oriel_buffer_exchange: buffer of another comm");
+	if (!status && is_held(b))
+		status = ori_fail(ORIEL_EBUSY, "oriel_buffer_exchange: requests use the buffer");
 	if (!status && !b->memory)
 		status = ori_memory_adopt(c, b->ptr, b->bytes, &b->memory);
 	if (!status)
@@ -297,9 +312,21 @@ int oriel_buffer_source(struct oriel_buffer *b, struct oriel_source *out)
 	return 0;
 }
 
+/* Out of the list, and nobody's. */
+static int end_buffer(struct oriel_buffer *b)
+{
+	int err = 0;
+
+	ori_attachments_forget(b->comm, b);
+	if (b->has_local_key || b->has_remote_key || b->mapped)
+		err = ori_comm_settle(b->comm);
+	destroy_buffer(&b->child);
+	return err;
+}
+
 int oriel_buffer_release(struct oriel_buffer *b)
 {
-	int last, err;
+	int last, gone, err;
 
 	if (!b)
 		return 0;
@@ -310,16 +337,73 @@ int oriel_buffer_release(struct oriel_buffer *b)
 				"oriel_buffer_release: released more often than registered");
 	if (err)
 		return err;
+	ori_attachments_reap(b->comm);
 	/* The last reference and the place in the list go together: nobody finds a dying buffer. */
 	pthread_mutex_lock(&b->comm->lock);
 	last = --b->refs == 0;
+	gone = last && !b->users;
+	if (gone)
+		ori_child_unlink(b->comm, &b->child);
+	b->child.along = last;
+	pthread_mutex_unlock(&b->comm->lock);
 	if (last)
+		ori_live_remove(b);
+	return gone ? end_buffer(b) : 0;
+}
+
+/* ---- for layers above --------------------------------------------------------------------------------- */
+
+void ori_buffer_hold(struct oriel_buffer *b)
+{
+	pthread_mutex_lock(&b->comm->lock);
+	b->users++;
+	pthread_mutex_unlock(&b->comm->lock);
+}
+
+void ori_buffer_unhold(struct oriel_buffer *b)
+{
+	int gone;
+
+	pthread_mutex_lock(&b->comm->lock);
+	gone = --b->users == 0 && !b->refs;
+	if (gone)
 		ori_child_unlink(b->comm, &b->child);
 	pthread_mutex_unlock(&b->comm->lock);
-	if (!last)
-		return 0;
-	if (b->has_local_key || b->has_remote_key || b->mapped)
-		err = ori_comm_settle(b->comm);
-	destroy_buffer(&b->child);
-	return err;
+	if (gone)
+		(void)end_buffer(b);
+}
+
+int ori_buffer_is_exchanged(struct oriel_buffer *b)
+{
+	return b->mapped != NULL;
+}
+
+size_t ori_buffer_range(struct oriel_buffer *b, void **ptr)
+{
+	*ptr = b->ptr;
+	return b->bytes;
+}
+
+struct oriel_comm *ori_buffer_comm(struct oriel_buffer *b)
+{
+	return b->comm;
+}
+
+struct oriel_buffer *ori_buffer_covering(struct oriel_comm *c, const void *ptr, size_t bytes)
+{
+	uintptr_t begin = (uintptr_t)ptr, base;
+	struct oriel_buffer *found = NULL;
+
+	pthread_mutex_lock(&c->lock);
+	for (struct ori_child *child = c->children; child && !found; child = child->next) {
+		struct oriel_buffer *b = (struct oriel_buffer *)child;
+
+		if (child->destroy != destroy_buffer || !b->refs || !b->mapped)
+			continue;
+		base = (uintptr_t)b->ptr;
+		if (begin >= base && begin - base <= b->bytes && bytes <= b->bytes - (begin - base))
+			found = b;
+	}
+	pthread_mutex_unlock(&c->lock);
+	return found;
 }

@@ -24,10 +24,21 @@ _Static_assert(sizeof(struct create_record) <= ORI_RECORD_BYTES, "must fit a rec
 
 /* ---- first round: this rank alone ------------------------------------------------------------------ */
 
-static int open_devices(struct oriel_comm *c)
+/*
+ * A GPU has few channels to feed it (32 in a process), and streams that share one wait for each
+ * other's kernels: a split comm takes its parent's stream.  On the CPU there is nothing to save,
+ * and launches of two comms may go on side by side.
+ */
+static int open_devices(struct oriel_comm *c, const struct oriel_comm *parent)
 {
-	int err = ori_device_open(c->config.device, c->timeout_ns, &c->device);
+	int err = 0;
 
+	if (parent && parent->device->separate) {
+		c->device = parent->device;
+		ori_device_hold(c->device);
+	} else {
+		err = ori_device_open(c->config.device, c->timeout_ns, &c->device);
+	}
 	c->host_device = c->device;
 	if (!err && c->device->separate) {
 		c->host_device = NULL;
@@ -53,7 +64,8 @@ static void export_whole(const struct ori_memory *m, struct ori_export *out)
 	out->address = (uint64_t)(uintptr_t)m->allocation.base;
 }
 
-static int prepare(struct oriel_comm *c, const int *forced_nodes, struct create_record *mine)
+static int prepare(struct oriel_comm *c, const struct oriel_comm *parent, const int *forced_nodes,
+		   struct create_record *mine)
 {
 	int err;
 
@@ -62,7 +74,7 @@ static int prepare(struct oriel_comm *c, const int *forced_nodes, struct create_
 	c->dev_peers = calloc((size_t)c->nranks, sizeof(*c->dev_peers));
 	if (!c->facts || !c->peers || !c->dev_peers)
 		return ori_fail(ORIEL_ENOMEM, "no memory for a comm of %d ranks", c->nranks);
-	err = open_devices(c);
+	err = open_devices(c, parent);
 	if (!err)
 		err = ori_passing_open(&c->passing);
 	if (!err)
@@ -236,6 +248,26 @@ static void on_boot_failure(void *ctx, int status, int rank, const char *why)
 	ori_comm_fail(c, status, rank, why);
 }
 
+/* Ends all that works by itself for this rank and may reach peers' memory: the engine. */
+static void stop_comm(struct oriel_comm *c)
+{
+	if (c->boot)
+		c->boot->ops->watch(c->boot, NULL, NULL);
+	while (c->attachments) {
+		struct ori_attachment *attachment = c->attachments;
+
+		c->attachments = attachment->next;
+		attachment->destroy(attachment);
+	}
+	while (c->children) {
+		struct ori_child *child = c->children;
+
+		ori_child_remove(c, child);
+		child->destroy(child);
+	}
+	ori_links_free(c);
+}
+
 /*
  * Frees everything there is of a comm, also of one that was never finished; talks to nobody.  After a
  * failure thread ranks may still be storing to this rank's memory: then its addresses stay.
@@ -244,15 +276,7 @@ static void free_comm(struct oriel_comm *c)
 {
 	int abandon = c->control && ori_comm_failed(c);
 
-	if (c->boot)
-		c->boot->ops->watch(c->boot, NULL, NULL);
-	while (c->children) {
-		struct ori_child *child = c->children;
-
-		ori_child_remove(c, child);
-		child->destroy(child);
-	}
-	ori_links_free(c);
+	stop_comm(c);
 	ori_watch_stop(c);
 	for (int r = 0; c->peers && r < c->nranks; r++) {
 		ori_import_drop(c, c->peers[r].slab_import);
@@ -271,7 +295,7 @@ static void free_comm(struct oriel_comm *c)
 	if (c->host_device && c->host_device != c->device)
 		c->host_device->ops->close(c->host_device);
 	if (c->device)
-		c->device->ops->close(c->device);
+		ori_device_drop(c->device);
 	if (c->passing)
 		ori_passing_close(c->passing);
 	ori_topology_free(&c->topology);
@@ -287,7 +311,8 @@ static void free_comm(struct oriel_comm *c)
 }
 
 int ori_comm_build(struct oriel_boot *boot, const struct ori_config *config, int status,
-		   const int *forced_nodes, struct oriel_comm **out)
+		   const struct oriel_comm *parent, const int *forced_nodes,
+		   struct oriel_comm **out)
 {
 	struct oriel_comm *c = calloc(1, sizeof(*c));
 	struct create_record mine, *all = calloc((size_t)boot->nranks, sizeof(*all));
@@ -310,7 +335,7 @@ int ori_comm_build(struct oriel_boot *boot, const struct ori_config *config, int
 	c->config = *config;
 	c->timeout_ns = (uint64_t)(config->timeout * 1e9);
 	if (!status)
-		status = prepare(c, forced_nodes, &mine);
+		status = prepare(c, parent, forced_nodes, &mine);
 	err = ori_agree(boot, c->timeout_ns, ORI_CALL_COMM_CREATE, status, &mine, all,
 			sizeof(mine));
 	if (err)
@@ -361,6 +386,11 @@ static int apply_options(const struct oriel_comm_options *options, struct ori_co
 	if (!(options->timeout >= 0) || options->timeout > 1e9)
 		return ori_fail(ORIEL_EINVAL, "oriel_comm_create: timeout of %g seconds",
 				options->timeout);
+	if (options->connect && options->connect != ORIEL_CONNECT_ALL &&
+	    options->connect != ORIEL_CONNECT_NONE)
+		return ori_fail(ORIEL_EINVAL,
+				"oriel_comm_create: connect is %d, not ORIEL_CONNECT_ALL or NONE",
+				options->connect);
 	if (options->device && strlen(options->device) >= sizeof(config->device))
 		return ori_fail(ORIEL_EINVAL, "oriel_comm_create: device name too long");
 	if (options->topology && strlen(options->topology) >= sizeof(config->topology))
@@ -371,6 +401,8 @@ static int apply_options(const struct oriel_comm_options *options, struct ori_co
 		snprintf(config->topology, sizeof(config->topology), "%s", options->topology);
 	if (options->timeout > 0)
 		config->timeout = options->timeout;
+	if (options->connect)
+		config->connect = options->connect == ORIEL_CONNECT_ALL;
 	return 0;
 }
 
@@ -404,7 +436,7 @@ int oriel_comm_create(struct oriel_boot *boot, const struct oriel_comm_options *
 	if (!status && !comm)
 		status = ori_fail(ORIEL_EINVAL, "oriel_comm_create: no place for the comm");
 	err = duplicate_boot(boot, (uint64_t)(config.timeout * 1e9), &own);
-	return err ? err : ori_comm_build(own, &config, status, NULL, comm);
+	return err ? err : ori_comm_build(own, &config, status, NULL, NULL, comm);
 }
 
 int ori_comm_settle(struct oriel_comm *c)
@@ -413,8 +445,19 @@ int ori_comm_settle(struct oriel_comm *c)
 
 	if (ori_comm_failed(c))
 		return 0;
-	err = c->device->ops->sync(c->device, NULL);
+	err = ori_comm_device_status(c, c->device->ops->sync(c->device, NULL));
 	return err ? err : ori_links_flush(c);
+}
+
+static int has_children(struct oriel_comm *c)
+{
+	int has = 0;
+
+	pthread_mutex_lock(&c->lock);
+	for (struct ori_child *child = c->children; child; child = child->next)
+		has |= !child->along;
+	pthread_mutex_unlock(&c->lock);
+	return has;
 }
 
 int oriel_comm_destroy(struct oriel_comm *c)
@@ -431,7 +474,7 @@ int oriel_comm_destroy(struct oriel_comm *c)
 	 * thread ranks share the mapping: all must have come here before it goes.
 	 */
 	if (!ori_comm_failed(c)) {
-		if (c->children)
+		if (has_children(c))
 			status = ori_fail(ORIEL_EBUSY,
 					  "oriel_comm_destroy: windows or buffers are left");
 		else
@@ -440,6 +483,15 @@ int oriel_comm_destroy(struct oriel_comm *c)
 				0);
 		if (err == ORIEL_EBUSY)
 			return err; /* on all ranks: the comm lives on */
+		/*
+		 * An engine may still hold packets for a peer, and with thread ranks that peer's memory is gone once it
+		 * is freed: all engines stop first.
+		 */
+		if (!err) {
+			stop_comm(c);
+			err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_COMM_DESTROY, 0, NULL,
+					NULL, 0);
+		}
 		/* Ranks that did not come may still be storing there: the addresses stay. */
 		if (err)
 			ori_comm_fail_all(c, err, ori_last_error_text());

@@ -111,11 +111,24 @@ struct ori_peer {
 
 /*
  * What stands on a comm: first member of windows and buffers.  destroy frees without talking to other
- * ranks; it is called only when a failed comm takes its children along.
+ * ranks; it is called when a comm takes its children along: all of a failed one, else those that ask for it.
  */
 struct ori_child {
 	void (*destroy)(struct ori_child *);
 	struct ori_child *next;
+	int along; /* the user has no handle to it: does not keep the comm from going */
+};
+
+/*
+ * What a layer above keeps on a comm; it is first in a struct of that layer.  Called on the thread
+ * that ends the window, buffer or comm; none talks to other ranks.  The last two only when all
+ * ranks have come to it.
+ */
+struct ori_attachment {
+	void (*reap)(struct ori_attachment *); /* lets go of what nobody needs any more; or NULL */
+	void (*forget)(struct ori_attachment *, const void *owner); /* a window or buffer goes */
+	void (*destroy)(struct ori_attachment *);                   /* the comm goes */
+	struct ori_attachment *next;
 };
 
 struct oriel_comm {
@@ -136,6 +149,7 @@ struct oriel_comm {
 	uint64_t slab_bytes;
 	int slab_pinned;
 	struct ori_slab slab;
+	int device_lost;         /* atomic: the user has been told that and why */
 	struct ori_watch *watch; /* looks after waits of a device that cannot speak; else NULL */
 	const char *engine_name; /* chosen by all ranks; NULL without queued peers, as are the next */
 	struct ori_engine *engine;
@@ -148,6 +162,7 @@ struct oriel_comm {
 	struct ori_import *imports;
 	struct ori_registration *registrations;
 	struct ori_child *children;
+	struct ori_attachment *attachments;
 	int next_window;          /* number of the next one */
 	uint64_t generation_seed; /* random: window handles of this comm are told apart by it */
 	char failure_text[256];
@@ -164,6 +179,10 @@ enum ori_call {
 	ORI_CALL_BUFFER_EXCHANGE,
 	ORI_CALL_WINDOW_CREATE,
 	ORI_CALL_WINDOW_DESTROY,
+	ORI_CALL_GATHER_INIT,
+	ORI_CALL_COMM_CONNECT,
+	ORI_CALL_TUNE_AGREE,
+	ORI_CALL_ALLTOALLV_CREATE,
 };
 
 #define ORI_RECORD_BYTES 768
@@ -191,6 +210,16 @@ void ori_comm_tell_device(struct oriel_comm *);
 void ori_comm_fail_all(struct oriel_comm *, int status, const char *why);
 /* 0, or the first failure with its text as this thread's last error (not logged again). */
 int ori_comm_failed(struct oriel_comm *);
+/* The same after a look at queues whose NIC does not tell of failures itself. */
+int ori_comm_ask(struct oriel_comm *);
+
+/*
+ * What a device's call returned, as the user should hear it.  Under MPS a process that dies takes
+ * the contexts of the others on its GPU along: ORIEL_EDEVICE then waits, for seconds at most, for
+ * word of a dead peer and becomes the comm's failure, which names it.  Otherwise it is this rank's
+ * own and fails the comm for all.
+ */
+int ori_comm_device_status(struct oriel_comm *, int err);
 
 /* ---- control.c: the two halves of control memory ----------------------------------------------------- */
 
@@ -247,19 +276,37 @@ const void *ori_import_resolve(struct oriel_comm *, int peer, uint64_t id, uint6
 			       uint64_t bytes, int *device);
 void ori_imports_drop_all(struct oriel_comm *);
 
-/* ---- links.c, registrations.c: queued peers ------------------------------------------------------------ */
+/* ---- buffers.c, for layers above ---------------------------------------------------------------------- */
 
-/* Engine, wires, queues and results of a comm with more than one node; talks to all ranks. [C] */
+/* While it is held it stays exchanged as it is, and stays when its user has released it. */
+void ori_buffer_hold(struct oriel_buffer *);
+void ori_buffer_unhold(struct oriel_buffer *);
+int ori_buffer_is_exchanged(struct oriel_buffer *);
+size_t ori_buffer_range(struct oriel_buffer *, void **ptr);
+struct oriel_comm *ori_buffer_comm(struct oriel_buffer *);
+/* An exchanged one that has [ptr, ptr + bytes), or NULL; the one registered last. */
+struct oriel_buffer *ori_buffer_covering(struct oriel_comm *, const void *ptr, size_t bytes);
+
+/* ---- links.c, connect.c, registrations.c: queued peers ------------------------------------------------------------ */
+
+/* Engine and results of a comm with more than one node, and the queues it starts with. [C] */
 int ori_links_build(struct oriel_comm *);
 /* Stops the engine and frees what is not in the slab. */
 void ori_links_free(struct oriel_comm *);
 /* All that this rank has posted is complete. */
 int ori_links_flush(struct oriel_comm *);
+/* As kernels see it; NULL without queues to that rank: mapped, or not connected. */
 const struct oriel_link *ori_link(struct oriel_comm *, int rank);
 
 /* Any local memory as source of puts and target of gets; kept until it is freed or the comm ends. */
 int ori_register_local(struct oriel_comm *, void *ptr, size_t bytes, uint32_t key[ORIEL_NICS_MAX]);
-/* Memory that peers write to, zero-based. */
+/*
+ * What of a first byte's address is its address under a remote key, zero-based but for these bits:
+ * aligned words keep aligned addresses, and a kernel registers memory under another address only if
+ * both agree within a page.
+ */
+#define ORI_IOVA_MASK 4095u
+/* Memory that peers write to. */
 int ori_register_remote(struct oriel_comm *, void *ptr, size_t bytes, const struct ori_export *,
 			uint32_t key[ORIEL_NICS_MAX], struct ori_engine_blob *tell);
 /* A queued peer's memory, before queues name it; a key of 0 is of memory that is not there. */
@@ -291,11 +338,11 @@ int ori_passing_fetch(const char *socket, const uint8_t token[16], uint64_t id, 
 
 /*
  * The body of create and split.  `boot` is the comm's own and is dropped on failure.  status: what went
- * wrong on this rank before; the others learn it here.  forced_nodes: NULL, or the node of each rank
- * inherited from a parent.
+ * wrong on this rank before; the others learn it here.  parent: NULL, or whose GPU it takes (a CPU
+ * device it makes itself); forced_nodes: NULL, or the node of each rank inherited from there.
  */
 int ori_comm_build(struct oriel_boot *boot, const struct ori_config *, int status,
-		   const int *forced_nodes, struct oriel_comm **);
+		   const struct oriel_comm *parent, const int *forced_nodes, struct oriel_comm **);
 /*
  * Before memory goes: kernels on the comm's own stream have ended, and what was posted is complete, for a NIC
  * may send it again and must find its key.  On a failed comm nothing is waited for.
@@ -304,6 +351,14 @@ int ori_comm_settle(struct oriel_comm *);
 void ori_child_add(struct oriel_comm *, struct ori_child *);
 void ori_child_remove(struct oriel_comm *, struct ori_child *);
 void ori_child_unlink(struct oriel_comm *, struct ori_child *); /* lock held */
+void ori_attachment_add(struct oriel_comm *, struct ori_attachment *);
+/* The one with that destroy function, or NULL. */
+struct ori_attachment *ori_attachment_find(struct oriel_comm *,
+					   void (*destroy)(struct ori_attachment *));
+/* Before it is asked who uses a window or buffer. */
+void ori_attachments_reap(struct oriel_comm *);
+/* Before the window or buffer `owner` goes. */
+void ori_attachments_forget(struct oriel_comm *, const void *owner);
 /* A public entry's first lines: is the handle alive? */
 int ori_comm_check(struct oriel_comm *, const char *call);
 int ori_comm_check_rank(struct oriel_comm *, int rank, const char *call);

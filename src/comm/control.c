@@ -91,8 +91,8 @@ uint64_t ori_control_load(struct oriel_comm *c, const uint64_t *near)
 
 	if (!c->device->separate)
 		return __atomic_load_n(near, __ATOMIC_ACQUIRE);
-	/* A device that no longer copies has failed, and told so. */
-	if (c->device->ops->copy(c->device, &value, near, sizeof(value)))
+	/* A device that no longer copies has failed: the comm has, too, and says why. */
+	if (ori_comm_device_status(c, c->device->ops->copy(c->device, &value, near, sizeof(value))))
 		return 0;
 	return value;
 }

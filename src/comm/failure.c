@@ -8,8 +8,12 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "comm.h"
+
+/* How long a GPU's error waits for word of a peer's death; the boot has it in milliseconds. */
+#define VERDICT_NS (5 * ORI_NS_PER_S)
 
 static int set_word(uint64_t *word, uint64_t failure)
 {
@@ -59,11 +63,19 @@ int ori_comm_failed(struct oriel_comm *c)
 	return ori_fail_silent(status, "the comm has failed: %s", text);
 }
 
+/* A NIC that tells nobody is asked: what a kernel found in a CQ is then known to the comm as well. */
+int ori_comm_ask(struct oriel_comm *c)
+{
+	if (c->engine && c->engine->link_flags & ORIEL_LINK_SILENT)
+		(void)c->engine->ops->idle(c->engine);
+	return ori_comm_failed(c);
+}
+
 int oriel_comm_status(struct oriel_comm *c)
 {
 	int err = ori_comm_check(c, "oriel_comm_status");
 
-	return err ? err : ori_comm_failed(c);
+	return err ? err : ori_comm_ask(c);
 }
 
 void ori_comm_fail_all(struct oriel_comm *c, int status, const char *why)
@@ -82,6 +94,49 @@ void ori_comm_fail_all(struct oriel_comm *c, int status, const char *why)
 		oriel_cpu_wake(&control->waiters);
 	}
 	c->boot->ops->abort(c->boot, status, why);
+}
+
+/* Could the death of another process have ended this one's context? */
+static int has_other_processes(const struct oriel_comm *c)
+{
+	for (int r = 0; r < c->nranks; r++)
+		if (!c->peers[r].same_process)
+			return 1;
+	return 0;
+}
+
+/* Until the comm has failed; the boot's watcher sees to that when a rank has died. */
+static void await_verdict(struct oriel_comm *c)
+{
+	uint64_t longest = c->timeout_ns < VERDICT_NS ? c->timeout_ns : VERDICT_NS;
+	uint64_t end = ori_deadline_ns(longest);
+	struct timespec pause = { .tv_nsec = 1000000 };
+
+	while (!__atomic_load_n(&c->control->failure, __ATOMIC_ACQUIRE) && ori_now_ns() < end)
+		nanosleep(&pause, NULL);
+}
+
+int ori_comm_device_status(struct oriel_comm *c, int err)
+{
+	char what[256];
+	int failed;
+
+	if (err != ORIEL_EDEVICE)
+		return err;
+	snprintf(what, sizeof(what), "%s", ori_last_error_text());
+	if (has_other_processes(c))
+		await_verdict(c);
+	failed = ori_comm_failed(c);
+	if (failed) {
+		char why[256];
+
+		snprintf(why, sizeof(why), "%s", ori_last_error_text());
+		if (__atomic_exchange_n(&c->device_lost, 1, __ATOMIC_RELAXED))
+			return ori_fail_silent(failed, "%s; so %s", why, what);
+		return ori_fail(failed, "%s; so %s", why, what);
+	}
+	ori_comm_fail_all(c, ORIEL_EDEVICE, what);
+	return ori_fail_silent(err, "%s", what);
 }
 
 int oriel_comm_abort(struct oriel_comm *c, int why)

@@ -13,8 +13,14 @@
 #include "comm.h"
 #include "passing.h"
 
-/* Fills all but base; *theirs owns the descriptor, if there is one. */
-static int receive_answer(int connection, struct ori_allocation *theirs)
+#define PAUSE_NS (ORI_NS_PER_S / 100)
+
+/*
+ * Fills all but base; *theirs owns the descriptor, if there is one.  *unheard: the other side closed without
+ * an answer.
+ */
+static int receive_answer(int connection, uint64_t deadline, struct ori_allocation *theirs,
+			  int *unheard)
 {
 	union {
 		struct cmsghdr header;
@@ -32,9 +38,10 @@ static int receive_answer(int connection, struct ori_allocation *theirs)
 
 	do {
 		got = recvmsg(connection, &message, MSG_CMSG_CLOEXEC);
-	} while (got < 0 && errno == EINTR);
-	if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-		return ori_fail(ORIEL_ETIMEDOUT, "a peer's process does not hand out its memory");
+	} while (got < 0 && errno == EINTR && ori_now_ns() < deadline);
+	if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+		return ori_fail_silent(ORIEL_ETIMEDOUT,
+				       "a peer's process does not hand out its memory");
 	header = got < 0 ? NULL : CMSG_FIRSTHDR(&message);
 	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
 	    header->cmsg_len == CMSG_LEN(sizeof(int)))
@@ -49,15 +56,19 @@ static int receive_answer(int connection, struct ori_allocation *theirs)
 	}
 	if (fd >= 0)
 		close(fd);
-	if (got != (ssize_t)sizeof(answer))
+	*unheard = got <= 0;
+	if (*unheard)
+		return ori_fail_silent(ORIEL_EPEER, "a peer's process does not answer");
+	if (got != (ssize_t)sizeof(answer) || answer.status == ORIEL_EAUTH)
 		return ori_fail(ORIEL_EPEER, "a peer's process refused to hand out its memory");
 	return ori_fail(ORIEL_EPROTO, "a peer's process does not know that memory");
 }
 
-int ori_passing_fetch(const char *socket_name, const uint8_t token[16], uint64_t id,
-		      uint64_t timeout_ns, struct ori_allocation *theirs)
+static int ask(const char *socket_name, const uint8_t token[16], uint64_t id, uint64_t timeout_ns,
+	       struct ori_allocation *theirs, int *unheard)
 {
 	struct ori_passing_request request = { .magic = ORI_PASSING_MAGIC, .id = id };
+	uint64_t deadline = ori_deadline_ns(timeout_ns);
 	struct sockaddr_un address;
 	socklen_t length = ori_passing_address(socket_name, &address);
 	ssize_t sent;
@@ -82,11 +93,39 @@ int ori_passing_fetch(const char *socket_name, const uint8_t token[16], uint64_t
 	do {
 		sent = send(connection, &request, sizeof(request), MSG_NOSIGNAL);
 	} while (sent < 0 && errno == EINTR);
-	if (sent != (ssize_t)sizeof(request))
+	if (sent == (ssize_t)sizeof(request)) {
+		err = receive_answer(connection, deadline, theirs, unheard);
+	} else if (errno == EPIPE || errno == ECONNRESET) {
+		*unheard = 1;
+		err = ori_fail_silent(ORIEL_EPEER, "a peer's process does not listen");
+	} else {
 		err = ori_fail(ORIEL_EPEER, "cannot ask a peer's process: %s", strerror(errno));
-	else
-		err = receive_answer(connection, theirs);
+	}
 out:
 	close(connection);
 	return err;
+}
+
+/*
+ * The service gives up on who connects and then says nothing for a while.  That may have been this process,
+ * stopped in between: so it asks again, until its own deadline.
+ */
+int ori_passing_fetch(const char *socket_name, const uint8_t token[16], uint64_t id,
+		      uint64_t timeout_ns, struct ori_allocation *theirs)
+{
+	uint64_t deadline = ori_deadline_ns(timeout_ns), now = ori_now_ns();
+	int unheard, err;
+
+	for (;;) {
+		unheard = 0;
+		err = ask(socket_name, token, id, deadline > now ? deadline - now : 1, theirs,
+			  &unheard);
+		now = ori_now_ns();
+		if (!err || !unheard)
+			return err;
+		if (now >= deadline)
+			return ori_fail_silent(ORIEL_ETIMEDOUT,
+					       "a peer's process does not hand out its memory");
+		ori_sleep_ns(PAUSE_NS);
+	}
 }

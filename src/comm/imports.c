@@ -10,6 +10,8 @@
 
 #include "comm.h"
 
+#define RESOLVE_TIMEOUT_NS 200000000ull /* where the engine asks */
+
 static struct ori_import *find_import(struct oriel_comm *c, int peer, uint64_t id)
 {
 	struct ori_import *i;
@@ -35,6 +37,12 @@ static int make_import(struct oriel_comm *c, int peer, uint64_t id, uint64_t byt
 	if (!i)
 		return ori_fail(ORIEL_ENOMEM, "no memory for an import's record");
 	err = ori_passing_fetch(p->socket, p->token, id, timeout_ns, &i->theirs);
+	/* the engine cannot wait: it drops the packet that asks, and that comes again */
+	if (err == ORIEL_ETIMEDOUT && timeout_ns == RESOLVE_TIMEOUT_NS) {
+		ori_log(ORI_LOG_DEBUG, "memory of rank %d is not mapped yet: %s", peer,
+			ori_last_error_text());
+		goto err_record;
+	}
 	if (err) {
 		err = ori_fail(err, "cannot map memory of rank %d: %s", peer,
 			       ori_last_error_text());
@@ -116,8 +124,6 @@ void ori_import_drop(struct oriel_comm *c, struct ori_import *import)
  * Called by the engine, on whichever thread drives it: short waits only.  An import made here stays until
  * the comm ends, so that later payload of the same memory costs a look into the list.
  */
-#define RESOLVE_TIMEOUT_NS 200000000ull
-
 static struct ori_import *find_or_import(struct oriel_comm *c, int peer, uint64_t id)
 {
 	struct ori_import *i;

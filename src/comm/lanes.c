@@ -14,9 +14,7 @@
 static struct ori_lane_memory *lane_memory(struct oriel_comm *c, struct ori_links *l, int rank,
 					   uint32_t n)
 {
-	uint64_t at = l->lane_memory + ((uint64_t)rank * l->lanes + n) * l->lane_bytes;
-
-	return ori_control_host(c, at);
+	return ori_control_host(c, l->lane_memory[rank] + n * l->lane_bytes);
 }
 
 /* What kernels see of a lane: the queues' indices in their own memory, the rings in the host's. */
@@ -61,8 +59,6 @@ int ori_lane_make(struct oriel_comm *c, struct ori_links *l, int rank, uint32_t 
 		   rank, n);
 	queue_init(l, &m->companion, (uint8_t *)(m + 1) + pair, m->companion_bell.record,
 		   &m->companion_bell.doorbell, rank, n);
-	lane->main = &m->main;
-	lane->companion = &m->companion;
 	lane->nic = n % e->nics;
 	err = e->ops->memory_add(e, &sink, l->sink_key[i], NULL);
 	lane->sink_key = l->sink_key[i][lane->nic];
@@ -70,7 +66,16 @@ int ori_lane_make(struct oriel_comm *c, struct ori_links *l, int rank, uint32_t 
 		err = e->ops->queue_add(e, lane->nic, &m->main, 0);
 	if (!err)
 		err = e->ops->queue_add(e, lane->nic, &m->companion, 1);
-	return err;
+	if (err)
+		return err;
+	l->number[i] = e->ops->queue_number(e, lane->nic, m->main.qpn);
+	lane->companion = &m->companion;
+	/*
+	 * [L1] release; partner [L2] in find_queue() and ori_links_flush().  Other queues are at work: who looks
+	 * for one that failed must find this one whole, or not at all.
+	 */
+	__atomic_store_n(&lane->main, &m->main, __ATOMIC_RELEASE);
+	return 0;
 }
 
 int ori_lane_connect(struct oriel_comm *c, struct ori_links *l, int rank, uint32_t n,
@@ -98,12 +103,14 @@ static struct oriel_queue *find_queue(struct oriel_comm *c, uint32_t nic, uint32
 
 	for (uint64_t i = 0; i < n; i++) {
 		struct oriel_lane *lane = &l->lane[i];
+		/* [L2] acquire; partner [L1] in ori_lane_make(). */
+		struct oriel_queue *main = __atomic_load_n(&lane->main, __ATOMIC_ACQUIRE);
 
-		if (!lane->main || lane->nic != nic)
+		if (!main || lane->nic != nic)
 			continue;
-		*is_main = lane->main->qpn == qpn;
+		*is_main = main->qpn == qpn;
 		if (*is_main)
-			return lane->main;
+			return main;
 		if (lane->companion->qpn == qpn)
 			return lane->companion;
 	}

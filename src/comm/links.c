@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/links.c - makes the queues to all queued peers of a comm, and the engine that executes them.
+ * comm/links.c - the engine that executes a comm's queues, and what all queues share.
  *
- * Two rounds: everybody lays out wires and queues in its slab and makes queue pairs, then tells where its
- * wires are and what its queues are called; everybody connects, then all start together.
+ * Ranks agree on an engine, open it and set it to work; connect.c then makes queues to the peers
+ * that are asked for.  Owns the tables of links and lanes and the wire of this rank to itself. 
+ * Called by comm creation and by whoever gives memory back, on any thread.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <oriel/device/queue.h>
 
@@ -15,21 +18,9 @@
 
 #define IDLE_LOOK_NS 20000ull
 
-/* What ranks must agree on, and where a rank's wires are. */
-struct link_record {
-	uint32_t lanes, nics, flags, reserved;
-	uint64_t wires;
-	struct ori_engine_address address;
-};
-
 const struct oriel_link *ori_link(struct oriel_comm *c, int rank)
 {
 	return c->links && c->links->link[rank].nlanes ? &c->links->dev_link[rank] : NULL;
-}
-
-static int is_queued(struct oriel_comm *c, int rank)
-{
-	return c->peers[rank].pair.kind == ORIEL_PEER_QUEUED;
 }
 
 /* ---- alone ----------------------------------------------------------------------------------------------- */
@@ -71,7 +62,29 @@ static int copy(void *ctx, void *to, const void *from, uint64_t bytes)
 {
 	struct oriel_comm *c = ctx;
 
-	return c->device->ops->copy(c->device, to, from, bytes);
+	/* A context lost with a dead peer: that should be the failure, not this copy's queue. */
+	return ori_comm_device_status(c, c->device->ops->copy(c->device, to, from, bytes));
+}
+
+static int dmabuf(void *ctx, const void *base, uint64_t bytes, uint64_t *offset)
+{
+	struct oriel_comm *c = ctx;
+
+	return c->device->nics->dmabuf(c->device, base, bytes, offset);
+}
+
+static int reach(void *ctx, void *base, uint64_t bytes, int registers, char *why, size_t why_bytes)
+{
+	struct oriel_comm *c = ctx;
+
+	return c->device->nics->reach(c->device, base, bytes, registers, why, why_bytes);
+}
+
+static void unreach(void *ctx, void *base)
+{
+	struct oriel_comm *c = ctx;
+
+	c->device->nics->unreach(c->device, base);
 }
 
 /* Ranks with a GPU map this one's device memory; a CPU rank cannot. */
@@ -90,7 +103,7 @@ static void kick(void *ctx, int rank)
 	ori_wake(&control->engine_waiters);
 }
 
-static int open_engine(struct oriel_comm *c)
+static struct ori_engine_world engine_world(struct oriel_comm *c)
 {
 	struct ori_engine_world world = { .ctx = c,
 					  .rank = c->rank,
@@ -100,80 +113,105 @@ static int open_engine(struct oriel_comm *c)
 					  .resolve = resolve,
 					  .copy = c->device->separate ? copy : NULL,
 					  .reaches = reaches,
+					  .dmabuf = c->device->separate ? dmabuf : NULL,
+					  .reach = c->device->separate ? reach : NULL,
+					  .unreach = c->device->separate ? unreach : NULL,
 					  .device_posts = c->device->separate,
 					  .kick = kick,
 					  .doomed = ori_lane_doomed,
 					  .failed = ori_lane_failed };
 
+	return world;
+}
+
+static int open_engine(struct oriel_comm *c)
+{
+	struct ori_engine_world world = engine_world(c);
+
 	return ori_engine_open(c->engine_name, &c->config, &world, &c->engine);
 }
 
-/* Wires, result slots and lanes, one after the other in the slab. */
-static int take_memory(struct oriel_comm *c, struct ori_links *l)
+/* Values fetched from peers land here, by whichever queue they come. */
+static int make_results(struct oriel_comm *c, struct ori_links *l)
 {
-	uint64_t n = (uint64_t)c->nranks, wires, results;
-	int err;
-
-	wires = c->engine->wire_bytes * n * c->engine->nics;
-	wires = (wires + 4095) & ~4095ull;
-	results = sizeof(struct oriel_result) * ORIEL_RESULT_SLOTS;
-	l->lane_bytes = sizeof(struct ori_lane_memory) + 4ull * l->depth * ORI_WQE_BYTES;
-	l->bytes = wires + results + n * l->lanes * l->lane_bytes;
-	pthread_mutex_lock(&c->lock);
-	err = ori_slab_take(&c->slab, l->bytes, &l->offset);
-	pthread_mutex_unlock(&c->lock);
-	l->wires = l->offset;
-	l->results = l->wires + wires;
-	l->lane_memory = l->results + results;
-	return err;
-}
-
-static void *slab_at(void *base, uint64_t offset)
-{
-	return (char *)base + offset;
-}
-
-/* The wire from rank `from`, by NIC `nic`, in a slab whose wires start at `wires`. */
-static uint64_t wire_offset(struct oriel_comm *c, uint64_t wires, uint32_t nic, int from)
-{
-	return wires +
-	       ((uint64_t)nic * (uint64_t)c->nranks + (uint64_t)from) * c->engine->wire_bytes;
-}
-
-static int make_queues(struct oriel_comm *c, struct ori_links *l)
-{
-	void *slab = ori_control_host(c, 0);
-	struct ori_engine_memory results = { .base = slab_at(slab, l->results),
-					     .bytes = sizeof(struct oriel_result) *
+	struct ori_engine_memory results = { .bytes = sizeof(struct oriel_result) *
 						      ORIEL_RESULT_SLOTS };
-	int err = c->engine->ops->memory_add(c->engine, &results, l->result_key, NULL);
+	int err = ori_links_take(c, results.bytes, &l->results);
 
-	for (int r = 0; r < c->nranks && !err; r++) {
-		struct oriel_link *link = &l->link[r];
+	if (err)
+		return err;
+	results.base = ori_control_host(c, l->results);
+	return c->engine->ops->memory_add(c->engine, &results, l->result_key, NULL);
+}
 
-		for (uint32_t nic = 0; nic < c->engine->nics && c->engine->wire_bytes &&
-				       (is_queued(c, r) || r == c->rank);
-		     nic++)
-			c->engine->ops->wire_prepare(c->engine,
-						     slab_at(slab,
-							     wire_offset(c, l->wires, nic, r)));
-		if (!is_queued(c, r))
-			continue;
-		for (uint32_t n = 0; n < l->lanes && !err; n++)
-			err = ori_lane_make(c, l, r, n);
-		link->lanes = &l->lane[(uint64_t)r * l->lanes];
-		link->nlanes = l->lanes;
-		link->flags = c->engine->link_flags;
-		link->message_bytes = c->engine->message_bytes;
-		link->last_signal = &l->last_signal[r];
-		l->last_signal[r] = l->start;
+/* The companions' way, from this rank to itself. */
+static int make_own_wires(struct oriel_comm *c, struct ori_links *l)
+{
+	int err = ori_links_take(c, ori_links_wire_bytes(c), &l->wires[c->rank]);
+
+	for (uint32_t nic = 0; nic < c->engine->nics && c->engine->wire_bytes && !err; nic++) {
+		void *wire = ori_control_host(c, l->wires[c->rank] + nic * c->engine->wire_bytes);
+
+		c->engine->ops->wire_set(c->engine, nic, c->rank, wire, wire);
 	}
 	return err;
 }
 
-static int prepare(struct oriel_comm *c)
+/* Tables for kernels of a separate device; connect.c fills in what it makes. */
+static int publish(struct oriel_comm *c, struct ori_links *l)
 {
 	uint64_t n = (uint64_t)c->nranks;
+	const void *links;
+	int err = ori_control_publish(c, l->lane, n * l->lanes * sizeof(*l->lane), &l->near_lanes);
+
+	if (!err)
+		err = ori_control_publish(c, l->last_signal, n * sizeof(*l->last_signal),
+					  &l->near_words);
+	if (!err)
+		err = ori_control_publish(c, l->link, n * sizeof(*l->link), &links);
+	if (!err)
+		l->dev_link = links;
+	return err;
+}
+
+int ori_links_take(struct oriel_comm *c, uint64_t bytes, uint64_t *offset)
+{
+	int err;
+
+	if (!bytes)
+		return 0;
+	pthread_mutex_lock(&c->lock);
+	err = ori_slab_take(&c->slab, bytes, offset);
+	pthread_mutex_unlock(&c->lock);
+	return err;
+}
+
+uint64_t ori_links_wire_bytes(const struct oriel_comm *c)
+{
+	return ((uint64_t)c->engine->wire_bytes * c->engine->nics + 4095) & ~4095ull;
+}
+
+static int make_tables(struct oriel_comm *c, struct ori_links *l)
+{
+	uint64_t n = (uint64_t)c->nranks;
+
+	l->link = calloc(n, sizeof(*l->link));
+	l->lane = calloc(n * l->lanes, sizeof(*l->lane));
+	l->sink_key = calloc(n * l->lanes, sizeof(*l->sink_key));
+	l->last_signal = calloc(n, sizeof(*l->last_signal));
+	l->wires = calloc(n, sizeof(*l->wires));
+	l->lane_memory = calloc(n, sizeof(*l->lane_memory));
+	l->number = calloc(n * l->lanes, sizeof(*l->number));
+	l->dev_link = l->link;
+	if (!l->link || !l->lane || !l->sink_key || !l->last_signal || !l->wires ||
+	    !l->lane_memory || !l->number)
+		return ori_fail(ORIEL_ENOMEM, "no memory for queues to %d ranks", c->nranks);
+	l->lane_bytes = sizeof(struct ori_lane_memory) + 4ull * l->depth * ORI_WQE_BYTES;
+	return 0;
+}
+
+static int prepare(struct oriel_comm *c)
+{
 	struct ori_links *l = calloc(1, sizeof(*l));
 	int err;
 
@@ -181,135 +219,37 @@ static int prepare(struct oriel_comm *c)
 		return ori_fail(ORIEL_ENOMEM, "no memory for queues");
 	c->links = l;
 	err = read_config(c, l);
-	if (err)
-		return err;
-	l->link = calloc(n, sizeof(*l->link));
-	l->lane = calloc(n * l->lanes, sizeof(*l->lane));
-	l->sink_key = calloc(n * l->lanes, sizeof(*l->sink_key));
-	l->last_signal = calloc(n, sizeof(*l->last_signal));
-	l->dev_link = l->link;
-	if (!l->link || !l->lane || !l->sink_key || !l->last_signal)
-		return ori_fail(ORIEL_ENOMEM, "no memory for queues to %d ranks", c->nranks);
-	err = open_engine(c);
 	if (!err)
-		err = take_memory(c, l);
+		err = make_tables(c, l);
 	if (!err)
-		err = make_queues(c, l);
-	return err;
+		err = open_engine(c);
+	if (!err)
+		err = make_results(c, l);
+	if (!err)
+		err = make_own_wires(c, l);
+	if (!err)
+		err = publish(c, l);
+	return err ? err : c->engine->ops->start(c->engine);
 }
 
 /* ---- together ---------------------------------------------------------------------------------------------- */
 
-static int compare(struct oriel_comm *c, const struct link_record *all)
+/*
+ * A NIC is best near the GPU it serves, and only the rank's device knows where that is.  A
+ * container may hide the PCI tree: then nearness is that of the CPU, as without a GPU.
+ */
+static void place_near_device(struct oriel_comm *c)
 {
-	for (int r = 1; r < c->nranks; r++)
-		if (all[r].lanes != all[0].lanes || all[r].nics != all[0].nics ||
-		    all[r].flags != all[0].flags)
-			return ori_fail(ORIEL_EMISMATCH,
-					"rank %d and rank 0 differ in ORIEL_LANES, ORIEL_NICS or the "
-					"engine's abilities",
-					r);
-	return 0;
-}
+	char address[32], folder[64];
 
-/* To queued peers, and to this rank itself for the companions. */
-static int set_wires(struct oriel_comm *c, const struct link_record *all)
-{
-	struct ori_links *l = c->links;
-	void *slab = ori_control_host(c, 0);
-	uint64_t wire = c->engine->wire_bytes;
-
-	for (int r = 0; r < c->nranks && wire; r++) {
-		if (!is_queued(c, r) && r != c->rank)
-			continue;
-		if (all[r].wires % 4096 || all[r].wires > c->peers[r].slab_bytes ||
-		    wire * (uint64_t)c->nranks * c->engine->nics >
-			    c->peers[r].slab_bytes - all[r].wires)
-			return ori_fail(ORIEL_EPROTO, "rank %d names wires outside its slab", r);
-		for (uint32_t nic = 0; nic < c->engine->nics; nic++)
-			c->engine->ops->wire_set(c->engine, nic, r,
-						 slab_at(slab, wire_offset(c, l->wires, nic, r)),
-						 slab_at(c->peers[r].slab_base,
-							 wire_offset(c, all[r].wires, nic,
-								     c->rank)));
-	}
-	return 0;
-}
-
-static int connect_all(struct oriel_comm *c, const struct link_record *all, const uint32_t *numbers)
-{
-	struct ori_links *l = c->links;
-	uint64_t row = (uint64_t)c->nranks * l->lanes;
-	int err = set_wires(c, all);
-
-	for (int r = 0; r < c->nranks && !err; r++)
-		if (is_queued(c, r))
-			err = c->engine->ops->peer(c->engine, r, &all[r].address);
-	for (int r = 0; r < c->nranks && !err; r++)
-		for (uint32_t n = 0; n < l->lanes && !err && is_queued(c, r); n++)
-			err = ori_lane_connect(c, l, r, n,
-					       numbers[(uint64_t)r * row +
-						       (uint64_t)c->rank * l->lanes + n]);
-	return err;
-}
-
-/* Every rank's queue numbers: [rank][peer][lane]. */
-static int exchange_numbers(struct oriel_comm *c, uint32_t **out)
-{
-	struct ori_links *l = c->links;
-	uint64_t row = (uint64_t)c->nranks * l->lanes;
-	uint32_t *mine = calloc(row, sizeof(*mine));
-	uint32_t *all = calloc(row * (uint64_t)c->nranks, sizeof(*all));
-	int err = !mine || !all ? ori_fail(ORIEL_ENOMEM, "no memory for queue numbers") : 0;
-
-	for (uint64_t i = 0; i < row && !err; i++)
-		mine[i] = l->lane[i].main ? c->engine->ops->queue_number(c->engine, l->lane[i].nic,
-									 l->lane[i].main->qpn) :
-					    0;
-	/* A rank without memory does not come; the others learn it from the boot's deadline or abort. */
-	if (!err)
-		err = c->boot->ops->allgather(c->boot, mine, all, row * sizeof(*mine),
-					      c->timeout_ns);
+	if (c->config.ib_near[0] || c->device->nics->place(c->device, address, sizeof(address)))
+		return;
+	snprintf(folder, sizeof(folder), "/sys/bus/pci/devices/%s", address);
+	if (access(folder, F_OK))
+		ori_log(ORI_LOG_INFO,
+			"%s is not there: the RDMA device is chosen by the CPU's place", folder);
 	else
-		c->boot->ops->abort(c->boot, err, ori_last_error_text());
-	free(mine);
-	if (err)
-		free(all);
-	else
-		*out = all;
-	return err;
-}
-
-/* Lanes, links and their words, as kernels of a separate device see them. */
-static int publish(struct oriel_comm *c)
-{
-	struct ori_links *l = c->links;
-	uint64_t n = (uint64_t)c->nranks, total = n * l->lanes;
-	struct oriel_lane *lanes = calloc(total, sizeof(*lanes));
-	struct oriel_link *links = calloc(n, sizeof(*links));
-	const void *near_lanes, *near_words, *near_links;
-	int err = lanes && links ? 0 : ori_fail(ORIEL_ENOMEM, "no memory for queues");
-
-	for (uint64_t i = 0; i < total && !err; i++)
-		if (l->lane[i].main)
-			err = ori_lane_publish(c, l, (int)(i / l->lanes), (uint32_t)(i % l->lanes),
-					       &lanes[i]);
-	if (!err)
-		err = ori_control_publish(c, lanes, total * sizeof(*lanes), &near_lanes);
-	if (!err)
-		err = ori_control_publish(c, l->last_signal, n * 8, &near_words);
-	for (uint64_t r = 0; r < n && !err; r++) {
-		links[r] = l->link[r];
-		links[r].lanes = (const struct oriel_lane *)near_lanes + r * l->lanes;
-		links[r].last_signal = (uint64_t *)(uintptr_t)near_words + r;
-	}
-	if (!err)
-		err = ori_control_publish(c, links, n * sizeof(*links), &near_links);
-	if (!err)
-		l->dev_link = near_links;
-	free(lanes);
-	free(links);
-	return err;
+		snprintf(c->config.ib_near, sizeof(c->config.ib_near), "%s", address);
 }
 
 /* What a rank could use. */
@@ -322,12 +262,15 @@ struct offer_record {
 static int choose_engine(struct oriel_comm *c)
 {
 	struct offer_record mine = { 0 }, *all = calloc((size_t)c->nranks, sizeof(*all));
+	struct ori_engine_world world = engine_world(c);
 	int one_machine = 1, status, err;
 	uint32_t common = UINT32_MAX;
 
 	for (int r = 0; r < c->nranks; r++)
 		one_machine &= c->facts[r].host_id == c->facts[c->rank].host_id;
-	status = ori_engine_offer(&c->config, one_machine, &mine.mask, mine.why, sizeof(mine.why));
+	place_near_device(c);
+	status = ori_engine_offer(&c->config, &world, one_machine, &mine.mask, mine.why,
+				  sizeof(mine.why));
 	if (!status && !all)
 		status = ori_fail(ORIEL_ENOMEM, "no memory for queues");
 	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_COMM_CREATE, status, &mine, all,
@@ -353,42 +296,16 @@ static int choose_engine(struct oriel_comm *c)
 
 int ori_links_build(struct oriel_comm *c)
 {
-	struct link_record mine = { 0 }, *all = calloc((size_t)c->nranks, sizeof(*all));
-	uint32_t *numbers = NULL;
-	int status, err = choose_engine(c);
+	int err = choose_engine(c);
 
-	if (err)
-		goto out;
-	status = prepare(c);
-	if (!all && !status)
-		status = ori_fail(ORIEL_ENOMEM, "no memory for queues");
-	if (!status) {
-		mine.lanes = c->links->lanes;
-		mine.nics = c->engine->nics;
-		mine.flags = c->engine->link_flags;
-		mine.wires = c->links->wires;
-		status = c->engine->ops->address(c->engine, &mine.address);
-	}
-	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_COMM_CREATE, status, &mine, all,
-			all ? sizeof(mine) : 0);
 	if (!err)
-		err = compare(c, all);
-	if (!err)
-		err = exchange_numbers(c, &numbers);
+		err = ori_connect(c, ORI_CALL_COMM_CREATE, prepare(c), NULL,
+				  c->config.connect ? ORI_CONNECT_ALL : 0);
 	if (err)
-		goto out;
-	status = connect_all(c, all, numbers);
-	if (!status && c->device->separate)
-		status = publish(c);
-	if (!status)
-		status = c->engine->ops->start(c->engine);
-	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_COMM_CREATE, status, NULL, NULL, 0);
+		return err;
 	c->dev.results = ori_control_near(c, c->links->results);
 	memcpy(c->dev.result_key, c->links->result_key, sizeof(c->dev.result_key));
-out:
-	free(numbers);
-	free(all);
-	return err;
+	return 0;
 }
 
 /*
@@ -423,11 +340,12 @@ int ori_links_flush(struct oriel_comm *c)
 		return wait_idle(c);
 	for (uint64_t i = 0; i < n && !err; i++) {
 		struct oriel_lane *lane = &l->lane[i];
+		/* [L2] as in lanes.c: another thread may be connecting. */
+		struct oriel_queue *main = __atomic_load_n(&lane->main, __ATOMIC_ACQUIRE);
 
-		if (!lane->main)
+		if (!main)
 			continue;
-		err = ori_queue_wait(&scope, lane->main,
-				     ori_load_acquire_sys(&lane->main->produced));
+		err = ori_queue_wait(&scope, main, ori_load_acquire_sys(&main->produced));
 		if (!err)
 			err = ori_queue_wait(&scope, lane->companion,
 					     ori_load_acquire_sys(&lane->companion->produced));
@@ -454,6 +372,9 @@ void ori_links_free(struct oriel_comm *c)
 	free(l->lane);
 	free(l->sink_key);
 	free(l->last_signal);
+	free(l->wires);
+	free(l->lane_memory);
+	free(l->number);
 	free(l);
 	c->links = NULL;
 }

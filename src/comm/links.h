@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm/links.h - the queues of a comm, shared by links.c (memory and meeting) and lanes.c (queue pairs). */
+/*
+ * comm/links.h - the queues of a comm, shared by links.c (the engine and the tables), connect.c (who gets queues)
+ * and lanes.c (queue pairs).
+ */
 #ifndef ORI_LINKS_H
 #define ORI_LINKS_H
 
@@ -18,19 +21,39 @@ struct ori_lane_memory {
 	/* then: main sq, main cq, companion sq, companion cq, depth * 64 bytes each */
 };
 
+/*
+ * Tables are [nranks] or [nranks * lanes].  Rows of mapped peers, and of queued ones that nobody has connected, are
+ * zeros, and no memory of the slab is theirs.
+ */
 struct ori_links {
 	uint32_t lanes, depth;
-	uint64_t start;
-	uint64_t offset, bytes;                           /* in the slab */
-	uint64_t wires, results, lane_memory, lane_bytes; /* offsets in the slab */
-	struct oriel_link *link;                          /* [nranks] */
-	struct oriel_lane *lane;              /* [nranks * lanes], those of mapped peers unused */
-	uint32_t (*sink_key)[ORIEL_NICS_MAX]; /* [nranks * lanes] */
+	uint64_t start;      /* index of a queue's first WQE */
+	uint64_t lane_bytes; /* what a lane takes in the slab */
+	uint64_t results;    /* offset in the slab */
 	uint32_t result_key[ORIEL_NICS_MAX];
-	uint64_t *last_signal; /* [nranks] */
-	const struct oriel_link
-		*dev_link; /* [nranks] as kernels see them; link itself where memory is one */
+	uint64_t *wires;       /* offset in the slab of the wires from that rank, one a NIC */
+	uint64_t *lane_memory; /* offset in the slab of its lanes */
+	struct oriel_link *link;
+	struct oriel_lane *lane;
+	uint32_t *number; /* a lane's main queue, as the peer's connect() is to name it */
+	uint32_t (*sink_key)[ORIEL_NICS_MAX];
+	uint64_t *last_signal;
+	/* The same as kernels see them; the tables above where memory is one. */
+	const struct oriel_link *dev_link;
+	const void *near_lanes, *near_words;
 };
+
+/* links.c: slab memory that lives as long as the comm; nothing for 0 bytes. */
+int ori_links_take(struct oriel_comm *, uint64_t bytes, uint64_t *offset);
+/* All wires from one rank, in whole pages; 0 where the engine has its own. */
+uint64_t ori_links_wire_bytes(const struct oriel_comm *);
+
+#define ORI_CONNECT_ALL (-1)
+/*
+ * connect.c: the body of oriel_comm_connect and the last part of comm creation. [C]  n ranks, or ORI_CONNECT_ALL;
+ * status: what went wrong on this rank before, of which the others learn here.
+ */
+int ori_connect(struct oriel_comm *, enum ori_call, int status, const int *ranks, int n);
 
 /* lanes.c: makes the queues of lane `n` towards a rank over their memory. */
 int ori_lane_make(struct oriel_comm *, struct ori_links *, int rank, uint32_t n);

@@ -136,15 +136,18 @@ static void serve(struct ori_passing *p, int connection)
 {
 	struct ori_passing_request request;
 	struct ori_passing_answer answer;
+	uint64_t deadline;
 	ssize_t got;
 	int fd;
 
 	ori_passing_set_timeout(connection, REQUEST_TIMEOUT_MS * 1000000ull);
 	if (!ori_passing_same_user(connection))
 		return;
+	/* signals do not begin its time anew */
+	deadline = ori_deadline_ns(REQUEST_TIMEOUT_MS * 1000000ull);
 	do {
 		got = recv(connection, &request, sizeof(request), 0);
-	} while (got < 0 && errno == EINTR);
+	} while (got < 0 && errno == EINTR && ori_now_ns() < deadline);
 	if (got < 0) {
 		ori_log(ORI_LOG_WARN, "a request for memory did not come in %d ms",
 			REQUEST_TIMEOUT_MS);
@@ -153,6 +156,9 @@ static void serve(struct ori_passing *p, int connection)
 	if (got != (ssize_t)sizeof(request) || request.magic != ORI_PASSING_MAGIC ||
 	    !tokens_equal(request.token, p->token)) {
 		ori_log(ORI_LOG_WARN, "refused a request for memory: malformed or wrong token");
+		memset(&answer, 0, sizeof(answer));
+		answer.status = ORIEL_EAUTH; /* said, so that it is not asked again */
+		send_answer(connection, &answer, -1);
 		return;
 	}
 	find_offer(p, request.id, &answer, &fd);

@@ -45,6 +45,50 @@ void ori_child_remove(struct oriel_comm *c, struct ori_child *child)
 	pthread_mutex_unlock(&c->lock);
 }
 
+void ori_attachment_add(struct oriel_comm *c, struct ori_attachment *a)
+{
+	pthread_mutex_lock(&c->lock);
+	a->next = c->attachments;
+	c->attachments = a;
+	pthread_mutex_unlock(&c->lock);
+}
+
+struct ori_attachment *ori_attachment_find(struct oriel_comm *c,
+					   void (*destroy)(struct ori_attachment *))
+{
+	struct ori_attachment *a;
+
+	pthread_mutex_lock(&c->lock);
+	for (a = c->attachments; a && a->destroy != destroy; a = a->next)
+		;
+	pthread_mutex_unlock(&c->lock);
+	return a;
+}
+
+/* Nothing is taken off the list before the comm goes, so it may be walked without the lock. */
+static struct ori_attachment *first_attachment(struct oriel_comm *c)
+{
+	struct ori_attachment *first;
+
+	pthread_mutex_lock(&c->lock);
+	first = c->attachments;
+	pthread_mutex_unlock(&c->lock);
+	return first;
+}
+
+void ori_attachments_reap(struct oriel_comm *c)
+{
+	for (struct ori_attachment *a = first_attachment(c); a; a = a->next)
+		if (a->reap)
+			a->reap(a);
+}
+
+void ori_attachments_forget(struct oriel_comm *c, const void *owner)
+{
+	for (struct ori_attachment *a = first_attachment(c); a; a = a->next)
+		a->forget(a, owner);
+}
+
 int oriel_comm_rank(struct oriel_comm *c)
 {
 	int err = ori_comm_check(c, "oriel_comm_rank");
@@ -131,17 +175,6 @@ int oriel_comm_engine(struct oriel_comm *c, char *text, size_t bytes)
 	return 0;
 }
 
-int oriel_comm_connect(struct oriel_comm *c, const int *ranks, int n)
-{
-	int err = ori_comm_check(c, "oriel_comm_connect");
-
-	if (!err && (n < 0 || (n > 0 && !ranks)))
-		err = ori_fail(ORIEL_EINVAL, "oriel_comm_connect: no ranks");
-	for (int i = 0; !err && i < n; i++)
-		err = ori_comm_check_rank(c, ranks[i], "oriel_comm_connect");
-	return err;
-}
-
 /* A bad scope is told to the whole comm: nobody knows whom else to tell. */
 static int check_scope(enum oriel_scope scope, const char *call)
 {
@@ -211,15 +244,16 @@ int oriel_launch(struct oriel_comm *c, const struct oriel_kernel *kernel, int nb
 	/* A kernel that posts wakes nobody: the engine of its queues should be looking. */
 	if (c->engine && c->device->separate)
 		c->engine->ops->drive(c->engine);
-	return c->device->ops->launch(c->device, kernel, nblocks, nthreads, args, args_bytes,
-				      stream);
+	err = c->device->ops->launch(c->device, kernel, nblocks, nthreads, args, args_bytes,
+				     stream);
+	return ori_comm_device_status(c, err);
 }
 
 int oriel_comm_sync(struct oriel_comm *c, void *stream)
 {
 	int err = ori_comm_check(c, "oriel_comm_sync");
 
-	return err ? err : c->device->ops->sync(c->device, stream);
+	return err ? err : ori_comm_device_status(c, c->device->ops->sync(c->device, stream));
 }
 
 int oriel_copy(struct oriel_comm *c, void *to, const void *from, size_t bytes)
@@ -230,7 +264,7 @@ int oriel_copy(struct oriel_comm *c, void *to, const void *from, size_t bytes)
 		return err;
 	if (!to || !from)
 		return ori_fail(ORIEL_EINVAL, "oriel_copy: null pointer");
-	return c->device->ops->copy(c->device, to, from, bytes);
+	return ori_comm_device_status(c, c->device->ops->copy(c->device, to, from, bytes));
 }
 
 int oriel_kernels_add(const void *image, size_t bytes)

@@ -85,9 +85,8 @@ int ori_register_remote(struct oriel_comm *c, void *ptr, size_t bytes,
 			const struct ori_export *export, uint32_t key[ORIEL_NICS_MAX],
 			struct ori_engine_blob *tell)
 {
-	/* zero-based but for the last three bits, so that an aligned word has an aligned address */
 	struct ori_engine_memory memory = { .base = ptr,
-					    .iova = (uintptr_t)ptr & 7,
+					    .iova = (uintptr_t)ptr & ORI_IOVA_MASK,
 					    .bytes = bytes,
 					    .remote = 1,
 					    .device = c->device->ops->holds(c->device, ptr),
@@ -109,7 +108,7 @@ int ori_peer_memory(struct oriel_comm *c, int rank, const uint32_t key[ORIEL_NIC
 void ori_peer_memory_forget(struct oriel_comm *c, int rank, const uint32_t key[ORIEL_NICS_MAX])
 {
 	if (c->engine && key[0])
-		c->engine->ops->memory_forget(c->engine, rank, key);
+		(void)c->engine->ops->memory_told(c->engine, rank, key, NULL);
 }
 
 void ori_unregister(struct oriel_comm *c, const uint32_t key[ORIEL_NICS_MAX])

@@ -3,7 +3,8 @@
  * comm/split.c - a comm of some of a comm's ranks.
  *
  * Ranks of colour < 0 form a group too, so that every rank makes the same boot calls; theirs is dropped.
- * The new comm has a boot, device and control memory of its own and outlives its parent.
+ * The new comm has a boot and control memory of its own and outlives its parent.  A GPU, with the
+ * stream that a kernel without one goes to, is held by both; the last one closes it.
  */
 #include <stdlib.h>
 
@@ -84,7 +85,7 @@ int oriel_comm_split(struct oriel_comm *c, int color, int key, struct oriel_comm
 	}
 	for (int i = 0; i < n; i++)
 		nodes[i] = c->topology.node[ranks[i]];
-	err = ori_comm_build(boot, &c->config, 0, nodes, sub);
+	err = ori_comm_build(boot, &c->config, 0, c, nodes, sub);
 out:
 	free(all);
 	free(members);

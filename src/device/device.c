@@ -39,6 +39,62 @@ int ori_device_open(const char *name, uint64_t timeout_ns, struct ori_device **d
 	return ori_fail(ORIEL_ECONFIG, "device \"%s\" is not one of cpu, cuda, cuda:N", name);
 }
 
+void ori_device_hold(struct ori_device *device)
+{
+	/* relaxed: the caller holds it already */
+	__atomic_fetch_add(&device->holders, 1, __ATOMIC_RELAXED);
+}
+
+void ori_device_drop(struct ori_device *device)
+{
+	/* [H1] release and acquire of each other: the last one sees it as the others left it. */
+	if (!__atomic_fetch_sub(&device->holders, 1, __ATOMIC_ACQ_REL))
+		device->ops->close(device);
+}
+
+static int no_place(struct ori_device *device, char *address, size_t bytes)
+{
+	(void)device;
+	(void)address;
+	(void)bytes;
+	return ORIEL_EUNSUPPORTED;
+}
+
+static int no_dmabuf(struct ori_device *device, const void *ptr, size_t bytes, uint64_t *offset)
+{
+	(void)device;
+	(void)ptr;
+	(void)bytes;
+	(void)offset;
+	return -1;
+}
+
+/* Its kernels are threads of the host. */
+static int all_reach(struct ori_device *device, void *base, size_t bytes, int registers, char *why,
+		     size_t why_bytes)
+{
+	(void)device;
+	(void)base;
+	(void)bytes;
+	(void)registers;
+	(void)why;
+	(void)why_bytes;
+	return 0;
+}
+
+static void no_unreach(struct ori_device *device, void *base)
+{
+	(void)device;
+	(void)base;
+}
+
+const struct ori_nic_ops ori_no_nic_ops = {
+	.place = no_place,
+	.dmabuf = no_dmabuf,
+	.reach = all_reach,
+	.unreach = no_unreach,
+};
+
 int ori_device_row(int n, struct ori_device_row *row)
 {
 	if (n > 0)

@@ -66,19 +66,64 @@ struct ori_device_ops {
 	int (*sync)(struct ori_device *, void *stream);
 	/* What topology must know: which device this is and whom it reaches. */
 	int (*facts)(struct ori_device *, struct ori_facts *);
-	/* So many ranks of a comm use this very device, in so many processes: told before any launch. */
+	/*
+	 * So many ranks of a comm use this very device, in so many processes: told before any
+	 * launch of that comm.  Of comms that hold one device the largest number counts.
+	 */
 	void (*shared)(struct ori_device *, int ranks, int processes);
 	void (*close)(struct ori_device *);
 };
 
+/* One of several copies that a stream is given together. */
+struct ori_copy {
+	void *to;
+	const void *from;
+	size_t bytes;
+};
+
+/* What a stream can be given beside kernels.  On the CPU it is done on return. */
+struct ori_stream_ops {
+	/* After what the stream has, before what it gets; among each other in any order.  By copy engines. */
+	int (*copies)(struct ori_device *, const struct ori_copy *, int n, void *stream);
+	/* *held: the stream is being captured, and the graph calls gone(arg), on any thread, when it goes. */
+	int (*hold)(struct ori_device *, void *stream, void (*gone)(void *arg), void *arg,
+		    int *held);
+};
+
+/* What engines ask for NICs that reach the device's memory by themselves.  Logs nothing. */
+struct ori_nic_ops {
+	/* Its PCI address as sysfs writes it, 0000:17:00.0; ORIEL_EUNSUPPORTED where it has none. */
+	int (*place)(struct ori_device *, char *address, size_t bytes);
+	/*
+	 * Memory that it holds as a dma-buf: a descriptor, the caller's to close, and where in it
+	 * ptr lies; negative: not possible.
+	 */
+	int (*dmabuf)(struct ori_device *, const void *ptr, size_t bytes, uint64_t *offset);
+	/*
+	 * Pages of the host's memory, or registers of a NIC, that kernels store to at the address
+	 * they have for the host.  0, or a status and what is missing.
+	 */
+	int (*reach)(struct ori_device *, void *base, size_t bytes, int registers, char *why,
+		     size_t why_bytes);
+	void (*unreach)(struct ori_device *, void *base);
+};
+/* Of a device that is no PCI device and whose memory is the host's. */
+extern const struct ori_nic_ops ori_no_nic_ops;
+
 /* First member of every implementation's struct. */
 struct ori_device {
 	const struct ori_device_ops *ops;
+	const struct ori_nic_ops *nics;
+	const struct ori_stream_ops *streams;
 	int separate; /* its memory is not the host's: control memory has two halves (comm/control.c) */
+	int holders; /* atomic: beside the one that opened it */
 };
 
 /* "cpu", "cuda", "cuda:N"; waits inside the device end after timeout_ns.  ORIEL_EUNSUPPORTED with a line for one that is not built in. */
 int ori_device_open(const char *name, uint64_t timeout_ns, struct ori_device **);
+/* One holder more, one less: the last one closes it.  A split comm holds its parent's. */
+void ori_device_hold(struct ori_device *);
+void ori_device_drop(struct ori_device *);
 /* For oriel-info: n counts from 0; 0 past the end. */
 struct ori_device_row {
 	char name[24];
@@ -96,6 +141,8 @@ int ori_cuda_row(int n, struct ori_device_row *);
  * will be.
  */
 int ori_cuda_images_add(const void *image, size_t bytes);
+/* Blocks of that kernel that a rank may launch so that those of all ranks on its GPU run at once. */
+int ori_cuda_resident(struct ori_device *, const struct oriel_kernel *, int nthreads, int *nblocks);
 
 /*
  * How many ranks of this host wait beside each other; the CPU spin helper yields at once when they

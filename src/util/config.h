@@ -42,7 +42,10 @@
 	  "who started the ranks: auto, pmix, env (RANK, WORLD_SIZE, ...), none (one rank)")       \
 	X(TEXT, pmix_library, "ORIEL_PMIX_LIBRARY", "libpmix.so.2",                                \
 	  "the PMIx library, loaded under a PMIx launcher; self: functions of the program")        \
-	X(TEXT, engine, "ORIEL_ENGINE", "auto", "what executes queues: auto, soft")                \
+	X(TEXT, engine, "ORIEL_ENGINE", "auto",                                                    \
+	  "what executes queues: auto, soft, verbs, ofi, mlx5")                                    \
+	X(FLAG, connect, "ORIEL_CONNECT", "1",                                                     \
+	  "0: a comm starts without queues, oriel_comm_connect makes them to the peers it names")  \
 	X(COUNT, lanes, "ORIEL_LANES", "1", "queues to each queued peer, 1 to 16")                 \
 	X(COUNT, nics, "ORIEL_NICS", "1", "NICs the soft engine shows, 1 or 2; lanes alternate")   \
 	X(COUNT, depth, "ORIEL_QUEUE_DEPTH", "128",                                                \
@@ -55,6 +58,8 @@
 	  "faults of the software NIC, such as seed=42,drop=0.01,dup=0.01,reorder=0.1")            \
 	X(TEXT, ib_library, "ORIEL_IB_LIBRARY", "libibverbs.so.1",                                 \
 	  "the verbs library, loaded when the verbs engine is opened")                             \
+	X(TEXT, mlx5_library, "ORIEL_MLX5_LIBRARY", "libmlx5.so.1",                                \
+	  "the library of mlx5 NICs; tests name another")                                          \
 	X(TEXT, ib_hca, "ORIEL_IB_HCA", "",                                                        \
 	  "RDMA devices: mlx5_0:1,mlx5_1 (beginnings of names), =whole names, ^not these")         \
 	X(TEXT, ib_near, "ORIEL_IB_NEAR", "",                                                      \
@@ -76,6 +81,10 @@
 	  "libfabric provider of the ofi engine, such as tcp;ofi_rxm; empty: the best that works") \
 	X(TEXT, ofi_address, "ORIEL_OFI_ADDRESS", "",                                              \
 	  "address the ofi engine binds; empty: the one that faces MASTER_ADDR, else loopback")    \
+	X(TEXT, tune_file, "ORIEL_TUNE_FILE", "",                                                  \
+	  "file of oriel-tune to load; none: no file; empty: the one for this machine, if any")    \
+	X(TEXT, a2a_plan, "ORIEL_A2A_PLAN", "",                                                    \
+	  "all-to-all-v: tables, proposal, or mapped=BLOCKS/WARPS/CHUNK,queued=...,small=BYTES")   \
 	X(COUNT, listen_fd, "ORIEL_LISTEN_FD", "0",                                                \
 	  "listening socket inherited from oriel-run (0: none)")
 

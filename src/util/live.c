@@ -44,6 +44,10 @@ static const char *kind_word(int kind)
 		return "buffer";
 	case ORI_LIVE_WINDOW:
 		return "window";
+	case ORI_LIVE_ALLGATHER:
+		return "persistent all-gather";
+	case ORI_LIVE_ALLTOALLV:
+		return "all-to-all-v";
 	default:
 		return "handle";
 	}

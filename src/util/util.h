@@ -56,7 +56,14 @@ int ori_core_count(void);
  * Every handle given to a user is listed while it lives, so that a call with a destroyed or foreign
  * pointer gets a status and not a crash.  check never reads through the pointer.
  */
-enum ori_live_kind { ORI_LIVE_BOOT = 1, ORI_LIVE_COMM, ORI_LIVE_BUFFER, ORI_LIVE_WINDOW };
+enum ori_live_kind {
+	ORI_LIVE_BOOT = 1,
+	ORI_LIVE_COMM,
+	ORI_LIVE_BUFFER,
+	ORI_LIVE_WINDOW,
+	ORI_LIVE_ALLTOALLV,
+	ORI_LIVE_ALLGATHER
+};
 
 int ori_live_add(const void *handle, enum ori_live_kind kind); /* 0 or ORIEL_ENOMEM */
 void ori_live_remove(const void *handle);

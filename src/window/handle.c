@@ -96,7 +96,7 @@ void ori_window_link_fill(struct oriel_window *w, int rank, const uint32_t *cont
 	w->peers[rank].kind = ORIEL_PEER_QUEUED;
 	w->peers[rank].link = link;
 	link->link = ori_link(w->comm, rank);
-	link->buffer_skew = buffer_address & 7;
+	link->buffer_skew = buffer_address & ORI_IOVA_MASK;
 	memcpy(link->control_key, control_key, sizeof(link->control_key));
 	memcpy(link->buffer_key, buffer_key, sizeof(link->buffer_key));
 	link->signals = l->signal_words + me * l->signal_stride * 8;
@@ -174,7 +174,9 @@ int ori_window_handle_build(struct oriel_window *w)
 	build_arrays(w, d);
 	err = publish_peers(w, d);
 	for (int r = 0; r < nranks; r++) {
-		d->queued_peers += w->peers[r].kind == ORIEL_PEER_QUEUED;
+		d->absent_peers += w->peers[r].kind == ORIEL_PEER_NONE;
+		d->queued_peers += w->peers[r].kind == ORIEL_PEER_QUEUED ||
+				   w->peers[r].kind == ORIEL_PEER_NONE;
 		if (r < ORIEL_INLINE_PEERS)
 			d->inline_peers[r] = w->peers[r];
 	}

@@ -45,6 +45,8 @@ int oriel_window_status(struct oriel_window *w)
 {
 	int err = ori_window_check(w, "oriel_window_status");
 
+	if (!err)
+		(void)ori_comm_ask(w->comm);
 	return err ? err : window_failed(w);
 }
 
@@ -175,9 +177,10 @@ static int launch_op(struct oriel_window *w, const char *call, struct ori_window
 	if (err)
 		return err;
 	op->win = w->dev;
-	return w->comm->device->ops->launch(w->comm->device, ori_window_op_kernel(), 1,
-					    ori_window_op_threads(op->code), op, sizeof(*op),
-					    stream);
+	err = w->comm->device->ops->launch(w->comm->device, ori_window_op_kernel(), 1,
+					   ori_window_op_threads(op->code), op, sizeof(*op),
+					   stream);
+	return ori_comm_device_status(w->comm, err);
 }
 
 static int launch_transfer(struct oriel_window *w, const char *call, int code, int peer,

@@ -76,6 +76,40 @@ static void destroy_window(struct ori_child *child)
 	free_window((struct oriel_window *)child);
 }
 
+struct oriel_window *ori_window_covering(struct oriel_comm *c, const void *ptr, uint64_t bytes)
+{
+	uintptr_t begin = (uintptr_t)ptr, base;
+	struct oriel_window *found = NULL;
+
+	pthread_mutex_lock(&c->lock);
+	for (struct ori_child *child = c->children; child && !found; child = child->next) {
+		struct oriel_window *w = (struct oriel_window *)child;
+
+		if (child->destroy != destroy_window || child->along || !w->buffer)
+			continue;
+		base = (uintptr_t)w->buffer;
+		if (begin >= base && begin - base <= w->options.bytes &&
+		    bytes <= w->options.bytes - (begin - base))
+			found = w;
+	}
+	pthread_mutex_unlock(&c->lock);
+	return found;
+}
+
+/* Nobody stands on it, and what was begun is complete. */
+static int check_unused(struct oriel_window *w)
+{
+	int users;
+
+	ori_attachments_reap(w->comm);
+	users = __atomic_load_n(&w->users, __ATOMIC_ACQUIRE);
+	if (users)
+		return ori_fail(ORIEL_EBUSY,
+				"oriel_window_destroy: %d requests or captured graphs use window %d",
+				users, w->number);
+	return ori_comm_settle(w->comm);
+}
+
 int oriel_window_destroy(struct oriel_window *w)
 {
 	struct oriel_comm *c;
@@ -92,11 +126,14 @@ int oriel_window_destroy(struct oriel_window *w)
 	 * do is waited for here, other streams are the caller's.  A failed comm does not wait.
 	 */
 	if (!ori_comm_failed(c))
-		err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_WINDOW_DESTROY, ori_comm_settle(c),
+		err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_WINDOW_DESTROY, check_unused(w),
 				NULL, NULL, 0);
+	if (err == ORIEL_EBUSY)
+		return err; /* on all ranks: the window lives on */
 	/* Ranks that did not come may still be using theirs, and this one no longer takes part. */
 	if (err)
 		ori_comm_fail_all(c, err, ori_last_error_text());
+	ori_attachments_forget(c, w);
 	ori_child_remove(c, &w->child);
 	destroy_window(&w->child);
 	return err;
@@ -217,6 +254,9 @@ static int map_peers(struct oriel_window *w, const struct create_record *all)
 	for (int r = 0; !err && r < c->nranks; r++) {
 		void *buffer = NULL;
 
+		/* Not connected when the window is made: its operations are refused (ORIEL_PEER_NONE). */
+		if (c->peers[r].pair.kind == ORIEL_PEER_QUEUED && !ori_link(c, r))
+			continue;
 		if (c->peers[r].pair.kind == ORIEL_PEER_QUEUED) {
 			err = tell_engine(w, r, &all[r]);
 			ori_window_link_fill(w, r, all[r].control_key, all[r].buffer_key,

@@ -52,6 +52,7 @@ struct oriel_window {
 	struct ori_import **imports;      /* [nranks] of peers' buffers */
 	struct oriel_window_dev dev;      /* what the user gets */
 	struct oriel_window_dev host_dev; /* the same, always checked: for host-issued calls */
+	int users; /* atomic: requests and captured graphs that stand on it */
 };
 
 /* layout.c.  ORIEL_EINVAL or ORIEL_ERANGE, with a line, for options that cannot be. */
@@ -69,6 +70,9 @@ void ori_window_peer_fill(struct oriel_window *, int rank, uint64_t control_offs
 void ori_window_link_fill(struct oriel_window *, int rank, const uint32_t *control_key,
 			  const uint32_t *buffer_key, uint64_t buffer_address);
 int ori_window_handle_build(struct oriel_window *);
+
+/* A user's window of the comm whose buffer has [ptr, ptr + bytes), or NULL; the one made last. */
+struct oriel_window *ori_window_covering(struct oriel_comm *, const void *ptr, uint64_t bytes);
 
 /* A public entry's first line. */
 int ori_window_check(struct oriel_window *, const char *call);

@@ -60,7 +60,7 @@ def main():
         names.update(structs(header.read_text()))
     if "oriel_window_dev" not in names:
         sys.exit("layout.py: struct oriel_window_dev not found: the headers look different now")
-    print("#include <stddef.h>\n#include <stdio.h>\n#include <oriel/oriel.h>\n#include <oriel/device.h>")
+    print("#include <stddef.h>\n#include <stdio.h>\n#include <oriel/oriel.h>\n#include <oriel/device.h>\n#include <oriel/coll.h>")
     print("int main(void)\n{")
     for name, fields in names.items():
         print(f'\tprintf("static_assert(sizeof(struct {name}) == %zu, \\"{name}\\");\\n", '

@@ -9,6 +9,7 @@ layout_file() {
 			echo '#include <stddef.h>'
 			echo '#include <oriel/oriel.h>'
 			echo '#include <oriel/device.h>'
+			echo '#include <oriel/coll.h>'
 			"$work/print"
 		} >"$work/layout.$2"
 }

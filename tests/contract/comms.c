@@ -122,6 +122,104 @@ CASE(comm_connect, c.shape = CONTRACT_HOST, c.no_window = 1)
 	CHECK_EQ(oriel_comm_connect(e->comm, &bad, 1), ORIEL_ERANGE);
 }
 
+/* How a window of the comm reaches `peer`: a put of some bytes and a signal, waited for by who gets it. */
+static int put_to(struct contract_env *e, struct oriel_comm *comm, struct oriel_window *w, int peer)
+{
+	struct oriel_source src;
+	int err = oriel_window_source(w, e->local, 64, &src);
+
+	if (!err)
+		err = oriel_window_put_signal(w, peer, 64 * (uint64_t)e->rank, &src, 0, 64, 2,
+					      ORIEL_ADD, 1, NULL);
+	return contract_issued(e, comm, w, err);
+}
+
+static int is_queued(struct oriel_comm *comm, int rank)
+{
+	return oriel_comm_peer_kind(comm, rank) == ORIEL_PEER_QUEUED;
+}
+
+/* Puts to the ranks at these distances arrive, from there too. */
+static void check_ring(struct contract_env *e, struct oriel_comm *comm, int distance)
+{
+	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+	int n = e->nranks, right = (e->rank + distance) % n, left = (e->rank + n - distance) % n;
+	struct oriel_window *w;
+	uint8_t got[64];
+
+	o.bytes = 64 * 8;
+	REQUIRE_OK(oriel_window_create(comm, &o, &w));
+	contract_fill_bytes(e, e->local, 1 + e->rank, 64);
+	REQUIRE_OK(put_to(e, comm, w, right));
+	REQUIRE_OK(oriel_window_wait_signal(w, left, 2, ORIEL_EQ, 1, NULL));
+	REQUIRE_OK(oriel_comm_sync(comm, NULL));
+	contract_read(e, got, (uint8_t *)oriel_window_buffer(w) + 64 * left, sizeof(got));
+	for (int i = 0; i < 64; i++)
+		CHECK_EQ(got[i], 1 + left);
+	REQUIRE_OK(oriel_window_destroy(w));
+}
+
+/* In a window without queues to a peer, what needs them is refused, and nothing else suffers. */
+static void check_refused(struct contract_env *e, struct oriel_comm *comm, int peer, int all)
+{
+	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+	struct oriel_window *w;
+
+	o.bytes = 64 * 8;
+	REQUIRE_OK(oriel_window_create(comm, &o, &w));
+	CHECK_EQ(put_to(e, comm, w, peer), ORIEL_ENOTCONN);
+	if (all && !e->cuda) {
+		CHECK_EQ(oriel_window_barrier(w, 0, NULL), ORIEL_ENOTCONN);
+		CHECK_EQ(oriel_window_signal(w, peer, 0, ORIEL_ADD, 1, NULL), ORIEL_ENOTCONN);
+	}
+	/* nobody got it, this rank itself is still reached where the window has not failed */
+	if (!e->cuda) {
+		CHECK_EQ(oriel_window_status(w), 0);
+		REQUIRE_OK(put_to(e, comm, w, e->rank));
+		REQUIRE_OK(oriel_window_wait_signal(w, e->rank, 2, ORIEL_EQ, 1, NULL));
+	}
+	CHECK_EQ(oriel_comm_status(comm), 0);
+	REQUIRE_OK(oriel_window_destroy(w));
+}
+
+/* Queues for the peers that are asked for, by either end; the same comm gets more later. */
+CASE(comm_connects_some, c.shape = CONTRACT_HOST, c.min_ranks = 2)
+{
+	struct oriel_comm_options o = ORIEL_COMM_OPTIONS_INIT;
+	int right = (e->rank + 1) % e->nranks, both[8], bad = -1, queued = -1;
+	struct oriel_comm *comm;
+
+	o.timeout = 60;
+	o.topology = e->row->topology;
+	o.connect = ORIEL_CONNECT_NONE;
+	REQUIRE_OK(oriel_comm_create(e->boot, &o, &comm));
+	for (int r = 0; r < e->nranks; r++)
+		queued = is_queued(comm, r) ? r : queued;
+	if (queued >= 0)
+		check_refused(e, comm, queued, 1);
+	/* one rank's mistake is told to all, and connects nobody */
+	CHECK_EQ(oriel_comm_connect(comm, e->rank == 1 ? &bad : &right, 1), ORIEL_ERANGE);
+	CHECK_EQ(oriel_comm_connect(comm, NULL, e->rank == 0 ? -1 : 0), ORIEL_EINVAL);
+	/* only even ranks name their neighbours, twice: the others are named */
+	both[0] = both[2] = right;
+	both[1] = both[3] = (e->rank + e->nranks - 1) % e->nranks;
+	REQUIRE_OK(oriel_comm_connect(comm, both, e->rank % 2 ? 0 : 4));
+	check_ring(e, comm, 1);
+	/* pairs that nobody named */
+	if (e->nranks >= 4 && oriel_comm_nodes(comm) == e->nranks) {
+		check_refused(e, comm, (e->rank + 2) % e->nranks, 0);
+		both[0] = (e->rank + 2) % e->nranks;
+		REQUIRE_OK(oriel_comm_connect(comm, both, 1));
+		check_ring(e, comm, 2);
+	}
+	for (int r = 0; r < e->nranks; r++)
+		both[r] = r;
+	REQUIRE_OK(oriel_comm_connect(comm, both, e->rank ? 0 : e->nranks));
+	REQUIRE_OK(oriel_comm_connect(comm, both, e->nranks));
+	check_ring(e, comm, e->nranks - 1);
+	REQUIRE_OK(oriel_comm_destroy(comm));
+}
+
 /* ---- split --------------------------------------------------------------------------------- */
 
 /* Rank r of `sub` is world rank want[r]; and the comm works. */

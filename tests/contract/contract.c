@@ -82,20 +82,6 @@ static void free_memory(struct contract_env *e)
 		CHECK_EQ(oriel_free(e->comm, e->allocs[--e->nallocs]), 0);
 }
 
-/*
- * A handle by value is 1 KiB of a kernel's stack, more than CUDA has ready, and growing it waits for all running
- * kernels: those of other ranks that wait for this one.  So it is grown before there are any.
- */
-static void grow_stack(void)
-{
-#ifdef __CUDACC__
-	cudaError_t err = cudaDeviceSetLimit(cudaLimitStackSize, 2048);
-
-	if (err != cudaSuccess)
-		check_fail(__FILE__, __LINE__, "cudaDeviceSetLimit: %s", cudaGetErrorString(err));
-#endif
-}
-
 static void rank_main(struct rank_env *ranks)
 {
 	struct contract_test *t = (struct contract_test *)ranks->arg;
@@ -112,8 +98,6 @@ static void rank_main(struct rank_env *ranks)
 	e.ranks = ranks;
 	e.boot = ranks->boot;
 	e.comm = ranks->comm;
-	if (e.cuda && e.processes)
-		grow_stack();
 	if (make_reports(&e)) {
 		if (!t->c->no_window)
 			make_window(&e, t->c);
@@ -138,8 +122,6 @@ static void hold_context(void)
 		return;
 	if (oriel_boot_threads(1, &boot) || oriel_comm_create(boot, NULL, &comm))
 		check_fail(__FILE__, __LINE__, "no CUDA comm of one rank: %s", oriel_last_error());
-	else
-		grow_stack();
 }
 
 void contract_run_row(void)
@@ -168,6 +150,7 @@ int contract_rounds(const struct contract_env *e, int n)
 {
 	int load = e->nranks * e->threads;
 
+	n /= CONTRACT_SLOW; /* a race that has happened is seen, however seldom */
 	if (load > 16 && (!e->cuda || contract_is_fake()))
 		n = (int)(n * 16LL / load);
 	return n < 3 ? 3 : n;
@@ -221,8 +204,12 @@ static int copy_reports(struct contract_env *e, int nblocks, int to_device)
 	return err;
 }
 
+/*
+ * A rank that dies may take the contexts of the others on its GPU along: then the launch itself has
+ * the status that the kernel would have had.
+ */
 static int launch(struct contract_env *e, const struct oriel_kernel *kernel, int nblocks,
-		  const struct contract_args *a)
+		  const struct contract_args *a, int expect)
 {
 	int err;
 
@@ -235,7 +222,7 @@ static int launch(struct contract_env *e, const struct oriel_kernel *kernel, int
 		err = oriel_comm_sync(e->comm, NULL);
 	if (!err)
 		err = copy_reports(e, nblocks, 0);
-	if (err)
+	if (err && !(e->cuda && err == ORIEL_EPEER && expect == ORIEL_EPEER))
 		check_fail(__FILE__, __LINE__, "rank %d: launch of %s: %s", e->rank, kernel->name,
 			   oriel_last_error());
 	return err;
@@ -262,7 +249,7 @@ static void check_threads(struct contract_env *e, const struct oriel_kernel *ker
 void contract_launch_expect(struct contract_env *e, const struct oriel_kernel *kernel, int nblocks,
 			    const struct contract_args *a, int expect)
 {
-	if (!launch(e, kernel, nblocks, a))
+	if (!launch(e, kernel, nblocks, a, expect))
 		check_threads(e, kernel, nblocks, expect);
 }
 
@@ -275,7 +262,7 @@ void contract_launch(struct contract_env *e, const struct oriel_kernel *kernel, 
 int contract_launch_status(struct contract_env *e, const struct oriel_kernel *kernel,
 			   const struct contract_args *a)
 {
-	if (launch(e, kernel, 1, a))
+	if (launch(e, kernel, 1, a, 0))
 		return CONTRACT_UNSET;
 	check_threads(e, kernel, 1, e->status[0]);
 	return e->status[0];

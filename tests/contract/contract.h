@@ -11,8 +11,10 @@
  * threads; a GPU's are blocks of 1 to 512, a warp of a larger block and a thread of one.
  *
  * ORIEL_CONTRACT holds words: "threads" runs the rows with thread ranks only, "processes" the
- * others, "quick" leaves out the rows with hundreds of threads, "few" (CUDA) most rows with processes,
- * "nokill" the cases that kill a rank, "kill" all others; "fake" says that the CUDA device is tests/fake_cuda, where threads are the CPU's.
+ * others, "quick" leaves out the rows with hundreds of threads, "narrow" the groups of 32, "few"
+ * (CUDA) half of the rows, of those with processes most, "nokill" the cases that kill a rank, "kill"
+ * all others; "fake" says that the CUDA device is tests/fake_cuda, where threads are the CPU's;
+ * "mlx5" that the queues are executed by tests/mlx5_stub.
  *
  * These files are C and CUDA: the same sources built by nvcc give programs that run on either device
  * (tests/cuda/CMakeLists.txt).  So the host's code is C that is C++ too, and touches device memory only
@@ -99,6 +101,7 @@ struct contract_case {
 void contract_register(const struct contract_case *);
 int contract_on_cuda(void);  /* ORIEL_DEVICE says so */
 int contract_is_fake(void);  /* and it is tests/fake_cuda */
+int contract_is_mlx5(void);  /* queued peers are the mlx5 engine's, over tests/mlx5_stub */
 void contract_run_row(void); /* the running test: contract.c */
 
 struct contract_test {
@@ -139,6 +142,13 @@ struct contract_args {
 };
 
 #define CONTRACT_SCRATCH 8192
+
+/* ThreadSanitizer looks at every access, and orders what it has seen: fewer rounds and bytes do. */
+#ifdef __SANITIZE_THREAD__
+#define CONTRACT_SLOW 4
+#else
+#define CONTRACT_SLOW 1
+#endif
 
 /* n rounds where few threads share the cores, fewer (never under 3) where many do; n on a GPU. */
 int contract_rounds(const struct contract_env *, int n);

@@ -9,7 +9,10 @@
 
 #define CPU_THREADS 300   /* of all ranks and blocks of a row together */
 #define CUDA_THREADS 8192 /* so that six programs fit on a GPU beside each other */
-#define FEW 4
+/* CUDA, "few": one row in so many.  Ranks that are processes take seconds to start there. */
+#define FEW_PROCESSES 18
+#define FEW_KILLED 4 /* there are few cases */
+#define FEW_THREADS 2
 #define COUNT(a) (int)(sizeof(a) / sizeof((a)[0]))
 
 /* A new transport is one line: a comm topology for each number of ranks; "" leaves that one out. */
@@ -38,6 +41,12 @@ static const struct contract_transport fake_transports[] = {
 	{ "mixed", { "", "", "", "2x2", "" } },
 };
 
+/* What the mlx5 engine runs over the stub of its libraries. */
+static const struct contract_transport mlx5_transports[] = {
+	{ "mlx5", { NULL, "2x1", "", "4x1", "" } },
+	{ "mlx5mixed", { "", "", "", "2x2", "" } },
+};
+
 static const int rank_counts[5] = { 1, 2, 3, 4, 8 };
 
 struct contract_threads {
@@ -60,6 +69,11 @@ static const struct contract_threads fake_groups[] = {
 	{ 1, 1, ORIEL_GROUP_BLOCK },
 	{ 4, 4, ORIEL_GROUP_BLOCK },
 	{ 1, 4, ORIEL_GROUP_THREAD },
+};
+
+static const struct contract_threads mlx5_groups[] = {
+	{ 1, 1, ORIEL_GROUP_BLOCK },
+	{ 4, 4, ORIEL_GROUP_BLOCK },
 };
 
 /* Cases that make no sense on a CUDA device, and why. */
@@ -104,6 +118,11 @@ int contract_is_fake(void)
 	return strstr(words(), "fake") != NULL;
 }
 
+int contract_is_mlx5(void)
+{
+	return strstr(words(), "mlx5") != NULL;
+}
+
 /* Fits, and is asked for; which of the rows that do are taken is said below. */
 static int possible(const struct contract_case *c, const struct contract_row *row)
 {
@@ -118,6 +137,8 @@ static int possible(const struct contract_case *c, const struct contract_row *ro
 	    (!gpu && all >= 256 && strstr(words(), "quick")))
 		return 0;
 	if (strstr(words(), row->processes ? "threads" : "processes"))
+		return 0;
+	if (row->threads > 4 && strstr(words(), "narrow"))
 		return 0;
 	if (c->last_dies && strstr(words(), "nokill"))
 		return 0;
@@ -134,6 +155,23 @@ static int wanted_on_cpu(const struct contract_case *c, const struct contract_ro
 	if (c->shape == CONTRACT_PAIRS && !c->only_threads && !c->only_processes)
 		return row->processes == (r + g) % 2;
 	return 1;
+}
+
+/*
+ * Is this row one of the few?  By the names, so that each program has some, and together they meet
+ * every layout, group and kind of rank.
+ */
+static int among_few(const struct contract_case *c, const struct contract_row *row, int layout,
+		     int g)
+{
+	uint32_t x = 2166136261u ^ (uint32_t)(16 * layout + 2 * g + row->processes);
+	uint32_t few = !row->processes ? FEW_THREADS : c->last_dies ? FEW_KILLED : FEW_PROCESSES;
+
+	if (!strstr(words(), "few"))
+		return 1;
+	for (const char *at = c->name; *at; at++)
+		x = (x ^ (uint32_t)(unsigned char)*at) * 16777619u;
+	return x / 65536 % few == 0;
 }
 
 /*
@@ -158,8 +196,7 @@ static int wanted_on_cuda(const struct contract_case *c, const struct contract_r
 	if (c->shape == CONTRACT_PAIRS && g != turn &&
 	    (g != (turn + ngroups / 2) % ngroups || strstr(words(), "quick")))
 		return 0;
-	/* ranks that are processes take seconds to start there: one row in FEW, another with every case */
-	if (row->processes && strstr(words(), "few") && count % FEW)
+	if (!among_few(c, row, layout, g))
 		return 0;
 	if (c->only_threads || c->only_processes)
 		return 1;
@@ -225,11 +262,15 @@ static int left_out(const struct contract_case *c)
 static void add_groups(const struct contract_case *c, const struct contract_transport *transport,
 		       int r, int layout)
 {
-	int cuda = contract_on_cuda(), fake = contract_is_fake();
-	const struct contract_threads *groups = fake ? fake_groups :
+	int cuda = contract_on_cuda(), fake = contract_is_fake(), mlx5 = contract_is_mlx5();
+	const struct contract_threads *groups = mlx5 ? mlx5_groups :
+						fake ? fake_groups :
 						cuda ? cuda_groups :
 						       cpu_groups;
-	int ngroups = fake ? COUNT(fake_groups) : cuda ? COUNT(cuda_groups) : COUNT(cpu_groups);
+	int ngroups = mlx5 ? COUNT(mlx5_groups) :
+		      fake ? COUNT(fake_groups) :
+		      cuda ? COUNT(cuda_groups) :
+			     COUNT(cpu_groups);
 	struct contract_row row;
 
 	for (int g = 0; g < ngroups; g++)
@@ -249,11 +290,13 @@ static void add_groups(const struct contract_case *c, const struct contract_tran
 
 void contract_register(const struct contract_case *c)
 {
-	int fake = contract_is_fake(), layout = 0;
-	const struct contract_transport *transports = fake               ? fake_transports :
+	int fake = contract_is_fake(), mlx5 = contract_is_mlx5(), layout = 0;
+	const struct contract_transport *transports = mlx5               ? mlx5_transports :
+						      fake               ? fake_transports :
 						      contract_on_cuda() ? cuda_transports :
 									   cpu_transports;
-	int n = fake               ? COUNT(fake_transports) :
+	int n = mlx5               ? COUNT(mlx5_transports) :
+		fake               ? COUNT(fake_transports) :
 		contract_on_cuda() ? COUNT(cuda_transports) :
 				     COUNT(cpu_transports);
 

@@ -9,8 +9,14 @@
 
 #include "contract.h"
 
-/* Deadline of comms whose waits shall fail; a CUDA comm takes longer to make, and that counts too. */
-#define SHORT_S (contract_on_cuda() ? 0.5 : 0.1)
+/*
+ * A rank may stand still for seconds wherever it is, so every comm has a long deadline.  Waits that shall end by
+ * theirs get a handle of their own with a short one: nothing that should work can run into it.
+ */
+#define LONG_S 60.0
+#define SHORT_S 0.02
+#define SOON_US 10000
+#define AT_ONCE_S (LONG_S / 2) /* ended by the failure, not by the deadline */
 
 enum { WAIT_FROM, WAIT_SUM, WAIT_COUNTER, WAIT_COUNTERS, SYNC, BARRIER, PEER, RECV, PUT, SIGNAL };
 
@@ -61,6 +67,11 @@ struct setup {
 	void *local;
 };
 
+static void set_deadline(struct setup *s, double seconds)
+{
+	s->a.win.comm.timeout_ns = (uint64_t)(seconds * 1e9);
+}
+
 /* A comm of its own with a window, so that the frame's stay whole.  0 or -1. */
 static int set_up(struct contract_env *e, double timeout_s, struct setup *s)
 {
@@ -79,6 +90,8 @@ static int set_up(struct contract_env *e, double timeout_s, struct setup *s)
 	s->a.local = (uint8_t *)s->local;
 	if (err)
 		check_fail(__FILE__, __LINE__, "rank %d: set up: %s", e->rank, oriel_last_error());
+	else
+		CHECK_EQ(s->a.win.comm.timeout_ns, (uint64_t)(timeout_s * 1e9));
 	return err ? -1 : 0;
 }
 
@@ -107,18 +120,16 @@ CASE(failure_wait_deadline, c.no_window = 1)
 {
 	struct setup s;
 
-	if (!set_up(e, SHORT_S, &s)) {
+	if (!set_up(e, LONG_S, &s)) {
 		s.a.peer = (e->rank + 1) % e->nranks;
 		s.a.value = 1;
+		set_deadline(&s, SHORT_S);
 		for (int mode = WAIT_FROM; mode <= WAIT_COUNTERS; mode++) {
 			double took = timed(e, &s, mode, ORIEL_ETIMEDOUT);
 
-			CHECK(took > SHORT_S * 0.9 && took < SHORT_S + 2);
+			CHECK(took > SHORT_S * 0.9 && took < AT_ONCE_S);
 		}
-		/* on CUDA it would be the window's failure: tests/cuda/failure.cu */
-		if (!e->cuda)
-			CHECK_EQ(oriel_window_wait_signal(s.window, s.a.peer, 0, ORIEL_GE, 1, NULL),
-				 ORIEL_ETIMEDOUT);
+		set_deadline(&s, LONG_S);
 		CHECK_EQ(oriel_window_status(s.window), 0);
 		CHECK_EQ(oriel_comm_status(s.comm), 0);
 		REQUIRE_OK(oriel_comm_barrier(e->comm, ORIEL_WORLD));
@@ -133,20 +144,40 @@ CASE(failure_wait_deadline, c.no_window = 1)
 	tear_down(&s);
 }
 
+/* The host's wait has the comm's deadline.  One rank alone has nobody to wait for when it is made. */
+CASE(failure_host_wait_deadline, c.no_window = 1, c.max_ranks = 1, c.shape = CONTRACT_HOST)
+{
+	struct setup s;
+
+	if (e->cuda) {
+		check_skip("on CUDA it is the window's failure: tests/cuda/failure.cu");
+	} else if (!set_up(e, SHORT_S, &s)) {
+		CHECK_EQ(oriel_window_wait_signal(s.window, 0, 0, ORIEL_GE, 1, NULL),
+			 ORIEL_ETIMEDOUT);
+		CHECK_EQ(oriel_window_status(s.window), 0);
+		CHECK_EQ(oriel_comm_status(s.comm), 0);
+		REQUIRE_OK(oriel_window_signal(s.window, 0, 0, ORIEL_ADD, 1, NULL));
+		CHECK_EQ(oriel_window_wait_signal(s.window, 0, 0, ORIEL_GE, 1, NULL), 0);
+		tear_down(&s);
+	}
+}
+
 /* A barrier the last rank never comes to: the window is lost on those who came, and only that. */
 static void barrier_deadline(struct contract_env *e, int mode)
 {
 	struct setup s;
 
-	if (!set_up(e, SHORT_S, &s) && e->rank != e->nranks - 1) {
+	if (!set_up(e, LONG_S, &s) && e->rank != e->nranks - 1) {
 		double took;
 
 		s.a.peer = e->nranks - 1;
+		set_deadline(&s, SHORT_S);
 		took = timed(e, &s, mode, ORIEL_ETIMEDOUT);
-		CHECK(took > SHORT_S * 0.9 && took < SHORT_S + 2);
+		CHECK(took > SHORT_S * 0.9 && took < AT_ONCE_S);
 		CHECK_EQ(oriel_window_status(s.window), ORIEL_ETIMEDOUT);
+		set_deadline(&s, LONG_S);
 		s.a.id = 1; /* another id, another call: the same first cause, at once */
-		CHECK(timed(e, &s, SYNC, ORIEL_ETIMEDOUT) < SHORT_S);
+		CHECK(timed(e, &s, SYNC, ORIEL_ETIMEDOUT) < AT_ONCE_S);
 		timed(e, &s, PUT, ORIEL_ETIMEDOUT);
 		timed(e, &s, SIGNAL, ORIEL_ETIMEDOUT);
 		timed(e, &s, WAIT_FROM, ORIEL_ETIMEDOUT);
@@ -191,22 +222,22 @@ static void aborted(struct contract_env *e, int mode)
 	struct setup s;
 	double took;
 
-	if (set_up(e, 30, &s))
+	if (set_up(e, LONG_S, &s))
 		goto err_set_up;
 	s.a.value = 1;
 	CHECK_EQ(oriel_comm_barrier(e->comm, ORIEL_WORLD), 0);
 	if (e->rank == 0) {
-		usleep(100000);
+		usleep(SOON_US); /* most often the others wait by then; they may as well come later */
 		CHECK_EQ(oriel_comm_abort(s.comm, ORIEL_EABORTED), 0);
 	} else {
 		took = timed(e, &s, mode, ORIEL_EABORTED);
-		CHECK(took < 1.1);
+		CHECK(took < AT_ONCE_S);
 	}
 	CHECK_EQ(oriel_comm_status(s.comm), ORIEL_EABORTED);
 	/* nothing works any more, and nothing waits */
 	took = timed(e, &s, PUT, ORIEL_EABORTED);
 	took += timed(e, &s, SYNC, ORIEL_EABORTED);
-	CHECK(took < 1);
+	CHECK(took < AT_ONCE_S);
 	CHECK_EQ(oriel_comm_barrier(s.comm, ORIEL_WORLD), ORIEL_EABORTED);
 	CHECK_EQ(oriel_comm_status(e->comm), 0); /* other comms of the ranks live on */
 	CHECK_EQ(oriel_comm_barrier(e->comm, ORIEL_WORLD), 0);
@@ -239,7 +270,7 @@ CASE(failure_abort_then_destroy_comm, c.no_window = 1, c.shape = CONTRACT_HOST)
 {
 	struct setup s;
 
-	if (!set_up(e, 30, &s)) {
+	if (!set_up(e, LONG_S, &s)) {
 		CHECK_EQ(oriel_comm_destroy(s.comm), ORIEL_EBUSY);
 		CHECK_EQ(oriel_comm_barrier(e->comm, ORIEL_WORLD), 0);
 		if (e->rank == e->nranks - 1)
@@ -255,44 +286,75 @@ CASE(failure_abort_then_destroy_comm, c.no_window = 1, c.shape = CONTRACT_HOST)
 
 /* ---- a killed rank ------------------------------------------------------------------------- */
 
-/* Every comm with the dead rank learns of it, also one that nobody was using. */
-static void check_others_learn(struct contract_env *e)
+/*
+ * How many ranks of all rows have gone into the wait that the last one's death ends; shared by all processes.
+ * The last rank dies only then: before it, the others' set-up would fail instead.
+ */
+static uint32_t *waiting;
+
+__attribute__((constructor)) static void make_waiting(void)
+{
+	waiting = (uint32_t *)ranks_shared(sizeof(*waiting));
+}
+
+static uint32_t count_waiting(void)
+{
+	return __atomic_load_n(waiting, __ATOMIC_ACQUIRE);
+}
+
+static void go_waiting(void)
+{
+	__atomic_fetch_add(waiting, 1, __ATOMIC_RELEASE);
+}
+
+/* before: count_waiting() when none of this row had gone. */
+static void die_when_all_wait(uint32_t before, int others)
 {
 	double start = contract_now();
 
-	while (!oriel_comm_status(e->comm) && contract_now() - start < 2)
+	while (count_waiting() != before + (uint32_t)others && contract_now() - start < LONG_S)
 		usleep(1000);
-	CHECK_EQ(oriel_comm_status(e->comm), ORIEL_EPEER);
+	usleep(SOON_US);
+	kill(getpid(), SIGKILL);
+}
+
+/* Every comm with the dead rank learns of it, also one that nobody was using. */
+static void check_learns(struct oriel_comm *comm)
+{
+	double start = contract_now();
+
+	while (!oriel_comm_status(comm) && contract_now() - start < LONG_S)
+		usleep(1000);
+	CHECK_EQ(oriel_comm_status(comm), ORIEL_EPEER);
 }
 
 /* The last rank is killed while the others wait for it. */
 static void killed(struct contract_env *e, int mode)
 {
+	uint32_t before = count_waiting();
 	struct setup s;
 	double took;
 	char name[24];
 
-	if (set_up(e, 30, &s))
+	if (set_up(e, LONG_S, &s))
 		goto err_set_up;
 	s.a.peer = e->nranks - 1;
 	s.a.value = 1;
-	if (oriel_comm_barrier(e->comm, ORIEL_WORLD))
-		goto err_set_up;
-	if (e->rank == e->nranks - 1) {
-		usleep(100000);
-		raise(SIGKILL);
-	}
+	CHECK_EQ(oriel_comm_barrier(e->comm, ORIEL_WORLD), 0);
+	if (e->rank == e->nranks - 1)
+		die_when_all_wait(before, e->nranks - 1);
+	go_waiting();
 	took = timed(e, &s, mode, ORIEL_EPEER);
-	CHECK(took < 2.1);
-	CHECK_EQ(oriel_comm_status(s.comm), ORIEL_EPEER);
+	CHECK(took < AT_ONCE_S);
+	check_learns(s.comm);
 	snprintf(name, sizeof(name), "rank %d", e->nranks - 1);
 	CHECK_HAS(oriel_last_error(), name);
-	CHECK(timed(e, &s, PUT, ORIEL_EPEER) < 1);
+	CHECK(timed(e, &s, PUT, ORIEL_EPEER) < AT_ONCE_S);
 	took = contract_now();
 	CHECK(oriel_comm_barrier(s.comm, ORIEL_WORLD) < 0);
 	CHECK_HAS(oriel_last_error(), name);
-	CHECK(contract_now() - took < 2);
-	check_others_learn(e);
+	CHECK(contract_now() - took < AT_ONCE_S);
+	check_learns(e->comm);
 err_set_up:
 	tear_down(&s);
 }
@@ -324,29 +386,41 @@ CONTRACT_KERNEL(busy_kernel)
 	contract_report(a, g, err, 0);
 }
 
+struct killer {
+	pthread_t thread;
+	uint32_t before;
+	int others;
+};
+
 static void *kill_soon(void *arg)
 {
-	(void)arg;
-	usleep(100000);
-	kill(getpid(), SIGKILL);
+	const struct killer *k = (const struct killer *)arg;
+
+	die_when_all_wait(k->before, k->others);
 	return NULL;
 }
 
 CASE(failure_killed_at_work, c.no_window = 1, c.min_ranks = 2, c.only_processes = 1,
      c.last_dies = 1)
 {
+	struct killer k;
 	struct setup s;
-	pthread_t killer;
-	double start = contract_now();
+	double start;
 
-	if (!set_up(e, 30, &s)) {
+	k.before = count_waiting();
+	k.others = e->nranks - 1;
+	if (!set_up(e, LONG_S, &s)) {
+		CHECK_EQ(oriel_comm_barrier(e->comm, ORIEL_WORLD), 0);
 		if (e->rank == e->nranks - 1)
-			REQUIRE(!pthread_create(&killer, NULL, kill_soon, NULL));
+			REQUIRE(!pthread_create(&k.thread, NULL, kill_soon, &k));
+		else
+			go_waiting();
+		start = contract_now();
 		s.a.rounds = 1 << 30;
 		contract_launch_expect(e, &busy_kernel, 1, &s.a, ORIEL_EPEER);
-		CHECK(contract_now() - start < 4);
-		CHECK_EQ(oriel_comm_status(s.comm), ORIEL_EPEER);
-		check_others_learn(e);
+		CHECK(contract_now() - start < AT_ONCE_S);
+		check_learns(s.comm);
+		check_learns(e->comm);
 	}
 	tear_down(&s);
 }

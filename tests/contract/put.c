@@ -174,7 +174,7 @@ CASE(get_nbi_sizes, 0)
 
 /* ---- large, and up to the last byte of the window ------------------------------------------ */
 
-#define LARGE (1u << 20)
+#define LARGE ((1u << 20) / (CONTRACT_SLOW * CONTRACT_SLOW))
 
 /* Puts `bytes` to the right at dst_off, then reads the same bytes back with a get. */
 CONTRACT_KERNEL(large_kernel)

@@ -17,7 +17,7 @@
 #include "check.h"
 #include "util/util.h"
 
-#define APART_S 60
+#define APART_S 120
 
 struct apart {
 	pid_t pid;

@@ -29,12 +29,14 @@ struct counted {
 	int count;   /* calls since the knobs were set */
 	int fail_at; /* which of them fails; 0: none */
 	int code;
+	int held;
 	unsigned int slow_us;
 };
 
 /* Under `counting`: fake_lock may be held by the caller of fake_fault(). */
 static struct counted counted[FAKE_CALLS];
 static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t let_go = PTHREAD_COND_INITIALIZER;
 static int broken;           /* atomic */
 static pid_t initialised_by; /* atomic */
 
@@ -101,6 +103,14 @@ unsigned int fake_slow_us(enum fake_call call)
 	return us;
 }
 
+void fake_await_release(enum fake_call call)
+{
+	pthread_mutex_lock(&counting);
+	while (counted[call].held)
+		pthread_cond_wait(&let_go, &counting);
+	pthread_mutex_unlock(&counting);
+}
+
 int fake_broken(void)
 {
 	return __atomic_load_n(&broken, __ATOMIC_RELAXED);
@@ -142,6 +152,16 @@ void fake_cuda_fail(const char *call, int nth, int code)
 	pthread_mutex_unlock(&counting);
 }
 
+void fake_cuda_hold(const char *call, int hold)
+{
+	struct counted *c = &counted[find(call, strlen(call))];
+
+	pthread_mutex_lock(&counting);
+	c->held = hold;
+	pthread_cond_broadcast(&let_go);
+	pthread_mutex_unlock(&counting);
+}
+
 int fake_cuda_count(const char *call)
 {
 	enum fake_call c = find(call, strlen(call));
@@ -169,6 +189,7 @@ static void set_number(const char *key, const char *value)
 		{ "fabric", offsetof(struct fake_knobs, fabric) },
 		{ "mps", offsetof(struct fake_knobs, mps) },
 		{ "fd", offsetof(struct fake_knobs, fd) },
+		{ "dmabuf", offsetof(struct fake_knobs, dmabuf) },
 		{ "vmm", offsetof(struct fake_knobs, vmm) },
 		{ "threads", offsetof(struct fake_knobs, threads) },
 		{ "guard", offsetof(struct fake_knobs, guard) },
@@ -212,6 +233,7 @@ void fake_cuda_knobs(const char *text)
 		.peer = 1,
 		.mps = 1,
 		.fd = 1,
+		.dmabuf = 1,
 		.vmm = 1,
 		.threads = 32,
 		.guard = 1,
@@ -221,6 +243,7 @@ void fake_cuda_knobs(const char *text)
 
 	pthread_mutex_lock(&counting);
 	memset(counted, 0, sizeof(counted));
+	pthread_cond_broadcast(&let_go);
 	fake_knobs = defaults;
 	for (char *word = strtok_r(copy, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
 		char *value = strchr(word, '=');
@@ -252,8 +275,8 @@ __attribute__((constructor)) static void begin(void)
 int fake_cuda_live(char *text, size_t bytes)
 {
 	int (*const parts[])(char *, size_t) = { fake_contexts_live, fake_memory_live,
-						 fake_pins_live, fake_streams_live,
-						 fake_kernels_live };
+						 fake_pins_live,     fake_streams_live,
+						 fake_kernels_live,  fake_graphs_live };
 	int live = 0;
 
 	text[0] = '\0';

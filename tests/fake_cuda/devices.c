@@ -10,11 +10,13 @@
 #include "fake.h"
 
 #define STACK_MAX 8
+#define STACK_BYTES 1024
 
 struct context { /* under fake_lock */
 	int gpu;
 	int refs;           /* cuDevicePrimaryCtxRetain */
 	unsigned int peers; /* bit n: it may use memory of GPU n */
+	size_t stack;       /* of a kernel's thread, bytes */
 };
 
 static struct context primary[FAKE_GPUS_MAX];
@@ -67,6 +69,7 @@ ori_cu_result cuGetErrorString(ori_cu_result result, const char **text)
 		{ ORI_CU_NOT_FOUND, "named symbol not found" },
 		{ ORI_CU_NOT_READY, "device not ready" },
 		{ ORI_CU_ILLEGAL_ADDRESS, "an illegal memory access was encountered" },
+		{ ORI_CU_LAUNCH_FAILED, "unspecified launch failure" },
 		{ ORI_CU_ALREADY_PINNED,
 		  "part or all of the requested memory range is already mapped" },
 		{ FAKE_NOT_SUPPORTED, "operation not supported" },
@@ -151,7 +154,7 @@ ori_cu_result cuDeviceGetPCIBusId(char *id, int bytes, ori_cu_device gpu)
 	int err = enter_gpu(FAKE_cuDeviceGetPCIBusId, gpu);
 
 	if (!err)
-		snprintf(id, (size_t)bytes, "0000:%02X:00.0", 0x10 + gpu);
+		snprintf(id, (size_t)bytes, "0000:%02X:00.0", 0x1a + gpu);
 	return err;
 }
 
@@ -169,7 +172,9 @@ ori_cu_result cuDeviceGetAttribute(int *value, int attribute, ori_cu_device gpu)
 		{ ORI_CU_DEV_POSIX_FD, fake_knobs.fd },
 		{ ORI_CU_DEV_RDMA_VMM, 0 },
 		{ ORI_CU_DEV_FABRIC, fake_knobs.fabric },
+		{ ORI_CU_DEV_DMA_BUF, fake_knobs.dmabuf },
 		{ ORI_CU_DEV_MPS, fake_knobs.mps },
+		{ ORI_CU_DEV_WRITES_ORDER, ORI_CU_WRITES_ORDER_OWNER },
 	};
 	int err = enter_gpu(FAKE_cuDeviceGetAttribute, gpu);
 
@@ -203,7 +208,8 @@ ori_cu_result cuDevicePrimaryCtxRetain(void **context, ori_cu_device gpu)
 		return err;
 	pthread_mutex_lock(&fake_lock);
 	primary[gpu].gpu = gpu;
-	primary[gpu].refs++;
+	if (!primary[gpu].refs++)
+		primary[gpu].stack = STACK_BYTES;
 	pthread_mutex_unlock(&fake_lock);
 	*context = &primary[gpu];
 	return 0;
@@ -300,13 +306,29 @@ ori_cu_result cuCtxEnablePeerAccess(void *peer, unsigned int flags)
 
 ori_cu_result cuCtxGetLimit(size_t *value, int limit)
 {
-	int err = fake_enter_context(FAKE_cuCtxGetLimit, NULL);
+	int gpu, err = fake_enter_context(FAKE_cuCtxGetLimit, &gpu);
 
 	if (err)
 		return err;
 	if (limit != ORI_CU_LIMIT_STACK)
 		return FAKE_INVALID_VALUE;
-	*value = 1024;
+	pthread_mutex_lock(&fake_lock);
+	*value = primary[gpu].stack;
+	pthread_mutex_unlock(&fake_lock);
+	return 0;
+}
+
+ori_cu_result cuCtxSetLimit(int limit, size_t value)
+{
+	int gpu, err = fake_enter_context(FAKE_cuCtxSetLimit, &gpu);
+
+	if (err)
+		return err;
+	if (limit != ORI_CU_LIMIT_STACK)
+		return FAKE_INVALID_VALUE;
+	pthread_mutex_lock(&fake_lock);
+	primary[gpu].stack = value;
+	pthread_mutex_unlock(&fake_lock);
 	return 0;
 }
 

@@ -8,6 +8,7 @@
  *   share.c     export, import, CUDA IPC; memory as a user allocates it; pinned memory
  *   streams.c   streams, copies
  *   kernels.c   modules, functions, launches
+ *   graphs.c    captured streams, graphs, batches of copies
  *
  * One lock (fake_lock) guards all tables; streams have their own for their queues, taken inside it
  * or alone.  No work of a stream runs under either.
@@ -25,6 +26,17 @@
 #define FAKE_PROTOTYPE(field, symbol, args) ori_cu_result symbol args;
 ORI_CU_CALLS(FAKE_PROTOTYPE)
 #undef FAKE_PROTOTYPE
+/* Those of graphs that the library or a test calls; not counted, and none fails on demand. */
+#define FAKE_PROTOTYPE(field, symbol, args) ori_cu_result symbol args;
+ORI_CU_STREAM_CALLS(FAKE_PROTOTYPE)
+#undef FAKE_PROTOTYPE
+ori_cu_result cuStreamBeginCapture_v2(void *stream, int mode);
+ori_cu_result cuStreamEndCapture(void *stream, void **graph);
+ori_cu_result cuUserObjectRelease(void *object, unsigned int refs);
+ori_cu_result cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags);
+ori_cu_result cuGraphLaunch(void *exec, void *stream);
+ori_cu_result cuGraphExecDestroy(void *exec);
+ori_cu_result cuGraphDestroy(void *graph);
 
 enum fake_call {
 #define FAKE_CALL(field, symbol, args) FAKE_##field,
@@ -47,7 +59,7 @@ enum fake_call {
 #define FAKE_SMS 8
 
 struct fake_knobs {
-	int gpus, peer, fabric, mps, fd, vmm, threads, guard, leaks;
+	int gpus, peer, fabric, mps, fd, dmabuf, vmm, threads, guard, leaks;
 	size_t mem_bytes;
 };
 
@@ -71,6 +83,8 @@ static inline int fake_refuses(int err)
 /* For work on streams: how long this call's work should take. */
 unsigned int fake_slow_us(enum fake_call);
 void fake_sleep_us(unsigned int us);
+/* For work on streams: not before fake_cuda_hold() lets it. */
+void fake_await_release(enum fake_call);
 /* The error of fake_cuda_break(), or 0. */
 int fake_broken(void);
 void fake_initialised(void);
@@ -155,6 +169,7 @@ enum fake_op_kind { FAKE_OP_COPY, FAKE_OP_SET, FAKE_OP_KERNEL };
 struct fake_op {
 	struct fake_op *next;
 	enum fake_op_kind kind;
+	enum fake_call call;
 	unsigned int slow_us;
 	char *to;
 	const char *from;
@@ -165,6 +180,10 @@ struct fake_op {
 	int nblocks, nthreads, rank;
 	void *args;
 };
+
+/* graphs.c; with fake_lock: was the operation for a graph that the stream is captured into? */
+int fake_capture(void *stream, struct fake_op *);
+int fake_graphs_live(char *text, size_t bytes);
 
 /* Takes the operation over; ends the program if it is no stream. */
 void fake_submit(void *stream, struct fake_op *, const char *call);

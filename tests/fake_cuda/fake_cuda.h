@@ -15,6 +15,7 @@
  *   gpus=N      how many GPUs (1)            peer=0     they do not reach each other's memory (1)
  *   fabric=1    fabric handles (0)           mps=0      MPS is not running (1)
  *   fd=0        no export by descriptor (1)  vmm=0      no virtual memory management (1)
+ *   dmabuf=0    no dma-bufs (1)
  *   mem=MIB     memory of a GPU (16384)      guard=0    host code may touch device memory (1)
  *   threads=N   a block of more runs with N: kernels share work among as many as there are (32)
  *   fail=CALL:N[:CODE]   the N-th call of CALL fails (999, unknown error); several may be given
@@ -43,6 +44,8 @@ void fake_cuda_fail(const char *call, int nth, int code);
  * From now on everything that asks the GPU gets this error, as after a kernel's crash; 0: no more.
  */
 void fake_cuda_break(int code);
+/* Work of "cuMemsetD8Async", say, that no stream has begun stays so until it is let go (0). */
+void fake_cuda_hold(const char *call, int hold);
 /* How often a call was made since the knobs were set. */
 int fake_cuda_count(const char *call);
 /* The calls the library may make; n counts from 0, NULL past the end. */

@@ -14,6 +14,8 @@
 #include "device/cpu/cpu.h"
 #include "device/device.h"
 #include "fake.h"
+#include "kernels/gather.h"
+#include "kernels/alltoallv.h"
 #include "kernels/window_ops.h"
 #include "util/util.h"
 
@@ -91,6 +93,10 @@ __attribute__((constructor)) static void add_library_kernels(void)
 	static const char image[] = "// looked at by nobody: names are what counts\n";
 
 	fake_cuda_kernel(ori_window_op_kernel());
+	fake_cuda_kernel(ori_gather_kernel());
+	fake_cuda_kernel(ori_a2a_kernel(0, 0));
+	fake_cuda_kernel(ori_a2a_kernel(0, 1));
+	fake_cuda_kernel(ori_a2a_kernel(1, 0));
 	if (ori_cuda_images_add(image, sizeof(image)))
 		fake_fault("the library takes no image");
 }
@@ -287,6 +293,7 @@ ori_cu_result cuLaunchKernel(void *function, unsigned int grid_x, unsigned int g
 	if (!op || !op->args)
 		fake_fault("no memory to launch %s", kernel->name);
 	op->kind = FAKE_OP_KERNEL;
+	op->call = FAKE_cuLaunchKernel;
 	op->slow_us = fake_slow_us(FAKE_cuLaunchKernel);
 	op->kernel = kernel;
 	op->nblocks = (int)grid_x;

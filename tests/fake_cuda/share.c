@@ -312,7 +312,7 @@ ori_cu_result cuMemHostRegister_v2(void *base, size_t bytes, unsigned int flags)
 	if (err)
 		return err;
 	if (!base || !bytes ||
-	    (flags & ~(unsigned int)(ORI_CU_PIN_PORTABLE | ORI_CU_PIN_DEVICEMAP)))
+	    (flags & ~(unsigned int)(ORI_CU_PIN_PORTABLE | ORI_CU_PIN_DEVICEMAP | ORI_CU_PIN_IO)))
 		return FAKE_INVALID_VALUE;
 	pthread_mutex_lock(&fake_lock);
 	for (struct pin *p = all_pins; p; p = p->next)
@@ -415,6 +415,34 @@ ori_cu_result cuMemGetAddressRange_v2(ori_cu_ptr *base, size_t *bytes, ori_cu_pt
 	}
 	pthread_mutex_unlock(&fake_lock);
 	return m ? 0 : ORI_CU_NOT_FOUND;
+}
+
+/* A "dma-buf" is the memfd of the whole allocation. */
+ori_cu_result cuMemGetHandleForAddressRange(void *handle, ori_cu_ptr begin, size_t bytes, int type,
+					    unsigned long long flags)
+{
+	int gpu, fd = -1, err = fake_enter_context(FAKE_cuMemGetHandleForAddressRange, &gpu);
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	struct fake_mapping *m;
+
+	if (err)
+		return err;
+	if (type != ORI_CU_RANGE_DMA_BUF || flags || begin % page || !bytes || bytes % page)
+		return FAKE_INVALID_VALUE;
+	if (!fake_knobs.dmabuf)
+		return FAKE_NOT_SUPPORTED;
+	pthread_mutex_lock(&fake_lock);
+	m = fake_mapping_at((void *)(uintptr_t)begin);
+	if (!m || bytes > m->bytes - (size_t)(begin - (uint64_t)(uintptr_t)m->addr))
+		err = FAKE_INVALID_VALUE;
+	else
+		fd = fcntl(m->phys->fd, F_DUPFD_CLOEXEC, 0);
+	pthread_mutex_unlock(&fake_lock);
+	if (!err && fd < 0)
+		err = FAKE_UNKNOWN;
+	if (!err)
+		memcpy(handle, &fd, sizeof(fd));
+	return err;
 }
 
 /* Of a pointer that the driver does not know everything is 0, and that is no error. */

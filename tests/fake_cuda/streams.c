@@ -57,6 +57,7 @@ static void fill(struct fake_op *op)
 
 static void execute(struct fake_op *op)
 {
+	fake_await_release(op->call);
 	fake_sleep_us(op->slow_us);
 	switch (op->kind) {
 	case FAKE_OP_COPY:
@@ -138,6 +139,10 @@ void fake_submit(void *stream, struct fake_op *op, const char *call)
 
 	pthread_mutex_lock(&fake_lock);
 	s = stream_check(stream, call);
+	if (fake_capture(stream, op)) {
+		pthread_mutex_unlock(&fake_lock);
+		return;
+	}
 	pthread_mutex_lock(&s->lock);
 	*s->last = op;
 	s->last = &op->next;
@@ -272,6 +277,7 @@ static struct fake_op *op_new(enum fake_op_kind kind, enum fake_call call)
 	if (!op)
 		fake_fault("no memory for work on a stream");
 	op->kind = kind;
+	op->call = call;
 	op->slow_us = fake_slow_us(call);
 	return op;
 }

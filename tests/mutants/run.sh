@@ -42,7 +42,7 @@ library() { # SANITIZER
 		cd "$root" &&
 			ls tests/check.c src/util/*.c src/device/*.c src/device/cpu/*.c src/device/cuda/*.c \
 				src/kernels/*.c src/diag/*.c src/engine/*.c src/engine/soft/*.c \
-				src/engine/verbs/none/*.c src/engine/ofi/none/*.c
+				src/engine/verbs/none/*.c src/engine/ofi/none/*.c src/engine/mlx5/none/*.c
 	) | while read -r source; do
 		printf '%s\0%s\0' "$root/$source" "$work/$1/${source//\//_}.o"
 	done | xargs -0 -n 2 -P "$(nproc)" \

@@ -127,12 +127,25 @@ ORIEL_DEV_OUT int ori_arrive_some(ORI_WIN, int id, int first, int last)
 	return err;
 }
 
+/* Before anybody is arrived at: who cannot reach all leaves no half of a barrier behind. */
+ORIEL_DEV_OUT int ori_reaches_some(const struct oriel_window_dev *win, int first, int last)
+{
+	int peer;
+
+	for (peer = first; peer < last; peer++)
+		if (ori_window_peer(win, peer)->kind == ORIEL_PEER_NONE)
+			return ORIEL_ENOTCONN;
+	return 0;
+}
+
 /* By the leader, before the lanes arrive at mapped peers. */
 ORIEL_DEV int ori_meet_queued(ORI_WIN, int id, int first, int last, int parts)
 {
 	/* A window that a queued peer gave up must not be arrived at: nobody could wait it out. */
 	int err = ori_failed_anywhere(&win->comm, win->failure);
 
+	if (!err && win->absent_peers)
+		err = ori_reaches_some(win, first, last);
 	if (!err && (parts & ORI_FLUSH))
 		err = ori_flush_some(win, g, first, last);
 	if (!err && (parts & ORI_ARRIVE))
@@ -253,12 +266,18 @@ ORIEL_DEV int ori_barrier_lanes(ORI_WIN, int id, int first, int last, int parts)
 	uint64_t *there = NULL, count = 0;
 
 	if (peer < last) {
-		struct oriel_window_peer p = ori_window_entry(win, peer);
+		/*
+		 * Each lane's own entry comes from the table, not from the handle: constants at
+		 * eight addresses are fetched one after the other, loads together, and beside
+		 * these.
+		 */
+		const struct oriel_window_peer *p = ORIEL_ON_GPU ? &win->peers[peer] :
+								   ori_window_peer(win, peer);
 
 		look = ori_look_window(win);
 		count = ori_load_relaxed_sys(ori_arrivals_sent(win, peer, id));
-		there = p.arrivals + id;
-		waiters = p.waiters;
+		there = p->arrivals + id;
+		waiters = p->waiters;
 	}
 	err = oriel_group_sync(g);
 	if (peer < last) {
@@ -266,8 +285,9 @@ ORIEL_DEV int ori_barrier_lanes(ORI_WIN, int id, int first, int last, int parts)
 		if (parts & ORI_ARRIVE)
 			ori_release_begin();
 		ori_release_hold(g, last - first);
-		err = err ? err : ori_look_status(look);
-		if (!err && peer != win->comm.rank) {
+		if (err || ori_look_failed(look)) {
+			err = err ? err : ori_look_status(look);
+		} else if (peer != win->comm.rank) {
 			if (parts & ORI_ARRIVE) {
 				count++;
 				ori_release_store(there, count); /* [S1] */

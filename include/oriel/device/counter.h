@@ -33,6 +33,22 @@ ORIEL_DEV uint64_t oriel_read_counter(const struct oriel_window_dev *win, int pe
 	       ori_load_relaxed_sys(ori_counter_base(win, peer, id));
 }
 
+/* The count is reached: of operations that succeeded?  Asked where a NIC may have counted one that did not. */
+ORIEL_DEV int ori_counter_verify(const struct oriel_window_dev *win, int peer)
+{
+	const struct oriel_window_link *l = NULL;
+	uint32_t n;
+	int err = 0;
+
+	if (ori_peer_is_queued(win, peer))
+		l = ori_window_peer(win, peer)->link;
+	if (!l || !l->link || !(l->link->flags & ORIEL_LINK_SILENT))
+		return 0;
+	for (n = 0; n < l->link->nlanes && !err; n++)
+		err = ori_queue_verify(l->link->lanes[n].main);
+	return err;
+}
+
 ORIEL_DEV int oriel_wait_counter(ORI_WIN, int peer, int id, int cmp, uint64_t value)
 {
 	struct ori_spin s;
@@ -63,6 +79,8 @@ ORIEL_DEV int oriel_wait_counter(ORI_WIN, int peer, int id, int cmp, uint64_t va
 		/* A failed operation counts on some NICs; its failure is there before the count. */
 		if (!err)
 			err = ori_failed(&win->comm, win->failure);
+		if (!err)
+			err = ori_counter_verify(win, peer);
 		ori_spin_end(&s);
 	}
 	return ori_group_agree(g, err);
@@ -97,6 +115,8 @@ ORIEL_DEV int oriel_wait_counter_all(ORI_WIN, int id, uint64_t value)
 		}
 		if (!err)
 			err = ori_failed(&win->comm, win->failure);
+		for (peer = 0; peer < win->comm.nranks && win->queued_peers && !err; peer++)
+			err = ori_counter_verify(win, peer);
 		ori_spin_end(&s);
 	}
 	return ori_group_agree(g, err);

@@ -48,13 +48,13 @@ ORIEL_DEV void ori_release_hold(struct oriel_group g, int n)
 	(void)n;
 }
 
-/* The second half of a signal: after ori_release_begin(). */
-ORIEL_DEV void ori_publish(uint64_t *word, int op, uint64_t value, struct oriel_waiters *waiters)
+/* The second half of a signal: after ori_release_begin(); `at` is ori_release_at(word). */
+ORIEL_DEV void ori_publish(uint64_t *at, int op, uint64_t value, struct oriel_waiters *waiters)
 {
 	if (op == ORIEL_ADD)
-		ori_release_add(word, value);
+		ori_release_add(at, value);
 	else
-		ori_release_store(word, value);
+		ori_release_store(at, value);
 	ori_wake(waiters);
 }
 
@@ -62,9 +62,11 @@ ORIEL_DEV void ori_publish(uint64_t *word, int op, uint64_t value, struct oriel_
 ORIEL_DEV void ori_mapped_signal(uint64_t *word, int op, uint64_t value,
 				 struct oriel_waiters *waiters)
 {
+	uint64_t *at = ori_release_at(word);
+
 	/* [S1] release, system scope; partner [W1] in ori_mapped_wait(). */
 	ori_release_begin();
-	ori_publish(word, op, value, waiters);
+	ori_publish(at, op, value, waiters);
 }
 
 /*
@@ -77,11 +79,14 @@ ORIEL_DEV int ori_mapped_wait(struct ori_spin *s, const uint64_t *word, uint64_t
 	uint64_t have = ori_load_acquire_sys(word) -
 			base; /* [W1], below; on its way beside the look */
 	int err = ori_look_status(look);
+	uint32_t more;
 
 	while (!err && !ori_compare(have, cmp, s->want)) {
 		err = ori_spin(s, have);
 		/* [W1] acquire, system scope; partner [S1].  After a failure for nothing. */
 		have = ori_load_acquire_sys(word) - base;
+		for (more = ori_spin_polls(s); more && !ori_compare(have, cmp, s->want); more--)
+			have = ori_load_acquire_sys(word) - base; /* [W1] */
 	}
 	ori_spin_end(s);
 	return err;
@@ -90,12 +95,15 @@ ORIEL_DEV int ori_mapped_wait(struct ori_spin *s, const uint64_t *word, uint64_t
 /* The same for a count that may wrap: until it has reached s->want.  The caller ends the spin. */
 ORIEL_DEV int ori_mapped_wait_count(struct ori_spin *s, const uint64_t *word)
 {
+	uint32_t more;
 	uint64_t have;
 	int err = 0;
 
 	for (;;) {
 		/* [W1] acquire, system scope; partner [S1]. */
 		have = ori_load_acquire_sys(word);
+		for (more = ori_spin_polls(s); more && !ori_reached(have, s->want); more--)
+			have = ori_load_acquire_sys(word); /* [W1] */
 		if (ori_reached(have, s->want))
 			break;
 		err = ori_spin(s, have);

@@ -213,26 +213,37 @@ ORIEL_DEV void ori_release_store(uint64_t *word, uint64_t value)
 #endif
 }
 
-ORIEL_DEV void ori_release_add(uint64_t *word, uint64_t value)
+/*
+ * The word as ori_release_add() takes it.  On a GPU the address gets the top bit of lanemask_lt,
+ * which is 0: an address that lanes seem to have in common makes ptxas elect one of them to add for
+ * all, a dozen instructions between the fence and the add.  Made before the fence: after it every
+ * instruction is waited for.
+ */
+ORIEL_DEV uint64_t *ori_release_at(uint64_t *word)
 {
 #if ORIEL_ON_GPU
-	/*
-	 * The address gets the top bit of lanemask_lt, which is 0: an address that lanes seem to
-	 * have in common makes ptxas elect one of them to add for all, a dozen instructions
-	 * between the fence and the add.
-	 */
+	uint64_t at;
+
 	asm volatile("{\n\t"
 		     ".reg .u32 zero;\n\t"
-		     ".reg .u64 at;\n\t"
 		     "mov.u32 zero, %%lanemask_lt;\n\t"
 		     "shr.u32 zero, zero, 31;\n\t"
-		     "mad.wide.u32 at, zero, 8, %0;\n\t"
-		     "red.relaxed.sys.global.add.u64 [at], %1;\n\t"
-		     "}" ::"l"(word),
-		     "l"(value)
-		     : "memory");
+		     "mad.wide.u32 %0, zero, 8, %1;\n\t"
+		     "}"
+		     : "=l"(at)
+		     : "l"(word));
+	return (uint64_t *)at;
 #else
-	ori_add_release_sys(word, value);
+	return word;
+#endif
+}
+
+ORIEL_DEV void ori_release_add(uint64_t *at, uint64_t value)
+{
+#if ORIEL_ON_GPU
+	asm volatile("red.relaxed.sys.global.add.u64 [%0], %1;" ::"l"(at), "l"(value) : "memory");
+#else
+	ori_add_release_sys(at, value);
 #endif
 }
 
@@ -366,6 +377,25 @@ ORIEL_DEV void ori_fence_sys(void)
 	__asm__ volatile("dmb ish" ::: "memory");
 #elif defined(__x86_64__)
 	__asm__ volatile("mfence" ::: "memory");
+#else
+	__sync_synchronize();
+#endif
+}
+
+/*
+ * CPU, beside a store to a register of a device: what was stored before is with the device before
+ * what is stored after, and nothing stays behind in the core.  Registers are mapped
+ * write-combining, where a store is ordered with nothing and leaves when it likes
+ * (docs/decisions/0016).  A GPU's release store at system scope is enough: it orders, and keeps
+ * nothing back.
+ */
+ORIEL_DEV void ori_push_stores(void)
+{
+#if ORIEL_ON_GPU
+#elif defined(__aarch64__)
+	__asm__ volatile("dsb st" ::: "memory");
+#elif defined(__x86_64__)
+	__asm__ volatile("sfence" ::: "memory");
 #else
 	__sync_synchronize();
 #endif

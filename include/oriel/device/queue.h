@@ -71,6 +71,14 @@ ORIEL_DEV int ori_queue_poison(struct oriel_queue *q, int status)
 	return status;
 }
 
+/* With what a wait on a failed queue ends: a failure known before is the cause, the queue's its consequence. */
+ORIEL_DEV int ori_queue_cause(const struct ori_scope *scope, int err)
+{
+	int first = err ? ori_failed(scope->comm, scope->window_failure) : 0;
+
+	return first ? first : err;
+}
+
 /* ---- completion -------------------------------------------------------------------------------------- */
 
 ORIEL_DEV void ori_queue_note_completed(struct oriel_queue *q, uint64_t count)
@@ -126,12 +134,37 @@ ORIEL_DEV_OUT int ori_queue_wait(const struct ori_scope *scope, struct oriel_que
 		done = ori_queue_poll(q, count - 1);
 		if (done > 0)
 			break;
-		err = done < 0 ? done : ori_queue_failed(q);
+		err = ori_queue_cause(scope, done < 0 ? done : ori_queue_failed(q));
 		if (!err)
 			err = ori_spin(&s, ori_load_relaxed_sys(&q->completed));
 	}
 	ori_spin_end(&s);
 	return err;
+}
+
+/*
+ * Has a WQE failed whose CQE is written?  0 no, or a status.  CQEs come in order and behind a failed one all
+ * are, so the newest tells of those before it; it is found by halving.  For counts of a NIC that tells nobody
+ * of a failure (ORIEL_LINK_SILENT): its companion counts CQEs of any sort.
+ */
+ORIEL_DEV_OUT int ori_queue_verify(struct oriel_queue *q)
+{
+	/* [P4] acquire first: what is counted was rung.  Then `completed` is no more than a depth behind. */
+	uint64_t end = ori_load_acquire_sys(&q->produced);
+	uint64_t low = ori_load_acquire_sys(&q->completed), middle;
+	int done;
+
+	while (!ori_reached(low, end)) {
+		middle = low + (end - low) / 2;
+		done = ori_queue_poll(q, middle);
+		if (done < 0)
+			return done;
+		if (done)
+			low = middle + 1;
+		else
+			end = middle;
+	}
+	return ori_queue_failed(q);
 }
 
 /* ---- producing ------------------------------------------------------------------------------------------ */
@@ -197,7 +230,7 @@ ORIEL_DEV_OUT int ori_queue_turn_slow(const struct ori_scope *scope, struct orie
 
 	ori_queue_spin_begin(&s, scope, q, base);
 	while (!err && ori_load_acquire_dev(&q->produced) != base) {
-		err = ori_queue_failed(q);
+		err = ori_queue_cause(scope, ori_queue_failed(q));
 		if (!err)
 			err = ori_spin(&s, ori_load_relaxed_sys(&q->produced));
 	}
@@ -220,11 +253,16 @@ ORIEL_DEV void ori_queue_ring(const struct ori_scope *scope, struct oriel_queue 
 	/* [P1] release, system scope: a NIC that reads the record must find the WQEs. */
 	if (!ORI_MUTANT(3))
 		ori_store_release32_sys(&q->record[1], ori_doorbell_record(next));
+	if (q->mmio)
+		ori_push_stores();
 	/* [P2] release, system scope: and one that is rung must find the record. */
 	if (!ORI_MUTANT(1))
 		ori_store_release_sys(q->doorbell, ori_doorbell_value(next, q->qpn));
 	else
 		ori_store_relaxed_sys(q->doorbell, ori_doorbell_value(next, q->qpn));
+	/* Before the turn passes: the next doorbell, of another core, must not come to the NIC before this one. */
+	if (q->mmio)
+		ori_push_stores();
 	/* [P3] release; partner [P4]: the next doorbell comes after this one. */
 	if (!ORI_MUTANT(7))
 		ori_store_release_dev(&q->produced, next);

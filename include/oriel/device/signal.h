@@ -65,6 +65,9 @@ ORIEL_DEV int oriel_signal_all(ORI_WIN, int id, int op, uint64_t value)
 		if (!err)
 			err = ori_check_live(win, g, "signal_all");
 	}
+	/* all of them, or nobody */
+	if (!err && win->absent_peers)
+		err = ORIEL_ENOTCONN;
 	if (!err)
 		err = ori_agree_window(win, g);
 	if (err)

@@ -249,6 +249,19 @@ ORIEL_DEV int ori_spin_slow(struct ori_spin *s, uint64_t have)
 	return p.err;
 }
 
+/*
+ * How often the caller may poll before it asks ori_spin() again.  Words of device memory: up to the
+ * next slow poll, in a loop that is the load, its comparison and a count, for what else a round
+ * does delays the poll that finds the word.
+ */
+ORIEL_DEV uint32_t ori_spin_polls(struct ori_spin *s)
+{
+	uint32_t polls = s->host ? 0 : s->polls;
+
+	s->polls -= polls;
+	return polls;
+}
+
 ORIEL_DEV int ori_spin(struct ori_spin *s, uint64_t have)
 {
 	if (s->host)
@@ -267,6 +280,13 @@ ORIEL_DEV void ori_spin_end(struct ori_spin *s)
 		ori_board_state(&s->comm->board->slot[s->board_slot], 0);
 }
 #else
+/* CPU: every poll drives the engine, which is ori_spin()'s business. */
+ORIEL_DEV uint32_t ori_spin_polls(struct ori_spin *s)
+{
+	(void)s;
+	return 0;
+}
+
 ORIEL_DEV int ori_spin_slow(struct ori_spin *s, uint64_t have)
 {
 	return oriel_cpu_spin_slow(s, have);

@@ -111,7 +111,9 @@ struct oriel_queue {
 	uint32_t depth, log_depth;
 	int32_t peer;
 	uint32_t lane;
-	uint8_t pad0[ORIEL_LINE_BYTES - 56];
+	uint32_t mmio; /* `doorbell` is a register of a NIC, not memory */
+	uint32_t reserved0;
+	uint8_t pad0[ORIEL_LINE_BYTES - 64];
 	/* by producers: WQEs handed out; may lead `produced` by one burst per group */
 	uint64_t reserved;
 	uint8_t pad1[ORIEL_LINE_BYTES - 8];
@@ -136,6 +138,7 @@ struct oriel_lane {
 
 #define ORIEL_LINK_ATOMICS 1u /* the NIC adds to remote words */
 #define ORIEL_LINK_ORDERED 2u /* a queue's writes are placed in order */
+#define ORIEL_LINK_SILENT 4u  /* nobody is told of a failure before its CQE is written */
 
 /* How this rank reaches one queued peer. */
 struct oriel_link {
@@ -249,7 +252,7 @@ struct oriel_window_link {
 	uint32_t buffer_key[ORIEL_NICS_MAX];
 	uint32_t control_key[ORIEL_NICS_MAX];
 	uint64_t signals, arrivals, staging, staging_words, staging_free;
-	uint64_t buffer_skew; /* address of the buffer's first byte under its key: its own low three bits */
+	uint64_t buffer_skew; /* address of the buffer's first byte under its key: its own low 12 bits */
 };
 
 /*
@@ -266,8 +269,8 @@ struct oriel_window_dev {
 	int32_t number;        /* window number in its comm, for reports */
 	int32_t checked;       /* test ranks, ids and ranges */
 	uint32_t queued_peers; /* how many peers are not mapped */
-	uint32_t reserved;
-	uint64_t first_count; /* what words started at: 0 but in tests of wrap-around */
+	uint32_t absent_peers; /* how many of these had no queues when the window was made */
+	uint64_t first_count;  /* what words started at: 0 but in tests of wrap-around */
 	uint32_t signals, counters, barriers;
 	uint32_t signal_stride; /* words from one source's row to the next */
 	uint32_t counter_stride;

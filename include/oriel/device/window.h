@@ -20,29 +20,51 @@ ORIEL_DEV void ori_count(const struct oriel_window_dev *win, int peer, int count
 	ori_mapped_signal(ori_counter_word(win, peer, 0, counter), ORIEL_ADD, 1, win->comm.waiters);
 }
 
-/* The put family; signal < 0 and counter < 0 mean none and fold away. */
-ORIEL_DEV int ori_put_entry(ORI_WIN, struct oriel_window_peer p, int peer, uint64_t dst_off,
-			    const struct oriel_source *src, uint64_t src_off, uint64_t bytes,
-			    int signal, int op, uint64_t value, int counter)
+/*
+ * A few bytes are the business of a GPU's first warp: the others of the block go straight to the
+ * meeting, for what sixteen warps find out before it all of them wait for.  Not where queues are
+ * posted to, which the whole group does.
+ */
+ORIEL_DEV int ori_put_is_few(ORI_WIN, uint64_t bytes)
 {
+	return ORIEL_ON_GPU && g.scope == ORIEL_GROUP_BLOCK && bytes < 64 && !win->queued_peers;
+}
+
+/* The put family; signal < 0 and counter < 0 mean none and fold away. */
+ORIEL_DEV int ori_put_entry(ORI_WIN, const struct oriel_window_peer *entry, int peer,
+			    uint64_t dst_off, const struct oriel_source *src, uint64_t src_off,
+			    uint64_t bytes, int signal, int op, uint64_t value, int counter)
+{
+	int few = ori_put_is_few(win, g, bytes), err;
 	struct ori_look look = { 0, 0 };
 	struct ori_early early = { 0, 0 };
-	int err;
+	struct oriel_waiters *waiters = NULL;
+	struct oriel_group movers = g;
+	uint64_t *at = NULL;
 
-	/* Both are on their way while the rest is found out: the look is not needed before the end. */
-	if (ORIEL_ON_GPU && bytes)
-		early = ori_copy_early(g, src->address + src_off, bytes);
-	if (oriel_group_is_leader(g))
-		look = ori_look_window(win);
-	if (!ori_peer_is_mapped(&p))
-		return ori_put_queued(win, g, peer, dst_off, src, src_off, NULL, bytes, signal, op,
-				      value, counter);
-	/* The line of the signal is fetched while the data is copied, not after. */
-	if (signal >= 0 && oriel_group_is_leader(g))
-		ori_prefetch_for_write(&p.signals[signal]);
-	if (bytes && !ori_copy_late(g, early, p.buffer + dst_off, bytes))
-		ori_group_copy(g, p.buffer + dst_off,
-			       (const uint8_t *)(uintptr_t)src->address + src_off, bytes);
+	if (!few || g.thread < 32u) {
+		struct oriel_window_peer p = *entry;
+
+		if (few && g.size > 32u)
+			movers.size = 32u;
+		waiters = p.waiters;
+		/* On their way while the rest is found out: the look is not needed before the end. */
+		if (ORIEL_ON_GPU && bytes)
+			early = ori_copy_early(movers, src->address + src_off, bytes);
+		if (oriel_group_is_leader(g))
+			look = ori_look_window(win);
+		if (!few && !ori_peer_is_mapped(&p))
+			return ori_put_queued(win, g, peer, dst_off, src, src_off, NULL, bytes,
+					      signal, op, value, counter);
+		/* The line of the signal is fetched while the data is copied, not after. */
+		if (signal >= 0 && oriel_group_is_leader(g)) {
+			ori_prefetch_for_write(&p.signals[signal]);
+			at = ori_release_at(&p.signals[signal]);
+		}
+		if (bytes && !ori_copy_late(movers, early, p.buffer + dst_off, bytes))
+			ori_group_copy(movers, p.buffer + dst_off,
+				       (const uint8_t *)(uintptr_t)src->address + src_off, bytes);
+	}
 	/* One thread: [S1] of the signal begins before the look is there, see mapped.h. */
 	if (signal >= 0 && g.scope == ORIEL_GROUP_THREAD)
 		ori_release_begin();
@@ -53,8 +75,7 @@ ORIEL_DEV int ori_put_entry(ORI_WIN, struct oriel_window_peer p, int peer, uint6
 		/* [S1] release, system scope; partner [W1] in ori_mapped_wait(). */
 		if (g.scope != ORIEL_GROUP_THREAD)
 			ori_release_begin();
-		ori_publish(&p.signals[signal], op,
-			    op == ORIEL_SET ? win->first_count + value : value, p.waiters);
+		ori_publish(at, op, op == ORIEL_SET ? win->first_count + value : value, waiters);
 	}
 	if (counter >= 0)
 		ori_count(win, peer, counter);
@@ -65,7 +86,7 @@ ORIEL_DEV_OUT int ori_put_beyond(ORI_WIN, int peer, uint64_t dst_off,
 				 const struct oriel_source *src, uint64_t src_off, uint64_t bytes,
 				 int signal, int op, uint64_t value, int counter)
 {
-	return ori_put_entry(win, g, win->peers[peer], peer, dst_off, src, src_off, bytes, signal,
+	return ori_put_entry(win, g, &win->peers[peer], peer, dst_off, src, src_off, bytes, signal,
 			     op, value, counter);
 }
 
@@ -81,7 +102,7 @@ ORIEL_DEV int ori_put(ORI_WIN, int peer, uint64_t dst_off, const struct oriel_so
 		return ori_put_beyond(win, g, peer, dst_off, src, src_off, bytes, signal, op, value,
 				      counter);
 	return ori_put_entry(win, g,
-			     ORIEL_ON_GPU ? win->inline_peers[peer] : *ori_window_peer(win, peer),
+			     ORIEL_ON_GPU ? &win->inline_peers[peer] : ori_window_peer(win, peer),
 			     peer, dst_off, src, src_off, bytes, signal, op, value, counter);
 }
 
@@ -301,7 +322,8 @@ ORIEL_DEV_OUT int ori_flush_queued_all(const struct oriel_window_dev *win, struc
 	int peer, err = 0;
 
 	for (peer = 0; peer < win->comm.nranks && !err && win->queued_peers; peer++)
-		if (!ori_peer_is_mapped(ori_window_peer(win, peer)))
+		/* to a peer without queues nothing was posted */
+		if (ori_window_peer(win, peer)->link)
 			err = ori_flush_queued(win, g, ori_window_peer(win, peer)->link);
 	return err;
 }

@@ -119,6 +119,33 @@ static const struct ori_device_ops cpu_ops = {
 	.close = cpu_close,
 };
 
+/* There are no streams: what one is given is done at once. */
+static int cpu_copies(struct ori_device *device, const struct ori_copy *copies, int n, void *stream)
+{
+	(void)device;
+	(void)stream;
+	for (int i = 0; i < n; i++)
+		if (copies[i].bytes && copies[i].to != copies[i].from)
+			memcpy(copies[i].to, copies[i].from, copies[i].bytes);
+	return 0;
+}
+
+static int cpu_hold(struct ori_device *device, void *stream, void (*gone)(void *), void *arg,
+		    int *held)
+{
+	(void)device;
+	(void)stream;
+	(void)gone;
+	(void)arg;
+	*held = 0;
+	return 0;
+}
+
+static const struct ori_stream_ops cpu_stream_ops = {
+	.copies = cpu_copies,
+	.hold = cpu_hold,
+};
+
 int ori_cpu_device_open(uint64_t timeout_ns, struct ori_device **device)
 {
 	struct cpu_device *cpu = calloc(1, sizeof(*cpu));
@@ -132,6 +159,8 @@ int ori_cpu_device_open(uint64_t timeout_ns, struct ori_device **device)
 		return err;
 	}
 	cpu->base.ops = &cpu_ops;
+	cpu->base.nics = &ori_no_nic_ops;
+	cpu->base.streams = &cpu_stream_ops;
 	*device = &cpu->base;
 	return 0;
 }

@@ -43,8 +43,12 @@ int ori_cpu_crowded(void);
 void ori_cpu_running_add(int threads);
 
 /* futex on a 32-bit word that may be shared between processes; at most `ns`. */
-/* In engine/engine.c: moves while the engine has work; and: a thread that drove it goes to sleep. */
+/*
+ * In engine/engine.c: moves while the engine has work; longest sleep of a wait, 0: any; and: a thread that drove it
+ * goes to sleep.
+ */
 uint64_t ori_cpu_work(const struct ori_engine *engine);
+uint64_t ori_cpu_sleep_ns(const struct ori_engine *engine);
 void ori_cpu_rest(struct ori_engine *engine);
 
 void ori_futex_wait(uint32_t *word, uint32_t expected, uint64_t ns);

@@ -6,7 +6,7 @@
  * A wait goes through three states: it polls for some 4 us (a few polls when the ranks of this host
  * outnumber the cores: whoever is waited for needs this core), it yields between polls until it is
  * 0.3 ms old (and the engine idle as long), and then sleeps on the rank's futex word until a writer
- * wakes it or 1 ms has passed.
+ * wakes it or 1 ms has passed; 50 us where a NIC writes the words, which wakes nobody.
  *
  * Called on any thread that waits; touches nothing but the ori_spin it is given, the rank's waiters
  * word and its board.
@@ -96,9 +96,13 @@ static void sleep_step(struct ori_spin *s, uint64_t left_ns)
 	struct oriel_waiters *w = s->comm->waiters;
 
 	if (s->asleep) {
+		uint64_t longest_ns = s->comm->engine ? ori_cpu_sleep_ns(s->comm->engine) : 0;
+
+		if (!longest_ns)
+			longest_ns = SLEEP_NS;
 		if (s->comm->engine)
 			ori_cpu_rest(s->comm->engine);
-		ori_futex_wait(&w->epoch, s->epoch, left_ns < SLEEP_NS ? left_ns : SLEEP_NS);
+		ori_futex_wait(&w->epoch, s->epoch, left_ns < longest_ns ? left_ns : longest_ns);
 	} else {
 		__atomic_fetch_add(&w->sleepers, 1, __ATOMIC_SEQ_CST);
 	}

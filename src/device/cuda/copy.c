@@ -82,12 +82,58 @@ int ori_cuda_lanes_open(struct ori_cuda_gpu *gpu)
 	return 0;
 }
 
-void ori_cuda_lanes_close(struct ori_cuda_gpu *gpu)
+static int overlap(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
+{
+	return a && a < b + b_bytes && b < a + a_bytes;
+}
+
+/*
+ * One look, lost_lock held: does the lane's lost work go on?  A stream that answers with an error
+ * has no work any more.
+ */
+static int still_lost(struct ori_cuda_gpu *gpu, struct ori_cuda_lane *lane)
+{
+	if (!lane->lost)
+		return 0;
+	if (gpu->cu->cuStreamQuery(lane->stream) == ORI_CU_NOT_READY)
+		return 1;
+	lane->lost = 0;
+	__atomic_store_n(&lane->busy, 0, __ATOMIC_RELEASE); /* [L2] */
+	return 0;
+}
+
+int ori_cuda_lanes_lost(struct ori_cuda_gpu *gpu)
 {
 	int lost = 0;
 
+	pthread_mutex_lock(&gpu->lost_lock);
+	for (int i = 0; i < ORI_CUDA_LANES; i++)
+		lost += still_lost(gpu, &gpu->lanes[i]);
+	pthread_mutex_unlock(&gpu->lost_lock);
+	return lost;
+}
+
+int ori_cuda_lanes_touch(struct ori_cuda_gpu *gpu, const void *base, size_t bytes)
+{
+	int touch = 0;
+
+	pthread_mutex_lock(&gpu->lost_lock);
 	for (int i = 0; i < ORI_CUDA_LANES; i++) {
-		lost |= (int)gpu->lanes[i].busy;
+		struct ori_cuda_lane *lane = &gpu->lanes[i];
+
+		if (still_lost(gpu, lane))
+			touch |= overlap(lane->to, lane->bytes, base, bytes) ||
+				 overlap(lane->from, lane->bytes, base, bytes);
+	}
+	pthread_mutex_unlock(&gpu->lost_lock);
+	return touch;
+}
+
+void ori_cuda_lanes_close(struct ori_cuda_gpu *gpu)
+{
+	int lost = ori_cuda_lanes_lost(gpu);
+
+	for (int i = 0; i < ORI_CUDA_LANES; i++) {
 		if (gpu->lanes[i].stream)
 			(void)gpu->cu->cuStreamDestroy(gpu->lanes[i].stream);
 		gpu->lanes[i].stream = NULL;
@@ -98,6 +144,7 @@ void ori_cuda_lanes_close(struct ori_cuda_gpu *gpu)
 	gpu->bounce = NULL;
 }
 
+/* The context is current. */
 static int take_lane(struct ori_cuda_device *d, struct ori_cuda_lane **out)
 {
 	uint64_t end = ori_deadline_ns(d->timeout_ns);
@@ -114,6 +161,7 @@ static int take_lane(struct ori_cuda_device *d, struct ori_cuda_lane **out)
 				return 0;
 			}
 		}
+		(void)ori_cuda_lanes_lost(d->gpu);
 		sched_yield();
 	} while (ori_now_ns() < end);
 	return ori_fail(ORIEL_ETIMEDOUT, "a copy: all %d streams for copies on GPU %d are busy",
@@ -121,12 +169,22 @@ static int take_lane(struct ori_cuda_device *d, struct ori_cuda_lane **out)
 }
 
 /*
- * After a deadline the lane stays taken: what is in its stream may still read or write the buffer.
+ * After a deadline the lane stays taken: what is in its stream may still read or write the buffer,
+ * and memory that it touches must stay mapped.
  */
-static void give_lane(struct ori_cuda_lane *lane, int err)
+static void give_lane(struct ori_cuda_gpu *gpu, struct ori_cuda_lane *lane, int err, void *to,
+		      const void *from, size_t bytes)
 {
-	if (err != ORIEL_ETIMEDOUT)
+	if (err != ORIEL_ETIMEDOUT) {
 		__atomic_store_n(&lane->busy, 0, __ATOMIC_RELEASE); /* [L2] */
+		return;
+	}
+	pthread_mutex_lock(&gpu->lost_lock);
+	lane->to = to;
+	lane->from = from;
+	lane->bytes = bytes;
+	lane->lost = 1;
+	pthread_mutex_unlock(&gpu->lost_lock);
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */
@@ -177,18 +235,18 @@ int ori_cuda_copy(struct ori_device *device, void *to, const void *from, size_t 
 		memmove(to, from, bytes);
 		return 0;
 	}
-	err = take_lane(d, &lane);
+	err = ori_cuda_enter(d->gpu, &scope);
 	if (err)
 		return err;
-	err = ori_cuda_enter(d->gpu, &scope);
+	err = take_lane(d, &lane);
 	if (!err) {
 		if (to_type && from_type)
 			err = copy_through(d, lane, to, from, bytes);
 		else
 			err = copy_bounced(d, lane, to, from, bytes, !from_type);
-		ori_cuda_leave(&scope);
+		give_lane(d->gpu, lane, err, to, from, bytes);
 	}
-	give_lane(lane, err);
+	ori_cuda_leave(&scope);
 	return err;
 }
 
@@ -220,6 +278,6 @@ int ori_cuda_zero(struct ori_cuda_device *d, void *base, size_t bytes)
 	/* after an error, too: pieces may be on their way to memory that is about to go */
 	waited = ori_cuda_stream_wait(d->gpu->cu, lane->stream, d->timeout_ns,
 				      "filling with zeros");
-	give_lane(lane, waited);
+	give_lane(d->gpu, lane, waited, base, NULL, bytes);
 	return err ? err : waited;
 }

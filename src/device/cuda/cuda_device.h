@@ -24,12 +24,22 @@
 #define ORI_CUDA_IMAGES_MAX 64
 #define ORI_CUDA_FUNCTIONS_MAX 1024
 
-/* One copy at a time: whoever has set `busy` owns stream and bounce buffer. */
+/* Stack of a kernel's thread: a window handle (at most 1 KiB), and what calls keep beside it. */
+#define ORI_CUDA_STACK_BYTES ((size_t)1536)
+
+/*
+ * One copy at a time: whoever has set `busy` owns stream and bounce buffer.  A copy or fill that
+ * passed its deadline leaves the lane busy and lost, with what it still may touch, until a look
+ * finds the stream idle.
+ */
 struct ori_cuda_lane {
 	void *stream;
 	char *bounce; /* pinned, ORI_CUDA_BOUNCE_BYTES: for host memory that is not */
 	uint32_t busy;
-	uint8_t pad[ORIEL_LINE_BYTES - 20];
+	uint32_t lost;
+	const char *to, *from; /* of the lost one; NULL: a fill, or the bounce buffer */
+	size_t bytes;
+	uint8_t pad[ORIEL_LINE_BYTES - 48];
 };
 
 /* A kernel that was launched once. */
@@ -69,7 +79,8 @@ struct ori_cuda_gpu {
 	char *bounce; /* of all lanes, and behind them: */
 	char *zeros;  /* ORI_CUDA_BOUNCE_BYTES that nobody writes */
 	struct ori_cuda_lane lanes[ORI_CUDA_LANES];
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lost_lock; /* of all lanes: from `lost` on */
+	pthread_mutex_t lock;      /* of what follows */
 	void *modules[ORI_CUDA_IMAGES_MAX];
 	int nmodules;
 	struct ori_cuda_function functions[ORI_CUDA_FUNCTIONS_MAX];
@@ -120,9 +131,21 @@ int ori_cuda_memory_type(const struct ori_cuda_gpu *, const void *ptr);
 /* memory.c, for gpu.c: how allocations of this GPU can be exported, found by trying. */
 int ori_cuda_memory_probe(struct ori_cuda_gpu *);
 
+/* ranges.c: memory of ours by address; its type (ORI_CU_MEMORY_*), or 0: ask the driver. */
+void ori_cuda_range_add(const void *base, size_t bytes, int type);
+void ori_cuda_range_remove(const void *base);
+int ori_cuda_range_type(const void *ptr);
+
 /* copy.c */
 int ori_cuda_lanes_open(struct ori_cuda_gpu *);
 void ori_cuda_lanes_close(struct ori_cuda_gpu *);
+/*
+ * How many lanes have work that passed its deadline and still goes on; of which some touches
+ * [base, base + bytes).  Lanes whose work has ended meanwhile are given back.  The context is
+ * current.
+ */
+int ori_cuda_lanes_lost(struct ori_cuda_gpu *);
+int ori_cuda_lanes_touch(struct ori_cuda_gpu *, const void *base, size_t bytes);
 int ori_cuda_copy(struct ori_device *, void *to, const void *from, size_t bytes);
 int ori_cuda_zero(struct ori_cuda_device *, void *base, size_t bytes);
 /* Until the stream is idle, spinning at first; ORIEL_ETIMEDOUT after timeout_ns. */
@@ -134,6 +157,9 @@ int ori_cuda_images_load(struct ori_cuda_gpu *);
 void ori_cuda_images_unload(struct ori_cuda_gpu *);
 void *ori_cuda_images_find(struct ori_cuda_gpu *, const char *function);
 
+/* stream.c */
+extern const struct ori_stream_ops ori_cuda_stream_ops;
+
 /* launch.c */
 int ori_cuda_launch(struct ori_device *, const struct oriel_kernel *, int nblocks, int nthreads,
 		    const void *args, size_t args_bytes, void *stream);
@@ -141,6 +167,10 @@ int ori_cuda_sync(struct ori_device *, void *stream);
 
 /* facts.c */
 int ori_cuda_facts(struct ori_device *, struct ori_facts *);
+
+/* ---- nics.c ---------------------------------------------------------------------------------- */
+
+extern const struct ori_nic_ops ori_cuda_nic_ops;
 /* Does MPS serve the contexts of this GPU? */
 int ori_cuda_mps(const struct ori_cuda_driver *, ori_cu_device);
 /* Is there an MPS daemon that will take this process?  Known before the driver is initialised. */

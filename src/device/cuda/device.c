@@ -45,10 +45,17 @@ static void warn_turns(const struct ori_cuda_gpu *gpu)
 static void cuda_shared(struct ori_device *device, int ranks, int processes)
 {
 	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
-
-	d->sharers = ranks > 0 ? ranks : 1;
 	/* as many in each process: no launcher does otherwise */
-	d->sharers_here = processes > 1 ? (d->sharers + processes - 1) / processes : d->sharers;
+	int here = processes > 1 ? (ranks + processes - 1) / processes : ranks;
+
+	/*
+	 * A comm of fewer ranks that holds the same device does not make room: kernels of the
+	 * others may be there all the same.
+	 */
+	if (ranks > d->sharers)
+		d->sharers = ranks;
+	if (here > d->sharers_here)
+		d->sharers_here = here;
 	if (processes > 1)
 		warn_turns(d->gpu);
 }
@@ -129,6 +136,8 @@ int ori_cuda_device_open(int number, uint64_t timeout_ns, struct ori_device **de
 	if (err)
 		goto err_gpu;
 	d->base.ops = &cuda_ops;
+	d->base.streams = &ori_cuda_stream_ops;
+	d->base.nics = &ori_cuda_nic_ops;
 	d->base.separate = 1;
 	d->timeout_ns = timeout_ns;
 	d->sharers = 1;

@@ -33,6 +33,12 @@ static const char *const names[] = {
 #undef CALL_NAME
 };
 
+static const char *const stream_names[] = {
+#define CALL_NAME(field, symbol, args) #symbol,
+	ORI_CU_STREAM_CALLS(CALL_NAME)
+#undef CALL_NAME
+};
+
 /* What the driver reads when it is initialised, where the user has not chosen. */
 static void prepare_environment(void)
 {
@@ -54,6 +60,17 @@ static void prepare_environment(void)
 	}
 }
 
+/* Those that may be missing. */
+static void find_stream_calls(void *library)
+{
+	void *found[ORI_COUNT(stream_names)];
+
+	for (size_t i = 0; i < ORI_COUNT(stream_names); i++)
+		found[i] = dlsym(library, stream_names[i]);
+	static_assert(sizeof(the_driver.streams) == sizeof(found), "layout");
+	memcpy(&the_driver.streams, found, sizeof(found));
+}
+
 static int find_calls(void *library, const char *name)
 {
 	void *found[ORI_COUNT(names)];
@@ -70,6 +87,7 @@ static int find_calls(void *library, const char *name)
 	/* the table begins with the calls, in the order of the names; ISO C has no cast for this */
 	static_assert(offsetof(struct ori_cuda_driver, version) == sizeof(found), "layout");
 	memcpy(&the_driver, found, sizeof(found));
+	find_stream_calls(library);
 	return 0;
 }
 
@@ -159,14 +177,35 @@ const char *ori_cuda_text(ori_cu_result result)
 	return text;
 }
 
+int ori_cuda_is_lost(ori_cu_result result)
+{
+	/* those of kernels that crash lie side by side, from 714 to 719 */
+	return (result >= ORI_CU_HARDWARE_STACK && result <= ORI_CU_LAUNCH_FAILED) ||
+	       result == ORI_CU_ILLEGAL_ADDRESS || result == ORI_CU_LAUNCH_TIMEOUT ||
+	       result == ORI_CU_CONTEXT_DESTROYED || result == ORI_CU_ASSERT ||
+	       result == ORI_CU_DEINITIALIZED || result == ORI_CU_ECC || result == ORI_CU_NVLINK ||
+	       result == ORI_CU_MPS_CONNECTION || result == ORI_CU_MPS_RPC;
+}
+
+static int status_of(ori_cu_result result)
+{
+	if (result == ORI_CU_OUT_OF_MEMORY)
+		return ORIEL_ENOMEM;
+	return ori_cuda_is_lost(result) ? ORIEL_EDEVICE : ORIEL_ESYSTEM;
+}
+
 int ori_cuda_fail(ori_cu_result result, const char *call, const char *fmt, ...)
 {
+	static int told; /* every call of a lost context fails: one line of the log is enough */
 	char what[160];
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(what, sizeof(what), fmt, ap);
 	va_end(ap);
-	return ori_fail(result == ORI_CU_OUT_OF_MEMORY ? ORIEL_ENOMEM : ORIEL_ESYSTEM,
-			"%s: %s: %s (%d)", what, call, ori_cuda_text(result), result);
+	if (ori_cuda_is_lost(result) && __atomic_exchange_n(&told, 1, __ATOMIC_RELAXED))
+		return ori_fail_silent(ORIEL_EDEVICE, "%s: %s: %s (%d)", what, call,
+				       ori_cuda_text(result), result);
+	return ori_fail(status_of(result), "%s: %s: %s (%d)", what, call, ori_cuda_text(result),
+			result);
 }

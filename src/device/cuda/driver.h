@@ -56,6 +56,12 @@ struct ori_cu_access { /* CUmemAccessDesc */
 	int32_t flags;
 };
 
+struct ori_cu_copy_attributes { /* CUmemcpyAttributes */
+	int32_t source_order;
+	struct ori_cu_location from, to;
+	uint32_t flags;
+};
+
 /* X(ours, the driver's, value) */
 #define ORI_CU_CONSTANTS(X)                                                                        \
 	X(ORI_CU_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE, 1)                                       \
@@ -66,6 +72,16 @@ struct ori_cu_access { /* CUmemAccessDesc */
 	X(ORI_CU_NOT_FOUND, CUDA_ERROR_NOT_FOUND, 500)                                             \
 	X(ORI_CU_NOT_READY, CUDA_ERROR_NOT_READY, 600)                                             \
 	X(ORI_CU_ILLEGAL_ADDRESS, CUDA_ERROR_ILLEGAL_ADDRESS, 700)                                 \
+	X(ORI_CU_DEINITIALIZED, CUDA_ERROR_DEINITIALIZED, 4)                                       \
+	X(ORI_CU_ECC, CUDA_ERROR_ECC_UNCORRECTABLE, 214)                                           \
+	X(ORI_CU_NVLINK, CUDA_ERROR_NVLINK_UNCORRECTABLE, 220)                                     \
+	X(ORI_CU_LAUNCH_TIMEOUT, CUDA_ERROR_LAUNCH_TIMEOUT, 702)                                   \
+	X(ORI_CU_CONTEXT_DESTROYED, CUDA_ERROR_CONTEXT_IS_DESTROYED, 709)                          \
+	X(ORI_CU_ASSERT, CUDA_ERROR_ASSERT, 710)                                                   \
+	X(ORI_CU_HARDWARE_STACK, CUDA_ERROR_HARDWARE_STACK_ERROR, 714)                             \
+	X(ORI_CU_LAUNCH_FAILED, CUDA_ERROR_LAUNCH_FAILED, 719)                                     \
+	X(ORI_CU_MPS_CONNECTION, CUDA_ERROR_MPS_CONNECTION_FAILED, 805)                            \
+	X(ORI_CU_MPS_RPC, CUDA_ERROR_MPS_RPC_FAILURE, 806)                                         \
 	X(ORI_CU_ALREADY_PINNED, CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, 712)                   \
 	X(ORI_CU_UNKNOWN, CUDA_ERROR_UNKNOWN, 999)                                                 \
 	X(ORI_CU_DEV_MAX_THREADS, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1)                    \
@@ -77,6 +93,8 @@ struct ori_cu_access { /* CUmemAccessDesc */
 	X(ORI_CU_DEV_POSIX_FD, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,    \
 	  103)                                                                                     \
 	X(ORI_CU_DEV_RDMA_VMM, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, 110)   \
+	X(ORI_CU_DEV_DMA_BUF, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 124)                          \
+	X(ORI_CU_RANGE_DMA_BUF, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 1)                            \
 	X(ORI_CU_DEV_FABRIC, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, 128)                \
 	X(ORI_CU_DEV_MPS, CU_DEVICE_ATTRIBUTE_MPS_ENABLED, 133)                                    \
 	X(ORI_CU_PTR_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 2)                             \
@@ -97,10 +115,17 @@ struct ori_cu_access { /* CUmemAccessDesc */
 	X(ORI_CU_GRANULARITY_MIN, CU_MEM_ALLOC_GRANULARITY_MINIMUM, 0)                             \
 	X(ORI_CU_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING, 1)                                   \
 	X(ORI_CU_CAPTURE_RELAXED, CU_STREAM_CAPTURE_MODE_RELAXED, 2)                               \
+	X(ORI_CU_SOURCE_ORDER_STREAM, CU_MEMCPY_SRC_ACCESS_ORDER_STREAM, 1)                        \
+	X(ORI_CU_COPY_OVERLAP, CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE, 1)                      \
+	X(ORI_CU_USER_OBJECT_NO_SYNC, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC, 1)                        \
+	X(ORI_CU_USER_OBJECT_MOVE, CU_GRAPH_USER_OBJECT_MOVE, 1)                                   \
 	X(ORI_CU_PEER_ENABLED, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, 704)                        \
 	X(ORI_CU_IPC_LAZY_PEER, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, 1)                             \
 	X(ORI_CU_PIN_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE, 1)                                     \
-	X(ORI_CU_PIN_DEVICEMAP, CU_MEMHOSTREGISTER_DEVICEMAP, 2)
+	X(ORI_CU_PIN_DEVICEMAP, CU_MEMHOSTREGISTER_DEVICEMAP, 2)                                   \
+	X(ORI_CU_PIN_IO, CU_MEMHOSTREGISTER_IOMEMORY, 4)                                           \
+	X(ORI_CU_DEV_WRITES_ORDER, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, 118)       \
+	X(ORI_CU_WRITES_ORDER_OWNER, CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER, 100)
 
 enum ori_cu_constant {
 #define ORI_CU_CONSTANT(ours, theirs, value) ours = (value),
@@ -129,6 +154,7 @@ enum ori_cu_constant {
 	X(cuCtxPushCurrent, cuCtxPushCurrent_v2, (void *context))                                  \
 	X(cuCtxPopCurrent, cuCtxPopCurrent_v2, (void **context))                                   \
 	X(cuCtxGetLimit, cuCtxGetLimit, (size_t * value, int limit))                               \
+	X(cuCtxSetLimit, cuCtxSetLimit, (int limit, size_t value))                                 \
 	X(cuCtxGetStreamPriorityRange, cuCtxGetStreamPriorityRange, (int *least, int *greatest))   \
 	X(cuStreamCreateWithPriority, cuStreamCreateWithPriority,                                  \
 	  (void **stream, unsigned int flags, int priority))                                       \
@@ -156,6 +182,8 @@ enum ori_cu_constant {
 	  (ori_cu_mem *, void *handle, int handle_type))                                           \
 	X(cuMemGetAddressRange, cuMemGetAddressRange_v2,                                           \
 	  (ori_cu_ptr * base, size_t * bytes, ori_cu_ptr inside))                                  \
+	X(cuMemGetHandleForAddressRange, cuMemGetHandleForAddressRange,                            \
+	  (void *handle, ori_cu_ptr, size_t bytes, int type, unsigned long long flags))            \
 	X(cuIpcGetMemHandle, cuIpcGetMemHandle, (struct ori_cu_ipc *, ori_cu_ptr))                 \
 	X(cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2,                                               \
 	  (ori_cu_ptr *, struct ori_cu_ipc, unsigned int flags))                                   \
@@ -185,12 +213,34 @@ enum ori_cu_constant {
 	   unsigned int block_x, unsigned int block_y, unsigned int block_z,                       \
 	   unsigned int shared_bytes, void *stream, void **params, void **extra))
 
+/* The same for calls that a driver may be too old for: NULL then. */
+#define ORI_CU_STREAM_CALLS(X)                                                                     \
+	X(cuStreamIsCapturing, cuStreamIsCapturing, (void *stream, int *status))                   \
+	X(cuStreamGetCaptureInfo, cuStreamGetCaptureInfo_v3,                                       \
+	  (void *stream, int *status, unsigned long long *id, void **graph,                        \
+	   const void **dependencies, const void **edges, size_t *count))                          \
+	X(cuUserObjectCreate, cuUserObjectCreate,                                                  \
+	  (void **object, void *ptr, void (*destroy)(void *), unsigned int refs,                   \
+	   unsigned int flags))                                                                    \
+	X(cuGraphRetainUserObject, cuGraphRetainUserObject,                                        \
+	  (void *graph, void *object, unsigned int refs, unsigned int flags))                      \
+	X(cuMemcpyBatchAsync, cuMemcpyBatchAsync_v2,                                               \
+	  (ori_cu_ptr * to, ori_cu_ptr * from, size_t * bytes, size_t count,                       \
+	   struct ori_cu_copy_attributes *, size_t * first, size_t attributes, void *stream))
+
+struct ori_cuda_stream_calls {
+#define ORI_CU_CALL(field, symbol, args) ori_cu_result(*field) args;
+	ORI_CU_STREAM_CALLS(ORI_CU_CALL)
+#undef ORI_CU_CALL
+};
+
 struct ori_cuda_driver {
 #define ORI_CU_CALL(field, symbol, args) ori_cu_result(*field) args;
 	ORI_CU_CALLS(ORI_CU_CALL)
 #undef ORI_CU_CALL
 	int version; /* 13000 is CUDA 13.0 */
 	int ndevices;
+	struct ori_cuda_stream_calls streams;
 };
 
 /*
@@ -203,10 +253,15 @@ int ori_cuda_driver_look(const struct ori_cuda_driver **, char *text, size_t byt
 
 /*
  * For a driver call that failed: ori_fail() with "what: call: the driver's text".  ORIEL_ENOMEM
- * when memory ran out, else ORIEL_ESYSTEM.
+ * when memory ran out, ORIEL_EDEVICE when the context is lost, else ORIEL_ESYSTEM.
  */
 int ori_cuda_fail(ori_cu_result, const char *call, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/*
+ * Does every further call of the context return this?  After a kernel's crash it does, and under
+ * MPS after that of another process on the GPU.
+ */
+int ori_cuda_is_lost(ori_cu_result);
 /*
  * A variable of util/config.h, or its default: devices are opened without the comm's configuration.
  */

@@ -44,8 +44,11 @@ static int look(const struct ori_cuda_gpu *gpu, const void *ptr, struct pointer_
 int ori_cuda_memory_type(const struct ori_cuda_gpu *gpu, const void *ptr)
 {
 	struct pointer_facts f;
-	int err = look(gpu, ptr, &f, 1);
+	int err, ours = ori_cuda_range_type(ptr);
 
+	if (ours)
+		return ours;
+	err = look(gpu, ptr, &f, 1);
 	/* two ways in which drivers say that they do not know the address */
 	if (err == ORI_CU_INVALID_CONTEXT || err == ORI_CU_INVALID_VALUE)
 		return 0;
@@ -200,6 +203,8 @@ static int add_pin(struct ori_cuda_device *d, void *base, size_t bytes)
 	}
 	p->next = pins;
 	pins = p;
+	if (!p->foreign)
+		ori_cuda_range_add(base, bytes, ORI_CU_MEMORY_HOST);
 	return 0;
 }
 
@@ -234,10 +239,18 @@ void ori_cuda_unpin(struct ori_device *device, void *base)
 	p = *link;
 	if (p && !--p->refs) {
 		*link = p->next;
+		if (!p->foreign)
+			ori_cuda_range_remove(base);
 		if (!p->foreign && !ori_cuda_enter(d->gpu, &scope)) {
-			int err = d->gpu->cu->cuMemHostUnregister(base);
+			int err = 0;
 
-			if (err)
+			if (ori_cuda_lanes_touch(d->gpu, base, p->bytes))
+				ori_log(ORI_LOG_WARN,
+					"host memory stays pinned: a copy that passed its deadline "
+					"still uses it");
+			else
+				err = d->gpu->cu->cuMemHostUnregister(base);
+			if (err && !ori_cuda_is_lost(err))
 				(void)ori_cuda_fail(err, "cuMemHostUnregister", "host memory");
 			ori_cuda_leave(&scope);
 		}

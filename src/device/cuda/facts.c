@@ -105,8 +105,9 @@ static void describe_exports(const struct ori_cuda_driver *cu, ori_cu_device dev
 
 	if (!cu->cuDeviceGetPCIBusId(bus_id, sizeof(bus_id), dev))
 		ori_nvml_look(bus_id, &nvml);
-	snprintf(out, bytes, "%sIPC%s",
+	snprintf(out, bytes, "%s%sIPC%s",
 		 attribute(cu, ORI_CU_DEV_POSIX_FD, dev, 0) ? "descriptor, " : "",
+		 attribute(cu, ORI_CU_DEV_DMA_BUF, dev, 0) ? "dma-buf, " : "",
 		 !attribute(cu, ORI_CU_DEV_FABRIC, dev, 0) ? "" :
 		 nvml.fabric                               ? ", fabric" :
 							     " (fabric handles: no fabric here)");
@@ -114,7 +115,7 @@ static void describe_exports(const struct ori_cuda_driver *cu, ori_cu_device dev
 
 static void describe(const struct ori_cuda_driver *cu, ori_cu_device dev, char *out, size_t bytes)
 {
-	char name[64] = "unknown GPU", exports[64];
+	char name[64] = "unknown GPU", exports[80];
 	size_t memory = 0;
 
 	(void)cu->cuDeviceGetName(name, sizeof(name), dev);

@@ -132,12 +132,34 @@ static void enable_one_way(struct ori_cuda_gpu *from, struct ori_cuda_gpu *to)
 			from->ordinal, to->ordinal, ori_cuda_text(err));
 }
 
-static int fill_context(struct ori_cuda_gpu *gpu)
+/*
+ * A kernel that keeps a handle on its stack has more there than the 1 KiB that CUDA has ready, and
+ * its first launch would make room: after all running kernels have ended, which may be waiting for
+ * this one.  So there is room from the start.  Only ever more: the context is the program's, too.
+ */
+static int make_stack(struct ori_cuda_gpu *gpu)
 {
 	int err = gpu->cu->cuCtxGetLimit(&gpu->stack, ORI_CU_LIMIT_STACK);
 
 	if (err)
 		return ori_cuda_fail(err, "cuCtxGetLimit", "GPU %d", gpu->ordinal);
+	if (gpu->stack >= ORI_CUDA_STACK_BYTES)
+		return 0;
+	err = gpu->cu->cuCtxSetLimit(ORI_CU_LIMIT_STACK, ORI_CUDA_STACK_BYTES);
+	if (err)
+		ori_log(ORI_LOG_INFO, "GPU %d: kernels keep stacks of %zu bytes: cuCtxSetLimit: %s",
+			gpu->ordinal, gpu->stack, ori_cuda_text(err));
+	else
+		gpu->stack = ORI_CUDA_STACK_BYTES;
+	return 0;
+}
+
+static int fill_context(struct ori_cuda_gpu *gpu)
+{
+	int err = make_stack(gpu);
+
+	if (err)
+		return err;
 	err = ori_cuda_memory_probe(gpu);
 	if (!err)
 		err = ori_cuda_lanes_open(gpu);
@@ -187,6 +209,7 @@ static int add_gpu(int ordinal, struct ori_cuda_gpu **out)
 	if (!gpu)
 		return ori_fail(ORIEL_ENOMEM, "no memory for GPU %d", ordinal);
 	pthread_mutex_init(&gpu->lock, NULL);
+	pthread_mutex_init(&gpu->lost_lock, NULL);
 	gpu->ordinal = ordinal;
 	err = ori_cuda_driver_get(&gpu->cu);
 	if (!err && ordinal >= gpu->cu->ndevices)
@@ -195,6 +218,7 @@ static int add_gpu(int ordinal, struct ori_cuda_gpu **out)
 	if (!err)
 		err = open_gpu(gpu);
 	if (err) {
+		pthread_mutex_destroy(&gpu->lost_lock);
 		pthread_mutex_destroy(&gpu->lock);
 		free(gpu);
 		return err;
@@ -223,14 +247,27 @@ int ori_cuda_gpu_get(int ordinal, struct ori_cuda_gpu **out)
 	return err;
 }
 
+/* Kernels or copies that do not end: unloading and releasing would wait for them. */
+static int is_stuck(struct ori_cuda_gpu *gpu)
+{
+	struct ori_cuda_scope scope;
+	int stuck = __atomic_load_n(&gpu->stuck, __ATOMIC_RELAXED);
+
+	if (!stuck && !ori_cuda_enter(gpu, &scope)) {
+		stuck = ori_cuda_lanes_lost(gpu);
+		ori_cuda_leave(&scope);
+	}
+	return stuck;
+}
+
 void ori_cuda_gpu_put(struct ori_cuda_gpu *gpu)
 {
 	struct ori_cuda_gpu **link = &list;
 	struct ori_cuda_scope scope;
 
 	pthread_mutex_lock(&list_lock);
-	/* a stuck one stays on the list: unloading and releasing would wait for its kernels */
-	if (--gpu->refs || __atomic_load_n(&gpu->stuck, __ATOMIC_RELAXED)) {
+	/* a stuck one stays on the list, and whoever opens that GPU again finds it there */
+	if (--gpu->refs || is_stuck(gpu)) {
 		pthread_mutex_unlock(&list_lock);
 		return;
 	}
@@ -244,6 +281,7 @@ void ori_cuda_gpu_put(struct ori_cuda_gpu *gpu)
 	}
 	(void)gpu->cu->cuDevicePrimaryCtxRelease(gpu->dev);
 	pthread_mutex_unlock(&list_lock);
+	pthread_mutex_destroy(&gpu->lost_lock);
 	pthread_mutex_destroy(&gpu->lock);
 	free(gpu);
 }

@@ -190,6 +190,32 @@ int ori_cuda_launch(struct ori_device *device, const struct oriel_kernel *kernel
 	return err;
 }
 
+int ori_cuda_resident(struct ori_device *device, const struct oriel_kernel *kernel, int nthreads,
+		      int *nblocks)
+{
+	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
+	struct ori_cuda_function *f = NULL;
+	struct ori_cuda_scope scope;
+	int64_t here, all;
+	int err = ori_cuda_enter(d->gpu, &scope);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&d->gpu->lock);
+	err = get_function(d->gpu, kernel, &f);
+	if (!err)
+		err = ask_occupancy(d->gpu, f, nthreads);
+	if (!err) {
+		/* the two tests of check_residency() */
+		here = (int64_t)f->blocks * d->gpu->sms / (d->sharers_here ? d->sharers_here : 1);
+		all = (int64_t)f->blocks * d->gpu->sms_all / (d->sharers ? d->sharers : 1);
+		*nblocks = (int)(here < all ? here : all);
+	}
+	pthread_mutex_unlock(&d->gpu->lock);
+	ori_cuda_leave(&scope);
+	return err;
+}
+
 /* Longer and longer pauses, to 50 us: a kernel may run for minutes. */
 static void pause_for(uint64_t age_ns)
 {

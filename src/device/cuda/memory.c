@@ -77,6 +77,7 @@ static int map_handle(struct ori_cuda_gpu *gpu, ori_cu_mem handle, size_t bytes,
 	if (err)
 		goto err_map;
 	*base = (void *)(uintptr_t)at;
+	ori_cuda_range_add(*base, bytes, ORI_CU_MEMORY_DEVICE);
 	return 0;
 
 err_map:
@@ -87,15 +88,28 @@ err_call:
 	return ori_cuda_fail(err, call, "%zu bytes of GPU %d", bytes, gpu->ordinal);
 }
 
+/*
+ * Memory that a copy or fill past its deadline may still touch is left where it is, until the
+ * process ends: unmapped, the GPU would fault and every rank on it lose its context.
+ */
 static void unmap(struct ori_cuda_gpu *gpu, void *base, size_t bytes)
 {
 	ori_cu_ptr at = (ori_cu_ptr)(uintptr_t)base;
-	int err = gpu->cu->cuMemUnmap(at, bytes);
+	int err;
 
-	if (err)
-		(void)ori_cuda_fail(err, "cuMemUnmap", "%zu bytes of GPU %d", bytes, gpu->ordinal);
-	else
+	if (ori_cuda_lanes_touch(gpu, base, bytes)) {
+		ori_log(ORI_LOG_WARN,
+			"%zu bytes of GPU %d are never given back: a copy that passed its deadline "
+			"still uses them",
+			bytes, gpu->ordinal);
+		return;
+	}
+	ori_cuda_range_remove(base);
+	err = gpu->cu->cuMemUnmap(at, bytes);
+	if (!err)
 		(void)gpu->cu->cuMemAddressFree(at, bytes);
+	else if (!ori_cuda_is_lost(err)) /* else told before, and all goes with the context */
+		(void)ori_cuda_fail(err, "cuMemUnmap", "%zu bytes of GPU %d", bytes, gpu->ordinal);
 }
 
 /* ---- allocations ----------------------------------------------------------------------------- */
@@ -228,6 +242,7 @@ static int import_ipc(struct ori_cuda_gpu *gpu, const struct ori_allocation *the
 	err = cu->cuMemGetAddressRange(&start, &bytes, at);
 	if (!err && start + bytes - at >= theirs->bytes) {
 		*base = (void *)(uintptr_t)at;
+		ori_cuda_range_add(*base, theirs->bytes, ORI_CU_MEMORY_DEVICE);
 		return 0;
 	}
 	(void)cu->cuIpcCloseMemHandle(at);
@@ -276,8 +291,16 @@ void ori_cuda_unimport(struct ori_device *device, const struct ori_allocation *t
 	if (ori_cuda_enter(d->gpu, &scope))
 		return;
 	if (theirs->kind == ORI_EXPORT_CUDA_IPC) {
-		err = d->gpu->cu->cuIpcCloseMemHandle((ori_cu_ptr)(uintptr_t)base);
-		if (err)
+		if (ori_cuda_lanes_touch(d->gpu, base, theirs->bytes)) {
+			ori_log(ORI_LOG_WARN,
+				"a peer's memory stays open: a copy that passed its deadline still "
+				"uses it");
+			err = 0;
+		} else {
+			ori_cuda_range_remove(base);
+			err = d->gpu->cu->cuIpcCloseMemHandle((ori_cu_ptr)(uintptr_t)base);
+		}
+		if (err && !ori_cuda_is_lost(err))
 			(void)ori_cuda_fail(err, "cuIpcCloseMemHandle", "a peer's memory");
 	} else {
 		unmap(d->gpu, base, theirs->bytes);
