@@ -3,7 +3,7 @@
  * comm/links.c - the engine that executes a comm's queues, and what all queues share.
  *
  * Ranks agree on an engine, open it and set it to work; connect.c then makes queues to the peers
- * that are asked for.  Owns the tables of links and lanes and the wire of this rank to itself. 
+ * that are asked for.  Owns the tables of links and lanes and the wire of this rank to itself.
  * Called by comm creation and by whoever gives memory back, on any thread.
  */
 #include <errno.h>

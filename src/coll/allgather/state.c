@@ -271,9 +271,9 @@ int ori_gather_words_make(struct ori_gather_state *s, struct ori_gather_words **
 	o.counters = o.barriers = 0;
 	/* A rank without memory takes part all the same, and fails for all. */
 	err = oriel_window_create(s->comm, w ? &o : NULL, w ? &w->window : NULL);
-	if (err) {
+	if (err || !w) {
 		free(w);
-		return err;
+		return err ? err : ORIEL_ENOMEM;
 	}
 	/* The user never sees it: it keeps no comm from going, and goes with it. */
 	w->window->child.along = 1;

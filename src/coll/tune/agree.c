@@ -69,10 +69,10 @@ static struct tune *look(struct oriel_comm *c)
 /* Ranks on this rank's host. */
 static int neighbours(const struct oriel_comm *c)
 {
-	int ranks = 0;
+	int ranks = 1;
 
 	for (int r = 0; r < c->nranks; r++)
-		ranks += c->facts[r].host_id == c->facts[c->rank].host_id;
+		ranks += r != c->rank && c->facts[r].host_id == c->facts[c->rank].host_id;
 	return ranks;
 }
 
@@ -167,6 +167,12 @@ static int choose(struct oriel_comm *c, const struct record *all)
 	return owner;
 }
 
+/* As they were sent. */
+static int same(const void *a, const void *b, size_t bytes)
+{
+	return !memcmp(a, b, bytes);
+}
+
 /* One line in the whole job for each thing that is not as somebody may have meant it. */
 static void tell(struct oriel_comm *c, const struct record *all, int owner, const char *path,
 		 const char *why)
@@ -181,13 +187,13 @@ static void tell(struct oriel_comm *c, const struct record *all, int owner, cons
 		return;
 	while (unlike < c->nranks &&
 	       (owner < 0 || all[unlike].file != FILE_GOOD ||
-		!memcmp(&all[unlike].table, &all[owner].table, sizeof(all[owner].table))))
+		same(&all[unlike].table, &all[owner].table, sizeof(all[owner].table))))
 		unlike++;
 	if (unlike < c->nranks)
 		ori_log(ORI_LOG_WARN, "rank %d has another tuning file; all ranks use rank %d's",
 			unlike, owner);
 	while (wishes < c->nranks &&
-	       !memcmp(&all[wishes].wishes, &all[0].wishes, sizeof(struct wishes)))
+	       same(&all[wishes].wishes, &all[0].wishes, sizeof(struct wishes)))
 		wishes++;
 	if (wishes < c->nranks)
 		ori_log(ORI_LOG_WARN, "rank %d has another ORIEL_A2A_PLAN; all ranks use rank 0's",
@@ -363,23 +369,23 @@ static double fit_error(const struct tune *t, const struct ori_a2a_plan *plan)
 	return plan->uniform || mapped > queued ? mapped : queued;
 }
 
-int ori_tune_explain(struct oriel_comm *c, uint64_t bytes, char *text, size_t room)
+int ori_tune_explain(struct oriel_comm *c, uint64_t bytes_per_peer, char *text, size_t bytes)
 {
 	const struct tune *t = look(c);
 	struct ori_a2a_plan plan;
 	char size[24], settings[160], prediction[80] = "";
-	const char *source = fill(c, t, bytes, &plan);
-	double us = ori_tune_predict_us(c, bytes);
-	int err = ori_tune_plan(c, bytes, &plan);
+	const char *source = fill(c, t, bytes_per_peer, &plan);
+	double us = ori_tune_predict_us(c, bytes_per_peer);
+	int err = ori_tune_plan(c, bytes_per_peer, &plan);
 
 	if (err)
 		return err;
-	ori_bytes_text(bytes, size, sizeof(size));
+	ori_bytes_text(bytes_per_peer, size, sizeof(size));
 	ori_plan_text(&plan, settings, sizeof(settings));
 	if (us > 0)
 		snprintf(prediction, sizeof(prediction), "; %.3g us predicted, fits within %.0f %%",
 			 us, 100 * fit_error(t, &plan));
-	snprintf(text, room, "%s per peer: %s (%s%s)", size, settings, source, prediction);
+	snprintf(text, bytes, "%s per peer: %s (%s%s)", size, settings, source, prediction);
 	return 0;
 }
 

@@ -47,6 +47,7 @@ static void drop(struct mlx5_nic *n, struct mlx5_piece **at)
 void *mlx5_memory_take(size_t bytes, void *nic)
 {
 	size_t whole = (bytes + MLX5_PAGE - 1) & ~(size_t)(MLX5_PAGE - 1);
+	/* cppcheck-suppress invalidFunctionArg */
 	void *base = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (base == MAP_FAILED)

@@ -142,7 +142,8 @@ static int open_bed(struct bed *b)
 				oriel_last_error());
 		return err;
 	}
-	return perf_agree(b->job, open_local(b), "allocating memory");
+	err = open_local(b);
+	return perf_agree(b->job, err, "allocating memory");
 }
 
 /* On a failed comm the request cannot be taken down together; it goes with the comm. */

@@ -200,7 +200,7 @@ int perf_bed_close(struct perf_bed *bed);
 int perf_row_measure(struct perf_bed *bed, struct perf_row *row);
 struct perf_plan perf_plan_make(const struct perf_options *opt, uint64_t bytes);
 /* Percentiles, #wrong and the time of the slowest rank from every rank's samples; they are at most PERF_SAMPLES_MAX. */
-int perf_samples_join(struct perf_job *job, const float *us, uint32_t samples, uint64_t wrong,
+int perf_samples_join(struct perf_job *job, const float *samples, uint32_t nsamples, uint64_t wrong,
 		      struct perf_row *row, double *time_us);
 
 /* allgather.c: the number of an algorithm, -1 for a name that is none */
