@@ -75,7 +75,7 @@ test-full: deps-test deps-vm build-release
 	@$(call configure,asan)
 	@$(call build,asan)
 	$(call ctest,asan)
-	$(call ctest,release) -L 'vm|seeds'
+	$(call ctest,release) -L 'vm|full'
 
 test-gpu:
 	@JOBS=$(JOBS) tools/test-gpu.sh $(SUITE)
