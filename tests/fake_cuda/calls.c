@@ -191,6 +191,7 @@ static void set_number(const char *key, const char *value)
 		{ "fd", offsetof(struct fake_knobs, fd) },
 		{ "dmabuf", offsetof(struct fake_knobs, dmabuf) },
 		{ "vmm", offsetof(struct fake_knobs, vmm) },
+		{ "sms", offsetof(struct fake_knobs, sms) },
 		{ "threads", offsetof(struct fake_knobs, threads) },
 		{ "guard", offsetof(struct fake_knobs, guard) },
 		{ "leaks", offsetof(struct fake_knobs, leaks) },
@@ -230,6 +231,7 @@ void fake_cuda_knobs(const char *text)
 {
 	static const struct fake_knobs defaults = {
 		.gpus = 1,
+		.sms = FAKE_SMS,
 		.peer = 1,
 		.mps = 1,
 		.fd = 1,

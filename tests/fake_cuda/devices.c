@@ -164,7 +164,7 @@ ori_cu_result cuDeviceGetAttribute(int *value, int attribute, ori_cu_device gpu)
 		int attribute, value;
 	} known[] = {
 		{ ORI_CU_DEV_MAX_THREADS, 1024 },
-		{ ORI_CU_DEV_SMS, FAKE_SMS },
+		{ ORI_CU_DEV_SMS, fake_knobs.sms },
 		{ ORI_CU_DEV_UVA, 1 },
 		{ ORI_CU_DEV_MAJOR, 9 },
 		{ ORI_CU_DEV_MINOR, 0 },
