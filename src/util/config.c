@@ -252,17 +252,31 @@ static int check_names(int strict)
 	return 0;
 }
 
+pthread_mutex_t ori_environment_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int read_locked(struct ori_config *config)
+{
+	int err;
+
+	pthread_mutex_lock(&ori_environment_lock);
+	err = read_values(config);
+	pthread_mutex_unlock(&ori_environment_lock);
+	return err;
+}
+
 int ori_config_read(struct ori_config *out)
 {
 	struct ori_config config;
 	int err;
 
 	memset(&config, 0, sizeof(config));
-	err = read_values(&config);
+	err = read_locked(&config);
 	if (err)
 		return err;
 	ori_log_level_set((enum ori_log_level)config.log);
+	pthread_mutex_lock(&ori_environment_lock);
 	err = check_names(config.strict);
+	pthread_mutex_unlock(&ori_environment_lock);
 	if (err)
 		return err;
 	*out = config;

@@ -8,6 +8,7 @@
 #ifndef ORI_CONFIG_H
 #define ORI_CONFIG_H
 
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -112,6 +113,8 @@ struct ori_config {
  * the nearest right name; an error with ORIEL_STRICT=1.  Sets the log level.
  */
 int ori_config_read(struct ori_config *out);
+/* Held where the library adds to the environment: thread ranks read it at the same time. */
+extern pthread_mutex_t ori_environment_lock;
 
 /* One variable for listings; n counts from 0, returns 0 past the end. */
 struct ori_config_row {
