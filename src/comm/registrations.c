@@ -111,10 +111,14 @@ void ori_peer_memory_forget(struct oriel_comm *c, int rank, const uint32_t key[O
 		(void)c->engine->ops->memory_told(c->engine, rank, key, NULL);
 }
 
+/* Peers that have not heard of a failure yet may still write there. */
 void ori_unregister(struct oriel_comm *c, const uint32_t key[ORIEL_NICS_MAX])
 {
-	if (c->engine)
-		c->engine->ops->memory_remove(c->engine, key);
+	if (!c->engine)
+		return;
+	if (__atomic_load_n(&c->control->failure, __ATOMIC_ACQUIRE))
+		c->engine->ops->silence(c->engine);
+	c->engine->ops->memory_remove(c->engine, key);
 }
 
 void ori_registrations_drop(struct oriel_comm *c, const void *ptr, size_t bytes)

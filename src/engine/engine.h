@@ -114,6 +114,13 @@ struct ori_engine_ops {
 	 * it has been told on return.
 	 */
 	int (*idle)(struct ori_engine *);
+	/*
+	 * Peers get no answer any more, and nothing of this rank's goes out; after a failure, before memory goes that
+	 * peers may still write to.  What they sent then waits for its retries and meanwhile they hear of the failure;
+	 * an answer ("no such key") would look like one of its own.  Only memory_remove, statistics and close follow,
+	 * or this again.
+	 */
+	void (*silence)(struct ori_engine *);
 	/* One line of counts, "" if nothing is known. */
 	void (*statistics)(struct ori_engine *, char *out, size_t bytes);
 	void (*close)(struct ori_engine *);

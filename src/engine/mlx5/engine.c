@@ -246,6 +246,20 @@ static void mlx5_statistics(struct ori_engine *engine, char *out, size_t bytes)
 	pthread_mutex_unlock(&e->lock);
 }
 
+/* A queue pair in error drops what comes in.  Those of DevX answer nobody. */
+static void mlx5_silence(struct ori_engine *engine)
+{
+	struct mlx5_engine *e = engine_of(engine);
+
+	mlx5_watch_stop(e);
+	pthread_mutex_lock(&e->lock);
+	for (uint32_t n = 0; n < engine->nics; n++)
+		for (struct mlx5_queue *q = e->nic[n].queues; q; q = q->next)
+			if (q->link.qp)
+				verbs_link_break(&q->link);
+	pthread_mutex_unlock(&e->lock);
+}
+
 static void mlx5_close(struct ori_engine *engine)
 {
 	struct mlx5_engine *e = engine_of(engine);
@@ -274,6 +288,7 @@ static const struct ori_engine_ops mlx5_ops = {
 	.wire_set = mlx5_wire_set,
 	.start = mlx5_start,
 	.idle = mlx5_idle,
+	.silence = mlx5_silence,
 	.statistics = mlx5_statistics,
 	.close = mlx5_close,
 };

@@ -52,13 +52,13 @@ static int local_towards(const char *host, char *out, size_t bytes)
  */
 void ori_ofi_address(const struct ori_config *config, char *out, size_t bytes)
 {
-	const char *master = getenv("MASTER_ADDR");
+	const char *master = ori_environment_get("MASTER_ADDR");
 
 	if (config->ofi_address[0])
 		snprintf(out, bytes, "%s", config->ofi_address);
 	else if (master && *master && !local_towards(master, out, bytes))
 		return;
-	else if (getenv("PMIX_RANK") || getenv("PMI_RANK"))
+	else if (ori_environment_get("PMIX_RANK") || ori_environment_get("PMI_RANK"))
 		out[0] = '\0';
 	else
 		snprintf(out, bytes, "%s", config->boot_addr);

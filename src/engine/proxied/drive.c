@@ -102,7 +102,7 @@ static int step_locked(struct proxied_engine *e, int *busy, int *suspect)
 	if (stirs(e, now))
 		/* relaxed: a hint for waits that wonder whether to sleep */
 		__atomic_fetch_add(&e->base.work, 1, __ATOMIC_RELAXED);
-	for (uint32_t i = 0; i < e->base.nics; i++)
+	for (uint32_t i = 0; i < e->base.nics && !e->silent; i++)
 		done += ori_proxy_step(e->nic[i].proxy, STEP_BUDGET);
 	if (busy) {
 		*busy = 0;
@@ -266,4 +266,20 @@ int ori_proxied_thread_start(struct proxied_engine *e)
 void ori_proxied_thread_stop(struct proxied_engine *e)
 {
 	ori_drive_stop(&e->drive);
+}
+
+void ori_proxied_silence(struct ori_engine *engine)
+{
+	struct proxied_engine *e = (struct proxied_engine *)engine;
+
+	ori_proxied_thread_stop(e);
+	ori_proxied_lock(e);
+	e->silent = 1;
+	for (uint32_t i = 0; i < e->base.nics; i++) {
+		struct ori_fabric *f = e->nic[i].fabric;
+
+		if (f->ops->silence)
+			f->ops->silence(f);
+	}
+	ori_proxied_unlock(e);
 }

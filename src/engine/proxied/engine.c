@@ -234,6 +234,7 @@ static const struct ori_engine_ops proxied_ops = {
 	.wire_set = no_wire_set,
 	.start = proxied_start,
 	.idle = ori_proxied_idle,
+	.silence = ori_proxied_silence,
 	.statistics = proxied_statistics,
 	.close = proxied_close,
 };

@@ -54,6 +54,7 @@ struct proxied_engine {
 	struct ori_drive drive;
 	int wake_fd; /* eventfd: ends the thread's sleep */
 	/* under `lock` */
+	int silent; /* the proxies are not stepped any more */
 	struct proxied_error errors[PROXIED_ERRORS_KEPT];
 	int nerrors;
 	uint64_t began_ns; /* when this step's doorbells were rung at the earliest; 0: noted */
@@ -89,5 +90,6 @@ void ori_proxied_lock(struct proxied_engine *);
 void ori_proxied_unlock(struct proxied_engine *);
 int ori_proxied_thread_start(struct proxied_engine *);
 void ori_proxied_thread_stop(struct proxied_engine *);
+void ori_proxied_silence(struct ori_engine *);
 
 #endif

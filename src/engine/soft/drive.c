@@ -40,7 +40,7 @@ static int step_all(struct soft_engine *e, int *busy)
 	if (__atomic_load_n(&e->lock, __ATOMIC_RELAXED) ||
 	    __atomic_exchange_n(&e->lock, 1, __ATOMIC_ACQUIRE))
 		return -1;
-	for (uint32_t n = 0; n < e->base.nics; n++)
+	for (uint32_t n = 0; n < e->base.nics && !e->silent; n++)
 		done += soft_nic_step(e->nic[n], STEP_BUDGET);
 	if (busy) {
 		*busy = 0;
@@ -142,4 +142,14 @@ int soft_engine_thread_start(struct soft_engine *e)
 void soft_engine_thread_stop(struct soft_engine *e)
 {
 	ori_drive_stop(&e->drive);
+}
+
+void soft_engine_silence(struct ori_engine *engine)
+{
+	struct soft_engine *e = (struct soft_engine *)engine;
+
+	soft_engine_thread_stop(e);
+	soft_engine_lock(e);
+	e->silent = 1;
+	soft_engine_unlock(e);
 }

@@ -14,6 +14,7 @@
 #include "wire.h"
 
 #define PROTECTION_DOMAIN 1u
+#define COPY_LATE_NS (5 * ORI_NS_PER_S) /* even of 1 GiB none takes so long by itself */
 
 /*
  * ---- the world of a NIC
@@ -35,11 +36,22 @@ static const void *world_resolve(void *ctx, int rank, uint64_t id, uint64_t offs
 	return w->resolve(w->ctx, rank, id, offset, bytes, device);
 }
 
+/*
+ * A driver may keep a call waiting for reasons of its own, and its peers take this NIC for dead meanwhile: said
+ * where it happened.
+ */
 static int world_copy(void *ctx, void *to, const void *from, uint64_t bytes)
 {
 	const struct ori_engine_world *w = &((struct nic_context *)ctx)->engine->world;
+	uint64_t start = ori_now_ns(), age;
+	int err = w->copy(w->ctx, to, from, bytes);
 
-	return w->copy(w->ctx, to, from, bytes);
+	age = ori_now_ns() - start;
+	if (age > COPY_LATE_NS)
+		ori_log(ORI_LOG_WARN,
+			"software NIC of rank %d: a device copy of %llu bytes took %.1f s", w->rank,
+			(unsigned long long)bytes, (double)age / 1e9);
+	return err;
 }
 
 static int world_reaches(void *ctx, int rank)
@@ -162,6 +174,7 @@ static int soft_queue_add(struct ori_engine *engine, uint32_t nic, struct oriel_
 	soft_engine_lock(e);
 	err = soft_qp_create(e->nic[nic], &attr, &q->qpn, &q->cqn);
 	soft_engine_unlock(e);
+	q->bare = e->config.dbr_mode == SOFT_DBR_DOORBELL && !(e->config.dbr_late > 0);
 	return err;
 }
 
@@ -271,6 +284,7 @@ static const struct ori_engine_ops soft_ops = {
 	.wire_set = soft_wire_set,
 	.start = soft_start,
 	.idle = soft_idle,
+	.silence = soft_engine_silence,
 	.statistics = soft_statistics,
 	.close = soft_close,
 };

@@ -126,7 +126,8 @@ const void *soft_place_source(struct soft_nic *nic, const struct soft_qp *qp,
 	*device = 0;
 	switch (soft_packet_flags(p) & ~SOFT_PACKET_LAST) {
 	case SOFT_PACKET_SMALL:
-		return bytes <= SOFT_SMALL_BYTES ? p->u.data : NULL;
+		/* where it lies, not the copy: of the ring a device's driver knows that it is pinned */
+		return bytes <= SOFT_SMALL_BYTES ? slot->packet.u.data : NULL;
 	case SOFT_PACKET_SLOT:
 		return bytes <= SOFT_SLOT_BYTES ? slot->payload : NULL;
 	case SOFT_PACKET_KEY:

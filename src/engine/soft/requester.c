@@ -10,6 +10,7 @@
  */
 #include <string.h>
 
+#include "../../util/util.h"
 #include "state.h"
 
 #define DOUBLINGS 9u /* of the timeout, at most */
@@ -411,6 +412,22 @@ static int unread(struct soft_qp *qp, const struct soft_peer *peer)
 	return peer->rx.next < qp->unread_slot;
 }
 
+/* Says what the syndrome does not: does the peer stand still, or can it not do what was asked? */
+static void give_up(struct soft_nic *nic, struct soft_qp *qp, int passed)
+{
+	struct soft_request *r = soft_request_at(qp, qp->una_idx);
+
+	ori_log(ORI_LOG_WARN,
+		"software NIC of rank %d: no answer from rank %d to WQE %llu of queue pair 0x%x, %u "
+		"bytes in %u packets, after %u timeouts; %s",
+		nic->rank, qp->rank, (unsigned long long)qp->una_idx, qp->number, r->bytes,
+		r->packets, qp->retries,
+		passed ? "it has taken all that was sent, so it cannot execute it or its answers "
+			 "are lost" :
+			 "it has not even taken what was sent, so its NIC stands still");
+	soft_requester_fail(nic, qp, r, ORI_SYNDROME_RETRY_EXCEEDED);
+}
+
 void soft_requester_timer(struct soft_nic *nic, struct soft_qp *qp, uint64_t now_ns)
 {
 	struct soft_peer *peer = &nic->peers[qp->rank];
@@ -434,8 +451,7 @@ void soft_requester_timer(struct soft_nic *nic, struct soft_qp *qp, uint64_t now
 	qp->retries++;
 	qp->doublings += qp->doublings < DOUBLINGS;
 	if (qp->retries > nic->config.retry_count) {
-		soft_requester_fail(nic, qp, soft_request_at(qp, qp->una_idx),
-				    ORI_SYNDROME_RETRY_EXCEEDED);
+		give_up(nic, qp, passed);
 		return;
 	}
 	arm(nic, qp, now_ns);

@@ -29,6 +29,7 @@ struct soft_engine {
 	struct ori_drive drive;
 	struct oriel_waiters *kicks; /* where peers find this rank's thread asleep */
 	/* under `lock` */
+	int silent; /* the NICs are not stepped any more */
 	struct soft_queue_error errors[SOFT_ERRORS_KEPT];
 	int nerrors;
 };
@@ -42,5 +43,6 @@ void soft_engine_lock(struct soft_engine *);
 void soft_engine_unlock(struct soft_engine *);
 int soft_engine_thread_start(struct soft_engine *);
 void soft_engine_thread_stop(struct soft_engine *);
+void soft_engine_silence(struct ori_engine *);
 
 #endif

@@ -118,6 +118,15 @@ static int verbs_link_connect(struct ori_fabric *fabric, void *link, int rank,
 
 /* ---- life -------------------------------------------------------------------------------------------------- */
 
+/* A queue pair in error drops what comes in. */
+static void verbs_silence(struct ori_fabric *fabric)
+{
+	struct verbs_fabric *f = (struct verbs_fabric *)fabric;
+
+	for (struct verbs_link *l = f->links; l; l = l->next)
+		verbs_link_break(l);
+}
+
 static void verbs_close(struct ori_fabric *fabric)
 {
 	struct verbs_fabric *f = (struct verbs_fabric *)fabric;
@@ -194,6 +203,7 @@ static const struct ori_fabric_ops verbs_ops = {
 	.link_add = verbs_link_add,
 	.link_connect = verbs_link_connect,
 	.arm = verbs_arm,
+	.silence = verbs_silence,
 	.close = verbs_close,
 };
 
