@@ -30,7 +30,7 @@ have_headers = for file in $(1); do [ -e $$file ] || exit 1; done
 
 help:
 	@echo 'make run         build, then 8 ranks put, signal, wait and pass barriers (at most a minute)'
-	@echo 'make test        build and test; then the contract suite under ThreadSanitizer'
+	@echo 'make test        build and test; then the contract suite and some collectives under ThreadSanitizer'
 	@echo 'make test-full   everything under AddressSanitizer and UBSan, long tests included'
 	@echo 'make test-gpu    what needs a GPU, SUITE=contract|litmus|graph|sanitizer|examples|bench: tools/test-gpu.sh'
 	@echo 'make check       format, static checks, scripts, links: tools/check.sh'
@@ -68,7 +68,7 @@ run: build-release
 test: deps-test build-release
 	$(call ctest,release) -LE long
 	@$(call configure,tsan)
-	@$(call build,tsan,contract_tests unit_queue_threads unit_soft_threads)
+	@$(call build,tsan,contract_tests unit_queue_threads unit_soft_threads coll_allgather coll_alltoallv)
 	$(call ctest,tsan) -L 'contract|threads'
 
 test-full: deps-test deps-vm build-release

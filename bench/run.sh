@@ -14,12 +14,10 @@
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=$root/build/release log='' reps=9 reasons=$root/bench/reasons.txt
-command_line="bench/run.sh $*"
-
-die() {
-	echo "bench/run.sh: $*" >&2
-	exit 2
-}
+name=bench/run.sh
+command_line="$name $*"
+# shellcheck source=bench/common.sh
+. "$root/bench/common.sh"
 
 while [ $# -gt 0 ]; do
 	case $1 in
@@ -47,34 +45,7 @@ done
 
 # ---- machine -----------------------------------------------------------------------------------
 
-say() {
-	echo "$@" | tee -a "$log"
-}
-
-busy_percent() { # of all cores, over one second
-	local a b
-	a=$(sed -n '1s/^cpu *//p' /proc/stat)
-	sleep 1
-	b=$(sed -n '1s/^cpu *//p' /proc/stat)
-	printf '%s\n%s\n' "$a" "$b" | awk '
-		{ t = 0; for (i = 1; i <= 8; i++) t += $i; idle = $4 + $5
-		  if (NR == 1) { t0 = t; i0 = idle } }
-		END { d = t - t0; printf "%.0f\n", (d > 0 ? 100 * (d - idle + i0) / d : 0) }'
-}
-
-cpu_model() {
-	lscpu 2>/dev/null | sed -n 's/^Model name: *//p' | head -1
-}
-
-say "# $command_line"
-say "# date $(date -u +%Y-%m-%dT%H:%M:%SZ)"
-say "# commit $(git -C "$root" describe --always --dirty 2>/dev/null || echo unknown)"
-say "# host $(uname -n), kernel $(uname -srm)"
-say "# cpu $(cpu_model), $(nproc) cores, $(awk '/^MemTotal/ { printf "%.0f GiB", $2 / 1048576 }' /proc/meminfo)"
-say "# compiler $(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt" 2>/dev/null | xargs -r -I{} sh -c '{} --version | head -1')," \
-	"$(sed -n 's/^CMAKE_BUILD_TYPE:[A-Z]*=//p' "$build/CMakeCache.txt" 2>/dev/null)"
-busy=$(busy_percent)
-say "# load $(cut -d' ' -f1-3 /proc/loadavg), $busy% busy over one second before the start"
+say_machine "$command_line"
 if [ "$busy" -gt 5 ]; then
 	say "# WARNING: the machine is not idle; figures are too high and ratios unsteady"
 fi
@@ -90,25 +61,11 @@ fi
 
 # ---- measure -----------------------------------------------------------------------------------
 
-# measure REP COMMAND...: its lines go to the log with the repetition in front.
-measure() {
-	local rep=$1 out status
-	shift
-	if [ "$(type -t "$1")" = function ]; then
-		out=$("$@" 2>>"$log")
-	else
-		out=$(timeout 120 "$@" 2>>"$log")
-	fi
-	status=$?
-	[ $status -eq 0 ] || say "# FAILED with status $status in repetition $rep: $*"
-	[ -z "$out" ] || awk -v rep="$rep" '{ print rep, $0 }' <<<"$out" >>"$log"
-}
-
 mpi() {
 	local rep=$1 ranks=$2
 	shift 2
 	[ -n "$mpirun" ] || return 0
-	measure "$rep" "$mpirun" --allow-run-as-root --oversubscribe --bind-to none -np "$ranks" \
+	measure "$rep" "$mpirun" "${mpi_flags[@]}" -np "$ranks" \
 		"$bin/versus_mpi" "$@"
 }
 
@@ -193,33 +150,15 @@ cost_call|instructions, oriel_queue_put|cost_call|-
 '
 
 report() {
-	awk -v targets="$targets" -v others="$others" -v reasons="$reasons" '
-	function sort(v, n,    i, j, x) {
-		for (i = 2; i <= n; i++) {
-			x = v[i]
-			for (j = i - 1; j >= 1 && v[j] > x; j--) v[j + 1] = v[j]
-			v[j + 1] = x
-		}
-	}
-	function stats(name,    v, i, m) { # sets med, lo, hi of one figure; 0 if it was not taken
-		m = n[name]
-		if (!m) return 0
-		for (i = 1; i <= m; i++) v[i] = fig[name, i]
-		sort(v, m)
-		med = m % 2 ? v[(m + 1) / 2] : (v[m / 2] + v[m / 2 + 1]) / 2
-		lo = v[1]; hi = v[m]
-		return 1
-	}
-	function num(x) { return x >= 1000 ? sprintf("%.0f", x) : sprintf("%.4g", x) }
+	awk -v targets="$targets" -v others="$others" -v reasons="$reasons" "$awk_figures"'
 	function show(what, ours, limit,    left, right) { # prints the row up to the ratio; sets ratio
 		ratio = -1
 		if (!stats(ours)) { printf "%-29s not measured", what; return 0 }
-		left = sprintf("%s %s (%s..%s)", num(med), unit[ours], num(lo), num(hi))
+		left = spread(ours)
 		mine = med
 		if (limit == "-") { ratio = mine; right = "-" }
 		else if (!stats(limit)) right = "not measured"
-		else { ratio = mine / med
-		       right = sprintf("%s %s (%s..%s)", num(med), unit[limit], num(lo), num(hi)) }
+		else { ratio = mine / med; right = spread(limit) }
 		printf "%-29s %-31s %-31s", what, left, right
 		return ratio >= 0
 	}
@@ -229,7 +168,6 @@ report() {
 			why[substr(line, 1, i - 1)] = substr(line, i + 1)
 		}
 	}
-	/^[0-9]+ [a-z0-9_]+ [-+.0-9e]+ / { fig[$2, ++n[$2]] = $3; unit[$2] = $4 }
 	END {
 		printf "%-29s %-31s %-31s %8s %8s\n", "# what", "Oriel: median (min..max)",
 			"limit: median (min..max)", "ratio", "target"

@@ -61,6 +61,15 @@ static double now(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* Without arguments all are; else those whose names contain one of them. */
+static int is_wanted(const struct check_test *t, int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++)
+		if (strstr(t->name, argv[i]))
+			return 1;
+	return argc < 2;
+}
+
 int main(int argc, char **argv)
 {
 	int ran = 0, failed = 0, skipped = 0;
@@ -73,7 +82,7 @@ int main(int argc, char **argv)
 	for (struct check_test *t = check_tests; t; t = t->next) {
 		double start = now();
 
-		if (argc > 1 && !strstr(t->name, argv[1]))
+		if (!is_wanted(t, argc, argv))
 			continue;
 		check_failures = 0;
 		check_skipped = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/check.h - the test programs' frame: TEST() registers, CHECK() counts, main() runs all or
- * the tests whose names contain an argument.
+ * the tests whose names contain one of its arguments.
  *
  * Exit status: 0 all passed, 1 something failed, 77 everything was skipped (ctest shows it so).
  * CHECK may be used from any thread and from forked ranks (ranks.h collects those).

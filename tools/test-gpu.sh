@@ -5,7 +5,7 @@
 #
 #   contract    the contract suite as kernels: ranks as threads and as processes (under MPS)
 #   litmus      what the primitives promise, round by round
-#   graph       CUDA graphs, the user's memory, streams and events, failures in kernels
+#   graph       CUDA graphs, the user's memory, streams and events, collectives, failures in kernels
 #   sanitizer   compute-sanitizer (memcheck, synccheck) on two thread ranks
 #   examples    04_cuda_ring, 05_same_kernel
 #   bench       a short measurement
@@ -146,7 +146,7 @@ suite_litmus() {
 suite_graph() {
 	local name
 	start_mps
-	for name in graph memory streams allgather; do
+	for name in graph memory streams allgather alltoallv; do
 		run_beside cuda.$name 120 "$bin/cuda_$name"
 	done
 	for name in deadlines abort launches; do
@@ -187,8 +187,14 @@ suite_examples() {
 # One short turn: that all of it runs and moves the right bytes.  How fast is for a longer run to say, so a
 # missed target (1) is printed and is no failure here.
 suite_bench() {
+	local what
 	run bench.oriel-perf 120 "$bin/oriel-run" -n 2 --mps --timeout 110 \
 		env ORIEL_DEVICE=cuda "$bin/oriel-perf" all --quick
+	for what in 'allgather' 'allgather --graph' 'alltoallv'; do
+		# shellcheck disable=SC2086 # two words
+		run "bench.${what// --/.}" 60 "$bin/oriel-run" -n 8 --mps --timeout 50 \
+			env ORIEL_DEVICE=cuda "$bin/oriel-perf" $what -b 1K -e 16M -f 16
+	done
 	run bench.gpu 150 bash -c "bench/gpu.sh '$logs/bench' --build '$build' --reps 1 --seconds 60 || [ \$? -eq 1 ]"
 }
 

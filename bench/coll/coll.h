@@ -19,16 +19,33 @@ struct coll_case {
 	enum coll_op op;
 	const char *size; /* part of the figure's name */
 	size_t bytes;     /* a rank's block, or one peer's part */
+	int skew; /* COLL_EXCHANGE: the next rank gets half of all, `bytes` is the average */
 };
 
 /* all-gather: bytes a rank; all-to-all-v: bytes a peer */
 static const struct coll_case coll_cases[] = {
-	{ COLL_GATHER, "1k", 1u << 10 },   { COLL_GATHER, "64k", 64u << 10 },
-	{ COLL_GATHER, "1m", 1u << 20 },   { COLL_GATHER, "16m", 16u << 20 },
-	{ COLL_EXCHANGE, "1k", 1u << 10 }, { COLL_EXCHANGE, "64k", 64u << 10 },
-	{ COLL_EXCHANGE, "1m", 1u << 20 },
+	{ COLL_GATHER, "1k", 1u << 10, 0 },   { COLL_GATHER, "64k", 64u << 10, 0 },
+	{ COLL_GATHER, "1m", 1u << 20, 0 },   { COLL_GATHER, "16m", 16u << 20, 0 },
+	{ COLL_EXCHANGE, "1k", 1u << 10, 0 }, { COLL_EXCHANGE, "64k", 64u << 10, 0 },
+	{ COLL_EXCHANGE, "1m", 1u << 20, 0 },
 };
 #define COLL_CASES (sizeof(coll_cases) / sizeof(coll_cases[0]))
+
+/* What `from` sends `to`; a multiple of 16, as all sizes are. */
+static inline size_t coll_part(const struct coll_case *c, int nranks, int from, int to)
+{
+	size_t half = c->bytes / 2 * (size_t)nranks;
+
+	if (!c->skew || nranks == 1)
+		return c->bytes;
+	return to == (from + 1) % nranks ? half : (half / (size_t)(nranks - 1)) & ~(size_t)15;
+}
+
+/* Room for the largest part: where the data of rank r lands begins at r times that. */
+static inline size_t coll_slot(const struct coll_case *c, int nranks)
+{
+	return coll_part(c, nranks, 0, 1 % nranks);
+}
 
 /* What a rank sends and gets; its own block is copied too. */
 static inline size_t coll_send_bytes(const struct coll_case *c, int nranks)
@@ -38,7 +55,7 @@ static inline size_t coll_send_bytes(const struct coll_case *c, int nranks)
 
 static inline size_t coll_recv_bytes(const struct coll_case *c, int nranks)
 {
-	return c->bytes * (size_t)nranks;
+	return coll_slot(c, nranks) * (size_t)nranks;
 }
 
 /* Calls in one timed loop: about 256 MiB over all ranks, few enough where ranks share cores. */
@@ -63,12 +80,16 @@ static inline void coll_fill(uint8_t *send, const struct coll_case *c, int rank,
 {
 	int parts = c->op == COLL_GATHER ? 1 : nranks;
 
-	for (int to = 0; to < parts; to++)
-		for (size_t off = 0; off < c->bytes; off += 8) {
+	for (int to = 0; to < parts; to++) {
+		size_t bytes = coll_part(c, nranks, rank, to);
+
+		for (size_t off = 0; off < bytes; off += 8) {
 			uint64_t word = coll_word(rank, to, off);
 
-			memcpy(send + (size_t)to * c->bytes + off, &word, 8);
+			memcpy(send + off, &word, 8);
 		}
+		send += bytes;
+	}
 }
 
 /* Words that are not what their sender filled in. */
@@ -77,14 +98,23 @@ static inline uint64_t coll_wrong(const uint8_t *recv, const struct coll_case *c
 {
 	uint64_t wrong = 0;
 
-	for (int from = 0; from < nranks; from++)
-		for (size_t off = 0; off < c->bytes; off += 8) {
+	for (int from = 0; from < nranks; from++) {
+		const uint8_t *data = recv + (size_t)from * coll_slot(c, nranks);
+		size_t bytes = coll_part(c, nranks, from, rank);
+
+		for (size_t off = 0; off < bytes; off += 8) {
 			uint64_t want = coll_word(from, c->op == COLL_GATHER ? 0 : rank, off), have;
 
-			memcpy(&have, recv + (size_t)from * c->bytes + off, 8);
+			memcpy(&have, data + off, 8);
 			wrong += have != want;
 		}
+	}
 	return wrong;
+}
+
+static inline const char *coll_name(const struct coll_case *c)
+{
+	return c->op == COLL_GATHER ? "gather" : c->skew ? "skew" : "exchange";
 }
 
 /* "mpi_gather8_64k 331 us"; wrong bytes take the figure's place. */
@@ -93,8 +123,7 @@ static inline int coll_print(const char *who, const struct coll_case *c, int nra
 {
 	char name[64];
 
-	snprintf(name, sizeof(name), "%s_%s%d_%s", who,
-		 c->op == COLL_GATHER ? "gather" : "exchange", nranks, c->size);
+	snprintf(name, sizeof(name), "%s_%s%d_%s", who, coll_name(c), nranks, c->size);
 	if (wrong) {
 		fprintf(stderr, "%s: %llu words are wrong\n", name, (unsigned long long)wrong);
 		return 1;

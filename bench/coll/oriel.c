@@ -4,7 +4,7 @@
  *
  * Usage, under oriel-run:  oriel_coll [PREFIX [CASE [ALGORITHM]]]
  *	PREFIX     of the figures' names (default oriel)
- *	CASE       one case alone: gather_1m, exchange_64k, ...; all: every one
+ *	CASE       one case alone: gather_1m, exchange_64k, skew_64k, ...; all: every one
  *	ALGORITHM  of the all-gather: auto, direct, ring, doubling
  * Data is sent from memory of the program's, as with MPI.  Pinned as the others; rank 0 prints
  * lines "oriel_gather8_64k value us": the slowest rank's.
@@ -12,6 +12,16 @@
 #include <oriel/coll.h>
 
 #include "coll.h"
+
+/*
+ * Every rank sends and gets as much as with the uniform split of that size, so the busiest link is
+ * as busy.
+ */
+static const struct coll_case skewed[] = {
+	{ COLL_EXCHANGE, "64k", 64u << 10, 1 },
+	{ COLL_EXCHANGE, "1m", 1u << 20, 1 },
+};
+#define SKEWED (sizeof(skewed) / sizeof(skewed[0]))
 
 struct job {
 	struct oriel_comm *comm;
@@ -50,7 +60,7 @@ static int open_exchange(struct job *job, const struct coll_case *c)
 {
 	struct oriel_alltoallv_options o = ORIEL_ALLTOALLV_OPTIONS_INIT;
 
-	o.slot_bytes = c->bytes;
+	o.slot_bytes = coll_slot(c, job->nranks);
 	return oriel_alltoallv_create(job->comm, &o, &job->exchange);
 }
 
@@ -62,7 +72,7 @@ static int open_case(struct job *job, const struct coll_case *c)
 		return ORIEL_ENOMEM;
 	coll_fill(job->send, c, job->rank, job->nranks);
 	for (int r = 0; r < job->nranks; r++)
-		job->sizes[r] = c->bytes;
+		job->sizes[r] = coll_part(c, job->nranks, job->rank, r);
 	return c->op == COLL_GATHER ? open_gather(job, c) : open_exchange(job, c);
 }
 
@@ -142,7 +152,7 @@ static int is_wanted(const struct coll_case *c, const char *name)
 {
 	char own[64];
 
-	snprintf(own, sizeof(own), "%s_%s", c->op == COLL_GATHER ? "gather" : "exchange", c->size);
+	snprintf(own, sizeof(own), "%s_%s", coll_name(c), c->size);
 	return !strcmp(name, "all") || !strcmp(name, own);
 }
 
@@ -179,6 +189,9 @@ int main(int argc, char **argv)
 	for (size_t i = 0; !err && i < COLL_CASES; i++)
 		if (is_wanted(&coll_cases[i], wanted))
 			err = run_case(&job, &coll_cases[i], prefix);
+	for (size_t i = 0; !err && i < SKEWED; i++)
+		if (is_wanted(&skewed[i], wanted))
+			err = run_case(&job, &skewed[i], prefix);
 	if (err) {
 		fprintf(stderr, "oriel_coll: rank %d: %s\n", job.rank, oriel_status_text(err));
 		if (job.comm)

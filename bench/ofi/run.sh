@@ -45,7 +45,7 @@ for ((rep = 0; rep < reps; rep++)); do
 	ORIEL_ENGINE=ofi timeout 200 "$bin/oriel-run" -n 2 --topology 2x1 "$bin/queued_bench" pair \
 		>"$dir/ours" 2>"$dir/err" || sed 's/^/queued_bench: /' "$dir/err"
 	note "$dir/ours"
-	[ -z "$mpirun" ] || OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,tcp OMPI_MCA_btl_tcp_if_include=lo timeout 100 \
+	[ -z "$mpirun" ] || OMPI_MCA_pml=ob1 OMPI_MCA_osc=^sm OMPI_MCA_btl=self,tcp OMPI_MCA_btl_tcp_if_include=lo timeout 100 \
 		"$mpirun" --allow-run-as-root --oversubscribe --bind-to none -np 2 "$bin/versus_mpi" pair \
 		>"$dir/mpi" 2>"$dir/err" || sed 's/^/versus_mpi: /' "$dir/err"
 	[ -z "$mpirun" ] || note "$dir/mpi"

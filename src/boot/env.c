@@ -24,7 +24,7 @@ struct env_job {
 /* Strict: digits only, within the range. */
 static int env_number(const char *name, long min, long max, int *out)
 {
-	const char *text = getenv(name), *at = text;
+	const char *text = ori_environment_get(name), *at = text;
 	long value = 0;
 
 	if (!text)
@@ -43,7 +43,7 @@ static int env_number(const char *name, long min, long max, int *out)
 
 static int under_torchrun(void)
 {
-	return getenv("TORCHELASTIC_RUN_ID") != NULL;
+	return ori_environment_get("TORCHELASTIC_RUN_ID") != NULL;
 }
 
 static int env_port(const struct ori_config *config, struct env_job *job)
@@ -73,8 +73,8 @@ static int env_read(const struct ori_config *config, struct env_job *job)
 {
 	int err;
 
-	if (!getenv("RANK") && !getenv("WORLD_SIZE") && !getenv("MASTER_ADDR") &&
-	    !getenv("MASTER_PORT"))
+	if (!ori_environment_get("RANK") && !ori_environment_get("WORLD_SIZE") &&
+	    !ori_environment_get("MASTER_ADDR") && !ori_environment_get("MASTER_PORT"))
 		return 0;
 	err = env_number("WORLD_SIZE", 1, ORI_BOOT_RANKS_MAX, &job->nranks);
 	if (!err)
@@ -83,7 +83,7 @@ static int env_read(const struct ori_config *config, struct env_job *job)
 		err = env_port(config, job);
 	if (err)
 		return err;
-	job->host = getenv("MASTER_ADDR");
+	job->host = ori_environment_get("MASTER_ADDR");
 	if (!job->host || !*job->host)
 		return ori_fail(ORIEL_ECONFIG, "MASTER_ADDR is not set, though others of RANK, "
 					       "WORLD_SIZE, MASTER_ADDR, MASTER_PORT are");
@@ -96,7 +96,7 @@ static int env_read(const struct ori_config *config, struct env_job *job)
  */
 static int has_secret(const struct ori_config *config)
 {
-	const char *run = getenv("TORCHELASTIC_RUN_ID");
+	const char *run = ori_environment_get("TORCHELASTIC_RUN_ID");
 
 	return config->secret[0] || (run && strlen(run) >= RUN_ID_SECRET_BYTES);
 }
@@ -104,7 +104,7 @@ static int has_secret(const struct ori_config *config)
 static int take_secret(const struct ori_config *config, const struct env_job *job,
 		       struct tcp_place *place)
 {
-	const char *run = getenv("TORCHELASTIC_RUN_ID");
+	const char *run = ori_environment_get("TORCHELASTIC_RUN_ID");
 	size_t bytes = strlen(config->secret);
 	char text[TCP_SECRET_BYTES + 1] = "";
 
@@ -235,7 +235,8 @@ static int is_pmix(enum launcher launcher)
 {
 	if (launcher != LAUNCHER_AUTO)
 		return launcher == LAUNCHER_PMIX;
-	return ori_boot_pmix_present() && !(getenv("TORCHELASTIC_RUN_ID") && getenv("RANK"));
+	return ori_boot_pmix_present() &&
+	       !(ori_environment_get("TORCHELASTIC_RUN_ID") && ori_environment_get("RANK"));
 }
 
 /* A rank that is alone though its launcher started several is a mistake that nothing else shows. */
@@ -245,7 +246,7 @@ static void warn_if_many(void)
 					     "OMPI_COMM_WORLD_SIZE" };
 
 	for (size_t i = 0; i < ORI_COUNT(sizes); i++) {
-		const char *text = getenv(sizes[i]);
+		const char *text = ori_environment_get(sizes[i]);
 
 		if (!text || atoi(text) < 2)
 			continue;

@@ -98,7 +98,7 @@ int ori_offer_addresses(const struct ori_config *config, int local, struct ori_o
 
 	memcpy(offer->magic, offer_magic, sizeof(offer->magic));
 	offer->count = 0;
-	if (!local && !getenv("ORIEL_BOOT_ADDR"))
+	if (!local && !ori_environment_get("ORIEL_BOOT_ADDR"))
 		return add_interfaces(offer);
 	err = ori_tcp_resolve("ORIEL_BOOT_ADDR", local ? "127.0.0.1" : config->boot_addr, 0,
 			      &place);

@@ -33,7 +33,7 @@ struct pmix_job {
 
 int ori_boot_pmix_present(void)
 {
-	return getenv("PMIX_NAMESPACE") && getenv("PMIX_RANK");
+	return ori_environment_get("PMIX_NAMESPACE") && ori_environment_get("PMIX_RANK");
 }
 
 static int load(const struct ori_config *config, struct ori_pmix_api *api)

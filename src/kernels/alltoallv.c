@@ -81,7 +81,7 @@ ORIEL_DEV int ori_a2a_tell(const struct ori_a2a_args *a, struct oriel_group g, i
 	if (whole && it->bytes)
 		ori_group_copy(g, (uint8_t *)row + ori_a2a_inbox_off(a, k), a->send + it->src_off,
 			       it->bytes);
-	err = ori_agree_window(&a->win, g);
+	err = ori_group_agree_look(g, it->look);
 	if (!err && oriel_group_is_leader(g)) {
 		row->bytes[k & 1u] = word;
 		ori_a2a_store(a, it, &row->mark, 2 * k + steps);
@@ -139,19 +139,21 @@ ORIEL_DEV_OUT int ori_a2a_grant(const struct ori_a2a_args *a, struct oriel_group
 	int err = ori_a2a_place(a, g, mixed, it->peer, k, &place);
 	struct ori_a2a_row *row;
 
-	if (err || !oriel_group_is_leader(g))
-		return mixed && it->queued && !err ? ori_group_agree(g, 0) : err;
-	if (mixed && it->queued) {
-		err = oriel_put_value(&a->win, one, it->peer, ori_a2a_row_off(a) + off, &place, 8);
-		if (!err)
-			err = oriel_signal(&a->win, one, it->peer, ORI_A2A_SIGNAL_GRANTED,
-					   ORIEL_ADD, 1);
-		return ori_group_agree(g, err);
+	if (!err && oriel_group_is_leader(g)) {
+		if (mixed && it->queued) {
+			err = oriel_put_value(&a->win, one, it->peer, ori_a2a_row_off(a) + off,
+					      &place, 8);
+			if (!err)
+				err = oriel_signal(&a->win, one, it->peer, ORI_A2A_SIGNAL_GRANTED,
+						   ORIEL_ADD, 1);
+		} else {
+			row = ori_a2a_row(a, it->window, a->win.comm.rank);
+			row->grant[k & 1u] = place;
+			ori_a2a_store(a, it, &row->granted, k + 1);
+		}
 	}
-	row = ori_a2a_row(a, it->window, a->win.comm.rank);
-	row->grant[k & 1u] = place;
-	ori_a2a_store(a, it, &row->granted, k + 1);
-	return 0;
+	/* one place for all threads: on a GPU lanes of a warp that meet at two wait for each other for ever */
+	return mixed && it->queued ? ori_group_agree(g, err) : err;
 }
 
 /* The whole group; what a peer has granted, or refused, this rank. */
@@ -245,11 +247,12 @@ ORIEL_DEV int ori_a2a_target(const struct ori_a2a_args *a, struct oriel_group g,
 
 /* Every block of a peer: its share of a message that is not small. */
 ORIEL_DEV int ori_a2a_send(const struct ori_a2a_args *a, struct oriel_group g, int mixed,
-			   const struct ori_a2a_item *it, uint64_t k)
+			   struct ori_a2a_item *it, uint64_t k)
 {
 	int told = a->synchronised || ori_a2a_is_packed(a);
 	uint64_t off, begin, bytes;
 	struct ori_a2a_row *row;
+	struct ori_look look;
 	int err = ori_a2a_target(a, g, mixed, it, k, &off);
 
 	if (!err && mixed && it->queued && off != ORI_A2A_REFUSED)
@@ -257,9 +260,18 @@ ORIEL_DEV int ori_a2a_send(const struct ori_a2a_args *a, struct oriel_group g, i
 	if (err)
 		return err;
 	bytes = ori_a2a_slice(it, &begin);
+	/* who is in the call has said what it sends: on its way while data is copied */
+	if (a->synchronised && !ori_a2a_is_packed(a) && it->index == 0) {
+		it->told = ori_a2a_told(a, it->peer, k);
+		it->knows = 1;
+	}
+	/* so is this; one of several chunks may end the copy early, which is seen after it */
+	look = ori_a2a_look_early(a, g);
 	if (!(mixed && it->queued) && off != ORI_A2A_REFUSED)
 		ori_a2a_copy(a, g, it->window + off + begin, a->send + it->src_off + begin, bytes);
-	err = ori_agree_window(&a->win, g);
+	if (bytes > a->chunk[ORI_PLAN_MAPPED])
+		look = ori_a2a_look_early(a, g);
+	err = ori_group_agree_look(g, look);
 	if (!err && oriel_group_is_leader(g) && ori_a2a_arrive(a, it)) {
 		if (mixed && it->queued) {
 			err = ori_a2a_post_mark(a, it, k, it->bytes, told ? 1 : 2, !told);
@@ -331,7 +343,7 @@ ORIEL_DEV int ori_a2a_receive(const struct ori_a2a_args *a, struct oriel_group g
 		err = ori_a2a_landing(a, g, mixed, it->peer, k, &place);
 	if (err)
 		return err;
-	word = row->bytes[k & 1u];
+	word = it->knows ? it->told : ori_a2a_told(a, it->peer, k);
 	bytes = word & ~ORI_A2A_INLINE;
 	if (word == ORI_A2A_REFUSED || place == ORI_A2A_REFUSED) {
 		ori_a2a_refusal(a, g, place == ORI_A2A_REFUSED ? a->win.comm.rank : it->peer);
@@ -344,7 +356,8 @@ ORIEL_DEV int ori_a2a_receive(const struct ori_a2a_args *a, struct oriel_group g
 	ori_a2a_tell_caller(a, g, it->peer, bytes, place);
 	if (mixed && it->queued)
 		return oriel_flush(&a->win, g, it->peer); /* the send memory may be written again */
-	return ori_agree_window(&a->win, g);
+	/* the wait looked at the failure words; that all threads are through is for the end of the launch to say */
+	return 0;
 }
 
 /* ---- the call ---------------------------------------------------------------------------------------- */
@@ -355,7 +368,7 @@ ORIEL_DEV int ori_a2a_receive(const struct ori_a2a_args *a, struct oriel_group g
 #define ORI_A2A_RECEIVE 3
 
 ORIEL_DEV int ori_a2a_step(const struct ori_a2a_args *a, struct oriel_group g, int mixed,
-			   const struct ori_a2a_item *it, uint64_t k, int phase)
+			   struct ori_a2a_item *it, uint64_t k, int phase)
 {
 	int self = ori_a2a_is_self(a, it);
 
@@ -392,34 +405,38 @@ ORIEL_DEV_OUT void ori_a2a_give_up(const struct ori_a2a_args *a, int err)
 	(void)ori_compare_swap_acq_rel_sys(a->win.failure, 0, ORIEL_FAILURE(err, a->win.comm.rank));
 }
 
-ORIEL_DEV void ori_a2a_leave(const struct ori_a2a_args *a, struct oriel_group g, int err)
+/*
+ * By every block, once all its threads have read `calls` and before it waits for data, for then it costs no time: the
+ * last one moves it.  A call that fails after that leaves a request of no more use anyway.
+ */
+ORIEL_DEV void ori_a2a_count(const struct ori_a2a_args *a, struct oriel_group g, uint64_t calls)
 {
+	(void)oriel_group_sync(g);
 	if (!oriel_group_is_leader(g))
 		return;
-	if (err)
-		ori_a2a_give_up(a, err);
 	/* [B2] release and acquire, device scope; its own partner: all blocks have read `calls`. */
 	if (a->counted > 1 && ori_fetch_add32_acq_rel(&a->state->left, 1) + 1 != a->counted)
 		return;
 	a->state->left = 0;
-	if (!err)
-		ori_store_relaxed_sys(&a->state->calls, ori_load_relaxed_sys(&a->state->calls) + 1);
+	ori_store_relaxed_sys(&a->state->calls, calls + 1);
 }
 
 /*
  * All phases, each over all items of the block.  With one item, as on a GPU, it is looked up once.  One call of each
- * step only: inlined several times they took so many registers that blocks of 1024 threads spilled them.
+ * step only: inlined several times they take so many registers that threads spill them.
  */
 ORIEL_DEV int ori_a2a_phases(const struct ori_a2a_args *a, struct oriel_group g, int mixed,
-			     struct ori_a2a_item *it, int found)
+			     struct ori_a2a_item *it, int found, uint64_t calls)
 {
-	uint64_t k = ori_load_relaxed_sys(&a->state->calls) - a->first;
+	uint64_t k = calls - a->first;
 	uint32_t items = (uint32_t)a->win.comm.nranks * a->most_blocks, at = g.block, n;
 	int phase, err = 0;
 
 	for (phase = ORI_A2A_TELL; !err && phase <= ORI_A2A_RECEIVE; phase++) {
 		if (phase == ORI_A2A_GRANT && !ori_a2a_is_packed(a))
 			continue;
+		if (phase == ORI_A2A_RECEIVE)
+			ori_a2a_count(a, g, calls);
 		for (n = g.block; !err && n < items; n += g.nblocks) {
 			if (n != at) {
 				at = n;
@@ -435,13 +452,16 @@ ORIEL_DEV int ori_a2a_phases(const struct ori_a2a_args *a, struct oriel_group g,
 ORIEL_DEV void ori_a2a_run(const struct ori_a2a_args *a, int mixed)
 {
 	struct oriel_group g = oriel_group_block();
+	uint64_t calls = ori_load_relaxed_sys(&a->state->calls); /* beside what find() loads */
 	struct ori_a2a_item it;
-	int found = ori_a2a_find(a, g, mixed, g.block, &it);
+	int found = ori_a2a_find(a, g, mixed, g.block, &it), err;
 
 	/* one of the excess, of a peer that has fewer blocks */
 	if (!found && g.nblocks == (uint32_t)a->win.comm.nranks * a->most_blocks)
 		return;
-	ori_a2a_leave(a, g, ori_a2a_phases(a, g, mixed, &it, found));
+	err = ori_a2a_phases(a, g, mixed, &it, found, calls);
+	if (err && oriel_group_is_leader(g))
+		ori_a2a_give_up(a, err);
 }
 
 ORIEL_KERNEL(ori_alltoallv_mapped, struct ori_a2a_args)
@@ -454,19 +474,9 @@ ORIEL_KERNEL(ori_alltoallv_mixed, struct ori_a2a_args)
 	ori_a2a_run(a, 1);
 }
 
-/* Blocks of up to 1024 threads, which have half as many registers each. */
-#undef ORIEL_KERNEL_THREADS
-#define ORIEL_KERNEL_THREADS ORI_A2A_WIDE_THREADS
-ORIEL_KERNEL(ori_alltoallv_wide, struct ori_a2a_args)
-{
-	ori_a2a_run(a, 0);
-}
-#undef ORIEL_KERNEL_THREADS
-#define ORIEL_KERNEL_THREADS ORI_A2A_THREADS
-
 #ifndef ORIEL_KERNEL_IMAGE
-const struct oriel_kernel *ori_a2a_kernel(int mixed, int wide)
+const struct oriel_kernel *ori_a2a_kernel(int mixed)
 {
-	return mixed ? &ori_alltoallv_mixed : wide ? &ori_alltoallv_wide : &ori_alltoallv_mapped;
+	return mixed ? &ori_alltoallv_mixed : &ori_alltoallv_mapped;
 }
 #endif

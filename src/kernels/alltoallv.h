@@ -24,8 +24,11 @@
 #define ORI_A2A_SIGNAL_GRANTED 1
 #define ORI_A2A_SIGNALS 2
 
-#define ORI_A2A_THREADS 512       /* of a block at most, */
-#define ORI_A2A_WIDE_THREADS 1024 /* ... and where all peers are mapped */
+/*
+ * Of a block at most, whatever the plan says: an SM of an H200 copies 49 GB/s with 512 threads and with 1024, which have
+ * half as many registers each and spill.
+ */
+#define ORI_A2A_THREADS 512
 
 /* bytes[]: what is sent; */
 #define ORI_A2A_INLINE (1ull << 63) /* ... and it is in the inbox */
@@ -44,7 +47,7 @@ struct ori_a2a_row {
 struct ori_a2a_state {
 	uint64_t calls;   /* k, from first_count on; moved by the last block that leaves */
 	uint64_t refused; /* 0, or a failure word: the first refused call since the host asked */
-	uint32_t left;    /* blocks that are through with this call */
+	uint32_t left;    /* blocks that have read `calls` and are past sending */
 	uint8_t pad[ORIEL_LINE_BYTES - 20];
 };
 
@@ -81,8 +84,8 @@ static_assert(sizeof(struct ori_a2a_state) == ORIEL_LINE_BYTES, "layout");
 
 #ifndef ORIEL_KERNEL_IMAGE
 struct oriel_kernel;
-/* mixed: some peers are queued; the others have no trace of that.  wide: blocks of more than ORI_A2A_THREADS. */
-const struct oriel_kernel *ori_a2a_kernel(int mixed, int wide);
+/* mixed: some peers are queued; the other kernel has no trace of that. */
+const struct oriel_kernel *ori_a2a_kernel(int mixed);
 #endif
 
 #endif

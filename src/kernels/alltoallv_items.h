@@ -24,6 +24,9 @@ struct ori_a2a_item {
 	uint64_t bytes;      /* of the whole message */
 	uint64_t src_off;    /* from `send` on */
 	uint64_t staged_off; /* in the send buffer, for queued peers */
+	uint64_t told;       /* what the peer said it sends, where `knows` */
+	uint32_t knows;
+	struct ori_look look; /* the leader's, at the failure words when the item was found */
 };
 
 ORIEL_DEV int ori_a2a_is_self(const struct ori_a2a_args *a, const struct ori_a2a_item *it)
@@ -109,6 +112,14 @@ ORIEL_DEV void ori_a2a_look(const struct ori_a2a_args *a, struct oriel_group g, 
 	it->bytes = it->refused ? 0 : a->send_sizes[it->peer] * a->elem_bytes;
 }
 
+/* What others do not have to wait for: who agrees on it later has it without a load then. */
+ORIEL_DEV struct ori_look ori_a2a_look_early(const struct ori_a2a_args *a, struct oriel_group g)
+{
+	struct ori_look none = { 0, 0 };
+
+	return oriel_group_is_leader(g) ? ori_look_window(&a->win) : none;
+}
+
 /* 0: the item is none, its peer has fewer blocks. */
 ORIEL_DEV int ori_a2a_find(const struct ori_a2a_args *a, struct oriel_group g, int mixed,
 			   uint32_t n, struct ori_a2a_item *it)
@@ -126,8 +137,10 @@ ORIEL_DEV int ori_a2a_find(const struct ori_a2a_args *a, struct oriel_group g, i
 	it->queued = mixed && !ori_peer_is_mapped(&p);
 	it->blocks = mixed ? a->blocks[it->queued ? ORI_PLAN_QUEUED : ORI_PLAN_MAPPED] :
 			     a->most_blocks;
+	it->knows = 0;
 	if (mixed && it->index >= it->blocks)
 		return 0;
+	it->look = ori_a2a_look_early(a, g); /* beside the loads of sizes */
 	ori_a2a_look(a, g, mixed, it);
 	return 1;
 }

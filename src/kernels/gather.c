@@ -33,13 +33,13 @@ ORIEL_DEV int ori_gather_wait_all(const struct oriel_window_dev *w, struct oriel
 	return ori_group_agree_any(g, err);
 }
 
-/* By the leader, after the group met. */
+/* After the group met: mapped peers by the lanes, who share them out, or queued ones, by the leader. */
 ORIEL_DEV int ori_gather_tell(const struct oriel_window_dev *w, struct oriel_group g,
-			      const int32_t *peers, int n, int id)
+			      const int32_t *peers, int n, int id, int mapped)
 {
-	int err = 0;
+	int lanes = mapped ? (int)ori_group_lanes(g) : 1, err = 0;
 
-	for (int i = 0; i < n && !err; i++)
+	for (int i = (int)g.thread; (int)g.thread < lanes && i < n && !err; i += lanes)
 		err = ori_signal_peer(w, g, peers[i], id, ORIEL_ADD, 1);
 	return err;
 }
@@ -85,13 +85,15 @@ ORIEL_DEV int ori_gather_step(const struct ori_gather_op *a, struct oriel_group 
 	return ori_group_agree(g, err);
 }
 
-/* By the leader: says READY to all who will write here. */
+/* After the group met: says READY to all who will write here. */
 ORIEL_DEV int ori_gather_ready(const struct ori_gather_op *a, struct oriel_group g)
 {
-	int err = ori_gather_tell(&a->words, g, a->plan.mapped, a->plan.nmapped, ORI_GATHER_READY);
+	int err = ori_gather_tell(&a->words, g, a->plan.mapped, a->plan.nmapped, ORI_GATHER_READY,
+				  1);
 
 	return err ? err :
-		     ori_gather_tell(&a->words, g, a->plan.in_peer, a->plan.nin, ORI_GATHER_READY);
+		     ori_gather_tell(&a->words, g, a->plan.in_peer, a->plan.nin, ORI_GATHER_READY,
+				     0);
 }
 
 /* Queued peers may be written to, and get the own block. */
@@ -111,9 +113,9 @@ ORIEL_DEV int ori_gather_begin(const struct ori_gather_op *a, struct oriel_group
 {
 	int err = ori_agree_window(&a->words, g);
 
-	if (!err && a->guarded && oriel_group_is_leader(g))
+	if (!err && a->guarded)
 		err = ori_gather_ready(a, g);
-	err = ori_group_agree(g, err);
+	err = ori_group_agree_any(g, err);
 	if (!err)
 		err = ori_gather_start(a, g);
 	if (!err && a->guarded)
@@ -122,43 +124,48 @@ ORIEL_DEV int ori_gather_begin(const struct ori_gather_op *a, struct oriel_group
 	return err;
 }
 
-/* By the leader: the next exec counts from what this one was given; `local` LOCALs from each mapped peer. */
-ORIEL_DEV void ori_gather_advance_all(const struct ori_gather_op *a, uint64_t local)
+/* The next exec counts from what this one was given; `local` LOCALs from each mapped peer.  By the lanes. */
+ORIEL_DEV void ori_gather_advance_all(const struct ori_gather_op *a, struct oriel_group g,
+				      uint64_t local)
 {
 	const struct ori_gather_table *t = &a->plan;
+	int lanes = (int)ori_group_lanes(g), i;
 
-	for (int i = 0; i < t->nmapped; i++) {
+	for (i = (int)g.thread; (int)g.thread < lanes && i < t->nmapped; i += lanes) {
 		ori_gather_advance(&a->words, t->mapped[i], ORI_GATHER_READY, a->guarded);
 		ori_gather_advance(&a->words, t->mapped[i], ORI_GATHER_LOCAL, local);
 	}
-	for (int f = 0; f < t->nout; f++)
+	for (int f = 0; f < t->nout && oriel_group_is_leader(g); f++)
 		ori_gather_advance(&a->words, t->out_peer[f], ORI_GATHER_READY, a->guarded);
-	for (int f = 0; f < t->nin; f++)
+	for (int f = 0; f < t->nin && oriel_group_is_leader(g); f++)
 		for (uint32_t l = 0; l < a->lanes; l++)
 			ori_gather_advance(&a->words, t->in_peer[f], ORI_GATHER_NET + (int)l,
 					   ori_gather_share((uint64_t)t->in_items[f] * a->pieces,
 							    a->lanes, l));
 }
 
-/* Everything has left; once all has come too, the exec is over. */
-ORIEL_DEV int ori_gather_finish(const struct ori_gather_op *a, struct oriel_group g, uint64_t local)
+/*
+ * Everything has left; once all has come too, the exec is over.  told: mapped peers know already that all they get
+ * from here is there.
+ */
+ORIEL_DEV int ori_gather_finish(const struct ori_gather_op *a, struct oriel_group g, int told,
+				uint64_t local)
 {
 	const struct ori_gather_table *t = &a->plan;
 	int err = ori_agree_window(&a->words, g);
 
-	if (!err && oriel_group_is_leader(g))
-		err = ori_gather_tell(&a->words, g, t->mapped, t->nmapped, ORI_GATHER_LOCAL);
-	err = ori_group_agree(g, err);
+	if (!err && !told)
+		err = ori_gather_tell(&a->words, g, t->mapped, t->nmapped, ORI_GATHER_LOCAL, 1);
 	if (!err)
 		err = ori_gather_wait_all(&a->words, g, t->mapped, t->nmapped, ORI_GATHER_LOCAL,
 					  local);
-	if (!err && oriel_group_is_leader(g)) {
+	if (!err && oriel_group_is_leader(g))
 		for (int f = 0; f < t->nout && !err; f++)
 			err = ori_gather_flush(&a->words, t->out_peer[f], a->lanes);
-		if (!err)
-			ori_gather_advance_all(a, local);
-	}
-	return ori_group_agree(g, err);
+	err = ori_group_agree(g, err);
+	if (!err)
+		ori_gather_advance_all(a, g, local);
+	return err;
 }
 
 ORIEL_DEV int ori_gather_end(const struct ori_gather_op *a, struct oriel_group g)
@@ -167,40 +174,51 @@ ORIEL_DEV int ori_gather_end(const struct ori_gather_op *a, struct oriel_group g
 
 	for (int i = a->first; i < a->plan.nitems && !err; i++)
 		err = ori_gather_step(a, g, i);
-	return err ? err : ori_gather_finish(a, g, 1);
+	return err ? err : ori_gather_finish(a, g, 0, 1);
 }
 
 /* ---- small blocks: copies too ----------------------------------------------------------------------------- */
 
-/* Block b's part of the own block, to the mapped peer (or, the last, self) that is its. */
-ORIEL_DEV int ori_gather_share_out(const struct ori_gather_op *a, struct oriel_group g)
+/* Item n: a slice of the own block, to the mapped peer (or, the last, self) that is its. */
+ORIEL_DEV int ori_gather_store(const struct ori_gather_op *a, struct oriel_group g, uint32_t n)
 {
 	const struct ori_gather_table *t = &a->plan;
-	uint32_t targets = (uint32_t)t->nmapped + 1, which = g.block % targets;
+	uint32_t targets = (uint32_t)t->nmapped + 1, which = n % targets;
 	uint64_t cut = (a->bytes + a->slices - 1) / a->slices, at;
-	uint64_t own = (uint64_t)(uint32_t)a->words.comm.rank * a->bytes, n;
-	int self = which == targets - 1, err = ori_agree_window(&a->words, g);
+	uint64_t own = (uint64_t)(uint32_t)a->words.comm.rank * a->bytes, bytes;
+	int self = which == targets - 1, err = 0;
 	uint8_t *to;
 
 	cut = (cut + 15) & ~(uint64_t)15;
-	at = cut * (g.block / targets);
-	n = at < a->bytes ? (a->bytes - at < cut ? a->bytes - at : cut) : 0;
-	if (!err && a->guarded && g.block == 0 && oriel_group_is_leader(g))
-		err = ori_gather_ready(a, g);
-	err = ori_group_agree(g, err);
-	if (!err && a->guarded && !self)
+	at = cut * (n / targets);
+	bytes = at < a->bytes ? (a->bytes - at < cut ? a->bytes - at : cut) : 0;
+	if (a->guarded && !self)
 		err = oriel_wait_signal_from(&a->words, g, t->mapped[which], ORI_GATHER_READY,
 					     ORIEL_GE, 1);
 	if (err)
 		return err;
 	to = (self ? a->view.buffer : a->view.mapped[t->mapped[which]]) + own + at;
-	if (n && to != a->send + at)
-		ori_group_copy(g, to, a->send + at, n);
+	if (bytes && to != a->send + at)
+		ori_group_copy(g, to, a->send + at, bytes);
 	err = ori_agree_window(&a->words, g);
 	if (!err && !self && oriel_group_is_leader(g))
 		err = ori_signal_peer(&a->words, g, t->mapped[which], ORI_GATHER_LOCAL, ORIEL_ADD,
 				      1);
 	return ori_group_agree(g, err);
+}
+
+/* This block's items, however many blocks there are. */
+ORIEL_DEV int ori_gather_share_out(const struct ori_gather_op *a, struct oriel_group g)
+{
+	uint32_t items = ((uint32_t)a->plan.nmapped + 1) * a->slices, n;
+	int err = ori_agree_window(&a->words, g);
+
+	if (!err && a->guarded && g.block == 0)
+		err = ori_gather_ready(a, g);
+	err = ori_group_agree_any(g, err);
+	for (n = g.block; n < items && !err; n += g.nblocks)
+		err = ori_gather_store(a, g, n);
+	return err;
 }
 
 /* A block that came from another node, to all of this one. */
@@ -222,19 +240,18 @@ ORIEL_DEV int ori_gather_is_last(const struct ori_gather_op *a, struct oriel_gro
 	uint64_t before = 0;
 
 	(void)oriel_group_sync(g);
-	/* [L1] release and acquire of each other: what each block wrote is there for the last one */
+	/* [L1] release and acquire, device scope; its own partner: what each block wrote is there for the last one */
 	if (oriel_group_is_leader(g)) {
-		before = ori_fetch_add_acq_rel_sys(a->blocks_done, 1);
+		before = ori_fetch_add32_acq_rel(a->blocks_done, 1);
 		if (before + 1 == g.nblocks)
-			ori_store_relaxed_sys(a->blocks_done, 0);
+			*a->blocks_done = 0; /* for the next launch */
 	}
 	(void)ori_group_agree_value(g, 0, &before);
 	return before + 1 == g.nblocks;
 }
 
 /*
- * Blocks share out the stores; the last of them to end does the rest, so none waits for another and the grid may be
- * larger than what runs at once.  A block that failed counts too.
+ * Blocks share out the stores; the last of them to end does the rest.  A block that failed counts too.
  */
 ORIEL_DEV int ori_gather_all(const struct ori_gather_op *a, struct oriel_group g)
 {
@@ -251,7 +268,8 @@ ORIEL_DEV int ori_gather_all(const struct ori_gather_op *a, struct oriel_group g
 	/* every mapped peer is ready: a block has written to each */
 	for (int i = 1; i < a->plan.nitems && !err; i++)
 		err = ori_gather_relay(a, g, i);
-	return err ? err : ori_gather_finish(a, g, a->slices + 1);
+	/* after the slices one more where blocks of other nodes were handed on, on all ranks alike */
+	return err ? err : ori_gather_finish(a, g, !a->relay, a->slices + (a->relay != 0));
 }
 
 ORIEL_DEV int ori_gather_op_run(const struct ori_gather_op *a, struct oriel_group g)

@@ -3,7 +3,7 @@
  * kernels/gather.h - the all-gather as devices see it: the view of receive memory, the words, and the put to a
  * queued peer, which host code on the CPU and kernels on a GPU share.
  *
- * Called by one thread at a time for one request: by coll/allgather on the CPU, by kernels/gather.c on a GPU.
+ * Called by one thread at a time for one request: by coll/allgather on the CPU, by kernels/gather.c and gather_node.c on a GPU.
  */
 #ifndef ORI_KERNELS_GATHER_H
 #define ORI_KERNELS_GATHER_H
@@ -117,7 +117,8 @@ ORIEL_DEV_OUT void ori_gather_give_up(const struct oriel_window_dev *words, int 
 #define ORI_GATHER_STEP 2  /* item `first` has come; it goes on to queued peers */
 #define ORI_GATHER_END                                                                             \
 	3 /* the same for items from `first` on; then all is there, and nothing under way */
-#define ORI_GATHER_ALL 4 /* everything, copies too: small blocks */
+#define ORI_GATHER_ALL                                                                             \
+	4 /* everything, copies too: small blocks; in one node gather_node.c does that */
 
 /* A plan as kernels read it (coll/allgather/plan.c); all tables lie in one piece of memory. */
 struct ori_gather_table {
@@ -139,7 +140,7 @@ struct ori_gather_op {
 	struct oriel_gather_view view;
 	struct ori_gather_table plan;
 	const uint8_t *send;   /* ORI_GATHER_ALL: the own block */
-	uint64_t *blocks_done; /* ORI_GATHER_ALL: of the grid; 0 between launches */
+	uint32_t *blocks_done; /* ORI_GATHER_ALL: of the grid; 0 between launches */
 	uint64_t bytes, chunk, pieces;
 	uint32_t lanes, guarded, relay, slices;
 	int32_t code, first;
@@ -147,6 +148,8 @@ struct ori_gather_op {
 
 #ifndef ORIEL_KERNEL_IMAGE
 const struct oriel_kernel *ori_gather_kernel(void);
+/* ORI_GATHER_ALL among mapped peers alone; `code`, `first` and the plan are of no use to it. */
+const struct oriel_kernel *ori_gather_node_kernel(void);
 #endif
 
 #endif

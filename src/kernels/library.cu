@@ -9,4 +9,5 @@
 #endif
 #include "window_ops.c"
 #include "gather.c"
+#include "gather_node.c"
 #include "alltoallv.c"

@@ -2,8 +2,8 @@
 /*
  * util/config.c - reads the ORIEL_* variables of the environment into a struct.
  *
- * Owns the table (made from the list in config.h), the parsers of each type and the check for
- * misspelt names.  Does not own the meaning of a value: who uses a text such as ORIEL_TOPOLOGY
+ * Owns the table (made from the list in config.h), the parsers of each type, the check for misspelt
+ * names and the lock under which the library reads the environment.  Does not own the meaning of a value: who uses a text such as ORIEL_TOPOLOGY
  * parses it.  Variables of other programs (RANK, MASTER_ADDR, ...) are the boot's business.
  *
  * Called by: boot and comm when they are made, and oriel-info.  From any thread, as far as the
@@ -254,6 +254,26 @@ static int check_names(int strict)
 
 pthread_mutex_t ori_environment_lock = PTHREAD_MUTEX_INITIALIZER;
 
+const char *ori_environment_get(const char *name)
+{
+	const char *value;
+
+	pthread_mutex_lock(&ori_environment_lock);
+	value = getenv(name);
+	pthread_mutex_unlock(&ori_environment_lock);
+	return value;
+}
+
+int ori_environment_add(const char *name, const char *value)
+{
+	int added;
+
+	pthread_mutex_lock(&ori_environment_lock);
+	added = !getenv(name) && !setenv(name, value, 0);
+	pthread_mutex_unlock(&ori_environment_lock);
+	return added;
+}
+
 static int read_locked(struct ori_config *config)
 {
 	int err;
@@ -294,7 +314,7 @@ int ori_config_row(int n, struct ori_config_row *row)
 	row->type = type_names[v->type];
 	row->def = v->def;
 	row->help = v->help;
-	row->value = getenv(v->name);
+	row->value = ori_environment_get(v->name);
 	/* a listing may end up in a bug report */
 	if (row->value && is_secret(v))
 		row->value = "(hidden)";

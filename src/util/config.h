@@ -113,8 +113,14 @@ struct ori_config {
  * the nearest right name; an error with ORIEL_STRICT=1.  Sets the log level.
  */
 int ori_config_read(struct ori_config *out);
-/* Held where the library adds to the environment: thread ranks read it at the same time. */
+/*
+ * A thread rank that opens CUDA adds to the environment, which moves it under those who read it: the
+ * library does both only here, or with the lock held.  What was found stays valid: nothing is replaced.
+ */
 extern pthread_mutex_t ori_environment_lock;
+const char *ori_environment_get(const char *name);
+/* Where the user has set none.  1: it was added. */
+int ori_environment_add(const char *name, const char *value);
 
 /* One variable for listings; n counts from 0, returns 0 past the end. */
 struct ori_config_row {

@@ -130,6 +130,42 @@ TEST(layout_of_unequal_nodes)
 	run_layout("0,1,2,1,2,2", 6, 3);
 }
 
+/*
+ * Blocks that a rank shows and such that it stores to its peers, in any order, on one request: what one exec leaves
+ * is no business of the next.  Sizes stand around both limits (2 and 3 ranks have a lower one).
+ */
+static void turns_rank(struct rank_env *env)
+{
+	static const uint64_t sizes[] = { 1, 4095, 4096, 4097, 32767, 32768, 32769, 65536 };
+	struct oriel_allgather *req = NULL;
+	uint64_t x = 7;
+	struct bed b;
+
+	REQUIRE_OK(bed_open(&b, env, 65536, 1));
+	/* the second request takes over the words of the first */
+	for (int again = 0; again < 2; again++) {
+		REQUIRE_OK(oriel_allgather_init(env->comm, b.window, NULL, &req));
+		for (int k = 0; k < 31; k++) {
+			x = x * 6364136223846793005u + 1442695040888963407u;
+			if (bed_exec(&b, req, sizes[x >> 61], 1, k % 3 == 0, "in turn"))
+				return;
+		}
+		REQUIRE_OK(oriel_allgather_destroy(req));
+	}
+	REQUIRE_OK(bed_close(&b));
+}
+
+TEST(sizes_in_turn)
+{
+	for (int n = 2; n <= 8; n += n == 4 ? 4 : 1) {
+		struct ranks_options o = {
+			.nranks = n, .processes = n != 4, .deadline_s = 170, .timeout_s = 120
+		};
+
+		ranks_run(&o, turns_rank, NULL);
+	}
+}
+
 /* Many small pieces: forwarding while the next ones come, and lanes that take turns. */
 TEST(small_chunks)
 {

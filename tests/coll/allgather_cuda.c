@@ -87,6 +87,30 @@ TEST(unequal_nodes)
 	run_layout("0,1,1", 3, 0, 2);
 }
 
+/*
+ * So few SMs that every rank gets one block, or two: they take in turn what a block each would do on a larger GPU.  A
+ * grid of the usual size would be refused.
+ */
+static void run_small_gpu(const char *knobs, const char *topology, int nranks, int algorithm)
+{
+	struct grid g = { topology, nranks, 0, algorithm, UINT64_MAX };
+
+	fake_cuda_knobs(knobs);
+	run_grid(&g);
+	fake_cuda_knobs("");
+}
+
+TEST(a_gpu_with_room_for_one_block_of_a_rank)
+{
+	run_small_gpu("sms=2", NULL, 8, 0);
+	run_small_gpu("sms=1", "2x2", 4, ORIEL_GATHER_RING);
+}
+
+TEST(a_gpu_with_room_for_two_blocks_of_a_rank)
+{
+	run_small_gpu("sms=2", NULL, 4, 0);
+}
+
 /* ---- graphs ------------------------------------------------------------------------------------------------ */
 
 struct captured {

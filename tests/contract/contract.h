@@ -11,9 +11,9 @@
  * threads; a GPU's are blocks of 1 to 512, a warp of a larger block and a thread of one.
  *
  * ORIEL_CONTRACT holds words: "threads" runs the rows with thread ranks only, "processes" the
- * others, "quick" leaves out the rows with hundreds of threads, "narrow" the groups of 32, "few"
- * (CUDA) half of the rows, of those with processes most, "nokill" the cases that kill a rank, "kill"
- * all others; "fake" says that the CUDA device is tests/fake_cuda, where threads are the CPU's;
+ * others, "quick" leaves out the rows with hundreds of threads, "wide" all but those, "narrow" the
+ * groups of 32, "few" two of three rows with processes (CUDA: half of the rows, of those with processes
+ * most), "nokill" the cases that kill a rank, "kill" all others; "fake" says that the CUDA device is tests/fake_cuda, where threads are the CPU's;
  * "mlx5" that the queues are executed by tests/mlx5_stub.
  *
  * These files are C and CUDA: the same sources built by nvcc give programs that run on either device

@@ -9,7 +9,9 @@
 
 #define CPU_THREADS 300   /* of all ranks and blocks of a row together */
 #define CUDA_THREADS 8192 /* so that six programs fit on a GPU beside each other */
-/* CUDA, "few": one row in so many.  Ranks that are processes take seconds to start there. */
+#define CPU_WIDE 256      /* from here on a row is left out by "quick" */
+/* "few": one row in so many.  Ranks that are processes take seconds to start on CUDA. */
+#define FEW_CPU_PROCESSES 3
 #define FEW_PROCESSES 18
 #define FEW_KILLED 4 /* there are few cases */
 #define FEW_THREADS 2
@@ -133,8 +135,9 @@ static int possible(const struct contract_case *c, const struct contract_row *ro
 		return 0;
 	if (row->ranks < c->min_ranks || (c->max_ranks && row->ranks > c->max_ranks))
 		return 0;
-	if (all > (gpu ? CUDA_THREADS : CPU_THREADS) ||
-	    (!gpu && all >= 256 && strstr(words(), "quick")))
+	if (all > (gpu ? CUDA_THREADS : CPU_THREADS))
+		return 0;
+	if (!gpu && strstr(words(), all >= CPU_WIDE ? "quick" : "wide"))
 		return 0;
 	if (strstr(words(), row->processes ? "threads" : "processes"))
 		return 0;
@@ -145,16 +148,6 @@ static int possible(const struct contract_case *c, const struct contract_row *ro
 	if (!c->last_dies && strstr(words(), "kill") && !strstr(words(), "nokill"))
 		return 0;
 	return !(row->processes ? c->only_threads : c->only_processes);
-}
-
-static int wanted_on_cpu(const struct contract_case *c, const struct contract_row *row, int r,
-			 int g)
-{
-	if (c->shape == CONTRACT_HOST)
-		return row->threads == 1;
-	if (c->shape == CONTRACT_PAIRS && !c->only_threads && !c->only_processes)
-		return row->processes == (r + g) % 2;
-	return 1;
 }
 
 /*
@@ -169,9 +162,23 @@ static int among_few(const struct contract_case *c, const struct contract_row *r
 
 	if (!strstr(words(), "few"))
 		return 1;
+	if (!contract_on_cuda())
+		few = row->processes && !c->last_dies ? FEW_CPU_PROCESSES : 1;
 	for (const char *at = c->name; *at; at++)
 		x = (x ^ (uint32_t)(unsigned char)*at) * 16777619u;
 	return x / 65536 % few == 0;
+}
+
+static int wanted_on_cpu(const struct contract_case *c, const struct contract_row *row, int layout,
+			 int r, int g)
+{
+	if (!among_few(c, row, layout, g))
+		return 0;
+	if (c->shape == CONTRACT_HOST)
+		return row->threads == 1;
+	if (c->shape == CONTRACT_PAIRS && !c->only_threads && !c->only_processes)
+		return row->processes == (r + g) % 2;
+	return 1;
 }
 
 /*
@@ -283,7 +290,7 @@ static void add_groups(const struct contract_case *c, const struct contract_tran
 			row.scope = groups[g].scope;
 			if (possible(c, &row) &&
 			    (cuda ? wanted_on_cuda(c, &row, layout, g, ngroups) :
-				    wanted_on_cpu(c, &row, r, g)))
+				    wanted_on_cpu(c, &row, layout, r, g)))
 				add(c, &row);
 		}
 }

@@ -193,6 +193,7 @@ static void set_number(const char *key, const char *value)
 		{ "vmm", offsetof(struct fake_knobs, vmm) },
 		{ "sms", offsetof(struct fake_knobs, sms) },
 		{ "threads", offsetof(struct fake_knobs, threads) },
+		{ "local", offsetof(struct fake_knobs, local) },
 		{ "guard", offsetof(struct fake_knobs, guard) },
 		{ "leaks", offsetof(struct fake_knobs, leaks) },
 	};

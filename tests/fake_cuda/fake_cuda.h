@@ -19,6 +19,7 @@
  *   mem=MIB     memory of a GPU (16384)      guard=0    host code may touch device memory (1)
  *   sms=N       multiprocessors of a GPU, which limit the blocks that run together (8)
  *   threads=N   a block of more runs with N: kernels share work among as many as there are (32)
+ *   local=BYTES local memory that a thread of every kernel uses (0)
  *   fail=CALL:N[:CODE]   the N-th call of CALL fails (999, unknown error); several may be given
  *   slow=CALL:US         every CALL takes so long, on its stream if it works there
  *   leaks=1     what is left when the program ends is a failure (0)

@@ -94,9 +94,9 @@ __attribute__((constructor)) static void add_library_kernels(void)
 
 	fake_cuda_kernel(ori_window_op_kernel());
 	fake_cuda_kernel(ori_gather_kernel());
-	fake_cuda_kernel(ori_a2a_kernel(0, 0));
-	fake_cuda_kernel(ori_a2a_kernel(0, 1));
-	fake_cuda_kernel(ori_a2a_kernel(1, 0));
+	fake_cuda_kernel(ori_gather_node_kernel());
+	fake_cuda_kernel(ori_a2a_kernel(0));
+	fake_cuda_kernel(ori_a2a_kernel(1));
 	if (ori_cuda_images_add(image, sizeof(image)))
 		fake_fault("the library takes no image");
 }
@@ -210,7 +210,7 @@ ori_cu_result cuFuncGetAttribute(int *value, int attribute, void *function)
 		*value = THREADS_PER_BLOCK;
 		return 0;
 	case ORI_CU_FUNC_LOCAL_BYTES:
-		*value = 0;
+		*value = fake_knobs.local;
 		return 0;
 	case ORI_CU_FUNC_REGISTERS:
 		*value = 32;

@@ -89,13 +89,21 @@ PY
 
 # ---- manners, lanes, NICs, depths, starts
 
+# With QUEUED_FEW set (a build with sanitizers) one setting in three: the others differ in numbers alone.
+nth=0
+skipped() {
+	nth=$((nth + 1))
+	[ -n "${QUEUED_FEW:-}" ] && [ $((nth % 3)) -ne 0 ]
+}
 for set in ORIEL_SOFT_NIC=cx7 ORIEL_LANES=4 "ORIEL_NICS=2 ORIEL_LANES=2" ORIEL_QUEUE_DEPTH=2 \
 	ORIEL_QUEUE_START=0xfff0 ORIEL_QUEUE_START=4294967288 "ORIEL_QUEUE_START=0xfffff8 ORIEL_QUEUE_DEPTH=4"; do
+	skipped && continue
 	# shellcheck disable=SC2086 # words on purpose
 	perform 0 2x4 8 all --quick -n 60 -- $set && rows 41
 done
 for set in ORIEL_SOFT_NIC=efa ORIEL_SOFT_NIC=thor2 "ORIEL_SOFT_NIC=efa ORIEL_LANES=4 ORIEL_NICS=2" \
 	ORIEL_SOFT_FAULTS=seed=3,no_atomics=1,ooo=1; do
+	skipped && continue
 	# shellcheck disable=SC2086 # words on purpose
 	perform 0 2x4 8 all --quick -n 60 -- $set && rows 40 && unsupported
 done

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/unit/cuda_prepared.c - what device/cuda has ready so that nothing must wait for it later, on
- * the fake driver of tests/fake_cuda: room on the stacks of kernels, the kind of its own memory.
+ * the fake driver of tests/fake_cuda: room on the stacks of kernels, the kind of its own memory, the program's kernels.
  */
 #include <oriel/oriel.h>
 
@@ -91,4 +91,126 @@ TEST(kernels_have_room_for_a_handle)
 	cu->cuCtxPopCurrent(&context);
 	cu->cuDevicePrimaryCtxRelease(0);
 	close_gpu(d);
+}
+
+/* ---- kernels of the program ------------------------------------------------------------------ */
+
+struct nothing {
+	int32_t unused;
+};
+
+ORIEL_KERNEL(nothing_kernel, struct nothing)
+{
+	(void)a;
+}
+
+static struct oriel_kernel noted; /* nothing_kernel, but that finding it is counted */
+static int (*find_it)(const void *symbol, void **function);
+static int finds, find_error;
+
+static int find_and_count(const void *symbol, void **function)
+{
+	finds++;
+	return find_error ? find_error : find_it(symbol, function);
+}
+
+static void prepare_noted(struct oriel_kernel_note *note)
+{
+	noted = *fake_cuda_kernel(&nothing_kernel);
+	find_it = noted.gpu_find;
+	noted.gpu_find = find_and_count;
+	finds = find_error = 0;
+	note->kernel = &noted;
+	oriel_kernels_note(note);
+}
+
+static int launch_noted(struct ori_device *d)
+{
+	struct nothing args = { 0 };
+	int err = d->ops->launch(d, &noted, 1, 1, &args, sizeof(args), NULL);
+
+	return err ? err : d->ops->sync(d, NULL);
+}
+
+/* The runtime loads at the first question, which waits for running kernels: not at a launch. */
+TEST(noted_kernels_are_found_when_the_gpu_is_opened)
+{
+	struct oriel_kernel_note note;
+	struct ori_device *d;
+
+	prepare_noted(&note);
+	d = open_gpu("");
+	REQUIRE(d);
+	CHECK_EQ(finds, 1);
+	CHECK_EQ(launch_noted(d), 0);
+	CHECK_EQ(finds, 1);
+	close_gpu(d);
+	oriel_kernels_forget(&note);
+	oriel_kernels_forget(&note); /* nothing happens */
+	d = open_gpu("");
+	REQUIRE(d);
+	CHECK_EQ(finds, 1);
+	CHECK_EQ(launch_noted(d), 0);
+	CHECK_EQ(finds, 2);
+	close_gpu(d);
+}
+
+/* Of many in a list any may go. */
+TEST(notes_go_in_any_order)
+{
+	struct oriel_kernel_note note[3];
+	struct ori_device *d;
+
+	for (int i = 0; i < 3; i++)
+		prepare_noted(&note[i]);
+	oriel_kernels_forget(&note[1]);
+	d = open_gpu("");
+	REQUIRE(d);
+	CHECK_EQ(finds, 2);
+	close_gpu(d);
+	oriel_kernels_forget(&note[2]);
+	oriel_kernels_forget(&note[0]);
+	d = open_gpu("");
+	REQUIRE(d);
+	CHECK_EQ(finds, 2);
+	close_gpu(d);
+}
+
+/* One that is not for this GPU is no reason to have none: who launches it is told. */
+TEST(a_noted_kernel_may_be_missing)
+{
+	struct oriel_kernel_note note;
+	struct ori_device *d;
+
+	prepare_noted(&note);
+	noted.name = "missing";
+	find_error = 98;
+	d = open_gpu("");
+	REQUIRE(d);
+	CHECK_EQ(finds, 1);
+	CHECK_EQ(launch_noted(d), ORIEL_EUNSUPPORTED);
+	CHECK_HAS(oriel_last_error(), "error 98");
+	close_gpu(d);
+	oriel_kernels_forget(&note);
+}
+
+TEST(noted_kernels_have_the_stack_they_need)
+{
+	const struct ori_cuda_driver *cu;
+	struct oriel_kernel_note note;
+	struct ori_device *d;
+	size_t stack = 0;
+	void *context;
+
+	prepare_noted(&note);
+	REQUIRE_OK(ori_cuda_driver_get(&cu));
+	REQUIRE(!cu->cuDevicePrimaryCtxRetain(&context, 0) && !cu->cuCtxPushCurrent(context));
+	d = open_gpu("local=7000");
+	REQUIRE(d);
+	CHECK(!cu->cuCtxGetLimit(&stack, ORI_CU_LIMIT_STACK));
+	CHECK(stack >= 7000);
+	cu->cuCtxPopCurrent(&context);
+	cu->cuDevicePrimaryCtxRelease(0);
+	close_gpu(d);
+	oriel_kernels_forget(&note);
 }

@@ -23,11 +23,12 @@ struct lone {
 	uint32_t key[ORIEL_NICS_MAX];
 	int doomed, failed;
 	uint32_t syndrome;
+	const char *copied_from; /* by the last copy */
 };
 
 static int lone_copy(void *ctx, void *to, const void *from, uint64_t bytes)
 {
-	(void)ctx;
+	((struct lone *)ctx)->copied_from = from; /* seen after the CQE */
 	return device_copy(NULL, to, from, bytes);
 }
 
@@ -161,6 +162,42 @@ TEST(the_thread_finds_doorbells_by_itself)
 	CHECK_EQ(device_copies(), 20);
 	CHECK_EQ(l.doomed, 0);
 	lone_close(&l);
+}
+
+/* The ring is pinned, and known to be: a copy from elsewhere would ask the driver, and go through another buffer. */
+TEST(small_payload_is_copied_from_the_ring)
+{
+	uint64_t value = 0x1122334455667788;
+	struct lone l;
+
+	REQUIRE_OK(lone_open(&l));
+	REQUIRE_OK(l.engine->ops->start(l.engine));
+	ori_wqe_write_inline(queue_slot(&l.view), l.view.next, l.q.qpn, 64, l.key[0], &value,
+			     sizeof(value), 0);
+	queue_ring(&l.view);
+	CHECK_EQ(wait_for_cqe(&l), 0);
+	CHECK(!memcmp(l.area->alias + 64, &value, sizeof(value)));
+	CHECK(l.copied_from >= (char *)l.wire &&
+	      l.copied_from < (char *)l.wire + l.engine->wire_bytes);
+	lone_close(&l);
+}
+
+/* Whether a GPU may leave the doorbell record alone. */
+TEST(queues_say_whether_the_record_is_read)
+{
+	static const struct {
+		const char *faults;
+		uint32_t bare;
+	} rows[] = { { "", 1 }, { "dbr=record", 0 }, { "dbr=random", 0 }, { "dbr_late=0.5", 0 } };
+	struct lone l;
+
+	for (size_t i = 0; i < ORI_COUNT(rows); i++) {
+		setenv("ORIEL_SOFT_FAULTS", rows[i].faults, 1);
+		REQUIRE_OK(lone_open(&l));
+		CHECK_EQ(l.q.bare, rows[i].bare);
+		lone_close(&l);
+	}
+	unsetenv("ORIEL_SOFT_FAULTS");
 }
 
 TEST(idle_counts_what_was_rung_and_not_seen)

@@ -8,7 +8,8 @@
  *
  * The one edge everything rests on:
  *   [S1] release store or add of a word, after the group's copies;
- *   [W1] acquire load of that word by the waiting leader, before the group goes on.
+ *   [W1] acquire load of that word by the waiting leader, before the group goes on; in loops its two halves, polls
+ *        and ori_poll_end().
  * Group barriers carry it to the other threads on both sides.
  *
  * On a GPU a release is a fence of 0.5 us and a store, and what the store depends on (the failure
@@ -76,18 +77,18 @@ ORIEL_DEV void ori_mapped_signal(uint64_t *word, int op, uint64_t value,
 ORIEL_DEV int ori_mapped_wait(struct ori_spin *s, const uint64_t *word, uint64_t base, int cmp)
 {
 	struct ori_look look = ori_look_at(s->comm, s->window_failure);
-	uint64_t have = ori_load_acquire_sys(word) -
-			base; /* [W1], below; on its way beside the look */
+	uint64_t have = ori_poll_sys(word) - base; /* on its way beside the look */
 	int err = ori_look_status(look);
 	uint32_t more;
 
 	while (!err && !ori_compare(have, cmp, s->want)) {
 		err = ori_spin(s, have);
-		/* [W1] acquire, system scope; partner [S1].  After a failure for nothing. */
-		have = ori_load_acquire_sys(word) - base;
+		have = ori_poll_sys(word) - base;
 		for (more = ori_spin_polls(s); more && !ori_compare(have, cmp, s->want); more--)
-			have = ori_load_acquire_sys(word) - base; /* [W1] */
+			have = ori_poll_sys(word) - base;
 	}
+	/* [W1] acquire, system scope, with the polls; partner [S1].  After a failure for nothing. */
+	ori_poll_end();
 	ori_spin_end(s);
 	return err;
 }
@@ -100,16 +101,17 @@ ORIEL_DEV int ori_mapped_wait_count(struct ori_spin *s, const uint64_t *word)
 	int err = 0;
 
 	for (;;) {
-		/* [W1] acquire, system scope; partner [S1]. */
-		have = ori_load_acquire_sys(word);
+		have = ori_poll_sys(word);
 		for (more = ori_spin_polls(s); more && !ori_reached(have, s->want); more--)
-			have = ori_load_acquire_sys(word); /* [W1] */
+			have = ori_poll_sys(word);
 		if (ori_reached(have, s->want))
 			break;
 		err = ori_spin(s, have);
 		if (err)
 			break;
 	}
+	/* [W1] acquire, system scope, with the polls; partner [S1]. */
+	ori_poll_end();
 	return err;
 }
 

@@ -250,8 +250,11 @@ ORIEL_DEV int ori_queue_turn(const struct ori_scope *scope, struct oriel_queue *
 /* By who has the turn: everything before `next` is the engine's now. */
 ORIEL_DEV void ori_queue_ring(const struct ori_scope *scope, struct oriel_queue *q, uint64_t next)
 {
-	/* [P1] release, system scope: a NIC that reads the record must find the WQEs. */
-	if (!ORI_MUTANT(3))
+	/*
+	 * [P1] release, system scope: a NIC that reads the record must find the WQEs.  From a GPU it is a fence
+	 * over the bus, for nothing where nobody reads it.
+	 */
+	if (!(ORIEL_ON_GPU && q->bare) && !ORI_MUTANT(3))
 		ori_store_release32_sys(&q->record[1], ori_doorbell_record(next));
 	if (q->mmio)
 		ori_push_stores();

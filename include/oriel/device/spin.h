@@ -156,17 +156,24 @@ ORIEL_DEV void *ori_host_half(const struct oriel_comm_dev *comm, const void *nea
 
 /*
  * The same for a wait that looks seldom: a queued peer tells a window's failure to the host's
- * half, and who finds it there puts it where everybody looks.
+ * half, and who finds it there puts it where everybody looks.  The comm's is copied there by the
+ * host, but not while this very wait keeps the driver from copying: so it is treated alike.
  */
 ORIEL_DEV_OUT int ori_failed_anywhere(const struct oriel_comm_dev *comm, uint64_t *window_failure)
 {
-	uint64_t told;
+	struct ori_look told;
 
-	if (comm->host_shift && window_failure) {
-		told = ori_load_relaxed_sys((const uint64_t *)ori_host_half(comm, window_failure));
-		if (told)
-			ori_compare_swap_acq_rel_sys(window_failure, 0, told);
-	}
+	if (!comm->host_shift)
+		return ori_failed(comm, window_failure);
+	told.window = 0;
+	if (window_failure)
+		told.window =
+			ori_load_relaxed_sys((const uint64_t *)ori_host_half(comm, window_failure));
+	told.comm = ori_load_relaxed_sys((const uint64_t *)ori_host_half(comm, comm->failure));
+	if (told.window)
+		ori_compare_swap_acq_rel_sys(window_failure, 0, told.window);
+	if (told.comm)
+		ori_compare_swap_acq_rel_sys((uint64_t *)(uintptr_t)comm->failure, 0, told.comm);
 	return ori_failed(comm, window_failure);
 }
 

@@ -112,7 +112,7 @@ struct oriel_queue {
 	int32_t peer;
 	uint32_t lane;
 	uint32_t mmio; /* `doorbell` is a register of a NIC, not memory */
-	uint32_t reserved0;
+	uint32_t bare; /* the engine goes by the doorbell alone: a GPU need not write the record */
 	uint8_t pad0[ORIEL_LINE_BYTES - 64];
 	/* by producers: WQEs handed out; may lead `produced` by one burst per group */
 	uint64_t reserved;

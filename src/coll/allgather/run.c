@@ -306,20 +306,29 @@ static void advance(struct run *r)
 							    r->req->lanes, l));
 }
 
+int ori_gather_scratch(struct oriel_allgather *req, size_t bytes)
+{
+	void *more;
+
+	if (bytes <= req->scratch_bytes)
+		return 0;
+	more = realloc(req->scratch, bytes);
+	if (!more)
+		return ori_fail(ORIEL_ENOMEM, "oriel_allgather_exec: no memory");
+	req->scratch = more;
+	req->scratch_bytes = bytes;
+	return 0;
+}
+
 static int scratch(struct run *r)
 {
 	size_t m = (size_t)r->nmapped + 1, in = (size_t)r->plan->nin, out = (size_t)r->plan->nout;
 	size_t words = m + 2 * in + out + (size_t)r->plan->nitems, flags = m + out;
 	size_t bytes = words * sizeof(uint64_t) + flags;
-	void *more;
+	int err = ori_gather_scratch(r->req, bytes);
 
-	if (bytes > r->req->scratch_bytes) {
-		more = realloc(r->req->scratch, bytes);
-		if (!more)
-			return ori_fail(ORIEL_ENOMEM, "oriel_allgather_exec: no memory");
-		r->req->scratch = more;
-		r->req->scratch_bytes = bytes;
-	}
+	if (err)
+		return err;
 	memset(r->req->scratch, 0, bytes);
 	r->sent = r->req->scratch;
 	r->arrived = r->sent + m;

@@ -269,6 +269,7 @@ int ori_gather_words_make(struct ori_gather_state *s, struct ori_gather_words **
 
 	o.signals = ORI_GATHER_NET + (s->comm->links ? (uint32_t)s->comm->config.lanes : 0);
 	o.counters = o.barriers = 0;
+	o.bytes = ori_gather_stage_room(s->comm, &s->map);
 	/* A rank without memory takes part all the same, and fails for all. */
 	err = oriel_window_create(s->comm, w ? &o : NULL, w ? &w->window : NULL);
 	if (err || !w) {

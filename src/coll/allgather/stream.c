@@ -15,9 +15,13 @@
 
 #include "gather.h"
 
-#define SLICE_BYTES (128u << 10) /* of a block's share of a copy; up to SLICES of them */
-#define SLICES 4u
+#define SLICE_BYTES                                                                                \
+	(64u << 10) /* of an own block, at least, where it is cut for several blocks of a kernel */
+#define SLICES_MIN 4u  /* there may be so many for each rank, ... */
+#define ITEMS_MOST 32u /* ... and so many for all of them, whichever is more */
 #define COPY_THREADS 512
+#define FEW_THREADS 128 /* where more would have nothing to copy */
+#define FEW_BYTES (FEW_THREADS * 16u * 2u)
 #define WARP_THREADS 32
 
 /* A plan where kernels read it. */
@@ -162,11 +166,11 @@ struct job {
 	int nmapped;
 };
 
-static int launch(struct job *j, int code, int first, int nblocks, int nthreads)
+static int launch(struct job *j, int code, int first)
 {
 	j->op.code = code;
 	j->op.first = first;
-	return j->device->ops->launch(j->device, ori_gather_kernel(), nblocks, nthreads, &j->op,
+	return j->device->ops->launch(j->device, ori_gather_kernel(), 1, WARP_THREADS, &j->op,
 				      sizeof(j->op), j->stream);
 }
 
@@ -207,27 +211,52 @@ static int enqueue_large(struct job *j)
 	int first = 1, err = copy_to_self(j);
 
 	if (!err)
-		err = launch(j, ORI_GATHER_BEGIN, 0, 1, WARP_THREADS);
+		err = launch(j, ORI_GATHER_BEGIN, 0);
 	if (!err)
 		err = broadcast(j, j->send, 0);
 	/* Without mapped peers, or with nothing to hand on to them, the last kernel does all steps. */
 	for (; j->plan->relay && j->nmapped && first < j->plan->nitems && !err; first++) {
-		err = launch(j, ORI_GATHER_STEP, first, 1, WARP_THREADS);
+		err = launch(j, ORI_GATHER_STEP, first);
 		if (!err)
 			err = broadcast(j,
 					j->req->view.buffer +
 						(uint64_t)j->plan->block[first] * j->op.bytes,
 					first);
 	}
-	return err ? err : launch(j, ORI_GATHER_END, first, 1, WARP_THREADS);
+	return err ? err : launch(j, ORI_GATHER_END, first);
 }
 
+/* Alike on all ranks of a node, for a rank counts the slices that come. */
+static uint32_t count_slices(uint64_t bytes, uint32_t targets)
+{
+	uint64_t slices = (bytes + SLICE_BYTES - 1) / SLICE_BYTES;
+	uint32_t most = ITEMS_MOST / targets > SLICES_MIN ? ITEMS_MOST / targets : SLICES_MIN;
+
+	return slices < most ? (uint32_t)slices : most;
+}
+
+/*
+ * One block for each item, or as many as can be resident beside those of all ranks of the GPU: they take several
+ * in turn.  What the launch would refuse is never asked of it.
+ */
 static int enqueue_small(struct job *j)
 {
-	uint64_t slices = (j->op.bytes + SLICE_BYTES - 1) / SLICE_BYTES;
+	const struct oriel_kernel *kernel = j->req->state->map.nnodes == 1 ?
+						    ori_gather_node_kernel() :
+						    ori_gather_kernel();
+	int nthreads = j->op.bytes <= FEW_BYTES ? FEW_THREADS : COPY_THREADS;
+	int nblocks, resident = 0, err;
 
-	j->op.slices = slices < SLICES ? (uint32_t)slices : SLICES;
-	return launch(j, ORI_GATHER_ALL, 0, (j->nmapped + 1) * (int)j->op.slices, COPY_THREADS);
+	j->op.code = ORI_GATHER_ALL;
+	j->op.slices = count_slices(j->op.bytes, (uint32_t)j->nmapped + 1);
+	nblocks = (j->nmapped + 1) * (int)j->op.slices;
+	err = ori_cuda_resident(j->device, kernel, nthreads, &resident);
+	if (err)
+		return err;
+	nblocks = nblocks < resident ? nblocks : resident;
+	/* less than one is for the launch to refuse, with its reason */
+	return j->device->ops->launch(j->device, kernel, nblocks > 0 ? nblocks : 1, nthreads,
+				      &j->op, sizeof(j->op), j->stream);
 }
 
 /* While the stream is captured the graph holds the request, and the request its memory. */
@@ -272,7 +301,7 @@ int ori_gather_enqueue(struct oriel_allgather *r, const void *sendbuf,
 				       .view = r->near_view,
 				       .plan = (*near)->table,
 				       .send = sendbuf,
-				       .blocks_done = (uint64_t *)(uintptr_t)(*near)->done,
+				       .blocks_done = (uint32_t *)(uintptr_t)(*near)->done,
 				       .bytes = bytes,
 				       .chunk = choice->chunk,
 				       .pieces = (bytes + choice->chunk - 1) / choice->chunk,

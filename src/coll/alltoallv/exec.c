@@ -53,16 +53,15 @@ static uint32_t at_least_one(uint32_t n)
 
 static const struct oriel_kernel *kernel_of(const struct oriel_alltoallv *a)
 {
-	return ori_a2a_kernel(a->args.win.queued_peers != 0, a->threads > ORI_A2A_THREADS);
+	return ori_a2a_kernel(a->args.win.queued_peers != 0);
 }
 
 /* One block for each item, or as many as can be resident beside those of other ranks: they take several in turn. */
 static int set_grid_separate(struct oriel_alltoallv *a, uint32_t warps, uint32_t items)
 {
-	int most = a->args.win.queued_peers ? ORI_A2A_THREADS : ORI_A2A_WIDE_THREADS;
 	int resident = 0, err;
 
-	a->threads = 32 * (int)warps < most ? 32 * (int)warps : most;
+	a->threads = 32 * (int)warps < ORI_A2A_THREADS ? 32 * (int)warps : ORI_A2A_THREADS;
 	err = ori_cuda_resident(a->comm->device, kernel_of(a), a->threads, &resident);
 	a->grid = resident < (int)items ? resident : (int)items;
 	/* less than one is for the launch to refuse, with its reason */

@@ -78,13 +78,11 @@ static int neighbours(const struct oriel_comm *c)
 
 /*
  * The inbox saves a handshake and costs a copy (docs/decisions/0019).  Where ranks share cores the handshake is a switch
- * of processes, worth a copy of some KiB; on a GPU nothing was measured yet.
+ * of processes, worth a copy of some KiB; on a GPU it was measured with 1 KiB.
  */
 static uint32_t first_small(const struct oriel_comm *c)
 {
-	if (c->device->separate)
-		return 0;
-	return neighbours(c) > ori_core_count() ? 8192 : 1024;
+	return !c->device->separate && neighbours(c) > ori_core_count() ? 8192 : 1024;
 }
 
 /* This rank's share of its host's cores. */
@@ -303,7 +301,6 @@ static const char *fill(struct oriel_comm *c, const struct tune *t, uint64_t byt
 /* The blocks of all ranks on a GPU wait for each other, so all must be resident. */
 int ori_tune_resident(struct oriel_comm *c, struct ori_a2a_plan *plan)
 {
-	int most = plan->uniform ? ORI_A2A_WIDE_THREADS : ORI_A2A_THREADS;
 	uint32_t warps = plan->kind[ORI_PLAN_MAPPED].warps;
 	int resident = 0, threads, err;
 
@@ -311,10 +308,8 @@ int ori_tune_resident(struct oriel_comm *c, struct ori_a2a_plan *plan)
 		return 0;
 	if (!plan->uniform && plan->kind[ORI_PLAN_QUEUED].warps > warps)
 		warps = plan->kind[ORI_PLAN_QUEUED].warps;
-	threads = (int)warps * 32 < most ? (int)warps * 32 : most;
-	err = ori_cuda_resident(c->device,
-				ori_a2a_kernel(!plan->uniform, threads > ORI_A2A_THREADS), threads,
-				&resident);
+	threads = (int)warps * 32 < ORI_A2A_THREADS ? (int)warps * 32 : ORI_A2A_THREADS;
+	err = ori_cuda_resident(c->device, ori_a2a_kernel(!plan->uniform), threads, &resident);
 	if (!err)
 		(void)ori_tune_cap(plan, (uint32_t)c->nranks, (uint64_t)resident);
 	return err;

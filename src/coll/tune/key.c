@@ -152,7 +152,8 @@ uint64_t ori_tune_key_hash(const struct ori_tune_key *key)
 
 int ori_tune_path(const struct ori_tune_key *key, char *path, size_t bytes)
 {
-	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+	const char *cache = ori_environment_get("XDG_CACHE_HOME"),
+		   *home = ori_environment_get("HOME");
 	unsigned long long hash = ori_tune_key_hash(key);
 	int n;
 

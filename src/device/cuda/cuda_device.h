@@ -42,7 +42,7 @@ struct ori_cuda_lane {
 	uint8_t pad[ORIEL_LINE_BYTES - 48];
 };
 
-/* A kernel that was launched once. */
+/* A kernel that was noted, or launched once. */
 struct ori_cuda_function {
 	const struct oriel_kernel *kernel;
 	const void *symbol; /* kernel's when it was found: one on a stack may be another now */
@@ -160,7 +160,15 @@ void *ori_cuda_images_find(struct ori_cuda_gpu *, const char *function);
 /* stream.c */
 extern const struct ori_stream_ops ori_cuda_stream_ops;
 
+/*
+ * noted.c: finds the kernels that the program has noted, before anything runs on the GPU, and gives the most local
+ * memory a thread of them has.  The context is current, and nobody else knows the GPU yet.
+ */
+size_t ori_cuda_noted_find(struct ori_cuda_gpu *);
+
 /* launch.c */
+/* For noted.c: one that its launch will find.  Bytes of local memory a thread; 0 too if it is not to be had. */
+size_t ori_cuda_function_find(struct ori_cuda_gpu *, const struct oriel_kernel *);
 int ori_cuda_launch(struct ori_device *, const struct oriel_kernel *, int nblocks, int nthreads,
 		    const void *args, size_t args_bytes, void *stream);
 int ori_cuda_sync(struct ori_device *, void *stream);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../util/config.h"
 #include "../../util/util.h"
 #include "cuda_device.h"
 
@@ -87,7 +88,7 @@ static long local_rank(void)
 					     "MPI_LOCALRANKID", "SLURM_LOCALID" };
 
 	for (size_t i = 0; i < ORI_COUNT(names); i++) {
-		const char *text = getenv(names[i]);
+		const char *text = ori_environment_get(names[i]);
 
 		if (text && *text)
 			return strtol(text, NULL, 10);

@@ -47,19 +47,13 @@ static void prepare_environment(void)
 	 * another rank's kernel in the same channel would never start.  Under MPS all processes take
 	 * theirs from one pool (an H200's was empty after three processes with 32): 8 each.
 	 */
-	pthread_mutex_lock(&ori_environment_lock);
-	if (!getenv("CUDA_DEVICE_MAX_CONNECTIONS")) {
-		const char *channels = ori_cuda_mps_pipe() ? "8" : "32";
+	const char *channels = ori_cuda_mps_pipe() ? "8" : "32";
 
-		setenv("CUDA_DEVICE_MAX_CONNECTIONS", channels, 0);
+	if (ori_environment_add("CUDA_DEVICE_MAX_CONNECTIONS", channels))
 		ori_log(ORI_LOG_DEBUG, "CUDA_DEVICE_MAX_CONNECTIONS set to %s", channels);
-	}
 	/* Loading a kernel at its first launch may wait for the kernels that run. */
-	if (!getenv("CUDA_MODULE_LOADING")) {
-		setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+	if (ori_environment_add("CUDA_MODULE_LOADING", "EAGER"))
 		ori_log(ORI_LOG_DEBUG, "CUDA_MODULE_LOADING set to EAGER");
-	}
-	pthread_mutex_unlock(&ori_environment_lock);
 }
 
 /* Those that may be missing. */

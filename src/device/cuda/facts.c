@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "../../comm/topology.h"
+#include "../../util/config.h"
 #include "../../util/util.h"
 #include "cuda_device.h"
 
@@ -34,7 +35,7 @@ int ori_cuda_mps(const struct ori_cuda_driver *cu, ori_cu_device dev)
 
 int ori_cuda_mps_pipe(void)
 {
-	const char *dir = getenv("CUDA_MPS_PIPE_DIRECTORY");
+	const char *dir = ori_environment_get("CUDA_MPS_PIPE_DIRECTORY");
 	char path[512];
 
 	snprintf(path, sizeof(path), "%s/control", dir ? dir : "/tmp/nvidia-mps");

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../util/config.h"
 #include "../../util/util.h"
 #include "cuda_device.h"
 
@@ -58,7 +59,7 @@ static int attribute(const struct ori_cuda_gpu *gpu, int which)
  */
 static int look_share(struct ori_cuda_gpu *gpu)
 {
-	const char *text = getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+	const char *text = ori_environment_get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
 	double percent = text && ori_cuda_mps(gpu->cu, gpu->dev) ? strtod(text, NULL) : 100;
 	int major = attribute(gpu, ORI_CU_DEV_MAJOR), minor = attribute(gpu, ORI_CU_DEV_MINOR);
 	int cores_per_sm = major == 7 || (major == 8 && minor == 0) ? 64 : 128;
@@ -135,22 +136,26 @@ static void enable_one_way(struct ori_cuda_gpu *from, struct ori_cuda_gpu *to)
 /*
  * A kernel that keeps a handle on its stack has more there than the 1 KiB that CUDA has ready, and
  * its first launch would make room: after all running kernels have ended, which may be waiting for
- * this one.  So there is room from the start.  Only ever more: the context is the program's, too.
+ * this one.  So there is room from the start, also for the program's kernels that are known.  Only ever more: the
+ * context is the program's, too.
  */
 static int make_stack(struct ori_cuda_gpu *gpu)
 {
+	size_t want = ori_cuda_noted_find(gpu);
 	int err = gpu->cu->cuCtxGetLimit(&gpu->stack, ORI_CU_LIMIT_STACK);
 
 	if (err)
 		return ori_cuda_fail(err, "cuCtxGetLimit", "GPU %d", gpu->ordinal);
-	if (gpu->stack >= ORI_CUDA_STACK_BYTES)
+	if (want < ORI_CUDA_STACK_BYTES)
+		want = ORI_CUDA_STACK_BYTES;
+	if (gpu->stack >= want)
 		return 0;
-	err = gpu->cu->cuCtxSetLimit(ORI_CU_LIMIT_STACK, ORI_CUDA_STACK_BYTES);
+	err = gpu->cu->cuCtxSetLimit(ORI_CU_LIMIT_STACK, want);
 	if (err)
 		ori_log(ORI_LOG_INFO, "GPU %d: kernels keep stacks of %zu bytes: cuCtxSetLimit: %s",
 			gpu->ordinal, gpu->stack, ori_cuda_text(err));
 	else
-		gpu->stack = ORI_CUDA_STACK_BYTES;
+		gpu->stack = want;
 	return 0;
 }
 

@@ -71,32 +71,68 @@ static void look_at_function(struct ori_cuda_gpu *gpu, const struct oriel_kernel
 			kernel->name, local, gpu->stack);
 }
 
-/* The kernel's entry, made at its first launch; the GPU is locked. */
-static int get_function(struct ori_cuda_gpu *gpu, const struct oriel_kernel *kernel,
-			struct ori_cuda_function **out)
+/* The kernel's entry, or NULL; the GPU is locked. */
+static struct ori_cuda_function *known_function(struct ori_cuda_gpu *gpu,
+						const struct oriel_kernel *kernel)
 {
-	struct ori_cuda_function *f = gpu->functions;
-	struct ori_cuda_function *end = f + gpu->nfunctions;
-	void *function;
-	int err;
+	struct ori_cuda_function *f = gpu->functions, *end = f + gpu->nfunctions;
 
 	for (; f < end; f++)
 		if (f->kernel == kernel && f->symbol == kernel->gpu_symbol &&
-		    f->name == kernel->name) {
-			*out = f;
-			return 0;
-		}
+		    f->name == kernel->name)
+			return f;
+	return NULL;
+}
+
+static struct ori_cuda_function *remember(struct ori_cuda_gpu *gpu,
+					  const struct oriel_kernel *kernel, void *function)
+{
+	struct ori_cuda_function *f = gpu->functions + gpu->nfunctions;
+
+	if (gpu->nfunctions == ORI_CUDA_FUNCTIONS_MAX)
+		f--; /* never seen so many: the last place serves as the only one */
+	else
+		gpu->nfunctions++;
+	*f = (struct ori_cuda_function){ kernel, kernel->gpu_symbol, kernel->name, function, 0, 0 };
+	return f;
+}
+
+/* The kernel's entry, made at its first launch if it was not noted; the GPU is locked. */
+static int get_function(struct ori_cuda_gpu *gpu, const struct oriel_kernel *kernel,
+			struct ori_cuda_function **out)
+{
+	struct ori_cuda_function *f = known_function(gpu, kernel);
+	void *function;
+	int err;
+
+	*out = f;
+	if (f)
+		return 0;
 	err = find_function(gpu, kernel, &function);
 	if (err)
 		return err;
 	look_at_function(gpu, kernel, function);
-	if (gpu->nfunctions == ORI_CUDA_FUNCTIONS_MAX)
-		f = end - 1; /* never seen so many: the last place serves as the only one */
-	else
-		gpu->nfunctions++;
-	*f = (struct ori_cuda_function){ kernel, kernel->gpu_symbol, kernel->name, function, 0, 0 };
-	*out = f;
+	*out = remember(gpu, kernel, function);
 	return 0;
+}
+
+size_t ori_cuda_function_find(struct ori_cuda_gpu *gpu, const struct oriel_kernel *kernel)
+{
+	void *function;
+	int local = 0, err;
+
+	if (!kernel->gpu_find || gpu->nfunctions == ORI_CUDA_FUNCTIONS_MAX)
+		return 0;
+	err = kernel->gpu_find(kernel->gpu_symbol, &function);
+	if (!err)
+		err = gpu->cu->cuFuncGetAttribute(&local, ORI_CU_FUNC_LOCAL_BYTES, function);
+	if (err) {
+		ori_log(ORI_LOG_DEBUG, "kernel \"%s\" is not to be had on GPU %d (error %d)",
+			kernel->name, gpu->ordinal, err);
+		return 0;
+	}
+	remember(gpu, kernel, function);
+	return (size_t)local;
 }
 
 /* ---- residency ------------------------------------------------------------------------------- */
@@ -190,21 +226,34 @@ int ori_cuda_launch(struct ori_device *device, const struct oriel_kernel *kernel
 	return err;
 }
 
+/* Asks the driver; the GPU is locked. */
+static int learn_function(struct ori_cuda_gpu *gpu, const struct oriel_kernel *kernel, int nthreads,
+			  struct ori_cuda_function **out)
+{
+	struct ori_cuda_scope scope;
+	int err = ori_cuda_enter(gpu, &scope);
+
+	if (err)
+		return err;
+	err = get_function(gpu, kernel, out);
+	if (!err)
+		err = ask_occupancy(gpu, *out, nthreads);
+	ori_cuda_leave(&scope);
+	return err;
+}
+
 int ori_cuda_resident(struct ori_device *device, const struct oriel_kernel *kernel, int nthreads,
 		      int *nblocks)
 {
 	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
-	struct ori_cuda_function *f = NULL;
-	struct ori_cuda_scope scope;
+	struct ori_cuda_function *f;
 	int64_t here, all;
-	int err = ori_cuda_enter(d->gpu, &scope);
+	int err = 0;
 
-	if (err)
-		return err;
 	pthread_mutex_lock(&d->gpu->lock);
-	err = get_function(d->gpu, kernel, &f);
-	if (!err)
-		err = ask_occupancy(d->gpu, f, nthreads);
+	f = known_function(d->gpu, kernel);
+	if (!f || !f->blocks || f->threads != nthreads)
+		err = learn_function(d->gpu, kernel, nthreads, &f);
 	if (!err) {
 		/* the two tests of check_residency() */
 		here = (int64_t)f->blocks * d->gpu->sms / (d->sharers_here ? d->sharers_here : 1);
@@ -212,7 +261,6 @@ int ori_cuda_resident(struct ori_device *device, const struct oriel_kernel *kern
 		*nblocks = (int)(here < all ? here : all);
 	}
 	pthread_mutex_unlock(&d->gpu->lock);
-	ori_cuda_leave(&scope);
 	return err;
 }
 

@@ -66,8 +66,9 @@ static int failed(const char *what, int result)
 
 static int find_calls(struct perf_graph *g)
 {
-	const char *name = getenv("ORIEL_CUDA_LIBRARY");
-	void *library = dlopen(name && *name ? name : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+	const char *wanted = getenv("ORIEL_CUDA_LIBRARY");
+	const char *name = wanted && *wanted ? wanted : "libcuda.so.1";
+	void *library = dlopen(strcmp(name, "self") ? name : NULL, RTLD_NOW | RTLD_LOCAL);
 	void *found[SYMBOLS];
 
 	for (size_t i = 0; i < SYMBOLS; i++) {

@@ -1,0 +1,44 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# All-gather and all-to-all-v on a GPU: collectives written by hand, Oriel, and NVSHMEM where its wheel is installed, in turn.
+#
+# Usage: bench/coll/gpu.sh OUT_DIR [--build DIR] [--reps N] [--seconds N]
+#   OUT_DIR     gets bench.log (raw figures, one a line) and table.md
+#   --build     where Oriel is built, or is to be built (default build/release)
+#   --reps      interleaved repetitions of everything (default 5)
+#   --seconds   no further repetition is begun that would end later than this after the first (default 120)
+#
+# Ranks are processes that share one GPU under a private MPS daemon, each limited to its share of the SMs, alike for all
+# three (NVSHMEM wants it so).  A figure is the median over the repetitions.  Data is checked in every row.
+# Exit status: 0 all targets met, 1 one missed or not measured, 2 bad command line, 77 this machine cannot.
+set -u
+root=$(cd "$(dirname "$0")/../.." && pwd)
+name=bench/coll/gpu.sh reps=5 seconds=120
+# shellcheck source=bench/gpu_common.sh
+. "$root/bench/gpu_common.sh"
+
+gpu_options "$@"
+gpu_begin
+gpu_compile limit "$root/bench/coll/gpu_limit.cu"
+gpu_compile oriel "$root/bench/coll/gpu_oriel.cu" "${oriel_flags[@]}"
+gpu_compile_nvshmem versus_nvshmem "$root/bench/coll/gpu_nvshmem.cu"
+gpu_compiled
+gpu_mps_start
+# Files of earlier tuning runs on this machine must not decide what is measured here.
+export ORIEL_TUNE_FILE=none
+say "# inbox: small messages of an all-to-all-v carry their own arrival mark (ORIEL_A2A_PLAN=small=8K)"
+
+run=$build/bin/oriel-run
+for ((rep = 1; rep <= reps; rep++)); do
+	gpu_measure $rep limit 12 "$work/limit" 8
+	gpu_measure $rep oriel 12 "$run" -n 8 "$work/oriel" rows
+	[ -z "$nvshmem" ] || gpu_measure $rep nvshmem 12 "$work/versus_nvshmem" 8
+	gpu_measure $rep limit 50 "$work/limit" 2
+	gpu_measure $rep oriel 50 "$run" -n 2 "$work/oriel" rows
+	[ -z "$nvshmem" ] || gpu_measure $rep nvshmem 50 "$work/versus_nvshmem" 2
+	gpu_measure $rep oriel 12 "$run" -n 8 "$work/oriel" busy
+	[ $rep -gt 3 ] || gpu_measure $rep inbox 12 env ORIEL_A2A_PLAN=small=8K "$run" -n 8 "$work/oriel" small
+	[ $rep -gt 3 ] || gpu_measure $rep inbox 50 env ORIEL_A2A_PLAN=small=8K "$run" -n 2 "$work/oriel" small
+	gpu_time_left $rep || break
+done
+gpu_table "$root/bench/coll/gpu_table.py"

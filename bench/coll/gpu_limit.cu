@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bench/coll/gpu_limit.cu - what collectives written by hand reach between processes that share a GPU (CUDA IPC,
+ * under MPS).
+ *
+ * Usage: limit_coll_gpu 2|8	the number of ranks, each a process
+ * All-gather (8 ranks): by the copy engine with a kernel of one warp before and after it, one copy at a time ("ce") or
+ * in a batch ("batch"); by one kernel that stores the own block to all ("push"); by one in which the own block goes to
+ * its place and the others fetch it ("pull": two copies).  All-to-all-v: one kernel, sizes and offsets read from device
+ * memory, the receiver told what came.  Kernels are tried with several numbers of blocks a peer, and the best counts:
+ * rows are "row/way".  No failure words, no deadlines, no arguments to test.  A hang is ended by who started it.
+ */
+#include "gpu.h"
+
+typedef unsigned long long u64;
+
+#define LINE 16 /* words of a cache line */
+
+/* Words of a rank, a line for each source and use. */
+#define READY 0
+#define ARRIVED 1
+#define SIZE 2
+#define USES 3
+#define WORDS (USES * GPU_RANKS_MAX * LINE)
+
+struct world {
+	uint8_t *send[GPU_RANKS_MAX], *recv[GPU_RANKS_MAX];
+	u64 *words[GPU_RANKS_MAX];
+	const u64 *sizes, *offsets; /* this rank's, [n] */
+	int me, n;
+};
+
+static __device__ __forceinline__ u64 load_acquire(const u64 *word)
+{
+	u64 v;
+
+	asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(word) : "memory");
+	return v;
+}
+
+static __device__ __forceinline__ void store_release(u64 *word, u64 v)
+{
+	asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(word), "l"(v) : "memory");
+}
+
+static __device__ __forceinline__ void add_release(u64 *word, u64 v)
+{
+	asm volatile("red.release.sys.global.add.u64 [%0], %1;" ::"l"(word), "l"(v) : "memory");
+}
+
+static __device__ __forceinline__ void await(const u64 *word, u64 v)
+{
+	while (load_acquire(word) < v)
+		;
+}
+
+/* What `from` tells `at`. */
+static __device__ __forceinline__ u64 *word_of(const struct world &w, int at, int from, int use)
+{
+	return w.words[at] + (use * GPU_RANKS_MAX + from) * LINE;
+}
+
+/* `bytes` is a multiple of 16. */
+static __device__ __forceinline__ void copy(uint8_t *to, const uint8_t *from, uint64_t bytes)
+{
+	uint4 *d = (uint4 *)to, v[8];
+	const uint4 *s = (const uint4 *)from;
+	uint64_t n = bytes / 16, i = threadIdx.x, step = blockDim.x;
+
+	for (; i + 7 * step < n; i += 8 * step) {
+#pragma unroll
+		for (int k = 0; k < 8; k++)
+			v[k] = s[i + k * step];
+#pragma unroll
+		for (int k = 0; k < 8; k++)
+			d[i + k * step] = v[k];
+	}
+	for (; i < n; i += step)
+		d[i] = s[i];
+}
+
+/* Block b of those that share `bytes`. */
+static __device__ __forceinline__ void copy_share(uint8_t *to, const uint8_t *from, uint64_t bytes,
+						  int b, int blocks)
+{
+	uint64_t share = (bytes / blocks + 127) & ~127ull, at = share * b;
+
+	if (at < bytes)
+		copy(to + at, from + at, bytes - at < share ? bytes - at : share);
+}
+
+/* ---- kernels; call: counts from 1 ---- */
+
+/* blocks: of a peer.  arrived: what this rank's ARRIVED words were before. */
+static __global__ void __launch_bounds__(512)
+	gather_push(struct world w, uint64_t bytes, int blocks, u64 call, u64 arrived)
+{
+	int p = (blockIdx.x / blocks + w.me) % w.n, b = blockIdx.x % blocks;
+
+	if (!threadIdx.x) {
+		if (b == 0)
+			store_release(word_of(w, p, w.me, READY), call);
+		await(word_of(w, w.me, p, READY), call);
+	}
+	__syncthreads();
+	copy_share(w.recv[p] + w.me * bytes, w.send[w.me], bytes, b, blocks);
+	__syncthreads();
+	if (!threadIdx.x) {
+		add_release(word_of(w, p, w.me, ARRIVED), 1);
+		if (b == 0)
+			await(word_of(w, w.me, p, ARRIVED), arrived + blocks);
+	}
+}
+
+/*
+ * Own block to its place and READY, by blocks of its own; then from each peer's place.  ARRIVED says that it was
+ * fetched, so that the next call may write there.
+ */
+static __global__ void __launch_bounds__(512)
+	gather_pull(struct world w, uint64_t bytes, int blocks, u64 ready, u64 arrived)
+{
+	int p = (blockIdx.x / blocks + w.me) % w.n, b = blockIdx.x % blocks;
+
+	if (p == w.me) {
+		copy_share(w.recv[p] + p * bytes, w.send[p], bytes, b, blocks);
+		__syncthreads();
+		for (int q = threadIdx.x; q < w.n; q += blockDim.x)
+			add_release(word_of(w, q, p, READY), 1);
+		return;
+	}
+	if (!threadIdx.x)
+		await(word_of(w, w.me, p, READY), ready + blocks);
+	__syncthreads();
+	copy_share(w.recv[w.me] + p * bytes, w.recv[p] + p * bytes, bytes, b, blocks);
+	__syncthreads();
+	if (!threadIdx.x) {
+		add_release(word_of(w, p, w.me, ARRIVED), 1);
+		if (b == 0)
+			await(word_of(w, w.me, p, ARRIVED), arrived + blocks);
+	}
+}
+
+/* One warp: all ranks are here. */
+static __global__ void meet(struct world w, u64 call)
+{
+	int q = threadIdx.x;
+
+	if (q < w.n) {
+		store_release(word_of(w, q, w.me, READY), call);
+		await(word_of(w, w.me, q, READY), call);
+	}
+}
+
+static __global__ void __launch_bounds__(512)
+	exchange(struct world w, uint64_t slot, int blocks, u64 call, u64 arrived)
+{
+	int p = (blockIdx.x / blocks + w.me) % w.n, b = blockIdx.x % blocks;
+	uint64_t bytes = w.sizes[p], offset = w.offsets[p];
+
+	if (!threadIdx.x) {
+		if (b == 0)
+			store_release(word_of(w, p, w.me, READY), call);
+		await(word_of(w, w.me, p, READY), call);
+	}
+	__syncthreads();
+	copy_share(w.recv[p] + w.me * slot, w.send[w.me] + offset, bytes, b, blocks);
+	__syncthreads();
+	if (!threadIdx.x) {
+		if (b == 0)
+			*word_of(w, p, w.me, SIZE) = bytes;
+		add_release(word_of(w, p, w.me, ARRIVED), 1);
+		if (b == 0)
+			await(word_of(w, w.me, p, ARRIVED), arrived + blocks);
+	}
+}
+
+/* ---- running ---- */
+
+struct job {
+	struct gpu_meeting *m;
+	uint32_t meetings;
+	struct world w;
+	u64 *sizes, *offsets;
+	cudaStream_t stream;
+	/* of the row that runs */
+	const struct coll_case *c;
+	int blocks, threads;
+	u64 ready, arrived;
+};
+
+static void call_push(void *arg)
+{
+	struct job *j = (struct job *)arg;
+
+	gather_push<<<j->w.n * j->blocks, j->threads, 0, j->stream>>>(j->w, j->c->bytes, j->blocks,
+								      ++j->ready, j->arrived);
+	j->arrived += j->blocks;
+}
+
+static void call_pull(void *arg)
+{
+	struct job *j = (struct job *)arg;
+
+	gather_pull<<<j->w.n * j->blocks, j->threads, 0, j->stream>>>(j->w, j->c->bytes, j->blocks,
+								      j->ready, j->arrived);
+	j->ready += j->blocks;
+	j->arrived += j->blocks;
+}
+
+static void call_exchange(void *arg)
+{
+	struct job *j = (struct job *)arg;
+
+	exchange<<<j->w.n * j->blocks, j->threads, 0, j->stream>>>(j->w, j->c->bytes, j->blocks,
+								   ++j->ready, j->arrived);
+	j->arrived += j->blocks;
+}
+
+static void call_ce(void *arg)
+{
+	struct job *j = (struct job *)arg;
+	uint64_t bytes = j->c->bytes;
+
+	meet<<<1, 32, 0, j->stream>>>(j->w, ++j->ready);
+	for (int i = 1; i <= j->w.n; i++) {
+		int p = (j->w.me + i) % j->w.n;
+
+		gpu_must(cudaMemcpyAsync(j->w.recv[p] + j->w.me * bytes, j->w.send[j->w.me], bytes,
+					 cudaMemcpyDefault, j->stream),
+			 "copy engine");
+	}
+	meet<<<1, 32, 0, j->stream>>>(j->w, ++j->ready);
+}
+
+#if CUDART_VERSION >= 13000
+static void call_batch(void *arg)
+{
+	struct job *j = (struct job *)arg;
+	const void *from[GPU_RANKS_MAX];
+	void *to[GPU_RANKS_MAX];
+	size_t bytes[GPU_RANKS_MAX], first = 0;
+	struct cudaMemcpyAttributes how;
+
+	memset(&how, 0, sizeof(how));
+	how.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+	how.flags = cudaMemcpyFlagPreferOverlapWithCompute;
+	for (int i = 0; i < j->w.n; i++) {
+		int p = (j->w.me + 1 + i) % j->w.n;
+
+		to[i] = j->w.recv[p] + j->w.me * j->c->bytes;
+		from[i] = j->w.send[j->w.me];
+		bytes[i] = j->c->bytes;
+	}
+	meet<<<1, 32, 0, j->stream>>>(j->w, ++j->ready);
+	gpu_must(cudaMemcpyBatchAsync(to, from, bytes, (size_t)j->w.n, &how, &first, 1, j->stream),
+		 "batch of copies");
+	meet<<<1, 32, 0, j->stream>>>(j->w, ++j->ready);
+}
+#endif
+
+/* All ranks have the words at 0 and nothing under way. */
+static void begin_row(struct job *j)
+{
+	gpu_meet(j->m, j->w.n, &j->meetings);
+	gpu_must(cudaMemsetAsync(j->w.words[j->w.me], 0, WORDS * sizeof(u64), j->stream), "words");
+	gpu_must(cudaStreamSynchronize(j->stream), "words");
+	j->ready = j->arrived = 0;
+	gpu_meet(j->m, j->w.n, &j->meetings);
+}
+
+static void run_row(struct job *j, const char *way, void (*fn)(void *))
+{
+	char name[64];
+	double us;
+
+	coll_name(j->c, j->w.n, way, name, sizeof(name));
+	begin_row(j);
+	us = coll_time(fn, j, j->c->calls, j->stream);
+	gpu_must(cudaGetLastError(), name);
+	gpu_meet(j->m, j->w.n, &j->meetings);
+	coll_check(name, j->c, j->w.recv[j->w.me], j->c->bytes, j->w.me, j->w.n, j->stream);
+	if (j->w.me == 0)
+		bench_print(name, us, "us");
+}
+
+/* With several numbers of blocks, as far as all of a rank's find room on its SMs at once. */
+static void run_kernel(struct job *j, const char *what, const void *kernel, void (*fn)(void *))
+{
+	int sms = 0, fit = 0;
+	char way[32];
+
+	gpu_must(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0), "SMs");
+	j->threads = j->c->bytes < 4096 ? 128 : 512;
+	gpu_must(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fit, kernel, j->threads, 0),
+		 "occupancy");
+	for (j->blocks = 1; j->blocks <= 64; j->blocks *= 2) {
+		if (j->w.n * j->blocks > fit * sms || j->c->bytes / j->blocks < 1024)
+			break;
+		snprintf(way, sizeof(way), "%s%d", what, j->blocks);
+		run_row(j, way, fn);
+	}
+}
+
+static void set_sizes(struct job *j)
+{
+	u64 sizes[GPU_RANKS_MAX], offsets[GPU_RANKS_MAX];
+
+	for (int p = 0; p < j->w.n; p++) {
+		sizes[p] = coll_bytes(j->c, p, j->w.n);
+		offsets[p] = (u64)p * j->c->bytes;
+	}
+	gpu_must(cudaMemcpy(j->sizes, sizes, j->w.n * sizeof(u64), cudaMemcpyDefault), "sizes");
+	gpu_must(cudaMemcpy(j->offsets, offsets, j->w.n * sizeof(u64), cudaMemcpyDefault),
+		 "offsets");
+}
+
+static void run_case(struct job *j)
+{
+	coll_fill(j->c, j->w.send[j->w.me], j->w.me, j->w.n, j->stream);
+	set_sizes(j);
+	if (j->c->op != COLL_GATHER) {
+		run_kernel(j, "blocks", (const void *)exchange, call_exchange);
+		return;
+	}
+	run_row(j, "ce", call_ce);
+#if CUDART_VERSION >= 13000
+	run_row(j, "batch", call_batch);
+#endif
+	run_kernel(j, "push", (const void *)gather_push, call_push);
+	if (j->c->bytes >= 64u << 10)
+		run_kernel(j, "pull", (const void *)gather_pull, call_pull);
+}
+
+static void *open_peer(const uint8_t *handle, const char *what)
+{
+	void *at = NULL;
+
+	gpu_must(cudaIpcOpenMemHandle(&at, *(const cudaIpcMemHandle_t *)(const void *)handle,
+				      cudaIpcMemLazyEnablePeerAccess),
+		 what);
+	return at;
+}
+
+/* One allocation of data: what is sent, then what is received. */
+static void open_job(struct job *j)
+{
+	uint64_t half = (uint64_t)COLL_MOST * j->w.n;
+	int me = j->w.me;
+
+	gpu_must(cudaSetDevice(0), "device");
+	gpu_must(cudaMalloc(&j->w.send[me], 2 * half), "data");
+	gpu_must(cudaMalloc(&j->w.words[me], WORDS * sizeof(u64)), "words");
+	gpu_must(cudaMalloc(&j->sizes, GPU_RANKS_MAX * sizeof(u64)), "sizes");
+	gpu_must(cudaMalloc(&j->offsets, GPU_RANKS_MAX * sizeof(u64)), "offsets");
+	j->w.sizes = j->sizes;
+	j->w.offsets = j->offsets;
+	gpu_must(cudaStreamCreateWithFlags(&j->stream, cudaStreamNonBlocking), "stream");
+	gpu_must(cudaIpcGetMemHandle((cudaIpcMemHandle_t *)j->m->handles[me][0], j->w.send[me]),
+		 "handle");
+	gpu_must(cudaIpcGetMemHandle((cudaIpcMemHandle_t *)j->m->handles[me][1], j->w.words[me]),
+		 "handle");
+	gpu_meet(j->m, j->w.n, &j->meetings);
+	for (int q = 0; q < j->w.n; q++) {
+		if (q != me) {
+			j->w.send[q] = (uint8_t *)open_peer(j->m->handles[q][0], "a peer's data");
+			j->w.words[q] = (u64 *)open_peer(j->m->handles[q][1], "a peer's words");
+		}
+		j->w.recv[q] = j->w.send[q] + half;
+	}
+}
+
+static void run_rank(struct gpu_meeting *m, int rank, int n)
+{
+	struct job job;
+
+	memset(&job, 0, sizeof(job));
+	job.m = m;
+	job.w.me = rank;
+	job.w.n = n;
+	open_job(&job);
+	for (size_t i = 0; i < COLL_CASES; i++)
+		if (coll_is_run(&coll_cases[i], n)) {
+			job.c = &coll_cases[i];
+			run_case(&job);
+		}
+	gpu_meet(m, n, &job.meetings);
+}
+
+int main(int argc, char **argv)
+{
+	int n = argc == 2 ? atoi(argv[1]) : 0;
+	struct gpu_meeting *m = gpu_meeting_open();
+
+	if (n < 2 || n > GPU_RANKS_MAX || !m) {
+		fprintf(stderr, "usage: limit_coll_gpu RANKS, 2 or 8\n");
+		return 2;
+	}
+	return gpu_fork(n, m, run_rank);
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bench/coll/gpu_oriel.cu - Oriel's collectives on a GPU, row by row as gpu_limit.cu takes the limits.
+ *
+ * Usage, under oriel-run with ORIEL_DEVICE=cuda:  oriel_coll_gpu rows | small | busy
+ *	rows    every case of gpu.h: all-gather on a window, out of place; all-to-all-v from the request's send
+ *		buffer, sizes in device memory, what came is learned there
+ *	small   of them the all-to-all-v of up to SMALL_BYTES
+ *	busy    what a kernel beside all-gathers of 16 MiB loses: one that uses registers alone, one that uses memory
+ * Rank 0 prints lines "name value unit".  Data is checked after every row.
+ */
+#include <oriel/coll.h>
+#include <oriel/oriel.h>
+
+#include "gpu.h"
+
+#define SMALL_BYTES 4096u
+
+struct job {
+	struct oriel_comm *comm;
+	int rank, n;
+	cudaStream_t stream;
+	uint8_t *send;
+	const struct coll_case *c;
+	struct oriel_window *window;
+	struct oriel_allgather *gather;
+	struct oriel_alltoallv *exchange;
+	struct oriel_alltoallv_args args;
+};
+
+static void oriel_must(int err, const char *what)
+{
+	if (!err)
+		return;
+	fprintf(stderr, "%s: %s: %s\n", what, oriel_status_text(err), oriel_last_error());
+	_exit(1);
+}
+
+static void barrier(struct job *j)
+{
+	oriel_must(oriel_comm_barrier(j->comm, ORIEL_WORLD), "barrier");
+}
+
+static void *alloc(struct job *j, uint64_t bytes)
+{
+	void *at = NULL;
+
+	oriel_must(oriel_alloc(j->comm, bytes, &at), "memory");
+	return at;
+}
+
+/* ---- rows ---- */
+
+static void call_gather(void *arg)
+{
+	struct job *j = (struct job *)arg;
+
+	oriel_must(oriel_allgather_exec(j->gather, j->send, j->c->bytes, 1, j->stream),
+		   "all-gather");
+}
+
+static void call_exchange(void *arg)
+{
+	struct job *j = (struct job *)arg;
+
+	oriel_must(oriel_alltoallv_exec(j->exchange, &j->args, j->stream), "all-to-all-v");
+}
+
+static void open_gather(struct job *j)
+{
+	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+
+	o.bytes = (uint64_t)j->n * j->c->bytes;
+	j->send = (uint8_t *)alloc(j, j->c->bytes);
+	oriel_must(oriel_window_create(j->comm, &o, &j->window), "window");
+	oriel_must(oriel_allgather_init(j->comm, j->window, NULL, &j->gather), "all-gather");
+}
+
+static void close_gather(struct job *j)
+{
+	oriel_must(oriel_allgather_status(j->gather), "all-gather");
+	oriel_must(oriel_allgather_destroy(j->gather), "all-gather");
+	oriel_must(oriel_window_destroy(j->window), "window");
+	oriel_must(oriel_free(j->comm, j->send), "memory");
+}
+
+static void run_gather(struct job *j, const char *name)
+{
+	double us;
+
+	open_gather(j);
+	coll_fill(j->c, j->send, j->rank, j->n, j->stream);
+	barrier(j);
+	us = coll_time(call_gather, j, j->c->calls, j->stream);
+	barrier(j);
+	coll_check(name, j->c, (uint8_t *)oriel_window_buffer(j->window), j->c->bytes, j->rank,
+		   j->n, j->stream);
+	if (j->rank == 0)
+		bench_print(name, us, "us");
+	close_gather(j);
+}
+
+/* Sizes, offsets, what came: [n] each, in device memory. */
+static uint64_t *open_exchange(struct job *j)
+{
+	struct oriel_alltoallv_options o = ORIEL_ALLTOALLV_OPTIONS_INIT;
+	struct oriel_alltoallv_args none = ORIEL_ALLTOALLV_ARGS_INIT;
+	uint64_t *words = (uint64_t *)alloc(j, 3 * GPU_RANKS_MAX * sizeof(uint64_t));
+	uint64_t host[3 * GPU_RANKS_MAX] = { 0 };
+
+	for (int p = 0; p < j->n; p++) {
+		host[p] = coll_bytes(j->c, p, j->n);
+		host[GPU_RANKS_MAX + p] = (uint64_t)p * j->c->bytes;
+	}
+	oriel_must(oriel_copy(j->comm, words, host, sizeof(host)), "sizes");
+	o.slot_bytes = j->c->bytes;
+	oriel_must(oriel_alltoallv_create(j->comm, &o, &j->exchange), "all-to-all-v");
+	j->args = none;
+	j->args.send_sizes = words;
+	j->args.send_offsets = words + GPU_RANKS_MAX;
+	j->args.recv_sizes = words + 2 * GPU_RANKS_MAX;
+	return words;
+}
+
+static void check_sizes(struct job *j, const char *name, const uint64_t *words)
+{
+	uint64_t came[GPU_RANKS_MAX];
+
+	oriel_must(oriel_copy(j->comm, came, words + 2 * GPU_RANKS_MAX, sizeof(came)), "sizes");
+	for (int p = 0; p < j->n; p++)
+		if (came[p] != coll_bytes(j->c, j->rank, j->n)) {
+			fprintf(stderr, "%s: %llu bytes came from rank %d\n", name,
+				(unsigned long long)came[p], p);
+			_exit(1);
+		}
+}
+
+static void run_exchange(struct job *j, const char *name)
+{
+	uint64_t *words = open_exchange(j);
+	double us;
+
+	coll_fill(j->c, (uint8_t *)oriel_alltoallv_send_buffer(j->exchange), j->rank, j->n,
+		  j->stream);
+	barrier(j);
+	us = coll_time(call_exchange, j, j->c->calls, j->stream);
+	oriel_must(oriel_alltoallv_status(j->exchange), name);
+	barrier(j);
+	check_sizes(j, name, words);
+	coll_check(name, j->c, (uint8_t *)oriel_alltoallv_recv_buffer(j->exchange), j->c->bytes,
+		   j->rank, j->n, j->stream);
+	if (j->rank == 0)
+		bench_print(name, us, "us");
+	barrier(j);
+	oriel_must(oriel_alltoallv_destroy(j->exchange), "all-to-all-v");
+	oriel_must(oriel_free(j->comm, words), "memory");
+}
+
+static void run_rows(struct job *j, int small)
+{
+	char name[64];
+
+	for (size_t i = 0; i < COLL_CASES; i++) {
+		j->c = &coll_cases[i];
+		if (!coll_is_run(j->c, j->n) ||
+		    (small && (j->c->op != COLL_EXCHANGE || j->c->bytes > SMALL_BYTES)))
+			continue;
+		coll_name(j->c, j->n, "", name, sizeof(name));
+		if (j->c->op == COLL_GATHER)
+			run_gather(j, name);
+		else
+			run_exchange(j, name);
+	}
+}
+
+/* ---- a kernel beside all-gathers ---- */
+
+#define BESIDE_NS 15000000u      /* how long that kernel runs, about */
+#define BESIDE_CALLS 120         /* all-gathers, at more than 0.4 ms each */
+#define BESIDE_BYTES (64u << 20) /* of the one that uses memory */
+
+/* The same work in every launch: chains of multiplications, no memory. */
+static __global__ void use_registers(int rounds, float *never)
+{
+	float x = threadIdx.x, y = x + 1, z = x + 2;
+
+	for (int i = 0; i < rounds; i++) {
+#pragma unroll
+		for (int k = 0; k < 16; k++) {
+			x = x * 1.0001f + 0.5f;
+			y = y * 0.9999f + 0.5f;
+			z = z * 1.0002f - 0.5f;
+		}
+	}
+	if (x + y + z == 12345.678f)
+		*never = x;
+}
+
+static __global__ void use_memory(int rounds, uint4 *at, uint64_t n)
+{
+	for (int r = 0; r < rounds; r++)
+		for (uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n;
+		     i += (uint64_t)gridDim.x * blockDim.x) {
+			uint4 v = at[i];
+
+			v.x += 1;
+			at[i] = v;
+		}
+}
+
+struct beside {
+	struct job *j;
+	cudaStream_t stream;
+	cudaEvent_t begin, end;
+	uint4 *data;
+	int sms, memory, rounds;
+};
+
+static void launch_beside(struct beside *b)
+{
+	gpu_must(cudaEventRecord(b->begin, b->stream), "event");
+	if (b->memory)
+		use_memory<<<b->sms, 256, 0, b->stream>>>(b->rounds, b->data, BESIDE_BYTES / 16);
+	else
+		use_registers<<<b->sms, 256, 0, b->stream>>>(b->rounds, (float *)b->data);
+	gpu_must(cudaGetLastError(), "kernel beside");
+	gpu_must(cudaEventRecord(b->end, b->stream), "event");
+}
+
+static double beside_ms(struct beside *b)
+{
+	float ms = 0;
+
+	gpu_must(cudaStreamSynchronize(b->stream), "kernel beside");
+	gpu_must(cudaEventElapsedTime(&ms, b->begin, b->end), "event");
+	return ms;
+}
+
+static double run_alone(struct beside *b)
+{
+	barrier(b->j);
+	launch_beside(b);
+	return beside_ms(b);
+}
+
+/* Negative: the all-gathers had ended before. */
+static double run_beside(struct beside *b)
+{
+	double ms;
+	int covered;
+
+	barrier(b->j);
+	for (int i = 0; i < 5; i++)
+		call_gather(b->j);
+	launch_beside(b);
+	for (int i = 5; i < BESIDE_CALLS; i++)
+		call_gather(b->j);
+	ms = beside_ms(b);
+	covered = cudaStreamQuery(b->j->stream) == cudaErrorNotReady;
+	gpu_must(cudaStreamSynchronize(b->j->stream), "all-gathers");
+	return covered ? ms : -1;
+}
+
+/* How many rounds take BESIDE_NS on all ranks at once; alike on all ranks. */
+static void calibrate(struct beside *b)
+{
+	double most = 0, mine, all[GPU_RANKS_MAX];
+
+	b->rounds = b->memory ? 4 : 2000;
+	(void)run_alone(b);
+	mine = run_alone(b);
+	oriel_must(oriel_comm_allgather(b->j->comm, ORIEL_WORLD, &mine, all, sizeof(mine)),
+		   "times");
+	for (int r = 0; r < b->j->n; r++)
+		most = all[r] > most ? all[r] : most;
+	b->rounds = 1 + (int)(b->rounds * (BESIDE_NS * 1e-6) / (most > 1e-3 ? most : 1e-3));
+}
+
+/* Percent by which the rank that lost most was slower, in the middle one of three tries. */
+static void measure_beside(struct beside *b, const char *name)
+{
+	double lost[3], all[GPU_RANKS_MAX];
+	int n = 0;
+
+	calibrate(b);
+	for (int i = 0; i < 3; i++) {
+		double alone = run_alone(b), beside = run_beside(b), worst = -1e9;
+		double mine = beside < 0 ? 1e9 : (beside / alone - 1) * 100;
+
+		oriel_must(oriel_comm_allgather(b->j->comm, ORIEL_WORLD, &mine, all, sizeof(mine)),
+			   "times");
+		for (int r = 0; r < b->j->n; r++)
+			worst = all[r] > worst ? all[r] : worst;
+		if (worst < 1e8)
+			lost[n++] = worst;
+	}
+	if (b->j->rank)
+		return;
+	if (n)
+		bench_print(name, bench_median(lost, (size_t)n), "percent");
+	else
+		fprintf(stderr, "%s: the all-gathers had ended before the kernel beside them\n",
+			name);
+}
+
+static void run_busy(struct job *j)
+{
+	struct beside b;
+
+	memset(&b, 0, sizeof(b));
+	b.j = j;
+	for (size_t i = 0; i < COLL_CASES; i++)
+		if (coll_cases[i].op == COLL_GATHER && coll_cases[i].bytes == COLL_MOST)
+			j->c = &coll_cases[i];
+	open_gather(j);
+	coll_fill(j->c, j->send, j->rank, j->n, j->stream);
+	gpu_must(cudaStreamCreateWithFlags(&b.stream, cudaStreamNonBlocking), "stream");
+	gpu_must(cudaEventCreate(&b.begin), "event");
+	gpu_must(cudaEventCreate(&b.end), "event");
+	gpu_must(cudaMalloc(&b.data, BESIDE_BYTES), "memory");
+	gpu_must(cudaMemset(b.data, 0, BESIDE_BYTES), "memory");
+	gpu_must(cudaDeviceGetAttribute(&b.sms, cudaDevAttrMultiProcessorCount, 0), "SMs");
+	measure_beside(&b, "lost_registers");
+	b.memory = 1;
+	measure_beside(&b, "lost_memory");
+	barrier(j);
+	coll_check("all-gathers beside a kernel", j->c, (uint8_t *)oriel_window_buffer(j->window),
+		   j->c->bytes, j->rank, j->n, j->stream);
+	close_gather(j);
+}
+
+int main(int argc, char **argv)
+{
+	struct oriel_boot *boot = NULL;
+	struct job job;
+
+	memset(&job, 0, sizeof(job));
+	if (argc != 2 ||
+	    (strcmp(argv[1], "rows") && strcmp(argv[1], "small") && strcmp(argv[1], "busy"))) {
+		fprintf(stderr, "usage: oriel_coll_gpu rows|small|busy\n");
+		return 2;
+	}
+	gpu_must(cudaSetDevice(0), "device");
+	oriel_must(oriel_boot_env(&boot), "boot");
+	oriel_must(oriel_comm_create(boot, NULL, &job.comm), "comm");
+	oriel_boot_destroy(boot);
+	job.rank = oriel_comm_rank(job.comm);
+	job.n = oriel_comm_size(job.comm);
+	if (job.n < 2 || job.n > GPU_RANKS_MAX) {
+		fprintf(stderr, "oriel_coll_gpu: 2 to %d ranks\n", GPU_RANKS_MAX);
+		return 2;
+	}
+	gpu_must(cudaStreamCreateWithFlags(&job.stream, cudaStreamNonBlocking), "stream");
+	if (!strcmp(argv[1], "busy"))
+		run_busy(&job);
+	else
+		run_rows(&job, !strcmp(argv[1], "small"));
+	gpu_must(cudaStreamDestroy(job.stream), "stream");
+	oriel_must(oriel_comm_destroy(job.comm), "comm");
+	return 0;
+}

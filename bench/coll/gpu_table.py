@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Turns the raw log of bench/coll/gpu.sh into a table with targets.
+
+Usage: gpu_table.py LOG TABLE.md
+Lines of the log are as in bench/gpu_table.py, which reads them.  Exit status: 0 all targets met, 1 one missed or not
+measured.
+"""
+import importlib.util
+import pathlib
+import sys
+
+# Both files are called gpu_table.py: this one is not the one that is wanted.
+_spec = importlib.util.spec_from_file_location("gpu_figures", pathlib.Path(__file__).parents[1] / "gpu_table.py")
+_figures = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_figures)
+Figures, judge, number = _figures.Figures, _figures.judge, _figures.number
+
+SIZES = {"1k": "1 KiB", "64k": "64 KiB", "1m": "1 MiB", "16m": "16 MiB"}
+# row, ways of the limit it is held against (None: any), target (a ratio, or "us" and a time), ahead of NVSHMEM too
+GATHER = [
+    ("gather8_1k", ("push", "pull"), 1.10, True),
+    ("gather8_64k", ("push", "pull"), 1.10, True),
+    ("gather8_1m", None, ("us", 60.0), False),
+    ("gather8_16m", ("ce", "batch"), 1.05, False),
+]
+EXCHANGE = [
+    ("exchange8_1k", 1.10), ("exchange8_64k", 1.10), ("exchange8_1m", 1.05), ("exchange8_16m", 1.05),
+    ("exchange2_1k", 1.25), ("exchange2_64k", 1.25), ("exchange2_1m", 1.10), ("exchange2_16m", 1.05),
+]
+SKEWED = 1.3
+LOST_PERCENT = 3.0
+
+
+class Table:
+    def __init__(self, figures):
+        self.f = figures
+        self.lines = []
+        self.bad = []
+
+    def best(self, who, row, ways=None):
+        """Median of the best way, and its name; ways: what the name may begin with."""
+        found = [(self.f.median(*key), key[1].partition("/")[2]) for key in self.f.values
+                 if key[0] == who and key[1].partition("/")[0] == row]
+        if ways:
+            found = [x for x in found if x[1].rstrip("0123456789") in ways]
+        return min(found) if found else (None, "")
+
+    def add(self, label, base, mine, row, nvshmem, ratio, target, verdict):
+        if verdict != "PASS":
+            self.bad.append(label)
+        ratio_text = f"{ratio:.2f} x" if ratio else "-"
+        self.lines.append(f"| {label} | {base} | {number(mine)} | {self.f.span('oriel', row)} | {number(nvshmem)} | "
+                          f"{ratio_text} | {target} | {verdict} |")
+
+    def row(self, label, row, ways, target, ahead):
+        base, way = self.best("limit", row, ways)
+        nvshmem, _ = self.best("nvshmem", row)
+        mine = self.f.median("oriel", row)
+        ratio = mine / base if mine and base else None
+        if isinstance(target, tuple):
+            verdict, text = judge(mine, target[1], True), f"<= {target[1]:.0f} us"
+        else:
+            verdict, text = judge(ratio, target, True), f"<= {target:.2f} x"
+        if verdict == "PASS" and ahead and nvshmem and mine >= nvshmem:
+            verdict = "MISS: behind NVSHMEM"
+        span = self.f.span("limit", f"{row}/{way}" if way else row)
+        self.add(label, f"{number(base)} ({way}; {span})" if base else "-", mine, row, nvshmem, ratio, text, verdict)
+
+    def skew(self, size):
+        even, mine = self.f.median("oriel", f"exchange8_{size}"), self.f.median("oriel", f"skew8_{size}")
+        ratio = mine / even if even and mine else None
+        self.add(f"all-to-all-v, 8 ranks, rank 0 gets half of all: {SIZES[size]} from each",
+                 f"{number(even)} (Oriel, {SIZES[size]} to all)", mine, f"skew8_{size}", None, ratio,
+                 f"<= {SKEWED:.2f} x", judge(ratio, SKEWED, True))
+
+    def build(self):
+        for row, ways, target, ahead in GATHER:
+            self.row(f"all-gather, 8 ranks, {SIZES[row.split('_')[1]]}", row, ways, target, ahead)
+        for row, target in EXCHANGE:
+            ranks, size = row[len("exchange")], SIZES[row.split("_")[1]]
+            self.row(f"all-to-all-v, {ranks} ranks, {size} a peer", row, None, target, False)
+        for size in ("1m", "16m"):
+            self.skew(size)
+        lost = self.f.median("oriel", "lost_registers")
+        verdict = "not measured" if lost is None else "PASS" if lost < LOST_PERCENT else "MISS"
+        if verdict != "PASS":
+            self.bad.append("a register-only kernel beside all-gathers")
+        spans = {row: self.f.span("oriel", row) for row in ("lost_registers", "lost_memory")}
+        memory = self.f.median("oriel", "lost_memory")
+        self.beside = [
+            "| beside all-gathers of 16 MiB, 8 ranks | slower by, percent | min .. max | target | |", "|---|---|---|---|---|",
+            f"| a kernel that uses registers alone | {percent(lost)} | {spans['lost_registers']} | < {LOST_PERCENT:.0f} | {verdict} |",
+            f"| a kernel that uses memory | {percent(memory)} | {spans['lost_memory']} | - | reported |"]
+
+    def inbox(self):
+        """The default beside messages that carry their own arrival mark."""
+        out = ["| all-to-all-v of 1 KiB a peer | signal after data, us | own mark, us | min .. max |", "|---|---|---|---|"]
+        for ranks in (8, 2):
+            row = f"exchange{ranks}_1k"
+            out.append(f"| {ranks} ranks | {number(self.f.median('oriel', row))} | {number(self.f.median('inbox', row))} | "
+                       f"{self.f.span('inbox', row)} |")
+        return out
+
+    def ways(self):
+        """What every way of the limit came to."""
+        rows = [row for row, *_ in GATHER + EXCHANGE] + ["skew8_1m", "skew8_16m"]
+        out = ["| row | ways, us |", "|---|---|"]
+        for row in rows:
+            found = sorted((self.f.median(*key), key[1].partition("/")[2]) for key in self.f.values
+                           if key[0] == "limit" and key[1].partition("/")[0] == row)
+            out.append(f"| {row} | " + ", ".join(f"{way} {number(value)}" for value, way in found) + " |")
+        return out
+
+
+def percent(value):
+    return "-" if value is None else f"{value:.2f}"
+
+
+def main():
+    if len(sys.argv) != 3:
+        print(__doc__, file=sys.stderr)
+        return 2
+    figures = Figures(sys.argv[1])
+    table = Table(figures)
+    table.build()
+    out = figures.head and ["```", *figures.head, "```", ""]
+    out += ["Microseconds of one call, medians; smallest and largest beside them. Ratios are Oriel's to the limit's of the same run.",
+            "", "| row | limit | Oriel | min .. max | NVSHMEM | ratio | target | |", "|---|---|---|---|---|---|---|---|"]
+    out += table.lines + [""] + table.beside + [""] + table.inbox()
+    out += ["", "The limit's ways:", ""] + table.ways() + [""]
+    out.append(f"{len(table.bad)} missed or not measured: " + "; ".join(table.bad) if table.bad else "All targets met.")
+    with open(sys.argv[2], "w", encoding="utf-8") as file:
+        file.write("\n".join(out) + "\n")
+    return 1 if table.bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * coll/allgather/stage.c - one exec of small blocks on the CPU, among ranks of one node, which meet
+ * once.
+ *
+ * Stores into peers (run.c) need two meetings: one before, that the peer may be written to, and one
+ * after, that all is there.  Where ranks share cores each is a round of process switches, dearer
+ * than a copy of many KiB.  So a rank shows its block in memory of its own, and everybody copies
+ * from there to his own receive memory, which nobody else writes.
+ *
+ * A rank has two slots, used in turn.  Who fills one in exec k + 2 has seen all marks of exec
+ * k + 1, and a rank sets that after it has left exec k: nobody reads what exec k left there.  Slots
+ * lie in the window of the words, which stays until the comm goes, so a rank may read one whose
+ * owner has destroyed its request.
+ *
+ * Called by request.c on the thread that runs the exec.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gather.h"
+
+/* At the start of a rank's window of words; two slots of ORI_GATHER_STAGE_BYTES follow. */
+struct stage {
+	uint64_t mark; /* by its rank alone: execs it has shown its block for, on these words */
+	uint8_t pad[ORIEL_LINE_BYTES - 8];
+};
+
+uint64_t ori_gather_stage_room(const struct oriel_comm *c, const struct ori_gather_map *m)
+{
+	if (c->device->separate || m->nnodes > 1 || m->nranks == 1)
+		return 0;
+	return sizeof(struct stage) + 2 * (uint64_t)ORI_GATHER_STAGE_BYTES;
+}
+
+int ori_gather_is_staged(const struct oriel_allgather *req, uint64_t bytes)
+{
+	int few = req->comm->nranks < ORI_GATHER_STAGE_RANKS;
+
+	return req->words->window->options.bytes &&
+	       !(req->options.flags & ORIEL_GATHER_UNGUARDED) &&
+	       bytes <= (few ? ORI_GATHER_STAGE_FEW_BYTES : ORI_GATHER_STAGE_BYTES);
+}
+
+static struct stage *stage_of(const struct oriel_window_dev *words, int rank)
+{
+	return (struct stage *)(void *)ori_window_peer(words, rank)->buffer;
+}
+
+static uint8_t *slot_of(struct stage *s, uint64_t k)
+{
+	return (uint8_t *)(s + 1) + (k & 1u) * (uint64_t)ORI_GATHER_STAGE_BYTES;
+}
+
+/* The own block, to all. */
+static void show(const struct oriel_window_dev *words, uint64_t k, const void *from, uint64_t bytes)
+{
+	int rank = words->comm.rank, n = words->comm.nranks;
+	struct stage *mine = stage_of(words, rank);
+
+	memcpy(slot_of(mine, k), from, bytes);
+	/* [S1] release, system scope; partner [W1] in take_some() and await(). */
+	ori_store_release_sys(&mine->mark, k + 1);
+	for (int i = 1; i < n; i++)
+		ori_wake(ori_window_peer(words, (rank + i) % n)->waiters);
+}
+
+static void take(const struct oriel_allgather *req, int peer, uint64_t k, uint64_t bytes)
+{
+	memcpy(req->view.buffer + (uint64_t)peer * bytes,
+	       slot_of(stage_of(ori_gather_dev(req), peer), k), bytes);
+}
+
+/* Until that rank shows its block of exec k. */
+static int await(const struct oriel_window_dev *words, int peer, uint64_t k)
+{
+	struct ori_spin s;
+
+	ori_spin_begin(&s, &words->comm, words->failure, ORIEL_OP_SIGNAL, peer, ORI_GATHER_LOCAL,
+		       words->number, k + 1);
+	/* [W1] acquire, system scope; partner [S1] in show(). */
+	return ori_mapped_wait(&s, &stage_of(words, peer)->mark, 0, ORIEL_GE);
+}
+
+/* What is there already; notes in `taken` whose. */
+static void take_some(const struct oriel_allgather *req, uint64_t k, uint64_t bytes, uint8_t *taken)
+{
+	const struct oriel_window_dev *words = ori_gather_dev(req);
+	int rank = words->comm.rank, n = words->comm.nranks;
+
+	for (int i = 1; i < n; i++) {
+		int peer = (rank + i) % n;
+
+		/* [W1] acquire, system scope; partner [S1] in show(). */
+		taken[i] = ori_load_acquire_sys(&stage_of(words, peer)->mark) > k;
+		if (taken[i])
+			take(req, peer, k, bytes);
+	}
+}
+
+/* All blocks but the own one; *peer is who was waited for last. */
+static int take_all(const struct oriel_allgather *req, uint64_t k, uint64_t bytes, int *peer)
+{
+	const struct oriel_window_dev *words = ori_gather_dev(req);
+	int rank = words->comm.rank, n = words->comm.nranks, err = 0;
+	uint8_t *taken = req->scratch;
+
+	take_some(req, k, bytes, taken);
+	for (int i = 1; i < n && !err; i++) {
+		if (taken[i])
+			continue;
+		*peer = (rank + i) % n;
+		err = await(words, *peer, k);
+		if (!err)
+			take(req, *peer, k, bytes);
+	}
+	return err;
+}
+
+int ori_gather_run_staged(struct oriel_allgather *req, const void *sendbuf, uint64_t bytes)
+{
+	const struct oriel_window_dev *words = ori_gather_dev(req);
+	uint8_t *own = req->view.buffer + (uint64_t)words->comm.rank * bytes;
+	uint64_t k = req->words->staged;
+	int peer = words->comm.rank, err = ori_gather_scratch(req, (size_t)words->comm.nranks);
+
+	if (err)
+		return err;
+	show(words, k, sendbuf, bytes);
+	if (own != sendbuf)
+		memcpy(own, sendbuf, bytes);
+	err = take_all(req, k, bytes, &peer);
+	if (err)
+		ori_gather_give_up(words, err, peer);
+	req->words->staged = k + 1;
+	return err;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * device/cuda/noted.c - kernels that a program's CUDA runtime holds: asked for when a GPU is opened.
+ *
+ * The runtime loads a program's kernels when it is first asked for one.  The driver lets that wait for all
+ * kernels that run, and all other calls wait behind it: a copy that one of those kernels waits for never begins.
+ * So every ORIEL_KERNEL of a .cu file leaves a note, and who opens a GPU asks for all of them while nothing of
+ * this library runs there.
+ *
+ * Owns the list; the notes are the program's.  They come and go on any thread, also before main() and when a
+ * library is unloaded: neither may wait for a driver.
+ */
+#include <stdlib.h>
+
+#include <oriel/device.h>
+
+#include "../../util/util.h"
+#include "cuda_device.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct oriel_kernel_note *notes;
+
+void oriel_kernels_note(struct oriel_kernel_note *note)
+{
+	pthread_mutex_lock(&lock);
+	note->next = notes;
+	notes = note;
+	pthread_mutex_unlock(&lock);
+}
+
+void oriel_kernels_forget(struct oriel_kernel_note *note)
+{
+	struct oriel_kernel_note **at = &notes;
+
+	pthread_mutex_lock(&lock);
+	while (*at && *at != note)
+		at = &(*at)->next;
+	if (*at)
+		*at = note->next;
+	pthread_mutex_unlock(&lock);
+}
+
+/* A copy, so that the lock is not held while the driver works; NULL: there are none, or no memory. */
+static const struct oriel_kernel **all_noted(size_t *count)
+{
+	const struct oriel_kernel **kernels = NULL;
+	struct oriel_kernel_note *n;
+	size_t all = 0;
+
+	*count = 0;
+	pthread_mutex_lock(&lock);
+	for (n = notes; n; n = n->next)
+		all++;
+	if (all)
+		kernels = malloc(all * sizeof(const struct oriel_kernel *));
+	for (n = notes; n && kernels; n = n->next)
+		kernels[(*count)++] = n->kernel;
+	pthread_mutex_unlock(&lock);
+	return kernels;
+}
+
+size_t ori_cuda_noted_find(struct ori_cuda_gpu *gpu)
+{
+	size_t count, most = 0;
+	const struct oriel_kernel **kernels = all_noted(&count);
+
+	for (size_t i = 0; i < count; i++) {
+		size_t local = ori_cuda_function_find(gpu, kernels[i]);
+
+		if (local > most)
+			most = local;
+	}
+	free(kernels);
+	return most;
+}

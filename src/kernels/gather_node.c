@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * kernels/gather_node.c - a small all-gather among ranks that are all mapped peers of each other: one kernel, and
+ * nothing in it that only queued peers need.
+ *
+ * The work is a list of items, one for each (rank, slice of the own block); item i is done by block i % nblocks, so
+ * any number of blocks does any number of items, and ranks need not have the same number of blocks.  A block says
+ * READY for all its items, then stores and says LOCAL for each, then waits for what comes.  It waits for what other
+ * ranks do before they wait for the same, so all that must run at once is the blocks of all grids.
+ *
+ * Every exec moves the bases of all mapped peers alike, so a block reads two words for all of them, first of all; who
+ * is the last to have done so moves them.
+ *
+ * Compiled twice, as gather.c is.  Launched by coll/allgather/stream.c.
+ */
+#include "gather.h"
+
+/* What a block knows for all its items. */
+struct ori_gather_bases {
+	uint64_t ready, local; /* what the words had when this exec began */
+	int32_t last;          /* the other blocks know them too */
+};
+
+/* Where item n goes: from the next rank on, so that not all begin with the same; the last is this rank. */
+ORIEL_DEV int ori_gather_node_peer(const struct ori_gather_op *a, uint32_t n)
+{
+	uint32_t nranks = (uint32_t)a->words.comm.nranks;
+	uint32_t peer = (uint32_t)a->words.comm.rank + 1 + n % nranks;
+
+	return (int)(peer < nranks ? peer : peer - nranks);
+}
+
+/* Bytes of item n's slice, 0 for one too many; slices begin on 16 bytes of the block. */
+ORIEL_DEV uint64_t ori_gather_node_slice(const struct ori_gather_op *a, uint32_t n, uint64_t *at)
+{
+	uint64_t cut = (a->bytes + a->slices - 1) / a->slices;
+
+	cut = (cut + 15) & ~(uint64_t)15;
+	*at = cut * (n / (uint32_t)a->words.comm.nranks);
+	return *at >= a->bytes ? 0 : a->bytes - *at < cut ? a->bytes - *at : cut;
+}
+
+/* By the leader: the first items, one a rank, say READY to it. */
+ORIEL_DEV void ori_gather_node_ready(const struct ori_gather_op *a, struct oriel_group g)
+{
+	uint32_t n;
+
+	for (n = g.block; n + 1 < (uint32_t)a->words.comm.nranks; n += g.nblocks)
+		(void)ori_signal_peer(&a->words, g, ori_gather_node_peer(a, n), ORI_GATHER_READY,
+				      ORIEL_ADD, 1);
+}
+
+/* By the leader. */
+ORIEL_DEV void ori_gather_node_bases(const struct ori_gather_op *a, struct oriel_group g,
+				     struct ori_gather_bases *b)
+{
+	const struct oriel_window_dev *w = &a->words;
+	int peer = ori_gather_node_peer(a, 0);
+
+	b->ready =
+		ori_load_relaxed_sys(&w->signal_base[ori_signal_index(w, peer, ORI_GATHER_READY)]);
+	b->local =
+		ori_load_relaxed_sys(&w->signal_base[ori_signal_index(w, peer, ORI_GATHER_LOCAL)]);
+	/* [L2] release and acquire, device scope; its own partner: the last one sees all others through with reading */
+	b->last = ori_fetch_add32_acq_rel(a->blocks_done, 1) + 1 == g.nblocks;
+	if (b->last)
+		*a->blocks_done = 0; /* for the next launch */
+}
+
+/* By the leader: until the word of `peer` is `want` over its base. */
+ORIEL_DEV int ori_gather_node_wait(const struct ori_gather_op *a, int peer, int id, uint64_t base,
+				   uint64_t want)
+{
+	const struct oriel_window_dev *w = &a->words;
+	struct ori_spin s;
+
+	ori_spin_begin(&s, &w->comm, w->failure, ORIEL_OP_SIGNAL, peer, id, w->number, want);
+	/* [W1] acquire, system scope; partner [S1] in ori_signal_peer(). */
+	return ori_mapped_wait(&s, &w->signal_words[ori_signal_index(w, peer, id)], base, ORIEL_GE);
+}
+
+ORIEL_DEV int ori_gather_node_item(const struct ori_gather_op *a, struct oriel_group g,
+				   const struct ori_gather_bases *b, uint32_t n)
+{
+	int peer = ori_gather_node_peer(a, n), self = peer == a->words.comm.rank, err = 0;
+	uint64_t at, bytes = ori_gather_node_slice(a, n, &at);
+	uint8_t *to = self ? a->view.buffer : a->view.mapped[peer];
+
+	to += (uint64_t)(uint32_t)a->words.comm.rank * a->bytes + at;
+	if (a->guarded && !self && oriel_group_is_leader(g))
+		err = ori_gather_node_wait(a, peer, ORI_GATHER_READY, b->ready, 1);
+	err = ori_group_agree(g, err);
+	if (err)
+		return err;
+	if (bytes && to != a->send + at)
+		ori_group_copy(g, to, a->send + at, bytes);
+	err = oriel_group_sync(g);
+	if (!err && !self && oriel_group_is_leader(g))
+		err = ori_signal_peer(&a->words, g, peer, ORI_GATHER_LOCAL, ORIEL_ADD, 1);
+	return err;
+}
+
+/* By the lanes, of which the leader knows whether it is for this block to do: the next exec counts from here. */
+ORIEL_DEV void ori_gather_node_advance(const struct ori_gather_op *a, struct oriel_group g,
+				       int last)
+{
+	uint32_t lanes = ori_group_lanes(g), i;
+	int any = 0;
+
+	if (g.thread >= lanes || !ori_lanes_sum(lanes, last && g.thread == 0, 0, &any))
+		return;
+	for (i = g.thread; i + 1 < (uint32_t)a->words.comm.nranks; i += lanes) {
+		int peer = ori_gather_node_peer(a, i);
+
+		ori_gather_advance(&a->words, peer, ORI_GATHER_READY, a->guarded);
+		ori_gather_advance(&a->words, peer, ORI_GATHER_LOCAL, a->slices);
+	}
+}
+
+ORIEL_DEV int ori_gather_node_run(const struct ori_gather_op *a, struct oriel_group g)
+{
+	uint32_t nranks = (uint32_t)a->words.comm.nranks, items = nranks * a->slices, n;
+	struct ori_gather_bases b = { 0, 0, 0 };
+	int err = 0;
+
+	if (oriel_group_is_leader(g)) {
+		if (a->guarded)
+			ori_gather_node_ready(a, g);
+		ori_gather_node_bases(a, g, &b);
+	}
+	/* who waits for READY looks at the failure words there */
+	if (!a->guarded)
+		err = ori_agree_window(&a->words, g);
+	for (n = g.block; n < items && !err; n += g.nblocks)
+		err = ori_gather_node_item(a, g, &b, n);
+	if (!err)
+		ori_gather_node_advance(a, g, b.last);
+	for (n = g.block; n + 1 < nranks && !err && oriel_group_is_leader(g); n += g.nblocks)
+		err = ori_gather_node_wait(a, ori_gather_node_peer(a, n), ORI_GATHER_LOCAL, b.local,
+					   a->slices);
+	return err;
+}
+
+/* With the registers of blocks of 1024 threads two of 512 fit on an SM. */
+#undef ORIEL_KERNEL_THREADS
+#define ORIEL_KERNEL_THREADS 1024
+ORIEL_KERNEL(ori_gather_node, struct ori_gather_op)
+{
+	struct oriel_group g = oriel_group_block();
+	int err = ori_gather_node_run(a, g);
+
+	if (err && oriel_group_is_leader(g))
+		ori_gather_give_up(&a->words, err, a->words.comm.rank);
+}
+#undef ORIEL_KERNEL_THREADS
+#define ORIEL_KERNEL_THREADS 512
+
+#ifndef ORIEL_KERNEL_IMAGE
+const struct oriel_kernel *ori_gather_node_kernel(void)
+{
+	return &ori_gather_node;
+}
+#endif

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tools/perf/coll.c - one row of a collective: verification passes, then timed runs of its calls.
+ *
+ * Knows nothing of any collective: what is called and where its bytes lie is the bed's (coll.h).
+ * Called by: allgather.c and alltoallv.c, on the rank's host thread.
+ */
+#include "coll.h"
+
+#include <oriel/oriel.h>
+
+#include <string.h>
+#include <time.h>
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ---- bytes --------------------------------------------------------------------------------- */
+
+uint64_t perf_coll_mix(uint64_t x)
+{
+	x ^= x >> 30;
+	x *= 0xbf58476d1ce4e5b9u;
+	x ^= x >> 27;
+	x *= 0x94d049bb133111ebu;
+	return x ^ (x >> 31);
+}
+
+void perf_coll_fill(uint8_t *data, uint64_t bytes, uint64_t seed)
+{
+	for (uint64_t off = 0; off < bytes; off += 8) {
+		uint64_t word = perf_coll_mix(seed + off);
+
+		memcpy(data + off, &word, bytes - off < 8 ? bytes - off : 8);
+	}
+}
+
+uint64_t perf_coll_wrong(const uint8_t *data, uint64_t bytes, uint64_t seed)
+{
+	uint64_t wrong = 0;
+
+	for (uint64_t off = 0; off < bytes; off += 8) {
+		uint64_t word = perf_coll_mix(seed + off), n = bytes - off < 8 ? bytes - off : 8;
+
+		for (uint64_t i = 0; memcmp(data + off, &word, n) && i < n; i++)
+			wrong += data[off + i] != ((const uint8_t *)&word)[i];
+	}
+	return wrong;
+}
+
+int perf_coll_fits(const struct perf_job *job, const char *name, uint64_t bytes, uint64_t each)
+{
+	for (int r = 0; r < job->nranks; r++) {
+		const struct perf_rank *who = &job->facts.ranks[r];
+		uint64_t all = each * (uint64_t)perf_local_ranks(job, r);
+
+		if (all <= who->available_bytes)
+			continue;
+		if (job->rank == 0)
+			fprintf(stderr,
+				"oriel-perf: %s of %llu bytes on %d ranks needs %.2f GiB on host %s, "
+				"which has %.2f GiB available\n",
+				name, (unsigned long long)bytes, job->nranks,
+				(double)all / (1 << 30), who->host,
+				(double)who->available_bytes / (1 << 30));
+		return ORIEL_ENOMEM;
+	}
+	return 0;
+}
+
+/* ---- calls --------------------------------------------------------------------------------- */
+
+/* The others wait for this rank in their call: end that, and say why. */
+static int fail_call(struct perf_coll *c, int err)
+{
+	fprintf(stderr, "oriel-perf: rank %d: %s of %llu bytes: %s: %s\n", c->job->rank,
+		c->op->name, (unsigned long long)c->bytes, oriel_status_text(err),
+		oriel_last_error());
+	if (!oriel_comm_status(c->job->comm))
+		oriel_comm_abort(c->job->comm, err);
+	return err;
+}
+
+static int run_checks(struct perf_coll *c, uint64_t *wrong)
+{
+	int err = 0;
+
+	for (int pass = 0; !err && pass < PERF_PASSES; pass++) {
+		err = perf_agree(c->job, c->write_pass(c->bed, pass), "filling memory");
+		if (err)
+			return err;
+		err = c->pass_call(c->bed, pass);
+		if (!err)
+			err = c->settle(c->bed);
+		if (err)
+			return fail_call(c, err);
+		err = perf_agree(c->job, c->read_pass(c->bed, pass, wrong), "checking memory");
+	}
+	return err;
+}
+
+static int run_calls(struct perf_coll *c, uint32_t n, uint64_t *ns)
+{
+	uint64_t start = now_ns();
+	int err = 0;
+
+	for (uint32_t i = 0; !err && i < n; i++)
+		err = c->call(c->bed, i);
+	if (!err)
+		err = c->settle(c->bed);
+	*ns = now_ns() - start;
+	return err;
+}
+
+static int run_timed(struct perf_coll *c, const struct perf_plan *p, uint64_t wrong,
+		     struct perf_row *row, double *time_us)
+{
+	float us[PERF_SAMPLES_MAX];
+	uint64_t ns;
+	int err = oriel_comm_barrier(c->job->comm, ORIEL_WORLD);
+
+	if (!err)
+		err = run_calls(c, p->warm, &ns);
+	for (uint32_t i = 0; !err && i < p->samples; i++) {
+		err = run_calls(c, p->batch, &ns);
+		us[i] = (float)((double)ns * 1e-3 / p->batch);
+	}
+	if (err)
+		return fail_call(c, err);
+	return perf_samples_join(c->job, us, p->samples, wrong, row, time_us);
+}
+
+/* ---- rows ---------------------------------------------------------------------------------- */
+
+/* algbw: what a rank sends or gets in all, over the time; busbw: what of it others have. */
+static void set_rates(const struct perf_coll *c, struct perf_row *row)
+{
+	double n = c->job->nranks;
+
+	if (row->time_us > 0)
+		row->algbw = (double)row->bytes * n / row->time_us * 1e-3;
+	row->busbw = row->algbw * (n - 1) / n;
+}
+
+struct perf_row perf_coll_row(const struct perf_coll *c, const struct perf_plan *p,
+			      const char *type)
+{
+	struct perf_row row = { .op = c->op,
+				.type = type,
+				.bytes = c->bytes,
+				.count = c->bytes,
+				.checked = c->job->opt->check,
+				.iterations = p->iterations,
+				.batch = p->batch };
+
+	return row;
+}
+
+int perf_coll_measure(struct perf_coll *c, const struct perf_plan *p, struct perf_row *row)
+{
+	uint64_t wrong = 0;
+	int err = c->job->opt->check ? run_checks(c, &wrong) : 0;
+
+	/* The second run fills the other half of nccl's columns; percentiles are of the last. */
+	if (!err && c->job->opt->nccl)
+		err = run_timed(c, p, 0, row, &row->again_us);
+	if (!err)
+		err = run_timed(c, p, wrong, row, &row->time_us);
+	if (!err)
+		set_rates(c, row);
+	return err;
+}
