@@ -146,9 +146,12 @@ suite_litmus() {
 suite_graph() {
 	local name
 	start_mps
-	for name in graph memory streams allgather alltoallv; do
+	for name in graph memory streams; do
 		run_beside cuda.$name 120 "$bin/cuda_$name"
 	done
+	run_beside cuda.allgather 120 "$bin/cuda_allgather" streams_of_4_processes streams_of_mixed_processes \
+		graphs_of_2_processes graphs_of_queued_processes
+	run_beside cuda.alltoallv 120 "$bin/cuda_alltoallv" processes_2 processes_4 processes_8 mixed_processes
 	for name in deadlines abort launches; do
 		run_beside cuda.failure.$name 60 "$bin/cuda_failure" $name
 	done
@@ -157,6 +160,9 @@ suite_graph() {
 	start_mps
 	run cuda.failure.killed 60 "$bin/cuda_failure" killed
 	stop_mps
+	# Thread ranks: as in suite_contract, not under MPS.
+	run cuda.allgather.threads 60 "$bin/cuda_allgather" streams_of_8_threads graphs_of_4_threads
+	run cuda.alltoallv.threads 60 "$bin/cuda_alltoallv" threads_4 threads_8 mixed_threads
 }
 
 # Without MPS, which the tool does not go with: thread ranks need none.
