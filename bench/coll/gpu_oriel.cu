@@ -175,108 +175,164 @@ static void run_rows(struct job *j, int small)
 
 /* ---- a kernel beside all-gathers ---- */
 
-#define BESIDE_NS 15000000u      /* how long that kernel runs, about */
-#define BESIDE_CALLS 120         /* all-gathers, at more than 0.4 ms each */
+/*
+ * A kernel with a block on every SM runs all the while and notes the time after each slice of its work, always the same
+ * work.  All-gathers begin when it has run for a while and end before it does.  So what is compared is one kernel whose
+ * blocks stand where they stood: launched a second time the driver may put them elsewhere, and ranks that share a GPU
+ * on top of each other.
+ */
+#define BESIDE_SLICES 2000
+#define BESIDE_SLICE_NS 50000u   /* about */
+#define BESIDE_LEAD_NS 25000000u /* before the first all-gather */
+#define BESIDE_CALLS 60          /* all-gathers, at more than 0.4 ms each */
+#define BESIDE_TRIAL 100         /* slices of the run that says how long one is */
+#define BESIDE_WARM 20           /* slices at its start that do not count */
 #define BESIDE_BYTES (64u << 20) /* of the one that uses memory */
 
-/* The same work in every launch: chains of multiplications, no memory. */
-static __global__ void use_registers(int rounds, float *never)
+static __device__ __forceinline__ void note_time(uint64_t *times, int slice)
+{
+	if (!threadIdx.x)
+		times[(uint64_t)blockIdx.x * BESIDE_SLICES + slice] = gpu_clock_ns();
+}
+
+/* Chains of multiplications, no memory but for the times. */
+static __global__ void use_registers(int slices, int rounds, uint64_t *times, float *never)
 {
 	float x = threadIdx.x, y = x + 1, z = x + 2;
 
-	for (int i = 0; i < rounds; i++) {
+	for (int s = 0; s < slices; s++) {
+		for (int i = 0; i < rounds; i++) {
 #pragma unroll
-		for (int k = 0; k < 16; k++) {
-			x = x * 1.0001f + 0.5f;
-			y = y * 0.9999f + 0.5f;
-			z = z * 1.0002f - 0.5f;
+			for (int k = 0; k < 16; k++) {
+				x = x * 1.0001f + 0.5f;
+				y = y * 0.9999f + 0.5f;
+				z = z * 1.0002f - 0.5f;
+			}
 		}
+		note_time(times, s);
 	}
 	if (x + y + z == 12345.678f)
 		*never = x;
 }
 
-static __global__ void use_memory(int rounds, uint4 *at, uint64_t n)
+/* Goes through its block's share of `at` again and again, 256 x 16 bytes a round. */
+static __global__ void use_memory(int slices, int rounds, uint64_t *times, uint4 *at, uint64_t n)
 {
-	for (int r = 0; r < rounds; r++)
-		for (uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n;
-		     i += (uint64_t)gridDim.x * blockDim.x) {
+	uint64_t share = n / gridDim.x / blockDim.x * blockDim.x, i = 0;
+
+	at += share * blockIdx.x + threadIdx.x;
+	for (int s = 0; s < slices; s++) {
+		for (int r = 0; r < rounds; r++) {
 			uint4 v = at[i];
 
 			v.x += 1;
 			at[i] = v;
+			i = i + blockDim.x < share ? i + blockDim.x : 0;
 		}
+		note_time(times, s);
+	}
+}
+
+static __global__ void stamp(uint64_t *at)
+{
+	*at = gpu_clock_ns();
 }
 
 struct beside {
 	struct job *j;
 	cudaStream_t stream;
-	cudaEvent_t begin, end;
 	uint4 *data;
+	uint64_t *times,
+		*host; /* [block][slice]; *host: a copy of them, and of the two stamps behind them */
 	int sms, memory, rounds;
 };
 
-static void launch_beside(struct beside *b)
+static uint64_t times_of(const struct beside *b)
 {
-	gpu_must(cudaEventRecord(b->begin, b->stream), "event");
+	return (uint64_t)b->sms * BESIDE_SLICES;
+}
+
+static void launch_beside(struct beside *b, int slices)
+{
 	if (b->memory)
-		use_memory<<<b->sms, 256, 0, b->stream>>>(b->rounds, b->data, BESIDE_BYTES / 16);
+		use_memory<<<b->sms, 256, 0, b->stream>>>(slices, b->rounds, b->times, b->data,
+							  BESIDE_BYTES / 16);
 	else
-		use_registers<<<b->sms, 256, 0, b->stream>>>(b->rounds, (float *)b->data);
+		use_registers<<<b->sms, 256, 0, b->stream>>>(slices, b->rounds, b->times,
+							     (float *)b->data);
 	gpu_must(cudaGetLastError(), "kernel beside");
-	gpu_must(cudaEventRecord(b->end, b->stream), "event");
 }
 
-static double beside_ms(struct beside *b)
+static void take_times(struct beside *b)
 {
-	float ms = 0;
-
 	gpu_must(cudaStreamSynchronize(b->stream), "kernel beside");
-	gpu_must(cudaEventElapsedTime(&ms, b->begin, b->end), "event");
-	return ms;
+	gpu_must(cudaMemcpy(b->host, b->times, (times_of(b) + 2) * 8, cudaMemcpyDeviceToHost),
+		 "times");
 }
 
-static double run_alone(struct beside *b)
+/* Mean time of a slice that began and ended between two times, over all blocks; 0: there is none. */
+static double slice_ns(const struct beside *b, int slices, uint64_t from, uint64_t to)
 {
-	barrier(b->j);
-	launch_beside(b);
-	return beside_ms(b);
+	double sum = 0;
+	uint64_t count = 0;
+
+	for (int block = 0; block < b->sms; block++) {
+		const uint64_t *at = b->host + (uint64_t)block * BESIDE_SLICES;
+
+		for (int s = BESIDE_WARM; s < slices; s++)
+			if (at[s - 1] >= from && at[s] <= to) {
+				sum += (double)(at[s] - at[s - 1]);
+				count++;
+			}
+	}
+	return count ? sum / (double)count : 0;
 }
 
-/* Negative: the all-gathers had ended before. */
-static double run_beside(struct beside *b)
-{
-	double ms;
-	int covered;
-
-	barrier(b->j);
-	for (int i = 0; i < 5; i++)
-		call_gather(b->j);
-	launch_beside(b);
-	for (int i = 5; i < BESIDE_CALLS; i++)
-		call_gather(b->j);
-	ms = beside_ms(b);
-	covered = cudaStreamQuery(b->j->stream) == cudaErrorNotReady;
-	gpu_must(cudaStreamSynchronize(b->j->stream), "all-gathers");
-	return covered ? ms : -1;
-}
-
-/* How many rounds take BESIDE_NS on all ranks at once; alike on all ranks. */
+/* How many rounds a slice of BESIDE_SLICE_NS has with all ranks at it; alike on all ranks. */
 static void calibrate(struct beside *b)
 {
-	double most = 0, mine, all[GPU_RANKS_MAX];
+	double most = 1, mine, all[GPU_RANKS_MAX];
 
-	b->rounds = b->memory ? 4 : 2000;
-	(void)run_alone(b);
-	mine = run_alone(b);
+	b->rounds = 100;
+	/* once now: its first launch loads it, which waits for kernels that run */
+	stamp<<<1, 1, 0, b->j->stream>>>(b->times);
+	gpu_must(cudaStreamSynchronize(b->j->stream), "stamp");
+	barrier(b->j);
+	launch_beside(b, BESIDE_TRIAL);
+	take_times(b);
+	mine = slice_ns(b, BESIDE_TRIAL, 0, UINT64_MAX);
 	oriel_must(oriel_comm_allgather(b->j->comm, ORIEL_WORLD, &mine, all, sizeof(mine)),
 		   "times");
 	for (int r = 0; r < b->j->n; r++)
 		most = all[r] > most ? all[r] : most;
-	b->rounds = 1 + (int)(b->rounds * (BESIDE_NS * 1e-6) / (most > 1e-3 ? most : 1e-3));
+	b->rounds = 1 + (int)(b->rounds * (double)BESIDE_SLICE_NS / most);
 }
 
-/* Percent by which the rank that lost most was slower, in the middle one of three tries. */
+/* Percent by which slices beside all-gathers took longer; 1e9: the kernel had ended before them. */
+static double run_beside(struct beside *b)
+{
+	struct timespec lead = { 0, BESIDE_LEAD_NS };
+	const uint64_t *stamps = b->host + times_of(b);
+	double alone, beside;
+
+	barrier(b->j);
+	launch_beside(b, BESIDE_SLICES);
+	nanosleep(&lead, NULL);
+	stamp<<<1, 1, 0, b->j->stream>>>(b->times + times_of(b));
+	for (int i = 0; i < BESIDE_CALLS; i++)
+		call_gather(b->j);
+	stamp<<<1, 1, 0, b->j->stream>>>(b->times + times_of(b) + 1);
+	gpu_must(cudaStreamSynchronize(b->j->stream), "all-gathers");
+	take_times(b);
+	for (int block = 0; block < b->sms; block++)
+		if (b->host[(uint64_t)(block + 1) * BESIDE_SLICES - 1] < stamps[1])
+			return 1e9;
+	alone = slice_ns(b, BESIDE_SLICES, 0, stamps[0]);
+	beside = slice_ns(b, BESIDE_SLICES, stamps[0], stamps[1]);
+	return alone > 0 && beside > 0 ? (beside / alone - 1) * 100 : 1e9;
+}
+
+/* Of the rank that lost most, in the middle one of three tries. */
 static void measure_beside(struct beside *b, const char *name)
 {
 	double lost[3], all[GPU_RANKS_MAX];
@@ -284,8 +340,7 @@ static void measure_beside(struct beside *b, const char *name)
 
 	calibrate(b);
 	for (int i = 0; i < 3; i++) {
-		double alone = run_alone(b), beside = run_beside(b), worst = -1e9;
-		double mine = beside < 0 ? 1e9 : (beside / alone - 1) * 100;
+		double worst = -1e9, mine = run_beside(b);
 
 		oriel_must(oriel_comm_allgather(b->j->comm, ORIEL_WORLD, &mine, all, sizeof(mine)),
 			   "times");
@@ -299,7 +354,7 @@ static void measure_beside(struct beside *b, const char *name)
 	if (n)
 		bench_print(name, bench_median(lost, (size_t)n), "percent");
 	else
-		fprintf(stderr, "%s: the all-gathers had ended before the kernel beside them\n",
+		fprintf(stderr, "%s: the kernel had ended before the all-gathers beside it\n",
 			name);
 }
 
@@ -315,11 +370,13 @@ static void run_busy(struct job *j)
 	open_gather(j);
 	coll_fill(j->c, j->send, j->rank, j->n, j->stream);
 	gpu_must(cudaStreamCreateWithFlags(&b.stream, cudaStreamNonBlocking), "stream");
-	gpu_must(cudaEventCreate(&b.begin), "event");
-	gpu_must(cudaEventCreate(&b.end), "event");
 	gpu_must(cudaMalloc(&b.data, BESIDE_BYTES), "memory");
 	gpu_must(cudaMemset(b.data, 0, BESIDE_BYTES), "memory");
 	gpu_must(cudaDeviceGetAttribute(&b.sms, cudaDevAttrMultiProcessorCount, 0), "SMs");
+	gpu_must(cudaMalloc(&b.times, (times_of(&b) + 2) * 8), "memory");
+	b.host = (uint64_t *)malloc((times_of(&b) + 2) * 8);
+	if (!b.host)
+		oriel_must(ORIEL_ENOMEM, "times");
 	measure_beside(&b, "lost_registers");
 	b.memory = 1;
 	measure_beside(&b, "lost_memory");

@@ -3,9 +3,9 @@
 # The ofi engine beside the bare provider, over TCP on loopback, 2 ranks, taken in turns in one run.
 #
 # Usage: bench/ofi/run.sh [BUILD_DIR] [REPS]      (default build/release, 5)
-# Prints the medians over the repetitions with the smallest and the largest, the ratios with their targets, and the
-# engine's own line: time from doorbell to post.  On a machine that is not idle nothing is judged: two pollers that lose
-# their cores say nothing of the provider.  Open MPI is not beside them: its windows on one host are shared memory.
+# Prints the medians over the repetitions with the smallest and the largest, the ratios with their targets, Open MPI
+# over TCP beside them where it was built, and the engine's own line: time from doorbell to post.  On a machine that is
+# not idle nothing is judged: two pollers that lose their cores say nothing of the provider.
 # Exit status: 0 both targets met, 1 one missed, not measured or not judged, 2 not built.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -38,12 +38,19 @@ note() {
 	grep -E '^[A-Za-z0-9_]+ [0-9.e+]+ [A-Za-z/%]+$' "$1" >>"$dir/all"
 }
 
+mpirun=$(command -v mpirun || true)
+[ -x "$bin/versus_mpi" ] || mpirun=''
 for ((rep = 0; rep < reps; rep++)); do
 	timeout 100 "$bin/bare_ofi" >"$dir/bare" 2>"$dir/err" || sed 's/^/bare_ofi: /' "$dir/err"
 	note "$dir/bare"
 	ORIEL_ENGINE=ofi timeout 200 "$bin/oriel-run" -n 2 --topology 2x1 "$bin/queued_bench" pair \
 		>"$dir/ours" 2>"$dir/err" || sed 's/^/queued_bench: /' "$dir/err"
 	note "$dir/ours"
+	# osc pt2pt: the others use shared memory between ranks of one host, whatever carries messages
+	[ -z "$mpirun" ] || OMPI_MCA_pml=ob1 OMPI_MCA_osc=pt2pt OMPI_MCA_btl=self,tcp OMPI_MCA_btl_tcp_if_include=lo \
+		timeout 100 "$mpirun" --allow-run-as-root --oversubscribe --bind-to none -np 2 "$bin/versus_mpi" pair \
+		>"$dir/mpi" 2>"$dir/err" || sed 's/^/versus_mpi: /' "$dir/err"
+	[ -z "$mpirun" ] || note "$dir/mpi"
 done
 
 after=$(busy)
@@ -86,6 +93,13 @@ compare '  the same, delivered' "$(median queued_put_1m)" "$(median bare_put_1Mi
 for name in queued_put8_signal bare_put_fetch_add queued_put_1m bare_put_1MiB; do
 	spread "$name"
 done
+if [ -n "$mpirun" ]; then
+	echo "Open MPI over TCP, the same two:"
+	spread mpi_put8_signal
+	spread mpi_put1_1m
+else
+	echo "Open MPI is not measured: no mpicc or mpirun when this was built (tools/deps.sh bench)"
+fi
 ORIEL_ENGINE=ofi timeout 60 "$bin/oriel-run" -n 2 --topology 2x1 "$bin/oriel-perf" put_signal --quick \
 	>"$dir/perf" 2>&1
 line=$(grep '^# engine' "$dir/perf")
