@@ -26,7 +26,7 @@ gpu_compiled
 gpu_mps_start
 # Files of earlier tuning runs on this machine must not decide what is measured here.
 export ORIEL_TUNE_FILE=none
-say "# inbox: small messages of an all-to-all-v carry their own arrival mark (ORIEL_A2A_PLAN=small=8K)"
+say "# handshake: small messages of an all-to-all-v go as large ones do (ORIEL_A2A_PLAN=small=0), not to the inbox"
 
 run=$build/bin/oriel-run
 for ((rep = 1; rep <= reps; rep++)); do
@@ -37,8 +37,8 @@ for ((rep = 1; rep <= reps; rep++)); do
 	gpu_measure $rep oriel 50 "$run" -n 2 "$work/oriel" rows
 	[ -z "$nvshmem" ] || gpu_measure $rep nvshmem 50 "$work/versus_nvshmem" 2
 	gpu_measure $rep oriel 12 "$run" -n 8 "$work/oriel" busy
-	[ $rep -gt 3 ] || gpu_measure $rep inbox 12 env ORIEL_A2A_PLAN=small=8K "$run" -n 8 "$work/oriel" small
-	[ $rep -gt 3 ] || gpu_measure $rep inbox 50 env ORIEL_A2A_PLAN=small=8K "$run" -n 2 "$work/oriel" small
+	[ $rep -gt 3 ] || gpu_measure $rep handshake 12 env ORIEL_A2A_PLAN=small=0 "$run" -n 8 "$work/oriel" small
+	[ $rep -gt 3 ] || gpu_measure $rep handshake 50 env ORIEL_A2A_PLAN=small=0 "$run" -n 2 "$work/oriel" small
 	gpu_time_left $rep || break
 done
 gpu_table "$root/bench/coll/gpu_table.py"

@@ -117,8 +117,7 @@ struct ori_engine_ops {
 	/*
 	 * Peers get no answer any more, and nothing of this rank's goes out; after a failure, before memory goes that
 	 * peers may still write to.  What they sent then waits for its retries and meanwhile they hear of the failure;
-	 * an answer ("no such key") would look like one of its own.  Only memory_remove, statistics and close follow,
-	 * or this again.
+	 * an answer ("no such key") would look like one of its own.  Nothing is begun after it; may be called again.
 	 */
 	void (*silence)(struct ori_engine *);
 	/* One line of counts, "" if nothing is known. */
