@@ -146,7 +146,8 @@ suite_litmus() {
 suite_graph() {
 	local name
 	start_mps
-	for name in graph memory streams; do
+	run_beside cuda.graph 120 "$bin/cuda_graph" graphs_of_2_processes graphs_of_queued_processes
+	for name in memory streams; do
 		run_beside cuda.$name 120 "$bin/cuda_$name"
 	done
 	run_beside cuda.allgather 120 "$bin/cuda_allgather" streams_of_4_processes streams_of_mixed_processes \
@@ -161,6 +162,7 @@ suite_graph() {
 	run cuda.failure.killed 60 "$bin/cuda_failure" killed
 	stop_mps
 	# Thread ranks: as in suite_contract, not under MPS.
+	run cuda.graph.threads 60 "$bin/cuda_graph" graphs_of_2_threads graphs_of_4_threads
 	run cuda.allgather.threads 60 "$bin/cuda_allgather" streams_of_8_threads graphs_of_4_threads
 	run cuda.alltoallv.threads 60 "$bin/cuda_alltoallv" threads_4 threads_8 mixed_threads
 }

@@ -4,17 +4,18 @@
  *
  * The work of a call is a list of items, one for each (peer, block of that peer); item i is done by block
  * i % nblocks, so any number of blocks does any number of items.  A block goes through three phases, each over all
- * its items: tell (marks and small messages), send, receive.  It waits in the second and third only, for what other
+ * its items: tell (words and small messages), send, receive.  It waits in the second and third only, for what other
  * ranks do in a phase before that, so no block needs another one of its grid to run beside it.
  *
- * alltoallv.h has the protocol.  Marks of mapped peers are stored with release [S1] after the group met, and read with
- * acquire [W1], as in device/mapped.h; those of queued peers are signals.  Compiled twice, as window_ops.c is.
+ * alltoallv.h has the protocol.  Words of mapped peers are stored with release [S1] after what they tell of, and read
+ * with acquire [W1], as in device/mapped.h; those of queued peers are signals.  Compiled twice, as window_ops.c is.
  *
  * Called by: oriel_alltoallv_exec() through the device's launch.
  */
 #include <oriel/device.h>
 
 #include "alltoallv_items.h"
+#include "alltoallv_packed.h"
 
 /* ---- telling --------------------------------------------------------------------------------------- */
 
@@ -27,15 +28,15 @@ ORIEL_DEV void ori_a2a_stage(const struct ori_a2a_args *a, struct oriel_group g,
 			       a->send + it->src_off + begin, bytes);
 }
 
-/* By one thread, on the block's lane: bytes[], if asked for, and the mark, after what the lane was given before. */
+/* By one thread, on the block's lane: told[], if asked for, and the signal, after what the lane was given before. */
 ORIEL_DEV_OUT int ori_a2a_post_mark(const struct ori_a2a_args *a, const struct ori_a2a_item *it,
-				    uint64_t k, uint64_t word, uint64_t steps, int with_bytes)
+				    uint64_t k, uint64_t word, uint64_t steps, int with_word)
 {
 	struct oriel_group one = oriel_group_thread();
-	uint64_t off = offsetof(struct ori_a2a_row, bytes) + 8u * (k & 1u);
+	uint64_t off = offsetof(struct ori_a2a_row, told) + 8u * (k & 1u);
 	int err = 0;
 
-	if (with_bytes)
+	if (with_word)
 		err = oriel_put_value(&a->win, one, it->peer, ori_a2a_row_off(a) + off, &word, 8);
 	return err ? err :
 		     oriel_signal(&a->win, one, it->peer, ORI_A2A_SIGNAL_MARK, ORIEL_ADD, steps);
@@ -61,113 +62,36 @@ ORIEL_DEV_OUT int ori_a2a_tell_queued(const struct ori_a2a_args *a, struct oriel
 	return ori_group_agree(g, err);
 }
 
-/* Block 0 of a peer: that this rank is in the call, and all of a small message. */
-ORIEL_DEV int ori_a2a_tell(const struct ori_a2a_args *a, struct oriel_group g, int mixed,
+/* Block 0 of a peer: that this rank is in the call, what it sends, and all of a small message. */
+ORIEL_DEV int ori_a2a_tell(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 			   const struct ori_a2a_item *it, uint64_t k)
 {
 	int whole = ori_a2a_is_small(a, it); /* also of a call that is refused: no bytes */
-	uint64_t steps = whole ? 2 : 1;
-	uint64_t word = it->refused ? ORI_A2A_REFUSED :
-			whole       ? it->bytes | ORI_A2A_INLINE :
-				      it->bytes;
+	uint64_t word = ori_a2a_word(it, whole, k);
 	struct ori_a2a_row *row;
 	int err;
 
-	if (!whole && !ori_a2a_is_packed(a) && !a->synchronised)
-		return 0; /* the mark of the data says all */
-	if (mixed && it->queued)
-		return ori_a2a_tell_queued(a, g, it, k, word, steps);
+	if (!whole && !ori_a2a_is_packed(a, parts) && !a->synchronised)
+		return 0; /* told when the data is there */
+	if (it->queued)
+		return ori_a2a_tell_queued(a, g, it, k, word, whole ? 2 : 1);
 	row = ori_a2a_row(a, it->window, a->win.comm.rank);
-	if (whole && it->bytes)
+	if (!whole) {
+		/* the leader alone: it tells of nothing that others have done, and a failure is found by its next wait */
+		if (oriel_group_is_leader(g) && !ori_look_failed(it->look))
+			ori_a2a_store(it, &row->told[k & 1u], word);
+		return 0;
+	}
+	if (it->bytes)
 		ori_group_copy(g, (uint8_t *)row + ori_a2a_inbox_off(a, k), a->send + it->src_off,
 			       it->bytes);
 	err = ori_group_agree_look(g, it->look);
 	if (!err && oriel_group_is_leader(g)) {
-		row->bytes[k & 1u] = word;
-		ori_a2a_store(a, it, &row->mark, 2 * k + steps);
+		ori_a2a_store(it, &row->told[k & 1u], word);
+		/* relaxed: nobody waits for it in this call */
+		ori_store_relaxed_sys(&row->came, (k + 1) << ORI_A2A_CAME_SHIFT);
 	}
 	return err;
-}
-
-/* ---- packed: where data goes ------------------------------------------------------------------------ */
-
-/* What `source` said it sends here in this call. */
-ORIEL_DEV uint64_t ori_a2a_told(const struct ori_a2a_args *a, int source, uint64_t k)
-{
-	return ori_a2a_row(a, a->win.buffer, source)->bytes[k & 1u];
-}
-
-/*
- * Waits until all ranks have told, and adds up: where the data of `peer` begins in this rank's receive buffer, or
- * ORI_A2A_REFUSED when there is no room for all of it.
- */
-ORIEL_DEV_OUT int ori_a2a_place(const struct ori_a2a_args *a, struct oriel_group g, int mixed,
-				int peer, uint64_t k, uint64_t *place)
-{
-	uint64_t sum = 0, mine = 0, bytes, self = 0;
-	struct ori_a2a_item it;
-	int r, err = 0;
-
-	it.peer = a->win.comm.rank;
-	ori_a2a_look(a, g, mixed, &it);
-	self = it.bytes;
-	for (r = 0; !err && r < a->win.comm.nranks; r++) {
-		bytes = self;
-		if (r != a->win.comm.rank) {
-			err = ori_a2a_await(a, g, mixed, r, ORI_A2A_SIGNAL_MARK, 2 * k + 1);
-			bytes = ori_a2a_told(a, r, k);
-			bytes = bytes == ORI_A2A_REFUSED ? 0 : bytes & ~ORI_A2A_INLINE;
-		}
-		mine = r == peer ? sum : mine;
-		if (bytes > a->recv_bytes - sum)
-			sum = mine = ORI_A2A_REFUSED;
-		if (sum == ORI_A2A_REFUSED)
-			break;
-		sum += bytes;
-	}
-	/* nobody leaves the loop before the others: sums are of the same words */
-	*place = sum == ORI_A2A_REFUSED ? ORI_A2A_REFUSED : mine;
-	return err;
-}
-
-/* Block 0 of a peer: where its data goes, or that there is no room in this call. */
-ORIEL_DEV_OUT int ori_a2a_grant(const struct ori_a2a_args *a, struct oriel_group g, int mixed,
-				const struct ori_a2a_item *it, uint64_t k)
-{
-	struct oriel_group one = oriel_group_thread();
-	uint64_t place = 0, off = offsetof(struct ori_a2a_row, grant) + 8u * (k & 1u);
-	int err = ori_a2a_place(a, g, mixed, it->peer, k, &place);
-	struct ori_a2a_row *row;
-
-	if (!err && oriel_group_is_leader(g)) {
-		if (mixed && it->queued) {
-			err = oriel_put_value(&a->win, one, it->peer, ori_a2a_row_off(a) + off,
-					      &place, 8);
-			if (!err)
-				err = oriel_signal(&a->win, one, it->peer, ORI_A2A_SIGNAL_GRANTED,
-						   ORIEL_ADD, 1);
-		} else {
-			row = ori_a2a_row(a, it->window, a->win.comm.rank);
-			row->grant[k & 1u] = place;
-			ori_a2a_store(a, it, &row->granted, k + 1);
-		}
-	}
-	/* one place for all threads: on a GPU lanes of a warp that meet at two wait for each other for ever */
-	return mixed && it->queued ? ori_group_agree(g, err) : err;
-}
-
-/* The whole group; what a peer has granted, or refused, this rank. */
-ORIEL_DEV int ori_a2a_granted(const struct ori_a2a_args *a, struct oriel_group g, int mixed,
-			      int peer, uint64_t k, uint64_t *place)
-{
-	int err = ori_a2a_await(a, g, mixed, peer, ORI_A2A_SIGNAL_GRANTED, k + 1);
-
-	if (err)
-		return err;
-	*place = ori_a2a_row(a, a->win.buffer, peer)->grant[k & 1u];
-	if (*place == ORI_A2A_REFUSED)
-		ori_a2a_refusal(a, g, peer);
-	return 0;
 }
 
 /* ---- sending ---------------------------------------------------------------------------------------- */
@@ -229,61 +153,78 @@ ORIEL_DEV int ori_a2a_arrive(const struct ori_a2a_args *a, const struct ori_a2a_
 }
 
 /* Where this rank's data goes in the peer's window; waits until it may. */
-ORIEL_DEV int ori_a2a_target(const struct ori_a2a_args *a, struct oriel_group g, int mixed,
-			     const struct ori_a2a_item *it, uint64_t k, uint64_t *off)
+ORIEL_DEV int ori_a2a_target(const struct ori_a2a_args *a, struct oriel_group g, int parts,
+			     struct ori_a2a_item *it, uint64_t k, uint64_t *off)
 {
 	int err = 0;
 
 	*off = a->recv_off + (uint64_t)(uint32_t)a->win.comm.rank * a->slot_stride;
-	if (ori_a2a_is_packed(a)) {
-		err = ori_a2a_granted(a, g, mixed, it->peer, k, off);
+	if (ori_a2a_is_packed(a, parts)) {
+		err = ori_a2a_granted(a, g, parts, it->peer, k, off);
 		if (!err && *off != ORI_A2A_REFUSED)
 			*off += a->recv_off;
 	} else if (a->synchronised) {
-		err = ori_a2a_await(a, g, mixed, it->peer, ORI_A2A_SIGNAL_MARK, 2 * k + 1);
+		err = ori_a2a_await(a, g, parts, it->peer, ORI_A2A_WAIT_TOLD, k, &it->told);
 	}
 	return err;
 }
 
+/* By the leader, after its group met: this block's share of a message is there, and with the last one all of it. */
+ORIEL_DEV void ori_a2a_deliver(const struct ori_a2a_args *a, int parts,
+			       const struct ori_a2a_item *it, uint64_t k)
+{
+	struct ori_a2a_row *row = ori_a2a_row(a, it->window, a->win.comm.rank);
+	uint64_t *came = ori_release_at(&row->came), whole = 1ull << ORI_A2A_CAME_SHIFT;
+
+	/* where the peer was not told before, it is now: relaxed, the release is the next line's */
+	if (it->index == 0 && !ori_a2a_is_packed(a, parts) && !a->synchronised)
+		ori_store_relaxed_sys(&row->told[k & 1u], ori_a2a_word(it, 0, k));
+	/* [S1] release, system scope; partner [W1] in ori_a2a_wait(). */
+	ori_release_begin();
+	if (it->blocks == 1)
+		ori_publish(came, ORIEL_SET, (k + 1) * whole, it->waiters);
+	else
+		ori_publish(came, ORIEL_ADD, it->index ? 1 : whole - (it->blocks - 1), it->waiters);
+}
+
+/* The same to a queued peer, by the last block. */
+ORIEL_DEV_OUT int ori_a2a_deliver_queued(const struct ori_a2a_args *a, struct oriel_group g,
+					 int parts, const struct ori_a2a_item *it, uint64_t k)
+{
+	int told = a->synchronised || ori_a2a_is_packed(a, parts),
+	    err = ori_agree_window(&a->win, g);
+
+	if (!err && oriel_group_is_leader(g) && ori_a2a_arrive(a, it))
+		err = ori_a2a_post_mark(a, it, k, ori_a2a_word(it, 0, k), told ? 1 : 2, !told);
+	return ori_group_agree(g, err);
+}
+
 /* Every block of a peer: its share of a message that is not small. */
-ORIEL_DEV int ori_a2a_send(const struct ori_a2a_args *a, struct oriel_group g, int mixed,
+ORIEL_DEV int ori_a2a_send(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 			   struct ori_a2a_item *it, uint64_t k)
 {
-	int told = a->synchronised || ori_a2a_is_packed(a);
 	uint64_t off, begin, bytes;
-	struct ori_a2a_row *row;
 	struct ori_look look;
-	int err = ori_a2a_target(a, g, mixed, it, k, &off);
+	int err = ori_a2a_target(a, g, parts, it, k, &off);
 
-	if (!err && mixed && it->queued && off != ORI_A2A_REFUSED)
-		err = ori_a2a_send_queued(a, g, it, off);
 	if (err)
 		return err;
-	bytes = ori_a2a_slice(it, &begin);
-	/* who is in the call has said what it sends: on its way while data is copied */
-	if (a->synchronised && !ori_a2a_is_packed(a) && it->index == 0) {
-		it->told = ori_a2a_told(a, it->peer, k);
-		it->knows = 1;
+	if (it->queued) {
+		if (off != ORI_A2A_REFUSED)
+			err = ori_a2a_send_queued(a, g, it, off);
+		return err ? err : ori_a2a_deliver_queued(a, g, parts, it, k);
 	}
-	/* so is this; one of several chunks may end the copy early, which is seen after it */
+	bytes = ori_a2a_slice(it, &begin);
+	/* on its way while data is copied; one of several chunks may end the copy early, which is seen after it */
 	look = ori_a2a_look_early(a, g);
-	if (!(mixed && it->queued) && off != ORI_A2A_REFUSED)
+	if (off != ORI_A2A_REFUSED)
 		ori_a2a_copy(a, g, it->window + off + begin, a->send + it->src_off + begin, bytes);
 	if (bytes > a->chunk[ORI_PLAN_MAPPED])
 		look = ori_a2a_look_early(a, g);
 	err = ori_group_agree_look(g, look);
-	if (!err && oriel_group_is_leader(g) && ori_a2a_arrive(a, it)) {
-		if (mixed && it->queued) {
-			err = ori_a2a_post_mark(a, it, k, it->bytes, told ? 1 : 2, !told);
-		} else {
-			row = ori_a2a_row(a, it->window, a->win.comm.rank);
-			/* where it was told, the peer may be reading it */
-			if (!told)
-				row->bytes[k & 1u] = it->bytes;
-			ori_a2a_store(a, it, &row->mark, 2 * k + 2);
-		}
-	}
-	return mixed && it->queued ? ori_group_agree(g, err) : err;
+	if (!err && oriel_group_is_leader(g))
+		ori_a2a_deliver(a, parts, it, k);
+	return err;
 }
 
 /* ---- receiving -------------------------------------------------------------------------------------- */
@@ -301,18 +242,18 @@ ORIEL_DEV void ori_a2a_tell_caller(const struct ori_a2a_args *a, struct oriel_gr
 }
 
 /* Where a source's data is in this rank's receive buffer. */
-ORIEL_DEV int ori_a2a_landing(const struct ori_a2a_args *a, struct oriel_group g, int mixed,
+ORIEL_DEV int ori_a2a_landing(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 			      int peer, uint64_t k, uint64_t *place)
 {
 	*place = (uint64_t)(uint32_t)peer * a->slot_stride;
-	return ori_a2a_is_packed(a) ? ori_a2a_place(a, g, mixed, peer, k, place) : 0;
+	return ori_a2a_is_packed(a, parts) ? ori_a2a_place(a, g, parts, peer, k, place) : 0;
 }
 
-ORIEL_DEV int ori_a2a_receive_self(const struct ori_a2a_args *a, struct oriel_group g, int mixed,
+ORIEL_DEV int ori_a2a_receive_self(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 				   const struct ori_a2a_item *it, uint64_t k)
 {
 	uint64_t place, begin, bytes = ori_a2a_slice(it, &begin);
-	int err = ori_a2a_landing(a, g, mixed, it->peer, k, &place);
+	int err = ori_a2a_landing(a, g, parts, it->peer, k, &place);
 
 	if (err)
 		return err;
@@ -325,27 +266,53 @@ ORIEL_DEV int ori_a2a_receive_self(const struct ori_a2a_args *a, struct oriel_gr
 		     a->send + it->src_off + begin, bytes);
 	if (it->index == 0)
 		ori_a2a_tell_caller(a, g, it->peer, it->bytes, place);
-	return ori_agree_window(&a->win, g);
+	return oriel_group_sync(g);
+}
+
+/* By the leader, of a mapped peer: what it told, and all it sends is here. */
+ORIEL_DEV int ori_a2a_wait_data(const struct ori_a2a_args *a, const struct ori_a2a_item *it,
+				uint64_t k, uint64_t *word)
+{
+	uint64_t came;
+	int err = 0;
+
+	*word = it->told;
+	if (!*word)
+		err = ori_a2a_wait_mapped(a, it->peer, ORI_A2A_WAIT_TOLD, k, word);
+	if (!err &&
+	    !(*word & ORI_A2A_INLINE)) /* nor is there anything to wait for when it sends nothing */
+		err = ori_a2a_wait_mapped(a, it->peer, ORI_A2A_WAIT_CAME, k, &came);
+	if (err)
+		(void)ori_fail_window(&a->win, err, it->peer); /* names who did not come */
+	return err;
 }
 
 /* Block 0 of a peer: until its data is here, which for a small message means out of the inbox. */
-ORIEL_DEV int ori_a2a_receive(const struct ori_a2a_args *a, struct oriel_group g, int mixed,
+ORIEL_DEV int ori_a2a_receive(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 			      const struct ori_a2a_item *it, uint64_t k)
 {
 	struct ori_a2a_row *row = ori_a2a_row(a, a->win.buffer, it->peer);
-	uint64_t word, bytes, place = 0;
-	int err = ori_a2a_await(a, g, mixed, it->peer, ORI_A2A_SIGNAL_MARK, 2 * k + 2);
+	uint64_t word = 0, bytes, place = 0;
+	int err = 0;
 
+	if (it->queued) {
+		err = ori_a2a_await(a, g, parts, it->peer, ORI_A2A_WAIT_CAME, k, &word);
+		word = ori_a2a_told(a, it->peer, k);
+	} else {
+		if (oriel_group_is_leader(g))
+			err = ori_a2a_wait_data(a, it, k, &word);
+		err = ori_group_agree_value(g, err, &word);
+	}
 	/* A small message waited for nothing; all the same this rank learns how the call went there. */
-	if (!err && ori_a2a_is_packed(a))
-		err = ori_a2a_granted(a, g, mixed, it->peer, k, &place);
+	if (!err && ori_a2a_is_packed(a, parts))
+		err = ori_a2a_granted(a, g, parts, it->peer, k, &place);
 	if (!err)
-		err = ori_a2a_landing(a, g, mixed, it->peer, k, &place);
+		err = ori_a2a_landing(a, g, parts, it->peer, k, &place);
 	if (err)
 		return err;
-	word = it->knows ? it->told : ori_a2a_told(a, it->peer, k);
-	bytes = word & ~ORI_A2A_INLINE;
-	if (word == ORI_A2A_REFUSED || place == ORI_A2A_REFUSED) {
+	word &= ORI_A2A_TOLD_MASK;
+	bytes = ori_a2a_bytes(word);
+	if (word == ORI_A2A_NOTHING || place == ORI_A2A_REFUSED) {
 		ori_a2a_refusal(a, g, place == ORI_A2A_REFUSED ? a->win.comm.rank : it->peer);
 		bytes = 0;
 		place = 0;
@@ -354,7 +321,7 @@ ORIEL_DEV int ori_a2a_receive(const struct ori_a2a_args *a, struct oriel_group g
 			       (const uint8_t *)row + ori_a2a_inbox_off(a, k), bytes);
 	}
 	ori_a2a_tell_caller(a, g, it->peer, bytes, place);
-	if (mixed && it->queued)
+	if (it->queued)
 		return oriel_flush(&a->win, g, it->peer); /* the send memory may be written again */
 	/* the wait looked at the failure words; that all threads are through is for the end of the launch to say */
 	return 0;
@@ -367,25 +334,29 @@ ORIEL_DEV int ori_a2a_receive(const struct ori_a2a_args *a, struct oriel_group g
 #define ORI_A2A_SEND 2
 #define ORI_A2A_RECEIVE 3
 
-ORIEL_DEV int ori_a2a_step(const struct ori_a2a_args *a, struct oriel_group g, int mixed,
+ORIEL_DEV int ori_a2a_step(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 			   struct ori_a2a_item *it, uint64_t k, int phase)
 {
 	int self = ori_a2a_is_self(a, it);
 
 	switch (phase) {
 	case ORI_A2A_TELL:
-		return self || it->index ? 0 : ori_a2a_tell(a, g, mixed, it, k);
+		return self || it->index ? 0 : ori_a2a_tell(a, g, parts, it, k);
 	case ORI_A2A_GRANT:
-		return self || it->index ? 0 : ori_a2a_grant(a, g, mixed, it, k);
+		return self || it->index ? 0 : ori_a2a_grant(a, g, parts, it, k);
 	case ORI_A2A_SEND:
 		/* with slots of its own a rank need not wait to copy to itself */
 		if (self)
-			return ori_a2a_is_packed(a) ? 0 : ori_a2a_receive_self(a, g, mixed, it, k);
-		return ori_a2a_is_small(a, it) ? 0 : ori_a2a_send(a, g, mixed, it, k);
+			return ori_a2a_is_packed(a, parts) ?
+				       0 :
+				       ori_a2a_receive_self(a, g, parts, it, k);
+		return ori_a2a_is_small(a, it) ? 0 : ori_a2a_send(a, g, parts, it, k);
 	default:
 		if (self)
-			return ori_a2a_is_packed(a) ? ori_a2a_receive_self(a, g, mixed, it, k) : 0;
-		return it->index ? 0 : ori_a2a_receive(a, g, mixed, it, k);
+			return ori_a2a_is_packed(a, parts) ?
+				       ori_a2a_receive_self(a, g, parts, it, k) :
+				       0;
+		return it->index ? 0 : ori_a2a_receive(a, g, parts, it, k);
 	}
 }
 
@@ -406,14 +377,11 @@ ORIEL_DEV_OUT void ori_a2a_give_up(const struct ori_a2a_args *a, int err)
 }
 
 /*
- * By every block, once all its threads have read `calls` and before it waits for data, for then it costs no time: the
- * last one moves it.  A call that fails after that leaves a request of no more use anyway.
+ * By one thread of every block, once all of its threads have read `calls`: the last one moves it.  A call that fails
+ * after that leaves a request of no more use anyway.
  */
-ORIEL_DEV void ori_a2a_count(const struct ori_a2a_args *a, struct oriel_group g, uint64_t calls)
+ORIEL_DEV void ori_a2a_count(const struct ori_a2a_args *a, uint64_t calls)
 {
-	(void)oriel_group_sync(g);
-	if (!oriel_group_is_leader(g))
-		return;
 	/* [B2] release and acquire, device scope; its own partner: all blocks have read `calls`. */
 	if (a->counted > 1 && ori_fetch_add32_acq_rel(&a->state->left, 1) + 1 != a->counted)
 		return;
@@ -425,58 +393,105 @@ ORIEL_DEV void ori_a2a_count(const struct ori_a2a_args *a, struct oriel_group g,
  * All phases, each over all items of the block.  With one item, as on a GPU, it is looked up once.  One call of each
  * step only: inlined several times they take so many registers that threads spill them.
  */
-ORIEL_DEV int ori_a2a_phases(const struct ori_a2a_args *a, struct oriel_group g, int mixed,
-			     struct ori_a2a_item *it, int found, uint64_t calls)
+ORIEL_DEV int ori_a2a_phases(const struct ori_a2a_args *a, struct oriel_group g, int parts,
+			     struct ori_a2a_item *it, int found, uint64_t k)
 {
-	uint64_t k = calls - a->first;
 	uint32_t items = (uint32_t)a->win.comm.nranks * a->most_blocks, at = g.block, n;
 	int phase, err = 0;
 
 	for (phase = ORI_A2A_TELL; !err && phase <= ORI_A2A_RECEIVE; phase++) {
-		if (phase == ORI_A2A_GRANT && !ori_a2a_is_packed(a))
+		if (phase == ORI_A2A_GRANT && !ori_a2a_is_packed(a, parts))
 			continue;
-		if (phase == ORI_A2A_RECEIVE)
-			ori_a2a_count(a, g, calls);
+		if (phase == ORI_A2A_RECEIVE) {
+			(void)oriel_group_sync(g);
+			if (oriel_group_is_leader(g))
+				ori_a2a_count(a, k);
+		}
 		for (n = g.block; !err && n < items; n += g.nblocks) {
 			if (n != at) {
 				at = n;
-				found = ori_a2a_find(a, g, mixed, n, it);
+				found = ori_a2a_find(a, g, parts, n, it);
 			}
 			if (found)
-				err = ori_a2a_step(a, g, mixed, it, k, phase);
+				err = ori_a2a_step(a, g, parts, it, k, phase);
 		}
 	}
 	return err;
 }
 
-ORIEL_DEV void ori_a2a_run(const struct ori_a2a_args *a, int mixed)
+ORIEL_DEV void ori_a2a_run(const struct ori_a2a_args *a, int parts)
 {
 	struct oriel_group g = oriel_group_block();
-	uint64_t calls = ori_load_relaxed_sys(&a->state->calls); /* beside what find() loads */
+	uint64_t k = ori_load_relaxed_sys(&a->state->calls); /* beside what find() loads */
 	struct ori_a2a_item it;
-	int found = ori_a2a_find(a, g, mixed, g.block, &it), err;
+	int found = ori_a2a_find(a, g, parts, g.block, &it), err;
 
 	/* one of the excess, of a peer that has fewer blocks */
 	if (!found && g.nblocks == (uint32_t)a->win.comm.nranks * a->most_blocks)
 		return;
-	err = ori_a2a_phases(a, g, mixed, &it, found, calls);
+	err = ori_a2a_phases(a, g, parts, &it, found, k);
+	if (err && oriel_group_is_leader(g))
+		ori_a2a_give_up(a, err);
+}
+
+/*
+ * The same for slots of mapped peers and as many blocks as items, step after step: the calls that are all latency.  On a
+ * GPU the second warp counts, while the first one waits.
+ */
+ORIEL_DEV int ori_a2a_one_item(const struct ori_a2a_args *a, struct oriel_group g,
+			       struct ori_a2a_item *it, uint64_t k)
+{
+	int self = ori_a2a_is_self(a, it), small = ori_a2a_is_small(a, it), err = 0;
+	uint32_t counter = ORIEL_ON_GPU && g.size > 32u ? 32u : 0;
+
+	if (!self && it->index == 0)
+		err = ori_a2a_tell(a, g, 0, it, k);
+	if (!err && !self && !small)
+		err = ori_a2a_send(a, g, 0, it, k);
+	if (!err && self)
+		err = ori_a2a_receive_self(a, g, 0, it, k);
+	if (err)
+		return err;
+	/* a small message is no business of a peer's other blocks: they have not met yet */
+	if (small && it->index)
+		(void)oriel_group_sync(g);
+	if (g.thread == counter)
+		ori_a2a_count(a, k);
+	return self || it->index ? 0 : ori_a2a_receive(a, g, 0, it, k);
+}
+
+ORIEL_KERNEL(ori_alltoallv_slots, struct ori_a2a_args)
+{
+	struct oriel_group g = oriel_group_block();
+	uint64_t k = ori_load_relaxed_sys(&a->state->calls); /* beside what find() loads */
+	struct ori_a2a_item it;
+	int err;
+
+	(void)ori_a2a_find(a, g, 0, g.block, &it);
+	err = ori_a2a_one_item(a, g, &it, k);
 	if (err && oriel_group_is_leader(g))
 		ori_a2a_give_up(a, err);
 }
 
 ORIEL_KERNEL(ori_alltoallv_mapped, struct ori_a2a_args)
 {
-	ori_a2a_run(a, 0);
+	ori_a2a_run(a, ORI_A2A_PACKED);
 }
 
 ORIEL_KERNEL(ori_alltoallv_mixed, struct ori_a2a_args)
 {
-	ori_a2a_run(a, 1);
+	ori_a2a_run(a, ORI_A2A_PACKED | ORI_A2A_QUEUED);
 }
 
 #ifndef ORIEL_KERNEL_IMAGE
-const struct oriel_kernel *ori_a2a_kernel(int mixed)
+const struct oriel_kernel *ori_a2a_kernel(int which)
 {
-	return mixed ? &ori_alltoallv_mixed : &ori_alltoallv_mapped;
+	static const struct oriel_kernel *const kernels[] = {
+		[ORI_A2A_KERNEL_SLOTS] = &ori_alltoallv_slots,
+		[ORI_A2A_KERNEL_MAPPED] = &ori_alltoallv_mapped,
+		[ORI_A2A_KERNEL_MIXED] = &ori_alltoallv_mixed,
+	};
+
+	return kernels[which];
 }
 #endif

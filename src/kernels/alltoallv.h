@@ -4,16 +4,18 @@
  *
  * coll/alltoallv fills the struct and launches; kernels/alltoallv.c is the kernel.
  *
- * Call number k of a request (k counts from 0).  Rank s tells rank d, in d's row for s:
- *   mark >= 2k+1   s is in call k, so its receive buffer is open to d; bytes[k & 1] is set
- *   mark >= 2k+2   all that s sends d in call k is there, and bytes[k & 1] is set
- *   granted >= k+1 packed: grant[k & 1] is where in s's receive buffer the data of d goes, or a refusal
+ * Call number k of a request (k counts from first_count).  Rank s tells rank d, in d's row for s:
+ *   told[k & 1]    k + 1 in the upper 16 bits, below it what s sends d in call k (ORI_A2A_* below).  s is in the call,
+ *                  so its receive buffer is open to d
+ *   came           (k + 1) << 16 when all of it is there: the blocks of a message add up to 1 << 16
+ *   granted        packed: k + 1, and grant[k & 1] is where in s's receive buffer the data of d goes, or a refusal
  * Every rank does so for every peer in every call, zero bytes or not, so the counts of a pair never depend on sizes
- * or on how either end was tuned.
+ * or on how either end was tuned.  A queued peer's row has told[] and grant[] too; told and came together are a signal
+ * that grows by two, granted is another one.
  *
- * A message of up to `small` bytes goes into the row's inbox at once, beside the mark, and mark moves by two; the
- * receiver copies it out.  Rows have two inboxes, used in turn: who writes one in call k+2 has seen the receiver's
- * mark of call k+1, so the receiver has left call k and no longer reads it.  The same holds for bytes[] and grant[].
+ * A message of up to `small` bytes goes into the row's inbox before it is told; the receiver copies it out.  Rows have
+ * two inboxes, used in turn: who writes one in call k+2 has seen what the receiver told in call k+1, so the receiver has
+ * left call k and no longer reads it.  The same holds for told[] and grant[], and so 16 bits of k are enough.
  */
 #ifndef ORI_KERNELS_ALLTOALLV_H
 #define ORI_KERNELS_ALLTOALLV_H
@@ -30,24 +32,30 @@
  */
 #define ORI_A2A_THREADS 512
 
-/* bytes[]: what is sent; */
-#define ORI_A2A_INLINE (1ull << 63) /* ... and it is in the inbox */
-#define ORI_A2A_REFUSED (~0ull) /* bytes[] and grant[]: that rank cannot take part in this call */
+/* The lower 48 bits of told: bytes, with a bit that says they are in the inbox; or that there is nothing. */
+#define ORI_A2A_TOLD_SHIFT 48
+#define ORI_A2A_TOLD_MASK ((1ull << ORI_A2A_TOLD_SHIFT) - 1)
+#define ORI_A2A_INLINE (1ull << 47)
+#define ORI_A2A_NOTHING ORI_A2A_TOLD_MASK /* the sender cannot take part in this call */
+
+#define ORI_A2A_CAME_SHIFT 16 /* more blocks than that a message never has */
+
+#define ORI_A2A_REFUSED (~0ull) /* grant[]: there is no room for this call */
 
 /* In the receiver's window, one for each source; two inboxes follow it.  Written by the source. */
 struct ori_a2a_row {
-	uint64_t mark;    /* mapped peers; counts from first_count */
-	uint64_t granted; /* mapped peers; counts from first_count */
-	uint64_t bytes[2];
+	uint64_t told[2];
+	uint64_t came;    /* mapped peers */
+	uint64_t granted; /* mapped peers */
 	uint64_t grant[2];
 	uint8_t pad[ORIEL_LINE_BYTES - 48];
 };
 
 /* This rank's own. */
 struct ori_a2a_state {
-	uint64_t calls;   /* k, from first_count on; moved by the last block that leaves */
+	uint64_t calls;   /* k; moved by the last block that has read it */
 	uint64_t refused; /* 0, or a failure word: the first refused call since the host asked */
-	uint32_t left;    /* blocks that have read `calls` and are past sending */
+	uint32_t left;    /* blocks that have read `calls` */
 	uint8_t pad[ORIEL_LINE_BYTES - 20];
 };
 
@@ -58,8 +66,8 @@ struct ori_a2a_args {
 	const uint64_t *send_sizes, *send_offsets;
 	uint64_t *recv_sizes, *recv_offsets;
 	struct ori_a2a_state *state;
-	uint32_t *arrived; /* [nranks]: blocks that have sent their share of this call to that peer */
-	uint64_t first;    /* first_count */
+	uint32_t *arrived; /* [nranks]: blocks that have sent their share of this call to that queued peer */
+	uint64_t first; /* first_count */
 	uint64_t elem_bytes;
 	uint64_t most_elems;  /* of one message */
 	uint64_t send_elems;  /* how far offsets reach */
@@ -84,8 +92,13 @@ static_assert(sizeof(struct ori_a2a_state) == ORIEL_LINE_BYTES, "layout");
 
 #ifndef ORIEL_KERNEL_IMAGE
 struct oriel_kernel;
-/* mixed: some peers are queued; the other kernel has no trace of that. */
-const struct oriel_kernel *ori_a2a_kernel(int mixed);
+
+/* Three kernels that do the same, each without a trace of what its calls never have. */
+#define ORI_A2A_KERNEL_SLOTS 0  /* all peers mapped, a slot for each, a block for each item */
+#define ORI_A2A_KERNEL_MAPPED 1 /* all peers mapped */
+#define ORI_A2A_KERNEL_MIXED 2
+#define ORI_A2A_KERNELS 3
+const struct oriel_kernel *ori_a2a_kernel(int which);
 #endif
 
 #endif

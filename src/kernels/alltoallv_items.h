@@ -13,6 +13,10 @@
 #include "../coll/tune/plan.h"
 #include "alltoallv.h"
 
+/* What the calls of a kernel may have; known to the compiler. */
+#define ORI_A2A_QUEUED 1
+#define ORI_A2A_PACKED 2
+
 /* One item, and what its peer gets in this call; alike in all threads of the block. */
 struct ori_a2a_item {
 	uint8_t *window; /* mapped: the peer's */
@@ -20,12 +24,11 @@ struct ori_a2a_item {
 	int32_t peer;
 	uint32_t index, blocks; /* which block of the peer's */
 	uint32_t queued;
-	uint32_t refused;    /* this rank's sizes cannot be: nobody gets anything */
-	uint64_t bytes;      /* of the whole message */
-	uint64_t src_off;    /* from `send` on */
-	uint64_t staged_off; /* in the send buffer, for queued peers */
-	uint64_t told;       /* what the peer said it sends, where `knows` */
-	uint32_t knows;
+	uint32_t refused;     /* this rank's sizes cannot be: nobody gets anything */
+	uint64_t bytes;       /* of the whole message */
+	uint64_t src_off;     /* from `send` on */
+	uint64_t staged_off;  /* in the send buffer, for queued peers */
+	uint64_t told;        /* the leader's, and 0 before: what the peer told in this call */
 	struct ori_look look; /* the leader's, at the failure words when the item was found */
 };
 
@@ -34,9 +37,9 @@ ORIEL_DEV int ori_a2a_is_self(const struct ori_a2a_args *a, const struct ori_a2a
 	return it->peer == a->win.comm.rank;
 }
 
-ORIEL_DEV int ori_a2a_is_packed(const struct ori_a2a_args *a)
+ORIEL_DEV int ori_a2a_is_packed(const struct ori_a2a_args *a, int parts)
 {
-	return a->slot_stride == 0;
+	return parts & ORI_A2A_PACKED && a->slot_stride == 0;
 }
 
 ORIEL_DEV int ori_a2a_is_small(const struct ori_a2a_args *a, const struct ori_a2a_item *it)
@@ -70,15 +73,20 @@ ORIEL_DEV int ori_a2a_is_queued(const struct ori_a2a_args *a, int peer)
 
 /*
  * Looks through all sizes: are they possible, and what comes before this peer's?  Every warp of a block does it for
- * itself, its lanes sharing the ranks, so that no thread has to tell another.
+ * itself, its lanes sharing the ranks, so that no thread has to tell another.  The peer's own are asked for first: on a
+ * GPU all loads are then under way together.
  */
-ORIEL_DEV void ori_a2a_look(const struct ori_a2a_args *a, struct oriel_group g, int mixed,
+ORIEL_DEV void ori_a2a_look(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 			    struct ori_a2a_item *it)
 {
 	uint32_t lanes = ORIEL_ON_GPU ? 32u : 1u, lane = g.thread % lanes;
-	int n = a->win.comm.nranks, i, bad = 0, staged = mixed && a->copy_in, any = 0;
-	uint64_t count, off, before = 0, total = 0, staged_before = 0, staged_total = 0;
+	uint64_t mine = a->send_sizes[it->peer], at = 0, count, off;
+	uint64_t total = 0, staged_before = 0, staged_total = 0, before = 0;
+	int n = a->win.comm.nranks, i, bad = 0, staged = parts & ORI_A2A_QUEUED && a->copy_in,
+	    any = 0;
 
+	if (a->send_offsets)
+		at = a->send_offsets[it->peer];
 	for (i = (int)lane; i < n; i += (int)lanes) {
 		count = a->send_sizes[i];
 		off = a->send_offsets ? a->send_offsets[i] : 0;
@@ -94,22 +102,21 @@ ORIEL_DEV void ori_a2a_look(const struct ori_a2a_args *a, struct oriel_group g, 
 		}
 	}
 	if (a->send_offsets) {
-		before = a->send_offsets[it->peer];
-		(void)ori_lanes_sum(lanes, 0, bad, &any);
+		any = ori_lanes_any(lanes, bad);
 	} else {
-		before = ori_lanes_sum(lanes, before, 0, &any);
+		at = ori_lanes_sum(lanes, before, 0, &any);
 		total = ori_lanes_sum(lanes, total, bad, &any);
 		any |= total > a->send_elems;
 	}
 	it->refused = any != 0;
-	it->src_off = before * a->elem_bytes;
+	it->src_off = at * a->elem_bytes;
 	it->staged_off = a->staging_off + it->src_off;
 	if (staged) {
 		it->staged_off = ori_lanes_sum(lanes, staged_before, 0, &any);
 		staged_total = ori_lanes_sum(lanes, staged_total, 0, &any);
 		it->refused |= staged_total > a->staging.bytes;
 	}
-	it->bytes = it->refused ? 0 : a->send_sizes[it->peer] * a->elem_bytes;
+	it->bytes = it->refused ? 0 : mine * a->elem_bytes;
 }
 
 /* What others do not have to wait for: who agrees on it later has it without a load then. */
@@ -121,7 +128,7 @@ ORIEL_DEV struct ori_look ori_a2a_look_early(const struct ori_a2a_args *a, struc
 }
 
 /* 0: the item is none, its peer has fewer blocks. */
-ORIEL_DEV int ori_a2a_find(const struct ori_a2a_args *a, struct oriel_group g, int mixed,
+ORIEL_DEV int ori_a2a_find(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 			   uint32_t n, struct ori_a2a_item *it)
 {
 	int nranks = a->win.comm.nranks;
@@ -134,14 +141,15 @@ ORIEL_DEV int ori_a2a_find(const struct ori_a2a_args *a, struct oriel_group g, i
 	p = ori_window_entry(&a->win, it->peer);
 	it->window = p.buffer;
 	it->waiters = p.waiters;
-	it->queued = mixed && !ori_peer_is_mapped(&p);
-	it->blocks = mixed ? a->blocks[it->queued ? ORI_PLAN_QUEUED : ORI_PLAN_MAPPED] :
+	it->queued = parts & ORI_A2A_QUEUED && !ori_peer_is_mapped(&p);
+	it->blocks = parts & ORI_A2A_QUEUED ?
+			     a->blocks[it->queued ? ORI_PLAN_QUEUED : ORI_PLAN_MAPPED] :
 			     a->most_blocks;
-	it->knows = 0;
-	if (mixed && it->index >= it->blocks)
+	it->told = 0;
+	if (parts & ORI_A2A_QUEUED && it->index >= it->blocks)
 		return 0;
 	it->look = ori_a2a_look_early(a, g); /* beside the loads of sizes */
-	ori_a2a_look(a, g, mixed, it);
+	ori_a2a_look(a, g, parts, it);
 	return 1;
 }
 
@@ -154,41 +162,108 @@ ORIEL_DEV uint64_t ori_a2a_slice(const struct ori_a2a_item *it, uint64_t *begin)
 	return it->index + 1 == it->blocks ? it->bytes - *begin : slice;
 }
 
-/* ---- marks ----------------------------------------------------------------------------------------- */
+/* ---- words ----------------------------------------------------------------------------------------- */
 
-/* By one thread, after its group met: a mapped peer's word becomes first + value. */
-ORIEL_DEV void ori_a2a_store(const struct ori_a2a_args *a, const struct ori_a2a_item *it,
-			     uint64_t *word, uint64_t value)
+/* What is waited for: told[], came or granted of a row. */
+#define ORI_A2A_WAIT_TOLD 0
+#define ORI_A2A_WAIT_CAME 1
+#define ORI_A2A_WAIT_GRANTED 2
+
+/* By one thread, after its group met: a mapped peer's word becomes `value`. */
+ORIEL_DEV void ori_a2a_store(const struct ori_a2a_item *it, uint64_t *word, uint64_t value)
 {
-	/* [S1] release, system scope; partner [W1] in ori_a2a_await(). */
-	ori_mapped_signal(word, ORIEL_SET, a->first + value, it->waiters);
+	/* [S1] release, system scope; partner [W1] in ori_a2a_wait(). */
+	ori_mapped_signal(word, ORIEL_SET, value, it->waiters);
 }
 
-/* The whole group; until the word of `peer` has come to `value`. */
-ORIEL_DEV int ori_a2a_await(const struct ori_a2a_args *a, struct oriel_group g, int mixed, int peer,
-			    int id, uint64_t value)
+/*
+ * By one thread: until *word has come to s->want in its bits from `shift` on, which may wrap; *seen is the word then.  As
+ * ori_mapped_wait().
+ */
+ORIEL_DEV int ori_a2a_wait(struct ori_spin *s, const uint64_t *word, uint32_t shift, uint64_t *seen)
+{
+	struct ori_look look = ori_look_at(s->comm, s->window_failure);
+	uint64_t want = s->want << shift, have = ori_poll_sys(word);
+	int err = ori_look_status(look);
+	uint32_t more;
+
+	while (!err && !ori_reached(have, want)) {
+		err = ori_spin(s, have >> shift);
+		have = ori_poll_sys(word);
+		for (more = ori_spin_polls(s); more && !ori_reached(have, want); more--)
+			have = ori_poll_sys(word);
+	}
+	/* [W1] acquire, system scope, with the polls; partner [S1] in ori_a2a_store() and ori_a2a_deliver(). */
+	ori_poll_end();
+	ori_spin_end(s);
+	*seen = have;
+	return err;
+}
+
+/* By the leader, of a mapped peer: until it has told, sent or granted in call k. */
+ORIEL_DEV int ori_a2a_wait_mapped(const struct ori_a2a_args *a, int peer, int what, uint64_t k,
+				  uint64_t *seen)
 {
 	struct ori_a2a_row *row = ori_a2a_row(a, a->win.buffer, peer);
+	uint32_t shift = what == ORI_A2A_WAIT_TOLD ? ORI_A2A_TOLD_SHIFT :
+			 what == ORI_A2A_WAIT_CAME ? ORI_A2A_CAME_SHIFT :
+						     0;
+	const uint64_t *word = what == ORI_A2A_WAIT_TOLD ? &row->told[k & 1u] :
+			       what == ORI_A2A_WAIT_CAME ? &row->came :
+							   &row->granted;
 	struct ori_spin s;
+
+	ori_spin_begin(&s, &a->win.comm, a->win.failure, ORIEL_OP_SIGNAL, peer,
+		       what == ORI_A2A_WAIT_GRANTED ? ORI_A2A_SIGNAL_GRANTED : ORI_A2A_SIGNAL_MARK,
+		       a->win.number, (k + 1) << shift >> shift);
+	return ori_a2a_wait(&s, word, shift, seen);
+}
+
+/* The whole group; *seen is the leader's alone, and of mapped peers. */
+ORIEL_DEV int ori_a2a_await(const struct ori_a2a_args *a, struct oriel_group g, int parts, int peer,
+			    int what, uint64_t k, uint64_t *seen)
+{
+	uint64_t calls = k - a->first;
 	int err = 0;
 
-	if (mixed && ori_a2a_is_queued(a, peer)) {
-		err = oriel_wait_signal_from(&a->win, g, peer, id, ORIEL_GE, value);
+	if (parts & ORI_A2A_QUEUED && ori_a2a_is_queued(a, peer)) {
+		err = what == ORI_A2A_WAIT_GRANTED ?
+			      oriel_wait_signal_from(&a->win, g, peer, ORI_A2A_SIGNAL_GRANTED,
+						     ORIEL_GE, calls + 1) :
+			      oriel_wait_signal_from(&a->win, g, peer, ORI_A2A_SIGNAL_MARK,
+						     ORIEL_GE,
+						     2 * calls + 1 + (what == ORI_A2A_WAIT_CAME));
 	} else {
-		if (oriel_group_is_leader(g)) {
-			ori_spin_begin(&s, &a->win.comm, a->win.failure, ORIEL_OP_SIGNAL, peer, id,
-				       a->win.number, value);
-			/* [W1] acquire, system scope; partner [S1] in ori_a2a_store(). */
-			err = ori_mapped_wait(&s,
-					      id == ORI_A2A_SIGNAL_MARK ? &row->mark :
-									  &row->granted,
-					      a->first, ORIEL_GE);
-		}
+		if (oriel_group_is_leader(g))
+			err = ori_a2a_wait_mapped(a, peer, what, k, seen);
 		err = ori_group_agree(g, err);
 	}
 	if (err && oriel_group_is_leader(g))
 		(void)ori_fail_window(&a->win, err, peer); /* names who did not come */
 	return err;
+}
+
+/* What a peer is told in call k. */
+ORIEL_DEV uint64_t ori_a2a_word(const struct ori_a2a_item *it, int whole, uint64_t k)
+{
+	uint64_t word = it->refused ? ORI_A2A_NOTHING :
+			whole       ? it->bytes | ORI_A2A_INLINE :
+				      it->bytes;
+
+	return word | (k + 1) << ORI_A2A_TOLD_SHIFT;
+}
+
+/* Bytes of a message, of which that was told. */
+ORIEL_DEV uint64_t ori_a2a_bytes(uint64_t word)
+{
+	word &= ORI_A2A_TOLD_MASK;
+	return word == ORI_A2A_NOTHING ? 0 : word & ~ORI_A2A_INLINE;
+}
+
+/* What `source` told in call k; after the wait for it. */
+ORIEL_DEV uint64_t ori_a2a_told(const struct ori_a2a_args *a, int source, uint64_t k)
+{
+	return ori_load_relaxed_sys(&ori_a2a_row(a, a->win.buffer, source)->told[k & 1u]);
 }
 
 /* Kept until the host asks. */

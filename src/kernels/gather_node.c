@@ -8,8 +8,8 @@
  * READY for all its items, then stores and says LOCAL for each, then waits for what comes.  It waits for what other
  * ranks do before they wait for the same, so all that must run at once is the blocks of all grids.
  *
- * Every exec moves the bases of all mapped peers alike, so a block reads two words for all of them, first of all; who
- * is the last to have done so moves them.
+ * Every exec moves the bases of all mapped peers alike, so a block reads two words for all of them, first of all; the
+ * last block to have done so moves them.  On a GPU that is the second warp's business, while the first one waits.
  *
  * Compiled twice, as gather.c is.  Launched by coll/allgather/stream.c.
  */
@@ -18,7 +18,6 @@
 /* What a block knows for all its items. */
 struct ori_gather_bases {
 	uint64_t ready, local; /* what the words had when this exec began */
-	int32_t last;          /* the other blocks know them too */
 };
 
 /* Where item n goes: from the next rank on, so that not all begin with the same; the last is this rank. */
@@ -51,8 +50,7 @@ ORIEL_DEV void ori_gather_node_ready(const struct ori_gather_op *a, struct oriel
 }
 
 /* By the leader. */
-ORIEL_DEV void ori_gather_node_bases(const struct ori_gather_op *a, struct oriel_group g,
-				     struct ori_gather_bases *b)
+ORIEL_DEV void ori_gather_node_bases(const struct ori_gather_op *a, struct ori_gather_bases *b)
 {
 	const struct oriel_window_dev *w = &a->words;
 	int peer = ori_gather_node_peer(a, 0);
@@ -61,10 +59,6 @@ ORIEL_DEV void ori_gather_node_bases(const struct ori_gather_op *a, struct oriel
 		ori_load_relaxed_sys(&w->signal_base[ori_signal_index(w, peer, ORI_GATHER_READY)]);
 	b->local =
 		ori_load_relaxed_sys(&w->signal_base[ori_signal_index(w, peer, ORI_GATHER_LOCAL)]);
-	/* [L2] release and acquire, device scope; its own partner: the last one sees all others through with reading */
-	b->last = ori_fetch_add32_acq_rel(a->blocks_done, 1) + 1 == g.nblocks;
-	if (b->last)
-		*a->blocks_done = 0; /* for the next launch */
 }
 
 /* By the leader: until the word of `peer` is `want` over its base. */
@@ -100,16 +94,24 @@ ORIEL_DEV int ori_gather_node_item(const struct ori_gather_op *a, struct oriel_g
 	return err;
 }
 
-/* By the lanes, of which the leader knows whether it is for this block to do: the next exec counts from here. */
+/*
+ * Once the leader has read the bases and the group has met; `lane` is one of `lanes` that do this: where this block is
+ * the last to come here, the next exec counts from what has been waited for in this one.
+ */
 ORIEL_DEV void ori_gather_node_advance(const struct ori_gather_op *a, struct oriel_group g,
-				       int last)
+				       uint32_t lanes, uint32_t lane)
 {
-	uint32_t lanes = ori_group_lanes(g), i;
-	int any = 0;
+	int last = 0;
+	uint32_t i;
 
-	if (g.thread >= lanes || !ori_lanes_sum(lanes, last && g.thread == 0, 0, &any))
+	/* [L2] release and acquire, device scope; its own partner: the last one sees all others through with reading */
+	if (lane == 0)
+		last = ori_fetch_add32_acq_rel(a->blocks_done, 1) + 1 == g.nblocks;
+	if (!ori_lanes_any(lanes, last))
 		return;
-	for (i = g.thread; i + 1 < (uint32_t)a->words.comm.nranks; i += lanes) {
+	if (lane == 0)
+		*a->blocks_done = 0; /* for the next launch */
+	for (i = lane; i + 1 < (uint32_t)a->words.comm.nranks; i += lanes) {
 		int peer = ori_gather_node_peer(a, i);
 
 		ori_gather_advance(&a->words, peer, ORI_GATHER_READY, a->guarded);
@@ -117,24 +119,26 @@ ORIEL_DEV void ori_gather_node_advance(const struct ori_gather_op *a, struct ori
 	}
 }
 
+/* A grid has no more blocks than items: each has one, and so its threads have met when they have done theirs. */
 ORIEL_DEV int ori_gather_node_run(const struct ori_gather_op *a, struct oriel_group g)
 {
 	uint32_t nranks = (uint32_t)a->words.comm.nranks, items = nranks * a->slices, n;
-	struct ori_gather_bases b = { 0, 0, 0 };
+	uint32_t lanes = ori_group_lanes(g), first = g.size >= 2 * lanes ? lanes : 0;
+	struct ori_gather_bases b = { 0, 0 };
 	int err = 0;
 
 	if (oriel_group_is_leader(g)) {
+		ori_gather_node_bases(a, &b);
 		if (a->guarded)
 			ori_gather_node_ready(a, g);
-		ori_gather_node_bases(a, g, &b);
 	}
 	/* who waits for READY looks at the failure words there */
 	if (!a->guarded)
 		err = ori_agree_window(&a->words, g);
 	for (n = g.block; n < items && !err; n += g.nblocks)
 		err = ori_gather_node_item(a, g, &b, n);
-	if (!err)
-		ori_gather_node_advance(a, g, b.last);
+	if (!err && g.thread >= first && g.thread < first + lanes)
+		ori_gather_node_advance(a, g, lanes, g.thread - first);
 	for (n = g.block; n + 1 < nranks && !err && oriel_group_is_leader(g); n += g.nblocks)
 		err = ori_gather_node_wait(a, ori_gather_node_peer(a, n), ORI_GATHER_LOCAL, b.local,
 					   a->slices);

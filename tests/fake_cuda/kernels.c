@@ -95,8 +95,8 @@ __attribute__((constructor)) static void add_library_kernels(void)
 	fake_cuda_kernel(ori_window_op_kernel());
 	fake_cuda_kernel(ori_gather_kernel());
 	fake_cuda_kernel(ori_gather_node_kernel());
-	fake_cuda_kernel(ori_a2a_kernel(0));
-	fake_cuda_kernel(ori_a2a_kernel(1));
+	for (int i = 0; i < ORI_A2A_KERNELS; i++)
+		fake_cuda_kernel(ori_a2a_kernel(i));
 	if (ori_cuda_images_add(image, sizeof(image)))
 		fake_fault("the library takes no image");
 }

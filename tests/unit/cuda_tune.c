@@ -22,8 +22,10 @@ static void check_resident(struct oriel_comm *c, const struct ori_a2a_plan *plan
 		warps = plan->kind[ORI_PLAN_QUEUED].warps;
 	if (!plan->uniform && plan->kind[ORI_PLAN_QUEUED].blocks > most)
 		most = plan->kind[ORI_PLAN_QUEUED].blocks;
-	REQUIRE_OK(ori_cuda_resident(c->device, ori_a2a_kernel(!plan->uniform), (int)warps * 32,
-				     resident));
+	REQUIRE_OK(ori_cuda_resident(c->device,
+				     ori_a2a_kernel(plan->uniform ? ORI_A2A_KERNEL_MAPPED :
+								    ORI_A2A_KERNEL_MIXED),
+				     (int)warps * 32, resident));
 	CHECK(*resident > 0);
 	CHECK(most * (uint32_t)c->nranks <= (uint32_t)*resident || most == 1);
 }
@@ -83,8 +85,8 @@ static void run_plans(int nranks, const char *topology)
 	setenv("ORIEL_DEVICE", "cuda", 1);
 	setenv("ORIEL_TUNE_FILE", "none", 1);
 	fake_cuda_knobs("threads=2"); /* hundreds of blocks are enough for two cores */
-	for (int mixed = 0; mixed < 2; mixed++)
-		(void)fake_cuda_kernel(ori_a2a_kernel(mixed));
+	for (int i = 0; i < ORI_A2A_KERNELS; i++)
+		(void)fake_cuda_kernel(ori_a2a_kernel(i));
 	ranks_run(&o, plans_rank, NULL);
 }
 

@@ -207,6 +207,17 @@ ORIEL_DEV int ori_lanes_status(uint32_t lanes, int err)
 	return err;
 }
 
+/* By all the lanes: does one of them say so? */
+ORIEL_DEV int ori_lanes_any(uint32_t lanes, int flag)
+{
+#if ORIEL_ON_GPU
+	if (lanes > 1)
+		return __any_sync(ori_warp_mask(lanes), flag);
+#endif
+	(void)lanes;
+	return flag;
+}
+
 /*
  * By all the lanes: the sum of what they have, and whether one of them has a status that is not 0,
  * in *any.  A GPU adds up 32 bits of 32 lanes in one step: three of them, which do not wait for

@@ -31,6 +31,7 @@ struct oriel_alltoallv {
 	uint64_t plan_bytes;      /* what it was asked for */
 	int plan_known;
 	int plan_forced; /* by ori_alltoallv_plan_set() */
+	const struct oriel_kernel *kernel;
 	int grid, threads;
 };
 

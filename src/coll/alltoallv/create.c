@@ -16,6 +16,8 @@
 #define BYTES_MAX (1ull << 44)
 #define PAGE 4096u
 
+static_assert(BYTES_MAX < ORI_A2A_INLINE, "bytes of a message in a word that tells of it");
+
 int ori_alltoallv_check(struct oriel_alltoallv *a, const char *call)
 {
 	return ori_live_check(a, ORI_LIVE_ALLTOALLV, call);
@@ -124,13 +126,15 @@ void ori_alltoallv_layout(const struct oriel_alltoallv_options *o, int nranks,
 /* Counts of a request that does not start at 0; before any peer knows the memory. */
 static int set_first_counts(struct oriel_alltoallv *a, const struct ori_a2a_layout *l)
 {
-	struct ori_a2a_row row = { .mark = a->options.first_count,
-				   .granted = a->options.first_count };
-	struct ori_a2a_state state = { .calls = a->options.first_count };
+	uint64_t first = a->options.first_count, told = first << ORI_A2A_TOLD_SHIFT;
+	struct ori_a2a_row row = { .told = { told, told },
+				   .came = first << ORI_A2A_CAME_SHIFT,
+				   .granted = first };
+	struct ori_a2a_state state = { .calls = first };
 	char *base = a->memory;
 	int err = 0;
 
-	if (!a->options.first_count)
+	if (!first)
 		return 0; /* memory is zeroed */
 	for (int r = 0; !err && r < a->comm->nranks; r++)
 		err = oriel_copy(a->comm, base + (uint64_t)r * l->row_stride, &row, sizeof(row));

@@ -51,22 +51,37 @@ static uint32_t at_least_one(uint32_t n)
 	return n ? n : 1;
 }
 
-static const struct oriel_kernel *kernel_of(const struct oriel_alltoallv *a)
+/* The leanest kernel that does it, where each item may have a block of its own, or not. */
+static int kernel_for(const struct oriel_alltoallv *a, int block_each)
 {
-	return ori_a2a_kernel(a->args.win.queued_peers != 0);
+	if (a->args.win.queued_peers)
+		return ORI_A2A_KERNEL_MIXED;
+	return block_each && a->options.slot_bytes ? ORI_A2A_KERNEL_SLOTS : ORI_A2A_KERNEL_MAPPED;
 }
 
 /* One block for each item, or as many as can be resident beside those of other ranks: they take several in turn. */
 static int set_grid_separate(struct oriel_alltoallv *a, uint32_t warps, uint32_t items)
 {
-	int resident = 0, err;
+	int resident = 0, err = 0;
 
 	a->threads = 32 * (int)warps < ORI_A2A_THREADS ? 32 * (int)warps : ORI_A2A_THREADS;
-	err = ori_cuda_resident(a->comm->device, kernel_of(a), a->threads, &resident);
+	for (int block_each = 1; !err && block_each >= 0 && resident < (int)items; block_each--) {
+		a->kernel = ori_a2a_kernel(kernel_for(a, block_each));
+		err = ori_cuda_resident(a->comm->device, a->kernel, a->threads, &resident);
+	}
 	a->grid = resident < (int)items ? resident : (int)items;
 	/* less than one is for the launch to refuse, with its reason */
 	a->grid = a->grid > 0 ? a->grid : 1;
 	return err;
+}
+
+static void set_grid_cpu(struct oriel_alltoallv *a, uint32_t threads, uint32_t items)
+{
+	uint32_t cores = at_least_one(a->plan.cores);
+
+	a->threads = (int)(threads < 32 ? threads : 32);
+	a->grid = (int)(cores < items ? cores : items);
+	a->kernel = ori_a2a_kernel(kernel_for(a, (uint32_t)a->grid == items));
 }
 
 static int apply_plan(struct oriel_alltoallv *a)
@@ -90,13 +105,10 @@ static int apply_plan(struct oriel_alltoallv *a)
 	}
 	args->small = plan->small < args->inbox_bytes ? plan->small : (uint32_t)args->inbox_bytes;
 	items = n * args->most_blocks;
-	if (a->comm->device->separate) {
+	if (a->comm->device->separate)
 		err = set_grid_separate(a, warps, items);
-	} else {
-		a->threads = (int)(warps < 32 ? warps : 32);
-		a->grid = (int)(at_least_one(plan->cores) < items ? at_least_one(plan->cores) :
-								    items);
-	}
+	else
+		set_grid_cpu(a, warps, items);
 	args->counted = (uint32_t)a->grid;
 	if ((uint32_t)a->grid == items)
 		args->counted = (n - queued) * args->blocks[ORI_PLAN_MAPPED] +
@@ -241,7 +253,7 @@ int oriel_alltoallv_exec(struct oriel_alltoallv *a, const struct oriel_alltoallv
 	set_pointers(a, in);
 	err = choose_plan(a, in);
 	if (!err)
-		err = oriel_launch(a->comm, kernel_of(a), a->grid, a->threads, &a->args,
+		err = oriel_launch(a->comm, a->kernel, a->grid, a->threads, &a->args,
 				   sizeof(a->args), stream);
 	if (err || a->comm->device->separate)
 		return err;

@@ -309,7 +309,10 @@ int ori_tune_resident(struct oriel_comm *c, struct ori_a2a_plan *plan)
 	if (!plan->uniform && plan->kind[ORI_PLAN_QUEUED].warps > warps)
 		warps = plan->kind[ORI_PLAN_QUEUED].warps;
 	threads = (int)warps * 32 < ORI_A2A_THREADS ? (int)warps * 32 : ORI_A2A_THREADS;
-	err = ori_cuda_resident(c->device, ori_a2a_kernel(!plan->uniform), threads, &resident);
+	err = ori_cuda_resident(c->device,
+				ori_a2a_kernel(plan->uniform ? ORI_A2A_KERNEL_MAPPED :
+							       ORI_A2A_KERNEL_MIXED),
+				threads, &resident);
 	if (!err)
 		(void)ori_tune_cap(plan, (uint32_t)c->nranks, (uint64_t)resident);
 	return err;

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * kernels/alltoallv_packed.h - a packed receive buffer: where the data of each rank goes in it.
+ *
+ * Only the receiver knows, once all ranks have told it what they send; it grants each its place.
+ *
+ * Included by: alltoallv.c.  Runs on all threads of a block.
+ */
+#ifndef ORI_KERNELS_ALLTOALLV_PACKED_H
+#define ORI_KERNELS_ALLTOALLV_PACKED_H
+
+#include "alltoallv_items.h"
+
+/*
+ * Waits until all ranks have told, and adds up: where the data of `peer` begins in this rank's receive buffer, or
+ * ORI_A2A_REFUSED when there is no room for all of it.
+ */
+ORIEL_DEV_OUT int ori_a2a_place(const struct ori_a2a_args *a, struct oriel_group g, int parts,
+				int peer, uint64_t k, uint64_t *place)
+{
+	uint64_t sum = 0, mine = 0, seen = 0, bytes, self = 0;
+	struct ori_a2a_item it;
+	int r, err = 0;
+
+	it.peer = a->win.comm.rank;
+	ori_a2a_look(a, g, parts, &it);
+	self = it.bytes;
+	for (r = 0; !err && r < a->win.comm.nranks; r++) {
+		bytes = self;
+		if (r != a->win.comm.rank) {
+			err = ori_a2a_await(a, g, parts, r, ORI_A2A_WAIT_TOLD, k, &seen);
+			bytes = ori_a2a_bytes(ori_a2a_told(a, r, k));
+		}
+		mine = r == peer ? sum : mine;
+		if (bytes > a->recv_bytes - sum)
+			sum = mine = ORI_A2A_REFUSED;
+		if (sum == ORI_A2A_REFUSED)
+			break;
+		sum += bytes;
+	}
+	/* nobody leaves the loop before the others: sums are of the same words */
+	*place = sum == ORI_A2A_REFUSED ? ORI_A2A_REFUSED : mine;
+	return err;
+}
+
+/* Block 0 of a peer: where its data goes, or that there is no room in this call. */
+ORIEL_DEV_OUT int ori_a2a_grant(const struct ori_a2a_args *a, struct oriel_group g, int parts,
+				const struct ori_a2a_item *it, uint64_t k)
+{
+	struct oriel_group one = oriel_group_thread();
+	uint64_t place = 0, off = offsetof(struct ori_a2a_row, grant) + 8u * (k & 1u);
+	int err = ori_a2a_place(a, g, parts, it->peer, k, &place);
+	struct ori_a2a_row *row;
+
+	if (!err && oriel_group_is_leader(g)) {
+		if (it->queued) {
+			err = oriel_put_value(&a->win, one, it->peer, ori_a2a_row_off(a) + off,
+					      &place, 8);
+			if (!err)
+				err = oriel_signal(&a->win, one, it->peer, ORI_A2A_SIGNAL_GRANTED,
+						   ORIEL_ADD, 1);
+		} else {
+			row = ori_a2a_row(a, it->window, a->win.comm.rank);
+			row->grant[k & 1u] = place;
+			ori_a2a_store(it, &row->granted, k + 1);
+		}
+	}
+	/* one place for all threads: on a GPU lanes of a warp that meet at two wait for each other for ever */
+	return it->queued ? ori_group_agree(g, err) : err;
+}
+
+/* The whole group; what a peer has granted, or refused, this rank. */
+ORIEL_DEV int ori_a2a_granted(const struct ori_a2a_args *a, struct oriel_group g, int parts,
+			      int peer, uint64_t k, uint64_t *place)
+{
+	uint64_t seen = 0;
+	int err = ori_a2a_await(a, g, parts, peer, ORI_A2A_WAIT_GRANTED, k, &seen);
+
+	if (err)
+		return err;
+	*place = ori_a2a_row(a, a->win.buffer, peer)->grant[k & 1u];
+	if (*place == ORI_A2A_REFUSED)
+		ori_a2a_refusal(a, g, peer);
+	return 0;
+}
+
+#endif
