@@ -37,9 +37,9 @@ ORIEL_DEV_OUT int ori_a2a_post_mark(const struct ori_a2a_args *a, const struct o
 	int err = 0;
 
 	if (with_word)
-		err = oriel_put_value(&a->win, one, it->peer, ori_a2a_row_off(a) + off, &word, 8);
+		err = oriel_put_value(a->win, one, it->peer, ori_a2a_row_off(a) + off, &word, 8);
 	return err ? err :
-		     oriel_signal(&a->win, one, it->peer, ORI_A2A_SIGNAL_MARK, ORIEL_ADD, steps);
+		     oriel_signal(a->win, one, it->peer, ORI_A2A_SIGNAL_MARK, ORIEL_ADD, steps);
 }
 
 ORIEL_DEV_OUT int ori_a2a_tell_queued(const struct ori_a2a_args *a, struct oriel_group g,
@@ -50,10 +50,10 @@ ORIEL_DEV_OUT int ori_a2a_tell_queued(const struct ori_a2a_args *a, struct oriel
 	int err;
 
 	ori_a2a_stage(a, g, it, 0, bytes);
-	err = ori_agree_window(&a->win, g);
+	err = ori_agree_failure(&a->comm, a->failure, g);
 	if (!err && oriel_group_is_leader(g)) {
 		if (bytes)
-			err = oriel_put(&a->win, oriel_group_thread(), it->peer,
+			err = oriel_put(a->win, oriel_group_thread(), it->peer,
 					ori_a2a_row_off(a) + ori_a2a_inbox_off(a, k), &a->staging,
 					it->staged_off, bytes);
 		if (!err)
@@ -62,9 +62,12 @@ ORIEL_DEV_OUT int ori_a2a_tell_queued(const struct ori_a2a_args *a, struct oriel
 	return ori_group_agree(g, err);
 }
 
-/* Block 0 of a peer: that this rank is in the call, what it sends, and all of a small message. */
+/*
+ * Block 0 of a peer: that this rank is in the call, what it sends, and all of a small message.  opened: the first half of
+ * the release has been done.
+ */
 ORIEL_DEV int ori_a2a_tell(const struct ori_a2a_args *a, struct oriel_group g, int parts,
-			   const struct ori_a2a_item *it, uint64_t k)
+			   int opened, const struct ori_a2a_item *it, uint64_t k)
 {
 	int whole = ori_a2a_is_small(a, it); /* also of a call that is refused: no bytes */
 	uint64_t word = ori_a2a_word(it, whole, k);
@@ -75,11 +78,15 @@ ORIEL_DEV int ori_a2a_tell(const struct ori_a2a_args *a, struct oriel_group g, i
 		return 0; /* told when the data is there */
 	if (it->queued)
 		return ori_a2a_tell_queued(a, g, it, k, word, whole ? 2 : 1);
-	row = ori_a2a_row(a, it->window, a->win.comm.rank);
+	row = ori_a2a_row(a, it->window, a->comm.rank);
 	if (!whole) {
 		/* the leader alone: it tells of nothing that others have done, and a failure is found by its next wait */
-		if (oriel_group_is_leader(g) && !ori_look_failed(it->look))
-			ori_a2a_store(it, &row->told[k & 1u], word);
+		if (oriel_group_is_leader(g) && !ori_look_failed(it->look)) {
+			/* [S1] release, system scope; partner [W1] in ori_a2a_wait(). */
+			if (!opened)
+				ori_release_begin();
+			ori_publish(&row->told[k & 1u], ORIEL_SET, word, it->waiters);
+		}
 		return 0;
 	}
 	if (it->bytes)
@@ -108,7 +115,7 @@ ORIEL_DEV void ori_a2a_copy(const struct ori_a2a_args *a, struct oriel_group g, 
 		to += piece;
 		from += piece;
 		bytes -= piece;
-		if (bytes && ori_look_failed(ori_look_window(&a->win)))
+		if (bytes && ori_look_failed(ori_look_at(&a->comm, a->failure)))
 			return; /* the leader sees it too when the group agrees */
 	}
 }
@@ -124,15 +131,15 @@ ORIEL_DEV_OUT int ori_a2a_send_queued(const struct ori_a2a_args *a, struct oriel
 	end = ori_a2a_slice(it, &begin);
 	ori_a2a_stage(a, g, it, begin, end);
 	end += begin;
-	err = ori_agree_window(&a->win, g);
+	err = ori_agree_failure(&a->comm, a->failure, g);
 	if (!err && oriel_group_is_leader(g)) {
 		for (; !err && begin < end; begin += piece) {
 			piece = end - begin < chunk ? end - begin : chunk;
-			err = oriel_put(&a->win, one, it->peer, dst_off + begin, &a->staging,
+			err = oriel_put(a->win, one, it->peer, dst_off + begin, &a->staging,
 					it->staged_off + begin, piece);
 		}
 		if (!err && it->blocks > 1)
-			err = oriel_flush(&a->win, one, it->peer);
+			err = oriel_flush(a->win, one, it->peer);
 	}
 	return ori_group_agree(g, err);
 }
@@ -158,7 +165,7 @@ ORIEL_DEV int ori_a2a_target(const struct ori_a2a_args *a, struct oriel_group g,
 {
 	int err = 0;
 
-	*off = a->recv_off + (uint64_t)(uint32_t)a->win.comm.rank * a->slot_stride;
+	*off = a->recv_off + (uint64_t)(uint32_t)a->comm.rank * a->slot_stride;
 	if (ori_a2a_is_packed(a, parts)) {
 		err = ori_a2a_granted(a, g, parts, it->peer, k, off);
 		if (!err && *off != ORI_A2A_REFUSED)
@@ -173,7 +180,7 @@ ORIEL_DEV int ori_a2a_target(const struct ori_a2a_args *a, struct oriel_group g,
 ORIEL_DEV void ori_a2a_deliver(const struct ori_a2a_args *a, int parts,
 			       const struct ori_a2a_item *it, uint64_t k)
 {
-	struct ori_a2a_row *row = ori_a2a_row(a, it->window, a->win.comm.rank);
+	struct ori_a2a_row *row = ori_a2a_row(a, it->window, a->comm.rank);
 	uint64_t *came = ori_release_at(&row->came), whole = 1ull << ORI_A2A_CAME_SHIFT;
 
 	/* where the peer was not told before, it is now: relaxed, the release is the next line's */
@@ -192,7 +199,7 @@ ORIEL_DEV_OUT int ori_a2a_deliver_queued(const struct ori_a2a_args *a, struct or
 					 int parts, const struct ori_a2a_item *it, uint64_t k)
 {
 	int told = a->synchronised || ori_a2a_is_packed(a, parts),
-	    err = ori_agree_window(&a->win, g);
+	    err = ori_agree_failure(&a->comm, a->failure, g);
 
 	if (!err && oriel_group_is_leader(g) && ori_a2a_arrive(a, it))
 		err = ori_a2a_post_mark(a, it, k, ori_a2a_word(it, 0, k), told ? 1 : 2, !told);
@@ -231,12 +238,12 @@ ORIEL_DEV int ori_a2a_send(const struct ori_a2a_args *a, struct oriel_group g, i
 
 /* By block 0 of a peer: what the caller learns about it. */
 ORIEL_DEV void ori_a2a_tell_caller(const struct ori_a2a_args *a, struct oriel_group g, int peer,
-				   uint64_t bytes, uint64_t place)
+				   uint64_t count, uint64_t place)
 {
 	if (!oriel_group_is_leader(g))
 		return;
 	if (a->recv_sizes)
-		a->recv_sizes[peer] = bytes / a->elem_bytes;
+		a->recv_sizes[peer] = count;
 	if (a->recv_offsets)
 		a->recv_offsets[peer] = place;
 }
@@ -262,10 +269,10 @@ ORIEL_DEV int ori_a2a_receive_self(const struct ori_a2a_args *a, struct oriel_gr
 		ori_a2a_tell_caller(a, g, it->peer, 0, 0);
 		return 0;
 	}
-	ori_a2a_copy(a, g, a->win.buffer + a->recv_off + place + begin,
-		     a->send + it->src_off + begin, bytes);
+	ori_a2a_copy(a, g, a->buffer + a->recv_off + place + begin, a->send + it->src_off + begin,
+		     bytes);
 	if (it->index == 0)
-		ori_a2a_tell_caller(a, g, it->peer, it->bytes, place);
+		ori_a2a_tell_caller(a, g, it->peer, it->count, place);
 	return oriel_group_sync(g);
 }
 
@@ -283,25 +290,41 @@ ORIEL_DEV int ori_a2a_wait_data(const struct ori_a2a_args *a, const struct ori_a
 	    !(*word & ORI_A2A_INLINE)) /* nor is there anything to wait for when it sends nothing */
 		err = ori_a2a_wait_mapped(a, it->peer, ORI_A2A_WAIT_CAME, k, &came);
 	if (err)
-		(void)ori_fail_window(&a->win, err, it->peer); /* names who did not come */
+		(void)ori_fail_window(a->win, err, it->peer); /* names who did not come */
 	return err;
+}
+
+/*
+ * The whole group, of a mapped peer: until its data is here.  All threads learn what it told where there is something left
+ * to do about it, which is rare; else it is the leader's alone.
+ */
+ORIEL_DEV int ori_a2a_await_data(const struct ori_a2a_args *a, struct oriel_group g, int parts,
+				 const struct ori_a2a_item *it, uint64_t k, uint64_t *word)
+{
+	int more = ori_a2a_is_packed(a, parts), err = 0;
+
+	if (oriel_group_is_leader(g)) {
+		err = ori_a2a_wait_data(a, it, k, word);
+		more |= err || (*word & ORI_A2A_INLINE);
+	}
+	if (!ori_group_agree(g, more))
+		return 0;
+	return ori_group_agree_value(g, err, word);
 }
 
 /* Block 0 of a peer: until its data is here, which for a small message means out of the inbox. */
 ORIEL_DEV int ori_a2a_receive(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 			      const struct ori_a2a_item *it, uint64_t k)
 {
-	struct ori_a2a_row *row = ori_a2a_row(a, a->win.buffer, it->peer);
-	uint64_t word = 0, bytes, place = 0;
-	int err = 0;
+	struct ori_a2a_row *row = ori_a2a_row(a, a->buffer, it->peer);
+	uint64_t word = 0, count, place = 0;
+	int err;
 
 	if (it->queued) {
 		err = ori_a2a_await(a, g, parts, it->peer, ORI_A2A_WAIT_CAME, k, &word);
 		word = ori_a2a_told(a, it->peer, k);
 	} else {
-		if (oriel_group_is_leader(g))
-			err = ori_a2a_wait_data(a, it, k, &word);
-		err = ori_group_agree_value(g, err, &word);
+		err = ori_a2a_await_data(a, g, parts, it, k, &word);
 	}
 	/* A small message waited for nothing; all the same this rank learns how the call went there. */
 	if (!err && ori_a2a_is_packed(a, parts))
@@ -311,18 +334,19 @@ ORIEL_DEV int ori_a2a_receive(const struct ori_a2a_args *a, struct oriel_group g
 	if (err)
 		return err;
 	word &= ORI_A2A_TOLD_MASK;
-	bytes = ori_a2a_bytes(word);
+	count = ori_a2a_count_of(word);
 	if (word == ORI_A2A_NOTHING || place == ORI_A2A_REFUSED) {
-		ori_a2a_refusal(a, g, place == ORI_A2A_REFUSED ? a->win.comm.rank : it->peer);
-		bytes = 0;
+		ori_a2a_refusal(a, g, place == ORI_A2A_REFUSED ? a->comm.rank : it->peer);
+		count = 0;
 		place = 0;
-	} else if (word & ORI_A2A_INLINE && bytes) {
-		ori_group_copy(g, a->win.buffer + a->recv_off + place,
-			       (const uint8_t *)row + ori_a2a_inbox_off(a, k), bytes);
+	} else if (word & ORI_A2A_INLINE && count) {
+		ori_group_copy(g, a->buffer + a->recv_off + place,
+			       (const uint8_t *)row + ori_a2a_inbox_off(a, k),
+			       count * a->elem_bytes);
 	}
-	ori_a2a_tell_caller(a, g, it->peer, bytes, place);
+	ori_a2a_tell_caller(a, g, it->peer, count, place);
 	if (it->queued)
-		return oriel_flush(&a->win, g, it->peer); /* the send memory may be written again */
+		return oriel_flush(a->win, g, it->peer); /* the send memory may be written again */
 	/* the wait looked at the failure words; that all threads are through is for the end of the launch to say */
 	return 0;
 }
@@ -341,7 +365,7 @@ ORIEL_DEV int ori_a2a_step(const struct ori_a2a_args *a, struct oriel_group g, i
 
 	switch (phase) {
 	case ORI_A2A_TELL:
-		return self || it->index ? 0 : ori_a2a_tell(a, g, parts, it, k);
+		return self || it->index ? 0 : ori_a2a_tell(a, g, parts, 0, it, k);
 	case ORI_A2A_GRANT:
 		return self || it->index ? 0 : ori_a2a_grant(a, g, parts, it, k);
 	case ORI_A2A_SEND:
@@ -368,12 +392,12 @@ ORIEL_DEV_OUT void ori_a2a_give_up(const struct ori_a2a_args *a, int err)
 {
 	int r;
 
-	if (ori_load_relaxed_sys(a->win.comm.failure))
+	if (ori_load_relaxed_sys(a->comm.failure))
 		return;
-	for (r = 0; r < a->win.comm.nranks; r++)
-		if (r != a->win.comm.rank)
-			(void)ori_fail_window(&a->win, err, r);
-	(void)ori_compare_swap_acq_rel_sys(a->win.failure, 0, ORIEL_FAILURE(err, a->win.comm.rank));
+	for (r = 0; r < a->comm.nranks; r++)
+		if (r != a->comm.rank)
+			(void)ori_fail_window(a->win, err, r);
+	(void)ori_compare_swap_acq_rel_sys(a->failure, 0, ORIEL_FAILURE(err, a->comm.rank));
 }
 
 /*
@@ -396,7 +420,7 @@ ORIEL_DEV void ori_a2a_count(const struct ori_a2a_args *a, uint64_t calls)
 ORIEL_DEV int ori_a2a_phases(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 			     struct ori_a2a_item *it, int found, uint64_t k)
 {
-	uint32_t items = (uint32_t)a->win.comm.nranks * a->most_blocks, at = g.block, n;
+	uint32_t items = (uint32_t)a->comm.nranks * a->most_blocks, at = g.block, n;
 	int phase, err = 0;
 
 	for (phase = ORI_A2A_TELL; !err && phase <= ORI_A2A_RECEIVE; phase++) {
@@ -410,7 +434,7 @@ ORIEL_DEV int ori_a2a_phases(const struct ori_a2a_args *a, struct oriel_group g,
 		for (n = g.block; !err && n < items; n += g.nblocks) {
 			if (n != at) {
 				at = n;
-				found = ori_a2a_find(a, g, parts, n, it);
+				found = ori_a2a_find(a, g, parts, 0, n, it);
 			}
 			if (found)
 				err = ori_a2a_step(a, g, parts, it, k, phase);
@@ -424,10 +448,10 @@ ORIEL_DEV void ori_a2a_run(const struct ori_a2a_args *a, int parts)
 	struct oriel_group g = oriel_group_block();
 	uint64_t k = ori_load_relaxed_sys(&a->state->calls); /* beside what find() loads */
 	struct ori_a2a_item it;
-	int found = ori_a2a_find(a, g, parts, g.block, &it), err;
+	int found = ori_a2a_find(a, g, parts, 0, g.block, &it), err;
 
 	/* one of the excess, of a peer that has fewer blocks */
-	if (!found && g.nblocks == (uint32_t)a->win.comm.nranks * a->most_blocks)
+	if (!found && g.nblocks == (uint32_t)a->comm.nranks * a->most_blocks)
 		return;
 	err = ori_a2a_phases(a, g, parts, &it, found, k);
 	if (err && oriel_group_is_leader(g))
@@ -445,7 +469,7 @@ ORIEL_DEV int ori_a2a_one_item(const struct ori_a2a_args *a, struct oriel_group 
 	uint32_t counter = ORIEL_ON_GPU && g.size > 32u ? 32u : 0;
 
 	if (!self && it->index == 0)
-		err = ori_a2a_tell(a, g, 0, it, k);
+		err = ori_a2a_tell(a, g, 0, (int)a->early, it, k);
 	if (!err && !self && !small)
 		err = ori_a2a_send(a, g, 0, it, k);
 	if (!err && self)
@@ -467,7 +491,7 @@ ORIEL_KERNEL(ori_alltoallv_slots, struct ori_a2a_args)
 	struct ori_a2a_item it;
 	int err;
 
-	(void)ori_a2a_find(a, g, 0, g.block, &it);
+	(void)ori_a2a_find(a, g, 0, (int)a->early, g.block, &it);
 	err = ori_a2a_one_item(a, g, &it, k);
 	if (err && oriel_group_is_leader(g))
 		ori_a2a_give_up(a, err);

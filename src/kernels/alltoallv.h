@@ -5,8 +5,8 @@
  * coll/alltoallv fills the struct and launches; kernels/alltoallv.c is the kernel.
  *
  * Call number k of a request (k counts from first_count).  Rank s tells rank d, in d's row for s:
- *   told[k & 1]    k + 1 in the upper 16 bits, below it what s sends d in call k (ORI_A2A_* below).  s is in the call,
- *                  so its receive buffer is open to d
+ *   told[k & 1]    k + 1 in the upper 16 bits, below it how many elements s sends d in call k (ORI_A2A_* below).  s is
+ *                  in the call, so its receive buffer is open to d
  *   came           (k + 1) << 16 when all of it is there: the blocks of a message add up to 1 << 16
  *   granted        packed: k + 1, and grant[k & 1] is where in s's receive buffer the data of d goes, or a refusal
  * Every rank does so for every peer in every call, zero bytes or not, so the counts of a pair never depend on sizes
@@ -32,7 +32,7 @@
  */
 #define ORI_A2A_THREADS 512
 
-/* The lower 48 bits of told: bytes, with a bit that says they are in the inbox; or that there is nothing. */
+/* The lower 48 bits of told: elements, with a bit that says they are in the inbox; or that there is nothing. */
 #define ORI_A2A_TOLD_SHIFT 48
 #define ORI_A2A_TOLD_MASK ((1ull << ORI_A2A_TOLD_SHIFT) - 1)
 #define ORI_A2A_INLINE (1ull << 47)
@@ -59,10 +59,20 @@ struct ori_a2a_state {
 	uint8_t pad[ORIEL_LINE_BYTES - 20];
 };
 
+/*
+ * A kernel's argument travels with every launch, and on a GPU that many ranks share each takes its time: what kernels
+ * need in every call is here, the rest of the window's handle where the device finds it.
+ */
+#define ORI_A2A_INLINE_PEERS 8
+
 struct ori_a2a_args {
-	struct oriel_window_dev win;
-	struct oriel_source staging; /* the request's send buffer */
-	const uint8_t *send;         /* what offsets count from */
+	struct oriel_comm_dev comm;
+	const struct oriel_window_dev *win;
+	uint8_t *buffer; /* the window's, and so are these */
+	uint64_t *failure;
+	uint8_t *peers[ORI_A2A_INLINE_PEERS]; /* the windows of the first of them; NULL: queued */
+	struct oriel_source staging;          /* the request's send buffer */
+	const uint8_t *send;                  /* what offsets count from */
 	const uint64_t *send_sizes, *send_offsets;
 	uint64_t *recv_sizes, *recv_offsets;
 	struct ori_a2a_state *state;
@@ -84,6 +94,8 @@ struct ori_a2a_args {
 	uint32_t counted;     /* blocks of this launch that do not leave at once */
 	uint32_t synchronised;
 	uint32_t copy_in; /* `send` is not in the send buffer */
+	uint32_t early;   /* most messages will not be small */
+	int32_t number;   /* the window's, for reports */
 	uint32_t reserved;
 };
 

@@ -25,7 +25,8 @@ struct ori_a2a_item {
 	uint32_t index, blocks; /* which block of the peer's */
 	uint32_t queued;
 	uint32_t refused;     /* this rank's sizes cannot be: nobody gets anything */
-	uint64_t bytes;       /* of the whole message */
+	uint64_t count;       /* elements of the whole message */
+	uint64_t bytes;       /* of them */
 	uint64_t src_off;     /* from `send` on */
 	uint64_t staged_off;  /* in the send buffer, for queued peers */
 	uint64_t told;        /* the leader's, and 0 before: what the peer told in this call */
@@ -34,7 +35,7 @@ struct ori_a2a_item {
 
 ORIEL_DEV int ori_a2a_is_self(const struct ori_a2a_args *a, const struct ori_a2a_item *it)
 {
-	return it->peer == a->win.comm.rank;
+	return it->peer == a->comm.rank;
 }
 
 ORIEL_DEV int ori_a2a_is_packed(const struct ori_a2a_args *a, int parts)
@@ -56,7 +57,7 @@ ORIEL_DEV struct ori_a2a_row *ori_a2a_row(const struct ori_a2a_args *a, uint8_t 
 /* Offset of this rank's row in every window. */
 ORIEL_DEV uint64_t ori_a2a_row_off(const struct ori_a2a_args *a)
 {
-	return (uint64_t)(uint32_t)a->win.comm.rank * a->row_stride;
+	return (uint64_t)(uint32_t)a->comm.rank * a->row_stride;
 }
 
 ORIEL_DEV uint64_t ori_a2a_inbox_off(const struct ori_a2a_args *a, uint64_t k)
@@ -66,7 +67,7 @@ ORIEL_DEV uint64_t ori_a2a_inbox_off(const struct ori_a2a_args *a, uint64_t k)
 
 ORIEL_DEV int ori_a2a_is_queued(const struct ori_a2a_args *a, int peer)
 {
-	return !ori_peer_is_mapped(ori_window_peer(&a->win, peer));
+	return !ori_peer_is_mapped(ori_window_peer(a->win, peer));
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------------- */
@@ -76,20 +77,25 @@ ORIEL_DEV int ori_a2a_is_queued(const struct ori_a2a_args *a, int peer)
  * itself, its lanes sharing the ranks, so that no thread has to tell another.  The peer's own are asked for first: on a
  * GPU all loads are then under way together.
  */
-ORIEL_DEV void ori_a2a_look(const struct ori_a2a_args *a, struct oriel_group g, int parts,
+ORIEL_DEV void ori_a2a_look(const struct ori_a2a_args *a, struct oriel_group g, int parts, int open,
 			    struct ori_a2a_item *it)
 {
 	uint32_t lanes = ORIEL_ON_GPU ? 32u : 1u, lane = g.thread % lanes;
-	uint64_t mine = a->send_sizes[it->peer], at = 0, count, off;
+	uint64_t mine = a->send_sizes[it->peer], at = 0, count = 0, off = 0;
 	uint64_t total = 0, staged_before = 0, staged_total = 0, before = 0;
-	int n = a->win.comm.nranks, i, bad = 0, staged = parts & ORI_A2A_QUEUED && a->copy_in,
-	    any = 0;
+	int n = a->comm.nranks, i = (int)lane, bad = 0,
+	    staged = parts & ORI_A2A_QUEUED && a->copy_in, any = 0;
 
 	if (a->send_offsets)
 		at = a->send_offsets[it->peer];
-	for (i = (int)lane; i < n; i += (int)lanes) {
+	if (i < n) {
 		count = a->send_sizes[i];
 		off = a->send_offsets ? a->send_offsets[i] : 0;
+	}
+	/* the first half of [S1] of what is told first, see ori_a2a_tell(): the fence goes on while the loads do */
+	if (open && oriel_group_is_leader(g))
+		ori_release_begin();
+	while (i < n) {
 		bad |= count > a->most_elems || off > a->send_elems || count > a->send_elems - off;
 		if (bad)
 			break;
@@ -99,6 +105,11 @@ ORIEL_DEV void ori_a2a_look(const struct ori_a2a_args *a, struct oriel_group g, 
 			count = (count * a->elem_bytes + 15u) & ~(uint64_t)15;
 			staged_total += count;
 			staged_before += i < it->peer ? count : 0;
+		}
+		i += (int)lanes;
+		if (i < n) {
+			count = a->send_sizes[i];
+			off = a->send_offsets ? a->send_offsets[i] : 0;
 		}
 	}
 	if (a->send_offsets) {
@@ -116,7 +127,8 @@ ORIEL_DEV void ori_a2a_look(const struct ori_a2a_args *a, struct oriel_group g, 
 		staged_total = ori_lanes_sum(lanes, staged_total, 0, &any);
 		it->refused |= staged_total > a->staging.bytes;
 	}
-	it->bytes = it->refused ? 0 : mine * a->elem_bytes;
+	it->count = it->refused ? 0 : mine;
+	it->bytes = it->count * a->elem_bytes;
 }
 
 /* What others do not have to wait for: who agrees on it later has it without a load then. */
@@ -124,24 +136,23 @@ ORIEL_DEV struct ori_look ori_a2a_look_early(const struct ori_a2a_args *a, struc
 {
 	struct ori_look none = { 0, 0 };
 
-	return oriel_group_is_leader(g) ? ori_look_window(&a->win) : none;
+	return oriel_group_is_leader(g) ? ori_look_at(&a->comm, a->failure) : none;
 }
 
 /* 0: the item is none, its peer has fewer blocks. */
-ORIEL_DEV int ori_a2a_find(const struct ori_a2a_args *a, struct oriel_group g, int parts,
+ORIEL_DEV int ori_a2a_find(const struct ori_a2a_args *a, struct oriel_group g, int parts, int open,
 			   uint32_t n, struct ori_a2a_item *it)
 {
-	int nranks = a->win.comm.nranks;
-	struct oriel_window_peer p;
+	int nranks = a->comm.nranks;
 
 	/* from this rank on, so that not all begin with the same peer */
-	it->peer = a->win.comm.rank + (int)(n / a->most_blocks);
+	it->peer = a->comm.rank + (int)(n / a->most_blocks);
 	it->peer -= it->peer < nranks ? 0 : nranks;
 	it->index = n % a->most_blocks;
-	p = ori_window_entry(&a->win, it->peer);
-	it->window = p.buffer;
-	it->waiters = p.waiters;
-	it->queued = parts & ORI_A2A_QUEUED && !ori_peer_is_mapped(&p);
+	it->window = it->peer < ORI_A2A_INLINE_PEERS ? a->peers[it->peer] :
+						       a->win->peers[it->peer].buffer;
+	it->waiters = ORIEL_ON_GPU ? NULL : a->win->peers[it->peer].waiters;
+	it->queued = parts & ORI_A2A_QUEUED && !it->window;
 	it->blocks = parts & ORI_A2A_QUEUED ?
 			     a->blocks[it->queued ? ORI_PLAN_QUEUED : ORI_PLAN_MAPPED] :
 			     a->most_blocks;
@@ -149,15 +160,18 @@ ORIEL_DEV int ori_a2a_find(const struct ori_a2a_args *a, struct oriel_group g, i
 	if (parts & ORI_A2A_QUEUED && it->index >= it->blocks)
 		return 0;
 	it->look = ori_a2a_look_early(a, g); /* beside the loads of sizes */
-	ori_a2a_look(a, g, parts, it);
+	ori_a2a_look(a, g, parts, open, it);
 	return 1;
 }
 
 /* This block's share: whole 16 bytes, the last block takes the rest. */
 ORIEL_DEV uint64_t ori_a2a_slice(const struct ori_a2a_item *it, uint64_t *begin)
 {
-	uint64_t slice = it->bytes / it->blocks & ~(uint64_t)15;
+	/* a GPU divides 32 bits much faster than 64 */
+	uint64_t slice = it->bytes >> 32 ? it->bytes / it->blocks :
+					   (uint32_t)it->bytes / it->blocks;
 
+	slice &= ~(uint64_t)15;
 	*begin = slice * it->index;
 	return it->index + 1 == it->blocks ? it->bytes - *begin : slice;
 }
@@ -204,7 +218,7 @@ ORIEL_DEV int ori_a2a_wait(struct ori_spin *s, const uint64_t *word, uint32_t sh
 ORIEL_DEV int ori_a2a_wait_mapped(const struct ori_a2a_args *a, int peer, int what, uint64_t k,
 				  uint64_t *seen)
 {
-	struct ori_a2a_row *row = ori_a2a_row(a, a->win.buffer, peer);
+	struct ori_a2a_row *row = ori_a2a_row(a, a->buffer, peer);
 	uint32_t shift = what == ORI_A2A_WAIT_TOLD ? ORI_A2A_TOLD_SHIFT :
 			 what == ORI_A2A_WAIT_CAME ? ORI_A2A_CAME_SHIFT :
 						     0;
@@ -213,9 +227,9 @@ ORIEL_DEV int ori_a2a_wait_mapped(const struct ori_a2a_args *a, int peer, int wh
 							   &row->granted;
 	struct ori_spin s;
 
-	ori_spin_begin(&s, &a->win.comm, a->win.failure, ORIEL_OP_SIGNAL, peer,
+	ori_spin_begin(&s, &a->comm, a->failure, ORIEL_OP_SIGNAL, peer,
 		       what == ORI_A2A_WAIT_GRANTED ? ORI_A2A_SIGNAL_GRANTED : ORI_A2A_SIGNAL_MARK,
-		       a->win.number, (k + 1) << shift >> shift);
+		       a->number, (k + 1) << shift >> shift);
 	return ori_a2a_wait(&s, word, shift, seen);
 }
 
@@ -228,10 +242,9 @@ ORIEL_DEV int ori_a2a_await(const struct ori_a2a_args *a, struct oriel_group g, 
 
 	if (parts & ORI_A2A_QUEUED && ori_a2a_is_queued(a, peer)) {
 		err = what == ORI_A2A_WAIT_GRANTED ?
-			      oriel_wait_signal_from(&a->win, g, peer, ORI_A2A_SIGNAL_GRANTED,
+			      oriel_wait_signal_from(a->win, g, peer, ORI_A2A_SIGNAL_GRANTED,
 						     ORIEL_GE, calls + 1) :
-			      oriel_wait_signal_from(&a->win, g, peer, ORI_A2A_SIGNAL_MARK,
-						     ORIEL_GE,
+			      oriel_wait_signal_from(a->win, g, peer, ORI_A2A_SIGNAL_MARK, ORIEL_GE,
 						     2 * calls + 1 + (what == ORI_A2A_WAIT_CAME));
 	} else {
 		if (oriel_group_is_leader(g))
@@ -239,7 +252,7 @@ ORIEL_DEV int ori_a2a_await(const struct ori_a2a_args *a, struct oriel_group g, 
 		err = ori_group_agree(g, err);
 	}
 	if (err && oriel_group_is_leader(g))
-		(void)ori_fail_window(&a->win, err, peer); /* names who did not come */
+		(void)ori_fail_window(a->win, err, peer); /* names who did not come */
 	return err;
 }
 
@@ -247,14 +260,14 @@ ORIEL_DEV int ori_a2a_await(const struct ori_a2a_args *a, struct oriel_group g, 
 ORIEL_DEV uint64_t ori_a2a_word(const struct ori_a2a_item *it, int whole, uint64_t k)
 {
 	uint64_t word = it->refused ? ORI_A2A_NOTHING :
-			whole       ? it->bytes | ORI_A2A_INLINE :
-				      it->bytes;
+			whole       ? it->count | ORI_A2A_INLINE :
+				      it->count;
 
 	return word | (k + 1) << ORI_A2A_TOLD_SHIFT;
 }
 
-/* Bytes of a message, of which that was told. */
-ORIEL_DEV uint64_t ori_a2a_bytes(uint64_t word)
+/* Elements of a message, of which that was told. */
+ORIEL_DEV uint64_t ori_a2a_count_of(uint64_t word)
 {
 	word &= ORI_A2A_TOLD_MASK;
 	return word == ORI_A2A_NOTHING ? 0 : word & ~ORI_A2A_INLINE;
@@ -263,7 +276,7 @@ ORIEL_DEV uint64_t ori_a2a_bytes(uint64_t word)
 /* What `source` told in call k; after the wait for it. */
 ORIEL_DEV uint64_t ori_a2a_told(const struct ori_a2a_args *a, int source, uint64_t k)
 {
-	return ori_load_relaxed_sys(&ori_a2a_row(a, a->win.buffer, source)->told[k & 1u]);
+	return ori_load_relaxed_sys(&ori_a2a_row(a, a->buffer, source)->told[k & 1u]);
 }
 
 /* Kept until the host asks. */

@@ -22,14 +22,14 @@ ORIEL_DEV_OUT int ori_a2a_place(const struct ori_a2a_args *a, struct oriel_group
 	struct ori_a2a_item it;
 	int r, err = 0;
 
-	it.peer = a->win.comm.rank;
-	ori_a2a_look(a, g, parts, &it);
+	it.peer = a->comm.rank;
+	ori_a2a_look(a, g, parts, 0, &it);
 	self = it.bytes;
-	for (r = 0; !err && r < a->win.comm.nranks; r++) {
+	for (r = 0; !err && r < a->comm.nranks; r++) {
 		bytes = self;
-		if (r != a->win.comm.rank) {
+		if (r != a->comm.rank) {
 			err = ori_a2a_await(a, g, parts, r, ORI_A2A_WAIT_TOLD, k, &seen);
-			bytes = ori_a2a_bytes(ori_a2a_told(a, r, k));
+			bytes = ori_a2a_count_of(ori_a2a_told(a, r, k)) * a->elem_bytes;
 		}
 		mine = r == peer ? sum : mine;
 		if (bytes > a->recv_bytes - sum)
@@ -54,13 +54,13 @@ ORIEL_DEV_OUT int ori_a2a_grant(const struct ori_a2a_args *a, struct oriel_group
 
 	if (!err && oriel_group_is_leader(g)) {
 		if (it->queued) {
-			err = oriel_put_value(&a->win, one, it->peer, ori_a2a_row_off(a) + off,
+			err = oriel_put_value(a->win, one, it->peer, ori_a2a_row_off(a) + off,
 					      &place, 8);
 			if (!err)
-				err = oriel_signal(&a->win, one, it->peer, ORI_A2A_SIGNAL_GRANTED,
+				err = oriel_signal(a->win, one, it->peer, ORI_A2A_SIGNAL_GRANTED,
 						   ORIEL_ADD, 1);
 		} else {
-			row = ori_a2a_row(a, it->window, a->win.comm.rank);
+			row = ori_a2a_row(a, it->window, a->comm.rank);
 			row->grant[k & 1u] = place;
 			ori_a2a_store(it, &row->granted, k + 1);
 		}
@@ -78,7 +78,7 @@ ORIEL_DEV int ori_a2a_granted(const struct ori_a2a_args *a, struct oriel_group g
 
 	if (err)
 		return err;
-	*place = ori_a2a_row(a, a->win.buffer, peer)->grant[k & 1u];
+	*place = ori_a2a_row(a, a->buffer, peer)->grant[k & 1u];
 	if (*place == ORI_A2A_REFUSED)
 		ori_a2a_refusal(a, g, peer);
 	return 0;

@@ -85,6 +85,13 @@ ORIEL_DEV void ori_gather_advance(const struct oriel_window_dev *words, int peer
 	ori_store_relaxed_sys(base, ori_load_relaxed_sys(base) + n);
 }
 
+/* By one thread, to a mapped peer. */
+ORIEL_DEV void ori_gather_tell_failure(const struct oriel_window_peer *peer, uint64_t failure)
+{
+	(void)ori_compare_swap_acq_rel_sys(peer->failure, 0, failure);
+	ori_wake(peer->waiters);
+}
+
 /*
  * By one thread: an exec that ended without its peers leaves the counts apart, so the request is of no more use,
  * here and at all who would wait for this rank.
@@ -102,12 +109,10 @@ ORIEL_DEV_OUT void ori_gather_give_up(const struct oriel_window_dev *words, int 
 
 		if (p == words->comm.rank)
 			continue;
-		if (other->failure) {
-			ori_compare_swap_acq_rel_sys(other->failure, 0, failure);
-			ori_wake(other->waiters);
-		} else if (other->link && other->link->link) {
+		if (other->failure)
+			ori_gather_tell_failure(other, failure);
+		else if (other->link && other->link->link)
 			ori_fail_queued(words, other->link, failure);
-		}
 	}
 }
 
@@ -146,9 +151,33 @@ struct ori_gather_op {
 	int32_t code, first;
 };
 
+/*
+ * ORI_GATHER_ALL among mapped peers alone.  It travels with every launch, and on a GPU that many ranks share each takes its
+ * time: no more than that kernel needs.
+ */
+#define ORI_GATHER_INLINE_PEERS 8
+
+struct ori_gather_node_op {
+	struct oriel_comm_dev comm;
+	uint64_t *failure; /* of the words, and so are these */
+	uint64_t *signal_words, *signal_base;
+	const struct oriel_window_peer *peers; /* all of them, in the device's memory */
+	uint8_t *const *mapped;                /* where their receive memory is, there too */
+	uint8_t *buffer;
+	const uint8_t *send;
+	uint32_t *blocks_done; /* of the grid; 0 between launches */
+	uint64_t bytes;
+	uint32_t signal_stride, guarded, slices;
+	int32_t number; /* of the words' window, for reports */
+	struct {
+		uint8_t *memory;
+		uint64_t *signals;
+	} near[ORI_GATHER_INLINE_PEERS]; /* of the first of them */
+};
+
 #ifndef ORIEL_KERNEL_IMAGE
 const struct oriel_kernel *ori_gather_kernel(void);
-/* ORI_GATHER_ALL among mapped peers alone; `code`, `first` and the plan are of no use to it. */
+/* Takes struct ori_gather_node_op. */
 const struct oriel_kernel *ori_gather_node_kernel(void);
 #endif
 

@@ -21,66 +21,88 @@ struct ori_gather_bases {
 };
 
 /* Where item n goes: from the next rank on, so that not all begin with the same; the last is this rank. */
-ORIEL_DEV int ori_gather_node_peer(const struct ori_gather_op *a, uint32_t n)
+ORIEL_DEV int ori_gather_node_peer(const struct ori_gather_node_op *a, uint32_t n)
 {
-	uint32_t nranks = (uint32_t)a->words.comm.nranks;
-	uint32_t peer = (uint32_t)a->words.comm.rank + 1 + n % nranks;
+	uint32_t nranks = (uint32_t)a->comm.nranks;
+	uint32_t peer = (uint32_t)a->comm.rank + 1 + n % nranks;
 
 	return (int)(peer < nranks ? peer : peer - nranks);
 }
 
 /* Bytes of item n's slice, 0 for one too many; slices begin on 16 bytes of the block. */
-ORIEL_DEV uint64_t ori_gather_node_slice(const struct ori_gather_op *a, uint32_t n, uint64_t *at)
+ORIEL_DEV uint64_t ori_gather_node_slice(const struct ori_gather_node_op *a, uint32_t n,
+					 uint64_t *at)
 {
-	uint64_t cut = (a->bytes + a->slices - 1) / a->slices;
+	/* in 32 bits, which a GPU divides much faster: blocks of one kernel are small */
+	uint64_t cut = ((uint32_t)a->bytes + a->slices - 1) / a->slices;
 
 	cut = (cut + 15) & ~(uint64_t)15;
-	*at = cut * (n / (uint32_t)a->words.comm.nranks);
+	*at = cut * (n / (uint32_t)a->comm.nranks);
 	return *at >= a->bytes ? 0 : a->bytes - *at < cut ? a->bytes - *at : cut;
 }
 
+/* This rank's words at a peer, and a peer's words here. */
+ORIEL_DEV uint64_t *ori_gather_node_there(const struct ori_gather_node_op *a, int peer, int id)
+{
+	return (peer < ORI_GATHER_INLINE_PEERS ? a->near[peer].signals : a->peers[peer].signals) +
+	       id;
+}
+
+ORIEL_DEV uint64_t ori_gather_node_here(const struct ori_gather_node_op *a, int peer, int id)
+{
+	return (uint64_t)(uint32_t)peer * a->signal_stride + (uint32_t)id;
+}
+
+/* By the leader, after its group met. */
+ORIEL_DEV void ori_gather_node_tell(const struct ori_gather_node_op *a, int peer, int id)
+{
+	/* [S1] release, system scope; partner [W1] in ori_gather_node_wait(). */
+	ori_mapped_signal(ori_gather_node_there(a, peer, id), ORIEL_ADD, 1,
+			  ORIEL_ON_GPU ? NULL : a->peers[peer].waiters);
+}
+
 /* By the leader: the first items, one a rank, say READY to it. */
-ORIEL_DEV void ori_gather_node_ready(const struct ori_gather_op *a, struct oriel_group g)
+ORIEL_DEV void ori_gather_node_ready(const struct ori_gather_node_op *a, struct oriel_group g)
 {
 	uint32_t n;
 
-	for (n = g.block; n + 1 < (uint32_t)a->words.comm.nranks; n += g.nblocks)
-		(void)ori_signal_peer(&a->words, g, ori_gather_node_peer(a, n), ORI_GATHER_READY,
-				      ORIEL_ADD, 1);
+	for (n = g.block; n + 1 < (uint32_t)a->comm.nranks; n += g.nblocks)
+		ori_gather_node_tell(a, ori_gather_node_peer(a, n), ORI_GATHER_READY);
 }
 
 /* By the leader. */
-ORIEL_DEV void ori_gather_node_bases(const struct ori_gather_op *a, struct ori_gather_bases *b)
+ORIEL_DEV void ori_gather_node_bases(const struct ori_gather_node_op *a, struct ori_gather_bases *b)
 {
-	const struct oriel_window_dev *w = &a->words;
 	int peer = ori_gather_node_peer(a, 0);
 
-	b->ready =
-		ori_load_relaxed_sys(&w->signal_base[ori_signal_index(w, peer, ORI_GATHER_READY)]);
-	b->local =
-		ori_load_relaxed_sys(&w->signal_base[ori_signal_index(w, peer, ORI_GATHER_LOCAL)]);
+	b->ready = ori_load_relaxed_sys(
+		&a->signal_base[ori_gather_node_here(a, peer, ORI_GATHER_READY)]);
+	b->local = ori_load_relaxed_sys(
+		&a->signal_base[ori_gather_node_here(a, peer, ORI_GATHER_LOCAL)]);
 }
 
 /* By the leader: until the word of `peer` is `want` over its base. */
-ORIEL_DEV int ori_gather_node_wait(const struct ori_gather_op *a, int peer, int id, uint64_t base,
-				   uint64_t want)
+ORIEL_DEV int ori_gather_node_wait(const struct ori_gather_node_op *a, int peer, int id,
+				   uint64_t base, uint64_t want)
 {
-	const struct oriel_window_dev *w = &a->words;
 	struct ori_spin s;
 
-	ori_spin_begin(&s, &w->comm, w->failure, ORIEL_OP_SIGNAL, peer, id, w->number, want);
-	/* [W1] acquire, system scope; partner [S1] in ori_signal_peer(). */
-	return ori_mapped_wait(&s, &w->signal_words[ori_signal_index(w, peer, id)], base, ORIEL_GE);
+	ori_spin_begin(&s, &a->comm, a->failure, ORIEL_OP_SIGNAL, peer, id, a->number, want);
+	/* [W1] acquire, system scope; partner [S1] in ori_gather_node_tell(). */
+	return ori_mapped_wait(&s, &a->signal_words[ori_gather_node_here(a, peer, id)], base,
+			       ORIEL_GE);
 }
 
-ORIEL_DEV int ori_gather_node_item(const struct ori_gather_op *a, struct oriel_group g,
+ORIEL_DEV int ori_gather_node_item(const struct ori_gather_node_op *a, struct oriel_group g,
 				   const struct ori_gather_bases *b, uint32_t n)
 {
-	int peer = ori_gather_node_peer(a, n), self = peer == a->words.comm.rank, err = 0;
+	int peer = ori_gather_node_peer(a, n), self = peer == a->comm.rank, err = 0;
 	uint64_t at, bytes = ori_gather_node_slice(a, n, &at);
-	uint8_t *to = self ? a->view.buffer : a->view.mapped[peer];
+	uint8_t *to = self                           ? a->buffer :
+		      peer < ORI_GATHER_INLINE_PEERS ? a->near[peer].memory :
+						       a->mapped[peer];
 
-	to += (uint64_t)(uint32_t)a->words.comm.rank * a->bytes + at;
+	to += (uint64_t)(uint32_t)a->comm.rank * a->bytes + at;
 	if (a->guarded && !self && oriel_group_is_leader(g))
 		err = ori_gather_node_wait(a, peer, ORI_GATHER_READY, b->ready, 1);
 	err = ori_group_agree(g, err);
@@ -90,15 +112,23 @@ ORIEL_DEV int ori_gather_node_item(const struct ori_gather_op *a, struct oriel_g
 		ori_group_copy(g, to, a->send + at, bytes);
 	err = oriel_group_sync(g);
 	if (!err && !self && oriel_group_is_leader(g))
-		err = ori_signal_peer(&a->words, g, peer, ORI_GATHER_LOCAL, ORIEL_ADD, 1);
+		ori_gather_node_tell(a, peer, ORI_GATHER_LOCAL);
 	return err;
+}
+
+ORIEL_DEV void ori_gather_node_move(const struct ori_gather_node_op *a, int peer, int id,
+				    uint64_t n)
+{
+	uint64_t *base = &a->signal_base[ori_gather_node_here(a, peer, id)];
+
+	ori_store_relaxed_sys(base, ori_load_relaxed_sys(base) + n);
 }
 
 /*
  * Once the leader has read the bases and the group has met; `lane` is one of `lanes` that do this: where this block is
  * the last to come here, the next exec counts from what has been waited for in this one.
  */
-ORIEL_DEV void ori_gather_node_advance(const struct ori_gather_op *a, struct oriel_group g,
+ORIEL_DEV void ori_gather_node_advance(const struct ori_gather_node_op *a, struct oriel_group g,
 				       uint32_t lanes, uint32_t lane)
 {
 	int last = 0;
@@ -111,18 +141,18 @@ ORIEL_DEV void ori_gather_node_advance(const struct ori_gather_op *a, struct ori
 		return;
 	if (lane == 0)
 		*a->blocks_done = 0; /* for the next launch */
-	for (i = lane; i + 1 < (uint32_t)a->words.comm.nranks; i += lanes) {
+	for (i = lane; i + 1 < (uint32_t)a->comm.nranks; i += lanes) {
 		int peer = ori_gather_node_peer(a, i);
 
-		ori_gather_advance(&a->words, peer, ORI_GATHER_READY, a->guarded);
-		ori_gather_advance(&a->words, peer, ORI_GATHER_LOCAL, a->slices);
+		ori_gather_node_move(a, peer, ORI_GATHER_READY, a->guarded);
+		ori_gather_node_move(a, peer, ORI_GATHER_LOCAL, a->slices);
 	}
 }
 
 /* A grid has no more blocks than items: each has one, and so its threads have met when they have done theirs. */
-ORIEL_DEV int ori_gather_node_run(const struct ori_gather_op *a, struct oriel_group g)
+ORIEL_DEV int ori_gather_node_run(const struct ori_gather_node_op *a, struct oriel_group g)
 {
-	uint32_t nranks = (uint32_t)a->words.comm.nranks, items = nranks * a->slices, n;
+	uint32_t nranks = (uint32_t)a->comm.nranks, items = nranks * a->slices, n;
 	uint32_t lanes = ori_group_lanes(g), first = g.size >= 2 * lanes ? lanes : 0;
 	struct ori_gather_bases b = { 0, 0 };
 	int err = 0;
@@ -134,7 +164,7 @@ ORIEL_DEV int ori_gather_node_run(const struct ori_gather_op *a, struct oriel_gr
 	}
 	/* who waits for READY looks at the failure words there */
 	if (!a->guarded)
-		err = ori_agree_window(&a->words, g);
+		err = ori_agree_failure(&a->comm, a->failure, g);
 	for (n = g.block; n < items && !err; n += g.nblocks)
 		err = ori_gather_node_item(a, g, &b, n);
 	if (!err && g.thread >= first && g.thread < first + lanes)
@@ -145,16 +175,30 @@ ORIEL_DEV int ori_gather_node_run(const struct ori_gather_op *a, struct oriel_gr
 	return err;
 }
 
+/* By the leader; see ori_gather_give_up(). */
+ORIEL_DEV_OUT void ori_gather_node_give_up(const struct ori_gather_node_op *a, int err)
+{
+	uint64_t failure = ORIEL_FAILURE(err, a->comm.rank);
+
+	(void)ori_compare_swap_acq_rel_sys(a->failure, 0, failure);
+	/* where the comm has failed everybody knows */
+	if (ori_load_relaxed_sys(a->comm.failure))
+		return;
+	for (int p = 0; p < a->comm.nranks; p++)
+		if (p != a->comm.rank)
+			ori_gather_tell_failure(&a->peers[p], failure);
+}
+
 /* With the registers of blocks of 1024 threads two of 512 fit on an SM. */
 #undef ORIEL_KERNEL_THREADS
 #define ORIEL_KERNEL_THREADS 1024
-ORIEL_KERNEL(ori_gather_node, struct ori_gather_op)
+ORIEL_KERNEL(ori_gather_node, struct ori_gather_node_op)
 {
 	struct oriel_group g = oriel_group_block();
 	int err = ori_gather_node_run(a, g);
 
 	if (err && oriel_group_is_leader(g))
-		ori_gather_give_up(&a->words, err, a->words.comm.rank);
+		ori_gather_node_give_up(a, err);
 }
 #undef ORIEL_KERNEL_THREADS
 #define ORIEL_KERNEL_THREADS 512

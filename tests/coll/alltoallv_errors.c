@@ -228,7 +228,7 @@ static void absent_rank(struct rank_env *env)
 	bed_call(&b, BED_BUFFER);
 	REQUIRE_OK(oriel_comm_barrier(env->comm, ORIEL_WORLD));
 	/* these waits alone are short: the last rank does not come however long they are */
-	b.request->args.win.comm.timeout_ns = 300000000;
+	b.request->args.comm.timeout_ns = 300000000;
 	if (env->rank == env->nranks - 1) {
 		while (__atomic_load_n(&gate->ended, __ATOMIC_ACQUIRE) - before <
 		       (uint32_t)env->nranks - 1)

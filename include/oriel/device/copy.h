@@ -154,7 +154,8 @@ ORIEL_DEV void ori_copy_chunks(struct oriel_group g, uint8_t *d, const uint8_t *
 		whole = ori_copy_rounds(g, d, s, n, 1);
 	else if (g.size % 32u == 0)
 		whole = ori_copy_rounds(g, d, s, n, 32);
-	ori_copy_rest(g, d + 16u * whole, s + 16u * whole, n - whole);
+	if (whole < n)
+		ori_copy_rest(g, d + 16u * whole, s + 16u * whole, n - whole);
 }
 
 #define ORI_SHIFT_ROWS 8u
@@ -272,6 +273,8 @@ ORIEL_DEV_OUT void ori_copy_many(uint32_t thread, uint32_t size, uint8_t *d, con
 		return;
 	}
 	ori_copy_chunks(g, d + head, s + head, n);
+	if (!(((uintptr_t)d | bytes) & 15u))
+		return;
 	ori_copy_bytes(g, d, s, 0, head);
 	ori_copy_bytes(g, d, s, head + 16u * n, bytes);
 }

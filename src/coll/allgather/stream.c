@@ -235,17 +235,42 @@ static uint32_t count_slices(uint64_t bytes, uint32_t targets)
 	return slices < most ? (uint32_t)slices : most;
 }
 
+static void fill_node_op(const struct job *j, struct ori_gather_node_op *op)
+{
+	const struct oriel_window_dev *w = &j->op.words;
+
+	*op = (struct ori_gather_node_op){ .comm = w->comm,
+					   .failure = w->failure,
+					   .signal_words = w->signal_words,
+					   .signal_base = w->signal_base,
+					   .peers = w->peers,
+					   .mapped = j->op.view.mapped,
+					   .buffer = j->op.view.buffer,
+					   .send = j->send,
+					   .blocks_done = j->op.blocks_done,
+					   .bytes = j->op.bytes,
+					   .signal_stride = w->signal_stride,
+					   .guarded = j->op.guarded,
+					   .slices = j->op.slices,
+					   .number = w->number };
+	for (int r = 0; r < w->comm.nranks && r < ORI_GATHER_INLINE_PEERS; r++) {
+		op->near[r].memory = j->req->view.mapped[r];
+		op->near[r].signals = w->inline_peers[r].signals;
+	}
+}
+
 /*
  * One block for each item, or as many as can be resident beside those of all ranks of the GPU: they take several
  * in turn.  What the launch would refuse is never asked of it.
  */
 static int enqueue_small(struct job *j)
 {
-	const struct oriel_kernel *kernel = j->req->state->map.nnodes == 1 ?
-						    ori_gather_node_kernel() :
-						    ori_gather_kernel();
+	int one_node = j->req->state->map.nnodes == 1;
+	const struct oriel_kernel *kernel = one_node ? ori_gather_node_kernel() :
+						       ori_gather_kernel();
 	int nthreads = j->op.bytes <= FEW_BYTES ? FEW_THREADS : COPY_THREADS;
 	int nblocks, resident = 0, err;
+	struct ori_gather_node_op node;
 
 	j->op.code = ORI_GATHER_ALL;
 	j->op.slices = count_slices(j->op.bytes, (uint32_t)j->nmapped + 1);
@@ -254,9 +279,14 @@ static int enqueue_small(struct job *j)
 	if (err)
 		return err;
 	nblocks = nblocks < resident ? nblocks : resident;
-	/* less than one is for the launch to refuse, with its reason */
-	return j->device->ops->launch(j->device, kernel, nblocks > 0 ? nblocks : 1, nthreads,
-				      &j->op, sizeof(j->op), j->stream);
+	nblocks = nblocks > 0 ? nblocks :
+				1; /* which is for the launch to refuse, with its reason */
+	if (!one_node)
+		return j->device->ops->launch(j->device, kernel, nblocks, nthreads, &j->op,
+					      sizeof(j->op), j->stream);
+	fill_node_op(j, &node);
+	return j->device->ops->launch(j->device, kernel, nblocks, nthreads, &node, sizeof(node),
+				      j->stream);
 }
 
 /* While the stream is captured the graph holds the request, and the request its memory. */

@@ -23,12 +23,13 @@ struct oriel_alltoallv {
 	struct oriel_comm *comm;
 	struct oriel_alltoallv_options options;
 	struct oriel_window *window;
-	void *memory;             /* rows, state, receive buffer: the window's */
-	void *send;               /* send buffer */
-	uint64_t send_bytes;      /* of it */
-	struct ori_a2a_args args; /* of the next call; pointers and plan change */
-	struct ori_a2a_plan plan; /* that args were made from */
-	uint64_t plan_bytes;      /* what it was asked for */
+	void *memory;                   /* rows, state, receive buffer: the window's */
+	void *send;                     /* send buffer */
+	uint64_t send_bytes;            /* of it */
+	struct oriel_window_dev handle; /* the window's */
+	struct ori_a2a_args args;       /* of the next call; pointers and plan change */
+	struct ori_a2a_plan plan;       /* that args were made from */
+	uint64_t plan_bytes;            /* what it was asked for */
 	int plan_known;
 	int plan_forced; /* by ori_alltoallv_plan_set() */
 	const struct oriel_kernel *kernel;
@@ -38,7 +39,7 @@ struct oriel_alltoallv {
 /* Where things lie in a request's window. */
 struct ori_a2a_layout {
 	uint64_t inbox_bytes, row_stride, slot_stride;
-	uint64_t state, arrived, recv;
+	uint64_t state, arrived, handle, recv;
 	uint64_t recv_bytes; /* of the receive buffer */
 	uint64_t bytes;
 };

@@ -119,6 +119,7 @@ void ori_alltoallv_layout(const struct oriel_alltoallv_options *o, int nranks,
 	(void)place(&end, n * l->row_stride, ORIEL_LINE_BYTES); /* rows are at 0 */
 	l->state = place(&end, sizeof(struct ori_a2a_state), ORIEL_LINE_BYTES);
 	l->arrived = place(&end, n * sizeof(uint32_t), ORIEL_LINE_BYTES);
+	l->handle = place(&end, sizeof(struct oriel_window_dev), ORIEL_LINE_BYTES);
 	l->recv = place(&end, l->recv_bytes, PAGE);
 	l->bytes = end;
 }
@@ -176,12 +177,22 @@ static int fill_args(struct oriel_alltoallv *a, const struct ori_a2a_layout *l)
 {
 	struct ori_a2a_args *args = &a->args;
 	uint64_t most = a->options.slot_bytes ? a->options.slot_bytes : a->options.recv_bytes;
-	int err = oriel_window_device(a->window, &args->win);
+	int err = oriel_window_device(a->window, &a->handle);
 
+	if (!err)
+		err = oriel_copy(a->comm, (char *)a->memory + l->handle, &a->handle,
+				 sizeof(a->handle));
 	if (!err)
 		err = oriel_window_source(a->window, a->send,
 					  a->send_bytes + 16u * (uint64_t)a->comm->nranks,
 					  &args->staging);
+	args->comm = a->handle.comm;
+	args->win = (const struct oriel_window_dev *)(void *)((char *)a->memory + l->handle);
+	args->buffer = a->handle.buffer;
+	args->failure = a->handle.failure;
+	args->number = a->handle.number;
+	for (int r = 0; r < a->comm->nranks && r < ORI_A2A_INLINE_PEERS; r++)
+		args->peers[r] = a->handle.inline_peers[r].buffer;
 	args->state = (struct ori_a2a_state *)(void *)((char *)a->memory + l->state);
 	args->arrived = (uint32_t *)(void *)((char *)a->memory + l->arrived);
 	args->first = a->options.first_count;

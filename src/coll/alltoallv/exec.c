@@ -54,7 +54,7 @@ static uint32_t at_least_one(uint32_t n)
 /* The leanest kernel that does it, where each item may have a block of its own, or not. */
 static int kernel_for(const struct oriel_alltoallv *a, int block_each)
 {
-	if (a->args.win.queued_peers)
+	if (a->handle.queued_peers)
 		return ORI_A2A_KERNEL_MIXED;
 	return block_each && a->options.slot_bytes ? ORI_A2A_KERNEL_SLOTS : ORI_A2A_KERNEL_MAPPED;
 }
@@ -88,7 +88,7 @@ static int apply_plan(struct oriel_alltoallv *a)
 {
 	const struct ori_a2a_plan *plan = &a->plan;
 	struct ori_a2a_args *args = &a->args;
-	uint32_t n = (uint32_t)a->comm->nranks, queued = args->win.queued_peers, warps = 1, items;
+	uint32_t n = (uint32_t)a->comm->nranks, queued = a->handle.queued_peers, warps = 1, items;
 	int err = 0;
 
 	args->most_blocks = 1;
@@ -104,6 +104,7 @@ static int apply_plan(struct oriel_alltoallv *a)
 			warps = plan->kind[kind].warps;
 	}
 	args->small = plan->small < args->inbox_bytes ? plan->small : (uint32_t)args->inbox_bytes;
+	args->early = (a->plan_forced ? a->options.slot_bytes : a->plan_bytes) > args->small;
 	items = n * args->most_blocks;
 	if (a->comm->device->separate)
 		err = set_grid_separate(a, warps, items);
@@ -148,9 +149,9 @@ static int choose_plan(struct oriel_alltoallv *a, const struct oriel_alltoallv_a
 	err = ori_tune_plan(a->comm, bytes, &a->plan);
 	if (err)
 		return err;
+	a->plan_bytes = bytes;
 	err = apply_plan(a);
 	a->plan_known = !err;
-	a->plan_bytes = bytes;
 	return err;
 }
 
@@ -258,7 +259,7 @@ int oriel_alltoallv_exec(struct oriel_alltoallv *a, const struct oriel_alltoallv
 	if (err || a->comm->device->separate)
 		return err;
 	/* relaxed: the launch has ended, and with it all that writes these */
-	if (ori_look_failed(ori_look_window(&a->args.win)))
+	if (ori_look_failed(ori_look_window(&a->handle)))
 		return oriel_window_status(a->window);
 	return a->args.state->refused ? take_refusal(a) : 0;
 }
