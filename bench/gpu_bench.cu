@@ -41,10 +41,11 @@ ORIEL_DEV uint64_t clock_ns(void)
 
 /* ---- kernels ---- */
 
-ORIEL_DEV int strike(const struct bench_args *a, struct oriel_group g)
+/* Sets the signal, as the kernel written by hand and NVSHMEM's do. */
+ORIEL_DEV int strike(const struct bench_args *a, struct oriel_group g, uint64_t count)
 {
 	return oriel_put_signal(&a->win, g, a->peer, a->dst_off, &a->source, a->src_off, a->bytes,
-				0, ORIEL_ADD, 1);
+				0, ORIEL_SET, count);
 }
 
 ORIEL_DEV int await(const struct bench_args *a, struct oriel_group g, int sum, uint64_t count)
@@ -65,7 +66,7 @@ ORIEL_DEV void rally(const struct bench_args *a, struct oriel_group g, int sum)
 		if (second)
 			err = await(a, g, sum, a->first + (uint64_t)i);
 		if (!err)
-			err = strike(a, g);
+			err = strike(a, g, a->first + (uint64_t)i);
 		if (!err && !second)
 			err = await(a, g, sum, a->first + (uint64_t)i);
 	}

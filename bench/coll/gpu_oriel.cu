@@ -2,11 +2,13 @@
 /*
  * bench/coll/gpu_oriel.cu - Oriel's collectives on a GPU, row by row as gpu_limit.cu takes the limits.
  *
- * Usage, under oriel-run with ORIEL_DEVICE=cuda:  oriel_coll_gpu rows | small | busy
+ * Usage, under oriel-run with ORIEL_DEVICE=cuda:  oriel_coll_gpu rows | exchange | small | busy
  *	rows    every case of gpu.h: all-gather on a window, out of place; all-to-all-v from the request's send
  *		buffer, sizes in device memory, what came is learned there
- *	small   of them the all-to-all-v of up to SMALL_BYTES
- *	busy    what a kernel beside all-gathers of 16 MiB loses: one that uses registers alone, one that uses memory
+ *	exchange of them the all-to-all-v with even splits
+ *	small   of those the ones of up to SMALL_BYTES
+ *	busy    what a kernel beside all-gathers of 16 MiB loses: one that uses registers alone, one that uses memory;
+ *		and the first one beside as many bytes that are copied without Oriel
  * Rank 0 prints lines "name value unit".  Data is checked after every row.
  */
 #include <oriel/coll.h>
@@ -156,14 +158,15 @@ static void run_exchange(struct job *j, const char *name)
 	oriel_must(oriel_free(j->comm, words), "memory");
 }
 
-static void run_rows(struct job *j, int small)
+/* exchanges: only even ones; most: of up to so many bytes. */
+static void run_rows(struct job *j, int exchanges, uint64_t most)
 {
 	char name[64];
 
 	for (size_t i = 0; i < COLL_CASES; i++) {
 		j->c = &coll_cases[i];
-		if (!coll_is_run(j->c, j->n) ||
-		    (small && (j->c->op != COLL_EXCHANGE || j->c->bytes > SMALL_BYTES)))
+		if (!coll_is_run(j->c, j->n) || j->c->bytes > most ||
+		    (exchanges && j->c->op != COLL_EXCHANGE))
 			continue;
 		coll_name(j->c, j->n, "", name, sizeof(name));
 		if (j->c->op == COLL_GATHER)
@@ -189,14 +192,21 @@ static void run_rows(struct job *j, int small)
 #define BESIDE_WARM 20           /* slices at its start that do not count */
 #define BESIDE_BYTES (64u << 20) /* of the one that uses memory */
 
-static __device__ __forceinline__ void note_time(uint64_t *times, int slice)
+/* Nanoseconds, and cycles of the SM: what a slice loses of these it loses to others on the SM, not to a slower clock. */
+struct note {
+	uint64_t ns, cycles;
+};
+
+static __device__ __forceinline__ void note_time(struct note *notes, int slice)
 {
+	struct note now = { gpu_clock_ns(), (uint64_t)clock64() };
+
 	if (!threadIdx.x)
-		times[(uint64_t)blockIdx.x * BESIDE_SLICES + slice] = gpu_clock_ns();
+		notes[(uint64_t)blockIdx.x * BESIDE_SLICES + slice] = now;
 }
 
 /* Chains of multiplications, no memory but for the times. */
-static __global__ void use_registers(int slices, int rounds, uint64_t *times, float *never)
+static __global__ void use_registers(int slices, int rounds, struct note *notes, float *never)
 {
 	float x = threadIdx.x, y = x + 1, z = x + 2;
 
@@ -209,14 +219,14 @@ static __global__ void use_registers(int slices, int rounds, uint64_t *times, fl
 				z = z * 1.0002f - 0.5f;
 			}
 		}
-		note_time(times, s);
+		note_time(notes, s);
 	}
 	if (x + y + z == 12345.678f)
 		*never = x;
 }
 
 /* Goes through its block's share of `at` again and again, 256 x 16 bytes a round. */
-static __global__ void use_memory(int slices, int rounds, uint64_t *times, uint4 *at, uint64_t n)
+static __global__ void use_memory(int slices, int rounds, struct note *notes, uint4 *at, uint64_t n)
 {
 	uint64_t share = n / gridDim.x / blockDim.x * blockDim.x, i = 0;
 
@@ -229,25 +239,25 @@ static __global__ void use_memory(int slices, int rounds, uint64_t *times, uint4
 			at[i] = v;
 			i = i + blockDim.x < share ? i + blockDim.x : 0;
 		}
-		note_time(times, s);
+		note_time(notes, s);
 	}
 }
 
-static __global__ void stamp(uint64_t *at)
+static __global__ void stamp(struct note *at)
 {
-	*at = gpu_clock_ns();
+	at->ns = gpu_clock_ns();
 }
 
 struct beside {
 	struct job *j;
 	cudaStream_t stream;
 	uint4 *data;
-	uint64_t *times,
-		*host; /* [block][slice]; *host: a copy of them, and of the two stamps behind them */
+	struct note *notes, *host; /* [block][slice] and two stamps behind them; *host: a copy */
 	int sms, memory, rounds;
+	void (*call)(void *job); /* what goes on beside the kernel */
 };
 
-static uint64_t times_of(const struct beside *b)
+static uint64_t notes_of(const struct beside *b)
 {
 	return (uint64_t)b->sms * BESIDE_SLICES;
 }
@@ -255,10 +265,10 @@ static uint64_t times_of(const struct beside *b)
 static void launch_beside(struct beside *b, int slices)
 {
 	if (b->memory)
-		use_memory<<<b->sms, 256, 0, b->stream>>>(slices, b->rounds, b->times, b->data,
+		use_memory<<<b->sms, 256, 0, b->stream>>>(slices, b->rounds, b->notes, b->data,
 							  BESIDE_BYTES / 16);
 	else
-		use_registers<<<b->sms, 256, 0, b->stream>>>(slices, b->rounds, b->times,
+		use_registers<<<b->sms, 256, 0, b->stream>>>(slices, b->rounds, b->notes,
 							     (float *)b->data);
 	gpu_must(cudaGetLastError(), "kernel beside");
 }
@@ -266,26 +276,32 @@ static void launch_beside(struct beside *b, int slices)
 static void take_times(struct beside *b)
 {
 	gpu_must(cudaStreamSynchronize(b->stream), "kernel beside");
-	gpu_must(cudaMemcpy(b->host, b->times, (times_of(b) + 2) * 8, cudaMemcpyDeviceToHost),
+	gpu_must(cudaMemcpy(b->host, b->notes, (notes_of(b) + 2) * sizeof(struct note),
+			    cudaMemcpyDeviceToHost),
 		 "times");
 }
 
-/* Mean time of a slice that began and ended between two times, over all blocks; 0: there is none. */
-static double slice_ns(const struct beside *b, int slices, uint64_t from, uint64_t to)
+/* Means of the slices that began and ended between two times, over all blocks; 0: there is none. */
+static struct note slice_means(const struct beside *b, int slices, uint64_t from, uint64_t to)
 {
-	double sum = 0;
+	struct note sum = { 0, 0 };
 	uint64_t count = 0;
 
 	for (int block = 0; block < b->sms; block++) {
-		const uint64_t *at = b->host + (uint64_t)block * BESIDE_SLICES;
+		const struct note *at = b->host + (uint64_t)block * BESIDE_SLICES;
 
 		for (int s = BESIDE_WARM; s < slices; s++)
-			if (at[s - 1] >= from && at[s] <= to) {
-				sum += (double)(at[s] - at[s - 1]);
+			if (at[s - 1].ns >= from && at[s].ns <= to) {
+				sum.ns += at[s].ns - at[s - 1].ns;
+				sum.cycles += at[s].cycles - at[s - 1].cycles;
 				count++;
 			}
 	}
-	return count ? sum / (double)count : 0;
+	if (count) {
+		sum.ns /= count;
+		sum.cycles /= count;
+	}
+	return sum;
 }
 
 /* How many rounds a slice of BESIDE_SLICE_NS has with all ranks at it; alike on all ranks. */
@@ -295,12 +311,12 @@ static void calibrate(struct beside *b)
 
 	b->rounds = 100;
 	/* once now: its first launch loads it, which waits for kernels that run */
-	stamp<<<1, 1, 0, b->j->stream>>>(b->times);
+	stamp<<<1, 1, 0, b->j->stream>>>(b->notes);
 	gpu_must(cudaStreamSynchronize(b->j->stream), "stamp");
 	barrier(b->j);
 	launch_beside(b, BESIDE_TRIAL);
 	take_times(b);
-	mine = slice_ns(b, BESIDE_TRIAL, 0, UINT64_MAX);
+	mine = (double)slice_means(b, BESIDE_TRIAL, 0, UINT64_MAX).ns;
 	oriel_must(oriel_comm_allgather(b->j->comm, ORIEL_WORLD, &mine, all, sizeof(mine)),
 		   "times");
 	for (int r = 0; r < b->j->n; r++)
@@ -308,54 +324,86 @@ static void calibrate(struct beside *b)
 	b->rounds = 1 + (int)(b->rounds * (double)BESIDE_SLICE_NS / most);
 }
 
-/* Percent by which slices beside all-gathers took longer; 1e9: the kernel had ended before them. */
-static double run_beside(struct beside *b)
+/* As many bytes by the copy engine as an all-gather moves, and nothing else. */
+static void call_copies(void *arg)
+{
+	struct job *j = (struct job *)arg;
+	uint8_t *to = (uint8_t *)oriel_window_buffer(j->window);
+
+	for (int i = 0; i < j->n; i++)
+		gpu_must(cudaMemcpyAsync(to + (uint64_t)i * j->c->bytes, j->send, j->c->bytes,
+					 cudaMemcpyDeviceToDevice, j->stream),
+			 "copy");
+}
+
+/* Percent by which slices beside all-gathers took longer. */
+struct loss {
+	double ns, cycles;
+};
+
+/* 0: the kernel had ended before them. */
+static int run_beside(struct beside *b, struct loss *lost)
 {
 	struct timespec lead = { 0, BESIDE_LEAD_NS };
-	const uint64_t *stamps = b->host + times_of(b);
-	double alone, beside;
+	const struct note *stamps = b->host + notes_of(b);
+	struct note alone, beside;
 
 	barrier(b->j);
 	launch_beside(b, BESIDE_SLICES);
 	nanosleep(&lead, NULL);
-	stamp<<<1, 1, 0, b->j->stream>>>(b->times + times_of(b));
+	stamp<<<1, 1, 0, b->j->stream>>>(b->notes + notes_of(b));
 	for (int i = 0; i < BESIDE_CALLS; i++)
-		call_gather(b->j);
-	stamp<<<1, 1, 0, b->j->stream>>>(b->times + times_of(b) + 1);
+		b->call(b->j);
+	stamp<<<1, 1, 0, b->j->stream>>>(b->notes + notes_of(b) + 1);
 	gpu_must(cudaStreamSynchronize(b->j->stream), "all-gathers");
 	take_times(b);
 	for (int block = 0; block < b->sms; block++)
-		if (b->host[(uint64_t)(block + 1) * BESIDE_SLICES - 1] < stamps[1])
-			return 1e9;
-	alone = slice_ns(b, BESIDE_SLICES, 0, stamps[0]);
-	beside = slice_ns(b, BESIDE_SLICES, stamps[0], stamps[1]);
-	return alone > 0 && beside > 0 ? (beside / alone - 1) * 100 : 1e9;
+		if (b->host[(uint64_t)(block + 1) * BESIDE_SLICES - 1].ns < stamps[1].ns)
+			return 0;
+	alone = slice_means(b, BESIDE_SLICES, 0, stamps[0].ns);
+	beside = slice_means(b, BESIDE_SLICES, stamps[0].ns, stamps[1].ns);
+	if (!alone.ns || !beside.ns)
+		return 0;
+	lost->ns = ((double)beside.ns / (double)alone.ns - 1) * 100;
+	lost->cycles = ((double)beside.cycles / (double)alone.cycles - 1) * 100;
+	return 1;
 }
 
-/* Of the rank that lost most, in the middle one of three tries. */
+/* Of the ranks that lost most, in the middle one of three tries. */
 static void measure_beside(struct beside *b, const char *name)
 {
-	double lost[3], all[GPU_RANKS_MAX];
+	struct loss mine, all[GPU_RANKS_MAX];
+	double ns[3], cycles[3];
+	char of_cycles[64];
 	int n = 0;
 
 	calibrate(b);
 	for (int i = 0; i < 3; i++) {
-		double worst = -1e9, mine = run_beside(b);
+		struct loss worst = { -1e9, -1e9 };
 
+		if (!run_beside(b, &mine))
+			mine.ns = mine.cycles = 1e9;
 		oriel_must(oriel_comm_allgather(b->j->comm, ORIEL_WORLD, &mine, all, sizeof(mine)),
 			   "times");
-		for (int r = 0; r < b->j->n; r++)
-			worst = all[r] > worst ? all[r] : worst;
-		if (worst < 1e8)
-			lost[n++] = worst;
+		for (int r = 0; r < b->j->n; r++) {
+			worst.ns = all[r].ns > worst.ns ? all[r].ns : worst.ns;
+			worst.cycles = all[r].cycles > worst.cycles ? all[r].cycles : worst.cycles;
+		}
+		if (worst.ns < 1e8) {
+			ns[n] = worst.ns;
+			cycles[n++] = worst.cycles;
+		}
 	}
 	if (b->j->rank)
 		return;
-	if (n)
-		bench_print(name, bench_median(lost, (size_t)n), "percent");
-	else
+	if (!n) {
 		fprintf(stderr, "%s: the kernel had ended before the all-gathers beside it\n",
 			name);
+		return;
+	}
+	snprintf(of_cycles, sizeof(of_cycles), "%s_cycles", name);
+	bench_print(name, bench_median(ns, (size_t)n), "percent");
+	bench_print(of_cycles, bench_median(cycles, (size_t)n), "percent");
 }
 
 static void run_busy(struct job *j)
@@ -373,10 +421,13 @@ static void run_busy(struct job *j)
 	gpu_must(cudaMalloc(&b.data, BESIDE_BYTES), "memory");
 	gpu_must(cudaMemset(b.data, 0, BESIDE_BYTES), "memory");
 	gpu_must(cudaDeviceGetAttribute(&b.sms, cudaDevAttrMultiProcessorCount, 0), "SMs");
-	gpu_must(cudaMalloc(&b.times, (times_of(&b) + 2) * 8), "memory");
-	b.host = (uint64_t *)malloc((times_of(&b) + 2) * 8);
+	gpu_must(cudaMalloc(&b.notes, (notes_of(&b) + 2) * sizeof(struct note)), "memory");
+	b.host = (struct note *)malloc((notes_of(&b) + 2) * sizeof(struct note));
 	if (!b.host)
 		oriel_must(ORIEL_ENOMEM, "times");
+	b.call = call_copies;
+	measure_beside(&b, "lost_registers_copies");
+	b.call = call_gather;
 	measure_beside(&b, "lost_registers");
 	b.memory = 1;
 	measure_beside(&b, "lost_memory");
@@ -392,9 +443,8 @@ int main(int argc, char **argv)
 	struct job job;
 
 	memset(&job, 0, sizeof(job));
-	if (argc != 2 ||
-	    (strcmp(argv[1], "rows") && strcmp(argv[1], "small") && strcmp(argv[1], "busy"))) {
-		fprintf(stderr, "usage: oriel_coll_gpu rows|small|busy\n");
+	if (argc != 2 || !strstr(" rows exchange small busy ", argv[1])) {
+		fprintf(stderr, "usage: oriel_coll_gpu rows|exchange|small|busy\n");
 		return 2;
 	}
 	gpu_must(cudaSetDevice(0), "device");
@@ -411,7 +461,8 @@ int main(int argc, char **argv)
 	if (!strcmp(argv[1], "busy"))
 		run_busy(&job);
 	else
-		run_rows(&job, !strcmp(argv[1], "small"));
+		run_rows(&job, !!strcmp(argv[1], "rows"),
+			 !strcmp(argv[1], "small") ? SMALL_BYTES : COLL_MOST);
 	gpu_must(cudaStreamDestroy(job.stream), "stream");
 	oriel_must(oriel_comm_destroy(job.comm), "comm");
 	return 0;

@@ -46,17 +46,18 @@ class Table:
             found = [x for x in found if x[1].rstrip("0123456789") in ways]
         return min(found) if found else (None, "")
 
-    def add(self, label, base, mine, row, nvshmem, ratio, target, verdict):
+    def add(self, label, base, mine, span, nvshmem, ratio, target, verdict):
         if verdict != "PASS":
             self.bad.append(label)
         ratio_text = f"{ratio:.2f} x" if ratio else "-"
-        self.lines.append(f"| {label} | {base} | {number(mine)} | {self.f.span('oriel', row)} | {number(nvshmem)} | "
-                          f"{ratio_text} | {target} | {verdict} |")
+        self.lines.append(f"| {label} | {base} | {mine} | {span} | {number(nvshmem)} | {ratio_text} | {target} | {verdict} |")
 
     def row(self, label, row, ways, target, ahead):
         base, way = self.best("limit", row, ways)
         nvshmem, _ = self.best("nvshmem", row)
-        mine = self.f.median("oriel", row)
+        guess, tuned = self.f.median("oriel", row), self.f.median("tuned", row)
+        mine, who = (tuned, "tuned") if tuned else (guess, "oriel")
+        text_mine = f"{number(tuned)} (first guess {number(guess)})" if tuned else number(guess)
         ratio = mine / base if mine and base else None
         if isinstance(target, tuple):
             verdict, text = judge(mine, target[1], True), f"<= {target[1]:.0f} us"
@@ -65,13 +66,14 @@ class Table:
         if verdict == "PASS" and ahead and nvshmem and mine >= nvshmem:
             verdict = "MISS: behind NVSHMEM"
         span = self.f.span("limit", f"{row}/{way}" if way else row)
-        self.add(label, f"{number(base)} ({way}; {span})" if base else "-", mine, row, nvshmem, ratio, text, verdict)
+        self.add(label, f"{number(base)} ({way}; {span})" if base else "-", text_mine, self.f.span(who, row), nvshmem, ratio,
+                 text, verdict)
 
     def skew(self, size):
         even, mine = self.f.median("oriel", f"exchange8_{size}"), self.f.median("oriel", f"skew8_{size}")
         ratio = mine / even if even and mine else None
         self.add(f"all-to-all-v, 8 ranks, rank 0 gets half of all: {SIZES[size]} from each",
-                 f"{number(even)} (Oriel, {SIZES[size]} to all)", mine, f"skew8_{size}", None, ratio,
+                 f"{number(even)} (Oriel, {SIZES[size]} to all)", number(mine), self.f.span("oriel", f"skew8_{size}"), None, ratio,
                  f"<= {SKEWED:.2f} x", judge(ratio, SKEWED, True))
 
     def build(self):
@@ -82,16 +84,23 @@ class Table:
             self.row(f"all-to-all-v, {ranks} ranks, {size} a peer", row, None, target, False)
         for size in ("1m", "16m"):
             self.skew(size)
-        lost = self.f.median("oriel", "lost_registers")
+        self.beside()
+
+    def beside(self):
+        """A register-only kernel: its time, and the cycles of its SM, which tell a slower clock from others on the SM."""
+        lost, copies = self.f.median("oriel", "lost_registers"), self.f.median("oriel", "lost_registers_copies")
         verdict = "not measured" if lost is None else "PASS" if lost < LOST_PERCENT else "MISS"
+        if verdict == "MISS" and copies and copies >= LOST_PERCENT:
+            verdict = "MISS, as the limit does"
         if verdict != "PASS":
             self.bad.append("a register-only kernel beside all-gathers")
-        spans = {row: self.f.span("oriel", row) for row in ("lost_registers", "lost_memory")}
-        memory = self.f.median("oriel", "lost_memory")
-        self.beside = [
-            "| beside all-gathers of 16 MiB, 8 ranks | slower by, percent | min .. max | target | |", "|---|---|---|---|---|",
-            f"| a kernel that uses registers alone | {percent(lost)} | {spans['lost_registers']} | < {LOST_PERCENT:.0f} | {verdict} |",
-            f"| a kernel that uses memory | {percent(memory)} | {spans['lost_memory']} | - | reported |"]
+        self.lost = ["| 8 ranks | slower by, percent | min .. max | in cycles of its SM | target | |", "|---|---|---|---|---|---|"]
+        for label, row, target, result in (
+                ("a register-only kernel beside all-gathers of 16 MiB", "lost_registers", f"< {LOST_PERCENT:.0f}", verdict),
+                ("beside as many bytes copied without Oriel (the limit)", "lost_registers_copies", "", ""),
+                ("a memory-bound kernel beside all-gathers of 16 MiB", "lost_memory", "", "reported")):
+            self.lost.append(f"| {label} | {percent(self.f.median('oriel', row))} | {self.f.span('oriel', row)} | "
+                             f"{percent(self.f.median('oriel', row + '_cycles'))} | {target} | {result} |")
 
     def inbox(self):
         """The default, messages that carry their own arrival mark, beside the way of large ones."""
@@ -127,7 +136,7 @@ def main():
     out = figures.head and ["```", *figures.head, "```", ""]
     out += ["Microseconds of one call, medians; smallest and largest beside them. Ratios are Oriel's to the limit's of the same run.",
             "", "| row | limit | Oriel | min .. max | NVSHMEM | ratio | target | |", "|---|---|---|---|---|---|---|---|"]
-    out += table.lines + [""] + table.beside + [""] + table.inbox()
+    out += table.lines + [""] + table.lost + [""] + table.inbox()
     out += ["", "The limit's ways:", ""] + table.ways() + [""]
     out.append(f"{len(table.bad)} missed or not measured: " + "; ".join(table.bad) if table.bad else "All targets met.")
     with open(sys.argv[2], "w", encoding="utf-8") as file:

@@ -77,7 +77,7 @@ ORIEL_DEV int ori_a2a_is_queued(const struct ori_a2a_args *a, int peer)
  * itself, its lanes sharing the ranks, so that no thread has to tell another.  The peer's own are asked for first: on a
  * GPU all loads are then under way together.
  */
-ORIEL_DEV void ori_a2a_look(const struct ori_a2a_args *a, struct oriel_group g, int parts, int open,
+ORIEL_DEV void ori_a2a_look(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 			    struct ori_a2a_item *it)
 {
 	uint32_t lanes = ORIEL_ON_GPU ? 32u : 1u, lane = g.thread % lanes;
@@ -92,9 +92,6 @@ ORIEL_DEV void ori_a2a_look(const struct ori_a2a_args *a, struct oriel_group g, 
 		count = a->send_sizes[i];
 		off = a->send_offsets ? a->send_offsets[i] : 0;
 	}
-	/* the first half of [S1] of what is told first, see ori_a2a_tell(): the fence goes on while the loads do */
-	if (open && oriel_group_is_leader(g))
-		ori_release_begin();
 	while (i < n) {
 		bad |= count > a->most_elems || off > a->send_elems || count > a->send_elems - off;
 		if (bad)
@@ -139,9 +136,9 @@ ORIEL_DEV struct ori_look ori_a2a_look_early(const struct ori_a2a_args *a, struc
 	return oriel_group_is_leader(g) ? ori_look_at(&a->comm, a->failure) : none;
 }
 
-/* 0: the item is none, its peer has fewer blocks. */
-ORIEL_DEV int ori_a2a_find(const struct ori_a2a_args *a, struct oriel_group g, int parts, int open,
-			   uint32_t n, struct ori_a2a_item *it)
+/* Which item it is, before anything is loaded. */
+ORIEL_DEV void ori_a2a_item(const struct ori_a2a_args *a, int parts, uint32_t n,
+			    struct ori_a2a_item *it)
 {
 	int nranks = a->comm.nranks;
 
@@ -157,10 +154,17 @@ ORIEL_DEV int ori_a2a_find(const struct ori_a2a_args *a, struct oriel_group g, i
 			     a->blocks[it->queued ? ORI_PLAN_QUEUED : ORI_PLAN_MAPPED] :
 			     a->most_blocks;
 	it->told = 0;
+}
+
+/* 0: the item is none, its peer has fewer blocks. */
+ORIEL_DEV int ori_a2a_find(const struct ori_a2a_args *a, struct oriel_group g, int parts,
+			   uint32_t n, struct ori_a2a_item *it)
+{
+	ori_a2a_item(a, parts, n, it);
 	if (parts & ORI_A2A_QUEUED && it->index >= it->blocks)
 		return 0;
 	it->look = ori_a2a_look_early(a, g); /* beside the loads of sizes */
-	ori_a2a_look(a, g, parts, open, it);
+	ori_a2a_look(a, g, parts, it);
 	return 1;
 }
 

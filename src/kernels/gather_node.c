@@ -108,7 +108,7 @@ ORIEL_DEV int ori_gather_node_item(const struct ori_gather_node_op *a, struct or
 	err = ori_group_agree(g, err);
 	if (err)
 		return err;
-	if (bytes && to != a->send + at)
+	if (bytes && to != a->send + at && !ori_copy_once(g, to, a->send + at, bytes))
 		ori_group_copy(g, to, a->send + at, bytes);
 	err = oriel_group_sync(g);
 	if (!err && !self && oriel_group_is_leader(g))

@@ -158,6 +158,30 @@ ORIEL_DEV void ori_copy_chunks(struct oriel_group g, uint8_t *d, const uint8_t *
 		ori_copy_rest(g, d + 16u * whole, s + 16u * whole, n - whole);
 }
 
+/*
+ * One round of aligned chunks, inlined: for kernels that are all latency.  0: it is more, or not aligned, and nothing
+ * was done.
+ */
+ORIEL_DEV int ori_copy_once(struct oriel_group g, uint8_t *d, const uint8_t *s, uint64_t bytes)
+{
+	uint32_t k, n = (uint32_t)bytes / 16u, stride = 16u * g.size;
+	struct ori_chunk c[ORI_COPY_UNROLL];
+
+	if ((((uint32_t)(uintptr_t)d | (uint32_t)(uintptr_t)s | (uint32_t)bytes) & 15u) ||
+	    bytes > (uint64_t)ORI_COPY_UNROLL * stride)
+		return 0;
+	d += 16u * g.thread;
+	s += 16u * g.thread;
+#pragma unroll
+	for (k = 0; k < ORI_COPY_UNROLL; k++)
+		ori_chunk_load_if(g.thread + k * g.size < n, &c[k], s + k * stride);
+#pragma unroll
+	for (k = 0; k < ORI_COPY_UNROLL; k++)
+		if (g.thread + k * g.size < n)
+			ori_chunk_store(d + k * stride, &c[k]);
+	return 1;
+}
+
 #define ORI_SHIFT_ROWS 8u
 
 /*
@@ -350,6 +374,15 @@ ORIEL_DEV void ori_group_copy(struct oriel_group g, void *dst, const void *src, 
 		end = bytes;
 	if (begin < end)
 		memcpy((uint8_t *)dst + begin, (const uint8_t *)src + begin, end - begin);
+}
+
+ORIEL_DEV int ori_copy_once(struct oriel_group g, uint8_t *d, const uint8_t *s, uint64_t bytes)
+{
+	(void)g;
+	(void)d;
+	(void)s;
+	(void)bytes;
+	return 0;
 }
 
 #endif

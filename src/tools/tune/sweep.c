@@ -13,7 +13,7 @@
 #define MARGIN 0.97       /* of the time at hand: what counts as faster */
 #define INBOX_BYTES 8192u /* longest message that may carry its own mark */
 
-static const uint32_t gpu_blocks[] = { 1, 2, 4, 8, 16 }, gpu_warps[] = { 4, 8, 16, 32 };
+static const uint32_t gpu_blocks[] = { 1, 2, 4, 8, 16, 32 }, gpu_warps[] = { 4, 8, 16, 32 };
 static const uint32_t cpu_blocks[] = { 1, 2, 4 }, cpu_warps[] = { 1, 2 };
 static const uint64_t chunks[] = { 16u << 10,  64u << 10,  128u << 10,
 				   256u << 10, 512u << 10, 1u << 20 };

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * kernels/alltoallv_slots.h - an all-to-all-v of mapped peers, a slot for each of them and a block for each item: the
+ * calls that are all latency, step after step and without loops.
+ *
+ * Included by: alltoallv.c.  Runs on all threads of a block.
+ */
+#ifndef ORI_KERNELS_ALLTOALLV_SLOTS_H
+#define ORI_KERNELS_ALLTOALLV_SLOTS_H
+
+#include "alltoallv_steps.h"
+
+#if ORIEL_ON_GPU
+/* What the other warps find out for the first one. */
+struct ori_a2a_found {
+	uint64_t k, count, src_off;
+	struct ori_look look;
+	uint32_t refused;
+};
+
+/*
+ * By a block of several warps: the fence that begins the release of told, by the leader, goes on while the other warps
+ * load what is told.  Both take half a microsecond, and one thread would do one after the other.
+ */
+ORIEL_DEV uint64_t ori_a2a_find_beside(const struct ori_a2a_args *a, struct oriel_group g,
+				       struct ori_a2a_item *it)
+{
+	__shared__ struct ori_a2a_found found;
+	uint64_t k = 0;
+
+	if (g.thread == 0)
+		ori_release_begin(); /* the first half of [S1], see ori_a2a_tell() */
+	if (g.thread >= 32u) {
+		k = ori_load_relaxed_sys(&a->state->calls);
+		if (g.thread == 32u)
+			it->look = ori_look_at(&a->comm, a->failure);
+		ori_a2a_look(a, g, 0, it);
+	}
+	if (g.thread == 32u) {
+		found.k = k;
+		found.count = it->count;
+		found.src_off = it->src_off;
+		found.look = it->look;
+		found.refused = it->refused;
+	}
+	__syncthreads();
+	if (g.thread < 32u) {
+		k = found.k;
+		it->count = found.count;
+		it->bytes = found.count * a->elem_bytes;
+		it->src_off = found.src_off;
+		it->look = found.look;
+		it->refused = found.refused;
+	}
+	return k;
+}
+#endif
+
+/* The call's number; *opened: the release of told has begun. */
+ORIEL_DEV uint64_t ori_a2a_find_slot(const struct ori_a2a_args *a, struct oriel_group g,
+				     struct ori_a2a_item *it, int *opened)
+{
+	uint64_t k;
+
+	ori_a2a_item(a, 0, g.block, it);
+	*opened = ORIEL_ON_GPU && a->early && g.size > 32u;
+#if ORIEL_ON_GPU
+	if (*opened)
+		return ori_a2a_find_beside(a, g, it);
+#endif
+	k = ori_load_relaxed_sys(&a->state->calls); /* beside the loads of sizes */
+	it->look = ori_a2a_look_early(a, g);
+	ori_a2a_look(a, g, 0, it);
+	return k;
+}
+
+/* Every block of a peer, and of this rank itself: its share of a message that is not small. */
+ORIEL_DEV int ori_a2a_send_slot(const struct ori_a2a_args *a, struct oriel_group g,
+				const struct ori_a2a_item *it, uint64_t k)
+{
+	uint64_t begin, bytes = ori_a2a_slice(it, &begin), place;
+	const uint8_t *from = a->send + it->src_off + begin;
+	struct ori_look look = ori_a2a_look_early(a, g); /* on its way while data is copied */
+	uint8_t *to = it->window + a->recv_off + begin;
+	int err;
+
+	place = (uint64_t)(uint32_t)a->comm.rank * a->slot_stride;
+	if (!ori_copy_once(g, to + place, from, bytes)) {
+		ori_a2a_copy(a, g, to + place, from, bytes);
+		look = ori_a2a_look_early(a, g); /* one of several chunks may have ended it early */
+	}
+	err = ori_group_agree_look(g, look);
+	if (err || !oriel_group_is_leader(g))
+		return err;
+	if (!ori_a2a_is_self(a, it)) {
+		ori_a2a_deliver(a, 0, it, k);
+	} else if (it->index == 0) {
+		if (it->refused)
+			ori_a2a_refusal(a, g, it->peer);
+		ori_a2a_tell_caller(a, g, it->peer, it->count, it->refused ? 0 : place);
+	}
+	return 0;
+}
+
+/* Block 0 of a peer; most often what is left then is to say what came, which the leader does alone. */
+ORIEL_DEV int ori_a2a_receive_slot(const struct ori_a2a_args *a, struct oriel_group g,
+				   const struct ori_a2a_item *it, uint64_t k)
+{
+	uint64_t word = 0, place = (uint64_t)(uint32_t)it->peer * a->slot_stride;
+	int more = 0, err = 0;
+
+	if (oriel_group_is_leader(g)) {
+		err = ori_a2a_wait_data(a, it, k, &word);
+		more = err || (word & ORI_A2A_INLINE);
+		if (!more)
+			ori_a2a_tell_caller(a, g, it->peer, ori_a2a_count_of(word), place);
+	}
+	if (!ori_group_agree(g, more))
+		return 0;
+	err = ori_group_agree_value(g, err, &word);
+	if (!err)
+		ori_a2a_take(a, g, it, k, word, place);
+	return err;
+}
+
+ORIEL_DEV int ori_a2a_run_slots(const struct ori_a2a_args *a, struct oriel_group g)
+{
+	struct ori_a2a_item it;
+	int opened, self, small, err = 0;
+	uint64_t k = ori_a2a_find_slot(a, g, &it, &opened);
+
+	self = ori_a2a_is_self(a, &it);
+	small = !self && ori_a2a_is_small(a, &it);
+	if (!self && it.index == 0)
+		err = ori_a2a_tell(a, g, 0, opened, &it, k);
+	if (!err && !self && !small && a->synchronised)
+		err = ori_a2a_await(a, g, 0, it.peer, ORI_A2A_WAIT_TOLD, k, &it.told);
+	if (!err && !small)
+		err = ori_a2a_send_slot(a, g, &it, k);
+	if (err)
+		return err;
+	/* a small message is no business of a peer's other blocks: they have not met yet */
+	if (small && it.index)
+		(void)oriel_group_sync(g);
+	/* on a GPU the second warp counts, while the first one waits */
+	if (g.thread == (ORIEL_ON_GPU && g.size > 32u ? 32u : 0))
+		ori_a2a_count(a, k);
+	return self || it.index ? 0 : ori_a2a_receive_slot(a, g, &it, k);
+}
+
+#endif

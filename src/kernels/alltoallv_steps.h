@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * kernels/alltoallv_steps.h - the steps of an all-to-all-v: what a block does about one item in each phase.
+ *
+ * Words of mapped peers are stored with release [S1] after what they tell of, and read with acquire [W1], as in
+ * device/mapped.h; those of queued peers are signals.  alltoallv.h has the protocol.
+ *
+ * Included by: alltoallv.c, alltoallv_slots.h.  Runs on all threads of a block.
+ */
+#ifndef ORI_KERNELS_ALLTOALLV_STEPS_H
+#define ORI_KERNELS_ALLTOALLV_STEPS_H
+
+#include "alltoallv_items.h"
+#include "alltoallv_packed.h"
+
+/* ---- telling --------------------------------------------------------------------------------------- */
+
+/* Of caller's memory, what a queued peer gets must first be where the engine may read. */
+ORIEL_DEV void ori_a2a_stage(const struct ori_a2a_args *a, struct oriel_group g,
+			     const struct ori_a2a_item *it, uint64_t begin, uint64_t bytes)
+{
+	if (a->copy_in)
+		ori_group_copy(g, (uint8_t *)(uintptr_t)a->staging.address + it->staged_off + begin,
+			       a->send + it->src_off + begin, bytes);
+}
+
+/* By one thread, on the block's lane: told[], if asked for, and the signal, after what the lane was given before. */
+ORIEL_DEV_OUT int ori_a2a_post_mark(const struct ori_a2a_args *a, const struct ori_a2a_item *it,
+				    uint64_t k, uint64_t word, uint64_t steps, int with_word)
+{
+	struct oriel_group one = oriel_group_thread();
+	uint64_t off = offsetof(struct ori_a2a_row, told) + 8u * (k & 1u);
+	int err = 0;
+
+	if (with_word)
+		err = oriel_put_value(a->win, one, it->peer, ori_a2a_row_off(a) + off, &word, 8);
+	return err ? err :
+		     oriel_signal(a->win, one, it->peer, ORI_A2A_SIGNAL_MARK, ORIEL_ADD, steps);
+}
+
+ORIEL_DEV_OUT int ori_a2a_tell_queued(const struct ori_a2a_args *a, struct oriel_group g,
+				      const struct ori_a2a_item *it, uint64_t k, uint64_t word,
+				      uint64_t steps)
+{
+	uint64_t bytes = steps == 2 ? it->bytes : 0;
+	int err;
+
+	ori_a2a_stage(a, g, it, 0, bytes);
+	err = ori_agree_failure(&a->comm, a->failure, g);
+	if (!err && oriel_group_is_leader(g)) {
+		if (bytes)
+			err = oriel_put(a->win, oriel_group_thread(), it->peer,
+					ori_a2a_row_off(a) + ori_a2a_inbox_off(a, k), &a->staging,
+					it->staged_off, bytes);
+		if (!err)
+			err = ori_a2a_post_mark(a, it, k, word, steps, 1);
+	}
+	return ori_group_agree(g, err);
+}
+
+/*
+ * Block 0 of a peer: that this rank is in the call, what it sends, and all of a small message.  opened: the first half of
+ * the release has been done.
+ */
+ORIEL_DEV int ori_a2a_tell(const struct ori_a2a_args *a, struct oriel_group g, int parts,
+			   int opened, const struct ori_a2a_item *it, uint64_t k)
+{
+	int whole = ori_a2a_is_small(a, it); /* also of a call that is refused: no bytes */
+	uint64_t word = ori_a2a_word(it, whole, k);
+	struct ori_a2a_row *row;
+	int err;
+
+	if (!whole && !ori_a2a_is_packed(a, parts) && !a->synchronised)
+		return 0; /* told when the data is there */
+	if (it->queued)
+		return ori_a2a_tell_queued(a, g, it, k, word, whole ? 2 : 1);
+	row = ori_a2a_row(a, it->window, a->comm.rank);
+	if (!whole) {
+		/* the leader alone: it tells of nothing that others have done, and a failure is found by its next wait */
+		if (oriel_group_is_leader(g) && !ori_look_failed(it->look)) {
+			/* [S1] release, system scope; partner [W1] in ori_a2a_wait(). */
+			if (!opened)
+				ori_release_begin();
+			ori_publish(&row->told[k & 1u], ORIEL_SET, word, it->waiters);
+		}
+		return 0;
+	}
+	if (it->bytes)
+		ori_group_copy(g, (uint8_t *)row + ori_a2a_inbox_off(a, k), a->send + it->src_off,
+			       it->bytes);
+	err = ori_group_agree_look(g, it->look);
+	if (!err && oriel_group_is_leader(g)) {
+		ori_a2a_store(it, &row->told[k & 1u], word);
+		/* relaxed: nobody waits for it in this call */
+		ori_store_relaxed_sys(&row->came, (k + 1) << ORI_A2A_CAME_SHIFT);
+	}
+	return err;
+}
+
+/* ---- sending ---------------------------------------------------------------------------------------- */
+
+/* Chunk by chunk; a window that fails meanwhile ends it early. */
+ORIEL_DEV void ori_a2a_copy(const struct ori_a2a_args *a, struct oriel_group g, uint8_t *to,
+			    const uint8_t *from, uint64_t bytes)
+{
+	uint64_t piece, chunk = a->chunk[ORI_PLAN_MAPPED];
+	struct ori_look look = { 0, 0 };
+
+	while (bytes && !ori_look_failed(look)) {
+		piece = bytes < chunk ? bytes : chunk;
+		/* on its way while the chunk is copied; the leader sees it too when the group agrees */
+		if (bytes > piece)
+			look = ori_look_at(&a->comm, a->failure);
+		ori_group_copy(g, to, from, piece);
+		to += piece;
+		from += piece;
+		bytes -= piece;
+	}
+}
+
+/* One thread posts; the lane keeps order, so only several blocks must be complete before they meet. */
+ORIEL_DEV_OUT int ori_a2a_send_queued(const struct ori_a2a_args *a, struct oriel_group g,
+				      const struct ori_a2a_item *it, uint64_t dst_off)
+{
+	struct oriel_group one = oriel_group_thread();
+	uint64_t begin, end, piece, chunk = a->chunk[ORI_PLAN_QUEUED];
+	int err;
+
+	end = ori_a2a_slice(it, &begin);
+	ori_a2a_stage(a, g, it, begin, end);
+	end += begin;
+	err = ori_agree_failure(&a->comm, a->failure, g);
+	if (!err && oriel_group_is_leader(g)) {
+		for (; !err && begin < end; begin += piece) {
+			piece = end - begin < chunk ? end - begin : chunk;
+			err = oriel_put(a->win, one, it->peer, dst_off + begin, &a->staging,
+					it->staged_off + begin, piece);
+		}
+		if (!err && it->blocks > 1)
+			err = oriel_flush(a->win, one, it->peer);
+	}
+	return ori_group_agree(g, err);
+}
+
+/* By the leader, after its group met: am I the last block of this peer? */
+ORIEL_DEV int ori_a2a_arrive(const struct ori_a2a_args *a, const struct ori_a2a_item *it)
+{
+	if (it->blocks == 1)
+		return 1;
+	/*
+	 * [B1] release and acquire, device scope; its own partner.  Who is last has seen the stores of the other
+	 * blocks, and passes them on with [S1].
+	 */
+	if (ori_fetch_add32_acq_rel(&a->arrived[it->peer], 1) + 1 != it->blocks)
+		return 0;
+	a->arrived[it->peer] = 0; /* for the next call, which begins after this one has ended */
+	return 1;
+}
+
+/* Where this rank's data goes in the peer's window; waits until it may. */
+ORIEL_DEV int ori_a2a_target(const struct ori_a2a_args *a, struct oriel_group g, int parts,
+			     struct ori_a2a_item *it, uint64_t k, uint64_t *off)
+{
+	int err = 0;
+
+	*off = a->recv_off + (uint64_t)(uint32_t)a->comm.rank * a->slot_stride;
+	if (ori_a2a_is_packed(a, parts)) {
+		err = ori_a2a_granted(a, g, parts, it->peer, k, off);
+		if (!err && *off != ORI_A2A_REFUSED)
+			*off += a->recv_off;
+	} else if (a->synchronised) {
+		err = ori_a2a_await(a, g, parts, it->peer, ORI_A2A_WAIT_TOLD, k, &it->told);
+	}
+	return err;
+}
+
+/* By the leader, after its group met: this block's share of a message is there, and with the last one all of it. */
+ORIEL_DEV void ori_a2a_deliver(const struct ori_a2a_args *a, int parts,
+			       const struct ori_a2a_item *it, uint64_t k)
+{
+	struct ori_a2a_row *row = ori_a2a_row(a, it->window, a->comm.rank);
+	uint64_t *came = ori_release_at(&row->came), whole = 1ull << ORI_A2A_CAME_SHIFT;
+
+	/* where the peer was not told before, it is now: relaxed, the release is the next line's */
+	if (it->index == 0 && !ori_a2a_is_packed(a, parts) && !a->synchronised)
+		ori_store_relaxed_sys(&row->told[k & 1u], ori_a2a_word(it, 0, k));
+	/* [S1] release, system scope; partner [W1] in ori_a2a_wait(). */
+	ori_release_begin();
+	if (it->blocks == 1)
+		ori_publish(came, ORIEL_SET, (k + 1) * whole, it->waiters);
+	else
+		ori_publish(came, ORIEL_ADD, it->index ? 1 : whole - (it->blocks - 1), it->waiters);
+}
+
+/* The same to a queued peer, by the last block. */
+ORIEL_DEV_OUT int ori_a2a_deliver_queued(const struct ori_a2a_args *a, struct oriel_group g,
+					 int parts, const struct ori_a2a_item *it, uint64_t k)
+{
+	int told = a->synchronised || ori_a2a_is_packed(a, parts),
+	    err = ori_agree_failure(&a->comm, a->failure, g);
+
+	if (!err && oriel_group_is_leader(g) && ori_a2a_arrive(a, it))
+		err = ori_a2a_post_mark(a, it, k, ori_a2a_word(it, 0, k), told ? 1 : 2, !told);
+	return ori_group_agree(g, err);
+}
+
+/* Every block of a peer: its share of a message that is not small. */
+ORIEL_DEV int ori_a2a_send(const struct ori_a2a_args *a, struct oriel_group g, int parts,
+			   struct ori_a2a_item *it, uint64_t k)
+{
+	uint64_t off, begin, bytes;
+	struct ori_look look;
+	int err = ori_a2a_target(a, g, parts, it, k, &off);
+
+	if (err)
+		return err;
+	if (it->queued) {
+		if (off != ORI_A2A_REFUSED)
+			err = ori_a2a_send_queued(a, g, it, off);
+		return err ? err : ori_a2a_deliver_queued(a, g, parts, it, k);
+	}
+	bytes = ori_a2a_slice(it, &begin);
+	/* on its way while data is copied; one of several chunks may end the copy early, which is seen after it */
+	look = ori_a2a_look_early(a, g);
+	if (off != ORI_A2A_REFUSED)
+		ori_a2a_copy(a, g, it->window + off + begin, a->send + it->src_off + begin, bytes);
+	if (bytes > a->chunk[ORI_PLAN_MAPPED])
+		look = ori_a2a_look_early(a, g);
+	err = ori_group_agree_look(g, look);
+	if (!err && oriel_group_is_leader(g))
+		ori_a2a_deliver(a, parts, it, k);
+	return err;
+}
+
+/* ---- receiving -------------------------------------------------------------------------------------- */
+
+/* By block 0 of a peer: what the caller learns about it. */
+ORIEL_DEV void ori_a2a_tell_caller(const struct ori_a2a_args *a, struct oriel_group g, int peer,
+				   uint64_t count, uint64_t place)
+{
+	if (!oriel_group_is_leader(g))
+		return;
+	if (a->recv_sizes)
+		a->recv_sizes[peer] = count;
+	if (a->recv_offsets)
+		a->recv_offsets[peer] = place;
+}
+
+/* Where a source's data is in this rank's receive buffer. */
+ORIEL_DEV int ori_a2a_landing(const struct ori_a2a_args *a, struct oriel_group g, int parts,
+			      int peer, uint64_t k, uint64_t *place)
+{
+	*place = (uint64_t)(uint32_t)peer * a->slot_stride;
+	return ori_a2a_is_packed(a, parts) ? ori_a2a_place(a, g, parts, peer, k, place) : 0;
+}
+
+ORIEL_DEV int ori_a2a_receive_self(const struct ori_a2a_args *a, struct oriel_group g, int parts,
+				   const struct ori_a2a_item *it, uint64_t k)
+{
+	uint64_t place, begin, bytes = ori_a2a_slice(it, &begin);
+	int err = ori_a2a_landing(a, g, parts, it->peer, k, &place);
+
+	if (err)
+		return err;
+	if (place == ORI_A2A_REFUSED || it->refused) {
+		ori_a2a_refusal(a, g, it->peer);
+		ori_a2a_tell_caller(a, g, it->peer, 0, 0);
+		return 0;
+	}
+	ori_a2a_copy(a, g, a->buffer + a->recv_off + place + begin, a->send + it->src_off + begin,
+		     bytes);
+	if (it->index == 0)
+		ori_a2a_tell_caller(a, g, it->peer, it->count, place);
+	return oriel_group_sync(g);
+}
+
+/* By the leader, of a mapped peer: what it told, and all it sends is here. */
+ORIEL_DEV int ori_a2a_wait_data(const struct ori_a2a_args *a, const struct ori_a2a_item *it,
+				uint64_t k, uint64_t *word)
+{
+	uint64_t came;
+	int err = 0;
+
+	*word = it->told;
+	if (!*word)
+		err = ori_a2a_wait_mapped(a, it->peer, ORI_A2A_WAIT_TOLD, k, word);
+	if (!err &&
+	    !(*word & ORI_A2A_INLINE)) /* nor is there anything to wait for when it sends nothing */
+		err = ori_a2a_wait_mapped(a, it->peer, ORI_A2A_WAIT_CAME, k, &came);
+	if (err)
+		(void)ori_fail_window(a->win, err, it->peer); /* names who did not come */
+	return err;
+}
+
+/* The whole group: what is left to do about a message of which `word` was told. */
+ORIEL_DEV void ori_a2a_take(const struct ori_a2a_args *a, struct oriel_group g,
+			    const struct ori_a2a_item *it, uint64_t k, uint64_t word,
+			    uint64_t place)
+{
+	struct ori_a2a_row *row = ori_a2a_row(a, a->buffer, it->peer);
+	uint64_t count = ori_a2a_count_of(word);
+
+	word &= ORI_A2A_TOLD_MASK;
+	if (word == ORI_A2A_NOTHING || place == ORI_A2A_REFUSED) {
+		ori_a2a_refusal(a, g, place == ORI_A2A_REFUSED ? a->comm.rank : it->peer);
+		count = 0;
+		place = 0;
+	} else if (word & ORI_A2A_INLINE && count) {
+		ori_group_copy(g, a->buffer + a->recv_off + place,
+			       (const uint8_t *)row + ori_a2a_inbox_off(a, k),
+			       count * a->elem_bytes);
+	}
+	ori_a2a_tell_caller(a, g, it->peer, count, place);
+}
+
+/* Block 0 of a peer: until its data is here, which for a small message means out of the inbox. */
+ORIEL_DEV int ori_a2a_receive(const struct ori_a2a_args *a, struct oriel_group g, int parts,
+			      const struct ori_a2a_item *it, uint64_t k)
+{
+	uint64_t word = 0, place = 0;
+	int err = 0;
+
+	if (it->queued) {
+		err = ori_a2a_await(a, g, parts, it->peer, ORI_A2A_WAIT_CAME, k, &word);
+		word = ori_a2a_told(a, it->peer, k);
+	} else {
+		if (oriel_group_is_leader(g))
+			err = ori_a2a_wait_data(a, it, k, &word);
+		err = ori_group_agree_value(g, err, &word);
+	}
+	/* A small message waited for nothing; all the same this rank learns how the call went there. */
+	if (!err && ori_a2a_is_packed(a, parts))
+		err = ori_a2a_granted(a, g, parts, it->peer, k, &place);
+	if (!err)
+		err = ori_a2a_landing(a, g, parts, it->peer, k, &place);
+	if (err)
+		return err;
+	ori_a2a_take(a, g, it, k, word, place);
+	if (it->queued)
+		return oriel_flush(a->win, g, it->peer); /* the send memory may be written again */
+	/* the wait looked at the failure words; that all threads are through is for the end of the launch to say */
+	return 0;
+}
+
+/* ---- counting ---------------------------------------------------------------------------------------- */
+
+/*
+ * By one thread of every block, once all of its threads have read `calls`: the last one moves it.  A call that fails
+ * after that leaves a request of no more use anyway.
+ */
+ORIEL_DEV void ori_a2a_count(const struct ori_a2a_args *a, uint64_t calls)
+{
+	/* [B2] release and acquire, device scope; its own partner: all blocks have read `calls`. */
+	if (a->counted > 1 && ori_fetch_add32_acq_rel(&a->state->left, 1) + 1 != a->counted)
+		return;
+	a->state->left = 0;
+	ori_store_relaxed_sys(&a->state->calls, calls + 1);
+}
+
+#endif
