@@ -443,7 +443,8 @@ int main(int argc, char **argv)
 	struct job job;
 
 	memset(&job, 0, sizeof(job));
-	if (argc != 2 || !strstr(" rows exchange small busy ", argv[1])) {
+	if (argc != 2 || (strcmp(argv[1], "rows") && strcmp(argv[1], "exchange") &&
+			  strcmp(argv[1], "small") && strcmp(argv[1], "busy"))) {
 		fprintf(stderr, "usage: oriel_coll_gpu rows|exchange|small|busy\n");
 		return 2;
 	}

@@ -158,9 +158,10 @@ ORIEL_DEV int ori_gather_node_run(const struct ori_gather_node_op *a, struct ori
 	int err = 0;
 
 	if (oriel_group_is_leader(g)) {
-		ori_gather_node_bases(a, &b);
+		/* first of all: the fence in it would wait for the loads of the other */
 		if (a->guarded)
 			ori_gather_node_ready(a, g);
+		ori_gather_node_bases(a, &b);
 	}
 	/* who waits for READY looks at the failure words there */
 	if (!a->guarded)

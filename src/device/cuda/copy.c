@@ -225,8 +225,7 @@ static int copy_bounced(struct ori_cuda_device *d, struct ori_cuda_lane *lane, c
 static int copy_by(struct ori_cuda_device *d, struct ori_cuda_lane *lane, void *to,
 		   const void *from, size_t bytes, int to_type, int from_type)
 {
-	if (from_type != ORI_CU_MEMORY_DEVICE &&
-	    ori_cuda_words_copy(d->gpu, lane, to, from, bytes))
+	if (from_type != ORI_CU_MEMORY_DEVICE && ori_cuda_words_copy(d->gpu, lane, to, from, bytes))
 		return ori_cuda_words_wait(d->gpu, lane, d->timeout_ns, "a copy");
 	if (to_type && from_type)
 		return copy_through(d, lane, to, from, bytes);

@@ -21,7 +21,7 @@ struct range {
 	size_t bytes;
 	int type;
 	const struct ori_cuda_gpu *gpu; /* compared, never looked into */
-	int users; /* CUDA IPC gives one address for two openings */
+	int users;                      /* CUDA IPC gives one address for two openings */
 };
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;

@@ -105,8 +105,9 @@ int ori_cuda_words_end(struct ori_cuda_gpu *gpu, struct ori_cuda_lane *lane, uin
 		 */
 		lane->count++;
 		/* [Q2] release, by default and at system scope; partner [Q1]. */
-		err = gpu->cu->streams.cuStreamWriteValue64(
-			lane->stream, (ori_cu_ptr)(uintptr_t)lane->word, lane->count, 0);
+		err = gpu->cu->streams.cuStreamWriteValue64(lane->stream,
+							    (ori_cu_ptr)(uintptr_t)lane->word,
+							    lane->count, 0);
 		if (!err)
 			return ori_cuda_words_wait(gpu, lane, timeout_ns, what);
 		refused(gpu, "cuStreamWriteValue64", err);
