@@ -70,7 +70,6 @@ static void *backup_main(void *arg)
 	uint64_t seen = 0, pause = ORI_DRIVE_WATCH_NS, longest = d->ops->watch_ns;
 
 	ori_log_rank_set(d->rank);
-	ori_thread_own_set();
 	while (!ori_drive_stopping(d)) {
 		uint64_t drives = __atomic_load_n(&d->drives, __ATOMIC_RELAXED);
 		int busy = 0, done;
@@ -122,7 +121,6 @@ static void *device_main(void *arg)
 	uint32_t polls = 0;
 
 	ori_log_rank_set(d->rank);
-	ori_thread_own_set();
 	/* naps are shorter than the 50 us by which the kernel may stretch a sleep */
 	(void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0);
 	while (!ori_drive_stopping(d)) {

@@ -74,37 +74,19 @@ ORIEL_DEV uint64_t ori_a2a_find_slot(const struct ori_a2a_args *a, struct oriel_
 	return k;
 }
 
-/* A block's share of a message, as it is copied. */
-struct ori_a2a_share {
-	const uint8_t *from;
-	uint8_t *to;
-	uint64_t bytes;
-};
-
-/* Worked out before the wait, where it costs no time. */
-ORIEL_DEV struct ori_a2a_share ori_a2a_share_of(const struct ori_a2a_args *a,
-						const struct ori_a2a_item *it)
-{
-	struct ori_a2a_share s;
-	uint64_t begin;
-
-	s.bytes = ori_work_out(ori_a2a_slice(it, &begin));
-	s.from = a->send + ori_work_out(it->src_off + begin);
-	s.to = it->window + ori_work_out(a->recv_off + begin +
-					 (uint64_t)(uint32_t)a->comm.rank * a->slot_stride);
-	return s;
-}
-
 /* Every block of a peer, and of this rank itself: its share of a message that is not small. */
 ORIEL_DEV int ori_a2a_send_slot(const struct ori_a2a_args *a, struct oriel_group g,
-				const struct ori_a2a_item *it, struct ori_a2a_share s, uint64_t k)
+				const struct ori_a2a_item *it, uint64_t k)
 {
+	uint64_t begin, bytes = ori_a2a_slice(it, &begin);
+	uint64_t place = (uint64_t)(uint32_t)a->comm.rank * a->slot_stride;
+	const uint8_t *from = a->send + it->src_off + begin;
+	uint8_t *to = it->window + a->recv_off + place + begin;
 	struct ori_look look = ori_a2a_look_early(a, g); /* on its way while data is copied */
-	uint64_t place;
 	int err;
 
-	if (!ori_copy_once(g, s.to, s.from, s.bytes)) {
-		ori_a2a_copy(a, g, s.to, s.from, s.bytes);
+	if (!ori_copy_once(g, to, from, bytes)) {
+		ori_a2a_copy(a, g, to, from, bytes);
 		look = ori_a2a_look_early(a, g); /* one of several chunks may have ended it early */
 	}
 	err = ori_group_agree_look(g, look);
@@ -113,7 +95,6 @@ ORIEL_DEV int ori_a2a_send_slot(const struct ori_a2a_args *a, struct oriel_group
 	if (!ori_a2a_is_self(a, it)) {
 		ori_a2a_deliver(a, 0, it, k);
 	} else if (it->index == 0) {
-		place = (uint64_t)(uint32_t)a->comm.rank * a->slot_stride;
 		if (it->refused)
 			ori_a2a_refusal(a, g, it->peer);
 		ori_a2a_tell_caller(a, g, it->peer, it->count, it->refused ? 0 : place);
@@ -145,7 +126,6 @@ ORIEL_DEV int ori_a2a_receive_slot(const struct ori_a2a_args *a, struct oriel_gr
 ORIEL_DEV int ori_a2a_run_slots(const struct ori_a2a_args *a, struct oriel_group g)
 {
 	struct ori_a2a_item it;
-	struct ori_a2a_share share;
 	int opened, self, small, err = 0;
 	uint64_t k = ori_a2a_find_slot(a, g, &it, &opened);
 
@@ -153,11 +133,10 @@ ORIEL_DEV int ori_a2a_run_slots(const struct ori_a2a_args *a, struct oriel_group
 	small = !self && ori_a2a_is_small(a, &it);
 	if (!self && it.index == 0)
 		err = ori_a2a_tell(a, g, 0, opened, &it, k);
-	share = ori_a2a_share_of(a, &it);
 	if (!err && !self && !small && a->synchronised)
 		err = ori_a2a_await(a, g, 0, it.peer, ORI_A2A_WAIT_TOLD, k, &it.told);
 	if (!err && !small)
-		err = ori_a2a_send_slot(a, g, &it, share, k);
+		err = ori_a2a_send_slot(a, g, &it, k);
 	if (err)
 		return err;
 	/* a small message is no business of a peer's other blocks: they have not met yet */

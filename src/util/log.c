@@ -21,7 +21,6 @@
 
 static int log_level = ORI_LOG_WARN; /* atomic, relaxed: orders nothing else */
 static _Thread_local int log_rank = -1;
-static _Thread_local int is_own;
 static _Thread_local char last_error[TEXT_BYTES];
 
 static const char *const level_words[] = { "error", "warning", "info", "debug" };
@@ -44,16 +43,6 @@ void ori_log_rank_set(int rank)
 int ori_log_rank_get(void)
 {
 	return log_rank;
-}
-
-void ori_thread_own_set(void)
-{
-	is_own = 1;
-}
-
-int ori_thread_is_own(void)
-{
-	return is_own;
 }
 
 /* Texts may come from another rank or the environment: a line stays one line. */

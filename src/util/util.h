@@ -26,12 +26,6 @@ enum ori_log_level ori_log_level_get(void);
 /* Rank this thread speaks for; -1: none known.  New threads have none. */
 void ori_log_rank_set(int rank);
 int ori_log_rank_get(void);
-/*
- * This thread is the library's own, until it ends: no code of the program's runs on it, so what it
- * leaves set for a thread (a GPU's context) meets nobody.
- */
-void ori_thread_own_set(void);
-int ori_thread_is_own(void);
 
 /*
  * For the function that decides an error: logs it as one line, keeps the text for

@@ -21,7 +21,7 @@ static const struct {
 	void (*function)(void);
 } calls[] = {
 #define FAKE_ROW(field, symbol, args) { #field, (void (*)(void))symbol },
-	ORI_CU_CALLS(FAKE_ROW) ORI_CU_STREAM_CALLS(FAKE_ROW)
+	ORI_CU_CALLS(FAKE_ROW)
 #undef FAKE_ROW
 };
 
@@ -73,8 +73,7 @@ static int needs_no_init(enum fake_call call)
 static int works_on_stream(enum fake_call call)
 {
 	return call == FAKE_cuMemcpyAsync || call == FAKE_cuMemsetD8Async ||
-	       call == FAKE_cuLaunchKernel || call == FAKE_cuStreamWriteValue64 ||
-	       call == FAKE_cuStreamBatchMemOp;
+	       call == FAKE_cuLaunchKernel;
 }
 
 int fake_enter(enum fake_call call)
@@ -192,7 +191,6 @@ static void set_number(const char *key, const char *value)
 		{ "fd", offsetof(struct fake_knobs, fd) },
 		{ "dmabuf", offsetof(struct fake_knobs, dmabuf) },
 		{ "vmm", offsetof(struct fake_knobs, vmm) },
-		{ "words", offsetof(struct fake_knobs, words) },
 		{ "sms", offsetof(struct fake_knobs, sms) },
 		{ "threads", offsetof(struct fake_knobs, threads) },
 		{ "local", offsetof(struct fake_knobs, local) },
@@ -240,7 +238,6 @@ void fake_cuda_knobs(const char *text)
 		.fd = 1,
 		.dmabuf = 1,
 		.vmm = 1,
-		.words = 1,
 		.threads = 32,
 		.guard = 1,
 		.mem_bytes = (size_t)16384 << 20,

@@ -174,7 +174,6 @@ ori_cu_result cuDeviceGetAttribute(int *value, int attribute, ori_cu_device gpu)
 		{ ORI_CU_DEV_FABRIC, fake_knobs.fabric },
 		{ ORI_CU_DEV_DMA_BUF, fake_knobs.dmabuf },
 		{ ORI_CU_DEV_MPS, fake_knobs.mps },
-		{ ORI_CU_DEV_WORDS, fake_knobs.words },
 		{ ORI_CU_DEV_WRITES_ORDER, ORI_CU_WRITES_ORDER_OWNER },
 	};
 	int err = enter_gpu(FAKE_cuDeviceGetAttribute, gpu);

@@ -26,7 +26,7 @@
 #define FAKE_PROTOTYPE(field, symbol, args) ori_cu_result symbol args;
 ORI_CU_CALLS(FAKE_PROTOTYPE)
 #undef FAKE_PROTOTYPE
-/* Those that a driver may lack: of graphs, which are not counted and never fail on demand, and words. */
+/* Those of graphs that the library or a test calls; not counted, and none fails on demand. */
 #define FAKE_PROTOTYPE(field, symbol, args) ori_cu_result symbol args;
 ORI_CU_STREAM_CALLS(FAKE_PROTOTYPE)
 #undef FAKE_PROTOTYPE
@@ -40,7 +40,7 @@ ori_cu_result cuGraphDestroy(void *graph);
 
 enum fake_call {
 #define FAKE_CALL(field, symbol, args) FAKE_##field,
-	ORI_CU_CALLS(FAKE_CALL) ORI_CU_STREAM_CALLS(FAKE_CALL)
+	ORI_CU_CALLS(FAKE_CALL)
 #undef FAKE_CALL
 		FAKE_CALLS
 };
@@ -59,7 +59,7 @@ enum fake_call {
 #define FAKE_SMS 8
 
 struct fake_knobs {
-	int gpus, sms, peer, fabric, mps, fd, dmabuf, vmm, words, threads, local, guard, leaks;
+	int gpus, sms, peer, fabric, mps, fd, dmabuf, vmm, threads, local, guard, leaks;
 	size_t mem_bytes;
 };
 
@@ -160,13 +160,11 @@ int fake_memory_live(char *text, size_t bytes);
 /* ---- share.c, streams.c, kernels.c ----------------------------------------------------------- */
 
 int fake_pins_live(char *text, size_t bytes);
-/* With fake_lock: may a GPU write here? */
-int fake_is_pinned(const void *addr);
 int fake_streams_live(char *text, size_t bytes);
 int fake_kernels_live(char *text, size_t bytes);
 
 /* One piece of work on a stream. */
-enum fake_op_kind { FAKE_OP_COPY, FAKE_OP_SET, FAKE_OP_WORD, FAKE_OP_KERNEL };
+enum fake_op_kind { FAKE_OP_COPY, FAKE_OP_SET, FAKE_OP_KERNEL };
 
 struct fake_op {
 	struct fake_op *next;
@@ -177,7 +175,6 @@ struct fake_op {
 	const char *from;
 	size_t bytes;
 	int value;
-	uint64_t word;
 	struct fake_mapping *uses[2]; /* pending until it is executed */
 	const struct oriel_kernel *kernel;
 	int nblocks, nthreads, rank;

@@ -277,11 +277,6 @@ static struct pin *pin_at(const void *inside)
 	return p;
 }
 
-int fake_is_pinned(const void *addr)
-{
-	return pin_at(addr) != NULL;
-}
-
 static int pin_add(void *base, size_t bytes, int owned)
 {
 	struct pin *p = calloc(1, sizeof(*p));

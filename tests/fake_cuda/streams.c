@@ -66,10 +66,6 @@ static void execute(struct fake_op *op)
 	case FAKE_OP_SET:
 		fill(op);
 		break;
-	case FAKE_OP_WORD:
-		/* [Q2] release; partner [Q1] of the library, and acquire loads of kernels */
-		__atomic_store_n((uint64_t *)(void *)op->to, op->word, __ATOMIC_RELEASE);
-		break;
 	case FAKE_OP_KERNEL:
 		fake_run_kernel(op);
 		break;
@@ -333,59 +329,5 @@ ori_cu_result cuMemsetD8Async(ori_cu_ptr to, unsigned char value, size_t bytes, 
 		fake_fault("cuMemsetD8Async of %#llx, which is no device memory", to);
 	pthread_mutex_unlock(&fake_lock);
 	fake_submit(stream, op, "cuMemsetD8Async");
-	return 0;
-}
-
-/* ---- words ----------------------------------------------------------------------------------- */
-
-static void submit_word(enum fake_call call, const char *name, void *stream, ori_cu_ptr to,
-			uint64_t value)
-{
-	struct fake_op *op = op_new(FAKE_OP_WORD, call);
-
-	if (to % sizeof(value))
-		fake_fault("%s to %#llx, which is not aligned", name, to);
-	pthread_mutex_lock(&fake_lock);
-	op->bytes = sizeof(value);
-	op->word = value;
-	op->to = use(op, 0, to, sizeof(value), name);
-	if (!op->uses[0] && !fake_is_pinned(op->to))
-		fake_fault("%s to %#llx, which is neither device memory nor pinned", name, to);
-	pthread_mutex_unlock(&fake_lock);
-	fake_submit(stream, op, name);
-}
-
-ori_cu_result cuStreamWriteValue64_v2(void *stream, ori_cu_ptr to, uint64_t value,
-				      unsigned int flags)
-{
-	int err = fake_enter_context(FAKE_cuStreamWriteValue64, NULL);
-
-	if (!err)
-		err = fake_broken();
-	if (err)
-		return err;
-	if (!fake_knobs.words || flags)
-		return FAKE_NOT_SUPPORTED;
-	submit_word(FAKE_cuStreamWriteValue64, "cuStreamWriteValue64", stream, to, value);
-	return 0;
-}
-
-ori_cu_result cuStreamBatchMemOp_v2(void *stream, unsigned int n, struct ori_cu_write_value *ops,
-				    unsigned int flags)
-{
-	int err = fake_enter_context(FAKE_cuStreamBatchMemOp, NULL);
-
-	if (!err)
-		err = fake_broken();
-	if (err)
-		return err;
-	if (!fake_knobs.words)
-		return FAKE_NOT_SUPPORTED;
-	for (unsigned int i = 0; i < n; i++)
-		if (flags || ops[i].flags || ops[i].operation != ORI_CU_WRITE_VALUE_64)
-			return FAKE_INVALID_VALUE;
-	for (unsigned int i = 0; i < n; i++)
-		submit_word(FAKE_cuStreamBatchMemOp, "cuStreamBatchMemOp", stream, ops[i].address,
-			    ops[i].value);
 	return 0;
 }

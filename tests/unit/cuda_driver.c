@@ -288,8 +288,6 @@ static int may_be_borne(const char *call)
 		"cuCtxPushCurrent",       /* on the way out */
 		"cuModuleGetFunction",    /* the next image may have it */
 		"cuStreamQuery",          /* by close */
-		"cuStreamWriteValue64",   /* then the stream is asked */
-		"cuStreamBatchMemOp",     /* then a copy is made */
 	};
 
 	for (size_t i = 0; i < sizeof(borne) / sizeof(borne[0]); i++)

@@ -52,13 +52,6 @@ static void views_close(struct views *v)
 	v->patient->ops->close(v->patient);
 }
 
-/* Whichever way they go. */
-static void hold_copies(int hold)
-{
-	fake_cuda_hold("cuMemcpyAsync", hold);
-	fake_cuda_hold("cuStreamBatchMemOp", hold);
-}
-
 /* Memory unmapped under the fill would end the program. */
 TEST(memory_that_is_still_being_filled_stays)
 {
@@ -93,14 +86,14 @@ TEST(memory_of_a_late_copy_goes_when_it_has_ended)
 	REQUIRE_OK(d->ops->alloc(d, 4096, &a));
 	REQUIRE_OK(d->ops->alloc(d, 4096, &b));
 	REQUIRE_OK(d->ops->alloc(d, 4096, &c));
-	hold_copies(1);
+	fake_cuda_hold("cuMemcpyAsync", 1);
 	CHECK_EQ(v.hasty->ops->copy(v.hasty, a.base, &word, sizeof(word)), ORIEL_ETIMEDOUT);
 	CHECK_EQ(v.hasty->ops->copy(v.hasty, &word, b.base, sizeof(word)), ORIEL_ETIMEDOUT);
 	d->ops->free(d, &c); /* nobody uses that */
 	CHECK_EQ(mappings(), left + 2);
 	d->ops->free(d, &a);
 	CHECK_EQ(mappings(), left + 2);
-	hold_copies(0);
+	fake_cuda_hold("cuMemcpyAsync", 0);
 	for (int i = 0; i < 3000 && mappings() > left + 1; i++) {
 		struct ori_allocation again = b;
 
@@ -123,11 +116,11 @@ TEST(a_copy_that_does_not_end_is_given_up)
 	REQUIRE(!views_open(&v));
 	REQUIRE_OK(v.patient->ops->alloc(v.patient, 4096, &a));
 	for (int round = 0; round < 3; round++) {
-		hold_copies(1);
+		fake_cuda_hold("cuMemcpyAsync", 1);
 		for (int i = 0; i < 3; i++)
 			CHECK_EQ(v.hasty->ops->copy(v.hasty, a.base, &word, sizeof(word)),
 				 ORIEL_ETIMEDOUT);
-		hold_copies(0);
+		fake_cuda_hold("cuMemcpyAsync", 0);
 		CHECK_EQ(v.patient->ops->copy(v.patient, &word, a.base, sizeof(word)), 0);
 	}
 	v.patient->ops->free(v.patient, &a);

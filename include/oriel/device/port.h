@@ -494,15 +494,6 @@ ORIEL_DEV void ori_drive(struct ori_engine *engine)
 #endif
 }
 
-/* A value is worked out here, and not where it is used, which a compiler may prefer: for what should not be late. */
-ORIEL_DEV uint64_t ori_work_out(uint64_t value)
-{
-#if ORIEL_ON_GPU
-	asm volatile("" : "+l"(value));
-#endif
-	return value;
-}
-
 /* Wakes CPU threads that sleep on a word of this rank.  A GPU peer never sleeps. */
 ORIEL_DEV void ori_wake(struct oriel_waiters *waiters)
 {

@@ -4,8 +4,8 @@
  *
  * A copy takes a lane: a high-priority stream of its own and a pinned bounce buffer, made when the
  * GPU was opened, so nothing is allocated while kernels run.  The stream has nothing but this copy
- * in it: a word that it writes behind the copy (words.c), or the stream being idle, is the copy's
- * completion.  The copy engine serves such copies also under a kernel that holds every SM.  Host memory that is not pinned goes through the bounce
+ * in it, so the stream being idle is the copy's completion.  The copy engine serves such copies
+ * also under a kernel that holds every SM.  Host memory that is not pinned goes through the bounce
  * buffer: given to the driver it could wait for kernels.
  *
  * Any thread; as many copies at once as there are lanes, further callers wait for one.
@@ -58,9 +58,7 @@ int ori_cuda_lanes_open(struct ori_cuda_gpu *gpu)
 	err = cu->cuCtxGetStreamPriorityRange(&least, &greatest);
 	if (!err) {
 		call = "cuMemHostAlloc";
-		err = cu->cuMemHostAlloc(&bounce,
-					 (ORI_CUDA_LANES + 1) * ORI_CUDA_BOUNCE_BYTES +
-						 ORI_CUDA_LANES * ORIEL_LINE_BYTES,
+		err = cu->cuMemHostAlloc(&bounce, (ORI_CUDA_LANES + 1) * ORI_CUDA_BOUNCE_BYTES,
 					 ORI_CU_PIN_PORTABLE);
 	}
 	if (err)
@@ -68,7 +66,6 @@ int ori_cuda_lanes_open(struct ori_cuda_gpu *gpu)
 	gpu->bounce = bounce;
 	gpu->zeros = gpu->bounce + ORI_CUDA_LANES * ORI_CUDA_BOUNCE_BYTES;
 	memset(gpu->zeros, 0, ORI_CUDA_BOUNCE_BYTES);
-	ori_cuda_words_open(gpu, gpu->zeros + ORI_CUDA_BOUNCE_BYTES);
 	for (int i = 0; i < ORI_CUDA_LANES; i++) {
 		struct ori_cuda_lane *lane = &gpu->lanes[i];
 
@@ -201,7 +198,7 @@ static int copy_through(struct ori_cuda_device *d, struct ori_cuda_lane *lane, v
 	if (err)
 		return ori_cuda_fail(err, "cuMemcpyAsync", "a copy of %zu bytes from %p to %p",
 				     bytes, from, to);
-	return ori_cuda_words_end(d->gpu, lane, d->timeout_ns, "a copy");
+	return ori_cuda_stream_wait(d->gpu->cu, lane->stream, d->timeout_ns, "a copy");
 }
 
 static int copy_bounced(struct ori_cuda_device *d, struct ori_cuda_lane *lane, char *to,
@@ -219,17 +216,6 @@ static int copy_bounced(struct ori_cuda_device *d, struct ori_cuda_lane *lane, c
 			memcpy(to + at, lane->bounce, n);
 	}
 	return err;
-}
-
-/* The types say of each end what it is; one of them is device memory. */
-static int copy_by(struct ori_cuda_device *d, struct ori_cuda_lane *lane, void *to,
-		   const void *from, size_t bytes, int to_type, int from_type)
-{
-	if (from_type != ORI_CU_MEMORY_DEVICE && ori_cuda_words_copy(d->gpu, lane, to, from, bytes))
-		return ori_cuda_words_wait(d->gpu, lane, d->timeout_ns, "a copy");
-	if (to_type && from_type)
-		return copy_through(d, lane, to, from, bytes);
-	return copy_bounced(d, lane, to, from, bytes, !from_type);
 }
 
 int ori_cuda_copy(struct ori_device *device, void *to, const void *from, size_t bytes)
@@ -254,7 +240,10 @@ int ori_cuda_copy(struct ori_device *device, void *to, const void *from, size_t 
 		return err;
 	err = take_lane(d, &lane);
 	if (!err) {
-		err = copy_by(d, lane, to, from, bytes, to_type, from_type);
+		if (to_type && from_type)
+			err = copy_through(d, lane, to, from, bytes);
+		else
+			err = copy_bounced(d, lane, to, from, bytes, !from_type);
 		give_lane(d->gpu, lane, err, to, from, bytes);
 	}
 	ori_cuda_leave(&scope);

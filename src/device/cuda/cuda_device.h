@@ -39,9 +39,7 @@ struct ori_cuda_lane {
 	uint32_t lost;
 	const char *to, *from; /* of the lost one; NULL: a fill, or the bounce buffer */
 	size_t bytes;
-	uint64_t *word; /* pinned, a line of its own: the stream writes `count` there (words.c) */
-	uint64_t count; /* the last one that was given to the stream; the owner's */
-	uint8_t pad[ORIEL_LINE_BYTES - 64];
+	uint8_t pad[ORIEL_LINE_BYTES - 48];
 };
 
 /* A kernel that was noted, or launched once. */
@@ -75,12 +73,11 @@ struct ori_cuda_gpu {
 	int sms_all;     /* of the GPU */
 	int32_t handles; /* of exports: ORI_CU_HANDLE_FD or ORI_CU_HANDLE_FABRIC */
 	int rdma;        /* allocations may be marked for GPUDirect RDMA */
-	int words;       /* streams write words (words.c); atomic, becomes 0 when one is refused */
 	size_t stack;    /* local memory a thread has without growing it */
 	size_t granularity;
 	struct ori_nvml_facts nvml;
 	char *bounce; /* of all lanes, and behind them: */
-	char *zeros;  /* ORI_CUDA_BOUNCE_BYTES that nobody writes; then the words of the lanes */
+	char *zeros;  /* ORI_CUDA_BOUNCE_BYTES that nobody writes */
 	struct ori_cuda_lane lanes[ORI_CUDA_LANES];
 	pthread_mutex_t lost_lock; /* of all lanes: from `lost` on */
 	pthread_mutex_t lock;      /* of what follows */
@@ -107,7 +104,6 @@ struct ori_cuda_device {
 struct ori_cuda_scope {
 	const struct ori_cuda_driver *cu;
 	int capture_mode;
-	int kept; /* the thread is the library's own, and stays so */
 };
 int ori_cuda_enter(const struct ori_cuda_gpu *, struct ori_cuda_scope *);
 void ori_cuda_leave(struct ori_cuda_scope *);
@@ -135,15 +131,10 @@ int ori_cuda_memory_type(const struct ori_cuda_gpu *, const void *ptr);
 /* memory.c, for gpu.c: how allocations of this GPU can be exported, found by trying. */
 int ori_cuda_memory_probe(struct ori_cuda_gpu *);
 
-/*
- * ranges.c: memory of ours by address; its type (ORI_CU_MEMORY_*), or 0: ask the driver.  gpu: for
- * whose kernels and streams it was mapped by this library, or NULL.
- */
-void ori_cuda_range_add(const void *base, size_t bytes, int type, const struct ori_cuda_gpu *gpu);
+/* ranges.c: memory of ours by address; its type (ORI_CU_MEMORY_*), or 0: ask the driver. */
+void ori_cuda_range_add(const void *base, size_t bytes, int type);
 void ori_cuda_range_remove(const void *base);
 int ori_cuda_range_type(const void *ptr);
-/* All of it, for this GPU? */
-int ori_cuda_range_is_mapped(const void *ptr, size_t bytes, const struct ori_cuda_gpu *);
 
 /* copy.c */
 int ori_cuda_lanes_open(struct ori_cuda_gpu *);
@@ -160,19 +151,6 @@ int ori_cuda_zero(struct ori_cuda_device *, void *base, size_t bytes);
 /* Until the stream is idle, spinning at first; ORIEL_ETIMEDOUT after timeout_ns. */
 int ori_cuda_stream_wait(const struct ori_cuda_driver *, void *stream, uint64_t timeout_ns,
 			 const char *what);
-
-/*
- * words.c, for the owner of a lane.  open: `words` is ORIEL_LINE_BYTES a lane, pinned.  end: waits for
- * what is in the stream.  copy: from host memory; 0: it is not for words and nothing was begun, 1: wait
- * for it.  Waits end with ORIEL_ETIMEDOUT after timeout_ns.
- */
-void ori_cuda_words_open(struct ori_cuda_gpu *, char *words);
-int ori_cuda_words_end(struct ori_cuda_gpu *, struct ori_cuda_lane *, uint64_t timeout_ns,
-		       const char *what);
-int ori_cuda_words_copy(struct ori_cuda_gpu *, struct ori_cuda_lane *, char *to, const char *from,
-			size_t bytes);
-int ori_cuda_words_wait(struct ori_cuda_gpu *, struct ori_cuda_lane *, uint64_t timeout_ns,
-			const char *what);
 
 /* images.c: modules of a GPU, under its lock; find gives NULL for a name that no image has. */
 int ori_cuda_images_load(struct ori_cuda_gpu *);

@@ -56,15 +56,6 @@ struct ori_cu_access { /* CUmemAccessDesc */
 	int32_t flags;
 };
 
-struct ori_cu_write_value { /* CUstreamBatchMemOpParams, its writeValue */
-	int32_t operation;
-	ori_cu_ptr address;
-	uint64_t value;
-	uint32_t flags;
-	ori_cu_ptr alias;
-	uint64_t pad;
-};
-
 struct ori_cu_copy_attributes { /* CUmemcpyAttributes */
 	int32_t source_order;
 	struct ori_cu_location from, to;
@@ -104,8 +95,6 @@ struct ori_cu_copy_attributes { /* CUmemcpyAttributes */
 	X(ORI_CU_DEV_RDMA_VMM, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, 110)   \
 	X(ORI_CU_DEV_DMA_BUF, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 124)                          \
 	X(ORI_CU_RANGE_DMA_BUF, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 1)                            \
-	X(ORI_CU_DEV_WORDS, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 122)                \
-	X(ORI_CU_WRITE_VALUE_64, CU_STREAM_MEM_OP_WRITE_VALUE_64, 5)                               \
 	X(ORI_CU_DEV_FABRIC, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, 128)                \
 	X(ORI_CU_DEV_MPS, CU_DEVICE_ATTRIBUTE_MPS_ENABLED, 133)                                    \
 	X(ORI_CU_PTR_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 2)                             \
@@ -235,10 +224,6 @@ enum ori_cu_constant {
 	   unsigned int flags))                                                                    \
 	X(cuGraphRetainUserObject, cuGraphRetainUserObject,                                        \
 	  (void *graph, void *object, unsigned int refs, unsigned int flags))                      \
-	X(cuStreamWriteValue64, cuStreamWriteValue64_v2,                                           \
-	  (void *stream, ori_cu_ptr, uint64_t value, unsigned int flags))                          \
-	X(cuStreamBatchMemOp, cuStreamBatchMemOp_v2,                                               \
-	  (void *stream, unsigned int count, struct ori_cu_write_value *, unsigned int flags))     \
 	X(cuMemcpyBatchAsync, cuMemcpyBatchAsync_v2,                                               \
 	  (ori_cu_ptr * to, ori_cu_ptr * from, size_t * bytes, size_t count,                       \
 	   struct ori_cu_copy_attributes *, size_t * first, size_t attributes, void *stream))

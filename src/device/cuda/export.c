@@ -204,7 +204,7 @@ static int add_pin(struct ori_cuda_device *d, void *base, size_t bytes)
 	p->next = pins;
 	pins = p;
 	if (!p->foreign)
-		ori_cuda_range_add(base, bytes, ORI_CU_MEMORY_HOST, NULL);
+		ori_cuda_range_add(base, bytes, ORI_CU_MEMORY_HOST);
 	return 0;
 }
 

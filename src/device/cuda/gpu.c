@@ -18,32 +18,19 @@
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ori_cuda_gpu *list;
 
-/*
- * A thread of the library's own stays in the first context it enters: an engine's thread copies for
- * one device, which outlives it, and every call of the driver counts there.
- */
-static _Thread_local const struct ori_cuda_gpu *kept;
-
 int ori_cuda_enter(const struct ori_cuda_gpu *gpu, struct ori_cuda_scope *scope)
 {
 	int err;
 
 	scope->cu = gpu->cu;
-	scope->kept = kept == gpu;
-	if (scope->kept)
-		return 0;
 	scope->capture_mode = ORI_CU_CAPTURE_RELAXED;
 	err = gpu->cu->cuThreadExchangeStreamCaptureMode(&scope->capture_mode);
 	if (err)
 		return ori_cuda_fail(err, "cuThreadExchangeStreamCaptureMode", "GPU %d",
 				     gpu->ordinal);
 	err = gpu->cu->cuCtxPushCurrent(gpu->context);
-	if (!err) {
-		scope->kept = !kept && ori_thread_is_own();
-		if (scope->kept)
-			kept = gpu;
+	if (!err)
 		return 0;
-	}
 	(void)gpu->cu->cuThreadExchangeStreamCaptureMode(&scope->capture_mode);
 	return ori_cuda_fail(err, "cuCtxPushCurrent", "GPU %d", gpu->ordinal);
 }
@@ -52,8 +39,6 @@ void ori_cuda_leave(struct ori_cuda_scope *scope)
 {
 	void *context;
 
-	if (scope->kept)
-		return;
 	(void)scope->cu->cuCtxPopCurrent(&context);
 	(void)scope->cu->cuThreadExchangeStreamCaptureMode(&scope->capture_mode);
 }

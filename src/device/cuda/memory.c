@@ -77,7 +77,7 @@ static int map_handle(struct ori_cuda_gpu *gpu, ori_cu_mem handle, size_t bytes,
 	if (err)
 		goto err_map;
 	*base = (void *)(uintptr_t)at;
-	ori_cuda_range_add(*base, bytes, ORI_CU_MEMORY_DEVICE, gpu);
+	ori_cuda_range_add(*base, bytes, ORI_CU_MEMORY_DEVICE);
 	return 0;
 
 err_map:
@@ -242,7 +242,7 @@ static int import_ipc(struct ori_cuda_gpu *gpu, const struct ori_allocation *the
 	err = cu->cuMemGetAddressRange(&start, &bytes, at);
 	if (!err && start + bytes - at >= theirs->bytes) {
 		*base = (void *)(uintptr_t)at;
-		ori_cuda_range_add(*base, theirs->bytes, ORI_CU_MEMORY_DEVICE, NULL);
+		ori_cuda_range_add(*base, theirs->bytes, ORI_CU_MEMORY_DEVICE);
 		return 0;
 	}
 	(void)cu->cuIpcCloseMemHandle(at);

@@ -20,8 +20,7 @@ struct range {
 	uintptr_t base;
 	size_t bytes;
 	int type;
-	const struct ori_cuda_gpu *gpu; /* compared, never looked into */
-	int users;                      /* CUDA IPC gives one address for two openings */
+	int users; /* CUDA IPC gives one address for two openings */
 };
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
@@ -69,7 +68,7 @@ static int grow(void)
 	return 0;
 }
 
-void ori_cuda_range_add(const void *base, size_t bytes, int type, const struct ori_cuda_gpu *gpu)
+void ori_cuda_range_add(const void *base, size_t bytes, int type)
 {
 	uintptr_t at = (uintptr_t)base;
 	struct range *known;
@@ -82,7 +81,7 @@ void ori_cuda_range_add(const void *base, size_t bytes, int type, const struct o
 	} else if (!grow()) { /* without memory the driver is asked */
 		next = after(at);
 		memmove(&ranges[next + 1], &ranges[next], (count - next) * sizeof(*ranges));
-		ranges[next] = (struct range){ at, bytes, type, gpu, 1 };
+		ranges[next] = (struct range){ at, bytes, type, 1 };
 		count++;
 	}
 	pthread_rwlock_unlock(&lock);
@@ -120,17 +119,4 @@ int ori_cuda_range_type(const void *ptr)
 	type = known ? known->type : 0;
 	pthread_rwlock_unlock(&lock);
 	return type;
-}
-
-int ori_cuda_range_is_mapped(const void *ptr, size_t bytes, const struct ori_cuda_gpu *gpu)
-{
-	uintptr_t at = (uintptr_t)ptr;
-	struct range *known;
-	int is;
-
-	pthread_rwlock_rdlock(&lock);
-	known = find(at);
-	is = known && known->gpu == gpu && bytes <= known->bytes - (at - known->base);
-	pthread_rwlock_unlock(&lock);
-	return is;
 }
