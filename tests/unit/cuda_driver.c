@@ -135,6 +135,36 @@ TEST(sharing_a_gpu_without_mps_is_said_once)
 	CHECK(!strcmp(a.text, "- processes:\n- again:\n"));
 }
 
+static void share_in_one(void *knobs)
+{
+	struct ori_device *device = NULL;
+
+	fake_cuda_knobs(knobs);
+	if (ori_device_open("cuda", TIMEOUT_NS, &device)) {
+		check_fail(__FILE__, __LINE__, "%s", oriel_last_error());
+		return;
+	}
+	device->ops->shared(device, 2, 1);
+	fputs("- four:\n", stderr);
+	device->ops->shared(device, 4, 1);
+	fputs("- again:\n", stderr);
+	device->ops->shared(device, 8, 1);
+	device->ops->close(device);
+}
+
+TEST(many_ranks_of_a_process_under_mps_are_said_once)
+{
+	char without[] = "mps=0", with[] = "mps=1";
+	struct apart a;
+
+	apart_run(&a, share_in_one, with);
+	CHECK(!strncmp(a.text, "- four:\n", 8));
+	CHECK_HAS(a.text, "4 ranks of one process use GPU 0 under MPS");
+	CHECK(!strcmp(strstr(a.text, "- again"), "- again:\n"));
+	apart_run(&a, share_in_one, without);
+	CHECK(!strcmp(a.text, "- four:\n- again:\n"));
+}
+
 /* ---- every call fails once ------------------------------------------------------------------- */
 
 struct add_args {

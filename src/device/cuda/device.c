@@ -11,6 +11,9 @@
 #include "../../util/util.h"
 #include "cuda_device.h"
 
+/* Ranks of a process that find channels for their streams under MPS, with some to spare for the program's. */
+#define RANKS_UNDER_MPS 2
+
 static void cuda_close(struct ori_device *device)
 {
 	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
@@ -43,6 +46,20 @@ static void warn_turns(const struct ori_cuda_gpu *gpu)
 		gpu->ordinal);
 }
 
+/* Under MPS a process has 8 channels to the GPU: streams of its ranks beyond that wait behind each other's kernels. */
+static void warn_channels(const struct ori_cuda_gpu *gpu, int here)
+{
+	static int told;
+
+	if (!ori_cuda_mps(gpu->cu, gpu->dev) || __atomic_exchange_n(&told, 1, __ATOMIC_RELAXED))
+		return;
+	ori_log(ORI_LOG_WARN,
+		"%d ranks of one process use GPU %d under MPS, where a process has few channels: a "
+		"kernel may wait behind one that waits for it (run them as processes, or without "
+		"MPS)",
+		here, gpu->ordinal);
+}
+
 static void cuda_shared(struct ori_device *device, int ranks, int processes)
 {
 	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
@@ -59,6 +76,8 @@ static void cuda_shared(struct ori_device *device, int ranks, int processes)
 		d->sharers_here = here;
 	if (processes > 1)
 		warn_turns(d->gpu);
+	if (here > RANKS_UNDER_MPS)
+		warn_channels(d->gpu, here);
 }
 
 static const struct ori_device_ops cuda_ops = {
