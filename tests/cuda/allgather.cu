@@ -42,9 +42,8 @@ static void graph_of(struct bed *b, uint64_t bytes)
 	GPU_OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
 	REQUIRE_OK(oriel_allgather_exec(req, b->send, bytes, 1, stream));
 	GPU_OK(cudaStreamEndCapture(stream, &graph));
-	GPU_OK(cudaGraphInstantiate(&exec, graph, 0));
+	GPU_OK(gpu_graph_make(graph, stream, &exec));
 	REQUIRE_OK(oriel_allgather_destroy(req));
-	/* making a graph waits for kernels that run on the GPU, and those of a rank ahead wait for this one */
 	REQUIRE_OK(oriel_comm_barrier(b->env->comm, ORIEL_WORLD));
 	for (int i = 0; i < REPLAYS; i++) {
 		REQUIRE_OK(bed_begin(b, bytes, 0, &sendbuf));

@@ -275,7 +275,7 @@ static void graph_of(struct rank_env *env, int packed, uint64_t seed)
 	GPU_OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
 	REQUIRE_OK(bed_call(&b, stream));
 	GPU_OK(cudaStreamEndCapture(stream, &graph));
-	GPU_OK(cudaGraphInstantiate(&exec, graph, 0));
+	GPU_OK(gpu_graph_make(graph, stream, &exec));
 	REQUIRE_OK(oriel_comm_barrier(env->comm, ORIEL_WORLD));
 	for (int i = 0; i < REPLAYS; i++) {
 		GPU_OK(cudaGraphLaunch(exec, stream));

@@ -30,6 +30,21 @@
 		}                                                                                  \
 	} while (0)
 
+/*
+ * A graph that is ready on the GPU.  Making one and, where it was not uploaded, its first launch wait inside the driver
+ * for kernels that run: those of thread ranks ahead, which may wait for this one.  So all ranks do this and meet before
+ * any of them launches.
+ */
+static inline cudaError_t gpu_graph_make(cudaGraph_t graph, cudaStream_t stream,
+					 cudaGraphExec_t *exec)
+{
+	cudaError_t err = cudaGraphInstantiate(exec, graph, 0);
+
+	if (!err)
+		err = cudaGraphUpload(*exec, stream);
+	return err ? err : cudaStreamSynchronize(stream);
+}
+
 /* Asked in a process of its own: this one must not have used CUDA when it forks ranks. */
 static inline int gpu_count(void)
 {

@@ -143,7 +143,7 @@ static void capture_and_replay(struct setup *s, int (*fn)(struct setup *), const
 	GPU_OK(cudaStreamEndCapture(s->stream, &graph));
 	GPU_OK(cudaGraphGetNodes(graph, NULL, &nodes));
 	REQUIRE(nodes > 0);
-	GPU_OK(cudaGraphInstantiate(&exec, graph, 0));
+	GPU_OK(gpu_graph_make(graph, s->stream, &exec));
 	REQUIRE_OK(oriel_comm_barrier(s->env->comm, ORIEL_WORLD));
 	for (int i = 0; i < REPLAYS; i++)
 		GPU_OK(cudaGraphLaunch(exec, s->stream));
