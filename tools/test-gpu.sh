@@ -22,7 +22,7 @@ build=build/cuda
 bin=$build/bin
 logs=$build/logs
 jobs=${JOBS:-$(nproc)}
-at_once=2 # programs on the GPU without MPS: they take turns, and a wait of one costs the turns of all
+at_once=2 # programs under MPS
 started=$SECONDS
 rows=$([ "${ROWS:-}" = all ] && echo quick || echo quick,few)
 results='' mps_folder=''
@@ -124,13 +124,13 @@ suite_contract() {
 	done
 	run contract.large 100 "${on_gpu[@]}" "$bin/cuda_contract_large"
 	stop_mps
-	# Thread ranks are one process, which without MPS has channels for all their streams.
+	# Thread ranks are one process, which without MPS has channels for all their streams.  One program at a time: two
+	# would take turns on the GPU, and a wait of one costs the turns of both.
 	for program in "$bin"/cuda_contract_*; do
 		name=${program##*/cuda_contract_}
-		[ $name = large ] || run_beside "contract.$name.threads" 200 "${on_gpu[@]}" \
+		[ $name = large ] || run "contract.$name.threads" 200 "${on_gpu[@]}" \
 			ORIEL_CONTRACT=$rows,nokill,threads "$program"
 	done
-	wait
 	start_mps # what follows may leave it in disorder
 	run contract.failure.kill 150 "${on_gpu[@]}" ORIEL_CONTRACT=$rows,kill "$bin/cuda_contract_failure"
 	stop_mps
