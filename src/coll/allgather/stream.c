@@ -279,8 +279,8 @@ static int enqueue_small(struct job *j)
 	if (err)
 		return err;
 	nblocks = nblocks < resident ? nblocks : resident;
-	nblocks = nblocks > 0 ? nblocks :
-				1; /* which is for the launch to refuse, with its reason */
+	/* less than one is for the launch to refuse, with its reason */
+	nblocks = nblocks > 0 ? nblocks : 1;
 	if (!one_node)
 		return j->device->ops->launch(j->device, kernel, nblocks, nthreads, &j->op,
 					      sizeof(j->op), j->stream);
