@@ -38,7 +38,7 @@
 #define ORI_A2A_INLINE (1ull << 47)
 #define ORI_A2A_NOTHING ORI_A2A_TOLD_MASK /* the sender cannot take part in this call */
 
-#define ORI_A2A_CAME_SHIFT 16 /* more blocks than that a message never has */
+#define ORI_A2A_CAME_SHIFT 16 /* a message has fewer blocks than 1 << 16 */
 
 #define ORI_A2A_REFUSED (~0ull) /* grant[]: there is no room for this call */
 

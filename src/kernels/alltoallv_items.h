@@ -3,7 +3,7 @@
  * kernels/alltoallv_items.h - items of the all-to-all-v kernel: which peer and what share of its message a block does,
  * and the words by which ranks tell each other how far they are.
  *
- * Included by: alltoallv.c.  Runs on all threads of a block, which get the same answers.
+ * Included by: alltoallv_steps.h, alltoallv_packed.h.  Runs on all threads of a block, which get the same answers.
  */
 #ifndef ORI_KERNELS_ALLTOALLV_ITEMS_H
 #define ORI_KERNELS_ALLTOALLV_ITEMS_H

@@ -4,7 +4,7 @@
  *
  * Only the receiver knows, once all ranks have told it what they send; it grants each its place.
  *
- * Included by: alltoallv.c.  Runs on all threads of a block.
+ * Included by: alltoallv_steps.h.  Runs on all threads of a block.
  */
 #ifndef ORI_KERNELS_ALLTOALLV_PACKED_H
 #define ORI_KERNELS_ALLTOALLV_PACKED_H

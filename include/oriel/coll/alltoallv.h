@@ -4,7 +4,8 @@
  *
  * A request owns a receive buffer and a send buffer in device memory and is executed any number of times.  Sizes
  * lie in device memory and may differ for every peer and every call, zero included; nothing comes back to the host
- * in between, so a call can be captured into a CUDA graph.  Statuses and [C] as in oriel/oriel.h.
+ * in between, so a call can be captured into a CUDA graph, which the request must then outlive.  Statuses and [C] as in
+ * oriel/oriel.h.
  */
 #ifndef ORIEL_COLL_ALLTOALLV_H
 #define ORIEL_COLL_ALLTOALLV_H

@@ -119,28 +119,35 @@ ORIEL_DEV uint64_t ori_copy_rounds(struct oriel_group g, uint8_t *d, const uint8
 }
 
 /*
- * What is left of a round, and groups that are neither a thread nor whole warps.  All loads are
- * in flight before the first store: one after the other each would wait for memory.
+ * A round or less: `n` chunks; d and s are this thread's first.  All loads are in flight before the first store: one
+ * after the other each would wait for memory.
  */
+ORIEL_DEV void ori_copy_part(struct oriel_group g, uint8_t *d, const uint8_t *s, uint32_t n)
+{
+	uint32_t k, stride = 16u * g.size;
+	struct ori_chunk c[ORI_COPY_UNROLL];
+
+#pragma unroll
+	for (k = 0; k < ORI_COPY_UNROLL; k++)
+		ori_chunk_load_if(g.thread + k * g.size < n, &c[k], s + k * stride);
+#pragma unroll
+	for (k = 0; k < ORI_COPY_UNROLL; k++)
+		if (g.thread + k * g.size < n)
+			ori_chunk_store(d + k * stride, &c[k]);
+}
+
+/* What is left of a round, and groups that are neither a thread nor whole warps. */
 ORIEL_DEV void ori_copy_rest(struct oriel_group g, uint8_t *d, const uint8_t *s, uint64_t n)
 {
-	uint32_t k, rest, stride = 16u * g.size, round = ORI_COPY_UNROLL * g.size;
+	uint32_t rest, round = ORI_COPY_UNROLL * g.size;
 	uint64_t left;
 
 	d += 16u * g.thread;
 	s += 16u * g.thread;
 #pragma unroll 1
 	for (left = n; left; left -= rest) {
-		struct ori_chunk c[ORI_COPY_UNROLL];
-
 		rest = left < round ? (uint32_t)left : round;
-#pragma unroll
-		for (k = 0; k < ORI_COPY_UNROLL; k++)
-			ori_chunk_load_if(g.thread + k * g.size < rest, &c[k], s + k * stride);
-#pragma unroll
-		for (k = 0; k < ORI_COPY_UNROLL; k++)
-			if (g.thread + k * g.size < rest)
-				ori_chunk_store(d + k * stride, &c[k]);
+		ori_copy_part(g, d, s, rest);
 		d += 16u * rest;
 		s += 16u * rest;
 	}
@@ -164,21 +171,12 @@ ORIEL_DEV void ori_copy_chunks(struct oriel_group g, uint8_t *d, const uint8_t *
  */
 ORIEL_DEV int ori_copy_once(struct oriel_group g, uint8_t *d, const uint8_t *s, uint64_t bytes)
 {
-	uint32_t k, n = (uint32_t)bytes / 16u, stride = 16u * g.size;
-	struct ori_chunk c[ORI_COPY_UNROLL];
+	uint32_t stride = 16u * g.size;
 
 	if ((((uint32_t)(uintptr_t)d | (uint32_t)(uintptr_t)s | (uint32_t)bytes) & 15u) ||
 	    bytes > (uint64_t)ORI_COPY_UNROLL * stride)
 		return 0;
-	d += 16u * g.thread;
-	s += 16u * g.thread;
-#pragma unroll
-	for (k = 0; k < ORI_COPY_UNROLL; k++)
-		ori_chunk_load_if(g.thread + k * g.size < n, &c[k], s + k * stride);
-#pragma unroll
-	for (k = 0; k < ORI_COPY_UNROLL; k++)
-		if (g.thread + k * g.size < n)
-			ori_chunk_store(d + k * stride, &c[k]);
+	ori_copy_part(g, d + 16u * g.thread, s + 16u * g.thread, (uint32_t)bytes / 16u);
 	return 1;
 }
 

@@ -16,7 +16,7 @@
 #define BYTES_MAX (1ull << 44)
 #define PAGE 4096u
 
-static_assert(BYTES_MAX < ORI_A2A_INLINE, "bytes of a message in a word that tells of it");
+static_assert(BYTES_MAX < ORI_A2A_INLINE, "elements of a message in the word that tells of it");
 
 int ori_alltoallv_check(struct oriel_alltoallv *a, const char *call)
 {
