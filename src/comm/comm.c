@@ -276,6 +276,8 @@ static void free_comm(struct oriel_comm *c)
 {
 	int abandon = c->control && ori_comm_failed(c);
 
+	if (abandon)
+		c->quiet = 0;
 	stop_comm(c);
 	ori_watch_stop(c);
 	for (int r = 0; c->peers && r < c->nranks; r++) {
@@ -283,8 +285,6 @@ static void free_comm(struct oriel_comm *c)
 		ori_import_drop(c, c->peers[r].near_import);
 	}
 	ori_imports_drop_all(c);
-	if (c->slab_pinned)
-		c->device->ops->unpin(c->device, c->slab_memory->allocation.base);
 	while (c->memories) {
 		if (abandon)
 			ori_memory_abandon(c, c->memories);
@@ -334,6 +334,7 @@ int ori_comm_build(struct oriel_boot *boot, const struct ori_config *config, int
 	c->nranks = boot->nranks;
 	c->config = *config;
 	c->timeout_ns = (uint64_t)(config->timeout * 1e9);
+	c->quiet = 1; /* until the second round is over nobody stores to another's memory */
 	if (!status)
 		status = prepare(c, parent, forced_nodes, &mine);
 	err = ori_agree(boot, c->timeout_ns, ORI_CALL_COMM_CREATE, status, &mine, all,
@@ -346,6 +347,7 @@ int ori_comm_build(struct oriel_boot *boot, const struct ori_config *config, int
 		status = make_node_boot(c);
 	if (!status)
 		status = ori_live_add(c, ORI_LIVE_COMM);
+	c->quiet = 0;
 	err = ori_agree(boot, c->timeout_ns, ORI_CALL_COMM_CREATE, status, NULL, NULL, 0);
 	if (!err && c->topology.nnodes > 1)
 		err = ori_links_build(c);
@@ -439,13 +441,29 @@ int oriel_comm_create(struct oriel_boot *boot, const struct oriel_comm_options *
 	return err ? err : ori_comm_build(own, &config, status, NULL, NULL, comm);
 }
 
+/*
+ * Kernels of a failed comm end when they look at its failure, which another rank may have told the host only.  Until
+ * then the memory they look at must stay.
+ */
+static void end_kernels(struct oriel_comm *c)
+{
+	if (!c->device->separate || c->overdue)
+		return;
+	ori_comm_tell_device(c);
+	c->overdue |= c->device->ops->sync(c->device, NULL) == ORIEL_ETIMEDOUT;
+}
+
 int ori_comm_settle(struct oriel_comm *c)
 {
 	int err;
 
-	if (ori_comm_failed(c))
+	if (ori_comm_failed(c)) {
+		end_kernels(c);
 		return 0;
-	err = ori_comm_device_status(c, c->device->ops->sync(c->device, NULL));
+	}
+	err = c->device->ops->sync(c->device, NULL);
+	c->overdue |= err == ORIEL_ETIMEDOUT;
+	err = ori_comm_device_status(c, err);
 	return err ? err : ori_links_flush(c);
 }
 
@@ -458,6 +476,24 @@ static int has_children(struct oriel_comm *c)
 		has |= !child->along;
 	pthread_mutex_unlock(&c->lock);
 	return has;
+}
+
+/*
+ * An engine may still hold packets for a peer, and with thread ranks that peer's memory is gone once it is freed: all
+ * engines stop first.  Who fails here tells no peer in its memory, as that may be another comm's already.
+ */
+static int stop_together(struct oriel_comm *c)
+{
+	int err;
+
+	stop_comm(c);
+	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_COMM_DESTROY, 0, NULL, NULL, 0);
+	c->quiet = !err;
+	if (err) {
+		ori_comm_fail(c, err, c->rank, ori_last_error_text());
+		c->boot->ops->abort(c->boot, err, ori_last_error_text());
+	}
+	return err;
 }
 
 int oriel_comm_destroy(struct oriel_comm *c)
@@ -483,18 +519,13 @@ int oriel_comm_destroy(struct oriel_comm *c)
 				0);
 		if (err == ORIEL_EBUSY)
 			return err; /* on all ranks: the comm lives on */
-		/*
-		 * An engine may still hold packets for a peer, and with thread ranks that peer's memory is gone once it
-		 * is freed: all engines stop first.
-		 */
-		if (!err) {
-			stop_comm(c);
-			err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_COMM_DESTROY, 0, NULL,
-					NULL, 0);
-		}
 		/* Ranks that did not come may still be storing there: the addresses stay. */
 		if (err)
 			ori_comm_fail_all(c, err, ori_last_error_text());
+		else
+			err = stop_together(c);
+	} else {
+		(void)ori_comm_settle(c);
 	}
 	ori_live_remove(c);
 	free_comm(c);

@@ -68,12 +68,12 @@ void ori_slab_give(struct ori_slab *, uint64_t offset, uint64_t bytes);
 
 struct ori_memory {
 	struct ori_allocation allocation;
-	struct ori_device *device; /* whose it is */
-	uint64_t id;               /* what a peer asks for; unique in this process */
-	int users;                 /* windows and buffers over it */
-	int owned;                 /* by a window: goes with its last user */
-	int described;             /* the user's own: only told to peers, never freed */
-	int borrowed;              /* another comm's of this process: neither */
+	uint64_t id;   /* what a peer asks for; unique in this process */
+	int users;     /* windows and buffers over it */
+	int owned;     /* by a window: goes with its last user */
+	int described; /* the user's own: only told to peers, never freed */
+	int borrowed;  /* another comm's of this process: neither */
+	int host;      /* the host's, where kernels reach it */
 	struct ori_memory *next;
 };
 
@@ -138,7 +138,7 @@ struct oriel_comm {
 	uint64_t timeout_ns;
 	int rank, nranks;
 	struct ori_device *device;      /* what runs kernels */
-	struct ori_device *host_device; /* where host memory comes from; the same on the CPU */
+	struct ori_device *host_device; /* maps host memory of peers; the same on the CPU */
 	struct ori_passing *passing;    /* descriptor service of this process */
 	struct ori_topology topology;
 	struct ori_facts *facts; /* [nranks] */
@@ -147,7 +147,8 @@ struct oriel_comm {
 	struct ori_memory *slab_memory; /* the host's half of control memory */
 	struct ori_memory *near_memory; /* the device's half; the same where memory is one */
 	uint64_t slab_bytes;
-	int slab_pinned;
+	int quiet;   /* no rank stores to this one's memory: not yet, or not any more */
+	int overdue; /* kernels on the comm's own stream have not ended in time */
 	struct ori_slab slab;
 	int device_lost;         /* atomic: the user has been told that and why */
 	struct ori_watch *watch; /* looks after waits of a device that cannot speak; else NULL */
@@ -245,7 +246,9 @@ void ori_watch_stop(struct oriel_comm *);
 
 /* ---- memory.c, imports.c, passing.c ------------------------------------------------------------------ */
 
-int ori_memory_alloc(struct oriel_comm *, struct ori_device *, size_t bytes, struct ori_memory **);
+int ori_memory_alloc(struct oriel_comm *, size_t bytes, struct ori_memory **);
+/* The host's, where kernels of a separate device reach it. */
+int ori_memory_alloc_host(struct oriel_comm *, size_t bytes, struct ori_memory **);
 void ori_memory_free(struct oriel_comm *, struct ori_memory *);
 /* Gives the pages back but, if ranks of this process may still store there, not the addresses. */
 void ori_memory_abandon(struct oriel_comm *, struct ori_memory *);

@@ -18,17 +18,12 @@ int ori_control_open(struct oriel_comm *c)
 	int err;
 
 	c->slab_bytes = c->device->separate ? ORI_SLAB_SEPARATE_BYTES : ORI_SLAB_BYTES;
-	err = ori_memory_alloc(c, c->host_device, c->slab_bytes, &c->slab_memory);
+	err = ori_memory_alloc(c, c->slab_bytes, &c->near_memory);
 	if (err)
 		return err;
-	c->near_memory = c->slab_memory;
-	if (c->device->separate) {
-		err = c->device->ops->pin(c->device, c->slab_memory->allocation.base,
-					  c->slab_bytes);
-		c->slab_pinned = !err;
-		if (!err)
-			err = ori_memory_alloc(c, c->device, c->slab_bytes, &c->near_memory);
-	}
+	c->slab_memory = c->near_memory;
+	if (c->device->separate)
+		err = ori_memory_alloc_host(c, c->slab_bytes, &c->slab_memory);
 	if (!err)
 		err = ori_slab_init(&c->slab, c->slab_bytes);
 	if (!err)

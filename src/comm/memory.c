@@ -18,16 +18,30 @@ static void enlist(struct oriel_comm *c, struct ori_memory *m)
 	pthread_mutex_unlock(&c->lock);
 }
 
-int ori_memory_alloc(struct oriel_comm *c, struct ori_device *device, size_t bytes,
-		     struct ori_memory **out)
+static void give_back(const struct oriel_comm *c, struct ori_memory *m)
+{
+	if (m->host)
+		c->device->ops->free_host(c->device, &m->allocation, c->quiet);
+	else if (c->overdue)
+		ori_log(ORI_LOG_WARN,
+			"%zu bytes of device memory are never given back: kernels still run",
+			m->allocation.bytes);
+	else
+		c->device->ops->free(c->device, &m->allocation);
+}
+
+static int make(struct oriel_comm *c, size_t bytes, int host, struct ori_memory **out)
 {
 	struct ori_memory *m = calloc(1, sizeof(*m));
 	int err;
 
 	if (!m)
 		return ori_fail(ORIEL_ENOMEM, "no memory for an allocation's record");
-	m->device = device;
-	err = device->ops->alloc(device, bytes, &m->allocation);
+	m->host = host;
+	if (host)
+		err = c->device->ops->alloc_host(c->device, bytes, &m->allocation);
+	else
+		err = c->device->ops->alloc(c->device, bytes, &m->allocation);
 	if (err)
 		goto err_record;
 	err = ori_passing_offer(c->passing, &m->allocation, &m->id);
@@ -38,10 +52,20 @@ int ori_memory_alloc(struct oriel_comm *c, struct ori_device *device, size_t byt
 	return 0;
 
 err_allocation:
-	device->ops->free(device, &m->allocation);
+	give_back(c, m);
 err_record:
 	free(m);
 	return err;
+}
+
+int ori_memory_alloc(struct oriel_comm *c, size_t bytes, struct ori_memory **out)
+{
+	return make(c, bytes, 0, out);
+}
+
+int ori_memory_alloc_host(struct oriel_comm *c, size_t bytes, struct ori_memory **out)
+{
+	return make(c, bytes, 1, out);
 }
 
 /* The user's device memory, whole: told to peers, used once, gone with its last user. */
@@ -52,7 +76,6 @@ static int describe(struct oriel_comm *c, const void *ptr, size_t bytes, struct 
 
 	if (!m)
 		return ori_fail(ORIEL_ENOMEM, "no memory for an allocation's record");
-	m->device = c->device;
 	m->described = m->owned = m->users = 1;
 	err = c->device->ops->describe(c->device, ptr, bytes, &m->allocation);
 	if (err)
@@ -82,7 +105,6 @@ static int borrow(struct oriel_comm *c, const void *ptr, size_t bytes, struct or
 		free(m);
 		return 0;
 	}
-	m->device = c->device;
 	m->borrowed = m->owned = m->users = 1;
 	enlist(c, m);
 	*out = m;
@@ -131,13 +153,13 @@ void ori_memory_free(struct oriel_comm *c, struct ori_memory *m)
 	if (m->described || m->borrowed) {
 		unlist(c, m);
 		if (m->described)
-			m->device->ops->forget(m->device, &m->allocation);
+			c->device->ops->forget(c->device, &m->allocation);
 		free(m);
 		return;
 	}
 	ori_registrations_drop(c, m->allocation.base, m->allocation.bytes);
 	unlist(c, m);
-	m->device->ops->free(m->device, &m->allocation);
+	give_back(c, m);
 	free(m);
 }
 
@@ -147,12 +169,14 @@ void ori_memory_abandon(struct oriel_comm *c, struct ori_memory *m)
 
 	for (int r = 0; r < c->nranks; r++)
 		shared |= r != c->rank && c->peers[r].same_process;
-	if (!shared || m->described || m->borrowed) {
+	/* a device's host memory that is not given out again keeps its address */
+	if (!shared || m->described || m->borrowed || m->host) {
 		ori_memory_free(c, m);
 		return;
 	}
 	unlist(c, m);
-	m->device->ops->discard(m->device, &m->allocation, 0, m->allocation.bytes);
+	if (!c->overdue)
+		c->device->ops->discard(c->device, &m->allocation, 0, m->allocation.bytes);
 	if (m->allocation.fd >= 0)
 		close(m->allocation.fd);
 	free(m);
@@ -229,7 +253,7 @@ int oriel_alloc(struct oriel_comm *c, size_t bytes, void **ptr)
 	if (!ptr || !bytes)
 		return ori_fail(ORIEL_EINVAL, "oriel_alloc: %s",
 				ptr ? "0 bytes" : "no place for the pointer");
-	err = ori_memory_alloc(c, c->device, bytes, &m);
+	err = ori_memory_alloc(c, bytes, &m);
 	if (!err)
 		*ptr = m->allocation.base;
 	return err;

@@ -53,9 +53,13 @@ struct ori_device_ops {
 	void (*unimport)(struct ori_device *, const struct ori_allocation *theirs, void *base);
 	/* Gives the pages of a range back; they read as zero afterwards. */
 	void (*discard)(struct ori_device *, struct ori_allocation *, size_t offset, size_t bytes);
-	/* Host memory that kernels may load and store, at the address it has for the host. */
-	int (*pin)(struct ori_device *, void *base, size_t bytes);
-	void (*unpin)(struct ori_device *, void *base);
+	/*
+	 * Of separate devices: host memory that peers can map and kernels load and store, at the address it has for
+	 * the host; zeroed.  What is given back may be given out again, unless somebody can still be storing to it:
+	 * either way the address stays until no rank of the process uses the device.
+	 */
+	int (*alloc_host)(struct ori_device *, size_t bytes, struct ori_allocation *);
+	void (*free_host)(struct ori_device *, struct ori_allocation *, int again);
 	/* Is this memory that the host cannot load and store? */
 	int (*holds)(struct ori_device *, const void *ptr);
 	/* Between any two memories of host and device; done on return.  Safe while kernels run and wait. */

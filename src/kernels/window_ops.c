@@ -35,6 +35,8 @@ ORIEL_DEV int ori_op_reset(const struct ori_window_op *a, struct oriel_group g)
 ORIEL_DEV int ori_op_run(const struct ori_window_op *a, struct oriel_group g)
 {
 	switch (a->code) {
+	case ORI_WINDOW_NOTHING:
+		return 0;
 	case ORI_WINDOW_PUT:
 	case ORI_WINDOW_PUT_SIGNAL:
 		return ori_op_put(a, g);

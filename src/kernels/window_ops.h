@@ -11,6 +11,7 @@
 
 #include <oriel/device/types.h>
 
+#define ORI_WINDOW_NOTHING 0 /* of no window */
 #define ORI_WINDOW_PUT 1
 #define ORI_WINDOW_GET 2
 #define ORI_WINDOW_PUT_SIGNAL 3

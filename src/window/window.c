@@ -123,11 +123,13 @@ int oriel_window_destroy(struct oriel_window *w)
 	c = w->comm;
 	/*
 	 * No rank's memory goes before every rank has stopped using it: what the comm's own stream still has to
-	 * do is waited for here, other streams are the caller's.  A failed comm does not wait.
+	 * do is waited for here, other streams are the caller's.  A failed comm waits for nobody else.
 	 */
 	if (!ori_comm_failed(c))
 		err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_WINDOW_DESTROY, check_unused(w),
 				NULL, NULL, 0);
+	else
+		(void)ori_comm_settle(c);
 	if (err == ORIEL_EBUSY)
 		return err; /* on all ranks: the window lives on */
 	/* Ranks that did not come may still be using theirs, and this one no longer takes part. */
@@ -151,7 +153,7 @@ static int prepare_buffer(struct oriel_window *w, struct ori_export *export)
 		return 0;
 	w->buffer = w->options.buffer;
 	if (!w->buffer) {
-		err = ori_memory_alloc(c, c->device, w->options.bytes, &w->memory);
+		err = ori_memory_alloc(c, w->options.bytes, &w->memory);
 		if (err)
 			return err;
 		w->memory->owned = 1;

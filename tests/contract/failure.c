@@ -284,6 +284,52 @@ CASE(failure_abort_then_destroy_comm, c.no_window = 1, c.shape = CONTRACT_HOST)
 	CHECK_EQ(oriel_comm_barrier(e->comm, ORIEL_WORLD), 0);
 }
 
+/* Signals itself and waits for that, in a comm of its own. */
+static void check_works(struct contract_env *e)
+{
+	struct setup s;
+
+	if (!set_up(e, LONG_S, &s)) {
+		CHECK_EQ(oriel_window_signal(s.window, e->rank, 1, ORIEL_ADD, 3, NULL), 0);
+		CHECK_EQ(oriel_window_wait_signal(s.window, e->rank, 1, ORIEL_EQ, 3, NULL), 0);
+		CHECK_EQ(oriel_comm_sync(s.comm, NULL), 0);
+	}
+	tear_down(&s);
+}
+
+/*
+ * A comm that has failed goes while a kernel waits in it, with its window or after it: the kernel ends, and what the
+ * rank has beside it works.
+ */
+CASE(failure_destroyed_under_a_wait, c.no_window = 1, c.min_ranks = 2, c.shape = CONTRACT_HOST)
+{
+	struct setup s;
+	double start;
+	int err;
+
+	if (set_up(e, LONG_S, &s))
+		goto err_set_up;
+	start = contract_now();
+	if (e->rank == 0) {
+		usleep(SOON_US);
+		CHECK_EQ(oriel_comm_abort(s.comm, ORIEL_EABORTED), 0);
+	} else {
+		err = oriel_window_wait_signal(s.window, 0, 1, ORIEL_EQ, 1, NULL);
+		CHECK(err == ORIEL_EABORTED || (!err && e->cuda));
+		while (!oriel_comm_status(s.comm) && contract_now() - start < AT_ONCE_S)
+			usleep(100);
+	}
+	CHECK_EQ(oriel_comm_status(s.comm), ORIEL_EABORTED);
+	if (e->rank % 2)
+		s.window = NULL; /* goes with the comm */
+	tear_down(&s);
+	CHECK(contract_now() - start < AT_ONCE_S);
+	check_works(e);
+	return;
+err_set_up:
+	tear_down(&s);
+}
+
 /* ---- a killed rank ------------------------------------------------------------------------- */
 
 /*

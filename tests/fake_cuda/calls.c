@@ -37,7 +37,12 @@ struct counted {
 static struct counted counted[FAKE_CALLS];
 static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t let_go = PTHREAD_COND_INITIALIZER;
-static int broken;           /* atomic */
+static int broken; /* atomic */
+/* Under `counting`: kernels that were launched and have not ended, and whether a call waits for them. */
+static int kernels;
+static int waiting;
+static pthread_cond_t no_kernel = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t done_waiting = PTHREAD_COND_INITIALIZER;
 static pid_t initialised_by; /* atomic */
 
 void fake_fault(const char *fmt, ...)
@@ -76,12 +81,27 @@ static int works_on_stream(enum fake_call call)
 	       call == FAKE_cuLaunchKernel;
 }
 
+/* `counting` is held. */
+static void await_turn(void)
+{
+	while (waiting)
+		pthread_cond_wait(&done_waiting, &counting);
+}
+
+void fake_await_turn(void)
+{
+	pthread_mutex_lock(&counting);
+	await_turn();
+	pthread_mutex_unlock(&counting);
+}
+
 int fake_enter(enum fake_call call)
 {
 	unsigned int slow_us;
 	int code = 0;
 
 	pthread_mutex_lock(&counting);
+	await_turn();
 	if (++counted[call].count == counted[call].fail_at)
 		code = counted[call].code;
 	slow_us = counted[call].slow_us;
@@ -108,6 +128,26 @@ void fake_await_release(enum fake_call call)
 	pthread_mutex_lock(&counting);
 	while (counted[call].held)
 		pthread_cond_wait(&let_go, &counting);
+	pthread_mutex_unlock(&counting);
+}
+
+void fake_kernel_counts(int change)
+{
+	pthread_mutex_lock(&counting);
+	kernels += change;
+	if (!kernels)
+		pthread_cond_broadcast(&no_kernel);
+	pthread_mutex_unlock(&counting);
+}
+
+void fake_await_kernels(void)
+{
+	pthread_mutex_lock(&counting);
+	waiting++;
+	while (kernels)
+		pthread_cond_wait(&no_kernel, &counting);
+	waiting--;
+	pthread_cond_broadcast(&done_waiting);
 	pthread_mutex_unlock(&counting);
 }
 

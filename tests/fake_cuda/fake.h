@@ -85,6 +85,15 @@ unsigned int fake_slow_us(enum fake_call);
 void fake_sleep_us(unsigned int us);
 /* For work on streams: not before fake_cuda_hold() lets it. */
 void fake_await_release(enum fake_call);
+/* A kernel was launched (1) or has ended (-1). */
+void fake_kernel_counts(int change);
+/*
+ * For calls that on a GPU wait for all kernels of the process and meanwhile keep every other thread out of the
+ * driver: a kernel that waits for one that is not launched yet then waits for ever.
+ */
+void fake_await_kernels(void);
+/* For calls that do not begin by fake_enter(): until no such call waits. */
+void fake_await_turn(void);
 /* The error of fake_cuda_break(), or 0. */
 int fake_broken(void);
 void fake_initialised(void);

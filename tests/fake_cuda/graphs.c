@@ -207,6 +207,7 @@ ori_cu_result cuGraphLaunch(void *exec, void *stream)
 {
 	struct body *b = exec;
 
+	fake_await_turn();
 	for (struct fake_op *op = b->first; op; op = op->next)
 		fake_submit(stream, copy_op(op), "cuGraphLaunch");
 	return 0;

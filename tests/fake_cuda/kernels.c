@@ -113,6 +113,7 @@ ori_cu_result cuModuleLoadData(void **module, const void *image)
 	m = image ? calloc(1, sizeof(*m)) : NULL;
 	if (!m)
 		return FAKE_INVALID_VALUE;
+	fake_await_kernels();
 	pthread_mutex_lock(&fake_lock);
 	m->next = all_modules;
 	all_modules = m;
@@ -139,6 +140,7 @@ ori_cu_result cuModuleUnload(void *module)
 
 	if (fake_refuses(err))
 		return err;
+	fake_await_kernels();
 	pthread_mutex_lock(&fake_lock);
 	at = module_at(module, "cuModuleUnload");
 	*at = (*at)->next;

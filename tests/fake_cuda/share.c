@@ -332,6 +332,7 @@ ori_cu_result cuMemHostUnregister(void *base)
 
 	if (fake_refuses(err))
 		return err;
+	fake_await_kernels();
 	pthread_mutex_lock(&fake_lock);
 	pin_remove(base, 0, "cuMemHostUnregister");
 	pthread_mutex_unlock(&fake_lock);
@@ -381,6 +382,7 @@ ori_cu_result cuMemFreeHost(void *base)
 
 	if (fake_refuses(err))
 		return err;
+	fake_await_kernels();
 	pthread_mutex_lock(&fake_lock);
 	pin_remove(base, 1, "cuMemFreeHost");
 	pthread_mutex_unlock(&fake_lock);

@@ -75,6 +75,8 @@ static void execute(struct fake_op *op)
 		if (op->uses[i])
 			op->uses[i]->pending--;
 	pthread_mutex_unlock(&fake_lock);
+	if (op->kind == FAKE_OP_KERNEL)
+		fake_kernel_counts(-1);
 	free(op->args);
 	free(op);
 }
@@ -143,6 +145,8 @@ void fake_submit(void *stream, struct fake_op *op, const char *call)
 		pthread_mutex_unlock(&fake_lock);
 		return;
 	}
+	if (op->kind == FAKE_OP_KERNEL)
+		fake_kernel_counts(1);
 	pthread_mutex_lock(&s->lock);
 	*s->last = op;
 	s->last = &op->next;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/unit/cuda_comms.c - comms on the fake CUDA driver: streams that a split comm does not make,
- * and what becomes of the driver's errors when a rank has died or a kernel has crashed.
+ * pinned memory that the next one gets, and what becomes of the driver's errors when a rank has died or a kernel has crashed.
  *
  * The tests themselves never open a device: ranks are processes, or threads of one process apart.
  */
@@ -12,6 +12,7 @@
 
 #include "../check.h"
 #include "../ranks.h"
+#include "comm/comm.h"
 #include "device/cuda/driver.h"
 #include "fake_cuda/apart.h"
 #include "fake_cuda/fake_cuda.h"
@@ -26,6 +27,13 @@ static int make_comm(struct rank_env *env, double timeout_s, struct oriel_comm *
 	o.device = "cuda";
 	o.timeout = timeout_s;
 	return oriel_comm_create(env->boot, &o, comm);
+}
+
+static void pause_1ms(void)
+{
+	struct timespec t = { .tv_nsec = 1000000 };
+
+	nanosleep(&t, NULL);
 }
 
 /* ---- streams --------------------------------------------------------------------------------- */
@@ -100,18 +108,128 @@ TEST(a_split_makes_no_streams)
 	apart_run(&a, thread_ranks, NULL);
 }
 
+/* ---- pinned memory --------------------------------------------------------------------------- */
+
+/* How often memory was pinned, when all ranks have come here. */
+static int pins(struct oriel_comm *all)
+{
+	int n;
+
+	CHECK_EQ(oriel_comm_barrier(all, ORIEL_WORLD), 0);
+	n = fake_cuda_count("cuMemHostRegister");
+	CHECK_EQ(oriel_comm_barrier(all, ORIEL_WORLD), 0);
+	return n;
+}
+
+static void make_again(struct rank_env *env)
+{
+	struct oriel_comm *stays, *comm = NULL;
+	int first;
+
+	REQUIRE_OK(make_comm(env, LONG_S, &stays));
+	REQUIRE_OK(make_comm(env, LONG_S, &comm));
+	REQUIRE_OK(oriel_comm_destroy(comm));
+	first = pins(stays);
+	for (int i = 0; i < 3; i++) {
+		REQUIRE_OK(make_comm(env, LONG_S, &comm));
+		REQUIRE_OK(oriel_comm_destroy(comm));
+	}
+	CHECK_EQ(pins(stays), first);
+	/* one that was never finished has lost nothing */
+	CHECK(make_comm(env, env->rank ? LONG_S : -1, &comm) < 0);
+	REQUIRE_OK(make_comm(env, LONG_S, &comm));
+	CHECK_EQ(pins(stays), first);
+	/* to the memory of one that failed somebody may still be storing */
+	if (env->rank == 0)
+		CHECK_EQ(oriel_comm_abort(comm, ORIEL_EABORTED), 0);
+	while (!oriel_comm_status(comm))
+		pause_1ms();
+	CHECK_EQ(oriel_comm_destroy(comm), 0);
+	CHECK_EQ(pins(stays), first);
+	REQUIRE_OK(make_comm(env, LONG_S, &comm));
+	CHECK_EQ(pins(stays), first + env->nranks);
+	CHECK_EQ(oriel_comm_destroy(comm), 0);
+	CHECK_EQ(fake_cuda_count("cuMemHostUnregister"), 0);
+	CHECK_EQ(oriel_comm_destroy(stays), 0);
+}
+
+static void thread_again(void *arg)
+{
+	struct ranks_options o = { .nranks = 2, .no_comm = 1 };
+	char left[256];
+
+	(void)arg;
+	ranks_run(&o, make_again, NULL);
+	/* device memory of the comm that failed stays where it was: a peer may store there */
+	(void)fake_cuda_live(left, sizeof(left));
+	CHECK(!strstr(left, "pinned"));
+}
+
+TEST(pinned_memory_serves_the_next_comm)
+{
+	struct apart a;
+
+	apart_run(&a, thread_again, NULL);
+}
+
+/* ---- a failed comm --------------------------------------------------------------------------- */
+
+static int make_both(struct rank_env *env, double timeout_s, struct oriel_comm **comm,
+		     struct oriel_window **window)
+{
+	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+
+	o.bytes = 4096;
+	return make_comm(env, timeout_s, comm) || oriel_window_create(*comm, &o, window) ||
+	       oriel_comm_barrier(*comm, ORIEL_WORLD);
+}
+
+/*
+ * A peer has told the host's word alone, and the comm goes at once: its kernel, which waits, hears of it before the
+ * memory that it looks at goes.
+ */
+static void fail_under_a_kernel(struct rank_env *env)
+{
+	struct oriel_window *window = NULL;
+	struct oriel_comm *comm = NULL;
+
+	REQUIRE(!make_both(env, LONG_S, &comm, &window));
+	REQUIRE_OK(oriel_window_wait_signal(window, 0, 0, ORIEL_EQ, 1, NULL));
+	for (int i = 0; i < 10; i++)
+		pause_1ms();
+	__atomic_store_n(&comm->control->failure, ORIEL_FAILURE(ORIEL_EABORTED, 0),
+			 __ATOMIC_RELEASE);
+	if (env->arg)
+		CHECK_EQ(oriel_window_destroy(window), 0);
+	CHECK_EQ(oriel_comm_destroy(comm), 0);
+}
+
+static void thread_failed(void *arg)
+{
+	struct ranks_options o = { .nranks = 1, .no_comm = 1 };
+	uint64_t start = ori_now_ns();
+	char left[256];
+
+	ranks_run(&o, fail_under_a_kernel, arg);
+	CHECK(ori_now_ns() - start < (uint64_t)(LONG_S / 2 * 1e9));
+	if (fake_cuda_live(left, sizeof(left)))
+		check_fail(__FILE__, __LINE__, "left over:%s", left);
+}
+
+TEST(kernels_of_a_failed_comm_end_before_its_memory_goes)
+{
+	struct apart a;
+	int with_window = 1;
+
+	apart_run(&a, thread_failed, NULL);
+	apart_run(&a, thread_failed, &with_window);
+}
+
 /* ---- errors of a lost context ---------------------------------------------------------------- */
 
 struct stage {
 	uint32_t broken; /* survivors whose driver fails */
 };
-
-static void pause_1ms(void)
-{
-	struct timespec t = { .tv_nsec = 1000000 };
-
-	nanosleep(&t, NULL);
-}
 
 /* What follows a first error: the same answer, and everything can be given back. */
 static void use_failed(struct oriel_comm *comm, struct oriel_window *window, int expect)
@@ -124,16 +242,6 @@ static void use_failed(struct oriel_comm *comm, struct oriel_window *window, int
 	CHECK_EQ(oriel_window_signal(window, 0, 0, ORIEL_ADD, 1, NULL), expect);
 	CHECK_EQ(oriel_window_destroy(window), 0);
 	CHECK_EQ(oriel_comm_destroy(comm), 0);
-}
-
-static int make_both(struct rank_env *env, double timeout_s, struct oriel_comm **comm,
-		     struct oriel_window **window)
-{
-	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
-
-	o.bytes = 4096;
-	return make_comm(env, timeout_s, comm) || oriel_window_create(*comm, &o, window) ||
-	       oriel_comm_barrier(*comm, ORIEL_WORLD);
 }
 
 /*

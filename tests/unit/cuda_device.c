@@ -207,48 +207,30 @@ static void refused(struct ori_device *d, const void *ptr, const char *why)
 
 TEST(memory_that_cannot_be_exported_is_refused_with_the_reason)
 {
-	static char host[4096] __attribute__((aligned(4096))),
-		pinned[4096] __attribute__((aligned(4096)));
+	static char host[4096] __attribute__((aligned(4096)));
 	struct ori_device *d = open_gpu("cuda", "", LONG_S);
 	void *managed, *pool, *other;
-	struct ori_allocation own;
+	struct ori_allocation own, pinned;
 
 	REQUIRE(d);
 	managed = fake_cuda_malloc(0, FAKE_CUDA_MANAGED, 4096);
 	pool = fake_cuda_malloc(0, FAKE_CUDA_POOL, 4096);
 	other = fake_cuda_malloc(1, FAKE_CUDA_MALLOC, 4096);
-	REQUIRE_OK(d->ops->pin(d, pinned, sizeof(pinned)));
+	REQUIRE_OK(d->ops->alloc_host(d, 4096, &pinned));
 	REQUIRE_OK(d->ops->alloc(d, 4096, &own));
 	refused(d, managed, "managed");
 	refused(d, pool, "pool");
 	refused(d, other, "another GPU");
-	refused(d, pinned, "pinned host memory");
+	refused(d, pinned.base, "pinned host memory");
 	refused(d, host, "host memory");
 	refused(d, own.base, "mapped by the program");
 	CHECK(!d->ops->holds(d, managed)); /* host code may touch it */
 	CHECK(d->ops->holds(d, pool));
 	d->ops->free(d, &own);
-	d->ops->unpin(d, pinned);
+	d->ops->free_host(d, &pinned, 1);
 	fake_cuda_free(managed);
 	fake_cuda_free(pool);
 	fake_cuda_free(other);
-	close_gpu(d);
-}
-
-TEST(pins_are_counted)
-{
-	static char host[8192] __attribute__((aligned(4096)));
-	struct ori_device *d = open_gpu("cuda", "", LONG_S);
-
-	REQUIRE(d);
-	CHECK_EQ(d->ops->pin(d, host, sizeof(host)), 0);
-	CHECK_EQ(d->ops->pin(d, host, sizeof(host)), 0);
-	CHECK_EQ(fake_cuda_count("cuMemHostRegister"), 1);
-	CHECK_EQ(d->ops->pin(d, host, 2 * sizeof(host)), ORIEL_EINVAL);
-	d->ops->unpin(d, host);
-	CHECK_EQ(fake_cuda_count("cuMemHostUnregister"), 0);
-	d->ops->unpin(d, host);
-	CHECK_EQ(fake_cuda_count("cuMemHostUnregister"), 1);
 	close_gpu(d);
 }
 
@@ -349,18 +331,19 @@ ORIEL_KERNEL(wait_kernel, struct wait_args)
 struct stage {
 	struct ori_device *device;
 	struct ori_allocation memory; /* go, seen */
+	struct ori_allocation host;   /* a word */
 	struct wait_args args;
 };
 
-static uint64_t pinned_word[512] __attribute__((aligned(4096)));
+static uint64_t *pinned_word; /* of the stage that is open */
 
 static int stage_open(struct stage *s, double timeout_s)
 {
 	s->device = open_gpu("cuda", "", timeout_s);
 	if (!s->device || s->device->ops->alloc(s->device, 4096, &s->memory) ||
-	    s->device->ops->pin(s->device, pinned_word, sizeof(pinned_word)))
+	    s->device->ops->alloc_host(s->device, 4096, &s->host))
 		return 1;
-	pinned_word[0] = 0;
+	pinned_word = s->host.base;
 	s->args.go = s->memory.base;
 	s->args.seen = s->args.go + 8;
 	s->args.host = pinned_word;
@@ -369,7 +352,7 @@ static int stage_open(struct stage *s, double timeout_s)
 
 static void stage_close(struct stage *s)
 {
-	s->device->ops->unpin(s->device, pinned_word);
+	s->device->ops->free_host(s->device, &s->host, 1);
 	s->device->ops->free(s->device, &s->memory);
 	close_gpu(s->device);
 }

@@ -219,7 +219,7 @@ out:
 
 static int use_device(void)
 {
-	static char host[4096] __attribute__((aligned(4096)));
+	struct ori_allocation host;
 	struct ori_device *d = NULL;
 	struct ori_facts facts;
 	char place[32];
@@ -238,10 +238,10 @@ static int use_device(void)
 	if (fd >= 0)
 		close(fd);
 	if (!err)
-		err = d->ops->pin(d, host, sizeof(host));
+		err = d->ops->alloc_host(d, 4096, &host);
 	if (!err) {
-		err = use_memory(d, host, theirs);
-		d->ops->unpin(d, host);
+		err = use_memory(d, host.base, theirs);
+		d->ops->free_host(d, &host, 1);
 	}
 	fake_cuda_free(theirs);
 	d->ops->close(d);

@@ -106,6 +106,31 @@ TEST(memory_of_a_late_copy_goes_when_it_has_ended)
 	views_close(&v);
 }
 
+/* Host memory that a late copy still writes is nobody's. */
+TEST(host_memory_of_a_late_copy_is_not_given_out)
+{
+	struct ori_allocation a, host, next;
+	struct ori_device *d;
+	void *first;
+	struct views v;
+
+	REQUIRE(!views_open(&v));
+	d = v.patient;
+	REQUIRE_OK(d->ops->alloc(d, 4096, &a));
+	REQUIRE_OK(d->ops->alloc_host(d, 4096, &host));
+	first = host.base;
+	fake_cuda_hold("cuMemcpyAsync", 1);
+	CHECK_EQ(v.hasty->ops->copy(v.hasty, host.base, a.base, 8), ORIEL_ETIMEDOUT);
+	d->ops->free_host(d, &host, 1);
+	REQUIRE_OK(d->ops->alloc_host(d, 4096, &next));
+	CHECK(next.base != first);
+	fake_cuda_hold("cuMemcpyAsync", 0);
+	d->ops->free_host(d, &next, 1);
+	CHECK_EQ(d->ops->copy(d, &first, a.base, 8), 0);
+	d->ops->free(d, &a);
+	views_close(&v);
+}
+
 /* The lanes of late copies stay out of use, the others work; when the copies have ended all do. */
 TEST(a_copy_that_does_not_end_is_given_up)
 {

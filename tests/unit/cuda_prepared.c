@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/unit/cuda_prepared.c - what device/cuda has ready so that nothing must wait for it later, on
- * the fake driver of tests/fake_cuda: room on the stacks of kernels, the kind of its own memory, the program's kernels.
+ * the fake driver of tests/fake_cuda: room on the stacks of kernels, the kind of its own memory, pinned memory, streams,
+ * the program's kernels.
  */
 #include <oriel/oriel.h>
 
@@ -10,12 +11,14 @@
 #include "device/device.h"
 #include "fake_cuda/fake_cuda.h"
 
+#define TIMEOUT_NS 30000000000ull
+
 static struct ori_device *open_gpu(const char *knobs)
 {
 	struct ori_device *device = NULL;
 
 	fake_cuda_knobs(knobs);
-	if (ori_device_open("cuda:0", 30000000000ull, &device))
+	if (ori_device_open("cuda:0", TIMEOUT_NS, &device))
 		check_fail(__FILE__, __LINE__, "no device: %s", oriel_last_error());
 	return device;
 }
@@ -32,16 +35,17 @@ static void close_gpu(struct ori_device *device)
 /* Between memories that the device made or pinned itself the driver is not asked what they are. */
 TEST(copies_know_the_memory_that_is_ours)
 {
-	static uint64_t host[512] __attribute__((aligned(4096)));
 	struct ori_device *d = open_gpu("");
-	struct ori_allocation a, b;
+	struct ori_allocation a, b, pinned;
+	uint64_t *host, plain;
 	char *user;
 	int asked;
 
 	REQUIRE(d);
 	REQUIRE_OK(d->ops->alloc(d, 4096, &a));
 	REQUIRE_OK(d->ops->alloc(d, 4096, &b));
-	REQUIRE_OK(d->ops->pin(d, host, sizeof(host)));
+	REQUIRE_OK(d->ops->alloc_host(d, 4096, &pinned));
+	host = pinned.base;
 	user = fake_cuda_malloc(0, FAKE_CUDA_MALLOC, 4096);
 	host[1] = 0x1234;
 	CHECK_EQ(d->ops->copy(d, (char *)a.base + 8, &host[1], 8), 0);
@@ -52,13 +56,64 @@ TEST(copies_know_the_memory_that_is_ours)
 	CHECK_EQ(d->ops->copy(d, user, a.base, 8), 0);
 	asked = fake_cuda_count("cuPointerGetAttributes");
 	CHECK(asked > 0);
-	d->ops->unpin(d, host);
-	CHECK_EQ(d->ops->copy(d, &host[3], (char *)a.base + 8, 8), 0);
-	CHECK_EQ(host[3], 0x1234);
+	CHECK_EQ(d->ops->copy(d, &plain, (char *)a.base + 8, 8), 0);
+	CHECK_EQ(plain, 0x1234);
 	CHECK(fake_cuda_count("cuPointerGetAttributes") > asked);
+	d->ops->free_host(d, &pinned, 1);
 	fake_cuda_free(user);
 	d->ops->free(d, &a);
 	d->ops->free(d, &b);
+	close_gpu(d);
+}
+
+/* Unpinning waits for kernels: what is given back stays pinned, and is given out again, zeroed, if it may be. */
+TEST(host_memory_is_kept_until_the_last_rank_leaves)
+{
+	struct ori_device *d = open_gpu(""), *other;
+	struct ori_allocation a, b, c;
+	char *first;
+
+	REQUIRE(d);
+	REQUIRE_OK(ori_device_open("cuda", TIMEOUT_NS, &other));
+	REQUIRE_OK(d->ops->alloc_host(d, 8192, &a));
+	first = a.base;
+	CHECK_EQ(first[0] + first[8191], 0);
+	memset(first, 7, 8192);
+	d->ops->free_host(d, &a, 1);
+	d->ops->close(d);
+	REQUIRE_OK(other->ops->alloc_host(other, 8192, &b));
+	CHECK(b.base == first);
+	CHECK_EQ(first[0] + first[8191], 0);
+	/* somebody may still store there: it stays where it is, and nobody gets it */
+	other->ops->free_host(other, &b, 0);
+	REQUIRE_OK(other->ops->alloc_host(other, 8192, &c));
+	CHECK(c.base != first);
+	first[0] = 1;
+	/* not one that is too small */
+	REQUIRE_OK(other->ops->alloc_host(other, 16384, &a));
+	CHECK_EQ(fake_cuda_count("cuMemHostRegister"), 3);
+	other->ops->free_host(other, &a, 1);
+	other->ops->free_host(other, &c, 1);
+	CHECK_EQ(fake_cuda_count("cuMemHostUnregister"), 0);
+	close_gpu(other);
+	CHECK_EQ(fake_cuda_count("cuMemHostUnregister"), 3);
+}
+
+/* A stream has had a kernel before anybody uses it; where that does not get its turn, another one is taken. */
+TEST(a_stream_is_begun_when_it_is_made)
+{
+	struct ori_device *d = open_gpu(""), *other = NULL;
+	int streams = fake_cuda_count("cuStreamCreateWithPriority");
+
+	REQUIRE(d);
+	CHECK_EQ(fake_cuda_count("cuLaunchKernel"), 1);
+	fake_cuda_hold("cuLaunchKernel", 1);
+	CHECK_EQ(ori_device_open("cuda", TIMEOUT_NS, &other), 0);
+	CHECK_EQ(fake_cuda_count("cuLaunchKernel"), 2);
+	CHECK_EQ(fake_cuda_count("cuStreamCreateWithPriority"), streams + 2);
+	CHECK_EQ(other->ops->sync(other, NULL), 0); /* nothing is in it */
+	fake_cuda_hold("cuLaunchKernel", 0);
+	other->ops->close(other);
 	close_gpu(d);
 }
 

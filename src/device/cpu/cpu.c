@@ -40,20 +40,6 @@ static void cpu_forget(struct ori_device *device, struct ori_allocation *a)
 	(void)a;
 }
 
-static int cpu_pin(struct ori_device *device, void *base, size_t bytes)
-{
-	(void)device;
-	(void)base;
-	(void)bytes;
-	return 0;
-}
-
-static void cpu_unpin(struct ori_device *device, void *base)
-{
-	(void)device;
-	(void)base;
-}
-
 static int cpu_holds(struct ori_device *device, const void *ptr)
 {
 	(void)device;
@@ -108,8 +94,6 @@ static const struct ori_device_ops cpu_ops = {
 	.import = ori_cpu_import,
 	.unimport = ori_cpu_unimport,
 	.discard = ori_cpu_discard,
-	.pin = cpu_pin,
-	.unpin = cpu_unpin,
 	.holds = cpu_holds,
 	.copy = cpu_copy,
 	.launch = cpu_launch,

@@ -79,8 +79,10 @@ struct ori_cuda_gpu {
 	char *bounce; /* of all lanes, and behind them: */
 	char *zeros;  /* ORI_CUDA_BOUNCE_BYTES that nobody writes */
 	struct ori_cuda_lane lanes[ORI_CUDA_LANES];
-	pthread_mutex_t lost_lock; /* of all lanes: from `lost` on */
-	pthread_mutex_t lock;      /* of what follows */
+	pthread_mutex_t lost_lock;  /* of all lanes: from `lost` on */
+	pthread_mutex_t kept_lock;  /* of the next */
+	struct ori_cuda_kept *kept; /* pinned host memory that was given back: pinned.c */
+	pthread_mutex_t lock;       /* of what follows */
 	void *modules[ORI_CUDA_IMAGES_MAX];
 	int nmodules;
 	struct ori_cuda_function functions[ORI_CUDA_FUNCTIONS_MAX];
@@ -120,14 +122,16 @@ void ori_cuda_unimport(struct ori_device *, const struct ori_allocation *theirs,
 void ori_cuda_discard(struct ori_device *, struct ori_allocation *, size_t offset, size_t bytes);
 int ori_cuda_describe(struct ori_device *, const void *ptr, size_t bytes, struct ori_allocation *);
 void ori_cuda_forget(struct ori_device *, struct ori_allocation *);
-int ori_cuda_pin(struct ori_device *, void *base, size_t bytes);
-void ori_cuda_unpin(struct ori_device *, void *base);
 int ori_cuda_holds(struct ori_device *, const void *ptr);
 /*
  * Memory types of the driver; 0: it has never heard of the address, so it is plain host memory.
  * Negative: a status, the driver would not say.
  */
 int ori_cuda_memory_type(const struct ori_cuda_gpu *, const void *ptr);
+/* pinned.c: entries of the table; and for gpu.c, when the last rank leaves. */
+int ori_cuda_alloc_host(struct ori_device *, size_t bytes, struct ori_allocation *);
+void ori_cuda_free_host(struct ori_device *, struct ori_allocation *, int again);
+void ori_cuda_kept_release(struct ori_cuda_gpu *, int has_context);
 /* memory.c, for gpu.c: how allocations of this GPU can be exported, found by trying. */
 int ori_cuda_memory_probe(struct ori_cuda_gpu *);
 
@@ -172,6 +176,13 @@ size_t ori_cuda_function_find(struct ori_cuda_gpu *, const struct oriel_kernel *
 int ori_cuda_launch(struct ori_device *, const struct oriel_kernel *, int nblocks, int nthreads,
 		    const void *args, size_t args_bytes, void *stream);
 int ori_cuda_sync(struct ori_device *, void *stream);
+/*
+ * The first kernel of a stream, one that does nothing.  Two threads that launched the first ones of two streams at once
+ * were seen to leave one of the kernels behind the other thread's next (H200, driver 580): a hang if that one waits for
+ * it.  1: done (or the library has no kernels); 0: it has not begun, the GPU is full; negative: a status.  The context
+ * is current.
+ */
+int ori_cuda_begin_stream(struct ori_cuda_device *, void *stream);
 
 /* facts.c */
 int ori_cuda_facts(struct ori_device *, struct ori_facts *);

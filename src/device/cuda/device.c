@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cuda/device.c - the CUDA device's table: one rank's view of a GPU.  Memory is in memory.c
- * and export.c, copies in copy.c, kernels in launch.c and images.c, what the process shares in
+ * device/cuda/device.c - the CUDA device's table: one rank's view of a GPU.  Memory is in memory.c,
+ * pinned.c and export.c, copies in copy.c, kernels in launch.c and images.c, what the process shares in
  * gpu.c.
  */
 #include <stdlib.h>
@@ -89,8 +89,8 @@ static const struct ori_device_ops cuda_ops = {
 	.import = ori_cuda_import,
 	.unimport = ori_cuda_unimport,
 	.discard = ori_cuda_discard,
-	.pin = ori_cuda_pin,
-	.unpin = ori_cuda_unpin,
+	.alloc_host = ori_cuda_alloc_host,
+	.free_host = ori_cuda_free_host,
 	.holds = ori_cuda_holds,
 	.copy = ori_cuda_copy,
 	.launch = ori_cuda_launch,
@@ -125,17 +125,42 @@ static int choose(const struct ori_cuda_driver *cu, int number)
 	return local > 0 ? (int)(local % cu->ndevices) : 0;
 }
 
-/* Least urgent: copies come before kernels. */
+/* Least urgent: copies come before kernels.  The context is current. */
 static int make_stream(struct ori_cuda_gpu *gpu, void **stream)
 {
-	struct ori_cuda_scope scope;
-	int err = ori_cuda_enter(gpu, &scope);
+	int err = gpu->cu->cuStreamCreateWithPriority(stream, ORI_CU_STREAM_NON_BLOCKING, 0);
+
+	return err ? ori_cuda_fail(err, "cuStreamCreateWithPriority", "GPU %d", gpu->ordinal) : 0;
+}
+
+/* A stream with its first kernel behind it, or, where that does not get its turn, one that has had none. */
+static int open_stream_inside(struct ori_cuda_device *d)
+{
+	void *stream = NULL;
+	int err = make_stream(d->gpu, &stream), begun;
 
 	if (err)
 		return err;
-	err = gpu->cu->cuStreamCreateWithPriority(stream, ORI_CU_STREAM_NON_BLOCKING, 0);
+	begun = ori_cuda_begin_stream(d, stream);
+	if (begun > 0) {
+		d->stream = stream;
+		return 0;
+	}
+	/* at once, whatever is in it: the kernel uses no memory, and nobody waits for it */
+	(void)d->gpu->cu->cuStreamDestroy(stream);
+	return begun < 0 ? begun : make_stream(d->gpu, &d->stream);
+}
+
+static int open_stream(struct ori_cuda_device *d)
+{
+	struct ori_cuda_scope scope;
+	int err = ori_cuda_enter(d->gpu, &scope);
+
+	if (err)
+		return err;
+	err = open_stream_inside(d);
 	ori_cuda_leave(&scope);
-	return err ? ori_cuda_fail(err, "cuStreamCreateWithPriority", "GPU %d", gpu->ordinal) : 0;
+	return err;
 }
 
 int ori_cuda_device_open(int number, uint64_t timeout_ns, struct ori_device **device)
@@ -152,9 +177,6 @@ int ori_cuda_device_open(int number, uint64_t timeout_ns, struct ori_device **de
 	err = ori_cuda_gpu_get(choose(cu, number), &d->gpu);
 	if (err)
 		goto err_memory;
-	err = make_stream(d->gpu, &d->stream);
-	if (err)
-		goto err_gpu;
 	d->base.ops = &cuda_ops;
 	d->base.streams = &ori_cuda_stream_ops;
 	d->base.nics = &ori_cuda_nic_ops;
@@ -162,6 +184,9 @@ int ori_cuda_device_open(int number, uint64_t timeout_ns, struct ori_device **de
 	d->timeout_ns = timeout_ns;
 	d->sharers = 1;
 	d->sharers_here = 1;
+	err = open_stream(d);
+	if (err)
+		goto err_gpu;
 	*device = &d->base;
 	return 0;
 

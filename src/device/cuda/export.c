@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cuda/export.c - memory that others made: whether peers can have the user's, and host
- * memory pinned for kernels.
+ * device/cuda/export.c - memory that the program made: whether peers can have it.
  *
- * Any thread.  Pins are counted for the whole process: ranks that are threads pin the same memory.
+ * Any thread.
  */
-#include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "../../util/util.h"
@@ -143,118 +140,4 @@ void ori_cuda_forget(struct ori_device *device, struct ori_allocation *a)
 {
 	(void)device;
 	memset(a->handle, 0, sizeof(a->handle)); /* the driver keeps nothing for a handle */
-}
-
-/* ---- pins ------------------------------------------------------------------------------------ */
-
-struct pin {
-	struct pin *next;
-	void *base;
-	size_t bytes;
-	int refs;
-	int foreign; /* the program had pinned it already */
-};
-
-static pthread_mutex_t pins_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct pin *pins;
-
-static int pin_inside(const struct ori_cuda_driver *cu, struct pin *p)
-{
-	ori_cu_ptr seen = 0;
-	int err = cu->cuMemHostRegister(p->base, p->bytes,
-					ORI_CU_PIN_PORTABLE | ORI_CU_PIN_DEVICEMAP);
-
-	p->foreign = err == ORI_CU_ALREADY_PINNED;
-	if (err && !p->foreign)
-		return ori_cuda_fail(err, "cuMemHostRegister", "%zu bytes of host memory",
-				     p->bytes);
-	err = cu->cuMemHostGetDevicePointer(&seen, p->base, 0);
-	if (!err && seen == (ori_cu_ptr)(uintptr_t)p->base)
-		return 0;
-	if (!p->foreign)
-		(void)cu->cuMemHostUnregister(p->base);
-	if (err)
-		return ori_cuda_fail(err, "cuMemHostGetDevicePointer", "%zu bytes of host memory",
-				     p->bytes);
-	return ori_fail(ORIEL_EUNSUPPORTED,
-			"this GPU sees pinned host memory at another address than the host: queues "
-			"and signals of queued peers could not be shared");
-}
-
-static int add_pin(struct ori_cuda_device *d, void *base, size_t bytes)
-{
-	struct ori_cuda_scope scope;
-	struct pin *p = calloc(1, sizeof(*p));
-	int err;
-
-	if (!p)
-		return ori_fail(ORIEL_ENOMEM, "no memory to remember a pinned range");
-	p->base = base;
-	p->bytes = bytes;
-	p->refs = 1;
-	err = ori_cuda_enter(d->gpu, &scope);
-	if (!err) {
-		err = pin_inside(d->gpu->cu, p);
-		ori_cuda_leave(&scope);
-	}
-	if (err) {
-		free(p);
-		return err;
-	}
-	p->next = pins;
-	pins = p;
-	if (!p->foreign)
-		ori_cuda_range_add(base, bytes, ORI_CU_MEMORY_HOST);
-	return 0;
-}
-
-int ori_cuda_pin(struct ori_device *device, void *base, size_t bytes)
-{
-	struct pin *p;
-	int err = 0;
-
-	pthread_mutex_lock(&pins_lock);
-	for (p = pins; p && p->base != base; p = p->next)
-		;
-	if (p && p->bytes < bytes)
-		err = ori_fail(ORIEL_EINVAL, "%zu bytes at %p are pinned already, not %zu",
-			       p->bytes, base, bytes);
-	else if (p)
-		p->refs++;
-	else
-		err = add_pin((struct ori_cuda_device *)device, base, bytes);
-	pthread_mutex_unlock(&pins_lock);
-	return err;
-}
-
-void ori_cuda_unpin(struct ori_device *device, void *base)
-{
-	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
-	struct pin **link = &pins, *p;
-	struct ori_cuda_scope scope;
-
-	pthread_mutex_lock(&pins_lock);
-	while (*link && (*link)->base != base)
-		link = &(*link)->next;
-	p = *link;
-	if (p && !--p->refs) {
-		*link = p->next;
-		if (!p->foreign)
-			ori_cuda_range_remove(base);
-		if (!p->foreign && !ori_cuda_enter(d->gpu, &scope)) {
-			int err = 0;
-
-			if (ori_cuda_lanes_touch(d->gpu, base, p->bytes))
-				ori_log(ORI_LOG_WARN,
-					"host memory stays pinned: a copy that passed its deadline "
-					"still uses it");
-			else
-				err = d->gpu->cu->cuMemHostUnregister(base);
-			if (err && !ori_cuda_is_lost(err))
-				(void)ori_cuda_fail(err, "cuMemHostUnregister", "host memory");
-			ori_cuda_leave(&scope);
-		}
-		free(p);
-	}
-	pthread_mutex_unlock(&pins_lock);
 }

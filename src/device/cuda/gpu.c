@@ -215,6 +215,7 @@ static int add_gpu(int ordinal, struct ori_cuda_gpu **out)
 		return ori_fail(ORIEL_ENOMEM, "no memory for GPU %d", ordinal);
 	pthread_mutex_init(&gpu->lock, NULL);
 	pthread_mutex_init(&gpu->lost_lock, NULL);
+	pthread_mutex_init(&gpu->kept_lock, NULL);
 	gpu->ordinal = ordinal;
 	err = ori_cuda_driver_get(&gpu->cu);
 	if (!err && ordinal >= gpu->cu->ndevices)
@@ -223,6 +224,7 @@ static int add_gpu(int ordinal, struct ori_cuda_gpu **out)
 	if (!err)
 		err = open_gpu(gpu);
 	if (err) {
+		pthread_mutex_destroy(&gpu->kept_lock);
 		pthread_mutex_destroy(&gpu->lost_lock);
 		pthread_mutex_destroy(&gpu->lock);
 		free(gpu);
@@ -280,12 +282,16 @@ void ori_cuda_gpu_put(struct ori_cuda_gpu *gpu)
 		link = &(*link)->next;
 	*link = gpu->next;
 	if (!ori_cuda_enter(gpu, &scope)) {
+		ori_cuda_kept_release(gpu, 1);
 		ori_cuda_images_unload(gpu);
 		ori_cuda_lanes_close(gpu);
 		ori_cuda_leave(&scope);
+	} else {
+		ori_cuda_kept_release(gpu, 0);
 	}
 	(void)gpu->cu->cuDevicePrimaryCtxRelease(gpu->dev);
 	pthread_mutex_unlock(&list_lock);
+	pthread_mutex_destroy(&gpu->kept_lock);
 	pthread_mutex_destroy(&gpu->lost_lock);
 	pthread_mutex_destroy(&gpu->lock);
 	free(gpu);

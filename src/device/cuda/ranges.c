@@ -7,7 +7,7 @@
  * mapped, opened or pinned it need not be asked about.  Addresses of one kind each, sorted, for the
  * whole process; the user's own are not here.
  *
- * Called by: memory.c, export.c.  Any thread.
+ * Called by: memory.c, pinned.c.  Any thread.
  */
 #include <pthread.h>
 #include <stdlib.h>
