@@ -230,7 +230,8 @@ int oriel_launch(struct oriel_comm *comm, const struct oriel_kernel *kernel, int
 int oriel_comm_sync(struct oriel_comm *comm, void *stream);
 /*
  * An image of kernels (nvcc -DORIEL_KERNEL_IMAGE --fatbin) in which CUDA comms made from now on look for
- * kernels that were compiled by a C compiler.  The image must stay.
+ * kernels that were compiled by a C compiler.  The image must stay.  On GPUs that are in use already it is loaded at once,
+ * which waits for all kernels of the process: add images before comms are made.
  */
 int oriel_kernels_add(const void *image, size_t bytes);
 

@@ -307,7 +307,7 @@ static void split_of_a_split(struct contract_env *e)
 
 /*
  * A split of a split, and parents that go before their children.  Thread ranks on a GPU begin new streams at the same
- * moment here, which hung in about one round of 60 until each was begun when it is made.
+ * moment here, which hung in about one round of 60 before decision 0024.
  */
 CASE(comm_split_outlives_parent, c.shape = CONTRACT_HOST)
 {
@@ -353,7 +353,7 @@ CASE(comm_several, c.shape = CONTRACT_HOST)
  * A rank makes a comm of its own and ends it while a kernel of another rank waits for it: neither may wait for that
  * kernel, for the signal that ends it comes after.
  */
-CASE(comm_comes_and_goes_beside_a_wait, c.shape = CONTRACT_HOST, c.min_ranks = 2)
+CASE(comm_goes_beside_a_wait, c.shape = CONTRACT_HOST, c.min_ranks = 2)
 {
 	struct oriel_comm_options o = ORIEL_COMM_OPTIONS_INIT;
 	struct oriel_boot *mine;
