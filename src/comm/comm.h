@@ -148,7 +148,7 @@ struct oriel_comm {
 	struct ori_memory *near_memory; /* the device's half; the same where memory is one */
 	uint64_t slab_bytes;
 	int quiet;   /* no rank stores to this one's memory: not yet, or not any more */
-	int overdue; /* kernels on the comm's own stream have not ended in time */
+	int overdue; /* atomic: kernels on the comm's own stream have not ended in time */
 	struct ori_slab slab;
 	int device_lost;         /* atomic: the user has been told that and why */
 	struct ori_watch *watch; /* looks after waits of a device that cannot speak; else NULL */

@@ -18,11 +18,17 @@ static void enlist(struct oriel_comm *c, struct ori_memory *m)
 	pthread_mutex_unlock(&c->lock);
 }
 
+/* Do kernels go on that may use this comm's memory? */
+static int is_overdue(const struct oriel_comm *c)
+{
+	return __atomic_load_n(&c->overdue, __ATOMIC_RELAXED);
+}
+
 static void give_back(const struct oriel_comm *c, struct ori_memory *m)
 {
 	if (m->host)
 		c->device->ops->free_host(c->device, &m->allocation, c->quiet);
-	else if (c->overdue)
+	else if (is_overdue(c))
 		ori_log(ORI_LOG_WARN,
 			"%zu bytes of device memory are never given back: kernels still run",
 			m->allocation.bytes);
@@ -175,7 +181,7 @@ void ori_memory_abandon(struct oriel_comm *c, struct ori_memory *m)
 		return;
 	}
 	unlist(c, m);
-	if (!c->overdue)
+	if (!is_overdue(c))
 		c->device->ops->discard(c->device, &m->allocation, 0, m->allocation.bytes);
 	if (m->allocation.fd >= 0)
 		close(m->allocation.fd);

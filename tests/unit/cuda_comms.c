@@ -13,7 +13,7 @@
 #include "../check.h"
 #include "../ranks.h"
 #include "comm/comm.h"
-#include "device/cuda/driver.h"
+#include "device/cuda/cuda_device.h"
 #include "fake_cuda/apart.h"
 #include "fake_cuda/fake_cuda.h"
 
@@ -223,6 +223,39 @@ TEST(kernels_of_a_failed_comm_end_before_its_memory_goes)
 
 	apart_run(&a, thread_failed, NULL);
 	apart_run(&a, thread_failed, &with_window);
+}
+
+/* A kernel that begins after all deadlines finds its memory: unmapped, it would end the program. */
+static void destroy_under_a_late_kernel(struct rank_env *env)
+{
+	struct oriel_window *window = NULL;
+	struct oriel_comm *comm = NULL;
+
+	REQUIRE(!make_both(env, LONG_S, &comm, &window));
+	((struct ori_cuda_device *)comm->device)->timeout_ns = 200000000; /* of the stream alone */
+	fake_cuda_hold("cuLaunchKernel", 1);
+	REQUIRE_OK(oriel_window_signal(window, 0, 0, ORIEL_ADD, 1, NULL));
+	CHECK_EQ(oriel_window_destroy(window), ORIEL_ETIMEDOUT);
+	CHECK_EQ(oriel_comm_destroy(comm), 0);
+	fake_cuda_hold("cuLaunchKernel", 0);
+	for (int i = 0; i < 50; i++)
+		pause_1ms();
+}
+
+static void thread_late(void *arg)
+{
+	struct ranks_options o = { .nranks = 1, .no_comm = 1 };
+
+	(void)arg;
+	ranks_run(&o, destroy_under_a_late_kernel, NULL);
+}
+
+TEST(memory_stays_for_a_kernel_that_is_late)
+{
+	struct apart a;
+
+	apart_run(&a, thread_late, NULL);
+	CHECK_HAS(a.text, "bytes of device memory are never given back");
 }
 
 /* ---- errors of a lost context ---------------------------------------------------------------- */
