@@ -77,7 +77,7 @@ static void peer_gone(void)
 	syndrome = end_drain(&e, &e.main);
 	CHECK_EQ(syndrome, ORI_SYNDROME_RETRY_EXCEEDED);
 	CHECK(ori_now_ns() - start < END_LIMIT_NS);
-	CHECK_EQ(e.failed, 1);
+	CHECK_EQ(end_failures(&e), 1);
 	CHECK_EQ(e.doomed, 1);
 	CHECK_EQ(e.syndrome, ORI_SYNDROME_RETRY_EXCEEDED);
 	end_close(&e);
@@ -119,9 +119,9 @@ static void refused(uint64_t remote, uint32_t rkey_change, uint32_t lkey_change,
 	CHECK_EQ(end_drain(&p[0], d), want);
 	CHECK_EQ(*(uint64_t *)(void *)p[1].memory, 5);
 	CHECK_EQ(p[1].memory[4096 + 63], 0x55);
-	CHECK_EQ(p[0].failed, 1);
+	CHECK_EQ(end_failures(&p[0]), 1);
 	CHECK_EQ(p[0].syndrome, want);
-	CHECK_EQ(p[1].failed, 0);
+	CHECK_EQ(__atomic_load_n(&p[1].failed, __ATOMIC_ACQUIRE), 0);
 	pair_close(p);
 }
 
@@ -159,7 +159,7 @@ TEST(revoked_memory)
 	syndrome = end_drain(&p[0], &p[0].main);
 	CHECK(syndrome > 0);
 	CHECK_EQ(p[1].memory[4096], 0);
-	CHECK_EQ(p[0].failed, 1);
+	CHECK_EQ(end_failures(&p[0]), 1);
 	pair_close(p);
 }
 

@@ -101,12 +101,15 @@ static void end_doomed(void *ctx, uint32_t nic, uint32_t qpn)
 static void end_failed(void *ctx, uint32_t nic, uint32_t qpn, uint64_t wqe, uint32_t syndrome)
 {
 	struct end *e = ctx;
+	uint32_t none = 0;
 
 	(void)nic;
 	(void)qpn;
 	(void)wqe;
-	if (!__atomic_fetch_add(&e->failed, 1, __ATOMIC_RELAXED))
-		__atomic_store_n(&e->syndrome, syndrome, __ATOMIC_RELEASE);
+	/* the first one stays; who sees the count sees it */
+	__atomic_compare_exchange_n(&e->syndrome, &none, syndrome, 0, __ATOMIC_RELAXED,
+				    __ATOMIC_RELAXED);
+	__atomic_fetch_add(&e->failed, 1, __ATOMIC_RELEASE);
 }
 
 static int end_queue_open(struct end *e, struct end_queue *d, int core_direct)
@@ -248,6 +251,17 @@ __attribute__((unused)) static int end_drain(struct end *e, struct end_queue *d)
 			return -1;
 	}
 	return (int)first;
+}
+
+/* How many failures the engine told of, once there is one: a thread of its own tells, beside what the queue says. */
+__attribute__((unused)) static int end_failures(struct end *e)
+{
+	uint64_t deadline = ori_now_ns() + END_LIMIT_NS;
+	int n;
+
+	while (!(n = __atomic_load_n(&e->failed, __ATOMIC_ACQUIRE)) && ori_now_ns() < deadline)
+		e->engine->ops->drive(e->engine);
+	return n;
 }
 
 /* Posts one operation; waits while the queue is full. */
