@@ -23,27 +23,34 @@
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-int ori_cuda_stream_wait(const struct ori_cuda_driver *cu, void *stream, uint64_t timeout_ns,
-			 const char *what)
+int ori_cuda_stream_poll(const struct ori_cuda_driver *cu, void *stream, uint64_t timeout_ns)
 {
 	uint64_t start = 0, age = 0;
 	int err;
 
 	for (;;) {
 		err = cu->cuStreamQuery(stream);
-		if (!err)
-			return 0;
 		if (err != ORI_CU_NOT_READY)
-			return ori_cuda_fail(err, "cuStreamQuery", "%s", what);
+			return err;
 		if (!start)
 			start = ori_now_ns();
 		age = ori_now_ns() - start;
 		if (age > timeout_ns)
-			return ori_fail(ORIEL_ETIMEDOUT, "%s: not done after %.1f s", what,
-					(double)age / 1e9);
+			return err;
 		if (age > SPIN_NS)
 			sched_yield();
 	}
+}
+
+int ori_cuda_stream_wait(const struct ori_cuda_driver *cu, void *stream, uint64_t timeout_ns,
+			 const char *what)
+{
+	int err = ori_cuda_stream_poll(cu, stream, timeout_ns);
+
+	if (err == ORI_CU_NOT_READY)
+		return ori_fail(ORIEL_ETIMEDOUT, "%s: not done after %.1f s", what,
+				(double)timeout_ns / 1e9);
+	return err ? ori_cuda_fail(err, "cuStreamQuery", "%s", what) : 0;
 }
 
 /* ---- lanes ----------------------------------------------------------------------------------- */

@@ -152,7 +152,9 @@ int ori_cuda_lanes_lost(struct ori_cuda_gpu *);
 int ori_cuda_lanes_touch(struct ori_cuda_gpu *, const void *base, size_t bytes);
 int ori_cuda_copy(struct ori_device *, void *to, const void *from, size_t bytes);
 int ori_cuda_zero(struct ori_cuda_device *, void *base, size_t bytes);
-/* Until the stream is idle, spinning at first; ORIEL_ETIMEDOUT after timeout_ns. */
+/* Until the stream is idle, spinning at first; the driver's last answer, which is ORI_CU_NOT_READY after timeout_ns. */
+int ori_cuda_stream_poll(const struct ori_cuda_driver *, void *stream, uint64_t timeout_ns);
+/* The same, with a status and its text: ORIEL_ETIMEDOUT after timeout_ns. */
 int ori_cuda_stream_wait(const struct ori_cuda_driver *, void *stream, uint64_t timeout_ns,
 			 const char *what);
 

@@ -19,7 +19,7 @@
 #include "cuda_device.h"
 
 #define SPIN_NS 100000
-#define BEGIN_NS 100000000
+#define BEGIN_NS 1000000000
 #define NAME_MAX_BYTES 256
 
 /* ---- functions ------------------------------------------------------------------------------- */
@@ -307,19 +307,6 @@ int ori_cuda_sync(struct ori_device *device, void *stream)
 
 /* ---- a new stream ---------------------------------------------------------------------------- */
 
-/* Is all done in time that the stream has?  Then 1; 0: not yet; negative: a status.  The context is current. */
-static int done_in(struct ori_cuda_device *d, void *stream, uint64_t ns)
-{
-	uint64_t end = ori_deadline_ns(ns);
-	int err;
-
-	while ((err = d->gpu->cu->cuStreamQuery(stream)) == ORI_CU_NOT_READY && ori_now_ns() < end)
-		sched_yield();
-	if (err && err != ORI_CU_NOT_READY)
-		return ori_cuda_fail(err, "cuStreamQuery", "a stream of GPU %d", d->gpu->ordinal);
-	return !err;
-}
-
 static int has_kernels(struct ori_cuda_gpu *gpu)
 {
 	int has;
@@ -339,5 +326,10 @@ int ori_cuda_begin_stream(struct ori_cuda_device *d, void *stream)
 		return 1;
 	err = ori_cuda_launch(&d->base, ori_window_op_kernel(), 1, 1, &nothing, sizeof(nothing),
 			      stream);
-	return err ? err : done_in(d, stream, BEGIN_NS);
+	if (err)
+		return err;
+	err = ori_cuda_stream_poll(d->gpu->cu, stream, BEGIN_NS);
+	if (err && err != ORI_CU_NOT_READY)
+		return ori_cuda_fail(err, "cuStreamQuery", "a stream of GPU %d", d->gpu->ordinal);
+	return !err;
 }
