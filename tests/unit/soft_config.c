@@ -26,6 +26,7 @@ TEST(personalities)
 	CHECK_EQ(c.mtu, 65536);
 	c = of("cx7", NULL);
 	CHECK(!c.ooo && !c.no_atomics && c.mtu == 4096);
+	CHECK(c.overtake && c.hca_atomics);
 	c = of("efa", NULL);
 	CHECK(c.ooo && c.no_atomics && c.mtu == 8192);
 	c = of("thor2", NULL);

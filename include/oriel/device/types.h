@@ -137,8 +137,10 @@ struct oriel_lane {
 };
 
 #define ORIEL_LINK_ATOMICS 1u /* the NIC adds to remote words */
-#define ORIEL_LINK_ORDERED 2u /* a queue's writes are placed in order */
+#define ORIEL_LINK_ORDERED 2u /* a queue's adds and reads are executed after its earlier writes */
 #define ORIEL_LINK_SILENT 4u  /* nobody is told of a failure before its CQE is written */
+#define ORIEL_LINK_WRITES_ORDERED                                                                  \
+	8u /* ... and its plain writes too: no fabric that routes adaptively */
 
 /* How this rank reaches one queued peer. */
 struct oriel_link {
@@ -275,14 +277,14 @@ struct oriel_window_dev {
 	uint32_t signal_stride; /* words from one source's row to the next */
 	uint32_t counter_stride;
 	uint32_t barrier_stride;
-	uint64_t *signal_words;    /* [source][id]: written by that source only */
-	uint64_t *signal_base;     /* [source][id]: written by this rank's resets */
+	uint64_t *signal_words; /* [nic][source][id]: written by that source only; mapped: nic 0 */
+	uint64_t *signal_base;  /* [source][id]: written by this rank's resets */
 	uint64_t *signal_sum_base; /* [id]: written by this rank's advances of a sum */
 	uint64_t *counter_words;   /* [peer][lane][id]: completions of my operations to the peer */
 	uint64_t *counter_base;    /* [peer][id] */
-	uint64_t *arrival_words;   /* [source][id]: arrivals from that source; it writes them */
-	uint64_t *arrival_sent;    /* [peer][id]: my arrivals at the peer */
-	uint32_t *barrier_users;   /* [id]: groups inside a barrier call on this id (checked) */
+	uint64_t *arrival_words; /* [nic][source][id]: arrivals from that source; it writes them */
+	uint64_t *arrival_sent;  /* [peer][id]: my arrivals at the peer */
+	uint32_t *barrier_users; /* [id]: groups inside a barrier call on this id (checked) */
 	uint64_t *staging_cursors; /* [peer][channel][send, recv] */
 	uint8_t *staging;          /* [source][channel][slot]: written by that source */
 	uint64_t *staging_words;   /* [source][channel]: depth lengths, then ready */
@@ -296,7 +298,7 @@ struct oriel_window_dev {
 	uint32_t staging_depth;
 	uint32_t staging_channels;
 	uint32_t counter_lanes; /* rows of counter words per peer: a NIC never shares a word */
-	uint32_t reserved1;
+	uint32_t word_nics;     /* words of a (queued source, id): a NIC adds to its own only */
 	const struct oriel_window_peer *peers; /* nranks entries */
 	struct oriel_window_peer inline_peers[ORIEL_INLINE_PEERS];
 };

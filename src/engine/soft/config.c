@@ -37,7 +37,9 @@ static const struct key keys[] = {
 	KEY("dbr_late", KEY_CHANCE, dbr_late, 0, 1),
 	KEY("torn_cqe", KEY_CHANCE, torn_cqe, 0, 1),
 	KEY("ooo", KEY_FLAG, ooo, 0, 1),
+	KEY("overtake", KEY_FLAG, overtake, 0, 1),
 	KEY("no_atomics", KEY_FLAG, no_atomics, 0, 1),
+	KEY("hca_atomics", KEY_FLAG, hca_atomics, 0, 1),
 	KEY("mtu", KEY_U32, mtu, 64, 1u << 20),
 	KEY("device_mtu", KEY_U32, device_mtu, 64, ORI_WQE_MESSAGE_BYTES),
 	KEY("rate", KEY_BYTES, rate, 0, UINT64_MAX),
@@ -80,6 +82,8 @@ int soft_config_personality(struct soft_config *c, const char *name)
 		/* the defaults */
 	} else if (!strcmp(name, "cx7")) {
 		made.mtu = 4096;
+		made.overtake = 1;
+		made.hca_atomics = 1;
 	} else if (!strcmp(name, "efa")) {
 		made.ooo = 1;
 		made.no_atomics = 1;

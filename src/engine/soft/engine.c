@@ -326,6 +326,8 @@ int ori_soft_engine_open(const struct ori_config *config, const struct ori_engin
 		e->base.link_flags |= ORIEL_LINK_ATOMICS;
 	if (!e->config.ooo)
 		e->base.link_flags |= ORIEL_LINK_ORDERED;
+	if (!e->config.ooo && !e->config.overtake)
+		e->base.link_flags |= ORIEL_LINK_WRITES_ORDERED;
 	for (int n = 0; n < config->nics && !err; n++) {
 		struct soft_world w = { .ctx = &e->context[n],
 					.clock = world_clock,

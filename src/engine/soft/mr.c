@@ -102,7 +102,8 @@ void soft_mr_destroy(struct soft_nic *nic, uint32_t key)
 	uint32_t slot = key >> 8;
 
 	if (!mr)
-		return; /* revoked before, by a fault */
+		return;                 /* revoked before, by a fault */
+	soft_responder_store_late(nic); /* the memory may go */
 	mr->live = 0;
 	mr->tag++;
 	mr->next_free = 0;

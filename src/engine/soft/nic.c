@@ -37,6 +37,7 @@ int soft_nic_create(const struct soft_config *config, const struct soft_world *w
 	if (!nic)
 		return ori_fail(ORIEL_ENOMEM, "no memory for a software NIC");
 	nic->config = *config;
+	nic->config.ooo |= config->overtake;
 	nic->world = *world;
 	nic->rank = rank;
 	nic->nranks = nranks;
@@ -241,6 +242,10 @@ int soft_nic_step(struct soft_nic *nic, int budget)
 	nic->steps++;
 	if (nic->held_count)
 		soft_faults_release(nic);
+	if (nic->late.word && nic->steps >= nic->late.release_step) {
+		soft_responder_store_late(nic);
+		nic->left--; /* a word has changed: that is work, and wakes who waits */
+	}
 	soft_fetch_doorbells(nic);
 	take_packets(nic);
 	run_active(nic);

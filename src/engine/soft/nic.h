@@ -35,8 +35,16 @@ struct soft_config {
 	double dbr_late; /* the doorbell is seen before the record: read the record late */
 	double torn_cqe; /* body and last 4 bytes of a CQE in separate steps */
 	int ooo;         /* messages of one QP may be placed in any order */
-	int no_atomics;  /* atomics are refused with REMOTE_INVALID; devices must not post them */
-	uint32_t mtu;    /* bytes of payload in a packet, 64 .. 1 MiB */
+	/*
+	 * The fabric routes each packet by itself: plain writes of one QP are placed in any order.
+	 * A READ or atomic leaves only when all writes before it are acknowledged, as a ConnectX
+	 * does it.
+	 */
+	int overtake;
+	int no_atomics; /* atomics are refused with REMOTE_INVALID; devices must not post them */
+	/* an atomic reads its word and stores it some steps later: atomic within this NIC alone */
+	int hca_atomics;
+	uint32_t mtu; /* bytes of payload in a packet, 64 .. 1 MiB */
 	/*
 	 * The same for device memory by reference, 64 .. 1 GiB: a copy costs much and a byte
 	 * little, so a message is one packet unless asked otherwise.  Reading `mtu` from a text

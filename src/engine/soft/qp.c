@@ -224,6 +224,7 @@ void soft_qp_destroy(struct soft_nic *nic, uint32_t qpn)
 
 	if (!qp)
 		return;
+	soft_responder_store_late(nic); /* it may be this one's */
 	/* who waits for this CQ finds that it is gone, and fails */
 	while (qp->waiters) {
 		soft_activate(nic, qp->waiters);

@@ -48,6 +48,25 @@ static int waits(struct soft_nic *nic, struct soft_qp *qp, struct soft_request *
 	return 1;
 }
 
+/* Has a write not been acknowledged yet that was started? */
+static int open_writes(const struct soft_qp *qp)
+{
+	for (uint64_t i = qp->una_idx; i < qp->next; i++) {
+		const struct soft_request *r = soft_request_at(qp, i);
+
+		if (r->kind == SOFT_KIND_WRITE && r->first_psn + r->packets > qp->acked)
+			return 1;
+	}
+	return 0;
+}
+
+/* A fabric on which writes overtake: READs and atomics leave after them. */
+static int held(const struct soft_nic *nic, const struct soft_qp *qp, const struct soft_request *r)
+{
+	return nic->config.overtake && (r->kind == SOFT_KIND_READ || r->kind == SOFT_KIND_ATOMIC) &&
+	       open_writes(qp);
+}
+
 /*
  * Fences.  Where the wire keeps order, "after everything" needs no more than "after the answers".
  */
@@ -57,11 +76,11 @@ static int fenced(const struct soft_nic *nic, const struct soft_qp *qp,
 	switch (r->flags & 0xe0) {
 	case ORI_WQE_FENCE:
 	case 0x80: /* fence and small fence */
-		return qp->open_reads != 0;
+		return qp->open_reads != 0 || held(nic, qp, r);
 	case ORI_WQE_STRONG:
 		return nic->config.ooo ? qp->una_idx != qp->next : qp->open_reads != 0;
 	default:
-		return 0;
+		return held(nic, qp, r);
 	}
 }
 

@@ -16,6 +16,9 @@
 
 #include "state.h"
 
+/* Steps between the read and the store of an atomic, at most. */
+#define LATE_STEPS 4u
+
 enum verdict {
 	TAKEN,
 	IGNORED, /* as if lost: nothing happened, it will come again */
@@ -118,6 +121,51 @@ static int modify_device(struct soft_nic *nic, void *word, const struct soft_pac
 	return soft_place_move(nic, word, &next, 8, 1);
 }
 
+void soft_responder_store_late(struct soft_nic *nic)
+{
+	struct soft_late late = nic->late;
+	int err = 0;
+
+	if (!late.word)
+		return;
+	nic->late.word = NULL;
+	late.answer->late = 0;
+	soft_activate(nic, late.qp);
+	if (late.device)
+		err = soft_place_move(nic, late.word, &late.value, 8, 1);
+	else
+		/* release: as modify(), for threads that wait for the word */
+		__atomic_store_n(late.word, late.value, __ATOMIC_RELEASE);
+	if (err && late.qp->state == SOFT_RTS)
+		soft_responder_refuse(nic, late.qp, REFUSED_OP);
+}
+
+/*
+ * hca_atomics: reads now and stores a few steps later, or before this NIC executes anything else.
+ * Atomic among the operations of this NIC.  What another NIC, a CPU or a GPU adds in between is
+ * lost, as with a real one.
+ */
+static int modify_late(struct soft_nic *nic, struct soft_qp *qp, uint64_t *word, int device,
+		       const struct soft_packet *p, struct soft_replay *e)
+{
+	if (!device)
+		e->value = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+	else if (soft_place_move(nic, &e->value, word, 8, 1))
+		return -1;
+	nic->late.value = p->u.atomic.swap_add;
+	if (soft_packet_op(p) == SOFT_OP_FETCH_ADD)
+		nic->late.value += e->value;
+	else if (e->value != p->u.atomic.compare)
+		return 0;
+	nic->late.word = word;
+	nic->late.device = device;
+	nic->late.release_step = nic->steps + 1 + soft_random(nic) % LATE_STEPS;
+	nic->late.qp = qp;
+	nic->late.answer = e;
+	e->late = 1;
+	return 0;
+}
+
 /*
  * Atomic among NICs and with any CPU of this machine, since it is a CPU's own instruction.
  * acq_rel: a thread that waits for the word sees what was placed before, and this NIC what that
@@ -151,12 +199,15 @@ static enum verdict execute_atomic(struct soft_nic *nic, struct soft_qp *qp,
 	e = remember(nic, qp, p, psn, 1);
 	if (!e)
 		return IGNORED;
-	if (!mr->attr.device) {
+	if (nic->config.hca_atomics) {
+		if (!modify_late(nic, qp, word, mr->attr.device, p, e))
+			return TAKEN;
+	} else if (!mr->attr.device) {
 		e->value = modify(word, p);
 		return TAKEN;
-	}
-	if (!modify_device(nic, word, p, &e->value))
+	} else if (!modify_device(nic, word, p, &e->value)) {
 		return TAKEN;
+	}
 	soft_set_pending(qp, e, 0);
 	e->packets = 0; /* it is nobody's */
 	return REFUSED_OP;
@@ -165,6 +216,7 @@ static enum verdict execute_atomic(struct soft_nic *nic, struct soft_qp *qp,
 static enum verdict execute(struct soft_nic *nic, struct soft_qp *qp, const struct soft_packet *p,
 			    const struct soft_slot *slot, uint64_t psn, uint32_t packets)
 {
+	soft_responder_store_late(nic);
 	switch (soft_packet_op(p)) {
 	case SOFT_OP_WRITE:
 		return execute_write(nic, qp, p, slot);
@@ -294,6 +346,12 @@ static void ahead(struct soft_nic *nic, struct soft_qp *qp, const struct soft_pa
 		gap(qp);
 }
 
+/* Which packets may be executed before those with lower numbers. */
+static int may_be_ahead(const struct soft_nic *nic, const struct soft_packet *p)
+{
+	return nic->config.ooo && (!nic->config.overtake || soft_packet_op(p) == SOFT_OP_WRITE);
+}
+
 void soft_responder_request(struct soft_nic *nic, struct soft_qp *qp, const struct soft_packet *p,
 			    const struct soft_slot *slot)
 {
@@ -309,7 +367,7 @@ void soft_responder_request(struct soft_nic *nic, struct soft_qp *qp, const stru
 	} else if (psn < qp->expected) {
 		nic->stats.refused++;
 	} else if (psn > qp->expected) {
-		if (nic->config.ooo && packets)
+		if (packets && may_be_ahead(nic, p))
 			ahead(nic, qp, p, slot, psn, packets);
 		else
 			gap(qp);

@@ -82,6 +82,7 @@ struct soft_replay {
 	uint8_t op;
 	uint8_t pending; /* an answer is still to be sent */
 	uint8_t again;   /* ... for a second time at least */
+	uint8_t late;    /* hca_atomics: not before its word is stored */
 };
 
 enum soft_state { SOFT_RESET, SOFT_RTS, SOFT_ERR };
@@ -166,6 +167,16 @@ struct soft_held {
 
 #define SOFT_HELD 32u
 
+/* hca_atomics: an atomic between its read and its store. */
+struct soft_late {
+	uint64_t *word; /* NULL: none */
+	uint64_t value;
+	uint64_t release_step;
+	struct soft_qp *qp;
+	struct soft_replay *answer; /* held back until the word is stored */
+	int device;
+};
+
 /* A doorbell.  Those that were rung last are near the front of the table: fetch.c. */
 struct soft_bell {
 	const uint64_t *word;
@@ -209,6 +220,7 @@ struct soft_nic {
 
 	struct soft_held *held; /* SOFT_HELD of them, or NULL when nothing is ever held */
 	uint32_t held_count;
+	struct soft_late late;
 	uint64_t rate_ns;
 	int64_t rate_bytes;
 
@@ -282,6 +294,8 @@ void soft_responder_request(struct soft_nic *, struct soft_qp *, const struct so
 			    const struct soft_slot *);
 /* To ERR; this and every later request is answered with the syndrome. */
 void soft_responder_refuse(struct soft_nic *, struct soft_qp *, uint32_t syndrome);
+/* Stores what an atomic has still to store. */
+void soft_responder_store_late(struct soft_nic *);
 
 /* reply.c */
 void soft_reply_run(struct soft_nic *, struct soft_qp *);
