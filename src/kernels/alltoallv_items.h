@@ -70,6 +70,19 @@ ORIEL_DEV int ori_a2a_is_queued(const struct ori_a2a_args *a, int peer)
 	return !ori_peer_is_mapped(ori_window_peer(a->win, peer));
 }
 
+/*
+ * One thread that posts to a queued peer as block `index` of that peer's.  What tells a peer something always goes as
+ * block 0: then it is executed in the order of the calls, whatever block posts it and however many there are, by one NIC.
+ * Through lanes of their own the mark of a call could come before that of the call before, whose size is not there.
+ */
+ORIEL_DEV struct oriel_group ori_a2a_poster(int peer, uint32_t index)
+{
+	struct oriel_group one = oriel_group_thread();
+
+	one.block = (uint32_t)peer + index; /* not all peers by the first NIC */
+	return one;
+}
+
 /* ---- sizes ----------------------------------------------------------------------------------------- */
 
 /*

@@ -47,7 +47,7 @@ ORIEL_DEV_OUT int ori_a2a_place(const struct ori_a2a_args *a, struct oriel_group
 ORIEL_DEV_OUT int ori_a2a_grant(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 				const struct ori_a2a_item *it, uint64_t k)
 {
-	struct oriel_group one = oriel_group_thread();
+	struct oriel_group one = ori_a2a_poster(it->peer, 0);
 	uint64_t place = 0, off = offsetof(struct ori_a2a_row, grant) + 8u * (k & 1u);
 	int err = ori_a2a_place(a, g, parts, it->peer, k, &place);
 	struct ori_a2a_row *row;

@@ -24,11 +24,11 @@ ORIEL_DEV void ori_a2a_stage(const struct ori_a2a_args *a, struct oriel_group g,
 			       a->send + it->src_off + begin, bytes);
 }
 
-/* By one thread, on the block's lane: told[], if asked for, and the signal, after what the lane was given before. */
+/* By one thread, as block 0: told[], if asked for, and the signal, after what that lane was given before. */
 ORIEL_DEV_OUT int ori_a2a_post_mark(const struct ori_a2a_args *a, const struct ori_a2a_item *it,
 				    uint64_t k, uint64_t word, uint64_t steps, int with_word)
 {
-	struct oriel_group one = oriel_group_thread();
+	struct oriel_group one = ori_a2a_poster(it->peer, 0);
 	uint64_t off = offsetof(struct ori_a2a_row, told) + 8u * (k & 1u);
 	int err = 0;
 
@@ -49,7 +49,7 @@ ORIEL_DEV_OUT int ori_a2a_tell_queued(const struct ori_a2a_args *a, struct oriel
 	err = ori_agree_failure(&a->comm, a->failure, g);
 	if (!err && oriel_group_is_leader(g)) {
 		if (bytes)
-			err = oriel_put(a->win, oriel_group_thread(), it->peer,
+			err = oriel_put(a->win, ori_a2a_poster(it->peer, 0), it->peer,
 					ori_a2a_row_off(a) + ori_a2a_inbox_off(a, k), &a->staging,
 					it->staged_off, bytes);
 		if (!err)
@@ -129,11 +129,11 @@ ORIEL_DEV void ori_a2a_copy(const struct ori_a2a_args *a, struct oriel_group g, 
 	}
 }
 
-/* One thread posts; the lane keeps order, so only several blocks must be complete before they meet. */
+/* One thread posts; block 0's lane keeps order, so only several blocks must be complete before they meet. */
 ORIEL_DEV_OUT int ori_a2a_send_queued(const struct ori_a2a_args *a, struct oriel_group g,
 				      const struct ori_a2a_item *it, uint64_t dst_off)
 {
-	struct oriel_group one = oriel_group_thread();
+	struct oriel_group one = ori_a2a_poster(it->peer, it->index);
 	uint64_t begin, end, piece, chunk = a->chunk[ORI_PLAN_QUEUED];
 	int err;
 
@@ -347,8 +347,12 @@ ORIEL_DEV int ori_a2a_receive(const struct ori_a2a_args *a, struct oriel_group g
 	if (err)
 		return err;
 	ori_a2a_take(a, g, it, k, word, place);
-	if (it->queued)
-		return oriel_flush(a->win, g, it->peer); /* the send memory may be written again */
+	if (it->queued) {
+		/* the send memory may be written again; all blocks that sent from it meet */
+		if (oriel_group_is_leader(g))
+			err = oriel_flush(a->win, ori_a2a_poster(it->peer, 0), it->peer);
+		return ori_group_agree(g, err);
+	}
 	/* the wait looked at the failure words; that all threads are through is for the end of the launch to say */
 	return 0;
 }
