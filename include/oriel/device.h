@@ -13,8 +13,9 @@
  *
  * Three states of an operation: *posted* when the call returns, *complete* when its source may
  * be written again (ticket, counter, flush), *delivered* when it is visible at the peer (signal,
- * barrier, flush).  A block's operations to one peer are executed there in order; only on a NIC that does
- * not keep order (ORIEL_LINK_ORDERED is missing, as with EFA) two puts over the same bytes need a fence.
+ * barrier, flush).  A block's operations to one peer are executed there in order, with one exception: where
+ * writes may overtake each other (ORIEL_LINK_WRITES_ORDERED is missing, as with a ConnectX, whose fabric may
+ * route adaptively, and with EFA) two puts over the same bytes need a fence between them.
  */
 #ifndef ORIEL_DEVICE_H
 #define ORIEL_DEVICE_H
@@ -70,7 +71,11 @@ ORIEL_DEV int oriel_get_value(ORI_WIN, int peer, uint64_t src_off, void *out, ui
 
 /* ---- atomics: 8-byte aligned words of the peer's window buffer; `old` may be NULL ----------- */
 
-/* Atomic among operations that reach the word by one transport; not against plain stores. */
+/*
+ * Atomic among operations that reach the word by one transport: those of mapped peers and of its own rank,
+ * or those of queued peers, which all go through the first NIC of the word's rank.  Not against the other
+ * transport, nor against plain stores.
+ */
 ORIEL_DEV int oriel_fetch_add(ORI_WIN, int peer, uint64_t offset, uint64_t value, uint64_t *old);
 ORIEL_DEV int oriel_swap(ORI_WIN, int peer, uint64_t offset, uint64_t value, uint64_t *old);
 ORIEL_DEV int oriel_compare_swap(ORI_WIN, int peer, uint64_t offset, uint64_t expected,

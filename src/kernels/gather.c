@@ -17,19 +17,10 @@ ORIEL_DEV int ori_gather_wait_all(const struct oriel_window_dev *w, struct oriel
 				  const int32_t *peers, int n, int id, uint64_t want)
 {
 	uint32_t lanes = ori_group_lanes(g);
-	struct ori_spin s;
 	int err = 0;
 
-	for (int i = (int)g.thread; g.thread < lanes && i < n && !err; i += (int)lanes) {
-		int peer = peers[i], host = ori_words_are_host(w, peer);
-		uint64_t at = ori_signal_index(w, peer, id), *word = &w->signal_words[at];
-
-		ori_spin_begin(&s, &w->comm, w->failure, ORIEL_OP_SIGNAL, peer, id, w->number,
-			       want);
-		ori_spin_host(&s, host);
-		err = ori_mapped_wait(&s, host ? (uint64_t *)ori_host_half(&w->comm, word) : word,
-				      ori_load_relaxed_sys(&w->signal_base[at]), ORIEL_GE);
-	}
+	for (int i = (int)g.thread; g.thread < lanes && i < n && !err; i += (int)lanes)
+		err = ori_signal_wait(w, peers[i], id, ORIEL_GE, want);
 	return ori_group_agree_any(g, err);
 }
 

@@ -42,6 +42,7 @@ int ori_window_control_init(struct oriel_window *w, uint64_t generation)
 	uint64_t n = (uint64_t)w->comm->nranks, first = o->first_count;
 	uint64_t channels = o->staging_slot_bytes ? n * o->staging_channels : 0;
 
+	/* of words that are summed the first NIC's starts at `first` */
 	fill(w, l->signal_words, n * l->signal_stride, first);
 	fill(w, l->signal_base, n * l->signal_stride, first);
 	/* a counter is the sum over its lanes, of which the first starts at `first` */
@@ -134,6 +135,7 @@ static void build_arrays(struct oriel_window *w, struct oriel_window_dev *d)
 	d->staging_out = own(w, l->staging_out);
 	d->control = own(w, 0);
 	d->counter_lanes = l->counter_lanes;
+	d->word_nics = l->word_nics;
 	memcpy(d->control_key, w->control_key, sizeof(d->control_key));
 }
 

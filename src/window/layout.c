@@ -102,7 +102,7 @@ static uint64_t place(uint64_t *end, uint64_t words)
 }
 
 void ori_window_layout(const struct oriel_window_options *o, int nranks, uint32_t lanes,
-		       struct ori_window_layout *l)
+		       uint32_t nics, struct ori_window_layout *l)
 {
 	uint64_t n = (uint64_t)nranks, end = 0;
 	uint64_t channels = o->staging_slot_bytes ? n * o->staging_channels : 0;
@@ -111,13 +111,17 @@ void ori_window_layout(const struct oriel_window_options *o, int nranks, uint32_
 	l->counter_stride = row_words(o->counters);
 	l->barrier_stride = row_words(o->barriers);
 	l->header = place(&end, sizeof(struct ori_window_header) / 8);
-	l->signal_words = place(&end, n * l->signal_stride);
+	/* A lane's NIC adds to words of its own: device/check.h. */
+	l->word_nics = nics < lanes ? nics : lanes;
+	if (!l->word_nics)
+		l->word_nics = 1;
+	l->signal_words = place(&end, l->word_nics * n * l->signal_stride);
 	l->signal_base = place(&end, n * l->signal_stride);
 	l->signal_sum_base = place(&end, o->signals);
 	l->counter_lanes = lanes ? lanes : 1;
 	l->counter_words = place(&end, n * l->counter_lanes * l->counter_stride);
 	l->counter_base = place(&end, n * l->counter_stride);
-	l->arrival_words = place(&end, n * l->barrier_stride);
+	l->arrival_words = place(&end, l->word_nics * n * l->barrier_stride);
 	l->arrival_sent = place(&end, n * l->barrier_stride);
 	l->barrier_users = place(&end, (o->barriers + 1) / 2);
 	l->staging_words = place(&end, channels * ori_staging_row_words(o->staging_depth));

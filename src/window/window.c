@@ -171,7 +171,7 @@ static int prepare_control(struct oriel_window *w)
 	int err;
 
 	ori_window_layout(&w->options, c->nranks, c->links ? (uint32_t)c->config.lanes : 0,
-			  &w->layout);
+			  c->links ? c->engine->nics : 0, &w->layout);
 	pthread_mutex_lock(&c->lock);
 	err = ori_slab_take(&c->slab, w->layout.bytes, &w->control_offset);
 	w->number = c->next_window++;

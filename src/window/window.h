@@ -26,6 +26,7 @@ struct ori_window_layout {
 	uint64_t bytes;
 	uint32_t signal_stride, counter_stride, barrier_stride; /* words a row */
 	uint32_t counter_lanes;
+	uint32_t word_nics; /* signal and arrival words of a queued source, one per NIC */
 };
 
 /* generation: by this rank's host code; 0 once destroyed.  failure: set once, by this rank. */
@@ -57,9 +58,9 @@ struct oriel_window {
 
 /* layout.c.  ORIEL_EINVAL or ORIEL_ERANGE, with a line, for options that cannot be. */
 int ori_window_options_check(const struct oriel_window_options *);
-/* lanes: 0 without queued peers, else the lanes to each. */
+/* lanes: 0 without queued peers, else the lanes to each; nics: that they are spread over. */
 void ori_window_layout(const struct oriel_window_options *, int nranks, uint32_t lanes,
-		       struct ori_window_layout *);
+		       uint32_t nics, struct ori_window_layout *);
 /* Name of the first option that differs, NULL if windows can meet. */
 const char *ori_window_options_differ(const struct oriel_window_options *,
 				      const struct oriel_window_options *);

@@ -8,25 +8,24 @@
 #define WORD(i) ((uint64_t)(i)*8)
 
 /*
- * A word is atomic among operations of one transport.  On the CPU a NIC's additions and those of threads are
- * one; beside a GPU's they are not, so there the ranks on other nodes use words of their own.
+ * A word is atomic among operations of one transport: a NIC is atomic within itself, not with a CPU or a GPU.
+ * So the ranks on other nodes use words of their own.
  */
-#define APART 48 /* words from here on, for peers behind queues where that matters */
+#define APART 48 /* words from here on, for peers behind queues */
 
 ORIEL_DEV uint64_t word_for(const struct contract_args *a, int peer, int word)
 {
-	int apart = a->id && oriel_peer_kind(&a->win, peer) == ORIEL_PEER_QUEUED;
+	int apart = oriel_peer_kind(&a->win, peer) == ORIEL_PEER_QUEUED;
 
 	return WORD(word + (apart ? APART : 0));
 }
 
-/* Who works on rank 0's words: all, or on CUDA where some must go by queues, those alone. */
+/* Who works on rank 0's words: all, or where some must go by queues, those alone. */
 static int takes_part(struct contract_env *e, int rank)
 {
 	int nodes = oriel_comm_nodes(e->comm);
 
-	return !e->cuda || nodes == 1 ||
-	       oriel_comm_node(e->comm, rank) != oriel_comm_node(e->comm, 0);
+	return nodes == 1 || oriel_comm_node(e->comm, rank) != oriel_comm_node(e->comm, 0);
 }
 
 static int parts(struct contract_env *e)
@@ -87,15 +86,14 @@ static uint64_t sum_of_mine(struct contract_env *e, int nblocks)
 	return mine;
 }
 
-/* `each` additions by every rank at every rank; `apart`: those that came by queues went to other words. */
-static void check_sums(struct contract_env *e, int nblocks, uint64_t each, int apart)
+/* `each` additions by every rank at every rank; those that came by queues went to other words. */
+static void check_sums(struct contract_env *e, int nblocks, uint64_t each)
 {
 	uint64_t mine = sum_of_mine(e, nblocks), all[8] = { 0 }, sum = 0, want = 0;
 
 	REQUIRE_OK(oriel_comm_allgather(e->comm, ORIEL_WORLD, &mine, all, sizeof(mine)));
 	for (int r = 0; r < e->nranks; r++) {
-		uint64_t near_r = (uint64_t)oriel_comm_node_size(e->comm, r);
-		uint64_t near = (apart ? near_r : (uint64_t)e->nranks) * each;
+		uint64_t near = (uint64_t)oriel_comm_node_size(e->comm, r) * each;
 		uint64_t far = (uint64_t)e->nranks * each - near;
 
 		sum += all[r];
@@ -116,9 +114,8 @@ static void add_all(struct contract_env *e, int nblocks, int n)
 	struct contract_args a = contract_args(e);
 
 	a.rounds = contract_rounds(e, n);
-	a.id = e->cuda;
 	contract_launch(e, &add_kernel, nblocks, &a);
-	check_sums(e, nblocks, (uint64_t)a.rounds * (uint64_t)nblocks, e->cuda);
+	check_sums(e, nblocks, (uint64_t)a.rounds * (uint64_t)nblocks);
 }
 
 CASE(atomic_add, c.shape = CONTRACT_FULL)

@@ -104,6 +104,36 @@ static void rounds(struct contract_env *e, int mode, int n, int nblocks)
 	contract_launch(e, &rounds_kernel, nblocks, &a);
 }
 
+/* One block of the launch, a->id, meets the others on id 0. */
+CONTRACT_KERNEL(turn_kernel)
+{
+	int err = 0, round = (int)a->value;
+	uint64_t wrong = 0;
+
+	if (g.block == (uint32_t)a->id) {
+		err = put_stamps(a, g, round);
+		if (!err)
+			err = oriel_sync(&a->win, g, 0);
+		if (!err)
+			wrong = stamps_wrong(a, g, round);
+		if (!err)
+			err = oriel_sync(&a->win, g, 0);
+	}
+	contract_report(a, g, err, wrong);
+}
+
+/* Blocks use an id one after the other: each arrives by its own lane, and by another NIC perhaps. */
+CASE(barrier_blocks_take_turns, c.blocks = 3)
+{
+	struct contract_args a = contract_args(e);
+
+	for (int i = 0; i < contract_rounds(e, 30); i++) {
+		a.id = i % 3;
+		a.value = (uint64_t)i;
+		contract_launch(e, &turn_kernel, 3, &a);
+	}
+}
+
 CASE(barrier_sync, c.shape = CONTRACT_FULL)
 {
 	rounds(e, SYNC, 200, 1);

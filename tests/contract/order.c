@@ -8,15 +8,27 @@
 #define MESSAGE 72
 #define DEPTH 4
 
-enum { PUT_SIGNAL, PUT_THEN_SIGNAL, VALUE_THEN_SIGNAL, PUT_FENCE_SIGNAL, PUT_FLUSH_SIGNAL };
+enum {
+	PUT_SIGNAL,
+	PUT_THEN_SIGNAL,
+	VALUE_THEN_SIGNAL,
+	PUT_FENCE_SIGNAL,
+	PUT_FLUSH_SIGNAL,
+	PUT_SET,
+	PUT_THEN_SET,
+};
 
-ORIEL_DEV int pass(const struct contract_args *a, struct oriel_group g, int peer, uint64_t off)
+/* Message number `n` at `off`, and that it is there on signal `id`. */
+ORIEL_DEV int pass(const struct contract_args *a, struct oriel_group g, int peer, uint64_t off,
+		   int id, uint64_t n)
 {
 	const struct oriel_window_dev *w = &a->win;
 	int err;
 
 	if (a->mode == PUT_SIGNAL)
-		return oriel_put_signal(w, g, peer, off, &a->src, off, a->bytes, 0, ORIEL_ADD, 1);
+		return oriel_put_signal(w, g, peer, off, &a->src, off, a->bytes, id, ORIEL_ADD, 1);
+	if (a->mode == PUT_SET)
+		return oriel_put_signal(w, g, peer, off, &a->src, off, a->bytes, id, ORIEL_SET, n);
 	if (a->mode == VALUE_THEN_SIGNAL)
 		err = oriel_put_value(w, g, peer, off, a->local + off, a->bytes);
 	else
@@ -25,72 +37,123 @@ ORIEL_DEV int pass(const struct contract_args *a, struct oriel_group g, int peer
 		err = oriel_fence(w, g, peer);
 	if (!err && a->mode == PUT_FLUSH_SIGNAL)
 		err = oriel_flush(w, g, peer);
-	return err ? err : oriel_signal(w, g, peer, 0, ORIEL_ADD, 1);
+	if (!err && a->mode == PUT_THEN_SET)
+		return oriel_signal(w, g, peer, id, ORIEL_SET, n);
+	return err ? err : oriel_signal(w, g, peer, id, ORIEL_ADD, 1);
 }
 
-/* Message passing to the right through four places; the way back (id 1) frees them. */
+/* Message passing to the right through four places of the block; the way back (id + 1) frees them. */
 CONTRACT_KERNEL(litmus_kernel)
 {
 	const struct oriel_window_dev *w = &a->win;
 	int right = contract_right(w, 1), left = contract_left(w, 1), me = oriel_rank(w);
-	int err = 0, i;
+	int err = 0, i, id = 2 * (int)g.block;
 	uint64_t wrong = 0, off;
 
 	for (i = 0; i < a->rounds && !err; i++) {
-		off = (uint64_t)(i % DEPTH) * MESSAGE;
+		off = ((uint64_t)g.block * DEPTH + (uint64_t)(i % DEPTH)) * MESSAGE;
 		if (i >= DEPTH)
-			err = oriel_wait_signal_from(w, g, right, 1, ORIEL_GE,
+			err = oriel_wait_signal_from(w, g, right, id + 1, ORIEL_GE,
 						     (uint64_t)(i - DEPTH + 1));
 		if (!err) {
 			contract_fill(g, a->local + off, a->bytes, (uint64_t)i, me, right);
 			err = oriel_group_sync(g);
 		}
 		if (!err)
-			err = pass(a, g, right, off);
+			err = pass(a, g, right, off, id, (uint64_t)i + 1);
 		if (!err)
-			err = oriel_wait_signal_from(w, g, left, 0, ORIEL_GE, (uint64_t)i + 1);
+			err = oriel_wait_signal_from(w, g, left, id, ORIEL_GE, (uint64_t)i + 1);
 		if (!err)
 			wrong += contract_wrong(g, w->buffer + off, a->bytes, (uint64_t)i, left,
 						me);
 		if (!err)
-			err = oriel_signal(w, g, left, 1, ORIEL_ADD, 1);
+			err = oriel_signal(w, g, left, id + 1, ORIEL_ADD, 1);
 	}
 	contract_report(a, g, err, wrong);
 }
 
-static void litmus(struct contract_env *e, int mode, int rounds)
+static void litmus(struct contract_env *e, int mode, int rounds, int nblocks)
 {
 	struct contract_args a = contract_args(e);
 
 	a.mode = mode;
 	a.bytes = mode == VALUE_THEN_SIGNAL ? 28 : MESSAGE;
 	a.rounds = contract_rounds(e, rounds);
-	contract_launch(e, &litmus_kernel, 1, &a);
+	contract_launch(e, &litmus_kernel, nblocks, &a);
 }
 
 CASE(order_put_signal, c.shape = CONTRACT_FULL)
 {
-	litmus(e, PUT_SIGNAL, 2000);
+	litmus(e, PUT_SIGNAL, 2000, 1);
 }
 
 CASE(order_put_then_signal, 0)
 {
-	litmus(e, PUT_THEN_SIGNAL, 2000);
+	litmus(e, PUT_THEN_SIGNAL, 2000, 1);
 }
 
 CASE(order_value_then_signal, 0)
 {
-	litmus(e, VALUE_THEN_SIGNAL, 500);
+	litmus(e, VALUE_THEN_SIGNAL, 500, 1);
 }
 
 CASE(order_put_fence_signal, 0)
 {
-	litmus(e, PUT_FENCE_SIGNAL, 500);
+	litmus(e, PUT_FENCE_SIGNAL, 500, 1);
 }
 
 CASE(order_put_flush_signal, 0)
 {
-	litmus(e, PUT_FLUSH_SIGNAL, 500);
+	litmus(e, PUT_FLUSH_SIGNAL, 500, 1);
+}
+
+CASE(order_put_set, 0)
+{
+	litmus(e, PUT_SET, 500, 1);
+}
+
+CASE(order_put_then_set, 0)
+{
+	litmus(e, PUT_THEN_SET, 500, 1);
+}
+
+/* Blocks use different lanes, and so different NICs where there are several. */
+CASE(order_blocks_put_signal, c.blocks = 4)
+{
+	litmus(e, PUT_SIGNAL, 200, 4);
+}
+
+CASE(order_blocks_put_set, c.blocks = 4)
+{
+	litmus(e, PUT_SET, 200, 4);
+}
+
+/* A block's SET and ADD take different ways; who sees the later one sees the earlier one. */
+CONTRACT_KERNEL(set_add_kernel)
+{
+	const struct oriel_window_dev *w = &a->win;
+	int right = contract_right(w, 1), left = contract_left(w, 1), id = 2 * (int)g.block;
+	int err = 0, i;
+	uint64_t wrong = 0, n;
+
+	for (i = 1; i <= a->rounds && !err; i++) {
+		n = (uint64_t)i;
+		err = oriel_signal(w, g, right, id, ORIEL_SET, n);
+		if (!err)
+			err = oriel_signal(w, g, right, id + 1, ORIEL_ADD, 1);
+		if (!err)
+			err = oriel_wait_signal_from(w, g, left, id + 1, ORIEL_GE, n);
+		wrong += !err && oriel_read_signal_from(w, left, id) < n;
+	}
+	contract_report(a, g, err, wrong);
+}
+
+CASE(order_blocks_set_then_add, c.blocks = 4)
+{
+	struct contract_args a = contract_args(e);
+
+	a.rounds = contract_rounds(e, 100);
+	contract_launch(e, &set_add_kernel, 4, &a);
 }
 
 /* ---- puts over puts, puts over gets -------------------------------------------------------- */
@@ -140,7 +203,7 @@ static int is_unordered(struct contract_env *e, const struct oriel_comm_peer *wh
 	if (!peer.link)
 		return 0;
 	contract_read(e, &link, peer.link, sizeof(link));
-	return !(link.flags & ORIEL_LINK_ORDERED);
+	return !(link.flags & ORIEL_LINK_WRITES_ORDERED);
 }
 
 /* Is there a peer behind a NIC that does not keep order? */

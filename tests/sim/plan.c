@@ -52,7 +52,11 @@ static void plan_faults(uint64_t *r, struct soft_config *c)
 	if (one_in(r, 8))
 		c->ooo = 1;
 	if (one_in(r, 8))
+		c->overtake = 1;
+	if (one_in(r, 8))
 		c->no_atomics = 1;
+	if (one_in(r, 4))
+		c->hca_atomics = 1;
 	if (one_in(r, 6))
 		return; /* nothing goes wrong */
 	for (size_t i = 0; i < ORI_COUNT(faults); i++)
@@ -99,7 +103,8 @@ static void plan_nics(uint64_t *r, struct sim_plan *p)
 			p->config[rank][nic].seed = p->seed * 64 +
 						    (uint64_t)(rank * SIM_NICS + nic);
 		}
-	p->flags = (c.ooo ? 0 : ORIEL_LINK_ORDERED) | (c.no_atomics ? 0 : ORIEL_LINK_ATOMICS);
+	p->flags = (c.ooo ? 0 : ORIEL_LINK_ORDERED) | (c.no_atomics ? 0 : ORIEL_LINK_ATOMICS) |
+		   (c.ooo || c.overtake ? 0 : ORIEL_LINK_WRITES_ORDERED);
 	plan_fatal(r, p);
 }
 

@@ -48,6 +48,7 @@ static int run_post(struct env *e, struct sim_op *op)
 		post.signal = op->signal;
 		post.signal_flags = op->flags;
 		post.signal_value = op->value;
+		post.one_nic = op->word == SIM_WORD_SHARED; /* by threads of every lane */
 		post.word = 8ull * word;
 		post.word_key = region_of(e, op->peer, SIM_CONTROL)->key;
 		post.total = &e->r->totals[op->peer][word];

@@ -33,7 +33,9 @@
 	X("dbr_late", c->dbr_late > 0)                                                             \
 	X("torn", c->torn_cqe > 0)                                                                 \
 	X("ooo", c->ooo)                                                                           \
+	X("overtake", c->overtake)                                                                 \
 	X("no_atom", c->no_atomics)                                                                \
+	X("hca", c->hca_atomics)                                                                   \
 	X("dbr_rec", c->dbr_mode == SOFT_DBR_RECORD)                                               \
 	X("dbr_rnd", c->dbr_mode == SOFT_DBR_RANDOM)                                               \
 	X("qp_err", p->fatal == SIM_FATAL_QP && struck)                                            \

@@ -6,7 +6,8 @@
  */
 #include "queue_nic.h"
 
-#define ALL (ORIEL_LINK_ATOMICS | ORIEL_LINK_ORDERED)
+#define ORDERED (ORIEL_LINK_ORDERED | ORIEL_LINK_WRITES_ORDERED)
+#define ALL (ORIEL_LINK_ATOMICS | ORDERED)
 #define SHORT_NS 3000000ull
 #define DATA 256u /* offset of the peer's data */
 #define WORD 64u  /* and of its word */
@@ -172,6 +173,23 @@ TEST(signal_fence_carries_the_fence)
 	rig_close(&r);
 }
 
+/* A fabric may route adaptively: a plain write that tells of others starts after them. */
+TEST(where_writes_overtake_a_set_is_strong)
+{
+	struct rig r;
+
+	rig_open(&r, ORIEL_LINK_ATOMICS | ORIEL_LINK_ORDERED);
+	CHECK_EQ(put_signal(&r, 40, ORIEL_SET, 9), 0);
+	CHECK_EQ(put_signal(&r, 40, ORIEL_ADD, 1), 0);
+	CHECK_EQ(fence(&r, 1), 0);
+	CHECK(is_logged(&r, 0, ORI_WQE_RDMA_WRITE, 0));
+	CHECK(is_logged(&r, 1, ORI_WQE_RDMA_WRITE, ORI_WQE_STRONG));
+	CHECK(is_logged(&r, 2, ORI_WQE_RDMA_WRITE, 0));
+	CHECK(is_logged(&r, 3, ORI_WQE_ATOMIC_FA, 0)); /* the NIC holds it back itself */
+	CHECK(is_logged(&r, 4, ORI_WQE_NOP, ORI_WQE_STRONG));
+	rig_close(&r);
+}
+
 /* More than one WQE can carry: cut, in order, the signal behind the last piece. */
 TEST(puts_above_the_longest_message_are_split)
 {
@@ -214,7 +232,7 @@ TEST(counters_without_nic_atomics_count_before_the_call_returns)
 {
 	struct rig r;
 
-	rig_open(&r, ORIEL_LINK_ORDERED);
+	rig_open(&r, ORDERED);
 	CHECK_EQ(put_signal_counter(&r, 40, 1), 0);
 	CHECK_EQ(counter(&r), 1);
 	CHECK_EQ(signal_counter(&r, 1, 0), 0);
@@ -227,7 +245,7 @@ TEST(without_atomics_an_add_is_a_total_stored)
 {
 	struct rig r;
 
-	rig_open(&r, ORIEL_LINK_ORDERED);
+	rig_open(&r, ORDERED);
 	r.n->word_watched = WORD;
 	for (uint64_t i = 1; i <= 20; i++) {
 		CHECK_EQ(signal_word(&r, &r.word, ORIEL_ADD, i), 0);
@@ -242,7 +260,7 @@ TEST(without_atomics_or_a_total_an_add_is_refused)
 {
 	struct rig r;
 
-	rig_open(&r, ORIEL_LINK_ORDERED);
+	rig_open(&r, ORDERED);
 	r.word.total = NULL;
 	CHECK_EQ(signal_word(&r, &r.word, ORIEL_ADD, 1), ORIEL_EUNSUPPORTED);
 	CHECK_EQ(signal_word(&r, &r.word, ORIEL_SET, 5), 0);
@@ -260,7 +278,7 @@ TEST(who_gives_up_before_its_turn_has_not_touched_the_total)
 	struct ori_scope scope;
 	uint64_t base;
 
-	rig_open(&r, ORIEL_LINK_ORDERED);
+	rig_open(&r, ORDERED);
 	r.n->comm.timeout_ns = SHORT_NS;
 	scope = nic_scope(r.n, 0);
 	r.total = 100;
@@ -273,16 +291,18 @@ TEST(who_gives_up_before_its_turn_has_not_touched_the_total)
 
 TEST(reset_sets_word_and_total_and_is_delivered)
 {
-	static const uint32_t flags[] = { ALL, ORIEL_LINK_ORDERED, 0 };
+	static const uint32_t flags[] = { ALL, ORDERED, ORIEL_LINK_ORDERED, 0 };
 
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 4; i++) {
+		uint32_t mode = flags[i] & ORIEL_LINK_WRITES_ORDERED ? ORI_WQE_FENCE :
+								       ORI_WQE_STRONG;
 		struct rig r;
 
 		rig_open(&r, flags[i]);
 		CHECK_EQ(signal_word(&r, &r.word, ORIEL_ADD, 41), 0);
 		CHECK_EQ(reset(&r, &r.word, 5), 0);
 		CHECK_EQ(nic_word(r.n, WORD), 5);
-		CHECK(is_logged(&r, 1, ORI_WQE_RDMA_WRITE, ORI_WQE_FENCE));
+		CHECK(is_logged(&r, 1, ORI_WQE_RDMA_WRITE, mode));
 		CHECK_EQ(signal_word(&r, &r.word, ORIEL_ADD, 2), 0);
 		CHECK_EQ(flush(&r, 1), 0);
 		CHECK_EQ(nic_word(r.n, WORD), 7);

@@ -19,7 +19,7 @@ TEST(arrays_follow_each_other_on_lines_of_their_own)
 	o.staging_slot_bytes = 4096;
 	o.staging_depth = 4;
 	o.staging_channels = 3;
-	ori_window_layout(&o, 5, 0, &l);
+	ori_window_layout(&o, 5, 0, 0, &l);
 	{
 		uint64_t at[] = { l.header,          l.signal_words,  l.signal_base,
 				  l.signal_sum_base, l.counter_words, l.counter_base,
@@ -44,7 +44,7 @@ TEST(nothing_asked_for_takes_next_to_nothing)
 	struct ori_window_layout l;
 
 	o.signals = o.counters = o.barriers = 0;
-	ori_window_layout(&o, 64, 0, &l);
+	ori_window_layout(&o, 64, 0, 0, &l);
 	CHECK(l.bytes <= 1024);
 }
 
@@ -53,8 +53,24 @@ TEST(defaults_at_64_ranks_are_small)
 	struct oriel_window_options o = options();
 	struct ori_window_layout l;
 
-	ori_window_layout(&o, 64, 0, &l);
+	ori_window_layout(&o, 64, 0, 0, &l);
 	CHECK(l.bytes < 128 * 1024);
+}
+
+TEST(a_nic_has_words_of_its_own)
+{
+	struct oriel_window_options o = options();
+	struct ori_window_layout one, two, few;
+
+	ori_window_layout(&o, 5, 4, 1, &one);
+	ori_window_layout(&o, 5, 4, 2, &two);
+	CHECK_EQ(one.word_nics, 1);
+	CHECK_EQ(two.word_nics, 2);
+	CHECK_EQ(two.signal_base - two.signal_words, 2 * (one.signal_base - one.signal_words));
+	CHECK_EQ(two.arrival_sent - two.arrival_words, 2 * (one.arrival_sent - one.arrival_words));
+	/* one lane uses one NIC, however many there are */
+	ori_window_layout(&o, 5, 1, 2, &few);
+	CHECK_EQ(few.word_nics, 1);
 }
 
 TEST(impossible_options_are_refused_with_their_name)

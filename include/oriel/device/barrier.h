@@ -4,7 +4,8 @@
  *
  * Arrivals are counted per pair: arrival_sent[p][id] is how often I arrived at p, and
  * arrival_words[p][id] how often p arrived at me.  Both ends of a pair make the same sequence of
- * calls on an id, so I wait until p has arrived as often as I have.  Counts run for ever in
+ * calls on an id, so I wait until p has arrived as often as I have (of a queued p the sum of its
+ * NICs' words).  Counts run for ever in
  * window memory: launches, late ranks and a barrier_peer in between need no reset, and an early
  * arrival for the next round cannot stand in for a missing one of another rank.
  *
@@ -38,9 +39,16 @@ ORIEL_DEV int ori_await(const struct oriel_window_dev *win, struct ori_spin *s, 
 	uint64_t i = (uint64_t)(uint32_t)peer * win->barrier_stride + (uint32_t)id;
 	int host = ori_words_are_host(win, peer);
 	uint64_t *word = &win->arrival_words[i];
+	struct ori_words words;
 
 	ori_spin_next(s, peer, count);
 	ori_spin_host(s, host);
+	if (host && win->word_nics > 1) {
+		words.first = (uint64_t *)ori_host_half(&win->comm, word);
+		words.stride = ori_arrival_plane(win);
+		words.n = win->word_nics;
+		return ori_words_wait_count(s, &words);
+	}
 	return ori_mapped_wait_count(s, host ? (uint64_t *)ori_host_half(&win->comm, word) : word);
 }
 

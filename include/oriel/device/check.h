@@ -72,6 +72,20 @@ ORIEL_DEV uint64_t *ori_words_of(const struct oriel_window_dev *win, int peer, u
 	return ori_words_are_host(win, peer) ? (uint64_t *)ori_host_half(&win->comm, words) : words;
 }
 
+/*
+ * A queued peer's adds come through several NICs, each atomic only within itself: one word for each.  Words
+ * from one NIC's rows to the next one's; a peer has win->word_nics of them if it is queued, else one.
+ */
+ORIEL_DEV uint64_t ori_signal_plane(const struct oriel_window_dev *win)
+{
+	return (uint64_t)(uint32_t)win->comm.nranks * win->signal_stride;
+}
+
+ORIEL_DEV uint64_t ori_arrival_plane(const struct oriel_window_dev *win)
+{
+	return (uint64_t)(uint32_t)win->comm.nranks * win->barrier_stride;
+}
+
 ORIEL_DEV int oriel_rank(const struct oriel_window_dev *win)
 {
 	return win->comm.rank;

@@ -68,21 +68,40 @@ ORIEL_DEV_OUT int ori_fetch_bytes(const struct ori_scope *scope, const struct or
 	return err;
 }
 
+/*
+ * Atomics of all ranks on a word are executed by one NIC of its rank, the first: NICs are atomic only
+ * within themselves.  What the block has posted on a lane of another NIC must be there before.
+ */
+ORIEL_DEV int ori_atomic_lane(const struct ori_scope *scope, const struct oriel_link *link,
+			      uint32_t *n)
+{
+	struct oriel_queue *q = link->lanes[*n].main;
+
+	if (link->lanes[*n].nic == 0)
+		return 0;
+	*n = 0;
+	return ori_queue_wait(scope, q, ori_load_acquire_sys(&q->produced));
+}
+
 /* fetch-add (compare == 0) or compare-swap; by one thread. */
 ORIEL_DEV_OUT int ori_fetch_atomic(const struct ori_scope *scope, const struct oriel_link *link,
 				   uint32_t n, uint32_t block, int compare, uint64_t remote,
 				   const uint32_t *rkey, uint64_t expected, uint64_t value,
 				   uint64_t *old)
 {
-	const struct oriel_lane *lane = &link->lanes[n];
-	struct oriel_queue *q = lane->main;
 	const uint32_t *lkey = scope->comm->result_key;
+	const struct oriel_lane *lane;
+	struct oriel_queue *q;
 	uint32_t slot;
 	uint64_t base = 0;
-	int err = ori_result_take(scope, block, &slot);
+	int err = ori_atomic_lane(scope, link, &n);
 
+	if (!err)
+		err = ori_result_take(scope, block, &slot);
 	if (err)
 		return err;
+	lane = &link->lanes[n];
+	q = lane->main;
 	err = ori_queue_reserve(scope, q, 1, &base);
 	if (!err) {
 		struct ori_wqe *w = ori_queue_slot(q, base);

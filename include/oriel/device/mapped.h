@@ -115,6 +115,58 @@ ORIEL_DEV int ori_mapped_wait_count(struct ori_spin *s, const uint64_t *word)
 	return err;
 }
 
+/*
+ * A count that comes through several NICs: one word for each, `stride` words apart, and the sum is what
+ * has come.  Each only grows, so no sum is ever too high.
+ */
+struct ori_words {
+	const uint64_t *first;
+	uint64_t stride;
+	uint32_t n;
+};
+
+ORIEL_DEV uint64_t ori_words_poll(const struct ori_words *w)
+{
+	uint64_t sum = ori_poll_sys(w->first);
+	uint32_t i;
+
+	for (i = 1; i < w->n; i++)
+		sum += ori_poll_sys(w->first + i * w->stride);
+	return sum;
+}
+
+/* As ori_mapped_wait(); out of line, for it is the way of queued peers alone. */
+ORIEL_DEV_OUT int ori_words_wait(struct ori_spin *s, const struct ori_words *w, uint64_t base,
+				 int cmp)
+{
+	int err = ori_failed(s->comm, s->window_failure);
+	uint64_t have = ori_words_poll(w) - base;
+
+	while (!err && !ori_compare(have, cmp, s->want)) {
+		err = ori_spin(s, have);
+		have = ori_words_poll(w) - base;
+	}
+	/* [W1] acquire, system scope, with the polls; partner [S1], or the NIC's add. */
+	ori_poll_end();
+	ori_spin_end(s);
+	return err;
+}
+
+/* As ori_mapped_wait_count(); the caller ends the spin. */
+ORIEL_DEV_OUT int ori_words_wait_count(struct ori_spin *s, const struct ori_words *w)
+{
+	uint64_t have = ori_words_poll(w);
+	int err = 0;
+
+	while (!err && !ori_reached(have, s->want)) {
+		err = ori_spin(s, have);
+		have = ori_words_poll(w);
+	}
+	/* [W1] acquire, system scope, with the polls; partner [S1], or the NIC's add. */
+	ori_poll_end();
+	return err;
+}
+
 /* ---- public: caller-owned memory ------------------------------------------------------------- */
 
 /* Copy; on return the source may be written again.  Delivered by the next signal. */

@@ -21,6 +21,13 @@ struct ori_post {
 	int32_t signal;
 	uint32_t signal_flags; /* ORI_WQE_FENCE, ORI_WQE_STRONG */
 	uint64_t word, signal_value;
+	/*
+	 * NICs are atomic only within themselves.  Bytes from a NIC's word to the next NIC's: ADD
+	 * goes to the word of the lane's NIC, SET to the first one.  0: there is one word.
+	 */
+	uint64_t word_stride;
+	uint32_t one_nic; /* the word is written through the first NIC alone, behind a flush */
+	uint32_t tells;   /* nobody may see the word before what was posted earlier */
 	const uint32_t *word_key;
 	uint64_t *total; /* what the word has come to, for NICs that cannot add; NULL: only SET */
 	/* the count: 1 is added to (count_address, count_key) when data, or else the word, is complete */
@@ -32,6 +39,7 @@ struct ori_post {
 ORIEL_DEV void ori_post_init(struct ori_post *p)
 {
 	memset(p, 0, sizeof(*p));
+	p->tells = 1;
 }
 
 ORIEL_DEV void ori_fill_data(const struct oriel_lane *lane, uint64_t index,
@@ -49,18 +57,22 @@ ORIEL_DEV void ori_fill_data(const struct oriel_lane *lane, uint64_t index,
 			     (uint32_t)bytes, 0);
 }
 
-ORIEL_DEV void ori_fill_word(const struct oriel_lane *lane, uint64_t index,
-			     const struct ori_post *p, int add, uint64_t value)
+ORIEL_DEV void ori_fill_word(const struct oriel_link *link, const struct oriel_lane *lane,
+			     uint64_t index, const struct ori_post *p, int add, uint64_t value)
 {
 	struct oriel_queue *q = lane->main;
 	struct ori_wqe *w = ori_queue_slot(q, index);
+	uint32_t flags = p->signal_flags;
 
-	if (add)
-		ori_wqe_fetch_add(w, index, q->qpn, p->word, p->word_key[lane->nic], value, 0,
-				  lane->sink_key, p->signal_flags);
-	else
-		ori_wqe_write_inline(w, index, q->qpn, p->word, p->word_key[lane->nic], &value, 8,
-				     p->signal_flags);
+	if (add) {
+		ori_wqe_fetch_add(w, index, q->qpn, p->word + p->word_stride * lane->nic,
+				  p->word_key[lane->nic], value, 0, lane->sink_key, flags);
+		return;
+	}
+	/* A plain write may pass the data that it tells of: then it starts when that is complete. */
+	if (p->tells && !(link->flags & ORIEL_LINK_WRITES_ORDERED))
+		flags |= ORI_WQE_STRONG;
+	ori_wqe_write_inline(w, index, q->qpn, p->word, p->word_key[lane->nic], &value, 8, flags);
 }
 
 /* Chunks of the data but the last, each a burst of its own; *done is how far it got. */
@@ -97,8 +109,9 @@ ORIEL_DEV uint64_t ori_post_total(const struct ori_post *p, int add)
 }
 
 /*
- * A word written where the NIC cannot add or does not keep order: always through lane 0, in its turn, so
- * that totals leave in the order they were made; and, without order, after the last word is complete.
+ * A word that goes through lane 0, whichever lane the data took: where the NIC cannot add or does not keep
+ * order, so that totals leave in the order they were made; and where only one NIC may touch the word.
+ * Without order it leaves after the last word is complete.
  */
 ORIEL_DEV int ori_post_word_in_turn(const struct ori_scope *scope, const struct oriel_link *link,
 				    const struct ori_post *p, uint64_t *index)
@@ -122,7 +135,7 @@ ORIEL_DEV int ori_post_word_in_turn(const struct ori_scope *scope, const struct 
 		return err;
 	if (!ORI_MUTANT(5))
 		value = ori_post_total(p, add);
-	ori_fill_word(lane, base, p, add, value);
+	ori_fill_word(link, lane, base, p, add, value);
 	*link->last_signal = base + 1;
 	ori_queue_ring(scope, q, base + 1);
 	*index = base;
@@ -174,9 +187,9 @@ ORIEL_DEV_OUT int ori_post_parts(const struct ori_scope *scope, const struct ori
 {
 	const struct oriel_lane *lane = &link->lanes[n], *counted = lane;
 	uint32_t both = ORIEL_LINK_ORDERED | ORIEL_LINK_ATOMICS;
-	int with_word = p->signal && (link->flags & both) == both;
+	int with_word = p->signal && (link->flags & both) == both && !(p->one_nic && lane->nic);
 	uint32_t burst = (p->bytes != 0) + (uint32_t)with_word;
-	uint64_t base = 0, done = 0, index;
+	uint64_t base = 0, done = 0, word = 0, index;
 	int err = 0;
 
 	if (!burst && p->count && !p->signal)
@@ -190,7 +203,7 @@ ORIEL_DEV_OUT int ori_post_parts(const struct ori_scope *scope, const struct ori
 		if (p->bytes)
 			ori_fill_data(lane, base, p, done, p->bytes - done);
 		if (with_word)
-			ori_fill_word(lane, base + burst - 1, p, p->signal == ORIEL_ADD,
+			ori_fill_word(link, lane, base + burst - 1, p, p->signal == ORIEL_ADD,
 				      p->signal_value);
 		if (!p->bytes && !with_word)
 			ori_wqe_nop(ori_queue_slot(lane->main, base), base, lane->main->qpn, 0);
@@ -203,9 +216,14 @@ ORIEL_DEV_OUT int ori_post_parts(const struct ori_scope *scope, const struct ori
 			err = ori_queue_wait(scope, lane->main,
 					     ori_load_acquire_sys(&lane->main->produced));
 		if (!err)
-			err = ori_post_word_in_turn(scope, link, p, p->bytes ? &done : &index);
-		if (!p->bytes)
+			err = ori_post_word_in_turn(scope, link, p, &word);
+		/* What the block posts next goes through its own lane's NIC, and must not pass the word. */
+		if (!err && p->one_nic && lane->nic)
+			err = ori_queue_wait(scope, link->lanes[0].main, word + 1);
+		if (!p->bytes) {
 			counted = &link->lanes[0];
+			index = word;
+		}
 	}
 	if (err || !p->count)
 		return err;
@@ -254,7 +272,10 @@ ORIEL_DEV_OUT int ori_queue_read(const struct ori_scope *scope, const struct ori
 	return err;
 }
 
-/* Later WQEs of the lane start after its earlier reads and atomics are complete. */
+/*
+ * Later WQEs of the lane start after its earlier reads and atomics are complete, and after its writes
+ * where those may overtake each other.
+ */
 ORIEL_DEV_OUT int ori_queue_fence(const struct ori_scope *scope, const struct oriel_link *link,
 				  uint32_t n)
 {
@@ -267,7 +288,8 @@ ORIEL_DEV_OUT int ori_queue_fence(const struct ori_scope *scope, const struct or
 	err = ori_queue_reserve(scope, q, 1, &base);
 	if (err)
 		return err;
-	ori_wqe_nop(ori_queue_slot(q, base), base, q->qpn, ORI_WQE_FENCE);
+	ori_wqe_nop(ori_queue_slot(q, base), base, q->qpn,
+		    link->flags & ORIEL_LINK_WRITES_ORDERED ? ORI_WQE_FENCE : ORI_WQE_STRONG);
 	return ori_queue_publish(scope, q, base, 1);
 }
 

@@ -3,7 +3,7 @@
  * oriel/device/signal.h - bodies of device.h: signals.
  *
  * A word per (source, id) in the receiver's memory, written by that source alone and never stored
- * to by the receiver.  Where a read counts from is the receiver's own `signal_base` (per source)
+ * to by the receiver; of a queued source one per NIC, and their sum is the value.  Where a read counts from is the receiver's own `signal_base` (per source)
  * and `signal_sum_base` (for sums); resets and advances move those.  Bases are read and written
  * with relaxed atomics: they order nothing, the words do ([S1]/[W1] of mapped.h).
  */
@@ -21,6 +21,40 @@ ORIEL_DEV uint64_t ori_signal_index(const struct oriel_window_dev *win, int peer
 ORIEL_DEV uint64_t *ori_signal_word(const struct oriel_window_dev *win, int peer, int id)
 {
 	return ori_words_of(win, peer, &win->signal_words[ori_signal_index(win, peer, id)]);
+}
+
+/* What has come from the source in all: acquire, [W1]; partner [S1], or the NIC's add. */
+ORIEL_DEV uint64_t ori_signal_load(const struct oriel_window_dev *win, int peer, int id)
+{
+	const uint64_t *word = ori_signal_word(win, peer, id);
+	uint64_t sum = ori_load_acquire_sys(word);
+	uint32_t i;
+
+	if (win->word_nics > 1 && ori_words_are_host(win, peer))
+		for (i = 1; i < win->word_nics; i++)
+			sum += ori_load_acquire_sys(word + i * ori_signal_plane(win));
+	return sum;
+}
+
+/* By one thread: until (source, id) compares. */
+ORIEL_DEV int ori_signal_wait(const struct oriel_window_dev *win, int peer, int id, int cmp,
+			      uint64_t value)
+{
+	uint64_t i = ori_signal_index(win, peer, id), *word = &win->signal_words[i];
+	int host = ori_words_are_host(win, peer);
+	struct ori_words words;
+	struct ori_spin s;
+
+	ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_SIGNAL, peer, id, win->number, value);
+	ori_spin_host(&s, host);
+	if (host && win->word_nics > 1) {
+		words.first = (uint64_t *)ori_host_half(&win->comm, word);
+		words.stride = ori_signal_plane(win);
+		words.n = win->word_nics;
+		return ori_words_wait(&s, &words, ori_load_relaxed_sys(&win->signal_base[i]), cmp);
+	}
+	return ori_mapped_wait(&s, host ? (uint64_t *)ori_host_half(&win->comm, word) : word,
+			       ori_load_relaxed_sys(&win->signal_base[i]), cmp);
 }
 
 /* By one thread, after its group met. */
@@ -85,24 +119,14 @@ ORIEL_DEV int oriel_signal_all(ORI_WIN, int id, int op, uint64_t value)
 
 ORIEL_DEV int oriel_wait_signal_from(ORI_WIN, int peer, int id, int cmp, uint64_t value)
 {
-	struct ori_spin s;
-	uint64_t i, *word;
-	int host, err = 0;
+	int err = 0;
 
 	if (win->checked)
 		err = ori_check_wait(win, g, "wait_signal_from", peer, id, cmp);
 	if (err)
 		return err;
-	if (oriel_group_is_leader(g)) {
-		i = ori_signal_index(win, peer, id);
-		word = &win->signal_words[i];
-		host = ori_words_are_host(win, peer);
-		ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_SIGNAL, peer, id, win->number,
-			       value);
-		ori_spin_host(&s, host);
-		err = ori_mapped_wait(&s, host ? (uint64_t *)ori_host_half(&win->comm, word) : word,
-				      ori_load_relaxed_sys(&win->signal_base[i]), cmp);
-	}
+	if (oriel_group_is_leader(g))
+		err = ori_signal_wait(win, peer, id, cmp, value);
 	return ori_group_agree(g, err);
 }
 
@@ -112,7 +136,7 @@ ORIEL_DEV uint64_t oriel_read_signal_from(const struct oriel_window_dev *win, in
 	uint64_t base = ori_load_relaxed_sys(&win->signal_base[ori_signal_index(win, peer, id)]);
 
 	/* [W1] acquire; partner [S1]: who reads the value may read the data. */
-	return ori_load_acquire_sys(ori_signal_word(win, peer, id)) - base;
+	return ori_signal_load(win, peer, id) - base;
 }
 
 ORIEL_DEV uint64_t oriel_read_signal(const struct oriel_window_dev *win, int id)
@@ -147,6 +171,7 @@ ORIEL_DEV int ori_wait_sum(ORI_WIN, uint32_t lanes, int id, uint64_t value)
 	struct ori_look look = ori_look_window(win);
 	int first = (int)g.thread, any, mine = first < win->comm.nranks, err;
 	uint64_t have, base = 0, *word = NULL;
+	int planes = win->word_nics > 1;
 	struct ori_spin s;
 
 	ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_SIGNAL_SUM, -1, id, win->number,
@@ -161,7 +186,9 @@ ORIEL_DEV int ori_wait_sum(ORI_WIN, uint32_t lanes, int id, uint64_t value)
 	err = ori_look_status(look);
 	for (;;) {
 		/* [W1] acquire, system scope; partner [S1]. */
-		have = mine ? ori_load_acquire_sys(word) - base : 0;
+		have = !mine  ? 0 :
+		       planes ? ori_signal_load(win, first, id) - base :
+				ori_load_acquire_sys(word) - base;
 		if (first + (int)lanes < win->comm.nranks)
 			have += ori_read_signals(win, first + (int)lanes, (int)lanes, id);
 		have = ori_lanes_sum(lanes, have, err, &any);
@@ -201,8 +228,7 @@ ORIEL_DEV int oriel_reset_signal(ORI_WIN, int id)
 	for (peer = (int)g.thread; peer < win->comm.nranks; peer += (int)g.size) {
 		uint64_t i = ori_signal_index(win, peer, id);
 
-		ori_store_relaxed_sys(&win->signal_base[i],
-				      ori_load_acquire_sys(ori_signal_word(win, peer, id)));
+		ori_store_relaxed_sys(&win->signal_base[i], ori_signal_load(win, peer, id));
 	}
 	if (oriel_group_is_leader(g))
 		ori_store_relaxed_sys(&win->signal_sum_base[id], 0);

@@ -96,6 +96,7 @@ ORIEL_DEV_OUT int ori_staged_post(const struct oriel_window_dev *win,
 	post.lkey = win->control_key;
 	post.bytes = bytes;
 	ori_staged_word(l, words + 8 * slot, left, &post);
+	post.tells = 0; /* `ready` does, below */
 	err = ori_queue_post(&scope, l->link, lane, &post);
 	if (err)
 		return err;

@@ -72,6 +72,7 @@ ORIEL_DEV int ori_transport_word(const struct oriel_link *link, struct ori_post 
 	post->signal_value = value;
 	post->word = word->memory.address + word->offset;
 	post->word_key = word->memory.key;
+	post->one_nic = 1; /* whoever else signals it, from this lane or another */
 	post->total = word->total;
 	return 0;
 }

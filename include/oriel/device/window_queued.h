@@ -57,6 +57,8 @@ ORIEL_DEV void ori_post_set_signal(const struct oriel_window_dev *win, struct or
 	post->word = l->signals + 8u * (uint64_t)id;
 	post->word_key = l->control_key;
 	post->signal_value = op == ORIEL_SET ? win->first_count + value : value;
+	post->word_stride = ori_signal_plane(win) * 8u;
+	post->one_nic = op == ORIEL_SET;
 	post->total = &win->signal_totals[(uint64_t)peer * win->signal_stride + (uint64_t)id];
 }
 
@@ -145,6 +147,7 @@ ORIEL_DEV_OUT int ori_arrive_queued(const struct oriel_window_dev *win, struct o
 	post.signal = l->link->flags & ORIEL_LINK_ATOMICS ? ORIEL_ADD : ORIEL_SET;
 	post.signal_value = post.signal == ORIEL_ADD ? 1 : count;
 	post.word = l->arrivals + 8u * (uint64_t)id;
+	post.word_stride = ori_arrival_plane(win) * 8u;
 	post.word_key = l->control_key;
 	return ori_queue_post(&scope, l->link, ori_lane_of(l->link, g), &post);
 }

@@ -325,6 +325,7 @@ int ori_mlx5_engine_open(const struct ori_config *config, const struct ori_engin
 	if (!e)
 		return ori_fail(ORIEL_ENOMEM, "mlx5: %s", why);
 	e->base.ops = &mlx5_ops;
+	/* not WRITES_ORDERED: whether the fabric routes adaptively, nobody tells */
 	e->base.link_flags = ORIEL_LINK_ATOMICS | ORIEL_LINK_ORDERED | ORIEL_LINK_SILENT;
 	e->base.sleep_ns = SLEEP_NS;
 	e->base.message_bytes = ORI_WQE_MESSAGE_BYTES;

@@ -260,7 +260,7 @@ static void take_abilities(struct ofi_fabric *f, const struct ofi_choice *choice
 	f->ordered = choice->ordered;
 	f->lazy = choice->lazy;
 	f->base.link_flags = (choice->atomics ? ORIEL_LINK_ATOMICS : 0) |
-			     (choice->ordered ? ORIEL_LINK_ORDERED : 0);
+			     (choice->ordered ? ORIEL_LINK_ORDERED | ORIEL_LINK_WRITES_ORDERED : 0);
 	f->base.message_bytes = ORI_WQE_MESSAGE_BYTES;
 	if (info->ep_attr->max_msg_size < f->base.message_bytes)
 		f->base.message_bytes = info->ep_attr->max_msg_size;

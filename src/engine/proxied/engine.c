@@ -272,7 +272,7 @@ static int open_nic(struct proxied_engine *e, const struct ori_config *config,
 /* What all NICs can do: a put may go by any of them. */
 static void take_abilities(struct proxied_engine *e)
 {
-	e->base.link_flags = ORIEL_LINK_ATOMICS | ORIEL_LINK_ORDERED;
+	e->base.link_flags = ORIEL_LINK_ATOMICS | ORIEL_LINK_ORDERED | ORIEL_LINK_WRITES_ORDERED;
 	e->base.message_bytes = ORI_WQE_MESSAGE_BYTES;
 	for (uint32_t i = 0; i < e->base.nics; i++) {
 		const struct ori_fabric *f = e->nic[i].fabric;

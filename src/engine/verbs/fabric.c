@@ -232,7 +232,10 @@ static int verbs_open(const struct ori_config *config, const struct ori_fabric_w
 		verbs_close(&f->base);
 		return err;
 	}
-	/* RC: a queue pair's writes are placed in the order posted */
+	/*
+	 * RC: reads and atomics are executed after the writes before them.  Writes are placed in order
+	 * only where the fabric does not route adaptively, which nobody tells.
+	 */
 	f->base.link_flags |= ORIEL_LINK_ORDERED;
 	f->base.message_bytes = f->port_attr.max_msg_sz < ORI_WQE_MESSAGE_BYTES ?
 					f->port_attr.max_msg_sz :
