@@ -300,6 +300,38 @@ CONTRACT_KERNEL(streams_kernel)
 	contract_report(a, g, err, wrong);
 }
 
+/* Blocks, and so lanes and NICs, add to one word of each peer: every add counts. */
+CONTRACT_KERNEL(shared_kernel)
+{
+	struct transport *t = (struct transport *)(void *)a->local;
+	int n = t->comm.nranks, err = 0, i, k;
+	uint64_t wrong = 0, each = (uint64_t)a->rounds * g.nblocks;
+	struct oriel_queue_word word;
+
+	for (i = 0; i < a->rounds && !err; i++)
+		for (k = 1; k < n && !err; k++) {
+			int peer = (t->comm.rank + k) % n;
+
+			if (t->kind[peer] == ORIEL_PEER_MAPPED) {
+				err = oriel_mapped_signal(&t->comm, g, peer,
+							  word_at(t->mapped[peer], t->comm.rank,
+								  ARRIVED),
+							  ORIEL_ADD, 1);
+				continue;
+			}
+			word = queue_word(t, peer, ARRIVED);
+			err = oriel_queue_signal(&t->comm, g, peer, &word, ORIEL_ADD, 1);
+		}
+	for (k = 1; k < n && !err; k++) {
+		int peer = (t->comm.rank + k) % n;
+		const uint64_t *mine = word_at(t->mine, peer, ARRIVED);
+
+		err = oriel_mapped_wait(&t->comm, g, peer, mine, ORIEL_GE, each);
+		wrong += !err && ori_load_acquire_sys(mine) != each;
+	}
+	contract_report(a, g, err, wrong);
+}
+
 /* ---- the host's side ---------------------------------------------------------------------------------------- */
 
 struct buffers {
@@ -392,6 +424,18 @@ CASE(transport_every_call_in_another_block, c.min_ranks = 2, c.blocks = 2, c.no_
 
 	REQUIRE_OK(open_buffers(e, &b));
 	run_pieces(e, &b, 2);
+	close_buffers(e, &b);
+}
+
+CASE(transport_blocks_share_a_word, c.min_ranks = 2, c.blocks = 4, c.no_window = 1)
+{
+	struct contract_args a = contract_args(e);
+	struct buffers b = { NULL, NULL, NULL, NULL };
+
+	REQUIRE_OK(open_buffers(e, &b));
+	a.local = b.device;
+	a.rounds = contract_rounds(e, 40);
+	contract_launch(e, &shared_kernel, 4, &a);
 	close_buffers(e, &b);
 }
 
