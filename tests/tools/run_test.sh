@@ -198,6 +198,54 @@ expect err '^oriel-run: rank 1 \(pid [0-9]+\) was killed by signal 9 \(Killed\);
 expect err '^oriel-run: ending rank 0,2, still running 0.2 s later$'
 all_gone "$dir"/killed.*
 
+# Rank 1 is killed.  The kernel closes its end of the fifo, then frees its memory, then gives its status away:
+# rank 0 is long gone by then, but it only followed.
+memory=/dev/shm
+[ -w $memory ] || memory=$dir
+mkfifo "$dir/life"
+run_it slow_death -n 3 --grace 60 sh -c 'case $RANK in
+	1) exec 3>'"$memory"'/oriel_test.$$ 9>'"$dir"'/life; rm '"$memory"'/oriel_test.$$
+	   head -c 512M /dev/zero >&3 9>&-; kill -9 $$ ;;
+	0) exec 3<'"$dir"'/life; read -r line <&3; exit 5 ;;
+	esac'
+expect_status 137
+expect err '^oriel-run: rank 1 \(pid [0-9]+\) was killed by signal 9'
+expect err '^oriel-run: rank 0 then exited with status 5$'
+
+# Of ranks that exit by themselves the first one counts, though oriel-run finds several at once.
+name=first_exit
+"$run" -n 3 --grace 60 sh -c 'echo $$ >'"$dir"'/exits.$RANK
+	until [ -e '"$dir"'/go.$RANK ]; do sleep 0.02; done; exit $((RANK + 1))' >"$dir/out" 2>"$dir/err" &
+job=$!
+wait_for "$dir/exits.0" "$dir/exits.1" "$dir/exits.2"
+kill -STOP $job
+for rank in 2 0 1; do
+	touch "$dir/go.$rank"
+	all_gone "$dir/exits.$rank"
+done
+kill -CONT $job
+wait $job
+status=$?
+expect_status 3
+expect err '^oriel-run: rank 2 \(pid [0-9]+\) exited with status 3$'
+
+# A rank that aborts as an answer does not hide the one that was killed.
+name=killed_then_aborted
+"$run" -n 2 --grace 60 sh -c 'echo $$ >'"$dir"'/aborts.$RANK; ulimit -c 0
+	until [ -e '"$dir"'/end.$RANK ]; do sleep 0.02; done; [ $RANK = 0 ] && kill -ABRT $$; kill -SEGV $$' \
+	>"$dir/out" 2>"$dir/err" &
+job=$!
+wait_for "$dir/aborts.0" "$dir/aborts.1"
+kill -STOP $job
+for rank in 0 1; do
+	touch "$dir/end.$rank"
+	all_gone "$dir/aborts.$rank"
+done
+kill -CONT $job
+wait $job
+status=$?
+expect_status 139
+
 run_it own_words_first -n 2 sh -c '[ $RANK = 1 ] && { echo why >&2; exit 3; }; exit 0'
 expect_status 3
 checks=$((checks + 1))

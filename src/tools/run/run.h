@@ -5,7 +5,8 @@
  *   options.c   the command line
  *   spawn.c     a rank from fork to exec: environment, descriptors, process group
  *   stream.c    what ranks print: whole lines with a tag, and back-pressure
- *   job.c       the one poll loop: signals, ends of ranks, output, the verdict
+ *   job.c       the one poll loop: signals, ends of ranks, output
+ *   cause.c     which of several failed ranks is the cause, and so the exit status
  *   ending.c    the steps that end a job, and their deadlines
  *   report.c    the lines oriel-run itself prints about ranks
  *   orphans.c   processes that ranks left behind
@@ -102,8 +103,12 @@ struct run_plan {
 };
 
 struct run_rank {
-	pid_t pid; /* 0: ended and collected, or never started */
+	pid_t pid;     /* 0: ended and collected, or never started */
+	pid_t was_pid; /* the same, for ever */
 	int own_group;
+	int end_fd;   /* pidfd; -1: none */
+	int ended_as; /* 1: the first of all ranks that ended, and so on; 0: lives */
+	int suspect;  /* had failed or was dying when the first failure was seen */
 	int status;   /* of waitpid, once it ended */
 	int followed; /* failed by itself after the first one, and nobody has said so yet */
 	struct run_stream out, err; /* out: only with --tag */
@@ -120,7 +125,8 @@ int run_spawn(const struct run_plan *, int rank, struct run_rank *);
 
 enum run_phase {
 	RUN_RUNNING, /* nothing has gone wrong */
-	RUN_GRACE,   /* a rank failed; the others may end by themselves and say why */
+	RUN_VERDICT, /* a rank failed; ranks that were dying then may be the cause: wait for them */
+	RUN_GRACE,   /* the cause is known; the others may end by themselves and say why */
 	RUN_TERM,    /* they were asked to end */
 	RUN_KILL     /* they are being killed */
 };
@@ -135,8 +141,10 @@ struct run_job {
 	int live;     /* ranks that run */
 	int children; /* not 0: some process is left, be it no rank */
 	int signal_fd;
+	int ends_fd;   /* epoll set of the ranks' end_fd */
+	int ends;      /* ranks that have ended so far */
 	int stops;     /* signals that asked us to end */
-	int exit_code; /* of the first failure; 0 while there is none */
+	int exit_code; /* of the cause; 0 while it is not known or there is none */
 	enum run_phase phase;
 	int kill_rounds;
 	uint64_t phase_end_ns; /* when the next phase begins */
@@ -147,10 +155,20 @@ struct run_job {
 /* Runs the whole job and returns its exit status. */
 int run_job(struct run_plan *);
 
+/* ---- cause.c --------------------------------------------------------------------------------- */
+
+/* Keeps note of when a rank ends; once it has been started. */
+void run_cause_watch(struct run_job *, int rank);
+/* Ranks were collected: if one failed, looks for the cause, and reports it once it is certain. */
+void run_cause_collected(struct run_job *);
+/* Names the cause among those that have ended so far. */
+void run_cause_decide(struct run_job *);
+
 /* ---- ending.c -------------------------------------------------------------------------------- */
 
 /* Live ranks with their groups, and what is left of ranks that ended. */
 void run_signal_all(struct run_job *, int sig);
+void run_end_after_verdict(struct run_job *);
 void run_end_with_grace(struct run_job *);
 void run_end_by(struct run_job *, int sig); /* then SIGKILL */
 void run_end_now(struct run_job *);
@@ -165,7 +183,7 @@ void run_stop(struct run_job *, int sig);
 int run_status_failed(int status);
 int run_status_code(int status); /* exit status, 128 + n for signal n */
 /* "rank 3 (pid 1234) was killed by signal 9 (Killed); ending the job" */
-void run_report_failure(struct run_job *, int rank, pid_t pid);
+void run_report_failure(struct run_job *, int rank);
 /* Ranks that failed after the first one, by themselves. */
 void run_report_followers(struct run_job *);
 /* One line with the list of live ranks, such as 0-3,7, in its middle. */

@@ -267,7 +267,7 @@ int run_spawn(const struct run_plan *plan, int rank, struct run_rank *r)
 		code = birth_failed(plan, rank, &error);
 		goto out;
 	}
-	r->pid = pid;
+	r->pid = r->was_pid = pid;
 	attach(&r->err, rank, b.err);
 	if (plan->options->tag)
 		attach(&r->out, rank, b.out);
