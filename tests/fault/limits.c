@@ -6,9 +6,9 @@
  * signal never comes.  Ranks are processes: a limit is a process's.
  */
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "../ranks.h"
+#include "boot_job.h"
 
 #define MIB (1ull << 20)
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -155,4 +155,89 @@ TEST(few_addresses_are_used)
 		return;
 	}
 	ranks_run(&o, few_addresses, NULL);
+}
+
+/* ---- descriptors ----------------------------------------------------------------------------- */
+
+#define SPARE_MOST 24
+#define ENOUGH 20 /* of two ranks: what they open at one time, and a few */
+
+static int spare; /* set before the fork: descriptors that a rank may open */
+
+static void few_descriptors(struct job *job, int rank)
+{
+	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+	uint64_t start = ori_now_ns();
+	struct oriel_window *window;
+	struct oriel_boot *boot;
+	struct oriel_comm *comm;
+	int lowest = STDERR_FILENO + 1, err;
+
+	/* What the test has open does not count. */
+	if (rank == 0) {
+		REQUIRE(dup2(job->listen_fd, lowest) == lowest);
+		job_setenv("ORIEL_LISTEN_FD", lowest++);
+	}
+	closefrom(lowest);
+	REQUIRE(!limit(RLIMIT_NOFILE, (uint64_t)lowest + (uint64_t)spare));
+	err = oriel_boot_env(&boot);
+	if (!err) {
+		job->ranks[rank].entered = 1;
+		err = oriel_comm_create(boot, NULL, &comm);
+	}
+	o.bytes = 4096;
+	if (!err)
+		err = oriel_window_create(comm, &o, &window);
+	job_note(job, rank, err, start);
+	if (err)
+		return;
+	CHECK_EQ(oriel_window_barrier(window, 0, NULL), 0);
+	CHECK_EQ(oriel_window_destroy(window), 0);
+	CHECK_EQ(oriel_comm_destroy(comm), 0);
+	CHECK_EQ(oriel_boot_destroy(boot), 0);
+}
+
+/*
+ * Who met tells it all others.  Who could not meet, or waits for memory that is not handed out, finds
+ * the reason in the log of the rank that has no descriptors left.
+ */
+static void check_descriptors(struct job *job)
+{
+	for (int r = 0; r < job->n; r++) {
+		CHECK_EQ(job->ranks[r].ran, 1);
+		CHECK_EQ(!job->ranks[r].status, !job->ranks[0].status);
+		if (job->ranks[r].status == ORIEL_ESYSTEM && job->ranks[r].entered)
+			CHECK_HAS(job->ranks[r].error, "ulimit -n");
+		if (job->ranks[r].status)
+			CHECK(job_log_has(job, "ulimit -n"));
+		else
+			CHECK_EQ(job->codes[r], 0);
+	}
+}
+
+TEST(few_descriptors_are_named)
+{
+	static struct job jobs[SPARE_MOST + 1];
+
+	for (spare = 0; spare <= SPARE_MOST; spare++) {
+		struct job *job = &jobs[spare];
+
+		REQUIRE(!job_open(job, 2, "4") && !job_keep_log(job));
+		for (int r = 0; r < job->n; r++)
+			job_start(job, r, NULL, few_descriptors);
+		close(job->listen_fd);
+		job->listen_fd = -1;
+	}
+	for (int i = 0; i <= SPARE_MOST; i++) {
+		int before = check_failures;
+
+		for (int r = 0; r < jobs[i].n; r++)
+			job_wait(&jobs[i], r);
+		check_descriptors(&jobs[i]);
+		if (i >= ENOUGH)
+			CHECK_EQ(jobs[i].ranks[0].status, 0);
+		if (check_failures != before)
+			fprintf(stderr, "with %d descriptors\n", i);
+		job_close(&jobs[i]);
+	}
 }
