@@ -368,6 +368,25 @@ status=$(cat "$dir/code")
 expect_status 141
 expect_lines out 3
 
+name=full_disk
+timeout 100 "$run" -n 2 --tag sh -c 'echo result' >/dev/full 2>"$dir/err"
+status=$?
+expect_status 1
+checks=$((checks + 1))
+[ "$(grep -c 'cannot write standard output: No space left on device' "$dir/err")" -eq 1 ] || fail "it is not said once"
+
+# A rank's own failure is worth more; a full standard error has nobody to tell.
+name=full_disk_and_failure
+timeout 100 "$run" -n 2 --tag sh -c 'echo result; exit 7' >/dev/full 2>"$dir/err"
+status=$?
+expect_status 7
+
+name=full_stderr
+timeout 100 "$run" -n 2 sh -c 'echo result >&2' >"$dir/out" 2>/dev/full
+status=$?
+: >"$dir/err"
+expect_status 1
+
 export ASAN_OPTIONS="$leak_options"
 run_it leaks -n 2 --tag sh -c 'echo something; exit $RANK'
 expect_status 1

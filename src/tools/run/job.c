@@ -135,6 +135,19 @@ static int next_timeout(const struct run_job *job)
 	return ms > 3600000 ? 3600000 : (int)ms;
 }
 
+/* Once; what standard error lost is told by the exit status alone. */
+static void flush_sinks(struct run_job *job)
+{
+	run_sink_flush(&job->out);
+	if (job->out.error && !job->out.told) {
+		job->out.told = 1;
+		run_sink_say(&job->err,
+			     "cannot write standard output: %s; what ranks print there is lost",
+			     strerror(job->out.error));
+	}
+	run_sink_flush(&job->err);
+}
+
 static void one_round(struct run_job *job)
 {
 	int n = fill_polls(job);
@@ -146,8 +159,7 @@ static void one_round(struct run_job *job)
 		if (job->polls[0].revents)
 			read_signals(job);
 	}
-	run_sink_flush(&job->out);
-	run_sink_flush(&job->err);
+	flush_sinks(job);
 	if (ori_now_ns() >= job->job_end_ns)
 		run_timed_out(job);
 	if (ori_now_ns() >= job->phase_end_ns)
@@ -175,8 +187,7 @@ static void loop(struct run_job *job)
 	job->job_end_ns = job->phase_end_ns = RUN_NEVER;
 	if (!job->stops)
 		job->flush_end_ns = RUN_NEVER;
-	run_sink_flush(&job->out);
-	run_sink_flush(&job->err);
+	flush_sinks(job);
 	while ((run_sink_pending(&job->out) || run_sink_pending(&job->err)) &&
 	       ori_now_ns() < job->flush_end_ns)
 		one_round(job);
@@ -254,6 +265,8 @@ int run_job(struct run_plan *plan)
 	run_plan_close_listener(plan);
 	loop(&job);
 	code = job.exit_code;
+	if (!code && (job.out.error || job.err.error))
+		code = RUN_EXIT_OUTPUT;
 out:
 	job_free(&job);
 	return code;

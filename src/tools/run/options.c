@@ -36,8 +36,9 @@ static const char help[] =
 	"A rank that fails ends the job; its exit status is that of oriel-run (128 + n for signal n;\n"
 	"127 and 126 if the program is not found or cannot be executed).  If several fail at once, one\n"
 	"that was killed counts before one that aborted, that one before one that exited, and then the\n"
-	"first.  Rank 0 keeps standard input.  Each rank gets RANK, WORLD_SIZE, LOCAL_RANK,\n"
-	"LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, ORIEL_PORT and ORIEL_SECRET in its environment.\n"
+	"first.  1 also means that what ranks printed could not be written.  Rank 0 keeps standard\n"
+	"input.  Each rank gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR,\n"
+	"MASTER_PORT, ORIEL_PORT and ORIEL_SECRET in its environment.\n"
 	"\n"
 	"Example: oriel-run -n 8 oriel-perf put\n";
 

@@ -24,6 +24,7 @@
 #include <sys/types.h>
 
 #define RUN_RANKS_MAX 4096
+#define RUN_EXIT_OUTPUT 1 /* all ranks succeeded, but their output could not be written */
 #define RUN_EXIT_USAGE 2
 #define RUN_EXIT_TIMEOUT 124
 #define RUN_EXIT_NOT_EXECUTABLE 126
@@ -53,7 +54,9 @@ int run_options_parse(int argc, char **argv, struct run_options *);
 /* Where lines go: oriel-run's own stdout or stderr. */
 struct run_sink {
 	int fd;
-	int broken; /* nobody reads: what comes is thrown away */
+	int broken; /* cannot be written any more: what comes is thrown away */
+	int error;  /* errno if output was lost by that; 0: only its reader has gone */
+	int told;
 	char *text;
 	size_t begin, end, size; /* text[begin..end) is still to be written */
 };
