@@ -119,6 +119,7 @@ int oriel_comm_peer_kind(struct oriel_comm *comm, int rank); /* ORIEL_PEER_* */
 /* Why that peer is reached so; valid while the comm lives. */
 const char *oriel_comm_peer_reason(struct oriel_comm *comm, int rank);
 
+/* For small things of the host: at most 16 MiB from each rank and 1 GiB in all, else ORIEL_ERANGE. */
 int oriel_comm_allgather(struct oriel_comm *comm, enum oriel_scope scope, const void *mine,
 			 void *all, size_t bytes);                       /* [C] */
 int oriel_comm_barrier(struct oriel_comm *comm, enum oriel_scope scope); /* [C] */

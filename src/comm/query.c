@@ -189,6 +189,20 @@ static struct oriel_boot *scope_boot(struct oriel_comm *c, enum oriel_scope scop
 	return scope == ORIEL_NODE ? c->node_boot : c->boot;
 }
 
+/* On every boot alike: what works with thread ranks is to work with processes. */
+static int check_gather(const struct oriel_boot *boot, const void *mine, const void *all,
+			size_t bytes)
+{
+	if (bytes && (!mine || !all))
+		return ori_fail(ORIEL_EINVAL, "oriel_comm_allgather: null buffer");
+	if (bytes <= ORI_BOOT_PART_MAX && (size_t)boot->nranks * bytes <= ORI_BOOT_RESULT_MAX)
+		return 0;
+	return ori_fail(ORIEL_ERANGE,
+			"oriel_comm_allgather: %zu bytes from each of %d ranks; at most %u from each "
+			"and %u in all are possible; oriel_allgather() moves more",
+			bytes, boot->nranks, ORI_BOOT_PART_MAX, ORI_BOOT_RESULT_MAX);
+}
+
 int oriel_comm_allgather(struct oriel_comm *c, enum oriel_scope scope, const void *mine, void *all,
 			 size_t bytes)
 {
@@ -201,8 +215,8 @@ int oriel_comm_allgather(struct oriel_comm *c, enum oriel_scope scope, const voi
 		return err;
 	boot = scope_boot(c, scope);
 	status = check_scope(scope, "oriel_comm_allgather");
-	if (!status && bytes && (!mine || !all))
-		status = ori_fail(ORIEL_EINVAL, "oriel_comm_allgather: null buffer");
+	if (!status)
+		status = check_gather(boot, mine, all, bytes);
 	/* What fits a record goes with the round in which ranks learn that all are well. */
 	if (bytes <= ORI_RECORD_BYTES)
 		return ori_agree_bytes(boot, c->timeout_ns, ORI_CALL_ALLGATHER, status, mine, all,

@@ -269,7 +269,8 @@ expect err "^oriel-run: cannot run '/etc/passwd': Permission denied$"
 
 for bad in '' '-n' '-n 0 true' '-n x true' '-n 4' '-n 9999999 true' '--unknown -n 2 true' '-x' \
 	'-n 2 --timeout 0 true' '-n 2 --timeout -1 true' '-n 2 --timeout nan true' '-n 2 --grace 0 true' \
-	'-n 4 --topology 2x3 true' '-n 4 --topology 0,0,1 true'; do
+	'-n 4 --topology 2x3 true' '-n 4 --topology 0,0,1 true' \
+	'-n 1 --topology -1 true'; do
 	# shellcheck disable=SC2086 # the words are the arguments
 	run_it "usage: $bad" $bad
 	expect_status 2
