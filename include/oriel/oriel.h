@@ -7,6 +7,11 @@
  * it, in the same order; if one fails inside it, all return an error that names the rank and the
  * cause.  Destroy calls take NULL.  Every failure is logged once, where it was decided, and its
  * text is kept for oriel_last_error().
+ *
+ * After fork() ranks are the parent's.  In the child a call with a handle made before returns
+ * ORIEL_EUNSUPPORTED and touches nothing, destroy calls included; the child may make a boot and
+ * objects of its own.  Flat handles (struct oriel_window_dev, oriel_comm_dev) cannot be checked: the
+ * child must not use them.
  */
 #ifndef ORIEL_H
 #define ORIEL_H

@@ -69,7 +69,10 @@ enum ori_live_kind {
 
 int ori_live_add(const void *handle, enum ori_live_kind kind); /* 0 or ORIEL_ENOMEM */
 void ori_live_remove(const void *handle);
-/* 0; ORIEL_EINVAL for NULL or a handle of another kind; ORIEL_ESTALE for one that is gone. Logs. */
+/*
+ * 0; ORIEL_EINVAL for NULL or a handle of another kind; ORIEL_ESTALE for one that is gone;
+ * ORIEL_EUNSUPPORTED in a child of fork() for one of its parent's.  Logs.
+ */
 int ori_live_check(const void *handle, enum ori_live_kind kind, const char *call);
 
 #endif
