@@ -345,15 +345,29 @@ all_gone "$dir/family"
 checks=$((checks + 1))
 [ -s "$dir/asked" ] || fail "the rank's child was not asked to end"
 
-# SIGKILL: the ranks go with oriel-run; their own children are out of its reach by then.
+# SIGKILL: the ranks go with oriel-run, and so does what they started, in other sessions too.
 start kill 2
 kill -KILL $job
 wait $job 2>/dev/null
-all_gone "$dir"/kill.0 "$dir"/kill.1 "$dir"/kill.2
-for file in sub session; do
-	pid=$(cat "$dir/kill.$file")
-	is_gone "$pid" || kill -KILL "$pid"
+all_gone "$dir"/kill.*
+
+# of all oriel-run processes whose command line names this test's folder none is left
+checks=$((checks + 1))
+tries=0
+while grep -lsa "$dir/kill\." /proc/[0-9]*/cmdline >"$dir/out"; do
+	tries=$((tries + 1))
+	[ $tries -le 600 ] || { fail "a process of oriel-run's own is left behind"; break; }
+	sleep 0.05
 done
+
+# A job within a job: the inner one's processes have both marks.
+name=kill_nested
+"$run" -n 1 "$run" -n 2 sh -c 'setsid sleep 60 & echo $! >'"$dir"'/nested.$RANK; wait' >"$dir/out" 2>"$dir/err" &
+job=$!
+wait_for "$dir/nested.0" "$dir/nested.1"
+kill -KILL $job
+wait $job 2>/dev/null
+all_gone "$dir"/nested.*
 
 # A daemon is ended with the job, though the job succeeded.
 run_it left_behind -n 2 --grace 0.2 sh -c 'setsid sleep 60 & echo $! >'"$dir"'/left.$RANK; exit 0'

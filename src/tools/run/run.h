@@ -10,6 +10,7 @@
  *   ending.c    the steps that end a job, and their deadlines
  *   report.c    the lines oriel-run itself prints about ranks
  *   orphans.c   processes that ranks left behind
+ *   warden.c    the process that ends them when oriel-run was killed
  *   mps.c       --mps: a private MPS daemon for the job; mps_keeper.c is the process that keeps it
  *
  * One thread.  Nothing here blocks but poll() in job.c and the wait for exec in spawn.c.
@@ -98,6 +99,7 @@ struct run_plan {
 	int master_port;
 	int rank0_on_terminal; /* rank 0 stays in our process group: it may read the terminal */
 	char secret[65];
+	char mark[32]; /* variable of all that the ranks start, by which the warden knows them */
 	sigset_t signals; /* that oriel-run takes through a descriptor */
 	/* as they were when oriel-run was started; ranks get them back */
 	sigset_t signal_mask;
@@ -196,6 +198,17 @@ void run_report_live(struct run_job *, const char *before, const char *after);
 
 /* Signals every child of this process that is not a live rank; returns how many. */
 int run_orphans_signal(const struct run_job *, int sig);
+
+/* ---- warden.c -------------------------------------------------------------------------------- */
+
+struct run_warden {
+	int hold_fd; /* its closing without a word ends the job; -1: none */
+	int gone_fd; /* at its end the warden is gone */
+};
+
+/* Before oriel-run is a subreaper; names the mark in the plan.  0, or an exit status after a line. */
+int run_warden_start(struct run_plan *, struct run_warden *);
+void run_warden_stop(struct run_warden *);
 
 /* ---- mps.c, mps_keeper.c --------------------------------------------------------------------- */
 
