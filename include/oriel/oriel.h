@@ -191,7 +191,10 @@ struct oriel_window_options {
 
 int oriel_window_create(struct oriel_comm *comm, const struct oriel_window_options *options,
 			struct oriel_window **window); /* [C] */
-/* ORIEL_EBUSY while a captured graph or a request uses it. */
+/*
+ * ORIEL_EBUSY while a captured graph or a request uses it, ORIEL_EMISMATCH if ranks mean different
+ * windows: they stay.
+ */
 int oriel_window_destroy(struct oriel_window *window);  /* [C] */
 void *oriel_window_buffer(struct oriel_window *window); /* own buffer */
 /* Local memory as a put source or get target; any time, no peer involved. */

@@ -248,6 +248,9 @@ int oriel_launch(struct oriel_comm *c, const struct oriel_kernel *kernel, int nb
 	if (!kernel || (!args && args_bytes))
 		return ori_fail(ORIEL_EINVAL, "oriel_launch: no %s",
 				kernel ? "arguments" : "kernel");
+	if (!kernel->name)
+		return ori_fail(ORIEL_EINVAL,
+				"oriel_launch: the kernel has no name: ORIEL_KERNEL() defines one");
 	if (kernel->args_bytes != args_bytes)
 		return ori_fail(ORIEL_EINVAL,
 				"oriel_launch: kernel \"%s\" takes %zu bytes of arguments, got %zu",
@@ -278,6 +281,10 @@ int oriel_copy(struct oriel_comm *c, void *to, const void *from, size_t bytes)
 		return err;
 	if (!to || !from)
 		return ori_fail(ORIEL_EINVAL, "oriel_copy: null pointer");
+	if (bytes > UINTPTR_MAX - (uintptr_t)to || bytes > UINTPTR_MAX - (uintptr_t)from)
+		return ori_fail(ORIEL_ERANGE,
+				"oriel_copy: %zu bytes from %p to %p pass the end of memory", bytes,
+				from, to);
 	return ori_comm_device_status(c, c->device->ops->copy(c->device, to, from, bytes));
 }
 
