@@ -7,6 +7,11 @@
  * it, in the same order; if one fails inside it, all return an error that names the rank and the
  * cause.  Destroy calls take NULL.  Every failure is logged once, where it was decided, and its
  * text is kept for oriel_last_error().
+ *
+ * After fork() ranks are the parent's.  In the child a call with a handle made before returns
+ * ORIEL_EUNSUPPORTED and touches nothing, destroy calls included; the child may make a boot and
+ * objects of its own.  Flat handles (struct oriel_window_dev, oriel_comm_dev) cannot be checked: the
+ * child must not use them.
  */
 #ifndef ORIEL_H
 #define ORIEL_H
@@ -119,6 +124,7 @@ int oriel_comm_peer_kind(struct oriel_comm *comm, int rank); /* ORIEL_PEER_* */
 /* Why that peer is reached so; valid while the comm lives. */
 const char *oriel_comm_peer_reason(struct oriel_comm *comm, int rank);
 
+/* For small things of the host: at most 16 MiB from each rank and 1 GiB in all, else ORIEL_ERANGE. */
 int oriel_comm_allgather(struct oriel_comm *comm, enum oriel_scope scope, const void *mine,
 			 void *all, size_t bytes);                       /* [C] */
 int oriel_comm_barrier(struct oriel_comm *comm, enum oriel_scope scope); /* [C] */
@@ -185,7 +191,10 @@ struct oriel_window_options {
 
 int oriel_window_create(struct oriel_comm *comm, const struct oriel_window_options *options,
 			struct oriel_window **window); /* [C] */
-/* ORIEL_EBUSY while a captured graph or a request uses it. */
+/*
+ * ORIEL_EBUSY while a captured graph or a request uses it, ORIEL_EMISMATCH if ranks mean different
+ * windows: they stay.
+ */
 int oriel_window_destroy(struct oriel_window *window);  /* [C] */
 void *oriel_window_buffer(struct oriel_window *window); /* own buffer */
 /* Local memory as a put source or get target; any time, no peer involved. */

@@ -15,6 +15,10 @@
 
 #include <oriel/oriel.h>
 
+/* The most that one member gives an allgather, and that all of them give. */
+#define ORI_BOOT_PART_MAX (16u << 20)
+#define ORI_BOOT_RESULT_MAX (1u << 30)
+
 /* Told once, from any thread, that a rank of this group is gone or has aborted. */
 typedef void ori_boot_watch_fn(void *ctx, int status, int rank, const char *why);
 

@@ -18,8 +18,8 @@
 #define TCP_MAGIC 0x31424f52u /* "ROB1" */
 #define TCP_VERSION 2u
 #define TCP_SECRET_BYTES 64
-#define TCP_CONTRIB_MAX (16u << 20) /* one rank's part of an allgather */
-#define TCP_RESULT_MAX (1u << 30)
+#define TCP_CONTRIB_MAX ORI_BOOT_PART_MAX /* one rank's part of an allgather */
+#define TCP_RESULT_MAX ORI_BOOT_RESULT_MAX
 #define TCP_TEXT_MAX 512
 #define TCP_FANOUT 8                    /* children of a rank in the tree that results come down */
 #define TCP_HELLO_NS (3 * ORI_NS_PER_S) /* a connection must say who it is within this */

@@ -132,6 +132,8 @@ void ori_tcp_packet_drop(struct tcp_packet *);
 uint16_t ori_tcp_relay_open(struct tcp_client *);
 void ori_tcp_relay_start(struct tcp_client *); /* after the welcome: begins to connect */
 int ori_tcp_relay_fill(struct tcp_client *, struct pollfd *fds);
+/* poll() on those that are descriptors: it refuses more entries than a process may have open. */
+int ori_tcp_relay_poll(struct pollfd *fds, int n, int ms);
 uint64_t ori_tcp_relay_deadline(const struct tcp_client *);
 void ori_tcp_relay_serve(struct tcp_client *, const struct pollfd *fds, int n);
 void ori_tcp_relay_pass(struct tcp_client *, struct tcp_packet *);

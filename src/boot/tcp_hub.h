@@ -89,6 +89,7 @@ struct tcp_hub {
 	int links; /* ranks whose link to their parent stands; -1: one broke, the tree is not used any more */
 	uint64_t idle_ns, accept_ns, stop_ns;
 	unsigned warned; /* bad connections so far */
+	int full;        /* errno of the last accept that found no descriptor; 0: none */
 };
 
 /* tcp_hub_conn.c */

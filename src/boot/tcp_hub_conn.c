@@ -148,6 +148,19 @@ void ori_hub_refuse(struct hub_conn *c, int status, const char *text)
 
 /* ---- in ----------------------------------------------------------------------------------------- */
 
+/* Others will close some; until then ranks seem not to come, so it is said why. */
+static void accept_failed(struct tcp_hub *hub, int error)
+{
+	char reason[192];
+
+	hub->accept_ns = ori_deadline_ns(ORI_NS_PER_S / 10); /* not a busy loop */
+	if (hub->full || (error != EMFILE && error != ENFILE))
+		return;
+	hub->full = error;
+	ori_log(ORI_LOG_ERROR, "the rendezvous at %s cannot take connections of ranks: %s",
+		hub->place.name, ori_errno_text(error, reason, sizeof(reason)));
+}
+
 void ori_hub_accept(struct tcp_hub *hub)
 {
 	while (hub->strangers < HUB_STRANGERS_MAX) {
@@ -157,9 +170,8 @@ void ori_hub_accept(struct tcp_hub *hub)
 		if (fd == -EINTR || fd == -ECONNABORTED)
 			continue;
 		if (fd < 0) {
-			/* out of descriptors or memory: others will close some; not a busy loop */
 			if (fd != -EAGAIN)
-				hub->accept_ns = ori_deadline_ns(ORI_NS_PER_S / 10);
+				accept_failed(hub, -fd);
 			return;
 		}
 		c = calloc(1, sizeof(*c));

@@ -165,12 +165,15 @@ void ori_hub_hello(struct tcp_hub *hub, struct hub_conn *c)
 static void give_up(struct tcp_hub *hub, const struct hub_conn *c)
 {
 	struct ori_gather_report report;
-	char names[ORI_BOOT_WHY_BYTES - 64];
+	char names[ORI_BOOT_WHY_BYTES - 64], reason[192], full[224] = "";
 
 	missing_ranks(hub, c->since_ns, &report);
 	ori_gather_names(&report, NULL, names, sizeof(names));
-	snprintf(hub->why, sizeof(hub->why), "%s never came (waited %.1f s)", names,
-		 (double)report.ns / 1e9);
+	if (hub->full)
+		snprintf(full, sizeof(full), ": at the rendezvous, %s",
+			 ori_errno_text(hub->full, reason, sizeof(reason)));
+	snprintf(hub->why, sizeof(hub->why), "%s never came (waited %.1f s)%s", names,
+		 (double)report.ns / 1e9, full);
 	hub->failed = 1;
 	for (int i = 0; i < hub->nranks; i++) {
 		if (hub->slots[i].state != SLOT_WAITING)

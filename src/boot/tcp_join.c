@@ -222,7 +222,7 @@ static int meet_once(struct tcp_client *c, uint64_t deadline_ns, int *last_errno
 int ori_tcp_meet(struct tcp_client *c)
 {
 	uint64_t deadline = ori_deadline_ns(c->timeout_ns), pause = RETRY_FIRST_NS;
-	char reason[128];
+	char reason[192];
 	int last = 0, err;
 
 	for (int i = 0;; i++) {
@@ -240,5 +240,5 @@ int ori_tcp_meet(struct tcp_client *c)
 	}
 	return ori_fail(ORIEL_ETIMEDOUT, "rank %d of %d: no answer from %s within %.1f s: %s",
 			c->rank, c->nranks, c->place.name, (double)c->timeout_ns / 1e9,
-			strerror_r(last, reason, sizeof(reason)));
+			ori_errno_text(last, reason, sizeof(reason)));
 }

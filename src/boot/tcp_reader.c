@@ -102,7 +102,7 @@ static int serve(struct tcp_client *c)
 
 	fds[0] = (struct pollfd){ .fd = c->fd, .events = POLLIN };
 	n = ori_tcp_relay_fill(c, fds + 1);
-	got = poll(fds, (nfds_t)1 + (nfds_t)n, poll_ms(c));
+	got = ori_tcp_relay_poll(fds, 1 + n, poll_ms(c));
 	if (got < 0 && errno != EINTR)
 		return -errno;
 	if (got < 0)

@@ -341,6 +341,24 @@ void ori_tcp_relay_serve(struct tcp_client *c, const struct pollfd *fds, int n)
 		link_read(c);
 }
 
+int ori_tcp_relay_poll(struct pollfd *fds, int n, int ms)
+{
+	struct pollfd open[1 + TCP_RELAY_FDS];
+	int at[1 + TCP_RELAY_FDS], count = 0, got;
+
+	for (int i = 0; i < n; i++) {
+		fds[i].revents = 0;
+		if (fds[i].fd < 0)
+			continue;
+		at[count] = i;
+		open[count++] = fds[i];
+	}
+	got = poll(open, (nfds_t)count, ms);
+	for (int i = 0; got > 0 && i < count; i++)
+		fds[at[i]].revents = open[i].revents;
+	return got;
+}
+
 /* Children that are still owed something; 0 at the deadline. */
 static int owes(const struct tcp_relay *relay)
 {
@@ -359,7 +377,7 @@ void ori_tcp_relay_end(struct tcp_client *c, uint64_t ns)
 
 	while (owes(relay) && ori_now_ns() < until) {
 		ori_tcp_relay_fill(c, fds);
-		if (poll(fds + 2, TCP_KNOCKERS, 100) <= 0)
+		if (ori_tcp_relay_poll(fds + 2, TCP_KNOCKERS, 100) <= 0)
 			continue;
 		for (int i = 0; i < TCP_KNOCKERS; i++) {
 			if (fds[2 + i].revents & (POLLOUT | POLLHUP | POLLERR))

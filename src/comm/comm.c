@@ -145,7 +145,7 @@ static int map_control(struct oriel_comm *c, int r, const struct create_record *
 	struct ori_peer *p = &c->peers[r];
 	int err;
 
-	if (theirs->slab.bytes != ORI_SLAB_BYTES && theirs->slab.bytes != ORI_SLAB_SEPARATE_BYTES)
+	if (theirs->slab.bytes < ORI_SLAB_LEAST_BYTES || theirs->slab.bytes > ORI_SLAB_BYTES)
 		return ori_fail(ORIEL_EMISMATCH, "rank %d runs another version of Oriel", r);
 	p->slab_bytes = theirs->slab.bytes;
 	/* Of a queued peer only the engine uses it, as its wire. */

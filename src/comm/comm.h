@@ -39,6 +39,8 @@
 #endif
 /* Where the device's memory is not the host's: both halves exist from the start, one of them pinned. */
 #define ORI_SLAB_SEPARATE_BYTES (1ull << 25)
+/* Where file sizes or addresses are limited it may be smaller, down to this: some windows of few ranks. */
+#define ORI_SLAB_LEAST_BYTES (1ull << 20)
 #define ORI_SLAB_ALIGN 4096u
 
 /* At offset 0 of every rank's slab; peers map it. */
@@ -58,6 +60,7 @@ struct ori_range {
 struct ori_slab {
 	struct ori_range *free_ranges;
 	uint64_t used; /* bytes handed out */
+	int limited;   /* smaller than it could be, by a limit of this process */
 };
 int ori_slab_init(struct ori_slab *, uint64_t bytes);
 void ori_slab_destroy(struct ori_slab *);

@@ -12,12 +12,18 @@
 
 #include "comm.h"
 
+/* This rank maps its own slab and those of its host's ranks; most of the room is for others. */
+static uint64_t slab_bytes(const struct oriel_comm *c, uint64_t wanted)
+{
+	return ori_cpu_shared_bytes(wanted, 8 * ((uint64_t)c->nranks + 1), ORI_SLAB_LEAST_BYTES);
+}
+
 int ori_control_open(struct oriel_comm *c)
 {
-	uint64_t offset;
+	uint64_t wanted = c->device->separate ? ORI_SLAB_SEPARATE_BYTES : ORI_SLAB_BYTES, offset;
 	int err;
 
-	c->slab_bytes = c->device->separate ? ORI_SLAB_SEPARATE_BYTES : ORI_SLAB_BYTES;
+	c->slab_bytes = slab_bytes(c, wanted);
 	err = ori_memory_alloc(c, c->slab_bytes, &c->near_memory);
 	if (err)
 		return err;
@@ -26,6 +32,7 @@ int ori_control_open(struct oriel_comm *c)
 		err = ori_memory_alloc_host(c, c->slab_bytes, &c->slab_memory);
 	if (!err)
 		err = ori_slab_init(&c->slab, c->slab_bytes);
+	c->slab.limited = c->slab_bytes < wanted;
 	if (!err)
 		err = ori_slab_take(&c->slab, sizeof(struct ori_control), &offset);
 	if (!err)

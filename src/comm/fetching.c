@@ -46,6 +46,8 @@ static int receive_answer(int connection, uint64_t deadline, struct ori_allocati
 	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
 	    header->cmsg_len == CMSG_LEN(sizeof(int)))
 		memcpy(&fd, CMSG_DATA(header), sizeof(int));
+	if (got > 0 && fd < 0 && message.msg_flags & MSG_CTRUNC)
+		return ori_fail_errno(EMFILE, "cannot take the descriptor of a peer's memory");
 	if (got == (ssize_t)sizeof(answer) && !answer.status) {
 		memset(theirs, 0, sizeof(*theirs));
 		theirs->fd = fd;
@@ -61,6 +63,10 @@ static int receive_answer(int connection, uint64_t deadline, struct ori_allocati
 		return ori_fail_silent(ORIEL_EPEER, "a peer's process does not answer");
 	if (got != (ssize_t)sizeof(answer) || answer.status == ORIEL_EAUTH)
 		return ori_fail(ORIEL_EPEER, "a peer's process refused to hand out its memory");
+	if (answer.status == ORIEL_ESYSTEM)
+		return ori_fail(ORIEL_ESYSTEM,
+				"a peer's process has no descriptor left to hand out its "
+				"memory; raise its limit (ulimit -n)");
 	return ori_fail(ORIEL_EPROTO, "a peer's process does not know that memory");
 }
 

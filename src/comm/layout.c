@@ -6,7 +6,7 @@
  * topology.c's.  Pure; called by topology.c on any thread.
  *
  *   RxC    R nodes of C ranks, in blocks; R * C is the number of ranks
- *   list   integers with commas between, one per rank; equal numbers are one node
+ *   list   integers from 0 on with commas between, one per rank; equal numbers are one node
  */
 #include <errno.h>
 #include <limits.h>
@@ -22,20 +22,20 @@
  * One integer at *text, which moves behind it.  strtol alone would let blanks and '+' pass.
  * 0, or why not.
  */
-static const char *take_integer(const char **text, int negative_allowed, int *value)
+static const char *take_integer(const char **text, int *value)
 {
 	const char *digits = *text;
 	char *end;
 	long v;
 
-	if (*digits == '-' && negative_allowed)
-		digits++;
+	if (*digits == '-' && digits[1] >= '0' && digits[1] <= '9')
+		return "a number is negative";
 	if (*digits < '0' || *digits > '9')
-		return **text == '\0' || **text == ',' ? "an element is empty" :
-							 "an element is not a number";
+		return *digits == '\0' || *digits == ',' ? "an element is empty" :
+							   "an element is not a number";
 	errno = 0;
 	v = strtol(*text, &end, 10);
-	if (errno || v < INT_MIN || v > INT_MAX)
+	if (errno || v > INT_MAX)
 		return "a number is too large";
 	*text = end;
 	*value = (int)v;
@@ -52,12 +52,12 @@ static int parse_grid(const char *text, int nranks, int *node)
 	const char *at = text, *why;
 	int rows, columns;
 
-	why = take_integer(&at, 0, &rows);
+	why = take_integer(&at, &rows);
 	if (!why && *at != 'x')
 		why = "there is more than a number before the x";
 	if (!why) {
 		at++;
-		why = take_integer(&at, 0, &columns);
+		why = take_integer(&at, &columns);
 	}
 	if (!why && *at)
 		why = "there is something after RxC";
@@ -81,7 +81,7 @@ static int parse_list(const char *text, int nranks, int *node)
 	int count = 0, id;
 
 	for (;;) {
-		why = take_integer(&at, 1, &id);
+		why = take_integer(&at, &id);
 		if (!why && *at && *at != ',')
 			why = "something other than a comma follows a number";
 		if (why)

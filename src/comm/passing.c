@@ -99,8 +99,10 @@ static void find_offer(struct ori_passing *p, uint64_t id, struct ori_passing_an
 			continue;
 		if (o->allocation.fd >= 0)
 			*fd = fcntl(o->allocation.fd, F_DUPFD_CLOEXEC, 0);
-		if (o->allocation.fd >= 0 && *fd < 0)
+		if (o->allocation.fd >= 0 && *fd < 0) {
+			answer->status = ORIEL_ESYSTEM;
 			break;
+		}
 		answer->status = 0;
 		answer->kind = o->allocation.kind;
 		answer->bytes = o->allocation.bytes;
@@ -167,9 +169,21 @@ static void serve(struct ori_passing *p, int connection)
 		close(fd);
 }
 
+/* The others wait, and can only tell that this process does not answer. */
+static void table_is_full(int error, int *told)
+{
+	char reason[192];
+
+	if (!*told)
+		ori_log(ORI_LOG_ERROR, "cannot hand out memory to other processes: %s",
+			ori_errno_text(error, reason, sizeof(reason)));
+	*told = 1;
+}
+
 static void *service_main(void *arg)
 {
 	struct ori_passing *p = arg;
+	int told = 0;
 	struct pollfd fds[2] = { { p->listener, POLLIN, 0 }, { p->stop, POLLIN, 0 } };
 
 	for (;;) {
@@ -186,8 +200,10 @@ static void *service_main(void *arg)
 		connection = accept4(p->listener, NULL, NULL, SOCK_CLOEXEC);
 		if (connection < 0) {
 			/* Without descriptors the knock stays: not to be answered by spinning. */
-			if (errno == EMFILE || errno == ENFILE)
+			if (errno == EMFILE || errno == ENFILE) {
+				table_is_full(errno, &told);
 				usleep(FULL_TABLE_PAUSE_MS * 1000);
+			}
 			continue;
 		}
 		serve(p, connection);

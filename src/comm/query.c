@@ -189,6 +189,20 @@ static struct oriel_boot *scope_boot(struct oriel_comm *c, enum oriel_scope scop
 	return scope == ORIEL_NODE ? c->node_boot : c->boot;
 }
 
+/* On every boot alike: what works with thread ranks is to work with processes. */
+static int check_gather(const struct oriel_boot *boot, const void *mine, const void *all,
+			size_t bytes)
+{
+	if (bytes && (!mine || !all))
+		return ori_fail(ORIEL_EINVAL, "oriel_comm_allgather: null buffer");
+	if (bytes <= ORI_BOOT_PART_MAX && (size_t)boot->nranks * bytes <= ORI_BOOT_RESULT_MAX)
+		return 0;
+	return ori_fail(ORIEL_ERANGE,
+			"oriel_comm_allgather: %zu bytes from each of %d ranks; at most %u from each "
+			"and %u in all are possible; oriel_allgather() moves more",
+			bytes, boot->nranks, ORI_BOOT_PART_MAX, ORI_BOOT_RESULT_MAX);
+}
+
 int oriel_comm_allgather(struct oriel_comm *c, enum oriel_scope scope, const void *mine, void *all,
 			 size_t bytes)
 {
@@ -201,8 +215,8 @@ int oriel_comm_allgather(struct oriel_comm *c, enum oriel_scope scope, const voi
 		return err;
 	boot = scope_boot(c, scope);
 	status = check_scope(scope, "oriel_comm_allgather");
-	if (!status && bytes && (!mine || !all))
-		status = ori_fail(ORIEL_EINVAL, "oriel_comm_allgather: null buffer");
+	if (!status)
+		status = check_gather(boot, mine, all, bytes);
 	/* What fits a record goes with the round in which ranks learn that all are well. */
 	if (bytes <= ORI_RECORD_BYTES)
 		return ori_agree_bytes(boot, c->timeout_ns, ORI_CALL_ALLGATHER, status, mine, all,
@@ -234,6 +248,9 @@ int oriel_launch(struct oriel_comm *c, const struct oriel_kernel *kernel, int nb
 	if (!kernel || (!args && args_bytes))
 		return ori_fail(ORIEL_EINVAL, "oriel_launch: no %s",
 				kernel ? "arguments" : "kernel");
+	if (!kernel->name)
+		return ori_fail(ORIEL_EINVAL,
+				"oriel_launch: the kernel has no name: ORIEL_KERNEL() defines one");
 	if (kernel->args_bytes != args_bytes)
 		return ori_fail(ORIEL_EINVAL,
 				"oriel_launch: kernel \"%s\" takes %zu bytes of arguments, got %zu",
@@ -264,6 +281,10 @@ int oriel_copy(struct oriel_comm *c, void *to, const void *from, size_t bytes)
 		return err;
 	if (!to || !from)
 		return ori_fail(ORIEL_EINVAL, "oriel_copy: null pointer");
+	if (bytes > UINTPTR_MAX - (uintptr_t)to || bytes > UINTPTR_MAX - (uintptr_t)from)
+		return ori_fail(ORIEL_ERANGE,
+				"oriel_copy: %zu bytes from %p to %p pass the end of memory", bytes,
+				from, to);
 	return ori_comm_device_status(c, c->device->ops->copy(c->device, to, from, bytes));
 }
 

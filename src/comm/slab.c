@@ -29,6 +29,7 @@ static struct ori_range *new_range(uint64_t offset, uint64_t bytes, struct ori_r
 int ori_slab_init(struct ori_slab *slab, uint64_t bytes)
 {
 	slab->used = 0;
+	slab->limited = 0;
 	slab->free_ranges = new_range(0, bytes & ~(uint64_t)(ORI_SLAB_ALIGN - 1), NULL);
 	return slab->free_ranges ? 0 : ori_fail(ORIEL_ENOMEM, "no memory for the control slab");
 }
@@ -65,8 +66,11 @@ int ori_slab_take(struct ori_slab *slab, uint64_t bytes, uint64_t *offset)
 		slab->used += want;
 		return 0;
 	}
-	return ori_fail(ORIEL_ENOMEM, "control memory is full: %llu bytes wanted, %llu in use",
-			(unsigned long long)want, (unsigned long long)slab->used);
+	return ori_fail(ORIEL_ENOMEM, "control memory is full: %llu bytes wanted, %llu in use%s",
+			(unsigned long long)want, (unsigned long long)slab->used,
+			slab->limited ? "; limits of this process keep it small, raise them "
+					"(ulimit -f, ulimit -v)" :
+					"");
 }
 
 void ori_slab_give(struct ori_slab *slab, uint64_t offset, uint64_t bytes)

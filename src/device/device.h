@@ -155,5 +155,10 @@ int ori_cuda_resident(struct ori_device *, const struct oriel_kernel *, int nthr
 void ori_cpu_neighbours_set(int ranks_on_host, int ranks_in_process);
 /* What follows from it for oriel_comm_dev.spin_polls. */
 uint32_t ori_cpu_spin_polls(void);
+/*
+ * How much host memory for peers this process may have, up to `wanted`, if it maps so much `maps`
+ * times; `least` if that is more, and then its allocation says which limit is in the way.
+ */
+uint64_t ori_cpu_shared_bytes(uint64_t wanted, uint64_t maps, uint64_t least);
 
 #endif

@@ -48,7 +48,8 @@
 	X(FLAG, connect, "ORIEL_CONNECT", "1",                                                     \
 	  "0: a comm starts without queues, oriel_comm_connect makes them to the peers it names")  \
 	X(COUNT, lanes, "ORIEL_LANES", "1", "queues to each queued peer, 1 to 16")                 \
-	X(COUNT, nics, "ORIEL_NICS", "1", "NICs the soft engine shows, 1 or 2; lanes alternate")   \
+	X(COUNT, nics, "ORIEL_NICS", "1",                                                          \
+	  "NICs of a rank that lanes alternate on, 1 or 2; the soft engine makes as many")         \
 	X(COUNT, depth, "ORIEL_QUEUE_DEPTH", "128",                                                \
 	  "WQEs a queue holds: a power of two, 2 to 32768")                                        \
 	X(TEXT, queue_start, "ORIEL_QUEUE_START", "0",                                             \

@@ -7,6 +7,10 @@
  *
  * Called by: every public call, from any thread.  The list is cut in shards by address, each with a
  * lock of its own, so that thread-ranks that work on windows of their own do not meet here.
+ *
+ * A child of fork() has a copy of the list, and of the handles' memory, but not the threads and sockets
+ * that serve them; control memory it shares with its parent.  One call of the child's could end the
+ * parent's comm.  So handles that are older than the process are told apart and refused.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -19,12 +23,43 @@ struct live_entry {
 	struct live_entry *next;
 	const void *handle;
 	enum ori_live_kind kind;
+	unsigned process;
 };
+
+/* What find_kind() says of a handle that was made before a fork(). */
+#define INHERITED (-1)
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static unsigned process; /* moves in the child of a fork; read under any shard's lock */
 
 static struct shard {
 	pthread_mutex_t lock;
 	struct live_entry *head;
 } shards[SHARDS] = { [0 ... SHARDS - 1] = { PTHREAD_MUTEX_INITIALIZER, NULL } };
+
+static void lock_all(void)
+{
+	for (int i = 0; i < SHARDS; i++)
+		pthread_mutex_lock(&shards[i].lock);
+}
+
+static void unlock_all(void)
+{
+	for (int i = 0; i < SHARDS; i++)
+		pthread_mutex_unlock(&shards[i].lock);
+}
+
+static void begin_child(void)
+{
+	process++;
+	unlock_all();
+}
+
+/* The locks too: one that another thread of the parent held would stay locked in the child. */
+static void install(void)
+{
+	pthread_atfork(lock_all, unlock_all, begin_child);
+}
 
 static struct shard *shard_of(const void *handle)
 {
@@ -60,9 +95,11 @@ int ori_live_add(const void *handle, enum ori_live_kind kind)
 
 	if (!entry)
 		return ori_fail(ORIEL_ENOMEM, "no memory to list a new %s", kind_word(kind));
+	pthread_once(&once, install);
 	entry->handle = handle;
 	entry->kind = kind;
 	pthread_mutex_lock(&shard->lock);
+	entry->process = process;
 	entry->next = shard->head;
 	shard->head = entry;
 	pthread_mutex_unlock(&shard->lock);
@@ -84,7 +121,7 @@ void ori_live_remove(const void *handle)
 	free(gone);
 }
 
-/* 0 when not listed, else the kind. */
+/* 0 when not listed, INHERITED, else the kind. */
 static int find_kind(const void *handle)
 {
 	struct shard *shard = shard_of(handle);
@@ -93,7 +130,7 @@ static int find_kind(const void *handle)
 	pthread_mutex_lock(&shard->lock);
 	for (struct live_entry *e = shard->head; e && !kind; e = e->next) {
 		if (e->handle == handle)
-			kind = e->kind;
+			kind = e->process == process ? (int)e->kind : INHERITED;
 	}
 	pthread_mutex_unlock(&shard->lock);
 	return kind;
@@ -108,6 +145,10 @@ int ori_live_check(const void *handle, enum ori_live_kind kind, const char *call
 	found = find_kind(handle);
 	if (found == (int)kind)
 		return 0;
+	if (found == INHERITED)
+		return ori_fail(ORIEL_EUNSUPPORTED,
+				"%s: the %s was made before fork(), and only the parent may use it",
+				call, kind_word(kind));
 	if (found)
 		return ori_fail(ORIEL_EINVAL, "%s: takes a %s, got a %s", call, kind_word(kind),
 				kind_word(found));

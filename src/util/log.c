@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "util.h"
@@ -140,15 +141,31 @@ int ori_fail_silent(int status, const char *fmt, ...)
 	return status;
 }
 
+const char *ori_errno_text(int error, char *text, size_t bytes)
+{
+	struct rlimit files = { 0, 0 };
+	char reason[128];
+
+	if (error == EMFILE && !getrlimit(RLIMIT_NOFILE, &files))
+		snprintf(text, bytes,
+			 "%s; this process may have %llu, raise that limit (ulimit -n)",
+			 strerror_r(error, reason, sizeof(reason)),
+			 (unsigned long long)files.rlim_cur);
+	else
+		snprintf(text, bytes, "%s", strerror_r(error, reason, sizeof(reason)));
+	return text;
+}
+
 int ori_fail_errno(int error, const char *fmt, ...)
 {
-	char text[TEXT_BYTES], reason[128];
+	char text[TEXT_BYTES], reason[192];
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	return ori_fail(ORIEL_ESYSTEM, "%s: %s", text, strerror_r(error, reason, sizeof(reason)));
+	return ori_fail(ORIEL_ESYSTEM, "%s: %s", text,
+			ori_errno_text(error, reason, sizeof(reason)));
 }
 
 const char *ori_last_error_text(void)

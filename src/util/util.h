@@ -36,6 +36,8 @@ int ori_fail(int status, const char *fmt, ...) ORI_PRINTF(2, 3);
 int ori_fail_silent(int status, const char *fmt, ...) ORI_PRINTF(2, 3);
 /* ori_fail(ORIEL_ESYSTEM) with ": " and the text of `error` (an errno). */
 int ori_fail_errno(int error, const char *fmt, ...) ORI_PRINTF(2, 3);
+/* What an errno means; of a full table of descriptors also the limit, and what raises it. */
+const char *ori_errno_text(int error, char *text, size_t bytes);
 /* The text that oriel_last_error() gives, for records sent to other ranks. */
 const char *ori_last_error_text(void);
 void ori_last_error_clear(void);
@@ -67,7 +69,10 @@ enum ori_live_kind {
 
 int ori_live_add(const void *handle, enum ori_live_kind kind); /* 0 or ORIEL_ENOMEM */
 void ori_live_remove(const void *handle);
-/* 0; ORIEL_EINVAL for NULL or a handle of another kind; ORIEL_ESTALE for one that is gone. Logs. */
+/*
+ * 0; ORIEL_EINVAL for NULL or a handle of another kind; ORIEL_ESTALE for one that is gone;
+ * ORIEL_EUNSUPPORTED in a child of fork() for one of its parent's.  Logs.
+ */
 int ori_live_check(const void *handle, enum ori_live_kind kind, const char *call);
 
 #endif

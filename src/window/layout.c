@@ -10,6 +10,7 @@
 #include "window.h"
 
 #define IDS_MAX 65536u
+#define STAGING_MAX (1ull << 40) /* bytes of a peer */
 #define LINE_WORDS (ORIEL_LINE_BYTES / 8u)
 
 static int check_count(const char *what, uint32_t n)
@@ -38,6 +39,13 @@ static int check_staging(const struct oriel_window_options *o)
 	if (!o->staging_channels || o->staging_channels > 1024)
 		return ori_fail(ORIEL_ERANGE, "oriel_window_create: staging_channels %u, 1 to 1024",
 				o->staging_channels);
+	/* Their product, for every peer, must not pass the end of 64 bits. */
+	if (o->staging_slot_bytes * o->staging_depth * o->staging_channels > STAGING_MAX)
+		return ori_fail(ORIEL_ERANGE,
+				"oriel_window_create: %u channels of %u slots of %llu bytes for each "
+				"peer, at most %llu bytes in all",
+				o->staging_channels, o->staging_depth,
+				(unsigned long long)o->staging_slot_bytes, STAGING_MAX);
 	return 0;
 }
 

@@ -110,10 +110,36 @@ static int check_unused(struct oriel_window *w)
 	return ori_comm_settle(w->comm);
 }
 
+/*
+ * All have come.  Ranks that mean different windows keep them all: each would take memory from under a window
+ * that the others go on using.  The same verdict on all ranks.
+ */
+static int meet_to_destroy(struct oriel_window *w, int *differ)
+{
+	struct oriel_comm *c = w->comm;
+	int32_t mine = w->number, *all = calloc((size_t)c->nranks, sizeof(*all));
+	int status = check_unused(w), err;
+
+	if (!status && !all)
+		status = ori_fail(ORIEL_ENOMEM, "oriel_window_destroy: no memory");
+	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_WINDOW_DESTROY, status, &mine, all,
+			all ? sizeof(mine) : 0);
+	for (int r = 1; !err && r < c->nranks; r++)
+		if (all[r] != all[0]) {
+			*differ = 1;
+			err = ori_fail(ORIEL_EMISMATCH,
+				       "oriel_window_destroy: rank %d destroys window %d, rank 0 "
+				       "window %d; both stay",
+				       r, all[r], all[0]);
+		}
+	free(all);
+	return err;
+}
+
 int oriel_window_destroy(struct oriel_window *w)
 {
 	struct oriel_comm *c;
-	int err;
+	int differ = 0, err;
 
 	if (!w)
 		return 0;
@@ -126,11 +152,10 @@ int oriel_window_destroy(struct oriel_window *w)
 	 * do is waited for here, other streams are the caller's.  A failed comm waits for nobody else.
 	 */
 	if (!ori_comm_failed(c))
-		err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_WINDOW_DESTROY, check_unused(w),
-				NULL, NULL, 0);
+		err = meet_to_destroy(w, &differ);
 	else
 		(void)ori_comm_settle(c);
-	if (err == ORIEL_EBUSY)
+	if (err == ORIEL_EBUSY || differ)
 		return err; /* on all ranks: the window lives on */
 	/* Ranks that did not come may still be using theirs, and this one no longer takes part. */
 	if (err)
@@ -174,7 +199,6 @@ static int prepare_control(struct oriel_window *w)
 			  c->links ? c->engine->nics : 0, &w->layout);
 	pthread_mutex_lock(&c->lock);
 	err = ori_slab_take(&c->slab, w->layout.bytes, &w->control_offset);
-	w->number = c->next_window++;
 	pthread_mutex_unlock(&c->lock);
 	if (err)
 		return err;
@@ -281,17 +305,29 @@ static int map_peers(struct oriel_window *w, const struct create_record *all)
 	return err;
 }
 
+/* One a call, however it ends: ranks count alike, and know a window by its number. */
+static int take_number(struct oriel_comm *c)
+{
+	int number;
+
+	pthread_mutex_lock(&c->lock);
+	number = c->next_window++;
+	pthread_mutex_unlock(&c->lock);
+	return number;
+}
+
 int oriel_window_create(struct oriel_comm *c, const struct oriel_window_options *options,
 			struct oriel_window **window)
 {
 	struct create_record mine, *all;
 	struct oriel_window *w;
-	int status, err = ori_comm_check(c, "oriel_window_create");
+	int number, status, err = ori_comm_check(c, "oriel_window_create");
 
 	if (!err)
 		err = ori_comm_failed(c);
 	if (err)
 		return err;
+	number = take_number(c);
 	memset(&mine, 0, sizeof(mine));
 	w = calloc(1, sizeof(*w));
 	all = calloc((size_t)c->nranks, sizeof(*all));
@@ -303,6 +339,7 @@ int oriel_window_create(struct oriel_comm *c, const struct oriel_window_options 
 		return err;
 	}
 	w->comm = c;
+	w->number = number;
 	w->child.destroy = destroy_window;
 	status = window ? prepare(w, options, &mine) :
 			  ori_fail(ORIEL_EINVAL, "oriel_window_create: no place for the window");

@@ -283,6 +283,31 @@ CASE(regression_allgather_bytes_differ, c.shape = CONTRACT_HOST, c.no_window = 1
 	REQUIRE_OK(oriel_comm_destroy(comm));
 }
 
+/* Sizes that no memory has, on the last rank or on all: told to all, and nothing is copied. */
+CASE(regression_allgather_too_large, c.shape = CONTRACT_HOST, c.no_window = 1)
+{
+	static const size_t sizes[] = { SIZE_MAX, SIZE_MAX / 2, SIZE_MAX / 2 + 1, (size_t)1 << 62,
+					((size_t)16 << 20) + 1 };
+	uint8_t mine[8] = { 0 }, all[8 * 8];
+	int last = e->nranks - 1;
+	char name[24];
+
+	snprintf(name, sizeof(name), "rank %d", last);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		CHECK_EQ(oriel_comm_allgather(e->comm, ORIEL_WORLD, mine, all, sizes[i]),
+			 ORIEL_ERANGE);
+		CHECK_EQ(oriel_comm_allgather(e->comm, ORIEL_NODE, mine, all, sizes[i]),
+			 ORIEL_ERANGE);
+		CHECK_EQ(oriel_comm_allgather(e->comm, ORIEL_WORLD, mine, all,
+					      e->rank == last ? sizes[i] : 8),
+			 ORIEL_ERANGE);
+		if (e->rank != last)
+			CHECK_HAS(oriel_last_error(), name);
+	}
+	CHECK_EQ(oriel_comm_status(e->comm), 0);
+	CHECK_EQ(oriel_comm_allgather(e->comm, ORIEL_WORLD, mine, all, 8), 0);
+}
+
 /* One rank's scope is no scope: the others do not wait for it. */
 CASE(regression_bad_scope_is_told, c.shape = CONTRACT_HOST, c.no_window = 1, c.max_ranks = 3)
 {

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # install_test.sh CMAKE BUILD - installs the build into a fresh prefix, moves the prefix, and builds
-# and runs consumer.c against it from outside: by find_package, by pkg-config, and statically.
+# and runs consumer.c against it from outside: by find_package, by pkg-config, and statically.  By
+# add_subdirectory it is compiled only.
 set -euo pipefail
 cmake=$1 build=$2
 here=$(cd "$(dirname "$0")" && pwd)
@@ -44,6 +45,28 @@ END
 "$cmake" -S "$work/outside" -B "$work/outside/build" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1 &&
 	"$cmake" --build "$work/outside/build" >>"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 run_it "$work/outside/build/consumer" find_package
+
+# As a folder of the user's own project: configured, and the program compiled.  The library itself is the one
+# that was tried above.
+mkdir "$work/inside"
+cp "$here/consumer.c" "$work/inside"
+cat >"$work/inside/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.25)
+project(consumer LANGUAGES C CXX)
+add_subdirectory($(cd "$here/../.." && pwd) oriel)
+add_library(consumer OBJECT consumer.c)
+target_link_libraries(consumer PRIVATE oriel::oriel)
+if(TARGET unit_config OR TARGET 01_hello_window)
+	message(FATAL_ERROR "tests or examples of Oriel are part of the project")
+endif()
+END
+"$cmake" -S "$work/inside" -B "$work/inside/build" -G "Unix Makefiles" >"$work/log" 2>&1 &&
+	make -C "$work/inside/build" -f CMakeFiles/consumer.dir/build.make CMakeFiles/consumer.dir/consumer.c.o \
+		>>"$work/log" 2>&1 || {
+	cat "$work/log"
+	exit 1
+}
+say "add_subdirectory: ok"
 
 if ! command -v pkg-config >/dev/null; then
 	say "pkg-config: left out, it is not installed"

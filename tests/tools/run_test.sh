@@ -198,6 +198,54 @@ expect err '^oriel-run: rank 1 \(pid [0-9]+\) was killed by signal 9 \(Killed\);
 expect err '^oriel-run: ending rank 0,2, still running 0.2 s later$'
 all_gone "$dir"/killed.*
 
+# Rank 1 is killed.  The kernel closes its end of the fifo, then frees its memory, then gives its status away:
+# rank 0 is long gone by then, but it only followed.
+memory=/dev/shm
+[ -w $memory ] || memory=$dir
+mkfifo "$dir/life"
+run_it slow_death -n 3 --grace 60 sh -c 'case $RANK in
+	1) exec 3>'"$memory"'/oriel_test.$$ 9>'"$dir"'/life; rm '"$memory"'/oriel_test.$$
+	   head -c 512M /dev/zero >&3 9>&-; kill -9 $$ ;;
+	0) exec 3<'"$dir"'/life; read -r line <&3; exit 5 ;;
+	esac'
+expect_status 137
+expect err '^oriel-run: rank 1 \(pid [0-9]+\) was killed by signal 9'
+expect err '^oriel-run: rank 0 then exited with status 5$'
+
+# Of ranks that exit by themselves the first one counts, though oriel-run finds several at once.
+name=first_exit
+"$run" -n 3 --grace 60 sh -c 'echo $$ >'"$dir"'/exits.$RANK
+	until [ -e '"$dir"'/go.$RANK ]; do sleep 0.02; done; exit $((RANK + 1))' >"$dir/out" 2>"$dir/err" &
+job=$!
+wait_for "$dir/exits.0" "$dir/exits.1" "$dir/exits.2"
+kill -STOP $job
+for rank in 2 0 1; do
+	touch "$dir/go.$rank"
+	all_gone "$dir/exits.$rank"
+done
+kill -CONT $job
+wait $job
+status=$?
+expect_status 3
+expect err '^oriel-run: rank 2 \(pid [0-9]+\) exited with status 3$'
+
+# A rank that aborts as an answer does not hide the one that was killed.
+name=killed_then_aborted
+"$run" -n 2 --grace 60 sh -c 'echo $$ >'"$dir"'/aborts.$RANK; ulimit -c 0
+	until [ -e '"$dir"'/end.$RANK ]; do sleep 0.02; done; [ $RANK = 0 ] && kill -ABRT $$; kill -SEGV $$' \
+	>"$dir/out" 2>"$dir/err" &
+job=$!
+wait_for "$dir/aborts.0" "$dir/aborts.1"
+kill -STOP $job
+for rank in 0 1; do
+	touch "$dir/end.$rank"
+	all_gone "$dir/aborts.$rank"
+done
+kill -CONT $job
+wait $job
+status=$?
+expect_status 139
+
 run_it own_words_first -n 2 sh -c '[ $RANK = 1 ] && { echo why >&2; exit 3; }; exit 0'
 expect_status 3
 checks=$((checks + 1))
@@ -221,7 +269,8 @@ expect err "^oriel-run: cannot run '/etc/passwd': Permission denied$"
 
 for bad in '' '-n' '-n 0 true' '-n x true' '-n 4' '-n 9999999 true' '--unknown -n 2 true' '-x' \
 	'-n 2 --timeout 0 true' '-n 2 --timeout -1 true' '-n 2 --timeout nan true' '-n 2 --grace 0 true' \
-	'-n 4 --topology 2x3 true' '-n 4 --topology 0,0,1 true'; do
+	'-n 4 --topology 2x3 true' '-n 4 --topology 0,0,1 true' \
+	'-n 1 --topology -1 true'; do
 	# shellcheck disable=SC2086 # the words are the arguments
 	run_it "usage: $bad" $bad
 	expect_status 2
@@ -296,15 +345,29 @@ all_gone "$dir/family"
 checks=$((checks + 1))
 [ -s "$dir/asked" ] || fail "the rank's child was not asked to end"
 
-# SIGKILL: the ranks go with oriel-run; their own children are out of its reach by then.
+# SIGKILL: the ranks go with oriel-run, and so does what they started, in other sessions too.
 start kill 2
 kill -KILL $job
 wait $job 2>/dev/null
-all_gone "$dir"/kill.0 "$dir"/kill.1 "$dir"/kill.2
-for file in sub session; do
-	pid=$(cat "$dir/kill.$file")
-	is_gone "$pid" || kill -KILL "$pid"
+all_gone "$dir"/kill.*
+
+# of all oriel-run processes whose command line names this test's folder none is left
+checks=$((checks + 1))
+tries=0
+while grep -lsa "$dir/kill\." /proc/[0-9]*/cmdline >"$dir/out"; do
+	tries=$((tries + 1))
+	[ $tries -le 600 ] || { fail "a process of oriel-run's own is left behind"; break; }
+	sleep 0.05
 done
+
+# A job within a job: the inner one's processes have both marks.
+name=kill_nested
+"$run" -n 1 "$run" -n 2 sh -c 'setsid sleep 60 & echo $! >'"$dir"'/nested.$RANK; wait' >"$dir/out" 2>"$dir/err" &
+job=$!
+wait_for "$dir/nested.0" "$dir/nested.1"
+kill -KILL $job
+wait $job 2>/dev/null
+all_gone "$dir"/nested.*
 
 # A daemon is ended with the job, though the job succeeded.
 run_it left_behind -n 2 --grace 0.2 sh -c 'setsid sleep 60 & echo $! >'"$dir"'/left.$RANK; exit 0'
@@ -319,6 +382,25 @@ timeout 100 sh -c '"$0" -n 2 --tag yes 2>"$1/err"; echo $? >"$1/code"' "$run" "$
 status=$(cat "$dir/code")
 expect_status 141
 expect_lines out 3
+
+name=full_disk
+timeout 100 "$run" -n 2 --tag sh -c 'echo result' >/dev/full 2>"$dir/err"
+status=$?
+expect_status 1
+checks=$((checks + 1))
+[ "$(grep -c 'cannot write standard output: No space left on device' "$dir/err")" -eq 1 ] || fail "it is not said once"
+
+# A rank's own failure is worth more; a full standard error has nobody to tell.
+name=full_disk_and_failure
+timeout 100 "$run" -n 2 --tag sh -c 'echo result; exit 7' >/dev/full 2>"$dir/err"
+status=$?
+expect_status 7
+
+name=full_stderr
+timeout 100 "$run" -n 2 sh -c 'echo result >&2' >"$dir/out" 2>/dev/full
+status=$?
+: >"$dir/err"
+expect_status 1
 
 export ASAN_OPTIONS="$leak_options"
 run_it leaks -n 2 --tag sh -c 'echo something; exit $RANK'

@@ -131,14 +131,14 @@ static inline int ori_cuda_find(const void *symbol, void **function)
 #endif
 #define ORIEL_KERNEL(name, args_type)                                                              \
 	static __host__ __device__ void name##_body(const args_type *a);                           \
-	static void name##_entry(const void *args)                                                 \
+	static void name##_entry(const void *ori_kernel_args)                                      \
 	{                                                                                          \
-		name##_body((const args_type *)args);                                              \
+		name##_body((const args_type *)ori_kernel_args);                                   \
 	}                                                                                          \
 	ORI_KERNEL_LINKAGE __global__ void __launch_bounds__(ORIEL_KERNEL_THREADS, 1)              \
-		name##_gpu(const __grid_constant__ args_type args)                                 \
+		name##_gpu(const __grid_constant__ args_type ori_kernel_args)                      \
 	{                                                                                          \
-		name##_body(&args);                                                                \
+		name##_body(&ori_kernel_args);                                                     \
 	}                                                                                          \
 	static const struct oriel_kernel name = { #name, name##_entry, sizeof(args_type),          \
 						  (const void *)name##_gpu, ori_cuda_find };       \
@@ -155,9 +155,9 @@ static inline int ori_cuda_find(const void *symbol, void **function)
 #else
 #define ORIEL_KERNEL(name, args_type)                                                              \
 	static void name##_body(const args_type *a);                                               \
-	static void name##_entry(const void *args)                                                 \
+	static void name##_entry(const void *ori_kernel_args)                                      \
 	{                                                                                          \
-		name##_body((const args_type *)args);                                              \
+		name##_body((const args_type *)ori_kernel_args);                                   \
 	}                                                                                          \
 	static const struct oriel_kernel name = { #name, name##_entry, sizeof(args_type), NULL,    \
 						  NULL };                                          \

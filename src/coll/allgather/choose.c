@@ -82,5 +82,8 @@ void ori_gather_choose(const struct ori_gather_map *m, const struct ori_gather_s
 			best = a;
 	}
 	c->algorithm = wanted ? wanted : m->nnodes == 1 ? ORIEL_GATHER_DIRECT : best;
+	/* Not more than there is: the number of pieces is rounded up, and must not wrap. */
+	if (chunk > bytes)
+		chunk = bytes ? bytes : 1;
 	c->chunk = chunk ? chunk : chunk_of(m, bytes, c->algorithm);
 }

@@ -380,6 +380,8 @@ int oriel_allgather_init_buffer(struct oriel_comm *c, struct oriel_buffer *b, ui
 		status = ori_fail(ORIEL_EINVAL, "%s: no place for the request", call);
 	if (!status)
 		status = ori_gather_bytes(call, c->nranks, max_count, elem_bytes, &bytes);
+	if (!status && !bytes) /* which would be the whole buffer */
+		status = ori_fail(ORIEL_EINVAL, "%s: max_count is 0", call);
 	if (!status && o.bytes)
 		status = ori_fail(ORIEL_EINVAL,
 				  "%s: max_count says how many bytes, not the options", call);

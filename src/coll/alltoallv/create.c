@@ -235,6 +235,8 @@ int oriel_alltoallv_destroy(struct oriel_alltoallv *a)
 		return err;
 	/* Where no rank goes before all have come: none of them writes here any more. */
 	err = oriel_window_destroy(a->window);
+	if (err && !ori_comm_failed(a->comm))
+		return err; /* on all ranks: they mean different requests, and all live on */
 	ori_child_remove(a->comm, &a->child);
 	ori_live_remove(a);
 	free_request(a);

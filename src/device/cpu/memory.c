@@ -7,12 +7,59 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "../../util/util.h"
 #include "cpu.h"
+
+static uint64_t limit_of(int resource)
+{
+	struct rlimit limit;
+
+	return getrlimit(resource, &limit) || limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX :
+										limit.rlim_cur;
+}
+
+uint64_t ori_cpu_shared_bytes(uint64_t wanted, uint64_t maps, uint64_t least)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), file = limit_of(RLIMIT_FSIZE);
+	uint64_t map = limit_of(RLIMIT_AS) / maps, bytes = wanted;
+
+	if (bytes > file)
+		bytes = file;
+	if (bytes > map)
+		bytes = map;
+	return bytes < least ? least : bytes & ~(page - 1);
+}
+
+/* The kernel would answer ftruncate() with SIGXFSZ, which ends the program. */
+static int check_file_limit(size_t bytes)
+{
+	uint64_t limit = limit_of(RLIMIT_FSIZE);
+
+	if (bytes <= limit)
+		return 0;
+	return ori_fail(ORIEL_ENOMEM,
+			"cannot allocate %zu bytes: memory for peers is a file, and this process's "
+			"files may have %llu bytes at most; raise that limit (ulimit -f)",
+			bytes, (unsigned long long)limit);
+}
+
+static int map_failed(int error, size_t bytes, const char *whose)
+{
+	uint64_t limit = limit_of(RLIMIT_AS);
+
+	if (error == ENOMEM && limit != UINT64_MAX)
+		return ori_fail(ORIEL_ENOMEM,
+				"cannot map %zu bytes%s: this process may map %llu bytes in all; "
+				"raise that limit (ulimit -v)",
+				bytes, whose, (unsigned long long)limit);
+	return ori_fail(ORIEL_ENOMEM, "cannot map %zu bytes%s: %s", bytes, whose, strerror(error));
+}
 
 int ori_cpu_alloc(struct ori_device *device, size_t bytes, struct ori_allocation *out)
 {
@@ -24,6 +71,9 @@ int ori_cpu_alloc(struct ori_device *device, size_t bytes, struct ori_allocation
 	(void)device;
 	if (bytes == 0 || rounded < bytes || rounded > (size_t)INT64_MAX)
 		return ori_fail(ORIEL_EINVAL, "cannot allocate %zu bytes", bytes);
+	err = check_file_limit(rounded);
+	if (err)
+		return err;
 	fd = memfd_create("oriel", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return ori_fail_errno(errno, "memfd_create");
@@ -34,7 +84,7 @@ int ori_cpu_alloc(struct ori_device *device, size_t bytes, struct ori_allocation
 	}
 	base = mmap(NULL, rounded, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (base == MAP_FAILED) {
-		err = ori_fail(ORIEL_ENOMEM, "cannot map %zu bytes", rounded);
+		err = map_failed(errno, rounded, "");
 		goto err_fd;
 	}
 	out->base = base;
@@ -89,7 +139,7 @@ int ori_cpu_import(struct ori_device *device, const struct ori_allocation *their
 				(long long)st.st_size, bytes);
 	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (map == MAP_FAILED)
-		return ori_fail_errno(errno, "cannot map %zu bytes of a peer", bytes);
+		return map_failed(errno, bytes, " of a peer");
 	*base = map;
 	return 0;
 }

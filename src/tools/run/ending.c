@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * run/ending.c - how a job is ended: a grace in which the other ranks say what they saw, a request,
- * and SIGKILL (enum run_phase).  Owns the phases and their deadlines; job.c calls it when a rank
+ * run/ending.c - how a job is ended: a verdict, a grace in which the other ranks say what they saw, a
+ * request, and SIGKILL (enum run_phase).  Owns the phases and their deadlines; job.c calls it when a rank
  * failed, a signal came or a deadline passed.
  */
 #include <stdio.h>
@@ -10,6 +10,8 @@
 #include "run.h"
 #include "util/util.h"
 
+#define VERDICT_NS                                                                                 \
+	(10 * ORI_NS_PER_S) /* for dying ranks to be gone: the kernel frees their memory */
 #define KILL_AGAIN_NS (ORI_NS_PER_S / 20)
 #define KILL_GIVE_UP 200 /* rounds: 10 s */
 
@@ -34,6 +36,11 @@ static void enter(struct run_job *job, enum run_phase phase, uint64_t after_ns)
 static uint64_t step_ns(const struct run_job *job)
 {
 	return (uint64_t)(job->options->grace_s * 1e9);
+}
+
+void run_end_after_verdict(struct run_job *job)
+{
+	enter(job, RUN_VERDICT, VERDICT_NS);
 }
 
 void run_end_with_grace(struct run_job *job)
@@ -82,6 +89,10 @@ void run_phase_over(struct run_job *job)
 	switch (job->phase) {
 	case RUN_RUNNING:
 		break;
+	case RUN_VERDICT:
+		run_cause_decide(job);
+		run_end_with_grace(job);
+		break;
 	case RUN_GRACE:
 		grace_over(job);
 		break;
@@ -109,6 +120,8 @@ void run_stop(struct run_job *job, int sig)
 		run_end_now(job);
 		return;
 	}
+	if (job->phase == RUN_VERDICT)
+		run_cause_decide(job);
 	run_sink_say(&job->err, "signal %d (%s); ending the job", sig, strsignal(sig));
 	if (!job->exit_code)
 		job->exit_code = RUN_EXIT_SIGNAL + sig;

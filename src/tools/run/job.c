@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * run/job.c - the job: one poll loop over signals, output and deadlines, and the verdict.
+ * run/job.c - the job: one poll loop over signals, output and deadlines.
  *
  * A job is over when no rank and no process that a rank left behind exists any more and all their
- * output is written.  How it is brought to an end is ending.c's.  Called once, by main(), on the
- * only thread.
+ * output is written.  Whose failure is its status is cause.c's, and how it is brought to an end
+ * ending.c's.  Called once, by main(), on the only thread.
  */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -40,38 +41,18 @@ static void rank_ended(struct run_job *job, struct run_rank *r, int status)
 	job->live--;
 }
 
-/*
- * waitpid() gives those that ended since the last time in no particular order.  A rank that was
- * killed is then the likely cause, and one that exited a witness.
- */
-static int is_likelier(const struct run_job *job, int rank, int than)
-{
-	return than < 0 ||
-	       (WIFSIGNALED(job->ranks[rank].status) && !WIFSIGNALED(job->ranks[than].status));
-}
-
 static void collect(struct run_job *job)
 {
-	pid_t pid, first_pid = 0;
-	int status, rank, first = -1;
+	int status, rank;
+	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
 		rank = find_rank(job, pid);
-		if (rank < 0) /* left behind by a rank */
-			continue;
-		rank_ended(job, &job->ranks[rank], status);
-		if (job->ranks[rank].followed && is_likelier(job, rank, first)) {
-			first = rank;
-			first_pid = pid;
-		}
+		if (rank >= 0) /* else left behind by a rank */
+			rank_ended(job, &job->ranks[rank], status);
 	}
 	job->children = pid == 0;
-	if (first >= 0 && job->phase == RUN_RUNNING && !job->exit_code) {
-		job->ranks[first].followed = 0;
-		job->exit_code = run_status_code(job->ranks[first].status);
-		run_report_failure(job, first, first_pid);
-		run_end_with_grace(job);
-	}
+	run_cause_collected(job);
 	if (!job->live && job->children && job->phase == RUN_RUNNING)
 		run_end_with_grace(job);
 }
@@ -154,6 +135,19 @@ static int next_timeout(const struct run_job *job)
 	return ms > 3600000 ? 3600000 : (int)ms;
 }
 
+/* Once; what standard error lost is told by the exit status alone. */
+static void flush_sinks(struct run_job *job)
+{
+	run_sink_flush(&job->out);
+	if (job->out.error && !job->out.told) {
+		job->out.told = 1;
+		run_sink_say(&job->err,
+			     "cannot write standard output: %s; what ranks print there is lost",
+			     strerror(job->out.error));
+	}
+	run_sink_flush(&job->err);
+}
+
 static void one_round(struct run_job *job)
 {
 	int n = fill_polls(job);
@@ -165,8 +159,7 @@ static void one_round(struct run_job *job)
 		if (job->polls[0].revents)
 			read_signals(job);
 	}
-	run_sink_flush(&job->out);
-	run_sink_flush(&job->err);
+	flush_sinks(job);
 	if (ori_now_ns() >= job->job_end_ns)
 		run_timed_out(job);
 	if (ori_now_ns() >= job->phase_end_ns)
@@ -194,8 +187,7 @@ static void loop(struct run_job *job)
 	job->job_end_ns = job->phase_end_ns = RUN_NEVER;
 	if (!job->stops)
 		job->flush_end_ns = RUN_NEVER;
-	run_sink_flush(&job->out);
-	run_sink_flush(&job->err);
+	flush_sinks(job);
 	while ((run_sink_pending(&job->out) || run_sink_pending(&job->err)) &&
 	       ori_now_ns() < job->flush_end_ns)
 		one_round(job);
@@ -216,12 +208,13 @@ static int job_init(struct run_job *job, const struct run_plan *plan)
 	job->polls = calloc(3 + 2 * n, sizeof(*job->polls));
 	job->polled = calloc(3 + 2 * n, sizeof(struct run_stream *));
 	job->signal_fd = open_signals(plan);
-	if (!job->ranks || !job->polls || !job->polled || job->signal_fd < 0) {
+	job->ends_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (!job->ranks || !job->polls || !job->polled || job->signal_fd < 0 || job->ends_fd < 0) {
 		fprintf(stderr, "oriel-run: cannot prepare %zu ranks: %s\n", n, strerror(errno));
 		return 1;
 	}
 	for (size_t r = 0; r < n; r++) {
-		job->ranks[r].out.fd = job->ranks[r].err.fd = -1;
+		job->ranks[r].end_fd = job->ranks[r].out.fd = job->ranks[r].err.fd = -1;
 		job->ranks[r].out.sink = &job->out;
 		job->ranks[r].err.sink = &job->err;
 	}
@@ -233,6 +226,8 @@ static void job_free(struct run_job *job)
 {
 	if (job->signal_fd >= 0)
 		close(job->signal_fd);
+	if (job->ends_fd >= 0)
+		close(job->ends_fd);
 	run_sink_free(&job->out);
 	run_sink_free(&job->err);
 	free(job->polled);
@@ -249,6 +244,7 @@ static void start_ranks(struct run_job *job, const struct run_plan *plan)
 			run_end_now(job);
 			break;
 		}
+		run_cause_watch(job, r);
 		job->live++;
 	}
 	job->children = job->live;
@@ -269,6 +265,8 @@ int run_job(struct run_plan *plan)
 	run_plan_close_listener(plan);
 	loop(&job);
 	code = job.exit_code;
+	if (!code && (job.out.error || job.err.error))
+		code = RUN_EXIT_OUTPUT;
 out:
 	job_free(&job);
 	return code;

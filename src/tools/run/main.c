@@ -57,6 +57,7 @@ int main(int argc, char **argv)
 {
 	struct run_options options;
 	struct run_plan plan;
+	struct run_warden warden;
 	struct run_mps mps;
 	int code;
 
@@ -74,7 +75,10 @@ int main(int argc, char **argv)
 	code = run_plan_make(&plan);
 	if (code)
 		goto out;
-	code = run_job(&plan);
+	code = run_warden_start(&plan, &warden);
+	if (!code)
+		code = run_job(&plan);
+	run_warden_stop(&warden);
 	run_plan_close(&plan);
 out:
 	run_mps_stop(&mps);

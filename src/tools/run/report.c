@@ -72,13 +72,13 @@ static void list_add(struct list *l, int rank)
 	l->count++;
 }
 
-void run_report_failure(struct run_job *job, int rank, pid_t pid)
+void run_report_failure(struct run_job *job, int rank)
 {
 	char ending[ENDING_BYTES];
 
 	describe(job->ranks[rank].status, ending);
-	run_sink_say(&job->err, "rank %d (pid %d) %s%s", rank, (int)pid, ending,
-		     job->live ? "; ending the job" : "");
+	run_sink_say(&job->err, "rank %d (pid %d) %s%s", rank, (int)job->ranks[rank].was_pid,
+		     ending, job->live ? "; ending the job" : "");
 }
 
 /* One line for all that ended alike; `from` is the first of them. */

@@ -5,10 +5,12 @@
  *   options.c   the command line
  *   spawn.c     a rank from fork to exec: environment, descriptors, process group
  *   stream.c    what ranks print: whole lines with a tag, and back-pressure
- *   job.c       the one poll loop: signals, ends of ranks, output, the verdict
+ *   job.c       the one poll loop: signals, ends of ranks, output
+ *   cause.c     which of several failed ranks is the cause, and so the exit status
  *   ending.c    the steps that end a job, and their deadlines
  *   report.c    the lines oriel-run itself prints about ranks
  *   orphans.c   processes that ranks left behind
+ *   warden.c    the process that ends them when oriel-run was killed
  *   mps.c       --mps: a private MPS daemon for the job; mps_keeper.c is the process that keeps it
  *
  * One thread.  Nothing here blocks but poll() in job.c and the wait for exec in spawn.c.
@@ -23,6 +25,7 @@
 #include <sys/types.h>
 
 #define RUN_RANKS_MAX 4096
+#define RUN_EXIT_OUTPUT 1 /* all ranks succeeded, but their output could not be written */
 #define RUN_EXIT_USAGE 2
 #define RUN_EXIT_TIMEOUT 124
 #define RUN_EXIT_NOT_EXECUTABLE 126
@@ -52,7 +55,9 @@ int run_options_parse(int argc, char **argv, struct run_options *);
 /* Where lines go: oriel-run's own stdout or stderr. */
 struct run_sink {
 	int fd;
-	int broken; /* nobody reads: what comes is thrown away */
+	int broken; /* cannot be written any more: what comes is thrown away */
+	int error;  /* errno if output was lost by that; 0: only its reader has gone */
+	int told;
 	char *text;
 	size_t begin, end, size; /* text[begin..end) is still to be written */
 };
@@ -94,6 +99,7 @@ struct run_plan {
 	int master_port;
 	int rank0_on_terminal; /* rank 0 stays in our process group: it may read the terminal */
 	char secret[65];
+	char mark[32]; /* variable of all that the ranks start, by which the warden knows them */
 	sigset_t signals; /* that oriel-run takes through a descriptor */
 	/* as they were when oriel-run was started; ranks get them back */
 	sigset_t signal_mask;
@@ -102,8 +108,12 @@ struct run_plan {
 };
 
 struct run_rank {
-	pid_t pid; /* 0: ended and collected, or never started */
+	pid_t pid;     /* 0: ended and collected, or never started */
+	pid_t was_pid; /* the same, for ever */
 	int own_group;
+	int end_fd;   /* pidfd; -1: none */
+	int ended_as; /* 1: the first of all ranks that ended, and so on; 0: lives */
+	int suspect;  /* had failed or was dying when the first failure was seen */
 	int status;   /* of waitpid, once it ended */
 	int followed; /* failed by itself after the first one, and nobody has said so yet */
 	struct run_stream out, err; /* out: only with --tag */
@@ -120,7 +130,8 @@ int run_spawn(const struct run_plan *, int rank, struct run_rank *);
 
 enum run_phase {
 	RUN_RUNNING, /* nothing has gone wrong */
-	RUN_GRACE,   /* a rank failed; the others may end by themselves and say why */
+	RUN_VERDICT, /* a rank failed; ranks that were dying then may be the cause: wait for them */
+	RUN_GRACE,   /* the cause is known; the others may end by themselves and say why */
 	RUN_TERM,    /* they were asked to end */
 	RUN_KILL     /* they are being killed */
 };
@@ -135,8 +146,10 @@ struct run_job {
 	int live;     /* ranks that run */
 	int children; /* not 0: some process is left, be it no rank */
 	int signal_fd;
+	int ends_fd;   /* epoll set of the ranks' end_fd */
+	int ends;      /* ranks that have ended so far */
 	int stops;     /* signals that asked us to end */
-	int exit_code; /* of the first failure; 0 while there is none */
+	int exit_code; /* of the cause; 0 while it is not known or there is none */
 	enum run_phase phase;
 	int kill_rounds;
 	uint64_t phase_end_ns; /* when the next phase begins */
@@ -147,10 +160,20 @@ struct run_job {
 /* Runs the whole job and returns its exit status. */
 int run_job(struct run_plan *);
 
+/* ---- cause.c --------------------------------------------------------------------------------- */
+
+/* Keeps note of when a rank ends; once it has been started. */
+void run_cause_watch(struct run_job *, int rank);
+/* Ranks were collected: if one failed, looks for the cause, and reports it once it is certain. */
+void run_cause_collected(struct run_job *);
+/* Names the cause among those that have ended so far. */
+void run_cause_decide(struct run_job *);
+
 /* ---- ending.c -------------------------------------------------------------------------------- */
 
 /* Live ranks with their groups, and what is left of ranks that ended. */
 void run_signal_all(struct run_job *, int sig);
+void run_end_after_verdict(struct run_job *);
 void run_end_with_grace(struct run_job *);
 void run_end_by(struct run_job *, int sig); /* then SIGKILL */
 void run_end_now(struct run_job *);
@@ -165,7 +188,7 @@ void run_stop(struct run_job *, int sig);
 int run_status_failed(int status);
 int run_status_code(int status); /* exit status, 128 + n for signal n */
 /* "rank 3 (pid 1234) was killed by signal 9 (Killed); ending the job" */
-void run_report_failure(struct run_job *, int rank, pid_t pid);
+void run_report_failure(struct run_job *, int rank);
 /* Ranks that failed after the first one, by themselves. */
 void run_report_followers(struct run_job *);
 /* One line with the list of live ranks, such as 0-3,7, in its middle. */
@@ -175,6 +198,17 @@ void run_report_live(struct run_job *, const char *before, const char *after);
 
 /* Signals every child of this process that is not a live rank; returns how many. */
 int run_orphans_signal(const struct run_job *, int sig);
+
+/* ---- warden.c -------------------------------------------------------------------------------- */
+
+struct run_warden {
+	int hold_fd; /* its closing without a word ends the job; -1: none */
+	int gone_fd; /* at its end the warden is gone */
+};
+
+/* Before oriel-run is a subreaper; names the mark in the plan.  0, or an exit status after a line. */
+int run_warden_start(struct run_plan *, struct run_warden *);
+void run_warden_stop(struct run_warden *);
 
 /* ---- mps.c, mps_keeper.c --------------------------------------------------------------------- */
 

@@ -35,13 +35,15 @@ int run_sink_pending(const struct run_sink *s)
 	return s->end > s->begin;
 }
 
-static void sink_break(struct run_sink *s)
+/* A reader that has gone is no error: it has read what it wanted. */
+static void sink_break(struct run_sink *s, int error)
 {
 	s->broken = 1;
+	s->error = error == EPIPE ? 0 : error;
 	s->begin = s->end = 0;
 }
 
-/* Room for `bytes` more; without memory the sink counts as broken rather than the job as failed. */
+/* Room for `bytes` more; without memory the sink counts as broken. */
 static int sink_room(struct run_sink *s, size_t bytes)
 {
 	size_t size = s->size ? s->size : WRITE_BYTES;
@@ -55,7 +57,7 @@ static int sink_room(struct run_sink *s, size_t bytes)
 		return 1;
 	text = realloc(s->text, size);
 	if (!text) {
-		sink_break(s);
+		sink_break(s, ENOMEM);
 		return 0;
 	}
 	s->text = text;
@@ -120,7 +122,7 @@ void run_sink_flush(struct run_sink *s)
 		if (n < 0 && errno == EAGAIN) /* somebody else filled it first */
 			return;
 		if (n < 0) {
-			sink_break(s);
+			sink_break(s, errno);
 			return;
 		}
 		s->begin += (size_t)n;
@@ -167,8 +169,8 @@ int run_stream_read(struct run_stream *s)
 
 	if (s->fd < 0)
 		return 0;
-	/* As if the rank had written there itself: it gets SIGPIPE. */
-	if (s->sink->broken && s->sink->fd == STDOUT_FILENO) {
+	/* As if the rank had written there itself: it gets SIGPIPE, but from a full disk it does not. */
+	if (s->sink->broken && !s->sink->error && s->sink->fd == STDOUT_FILENO) {
 		run_stream_end(s);
 		return 0;
 	}

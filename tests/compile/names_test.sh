@@ -1,0 +1,30 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# names_test.sh INCLUDE - names that users give: ORIEL_KERNEL with argument types called like its own
+# parameters, in C and in C++.
+. "$(dirname "$0")/common.sh"
+include=$1
+flags=(-Wall -Wextra -Werror -O1 -I "$include" -c -o /dev/null)
+
+# A kernel whose argument type is called $1.
+kernel_file() {
+	printf '#include <oriel/device.h>\ntypedef struct { struct oriel_window_dev win; } %s;\n' "$1"
+	printf 'ORIEL_KERNEL(k, %s) { (void)a; }\nint use(void);\n' "$1"
+	printf 'int use(void) { return k.args_bytes == 0; }\n'
+}
+
+for compiler in cc clang c++ clang++; do
+	if ! command -v "$compiler" >/dev/null; then
+		echo "left out: no $compiler on PATH"
+		continue
+	fi
+	case $compiler in
+	*++) language=(-x c++ -std=c++17) ;;
+	*) language=(-x c -std=c11) ;;
+	esac
+	for name in args a name args_type kernel symbol; do
+		kernel_file "$name" >"$work/one.txt"
+		expect "arguments called $name with $compiler" "$compiler" "${language[@]}" "${flags[@]}" "$work/one.txt"
+	done
+done
+finish
