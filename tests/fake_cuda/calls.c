@@ -319,7 +319,8 @@ int fake_cuda_live(char *text, size_t bytes)
 {
 	int (*const parts[])(char *, size_t) = { fake_contexts_live, fake_memory_live,
 						 fake_pins_live,     fake_streams_live,
-						 fake_kernels_live,  fake_graphs_live };
+						 fake_kernels_live,  fake_graphs_live,
+						 fake_events_live };
 	int live = 0;
 
 	text[0] = '\0';

@@ -7,6 +7,7 @@
  *   memory.c    physical memory, addresses, mappings, who may touch them
  *   share.c     export, import, CUDA IPC; memory as a user allocates it; pinned memory
  *   streams.c   streams, copies
+ *   events.c    places in the order of a stream, and streams that wait for them
  *   kernels.c   modules, functions, launches
  *   graphs.c    captured streams, graphs, batches of copies
  *
@@ -170,10 +171,13 @@ int fake_memory_live(char *text, size_t bytes);
 
 int fake_pins_live(char *text, size_t bytes);
 int fake_streams_live(char *text, size_t bytes);
+int fake_events_live(char *text, size_t bytes);
 int fake_kernels_live(char *text, size_t bytes);
 
 /* One piece of work on a stream. */
-enum fake_op_kind { FAKE_OP_COPY, FAKE_OP_SET, FAKE_OP_KERNEL };
+enum fake_op_kind { FAKE_OP_COPY, FAKE_OP_SET, FAKE_OP_KERNEL, FAKE_OP_RECORD, FAKE_OP_WAIT };
+
+struct fake_record;
 
 struct fake_op {
 	struct fake_op *next;
@@ -188,11 +192,15 @@ struct fake_op {
 	const struct oriel_kernel *kernel;
 	int nblocks, nthreads, rank;
 	void *args;
+	struct fake_record *record; /* of an event */
 };
 
 /* graphs.c; with fake_lock: was the operation for a graph that the stream is captured into? */
 int fake_capture(void *stream, struct fake_op *);
 int fake_graphs_live(char *text, size_t bytes);
+
+/* events.c: a stream has come to a record, or to a wait for one. */
+void fake_record_run(struct fake_op *);
 
 /* Takes the operation over; ends the program if it is no stream. */
 void fake_submit(void *stream, struct fake_op *, const char *call);

@@ -51,6 +51,10 @@ int fake_capture(void *stream, struct fake_op *op)
 
 	if (!b)
 		return 0;
+	if (op->record)
+		fake_fault(
+			"an event on a stream that is captured: work outside of the graph cannot be "
+			"ordered with it");
 	for (int i = 0; i < 2; i++)
 		if (op->uses[i])
 			op->uses[i]->pending--;

@@ -3,7 +3,7 @@
  * fake_cuda/streams.c - streams: a queue and a thread that executes it in order; copies.
  *
  * A call that submits work returns at once, as on a GPU, so whoever forgets to wait reads what is
- * not there yet.  Streams do not wait for each other: all are non-blocking ones.
+ * not there yet.  Streams wait for each other only where events say so: all are non-blocking ones.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,12 +21,14 @@ struct fake_stream {
 	pthread_mutex_t lock;
 	pthread_cond_t moved;
 	struct fake_op *first, **last;
-	int busy;   /* an operation is being executed */
-	int ending; /* the thread ends when the queue is empty */
-	int alone;  /* and frees the stream: nobody joins it */
+	unsigned long long id; /* no other stream has had it */
+	int busy;              /* an operation is being executed */
+	int ending;            /* the thread ends when the queue is empty */
+	int alone;             /* and frees the stream: nobody joins it */
 };
 
 static struct fake_stream *all_streams;
+static unsigned long long last_id;
 
 /* ---- the thread of a stream ------------------------------------------------------------------ */
 
@@ -68,6 +70,10 @@ static void execute(struct fake_op *op)
 		break;
 	case FAKE_OP_KERNEL:
 		fake_run_kernel(op);
+		break;
+	case FAKE_OP_RECORD:
+	case FAKE_OP_WAIT:
+		fake_record_run(op);
 		break;
 	}
 	pthread_mutex_lock(&fake_lock);
@@ -177,6 +183,7 @@ ori_cu_result cuStreamCreateWithPriority(void **stream, unsigned int flags, int 
 		return ORI_CU_OUT_OF_MEMORY;
 	}
 	pthread_mutex_lock(&fake_lock);
+	s->id = ++last_id;
 	s->next = all_streams;
 	all_streams = s;
 	pthread_mutex_unlock(&fake_lock);
@@ -213,6 +220,14 @@ ori_cu_result cuStreamDestroy_v2(void *stream)
 		stream_free(s);
 	}
 	return err;
+}
+
+ori_cu_result cuStreamGetId(void *stream, unsigned long long *id)
+{
+	pthread_mutex_lock(&fake_lock);
+	*id = stream_check(stream, "cuStreamGetId")->id;
+	pthread_mutex_unlock(&fake_lock);
+	return 0;
 }
 
 static _Thread_local int capture_mode; /* global, as every thread begins */

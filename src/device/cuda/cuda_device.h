@@ -96,6 +96,8 @@ struct ori_cuda_device {
 	void *stream;     /* what a stream of NULL means */
 	int sharers;      /* ranks on this GPU; set before any launch */
 	int sharers_here; /* of them in this process */
+	pthread_mutex_t marks_lock;
+	struct ori_mark *free_marks; /* nobody's: for the next */
 };
 
 /*
@@ -163,8 +165,17 @@ int ori_cuda_images_load(struct ori_cuda_gpu *);
 void ori_cuda_images_unload(struct ori_cuda_gpu *);
 void *ori_cuda_images_find(struct ori_cuda_gpu *, const char *function);
 
-/* stream.c */
+/* stream.c.  The context is current. */
+int ori_cuda_is_capturing(struct ori_cuda_device *, void *stream, int *capturing);
 extern const struct ori_stream_ops ori_cuda_stream_ops;
+
+/* marks.c: entries of the table of streams; and for device.c, when the device is closed. */
+int ori_cuda_capturing(struct ori_device *, void *stream, int *captured);
+int ori_cuda_mark(struct ori_device *, void *stream, struct ori_mark **);
+int ori_cuda_passed(struct ori_device *, const struct ori_mark *);
+int ori_cuda_follow(struct ori_device *, void *stream, const struct ori_mark *);
+void ori_cuda_unmark(struct ori_device *, struct ori_mark *);
+void ori_cuda_marks_close(struct ori_cuda_device *);
 
 /*
  * noted.c: finds the kernels that the program has noted, before anything runs on the GPU, and gives the most local
