@@ -321,10 +321,14 @@ int ori_gather_enqueue(struct oriel_allgather *r, const void *sendbuf,
 			 .stream = stream,
 			 .nmapped = m->size[m->node[m->rank]] - 1 };
 	struct ori_gather_near **near = &r->near[plan->algorithm];
-	int err = *near ? 0 : make_near(r, plan, near);
+	const struct ori_stream_ops *streams = r->comm->device->streams;
+	int err = *near ? 0 : make_near(r, plan, near), marked;
 
 	if (!err)
 		err = hold(r, stream);
+	/* the words count execs in one order, whatever streams they are on */
+	if (!err)
+		err = streams->follow(r->comm->device, stream, r->mark);
 	if (err)
 		return err;
 	j.op = (struct ori_gather_op){ .words = *ori_gather_dev(r),
@@ -338,5 +342,8 @@ int ori_gather_enqueue(struct oriel_allgather *r, const void *sendbuf,
 				       .lanes = r->lanes,
 				       .guarded = !(r->options.flags & ORIEL_GATHER_UNGUARDED),
 				       .relay = (uint32_t)plan->relay };
-	return bytes <= r->kernel_bytes ? enqueue_small(&j) : enqueue_large(&j);
+	err = bytes <= r->kernel_bytes ? enqueue_small(&j) : enqueue_large(&j);
+	/* after an error, too: the stream may have got a part of it */
+	marked = streams->mark(r->comm->device, stream, &r->mark);
+	return err ? err : marked;
 }
