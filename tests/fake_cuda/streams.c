@@ -14,6 +14,8 @@
 #include "util/util.h"
 
 #define HOLE_BYTES ((size_t)1 << 20)
+#define LATE_MOST_US 3000
+#define LATE_SOME_US 100
 
 struct fake_stream {
 	struct fake_stream *next;
@@ -22,6 +24,7 @@ struct fake_stream {
 	pthread_cond_t moved;
 	struct fake_op *first, **last;
 	unsigned long long id; /* no other stream has had it */
+	uint64_t turns;        /* pieces of work so far; by the thread */
 	int busy;              /* an operation is being executed */
 	int ending;            /* the thread ends when the queue is empty */
 	int alone;             /* and frees the stream: nobody joins it */
@@ -57,6 +60,25 @@ static void fill(struct fake_op *op)
 		memset(op->to, op->value, op->bytes);
 }
 
+/*
+ * Knob late: how long the nth piece of work of a stream is kept back.  Most are not, some so long that other streams
+ * do a good deal meanwhile.  The same for the same seed, whatever the machine does.
+ */
+static unsigned int late_us(const struct fake_stream *s)
+{
+	uint64_t x = (uint64_t)fake_knobs.late * 0x9e3779b97f4a7c15u + s->id * 0xbf58476d1ce4e5b9u +
+		     s->turns;
+
+	if (!fake_knobs.late)
+		return 0;
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+	x ^= x >> 31;
+	if (x % 16 == 0)
+		return (unsigned int)(x >> 32) % LATE_MOST_US;
+	return x % 4 ? 0 : (unsigned int)(x >> 32) % LATE_SOME_US;
+}
+
 static void execute(struct fake_op *op)
 {
 	fake_await_release(op->call);
@@ -77,14 +99,11 @@ static void execute(struct fake_op *op)
 		break;
 	}
 	pthread_mutex_lock(&fake_lock);
-	for (int i = 0; i < 2; i++)
-		if (op->uses[i])
-			op->uses[i]->pending--;
+	fake_uses_pend(op, -1);
 	pthread_mutex_unlock(&fake_lock);
 	if (op->kind == FAKE_OP_KERNEL)
 		fake_kernel_counts(-1);
-	free(op->args);
-	free(op);
+	fake_op_free(op);
 }
 
 static void stream_free(struct fake_stream *s)
@@ -111,7 +130,9 @@ static void *stream_main(void *arg)
 		if (!s->first)
 			s->last = &s->first;
 		s->busy = 1;
+		s->turns++;
 		pthread_mutex_unlock(&s->lock);
+		fake_sleep_us(late_us(s));
 		execute(op);
 		pthread_mutex_lock(&s->lock);
 		s->busy = 0;
@@ -298,6 +319,7 @@ static struct fake_op *op_new(enum fake_op_kind kind, enum fake_call call)
 	op->kind = kind;
 	op->call = call;
 	op->slow_us = fake_slow_us(call);
+	op->rank = ori_log_rank_get();
 	return op;
 }
 
@@ -306,8 +328,6 @@ static char *use(struct fake_op *op, int i, ori_cu_ptr addr, size_t bytes, const
 {
 	char *at = fake_bytes((void *)(uintptr_t)addr, bytes, call, &op->uses[i]);
 
-	if (op->uses[i])
-		op->uses[i]->pending++;
 	return at;
 }
 
@@ -325,6 +345,7 @@ ori_cu_result cuMemcpyAsync(ori_cu_ptr to, ori_cu_ptr from, size_t bytes, void *
 	op->bytes = bytes;
 	op->to = use(op, 0, to, bytes, "cuMemcpyAsync");
 	op->from = use(op, 1, from, bytes, "cuMemcpyAsync");
+	fake_uses_pend(op, 1);
 	pthread_mutex_unlock(&fake_lock);
 	fake_submit(stream, op, "cuMemcpyAsync");
 	return 0;
@@ -346,6 +367,7 @@ ori_cu_result cuMemsetD8Async(ori_cu_ptr to, unsigned char value, size_t bytes, 
 	op->to = use(op, 0, to, bytes, "cuMemsetD8Async");
 	if (!op->uses[0])
 		fake_fault("cuMemsetD8Async of %#llx, which is no device memory", to);
+	fake_uses_pend(op, 1);
 	pthread_mutex_unlock(&fake_lock);
 	fake_submit(stream, op, "cuMemsetD8Async");
 	return 0;
