@@ -107,6 +107,13 @@ struct ori_stream_ops {
 	/* What the stream gets from now on comes after the mark; nothing is done while it is captured. */
 	int (*follow)(struct ori_device *, void *stream, const struct ori_mark *);
 	void (*unmark)(struct ori_device *, struct ori_mark *);
+	/*
+	 * The table's launch, for kernels whose blocks wait for those of other ranks.  One that could not be resident
+	 * beside the others of this rank, on other streams, follows these.  mark (NULL: not wanted) gets the place
+	 * behind it.  While the stream is captured it is a launch and nothing else.
+	 */
+	int (*launch)(struct ori_device *, const struct oriel_kernel *, int nblocks, int nthreads,
+		      const void *args, size_t args_bytes, void *stream, struct ori_mark **mark);
 };
 
 /* What engines ask for NICs that reach the device's memory by themselves.  Logs nothing. */
@@ -160,7 +167,7 @@ int ori_cuda_row(int n, struct ori_device_row *);
  * will be.
  */
 int ori_cuda_images_add(const void *image, size_t bytes);
-/* Blocks of that kernel that a rank may launch so that those of all ranks on its GPU run at once. */
+/* Blocks of that kernel that a rank may launch so that those of all ranks and comms on its GPU run at once. */
 int ori_cuda_resident(struct ori_device *, const struct oriel_kernel *, int nthreads, int *nblocks);
 
 /*

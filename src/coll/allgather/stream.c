@@ -170,8 +170,8 @@ static int launch(struct job *j, int code, int first)
 {
 	j->op.code = code;
 	j->op.first = first;
-	return j->device->ops->launch(j->device, ori_gather_kernel(), 1, WARP_THREADS, &j->op,
-				      sizeof(j->op), j->stream);
+	return j->device->streams->launch(j->device, ori_gather_kernel(), 1, WARP_THREADS, &j->op,
+					  sizeof(j->op), j->stream, &j->req->mark);
 }
 
 /* The own block to its place here. */
@@ -282,11 +282,11 @@ static int enqueue_small(struct job *j)
 	/* less than one is for the launch to refuse, with its reason */
 	nblocks = nblocks > 0 ? nblocks : 1;
 	if (!one_node)
-		return j->device->ops->launch(j->device, kernel, nblocks, nthreads, &j->op,
-					      sizeof(j->op), j->stream);
+		return j->device->streams->launch(j->device, kernel, nblocks, nthreads, &j->op,
+						  sizeof(j->op), j->stream, &j->req->mark);
 	fill_node_op(j, &node);
-	return j->device->ops->launch(j->device, kernel, nblocks, nthreads, &node, sizeof(node),
-				      j->stream);
+	return j->device->streams->launch(j->device, kernel, nblocks, nthreads, &node, sizeof(node),
+					  j->stream, &j->req->mark);
 }
 
 /* While the stream is captured the graph holds the request, and the request its memory. */
@@ -322,7 +322,7 @@ int ori_gather_enqueue(struct oriel_allgather *r, const void *sendbuf,
 			 .nmapped = m->size[m->node[m->rank]] - 1 };
 	struct ori_gather_near **near = &r->near[plan->algorithm];
 	const struct ori_stream_ops *streams = r->comm->device->streams;
-	int err = *near ? 0 : make_near(r, plan, near), marked;
+	int err = *near ? 0 : make_near(r, plan, near);
 
 	if (!err)
 		err = hold(r, stream);
@@ -343,7 +343,8 @@ int ori_gather_enqueue(struct oriel_allgather *r, const void *sendbuf,
 				       .guarded = !(r->options.flags & ORIEL_GATHER_UNGUARDED),
 				       .relay = (uint32_t)plan->relay };
 	err = bytes <= r->kernel_bytes ? enqueue_small(&j) : enqueue_large(&j);
-	/* after an error, too: the stream may have got a part of it */
-	marked = streams->mark(r->comm->device, stream, &r->mark);
-	return err ? err : marked;
+	/* the stream may have got a part of it; all of it ends with a kernel, which has set the mark */
+	if (err)
+		(void)streams->mark(r->comm->device, stream, &r->mark);
+	return err;
 }

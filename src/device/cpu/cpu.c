@@ -162,6 +162,15 @@ static void cpu_unmark(struct ori_device *device, struct ori_mark *mark)
 	(void)mark;
 }
 
+static int cpu_launch_on(struct ori_device *device, const struct oriel_kernel *kernel, int nblocks,
+			 int nthreads, const void *args, size_t args_bytes, void *stream,
+			 struct ori_mark **mark)
+{
+	if (mark)
+		*mark = NULL;
+	return device->ops->launch(device, kernel, nblocks, nthreads, args, args_bytes, stream);
+}
+
 static const struct ori_stream_ops cpu_stream_ops = {
 	.copies = cpu_copies,
 	.hold = cpu_hold,
@@ -170,6 +179,7 @@ static const struct ori_stream_ops cpu_stream_ops = {
 	.passed = cpu_passed,
 	.follow = cpu_follow,
 	.unmark = cpu_unmark,
+	.launch = cpu_launch_on,
 };
 
 int ori_cpu_device_open(uint64_t timeout_ns, struct ori_device **device)

@@ -16,11 +16,12 @@
 struct ori_mark {
 	void *event;
 	uint64_t stream; /* whose order it is in */
+	int refs;        /* under the device's marks_lock */
 	struct ori_mark *next;
 };
 
 /* A driver without numbers has the handle, which may come again: then a stream is followed once too seldom. */
-static uint64_t stream_number(struct ori_cuda_device *d, void *stream)
+uint64_t ori_cuda_stream_number(struct ori_cuda_device *d, void *stream)
 {
 	const struct ori_cuda_stream_calls *cu = &d->gpu->cu->streams;
 	unsigned long long id = 0;
@@ -36,8 +37,10 @@ static struct ori_mark *take_free(struct ori_cuda_device *d)
 
 	pthread_mutex_lock(&d->marks_lock);
 	m = d->free_marks;
-	if (m)
+	if (m) {
 		d->free_marks = m->next;
+		m->refs = 1;
+	}
 	pthread_mutex_unlock(&d->marks_lock);
 	return m;
 }
@@ -53,6 +56,7 @@ static int make(struct ori_cuda_device *d, struct ori_mark **out)
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return ori_fail(ORIEL_ENOMEM, "no memory for a mark on a stream");
+	m->refs = 1;
 	err = d->gpu->cu->cuEventCreate(&m->event, ORI_CU_EVENT_NO_TIMING);
 	if (err) {
 		free(m);
@@ -63,31 +67,60 @@ static int make(struct ori_cuda_device *d, struct ori_mark **out)
 	return 0;
 }
 
-/* The context is current. */
-static int record(struct ori_cuda_device *d, void *stream, struct ori_mark **mark)
+struct ori_mark *ori_cuda_mark_share(struct ori_cuda_device *d, struct ori_mark *mark)
 {
-	int err = *mark ? 0 : make(d, mark);
+	pthread_mutex_lock(&d->marks_lock);
+	mark->refs++;
+	pthread_mutex_unlock(&d->marks_lock);
+	return mark;
+}
 
+/* Others stand on the place where it is. */
+static int is_shared(struct ori_cuda_device *d, const struct ori_mark *mark)
+{
+	int shared;
+
+	pthread_mutex_lock(&d->marks_lock);
+	shared = mark->refs > 1;
+	pthread_mutex_unlock(&d->marks_lock);
+	return shared;
+}
+
+int ori_cuda_mark_record(struct ori_cuda_device *d, void *stream, struct ori_mark **mark)
+{
+	int err = 0;
+
+	if (*mark && is_shared(d, *mark)) {
+		ori_cuda_unmark(&d->base, *mark);
+		*mark = NULL;
+	}
+	if (!*mark)
+		err = make(d, mark);
 	if (err)
 		return err;
 	err = d->gpu->cu->cuEventRecord((*mark)->event, stream);
 	if (err)
 		return ori_cuda_fail(err, "cuEventRecord", "a mark on a stream of GPU %d",
 				     d->gpu->ordinal);
-	(*mark)->stream = stream_number(d, stream);
+	(*mark)->stream = ori_cuda_stream_number(d, stream);
 	return 0;
 }
 
-static int follow(struct ori_cuda_device *d, void *stream, const struct ori_mark *mark)
+int ori_cuda_mark_follow(struct ori_cuda_device *d, void *stream, const struct ori_mark *mark)
 {
 	int err;
 
-	if (mark->stream == stream_number(d, stream))
+	if (mark->stream == ori_cuda_stream_number(d, stream))
 		return 0;
 	err = d->gpu->cu->cuStreamWaitEvent(stream, mark->event, 0);
 	return err ? ori_cuda_fail(err, "cuStreamWaitEvent", "a stream of GPU %d",
 				   d->gpu->ordinal) :
 		     0;
+}
+
+int ori_cuda_mark_passed(struct ori_cuda_device *d, const struct ori_mark *mark)
+{
+	return d->gpu->cu->cuEventQuery(mark->event) != ORI_CU_NOT_READY;
 }
 
 /* ---- the table's entries --------------------------------------------------------------------- */
@@ -121,7 +154,7 @@ int ori_cuda_mark(struct ori_device *device, void *stream, struct ori_mark **mar
 		return err;
 	err = ori_cuda_is_capturing(d, stream, &captured);
 	if (!err && !captured)
-		err = record(d, stream, mark);
+		err = ori_cuda_mark_record(d, stream, mark);
 	ori_cuda_leave(&scope);
 	return err;
 }
@@ -140,7 +173,7 @@ int ori_cuda_follow(struct ori_device *device, void *stream, const struct ori_ma
 		return err;
 	err = ori_cuda_is_capturing(d, stream, &captured);
 	if (!err && !captured)
-		err = follow(d, stream, mark);
+		err = ori_cuda_mark_follow(d, stream, mark);
 	ori_cuda_leave(&scope);
 	return err;
 }
@@ -153,7 +186,7 @@ int ori_cuda_passed(struct ori_device *device, const struct ori_mark *mark)
 
 	if (!mark || ori_cuda_enter(d->gpu, &scope))
 		return 1;
-	passed = d->gpu->cu->cuEventQuery(mark->event) != ORI_CU_NOT_READY;
+	passed = ori_cuda_mark_passed(d, mark);
 	ori_cuda_leave(&scope);
 	return passed;
 }
@@ -165,8 +198,10 @@ void ori_cuda_unmark(struct ori_device *device, struct ori_mark *mark)
 	if (!mark)
 		return;
 	pthread_mutex_lock(&d->marks_lock);
-	mark->next = d->free_marks;
-	d->free_marks = mark;
+	if (--mark->refs == 0) {
+		mark->next = d->free_marks;
+		d->free_marks = mark;
+	}
 	pthread_mutex_unlock(&d->marks_lock);
 }
 

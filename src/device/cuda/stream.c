@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * device/cuda/stream.c - what streams are given beside kernels: copies by the copy engines, and a hold on what a
- * captured graph will use.  Marks are in marks.c.
+ * captured graph will use.  Marks are in marks.c, launches of collectives in flights.c.
  *
  * Any thread.  Nothing here is forbidden while the stream is being captured.
  */
@@ -146,4 +146,5 @@ const struct ori_stream_ops ori_cuda_stream_ops = {
 	.passed = ori_cuda_passed,
 	.follow = ori_cuda_follow,
 	.unmark = ori_cuda_unmark,
+	.launch = ori_cuda_launch_together,
 };
