@@ -50,7 +50,10 @@ struct oriel_allgather_options {
 		sizeof(struct oriel_allgather_options), ORIEL_GATHER_AUTO, 0, 0, 0, 0              \
 	}
 
-/* 1: every rank can be reached; 0: not, oriel_last_error() says whom; or a status. */
+/*
+ * 1: every rank can be reached, and this rank's GPU, if it has one, has kernels and room for them; 0: not,
+ * oriel_last_error() says why; or a status.  Local.
+ */
 int oriel_allgather_supported(struct oriel_comm *comm);
 
 /* On a window of the comm.  options may be NULL.  The window cannot be destroyed before the request. [C] */

@@ -222,6 +222,7 @@ void ori_gather_to_mapped(const struct oriel_gather_view *, int rank,
  * kernels took 85 us from 1 KiB to 64 KiB and 120 us at 1 MiB, kernels that copy 46 us at 1 MiB.
  */
 #define ORI_GATHER_KERNEL_BYTES (1u << 20)
+#define ORI_GATHER_COPY_THREADS 512 /* of a block of that kernel, at most */
 
 /* ---- stage.c ------------------------------------------------------------------------------- */
 

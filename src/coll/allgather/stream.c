@@ -17,9 +17,8 @@
 
 #define SLICE_BYTES                                                                                \
 	(64u << 10) /* of an own block, at least, where it is cut for several blocks of a kernel */
-#define SLICES_MIN 4u  /* there may be so many for each rank, ... */
-#define ITEMS_MOST 32u /* ... and so many for all of them, whichever is more */
-#define COPY_THREADS 512
+#define SLICES_MIN 4u   /* there may be so many for each rank, ... */
+#define ITEMS_MOST 32u  /* ... and so many for all of them, whichever is more */
 #define FEW_THREADS 128 /* where more would have nothing to copy */
 #define FEW_BYTES (FEW_THREADS * 16u * 2u)
 #define WARP_THREADS 32
@@ -268,7 +267,7 @@ static int enqueue_small(struct job *j)
 	int one_node = j->req->state->map.nnodes == 1;
 	const struct oriel_kernel *kernel = one_node ? ori_gather_node_kernel() :
 						       ori_gather_kernel();
-	int nthreads = j->op.bytes <= FEW_BYTES ? FEW_THREADS : COPY_THREADS;
+	int nthreads = j->op.bytes <= FEW_BYTES ? FEW_THREADS : ORI_GATHER_COPY_THREADS;
 	int nblocks, resident = 0, err;
 	struct ori_gather_node_op node;
 
