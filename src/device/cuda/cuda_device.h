@@ -88,6 +88,7 @@ struct ori_cuda_gpu {
 	int nmodules;
 	struct ori_cuda_function functions[ORI_CUDA_FUNCTIONS_MAX];
 	int nfunctions;
+	uint64_t notes_gone; /* how many had gone when functions were last looked through */
 };
 
 struct ori_cuda_device {
@@ -202,6 +203,8 @@ void ori_cuda_flights_close(struct ori_cuda_device *);
  * memory a thread of them has.  The context is current, and nobody else knows the GPU yet.
  */
 size_t ori_cuda_noted_find(struct ori_cuda_gpu *);
+/* How many notes have gone, with the libraries that had them. */
+uint64_t ori_cuda_noted_gone(void);
 
 /* launch.c */
 /* For noted.c: one that its launch will find.  Bytes of local memory a thread; 0 too if it is not to be had. */

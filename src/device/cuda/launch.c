@@ -73,13 +73,32 @@ static void look_at_function(struct ori_cuda_gpu *gpu, const struct oriel_kernel
 			kernel->name, local, gpu->stack);
 }
 
+/*
+ * A library with kernels was closed: what was found by the program's runtime is found again, as another library may have
+ * its kernels at the same addresses.  The GPU is locked.
+ */
+static void drop_gone(struct ori_cuda_gpu *gpu)
+{
+	uint64_t gone = ori_cuda_noted_gone();
+	int n = 0;
+
+	if (gone == gpu->notes_gone)
+		return;
+	for (int i = 0; i < gpu->nfunctions; i++)
+		if (!gpu->functions[i].symbol)
+			gpu->functions[n++] = gpu->functions[i];
+	gpu->nfunctions = n;
+	gpu->notes_gone = gone;
+}
+
 /* The kernel's entry, or NULL; the GPU is locked. */
 static struct ori_cuda_function *known_function(struct ori_cuda_gpu *gpu,
 						const struct oriel_kernel *kernel)
 {
-	struct ori_cuda_function *f = gpu->functions, *end = f + gpu->nfunctions;
+	struct ori_cuda_function *f = gpu->functions, *end;
 
-	for (; f < end; f++)
+	drop_gone(gpu);
+	for (end = f + gpu->nfunctions; f < end; f++)
 		if (f->kernel == kernel && f->symbol == kernel->gpu_symbol &&
 		    f->name == kernel->name)
 			return f;
