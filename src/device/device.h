@@ -98,19 +98,23 @@ struct ori_stream_ops {
 	/* Is its work going into a graph? */
 	int (*capturing)(struct ori_device *, void *stream, int *captured);
 	/*
-	 * *mark (one of before, or NULL) becomes the place behind all that the stream has.  Does nothing while the
-	 * stream is captured: that work may run at any time, any number of times.
+	 * *mark (one of before, or NULL) becomes the place behind all that the stream has.  Does
+	 * nothing while the stream is captured: that work may run at any time, any number of times.
 	 */
 	int (*mark)(struct ori_device *, void *stream, struct ori_mark **mark);
 	/* Has all before it passed?  Never waits, and logs nothing: work that failed has passed. */
 	int (*passed)(struct ori_device *, const struct ori_mark *);
-	/* What the stream gets from now on comes after the mark; nothing is done while it is captured. */
+	/*
+	 * What the stream gets from now on comes after the mark; nothing is done while it is
+	 * captured.
+	 */
 	int (*follow)(struct ori_device *, void *stream, const struct ori_mark *);
 	void (*unmark)(struct ori_device *, struct ori_mark *);
 	/*
-	 * The table's launch, for kernels whose blocks wait for those of other ranks.  One that could not be resident
-	 * beside the others of this rank, on other streams, follows these.  mark (NULL: not wanted) gets the place
-	 * behind it.  While the stream is captured it is a launch and nothing else.
+	 * The table's launch, for kernels whose blocks wait for those of other ranks.  One that
+	 * could not be resident beside the others of this rank, on other streams, follows these.
+	 * mark (NULL: not wanted) gets the place behind it.  While the stream is captured it is a
+	 * launch and nothing else.
 	 */
 	int (*launch)(struct ori_device *, const struct oriel_kernel *, int nblocks, int nthreads,
 		      const void *args, size_t args_bytes, void *stream, struct ori_mark **mark);
@@ -167,7 +171,10 @@ int ori_cuda_row(int n, struct ori_device_row *);
  * will be.
  */
 int ori_cuda_images_add(const void *image, size_t bytes);
-/* Blocks of that kernel that a rank may launch so that those of all ranks and comms on its GPU run at once. */
+/*
+ * Blocks of that kernel that a rank may launch so that those of all ranks and comms on its GPU run
+ * at once.
+ */
 int ori_cuda_resident(struct ori_device *, const struct oriel_kernel *, int nthreads, int *nblocks);
 
 /*

@@ -32,8 +32,8 @@
  */
 #define ORI_A2A_THREADS 512
 /*
- * What a GPU copies to a mapped peer, at least, before the next look at the failure words, whatever the plan says: a block
- * takes 20 us for 1 MiB, and 16 chunks instead of one cost 2 more.
+ * What a GPU copies to a mapped peer, at least, before the next look at the failure words, whatever
+ * the plan says: a block takes 20 us for 1 MiB, and 16 chunks instead of one cost 2 more.
  */
 #define ORI_A2A_GPU_CHUNK (1u << 20)
 

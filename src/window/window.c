@@ -106,8 +106,8 @@ static int check_unused(struct oriel_window *w)
 	users = __atomic_load_n(&w->users, __ATOMIC_ACQUIRE);
 	if (!err && users)
 		err = ori_fail(ORIEL_EBUSY,
-			       "oriel_window_destroy: %d requests, captured graphs or execs that are "
-			       "pending on a stream use window %d",
+			       "oriel_window_destroy: %d requests, captured graphs or execs that "
+			       "are pending on a stream use window %d",
 			       users, w->number);
 	return err;
 }

@@ -280,7 +280,7 @@ TEST(a_rank_aborts)
 	run_graph("3x1", 3, abort_rank, 0);
 }
 
-/* ---- supported, or not ----------------------------------------------------------------------------------------- */
+/* ---- supported, or not ----------------------------------------------------------------------- */
 
 static void supported_rank(struct rank_env *env)
 {

@@ -2,9 +2,10 @@
 /*
  * tests/coll/allgather_streams_cuda.c - the plain all-gather under work that is pending on streams.
  *
- * The fake driver holds all kernels back while calls are made, so every request, table and staging area of a call is
- * still needed when the next call comes.  Nothing of it may be freed, or used by another stream, before its work has
- * passed; a captured call keeps what it uses as long as its graph.
+ * The fake driver holds all kernels back while calls are made, so every request, table and staging
+ * area of a call is still needed when the next call comes.  Nothing of it may be freed, or used by
+ * another stream, before its work has passed; a captured call keeps what it uses as long as its
+ * graph.
  */
 #include <stdlib.h>
 
@@ -48,7 +49,7 @@ static void run_ranks(const char *topology, int nranks, rank_fn *fn, void *arg)
 	ranks_run(&o, fn, arg);
 }
 
-/* ---- kept requests ------------------------------------------------------------------------------------------ */
+/* ---- kept requests --------------------------------------------------------------------------- */
 
 /* So many calls of the same block, each to a place of its own. */
 static int gather_to_places(struct bed *b, const void *sendbuf, int calls, void *stream)
@@ -107,7 +108,10 @@ TEST(kept_requests_give_way_under_pending_work)
 	run_ranks("2x1", 2, evict_rank, NULL);
 }
 
-/* A rank's streams have other handles than its peer's, and handles of streams that are gone come again. */
+/*
+ * A rank's streams have other handles than its peer's, and handles of streams that are gone come
+ * again.
+ */
 static void handles_rank(struct rank_env *env)
 {
 	const void *sendbuf;
@@ -164,7 +168,9 @@ TEST(a_request_is_destroyed_under_pending_work)
 	run_ranks(NULL, 2, destroy_rank, NULL);
 }
 
-/* Nobody has a request, and the window stays all the same until what is on the stream has passed. */
+/*
+ * Nobody has a request, and the window stays all the same until what is on the stream has passed.
+ */
 static void window_rank(struct rank_env *env)
 {
 	const void *sendbuf;
@@ -194,7 +200,7 @@ TEST(a_window_stays_under_pending_work)
 	run_ranks(NULL, 2, window_rank, NULL);
 }
 
-/* ---- staging ------------------------------------------------------------------------------------------------- */
+/* ---- staging --------------------------------------------------------------------------------- */
 
 static void grow_rank(struct rank_env *env)
 {
@@ -228,7 +234,10 @@ TEST(staging_grows_under_pending_work)
 	run_ranks("2x1", 2, grow_rank, NULL);
 }
 
-/* Two streams at once, 20 rounds of both, blocks that need several slices of the staging among them. */
+/*
+ * Two streams at once, 20 rounds of both, blocks that need several slices of the staging among
+ * them.
+ */
 static void two_streams_rank(struct rank_env *env)
 {
 	const uint64_t *bytes = env->arg;
@@ -268,7 +277,7 @@ TEST(staging_on_two_streams)
 	run_ranks(NULL, 2, two_streams_rank, &large);
 }
 
-/* ---- staging in graphs ------------------------------------------------------------------------------------- */
+/* ---- staging in graphs ----------------------------------------------------------------------- */
 
 struct captured {
 	void *stream, *graph, *exec;

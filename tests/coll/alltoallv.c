@@ -387,7 +387,7 @@ TEST(unsynchronised_with_barriers_of_the_callers)
 	run_rows(unsynchronised_rank, NULL, 1);
 }
 
-/* ---- a comm without queues --------------------------------------------------------------------------- */
+/* ---- a comm without queues ------------------------------------------------------------------- */
 
 /* The request makes the queues that it needs. */
 static void unconnected_rank(struct rank_env *env)

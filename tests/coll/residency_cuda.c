@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/coll/residency_cuda.c - collectives on several streams of a GPU that is too small for all of them at once.
+ * tests/coll/residency_cuda.c - collectives on several streams of a GPU that is too small for all
+ * of them at once.
  *
- * Ranks share the GPU, and each call's kernel takes all the room that its rank has.  The first rank makes its calls
- * before the others begin: if all its kernels ran at once, they would fill the GPU and wait there for kernels that
- * find no room.
+ * Ranks share the GPU, and each call's kernel takes all the room that its rank has.  The first rank
+ * makes its calls before the others begin: if all its kernels ran at once, they would fill the GPU
+ * and wait there for kernels that find no room.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -162,7 +163,10 @@ TEST(comms_on_several_streams)
 	run_mix("sms=3,threads=2", 2, &own);
 }
 
-/* Streams overtake each other, and no rank may fill the room with calls that others have left for later. */
+/*
+ * Streams overtake each other, and no rank may fill the room with calls that others have left for
+ * later.
+ */
 static void overtake_rank(struct rank_env *env)
 {
 	const struct mix *mix = env->arg;

@@ -2,9 +2,10 @@
 /*
  * fake_cuda/events.c - events: places in the order of a stream, and streams that wait for them.
  *
- * Each record of an event is an object of its own, which the stream that comes to it marks as passed.  A wait names
- * the record that was the last when it was asked for, as with a driver: a later record of the event, on whatever
- * stream, neither delays nor ends it, and an event without any delays nobody.
+ * Each record of an event is an object of its own, which the stream that comes to it marks as
+ * passed.  A wait names the record that was the last when it was asked for, as with a driver: a
+ * later record of the event, on whatever stream, neither delays nor ends it, and an event without
+ * any delays nobody.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -25,9 +25,9 @@
  *   leaks=1     what is left when the program ends is a failure (0)
  *   room=0      blocks of different kernels do not share the SMs: each finds room at once (1)
  *   late=SEED   work of a stream is kept back now and then, so that streams overtake each other in
- *               all ways that their order and events allow; the seed says when and how long (0: never)
- *   reuse=1     addresses that were given back come again at once, and memory that the arguments of a
- *               launched kernel point into must not go before the kernel has ended (0)
+ *               all ways that their order and events allow; the seed says when (0: never)
+ *   reuse=1     addresses that were given back come again at once, and memory that the arguments of
+ *               a launched kernel point into must not go before the kernel has ended (0)
  * ORIEL_FAKE_CUDA_ALWAYS sets knobs that fake_cuda_knobs() begins with: a whole suite runs with
  * them, whatever its tests set.
  */

@@ -265,8 +265,8 @@ void fake_unmap(struct fake_mapping *m)
 	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
 
 	if (m->pending)
-		fake_fault("rank %d: memory at %p, %zu bytes, is unmapped while work on a stream uses it: "
-			   "%s of rank %d",
+		fake_fault("rank %d: memory at %p, %zu bytes, is unmapped while work on a stream "
+			   "uses it: %s of rank %d",
 			   ori_log_rank_get(), (void *)m->addr, m->bytes, m->user, m->user_rank);
 	while (*at != m)
 		at = &(*at)->next;

@@ -2,13 +2,14 @@
 /*
  * fake_cuda/sms.c - multiprocessors: where the blocks of all kernels find room, or wait.
  *
- * A GPU has knob sms of them, each with room for so many blocks and threads.  A block is placed where most is free
- * and keeps its place until its last thread has ended.  Kernels of all streams share this room, in the order in
- * which they began: as on a GPU, no block of a later one is placed while an earlier one has blocks left.  So a kernel
- * that waits, on SMs that it fills, for one behind it waits for ever here, too.
+ * A GPU has knob sms of them, each with room for so many blocks and threads.  A block is placed
+ * where most is free and keeps its place until its last thread has ended.  Kernels of all streams
+ * share this room, in the order in which they began: as on a GPU, no block of a later one is placed
+ * while an earlier one has blocks left.  So a kernel that waits, on SMs that it fills, for one
+ * behind it waits for ever here, too.
  *
- * A thread of a block that has no place yet is there all the same, and sleeps at the door.  Knob room=0 gives
- * every block a place at once.
+ * A thread of a block that has no place yet is there all the same, and sleeps at the door.  Knob
+ * room=0 gives every block a place at once.
  */
 #include <stdlib.h>
 

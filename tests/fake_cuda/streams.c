@@ -61,8 +61,9 @@ static void fill(struct fake_op *op)
 }
 
 /*
- * Knob late: how long the nth piece of work of a stream is kept back.  Most are not, some so long that other streams
- * do a good deal meanwhile.  The same for the same seed, whatever the machine does.
+ * Knob late: how long the nth piece of work of a stream is kept back.  Most are not, some so long
+ * that other streams do a good deal meanwhile.  The same for the same seed, whatever the machine
+ * does.
  */
 static unsigned int late_us(const struct fake_stream *s)
 {

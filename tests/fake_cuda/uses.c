@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fake_cuda/uses.c - which device memory the work of a stream uses: memory that goes before is a mistake.
+ * fake_cuda/uses.c - which device memory the work of a stream uses: memory that goes before is a
+ * mistake.
  *
- * What a copy uses is known.  A kernel (knob reuse=1) is taken to use all memory that its arguments point into; what
- * it finds by pointers that lie in memory is not seen.
+ * What a copy uses is known.  A kernel (knob reuse=1) is taken to use all memory that its arguments
+ * point into; what it finds by pointers that lie in memory is not seen.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +79,10 @@ struct fake_op *fake_op_copy(const struct fake_op *op)
 	}
 	pthread_mutex_lock(&fake_lock);
 	fake_uses_pend(c, 1);
-	/* looked for again: what was there when the stream was captured may be gone, and is not touched then */
+	/*
+	 * looked for again: what was there when the stream was captured may be gone, and is not
+	 * touched then
+	 */
 	if (c->args)
 		fake_uses_of_kernel(c);
 	pthread_mutex_unlock(&fake_lock);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/cuda_harsh.c - the fake driver where it is as harsh as a GPU: room on the SMs, the order of streams and
- * events, memory that really goes.  Each test has a process of its own: the driver does not survive fork().
+ * tests/unit/cuda_harsh.c - the fake driver where it is as harsh as a GPU: room on the SMs, the
+ * order of streams and events, memory that really goes.  Each test has a process of its own: the
+ * driver does not survive fork().
  */
 #include <sched.h>
 
@@ -113,9 +114,12 @@ static void await_stream(struct bench *b, int stream)
 	CHECK_EQ(b->cu->cuStreamQuery(b->streams[stream]), 0);
 }
 
-/* ---- room ---------------------------------------------------------------------------------------------------- */
+/* ---- room ------------------------------------------------------------------------------------ */
 
-/* One SM, 2,048 threads: one block of 1,024 of the first, then of the second kernel one, and not the other. */
+/*
+ * One SM, 2,048 threads: one block of 1,024 of the first, then of the second kernel one, and not
+ * the other.
+ */
 static void share_room(void *arg)
 {
 	struct words w = { 0 };
@@ -166,7 +170,7 @@ TEST(room_for_all)
 	apart_run(&a, have_room, NULL);
 }
 
-/* ---- order ----------------------------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 /* Pairs of kernels on two streams, the first launched first, until either has been the first. */
 static void overtake(void *arg)
@@ -235,7 +239,7 @@ TEST(streams_wait_for_events)
 	apart_run(&a, wait_for_record, NULL);
 }
 
-/* ---- memory --------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static void come_again(void *arg)
 {

@@ -210,7 +210,10 @@ TEST(noted_kernels_are_found_when_the_gpu_is_opened)
 	close_gpu(d);
 }
 
-/* A library is closed, and another one has its kernel at the same addresses: it is not the one that was found. */
+/*
+ * A library is closed, and another one has its kernel at the same addresses: it is not the one that
+ * was found.
+ */
 TEST(kernels_of_a_closed_library_are_forgotten)
 {
 	struct oriel_kernel_note note, again;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/gather_choose.c - which algorithm an all-gather takes: the rows of docs/allgather.md, and what is the same
- * on every machine.
+ * tests/unit/gather_choose.c - which algorithm an all-gather takes: the rows of docs/allgather.md,
+ * and what is the same on every machine.
  */
 #include "../check.h"
 #include "coll/allgather/gather.h"

@@ -2,9 +2,10 @@
 /*
  * coll/allgather/choose.c - which algorithm an exec takes, in what pieces, and what it should cost.
  *
- * Pure: size, nodes and the speeds that all ranks agreed on give the same answer everywhere, and must, for ranks
- * that ran different algorithms would wait for each other.  So costs are integers: compilers may round sums of
- * products differently from machine to machine.  docs/allgather.md has the formulas.
+ * Pure: size, nodes and the speeds that all ranks agreed on give the same answer everywhere, and
+ * must, for ranks that ran different algorithms would wait for each other.  So costs are integers:
+ * compilers may round sums of products differently from machine to machine.  docs/allgather.md has
+ * the formulas.
  */
 #include "gather.h"
 

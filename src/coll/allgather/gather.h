@@ -112,7 +112,10 @@ struct ori_gather_token {
 
 struct ori_gather_state;
 
-/* plain.c: a window of the library's, and a request on it, for receive memory that no window covers. */
+/*
+ * plain.c: a window of the library's, and a request on it, for receive memory that no window
+ * covers.
+ */
 struct ori_gather_area {
 	struct oriel_window *window;
 	struct oriel_allgather *request;

@@ -334,8 +334,8 @@ static int check_kernels(struct oriel_comm *c)
 		err = ori_cuda_resident(c->device, kernels[i], ORI_GATHER_COPY_THREADS, &resident);
 		if (!err && resident < 1)
 			err = ori_fail_silent(ORIEL_ERANGE,
-					      "a block of %d threads for each rank and comm does not "
-					      "fit the GPU",
+					      "a block of %d threads for each rank and comm "
+					      "does not fit the GPU",
 					      ORI_GATHER_COPY_THREADS);
 	}
 	return err;

@@ -2,15 +2,16 @@
 /*
  * coll/allgather/plain.c - the all-gather without a request of the user's.
  *
- * Finds the window or exchanged buffer that covers recvbuf and keeps a request for it, by offset and length.  Ranks
- * make the same calls in the same order, so all find a request kept or none does; streams are not compared, for a
- * rank's have nothing to do with another's.  Without a window the data goes through an area of the library's and is
- * copied out.
+ * Finds the window or exchanged buffer that covers recvbuf and keeps a request for it, by offset
+ * and length.  Ranks make the same calls in the same order, so all find a request kept or none
+ * does; streams are not compared, for a rank's have nothing to do with another's.  Without a window
+ * the data goes through an area of the library's and is copied out.
  *
- * What a call has put on a stream is still to come when it returns.  So a request that gives way to another is freed
- * when its work has passed (state.c), an area is used by one call after the other, on whatever streams, and one
- * that has become too small stays until the comm goes.  A captured call has an area to itself, as long as its graph
- * lives: when that is replayed, and beside what, nobody knows.
+ * What a call has put on a stream is still to come when it returns.  So a request that gives way to
+ * another is freed when its work has passed (state.c), an area is used by one call after the other,
+ * on whatever streams, and one that has become too small stays until the comm goes.  A captured
+ * call has an area to itself, as long as its graph lives: when that is replayed, and beside what,
+ * nobody knows.
  *
  * Called on user threads.
  */
@@ -67,7 +68,10 @@ static struct oriel_allgather *find_kept(struct ori_gather_state *s, const struc
 	return found;
 }
 
-/* Memory is bounded, and nobody waits for a stream of the user's behind his back: so the call is refused, on all ranks. */
+/*
+ * Memory is bounded, and nobody waits for a stream of the user's behind his back: so the call is
+ * refused, on all ranks.
+ */
 static int check_pending(struct ori_gather_state *s)
 {
 	unsigned int n = 0;
@@ -79,8 +83,8 @@ static int check_pending(struct ori_gather_state *s)
 	if (n < PENDING_MAX)
 		return 0;
 	return ori_fail(ORIEL_EBUSY,
-			"%s: %u calls with other receive memory are pending on streams or captured in "
-			"graphs: wait for the stream first (oriel_comm_sync), or make requests "
+			"%s: %u calls with other receive memory are pending on streams or captured "
+			"in graphs: wait for the stream first (oriel_comm_sync), or make requests "
 			"(oriel_allgather_init)",
 			call, n);
 }
@@ -208,7 +212,10 @@ static int common_area(struct ori_gather_state *s, const struct area_record *all
 	return 0;
 }
 
-/* For a call that is captured, on all ranks: one that neither a graph nor a stream uses, on any rank. */
+/*
+ * For a call that is captured, on all ranks: one that neither a graph nor a stream uses, on any
+ * rank.
+ */
 static int open_captured(struct oriel_comm *c, struct ori_gather_state *s, uint64_t slice,
 			 struct ori_gather_area **out)
 {
@@ -225,7 +232,9 @@ static int open_captured(struct oriel_comm *c, struct ori_gather_state *s, uint6
 	return err || *out ? err : make_area(c, s, slice, out);
 }
 
-/* Another one is made when a larger block comes, up to a size; the one before may still be needed. */
+/*
+ * Another one is made when a larger block comes, up to a size; the one before may still be needed.
+ */
 static int open_staging(struct oriel_comm *c, struct ori_gather_state *s, uint64_t slice,
 			struct ori_gather_area **out)
 {

@@ -342,7 +342,10 @@ int ori_gather_enqueue(struct oriel_allgather *r, const void *sendbuf,
 				       .guarded = !(r->options.flags & ORIEL_GATHER_UNGUARDED),
 				       .relay = (uint32_t)plan->relay };
 	err = bytes <= r->kernel_bytes ? enqueue_small(&j) : enqueue_large(&j);
-	/* the stream may have got a part of it; all of it ends with a kernel, which has set the mark */
+	/*
+	 * the stream may have got a part of it; all of it ends with a kernel, which has set the
+	 * mark
+	 */
 	if (err)
 		(void)streams->mark(r->comm->device, stream, &r->mark);
 	return err;

@@ -268,8 +268,8 @@ static int is_connected(struct oriel_comm *c)
 }
 
 /*
- * Every rank sends to every other: a comm that was made without queues (ORIEL_CONNECT_NONE) gets all of them now.  All
- * ranks come here if one of them lacks some.
+ * Every rank sends to every other: a comm that was made without queues (ORIEL_CONNECT_NONE) gets
+ * all of them now.  All ranks come here if one of them lacks some.
  */
 static int connect_all(struct oriel_comm *c)
 {

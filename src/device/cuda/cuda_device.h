@@ -64,9 +64,9 @@ struct ori_nvml_facts {
 struct ori_cuda_gpu {
 	struct ori_cuda_gpu *next;
 	const struct ori_cuda_driver *cu;
-	int refs; /* by gpu.c, under its lock */
-	int devices; /* atomic: of this process's ranks and comms, as ori_cuda_device_open() made them */
-	int stuck; /* a rank was closed with work that does not end: it stays open */
+	int refs;    /* by gpu.c, under its lock */
+	int devices; /* atomic: open on it, in this process */
+	int stuck;   /* a rank was closed with work that does not end: it stays open */
 	int ordinal;
 	ori_cu_device dev;
 	void *context;
@@ -180,7 +180,10 @@ int ori_cuda_mark(struct ori_device *, void *stream, struct ori_mark **);
 int ori_cuda_passed(struct ori_device *, const struct ori_mark *);
 int ori_cuda_follow(struct ori_device *, void *stream, const struct ori_mark *);
 void ori_cuda_unmark(struct ori_device *, struct ori_mark *);
-/* For flights.c, with the context current: whose order, a mark behind all that it has, one more holder of a mark. */
+/*
+ * For flights.c, with the context current: whose order, a mark behind all that it has, one more
+ * holder of a mark.
+ */
 uint64_t ori_cuda_stream_number(struct ori_cuda_device *, void *stream);
 int ori_cuda_mark_record(struct ori_cuda_device *, void *stream, struct ori_mark **);
 int ori_cuda_mark_follow(struct ori_cuda_device *, void *stream, const struct ori_mark *);
@@ -189,8 +192,8 @@ struct ori_mark *ori_cuda_mark_share(struct ori_cuda_device *, struct ori_mark *
 void ori_cuda_marks_close(struct ori_cuda_device *);
 
 /*
- * flights.c: the table's launch for kernels of collectives.  Shares of the GPU's SMs: of this process, of all; with
- * comms of the process that do not know of each other.
+ * flights.c: the table's launch for kernels of collectives.  Shares of the GPU's SMs: of this
+ * process, of all; with comms of the process that do not know of each other.
  */
 int ori_cuda_launch_together(struct ori_device *, const struct oriel_kernel *, int nblocks,
 			     int nthreads, const void *args, size_t args_bytes, void *stream,

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cuda/flights.c - kernels of collectives on several streams: all that run at once have room at once.
+ * device/cuda/flights.c - kernels of collectives on several streams: all that run at once have room
+ * at once.
  *
- * Blocks of such a kernel wait for other ranks' kernels.  If those of one rank, on several streams, fill its part of
- * the SMs with blocks that wait for what other ranks have yet to begin, nobody goes on.  So a rank keeps its own part
- * (that of the GPU, by the number of ranks that share it) and counts what is in flight there: the last kernel of each
- * stream.  A kernel that does not fit beside these follows as many of them as it must, the oldest first.  It then
- * waits for earlier calls only; where ranks make their calls in the same order, the first that is not over everywhere
+ * Blocks of such a kernel wait for other ranks' kernels.  If those of one rank, on several streams,
+ * fill its part of the SMs with blocks that wait for what other ranks have yet to begin, nobody
+ * goes on.  So a rank keeps its own part (that of the GPU, by the number of ranks that share it)
+ * and counts what is in flight there: the last kernel of each stream.  A kernel that does not fit
+ * beside these follows as many of them as it must, the oldest first.  It then waits for earlier
+ * calls only; where ranks make their calls in the same order, the first that is not over everywhere
  * can always go on.
  *
  * What a captured graph has in flight is not seen: it runs when the program says.
@@ -77,8 +79,8 @@ static void reap(struct ori_cuda_device *d)
 }
 
 /*
- * Do they fit at once, however they are placed?  Blocks of one size leave no gaps.  With several sizes an SM may
- * have a gap that is just too small for the largest block, on every SM.
+ * Do they fit at once, however they are placed?  Blocks of one size leave no gaps.  With several
+ * sizes an SM may have a gap that is just too small for the largest block, on every SM.
  */
 static int fits(const struct ori_cuda_device *d, const struct wish *w)
 {
@@ -103,14 +105,16 @@ static void tell_order(struct ori_cuda_device *d, const struct oriel_kernel *ker
 {
 	if (!d->told_order)
 		ori_log(ORI_LOG_WARN,
-			"kernel \"%s\" follows kernels of collectives on other streams, as they cannot "
-			"all run at once on GPU %d: make such calls in the same order on all ranks, or "
-			"give a GPU fewer ranks (said once)",
+			"kernel \"%s\" follows kernels of collectives on other streams, as they "
+			"cannot all run at once on GPU %d: make such calls in the same order on "
+			"all ranks, or give a GPU fewer ranks (said once)",
 			kernel->name, d->gpu->ordinal);
 	d->told_order = 1;
 }
 
-/* Fewer blocks than one cannot be had: so many ranks and comms are more than the GPU has room for. */
+/*
+ * Fewer blocks than one cannot be had: so many ranks and comms are more than the GPU has room for.
+ */
 static int check_room(const struct ori_cuda_device *d, const struct oriel_kernel *kernel,
 		      int nblocks, int nthreads, const struct wish *w)
 {

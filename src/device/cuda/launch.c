@@ -74,8 +74,8 @@ static void look_at_function(struct ori_cuda_gpu *gpu, const struct oriel_kernel
 }
 
 /*
- * A library with kernels was closed: what was found by the program's runtime is found again, as another library may have
- * its kernels at the same addresses.  The GPU is locked.
+ * A library with kernels was closed: what was found by the program's runtime is found again, as
+ * another library may have its kernels at the same addresses.  The GPU is locked.
  */
 static void drop_gone(struct ori_cuda_gpu *gpu)
 {

@@ -2,9 +2,10 @@
 /*
  * device/cuda/marks.c - places in the order of a stream: the driver's events.
  *
- * Owns the events of a device.  One that nobody needs any more waits for the next mark, so streams that work get
- * no new ones.  Streams are the program's and may be gone when a mark is asked for, so a mark is made right behind
- * the work that it stands for, and a stream is known by the driver's number, which no later stream gets.
+ * Owns the events of a device.  One that nobody needs any more waits for the next mark, so streams
+ * that work get no new ones.  Streams are the program's and may be gone when a mark is asked for,
+ * so a mark is made right behind the work that it stands for, and a stream is known by the driver's
+ * number, which no later stream gets.
  *
  * Any thread.  Nothing here waits, or is forbidden while a stream is being captured.
  */
@@ -20,7 +21,10 @@ struct ori_mark {
 	struct ori_mark *next;
 };
 
-/* A driver without numbers has the handle, which may come again: then a stream is followed once too seldom. */
+/*
+ * A driver without numbers has the handle, which may come again: then a stream is followed once too
+ * seldom.
+ */
 uint64_t ori_cuda_stream_number(struct ori_cuda_device *d, void *stream)
 {
 	const struct ori_cuda_stream_calls *cu = &d->gpu->cu->streams;

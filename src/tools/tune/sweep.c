@@ -54,8 +54,8 @@ int tool_alike(const struct ori_a2a_setting *a, const struct ori_a2a_setting *b,
 }
 
 /*
- * As the device uses it: a GPU has fewer warps, larger chunks and fewer blocks than some settings name, and what comes to
- * the same is measured once.
+ * As the device uses it: a GPU has fewer warps, larger chunks and fewer blocks than some settings
+ * name, and what comes to the same is measured once.
  */
 static void make_used(struct tool_job *job, uint64_t bytes, int kind, struct ori_a2a_setting *s)
 {
