@@ -108,6 +108,43 @@ TEST(kept_requests_give_way_under_pending_work)
 	run_ranks("2x1", 2, evict_rank, NULL);
 }
 
+/* What is kept is bounded: a call beyond that is refused on all ranks, until the stream has passed. */
+static void bounded_rank(struct rank_env *env)
+{
+	struct ori_gather_state *state;
+	const void *sendbuf;
+	void *stream;
+	struct bed b;
+
+	REQUIRE_OK(bed_open(&b, env, (uint64_t)BLOCK * CALLS, 1));
+	REQUIRE_OK(make_stream(env, &stream));
+	REQUIRE_OK(bed_begin(&b, BLOCK, 0, &sendbuf));
+	REQUIRE_OK(gather_to_places(&b, sendbuf, 1, stream));
+	REQUIRE_OK(ori_gather_state_get(env->comm, &state));
+	state->pending_max = 8;
+	hold_kernels(env, 1);
+	REQUIRE_OK(gather_to_places(&b, sendbuf, KEPT + 7, stream));
+	CHECK_EQ(gather_to_places(&b, sendbuf, CALLS, stream), ORIEL_EBUSY);
+	CHECK_HAS(oriel_last_error(), "wait for the stream first");
+	hold_kernels(env, 0);
+	REQUIRE_OK(oriel_comm_sync(env->comm, stream));
+	REQUIRE_OK(oriel_comm_barrier(env->comm, ORIEL_WORLD));
+	for (int k = 0; k < CALLS; k += 5) {
+		struct bed at = b;
+
+		at.recv += (uint64_t)BLOCK * (uint64_t)env->nranks * (uint64_t)k;
+		REQUIRE_OK(gather_to_places(&at, sendbuf, 5, stream));
+		REQUIRE_OK(oriel_comm_sync(env->comm, stream));
+	}
+	CHECK_EQ(wrong_places(&b, CALLS), 0);
+	REQUIRE_OK(bed_close(&b));
+}
+
+TEST(what_is_kept_for_pending_work_is_bounded)
+{
+	run_ranks(NULL, 2, bounded_rank, NULL);
+}
+
 /*
  * A rank's streams have other handles than its peer's, and handles of streams that are gone come
  * again.

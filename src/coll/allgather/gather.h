@@ -152,6 +152,8 @@ struct oriel_allgather {
 	struct oriel_allgather *next; /* of the state's list */
 };
 
+#define ORI_GATHER_PENDING_MAX 1024u
+
 /* All that requests of a comm share; hangs on it. */
 struct ori_gather_state {
 	struct ori_attachment attachment; /* first */
@@ -168,7 +170,8 @@ struct ori_gather_state {
 	struct ori_gather_area *areas;   /* all that plain.c has made */
 	struct ori_gather_area *staging; /* the one of calls that no graph has; the largest so far */
 	uint64_t next_area;
-	int told; /* that they are used */
+	int told;                 /* that they are used */
+	unsigned int pending_max; /* plain.c: requests that have given way and are still needed */
 };
 
 int ori_gather_state_get(struct oriel_comm *, struct ori_gather_state **);

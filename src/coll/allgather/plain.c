@@ -80,7 +80,7 @@ static int check_pending(struct ori_gather_state *s)
 	for (struct oriel_allgather *r = s->requests; r; r = r->next)
 		n += r->cached && r->retired;
 	pthread_mutex_unlock(&s->lock);
-	if (n < PENDING_MAX)
+	if (n < s->pending_max)
 		return 0;
 	return ori_fail(ORIEL_EBUSY,
 			"%s: %u calls with other receive memory are pending on streams or captured "

@@ -236,6 +236,7 @@ int ori_gather_state_get(struct oriel_comm *c, struct ori_gather_state **out)
 		return err;
 	}
 	s->comm = c;
+	s->pending_max = ORI_GATHER_PENDING_MAX;
 	s->attachment.reap = reap;
 	s->attachment.forget = forget;
 	s->attachment.destroy = destroy;
