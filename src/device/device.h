@@ -85,6 +85,9 @@ struct ori_copy {
 	size_t bytes;
 };
 
+/* A place in the order of a stream: what stands before it has passed, or has not.  NULL: it has. */
+struct ori_mark;
+
 /* What a stream can be given beside kernels.  On the CPU it is done on return. */
 struct ori_stream_ops {
 	/* After what the stream has, before what it gets; among each other in any order.  By copy engines. */
@@ -92,6 +95,29 @@ struct ori_stream_ops {
 	/* *held: the stream is being captured, and the graph calls gone(arg), on any thread, when it goes. */
 	int (*hold)(struct ori_device *, void *stream, void (*gone)(void *arg), void *arg,
 		    int *held);
+	/* Is its work going into a graph? */
+	int (*capturing)(struct ori_device *, void *stream, int *captured);
+	/*
+	 * *mark (one of before, or NULL) becomes the place behind all that the stream has.  Does
+	 * nothing while the stream is captured: that work may run at any time, any number of times.
+	 */
+	int (*mark)(struct ori_device *, void *stream, struct ori_mark **mark);
+	/* Has all before it passed?  Never waits, and logs nothing: work that failed has passed. */
+	int (*passed)(struct ori_device *, const struct ori_mark *);
+	/*
+	 * What the stream gets from now on comes after the mark; nothing is done while it is
+	 * captured.
+	 */
+	int (*follow)(struct ori_device *, void *stream, const struct ori_mark *);
+	void (*unmark)(struct ori_device *, struct ori_mark *);
+	/*
+	 * The table's launch, for kernels whose blocks wait for those of other ranks.  One that
+	 * could not be resident beside the others of this rank, on other streams, follows these.
+	 * mark (NULL: not wanted) gets the place behind it.  While the stream is captured it is a
+	 * launch and nothing else.
+	 */
+	int (*launch)(struct ori_device *, const struct oriel_kernel *, int nblocks, int nthreads,
+		      const void *args, size_t args_bytes, void *stream, struct ori_mark **mark);
 };
 
 /* What engines ask for NICs that reach the device's memory by themselves.  Logs nothing. */
@@ -145,7 +171,10 @@ int ori_cuda_row(int n, struct ori_device_row *);
  * will be.
  */
 int ori_cuda_images_add(const void *image, size_t bytes);
-/* Blocks of that kernel that a rank may launch so that those of all ranks on its GPU run at once. */
+/*
+ * Blocks of that kernel that a rank may launch so that those of all ranks and comms on its GPU run
+ * at once.
+ */
 int ori_cuda_resident(struct ori_device *, const struct oriel_kernel *, int nthreads, int *nblocks);
 
 /*

@@ -26,14 +26,15 @@ ORIEL_DEV uint64_t ori_a2a_find_beside(const struct ori_a2a_args *a, struct orie
 				       struct ori_a2a_item *it)
 {
 	__shared__ struct ori_a2a_found found;
+	struct ori_look none = { 0, 0 };
 	uint64_t k = 0;
 
 	if (g.thread == 0)
 		ori_release_begin(); /* the first half of [S1], see ori_a2a_tell() */
 	if (g.thread >= 32u) {
 		k = ori_load_relaxed_sys(&a->state->calls);
-		if (g.thread == 32u)
-			it->look = ori_look_at(&a->comm, a->failure);
+		/* the block agrees on what all of its threads have seen */
+		it->look = g.thread == 32u ? ori_look_at(&a->comm, a->failure) : none;
 		ori_a2a_look(a, g, 0, it);
 	}
 	if (g.thread == 32u) {

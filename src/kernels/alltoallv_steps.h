@@ -99,15 +99,12 @@ ORIEL_DEV int ori_a2a_tell(const struct ori_a2a_args *a, struct oriel_group g, i
 
 /* ---- sending ---------------------------------------------------------------------------------------- */
 
-/*
- * What is copied to a mapped peer before the next look at the failure words.  On a GPU a block takes 20 us for 1 MiB, and
- * 16 chunks instead of one cost 2 more.
- */
+/* What is copied to a mapped peer before the next look at the failure words. */
 ORIEL_DEV uint64_t ori_a2a_mapped_chunk(const struct ori_a2a_args *a)
 {
 	uint64_t chunk = a->chunk[ORI_PLAN_MAPPED];
 
-	return ORIEL_ON_GPU && chunk < 1u << 20 ? 1u << 20 : chunk;
+	return ORIEL_ON_GPU && chunk < ORI_A2A_GPU_CHUNK ? ORI_A2A_GPU_CHUNK : chunk;
 }
 
 /* Chunk by chunk; a window that fails meanwhile ends it early. */

@@ -99,15 +99,17 @@ struct oriel_window *ori_window_covering(struct oriel_comm *c, const void *ptr, 
 /* Nobody stands on it, and what was begun is complete. */
 static int check_unused(struct oriel_window *w)
 {
-	int users;
+	int users, err = ori_comm_settle(w->comm);
 
+	/* what the own stream had to do is done, and with it requests that were kept for that */
 	ori_attachments_reap(w->comm);
 	users = __atomic_load_n(&w->users, __ATOMIC_ACQUIRE);
-	if (users)
-		return ori_fail(ORIEL_EBUSY,
-				"oriel_window_destroy: %d requests or captured graphs use window %d",
-				users, w->number);
-	return ori_comm_settle(w->comm);
+	if (!err && users)
+		err = ori_fail(ORIEL_EBUSY,
+			       "oriel_window_destroy: %d requests, captured graphs or execs that "
+			       "are pending on a stream use window %d",
+			       users, w->number);
+	return err;
 }
 
 /*

@@ -279,3 +279,27 @@ TEST(a_rank_aborts)
 	run_graph(NULL, 3, abort_rank, 0);
 	run_graph("3x1", 3, abort_rank, 0);
 }
+
+/* ---- supported, or not ----------------------------------------------------------------------- */
+
+static void supported_rank(struct rank_env *env)
+{
+	int *want = env->arg;
+
+	CHECK_EQ(oriel_allgather_supported(env->comm), *want);
+	if (!*want)
+		CHECK_HAS(oriel_last_error(), "does not fit the GPU");
+}
+
+TEST(a_gpu_that_is_too_small_is_not_supported)
+{
+	struct ranks_options o = { .nranks = 4, .deadline_s = 60, .timeout_s = 30 };
+	int want = 1;
+
+	fake_cuda_knobs("sms=1");
+	ranks_run(&o, supported_rank, &want);
+	want = 0;
+	o.nranks = 5;
+	ranks_run(&o, supported_rank, &want);
+	fake_cuda_knobs("");
+}

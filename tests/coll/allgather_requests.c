@@ -200,7 +200,7 @@ static int kept(struct oriel_comm *comm)
 	if (ori_gather_state_get(comm, &s))
 		return -1;
 	for (struct oriel_allgather *r = s->requests; r; r = r->next)
-		n += r->cached && r != s->staged;
+		n += r->cached && !r->staging;
 	return n;
 }
 

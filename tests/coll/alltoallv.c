@@ -386,3 +386,37 @@ TEST(unsynchronised_with_barriers_of_the_callers)
 {
 	run_rows(unsynchronised_rank, NULL, 1);
 }
+
+/* ---- a comm without queues ------------------------------------------------------------------- */
+
+/* The request makes the queues that it needs. */
+static void unconnected_rank(struct rank_env *env)
+{
+	struct oriel_alltoallv_options o = ORIEL_ALLTOALLV_OPTIONS_INIT;
+	struct oriel_comm_options co = ORIEL_COMM_OPTIONS_INIT;
+	struct oriel_comm *whole = env->comm;
+	struct bed b;
+
+	co.timeout = 60;
+	co.topology = env->arg;
+	co.connect = ORIEL_CONNECT_NONE;
+	REQUIRE_OK(oriel_comm_create(env->boot, &co, &env->comm));
+	o.slot_bytes = 8192;
+	REQUIRE_OK(bed_open(&b, env, &o, sizes_odd, 7));
+	for (int k = 0; k < 3; k++)
+		bed_call(&b, k);
+	bed_close(&b);
+	REQUIRE_OK(oriel_comm_destroy(env->comm));
+	env->comm = whole;
+}
+
+TEST(a_comm_made_without_queues)
+{
+	static const char *const topologies[] = { "2x2", "4x1" };
+	struct ranks_options o = { .nranks = 4, .deadline_s = 120, .timeout_s = 60 };
+
+	for (size_t i = 0; i < ORI_COUNT(topologies); i++) {
+		o.topology = topologies[i];
+		ranks_run(&o, unconnected_rank, (void *)(uintptr_t)topologies[i]);
+	}
+}

@@ -58,6 +58,14 @@ static void options_rank(struct rank_env *env)
 	o.size = 3;
 	CHECK_EQ(oriel_alltoallv_create(env->comm, &o, &a), ORIEL_EINVAL);
 	o.size = sizeof(o);
+	o.synchronised = 5;
+	CHECK_EQ(oriel_alltoallv_create(env->comm, &o, &a), ORIEL_EINVAL);
+	CHECK_HAS(oriel_last_error(), "synchronised is 5, must be 0 or 1");
+	o.synchronised = 1;
+	o.reserved = 1;
+	CHECK_EQ(oriel_alltoallv_create(env->comm, &o, &a), ORIEL_EINVAL);
+	CHECK_HAS(oriel_last_error(), "reserved is 1, must be 0");
+	o.reserved = 0;
 	o.slot_bytes = 1ull << 60;
 	CHECK_EQ(oriel_alltoallv_create(env->comm, &o, &a), ORIEL_ERANGE);
 	CHECK_EQ(oriel_alltoallv_create(env->comm, NULL, &a), ORIEL_EINVAL);

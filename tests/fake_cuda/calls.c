@@ -44,6 +44,7 @@ static int waiting;
 static pthread_cond_t no_kernel = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t done_waiting = PTHREAD_COND_INITIALIZER;
 static pid_t initialised_by; /* atomic */
+static char *always;         /* knobs that are set before all others */
 
 void fake_fault(const char *fmt, ...)
 {
@@ -236,6 +237,9 @@ static void set_number(const char *key, const char *value)
 		{ "local", offsetof(struct fake_knobs, local) },
 		{ "guard", offsetof(struct fake_knobs, guard) },
 		{ "leaks", offsetof(struct fake_knobs, leaks) },
+		{ "room", offsetof(struct fake_knobs, room) },
+		{ "late", offsetof(struct fake_knobs, late) },
+		{ "reuse", offsetof(struct fake_knobs, reuse) },
 	};
 	int n = atoi(value);
 
@@ -268,6 +272,24 @@ static void set_call(const char *key, const char *value)
 	c->code = second ? atoi(second + 1) : FAKE_UNKNOWN;
 }
 
+static void set_all(const char *text)
+{
+	char *copy = strdup(text ? text : ""), *rest = NULL;
+
+	for (char *word = strtok_r(copy, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
+		char *value = strchr(word, '=');
+
+		if (!value)
+			fake_fault("a knob is NAME=VALUE, not %s", word);
+		*value++ = '\0';
+		if (!strcmp(word, "fail") || !strcmp(word, "slow"))
+			set_call(word, value);
+		else
+			set_number(word, value);
+	}
+	free(copy);
+}
+
 void fake_cuda_knobs(const char *text)
 {
 	static const struct fake_knobs defaults = {
@@ -280,36 +302,30 @@ void fake_cuda_knobs(const char *text)
 		.vmm = 1,
 		.threads = 32,
 		.guard = 1,
+		.room = 1,
 		.mem_bytes = (size_t)16384 << 20,
 	};
-	char *copy = strdup(text ? text : ""), *rest = NULL;
 
 	pthread_mutex_lock(&counting);
 	memset(counted, 0, sizeof(counted));
 	pthread_cond_broadcast(&let_go);
 	fake_knobs = defaults;
-	for (char *word = strtok_r(copy, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
-		char *value = strchr(word, '=');
-
-		if (!value)
-			fake_fault("a knob is NAME=VALUE, not %s", word);
-		*value++ = '\0';
-		if (!strcmp(word, "fail") || !strcmp(word, "slow"))
-			set_call(word, value);
-		else
-			set_number(word, value);
-	}
+	set_all(always);
+	set_all(text);
 	if (fake_knobs.gpus < 0 || fake_knobs.gpus > FAKE_GPUS_MAX)
 		fake_fault("at most %d GPUs", FAKE_GPUS_MAX);
 	pthread_mutex_unlock(&counting);
-	free(copy);
 }
 
 /* ---- begin and end of the program ------------------------------------------------------------ */
 
-/* The library would take ORIEL_FAKE_CUDA for a misspelt variable of its own. */
+/* The library would take these for misspelt variables of its own. */
 __attribute__((constructor)) static void begin(void)
 {
+	const char *text = getenv("ORIEL_FAKE_CUDA_ALWAYS");
+
+	always = text ? strdup(text) : NULL;
+	unsetenv("ORIEL_FAKE_CUDA_ALWAYS");
 	fake_cuda_knobs(getenv("ORIEL_FAKE_CUDA"));
 	unsetenv("ORIEL_FAKE_CUDA");
 	setenv("ORIEL_CUDA_LIBRARY", "self", 0);
@@ -319,7 +335,8 @@ int fake_cuda_live(char *text, size_t bytes)
 {
 	int (*const parts[])(char *, size_t) = { fake_contexts_live, fake_memory_live,
 						 fake_pins_live,     fake_streams_live,
-						 fake_kernels_live,  fake_graphs_live };
+						 fake_kernels_live,  fake_graphs_live,
+						 fake_events_live };
 	int live = 0;
 
 	text[0] = '\0';

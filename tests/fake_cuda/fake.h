@@ -7,7 +7,10 @@
  *   memory.c    physical memory, addresses, mappings, who may touch them
  *   share.c     export, import, CUDA IPC; memory as a user allocates it; pinned memory
  *   streams.c   streams, copies
+ *   events.c    places in the order of a stream, and streams that wait for them
  *   kernels.c   modules, functions, launches
+ *   sms.c       where blocks find room
+ *   uses.c      which memory work uses
  *   graphs.c    captured streams, graphs, batches of copies
  *
  * One lock (fake_lock) guards all tables; streams have their own for their queues, taken inside it
@@ -57,9 +60,12 @@ enum fake_call {
 #define FAKE_GPUS_MAX 8
 #define FAKE_PAGE ((size_t)2 << 20) /* granularity of physical memory, as on real GPUs */
 #define FAKE_SMS 8
+#define FAKE_BLOCKS_PER_SM 16
+#define FAKE_THREADS_PER_SM 2048
 
 struct fake_knobs {
 	int gpus, sms, peer, fabric, mps, fd, dmabuf, vmm, threads, local, guard, leaks;
+	int room, late, reuse;
 	size_t mem_bytes;
 };
 
@@ -137,9 +143,11 @@ struct fake_mapping {
 	size_t bytes, offset;
 	struct fake_phys *phys;
 	enum fake_mapping_kind kind;
-	int accessible; /* some GPU has access; kernels may touch it */
-	int pending;    /* work on streams that will */
-	int opens;      /* CUDA IPC: times it was opened */
+	int accessible;   /* some GPU has access; kernels may touch it */
+	int pending;      /* work on streams that will */
+	const char *user; /* what work, the last of it that was submitted, and of which rank */
+	int user_rank;
+	int opens; /* CUDA IPC: times it was opened */
 	struct ori_cu_ipc handle;
 };
 
@@ -170,10 +178,13 @@ int fake_memory_live(char *text, size_t bytes);
 
 int fake_pins_live(char *text, size_t bytes);
 int fake_streams_live(char *text, size_t bytes);
+int fake_events_live(char *text, size_t bytes);
 int fake_kernels_live(char *text, size_t bytes);
 
 /* One piece of work on a stream. */
-enum fake_op_kind { FAKE_OP_COPY, FAKE_OP_SET, FAKE_OP_KERNEL };
+enum fake_op_kind { FAKE_OP_COPY, FAKE_OP_SET, FAKE_OP_KERNEL, FAKE_OP_RECORD, FAKE_OP_WAIT };
+
+struct fake_record;
 
 struct fake_op {
 	struct fake_op *next;
@@ -185,17 +196,39 @@ struct fake_op {
 	size_t bytes;
 	int value;
 	struct fake_mapping *uses[2]; /* pending until it is executed */
+	struct fake_mapping **more;   /* the same, of a kernel */
+	int nmore;
 	const struct oriel_kernel *kernel;
-	int nblocks, nthreads, rank;
+	int gpu, nblocks, nthreads, rank;
+	int wide; /* threads of a block as it was launched: the room it takes */
 	void *args;
+	struct fake_record *record; /* of an event */
 };
 
 /* graphs.c; with fake_lock: was the operation for a graph that the stream is captured into? */
 int fake_capture(void *stream, struct fake_op *);
 int fake_graphs_live(char *text, size_t bytes);
 
+/* events.c: a stream has come to a record, or to a wait for one. */
+void fake_record_run(struct fake_op *);
+
 /* Takes the operation over; ends the program if it is no stream. */
 void fake_submit(void *stream, struct fake_op *, const char *call);
 void fake_run_kernel(const struct fake_op *);
+
+/* ---- sms.c, uses.c --------------------------------------------------------------------------- */
+
+struct ori_pool;
+
+/* Runs a kernel to its end, each block when there is room for it. */
+int fake_grid_run(struct ori_pool *, const struct fake_op *);
+
+/* With fake_lock: its memory is used (1), or no more (-1). */
+void fake_uses_pend(struct fake_op *, int change);
+/* With fake_lock: finds the memory that the arguments point into, and uses it. */
+void fake_uses_of_kernel(struct fake_op *);
+/* The same work once more, and the end of one that is no more pending. */
+struct fake_op *fake_op_copy(const struct fake_op *);
+void fake_op_free(struct fake_op *);
 
 #endif

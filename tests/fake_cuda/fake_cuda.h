@@ -23,6 +23,13 @@
  *   fail=CALL:N[:CODE]   the N-th call of CALL fails (999, unknown error); several may be given
  *   slow=CALL:US         every CALL takes so long, on its stream if it works there
  *   leaks=1     what is left when the program ends is a failure (0)
+ *   room=0      blocks of different kernels do not share the SMs: each finds room at once (1)
+ *   late=SEED   work of a stream is kept back now and then, so that streams overtake each other in
+ *               all ways that their order and events allow; the seed says when (0: never)
+ *   reuse=1     addresses that were given back come again at once, and memory that the arguments of
+ *               a launched kernel point into must not go before the kernel has ended (0)
+ * ORIEL_FAKE_CUDA_ALWAYS sets knobs that fake_cuda_knobs() begins with: a whole suite runs with
+ * them, whatever its tests set.
  */
 #ifndef ORI_FAKE_CUDA_H
 #define ORI_FAKE_CUDA_H

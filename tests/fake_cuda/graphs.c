@@ -51,9 +51,12 @@ int fake_capture(void *stream, struct fake_op *op)
 
 	if (!b)
 		return 0;
-	for (int i = 0; i < 2; i++)
-		if (op->uses[i])
-			op->uses[i]->pending--;
+	if (op->record)
+		fake_fault(
+			"an event on a stream that is captured: work outside of the graph cannot be "
+			"ordered with it");
+	fake_uses_pend(op, -1);
+	op->nmore = 0;
 	op->next = NULL;
 	*b->last = op;
 	b->last = &op->next;
@@ -181,35 +184,13 @@ ori_cu_result cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned lon
 	return 0;
 }
 
-static struct fake_op *copy_op(const struct fake_op *op)
-{
-	struct fake_op *c = malloc(sizeof(*c));
-
-	if (!c)
-		fake_fault("no memory to launch a graph");
-	*c = *op;
-	c->next = NULL;
-	if (op->args) {
-		c->args = malloc(op->kernel->args_bytes + 1);
-		if (!c->args)
-			fake_fault("no memory to launch a graph");
-		memcpy(c->args, op->args, op->kernel->args_bytes);
-	}
-	pthread_mutex_lock(&fake_lock);
-	for (int i = 0; i < 2; i++)
-		if (c->uses[i])
-			c->uses[i]->pending++;
-	pthread_mutex_unlock(&fake_lock);
-	return c;
-}
-
 ori_cu_result cuGraphLaunch(void *exec, void *stream)
 {
 	struct body *b = exec;
 
 	fake_await_turn();
 	for (struct fake_op *op = b->first; op; op = op->next)
-		fake_submit(stream, copy_op(op), "cuGraphLaunch");
+		fake_submit(stream, fake_op_copy(op), "cuGraphLaunch");
 	return 0;
 }
 
@@ -227,8 +208,7 @@ static void drop(struct body *b)
 		return;
 	while ((op = b->first)) {
 		b->first = op->next;
-		free(op->args);
-		free(op);
+		fake_op_free(op);
 	}
 	while ((o = b->objects)) {
 		b->objects = o->next;

@@ -19,9 +19,7 @@
 #include "kernels/window_ops.h"
 #include "util/util.h"
 
-#define BLOCKS_PER_SM 16
 #define THREADS_PER_BLOCK 1024
-#define THREADS_PER_SM 2048
 #define MEET_NS (120 * ORI_NS_PER_S) /* threads of a block wait so long for each other */
 
 struct known {
@@ -237,8 +235,9 @@ ori_cu_result cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *fun
 		*blocks = 0;
 		return 0;
 	}
-	*blocks = THREADS_PER_SM / threads < BLOCKS_PER_SM ? THREADS_PER_SM / threads :
-							     BLOCKS_PER_SM;
+	*blocks = FAKE_THREADS_PER_SM / threads < FAKE_BLOCKS_PER_SM ?
+			  FAKE_THREADS_PER_SM / threads :
+			  FAKE_BLOCKS_PER_SM;
 	return 0;
 }
 
@@ -262,8 +261,7 @@ void fake_run_kernel(const struct fake_op *op)
 	fake_kernels_running(1);
 	pthread_mutex_unlock(&fake_lock);
 	ori_log_rank_set(op->rank);
-	err = ori_pool_launch(threads, op->kernel, op->nblocks, op->nthreads, op->args,
-			      op->kernel->args_bytes);
+	err = fake_grid_run(threads, op);
 	if (err)
 		fake_fault("kernel %s: %d x %d threads cannot be had", op->kernel->name,
 			   op->nblocks, op->nthreads);
@@ -277,7 +275,7 @@ ori_cu_result cuLaunchKernel(void *function, unsigned int grid_x, unsigned int g
 			     unsigned int block_z, unsigned int shared_bytes, void *stream,
 			     void **params, void **extra)
 {
-	int err = fake_enter_context(FAKE_cuLaunchKernel, NULL);
+	int gpu, err = fake_enter_context(FAKE_cuLaunchKernel, &gpu);
 	const struct oriel_kernel *kernel;
 	struct fake_op *op;
 
@@ -298,12 +296,17 @@ ori_cu_result cuLaunchKernel(void *function, unsigned int grid_x, unsigned int g
 	op->call = FAKE_cuLaunchKernel;
 	op->slow_us = fake_slow_us(FAKE_cuLaunchKernel);
 	op->kernel = kernel;
+	op->gpu = gpu;
 	op->nblocks = (int)grid_x;
+	op->wide = (int)block_x;
 	op->nthreads = (int)block_x < fake_knobs.threads ? (int)block_x : fake_knobs.threads;
 	op->rank = ori_log_rank_get();
 	/* The arguments are taken now; the caller's may be gone when the kernel runs. */
 	if (kernel->args_bytes)
 		memcpy(op->args, params[0], kernel->args_bytes);
+	pthread_mutex_lock(&fake_lock);
+	fake_uses_of_kernel(op);
+	pthread_mutex_unlock(&fake_lock);
 	fake_submit(stream, op, "cuLaunchKernel");
 	return 0;
 }

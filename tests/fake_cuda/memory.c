@@ -15,8 +15,10 @@
 #include <unistd.h>
 
 #include "fake.h"
+#include "util/util.h"
 
 #define POISON 0xa5
+#define GONE 64u
 #define POISON_BYTES ((size_t)256 << 10) /* at the beginning: all of it would take long */
 
 struct range { /* reserved addresses */
@@ -28,9 +30,35 @@ struct range { /* reserved addresses */
 static struct fake_phys *all_phys;
 static struct fake_mapping *all_mappings;
 static struct range *all_ranges;
+static struct range gone[GONE]; /* addresses that were given back, the last at gone_next - 1 */
+static unsigned int gone_next;
 static size_t used_bytes[FAKE_GPUS_MAX];
 static int running; /* kernels */
 static struct sigaction segv_before;
+
+/* ---- addresses that were given back ---------------------------------------------------------- */
+
+static void note_gone(char *addr, size_t bytes)
+{
+	gone[gone_next++ % GONE] = (struct range){ .addr = addr, .bytes = bytes };
+}
+
+/* The last that was so long, where nothing else is now; else anywhere. */
+static void *map_again(size_t bytes, int prot, int flags, int fd, off_t offset)
+{
+	void *at;
+
+	for (unsigned int i = 1; fake_knobs.reuse && i <= GONE; i++) {
+		const struct range *r = &gone[(gone_next - i) % GONE];
+
+		if (r->bytes != bytes)
+			continue;
+		at = mmap(r->addr, bytes, prot, flags | MAP_FIXED_NOREPLACE, fd, offset);
+		if (at != MAP_FAILED)
+			return at;
+	}
+	return mmap(NULL, bytes, prot, flags, fd, offset);
+}
 
 /* ---- the guard ------------------------------------------------------------------------------- */
 
@@ -74,6 +102,11 @@ static void on_segv(int sig, siginfo_t *info, void *context)
 		if (addr >= r->addr && addr < r->addr + r->bytes)
 			n = snprintf(line, sizeof(line),
 				     "fake_cuda: reserved memory at %p is touched and not mapped\n",
+				     (const void *)addr);
+	for (unsigned int i = 0; i < GONE && !n; i++)
+		if (addr >= gone[i].addr && addr < gone[i].addr + gone[i].bytes)
+			n = snprintf(line, sizeof(line),
+				     "fake_cuda: memory at %p is touched and was given back\n",
 				     (const void *)addr);
 	if (n > 0 && write(STDERR_FILENO, line, (size_t)n) < 0)
 		abort();
@@ -206,7 +239,8 @@ int fake_map(struct fake_phys *p, char *addr, size_t bytes, size_t offset,
 
 	if (!m)
 		return ORI_CU_OUT_OF_MEMORY;
-	m->addr = mmap(addr, bytes, PROT_NONE, flags, p->fd, (off_t)offset);
+	m->addr = addr ? mmap(addr, bytes, PROT_NONE, flags, p->fd, (off_t)offset) :
+			 map_again(bytes, PROT_NONE, flags, p->fd, (off_t)offset);
 	if (m->addr == MAP_FAILED) {
 		free(m);
 		return ORI_CU_OUT_OF_MEMORY;
@@ -231,15 +265,18 @@ void fake_unmap(struct fake_mapping *m)
 	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
 
 	if (m->pending)
-		fake_fault("memory at %p is unmapped while work on a stream uses it",
-			   (void *)m->addr);
+		fake_fault("rank %d: memory at %p, %zu bytes, is unmapped while work on a stream "
+			   "uses it: %s of rank %d",
+			   ori_log_rank_get(), (void *)m->addr, m->bytes, m->user, m->user_rank);
 	while (*at != m)
 		at = &(*at)->next;
 	*at = m->next;
-	if (m->kind != FAKE_VMM)
+	if (m->kind != FAKE_VMM) {
 		munmap(m->addr, m->bytes);
-	else if (mmap(m->addr, m->bytes, PROT_NONE, flags, -1, 0) == MAP_FAILED)
+		note_gone(m->addr, m->bytes);
+	} else if (mmap(m->addr, m->bytes, PROT_NONE, flags, -1, 0) == MAP_FAILED) {
 		fake_fault("cannot unmap %zu bytes: %s", m->bytes, strerror(errno));
+	}
 	m->phys->mappings--;
 	fake_phys_drop(m->phys);
 	free(m);
@@ -361,14 +398,17 @@ ori_cu_result cuMemAddressReserve(ori_cu_ptr *addr, size_t bytes, size_t alignme
 	if (!bytes || bytes % FAKE_PAGE || (alignment & (alignment - 1)) || flags)
 		return FAKE_INVALID_VALUE;
 	r = calloc(1, sizeof(*r));
-	map = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (!r || map == MAP_FAILED) {
+	if (!r)
+		return ORI_CU_OUT_OF_MEMORY;
+	pthread_mutex_lock(&fake_lock);
+	map = map_again(bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (map == MAP_FAILED) {
+		pthread_mutex_unlock(&fake_lock);
 		free(r);
 		return ORI_CU_OUT_OF_MEMORY;
 	}
 	r->addr = map;
 	r->bytes = bytes;
-	pthread_mutex_lock(&fake_lock);
 	r->next = all_ranges;
 	all_ranges = r;
 	pthread_mutex_unlock(&fake_lock);
@@ -400,6 +440,7 @@ ori_cu_result cuMemAddressFree(ori_cu_ptr addr, size_t bytes)
 			fake_fault("cuMemAddressFree of %p, where memory is mapped", (void *)base);
 	*at = r->next;
 	munmap(r->addr, r->bytes);
+	note_gone(r->addr, r->bytes);
 	free(r);
 	pthread_mutex_unlock(&fake_lock);
 	return err;

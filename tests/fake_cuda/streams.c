@@ -3,7 +3,7 @@
  * fake_cuda/streams.c - streams: a queue and a thread that executes it in order; copies.
  *
  * A call that submits work returns at once, as on a GPU, so whoever forgets to wait reads what is
- * not there yet.  Streams do not wait for each other: all are non-blocking ones.
+ * not there yet.  Streams wait for each other only where events say so: all are non-blocking ones.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,6 +14,8 @@
 #include "util/util.h"
 
 #define HOLE_BYTES ((size_t)1 << 20)
+#define LATE_MOST_US 3000
+#define LATE_SOME_US 100
 
 struct fake_stream {
 	struct fake_stream *next;
@@ -21,12 +23,15 @@ struct fake_stream {
 	pthread_mutex_t lock;
 	pthread_cond_t moved;
 	struct fake_op *first, **last;
-	int busy;   /* an operation is being executed */
-	int ending; /* the thread ends when the queue is empty */
-	int alone;  /* and frees the stream: nobody joins it */
+	unsigned long long id; /* no other stream has had it */
+	uint64_t turns;        /* pieces of work so far; by the thread */
+	int busy;              /* an operation is being executed */
+	int ending;            /* the thread ends when the queue is empty */
+	int alone;             /* and frees the stream: nobody joins it */
 };
 
 static struct fake_stream *all_streams;
+static unsigned long long last_id;
 
 /* ---- the thread of a stream ------------------------------------------------------------------ */
 
@@ -55,6 +60,26 @@ static void fill(struct fake_op *op)
 		memset(op->to, op->value, op->bytes);
 }
 
+/*
+ * Knob late: how long the nth piece of work of a stream is kept back.  Most are not, some so long
+ * that other streams do a good deal meanwhile.  The same for the same seed, whatever the machine
+ * does.
+ */
+static unsigned int late_us(const struct fake_stream *s)
+{
+	uint64_t x = (uint64_t)fake_knobs.late * 0x9e3779b97f4a7c15u + s->id * 0xbf58476d1ce4e5b9u +
+		     s->turns;
+
+	if (!fake_knobs.late)
+		return 0;
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+	x ^= x >> 31;
+	if (x % 16 == 0)
+		return (unsigned int)(x >> 32) % LATE_MOST_US;
+	return x % 4 ? 0 : (unsigned int)(x >> 32) % LATE_SOME_US;
+}
+
 static void execute(struct fake_op *op)
 {
 	fake_await_release(op->call);
@@ -69,16 +94,17 @@ static void execute(struct fake_op *op)
 	case FAKE_OP_KERNEL:
 		fake_run_kernel(op);
 		break;
+	case FAKE_OP_RECORD:
+	case FAKE_OP_WAIT:
+		fake_record_run(op);
+		break;
 	}
 	pthread_mutex_lock(&fake_lock);
-	for (int i = 0; i < 2; i++)
-		if (op->uses[i])
-			op->uses[i]->pending--;
+	fake_uses_pend(op, -1);
 	pthread_mutex_unlock(&fake_lock);
 	if (op->kind == FAKE_OP_KERNEL)
 		fake_kernel_counts(-1);
-	free(op->args);
-	free(op);
+	fake_op_free(op);
 }
 
 static void stream_free(struct fake_stream *s)
@@ -105,7 +131,9 @@ static void *stream_main(void *arg)
 		if (!s->first)
 			s->last = &s->first;
 		s->busy = 1;
+		s->turns++;
 		pthread_mutex_unlock(&s->lock);
+		fake_sleep_us(late_us(s));
 		execute(op);
 		pthread_mutex_lock(&s->lock);
 		s->busy = 0;
@@ -177,6 +205,7 @@ ori_cu_result cuStreamCreateWithPriority(void **stream, unsigned int flags, int 
 		return ORI_CU_OUT_OF_MEMORY;
 	}
 	pthread_mutex_lock(&fake_lock);
+	s->id = ++last_id;
 	s->next = all_streams;
 	all_streams = s;
 	pthread_mutex_unlock(&fake_lock);
@@ -213,6 +242,14 @@ ori_cu_result cuStreamDestroy_v2(void *stream)
 		stream_free(s);
 	}
 	return err;
+}
+
+ori_cu_result cuStreamGetId(void *stream, unsigned long long *id)
+{
+	pthread_mutex_lock(&fake_lock);
+	*id = stream_check(stream, "cuStreamGetId")->id;
+	pthread_mutex_unlock(&fake_lock);
+	return 0;
 }
 
 static _Thread_local int capture_mode; /* global, as every thread begins */
@@ -283,6 +320,7 @@ static struct fake_op *op_new(enum fake_op_kind kind, enum fake_call call)
 	op->kind = kind;
 	op->call = call;
 	op->slow_us = fake_slow_us(call);
+	op->rank = ori_log_rank_get();
 	return op;
 }
 
@@ -291,8 +329,6 @@ static char *use(struct fake_op *op, int i, ori_cu_ptr addr, size_t bytes, const
 {
 	char *at = fake_bytes((void *)(uintptr_t)addr, bytes, call, &op->uses[i]);
 
-	if (op->uses[i])
-		op->uses[i]->pending++;
 	return at;
 }
 
@@ -310,6 +346,7 @@ ori_cu_result cuMemcpyAsync(ori_cu_ptr to, ori_cu_ptr from, size_t bytes, void *
 	op->bytes = bytes;
 	op->to = use(op, 0, to, bytes, "cuMemcpyAsync");
 	op->from = use(op, 1, from, bytes, "cuMemcpyAsync");
+	fake_uses_pend(op, 1);
 	pthread_mutex_unlock(&fake_lock);
 	fake_submit(stream, op, "cuMemcpyAsync");
 	return 0;
@@ -331,6 +368,7 @@ ori_cu_result cuMemsetD8Async(ori_cu_ptr to, unsigned char value, size_t bytes, 
 	op->to = use(op, 0, to, bytes, "cuMemsetD8Async");
 	if (!op->uses[0])
 		fake_fault("cuMemsetD8Async of %#llx, which is no device memory", to);
+	fake_uses_pend(op, 1);
 	pthread_mutex_unlock(&fake_lock);
 	fake_submit(stream, op, "cuMemsetD8Async");
 	return 0;

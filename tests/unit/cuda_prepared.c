@@ -210,6 +210,34 @@ TEST(noted_kernels_are_found_when_the_gpu_is_opened)
 	close_gpu(d);
 }
 
+/*
+ * A library is closed, and another one has its kernel at the same addresses: it is not the one that
+ * was found.
+ */
+TEST(kernels_of_a_closed_library_are_forgotten)
+{
+	struct oriel_kernel_note note, again;
+	struct ori_device *d;
+
+	prepare_noted(&note);
+	d = open_gpu("");
+	REQUIRE(d);
+	CHECK_EQ(launch_noted(d), 0);
+	CHECK_EQ(finds, 1);
+	oriel_kernels_forget(&note);
+	again = note;
+	oriel_kernels_note(&again);
+	CHECK_EQ(launch_noted(d), 0);
+	CHECK_EQ(finds, 2);
+	CHECK_EQ(launch_noted(d), 0);
+	CHECK_EQ(finds, 2);
+	oriel_kernels_forget(&again);
+	find_error = 98;
+	CHECK_EQ(launch_noted(d), 0); /* by its name, as images have it */
+	CHECK_EQ(finds, 3);
+	close_gpu(d);
+}
+
 /* Of many in a list any may go. */
 TEST(notes_go_in_any_order)
 {

@@ -10,9 +10,7 @@
 
 #define BYTES (64u << 10)
 
-/*
- * Blocks of this rank's launch, and how many there may be; no row of 16 MiB has more than 16 warps.
- */
+/* Blocks of this rank's launch, and how many there may be. */
 static void check_resident(struct oriel_comm *c, const struct ori_a2a_plan *plan, int *resident)
 {
 	uint32_t warps = plan->kind[ORI_PLAN_MAPPED].warps,
@@ -62,10 +60,14 @@ static void plans_rank(struct rank_env *env)
 
 	REQUIRE_OK(ori_tune_plan(env->comm, 1024, &plan));
 	ori_tune_first(ORI_PRESET_TABLES, 1024, &table);
+	table.kind[ORI_PLAN_MAPPED].chunk = ORI_A2A_GPU_CHUNK;
 	CHECK(!memcmp(plan.kind, table.kind, sizeof(plan.kind)));
 	CHECK_EQ(plan.cores, 0);
 	REQUIRE_OK(ori_tune_explain(env->comm, 1024, text, sizeof(text)));
 	CHECK_HAS(text, "first guess for cuda");
+	/* the table has 32 warps and 64 KiB here, which the kernel cuts and raises */
+	REQUIRE_OK(ori_tune_explain(env->comm, 64u << 10, text, sizeof(text)));
+	CHECK_HAS(text, "mapped=1/16/1M");
 	REQUIRE_OK(ori_tune_plan(env->comm, 16u << 20, &plan));
 	check_resident(env->comm, &plan, &resident);
 	/* not a block fewer than must be: as the table says, or as many as fit */

@@ -50,7 +50,10 @@ struct oriel_allgather_options {
 		sizeof(struct oriel_allgather_options), ORIEL_GATHER_AUTO, 0, 0, 0, 0              \
 	}
 
-/* 1: every rank can be reached; 0: not, oriel_last_error() says whom; or a status. */
+/*
+ * 1: every rank can be reached, and this rank's GPU, if it has one, has kernels and room for them;
+ * 0: not, oriel_last_error() says why; or a status.  Local.
+ */
 int oriel_allgather_supported(struct oriel_comm *comm);
 
 /* On a window of the comm.  options may be NULL.  The window cannot be destroyed before the request. [C] */
@@ -76,8 +79,9 @@ int oriel_allgather_exec(struct oriel_allgather *request, const void *sendbuf, u
 /* First failure, or 0. */
 int oriel_allgather_status(struct oriel_allgather *request);
 /*
- * Local; at any time between execs, in any order, also after oriel_comm_destroy.  A captured graph that
- * holds an exec keeps what it needs until it is destroyed.
+ * Local; at any time between execs, in any order, also after oriel_comm_destroy.  Execs that are
+ * pending on a stream, and captured graphs, keep what they need; the window cannot be destroyed
+ * before them.
  */
 int oriel_allgather_destroy(struct oriel_allgather *request);
 
@@ -86,9 +90,12 @@ int oriel_allgather_explain(struct oriel_allgather *request, uint64_t count, uin
 			    char *text, size_t bytes);
 
 /*
- * Without a request of one's own.  Where a window, or an exchanged buffer, of the comm covers recvbuf, a
- * request is made at the first call and kept there by offset, length and stream, so later calls are execs;
- * ranks use their recvbufs alike.  Else the data goes through a window of the library's, which is said once. [C]
+ * Without a request of one's own.  Where a window, or an exchanged buffer, of the comm covers
+ * recvbuf, a request is made at the first call and kept there by offset and length, so later calls
+ * are execs; ranks use their recvbufs alike, on any streams.  Else the data goes through a window
+ * of the library's, which is said once; on CUDA such calls follow each other in the order they are
+ * made, whatever their streams.  A call is captured into a graph on all ranks or on none.
+ * ORIEL_EBUSY on all ranks: too much is pending (docs/allgather.md). [C]
  */
 int oriel_allgather(struct oriel_comm *comm, const void *sendbuf, void *recvbuf, uint64_t count,
 		    uint64_t elem_bytes, void *stream);

@@ -38,7 +38,7 @@ struct oriel_alltoallv_options {
 	 * handshake.
 	 */
 	int32_t synchronised;
-	int32_t reserved;
+	int32_t reserved; /* 0 */
 	/* What a call sends to the peer that gets most, as far as is known; 0: not known.  For speed alone. */
 	uint64_t expect_bytes;
 	uint64_t first_count; /* where counts start; for tests of wrap-around */
@@ -67,8 +67,9 @@ struct oriel_alltoallv_args {
 		sizeof(struct oriel_alltoallv_args), NULL, NULL, NULL, NULL, NULL, 0               \
 	}
 
+/* Makes the queues that are missing, where the comm was made without (ORIEL_CONNECT_NONE). [C] */
 int oriel_alltoallv_create(struct oriel_comm *comm, const struct oriel_alltoallv_options *options,
-			   struct oriel_alltoallv **request); /* [C] */
+			   struct oriel_alltoallv **request);
 void *oriel_alltoallv_send_buffer(struct oriel_alltoallv *request);
 void *oriel_alltoallv_recv_buffer(struct oriel_alltoallv *request);
 /* Fixed slots: where the data of `rank` lands; NULL for a packed request. */

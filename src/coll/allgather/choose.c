@@ -2,8 +2,10 @@
 /*
  * coll/allgather/choose.c - which algorithm an exec takes, in what pieces, and what it should cost.
  *
- * Pure: size, nodes and the speeds that all ranks agreed on give the same answer everywhere, and must, for ranks
- * that ran different algorithms would wait for each other.  docs/allgather.md has the formulas.
+ * Pure: size, nodes and the speeds that all ranks agreed on give the same answer everywhere, and
+ * must, for ranks that ran different algorithms would wait for each other.  So costs are integers:
+ * compilers may round sums of products differently from machine to machine.  docs/allgather.md has
+ * the formulas.
  */
 #include "gather.h"
 
@@ -13,7 +15,9 @@
  * Doubling sends over half the nodes at once and needs the whole bisection of the network; the ring only ever
  * the next node's link.  So much dearer a byte of it is taken to be.
  */
-#define FAR_FACTOR 1.15
+#define FAR_PERCENT 115
+#define TICKS 1048576.0 /* of a ns */
+#define TICKS_MOST 1e15 /* a second */
 
 static const char *const names[] = { "auto", "direct", "ring", "doubling" };
 
@@ -46,24 +50,36 @@ static uint64_t chunk_of(const struct ori_gather_map *m, uint64_t bytes, int alg
 	return chunk;
 }
 
-static double cost_of(const struct ori_gather_map *m, const struct ori_gather_speed *s,
-		      int algorithm, double bytes, double chunk)
+/* A power of two loses nothing, so this is the same everywhere; what no machine has is cut. */
+static uint64_t ticks_of(double ns)
 {
-	double nodes = m->nnodes, rails = m->rails, far = nodes - 1;
-	double local = (rails - 1) * bytes * s->copy_ns_byte;
-	double last = (rails - 1) * chunk * s->copy_ns_byte;
+	double ticks = ns * TICKS;
 
-	switch (algorithm) {
-	case ORIEL_GATHER_DIRECT:
-		return s->latency_ns + far * rails * bytes * s->net_ns_byte + local;
-	case ORIEL_GATHER_RING:
-		return far * (s->latency_ns + chunk * s->net_ns_byte) - chunk * s->net_ns_byte +
-		       far * bytes * s->net_ns_byte + last + local;
-	default:
-		return log2_up(m->nnodes) * (s->latency_ns + chunk * s->net_ns_byte) -
-		       chunk * s->net_ns_byte + far * bytes * s->net_ns_byte * FAR_FACTOR + last +
-		       local;
+	if (!(ticks > 0))
+		return 0;
+	return ticks < TICKS_MOST ? (uint64_t)ticks : (uint64_t)TICKS_MOST;
+}
+
+/* 128 bits: 2^50 ticks for each byte that 2^23 ranks have. */
+__extension__ typedef unsigned __int128 ticks_t;
+
+static ticks_t cost_of(const struct ori_gather_map *m, const struct ori_gather_speed *s,
+		       int algorithm, uint64_t bytes, uint64_t chunk)
+{
+	ticks_t rails = (ticks_t)m->rails, far = (ticks_t)m->nnodes - 1, hops = far, all;
+	ticks_t latency = ticks_of(s->latency_ns), net = ticks_of(s->net_ns_byte);
+	ticks_t copy = ticks_of(s->copy_ns_byte), local = (rails - 1) * bytes * copy;
+
+	if (algorithm == ORIEL_GATHER_DIRECT)
+		return latency + far * rails * bytes * net + local;
+	all = far * bytes * net;
+	if (algorithm == ORIEL_GATHER_DOUBLING) {
+		hops = (ticks_t)log2_up(m->nnodes);
+		all = all * FAR_PERCENT / 100;
 	}
+	/* the last piece's hop is in the bytes already */
+	all += hops * latency + (hops ? hops - 1 : 0) * chunk * net;
+	return all + (rails - 1) * chunk * copy + local;
 }
 
 void ori_gather_choose(const struct ori_gather_map *m, const struct ori_gather_speed *s,
@@ -71,14 +87,16 @@ void ori_gather_choose(const struct ori_gather_map *m, const struct ori_gather_s
 		       struct ori_gather_choice *c)
 {
 	int best = direct ? ORIEL_GATHER_DIRECT : ORIEL_GATHER_RING;
+	ticks_t cost[4] = { 0 };
 
 	c->cost_ns[ORIEL_GATHER_AUTO] = 0;
 	for (int a = ORIEL_GATHER_DIRECT; a <= ORIEL_GATHER_DOUBLING; a++) {
 		uint64_t piece = chunk ? chunk : chunk_of(m, bytes, a);
 
 		piece = piece < bytes ? piece : bytes;
-		c->cost_ns[a] = cost_of(m, s, a, (double)bytes, (double)piece);
-		if (a >= best && c->cost_ns[a] < c->cost_ns[best])
+		cost[a] = cost_of(m, s, a, bytes, piece);
+		c->cost_ns[a] = (double)cost[a] / TICKS;
+		if (a >= best && cost[a] < cost[best])
 			best = a;
 	}
 	c->algorithm = wanted ? wanted : m->nnodes == 1 ? ORIEL_GATHER_DIRECT : best;

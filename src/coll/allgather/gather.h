@@ -112,6 +112,18 @@ struct ori_gather_token {
 
 struct ori_gather_state;
 
+/*
+ * plain.c: a window of the library's, and a request on it, for receive memory that no window
+ * covers.
+ */
+struct ori_gather_area {
+	struct oriel_window *window;
+	struct oriel_allgather *request;
+	uint64_t number; /* the same on all ranks */
+	uint64_t bytes;  /* of a rank's block */
+	struct ori_gather_area *next;
+};
+
 struct oriel_allgather {
 	struct ori_gather_state *state; /* NULL: window or comm is gone, and all below with it */
 	struct oriel_comm *comm;
@@ -131,12 +143,16 @@ struct oriel_allgather {
 	size_t scratch_bytes;
 	int holds;          /* counted among the users of window or buffer */
 	int cached;         /* plain.c's: no user has a handle */
-	int retired;        /* destroyed by its user, kept for a graph */
-	void *stream;       /* plain.c: part of its key */
+	int staging;        /* on an area of plain.c's */
+	int retired;        /* nobody's any more, kept for a graph or for work that is pending */
 	uint64_t last_used; /* plain.c */
+	struct ori_mark
+		*mark; /* behind the last exec that no graph has; by the thread that runs one */
 	struct ori_gather_token *token;
 	struct oriel_allgather *next; /* of the state's list */
 };
+
+#define ORI_GATHER_PENDING_MAX 1024u
 
 /* All that requests of a comm share; hangs on it. */
 struct ori_gather_state {
@@ -150,10 +166,12 @@ struct ori_gather_state {
 	struct ori_gather_words *words;
 	struct oriel_allgather *requests; /* all there are */
 	uint64_t next_number;
-	uint64_t clock;                 /* plain.c: counts its calls */
-	struct oriel_window *staging;   /* plain.c's own */
-	struct oriel_allgather *staged; /* on it */
-	int told;                       /* that it is used */
+	uint64_t clock;                  /* plain.c: counts its calls */
+	struct ori_gather_area *areas;   /* all that plain.c has made */
+	struct ori_gather_area *staging; /* the one of calls that no graph has; the largest so far */
+	uint64_t next_area;
+	int told;                 /* that they are used */
+	unsigned int pending_max; /* plain.c: requests that have given way and are still needed */
 };
 
 int ori_gather_state_get(struct oriel_comm *, struct ori_gather_state **);
@@ -172,7 +190,9 @@ void ori_gather_graph_gone(void *token);
 int ori_gather_words_offer(struct ori_gather_state *, uint64_t *numbers, int room);
 struct ori_gather_words *ori_gather_words_take(struct ori_gather_state *, uint64_t number);
 int ori_gather_words_make(struct ori_gather_state *, struct ori_gather_words **);
-/* Nobody has a handle any more.  Goes at once, or with the last graph that holds it. */
+/* Does a graph, or work that is pending on a stream, still use it? */
+int ori_gather_is_needed(const struct oriel_allgather *);
+/* Nobody has a handle any more.  Goes at once, or when it is needed no more. */
 void ori_gather_retire(struct oriel_allgather *);
 int ori_gather_plan(struct oriel_allgather *, int algorithm, struct ori_gather_plan **);
 /* The words as the library uses them. */
@@ -208,6 +228,7 @@ void ori_gather_to_mapped(const struct oriel_gather_view *, int rank,
  * kernels took 85 us from 1 KiB to 64 KiB and 120 us at 1 MiB, kernels that copy 46 us at 1 MiB.
  */
 #define ORI_GATHER_KERNEL_BYTES (1u << 20)
+#define ORI_GATHER_COPY_THREADS 512 /* of a block of that kernel, at most */
 
 /* ---- stage.c ------------------------------------------------------------------------------- */
 

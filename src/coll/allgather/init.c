@@ -324,6 +324,23 @@ err_request:
 	return err;
 }
 
+/* A GPU must have the library's kernels, and room for a block of each rank's. */
+static int check_kernels(struct oriel_comm *c)
+{
+	const struct oriel_kernel *kernels[] = { ori_gather_kernel(), ori_gather_node_kernel() };
+	int err = 0, resident = 0;
+
+	for (size_t i = 0; i < ORI_COUNT(kernels) && !err && c->device->separate; i++) {
+		err = ori_cuda_resident(c->device, kernels[i], ORI_GATHER_COPY_THREADS, &resident);
+		if (!err && resident < 1)
+			err = ori_fail_silent(ORIEL_ERANGE,
+					      "a block of %d threads for each rank and comm "
+					      "does not fit the GPU",
+					      ORI_GATHER_COPY_THREADS);
+	}
+	return err;
+}
+
 int oriel_allgather_supported(struct oriel_comm *c)
 {
 	int err = ori_comm_check(c, "oriel_allgather_supported");
@@ -331,11 +348,13 @@ int oriel_allgather_supported(struct oriel_comm *c)
 	if (!err)
 		err = ori_comm_failed(c);
 	for (int r = 0; !err && r < c->nranks; r++)
-		if (c->peers[r].pair.kind == ORIEL_PEER_NONE) {
-			(void)ori_fail_silent(ORIEL_ENOTCONN, "rank %d cannot be reached: %s", r,
-					      c->peers[r].pair.reason);
-			return 0;
-		}
+		if (c->peers[r].pair.kind == ORIEL_PEER_NONE)
+			err = ori_fail_silent(ORIEL_EUNSUPPORTED, "rank %d cannot be reached: %s",
+					      r, c->peers[r].pair.reason);
+	if (!err)
+		err = check_kernels(c);
+	if (err == ORIEL_EUNSUPPORTED || err == ORIEL_ERANGE)
+		return 0;
 	return err ? err : 1;
 }
 

@@ -69,6 +69,8 @@ static int run(struct oriel_allgather *r, const void *from, uint64_t bytes, void
 		return ori_gather_run_staged(r, from, bytes);
 	choose(r, bytes, &choice);
 	err = ori_gather_plan(r, choice.algorithm, &plan);
+	if (err && !r->comm->device->separate)
+		ori_gather_give_up(ori_gather_dev(r), err, r->comm->rank);
 	if (err)
 		return err;
 	if (r->comm->device->separate)

@@ -364,9 +364,7 @@ int ori_gather_run(struct oriel_allgather *req, const void *sendbuf,
 
 	r.nmapped = r.map->size[r.map->node[r.rank]] - 1;
 	err = scratch(&r);
-	if (err)
-		return err;
-	if (r.guarded)
+	if (!err && r.guarded)
 		err = say_ready(&r);
 	/* What goes out through queues starts from receive memory. */
 	if (!err && plan->nout) {

@@ -124,12 +124,12 @@ int ori_gather_run_staged(struct oriel_allgather *req, const void *sendbuf, uint
 	uint64_t k = req->words->staged;
 	int peer = words->comm.rank, err = ori_gather_scratch(req, (size_t)words->comm.nranks);
 
-	if (err)
-		return err;
-	show(words, k, sendbuf, bytes);
-	if (own != sendbuf)
-		memcpy(own, sendbuf, bytes);
-	err = take_all(req, k, bytes, &peer);
+	if (!err) {
+		show(words, k, sendbuf, bytes);
+		if (own != sendbuf)
+			memcpy(own, sendbuf, bytes);
+		err = take_all(req, k, bytes, &peer);
+	}
 	if (err)
 		ori_gather_give_up(words, err, peer);
 	req->words->staged = k + 1;

@@ -2,9 +2,11 @@
 /*
  * coll/allgather/state.c - what all-gathers keep on a comm, and how requests end.
  *
- * Owns the list of requests and the sets of words.  A request ends on one rank alone, so its words, which others may
- * still be storing to (a wake after the last signal), are not freed: they wait for a request that all ranks make,
- * and go with the comm.
+ * Owns the list of requests and the sets of words.  A request ends on one rank alone, so its words,
+ * which others may still be storing to (a wake after the last signal), are not freed: they wait for
+ * a request that all ranks make, and go with the comm.  A request that graphs or pending work of a
+ * stream still use outlives its handle; nobody waits for that work, who comes by later finds that
+ * it has passed.
  *
  * Called on user threads; graph_gone() on any thread of the driver's.
  */
@@ -25,6 +27,11 @@ static int graphs_of(const struct oriel_allgather *r)
 {
 	/* [T2] acquire; partner [T3]: the graph that let go runs no more */
 	return r->token ? __atomic_load_n(&r->token->graphs, __ATOMIC_ACQUIRE) : 0;
+}
+
+int ori_gather_is_needed(const struct oriel_allgather *r)
+{
+	return graphs_of(r) || !r->comm->device->streams->passed(r->comm->device, r->mark);
 }
 
 void ori_gather_graph_gone(void *token)
@@ -97,6 +104,8 @@ static void empty(struct oriel_allgather *r)
 	r->scratch_bytes = 0;
 	drop_token(r->token);
 	r->token = NULL;
+	r->comm->device->streams->unmark(r->comm->device, r->mark);
+	r->mark = NULL;
 	r->words = NULL;
 	r->state = NULL;
 }
@@ -113,7 +122,7 @@ void ori_gather_free(struct oriel_allgather *r)
 
 void ori_gather_retire(struct oriel_allgather *r)
 {
-	if (r->state && graphs_of(r)) {
+	if (r->state && ori_gather_is_needed(r)) {
 		r->retired = 1; /* reap() frees it */
 		return;
 	}
@@ -127,10 +136,20 @@ static struct oriel_allgather *find_idle(struct ori_gather_state *s)
 
 	pthread_mutex_lock(&s->lock);
 	for (r = s->requests; r; r = r->next)
-		if (!graphs_of(r) && (r->retired || (r->cached && r->holds)))
+		if ((r->retired || (r->cached && r->holds)) && !ori_gather_is_needed(r))
 			break;
 	pthread_mutex_unlock(&s->lock);
 	return r;
+}
+
+/* plain.c's requests hold nothing as such, but their work that is pending does. */
+static void hold_pending(struct ori_gather_state *s)
+{
+	pthread_mutex_lock(&s->lock);
+	for (struct oriel_allgather *r = s->requests; r; r = r->next)
+		if (r->cached && !r->holds && ori_gather_is_needed(r))
+			ori_gather_hold(r);
+	pthread_mutex_unlock(&s->lock);
 }
 
 static void reap(struct ori_attachment *a)
@@ -138,11 +157,12 @@ static void reap(struct ori_attachment *a)
 	struct ori_gather_state *s = (struct ori_gather_state *)a;
 	struct oriel_allgather *r;
 
+	hold_pending(s);
 	while ((r = find_idle(s))) {
 		if (r->retired)
 			ori_gather_free(r);
 		else
-			let_go(r); /* plain.c's, which a graph had held */
+			let_go(r);
 	}
 }
 
@@ -173,21 +193,23 @@ static void forget(struct ori_attachment *a, const void *owner)
 	struct ori_gather_state *s = (struct ori_gather_state *)a;
 	struct oriel_allgather *r;
 
-	while ((r = find_on(s, owner))) {
-		if (r == s->staged)
-			s->staged = NULL;
+	while ((r = find_on(s, owner)))
 		detach(s, r);
-	}
 }
 
 static void destroy(struct ori_attachment *a)
 {
 	struct ori_gather_state *s = (struct ori_gather_state *)a;
+	struct ori_gather_area *area;
 	struct ori_gather_words *w;
 
 	while (s->requests)
 		detach(s, s->requests);
-	/* their windows are the comm's children */
+	while ((area = s->areas)) {
+		s->areas = area->next;
+		free(area);
+	}
+	/* windows of areas and words are the comm's children */
 	while ((w = s->words)) {
 		s->words = w->next;
 		free(w);
@@ -214,6 +236,7 @@ int ori_gather_state_get(struct oriel_comm *c, struct ori_gather_state **out)
 		return err;
 	}
 	s->comm = c;
+	s->pending_max = ORI_GATHER_PENDING_MAX;
 	s->attachment.reap = reap;
 	s->attachment.forget = forget;
 	s->attachment.destroy = destroy;

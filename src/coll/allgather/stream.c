@@ -17,9 +17,8 @@
 
 #define SLICE_BYTES                                                                                \
 	(64u << 10) /* of an own block, at least, where it is cut for several blocks of a kernel */
-#define SLICES_MIN 4u  /* there may be so many for each rank, ... */
-#define ITEMS_MOST 32u /* ... and so many for all of them, whichever is more */
-#define COPY_THREADS 512
+#define SLICES_MIN 4u   /* there may be so many for each rank, ... */
+#define ITEMS_MOST 32u  /* ... and so many for all of them, whichever is more */
 #define FEW_THREADS 128 /* where more would have nothing to copy */
 #define FEW_BYTES (FEW_THREADS * 16u * 2u)
 #define WARP_THREADS 32
@@ -170,8 +169,8 @@ static int launch(struct job *j, int code, int first)
 {
 	j->op.code = code;
 	j->op.first = first;
-	return j->device->ops->launch(j->device, ori_gather_kernel(), 1, WARP_THREADS, &j->op,
-				      sizeof(j->op), j->stream);
+	return j->device->streams->launch(j->device, ori_gather_kernel(), 1, WARP_THREADS, &j->op,
+					  sizeof(j->op), j->stream, &j->req->mark);
 }
 
 /* The own block to its place here. */
@@ -268,7 +267,7 @@ static int enqueue_small(struct job *j)
 	int one_node = j->req->state->map.nnodes == 1;
 	const struct oriel_kernel *kernel = one_node ? ori_gather_node_kernel() :
 						       ori_gather_kernel();
-	int nthreads = j->op.bytes <= FEW_BYTES ? FEW_THREADS : COPY_THREADS;
+	int nthreads = j->op.bytes <= FEW_BYTES ? FEW_THREADS : ORI_GATHER_COPY_THREADS;
 	int nblocks, resident = 0, err;
 	struct ori_gather_node_op node;
 
@@ -282,11 +281,11 @@ static int enqueue_small(struct job *j)
 	/* less than one is for the launch to refuse, with its reason */
 	nblocks = nblocks > 0 ? nblocks : 1;
 	if (!one_node)
-		return j->device->ops->launch(j->device, kernel, nblocks, nthreads, &j->op,
-					      sizeof(j->op), j->stream);
+		return j->device->streams->launch(j->device, kernel, nblocks, nthreads, &j->op,
+						  sizeof(j->op), j->stream, &j->req->mark);
 	fill_node_op(j, &node);
-	return j->device->ops->launch(j->device, kernel, nblocks, nthreads, &node, sizeof(node),
-				      j->stream);
+	return j->device->streams->launch(j->device, kernel, nblocks, nthreads, &node, sizeof(node),
+					  j->stream, &j->req->mark);
 }
 
 /* While the stream is captured the graph holds the request, and the request its memory. */
@@ -321,10 +320,14 @@ int ori_gather_enqueue(struct oriel_allgather *r, const void *sendbuf,
 			 .stream = stream,
 			 .nmapped = m->size[m->node[m->rank]] - 1 };
 	struct ori_gather_near **near = &r->near[plan->algorithm];
+	const struct ori_stream_ops *streams = r->comm->device->streams;
 	int err = *near ? 0 : make_near(r, plan, near);
 
 	if (!err)
 		err = hold(r, stream);
+	/* the words count execs in one order, whatever streams they are on */
+	if (!err)
+		err = streams->follow(r->comm->device, stream, r->mark);
 	if (err)
 		return err;
 	j.op = (struct ori_gather_op){ .words = *ori_gather_dev(r),
@@ -338,5 +341,12 @@ int ori_gather_enqueue(struct oriel_allgather *r, const void *sendbuf,
 				       .lanes = r->lanes,
 				       .guarded = !(r->options.flags & ORIEL_GATHER_UNGUARDED),
 				       .relay = (uint32_t)plan->relay };
-	return bytes <= r->kernel_bytes ? enqueue_small(&j) : enqueue_large(&j);
+	err = bytes <= r->kernel_bytes ? enqueue_small(&j) : enqueue_large(&j);
+	/*
+	 * the stream may have got a part of it; all of it ends with a kernel, which has set the
+	 * mark
+	 */
+	if (err)
+		(void)streams->mark(r->comm->device, stream, &r->mark);
+	return err;
 }

@@ -51,6 +51,15 @@ static int check_options(const struct oriel_alltoallv_options *o)
 				o->slot_bytes ? "both" : "none");
 	if (!o->elem_bytes)
 		return ori_fail(ORIEL_EINVAL, "oriel_alltoallv_create: elements of 0 bytes");
+	if (o->synchronised != 0 && o->synchronised != 1)
+		return ori_fail(ORIEL_EINVAL,
+				"oriel_alltoallv_create: synchronised is %d, must be 0 or 1",
+				o->synchronised);
+	if (o->reserved)
+		return ori_fail(ORIEL_EINVAL,
+				"oriel_alltoallv_create: reserved is %d, must be 0: use "
+				"ORIEL_ALLTOALLV_OPTIONS_INIT",
+				o->reserved);
 	err = check_bytes("slot_bytes", o->slot_bytes);
 	if (!err)
 		err = check_bytes("recv_bytes", o->recv_bytes);
@@ -75,11 +84,18 @@ static const char *options_differ(const struct oriel_alltoallv_options *a,
 	return NULL;
 }
 
+/* What a rank tells. */
+struct create_record {
+	struct oriel_alltoallv_options options;
+	int32_t connected; /* it has queues to all its queued peers */
+	int32_t pad;
+};
+
 /* The same verdict on all ranks: everybody compares everybody with rank 0. */
-static int compare_options(const struct oriel_alltoallv_options *all, int nranks)
+static int compare_options(const struct create_record *all, int nranks)
 {
 	for (int r = 1; r < nranks; r++) {
-		const char *field = options_differ(&all[0], &all[r]);
+		const char *field = options_differ(&all[0].options, &all[r].options);
 
 		if (field)
 			return ori_fail(ORIEL_EMISMATCH,
@@ -245,18 +261,52 @@ int oriel_alltoallv_destroy(struct oriel_alltoallv *a)
 
 /* ---- making ------------------------------------------------------------------------------------------ */
 
+static int is_connected(struct oriel_comm *c)
+{
+	for (int r = 0; r < c->nranks; r++)
+		if (c->peers[r].pair.kind == ORIEL_PEER_QUEUED && !ori_link(c, r))
+			return 0;
+	return 1;
+}
+
+/*
+ * Every rank sends to every other: a comm that was made without queues (ORIEL_CONNECT_NONE) gets
+ * all of them now.  All ranks come here if one of them lacks some.
+ */
+static int connect_all(struct oriel_comm *c)
+{
+	int *ranks, n = 0, err;
+
+	ranks = calloc((size_t)c->nranks, sizeof(*ranks));
+	err = ranks ? 0 : ori_fail(ORIEL_ENOMEM, "oriel_alltoallv_create: no memory");
+	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_ALLTOALLV_CREATE, err, NULL, NULL, 0);
+	for (int r = 0; !err && r < c->nranks; r++)
+		if (c->peers[r].pair.kind == ORIEL_PEER_QUEUED && !ori_link(c, r))
+			ranks[n++] = r;
+	if (!err)
+		err = oriel_comm_connect(c, ranks, n);
+	free(ranks);
+	return err;
+}
+
 /* The rounds after memory is there; on failure the window is gone again. */
 static int meet(struct oriel_alltoallv *a, int status, const struct ori_a2a_layout *l,
-		struct oriel_alltoallv_options *all)
+		struct create_record *all)
 {
 	struct oriel_comm *c = a->comm;
-	int err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_ALLTOALLV_CREATE, status, &a->options,
-			    all, sizeof(a->options));
+	struct create_record mine = { .options = a->options, .connected = is_connected(c) };
+	int err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_ALLTOALLV_CREATE, status, &mine, all,
+			    sizeof(mine));
+	int connected = 1;
 
 	if (!err)
 		err = compare_options(all, c->nranks);
+	for (int r = 0; !err && r < c->nranks; r++)
+		connected &= all[r].connected;
 	if (!err)
 		err = ori_tune_agree(c);
+	if (!err && !connected)
+		err = connect_all(c);
 	if (!err)
 		err = make_window(a, l);
 	if (err)
@@ -275,7 +325,7 @@ static int meet(struct oriel_alltoallv *a, int status, const struct ori_a2a_layo
 int oriel_alltoallv_create(struct oriel_comm *c, const struct oriel_alltoallv_options *options,
 			   struct oriel_alltoallv **request)
 {
-	struct oriel_alltoallv_options *all;
+	struct create_record *all;
 	struct ori_a2a_layout layout;
 	struct oriel_alltoallv *a;
 	int status, err = ori_comm_check(c, "oriel_alltoallv_create");

@@ -242,6 +242,31 @@ int oriel_alltoallv_status(struct oriel_alltoallv *a)
 	return err ? err : take_refusal(a);
 }
 
+/* Comms that came to the GPU since the plan was made have their part of it. */
+static int fit_grid(struct oriel_alltoallv *a)
+{
+	int resident = 0, err;
+
+	err = ori_cuda_resident(a->comm->device, a->kernel, a->threads, &resident);
+	return err || resident >= a->grid || a->grid == 1 ? err : apply_plan(a);
+}
+
+/* As oriel_launch(), beside other kernels that wait for ranks. */
+static int launch_separate(struct oriel_alltoallv *a, void *stream)
+{
+	struct oriel_comm *c = a->comm;
+	int err = fit_grid(a);
+
+	if (err)
+		return err;
+	/* a kernel that posts wakes nobody: the engine of its queues should be looking */
+	if (c->engine)
+		c->engine->ops->drive(c->engine);
+	err = c->device->streams->launch(c->device, a->kernel, a->grid, a->threads, &a->args,
+					 sizeof(a->args), stream, NULL);
+	return ori_comm_device_status(c, err);
+}
+
 int oriel_alltoallv_exec(struct oriel_alltoallv *a, const struct oriel_alltoallv_args *in,
 			 void *stream)
 {
@@ -253,10 +278,12 @@ int oriel_alltoallv_exec(struct oriel_alltoallv *a, const struct oriel_alltoallv
 		return err;
 	set_pointers(a, in);
 	err = choose_plan(a, in);
+	if (!err && a->comm->device->separate)
+		return launch_separate(a, stream);
 	if (!err)
 		err = oriel_launch(a->comm, a->kernel, a->grid, a->threads, &a->args,
 				   sizeof(a->args), stream);
-	if (err || a->comm->device->separate)
+	if (err)
 		return err;
 	/* relaxed: the launch has ended, and with it all that writes these */
 	if (ori_look_failed(ori_look_window(&a->handle)))

@@ -298,21 +298,32 @@ static const char *fill(struct oriel_comm *c, const struct tune *t, uint64_t byt
 	return c->device->separate ? "first guess for cuda" : "first guess for cpu";
 }
 
+/* What the kernels of a GPU make of a setting. */
+static void used(int kind, struct ori_a2a_setting *s)
+{
+	if (s->warps > ORI_A2A_THREADS / 32)
+		s->warps = ORI_A2A_THREADS / 32;
+	if (kind == ORI_PLAN_MAPPED && s->chunk < ORI_A2A_GPU_CHUNK)
+		s->chunk = ORI_A2A_GPU_CHUNK;
+}
+
 /* The blocks of all ranks on a GPU wait for each other, so all must be resident. */
 int ori_tune_resident(struct oriel_comm *c, struct ori_a2a_plan *plan)
 {
-	uint32_t warps = plan->kind[ORI_PLAN_MAPPED].warps;
-	int resident = 0, threads, err;
+	int resident = 0, err;
+	uint32_t warps;
 
 	if (!c->device->separate)
 		return 0;
+	for (int k = 0; k < ORI_PLAN_KINDS; k++)
+		used(k, &plan->kind[k]);
+	warps = plan->kind[ORI_PLAN_MAPPED].warps;
 	if (!plan->uniform && plan->kind[ORI_PLAN_QUEUED].warps > warps)
 		warps = plan->kind[ORI_PLAN_QUEUED].warps;
-	threads = (int)warps * 32 < ORI_A2A_THREADS ? (int)warps * 32 : ORI_A2A_THREADS;
 	err = ori_cuda_resident(c->device,
 				ori_a2a_kernel(plan->uniform ? ORI_A2A_KERNEL_MAPPED :
 							       ORI_A2A_KERNEL_MIXED),
-				threads, &resident);
+				(int)warps * 32, &resident);
 	if (!err)
 		(void)ori_tune_cap(plan, (uint32_t)c->nranks, (uint64_t)resident);
 	return err;

@@ -145,8 +145,9 @@ int ori_tune_use(struct oriel_comm *, const struct ori_tune_table *);
 /* What was agreed on; NULL for the first guess. */
 const struct ori_tune_table *ori_tune_table(struct oriel_comm *);
 /*
- * Cuts blocks until those of all ranks on a GPU run at once; plan->uniform is set.  Nothing on the
- * CPU.
+ * Makes of a plan what the kernels of a GPU do with it: blocks are cut until those of all ranks run
+ * at once, warps to what a block may have, chunks of mapped peers are raised; plan->uniform is
+ * set.  Nothing on the CPU.
  */
 int ori_tune_resident(struct oriel_comm *, struct ori_a2a_plan *plan);
 /* Peers of a kind, self among the mapped. */

@@ -125,9 +125,61 @@ static int cpu_hold(struct ori_device *device, void *stream, void (*gone)(void *
 	return 0;
 }
 
+static int cpu_capturing(struct ori_device *device, void *stream, int *captured)
+{
+	(void)device;
+	(void)stream;
+	*captured = 0;
+	return 0;
+}
+
+static int cpu_mark(struct ori_device *device, void *stream, struct ori_mark **mark)
+{
+	(void)device;
+	(void)stream;
+	*mark = NULL;
+	return 0;
+}
+
+static int cpu_passed(struct ori_device *device, const struct ori_mark *mark)
+{
+	(void)device;
+	(void)mark;
+	return 1;
+}
+
+static int cpu_follow(struct ori_device *device, void *stream, const struct ori_mark *mark)
+{
+	(void)device;
+	(void)stream;
+	(void)mark;
+	return 0;
+}
+
+static void cpu_unmark(struct ori_device *device, struct ori_mark *mark)
+{
+	(void)device;
+	(void)mark;
+}
+
+static int cpu_launch_on(struct ori_device *device, const struct oriel_kernel *kernel, int nblocks,
+			 int nthreads, const void *args, size_t args_bytes, void *stream,
+			 struct ori_mark **mark)
+{
+	if (mark)
+		*mark = NULL;
+	return device->ops->launch(device, kernel, nblocks, nthreads, args, args_bytes, stream);
+}
+
 static const struct ori_stream_ops cpu_stream_ops = {
 	.copies = cpu_copies,
 	.hold = cpu_hold,
+	.capturing = cpu_capturing,
+	.mark = cpu_mark,
+	.passed = cpu_passed,
+	.follow = cpu_follow,
+	.unmark = cpu_unmark,
+	.launch = cpu_launch_on,
 };
 
 int ori_cpu_device_open(uint64_t timeout_ns, struct ori_device **device)

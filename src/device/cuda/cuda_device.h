@@ -64,8 +64,9 @@ struct ori_nvml_facts {
 struct ori_cuda_gpu {
 	struct ori_cuda_gpu *next;
 	const struct ori_cuda_driver *cu;
-	int refs;  /* by gpu.c, under its lock */
-	int stuck; /* a rank was closed with work that does not end: it stays open */
+	int refs;    /* by gpu.c, under its lock */
+	int devices; /* atomic: open on it, in this process */
+	int stuck;   /* a rank was closed with work that does not end: it stays open */
 	int ordinal;
 	ori_cu_device dev;
 	void *context;
@@ -87,6 +88,7 @@ struct ori_cuda_gpu {
 	int nmodules;
 	struct ori_cuda_function functions[ORI_CUDA_FUNCTIONS_MAX];
 	int nfunctions;
+	uint64_t notes_gone; /* how many had gone when functions were last looked through */
 };
 
 struct ori_cuda_device {
@@ -96,6 +98,11 @@ struct ori_cuda_device {
 	void *stream;     /* what a stream of NULL means */
 	int sharers;      /* ranks on this GPU; set before any launch */
 	int sharers_here; /* of them in this process */
+	pthread_mutex_t marks_lock;
+	struct ori_mark *free_marks;     /* nobody's: for the next */
+	pthread_mutex_t flights_lock;    /* taken before marks_lock */
+	struct ori_cuda_flight *flights; /* flights.c: streams with kernels of collectives */
+	int told_order;                  /* that some of these wait for others */
 };
 
 /*
@@ -163,18 +170,53 @@ int ori_cuda_images_load(struct ori_cuda_gpu *);
 void ori_cuda_images_unload(struct ori_cuda_gpu *);
 void *ori_cuda_images_find(struct ori_cuda_gpu *, const char *function);
 
-/* stream.c */
+/* stream.c.  The context is current. */
+int ori_cuda_is_capturing(struct ori_cuda_device *, void *stream, int *capturing);
 extern const struct ori_stream_ops ori_cuda_stream_ops;
+
+/* marks.c: entries of the table of streams; and for device.c, when the device is closed. */
+int ori_cuda_capturing(struct ori_device *, void *stream, int *captured);
+int ori_cuda_mark(struct ori_device *, void *stream, struct ori_mark **);
+int ori_cuda_passed(struct ori_device *, const struct ori_mark *);
+int ori_cuda_follow(struct ori_device *, void *stream, const struct ori_mark *);
+void ori_cuda_unmark(struct ori_device *, struct ori_mark *);
+/*
+ * For flights.c, with the context current: whose order, a mark behind all that it has, one more
+ * holder of a mark.
+ */
+uint64_t ori_cuda_stream_number(struct ori_cuda_device *, void *stream);
+int ori_cuda_mark_record(struct ori_cuda_device *, void *stream, struct ori_mark **);
+int ori_cuda_mark_follow(struct ori_cuda_device *, void *stream, const struct ori_mark *);
+int ori_cuda_mark_passed(struct ori_cuda_device *, const struct ori_mark *);
+struct ori_mark *ori_cuda_mark_share(struct ori_cuda_device *, struct ori_mark *);
+void ori_cuda_marks_close(struct ori_cuda_device *);
+
+/*
+ * flights.c: the table's launch for kernels of collectives.  Shares of the GPU's SMs: of this
+ * process, of all; with comms of the process that do not know of each other.
+ */
+int ori_cuda_launch_together(struct ori_device *, const struct oriel_kernel *, int nblocks,
+			     int nthreads, const void *args, size_t args_bytes, void *stream,
+			     struct ori_mark **);
+void ori_cuda_sharers(const struct ori_cuda_device *, int64_t *here, int64_t *all);
+void ori_cuda_flights_close(struct ori_cuda_device *);
 
 /*
  * noted.c: finds the kernels that the program has noted, before anything runs on the GPU, and gives the most local
  * memory a thread of them has.  The context is current, and nobody else knows the GPU yet.
  */
 size_t ori_cuda_noted_find(struct ori_cuda_gpu *);
+/* How many notes have gone, with the libraries that had them. */
+uint64_t ori_cuda_noted_gone(void);
 
 /* launch.c */
 /* For noted.c: one that its launch will find.  Bytes of local memory a thread; 0 too if it is not to be had. */
 size_t ori_cuda_function_find(struct ori_cuda_gpu *, const struct oriel_kernel *);
+/* Both with the context current.  fit: blocks of it that an SM holds. */
+int ori_cuda_prepare(struct ori_cuda_device *, const struct oriel_kernel *, int nblocks,
+		     int nthreads, void **function, int *fit);
+int ori_cuda_start(struct ori_cuda_device *, const struct oriel_kernel *, void *function,
+		   int nblocks, int nthreads, const void *args, void *stream);
 int ori_cuda_launch(struct ori_device *, const struct oriel_kernel *, int nblocks, int nthreads,
 		    const void *args, size_t args_bytes, void *stream);
 int ori_cuda_sync(struct ori_device *, void *stream);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * device/cuda/device.c - the CUDA device's table: one rank's view of a GPU.  Memory is in memory.c,
- * pinned.c and export.c, copies in copy.c, kernels in launch.c and images.c, what the process shares in
- * gpu.c.
+ * pinned.c and export.c, copies in copy.c, kernels in launch.c and images.c, marks on streams in
+ * marks.c, kernels of collectives in flights.c, what the process shares in gpu.c.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +29,9 @@ static void cuda_close(struct ori_device *device)
 		(void)d->gpu->cu->cuStreamDestroy(d->stream);
 		ori_cuda_leave(&scope);
 	}
+	__atomic_sub_fetch(&d->gpu->devices, 1, __ATOMIC_RELAXED);
+	ori_cuda_flights_close(d);
+	ori_cuda_marks_close(d);
 	ori_cuda_gpu_put(d->gpu);
 	free(d);
 }
@@ -184,13 +187,18 @@ int ori_cuda_device_open(int number, uint64_t timeout_ns, struct ori_device **de
 	d->timeout_ns = timeout_ns;
 	d->sharers = 1;
 	d->sharers_here = 1;
+	pthread_mutex_init(&d->marks_lock, NULL);
+	pthread_mutex_init(&d->flights_lock, NULL);
 	err = open_stream(d);
 	if (err)
 		goto err_gpu;
+	__atomic_add_fetch(&d->gpu->devices, 1, __ATOMIC_RELAXED);
 	*device = &d->base;
 	return 0;
 
 err_gpu:
+	ori_cuda_flights_close(d);
+	ori_cuda_marks_close(d);
 	ori_cuda_gpu_put(d->gpu);
 err_memory:
 	free(d);

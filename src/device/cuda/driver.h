@@ -114,6 +114,7 @@ struct ori_cu_copy_attributes { /* CUmemcpyAttributes */
 	X(ORI_CU_ALLOC_PINNED, CU_MEM_ALLOCATION_TYPE_PINNED, 1)                                   \
 	X(ORI_CU_GRANULARITY_MIN, CU_MEM_ALLOC_GRANULARITY_MINIMUM, 0)                             \
 	X(ORI_CU_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING, 1)                                   \
+	X(ORI_CU_EVENT_NO_TIMING, CU_EVENT_DISABLE_TIMING, 2)                                      \
 	X(ORI_CU_CAPTURE_RELAXED, CU_STREAM_CAPTURE_MODE_RELAXED, 2)                               \
 	X(ORI_CU_SOURCE_ORDER_STREAM, CU_MEMCPY_SRC_ACCESS_ORDER_STREAM, 1)                        \
 	X(ORI_CU_COPY_OVERLAP, CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE, 1)                      \
@@ -162,6 +163,11 @@ enum ori_cu_constant {
 	X(cuThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode, (int *mode))       \
 	X(cuCtxEnablePeerAccess, cuCtxEnablePeerAccess, (void *peer, unsigned int flags))          \
 	X(cuStreamQuery, cuStreamQuery, (void *stream))                                            \
+	X(cuStreamWaitEvent, cuStreamWaitEvent, (void *stream, void *event, unsigned int flags))   \
+	X(cuEventCreate, cuEventCreate, (void **event, unsigned int flags))                        \
+	X(cuEventDestroy, cuEventDestroy_v2, (void *event))                                        \
+	X(cuEventRecord, cuEventRecord, (void *event, void *stream))                               \
+	X(cuEventQuery, cuEventQuery, (void *event))                                               \
 	X(cuMemGetAllocationGranularity, cuMemGetAllocationGranularity,                            \
 	  (size_t * bytes, const struct ori_cu_prop *, int which))                                 \
 	X(cuMemCreate, cuMemCreate,                                                                \
@@ -216,6 +222,7 @@ enum ori_cu_constant {
 /* The same for calls that a driver may be too old for: NULL then. */
 #define ORI_CU_STREAM_CALLS(X)                                                                     \
 	X(cuStreamIsCapturing, cuStreamIsCapturing, (void *stream, int *status))                   \
+	X(cuStreamGetId, cuStreamGetId, (void *stream, unsigned long long *id))                    \
 	X(cuStreamGetCaptureInfo, cuStreamGetCaptureInfo_v3,                                       \
 	  (void *stream, int *status, unsigned long long *id, void **graph,                        \
 	   const void **dependencies, const void **edges, size_t *count))                          \

@@ -73,13 +73,32 @@ static void look_at_function(struct ori_cuda_gpu *gpu, const struct oriel_kernel
 			kernel->name, local, gpu->stack);
 }
 
+/*
+ * A library with kernels was closed: what was found by the program's runtime is found again, as
+ * another library may have its kernels at the same addresses.  The GPU is locked.
+ */
+static void drop_gone(struct ori_cuda_gpu *gpu)
+{
+	uint64_t gone = ori_cuda_noted_gone();
+	int n = 0;
+
+	if (gone == gpu->notes_gone)
+		return;
+	for (int i = 0; i < gpu->nfunctions; i++)
+		if (!gpu->functions[i].symbol)
+			gpu->functions[n++] = gpu->functions[i];
+	gpu->nfunctions = n;
+	gpu->notes_gone = gone;
+}
+
 /* The kernel's entry, or NULL; the GPU is locked. */
 static struct ori_cuda_function *known_function(struct ori_cuda_gpu *gpu,
 						const struct oriel_kernel *kernel)
 {
-	struct ori_cuda_function *f = gpu->functions, *end = f + gpu->nfunctions;
+	struct ori_cuda_function *f = gpu->functions, *end;
 
-	for (; f < end; f++)
+	drop_gone(gpu);
+	for (end = f + gpu->nfunctions; f < end; f++)
 		if (f->kernel == kernel && f->symbol == kernel->gpu_symbol &&
 		    f->name == kernel->name)
 			return f;
@@ -183,9 +202,8 @@ static int check_residency(struct ori_cuda_device *d, struct ori_cuda_function *
 
 /* ---- the table's entries --------------------------------------------------------------------- */
 
-/* Finds, checks and gives the driver's handle; the context is current. */
-static int prepare(struct ori_cuda_device *d, const struct oriel_kernel *kernel, int nblocks,
-		   int nthreads, void **function)
+int ori_cuda_prepare(struct ori_cuda_device *d, const struct oriel_kernel *kernel, int nblocks,
+		     int nthreads, void **function, int *fit)
 {
 	struct ori_cuda_function *f;
 	int err;
@@ -194,20 +212,33 @@ static int prepare(struct ori_cuda_device *d, const struct oriel_kernel *kernel,
 	err = get_function(d->gpu, kernel, &f);
 	if (!err)
 		err = check_residency(d, f, nblocks, nthreads);
-	if (!err)
+	if (!err) {
 		*function = f->function;
+		*fit = f->blocks;
+	}
 	pthread_mutex_unlock(&d->gpu->lock);
 	return err;
+}
+
+int ori_cuda_start(struct ori_cuda_device *d, const struct oriel_kernel *kernel, void *function,
+		   int nblocks, int nthreads, const void *args, void *stream)
+{
+	void *params[] = { (void *)(uintptr_t)args };
+	int err = d->gpu->cu->cuLaunchKernel(function, (unsigned int)nblocks, 1, 1,
+					     (unsigned int)nthreads, 1, 1, 0, stream, params, NULL);
+
+	return err ? ori_cuda_fail(err, "cuLaunchKernel", "kernel \"%s\", %d x %d threads",
+				   kernel->name, nblocks, nthreads) :
+		     0;
 }
 
 int ori_cuda_launch(struct ori_device *device, const struct oriel_kernel *kernel, int nblocks,
 		    int nthreads, const void *args, size_t args_bytes, void *stream)
 {
 	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
-	void *params[] = { (void *)(uintptr_t)args };
 	struct ori_cuda_scope scope;
 	void *function;
-	int err;
+	int err, fit;
 
 	if (!args || args_bytes != kernel->args_bytes)
 		return ori_fail(ORIEL_EINVAL, "kernel \"%s\": %zu bytes of arguments, takes %zu",
@@ -215,15 +246,10 @@ int ori_cuda_launch(struct ori_device *device, const struct oriel_kernel *kernel
 	err = ori_cuda_enter(d->gpu, &scope);
 	if (err)
 		return err;
-	err = prepare(d, kernel, nblocks, nthreads, &function);
-	if (!err) {
-		err = d->gpu->cu->cuLaunchKernel(function, (unsigned int)nblocks, 1, 1,
-						 (unsigned int)nthreads, 1, 1, 0,
-						 stream ? stream : d->stream, params, NULL);
-		if (err)
-			err = ori_cuda_fail(err, "cuLaunchKernel", "kernel \"%s\", %d x %d threads",
-					    kernel->name, nblocks, nthreads);
-	}
+	err = ori_cuda_prepare(d, kernel, nblocks, nthreads, &function, &fit);
+	if (!err)
+		err = ori_cuda_start(d, kernel, function, nblocks, nthreads, args,
+				     stream ? stream : d->stream);
 	ori_cuda_leave(&scope);
 	return err;
 }
@@ -257,9 +283,10 @@ int ori_cuda_resident(struct ori_device *device, const struct oriel_kernel *kern
 	if (!f || !f->blocks || f->threads != nthreads)
 		err = learn_function(d->gpu, kernel, nthreads, &f);
 	if (!err) {
-		/* the two tests of check_residency() */
-		here = (int64_t)f->blocks * d->gpu->sms / (d->sharers_here ? d->sharers_here : 1);
-		all = (int64_t)f->blocks * d->gpu->sms_all / (d->sharers ? d->sharers : 1);
+		ori_cuda_sharers(d, &here, &all);
+		/* the two tests of check_residency(), with the comms that came since */
+		here = (int64_t)f->blocks * d->gpu->sms / here;
+		all = (int64_t)f->blocks * d->gpu->sms_all / all;
 		*nblocks = (int)(here < all ? here : all);
 	}
 	pthread_mutex_unlock(&d->gpu->lock);

@@ -19,6 +19,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct oriel_kernel_note *notes;
+static uint64_t gone; /* notes that have gone */
 
 void oriel_kernels_note(struct oriel_kernel_note *note)
 {
@@ -35,9 +36,21 @@ void oriel_kernels_forget(struct oriel_kernel_note *note)
 	pthread_mutex_lock(&lock);
 	while (*at && *at != note)
 		at = &(*at)->next;
-	if (*at)
+	if (*at) {
 		*at = note->next;
+		gone++;
+	}
 	pthread_mutex_unlock(&lock);
+}
+
+uint64_t ori_cuda_noted_gone(void)
+{
+	uint64_t n;
+
+	pthread_mutex_lock(&lock);
+	n = gone;
+	pthread_mutex_unlock(&lock);
+	return n;
 }
 
 /* A copy, so that the lock is not held while the driver works; NULL: there are none, or no memory. */
@@ -62,8 +75,10 @@ static const struct oriel_kernel **all_noted(size_t *count)
 size_t ori_cuda_noted_find(struct ori_cuda_gpu *gpu)
 {
 	size_t count, most = 0;
-	const struct oriel_kernel **kernels = all_noted(&count);
+	const struct oriel_kernel **kernels;
 
+	gpu->notes_gone = ori_cuda_noted_gone();
+	kernels = all_noted(&count);
 	for (size_t i = 0; i < count; i++) {
 		size_t local = ori_cuda_function_find(gpu, kernels[i]);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * device/cuda/stream.c - what streams are given beside kernels: copies by the copy engines, and a hold on what a
- * captured graph will use.
+ * captured graph will use.  Marks are in marks.c, launches of collectives in flights.c.
  *
  * Any thread.  Nothing here is forbidden while the stream is being captured.
  */
@@ -10,7 +10,7 @@
 
 #define BATCH 16
 
-static int is_capturing(struct ori_cuda_device *d, void *stream, int *capturing)
+int ori_cuda_is_capturing(struct ori_cuda_device *d, void *stream, int *capturing)
 {
 	const struct ori_cuda_driver *cu = d->gpu->cu;
 	int status = 0, err = cu->streams.cuStreamIsCapturing ?
@@ -75,7 +75,7 @@ static int cuda_copies(struct ori_device *device, const struct ori_copy *copies,
 	err = ori_cuda_enter(d->gpu, &scope);
 	if (err)
 		return err;
-	err = is_capturing(d, stream, &capturing);
+	err = ori_cuda_is_capturing(d, stream, &capturing);
 	/* a batch cannot be captured */
 	if (!err && n > 1 && !capturing && d->gpu->cu->streams.cuMemcpyBatchAsync)
 		err = copy_batch(d, copies, n, stream);
@@ -116,7 +116,7 @@ static int cuda_hold(struct ori_device *device, void *stream, void (*gone)(void 
 	err = ori_cuda_enter(d->gpu, &scope);
 	if (err)
 		return err;
-	err = is_capturing(d, stream, &capturing);
+	err = ori_cuda_is_capturing(d, stream, &capturing);
 	if (!err && capturing) {
 		if (!cu->cuStreamGetCaptureInfo || !cu->cuUserObjectCreate ||
 		    !cu->cuGraphRetainUserObject)
@@ -141,4 +141,10 @@ static int cuda_hold(struct ori_device *device, void *stream, void (*gone)(void 
 const struct ori_stream_ops ori_cuda_stream_ops = {
 	.copies = cuda_copies,
 	.hold = cuda_hold,
+	.capturing = ori_cuda_capturing,
+	.mark = ori_cuda_mark,
+	.passed = ori_cuda_passed,
+	.follow = ori_cuda_follow,
+	.unmark = ori_cuda_unmark,
+	.launch = ori_cuda_launch_together,
 };

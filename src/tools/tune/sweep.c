@@ -13,7 +13,7 @@
 #define MARGIN 0.97       /* of the time at hand: what counts as faster */
 #define INBOX_BYTES 8192u /* longest message that may carry its own mark */
 
-static const uint32_t gpu_blocks[] = { 1, 2, 4, 8, 16, 32 }, gpu_warps[] = { 4, 8, 16, 32 };
+static const uint32_t gpu_blocks[] = { 1, 2, 4, 8, 16, 32 }, gpu_warps[] = { 4, 8, 16 };
 static const uint32_t cpu_blocks[] = { 1, 2, 4 }, cpu_warps[] = { 1, 2 };
 static const uint64_t chunks[] = { 16u << 10,  64u << 10,  128u << 10,
 				   256u << 10, 512u << 10, 1u << 20 };
@@ -53,13 +53,32 @@ int tool_alike(const struct ori_a2a_setting *a, const struct ori_a2a_setting *b,
 	return a->blocks == b->blocks && a->warps == b->warps && ca == cb;
 }
 
-static int add(struct ori_a2a_setting *list, int n, const struct ori_a2a_setting *s, uint64_t bytes)
+/*
+ * As the device uses it: a GPU has fewer warps, larger chunks and fewer blocks than some settings
+ * name, and what comes to the same is measured once.
+ */
+static void make_used(struct tool_job *job, uint64_t bytes, int kind, struct ori_a2a_setting *s)
 {
+	struct ori_a2a_plan plan;
+
+	if (ori_tune_plan(job->comm, bytes, &plan))
+		return; /* contest() says why */
+	plan.kind[kind] = *s;
+	if (!ori_tune_resident(job->comm, &plan))
+		*s = plan.kind[kind];
+}
+
+static int add(struct tool_job *job, int kind, struct ori_a2a_setting *list, int n,
+	       const struct ori_a2a_setting *s, uint64_t bytes)
+{
+	struct ori_a2a_setting used = *s;
+
+	make_used(job, bytes, kind, &used);
 	for (int i = 0; i < n; i++)
-		if (tool_alike(&list[i], s, bytes))
+		if (tool_alike(&list[i], &used, bytes))
 			return n;
 	if (n < TOOL_CANDIDATES)
-		list[n++] = *s;
+		list[n++] = used;
 	return n;
 }
 
@@ -117,10 +136,10 @@ static int walk(struct tool_job *job, struct tool_size *s, int kind)
 	for (int axis = CHUNK; !err && axis < AXES; axis++) {
 		int n = 0;
 
-		n = add(list, n, &at, s->bytes);
+		n = add(job, kind, list, n, &at, s->bytes);
 		next = at;
 		for (int i = 0; set_axis(job, (enum axis)axis, i, &next); i++)
-			n = add(list, n, &next, s->bytes);
+			n = add(job, kind, list, n, &next, s->bytes);
 		/* the first axis is measured in any case: its times are the size's */
 		if (axis == CHUNK || (n > 1 && job->elapsed_s < job->limit_s))
 			err = contest(job, s, kind, list, n, &at, &gain);
@@ -134,16 +153,16 @@ static int search_grid(struct tool_job *job, struct tool_size *s, int kind)
 {
 	struct ori_a2a_setting list[TOOL_CANDIDATES], at = s->first[kind], x = at;
 	double gain;
-	int n = add(list, 0, &at, s->bytes), err = 0;
+	int n = add(job, kind, list, 0, &at, s->bytes), err = 0;
 
 	for (int b = 0; set_axis(job, BLOCKS, b, &x); b++)
 		for (int w = 0; set_axis(job, WARPS, w, &x); w++)
 			for (int c = 0; !err && set_axis(job, CHUNK, c, &x); c++) {
-				n = add(list, n, &x, s->bytes);
+				n = add(job, kind, list, n, &x, s->bytes);
 				if (n < TOOL_CANDIDATES)
 					continue;
 				err = contest(job, s, kind, list, n, &at, &gain);
-				n = add(list, 0, &at, s->bytes);
+				n = add(job, kind, list, 0, &at, s->bytes);
 			}
 	if (!err)
 		err = contest(job, s, kind, list, n, &at, &gain);

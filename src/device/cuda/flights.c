@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * device/cuda/flights.c - kernels of collectives on several streams: all that run at once have room
+ * at once.
+ *
+ * Blocks of such a kernel wait for other ranks' kernels.  If those of one rank, on several streams,
+ * fill its part of the SMs with blocks that wait for what other ranks have yet to begin, nobody
+ * goes on.  So a rank keeps its own part (that of the GPU, by the number of ranks that share it)
+ * and counts what is in flight there: the last kernel of each stream.  A kernel that does not fit
+ * beside these follows as many of them as it must, the oldest first.  It then waits for earlier
+ * calls only; where ranks make their calls in the same order, the first that is not over everywhere
+ * can always go on.
+ *
+ * What a captured graph has in flight is not seen: it runs when the program says.
+ *
+ * Any thread; launches of one rank one at a time.
+ */
+#include <stdlib.h>
+
+#include "../../util/util.h"
+#include "cuda_device.h"
+
+#define UNIT 65536 /* of load: one SM */
+
+/* A stream with kernels that have not ended; in the order in which they were first seen busy. */
+struct ori_cuda_flight {
+	struct ori_cuda_flight *next;
+	uint64_t stream;
+	struct ori_mark *mark; /* behind the last of them; NULL: there is none yet */
+	int64_t load;          /* SMs that the largest of them takes, in UNITs */
+	int fit;               /* its blocks that an SM holds; the smallest of them */
+	int followed;          /* by the kernel that is being admitted */
+};
+
+/* What a kernel wants. */
+struct wish {
+	void *stream;
+	uint64_t number;
+	int64_t load;
+	int fit;
+};
+
+void ori_cuda_sharers(const struct ori_cuda_device *d, int64_t *here, int64_t *all)
+{
+	int64_t ranks = d->sharers_here > 0 ? d->sharers_here : 1;
+	int64_t devices = __atomic_load_n(&d->gpu->devices, __ATOMIC_RELAXED);
+	int64_t times = devices > ranks ? (devices + ranks - 1) / ranks : 1;
+
+	*here = ranks * times;
+	*all = (d->sharers > 0 ? d->sharers : 1) * times;
+}
+
+/* This rank's part of the SMs, in UNITs. */
+static int64_t room_of(const struct ori_cuda_device *d)
+{
+	int64_t here, all;
+
+	ori_cuda_sharers(d, &here, &all);
+	here = (int64_t)d->gpu->sms * UNIT / here;
+	all = (int64_t)d->gpu->sms_all * UNIT / all;
+	return here < all ? here : all;
+}
+
+/* Lets go of streams whose kernels have ended. */
+static void reap(struct ori_cuda_device *d)
+{
+	struct ori_cuda_flight **at = &d->flights, *f;
+
+	while ((f = *at)) {
+		f->followed = 0;
+		if (f->mark && !ori_cuda_mark_passed(d, f->mark)) {
+			at = &f->next;
+			continue;
+		}
+		*at = f->next;
+		ori_cuda_unmark(&d->base, f->mark);
+		free(f);
+	}
+}
+
+/*
+ * Do they fit at once, however they are placed?  Blocks of one size leave no gaps.  With several
+ * sizes an SM may have a gap that is just too small for the largest block, on every SM.
+ */
+static int fits(const struct ori_cuda_device *d, const struct wish *w)
+{
+	int64_t load = w->load, room = room_of(d);
+	int mixed = 0, fit = w->fit, others = 0;
+
+	for (const struct ori_cuda_flight *f = d->flights; f; f = f->next) {
+		if (f->stream == w->number || f->followed)
+			continue;
+		others = 1;
+		load += f->load;
+		mixed |= f->fit != w->fit;
+		fit = f->fit < fit ? f->fit : fit;
+	}
+	if (mixed)
+		room -= room / fit;
+	/* alone it has been looked at already */
+	return !others || load <= room;
+}
+
+static void tell_order(struct ori_cuda_device *d, const struct oriel_kernel *kernel)
+{
+	if (!d->told_order)
+		ori_log(ORI_LOG_WARN,
+			"kernel \"%s\" follows kernels of collectives on other streams, as they "
+			"cannot all run at once on GPU %d: make such calls in the same order on "
+			"all ranks, or give a GPU fewer ranks (said once)",
+			kernel->name, d->gpu->ordinal);
+	d->told_order = 1;
+}
+
+/*
+ * Fewer blocks than one cannot be had: so many ranks and comms are more than the GPU has room for.
+ */
+static int check_room(const struct ori_cuda_device *d, const struct oriel_kernel *kernel,
+		      int nblocks, int nthreads, const struct wish *w)
+{
+	int64_t here, all;
+
+	if (nblocks > 1 || w->load <= room_of(d))
+		return 0;
+	ori_cuda_sharers(d, &here, &all);
+	return ori_fail(
+		ORIEL_ERANGE,
+		"kernel \"%s\": a block of %d threads does not fit the part of GPU %d that each of "
+		"%lld ranks and comms has: give it fewer ranks, or split comms of one another",
+		kernel->name, nthreads, d->gpu->ordinal, (long long)all);
+}
+
+static int admit(struct ori_cuda_device *d, const struct oriel_kernel *kernel, const struct wish *w)
+{
+	int err = 0;
+
+	for (struct ori_cuda_flight *f = d->flights; f && !err && !fits(d, w); f = f->next) {
+		if (f->stream == w->number)
+			continue;
+		tell_order(d, kernel);
+		err = ori_cuda_mark_follow(d, w->stream, f->mark);
+		f->followed = 1;
+	}
+	return err;
+}
+
+/* The stream's entry, a new one at the end of the list. */
+static int get_flight(struct ori_cuda_device *d, const struct wish *w, struct ori_cuda_flight **out)
+{
+	struct ori_cuda_flight **at = &d->flights;
+
+	while (*at && (*at)->stream != w->number)
+		at = &(*at)->next;
+	if (!*at) {
+		*at = calloc(1, sizeof(**at));
+		if (!*at)
+			return ori_fail(ORIEL_ENOMEM, "no memory for a launch");
+		(*at)->stream = w->number;
+		(*at)->fit = w->fit;
+	}
+	*out = *at;
+	return 0;
+}
+
+static int note(struct ori_cuda_device *d, struct ori_cuda_flight *f, const struct wish *w,
+		struct ori_mark **mark)
+{
+	int err;
+
+	f->load = w->load > f->load ? w->load : f->load;
+	f->fit = w->fit < f->fit ? w->fit : f->fit;
+	err = ori_cuda_mark_record(d, w->stream, &f->mark);
+	if (err || !mark)
+		return err;
+	ori_cuda_unmark(&d->base, *mark);
+	*mark = ori_cuda_mark_share(d, f->mark);
+	return 0;
+}
+
+/* The context is current. */
+static int launch(struct ori_cuda_device *d, const struct oriel_kernel *kernel, int nblocks,
+		  int nthreads, const void *args, void *stream, struct ori_mark **mark)
+{
+	struct wish w = { .stream = stream, .number = ori_cuda_stream_number(d, stream) };
+	struct ori_cuda_flight *f = NULL;
+	int captured = 0, err;
+	void *function;
+
+	err = ori_cuda_prepare(d, kernel, nblocks, nthreads, &function, &w.fit);
+	if (!err)
+		err = ori_cuda_is_capturing(d, stream, &captured);
+	if (err)
+		return err;
+	if (captured)
+		return ori_cuda_start(d, kernel, function, nblocks, nthreads, args, stream);
+	w.load = ((int64_t)nblocks * UNIT + w.fit - 1) / w.fit;
+	err = check_room(d, kernel, nblocks, nthreads, &w);
+	if (err)
+		return err;
+	pthread_mutex_lock(&d->flights_lock);
+	reap(d);
+	err = admit(d, kernel, &w);
+	if (!err)
+		err = get_flight(d, &w, &f);
+	if (!err)
+		err = ori_cuda_start(d, kernel, function, nblocks, nthreads, args, stream);
+	if (!err)
+		err = note(d, f, &w, mark);
+	pthread_mutex_unlock(&d->flights_lock);
+	return err;
+}
+
+int ori_cuda_launch_together(struct ori_device *device, const struct oriel_kernel *kernel,
+			     int nblocks, int nthreads, const void *args, size_t args_bytes,
+			     void *stream, struct ori_mark **mark)
+{
+	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
+	struct ori_cuda_scope scope;
+	int err;
+
+	if (!args || args_bytes != kernel->args_bytes)
+		return ori_fail(ORIEL_EINVAL, "kernel \"%s\": %zu bytes of arguments, takes %zu",
+				kernel->name, args_bytes, kernel->args_bytes);
+	err = ori_cuda_enter(d->gpu, &scope);
+	if (err)
+		return err;
+	err = launch(d, kernel, nblocks, nthreads, args, stream ? stream : d->stream, mark);
+	ori_cuda_leave(&scope);
+	return err;
+}
+
+void ori_cuda_flights_close(struct ori_cuda_device *d)
+{
+	struct ori_cuda_flight *f;
+
+	while ((f = d->flights)) {
+		d->flights = f->next;
+		ori_cuda_unmark(&d->base, f->mark);
+		free(f);
+	}
+	pthread_mutex_destroy(&d->flights_lock);
+}

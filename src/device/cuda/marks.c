@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * device/cuda/marks.c - places in the order of a stream: the driver's events.
+ *
+ * Owns the events of a device.  One that nobody needs any more waits for the next mark, so streams
+ * that work get no new ones.  Streams are the program's and may be gone when a mark is asked for,
+ * so a mark is made right behind the work that it stands for, and a stream is known by the driver's
+ * number, which no later stream gets.
+ *
+ * Any thread.  Nothing here waits, or is forbidden while a stream is being captured.
+ */
+#include <stdlib.h>
+
+#include "../../util/util.h"
+#include "cuda_device.h"
+
+struct ori_mark {
+	void *event;
+	uint64_t stream; /* whose order it is in */
+	int refs;        /* under the device's marks_lock */
+	struct ori_mark *next;
+};
+
+/*
+ * A driver without numbers has the handle, which may come again: then a stream is followed once too
+ * seldom.
+ */
+uint64_t ori_cuda_stream_number(struct ori_cuda_device *d, void *stream)
+{
+	const struct ori_cuda_stream_calls *cu = &d->gpu->cu->streams;
+	unsigned long long id = 0;
+
+	if (cu->cuStreamGetId && !cu->cuStreamGetId(stream, &id))
+		return id;
+	return (uint64_t)(uintptr_t)stream;
+}
+
+static struct ori_mark *take_free(struct ori_cuda_device *d)
+{
+	struct ori_mark *m;
+
+	pthread_mutex_lock(&d->marks_lock);
+	m = d->free_marks;
+	if (m) {
+		d->free_marks = m->next;
+		m->refs = 1;
+	}
+	pthread_mutex_unlock(&d->marks_lock);
+	return m;
+}
+
+static int make(struct ori_cuda_device *d, struct ori_mark **out)
+{
+	struct ori_mark *m = take_free(d);
+	int err;
+
+	*out = m;
+	if (m)
+		return 0;
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return ori_fail(ORIEL_ENOMEM, "no memory for a mark on a stream");
+	m->refs = 1;
+	err = d->gpu->cu->cuEventCreate(&m->event, ORI_CU_EVENT_NO_TIMING);
+	if (err) {
+		free(m);
+		return ori_cuda_fail(err, "cuEventCreate", "a mark on a stream of GPU %d",
+				     d->gpu->ordinal);
+	}
+	*out = m;
+	return 0;
+}
+
+struct ori_mark *ori_cuda_mark_share(struct ori_cuda_device *d, struct ori_mark *mark)
+{
+	pthread_mutex_lock(&d->marks_lock);
+	mark->refs++;
+	pthread_mutex_unlock(&d->marks_lock);
+	return mark;
+}
+
+/* Others stand on the place where it is. */
+static int is_shared(struct ori_cuda_device *d, const struct ori_mark *mark)
+{
+	int shared;
+
+	pthread_mutex_lock(&d->marks_lock);
+	shared = mark->refs > 1;
+	pthread_mutex_unlock(&d->marks_lock);
+	return shared;
+}
+
+int ori_cuda_mark_record(struct ori_cuda_device *d, void *stream, struct ori_mark **mark)
+{
+	int err = 0;
+
+	if (*mark && is_shared(d, *mark)) {
+		ori_cuda_unmark(&d->base, *mark);
+		*mark = NULL;
+	}
+	if (!*mark)
+		err = make(d, mark);
+	if (err)
+		return err;
+	err = d->gpu->cu->cuEventRecord((*mark)->event, stream);
+	if (err)
+		return ori_cuda_fail(err, "cuEventRecord", "a mark on a stream of GPU %d",
+				     d->gpu->ordinal);
+	(*mark)->stream = ori_cuda_stream_number(d, stream);
+	return 0;
+}
+
+int ori_cuda_mark_follow(struct ori_cuda_device *d, void *stream, const struct ori_mark *mark)
+{
+	int err;
+
+	if (mark->stream == ori_cuda_stream_number(d, stream))
+		return 0;
+	err = d->gpu->cu->cuStreamWaitEvent(stream, mark->event, 0);
+	return err ? ori_cuda_fail(err, "cuStreamWaitEvent", "a stream of GPU %d",
+				   d->gpu->ordinal) :
+		     0;
+}
+
+int ori_cuda_mark_passed(struct ori_cuda_device *d, const struct ori_mark *mark)
+{
+	return d->gpu->cu->cuEventQuery(mark->event) != ORI_CU_NOT_READY;
+}
+
+/* ---- the table's entries --------------------------------------------------------------------- */
+
+int ori_cuda_capturing(struct ori_device *device, void *stream, int *captured)
+{
+	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
+	struct ori_cuda_scope scope;
+	int err;
+
+	*captured = 0;
+	if (!stream)
+		return 0; /* the comm's own, which nobody captures */
+	err = ori_cuda_enter(d->gpu, &scope);
+	if (err)
+		return err;
+	err = ori_cuda_is_capturing(d, stream, captured);
+	ori_cuda_leave(&scope);
+	return err;
+}
+
+int ori_cuda_mark(struct ori_device *device, void *stream, struct ori_mark **mark)
+{
+	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
+	struct ori_cuda_scope scope;
+	int captured = 0, err;
+
+	stream = stream ? stream : d->stream;
+	err = ori_cuda_enter(d->gpu, &scope);
+	if (err)
+		return err;
+	err = ori_cuda_is_capturing(d, stream, &captured);
+	if (!err && !captured)
+		err = ori_cuda_mark_record(d, stream, mark);
+	ori_cuda_leave(&scope);
+	return err;
+}
+
+int ori_cuda_follow(struct ori_device *device, void *stream, const struct ori_mark *mark)
+{
+	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
+	struct ori_cuda_scope scope;
+	int captured = 0, err;
+
+	if (!mark)
+		return 0;
+	stream = stream ? stream : d->stream;
+	err = ori_cuda_enter(d->gpu, &scope);
+	if (err)
+		return err;
+	err = ori_cuda_is_capturing(d, stream, &captured);
+	if (!err && !captured)
+		err = ori_cuda_mark_follow(d, stream, mark);
+	ori_cuda_leave(&scope);
+	return err;
+}
+
+int ori_cuda_passed(struct ori_device *device, const struct ori_mark *mark)
+{
+	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
+	struct ori_cuda_scope scope;
+	int passed;
+
+	if (!mark || ori_cuda_enter(d->gpu, &scope))
+		return 1;
+	passed = ori_cuda_mark_passed(d, mark);
+	ori_cuda_leave(&scope);
+	return passed;
+}
+
+void ori_cuda_unmark(struct ori_device *device, struct ori_mark *mark)
+{
+	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
+
+	if (!mark)
+		return;
+	pthread_mutex_lock(&d->marks_lock);
+	if (--mark->refs == 0) {
+		mark->next = d->free_marks;
+		d->free_marks = mark;
+	}
+	pthread_mutex_unlock(&d->marks_lock);
+}
+
+void ori_cuda_marks_close(struct ori_cuda_device *d)
+{
+	struct ori_mark *m;
+
+	while ((m = take_free(d))) {
+		(void)d->gpu->cu->cuEventDestroy(m->event);
+		free(m);
+	}
+	pthread_mutex_destroy(&d->marks_lock);
+}
