@@ -387,6 +387,54 @@ TEST(unsynchronised_with_barriers_of_the_callers)
 	run_rows(unsynchronised_rank, NULL, 1);
 }
 
+static uint64_t sizes_large_then_small(uint64_t seed, uint64_t call, int from, int to)
+{
+	return call % 2 ? 1 + bed_random(seed, call, from, to) % 8 :
+			  2000 + bed_random(seed, call, from, to) % 2000;
+}
+
+/*
+ * A large message, whose last block tells of it, and behind it a small one, which block 0 tells of before the peer
+ * has to say anything.  On lanes of their own the second mark could come first, and would stand for the first.
+ */
+static void one_after_the_other_rank(struct rank_env *env)
+{
+	struct oriel_alltoallv_options o = ORIEL_ALLTOALLV_OPTIONS_INIT;
+	const struct ori_a2a_plan plan = bed_plan(3, 3, 512, 16, 2);
+	struct bed b;
+
+	o.slot_bytes = 4096;
+	o.synchronised = 0;
+	REQUIRE_OK(bed_open(&b, env, &o, sizes_large_then_small, 41));
+	REQUIRE_OK(ori_alltoallv_plan_set(b.request, &plan));
+	for (int i = 0; i < 60; i++) {
+		struct oriel_alltoallv_args args = ORIEL_ALLTOALLV_ARGS_INIT;
+
+		REQUIRE_OK(bed_prepare(&b, BED_BUFFER, &args));
+		REQUIRE_OK(oriel_comm_barrier(env->comm, ORIEL_WORLD));
+		REQUIRE_OK(oriel_alltoallv_exec(b.request, &args, NULL));
+		REQUIRE_OK(oriel_comm_sync(env->comm, NULL));
+		bed_look(&b);
+		b.call++;
+		/* what is small comes into the inbox: the receive buffer is this rank's own by now */
+		bed_call(&b, BED_OWN);
+		REQUIRE_OK(oriel_comm_barrier(env->comm, ORIEL_WORLD));
+	}
+	bed_close(&b);
+}
+
+TEST(marks_of_two_calls_keep_their_order)
+{
+	struct ranks_options o = { .nranks = 2, .topology = "2x1", .deadline_s = 120 };
+
+	o.processes = bed_on_cuda();
+	setenv("ORIEL_LANES", "4", 1);
+	setenv("ORIEL_SOFT_FAULTS", "seed=11,delay=0.3", 1);
+	ranks_run(&o, one_after_the_other_rank, NULL);
+	unsetenv("ORIEL_LANES");
+	unsetenv("ORIEL_SOFT_FAULTS");
+}
+
 /* ---- a comm without queues ------------------------------------------------------------------- */
 
 /* The request makes the queues that it needs. */
