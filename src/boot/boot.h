@@ -47,6 +47,8 @@ struct oriel_boot {
 	const struct ori_boot_ops *ops;
 	int rank, nranks;
 	int refs; /* atomic */
+	/* Of the last allgather: how long its first member waited.  0 where that is not known. */
+	uint64_t waited_ns;
 };
 
 /* boot.c: a reference more, a reference less (the last one closes). */

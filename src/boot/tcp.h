@@ -16,7 +16,7 @@
 /* ---- messages (tcp_wire.c) ------------------------------------------------------------------------ */
 
 #define TCP_MAGIC 0x31424f52u /* "ROB1" */
-#define TCP_VERSION 2u
+#define TCP_VERSION 3u
 #define TCP_SECRET_BYTES 64
 #define TCP_CONTRIB_MAX (16u << 20) /* one rank's part of an allgather */
 #define TCP_RESULT_MAX (1u << 30)
@@ -44,9 +44,9 @@ enum tcp_type {
 /* All numbers little-endian, as on every machine Oriel runs on. */
 struct tcp_header {
 	uint32_t magic, type;
-	uint64_t gid;   /* group; 0: all ranks */
-	uint64_t seq;   /* number of the collective in its group */
-	uint32_t rank;  /* world rank it is about or from */
+	uint64_t gid;  /* group; 0: all ranks */
+	uint64_t seq;  /* number of the collective in its group */
+	uint32_t rank; /* world rank it is about or from; of a result: ms its first member waited */
 	uint32_t bytes; /* that follow */
 };
 

@@ -128,6 +128,8 @@ int ori_hub_tree_send(struct tcp_hub *, const struct ori_gather *);
 
 /* tcp_hub_gather.c */
 void ori_hub_contrib(struct tcp_hub *, struct hub_conn *);
+/* How long its first member has waited; travels with the result in place of a rank. */
+int ori_hub_gather_age_ms(const struct ori_gather *);
 /* Lateness and deadlines; returns when it wants to be called again. */
 uint64_t ori_hub_gather_timer(struct tcp_hub *, uint64_t now);
 

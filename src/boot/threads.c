@@ -241,6 +241,7 @@ static int thread_allgather(struct oriel_boot *boot, const void *mine, void *all
 	if (gather->arrived == g->n || gather->failed.status)
 		pthread_cond_broadcast(&g->cond);
 	status = verdict(g, gather, wait_all(g, gather), text);
+	boot->waited_ns = ori_now_ns() - gather->start_ns;
 	if (!status && bytes)
 		memcpy(all, gather->data, (size_t)g->n * bytes);
 	/* the last member to leave takes the record away; see impl.h for failed ones */

@@ -193,6 +193,7 @@ int oriel_buffer_exchange(struct oriel_comm *c, struct oriel_buffer *b)
 		err = ori_comm_failed(c);
 	if (err)
 		return err;
+	ori_comm_call_begin(c, ORI_CALL_BUFFER_EXCHANGE);
 	status = ori_live_check(b, ORI_LIVE_BUFFER, "oriel_buffer_exchange");
 	if (!status && b->comm != c)
 		status = ori_fail(ORIEL_EINVAL, "oriel_buffer_exchange: buffer of another comm");
@@ -207,13 +208,12 @@ int oriel_buffer_exchange(struct oriel_comm *c, struct oriel_buffer *b)
 	all = calloc((size_t)c->nranks, sizeof(*all));
 	if (!status && !all)
 		status = ori_fail(ORIEL_ENOMEM, "oriel_buffer_exchange: no memory");
-	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_BUFFER_EXCHANGE, status, &mine, all,
-			all ? sizeof(mine) : 0);
+	err = ori_comm_agree(c, status, &mine, all, all ? sizeof(mine) : 0);
 	if (err)
 		goto out;
 	forget_peers(b); /* of an earlier exchange */
 	status = map_peers(b, all);
-	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_BUFFER_EXCHANGE, status, NULL, NULL, 0);
+	err = ori_comm_agree(c, status, NULL, NULL, 0);
 	if (err)
 		forget_peers(b);
 out:

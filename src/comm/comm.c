@@ -335,12 +335,17 @@ int ori_comm_build(struct oriel_boot *boot, const struct ori_config *config, int
 	c->config = *config;
 	c->timeout_ns = (uint64_t)(config->timeout * 1e9);
 	c->quiet = 1; /* until the second round is over nobody stores to another's memory */
+	ori_comm_call_begin(c, ORI_CALL_COMM_CREATE);
+	if (parent) { /* the second half of a split: its deadline is the call's */
+		c->call_rounds = parent->call_rounds;
+		c->call_end_ns = parent->call_end_ns;
+	}
 	if (!status)
 		status = prepare(c, parent, forced_nodes, &mine);
-	err = ori_agree(boot, c->timeout_ns, ORI_CALL_COMM_CREATE, status, &mine, all,
-			sizeof(mine));
+	err = ori_comm_agree(c, status, &mine, all, sizeof(mine));
 	if (err)
 		goto err_comm;
+	boot->ops->watch(boot, ori_comm_boot_failed, c);
 	learn_peers(c, all);
 	status = meet_peers(c, all);
 	if (!status)
@@ -348,7 +353,7 @@ int ori_comm_build(struct oriel_boot *boot, const struct ori_config *config, int
 	if (!status)
 		status = ori_live_add(c, ORI_LIVE_COMM);
 	c->quiet = 0;
-	err = ori_agree(boot, c->timeout_ns, ORI_CALL_COMM_CREATE, status, NULL, NULL, 0);
+	err = ori_comm_agree(c, status, NULL, NULL, 0);
 	if (!err && c->topology.nnodes > 1)
 		err = ori_links_build(c);
 	if (err)

@@ -147,8 +147,12 @@ struct oriel_comm {
 	struct ori_memory *slab_memory; /* the host's half of control memory */
 	struct ori_memory *near_memory; /* the device's half; the same where memory is one */
 	uint64_t slab_bytes;
-	int quiet;   /* no rank stores to this one's memory: not yet, or not any more */
-	int overdue; /* atomic: kernels on the comm's own stream have not ended in time */
+	/* The collective call under way: agree.c. */
+	int call, call_rounds; /* enum ori_call; rounds that are over */
+	uint64_t call_end_ns;
+	int boot_lost; /* atomic: status of a failure of the boot while the comm is being made */
+	int quiet;     /* no rank stores to this one's memory: not yet, or not any more */
+	int overdue;   /* atomic: kernels on the comm's own stream have not ended in time */
 	struct ori_slab slab;
 	int device_lost;         /* atomic: the user has been told that and why */
 	struct ori_watch *watch; /* looks after waits of a device that cannot speak; else NULL */
@@ -201,6 +205,21 @@ int ori_agree(struct oriel_boot *boot, uint64_t timeout_ns, enum ori_call call, 
 int ori_agree_bytes(struct oriel_boot *boot, uint64_t timeout_ns, enum ori_call call, int status,
 		    const void *mine, void *all, size_t bytes, uint64_t call_bytes);
 
+/*
+ * Calls of several rounds have one deadline.  begin sets it.  After the first round all ranks hold the same one,
+ * counted from the rank that came first: a rank that came later gives up no later than the others do, and so is
+ * not taken for the one that is late.
+ */
+void ori_comm_call_begin(struct oriel_comm *, enum ori_call);
+/* What is left of it for a wait between two rounds. */
+uint64_t ori_comm_call_left_ns(const struct oriel_comm *);
+/* What a round may take: a second more, for ranks that gave up between two rounds have a cause to tell. */
+uint64_t ori_comm_round_ns(const struct oriel_comm *);
+/* One round of the call: ori_agree among all ranks of the comm. */
+int ori_comm_agree(struct oriel_comm *, int status, const void *mine, void *all, size_t bytes);
+/* "oriel_window_create" */
+const char *ori_call_name(int call);
+
 /* ---- failure.c ------------------------------------------------------------------------------------ */
 
 /* Keeps the first failure, ends this rank's waits.  From any thread. */
@@ -211,6 +230,9 @@ void ori_comm_tell_device(struct oriel_comm *);
 void ori_comm_fail_all(struct oriel_comm *, int status, const char *why);
 /* 0, or the first failure with its text as this thread's last error (not logged again). */
 int ori_comm_failed(struct oriel_comm *);
+/* Failures of the boot before the comm's watcher is set; the boot's callback, and the same as above. */
+void ori_comm_boot_failed(void *comm, int status, int rank, const char *why);
+int ori_comm_lost(struct oriel_comm *);
 /* The same after a look at queues whose NIC does not tell of failures itself. */
 int ori_comm_ask(struct oriel_comm *);
 
@@ -333,9 +355,12 @@ int ori_passing_find(struct ori_passing *, uint64_t id, struct ori_allocation *)
 int ori_passing_find_range(struct ori_passing *, const void *ptr, size_t bytes, uint64_t *id,
 			   struct ori_allocation *);
 void ori_passing_withdraw(struct ori_passing *, uint64_t id);
-/* Asks another process; theirs->fd, if not -1, is the caller's to close. */
+/*
+ * Asks another process; theirs->fd, if not -1, is the caller's to close.  `look` (may be NULL) is called many times a
+ * second meanwhile; a status that it returns ends the wait.
+ */
 int ori_passing_fetch(const char *socket, const uint8_t token[16], uint64_t id, uint64_t timeout_ns,
-		      struct ori_allocation *theirs);
+		      int (*look)(void *ctx), void *ctx, struct ori_allocation *theirs);
 
 /* ---- comm.c ------------------------------------------------------------------------------------------- */
 

@@ -63,6 +63,33 @@ int ori_comm_failed(struct oriel_comm *c)
 	return ori_fail_silent(status, "the comm has failed: %s", text);
 }
 
+/* The text stays for the watcher that follows; the word is not set, for there is nobody yet who waits by it. */
+void ori_comm_boot_failed(void *comm, int status, int rank, const char *why)
+{
+	struct oriel_comm *c = comm;
+
+	(void)rank;
+	pthread_mutex_lock(&c->lock);
+	if (!c->failure_text[0])
+		snprintf(c->failure_text, sizeof(c->failure_text), "%s", why);
+	pthread_mutex_unlock(&c->lock);
+	/* relaxed: the text is read under the lock */
+	__atomic_store_n(&c->boot_lost, status, __ATOMIC_RELAXED);
+}
+
+int ori_comm_lost(struct oriel_comm *c)
+{
+	int status = __atomic_load_n(&c->boot_lost, __ATOMIC_RELAXED);
+	char text[256];
+
+	if (!status)
+		return ori_comm_failed(c);
+	pthread_mutex_lock(&c->lock);
+	memcpy(text, c->failure_text, sizeof(text));
+	pthread_mutex_unlock(&c->lock);
+	return ori_fail_silent(status, "the comm has failed: %s", text);
+}
+
 /* A NIC that tells nobody is asked: what a kernel found in a CQ is then known to the comm as well. */
 int ori_comm_ask(struct oriel_comm *c)
 {

@@ -292,6 +292,7 @@ int oriel_window_create(struct oriel_comm *c, const struct oriel_window_options 
 		err = ori_comm_failed(c);
 	if (err)
 		return err;
+	ori_comm_call_begin(c, ORI_CALL_WINDOW_CREATE);
 	memset(&mine, 0, sizeof(mine));
 	w = calloc(1, sizeof(*w));
 	all = calloc((size_t)c->nranks, sizeof(*all));
@@ -299,15 +300,14 @@ int oriel_window_create(struct oriel_comm *c, const struct oriel_window_options 
 		free(w);
 		free(all);
 		err = ori_fail(ORIEL_ENOMEM, "oriel_window_create: no memory");
-		(void)ori_agree(c->boot, c->timeout_ns, ORI_CALL_WINDOW_CREATE, err, NULL, NULL, 0);
+		(void)ori_comm_agree(c, err, NULL, NULL, 0);
 		return err;
 	}
 	w->comm = c;
 	w->child.destroy = destroy_window;
 	status = window ? prepare(w, options, &mine) :
 			  ori_fail(ORIEL_EINVAL, "oriel_window_create: no place for the window");
-	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_WINDOW_CREATE, status, &mine, all,
-			sizeof(mine));
+	err = ori_comm_agree(c, status, &mine, all, sizeof(mine));
 	if (err)
 		goto err_window;
 	status = map_peers(w, all);
@@ -315,7 +315,7 @@ int oriel_window_create(struct oriel_comm *c, const struct oriel_window_options 
 		status = ori_window_handle_build(w);
 	if (!status)
 		status = ori_live_add(w, ORI_LIVE_WINDOW);
-	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_WINDOW_CREATE, status, NULL, NULL, 0);
+	err = ori_comm_agree(c, status, NULL, NULL, 0);
 	if (err)
 		goto err_live;
 	ori_child_add(c, &w->child);
