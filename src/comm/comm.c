@@ -266,6 +266,7 @@ static void stop_comm(struct oriel_comm *c)
 		child->destroy(child);
 	}
 	ori_links_free(c);
+	ori_failure_stop(c);
 }
 
 /*
@@ -306,6 +307,7 @@ static void free_comm(struct oriel_comm *c)
 	free(c->facts);
 	free(c->peers);
 	free(c->dev_peers);
+	ori_failure_close(c);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
 }
@@ -318,6 +320,10 @@ int ori_comm_build(struct oriel_boot *boot, const struct ori_config *config, int
 	struct create_record mine, *all = calloc((size_t)boot->nranks, sizeof(*all));
 	int err;
 
+	if (c && all && ori_failure_open(c)) {
+		free(c);
+		c = NULL;
+	}
 	if (!c || !all) {
 		err = ori_fail(ORIEL_ENOMEM, "no memory for a comm");
 		(void)ori_agree(boot, (uint64_t)(config->timeout * 1e9), ORI_CALL_COMM_CREATE, err,

@@ -115,6 +115,12 @@ struct ori_peer {
  */
 struct ori_child {
 	void (*destroy)(struct ori_child *);
+	/*
+	 * In a user's words, what of it a queue names by this key and address at that rank; 0: nothing.  NULL: peers'
+	 * queues name nothing of it.  Under the comm's lock.
+	 */
+	int (*name)(const struct ori_child *, int rank, uint32_t nic, uint32_t key,
+		    uint64_t address, char *out, size_t bytes);
 	struct ori_child *next;
 	int along; /* the user has no handle to it: does not keep the comm from going */
 };
@@ -171,6 +177,9 @@ struct oriel_comm {
 	int next_window;          /* number of the next one */
 	uint64_t generation_seed; /* random: window handles of this comm are told apart by it */
 	char failure_text[256];
+	pthread_cond_t failure_told; /* failure_text is there */
+	int failure_untold;          /* it was waited for and did not come: not again */
+	struct ori_held *held;       /* a failure that waits for its cause; failure.c */
 };
 
 /* ---- agree.c: all ranks decide together --------------------------------------------------------- */
@@ -224,6 +233,15 @@ const char *ori_call_name(int call);
 
 /* Keeps the first failure, ends this rank's waits.  From any thread. */
 void ori_comm_fail(struct oriel_comm *, int status, int rank, const char *why);
+/*
+ * As ori_comm_fail_all, for what is likely to be the other end's doing: that end is given some time to say why, and
+ * this is told and logged only if it does not.  Waits of this rank have been ended before.
+ */
+void ori_comm_fail_later(struct oriel_comm *, int status, const char *why);
+int ori_failure_open(struct oriel_comm *);
+/* What waits for its cause is told no more.  After the engine has ended. */
+void ori_failure_stop(struct oriel_comm *);
+void ori_failure_close(struct oriel_comm *);
 /* Kernels of a separate device learn of a failure that the host's word holds. */
 void ori_comm_tell_device(struct oriel_comm *);
 /* Tells all other ranks too.  Not logged here. */

@@ -6,6 +6,7 @@
  * before a peer knows of them.  In it, ranks tell options and where their memory is.  Before the second,
  * each maps its peers' buffers.  A rank that failed takes part in the round and all fail alike.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,6 +75,25 @@ static void destroy_window(struct ori_child *child)
 {
 	ori_live_remove(child);
 	free_window((struct oriel_window *)child);
+}
+
+static int name_window(const struct ori_child *child, int rank, uint32_t nic, uint32_t key,
+		       uint64_t address, char *out, size_t bytes)
+{
+	const struct oriel_window *w = (const struct oriel_window *)child;
+	const struct oriel_window_link *link = &w->links[rank];
+
+	if (w->peers[rank].kind != ORIEL_PEER_QUEUED)
+		return 0;
+	if (link->buffer_key[nic] && link->buffer_key[nic] == key)
+		snprintf(out, bytes, "offset %llu of window %d, which has %llu bytes",
+			 (unsigned long long)(address - link->buffer_skew), w->number,
+			 (unsigned long long)w->options.bytes);
+	else if (link->control_key[nic] && link->control_key[nic] == key)
+		snprintf(out, bytes, "the signal and barrier words of window %d", w->number);
+	else
+		return 0;
+	return 1;
 }
 
 struct oriel_window *ori_window_covering(struct oriel_comm *c, const void *ptr, uint64_t bytes)
@@ -305,6 +325,7 @@ int oriel_window_create(struct oriel_comm *c, const struct oriel_window_options 
 	}
 	w->comm = c;
 	w->child.destroy = destroy_window;
+	w->child.name = name_window;
 	status = window ? prepare(w, options, &mine) :
 			  ori_fail(ORIEL_EINVAL, "oriel_window_create: no place for the window");
 	err = ori_comm_agree(c, status, &mine, all, sizeof(mine));
