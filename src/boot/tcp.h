@@ -38,7 +38,9 @@ enum tcp_type {
 	TCP_LATE,     /* from the hub: struct ori_gather_report */
 	TCP_FAIL,     /* from the hub: struct ori_gather_report */
 	TCP_DEAD,     /* from the hub: `rank` is gone without a word */
-	TCP_LEFT      /* from the hub: uint32 ranks that said BYE */
+	TCP_LEFT,     /* from the hub: uint32 ranks that said BYE */
+	TCP_ASK,      /* both ways: `rank` is asked, or asks, what it is doing; seq numbers it */
+	TCP_TELL      /* both ways: the answer, a text */
 };
 
 /* All numbers little-endian, as on every machine Oriel runs on. */

@@ -351,6 +351,8 @@ static const struct ori_boot_ops tcp_ops = {
 	.subgroup = tcp_subgroup,
 	.watch = tcp_watch,
 	.abort = tcp_abort,
+	.answer = ori_tcp_answer,
+	.ask = ori_tcp_ask,
 	.close = tcp_boot_close,
 };
 

@@ -253,6 +253,7 @@ static void stop_comm(struct oriel_comm *c)
 {
 	if (c->boot)
 		c->boot->ops->watch(c->boot, NULL, NULL);
+	ori_reports_close(c);
 	while (c->attachments) {
 		struct ori_attachment *attachment = c->attachments;
 
@@ -353,7 +354,9 @@ int ori_comm_build(struct oriel_boot *boot, const struct ori_config *config, int
 		goto err_comm;
 	boot->ops->watch(boot, ori_comm_boot_failed, c);
 	learn_peers(c, all);
-	status = meet_peers(c, all);
+	status = ori_reports_open(c);
+	if (!status)
+		status = meet_peers(c, all);
 	if (!status)
 		status = make_node_boot(c);
 	if (!status)

@@ -122,6 +122,8 @@ struct ori_child {
 	int (*name)(const struct ori_child *, int rank, uint32_t nic, uint32_t key,
 		    uint64_t address, char *out, size_t bytes);
 	struct ori_child *next;
+	/* The value of signal `id` from `rank`, if this is window `number` and the host can read it; 0: not. */
+	int (*signal_from)(const struct ori_child *, int number, int id, int rank, uint64_t *value);
 	int along; /* the user has no handle to it: does not keep the comm from going */
 };
 
@@ -156,6 +158,7 @@ struct oriel_comm {
 	/* The collective call under way: agree.c. */
 	int call, call_rounds; /* enum ori_call; rounds that are over */
 	uint64_t call_end_ns;
+	int fetching;  /* atomic: rank whose memory is waited for, plus one; 0: none */
 	int boot_lost; /* atomic: status of a failure of the boot while the comm is being made */
 	int quiet;     /* no rank stores to this one's memory: not yet, or not any more */
 	int overdue;   /* atomic: kernels on the comm's own stream have not ended in time */
@@ -279,6 +282,10 @@ void ori_control_unpublish(struct oriel_comm *, const void *near, uint64_t bytes
 /* A word of the device's half, by the host. */
 uint64_t ori_control_load(struct oriel_comm *, const uint64_t *near);
 void ori_control_store(struct oriel_comm *, uint64_t *near, uint64_t value);
+
+/* reports.c: what late waits of this rank may ask, and what it answers to those of others. */
+int ori_reports_open(struct oriel_comm *);
+void ori_reports_close(struct oriel_comm *);
 
 /* watch.c: names who is late for kernels of a separate device, and tells them of failures. */
 int ori_watch_start(struct oriel_comm *);

@@ -55,8 +55,10 @@ static int fetch(struct oriel_comm *c, int peer, uint64_t id, struct ori_allocat
 	int err;
 
 	w.late_ns = w.start_ns + (uint64_t)(c->config.late * 1e9);
+	__atomic_store_n(&c->fetching, peer + 1, __ATOMIC_RELAXED);
 	err = ori_passing_fetch(p->socket, p->token, id, ori_comm_call_left_ns(c), look, &w,
 				theirs);
+	__atomic_store_n(&c->fetching, 0, __ATOMIC_RELAXED);
 	if (err == ORIEL_ETIMEDOUT)
 		return ori_fail(err, "%s: rank %d has not handed out its memory within %.1f s",
 				ori_call_name(c->call), peer,

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <oriel/device.h>
+
 #include "window.h"
 
 struct create_record {
@@ -93,6 +95,18 @@ static int name_window(const struct ori_child *child, int rank, uint32_t nic, ui
 		snprintf(out, bytes, "the signal and barrier words of window %d", w->number);
 	else
 		return 0;
+	return 1;
+}
+
+/* Words of a separate device are not read: its driver may copy nothing while a kernel waits. */
+static int signal_from(const struct ori_child *child, int number, int id, int rank, uint64_t *value)
+{
+	const struct oriel_window *w = (const struct oriel_window *)child;
+
+	if (w->number != number || id < 0 || (uint32_t)id >= w->options.signals ||
+	    w->comm->device->separate)
+		return 0;
+	*value = oriel_read_signal_from(&w->host_dev, rank, id);
 	return 1;
 }
 
@@ -326,6 +340,7 @@ int oriel_window_create(struct oriel_comm *c, const struct oriel_window_options 
 	w->comm = c;
 	w->child.destroy = destroy_window;
 	w->child.name = name_window;
+	w->child.signal_from = signal_from;
 	status = window ? prepare(w, options, &mine) :
 			  ori_fail(ORIEL_EINVAL, "oriel_window_create: no place for the window");
 	err = ori_comm_agree(c, status, &mine, all, sizeof(mine));
