@@ -106,7 +106,8 @@ struct tcp_relay {
 struct tcp_client {
 	/* fixed once joined */
 	int fd, pid, rank, nranks, hub_rank;
-	int ports, port; /* where the hub may be: so many, from this one on */
+	int of_rank_0, listening; /* as in struct tcp_join */
+	int ports, port;          /* where the hub may be: so many, from this one on */
 	struct tcp_place place;
 	struct tcp_hub *hub;
 	uint64_t timeout_ns, late_ns;

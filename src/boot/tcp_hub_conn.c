@@ -87,14 +87,15 @@ void ori_hub_send_others(struct tcp_hub *hub, const struct hub_conn *except, enu
 {
 	struct hub_blob *blob = ori_hub_blob(type, gid, seq, rank, body, bytes);
 
-	for (struct hub_conn *c = hub->conns; c; c = c->next) {
-		if (c->state != CONN_LIVE || c == except)
-			continue;
-		if (blob)
-			ori_hub_send_blob(c, blob);
-		else
-			c->broken = 1; /* no memory: better an error there than a wait */
-	}
+	for (int own = 0; own <= 1; own++)
+		for (struct hub_conn *c = hub->conns; c; c = c->next) {
+			if (c->state != CONN_LIVE || c == except || c->has_hub != own)
+				continue;
+			if (blob)
+				ori_hub_send_blob(c, blob);
+			else
+				c->broken = 1; /* no memory: better an error there than a wait */
+		}
 	if (blob)
 		ori_hub_blob_drop(blob);
 }
