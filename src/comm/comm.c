@@ -276,7 +276,7 @@ static void stop_comm(struct oriel_comm *c)
  */
 static void free_comm(struct oriel_comm *c)
 {
-	int abandon = c->control && ori_comm_failed(c);
+	int abandon = c->control && ori_comm_has_failed(c);
 
 	if (abandon)
 		c->quiet = 0;
@@ -481,7 +481,7 @@ int ori_comm_settle(struct oriel_comm *c)
 {
 	int err;
 
-	if (ori_comm_failed(c)) {
+	if (ori_comm_has_failed(c)) {
 		end_kernels(c);
 		return 0;
 	}

@@ -249,6 +249,8 @@ void ori_failure_close(struct oriel_comm *);
 void ori_comm_tell_device(struct oriel_comm *);
 /* Tells all other ranks too.  Not logged here. */
 void ori_comm_fail_all(struct oriel_comm *, int status, const char *why);
+/* Has it failed?  For those that end things: the cause of a call that fails stays the last error. */
+int ori_comm_has_failed(const struct oriel_comm *);
 /* 0, or the first failure with its text as this thread's last error (not logged again). */
 int ori_comm_failed(struct oriel_comm *);
 /* Failures of the boot before the comm's watcher is set; the boot's callback, and the same as above. */

@@ -71,6 +71,11 @@ static void take_text(struct oriel_comm *c, char *text, size_t bytes)
 	pthread_mutex_unlock(&c->lock);
 }
 
+int ori_comm_has_failed(const struct oriel_comm *c)
+{
+	return __atomic_load_n(&c->control->failure, __ATOMIC_ACQUIRE) != 0;
+}
+
 int ori_comm_failed(struct oriel_comm *c)
 {
 	uint64_t failure = __atomic_load_n(&c->control->failure, __ATOMIC_ACQUIRE);

@@ -43,7 +43,7 @@ static void free_control(struct oriel_window *w)
 	ori_control_unpublish(c, w->near_peers, (uint64_t)c->nranks * sizeof(*w->peers));
 	ori_control_unpublish(c, w->near_links, (uint64_t)c->nranks * sizeof(*w->links));
 	/* After a failure a peer may still be storing here: the pages are not reused. */
-	if (ori_comm_failed(c))
+	if (ori_comm_has_failed(c))
 		return;
 	c->device->ops->discard(c->device, &slab->allocation, w->control_offset,
 				(w->layout.bytes + ORI_SLAB_ALIGN - 1) &
