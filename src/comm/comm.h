@@ -158,7 +158,7 @@ struct oriel_comm {
 	/* The collective call under way: agree.c. */
 	int call, call_rounds; /* enum ori_call; rounds that are over */
 	uint64_t call_end_ns;
-	int fetching;  /* atomic: rank whose memory is waited for, plus one; 0: none */
+	uint32_t fetching; /* atomic: ORI_FETCHING() of the memory that is waited for; 0: none */
 	int boot_lost; /* atomic: status of a failure of the boot while the comm is being made */
 	int quiet;     /* no rank stores to this one's memory: not yet, or not any more */
 	int overdue;   /* atomic: kernels on the comm's own stream have not ended in time */
@@ -184,6 +184,11 @@ struct oriel_comm {
 	int failure_untold;          /* it was waited for and did not come: not again */
 	struct ori_held *held;       /* a failure that waits for its cause; failure.c */
 };
+
+/* A rank and the call (enum ori_call) that waits for its memory, in one word for other threads to read. */
+#define ORI_FETCHING(call, rank) ((uint32_t)(call) << 16 | ((uint32_t)(rank) + 1u))
+#define ORI_FETCHING_CALL(word) ((int)((word) >> 16))
+#define ORI_FETCHING_RANK(word) ((int)((word)&0xffffu) - 1)
 
 /* ---- agree.c: all ranks decide together --------------------------------------------------------- */
 

@@ -55,7 +55,8 @@ static int fetch(struct oriel_comm *c, int peer, uint64_t id, struct ori_allocat
 	int err;
 
 	w.late_ns = w.start_ns + (uint64_t)(c->config.late * 1e9);
-	__atomic_store_n(&c->fetching, peer + 1, __ATOMIC_RELAXED);
+	/* relaxed: for reports of other ranks, orders nothing */
+	__atomic_store_n(&c->fetching, ORI_FETCHING(c->call, peer), __ATOMIC_RELAXED);
 	err = ori_passing_fetch(p->socket, p->token, id, ori_comm_call_left_ns(c), look, &w,
 				theirs);
 	__atomic_store_n(&c->fetching, 0, __ATOMIC_RELAXED);

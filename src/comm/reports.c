@@ -18,11 +18,11 @@
 static void answer(void *ctx, char *out, size_t bytes)
 {
 	struct oriel_comm *c = ctx;
-	int fetching = __atomic_load_n(&c->fetching, __ATOMIC_RELAXED);
+	uint32_t fetching = __atomic_load_n(&c->fetching, __ATOMIC_RELAXED);
 
 	if (fetching)
 		snprintf(out, bytes, "itself waits in %s for memory of rank %d",
-			 ori_call_name(c->call), fetching - 1);
+			 ori_call_name(ORI_FETCHING_CALL(fetching)), ORI_FETCHING_RANK(fetching));
 	else
 		ori_diag_board_text(&c->control->board, out, bytes);
 }
