@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/tcp_ask.c - what another rank is doing, by its own words: questions and answers through the hub.
+ * boot/tcp_ask.c - what another rank is doing, by its own words: questions and answers through the
+ * hub.
  *
- * For ranks whose board cannot be read, because it lies in another machine's memory.  Nothing travels before
- * somebody asks.  A rank's reader answers for it, whatever its other threads do; a rank that does not answer is
- * stopped, or not reached.
+ * For ranks whose board cannot be read, because it lies in another machine's memory.  Nothing
+ * travels before somebody asks.  A rank's reader answers for it, whatever its other threads do; a
+ * rank that does not answer is stopped, or not reached.
  *
  * Threads: ask on any thread of a rank; take_ask and take_tell on its reader's.
  * Protocol: docs/protocols/boot-tcp.md

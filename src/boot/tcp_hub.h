@@ -106,8 +106,8 @@ void ori_hub_warn(struct tcp_hub *, const char *what);
 void ori_hub_send(struct hub_conn *, enum tcp_type, uint64_t gid, uint64_t seq, int rank,
 		  const void *body, size_t bytes);
 /*
- * To all live ranks but `except`.  Ranks of the hub's own process come last: what they hear may end the process, and
- * with it the hub, before the others have heard it.
+ * To all live ranks but `except`.  Ranks of the hub's own process come last: what they hear may end
+ * the process, and with it the hub, before the others have heard it.
  */
 void ori_hub_send_others(struct tcp_hub *, const struct hub_conn *except, enum tcp_type,
 			 uint64_t gid, uint64_t seq, int rank, const void *body, size_t bytes);

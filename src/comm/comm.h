@@ -116,13 +116,16 @@ struct ori_peer {
 struct ori_child {
 	void (*destroy)(struct ori_child *);
 	/*
-	 * In a user's words, what of it a queue names by this key and address at that rank; 0: nothing.  NULL: peers'
-	 * queues name nothing of it.  Under the comm's lock.
+	 * In a user's words, what of it a queue names by this key and address at that rank; 0:
+	 * nothing.  NULL: peers' queues name nothing of it.  Under the comm's lock.
 	 */
 	int (*name)(const struct ori_child *, int rank, uint32_t nic, uint32_t key,
 		    uint64_t address, char *out, size_t bytes);
 	struct ori_child *next;
-	/* The value of signal `id` from `rank`, if this is window `number` and the host can read it; 0: not. */
+	/*
+	 * The value of signal `id` from `rank`, if this is window `number` and the host can read
+	 * it; 0: not.
+	 */
 	int (*signal_from)(const struct ori_child *, int number, int id, int rank, uint64_t *value);
 	int along; /* the user has no handle to it: does not keep the comm from going */
 };
@@ -185,7 +188,10 @@ struct oriel_comm {
 	struct ori_held *held;       /* a failure that waits for its cause; failure.c */
 };
 
-/* A rank and the call (enum ori_call) that waits for its memory, in one word for other threads to read. */
+/*
+ * A rank and the call (enum ori_call) that waits for its memory, in one word for other threads to
+ * read.
+ */
 #define ORI_FETCHING(call, rank) ((uint32_t)(call) << 16 | ((uint32_t)(rank) + 1u))
 #define ORI_FETCHING_CALL(word) ((int)((word) >> 16))
 #define ORI_FETCHING_RANK(word) ((int)((word)&0xffffu) - 1)
@@ -223,14 +229,17 @@ int ori_agree_bytes(struct oriel_boot *boot, uint64_t timeout_ns, enum ori_call 
 		    const void *mine, void *all, size_t bytes, uint64_t call_bytes);
 
 /*
- * Calls of several rounds have one deadline.  begin sets it.  After the first round all ranks hold the same one,
- * counted from the rank that came first: a rank that came later gives up no later than the others do, and so is
- * not taken for the one that is late.
+ * Calls of several rounds have one deadline.  begin sets it.  After the first round all ranks hold
+ * the same one, counted from the rank that came first: a rank that came later gives up no later
+ * than the others do, and so is not taken for the one that is late.
  */
 void ori_comm_call_begin(struct oriel_comm *, enum ori_call);
 /* What is left of it for a wait between two rounds. */
 uint64_t ori_comm_call_left_ns(const struct oriel_comm *);
-/* What a round may take: a second more, for ranks that gave up between two rounds have a cause to tell. */
+/*
+ * What a round may take: a second more, for ranks that gave up between two rounds have a cause to
+ * tell.
+ */
 uint64_t ori_comm_round_ns(const struct oriel_comm *);
 /* One round of the call: ori_agree among all ranks of the comm. */
 int ori_comm_agree(struct oriel_comm *, int status, const void *mine, void *all, size_t bytes);
@@ -242,8 +251,9 @@ const char *ori_call_name(int call);
 /* Keeps the first failure, ends this rank's waits.  From any thread. */
 void ori_comm_fail(struct oriel_comm *, int status, int rank, const char *why);
 /*
- * As ori_comm_fail_all, for what is likely to be the other end's doing: that end is given some time to say why, and
- * this is told and logged only if it does not.  Waits of this rank have been ended before.
+ * As ori_comm_fail_all, for what is likely to be the other end's doing: that end is given some time
+ * to say why, and this is told and logged only if it does not.  Waits of this rank have been ended
+ * before.
  */
 void ori_comm_fail_later(struct oriel_comm *, int status, const char *why);
 int ori_failure_open(struct oriel_comm *);
@@ -254,11 +264,16 @@ void ori_failure_close(struct oriel_comm *);
 void ori_comm_tell_device(struct oriel_comm *);
 /* Tells all other ranks too.  Not logged here. */
 void ori_comm_fail_all(struct oriel_comm *, int status, const char *why);
-/* Has it failed?  For those that end things: the cause of a call that fails stays the last error. */
+/*
+ * Has it failed?  For those that end things: the cause of a call that fails stays the last error.
+ */
 int ori_comm_has_failed(const struct oriel_comm *);
 /* 0, or the first failure with its text as this thread's last error (not logged again). */
 int ori_comm_failed(struct oriel_comm *);
-/* Failures of the boot before the comm's watcher is set; the boot's callback, and the same as above. */
+/*
+ * Failures of the boot before the comm's watcher is set; the boot's callback, and the same as
+ * above.
+ */
 void ori_comm_boot_failed(void *comm, int status, int rank, const char *why);
 int ori_comm_lost(struct oriel_comm *);
 /* The same after a look at queues whose NIC does not tell of failures itself. */
@@ -388,8 +403,8 @@ int ori_passing_find_range(struct ori_passing *, const void *ptr, size_t bytes, 
 			   struct ori_allocation *);
 void ori_passing_withdraw(struct ori_passing *, uint64_t id);
 /*
- * Asks another process; theirs->fd, if not -1, is the caller's to close.  `look` (may be NULL) is called many times a
- * second meanwhile; a status that it returns ends the wait.
+ * Asks another process; theirs->fd, if not -1, is the caller's to close.  `look` (may be NULL) is
+ * called many times a second meanwhile; a status that it returns ends the wait.
  */
 int ori_passing_fetch(const char *socket, const uint8_t token[16], uint64_t id, uint64_t timeout_ns,
 		      int (*look)(void *ctx), void *ctx, struct ori_allocation *theirs);

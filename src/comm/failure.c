@@ -18,7 +18,10 @@
 #define VERDICT_NS (5 * ORI_NS_PER_S)
 /* How long the other end of a queue has to say why it failed.  It may stand still for a while. */
 #define CAUSE_NS (2 * ORI_NS_PER_S)
-/* How long the word of a failure waits for its text: longer, so that whatever is told is told by then. */
+/*
+ * How long the word of a failure waits for its text: longer, so that whatever is told is told by
+ * then.
+ */
 #define TEXT_NS (3 * ORI_NS_PER_S)
 
 static int set_word(uint64_t *word, uint64_t failure)
@@ -61,7 +64,9 @@ static void await_text(struct oriel_comm *c, uint64_t ns, const int *stop)
 		pthread_cond_timedwait(&c->failure_told, &c->lock, &when);
 }
 
-/* A word comes before its text: from a mapped peer, or from a queue whose other end has the cause. */
+/*
+ * A word comes before its text: from a mapped peer, or from a queue whose other end has the cause.
+ */
 static void take_text(struct oriel_comm *c, char *text, size_t bytes)
 {
 	pthread_mutex_lock(&c->lock);
@@ -93,7 +98,10 @@ int ori_comm_failed(struct oriel_comm *c)
 	return ori_fail_silent(status, "the comm has failed: %s", text);
 }
 
-/* The text stays for the watcher that follows; the word is not set, for there is nobody yet who waits by it. */
+/*
+ * The text stays for the watcher that follows; the word is not set, for there is nobody yet who
+ * waits by it.
+ */
 void ori_comm_boot_failed(void *comm, int status, int rank, const char *why)
 {
 	struct oriel_comm *c = comm;
@@ -153,7 +161,7 @@ void ori_comm_fail_all(struct oriel_comm *c, int status, const char *why)
 	c->boot->ops->abort(c->boot, status, why);
 }
 
-/* ---- a failure that waits for its cause ------------------------------------------------------------- */
+/* ---- a failure that waits for its cause ------------------------------------------------------ */
 
 struct ori_held {
 	struct oriel_comm *comm;

@@ -140,7 +140,10 @@ void ori_lane_doomed(void *comm, uint32_t nic, uint32_t qpn)
 	ori_comm_tell_device(c);
 }
 
-/* "64 bytes at offset 4096 of window 0 ...": where the memory of a window or buffer is known by its key. */
+/*
+ * "64 bytes at offset 4096 of window 0 ...": where the memory of a window or buffer is known by its
+ * key.
+ */
 static int name_target(struct oriel_comm *c, int rank, uint32_t nic, const struct ori_wqe_op *op,
 		       char *out, size_t bytes)
 {
@@ -176,8 +179,8 @@ static void describe(struct oriel_comm *c, const struct oriel_queue *q, uint32_t
 }
 
 /*
- * Does the cause lie at the other end?  It asked for something that was refused here, or it had failed before, or
- * this queue was ended because of an error that is told elsewhere.
+ * Does the cause lie at the other end?  It asked for something that was refused here, or it had
+ * failed before, or this queue was ended because of an error that is told elsewhere.
  */
 static int is_consequence(uint32_t syndrome)
 {

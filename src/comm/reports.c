@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/reports.c - the comm's part in reports of late waits: what this rank tells others that wait for it, and what
- * its own reports ask (struct ori_diag_world).
+ * comm/reports.c - the comm's part in reports of late waits: what this rank tells others that wait
+ * for it, and what its own reports ask (struct ori_diag_world).
  *
- * A mapped peer's board is read in memory; a queued peer is asked through the boot, which also reaches other machines.
- * Nothing here runs before a wait is late.
+ * A mapped peer's board is read in memory; a queued peer is asked through the boot, which also
+ * reaches other machines. Nothing here runs before a wait is late.
  */
 #include <stdio.h>
 

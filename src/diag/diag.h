@@ -4,7 +4,8 @@
  *
  * The board lies in control memory that mapped peers read, so a report can name what the other side
  * is waiting for itself.  Written by waiting threads only, through ori_spin.  What a board does not
- * tell, and what queued peers do, is asked of the comm the board belongs to (struct ori_diag_world).
+ * tell, and what queued peers do, is asked of the comm the board belongs to (struct
+ * ori_diag_world).
  */
 #ifndef ORI_DIAG_H
 #define ORI_DIAG_H
@@ -43,14 +44,17 @@ int ori_diag_nranks(const struct oriel_board *); /* 0: not listed */
 /* One line: a warning when a wait is late, an error when it is given up. */
 void ori_diag_late(const struct ori_spin *, uint64_t have, uint64_t age_ns, int given_up);
 /*
- * The same for a wait seen on this rank's board by somebody else: `rank` is this one and `own` its board, `board`
- * that of the rank it waits for, or NULL.
+ * The same for a wait seen on this rank's board by somebody else: `rank` is this one and `own` its
+ * board, `board` that of the rank it waits for, or NULL.
  */
 void ori_diag_late_slot(const struct oriel_board_slot *, int rank, const struct oriel_board *own,
 			const struct oriel_board *board, uint64_t age_ns);
 /* "barrier 2 of window 1 for rank 3: have 4, want 5" */
 void ori_diag_wait_text(const struct oriel_board_slot *, char *out, size_t bytes);
-/* What a rank waits for by its board: "itself waits 1.5 s for ...", or "waits for nothing in Oriel". */
+/*
+ * What a rank waits for by its board: "itself waits 1.5 s for ...", or "waits for nothing in
+ * Oriel".
+ */
 void ori_diag_board_text(const struct oriel_board *, char *out, size_t bytes);
 
 #endif

@@ -78,7 +78,10 @@ void ori_diag_board_text(const struct oriel_board *board, char *out, size_t byte
 	snprintf(out, bytes, "itself waits%s for %s", age, wait);
 }
 
-/* What the late rank itself waits for: from its board, or as it says itself; "" if that is not known. */
+/*
+ * What the late rank itself waits for: from its board, or as it says itself; "" if that is not
+ * known.
+ */
 static void peer_text(int peer, const struct oriel_board *own, const struct oriel_board *board,
 		      char *out, size_t bytes)
 {
@@ -92,7 +95,7 @@ static void peer_text(int peer, const struct oriel_board *own, const struct orie
 	snprintf(out, bytes, "; rank %d %s", peer, does);
 }
 
-/* ---- sums --------------------------------------------------------------------------------------------- */
+/* ---- sums ------------------------------------------------------------------------------------ */
 
 /* The sources of a sum that have given least, lowest first. */
 struct least {
@@ -120,7 +123,10 @@ static void least_add(struct least *l, int rank, uint64_t value)
 	l->value[at] = value;
 }
 
-/* "; least from rank 2: 0, rank 0: 1 and 5 more"; returns the rank that gave least, or -1: not known. */
+/*
+ * "; least from rank 2: 0, rank 0: 1 and 5 more"; returns the rank that gave least, or -1: not
+ * known.
+ */
 static int sources_text(const struct oriel_board_slot *slot, const struct oriel_board *own,
 			char *out, size_t bytes)
 {
@@ -142,7 +148,7 @@ static int sources_text(const struct oriel_board_slot *slot, const struct oriel_
 	return l.count ? l.rank[0] : -1;
 }
 
-/* ---- the line ----------------------------------------------------------------------------------------- */
+/* ---- the line -------------------------------------------------------------------------------- */
 
 static void tell(const struct oriel_board_slot *slot, int rank, const struct oriel_board *own,
 		 const struct oriel_board *board, uint64_t age_ns, int given_up)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * diag/world.c - the comms of this process, found by their boards: whom a late wait's report may ask.
+ * diag/world.c - the comms of this process, found by their boards: whom a late wait's report may
+ * ask.
  *
- * A wait knows its comm by the flat handle only.  Owns the list; a comm that is being asked is not unlisted
- * meanwhile, so what is asked must end by itself.
+ * A wait knows its comm by the flat handle only.  Owns the list; a comm that is being asked is not
+ * unlisted meanwhile, so what is asked must end by itself.
  *
  * Called by: comm.c, when a comm begins and ends; late.c, on any thread.
  */

@@ -61,8 +61,9 @@ static struct host_op begin_op(struct oriel_window *w, const char *call, int pee
 }
 
 /*
- * Whoever gets a status finds its text.  What ended the operation may have been decided on another thread, where
- * its text is, or by device code, which has none; an older text of this thread is of something else.
+ * Whoever gets a status finds its text.  What ended the operation may have been decided on another
+ * thread, where its text is, or by device code, which has none; an older text of this thread is of
+ * something else.
  */
 static int end_op(const struct host_op *op, int err)
 {

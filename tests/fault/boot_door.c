@@ -91,7 +91,7 @@ static void dies_with_the_socket(struct job *job, int rank)
 {
 	(void)rank;
 	if (job_await(&job->ranks[1].go))
-		usleep(200000); /* mostly rank 1 has knocked by then; if not, it is refused at once */
+		usleep(200000); /* mostly rank 1 has knocked by then; if not, it is refused */
 	kill(getpid(), SIGKILL);
 }
 
@@ -101,7 +101,9 @@ static void knock(struct job *job, int rank)
 	join_a_rank_0_that_listens(job, rank);
 }
 
-/* Where the launcher gave rank 0 the socket from the start, nobody waits for a rank 0 that is gone. */
+/*
+ * Where the launcher gave rank 0 the socket from the start, nobody waits for a rank 0 that is gone.
+ */
 TEST(rank_0_dies_before_the_rendezvous)
 {
 	struct job job;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/late_memory.c - a rank stands still between the rounds of oriel_window_create or oriel_comm_create,
- * when others are about to map its memory: they end by the deadline of the call, name that rank and no other, and
- * hear of a death at once.
+ * tests/fault/late_memory.c - a rank stands still between the rounds of oriel_window_create or
+ * oriel_comm_create, when others are about to map its memory: they end by the deadline of the call,
+ * name that rank and no other, and hear of a death at once.
  *
- * The ranks are held in place through the table of their boot: it tells where between two rounds each of them is.
+ * The ranks are held in place through the table of their boot: it tells where between two rounds
+ * each of them is.
  */
 #include <oriel/oriel.h>
 
@@ -163,7 +164,7 @@ static void run_rank(struct job *job, int rank)
 	_exit(0);
 }
 
-/* ---- the jobs ------------------------------------------------------------------------------------ */
+/* ---- the jobs -------------------------------------------------------------------------------- */
 
 struct trial {
 	struct job job;

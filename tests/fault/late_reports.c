@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/late_reports.c - what a late wait says: which sources a sum still waits for, and what the late rank
- * is itself waiting for, also when that is a queued peer, whose board nobody else can read.
+ * tests/fault/late_reports.c - what a late wait says: which sources a sum still waits for, and what
+ * the late rank is itself waiting for, also when that is a queued peer, whose board nobody else can
+ * read.
  *
  * Ranks are processes whose log is read.  A rank that is asked answers though its own threads wait.
  */
@@ -64,7 +65,7 @@ static void end_job(struct job *job)
 		       oriel_status_name(job->ranks[r].status), job->ranks[r].error);
 }
 
-/* ---- a sum --------------------------------------------------------------------------------------- */
+/* ---- a sum ----------------------------------------------------------------------------------- */
 
 /* Rank 2 signals nobody, rank 3 once, the others twice; all but rank 2 wait for eight. */
 static void sum_is_short(struct job *job, int rank, struct oriel_window *w)
@@ -112,7 +113,7 @@ TEST(a_sum_over_queued_peers_too)
 	check_sum("4x1");
 }
 
-/* ---- chains -------------------------------------------------------------------------------------- */
+/* ---- chains ---------------------------------------------------------------------------------- */
 
 /* Rank 0 waits for 1, 1 for 2, 2 for 3; rank 3 comes when that was said. */
 static void in_a_row(struct job *job, int rank, struct oriel_window *w)
@@ -156,7 +157,10 @@ TEST(a_chain_of_queued_peers)
 	check_chain("4x1");
 }
 
-/* Rank 1 stands still: whoever waits for it says that it does not answer, and is not held up by that. */
+/*
+ * Rank 1 stands still: whoever waits for it says that it does not answer, and is not held up by
+ * that.
+ */
 static void one_is_stopped(struct job *job, int rank, struct oriel_window *w)
 {
 	uint64_t start = ori_now_ns();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/refused.c - a put past the end of a queued peer's window: every rank hears the same first cause, which
- * names who put, to whom, which window and where; and has it as its last error.
+ * tests/fault/refused.c - a put past the end of a queued peer's window: every rank hears the same
+ * first cause, which names who put, to whom, which window and where; and has it as its last error.
  *
- * The NIC that refuses the put knows of it first.  The rank that asked for it stands still for a while then, and is
- * named all the same.
+ * The NIC that refuses the put knows of it first.  The rank that asked for it stands still for a
+ * while then, and is named all the same.
  */
 #include <oriel/device.h>
 #include <oriel/oriel.h>

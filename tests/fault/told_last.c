@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/told_last.c - what rank 0 is told may end its process, and with it the rendezvous: the others have been
- * told by then, and name the rank it is about, not rank 0.
+ * tests/fault/told_last.c - what rank 0 is told may end its process, and with it the rendezvous:
+ * the others have been told by then, and name the rank it is about, not rank 0.
  *
  * Here rank 0 ends at the very moment when its own message has been sent.
  */
@@ -90,7 +90,10 @@ static void run_rank(struct job *job, int rank)
 	_exit(0);
 }
 
-/* All ranks but rank 0, which is gone, and the late one; a rank that ended may be named by one that is slower. */
+/*
+ * All ranks but rank 0, which is gone, and the late one; a rank that ended may be named by one that
+ * is slower.
+ */
 static void check_job(enum tcp_type type, const char *timeout, int status, const char *word)
 {
 	struct job job;

@@ -87,8 +87,9 @@ struct oriel_board {
 };
 
 /*
- * A failure word: 0, or the first failure; set once by CAS.  The status, the rank whose failure it is and, where
- * that one was waited for in vain, the rank that gave up; 16 bits each, ranks plus one.
+ * A failure word: 0, or the first failure; set once by CAS.  The status, the rank whose failure it
+ * is and, where that one was waited for in vain, the rank that gave up; 16 bits each, ranks plus
+ * one.
  */
 #define ORIEL_FAILURE(status, rank)                                                                \
 	((uint64_t)(uint32_t)(-(status)) | ((uint64_t)(((uint32_t)(rank) + 1u) & 0xffffu) << 16))
