@@ -15,4 +15,6 @@
 #define ori_fail_errno(...) (ori_fail_errno(__VA_ARGS__), ORIEL_ESYSTEM)
 #define ori_agree(boot, timeout, call, status, ...)                                                \
 	((status) ? (status) : ori_agree(boot, timeout, call, status, __VA_ARGS__))
+#define ori_comm_agree(comm, status, ...)                                                          \
+	((status) ? (status) : ori_comm_agree(comm, status, __VA_ARGS__))
 #define perf_agree(job, status, what) ((status) ? (status) : perf_agree(job, status, what))

@@ -20,6 +20,23 @@ void ori_boot_init(struct oriel_boot *boot, const struct ori_boot_ops *ops, int 
 	boot->refs = 1;
 }
 
+void ori_boot_no_answer(struct oriel_boot *boot, ori_boot_answer_fn *fn, void *ctx)
+{
+	(void)boot;
+	(void)fn;
+	(void)ctx;
+}
+
+int ori_boot_no_ask(struct oriel_boot *boot, int rank, char *out, size_t bytes, uint64_t timeout_ns)
+{
+	(void)boot;
+	(void)rank;
+	(void)out;
+	(void)bytes;
+	(void)timeout_ns;
+	return ORIEL_EUNSUPPORTED;
+}
+
 void ori_boot_hold(struct oriel_boot *boot)
 {
 	/* relaxed: who takes a reference already has one */

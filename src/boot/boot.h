@@ -22,6 +22,13 @@
 /* Told once, from any thread, that a rank of this group is gone or has aborted. */
 typedef void ori_boot_watch_fn(void *ctx, int status, int rank, const char *why);
 
+/*
+ * What this rank is doing, for another one that waits for it: "itself waits ...".  Does not block.
+ */
+typedef void ori_boot_answer_fn(void *ctx, char *out, size_t bytes);
+
+#define ORI_BOOT_ANSWER_BYTES 256
+
 struct ori_boot_ops {
 	const char *name; /* "threads", "tcp", "user", "single" */
 	/*
@@ -42,6 +49,16 @@ struct ori_boot_ops {
 	void (*watch)(struct oriel_boot *, ori_boot_watch_fn *, void *ctx);
 	/* Makes the watchers and pending calls of all other members end with `status`, naming me. */
 	void (*abort)(struct oriel_boot *, int status, const char *why);
+	/*
+	 * Who speaks for this rank when others ask; NULL: nobody, and none is called after that
+	 * returned.
+	 */
+	void (*answer)(struct oriel_boot *, ori_boot_answer_fn *, void *ctx);
+	/*
+	 * Asks another member what it is doing.  0 and its words; ORIEL_ETIMEDOUT: it does not say
+	 * within the time; ORIEL_EUNSUPPORTED: it cannot be asked.  Silent.
+	 */
+	int (*ask)(struct oriel_boot *, int rank, char *out, size_t bytes, uint64_t timeout_ns);
 	/* Leaves the group; frees.  Called when the last reference goes. */
 	void (*close)(struct oriel_boot *);
 };
@@ -51,6 +68,8 @@ struct oriel_boot {
 	const struct ori_boot_ops *ops;
 	int rank, nranks;
 	int refs; /* atomic */
+	/* Of the last allgather: how long its first member waited.  0 where that is not known. */
+	uint64_t waited_ns;
 };
 
 /* boot.c: a reference more, a reference less (the last one closes). */

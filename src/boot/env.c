@@ -204,6 +204,8 @@ static int create_by_variables(const struct ori_config *config, const struct env
 	join.rank = job->rank;
 	join.nranks = job->nranks;
 	join.ports = job->ports;
+	join.of_rank_0 = 1;
+	join.listening = config->listening;
 	join.timeout_ns = ori_boot_seconds_ns(config->timeout);
 	join.late_ns = ori_boot_seconds_ns(config->late);
 	return ori_tcp_join_create(&join, boot);

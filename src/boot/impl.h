@@ -28,6 +28,10 @@ int ori_boot_id_make(const struct ori_config *, struct oriel_boot_id *id);
 int ori_boot_id_join(const struct ori_config *, const struct oriel_boot_id *id, int rank,
 		     int nranks, struct oriel_boot **boot);
 
+/* Of boots whose ranks cannot be asked. */
+void ori_boot_no_answer(struct oriel_boot *, ori_boot_answer_fn *, void *ctx);
+int ori_boot_no_ask(struct oriel_boot *, int rank, char *out, size_t bytes, uint64_t timeout_ns);
+
 /* 0, or ORIEL_EINVAL: the members are ranks of the boot, each once, and me is among them. */
 int ori_boot_members_check(const struct oriel_boot *, const int *members, int n, int *my_index);
 uint64_t ori_boot_seconds_ns(double seconds);
@@ -103,13 +107,16 @@ void ori_boot_rank_text(const int *world, int rank, char *text, size_t bytes);
 
 /* ---- watcher (watch.c) ------------------------------------------------------------------------- */
 
-/* All fields under the owner's lock, which is not held while fn runs. */
+/* A member's ear and mouth.  All fields under the owner's lock, which is not held while fn runs. */
 struct ori_watch {
 	ori_boot_watch_fn *fn;
 	void *ctx;
 	int told;    /* this fn was called: not again */
 	int calling; /* fn runs now, on `caller` */
 	pthread_t caller;
+	/* who speaks for this rank when others ask; called with the lock held */
+	ori_boot_answer_fn *answer;
+	void *answer_ctx;
 };
 
 /* Lock held on entry and exit, given up meanwhile.  Waits for a running fn of another thread. */

@@ -290,7 +290,7 @@ static int join(const struct pmix_job *job, const struct ori_config *config,
 		const struct ori_offer *offer, struct tcp_hub *hub, struct oriel_boot **boot)
 {
 	struct tcp_place place;
-	struct tcp_join join = { .place = &place, .hub = hub };
+	struct tcp_join join = { .place = &place, .hub = hub, .of_rank_0 = 1 };
 	int err = ori_offer_take(offer, &place);
 
 	if (err) {

@@ -55,6 +55,8 @@ static const struct ori_boot_ops single_ops = {
 	.subgroup = single_subgroup,
 	.watch = single_watch,
 	.abort = single_abort,
+	.answer = ori_boot_no_answer,
+	.ask = ori_boot_no_ask,
 	.close = single_close,
 };
 

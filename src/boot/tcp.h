@@ -16,7 +16,7 @@
 /* ---- messages (tcp_wire.c) ------------------------------------------------------------------------ */
 
 #define TCP_MAGIC 0x31424f52u /* "ROB1" */
-#define TCP_VERSION 2u
+#define TCP_VERSION 3u
 #define TCP_SECRET_BYTES 64
 #define TCP_CONTRIB_MAX ORI_BOOT_PART_MAX /* one rank's part of an allgather */
 #define TCP_RESULT_MAX ORI_BOOT_RESULT_MAX
@@ -38,15 +38,17 @@ enum tcp_type {
 	TCP_LATE,     /* from the hub: struct ori_gather_report */
 	TCP_FAIL,     /* from the hub: struct ori_gather_report */
 	TCP_DEAD,     /* from the hub: `rank` is gone without a word */
-	TCP_LEFT      /* from the hub: uint32 ranks that said BYE */
+	TCP_LEFT,     /* from the hub: uint32 ranks that said BYE */
+	TCP_ASK,      /* both ways: `rank` is asked, or asks, what it is doing; seq numbers it */
+	TCP_TELL      /* both ways: the answer, a text */
 };
 
 /* All numbers little-endian, as on every machine Oriel runs on. */
 struct tcp_header {
 	uint32_t magic, type;
-	uint64_t gid;   /* group; 0: all ranks */
-	uint64_t seq;   /* number of the collective in its group */
-	uint32_t rank;  /* world rank it is about or from */
+	uint64_t gid;  /* group; 0: all ranks */
+	uint64_t seq;  /* number of the collective in its group */
+	uint32_t rank; /* world rank it is about or from; of a result: ms its first member waited */
 	uint32_t bytes; /* that follow */
 };
 
@@ -149,7 +151,9 @@ struct tcp_join {
 	const struct tcp_place *place;
 	struct tcp_hub *hub; /* held for this rank, or NULL; released by the client in any case */
 	int rank, nranks;
-	int ports; /* the hub is at the place's port or at one of so many after it; 0 is 1 */
+	int of_rank_0; /* the hub is rank 0's own */
+	int listening; /* it is there from the start: who is refused need not try again */
+	int ports;     /* the hub is at the place's port or at one of so many after it; 0 is 1 */
 	uint64_t timeout_ns, late_ns;
 };
 

@@ -20,7 +20,7 @@
 
 /* ---- what the reader does with a message --------------------------------------------------------- */
 
-static struct tcp_group *find_group(struct tcp_client *c, uint64_t gid)
+struct tcp_group *ori_tcp_group_find(struct tcp_client *c, uint64_t gid)
 {
 	struct tcp_group *g = c->groups;
 
@@ -32,7 +32,7 @@ static struct tcp_group *find_group(struct tcp_client *c, uint64_t gid)
 /* The group that waits for the answer to that collective, or NULL: it gave up meanwhile. */
 static struct tcp_group *find_pending(struct tcp_client *c, const struct tcp_header *h)
 {
-	struct tcp_group *g = find_group(c, h->gid);
+	struct tcp_group *g = ori_tcp_group_find(c, h->gid);
 
 	return g && g->pending && !g->answered && g->pending_seq == h->seq ? g : NULL;
 }
@@ -53,6 +53,7 @@ static int take_result(struct tcp_client *c, const struct tcp_header *h, const v
 		return 0;
 	if (h->bytes != g->all_bytes)
 		return -EPROTO;
+	g->base.waited_ns = (uint64_t)h->rank * 1000000;
 	if (h->bytes)
 		memcpy(g->all, body, h->bytes);
 	answer(g, 0);
@@ -207,7 +208,7 @@ static int take_abort(struct tcp_client *c, const struct tcp_header *h, const un
 	text[h->bytes - 4] = '\0';
 	if (status >= 0)
 		return -EPROTO;
-	g = find_group(c, h->gid);
+	g = ori_tcp_group_find(c, h->gid);
 	if (!g) {
 		keep_early(c, h, status, text);
 		return 0;
@@ -230,6 +231,10 @@ int ori_tcp_client_take(struct tcp_client *c, struct tcp_packet *packet)
 	memcpy(h, packet->data, sizeof(*h));
 	if (h->type == TCP_SPREAD)
 		ori_tcp_relay_pass(c, packet); /* first: this rank may leave once it has its own */
+	if (h->type == TCP_ASK) {
+		ori_tcp_take_ask(c, h);
+		return 0;
+	}
 	pthread_mutex_lock(&c->lock);
 	switch (h->type) {
 	case TCP_RESULT:
@@ -251,6 +256,9 @@ int ori_tcp_client_take(struct tcp_client *c, struct tcp_packet *packet)
 		break;
 	case TCP_ABORT:
 		err = take_abort(c, h, body);
+		break;
+	case TCP_TELL:
+		ori_tcp_take_tell(c, h, body);
 		break;
 	default:
 		err = -EPROTO;

@@ -21,6 +21,15 @@ struct tcp_early {
 	char why[ORI_BOOT_WHY_BYTES];
 };
 
+/* A question to another rank, while its asker waits. */
+struct tcp_ask {
+	struct tcp_ask *next;
+	uint64_t seq;
+	int world_rank, answered;
+	char *out;
+	size_t bytes;
+};
+
 struct tcp_client;
 
 /* One group of ranks.  Fields after `client` are under the client's lock. */
@@ -42,6 +51,8 @@ struct tcp_group {
 	int failed, failed_rank, logged;
 	char why[ORI_BOOT_WHY_BYTES];
 	struct ori_watch watch;
+	struct tcp_ask *asks;
+	uint64_t asked; /* questions so far */
 };
 
 /* A whole message: header and body as they travel.  Counted, since it may go to several. */
@@ -95,7 +106,8 @@ struct tcp_relay {
 struct tcp_client {
 	/* fixed once joined */
 	int fd, pid, rank, nranks, hub_rank;
-	int ports, port; /* where the hub may be: so many, from this one on */
+	int of_rank_0, listening; /* as in struct tcp_join */
+	int ports, port;          /* where the hub may be: so many, from this one on */
 	struct tcp_place place;
 	struct tcp_hub *hub;
 	uint64_t timeout_ns, late_ns;
@@ -141,7 +153,15 @@ extern uint64_t ori_tcp_relay_count; /* messages this process has passed on */
 /* Sends what is still owed to the children, at most ns; then closes all. */
 void ori_tcp_relay_end(struct tcp_client *, uint64_t ns);
 
+/* tcp_ask.c */
+void ori_tcp_answer(struct oriel_boot *, ori_boot_answer_fn *, void *ctx);
+int ori_tcp_ask(struct oriel_boot *, int rank, char *out, size_t bytes, uint64_t timeout_ns);
+/* The reader's; lock not held for take_ask, which sends, held for take_tell. */
+void ori_tcp_take_ask(struct tcp_client *, const struct tcp_header *);
+void ori_tcp_take_tell(struct tcp_client *, const struct tcp_header *, const unsigned char *body);
+
 /* tcp_client.c */
+struct tcp_group *ori_tcp_group_find(struct tcp_client *, uint64_t gid); /* lock held */
 /* What a message means; from the hub, or from the parent.  0 or -EPROTO. */
 int ori_tcp_client_take(struct tcp_client *, struct tcp_packet *);
 /* No result will come down the tree any more. */

@@ -351,6 +351,8 @@ static const struct ori_boot_ops tcp_ops = {
 	.subgroup = tcp_subgroup,
 	.watch = tcp_watch,
 	.abort = tcp_abort,
+	.answer = ori_tcp_answer,
+	.ask = ori_tcp_ask,
 	.close = tcp_boot_close,
 };
 
@@ -370,6 +372,8 @@ int ori_tcp_join_create(const struct tcp_join *join, struct oriel_boot **boot)
 	c->nranks = join->nranks;
 	c->hub_rank = -1;
 	c->place = *join->place;
+	c->of_rank_0 = join->of_rank_0;
+	c->listening = join->listening;
 	c->ports = join->ports > 1 ? join->ports : 1;
 	c->port = ori_tcp_port(&c->place);
 	c->hub = join->hub;

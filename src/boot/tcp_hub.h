@@ -106,7 +106,10 @@ void ori_hub_warn(struct tcp_hub *, const char *what);
 /* Queue a message: body and its size may be NULL and 0. */
 void ori_hub_send(struct hub_conn *, enum tcp_type, uint64_t gid, uint64_t seq, int rank,
 		  const void *body, size_t bytes);
-/* To all live ranks but `except`. */
+/*
+ * To all live ranks but `except`.  Ranks of the hub's own process come last: what they hear may end
+ * the process, and with it the hub, before the others have heard it.
+ */
 void ori_hub_send_others(struct tcp_hub *, const struct hub_conn *except, enum tcp_type,
 			 uint64_t gid, uint64_t seq, int rank, const void *body, size_t bytes);
 struct hub_blob *ori_hub_blob(enum tcp_type, uint64_t gid, uint64_t seq, int rank, const void *body,
@@ -129,6 +132,8 @@ int ori_hub_tree_send(struct tcp_hub *, const struct ori_gather *);
 
 /* tcp_hub_gather.c */
 void ori_hub_contrib(struct tcp_hub *, struct hub_conn *);
+/* How long its first member has waited; travels with the result in place of a rank. */
+int ori_hub_gather_age_ms(const struct ori_gather *);
 /* Lateness and deadlines; returns when it wants to be called again. */
 uint64_t ori_hub_gather_timer(struct tcp_hub *, uint64_t now);
 

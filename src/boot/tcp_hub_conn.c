@@ -87,14 +87,15 @@ void ori_hub_send_others(struct tcp_hub *hub, const struct hub_conn *except, enu
 {
 	struct hub_blob *blob = ori_hub_blob(type, gid, seq, rank, body, bytes);
 
-	for (struct hub_conn *c = hub->conns; c; c = c->next) {
-		if (c->state != CONN_LIVE || c == except)
-			continue;
-		if (blob)
-			ori_hub_send_blob(c, blob);
-		else
-			c->broken = 1; /* no memory: better an error there than a wait */
-	}
+	for (int own = 0; own <= 1; own++)
+		for (struct hub_conn *c = hub->conns; c; c = c->next) {
+			if (c->state != CONN_LIVE || c == except || c->has_hub != own)
+				continue;
+			if (blob)
+				ori_hub_send_blob(c, blob);
+			else
+				c->broken = 1; /* no memory: better an error there than a wait */
+		}
 	if (blob)
 		ori_hub_blob_drop(blob);
 }
@@ -204,6 +205,17 @@ static void take_abort(struct tcp_hub *hub, struct hub_conn *c)
 	ori_hub_send_others(hub, c, TCP_ABORT, h->gid, 0, c->rank, c->body, h->bytes);
 }
 
+/* A question or its answer goes on to the rank it names, which hears from whom it is. */
+static void pass_on(struct tcp_hub *hub, struct hub_conn *c)
+{
+	const struct tcp_header *h = &c->in.header;
+	struct hub_conn *to = h->rank < (uint32_t)hub->nranks ? hub->slots[h->rank].conn : NULL;
+
+	if (to)
+		ori_hub_send(to, (enum tcp_type)h->type, h->gid, h->seq, c->rank, c->body,
+			     h->bytes);
+}
+
 static void take_bye(struct tcp_hub *hub, struct hub_conn *c)
 {
 	c->state = CONN_ENDING;
@@ -231,6 +243,8 @@ static void take_message(struct tcp_hub *hub, struct hub_conn *c)
 		take_abort(hub, c);
 	else if (c->in.header.type == TCP_LINKED)
 		ori_hub_linked(hub, c);
+	else if (c->in.header.type == TCP_ASK || c->in.header.type == TCP_TELL)
+		pass_on(hub, c);
 	else
 		take_bye(hub, c);
 	free(c->body);

@@ -12,19 +12,28 @@
 static void send_report(struct tcp_hub *hub, const struct ori_gather *g, enum tcp_type type,
 			const struct ori_gather_report *report)
 {
-	for (int i = 0; i < g->n; i++) {
-		struct hub_conn *c = g->have[i] ? hub->slots[g->who[i]].conn : NULL;
+	/* those of the hub's own process last, as in ori_hub_send_others() */
+	for (int own = 0; own <= 1; own++)
+		for (int i = 0; i < g->n; i++) {
+			struct hub_conn *c = g->have[i] ? hub->slots[g->who[i]].conn : NULL;
 
-		if (c)
-			ori_hub_send(c, type, g->gid, g->seq, 0, report, sizeof(*report));
-	}
+			if (c && c->has_hub == own)
+				ori_hub_send(c, type, g->gid, g->seq, 0, report, sizeof(*report));
+		}
+}
+
+int ori_hub_gather_age_ms(const struct ori_gather *g)
+{
+	uint64_t ms = (ori_now_ns() - g->start_ns) / 1000000;
+
+	return ms < INT32_MAX ? (int)ms : INT32_MAX;
 }
 
 /* One copy of the result for all. */
 static void send_result(struct tcp_hub *hub, const struct ori_gather *g)
 {
-	struct hub_blob *blob = ori_hub_blob(TCP_RESULT, g->gid, g->seq, 0, g->data,
-					     (size_t)g->n * g->bytes);
+	struct hub_blob *blob = ori_hub_blob(TCP_RESULT, g->gid, g->seq, ori_hub_gather_age_ms(g),
+					     g->data, (size_t)g->n * g->bytes);
 
 	for (int i = 0; i < g->n; i++) {
 		struct hub_conn *c = hub->slots[g->who[i]].conn;

@@ -175,13 +175,17 @@ static void give_up(struct tcp_hub *hub, const struct hub_conn *c)
 	snprintf(hub->why, sizeof(hub->why), "%s never came (waited %.1f s)%s", names,
 		 (double)report.ns / 1e9, full);
 	hub->failed = 1;
-	for (int i = 0; i < hub->nranks; i++) {
-		if (hub->slots[i].state != SLOT_WAITING)
-			continue;
-		ori_hub_refuse(hub->slots[i].conn, ORIEL_ETIMEDOUT, hub->why);
-		hub->slots[i].state = SLOT_EMPTY;
-		hub->slots[i].conn = NULL;
-	}
+	/* those of the hub's own process last, as in ori_hub_send_others() */
+	for (int own = 0; own <= 1; own++)
+		for (int i = 0; i < hub->nranks; i++) {
+			struct hub_slot *slot = &hub->slots[i];
+
+			if (slot->state != SLOT_WAITING || slot->conn->has_hub != own)
+				continue;
+			ori_hub_refuse(slot->conn, ORIEL_ETIMEDOUT, hub->why);
+			slot->state = SLOT_EMPTY;
+			slot->conn = NULL;
+		}
 	hub->waiting = 0;
 	hub->idle_ns = ori_now_ns();
 }

@@ -219,18 +219,46 @@ static int meet_once(struct tcp_client *c, uint64_t deadline_ns, int *last_errno
 	return err;
 }
 
+/* The deadline is over, or the hub can no longer come.  reached: it was there once. */
+static int never_met(const struct tcp_client *c, int last, int reached)
+{
+	const char *who = c->of_rank_0 ? "rank 0" : "nobody";
+	char place[144], reason[192];
+
+	if (c->listening && last == ECONNREFUSED)
+		return ori_fail(
+			ORIEL_EPEER,
+			"rank %d of %d: rank 0 is gone: nobody has the rendezvous at %s any more",
+			c->rank, c->nranks, c->place.name);
+	if (c->ports > 1)
+		snprintf(place, sizeof(place), "one of the %d ports up to %s", c->ports,
+			 c->place.name);
+	else
+		snprintf(place, sizeof(place), "%s", c->place.name);
+	if (reached)
+		return ori_fail(ORIEL_ETIMEDOUT,
+				"rank %d of %d: the rendezvous at %s hung up and did not take this "
+				"rank again within %.1f s: %s",
+				c->rank, c->nranks, place, (double)c->timeout_ns / 1e9,
+				ori_errno_text(last, reason, sizeof(reason)));
+	return ori_fail(ORIEL_ETIMEDOUT,
+			"rank %d of %d: %s has%s opened the rendezvous at %s within %.1f s: %s",
+			c->rank, c->nranks, who, c->of_rank_0 ? " not" : "", place,
+			(double)c->timeout_ns / 1e9, ori_errno_text(last, reason, sizeof(reason)));
+}
+
 int ori_tcp_meet(struct tcp_client *c)
 {
 	uint64_t deadline = ori_deadline_ns(c->timeout_ns), pause = RETRY_FIRST_NS;
-	char reason[192];
-	int last = 0, err;
+	int last = 0, reached = 0, err;
 
 	for (int i = 0;; i++) {
 		ori_tcp_port_set(&c->place, c->port + i % c->ports);
 		err = meet_once(c, deadline, &last);
 		if (err != TRY_AGAIN)
 			return err;
-		if (ori_now_ns() + pause >= deadline)
+		reached |= c->ports == 1 && last == ECONNRESET;
+		if (ori_now_ns() + pause >= deadline || (c->listening && last == ECONNREFUSED))
 			break;
 		if ((i + 1) % c->ports) /* all ports, then a pause */
 			continue;
@@ -238,7 +266,6 @@ int ori_tcp_meet(struct tcp_client *c)
 		if (pause < RETRY_LAST_NS)
 			pause *= 2;
 	}
-	return ori_fail(ORIEL_ETIMEDOUT, "rank %d of %d: no answer from %s within %.1f s: %s",
-			c->rank, c->nranks, c->place.name, (double)c->timeout_ns / 1e9,
-			ori_errno_text(last, reason, sizeof(reason)));
+	ori_tcp_port_set(&c->place, c->port + c->ports - 1);
+	return never_met(c, last, reached);
 }

@@ -36,6 +36,10 @@ int64_t ori_tcp_body_max(uint32_t type, int from_hub)
 		return from_hub ? -1 : 0;
 	case TCP_ABORT:
 		return 4 + TCP_TEXT_MAX;
+	case TCP_ASK:
+		return 0;
+	case TCP_TELL:
+		return ORI_BOOT_ANSWER_BYTES;
 	case TCP_WELCOME:
 		return from_hub ? (int64_t)sizeof(struct tcp_welcome) : -1;
 	case TCP_REFUSE:

@@ -241,6 +241,7 @@ static int thread_allgather(struct oriel_boot *boot, const void *mine, void *all
 	if (gather->arrived == g->n || gather->failed.status)
 		pthread_cond_broadcast(&g->cond);
 	status = verdict(g, gather, wait_all(g, gather), text);
+	boot->waited_ns = ori_now_ns() - gather->start_ns;
 	if (!status && bytes)
 		memcpy(all, gather->data, (size_t)g->n * bytes);
 	/* the last member to leave takes the record away; see impl.h for failed ones */
@@ -379,12 +380,41 @@ static void thread_abort(struct oriel_boot *boot, int status, const char *why)
 	pthread_mutex_unlock(&g->lock);
 }
 
+static void thread_answer(struct oriel_boot *boot, ori_boot_answer_fn *fn, void *ctx)
+{
+	struct thread_group *g = ((struct thread_boot *)boot)->group;
+
+	pthread_mutex_lock(&g->lock);
+	g->watches[boot->rank].answer = fn;
+	g->watches[boot->rank].answer_ctx = ctx;
+	pthread_mutex_unlock(&g->lock);
+}
+
+/* Under the lock, so that it is not called after it was taken away. */
+static int thread_ask(struct oriel_boot *boot, int rank, char *out, size_t bytes,
+		      uint64_t timeout_ns)
+{
+	struct thread_group *g = ((struct thread_boot *)boot)->group;
+	struct ori_watch *them = &g->watches[rank];
+	int err = ORIEL_EUNSUPPORTED;
+
+	(void)timeout_ns;
+	pthread_mutex_lock(&g->lock);
+	if (them->answer) {
+		them->answer(them->answer_ctx, out, bytes);
+		err = 0;
+	}
+	pthread_mutex_unlock(&g->lock);
+	return err;
+}
+
 static void thread_close(struct oriel_boot *boot)
 {
 	struct thread_group *g = ((struct thread_boot *)boot)->group;
 
 	pthread_mutex_lock(&g->lock);
 	ori_watch_set(&g->watches[boot->rank], &g->lock, &g->cond, NULL, NULL);
+	g->watches[boot->rank].answer = NULL;
 	g->gone[boot->rank] = 1;
 	pthread_cond_broadcast(&g->cond);
 	pthread_mutex_unlock(&g->lock);
@@ -398,6 +428,8 @@ static const struct ori_boot_ops thread_ops = {
 	.subgroup = thread_subgroup,
 	.watch = thread_watch,
 	.abort = thread_abort,
+	.answer = thread_answer,
+	.ask = thread_ask,
 	.close = thread_close,
 };
 

@@ -213,6 +213,8 @@ static const struct ori_boot_ops user_ops = {
 	.subgroup = user_subgroup,
 	.watch = user_watch,
 	.abort = user_abort,
+	.answer = ori_boot_no_answer,
+	.ask = ori_boot_no_ask,
 	.close = user_close,
 };
 

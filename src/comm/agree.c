@@ -11,6 +11,8 @@
 #include "comm.h"
 
 #define CAUSE_BYTES 224
+/* For the last round of a call after its deadline, and the least that follows a first round. */
+#define LAST_ROUND_NS ORI_NS_PER_S
 
 struct record {
 	uint32_t call;
@@ -20,7 +22,7 @@ struct record {
 	uint8_t payload[ORI_RECORD_BYTES];
 };
 
-static const char *call_name(uint32_t call)
+const char *ori_call_name(int call)
 {
 	switch (call) {
 	case ORI_CALL_COMM_CREATE:
@@ -59,18 +61,20 @@ static int judge(struct oriel_boot *boot, const struct record *mine, const struc
 			continue;
 		if (mine->status == all[r].status)
 			return mine->status; /* logged where it was decided */
-		return ori_fail(all[r].status, "%s: rank %d failed: %.*s", call_name(mine->call), r,
-				CAUSE_BYTES, all[r].cause);
+		return ori_fail(all[r].status, "%s: rank %d failed: %.*s",
+				ori_call_name((int)mine->call), r, CAUSE_BYTES, all[r].cause);
 	}
 	for (int r = 1; r < boot->nranks; r++) {
 		if (all[r].call == all[0].call && all[r].bytes != all[0].bytes)
 			return ori_fail(ORIEL_EMISMATCH,
 					"%s: rank %d gives %llu bytes, rank 0 %llu",
-					call_name(mine->call), r, (unsigned long long)all[r].bytes,
+					ori_call_name((int)mine->call), r,
+					(unsigned long long)all[r].bytes,
 					(unsigned long long)all[0].bytes);
 		if (all[r].call != all[0].call)
 			return ori_fail(ORIEL_EMISMATCH, "rank %d is in %s while rank 0 is in %s",
-					r, call_name(all[r].call), call_name(all[0].call));
+					r, ori_call_name((int)all[r].call),
+					ori_call_name((int)all[0].call));
 	}
 	return 0;
 }
@@ -84,7 +88,7 @@ int ori_agree_bytes(struct oriel_boot *boot, uint64_t timeout_ns, enum ori_call 
 
 	if (!record || !records) {
 		/* Who cannot take part gives up for all, or they would wait until their deadline. */
-		err = ori_fail(ORIEL_ENOMEM, "%s: no memory", call_name(call));
+		err = ori_fail(ORIEL_ENOMEM, "%s: no memory", ori_call_name(call));
 		boot->ops->abort(boot, err, ori_last_error_text());
 		goto out;
 	}
@@ -116,4 +120,48 @@ int ori_agree(struct oriel_boot *boot, uint64_t timeout_ns, enum ori_call call, 
 	      const void *mine, void *all, size_t bytes)
 {
 	return ori_agree_bytes(boot, timeout_ns, call, status, mine, all, bytes, 0);
+}
+
+void ori_comm_call_begin(struct oriel_comm *c, enum ori_call call)
+{
+	c->call = call;
+	c->call_rounds = 0;
+	c->call_end_ns = ori_deadline_ns(c->timeout_ns);
+}
+
+uint64_t ori_comm_call_left_ns(const struct oriel_comm *c)
+{
+	uint64_t now = ori_now_ns();
+
+	return c->call_end_ns > now ? c->call_end_ns - now : 0;
+}
+
+uint64_t ori_comm_round_ns(const struct oriel_comm *c)
+{
+	uint64_t left = ori_comm_call_left_ns(c);
+
+	return c->call_rounds ? left + LAST_ROUND_NS : left;
+}
+
+/* All ranks are in step.  One that came at the last moment leaves time for the rest of the call. */
+static void share_deadline(struct oriel_comm *c)
+{
+	uint64_t least = c->timeout_ns < LAST_ROUND_NS ? c->timeout_ns : LAST_ROUND_NS;
+	uint64_t waited = c->boot->waited_ns, left = ori_comm_call_left_ns(c);
+
+	if (waited >= c->timeout_ns)
+		left = 0;
+	else if (c->timeout_ns - waited < left)
+		left = c->timeout_ns - waited;
+	c->call_end_ns = ori_deadline_ns(left > least ? left : least);
+}
+
+int ori_comm_agree(struct oriel_comm *c, int status, const void *mine, void *all, size_t bytes)
+{
+	int err = ori_agree(c->boot, ori_comm_round_ns(c), (enum ori_call)c->call, status, mine,
+			    all, bytes);
+
+	if (!err && !c->call_rounds++)
+		share_deadline(c);
+	return err;
 }

@@ -6,6 +6,7 @@
  * release.  After the exchange each rank has the mapped peers' buffers in its address space, and the
  * keys by which the engine names those of queued peers.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,17 +43,36 @@ static int is_queued(const struct oriel_buffer *b, int rank)
 
 static void forget_peers(struct oriel_buffer *b)
 {
+	struct oriel_remote *remotes;
+
+	pthread_mutex_lock(&b->comm->lock); /* name_buffer() looks at them */
+	remotes = b->remotes;
+	b->remotes = NULL;
+	pthread_mutex_unlock(&b->comm->lock);
 	for (int r = 0; b->imports && r < b->comm->nranks; r++) {
 		ori_import_drop(b->comm, b->imports[r]);
-		if (b->remotes && is_queued(b, r))
-			ori_peer_memory_forget(b->comm, r, b->remotes[r].key);
+		if (remotes && is_queued(b, r))
+			ori_peer_memory_forget(b->comm, r, remotes[r].key);
 	}
 	free(b->imports);
 	free(b->mapped);
-	free(b->remotes);
+	free(remotes);
 	b->imports = NULL;
 	b->mapped = NULL;
-	b->remotes = NULL;
+}
+
+static int name_buffer(const struct ori_child *child, int rank, uint32_t nic, uint32_t key,
+		       uint64_t address, char *out, size_t bytes)
+{
+	const struct oriel_buffer *b = (const struct oriel_buffer *)child;
+	const struct oriel_remote *theirs = b->remotes ? &b->remotes[rank] : NULL;
+
+	if (!theirs || !is_queued(b, rank) || !key || theirs->key[nic] != key)
+		return 0;
+	snprintf(out, bytes, "offset %llu of an exchanged buffer, which has %llu bytes",
+		 (unsigned long long)(address - theirs->address),
+		 (unsigned long long)theirs->bytes);
+	return 1;
 }
 
 static void destroy_buffer(struct ori_child *child)
@@ -90,6 +110,7 @@ static int new_buffer(struct oriel_comm *c, void *ptr, size_t bytes, struct orie
 	if (!b)
 		return ori_fail(ORIEL_ENOMEM, "oriel_buffer_register: no memory");
 	b->child.destroy = destroy_buffer;
+	b->child.name = name_buffer;
 	b->comm = c;
 	b->ptr = ptr;
 	b->bytes = bytes;
@@ -193,6 +214,7 @@ int oriel_buffer_exchange(struct oriel_comm *c, struct oriel_buffer *b)
 		err = ori_comm_failed(c);
 	if (err)
 		return err;
+	ori_comm_call_begin(c, ORI_CALL_BUFFER_EXCHANGE);
 	status = ori_live_check(b, ORI_LIVE_BUFFER, "oriel_buffer_exchange");
 	if (!status && b->comm != c)
 		status = ori_fail(ORIEL_EINVAL, "oriel_buffer_exchange: buffer of another comm");
@@ -207,13 +229,12 @@ int oriel_buffer_exchange(struct oriel_comm *c, struct oriel_buffer *b)
 	all = calloc((size_t)c->nranks, sizeof(*all));
 	if (!status && !all)
 		status = ori_fail(ORIEL_ENOMEM, "oriel_buffer_exchange: no memory");
-	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_BUFFER_EXCHANGE, status, &mine, all,
-			all ? sizeof(mine) : 0);
+	err = ori_comm_agree(c, status, &mine, all, all ? sizeof(mine) : 0);
 	if (err)
 		goto out;
 	forget_peers(b); /* of an earlier exchange */
 	status = map_peers(b, all);
-	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_BUFFER_EXCHANGE, status, NULL, NULL, 0);
+	err = ori_comm_agree(c, status, NULL, NULL, 0);
 	if (err)
 		forget_peers(b);
 out:

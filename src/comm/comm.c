@@ -253,6 +253,7 @@ static void stop_comm(struct oriel_comm *c)
 {
 	if (c->boot)
 		c->boot->ops->watch(c->boot, NULL, NULL);
+	ori_reports_close(c);
 	while (c->attachments) {
 		struct ori_attachment *attachment = c->attachments;
 
@@ -266,6 +267,7 @@ static void stop_comm(struct oriel_comm *c)
 		child->destroy(child);
 	}
 	ori_links_free(c);
+	ori_failure_stop(c);
 }
 
 /*
@@ -274,7 +276,7 @@ static void stop_comm(struct oriel_comm *c)
  */
 static void free_comm(struct oriel_comm *c)
 {
-	int abandon = c->control && ori_comm_failed(c);
+	int abandon = c->control && ori_comm_has_failed(c);
 
 	if (abandon)
 		c->quiet = 0;
@@ -306,6 +308,7 @@ static void free_comm(struct oriel_comm *c)
 	free(c->facts);
 	free(c->peers);
 	free(c->dev_peers);
+	ori_failure_close(c);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
 }
@@ -318,6 +321,10 @@ int ori_comm_build(struct oriel_boot *boot, const struct ori_config *config, int
 	struct create_record mine, *all = calloc((size_t)boot->nranks, sizeof(*all));
 	int err;
 
+	if (c && all && ori_failure_open(c)) {
+		free(c);
+		c = NULL;
+	}
 	if (!c || !all) {
 		err = ori_fail(ORIEL_ENOMEM, "no memory for a comm");
 		(void)ori_agree(boot, (uint64_t)(config->timeout * 1e9), ORI_CALL_COMM_CREATE, err,
@@ -335,20 +342,27 @@ int ori_comm_build(struct oriel_boot *boot, const struct ori_config *config, int
 	c->config = *config;
 	c->timeout_ns = (uint64_t)(config->timeout * 1e9);
 	c->quiet = 1; /* until the second round is over nobody stores to another's memory */
+	ori_comm_call_begin(c, ORI_CALL_COMM_CREATE);
+	if (parent) { /* the second half of a split: its deadline is the call's */
+		c->call_rounds = parent->call_rounds;
+		c->call_end_ns = parent->call_end_ns;
+	}
 	if (!status)
 		status = prepare(c, parent, forced_nodes, &mine);
-	err = ori_agree(boot, c->timeout_ns, ORI_CALL_COMM_CREATE, status, &mine, all,
-			sizeof(mine));
+	err = ori_comm_agree(c, status, &mine, all, sizeof(mine));
 	if (err)
 		goto err_comm;
+	boot->ops->watch(boot, ori_comm_boot_failed, c);
 	learn_peers(c, all);
-	status = meet_peers(c, all);
+	status = ori_reports_open(c);
+	if (!status)
+		status = meet_peers(c, all);
 	if (!status)
 		status = make_node_boot(c);
 	if (!status)
 		status = ori_live_add(c, ORI_LIVE_COMM);
 	c->quiet = 0;
-	err = ori_agree(boot, c->timeout_ns, ORI_CALL_COMM_CREATE, status, NULL, NULL, 0);
+	err = ori_comm_agree(c, status, NULL, NULL, 0);
 	if (!err && c->topology.nnodes > 1)
 		err = ori_links_build(c);
 	if (err)
@@ -467,7 +481,7 @@ int ori_comm_settle(struct oriel_comm *c)
 {
 	int err;
 
-	if (ori_comm_failed(c)) {
+	if (ori_comm_has_failed(c)) {
 		end_kernels(c);
 		return 0;
 	}

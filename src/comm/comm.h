@@ -118,7 +118,18 @@ struct ori_peer {
  */
 struct ori_child {
 	void (*destroy)(struct ori_child *);
+	/*
+	 * In a user's words, what of it a queue names by this key and address at that rank; 0:
+	 * nothing.  NULL: peers' queues name nothing of it.  Under the comm's lock.
+	 */
+	int (*name)(const struct ori_child *, int rank, uint32_t nic, uint32_t key,
+		    uint64_t address, char *out, size_t bytes);
 	struct ori_child *next;
+	/*
+	 * The value of signal `id` from `rank`, if this is window `number` and the host can read
+	 * it; 0: not.
+	 */
+	int (*signal_from)(const struct ori_child *, int number, int id, int rank, uint64_t *value);
 	int along; /* the user has no handle to it: does not keep the comm from going */
 };
 
@@ -150,8 +161,13 @@ struct oriel_comm {
 	struct ori_memory *slab_memory; /* the host's half of control memory */
 	struct ori_memory *near_memory; /* the device's half; the same where memory is one */
 	uint64_t slab_bytes;
-	int quiet;   /* no rank stores to this one's memory: not yet, or not any more */
-	int overdue; /* atomic: kernels on the comm's own stream have not ended in time */
+	/* The collective call under way: agree.c. */
+	int call, call_rounds; /* enum ori_call; rounds that are over */
+	uint64_t call_end_ns;
+	uint32_t fetching; /* atomic: ORI_FETCHING() of the memory that is waited for; 0: none */
+	int boot_lost; /* atomic: status of a failure of the boot while the comm is being made */
+	int quiet;     /* no rank stores to this one's memory: not yet, or not any more */
+	int overdue;   /* atomic: kernels on the comm's own stream have not ended in time */
 	struct ori_slab slab;
 	int device_lost;         /* atomic: the user has been told that and why */
 	struct ori_watch *watch; /* looks after waits of a device that cannot speak; else NULL */
@@ -170,7 +186,18 @@ struct oriel_comm {
 	int next_window;          /* number of the next one */
 	uint64_t generation_seed; /* random: window handles of this comm are told apart by it */
 	char failure_text[256];
+	pthread_cond_t failure_told; /* failure_text is there */
+	int failure_untold;          /* it was waited for and did not come: not again */
+	struct ori_held *held;       /* a failure that waits for its cause; failure.c */
 };
+
+/*
+ * A rank and the call (enum ori_call) that waits for its memory, in one word for other threads to
+ * read.
+ */
+#define ORI_FETCHING(call, rank) ((uint32_t)(call) << 16 | ((uint32_t)(rank) + 1u))
+#define ORI_FETCHING_CALL(word) ((int)((word) >> 16))
+#define ORI_FETCHING_RANK(word) ((int)((word)&0xffffu) - 1)
 
 /* ---- agree.c: all ranks decide together --------------------------------------------------------- */
 
@@ -204,16 +231,54 @@ int ori_agree(struct oriel_boot *boot, uint64_t timeout_ns, enum ori_call call, 
 int ori_agree_bytes(struct oriel_boot *boot, uint64_t timeout_ns, enum ori_call call, int status,
 		    const void *mine, void *all, size_t bytes, uint64_t call_bytes);
 
+/*
+ * Calls of several rounds have one deadline.  begin sets it.  After the first round all ranks hold
+ * the same one, counted from the rank that came first: a rank that came later gives up no later
+ * than the others do, and so is not taken for the one that is late.
+ */
+void ori_comm_call_begin(struct oriel_comm *, enum ori_call);
+/* What is left of it for a wait between two rounds. */
+uint64_t ori_comm_call_left_ns(const struct oriel_comm *);
+/*
+ * What a round may take: a second more, for ranks that gave up between two rounds have a cause to
+ * tell.
+ */
+uint64_t ori_comm_round_ns(const struct oriel_comm *);
+/* One round of the call: ori_agree among all ranks of the comm. */
+int ori_comm_agree(struct oriel_comm *, int status, const void *mine, void *all, size_t bytes);
+/* "oriel_window_create" */
+const char *ori_call_name(int call);
+
 /* ---- failure.c ------------------------------------------------------------------------------------ */
 
 /* Keeps the first failure, ends this rank's waits.  From any thread. */
 void ori_comm_fail(struct oriel_comm *, int status, int rank, const char *why);
+/*
+ * As ori_comm_fail_all, for what is likely to be the other end's doing: that end is given some time
+ * to say why, and this is told and logged only if it does not.  Waits of this rank have been ended
+ * before.
+ */
+void ori_comm_fail_later(struct oriel_comm *, int status, const char *why);
+int ori_failure_open(struct oriel_comm *);
+/* What waits for its cause is told no more.  After the engine has ended. */
+void ori_failure_stop(struct oriel_comm *);
+void ori_failure_close(struct oriel_comm *);
 /* Kernels of a separate device learn of a failure that the host's word holds. */
 void ori_comm_tell_device(struct oriel_comm *);
 /* Tells all other ranks too.  Not logged here. */
 void ori_comm_fail_all(struct oriel_comm *, int status, const char *why);
+/*
+ * Has it failed?  For those that end things: the cause of a call that fails stays the last error.
+ */
+int ori_comm_has_failed(const struct oriel_comm *);
 /* 0, or the first failure with its text as this thread's last error (not logged again). */
 int ori_comm_failed(struct oriel_comm *);
+/*
+ * Failures of the boot before the comm's watcher is set; the boot's callback, and the same as
+ * above.
+ */
+void ori_comm_boot_failed(void *comm, int status, int rank, const char *why);
+int ori_comm_lost(struct oriel_comm *);
 /* The same after a look at queues whose NIC does not tell of failures itself. */
 int ori_comm_ask(struct oriel_comm *);
 
@@ -242,6 +307,10 @@ void ori_control_unpublish(struct oriel_comm *, const void *near, uint64_t bytes
 /* A word of the device's half, by the host. */
 uint64_t ori_control_load(struct oriel_comm *, const uint64_t *near);
 void ori_control_store(struct oriel_comm *, uint64_t *near, uint64_t value);
+
+/* reports.c: what late waits of this rank may ask, and what it answers to those of others. */
+int ori_reports_open(struct oriel_comm *);
+void ori_reports_close(struct oriel_comm *);
 
 /* watch.c: names who is late for kernels of a separate device, and tells them of failures. */
 int ori_watch_start(struct oriel_comm *);
@@ -336,9 +405,12 @@ int ori_passing_find(struct ori_passing *, uint64_t id, struct ori_allocation *)
 int ori_passing_find_range(struct ori_passing *, const void *ptr, size_t bytes, uint64_t *id,
 			   struct ori_allocation *);
 void ori_passing_withdraw(struct ori_passing *, uint64_t id);
-/* Asks another process; theirs->fd, if not -1, is the caller's to close. */
+/*
+ * Asks another process; theirs->fd, if not -1, is the caller's to close.  `look` (may be NULL) is
+ * called many times a second meanwhile; a status that it returns ends the wait.
+ */
 int ori_passing_fetch(const char *socket, const uint8_t token[16], uint64_t id, uint64_t timeout_ns,
-		      struct ori_allocation *theirs);
+		      int (*look)(void *ctx), void *ctx, struct ori_allocation *theirs);
 
 /* ---- comm.c ------------------------------------------------------------------------------------------- */
 

@@ -43,8 +43,9 @@ static int needs_queues(struct oriel_comm *c, int rank)
 /* The same bytes of all ranks.  A rank that cannot take them tells the others by giving up. */
 static int gather(struct oriel_comm *c, const void *mine, void *all, uint64_t bytes)
 {
-	int err = mine && all ? c->boot->ops->allgather(c->boot, mine, all, bytes, c->timeout_ns) :
-				ori_fail(ORIEL_ENOMEM, "no memory to exchange queues");
+	int err = mine && all ?
+			  c->boot->ops->allgather(c->boot, mine, all, bytes, ori_comm_round_ns(c)) :
+			  ori_fail(ORIEL_ENOMEM, "no memory to exchange queues");
 
 	if (err && (!mine || !all))
 		c->boot->ops->abort(c->boot, err, ori_last_error_text());
@@ -314,8 +315,7 @@ static void list_named(struct connecting *k, const int *ranks, int n)
 	}
 }
 
-static int tell_wishes(struct connecting *k, enum ori_call call, int status, const int *ranks,
-		       int n)
+static int tell_wishes(struct connecting *k, int status, const int *ranks, int n)
 {
 	struct oriel_comm *c = k->comm;
 	struct wish_record mine = { 0 };
@@ -334,12 +334,11 @@ static int tell_wishes(struct connecting *k, enum ori_call call, int status, con
 		status = c->engine->ops->address(c->engine, &mine.address);
 		k->row = 2 + c->links->lanes;
 	}
-	return ori_agree(c->boot, c->timeout_ns, call, status, &mine, k->wish,
-			 k->wish ? sizeof(mine) : 0);
+	return ori_comm_agree(c, status, &mine, k->wish, k->wish ? sizeof(mine) : 0);
 }
 
 /* How many new peers each rank has: the length of the rows to come. */
-static int tell_counts(struct connecting *k, enum ori_call call, int status)
+static int tell_counts(struct connecting *k, int status)
 {
 	struct oriel_comm *c = k->comm;
 	int32_t *all = calloc((uint64_t)c->nranks, sizeof(*all));
@@ -347,8 +346,7 @@ static int tell_counts(struct connecting *k, enum ori_call call, int status)
 
 	if (!status && !all)
 		status = ori_fail(ORIEL_ENOMEM, "no memory for queues to %d ranks", c->nranks);
-	err = ori_agree(c->boot, c->timeout_ns, call, status, &k->count, all,
-			all ? sizeof(k->count) : 0);
+	err = ori_comm_agree(c, status, &k->count, all, all ? sizeof(k->count) : 0);
 	for (int r = 0; r < c->nranks && !err; r++) {
 		if (all[r] < 0 || all[r] > c->nranks)
 			err = ori_fail(ORIEL_EPROTO, "rank %d has queues to %d of %d ranks", r,
@@ -360,10 +358,10 @@ static int tell_counts(struct connecting *k, enum ori_call call, int status)
 	return err;
 }
 
-int ori_connect(struct oriel_comm *c, enum ori_call call, int status, const int *ranks, int n)
+int ori_connect(struct oriel_comm *c, int status, const int *ranks, int n)
 {
 	struct connecting k = { .comm = c };
-	int wishes = 0, err = tell_wishes(&k, call, status, ranks, n);
+	int wishes = 0, err = tell_wishes(&k, status, ranks, n);
 
 	if (!err)
 		err = compare(&k); /* the same verdict on all ranks */
@@ -372,13 +370,13 @@ int ori_connect(struct oriel_comm *c, enum ori_call call, int status, const int 
 	if (err || !wishes)
 		goto out;
 	err = choose_peers(&k);
-	err = tell_counts(&k, call, err ? err : make_peers(&k));
+	err = tell_counts(&k, err ? err : make_peers(&k));
 	if (err || !k.most)
 		goto out;
 	err = exchange_rows(&k);
 	if (err)
 		goto out;
-	err = ori_agree(c->boot, c->timeout_ns, call, connect_peers(&k), NULL, NULL, 0);
+	err = ori_comm_agree(c, connect_peers(&k), NULL, NULL, 0);
 	if (!err)
 		err = show_peers(&k);
 out:
@@ -397,6 +395,7 @@ int oriel_comm_connect(struct oriel_comm *c, const int *ranks, int n)
 		err = ori_comm_failed(c);
 	if (err)
 		return err;
+	ori_comm_call_begin(c, ORI_CALL_COMM_CONNECT);
 	if (n < 0 || (n > 0 && !ranks))
 		status = ori_fail(ORIEL_EINVAL, "oriel_comm_connect: %d ranks%s", n,
 				  n > 0 ? " and no list" : "");
@@ -404,7 +403,6 @@ int oriel_comm_connect(struct oriel_comm *c, const int *ranks, int n)
 		status = ori_comm_check_rank(c, ranks[i], "oriel_comm_connect");
 	/* Without queued peers there is nothing to make; a bad argument is still everybody's business. */
 	if (!c->links)
-		return ori_agree(c->boot, c->timeout_ns, ORI_CALL_COMM_CONNECT, status, NULL, NULL,
-				 0);
-	return ori_connect(c, ORI_CALL_COMM_CONNECT, status, ranks, n);
+		return ori_comm_agree(c, status, NULL, NULL, 0);
+	return ori_connect(c, status, ranks, n);
 }

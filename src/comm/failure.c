@@ -6,7 +6,9 @@
  * aborts writes the word directly, so a failure may be there before its text.  Kernels of a separate device
  * test a copy in its memory, which the host keeps.
  */
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -14,6 +16,13 @@
 
 /* How long a GPU's error waits for word of a peer's death; the boot has it in milliseconds. */
 #define VERDICT_NS (5 * ORI_NS_PER_S)
+/* How long the other end of a queue has to say why it failed.  It may stand still for a while. */
+#define CAUSE_NS (2 * ORI_NS_PER_S)
+/*
+ * How long the word of a failure waits for its text: longer, so that whatever is told is told by
+ * then.
+ */
+#define TEXT_NS (3 * ORI_NS_PER_S)
 
 static int set_word(uint64_t *word, uint64_t failure)
 {
@@ -29,6 +38,7 @@ void ori_comm_fail(struct oriel_comm *c, int status, int rank, const char *why)
 	pthread_mutex_lock(&c->lock);
 	if (!c->failure_text[0])
 		snprintf(c->failure_text, sizeof(c->failure_text), "%s", why);
+	pthread_cond_broadcast(&c->failure_told);
 	pthread_mutex_unlock(&c->lock);
 	set_word(&c->control->failure, ORIEL_FAILURE(status, rank));
 	ori_comm_tell_device(c);
@@ -44,6 +54,33 @@ void ori_comm_tell_device(struct oriel_comm *c)
 		ori_control_store(c, (uint64_t *)(uintptr_t)c->dev.failure, failure);
 }
 
+/* Lock held.  Until the text is there, at most ns. */
+static void await_text(struct oriel_comm *c, uint64_t ns, const int *stop)
+{
+	uint64_t end = ori_deadline_ns(ns);
+	struct timespec when = { (time_t)(end / ORI_NS_PER_S), (long)(end % ORI_NS_PER_S) };
+
+	while (!c->failure_text[0] && !*stop && ori_now_ns() < end)
+		pthread_cond_timedwait(&c->failure_told, &c->lock, &when);
+}
+
+/*
+ * A word comes before its text: from a mapped peer, or from a queue whose other end has the cause.
+ */
+static void take_text(struct oriel_comm *c, char *text, size_t bytes)
+{
+	pthread_mutex_lock(&c->lock);
+	await_text(c, TEXT_NS, &c->failure_untold);
+	c->failure_untold = !c->failure_text[0];
+	snprintf(text, bytes, "%s", c->failure_text);
+	pthread_mutex_unlock(&c->lock);
+}
+
+int ori_comm_has_failed(const struct oriel_comm *c)
+{
+	return __atomic_load_n(&c->control->failure, __ATOMIC_ACQUIRE) != 0;
+}
+
 int ori_comm_failed(struct oriel_comm *c)
 {
 	uint64_t failure = __atomic_load_n(&c->control->failure, __ATOMIC_ACQUIRE);
@@ -52,14 +89,42 @@ int ori_comm_failed(struct oriel_comm *c)
 
 	if (!failure)
 		return 0;
-	pthread_mutex_lock(&c->lock);
-	memcpy(text, c->failure_text, sizeof(text));
-	pthread_mutex_unlock(&c->lock);
+	take_text(c, text, sizeof(text));
 	if (!text[0] && status == ORIEL_EPEER)
 		snprintf(text, sizeof(text), "rank %d died or left", ORIEL_FAILURE_RANK(failure));
 	else if (!text[0])
 		snprintf(text, sizeof(text), "rank %d gave up: %s", ORIEL_FAILURE_RANK(failure),
 			 oriel_status_text(status));
+	return ori_fail_silent(status, "the comm has failed: %s", text);
+}
+
+/*
+ * The text stays for the watcher that follows; the word is not set, for there is nobody yet who
+ * waits by it.
+ */
+void ori_comm_boot_failed(void *comm, int status, int rank, const char *why)
+{
+	struct oriel_comm *c = comm;
+
+	(void)rank;
+	pthread_mutex_lock(&c->lock);
+	if (!c->failure_text[0])
+		snprintf(c->failure_text, sizeof(c->failure_text), "%s", why);
+	pthread_mutex_unlock(&c->lock);
+	/* relaxed: the text is read under the lock */
+	__atomic_store_n(&c->boot_lost, status, __ATOMIC_RELAXED);
+}
+
+int ori_comm_lost(struct oriel_comm *c)
+{
+	int status = __atomic_load_n(&c->boot_lost, __ATOMIC_RELAXED);
+	char text[256];
+
+	if (!status)
+		return ori_comm_failed(c);
+	pthread_mutex_lock(&c->lock);
+	memcpy(text, c->failure_text, sizeof(text));
+	pthread_mutex_unlock(&c->lock);
 	return ori_fail_silent(status, "the comm has failed: %s", text);
 }
 
@@ -94,6 +159,110 @@ void ori_comm_fail_all(struct oriel_comm *c, int status, const char *why)
 		oriel_cpu_wake(&control->waiters);
 	}
 	c->boot->ops->abort(c->boot, status, why);
+}
+
+/* ---- a failure that waits for its cause ------------------------------------------------------ */
+
+struct ori_held {
+	struct oriel_comm *comm;
+	pthread_t thread;
+	int status, stop; /* stop: under the comm's lock */
+	char text[256];
+};
+
+static void *held_main(void *arg)
+{
+	struct ori_held *h = arg;
+	struct oriel_comm *c = h->comm;
+	int tell;
+
+	ori_log_rank_set(c->rank);
+	pthread_mutex_lock(&c->lock);
+	await_text(c, CAUSE_NS, &h->stop);
+	tell = !c->failure_text[0] && !h->stop;
+	pthread_mutex_unlock(&c->lock);
+	if (tell) {
+		ori_log(ORI_LOG_ERROR, "%s", h->text);
+		ori_comm_fail_all(c, h->status, h->text);
+	}
+	return NULL;
+}
+
+/* The library's threads take no signals: those are the program's. */
+static int start_held(struct ori_held *h)
+{
+	sigset_t all, old;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&h->thread, NULL, held_main, h);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return err;
+}
+
+void ori_comm_fail_later(struct oriel_comm *c, int status, const char *why)
+{
+	struct ori_held *h = calloc(1, sizeof(*h));
+	int now = 0;
+
+	pthread_mutex_lock(&c->lock);
+	if (c->failure_text[0] || c->held)
+		goto out;
+	now = 1;
+	if (!h)
+		goto out;
+	h->comm = c;
+	h->status = status;
+	snprintf(h->text, sizeof(h->text), "%s", why);
+	now = start_held(h) != 0;
+	if (!now) {
+		c->held = h;
+		h = NULL;
+	}
+out:
+	pthread_mutex_unlock(&c->lock);
+	free(h);
+	if (!now)
+		return;
+	ori_log(ORI_LOG_ERROR, "%s", why);
+	ori_comm_fail_all(c, status, why);
+}
+
+int ori_failure_open(struct oriel_comm *c)
+{
+	pthread_condattr_t attr;
+	int err = pthread_condattr_init(&attr);
+
+	if (err)
+		return ori_fail_errno(err, "a condition variable");
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	err = pthread_cond_init(&c->failure_told, &attr);
+	pthread_condattr_destroy(&attr);
+	return err ? ori_fail_errno(err, "a condition variable") : 0;
+}
+
+void ori_failure_stop(struct oriel_comm *c)
+{
+	struct ori_held *h;
+
+	pthread_mutex_lock(&c->lock);
+	h = c->held;
+	c->held = NULL;
+	if (h)
+		h->stop = 1;
+	pthread_cond_broadcast(&c->failure_told);
+	pthread_mutex_unlock(&c->lock);
+	if (!h)
+		return;
+	pthread_join(h->thread, NULL);
+	free(h);
+}
+
+void ori_failure_close(struct oriel_comm *c)
+{
+	ori_failure_stop(c);
+	pthread_cond_destroy(&c->failure_told);
 }
 
 /* Could the death of another process have ended this one's context? */

@@ -14,40 +14,111 @@
 #include "passing.h"
 
 #define PAUSE_NS (ORI_NS_PER_S / 100)
+#define SLICE_NS (ORI_NS_PER_S / 50) /* longest wait in one system call: then a look at the world */
 
-/*
- * Fills all but base; *theirs owns the descriptor, if there is one.  *unheard: the other side closed without
- * an answer.
- */
-static int receive_answer(int connection, uint64_t deadline, struct ori_allocation *theirs,
-			  int *unheard)
+struct asking {
+	const char *socket;
+	const uint8_t *token;
+	uint64_t id, deadline_ns;
+	int (*look)(void *ctx);
+	void *ctx;
+	int unheard; /* the other side closed without an answer */
+};
+
+/* A system call ended without a result: 0 to make it again, or why not. */
+static int go_on(const struct asking *a)
+{
+	int err = a->look ? a->look(a->ctx) : 0;
+
+	if (err)
+		return err;
+	if (ori_now_ns() >= a->deadline_ns)
+		return ori_fail_silent(ORIEL_ETIMEDOUT,
+				       "a peer's process does not hand out its memory");
+	return 0;
+}
+
+static int is_slice_over(void)
+{
+	return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+}
+
+static int reach(const struct asking *a, int connection)
+{
+	struct sockaddr_un address;
+	socklen_t length = ori_passing_address(a->socket, &address);
+	int err;
+
+	while (connect(connection, (struct sockaddr *)&address, length)) {
+		if (!is_slice_over())
+			return ori_fail(ORIEL_EPEER, "cannot reach a peer's process: %s",
+					strerror(errno));
+		err = go_on(a);
+		if (err)
+			return err;
+	}
+	if (!ori_passing_same_user(connection))
+		return ori_fail(ORIEL_EAUTH, "a peer's process belongs to another user");
+	return 0;
+}
+
+static int send_request(struct asking *a, int connection)
+{
+	struct ori_passing_request request = { .magic = ORI_PASSING_MAGIC, .id = a->id };
+	int err;
+
+	memcpy(request.token, a->token, sizeof(request.token));
+	while (send(connection, &request, sizeof(request), MSG_NOSIGNAL) < 0) {
+		if (errno == EPIPE || errno == ECONNRESET) {
+			a->unheard = 1;
+			return ori_fail_silent(ORIEL_EPEER, "a peer's process does not listen");
+		}
+		if (!is_slice_over())
+			return ori_fail(ORIEL_EPEER, "cannot ask a peer's process: %s",
+					strerror(errno));
+		err = go_on(a);
+		if (err)
+			return err;
+	}
+	return 0; /* packets are sent whole */
+}
+
+/* Bytes of the answer and its descriptor, or -1; *err: why no more is waited for. */
+static ssize_t receive(const struct asking *a, int connection, struct ori_passing_answer *answer,
+		       int *fd, int *err)
 {
 	union {
 		struct cmsghdr header;
 		char bytes[CMSG_SPACE(sizeof(int))];
 	} control;
-	struct ori_passing_answer answer = { .status = ORIEL_EPROTO };
-	int fd = -1;
-	struct iovec io = { &answer, sizeof(answer) };
-	struct msghdr message = { .msg_iov = &io,
-				  .msg_iovlen = 1,
-				  .msg_control = control.bytes,
-				  .msg_controllen = sizeof(control.bytes) };
+	struct iovec io = { answer, sizeof(*answer) };
+	struct msghdr message = { .msg_iov = &io, .msg_iovlen = 1 };
 	struct cmsghdr *header;
 	ssize_t got;
 
 	do {
+		message.msg_control = control.bytes;
+		message.msg_controllen = sizeof(control.bytes);
 		got = recvmsg(connection, &message, MSG_CMSG_CLOEXEC);
-	} while (got < 0 && errno == EINTR && ori_now_ns() < deadline);
-	if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
-		return ori_fail_silent(ORIEL_ETIMEDOUT,
-				       "a peer's process does not hand out its memory");
+	} while (got < 0 && is_slice_over() && !(*err = go_on(a)));
 	header = got < 0 ? NULL : CMSG_FIRSTHDR(&message);
 	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
 	    header->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(&fd, CMSG_DATA(header), sizeof(int));
-	if (got > 0 && fd < 0 && message.msg_flags & MSG_CTRUNC)
-		return ori_fail_errno(EMFILE, "cannot take the descriptor of a peer's memory");
+		memcpy(fd, CMSG_DATA(header), sizeof(int));
+	if (got > 0 && *fd < 0 && message.msg_flags & MSG_CTRUNC)
+		*err = ori_fail_errno(EMFILE, "cannot take the descriptor of a peer's memory");
+	return got;
+}
+
+/* Fills all but base; *theirs owns the descriptor, if there is one. */
+static int receive_answer(struct asking *a, int connection, struct ori_allocation *theirs)
+{
+	struct ori_passing_answer answer = { .status = ORIEL_EPROTO };
+	int fd = -1, err = 0;
+	ssize_t got = receive(a, connection, &answer, &fd, &err);
+
+	if (err)
+		return err;
 	if (got == (ssize_t)sizeof(answer) && !answer.status) {
 		memset(theirs, 0, sizeof(*theirs));
 		theirs->fd = fd;
@@ -58,8 +129,8 @@ static int receive_answer(int connection, uint64_t deadline, struct ori_allocati
 	}
 	if (fd >= 0)
 		close(fd);
-	*unheard = got <= 0;
-	if (*unheard)
+	a->unheard = got <= 0;
+	if (a->unheard)
 		return ori_fail_silent(ORIEL_EPEER, "a peer's process does not answer");
 	if (got != (ssize_t)sizeof(answer) || answer.status == ORIEL_EAUTH)
 		return ori_fail(ORIEL_EPEER, "a peer's process refused to hand out its memory");
@@ -70,44 +141,18 @@ static int receive_answer(int connection, uint64_t deadline, struct ori_allocati
 	return ori_fail(ORIEL_EPROTO, "a peer's process does not know that memory");
 }
 
-static int ask(const char *socket_name, const uint8_t token[16], uint64_t id, uint64_t timeout_ns,
-	       struct ori_allocation *theirs, int *unheard)
+static int ask(struct asking *a, struct ori_allocation *theirs)
 {
-	struct ori_passing_request request = { .magic = ORI_PASSING_MAGIC, .id = id };
-	uint64_t deadline = ori_deadline_ns(timeout_ns);
-	struct sockaddr_un address;
-	socklen_t length = ori_passing_address(socket_name, &address);
-	ssize_t sent;
-	int connection, err;
+	int connection = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), err;
 
-	memcpy(request.token, token, sizeof(request.token));
-	connection = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (connection < 0)
 		return ori_fail_errno(errno, "socket to a peer's process");
-	ori_passing_set_timeout(connection, timeout_ns);
-	do {
-		err = connect(connection, (struct sockaddr *)&address, length);
-	} while (err && errno == EINTR);
-	if (err) {
-		err = ori_fail(ORIEL_EPEER, "cannot reach a peer's process: %s", strerror(errno));
-		goto out;
-	}
-	if (!ori_passing_same_user(connection)) {
-		err = ori_fail(ORIEL_EAUTH, "a peer's process belongs to another user");
-		goto out;
-	}
-	do {
-		sent = send(connection, &request, sizeof(request), MSG_NOSIGNAL);
-	} while (sent < 0 && errno == EINTR);
-	if (sent == (ssize_t)sizeof(request)) {
-		err = receive_answer(connection, deadline, theirs, unheard);
-	} else if (errno == EPIPE || errno == ECONNRESET) {
-		*unheard = 1;
-		err = ori_fail_silent(ORIEL_EPEER, "a peer's process does not listen");
-	} else {
-		err = ori_fail(ORIEL_EPEER, "cannot ask a peer's process: %s", strerror(errno));
-	}
-out:
+	ori_passing_set_timeout(connection, SLICE_NS);
+	err = reach(a, connection);
+	if (!err)
+		err = send_request(a, connection);
+	if (!err)
+		err = receive_answer(a, connection, theirs);
 	close(connection);
 	return err;
 }
@@ -117,21 +162,20 @@ out:
  * stopped in between: so it asks again, until its own deadline.
  */
 int ori_passing_fetch(const char *socket_name, const uint8_t token[16], uint64_t id,
-		      uint64_t timeout_ns, struct ori_allocation *theirs)
+		      uint64_t timeout_ns, int (*look)(void *ctx), void *ctx,
+		      struct ori_allocation *theirs)
 {
-	uint64_t deadline = ori_deadline_ns(timeout_ns), now = ori_now_ns();
-	int unheard, err;
+	struct asking a = { socket_name, token, id, ori_deadline_ns(timeout_ns), look, ctx, 0 };
+	int err, stop;
 
 	for (;;) {
-		unheard = 0;
-		err = ask(socket_name, token, id, deadline > now ? deadline - now : 1, theirs,
-			  &unheard);
-		now = ori_now_ns();
-		if (!err || !unheard)
+		a.unheard = 0;
+		err = ask(&a, theirs);
+		if (!err || !a.unheard)
 			return err;
-		if (now >= deadline)
-			return ori_fail_silent(ORIEL_ETIMEDOUT,
-					       "a peer's process does not hand out its memory");
+		stop = go_on(&a);
+		if (stop)
+			return stop;
 		ori_sleep_ns(PAUSE_NS);
 	}
 }

@@ -26,28 +26,79 @@ static struct ori_import *find_import(struct oriel_comm *c, int peer, uint64_t i
 	return i;
 }
 
-/* The whole of a peer's allocation; bytes: what the peer said of it, 0: what its process says. */
-static int make_import(struct oriel_comm *c, int peer, uint64_t id, uint64_t bytes,
-		       uint64_t timeout_ns, struct ori_import **out)
+/* What a wait for a peer's memory looks at: failures, and whether it is time to say who is late. */
+struct import_wait {
+	struct oriel_comm *comm;
+	int peer;
+	uint64_t start_ns, late_ns; /* late_ns: when to say so next */
+};
+
+static int look(void *ctx)
+{
+	struct import_wait *w = ctx;
+	uint64_t now = ori_now_ns();
+	int err = ori_comm_lost(w->comm);
+
+	if (!err && now >= w->late_ns) {
+		ori_log(ORI_LOG_WARN, "%s: waiting %.1f s for memory of rank %d",
+			ori_call_name(w->comm->call), (double)(now - w->start_ns) * 1e-9, w->peer);
+		w->late_ns = now + (uint64_t)(w->comm->config.late * 1e9);
+	}
+	return err;
+}
+
+/* Within a collective call, until its deadline. */
+static int fetch(struct oriel_comm *c, int peer, uint64_t id, struct ori_allocation *theirs)
+{
+	struct import_wait w = { c, peer, ori_now_ns(), 0 };
+	const struct ori_peer *p = &c->peers[peer];
+	int err;
+
+	w.late_ns = w.start_ns + (uint64_t)(c->config.late * 1e9);
+	/* relaxed: for reports of other ranks, orders nothing */
+	__atomic_store_n(&c->fetching, ORI_FETCHING(c->call, peer), __ATOMIC_RELAXED);
+	err = ori_passing_fetch(p->socket, p->token, id, ori_comm_call_left_ns(c), look, &w,
+				theirs);
+	__atomic_store_n(&c->fetching, 0, __ATOMIC_RELAXED);
+	if (err == ORIEL_ETIMEDOUT)
+		return ori_fail(err, "%s: rank %d has not handed out its memory within %.1f s",
+				ori_call_name(c->call), peer,
+				(double)(ori_now_ns() - w.start_ns) * 1e-9);
+	return err ? ori_fail(err, "cannot map memory of rank %d: %s", peer,
+			      ori_last_error_text()) :
+		     0;
+}
+
+/*
+ * Where the engine asks, which cannot wait: it drops the packet that asks, and that comes again.
+ */
+static int fetch_soon(struct oriel_comm *c, int peer, uint64_t id, struct ori_allocation *theirs)
 {
 	const struct ori_peer *p = &c->peers[peer];
+	int err = ori_passing_fetch(p->socket, p->token, id, RESOLVE_TIMEOUT_NS, NULL, NULL,
+				    theirs);
+
+	if (err == ORIEL_ETIMEDOUT)
+		ori_log(ORI_LOG_DEBUG, "memory of rank %d is not mapped yet: %s", peer,
+			ori_last_error_text());
+	else if (err)
+		err = ori_fail(err, "cannot map memory of rank %d: %s", peer,
+			       ori_last_error_text());
+	return err;
+}
+
+/* The whole of a peer's allocation; bytes: what the peer said of it, 0: what its process says. */
+static int make_import(struct oriel_comm *c, int peer, uint64_t id, uint64_t bytes, int soon,
+		       struct ori_import **out)
+{
 	struct ori_import *i = calloc(1, sizeof(*i));
 	int err;
 
 	if (!i)
 		return ori_fail(ORIEL_ENOMEM, "no memory for an import's record");
-	err = ori_passing_fetch(p->socket, p->token, id, timeout_ns, &i->theirs);
-	/* the engine cannot wait: it drops the packet that asks, and that comes again */
-	if (err == ORIEL_ETIMEDOUT && timeout_ns == RESOLVE_TIMEOUT_NS) {
-		ori_log(ORI_LOG_DEBUG, "memory of rank %d is not mapped yet: %s", peer,
-			ori_last_error_text());
+	err = soon ? fetch_soon(c, peer, id, &i->theirs) : fetch(c, peer, id, &i->theirs);
+	if (err)
 		goto err_record;
-	}
-	if (err) {
-		err = ori_fail(err, "cannot map memory of rank %d: %s", peer,
-			       ori_last_error_text());
-		goto err_record;
-	}
 	i->peer = peer;
 	i->id = id;
 	i->users = 1;
@@ -87,7 +138,7 @@ int ori_import_range(struct oriel_comm *c, int peer, const struct ori_export *e,
 		return ori_fail(ORIEL_EPROTO, "rank %d names a range outside its memory", peer);
 	*import = find_import(c, peer, e->id);
 	if (!*import) {
-		err = make_import(c, peer, e->id, e->allocation_bytes, c->timeout_ns, import);
+		err = make_import(c, peer, e->id, e->allocation_bytes, 0, import);
 		if (err)
 			return err;
 	}
@@ -133,7 +184,7 @@ static struct ori_import *find_or_import(struct oriel_comm *c, int peer, uint64_
 		if (i->peer == peer && i->id == id)
 			break;
 	pthread_mutex_unlock(&c->lock);
-	if (!i && make_import(c, peer, id, 0, RESOLVE_TIMEOUT_NS, &i))
+	if (!i && make_import(c, peer, id, 0, 1, &i))
 		return NULL;
 	return i;
 }

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <oriel/device/wqe.h>
+#include "../engine/wqe_decode.h"
 
 #include "links.h"
 
@@ -140,10 +140,58 @@ void ori_lane_doomed(void *comm, uint32_t nic, uint32_t qpn)
 	ori_comm_tell_device(c);
 }
 
+/*
+ * "64 bytes at offset 4096 of window 0 ...": where the memory of a window or buffer is known by its
+ * key.
+ */
+static int name_target(struct oriel_comm *c, int rank, uint32_t nic, const struct ori_wqe_op *op,
+		       char *out, size_t bytes)
+{
+	int named = 0;
+
+	pthread_mutex_lock(&c->lock);
+	for (struct ori_child *child = c->children; child && !named; child = child->next)
+		named = child->name &&
+			child->name(child, rank, nic, op->rkey, op->remote, out, bytes);
+	pthread_mutex_unlock(&c->lock);
+	return named;
+}
+
+/* What the WQE was to do, or "" if its bytes do not tell. */
+static void describe(struct oriel_comm *c, const struct oriel_queue *q, uint32_t nic, uint64_t wqe,
+		     char *out, size_t bytes)
+{
+	static const char *const words[] = { NULL, "put", "get", "atomic operation" };
+	char target[112], why[64];
+	struct ori_wqe_op op;
+	struct ori_wqe w;
+
+	out[0] = '\0';
+	/* A failed queue takes no more WQEs: nobody writes this slot. */
+	memcpy(&w, q->sq + (wqe & (q->depth - 1)) * ORI_WQE_BYTES, sizeof(w));
+	if (ori_wqe_decode(&w, wqe, q->qpn, &op, why, sizeof(why)) || op.kind == ORI_WQE_KIND_LOCAL)
+		return;
+	if (name_target(c, q->peer, nic, &op, target, sizeof(target)))
+		snprintf(out, bytes, ": %s of %u bytes at %s", words[op.kind], op.bytes, target);
+	else
+		snprintf(out, bytes, ": %s of %u bytes at 0x%llx of key 0x%x", words[op.kind],
+			 op.bytes, (unsigned long long)op.remote, op.rkey);
+}
+
+/*
+ * Does the cause lie at the other end?  It asked for something that was refused here, or it had
+ * failed before, or this queue was ended because of an error that is told elsewhere.
+ */
+static int is_consequence(uint32_t syndrome)
+{
+	return syndrome == ORI_SYNDROME_LOCAL_ACCESS || syndrome == ORI_SYNDROME_REMOTE_OP ||
+	       syndrome == ORI_SYNDROME_FLUSHED;
+}
+
 void ori_lane_failed(void *comm, uint32_t nic, uint32_t qpn, uint64_t wqe, uint32_t syndrome)
 {
 	struct oriel_comm *c = comm;
-	char text[200];
+	char text[256], what[160] = "";
 	int is_main, told;
 	struct oriel_queue *q = find_queue(c, nic, qpn, &is_main);
 
@@ -153,10 +201,18 @@ void ori_lane_failed(void *comm, uint32_t nic, uint32_t qpn, uint64_t wqe, uint3
 	pthread_mutex_unlock(&c->lock);
 	if (!q || told)
 		return;
+	if (syndrome == ORI_SYNDROME_LOCAL_ACCESS)
+		snprintf(what, sizeof(what), ": a request of rank %d was refused here", q->peer);
+	else if (is_main && syndrome != ORI_SYNDROME_FLUSHED)
+		describe(c, q, nic, wqe, what, sizeof(what));
 	snprintf(text, sizeof(text),
-		 "rank %d: %s queue to rank %d, lane %u: WQE %llu failed: %s (0x%02x)", c->rank,
+		 "rank %d: %s queue to rank %d, lane %u: WQE %llu failed: %s (0x%02x)%s", c->rank,
 		 is_main ? "main" : "companion", q->peer, q->lane, (unsigned long long)wqe,
-		 ori_syndrome_text(syndrome), syndrome);
+		 ori_syndrome_text(syndrome), syndrome, what);
+	if (is_consequence(syndrome)) {
+		ori_comm_fail_later(c, ORIEL_EREMOTE, text);
+		return;
+	}
 	ori_log(ORI_LOG_ERROR, "%s", text);
 	ori_comm_fail_all(c, ORIEL_EREMOTE, text);
 }

@@ -273,8 +273,7 @@ static int choose_engine(struct oriel_comm *c)
 				  sizeof(mine.why));
 	if (!status && !all)
 		status = ori_fail(ORIEL_ENOMEM, "no memory for queues");
-	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_COMM_CREATE, status, &mine, all,
-			all ? sizeof(mine) : 0);
+	err = ori_comm_agree(c, status, &mine, all, all ? sizeof(mine) : 0);
 	for (int r = 0; r < c->nranks && !err; r++) {
 		all[r].why[sizeof(all[r].why) - 1] = '\0';
 		if (!all[r].mask)
@@ -299,8 +298,7 @@ int ori_links_build(struct oriel_comm *c)
 	int err = choose_engine(c);
 
 	if (!err)
-		err = ori_connect(c, ORI_CALL_COMM_CREATE, prepare(c), NULL,
-				  c->config.connect ? ORI_CONNECT_ALL : 0);
+		err = ori_connect(c, prepare(c), NULL, c->config.connect ? ORI_CONNECT_ALL : 0);
 	if (err)
 		return err;
 	c->dev.results = ori_control_near(c, c->links->results);

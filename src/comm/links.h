@@ -53,7 +53,7 @@ uint64_t ori_links_wire_bytes(const struct oriel_comm *);
  * connect.c: the body of oriel_comm_connect and the last part of comm creation. [C]  n ranks, or ORI_CONNECT_ALL;
  * status: what went wrong on this rank before, of which the others learn here.
  */
-int ori_connect(struct oriel_comm *, enum ori_call, int status, const int *ranks, int n);
+int ori_connect(struct oriel_comm *, int status, const int *ranks, int n);
 
 /* lanes.c: makes the queues of lane `n` towards a rank over their memory. */
 int ori_lane_make(struct oriel_comm *, struct ori_links *, int rank, uint32_t n);

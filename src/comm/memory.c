@@ -190,7 +190,7 @@ void ori_memory_abandon(struct oriel_comm *c, struct ori_memory *m)
 
 void ori_memory_end(struct oriel_comm *c, struct ori_memory *m)
 {
-	if (ori_comm_failed(c))
+	if (ori_comm_has_failed(c))
 		ori_memory_abandon(c, m);
 	else
 		ori_memory_free(c, m);

@@ -263,6 +263,9 @@ int oriel_launch(struct oriel_comm *c, const struct oriel_kernel *kernel, int nb
 		c->engine->ops->drive(c->engine);
 	err = c->device->ops->launch(c->device, kernel, nblocks, nthreads, args, args_bytes,
 				     stream);
+	/* What ended the kernel's calls is this thread's last error, wherever it was decided. */
+	if (!err && !c->device->separate)
+		(void)ori_comm_failed(c);
 	return ori_comm_device_status(c, err);
 }
 

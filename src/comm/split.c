@@ -62,6 +62,7 @@ int oriel_comm_split(struct oriel_comm *c, int color, int key, struct oriel_comm
 		err = ori_comm_failed(c);
 	if (err)
 		return err;
+	ori_comm_call_begin(c, ORI_CALL_COMM_SPLIT);
 	all = calloc((size_t)c->nranks, sizeof(*all));
 	members = calloc((size_t)c->nranks, sizeof(*members));
 	ranks = calloc((size_t)c->nranks, sizeof(*ranks));
@@ -70,12 +71,12 @@ int oriel_comm_split(struct oriel_comm *c, int color, int key, struct oriel_comm
 		status = ori_fail(ORIEL_ENOMEM, "oriel_comm_split: no memory");
 	else if (!sub)
 		status = ori_fail(ORIEL_EINVAL, "oriel_comm_split: no place for the comm");
-	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_COMM_SPLIT, status, &mine, all,
-			sizeof(mine));
+	err = ori_comm_agree(c, status, &mine, all, sizeof(mine));
 	if (err)
 		goto out;
 	n = list_members(all, c->nranks, color, members, ranks, &lowest);
-	err = c->boot->ops->subgroup(c->boot, ranks, n, (uint32_t)lowest + 1, c->timeout_ns, &boot);
+	err = c->boot->ops->subgroup(c->boot, ranks, n, (uint32_t)lowest + 1, ori_comm_round_ns(c),
+				     &boot);
 	if (err)
 		goto out;
 	if (color < 0) {

@@ -45,7 +45,7 @@ static void look_at_slot(struct ori_watch *w, int n, uint64_t now)
 	}
 	if (now < seen->next_ns)
 		return;
-	ori_diag_late_slot(&slot, c->rank,
+	ori_diag_late_slot(&slot, c->rank, &c->control->board,
 			   slot.peer >= 0 && slot.peer < c->nranks ? c->dev_peers[slot.peer].board :
 								     NULL,
 			   now - seen->first_ns);

@@ -3,7 +3,9 @@
  * diag/diag.h - who waits for what: the board of a rank, and the line a late wait prints.
  *
  * The board lies in control memory that mapped peers read, so a report can name what the other side
- * is waiting for itself.  Written by waiting threads only, through ori_spin.
+ * is waiting for itself.  Written by waiting threads only, through ori_spin.  What a board does not
+ * tell, and what queued peers do, is asked of the comm the board belongs to (struct
+ * ori_diag_world).
  */
 #ifndef ORI_DIAG_H
 #define ORI_DIAG_H
@@ -21,15 +23,38 @@ void ori_board_clear(struct ori_spin *);
 /* A consistent copy of slot n; 0 if it is free or changes too fast to be read. */
 int ori_board_read(const struct oriel_board *, int n, struct oriel_board_slot *out);
 
+/* What a report may ask of a rank's comm.  Both are called only once a wait is late. */
+struct ori_diag_world {
+	void *ctx;
+	int nranks;
+	/* The value of signal `id` of window `window` from `rank`; 0: not known. */
+	int (*signal_from)(void *ctx, int window, int id, int rank, uint64_t *value);
+	/* What that rank says it is doing ("itself waits ..."); 0: it cannot be asked. */
+	int (*ask)(void *ctx, int rank, char *out, size_t bytes);
+};
+
+/* A comm is asked by its board.  unlist returns when nobody asks it any more. */
+int ori_diag_list(const struct oriel_board *,
+		  const struct ori_diag_world *); /* 0 or ORIEL_ENOMEM */
+void ori_diag_unlist(const struct oriel_board *);
+int ori_diag_signal_from(const struct oriel_board *, int window, int id, int rank, uint64_t *value);
+int ori_diag_ask(const struct oriel_board *, int rank, char *out, size_t bytes);
+int ori_diag_nranks(const struct oriel_board *); /* 0: not listed */
+
 /* One line: a warning when a wait is late, an error when it is given up. */
 void ori_diag_late(const struct ori_spin *, uint64_t have, uint64_t age_ns, int given_up);
 /*
- * The same for a wait seen on this rank's board by somebody else: `rank` is this one, `board` that of the rank
- * it waits for, or NULL.
+ * The same for a wait seen on this rank's board by somebody else: `rank` is this one and `own` its
+ * board, `board` that of the rank it waits for, or NULL.
  */
-void ori_diag_late_slot(const struct oriel_board_slot *, int rank, const struct oriel_board *board,
-			uint64_t age_ns);
+void ori_diag_late_slot(const struct oriel_board_slot *, int rank, const struct oriel_board *own,
+			const struct oriel_board *board, uint64_t age_ns);
 /* "barrier 2 of window 1 for rank 3: have 4, want 5" */
 void ori_diag_wait_text(const struct oriel_board_slot *, char *out, size_t bytes);
+/*
+ * What a rank waits for by its board: "itself waits 1.5 s for ...", or "waits for nothing in
+ * Oriel".
+ */
+void ori_diag_board_text(const struct oriel_board *, char *out, size_t bytes);
 
 #endif

@@ -12,6 +12,8 @@
 #include "../util/util.h"
 #include "diag.h"
 
+#define SOURCES_NAMED 8 /* of a sum */
+
 static const char *op_text(int op)
 {
 	switch (op) {
@@ -58,47 +60,122 @@ static void age_text(uint64_t since_ns, char *out, size_t bytes)
 		snprintf(out, bytes, " %.1f s", (double)(now - since_ns) * 1e-9);
 }
 
-/* What the late rank itself waits for, from its board; "" if it waits for nothing we can see. */
-static void peer_text(int peer, const struct oriel_board *board, char *out, size_t bytes)
+void ori_diag_board_text(const struct oriel_board *board, char *out, size_t bytes)
 {
 	struct oriel_board_slot slot;
 	char wait[160], age[32];
 	int n;
 
-	out[0] = '\0';
-	if (!board)
-		return;
 	for (n = 0; n < ORIEL_BOARD_SLOTS; n++)
 		if (ori_board_read(board, n, &slot))
 			break;
 	if (n == ORIEL_BOARD_SLOTS) {
-		snprintf(out, bytes, "; rank %d waits for nothing in Oriel", peer);
+		snprintf(out, bytes, "waits for nothing in Oriel");
 		return;
 	}
 	ori_diag_wait_text(&slot, wait, sizeof(wait));
 	age_text(slot.since_ns, age, sizeof(age));
-	snprintf(out, bytes, "; rank %d itself waits%s for %s", peer, age, wait);
+	snprintf(out, bytes, "itself waits%s for %s", age, wait);
 }
 
-static void tell(const struct oriel_board_slot *slot, int rank, const struct oriel_board *board,
-		 uint64_t age_ns, int given_up)
+/*
+ * What the late rank itself waits for: from its board, or as it says itself; "" if that is not
+ * known.
+ */
+static void peer_text(int peer, const struct oriel_board *own, const struct oriel_board *board,
+		      char *out, size_t bytes)
 {
-	char wait[160], peer[256];
+	char does[224];
+
+	out[0] = '\0';
+	if (board)
+		ori_diag_board_text(board, does, sizeof(does));
+	else if (!ori_diag_ask(own, peer, does, sizeof(does)))
+		return;
+	snprintf(out, bytes, "; rank %d %s", peer, does);
+}
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+/* The sources of a sum that have given least, lowest first. */
+struct least {
+	int rank[SOURCES_NAMED];
+	uint64_t value[SOURCES_NAMED];
+	int count, total;
+};
+
+static void least_add(struct least *l, int rank, uint64_t value)
+{
+	int at = l->count;
+
+	l->total++;
+	while (at > 0 && value < l->value[at - 1])
+		at--;
+	if (at == SOURCES_NAMED)
+		return;
+	if (l->count < SOURCES_NAMED)
+		l->count++;
+	for (int i = l->count - 1; i > at; i--) {
+		l->rank[i] = l->rank[i - 1];
+		l->value[i] = l->value[i - 1];
+	}
+	l->rank[at] = rank;
+	l->value[at] = value;
+}
+
+/*
+ * "; least from rank 2: 0, rank 0: 1 and 5 more"; returns the rank that gave least, or -1: not
+ * known.
+ */
+static int sources_text(const struct oriel_board_slot *slot, const struct oriel_board *own,
+			char *out, size_t bytes)
+{
+	struct least l = { .count = 0 };
+	int nranks = ori_diag_nranks(own);
+	size_t at = 0;
+	uint64_t value;
+
+	out[0] = '\0';
+	for (int r = 0; r < nranks; r++)
+		if (ori_diag_signal_from(own, slot->window, slot->id, r, &value))
+			least_add(&l, r, value);
+	for (int i = 0; i < l.count && at < bytes; i++)
+		at += (size_t)snprintf(out + at, bytes - at, "%s rank %d: %llu",
+				       i ? "," : "; least from", l.rank[i],
+				       (unsigned long long)l.value[i]);
+	if (l.total > l.count && at < bytes)
+		snprintf(out + at, bytes - at, " and %d more", l.total - l.count);
+	return l.count ? l.rank[0] : -1;
+}
+
+/* ---- the line -------------------------------------------------------------------------------- */
+
+static void tell(const struct oriel_board_slot *slot, int rank, const struct oriel_board *own,
+		 const struct oriel_board *board, uint64_t age_ns, int given_up)
+{
+	char wait[160], sources[384] = "", peer[256] = "";
 	double age = (double)age_ns * 1e-9;
+	int late = slot->peer;
 
 	ori_diag_wait_text(slot, wait, sizeof(wait));
-	peer_text(slot->peer, slot->peer < 0 || slot->peer == rank ? NULL : board, peer,
-		  sizeof(peer));
+	if (slot->op == ORIEL_OP_SIGNAL_SUM) {
+		late = sources_text(slot, own, sources, sizeof(sources));
+		board = NULL;
+	}
+	if (late >= 0 && late != rank)
+		peer_text(late, own, board, peer, sizeof(peer));
 	if (given_up)
-		(void)ori_fail(ORIEL_ETIMEDOUT, "gave up after %.1f s: %s%s", age, wait, peer);
+		(void)ori_fail(ORIEL_ETIMEDOUT, "gave up after %.1f s: %s%s%s", age, wait, sources,
+			       peer);
 	else
-		ori_log(ORI_LOG_WARN, "waiting %.1f s for %s%s", age, wait, peer);
+		ori_log(ORI_LOG_WARN, "waiting %.1f s for %s%s%s", age, wait, sources, peer);
 }
 
 void ori_diag_late_slot(const struct oriel_board_slot *slot, int rank,
-			const struct oriel_board *board, uint64_t age_ns)
+			const struct oriel_board *own, const struct oriel_board *board,
+			uint64_t age_ns)
 {
-	tell(slot, rank, board, age_ns, 0);
+	tell(slot, rank, own, board, age_ns, 0);
 }
 
 void ori_diag_late(const struct ori_spin *s, uint64_t have, uint64_t age_ns, int given_up)
@@ -111,6 +188,6 @@ void ori_diag_late(const struct ori_spin *s, uint64_t have, uint64_t age_ns, int
 	mine.window = s->window;
 	mine.have = have;
 	mine.want = s->want;
-	tell(&mine, s->comm->rank, s->peer < 0 ? NULL : s->comm->peers[s->peer].board, age_ns,
-	     given_up);
+	tell(&mine, s->comm->rank, s->comm->board,
+	     s->peer < 0 ? NULL : s->comm->peers[s->peer].board, age_ns, given_up);
 }

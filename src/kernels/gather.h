@@ -98,7 +98,7 @@ ORIEL_DEV void ori_gather_tell_failure(const struct oriel_window_peer *peer, uin
  */
 ORIEL_DEV_OUT void ori_gather_give_up(const struct oriel_window_dev *words, int err, int peer)
 {
-	uint64_t failure = ORIEL_FAILURE(err, peer);
+	uint64_t failure = ORIEL_FAILURE_LATE(err, peer, words->comm.rank);
 
 	ori_compare_swap_acq_rel_sys(words->failure, 0, failure);
 	/* where the comm has failed everybody knows */

@@ -88,7 +88,9 @@
 	X(TEXT, a2a_plan, "ORIEL_A2A_PLAN", "",                                                    \
 	  "all-to-all-v: tables, proposal, or mapped=BLOCKS/WARPS/CHUNK,queued=...,small=BYTES")   \
 	X(COUNT, listen_fd, "ORIEL_LISTEN_FD", "0",                                                \
-	  "listening socket inherited from oriel-run (0: none)")
+	  "listening socket inherited from oriel-run (0: none)")                                   \
+	X(FLAG, listening, "ORIEL_LISTENING", "0",                                                 \
+	  "1: rank 0 has that socket from the start (set by oriel-run); who is refused there ends")
 
 /* Values of the CHOICE types. */
 enum ori_mode { ORI_MODE_AUTO, ORI_MODE_ON, ORI_MODE_OFF };

@@ -23,6 +23,7 @@
 static int log_level = ORI_LOG_WARN; /* atomic, relaxed: orders nothing else */
 static _Thread_local int log_rank = -1;
 static _Thread_local char last_error[TEXT_BYTES];
+static _Thread_local uint64_t last_error_count;
 
 static const char *const level_words[] = { "error", "warning", "info", "debug" };
 
@@ -112,6 +113,7 @@ static void keep(const char *text)
 	memcpy(last_error, text, n);
 	last_error[n] = '\0';
 	make_printable(last_error);
+	last_error_count++;
 }
 
 int ori_fail(int status, const char *fmt, ...)
@@ -171,6 +173,11 @@ int ori_fail_errno(int error, const char *fmt, ...)
 const char *ori_last_error_text(void)
 {
 	return last_error;
+}
+
+uint64_t ori_last_error_count(void)
+{
+	return last_error_count;
 }
 
 void ori_last_error_clear(void)

@@ -41,6 +41,8 @@ const char *ori_errno_text(int error, char *text, size_t bytes);
 /* The text that oriel_last_error() gives, for records sent to other ranks. */
 const char *ori_last_error_text(void);
 void ori_last_error_clear(void);
+/* How often this thread's text was set: has a call that failed left one of its own? */
+uint64_t ori_last_error_count(void);
 
 /* ---- clock and random (clock.c) ----------------------------------------------------------------- */
 

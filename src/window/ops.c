@@ -19,26 +19,72 @@ static int window_failed(struct oriel_window *w)
 {
 	uint64_t failure = ori_control_load(w->comm, w->dev.failure);
 	int status = ORIEL_FAILURE_STATUS(failure);
+	int rank = ORIEL_FAILURE_RANK(failure), by = ORIEL_FAILURE_BY(failure);
 
 	if (!failure)
 		return ori_comm_failed(w->comm);
+	if (by >= 0 && by != rank)
+		return ori_fail_silent(status,
+				       "window %d has failed: rank %d gave up waiting for rank %d",
+				       w->number, by, rank);
 	return ori_fail_silent(status, "window %d has failed: %s (rank %d)", w->number,
-			       oriel_status_text(status), ORIEL_FAILURE_RANK(failure));
+			       oriel_status_text(status), rank);
+}
+
+/* The first rank that had no queues when the window was made; for calls to one peer, that one. */
+static int not_connected(struct oriel_window *w, const char *call, int peer)
+{
+	int r = peer;
+
+	for (int i = 0; peer < 0 && i < w->comm->nranks && r < 0; i++)
+		if (w->peers[i].kind == ORIEL_PEER_NONE)
+			r = i;
+	return ori_fail(ORIEL_ENOTCONN,
+			"%s: window %d was made before rank %d was connected: call "
+			"oriel_comm_connect first, then oriel_window_create",
+			call, w->number, r);
+}
+
+/* One host-issued operation: its name, its peer (-1: several), the texts before it. */
+struct host_op {
+	struct oriel_window *window;
+	const char *call;
+	int peer;
+	uint64_t texts;
+};
+
+static struct host_op begin_op(struct oriel_window *w, const char *call, int peer)
+{
+	struct host_op op = { w, call, peer, ori_last_error_count() };
+
+	return op;
 }
 
 /*
- * What ended an operation may have been decided on another thread, where its text is: this thread gets it
- * too.  What was decided here has its text already.
+ * Whoever gets a status finds its text.  What ended the operation may have been decided on another
+ * thread, where its text is, or by device code, which has none; an older text of this thread is of
+ * something else.
  */
-static int end_op(struct oriel_window *w, int err)
+static int end_op(const struct host_op *op, int err)
 {
-	uint64_t failure = __atomic_load_n(w->comm->dev.failure, __ATOMIC_ACQUIRE);
+	struct oriel_window *w = op->window;
+	int has_text = ori_last_error_count() != op->texts;
+	uint64_t failure;
 
-	if (err && ORIEL_FAILURE_STATUS(failure) == err)
-		(void)ori_comm_failed(w->comm);
-	else if (err && !*ori_last_error_text())
-		(void)window_failed(w);
-	return err;
+	/* the wait that gave up has said for what */
+	if (!err || (has_text && err == ORIEL_ETIMEDOUT))
+		return err;
+	failure = __atomic_load_n(w->comm->dev.failure, __ATOMIC_ACQUIRE);
+	if (ORIEL_FAILURE_STATUS(failure) == err)
+		return ori_comm_failed(w->comm);
+	if (has_text)
+		return err;
+	failure = ori_control_load(w->comm, w->dev.failure);
+	if (ORIEL_FAILURE_STATUS(failure) == err)
+		return window_failed(w);
+	if (err == ORIEL_ENOTCONN)
+		return not_connected(w, op->call, op->peer);
+	return ori_fail(err, "%s: window %d: %s", op->call, w->number, oriel_status_text(err));
 }
 
 int oriel_window_status(struct oriel_window *w)
@@ -217,50 +263,57 @@ int oriel_window_reset_signals(struct oriel_window *w, void *stream)
 {
 	struct oriel_group g = oriel_group_thread();
 	int err = ori_window_check(w, "oriel_window_reset_signals");
+	struct host_op op;
 
 	if (!err && is_separate(w))
 		return launch_word(w, "oriel_window_reset_signals", ORI_WINDOW_RESET_SIGNALS, 0, 0,
 				   0, 0, stream);
+	if (err)
+		return err;
+	op = begin_op(w, "oriel_window_reset_signals", -1);
 	for (uint32_t id = 0; !err && id < w->options.signals; id++)
 		err = oriel_reset_signal(&w->host_dev, g, (int)id);
-	return err;
+	return end_op(&op, err);
 }
 
 /* Done on return, also on queued peers: the caller may reuse, or leave, its source at once. */
-static int end_put(struct oriel_window *w, int peer, int status)
+static int end_put(const struct host_op *op, int status)
 {
 	if (!status)
-		status = oriel_flush(&w->host_dev, oriel_group_thread(), peer);
-	return end_op(w, status);
+		status = oriel_flush(&op->window->host_dev, oriel_group_thread(), op->peer);
+	return end_op(op, status);
 }
 
 int oriel_window_put(struct oriel_window *w, int peer, uint64_t dst_off,
 		     const struct oriel_source *src, uint64_t src_off, uint64_t bytes, void *stream)
 {
 	int err = ori_window_check(w, "oriel_window_put");
+	struct host_op op;
 
 	if (!err && is_separate(w))
 		return launch_transfer(w, "oriel_window_put", ORI_WINDOW_PUT, peer, dst_off, src,
 				       src_off, bytes, 0, 0, 0, stream);
-	if (!err)
-		err = end_put(w, peer,
-			      oriel_put(&w->host_dev, oriel_group_thread(), peer, dst_off, src,
-					src_off, bytes));
-	return err;
+	if (err)
+		return err;
+	op = begin_op(w, "oriel_window_put", peer);
+	return end_put(&op, oriel_put(&w->host_dev, oriel_group_thread(), peer, dst_off, src,
+				      src_off, bytes));
 }
 
 int oriel_window_get(struct oriel_window *w, int peer, uint64_t src_off,
 		     const struct oriel_source *dst, uint64_t dst_off, uint64_t bytes, void *stream)
 {
 	int err = ori_window_check(w, "oriel_window_get");
+	struct host_op op;
 
 	if (!err && is_separate(w))
 		return launch_transfer(w, "oriel_window_get", ORI_WINDOW_GET, peer, src_off, dst,
 				       dst_off, bytes, 0, 0, 0, stream);
-	if (!err)
-		err = end_op(w, oriel_get(&w->host_dev, oriel_group_thread(), peer, src_off, dst,
-					  dst_off, bytes));
-	return err;
+	if (err)
+		return err;
+	op = begin_op(w, "oriel_window_get", peer);
+	return end_op(&op, oriel_get(&w->host_dev, oriel_group_thread(), peer, src_off, dst,
+				     dst_off, bytes));
 }
 
 int oriel_window_put_signal(struct oriel_window *w, int peer, uint64_t dst_off,
@@ -268,29 +321,31 @@ int oriel_window_put_signal(struct oriel_window *w, int peer, uint64_t dst_off,
 			    int signal, int op, uint64_t value, void *stream)
 {
 	int err = ori_window_check(w, "oriel_window_put_signal");
+	struct host_op host;
 
 	if (!err && is_separate(w))
 		return launch_transfer(w, "oriel_window_put_signal", ORI_WINDOW_PUT_SIGNAL, peer,
 				       dst_off, src, src_off, bytes, signal, op, value, stream);
-	if (!err)
-		err = end_put(w, peer,
-			      oriel_put_signal(&w->host_dev, oriel_group_thread(), peer, dst_off,
+	if (err)
+		return err;
+	host = begin_op(w, "oriel_window_put_signal", peer);
+	return end_put(&host, oriel_put_signal(&w->host_dev, oriel_group_thread(), peer, dst_off,
 					       src, src_off, bytes, signal, op, value));
-	return err;
 }
 
 int oriel_window_signal(struct oriel_window *w, int peer, int id, int op, uint64_t value,
 			void *stream)
 {
 	int err = ori_window_check(w, "oriel_window_signal");
+	struct host_op host;
 
 	if (!err && is_separate(w))
 		return launch_word(w, "oriel_window_signal", ORI_WINDOW_SIGNAL, peer, id, op, value,
 				   stream);
-	if (!err)
-		err = end_op(w,
-			     oriel_signal(&w->host_dev, oriel_group_thread(), peer, id, op, value));
-	return err;
+	if (err)
+		return err;
+	host = begin_op(w, "oriel_window_signal", peer);
+	return end_op(&host, oriel_signal(&w->host_dev, oriel_group_thread(), peer, id, op, value));
 }
 
 int oriel_window_wait_signal(struct oriel_window *w, int peer, int id, int cmp, uint64_t value,
@@ -298,6 +353,7 @@ int oriel_window_wait_signal(struct oriel_window *w, int peer, int id, int cmp, 
 {
 	struct oriel_group g = oriel_group_thread();
 	int err = ori_window_check(w, "oriel_window_wait_signal");
+	struct host_op op;
 
 	if (err)
 		return err;
@@ -307,17 +363,22 @@ int oriel_window_wait_signal(struct oriel_window *w, int peer, int id, int cmp, 
 	if (is_separate(w))
 		return launch_word(w, "oriel_window_wait_signal", ORI_WINDOW_WAIT_SIGNAL, peer, id,
 				   cmp, value, stream);
+	op = begin_op(w, "oriel_window_wait_signal", peer);
 	if (peer >= 0)
-		return end_op(w, oriel_wait_signal_from(&w->host_dev, g, peer, id, cmp, value));
-	return end_op(w, oriel_wait_signal(&w->host_dev, g, id, value));
+		return end_op(&op, oriel_wait_signal_from(&w->host_dev, g, peer, id, cmp, value));
+	return end_op(&op, oriel_wait_signal(&w->host_dev, g, id, value));
 }
 
 int oriel_window_barrier(struct oriel_window *w, int id, void *stream)
 {
 	int err = ori_window_check(w, "oriel_window_barrier");
+	struct host_op op;
 
 	if (!err && is_separate(w))
 		return launch_word(w, "oriel_window_barrier", ORI_WINDOW_BARRIER, 0, id, 0, 0,
 				   stream);
-	return err ? err : end_op(w, oriel_barrier(&w->host_dev, oriel_group_thread(), id));
+	if (err)
+		return err;
+	op = begin_op(w, "oriel_window_barrier", -1);
+	return end_op(&op, oriel_barrier(&w->host_dev, oriel_group_thread(), id));
 }

@@ -6,8 +6,11 @@
  * before a peer knows of them.  In it, ranks tell options and where their memory is.  Before the second,
  * each maps its peers' buffers.  A rank that failed takes part in the round and all fail alike.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <oriel/device.h>
 
 #include "window.h"
 
@@ -40,7 +43,7 @@ static void free_control(struct oriel_window *w)
 	ori_control_unpublish(c, w->near_peers, (uint64_t)c->nranks * sizeof(*w->peers));
 	ori_control_unpublish(c, w->near_links, (uint64_t)c->nranks * sizeof(*w->links));
 	/* After a failure a peer may still be storing here: the pages are not reused. */
-	if (ori_comm_failed(c))
+	if (ori_comm_has_failed(c))
 		return;
 	c->device->ops->discard(c->device, &slab->allocation, w->control_offset,
 				(w->layout.bytes + ORI_SLAB_ALIGN - 1) &
@@ -74,6 +77,37 @@ static void destroy_window(struct ori_child *child)
 {
 	ori_live_remove(child);
 	free_window((struct oriel_window *)child);
+}
+
+static int name_window(const struct ori_child *child, int rank, uint32_t nic, uint32_t key,
+		       uint64_t address, char *out, size_t bytes)
+{
+	const struct oriel_window *w = (const struct oriel_window *)child;
+	const struct oriel_window_link *link = &w->links[rank];
+
+	if (w->peers[rank].kind != ORIEL_PEER_QUEUED)
+		return 0;
+	if (link->buffer_key[nic] && link->buffer_key[nic] == key)
+		snprintf(out, bytes, "offset %llu of window %d, which has %llu bytes",
+			 (unsigned long long)(address - link->buffer_skew), w->number,
+			 (unsigned long long)w->options.bytes);
+	else if (link->control_key[nic] && link->control_key[nic] == key)
+		snprintf(out, bytes, "the signal and barrier words of window %d", w->number);
+	else
+		return 0;
+	return 1;
+}
+
+/* Words of a separate device are not read: its driver may copy nothing while a kernel waits. */
+static int signal_from(const struct ori_child *child, int number, int id, int rank, uint64_t *value)
+{
+	const struct oriel_window *w = (const struct oriel_window *)child;
+
+	if (w->number != number || id < 0 || (uint32_t)id >= w->options.signals ||
+	    w->comm->device->separate)
+		return 0;
+	*value = oriel_read_signal_from(&w->host_dev, rank, id);
+	return 1;
 }
 
 struct oriel_window *ori_window_covering(struct oriel_comm *c, const void *ptr, uint64_t bytes)
@@ -330,6 +364,7 @@ int oriel_window_create(struct oriel_comm *c, const struct oriel_window_options 
 	if (err)
 		return err;
 	number = take_number(c);
+	ori_comm_call_begin(c, ORI_CALL_WINDOW_CREATE);
 	memset(&mine, 0, sizeof(mine));
 	w = calloc(1, sizeof(*w));
 	all = calloc((size_t)c->nranks, sizeof(*all));
@@ -337,16 +372,17 @@ int oriel_window_create(struct oriel_comm *c, const struct oriel_window_options 
 		free(w);
 		free(all);
 		err = ori_fail(ORIEL_ENOMEM, "oriel_window_create: no memory");
-		(void)ori_agree(c->boot, c->timeout_ns, ORI_CALL_WINDOW_CREATE, err, NULL, NULL, 0);
+		(void)ori_comm_agree(c, err, NULL, NULL, 0);
 		return err;
 	}
 	w->comm = c;
 	w->number = number;
 	w->child.destroy = destroy_window;
+	w->child.name = name_window;
+	w->child.signal_from = signal_from;
 	status = window ? prepare(w, options, &mine) :
 			  ori_fail(ORIEL_EINVAL, "oriel_window_create: no place for the window");
-	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_WINDOW_CREATE, status, &mine, all,
-			sizeof(mine));
+	err = ori_comm_agree(c, status, &mine, all, sizeof(mine));
 	if (err)
 		goto err_window;
 	status = map_peers(w, all);
@@ -354,7 +390,7 @@ int oriel_window_create(struct oriel_comm *c, const struct oriel_window_options 
 		status = ori_window_handle_build(w);
 	if (!status)
 		status = ori_live_add(w, ORI_LIVE_WINDOW);
-	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_WINDOW_CREATE, status, NULL, NULL, 0);
+	err = ori_comm_agree(c, status, NULL, NULL, 0);
 	if (err)
 		goto err_live;
 	ori_child_add(c, &w->child);

@@ -74,8 +74,49 @@ TEST(rendezvous_never_arrives)
 	job.port = ntohs(at.sin_port);
 	job_start(&job, 1, NULL, only_join);
 	job_wait(&job, 1);
-	CHECK_RANK(&job, 1, ORIEL_ETIMEDOUT, "no answer from 127.0.0.1:", 1 + JOB_SPARE_S);
+	CHECK_RANK(&job, 1, ORIEL_ETIMEDOUT,
+		   "rank 0 has not opened the rendezvous at 127.0.0.1:", 1 + JOB_SPARE_S);
 	close(fd);
+	job_close(&job);
+}
+
+static void join_a_rank_0_that_listens(struct job *job, int rank)
+{
+	setenv("ORIEL_LISTENING", "1", 1);
+	only_join(job, rank);
+}
+
+/* Has the socket and dies before it takes anybody. */
+static void dies_with_the_socket(struct job *job, int rank)
+{
+	(void)rank;
+	if (job_await(&job->ranks[1].go))
+		usleep(200000); /* mostly rank 1 has knocked by then; if not, it is refused */
+	kill(getpid(), SIGKILL);
+}
+
+static void knock(struct job *job, int rank)
+{
+	__atomic_store_n(&job->ranks[rank].go, 1, __ATOMIC_RELEASE);
+	join_a_rank_0_that_listens(job, rank);
+}
+
+/*
+ * Where the launcher gave rank 0 the socket from the start, nobody waits for a rank 0 that is gone.
+ */
+TEST(rank_0_dies_before_the_rendezvous)
+{
+	struct job job;
+
+	if (job_open(&job, 2, JOB_NEVER))
+		return;
+	job_start(&job, 0, NULL, dies_with_the_socket);
+	job_start(&job, 1, NULL, knock);
+	close(job.listen_fd);
+	job.listen_fd = -1;
+	job_wait(&job, 1);
+	job_wait(&job, 0);
+	CHECK_RANK(&job, 1, ORIEL_EPEER, "rank 0 is gone", JOB_SOON_S);
 	job_close(&job);
 }
 

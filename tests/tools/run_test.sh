@@ -160,6 +160,7 @@ expect out '^\[3\] ORIEL_PORT=[0-9]+$'
 expect out '^\[3\] ORIEL_TOPOLOGY=2x2$'
 expect out '^\[3\] ORIEL_SECRET=[0-9a-f]{64}$'
 expect out '^\[0\] ORIEL_LISTEN_FD=[0-9]+$'
+expect out '^\[3\] ORIEL_LISTENING=1$'
 checks=$((checks + 2))
 [ "$(grep -c ORIEL_LISTEN_FD "$dir/out")" -eq 1 ] || fail "ORIEL_LISTEN_FD is not rank 0's alone"
 [ "$(grep -o 'ORIEL_SECRET=.*' "$dir/out" | sort -u | wc -l)" -eq 1 ] || fail "secrets differ"

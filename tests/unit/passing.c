@@ -38,8 +38,8 @@ TEST(another_process_gets_the_same_memory)
 		struct ori_allocation theirs;
 		void *map;
 
-		if (ori_passing_fetch(ori_passing_socket(p), ori_passing_token(p), id, LONG,
-				      &theirs) ||
+		if (ori_passing_fetch(ori_passing_socket(p), ori_passing_token(p), id, LONG, NULL,
+				      NULL, &theirs) ||
 		    theirs.bytes != a.bytes || theirs.kind != ORI_EXPORT_HOST_FD ||
 		    device->ops->import(device, &theirs, &map))
 			_exit(1);
@@ -68,15 +68,17 @@ TEST(wrong_token_unknown_id_and_withdrawn_id_are_refused)
 	REQUIRE_OK(ori_passing_offer(p, &a, &id));
 	memcpy(wrong, ori_passing_token(p), 16);
 	wrong[15] ^= 1;
-	CHECK(ori_passing_fetch(ori_passing_socket(p), wrong, id, LONG, &got) < 0);
-	CHECK_EQ(ori_passing_fetch(ori_passing_socket(p), ori_passing_token(p), id + 99, LONG,
-				   &got),
+	CHECK(ori_passing_fetch(ori_passing_socket(p), wrong, id, LONG, NULL, NULL, &got) < 0);
+	CHECK_EQ(ori_passing_fetch(ori_passing_socket(p), ori_passing_token(p), id + 99, LONG, NULL,
+				   NULL, &got),
 		 ORIEL_EPROTO);
 	ori_passing_withdraw(p, id);
-	CHECK_EQ(ori_passing_fetch(ori_passing_socket(p), ori_passing_token(p), id, LONG, &got),
+	CHECK_EQ(ori_passing_fetch(ori_passing_socket(p), ori_passing_token(p), id, LONG, NULL,
+				   NULL, &got),
 		 ORIEL_EPROTO);
 	CHECK_EQ(got.fd, -7);
-	CHECK_EQ(ori_passing_fetch("oriel-nobody", ori_passing_token(p), id, LONG, &got),
+	CHECK_EQ(ori_passing_fetch("oriel-nobody", ori_passing_token(p), id, LONG, NULL, NULL,
+				   &got),
 		 ORIEL_EPEER);
 	device->ops->free(device, &a);
 	ori_passing_close(p);
@@ -110,7 +112,9 @@ TEST(garbage_does_not_stop_the_service)
 		CHECK(send(s, junk, (size_t)(1 + 3 * i), MSG_NOSIGNAL) > 0);
 		close(s);
 	}
-	CHECK_EQ(ori_passing_fetch(ori_passing_socket(p), ori_passing_token(p), id, LONG, &got), 0);
+	CHECK_EQ(ori_passing_fetch(ori_passing_socket(p), ori_passing_token(p), id, LONG, NULL,
+				   NULL, &got),
+		 0);
 	close(got.fd);
 	close(quiet);
 	device->ops->free(device, &a);

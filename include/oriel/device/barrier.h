@@ -59,16 +59,19 @@ ORIEL_DEV int ori_await(const struct oriel_window_dev *win, struct ori_spin *s, 
 ORIEL_DEV_OUT int ori_fail_window(const struct oriel_window_dev *win, int err, int peer)
 {
 	const struct oriel_window_peer *p = ori_window_peer(win, peer);
+	uint64_t first, failure = ORIEL_FAILURE_LATE(err, peer, win->comm.rank);
 
 	if (err != ORIEL_ETIMEDOUT && err != ORIEL_EMISMATCH)
 		return err;
-	ori_compare_swap_acq_rel_sys(win->failure, 0, ORIEL_FAILURE(err, peer));
+	/* Whoever gives up because of an earlier failure passes that one on. */
+	first = ori_compare_swap_acq_rel_sys(win->failure, 0, failure);
+	failure = first ? first : failure;
 	/* The peer's half is of no more use either: it should not wait for what will not come. */
 	if (p->failure) {
-		ori_compare_swap_acq_rel_sys(p->failure, 0, ORIEL_FAILURE(err, win->comm.rank));
+		ori_compare_swap_acq_rel_sys(p->failure, 0, failure);
 		ori_wake(p->waiters);
 	} else if (p->link) {
-		ori_fail_queued(win, p->link, ORIEL_FAILURE(err, win->comm.rank));
+		ori_fail_queued(win, p->link, failure);
 	}
 	return err;
 }

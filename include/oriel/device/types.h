@@ -86,11 +86,18 @@ struct oriel_board {
 	struct oriel_board_slot slot[ORIEL_BOARD_SLOTS];
 };
 
-/* A failure word: 0, or status | who | detail of the first failure; set once by CAS. */
+/*
+ * A failure word: 0, or the first failure; set once by CAS.  The status, the rank whose failure it
+ * is and, where that one was waited for in vain, the rank that gave up; 16 bits each, ranks plus
+ * one.
+ */
 #define ORIEL_FAILURE(status, rank)                                                                \
-	((uint64_t)(uint32_t)(-(status)) | ((uint64_t)((uint32_t)(rank) + 1u) << 16))
+	((uint64_t)(uint32_t)(-(status)) | ((uint64_t)(((uint32_t)(rank) + 1u) & 0xffffu) << 16))
+#define ORIEL_FAILURE_LATE(status, rank, by)                                                       \
+	(ORIEL_FAILURE(status, rank) | ((uint64_t)(((uint32_t)(by) + 1u) & 0xffffu) << 32))
 #define ORIEL_FAILURE_STATUS(word) (-(int)((word)&0xffff))
-#define ORIEL_FAILURE_RANK(word) ((int)(((word) >> 16) & 0xffffffff) - 1)
+#define ORIEL_FAILURE_RANK(word) ((int)(((word) >> 16) & 0xffff) - 1)
+#define ORIEL_FAILURE_BY(word) ((int)(((word) >> 32) & 0xffff) - 1) /* -1: nobody gave up */
 
 /* ---- queues --------------------------------------------------------------------------------------- */
 

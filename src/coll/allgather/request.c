@@ -82,7 +82,7 @@ int ori_gather_exec(struct oriel_allgather *r, const char *call, const void *sen
 		    uint64_t count, uint64_t elem_bytes, void *stream)
 {
 	const void *from;
-	uint64_t bytes = 0;
+	uint64_t bytes = 0, texts;
 	int err = ori_gather_bytes(call, r->comm->nranks, count, elem_bytes, &bytes);
 
 	if (!err && bytes * (uint64_t)r->comm->nranks > r->view.bytes)
@@ -101,10 +101,11 @@ int ori_gather_exec(struct oriel_allgather *r, const char *call, const void *sen
 		return err;
 	if (__atomic_exchange_n(&r->busy, 1, __ATOMIC_ACQUIRE))
 		return ori_fail(ORIEL_EBUSY, "%s: another thread runs this request", call);
+	texts = ori_last_error_count();
 	err = run(r, from, bytes, stream);
 	__atomic_store_n(&r->busy, 0, __ATOMIC_RELEASE);
 	/* what ended it may have been decided on another thread, where its text is */
-	if (err && !r->comm->device->separate)
+	if (err && !r->comm->device->separate && ori_last_error_count() == texts)
 		(void)oriel_window_status(r->words->window);
 	return err;
 }

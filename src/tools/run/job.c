@@ -261,7 +261,9 @@ int run_job(struct run_plan *plan)
 	if (plan->options->timeout_s > 0)
 		job.job_end_ns = ori_deadline_ns((uint64_t)(plan->options->timeout_s * 1e9));
 	start_ranks(&job, plan);
-	/* Ranks that look for a rank 0 that died must be refused. */
+	/*
+	 * Ranks that look for a rank 0 that died must be refused: they end then (ORIEL_LISTENING).
+	 */
 	run_plan_close_listener(plan);
 	loop(&job);
 	code = job.exit_code;

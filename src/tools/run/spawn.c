@@ -115,7 +115,8 @@ static int set_environment(const struct run_plan *plan, int rank)
 	      set_number("LOCAL_RANK", rank) || set_number("LOCAL_WORLD_SIZE", n) ||
 	      setenv("MASTER_ADDR", "127.0.0.1", 1) ||
 	      set_number("MASTER_PORT", plan->master_port) ||
-	      set_number("ORIEL_PORT", plan->listen_port) || setenv(plan->mark, "1", 1) ||
+	      set_number("ORIEL_PORT", plan->listen_port) || set_number("ORIEL_LISTENING", 1) ||
+	      setenv(plan->mark, "1", 1) ||
 	      setenv("ORIEL_LAUNCHER", "env", 1); /* also where mpirun or srun started us */
 	if (!err && plan->secret[0])
 		err = setenv("ORIEL_SECRET", plan->secret, 1);

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * comm/reports.c - the comm's part in reports of late waits: what this rank tells others that wait
+ * for it, and what its own reports ask (struct ori_diag_world).
+ *
+ * A mapped peer's board is read in memory; a queued peer is asked through the boot, which also
+ * reaches other machines. Nothing here runs before a wait is late.
+ */
+#include <stdio.h>
+
+#include "../diag/diag.h"
+#include "comm.h"
+
+/* A rank that runs answers in milliseconds; one that does not is stopped, or not reached. */
+#define ASK_NS ORI_NS_PER_S
+
+/* On a thread of the boot's, under its lock. */
+static void answer(void *ctx, char *out, size_t bytes)
+{
+	struct oriel_comm *c = ctx;
+	uint32_t fetching = __atomic_load_n(&c->fetching, __ATOMIC_RELAXED);
+
+	if (fetching)
+		snprintf(out, bytes, "itself waits in %s for memory of rank %d",
+			 ori_call_name(ORI_FETCHING_CALL(fetching)), ORI_FETCHING_RANK(fetching));
+	else
+		ori_diag_board_text(&c->control->board, out, bytes);
+}
+
+static int ask(void *ctx, int rank, char *out, size_t bytes)
+{
+	struct oriel_comm *c = ctx;
+	int err;
+
+	if (c->peers[rank].control) {
+		ori_diag_board_text(&c->peers[rank].control->board, out, bytes);
+		return 1;
+	}
+	err = c->boot->ops->ask(c->boot, rank, out, bytes, ASK_NS);
+	if (err == ORIEL_ETIMEDOUT)
+		snprintf(out, bytes, "does not answer");
+	return !err || err == ORIEL_ETIMEDOUT;
+}
+
+static int signal_from(void *ctx, int window, int id, int rank, uint64_t *value)
+{
+	struct oriel_comm *c = ctx;
+	int known = 0;
+
+	pthread_mutex_lock(&c->lock);
+	for (struct ori_child *child = c->children; child && !known; child = child->next)
+		known = child->signal_from && child->signal_from(child, window, id, rank, value);
+	pthread_mutex_unlock(&c->lock);
+	return known;
+}
+
+/* Once the control memory of this rank and of its mapped peers is there. */
+int ori_reports_open(struct oriel_comm *c)
+{
+	struct ori_diag_world world = { c, c->nranks, signal_from, ask };
+	int err = ori_diag_list(&c->control->board, &world);
+
+	if (!err)
+		c->boot->ops->answer(c->boot, answer, c);
+	return err;
+}
+
+void ori_reports_close(struct oriel_comm *c)
+{
+	if (!c->control)
+		return;
+	c->boot->ops->answer(c->boot, NULL, NULL);
+	ori_diag_unlist(&c->control->board);
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/fault/late_reports.c - what a late wait says: which sources a sum still waits for, and what
+ * the late rank is itself waiting for, also when that is a queued peer, whose board nobody else can
+ * read.
+ *
+ * Ranks are processes whose log is read.  A rank that is asked answers though its own threads wait.
+ */
+#include <oriel/oriel.h>
+
+#include "boot_job.h"
+
+#define RANKS 4
+#define TIMEOUT_S 6.0
+#define TIMEOUT_TEXT "6"
+
+/* Set before the fork. */
+static const char *topology;
+static void (*play)(struct job *, int rank, struct oriel_window *);
+
+static void run_rank(struct job *job, int rank)
+{
+	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+	struct oriel_window *window;
+	struct oriel_boot *boot;
+	struct oriel_comm *comm;
+	uint64_t start = ori_now_ns();
+	int err;
+
+	setenv("ORIEL_LATE", "1", 1);
+	if (topology)
+		setenv("ORIEL_TOPOLOGY", topology, 1);
+	err = oriel_boot_env(&boot);
+	if (!err)
+		err = oriel_comm_create(boot, NULL, &comm);
+	o.bytes = 64;
+	if (!err)
+		err = oriel_window_create(comm, &o, &window);
+	if (err) {
+		job_note(job, rank, err, start);
+		_exit(1);
+	}
+	play(job, rank, window);
+	for (int r = 0; r < RANKS; r++)
+		(void)job_await(&job->ranks[r].ran);
+	_exit(0); /* what is left of a job whose window may have failed ends with it */
+}
+
+static void start_job(struct job *job, const char *timeout)
+{
+	if (job_open(job, RANKS, timeout) || job_keep_log(job))
+		_exit(1);
+	for (int r = 0; r < RANKS; r++)
+		job_start(job, r, NULL, run_rank);
+	close(job->listen_fd);
+	job->listen_fd = -1;
+}
+
+static void end_job(struct job *job)
+{
+	for (int r = 0; r < RANKS; r++)
+		job_wait(job, r);
+	for (int r = 0; r < RANKS; r++)
+		printf("rank %d: %.2f s: %s: %s\n", r, job->ranks[r].seconds,
+		       oriel_status_name(job->ranks[r].status), job->ranks[r].error);
+}
+
+/* ---- a sum ----------------------------------------------------------------------------------- */
+
+/* Rank 2 signals nobody, rank 3 once, the others twice; all but rank 2 wait for eight. */
+static void sum_is_short(struct job *job, int rank, struct oriel_window *w)
+{
+	uint64_t start = ori_now_ns();
+	int err = 0, times = rank == 2 ? 0 : rank == 3 ? 1 : 2;
+
+	for (int i = 0; i < times && !err; i++)
+		for (int p = 0; p < RANKS && !err; p++)
+			err = oriel_window_signal(w, p, 0, ORIEL_ADD, 1, NULL);
+	if (rank != 2 && !err)
+		err = oriel_window_wait_signal(w, -1, 0, ORIEL_GE, 8, NULL);
+	job_note(job, rank, err, start);
+}
+
+static void check_sum(const char *nodes)
+{
+	struct job job;
+
+	topology = nodes;
+	play = sum_is_short;
+	start_job(&job, TIMEOUT_TEXT);
+	end_job(&job);
+	for (int r = 0; r < RANKS; r++) {
+		if (r == 2)
+			continue;
+		CHECK_RANK(&job, r, ORIEL_ETIMEDOUT, "sum of signal 0 of window 0",
+			   TIMEOUT_S + JOB_SPARE_S);
+		CHECK_HAS(job.ranks[r].error, "have 5, want 8");
+		CHECK_HAS(job.ranks[r].error,
+			  "least from rank 2: 0, rank 3: 1, rank 0: 2, rank 1: 2");
+		CHECK_HAS(job.ranks[r].error, "; rank 2 waits for nothing in Oriel");
+	}
+	CHECK(job_log_has(&job, "least from rank 2: 0"));
+	job_close(&job);
+}
+
+TEST(a_sum_names_who_gave_least)
+{
+	check_sum(NULL);
+}
+
+TEST(a_sum_over_queued_peers_too)
+{
+	check_sum("4x1");
+}
+
+/* ---- chains ---------------------------------------------------------------------------------- */
+
+/* Rank 0 waits for 1, 1 for 2, 2 for 3; rank 3 comes when that was said. */
+static void in_a_row(struct job *job, int rank, struct oriel_window *w)
+{
+	uint64_t start = ori_now_ns();
+	int err = 0;
+
+	if (rank == 3) {
+		CHECK(job_await_log(job, "; rank 1 itself waits"));
+		CHECK(job_await_log(job, "; rank 2 itself waits"));
+		CHECK(job_await_log(job, "; rank 3 waits for nothing in Oriel"));
+	} else {
+		err = oriel_window_wait_signal(w, rank + 1, 5, ORIEL_GE, 1, NULL);
+	}
+	if (rank && !err)
+		err = oriel_window_signal(w, rank - 1, 5, ORIEL_ADD, 1, NULL);
+	job_note(job, rank, err, start);
+}
+
+static void check_chain(const char *nodes)
+{
+	struct job job;
+
+	topology = nodes;
+	play = in_a_row;
+	start_job(&job, JOB_NEVER);
+	end_job(&job);
+	for (int r = 0; r < RANKS; r++)
+		CHECK_RANK(&job, r, 0, "", JOB_NEVER_S);
+	CHECK(job_log_has(&job, "for signal 5 of window 0 from rank 2"));
+	job_close(&job);
+}
+
+TEST(a_chain_of_mapped_peers)
+{
+	check_chain(NULL);
+}
+
+TEST(a_chain_of_queued_peers)
+{
+	check_chain("4x1");
+}
+
+/*
+ * Rank 1 stands still: whoever waits for it says that it does not answer, and is not held up by
+ * that.
+ */
+static void one_is_stopped(struct job *job, int rank, struct oriel_window *w)
+{
+	uint64_t start = ori_now_ns();
+	int err = 0;
+
+	if (rank == 1) {
+		job_note(job, rank, 0, start);
+		kill(getpid(), SIGSTOP);
+	} else if (rank == 2) {
+		err = oriel_window_wait_signal(w, 1, 5, ORIEL_GE, 1, NULL);
+		job_note(job, rank, err, start);
+	} else {
+		job_note(job, rank, 0, start);
+	}
+}
+
+TEST(a_stopped_rank_does_not_answer)
+{
+	struct job job;
+
+	topology = "4x1";
+	play = one_is_stopped;
+	start_job(&job, TIMEOUT_TEXT);
+	for (int r = 0; r < RANKS; r++)
+		if (r != 1)
+			job_wait(&job, r);
+	job_kill(&job, 1);
+	CHECK_RANK(&job, 2, ORIEL_ETIMEDOUT, "from rank 1: have 0, want 1; rank 1 does not answer",
+		   TIMEOUT_S + JOB_SPARE_S);
+	job_close(&job);
+}

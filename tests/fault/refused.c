@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/fault/refused.c - a put past the end of a queued peer's window: every rank hears the same
+ * first cause, which names who put, to whom, which window and where; and has it as its last error.
+ *
+ * The NIC that refuses the put knows of it first.  The rank that asked for it stands still for a
+ * while then, and is named all the same.
+ */
+#include <oriel/device.h>
+#include <oriel/oriel.h>
+
+#include "boot_job.h"
+
+#define RANKS 3 /* rank 0 has the rendezvous */
+#define TARGET 1
+#define CULPRIT 2
+#define WINDOW_BYTES 4096
+#define OFFSET (1 << 20)
+#define JOBS 6
+#define STILL_MS 300
+
+static int stands_still; /* set before the fork */
+
+struct put_args {
+	struct oriel_window_dev win;
+	struct oriel_source src;
+	int32_t *status;
+};
+
+ORIEL_KERNEL(put_kernel, struct put_args)
+{
+	struct oriel_group g = oriel_group_block();
+	int err = 0;
+
+	if (oriel_rank(&a->win) == CULPRIT) {
+		err = oriel_put(&a->win, g, TARGET, OFFSET, &a->src, 0, 64);
+		if (stands_still)
+			raise(SIGSTOP);
+	}
+	if (!err)
+		err = oriel_barrier(&a->win, g, 0);
+	if (oriel_group_is_leader(g))
+		*a->status = err;
+}
+
+/* Lets this process go on a while after it has stopped. */
+static void go_on_soon(void)
+{
+	pid_t pid = getpid();
+
+	if (fork())
+		return;
+	for (int i = 0; i < 100; i++) { /* it may stop later than this is sent */
+		usleep(STILL_MS * 1000);
+		if (kill(pid, SIGCONT))
+			break;
+	}
+	_exit(0);
+}
+
+static int put_past_the_end(int rank)
+{
+	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+	struct oriel_window *window;
+	struct oriel_boot *boot;
+	struct oriel_comm *comm;
+	struct put_args args;
+	int32_t status = 0;
+	void *memory;
+	int err = oriel_boot_env(&boot);
+
+	o.bytes = WINDOW_BYTES;
+	if (!err)
+		err = oriel_comm_create(boot, NULL, &comm);
+	if (!err)
+		err = oriel_window_create(comm, &o, &window);
+	if (!err)
+		err = oriel_alloc(comm, 4096, &memory);
+	if (!err)
+		err = oriel_window_device(window, &args.win);
+	if (!err)
+		err = oriel_window_source(window, memory, 1024, &args.src);
+	if (err)
+		return err;
+	args.status = &status;
+	if (stands_still && rank == CULPRIT)
+		go_on_soon();
+	err = oriel_launch(comm, &put_kernel, 1, 1, &args, sizeof(args), NULL);
+	return err ? err : status;
+}
+
+static void run_rank(struct job *job, int rank)
+{
+	uint64_t start = ori_now_ns();
+	int err;
+
+	setenv("ORIEL_TOPOLOGY", "3x1", 1);
+	err = put_past_the_end(rank);
+	job_note(job, rank, err, start);
+	for (int r = 0; r < RANKS; r++)
+		(void)job_await(&job->ranks[r].ran);
+	_exit(0);
+}
+
+static void check_job(struct job *job)
+{
+	for (int r = 0; r < RANKS; r++) {
+		const char *text = job->ranks[r].error;
+
+		printf("rank %d: %.2f s: %s: %s\n", r, job->ranks[r].seconds,
+		       oriel_status_name(job->ranks[r].status), text);
+		CHECK_RANK(job, r, ORIEL_EREMOTE, "rank 2: main queue to rank 1", JOB_SOON_S);
+		CHECK_HAS(text, "remote access error");
+		CHECK_HAS(text, "put of 64 bytes at offset 1048576 of window 0");
+		CHECK_HAS(text, "has 4096 bytes");
+	}
+	CHECK(!job_log_has(job, "local access error"));
+}
+
+static void run_jobs(void)
+{
+	for (int i = 0; i < JOBS; i++) {
+		struct job job;
+
+		if (job_open(&job, RANKS, JOB_NEVER) || job_keep_log(&job))
+			return;
+		job_run(&job, run_rank);
+		check_job(&job);
+		job_close(&job);
+	}
+}
+
+TEST(all_ranks_name_who_put_past_the_end)
+{
+	run_jobs();
+}
+
+TEST(also_when_it_stands_still_meanwhile)
+{
+	stands_still = 1;
+	run_jobs();
+	stands_still = 0;
+}
