@@ -360,7 +360,7 @@ void ori_links_free(struct oriel_comm *c)
 	if (c->engine) {
 		char text[256];
 
-		ori_registrations_drop(c, NULL, 0);
+		ori_sources_drop_all(c);
 		c->engine->ops->statistics(c->engine, text, sizeof(text));
 		ori_log(ORI_LOG_INFO, "%s engine: %s", c->engine->ops->name, text);
 		c->engine->ops->close(c->engine);

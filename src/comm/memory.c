@@ -44,6 +44,7 @@ static int make(struct oriel_comm *c, size_t bytes, int host, struct ori_memory 
 	if (!m)
 		return ori_fail(ORIEL_ENOMEM, "no memory for an allocation's record");
 	m->host = host;
+	m->asked = bytes;
 	if (host)
 		err = c->device->ops->alloc_host(c->device, bytes, &m->allocation);
 	else
@@ -86,6 +87,9 @@ static int describe(struct oriel_comm *c, const void *ptr, size_t bytes, struct 
 	err = c->device->ops->describe(c->device, ptr, bytes, &m->allocation);
 	if (err)
 		goto err_record;
+	/* Memory that nobody can tell from what comes after it is described anew for everyone who uses it. */
+	if (!m->allocation.identity)
+		m->allocation.identity = ORI_IDENTITY_NEVER;
 	err = ori_passing_offer(c->passing, &m->allocation, &m->id);
 	if (err)
 		goto err_description;
@@ -104,10 +108,12 @@ err_record:
 static int borrow(struct oriel_comm *c, const void *ptr, size_t bytes, struct ori_memory **out)
 {
 	struct ori_memory *m = calloc(1, sizeof(*m));
+	struct ori_identity now;
 
 	if (!m)
 		return ori_fail(ORIEL_ENOMEM, "no memory for an allocation's record");
-	if (ori_passing_find_range(c->passing, ptr, bytes, &m->id, &m->allocation)) {
+	c->device->ops->identify(c->device, ptr, &now);
+	if (ori_passing_find_range(c->passing, ptr, bytes, now.number, &m->id, &m->allocation)) {
 		free(m);
 		return 0;
 	}
@@ -129,11 +135,15 @@ static int must_export(const struct oriel_comm *c)
 int ori_memory_adopt(struct oriel_comm *c, const void *ptr, size_t bytes, struct ori_memory **out)
 {
 	int err, needed = must_export(c);
+	struct ori_identity now;
 
 	*out = ori_memory_use(c, ptr, bytes);
 	/* An engine copies faster what its peers can map, but can do without. */
 	if (*out || !c->device->separate || (!needed && !c->engine) ||
 	    !c->device->ops->holds(c->device, ptr))
+		return 0;
+	c->device->ops->identify(c->device, ptr, &now);
+	if (!needed && !now.number)
 		return 0;
 	err = borrow(c, ptr, bytes, out);
 	if (!err && !*out)
@@ -141,9 +151,19 @@ int ori_memory_adopt(struct oriel_comm *c, const void *ptr, size_t bytes, struct
 	return needed ? err : 0;
 }
 
+void ori_memory_tell_gone(struct oriel_comm *c, struct ori_memory *m)
+{
+	if (!m->gone)
+		ori_gone_tell(c, m->id);
+	m->gone = 1;
+}
+
 static void unlist(struct oriel_comm *c, struct ori_memory *m)
 {
 	pthread_mutex_lock(&c->lock);
+	/* control memory itself, where it would be told, goes with the comm */
+	if (m != c->slab_memory && m != c->near_memory)
+		ori_memory_tell_gone(c, m);
 	for (struct ori_memory **at = &c->memories; *at; at = &(*at)->next)
 		if (*at == m) {
 			*at = m->next;
@@ -163,7 +183,7 @@ void ori_memory_free(struct oriel_comm *c, struct ori_memory *m)
 		free(m);
 		return;
 	}
-	ori_registrations_drop(c, m->allocation.base, m->allocation.bytes);
+	ori_sources_drop(c, m->allocation.base, m->allocation.bytes);
 	unlist(c, m);
 	give_back(c, m);
 	free(m);
@@ -196,15 +216,25 @@ void ori_memory_end(struct oriel_comm *c, struct ori_memory *m)
 		ori_memory_free(c, m);
 }
 
+static int is_other(const struct ori_memory *m, const struct ori_identity *now)
+{
+	return m->allocation.identity && m->allocation.identity != now->number;
+}
+
 struct ori_memory *ori_memory_use(struct oriel_comm *c, const void *ptr, size_t bytes)
 {
 	uintptr_t begin = (uintptr_t)ptr;
+	struct ori_identity now;
 	struct ori_memory *m;
 
+	c->device->ops->identify(c->device, ptr, &now);
 	pthread_mutex_lock(&c->lock);
 	for (m = c->memories; m; m = m->next) {
 		uintptr_t base = (uintptr_t)m->allocation.base;
 
+		/* what was described may be freed by now, and this be other memory */
+		if (is_other(m, &now))
+			continue;
 		if (m->users >= 0 && begin >= base && begin - base <= m->allocation.bytes &&
 		    bytes <= m->allocation.bytes - (begin - base))
 			break;
@@ -259,6 +289,7 @@ int oriel_alloc(struct oriel_comm *c, size_t bytes, void **ptr)
 	if (!ptr || !bytes)
 		return ori_fail(ORIEL_EINVAL, "oriel_alloc: %s",
 				ptr ? "0 bytes" : "no place for the pointer");
+	ori_gone_look_all(c);
 	err = ori_memory_alloc(c, bytes, &m);
 	if (!err)
 		*ptr = m->allocation.base;

@@ -34,6 +34,16 @@ struct ori_allocation {
 	int fd;        /* what is passed, owned by the allocation; -1: nothing, the handle is all */
 	uint32_t kind; /* enum ori_export_kind */
 	uint8_t handle[64];
+	uint64_t identity; /* described ones: the user's allocation, which may go at any time; else 0 */
+};
+
+#define ORI_IDENTITY_NEVER UINT64_MAX /* what ori_allocation.identity is where there is none */
+
+/* One allocation of the user's, told from all others that this process ever had or will have. */
+struct ori_identity {
+	uint64_t number; /* 0: memory may come and go at that address and the device would not know */
+	void *base;
+	size_t bytes;
 };
 
 struct ori_device_ops {
@@ -62,6 +72,9 @@ struct ori_device_ops {
 	void (*free_host)(struct ori_device *, struct ori_allocation *, int again);
 	/* Is this memory that the host cannot load and store? */
 	int (*holds)(struct ori_device *, const void *ptr);
+	/* Is all of it memory of this process? */
+	int (*is_memory)(struct ori_device *, const void *ptr, size_t bytes);
+	void (*identify)(struct ori_device *, const void *ptr, struct ori_identity *);
 	/* Between any two memories of host and device; done on return.  Safe while kernels run and wait. */
 	int (*copy)(struct ori_device *, void *to, const void *from, size_t bytes);
 	int (*launch)(struct ori_device *, const struct oriel_kernel *, int nblocks, int nthreads,

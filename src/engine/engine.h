@@ -120,6 +120,8 @@ struct ori_engine_ops {
 	 * an answer ("no such key") would look like one of its own.  Nothing is begun after it; may be called again.
 	 */
 	void (*silence)(struct ori_engine *);
+	/* Calls back while nobody is within resolve() or uses what that gave.  NULL: it never resolves. */
+	void (*apart)(struct ori_engine *, void (*what)(void *), void *arg);
 	/* One line of counts, "" if nothing is known. */
 	void (*statistics)(struct ori_engine *, char *out, size_t bytes);
 	void (*close)(struct ori_engine *);

@@ -140,6 +140,7 @@ struct fake_mapping {
 	int accessible; /* some GPU has access; kernels may touch it */
 	int pending;    /* work on streams that will */
 	int opens;      /* CUDA IPC: times it was opened */
+	uint64_t id;    /* no two of a process have the same one */
 	struct ori_cu_ipc handle;
 };
 

@@ -230,6 +230,15 @@ static int soft_idle(struct ori_engine *engine)
 	return idle;
 }
 
+static void soft_apart(struct ori_engine *engine, void (*what)(void *), void *arg)
+{
+	struct soft_engine *e = (struct soft_engine *)engine;
+
+	soft_engine_lock(e);
+	what(arg);
+	soft_engine_unlock(e);
+}
+
 static void soft_statistics(struct ori_engine *engine, char *out, size_t bytes)
 {
 	struct soft_engine *e = (struct soft_engine *)engine;
@@ -285,6 +294,7 @@ static const struct ori_engine_ops soft_ops = {
 	.start = soft_start,
 	.idle = soft_idle,
 	.silence = soft_engine_silence,
+	.apart = soft_apart,
 	.statistics = soft_statistics,
 	.close = soft_close,
 };
