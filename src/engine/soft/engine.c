@@ -87,6 +87,17 @@ static void world_error(void *ctx, uint32_t qpn, uint64_t wqe, uint32_t syndrome
  * ---------------------------------------------------------------------------------------------
  */
 
+static void soft_memory_remove(struct ori_engine *engine, const uint32_t key[ORIEL_NICS_MAX])
+{
+	struct soft_engine *e = (struct soft_engine *)engine;
+
+	soft_engine_lock(e);
+	for (uint32_t n = 0; n < engine->nics; n++)
+		if (key[n])
+			soft_mr_destroy(e->nic[n], key[n]);
+	soft_engine_unlock(e);
+}
+
 static int soft_memory_add(struct ori_engine *engine, const struct ori_engine_memory *m,
 			   uint32_t key[ORIEL_NICS_MAX], struct ori_engine_blob *tell)
 {
@@ -110,18 +121,11 @@ static int soft_memory_add(struct ori_engine *engine, const struct ori_engine_me
 	for (uint32_t n = 0; n < engine->nics && !err; n++)
 		err = soft_mr_create(e->nic[n], &attr, &key[n]);
 	soft_engine_unlock(e);
+	if (err) {
+		soft_memory_remove(engine, key);
+		memset(key, 0, sizeof(uint32_t) * ORIEL_NICS_MAX);
+	}
 	return err;
-}
-
-static void soft_memory_remove(struct ori_engine *engine, const uint32_t key[ORIEL_NICS_MAX])
-{
-	struct soft_engine *e = (struct soft_engine *)engine;
-
-	soft_engine_lock(e);
-	for (uint32_t n = 0; n < engine->nics; n++)
-		if (key[n])
-			soft_mr_destroy(e->nic[n], key[n]);
-	soft_engine_unlock(e);
 }
 
 /* Peers are reached by wires that the comm lays, and know their own memory. */
