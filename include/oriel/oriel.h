@@ -140,7 +140,10 @@ int oriel_comm_engine(struct oriel_comm *comm, char *text, size_t bytes);
 
 /* ---- memory ------------------------------------------------------------------------------------ */
 
-/* Device memory that peers can map. */
+/*
+ * Device memory that peers can map.  oriel_free waits until this rank's operations are complete; if they are not by the
+ * deadline it returns that error and the memory stays.
+ */
 int oriel_alloc(struct oriel_comm *comm, size_t bytes, void **ptr);
 int oriel_free(struct oriel_comm *comm, void *ptr);
 

@@ -122,6 +122,9 @@ int oriel_buffer_register(struct oriel_comm *c, void *ptr, size_t bytes, struct 
 				!ptr   ? "null pointer" :
 				!bytes ? "0 bytes" :
 					 "no place for the buffer");
+	err = ori_memory_check(c, "oriel_buffer_register", ptr, bytes);
+	if (err)
+		return err;
 	err = new_buffer(c, ptr, bytes, &made);
 	if (err)
 		return err;

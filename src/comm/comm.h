@@ -282,6 +282,11 @@ void ori_memory_unuse(struct oriel_comm *, struct ori_memory *);
 /* The user has freed it, or it goes: peers map it no longer.  With the lock. */
 void ori_memory_tell_gone(struct oriel_comm *, struct ori_memory *);
 /*
+ * Is all of the range memory, and of one allocation where that is this comm's?  ORIEL_EINVAL or ORIEL_ERANGE with a line
+ * that begins with the call.
+ */
+int ori_memory_check(struct oriel_comm *, const char *call, const void *ptr, size_t bytes);
+/*
  * Describes the range for peers.  ORIEL_EEXPORT, with a line naming oriel_alloc, when a mapped peer
  * lives in another process and the memory is not from oriel_alloc.
  */
@@ -382,6 +387,9 @@ int ori_passing_find(struct ori_passing *, uint64_t id, struct ori_allocation *)
  */
 int ori_passing_find_range(struct ori_passing *, const void *ptr, size_t bytes, uint64_t identity,
 			   uint64_t *id, struct ori_allocation *);
+/* Is there memory of any comm of this process that has part of [ptr, ptr + bytes), but not all? */
+int ori_passing_find_left(struct ori_passing *, const void *ptr, size_t bytes,
+			  struct ori_allocation *);
 void ori_passing_withdraw(struct ori_passing *, uint64_t id);
 /* Asks another process; theirs->fd, if not -1, is the caller's to close. */
 int ori_passing_fetch(const char *socket, const uint8_t token[16], uint64_t id, uint64_t timeout_ns,

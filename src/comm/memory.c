@@ -258,6 +258,56 @@ void ori_memory_unuse(struct oriel_comm *c, struct ori_memory *m)
 		ori_memory_end(c, m);
 }
 
+/*
+ * An allocation that has part of the range but not all of it: *base and *bytes.  This comm knows what was asked for,
+ * another's end with their pages.
+ */
+static int find_left(struct oriel_comm *c, const void *ptr, size_t bytes, void **base, size_t *left)
+{
+	uintptr_t begin = (uintptr_t)ptr, end = begin + bytes;
+	struct ori_allocation other;
+	struct ori_memory *m;
+
+	pthread_mutex_lock(&c->lock);
+	for (m = c->memories; m; m = m->next) {
+		uintptr_t at = (uintptr_t)m->allocation.base;
+
+		if (m->asked && begin < at + m->allocation.bytes && end > at &&
+		    (begin < at || end > at + m->asked))
+			break;
+	}
+	if (m) {
+		*base = m->allocation.base;
+		*left = m->asked;
+	}
+	pthread_mutex_unlock(&c->lock);
+	if (m || !ori_passing_find_left(c->passing, ptr, bytes, &other))
+		return m != NULL;
+	*base = other.base;
+	*left = other.bytes;
+	return 1;
+}
+
+int ori_memory_check(struct oriel_comm *c, const char *call, const void *ptr, size_t bytes)
+{
+	size_t left;
+	void *base;
+
+	if (bytes > UINTPTR_MAX - (uintptr_t)ptr)
+		return ori_fail(ORIEL_ERANGE, "%s: %zu bytes at %p pass the last address", call,
+				bytes, ptr);
+	if (find_left(c, ptr, bytes, &base, &left))
+		return ori_fail(ORIEL_ERANGE,
+				"%s: %zu bytes at %p leave their memory: oriel_alloc gave %zu bytes "
+				"at %p",
+				call, bytes, ptr, left, base);
+	if (!c->device->ops->is_memory(c->device, ptr, bytes))
+		return ori_fail(ORIEL_EINVAL,
+				"%s: not all of %zu bytes at %p are memory of this process", call,
+				bytes, ptr);
+	return 0;
+}
+
 int ori_memory_export(struct oriel_comm *c, const void *ptr, size_t bytes,
 		      const struct ori_memory *m, struct ori_export *out)
 {
@@ -320,7 +370,13 @@ int oriel_free(struct oriel_comm *c, void *ptr)
 	if (users)
 		return ori_fail(ORIEL_EBUSY, "oriel_free: %p is used by %d windows or buffers", ptr,
 				users);
-	ori_comm_settle(c);
+	err = ori_comm_settle(c);
+	if (err) { /* something may still use it: it goes with the comm */
+		pthread_mutex_lock(&c->lock);
+		m->users = 0;
+		pthread_mutex_unlock(&c->lock);
+		return err;
+	}
 	ori_memory_end(c, m);
 	return 0;
 }

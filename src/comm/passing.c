@@ -351,6 +351,26 @@ int ori_passing_find_range(struct ori_passing *p, const void *ptr, size_t bytes,
 	return err;
 }
 
+int ori_passing_find_left(struct ori_passing *p, const void *ptr, size_t bytes,
+			  struct ori_allocation *out)
+{
+	uintptr_t begin = (uintptr_t)ptr, end = begin + bytes;
+	int found = 0;
+
+	pthread_mutex_lock(&p->offers_lock);
+	for (struct offer *o = p->offers; o && !found; o = o->next) {
+		uintptr_t base = (uintptr_t)o->allocation.base, after = base + o->allocation.bytes;
+
+		/* of memory that is not ours nobody knows whether it is still there */
+		found = !o->allocation.identity && begin < after && end > base &&
+			(begin < base || end > after);
+		if (found)
+			*out = o->allocation;
+	}
+	pthread_mutex_unlock(&p->offers_lock);
+	return found;
+}
+
 void ori_passing_withdraw(struct ori_passing *p, uint64_t id)
 {
 	pthread_mutex_lock(&p->offers_lock);

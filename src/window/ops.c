@@ -87,6 +87,9 @@ int oriel_window_source(struct oriel_window *w, void *ptr, size_t bytes,
 	if (!source || (!ptr && bytes))
 		return ori_fail(ORIEL_EINVAL, "oriel_window_source: %s",
 				source ? "null pointer" : "no place for the source");
+	err = bytes ? ori_memory_check(w->comm, "oriel_window_source", ptr, bytes) : 0;
+	if (err)
+		return err;
 	err = ori_source_take(w->comm, &w->sources, ptr, bytes, is_own(w, ptr, bytes), &made);
 	if (!err)
 		*source = made;

@@ -157,7 +157,11 @@ static int prepare_buffer(struct oriel_window *w, struct ori_export *export)
 	if (!w->options.bytes)
 		return 0;
 	w->buffer = w->options.buffer;
-	if (!w->buffer) {
+	if (w->buffer) {
+		err = ori_memory_check(c, "oriel_window_create", w->buffer, w->options.bytes);
+		if (err)
+			return err;
+	} else {
 		err = ori_memory_alloc(c, w->options.bytes, &w->memory);
 		if (err)
 			return err;
