@@ -371,7 +371,8 @@ int oriel_free(struct oriel_comm *c, void *ptr)
 		return ori_fail(ORIEL_EBUSY, "oriel_free: %p is used by %d windows or buffers", ptr,
 				users);
 	err = ori_comm_settle(c);
-	if (err) { /* something may still use it: it goes with the comm */
+	/* Something may still use it: it stays.  What ends with a failed comm's queues needs no wait. */
+	if (err && !ori_comm_ask(c)) {
 		pthread_mutex_lock(&c->lock);
 		m->users = 0;
 		pthread_mutex_unlock(&c->lock);

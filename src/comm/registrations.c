@@ -273,7 +273,7 @@ int ori_source_give(struct oriel_comm *c, struct ori_registration **owner,
 	if (!last)
 		return 0;
 	err = ori_comm_settle(c);
-	if (err) { /* something still names it: it goes with the comm */
+	if (err && !ori_comm_ask(c)) { /* something still names it: it goes later */
 		pthread_mutex_lock(&c->lock);
 		enlist(&c->retired, r);
 		pthread_mutex_unlock(&c->lock);

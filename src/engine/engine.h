@@ -134,6 +134,7 @@ struct ori_engine {
 	uint32_t link_flags;    /* ORIEL_LINK_* */
 	uint64_t message_bytes; /* longest message of one WQE */
 	size_t wire_bytes; /* between two ranks and one NIC, one direction; 0: has its own wire */
+	int own_rings;     /* queue_add() puts rings of its own into queues: none need be given */
 	uint64_t work;     /* moved by whoever drives and finds something to do */
 	/* Longest sleep of a wait on the CPU; 0: any, for writers wake it.  A NIC wakes nobody. */
 	uint64_t sleep_ns;
