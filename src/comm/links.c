@@ -88,6 +88,13 @@ static void unreach(void *ctx, void *base)
 	c->device->nics->unreach(c->device, base);
 }
 
+static int ordered(void *ctx, char *why, size_t why_bytes)
+{
+	struct oriel_comm *c = ctx;
+
+	return c->device->nics->ordered(c->device, why, why_bytes);
+}
+
 /* Ranks with a GPU map this one's device memory; a CPU rank cannot. */
 static int reaches(void *ctx, int rank)
 {
@@ -117,6 +124,7 @@ static struct ori_engine_world engine_world(struct oriel_comm *c)
 					  .dmabuf = c->device->separate ? dmabuf : NULL,
 					  .reach = c->device->separate ? reach : NULL,
 					  .unreach = c->device->separate ? unreach : NULL,
+					  .ordered = c->device->separate ? ordered : NULL,
 					  .device_posts = c->device->separate,
 					  .kick = kick,
 					  .doomed = ori_lane_doomed,

@@ -123,6 +123,11 @@ struct ori_nic_ops {
 	int (*reach)(struct ori_device *, void *base, size_t bytes, int registers, char *why,
 		     size_t why_bytes);
 	void (*unreach)(struct ori_device *, void *base);
+	/*
+	 * Do kernels that see a word which a NIC wrote into the host's memory see what it wrote into the device's before?
+	 * 0, or a status and why not.
+	 */
+	int (*ordered)(struct ori_device *, char *why, size_t bytes);
 };
 /* Of a device that is no PCI device and whose memory is the host's. */
 extern const struct ori_nic_ops ori_no_nic_ops;

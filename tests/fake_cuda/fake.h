@@ -59,7 +59,7 @@ enum fake_call {
 #define FAKE_SMS 8
 
 struct fake_knobs {
-	int gpus, sms, peer, fabric, mps, fd, dmabuf, vmm, threads, local, guard, leaks;
+	int gpus, sms, peer, fabric, mps, fd, dmabuf, vmm, threads, local, guard, leaks, order, c2c;
 	size_t mem_bytes;
 };
 

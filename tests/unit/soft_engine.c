@@ -301,3 +301,25 @@ TEST(memory_is_registered_with_all_nics_or_none)
 	CHECK(key[0] && key[1]);
 	engine->ops->close(engine);
 }
+
+/* As a ConnectX, which has so many and no more. */
+TEST(queue_pairs_come_to_an_end)
+{
+	struct ori_config config;
+	struct oriel_waiters waiters, kicks;
+	struct ori_engine_world world = { .nranks = 1, .waiters = &waiters, .kicks = &kicks };
+	struct ori_engine *engine = NULL;
+	uint32_t qpn;
+
+	memset(&waiters, 0, sizeof(waiters));
+	memset(&kicks, 0, sizeof(kicks));
+	REQUIRE_OK(ori_config_read(&config));
+	snprintf(config.soft_faults, sizeof(config.soft_faults), "qps=2");
+	REQUIRE_OK(ori_soft_engine_open(&config, &world, &engine));
+	CHECK_EQ(engine->ops->responder_add(engine, 0, &qpn), 0);
+	CHECK_EQ(engine->ops->responder_add(engine, 0, &qpn), 0);
+	CHECK_EQ(engine->ops->responder_add(engine, 0, &qpn), ORIEL_ENOMEM);
+	CHECK_HAS(ori_last_error_text(), "all of its 2 queue pairs");
+	CHECK_HAS(ori_last_error_text(), "ORIEL_LANES");
+	engine->ops->close(engine);
+}

@@ -125,6 +125,8 @@ struct ori_cu_copy_attributes { /* CUmemcpyAttributes */
 	X(ORI_CU_PIN_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE, 1)                                     \
 	X(ORI_CU_PIN_DEVICEMAP, CU_MEMHOSTREGISTER_DEVICEMAP, 2)                                   \
 	X(ORI_CU_PIN_IO, CU_MEMHOSTREGISTER_IOMEMORY, 4)                                           \
+	X(ORI_CU_DEV_HOST_PAGES,                                                                   \
+	  CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 100)                   \
 	X(ORI_CU_DEV_WRITES_ORDER, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, 118)       \
 	X(ORI_CU_WRITES_ORDER_OWNER, CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER, 100)
 

@@ -315,6 +315,19 @@ static int read_config(const struct ori_config *config, int rank, struct soft_co
 	return err;
 }
 
+/* It plays a NIC that writes into the device itself.  A device that promises order sees nothing late. */
+static int check_late(struct soft_engine *e, const struct ori_config *config)
+{
+	char why[ORI_ENGINE_REASON];
+	int err = ori_engine_ordered(config, &e->world, why, sizeof(why));
+
+	if (err)
+		return ori_fail(ORIEL_EUNSUPPORTED, "software NIC with late_device=1: %s", why);
+	e->config.late_device = e->world.ordered &&
+				e->world.ordered(e->world.ctx, why, sizeof(why)) != 0;
+	return 0;
+}
+
 int ori_soft_engine_check(const struct ori_config *config)
 {
 	struct soft_config out;
@@ -336,6 +349,8 @@ int ori_soft_engine_open(const struct ori_config *config, const struct ori_engin
 	e->world = *world;
 	e->kicks = world->kicks;
 	err = read_config(config, world->rank, &e->config);
+	if (!err && e->config.late_device)
+		err = check_late(e, config);
 	if (!e->config.no_atomics)
 		e->base.link_flags |= ORIEL_LINK_ATOMICS;
 	if (!e->config.ooo)

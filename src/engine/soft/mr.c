@@ -103,6 +103,8 @@ void soft_mr_destroy(struct soft_nic *nic, uint32_t key)
 
 	if (!mr)
 		return; /* revoked before, by a fault */
+	/* nothing is written there afterwards */
+	soft_late_release(nic, 1);
 	mr->live = 0;
 	mr->tag++;
 	mr->next_free = 0;

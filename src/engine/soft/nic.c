@@ -74,6 +74,7 @@ void soft_nic_destroy(struct soft_nic *nic)
 	free(nic->bells);
 	free(nic->mrs);
 	free(nic->held);
+	soft_late_drop(nic);
 	free(nic->wired);
 	free(nic->kicks);
 	free(nic->peers);
@@ -241,6 +242,8 @@ int soft_nic_step(struct soft_nic *nic, int budget)
 	nic->steps++;
 	if (nic->held_count)
 		soft_faults_release(nic);
+	if (nic->late)
+		soft_late_release(nic, 0);
 	soft_fetch_doorbells(nic);
 	take_packets(nic);
 	run_active(nic);
@@ -260,7 +263,7 @@ int soft_nic_busy(const struct soft_nic *nic)
 {
 	if (nic->stalled)
 		return 0;
-	if (nic->outstanding || nic->held_count)
+	if (nic->outstanding || nic->held_count || nic->late)
 		return 1;
 	for (uint32_t i = 0; i < nic->qp_room / 64; i++)
 		if (nic->active[i])
@@ -277,7 +280,7 @@ int soft_nic_busy(const struct soft_nic *nic)
 
 int soft_nic_idle(const struct soft_nic *nic)
 {
-	if (nic->outstanding || nic->held_count)
+	if (nic->outstanding || nic->held_count || nic->late)
 		return 0;
 	for (uint32_t i = 0; i < nic->bell_count; i++) {
 		const struct soft_bell *bell = &nic->bells[i];

@@ -43,7 +43,7 @@ static enum verdict execute_write(struct soft_nic *nic, struct soft_qp *qp,
 	from = soft_place_source(nic, qp, p, slot, &device);
 	if (!from)
 		return IGNORED;
-	if (soft_place_move(nic, to, from, p->bytes, device || mr->attr.device))
+	if (soft_late_move(nic, to, from, p->bytes, device, mr->attr.device))
 		return REFUSED_OP;
 	if (device || mr->attr.device)
 		qp->unacked += SOFT_ACK_EVERY; /* it took long: answered whatever waits behind it */

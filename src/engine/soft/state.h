@@ -154,6 +154,8 @@ struct soft_peer {
 	uint8_t kick; /* something was put since the last kick */
 };
 
+struct soft_late;
+
 /* A packet that the wire holds back. */
 struct soft_held {
 	uint64_t release_step;
@@ -206,6 +208,8 @@ struct soft_nic {
 	int *kicks; /* ranks to kick at the end of the step */
 	int kick_count;
 	uint32_t run_first; /* slot that the next step runs first */
+
+	struct soft_late *late; /* late.c: writes into device memory that nobody sees yet */
 
 	struct soft_held *held; /* SOFT_HELD of them, or NULL when nothing is ever held */
 	uint32_t held_count;
@@ -326,6 +330,14 @@ int soft_place_is_shared(const struct soft_nic *, const struct soft_qp *, const 
 /* Payload bytes that fit one packet from this region towards the queue pair's other end. */
 uint32_t soft_place_packet_bytes(const struct soft_nic *, const struct soft_qp *,
 				 const struct soft_mr *);
+
+/* late.c */
+/* As soft_place_move(), but late_device=1 keeps what goes into device memory back. */
+int soft_late_move(struct soft_nic *, void *to, const void *from, uint32_t bytes, int device,
+		   int to_device);
+/* What is due is written; all: whatever there is, as a read of the memory would see it. */
+void soft_late_release(struct soft_nic *, int all);
+void soft_late_drop(struct soft_nic *);
 
 /* faults.c */
 int soft_faults_setup(struct soft_nic *);
