@@ -43,8 +43,9 @@
 #define ORI_SLAB_ALIGN 4096u
 
 /*
- * Names of memory that this rank told its peers of and that is gone (gone.c).  Written by this rank alone: a name, then the
- * count, which runs for ever.  A reader that is further behind than the names kept knows only that it is.
+ * Names of memory that this rank told its peers of and that is gone (gone.c).  Written by this rank
+ * alone: a name, then the count, which runs for ever.  A reader that is further behind than the
+ * names kept knows only that it is.
  */
 #define ORI_GONE_KEPT 32u
 struct ori_gone {
@@ -122,7 +123,7 @@ struct ori_peer {
 	uint64_t slab_bytes;
 	void *slab_base, *near_base;                  /* the two halves of its control memory */
 	struct ori_import *slab_import, *near_import; /* NULL for a rank of this process */
-	uint64_t gone_seen; /* names of gone memory that this rank has heard; the engine is kept out */
+	uint64_t gone_seen; /* names of gone memory that this rank has heard */
 };
 
 /*
@@ -178,7 +179,7 @@ struct oriel_comm {
 	struct ori_memory *memories;
 	struct ori_import *imports;
 	struct ori_span *sources;         /* all registrations of local memory */
-	struct ori_registration *retired; /* of memory that is gone; an engine may still look at them */
+	struct ori_registration *retired; /* their memory is gone; NICs may look at them */
 	struct ori_child *children;
 	struct ori_attachment *attachments;
 	int next_window;          /* number of the next one */
@@ -282,8 +283,8 @@ void ori_memory_unuse(struct oriel_comm *, struct ori_memory *);
 /* The user has freed it, or it goes: peers map it no longer.  With the lock. */
 void ori_memory_tell_gone(struct oriel_comm *, struct ori_memory *);
 /*
- * Is all of the range memory, and of one allocation where that is this comm's?  ORIEL_EINVAL or ORIEL_ERANGE with a line
- * that begins with the call.
+ * Is all of the range memory, and of one allocation where that is this comm's?  ORIEL_EINVAL or
+ * ORIEL_ERANGE with a line that begins with the call.
  */
 int ori_memory_check(struct oriel_comm *, const char *call, const void *ptr, size_t bytes);
 /*
@@ -299,13 +300,16 @@ int ori_import_range(struct oriel_comm *, int peer, const struct ori_export *, v
 void ori_import_drop(struct oriel_comm *, struct ori_import *);
 
 /*
- * The whole of a peer's allocation, for engines that carry payload by name; good until the engine is left.  Kept until the
- * peer tells that it is gone, the window over it goes, or the comm ends.
+ * The whole of a peer's allocation, for engines that carry payload by name; good until the engine
+ * is left.  Kept until the peer tells that it is gone, the window over it goes, or the comm ends.
  */
 const void *ori_import_resolve(struct oriel_comm *, int peer, uint64_t id, uint64_t offset,
 			       uint64_t bytes, int *device);
 void ori_imports_drop_all(struct oriel_comm *);
-/* The engine's share in that memory, or in all of that rank's; what nobody else uses joins *dropped. */
+/*
+ * The engine's share in that memory, or in all of that rank's; what nobody else uses joins
+ * *dropped.
+ */
 void ori_imports_take(struct oriel_comm *, int peer, uint64_t id, struct ori_import **dropped);
 void ori_imports_take_all(struct oriel_comm *, int peer, struct ori_import **dropped);
 void ori_imports_unmap(struct ori_import *dropped);
@@ -341,9 +345,9 @@ int ori_links_flush(struct oriel_comm *);
 const struct oriel_link *ori_link(struct oriel_comm *, int rank);
 
 /*
- * Local memory as source of puts and target of gets.  `owner` is the head of the list it joins; `lasting`:
- * memory that cannot go before its owner.  The same range of the same memory again counts a reference;
- * where it cannot be told whether it is the same it is registered anew.
+ * Local memory as source of puts and target of gets.  `owner` is the head of the list it joins;
+ * `lasting`: memory that cannot go before its owner.  The same range of the same memory again
+ * counts a reference; where it cannot be told whether it is the same it is registered anew.
  */
 struct ori_registration;
 int ori_source_take(struct oriel_comm *, struct ori_registration **owner, void *ptr, size_t bytes,
@@ -382,8 +386,8 @@ int ori_passing_offer(struct ori_passing *, const struct ori_allocation *, uint6
 /* For ranks of this process: the allocation itself; 0 or ORIEL_EINVAL, silent. */
 int ori_passing_find(struct ori_passing *, uint64_t id, struct ori_allocation *);
 /*
- * The same by address: the offer that holds [ptr, ptr + bytes).  identity: what the device calls the memory
- * that is there now; an offer of other memory, which was there before, is not meant.
+ * The same by address: the offer that holds [ptr, ptr + bytes).  identity: what the device calls
+ * the memory that is there now; an offer of other memory, which was there before, is not meant.
  */
 int ori_passing_find_range(struct ori_passing *, const void *ptr, size_t bytes, uint64_t identity,
 			   uint64_t *id, struct ori_allocation *);

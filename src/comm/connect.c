@@ -34,7 +34,10 @@ struct connecting {
 	struct wish_record *wish; /* [nranks] */
 	uint8_t *fresh;           /* [nranks] 1: to be connected now */
 	int32_t count, most;      /* how many of them; the largest number of any rank */
-	/* [nranks][most] rows of `row` words: peer + 1, the wires from it (struct ori_export), a number a lane */
+	/*
+	 * [nranks][most] rows of `row` words: peer + 1, the wires from it (struct ori_export), a
+	 * number a lane
+	 */
 	uint32_t *rows, row;
 };
 

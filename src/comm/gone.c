@@ -2,16 +2,17 @@
 /*
  * comm/gone.c - tells peers of memory that is gone, so that they map it no longer.
  *
- * An engine maps what a peer's payload lies in when the first packet names it, and keeps that mapping.  The owner
- * writes the names of memory that goes into its control memory, which ranks of its machine map; they look there before an engine
- * looks a name up, and in calls that make or end memory.  A mapping goes while the engine is kept out: no packet is
- * being copied then, and the next one that names the memory finds it gone.
+ * An engine maps what a peer's payload lies in when the first packet names it, and keeps that
+ * mapping.  The owner writes the names of memory that goes into its control memory, which ranks of
+ * its machine map; they look there before an engine looks a name up, and in calls that make or end
+ * memory.  A mapping goes while the engine is kept out: no packet is being copied then, and the
+ * next one that names the memory finds it gone.
  *
  * Telling: any thread.  Looking: whoever drives the engine, and user threads.
  */
 #include "comm.h"
 
-/* ---- the owner ---------------------------------------------------------------------------------------- */
+/* ---- the owner ------------------------------------------------------------------------------- */
 
 void ori_gone_tell(struct oriel_comm *c, uint64_t id)
 {
@@ -24,13 +25,14 @@ void ori_gone_tell(struct oriel_comm *c, uint64_t id)
 	count = __atomic_load_n(&g->count, __ATOMIC_RELAXED); /* one writer: the lock is held */
 	__atomic_store_n(&g->id[count % ORI_GONE_KEPT], id, __ATOMIC_RELAXED);
 	/*
-	 * [GONE1] release; partner [GONE2] in look().  A peer that sees the count sees the name.  Without it the peer would
-	 * forget the name that stood there a lap before, and go on to use memory of this name.
+	 * [GONE1] release; partner [GONE2] in look().  A peer that sees the count sees the name.
+	 * Without it the peer would forget the name that stood there a lap before, and go on to use
+	 * memory of this name.
 	 */
 	__atomic_store_n(&g->count, count + 1, __ATOMIC_RELEASE);
 }
 
-/* ---- the peers ---------------------------------------------------------------------------------------- */
+/* ---- the peers ------------------------------------------------------------------------------- */
 
 static struct ori_gone *words_of(const struct oriel_comm *c, int rank)
 {
@@ -50,9 +52,9 @@ static int has_news(struct oriel_comm *c, int rank)
 }
 
 /*
- * Takes what has gone since the last look out of the list of imports; *dropped gets it.  Nobody uses what an engine
- * was given.  A peer that freed more than its words hold has overwritten names: then all of its go, and come back when
- * they are named.
+ * Takes what has gone since the last look out of the list of imports; *dropped gets it.  Nobody
+ * uses what an engine was given.  A peer that freed more than its words hold has overwritten names:
+ * then all of its go, and come back when they are named.
  */
 static void look(struct oriel_comm *c, int rank, struct ori_import **dropped)
 {
@@ -83,7 +85,7 @@ void ori_gone_look(struct oriel_comm *c, int rank)
 	ori_imports_unmap(dropped);
 }
 
-/* ---- from outside of the engine ------------------------------------------------------------------------- */
+/* ---- from outside of the engine -------------------------------------------------------------- */
 
 struct looking {
 	struct oriel_comm *comm;

@@ -201,7 +201,10 @@ uint64_t ori_links_wire_bytes(const struct oriel_comm *c)
 	return ((uint64_t)c->engine->wire_bytes * c->engine->nics + 4095) & ~4095ull;
 }
 
-/* Memory of the library's own, which no user can free; given back as whole MiB, so that the next comm can have it. */
+/*
+ * Memory of the library's own, which no user can free; given back as whole MiB, so that the next
+ * comm can have it.
+ */
 static int make_block(struct oriel_comm *c, uint64_t bytes, int host, struct ori_memory **out)
 {
 	uint64_t whole = (bytes + BLOCK_BYTES - 1) & ~(uint64_t)(BLOCK_BYTES - 1);

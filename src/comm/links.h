@@ -8,7 +8,10 @@
 
 #include "comm.h"
 
-/* What a lane needs besides the engine's queue pairs: in the host's memory, the queues mirrored in the device's. */
+/*
+ * What a lane needs besides the engine's queue pairs: in the host's memory, the queues mirrored in
+ * the device's.
+ */
 struct ori_lane_memory {
 	struct oriel_queue main, companion;
 	uint64_t sink;
@@ -18,13 +21,16 @@ struct ori_lane_memory {
 		uint64_t doorbell;
 	} main_bell, companion_bell;
 	uint8_t pad2[ORIEL_LINE_BYTES - 32];
-	/* then, unless the engine brings its own: main sq, main cq, companion sq, companion cq, depth * 64 bytes each */
+	/*
+	 * then, unless the engine brings its own: main sq, main cq, companion sq, companion cq,
+	 * depth * 64 bytes each
+	 */
 };
 
 /*
- * Tables are [nranks] or [nranks * lanes].  Rows of mapped peers, and of queued ones that nobody has connected, are
- * zeros, and no memory is theirs.  Wires and lanes of all peers that one call connects lie in memory made for them: the
- * slab does not grow with the ranks of a job.
+ * Tables are [nranks] or [nranks * lanes].  Rows of mapped peers, and of queued ones that nobody
+ * has connected, are zeros, and no memory is theirs.  Wires and lanes of all peers that one call
+ * connects lie in memory made for them: the slab does not grow with the ranks of a job.
  */
 struct ori_links {
 	uint32_t lanes, depth;
@@ -33,12 +39,12 @@ struct ori_links {
 	uint64_t results;    /* offset in the slab */
 	uint32_t result_key[ORIEL_NICS_MAX];
 	struct ori_peer_links {
-		char *wires;               /* from that rank, one a NIC; its engine writes there */
-		struct ori_export told;    /* where: what that rank is told */
-		char *lanes;               /* lane_bytes each */
+		char *wires;            /* from that rank, one a NIC; its engine writes there */
+		struct ori_export told; /* where: what that rank is told */
+		char *lanes;            /* lane_bytes each */
 		struct ori_lane_memory *near; /* the queues' mirror, one a lane; on the CPU NULL */
-		struct ori_import *import; /* of the wires to that rank, in its memory */
-	} *peers;
+		struct ori_import *import;    /* of the wires to that rank, in its memory */
+	} * peers;
 	struct oriel_link *link;
 	struct oriel_lane *lane;
 	uint32_t *number; /* a lane's main queue, as the peer's connect() is to name it */

@@ -87,7 +87,10 @@ static int describe(struct oriel_comm *c, const void *ptr, size_t bytes, struct 
 	err = c->device->ops->describe(c->device, ptr, bytes, &m->allocation);
 	if (err)
 		goto err_record;
-	/* Memory that nobody can tell from what comes after it is described anew for everyone who uses it. */
+	/*
+	 * Memory that nobody can tell from what comes after it is described anew for everyone who
+	 * uses it.
+	 */
 	if (!m->allocation.identity)
 		m->allocation.identity = ORI_IDENTITY_NEVER;
 	err = ori_passing_offer(c->passing, &m->allocation, &m->id);
@@ -259,8 +262,8 @@ void ori_memory_unuse(struct oriel_comm *c, struct ori_memory *m)
 }
 
 /*
- * An allocation that has part of the range but not all of it: *base and *bytes.  This comm knows what was asked for,
- * another's end with their pages.
+ * An allocation that has part of the range but not all of it: *base and *bytes.  This comm knows
+ * what was asked for, another's end with their pages.
  */
 static int find_left(struct oriel_comm *c, const void *ptr, size_t bytes, void **base, size_t *left)
 {
@@ -298,8 +301,8 @@ int ori_memory_check(struct oriel_comm *c, const char *call, const void *ptr, si
 				bytes, ptr);
 	if (find_left(c, ptr, bytes, &base, &left))
 		return ori_fail(ORIEL_ERANGE,
-				"%s: %zu bytes at %p leave their memory: oriel_alloc gave %zu bytes "
-				"at %p",
+				"%s: %zu bytes at %p leave their memory: oriel_alloc gave %zu "
+				"bytes at %p",
 				call, bytes, ptr, left, base);
 	if (!c->device->ops->is_memory(c->device, ptr, bytes))
 		return ori_fail(ORIEL_EINVAL,
@@ -371,7 +374,10 @@ int oriel_free(struct oriel_comm *c, void *ptr)
 		return ori_fail(ORIEL_EBUSY, "oriel_free: %p is used by %d windows or buffers", ptr,
 				users);
 	err = ori_comm_settle(c);
-	/* Something may still use it: it stays.  What ends with a failed comm's queues needs no wait. */
+	/*
+	 * Something may still use it: it stays.  What ends with a failed comm's queues needs no
+	 * wait.
+	 */
 	if (err && !ori_comm_ask(c)) {
 		pthread_mutex_lock(&c->lock);
 		m->users = 0;

@@ -2,9 +2,10 @@
 /*
  * comm/registrations.c - memory the engine may touch, and the keys by which WQEs name it.
  *
- * Sources are counted registrations of local memory, found by address in a tree.  One is never given to memory
- * that only has the address of what was registered (docs/decisions/0029).  Memory that peers write to is
- * registered by whoever tells them of it, who keeps the keys.  Without an engine every key is 0.
+ * Sources are counted registrations of local memory, found by address in a tree.  One is never
+ * given to memory that only has the address of what was registered (docs/decisions/0029).  Memory
+ * that peers write to is registered by whoever tells them of it, who keeps the keys.  Without an
+ * engine every key is 0.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@ struct ori_registration {
 	struct ori_memory *memory; /* the user's own that peers were told of; else NULL */
 };
 
-/* ---- lists; under the comm's lock ------------------------------------------------------------------- */
+/* ---- lists; under the comm's lock ------------------------------------------------------------ */
 
 static void enlist(struct ori_registration **list, struct ori_registration *r)
 {
@@ -69,7 +70,7 @@ static struct ori_registration *find_same(struct oriel_comm *c, struct ori_regis
 	return NULL;
 }
 
-/* ---- ending ------------------------------------------------------------------------------------------- */
+/* ---- ending ---------------------------------------------------------------------------------- */
 
 static void drop_list(struct oriel_comm *c, struct ori_registration *list)
 {
@@ -84,8 +85,8 @@ static void drop_list(struct oriel_comm *c, struct ori_registration *list)
 }
 
 /*
- * Registrations of memory that the user has freed.  Nobody may wait here, but a NIC that sends a message again
- * must find its key: they go when nothing is under way, now or at a later call.
+ * Registrations of memory that the user has freed.  Nobody may wait here, but a NIC that sends a
+ * message again must find its key: they go when nothing is under way, now or at a later call.
  */
 static void reap(struct oriel_comm *c)
 {
@@ -110,8 +111,9 @@ static int is_device_identity(uint64_t identity)
 }
 
 /*
- * Sources in allocations that had these addresses before go at the first source in the new one, wherever in it they
- * are: so if one of those that a device tells apart is the new allocation's, all are.  Lock held.
+ * Sources in allocations that had these addresses before go at the first source in the new one,
+ * wherever in it they are: so if one of those that a device tells apart is the new allocation's,
+ * all are.  Lock held.
  */
 static void retire_others(struct oriel_comm *c, const struct ori_identity *now)
 {
@@ -135,7 +137,7 @@ static void retire_others(struct oriel_comm *c, const struct ori_identity *now)
 	}
 }
 
-/* ---- sources ------------------------------------------------------------------------------------------ */
+/* ---- sources --------------------------------------------------------------------------------- */
 
 /* Returns the memory it is part of, in use; NULL if that is not one of ours. */
 static struct ori_memory *describe(struct oriel_comm *c, void *ptr, size_t bytes,
@@ -267,8 +269,8 @@ int ori_source_give(struct oriel_comm *c, struct ori_registration **owner,
 	pthread_mutex_unlock(&c->lock);
 	if (!r)
 		return ori_fail(ORIEL_EINVAL,
-				"oriel_window_source_release: %llu bytes at %p are no source of this "
-				"window: released before, or gone with their memory",
+				"oriel_window_source_release: %llu bytes at %p are no source of "
+				"this window: released before, or gone with their memory",
 				(unsigned long long)s->bytes, (void *)(uintptr_t)s->address);
 	if (!last)
 		return 0;
@@ -330,7 +332,7 @@ void ori_sources_drop_all(struct oriel_comm *c)
 	drop_list(c, gone);
 }
 
-/* ---- memory of and for peers -------------------------------------------------------------------------- */
+/* ---- memory of and for peers ----------------------------------------------------------------- */
 
 int ori_register_remote(struct oriel_comm *c, void *ptr, size_t bytes,
 			const struct ori_export *export, uint32_t key[ORIEL_NICS_MAX],

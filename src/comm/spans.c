@@ -2,8 +2,8 @@
 /*
  * comm/spans.c - the tree of spans.h: a treap.
  *
- * Random weights keep it shallow whatever order ranges come in.  Equal ones are ordered by the nodes' own
- * addresses, so every node has one place.
+ * Random weights keep it shallow whatever order ranges come in.  Equal ones are ordered by the
+ * nodes' own addresses, so every node has one place.
  */
 #include <stddef.h>
 

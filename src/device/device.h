@@ -34,14 +34,14 @@ struct ori_allocation {
 	int fd;        /* what is passed, owned by the allocation; -1: nothing, the handle is all */
 	uint32_t kind; /* enum ori_export_kind */
 	uint8_t handle[64];
-	uint64_t identity; /* described ones: the user's allocation, which may go at any time; else 0 */
+	uint64_t identity; /* described: the user's allocation, which may go at any time */
 };
 
 #define ORI_IDENTITY_NEVER UINT64_MAX /* what ori_allocation.identity is where there is none */
 
 /* One allocation of the user's, told from all others that this process ever had or will have. */
 struct ori_identity {
-	uint64_t number; /* 0: memory may come and go at that address and the device would not know */
+	uint64_t number; /* 0: memory may come and go there and the device would not know */
 	void *base;
 	size_t bytes;
 };
@@ -124,8 +124,8 @@ struct ori_nic_ops {
 		     size_t why_bytes);
 	void (*unreach)(struct ori_device *, void *base);
 	/*
-	 * Do kernels that see a word which a NIC wrote into the host's memory see what it wrote into the device's before?
-	 * 0, or a status and why not.
+	 * Do kernels that see a word which a NIC wrote into the host's memory see what it wrote
+	 * into the device's before? 0, or a status and why not.
 	 */
 	int (*ordered)(struct ori_device *, char *why, size_t bytes);
 };

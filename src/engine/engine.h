@@ -50,8 +50,8 @@ struct ori_engine_world {
 		     size_t why_bytes);
 	void (*unreach)(void *ctx, void *base);
 	/*
-	 * Does the device that sees a word which a NIC wrote into the host's memory see what it wrote into the device's before?
-	 * 0, or a status and why not.  NULL: there is one memory.
+	 * Does the device that sees a word which a NIC wrote into the host's memory see what it
+	 * wrote into the device's before? 0, or a status and why not.  NULL: there is one memory.
 	 */
 	int (*ordered)(void *ctx, char *why, size_t why_bytes);
 	/* Queues are posted by a device that drives nothing: the engine must look at doorbells itself. */
@@ -125,7 +125,10 @@ struct ori_engine_ops {
 	 * an answer ("no such key") would look like one of its own.  Nothing is begun after it; may be called again.
 	 */
 	void (*silence)(struct ori_engine *);
-	/* Calls back while nobody is within resolve() or uses what that gave.  NULL: it never resolves. */
+	/*
+	 * Calls back while nobody is within resolve() or uses what that gave.  NULL: it never
+	 * resolves.
+	 */
 	void (*apart)(struct ori_engine *, void (*what)(void *), void *arg);
 	/* One line of counts, "" if nothing is known. */
 	void (*statistics)(struct ori_engine *, char *out, size_t bytes);
@@ -174,8 +177,8 @@ int ori_engine_offer(const struct ori_config *, const struct ori_engine_world *,
 /* The best of the engines that all ranks offered, and its name; NULL if there is none. */
 const char *ori_engine_best(uint32_t mask);
 /*
- * For engines whose NIC writes into the device's memory itself: may it?  0, or a status and in `why` what is missing and
- * what to set.  The world may be NULL: no device is known yet.
+ * For engines whose NIC writes into the device's memory itself: may it?  0, or a status and in
+ * `why` what is missing and what to set.  The world may be NULL: no device is known yet.
  */
 int ori_engine_ordered(const struct ori_config *, const struct ori_engine_world *, char *why,
 		       size_t bytes);

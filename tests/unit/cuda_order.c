@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/cuda_order.c - a signal in the host's memory is seen before the payload in the GPU's: engines whose NIC
- * writes there ask the GPU whether it sees them in order, and refuse one that does not.
+ * tests/unit/cuda_order.c - a signal in the host's memory is seen before the payload in the GPU's:
+ * engines whose NIC writes there ask the GPU whether it sees them in order, and refuse one that
+ * does not.
  *
  * The software NIC plays such a NIC with late_device=1.
  */
@@ -160,7 +161,7 @@ TEST(a_gpu_that_does_not_order_is_refused)
 	apart_run(&a, run_refused, "c2c=1");
 }
 
-/* ---- one question for all engines ------------------------------------------------------------------------ */
+/* ---- one question for all engines ------------------------------------------------------------ */
 
 static int not_ordered(void *ctx, char *why, size_t bytes)
 {

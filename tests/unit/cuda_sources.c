@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/cuda_sources.c - sources in device memory of the user's, on the fake CUDA driver: memory that was freed
- * and made again at the same address is other memory, for this rank and for its peers.
+ * tests/unit/cuda_sources.c - sources in device memory of the user's, on the fake CUDA driver:
+ * memory that was freed and made again at the same address is other memory, for this rank and for
+ * its peers.
  */
 #include <oriel/oriel.h>
 
@@ -186,7 +187,10 @@ TEST(one_allocation_is_registered_once)
 	run_both(count);
 }
 
-/* A window stands on part of an allocation: sources in the rest of it take nothing from the window's. */
+/*
+ * A window stands on part of an allocation: sources in the rest of it take nothing from the
+ * window's.
+ */
 static void share(struct rank_env *env)
 {
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/imports.c - comm/imports.c and gone.c: what an engine maps of its peers goes when they give it back.
+ * tests/unit/imports.c - comm/imports.c and gone.c: what an engine maps of its peers goes when they
+ * give it back.
  *
  * Ranks are processes: those that share one have nothing to map.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/sources.c - comm/registrations.c on the CPU: sources are counted, given back, and never mistaken for
- * memory that was at their address before.
+ * tests/unit/sources.c - comm/registrations.c on the CPU: sources are counted, given back, and
+ * never mistaken for memory that was at their address before.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -34,7 +34,7 @@ static void with_queued_ranks(rank_fn *fn)
 	ranks_run(&o, fn, NULL);
 }
 
-/* ---- memory that goes and comes back ------------------------------------------------------------------ */
+/* ---- memory that goes and comes back --------------------------------------------------------- */
 
 static void map_twice(struct rank_env *env)
 {
@@ -75,7 +75,7 @@ TEST(memory_mapped_again_is_registered_anew)
 	with_queued_ranks(map_twice);
 }
 
-/* ---- counting ------------------------------------------------------------------------------------------ */
+/* ---- counting -------------------------------------------------------------------------------- */
 
 static void count(struct rank_env *env)
 {
@@ -138,7 +138,7 @@ TEST(sources_go_with_their_window_and_their_memory)
 	with_queued_ranks(end_with_owner);
 }
 
-/* ---- many ------------------------------------------------------------------------------------------------ */
+/* ---- many ------------------------------------------------------------------------------------ */
 
 /* One byte each of `memory`, or all of them the first: nobody can tell whether it is the same. */
 static void take_and_give(struct oriel_window *w, char *memory, struct oriel_source *s, int apart)

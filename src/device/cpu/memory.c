@@ -101,8 +101,9 @@ void ori_cpu_unimport(struct ori_device *device, const struct ori_allocation *th
 }
 
 /*
- * Asks the kernel without touching a page: with MS_ASYNC this call looks at the mappings and does nothing.
- * Only ENOMEM says that there is a hole; what else may go wrong says nothing about the memory.
+ * Asks the kernel without touching a page: with MS_ASYNC this call looks at the mappings and does
+ * nothing.  Only ENOMEM says that there is a hole; what else may go wrong says nothing about the
+ * memory.
  */
 int ori_cpu_is_memory(struct ori_device *device, const void *ptr, size_t bytes)
 {

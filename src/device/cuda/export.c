@@ -77,7 +77,10 @@ static int is_device_memory(const struct ori_cuda_gpu *gpu, const void *ptr, siz
 	while (at < end) {
 		int err = gpu->cu->cuMemGetAddressRange(&base, &size, at);
 
-		/* a GPU that is lost says no more about its memory, and its failure is told elsewhere */
+		/*
+		 * a GPU that is lost says no more about its memory, and its failure is told
+		 * elsewhere
+		 */
 		if (err && ori_cuda_is_lost(err))
 			return 1;
 		if (err || base + size <= at)
@@ -105,8 +108,9 @@ int ori_cuda_is_memory(struct ori_device *device, const void *ptr, size_t bytes)
 }
 
 /*
- * Of cudaMalloc's memory the driver numbers every allocation.  Memory that a program maps and unmaps itself, and
- * that of pools, may change behind an address while the driver sees one and the same range.
+ * Of cudaMalloc's memory the driver numbers every allocation.  Memory that a program maps and
+ * unmaps itself, and that of pools, may change behind an address while the driver sees one and the
+ * same range.
  */
 void ori_cuda_identify(struct ori_device *device, const void *ptr, struct ori_identity *out)
 {

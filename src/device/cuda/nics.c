@@ -46,9 +46,10 @@ static int cuda_dmabuf(struct ori_device *device, const void *ptr, size_t bytes,
 }
 
 /*
- * What a NIC puts lies in the GPU's memory and the signal behind it in the host's.  A GPU that sees the signal must see
- * the payload, and only some promise it.  Where the GPU shares the host's page tables (a coherent link, as Grace Hopper
- * has) it looks at the signal over that link while payload may still be on its way over PCIe, whatever it promises.
+ * What a NIC puts lies in the GPU's memory and the signal behind it in the host's.  A GPU that sees
+ * the signal must see the payload, and only some promise it.  Where the GPU shares the host's page
+ * tables (a coherent link, as Grace Hopper has) it looks at the signal over that link while payload
+ * may still be on its way over PCIe, whatever it promises.
  */
 static int cuda_ordered(struct ori_device *device, char *why, size_t bytes)
 {
@@ -63,14 +64,15 @@ static int cuda_ordered(struct ori_device *device, char *why, size_t bytes)
 		return 0;
 	if (coherent)
 		snprintf(why, bytes,
-			 "GPU %d has a coherent link to the host, by which it may see a signal before the "
-			 "payload that a NIC wrote: if its NICs write by that link, too, set "
-			 "ORIEL_NIC_ORDER=0",
+			 "GPU %d has a coherent link to the host, by which it may see a signal "
+			 "before the payload that a NIC wrote: if its NICs write by that link, "
+			 "too, set ORIEL_NIC_ORDER=0",
 			 gpu->ordinal);
 	else
 		snprintf(why, bytes,
-			 "GPU %d does not order what a NIC writes into it (%d of %d): use one of sm_90 or "
-			 "newer; if you know that your platform orders it, set ORIEL_NIC_ORDER=0",
+			 "GPU %d does not order what a NIC writes into it (%d of %d): use one of "
+			 "sm_90 or newer; if you know that your platform orders it, set "
+			 "ORIEL_NIC_ORDER=0",
 			 gpu->ordinal, order, ORI_CU_WRITES_ORDER_OWNER);
 	return ORIEL_ESYSTEM;
 }

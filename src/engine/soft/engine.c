@@ -315,7 +315,10 @@ static int read_config(const struct ori_config *config, int rank, struct soft_co
 	return err;
 }
 
-/* It plays a NIC that writes into the device itself.  A device that promises order sees nothing late. */
+/*
+ * It plays a NIC that writes into the device itself.  A device that promises order sees nothing
+ * late.
+ */
 static int check_late(struct soft_engine *e, const struct ori_config *config)
 {
 	char why[ORI_ENGINE_REASON];

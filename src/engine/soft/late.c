@@ -2,9 +2,10 @@
 /*
  * engine/soft/late.c - writes into device memory that arrive late: late_device=1.
  *
- * On a platform that does not order what a NIC writes into a GPU, a word in the host's memory is seen before the payload
- * that was written ahead of it.  Here such payload waits, in order, until its time has come or something reads that memory
- * through the NIC, as a read over PCIe pushes writes before it.  The answer to the peer does not wait.
+ * On a platform that does not order what a NIC writes into a GPU, a word in the host's memory is
+ * seen before the payload that was written ahead of it.  Here such payload waits, in order, until
+ * its time has come or something reads that memory through the NIC, as a read over PCIe pushes
+ * writes before it.  The answer to the peer does not wait.
  *
  * Called within soft_nic_step() and where regions end; the caller serialises.
  */

@@ -169,8 +169,9 @@ int soft_qp_create(struct soft_nic *nic, const struct soft_qp_attr *attr, uint32
 				attr->depth);
 	if (nic->config.qps && nic->qp_count >= nic->config.qps)
 		return ori_fail(ORIEL_ENOMEM,
-				"software NIC: all of its %u queue pairs are in use: lower ORIEL_LANES, or "
-				"connect fewer peers (ORIEL_CONNECT=0 and oriel_comm_connect)",
+				"software NIC: all of its %u queue pairs are in use: lower "
+				"ORIEL_LANES, or connect fewer peers (ORIEL_CONNECT=0 and "
+				"oriel_comm_connect)",
 				nic->config.qps);
 	slot = free_slot(nic);
 	qp = slot ? allocate(nic, attr) : NULL;

@@ -68,7 +68,7 @@ struct verbs_link {
 
 struct verbs_region {
 	struct ibv_mr *mr;
-	struct verbs_region *next, **link; /* what points at it: programs have hundreds of thousands */
+	struct verbs_region *next, **link; /* link: what points at it */
 };
 
 #define VERBS_NONE UINT32_MAX
