@@ -23,7 +23,11 @@ void ori_gone_tell(struct oriel_comm *c, uint64_t id)
 		return;
 	g = &c->control->gone;
 	count = __atomic_load_n(&g->count, __ATOMIC_RELAXED); /* one writer: the lock is held */
-	__atomic_store_n(&g->id[count % ORI_GONE_KEPT], id, __ATOMIC_RELAXED);
+	/*
+	 * [GONE3] release; partner [GONE4] in look().  A peer that reads this name in place of the one a
+	 * lap before sees a count that is at least this one, and knows that it has missed names.
+	 */
+	__atomic_store_n(&g->id[count % ORI_GONE_KEPT], id, __ATOMIC_RELEASE);
 	/*
 	 * [GONE1] release; partner [GONE2] in look().  A peer that sees the count sees the name.
 	 * Without it the peer would forget the name that stood there a lap before, and go on to use
@@ -66,10 +70,11 @@ static void look(struct oriel_comm *c, int rank, struct ori_import **dropped)
 	/* [GONE2] acquire; partner [GONE1] in ori_gone_tell(). */
 	count = __atomic_load_n(&g->count, __ATOMIC_ACQUIRE);
 	n = count - *seen;
-	for (uint64_t i = 0; n <= ORI_GONE_KEPT && i < n; i++)
-		/* acquire, so that the count below is not older than the name */
+	/* one less than there are places: the next name may be on its way into the oldest one's */
+	for (uint64_t i = 0; n < ORI_GONE_KEPT && i < n; i++)
+		/* [GONE4] acquire; partner [GONE3]: the count below is not older than the name */
 		ids[i] = __atomic_load_n(&g->id[(*seen + i) % ORI_GONE_KEPT], __ATOMIC_ACQUIRE);
-	if (__atomic_load_n(&g->count, __ATOMIC_RELAXED) - *seen > ORI_GONE_KEPT)
+	if (__atomic_load_n(&g->count, __ATOMIC_RELAXED) - *seen >= ORI_GONE_KEPT)
 		ori_imports_take_all(c, rank, dropped);
 	else
 		for (uint64_t i = 0; i < n; i++)
