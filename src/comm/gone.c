@@ -24,8 +24,8 @@ void ori_gone_tell(struct oriel_comm *c, uint64_t id)
 	g = &c->control->gone;
 	count = __atomic_load_n(&g->count, __ATOMIC_RELAXED); /* one writer: the lock is held */
 	/*
-	 * [GONE3] release; partner [GONE4] in look().  A peer that reads this name in place of the one a
-	 * lap before sees a count that is at least this one, and knows that it has missed names.
+	 * [GONE3] release; partner [GONE4] in look().  A peer that reads this name in place of the one
+	 * a lap before sees a count that is at least this one, and knows that it has missed names.
 	 */
 	__atomic_store_n(&g->id[count % ORI_GONE_KEPT], id, __ATOMIC_RELEASE);
 	/*
