@@ -146,7 +146,10 @@ int oriel_comm_engine(struct oriel_comm *comm, char *text, size_t bytes);
 
 /* ---- memory ------------------------------------------------------------------------------------ */
 
-/* Device memory that peers can map. */
+/*
+ * Device memory that peers can map.  oriel_free waits until this rank's operations are complete; if
+ * they are not by the deadline it returns that error and the memory stays.
+ */
 int oriel_alloc(struct oriel_comm *comm, size_t bytes, void **ptr);
 int oriel_free(struct oriel_comm *comm, void *ptr);
 
@@ -156,7 +159,10 @@ int oriel_free(struct oriel_comm *comm, void *ptr);
  */
 int oriel_copy(struct oriel_comm *comm, void *to, const void *from, size_t bytes);
 
-/* Local; the same range again counts a reference and gives the same buffer. */
+/*
+ * Local; the same range again counts a reference and gives the same buffer.  Release it as often
+ * before its memory is freed or unmapped.
+ */
 int oriel_buffer_register(struct oriel_comm *comm, void *ptr, size_t bytes,
 			  struct oriel_buffer **buffer);
 int oriel_buffer_exchange(struct oriel_comm *comm, struct oriel_buffer *buffer); /* [C] */
@@ -197,9 +203,24 @@ int oriel_window_create(struct oriel_comm *comm, const struct oriel_window_optio
  */
 int oriel_window_destroy(struct oriel_window *window);  /* [C] */
 void *oriel_window_buffer(struct oriel_window *window); /* own buffer */
-/* Local memory as a put source or get target; any time, no peer involved. */
+/*
+ * Local memory as a put source or get target; any time, no peer involved.  It is good for all
+ * windows of the comm until it is released, its window is destroyed, or oriel_free takes its
+ * memory.
+ * Release it before you free or unmap the memory: a NIC may go on reading the old pages.  A source
+ * that is made afterwards is always of the memory that is there then, even at the same address.
+ * Every call needs a release of its own.  Memory of oriel_alloc, of cudaMalloc and of the window
+ * itself is registered once, however often it is asked for.  Nobody can tell whether other memory
+ * is still the same, so every call registers it anew: ask once and keep the source.
+ */
 int oriel_window_source(struct oriel_window *window, void *ptr, size_t bytes,
 			struct oriel_source *source);
+/*
+ * Waits until this rank's operations are complete, as oriel_buffer_release does; then the memory
+ * may be freed.  Clears *source; NULL and a cleared source are nothing to release.  ORIEL_EINVAL:
+ * no source of this window, or no longer.
+ */
+int oriel_window_source_release(struct oriel_window *window, struct oriel_source *source);
 int oriel_window_device(struct oriel_window *window, struct oriel_window_dev *dev);
 int oriel_window_status(struct oriel_window *window); /* first failure, or 0 */
 /* Every id, as oriel_reset_signal: for windows whose signals are all ORIEL_ADD. */

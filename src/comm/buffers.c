@@ -17,6 +17,7 @@ struct oriel_buffer {
 	struct oriel_comm *comm;
 	void *ptr;
 	size_t bytes;
+	uint64_t identity; /* of its memory, where the device knows one */
 	int refs;                     /* the user's, under the comm's lock */
 	int users;                    /* layers above, under the comm's lock */
 	struct ori_memory *memory;    /* NULL: not from oriel_alloc */
@@ -89,14 +90,14 @@ static void destroy_buffer(struct ori_child *child)
 	free(b);
 }
 
-/* Lock held. */
-static struct oriel_buffer *find_buffer(struct oriel_comm *c, const void *ptr, size_t bytes)
+/* Lock held.  Of the same range and, as far as the device can tell, of the same memory. */
+static struct oriel_buffer *find_buffer(struct oriel_comm *c, const struct oriel_buffer *like)
 {
 	for (struct ori_child *child = c->children; child; child = child->next) {
 		struct oriel_buffer *b = (struct oriel_buffer *)child;
 
-		if (child->destroy == destroy_buffer && b->refs && b->ptr == ptr &&
-		    b->bytes == bytes)
+		if (child->destroy == destroy_buffer && b->refs && b->ptr == like->ptr &&
+		    b->bytes == like->bytes && b->identity == like->identity)
 			return b;
 	}
 	return NULL;
@@ -105,10 +106,13 @@ static struct oriel_buffer *find_buffer(struct oriel_comm *c, const void *ptr, s
 static int new_buffer(struct oriel_comm *c, void *ptr, size_t bytes, struct oriel_buffer **out)
 {
 	struct oriel_buffer *b = calloc(1, sizeof(*b));
+	struct ori_identity now;
 	int err;
 
 	if (!b)
 		return ori_fail(ORIEL_ENOMEM, "oriel_buffer_register: no memory");
+	c->device->ops->identify(c->device, ptr, &now);
+	b->identity = now.number;
 	b->child.destroy = destroy_buffer;
 	b->child.name = name_buffer;
 	b->comm = c;
@@ -139,12 +143,15 @@ int oriel_buffer_register(struct oriel_comm *c, void *ptr, size_t bytes, struct 
 				!ptr   ? "null pointer" :
 				!bytes ? "0 bytes" :
 					 "no place for the buffer");
+	err = ori_memory_check(c, "oriel_buffer_register", ptr, bytes);
+	if (err)
+		return err;
 	err = new_buffer(c, ptr, bytes, &made);
 	if (err)
 		return err;
 	/* Looked for and listed under one lock: two threads registering one range get one buffer. */
 	pthread_mutex_lock(&c->lock);
-	there = find_buffer(c, ptr, bytes);
+	there = find_buffer(c, made);
 	if (there) {
 		there->refs++;
 	} else {

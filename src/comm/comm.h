@@ -23,6 +23,7 @@
 #include "../engine/engine.h"
 #include "../util/config.h"
 #include "../util/util.h"
+#include "spans.h"
 #include "topology.h"
 
 /* ---- control memory ---------------------------------------------------------------------------- */
@@ -43,6 +44,17 @@
 #define ORI_SLAB_LEAST_BYTES (1ull << 20)
 #define ORI_SLAB_ALIGN 4096u
 
+/*
+ * Names of memory that this rank told its peers of and that is gone (gone.c).  Written by this rank
+ * alone: a name, then the count, which runs for ever.  A reader that is further behind than the
+ * names kept knows only that it is.
+ */
+#define ORI_GONE_KEPT 32u
+struct ori_gone {
+	uint64_t count;
+	uint64_t id[ORI_GONE_KEPT];
+};
+
 /* At offset 0 of every rank's slab; peers map it. */
 struct ori_control {
 	struct oriel_waiters waiters;
@@ -50,6 +62,7 @@ struct ori_control {
 	uint64_t failure; /* first failure; set once, by this rank or by a mapped peer that aborts */
 	uint8_t pad[ORIEL_LINE_BYTES - 8];
 	struct oriel_board board;
+	struct ori_gone gone;
 };
 
 /* Cuts offsets out of [0, bytes): first fit, free ranges kept sorted and merged. */
@@ -71,12 +84,14 @@ void ori_slab_give(struct ori_slab *, uint64_t offset, uint64_t bytes);
 
 struct ori_memory {
 	struct ori_allocation allocation;
+	size_t asked;  /* by the user, where it is ours: the allocation is whole pages */
 	uint64_t id;   /* what a peer asks for; unique in this process */
 	int users;     /* windows and buffers over it */
 	int owned;     /* by a window: goes with its last user */
 	int described; /* the user's own: only told to peers, never freed */
 	int borrowed;  /* another comm's of this process: neither */
 	int host;      /* the host's, where kernels reach it */
+	int gone;      /* peers have been told so */
 	struct ori_memory *next;
 };
 
@@ -88,6 +103,7 @@ struct ori_import {
 	struct ori_allocation theirs; /* without the descriptor */
 	void *base;
 	int users;
+	int kept; /* one of them is the engine */
 	struct ori_import *next;
 };
 
@@ -110,6 +126,7 @@ struct ori_peer {
 	uint64_t slab_bytes;
 	void *slab_base, *near_base;                  /* the two halves of its control memory */
 	struct ori_import *slab_import, *near_import; /* NULL for a rank of this process */
+	uint64_t gone_seen; /* names of gone memory that this rank has heard */
 };
 
 /*
@@ -180,7 +197,8 @@ struct oriel_comm {
 	pthread_mutex_t lock;
 	struct ori_memory *memories;
 	struct ori_import *imports;
-	struct ori_registration *registrations;
+	struct ori_span *sources;         /* all registrations of local memory */
+	struct ori_registration *retired; /* their memory is gone; NICs may look at them */
 	struct ori_child *children;
 	struct ori_attachment *attachments;
 	int next_window;          /* number of the next one */
@@ -334,6 +352,13 @@ struct ori_memory *ori_memory_use(struct oriel_comm *, const void *ptr, size_t b
  */
 int ori_memory_adopt(struct oriel_comm *, const void *ptr, size_t bytes, struct ori_memory **out);
 void ori_memory_unuse(struct oriel_comm *, struct ori_memory *);
+/* The user has freed it, or it goes: peers map it no longer.  With the lock. */
+void ori_memory_tell_gone(struct oriel_comm *, struct ori_memory *);
+/*
+ * Is all of the range memory, and of one allocation where that is this comm's?  ORIEL_EINVAL or
+ * ORIEL_ERANGE with a line that begins with the call.
+ */
+int ori_memory_check(struct oriel_comm *, const char *call, const void *ptr, size_t bytes);
 /*
  * Describes the range for peers.  ORIEL_EEXPORT, with a line naming oriel_alloc, when a mapped peer
  * lives in another process and the memory is not from oriel_alloc.
@@ -346,10 +371,28 @@ int ori_import_range(struct oriel_comm *, int peer, const struct ori_export *, v
 		     struct ori_import **import);
 void ori_import_drop(struct oriel_comm *, struct ori_import *);
 
-/* The whole of a peer's allocation, kept until the comm ends: for engines that carry payload by name. */
+/*
+ * The whole of a peer's allocation, for engines that carry payload by name; good until the engine
+ * is left.  Kept until the peer tells that it is gone, the window over it goes, or the comm ends.
+ */
 const void *ori_import_resolve(struct oriel_comm *, int peer, uint64_t id, uint64_t offset,
 			       uint64_t bytes, int *device);
 void ori_imports_drop_all(struct oriel_comm *);
+/*
+ * The engine's share in that memory, or in all of that rank's; what nobody else uses joins
+ * *dropped.
+ */
+void ori_imports_take(struct oriel_comm *, int peer, uint64_t id, struct ori_import **dropped);
+void ori_imports_take_all(struct oriel_comm *, int peer, struct ori_import **dropped);
+void ori_imports_unmap(struct ori_import *dropped);
+
+/* gone.c: the name of memory that goes, to ranks that may map it; with the lock. */
+void ori_gone_tell(struct oriel_comm *, uint64_t id);
+/* What that rank has told since the last look is mapped no more; within the engine. */
+void ori_gone_look(struct oriel_comm *, int rank);
+/* The same for all ranks, and for one memory; from outside, without the lock. */
+void ori_gone_look_all(struct oriel_comm *);
+void ori_gone_forget(struct oriel_comm *, int rank, uint64_t id);
 
 /* ---- buffers.c, for layers above ---------------------------------------------------------------------- */
 
@@ -373,8 +416,19 @@ int ori_links_flush(struct oriel_comm *);
 /* As kernels see it; NULL without queues to that rank: mapped, or not connected. */
 const struct oriel_link *ori_link(struct oriel_comm *, int rank);
 
-/* Any local memory as source of puts and target of gets; kept until it is freed or the comm ends. */
-int ori_register_local(struct oriel_comm *, void *ptr, size_t bytes, uint32_t key[ORIEL_NICS_MAX]);
+/*
+ * Local memory as source of puts and target of gets.  `owner` is the head of the list it joins;
+ * `lasting`: memory that cannot go before its owner.  The same range of the same memory again
+ * counts a reference; where it cannot be told whether it is the same it is registered anew.
+ */
+struct ori_registration;
+int ori_source_take(struct oriel_comm *, struct ori_registration **owner, void *ptr, size_t bytes,
+		    int lasting, struct oriel_source *);
+/* One reference less; the last one waits until this rank's operations are complete. */
+int ori_source_give(struct oriel_comm *, struct ori_registration **owner,
+		    const struct oriel_source *);
+/* All of the owner's; what names them is complete. */
+void ori_sources_end(struct oriel_comm *, struct ori_registration **owner);
 /*
  * What of a first byte's address is its address under a remote key, zero-based but for these bits:
  * aligned words keep aligned addresses, and a kernel registers memory under another address only if
@@ -389,8 +443,10 @@ int ori_peer_memory(struct oriel_comm *, int rank, const uint32_t key[ORIEL_NICS
 		    const struct ori_engine_blob *told);
 void ori_peer_memory_forget(struct oriel_comm *, int rank, const uint32_t key[ORIEL_NICS_MAX]);
 void ori_unregister(struct oriel_comm *, const uint32_t key[ORIEL_NICS_MAX]);
-/* Local registrations that touch the range, or all if bytes is 0. */
-void ori_registrations_drop(struct oriel_comm *, const void *ptr, size_t bytes);
+/* Sources that touch the range, which goes. */
+void ori_sources_drop(struct oriel_comm *, const void *ptr, size_t bytes);
+/* All that are left, before the engine goes. */
+void ori_sources_drop_all(struct oriel_comm *);
 
 /* One service a process, shared by its comms. */
 struct ori_passing;
@@ -401,9 +457,15 @@ const uint8_t *ori_passing_token(const struct ori_passing *);
 int ori_passing_offer(struct ori_passing *, const struct ori_allocation *, uint64_t *id);
 /* For ranks of this process: the allocation itself; 0 or ORIEL_EINVAL, silent. */
 int ori_passing_find(struct ori_passing *, uint64_t id, struct ori_allocation *);
-/* The same by address: the offer that holds [ptr, ptr + bytes). */
-int ori_passing_find_range(struct ori_passing *, const void *ptr, size_t bytes, uint64_t *id,
-			   struct ori_allocation *);
+/*
+ * The same by address: the offer that holds [ptr, ptr + bytes).  identity: what the device calls
+ * the memory that is there now; an offer of other memory, which was there before, is not meant.
+ */
+int ori_passing_find_range(struct ori_passing *, const void *ptr, size_t bytes, uint64_t identity,
+			   uint64_t *id, struct ori_allocation *);
+/* Is there memory of any comm of this process that has part of [ptr, ptr + bytes), but not all? */
+int ori_passing_find_left(struct ori_passing *, const void *ptr, size_t bytes,
+			  struct ori_allocation *);
 void ori_passing_withdraw(struct ori_passing *, uint64_t id);
 /*
  * Asks another process; theirs->fd, if not -1, is the caller's to close.  `look` (may be NULL) is

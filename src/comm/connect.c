@@ -15,6 +15,9 @@
 
 #include "links.h"
 
+/* Where in a row of words the numbers of the lanes begin. */
+#define ROW_NUMBERS (1u + sizeof(struct ori_export) / sizeof(uint32_t))
+
 /* What a rank tells in the first round. */
 struct wish_record {
 	uint32_t lanes, nics, flags; /* must be alike */
@@ -31,7 +34,10 @@ struct connecting {
 	struct wish_record *wish; /* [nranks] */
 	uint8_t *fresh;           /* [nranks] 1: to be connected now */
 	int32_t count, most;      /* how many of them; the largest number of any rank */
-	/* [nranks][most] rows of `row` words: peer + 1, page of its wires in this rank's slab, a number a lane */
+	/*
+	 * [nranks][most] rows of `row` words: peer + 1, the wires from it (struct ori_export), a
+	 * number a lane
+	 */
 	uint32_t *rows, row;
 };
 
@@ -134,10 +140,8 @@ static int choose_peers(struct connecting *k)
 static int make_peer(struct oriel_comm *c, int rank)
 {
 	struct ori_links *l = c->links;
-	int err = ori_links_take(c, ori_links_wire_bytes(c), &l->wires[rank]);
+	int err = 0;
 
-	if (!err)
-		err = ori_links_take(c, l->lanes * l->lane_bytes, &l->lane_memory[rank]);
 	for (uint32_t n = 0; n < l->lanes && !err; n++)
 		err = ori_lane_make(c, l, rank, n);
 	return err;
@@ -145,7 +149,7 @@ static int make_peer(struct oriel_comm *c, int rank)
 
 static int make_peers(struct connecting *k)
 {
-	int err = 0;
+	int err = ori_links_make_memory(k->comm, k->fresh, k->count);
 
 	for (int r = 0; r < k->comm->nranks && !err; r++)
 		if (k->fresh[r])
@@ -166,8 +170,9 @@ static int exchange_rows(struct connecting *k)
 		if (!k->fresh[r])
 			continue;
 		at[0] = (uint32_t)r + 1;
-		at[1] = (uint32_t)(l->wires[r] / ORI_SLAB_ALIGN);
-		memcpy(at + 2, &l->number[(uint64_t)r * l->lanes], l->lanes * sizeof(*at));
+		memcpy(at + 1, &l->peers[r].told, sizeof(l->peers[r].told));
+		memcpy(at + ROW_NUMBERS, &l->number[(uint64_t)r * l->lanes],
+		       l->lanes * sizeof(*at));
 		at += k->row;
 	}
 	err = gather(c, mine, k->rows, words * sizeof(*mine));
@@ -188,20 +193,24 @@ static const uint32_t *find_row(const struct connecting *k, int rank)
 
 /* ---- connecting ------------------------------------------------------------------------------------------ */
 
-static int set_wires(struct oriel_comm *c, int rank, uint64_t theirs)
+static int set_wires(struct oriel_comm *c, int rank, const uint32_t *row)
 {
+	struct ori_peer_links *p = &c->links->peers[rank];
 	struct ori_engine *e = c->engine;
-	const struct ori_peer *p = &c->peers[rank];
+	struct ori_export theirs;
+	void *out;
+	int err;
 
 	if (!e->wire_bytes)
 		return 0;
-	if (theirs > p->slab_bytes || ori_links_wire_bytes(c) > p->slab_bytes - theirs)
-		return ori_fail(ORIEL_EPROTO, "rank %d names wires outside its slab", rank);
-	for (uint32_t nic = 0; nic < e->nics; nic++)
-		e->ops->wire_set(e, nic, rank,
-				 ori_control_host(c, c->links->wires[rank] + nic * e->wire_bytes),
-				 (char *)p->slab_base + theirs + nic * e->wire_bytes);
-	return 0;
+	memcpy(&theirs, row + 1, sizeof(theirs));
+	if (theirs.bytes != ori_links_wire_bytes(c) || theirs.offset % ORI_SLAB_ALIGN)
+		return ori_fail(ORIEL_EPROTO, "rank %d names wires that cannot be", rank);
+	err = ori_import_range(c, rank, &theirs, &out, &p->import);
+	for (uint32_t nic = 0; nic < e->nics && !err; nic++)
+		e->ops->wire_set(e, nic, rank, p->wires + nic * e->wire_bytes,
+				 (char *)out + nic * e->wire_bytes);
+	return err;
 }
 
 /* The lanes, the link over them and its word, as kernels of a separate device see them. */
@@ -255,11 +264,11 @@ static int connect_peer(struct connecting *k, int rank)
 	if (!row)
 		return ori_fail(ORIEL_EPROTO, "rank %d does not name its queues to this rank",
 				rank);
-	err = set_wires(c, rank, (uint64_t)row[1] * ORI_SLAB_ALIGN);
+	err = set_wires(c, rank, row);
 	if (!err)
 		err = c->engine->ops->peer(c->engine, rank, &k->wish[rank].address);
 	for (uint32_t n = 0; n < l->lanes && !err; n++)
-		err = ori_lane_connect(c, l, rank, n, row[2 + n]);
+		err = ori_lane_connect(c, l, rank, n, row[ROW_NUMBERS + n]);
 	if (err || !c->device->separate)
 		return err;
 	fill_link(c, rank, &link);
@@ -332,7 +341,7 @@ static int tell_wishes(struct connecting *k, int status, const int *ranks, int n
 		mine.flags = c->engine->link_flags;
 		mine.count = k->nnamed;
 		status = c->engine->ops->address(c->engine, &mine.address);
-		k->row = 2 + c->links->lanes;
+		k->row = ROW_NUMBERS + c->links->lanes;
 	}
 	return ori_comm_agree(c, status, &mine, k->wish, k->wish ? sizeof(mine) : 0);
 }

@@ -151,41 +151,94 @@ int ori_import_range(struct oriel_comm *c, int peer, const struct ori_export *e,
 	return 0;
 }
 
+void ori_imports_unmap(struct ori_import *dropped)
+{
+	while (dropped) {
+		struct ori_import *i = dropped;
+
+		dropped = i->next;
+		i->device->ops->unimport(i->device, &i->theirs, i->base);
+		free(i);
+	}
+}
+
+/* Lock held.  One user less; the last one takes it out of the list and into *dropped. */
+static void unuse(struct oriel_comm *c, struct ori_import *import, struct ori_import **dropped)
+{
+	struct ori_import **at = &c->imports;
+
+	if (--import->users)
+		return;
+	while (*at != import)
+		at = &(*at)->next;
+	*at = import->next;
+	import->next = *dropped;
+	*dropped = import;
+}
+
 void ori_import_drop(struct oriel_comm *c, struct ori_import *import)
 {
-	int last = 0;
+	struct ori_import *dropped = NULL;
 
 	if (!import)
 		return;
 	pthread_mutex_lock(&c->lock);
-	last = --import->users == 0;
-	for (struct ori_import **at = &c->imports; last && *at; at = &(*at)->next)
-		if (*at == import) {
-			*at = import->next;
-			break;
-		}
+	unuse(c, import, &dropped);
 	pthread_mutex_unlock(&c->lock);
-	if (!last)
-		return;
-	import->device->ops->unimport(import->device, &import->theirs, import->base);
-	free(import);
+	ori_imports_unmap(dropped);
+}
+
+static void take(struct oriel_comm *c, int peer, int all, uint64_t id, struct ori_import **dropped)
+{
+	struct ori_import *i, *next;
+
+	pthread_mutex_lock(&c->lock);
+	for (i = c->imports; i; i = next) {
+		next = i->next;
+		if (i->peer != peer || !i->kept || (!all && i->id != id))
+			continue;
+		i->kept = 0;
+		unuse(c, i, dropped);
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
+void ori_imports_take(struct oriel_comm *c, int peer, uint64_t id, struct ori_import **dropped)
+{
+	take(c, peer, 0, id, dropped);
+}
+
+void ori_imports_take_all(struct oriel_comm *c, int peer, struct ori_import **dropped)
+{
+	take(c, peer, 1, 0, dropped);
 }
 
 /*
- * Called by the engine, on whichever thread drives it: short waits only.  An import made here stays until
- * the comm ends, so that later payload of the same memory costs a look into the list.
+ * Called by the engine, on whichever thread drives it: short waits only.  An import made here stays
+ * until its owner tells that it is gone, so that later payload of the same memory costs a look into
+ * the list.
  */
 static struct ori_import *find_or_import(struct oriel_comm *c, int peer, uint64_t id)
 {
 	struct ori_import *i;
 
+	/*
+	 * First: a driver may know new memory by the same handle as old memory that is still mapped
+	 * here.
+	 */
+	ori_gone_look(c, peer);
 	pthread_mutex_lock(&c->lock);
 	for (i = c->imports; i; i = i->next)
 		if (i->peer == peer && i->id == id)
 			break;
 	pthread_mutex_unlock(&c->lock);
-	if (!i && make_import(c, peer, id, 0, 1, &i))
+	if (i)
+		return i;
+	if (make_import(c, peer, id, 0, 1, &i))
 		return NULL;
+	pthread_mutex_lock(&c->lock);
+	i->kept = 1;
+	pthread_mutex_unlock(&c->lock);
 	return i;
 }
 

@@ -2,7 +2,7 @@
 /*
  * comm/lanes.c - a lane: main queue to a peer, companion queue looped back to this rank, sink.
  *
- * Owns nothing: memory is the slab's, queue pairs the engine's.
+ * Owns nothing: memory is that of links.c, queue pairs the engine's.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,24 +11,26 @@
 
 #include "links.h"
 
-static struct ori_lane_memory *lane_memory(struct oriel_comm *c, struct ori_links *l, int rank,
-					   uint32_t n)
+static struct ori_lane_memory *lane_memory(struct ori_links *l, int rank, uint32_t n)
 {
-	return ori_control_host(c, l->lane_memory[rank] + n * l->lane_bytes);
+	return (struct ori_lane_memory *)(void *)(l->peers[rank].lanes + n * l->lane_bytes);
+}
+
+uint64_t ori_lane_bytes(uint32_t depth, int own_rings)
+{
+	return sizeof(struct ori_lane_memory) + (own_rings ? 0 : 4ull * depth * ORI_WQE_BYTES);
 }
 
 /* What kernels see of a lane: the queues' indices in their own memory, the rings in the host's. */
 int ori_lane_publish(struct oriel_comm *c, struct ori_links *l, int rank, uint32_t n,
 		     struct oriel_lane *out)
 {
-	struct ori_lane_memory *m = lane_memory(c, l, rank, n);
-	uint64_t at = (uint64_t)((char *)m - (char *)ori_control_host(c, 0));
-	struct ori_lane_memory *near = ori_control_near(c, at);
+	struct ori_lane_memory *m = lane_memory(l, rank, n), *near = l->peers[rank].near + n;
 
 	*out = l->lane[(uint64_t)rank * l->lanes + n];
 	out->main = &near->main;
 	out->companion = &near->companion;
-	return ori_control_mirror(c, at, sizeof(*m));
+	return c->device->ops->copy(c->device, near, m, sizeof(*m));
 }
 
 static void queue_init(struct ori_links *l, struct oriel_queue *q, uint8_t *rings, uint32_t *record,
@@ -36,7 +38,7 @@ static void queue_init(struct ori_links *l, struct oriel_queue *q, uint8_t *ring
 {
 	memset(q, 0, sizeof(*q));
 	q->sq = rings;
-	q->cq = rings + (uint64_t)l->depth * ORI_WQE_BYTES;
+	q->cq = rings ? rings + (uint64_t)l->depth * ORI_WQE_BYTES : NULL;
 	q->record = record;
 	q->doorbell = doorbell;
 	q->depth = l->depth;
@@ -48,16 +50,16 @@ static void queue_init(struct ori_links *l, struct oriel_queue *q, uint8_t *ring
 
 int ori_lane_make(struct oriel_comm *c, struct ori_links *l, int rank, uint32_t n)
 {
-	struct ori_lane_memory *m = lane_memory(c, l, rank, n);
+	struct ori_lane_memory *m = lane_memory(l, rank, n);
 	uint64_t i = (uint64_t)rank * l->lanes + n, pair = (uint64_t)l->depth * 2 * ORI_WQE_BYTES;
 	struct ori_engine_memory sink = { .base = &m->sink, .bytes = sizeof(m->sink) };
 	struct oriel_lane *lane = &l->lane[i];
 	struct ori_engine *e = c->engine;
+	uint8_t *rings = e->own_rings ? NULL : (uint8_t *)(m + 1);
 	int err;
 
-	queue_init(l, &m->main, (uint8_t *)(m + 1), m->main_bell.record, &m->main_bell.doorbell,
-		   rank, n);
-	queue_init(l, &m->companion, (uint8_t *)(m + 1) + pair, m->companion_bell.record,
+	queue_init(l, &m->main, rings, m->main_bell.record, &m->main_bell.doorbell, rank, n);
+	queue_init(l, &m->companion, rings ? rings + pair : NULL, m->companion_bell.record,
 		   &m->companion_bell.doorbell, rank, n);
 	lane->nic = n % e->nics;
 	err = e->ops->memory_add(e, &sink, l->sink_key[i], NULL);

@@ -17,6 +17,7 @@
 #include "links.h"
 
 #define IDLE_LOOK_NS 20000ull
+#define BLOCK_BYTES (1u << 20)
 
 const struct oriel_link *ori_link(struct oriel_comm *c, int rank)
 {
@@ -87,6 +88,13 @@ static void unreach(void *ctx, void *base)
 	c->device->nics->unreach(c->device, base);
 }
 
+static int ordered(void *ctx, char *why, size_t why_bytes)
+{
+	struct oriel_comm *c = ctx;
+
+	return c->device->nics->ordered(c->device, why, why_bytes);
+}
+
 /* Ranks with a GPU map this one's device memory; a CPU rank cannot. */
 static int reaches(void *ctx, int rank)
 {
@@ -116,6 +124,7 @@ static struct ori_engine_world engine_world(struct oriel_comm *c)
 					  .dmabuf = c->device->separate ? dmabuf : NULL,
 					  .reach = c->device->separate ? reach : NULL,
 					  .unreach = c->device->separate ? unreach : NULL,
+					  .ordered = c->device->separate ? ordered : NULL,
 					  .device_posts = c->device->separate,
 					  .kick = kick,
 					  .doomed = ori_lane_doomed,
@@ -145,12 +154,13 @@ static int make_results(struct oriel_comm *c, struct ori_links *l)
 }
 
 /* The companions' way, from this rank to itself. */
-static int make_own_wires(struct oriel_comm *c, struct ori_links *l)
+static int make_own_wires(struct oriel_comm *c)
 {
-	int err = ori_links_take(c, ori_links_wire_bytes(c), &l->wires[c->rank]);
+	uint64_t wires = 0;
+	int err = ori_links_take(c, ori_links_wire_bytes(c), &wires);
 
 	for (uint32_t nic = 0; nic < c->engine->nics && c->engine->wire_bytes && !err; nic++) {
-		void *wire = ori_control_host(c, l->wires[c->rank] + nic * c->engine->wire_bytes);
+		void *wire = ori_control_host(c, wires + nic * c->engine->wire_bytes);
 
 		c->engine->ops->wire_set(c->engine, nic, c->rank, wire, wire);
 	}
@@ -191,6 +201,60 @@ uint64_t ori_links_wire_bytes(const struct oriel_comm *c)
 	return ((uint64_t)c->engine->wire_bytes * c->engine->nics + 4095) & ~4095ull;
 }
 
+/*
+ * Memory of the library's own, which no user can free; given back as whole MiB, so that the next
+ * comm can have it.
+ */
+static int make_block(struct oriel_comm *c, uint64_t bytes, int host, struct ori_memory **out)
+{
+	uint64_t whole = (bytes + BLOCK_BYTES - 1) & ~(uint64_t)(BLOCK_BYTES - 1);
+	int err = host && c->device->separate ? ori_memory_alloc_host(c, whole, out) :
+						ori_memory_alloc(c, whole, out);
+
+	if (err)
+		return ori_fail(err, "no memory for queues (%llu bytes): %s",
+				(unsigned long long)bytes, ori_last_error_text());
+	(*out)->owned = (*out)->users = 1;
+	return 0;
+}
+
+static void place_peer(struct ori_peer_links *p, const struct ori_memory *m, uint64_t wire_bytes,
+		       uint64_t at)
+{
+	p->wires = (char *)m->allocation.base + at;
+	p->lanes = p->wires + wire_bytes;
+	p->told.id = m->id;
+	p->told.offset = at;
+	p->told.allocation_bytes = m->allocation.bytes;
+	p->told.address = (uint64_t)(uintptr_t)p->wires;
+	p->told.bytes = wire_bytes;
+}
+
+int ori_links_make_memory(struct oriel_comm *c, const uint8_t *fresh, int count)
+{
+	struct ori_links *l = c->links;
+	uint64_t wires = ori_links_wire_bytes(c), lanes = l->lanes * l->lane_bytes;
+	uint64_t each = wires + ((lanes + 4095) & ~4095ull), at = 0;
+	struct ori_memory *host = NULL, *near = NULL;
+	struct ori_lane_memory *mirror;
+	int err = count ? make_block(c, each * (uint64_t)count, 1, &host) : 0;
+
+	if (!err && count && c->device->separate)
+		err = make_block(c, sizeof(*mirror) * l->lanes * (uint64_t)count, 0, &near);
+	if (err)
+		return err;
+	mirror = near ? near->allocation.base : NULL;
+	for (int r = 0; r < c->nranks && count; r++) {
+		if (!fresh[r])
+			continue;
+		place_peer(&l->peers[r], host, wires, at);
+		l->peers[r].near = mirror;
+		mirror = mirror ? mirror + l->lanes : NULL;
+		at += each;
+	}
+	return 0;
+}
+
 static int make_tables(struct oriel_comm *c, struct ori_links *l)
 {
 	uint64_t n = (uint64_t)c->nranks;
@@ -199,14 +263,11 @@ static int make_tables(struct oriel_comm *c, struct ori_links *l)
 	l->lane = calloc(n * l->lanes, sizeof(*l->lane));
 	l->sink_key = calloc(n * l->lanes, sizeof(*l->sink_key));
 	l->last_signal = calloc(n, sizeof(*l->last_signal));
-	l->wires = calloc(n, sizeof(*l->wires));
-	l->lane_memory = calloc(n, sizeof(*l->lane_memory));
+	l->peers = calloc(n, sizeof(*l->peers));
 	l->number = calloc(n * l->lanes, sizeof(*l->number));
 	l->dev_link = l->link;
-	if (!l->link || !l->lane || !l->sink_key || !l->last_signal || !l->wires ||
-	    !l->lane_memory || !l->number)
+	if (!l->link || !l->lane || !l->sink_key || !l->last_signal || !l->peers || !l->number)
 		return ori_fail(ORIEL_ENOMEM, "no memory for queues to %d ranks", c->nranks);
-	l->lane_bytes = sizeof(struct ori_lane_memory) + 4ull * l->depth * ORI_WQE_BYTES;
 	return 0;
 }
 
@@ -224,9 +285,11 @@ static int prepare(struct oriel_comm *c)
 	if (!err)
 		err = open_engine(c);
 	if (!err)
+		l->lane_bytes = ori_lane_bytes(l->depth, c->engine->own_rings);
+	if (!err)
 		err = make_results(c, l);
 	if (!err)
-		err = make_own_wires(c, l);
+		err = make_own_wires(c);
 	if (!err)
 		err = publish(c, l);
 	return err ? err : c->engine->ops->start(c->engine);
@@ -358,7 +421,7 @@ void ori_links_free(struct oriel_comm *c)
 	if (c->engine) {
 		char text[256];
 
-		ori_registrations_drop(c, NULL, 0);
+		ori_sources_drop_all(c);
 		c->engine->ops->statistics(c->engine, text, sizeof(text));
 		ori_log(ORI_LOG_INFO, "%s engine: %s", c->engine->ops->name, text);
 		c->engine->ops->close(c->engine);
@@ -370,8 +433,9 @@ void ori_links_free(struct oriel_comm *c)
 	free(l->lane);
 	free(l->sink_key);
 	free(l->last_signal);
-	free(l->wires);
-	free(l->lane_memory);
+	for (int r = 0; l->peers && r < c->nranks; r++)
+		ori_import_drop(c, l->peers[r].import);
+	free(l->peers);
 	free(l->number);
 	free(l);
 	c->links = NULL;

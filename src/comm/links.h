@@ -8,7 +8,10 @@
 
 #include "comm.h"
 
-/* What lies beside each lane in the slab. */
+/*
+ * What a lane needs besides the engine's queue pairs: in the host's memory, the queues mirrored in
+ * the device's.
+ */
 struct ori_lane_memory {
 	struct oriel_queue main, companion;
 	uint64_t sink;
@@ -18,21 +21,30 @@ struct ori_lane_memory {
 		uint64_t doorbell;
 	} main_bell, companion_bell;
 	uint8_t pad2[ORIEL_LINE_BYTES - 32];
-	/* then: main sq, main cq, companion sq, companion cq, depth * 64 bytes each */
+	/*
+	 * then, unless the engine brings its own: main sq, main cq, companion sq, companion cq,
+	 * depth * 64 bytes each
+	 */
 };
 
 /*
- * Tables are [nranks] or [nranks * lanes].  Rows of mapped peers, and of queued ones that nobody has connected, are
- * zeros, and no memory of the slab is theirs.
+ * Tables are [nranks] or [nranks * lanes].  Rows of mapped peers, and of queued ones that nobody
+ * has connected, are zeros, and no memory is theirs.  Wires and lanes of all peers that one call
+ * connects lie in memory made for them: the slab does not grow with the ranks of a job.
  */
 struct ori_links {
 	uint32_t lanes, depth;
 	uint64_t start;      /* index of a queue's first WQE */
-	uint64_t lane_bytes; /* what a lane takes in the slab */
+	uint64_t lane_bytes; /* what a lane takes of the host's memory; a multiple of a line */
 	uint64_t results;    /* offset in the slab */
 	uint32_t result_key[ORIEL_NICS_MAX];
-	uint64_t *wires;       /* offset in the slab of the wires from that rank, one a NIC */
-	uint64_t *lane_memory; /* offset in the slab of its lanes */
+	struct ori_peer_links {
+		char *wires;            /* from that rank, one a NIC; its engine writes there */
+		struct ori_export told; /* where: what that rank is told */
+		char *lanes;            /* lane_bytes each */
+		struct ori_lane_memory *near; /* the queues' mirror, one a lane; on the CPU NULL */
+		struct ori_import *import;    /* of the wires to that rank, in its memory */
+	} * peers;
 	struct oriel_link *link;
 	struct oriel_lane *lane;
 	uint32_t *number; /* a lane's main queue, as the peer's connect() is to name it */
@@ -47,6 +59,8 @@ struct ori_links {
 int ori_links_take(struct oriel_comm *, uint64_t bytes, uint64_t *offset);
 /* All wires from one rank, in whole pages; 0 where the engine has its own. */
 uint64_t ori_links_wire_bytes(const struct oriel_comm *);
+/* Memory for wires and lanes of the ranks that `fresh` names; it goes with the comm. */
+int ori_links_make_memory(struct oriel_comm *, const uint8_t *fresh, int count);
 
 #define ORI_CONNECT_ALL (-1)
 /*
@@ -55,7 +69,9 @@ uint64_t ori_links_wire_bytes(const struct oriel_comm *);
  */
 int ori_connect(struct oriel_comm *, int status, const int *ranks, int n);
 
-/* lanes.c: makes the queues of lane `n` towards a rank over their memory. */
+/* lanes.c: what a lane takes of the host's memory. */
+uint64_t ori_lane_bytes(uint32_t depth, int own_rings);
+/* Makes the queues of lane `n` towards a rank over their memory. */
 int ori_lane_make(struct oriel_comm *, struct ori_links *, int rank, uint32_t n);
 int ori_lane_connect(struct oriel_comm *, struct ori_links *, int rank, uint32_t n,
 		     uint32_t remote_number);

@@ -44,6 +44,7 @@ static int make(struct oriel_comm *c, size_t bytes, int host, struct ori_memory 
 	if (!m)
 		return ori_fail(ORIEL_ENOMEM, "no memory for an allocation's record");
 	m->host = host;
+	m->asked = bytes;
 	if (host)
 		err = c->device->ops->alloc_host(c->device, bytes, &m->allocation);
 	else
@@ -86,6 +87,12 @@ static int describe(struct oriel_comm *c, const void *ptr, size_t bytes, struct 
 	err = c->device->ops->describe(c->device, ptr, bytes, &m->allocation);
 	if (err)
 		goto err_record;
+	/*
+	 * Memory that nobody can tell from what comes after it is described anew for everyone who
+	 * uses it.
+	 */
+	if (!m->allocation.identity)
+		m->allocation.identity = ORI_IDENTITY_NEVER;
 	err = ori_passing_offer(c->passing, &m->allocation, &m->id);
 	if (err)
 		goto err_description;
@@ -104,10 +111,12 @@ err_record:
 static int borrow(struct oriel_comm *c, const void *ptr, size_t bytes, struct ori_memory **out)
 {
 	struct ori_memory *m = calloc(1, sizeof(*m));
+	struct ori_identity now;
 
 	if (!m)
 		return ori_fail(ORIEL_ENOMEM, "no memory for an allocation's record");
-	if (ori_passing_find_range(c->passing, ptr, bytes, &m->id, &m->allocation)) {
+	c->device->ops->identify(c->device, ptr, &now);
+	if (ori_passing_find_range(c->passing, ptr, bytes, now.number, &m->id, &m->allocation)) {
 		free(m);
 		return 0;
 	}
@@ -129,11 +138,15 @@ static int must_export(const struct oriel_comm *c)
 int ori_memory_adopt(struct oriel_comm *c, const void *ptr, size_t bytes, struct ori_memory **out)
 {
 	int err, needed = must_export(c);
+	struct ori_identity now;
 
 	*out = ori_memory_use(c, ptr, bytes);
 	/* An engine copies faster what its peers can map, but can do without. */
 	if (*out || !c->device->separate || (!needed && !c->engine) ||
 	    !c->device->ops->holds(c->device, ptr))
+		return 0;
+	c->device->ops->identify(c->device, ptr, &now);
+	if (!needed && !now.number)
 		return 0;
 	err = borrow(c, ptr, bytes, out);
 	if (!err && !*out)
@@ -141,9 +154,19 @@ int ori_memory_adopt(struct oriel_comm *c, const void *ptr, size_t bytes, struct
 	return needed ? err : 0;
 }
 
+void ori_memory_tell_gone(struct oriel_comm *c, struct ori_memory *m)
+{
+	if (!m->gone)
+		ori_gone_tell(c, m->id);
+	m->gone = 1;
+}
+
 static void unlist(struct oriel_comm *c, struct ori_memory *m)
 {
 	pthread_mutex_lock(&c->lock);
+	/* control memory itself, where it would be told, goes with the comm */
+	if (m != c->slab_memory && m != c->near_memory)
+		ori_memory_tell_gone(c, m);
 	for (struct ori_memory **at = &c->memories; *at; at = &(*at)->next)
 		if (*at == m) {
 			*at = m->next;
@@ -163,7 +186,7 @@ void ori_memory_free(struct oriel_comm *c, struct ori_memory *m)
 		free(m);
 		return;
 	}
-	ori_registrations_drop(c, m->allocation.base, m->allocation.bytes);
+	ori_sources_drop(c, m->allocation.base, m->allocation.bytes);
 	unlist(c, m);
 	give_back(c, m);
 	free(m);
@@ -196,15 +219,25 @@ void ori_memory_end(struct oriel_comm *c, struct ori_memory *m)
 		ori_memory_free(c, m);
 }
 
+static int is_other(const struct ori_memory *m, const struct ori_identity *now)
+{
+	return m->allocation.identity && m->allocation.identity != now->number;
+}
+
 struct ori_memory *ori_memory_use(struct oriel_comm *c, const void *ptr, size_t bytes)
 {
 	uintptr_t begin = (uintptr_t)ptr;
+	struct ori_identity now;
 	struct ori_memory *m;
 
+	c->device->ops->identify(c->device, ptr, &now);
 	pthread_mutex_lock(&c->lock);
 	for (m = c->memories; m; m = m->next) {
 		uintptr_t base = (uintptr_t)m->allocation.base;
 
+		/* what was described may be freed by now, and this be other memory */
+		if (is_other(m, &now))
+			continue;
 		if (m->users >= 0 && begin >= base && begin - base <= m->allocation.bytes &&
 		    bytes <= m->allocation.bytes - (begin - base))
 			break;
@@ -226,6 +259,56 @@ void ori_memory_unuse(struct oriel_comm *c, struct ori_memory *m)
 	pthread_mutex_unlock(&c->lock);
 	if (last)
 		ori_memory_end(c, m);
+}
+
+/*
+ * An allocation that has part of the range but not all of it: *base and *bytes.  This comm knows
+ * what was asked for, another's end with their pages.
+ */
+static int find_left(struct oriel_comm *c, const void *ptr, size_t bytes, void **base, size_t *left)
+{
+	uintptr_t begin = (uintptr_t)ptr, end = begin + bytes;
+	struct ori_allocation other;
+	struct ori_memory *m;
+
+	pthread_mutex_lock(&c->lock);
+	for (m = c->memories; m; m = m->next) {
+		uintptr_t at = (uintptr_t)m->allocation.base;
+
+		if (m->asked && begin < at + m->allocation.bytes && end > at &&
+		    (begin < at || end > at + m->asked))
+			break;
+	}
+	if (m) {
+		*base = m->allocation.base;
+		*left = m->asked;
+	}
+	pthread_mutex_unlock(&c->lock);
+	if (m || !ori_passing_find_left(c->passing, ptr, bytes, &other))
+		return m != NULL;
+	*base = other.base;
+	*left = other.bytes;
+	return 1;
+}
+
+int ori_memory_check(struct oriel_comm *c, const char *call, const void *ptr, size_t bytes)
+{
+	size_t left;
+	void *base;
+
+	if (bytes > UINTPTR_MAX - (uintptr_t)ptr)
+		return ori_fail(ORIEL_ERANGE, "%s: %zu bytes at %p pass the last address", call,
+				bytes, ptr);
+	if (find_left(c, ptr, bytes, &base, &left))
+		return ori_fail(ORIEL_ERANGE,
+				"%s: %zu bytes at %p leave their memory: oriel_alloc gave %zu "
+				"bytes at %p",
+				call, bytes, ptr, left, base);
+	if (!c->device->ops->is_memory(c->device, ptr, bytes))
+		return ori_fail(ORIEL_EINVAL,
+				"%s: not all of %zu bytes at %p are memory of this process", call,
+				bytes, ptr);
+	return 0;
 }
 
 int ori_memory_export(struct oriel_comm *c, const void *ptr, size_t bytes,
@@ -259,6 +342,7 @@ int oriel_alloc(struct oriel_comm *c, size_t bytes, void **ptr)
 	if (!ptr || !bytes)
 		return ori_fail(ORIEL_EINVAL, "oriel_alloc: %s",
 				ptr ? "0 bytes" : "no place for the pointer");
+	ori_gone_look_all(c);
 	err = ori_memory_alloc(c, bytes, &m);
 	if (!err)
 		*ptr = m->allocation.base;
@@ -289,7 +373,17 @@ int oriel_free(struct oriel_comm *c, void *ptr)
 	if (users)
 		return ori_fail(ORIEL_EBUSY, "oriel_free: %p is used by %d windows or buffers", ptr,
 				users);
-	ori_comm_settle(c);
+	err = ori_comm_settle(c);
+	/*
+	 * Something may still use it: it stays.  What ends with a failed comm's queues needs no
+	 * wait.
+	 */
+	if (err && !ori_comm_ask(c)) {
+		pthread_mutex_lock(&c->lock);
+		m->users = 0;
+		pthread_mutex_unlock(&c->lock);
+		return err;
+	}
 	ori_memory_end(c, m);
 	return 0;
 }

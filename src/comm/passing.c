@@ -344,8 +344,8 @@ int ori_passing_find(struct ori_passing *p, uint64_t id, struct ori_allocation *
 	return err;
 }
 
-int ori_passing_find_range(struct ori_passing *p, const void *ptr, size_t bytes, uint64_t *id,
-			   struct ori_allocation *out)
+int ori_passing_find_range(struct ori_passing *p, const void *ptr, size_t bytes, uint64_t identity,
+			   uint64_t *id, struct ori_allocation *out)
 {
 	uintptr_t begin = (uintptr_t)ptr;
 	int err = ORIEL_EINVAL;
@@ -357,12 +357,34 @@ int ori_passing_find_range(struct ori_passing *p, const void *ptr, size_t bytes,
 		if (begin < base || begin - base > o->allocation.bytes ||
 		    bytes > o->allocation.bytes - (begin - base))
 			continue;
+		if (o->allocation.identity && o->allocation.identity != identity)
+			continue;
 		*id = o->id;
 		*out = o->allocation;
 		err = 0;
 	}
 	pthread_mutex_unlock(&p->offers_lock);
 	return err;
+}
+
+int ori_passing_find_left(struct ori_passing *p, const void *ptr, size_t bytes,
+			  struct ori_allocation *out)
+{
+	uintptr_t begin = (uintptr_t)ptr, end = begin + bytes;
+	int found = 0;
+
+	pthread_mutex_lock(&p->offers_lock);
+	for (struct offer *o = p->offers; o && !found; o = o->next) {
+		uintptr_t base = (uintptr_t)o->allocation.base, after = base + o->allocation.bytes;
+
+		/* of memory that is not ours nobody knows whether it is still there */
+		found = !o->allocation.identity && begin < after && end > base &&
+			(begin < base || end > after);
+		if (found)
+			*out = o->allocation;
+	}
+	pthread_mutex_unlock(&p->offers_lock);
+	return found;
 }
 
 void ori_passing_withdraw(struct ori_passing *p, uint64_t id)

@@ -234,8 +234,10 @@ int oriel_comm_barrier(struct oriel_comm *c, enum oriel_scope scope)
 		err = ori_comm_failed(c);
 	if (err)
 		return err;
-	return ori_agree(scope_boot(c, scope), c->timeout_ns, ORI_CALL_BARRIER,
-			 check_scope(scope, "oriel_comm_barrier"), NULL, NULL, 0);
+	err = ori_agree(scope_boot(c, scope), c->timeout_ns, ORI_CALL_BARRIER,
+			check_scope(scope, "oriel_comm_barrier"), NULL, NULL, 0);
+	ori_gone_look_all(c);
+	return err;
 }
 
 int oriel_launch(struct oriel_comm *c, const struct oriel_kernel *kernel, int nblocks, int nthreads,

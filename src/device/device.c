@@ -88,11 +88,20 @@ static void no_unreach(struct ori_device *device, void *base)
 	(void)base;
 }
 
+static int all_ordered(struct ori_device *device, char *why, size_t bytes)
+{
+	(void)device;
+	(void)why;
+	(void)bytes;
+	return 0;
+}
+
 const struct ori_nic_ops ori_no_nic_ops = {
 	.place = no_place,
 	.dmabuf = no_dmabuf,
 	.reach = all_reach,
 	.unreach = no_unreach,
+	.ordered = all_ordered,
 };
 
 int ori_device_row(int n, struct ori_device_row *row)

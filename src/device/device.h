@@ -34,6 +34,16 @@ struct ori_allocation {
 	int fd;        /* what is passed, owned by the allocation; -1: nothing, the handle is all */
 	uint32_t kind; /* enum ori_export_kind */
 	uint8_t handle[64];
+	uint64_t identity; /* described: the user's allocation, which may go at any time */
+};
+
+#define ORI_IDENTITY_NEVER UINT64_MAX /* what ori_allocation.identity is where there is none */
+
+/* One allocation of the user's, told from all others that this process ever had or will have. */
+struct ori_identity {
+	uint64_t number; /* 0: memory may come and go there and the device would not know */
+	void *base;
+	size_t bytes;
 };
 
 struct ori_device_ops {
@@ -62,6 +72,9 @@ struct ori_device_ops {
 	void (*free_host)(struct ori_device *, struct ori_allocation *, int again);
 	/* Is this memory that the host cannot load and store? */
 	int (*holds)(struct ori_device *, const void *ptr);
+	/* Is all of it memory of this process? */
+	int (*is_memory)(struct ori_device *, const void *ptr, size_t bytes);
+	void (*identify)(struct ori_device *, const void *ptr, struct ori_identity *);
 	/* Between any two memories of host and device; done on return.  Safe while kernels run and wait. */
 	int (*copy)(struct ori_device *, void *to, const void *from, size_t bytes);
 	int (*launch)(struct ori_device *, const struct oriel_kernel *, int nblocks, int nthreads,
@@ -136,6 +149,11 @@ struct ori_nic_ops {
 	int (*reach)(struct ori_device *, void *base, size_t bytes, int registers, char *why,
 		     size_t why_bytes);
 	void (*unreach)(struct ori_device *, void *base);
+	/*
+	 * Do kernels that see a word which a NIC wrote into the host's memory see what it wrote
+	 * into the device's before? 0, or a status and why not.
+	 */
+	int (*ordered)(struct ori_device *, char *why, size_t bytes);
 };
 /* Of a device that is no PCI device and whose memory is the host's. */
 extern const struct ori_nic_ops ori_no_nic_ops;

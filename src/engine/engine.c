@@ -88,6 +88,25 @@ int ori_engine_row(int n, struct ori_engine_row *row)
 	return 1;
 }
 
+int ori_engine_ordered(const struct ori_config *config, const struct ori_engine_world *world,
+		       char *why, size_t bytes)
+{
+	if (!world || !world->ordered || !config->nic_order)
+		return 0;
+	return world->ordered(world->ctx, why, bytes);
+}
+
+/* All but the software NIC write by hardware; that one asks by itself when it plays such a NIC. */
+static int probe(const struct kind *k, const struct ori_config *config,
+		 const struct ori_engine_world *world, char *reason, size_t bytes)
+{
+	int err = k->probe(config, world, reason, bytes);
+
+	if (err || k->bit == ORI_ENGINE_SOFT)
+		return err;
+	return ori_engine_ordered(config, world, reason, bytes);
+}
+
 static int offer_named(const struct ori_config *config, const struct ori_engine_world *world,
 		       int one_machine, uint32_t *mask)
 {
@@ -101,7 +120,7 @@ static int offer_named(const struct ori_config *config, const struct ori_engine_
 	if (k->bit == ORI_ENGINE_SOFT && !one_machine)
 		return ori_fail(ORIEL_EUNSUPPORTED,
 				"ORIEL_ENGINE=soft: the software NIC serves ranks of one machine only");
-	if (k->probe(config, world, reason, sizeof(reason)))
+	if (probe(k, config, world, reason, sizeof(reason)))
 		return ori_fail(ORIEL_EUNSUPPORTED, "ORIEL_ENGINE=%s: %s", k->name, reason);
 	*mask = k->bit;
 	return 0;
@@ -125,7 +144,7 @@ int ori_engine_offer(const struct ori_config *config, const struct ori_engine_wo
 	for (size_t i = 0; i < ORI_COUNT(kinds); i++) {
 		if (kinds[i].bit == ORI_ENGINE_SOFT)
 			continue;
-		err = kinds[i].probe(config, world, reason, sizeof(reason));
+		err = probe(&kinds[i], config, world, reason, sizeof(reason));
 		if (!err)
 			*mask |= kinds[i].bit;
 		else if (kinds[i].bit == ORI_ENGINE_MLX5 && err != ORIEL_EUNSUPPORTED)

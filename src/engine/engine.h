@@ -49,6 +49,11 @@ struct ori_engine_world {
 	int (*reach)(void *ctx, void *base, uint64_t bytes, int registers, char *why,
 		     size_t why_bytes);
 	void (*unreach)(void *ctx, void *base);
+	/*
+	 * Does the device that sees a word which a NIC wrote into the host's memory see what it
+	 * wrote into the device's before? 0, or a status and why not.  NULL: there is one memory.
+	 */
+	int (*ordered)(void *ctx, char *why, size_t why_bytes);
 	/* Queues are posted by a device that drives nothing: the engine must look at doorbells itself. */
 	int device_posts;
 	/* something lies on the wire towards `rank`: its engine should look */
@@ -120,6 +125,11 @@ struct ori_engine_ops {
 	 * an answer ("no such key") would look like one of its own.  Nothing is begun after it; may be called again.
 	 */
 	void (*silence)(struct ori_engine *);
+	/*
+	 * Calls back while nobody is within resolve() or uses what that gave.  NULL: it never
+	 * resolves.
+	 */
+	void (*apart)(struct ori_engine *, void (*what)(void *), void *arg);
 	/* One line of counts, "" if nothing is known. */
 	void (*statistics)(struct ori_engine *, char *out, size_t bytes);
 	void (*close)(struct ori_engine *);
@@ -132,6 +142,7 @@ struct ori_engine {
 	uint32_t link_flags;    /* ORIEL_LINK_* */
 	uint64_t message_bytes; /* longest message of one WQE */
 	size_t wire_bytes; /* between two ranks and one NIC, one direction; 0: has its own wire */
+	int own_rings;     /* queue_add() puts rings of its own into queues: none need be given */
 	uint64_t work;     /* moved by whoever drives and finds something to do */
 	/* Longest sleep of a wait on the CPU; 0: any, for writers wake it.  A NIC wakes nobody. */
 	uint64_t sleep_ns;
@@ -165,6 +176,12 @@ int ori_engine_offer(const struct ori_config *, const struct ori_engine_world *,
 		     uint32_t *mask, char *why, size_t bytes);
 /* The best of the engines that all ranks offered, and its name; NULL if there is none. */
 const char *ori_engine_best(uint32_t mask);
+/*
+ * For engines whose NIC writes into the device's memory itself: may it?  0, or a status and in
+ * `why` what is missing and what to set.  The world may be NULL: no device is known yet.
+ */
+int ori_engine_ordered(const struct ori_config *, const struct ori_engine_world *, char *why,
+		       size_t bytes);
 /* Opens the engine of that name. */
 int ori_engine_open(const char *name, const struct ori_config *, const struct ori_engine_world *,
 		    struct ori_engine **);

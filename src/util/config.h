@@ -57,7 +57,11 @@
 	X(TEXT, soft_nic, "ORIEL_SOFT_NIC", "soft",                                                \
 	  "manners of the software NIC: soft, cx7, efa, thor2")                                    \
 	X(TEXT, soft_faults, "ORIEL_SOFT_FAULTS", "",                                              \
-	  "faults of the software NIC, such as seed=42,drop=0.01,dup=0.01,reorder=0.1")            \
+	  "faults of the software NIC, such as seed=42,drop=0.01,dup=0.01,reorder=0.1; its "      \
+	  "limits: max_reads=16 (reads and atomics under way a queue), qps=0 (queue pairs; 0: "   \
+	  "any number); late_device=1: a GPU sees its writes late")                               \
+	X(FLAG, nic_order, "ORIEL_NIC_ORDER", "1",                                                 \
+	  "0: a GPU that does not promise to see NICs' writes in order is used all the same")      \
 	X(TEXT, ib_library, "ORIEL_IB_LIBRARY", "libibverbs.so.1",                                 \
 	  "the verbs library, loaded when the verbs engine is opened")                             \
 	X(TEXT, mlx5_library, "ORIEL_MLX5_LIBRARY", "libmlx5.so.1",                                \

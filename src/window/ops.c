@@ -113,10 +113,19 @@ int oriel_window_device(struct oriel_window *w, struct oriel_window_dev *dev)
 	return 0;
 }
 
+/* Part of the window's own buffer, which stays as long as the window. */
+static int is_own(const struct oriel_window *w, const void *ptr, size_t bytes)
+{
+	uintptr_t begin = (uintptr_t)ptr, base = (uintptr_t)w->buffer;
+
+	return base && begin >= base && begin - base <= w->options.bytes &&
+	       bytes <= w->options.bytes - (begin - base);
+}
+
 int oriel_window_source(struct oriel_window *w, void *ptr, size_t bytes,
 			struct oriel_source *source)
 {
-	uint32_t key[ORIEL_NICS_MAX];
+	struct oriel_source made;
 	int err = ori_window_check(w, "oriel_window_source");
 
 	if (err)
@@ -124,13 +133,25 @@ int oriel_window_source(struct oriel_window *w, void *ptr, size_t bytes,
 	if (!source || (!ptr && bytes))
 		return ori_fail(ORIEL_EINVAL, "oriel_window_source: %s",
 				source ? "null pointer" : "no place for the source");
-	err = ori_register_local(w->comm, ptr, bytes, key);
+	err = bytes ? ori_memory_check(w->comm, "oriel_window_source", ptr, bytes) : 0;
 	if (err)
 		return err;
-	source->address = (uint64_t)(uintptr_t)ptr;
-	source->bytes = bytes;
-	memcpy(source->key, key, sizeof(key));
-	return 0;
+	err = ori_source_take(w->comm, &w->sources, ptr, bytes, is_own(w, ptr, bytes), &made);
+	if (!err)
+		*source = made;
+	return err;
+}
+
+int oriel_window_source_release(struct oriel_window *w, struct oriel_source *source)
+{
+	int err = ori_window_check(w, "oriel_window_source_release");
+
+	if (err || !source)
+		return err;
+	err = ori_source_give(w->comm, &w->sources, source);
+	if (!err)
+		memset(source, 0, sizeof(*source));
+	return err;
 }
 
 /* ---- on the stream of a separate device ----------------------------------------------------------- */

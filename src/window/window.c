@@ -60,7 +60,10 @@ static void free_window(struct oriel_window *w)
 		ori_import_drop(w->comm, w->imports[r]);
 		ori_peer_memory_forget(w->comm, r, w->links[r].control_key);
 		ori_peer_memory_forget(w->comm, r, w->links[r].buffer_key);
+		if (w->queued_ids)
+			ori_gone_forget(w->comm, r, w->queued_ids[r]);
 	}
+	ori_sources_end(w->comm, &w->sources);
 	if (w->registered) {
 		ori_unregister(w->comm, w->control_key);
 		ori_unregister(w->comm, w->buffer_key);
@@ -68,6 +71,7 @@ static void free_window(struct oriel_window *w)
 	free_control(w);
 	ori_memory_unuse(w->comm, w->memory);
 	free(w->imports);
+	free(w->queued_ids);
 	free(w->links);
 	free(w->peers);
 	free(w);
@@ -199,6 +203,7 @@ int oriel_window_destroy(struct oriel_window *w)
 	ori_attachments_forget(c, w);
 	ori_child_remove(c, &w->child);
 	destroy_window(&w->child);
+	ori_gone_look_all(c);
 	return err;
 }
 
@@ -213,7 +218,11 @@ static int prepare_buffer(struct oriel_window *w, struct ori_export *export)
 	if (!w->options.bytes)
 		return 0;
 	w->buffer = w->options.buffer;
-	if (!w->buffer) {
+	if (w->buffer) {
+		err = ori_memory_check(c, "oriel_window_create", w->buffer, w->options.bytes);
+		if (err)
+			return err;
+	} else {
 		err = ori_memory_alloc(c, w->options.bytes, &w->memory);
 		if (err)
 			return err;
@@ -274,7 +283,8 @@ static int prepare(struct oriel_window *w, const struct oriel_window_options *op
 	w->peers = calloc((size_t)w->comm->nranks, sizeof(*w->peers));
 	w->imports = calloc((size_t)w->comm->nranks, sizeof(*w->imports));
 	w->links = calloc((size_t)w->comm->nranks, sizeof(*w->links));
-	if (!w->peers || !w->imports || !w->links)
+	w->queued_ids = calloc((size_t)w->comm->nranks, sizeof(*w->queued_ids));
+	if (!w->peers || !w->imports || !w->links || !w->queued_ids)
 		return ori_fail(ORIEL_ENOMEM, "oriel_window_create: no memory");
 	err = prepare_buffer(w, &mine->buffer);
 	if (!err)
@@ -320,6 +330,7 @@ static int map_peers(struct oriel_window *w, const struct create_record *all)
 		if (c->peers[r].pair.kind == ORIEL_PEER_QUEUED && !ori_link(c, r))
 			continue;
 		if (c->peers[r].pair.kind == ORIEL_PEER_QUEUED) {
+			w->queued_ids[r] = all[r].buffer.id;
 			err = tell_engine(w, r, &all[r]);
 			ori_window_link_fill(w, r, all[r].control_key, all[r].buffer_key,
 					     all[r].buffer.address);
@@ -365,6 +376,7 @@ int oriel_window_create(struct oriel_comm *c, const struct oriel_window_options 
 		return err;
 	number = take_number(c);
 	ori_comm_call_begin(c, ORI_CALL_WINDOW_CREATE);
+	ori_gone_look_all(c);
 	memset(&mine, 0, sizeof(mine));
 	w = calloc(1, sizeof(*w));
 	all = calloc((size_t)c->nranks, sizeof(*all));

@@ -51,6 +51,8 @@ struct oriel_window {
 	uint32_t control_key[ORIEL_NICS_MAX], buffer_key[ORIEL_NICS_MAX];
 	int registered;                   /* the keys are the engine's to take back */
 	struct ori_import **imports;      /* [nranks] of peers' buffers */
+	uint64_t *queued_ids;             /* [nranks] queued peers' buffers, as engines name them */
+	struct ori_registration *sources; /* taken by its user and not given back */
 	struct oriel_window_dev dev;      /* what the user gets */
 	struct oriel_window_dev host_dev; /* the same, always checked: for host-issued calls */
 	int users; /* atomic: requests and captured graphs that stand on it */

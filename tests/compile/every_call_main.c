@@ -55,6 +55,7 @@ static void run(struct oriel_comm *comm, struct oriel_window *window,
 			nthreads, calls, message[2 * EVERY_CALL_BYTES - 1]);
 		failures++;
 	}
+	(void)failed("source release", oriel_window_source_release(window, &args.src));
 	printf("%s, %d threads: %d calls\n", language, nthreads, calls);
 }
 

@@ -72,6 +72,65 @@ CASE(memory_windows_share_memory, c.shape = CONTRACT_HOST, c.no_window = 1)
 	REQUIRE_OK(oriel_window_destroy(second));
 }
 
+/* One rank's memory is too short, or is none: every rank is told, in the same words. */
+static void refused_window(struct contract_env *e, void *buffer, uint64_t bytes, int status,
+			   const char *text)
+{
+	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+	struct oriel_window *w = NULL;
+	void *other = contract_alloc(e, BYTES);
+
+	REQUIRE(other);
+	o.buffer = e->rank == e->nranks - 1 ? buffer : other;
+	o.bytes = bytes;
+	CHECK_EQ(oriel_window_create(e->comm, &o, &w), status);
+	CHECK_HAS(oriel_last_error(), text);
+	CHECK(w == NULL);
+	CHECK_EQ(oriel_comm_status(e->comm), 0);
+}
+
+CASE(memory_window_too_long, c.shape = CONTRACT_HOST, c.no_window = 1)
+{
+	uint8_t *p = (uint8_t *)contract_alloc(e, BYTES), *neighbour;
+	uint8_t *small = (uint8_t *)contract_alloc(e, 100);
+
+	neighbour = (uint8_t *)contract_alloc(e, BYTES);
+	REQUIRE(p && small && neighbour);
+	refused_window(e, p + 1, BYTES, ORIEL_ERANGE, "leave their memory");
+	refused_window(e, p + BYTES - 1, 2, ORIEL_ERANGE, "leave their memory");
+	/* what was asked for counts, not the page it got */
+	refused_window(e, small, 101, ORIEL_ERANGE, "oriel_alloc gave 100 bytes");
+	REQUIRE_OK(oriel_comm_barrier(e->comm, ORIEL_WORLD));
+}
+
+CASE(memory_window_on_no_memory, c.shape = CONTRACT_HOST, c.no_window = 1)
+{
+	refused_window(e, (void *)8, 64, ORIEL_EINVAL, "memory of this process");
+	refused_window(e, (void *)(UINTPTR_MAX - 15), 64, ORIEL_ERANGE, "pass the last address");
+}
+
+CASE(memory_source_and_buffer_refused, c.shape = CONTRACT_HOST)
+{
+	uint8_t *p = (uint8_t *)contract_alloc(e, BYTES);
+	struct oriel_buffer *b = NULL;
+	struct oriel_source s = { 1, 2, { 3 } };
+
+	REQUIRE(p);
+	CHECK_EQ(oriel_window_source(e->window, p, SIZE_MAX, &s), ORIEL_ERANGE);
+	CHECK_EQ(oriel_window_source(e->window, p, BYTES + 1, &s), ORIEL_ERANGE);
+	CHECK_EQ(oriel_window_source(e->window, (void *)8, 8, &s), ORIEL_EINVAL);
+	CHECK(s.address == 1 && s.bytes == 2 && s.key[0] == 3);
+	CHECK_EQ(oriel_buffer_register(e->comm, p, SIZE_MAX, &b), ORIEL_ERANGE);
+	CHECK_EQ(oriel_buffer_register(e->comm, p, BYTES + 1, &b), ORIEL_ERANGE);
+	CHECK_EQ(oriel_buffer_register(e->comm, (void *)8, 8, &b), ORIEL_EINVAL);
+	CHECK(b == NULL);
+	/* exactly what there is */
+	REQUIRE_OK(oriel_window_source(e->window, p, BYTES, &s));
+	REQUIRE_OK(oriel_buffer_register(e->comm, p, BYTES, &b));
+	REQUIRE_OK(oriel_buffer_release(b));
+	REQUIRE_OK(oriel_window_source_release(e->window, &s));
+}
+
 /* Threads of one process see all memory; another process only what was made for it. */
 static int some_pair_is_mapped(struct contract_env *e)
 {

@@ -174,7 +174,8 @@ ori_cu_result cuDeviceGetAttribute(int *value, int attribute, ori_cu_device gpu)
 		{ ORI_CU_DEV_FABRIC, fake_knobs.fabric },
 		{ ORI_CU_DEV_DMA_BUF, fake_knobs.dmabuf },
 		{ ORI_CU_DEV_MPS, fake_knobs.mps },
-		{ ORI_CU_DEV_WRITES_ORDER, ORI_CU_WRITES_ORDER_OWNER },
+		{ ORI_CU_DEV_WRITES_ORDER, fake_knobs.order ? ORI_CU_WRITES_ORDER_OWNER : 0 },
+		{ ORI_CU_DEV_HOST_PAGES, fake_knobs.c2c },
 	};
 	int err = enter_gpu(FAKE_cuDeviceGetAttribute, gpu);
 

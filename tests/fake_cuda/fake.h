@@ -64,7 +64,7 @@ enum fake_call {
 #define FAKE_THREADS_PER_SM 2048
 
 struct fake_knobs {
-	int gpus, sms, peer, fabric, mps, fd, dmabuf, vmm, threads, local, guard, leaks;
+	int gpus, sms, peer, fabric, mps, fd, dmabuf, vmm, threads, local, guard, leaks, order, c2c;
 	int room, late, reuse;
 	size_t mem_bytes;
 };
@@ -147,7 +147,8 @@ struct fake_mapping {
 	int pending;      /* work on streams that will */
 	const char *user; /* what work, the last of it that was submitted, and of which rank */
 	int user_rank;
-	int opens; /* CUDA IPC: times it was opened */
+	int opens;   /* CUDA IPC: times it was opened */
+	uint64_t id; /* no two of a process have the same one */
 	struct ori_cu_ipc handle;
 };
 

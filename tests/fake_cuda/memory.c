@@ -236,6 +236,7 @@ int fake_map(struct fake_phys *p, char *addr, size_t bytes, size_t offset,
 {
 	struct fake_mapping *m = calloc(1, sizeof(*m));
 	int flags = MAP_SHARED | MAP_NORESERVE | (addr ? MAP_FIXED : 0);
+	static uint64_t next_id;
 
 	if (!m)
 		return ORI_CU_OUT_OF_MEMORY;
@@ -245,6 +246,7 @@ int fake_map(struct fake_phys *p, char *addr, size_t bytes, size_t offset,
 		free(m);
 		return ORI_CU_OUT_OF_MEMORY;
 	}
+	m->id = ++next_id;
 	m->bytes = bytes;
 	m->offset = offset;
 	m->phys = p;

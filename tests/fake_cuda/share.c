@@ -452,9 +452,13 @@ static int write_attribute(int attribute, void *value, const struct fake_mapping
 {
 	unsigned int type = m ? ORI_CU_MEMORY_DEVICE : pinned ? ORI_CU_MEMORY_HOST : 0;
 	int gpu = m ? m->phys->gpu : pinned ? 0 : -2;
+	uint64_t none = 0;
 	unsigned char flag;
 
 	switch (attribute) {
+	case ORI_CU_PTR_BUFFER_ID:
+		memcpy(value, m ? &m->id : &none, sizeof(none));
+		return 0;
 	case ORI_CU_PTR_MEMORY_TYPE:
 		memcpy(value, &type, sizeof(type));
 		return 0;

@@ -64,10 +64,17 @@ TEST(a_gpu_that_does_not_order_writes)
 	struct ori_device *d = open_gpu();
 
 	REQUIRE(d);
+	CHECK_EQ(d->nics->ordered(d, why, sizeof(why)), 0);
 	fake_cuda_fail("cuDeviceGetAttribute", 1, 1);
-	CHECK(reach(d, 1) < 0);
+	CHECK(d->nics->ordered(d, why, sizeof(why)) < 0);
 	CHECK_HAS(why, "sm_90");
-	CHECK_EQ(fake_cuda_count("cuMemHostRegister"), 0);
+	CHECK_HAS(why, "ORIEL_NIC_ORDER=0");
+	fake_cuda_knobs("order=0");
+	CHECK(d->nics->ordered(d, why, sizeof(why)) < 0);
+	fake_cuda_knobs("c2c=1");
+	CHECK(d->nics->ordered(d, why, sizeof(why)) < 0);
+	CHECK_HAS(why, "coherent");
+	CHECK_HAS(why, "ORIEL_NIC_ORDER=0");
 	ori_device_drop(d);
 }
 

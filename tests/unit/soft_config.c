@@ -43,7 +43,7 @@ TEST(every_key)
 		of(NULL, "seed=42,drop=0.01,dup=0.02,reorder=0.1,delay=0.05,dbr_late=0.125,"
 			 "torn_cqe=1,ooo=1,no_atomics=1,mtu=256,rate=2G,revoke_at=1,qp_error_at=2,"
 			 "stall_at=3,kill_at=4,strict=0,dbr=random,retry=9,retry_ns=5000,"
-			 "max_reads=4,first_psn=0xfffff0");
+			 "max_reads=4,first_psn=0xfffff0,qps=12,late_device=1");
 
 	CHECK_EQ(c.seed, 42);
 	CHECK(c.drop > 0.0099 && c.drop < 0.0101);
@@ -56,6 +56,7 @@ TEST(every_key)
 	CHECK_EQ(c.dbr_mode, SOFT_DBR_RANDOM);
 	CHECK(c.retry_count == 9 && c.retry_timeout_ns == 5000 && c.max_reads == 4);
 	CHECK_EQ(c.first_psn, 0xfffff0);
+	CHECK(c.qps == 12 && c.late_device == 1);
 }
 
 /* Device memory crosses whole, unless somebody asks for packets of a size. */

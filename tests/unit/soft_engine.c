@@ -9,6 +9,8 @@
 #include <time.h>
 
 #include "engine/engine.h"
+#include "engine/soft/soft_engine.h"
+#include "engine/soft/state.h"
 #include "soft_device.h"
 
 #define DEPTH 8u
@@ -266,4 +268,58 @@ TEST(an_idle_engine_costs_little)
 	printf("       an idle engine takes %.1f %% of a core\n", 100 * part);
 	CHECK(part < 0.5);
 	lone_close(&l);
+}
+
+/* Memory that one NIC takes and the other does not is registered with neither. */
+TEST(memory_is_registered_with_all_nics_or_none)
+{
+	struct ori_config config;
+	struct oriel_waiters waiters, kicks;
+	struct ori_engine_world world = { .nranks = 1, .waiters = &waiters, .kicks = &kicks };
+	struct ori_engine_memory memory = { .base = &config, .bytes = 8 };
+	uint32_t key[ORIEL_NICS_MAX] = { 0 }, first, room;
+	struct ori_engine *engine = NULL;
+	struct soft_nic *second;
+
+	memset(&waiters, 0, sizeof(waiters));
+	memset(&kicks, 0, sizeof(kicks));
+	REQUIRE_OK(ori_config_read(&config));
+	config.nics = 2;
+	REQUIRE_OK(ori_soft_engine_open(&config, &world, &engine));
+	second = ((struct soft_engine *)engine)->nic[1];
+	first = second->mr_free;
+	room = second->mr_room;
+	second->mr_free = 0;
+	second->mr_room = 1u << 24; /* as if all keys were taken */
+	CHECK_EQ(engine->ops->memory_add(engine, &memory, key, NULL), ORIEL_ENOMEM);
+	second->mr_free = first;
+	second->mr_room = room;
+	CHECK(!key[0] && !key[1]);
+	for (uint32_t i = 0; i < room; i++)
+		CHECK(!((struct soft_engine *)engine)->nic[0]->mrs[i].live);
+	CHECK_EQ(engine->ops->memory_add(engine, &memory, key, NULL), 0);
+	CHECK(key[0] && key[1]);
+	engine->ops->close(engine);
+}
+
+/* As a ConnectX, which has so many and no more. */
+TEST(queue_pairs_come_to_an_end)
+{
+	struct ori_config config;
+	struct oriel_waiters waiters, kicks;
+	struct ori_engine_world world = { .nranks = 1, .waiters = &waiters, .kicks = &kicks };
+	struct ori_engine *engine = NULL;
+	uint32_t qpn;
+
+	memset(&waiters, 0, sizeof(waiters));
+	memset(&kicks, 0, sizeof(kicks));
+	REQUIRE_OK(ori_config_read(&config));
+	snprintf(config.soft_faults, sizeof(config.soft_faults), "qps=2");
+	REQUIRE_OK(ori_soft_engine_open(&config, &world, &engine));
+	CHECK_EQ(engine->ops->responder_add(engine, 0, &qpn), 0);
+	CHECK_EQ(engine->ops->responder_add(engine, 0, &qpn), 0);
+	CHECK_EQ(engine->ops->responder_add(engine, 0, &qpn), ORIEL_ENOMEM);
+	CHECK_HAS(ori_last_error_text(), "all of its 2 queue pairs");
+	CHECK_HAS(ori_last_error_text(), "ORIEL_LANES");
+	engine->ops->close(engine);
 }

@@ -47,6 +47,14 @@ static int cpu_holds(struct ori_device *device, const void *ptr)
 	return 0;
 }
 
+/* Pages may be unmapped and others mapped there, and nobody tells a process which it has. */
+static void cpu_identify(struct ori_device *device, const void *ptr, struct ori_identity *out)
+{
+	(void)device;
+	(void)ptr;
+	memset(out, 0, sizeof(*out));
+}
+
 static int cpu_copy(struct ori_device *device, void *to, const void *from, size_t bytes)
 {
 	(void)device;
@@ -95,6 +103,8 @@ static const struct ori_device_ops cpu_ops = {
 	.unimport = ori_cpu_unimport,
 	.discard = ori_cpu_discard,
 	.holds = cpu_holds,
+	.is_memory = ori_cpu_is_memory,
+	.identify = cpu_identify,
 	.copy = cpu_copy,
 	.launch = cpu_launch,
 	.sync = cpu_sync,

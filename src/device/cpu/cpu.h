@@ -68,5 +68,6 @@ int ori_cpu_describe(struct ori_device *, const void *ptr, size_t bytes, struct 
 int ori_cpu_import(struct ori_device *, const struct ori_allocation *theirs, void **base);
 void ori_cpu_unimport(struct ori_device *, const struct ori_allocation *theirs, void *base);
 void ori_cpu_discard(struct ori_device *, struct ori_allocation *, size_t offset, size_t bytes);
+int ori_cpu_is_memory(struct ori_device *, const void *ptr, size_t bytes);
 
 #endif

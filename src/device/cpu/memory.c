@@ -150,6 +150,21 @@ void ori_cpu_unimport(struct ori_device *device, const struct ori_allocation *th
 	munmap(base, theirs->bytes);
 }
 
+/*
+ * Asks the kernel without touching a page: with MS_ASYNC this call looks at the mappings and does
+ * nothing.  Only ENOMEM says that there is a hole; what else may go wrong says nothing about the
+ * memory.
+ */
+int ori_cpu_is_memory(struct ori_device *device, const void *ptr, size_t bytes)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)ptr & ~(page - 1);
+
+	(void)device;
+	if (bytes > UINTPTR_MAX - (page - 1) - (uintptr_t)ptr)
+		return 0; /* past the last address */
+	return !msync((void *)at, (uintptr_t)ptr + bytes - at, MS_ASYNC) || errno != ENOMEM;
+}
+
 void ori_cpu_discard(struct ori_device *device, struct ori_allocation *a, size_t offset,
 		     size_t bytes)
 {

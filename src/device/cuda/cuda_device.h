@@ -130,6 +130,8 @@ void ori_cuda_discard(struct ori_device *, struct ori_allocation *, size_t offse
 int ori_cuda_describe(struct ori_device *, const void *ptr, size_t bytes, struct ori_allocation *);
 void ori_cuda_forget(struct ori_device *, struct ori_allocation *);
 int ori_cuda_holds(struct ori_device *, const void *ptr);
+int ori_cuda_is_memory(struct ori_device *, const void *ptr, size_t bytes);
+void ori_cuda_identify(struct ori_device *, const void *ptr, struct ori_identity *);
 /*
  * Memory types of the driver; 0: it has never heard of the address, so it is plain host memory.
  * Negative: a status, the driver would not say.

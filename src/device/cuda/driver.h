@@ -98,6 +98,7 @@ struct ori_cu_copy_attributes { /* CUmemcpyAttributes */
 	X(ORI_CU_DEV_FABRIC, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, 128)                \
 	X(ORI_CU_DEV_MPS, CU_DEVICE_ATTRIBUTE_MPS_ENABLED, 133)                                    \
 	X(ORI_CU_PTR_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 2)                             \
+	X(ORI_CU_PTR_BUFFER_ID, CU_POINTER_ATTRIBUTE_BUFFER_ID, 7)                                 \
 	X(ORI_CU_PTR_IS_MANAGED, CU_POINTER_ATTRIBUTE_IS_MANAGED, 8)                               \
 	X(ORI_CU_PTR_ORDINAL, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, 9)                              \
 	X(ORI_CU_PTR_IPC_CAPABLE, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, 10)             \
@@ -125,6 +126,8 @@ struct ori_cu_copy_attributes { /* CUmemcpyAttributes */
 	X(ORI_CU_PIN_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE, 1)                                     \
 	X(ORI_CU_PIN_DEVICEMAP, CU_MEMHOSTREGISTER_DEVICEMAP, 2)                                   \
 	X(ORI_CU_PIN_IO, CU_MEMHOSTREGISTER_IOMEMORY, 4)                                           \
+	X(ORI_CU_DEV_HOST_PAGES,                                                                   \
+	  CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 100)                   \
 	X(ORI_CU_DEV_WRITES_ORDER, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, 118)       \
 	X(ORI_CU_WRITES_ORDER_OWNER, CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER, 100)
 

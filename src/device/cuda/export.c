@@ -7,12 +7,13 @@
 #include <string.h>
 
 #include "../../util/util.h"
+#include "../cpu/cpu.h"
 #include "cuda_device.h"
 
 /* ---- the user's memory ----------------------------------------------------------------------- */
 
 struct pointer_facts {
-	uint64_t type, managed, ordinal, ipc; /* the driver writes 1 to 4 bytes of each */
+	uint64_t type, managed, ordinal, ipc, id; /* the driver writes 1 to 8 bytes of each */
 };
 
 /* The first `count` of them, cheapest first. */
@@ -20,8 +21,8 @@ static int look(const struct ori_cuda_gpu *gpu, const void *ptr, struct pointer_
 		unsigned int count)
 {
 	int attributes[] = { ORI_CU_PTR_MEMORY_TYPE, ORI_CU_PTR_IS_MANAGED, ORI_CU_PTR_ORDINAL,
-			     ORI_CU_PTR_IPC_CAPABLE };
-	void *values[] = { &f->type, &f->managed, &f->ordinal, &f->ipc };
+			     ORI_CU_PTR_IPC_CAPABLE, ORI_CU_PTR_BUFFER_ID };
+	void *values[] = { &f->type, &f->managed, &f->ordinal, &f->ipc, &f->id };
 	ori_cu_ptr at = (ori_cu_ptr)(uintptr_t)ptr;
 	struct ori_cuda_scope scope;
 	int err;
@@ -67,6 +68,72 @@ int ori_cuda_holds(struct ori_device *device, const void *ptr)
 	return f.type == ORI_CU_MEMORY_DEVICE && !f.managed;
 }
 
+/* Memory that a program mapped piece by piece is several allocations behind each other. */
+static int is_device_memory(const struct ori_cuda_gpu *gpu, const void *ptr, size_t bytes)
+{
+	ori_cu_ptr at = (ori_cu_ptr)(uintptr_t)ptr, end = at + bytes, base;
+	size_t size;
+
+	while (at < end) {
+		int err = gpu->cu->cuMemGetAddressRange(&base, &size, at);
+
+		/*
+		 * a GPU that is lost says no more about its memory, and its failure is told
+		 * elsewhere
+		 */
+		if (err && ori_cuda_is_lost(err))
+			return 1;
+		if (err || base + size <= at)
+			return 0;
+		at = base + size;
+	}
+	return 1;
+}
+
+int ori_cuda_is_memory(struct ori_device *device, const void *ptr, size_t bytes)
+{
+	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
+	struct ori_cuda_scope scope;
+	int is;
+
+	if (bytes > UINTPTR_MAX - (uintptr_t)ptr)
+		return 0;
+	if (!ori_cuda_holds(device, ptr))
+		return ori_cpu_is_memory(device, ptr, bytes);
+	if (ori_cuda_enter(d->gpu, &scope))
+		return 1;
+	is = is_device_memory(d->gpu, ptr, bytes);
+	ori_cuda_leave(&scope);
+	return is;
+}
+
+/*
+ * Of cudaMalloc's memory the driver numbers every allocation.  Memory that a program maps and
+ * unmaps itself, and that of pools, may change behind an address while the driver sees one and the
+ * same range.
+ */
+void ori_cuda_identify(struct ori_device *device, const void *ptr, struct ori_identity *out)
+{
+	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
+	struct ori_cuda_scope scope;
+	struct pointer_facts f;
+	ori_cu_ptr base = 0;
+	size_t bytes = 0;
+	int err;
+
+	memset(out, 0, sizeof(*out));
+	if (ori_cuda_range_type(ptr) || look(d->gpu, ptr, &f, 5) ||
+	    f.type != ORI_CU_MEMORY_DEVICE || f.managed || !f.ipc || ori_cuda_enter(d->gpu, &scope))
+		return;
+	err = d->gpu->cu->cuMemGetAddressRange(&base, &bytes, (ori_cu_ptr)(uintptr_t)ptr);
+	ori_cuda_leave(&scope);
+	if (err)
+		return;
+	out->number = f.id;
+	out->base = (void *)(uintptr_t)base;
+	out->bytes = bytes;
+}
+
 /* NULL, or why no other process can have it. */
 static const char *obstacle(const struct ori_cuda_gpu *gpu, const struct pointer_facts *f)
 {
@@ -83,7 +150,7 @@ static const char *obstacle(const struct ori_cuda_gpu *gpu, const struct pointer
 	return NULL;
 }
 
-static int describe_inside(struct ori_cuda_gpu *gpu, const void *ptr, size_t bytes,
+static int describe_inside(struct ori_cuda_gpu *gpu, const void *ptr, size_t bytes, uint64_t id,
 			   struct ori_allocation *out)
 {
 	ori_cu_ptr at = (ori_cu_ptr)(uintptr_t)ptr, base;
@@ -108,6 +175,7 @@ static int describe_inside(struct ori_cuda_gpu *gpu, const void *ptr, size_t byt
 	out->fd = -1;
 	out->kind = ORI_EXPORT_CUDA_IPC;
 	memcpy(out->handle, &handle, sizeof(handle));
+	out->identity = id;
 	return 0;
 }
 
@@ -118,7 +186,7 @@ int ori_cuda_describe(struct ori_device *device, const void *ptr, size_t bytes,
 	struct ori_cuda_scope scope;
 	struct pointer_facts f;
 	const char *why;
-	int err = look(d->gpu, ptr, &f, 4);
+	int err = look(d->gpu, ptr, &f, 5);
 
 	if (err)
 		return ori_cuda_fail(err, "cuPointerGetAttributes", "%zu bytes at %p", bytes, ptr);
@@ -131,7 +199,7 @@ int ori_cuda_describe(struct ori_device *device, const void *ptr, size_t bytes,
 	err = ori_cuda_enter(d->gpu, &scope);
 	if (err)
 		return err;
-	err = describe_inside(d->gpu, ptr, bytes, out);
+	err = describe_inside(d->gpu, ptr, bytes, f.id, out);
 	ori_cuda_leave(&scope);
 	return err;
 }

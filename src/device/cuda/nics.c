@@ -46,20 +46,35 @@ static int cuda_dmabuf(struct ori_device *device, const void *ptr, size_t bytes,
 }
 
 /*
- * What a NIC puts lies in the GPU's memory and the signal behind it in the host's.  A GPU that sees the signal must see
- * the payload, and only some promise it.
+ * What a NIC puts lies in the GPU's memory and the signal behind it in the host's.  A GPU that sees
+ * the signal must see the payload, and only some promise it.  Where the GPU shares the host's page
+ * tables (a coherent link, as Grace Hopper has) it looks at the signal over that link while payload
+ * may still be on its way over PCIe, whatever it promises.
  */
-static int orders_writes(const struct ori_cuda_gpu *gpu, char *why, size_t bytes)
+static int cuda_ordered(struct ori_device *device, char *why, size_t bytes)
 {
-	int order = 0, err;
+	const struct ori_cuda_gpu *gpu = ((struct ori_cuda_device *)device)->gpu;
+	int order = 0, coherent = 0;
 
-	err = gpu->cu->cuDeviceGetAttribute(&order, ORI_CU_DEV_WRITES_ORDER, gpu->dev);
-	if (!err && order >= ORI_CU_WRITES_ORDER_OWNER)
-		return 1;
-	snprintf(why, bytes,
-		 "GPU %d does not order what a NIC writes into it (%d of %d): use one of sm_90 or newer",
-		 gpu->ordinal, order, ORI_CU_WRITES_ORDER_OWNER);
-	return 0;
+	if (gpu->cu->cuDeviceGetAttribute(&order, ORI_CU_DEV_WRITES_ORDER, gpu->dev))
+		order = 0;
+	if (gpu->cu->cuDeviceGetAttribute(&coherent, ORI_CU_DEV_HOST_PAGES, gpu->dev))
+		coherent = 0; /* a driver that does not know the word has no such link */
+	if (order >= ORI_CU_WRITES_ORDER_OWNER && !coherent)
+		return 0;
+	if (coherent)
+		snprintf(why, bytes,
+			 "GPU %d has a coherent link to the host, by which it may see a signal "
+			 "before the payload that a NIC wrote: if its NICs write by that link, "
+			 "too, set ORIEL_NIC_ORDER=0",
+			 gpu->ordinal);
+	else
+		snprintf(why, bytes,
+			 "GPU %d does not order what a NIC writes into it (%d of %d): use one of "
+			 "sm_90 or newer; if you know that your platform orders it, set "
+			 "ORIEL_NIC_ORDER=0",
+			 gpu->ordinal, order, ORI_CU_WRITES_ORDER_OWNER);
+	return ORIEL_ESYSTEM;
 }
 
 static int reach_inside(const struct ori_cuda_gpu *gpu, void *base, size_t bytes, int registers,
@@ -96,8 +111,6 @@ static int cuda_reach(struct ori_device *device, void *base, size_t bytes, int r
 	struct ori_cuda_scope scope;
 	int err;
 
-	if (registers && !orders_writes(gpu, why, why_bytes))
-		return ORIEL_ESYSTEM;
 	err = ori_cuda_enter(gpu, &scope);
 	if (err) {
 		snprintf(why, why_bytes, "%s", ori_last_error_text());
@@ -128,4 +141,5 @@ const struct ori_nic_ops ori_cuda_nic_ops = {
 	.dmabuf = cuda_dmabuf,
 	.reach = cuda_reach,
 	.unreach = cuda_unreach,
+	.ordered = cuda_ordered,
 };

@@ -163,8 +163,9 @@ void mlx5_nic_close(struct mlx5_nic *n)
 		n->queues = q->next;
 		mlx5_queue_drop(q);
 	}
-	while (n->regions)
-		mlx5_region_remove(n, n->regions->key);
+	for (uint32_t i = 0; i < MLX5_REGION_LISTS; i++)
+		while (n->regions[i])
+			mlx5_region_remove(n, n->regions[i]->key);
 	if (n->v.pd)
 		n->v.lib->pd_free(n->v.pd);
 	if (n->v.context)

@@ -328,6 +328,7 @@ int ori_mlx5_engine_open(const struct ori_config *config, const struct ori_engin
 	/* not WRITES_ORDERED: whether the fabric routes adaptively, nobody tells */
 	e->base.link_flags = ORIEL_LINK_ATOMICS | ORIEL_LINK_ORDERED | ORIEL_LINK_SILENT;
 	e->base.sleep_ns = SLEEP_NS;
+	e->base.own_rings = 1;
 	e->base.message_bytes = ORI_WQE_MESSAGE_BYTES;
 	e->world = *world;
 	pthread_mutex_init(&e->looking, NULL);

@@ -48,9 +48,15 @@ static int add_any(struct mlx5_nic *n, const struct ori_engine_memory *m, struct
 	return err;
 }
 
+/* The low byte of a key tells apart those that had one index in the NIC's table. */
+static struct mlx5_region **list_of(struct mlx5_nic *n, uint32_t key)
+{
+	return &n->regions[(key >> 8 ^ key) % MLX5_REGION_LISTS];
+}
+
 int mlx5_region_add(struct mlx5_nic *n, const struct ori_engine_memory *m, uint32_t *key)
 {
-	struct mlx5_region *r = calloc(1, sizeof(*r));
+	struct mlx5_region *r = calloc(1, sizeof(*r)), **list;
 	uint64_t address = (uint64_t)(uintptr_t)m->base;
 	int err;
 
@@ -63,15 +69,16 @@ int mlx5_region_add(struct mlx5_nic *n, const struct ori_engine_memory *m, uint3
 		free(r);
 		return err;
 	}
-	r->next = n->regions;
-	n->regions = r;
+	list = list_of(n, r->key);
+	r->next = *list;
+	*list = r;
 	*key = r->key;
 	return 0;
 }
 
 void mlx5_region_remove(struct mlx5_nic *n, uint32_t key)
 {
-	struct mlx5_region **at = &n->regions, *r;
+	struct mlx5_region **at = list_of(n, key), *r;
 	int err = 0;
 
 	while (*at && (*at)->key != key)

@@ -50,6 +50,8 @@ struct mlx5_queue {
 };
 
 /* One registration.  `object`, where there is one, is a key over the memory region's. */
+#define MLX5_REGION_LISTS 4096u /* a program may have hundreds of thousands of regions */
+
 struct mlx5_region {
 	uint32_t key;
 	struct ibv_mr *mr;                 /* registered here, or */
@@ -77,7 +79,7 @@ struct mlx5_nic {
 	const struct ori_engine_world *device;
 	char unreached[MLX5_WHY];
 	struct mlx5_queue *queues;
-	struct mlx5_region *regions;
+	struct mlx5_region *regions[MLX5_REGION_LISTS]; /* by key, memory.c */
 	struct mlx5_piece *pieces;
 };
 

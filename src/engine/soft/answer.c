@@ -147,7 +147,7 @@ static void take_data(struct soft_nic *nic, struct soft_qp *qp, struct soft_requ
 	from = to ? soft_place_source(nic, qp, p, slot, &device) : NULL;
 	if (to && !from)
 		return; /* as if lost */
-	if (!to || soft_place_move(nic, to, from, p->bytes, device || mr->attr.device)) {
+	if (!to || soft_late_move(nic, to, from, p->bytes, device, mr->attr.device)) {
 		soft_requester_fail(nic, qp, r, ORI_SYNDROME_LOCAL_PROT);
 		return;
 	}

@@ -53,6 +53,8 @@ static const struct key keys[] = {
 	KEY("retry_ns", KEY_U64, retry_timeout_ns, 1000, 100 * ORI_NS_PER_S),
 	KEY("max_reads", KEY_U32, max_reads, 1, 64),
 	KEY("first_psn", KEY_U32, first_psn, 0, 0xffffff),
+	KEY("qps", KEY_U32, qps, 0, UINT32_MAX),
+	KEY("late_device", KEY_FLAG, late_device, 0, 1),
 };
 
 static const char *const dbr_names[] = { "doorbell", "record", "random" };
@@ -84,6 +86,7 @@ int soft_config_personality(struct soft_config *c, const char *name)
 		made.mtu = 4096;
 		made.overtake = 1;
 		made.hca_atomics = 1;
+		made.qps = 131072;
 	} else if (!strcmp(name, "efa")) {
 		made.ooo = 1;
 		made.no_atomics = 1;

@@ -87,6 +87,17 @@ static void world_error(void *ctx, uint32_t qpn, uint64_t wqe, uint32_t syndrome
  * ---------------------------------------------------------------------------------------------
  */
 
+static void soft_memory_remove(struct ori_engine *engine, const uint32_t key[ORIEL_NICS_MAX])
+{
+	struct soft_engine *e = (struct soft_engine *)engine;
+
+	soft_engine_lock(e);
+	for (uint32_t n = 0; n < engine->nics; n++)
+		if (key[n])
+			soft_mr_destroy(e->nic[n], key[n]);
+	soft_engine_unlock(e);
+}
+
 static int soft_memory_add(struct ori_engine *engine, const struct ori_engine_memory *m,
 			   uint32_t key[ORIEL_NICS_MAX], struct ori_engine_blob *tell)
 {
@@ -110,18 +121,11 @@ static int soft_memory_add(struct ori_engine *engine, const struct ori_engine_me
 	for (uint32_t n = 0; n < engine->nics && !err; n++)
 		err = soft_mr_create(e->nic[n], &attr, &key[n]);
 	soft_engine_unlock(e);
+	if (err) {
+		soft_memory_remove(engine, key);
+		memset(key, 0, sizeof(uint32_t) * ORIEL_NICS_MAX);
+	}
 	return err;
-}
-
-static void soft_memory_remove(struct ori_engine *engine, const uint32_t key[ORIEL_NICS_MAX])
-{
-	struct soft_engine *e = (struct soft_engine *)engine;
-
-	soft_engine_lock(e);
-	for (uint32_t n = 0; n < engine->nics; n++)
-		if (key[n])
-			soft_mr_destroy(e->nic[n], key[n]);
-	soft_engine_unlock(e);
 }
 
 /* Peers are reached by wires that the comm lays, and know their own memory. */
@@ -230,6 +234,15 @@ static int soft_idle(struct ori_engine *engine)
 	return idle;
 }
 
+static void soft_apart(struct ori_engine *engine, void (*what)(void *), void *arg)
+{
+	struct soft_engine *e = (struct soft_engine *)engine;
+
+	soft_engine_lock(e);
+	what(arg);
+	soft_engine_unlock(e);
+}
+
 static void soft_statistics(struct ori_engine *engine, char *out, size_t bytes)
 {
 	struct soft_engine *e = (struct soft_engine *)engine;
@@ -285,6 +298,7 @@ static const struct ori_engine_ops soft_ops = {
 	.start = soft_start,
 	.idle = soft_idle,
 	.silence = soft_engine_silence,
+	.apart = soft_apart,
 	.statistics = soft_statistics,
 	.close = soft_close,
 };
@@ -299,6 +313,22 @@ static int read_config(const struct ori_config *config, int rank, struct soft_co
 	if (!err)
 		out->seed += (uint64_t)rank * 0x9e3779b97f4a7c15ull;
 	return err;
+}
+
+/*
+ * It plays a NIC that writes into the device itself.  A device that promises order sees nothing
+ * late.
+ */
+static int check_late(struct soft_engine *e, const struct ori_config *config)
+{
+	char why[ORI_ENGINE_REASON];
+	int err = ori_engine_ordered(config, &e->world, why, sizeof(why));
+
+	if (err)
+		return ori_fail(ORIEL_EUNSUPPORTED, "software NIC with late_device=1: %s", why);
+	e->config.late_device = e->world.ordered &&
+				e->world.ordered(e->world.ctx, why, sizeof(why)) != 0;
+	return 0;
 }
 
 int ori_soft_engine_check(const struct ori_config *config)
@@ -322,6 +352,8 @@ int ori_soft_engine_open(const struct ori_config *config, const struct ori_engin
 	e->world = *world;
 	e->kicks = world->kicks;
 	err = read_config(config, world->rank, &e->config);
+	if (!err && e->config.late_device)
+		err = check_late(e, config);
 	if (!e->config.no_atomics)
 		e->base.link_flags |= ORIEL_LINK_ATOMICS;
 	if (!e->config.ooo)

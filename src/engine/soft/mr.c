@@ -102,8 +102,10 @@ void soft_mr_destroy(struct soft_nic *nic, uint32_t key)
 	uint32_t slot = key >> 8;
 
 	if (!mr)
-		return;                 /* revoked before, by a fault */
-	soft_responder_store_late(nic); /* the memory may go */
+		return; /* revoked before, by a fault */
+	/* nothing is written there afterwards */
+	soft_responder_end_atomic(nic);
+	soft_late_release(nic, 1);
 	mr->live = 0;
 	mr->tag++;
 	mr->next_free = 0;

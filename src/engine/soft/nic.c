@@ -75,6 +75,7 @@ void soft_nic_destroy(struct soft_nic *nic)
 	free(nic->bells);
 	free(nic->mrs);
 	free(nic->held);
+	soft_late_drop(nic);
 	free(nic->wired);
 	free(nic->kicks);
 	free(nic->peers);
@@ -242,10 +243,12 @@ int soft_nic_step(struct soft_nic *nic, int budget)
 	nic->steps++;
 	if (nic->held_count)
 		soft_faults_release(nic);
-	if (nic->late.word && nic->steps >= nic->late.release_step) {
-		soft_responder_store_late(nic);
+	if (nic->open_atomic.word && nic->steps >= nic->open_atomic.release_step) {
+		soft_responder_end_atomic(nic);
 		nic->left--; /* a word has changed: that is work, and wakes who waits */
 	}
+	if (nic->late)
+		soft_late_release(nic, 0);
 	soft_fetch_doorbells(nic);
 	take_packets(nic);
 	run_active(nic);
@@ -265,7 +268,7 @@ int soft_nic_busy(const struct soft_nic *nic)
 {
 	if (nic->stalled)
 		return 0;
-	if (nic->outstanding || nic->held_count)
+	if (nic->outstanding || nic->held_count || nic->late)
 		return 1;
 	for (uint32_t i = 0; i < nic->qp_room / 64; i++)
 		if (nic->active[i])
@@ -282,7 +285,7 @@ int soft_nic_busy(const struct soft_nic *nic)
 
 int soft_nic_idle(const struct soft_nic *nic)
 {
-	if (nic->outstanding || nic->held_count)
+	if (nic->outstanding || nic->held_count || nic->late)
 		return 0;
 	for (uint32_t i = 0; i < nic->bell_count; i++) {
 		const struct soft_bell *bell = &nic->bells[i];

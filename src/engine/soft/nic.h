@@ -60,6 +60,8 @@ struct soft_config {
 	uint64_t retry_timeout_ns;
 	uint32_t max_reads; /* outstanding reads and atomics per QP */
 	uint32_t first_psn; /* tests start near the 24-bit edge */
+	uint32_t qps;       /* queue pairs that this NIC has; 0: as many as are asked for */
+	int late_device;    /* what is written into device memory is seen late: late.c */
 };
 
 /*

@@ -89,6 +89,8 @@ int soft_place_carry(struct soft_nic *nic, const struct soft_qp *qp, struct soft
 
 	*behind = NULL;
 	p->bytes = payload->bytes;
+	if (device)
+		soft_late_release(nic, 1);
 	if (device ? !soft_place_is_shared(nic, qp, mr) : payload->bytes <= SOFT_SLOT_BYTES)
 		return carry_inline(nic, p, payload, device, behind);
 	if (loopback(nic, qp) || !mr) {

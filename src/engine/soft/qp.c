@@ -167,6 +167,12 @@ int soft_qp_create(struct soft_nic *nic, const struct soft_qp_attr *attr, uint32
 				"software NIC: a send queue of %u blocks needs 1 to 32768, a "
 				"power of two, and CQ, record and doorbell, aligned",
 				attr->depth);
+	if (nic->config.qps && nic->qp_count >= nic->config.qps)
+		return ori_fail(ORIEL_ENOMEM,
+				"software NIC: all of its %u queue pairs are in use: lower "
+				"ORIEL_LANES, or connect fewer peers (ORIEL_CONNECT=0 and "
+				"oriel_comm_connect)",
+				nic->config.qps);
 	slot = free_slot(nic);
 	qp = slot ? allocate(nic, attr) : NULL;
 	if (!qp)
@@ -224,7 +230,7 @@ void soft_qp_destroy(struct soft_nic *nic, uint32_t qpn)
 
 	if (!qp)
 		return;
-	soft_responder_store_late(nic); /* it may be this one's */
+	soft_responder_end_atomic(nic); /* it may be this one's */
 	/* who waits for this CQ finds that it is gone, and fails */
 	while (qp->waiters) {
 		soft_activate(nic, qp->waiters);

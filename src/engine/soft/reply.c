@@ -130,7 +130,7 @@ static int send_pending(struct soft_nic *nic, struct soft_qp *qp)
 		struct soft_replay *e = &qp->replay[(qp->replay_next + i) % room];
 
 		while (e->pending) {
-			if (nic->left <= 0 || e->late)
+			if (nic->left <= 0 || e->held)
 				return 0;
 			if (!(e->op == SOFT_OP_READ ? send_data : send_value)(nic, qp, e))
 				return 0;

@@ -46,7 +46,7 @@ static enum verdict execute_write(struct soft_nic *nic, struct soft_qp *qp,
 	from = soft_place_source(nic, qp, p, slot, &device);
 	if (!from)
 		return IGNORED;
-	if (soft_place_move(nic, to, from, p->bytes, device || mr->attr.device))
+	if (soft_late_move(nic, to, from, p->bytes, device, mr->attr.device))
 		return REFUSED_OP;
 	if (device || mr->attr.device)
 		qp->unacked += SOFT_ACK_EVERY; /* it took long: answered whatever waits behind it */
@@ -121,23 +121,23 @@ static int modify_device(struct soft_nic *nic, void *word, const struct soft_pac
 	return soft_place_move(nic, word, &next, 8, 1);
 }
 
-void soft_responder_store_late(struct soft_nic *nic)
+void soft_responder_end_atomic(struct soft_nic *nic)
 {
-	struct soft_late late = nic->late;
+	struct soft_open_atomic open = nic->open_atomic;
 	int err = 0;
 
-	if (!late.word)
+	if (!open.word)
 		return;
-	nic->late.word = NULL;
-	late.answer->late = 0;
-	soft_activate(nic, late.qp);
-	if (late.device)
-		err = soft_place_move(nic, late.word, &late.value, 8, 1);
+	nic->open_atomic.word = NULL;
+	open.answer->held = 0;
+	soft_activate(nic, open.qp);
+	if (open.device)
+		err = soft_place_move(nic, open.word, &open.value, 8, 1);
 	else
 		/* release: as modify(), for threads that wait for the word */
-		__atomic_store_n(late.word, late.value, __ATOMIC_RELEASE);
-	if (err && late.qp->state == SOFT_RTS)
-		soft_responder_refuse(nic, late.qp, REFUSED_OP);
+		__atomic_store_n(open.word, open.value, __ATOMIC_RELEASE);
+	if (err && open.qp->state == SOFT_RTS)
+		soft_responder_refuse(nic, open.qp, REFUSED_OP);
 }
 
 /*
@@ -152,17 +152,17 @@ static int modify_late(struct soft_nic *nic, struct soft_qp *qp, uint64_t *word,
 		e->value = __atomic_load_n(word, __ATOMIC_ACQUIRE);
 	else if (soft_place_move(nic, &e->value, word, 8, 1))
 		return -1;
-	nic->late.value = p->u.atomic.swap_add;
+	nic->open_atomic.value = p->u.atomic.swap_add;
 	if (soft_packet_op(p) == SOFT_OP_FETCH_ADD)
-		nic->late.value += e->value;
+		nic->open_atomic.value += e->value;
 	else if (e->value != p->u.atomic.compare)
 		return 0;
-	nic->late.word = word;
-	nic->late.device = device;
-	nic->late.release_step = nic->steps + 1 + soft_random(nic) % LATE_STEPS;
-	nic->late.qp = qp;
-	nic->late.answer = e;
-	e->late = 1;
+	nic->open_atomic.word = word;
+	nic->open_atomic.device = device;
+	nic->open_atomic.release_step = nic->steps + 1 + soft_random(nic) % LATE_STEPS;
+	nic->open_atomic.qp = qp;
+	nic->open_atomic.answer = e;
+	e->held = 1;
 	return 0;
 }
 
@@ -216,7 +216,7 @@ static enum verdict execute_atomic(struct soft_nic *nic, struct soft_qp *qp,
 static enum verdict execute(struct soft_nic *nic, struct soft_qp *qp, const struct soft_packet *p,
 			    const struct soft_slot *slot, uint64_t psn, uint32_t packets)
 {
-	soft_responder_store_late(nic);
+	soft_responder_end_atomic(nic);
 	switch (soft_packet_op(p)) {
 	case SOFT_OP_WRITE:
 		return execute_write(nic, qp, p, slot);

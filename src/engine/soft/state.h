@@ -82,7 +82,7 @@ struct soft_replay {
 	uint8_t op;
 	uint8_t pending; /* an answer is still to be sent */
 	uint8_t again;   /* ... for a second time at least */
-	uint8_t late;    /* hca_atomics: not before its word is stored */
+	uint8_t held;    /* hca_atomics: not before its word is stored */
 };
 
 enum soft_state { SOFT_RESET, SOFT_RTS, SOFT_ERR };
@@ -155,6 +155,8 @@ struct soft_peer {
 	uint8_t kick; /* something was put since the last kick */
 };
 
+struct soft_late;
+
 /* A packet that the wire holds back. */
 struct soft_held {
 	uint64_t release_step;
@@ -168,7 +170,7 @@ struct soft_held {
 #define SOFT_HELD 32u
 
 /* hca_atomics: an atomic between its read and its store. */
-struct soft_late {
+struct soft_open_atomic {
 	uint64_t *word; /* NULL: none */
 	uint64_t value;
 	uint64_t release_step;
@@ -218,9 +220,11 @@ struct soft_nic {
 	int kick_count;
 	uint32_t run_first; /* slot that the next step runs first */
 
+	struct soft_late *late; /* late.c: writes into device memory that nobody sees yet */
+
 	struct soft_held *held; /* SOFT_HELD of them, or NULL when nothing is ever held */
 	uint32_t held_count;
-	struct soft_late late;
+	struct soft_open_atomic open_atomic;
 	uint64_t rate_ns;
 	int64_t rate_bytes;
 
@@ -295,7 +299,7 @@ void soft_responder_request(struct soft_nic *, struct soft_qp *, const struct so
 /* To ERR; this and every later request is answered with the syndrome. */
 void soft_responder_refuse(struct soft_nic *, struct soft_qp *, uint32_t syndrome);
 /* Stores what an atomic has still to store. */
-void soft_responder_store_late(struct soft_nic *);
+void soft_responder_end_atomic(struct soft_nic *);
 
 /* reply.c */
 void soft_reply_run(struct soft_nic *, struct soft_qp *);
@@ -340,6 +344,14 @@ int soft_place_is_shared(const struct soft_nic *, const struct soft_qp *, const 
 /* Payload bytes that fit one packet from this region towards the queue pair's other end. */
 uint32_t soft_place_packet_bytes(const struct soft_nic *, const struct soft_qp *,
 				 const struct soft_mr *);
+
+/* late.c */
+/* As soft_place_move(), but late_device=1 keeps what goes into device memory back. */
+int soft_late_move(struct soft_nic *, void *to, const void *from, uint32_t bytes, int device,
+		   int to_device);
+/* What is due is written; all: whatever there is, as a read of the memory would see it. */
+void soft_late_release(struct soft_nic *, int all);
+void soft_late_drop(struct soft_nic *);
 
 /* faults.c */
 int soft_faults_setup(struct soft_nic *);

@@ -107,6 +107,9 @@ int verbs_memory_add(struct ori_fabric *fabric, const struct ori_engine_memory *
 		return explain(f, m, error);
 	}
 	r->next = f->regions;
+	r->link = &f->regions;
+	if (r->next)
+		r->next->link = &r->next;
 	f->regions = r;
 	out->handle = r;
 	out->cookie = r->mr->lkey;
@@ -118,13 +121,13 @@ int verbs_memory_add(struct ori_fabric *fabric, const struct ori_engine_memory *
 void verbs_memory_remove(struct ori_fabric *fabric, const struct ori_fabric_region *region)
 {
 	struct verbs_fabric *f = (struct verbs_fabric *)fabric;
-	struct verbs_region **at = &f->regions, *r = region->handle;
+	struct verbs_region *r = region->handle;
 
-	while (*at && *at != r)
-		at = &(*at)->next;
-	if (!*at)
+	if (!r)
 		return;
-	*at = r->next;
+	*r->link = r->next;
+	if (r->next)
+		r->next->link = r->link;
 	if (f->lib->mr_remove(r->mr))
 		ori_log(ORI_LOG_WARN, "%s: cannot give registered memory back", f->name);
 	free(r);

@@ -68,7 +68,7 @@ struct verbs_link {
 
 struct verbs_region {
 	struct ibv_mr *mr;
-	struct verbs_region *next;
+	struct verbs_region *next, **link; /* link: what points at it */
 };
 
 #define VERBS_NONE UINT32_MAX

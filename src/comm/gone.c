@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * comm/gone.c - tells peers of memory that is gone, so that they map it no longer.
+ *
+ * An engine maps what a peer's payload lies in when the first packet names it, and keeps that
+ * mapping.  The owner writes the names of memory that goes into its control memory, which ranks of
+ * its machine map; they look there before an engine looks a name up, and in calls that make or end
+ * memory.  A mapping goes while the engine is kept out: no packet is being copied then, and the
+ * next one that names the memory finds it gone.
+ *
+ * Telling: any thread.  Looking: whoever drives the engine, and user threads.
+ */
+#include "comm.h"
+
+/* ---- the owner ------------------------------------------------------------------------------- */
+
+void ori_gone_tell(struct oriel_comm *c, uint64_t id)
+{
+	struct ori_gone *g;
+	uint64_t count;
+
+	if (!c->control || !id)
+		return;
+	g = &c->control->gone;
+	count = __atomic_load_n(&g->count, __ATOMIC_RELAXED); /* one writer: the lock is held */
+	/*
+	 * [GONE3] release; partner [GONE4] in look().  A peer that reads this name in place of the one
+	 * a lap before sees a count that is at least this one, and knows that it has missed names.
+	 */
+	__atomic_store_n(&g->id[count % ORI_GONE_KEPT], id, __ATOMIC_RELEASE);
+	/*
+	 * [GONE1] release; partner [GONE2] in look().  A peer that sees the count sees the name.
+	 * Without it the peer would forget the name that stood there a lap before, and go on to use
+	 * memory of this name.
+	 */
+	__atomic_store_n(&g->count, count + 1, __ATOMIC_RELEASE);
+}
+
+/* ---- the peers ------------------------------------------------------------------------------- */
+
+static struct ori_gone *words_of(const struct oriel_comm *c, int rank)
+{
+	const struct ori_peer *p = &c->peers[rank];
+	struct ori_control *control = p->slab_base;
+
+	return control && !p->same_process ? &control->gone : NULL;
+}
+
+/* Anything new?  Any thread. */
+static int has_news(struct oriel_comm *c, int rank)
+{
+	struct ori_gone *g = words_of(c, rank);
+
+	return g && __atomic_load_n(&g->count, __ATOMIC_RELAXED) !=
+			    __atomic_load_n(&c->peers[rank].gone_seen, __ATOMIC_RELAXED);
+}
+
+/*
+ * Takes what has gone since the last look out of the list of imports; *dropped gets it.  Nobody
+ * uses what an engine was given.  A peer that freed more than its words hold has overwritten names:
+ * then all of its go, and come back when they are named.
+ */
+static void look(struct oriel_comm *c, int rank, struct ori_import **dropped)
+{
+	struct ori_gone *g = words_of(c, rank);
+	uint64_t *seen = &c->peers[rank].gone_seen, ids[ORI_GONE_KEPT], count, n;
+
+	if (!g || !has_news(c, rank))
+		return;
+	/* [GONE2] acquire; partner [GONE1] in ori_gone_tell(). */
+	count = __atomic_load_n(&g->count, __ATOMIC_ACQUIRE);
+	n = count - *seen;
+	/* one less than there are places: the next name may be on its way into the oldest one's */
+	for (uint64_t i = 0; n < ORI_GONE_KEPT && i < n; i++)
+		/* [GONE4] acquire; partner [GONE3]: the count below is not older than the name */
+		ids[i] = __atomic_load_n(&g->id[(*seen + i) % ORI_GONE_KEPT], __ATOMIC_ACQUIRE);
+	if (__atomic_load_n(&g->count, __ATOMIC_RELAXED) - *seen >= ORI_GONE_KEPT)
+		ori_imports_take_all(c, rank, dropped);
+	else
+		for (uint64_t i = 0; i < n; i++)
+			ori_imports_take(c, rank, ids[i], dropped);
+	__atomic_store_n(seen, count, __ATOMIC_RELAXED);
+}
+
+void ori_gone_look(struct oriel_comm *c, int rank)
+{
+	struct ori_import *dropped = NULL;
+
+	look(c, rank, &dropped);
+	ori_imports_unmap(dropped);
+}
+
+/* ---- from outside of the engine -------------------------------------------------------------- */
+
+struct looking {
+	struct oriel_comm *comm;
+	int rank; /* whose memory `id` is; -1: look at all ranks */
+	uint64_t id;
+	struct ori_import *dropped;
+};
+
+static void look_apart(void *arg)
+{
+	struct looking *l = arg;
+
+	if (l->rank >= 0)
+		ori_imports_take(l->comm, l->rank, l->id, &l->dropped);
+	for (int r = 0; l->rank < 0 && r < l->comm->nranks; r++)
+		look(l->comm, r, &l->dropped);
+}
+
+/* Unmapped when the engine goes on: no packet finds it any more, and a driver may take its time. */
+static void keep_out(struct looking *l)
+{
+	struct ori_engine *e = l->comm->engine;
+
+	if (!e || !e->ops->apart)
+		return;
+	e->ops->apart(e, look_apart, l);
+	ori_imports_unmap(l->dropped);
+}
+
+void ori_gone_look_all(struct oriel_comm *c)
+{
+	struct looking l = { .comm = c, .rank = -1 };
+	int news = 0;
+
+	for (int r = 0; c->engine && r < c->nranks && !news; r++)
+		news = has_news(c, r);
+	if (news)
+		keep_out(&l);
+}
+
+void ori_gone_forget(struct oriel_comm *c, int rank, uint64_t id)
+{
+	struct looking l = { .comm = c, .rank = rank, .id = id };
+
+	if (id && !c->peers[rank].same_process)
+		keep_out(&l);
+}
