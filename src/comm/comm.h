@@ -95,15 +95,18 @@ struct ori_export {
 	uint64_t allocation_bytes;
 	uint64_t address; /* for ranks of the same process */
 	uint64_t bytes;
+	uint64_t far;       /* `handle` is there: ranks of other hosts can map it */
+	uint8_t handle[64]; /* of the allocation on its NVLink fabric */
 };
 
 /* What this rank knows of a peer besides topology. */
 struct ori_peer {
 	int same_process;
+	int far; /* on another host: its host's half of control memory is out of reach */
 	char socket[32]; /* where its process hands out descriptors */
 	uint8_t token[16];
 	struct ori_pair pair;
-	struct ori_control *control; /* mapped and self: the host's half */
+	struct ori_control *control; /* mapped and self: the host's half; NULL if far */
 	uint64_t slab_bytes;
 	void *slab_base, *near_base;                  /* the two halves of its control memory */
 	struct ori_import *slab_import, *near_import; /* NULL for a rank of this process */
@@ -168,6 +171,18 @@ struct oriel_comm {
 	uint64_t generation_seed; /* random: window handles of this comm are told apart by it */
 	char failure_text[256];
 };
+
+/*
+ * Whom to wake after a store to words of a mapped peer.  Sleepers of another host are out of
+ * reach; on a GPU nobody sleeps, elsewhere a timer wakes them.  This rank's own stand in for
+ * them, so that nobody tests for NULL.
+ */
+static inline struct oriel_waiters *ori_peer_waiters(struct oriel_comm *c, int rank)
+{
+	struct ori_control *control = c->peers[rank].control;
+
+	return control ? &control->waiters : &c->control->waiters;
+}
 
 /* ---- agree.c: all ranks decide together --------------------------------------------------------- */
 
@@ -262,9 +277,11 @@ struct ori_memory *ori_memory_use(struct oriel_comm *, const void *ptr, size_t b
  */
 int ori_memory_adopt(struct oriel_comm *, const void *ptr, size_t bytes, struct ori_memory **out);
 void ori_memory_unuse(struct oriel_comm *, struct ori_memory *);
+/* What ranks of other hosts need to map the allocation. */
+void ori_memory_export_far(const struct ori_allocation *, struct ori_export *);
 /*
  * Describes the range for peers.  ORIEL_EEXPORT, with a line naming oriel_alloc, when a mapped peer
- * lives in another process and the memory is not from oriel_alloc.
+ * lives in another process, or on another host, and cannot map the memory.
  */
 int ori_memory_export(struct oriel_comm *, const void *ptr, size_t bytes, const struct ori_memory *,
 		      struct ori_export *);

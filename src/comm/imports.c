@@ -3,9 +3,11 @@
  * comm/imports.c - peers' memory in this address space: mapped once an allocation, counted.
  *
  * What a peer says about its memory is untrusted: ranges are tested against the size it names and the
- * device tests that against the descriptor.
+ * device tests that against the descriptor.  A rank of this host is asked for its descriptor
+ * (passing.c); a rank of another host of the NVLink fabric has sent a fabric handle along.
  */
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "comm.h"
@@ -73,6 +75,42 @@ err_record:
 	return err;
 }
 
+/* The same of a rank on another host, whose export has all that is needed. */
+static int make_far_import(struct oriel_comm *c, int peer, const struct ori_export *e,
+			   struct ori_import **out)
+{
+	struct ori_import *i;
+	int err;
+
+	if (!e->far)
+		return ori_fail(ORIEL_EPROTO,
+				"rank %d is on another host and sent no fabric handle", peer);
+	i = calloc(1, sizeof(*i));
+	if (!i)
+		return ori_fail(ORIEL_ENOMEM, "no memory for an import's record");
+	i->peer = peer;
+	i->id = e->id;
+	i->users = 1;
+	i->device = c->device;
+	i->theirs.kind = ORI_EXPORT_CUDA_FABRIC;
+	i->theirs.bytes = e->allocation_bytes;
+	i->theirs.fd = -1;
+	memcpy(i->theirs.handle, e->handle, sizeof(i->theirs.handle));
+	err = i->device->ops->import(i->device, &i->theirs, &i->base);
+	if (err) {
+		free(i);
+		return ori_fail(err,
+				"cannot map memory of rank %d on %s over the NVLink fabric: %s",
+				peer, c->facts[peer].host, ori_last_error_text());
+	}
+	pthread_mutex_lock(&c->lock);
+	i->next = c->imports;
+	c->imports = i;
+	pthread_mutex_unlock(&c->lock);
+	*out = i;
+	return 0;
+}
+
 int ori_import_range(struct oriel_comm *c, int peer, const struct ori_export *e, void **ptr,
 		     struct ori_import **import)
 {
@@ -87,7 +125,11 @@ int ori_import_range(struct oriel_comm *c, int peer, const struct ori_export *e,
 		return ori_fail(ORIEL_EPROTO, "rank %d names a range outside its memory", peer);
 	*import = find_import(c, peer, e->id);
 	if (!*import) {
-		err = make_import(c, peer, e->id, e->allocation_bytes, c->timeout_ns, import);
+		if (c->peers[peer].far)
+			err = make_far_import(c, peer, e, import);
+		else
+			err = make_import(c, peer, e->id, e->allocation_bytes, c->timeout_ns,
+					  import);
 		if (err)
 			return err;
 	}

@@ -138,8 +138,12 @@ static int check_all(const struct ori_facts *facts, int nranks)
 	for (int r = 0; r < nranks && !err; r++)
 		if (facts[r].fabric_mode == ORI_MODE_ON && !facts[r].fabric_available)
 			err = ori_fail(ORIEL_EUNSUPPORTED,
-				       "ORIEL_FABRIC=on, but rank %d on %s has no NVLink fabric", r,
-				       facts[r].host);
+				       "ORIEL_FABRIC=on, but rank %d on %s has no NVLink fabric%s",
+				       r, facts[r].host,
+				       facts[r].fabric_refused ?
+					       " that takes its memory: has its process an IMEX "
+					       "channel?" :
+					       "");
 	return err;
 }
 
@@ -251,16 +255,25 @@ void ori_topology_free(struct ori_topology *t)
 
 /* ---- reasons ----------------------------------------------------------------------------------- */
 
-/* Why two GPUs on different hosts have no fabric between them. */
-static const char *fabric_obstacle(const struct ori_facts *a, const struct ori_facts *b)
+/* Why two GPUs on different hosts have no fabric between them; a < b. */
+static void fabric_obstacle(const struct ori_facts *facts, int a, int b, char *out, size_t size)
 {
-	if (a->device != ORI_DEVICE_CUDA)
-		return "";
-	if (a->fabric_mode == ORI_MODE_OFF || b->fabric_mode == ORI_MODE_OFF)
-		return ", ORIEL_FABRIC=off";
-	if (!a->fabric_available || !b->fabric_available)
-		return ", no fabric";
-	return same_fabric(a, b) ? ", two cliques" : ", two fabrics";
+	const struct ori_facts *fa = &facts[a], *fb = &facts[b];
+	const char *why = same_fabric(fa, fb) ? ", two cliques" : ", two fabrics";
+
+	if (fa->device != ORI_DEVICE_CUDA)
+		why = "";
+	else if (fa->fabric_mode == ORI_MODE_OFF || fb->fabric_mode == ORI_MODE_OFF)
+		why = ", ORIEL_FABRIC=off";
+	else if (fa->fabric_refused || fb->fabric_refused)
+		why = NULL;
+	else if (!fa->fabric_available || !fb->fabric_available)
+		why = ", no fabric";
+	if (why)
+		snprintf(out, size, "%s", why);
+	else
+		snprintf(out, size, ", the fabric takes no memory of rank %d (IMEX)",
+			 fa->fabric_refused ? a : b);
 }
 
 /* Puts the sentence of a verdict into out; a < b, so both directions of a pair read alike. */
@@ -270,6 +283,7 @@ static void explain(const struct ori_facts *facts, enum verdict v, int a, int b,
 	int na = emulated_node(facts, a), nb = emulated_node(facts, b);
 	int low = na < nb ? na : nb, high = na < nb ? nb : na;
 	size_t size = ORI_REASON_MAX;
+	char why[64];
 
 	switch (v) {
 	case VIA_FABRIC:
@@ -301,8 +315,9 @@ static void explain(const struct ori_facts *facts, enum verdict v, int a, int b,
 			 fb->gpu, HOST_SHOWN, fa->host);
 		break;
 	case CUT_HOSTS:
+		fabric_obstacle(facts, a, b, why, sizeof(why));
 		snprintf(out, size, "different hosts %.*s and %.*s%s", HOST_SHOWN, fa->host,
-			 HOST_SHOWN, fb->host, fabric_obstacle(fa, fb));
+			 HOST_SHOWN, fb->host, why);
 		break;
 	}
 }

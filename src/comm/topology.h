@@ -16,7 +16,7 @@
 #define ORI_DEVICE_CPU 0
 #define ORI_DEVICE_CUDA 1
 #define ORI_TOPOLOGY_TEXT_MAX 128
-#define ORI_REASON_MAX 96
+#define ORI_REASON_MAX 128
 
 /* What one rank tells the others.  Sent as bytes: fixed layout, no pointers. */
 struct ori_facts {
@@ -32,7 +32,7 @@ struct ori_facts {
 	int32_t mapped_allowed;             /* ORIEL_MAPPED */
 	char layout[ORI_TOPOLOGY_TEXT_MAX]; /* ORIEL_TOPOLOGY, "" for none */
 	int32_t forced_node;                /* -1, or the node a split inherits from its parent */
-	int32_t reserved;
+	int32_t fabric_refused; /* its GPU is on a fabric that takes no memory of this process */
 };
 
 struct ori_pair {

@@ -75,7 +75,7 @@ void ori_window_peer_fill(struct oriel_window *w, int rank, uint64_t control_off
 	p->buffer = buffer;
 	p->signals = (uint64_t *)(void *)(base + l->signal_words) + me * l->signal_stride;
 	p->arrivals = (uint64_t *)(void *)(base + l->arrival_words) + me * l->barrier_stride;
-	p->waiters = &peer->control->waiters;
+	p->waiters = ori_peer_waiters(w->comm, rank);
 	p->failure = &((struct ori_window_header *)(void *)(base + l->header))->failure;
 	p->staging = (uint8_t *)base + l->staging + row * o->staging_depth * o->staging_slot_bytes;
 	p->staging_words = (uint64_t *)(void *)(base + l->staging_words) +

@@ -4,6 +4,7 @@
  *
  *   calls.c     knobs, counts, injected failures, what is left over
  *   devices.c   GPUs, contexts
+ *   nvml.c      what NVML tells of them
  *   memory.c    physical memory, addresses, mappings, who may touch them
  *   share.c     export, import, CUDA IPC; memory as a user allocates it; pinned memory
  *   streams.c   streams, copies
@@ -60,6 +61,7 @@ enum fake_call {
 
 struct fake_knobs {
 	int gpus, sms, peer, fabric, mps, fd, dmabuf, vmm, threads, local, guard, leaks;
+	int imex, cluster, clique;
 	size_t mem_bytes;
 };
 

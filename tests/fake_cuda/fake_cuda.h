@@ -15,7 +15,9 @@
  *   gpus=N      how many GPUs (1)            peer=0     they do not reach each other's memory (1)
  *   fabric=1    fabric handles (0)           mps=0      MPS is not running (1)
  *   fd=0        no export by descriptor (1)  vmm=0      no virtual memory management (1)
- *   dmabuf=0    no dma-bufs (1)
+ *   dmabuf=0    no dma-bufs (1)            imex=0     no memory with fabric handles can be made (1)
+ *   cluster=N   the GPUs are on NVLink fabric N, and with clique=N in that clique of it; handles of
+ *               another fabric or clique cannot be imported (0: on none, and NVML knows of none)
  *   mem=MIB     memory of a GPU (16384)      guard=0    host code may touch device memory (1)
  *   sms=N       multiprocessors of a GPU, which limit the blocks that run together (8)
  *   threads=N   a block of more runs with N: kernels share work among as many as there are (32)

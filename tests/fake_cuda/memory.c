@@ -302,7 +302,7 @@ ori_cu_result cuMemGetAllocationGranularity(size_t *bytes, const struct ori_cu_p
 static int prop_is_possible(const struct ori_cu_prop *p)
 {
 	int types = (fake_knobs.fd ? ORI_CU_HANDLE_FD : 0) |
-		    (fake_knobs.fabric ? ORI_CU_HANDLE_FABRIC : 0);
+		    (fake_knobs.fabric && fake_knobs.imex ? ORI_CU_HANDLE_FABRIC : 0);
 
 	return p->type == ORI_CU_ALLOC_PINNED && p->location.type == ORI_CU_LOCATION_DEVICE &&
 	       p->location.id >= 0 && p->location.id < fake_knobs.gpus &&

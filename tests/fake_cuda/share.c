@@ -4,7 +4,9 @@
  * user's program allocates it, pinned host memory, and what a pointer points at.
  *
  * A fabric handle and an IPC handle name a descriptor of the exporting process; the importer opens
- * it through /proc, so the exporter must be alive and of the same user, as for the real ones.
+ * it through /proc, so the exporter must be alive and of the same user, as for the real ones.  That
+ * way crosses network namespaces, which descriptors over sockets do not: a fabric handle is good on
+ * another "host" of the fabric, and nowhere else.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,6 +24,7 @@ struct name { /* what a handle's 64 bytes hold */
 	uint32_t magic;
 	int32_t pid, fd, gpu;
 	uint64_t bytes;
+	int32_t cluster, clique; /* of a fabric handle */
 };
 
 struct pin {
@@ -37,7 +40,9 @@ static struct pin *all_pins;
 
 static void name_write(void *handle, uint32_t magic, const struct fake_phys *p)
 {
-	struct name n = { magic, getpid(), p->fd, p->gpu, p->bytes };
+	struct name n = {
+		magic, getpid(), p->fd, p->gpu, p->bytes, fake_knobs.cluster, fake_knobs.clique
+	};
 
 	memset(handle, 0, 64);
 	memcpy(handle, &n, sizeof(n));
@@ -51,7 +56,8 @@ static int name_open(const void *handle, uint32_t magic, int handle_types, struc
 	int fd, err;
 
 	memcpy(&n, handle, sizeof(n));
-	if (n.magic != magic)
+	if (n.magic != magic || (magic == MAGIC_FABRIC && (n.cluster != fake_knobs.cluster ||
+							   n.clique != fake_knobs.clique)))
 		return FAKE_INVALID_VALUE;
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", n.pid, n.fd);
 	fd = open(path, O_RDWR | O_CLOEXEC);
@@ -117,7 +123,7 @@ ori_cu_result cuMemImportFromShareableHandle(ori_cu_mem *memory, void *handle, i
 	pthread_mutex_lock(&fake_lock);
 	if (handle_type == ORI_CU_HANDLE_FD)
 		err = import_fd((int)(intptr_t)handle, &p);
-	else if (handle_type == ORI_CU_HANDLE_FABRIC && fake_knobs.fabric)
+	else if (handle_type == ORI_CU_HANDLE_FABRIC && fake_knobs.fabric && fake_knobs.imex)
 		err = name_open(handle, MAGIC_FABRIC, ORI_CU_HANDLE_FABRIC, &p);
 	else
 		err = FAKE_NOT_SUPPORTED;

@@ -167,6 +167,23 @@ TEST(fabric_on_one_side_only)
 	CHECK_PAIR(f, 2, 1, 0, ORIEL_PEER_QUEUED, "no fabric");
 }
 
+/* The GPU is on it, but its process may make no memory for it. */
+TEST(fabric_that_takes_no_memory)
+{
+	struct ori_facts f[3] = { fabric_rank(0, 7, 3), fabric_rank(1, 0, 0),
+				  fabric_rank(1, 7, 3) };
+
+	f[1].fabric_available = 0;
+	f[1].fabric_refused = 1;
+	f[2].gpu = 1;
+	CHECK_PAIR(f, 3, 0, 1, ORIEL_PEER_QUEUED, "the fabric takes no memory of rank 1 (IMEX)");
+	CHECK_PAIR(f, 3, 1, 0, ORIEL_PEER_QUEUED, "the fabric takes no memory of rank 1 (IMEX)");
+	CHECK_PAIR(f, 3, 0, 2, ORIEL_PEER_MAPPED, "one NVLink fabric");
+	memset(f[0].host, 'h', sizeof(f[0].host) - 1);
+	memset(f[1].host, 'i', sizeof(f[1].host) - 1);
+	CHECK_PAIR(f, 2, 0, 1, ORIEL_PEER_QUEUED, "of rank 1 (IMEX)");
+}
+
 TEST(fabric_comes_before_peer_access)
 {
 	struct ori_facts f[2] = { fabric_rank(0, 7, 3), fabric_rank(0, 7, 3) };

@@ -168,8 +168,8 @@ struct oriel_comm_peer {
 	int32_t kind; /* ORIEL_PEER_* */
 	int32_t node;
 	struct oriel_waiters *waiters;   /* mapped: the peer's sleepers */
-	const struct oriel_board *board; /* mapped: the peer's board */
-	uint64_t *failure;               /* mapped: the peer's comm failure word */
+	const struct oriel_board *board; /* mapped, on this host: the peer's board */
+	uint64_t *failure;               /* mapped, on this host: the peer's comm failure word */
 	const struct oriel_link *link;   /* queued: its lanes */
 };
 

@@ -71,7 +71,8 @@ struct ori_cuda_gpu {
 	void *context;
 	int sms;         /* of this process: its MPS share */
 	int sms_all;     /* of the GPU */
-	int32_t handles; /* of exports: ORI_CU_HANDLE_FD or ORI_CU_HANDLE_FABRIC */
+	int32_t handles; /* of exports: ORI_CU_HANDLE_FD, and ORI_CU_HANDLE_FABRIC where it works */
+	int fabric_refused; /* the GPU is on a fabric that takes no memory of this process */
 	int rdma;        /* allocations may be marked for GPUDirect RDMA */
 	size_t stack;    /* local memory a thread has without growing it */
 	size_t granularity;

@@ -88,7 +88,8 @@ int ori_cuda_facts(struct ori_device *device, struct ori_facts *facts)
 	facts->gpu = index;
 	facts->gpu_access = reachable(gpu);
 	/* only with memory that the fabric takes: topology then believes in it */
-	facts->fabric_available = gpu->handles == ORI_CU_HANDLE_FABRIC;
+	facts->fabric_available = (gpu->handles & ORI_CU_HANDLE_FABRIC) != 0;
+	facts->fabric_refused = gpu->fabric_refused;
 	if (facts->fabric_available) {
 		memcpy(facts->fabric_uuid, gpu->nvml.fabric_uuid, sizeof(facts->fabric_uuid));
 		facts->fabric_clique = gpu->nvml.fabric_clique;

@@ -2,9 +2,10 @@
 /*
  * device/cuda/memory.c - memory of a GPU that peers can map: made, exported, imported.
  *
- * Allocations are the driver's virtual memory kind, exported by descriptor, or by fabric handle
- * where the GPU is part of a multi-node NVLink fabric and such an allocation succeeds.  The
- * allocation's handle is let go as soon as it is mapped: mapping and export keep the memory.
+ * Allocations are the driver's virtual memory kind, exported by descriptor to ranks of this
+ * host. Where the GPU is part of a multi-node NVLink fabric that takes them, they have a fabric
+ * handle, too. The allocation's handle is let go as soon as it is mapped: mapping and export
+ * keep the memory.
  *
  * The user's own memory is export.c's.  Any thread; nothing here runs while kernels use the memory.
  */
@@ -114,17 +115,28 @@ static void unmap(struct ori_cuda_gpu *gpu, void *base, size_t bytes)
 
 /* ---- allocations ----------------------------------------------------------------------------- */
 
+/* By descriptor for this host, and by fabric handle for others. */
 static int export_handle(struct ori_cuda_gpu *gpu, ori_cu_mem handle, struct ori_allocation *out)
 {
-	int fabric = gpu->handles == ORI_CU_HANDLE_FABRIC, err;
+	struct ori_cu_fabric fabric;
+	int err, fd = -1;
 
 	out->fd = -1;
-	out->kind = fabric ? ORI_EXPORT_CUDA_FABRIC : ORI_EXPORT_CUDA_FD;
+	out->kind = ORI_EXPORT_CUDA_FD;
+	out->far = (gpu->handles & ORI_CU_HANDLE_FABRIC) != 0;
 	memset(out->handle, 0, sizeof(out->handle));
-	err = gpu->cu->cuMemExportToShareableHandle(fabric ? (void *)out->handle : &out->fd, handle,
-						    gpu->handles, 0);
+	err = gpu->cu->cuMemExportToShareableHandle(&fd, handle, ORI_CU_HANDLE_FD, 0);
+	if (!err && out->far) {
+		err = gpu->cu->cuMemExportToShareableHandle(&fabric, handle, ORI_CU_HANDLE_FABRIC,
+							    0);
+		if (err)
+			close(fd);
+		else
+			memcpy(out->handle, &fabric, sizeof(fabric));
+	}
 	if (err)
 		return ori_cuda_fail(err, "cuMemExportToShareableHandle", "GPU %d", gpu->ordinal);
+	out->fd = fd;
 	return 0;
 }
 
@@ -315,7 +327,7 @@ void ori_cuda_unimport(struct ori_device *device, const struct ori_allocation *t
  */
 static int fabric_works(struct ori_cuda_gpu *gpu)
 {
-	struct ori_cu_prop prop = properties(gpu, ORI_CU_HANDLE_FABRIC);
+	struct ori_cu_prop prop = properties(gpu, ORI_CU_HANDLE_FD | ORI_CU_HANDLE_FABRIC);
 	struct ori_cu_fabric fabric;
 	ori_cu_mem handle;
 	size_t grain;
@@ -329,7 +341,9 @@ static int fabric_works(struct ori_cuda_gpu *gpu)
 		(void)gpu->cu->cuMemRelease(handle);
 	}
 	if (err)
-		ori_log(ORI_LOG_INFO, "GPU %d is on an NVLink fabric, but memory for it: %s",
+		ori_log(ORI_LOG_INFO,
+			"GPU %d is on an NVLink fabric that takes no memory of this process (%s): "
+			"has it an IMEX channel, /dev/nvidia-caps-imex-channels/channel0?",
 			gpu->ordinal, ori_cuda_text(err));
 	return !err;
 }
@@ -343,8 +357,12 @@ int ori_cuda_memory_probe(struct ori_cuda_gpu *gpu)
 	if (gpu->cu->cuDeviceGetAttribute(&supported, ORI_CU_DEV_FABRIC, gpu->dev))
 		supported = 0; /* a driver that does not know the word */
 	gpu->handles = ORI_CU_HANDLE_FD;
-	if (supported && gpu->nvml.fabric && wanted && fabric_works(gpu))
-		gpu->handles = ORI_CU_HANDLE_FABRIC;
+	if (gpu->nvml.fabric && wanted) {
+		if (supported && fabric_works(gpu))
+			gpu->handles |= ORI_CU_HANDLE_FABRIC;
+		else
+			gpu->fabric_refused = 1;
+	}
 	prop = properties(gpu, gpu->handles);
 	err = gpu->cu->cuMemGetAllocationGranularity(&gpu->granularity, &prop,
 						     ORI_CU_GRANULARITY_MIN);
