@@ -352,8 +352,13 @@ static void child_main(struct rank_env *env, const struct ranks_options *o, rank
 		       struct hosts_place *hosts)
 {
 	size_t heap_before = heap_bytes();
+	char local[16];
 	int err = 0;
 
+	/* as launchers do: ranks of a host take its GPUs in turn */
+	snprintf(local, sizeof(local), "%d",
+		 o->hosts ? env->rank % (env->nranks / HOSTS) : env->rank);
+	setenv("LOCAL_RANK", local, 1);
 	__atomic_store_n(&check_failures, 0, __ATOMIC_RELAXED);
 	if (!o->no_boot)
 		err = oriel_boot_join(&env->id, env->rank, env->nranks, &env->boot);

@@ -70,7 +70,12 @@ ORIEL_DEV int oriel_get_value(ORI_WIN, int peer, uint64_t src_off, void *out, ui
 
 /* ---- atomics: 8-byte aligned words of the peer's window buffer; `old` may be NULL ----------- */
 
-/* Atomic among operations that reach the word by one transport; not against plain stores. */
+/*
+ * Atomic among operations that reach the word by one transport; not against plain stores.
+ * ORIEL_EUNSUPPORTED, on all threads, where the NIC of a queued peer has no atomics, or the GPU
+ * of a mapped peer none with this rank's (over PCIe; oriel_comm_peer_reason says so).  Signals
+ * work there.
+ */
 ORIEL_DEV int oriel_fetch_add(ORI_WIN, int peer, uint64_t offset, uint64_t value, uint64_t *old);
 ORIEL_DEV int oriel_swap(ORI_WIN, int peer, uint64_t offset, uint64_t value, uint64_t *old);
 ORIEL_DEV int oriel_compare_swap(ORI_WIN, int peer, uint64_t offset, uint64_t expected,

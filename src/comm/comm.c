@@ -204,6 +204,9 @@ static int build_device_handle(struct oriel_comm *c)
 		d->kind = p->pair.kind;
 		d->node = c->topology.node[r];
 		d->link = ori_link(c, r);
+		if (d->kind == ORIEL_PEER_MAPPED)
+			d->flags = p->pair.flags;
+		c->dev.flags |= d->flags;
 		if (p->pair.kind != ORIEL_PEER_QUEUED)
 			d->waiters = ori_peer_waiters(c, r);
 		if (!p->control)

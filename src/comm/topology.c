@@ -57,6 +57,19 @@ static int can_access(const struct ori_facts *a, const struct ori_facts *b)
 	return (int)(a->gpu_access >> b->gpu & 1);
 }
 
+static int has_atomics(const struct ori_facts *a, const struct ori_facts *b)
+{
+	return (int)(a->gpu_atomics >> b->gpu & 1);
+}
+
+int ori_facts_lack_atomics(const struct ori_facts *facts, int nranks)
+{
+	for (int r = 0; r < nranks; r++)
+		if (facts[r].gpu_access & ~facts[r].gpu_atomics)
+			return 1;
+	return 0;
+}
+
 static enum verdict decide_cuda(const struct ori_facts *a, const struct ori_facts *b)
 {
 	if (fabric_usable(a) && fabric_usable(b) && same_fabric(a, b) &&
@@ -283,7 +296,7 @@ static void explain(const struct ori_facts *facts, enum verdict v, int a, int b,
 	int na = emulated_node(facts, a), nb = emulated_node(facts, b);
 	int low = na < nb ? na : nb, high = na < nb ? nb : na;
 	size_t size = ORI_REASON_MAX;
-	char why[64];
+	char why[48];
 
 	switch (v) {
 	case VIA_FABRIC:
@@ -293,7 +306,8 @@ static void explain(const struct ori_facts *facts, enum verdict v, int a, int b,
 		snprintf(out, size, "both on GPU %d of %.*s", fa->gpu, HOST_SHOWN, fa->host);
 		break;
 	case VIA_PEER_ACCESS:
-		snprintf(out, size, "peer access between GPUs of %.*s", HOST_SHOWN, fa->host);
+		snprintf(out, size, "peer access between GPUs of %.*s%s", HOST_SHOWN, fa->host,
+			 has_atomics(fa, fb) && has_atomics(fb, fa) ? "" : ", without atomics");
 		break;
 	case VIA_SHARED_MEMORY:
 		snprintf(out, size, "shared memory on %.*s", HOST_SHOWN, fa->host);
@@ -359,6 +373,9 @@ int ori_classify_pair(const struct ori_facts *facts, const struct ori_topology *
 			   emulated_node(facts, high));
 		p.kind = topology->node[a] == topology->node[b] ? ORIEL_PEER_MAPPED :
 								  ORIEL_PEER_QUEUED;
+		/* NVLink has them, and so has a GPU with itself */
+		if (v == VIA_PEER_ACCESS && !has_atomics(&facts[a], &facts[b]))
+			p.flags = ORIEL_PEER_NO_ATOMICS;
 		if (is_mapped(v) && p.kind == ORIEL_PEER_QUEUED)
 			explain_split(facts, topology, low, high, p.reason);
 		else

@@ -220,7 +220,7 @@ static int wanted_on_cuda(const struct contract_case *c, const struct contract_r
 		return 0;
 	if (!among_few(c, row, layout, g))
 		return 0;
-	if (c->only_threads || c->only_processes || is_fabric())
+	if (c->only_threads || c->only_processes || is_fabric() || strstr(words(), "processes"))
 		return 1;
 	/* so that every group meets threads and processes on every layout, over the cases */
 	if (c->shape == CONTRACT_PAIRS)

@@ -61,7 +61,7 @@ enum fake_call {
 
 struct fake_knobs {
 	int gpus, sms, peer, fabric, mps, fd, dmabuf, vmm, threads, local, guard, leaks;
-	int imex, cluster, clique;
+	int atomics, imex, cluster, clique;
 	size_t mem_bytes;
 };
 
@@ -109,6 +109,8 @@ void fake_fault(const char *fmt, ...) __attribute__((format(printf, 1, 2), noret
 int fake_current_gpu(void);
 /* fake_enter() and a current context. */
 int fake_enter_context(enum fake_call, int *gpu);
+/* Does this process have a context on the GPU? */
+int fake_gpu_is_open(int gpu);
 int fake_contexts_live(char *text, size_t bytes);
 
 /* ---- memory.c -------------------------------------------------------------------------------- */

@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "atomic.h"
 #include "fake.h"
 
 #define MAGIC_IPC 0x4b414645u
@@ -269,6 +270,22 @@ void fake_cuda_write(void *device, const void *from, size_t bytes)
 
 	pthread_mutex_lock(&fake_lock);
 	memcpy(fake_bytes(device, bytes, "a write of the test", &m), from, bytes);
+	pthread_mutex_unlock(&fake_lock);
+}
+
+/* Ranks are processes on a GPU each: what is not of an open one is a peer's. */
+void fake_cuda_atomic(const void *word)
+{
+	struct fake_mapping *m;
+
+	if (fake_knobs.atomics)
+		return;
+	pthread_mutex_lock(&fake_lock);
+	m = fake_mapping_at(word);
+	if (m && !fake_gpu_is_open(m->phys->gpu))
+		fake_fault("an atomic of a kernel at %p, in memory of GPU %d, which has none for "
+			   "this one",
+			   word, m->phys->gpu);
 	pthread_mutex_unlock(&fake_lock);
 }
 

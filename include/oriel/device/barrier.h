@@ -56,12 +56,10 @@ ORIEL_DEV_OUT int ori_fail_window(const struct oriel_window_dev *win, int err, i
 		return err;
 	ori_compare_swap_acq_rel_sys(win->failure, 0, ORIEL_FAILURE(err, peer));
 	/* The peer's half is of no more use either: it should not wait for what will not come. */
-	if (p->failure) {
-		ori_compare_swap_acq_rel_sys(p->failure, 0, ORIEL_FAILURE(err, win->comm.rank));
-		ori_wake(p->waiters);
-	} else if (p->link) {
+	if (p->failure)
+		ori_tell_failure(p, ORIEL_FAILURE(err, win->comm.rank));
+	else if (p->link)
 		ori_fail_queued(win, p->link, ORIEL_FAILURE(err, win->comm.rank));
-	}
 	return err;
 }
 

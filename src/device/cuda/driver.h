@@ -97,6 +97,7 @@ struct ori_cu_copy_attributes { /* CUmemcpyAttributes */
 	X(ORI_CU_RANGE_DMA_BUF, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 1)                            \
 	X(ORI_CU_DEV_FABRIC, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, 128)                \
 	X(ORI_CU_DEV_MPS, CU_DEVICE_ATTRIBUTE_MPS_ENABLED, 133)                                    \
+	X(ORI_CU_P2P_ATOMICS, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, 3)                  \
 	X(ORI_CU_PTR_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 2)                             \
 	X(ORI_CU_PTR_IS_MANAGED, CU_POINTER_ATTRIBUTE_IS_MANAGED, 8)                               \
 	X(ORI_CU_PTR_ORDINAL, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, 9)                              \
@@ -149,6 +150,8 @@ enum ori_cu_constant {
 	X(cuDeviceGetPCIBusId, cuDeviceGetPCIBusId, (char *id, int bytes, ori_cu_device))          \
 	X(cuDeviceCanAccessPeer, cuDeviceCanAccessPeer,                                            \
 	  (int *can, ori_cu_device from, ori_cu_device to))                                        \
+	X(cuDeviceGetP2PAttribute, cuDeviceGetP2PAttribute,                                        \
+	  (int *value, int attribute, ori_cu_device from, ori_cu_device to))                       \
 	X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, (void **context, ori_cu_device))     \
 	X(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, (ori_cu_device))                \
 	X(cuCtxPushCurrent, cuCtxPushCurrent_v2, (void *context))                                  \
