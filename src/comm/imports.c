@@ -11,7 +11,9 @@
 #include <unistd.h>
 
 #include "comm.h"
+#include "passing.h"
 
+#define PARTS_MAX 65536u
 #define RESOLVE_TIMEOUT_NS 200000000ull /* where the engine asks */
 
 static struct ori_import *find_import(struct oriel_comm *c, int peer, uint64_t id)
@@ -28,6 +30,56 @@ static struct ori_import *find_import(struct oriel_comm *c, int peer, uint64_t i
 	return i;
 }
 
+static void drop_parts(struct ori_allocation *theirs)
+{
+	for (uint32_t i = 0; i < theirs->nparts; i++)
+		if (theirs->parts[i].fd >= 0)
+			close(theirs->parts[i].fd);
+	free(theirs->parts);
+	theirs->parts = NULL;
+	theirs->nparts = 0;
+}
+
+/* What lies behind memory of several parts: each is asked for. */
+static int fetch_parts(struct oriel_comm *c, int peer, uint64_t timeout_ns,
+		       struct ori_allocation *theirs)
+{
+	const struct ori_peer *p = &c->peers[peer];
+	uint64_t deadline = ori_deadline_ns(timeout_ns), now, sum = 0;
+	struct ori_passing_parts parts;
+	int err = 0;
+
+	theirs->nparts = 0;
+	memcpy(&parts, theirs->handle, sizeof(parts));
+	if (!parts.count || parts.count > PARTS_MAX)
+		return ori_fail_silent(ORIEL_EPROTO, "memory of %llu parts",
+				       (unsigned long long)parts.count);
+	theirs->parts = calloc(parts.count, sizeof(*theirs->parts));
+	if (!theirs->parts)
+		return ori_fail_silent(ORIEL_ENOMEM, "no memory for %llu parts",
+				       (unsigned long long)parts.count);
+	while (!err && theirs->nparts < parts.count) {
+		struct ori_allocation *part = &theirs->parts[theirs->nparts];
+
+		now = ori_now_ns();
+		err = ori_passing_fetch(p->socket, p->token, parts.first + theirs->nparts,
+					deadline > now ? deadline - now : 1, part);
+		if (err)
+			break;
+		sum += part->bytes;
+		theirs->nparts++;
+		if (part->kind != ORI_EXPORT_CUDA_FD && part->kind != ORI_EXPORT_CUDA_FABRIC)
+			err = ori_fail_silent(ORIEL_EPROTO, "a part of unknown kind %u",
+					      part->kind);
+	}
+	if (!err && sum != theirs->bytes)
+		err = ori_fail_silent(ORIEL_EPROTO, "%llu bytes in parts, said %zu",
+				      (unsigned long long)sum, theirs->bytes);
+	if (err)
+		drop_parts(theirs);
+	return err;
+}
+
 /* The whole of a peer's allocation; bytes: what the peer said of it, 0: what its process says. */
 static int make_import(struct oriel_comm *c, int peer, uint64_t id, uint64_t bytes,
 		       uint64_t timeout_ns, struct ori_import **out)
@@ -39,6 +91,8 @@ static int make_import(struct oriel_comm *c, int peer, uint64_t id, uint64_t byt
 	if (!i)
 		return ori_fail(ORIEL_ENOMEM, "no memory for an import's record");
 	err = ori_passing_fetch(p->socket, p->token, id, timeout_ns, &i->theirs);
+	if (!err && i->theirs.kind == ORI_EXPORT_CUDA_PARTS)
+		err = fetch_parts(c, peer, timeout_ns, &i->theirs);
 	/* the engine cannot wait: it drops the packet that asks, and that comes again */
 	if (err == ORIEL_ETIMEDOUT && timeout_ns == RESOLVE_TIMEOUT_NS) {
 		ori_log(ORI_LOG_DEBUG, "memory of rank %d is not mapped yet: %s", peer,
@@ -61,8 +115,13 @@ static int make_import(struct oriel_comm *c, int peer, uint64_t id, uint64_t byt
 	if (i->theirs.fd >= 0)
 		close(i->theirs.fd);
 	i->theirs.fd = -1;
+	for (uint32_t n = 0; n < i->theirs.nparts; n++) {
+		if (i->theirs.parts[n].fd >= 0)
+			close(i->theirs.parts[n].fd);
+		i->theirs.parts[n].fd = -1;
+	}
 	if (err)
-		goto err_record;
+		goto err_parts;
 	pthread_mutex_lock(&c->lock);
 	i->next = c->imports;
 	c->imports = i;
@@ -70,6 +129,8 @@ static int make_import(struct oriel_comm *c, int peer, uint64_t id, uint64_t byt
 	*out = i;
 	return 0;
 
+err_parts:
+	drop_parts(&i->theirs);
 err_record:
 	free(i);
 	return err;
@@ -159,6 +220,7 @@ void ori_import_drop(struct oriel_comm *c, struct ori_import *import)
 	if (!last)
 		return;
 	import->device->ops->unimport(import->device, &import->theirs, import->base);
+	drop_parts(&import->theirs);
 	free(import);
 }
 

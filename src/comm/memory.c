@@ -230,7 +230,7 @@ void ori_memory_unuse(struct oriel_comm *c, struct ori_memory *m)
 
 void ori_memory_export_far(const struct ori_allocation *a, struct ori_export *out)
 {
-	out->far = a->kind == ORI_EXPORT_CUDA_FD && a->far;
+	out->far = (a->kind == ORI_EXPORT_CUDA_FD || a->kind == ORI_EXPORT_CUDA_FABRIC) && a->far;
 	if (out->far)
 		memcpy(out->handle, a->handle, sizeof(out->handle));
 }

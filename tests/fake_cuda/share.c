@@ -136,6 +136,46 @@ ori_cu_result cuMemImportFromShareableHandle(ori_cu_mem *memory, void *handle, i
 	return err;
 }
 
+/* The program's own, or an imported one; only memory that was mapped by cuMemMap has a handle. */
+ori_cu_result cuMemRetainAllocationHandle(ori_cu_mem *memory, void *inside)
+{
+	int err = fake_enter(FAKE_cuMemRetainAllocationHandle);
+	struct fake_mapping *m;
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&fake_lock);
+	m = fake_mapping_at(inside);
+	if (!m || m->kind != FAKE_VMM) {
+		err = FAKE_INVALID_VALUE;
+	} else {
+		m->phys->handles++;
+		*memory = (ori_cu_mem)(uintptr_t)m->phys;
+	}
+	pthread_mutex_unlock(&fake_lock);
+	return err;
+}
+
+ori_cu_result cuMemGetAllocationPropertiesFromHandle(struct ori_cu_prop *prop, ori_cu_mem memory)
+{
+	int err = fake_enter(FAKE_cuMemGetAllocationPropertiesFromHandle);
+	struct fake_phys *p;
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&fake_lock);
+	p = fake_phys_find(memory);
+	if (!p)
+		fake_fault("properties of %#llx, which is no memory or was released", memory);
+	memset(prop, 0, sizeof(*prop));
+	prop->type = ORI_CU_ALLOC_PINNED;
+	prop->handle_types = p->handle_types;
+	prop->location.type = ORI_CU_LOCATION_DEVICE;
+	prop->location.id = p->gpu;
+	pthread_mutex_unlock(&fake_lock);
+	return 0;
+}
+
 /* ---- CUDA IPC -------------------------------------------------------------------------------- */
 
 ori_cu_result cuIpcGetMemHandle(struct ori_cu_ipc *handle, ori_cu_ptr addr)

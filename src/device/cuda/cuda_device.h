@@ -125,6 +125,11 @@ int ori_cuda_describe(struct ori_device *, const void *ptr, size_t bytes, struct
 void ori_cuda_forget(struct ori_device *, struct ori_allocation *);
 int ori_cuda_holds(struct ori_device *, const void *ptr);
 /*
+ * memory.c, for export.c: fills kind, descriptor and fabric handle, as the types of handle allow.
+ */
+int ori_cuda_export_handle(struct ori_cuda_gpu *, ori_cu_mem handle, int32_t types,
+			   struct ori_allocation *);
+/*
  * Memory types of the driver; 0: it has never heard of the address, so it is plain host memory.
  * Negative: a status, the driver would not say.
  */

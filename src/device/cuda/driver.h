@@ -183,6 +183,9 @@ enum ori_cu_constant {
 	  (void *handle, ori_cu_mem, int handle_type, unsigned long long flags))                   \
 	X(cuMemImportFromShareableHandle, cuMemImportFromShareableHandle,                          \
 	  (ori_cu_mem *, void *handle, int handle_type))                                           \
+	X(cuMemRetainAllocationHandle, cuMemRetainAllocationHandle, (ori_cu_mem *, void *inside))  \
+	X(cuMemGetAllocationPropertiesFromHandle, cuMemGetAllocationPropertiesFromHandle,          \
+	  (struct ori_cu_prop *, ori_cu_mem))                                                      \
 	X(cuMemGetAddressRange, cuMemGetAddressRange_v2,                                           \
 	  (ori_cu_ptr * base, size_t * bytes, ori_cu_ptr inside))                                  \
 	X(cuMemGetHandleForAddressRange, cuMemGetHandleForAddressRange,                            \
