@@ -102,7 +102,7 @@ struct ori_export {
 /* What this rank knows of a peer besides topology. */
 struct ori_peer {
 	int same_process;
-	int far; /* on another host: its host's half of control memory is out of reach */
+	int far;         /* on another host: its host's half of control memory is out of reach */
 	char socket[32]; /* where its process hands out descriptors */
 	uint8_t token[16];
 	struct ori_pair pair;

@@ -73,8 +73,8 @@ struct ori_cuda_gpu {
 	int sms_all;     /* of the GPU */
 	int32_t handles; /* of exports: ORI_CU_HANDLE_FD, and ORI_CU_HANDLE_FABRIC where it works */
 	int fabric_refused; /* the GPU is on a fabric that takes no memory of this process */
-	int rdma;        /* allocations may be marked for GPUDirect RDMA */
-	size_t stack;    /* local memory a thread has without growing it */
+	int rdma;           /* allocations may be marked for GPUDirect RDMA */
+	size_t stack;       /* local memory a thread has without growing it */
 	size_t granularity;
 	struct ori_nvml_facts nvml;
 	char *bounce; /* of all lanes, and behind them: */

@@ -117,11 +117,16 @@ static int describe_inside(struct ori_cuda_gpu *gpu, const void *ptr, size_t byt
 
 #define PARTS_MAX 65536u
 
-/* The mapping that holds the address. */
+/* The mapping that holds the address, not its whole reservation (seen on an H200, driver 580). */
 static int part_at(struct ori_cuda_gpu *gpu, ori_cu_ptr at, ori_cu_ptr *base, size_t *bytes)
 {
 	int err = gpu->cu->cuMemGetAddressRange(base, bytes, at);
 
+	if (err == ORI_CU_NOT_FOUND || err == ORI_CU_INVALID_VALUE)
+		return ori_fail(ORIEL_ERANGE,
+				"no memory is mapped at %#llx: a window, buffer or source there has a "
+				"gap",
+				at);
 	if (err)
 		return ori_cuda_fail(err, "cuMemGetAddressRange", "memory at %#llx", at);
 	return 0;
@@ -175,7 +180,7 @@ static void forget_parts(struct ori_allocation *a)
 	a->nparts = 0;
 }
 
-/* How many mappings lie behind the range; ORIEL_ERANGE if there is a gap. */
+/* How many mappings lie behind the range. */
 static int count_parts(struct ori_cuda_gpu *gpu, ori_cu_ptr at, size_t bytes, uint32_t *count)
 {
 	ori_cu_ptr base, end = at + bytes;
@@ -187,8 +192,9 @@ static int count_parts(struct ori_cuda_gpu *gpu, ori_cu_ptr at, size_t bytes, ui
 		if (err)
 			return err;
 		if (++*count > PARTS_MAX)
-			return ori_fail(ORIEL_ERANGE, "over %u allocations lie behind it",
-					PARTS_MAX);
+			return ori_fail(ORIEL_ERANGE,
+					"over %u allocations lie behind the %zu bytes before %#llx",
+					PARTS_MAX, bytes, end);
 	}
 	return 0;
 }
@@ -232,6 +238,7 @@ static int describe_vmm(struct ori_cuda_gpu *gpu, const void *ptr, size_t bytes,
 	int err = count_parts(gpu, at, bytes, &count);
 
 	memset(out, 0, sizeof(*out));
+	out->fd = -1;
 	if (!err && count == 1) {
 		err = part_at(gpu, at, &base, &size);
 		if (!err)
