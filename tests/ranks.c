@@ -8,9 +8,7 @@
  * program; one ranks_run() at a time.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -19,13 +17,13 @@
 #include <unistd.h>
 
 #include "ranks.h"
+#include "ranks_hosts.h"
 
 #define RANKS_MAX 256
 #define STACK_BYTES ((size_t)8 << 20)
 /* Long: a rank may stand still for seconds wherever it is.  They pass only when something is wrong. */
 #define DEADLINE_S 150.0
 #define TIMEOUT_S 60.0
-#define HOSTS 2
 
 /* Present in programs built with AddressSanitizer. */
 int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
@@ -275,79 +273,6 @@ static void child_leave(int rank, size_t heap_before)
 	_exit(__atomic_load_n(&check_failures, __ATOMIC_RELAXED) ? 1 : 0);
 }
 
-static void take_nap(void)
-{
-	const struct timespec nap = { .tv_nsec = 1000000 };
-
-	nanosleep(&nap, NULL);
-}
-
-/*
- * Hosts.  The first rank of each makes its namespace, the others join it.  The boot's
- * connections were made before and stay where they are.  Shared by the ranks; all atomic.
- */
-struct hosts_place {
-	int first[HOSTS]; /* process of each host's first rank, once it has its namespace */
-	int inside;       /* ranks that are on their hosts */
-};
-
-static int await_int(int *word, int at_least, const struct ranks_options *o)
-{
-	struct timespec deadline = deadline_of(o);
-
-	while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < at_least) {
-		if (is_past(&deadline))
-			return -1;
-		take_nap();
-	}
-	return 0;
-}
-
-static int enter_namespace(struct hosts_place *place, int host, const struct ranks_options *o)
-{
-	char path[64];
-	int fd, err;
-
-	if (await_int(&place->first[host], 1, o))
-		return -1;
-	snprintf(path, sizeof(path), "/proc/%d/ns/net", place->first[host]);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -1;
-	err = setns(fd, CLONE_NEWNET);
-	close(fd);
-	return err;
-}
-
-static void enter_host(const struct rank_env *env, const struct ranks_options *o,
-		       struct hosts_place *place)
-{
-	int host = env->rank * HOSTS / env->nranks, err = 0;
-
-	if (env->rank != (host * env->nranks + HOSTS - 1) / HOSTS) {
-		err = enter_namespace(place, host, o);
-	} else if (unshare(CLONE_NEWNET)) {
-		err = -1;
-	} else {
-		__atomic_store_n(&place->first[host], getpid(), __ATOMIC_RELEASE);
-	}
-	__atomic_fetch_add(&place->inside, 1, __ATOMIC_ACQ_REL);
-	if (err || await_int(&place->inside, env->nranks, o))
-		check_fail(__FILE__, __LINE__, "rank %d of %d: no host: %s", env->rank, env->nranks,
-			   strerror(errno));
-}
-
-/* In a process of its own: the test program stays where it is. */
-static int namespaces_can_be_made(void)
-{
-	int status = 1;
-	pid_t pid = fork();
-
-	if (!pid)
-		_exit(unshare(CLONE_NEWNET) ? 1 : 0);
-	return pid > 0 && waitpid(pid, &status, 0) == pid && !status;
-}
-
 static void child_main(struct rank_env *env, const struct ranks_options *o, rank_fn *fn,
 		       struct hosts_place *hosts)
 {
@@ -366,7 +291,7 @@ static void child_main(struct rank_env *env, const struct ranks_options *o, rank
 		check_fail(__FILE__, __LINE__, "rank %d of %d: boot: %s: %s", env->rank,
 			   env->nranks, oriel_status_name(err), oriel_last_error());
 	else if (o->hosts)
-		enter_host(env, o, hosts);
+		hosts_enter(env, o->deadline_s, hosts);
 	if (!err)
 		run_rank(env, o, fn);
 	child_leave(env->rank, heap_before);
@@ -477,7 +402,7 @@ static int wait_for_id(struct id_place *place, const struct timespec *deadline)
 
 	/* [A1] acquire, pairs [R1]. */
 	while (!(ready = __atomic_load_n(&place->ready, __ATOMIC_ACQUIRE)) && !is_past(deadline))
-		take_nap();
+		hosts_nap();
 	if (ready != 1)
 		check_fail(__FILE__, __LINE__, "no boot id");
 	return ready == 1 ? 0 : -1;
@@ -520,7 +445,7 @@ static void run_processes(const struct ranks_options *o, rank_fn *fn, void *arg)
 			kill_children(o, pids);
 			break;
 		}
-		take_nap();
+		hosts_nap();
 	}
 out_maker:
 	kill(maker, SIGKILL);
@@ -589,7 +514,7 @@ void ranks_run(const struct ranks_options *options, rank_fn *fn, void *arg)
 	setenv("ORIEL_TIMEOUT", text, 1);
 	if (o.hosts && (o.hosts != HOSTS || !o.processes || getenv("RANKS_LAUNCHED")))
 		check_skip("ranks of two hosts are processes that this program starts");
-	else if (o.hosts && !namespaces_can_be_made())
+	else if (o.hosts && !hosts_can_be_made())
 		check_skip("cannot make network namespaces: not root");
 	else if (getenv("RANKS_LAUNCHED"))
 		run_launched(&o, fn, arg);
