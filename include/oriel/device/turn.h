@@ -28,7 +28,10 @@ ORIEL_DEV int ori_turn_wait(const struct oriel_comm_dev *comm, uint64_t *window_
 	int err = 0;
 
 	ori_spin_begin(&s, comm, window_failure, ORIEL_OP_QUEUE, comm->rank, 0, window, mine);
-	/* [T3] acquire; partner [T4]: the word has been stored before this rank stores it again. */
+	/*
+	 * [TURN3] acquire; partner [TURN4]: the word has been stored before this rank stores it
+	 * again.
+	 */
 	while (!ori_reached(*served = ori_load_acquire_sys(&turn->served), mine) && !err)
 		err = ori_spin(&s, *served);
 	ori_spin_end(&s);
@@ -47,11 +50,12 @@ ORIEL_DEV_OUT void ori_add_in_turn(const struct oriel_comm_dev *comm, uint64_t *
 	int err;
 
 	/*
-	 * [T1] release, system scope; partner [T2].  Who finds this add in the total passes on with [S1] what
-	 * the group wrote to the peer, also before this ticket is taken.
+	 * [TURN1] release, system scope; partner [TURN2].  Who finds this add in the total
+	 * passes on with [S1] what the group wrote to the peer, also before this ticket is
+	 * taken.
 	 */
 	ori_fetch_add_acq_rel_sys(&turn->total, value);
-	/* [T5] release; partner [T6]: who serves this ticket finds its add in the total. */
+	/* [TURN5] release; partner [TURN6]: who serves this ticket finds its add in the total. */
 	mine = ori_fetch_add_acq_rel_sys(&turn->asked, 1);
 	err = ori_turn_wait(comm, window_failure, window, turn, mine, &served);
 	if (err == ORIEL_ETIMEDOUT)
@@ -59,12 +63,12 @@ ORIEL_DEV_OUT void ori_add_in_turn(const struct oriel_comm_dev *comm, uint64_t *
 	/* Failed, or one before has stored this add with its own. */
 	if (err || served != mine)
 		return;
-	/* [T6] acquire; partner [T5] of every ticket up to there. */
+	/* [TURN6] acquire; partner [TURN5] of every ticket up to there. */
 	asked = ori_load_acquire_sys(&turn->asked);
-	/* [T2] acquire; partner [T1] of all adds that are in it. */
+	/* [TURN2] acquire; partner [TURN1] of all adds that are in it. */
 	total = ori_load_acquire_sys(&turn->total);
 	ori_mapped_signal(word, ORIEL_SET, total, waiters);
-	/* [T4] release; partner [T3]. */
+	/* [TURN4] release; partner [TURN3]. */
 	ori_store_release_sys(&turn->served, asked);
 }
 
