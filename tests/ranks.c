@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "ranks.h"
+#include "ranks_hosts.h"
 
 #define RANKS_MAX 256
 #define STACK_BYTES ((size_t)8 << 20)
@@ -272,23 +273,32 @@ static void child_leave(int rank, size_t heap_before)
 	_exit(__atomic_load_n(&check_failures, __ATOMIC_RELAXED) ? 1 : 0);
 }
 
-static void child_main(struct rank_env *env, const struct ranks_options *o, rank_fn *fn)
+static void child_main(struct rank_env *env, const struct ranks_options *o, rank_fn *fn,
+		       struct hosts_place *hosts)
 {
 	size_t heap_before = heap_bytes();
+	char local[16];
 	int err = 0;
 
+	/* as launchers do: ranks of a host take its GPUs in turn */
+	snprintf(local, sizeof(local), "%d",
+		 o->hosts ? env->rank % (env->nranks / HOSTS) : env->rank);
+	setenv("LOCAL_RANK", local, 1);
 	__atomic_store_n(&check_failures, 0, __ATOMIC_RELAXED);
 	if (!o->no_boot)
 		err = oriel_boot_join(&env->id, env->rank, env->nranks, &env->boot);
 	if (err)
 		check_fail(__FILE__, __LINE__, "rank %d of %d: boot: %s: %s", env->rank,
 			   env->nranks, oriel_status_name(err), oriel_last_error());
-	else
+	else if (o->hosts)
+		hosts_enter(env, o->deadline_s, hosts);
+	if (!err)
 		run_rank(env, o, fn);
 	child_leave(env->rank, heap_before);
 }
 
-static pid_t start_child(struct rank_env *env, const struct ranks_options *o, rank_fn *fn)
+static pid_t start_child(struct rank_env *env, const struct ranks_options *o, rank_fn *fn,
+			 struct hosts_place *hosts)
 {
 	pid_t parent = getpid(), pid;
 
@@ -299,7 +309,7 @@ static pid_t start_child(struct rank_env *env, const struct ranks_options *o, ra
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent) /* it died before the line above */
 		_exit(1);
-	child_main(env, o, fn);
+	child_main(env, o, fn, hosts);
 	_exit(1); /* not reached */
 }
 
@@ -343,13 +353,6 @@ static int collect(const struct ranks_options *o, pid_t *pids)
 	return running;
 }
 
-static void take_nap(void)
-{
-	const struct timespec nap = { .tv_nsec = 1000000 };
-
-	nanosleep(&nap, NULL);
-}
-
 /* SIGKILL ends stopped processes too, so the waitpid here is short. */
 static void kill_children(const struct ranks_options *o, pid_t *pids)
 {
@@ -373,6 +376,7 @@ static void kill_children(const struct ranks_options *o, pid_t *pids)
 struct id_place {
 	struct oriel_boot_id id;
 	int ready; /* atomic; 1: made, -1: failed */
+	struct hosts_place hosts;
 };
 
 static pid_t start_id_maker(struct id_place *place)
@@ -398,18 +402,18 @@ static int wait_for_id(struct id_place *place, const struct timespec *deadline)
 
 	/* [A1] acquire, pairs [R1]. */
 	while (!(ready = __atomic_load_n(&place->ready, __ATOMIC_ACQUIRE)) && !is_past(deadline))
-		take_nap();
+		hosts_nap();
 	if (ready != 1)
 		check_fail(__FILE__, __LINE__, "no boot id");
 	return ready == 1 ? 0 : -1;
 }
 
 static void fork_ranks(const struct ranks_options *o, struct rank_env *env, rank_fn *fn,
-		       pid_t *pids)
+		       pid_t *pids, struct hosts_place *hosts)
 {
 	for (int r = 0; r < o->nranks; r++) {
 		env->rank = r;
-		pids[r] = start_child(env, o, fn);
+		pids[r] = start_child(env, o, fn, hosts);
 		if (pids[r] > 0)
 			continue;
 		check_fail(__FILE__, __LINE__, "fork of rank %d: %s", r, strerror(errno));
@@ -435,13 +439,13 @@ static void run_processes(const struct ranks_options *o, rank_fn *fn, void *arg)
 	if (wait_for_id(place, &deadline))
 		goto out_maker;
 	env.id = place->id;
-	fork_ranks(o, &env, fn, pids);
+	fork_ranks(o, &env, fn, pids, &place->hosts);
 	while (collect(o, pids)) {
 		if (is_past(&deadline)) {
 			kill_children(o, pids);
 			break;
 		}
-		take_nap();
+		hosts_nap();
 	}
 out_maker:
 	kill(maker, SIGKILL);
@@ -508,7 +512,11 @@ void ranks_run(const struct ranks_options *options, rank_fn *fn, void *arg)
 	/* Set before the boot is made: its waits read it, and forked ranks inherit it. */
 	snprintf(text, sizeof(text), "%g", o.timeout_s);
 	setenv("ORIEL_TIMEOUT", text, 1);
-	if (getenv("RANKS_LAUNCHED"))
+	if (o.hosts && (o.hosts != HOSTS || !o.processes || getenv("RANKS_LAUNCHED")))
+		check_skip("ranks of two hosts are processes that this program starts");
+	else if (o.hosts && !hosts_can_be_made())
+		check_skip("cannot make network namespaces: not root");
+	else if (getenv("RANKS_LAUNCHED"))
 		run_launched(&o, fn, arg);
 	else if (o.processes)
 		run_processes(&o, fn, arg);

@@ -40,6 +40,12 @@ struct ranks_options {
 	double timeout_s;  /* ORIEL_TIMEOUT of the ranks; 0: 60 */
 	const char *topology;   /* comm option, NULL for none */
 	uint64_t expect_killed; /* bit r: rank r is expected to end by a signal (processes) */
+	/*
+	 * 2 (processes): the first half of the ranks is on one host, the second on another.  A
+	 * host is a network namespace, without a network.  Skipped where namespaces cannot be
+	 * made.
+	 */
+	int hosts;
 };
 
 /* Runs fn on every rank; failures inside count as the calling test's (check_failures). */

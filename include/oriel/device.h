@@ -75,6 +75,9 @@ ORIEL_DEV int oriel_get_value(ORI_WIN, int peer, uint64_t src_off, void *out, ui
  * Atomic among operations that reach the word by one transport: those of mapped peers and of its own rank,
  * or those of queued peers, which all go through the first NIC of the word's rank.  Not against the other
  * transport, nor against plain stores.
+ * ORIEL_EUNSUPPORTED, on all threads, where the NIC of a queued
+ * peer has no atomics, or the GPU of a mapped peer none with this rank's (over PCIe; oriel_comm_peer_reason says
+ * so).  Signals work there.
  */
 ORIEL_DEV int oriel_fetch_add(ORI_WIN, int peer, uint64_t offset, uint64_t value, uint64_t *old);
 ORIEL_DEV int oriel_swap(ORI_WIN, int peer, uint64_t offset, uint64_t value, uint64_t *old);

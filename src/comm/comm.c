@@ -62,6 +62,7 @@ static void export_whole(const struct ori_memory *m, struct ori_export *out)
 	out->allocation_bytes = m->allocation.bytes;
 	out->bytes = m->allocation.bytes;
 	out->address = (uint64_t)(uintptr_t)m->allocation.base;
+	ori_memory_export_far(&m->allocation, out);
 }
 
 static int prepare(struct oriel_comm *c, const struct oriel_comm *parent, const int *forced_nodes,
@@ -133,21 +134,33 @@ static void learn_peers(struct oriel_comm *c, const struct create_record *all)
 		p->socket[sizeof(p->socket) - 1] = '\0';
 		memcpy(p->token, all[r].token, sizeof(p->token));
 		p->same_process = !memcmp(p->token, all[c->rank].token, sizeof(p->token));
-		on_host += all[r].facts.host_id == all[c->rank].facts.host_id;
+		p->far = all[r].facts.host_id != all[c->rank].facts.host_id;
+		on_host += !p->far;
 		in_process += p->same_process;
 	}
 	ori_cpu_neighbours_set(on_host, in_process);
 	tell_sharers(c);
 }
 
+/*
+ * Host memory does not cross hosts: of a mapped peer on another one there is the device's half
+ * alone. It has the words that devices write.  What the host's half holds is done without: its
+ * board, so late reports do not say what that rank itself waits for; its sleepers, of which a
+ * GPU has none; its failure word, since the boot tells of failures, too.
+ */
 static int map_control(struct oriel_comm *c, int r, const struct create_record *theirs)
 {
 	struct ori_peer *p = &c->peers[r];
 	int err;
 
+	/* Its memory cannot be mapped, and need not: queues are all there is. */
+	if (p->far && p->pair.kind == ORIEL_PEER_QUEUED)
+		return 0;
 	if (theirs->slab.bytes < ORI_SLAB_LEAST_BYTES || theirs->slab.bytes > ORI_SLAB_BYTES)
 		return ori_fail(ORIEL_EMISMATCH, "rank %d runs another version of Oriel", r);
 	p->slab_bytes = theirs->slab.bytes;
+	if (p->far)
+		return ori_import_range(c, r, &theirs->near, &p->near_base, &p->near_import);
 	/* Of a queued peer only the engine uses it, as its wire. */
 	err = ori_import_range(c, r, &theirs->slab, &p->slab_base, &p->slab_import);
 	if (err || p->pair.kind == ORIEL_PEER_QUEUED)
@@ -167,8 +180,7 @@ static int meet_peers(struct oriel_comm *c, const struct create_record *all)
 		struct ori_peer *p = &c->peers[r];
 
 		err = ori_classify_pair(c->facts, &c->topology, c->rank, r, &p->pair);
-		/* Memory of other machines cannot be mapped, and need not: their queues are all there is. */
-		if (!err && c->facts[r].host_id == c->facts[c->rank].host_id)
+		if (!err)
 			err = map_control(c, r, &all[r]);
 	}
 	return err;
@@ -192,9 +204,13 @@ static int build_device_handle(struct oriel_comm *c)
 		d->kind = p->pair.kind;
 		d->node = c->topology.node[r];
 		d->link = ori_link(c, r);
+		if (d->kind == ORIEL_PEER_MAPPED)
+			d->flags = p->pair.flags;
+		c->dev.flags |= d->flags;
+		if (p->pair.kind != ORIEL_PEER_QUEUED)
+			d->waiters = ori_peer_waiters(c, r);
 		if (!p->control)
 			continue;
-		d->waiters = &p->control->waiters;
 		d->board = &p->control->board;
 		d->failure = &p->control->failure;
 	}

@@ -114,15 +114,18 @@ struct ori_export {
 	uint64_t allocation_bytes;
 	uint64_t address; /* for ranks of the same process */
 	uint64_t bytes;
+	uint64_t far;       /* `handle` is there: ranks of other hosts can map it */
+	uint8_t handle[64]; /* of the allocation on its NVLink fabric */
 };
 
 /* What this rank knows of a peer besides topology. */
 struct ori_peer {
 	int same_process;
+	int far;         /* on another host: its host's half of control memory is out of reach */
 	char socket[32]; /* where its process hands out descriptors */
 	uint8_t token[16];
 	struct ori_pair pair;
-	struct ori_control *control; /* mapped and self: the host's half */
+	struct ori_control *control; /* mapped and self: the host's half; NULL if far */
 	uint64_t slab_bytes;
 	void *slab_base, *near_base;                  /* the two halves of its control memory */
 	struct ori_import *slab_import, *near_import; /* NULL for a rank of this process */
@@ -216,6 +219,18 @@ struct oriel_comm {
 #define ORI_FETCHING(call, rank) ((uint32_t)(call) << 16 | ((uint32_t)(rank) + 1u))
 #define ORI_FETCHING_CALL(word) ((int)((word) >> 16))
 #define ORI_FETCHING_RANK(word) ((int)((word)&0xffffu) - 1)
+
+/*
+ * Whom to wake after a store to words of a mapped peer.  Sleepers of another host are out of
+ * reach; on a GPU nobody sleeps, elsewhere a timer wakes them.  This rank's own stand in for
+ * them, so that nobody tests for NULL.
+ */
+static inline struct oriel_waiters *ori_peer_waiters(struct oriel_comm *c, int rank)
+{
+	struct ori_control *control = c->peers[rank].control;
+
+	return control ? &control->waiters : &c->control->waiters;
+}
 
 /* ---- agree.c: all ranks decide together --------------------------------------------------------- */
 
@@ -359,9 +374,11 @@ void ori_memory_tell_gone(struct oriel_comm *, struct ori_memory *);
  * ORIEL_ERANGE with a line that begins with the call.
  */
 int ori_memory_check(struct oriel_comm *, const char *call, const void *ptr, size_t bytes);
+/* What ranks of other hosts need to map the allocation. */
+void ori_memory_export_far(const struct ori_allocation *, struct ori_export *);
 /*
  * Describes the range for peers.  ORIEL_EEXPORT, with a line naming oriel_alloc, when a mapped peer
- * lives in another process and the memory is not from oriel_alloc.
+ * lives in another process, or on another host, and cannot map the memory.
  */
 int ori_memory_export(struct oriel_comm *, const void *ptr, size_t bytes, const struct ori_memory *,
 		      struct ori_export *);

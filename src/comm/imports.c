@@ -3,13 +3,17 @@
  * comm/imports.c - peers' memory in this address space: mapped once an allocation, counted.
  *
  * What a peer says about its memory is untrusted: ranges are tested against the size it names and the
- * device tests that against the descriptor.
+ * device tests that against the descriptor.  A rank of this host is asked for its descriptor
+ * (passing.c); a rank of another host of the NVLink fabric has sent a fabric handle along.
  */
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "comm.h"
+#include "passing.h"
 
+#define PARTS_MAX 65536u
 #define RESOLVE_TIMEOUT_NS 200000000ull /* where the engine asks */
 
 static struct ori_import *find_import(struct oriel_comm *c, int peer, uint64_t id)
@@ -87,6 +91,58 @@ static int fetch_soon(struct oriel_comm *c, int peer, uint64_t id, struct ori_al
 	return err;
 }
 
+static int fetch_one(struct oriel_comm *c, int peer, uint64_t id, int soon,
+		     struct ori_allocation *theirs)
+{
+	return soon ? fetch_soon(c, peer, id, theirs) : fetch(c, peer, id, theirs);
+}
+
+static void drop_parts(struct ori_allocation *theirs)
+{
+	for (uint32_t i = 0; i < theirs->nparts; i++)
+		if (theirs->parts[i].fd >= 0)
+			close(theirs->parts[i].fd);
+	free(theirs->parts);
+	theirs->parts = NULL;
+	theirs->nparts = 0;
+}
+
+/* What lies behind memory of several parts: each is asked for. */
+static int fetch_parts(struct oriel_comm *c, int peer, int soon, struct ori_allocation *theirs)
+{
+	struct ori_passing_parts parts;
+	uint64_t sum = 0;
+	int err = 0;
+
+	theirs->nparts = 0;
+	memcpy(&parts, theirs->handle, sizeof(parts));
+	if (!parts.count || parts.count > PARTS_MAX)
+		return ori_fail(ORIEL_EPROTO, "cannot map memory of rank %d: it has %llu parts",
+				peer, (unsigned long long)parts.count);
+	theirs->parts = calloc(parts.count, sizeof(*theirs->parts));
+	if (!theirs->parts)
+		return ori_fail(ORIEL_ENOMEM, "no memory for %llu parts of memory of rank %d",
+				(unsigned long long)parts.count, peer);
+	while (!err && theirs->nparts < parts.count) {
+		struct ori_allocation *part = &theirs->parts[theirs->nparts];
+
+		err = fetch_one(c, peer, parts.first + theirs->nparts, soon, part);
+		if (err)
+			break;
+		sum += part->bytes;
+		theirs->nparts++;
+		if (part->kind != ORI_EXPORT_CUDA_FD && part->kind != ORI_EXPORT_CUDA_FABRIC)
+			err = ori_fail(ORIEL_EPROTO, "memory of rank %d has a part of kind %u",
+				       peer, part->kind);
+	}
+	if (!err && sum != theirs->bytes)
+		err = ori_fail(ORIEL_EPROTO, "memory of rank %d: %llu bytes in parts, said %zu",
+			       peer, (unsigned long long)sum, theirs->bytes);
+	if (err)
+		drop_parts(theirs);
+	return err;
+}
+
 /* The whole of a peer's allocation; bytes: what the peer said of it, 0: what its process says. */
 static int make_import(struct oriel_comm *c, int peer, uint64_t id, uint64_t bytes, int soon,
 		       struct ori_import **out)
@@ -96,7 +152,9 @@ static int make_import(struct oriel_comm *c, int peer, uint64_t id, uint64_t byt
 
 	if (!i)
 		return ori_fail(ORIEL_ENOMEM, "no memory for an import's record");
-	err = soon ? fetch_soon(c, peer, id, &i->theirs) : fetch(c, peer, id, &i->theirs);
+	err = fetch_one(c, peer, id, soon, &i->theirs);
+	if (!err && i->theirs.kind == ORI_EXPORT_CUDA_PARTS)
+		err = fetch_parts(c, peer, soon, &i->theirs);
 	if (err)
 		goto err_record;
 	i->peer = peer;
@@ -110,8 +168,13 @@ static int make_import(struct oriel_comm *c, int peer, uint64_t id, uint64_t byt
 	if (i->theirs.fd >= 0)
 		close(i->theirs.fd);
 	i->theirs.fd = -1;
+	for (uint32_t n = 0; n < i->theirs.nparts; n++) {
+		if (i->theirs.parts[n].fd >= 0)
+			close(i->theirs.parts[n].fd);
+		i->theirs.parts[n].fd = -1;
+	}
 	if (err)
-		goto err_record;
+		goto err_parts;
 	pthread_mutex_lock(&c->lock);
 	i->next = c->imports;
 	c->imports = i;
@@ -119,9 +182,47 @@ static int make_import(struct oriel_comm *c, int peer, uint64_t id, uint64_t byt
 	*out = i;
 	return 0;
 
+err_parts:
+	drop_parts(&i->theirs);
 err_record:
 	free(i);
 	return err;
+}
+
+/* The same of a rank on another host, whose export has all that is needed. */
+static int make_far_import(struct oriel_comm *c, int peer, const struct ori_export *e,
+			   struct ori_import **out)
+{
+	struct ori_import *i;
+	int err;
+
+	if (!e->far)
+		return ori_fail(ORIEL_EPROTO,
+				"rank %d is on another host and sent no fabric handle", peer);
+	i = calloc(1, sizeof(*i));
+	if (!i)
+		return ori_fail(ORIEL_ENOMEM, "no memory for an import's record");
+	i->peer = peer;
+	i->id = e->id;
+	i->users = 1;
+	i->device = c->device;
+	i->theirs.kind = ORI_EXPORT_CUDA_FABRIC;
+	i->theirs.bytes = e->allocation_bytes;
+	i->theirs.fd = -1;
+	memcpy(i->theirs.handle, e->handle, sizeof(i->theirs.handle));
+	err = i->device->ops->import(i->device, &i->theirs, &i->base);
+	if (err) {
+		free(i);
+		return ori_fail(err,
+				"cannot map memory of rank %d on %s over the NVLink fabric: %s",
+				peer, c->facts[peer].host, ori_last_error_text());
+	}
+	pthread_mutex_lock(&c->lock);
+	i->next = c->imports;
+	c->imports = i;
+	pthread_mutex_unlock(&c->lock);
+	*out = i;
+	return 0;
 }
 
 int ori_import_range(struct oriel_comm *c, int peer, const struct ori_export *e, void **ptr,
@@ -138,7 +239,10 @@ int ori_import_range(struct oriel_comm *c, int peer, const struct ori_export *e,
 		return ori_fail(ORIEL_EPROTO, "rank %d names a range outside its memory", peer);
 	*import = find_import(c, peer, e->id);
 	if (!*import) {
-		err = make_import(c, peer, e->id, e->allocation_bytes, 0, import);
+		if (c->peers[peer].far)
+			err = make_far_import(c, peer, e, import);
+		else
+			err = make_import(c, peer, e->id, e->allocation_bytes, 0, import);
 		if (err)
 			return err;
 	}
@@ -158,6 +262,7 @@ void ori_imports_unmap(struct ori_import *dropped)
 
 		dropped = i->next;
 		i->device->ops->unimport(i->device, &i->theirs, i->base);
+		drop_parts(&i->theirs);
 		free(i);
 	}
 }

@@ -311,6 +311,36 @@ int ori_memory_check(struct oriel_comm *c, const char *call, const void *ptr, si
 	return 0;
 }
 
+void ori_memory_export_far(const struct ori_allocation *a, struct ori_export *out)
+{
+	out->far = (a->kind == ORI_EXPORT_CUDA_FD || a->kind == ORI_EXPORT_CUDA_FABRIC) && a->far;
+	if (out->far)
+		memcpy(out->handle, a->handle, sizeof(out->handle));
+}
+
+/* Can every mapped peer have it?  exported: ranks of other processes, far: those of other hosts. */
+static int check_reach(const struct oriel_comm *c, const void *ptr, int exported, int far)
+{
+	for (int r = 0; r < c->nranks; r++) {
+		const struct ori_peer *p = &c->peers[r];
+
+		if (p->pair.kind != ORIEL_PEER_MAPPED || p->same_process)
+			continue;
+		if (!exported)
+			return ori_fail(ORIEL_EEXPORT,
+					"memory at %p cannot be mapped by rank %d, which is "
+					"another process: allocate it with oriel_alloc",
+					ptr, r);
+		if (p->far && !far)
+			return ori_fail(ORIEL_EEXPORT,
+					"memory at %p cannot be mapped by rank %d, which is on "
+					"another host of the NVLink fabric: allocate it with "
+					"oriel_alloc",
+					ptr, r);
+	}
+	return 0;
+}
+
 int ori_memory_export(struct oriel_comm *c, const void *ptr, size_t bytes,
 		      const struct ori_memory *m, struct ori_export *out)
 {
@@ -321,15 +351,9 @@ int ori_memory_export(struct oriel_comm *c, const void *ptr, size_t bytes,
 		out->id = m->id;
 		out->offset = (uint64_t)((uintptr_t)ptr - (uintptr_t)m->allocation.base);
 		out->allocation_bytes = m->allocation.bytes;
-		return 0;
+		ori_memory_export_far(&m->allocation, out);
 	}
-	for (int r = 0; r < c->nranks && bytes; r++)
-		if (c->peers[r].pair.kind == ORIEL_PEER_MAPPED && !c->peers[r].same_process)
-			return ori_fail(ORIEL_EEXPORT,
-					"memory at %p cannot be mapped by rank %d, which is another "
-					"process: allocate it with oriel_alloc",
-					ptr, r);
-	return 0;
+	return bytes ? check_reach(c, ptr, m != NULL, out->far != 0) : 0;
 }
 
 int oriel_alloc(struct oriel_comm *c, size_t bytes, void **ptr)

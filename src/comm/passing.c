@@ -27,6 +27,7 @@
 
 struct offer {
 	uint64_t id;
+	uint64_t owner; /* of a part: the id of the whole; else its own */
 	struct ori_allocation allocation;
 	struct offer *next;
 };
@@ -236,18 +237,23 @@ static int start_service(struct ori_passing *p)
 	return 0;
 }
 
+static void drop_offers(struct offer *offers)
+{
+	while (offers) {
+		struct offer *o = offers;
+
+		offers = o->next;
+		free(o);
+	}
+}
+
 static void free_service(struct ori_passing *p)
 {
 	if (p->listener >= 0)
 		close(p->listener);
 	if (p->stop >= 0)
 		close(p->stop);
-	while (p->offers) {
-		struct offer *o = p->offers;
-
-		p->offers = o->next;
-		free(o);
-	}
+	drop_offers(p->offers);
 	pthread_mutex_destroy(&p->offers_lock);
 	free(p);
 }
@@ -314,18 +320,48 @@ const uint8_t *ori_passing_token(const struct ori_passing *p)
 	return p->token;
 }
 
-int ori_passing_offer(struct ori_passing *p, const struct ori_allocation *allocation, uint64_t *id)
+static int add_offer(struct offer **offers, const struct ori_allocation *allocation)
 {
 	struct offer *o = malloc(sizeof(*o));
 
 	if (!o)
 		return ori_fail(ORIEL_ENOMEM, "no memory to offer a descriptor");
 	o->allocation = *allocation;
+	o->next = *offers;
+	*offers = o;
+	return 0;
+}
+
+/* Ids follow each other: the whole's first, then its parts', which nobody finds by address. */
+int ori_passing_offer(struct ori_passing *p, const struct ori_allocation *allocation, uint64_t *id)
+{
+	struct ori_passing_parts parts = { .count = allocation->nparts };
+	struct offer *made = NULL, *last = NULL;
+	uint64_t next;
+
+	for (uint32_t i = 0; i <= allocation->nparts; i++) {
+		if (add_offer(&made, i ? &allocation->parts[i - 1] : allocation)) {
+			drop_offers(made);
+			return ORIEL_ENOMEM;
+		}
+		if (i)
+			made->allocation.base = NULL;
+		else
+			last = made;
+	}
 	pthread_mutex_lock(&p->offers_lock);
-	o->id = p->next_id++;
-	o->next = p->offers;
-	p->offers = o;
-	*id = o->id;
+	*id = p->next_id;
+	parts.first = *id + 1;
+	if (parts.count)
+		memcpy(last->allocation.handle, &parts, sizeof(parts));
+	p->next_id += (uint64_t)allocation->nparts + 1;
+	next = p->next_id;
+	for (struct offer *o = made; o; o = o->next) {
+		o->id = --next;
+		o->owner = *id;
+	}
+	last->next = p->offers;
+	p->offers = made;
 	pthread_mutex_unlock(&p->offers_lock);
 	return 0;
 }
@@ -390,14 +426,15 @@ int ori_passing_find_left(struct ori_passing *p, const void *ptr, size_t bytes,
 void ori_passing_withdraw(struct ori_passing *p, uint64_t id)
 {
 	pthread_mutex_lock(&p->offers_lock);
-	for (struct offer **at = &p->offers; *at; at = &(*at)->next) {
+	for (struct offer **at = &p->offers; *at;) {
 		struct offer *o = *at;
 
-		if (o->id != id)
+		if (o->owner != id) {
+			at = &o->next;
 			continue;
+		}
 		*at = o->next;
 		free(o);
-		break;
 	}
 	pthread_mutex_unlock(&p->offers_lock);
 }

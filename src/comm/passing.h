@@ -23,6 +23,12 @@ struct ori_passing_answer {
 	uint8_t handle[64];
 };
 
+/* What handle[] of ORI_EXPORT_CUDA_PARTS holds: the ids by which the parts are asked for. */
+struct ori_passing_parts {
+	uint64_t first;
+	uint64_t count;
+};
+
 socklen_t ori_passing_address(const char *name, struct sockaddr_un *);
 int ori_passing_same_user(int fd);
 void ori_passing_set_timeout(int fd, uint64_t ns);

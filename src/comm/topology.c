@@ -57,6 +57,19 @@ static int can_access(const struct ori_facts *a, const struct ori_facts *b)
 	return (int)(a->gpu_access >> b->gpu & 1);
 }
 
+static int has_atomics(const struct ori_facts *a, const struct ori_facts *b)
+{
+	return (int)(a->gpu_atomics >> b->gpu & 1);
+}
+
+int ori_facts_lack_atomics(const struct ori_facts *facts, int nranks)
+{
+	for (int r = 0; r < nranks; r++)
+		if (facts[r].gpu_access & ~facts[r].gpu_atomics)
+			return 1;
+	return 0;
+}
+
 static enum verdict decide_cuda(const struct ori_facts *a, const struct ori_facts *b)
 {
 	if (fabric_usable(a) && fabric_usable(b) && same_fabric(a, b) &&
@@ -138,8 +151,12 @@ static int check_all(const struct ori_facts *facts, int nranks)
 	for (int r = 0; r < nranks && !err; r++)
 		if (facts[r].fabric_mode == ORI_MODE_ON && !facts[r].fabric_available)
 			err = ori_fail(ORIEL_EUNSUPPORTED,
-				       "ORIEL_FABRIC=on, but rank %d on %s has no NVLink fabric", r,
-				       facts[r].host);
+				       "ORIEL_FABRIC=on, but rank %d on %s has no NVLink fabric%s",
+				       r, facts[r].host,
+				       facts[r].fabric_refused ?
+					       " that takes its memory: has its process an IMEX "
+					       "channel?" :
+					       "");
 	return err;
 }
 
@@ -251,16 +268,25 @@ void ori_topology_free(struct ori_topology *t)
 
 /* ---- reasons ----------------------------------------------------------------------------------- */
 
-/* Why two GPUs on different hosts have no fabric between them. */
-static const char *fabric_obstacle(const struct ori_facts *a, const struct ori_facts *b)
+/* Why two GPUs on different hosts have no fabric between them; a < b. */
+static void fabric_obstacle(const struct ori_facts *facts, int a, int b, char *out, size_t size)
 {
-	if (a->device != ORI_DEVICE_CUDA)
-		return "";
-	if (a->fabric_mode == ORI_MODE_OFF || b->fabric_mode == ORI_MODE_OFF)
-		return ", ORIEL_FABRIC=off";
-	if (!a->fabric_available || !b->fabric_available)
-		return ", no fabric";
-	return same_fabric(a, b) ? ", two cliques" : ", two fabrics";
+	const struct ori_facts *fa = &facts[a], *fb = &facts[b];
+	const char *why = same_fabric(fa, fb) ? ", two cliques" : ", two fabrics";
+
+	if (fa->device != ORI_DEVICE_CUDA)
+		why = "";
+	else if (fa->fabric_mode == ORI_MODE_OFF || fb->fabric_mode == ORI_MODE_OFF)
+		why = ", ORIEL_FABRIC=off";
+	else if (fa->fabric_refused || fb->fabric_refused)
+		why = NULL;
+	else if (!fa->fabric_available || !fb->fabric_available)
+		why = ", no fabric";
+	if (why)
+		snprintf(out, size, "%s", why);
+	else
+		snprintf(out, size, ", the fabric takes no memory of rank %d (IMEX)",
+			 fa->fabric_refused ? a : b);
 }
 
 /* Puts the sentence of a verdict into out; a < b, so both directions of a pair read alike. */
@@ -270,6 +296,7 @@ static void explain(const struct ori_facts *facts, enum verdict v, int a, int b,
 	int na = emulated_node(facts, a), nb = emulated_node(facts, b);
 	int low = na < nb ? na : nb, high = na < nb ? nb : na;
 	size_t size = ORI_REASON_MAX;
+	char why[48];
 
 	switch (v) {
 	case VIA_FABRIC:
@@ -279,7 +306,8 @@ static void explain(const struct ori_facts *facts, enum verdict v, int a, int b,
 		snprintf(out, size, "both on GPU %d of %.*s", fa->gpu, HOST_SHOWN, fa->host);
 		break;
 	case VIA_PEER_ACCESS:
-		snprintf(out, size, "peer access between GPUs of %.*s", HOST_SHOWN, fa->host);
+		snprintf(out, size, "peer access between GPUs of %.*s%s", HOST_SHOWN, fa->host,
+			 has_atomics(fa, fb) && has_atomics(fb, fa) ? "" : ", without atomics");
 		break;
 	case VIA_SHARED_MEMORY:
 		snprintf(out, size, "shared memory on %.*s", HOST_SHOWN, fa->host);
@@ -301,8 +329,9 @@ static void explain(const struct ori_facts *facts, enum verdict v, int a, int b,
 			 fb->gpu, HOST_SHOWN, fa->host);
 		break;
 	case CUT_HOSTS:
+		fabric_obstacle(facts, a, b, why, sizeof(why));
 		snprintf(out, size, "different hosts %.*s and %.*s%s", HOST_SHOWN, fa->host,
-			 HOST_SHOWN, fb->host, fabric_obstacle(fa, fb));
+			 HOST_SHOWN, fb->host, why);
 		break;
 	}
 }
@@ -344,6 +373,9 @@ int ori_classify_pair(const struct ori_facts *facts, const struct ori_topology *
 			   emulated_node(facts, high));
 		p.kind = topology->node[a] == topology->node[b] ? ORIEL_PEER_MAPPED :
 								  ORIEL_PEER_QUEUED;
+		/* NVLink has them, and so has a GPU with itself */
+		if (v == VIA_PEER_ACCESS && !has_atomics(&facts[a], &facts[b]))
+			p.flags = ORIEL_PEER_NO_ATOMICS;
 		if (is_mapped(v) && p.kind == ORIEL_PEER_QUEUED)
 			explain_split(facts, topology, low, high, p.reason);
 		else

@@ -16,15 +16,16 @@
 #define ORI_DEVICE_CPU 0
 #define ORI_DEVICE_CUDA 1
 #define ORI_TOPOLOGY_TEXT_MAX 128
-#define ORI_REASON_MAX 96
+#define ORI_REASON_MAX 128
 
 /* What one rank tells the others.  Sent as bytes: fixed layout, no pointers. */
 struct ori_facts {
-	char host[64];       /* name, for people */
-	uint64_t host_id;    /* boot id and network namespace: equal means one machine */
-	int32_t device;      /* ORI_DEVICE_* */
-	int32_t gpu;         /* ordinal on its host; -1 for cpu */
-	uint64_t gpu_access; /* bit n: this GPU can load and store GPU n of the host */
+	char host[64];        /* name, for people */
+	uint64_t host_id;     /* boot id and network namespace: equal means one machine */
+	int32_t device;       /* ORI_DEVICE_* */
+	int32_t gpu;          /* ordinal on its host; -1 for cpu */
+	uint64_t gpu_access;  /* bit n: this GPU can load and store GPU n of the host */
+	uint64_t gpu_atomics; /* bit n: ... and its atomics there are atomic */
 	int32_t fabric_available;
 	int32_t fabric_mode;                /* enum ori_mode */
 	uint8_t fabric_uuid[16];            /* after overrides */
@@ -32,11 +33,12 @@ struct ori_facts {
 	int32_t mapped_allowed;             /* ORIEL_MAPPED */
 	char layout[ORI_TOPOLOGY_TEXT_MAX]; /* ORIEL_TOPOLOGY, "" for none */
 	int32_t forced_node;                /* -1, or the node a split inherits from its parent */
-	int32_t reserved;
+	int32_t fabric_refused; /* its GPU is on a fabric that takes no memory of this process */
 };
 
 struct ori_pair {
-	int32_t kind; /* ORIEL_PEER_* of include/oriel/device/types.h */
+	int32_t kind;   /* ORIEL_PEER_* of include/oriel/device/types.h */
+	uint32_t flags; /* ORIEL_PEER_NO_ATOMICS: of a for b's memory */
 	char reason[ORI_REASON_MAX];
 };
 
@@ -56,6 +58,8 @@ int ori_classify(const struct ori_facts *facts, int nranks, struct ori_topology 
 int ori_classify_pair(const struct ori_facts *facts, const struct ori_topology *topology, int a,
 		      int b, struct ori_pair *pair);
 void ori_topology_free(struct ori_topology *);
+/* Is there a GPU that reaches another one and has no atomics there? */
+int ori_facts_lack_atomics(const struct ori_facts *facts, int nranks);
 
 /* "2x4" or "0,0,1,1" (any integers) for nranks: node id of each rank. ORIEL_ECONFIG with a line. */
 int ori_layout_parse(const char *text, int nranks, int *node);

@@ -21,7 +21,8 @@ enum ori_export_kind {
 	ORI_EXPORT_HOST_FD = 1, /* a memfd: host memory */
 	ORI_EXPORT_CUDA_FD,     /* a CUDA VMM allocation, as a descriptor */
 	ORI_EXPORT_CUDA_IPC,    /* the user's cudaMalloc memory: handle[] is a CUipcMemHandle */
-	ORI_EXPORT_CUDA_FABRIC, /* a CUDA VMM allocation, as a fabric handle in handle[] */
+	ORI_EXPORT_CUDA_PARTS,  /* several CUDA VMM allocations, one after the other: parts */
+	ORI_EXPORT_CUDA_FABRIC, /* the same on another host of its NVLink fabric: handle[] */
 };
 
 /*
@@ -33,7 +34,10 @@ struct ori_allocation {
 	size_t bytes;  /* whole pages */
 	int fd;        /* what is passed, owned by the allocation; -1: nothing, the handle is all */
 	uint32_t kind; /* enum ori_export_kind */
+	uint32_t far;  /* of CUDA_FD: handle[] is its fabric handle, for ranks of other hosts */
 	uint8_t handle[64];
+	uint32_t nparts;              /* of CUDA_PARTS, else 0 */
+	struct ori_allocation *parts; /* each of another kind, with its own bytes; base is unused */
 	uint64_t identity; /* described: the user's allocation, which may go at any time */
 };
 

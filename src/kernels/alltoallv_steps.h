@@ -182,6 +182,13 @@ ORIEL_DEV int ori_a2a_target(const struct ori_a2a_args *a, struct oriel_group g,
 	return err;
 }
 
+/* Has the peer no atomics for this GPU?  Where all have, nothing is loaded to know. */
+ORIEL_DEV int ori_a2a_cannot_add(const struct ori_a2a_args *a, const struct ori_a2a_item *it)
+{
+	return a->comm.flags & ORIEL_PEER_NO_ATOMICS &&
+	       a->win->peers[it->peer].flags & ORIEL_PEER_NO_ATOMICS;
+}
+
 /* By the leader, after its group met: this block's share of a message is there, and with the last one all of it. */
 ORIEL_DEV void ori_a2a_deliver(const struct ori_a2a_args *a, int parts,
 			       const struct ori_a2a_item *it, uint64_t k)
@@ -192,9 +199,12 @@ ORIEL_DEV void ori_a2a_deliver(const struct ori_a2a_args *a, int parts,
 	/* where the peer was not told before, it is now: relaxed, the release is the next line's */
 	if (it->index == 0 && !ori_a2a_is_packed(a, parts) && !a->synchronised)
 		ori_store_relaxed_sys(&row->told[k & 1u], ori_a2a_word(it, 0, k));
+	/* without atomics the last block speaks for all */
+	if (ori_a2a_cannot_add(a, it) && !ori_a2a_arrive(a, it))
+		return;
 	/* [S1] release, system scope; partner [W1] in ori_a2a_wait(). */
 	ori_release_begin();
-	if (it->blocks == 1)
+	if (it->blocks == 1 || ori_a2a_cannot_add(a, it))
 		ori_publish(came, ORIEL_SET, (k + 1) * whole, it->waiters);
 	else
 		ori_publish(came, ORIEL_ADD, it->index ? 1 : whole - (it->blocks - 1), it->waiters);

@@ -85,13 +85,6 @@ ORIEL_DEV void ori_gather_advance(const struct oriel_window_dev *words, int peer
 	ori_store_relaxed_sys(base, ori_load_relaxed_sys(base) + n);
 }
 
-/* By one thread, to a mapped peer. */
-ORIEL_DEV void ori_gather_tell_failure(const struct oriel_window_peer *peer, uint64_t failure)
-{
-	(void)ori_compare_swap_acq_rel_sys(peer->failure, 0, failure);
-	ori_wake(peer->waiters);
-}
-
 /*
  * By one thread: an exec that ended without its peers leaves the counts apart, so the request is of no more use,
  * here and at all who would wait for this rank.
@@ -110,7 +103,7 @@ ORIEL_DEV_OUT void ori_gather_give_up(const struct oriel_window_dev *words, int 
 		if (p == words->comm.rank)
 			continue;
 		if (other->failure)
-			ori_gather_tell_failure(other, failure);
+			ori_tell_failure(other, failure);
 		else if (other->link && other->link->link)
 			ori_fail_queued(words, other->link, failure);
 	}
@@ -161,6 +154,7 @@ struct ori_gather_node_op {
 	struct oriel_comm_dev comm;
 	uint64_t *failure; /* of the words, and so are these */
 	uint64_t *signal_words, *signal_base;
+	struct oriel_turn *signal_turns;
 	const struct oriel_window_peer *peers; /* all of them, in the device's memory */
 	uint8_t *const *mapped;                /* where their receive memory is, there too */
 	uint8_t *buffer;

@@ -56,9 +56,16 @@ ORIEL_DEV uint64_t ori_gather_node_here(const struct ori_gather_node_op *a, int 
 /* By the leader, after its group met. */
 ORIEL_DEV void ori_gather_node_tell(const struct ori_gather_node_op *a, int peer, int id)
 {
+	uint64_t *there = ori_gather_node_there(a, peer, id);
+	struct oriel_waiters *waiters = ORIEL_ON_GPU ? NULL : a->peers[peer].waiters;
+
 	/* [S1] release, system scope; partner [W1] in ori_gather_node_wait(). */
-	ori_mapped_signal(ori_gather_node_there(a, peer, id), ORIEL_ADD, 1,
-			  ORIEL_ON_GPU ? NULL : a->peers[peer].waiters);
+	if (a->signal_turns && a->peers[peer].flags & ORIEL_PEER_NO_ATOMICS)
+		ori_add_in_turn(&a->comm, a->failure, a->number,
+				&a->signal_turns[ori_gather_node_here(a, peer, id)], there, 1,
+				waiters);
+	else
+		ori_mapped_signal(there, ORIEL_ADD, 1, waiters);
 }
 
 /* By the leader: the first items, one a rank, say READY to it. */
@@ -187,7 +194,7 @@ ORIEL_DEV_OUT void ori_gather_node_give_up(const struct ori_gather_node_op *a, i
 		return;
 	for (int p = 0; p < a->comm.nranks; p++)
 		if (p != a->comm.rank)
-			ori_gather_tell_failure(&a->peers[p], failure);
+			ori_tell_failure(&a->peers[p], failure);
 }
 
 /* With the registers of blocks of 1024 threads two of 512 fit on an SM. */

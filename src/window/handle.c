@@ -54,6 +54,8 @@ int ori_window_control_init(struct oriel_window *w, uint64_t generation)
 	fill(w, l->arrival_sent, n * l->barrier_stride, first);
 	if (w->comm->links)
 		fill(w, l->signal_totals, n * l->signal_stride, first);
+	for (uint64_t i = 0; l->has_turns && i < n * l->signal_stride; i++)
+		((struct oriel_turn *)own_host(w, l->signal_turns))[i].total = first;
 	fill(w, l->staging_words, channels * ori_staging_row_words(o->staging_depth), first);
 	fill(w, l->staging_free, channels * ORI_STAGING_LINE_WORDS, first);
 	fill(w, l->staging_cursors, channels * ORI_STAGING_LINE_WORDS, first);
@@ -73,10 +75,11 @@ void ori_window_peer_fill(struct oriel_window *w, int rank, uint64_t control_off
 	uint64_t me = (uint64_t)w->comm->rank, row = me * o->staging_channels;
 
 	p->kind = peer->pair.kind;
+	p->flags = peer->pair.flags;
 	p->buffer = buffer;
 	p->signals = (uint64_t *)(void *)(base + l->signal_words) + me * l->signal_stride;
 	p->arrivals = (uint64_t *)(void *)(base + l->arrival_words) + me * l->barrier_stride;
-	p->waiters = &peer->control->waiters;
+	p->waiters = ori_peer_waiters(w->comm, rank);
 	p->failure = &((struct ori_window_header *)(void *)(base + l->header))->failure;
 	p->staging = (uint8_t *)base + l->staging + row * o->staging_depth * o->staging_slot_bytes;
 	p->staging_words = (uint64_t *)(void *)(base + l->staging_words) +
@@ -133,6 +136,7 @@ static void build_arrays(struct oriel_window *w, struct oriel_window_dev *d)
 	d->signal_totals = own(w, l->signal_totals);
 	d->staging_posted = own(w, l->staging_posted);
 	d->staging_out = own(w, l->staging_out);
+	d->signal_turns = l->has_turns ? own(w, l->signal_turns) : NULL;
 	d->control = own(w, 0);
 	d->counter_lanes = l->counter_lanes;
 	d->word_nics = l->word_nics;

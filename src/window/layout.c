@@ -140,5 +140,15 @@ void ori_window_layout(const struct oriel_window_options *o, int nranks, uint32_
 	l->staging_posted = place(&end, lanes ? channels * o->staging_depth : 0);
 	l->staging_out =
 		place(&end, lanes ? channels * o->staging_depth * (o->staging_slot_bytes / 8) : 0);
+	l->has_turns = 0;
+	l->signal_turns = end;
 	l->bytes = end;
+}
+
+void ori_window_layout_turns(int nranks, struct ori_window_layout *l)
+{
+	uint64_t turns = (uint64_t)nranks * l->signal_stride;
+
+	l->has_turns = 1;
+	l->signal_turns = place(&l->bytes, turns * (sizeof(struct oriel_turn) / 8));
 }

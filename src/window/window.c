@@ -242,6 +242,8 @@ static int prepare_control(struct oriel_window *w)
 
 	ori_window_layout(&w->options, c->nranks, c->links ? (uint32_t)c->config.lanes : 0,
 			  c->links ? c->engine->nics : 0, &w->layout);
+	if (ori_facts_lack_atomics(c->facts, c->nranks))
+		ori_window_layout_turns(c->nranks, &w->layout);
 	pthread_mutex_lock(&c->lock);
 	err = ori_slab_take(&c->slab, w->layout.bytes, &w->control_offset);
 	pthread_mutex_unlock(&c->lock);

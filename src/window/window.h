@@ -23,10 +23,12 @@ struct ori_window_layout {
 	uint64_t staging_words, staging_free, staging_cursors, staging;
 	/* this rank's own, only with queued peers */
 	uint64_t signal_totals, staging_posted, staging_out;
+	uint64_t signal_turns; /* this rank's own, if has_turns */
 	uint64_t bytes;
 	uint32_t signal_stride, counter_stride, barrier_stride; /* words a row */
 	uint32_t counter_lanes;
 	uint32_t word_nics; /* signal and arrival words of a queued source, one per NIC */
+	uint32_t has_turns;
 };
 
 /* generation: by this rank's host code; 0 once destroyed.  failure: set once, by this rank. */
@@ -63,6 +65,8 @@ int ori_window_options_check(const struct oriel_window_options *);
 /* lanes: 0 without queued peers, else the lanes to each; nics: that they are spread over. */
 void ori_window_layout(const struct oriel_window_options *, int nranks, uint32_t lanes,
 		       uint32_t nics, struct ori_window_layout *);
+/* The same with turns at the end: where some GPU of the comm has no atomics on another's memory. */
+void ori_window_layout_turns(int nranks, struct ori_window_layout *);
 /* Name of the first option that differs, NULL if windows can meet. */
 const char *ori_window_options_differ(const struct oriel_window_options *,
 				      const struct oriel_window_options *);

@@ -139,6 +139,7 @@ void contract_run_row(void)
 	o.nranks = t->row.ranks;
 	o.processes = t->row.processes;
 	o.topology = t->row.topology;
+	o.hosts = t->row.hosts;
 	if (t->c->last_dies)
 		o.expect_killed = 1ull << (t->row.ranks - 1);
 	ranks_run(&o, rank_main, t);

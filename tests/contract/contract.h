@@ -14,7 +14,8 @@
  * others, "quick" leaves out the rows with hundreds of threads, "wide" all but those, "narrow" the
  * groups of 32, "few" two of three rows with processes (CUDA: half of the rows, of those with processes
  * most), "nokill" the cases that kill a rank, "kill" all others; "fake" says that the CUDA device is tests/fake_cuda, where threads are the CPU's;
- * "mlx5" that the queues are executed by tests/mlx5_stub.
+ * "mlx5" that the queues are executed by tests/mlx5_stub; "fabric" that the ranks are processes on
+ * two hosts of an NVLink fabric, which is the fake driver's.
  *
  * These files are C and CUDA: the same sources built by nvcc give programs that run on either device
  * (tests/cuda/CMakeLists.txt).  So the host's code is C that is C++ too, and touches device memory only
@@ -49,6 +50,7 @@ struct contract_row {
 	int threads;  /* of a group */
 	int launched; /* threads of a block; more than the group's: the others are idle */
 	int scope;    /* ORIEL_GROUP_* */
+	int hosts;    /* of ranks.h */
 };
 
 enum contract_shape {

@@ -43,6 +43,14 @@ static const struct contract_transport fake_transports[] = {
 	{ "mixed", { "", "", "", "2x2", "" } },
 };
 
+/*
+ * Ranks of two hosts: all in reach over the fabric; or, of each host, one in either of two nodes.
+ */
+static const struct contract_transport fabric_transports[] = {
+	{ "fabric", { "", NULL, "", NULL, "" } },
+	{ "fabricmixed", { "", "", "", "0,1,0,1", "" } },
+};
+
 /* What the mlx5 engine runs over the stub of its libraries. */
 static const struct contract_transport mlx5_transports[] = {
 	{ "mlx5", { NULL, "2x1", "", "4x1", "" } },
@@ -125,6 +133,11 @@ int contract_is_mlx5(void)
 	return strstr(words(), "mlx5") != NULL;
 }
 
+static int is_fabric(void)
+{
+	return strstr(words(), "fabric") != NULL;
+}
+
 /* Fits, and is asked for; which of the rows that do are taken is said below. */
 static int possible(const struct contract_case *c, const struct contract_row *row)
 {
@@ -140,6 +153,8 @@ static int possible(const struct contract_case *c, const struct contract_row *ro
 	if (!gpu && strstr(words(), all >= CPU_WIDE ? "quick" : "wide"))
 		return 0;
 	if (strstr(words(), row->processes ? "threads" : "processes"))
+		return 0;
+	if (is_fabric() && !row->processes)
 		return 0;
 	if (row->threads > 4 && strstr(words(), "narrow"))
 		return 0;
@@ -205,7 +220,7 @@ static int wanted_on_cuda(const struct contract_case *c, const struct contract_r
 		return 0;
 	if (!among_few(c, row, layout, g))
 		return 0;
-	if (c->only_threads || c->only_processes)
+	if (c->only_threads || c->only_processes || is_fabric() || strstr(words(), "processes"))
 		return 1;
 	/* so that every group meets threads and processes on every layout, over the cases */
 	if (c->shape == CONTRACT_PAIRS)
@@ -288,6 +303,7 @@ static void add_groups(const struct contract_case *c, const struct contract_tran
 			row.threads = groups[g].threads;
 			row.launched = groups[g].launched;
 			row.scope = groups[g].scope;
+			row.hosts = is_fabric() ? 2 : 0;
 			if (possible(c, &row) &&
 			    (cuda ? wanted_on_cuda(c, &row, layout, g, ngroups) :
 				    wanted_on_cpu(c, &row, layout, r, g)))
@@ -299,10 +315,12 @@ void contract_register(const struct contract_case *c)
 {
 	int fake = contract_is_fake(), mlx5 = contract_is_mlx5(), layout = 0;
 	const struct contract_transport *transports = mlx5               ? mlx5_transports :
+						      is_fabric()        ? fabric_transports :
 						      fake               ? fake_transports :
 						      contract_on_cuda() ? cuda_transports :
 									   cpu_transports;
 	int n = mlx5               ? COUNT(mlx5_transports) :
+		is_fabric()        ? COUNT(fabric_transports) :
 		fake               ? COUNT(fake_transports) :
 		contract_on_cuda() ? COUNT(cuda_transports) :
 				     COUNT(cpu_transports);

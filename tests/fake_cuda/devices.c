@@ -199,6 +199,21 @@ ori_cu_result cuDeviceCanAccessPeer(int *can, ori_cu_device from, ori_cu_device 
 	return 0;
 }
 
+ori_cu_result cuDeviceGetP2PAttribute(int *value, int attribute, ori_cu_device from,
+				      ori_cu_device to)
+{
+	int err = enter_gpu(FAKE_cuDeviceGetP2PAttribute, from);
+
+	if (err)
+		return err;
+	if (!is_gpu(to) || from == to)
+		return FAKE_INVALID_DEVICE;
+	if (attribute != ORI_CU_P2P_ATOMICS)
+		return FAKE_INVALID_VALUE;
+	*value = fake_knobs.peer && fake_knobs.atomics;
+	return 0;
+}
+
 /* ---- contexts -------------------------------------------------------------------------------- */
 
 ori_cu_result cuDevicePrimaryCtxRetain(void **context, ori_cu_device gpu)
@@ -342,6 +357,11 @@ ori_cu_result cuCtxGetStreamPriorityRange(int *least, int *greatest)
 	*least = 0;
 	*greatest = -5;
 	return 0;
+}
+
+int fake_gpu_is_open(int gpu)
+{
+	return primary[gpu].refs > 0;
 }
 
 /* Of the stacks only the caller's can be seen. */

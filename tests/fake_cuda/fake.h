@@ -4,6 +4,7 @@
  *
  *   calls.c     knobs, counts, injected failures, what is left over
  *   devices.c   GPUs, contexts
+ *   nvml.c      what NVML tells of them
  *   memory.c    physical memory, addresses, mappings, who may touch them
  *   share.c     export, import, CUDA IPC; memory as a user allocates it; pinned memory
  *   streams.c   streams, copies
@@ -65,7 +66,7 @@ enum fake_call {
 
 struct fake_knobs {
 	int gpus, sms, peer, fabric, mps, fd, dmabuf, vmm, threads, local, guard, leaks, order, c2c;
-	int room, late, reuse;
+	int room, late, reuse, atomics, imex, cluster, clique;
 	size_t mem_bytes;
 };
 
@@ -113,6 +114,8 @@ void fake_fault(const char *fmt, ...) __attribute__((format(printf, 1, 2), noret
 int fake_current_gpu(void);
 /* fake_enter() and a current context. */
 int fake_enter_context(enum fake_call, int *gpu);
+/* Does this process have a context on the GPU? */
+int fake_gpu_is_open(int gpu);
 int fake_contexts_live(char *text, size_t bytes);
 
 /* ---- memory.c -------------------------------------------------------------------------------- */

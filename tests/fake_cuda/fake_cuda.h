@@ -17,6 +17,11 @@
  *   fd=0        no export by descriptor (1)  vmm=0      no virtual memory management (1)
  *   dmabuf=0    no dma-bufs (1)              order=0    does not order what NICs write into it (1)
  *   c2c=1       a coherent link to the host (0)
+ *   imex=0      no memory with fabric handles can be made (1)
+ *   atomics=0   GPUs have no atomics for each other's memory: a kernel that is built with
+ *               fake_cuda/atomic.h and makes one ends the program (1)
+ *   cluster=N   the GPUs are on NVLink fabric N, and with clique=N in that clique of it; handles of
+ *               another fabric or clique cannot be imported (0: on none, and NVML knows of none)
  *   mem=MIB     memory of a GPU (16384)      guard=0    host code may touch device memory (1)
  *   sms=N       multiprocessors of a GPU, which limit the blocks that run together (8)
  *   threads=N   a block of more runs with N: kernels share work among as many as there are (32)

@@ -25,6 +25,7 @@ struct range { /* reserved addresses */
 	struct range *next;
 	char *addr;
 	size_t bytes;
+	char *alias; /* for copies, which may run from one mapping into the next */
 };
 
 static struct fake_phys *all_phys;
@@ -231,6 +232,16 @@ struct fake_mapping *fake_mapping_first(void)
 	return all_mappings;
 }
 
+/* Where copies find the bytes of a reserved address; NULL: it is not reserved. */
+static char *range_alias(const char *addr)
+{
+	struct range *r = all_ranges;
+
+	while (r && (addr < r->addr || addr >= r->addr + r->bytes))
+		r = r->next;
+	return r ? r->alias + (addr - r->addr) : NULL;
+}
+
 int fake_map(struct fake_phys *p, char *addr, size_t bytes, size_t offset,
 	     enum fake_mapping_kind kind, struct fake_mapping **out)
 {
@@ -247,6 +258,9 @@ int fake_map(struct fake_phys *p, char *addr, size_t bytes, size_t offset,
 		return ORI_CU_OUT_OF_MEMORY;
 	}
 	m->id = ++next_id;
+	if (kind == FAKE_VMM && mmap(range_alias(addr), bytes, PROT_READ | PROT_WRITE, flags, p->fd,
+				     (off_t)offset) == MAP_FAILED)
+		fake_fault("no second address for %zu bytes: %s", bytes, strerror(errno));
 	m->bytes = bytes;
 	m->offset = offset;
 	m->phys = p;
@@ -276,12 +290,24 @@ void fake_unmap(struct fake_mapping *m)
 	if (m->kind != FAKE_VMM) {
 		munmap(m->addr, m->bytes);
 		note_gone(m->addr, m->bytes);
-	} else if (mmap(m->addr, m->bytes, PROT_NONE, flags, -1, 0) == MAP_FAILED) {
+	} else if (mmap(m->addr, m->bytes, PROT_NONE, flags, -1, 0) == MAP_FAILED ||
+		   mmap(range_alias(m->addr), m->bytes, PROT_NONE, flags, -1, 0) == MAP_FAILED) {
 		fake_fault("cannot unmap %zu bytes: %s", m->bytes, strerror(errno));
 	}
 	m->phys->mappings--;
 	fake_phys_drop(m->phys);
 	free(m);
+}
+
+/* How many bytes are mapped from an address on, and open to a GPU, up to `most`. */
+static size_t mapped_bytes(const char *addr, size_t most)
+{
+	struct fake_mapping *m;
+	size_t n = 0;
+
+	while (n < most && (m = fake_mapping_at(addr + n)) && m->accessible)
+		n = (size_t)(m->addr + m->bytes - addr);
+	return n < most ? n : most;
 }
 
 /* A range that begins in host memory and runs into device memory is wrong, too. */
@@ -298,6 +324,8 @@ char *fake_bytes(const void *addr, size_t bytes, const char *call, struct fake_m
 					   bytes, addr);
 		return (char *)(uintptr_t)addr;
 	}
+	if (m->kind == FAKE_VMM && m->accessible && mapped_bytes(addr, bytes) == bytes)
+		return range_alias(addr);
 	if (bytes > (size_t)(m->addr + m->bytes - (const char *)addr))
 		fake_fault("%s of %zu bytes at %p runs %zu bytes beyond its allocation", call,
 			   bytes, addr, bytes - (size_t)(m->addr + m->bytes - (const char *)addr));
@@ -341,7 +369,7 @@ ori_cu_result cuMemGetAllocationGranularity(size_t *bytes, const struct ori_cu_p
 static int prop_is_possible(const struct ori_cu_prop *p)
 {
 	int types = (fake_knobs.fd ? ORI_CU_HANDLE_FD : 0) |
-		    (fake_knobs.fabric ? ORI_CU_HANDLE_FABRIC : 0);
+		    (fake_knobs.fabric && fake_knobs.imex ? ORI_CU_HANDLE_FABRIC : 0);
 
 	return p->type == ORI_CU_ALLOC_PINNED && p->location.type == ORI_CU_LOCATION_DEVICE &&
 	       p->location.id >= 0 && p->location.id < fake_knobs.gpus &&
@@ -403,7 +431,7 @@ ori_cu_result cuMemAddressReserve(ori_cu_ptr *addr, size_t bytes, size_t alignme
 	if (!r)
 		return ORI_CU_OUT_OF_MEMORY;
 	pthread_mutex_lock(&fake_lock);
-	map = map_again(bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	map = map_again(2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (map == MAP_FAILED) {
 		pthread_mutex_unlock(&fake_lock);
 		free(r);
@@ -411,6 +439,7 @@ ori_cu_result cuMemAddressReserve(ori_cu_ptr *addr, size_t bytes, size_t alignme
 	}
 	r->addr = map;
 	r->bytes = bytes;
+	r->alias = map + bytes;
 	r->next = all_ranges;
 	all_ranges = r;
 	pthread_mutex_unlock(&fake_lock);
@@ -441,8 +470,8 @@ ori_cu_result cuMemAddressFree(ori_cu_ptr addr, size_t bytes)
 		if (overlaps(m, base, bytes))
 			fake_fault("cuMemAddressFree of %p, where memory is mapped", (void *)base);
 	*at = r->next;
-	munmap(r->addr, r->bytes);
-	note_gone(r->addr, r->bytes);
+	munmap(r->addr, 2 * r->bytes);
+	note_gone(r->addr, 2 * r->bytes);
 	free(r);
 	pthread_mutex_unlock(&fake_lock);
 	return err;

@@ -4,7 +4,9 @@
  * user's program allocates it, pinned host memory, and what a pointer points at.
  *
  * A fabric handle and an IPC handle name a descriptor of the exporting process; the importer opens
- * it through /proc, so the exporter must be alive and of the same user, as for the real ones.
+ * it through /proc, so the exporter must be alive and of the same user, as for the real ones.  That
+ * way crosses network namespaces, which descriptors over sockets do not: a fabric handle is good on
+ * another "host" of the fabric, and nowhere else.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,6 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "atomic.h"
 #include "fake.h"
 
 #define MAGIC_IPC 0x4b414645u
@@ -22,6 +25,7 @@ struct name { /* what a handle's 64 bytes hold */
 	uint32_t magic;
 	int32_t pid, fd, gpu;
 	uint64_t bytes;
+	int32_t cluster, clique; /* of a fabric handle */
 };
 
 struct pin {
@@ -37,7 +41,9 @@ static struct pin *all_pins;
 
 static void name_write(void *handle, uint32_t magic, const struct fake_phys *p)
 {
-	struct name n = { magic, getpid(), p->fd, p->gpu, p->bytes };
+	struct name n = {
+		magic, getpid(), p->fd, p->gpu, p->bytes, fake_knobs.cluster, fake_knobs.clique
+	};
 
 	memset(handle, 0, 64);
 	memcpy(handle, &n, sizeof(n));
@@ -51,7 +57,8 @@ static int name_open(const void *handle, uint32_t magic, int handle_types, struc
 	int fd, err;
 
 	memcpy(&n, handle, sizeof(n));
-	if (n.magic != magic)
+	if (n.magic != magic || (magic == MAGIC_FABRIC && (n.cluster != fake_knobs.cluster ||
+							   n.clique != fake_knobs.clique)))
 		return FAKE_INVALID_VALUE;
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", n.pid, n.fd);
 	fd = open(path, O_RDWR | O_CLOEXEC);
@@ -117,7 +124,7 @@ ori_cu_result cuMemImportFromShareableHandle(ori_cu_mem *memory, void *handle, i
 	pthread_mutex_lock(&fake_lock);
 	if (handle_type == ORI_CU_HANDLE_FD)
 		err = import_fd((int)(intptr_t)handle, &p);
-	else if (handle_type == ORI_CU_HANDLE_FABRIC && fake_knobs.fabric)
+	else if (handle_type == ORI_CU_HANDLE_FABRIC && fake_knobs.fabric && fake_knobs.imex)
 		err = name_open(handle, MAGIC_FABRIC, ORI_CU_HANDLE_FABRIC, &p);
 	else
 		err = FAKE_NOT_SUPPORTED;
@@ -127,6 +134,46 @@ ori_cu_result cuMemImportFromShareableHandle(ori_cu_mem *memory, void *handle, i
 	}
 	pthread_mutex_unlock(&fake_lock);
 	return err;
+}
+
+/* The program's own, or an imported one; only memory that was mapped by cuMemMap has a handle. */
+ori_cu_result cuMemRetainAllocationHandle(ori_cu_mem *memory, void *inside)
+{
+	int err = fake_enter(FAKE_cuMemRetainAllocationHandle);
+	struct fake_mapping *m;
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&fake_lock);
+	m = fake_mapping_at(inside);
+	if (!m || m->kind != FAKE_VMM) {
+		err = FAKE_INVALID_VALUE;
+	} else {
+		m->phys->handles++;
+		*memory = (ori_cu_mem)(uintptr_t)m->phys;
+	}
+	pthread_mutex_unlock(&fake_lock);
+	return err;
+}
+
+ori_cu_result cuMemGetAllocationPropertiesFromHandle(struct ori_cu_prop *prop, ori_cu_mem memory)
+{
+	int err = fake_enter(FAKE_cuMemGetAllocationPropertiesFromHandle);
+	struct fake_phys *p;
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&fake_lock);
+	p = fake_phys_find(memory);
+	if (!p)
+		fake_fault("properties of %#llx, which is no memory or was released", memory);
+	memset(prop, 0, sizeof(*prop));
+	prop->type = ORI_CU_ALLOC_PINNED;
+	prop->handle_types = p->handle_types;
+	prop->location.type = ORI_CU_LOCATION_DEVICE;
+	prop->location.id = p->gpu;
+	pthread_mutex_unlock(&fake_lock);
+	return 0;
 }
 
 /* ---- CUDA IPC -------------------------------------------------------------------------------- */
@@ -263,6 +310,22 @@ void fake_cuda_write(void *device, const void *from, size_t bytes)
 
 	pthread_mutex_lock(&fake_lock);
 	memcpy(fake_bytes(device, bytes, "a write of the test", &m), from, bytes);
+	pthread_mutex_unlock(&fake_lock);
+}
+
+/* Ranks are processes on a GPU each: what is not of an open one is a peer's. */
+void fake_cuda_atomic(const void *word)
+{
+	struct fake_mapping *m;
+
+	if (fake_knobs.atomics)
+		return;
+	pthread_mutex_lock(&fake_lock);
+	m = fake_mapping_at(word);
+	if (m && !fake_gpu_is_open(m->phys->gpu))
+		fake_fault("an atomic of a kernel at %p, in memory of GPU %d, which has none for "
+			   "this one",
+			   word, m->phys->gpu);
 	pthread_mutex_unlock(&fake_lock);
 }
 

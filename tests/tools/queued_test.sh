@@ -67,7 +67,7 @@ more() {
 }
 
 unsupported() {
-	grep -qE '^# +8 +1 +uint64 not supported by this NIC$' "$dir/out" ||
+	grep -qE '^# +8 +1 +uint64 not supported by this NIC or GPU$' "$dir/out" ||
 		fail "atomics: not said that the NIC has none"
 }
 

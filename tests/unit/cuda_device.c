@@ -210,27 +210,43 @@ TEST(memory_that_cannot_be_exported_is_refused_with_the_reason)
 	static char host[4096] __attribute__((aligned(4096)));
 	struct ori_device *d = open_gpu("cuda", "", LONG_S);
 	void *managed, *pool, *other;
-	struct ori_allocation own, pinned;
+	struct ori_allocation pinned;
 
 	REQUIRE(d);
 	managed = fake_cuda_malloc(0, FAKE_CUDA_MANAGED, 4096);
 	pool = fake_cuda_malloc(0, FAKE_CUDA_POOL, 4096);
 	other = fake_cuda_malloc(1, FAKE_CUDA_MALLOC, 4096);
 	REQUIRE_OK(d->ops->alloc_host(d, 4096, &pinned));
-	REQUIRE_OK(d->ops->alloc(d, 4096, &own));
 	refused(d, managed, "managed");
 	refused(d, pool, "pool");
 	refused(d, other, "another GPU");
 	refused(d, pinned.base, "pinned host memory");
 	refused(d, host, "host memory");
-	refused(d, own.base, "mapped by the program");
 	CHECK(!d->ops->holds(d, managed)); /* host code may touch it */
 	CHECK(d->ops->holds(d, pool));
-	d->ops->free(d, &own);
 	d->ops->free_host(d, &pinned, 1);
 	fake_cuda_free(managed);
 	fake_cuda_free(pool);
 	fake_cuda_free(other);
+	close_gpu(d);
+}
+
+/* As the program's own would be: by the handle it was made with, whole. */
+TEST(mapped_memory_is_described_by_its_handle)
+{
+	struct ori_device *d = open_gpu("cuda", "", LONG_S);
+	struct ori_allocation own, a;
+
+	REQUIRE(d);
+	REQUIRE_OK(d->ops->alloc(d, (size_t)4 << 20, &own));
+	REQUIRE_OK(d->ops->describe(d, (char *)own.base + ((size_t)3 << 20), 4096, &a));
+	CHECK_EQ(a.kind, ORI_EXPORT_CUDA_FD);
+	CHECK_EQ(a.bytes, own.bytes);
+	CHECK(a.base == own.base);
+	CHECK(a.fd >= 0);
+	d->ops->forget(d, &a);
+	CHECK_EQ(a.fd, -1);
+	d->ops->free(d, &own);
 	close_gpu(d);
 }
 

@@ -178,6 +178,27 @@ ORIEL_KERNEL(add_kernel, struct add_args)
 		ori_add_release_sys(a->word, a->value);
 }
 
+/* Memory that was mapped, as the program's own; and a peer's of two such allocations. */
+static int use_mapped(struct ori_device *d, const struct ori_allocation *mine)
+{
+	struct ori_allocation user, parts[2] = { *mine, *mine };
+	struct ori_allocation whole = { .kind = ORI_EXPORT_CUDA_PARTS,
+					.fd = -1,
+					.bytes = 2 * mine->bytes,
+					.nparts = 2,
+					.parts = parts };
+	void *imported;
+	int err = d->ops->describe(d, mine->base, 64, &user);
+
+	if (err)
+		return err;
+	d->ops->forget(d, &user);
+	err = d->ops->import(d, &whole, &imported);
+	if (!err)
+		d->ops->unimport(d, &whole, imported);
+	return err;
+}
+
 /* A bit of everything.  Returns the first error and undoes what it did. */
 static int use_memory(struct ori_device *d, void *host, void *theirs)
 {
@@ -197,6 +218,8 @@ static int use_memory(struct ori_device *d, void *host, void *theirs)
 	err = ops->describe(d, theirs, 64, &user);
 	if (!err)
 		ops->forget(d, &user);
+	if (!err)
+		err = use_mapped(d, &mine);
 	if (!err)
 		err = ops->copy(d, host, theirs, 64);
 	if (!err)
@@ -299,6 +322,7 @@ static int may_be_borne(const char *call)
 		"cuDeviceTotalMem",
 		"cuFuncGetAttribute",
 		"cuDeviceCanAccessPeer",
+		"cuDeviceGetP2PAttribute", /* then there are no atomics */
 		"cuDevicePrimaryCtxRelease",
 		"cuCtxPopCurrent",
 		"cuCtxEnablePeerAccess",

@@ -131,6 +131,30 @@ TEST(long_host_names_keep_the_reason_whole)
 	CHECK_PAIR(f, 2, 0, 1, ORIEL_PEER_QUEUED, "b, ORIEL_FABRIC=off");
 }
 
+/* Per direction, and in words for the pair. */
+TEST(peer_access_without_atomics)
+{
+	struct ori_facts f[3] = { gpu_rank(0, 0, 6), gpu_rank(0, 1, 5), gpu_rank(0, 2, 3) };
+	struct ori_topology t;
+	struct ori_pair pair;
+
+	f[0].gpu_atomics = 6;
+	f[1].gpu_atomics = 4;
+	f[2].gpu_atomics = 3;
+	CHECK_PAIR(f, 3, 0, 1, ORIEL_PEER_MAPPED, ", without atomics");
+	CHECK_PAIR(f, 3, 1, 2, ORIEL_PEER_MAPPED, "peer access between GPUs of");
+	REQUIRE_OK(ori_classify(f, 3, &t));
+	for (int a = 0; a < 3; a++)
+		for (int b = 0; b < 3; b++) {
+			CHECK_EQ(ori_classify_pair(f, &t, a, b, &pair), 0);
+			CHECK_EQ(pair.flags, a == 1 && b == 0 ? ORIEL_PEER_NO_ATOMICS : 0);
+		}
+	ori_topology_free(&t);
+	CHECK_EQ(ori_facts_lack_atomics(f, 3), 1);
+	f[1].gpu_atomics = 5;
+	CHECK_EQ(ori_facts_lack_atomics(f, 3), 0);
+}
+
 /* ---- fabric ---------------------------------------------------------------------------------------- */
 
 TEST(fabric_same_uuid_and_clique)
@@ -165,6 +189,23 @@ TEST(fabric_on_one_side_only)
 	f[1].fabric_available = 0;
 	CHECK_PAIR(f, 2, 0, 1, ORIEL_PEER_QUEUED, "no fabric");
 	CHECK_PAIR(f, 2, 1, 0, ORIEL_PEER_QUEUED, "no fabric");
+}
+
+/* The GPU is on it, but its process may make no memory for it. */
+TEST(fabric_that_takes_no_memory)
+{
+	struct ori_facts f[3] = { fabric_rank(0, 7, 3), fabric_rank(1, 0, 0),
+				  fabric_rank(1, 7, 3) };
+
+	f[1].fabric_available = 0;
+	f[1].fabric_refused = 1;
+	f[2].gpu = 1;
+	CHECK_PAIR(f, 3, 0, 1, ORIEL_PEER_QUEUED, "the fabric takes no memory of rank 1 (IMEX)");
+	CHECK_PAIR(f, 3, 1, 0, ORIEL_PEER_QUEUED, "the fabric takes no memory of rank 1 (IMEX)");
+	CHECK_PAIR(f, 3, 0, 2, ORIEL_PEER_MAPPED, "one NVLink fabric");
+	memset(f[0].host, 'h', sizeof(f[0].host) - 1);
+	memset(f[1].host, 'i', sizeof(f[1].host) - 1);
+	CHECK_PAIR(f, 2, 0, 1, ORIEL_PEER_QUEUED, "of rank 1 (IMEX)");
 }
 
 TEST(fabric_comes_before_peer_access)

@@ -102,6 +102,10 @@ ORIEL_DEV_OUT int ori_atomic(ORI_WIN, const char *call, int what, int peer, uint
 	p = ori_window_peer(win, peer);
 	if (!ori_peer_is_mapped(p))
 		return ori_atomic_queued(win, g, p->link, what, offset, expected, value, old);
+	if (p->flags & ORIEL_PEER_NO_ATOMICS)
+		return ori_refuse(win, g, ORIEL_EUNSUPPORTED, call,
+				  "no native atomics between this GPU and the peer's; rank",
+				  (uint64_t)peer, 0);
 	/* The group's earlier work comes before the atomic, as with a signal. */
 	err = ori_agree_window(win, g);
 	if (err)

@@ -67,12 +67,10 @@ ORIEL_DEV_OUT int ori_fail_window(const struct oriel_window_dev *win, int err, i
 	first = ori_compare_swap_acq_rel_sys(win->failure, 0, failure);
 	failure = first ? first : failure;
 	/* The peer's half is of no more use either: it should not wait for what will not come. */
-	if (p->failure) {
-		ori_compare_swap_acq_rel_sys(p->failure, 0, failure);
-		ori_wake(p->waiters);
-	} else if (p->link) {
+	if (p->failure)
+		ori_tell_failure(p, failure);
+	else if (p->link)
 		ori_fail_queued(win, p->link, failure);
-	}
 	return err;
 }
 

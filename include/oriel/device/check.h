@@ -54,6 +54,16 @@ ORIEL_DEV_OUT int ori_peer_is_queued(const struct oriel_window_dev *win, int pee
 	return !ori_peer_is_mapped(ori_window_peer(win, peer));
 }
 
+/* By one thread: a mapped peer's window has failed, too; its first failure stays. */
+ORIEL_DEV_OUT void ori_tell_failure(const struct oriel_window_peer *p, uint64_t failure)
+{
+	if (!(p->flags & ORIEL_PEER_NO_ATOMICS))
+		ori_compare_swap_acq_rel_sys(p->failure, 0, failure);
+	else if (!ori_load_relaxed_sys(p->failure)) /* of two at once either may stay */
+		ori_store_release_sys(p->failure, failure);
+	ori_wake(p->waiters);
+}
+
 /*
  * Does an engine write this peer's words in this rank's control memory?  Windows without queued
  * peers know without asking.

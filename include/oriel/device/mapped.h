@@ -177,12 +177,19 @@ ORIEL_DEV int oriel_mapped_put(const struct oriel_comm_dev *comm, struct oriel_g
 	return ori_agree_failure(comm, NULL, g);
 }
 
-/* `word` is the peer's, 8-byte aligned, and no one writes it but signals. */
+/*
+ * `word` is the peer's, 8-byte aligned, and no one writes it but signals.  ORIEL_ADD is
+ * ORIEL_EUNSUPPORTED on a peer whose GPU has no native atomics with this one: who may add there
+ * is not known here.
+ */
 ORIEL_DEV int oriel_mapped_signal(const struct oriel_comm_dev *comm, struct oriel_group g, int peer,
 				  uint64_t *word, int op, uint64_t value)
 {
 	int err = ori_agree_failure(comm, NULL, g);
 
+	if (!err && op == ORIEL_ADD && comm->flags & ORIEL_PEER_NO_ATOMICS &&
+	    comm->peers[peer].flags & ORIEL_PEER_NO_ATOMICS)
+		return ORIEL_EUNSUPPORTED;
 	if (!err && oriel_group_is_leader(g))
 		ori_mapped_signal(word, op, value, comm->peers[peer].waiters);
 	return err;

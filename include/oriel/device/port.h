@@ -230,12 +230,18 @@ ORIEL_DEV void ori_poll_end(void)
 #endif
 }
 
+/* A test that runs kernels on the CPU may look at each atomic before it is made. */
+#ifndef ORI_ATOMIC_LOOK
+#define ORI_ATOMIC_LOOK(word) ((void)0)
+#endif
+
 /* Adds without returning the old value: the cheap form of a signal. */
 ORIEL_DEV void ori_add_release_sys(uint64_t *word, uint64_t v)
 {
 #if ORIEL_ON_GPU
 	asm volatile("red.release.sys.global.add.u64 [%0], %1;" ::"l"(word), "l"(v) : "memory");
 #else
+	ORI_ATOMIC_LOOK(word);
 	(void)__atomic_fetch_add(word, v, __ATOMIC_RELEASE);
 #endif
 }
@@ -308,6 +314,7 @@ ORIEL_DEV uint64_t ori_fetch_add_acq_rel_sys(uint64_t *word, uint64_t v)
 		     : "memory");
 	return old;
 #else
+	ORI_ATOMIC_LOOK(word);
 	return __atomic_fetch_add(word, v, __ATOMIC_ACQ_REL);
 #endif
 }
@@ -322,6 +329,7 @@ ORIEL_DEV uint64_t ori_swap_acq_rel_sys(uint64_t *word, uint64_t v)
 		     : "memory");
 	return old;
 #else
+	ORI_ATOMIC_LOOK(word);
 	return __atomic_exchange_n(word, v, __ATOMIC_ACQ_REL);
 #endif
 }
@@ -337,6 +345,7 @@ ORIEL_DEV uint64_t ori_compare_swap_acq_rel_sys(uint64_t *word, uint64_t expecte
 		     : "memory");
 	return old;
 #else
+	ORI_ATOMIC_LOOK(word);
 	__atomic_compare_exchange_n(word, &expected, v, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 	return expected;
 #endif

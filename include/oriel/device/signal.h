@@ -64,8 +64,11 @@ ORIEL_DEV int ori_signal_peer(ORI_WIN, int peer, int id, int op, uint64_t value)
 
 	if (!ori_peer_is_mapped(&p))
 		return ori_signal_queued(win, g, p.link, peer, id, op, value);
-	ori_mapped_signal(&p.signals[id], op, op == ORIEL_SET ? win->first_count + value : value,
-			  p.waiters);
+	if (op == ORIEL_ADD && p.flags & ORIEL_PEER_NO_ATOMICS)
+		ori_signal_in_turn(win, peer, id, value);
+	else
+		ori_mapped_signal(&p.signals[id], op,
+				  op == ORIEL_SET ? win->first_count + value : value, p.waiters);
 	return 0;
 }
 

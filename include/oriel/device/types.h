@@ -23,6 +23,9 @@ struct ori_engine;
 #define ORIEL_PEER_MAPPED 2 /* load and store */
 #define ORIEL_PEER_QUEUED 3 /* work queues */
 
+/* What a mapped peer lacks. */
+#define ORIEL_PEER_NO_ATOMICS 1u /* this GPU loads and stores its memory, but cannot add to it */
+
 /* What a signal does to its word. */
 #define ORIEL_ADD 1
 #define ORIEL_SET 2
@@ -177,9 +180,11 @@ struct oriel_comm_peer {
 	int32_t kind; /* ORIEL_PEER_* */
 	int32_t node;
 	struct oriel_waiters *waiters;   /* mapped: the peer's sleepers */
-	const struct oriel_board *board; /* mapped: the peer's board */
-	uint64_t *failure;               /* mapped: the peer's comm failure word */
+	const struct oriel_board *board; /* mapped, on this host: the peer's board */
+	uint64_t *failure;               /* mapped, on this host: the peer's comm failure word */
 	const struct oriel_link *link;   /* queued: its lanes */
+	uint32_t flags;                  /* ORIEL_PEER_NO_ATOMICS */
+	uint32_t reserved;
 };
 
 /*
@@ -192,7 +197,7 @@ struct oriel_comm_dev {
 	uint64_t timeout_ns; /* a wait fails after this long */
 	uint64_t late_ns;    /* and names who is late after this long */
 	uint32_t spin_polls; /* polls before a wait first looks at clock and failures; few when ranks outnumber cores */
-	uint32_t reserved;
+	uint32_t flags;                /* of any mapped peer: ORIEL_PEER_NO_ATOMICS */
 	const uint64_t *failure;       /* comm failure word of this rank; host and peers write it */
 	struct oriel_waiters *waiters; /* own sleepers */
 	struct oriel_board *board;     /* own board */
@@ -243,7 +248,7 @@ struct oriel_mapped_channel {
  */
 struct oriel_window_peer {
 	int32_t kind;
-	int32_t reserved;
+	uint32_t flags;                /* ORIEL_PEER_NO_ATOMICS */
 	uint8_t *buffer;               /* mapped: the peer's window buffer */
 	uint64_t *signals;             /* mapped: my row of its signal words */
 	uint64_t *arrivals;            /* mapped: my row of its barrier words */
@@ -253,6 +258,12 @@ struct oriel_window_peer {
 	uint64_t *staging_free; /* mapped: free words of the peer's slots at me, in its memory */
 	const struct oriel_window_link *link; /* queued */
 	uint64_t *failure;                    /* mapped: the peer's failure word of this window */
+};
+
+/* Adds to one word of a mapped peer without atomics: turn.h. */
+struct oriel_turn {
+	uint64_t total, asked, served; /* by this rank's blocks */
+	uint64_t reserved;
 };
 
 /* A queued peer of a window: keys of its memory, and my rows there as offsets in its control memory. */
@@ -299,7 +310,8 @@ struct oriel_window_dev {
 	uint8_t *staging_out;      /* [peer][channel][slot]: what is on its way to a queued peer */
 	uint64_t *staging_posted;  /* [peer][channel][slot]: the queue's count that ends its use */
 	uint64_t *signal_totals;   /* [peer][id]: what ADD has come to, where a NIC cannot add */
-	uint8_t *control;          /* start of this window's control memory; zero of its keys */
+	struct oriel_turn *signal_turns; /* [peer][id]; NULL: every mapped peer has atomics */
+	uint8_t *control; /* start of this window's control memory; zero of its keys */
 	uint32_t control_key[ORIEL_NICS_MAX];
 	uint64_t staging_slot_bytes;
 	uint32_t staging_depth;
@@ -313,10 +325,11 @@ struct oriel_window_dev {
 static_assert(sizeof(void *) == 8, "Oriel needs a 64-bit machine");
 static_assert(sizeof(struct oriel_waiters) == 128, "layout");
 static_assert(sizeof(struct oriel_board_slot) == 64, "layout");
-static_assert(sizeof(struct oriel_comm_peer) == 40, "layout");
+static_assert(sizeof(struct oriel_comm_peer) == 48, "layout");
 static_assert(sizeof(struct oriel_comm_dev) == 96, "layout");
 static_assert(sizeof(struct oriel_queue) == 5 * ORIEL_LINE_BYTES, "layout");
 static_assert(sizeof(struct oriel_result) == 64, "layout");
+static_assert(sizeof(struct oriel_turn) == 32, "layout");
 static_assert(sizeof(struct oriel_source) == 24, "layout");
 static_assert(sizeof(struct oriel_ticket) == 16, "layout");
 static_assert(sizeof(struct oriel_mapped_channel) == 56, "layout");

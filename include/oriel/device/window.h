@@ -10,7 +10,19 @@
 #define ORIEL_DEVICE_WINDOW_H
 
 #include "check.h"
+#include "turn.h"
 #include "window_queued.h"
+
+/* By one thread, after its group met: ORIEL_ADD on a mapped peer without atomics. */
+ORIEL_DEV_OUT void ori_signal_in_turn(const struct oriel_window_dev *win, int peer, int id,
+				      uint64_t value)
+{
+	const struct oriel_window_peer *p = ori_window_peer(win, peer);
+	uint64_t i = (uint64_t)(uint32_t)peer * win->signal_stride + (uint32_t)id;
+
+	ori_add_in_turn(&win->comm, win->failure, win->number, &win->signal_turns[i],
+			&p->signals[id], value, p->waiters);
+}
 
 /* ---- puts ---------------------------------------------------------------------------------------- */
 
@@ -41,6 +53,7 @@ ORIEL_DEV int ori_put_entry(ORI_WIN, const struct oriel_window_peer *entry, int 
 	struct oriel_waiters *waiters = NULL;
 	struct oriel_group movers = g;
 	uint64_t *at = NULL;
+	uint32_t flags = 0;
 
 	if (!few || g.thread < 32u) {
 		struct oriel_window_peer p = *entry;
@@ -48,6 +61,7 @@ ORIEL_DEV int ori_put_entry(ORI_WIN, const struct oriel_window_peer *entry, int 
 		if (few && g.size > 32u)
 			movers.size = 32u;
 		waiters = p.waiters;
+		flags = p.flags;
 		/* On their way while the rest is found out: the look is not needed before the end. */
 		if (ORIEL_ON_GPU && bytes)
 			early = ori_copy_early(movers, src->address + src_off, bytes);
@@ -71,7 +85,9 @@ ORIEL_DEV int ori_put_entry(ORI_WIN, const struct oriel_window_peer *entry, int 
 	err = ori_group_agree_look(g, look);
 	if (err || !oriel_group_is_leader(g))
 		return err;
-	if (signal >= 0) {
+	if (signal >= 0 && op == ORIEL_ADD && flags & ORIEL_PEER_NO_ATOMICS) {
+		ori_signal_in_turn(win, peer, signal, value);
+	} else if (signal >= 0) {
 		/* [S1] release, system scope; partner [W1] in ori_mapped_wait(). */
 		if (g.scope != ORIEL_GROUP_THREAD)
 			ori_release_begin();

@@ -242,6 +242,7 @@ static void fill_node_op(const struct job *j, struct ori_gather_node_op *op)
 					   .failure = w->failure,
 					   .signal_words = w->signal_words,
 					   .signal_base = w->signal_base,
+					   .signal_turns = w->signal_turns,
 					   .peers = w->peers,
 					   .mapped = j->op.view.mapped,
 					   .buffer = j->op.view.buffer,

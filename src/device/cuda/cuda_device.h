@@ -72,9 +72,10 @@ struct ori_cuda_gpu {
 	void *context;
 	int sms;         /* of this process: its MPS share */
 	int sms_all;     /* of the GPU */
-	int32_t handles; /* of exports: ORI_CU_HANDLE_FD or ORI_CU_HANDLE_FABRIC */
-	int rdma;        /* allocations may be marked for GPUDirect RDMA */
-	size_t stack;    /* local memory a thread has without growing it */
+	int32_t handles; /* of exports: ORI_CU_HANDLE_FD, and ORI_CU_HANDLE_FABRIC where it works */
+	int fabric_refused; /* the GPU is on a fabric that takes no memory of this process */
+	int rdma;           /* allocations may be marked for GPUDirect RDMA */
+	size_t stack;       /* local memory a thread has without growing it */
 	size_t granularity;
 	struct ori_nvml_facts nvml;
 	char *bounce; /* of all lanes, and behind them: */
@@ -132,6 +133,11 @@ void ori_cuda_forget(struct ori_device *, struct ori_allocation *);
 int ori_cuda_holds(struct ori_device *, const void *ptr);
 int ori_cuda_is_memory(struct ori_device *, const void *ptr, size_t bytes);
 void ori_cuda_identify(struct ori_device *, const void *ptr, struct ori_identity *);
+/*
+ * memory.c, for export.c: fills kind, descriptor and fabric handle, as the types of handle allow.
+ */
+int ori_cuda_export_handle(struct ori_cuda_gpu *, ori_cu_mem handle, int32_t types,
+			   struct ori_allocation *);
 /*
  * Memory types of the driver; 0: it has never heard of the address, so it is plain host memory.
  * Negative: a status, the driver would not say.

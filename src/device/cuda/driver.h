@@ -97,6 +97,7 @@ struct ori_cu_copy_attributes { /* CUmemcpyAttributes */
 	X(ORI_CU_RANGE_DMA_BUF, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 1)                            \
 	X(ORI_CU_DEV_FABRIC, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, 128)                \
 	X(ORI_CU_DEV_MPS, CU_DEVICE_ATTRIBUTE_MPS_ENABLED, 133)                                    \
+	X(ORI_CU_P2P_ATOMICS, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, 3)                  \
 	X(ORI_CU_PTR_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 2)                             \
 	X(ORI_CU_PTR_BUFFER_ID, CU_POINTER_ATTRIBUTE_BUFFER_ID, 7)                                 \
 	X(ORI_CU_PTR_IS_MANAGED, CU_POINTER_ATTRIBUTE_IS_MANAGED, 8)                               \
@@ -126,8 +127,8 @@ struct ori_cu_copy_attributes { /* CUmemcpyAttributes */
 	X(ORI_CU_PIN_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE, 1)                                     \
 	X(ORI_CU_PIN_DEVICEMAP, CU_MEMHOSTREGISTER_DEVICEMAP, 2)                                   \
 	X(ORI_CU_PIN_IO, CU_MEMHOSTREGISTER_IOMEMORY, 4)                                           \
-	X(ORI_CU_DEV_HOST_PAGES,                                                                   \
-	  CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 100)                   \
+	X(ORI_CU_DEV_HOST_PAGES, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, \
+	  100)                                                                                     \
 	X(ORI_CU_DEV_WRITES_ORDER, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, 118)       \
 	X(ORI_CU_WRITES_ORDER_OWNER, CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER, 100)
 
@@ -153,6 +154,8 @@ enum ori_cu_constant {
 	X(cuDeviceGetPCIBusId, cuDeviceGetPCIBusId, (char *id, int bytes, ori_cu_device))          \
 	X(cuDeviceCanAccessPeer, cuDeviceCanAccessPeer,                                            \
 	  (int *can, ori_cu_device from, ori_cu_device to))                                        \
+	X(cuDeviceGetP2PAttribute, cuDeviceGetP2PAttribute,                                        \
+	  (int *value, int attribute, ori_cu_device from, ori_cu_device to))                       \
 	X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, (void **context, ori_cu_device))     \
 	X(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, (ori_cu_device))                \
 	X(cuCtxPushCurrent, cuCtxPushCurrent_v2, (void *context))                                  \
@@ -189,6 +192,9 @@ enum ori_cu_constant {
 	  (void *handle, ori_cu_mem, int handle_type, unsigned long long flags))                   \
 	X(cuMemImportFromShareableHandle, cuMemImportFromShareableHandle,                          \
 	  (ori_cu_mem *, void *handle, int handle_type))                                           \
+	X(cuMemRetainAllocationHandle, cuMemRetainAllocationHandle, (ori_cu_mem *, void *inside))  \
+	X(cuMemGetAllocationPropertiesFromHandle, cuMemGetAllocationPropertiesFromHandle,          \
+	  (struct ori_cu_prop *, ori_cu_mem))                                                      \
 	X(cuMemGetAddressRange, cuMemGetAddressRange_v2,                                           \
 	  (ori_cu_ptr * base, size_t * bytes, ori_cu_ptr inside))                                  \
 	X(cuMemGetHandleForAddressRange, cuMemGetHandleForAddressRange,                            \

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cuda/export.c - memory that the program made: whether peers can have it.
+ * device/cuda/export.c - memory that the program made: whether peers can have it, and how.
  *
- * Any thread.
+ * Memory of cudaMalloc goes by CUDA IPC.  Memory that the program mapped itself (cuMemCreate,
+ * cuMemMap; PyTorch's expandable segments are such) goes by the handles it was made for: often
+ * many allocations lie behind one range, and each is exported.  Any thread.
  */
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../../util/util.h"
 #include "../cpu/cpu.h"
@@ -145,8 +149,6 @@ static const char *obstacle(const struct ori_cuda_gpu *gpu, const struct pointer
 		return "it is host memory, or no memory that CUDA knows";
 	if ((int)(uint32_t)f->ordinal != gpu->ordinal)
 		return "it is memory of another GPU than this rank's";
-	if (!f->ipc)
-		return "it is from a memory pool or mapped by the program: CUDA IPC takes neither";
 	return NULL;
 }
 
@@ -179,6 +181,147 @@ static int describe_inside(struct ori_cuda_gpu *gpu, const void *ptr, size_t byt
 	return 0;
 }
 
+/* ---- memory that the program mapped itself --------------------------------------------------- */
+
+#define PARTS_MAX 65536u
+
+/* The mapping that holds the address, not its whole reservation (seen on an H200, driver 580). */
+static int part_at(struct ori_cuda_gpu *gpu, ori_cu_ptr at, ori_cu_ptr *base, size_t *bytes)
+{
+	int err = gpu->cu->cuMemGetAddressRange(base, bytes, at);
+
+	if (err == ORI_CU_NOT_FOUND || err == ORI_CU_INVALID_VALUE)
+		return ori_fail(ORIEL_ERANGE,
+				"no memory is mapped at %#llx: a window, buffer or source there has a "
+				"gap",
+				at);
+	if (err)
+		return ori_cuda_fail(err, "cuMemGetAddressRange", "memory at %#llx", at);
+	return 0;
+}
+
+static int export_part(struct ori_cuda_gpu *gpu, ori_cu_mem handle, struct ori_allocation *out)
+{
+	struct ori_cu_prop prop;
+	int err = gpu->cu->cuMemGetAllocationPropertiesFromHandle(&prop, handle);
+
+	if (err)
+		return ori_cuda_fail(err, "cuMemGetAllocationPropertiesFromHandle", "GPU %d",
+				     gpu->ordinal);
+	if (!(prop.handle_types & (ORI_CU_HANDLE_FD | ORI_CU_HANDLE_FABRIC)))
+		return ori_fail_silent(
+			ORIEL_EEXPORT,
+			"the program made it (cuMemCreate) without a handle type that can be "
+			"exported: ask for CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, or use "
+			"oriel_alloc");
+	return ori_cuda_export_handle(gpu, handle, prop.handle_types, out);
+}
+
+/* One mapping, from its first byte on. */
+static int describe_part(struct ori_cuda_gpu *gpu, ori_cu_ptr base, size_t bytes,
+			 struct ori_allocation *out)
+{
+	ori_cu_mem handle;
+	int err = gpu->cu->cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)base);
+
+	if (err)
+		return ori_fail_silent(
+			ORIEL_EEXPORT,
+			"it is from a memory pool, or of another kind that CUDA gives to nobody "
+			"(cuMemRetainAllocationHandle: %s): allocate it with oriel_alloc or "
+			"cudaMalloc",
+			ori_cuda_text(err));
+	err = export_part(gpu, handle, out);
+	(void)gpu->cu->cuMemRelease(handle);
+	out->base = (void *)(uintptr_t)base;
+	out->bytes = bytes;
+	return err;
+}
+
+static void forget_parts(struct ori_allocation *a)
+{
+	for (uint32_t i = 0; i < a->nparts; i++)
+		if (a->parts[i].fd >= 0)
+			close(a->parts[i].fd);
+	free(a->parts);
+	a->parts = NULL;
+	a->nparts = 0;
+}
+
+/* How many mappings lie behind the range. */
+static int count_parts(struct ori_cuda_gpu *gpu, ori_cu_ptr at, size_t bytes, uint32_t *count)
+{
+	ori_cu_ptr base, end = at + bytes;
+	size_t size;
+	int err;
+
+	for (*count = 0; at < end; at = base + size) {
+		err = part_at(gpu, at, &base, &size);
+		if (err)
+			return err;
+		if (++*count > PARTS_MAX)
+			return ori_fail(ORIEL_ERANGE,
+					"over %u allocations lie behind the %zu bytes before %#llx",
+					PARTS_MAX, bytes, end);
+	}
+	return 0;
+}
+
+static int describe_parts(struct ori_cuda_gpu *gpu, ori_cu_ptr at, uint32_t count,
+			  struct ori_allocation *out)
+{
+	ori_cu_ptr base;
+	size_t size;
+	int err = 0;
+
+	out->kind = ORI_EXPORT_CUDA_PARTS;
+	out->fd = -1;
+	out->parts = calloc(count, sizeof(*out->parts));
+	if (!out->parts)
+		return ori_fail(ORIEL_ENOMEM, "no memory to describe %u allocations", count);
+	while (!err && out->nparts < count) {
+		struct ori_allocation *part = &out->parts[out->nparts];
+
+		err = part_at(gpu, at, &base, &size);
+		if (!err)
+			err = describe_part(gpu, base, size, part);
+		if (err)
+			break;
+		if (!out->nparts++)
+			out->base = (void *)(uintptr_t)base;
+		out->bytes += size;
+		at = base + size;
+	}
+	if (err)
+		forget_parts(out);
+	return err;
+}
+
+static int describe_vmm(struct ori_cuda_gpu *gpu, const void *ptr, size_t bytes,
+			struct ori_allocation *out)
+{
+	ori_cu_ptr at = (ori_cu_ptr)(uintptr_t)ptr, base;
+	uint32_t count = 0;
+	size_t size;
+	int err = count_parts(gpu, at, bytes, &count);
+
+	memset(out, 0, sizeof(*out));
+	out->fd = -1;
+	if (!err && count == 1) {
+		err = part_at(gpu, at, &base, &size);
+		if (!err)
+			err = describe_part(gpu, base, size, out);
+	} else if (!err) {
+		err = describe_parts(gpu, at, count, out);
+	}
+	if (err == ORIEL_EEXPORT)
+		return ori_fail(err, "%zu bytes at %p cannot be given to another process: %s",
+				bytes, ptr, ori_last_error_text());
+	return err;
+}
+
+/* ---- either ---------------------------------------------------------------------------------- */
+
 int ori_cuda_describe(struct ori_device *device, const void *ptr, size_t bytes,
 		      struct ori_allocation *out)
 {
@@ -199,7 +342,10 @@ int ori_cuda_describe(struct ori_device *device, const void *ptr, size_t bytes,
 	err = ori_cuda_enter(d->gpu, &scope);
 	if (err)
 		return err;
-	err = describe_inside(d->gpu, ptr, bytes, f.id, out);
+	if (f.ipc)
+		err = describe_inside(d->gpu, ptr, bytes, f.id, out);
+	else
+		err = describe_vmm(d->gpu, ptr, bytes, out);
 	ori_cuda_leave(&scope);
 	return err;
 }
@@ -207,5 +353,9 @@ int ori_cuda_describe(struct ori_device *device, const void *ptr, size_t bytes,
 void ori_cuda_forget(struct ori_device *device, struct ori_allocation *a)
 {
 	(void)device;
+	forget_parts(a);
+	if (a->fd >= 0)
+		close(a->fd);
+	a->fd = -1;
 	memset(a->handle, 0, sizeof(a->handle)); /* the driver keeps nothing for a handle */
 }

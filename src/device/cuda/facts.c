@@ -56,22 +56,31 @@ static int host_index(const struct ori_cuda_driver *cu, int ordinal, ori_cu_devi
 	return nvml.present ? nvml.index : ordinal;
 }
 
-/* A GPU hidden from this process cannot be mapped by it, so it does not count as reachable. */
-static uint64_t reachable(const struct ori_cuda_gpu *gpu)
+/*
+ * A GPU hidden from this process cannot be mapped by it, so it does not count as reachable.
+ * *atomics: those of them where atomics of this one are atomic.
+ */
+static uint64_t reachable(const struct ori_cuda_gpu *gpu, uint64_t *atomics)
 {
 	const struct ori_cuda_driver *cu = gpu->cu;
 	uint64_t bits = 0;
 
+	*atomics = 0;
 	for (int i = 0; i < cu->ndevices; i++) {
 		ori_cu_device other;
-		int can = 0, index;
+		int can = 0, native = 0, index;
 
 		if (i == gpu->ordinal || cu->cuDeviceGet(&other, i) ||
 		    cu->cuDeviceCanAccessPeer(&can, gpu->dev, other) || !can)
 			continue;
 		index = host_index(cu, i, other);
-		if (index >= 0 && index < GPUS_MAX)
-			bits |= 1ull << index;
+		if (index < 0 || index >= GPUS_MAX)
+			continue;
+		bits |= 1ull << index;
+		/* a driver that does not say so has none */
+		if (!cu->cuDeviceGetP2PAttribute(&native, ORI_CU_P2P_ATOMICS, gpu->dev, other) &&
+		    native)
+			*atomics |= 1ull << index;
 	}
 	return bits;
 }
@@ -86,9 +95,10 @@ int ori_cuda_facts(struct ori_device *device, struct ori_facts *facts)
 				GPUS_MAX);
 	facts->device = ORI_DEVICE_CUDA;
 	facts->gpu = index;
-	facts->gpu_access = reachable(gpu);
+	facts->gpu_access = reachable(gpu, &facts->gpu_atomics);
 	/* only with memory that the fabric takes: topology then believes in it */
-	facts->fabric_available = gpu->handles == ORI_CU_HANDLE_FABRIC;
+	facts->fabric_available = (gpu->handles & ORI_CU_HANDLE_FABRIC) != 0;
+	facts->fabric_refused = gpu->fabric_refused;
 	if (facts->fabric_available) {
 		memcpy(facts->fabric_uuid, gpu->nvml.fabric_uuid, sizeof(facts->fabric_uuid));
 		facts->fabric_clique = gpu->nvml.fabric_clique;

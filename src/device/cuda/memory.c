@@ -2,9 +2,10 @@
 /*
  * device/cuda/memory.c - memory of a GPU that peers can map: made, exported, imported.
  *
- * Allocations are the driver's virtual memory kind, exported by descriptor, or by fabric handle
- * where the GPU is part of a multi-node NVLink fabric and such an allocation succeeds.  The
- * allocation's handle is let go as soon as it is mapped: mapping and export keep the memory.
+ * Allocations are the driver's virtual memory kind, exported by descriptor to ranks of this
+ * host. Where the GPU is part of a multi-node NVLink fabric that takes them, they have a fabric
+ * handle, too. The allocation's handle is let go as soon as it is mapped: mapping and export
+ * keep the memory.
  *
  * The user's own memory is export.c's.  Any thread; nothing here runs while kernels use the memory.
  */
@@ -114,17 +115,30 @@ static void unmap(struct ori_cuda_gpu *gpu, void *base, size_t bytes)
 
 /* ---- allocations ----------------------------------------------------------------------------- */
 
-static int export_handle(struct ori_cuda_gpu *gpu, ori_cu_mem handle, struct ori_allocation *out)
+/* By descriptor for this host, and by fabric handle for others; by the latter alone if need be. */
+int ori_cuda_export_handle(struct ori_cuda_gpu *gpu, ori_cu_mem handle, int32_t types,
+			   struct ori_allocation *out)
 {
-	int fabric = gpu->handles == ORI_CU_HANDLE_FABRIC, err;
+	const struct ori_cuda_driver *cu = gpu->cu;
+	struct ori_cu_fabric fabric;
+	int err = 0, fd = -1;
 
 	out->fd = -1;
-	out->kind = fabric ? ORI_EXPORT_CUDA_FABRIC : ORI_EXPORT_CUDA_FD;
+	out->kind = types & ORI_CU_HANDLE_FD ? ORI_EXPORT_CUDA_FD : ORI_EXPORT_CUDA_FABRIC;
+	out->far = (types & ORI_CU_HANDLE_FABRIC) != 0;
 	memset(out->handle, 0, sizeof(out->handle));
-	err = gpu->cu->cuMemExportToShareableHandle(fabric ? (void *)out->handle : &out->fd, handle,
-						    gpu->handles, 0);
+	if (types & ORI_CU_HANDLE_FD)
+		err = cu->cuMemExportToShareableHandle(&fd, handle, ORI_CU_HANDLE_FD, 0);
+	if (!err && out->far) {
+		err = cu->cuMemExportToShareableHandle(&fabric, handle, ORI_CU_HANDLE_FABRIC, 0);
+		if (err && fd >= 0)
+			close(fd);
+		else if (!err)
+			memcpy(out->handle, &fabric, sizeof(fabric));
+	}
 	if (err)
 		return ori_cuda_fail(err, "cuMemExportToShareableHandle", "GPU %d", gpu->ordinal);
+	out->fd = fd;
 	return 0;
 }
 
@@ -143,7 +157,7 @@ static int alloc_inside(struct ori_cuda_device *d, size_t bytes, struct ori_allo
 	if (!err) {
 		err = ori_cuda_zero(d, a.base, bytes);
 		if (!err)
-			err = export_handle(gpu, handle, &a);
+			err = ori_cuda_export_handle(gpu, handle, gpu->handles, &a);
 		if (err)
 			unmap(gpu, a.base, bytes);
 	}
@@ -200,11 +214,11 @@ void ori_cuda_discard(struct ori_device *device, struct ori_allocation *a, size_
 
 /* ---- imports --------------------------------------------------------------------------------- */
 
-static int import_vmm(struct ori_cuda_gpu *gpu, const struct ori_allocation *theirs, void **base)
+static int import_handle(struct ori_cuda_gpu *gpu, const struct ori_allocation *theirs,
+			 ori_cu_mem *handle)
 {
 	int fabric = theirs->kind == ORI_EXPORT_CUDA_FABRIC, err;
 	struct ori_cu_fabric copy;
-	ori_cu_mem handle;
 	void *what = &copy;
 
 	if (!theirs->bytes || theirs->bytes % gpu->granularity || theirs->bytes > INT64_MAX)
@@ -214,15 +228,85 @@ static int import_vmm(struct ori_cuda_gpu *gpu, const struct ori_allocation *the
 	if (!fabric)
 		what = (void *)(uintptr_t)
 			       theirs->fd; /* the number itself, by the driver's contract */
-	err = gpu->cu->cuMemImportFromShareableHandle(&handle, what,
+	err = gpu->cu->cuMemImportFromShareableHandle(handle, what,
 						      fabric ? ORI_CU_HANDLE_FABRIC :
 							       ORI_CU_HANDLE_FD);
 	if (err)
 		return ori_cuda_fail(err, "cuMemImportFromShareableHandle",
 				     "a peer's memory of %zu bytes", theirs->bytes);
+	return 0;
+}
+
+static int import_vmm(struct ori_cuda_gpu *gpu, const struct ori_allocation *theirs, void **base)
+{
+	ori_cu_mem handle;
+	int err = import_handle(gpu, theirs, &handle);
+
+	if (err)
+		return err;
 	err = map_handle(gpu, handle, theirs->bytes, base);
 	(void)gpu->cu->cuMemRelease(handle);
 	return err;
+}
+
+static void unmap_parts(struct ori_cuda_gpu *gpu, const struct ori_allocation *theirs,
+			uint32_t nparts, ori_cu_ptr at)
+{
+	ori_cu_ptr next = at;
+	int err = 0;
+
+	for (uint32_t i = 0; i < nparts && !err; i++) {
+		err = gpu->cu->cuMemUnmap(next, theirs->parts[i].bytes);
+		next += theirs->parts[i].bytes;
+	}
+	if (!err)
+		(void)gpu->cu->cuMemAddressFree(at, theirs->bytes);
+	else if (!ori_cuda_is_lost(err))
+		(void)ori_cuda_fail(err, "cuMemUnmap", "a peer's memory of %zu bytes",
+				    theirs->bytes);
+}
+
+static int map_part(struct ori_cuda_gpu *gpu, const struct ori_allocation *part, ori_cu_ptr at)
+{
+	struct access_list list = { .owner = gpu };
+	ori_cu_mem handle;
+	int err = import_handle(gpu, part, &handle);
+
+	if (err)
+		return err;
+	err = gpu->cu->cuMemMap(at, part->bytes, 0, handle, 0);
+	(void)gpu->cu->cuMemRelease(handle);
+	if (err)
+		return ori_cuda_fail(err, "cuMemMap", "a peer's memory of %zu bytes", part->bytes);
+	(void)ori_cuda_gpus_each(add_access, &list);
+	err = gpu->cu->cuMemSetAccess(at, part->bytes, list.access, list.count);
+	if (!err)
+		return 0;
+	(void)gpu->cu->cuMemUnmap(at, part->bytes);
+	return ori_cuda_fail(err, "cuMemSetAccess", "a peer's memory of %zu bytes", part->bytes);
+}
+
+/* One range of addresses for all of them; comm/imports.c has tested that the sizes add up. */
+static int import_parts(struct ori_cuda_gpu *gpu, const struct ori_allocation *theirs, void **base)
+{
+	ori_cu_ptr at, next;
+	uint32_t done;
+	int err = gpu->cu->cuMemAddressReserve(&at, theirs->bytes, gpu->granularity, 0, 0);
+
+	if (err)
+		return ori_cuda_fail(err, "cuMemAddressReserve", "a peer's memory of %zu bytes",
+				     theirs->bytes);
+	for (next = at, done = 0; done < theirs->nparts && !err; done += !err) {
+		err = map_part(gpu, &theirs->parts[done], next);
+		next += theirs->parts[done].bytes;
+	}
+	if (err) {
+		unmap_parts(gpu, theirs, done, at);
+		return err;
+	}
+	*base = (void *)(uintptr_t)at;
+	ori_cuda_range_add(*base, theirs->bytes, ORI_CU_MEMORY_DEVICE);
+	return 0;
 }
 
 /* The driver counts: a handle opened twice gives one address, and closes at the second close. */
@@ -252,6 +336,14 @@ static int import_ipc(struct ori_cuda_gpu *gpu, const struct ori_allocation *the
 			(size_t)(start + bytes - at), theirs->bytes);
 }
 
+static void close_ipc(struct ori_cuda_gpu *gpu, void *base)
+{
+	int err = gpu->cu->cuIpcCloseMemHandle((ori_cu_ptr)(uintptr_t)base);
+
+	if (err && !ori_cuda_is_lost(err))
+		(void)ori_cuda_fail(err, "cuIpcCloseMemHandle", "a peer's memory");
+}
+
 int ori_cuda_import(struct ori_device *device, const struct ori_allocation *theirs, void **base)
 {
 	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
@@ -268,6 +360,9 @@ int ori_cuda_import(struct ori_device *device, const struct ori_allocation *thei
 	case ORI_EXPORT_CUDA_FABRIC:
 		err = import_vmm(d->gpu, theirs, base);
 		break;
+	case ORI_EXPORT_CUDA_PARTS:
+		err = import_parts(d->gpu, theirs, base);
+		break;
 	case ORI_EXPORT_CUDA_IPC:
 		err = import_ipc(d->gpu, theirs, base);
 		break;
@@ -282,7 +377,6 @@ void ori_cuda_unimport(struct ori_device *device, const struct ori_allocation *t
 {
 	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
 	struct ori_cuda_scope scope;
-	int err;
 
 	if (theirs->kind == ORI_EXPORT_HOST_FD) {
 		ori_cpu_unimport(device, theirs, base);
@@ -290,20 +384,17 @@ void ori_cuda_unimport(struct ori_device *device, const struct ori_allocation *t
 	}
 	if (ori_cuda_enter(d->gpu, &scope))
 		return;
-	if (theirs->kind == ORI_EXPORT_CUDA_IPC) {
-		if (ori_cuda_lanes_touch(d->gpu, base, theirs->bytes)) {
-			ori_log(ORI_LOG_WARN,
-				"a peer's memory stays open: a copy that passed its deadline still "
-				"uses it");
-			err = 0;
-		} else {
-			ori_cuda_range_remove(base);
-			err = d->gpu->cu->cuIpcCloseMemHandle((ori_cu_ptr)(uintptr_t)base);
-		}
-		if (err && !ori_cuda_is_lost(err))
-			(void)ori_cuda_fail(err, "cuIpcCloseMemHandle", "a peer's memory");
-	} else {
+	if (theirs->kind != ORI_EXPORT_CUDA_IPC && theirs->kind != ORI_EXPORT_CUDA_PARTS) {
 		unmap(d->gpu, base, theirs->bytes);
+	} else if (ori_cuda_lanes_touch(d->gpu, base, theirs->bytes)) {
+		ori_log(ORI_LOG_WARN, "a peer's memory stays open: a copy that passed its deadline "
+				      "still uses it");
+	} else {
+		ori_cuda_range_remove(base);
+		if (theirs->kind == ORI_EXPORT_CUDA_PARTS)
+			unmap_parts(d->gpu, theirs, theirs->nparts, (ori_cu_ptr)(uintptr_t)base);
+		else
+			close_ipc(d->gpu, base);
 	}
 	ori_cuda_leave(&scope);
 }
@@ -315,7 +406,7 @@ void ori_cuda_unimport(struct ori_device *device, const struct ori_allocation *t
  */
 static int fabric_works(struct ori_cuda_gpu *gpu)
 {
-	struct ori_cu_prop prop = properties(gpu, ORI_CU_HANDLE_FABRIC);
+	struct ori_cu_prop prop = properties(gpu, ORI_CU_HANDLE_FD | ORI_CU_HANDLE_FABRIC);
 	struct ori_cu_fabric fabric;
 	ori_cu_mem handle;
 	size_t grain;
@@ -329,7 +420,9 @@ static int fabric_works(struct ori_cuda_gpu *gpu)
 		(void)gpu->cu->cuMemRelease(handle);
 	}
 	if (err)
-		ori_log(ORI_LOG_INFO, "GPU %d is on an NVLink fabric, but memory for it: %s",
+		ori_log(ORI_LOG_INFO,
+			"GPU %d is on an NVLink fabric that takes no memory of this process (%s): "
+			"has it an IMEX channel, /dev/nvidia-caps-imex-channels/channel0?",
 			gpu->ordinal, ori_cuda_text(err));
 	return !err;
 }
@@ -343,8 +436,12 @@ int ori_cuda_memory_probe(struct ori_cuda_gpu *gpu)
 	if (gpu->cu->cuDeviceGetAttribute(&supported, ORI_CU_DEV_FABRIC, gpu->dev))
 		supported = 0; /* a driver that does not know the word */
 	gpu->handles = ORI_CU_HANDLE_FD;
-	if (supported && gpu->nvml.fabric && wanted && fabric_works(gpu))
-		gpu->handles = ORI_CU_HANDLE_FABRIC;
+	if (gpu->nvml.fabric && wanted) {
+		if (supported && fabric_works(gpu))
+			gpu->handles |= ORI_CU_HANDLE_FABRIC;
+		else
+			gpu->fabric_refused = 1;
+	}
 	prop = properties(gpu, gpu->handles);
 	err = gpu->cu->cuMemGetAllocationGranularity(&gpu->granularity, &prop,
 						     ORI_CU_GRANULARITY_MIN);

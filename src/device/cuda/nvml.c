@@ -4,7 +4,8 @@
  * NVLink fabric.
  *
  * By dlopen, like the driver, and optional: without it a GPU has the number CUDA gives it and no
- * fabric. Any thread; opened once a process.
+ * fabric.  A program that is its own driver (ORIEL_CUDA_LIBRARY=self) is its own NVML.  Any thread;
+ * opened once a process.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -44,7 +45,8 @@ static int find(void *library, const char *name, void *call)
 
 static void open_once(void)
 {
-	void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+	int self = !strcmp(ori_cuda_variable("ORIEL_CUDA_LIBRARY"), "self");
+	void *library = dlopen(self ? NULL : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
 
 	if (!library) {
 		ori_log(ORI_LOG_DEBUG, "no NVML (%s): no NVLink fabric is looked for", dlerror());

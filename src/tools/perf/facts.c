@@ -95,7 +95,8 @@ static void own_machine(struct perf_facts *f)
 			 u.machine);
 }
 
-static int has_nic_without_atomics(const struct perf_job *job)
+/* Of a queued peer its NIC, of a mapped one its GPU. */
+static int has_peer_without_atomics(const struct perf_job *job)
 {
 	struct oriel_comm_peer peer;
 	struct oriel_comm_dev dev;
@@ -103,6 +104,8 @@ static int has_nic_without_atomics(const struct perf_job *job)
 
 	if (oriel_comm_device(job->comm, &dev))
 		return 0;
+	if (dev.flags & ORIEL_PEER_NO_ATOMICS)
+		return 1;
 	/* The handle is the device's: its pointers may lead to memory that the host cannot load. */
 	for (int r = 0; r < dev.nranks; r++) {
 		if (oriel_copy(job->comm, &peer, &dev.peers[r], sizeof(peer)))
@@ -127,7 +130,7 @@ static void own_rank(const struct perf_job *job, struct perf_rank *me)
 	me->node_rank = oriel_comm_node_rank(job->comm, job->rank);
 	me->node_size = oriel_comm_node_size(job->comm, job->rank);
 	me->available_bytes = available_bytes();
-	me->no_atomics = has_nic_without_atomics(job);
+	me->no_atomics = has_peer_without_atomics(job);
 }
 
 /* The same on all ranks, from what all have told. */

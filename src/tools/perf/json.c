@@ -152,7 +152,7 @@ static void put_row(FILE *f, const struct perf_row *row)
 	if (row->fan)
 		fprintf(f, "\"peers\": %d, ", row->fan);
 	if (row->unsupported) {
-		fprintf(f, "\"unsupported\": \"not supported by this NIC\" }");
+		fprintf(f, "\"unsupported\": \"not supported by this NIC or GPU\" }");
 		return;
 	}
 	fprintf(f, "\"iterations\": %u, \"batch\": %u, \"time_us\": %.6g, ", row->iterations,

@@ -101,7 +101,7 @@ struct perf_rank {
 	char device[32];
 	int32_t pid;
 	int32_t node, node_rank, node_size;
-	int32_t no_atomics; /* a NIC of its queued peers has none */
+	int32_t no_atomics; /* a NIC of its queued peers, or the GPU of a mapped one, has none */
 	uint32_t reserved;
 	uint64_t available_bytes;
 };
@@ -116,7 +116,7 @@ struct perf_facts {
 	char (*reasons)[PERF_TEXT]; /* [rank][peer], or only rank 0's row when has_all is 0 */
 	int has_all;
 	int queued;     /* ordered pairs that are queued peers */
-	int no_atomics; /* a NIC of some queued peer has none */
+	int no_atomics; /* a NIC of some queued peer, or the GPU of a mapped one, has none */
 };
 
 /* What the engines of all ranks have done, summed: "soft", and numbers by name. */

@@ -223,7 +223,7 @@ void perf_report_row(const struct perf_job *job, const struct perf_row *row)
 	char algbw[16] = "-", busbw[16] = "-", wrong[24] = "N/A";
 
 	if (row->unsupported) {
-		printf("# %10llu %11llu %7s not supported by this NIC\n",
+		printf("# %10llu %11llu %7s not supported by this NIC or GPU\n",
 		       (unsigned long long)row->bytes, (unsigned long long)row->count, row->type);
 		fflush(stdout);
 		return;

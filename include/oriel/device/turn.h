@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * oriel/device/turn.h - adds to words of a mapped peer whose memory this GPU cannot add to.
+ *
+ * GPUs that reach each other over PCIe load and store, but their atomics on each other's memory are
+ * not atomic.  A signal word has one source, so its sum can be kept there: every add goes to a total
+ * in this rank's own memory, and the total is stored to the peer.  Several blocks may add to one word
+ * at once.  So stores are made in turn, by tickets, and a late one never takes the word back.
+ *
+ *   total    what the word shall come to; any block adds to it
+ *   asked    tickets taken; a block takes one after it has added
+ *   served   tickets whose adds have been stored; by who has the turn
+ *
+ * A block has the turn when all tickets before its own are served.  It stores for all who have asked by
+ * then, so that the others need not store again, and goes on from there.  Between launches asked and
+ * served are equal.
+ */
+#ifndef ORIEL_DEVICE_TURN_H
+#define ORIEL_DEVICE_TURN_H
+
+#include "mapped.h"
+
+/* By one thread: until all tickets before `mine` are served; *served is their count then. */
+ORIEL_DEV int ori_turn_wait(const struct oriel_comm_dev *comm, uint64_t *window_failure, int window,
+			    const struct oriel_turn *turn, uint64_t mine, uint64_t *served)
+{
+	struct ori_spin s;
+	int err = 0;
+
+	ori_spin_begin(&s, comm, window_failure, ORIEL_OP_QUEUE, comm->rank, 0, window, mine);
+	/*
+	 * [TURN3] acquire; partner [TURN4]: the word has been stored before this rank stores it
+	 * again.
+	 */
+	while (!ori_reached(*served = ori_load_acquire_sys(&turn->served), mine) && !err)
+		err = ori_spin(&s, *served);
+	ori_spin_end(&s);
+	return ori_reached(*served, mine) ? 0 : err;
+}
+
+/*
+ * By one thread, after its group met: as ori_mapped_signal() with ORIEL_ADD.  A deadline here means that
+ * a block of this rank stands still with the turn: it fails the window.
+ */
+ORIEL_DEV_OUT void ori_add_in_turn(const struct oriel_comm_dev *comm, uint64_t *window_failure,
+				   int window, struct oriel_turn *turn, uint64_t *word,
+				   uint64_t value, struct oriel_waiters *waiters)
+{
+	uint64_t mine, asked, served, total;
+	int err;
+
+	/*
+	 * [TURN1] release, system scope; partner [TURN2].  Who finds this add in the total
+	 * passes on with [S1] what the group wrote to the peer, also before this ticket is
+	 * taken.
+	 */
+	ori_fetch_add_acq_rel_sys(&turn->total, value);
+	/* [TURN5] release; partner [TURN6]: who serves this ticket finds its add in the total. */
+	mine = ori_fetch_add_acq_rel_sys(&turn->asked, 1);
+	err = ori_turn_wait(comm, window_failure, window, turn, mine, &served);
+	if (err == ORIEL_ETIMEDOUT)
+		ori_compare_swap_acq_rel_sys(window_failure, 0, ORIEL_FAILURE(err, comm->rank));
+	/* Failed, or one before has stored this add with its own. */
+	if (err || served != mine)
+		return;
+	/* [TURN6] acquire; partner [TURN5] of every ticket up to there. */
+	asked = ori_load_acquire_sys(&turn->asked);
+	/* [TURN2] acquire; partner [TURN1] of all adds that are in it. */
+	total = ori_load_acquire_sys(&turn->total);
+	ori_mapped_signal(word, ORIEL_SET, total, waiters);
+	/* [TURN4] release; partner [TURN3]. */
+	ori_store_release_sys(&turn->served, asked);
+}
+
+#endif
