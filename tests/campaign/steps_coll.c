@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/campaign/steps_coll.c - the collectives: all-gather without and with a request, all-to-all-v.
+ *
+ * A call's data is made by a kernel on the call's stream before it, and checked by one after it; nothing else
+ * orders them.
+ */
+#include <stdlib.h>
+
+#include "campaign.h"
+
+static int any_stream(struct camp_emit *e)
+{
+	return camp_chance(&e->random, 60) ? e->stream : camp_below(&e->random, e->config->streams);
+}
+
+/* 8-byte aligned words of a rank's own memory. */
+static uint64_t take_words(struct camp_emit *e, int rank, int n)
+{
+	return (camp_take_pool(e, rank, 8 * (uint64_t)n + 8) + 7) / 8 * 8;
+}
+
+/* ---- all-gather without a request --------------------------------------------------------------------- */
+
+enum cover { COVERED, UNCOVERED };
+
+struct gather {
+	int w, kind, request, in_place;
+	enum cover cover;
+	uint64_t block; /* bytes of a rank */
+	uint64_t elem;
+	uint64_t recv[CAMP_RANKS], send[CAMP_RANKS], tag[CAMP_RANKS];
+	int stream;
+};
+
+static void take_gather(struct camp_emit *e, struct gather *g)
+{
+	struct camp_window *w = &e->windows[g->w];
+	struct camp_comm *c = &e->comms[w->comm];
+	uint64_t all = g->block * (uint64_t)c->n, at = 0;
+
+	if (g->cover == COVERED)
+		at = camp_take_alike(e, g->w, all, camp_chance(&e->random, 70) ? 16 : 1);
+	for (int r = 0; r < c->n; r++) {
+		g->recv[r] = g->cover == COVERED ? at : camp_take_pool(e, c->world[r], all);
+		g->send[r] = camp_take_pool(e, c->world[r], g->block);
+		g->tag[r] = camp_tag(e);
+	}
+}
+
+static void fill_send(struct camp_emit *e, const struct gather *g, int rank)
+{
+	struct camp_window *w = &e->windows[g->w];
+	struct camp_op *o = camp_op(e, rank, 0, CAMP_FILL, g->w);
+
+	o->place = g->in_place && g->cover == COVERED ? w->buffer_place : w->pool_place;
+	o->off = g->in_place ? g->recv[rank] + (uint64_t)rank * g->block : g->send[rank];
+	o->bytes = g->block;
+	o->tag = g->tag[rank];
+}
+
+static void call_gather(struct camp_emit *e, const struct gather *g, int rank)
+{
+	struct camp_window *w = &e->windows[g->w];
+	struct camp_act *a = camp_act(e, e->comms[w->comm].world[rank], g->kind);
+
+	a->comm = w->comm;
+	a->window = g->w;
+	a->request = g->request;
+	a->place = g->cover == COVERED ? w->buffer_place : w->pool_place;
+	a->off = g->recv[rank];
+	a->how = g->in_place;
+	a->src_off = g->send[rank];
+	a->id = w->pool_place;
+	a->bytes = g->elem;
+	a->value = g->block / g->elem;
+	a->stream = g->stream;
+	e->streams_used |= 1u << g->stream;
+}
+
+static void check_gather(struct camp_emit *e, const struct gather *g, int rank)
+{
+	struct camp_window *w = &e->windows[g->w];
+	int n = e->comms[w->comm].n;
+
+	for (int r = 0; r < n; r++) {
+		uint64_t off = g->recv[rank] + (uint64_t)r * g->block;
+
+		if (g->cover == COVERED) {
+			camp_op_check(e, g->w, rank, 0, off, g->block, g->tag[r]);
+			camp_model_bytes(e, g->w, rank, off, g->tag[r], 0, g->block);
+		} else {
+			camp_op_check_pool(e, g->w, rank, 0, off, g->block, g->tag[r]);
+		}
+	}
+}
+
+static void draw_block(struct camp_emit *e, struct gather *g, int shares)
+{
+	static const uint64_t elems[] = { 1, 1, 2, 4, 8, 16 };
+	int n = e->comms[e->windows[g->w].comm].n;
+	uint64_t most = 200000 / (uint64_t)n / (uint64_t)shares;
+
+	g->elem = elems[camp_below(&e->random, 6)];
+	g->block = g->cover == COVERED ? camp_some_bytes(e, g->w, shares * n) :
+		   camp_chance(&e->random, 60) ?
+					 camp_some_bytes(e, g->w, 1) :
+					 (uint64_t)camp_below(&e->random, (int)most);
+	g->block = g->block < most ? g->block : most;
+	g->block = g->block / g->elem * g->elem;
+}
+
+static void on_stream(struct camp_emit *e, int stream)
+{
+	e->stream = stream;
+}
+
+/* Some calls on some streams; the checks come at once, or when all calls are made. */
+static void gathers(struct camp_emit *e, struct gather *g, int n, int late)
+{
+	int size = e->comms[e->windows[g[0].w].comm].n;
+
+	for (int r = 0; r < size; r++) {
+		for (int i = 0; i < n; i++) {
+			on_stream(e, g[i].stream);
+			fill_send(e, &g[i], r);
+			call_gather(e, &g[i], r);
+			if (!late)
+				check_gather(e, &g[i], r);
+		}
+		for (int i = 0; i < n && late; i++) {
+			on_stream(e, g[i].stream);
+			check_gather(e, &g[i], r);
+		}
+	}
+}
+
+void camp_step_gather(struct camp_emit *e)
+{
+	struct gather g[5];
+	int n = 1 + camp_below(&e->random, 5), w = camp_any_window(e), late;
+
+	camp_shape(e, 1);
+	for (int i = 0; i < n; i++) {
+		struct gather x = { .w = w, .kind = CAMP_ACT_GATHER };
+
+		g[i] = x;
+		g[i].cover = camp_chance(&e->random, 50) ? COVERED : UNCOVERED;
+		if (camp_is_without(e->program->options, "uncovered"))
+			g[i].cover = COVERED;
+		g[i].in_place = camp_chance(&e->random, 25);
+		g[i].stream = any_stream(e);
+		if (camp_is_without(e->program->options, "gather_streams"))
+			g[i].stream = 0;
+		draw_block(e, &g[i], n);
+		take_gather(e, &g[i]);
+	}
+	late = camp_chance(&e->random, 50);
+	for (int i = 0; i < n; i++)
+		camp_tell(e, "  window %d: %llu bytes a rank %s on stream %d%s\n", w,
+			  (unsigned long long)g[i].block,
+			  g[i].cover == COVERED ? "into the window" : "into other memory", g[i].stream,
+			  g[i].in_place ? ", in place" : "");
+	gathers(e, g, n, late);
+}
+
+/* More places than the library keeps requests for. */
+void camp_step_gather_many(struct camp_emit *e)
+{
+	struct gather g[96];
+	int w = camp_any_window(e), size = e->comms[e->windows[w].comm].n;
+	int n = 66 + camp_below(&e->random, 25), room;
+
+	camp_shape(e, 1);
+	camp_settle(e, 0);
+	room = (int)(e->windows[w].bytes / 2 / (uint64_t)(size * 16 + 56));
+	n = n < room ? n : room;
+	for (int i = 0; i < n; i++) {
+		struct gather x = { .w = w, .kind = CAMP_ACT_GATHER, .elem = 1 };
+
+		g[i] = x;
+		g[i].block = 8 + (uint64_t)camp_below(&e->random, 8);
+		g[i].stream = e->stream;
+		take_gather(e, &g[i]);
+	}
+	camp_tell(e, "  window %d: %d calls of 8 to 15 bytes a rank on stream %d\n", w, n, e->stream);
+	gathers(e, g, n, 1);
+}
+
+/* ---- requests ------------------------------------------------------------------------------------------- */
+
+#define REQUESTS 2
+
+static void init_request(struct camp_emit *e, struct gather *g, uint64_t most, int algorithm,
+			 uint64_t chunk)
+{
+	struct camp_window *w = &e->windows[g->w];
+	struct camp_comm *c = &e->comms[w->comm];
+
+	for (int r = 0; r < c->n; r++) {
+		struct camp_act *a = camp_act(e, c->world[r], CAMP_ACT_GATHER_INIT);
+
+		a->comm = w->comm;
+		a->window = g->w;
+		a->request = g->request;
+		a->off = g->recv[r];
+		a->bytes = most * (uint64_t)c->n;
+		a->how = algorithm;
+		a->value = chunk;
+	}
+}
+
+/* Two requests that take turns, each on its stream; a result is checked before the next exec of its request. */
+void camp_step_request(struct camp_emit *e)
+{
+	static const uint64_t chunks[] = { 0, 0, 64, 1024 };
+	int w = camp_any_window(e), n = 1 + camp_below(&e->random, REQUESTS), end_early;
+	struct camp_comm *c = &e->comms[e->windows[w].comm];
+	struct gather g[REQUESTS];
+	uint64_t most[REQUESTS];
+	int execs = 1 + camp_below(&e->random, 6);
+
+	if (e->nrequests + REQUESTS > CAMP_REQUESTS)
+		return;
+	camp_shape(e, 1);
+	for (int i = 0; i < n; i++) {
+		struct gather x = { .w = w, .kind = CAMP_ACT_GATHER_EXEC, .request = e->nrequests++ };
+
+		g[i] = x;
+		g[i].stream = any_stream(e);
+		draw_block(e, &g[i], 2 * n);
+		most[i] = g[i].block += 16;
+		g[i].elem = 1;
+		take_gather(e, &g[i]);
+		init_request(e, &g[i], most[i], camp_below(&e->random, 4), chunks[camp_below(&e->random, 4)]);
+		camp_tell(e, "  window %d: request %d of %llu bytes a rank, %d execs on stream %d\n", w,
+			  g[i].request, (unsigned long long)most[i], execs, g[i].stream);
+	}
+	for (int k = 0; k < execs; k++)
+		for (int i = 0; i < n; i++) {
+			g[i].block = camp_chance(&e->random, 50) ?
+					     most[i] :
+					     (uint64_t)camp_below(&e->random, (int)most[i]);
+			g[i].in_place = camp_chance(&e->random, 25);
+			on_stream(e, g[i].stream);
+			for (int r = 0; r < c->n; r++) {
+				g[i].send[r] = camp_take_pool(e, c->world[r], g[i].block);
+				g[i].tag[r] = camp_tag(e);
+			}
+			for (int r = 0; r < c->n; r++) {
+				fill_send(e, &g[i], r);
+				call_gather(e, &g[i], r);
+				check_gather(e, &g[i], r);
+			}
+		}
+	end_early = camp_chance(&e->random, 50);
+	if (!end_early)
+		camp_settle(e, 0);
+	for (int i = 0; i < n; i++)
+		for (int r = 0; r < c->n; r++)
+			camp_act(e, c->world[r], CAMP_ACT_GATHER_DESTROY)->request = g[i].request;
+}
+
+/* ---- all-to-all-v ----------------------------------------------------------------------------------------- */
+
+struct a2a {
+	int w, request, place, packed, stream;
+	uint64_t slot, elem;
+	uint64_t sizes[CAMP_RANKS][CAMP_RANKS]; /* elements, [from][to] */
+};
+
+static void draw_sizes(struct camp_emit *e, struct a2a *x, int n)
+{
+	int how = camp_below(&e->random, 4);
+
+	for (int a = 0; a < n; a++)
+		for (int b = 0; b < n; b++) {
+			uint64_t s = (uint64_t)camp_below(&e->random, (int)(x->slot / x->elem) + 1);
+
+			s = how == 0 ? x->slot / x->elem : how == 1 && camp_chance(&e->random, 60) ? 0 : s;
+			x->sizes[a][b] = s;
+		}
+}
+
+static void store(struct camp_emit *e, int w, int rank, uint64_t off, uint64_t value)
+{
+	struct camp_op *o = camp_op(e, rank, 0, CAMP_STORE_WORD, w);
+
+	o->place = e->windows[w].pool_place;
+	o->off = off;
+	o->value = value;
+}
+
+static void check_word(struct camp_emit *e, int w, int rank, uint64_t off, uint64_t value)
+{
+	struct camp_op *o = camp_op(e, rank, 0, CAMP_CHECK_WORD, w);
+
+	o->place = e->windows[w].pool_place;
+	o->off = off;
+	o->value = value;
+}
+
+/* One rank's part of a call: sizes and data by a kernel, the call, checks by a kernel. */
+static void a2a_rank(struct camp_emit *e, const struct a2a *x, int rank, const uint64_t *tags)
+{
+	struct camp_window *w = &e->windows[x->w];
+	struct camp_comm *c = &e->comms[w->comm];
+	int own = camp_chance(&e->random, 50), offsets = camp_chance(&e->random, 40);
+	uint64_t sizes = take_words(e, c->world[rank], c->n), offs = take_words(e, c->world[rank], c->n);
+	uint64_t came = take_words(e, c->world[rank], c->n), all = 0, at = 0, src;
+	struct camp_act *a;
+
+	for (int r = 0; r < c->n; r++)
+		all += x->sizes[rank][r] * x->elem;
+	src = own ? 0 : camp_take_pool(e, c->world[rank], all + x->elem) / x->elem * x->elem;
+	for (int r = 0; r < c->n; r++) {
+		uint64_t bytes = x->sizes[rank][r] * x->elem;
+		struct camp_op *o = camp_op(e, rank, 0, CAMP_FILL, x->w);
+
+		o->place = own ? x->place + CAMP_RANKS : w->pool_place;
+		o->off = src + at;
+		o->bytes = bytes;
+		o->tag = tags[rank] + (uint64_t)r;
+		store(e, x->w, rank, sizes + 8 * (uint64_t)r, x->sizes[rank][r]);
+		store(e, x->w, rank, offs + 8 * (uint64_t)r, at / x->elem);
+		at += bytes;
+	}
+	a = camp_act(e, c->world[rank], CAMP_ACT_A2A_EXEC);
+	a->request = x->request;
+	a->place = w->pool_place;
+	a->off = sizes;
+	a->value = offsets ? offs : UINT64_MAX;
+	a->src_off = own ? UINT64_MAX : src;
+	a->recv_off = (int64_t)came;
+	e->streams_used |= 1u << x->stream;
+	at = 0;
+	for (int r = 0; r < c->n; r++) {
+		uint64_t bytes = x->sizes[r][rank] * x->elem;
+		struct camp_op *o = camp_op(e, rank, 0, CAMP_CHECK, x->w);
+
+		o->place = x->place + (x->packed ? 0 : r);
+		o->off = x->packed ? at : 0;
+		o->bytes = bytes;
+		o->tag = tags[r] + (uint64_t)rank;
+		check_word(e, x->w, rank, came + 8 * (uint64_t)r, x->sizes[r][rank]);
+		at += bytes;
+	}
+}
+
+static void a2a_create(struct camp_emit *e, const struct a2a *x)
+{
+	struct camp_comm *c = &e->comms[e->windows[x->w].comm];
+
+	for (int r = 0; r < c->n; r++) {
+		struct camp_act *a = camp_act(e, c->world[r], CAMP_ACT_A2A_CREATE);
+
+		a->comm = e->windows[x->w].comm;
+		a->request = x->request;
+		a->place = x->place;
+		a->how = x->packed;
+		a->bytes = x->packed ? x->slot * (uint64_t)c->n : x->slot;
+		a->value = x->elem;
+	}
+}
+
+void camp_step_alltoallv(struct camp_emit *e)
+{
+	static const uint64_t elems[] = { 1, 4, 8, 16 };
+	struct a2a x = { .w = camp_any_window(e) };
+	struct camp_comm *c = &e->comms[e->windows[x.w].comm];
+	int calls = 1 + camp_below(&e->random, 5), settled;
+
+	if (e->nrequests >= CAMP_REQUESTS || e->nplaces + CAMP_RANKS + 1 > CAMP_PLACES)
+		return;
+	camp_shape(e, 1);
+	x.stream = e->stream;
+	x.request = e->nrequests++;
+	x.place = e->nplaces;
+	e->nplaces += CAMP_RANKS + 1;
+	x.packed = camp_chance(&e->random, 40);
+	x.elem = elems[camp_below(&e->random, 4)];
+	x.slot = 16 + (uint64_t)camp_below(&e->random, camp_chance(&e->random, 20) ? 12000 : 1000);
+	x.slot = x.slot / 16 * 16;
+	camp_tell(e, "  comm of window %d: %s, up to %llu bytes to a peer, %d calls on stream %d\n", x.w,
+		  x.packed ? "packed" : "slots", (unsigned long long)x.slot, calls, x.stream);
+	a2a_create(e, &x);
+	for (int k = 0; k < calls; k++) {
+		uint64_t tags[CAMP_RANKS];
+
+		for (int r = 0; r < c->n; r++) {
+			tags[r] = e->next_tag + 1;
+			e->next_tag += CAMP_RANKS;
+		}
+		draw_sizes(e, &x, c->n);
+		for (int r = 0; r < c->n; r++)
+			a2a_rank(e, &x, r, tags);
+	}
+	settled = camp_chance(&e->random, 50);
+	if (settled)
+		camp_settle(e, 0);
+	for (int r = 0; r < c->n; r++) {
+		(void)camp_act(e, c->world[r], CAMP_ACT_STREAM_SYNC);
+		camp_act(e, c->world[r], CAMP_ACT_A2A_DESTROY)->request = x.request;
+	}
+}
