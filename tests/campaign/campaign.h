@@ -306,7 +306,8 @@ void camp_op_check_pool(struct camp_emit *, int window, int rank, int block, uin
 void camp_op_meet(struct camp_emit *, int window, int rank, int block, int code);
 int camp_window_make(struct camp_emit *, int comm, struct camp_random *);
 void camp_window_end(struct camp_emit *, int window);
-int camp_memory_make(struct camp_emit *, int rank, int memory, int kind, uint64_t bytes);
+int camp_memory_make(struct camp_emit *, int rank, int comm, int memory, int kind,
+		     uint64_t bytes);
 
 typedef void camp_step_fn(struct camp_emit *);
 camp_step_fn camp_step_exchange, camp_step_meet, camp_step_fetch, camp_step_chain,

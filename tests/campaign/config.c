@@ -12,8 +12,11 @@
 
 #include "campaign.h"
 #include "engine/soft/nic.h"
+#include "fake_cuda/fake_cuda.h"
 #include "util/config.h"
 #include "util/util.h"
+
+#pragma weak fake_cuda_knobs
 
 #define NICS_MAX 16
 #define PROCESSES_EVERY 20
@@ -104,6 +107,13 @@ static void draw_faults(struct camp_config *c, struct camp_random *r)
 		add_fault(c, "first_psn", seed);
 }
 
+static void add_knob(struct camp_config *c, const char *knob, int value)
+{
+	size_t used = strlen(c->fake);
+
+	snprintf(c->fake + used, sizeof(c->fake) - used, ",%s%d", knob, value);
+}
+
 static void draw_device(struct camp_config *c, struct camp_random *r, int gpu)
 {
 	int how = camp_below(r, 100), slow = 100 << camp_below(r, 5);
@@ -118,10 +128,13 @@ static void draw_device(struct camp_config *c, struct camp_random *r, int gpu)
 		return;
 	snprintf(c->fake, sizeof(c->fake), "threads=2,sms=16%s", c->mlx5 ? ",guard=0" : "");
 	if (camp_chance(r, 50))
-		snprintf(c->fake + strlen(c->fake), sizeof(c->fake) - strlen(c->fake),
-			 ",slow=cuLaunchKernel:%d", slow);
+		add_knob(c, "slow=cuLaunchKernel:", slow);
+	if (camp_chance(r, 15))
+		add_knob(c, "slow=cuMemcpyAsync:", slow);
 	if (camp_chance(r, 20))
-		snprintf(c->fake + strlen(c->fake), sizeof(c->fake) - strlen(c->fake), ",gpus=2");
+		add_knob(c, "gpus=", 2);
+	if (camp_chance(r, 10))
+		add_knob(c, "mps=", 0);
 }
 
 static void draw_nic(struct camp_config *c, struct camp_random *r)
@@ -136,10 +149,6 @@ static void draw_nic(struct camp_config *c, struct camp_random *r)
 	c->lanes = camp_chance(r, 50) ? 1 : 1 + camp_below(r, 4);
 	c->nics = 1 + camp_chance(r, 35);
 	c->depth = depths[camp_below(r, (int)ORI_COUNT(depths))];
-	if (c->mlx5) { /* its NICs are the stub's */
-		snprintf(c->nic, sizeof(c->nic), "soft");
-		c->faults[0] = 0;
-	}
 }
 
 /* What the NIC cannot do, as the library will find it. */
@@ -148,9 +157,13 @@ static void learn_limits(struct camp_config *c)
 	struct soft_config soft;
 
 	c->unordered = c->no_atomics = 0;
-	if (c->mlx5 || soft_config_personality(&soft, c->nic) ||
-	    soft_config_faults(&soft, c->faults))
+	if (soft_config_personality(&soft, c->nic) || soft_config_faults(&soft, c->faults))
 		return;
+	/* an mlx5 NIC is neither; the stub's wires carry packets of the size that its NICs have */
+	if (c->mlx5 && (soft.ooo || soft.no_atomics || soft.mtu > 4096)) {
+		snprintf(c->nic, sizeof(c->nic), "cx7");
+		return;
+	}
 	c->unordered = soft.ooo;
 	c->no_atomics = soft.no_atomics;
 }
@@ -312,19 +325,23 @@ static void each_variable(const struct camp_config *c, variable_fn *fn, void *ct
 		fn(ctx, "ORIEL_IB_LIBRARY", CAMP_MLX5_STUB);
 		fn(ctx, "ORIEL_MLX5_LIBRARY", CAMP_MLX5_STUB);
 		fn(ctx, "MLX5_STUB_WIRE", text);
-		return;
 	}
 #endif
-	fn(ctx, "ORIEL_ENGINE", "soft");
+	if (!c->mlx5)
+		fn(ctx, "ORIEL_ENGINE", "soft");
 	fn(ctx, "ORIEL_SOFT_NIC", c->nic);
 	if (c->faults[0])
 		fn(ctx, "ORIEL_SOFT_FAULTS", c->faults);
 }
 
+/* The fake driver reads its variable when a program begins, and takes it away from the library. */
 static void set_variable(void *ctx, const char *name, const char *value)
 {
 	(void)ctx;
-	setenv(name, value, 1);
+	if (strcmp(name, "ORIEL_FAKE_CUDA"))
+		setenv(name, value, 1);
+	else if (fake_cuda_knobs)
+		fake_cuda_knobs(value);
 }
 
 void camp_config_apply(const struct camp_config *c, double timeout_s)

@@ -43,6 +43,7 @@ static void usage(FILE *out)
 		     "  --without L   kinds and features left out: exchange meet fetch chain pingpong atomics\n"
 		     "                staged storm gather gather_many request alltoallv reuse again graph settle;\n"
 		     "                uncovered (all-gather into memory of no window), gather_streams\n"
+		     "                (one stream for it), early_destroy (of a request with work on a stream)\n"
 		     "  --keep L      these steps only         --set L       ranks device topology nic faults lanes\n"
 		     "                nics depth threads streams processes fake; in a value + stands for a comma\n"
 		     "  --repeat N    a seed up to N times, until it fails\n"

@@ -170,10 +170,11 @@ void camp_op_meet(struct camp_emit *e, int window, int rank, int block, int code
 
 /* ---- memory and windows ------------------------------------------------------------------------------ */
 
-int camp_memory_make(struct camp_emit *e, int rank, int memory, int kind, uint64_t bytes)
+int camp_memory_make(struct camp_emit *e, int rank, int comm, int memory, int kind, uint64_t bytes)
 {
 	struct camp_act *a = camp_act(e, rank, CAMP_ACT_MEMORY);
 
+	a->comm = comm;
 	a->memory = memory;
 	a->how = kind;
 	a->bytes = bytes;
@@ -228,7 +229,7 @@ static void make_on(struct camp_emit *e, int w, int rank, int kind)
 	struct camp_act *a;
 
 	if (win->memory >= 0)
-		(void)camp_memory_make(e, world, win->memory, kind, win->bytes);
+		(void)camp_memory_make(e, world, win->comm, win->memory, kind, win->bytes);
 	a = camp_act(e, world, CAMP_ACT_WINDOW);
 	a->window = w;
 	a->comm = win->comm;

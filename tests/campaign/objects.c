@@ -37,10 +37,11 @@ int camp_do_memory(struct camp_state *s, const struct camp_act *a)
 	int err = 0;
 
 	m->kind = a->how;
+	m->comm = a->comm;
 	m->bytes = a->bytes;
 	m->ptr = NULL;
 	if (a->how == CAMP_MEMORY_ALLOC)
-		return camp_call(s, a, oriel_alloc(s->comms[0], a->bytes, &m->ptr), "oriel_alloc");
+		return camp_call(s, a, oriel_alloc(s->comms[a->comm], a->bytes, &m->ptr), "oriel_alloc");
 	if (s->cuda)
 		err = camp_gpu_malloc(s->comms[0], a->bytes, &m->ptr);
 	else
@@ -59,7 +60,7 @@ int camp_do_free(struct camp_state *s, const struct camp_act *a)
 	m->last = ptr;
 	m->ptr = NULL;
 	if (m->kind == CAMP_MEMORY_ALLOC)
-		return camp_call(s, a, oriel_free(s->comms[0], ptr), "oriel_free");
+		return camp_call(s, a, oriel_free(s->comms[m->comm], ptr), "oriel_free");
 	if (!s->cuda)
 		munmap(ptr, m->bytes);
 	else if (camp_gpu_free(s->comms[0], ptr))
@@ -264,5 +265,5 @@ void camp_drop_objects(struct camp_state *s)
 				(void)camp_gpu_stream_destroy(s->comms[0], s->streams[i]);
 	for (int i = 0; i < CAMP_MEMORIES; i++)
 		if (s->memories[i].ptr && s->memories[i].kind == CAMP_MEMORY_ALLOC && !s->failed)
-			(void)oriel_free(s->comms[0], s->memories[i].ptr);
+			(void)oriel_free(s->comms[s->memories[i].comm], s->memories[i].ptr);
 }

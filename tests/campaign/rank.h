@@ -12,7 +12,7 @@
 
 struct camp_memory {
 	void *ptr, *last; /* last: where it was before it was freed */
-	int kind;
+	int kind, comm;
 	uint64_t bytes;
 };
 

@@ -19,7 +19,7 @@
 
 #include "rank.h"
 
-#define PRINTED 1200 /* bytes of what it printed that are shown */
+#define PRINTED 6 /* lines of what it printed that are shown */
 
 int check_failures, check_skipped;
 struct check_test *check_tests, *check_running;
@@ -140,19 +140,33 @@ int camp_child_begin(struct camp_child *c, uint64_t seed, const struct camp_opti
 	_exit(1); /* not reached */
 }
 
-/* The end of it, where a process says why it gave up. */
+/* What follows from the abort that ends a failed program, and what is said on every run. */
+static int is_noise(const char *line)
+{
+	return strstr(line, "aborted the comm") || strstr(line, "the comm has failed") ||
+	       strstr(line, "warning:");
+}
+
+/* The first lines that tell something. */
 static void keep_printed(struct camp_child *c)
 {
-	off_t end = lseek(c->errors, 0, SEEK_END), from = end > PRINTED ? end - PRINTED : 0;
-	size_t used = strlen(c->result->text);
-	ssize_t n;
+	char *text = c->result->text, line[400];
+	size_t used = strlen(text), room = sizeof(c->result->text);
+	FILE *in = fdopen(c->errors, "r");
+	int lines = 0;
 
-	if (used + PRINTED + 32 > sizeof(c->result->text) || end <= 0)
+	if (!in) {
+		close(c->errors);
 		return;
-	used += (size_t)snprintf(c->result->text + used, sizeof(c->result->text) - used,
-				 "%sprinted:\n", used ? "\n" : "");
-	n = pread(c->errors, c->result->text + used, PRINTED, from);
-	c->result->text[used + (size_t)(n > 0 ? n : 0)] = 0;
+	}
+	rewind(in);
+	while (fgets(line, sizeof(line), in) && lines < PRINTED && used + sizeof(line) + 8 < room)
+		if (!is_noise(line)) {
+			line[strcspn(line, "\n")] = 0;
+			used += (size_t)snprintf(text + used, room - used, "\n    %s", line);
+			lines++;
+		}
+	fclose(in);
 }
 
 static void judge(struct camp_child *c, int status)
@@ -169,6 +183,8 @@ static void judge(struct camp_child *c, int status)
 	}
 	if (r->failed)
 		keep_printed(c);
+	else
+		close(c->errors);
 }
 
 int camp_child_poll(struct camp_child *c)
@@ -186,6 +202,5 @@ int camp_child_poll(struct camp_child *c)
 	}
 	c->result->seconds = camp_now() - c->began;
 	judge(c, status);
-	close(c->errors);
 	return 1;
 }

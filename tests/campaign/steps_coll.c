@@ -253,8 +253,9 @@ void camp_step_request(struct camp_emit *e)
 				check_gather(e, &g[i], r);
 			}
 		}
+	/* a request may go when its calls have returned, whatever its streams still have to do */
 	end_early = camp_chance(&e->random, 50);
-	if (!end_early)
+	if (!end_early || camp_is_without(e->program->options, "early_destroy"))
 		camp_settle(e, 0);
 	for (int i = 0; i < n; i++)
 		for (int r = 0; r < c->n; r++)

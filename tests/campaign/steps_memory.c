@@ -213,7 +213,7 @@ void camp_step_reuse(struct camp_emit *e)
 			quiet(e, world);
 		x.id = camp_take_id(e, x.w);
 		dst = camp_take(e, x.w, x.to, x.bytes, 1);
-		(void)camp_memory_make(e, world, x.memory, x.kind, 70000);
+		(void)camp_memory_make(e, world, 0, x.memory, x.kind, 70000);
 		a = camp_act(e, world, CAMP_ACT_SOURCE);
 		a->window = x.w;
 		a->memory = x.memory;
