@@ -76,12 +76,13 @@ struct camp_config {
 	int device;
 	int mlx5; /* queues are executed by the mlx5 engine over tests/mlx5_stub */
 	int lanes, nics, depth;
+	int wrap;       /* queues begin near the end of their indices */
 	int unordered;  /* the NIC does not keep order: puts over the same bytes need a fence */
 	int no_atomics; /* the NIC has none */
 	int threads;    /* of a block, at most */
 	int streams;
 	char topology[32];
-	char nic[24], faults[160], fake[120];
+	char nic[24], faults[160], fake[120], a2a[80];
 };
 
 /* What the user gave to change it; empty: nothing.  "ranks=2,faults=none,..." */

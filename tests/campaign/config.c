@@ -149,6 +149,11 @@ static void draw_nic(struct camp_config *c, struct camp_random *r)
 	c->lanes = camp_chance(r, 50) ? 1 : 1 + camp_below(r, 4);
 	c->nics = 1 + camp_chance(r, 35);
 	c->depth = depths[camp_below(r, (int)ORI_COUNT(depths))];
+	c->wrap = camp_chance(r, 20) && !c->mlx5; /* queues of a NIC begin at 0 */
+	if (camp_chance(r, 50))
+		snprintf(c->a2a, sizeof(c->a2a), "mapped=%d/1/%d,queued=%d/1/%d,small=%d",
+			 1 + camp_below(r, 3), 64 << camp_below(r, 6), 1 + camp_below(r, 3),
+			 64 << camp_below(r, 6), camp_chance(r, 50) * 256);
 }
 
 /* What the NIC cannot do, as the library will find it. */
@@ -249,6 +254,10 @@ static int set_one(struct camp_config *c, const char *key, const char *value)
 		return set_number(value, 1, 512, &c->threads);
 	if (!strcmp(key, "streams"))
 		return set_number(value, 1, CAMP_STREAMS, &c->streams);
+	if (!strcmp(key, "wrap"))
+		return set_number(value, 0, 1, &c->wrap);
+	if (!strcmp(key, "a2a"))
+		return set_text(value, c->a2a, sizeof(c->a2a));
 	if (!strcmp(key, "device"))
 		return set_device(value, c);
 	if (!strcmp(key, "topology"))
@@ -316,6 +325,10 @@ static void each_variable(const struct camp_config *c, variable_fn *fn, void *ct
 	fn(ctx, "ORIEL_NICS", text);
 	snprintf(text, sizeof(text), "%d", c->depth);
 	fn(ctx, "ORIEL_QUEUE_DEPTH", text);
+	if (c->wrap) /* indices of 16 bits go round soon */
+		fn(ctx, "ORIEL_QUEUE_START", "65520");
+	if (c->a2a[0])
+		fn(ctx, "ORIEL_A2A_PLAN", c->a2a);
 	if (c->device == CAMP_FAKE)
 		fn(ctx, "ORIEL_FAKE_CUDA", c->fake);
 #ifdef CAMP_MLX5_STUB
@@ -346,13 +359,16 @@ static void set_variable(void *ctx, const char *name, const char *value)
 
 void camp_config_apply(const struct camp_config *c, double timeout_s)
 {
+	static const char *const ours[] = { "ORIEL_TOPOLOGY",	 "ORIEL_SOFT_FAULTS", "ORIEL_A2A_PLAN",
+					    "ORIEL_QUEUE_START" };
 	char text[32];
 
+	for (size_t i = 0; i < ORI_COUNT(ours); i++)
+		unsetenv(ours[i]);
 	snprintf(text, sizeof(text), "%g", timeout_s);
 	setenv("ORIEL_TIMEOUT", text, 1);
 	setenv("ORIEL_LATE", text, 1);
 	setenv("ORIEL_TUNE_FILE", "none", 1);
-	unsetenv("ORIEL_TOPOLOGY");
 	each_variable(c, set_variable, NULL);
 }
 

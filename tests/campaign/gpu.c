@@ -13,6 +13,7 @@
 #include "comm/comm.h"
 #include "device/cuda/cuda_device.h"
 #include "fake_cuda/fake_cuda.h"
+#include "check.h"
 #include "gpu.h"
 
 #define CAPTURE_THREAD_LOCAL 1
@@ -21,6 +22,7 @@
 #pragma weak fake_cuda_kernel
 #pragma weak fake_cuda_malloc
 #pragma weak fake_cuda_free
+#pragma weak fake_cuda_live
 
 static struct {
 	int (*begin_capture)(void *stream, int mode);
@@ -201,4 +203,12 @@ int camp_gpu_graph_destroy(struct oriel_comm *comm, void *graph, void *exec)
 const struct oriel_kernel *camp_gpu_kernel(const struct oriel_kernel *kernel)
 {
 	return fake_cuda_kernel ? fake_cuda_kernel(kernel) : kernel;
+}
+
+void camp_gpu_leftovers(void)
+{
+	char text[256];
+
+	if (fake_cuda_live && fake_cuda_live(text, sizeof(text)))
+		check_fail(__FILE__, __LINE__, "left when all comms are gone:%s", text);
 }

@@ -45,7 +45,7 @@ static void usage(FILE *out)
 		     "                uncovered (all-gather into memory of no window), gather_streams\n"
 		     "                (one stream for it), early_destroy (of a request with work on a stream)\n"
 		     "  --keep L      these steps only         --set L       ranks device topology nic faults lanes\n"
-		     "                nics depth threads streams processes fake; in a value + stands for a comma\n"
+		     "                nics depth wrap a2a threads streams processes fake; in a value + stands for a comma\n"
 		     "  --repeat N    a seed up to N times, until it fails\n"
 		     "  --shrink S    seconds to make a failing seed small (60; 0: not at all)\n"
 		     "  --found N     stop when so many seeds have failed (3)\n");

@@ -124,6 +124,23 @@ int camp_do_window_destroy(struct camp_state *s, const struct camp_act *a)
 	return camp_call(s, a, oriel_window_destroy(w), "oriel_window_destroy");
 }
 
+/* Half of them are exchanged here, the others by the request. */
+int camp_do_buffer(struct camp_state *s, const struct camp_act *a)
+{
+	struct camp_memory *m = &s->memories[a->memory];
+	int err;
+
+	if (a->kind == CAMP_ACT_BUFFER_RELEASE)
+		return camp_call(s, a, oriel_buffer_release(m->buffer), "oriel_buffer_release");
+	err = camp_call(s, a,
+			oriel_buffer_register(s->comms[a->comm], m->ptr, a->bytes, &m->buffer),
+			"oriel_buffer_register");
+	if (!err && a->memory % 2)
+		err = camp_call(s, a, oriel_buffer_exchange(s->comms[a->comm], m->buffer),
+				"oriel_buffer_exchange");
+	return err ? err : set_place(s, a, a->place, m->ptr);
+}
+
 /* ---- all-gather --------------------------------------------------------------------------------------------- */
 
 static int gather_init(struct camp_state *s, const struct camp_act *a)
@@ -132,8 +149,15 @@ static int gather_init(struct camp_state *s, const struct camp_act *a)
 
 	o.algorithm = a->how;
 	o.offset = a->off;
-	o.bytes = a->bytes;
+	o.bytes = a->memory < 0 ? a->bytes : 0;
 	o.chunk_bytes = a->value;
+	if (a->memory >= 0)
+		return camp_call(s, a,
+				 oriel_allgather_init_buffer(
+					 s->comms[a->comm], s->memories[a->memory].buffer,
+					 a->bytes / (uint64_t)oriel_comm_size(s->comms[a->comm]), 1,
+					 &o, &s->requests[a->request].gather),
+				 "oriel_allgather_init_buffer");
 	return camp_call(s, a,
 			 oriel_allgather_init(s->comms[a->comm], s->windows[a->window], &o,
 					      &s->requests[a->request].gather),
@@ -259,11 +283,19 @@ int camp_do_graph(struct camp_state *s, const struct camp_act *a)
 
 void camp_drop_objects(struct camp_state *s)
 {
-	if (s->cuda)
-		for (int i = 0; i < CAMP_STREAMS; i++)
-			if (s->streams[i])
-				(void)camp_gpu_stream_destroy(s->comms[0], s->streams[i]);
-	for (int i = 0; i < CAMP_MEMORIES; i++)
-		if (s->memories[i].ptr && s->memories[i].kind == CAMP_MEMORY_ALLOC && !s->failed)
-			(void)oriel_free(s->comms[s->memories[i].comm], s->memories[i].ptr);
+	for (int i = 0; i < CAMP_STREAMS; i++)
+		if (s->streams[i])
+			(void)camp_gpu_stream_destroy(s->comms[0], s->streams[i]);
+	for (int i = 0; i < CAMP_MEMORIES && !s->failed; i++) {
+		struct camp_memory *m = &s->memories[i];
+
+		if (!m->ptr)
+			continue;
+		if (m->kind == CAMP_MEMORY_ALLOC)
+			(void)oriel_free(s->comms[m->comm], m->ptr);
+		else if (s->cuda)
+			(void)camp_gpu_free(s->comms[0], m->ptr);
+		else
+			munmap(m->ptr, m->bytes);
+	}
 }

@@ -263,6 +263,9 @@ static int do_act(struct camp_state *s, const struct camp_act *a)
 		return do_sync(s, a) ? -1 : check_window(s, a);
 	case CAMP_ACT_CHECK_SUM:
 		return check_sum(s, a);
+	case CAMP_ACT_BUFFER:
+	case CAMP_ACT_BUFFER_RELEASE:
+		return camp_do_buffer(s, a);
 	case CAMP_ACT_GATHER:
 	case CAMP_ACT_GATHER_INIT:
 	case CAMP_ACT_GATHER_EXEC:

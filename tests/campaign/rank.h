@@ -14,6 +14,7 @@ struct camp_memory {
 	void *ptr, *last; /* last: where it was before it was freed */
 	int kind, comm;
 	uint64_t bytes;
+	struct oriel_buffer *buffer;
 };
 
 struct camp_request {
@@ -71,6 +72,7 @@ int camp_do_free(struct camp_state *, const struct camp_act *);
 int camp_do_window(struct camp_state *, const struct camp_act *);
 int camp_do_window_destroy(struct camp_state *, const struct camp_act *);
 int camp_do_source(struct camp_state *, const struct camp_act *);
+int camp_do_buffer(struct camp_state *, const struct camp_act *);
 int camp_do_gather(struct camp_state *, const struct camp_act *);
 int camp_do_a2a(struct camp_state *, const struct camp_act *);
 int camp_do_graph(struct camp_state *, const struct camp_act *);

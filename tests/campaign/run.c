@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "gpu.h"
 #include "rank.h"
 
 #define PRINTED 6 /* lines of what it printed that are shown */
@@ -90,6 +91,8 @@ static void run_program(const struct camp_program *p, double timeout_s, struct c
 	result->nops = shared->emit->nops;
 	ranks_run(&o, camp_rank_main, shared);
 	told = cause(shared, o.nranks);
+	if (!told && !check_failures && !o.processes)
+		camp_gpu_leftovers();
 	if (told)
 		snprintf(result->text, sizeof(result->text), "%s", told->text);
 	result->failed = told || check_failures;

@@ -115,7 +115,8 @@ static void simplify(struct shrink *s)
 {
 	static const char *const settings[] = { "processes=0", "faults=none", "nic=soft", "ranks=2",
 						"ranks=3",     "ranks=4",     "threads=1", "lanes=1",
-						"nics=1",      "depth=128",   "streams=1", "topology=none" };
+						"nics=1",      "depth=128",   "streams=1", "topology=none",
+						"wrap=0",      "a2a=none" };
 	struct camp_config c;
 
 	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {

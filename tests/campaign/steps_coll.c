@@ -22,10 +22,11 @@ static uint64_t take_words(struct camp_emit *e, int rank, int n)
 
 /* ---- all-gather without a request --------------------------------------------------------------------- */
 
-enum cover { COVERED, UNCOVERED };
+enum cover { COVERED, UNCOVERED, BUFFER };
 
 struct gather {
 	int w, kind, request, in_place;
+	int memory, place; /* BUFFER: registered memory */
 	enum cover cover;
 	uint64_t block; /* bytes of a rank */
 	uint64_t elem;
@@ -42,10 +43,19 @@ static void take_gather(struct camp_emit *e, struct gather *g)
 	if (g->cover == COVERED)
 		at = camp_take_alike(e, g->w, all, camp_chance(&e->random, 70) ? 16 : 1);
 	for (int r = 0; r < c->n; r++) {
-		g->recv[r] = g->cover == COVERED ? at : camp_take_pool(e, c->world[r], all);
+		g->recv[r] = g->cover == COVERED ? at :
+			     g->cover == BUFFER	 ? 0 :
+						   camp_take_pool(e, c->world[r], all);
 		g->send[r] = camp_take_pool(e, c->world[r], g->block);
 		g->tag[r] = camp_tag(e);
 	}
+}
+
+static int recv_place(const struct camp_emit *e, const struct gather *g)
+{
+	return g->cover == COVERED ? e->windows[g->w].buffer_place :
+	       g->cover == BUFFER  ? g->place :
+				     e->windows[g->w].pool_place;
 }
 
 static void fill_send(struct camp_emit *e, const struct gather *g, int rank)
@@ -53,7 +63,7 @@ static void fill_send(struct camp_emit *e, const struct gather *g, int rank)
 	struct camp_window *w = &e->windows[g->w];
 	struct camp_op *o = camp_op(e, rank, 0, CAMP_FILL, g->w);
 
-	o->place = g->in_place && g->cover == COVERED ? w->buffer_place : w->pool_place;
+	o->place = g->in_place ? recv_place(e, g) : w->pool_place;
 	o->off = g->in_place ? g->recv[rank] + (uint64_t)rank * g->block : g->send[rank];
 	o->bytes = g->block;
 	o->tag = g->tag[rank];
@@ -67,7 +77,7 @@ static void call_gather(struct camp_emit *e, const struct gather *g, int rank)
 	a->comm = w->comm;
 	a->window = g->w;
 	a->request = g->request;
-	a->place = g->cover == COVERED ? w->buffer_place : w->pool_place;
+	a->place = recv_place(e, g);
 	a->off = g->recv[rank];
 	a->how = g->in_place;
 	a->src_off = g->send[rank];
@@ -85,13 +95,14 @@ static void check_gather(struct camp_emit *e, const struct gather *g, int rank)
 
 	for (int r = 0; r < n; r++) {
 		uint64_t off = g->recv[rank] + (uint64_t)r * g->block;
+		struct camp_op *o = camp_op(e, rank, 0, CAMP_CHECK, g->w);
 
-		if (g->cover == COVERED) {
-			camp_op_check(e, g->w, rank, 0, off, g->block, g->tag[r]);
+		o->place = recv_place(e, g);
+		o->off = off;
+		o->bytes = g->block;
+		o->tag = g->tag[r];
+		if (g->cover == COVERED)
 			camp_model_bytes(e, g->w, rank, off, g->tag[r], 0, g->block);
-		} else {
-			camp_op_check_pool(e, g->w, rank, 0, off, g->block, g->tag[r]);
-		}
 	}
 }
 
@@ -207,6 +218,37 @@ static void init_request(struct camp_emit *e, struct gather *g, uint64_t most, i
 		a->bytes = most * (uint64_t)c->n;
 		a->how = algorithm;
 		a->value = chunk;
+		a->memory = g->cover == BUFFER ? g->memory : -1;
+	}
+}
+
+/* Registered memory of every rank; released, and freed, when the request is gone. */
+static void make_buffer(struct camp_emit *e, struct gather *g, uint64_t bytes)
+{
+	struct camp_comm *c = &e->comms[e->windows[g->w].comm];
+
+	g->memory = e->nmemories++;
+	g->place = e->nplaces++;
+	for (int r = 0; r < c->n; r++) {
+		struct camp_act *a;
+
+		(void)camp_memory_make(e, c->world[r], e->windows[g->w].comm, g->memory,
+				       CAMP_MEMORY_ALLOC, bytes);
+		a = camp_act(e, c->world[r], CAMP_ACT_BUFFER);
+		a->comm = e->windows[g->w].comm;
+		a->memory = g->memory;
+		a->place = g->place;
+		a->bytes = bytes;
+	}
+}
+
+static void end_buffer(struct camp_emit *e, const struct gather *g)
+{
+	struct camp_comm *c = &e->comms[e->windows[g->w].comm];
+
+	for (int r = 0; r < c->n; r++) {
+		camp_act(e, c->world[r], CAMP_ACT_BUFFER_RELEASE)->memory = g->memory;
+		camp_act(e, c->world[r], CAMP_ACT_FREE)->memory = g->memory;
 	}
 }
 
@@ -214,7 +256,7 @@ static void init_request(struct camp_emit *e, struct gather *g, uint64_t most, i
 void camp_step_request(struct camp_emit *e)
 {
 	static const uint64_t chunks[] = { 0, 0, 64, 1024 };
-	int w = camp_any_window(e), n = 1 + camp_below(&e->random, REQUESTS), end_early;
+	int w = camp_any_window(e), n = 1 + camp_below(&e->random, REQUESTS), end_early, buffers;
 	struct camp_comm *c = &e->comms[e->windows[w].comm];
 	struct gather g[REQUESTS];
 	uint64_t most[REQUESTS];
@@ -231,10 +273,16 @@ void camp_step_request(struct camp_emit *e)
 		draw_block(e, &g[i], 2 * n);
 		most[i] = g[i].block += 16;
 		g[i].elem = 1;
+		if (camp_chance(&e->random, 35) && e->nmemories < CAMP_MEMORIES - 1 &&
+		    e->nplaces < CAMP_PLACES - 1) {
+			g[i].cover = BUFFER;
+			make_buffer(e, &g[i], most[i] * (uint64_t)c->n);
+		}
 		take_gather(e, &g[i]);
 		init_request(e, &g[i], most[i], camp_below(&e->random, 4), chunks[camp_below(&e->random, 4)]);
-		camp_tell(e, "  window %d: request %d of %llu bytes a rank, %d execs on stream %d\n", w,
-			  g[i].request, (unsigned long long)most[i], execs, g[i].stream);
+		camp_tell(e, "  window %d: request %d of %llu bytes a rank%s, %d execs on stream %d\n", w,
+			  g[i].request, (unsigned long long)most[i],
+			  g[i].cover == BUFFER ? " on a buffer" : "", execs, g[i].stream);
 	}
 	for (int k = 0; k < execs; k++)
 		for (int i = 0; i < n; i++) {
@@ -260,6 +308,14 @@ void camp_step_request(struct camp_emit *e)
 	for (int i = 0; i < n; i++)
 		for (int r = 0; r < c->n; r++)
 			camp_act(e, c->world[r], CAMP_ACT_GATHER_DESTROY)->request = g[i].request;
+	buffers = 0;
+	for (int i = 0; i < n; i++)
+		buffers += g[i].cover == BUFFER;
+	if (buffers && end_early)
+		camp_settle(e, 0);
+	for (int i = 0; i < n; i++)
+		if (g[i].cover == BUFFER)
+			end_buffer(e, &g[i]);
 }
 
 /* ---- all-to-all-v ----------------------------------------------------------------------------------------- */

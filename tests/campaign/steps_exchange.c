@@ -28,6 +28,7 @@ struct exchange {
 	int sum;             /* receivers wait for the sum over sources */
 	int overlap;         /* other bytes are put there first */
 	int apart;           /* the signal is an operation of its own */
+	int sliced;          /* every block sends a part, and adds to the same word */
 	int pieces;
 	uint64_t value;
 };
@@ -69,7 +70,7 @@ static void draw_flows(struct camp_emit *e, struct exchange *x)
 		struct flow *f = &x->flows[i];
 
 		f->bytes = alike ? bytes : camp_some_bytes(e, x->w, x->n);
-		f->block = x->sum || x->route == HOST ? 0 : i % e->nblocks;
+		f->block = x->sum || x->sliced || x->route == HOST ? 0 : i % e->nblocks;
 		f->tag = camp_tag(e);
 		f->dst = camp_take(e, x->w, f->to, f->bytes, camp_chance(&e->random, 60) ? 16 : 1);
 		f->src = camp_take_pool(e, c->world[f->from], f->bytes);
@@ -185,6 +186,30 @@ static void send_by_kernel(struct camp_emit *e, const struct exchange *x, const 
 	reuse_source(e, x, f);
 }
 
+/* Every block has a part of the bytes and adds to the one word that the receiver waits for. */
+static void send_in_slices(struct camp_emit *e, const struct exchange *x, const struct flow *f)
+{
+	uint64_t blocks = (uint64_t)e->nblocks, at, end;
+
+	for (int b = 0; b < e->nblocks; b++) {
+		struct flow mine = *f;
+		struct camp_op *o;
+
+		mine.block = b;
+		at = f->bytes * (uint64_t)b / blocks;
+		end = f->bytes * ((uint64_t)b + 1) / blocks;
+		o = camp_op(e, f->from, b, CAMP_FILL, x->w);
+		o->place = e->windows[x->w].pool_place;
+		o->off = f->src + at;
+		o->src_off = at;
+		o->bytes = end - at;
+		o->tag = f->tag;
+		for (int i = 1; i < x->pieces; i++)
+			put_piece(e, x, &mine, CAMP_PUT_SIGNAL, at, end - at);
+		put_piece(e, x, &mine, CAMP_PUT_SIGNAL, at, end - at);
+	}
+}
+
 static void send_by_host(struct camp_emit *e, const struct exchange *x, const struct flow *f)
 {
 	struct camp_window *w = &e->windows[x->w];
@@ -266,6 +291,7 @@ static void draw_exchange(struct camp_emit *e, struct exchange *x)
 
 	x->route = camp_chance(r, 30) ? HOST : KERNEL;
 	x->op = camp_chance(r, 25) ? ORIEL_SET : ORIEL_ADD;
+	x->sliced = x->op == ORIEL_ADD && x->route == KERNEL && camp_chance(r, 35);
 	x->sum = x->op == ORIEL_ADD && camp_chance(r, 30);
 	x->reuse = x->route == HOST || camp_chance(r, 50) ? REUSE_NONE : (enum reuse)camp_below(r, REUSES);
 	x->overlap = x->route == KERNEL && camp_chance(r, 20);
@@ -281,11 +307,12 @@ static void draw_exchange(struct camp_emit *e, struct exchange *x)
 static void model_signals(struct camp_emit *e, const struct exchange *x)
 {
 	struct camp_window *w = &e->windows[x->w];
+	uint64_t signals = x->sliced ? (uint64_t)(e->nblocks * x->pieces) : 1;
 
 	for (int i = 0; i < x->nflows; i++) {
 		uint64_t *word = &w->signals[x->flows[i].to][x->flows[i].from][x->id];
 
-		*word = x->op == ORIEL_SET ? x->value : *word + x->value;
+		*word = x->op == ORIEL_SET ? x->value : *word + x->value * signals;
 	}
 }
 
@@ -299,15 +326,18 @@ void camp_step_exchange(struct camp_emit *e)
 	draw_pairs(e, &x);
 	draw_flows(e, &x);
 	model_signals(e, &x);
-	camp_tell(e, "  window %d: %d flows of up to %llu bytes by %s, %d pieces, signal %d %s%s%s%s\n",
+	camp_tell(e, "  window %d: %d flows of up to %llu bytes by %s, %d pieces, signal %d %s%s%s%s%s\n",
 		  x.w, x.nflows, (unsigned long long)x.flows[0].bytes,
 		  x.route == HOST ? "the host" : "kernels", x.pieces, x.id,
 		  x.op == ORIEL_SET ? "SET" : "ADD", x.sum ? ", waits for the sum" : "",
-		  x.overlap ? ", over other bytes" : "", x.apart ? ", signal apart" : "");
+		  x.overlap ? ", over other bytes" : "", x.apart ? ", signal apart" : "",
+		  x.sliced ? ", a part from every block" : "");
 	for (int r = 0; r < x.n; r++) {
 		for (int i = 0; i < x.nflows; i++)
 			if (x.flows[i].from != r)
 				continue;
+			else if (x.sliced)
+				send_in_slices(e, &x, &x.flows[i]);
 			else if (x.route == HOST)
 				send_by_host(e, &x, &x.flows[i]);
 			else
