@@ -369,7 +369,7 @@ static void a2a_rank(struct camp_emit *e, const struct a2a *x, int rank, const u
 
 	for (int r = 0; r < c->n; r++)
 		all += x->sizes[rank][r] * x->elem;
-	src = own ? 0 : camp_take_pool(e, c->world[rank], all + x->elem) / x->elem * x->elem;
+	src = own ? 0 : camp_take_pool(e, c->world[rank], all);
 	for (int r = 0; r < c->n; r++) {
 		uint64_t bytes = x->sizes[rank][r] * x->elem;
 		struct camp_op *o = camp_op(e, rank, 0, CAMP_FILL, x->w);
