@@ -118,7 +118,7 @@ void camp_config_nodes(const struct camp_config *, int *node);
 	X(PINGPONG, "pingpong", 6)                                                                 \
 	X(ATOMICS, "atomics", 12)                                                                  \
 	X(STAGED, "staged", 8)                                                                     \
-	X(STORM, "storm", 6)                                                                       \
+	X(STORM, "storm", 10)                                                                       \
 	X(GATHER, "gather", 10)                                                                    \
 	X(GATHER_MANY, "gather_many", 2)                                                           \
 	X(REQUEST, "request", 8)                                                                   \

@@ -130,7 +130,7 @@ static void draw_device(struct camp_config *c, struct camp_random *r, int gpu)
 	if (camp_chance(r, 50))
 		add_knob(c, "slow=cuLaunchKernel:", slow);
 	if (camp_chance(r, 15))
-		add_knob(c, "slow=cuMemcpyAsync:", slow);
+		add_knob(c, "slow=cuMemcpyAsync:", 20 + slow / 16);
 	if (camp_chance(r, 20))
 		add_knob(c, "gpus=", 2);
 	if (camp_chance(r, 10))
@@ -147,7 +147,9 @@ static void draw_nic(struct camp_config *c, struct camp_random *r)
 		 p.n && camp_chance(r, 50) ? p.name[camp_below(r, p.n)] : "soft");
 	draw_faults(c, r);
 	c->lanes = camp_chance(r, 50) ? 1 : 1 + camp_below(r, 4);
-	c->nics = 1 + camp_chance(r, 35);
+	c->nics = 1 + camp_chance(r, 40);
+	if (c->nics > 1 && camp_chance(r, 80))
+		c->lanes = 2 + camp_below(r, 3); /* lanes take the NICs in turn */
 	c->depth = depths[camp_below(r, (int)ORI_COUNT(depths))];
 	c->wrap = camp_chance(r, 20) && !c->mlx5; /* queues of a NIC begin at 0 */
 	if (camp_chance(r, 50))

@@ -200,6 +200,19 @@ ORIEL_DEV_OUT int camp_cas_add(const struct camp_run *r, struct oriel_group g)
 
 /* ---- words, order -------------------------------------------------------------------------------- */
 
+/* Once, or as often as said. */
+ORIEL_DEV_OUT int camp_signal(const struct camp_run *r, struct oriel_group g)
+{
+	const struct camp_op *o = r->o;
+	uint64_t i = 0;
+	int err;
+
+	do {
+		err = oriel_signal(r->win, g, o->peer, o->id, o->how & ~CAMP_REPLAYED, o->value);
+	} while (!err && ++i < o->bytes);
+	return err;
+}
+
 ORIEL_DEV_OUT int camp_signals(const struct camp_run *r, struct oriel_group g)
 {
 	const struct camp_op *o = r->o;
@@ -207,7 +220,7 @@ ORIEL_DEV_OUT int camp_signals(const struct camp_run *r, struct oriel_group g)
 
 	switch (o->code) {
 	case CAMP_SIGNAL:
-		return oriel_signal(r->win, g, o->peer, o->id, how, o->value);
+		return camp_signal(r, g);
 	case CAMP_SIGNAL_ALL:
 		return oriel_signal_all(r->win, g, o->id, how, o->value);
 	case CAMP_WAIT_FROM:

@@ -296,6 +296,40 @@ static void signal_everybody(struct camp_emit *e, int w, int id, uint64_t value)
 	}
 }
 
+/* All blocks add to one word of a peer at once, many times; the peer waits for all of them. */
+static void burst(struct camp_emit *e, int w, int id)
+{
+	struct camp_window *win = &e->windows[w];
+	int n = e->comms[win->comm].n, shift = 1 + camp_below(&e->random, n - 1);
+	uint64_t times = 5 + (uint64_t)camp_below(&e->random, 60);
+
+	camp_tell(e, "  %d blocks, %llu times signal %d to rank + %d\n", e->nblocks,
+		  (unsigned long long)times, id, shift);
+	for (int r = 0; r < n; r++) {
+		int to = (r + shift) % n;
+
+		for (int b = 0; b < e->nblocks; b++) {
+			struct camp_op *o = camp_op(e, r, b, CAMP_SIGNAL, w);
+
+			o->peer = to;
+			o->id = id;
+			o->how = ORIEL_ADD;
+			o->value = 1;
+			o->bytes = times;
+		}
+		win->signals[to][r][id] += times * (uint64_t)e->nblocks;
+	}
+	for (int r = 0; r < n; r++) {
+		int from = (r + n - shift) % n;
+		struct camp_op *o = camp_op(e, r, 0, CAMP_WAIT_FROM, w);
+
+		o->peer = from;
+		o->id = id;
+		o->how = ORIEL_EQ;
+		o->value = win->signals[r][from][id];
+	}
+}
+
 void camp_step_storm(struct camp_emit *e)
 {
 	static const enum meeting ways[] = { BARRIER, SYNC, HALVES, PEER };
@@ -310,6 +344,8 @@ void camp_step_storm(struct camp_emit *e)
 		for (int r = 0; r < c->n; r++)
 			meet_rank(e, w, how, r, e->nblocks);
 	}
+	if (camp_chance(&e->random, 60))
+		burst(e, w, camp_take_id(e, w));
 	if (camp_chance(&e->random, 60))
 		signal_everybody(e, w, camp_take_id(e, w), 1 + (uint64_t)camp_below(&e->random, 4));
 }
