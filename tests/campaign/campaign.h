@@ -2,7 +2,7 @@
 /*
  * tests/campaign/campaign.h - random programs on the whole library: what the files share.
  *
- *   config.c       seed -> ranks, device, topology, NIC, faults; the environment; what --set changes
+ *   config.c       seed -> ranks, device, topology, NIC, faults, and what --set changes
  *   plan.c         seed -> the steps of a program
  *   emit.c         steps -> actions and operations of every rank, and the model that predicts them
  *   steps_*.c      one function per kind of step
@@ -15,7 +15,8 @@
  *   main.c         the command
  *
  * A step is a kind and a seed of its own: everything else about it follows from these, from the
- * configuration and from the steps kept before it.  So any selection of steps is a program without races.
+ * configuration and from the steps kept before it.  So any selection of steps is a program
+ * without races.
  */
 #ifndef ORI_CAMPAIGN_H
 #define ORI_CAMPAIGN_H
@@ -36,12 +37,12 @@
 #define CAMP_PLACES 512
 #define CAMP_MEMORIES 64
 #define CAMP_REQUESTS 48
-#define CAMP_IDS 48         /* signals and counters of a window */
-#define CAMP_SET_IDS 8      /* the first of them take ORIEL_SET only */
+#define CAMP_IDS 48          /* signals and counters of a window */
+#define CAMP_SET_IDS 8       /* the first of them take ORIEL_SET only */
 #define CAMP_POOL (1u << 20) /* bytes of a rank's sources and landing places */
 #define CAMP_TEXT 8192
 
-/* ---- numbers by chance ------------------------------------------------------------------------- */
+/* ---- numbers by chance ----------------------------------------------------------------------- */
 
 struct camp_random {
 	uint64_t state;
@@ -67,7 +68,7 @@ static inline int camp_chance(struct camp_random *r, int percent)
 	return camp_below(r, 100) < percent;
 }
 
-/* ---- configuration ------------------------------------------------------------------------------- */
+/* ---- configuration --------------------------------------------------------------------------- */
 
 enum camp_device { CAMP_CPU, CAMP_FAKE, CAMP_GPU };
 
@@ -89,11 +90,11 @@ struct camp_config {
 struct camp_options {
 	int gpu;
 	char set[512];
-	char without[512];  /* names of kinds and features, separated by commas */
+	char without[512];                  /* names of kinds and features, separated by commas */
 	uint64_t keep[CAMP_STEPS / 64 + 1]; /* bit n: step n stays */
-	int keeps;          /* 1: `keep` counts */
-	int sabotage;       /* a fault made on purpose: the campaign's own test */
-	double timeout_s;   /* of the library's waits */
+	int keeps;                          /* 1: `keep` counts */
+	int sabotage;                       /* a fault made on purpose: the campaign's own test */
+	double timeout_s;                   /* of the library's waits */
 };
 
 void camp_configure(uint64_t seed, const struct camp_options *, struct camp_config *);
@@ -107,7 +108,7 @@ void camp_config_apply(const struct camp_config *, double timeout_s);
 /* node of every rank, by the topology */
 void camp_config_nodes(const struct camp_config *, int *node);
 
-/* ---- program ---------------------------------------------------------------------------------------- */
+/* ---- program --------------------------------------------------------------------------------- */
 
 /* X(name, text, weight) */
 #define CAMP_KIND_LIST(X)                                                                          \
@@ -118,7 +119,7 @@ void camp_config_nodes(const struct camp_config *, int *node);
 	X(PINGPONG, "pingpong", 6)                                                                 \
 	X(ATOMICS, "atomics", 12)                                                                  \
 	X(STAGED, "staged", 8)                                                                     \
-	X(STORM, "storm", 10)                                                                       \
+	X(STORM, "storm", 10)                                                                      \
 	X(GATHER, "gather", 10)                                                                    \
 	X(GATHER_MANY, "gather_many", 2)                                                           \
 	X(REQUEST, "request", 8)                                                                   \
@@ -154,7 +155,7 @@ const char *camp_kind_name(int kind);
 /* Is the kind or feature of that name left out by --without? */
 int camp_is_without(const struct camp_options *, const char *name);
 
-/* ---- what a rank does ---------------------------------------------------------------------------------- */
+/* ---- what a rank does ------------------------------------------------------------------------ */
 
 enum camp_act_kind {
 	CAMP_ACT_SPLIT, /* comm `comm`: colour `id` of the world */
@@ -220,7 +221,7 @@ struct camp_rank {
 	size_t first;
 };
 
-/* ---- the model, and turning steps into actions ---------------------------------------------------------- */
+/* ---- the model, and turning steps into actions ----------------------------------------------- */
 
 struct camp_comm {
 	int n;
@@ -279,7 +280,10 @@ void camp_shape(struct camp_emit *, int blocks);
 /* All ranks meet: ids and ranges are free again; `look`: and every byte and word is checked. */
 void camp_settle(struct camp_emit *, int look);
 int camp_any_window(struct camp_emit *);
-/* Bytes of a window that nobody uses until all ranks meet, with a gap before them that nobody writes. */
+/*
+ * Bytes of a window that nobody uses until all ranks meet, with a gap before them that nobody
+ * writes.
+ */
 uint64_t camp_take(struct camp_emit *, int window, int rank, uint64_t bytes, uint64_t align);
 /* The same range on all ranks of the window. */
 uint64_t camp_take_alike(struct camp_emit *, int window, uint64_t bytes, uint64_t align);
@@ -298,8 +302,8 @@ void camp_model_word(struct camp_emit *, int window, int rank, uint64_t off, uin
 /* Are two ranks of the comm reached by queues? */
 int camp_is_queued(const struct camp_emit *, int comm, int a, int b);
 /* Operations that several kinds of step need; ranks are the comm's. */
-void camp_op_fill(struct camp_emit *, int window, int rank, int block, uint64_t off,
-		  uint64_t bytes, uint64_t tag);
+void camp_op_fill(struct camp_emit *, int window, int rank, int block, uint64_t off, uint64_t bytes,
+		  uint64_t tag);
 void camp_op_check(struct camp_emit *, int window, int rank, int block, uint64_t off,
 		   uint64_t bytes, uint64_t tag);
 void camp_op_check_pool(struct camp_emit *, int window, int rank, int block, uint64_t off,
@@ -307,20 +311,19 @@ void camp_op_check_pool(struct camp_emit *, int window, int rank, int block, uin
 void camp_op_meet(struct camp_emit *, int window, int rank, int block, int code);
 int camp_window_make(struct camp_emit *, int comm, struct camp_random *);
 void camp_window_end(struct camp_emit *, int window);
-int camp_memory_make(struct camp_emit *, int rank, int comm, int memory, int kind,
-		     uint64_t bytes);
+int camp_memory_make(struct camp_emit *, int rank, int comm, int memory, int kind, uint64_t bytes);
 
 typedef void camp_step_fn(struct camp_emit *);
 camp_step_fn camp_step_exchange, camp_step_meet, camp_step_fetch, camp_step_chain,
-	camp_step_pingpong, camp_step_atomics, camp_step_staged, camp_step_storm,
-	camp_step_gather, camp_step_gather_many, camp_step_request, camp_step_alltoallv,
-	camp_step_reuse, camp_step_again, camp_step_graph;
+	camp_step_pingpong, camp_step_atomics, camp_step_staged, camp_step_storm, camp_step_gather,
+	camp_step_gather_many, camp_step_request, camp_step_alltoallv, camp_step_reuse,
+	camp_step_again, camp_step_graph;
 
-/* ---- running ------------------------------------------------------------------------------------------------ */
+/* ---- running --------------------------------------------------------------------------------- */
 
 struct camp_result {
-	int failed;     /* 0: all as predicted; 1: not; 2: it ended by a signal, or not in time */
-	uint64_t nops;  /* operations done, host's and kernels' */
+	int failed;    /* 0: all as predicted; 1: not; 2: it ended by a signal, or not in time */
+	uint64_t nops; /* operations done, host's and kernels' */
 	double seconds;
 	char text[CAMP_TEXT]; /* the first difference */
 	char config[512];

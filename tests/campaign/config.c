@@ -2,9 +2,10 @@
 /*
  * tests/campaign/config.c - under which circumstances a seed's program runs.
  *
- * Draws ranks, device, topology, NIC and faults from the seed, changes what --set says, and puts the result
- * into the environment of the process that runs the seed.  Personalities of the software NIC come from the
- * library's own table of variables, so a new one is drawn as soon as its help names it.
+ * Draws ranks, device, topology, NIC and faults from the seed, changes what --set says, and puts
+ * the result into the environment of the process that runs the seed.  Personalities of the
+ * software NIC come from the library's own table of variables, so a new one is drawn as soon as
+ * its help names it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@
 #define NICS_MAX 16
 #define PROCESSES_EVERY 20
 
-/* ---- personalities ------------------------------------------------------------------------------ */
+/* ---- personalities --------------------------------------------------------------------------- */
 
 struct personalities {
 	int n;
@@ -51,7 +52,7 @@ static void find_personalities(struct personalities *p)
 	}
 }
 
-/* ---- drawing -------------------------------------------------------------------------------------- */
+/* ---- drawing --------------------------------------------------------------------------------- */
 
 static void draw_topology(struct camp_config *c, struct camp_random *r)
 {
@@ -82,8 +83,8 @@ static void add_fault(struct camp_config *c, const char *key, const char *value)
 /* Faults that a program does not see: all of them are repaired by the NIC's protocol. */
 static void draw_faults(struct camp_config *c, struct camp_random *r)
 {
-	static const char *const chances[] = { "drop", "dup", "reorder", "delay", "dbr_late",
-					       "torn_cqe" };
+	static const char *const chances[] = { "drop",  "dup",      "reorder",
+					       "delay", "dbr_late", "torn_cqe" };
 	static const char *const values[] = { "0.005", "0.02", "0.1" };
 	static const char *const mtus[] = { "64", "256", "1024", "4096" };
 	static const char *const records[] = { "doorbell", "record", "random" };
@@ -175,6 +176,18 @@ static void learn_limits(struct camp_config *c)
 	c->no_atomics = soft.no_atomics;
 }
 
+/*
+ * A GPU feeds 32 streams of a process at once, and those beyond wait behind others: thread ranks
+ * have one of their own each beside those of the program, and the library some for copies.
+ */
+static void fit_streams(struct camp_config *c)
+{
+	int most = 24 / c->ranks - 1;
+
+	if (c->device == CAMP_GPU && c->streams > most)
+		c->streams = most;
+}
+
 void camp_configure(uint64_t seed, const struct camp_options *o, struct camp_config *c)
 {
 	static const int ranks[] = { 2, 2, 2, 3, 3, 4, 4, 5, 6, 8 };
@@ -188,13 +201,14 @@ void camp_configure(uint64_t seed, const struct camp_options *o, struct camp_con
 	draw_nic(c, &r);
 	if (camp_config_set(c, o->set))
 		exit(2);
+	fit_streams(c);
 #ifndef CAMP_MLX5_STUB
 	c->mlx5 = 0;
 #endif
 	learn_limits(c);
 }
 
-/* ---- what the user changes -------------------------------------------------------------------------- */
+/* ---- what the user changes ------------------------------------------------------------------- */
 
 static int set_number(const char *value, int min, int max, int *out)
 {
@@ -282,8 +296,7 @@ static void fit_topology(struct camp_config *c)
 		return;
 	for (const char *at = c->topology; *at; at++)
 		commas += *at == ',';
-	if (sscanf(c->topology, "%dx%d", &a, &b) == 2 ? a * b == c->ranks :
-							commas + 1 == c->ranks)
+	if (sscanf(c->topology, "%dx%d", &a, &b) == 2 ? a * b == c->ranks : commas + 1 == c->ranks)
 		return;
 	snprintf(c->topology, sizeof(c->topology), "%dx1", c->ranks);
 }
@@ -310,7 +323,7 @@ int camp_config_set(struct camp_config *c, const char *set)
 	return 0;
 }
 
-/* ---- the environment ----------------------------------------------------------------------------------- */
+/* ---- the environment ------------------------------------------------------------------------- */
 
 typedef void variable_fn(void *ctx, const char *name, const char *value);
 
@@ -361,7 +374,7 @@ static void set_variable(void *ctx, const char *name, const char *value)
 
 void camp_config_apply(const struct camp_config *c, double timeout_s)
 {
-	static const char *const ours[] = { "ORIEL_TOPOLOGY",	 "ORIEL_SOFT_FAULTS", "ORIEL_A2A_PLAN",
+	static const char *const ours[] = { "ORIEL_TOPOLOGY", "ORIEL_SOFT_FAULTS", "ORIEL_A2A_PLAN",
 					    "ORIEL_QUEUE_START" };
 	char text[32];
 
@@ -392,8 +405,9 @@ static void add_variable(void *ctx, const char *name, const char *value)
 
 void camp_config_text(const struct camp_config *c, char *out, size_t bytes)
 {
-	int n = snprintf(out, bytes, "%d ranks as %s, blocks of up to %d threads, %d streams:",
-			 c->ranks, c->processes ? "processes" : "threads", c->threads, c->streams);
+	int n = snprintf(out, bytes,
+			 "%d ranks as %s, blocks of up to %d threads, %d streams:", c->ranks,
+			 c->processes ? "processes" : "threads", c->threads, c->streams);
 	struct text t = { out + n, bytes - (size_t)n };
 
 	each_variable(c, add_variable, &t);
@@ -411,7 +425,8 @@ void camp_config_nodes(const struct camp_config *c, int *node)
 			node[i] = i / b;
 		return;
 	}
-	for (const char *at = c->topology; *at && i < c->ranks; at += strcspn(at, ","), at += *at == ',')
+	for (const char *at = c->topology; *at && i < c->ranks;
+	     at += strcspn(at, ","), at += *at == ',')
 		node[i++] = atoi(at);
 }
 
@@ -429,6 +444,9 @@ void camp_config_name(const struct camp_config *c, char *out, size_t bytes)
 		 c->device == CAMP_CPU  ? "cpu" :
 		 c->device == CAMP_FAKE ? "fake cuda" :
 					  "gpu",
-		 c->mlx5 ? " mlx5" : "", !queued ? "mapped" : queued == pairs ? "queued" : "mixed",
+		 c->mlx5 ? " mlx5" : "",
+		 !queued         ? "mapped" :
+		 queued == pairs ? "queued" :
+				   "mixed",
 		 c->processes ? ", processes" : "");
 }

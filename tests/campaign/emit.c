@@ -2,10 +2,10 @@
 /*
  * tests/campaign/emit.c - from steps to what every rank does.
  *
- * Walks the kept steps once, before any rank starts, and gives each rank a list of actions (host calls) and
- * one of operations (kernels).  All ranks do a step's part before that of the next step, and no wait of a step
- * needs a later one: so a program cannot stand still by itself.  Launches of neighbouring steps
- * become one kernel where their shape is the same, by chance.
+ * Walks the kept steps once, before any rank starts, and gives each rank a list of actions (host
+ * calls) and one of operations (kernels).  All ranks do a step's part before that of the next
+ * step, and no wait of a step needs a later one: so a program cannot stand still by itself.
+ * Launches of neighbouring steps become one kernel where their shape is the same, by chance.
  */
 #include <stdarg.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 #include "campaign.h"
 
-/* ---- lists ---------------------------------------------------------------------------------------- */
+/* ---- lists ----------------------------------------------------------------------------------- */
 
 static void *grow(void *list, size_t n, size_t *room, size_t each)
 {
@@ -129,7 +129,7 @@ void camp_shape(struct camp_emit *e, int blocks)
 	e->stream = camp_below(r, e->config->streams);
 }
 
-/* ---- all ranks meet --------------------------------------------------------------------------------- */
+/* ---- all ranks meet -------------------------------------------------------------------------- */
 
 static void sync_streams(struct camp_emit *e)
 {
@@ -245,8 +245,9 @@ static int is_short(const struct camp_emit *e)
 	for (int w = 0; w < e->nwindows; w++) {
 		const struct camp_window *win = &e->windows[w];
 
-		if (win->alive && (win->next_id > CAMP_IDS - 16 || win->next_counter > CAMP_IDS - 10 ||
-				   win->next_set_id > CAMP_SET_IDS - 4))
+		if (win->alive &&
+		    (win->next_id > CAMP_IDS - 16 || win->next_counter > CAMP_IDS - 10 ||
+		     win->next_set_id > CAMP_SET_IDS - 4))
 			return 1;
 		for (int r = 0; r < CAMP_RANKS && win->alive; r++)
 			if (win->cursor[r] > win->bytes / 2)
@@ -258,7 +259,7 @@ static int is_short(const struct camp_emit *e)
 	return 0;
 }
 
-/* ---- beginning and end --------------------------------------------------------------------------------- */
+/* ---- beginning and end ----------------------------------------------------------------------- */
 
 static void make_world(struct camp_emit *e)
 {
@@ -289,13 +290,17 @@ static void make_split(struct camp_emit *e)
 		a->comm = e->ncomms;
 		a->id = r == skip ? -1 : colour;
 		a->value = (uint64_t)i;
-		/* only the comm of colour 0 is used; ranks of another have one too, and leave it idle */
+		/*
+		 * only the comm of colour 0 is used; ranks of another have one too, and leave it
+		 * idle
+		 */
 		if (a->id)
 			continue;
 		c->of[r] = c->n;
 		c->world[c->n++] = r;
 	}
-	camp_tell(e, "comm %d: %d of %d ranks%s\n", e->ncomms, c->n, n, reverse ? ", reversed" : "");
+	camp_tell(e, "comm %d: %d of %d ranks%s\n", e->ncomms, c->n, n,
+		  reverse ? ", reversed" : "");
 	e->ncomms++;
 }
 
@@ -310,7 +315,8 @@ static void begin(struct camp_emit *e)
 	e->ncells = 8; /* those before count replays */
 	e->nmemories = 1;
 	for (int i = 0; i < e->config->ranks; i++)
-		(void)camp_memory_make(e, i, 0, 0, camp_chance(r, 50) ? CAMP_MEMORY_ALLOC : CAMP_MEMORY_USER,
+		(void)camp_memory_make(e, i, 0, 0,
+				       camp_chance(r, 50) ? CAMP_MEMORY_ALLOC : CAMP_MEMORY_USER,
 				       CAMP_POOL);
 	if (camp_chance(r, 40))
 		make_split(e);
@@ -327,10 +333,10 @@ static void begin(struct camp_emit *e)
 static void do_step(struct camp_emit *e, int i)
 {
 	static camp_step_fn *const fns[CAMP_KINDS] = {
-		camp_step_exchange,  camp_step_meet,	    camp_step_fetch,   camp_step_chain,
-		camp_step_pingpong,  camp_step_atomics,	    camp_step_staged,  camp_step_storm,
-		camp_step_gather,    camp_step_gather_many, camp_step_request, camp_step_alltoallv,
-		camp_step_reuse,     camp_step_again,	    camp_step_graph,   NULL,
+		camp_step_exchange, camp_step_meet,        camp_step_fetch,   camp_step_chain,
+		camp_step_pingpong, camp_step_atomics,     camp_step_staged,  camp_step_storm,
+		camp_step_gather,   camp_step_gather_many, camp_step_request, camp_step_alltoallv,
+		camp_step_reuse,    camp_step_again,       camp_step_graph,   NULL,
 	};
 	const struct camp_step *s = &e->program->steps[i];
 	int merge;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/campaign/gpu.c - what a CUDA program does beside Oriel: streams, graphs, memory of its own.
+ * tests/campaign/gpu.c - what a CUDA program does beside Oriel: streams, graphs, memory of its
+ * own.
  *
- * Driver calls that the library itself does not make are looked up by name, in the program (tests/fake_cuda)
- * or in the driver's library.  Called on ranks' threads.
+ * Driver calls that the library itself does not make are looked up by name, in the program
+ * (tests/fake_cuda) or in the driver's library.  Called on ranks' threads.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -80,7 +81,7 @@ static struct ori_cuda_device *enter(struct oriel_comm *comm, struct ori_cuda_sc
 	return ori_cuda_enter(d->gpu, scope) ? NULL : d;
 }
 
-/* ---- streams ---------------------------------------------------------------------------------------- */
+/* ---- streams --------------------------------------------------------------------------------- */
 
 int camp_gpu_stream(struct oriel_comm *comm, void **stream)
 {
@@ -108,7 +109,7 @@ int camp_gpu_stream_destroy(struct oriel_comm *comm, void *stream)
 	return err;
 }
 
-/* ---- memory ----------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 int camp_gpu_malloc(struct oriel_comm *comm, size_t bytes, void **ptr)
 {
@@ -145,7 +146,7 @@ int camp_gpu_free(struct oriel_comm *comm, void *ptr)
 	return err;
 }
 
-/* ---- graphs ----------------------------------------------------------------------------------------- */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
 int camp_gpu_capture(struct oriel_comm *comm, void *stream)
 {

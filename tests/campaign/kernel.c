@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/campaign/kernel.c - the campaign's one kernel: takes operations from a list and does them.
+ * tests/campaign/kernel.c - the campaign's one kernel: takes operations from a list and does
+ * them.
  *
- * Runs on the CPU, on the fake driver and, built by nvcc, on a GPU.  A difference or a failed call is noted
- * in the rank's report; after a failed call the block leaves out the rest, since its waits might never end.
+ * Runs on the CPU, on the fake driver and, built by nvcc, on a GPU.  A difference or a failed
+ * call is noted in the rank's report; after a failed call the block leaves out the rest, since
+ * its waits might never end.
  */
 #include "ops.h"
 
@@ -94,7 +96,7 @@ ORIEL_DEV int camp_replay(const struct camp_run *r, struct oriel_group g)
 	return err ? err : oriel_group_sync(g);
 }
 
-/* ---- data -------------------------------------------------------------------------------------- */
+/* ---- data ------------------------------------------------------------------------------------ */
 
 ORIEL_DEV_OUT int camp_put(const struct camp_run *r, struct oriel_group g)
 {
@@ -147,7 +149,7 @@ ORIEL_DEV_OUT int camp_get(const struct camp_run *r, struct oriel_group g)
 	return oriel_get_nbi(r->win, g, o->peer, o->off, &r->place->source, o->src_off, o->bytes);
 }
 
-/* ---- atomics --------------------------------------------------------------------------------------- */
+/* ---- atomics --------------------------------------------------------------------------------- */
 
 /* A byte of the word is this block's alone: what it finds there is what it has added itself. */
 ORIEL_DEV_OUT int camp_add_field(const struct camp_run *r, struct oriel_group g)
@@ -198,7 +200,7 @@ ORIEL_DEV_OUT int camp_cas_add(const struct camp_run *r, struct oriel_group g)
 	return err;
 }
 
-/* ---- words, order -------------------------------------------------------------------------------- */
+/* ---- words, order ---------------------------------------------------------------------------- */
 
 /* Once, or as often as said. */
 ORIEL_DEV_OUT int camp_signal(const struct camp_run *r, struct oriel_group g)
@@ -282,7 +284,7 @@ ORIEL_DEV_OUT int camp_staged(const struct camp_run *r, struct oriel_group g)
 				      oriel_recv(r->win, g, o->peer, o->id, at, o->bytes);
 }
 
-/* ---- the list ------------------------------------------------------------------------------------ */
+/* ---- the list -------------------------------------------------------------------------------- */
 
 ORIEL_DEV int camp_do(struct camp_run *r, struct oriel_group g)
 {
@@ -323,7 +325,10 @@ ORIEL_DEV int camp_do(struct camp_run *r, struct oriel_group g)
 	}
 }
 
-/* All threads look at `stop` through the leader: else some might leave a group that others wait in. */
+/*
+ * All threads look at `stop` through the leader: else some might leave a group that others wait
+ * in.
+ */
 ORIEL_DEV int camp_stopped(const struct camp_args *a, struct oriel_group g)
 {
 	int stop = 0;
@@ -368,4 +373,4 @@ ORIEL_KERNEL(campaign_kernel, struct camp_args)
 #ifdef __cplusplus
 extern "C"
 #endif
-const struct oriel_kernel *const camp_kernel = &campaign_kernel;
+	const struct oriel_kernel *const camp_kernel = &campaign_kernel;

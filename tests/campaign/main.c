@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/campaign/main.c - the command: runs seeds side by side, counts, and has failing ones shrunk.
+ * tests/campaign/main.c - the command: runs seeds side by side, counts, and has failing ones
+ * shrunk.
  *
  * Exit status: 0 nothing was found, 1 something was, 2 the command is wrong.
  */
@@ -15,12 +16,13 @@
 #define JOBS_MAX 16
 #define NAMES_MAX 64
 #define TIMEOUT_S 20.0
+#define GPU_TIMEOUT_S 60.0 /* processes take turns on it */
 
 struct campaign {
 	struct camp_options o;
 	uint64_t from, seeds;
-	double seconds;      /* no new seeds after; 0: no limit */
-	double shrink_s;     /* for one failing seed; 0: not at all */
+	double seconds;  /* no new seeds after; 0: no limit */
+	double shrink_s; /* for one failing seed; 0: not at all */
 	int jobs, repeat, print, stop_after;
 	/* what came of it */
 	uint64_t ran, nops, found;
@@ -32,26 +34,36 @@ struct campaign {
 	int nnames;
 };
 
+static const char help[] =
+	"campaign [--seeds N] [--from N] [--seconds S] [--jobs N] [--gpu] [--print]\n"
+	"         [--without A,B] [--keep 3,7] [--set ranks=2,device=cpu,...] [--repeat N]\n"
+	"         [--shrink S] [--found N] [--timeout S]\n"
+	"Random programs from a seed; a model predicts every byte and word.\n"
+	"  --seeds N     so many (100)\n"
+	"  --from N      the first one (1)\n"
+	"  --seconds S   begin none after S seconds\n"
+	"  --jobs N      so many at a time (2; with --gpu 1)\n"
+	"  --gpu         on a CUDA GPU, in the program that nvcc has built\n"
+	"  --print       tell the programs, run nothing\n"
+	"  --without L   leave out kinds of steps: exchange meet fetch chain pingpong atomics\n"
+	"                staged storm gather gather_many request alltoallv reuse again graph\n"
+	"                settle; or features: uncovered (all-gather into memory of no window),\n"
+	"                gather_streams (several streams for it), early_destroy (a request goes\n"
+	"                while a stream has work of it)\n"
+	"  --keep L      these steps only\n"
+	"  --set L       ranks device topology nic faults lanes nics depth wrap a2a threads streams\n"
+	"                processes fake; in a value + stands for a comma, none for nothing\n"
+	"  --repeat N    a seed up to N times, until it fails\n"
+	"  --shrink S    seconds to make a failing seed small (60; 0: not at all)\n"
+	"  --found N     stop when so many seeds have failed (3)\n"
+	"  --timeout S   the library's deadline (20; with --gpu 60)\n";
+
 static void usage(FILE *out)
 {
-	fprintf(out, "campaign [--seeds N] [--from N] [--seconds S] [--jobs N] [--gpu] [--print] [--without A,B]\n"
-		     "         [--keep 3,7] [--set ranks=2,device=cpu,...] [--repeat N] [--shrink S] [--found N]\n"
-		     "Random programs from a seed on the whole library; a model predicts every byte and word.\n"
-		     "  --seeds N     so many (100)            --from N      the first one (1)\n"
-		     "  --seconds S   begin none after S s     --jobs N      at a time (2; --gpu: 1)\n"
-		     "  --gpu         on a CUDA GPU            --print       tell the programs, run nothing\n"
-		     "  --without L   kinds and features left out: exchange meet fetch chain pingpong atomics\n"
-		     "                staged storm gather gather_many request alltoallv reuse again graph settle;\n"
-		     "                uncovered (all-gather into memory of no window), gather_streams\n"
-		     "                (one stream for it), early_destroy (of a request with work on a stream)\n"
-		     "  --keep L      these steps only         --set L       ranks device topology nic faults lanes\n"
-		     "                nics depth wrap a2a threads streams processes fake; in a value + stands for a comma\n"
-		     "  --repeat N    a seed up to N times, until it fails\n"
-		     "  --shrink S    seconds to make a failing seed small (60; 0: not at all)\n"
-		     "  --found N     stop when so many seeds have failed (3)\n");
+	fputs(help, out);
 }
 
-/* ---- options ----------------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static int parse_keep(struct camp_options *o, const char *text)
 {
@@ -68,18 +80,33 @@ static int parse_keep(struct camp_options *o, const char *text)
 	return 0;
 }
 
-enum { OPT_SEEDS = 256, OPT_FROM, OPT_SECONDS, OPT_JOBS, OPT_GPU, OPT_PRINT, OPT_WITHOUT, OPT_KEEP, OPT_SET,
-       OPT_REPEAT, OPT_SHRINK, OPT_FOUND, OPT_SABOTAGE, OPT_TIMEOUT, OPT_HELP };
+enum {
+	OPT_SEEDS = 256,
+	OPT_FROM,
+	OPT_SECONDS,
+	OPT_JOBS,
+	OPT_GPU,
+	OPT_PRINT,
+	OPT_WITHOUT,
+	OPT_KEEP,
+	OPT_SET,
+	OPT_REPEAT,
+	OPT_SHRINK,
+	OPT_FOUND,
+	OPT_SABOTAGE,
+	OPT_TIMEOUT,
+	OPT_HELP
+};
 
 static const struct option long_options[] = {
-	{ "seeds", 1, NULL, OPT_SEEDS },     { "from", 1, NULL, OPT_FROM },
-	{ "seconds", 1, NULL, OPT_SECONDS }, { "jobs", 1, NULL, OPT_JOBS },
-	{ "gpu", 0, NULL, OPT_GPU },	     { "print", 0, NULL, OPT_PRINT },
-	{ "without", 1, NULL, OPT_WITHOUT }, { "keep", 1, NULL, OPT_KEEP },
-	{ "set", 1, NULL, OPT_SET },	     { "repeat", 1, NULL, OPT_REPEAT },
-	{ "shrink", 1, NULL, OPT_SHRINK },   { "found", 1, NULL, OPT_FOUND },
+	{ "seeds", 1, NULL, OPT_SEEDS },       { "from", 1, NULL, OPT_FROM },
+	{ "seconds", 1, NULL, OPT_SECONDS },   { "jobs", 1, NULL, OPT_JOBS },
+	{ "gpu", 0, NULL, OPT_GPU },           { "print", 0, NULL, OPT_PRINT },
+	{ "without", 1, NULL, OPT_WITHOUT },   { "keep", 1, NULL, OPT_KEEP },
+	{ "set", 1, NULL, OPT_SET },           { "repeat", 1, NULL, OPT_REPEAT },
+	{ "shrink", 1, NULL, OPT_SHRINK },     { "found", 1, NULL, OPT_FOUND },
 	{ "sabotage", 1, NULL, OPT_SABOTAGE }, { "timeout", 1, NULL, OPT_TIMEOUT },
-	{ "help", 0, NULL, OPT_HELP },	     { NULL, 0, NULL, 0 },
+	{ "help", 0, NULL, OPT_HELP },         { NULL, 0, NULL, 0 },
 };
 
 static int take_option(struct campaign *c, int option)
@@ -134,7 +161,7 @@ static int take_option(struct campaign *c, int option)
 	}
 }
 
-/* ---- counting ------------------------------------------------------------------------------------------------- */
+/* ---- counting -------------------------------------------------------------------------------- */
 
 static void count(struct campaign *c, const struct camp_child *child)
 {
@@ -177,7 +204,8 @@ static void summary(struct campaign *c, double seconds)
 	qsort(c->names, (size_t)c->nnames, sizeof(c->names[0]), by_name);
 	for (int i = 0; i < c->nnames; i++)
 		printf("  %-30s %6llu programs, %llu failed\n", c->names[i].name,
-		       (unsigned long long)c->names[i].programs, (unsigned long long)c->names[i].found);
+		       (unsigned long long)c->names[i].programs,
+		       (unsigned long long)c->names[i].found);
 	if (c->ran)
 		qsort(c->times, c->ran, sizeof(*c->times), by_value);
 	printf("campaign: seeds %llu to %llu, %llu operations checked, %llu seeds failed; "
@@ -187,7 +215,7 @@ static void summary(struct campaign *c, double seconds)
 	       c->ran ? c->times[c->ran / 2] : 0, c->ran ? c->times[c->ran * 99 / 100] : 0);
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static void tell_failure(struct campaign *c, const struct camp_child *child)
 {
@@ -280,7 +308,6 @@ int main(int argc, char **argv)
 	c.shrink_s = 60;
 	c.repeat = 1;
 	c.stop_after = 3;
-	c.o.timeout_s = TIMEOUT_S;
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
 		if (take_option(&c, option)) {
 			usage(stderr);
@@ -290,6 +317,8 @@ int main(int argc, char **argv)
 		usage(stderr);
 		return 2;
 	}
+	if (c.o.timeout_s <= 0)
+		c.o.timeout_s = c.o.gpu ? GPU_TIMEOUT_S : TIMEOUT_S;
 	if (!c.jobs)
 		c.jobs = c.o.gpu ? 1 : 2;
 	setvbuf(stdout, NULL, _IOLBF, 0);

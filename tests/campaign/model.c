@@ -2,8 +2,9 @@
 /*
  * tests/campaign/model.c - what memory and words will hold, and who may use what.
  *
- * Ranges of windows and ids are handed out once between two meetings of all ranks: in between each has one
- * writer, or atomics alone.  What is handed out nowhere keeps the bytes it began with, and is checked too.
+ * Ranges of windows and ids are handed out once between two meetings of all ranks: in between
+ * each has one writer, or atomics alone.  What is handed out nowhere keeps the bytes it began
+ * with, and is checked too.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 
 #define GAP_MAX 40
 
-/* ---- ranges and ids ------------------------------------------------------------------------------- */
+/* ---- ranges and ids -------------------------------------------------------------------------- */
 
 static uint64_t round_up(uint64_t x, uint64_t align)
 {
@@ -55,14 +56,15 @@ uint64_t camp_take_alike(struct camp_emit *e, int window, uint64_t bytes, uint64
 
 uint64_t camp_take_pool(struct camp_emit *e, int rank, uint64_t bytes)
 {
-	return take(e, &e->pool_cursor[rank], CAMP_POOL, bytes, camp_chance(&e->random, 70) ? 16 : 1);
+	return take(e, &e->pool_cursor[rank], CAMP_POOL, bytes,
+		    camp_chance(&e->random, 70) ? 16 : 1);
 }
 
 /* Mostly small, with the sizes at which paths change; at times as much as there may be. */
 uint64_t camp_some_bytes(struct camp_emit *e, int window, int shares)
 {
-	static const uint64_t edges[] = { 0,   1,   7,	8,   15,  16,	17,   28,   63,
-					  64,  100, 255, 256, 257, 1000, 4095, 4096, 4097 };
+	static const uint64_t edges[] = { 0,  1,   7,   8,   15,  16,   17,   28,   63,
+					  64, 100, 255, 256, 257, 1000, 4095, 4096, 4097 };
 	uint64_t most = e->windows[window].bytes / 2 / (uint64_t)shares - GAP_MAX - 16, n;
 
 	n = edges[camp_below(&e->random, (int)(sizeof(edges) / sizeof(edges[0])))];
@@ -110,7 +112,7 @@ int camp_any_window(struct camp_emit *e)
 	return w;
 }
 
-/* ---- the model ----------------------------------------------------------------------------------- */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 void camp_model_bytes(struct camp_emit *e, int window, int rank, uint64_t off, uint64_t tag,
 		      uint64_t tag_off, uint64_t bytes)
@@ -126,7 +128,7 @@ void camp_model_word(struct camp_emit *e, int window, int rank, uint64_t off, ui
 	memcpy(e->windows[window].image[rank] + off, &value, sizeof(value));
 }
 
-/* ---- operations that many steps need --------------------------------------------------------------- */
+/* ---- operations that many steps need --------------------------------------------------------- */
 
 /* Of the rank's own memory. */
 void camp_op_fill(struct camp_emit *e, int window, int rank, int block, uint64_t off,
@@ -168,7 +170,7 @@ void camp_op_meet(struct camp_emit *e, int window, int rank, int block, int code
 	camp_op(e, rank, block, code, window)->id = camp_barrier_id(e, block);
 }
 
-/* ---- memory and windows ------------------------------------------------------------------------------ */
+/* ---- memory and windows ---------------------------------------------------------------------- */
 
 int camp_memory_make(struct camp_emit *e, int rank, int comm, int memory, int kind, uint64_t bytes)
 {
@@ -181,7 +183,10 @@ int camp_memory_make(struct camp_emit *e, int rank, int comm, int memory, int ki
 	return memory;
 }
 
-/* The user's own memory can be a window's unless a mapped peer in another process would have to see it. */
+/*
+ * The user's own memory can be a window's unless a mapped peer in another process would have to
+ * see it.
+ */
 static int own_memory_kind(struct camp_emit *e, struct camp_random *r)
 {
 	int mapped = 0;
@@ -276,7 +281,7 @@ int camp_window_make(struct camp_emit *e, int comm, struct camp_random *r)
 		fill_first(e, w, i);
 	camp_tell(e, "window %d: %llu bytes on comm %d, memory %s, first_count %llu%s\n", w,
 		  (unsigned long long)win->bytes, comm,
-		  win->memory < 0	     ? "of the library" :
+		  win->memory < 0          ? "of the library" :
 		  kind == CAMP_MEMORY_USER ? "of the user" :
 					     "of oriel_alloc",
 		  (unsigned long long)win->options.first_count,

@@ -11,6 +11,8 @@
 #include "gpu.h"
 #include "rank.h"
 
+#define TRIES 4
+
 int camp_do_split(struct camp_state *s, const struct camp_act *a)
 {
 	return camp_call(s, a,
@@ -18,7 +20,7 @@ int camp_do_split(struct camp_state *s, const struct camp_act *a)
 			 "oriel_comm_split");
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* At the address it had before, if nobody has taken that meanwhile. */
 static void *map_again(void *last, size_t bytes)
@@ -31,6 +33,21 @@ static void *map_again(void *last, size_t bytes)
 	return p == MAP_FAILED ? NULL : p;
 }
 
+/* The same on a GPU: what is made meanwhile moves it to another address, so some are tried. */
+static int gpu_again(struct camp_state *s, void *last, size_t bytes, void **ptr)
+{
+	void *tried[TRIES];
+	int n = 0, err;
+
+	do {
+		err = camp_gpu_malloc(s->comms[0], bytes, ptr);
+		tried[n++] = *ptr;
+	} while (!err && last && *ptr != last && n < TRIES);
+	for (int i = 0; i < n - 1; i++)
+		(void)camp_gpu_free(s->comms[0], tried[i]);
+	return err;
+}
+
 int camp_do_memory(struct camp_state *s, const struct camp_act *a)
 {
 	struct camp_memory *m = &s->memories[a->memory];
@@ -41,9 +58,10 @@ int camp_do_memory(struct camp_state *s, const struct camp_act *a)
 	m->bytes = a->bytes;
 	m->ptr = NULL;
 	if (a->how == CAMP_MEMORY_ALLOC)
-		return camp_call(s, a, oriel_alloc(s->comms[a->comm], a->bytes, &m->ptr), "oriel_alloc");
+		return camp_call(s, a, oriel_alloc(s->comms[a->comm], a->bytes, &m->ptr),
+				 "oriel_alloc");
 	if (s->cuda)
-		err = camp_gpu_malloc(s->comms[0], a->bytes, &m->ptr);
+		err = gpu_again(s, m->last, a->bytes, &m->ptr);
 	else
 		m->ptr = map_again(m->last, a->bytes);
 	if (err || !m->ptr)
@@ -88,7 +106,7 @@ int camp_do_source(struct camp_state *s, const struct camp_act *a)
 	return err ? err : set_place(s, a, a->place, m->ptr);
 }
 
-/* ---- windows ---------------------------------------------------------------------------------------------- */
+/* ---- windows --------------------------------------------------------------------------------- */
 
 int camp_do_window(struct camp_state *s, const struct camp_act *a)
 {
@@ -141,7 +159,7 @@ int camp_do_buffer(struct camp_state *s, const struct camp_act *a)
 	return err ? err : set_place(s, a, a->place, m->ptr);
 }
 
-/* ---- all-gather --------------------------------------------------------------------------------------------- */
+/* ---- all-gather ------------------------------------------------------------------------------ */
 
 static int gather_init(struct camp_state *s, const struct camp_act *a)
 {
@@ -153,10 +171,12 @@ static int gather_init(struct camp_state *s, const struct camp_act *a)
 	o.chunk_bytes = a->value;
 	if (a->memory >= 0)
 		return camp_call(s, a,
-				 oriel_allgather_init_buffer(
-					 s->comms[a->comm], s->memories[a->memory].buffer,
-					 a->bytes / (uint64_t)oriel_comm_size(s->comms[a->comm]), 1,
-					 &o, &s->requests[a->request].gather),
+				 oriel_allgather_init_buffer(s->comms[a->comm],
+							     s->memories[a->memory].buffer,
+							     a->bytes / (uint64_t)oriel_comm_size(
+										s->comms[a->comm]),
+							     1, &o,
+							     &s->requests[a->request].gather),
 				 "oriel_allgather_init_buffer");
 	return camp_call(s, a,
 			 oriel_allgather_init(s->comms[a->comm], s->windows[a->window], &o,
@@ -170,8 +190,7 @@ static int gather_destroy(struct camp_state *s, const struct camp_act *a)
 	int err = camp_call(s, a, oriel_allgather_status(g), "oriel_allgather_status");
 
 	s->requests[a->request].gather = NULL;
-	return err ? err :
-		     camp_call(s, a, oriel_allgather_destroy(g), "oriel_allgather_destroy");
+	return err ? err : camp_call(s, a, oriel_allgather_destroy(g), "oriel_allgather_destroy");
 }
 
 int camp_do_gather(struct camp_state *s, const struct camp_act *a)
@@ -200,7 +219,7 @@ int camp_do_gather(struct camp_state *s, const struct camp_act *a)
 	}
 }
 
-/* ---- all-to-all-v ------------------------------------------------------------------------------------------- */
+/* ---- all-to-all-v ---------------------------------------------------------------------------- */
 
 /* Places: a slot each (packed: the receive buffer first), then the send buffer. */
 static int a2a_create(struct camp_state *s, const struct camp_act *a)
@@ -219,8 +238,7 @@ static int a2a_create(struct camp_state *s, const struct camp_act *a)
 		err = set_place(s, a, a->place + i,
 				a->how ? oriel_alltoallv_recv_buffer(*r) :
 					 oriel_alltoallv_slot(*r, i));
-	return err ? err :
-		     set_place(s, a, a->place + CAMP_RANKS, oriel_alltoallv_send_buffer(*r));
+	return err ? err : set_place(s, a, a->place + CAMP_RANKS, oriel_alltoallv_send_buffer(*r));
 }
 
 static int a2a_exec(struct camp_state *s, const struct camp_act *a)
@@ -251,11 +269,10 @@ int camp_do_a2a(struct camp_state *s, const struct camp_act *a)
 		return a2a_exec(s, a);
 	s->requests[a->request].a2a = NULL;
 	err = camp_call(s, a, oriel_alltoallv_status(r), "oriel_alltoallv_status");
-	return err ? err :
-		     camp_call(s, a, oriel_alltoallv_destroy(r), "oriel_alltoallv_destroy");
+	return err ? err : camp_call(s, a, oriel_alltoallv_destroy(r), "oriel_alltoallv_destroy");
 }
 
-/* ---- graphs --------------------------------------------------------------------------------------------------- */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
 int camp_do_graph(struct camp_state *s, const struct camp_act *a)
 {
@@ -279,7 +296,7 @@ int camp_do_graph(struct camp_state *s, const struct camp_act *a)
 	return err ? camp_fail(s, CAMP_LEVEL_CALL, a->step, "a graph: the driver says %d", err) : 0;
 }
 
-/* ---- the end ---------------------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 void camp_drop_objects(struct camp_state *s)
 {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/campaign/ops.h - what a rank's kernel does: operations, the tables they refer to, the report.
+ * tests/campaign/ops.h - what a rank's kernel does: operations, the tables they refer to, the
+ * report.
  *
- * A program is turned into one array of operations per rank before it runs (emit.c).  The array lies in
- * device memory; a launch names a part of it, and every block takes the operations that carry its number,
- * in order (kernel.c).  Expected bytes are functions of a tag, so a kernel checks without the host.
+ * A program is turned into one array of operations per rank before it runs (emit.c).  The array
+ * lies in device memory; a launch names a part of it, and every block takes the operations that
+ * carry its number, in order (kernel.c).  Expected bytes are functions of a tag, so a kernel
+ * checks without the host.
  *
  * C and CUDA: shared between the compilers of host and kernel.
  */

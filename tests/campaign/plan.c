@@ -2,7 +2,8 @@
 /*
  * tests/campaign/plan.c - which steps a seed's program has.
  *
- * A step's own seed depends on its number alone, so a step is the same whichever others are left out.
+ * A step's own seed depends on its number alone, so a step is the same whichever others are left
+ * out.
  */
 #include <string.h>
 
@@ -73,6 +74,9 @@ void camp_plan(uint64_t seed, const struct camp_options *o, struct camp_program 
 
 		s->kind = draw_kind(&r);
 		s->seed = camp_next(&r);
+		/* a process that maps a peer's memory sees what has become of it, a thread does not */
+		if (i == 0 && p->config.processes && p->config.device != CAMP_CPU)
+			s->kind = CAMP_STEP_REUSE;
 		s->kept = fits(&p->config, s->kind) && !camp_is_without(o, kinds[s->kind].name) &&
 			  (!o->keeps || (o->keep[i / 64] >> (i % 64) & 1));
 	}

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/campaign/rank.c - one rank of a program: does its actions in order and says what was not as predicted.
+ * tests/campaign/rank.c - one rank of a program: does its actions in order and says what was not
+ * as predicted.
  *
- * The first failure of a rank ends it and, by an abort, the waits of all others.  Which rank's failure is
- * the cause is decided by run.c: a wrong byte before a failed call, that before a deadline, that before an abort.
+ * The first failure of a rank ends it and, by an abort, the waits of all others.  Which rank's
+ * failure is the cause is decided by run.c: a wrong byte before a failed call, that before a
+ * deadline, that before an abort.
  */
 #include <stdarg.h>
 #include <stdlib.h>
@@ -18,7 +20,7 @@ static const char *const code_names[CAMP_CODES] = {
 #undef CAMP_OP_NAME
 };
 
-/* ---- failures ---------------------------------------------------------------------------------------- */
+/* ---- failures -------------------------------------------------------------------------------- */
 
 static const char *step_name(const struct camp_state *s, int step)
 {
@@ -50,7 +52,7 @@ int camp_fail(struct camp_state *s, int level, int step, const char *fmt, ...)
 
 static int level_of(int status)
 {
-	return status == ORIEL_ETIMEDOUT			    ? CAMP_LEVEL_TIMEOUT :
+	return status == ORIEL_ETIMEDOUT                         ? CAMP_LEVEL_TIMEOUT :
 	       status == ORIEL_EABORTED || status == ORIEL_EPEER ? CAMP_LEVEL_ABORTED :
 								   CAMP_LEVEL_CALL;
 }
@@ -59,13 +61,14 @@ int camp_call(struct camp_state *s, const struct camp_act *a, int status, const 
 {
 	if (!status)
 		return 0;
-	return camp_fail(s, level_of(status), a->step, "%s: %s: %s", call, oriel_status_name(status),
-			 oriel_last_error());
+	return camp_fail(s, level_of(status), a->step, "%s: %s: %s", call,
+			 oriel_status_name(status), oriel_last_error());
 }
 
-/* ---- what kernels found --------------------------------------------------------------------------------- */
+/* ---- what kernels found ---------------------------------------------------------------------- */
 
-static void name_place(const struct camp_state *s, const struct camp_report *r, char *out, size_t bytes)
+static void name_place(const struct camp_state *s, const struct camp_report *r, char *out,
+		       size_t bytes)
 {
 	const struct camp_window *w = &s->emit->windows[r->window];
 
@@ -89,9 +92,8 @@ static int tell_report(struct camp_state *s, const struct camp_report *r)
 	if (r->code == CAMP_CHECK || r->code == CAMP_CHECK_WORD)
 		return camp_fail(s, CAMP_LEVEL_WRONG, r->step,
 				 "%s offset %llu: expected 0x%llx, found 0x%llx (%s, block %d)",
-				 place, (unsigned long long)r->off,
-				 (unsigned long long)r->expected, (unsigned long long)r->found,
-				 code_names[r->code], r->block);
+				 place, (unsigned long long)r->off, (unsigned long long)r->expected,
+				 (unsigned long long)r->found, code_names[r->code], r->block);
 	return camp_fail(s, CAMP_LEVEL_WRONG, r->step,
 			 "%s of window %d, peer %d, id %d, offset %llu: expected %llu, found %llu "
 			 "(block %d)",
@@ -112,7 +114,7 @@ static int look_at_report(struct camp_state *s, const struct camp_act *a)
 	return r.wrong ? tell_report(s, &r) : 0;
 }
 
-/* ---- kernels and host-issued operations --------------------------------------------------------------------- */
+/* ---- kernels and host-issued operations ------------------------------------------------------ */
 
 static int do_launch(struct camp_state *s, const struct camp_act *a)
 {
@@ -181,7 +183,7 @@ static int do_sync(struct camp_state *s, const struct camp_act *a)
 	return camp_call(s, a, err, "oriel_comm_sync");
 }
 
-/* ---- looks at memory ------------------------------------------------------------------------------------------- */
+/* ---- looks at memory ------------------------------------------------------------------------- */
 
 static int check_window(struct camp_state *s, const struct camp_act *a)
 {
@@ -198,7 +200,8 @@ static int check_window(struct camp_state *s, const struct camp_act *a)
 	for (uint64_t i = 0; i < bytes && !err; i++)
 		if (mine[i] != a->image[i])
 			err = camp_fail(s, CAMP_LEVEL_WRONG, a->step,
-					"window %d offset %llu: expected 0x%x, found 0x%x (all of it)",
+					"window %d offset %llu: expected 0x%x, "
+					"found 0x%x (all of it)",
 					a->window, (unsigned long long)i, a->image[i], mine[i]);
 	free(mine);
 	return err;
@@ -230,12 +233,13 @@ static int check_sum(struct camp_state *s, const struct camp_act *a)
 			"oriel_copy");
 	if (!err && camp_mix(word) - camp_mix(0) != sum)
 		err = camp_fail(s, CAMP_LEVEL_WRONG, a->step,
-				"window %d offset %llu: %#llx does not follow from what was swapped",
+				"window %d offset %llu: %#llx does not follow from "
+				"what was swapped",
 				a->window, (unsigned long long)a->off, (unsigned long long)word);
 	return err;
 }
 
-/* ---- the list ------------------------------------------------------------------------------------------------------ */
+/* ---- the list -------------------------------------------------------------------------------- */
 
 static int do_act(struct camp_state *s, const struct camp_act *a)
 {
@@ -285,7 +289,7 @@ static int do_act(struct camp_state *s, const struct camp_act *a)
 	}
 }
 
-/* ---- beginning and end ------------------------------------------------------------------------------------------------ */
+/* ---- beginning and end ----------------------------------------------------------------------- */
 
 static void *make_table(struct camp_state *s, const struct camp_act *a, size_t bytes)
 {

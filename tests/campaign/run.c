@@ -2,9 +2,9 @@
 /*
  * tests/campaign/run.c - one seed, run in a process of its own.
  *
- * So a crash or a wait that never ends is a finding like any other, the environment is the seed's own, and the
- * process that starts seeds never uses CUDA.  Beside the result, what the process printed is kept.  Of
- * tests/check.h this is the part that tests/ranks.c needs.
+ * So a crash or a wait that never ends is a finding like any other, the environment is the
+ * seed's own, and the process that starts seeds never uses CUDA.  Beside the result, what the
+ * process printed is kept.  Of tests/check.h this is the part that tests/ranks.c needs.
  */
 #include <errno.h>
 #include <signal.h>
@@ -58,7 +58,7 @@ void camp_nap(void)
 	nanosleep(&nap, NULL);
 }
 
-/* ---- in the child --------------------------------------------------------------------------------------- */
+/* ---- in the child ---------------------------------------------------------------------------- */
 
 /* Nearest to the cause: the lowest level, then the earliest step. */
 static const struct camp_told *cause(const struct camp_shared *shared, int ranks)
@@ -110,7 +110,7 @@ static void child_main(uint64_t seed, const struct camp_options *o, struct camp_
 	_exit(result->failed ? 1 : 0);
 }
 
-/* ---- the parent's side -------------------------------------------------------------------------------------- */
+/* ---- the parent's side ----------------------------------------------------------------------- */
 
 int camp_child_begin(struct camp_child *c, uint64_t seed, const struct camp_options *o)
 {
@@ -119,8 +119,8 @@ int camp_child_begin(struct camp_child *c, uint64_t seed, const struct camp_opti
 
 	memset(c, 0, sizeof(*c));
 	c->seed = seed;
-	c->result = mmap(NULL, sizeof(*c->result), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-			 -1, 0);
+	c->result = mmap(NULL, sizeof(*c->result), PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	c->errors = memfd_create("campaign", MFD_CLOEXEC);
 	if (c->result == MAP_FAILED || c->errors < 0) {
 		perror("campaign");

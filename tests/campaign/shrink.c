@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/campaign/shrink.c - the smallest part of a failing program that still fails, as a command.
+ * tests/campaign/shrink.c - the smallest part of a failing program that still fails, as a
+ * command.
  *
- * Steps are left out in halves, quarters and one by one, then the configuration is made plainer.  Threads are not
- * scheduled by the seed, so an attempt runs the program several times: as often as the failure seems to
- * need, at most 50 times.  All of it ends when its time is over; what is smallest by then is printed.
+ * Steps are left out in halves, quarters and one by one, then the configuration is made
+ * plainer.  Threads are not scheduled by the seed, so an attempt runs the program several times:
+ * as often as the failure seems to need, at most 50 times.  All of it ends when its time is
+ * over; what is smallest by then is printed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +57,7 @@ static int fails(struct shrink *s, const struct camp_options *o, int repeats)
 	return 0;
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static int list_steps(const struct shrink *s, int *steps)
 {
@@ -94,7 +96,7 @@ static void drop_steps(struct shrink *s)
 		}
 }
 
-/* ---- configuration ---------------------------------------------------------------------------------------------- */
+/* ---- configuration --------------------------------------------------------------------------- */
 
 static void try_setting(struct shrink *s, const char *setting)
 {
@@ -113,9 +115,10 @@ static void try_setting(struct shrink *s, const char *setting)
 
 static void simplify(struct shrink *s)
 {
-	static const char *const settings[] = { "processes=0", "faults=none", "nic=soft", "ranks=2",
-						"ranks=3",     "ranks=4",     "threads=1", "lanes=1",
-						"nics=1",      "depth=128",   "streams=1", "topology=none",
+	static const char *const settings[] = { "processes=0", "faults=none", "nic=soft",
+						"ranks=2",     "ranks=3",     "ranks=4",
+						"threads=1",   "lanes=1",     "nics=1",
+						"depth=128",   "streams=1",   "topology=none",
 						"wrap=0",      "a2a=none" };
 	struct camp_config c;
 
@@ -126,7 +129,7 @@ static void simplify(struct shrink *s)
 	}
 }
 
-/* ---- telling -------------------------------------------------------------------------------------------------- */
+/* ---- telling --------------------------------------------------------------------------------- */
 
 static void tell(struct shrink *s, FILE *out)
 {
@@ -134,7 +137,9 @@ static void tell(struct shrink *s, FILE *out)
 	struct camp_program p;
 	struct camp_emit *e;
 
-	fprintf(out, "  smallest after %d attempts: %s\n  %s\n  replay: tools/campaign --from %llu --seeds 1 --keep ",
+	fprintf(out,
+		"  smallest after %d attempts: %s\n  %s\n"
+		"  replay: tools/campaign --from %llu --seeds 1 --keep ",
 		s->tries, s->result->text, s->result->config, (unsigned long long)s->seed);
 	for (int i = 0; i < n; i++)
 		fprintf(out, "%s%d", i ? "," : "", steps[i]);

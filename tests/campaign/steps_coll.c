@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/campaign/steps_coll.c - the collectives: all-gather without and with a request, all-to-all-v.
+ * tests/campaign/steps_coll.c - the collectives: all-gather without and with a request, all-to-
+ * all-v.
  *
- * A call's data is made by a kernel on the call's stream before it, and checked by one after it; nothing else
- * orders them.
+ * A call's data is made by a kernel on the call's stream before it, and checked by one after it;
+ * nothing else orders them.
  */
 #include <stdlib.h>
 
@@ -20,7 +21,7 @@ static uint64_t take_words(struct camp_emit *e, int rank, int n)
 	return (camp_take_pool(e, rank, 8 * (uint64_t)n + 8) + 7) / 8 * 8;
 }
 
-/* ---- all-gather without a request --------------------------------------------------------------------- */
+/* ---- all-gather without a request ------------------------------------------------------------ */
 
 enum cover { COVERED, UNCOVERED, BUFFER };
 
@@ -44,7 +45,7 @@ static void take_gather(struct camp_emit *e, struct gather *g)
 		at = camp_take_alike(e, g->w, all, camp_chance(&e->random, 70) ? 16 : 1);
 	for (int r = 0; r < c->n; r++) {
 		g->recv[r] = g->cover == COVERED ? at :
-			     g->cover == BUFFER	 ? 0 :
+			     g->cover == BUFFER  ? 0 :
 						   camp_take_pool(e, c->world[r], all);
 		g->send[r] = camp_take_pool(e, c->world[r], g->block);
 		g->tag[r] = camp_tag(e);
@@ -113,10 +114,9 @@ static void draw_block(struct camp_emit *e, struct gather *g, int shares)
 	uint64_t most = 200000 / (uint64_t)n / (uint64_t)shares;
 
 	g->elem = elems[camp_below(&e->random, 6)];
-	g->block = g->cover == COVERED ? camp_some_bytes(e, g->w, shares * n) :
-		   camp_chance(&e->random, 60) ?
-					 camp_some_bytes(e, g->w, 1) :
-					 (uint64_t)camp_below(&e->random, (int)most);
+	g->block = g->cover == COVERED         ? camp_some_bytes(e, g->w, shares * n) :
+		   camp_chance(&e->random, 60) ? camp_some_bytes(e, g->w, 1) :
+						 (uint64_t)camp_below(&e->random, (int)most);
 	g->block = g->block < most ? g->block : most;
 	g->block = g->block / g->elem * g->elem;
 }
@@ -170,8 +170,8 @@ void camp_step_gather(struct camp_emit *e)
 	for (int i = 0; i < n; i++)
 		camp_tell(e, "  window %d: %llu bytes a rank %s on stream %d%s\n", w,
 			  (unsigned long long)g[i].block,
-			  g[i].cover == COVERED ? "into the window" : "into other memory", g[i].stream,
-			  g[i].in_place ? ", in place" : "");
+			  g[i].cover == COVERED ? "into the window" : "into other memory",
+			  g[i].stream, g[i].in_place ? ", in place" : "");
 	gathers(e, g, n, late);
 }
 
@@ -194,11 +194,12 @@ void camp_step_gather_many(struct camp_emit *e)
 		g[i].stream = e->stream;
 		take_gather(e, &g[i]);
 	}
-	camp_tell(e, "  window %d: %d calls of 8 to 15 bytes a rank on stream %d\n", w, n, e->stream);
+	camp_tell(e, "  window %d: %d calls of 8 to 15 bytes a rank on stream %d\n", w, n,
+		  e->stream);
 	gathers(e, g, n, 1);
 }
 
-/* ---- requests ------------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 #define REQUESTS 2
 
@@ -252,7 +253,10 @@ static void end_buffer(struct camp_emit *e, const struct gather *g)
 	}
 }
 
-/* Two requests that take turns, each on its stream; a result is checked before the next exec of its request. */
+/*
+ * Two requests that take turns, each on its stream; a result is checked before the next exec of
+ * its request.
+ */
 void camp_step_request(struct camp_emit *e)
 {
 	static const uint64_t chunks[] = { 0, 0, 64, 1024 };
@@ -266,7 +270,9 @@ void camp_step_request(struct camp_emit *e)
 		return;
 	camp_shape(e, 1);
 	for (int i = 0; i < n; i++) {
-		struct gather x = { .w = w, .kind = CAMP_ACT_GATHER_EXEC, .request = e->nrequests++ };
+		struct gather x = { .w = w,
+				    .kind = CAMP_ACT_GATHER_EXEC,
+				    .request = e->nrequests++ };
 
 		g[i] = x;
 		g[i].stream = any_stream(e);
@@ -279,9 +285,11 @@ void camp_step_request(struct camp_emit *e)
 			make_buffer(e, &g[i], most[i] * (uint64_t)c->n);
 		}
 		take_gather(e, &g[i]);
-		init_request(e, &g[i], most[i], camp_below(&e->random, 4), chunks[camp_below(&e->random, 4)]);
-		camp_tell(e, "  window %d: request %d of %llu bytes a rank%s, %d execs on stream %d\n", w,
-			  g[i].request, (unsigned long long)most[i],
+		init_request(e, &g[i], most[i], camp_below(&e->random, 4),
+			     chunks[camp_below(&e->random, 4)]);
+		camp_tell(e,
+			  "  window %d: request %d of %llu bytes a rank%s, %d execs on stream %d\n",
+			  w, g[i].request, (unsigned long long)most[i],
 			  g[i].cover == BUFFER ? " on a buffer" : "", execs, g[i].stream);
 	}
 	for (int k = 0; k < execs; k++)
@@ -318,7 +326,7 @@ void camp_step_request(struct camp_emit *e)
 			end_buffer(e, &g[i]);
 }
 
-/* ---- all-to-all-v ----------------------------------------------------------------------------------------- */
+/* ---- all-to-all-v ---------------------------------------------------------------------------- */
 
 struct a2a {
 	int w, request, place, packed, stream;
@@ -334,7 +342,9 @@ static void draw_sizes(struct camp_emit *e, struct a2a *x, int n)
 		for (int b = 0; b < n; b++) {
 			uint64_t s = (uint64_t)camp_below(&e->random, (int)(x->slot / x->elem) + 1);
 
-			s = how == 0 ? x->slot / x->elem : how == 1 && camp_chance(&e->random, 60) ? 0 : s;
+			s = how == 0                                ? x->slot / x->elem :
+			    how == 1 && camp_chance(&e->random, 60) ? 0 :
+								      s;
 			x->sizes[a][b] = s;
 		}
 }
@@ -363,7 +373,8 @@ static void a2a_rank(struct camp_emit *e, const struct a2a *x, int rank, const u
 	struct camp_window *w = &e->windows[x->w];
 	struct camp_comm *c = &e->comms[w->comm];
 	int own = camp_chance(&e->random, 50), offsets = camp_chance(&e->random, 40);
-	uint64_t sizes = take_words(e, c->world[rank], c->n), offs = take_words(e, c->world[rank], c->n);
+	uint64_t sizes = take_words(e, c->world[rank], c->n),
+		 offs = take_words(e, c->world[rank], c->n);
 	uint64_t came = take_words(e, c->world[rank], c->n), all = 0, at = 0, src;
 	struct camp_act *a;
 
@@ -438,8 +449,8 @@ void camp_step_alltoallv(struct camp_emit *e)
 	x.elem = elems[camp_below(&e->random, 4)];
 	x.slot = 16 + (uint64_t)camp_below(&e->random, camp_chance(&e->random, 20) ? 12000 : 1000);
 	x.slot = x.slot / 16 * 16;
-	camp_tell(e, "  comm of window %d: %s, up to %llu bytes to a peer, %d calls on stream %d\n", x.w,
-		  x.packed ? "packed" : "slots", (unsigned long long)x.slot, calls, x.stream);
+	camp_tell(e, "  comm of window %d: %s, up to %llu bytes to a peer, %d calls on stream %d\n",
+		  x.w, x.packed ? "packed" : "slots", (unsigned long long)x.slot, calls, x.stream);
 	a2a_create(e, &x);
 	for (int k = 0; k < calls; k++) {
 		uint64_t tags[CAMP_RANKS];

@@ -2,7 +2,8 @@
 /*
  * tests/campaign/steps_exchange.c - data and signals: exchange, pingpong, chain.
  *
- * A flow is bytes from one rank to another.  Its receiver waits for a signal and for nothing else, then checks.
+ * A flow is bytes from one rank to another.  Its receiver waits for a signal and for nothing
+ * else, then checks.
  */
 #include <stdlib.h>
 
@@ -78,10 +79,10 @@ static void draw_flows(struct camp_emit *e, struct exchange *x)
 	}
 }
 
-/* ---- the sender ------------------------------------------------------------------------------------- */
+/* ---- the sender ------------------------------------------------------------------------------ */
 
-static void put_piece(struct camp_emit *e, const struct exchange *x, const struct flow *f,
-		      int code, uint64_t at, uint64_t bytes)
+static void put_piece(struct camp_emit *e, const struct exchange *x, const struct flow *f, int code,
+		      uint64_t at, uint64_t bytes)
 {
 	struct camp_window *w = &e->windows[x->w];
 	struct camp_op *o = camp_op(e, f->from, f->block, code, x->w);
@@ -153,7 +154,10 @@ static void reuse_source(struct camp_emit *e, const struct exchange *x, const st
 	camp_op_fill(e, x->w, f->from, f->block, f->src, f->bytes, camp_tag(e));
 }
 
-/* Pieces, the last one with the signal or before it.  One that is missing on purpose is the campaign's own test. */
+/*
+ * Pieces, the last one with the signal or before it.  One that is missing on purpose is the
+ * campaign's own test.
+ */
 static void send_by_kernel(struct camp_emit *e, const struct exchange *x, const struct flow *f)
 {
 	int counts = x->reuse == REUSE_COUNTER, by_value = f->bytes && f->bytes <= 28 && x->apart;
@@ -174,10 +178,10 @@ static void send_by_kernel(struct camp_emit *e, const struct exchange *x, const 
 	}
 	put_piece(e, x, f,
 		  x->apart ? (by_value && !counts && at < f->bytes ? CAMP_PUT_VALUE :
-			      counts				  ? CAMP_PUT_COUNTER :
-								    CAMP_PUT) :
-		  counts ? CAMP_PUT_SIGNAL_COUNTER :
-			   CAMP_PUT_SIGNAL,
+			      counts                               ? CAMP_PUT_COUNTER :
+								     CAMP_PUT) :
+		  counts   ? CAMP_PUT_SIGNAL_COUNTER :
+			     CAMP_PUT_SIGNAL,
 		  at, f->bytes - at > less ? f->bytes - at - less : f->bytes - at);
 	if (x->apart && e->sabotage != 2)
 		signal_alone(e, x, f);
@@ -237,7 +241,7 @@ static void send_by_host(struct camp_emit *e, const struct exchange *x, const st
 	}
 }
 
-/* ---- the receiver ------------------------------------------------------------------------------------- */
+/* ---- the receiver ---------------------------------------------------------------------------- */
 
 static void wait_for(struct camp_emit *e, const struct exchange *x, const struct flow *f,
 		     uint64_t value)
@@ -282,7 +286,7 @@ static void receive(struct camp_emit *e, const struct exchange *x, int rank)
 	}
 }
 
-/* ---- exchange ---------------------------------------------------------------------------------------- */
+/* ---- exchange -------------------------------------------------------------------------------- */
 
 static void draw_exchange(struct camp_emit *e, struct exchange *x)
 {
@@ -293,7 +297,8 @@ static void draw_exchange(struct camp_emit *e, struct exchange *x)
 	x->op = camp_chance(r, 25) ? ORIEL_SET : ORIEL_ADD;
 	x->sliced = x->op == ORIEL_ADD && x->route == KERNEL && camp_chance(r, 35);
 	x->sum = x->op == ORIEL_ADD && camp_chance(r, 30);
-	x->reuse = x->route == HOST || camp_chance(r, 50) ? REUSE_NONE : (enum reuse)camp_below(r, REUSES);
+	x->reuse = x->route == HOST || camp_chance(r, 50) ? REUSE_NONE :
+							    (enum reuse)camp_below(r, REUSES);
 	x->overlap = x->route == KERNEL && camp_chance(r, 20);
 	x->apart = camp_chance(r, 30);
 	x->pieces = 1 + camp_below(r, 3);
@@ -326,7 +331,9 @@ void camp_step_exchange(struct camp_emit *e)
 	draw_pairs(e, &x);
 	draw_flows(e, &x);
 	model_signals(e, &x);
-	camp_tell(e, "  window %d: %d flows of up to %llu bytes by %s, %d pieces, signal %d %s%s%s%s%s\n",
+	camp_tell(e,
+		  "  window %d: %d flows, the first of %llu bytes, by %s, %d pieces, "
+		  "signal %d %s%s%s%s%s\n",
 		  x.w, x.nflows, (unsigned long long)x.flows[0].bytes,
 		  x.route == HOST ? "the host" : "kernels", x.pieces, x.id,
 		  x.op == ORIEL_SET ? "SET" : "ADD", x.sum ? ", waits for the sum" : "",
@@ -346,7 +353,7 @@ void camp_step_exchange(struct camp_emit *e)
 	}
 }
 
-/* ---- pingpong: the same bytes again and again, each time with leave ------------------------------------- */
+/* ---- pingpong: the same bytes again and again, each time with leave -------------------------- */
 
 static void ping(struct camp_emit *e, struct exchange *x, int from, int to, uint64_t round,
 		 const struct flow *f)
@@ -381,7 +388,8 @@ void camp_step_pingpong(struct camp_emit *e)
 
 	camp_shape(e, 2);
 	x.id = camp_take_id(e, x.w);
-	camp_tell(e, "  window %d: %llu rounds, signal %d\n", x.w, (unsigned long long)rounds, x.id);
+	camp_tell(e, "  window %d: %llu rounds, signal %d\n", x.w, (unsigned long long)rounds,
+		  x.id);
 	for (int a = 0; a + 1 < c->n; a += 2) {
 		struct flow f[2];
 
@@ -400,17 +408,18 @@ void camp_step_pingpong(struct camp_emit *e)
 			pong(e, &x, a, a + 1, i, &f[1]);
 		}
 		for (int k = 0; k < 2; k++) {
-			camp_model_bytes(e, x.w, a + 1 - k, f[k].dst, f[k].tag + rounds, 0, f[k].bytes);
+			camp_model_bytes(e, x.w, a + 1 - k, f[k].dst, f[k].tag + rounds, 0,
+					 f[k].bytes);
 			w->signals[a + k][a + 1 - k][x.id] += rounds;
 		}
 	}
 }
 
-/* ---- chain: who hears of it from others ----------------------------------------------------------------- */
+/* ---- chain: who hears of it from others ------------------------------------------------------ */
 
 /*
- * Rank a puts to the last one and flushes, then tells the next one, who tells the next one.  The last one
- * has heard from its neighbour alone, and finds the bytes of all.
+ * Rank a puts to the last one and flushes, then tells the next one, who tells the next one.  The
+ * last one has heard from its neighbour alone, and finds the bytes of all.
  */
 void camp_step_chain(struct camp_emit *e)
 {
@@ -436,7 +445,8 @@ void camp_step_chain(struct camp_emit *e)
 		struct camp_op *o;
 
 		if (r < last) {
-			camp_op_fill(e, x.w, r, 0, x.flows[r].src, x.flows[r].bytes, x.flows[r].tag);
+			camp_op_fill(e, x.w, r, 0, x.flows[r].src, x.flows[r].bytes,
+				     x.flows[r].tag);
 			put_piece(e, &x, &x.flows[r], CAMP_PUT, 0, x.flows[r].bytes);
 			op_to(e, &x, &x.flows[r], CAMP_FLUSH);
 		}

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/campaign/steps_memory.c - atomics on one word; memory that goes and comes again; windows too; graphs.
+ * tests/campaign/steps_memory.c - atomics on one word; memory that goes and comes again; windows
+ * too; graphs.
  */
 #include <stdlib.h>
 
 #include "campaign.h"
 
-/* ---- atomics ----------------------------------------------------------------------------------------- */
+/* ---- atomics --------------------------------------------------------------------------------- */
 
 enum atomic { ADD, SWAP, CAS, ATOMICS };
 
@@ -17,7 +18,8 @@ static int draw_actors(struct camp_emit *e, int w, int target, int *actors)
 
 	for (int r = 0; r < n; r++)
 		queued += camp_is_queued(e, comm, r, target);
-	queued = queued && !e->config->no_atomics && (queued == n - 1 || camp_chance(&e->random, 60));
+	queued = queued && !e->config->no_atomics &&
+		 (queued == n - 1 || camp_chance(&e->random, 60));
 	for (int r = 0; r < n; r++)
 		if (camp_is_queued(e, comm, r, target) == queued)
 			actors[k++] = r;
@@ -46,7 +48,7 @@ static void act(struct camp_emit *e, int w, int rank, int block, int target, enu
 		uint64_t off, int field, uint64_t times, int cell)
 {
 	struct camp_op *o = camp_op(e, rank, block,
-				    how == ADD	? CAMP_ADD_FIELD :
+				    how == ADD  ? CAMP_ADD_FIELD :
 				    how == SWAP ? CAMP_SWAP :
 						  CAMP_CAS_ADD,
 				    w);
@@ -91,8 +93,8 @@ void camp_step_atomics(struct camp_emit *e)
 		how = ADD;
 	if (how == SWAP)
 		cell = e->ncells++;
-	camp_tell(e, "  window %d: %d ranks, %d blocks each, %llu times %s on a word of rank %d\n", w, n,
-		  e->nblocks, (unsigned long long)times, names[how], target);
+	camp_tell(e, "  window %d: %d ranks, %d blocks each, %llu times %s on a word of rank %d\n",
+		  w, n, e->nblocks, (unsigned long long)times, names[how], target);
 	word_op(e, w, target, CAMP_STORE_WORD, off, 0);
 	all_blocks_meet(e, w);
 	for (int i = 0; i < n; i++)
@@ -108,7 +110,7 @@ void camp_step_atomics(struct camp_emit *e)
 	camp_model_word(e, w, target, off, all);
 }
 
-/* ---- reuse: a source whose memory is freed and made again ------------------------------------------------ */
+/* ---- reuse: a source whose memory is freed and made again ------------------------------------ */
 
 struct reuse {
 	int w, from, to, memory, place, kind, host;
@@ -176,7 +178,10 @@ static void take_back(struct camp_emit *e, const struct reuse *x, uint64_t dst, 
 	o->value = ++w->signals[x->from][x->to][x->id];
 }
 
-/* A GPU's driver waits for all kernels of the process when memory goes: none may wait for one to come. */
+/*
+ * A GPU's driver waits for all kernels of the process when memory goes: none may wait for one to
+ * come.
+ */
 static void quiet(struct camp_emit *e, int world)
 {
 	if (e->config->device == CAMP_GPU)
@@ -200,9 +205,9 @@ void camp_step_reuse(struct camp_emit *e)
 	x.kind = camp_chance(&e->random, 80) ? CAMP_MEMORY_USER : CAMP_MEMORY_ALLOC;
 	x.memory = e->nmemories++;
 	world = c->world[x.from];
-	camp_tell(e, "  window %d: rank %d to %d, memory %s made %d times, put by %s\n", x.w, x.from, x.to,
-		  x.kind == CAMP_MEMORY_USER ? "of the user" : "of oriel_alloc", rounds,
-		  x.host ? "the host" : "a kernel");
+	camp_tell(e, "  window %d: rank %d to %d, memory %s made %d times, put by %s\n", x.w,
+		  x.from, x.to, x.kind == CAMP_MEMORY_USER ? "of the user" : "of oriel_alloc",
+		  rounds, x.host ? "the host" : "a kernel");
 	for (int i = 0; i < rounds; i++) {
 		uint64_t tag = camp_tag(e), dst;
 		struct camp_act *a;
@@ -228,7 +233,7 @@ void camp_step_reuse(struct camp_emit *e)
 	}
 }
 
-/* ---- again: a window goes, another one comes ---------------------------------------------------------------- */
+/* ---- again: a window goes, another one comes ------------------------------------------------- */
 
 void camp_step_again(struct camp_emit *e)
 {
@@ -239,10 +244,11 @@ void camp_step_again(struct camp_emit *e)
 			live++;
 			last = w;
 		}
-	if (e->nwindows >= CAMP_WINDOWS || e->nmemories >= CAMP_MEMORIES || e->nplaces + 2 > CAMP_PLACES)
+	if (e->nwindows >= CAMP_WINDOWS || e->nmemories >= CAMP_MEMORIES ||
+	    e->nplaces + 2 > CAMP_PLACES)
 		return;
+	camp_settle(e, camp_chance(&e->random, 50));
 	if (live) {
-		camp_settle(e, camp_chance(&e->random, 50));
 		comm = e->windows[last].comm;
 		camp_window_end(e, last);
 		camp_tell(e, "  window %d goes\n", last);
@@ -250,7 +256,7 @@ void camp_step_again(struct camp_emit *e)
 	(void)camp_window_make(e, comm, &e->random);
 }
 
-/* ---- graphs -------------------------------------------------------------------------------------------------- */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
 struct graph {
 	int w, id, cell, host;
@@ -323,7 +329,10 @@ static void capture(struct camp_emit *e, const struct graph *g, int r, int left,
 	camp_op_meet(e, g->w, r, 0, CAMP_BARRIER);
 }
 
-/* All ranks have their graphs ready before one is launched: making one may wait for kernels that run. */
+/*
+ * All ranks have their graphs ready before one is launched: making one may wait for kernels that
+ * run.
+ */
 void camp_step_graph(struct camp_emit *e)
 {
 	struct graph g = { .w = camp_any_window(e) };

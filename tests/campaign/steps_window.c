@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/campaign/steps_window.c - what barriers order: meet, fetch, staged messages, storms of barriers.
+ * tests/campaign/steps_window.c - what barriers order: meet, fetch, staged messages, storms of
+ * barriers.
  */
 #include <stdlib.h>
 
 #include "campaign.h"
 
-/* ---- meet: puts, then a barrier --------------------------------------------------------------------- */
+/* ---- meet: puts, then a barrier -------------------------------------------------------------- */
 
 enum meeting { BARRIER, SYNC, HALVES, FLUSH_SYNC, BY_HOST, PEER, MEETINGS };
 
-static const char *const meetings[] = { "barrier",	   "sync",     "arrive and wait",
+static const char *const meetings[] = { "barrier",         "sync",     "arrive and wait",
 					"flush_all, sync", "the host", "barrier_peer" };
 
 static void put_to(struct camp_emit *e, int w, enum meeting how, int from, int to, int block,
@@ -40,8 +41,8 @@ static void put_to(struct camp_emit *e, int w, enum meeting how, int from, int t
 
 static void host_barrier(struct camp_emit *e, int w, int rank)
 {
-	struct camp_act *a =
-		camp_act(e, e->comms[e->windows[w].comm].world[rank], CAMP_ACT_BARRIER);
+	struct camp_act *a = camp_act(e, e->comms[e->windows[w].comm].world[rank],
+				      CAMP_ACT_BARRIER);
 
 	a->window = w;
 	a->id = CAMP_STREAMS * CAMP_BLOCKS + e->stream;
@@ -143,7 +144,7 @@ void camp_step_meet(struct camp_emit *e)
 	}
 }
 
-/* ---- fetch: gets of what lies there ---------------------------------------------------------------------- */
+/* ---- fetch: gets of what lies there ---------------------------------------------------------- */
 
 enum getting { GET, GET_FLUSH, GET_TICKET, GET_VALUE, GET_HOST, GETTINGS };
 
@@ -183,8 +184,8 @@ static void get_from(struct camp_emit *e, int w, enum getting how, int rank, int
 }
 
 /*
- * Every rank gets from another what that one, or a third one, has put there before all met.  The barrier makes it
- * visible to third parties; a rank's own stores and sync do for its own bytes.
+ * Every rank gets from another what that one, or a third one, has put there before all met.  The
+ * barrier makes it visible to third parties; a rank's own stores and sync do for its own bytes.
  */
 void camp_step_fetch(struct camp_emit *e)
 {
@@ -193,7 +194,8 @@ void camp_step_fetch(struct camp_emit *e)
 	struct camp_comm *c = &e->comms[win->comm];
 	enum getting how = (enum getting)camp_below(&e->random, GETTINGS);
 	int third = camp_chance(&e->random, 50), sync = !third && camp_chance(&e->random, 50);
-	int shift = 1 + camp_below(&e->random, c->n - 1), putter = 1 + camp_below(&e->random, c->n - 1);
+	int shift = 1 + camp_below(&e->random, c->n - 1),
+	    putter = 1 + camp_below(&e->random, c->n - 1);
 	uint64_t bytes = camp_some_bytes(e, w, 2), off[CAMP_RANKS], tag[CAMP_RANKS];
 
 	camp_shape(e, 2);
@@ -230,7 +232,7 @@ void camp_step_fetch(struct camp_emit *e)
 	}
 }
 
-/* ---- staged messages ---------------------------------------------------------------------------------------- */
+/* ---- staged messages ------------------------------------------------------------------------- */
 
 static void message(struct camp_emit *e, int w, int from, int to, uint64_t bytes)
 {
@@ -268,7 +270,7 @@ void camp_step_staged(struct camp_emit *e)
 	}
 }
 
-/* ---- storm: many meetings, of all blocks at once ----------------------------------------------------------- */
+/* ---- storm: many meetings, of all blocks at once --------------------------------------------- */
 
 static void signal_everybody(struct camp_emit *e, int w, int id, uint64_t value)
 {
