@@ -86,6 +86,7 @@ static void draw_faults(struct camp_config *c, struct camp_random *r)
 	static const char *const chances[] = { "drop",  "dup",      "reorder",
 					       "delay", "dbr_late", "torn_cqe" };
 	static const char *const values[] = { "0.005", "0.02", "0.1" };
+	/* the first two are for the CPU: a packet of device memory is a copy by the driver */
 	static const char *const mtus[] = { "64", "256", "1024", "4096" };
 	static const char *const records[] = { "doorbell", "record", "random" };
 	char seed[24];
@@ -98,7 +99,8 @@ static void draw_faults(struct camp_config *c, struct camp_random *r)
 		if (camp_chance(r, 30))
 			add_fault(c, chances[i], values[camp_below(r, i ? 3 : 2)]);
 	if (camp_chance(r, 40))
-		add_fault(c, "mtu", mtus[camp_below(r, 4)]);
+		add_fault(c, "mtu",
+			  mtus[c->device == CAMP_CPU ? camp_below(r, 4) : 2 + camp_below(r, 2)]);
 	if (camp_chance(r, 25))
 		add_fault(c, "dbr", records[camp_below(r, 3)]);
 	if (camp_chance(r, 25))

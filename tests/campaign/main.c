@@ -26,7 +26,8 @@ struct campaign {
 	int jobs, repeat, print, stop_after;
 	/* what came of it */
 	uint64_t ran, nops, found;
-	double *times;
+	double *times, slowest_s;
+	uint64_t slowest;
 	struct {
 		char name[48];
 		uint64_t programs, found;
@@ -51,8 +52,8 @@ static const char help[] =
 	"                gather_streams (several streams for it), early_destroy (a request goes\n"
 	"                while a stream has work of it)\n"
 	"  --keep L      these steps only\n"
-	"  --set L       ranks device topology nic faults lanes nics depth wrap a2a threads streams\n"
-	"                processes fake; in a value + stands for a comma, none for nothing\n"
+	"  --set L       ranks device topology nic faults lanes nics depth wrap a2a threads\n"
+	"                streams processes fake; in a value + stands for a comma, none for nothing\n"
 	"  --repeat N    a seed up to N times, until it fails\n"
 	"  --shrink S    seconds to make a failing seed small (60; 0: not at all)\n"
 	"  --found N     stop when so many seeds have failed (3)\n"
@@ -185,6 +186,10 @@ static void count(struct campaign *c, const struct camp_child *child)
 	if (!c->times)
 		abort();
 	c->times[c->ran++] = child->result->seconds;
+	if (child->result->seconds > c->slowest_s) {
+		c->slowest_s = child->result->seconds;
+		c->slowest = child->seed;
+	}
 }
 
 static int by_value(const void *a, const void *b)
@@ -209,10 +214,11 @@ static void summary(struct campaign *c, double seconds)
 	if (c->ran)
 		qsort(c->times, c->ran, sizeof(*c->times), by_value);
 	printf("campaign: seeds %llu to %llu, %llu operations checked, %llu seeds failed; "
-	       "%.0f s, median %.3f s, p99 %.3f s a seed\n",
+	       "%.0f s, median %.3f s, p99 %.3f s a seed, seed %llu %.3f s\n",
 	       (unsigned long long)c->from, (unsigned long long)(c->from + c->ran - (c->ran > 0)),
 	       (unsigned long long)c->nops, (unsigned long long)c->found, seconds,
-	       c->ran ? c->times[c->ran / 2] : 0, c->ran ? c->times[c->ran * 99 / 100] : 0);
+	       c->ran ? c->times[c->ran / 2] : 0, c->ran ? c->times[c->ran * 99 / 100] : 0,
+	       (unsigned long long)c->slowest, c->slowest_s);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */

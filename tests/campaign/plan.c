@@ -74,7 +74,7 @@ void camp_plan(uint64_t seed, const struct camp_options *o, struct camp_program 
 
 		s->kind = draw_kind(&r);
 		s->seed = camp_next(&r);
-		/* a process that maps a peer's memory sees what has become of it, a thread does not */
+		/* memory of a rank that another process has mapped: threads see it anyway */
 		if (i == 0 && p->config.processes && p->config.device != CAMP_CPU)
 			s->kind = CAMP_STEP_REUSE;
 		s->kept = fits(&p->config, s->kind) && !camp_is_without(o, kinds[s->kind].name) &&
