@@ -53,7 +53,7 @@ static const char help[] =
 	"                while a stream has work of it)\n"
 	"  --keep L      these steps only\n"
 	"  --set L       ranks device topology nic faults lanes nics depth wrap a2a threads\n"
-	"                streams processes fake; in a value + stands for a comma, none for nothing\n"
+	"                streams processes fake; in values + is a comma, none is nothing\n"
 	"  --repeat N    a seed up to N times, until it fails\n"
 	"  --shrink S    seconds to make a failing seed small (60; 0: not at all)\n"
 	"  --found N     stop when so many seeds have failed (3)\n"

@@ -7,6 +7,8 @@
 
 #include "campaign.h"
 
+#define REUSE_BYTES 140000u
+
 /* ---- atomics --------------------------------------------------------------------------------- */
 
 enum atomic { ADD, SWAP, CAS, ATOMICS };
@@ -152,6 +154,26 @@ static void put_from(struct camp_emit *e, const struct reuse *x, uint64_t dst, u
 	camp_op(e, x->from, 0, CAMP_FLUSH, x->w)->peer = x->to;
 }
 
+/* What was put, into the same memory: it is a target of gets as well. */
+static void get_back(struct camp_emit *e, const struct reuse *x, uint64_t dst, uint64_t tag)
+{
+	struct camp_op *o;
+
+	if (!camp_chance(&e->random, 50))
+		return;
+	o = camp_op(e, x->from, 0, CAMP_GET, x->w);
+	o->place = x->place;
+	o->peer = x->to;
+	o->off = dst;
+	o->src_off = REUSE_BYTES / 2;
+	o->bytes = x->bytes;
+	o = camp_op(e, x->from, 0, CAMP_CHECK, x->w);
+	o->place = x->place;
+	o->off = REUSE_BYTES / 2;
+	o->bytes = x->bytes;
+	o->tag = tag;
+}
+
 /* The other one has it: so the NIC has read it. */
 static void take_back(struct camp_emit *e, const struct reuse *x, uint64_t dst, uint64_t tag)
 {
@@ -164,8 +186,10 @@ static void take_back(struct camp_emit *e, const struct reuse *x, uint64_t dst, 
 	o->value = ++w->signals[x->to][x->from][x->id];
 	camp_op_check(e, x->w, x->to, 0, dst, x->bytes, tag);
 	camp_model_bytes(e, x->w, x->to, dst, tag, 0, x->bytes);
-	if (!x->host)
+	if (!x->host) {
+		get_back(e, x, dst, tag);
 		return;
+	}
 	o = camp_op(e, x->to, 0, CAMP_SIGNAL, x->w);
 	o->peer = x->from;
 	o->id = x->id;
@@ -176,6 +200,7 @@ static void take_back(struct camp_emit *e, const struct reuse *x, uint64_t dst, 
 	o->id = x->id;
 	o->how = ORIEL_GE;
 	o->value = ++w->signals[x->from][x->to][x->id];
+	get_back(e, x, dst, tag);
 }
 
 /*
@@ -218,12 +243,12 @@ void camp_step_reuse(struct camp_emit *e)
 			quiet(e, world);
 		x.id = camp_take_id(e, x.w);
 		dst = camp_take(e, x.w, x.to, x.bytes, 1);
-		(void)camp_memory_make(e, world, 0, x.memory, x.kind, 70000);
+		(void)camp_memory_make(e, world, 0, x.memory, x.kind, REUSE_BYTES);
 		a = camp_act(e, world, CAMP_ACT_SOURCE);
 		a->window = x.w;
 		a->memory = x.memory;
 		a->place = x.place = e->nplaces++;
-		a->bytes = 70000;
+		a->bytes = REUSE_BYTES;
 		if (e->config->device == CAMP_GPU)
 			quiet(e, world);
 		put_from(e, &x, dst, tag);
@@ -258,8 +283,11 @@ void camp_step_again(struct camp_emit *e)
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
+enum captured { BY_KERNELS, BY_HOST, BY_GATHER, CAPTURED };
+
 struct graph {
-	int w, id, cell, host;
+	int w, id, cell, request;
+	enum captured how;
 	uint64_t bytes, off[CAMP_RANKS], src[CAMP_RANKS], tag[CAMP_RANKS];
 };
 
@@ -277,6 +305,54 @@ static struct camp_op *replayed(struct camp_emit *e, const struct graph *g, int 
 	return o;
 }
 
+/* An exec of a request; it may go before its graph does. */
+static void capture_gather(struct camp_emit *e, const struct graph *g, int r)
+{
+	struct camp_window *w = &e->windows[g->w];
+	struct camp_comm *c = &e->comms[w->comm];
+	struct camp_act *a;
+
+	camp_op(e, r, 0, CAMP_REPLAY, g->w)->cell = g->cell;
+	(void)replayed(e, g, r, CAMP_FILL, w->pool_place, g->src[r], r);
+	a = camp_act(e, c->world[r], CAMP_ACT_GATHER_EXEC);
+	a->request = g->request;
+	a->place = w->buffer_place;
+	a->id = w->pool_place;
+	a->src_off = g->src[r];
+	a->bytes = 1;
+	a->value = g->bytes;
+	for (int i = 0; i < c->n; i++)
+		(void)replayed(e, g, r, CAMP_CHECK, w->buffer_place,
+			       g->off[r] + (uint64_t)i * g->bytes, i);
+}
+
+static void init_gather(struct camp_emit *e, struct graph *g)
+{
+	struct camp_window *w = &e->windows[g->w];
+	struct camp_comm *c = &e->comms[w->comm];
+	uint64_t all = g->bytes * (uint64_t)c->n, at = camp_take_alike(e, g->w, all, 16);
+
+	g->request = e->nrequests++;
+	for (int r = 0; r < c->n; r++) {
+		struct camp_act *a = camp_act(e, c->world[r], CAMP_ACT_GATHER_INIT);
+
+		a->comm = w->comm;
+		a->window = g->w;
+		a->request = g->request;
+		a->off = g->off[r] = at;
+		a->bytes = all;
+		a->memory = -1;
+	}
+}
+
+static void end_gather(struct camp_emit *e, const struct graph *g)
+{
+	struct camp_comm *c = &e->comms[e->windows[g->w].comm];
+
+	for (int r = 0; r < c->n; r++)
+		camp_act(e, c->world[r], CAMP_ACT_GATHER_DESTROY)->request = g->request;
+}
+
 /* A ring: every replay has bytes of its own and waits for one more signal. */
 static void capture(struct camp_emit *e, const struct graph *g, int r, int left, int right)
 {
@@ -288,7 +364,7 @@ static void capture(struct camp_emit *e, const struct graph *g, int r, int left,
 
 	camp_op(e, r, 0, CAMP_REPLAY, g->w)->cell = g->cell;
 	(void)replayed(e, g, r, CAMP_FILL, w->pool_place, g->src[r], r);
-	if (g->host) {
+	if (g->how == BY_HOST) {
 		a = camp_act(e, world, CAMP_ACT_PUT_SIGNAL);
 		a->place = w->pool_place;
 		a->window = g->w;
@@ -329,6 +405,44 @@ static void capture(struct camp_emit *e, const struct graph *g, int r, int left,
 	camp_op_meet(e, g->w, r, 0, CAMP_BARRIER);
 }
 
+/* What the last replay leaves. */
+static void model_graph(struct camp_emit *e, const struct graph *g, int replays)
+{
+	int n = e->comms[e->windows[g->w].comm].n;
+	uint64_t last = (uint64_t)replays << 32;
+
+	for (int r = 0; r < n; r++)
+		if (g->how != BY_GATHER)
+			camp_model_bytes(e, g->w, r, g->off[r], g->tag[(r + n - 1) % n] + last, 0,
+					 g->bytes);
+		else
+			for (int i = 0; i < n; i++)
+				camp_model_bytes(e, g->w, r, g->off[r] + (uint64_t)i * g->bytes,
+						 g->tag[i] + last, 0, g->bytes);
+}
+
+static void draw_graph(struct camp_emit *e, struct graph *g)
+{
+	struct camp_comm *c = &e->comms[e->windows[g->w].comm];
+
+	g->id = camp_take_id(e, g->w);
+	g->cell = e->ncells++;
+	g->how = (enum captured)camp_below(&e->random, CAPTURED);
+	g->bytes = camp_some_bytes(e, g->w, 2 * c->n) + 1;
+	for (int r = 0; r < c->n; r++) {
+		if (g->how != BY_GATHER)
+			g->off[r] = camp_take(e, g->w, r, g->bytes, 1);
+		g->src[r] = camp_take_pool(e, c->world[r], g->bytes);
+		g->tag[r] = camp_tag(e);
+	}
+}
+
+static void all_meet(struct camp_emit *e)
+{
+	for (int r = 0; r < e->config->ranks; r++)
+		(void)camp_act(e, r, CAMP_ACT_COMM_BARRIER);
+}
+
 /*
  * All ranks have their graphs ready before one is launched: making one may wait for kernels that
  * run.
@@ -337,43 +451,42 @@ void camp_step_graph(struct camp_emit *e)
 {
 	struct graph g = { .w = camp_any_window(e) };
 	struct camp_comm *c = &e->comms[e->windows[g.w].comm];
-	int replays = 1 + camp_below(&e->random, 12), request = e->nrequests;
+	int replays = 1 + camp_below(&e->random, 12), graph = e->nrequests, early;
 
-	if (e->ncells >= CAMP_CELLS - 1 || e->nrequests >= CAMP_REQUESTS)
+	if (e->ncells >= CAMP_CELLS - 1 || e->nrequests + 2 > CAMP_REQUESTS)
 		return;
 	camp_shape(e, 1);
 	camp_settle(e, 0);
-	g.id = camp_take_id(e, g.w);
-	g.cell = e->ncells++;
-	g.host = camp_chance(&e->random, 50);
-	g.bytes = camp_some_bytes(e, g.w, 2);
 	e->nrequests++;
-	camp_tell(e, "  window %d: %llu bytes round a ring, %d replays, by %s\n", g.w,
-		  (unsigned long long)g.bytes, replays, g.host ? "the host" : "kernels");
+	draw_graph(e, &g);
+	if (g.how == BY_GATHER)
+		init_gather(e, &g);
+	early = g.how == BY_GATHER && camp_chance(&e->random, 30);
+	camp_tell(e, "  window %d: %llu bytes %s, %d replays%s\n", g.w, (unsigned long long)g.bytes,
+		  g.how == BY_GATHER ? "gathered" :
+		  g.how == BY_HOST   ? "round a ring by the host" :
+				       "round a ring by kernels",
+		  replays, early ? ", the request goes first" : "");
 	for (int r = 0; r < c->n; r++) {
-		g.off[r] = camp_take(e, g.w, r, g.bytes, 1);
-		g.src[r] = camp_take_pool(e, c->world[r], g.bytes);
-		g.tag[r] = camp_tag(e);
-	}
-	for (int r = 0; r < c->n; r++) {
-		int left = (r + c->n - 1) % c->n;
-
 		(void)camp_act(e, c->world[r], CAMP_ACT_CAPTURE);
-		capture(e, &g, r, left, (r + 1) % c->n);
-		camp_act(e, c->world[r], CAMP_ACT_CAPTURED)->request = request;
-		camp_model_bytes(e, g.w, r, g.off[r], g.tag[left] + ((uint64_t)replays << 32), 0,
-				 g.bytes);
+		if (g.how == BY_GATHER)
+			capture_gather(e, &g, r);
+		else
+			capture(e, &g, r, (r + c->n - 1) % c->n, (r + 1) % c->n);
+		camp_act(e, c->world[r], CAMP_ACT_CAPTURED)->request = graph;
 	}
-	for (int r = 0; r < e->config->ranks; r++)
-		(void)camp_act(e, r, CAMP_ACT_COMM_BARRIER);
+	model_graph(e, &g, replays);
+	if (early)
+		end_gather(e, &g);
+	all_meet(e);
 	for (int r = 0; r < c->n; r++) {
 		for (int i = 0; i < replays; i++)
-			camp_act(e, c->world[r], CAMP_ACT_GRAPH_LAUNCH)->request = request;
-		e->streams_used |= 1u << e->stream;
+			camp_act(e, c->world[r], CAMP_ACT_GRAPH_LAUNCH)->request = graph;
 		(void)camp_act(e, c->world[r], CAMP_ACT_STREAM_SYNC);
 	}
-	for (int r = 0; r < e->config->ranks; r++)
-		(void)camp_act(e, r, CAMP_ACT_COMM_BARRIER);
+	all_meet(e);
 	for (int r = 0; r < c->n; r++)
-		camp_act(e, c->world[r], CAMP_ACT_GRAPH_DESTROY)->request = request;
+		camp_act(e, c->world[r], CAMP_ACT_GRAPH_DESTROY)->request = graph;
+	if (g.how == BY_GATHER && !early)
+		end_gather(e, &g);
 }
