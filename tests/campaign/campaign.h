@@ -121,7 +121,7 @@ void camp_config_nodes(const struct camp_config *, int *node);
 	X(STAGED, "staged", 8)                                                                     \
 	X(STORM, "storm", 10)                                                                      \
 	X(GATHER, "gather", 10)                                                                    \
-	X(GATHER_MANY, "gather_many", 2)                                                           \
+	X(GATHER_MANY, "gather_many", 3)                                                           \
 	X(REQUEST, "request", 8)                                                                   \
 	X(ALLTOALLV, "alltoallv", 8)                                                               \
 	X(REUSE, "reuse", 8)                                                                       \
@@ -321,11 +321,20 @@ camp_step_fn camp_step_exchange, camp_step_meet, camp_step_fetch, camp_step_chai
 
 /* ---- running --------------------------------------------------------------------------------- */
 
+/* What ranks tell the process that started the seed; it survives a crash. */
+struct camp_told {
+	int level; /* 0: nothing; the lowest number is nearest to the cause */
+	int step;
+	uint64_t nops;
+	char text[CAMP_TEXT / 4];
+};
+
 struct camp_result {
 	int failed;    /* 0: all as predicted; 1: not; 2: it ended by a signal, or not in time */
 	uint64_t nops; /* operations done, host's and kernels' */
 	double seconds;
 	char text[CAMP_TEXT]; /* the first difference */
+	struct camp_told told[CAMP_RANKS];
 	char config[512];
 };
 

@@ -300,9 +300,12 @@ int camp_do_graph(struct camp_state *s, const struct camp_act *a)
 
 void camp_drop_objects(struct camp_state *s)
 {
+	/* after an abort kernels end soon; what they use must not go before them */
 	for (int i = 0; i < CAMP_STREAMS; i++)
-		if (s->streams[i])
+		if (s->streams[i]) {
+			(void)oriel_comm_sync(s->comms[0], s->streams[i]);
 			(void)camp_gpu_stream_destroy(s->comms[0], s->streams[i]);
+		}
 	for (int i = 0; i < CAMP_MEMORIES && !s->failed; i++) {
 		struct camp_memory *m = &s->memories[i];
 

@@ -24,17 +24,9 @@ struct camp_request {
 	int place;
 };
 
-/* What ranks tell the process that started them; shared memory. */
-struct camp_told {
-	int level; /* 0: nothing; the lowest number is nearest to the cause */
-	int step;
-	uint64_t nops;
-	char text[CAMP_TEXT / 4];
-};
-
 struct camp_shared {
 	struct camp_emit *emit;
-	struct camp_told told[CAMP_RANKS];
+	struct camp_told *told; /* of all ranks, in shared memory */
 };
 
 struct camp_state {

@@ -61,12 +61,12 @@ void camp_nap(void)
 /* ---- in the child ---------------------------------------------------------------------------- */
 
 /* Nearest to the cause: the lowest level, then the earliest step. */
-static const struct camp_told *cause(const struct camp_shared *shared, int ranks)
+static const struct camp_told *cause(const struct camp_result *result)
 {
 	const struct camp_told *best = NULL;
 
-	for (int r = 0; r < ranks; r++) {
-		const struct camp_told *t = &shared->told[r];
+	for (int r = 0; r < CAMP_RANKS; r++) {
+		const struct camp_told *t = &result->told[r];
 
 		if (t->level && (!best || t->level < best->level ||
 				 (t->level == best->level && t->step < best->step)))
@@ -77,26 +77,22 @@ static const struct camp_told *cause(const struct camp_shared *shared, int ranks
 
 static void run_program(const struct camp_program *p, double timeout_s, struct camp_result *result)
 {
-	struct camp_shared *shared = ranks_shared(sizeof(*shared));
+	struct camp_shared shared = { .told = result->told };
 	struct ranks_options o;
-	const struct camp_told *told;
 
 	memset(&o, 0, sizeof(o));
 	o.nranks = p->config.ranks;
 	o.processes = p->config.processes;
 	o.timeout_s = timeout_s;
 	o.deadline_s = 2 * timeout_s + 15;
-	if (camp_emit_program(p, NULL, &shared->emit))
+	if (camp_emit_program(p, NULL, &shared.emit))
 		abort();
-	result->nops = shared->emit->nops;
-	ranks_run(&o, camp_rank_main, shared);
-	told = cause(shared, o.nranks);
-	if (!told && !check_failures && !o.processes)
+	result->nops = shared.emit->nops;
+	ranks_run(&o, camp_rank_main, &shared);
+	if (!cause(result) && !check_failures && !o.processes)
 		camp_gpu_leftovers();
-	if (told)
-		snprintf(result->text, sizeof(result->text), "%s", told->text);
-	result->failed = told || check_failures;
-	camp_emit_free(shared->emit);
+	result->failed = cause(result) || check_failures;
+	camp_emit_free(shared.emit);
 }
 
 static void child_main(uint64_t seed, const struct camp_options *o, struct camp_result *result)
@@ -175,12 +171,16 @@ static void keep_printed(struct camp_child *c)
 static void judge(struct camp_child *c, int status)
 {
 	struct camp_result *r = c->result;
+	const struct camp_told *told = cause(r);
 	size_t used = strlen(r->text);
 
+	if (told)
+		used += (size_t)snprintf(r->text + used, sizeof(r->text) - used, "%s%s",
+					 used ? "\n    " : "", told->text);
 	if (WIFSIGNALED(status)) {
 		r->failed = 2;
 		snprintf(r->text + used, sizeof(r->text) - used, "%sended by signal %d (%s)",
-			 used ? "\n" : "", WTERMSIG(status), strsignal(WTERMSIG(status)));
+			 used ? "\n    " : "", WTERMSIG(status), strsignal(WTERMSIG(status)));
 	} else if (WEXITSTATUS(status)) {
 		r->failed = r->failed ? r->failed : 1;
 	}

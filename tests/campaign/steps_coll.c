@@ -328,6 +328,8 @@ void camp_step_request(struct camp_emit *e)
 
 /* ---- all-to-all-v ---------------------------------------------------------------------------- */
 
+#define A2A_MANY 60
+
 struct a2a {
 	int w, request, place, packed, stream;
 	uint64_t slot, elem;
@@ -436,7 +438,7 @@ void camp_step_alltoallv(struct camp_emit *e)
 	static const uint64_t elems[] = { 1, 4, 8, 16 };
 	struct a2a x = { .w = camp_any_window(e) };
 	struct camp_comm *c = &e->comms[e->windows[x.w].comm];
-	int calls = 1 + camp_below(&e->random, 5), settled;
+	int calls = 1 + camp_below(&e->random, 5), many = camp_chance(&e->random, 30), settled;
 
 	if (e->nrequests >= CAMP_REQUESTS || e->nplaces + CAMP_RANKS + 1 > CAMP_PLACES)
 		return;
@@ -449,6 +451,11 @@ void camp_step_alltoallv(struct camp_emit *e)
 	x.elem = elems[camp_below(&e->random, 4)];
 	x.slot = 16 + (uint64_t)camp_below(&e->random, camp_chance(&e->random, 20) ? 12000 : 1000);
 	x.slot = x.slot / 16 * 16;
+	if (many) {
+		x.slot = 1024;
+		calls = (int)(CAMP_POOL / 3 / (x.slot + 64) / (uint64_t)c->n);
+		calls = calls < A2A_MANY ? calls : A2A_MANY;
+	}
 	camp_tell(e, "  comm of window %d: %s, up to %llu bytes to a peer, %d calls on stream %d\n",
 		  x.w, x.packed ? "packed" : "slots", (unsigned long long)x.slot, calls, x.stream);
 	a2a_create(e, &x);
