@@ -23,6 +23,8 @@ static uint64_t take_words(struct camp_emit *e, int rank, int n)
 
 /* ---- all-gather without a request ------------------------------------------------------------ */
 
+#define KEPT 64 /* requests that the library keeps */
+
 enum cover { COVERED, UNCOVERED, BUFFER };
 
 struct gather {
@@ -175,12 +177,26 @@ void camp_step_gather(struct camp_emit *e)
 	gathers(e, g, n, late);
 }
 
-/* More places than the library keeps requests for. */
+/* Other bytes for the same places. */
+static void renew(struct camp_emit *e, struct gather *g)
+{
+	struct camp_comm *c = &e->comms[e->windows[g->w].comm];
+
+	for (int r = 0; r < c->n; r++) {
+		g->send[r] = camp_take_pool(e, c->world[r], g->block);
+		g->tag[r] = camp_tag(e);
+	}
+}
+
+/*
+ * More places than the library keeps requests for.  The first ones are made in peace; then they are
+ * used again, so that calls pile up on the stream before new places come.
+ */
 void camp_step_gather_many(struct camp_emit *e)
 {
-	struct gather g[96];
+	struct gather g[KEPT + 32];
 	int w = camp_any_window(e), size = e->comms[e->windows[w].comm].n;
-	int n = 66 + camp_below(&e->random, 25), room;
+	int n = KEPT + 2 + camp_below(&e->random, 25), room;
 
 	camp_shape(e, 1);
 	camp_settle(e, 0);
@@ -194,8 +210,13 @@ void camp_step_gather_many(struct camp_emit *e)
 		g[i].stream = e->stream;
 		take_gather(e, &g[i]);
 	}
-	camp_tell(e, "  window %d: %d calls of 8 to 15 bytes a rank on stream %d\n", w, n,
+	camp_tell(e, "  window %d: %d places of 8 to 15 bytes a rank on stream %d\n", w, n,
 		  e->stream);
+	gathers(e, g, n < KEPT ? n : KEPT, 1);
+	for (int r = 0; r < size; r++)
+		(void)camp_act(e, e->comms[e->windows[w].comm].world[r], CAMP_ACT_STREAM_SYNC);
+	for (int i = 0; i < n; i++)
+		renew(e, &g[i]);
 	gathers(e, g, n, 1);
 }
 
