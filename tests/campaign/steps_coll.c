@@ -15,12 +15,6 @@ static int any_stream(struct camp_emit *e)
 	return camp_chance(&e->random, 60) ? e->stream : camp_below(&e->random, e->config->streams);
 }
 
-/* 8-byte aligned words of a rank's own memory. */
-static uint64_t take_words(struct camp_emit *e, int rank, int n)
-{
-	return (camp_take_pool(e, rank, 8 * (uint64_t)n + 8) + 7) / 8 * 8;
-}
-
 /* ---- all-gather without a request ------------------------------------------------------------ */
 
 #define KEPT 64 /* requests that the library keeps */
@@ -274,228 +268,77 @@ static void end_buffer(struct camp_emit *e, const struct gather *g)
 	}
 }
 
-/*
- * Two requests that take turns, each on its stream; a result is checked before the next exec of
- * its request.
- */
-void camp_step_request(struct camp_emit *e)
+/* One request: on the window, or on a buffer. */
+static uint64_t draw_request(struct camp_emit *e, struct gather *g, int w, int n)
 {
 	static const uint64_t chunks[] = { 0, 0, 64, 1024 };
-	int w = camp_any_window(e), n = 1 + camp_below(&e->random, REQUESTS), end_early, buffers;
-	struct camp_comm *c = &e->comms[e->windows[w].comm];
-	struct gather g[REQUESTS];
-	uint64_t most[REQUESTS];
-	int execs = 1 + camp_below(&e->random, 6);
+	struct gather x = { .w = w, .kind = CAMP_ACT_GATHER_EXEC, .request = e->nrequests++ };
+	uint64_t most;
 
-	if (e->nrequests + REQUESTS > CAMP_REQUESTS)
-		return;
-	camp_shape(e, 1);
-	for (int i = 0; i < n; i++) {
-		struct gather x = { .w = w,
-				    .kind = CAMP_ACT_GATHER_EXEC,
-				    .request = e->nrequests++ };
-
-		g[i] = x;
-		g[i].stream = any_stream(e);
-		draw_block(e, &g[i], 2 * n);
-		most[i] = g[i].block += 16;
-		g[i].elem = 1;
-		if (camp_chance(&e->random, 35) && e->nmemories < CAMP_MEMORIES - 1 &&
-		    e->nplaces < CAMP_PLACES - 1) {
-			g[i].cover = BUFFER;
-			make_buffer(e, &g[i], most[i] * (uint64_t)c->n);
-		}
-		take_gather(e, &g[i]);
-		init_request(e, &g[i], most[i], camp_below(&e->random, 4),
-			     chunks[camp_below(&e->random, 4)]);
-		camp_tell(e,
-			  "  window %d: request %d of %llu bytes a rank%s, %d execs on stream %d\n",
-			  w, g[i].request, (unsigned long long)most[i],
-			  g[i].cover == BUFFER ? " on a buffer" : "", execs, g[i].stream);
+	*g = x;
+	g->stream = any_stream(e);
+	draw_block(e, g, 2 * n);
+	most = g->block += 16;
+	g->elem = 1;
+	if (camp_chance(&e->random, 35) && e->nmemories < CAMP_MEMORIES - 1 &&
+	    e->nplaces < CAMP_PLACES - 1) {
+		g->cover = BUFFER;
+		make_buffer(e, g, most * (uint64_t)e->comms[e->windows[w].comm].n);
 	}
-	for (int k = 0; k < execs; k++)
-		for (int i = 0; i < n; i++) {
-			g[i].block = camp_chance(&e->random, 50) ?
-					     most[i] :
-					     (uint64_t)camp_below(&e->random, (int)most[i]);
-			g[i].in_place = camp_chance(&e->random, 25);
-			on_stream(e, g[i].stream);
-			for (int r = 0; r < c->n; r++) {
-				g[i].send[r] = camp_take_pool(e, c->world[r], g[i].block);
-				g[i].tag[r] = camp_tag(e);
-			}
-			for (int r = 0; r < c->n; r++) {
-				fill_send(e, &g[i], r);
-				call_gather(e, &g[i], r);
-				check_gather(e, &g[i], r);
-			}
-		}
-	/* a request may go when its calls have returned, whatever its streams still have to do */
-	end_early = camp_chance(&e->random, 50);
-	if (!end_early || camp_is_without(e->program->options, "early_destroy"))
+	take_gather(e, g);
+	init_request(e, g, most, camp_below(&e->random, 4), chunks[camp_below(&e->random, 4)]);
+	camp_tell(e, "  window %d: request %d of %llu bytes a rank%s on stream %d\n", w, g->request,
+		  (unsigned long long)most, g->cover == BUFFER ? " on a buffer" : "", g->stream);
+	return most;
+}
+
+static void exec_request(struct camp_emit *e, struct gather *g, uint64_t most)
+{
+	g->block = camp_chance(&e->random, 50) ? most : (uint64_t)camp_below(&e->random, (int)most);
+	g->in_place = camp_chance(&e->random, 25);
+	renew(e, g);
+	gathers(e, g, 1, 0);
+}
+
+/* A request may go when its calls have returned, whatever its streams still have to do. */
+static void end_requests(struct camp_emit *e, const struct gather *g, int n)
+{
+	struct camp_comm *c = &e->comms[e->windows[g[0].w].comm];
+	int early = camp_chance(&e->random, 50), buffers = 0;
+
+	if (!early || camp_is_without(e->program->options, "early_destroy"))
 		camp_settle(e, 0);
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n; i++) {
+		buffers += g[i].cover == BUFFER;
 		for (int r = 0; r < c->n; r++)
 			camp_act(e, c->world[r], CAMP_ACT_GATHER_DESTROY)->request = g[i].request;
-	buffers = 0;
-	for (int i = 0; i < n; i++)
-		buffers += g[i].cover == BUFFER;
-	if (buffers && end_early)
+	}
+	if (buffers && early)
 		camp_settle(e, 0);
 	for (int i = 0; i < n; i++)
 		if (g[i].cover == BUFFER)
 			end_buffer(e, &g[i]);
 }
 
-/* ---- all-to-all-v ---------------------------------------------------------------------------- */
-
-#define A2A_MANY 60
-
-struct a2a {
-	int w, request, place, packed, stream;
-	uint64_t slot, elem;
-	uint64_t sizes[CAMP_RANKS][CAMP_RANKS]; /* elements, [from][to] */
-};
-
-static void draw_sizes(struct camp_emit *e, struct a2a *x, int n)
+/*
+ * Requests that take turns, each on its stream; a result is checked before the next exec of its
+ * request.
+ */
+void camp_step_request(struct camp_emit *e)
 {
-	int how = camp_below(&e->random, 4);
+	int w = camp_any_window(e), n = 1 + camp_below(&e->random, REQUESTS);
+	int execs = 1 + camp_below(&e->random, 6);
+	struct gather g[REQUESTS];
+	uint64_t most[REQUESTS];
 
-	for (int a = 0; a < n; a++)
-		for (int b = 0; b < n; b++) {
-			uint64_t s = (uint64_t)camp_below(&e->random, (int)(x->slot / x->elem) + 1);
-
-			s = how == 0                                ? x->slot / x->elem :
-			    how == 1 && camp_chance(&e->random, 60) ? 0 :
-								      s;
-			x->sizes[a][b] = s;
-		}
-}
-
-static void store(struct camp_emit *e, int w, int rank, uint64_t off, uint64_t value)
-{
-	struct camp_op *o = camp_op(e, rank, 0, CAMP_STORE_WORD, w);
-
-	o->place = e->windows[w].pool_place;
-	o->off = off;
-	o->value = value;
-}
-
-static void check_word(struct camp_emit *e, int w, int rank, uint64_t off, uint64_t value)
-{
-	struct camp_op *o = camp_op(e, rank, 0, CAMP_CHECK_WORD, w);
-
-	o->place = e->windows[w].pool_place;
-	o->off = off;
-	o->value = value;
-}
-
-/* One rank's part of a call: sizes and data by a kernel, the call, checks by a kernel. */
-static void a2a_rank(struct camp_emit *e, const struct a2a *x, int rank, const uint64_t *tags)
-{
-	struct camp_window *w = &e->windows[x->w];
-	struct camp_comm *c = &e->comms[w->comm];
-	int own = camp_chance(&e->random, 50), offsets = camp_chance(&e->random, 40);
-	uint64_t sizes = take_words(e, c->world[rank], c->n),
-		 offs = take_words(e, c->world[rank], c->n);
-	uint64_t came = take_words(e, c->world[rank], c->n), all = 0, at = 0, src;
-	struct camp_act *a;
-
-	for (int r = 0; r < c->n; r++)
-		all += x->sizes[rank][r] * x->elem;
-	src = own ? 0 : camp_take_pool(e, c->world[rank], all);
-	for (int r = 0; r < c->n; r++) {
-		uint64_t bytes = x->sizes[rank][r] * x->elem;
-		struct camp_op *o = camp_op(e, rank, 0, CAMP_FILL, x->w);
-
-		o->place = own ? x->place + CAMP_RANKS : w->pool_place;
-		o->off = src + at;
-		o->bytes = bytes;
-		o->tag = tags[rank] + (uint64_t)r;
-		store(e, x->w, rank, sizes + 8 * (uint64_t)r, x->sizes[rank][r]);
-		store(e, x->w, rank, offs + 8 * (uint64_t)r, at / x->elem);
-		at += bytes;
-	}
-	a = camp_act(e, c->world[rank], CAMP_ACT_A2A_EXEC);
-	a->request = x->request;
-	a->place = w->pool_place;
-	a->off = sizes;
-	a->value = offsets ? offs : UINT64_MAX;
-	a->src_off = own ? UINT64_MAX : src;
-	a->recv_off = (int64_t)came;
-	e->streams_used |= 1u << x->stream;
-	at = 0;
-	for (int r = 0; r < c->n; r++) {
-		uint64_t bytes = x->sizes[r][rank] * x->elem;
-		struct camp_op *o = camp_op(e, rank, 0, CAMP_CHECK, x->w);
-
-		o->place = x->place + (x->packed ? 0 : r);
-		o->off = x->packed ? at : 0;
-		o->bytes = bytes;
-		o->tag = tags[r] + (uint64_t)rank;
-		check_word(e, x->w, rank, came + 8 * (uint64_t)r, x->sizes[r][rank]);
-		at += bytes;
-	}
-}
-
-static void a2a_create(struct camp_emit *e, const struct a2a *x)
-{
-	struct camp_comm *c = &e->comms[e->windows[x->w].comm];
-
-	for (int r = 0; r < c->n; r++) {
-		struct camp_act *a = camp_act(e, c->world[r], CAMP_ACT_A2A_CREATE);
-
-		a->comm = e->windows[x->w].comm;
-		a->request = x->request;
-		a->place = x->place;
-		a->how = x->packed;
-		a->bytes = x->packed ? x->slot * (uint64_t)c->n : x->slot;
-		a->value = x->elem;
-	}
-}
-
-void camp_step_alltoallv(struct camp_emit *e)
-{
-	static const uint64_t elems[] = { 1, 4, 8, 16 };
-	struct a2a x = { .w = camp_any_window(e) };
-	struct camp_comm *c = &e->comms[e->windows[x.w].comm];
-	int calls = 1 + camp_below(&e->random, 5), many = camp_chance(&e->random, 30), settled;
-
-	if (e->nrequests >= CAMP_REQUESTS || e->nplaces + CAMP_RANKS + 1 > CAMP_PLACES)
+	if (e->nrequests + REQUESTS > CAMP_REQUESTS)
 		return;
 	camp_shape(e, 1);
-	x.stream = e->stream;
-	x.request = e->nrequests++;
-	x.place = e->nplaces;
-	e->nplaces += CAMP_RANKS + 1;
-	x.packed = camp_chance(&e->random, 40);
-	x.elem = elems[camp_below(&e->random, 4)];
-	x.slot = 16 + (uint64_t)camp_below(&e->random, camp_chance(&e->random, 20) ? 12000 : 1000);
-	x.slot = x.slot / 16 * 16;
-	if (many) {
-		x.slot = 1024;
-		calls = (int)(CAMP_POOL / 3 / (x.slot + 64) / (uint64_t)c->n);
-		calls = calls < A2A_MANY ? calls : A2A_MANY;
-	}
-	camp_tell(e, "  comm of window %d: %s, up to %llu bytes to a peer, %d calls on stream %d\n",
-		  x.w, x.packed ? "packed" : "slots", (unsigned long long)x.slot, calls, x.stream);
-	a2a_create(e, &x);
-	for (int k = 0; k < calls; k++) {
-		uint64_t tags[CAMP_RANKS];
-
-		for (int r = 0; r < c->n; r++) {
-			tags[r] = e->next_tag + 1;
-			e->next_tag += CAMP_RANKS;
-		}
-		draw_sizes(e, &x, c->n);
-		for (int r = 0; r < c->n; r++)
-			a2a_rank(e, &x, r, tags);
-	}
-	settled = camp_chance(&e->random, 50);
-	if (settled)
-		camp_settle(e, 0);
-	for (int r = 0; r < c->n; r++) {
-		(void)camp_act(e, c->world[r], CAMP_ACT_STREAM_SYNC);
-		camp_act(e, c->world[r], CAMP_ACT_A2A_DESTROY)->request = x.request;
-	}
+	for (int i = 0; i < n; i++)
+		most[i] = draw_request(e, &g[i], w, n);
+	camp_tell(e, "  %d execs\n", execs);
+	for (int k = 0; k < execs; k++)
+		for (int i = 0; i < n; i++)
+			exec_request(e, &g[i], most[i]);
+	end_requests(e, g, n);
 }
