@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/campaign/steps_coll.c - the collectives: all-gather without and with a request, all-to-
- * all-v.
+ * tests/campaign/steps_coll.c - all-gather, without a request and with one.
  *
  * A call's data is made by a kernel on the call's stream before it, and checked by one after it;
  * nothing else orders them.

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/campaign/steps_memory.c - atomics on one word; memory that goes and comes again; windows
- * too.
+ * tests/campaign/steps_memory.c - atomics on one word; memory and windows that go and come again.
  */
 #include <stdlib.h>
 
