@@ -13,7 +13,7 @@ static uint64_t take_words(struct camp_emit *e, int rank, int n)
 	return (camp_take_pool(e, rank, 8 * (uint64_t)n + 8) + 7) / 8 * 8;
 }
 
-#define A2A_MANY 120 /* calls, times ranks */
+#define A2A_MANY 240 /* calls, times ranks */
 
 struct a2a {
 	int w, request, place, packed, stream;
