@@ -20,19 +20,23 @@ have = for tool in $(1); do command -v $$tool >/dev/null || exit 1; done
 probe = ( $(call have,cc c++ cmake python3 pkg-config); command -v ninja make >/dev/null || exit 1; \
 	printf '3.25\n%s\n' "$$(cmake --version | sed -n '1s/.* //p')" | sort -V -C )
 
+# Options of tools/campaign.
+ARGS ?=
+
 # Suites: contract litmus graph sanitizer examples bench; all of them without SUITE.
 SUITE ?=
 
 fabric_headers = /usr/include/infiniband/verbs.h /usr/include/rdma/fabric.h
 have_headers = for file in $(1); do [ -e $$file ] || exit 1; done
 
-.PHONY: help run test test-full test-gpu check bench install clean deps deps-test deps-vm deps-check build-release
+.PHONY: help run test test-full test-gpu campaign check bench install clean deps deps-test deps-vm deps-check build-release
 
 help:
 	@echo 'make run         build, then 8 ranks put, signal, wait and pass barriers (at most a minute)'
 	@echo 'make test        build and test; then the contract suite and some collectives under ThreadSanitizer'
 	@echo 'make test-full   everything under AddressSanitizer and UBSan, long tests included'
 	@echo 'make test-gpu    what needs a GPU, SUITE=contract|litmus|graph|sanitizer|examples|bench: tools/test-gpu.sh'
+	@echo 'make campaign    random programs from seeds, each byte predicted, ARGS="--seeds 1000 --from 1": tools/campaign'
 	@echo 'make check       format, static checks, scripts, links: tools/check.sh'
 	@echo 'make bench       measure, beside what the machine allows: bench/run.sh'
 	@echo 'make install     to PREFIX (now $(PREFIX)), below DESTDIR if set'
@@ -79,6 +83,10 @@ test-full: deps-test deps-vm build-release
 
 test-gpu:
 	@JOBS=$(JOBS) tools/test-gpu.sh $(SUITE)
+
+campaign: deps
+	@$(call configure,release)
+	@JOBS=$(JOBS) tools/campaign $(ARGS)
 
 check: deps deps-check
 	@$(call configure,release)

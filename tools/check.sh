@@ -47,7 +47,7 @@ step() {
 }
 
 sources() { list '*.c' '*.h' '*.cpp' '*.cu'; }
-scripts() { list '*.sh' '.ci/run' 'bench/*.sh'; }
+scripts() { list '*.sh' '.ci/run' 'bench/*.sh' 'tools/campaign'; }
 
 check_format() {
 	local version

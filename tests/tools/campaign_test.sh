@@ -1,0 +1,51 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# tests/tools/campaign_test.sh CAMPAIGN - the campaign itself: a byte or a signal left out of a program on purpose is found
+# and made small, the printed command finds it again, and a program follows from its seed.
+set -uo pipefail
+campaign=$1
+out=$(mktemp)
+trap 'rm -f "$out" "$out.again"' EXIT
+failures=0
+
+fail() {
+	echo "FAILED: $*"
+	sed 's/^/    /' "$out" | head -n 40
+	failures=$((failures + 1))
+}
+
+# found SABOTAGE TEXT: it is found, shrunk to one step, and replayed.
+found() {
+	local args
+	if "$campaign" --sabotage "$1" --seeds 60 --found 1 --timeout 2 --shrink 20 --set device=cpu,processes=0 \
+		--without request,gather,gather_many,alltoallv,reuse >"$out" 2>&1; then
+		fail "sabotage $1: exit 0"
+		return
+	fi
+	grep -qE "$2" "$out" || fail "sabotage $1: nothing like: $2"
+	args=$(sed -n 's|^  replay: tools/campaign ||p' "$out" | head -n 1)
+	[[ $args =~ --keep\ [0-9]+(,[0-9]+)?\  ]] || fail "sabotage $1: not shrunk: $args"
+	# shellcheck disable=SC2086 # words
+	"$campaign" $args --timeout 2 --shrink 0 >"$out.again" 2>&1 && fail "sabotage $1: the command finds nothing: $args"
+	grep -qE "$2" "$out.again" || fail "sabotage $1: the command finds something else: $(cat "$out.again")"
+}
+
+found 1 'rank [0-9]+, step [0-9]+ \(exchange\): window [0-9]+ offset [0-9]+: expected 0x[0-9a-f]+, found 0x[0-9a-f]+'
+found 2 'ORIEL_ETIMEDOUT'
+
+"$campaign" --print --seeds 20 >"$out" 2>&1 || fail "--print: exit $?"
+"$campaign" --print --seeds 20 >"$out.again" 2>&1
+# names of processes are part of a path
+cmp -s <(sed 's/oriel-camp-[0-9]*//' "$out") <(sed 's/oriel-camp-[0-9]*//' "$out.again") ||
+	fail "--print: one seed, two programs"
+grep -q 'step 2' "$out" || fail "--print tells no steps"
+
+for words in '--set ranks=99' '--set color=red' '--keep x' '--nonsense' 'word'; do
+	# shellcheck disable=SC2086 # words
+	"$campaign" --seeds 1 $words >"$out" 2>&1
+	[ $? -eq 2 ] || fail "$words: not refused"
+done
+
+[ $failures -eq 0 ] && echo "campaign_test: all of it passed"
+exit $((failures > 0))
