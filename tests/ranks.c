@@ -370,7 +370,7 @@ static void kill_children(const struct ranks_options *o, pid_t *pids)
 }
 
 /*
- * The id is made by a process of its own: oriel_boot_id() starts a thread, and ranks forked from a
+ * The id is made by a process of its own: oriel_boot_make_id() starts a thread, and ranks forked from a
  * process with threads confuse the sanitizers.
  */
 struct id_place {
@@ -391,7 +391,7 @@ static pid_t start_id_maker(struct id_place *place)
 	if (getppid() != parent)
 		_exit(1);
 	/* [R1] release, pairs [A1]: who sees `ready` sees the id. */
-	__atomic_store_n(&place->ready, oriel_boot_id(&place->id) ? -1 : 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&place->ready, oriel_boot_make_id(&place->id) ? -1 : 1, __ATOMIC_RELEASE);
 	for (;;)
 		pause(); /* until the ranks have ended and we are killed */
 }

@@ -25,7 +25,7 @@ struct job {
 	uint8_t *send;
 	const struct coll_case *c;
 	struct oriel_window *window;
-	struct oriel_allgather *gather;
+	struct oriel_allgather_request *gather;
 	struct oriel_alltoallv *exchange;
 	struct oriel_alltoallv_args args;
 };

@@ -28,7 +28,7 @@ struct job {
 	int rank, nranks, algorithm;
 	uint8_t *send;
 	struct oriel_window *window; /* of an all-gather */
-	struct oriel_allgather *gather;
+	struct oriel_allgather_request *gather;
 	struct oriel_alltoallv *exchange;
 	uint64_t *sizes;
 };

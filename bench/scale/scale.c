@@ -328,9 +328,9 @@ int main(int argc, char **argv)
 	if (!strcmp(argv[1], "threads"))
 		err = oriel_boot_threads(n, boots) || run_threads(NULL, boots, n, results);
 	else if (!strcmp(argv[1], "tcp"))
-		err = oriel_boot_id(&id) || run_threads(&id, NULL, n, results);
+		err = oriel_boot_make_id(&id) || run_threads(&id, NULL, n, results);
 	else if (!strcmp(argv[1], "processes") || peers >= 0)
-		err = oriel_boot_id(&id) || run_processes(&id, n, peers, results);
+		err = oriel_boot_make_id(&id) || run_processes(&id, n, peers, results);
 	else
 		return usage();
 	return report(argv[1], n, peers, start, results) || err;

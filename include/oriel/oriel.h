@@ -65,7 +65,7 @@ int oriel_boot_env(struct oriel_boot **boot);
 /* nranks threads of this process; boots[r] is for the thread that will be rank r. */
 int oriel_boot_threads(int nranks, struct oriel_boot **boots);
 /* One process makes an id and hands it to all by any means; then all join. */
-int oriel_boot_id(struct oriel_boot_id *id);
+int oriel_boot_make_id(struct oriel_boot_id *id);
 int oriel_boot_join(const struct oriel_boot_id *id, int rank, int nranks,
 		    struct oriel_boot **boot); /* [C] */
 int oriel_boot_user(const struct oriel_boot_ops *ops, void *ctx, int rank, int nranks,

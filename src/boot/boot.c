@@ -184,13 +184,13 @@ out:
 	return err;
 }
 
-int oriel_boot_id(struct oriel_boot_id *id)
+int oriel_boot_make_id(struct oriel_boot_id *id)
 {
 	struct ori_config config;
 	int err;
 
 	if (!id)
-		return ori_fail(ORIEL_EINVAL, "oriel_boot_id: id is NULL");
+		return ori_fail(ORIEL_EINVAL, "oriel_boot_make_id: id is NULL");
 	err = ori_config_read(&config);
 	return err ? err : ori_boot_id_make(&config, id);
 }

@@ -23,7 +23,7 @@ int ori_boot_threads_create(int nranks, uint64_t late_ns, struct oriel_boot **bo
 int ori_boot_user_create(const struct oriel_boot_ops *ops, void *ctx, int rank, int nranks,
 			 struct oriel_boot **boot);
 int ori_boot_env_create(const struct ori_config *, struct oriel_boot **boot);
-/* What is behind oriel_boot_id and oriel_boot_join, without the listing of the handle. */
+/* What is behind oriel_boot_make_id and oriel_boot_join, without the listing of the handle. */
 int ori_boot_id_make(const struct ori_config *, struct oriel_boot_id *id);
 int ori_boot_id_join(const struct ori_config *, const struct oriel_boot_id *id, int rank,
 		     int nranks, struct oriel_boot **boot);

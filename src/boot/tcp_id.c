@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/tcp_id.c - the 128 bytes of oriel_boot_id: made with a hub, taken apart to join it.
+ * boot/tcp_id.c - the 128 bytes of oriel_boot_make_id: made with a hub, taken apart to join it.
  *
  * Owns the layout of the id.  An id carries its own random secret, so whoever has the id may join.
  * Called by: boot.c and user.c, on any thread.
@@ -57,8 +57,9 @@ static int unpack(const struct oriel_boot_id *in, struct tcp_place *place)
 	memset(place, 0, sizeof(*place));
 	if (memcmp(id.magic, id_magic, sizeof(id.magic)) || id.sum != checksum(&id) || !id.port ||
 	    ori_tcp_addr_unpack(id.family, id.port, id.addr, &place->addr, &place->addr_bytes))
-		return ori_fail(ORIEL_EINVAL,
-				"oriel_boot_join: the id was not made by oriel_boot_id, or is damaged");
+		return ori_fail(
+			ORIEL_EINVAL,
+			"oriel_boot_join: the id was not made by oriel_boot_make_id, or is damaged");
 	memcpy(place->secret, id.secret, sizeof(id.secret));
 	ori_tcp_place_name(place);
 	return 0;

@@ -36,7 +36,7 @@
 	  "secret of the job; without one ranks meet on loopback only")                            \
 	X(PORT, port, "ORIEL_PORT", "0", "rendezvous port; 0: from MASTER_PORT")                   \
 	X(TEXT, boot_addr, "ORIEL_BOOT_ADDR", "127.0.0.1",                                         \
-	  "address other ranks reach this host at, for oriel_boot_id")                             \
+	  "address other ranks reach this host at, for oriel_boot_make_id")                        \
 	X(CHOICE_MODE, boot_tree, "ORIEL_BOOT_TREE", "auto",                                       \
 	  "large results of the rendezvous come down a tree: auto (several hosts), on, off")       \
 	X(TEXT, launcher, "ORIEL_LAUNCHER", "auto",                                                \
@@ -57,9 +57,9 @@
 	X(TEXT, soft_nic, "ORIEL_SOFT_NIC", "soft",                                                \
 	  "manners of the software NIC: soft, cx7, efa, thor2")                                    \
 	X(TEXT, soft_faults, "ORIEL_SOFT_FAULTS", "",                                              \
-	  "faults of the software NIC, such as seed=42,drop=0.01,dup=0.01,reorder=0.1; its "      \
-	  "limits: max_reads=16 (reads and atomics under way a queue), qps=0 (queue pairs; 0: "   \
-	  "any number); late_device=1: a GPU sees its writes late")                               \
+	  "faults of the software NIC, such as seed=42,drop=0.01,dup=0.01,reorder=0.1; its "       \
+	  "limits: max_reads=16 (reads and atomics under way a queue), qps=0 (queue pairs; 0: "    \
+	  "any number); late_device=1: a GPU sees its writes late")                                \
 	X(FLAG, nic_order, "ORIEL_NIC_ORDER", "1",                                                 \
 	  "0: a GPU that does not promise to see NICs' writes in order is used all the same")      \
 	X(TEXT, ib_library, "ORIEL_IB_LIBRARY", "libibverbs.so.1",                                 \

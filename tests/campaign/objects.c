@@ -186,7 +186,7 @@ static int gather_init(struct camp_state *s, const struct camp_act *a)
 
 static int gather_destroy(struct camp_state *s, const struct camp_act *a)
 {
-	struct oriel_allgather *g = s->requests[a->request].gather;
+	struct oriel_allgather_request *g = s->requests[a->request].gather;
 	int err = camp_call(s, a, oriel_allgather_status(g), "oriel_allgather_status");
 
 	s->requests[a->request].gather = NULL;

@@ -18,7 +18,7 @@ struct camp_memory {
 };
 
 struct camp_request {
-	struct oriel_allgather *gather;
+	struct oriel_allgather_request *gather;
 	struct oriel_alltoallv *a2a;
 	void *graph, *exec;
 	int place;

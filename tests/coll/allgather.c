@@ -19,7 +19,7 @@ static const uint64_t large_counts[] = { 1048567, 1048576 };
 
 static const char *const names[] = { "auto", "direct", "ring", "doubling" };
 
-static void run_counts(struct bed *b, struct oriel_allgather *req, const struct grid *g)
+static void run_counts(struct bed *b, struct oriel_allgather_request *req, const struct grid *g)
 {
 	for (int in_place = 0; in_place < 2; in_place++) {
 		for (size_t i = 0; i < sizeof(small_counts) / sizeof(*small_counts); i++)
@@ -39,7 +39,7 @@ static void grid_rank(struct rank_env *env)
 {
 	struct oriel_allgather_options o = ORIEL_ALLGATHER_OPTIONS_INIT;
 	const struct grid *g = env->arg;
-	struct oriel_allgather *req = NULL;
+	struct oriel_allgather_request *req = NULL;
 	struct bed b;
 	char text[256];
 
@@ -137,7 +137,7 @@ TEST(layout_of_unequal_nodes)
 static void turns_rank(struct rank_env *env)
 {
 	static const uint64_t sizes[] = { 1, 4095, 4096, 4097, 32767, 32768, 32769, 65536 };
-	struct oriel_allgather *req = NULL;
+	struct oriel_allgather_request *req = NULL;
 	uint64_t x = 7;
 	struct bed b;
 
@@ -215,7 +215,7 @@ TEST(faulty_wire)
 static void unguarded_rank(struct rank_env *env)
 {
 	struct oriel_allgather_options o = ORIEL_ALLGATHER_OPTIONS_INIT;
-	struct oriel_allgather *req;
+	struct oriel_allgather_request *req;
 	const void *sendbuf;
 	struct bed b;
 
@@ -250,7 +250,7 @@ TEST(unguarded)
  */
 static void slow_rank(struct rank_env *env)
 {
-	struct oriel_allgather *req;
+	struct oriel_allgather_request *req;
 	struct bed b;
 
 	REQUIRE_OK(bed_open(&b, env, 8192, 1));
@@ -292,7 +292,7 @@ TEST(queues_made_by_the_request)
 static void growing_rank(struct rank_env *env)
 {
 	struct oriel_allgather_options o = ORIEL_ALLGATHER_OPTIONS_INIT;
-	struct oriel_allgather *req;
+	struct oriel_allgather_request *req;
 	struct bed b;
 
 	REQUIRE_OK(bed_open(&b, env, 3000, 1));

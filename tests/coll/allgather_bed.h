@@ -134,7 +134,7 @@ static inline void bed_check(struct bed *b, uint64_t bytes, const char *what)
 }
 
 /* One exec of a request, or with NULL the plain call; checked. */
-static inline int bed_exec(struct bed *b, struct oriel_allgather *req, uint64_t count,
+static inline int bed_exec(struct bed *b, struct oriel_allgather_request *req, uint64_t count,
 			   uint64_t elem_bytes, int in_place, const char *what)
 {
 	const void *sendbuf;

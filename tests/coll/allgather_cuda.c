@@ -20,7 +20,7 @@ static void grid_rank(struct rank_env *env)
 {
 	struct oriel_allgather_options o = ORIEL_ALLGATHER_OPTIONS_INIT;
 	const struct grid *g = env->arg;
-	struct oriel_allgather *req;
+	struct oriel_allgather_request *req;
 	struct bed b;
 
 	REQUIRE_OK(bed_open(&b, env, 200064, 1));
@@ -131,7 +131,8 @@ static int make_stream(struct rank_env *env, void **stream)
 }
 
 /* req NULL: the plain call, which makes its request while the stream is captured. */
-static int capture(struct bed *b, struct oriel_allgather *req, uint64_t bytes, struct captured *c)
+static int capture(struct bed *b, struct oriel_allgather_request *req, uint64_t bytes,
+		   struct captured *c)
 {
 	int err = make_stream(b->env, &c->stream);
 
@@ -173,7 +174,7 @@ static void release(struct captured *c)
 static void graph_rank(struct rank_env *env)
 {
 	const struct grid *g = env->arg;
-	struct oriel_allgather *req;
+	struct oriel_allgather_request *req;
 	struct captured c;
 	struct bed b;
 
@@ -254,7 +255,7 @@ TEST(plain_without_a_window)
 
 static void abort_rank(struct rank_env *env)
 {
-	struct oriel_allgather *req;
+	struct oriel_allgather_request *req;
 	struct bed b;
 	int err;
 

@@ -22,7 +22,7 @@ static void row_rank(struct rank_env *env)
 {
 	struct oriel_allgather_options o = ORIEL_ALLGATHER_OPTIONS_INIT;
 	const struct row *row = env->arg;
-	struct oriel_allgather *req;
+	struct oriel_allgather_request *req;
 	struct bed b;
 
 	REQUIRE_OK(bed_open(&b, env, 1048576, 1));

@@ -51,7 +51,7 @@ static void run_all(rank_fn *fn)
 /* `skew` bytes into the memory: nothing need be aligned. */
 static void buffer_skewed(struct rank_env *env, uint64_t skew)
 {
-	struct oriel_allgather *req;
+	struct oriel_allgather_request *req;
 	struct bed b;
 
 	REQUIRE_OK(bed_open(&b, env, MAX_COUNT + 64, 0));
@@ -95,7 +95,7 @@ TEST(on_a_buffer)
 static void several_rank(struct rank_env *env)
 {
 	struct oriel_allgather_options o = ORIEL_ALLGATHER_OPTIONS_INIT;
-	struct oriel_allgather *req[4];
+	struct oriel_allgather_request *req[4];
 	struct bed a, b, half;
 
 	REQUIRE_OK(bed_open(&a, env, 8192, 1));
@@ -135,7 +135,7 @@ TEST(several_requests_and_windows)
 /* Destroyed in another order on every rank, and made again: words are used again, not made anew. */
 static void orders_rank(struct rank_env *env)
 {
-	struct oriel_allgather *req[3];
+	struct oriel_allgather_request *req[3];
 	struct ori_gather_state *s;
 	struct bed b;
 	int words = 0;
@@ -165,7 +165,7 @@ TEST(destroyed_in_any_order)
 /* The comm goes first: the request is an empty shell, which its user may still destroy. */
 static void comm_first_rank(struct rank_env *env)
 {
-	struct oriel_allgather *req;
+	struct oriel_allgather_request *req;
 	struct oriel_comm *comm;
 	struct bed b;
 
@@ -199,7 +199,7 @@ static int kept(struct oriel_comm *comm)
 
 	if (ori_gather_state_get(comm, &s))
 		return -1;
-	for (struct oriel_allgather *r = s->requests; r; r = r->next)
+	for (struct oriel_allgather_request *r = s->requests; r; r = r->next)
 		n += r->cached && !r->staging;
 	return n;
 }
@@ -300,13 +300,13 @@ TEST(plain_without_a_window)
 static void refused_exec(struct bed *b)
 {
 	struct rank_env *env = b->env;
-	struct oriel_allgather *req, *none = NULL;
+	struct oriel_allgather_request *req, *none = NULL;
 	uint64_t n = (uint64_t)env->nranks;
 
 	REQUIRE_OK(oriel_allgather_init(env->comm, b->window, NULL, &req));
 	CHECK_EQ(oriel_allgather_exec(none, b->send, 1, 1, NULL), ORIEL_EINVAL);
-	CHECK_EQ(oriel_allgather_exec((struct oriel_allgather *)(void *)b->window, b->send, 1, 1,
-				      NULL),
+	CHECK_EQ(oriel_allgather_exec((struct oriel_allgather_request *)(void *)b->window, b->send,
+				      1, 1, NULL),
 		 ORIEL_EINVAL);
 	CHECK_HAS(oriel_last_error(), "takes a persistent all-gather, got a window");
 	CHECK_EQ(oriel_allgather_exec(req, b->send, 1, 0, NULL), ORIEL_EINVAL);
@@ -326,7 +326,7 @@ static void refused_exec(struct bed *b)
 static void refused_rank(struct rank_env *env)
 {
 	struct oriel_allgather_options o = ORIEL_ALLGATHER_OPTIONS_INIT;
-	struct oriel_allgather *req = NULL;
+	struct oriel_allgather_request *req = NULL;
 	int last = env->rank == env->nranks - 1;
 	struct oriel_buffer *buffer;
 	struct bed b;
@@ -367,7 +367,7 @@ TEST(what_is_refused)
 /* A buffer that requests use is not exchanged again: their view of it would be another. */
 static void exchange_rank(struct rank_env *env)
 {
-	struct oriel_allgather *req;
+	struct oriel_allgather_request *req;
 	struct bed b;
 
 	REQUIRE_OK(bed_open(&b, env, 500, 0));
@@ -391,7 +391,7 @@ TEST(a_buffer_in_use_is_not_exchanged)
 /* One rank does not come: the deadline ends the others, and the request is of no more use to any. */
 static void missing_rank(struct rank_env *env)
 {
-	struct oriel_allgather *req;
+	struct oriel_allgather_request *req;
 	struct bed b;
 	int status;
 
@@ -424,7 +424,7 @@ TEST(a_rank_does_not_come)
 
 static void abort_rank(struct rank_env *env)
 {
-	struct oriel_allgather *req;
+	struct oriel_allgather_request *req;
 	struct bed b;
 
 	REQUIRE_OK(bed_open(&b, env, 4096, 1));
@@ -450,7 +450,7 @@ TEST(a_rank_aborts)
 /* A rank is killed in the middle of an exec, by itself, between two others' blocks. */
 static void killed_rank(struct rank_env *env)
 {
-	struct oriel_allgather *req;
+	struct oriel_allgather_request *req;
 	struct bed b;
 	int err = 0;
 

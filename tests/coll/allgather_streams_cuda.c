@@ -178,7 +178,7 @@ TEST(ranks_need_not_use_streams_alike)
 /* A request goes while its exec is pending: what that needs stays, and so does the window. */
 static void destroy_rank(struct rank_env *env)
 {
-	struct oriel_allgather *req;
+	struct oriel_allgather_request *req;
 	const void *sendbuf;
 	void *stream;
 	struct bed b;

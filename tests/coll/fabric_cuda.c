@@ -56,7 +56,7 @@ static void gather(struct rank_env *env)
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
 	size_t n = (size_t)env->nranks, bytes = n * WORDS * 8;
 	uint64_t *mine = malloc(WORDS * 8), *all = malloc(bytes), *send;
-	struct oriel_allgather *req;
+	struct oriel_allgather_request *req;
 	struct oriel_window *window;
 	uint64_t wrong = 0;
 

@@ -281,7 +281,7 @@ static void gather(struct rank_env *env, uint64_t count)
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
 	size_t n = (size_t)env->nranks, bytes = n * count * 8;
 	uint64_t *mine = malloc(count * 8), *all = malloc(bytes), *send, wrong = 0;
-	struct oriel_allgather *req;
+	struct oriel_allgather_request *req;
 	struct oriel_window *window;
 
 	o.bytes = bytes;

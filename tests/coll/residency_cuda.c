@@ -37,7 +37,7 @@ static int make_stream(struct rank_env *env, void **stream)
 struct way {
 	struct oriel_comm *comm;
 	struct oriel_alltoallv *exchange;
-	struct oriel_allgather *gather;
+	struct oriel_allgather_request *gather;
 	struct oriel_window *window;
 	void *stream, *sizes;
 };

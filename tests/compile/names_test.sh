@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# names_test.sh INCLUDE - names that users give: ORIEL_KERNEL with argument types called like its own
-# parameters, in C and in C++.
+# names_test.sh INCLUDE - names that users give and take: ORIEL_KERNEL with argument types called like its
+# own parameters, in C and in C++; every public type of C++ by its name alone, which a function of that
+# name would hide.
 . "$(dirname "$0")/common.sh"
 include=$1
 flags=(-Wall -Wextra -Werror -O1 -I "$include" -c -o /dev/null)
@@ -26,5 +27,21 @@ for compiler in cc clang c++ clang++; do
 		kernel_file "$name" >"$work/one.txt"
 		expect "arguments called $name with $compiler" "$compiler" "${language[@]}" "${flags[@]}" "$work/one.txt"
 	done
+done
+
+# A variable of each struct and enum that the public headers declare, without the word struct.
+types_file() {
+	printf '#include <oriel/coll.h>\n#include <oriel/device.h>\n#include <oriel/oriel.h>\n'
+	(cd "$include" && cat oriel/*.h oriel/coll/*.h oriel/device/*.h) |
+		grep -oE '^(struct|enum) oriel_[a-z0-9_]+' | sort -u | while read -r _ type; do
+		printf 'extern %s *pointer_to_%s;\n' "$type" "$type"
+	done
+}
+
+types_file >"$work/types.cpp"
+expect "types were found" grep -q 'extern oriel_boot_id ' "$work/types.cpp"
+for compiler in c++ clang++; do
+	command -v "$compiler" >/dev/null || continue
+	expect "types by their names with $compiler" "$compiler" -std=c++17 "${flags[@]}" "$work/types.cpp"
 done
 finish

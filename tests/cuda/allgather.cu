@@ -14,7 +14,7 @@ static const uint64_t sizes[] = { 0, 1, 1024, 65536, 1u << 20, (1u << 20) + 9, M
 
 static void streams_rank(struct rank_env *env)
 {
-	struct oriel_allgather *req;
+	struct oriel_allgather_request *req;
 	struct bed b;
 
 	REQUIRE_OK(bed_open(&b, env, MOST, 1));
@@ -30,7 +30,7 @@ static void streams_rank(struct rank_env *env)
 /* Captured once; the request is destroyed while the graph is there, the window cannot be. */
 static void graph_of(struct bed *b, uint64_t bytes)
 {
-	struct oriel_allgather *req;
+	struct oriel_allgather_request *req;
 	cudaGraphExec_t exec;
 	cudaStream_t stream;
 	cudaGraph_t graph;

@@ -82,7 +82,7 @@ static void place_all(struct gpu *g)
 static void at_door(const void *args)
 {
 	struct fake_grid *grid = *(struct fake_grid *const *)args;
-	struct block *b = &grid->blocks[oriel_cpu_thread()->block];
+	struct block *b = &grid->blocks[oriel_cpu_this_thread()->block];
 	struct gpu *g = &gpus[grid->gpu];
 
 	pthread_mutex_lock(&lock);

@@ -217,7 +217,7 @@ static int make_boot(enum boot kind, int nranks, struct oriel_boot **boots)
 
 	if (kind != TCP)
 		return kind == ALONE ? oriel_boot_env(boots) : oriel_boot_threads(nranks, boots);
-	err = oriel_boot_id(&id);
+	err = oriel_boot_make_id(&id);
 	return err ? err : oriel_boot_join(&id, 0, 1, boots);
 }
 

@@ -143,7 +143,7 @@ static int window_no_place(struct things *t)
 
 static int init_no_window(struct things *t)
 {
-	struct oriel_allgather *r;
+	struct oriel_allgather_request *r;
 
 	return oriel_allgather_init(t->env->comm, t->wrong ? NULL : t->window, NULL, &r);
 }
@@ -151,7 +151,7 @@ static int init_no_window(struct things *t)
 static int init_no_algorithm(struct things *t)
 {
 	struct oriel_allgather_options o = ORIEL_ALLGATHER_OPTIONS_INIT;
-	struct oriel_allgather *r;
+	struct oriel_allgather_request *r;
 
 	o.algorithm = t->wrong ? -1 : 0;
 	return oriel_allgather_init(t->env->comm, t->window, &o, &r);
@@ -160,7 +160,7 @@ static int init_no_algorithm(struct things *t)
 static int init_far_offset(struct things *t)
 {
 	struct oriel_allgather_options o = ORIEL_ALLGATHER_OPTIONS_INIT;
-	struct oriel_allgather *r;
+	struct oriel_allgather_request *r;
 
 	o.offset = t->wrong ? UINT64_MAX : 0;
 	o.bytes = RANKS * 8;
@@ -169,7 +169,7 @@ static int init_far_offset(struct things *t)
 
 static int init_many_elements(struct things *t)
 {
-	struct oriel_allgather *r;
+	struct oriel_allgather_request *r;
 
 	return oriel_allgather_init_buffer(t->env->comm, t->buffer, t->wrong ? UINT64_MAX / 8 : 1,
 					   16, NULL, &r);
@@ -177,7 +177,7 @@ static int init_many_elements(struct things *t)
 
 static int init_no_elements(struct things *t)
 {
-	struct oriel_allgather *r;
+	struct oriel_allgather_request *r;
 
 	return oriel_allgather_init_buffer(t->env->comm, t->buffer, t->wrong ? 0 : 1, 8, NULL, &r);
 }
@@ -229,7 +229,7 @@ static const struct {
 static void works(struct rank_env *env)
 {
 	struct oriel_window *w = make_window(env);
-	struct oriel_allgather *r = NULL;
+	struct oriel_allgather_request *r = NULL;
 	uint64_t mine = 5 + (uint64_t)env->rank, *words;
 
 	REQUIRE(w);
@@ -360,7 +360,7 @@ static void odd_chunks(struct rank_env *env)
 	words = oriel_window_buffer(w);
 	for (int i = 0; i < 9; i++) {
 		struct oriel_allgather_options o = ORIEL_ALLGATHER_OPTIONS_INIT;
-		struct oriel_allgather *r;
+		struct oriel_allgather_request *r;
 
 		o.algorithm = ORIEL_GATHER_DIRECT + i / 3;
 		o.chunk_bytes = chunks[i % 3];

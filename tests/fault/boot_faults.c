@@ -212,7 +212,7 @@ static void makes_an_id(struct job *job, int rank)
 	int before;
 
 	(void)rank;
-	if (oriel_boot_id(&id))
+	if (oriel_boot_make_id(&id))
 		_exit(97);
 	before = open_descriptors();
 	join_and_wait(job, &id, 0);

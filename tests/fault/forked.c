@@ -15,7 +15,7 @@ struct objects {
 	struct oriel_comm *comm;
 	struct oriel_window *window;
 	struct oriel_buffer *buffer;
-	struct oriel_allgather *gather;
+	struct oriel_allgather_request *gather;
 	struct oriel_alltoallv *exchange;
 	struct oriel_source source;
 	uint64_t *words;

@@ -34,7 +34,7 @@ static void starved_rank(struct rank_env *env)
 {
 	uint64_t bytes = *(const uint64_t *)env->arg, start;
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
-	struct oriel_allgather *req;
+	struct oriel_allgather_request *req;
 	struct oriel_window *w;
 	int err;
 

@@ -297,7 +297,7 @@ static int boot_alone(struct oriel_boot **boot)
 static int boot_by_id(struct oriel_boot **boot)
 {
 	struct oriel_boot_id id;
-	int err = oriel_boot_id(&id);
+	int err = oriel_boot_make_id(&id);
 
 	return err ? err : oriel_boot_join(&id, 0, 1, boot);
 }

@@ -46,7 +46,7 @@ static void run_ranks(int n, void (*fn)(struct oriel_boot *))
 	static struct tcp_rank ranks[RANKS_MAX];
 	struct oriel_boot_id id;
 
-	REQUIRE_OK(oriel_boot_id(&id));
+	REQUIRE_OK(oriel_boot_make_id(&id));
 	for (int r = 0; r < n; r++) {
 		ranks[r] = (struct tcp_rank){ .id = id, .rank = r, .nranks = n, .fn = fn };
 		pthread_create(&ranks[r].thread, NULL, rank_main, &ranks[r]);
@@ -249,8 +249,8 @@ TEST(bad_arguments)
 	struct oriel_boot *boot = (struct oriel_boot *)&boot;
 	struct oriel_boot_id id, bad;
 
-	REQUIRE_OK(oriel_boot_id(&id));
-	CHECK_EQ(oriel_boot_id(NULL), ORIEL_EINVAL);
+	REQUIRE_OK(oriel_boot_make_id(&id));
+	CHECK_EQ(oriel_boot_make_id(NULL), ORIEL_EINVAL);
 	CHECK_EQ(oriel_boot_join(NULL, 0, 1, &boot), ORIEL_EINVAL);
 	CHECK_EQ(oriel_boot_join(&id, 0, 1, NULL), ORIEL_EINVAL);
 	CHECK_EQ(oriel_boot_join(&id, -1, 1, &boot), ORIEL_ERANGE);
@@ -364,7 +364,7 @@ TEST(children_forked_after_the_id)
 	check_skip("ThreadSanitizer does not follow threads of a child of a process with threads");
 	return;
 #endif
-	REQUIRE_OK(oriel_boot_id(&id));
+	REQUIRE_OK(oriel_boot_make_id(&id));
 	for (int r = 0; r < 4; r++) {
 		pids[r] = fork();
 		if (!pids[r]) {

@@ -45,7 +45,7 @@ static void run_threads(int n, void (*fn)(struct oriel_boot *))
 	static struct tree_rank ranks[RANKS];
 	struct oriel_boot_id id;
 
-	REQUIRE_OK(oriel_boot_id(&id));
+	REQUIRE_OK(oriel_boot_make_id(&id));
 	for (int r = 0; r < n; r++) {
 		ranks[r] = (struct tree_rank){ .id = id, .rank = r, .nranks = n, .fn = fn };
 		pthread_create(&ranks[r].thread, NULL, rank_main, &ranks[r]);

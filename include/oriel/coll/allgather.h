@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-struct oriel_allgather; /* a request */
+struct oriel_allgather_request; /* a request */
 
 /* How blocks get from node to node; inside a node it is always the broadcast of each to all. */
 enum oriel_gather_algorithm {
@@ -59,7 +59,7 @@ int oriel_allgather_supported(struct oriel_comm *comm);
 /* On a window of the comm.  options may be NULL.  The window cannot be destroyed before the request. [C] */
 int oriel_allgather_init(struct oriel_comm *comm, struct oriel_window *window,
 			 const struct oriel_allgather_options *options,
-			 struct oriel_allgather **request);
+			 struct oriel_allgather_request **request);
 /*
  * On a registered buffer with room for max_count elements a rank; exchanged here if it was not.  The request
  * keeps a reference to the buffer. [C]
@@ -67,27 +67,27 @@ int oriel_allgather_init(struct oriel_comm *comm, struct oriel_window *window,
 int oriel_allgather_init_buffer(struct oriel_comm *comm, struct oriel_buffer *buffer,
 				uint64_t max_count, uint64_t elem_bytes,
 				const struct oriel_allgather_options *options,
-				struct oriel_allgather **request);
+				struct oriel_allgather_request **request);
 /*
  * Any count up to what the receive memory holds; elem_bytes may differ from init.  sendbuf is any local
  * memory, or the own block's place in the receive memory (in place), where NULL means that too.  CPU: done on
  * return.  CUDA: on the stream, in its order, also while it is captured; what goes wrong then is the status
  * of later calls.
  */
-int oriel_allgather_exec(struct oriel_allgather *request, const void *sendbuf, uint64_t count,
-			 uint64_t elem_bytes, void *stream);
+int oriel_allgather_exec(struct oriel_allgather_request *request, const void *sendbuf,
+			 uint64_t count, uint64_t elem_bytes, void *stream);
 /* First failure, or 0. */
-int oriel_allgather_status(struct oriel_allgather *request);
+int oriel_allgather_status(struct oriel_allgather_request *request);
 /*
  * Local; at any time between execs, in any order, also after oriel_comm_destroy.  Execs that are
  * pending on a stream, and captured graphs, keep what they need; the window cannot be destroyed
  * before them.
  */
-int oriel_allgather_destroy(struct oriel_allgather *request);
+int oriel_allgather_destroy(struct oriel_allgather_request *request);
 
 /* Which algorithm an exec of that size takes and why, as one line; cut to fit. */
-int oriel_allgather_explain(struct oriel_allgather *request, uint64_t count, uint64_t elem_bytes,
-			    char *text, size_t bytes);
+int oriel_allgather_explain(struct oriel_allgather_request *request, uint64_t count,
+			    uint64_t elem_bytes, char *text, size_t bytes);
 
 /*
  * Without a request of one's own.  Where a window, or an exchanged buffer, of the comm covers

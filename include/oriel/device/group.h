@@ -43,8 +43,8 @@ ORIEL_DEV struct oriel_group oriel_group_thread(void)
 	g.block = blockIdx.x;
 	g.nblocks = gridDim.x;
 #else
-	g.block = oriel_cpu_thread()->block;
-	g.nblocks = oriel_cpu_thread()->nblocks;
+	g.block = oriel_cpu_this_thread()->block;
+	g.nblocks = oriel_cpu_this_thread()->nblocks;
 #endif
 	return g;
 }
@@ -59,7 +59,7 @@ ORIEL_DEV struct oriel_group oriel_group_block(void)
 	g.nblocks = gridDim.x;
 	g.shared = NULL;
 #else
-	const struct oriel_cpu_thread *t = oriel_cpu_thread();
+	const struct oriel_cpu_thread *t = oriel_cpu_this_thread();
 
 	g.thread = t->thread;
 	g.size = t->nthreads;

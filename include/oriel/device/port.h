@@ -64,7 +64,7 @@ struct oriel_cpu_thread {
 	struct ori_block *shared; /* NULL in a block of one thread */
 };
 
-const struct oriel_cpu_thread *oriel_cpu_thread(void);
+const struct oriel_cpu_thread *oriel_cpu_this_thread(void);
 int oriel_cpu_group_agree(struct ori_block *, uint32_t thread, uint32_t nthreads, int verdict,
 			  uint64_t *value);
 int oriel_cpu_spin_slow(struct ori_spin *, uint64_t have);

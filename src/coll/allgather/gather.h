@@ -118,13 +118,13 @@ struct ori_gather_state;
  */
 struct ori_gather_area {
 	struct oriel_window *window;
-	struct oriel_allgather *request;
+	struct oriel_allgather_request *request;
 	uint64_t number; /* the same on all ranks */
 	uint64_t bytes;  /* of a rank's block */
 	struct ori_gather_area *next;
 };
 
-struct oriel_allgather {
+struct oriel_allgather_request {
 	struct ori_gather_state *state; /* NULL: window or comm is gone, and all below with it */
 	struct oriel_comm *comm;
 	struct oriel_window *window; /* one of the two is whose memory it is on */
@@ -149,7 +149,7 @@ struct oriel_allgather {
 	struct ori_mark
 		*mark; /* behind the last exec that no graph has; by the thread that runs one */
 	struct ori_gather_token *token;
-	struct oriel_allgather *next; /* of the state's list */
+	struct oriel_allgather_request *next; /* of the state's list */
 };
 
 #define ORI_GATHER_PENDING_MAX 1024u
@@ -164,7 +164,7 @@ struct ori_gather_state {
 	int direct;           /* all queued peers have queues, on all ranks */
 	pthread_mutex_t lock; /* of the lists */
 	struct ori_gather_words *words;
-	struct oriel_allgather *requests; /* all there are */
+	struct oriel_allgather_request *requests; /* all there are */
 	uint64_t next_number;
 	uint64_t clock;                  /* plain.c: counts its calls */
 	struct ori_gather_area *areas;   /* all that plain.c has made */
@@ -181,9 +181,9 @@ int ori_gather_state_get(struct oriel_comm *, struct ori_gather_state **);
  */
 int ori_gather_init(struct oriel_comm *, const char *call, int status, struct oriel_window *,
 		    struct oriel_buffer *, const struct oriel_allgather_options *, int cached,
-		    struct oriel_allgather **);
-void ori_gather_free(struct oriel_allgather *);
-void ori_gather_hold(struct oriel_allgather *);
+		    struct oriel_allgather_request **);
+void ori_gather_free(struct oriel_allgather_request *);
+void ori_gather_hold(struct oriel_allgather_request *);
 /* A graph that held the request is gone: called with the token. */
 void ori_gather_graph_gone(void *token);
 /* Words: numbers of those that are free here, one of them, a new set [C]. */
@@ -191,15 +191,15 @@ int ori_gather_words_offer(struct ori_gather_state *, uint64_t *numbers, int roo
 struct ori_gather_words *ori_gather_words_take(struct ori_gather_state *, uint64_t number);
 int ori_gather_words_make(struct ori_gather_state *, struct ori_gather_words **);
 /* Does a graph, or work that is pending on a stream, still use it? */
-int ori_gather_is_needed(const struct oriel_allgather *);
+int ori_gather_is_needed(const struct oriel_allgather_request *);
 /* Nobody has a handle any more.  Goes at once, or when it is needed no more. */
-void ori_gather_retire(struct oriel_allgather *);
-int ori_gather_plan(struct oriel_allgather *, int algorithm, struct ori_gather_plan **);
+void ori_gather_retire(struct oriel_allgather_request *);
+int ori_gather_plan(struct oriel_allgather_request *, int algorithm, struct ori_gather_plan **);
 /* The words as the library uses them. */
-const struct oriel_window_dev *ori_gather_dev(const struct oriel_allgather *);
+const struct oriel_window_dev *ori_gather_dev(const struct oriel_allgather_request *);
 /* An exec whose request is alive; tests the other arguments. */
-int ori_gather_exec(struct oriel_allgather *, const char *call, const void *sendbuf, uint64_t count,
-		    uint64_t elem_bytes, void *stream);
+int ori_gather_exec(struct oriel_allgather_request *, const char *call, const void *sendbuf,
+		    uint64_t count, uint64_t elem_bytes, void *stream);
 /* count * elem_bytes, and the sum over ranks fits; ORIEL_ERANGE with a line. */
 int ori_gather_bytes(const char *call, int nranks, uint64_t count, uint64_t elem_bytes,
 		     uint64_t *bytes);
@@ -207,8 +207,8 @@ int ori_gather_bytes(const char *call, int nranks, uint64_t count, uint64_t elem
 /* ---- view.c ------------------------------------------------------------------------------------------- */
 
 /* offsets: where each rank's receive memory begins in its window or buffer. */
-int ori_gather_view_make(struct oriel_allgather *, const uint64_t *offsets, uint64_t bytes);
-void ori_gather_view_free(struct oriel_allgather *);
+int ori_gather_view_make(struct oriel_allgather_request *, const uint64_t *offsets, uint64_t bytes);
+void ori_gather_view_free(struct oriel_allgather_request *);
 
 /* ---- move.c ------------------------------------------------------------------------------------------- */
 
@@ -243,19 +243,20 @@ void ori_gather_to_mapped(const struct oriel_gather_view *, int rank,
 /* Bytes of the words' window that it needs, the same on all ranks. */
 uint64_t ori_gather_stage_room(const struct oriel_comm *, const struct ori_gather_map *);
 /* Does an exec of such blocks go that way?  The same on all ranks. */
-int ori_gather_is_staged(const struct oriel_allgather *, uint64_t bytes);
-int ori_gather_run_staged(struct oriel_allgather *, const void *sendbuf, uint64_t bytes);
+int ori_gather_is_staged(const struct oriel_allgather_request *, uint64_t bytes);
+int ori_gather_run_staged(struct oriel_allgather_request *, const void *sendbuf, uint64_t bytes);
 
 /* ---- run.c, stream.c ----------------------------------------------------------------------------------- */
 
 /* req->scratch has so many bytes; their values are of no use. */
-int ori_gather_scratch(struct oriel_allgather *req, size_t bytes);
+int ori_gather_scratch(struct oriel_allgather_request *req, size_t bytes);
 /* sendbuf: the own block, wherever it lies. */
-int ori_gather_run(struct oriel_allgather *, const void *sendbuf, const struct ori_gather_choice *,
-		   const struct ori_gather_plan *, uint64_t bytes);
-int ori_gather_enqueue(struct oriel_allgather *, const void *sendbuf,
+int ori_gather_run(struct oriel_allgather_request *, const void *sendbuf,
+		   const struct ori_gather_choice *, const struct ori_gather_plan *,
+		   uint64_t bytes);
+int ori_gather_enqueue(struct oriel_allgather_request *, const void *sendbuf,
 		       const struct ori_gather_choice *, const struct ori_gather_plan *,
 		       uint64_t bytes, void *stream);
-void ori_gather_near_free(struct oriel_allgather *);
+void ori_gather_near_free(struct oriel_allgather_request *);
 
 #endif

@@ -144,7 +144,8 @@ static int common_offer(const struct init_record *all, int nranks, uint64_t *num
 	return found;
 }
 
-static int get_words(struct oriel_allgather *r, const struct init_record *all, int connected)
+static int get_words(struct oriel_allgather_request *r, const struct init_record *all,
+		     int connected)
 {
 	uint64_t number = 0;
 
@@ -160,7 +161,7 @@ static int get_words(struct oriel_allgather *r, const struct init_record *all, i
  * The memory's keys to all ranks.  A window that was made before its peers had queues does not know theirs: its
  * memory is taken as a buffer beside it.
  */
-static int exchange(struct oriel_allgather *r)
+static int exchange(struct oriel_allgather_request *r)
 {
 	struct oriel_comm *c = r->comm;
 	int err = 0;
@@ -182,7 +183,7 @@ static int has_keys(const struct oriel_window *w)
 }
 
 /* What the round asks for, the same on all ranks. */
-static int prepare(struct oriel_allgather *r, const struct init_record *all)
+static int prepare(struct oriel_allgather_request *r, const struct init_record *all)
 {
 	struct ori_gather_state *s = r->state;
 	int n = r->comm->nranks, exchanged = 1, connected = 1, measured = 1, err = 0;
@@ -206,7 +207,7 @@ static int prepare(struct oriel_allgather *r, const struct init_record *all)
 	return err;
 }
 
-static int make_view(struct oriel_allgather *r, const struct init_record *all)
+static int make_view(struct oriel_allgather_request *r, const struct init_record *all)
 {
 	uint64_t *offsets = calloc((size_t)r->comm->nranks, sizeof(*offsets));
 	int err;
@@ -229,7 +230,8 @@ static int is_connected(struct oriel_comm *c)
 }
 
 /* This rank's part of the round. */
-static int fill_record(struct oriel_allgather *r, const char *call, struct init_record *mine)
+static int fill_record(struct oriel_allgather_request *r, const char *call,
+		       struct init_record *mine)
 {
 	void *ptr;
 	uint64_t all;
@@ -250,10 +252,11 @@ static int fill_record(struct oriel_allgather *r, const char *call, struct init_
 }
 
 static int new_request(struct oriel_comm *c, struct oriel_window *w, struct oriel_buffer *b,
-		       const struct oriel_allgather_options *o, struct oriel_allgather **out)
+		       const struct oriel_allgather_options *o,
+		       struct oriel_allgather_request **out)
 {
 	struct oriel_allgather_options init = ORIEL_ALLGATHER_OPTIONS_INIT;
-	struct oriel_allgather *r = calloc(1, sizeof(*r));
+	struct oriel_allgather_request *r = calloc(1, sizeof(*r));
 	struct ori_gather_token *token = calloc(1, sizeof(*token));
 	struct ori_gather_state *s;
 
@@ -263,14 +266,14 @@ static int new_request(struct oriel_comm *c, struct oriel_window *w, struct orie
 		return ori_fail(ORIEL_ENOMEM, "no memory for an all-gather request");
 	}
 	token->refs = 1;
-	*r = (struct oriel_allgather){ .state = s,
-				       .comm = c,
-				       .window = w,
-				       .buffer = b,
-				       .options = o ? *o : init,
-				       .lanes = c->links ? (uint32_t)c->config.lanes : 1,
-				       .kernel_bytes = ORI_GATHER_KERNEL_BYTES,
-				       .token = token };
+	*r = (struct oriel_allgather_request){ .state = s,
+					       .comm = c,
+					       .window = w,
+					       .buffer = b,
+					       .options = o ? *o : init,
+					       .lanes = c->links ? (uint32_t)c->config.lanes : 1,
+					       .kernel_bytes = ORI_GATHER_KERNEL_BYTES,
+					       .token = token };
 	pthread_mutex_lock(&s->lock);
 	r->next = s->requests;
 	s->requests = r;
@@ -281,10 +284,10 @@ static int new_request(struct oriel_comm *c, struct oriel_window *w, struct orie
 
 int ori_gather_init(struct oriel_comm *c, const char *call, int status, struct oriel_window *w,
 		    struct oriel_buffer *b, const struct oriel_allgather_options *options,
-		    int cached, struct oriel_allgather **out)
+		    int cached, struct oriel_allgather_request **out)
 {
 	struct init_record mine = { 0 }, *all = calloc((size_t)c->nranks, sizeof(*all));
-	struct oriel_allgather *r = NULL;
+	struct oriel_allgather_request *r = NULL;
 	int err;
 
 	ori_attachments_reap(c);
@@ -360,7 +363,7 @@ int oriel_allgather_supported(struct oriel_comm *c)
 
 int oriel_allgather_init(struct oriel_comm *c, struct oriel_window *w,
 			 const struct oriel_allgather_options *options,
-			 struct oriel_allgather **request)
+			 struct oriel_allgather_request **request)
 {
 	const char *call = "oriel_allgather_init";
 	int status, err = ori_comm_check(c, call);
@@ -379,7 +382,7 @@ int oriel_allgather_init(struct oriel_comm *c, struct oriel_window *w,
 
 int oriel_allgather_init_buffer(struct oriel_comm *c, struct oriel_buffer *b, uint64_t max_count,
 				uint64_t elem_bytes, const struct oriel_allgather_options *options,
-				struct oriel_allgather **request)
+				struct oriel_allgather_request **request)
 {
 	struct oriel_allgather_options o = ORIEL_ALLGATHER_OPTIONS_INIT;
 	const char *call = "oriel_allgather_init_buffer";

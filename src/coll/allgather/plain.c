@@ -36,22 +36,22 @@ struct key {
 	uint64_t offset, bytes;
 };
 
-static int is_of(const struct oriel_allgather *r, const struct key *k)
+static int is_of(const struct oriel_allgather_request *r, const struct key *k)
 {
 	return r->cached && !r->retired && r->window == k->window && r->buffer == k->buffer &&
 	       r->options.offset == k->offset && r->options.bytes == k->bytes;
 }
 
 /* The one that is kept; *oldest: the one to go when there are too many, else NULL. */
-static struct oriel_allgather *find_kept(struct ori_gather_state *s, const struct key *k,
-					 struct oriel_allgather **oldest)
+static struct oriel_allgather_request *find_kept(struct ori_gather_state *s, const struct key *k,
+						 struct oriel_allgather_request **oldest)
 {
-	struct oriel_allgather *found = NULL;
+	struct oriel_allgather_request *found = NULL;
 	unsigned int n = 0;
 
 	*oldest = NULL;
 	pthread_mutex_lock(&s->lock);
-	for (struct oriel_allgather *r = s->requests; r && !found; r = r->next) {
+	for (struct oriel_allgather_request *r = s->requests; r && !found; r = r->next) {
 		if (is_of(r, k))
 			found = r;
 		if (!r->cached || r->retired || r->staging)
@@ -77,7 +77,7 @@ static int check_pending(struct ori_gather_state *s)
 	unsigned int n = 0;
 
 	pthread_mutex_lock(&s->lock);
-	for (struct oriel_allgather *r = s->requests; r; r = r->next)
+	for (struct oriel_allgather_request *r = s->requests; r; r = r->next)
 		n += r->cached && r->retired;
 	pthread_mutex_unlock(&s->lock);
 	if (n < s->pending_max)
@@ -90,10 +90,10 @@ static int check_pending(struct ori_gather_state *s)
 }
 
 static int keep(struct oriel_comm *c, struct ori_gather_state *s, const struct key *k,
-		struct oriel_allgather **out)
+		struct oriel_allgather_request **out)
 {
 	struct oriel_allgather_options o = ORIEL_ALLGATHER_OPTIONS_INIT;
-	struct oriel_allgather *oldest;
+	struct oriel_allgather_request *oldest;
 	int err;
 
 	*out = find_kept(s, k, &oldest);
@@ -309,7 +309,7 @@ int oriel_allgather(struct oriel_comm *c, const void *sendbuf, void *recvbuf, ui
 		    uint64_t elem_bytes, void *stream)
 {
 	struct ori_gather_state *s;
-	struct oriel_allgather *r;
+	struct oriel_allgather_request *r;
 	struct key k = { 0 };
 	uint64_t bytes = 0;
 	int err = ori_comm_check(c, call);

@@ -23,12 +23,12 @@ int ori_gather_bytes(const char *call, int nranks, uint64_t count, uint64_t elem
 	return 0;
 }
 
-const struct oriel_window_dev *ori_gather_dev(const struct oriel_allgather *r)
+const struct oriel_window_dev *ori_gather_dev(const struct oriel_allgather_request *r)
 {
 	return &r->words->window->dev;
 }
 
-int ori_gather_plan(struct oriel_allgather *r, int algorithm, struct ori_gather_plan **out)
+int ori_gather_plan(struct oriel_allgather_request *r, int algorithm, struct ori_gather_plan **out)
 {
 	int err = 0;
 
@@ -38,14 +38,14 @@ int ori_gather_plan(struct oriel_allgather *r, int algorithm, struct ori_gather_
 	return err;
 }
 
-static void choose(struct oriel_allgather *r, uint64_t bytes, struct ori_gather_choice *c)
+static void choose(struct oriel_allgather_request *r, uint64_t bytes, struct ori_gather_choice *c)
 {
 	ori_gather_choose(&r->state->map, &r->state->speed, bytes, r->options.algorithm,
 			  r->options.chunk_bytes, r->state->direct, c);
 }
 
 /* The own block's source, tested: in place, or not in receive memory at all. */
-static int find_source(struct oriel_allgather *r, const char *call, const void *sendbuf,
+static int find_source(struct oriel_allgather_request *r, const char *call, const void *sendbuf,
 		       uint64_t bytes, const void **from)
 {
 	const uint8_t *own = r->view.buffer + (uint64_t)r->comm->rank * bytes, *s = sendbuf;
@@ -59,7 +59,7 @@ static int find_source(struct oriel_allgather *r, const char *call, const void *
 			call, r->comm->rank);
 }
 
-static int run(struct oriel_allgather *r, const void *from, uint64_t bytes, void *stream)
+static int run(struct oriel_allgather_request *r, const void *from, uint64_t bytes, void *stream)
 {
 	struct ori_gather_choice choice;
 	struct ori_gather_plan *plan;
@@ -78,7 +78,7 @@ static int run(struct oriel_allgather *r, const void *from, uint64_t bytes, void
 	return ori_gather_run(r, from, &choice, plan, bytes);
 }
 
-int ori_gather_exec(struct oriel_allgather *r, const char *call, const void *sendbuf,
+int ori_gather_exec(struct oriel_allgather_request *r, const char *call, const void *sendbuf,
 		    uint64_t count, uint64_t elem_bytes, void *stream)
 {
 	const void *from;
@@ -110,7 +110,7 @@ int ori_gather_exec(struct oriel_allgather *r, const char *call, const void *sen
 	return err;
 }
 
-static int check_request(struct oriel_allgather *r, const char *call)
+static int check_request(struct oriel_allgather_request *r, const char *call)
 {
 	int err = ori_live_check(r, ORI_LIVE_ALLGATHER, call);
 
@@ -119,7 +119,7 @@ static int check_request(struct oriel_allgather *r, const char *call)
 	return err;
 }
 
-int oriel_allgather_exec(struct oriel_allgather *r, const void *sendbuf, uint64_t count,
+int oriel_allgather_exec(struct oriel_allgather_request *r, const void *sendbuf, uint64_t count,
 			 uint64_t elem_bytes, void *stream)
 {
 	const char *call = "oriel_allgather_exec";
@@ -128,14 +128,14 @@ int oriel_allgather_exec(struct oriel_allgather *r, const void *sendbuf, uint64_
 	return err ? err : ori_gather_exec(r, call, sendbuf, count, elem_bytes, stream);
 }
 
-int oriel_allgather_status(struct oriel_allgather *r)
+int oriel_allgather_status(struct oriel_allgather_request *r)
 {
 	int err = check_request(r, "oriel_allgather_status");
 
 	return err ? err : oriel_window_status(r->words->window);
 }
 
-int oriel_allgather_destroy(struct oriel_allgather *r)
+int oriel_allgather_destroy(struct oriel_allgather_request *r)
 {
 	int err;
 
@@ -151,7 +151,7 @@ int oriel_allgather_destroy(struct oriel_allgather *r)
 	return 0;
 }
 
-int oriel_allgather_explain(struct oriel_allgather *r, uint64_t count, uint64_t elem_bytes,
+int oriel_allgather_explain(struct oriel_allgather_request *r, uint64_t count, uint64_t elem_bytes,
 			    char *text, size_t bytes)
 {
 	const char *call = "oriel_allgather_explain";

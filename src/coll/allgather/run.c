@@ -24,7 +24,7 @@
 #define POSTS 2 /* to one peer before something else is done */
 
 struct run {
-	struct oriel_allgather *req;
+	struct oriel_allgather_request *req;
 	const struct oriel_window_dev *words;
 	const struct oriel_gather_view *view;
 	const struct ori_gather_plan *plan;
@@ -306,7 +306,7 @@ static void advance(struct run *r)
 							    r->req->lanes, l));
 }
 
-int ori_gather_scratch(struct oriel_allgather *req, size_t bytes)
+int ori_gather_scratch(struct oriel_allgather_request *req, size_t bytes)
 {
 	void *more;
 
@@ -344,7 +344,7 @@ static int scratch(struct run *r)
 	return 0;
 }
 
-int ori_gather_run(struct oriel_allgather *req, const void *sendbuf,
+int ori_gather_run(struct oriel_allgather_request *req, const void *sendbuf,
 		   const struct ori_gather_choice *choice, const struct ori_gather_plan *plan,
 		   uint64_t bytes)
 {

@@ -33,7 +33,7 @@ uint64_t ori_gather_stage_room(const struct oriel_comm *c, const struct ori_gath
 	return sizeof(struct stage) + 2 * (uint64_t)ORI_GATHER_STAGE_BYTES;
 }
 
-int ori_gather_is_staged(const struct oriel_allgather *req, uint64_t bytes)
+int ori_gather_is_staged(const struct oriel_allgather_request *req, uint64_t bytes)
 {
 	int few = req->comm->nranks < ORI_GATHER_STAGE_RANKS;
 
@@ -65,7 +65,7 @@ static void show(const struct oriel_window_dev *words, uint64_t k, const void *f
 		ori_wake(ori_window_peer(words, (rank + i) % n)->waiters);
 }
 
-static void take(const struct oriel_allgather *req, int peer, uint64_t k, uint64_t bytes)
+static void take(const struct oriel_allgather_request *req, int peer, uint64_t k, uint64_t bytes)
 {
 	memcpy(req->view.buffer + (uint64_t)peer * bytes,
 	       slot_of(stage_of(ori_gather_dev(req), peer), k), bytes);
@@ -83,7 +83,8 @@ static int await(const struct oriel_window_dev *words, int peer, uint64_t k)
 }
 
 /* What is there already; notes in `taken` whose. */
-static void take_some(const struct oriel_allgather *req, uint64_t k, uint64_t bytes, uint8_t *taken)
+static void take_some(const struct oriel_allgather_request *req, uint64_t k, uint64_t bytes,
+		      uint8_t *taken)
 {
 	const struct oriel_window_dev *words = ori_gather_dev(req);
 	int rank = words->comm.rank, n = words->comm.nranks;
@@ -99,7 +100,8 @@ static void take_some(const struct oriel_allgather *req, uint64_t k, uint64_t by
 }
 
 /* All blocks but the own one; *peer is who was waited for last. */
-static int take_all(const struct oriel_allgather *req, uint64_t k, uint64_t bytes, int *peer)
+static int take_all(const struct oriel_allgather_request *req, uint64_t k, uint64_t bytes,
+		    int *peer)
 {
 	const struct oriel_window_dev *words = ori_gather_dev(req);
 	int rank = words->comm.rank, n = words->comm.nranks, err = 0;
@@ -117,7 +119,7 @@ static int take_all(const struct oriel_allgather *req, uint64_t k, uint64_t byte
 	return err;
 }
 
-int ori_gather_run_staged(struct oriel_allgather *req, const void *sendbuf, uint64_t bytes)
+int ori_gather_run_staged(struct oriel_allgather_request *req, const void *sendbuf, uint64_t bytes)
 {
 	const struct oriel_window_dev *words = ori_gather_dev(req);
 	uint8_t *own = req->view.buffer + (uint64_t)words->comm.rank * bytes;

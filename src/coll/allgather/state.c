@@ -23,13 +23,13 @@ static void drop_token(struct ori_gather_token *t)
 		free(t);
 }
 
-static int graphs_of(const struct oriel_allgather *r)
+static int graphs_of(const struct oriel_allgather_request *r)
 {
 	/* [T2] acquire; partner [T3]: the graph that let go runs no more */
 	return r->token ? __atomic_load_n(&r->token->graphs, __ATOMIC_ACQUIRE) : 0;
 }
 
-int ori_gather_is_needed(const struct oriel_allgather *r)
+int ori_gather_is_needed(const struct oriel_allgather_request *r)
 {
 	return graphs_of(r) || !r->comm->device->streams->passed(r->comm->device, r->mark);
 }
@@ -45,7 +45,7 @@ void ori_gather_graph_gone(void *token)
 /* ---- who uses what --------------------------------------------------------------------------------- */
 
 /* State lock held.  While it holds, window or buffer stay. */
-void ori_gather_hold(struct oriel_allgather *r)
+void ori_gather_hold(struct oriel_allgather_request *r)
 {
 	if (r->holds)
 		return;
@@ -57,7 +57,7 @@ void ori_gather_hold(struct oriel_allgather *r)
 }
 
 /* Not under the state's lock: a buffer that goes comes back to forget(). */
-static void let_go(struct oriel_allgather *r)
+static void let_go(struct oriel_allgather_request *r)
 {
 	if (!r->holds)
 		return;
@@ -70,10 +70,10 @@ static void let_go(struct oriel_allgather *r)
 
 /* ---- the end of a request ---------------------------------------------------------------------------- */
 
-static void unlist(struct ori_gather_state *s, struct oriel_allgather *r)
+static void unlist(struct ori_gather_state *s, struct oriel_allgather_request *r)
 {
 	pthread_mutex_lock(&s->lock);
-	for (struct oriel_allgather **at = &s->requests; *at; at = &(*at)->next)
+	for (struct oriel_allgather_request **at = &s->requests; *at; at = &(*at)->next)
 		if (*at == r) {
 			*at = r->next;
 			break;
@@ -82,7 +82,7 @@ static void unlist(struct ori_gather_state *s, struct oriel_allgather *r)
 }
 
 /* All of it but the struct.  Words of a request that failed are used no more. */
-static void empty(struct oriel_allgather *r)
+static void empty(struct oriel_allgather_request *r)
 {
 	struct ori_gather_state *s = r->state;
 
@@ -110,7 +110,7 @@ static void empty(struct oriel_allgather *r)
 	r->state = NULL;
 }
 
-void ori_gather_free(struct oriel_allgather *r)
+void ori_gather_free(struct oriel_allgather_request *r)
 {
 	if (r->state) {
 		unlist(r->state, r);
@@ -120,7 +120,7 @@ void ori_gather_free(struct oriel_allgather *r)
 	free(r);
 }
 
-void ori_gather_retire(struct oriel_allgather *r)
+void ori_gather_retire(struct oriel_allgather_request *r)
 {
 	if (r->state && ori_gather_is_needed(r)) {
 		r->retired = 1; /* reap() frees it */
@@ -130,9 +130,9 @@ void ori_gather_retire(struct oriel_allgather *r)
 }
 
 /* The first of the list that nobody needs. */
-static struct oriel_allgather *find_idle(struct ori_gather_state *s)
+static struct oriel_allgather_request *find_idle(struct ori_gather_state *s)
 {
-	struct oriel_allgather *r;
+	struct oriel_allgather_request *r;
 
 	pthread_mutex_lock(&s->lock);
 	for (r = s->requests; r; r = r->next)
@@ -146,7 +146,7 @@ static struct oriel_allgather *find_idle(struct ori_gather_state *s)
 static void hold_pending(struct ori_gather_state *s)
 {
 	pthread_mutex_lock(&s->lock);
-	for (struct oriel_allgather *r = s->requests; r; r = r->next)
+	for (struct oriel_allgather_request *r = s->requests; r; r = r->next)
 		if (r->cached && !r->holds && ori_gather_is_needed(r))
 			ori_gather_hold(r);
 	pthread_mutex_unlock(&s->lock);
@@ -155,7 +155,7 @@ static void hold_pending(struct ori_gather_state *s)
 static void reap(struct ori_attachment *a)
 {
 	struct ori_gather_state *s = (struct ori_gather_state *)a;
-	struct oriel_allgather *r;
+	struct oriel_allgather_request *r;
 
 	hold_pending(s);
 	while ((r = find_idle(s))) {
@@ -166,9 +166,9 @@ static void reap(struct ori_attachment *a)
 	}
 }
 
-static struct oriel_allgather *find_on(struct ori_gather_state *s, const void *owner)
+static struct oriel_allgather_request *find_on(struct ori_gather_state *s, const void *owner)
 {
-	struct oriel_allgather *r;
+	struct oriel_allgather_request *r;
 
 	pthread_mutex_lock(&s->lock);
 	for (r = s->requests; r; r = r->next)
@@ -179,7 +179,7 @@ static struct oriel_allgather *find_on(struct ori_gather_state *s, const void *o
 }
 
 /* Those a user has a handle to stay as empty shells, for their destroy call. */
-static void detach(struct ori_gather_state *s, struct oriel_allgather *r)
+static void detach(struct ori_gather_state *s, struct oriel_allgather_request *r)
 {
 	unlist(s, r);
 	r->holds = 0;
@@ -191,7 +191,7 @@ static void detach(struct ori_gather_state *s, struct oriel_allgather *r)
 static void forget(struct ori_attachment *a, const void *owner)
 {
 	struct ori_gather_state *s = (struct ori_gather_state *)a;
-	struct oriel_allgather *r;
+	struct oriel_allgather_request *r;
 
 	while ((r = find_on(s, owner)))
 		detach(s, r);

@@ -112,7 +112,7 @@ static void free_near(struct oriel_comm *c, struct ori_gather_near *n)
 	free(n);
 }
 
-void ori_gather_near_free(struct oriel_allgather *r)
+void ori_gather_near_free(struct oriel_allgather_request *r)
 {
 	for (int a = 0; a < 4; a++) {
 		free_near(r->comm, r->near[a]);
@@ -121,7 +121,7 @@ void ori_gather_near_free(struct oriel_allgather *r)
 }
 
 /* The place is known before what is there: pointers in the table are of the published copy. */
-static int make_near(struct oriel_allgather *r, const struct ori_gather_plan *p,
+static int make_near(struct oriel_allgather_request *r, const struct ori_gather_plan *p,
 		     struct ori_gather_near **out)
 {
 	const struct ori_gather_map *m = &r->state->map;
@@ -156,7 +156,7 @@ static int make_near(struct oriel_allgather *r, const struct ori_gather_plan *p,
 /* ---- the work ------------------------------------------------------------------------------------------ */
 
 struct job {
-	struct oriel_allgather *req;
+	struct oriel_allgather_request *req;
 	struct ori_device *device;
 	const struct ori_gather_plan *plan;
 	struct ori_gather_op op;
@@ -290,7 +290,7 @@ static int enqueue_small(struct job *j)
 }
 
 /* While the stream is captured the graph holds the request, and the request its memory. */
-static int hold(struct oriel_allgather *r, void *stream)
+static int hold(struct oriel_allgather_request *r, void *stream)
 {
 	struct ori_gather_token *t = r->token;
 	int held = 0, err;
@@ -309,7 +309,7 @@ static int hold(struct oriel_allgather *r, void *stream)
 	return 0;
 }
 
-int ori_gather_enqueue(struct oriel_allgather *r, const void *sendbuf,
+int ori_gather_enqueue(struct oriel_allgather_request *r, const void *sendbuf,
 		       const struct ori_gather_choice *choice, const struct ori_gather_plan *plan,
 		       uint64_t bytes, void *stream)
 {

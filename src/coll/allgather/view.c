@@ -10,14 +10,14 @@
 
 #include "gather.h"
 
-static int is_queued(const struct oriel_allgather *r, int rank)
+static int is_queued(const struct oriel_allgather_request *r, int rank)
 {
 	return r->comm->peers[rank].pair.kind == ORIEL_PEER_QUEUED;
 }
 
 /* One rank of the tables, its memory beginning `offset` into the window. */
-static void fill_from_window(struct oriel_allgather *r, int rank, uint64_t offset, uint8_t **mapped,
-			     struct oriel_remote *remote)
+static void fill_from_window(struct oriel_allgather_request *r, int rank, uint64_t offset,
+			     uint8_t **mapped, struct oriel_remote *remote)
 {
 	const struct oriel_window_link *link = &r->window->links[rank];
 
@@ -32,13 +32,13 @@ static void fill_from_window(struct oriel_allgather *r, int rank, uint64_t offse
 }
 
 /* The buffer it is on; NULL: it is a window alone. */
-static struct oriel_buffer *buffer_of(const struct oriel_allgather *r)
+static struct oriel_buffer *buffer_of(const struct oriel_allgather_request *r)
 {
 	return r->own ? r->own : r->buffer;
 }
 
-static int fill_from_buffer(struct oriel_allgather *r, int rank, uint64_t offset, uint8_t **mapped,
-			    struct oriel_remote *remote)
+static int fill_from_buffer(struct oriel_allgather_request *r, int rank, uint64_t offset,
+			    uint8_t **mapped, struct oriel_remote *remote)
 {
 	int err = 0;
 
@@ -54,7 +54,7 @@ static int fill_from_buffer(struct oriel_allgather *r, int rank, uint64_t offset
 	return 0;
 }
 
-static int fill_source(struct oriel_allgather *r, uint64_t offset)
+static int fill_source(struct oriel_allgather_request *r, uint64_t offset)
 {
 	struct oriel_source whole = { 0 };
 	int err;
@@ -71,7 +71,7 @@ static int fill_source(struct oriel_allgather *r, uint64_t offset)
 	return err;
 }
 
-static int publish(struct oriel_allgather *r)
+static int publish(struct oriel_allgather_request *r)
 {
 	uint64_t n = (uint64_t)r->comm->nranks;
 	const void *mapped, *remote = NULL;
@@ -88,7 +88,7 @@ static int publish(struct oriel_allgather *r)
 	return err;
 }
 
-int ori_gather_view_make(struct oriel_allgather *r, const uint64_t *offsets, uint64_t bytes)
+int ori_gather_view_make(struct oriel_allgather_request *r, const uint64_t *offsets, uint64_t bytes)
 {
 	int n = r->comm->nranks, err;
 	uint8_t **mapped = calloc((size_t)n, sizeof(*mapped));
@@ -114,7 +114,7 @@ int ori_gather_view_make(struct oriel_allgather *r, const uint64_t *offsets, uin
 	return err ? err : publish(r);
 }
 
-void ori_gather_view_free(struct oriel_allgather *r)
+void ori_gather_view_free(struct oriel_allgather_request *r)
 {
 	uint64_t n = (uint64_t)r->comm->nranks;
 

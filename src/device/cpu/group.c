@@ -16,7 +16,7 @@
 
 static __thread struct oriel_cpu_thread self = { 0, 1, 0, 1, NULL };
 
-const struct oriel_cpu_thread *oriel_cpu_thread(void)
+const struct oriel_cpu_thread *oriel_cpu_this_thread(void)
 {
 	return &self;
 }

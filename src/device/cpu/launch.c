@@ -43,7 +43,7 @@ struct ori_pool {
 
 static void run_thread(const struct job *job, uint32_t index)
 {
-	struct oriel_cpu_thread before = *oriel_cpu_thread(), t;
+	struct oriel_cpu_thread before = *oriel_cpu_this_thread(), t;
 
 	t.block = index / job->nthreads;
 	t.nblocks = job->nblocks;

@@ -20,7 +20,7 @@ struct bed {
 	struct perf_coll coll;
 	struct perf_job *job;
 	struct oriel_window *window;
-	struct oriel_allgather *request;
+	struct oriel_allgather_request *request;
 	struct perf_graph *graph; /* --graph: of the row */
 	uint8_t *recv, *send;     /* device memory */
 	uint8_t *host;            /* as large as recv */
