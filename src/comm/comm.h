@@ -40,7 +40,7 @@
 #endif
 /* Where the device's memory is not the host's: both halves exist from the start, one of them pinned. */
 #define ORI_SLAB_SEPARATE_BYTES (1ull << 25)
-/* Where file sizes or addresses are limited it may be smaller, down to this: some windows of few ranks. */
+/* Where file sizes or addresses are limited it may be smaller, down to this. */
 #define ORI_SLAB_LEAST_BYTES (1ull << 20)
 #define ORI_SLAB_ALIGN 4096u
 

@@ -2,11 +2,12 @@
 /*
  * run/cause.c - which rank's failure is the cause of the job's, and which only followed it.
  *
- * A rank that dies closes its connections before its end can be collected: freeing its memory comes
- * after that and takes up to seconds.  The others hear of it meanwhile, and may exit first.  So the
- * first failure that is seen only opens the question.  Whoever is on its way out at that moment is a
- * suspect, and the verdict waits for all suspects.  A rank that was killed then comes before one
- * that aborted itself, that one before one that exited; among equals the one that ended first.
+ * A rank that dies closes its connections before its end can be collected: freeing its memory
+ * comes after that and takes up to seconds.  The others hear of it meanwhile, and may exit first.
+ * So the first failure that is seen only opens the question.  Whoever is on its way out at that
+ * moment is a suspect, and the verdict waits for all suspects.  A rank that was killed then comes
+ * before one that aborted itself, that one before one that exited; among equals the one that
+ * ended first.
  *
  * Owns the order in which ranks ended, and the verdict.  Called by job.c, on the only thread.
  */
