@@ -78,7 +78,7 @@ struct camp_config {
 	int mlx5; /* queues are executed by the mlx5 engine over tests/mlx5_stub */
 	int lanes, nics, depth;
 	int wrap;       /* queues begin near the end of their indices */
-	int unordered;  /* the NIC does not keep order: puts over the same bytes need a fence */
+	int unordered;  /* writes may overtake each other: puts over the same bytes need a fence */
 	int no_atomics; /* the NIC has none */
 	int threads;    /* of a block, at most */
 	int streams;

@@ -166,7 +166,9 @@ static void learn_limits(struct camp_config *c)
 {
 	struct soft_config soft;
 
-	c->unordered = c->no_atomics = 0;
+	/* an mlx5 NIC may sit on a fabric that routes adaptively: the engine never promises order */
+	c->unordered = c->mlx5;
+	c->no_atomics = 0;
 	if (soft_config_personality(&soft, c->nic) || soft_config_faults(&soft, c->faults))
 		return;
 	/* an mlx5 NIC is neither; the stub's wires carry packets of the size that its NICs have */
@@ -174,7 +176,7 @@ static void learn_limits(struct camp_config *c)
 		snprintf(c->nic, sizeof(c->nic), "cx7");
 		return;
 	}
-	c->unordered = soft.ooo;
+	c->unordered |= soft.ooo || soft.overtake;
 	c->no_atomics = soft.no_atomics;
 }
 

@@ -8,6 +8,7 @@
  * deadline, that before an abort.
  */
 #include <stdarg.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -325,6 +326,33 @@ static int make_tables(struct camp_state *s)
 			 "oriel_copy");
 }
 
+/*
+ * A driver may keep the first kernel of a stream behind that of another thread's new stream until the
+ * latter has ended (docs/decisions/0024): kernels that wait for each other are not the first.
+ */
+static int begin_streams(struct camp_state *s)
+{
+	static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+	struct camp_act empty;
+	int err = 0;
+
+	memset(&empty, 0, sizeof(empty));
+	empty.step = -1;
+	empty.nblocks = empty.nthreads = 1;
+	pthread_mutex_lock(&one_at_a_time);
+	for (int i = 0; i < s->config->streams && !err; i++) {
+		empty.stream = i;
+		err = do_launch(s, &empty);
+		if (!err)
+			err = camp_call(s, &empty, oriel_comm_sync(s->comms[0], s->streams[i]),
+					"oriel_comm_sync");
+	}
+	pthread_mutex_unlock(&one_at_a_time);
+	return err ? err :
+		     camp_call(s, &empty, oriel_comm_barrier(s->comms[0], ORIEL_WORLD),
+			       "oriel_comm_barrier");
+}
+
 static void free_tables(struct camp_state *s)
 {
 	void *tables[] = { s->dev_places, s->dev_windows, s->dev_report, s->dev_cells, s->dev_ops };
@@ -367,6 +395,8 @@ void camp_rank_main(struct rank_env *env)
 	s->told = &shared->told[env->rank];
 	s->comms[0] = env->comm;
 	err = make_tables(s);
+	if (!err && s->cuda)
+		err = begin_streams(s);
 	for (size_t i = 0; i < r->nacts && !err; i++)
 		err = do_act(s, &r->acts[i]);
 	camp_drop_objects(s);

@@ -280,7 +280,7 @@ static void gap_rank(struct rank_env *env)
 
 	segment_make(&s, ORI_CU_HANDLE_FD);
 	must(cuMemUnmap(s.at + CHUNK, CHUNK), "unmap");
-	CHECK_EQ(make_window(env, &s, &window), ORIEL_ERANGE);
+	CHECK_EQ(make_window(env, &s, &window), ORIEL_EINVAL);
 	for (int i = 0; i < CHUNKS; i++)
 		if (i != 1)
 			must(cuMemUnmap(s.at + (ori_cu_ptr)i * CHUNK, CHUNK), "unmap");

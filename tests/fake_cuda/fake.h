@@ -211,6 +211,8 @@ struct fake_op {
 
 /* graphs.c; with fake_lock: was the operation for a graph that the stream is captured into? */
 int fake_capture(void *stream, struct fake_op *);
+/* With fake_lock: is the stream being captured? */
+int fake_captured(void *stream);
 int fake_graphs_live(char *text, size_t bytes);
 
 /* events.c: a stream has come to a record, or to a wait for one. */

@@ -44,6 +44,11 @@ static struct body *capture_of(void *stream)
 	return b;
 }
 
+int fake_captured(void *stream)
+{
+	return capture_of(stream) != NULL;
+}
+
 /* Called by fake_submit() with fake_lock: was the operation for a graph? */
 int fake_capture(void *stream, struct fake_op *op)
 {

@@ -247,6 +247,8 @@ ori_cu_result cuStreamDestroy_v2(void *stream)
 ori_cu_result cuStreamGetId(void *stream, unsigned long long *id)
 {
 	pthread_mutex_lock(&fake_lock);
+	if (fake_captured(stream))
+		fake_fault("cuStreamGetId of a stream that is captured, which ends the capture");
 	*id = stream_check(stream, "cuStreamGetId")->id;
 	pthread_mutex_unlock(&fake_lock);
 	return 0;

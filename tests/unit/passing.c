@@ -24,7 +24,7 @@ static int make_memory(struct ori_allocation *a)
 TEST(another_process_gets_the_same_memory)
 {
 	struct ori_passing *p;
-	struct ori_allocation a;
+	struct ori_allocation a = { 0 };
 	uint64_t id;
 	int status;
 	pid_t child;
@@ -35,7 +35,7 @@ TEST(another_process_gets_the_same_memory)
 	strcpy(a.base, "from the parent");
 	child = fork();
 	if (!child) {
-		struct ori_allocation theirs;
+		struct ori_allocation theirs = { 0 };
 		void *map;
 
 		if (ori_passing_fetch(ori_passing_socket(p), ori_passing_token(p), id, LONG, NULL,
@@ -58,7 +58,7 @@ TEST(another_process_gets_the_same_memory)
 TEST(wrong_token_unknown_id_and_withdrawn_id_are_refused)
 {
 	struct ori_passing *p;
-	struct ori_allocation a;
+	struct ori_allocation a = { 0 };
 	uint8_t wrong[16];
 	uint64_t id;
 	struct ori_allocation got = { .fd = -7 };
@@ -88,11 +88,11 @@ TEST(wrong_token_unknown_id_and_withdrawn_id_are_refused)
 TEST(garbage_does_not_stop_the_service)
 {
 	struct ori_passing *p;
-	struct ori_allocation a;
+	struct ori_allocation a = { 0 };
 	struct sockaddr_un address;
 	socklen_t length;
 	uint64_t id;
-	struct ori_allocation got;
+	struct ori_allocation got = { 0 };
 	int quiet = -1;
 
 	REQUIRE_OK(ori_passing_open(&p));

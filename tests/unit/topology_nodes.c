@@ -195,9 +195,9 @@ TEST(layout_cuts_one_machine)
 	CHECK_PAIR(f, 6, 0, 5, ORIEL_PEER_QUEUED, "ORIEL_TOPOLOGY puts them on nodes 0 and 1");
 	CHECK_PAIR(f, 6, 5, 0, ORIEL_PEER_QUEUED, "ORIEL_TOPOLOGY puts them on nodes 0 and 1");
 	CHECK_PAIR(f, 6, 3, 5, ORIEL_PEER_MAPPED, "shared memory");
-	lay_out(f, 6, "7,-3,7,100,-3,7");
+	lay_out(f, 6, "7,3,7,100,3,7");
 	check_nodes(f, 6, list);
-	CHECK_PAIR(f, 6, 0, 1, ORIEL_PEER_QUEUED, "nodes -3 and 7");
+	CHECK_PAIR(f, 6, 0, 1, ORIEL_PEER_QUEUED, "nodes 3 and 7");
 }
 
 TEST(layout_restricts_a_node_to_some_ranks)

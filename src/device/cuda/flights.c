@@ -181,7 +181,7 @@ static int note(struct ori_cuda_device *d, struct ori_cuda_flight *f, const stru
 static int launch(struct ori_cuda_device *d, const struct oriel_kernel *kernel, int nblocks,
 		  int nthreads, const void *args, void *stream, struct ori_mark **mark)
 {
-	struct wish w = { .stream = stream, .number = ori_cuda_stream_number(d, stream) };
+	struct wish w = { .stream = stream };
 	struct ori_cuda_flight *f = NULL;
 	int captured = 0, err;
 	void *function;
@@ -193,6 +193,8 @@ static int launch(struct ori_cuda_device *d, const struct oriel_kernel *kernel, 
 		return err;
 	if (captured)
 		return ori_cuda_start(d, kernel, function, nblocks, nthreads, args, stream);
+	/* not before: a stream that is asked for its number while it is captured is captured no more */
+	w.number = ori_cuda_stream_number(d, stream);
 	w.load = ((int64_t)nblocks * UNIT + w.fit - 1) / w.fit;
 	err = check_room(d, kernel, nblocks, nthreads, &w);
 	if (err)
