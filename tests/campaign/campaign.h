@@ -150,6 +150,12 @@ struct camp_program {
 	struct camp_step steps[CAMP_STEPS];
 };
 
+/* Ranks are threads of one process on a GPU: one's call of the driver waits for kernels of the others. */
+static inline int camp_driver_waits(const struct camp_config *c)
+{
+	return c->device == CAMP_GPU && !c->processes;
+}
+
 void camp_plan(uint64_t seed, const struct camp_options *, struct camp_program *);
 const char *camp_kind_name(int kind);
 /* Is the kind or feature of that name left out by --without? */

@@ -316,7 +316,9 @@ static void begin(struct camp_emit *e)
 	e->nmemories = 1;
 	for (int i = 0; i < e->config->ranks; i++)
 		(void)camp_memory_make(e, i, 0, 0,
-				       camp_chance(r, 50) ? CAMP_MEMORY_ALLOC : CAMP_MEMORY_USER,
+				       camp_chance(r, 50) || camp_driver_waits(e->config) ?
+					       CAMP_MEMORY_ALLOC :
+					       CAMP_MEMORY_USER,
 				       CAMP_POOL);
 	if (camp_chance(r, 40))
 		make_split(e);

@@ -196,6 +196,8 @@ static int own_memory_kind(struct camp_emit *e, struct camp_random *r)
 			mapped |= e->node[i] == e->node[k];
 	if (e->config->device == CAMP_CPU && e->config->processes && mapped)
 		return CAMP_MEMORY_ALLOC;
+	if (camp_driver_waits(e->config))
+		return CAMP_MEMORY_ALLOC;
 	return camp_chance(r, 50) ? CAMP_MEMORY_USER : CAMP_MEMORY_ALLOC;
 }
 

@@ -70,11 +70,29 @@ int camp_do_memory(struct camp_state *s, const struct camp_act *a)
 	return 0;
 }
 
+/*
+ * The contract wants sources released before their memory goes.  One comm finds out by itself, which
+ * programs with a single comm try; several do not know of each other's.
+ */
+static int release(struct camp_state *s, const struct camp_act *a, struct camp_memory *m)
+{
+	struct oriel_window *w = m->sourced ? s->windows[m->window] : NULL;
+
+	m->sourced = 0;
+	if (!w || m->kind == CAMP_MEMORY_ALLOC || s->emit->ncomms < 2)
+		return 0;
+	return camp_call(s, a, oriel_window_source_release(w, &s->places[m->place].source),
+			 "oriel_window_source_release");
+}
+
 int camp_do_free(struct camp_state *s, const struct camp_act *a)
 {
 	struct camp_memory *m = &s->memories[a->memory];
 	void *ptr = m->ptr;
+	int err = release(s, a, m);
 
+	if (err)
+		return err;
 	m->last = ptr;
 	m->ptr = NULL;
 	if (m->kind == CAMP_MEMORY_ALLOC)
@@ -103,6 +121,9 @@ int camp_do_source(struct camp_state *s, const struct camp_act *a)
 						&s->places[a->place].source),
 			    "oriel_window_source");
 
+	m->sourced = !err;
+	m->window = a->window;
+	m->place = a->place;
 	return err ? err : set_place(s, a, a->place, m->ptr);
 }
 

@@ -53,10 +53,15 @@ static int draw_kind(struct camp_random *r)
 	return 0;
 }
 
-/* Streams and graphs are a CUDA device's. */
+/*
+ * Graphs are a CUDA device's.  Thread ranks of a GPU leave out what calls the driver beside Oriel: a call
+ * that frees memory or makes a graph waits for kernels of all ranks, which may wait for this one (README).
+ */
 static int fits(const struct camp_config *c, int kind)
 {
-	return kind != CAMP_STEP_GRAPH || c->device != CAMP_CPU;
+	if (camp_driver_waits(c) && kind == CAMP_STEP_REUSE)
+		return 0;
+	return kind != CAMP_STEP_GRAPH || (c->device != CAMP_CPU && !camp_driver_waits(c));
 }
 
 void camp_plan(uint64_t seed, const struct camp_options *o, struct camp_program *p)

@@ -15,6 +15,7 @@ struct camp_memory {
 	int kind, comm;
 	uint64_t bytes;
 	struct oriel_buffer *buffer;
+	int sourced, window, place; /* the last source that was made of it */
 };
 
 struct camp_request {
