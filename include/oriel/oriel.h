@@ -208,8 +208,7 @@ void *oriel_window_buffer(struct oriel_window *window); /* own buffer */
  * windows of the comm until it is released, its window is destroyed, or oriel_free takes its
  * memory.
  * Release it before you free or unmap the memory: a NIC may go on reading the old pages.  A source
- * that is made afterwards is always of the memory that is there then, even at the same address.  One
- * comm notices memory that was freed without a release, too; another comm of the process does not.
+ * that is made afterwards is always of the memory that is there then, even at the same address.
  * Every call needs a release of its own.  Memory of oriel_alloc, of cudaMalloc and of the window
  * itself is registered once, however often it is asked for.  Nobody can tell whether other memory
  * is still the same, so every call registers it anew: ask once and keep the source.

@@ -22,7 +22,6 @@ struct ori_registration {
 	uint64_t identity; /* of the memory; 0: it cannot be told from what may come after it */
 	int refs;
 	uint32_t key[ORIEL_NICS_MAX];
-	struct ori_memory *memory; /* the user's own that peers were told of; else NULL */
 };
 
 /* ---- lists; under the comm's lock ------------------------------------------------------------ */
@@ -79,7 +78,6 @@ static void drop_list(struct oriel_comm *c, struct ori_registration *list)
 
 		list = r->next;
 		ori_unregister(c, r->key);
-		ori_memory_unuse(c, r->memory);
 		free(r);
 	}
 }
@@ -129,8 +127,6 @@ static void retire_others(struct oriel_comm *c, const struct ori_identity *now)
 			return;
 		at = ori_span_overlapping(c->sources, begin, end, at);
 		if (is_device_identity(r->identity)) {
-			if (r->memory)
-				ori_memory_tell_gone(c, r->memory);
 			unlist(c, r);
 			enlist(&c->retired, r);
 		}
@@ -139,19 +135,27 @@ static void retire_others(struct oriel_comm *c, const struct ori_identity *now)
 
 /* ---- sources --------------------------------------------------------------------------------- */
 
-/* Returns the memory it is part of, in use; NULL if that is not one of ours. */
+/*
+ * Returns the memory of oriel_alloc that it is part of, in use; NULL if there is none.  Peers' engines map
+ * that and read it themselves.  Other memory goes through this rank's engine: a peer would have to unmap it
+ * when the user frees it, and the driver's call that does so waits for kernels, which may wait for that engine.
+ */
 static struct ori_memory *describe(struct oriel_comm *c, void *ptr, size_t bytes,
 				   struct ori_engine_memory *out)
 {
-	struct ori_memory *m = NULL;
+	struct ori_memory *m;
 
 	memset(out, 0, sizeof(*out));
 	out->base = ptr;
 	out->iova = (uint64_t)(uintptr_t)ptr;
 	out->bytes = bytes;
 	out->device = c->device->ops->holds(c->device, ptr);
-	/* Memory that cannot be exported still goes, through the engine's hands. */
-	if (ori_memory_adopt(c, ptr, bytes, &m) || !m)
+	m = ori_memory_use(c, ptr, bytes);
+	if (m && (m->described || m->borrowed)) {
+		ori_memory_unuse(c, m);
+		m = NULL;
+	}
+	if (!m)
 		return NULL;
 	out->export_id = m->id;
 	out->export_offset = (uint64_t)((char *)ptr - (char *)m->allocation.base);
@@ -233,17 +237,13 @@ int ori_source_take(struct oriel_comm *c, struct ori_registration **owner, void 
 	memcpy(out->key, r->key, sizeof(out->key));
 	r->identity = identity;
 	r->owner = owner;
-	/* oriel_alloc's memory may be freed while it is registered, and takes this along then. */
-	if (m && m->described) {
-		r->memory = m;
-		m = NULL;
-	}
 	pthread_mutex_lock(&c->lock);
 	retire_others(c, &now);
 	ori_span_add(&c->sources, &r->span);
 	enlist(owner, r);
 	pthread_mutex_unlock(&c->lock);
 out_memory:
+	/* it may be freed while it is registered, and takes this along then */
 	ori_memory_unuse(c, m);
 	reap(c);
 	return err;

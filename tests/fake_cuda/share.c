@@ -255,6 +255,7 @@ ori_cu_result cuIpcCloseMemHandle(ori_cu_ptr addr)
 
 	if (fake_refuses(err))
 		return err;
+	fake_await_kernels(); /* taken to wait, as freeing memory does: nobody has timed it */
 	pthread_mutex_lock(&fake_lock);
 	m = fake_mapping_at((void *)(uintptr_t)addr);
 	if (!m || m->kind != FAKE_IPC || m->addr != (char *)(uintptr_t)addr)
