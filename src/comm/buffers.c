@@ -17,7 +17,7 @@ struct oriel_buffer {
 	struct oriel_comm *comm;
 	void *ptr;
 	size_t bytes;
-	uint64_t identity; /* of its memory, where the device knows one */
+	uint64_t identity;            /* of its memory, where the device knows one */
 	int refs;                     /* the user's, under the comm's lock */
 	int users;                    /* layers above, under the comm's lock */
 	struct ori_memory *memory;    /* NULL: not from oriel_alloc */

@@ -63,7 +63,7 @@ static int has_news(struct oriel_comm *c, int rank)
 static void look(struct oriel_comm *c, int rank, struct ori_import **dropped)
 {
 	struct ori_gone *g = words_of(c, rank);
-	uint64_t *seen = &c->peers[rank].gone_seen, ids[ORI_GONE_KEPT], count, n;
+	uint64_t *seen = &c->peers[rank].gone_seen, ids[ORI_GONE_KEPT] = { 0 }, count, n;
 
 	if (!g || !has_news(c, rank))
 		return;

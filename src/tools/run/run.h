@@ -99,7 +99,7 @@ struct run_plan {
 	int master_port;
 	int rank0_on_terminal; /* rank 0 stays in our process group: it may read the terminal */
 	char secret[65];
-	char mark[32]; /* variable of all that the ranks start, by which the warden knows them */
+	char mark[32];    /* variable of all that the ranks start, by which the warden knows them */
 	sigset_t signals; /* that oriel-run takes through a descriptor */
 	/* as they were when oriel-run was started; ranks get them back */
 	sigset_t signal_mask;
