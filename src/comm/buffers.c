@@ -290,7 +290,8 @@ static int register_local(struct oriel_buffer *b, uint32_t key[ORIEL_NICS_MAX])
 	if (!e)
 		return 0;
 	memory.device = device->ops->holds(device, b->ptr);
-	if (b->memory) {
+	/* the user's own memory is not for peers' engines: ori_register_remote() */
+	if (b->memory && !b->memory->allocation.identity) {
 		memory.export_id = b->memory->id;
 		memory.export_offset =
 			(uint64_t)((char *)b->ptr - (char *)b->memory->allocation.base);

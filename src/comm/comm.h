@@ -474,12 +474,9 @@ const uint8_t *ori_passing_token(const struct ori_passing *);
 int ori_passing_offer(struct ori_passing *, const struct ori_allocation *, uint64_t *id);
 /* For ranks of this process: the allocation itself; 0 or ORIEL_EINVAL, silent. */
 int ori_passing_find(struct ori_passing *, uint64_t id, struct ori_allocation *);
-/*
- * The same by address: the offer that holds [ptr, ptr + bytes).  identity: what the device calls
- * the memory that is there now; an offer of other memory, which was there before, is not meant.
- */
-int ori_passing_find_range(struct ori_passing *, const void *ptr, size_t bytes, uint64_t identity,
-			   uint64_t *id, struct ori_allocation *);
+/* The same by address: the offer of oriel_alloc's memory that holds [ptr, ptr + bytes). */
+int ori_passing_find_range(struct ori_passing *, const void *ptr, size_t bytes, uint64_t *id,
+			   struct ori_allocation *);
 /* Is there memory of any comm of this process that has part of [ptr, ptr + bytes), but not all? */
 int ori_passing_find_left(struct ori_passing *, const void *ptr, size_t bytes,
 			  struct ori_allocation *);

@@ -152,11 +152,12 @@ static int make_import(struct oriel_comm *c, int peer, uint64_t id, uint64_t byt
 
 	if (!i)
 		return ori_fail(ORIEL_ENOMEM, "no memory for an import's record");
+	i->theirs.fd = -1;
 	err = fetch_one(c, peer, id, soon, &i->theirs);
 	if (!err && i->theirs.kind == ORI_EXPORT_CUDA_PARTS)
 		err = fetch_parts(c, peer, soon, &i->theirs);
 	if (err)
-		goto err_record;
+		goto err_descriptor;
 	i->peer = peer;
 	i->id = id;
 	i->users = 1;
@@ -184,6 +185,10 @@ static int make_import(struct oriel_comm *c, int peer, uint64_t id, uint64_t byt
 
 err_parts:
 	drop_parts(&i->theirs);
+	goto err_record;
+err_descriptor:
+	if (i->theirs.fd >= 0)
+		close(i->theirs.fd);
 err_record:
 	free(i);
 	return err;

@@ -111,12 +111,10 @@ err_record:
 static int borrow(struct oriel_comm *c, const void *ptr, size_t bytes, struct ori_memory **out)
 {
 	struct ori_memory *m = calloc(1, sizeof(*m));
-	struct ori_identity now;
 
 	if (!m)
 		return ori_fail(ORIEL_ENOMEM, "no memory for an allocation's record");
-	c->device->ops->identify(c->device, ptr, &now);
-	if (ori_passing_find_range(c->passing, ptr, bytes, now.number, &m->id, &m->allocation)) {
+	if (ori_passing_find_range(c->passing, ptr, bytes, &m->id, &m->allocation)) {
 		free(m);
 		return 0;
 	}
@@ -163,6 +161,9 @@ void ori_memory_tell_gone(struct oriel_comm *c, struct ori_memory *m)
 
 static void unlist(struct oriel_comm *c, struct ori_memory *m)
 {
+	/* First: a peer that still gets it hears afterwards that it is gone. */
+	if (!m->borrowed)
+		ori_passing_withdraw(c->passing, m->id);
 	pthread_mutex_lock(&c->lock);
 	/* control memory itself, where it would be told, goes with the comm */
 	if (m != c->slab_memory && m != c->near_memory)
@@ -173,8 +174,6 @@ static void unlist(struct oriel_comm *c, struct ori_memory *m)
 			break;
 		}
 	pthread_mutex_unlock(&c->lock);
-	if (!m->borrowed)
-		ori_passing_withdraw(c->passing, m->id);
 }
 
 void ori_memory_free(struct oriel_comm *c, struct ori_memory *m)

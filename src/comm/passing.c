@@ -380,8 +380,8 @@ int ori_passing_find(struct ori_passing *p, uint64_t id, struct ori_allocation *
 	return err;
 }
 
-int ori_passing_find_range(struct ori_passing *p, const void *ptr, size_t bytes, uint64_t identity,
-			   uint64_t *id, struct ori_allocation *out)
+int ori_passing_find_range(struct ori_passing *p, const void *ptr, size_t bytes, uint64_t *id,
+			   struct ori_allocation *out)
 {
 	uintptr_t begin = (uintptr_t)ptr;
 	int err = ORIEL_EINVAL;
@@ -393,7 +393,8 @@ int ori_passing_find_range(struct ori_passing *p, const void *ptr, size_t bytes,
 		if (begin < base || begin - base > o->allocation.bytes ||
 		    bytes > o->allocation.bytes - (begin - base))
 			continue;
-		if (o->allocation.identity && o->allocation.identity != identity)
+		/* the user's own memory is described anew: its name goes with the comm that gave it */
+		if (o->allocation.identity)
 			continue;
 		*id = o->id;
 		*out = o->allocation;

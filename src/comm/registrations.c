@@ -90,16 +90,23 @@ static void reap(struct oriel_comm *c)
 {
 	struct ori_registration *gone;
 
-	pthread_mutex_lock(&c->lock);
-	gone = c->retired;
-	pthread_mutex_unlock(&c->lock);
-	if (!gone || !c->engine->ops->idle(c->engine))
-		return;
+	/* taken before the question: what another thread retires meanwhile may be under way */
 	pthread_mutex_lock(&c->lock);
 	gone = c->retired;
 	c->retired = NULL;
 	pthread_mutex_unlock(&c->lock);
-	drop_list(c, gone);
+	if (gone && c->engine->ops->idle(c->engine)) {
+		drop_list(c, gone);
+		return;
+	}
+	pthread_mutex_lock(&c->lock);
+	while (gone) {
+		struct ori_registration *r = gone;
+
+		gone = r->next;
+		enlist(&c->retired, r);
+	}
+	pthread_mutex_unlock(&c->lock);
 }
 
 /* Is it of memory that a device tells from all other? */
@@ -334,21 +341,26 @@ void ori_sources_drop_all(struct oriel_comm *c)
 
 /* ---- memory of and for peers ----------------------------------------------------------------- */
 
+/* Peers' engines map oriel_alloc's memory alone; see describe(). */
 int ori_register_remote(struct oriel_comm *c, void *ptr, size_t bytes,
 			const struct ori_export *export, uint32_t key[ORIEL_NICS_MAX],
 			struct ori_engine_blob *tell)
 {
-	struct ori_engine_memory memory = { .base = ptr,
-					    .iova = (uintptr_t)ptr & ORI_IOVA_MASK,
-					    .bytes = bytes,
-					    .remote = 1,
-					    .device = c->device->ops->holds(c->device, ptr),
-					    .export_id = export->id,
-					    .export_offset = export->offset };
+	struct ori_engine_memory memory = {
+		.base = ptr, .iova = (uintptr_t)ptr & ORI_IOVA_MASK, .bytes = bytes, .remote = 1
+	};
+	struct ori_memory *m;
 
 	memset(key, 0, sizeof(uint32_t) * ORIEL_NICS_MAX);
 	if (!c->engine || !bytes)
 		return 0;
+	memory.device = c->device->ops->holds(c->device, ptr);
+	m = memory.device ? ori_memory_use(c, ptr, bytes) : NULL;
+	if (!memory.device || (m && !m->allocation.identity)) {
+		memory.export_id = export->id;
+		memory.export_offset = export->offset;
+	}
+	ori_memory_unuse(c, m);
 	return c->engine->ops->memory_add(c->engine, &memory, key, tell);
 }
 

@@ -230,11 +230,19 @@ ORIEL_DEV_OUT int ori_post_parts(const struct ori_scope *scope, const struct ori
 	if (!(link->flags & ORIEL_LINK_ATOMICS))
 		return ori_count_here(scope, counted, p, index);
 	if (counted != lane) {
-		/* Only this lane's NIC may add to its counter, and in the order of its operations. */
+		/*
+		 * Only this lane's NIC may add to its counter, and in the order of its operations: a NOP
+		 * of this lane stands for the word that is complete.
+		 */
 		err = ori_queue_wait(scope, counted->main, index + 1);
+		if (!err)
+			err = ori_queue_reserve(scope, lane->main, 1, &index);
 		if (err)
 			return err;
-		index = ori_load_acquire_sys(&lane->main->completed) - 1;
+		ori_wqe_nop(ori_queue_slot(lane->main, index), index, lane->main->qpn, 0);
+		err = ori_queue_publish(scope, lane->main, index, 1);
+		if (err)
+			return err;
 	}
 	return ori_post_count(scope, lane, p, index);
 }

@@ -136,7 +136,11 @@ void soft_responder_end_atomic(struct soft_nic *nic)
 	else
 		/* release: as modify(), for threads that wait for the word */
 		__atomic_store_n(open.word, open.value, __ATOMIC_RELEASE);
-	if (err && open.qp->state == SOFT_RTS)
+	if (!err)
+		return;
+	soft_set_pending(open.qp, open.answer, 0);
+	open.answer->packets = 0; /* it is nobody's */
+	if (open.qp->state == SOFT_RTS)
 		soft_responder_refuse(nic, open.qp, REFUSED_OP);
 }
 
@@ -199,6 +203,8 @@ static enum verdict execute_atomic(struct soft_nic *nic, struct soft_qp *qp,
 	e = remember(nic, qp, p, psn, 1);
 	if (!e)
 		return IGNORED;
+	if (mr->attr.device)
+		soft_late_release(nic, 1); /* a read pushes what was written before */
 	if (nic->config.hca_atomics) {
 		if (!modify_late(nic, qp, word, mr->attr.device, p, e))
 			return TAKEN;
