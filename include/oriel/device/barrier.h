@@ -32,24 +32,30 @@ ORIEL_DEV void ori_arrive_mapped(const struct oriel_window_dev *win,
 	ori_store_relaxed_sys(ori_arrivals_sent(win, peer, id), count);
 }
 
+/* As ori_await(), of a queued peer: out of line, so that others pay nothing. */
+ORIEL_DEV_OUT int ori_await_queued(const struct oriel_window_dev *win, struct ori_spin *s,
+				   uint64_t i)
+{
+	struct ori_words words;
+
+	ori_spin_host(s, 1);
+	words.first = (uint64_t *)ori_host_half(&win->comm, &win->arrival_words[i]);
+	words.stride = ori_arrival_plane(win);
+	words.n = win->word_nics;
+	return ori_words_wait_count(s, &words);
+}
+
 /* One deadline for all peers of a thread: `s` goes on from peer to peer. */
 ORIEL_DEV int ori_await(const struct oriel_window_dev *win, struct ori_spin *s, int peer, int id,
 			uint64_t count)
 {
 	uint64_t i = (uint64_t)(uint32_t)peer * win->barrier_stride + (uint32_t)id;
-	int host = ori_words_are_host(win, peer);
-	uint64_t *word = &win->arrival_words[i];
-	struct ori_words words;
 
 	ori_spin_next(s, peer, count);
-	ori_spin_host(s, host);
-	if (host && win->word_nics > 1) {
-		words.first = (uint64_t *)ori_host_half(&win->comm, word);
-		words.stride = ori_arrival_plane(win);
-		words.n = win->word_nics;
-		return ori_words_wait_count(s, &words);
-	}
-	return ori_mapped_wait_count(s, host ? (uint64_t *)ori_host_half(&win->comm, word) : word);
+	if (ori_words_are_host(win, peer))
+		return ori_await_queued(win, s, i);
+	ori_spin_host(s, 0);
+	return ori_mapped_wait_count(s, &win->arrival_words[i]);
 }
 
 /*

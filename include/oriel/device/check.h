@@ -49,6 +49,12 @@ ORIEL_DEV int ori_peer_is_mapped(const struct oriel_window_peer *p)
 	return p->kind == ORIEL_PEER_SELF || p->kind == ORIEL_PEER_MAPPED;
 }
 
+/* Mapped, with atomics: the usual peer, whose way through every call has no detour. */
+ORIEL_DEV int ori_peer_is_plain(const struct oriel_window_peer *p)
+{
+	return ori_peer_is_mapped(p) && !p->flags;
+}
+
 ORIEL_DEV_OUT int ori_peer_is_queued(const struct oriel_window_dev *win, int peer)
 {
 	return !ori_peer_is_mapped(ori_window_peer(win, peer));

@@ -141,10 +141,13 @@ ORIEL_DEV_OUT int ori_words_wait(struct ori_spin *s, const struct ori_words *w, 
 {
 	int err = ori_failed(s->comm, s->window_failure);
 	uint64_t have = ori_words_poll(w) - base;
+	uint32_t more;
 
 	while (!err && !ori_compare(have, cmp, s->want)) {
 		err = ori_spin(s, have);
 		have = ori_words_poll(w) - base;
+		for (more = ori_spin_polls(s); more && !ori_compare(have, cmp, s->want); more--)
+			have = ori_words_poll(w) - base;
 	}
 	/* [W1] acquire, system scope, with the polls; partner [S1], or the NIC's add. */
 	ori_poll_end();
@@ -156,11 +159,14 @@ ORIEL_DEV_OUT int ori_words_wait(struct ori_spin *s, const struct ori_words *w, 
 ORIEL_DEV_OUT int ori_words_wait_count(struct ori_spin *s, const struct ori_words *w)
 {
 	uint64_t have = ori_words_poll(w);
+	uint32_t more;
 	int err = 0;
 
 	while (!err && !ori_reached(have, s->want)) {
 		err = ori_spin(s, have);
 		have = ori_words_poll(w);
+		for (more = ori_spin_polls(s); more && !ori_reached(have, s->want); more--)
+			have = ori_words_poll(w);
 	}
 	/* [W1] acquire, system scope, with the polls; partner [S1], or the NIC's add. */
 	ori_poll_end();

@@ -39,7 +39,34 @@ ORIEL_DEV void ori_count(const struct oriel_window_dev *win, int peer, int count
  */
 ORIEL_DEV int ori_put_is_few(ORI_WIN, uint64_t bytes)
 {
-	return ORIEL_ON_GPU && g.scope == ORIEL_GROUP_BLOCK && bytes < 64 && !win->queued_peers;
+	return ORIEL_ON_GPU && g.scope == ORIEL_GROUP_BLOCK && bytes < 64 &&
+	       !(win->queued_peers | win->comm.flags);
+}
+
+/* As ori_put_entry(), to a peer that is queued or has no atomics: called, so that others pay nothing. */
+ORIEL_DEV_OUT int ori_put_not_plain(ORI_WIN, int peer, uint64_t dst_off,
+				    const struct oriel_source *src, uint64_t src_off,
+				    uint64_t bytes, int signal, int op, uint64_t value, int counter)
+{
+	struct oriel_window_peer p = *ori_window_peer(win, peer);
+	int err;
+
+	if (!ori_peer_is_mapped(&p))
+		return ori_put_queued(win, g, peer, dst_off, src, src_off, NULL, bytes, signal, op,
+				      value, counter);
+	if (bytes)
+		ori_group_copy(g, p.buffer + dst_off,
+			       (const uint8_t *)(uintptr_t)src->address + src_off, bytes);
+	err = ori_agree_window(win, g);
+	if (err || !oriel_group_is_leader(g))
+		return err;
+	if (signal >= 0 && op == ORIEL_ADD)
+		ori_signal_in_turn(win, peer, signal, value);
+	else if (signal >= 0)
+		ori_mapped_signal(&p.signals[signal], op, win->first_count + value, p.waiters);
+	if (counter >= 0)
+		ori_count(win, peer, counter);
+	return 0;
 }
 
 /* The put family; signal < 0 and counter < 0 mean none and fold away. */
@@ -53,7 +80,6 @@ ORIEL_DEV int ori_put_entry(ORI_WIN, const struct oriel_window_peer *entry, int 
 	struct oriel_waiters *waiters = NULL;
 	struct oriel_group movers = g;
 	uint64_t *at = NULL;
-	uint32_t flags = 0;
 
 	if (!few || g.thread < 32u) {
 		struct oriel_window_peer p = *entry;
@@ -61,15 +87,14 @@ ORIEL_DEV int ori_put_entry(ORI_WIN, const struct oriel_window_peer *entry, int 
 		if (few && g.size > 32u)
 			movers.size = 32u;
 		waiters = p.waiters;
-		flags = p.flags;
 		/* On their way while the rest is found out: the look is not needed before the end. */
 		if (ORIEL_ON_GPU && bytes)
 			early = ori_copy_early(movers, src->address + src_off, bytes);
 		if (oriel_group_is_leader(g))
 			look = ori_look_window(win);
-		if (!few && !ori_peer_is_mapped(&p))
-			return ori_put_queued(win, g, peer, dst_off, src, src_off, NULL, bytes,
-					      signal, op, value, counter);
+		if (!few && !ori_peer_is_plain(&p))
+			return ori_put_not_plain(win, g, peer, dst_off, src, src_off, bytes, signal,
+						 op, value, counter);
 		/* The line of the signal is fetched while the data is copied, not after. */
 		if (signal >= 0 && oriel_group_is_leader(g)) {
 			ori_prefetch_for_write(&p.signals[signal]);
@@ -85,9 +110,7 @@ ORIEL_DEV int ori_put_entry(ORI_WIN, const struct oriel_window_peer *entry, int 
 	err = ori_group_agree_look(g, look);
 	if (err || !oriel_group_is_leader(g))
 		return err;
-	if (signal >= 0 && op == ORIEL_ADD && flags & ORIEL_PEER_NO_ATOMICS) {
-		ori_signal_in_turn(win, peer, signal, value);
-	} else if (signal >= 0) {
+	if (signal >= 0) {
 		/* [S1] release, system scope; partner [W1] in ori_mapped_wait(). */
 		if (g.scope != ORIEL_GROUP_THREAD)
 			ori_release_begin();
