@@ -29,12 +29,13 @@ SUITE ?=
 fabric_headers = /usr/include/infiniband/verbs.h /usr/include/rdma/fabric.h
 have_headers = for file in $(1); do [ -e $$file ] || exit 1; done
 
-.PHONY: help run test test-full test-gpu campaign check bench install clean deps deps-test deps-vm deps-check build-release
+.PHONY: help run test test-full test-slow test-gpu campaign check bench install clean deps deps-test deps-vm deps-check build-release
 
 help:
 	@echo 'make run         build, then 8 ranks put, signal, wait and pass barriers (at most a minute)'
 	@echo 'make test        build and test; then the contract suite and some collectives under ThreadSanitizer'
 	@echo 'make test-full   everything under AddressSanitizer and UBSan, long tests included'
+	@echo 'make test-slow   every row of every suite in the fast build, and 10,000 random programs (an hour)'
 	@echo 'make test-gpu    what needs a GPU, SUITE=contract|litmus|graph|sanitizer|examples|bench: tools/test-gpu.sh'
 	@echo 'make campaign    random programs from seeds, each byte predicted, ARGS="--seeds 1000 --from 1": tools/campaign'
 	@echo 'make check       format, static checks, scripts, links: tools/check.sh'
@@ -80,6 +81,10 @@ test-full: deps-test deps-vm build-release
 	@$(call build,asan)
 	$(call ctest,asan)
 	$(call ctest,release) -L 'vm|full'
+
+test-slow: deps-test deps-vm build-release
+	$(call ctest,release)
+	tools/campaign --seeds 10000 --seconds 3000
 
 test-gpu:
 	@JOBS=$(JOBS) tools/test-gpu.sh $(SUITE)
