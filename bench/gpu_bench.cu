@@ -25,7 +25,7 @@ struct bench_args {
 	uint64_t bytes, src_off, dst_off;
 	uint64_t first; /* signals got before this launch */
 	int32_t peer, rounds;
-	int32_t barrier; /* meeting: oriel_barrier instead of oriel_sync */
+	int32_t barrier; /* meeting: oriel_barrier instead of oriel_barrier_arrive_wait */
 	uint64_t *ns;
 	int32_t *status; /* [block] */
 };
@@ -100,7 +100,8 @@ ORIEL_KERNEL(bench_meet, struct bench_args)
 	for (int i = 1; !err && i <= GPU_WARM + a->rounds; i++) {
 		if (i == GPU_WARM + 1)
 			start = clock_ns();
-		err = a->barrier ? oriel_barrier(&a->win, g, 0) : oriel_sync(&a->win, g, 0);
+		err = a->barrier ? oriel_barrier(&a->win, g, 0) :
+				   oriel_barrier_arrive_wait(&a->win, g, 0);
 	}
 	if (oriel_group_is_leader(g)) {
 		*a->ns = clock_ns() - start;

@@ -26,7 +26,7 @@ struct job {
 	const struct coll_case *c;
 	struct oriel_window *window;
 	struct oriel_allgather_request *gather;
-	struct oriel_alltoallv *exchange;
+	struct oriel_alltoallv_request *exchange;
 	struct oriel_alltoallv_args args;
 };
 
@@ -75,7 +75,7 @@ static void open_gather(struct job *j)
 	o.bytes = (uint64_t)j->n * j->c->bytes;
 	j->send = (uint8_t *)alloc(j, j->c->bytes);
 	oriel_must(oriel_window_create(j->comm, &o, &j->window), "window");
-	oriel_must(oriel_allgather_init(j->comm, j->window, NULL, &j->gather), "all-gather");
+	oriel_must(oriel_allgather_create(j->comm, j->window, NULL, &j->gather), "all-gather");
 }
 
 static void close_gather(struct job *j)

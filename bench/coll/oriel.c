@@ -29,7 +29,7 @@ struct job {
 	uint8_t *send;
 	struct oriel_window *window; /* of an all-gather */
 	struct oriel_allgather_request *gather;
-	struct oriel_alltoallv *exchange;
+	struct oriel_alltoallv_request *exchange;
 	uint64_t *sizes;
 };
 
@@ -53,7 +53,7 @@ static int open_gather(struct job *job, const struct coll_case *c)
 	w.bytes = coll_recv_bytes(c, job->nranks);
 	o.algorithm = job->algorithm;
 	err = oriel_window_create(job->comm, &w, &job->window);
-	return err ? err : oriel_allgather_init(job->comm, job->window, &o, &job->gather);
+	return err ? err : oriel_allgather_create(job->comm, job->window, &o, &job->gather);
 }
 
 static int open_exchange(struct job *job, const struct coll_case *c)

@@ -129,14 +129,14 @@ ORIEL_DEV int oriel_wait_local(ORI_WIN, const struct oriel_ticket *ticket, uint6
 /* ---- barriers: one group of a rank at a time per id ------------------------------------------- */
 
 /*
- * sync: on leaving, what a peer's calling block had put to me is visible to me.
- * barrier: flush of the block's operations to all peers, then sync; third parties see it too.
+ * barrier_arrive_wait: on leaving, what a peer's calling block had put to me is visible to me.
+ * barrier: flush of the block's operations to all peers, then the same; third parties see it too.
  * barrier_peer: the same between two ranks: flush of the block's operations to that peer, then they meet.
  * Ids are independent; many launches on one id, and barrier and barrier_peer on one id, are
  * fine as long as both ends of every pair make the same sequence of calls.
  * A deadline here fails the window.
  */
-ORIEL_DEV int oriel_sync(ORI_WIN, int id);
+ORIEL_DEV int oriel_barrier_arrive_wait(ORI_WIN, int id);
 ORIEL_DEV int oriel_barrier(ORI_WIN, int id);
 ORIEL_DEV int oriel_barrier_arrive(ORI_WIN, int id);
 ORIEL_DEV int oriel_barrier_wait(ORI_WIN, int id);

@@ -133,7 +133,7 @@ int oriel_comm_barrier(struct oriel_comm *comm, enum oriel_scope scope); /* [C] 
  * ranks.  Every rank names its own, or none; a pair is connected when one of the two names the
  * other.  Mapped peers, this rank and peers that have queues already need nothing.  Windows made
  * afterwards reach the new peers, and so does the comm's own handle (oriel_comm_device).  In a
- * window without queues to a peer, operations on it return ORIEL_ENOTCONN, and so do barrier, sync
+ * window without queues to a peer, operations on it return ORIEL_ENOTCONN, and so do barriers
  * and signal_all, which need all of them. [C]
  */
 int oriel_comm_connect(struct oriel_comm *comm, const int *ranks, int n);

@@ -12,7 +12,8 @@
 
 /* ---- shared by the implementations ------------------------------------------------------------- */
 
-void ori_boot_init(struct oriel_boot *boot, const struct ori_boot_ops *ops, int rank, int nranks)
+void ori_boot_init(struct oriel_boot *boot, const struct ori_boot_backend *ops, int rank,
+		   int nranks)
 {
 	boot->ops = ops;
 	boot->rank = rank;

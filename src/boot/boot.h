@@ -29,7 +29,7 @@ typedef void ori_boot_answer_fn(void *ctx, char *out, size_t bytes);
 
 #define ORI_BOOT_ANSWER_BYTES 256
 
-struct ori_boot_ops {
+struct ori_boot_backend {
 	const char *name; /* "threads", "tcp", "user", "single" */
 	/*
 	 * Every member gives `bytes` (the same number on all; 0 makes it a barrier) and gets them all
@@ -65,7 +65,7 @@ struct ori_boot_ops {
 
 /* First member of every implementation's struct. */
 struct oriel_boot {
-	const struct ori_boot_ops *ops;
+	const struct ori_boot_backend *ops;
 	int rank, nranks;
 	int refs; /* atomic */
 	/* Of the last allgather: how long its first member waited.  0 where that is not known. */

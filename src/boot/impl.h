@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * boot/impl.h - what the implementations of a boot share: how each is made, the gathering of one
- * collective (gather.c) and the telling of a watcher (watch.c).  For src/boot only.
+ * collective (round.c) and the telling of a watcher (watch.c).  For src/boot only.
  */
 #ifndef ORI_BOOT_IMPL_H
 #define ORI_BOOT_IMPL_H
@@ -17,7 +17,7 @@
 
 /* ---- making (one a file) ---------------------------------------------------------------------- */
 
-void ori_boot_init(struct oriel_boot *, const struct ori_boot_ops *, int rank, int nranks);
+void ori_boot_init(struct oriel_boot *, const struct ori_boot_backend *, int rank, int nranks);
 int ori_boot_single_create(struct oriel_boot **boot);
 int ori_boot_threads_create(int nranks, uint64_t late_ns, struct oriel_boot **boots);
 int ori_boot_user_create(const struct oriel_boot_ops *ops, void *ctx, int rank, int nranks,
@@ -42,7 +42,7 @@ void ori_boot_timespec(uint64_t when_ns, struct timespec *out);
 /* A condition on the monotonic clock. */
 int ori_boot_cond_init(pthread_cond_t *cond);
 
-/* ---- one collective, gathered (gather.c) ------------------------------------------------------- */
+/* ---- one collective, gathered (round.c) ------------------------------------------------------- */
 
 enum ori_gather_kind {
 	ORI_GATHER_MISSING = 1, /* ranks[0..count) of `total` did not come within `ns` */
@@ -54,7 +54,7 @@ enum ori_gather_kind {
 #define ORI_GATHER_NAMED 16
 
 /* Why a collective failed or who is late; fixed layout, it also travels between processes. */
-struct ori_gather_report {
+struct ori_round_report {
 	int32_t status;
 	uint32_t kind;
 	uint32_t total; /* missing ranks; the first ORI_GATHER_NAMED are in ranks[] */
@@ -68,8 +68,8 @@ struct ori_gather_report {
  * What has come so far of one collective.  A failed one stays listed until all members came, so
  * that a late member gets the same answer as those who waited for it.
  */
-struct ori_gather {
-	struct ori_gather *next;
+struct ori_round {
+	struct ori_round *next;
 	uint64_t gid, seq;
 	int n, arrived, left;
 	size_t bytes;
@@ -79,29 +79,29 @@ struct ori_gather {
 	unsigned char *data; /* n * bytes */
 	uint64_t start_ns, deadline_ns, late_ns;
 	int late_told;
-	struct ori_gather_report failed; /* status 0: not */
+	struct ori_round_report failed; /* status 0: not */
 };
 
-struct ori_gather *ori_gather_find(struct ori_gather *list, uint64_t gid, uint64_t seq);
+struct ori_round *ori_round_find(struct ori_round *list, uint64_t gid, uint64_t seq);
 /* Adds an empty one to the list; NULL: no memory. */
-struct ori_gather *ori_gather_create(struct ori_gather **list, uint64_t gid, uint64_t seq, int n,
-				     size_t bytes, uint32_t first);
-void ori_gather_destroy(struct ori_gather **list, struct ori_gather *);
-void ori_gather_destroy_all(struct ori_gather **list);
+struct ori_round *ori_round_create(struct ori_round **list, uint64_t gid, uint64_t seq, int n,
+				   size_t bytes, uint32_t first);
+void ori_round_destroy(struct ori_round **list, struct ori_round *);
+void ori_round_destroy_all(struct ori_round **list);
 /* Takes one member's bytes and deadline.  What does not fit fails the collective. */
-void ori_gather_add(struct ori_gather *, uint32_t index, uint32_t who, int n, const void *mine,
-		    size_t bytes, uint64_t timeout_ns, uint64_t late_ns);
+void ori_round_add(struct ori_round *, uint32_t index, uint32_t who, int n, const void *mine,
+		   size_t bytes, uint64_t timeout_ns, uint64_t late_ns);
 /* Fails it with `status` naming who is missing; no effect on one that has failed. */
-void ori_gather_expire(struct ori_gather *, int status);
-void ori_gather_missing(const struct ori_gather *, struct ori_gather_report *);
+void ori_round_expire(struct ori_round *, int status);
+void ori_round_missing(const struct ori_round *, struct ori_round_report *);
 
 /*
  * The report in words.  world[i]: number of member i in the whole job, NULL if the same; named
  * beside the group's own number where it differs.
  */
-void ori_gather_text(const struct ori_gather_report *, const int *world, char *text, size_t bytes);
+void ori_round_text(const struct ori_round_report *, const int *world, char *text, size_t bytes);
 /* The missing ranks of a report: "rank 1, rank 3 and 5 more". */
-void ori_gather_names(const struct ori_gather_report *, const int *world, char *text, size_t bytes);
+void ori_round_names(const struct ori_round_report *, const int *world, char *text, size_t bytes);
 /* "rank 1", or "rank 1 (world rank 5)". */
 void ori_boot_rank_text(const int *world, int rank, char *text, size_t bytes);
 

@@ -49,7 +49,7 @@ static void single_close(struct oriel_boot *boot)
 	free(boot);
 }
 
-static const struct ori_boot_ops single_ops = {
+static const struct ori_boot_backend single_ops = {
 	.name = "single",
 	.allgather = single_allgather,
 	.subgroup = single_subgroup,

@@ -35,8 +35,8 @@ enum tcp_type {
 	TCP_RESULT,   /* from the hub: n * bytes */
 	TCP_SPREAD,   /* from the hub or a parent: the same, to be passed on to the children */
 	TCP_COMPLETE, /* from the hub: the result of (gid, seq) is on its way down the tree */
-	TCP_LATE,     /* from the hub: struct ori_gather_report */
-	TCP_FAIL,     /* from the hub: struct ori_gather_report */
+	TCP_LATE,     /* from the hub: struct ori_round_report */
+	TCP_FAIL,     /* from the hub: struct ori_round_report */
 	TCP_DEAD,     /* from the hub: `rank` is gone without a word */
 	TCP_LEFT,     /* from the hub: uint32 ranks that said BYE */
 	TCP_ASK,      /* both ways: `rank` is asked, or asks, what it is doing; seq numbers it */
@@ -78,7 +78,7 @@ _Static_assert(sizeof(struct tcp_header) == 32, "the header travels");
 _Static_assert(sizeof(struct tcp_hello) == 104, "the hello travels");
 _Static_assert(sizeof(struct tcp_welcome) == 32, "the welcome travels");
 _Static_assert(sizeof(struct tcp_contrib) == 24, "the contribution travels");
-_Static_assert(sizeof(struct ori_gather_report) == 104, "the report travels");
+_Static_assert(sizeof(struct ori_round_report) == 104, "the report travels");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers travel as they lie in memory");
 
 /* Where the ranks meet, and by which word. */

@@ -78,7 +78,7 @@ void ori_tcp_client_unlinked(struct tcp_client *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
-static int report_is_sound(const struct ori_gather_report *r, const struct tcp_group *g)
+static int report_is_sound(const struct ori_round_report *r, const struct tcp_group *g)
 {
 	if (r->status > 0 || r->count > ORI_GATHER_NAMED || r->total > (uint32_t)g->base.nranks)
 		return 0;
@@ -96,7 +96,7 @@ static int report_is_sound(const struct ori_gather_report *r, const struct tcp_g
 static int take_report(struct tcp_client *c, const struct tcp_header *h, const void *body)
 {
 	struct tcp_group *g = find_pending(c, h);
-	struct ori_gather_report r;
+	struct ori_round_report r;
 	char text[ORI_BOOT_WHY_BYTES];
 
 	if (!g)
@@ -106,7 +106,7 @@ static int take_report(struct tcp_client *c, const struct tcp_header *h, const v
 	memcpy(&r, body, sizeof(r));
 	if (!report_is_sound(&r, g) || (h->type == TCP_FAIL && !r.status))
 		return -EPROTO;
-	ori_gather_text(&r, g->world, text, sizeof(text));
+	ori_round_text(&r, g->world, text, sizeof(text));
 	if (h->type == TCP_LATE) {
 		ori_log(ORI_LOG_WARN, "allgather is late: %s", text);
 		return 0;

@@ -12,7 +12,7 @@
 
 #include "tcp_client.h"
 
-static const struct ori_boot_ops tcp_ops;
+static const struct ori_boot_backend tcp_ops;
 
 /* ---- failing ------------------------------------------------------------------------------------- */
 
@@ -345,7 +345,7 @@ static void tcp_boot_close(struct oriel_boot *boot)
 		ori_tcp_client_close(c);
 }
 
-static const struct ori_boot_ops tcp_ops = {
+static const struct ori_boot_backend tcp_ops = {
 	.name = "tcp",
 	.allgather = tcp_allgather,
 	.subgroup = tcp_subgroup,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * boot/tcp_hub.h - the inside of the hub, for tcp_hub.c (life and loop), tcp_hub_conn.c
- * (connections), tcp_hub_join.c (who may join) and tcp_hub_gather.c (collectives).
+ * (connections), tcp_hub_join.c (who may join) and tcp_hub_round.c (collectives).
  *
  * All of it runs on the hub's one thread, but for the fields marked otherwise.
  */
@@ -83,7 +83,7 @@ struct tcp_hub {
 	int nleft;
 	int failed; /* some rank never came; `why` is told to whoever comes now */
 	char why[ORI_BOOT_WHY_BYTES];
-	struct ori_gather *gathers;
+	struct ori_round *gathers;
 	int tree;         /* the welcomes named parents */
 	int links_wanted; /* ranks with a parent */
 	int links; /* ranks whose link to their parent stands; -1: one broke, the tree is not used any more */
@@ -128,12 +128,12 @@ void ori_hub_tree_plan(struct tcp_hub *);
 void ori_hub_tree_welcome(const struct tcp_hub *, int rank, struct tcp_welcome *);
 void ori_hub_linked(struct tcp_hub *, struct hub_conn *);
 /* 1: the result of this collective went down the tree; 0: it is to be sent to each rank. */
-int ori_hub_tree_send(struct tcp_hub *, const struct ori_gather *);
+int ori_hub_tree_send(struct tcp_hub *, const struct ori_round *);
 
-/* tcp_hub_gather.c */
+/* tcp_hub_round.c */
 void ori_hub_contrib(struct tcp_hub *, struct hub_conn *);
 /* How long its first member has waited; travels with the result in place of a rank. */
-int ori_hub_gather_age_ms(const struct ori_gather *);
+int ori_hub_gather_age_ms(const struct ori_round *);
 /* Lateness and deadlines; returns when it wants to be called again. */
 uint64_t ori_hub_gather_timer(struct tcp_hub *, uint64_t now);
 

@@ -3,7 +3,7 @@
  * boot/tcp_hub_conn.c - the hub's connections: bytes in, messages out, endings.
  *
  * Owns buffers and states of each connection; never blocks.  What a message means is decided in
- * tcp_hub_join.c and tcp_hub_gather.c.  Nothing is freed while the loop walks the list: a connection
+ * tcp_hub_join.c and tcp_hub_round.c.  Nothing is freed while the loop walks the list: a connection
  * that must go is marked broken and swept at the end of the turn.  On the hub's thread.
  */
 #include <errno.h>
@@ -400,7 +400,7 @@ void ori_hub_close_all(struct tcp_hub *hub)
 		hub->conns = c->next;
 		conn_free(c);
 	}
-	ori_gather_destroy_all(&hub->gathers);
+	ori_round_destroy_all(&hub->gathers);
 	free(hub->slots);
 	free(hub->left);
 	hub->slots = NULL;

@@ -10,7 +10,7 @@
 
 #include "tcp_hub.h"
 
-static void missing_ranks(const struct tcp_hub *hub, uint64_t since_ns, struct ori_gather_report *r)
+static void missing_ranks(const struct tcp_hub *hub, uint64_t since_ns, struct ori_round_report *r)
 {
 	memset(r, 0, sizeof(*r));
 	r->kind = ORI_GATHER_MISSING;
@@ -164,11 +164,11 @@ void ori_hub_hello(struct tcp_hub *hub, struct hub_conn *c)
 /* One rank's patience is over: all who wait hear now who never came. */
 static void give_up(struct tcp_hub *hub, const struct hub_conn *c)
 {
-	struct ori_gather_report report;
+	struct ori_round_report report;
 	char names[ORI_BOOT_WHY_BYTES - 64], reason[192], full[224] = "";
 
 	missing_ranks(hub, c->since_ns, &report);
-	ori_gather_names(&report, NULL, names, sizeof(names));
+	ori_round_names(&report, NULL, names, sizeof(names));
 	if (hub->full)
 		snprintf(full, sizeof(full), ": at the rendezvous, %s",
 			 ori_errno_text(hub->full, reason, sizeof(reason)));
@@ -192,7 +192,7 @@ static void give_up(struct tcp_hub *hub, const struct hub_conn *c)
 
 void ori_hub_join_timer(struct tcp_hub *hub, struct hub_conn *c, uint64_t now)
 {
-	struct ori_gather_report report;
+	struct ori_round_report report;
 
 	if (now >= c->until_ns) {
 		give_up(hub, c);

@@ -157,7 +157,7 @@ static int is_whole(const struct tcp_hub *hub)
  * The others hear at once, from the hub, that the collective is complete: a rank that leaves after it
  * must not look like one that is missing from it to those whose copy is still on its way.
  */
-int ori_hub_tree_send(struct tcp_hub *hub, const struct ori_gather *g)
+int ori_hub_tree_send(struct tcp_hub *hub, const struct ori_round *g)
 {
 	size_t bytes = (size_t)g->n * g->bytes;
 	struct hub_blob *spread, *note;

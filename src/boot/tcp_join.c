@@ -137,7 +137,7 @@ static int take_refusal(struct tcp_client *c, const unsigned char *body, uint32_
 
 static void show_late(const unsigned char *body, uint32_t bytes, int nranks)
 {
-	struct ori_gather_report r;
+	struct ori_round_report r;
 	char names[ORI_BOOT_WHY_BYTES];
 
 	if (bytes != sizeof(r))
@@ -145,7 +145,7 @@ static void show_late(const unsigned char *body, uint32_t bytes, int nranks)
 	memcpy(&r, body, sizeof(r));
 	if (r.count > ORI_GATHER_NAMED || r.total > (uint32_t)nranks)
 		return;
-	ori_gather_names(&r, NULL, names, sizeof(names));
+	ori_round_names(&r, NULL, names, sizeof(names));
 	ori_log(ORI_LOG_WARN, "still waiting to meet %s (%.1f s)", names, (double)r.ns / 1e9);
 }
 

@@ -49,7 +49,7 @@ int64_t ori_tcp_body_max(uint32_t type, int from_hub)
 		return from_hub ? (int64_t)TCP_RESULT_MAX : -1;
 	case TCP_LATE:
 	case TCP_FAIL:
-		return from_hub ? (int64_t)sizeof(struct ori_gather_report) : -1;
+		return from_hub ? (int64_t)sizeof(struct ori_round_report) : -1;
 	case TCP_HEARD:
 	case TCP_COMPLETE:
 	case TCP_DEAD:

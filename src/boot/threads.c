@@ -34,7 +34,7 @@ struct thread_group {
 	int *world;          /* member -> rank of the first group, for messages */
 	unsigned char *gone; /* member closed its boot */
 	struct ori_watch *watches;
-	struct ori_gather *gathers;
+	struct ori_round *gathers;
 	struct thread_offer *offers;
 	int failed, failed_rank; /* status of an abort, and who */
 	char why[ORI_BOOT_WHY_BYTES];
@@ -46,7 +46,7 @@ struct thread_boot {
 	uint64_t seq, subgroups; /* calls made so far; the rank's own */
 };
 
-static const struct ori_boot_ops thread_ops;
+static const struct ori_boot_backend thread_ops;
 
 /* ---- the shared group --------------------------------------------------------------------------- */
 
@@ -122,7 +122,7 @@ static void group_drop(struct thread_group *g)
 	if (!last)
 		return;
 	offers_destroy(g->offers);
-	ori_gather_destroy_all(&g->gathers);
+	ori_round_destroy_all(&g->gathers);
 	group_free(g);
 }
 
@@ -142,7 +142,7 @@ static int boot_create(struct thread_group *g, int rank, struct oriel_boot **out
 /* ---- allgather ---------------------------------------------------------------------------------- */
 
 /* The first missing member that has left for good; -1: none. */
-static int first_gone(const struct thread_group *g, const struct ori_gather *gather)
+static int first_gone(const struct thread_group *g, const struct ori_round *gather)
 {
 	for (int i = 0; i < g->n; i++) {
 		if (g->gone[i] && !gather->have[i])
@@ -151,14 +151,14 @@ static int first_gone(const struct thread_group *g, const struct ori_gather *gat
 	return -1;
 }
 
-static void warn_late(struct thread_group *g, struct ori_gather *gather)
+static void warn_late(struct thread_group *g, struct ori_round *gather)
 {
-	struct ori_gather_report report;
+	struct ori_round_report report;
 	char text[ORI_BOOT_WHY_BYTES];
 
 	gather->late_told = 1;
-	ori_gather_missing(gather, &report);
-	ori_gather_text(&report, g->world, text, sizeof(text));
+	ori_round_missing(gather, &report);
+	ori_round_text(&report, g->world, text, sizeof(text));
 	ori_log(ORI_LOG_WARN, "allgather is late: %s", text);
 }
 
@@ -166,7 +166,7 @@ static void warn_late(struct thread_group *g, struct ori_gather *gather)
  * Waits until all came or the collective failed.  Lock held.  Who left or aborted is reported to
  * the caller by -1 (failed group) or the rank's number; else -2.
  */
-static int wait_all(struct thread_group *g, struct ori_gather *gather)
+static int wait_all(struct thread_group *g, struct ori_round *gather)
 {
 	while (gather->arrived < g->n && !gather->failed.status) {
 		uint64_t now = ori_now_ns(), until = gather->deadline_ns;
@@ -178,7 +178,7 @@ static int wait_all(struct thread_group *g, struct ori_gather *gather)
 		if (gone >= 0)
 			return gone;
 		if (now >= gather->deadline_ns) {
-			ori_gather_expire(gather, ORIEL_ETIMEDOUT);
+			ori_round_expire(gather, ORIEL_ETIMEDOUT);
 			pthread_cond_broadcast(&g->cond);
 			break;
 		}
@@ -193,7 +193,7 @@ static int wait_all(struct thread_group *g, struct ori_gather *gather)
 }
 
 /* Lock held.  The verdict in words; 0 when the data are there. */
-static int verdict(struct thread_group *g, struct ori_gather *gather, int gone, char *text)
+static int verdict(struct thread_group *g, struct ori_round *gather, int gone, char *text)
 {
 	char name[64];
 
@@ -208,7 +208,7 @@ static int verdict(struct thread_group *g, struct ori_gather *gather, int gone, 
 	}
 	if (!gather->failed.status)
 		return 0;
-	ori_gather_text(&gather->failed, g->world, text, ORI_BOOT_WHY_BYTES);
+	ori_round_text(&gather->failed, g->world, text, ORI_BOOT_WHY_BYTES);
 	return gather->failed.status;
 }
 
@@ -218,7 +218,7 @@ static int thread_allgather(struct oriel_boot *boot, const void *mine, void *all
 	struct thread_boot *b = (struct thread_boot *)boot;
 	struct thread_group *g = b->group;
 	uint64_t seq = b->seq++;
-	struct ori_gather *gather;
+	struct ori_round *gather;
 	char text[ORI_BOOT_WHY_BYTES];
 	int status, gives_up = 0;
 
@@ -227,17 +227,17 @@ static int thread_allgather(struct oriel_boot *boot, const void *mine, void *all
 		status = verdict(g, NULL, -1, text);
 		goto out;
 	}
-	gather = ori_gather_find(g->gathers, 0, seq);
+	gather = ori_round_find(g->gathers, 0, seq);
 	if (!gather)
-		gather = ori_gather_create(&g->gathers, 0, seq, g->n, bytes, (uint32_t)boot->rank);
+		gather = ori_round_create(&g->gathers, 0, seq, g->n, bytes, (uint32_t)boot->rank);
 	if (!gather) {
 		snprintf(text, sizeof(text), "no memory");
 		status = ORIEL_ENOMEM;
 		gives_up = 1; /* or the others would wait for this rank until their deadline */
 		goto out;
 	}
-	ori_gather_add(gather, (uint32_t)boot->rank, (uint32_t)boot->rank, g->n, mine, bytes,
-		       timeout_ns, g->late_ns);
+	ori_round_add(gather, (uint32_t)boot->rank, (uint32_t)boot->rank, g->n, mine, bytes,
+		      timeout_ns, g->late_ns);
 	if (gather->arrived == g->n || gather->failed.status)
 		pthread_cond_broadcast(&g->cond);
 	status = verdict(g, gather, wait_all(g, gather), text);
@@ -246,7 +246,7 @@ static int thread_allgather(struct oriel_boot *boot, const void *mine, void *all
 		memcpy(all, gather->data, (size_t)g->n * bytes);
 	/* the last member to leave takes the record away; see impl.h for failed ones */
 	if (++gather->left == g->n)
-		ori_gather_destroy(&g->gathers, gather);
+		ori_round_destroy(&g->gathers, gather);
 out:
 	if (g->failed && g->failed_rank != boot->rank)
 		ori_watch_settle(&g->watches[boot->rank], &g->lock, &g->cond, g->failed,
@@ -422,7 +422,7 @@ static void thread_close(struct oriel_boot *boot)
 	free(boot);
 }
 
-static const struct ori_boot_ops thread_ops = {
+static const struct ori_boot_backend thread_ops = {
 	.name = "threads",
 	.allgather = thread_allgather,
 	.subgroup = thread_subgroup,

@@ -32,7 +32,7 @@ struct user_offer {
 	struct oriel_boot_id id;
 };
 
-static const struct ori_boot_ops user_ops;
+static const struct ori_boot_backend user_ops;
 
 static int call_allgather(struct user_boot *b, const void *mine, void *all, size_t bytes)
 {
@@ -207,7 +207,7 @@ static void user_close(struct oriel_boot *boot)
 	free(calls);
 }
 
-static const struct ori_boot_ops user_ops = {
+static const struct ori_boot_backend user_ops = {
 	.name = "user",
 	.allgather = user_allgather,
 	.subgroup = user_subgroup,

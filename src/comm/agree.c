@@ -44,7 +44,7 @@ const char *ori_call_name(int call)
 	case ORI_CALL_WINDOW_DESTROY:
 		return "oriel_window_destroy";
 	case ORI_CALL_GATHER_INIT:
-		return "oriel_allgather_init";
+		return "oriel_allgather_create";
 	case ORI_CALL_TUNE_AGREE:
 		return "the choice of a tuning table";
 	case ORI_CALL_ALLTOALLV_CREATE:

@@ -203,7 +203,7 @@ static int build_device_handle(struct oriel_comm *c)
 
 		d->kind = p->pair.kind;
 		d->node = c->topology.node[r];
-		d->link = ori_link(c, r);
+		d->link = ori_link_to(c, r);
 		if (d->kind == ORIEL_PEER_MAPPED)
 			d->flags = p->pair.flags;
 		c->dev.flags |= d->flags;
@@ -297,7 +297,7 @@ static void free_comm(struct oriel_comm *c)
 	if (abandon)
 		c->quiet = 0;
 	stop_comm(c);
-	ori_watch_stop(c);
+	ori_speaker_stop(c);
 	for (int r = 0; c->peers && r < c->nranks; r++) {
 		ori_import_drop(c, c->peers[r].slab_import);
 		ori_import_drop(c, c->peers[r].near_import);
@@ -385,7 +385,7 @@ int ori_comm_build(struct oriel_boot *boot, const struct ori_config *config, int
 		goto err_live;
 	err = build_device_handle(c);
 	if (!err)
-		err = ori_watch_start(c);
+		err = ori_speaker_start(c);
 	if (err) {
 		/* The others have theirs: they learn it as a failure of this rank. */
 		ori_comm_fail_all(c, err, ori_last_error_text());

@@ -189,8 +189,8 @@ struct oriel_comm {
 	int quiet;     /* no rank stores to this one's memory: not yet, or not any more */
 	int overdue;   /* atomic: kernels on the comm's own stream have not ended in time */
 	struct ori_slab slab;
-	int device_lost;         /* atomic: the user has been told that and why */
-	struct ori_watch *watch; /* looks after waits of a device that cannot speak; else NULL */
+	int device_lost;           /* atomic: the user has been told that and why */
+	struct ori_speaker *watch; /* looks after waits of a device that cannot speak; else NULL */
 	const char *engine_name; /* chosen by all ranks; NULL without queued peers, as are the next */
 	struct ori_engine *engine;
 	struct ori_links *links;
@@ -345,9 +345,9 @@ void ori_control_store(struct oriel_comm *, uint64_t *near, uint64_t value);
 int ori_reports_open(struct oriel_comm *);
 void ori_reports_close(struct oriel_comm *);
 
-/* watch.c: names who is late for kernels of a separate device, and tells them of failures. */
-int ori_watch_start(struct oriel_comm *);
-void ori_watch_stop(struct oriel_comm *);
+/* speaker.c: names who is late for kernels of a separate device, and tells them of failures. */
+int ori_speaker_start(struct oriel_comm *);
+void ori_speaker_stop(struct oriel_comm *);
 
 /* ---- memory.c, imports.c, passing.c ------------------------------------------------------------------ */
 
@@ -406,9 +406,9 @@ void ori_imports_unmap(struct ori_import *dropped);
 /* gone.c: the name of memory that goes, to ranks that may map it; with the lock. */
 void ori_gone_tell(struct oriel_comm *, uint64_t id);
 /* What that rank has told since the last look is mapped no more; within the engine. */
-void ori_gone_look(struct oriel_comm *, int rank);
+void ori_gone_check(struct oriel_comm *, int rank);
 /* The same for all ranks, and for one memory; from outside, without the lock. */
-void ori_gone_look_all(struct oriel_comm *);
+void ori_gone_check_all(struct oriel_comm *);
 void ori_gone_forget(struct oriel_comm *, int rank, uint64_t id);
 
 /* ---- buffers.c, for layers above ---------------------------------------------------------------------- */
@@ -431,7 +431,7 @@ void ori_links_free(struct oriel_comm *);
 /* All that this rank has posted is complete. */
 int ori_links_flush(struct oriel_comm *);
 /* As kernels see it; NULL without queues to that rank: mapped, or not connected. */
-const struct oriel_link *ori_link(struct oriel_comm *, int rank);
+const struct oriel_link *ori_link_to(struct oriel_comm *, int rank);
 
 /*
  * Local memory as source of puts and target of gets.  `owner` is the head of the list it joins;

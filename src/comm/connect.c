@@ -240,7 +240,7 @@ static int publish_peer(struct oriel_comm *c, int rank, const struct oriel_link 
 	return err;
 }
 
-/* Not yet seen by ori_link(): nlanes stays 0 until all ranks have come so far. */
+/* Not yet seen by ori_link_to(): nlanes stays 0 until all ranks have come so far. */
 static void fill_link(struct oriel_comm *c, int rank, struct oriel_link *link)
 {
 	struct ori_links *l = c->links;
@@ -297,7 +297,7 @@ static int show_peers(struct connecting *k)
 		if (!k->fresh[r])
 			continue;
 		fill_link(c, r, &c->links->link[r]);
-		__atomic_store_n(&d->link, ori_link(c, r), __ATOMIC_RELEASE);
+		__atomic_store_n(&d->link, ori_link_to(c, r), __ATOMIC_RELEASE);
 		/* while the comm is being made there is no handle yet */
 		if (c->device->separate && c->dev.peers)
 			err = c->device->ops->copy(c->device, (void *)(uintptr_t)&c->dev.peers[r],
@@ -367,7 +367,7 @@ static int tell_counts(struct connecting *k, int status)
 	return err;
 }
 
-int ori_connect(struct oriel_comm *c, int status, const int *ranks, int n)
+int ori_connect_queues(struct oriel_comm *c, int status, const int *ranks, int n)
 {
 	struct connecting k = { .comm = c };
 	int wishes = 0, err = tell_wishes(&k, status, ranks, n);
@@ -413,5 +413,5 @@ int oriel_comm_connect(struct oriel_comm *c, const int *ranks, int n)
 	/* Without queued peers there is nothing to make; a bad argument is still everybody's business. */
 	if (!c->links)
 		return ori_comm_agree(c, status, NULL, NULL, 0);
-	return ori_connect(c, status, ranks, n);
+	return ori_connect_queues(c, status, ranks, n);
 }

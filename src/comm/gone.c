@@ -82,7 +82,7 @@ static void look(struct oriel_comm *c, int rank, struct ori_import **dropped)
 	__atomic_store_n(seen, count, __ATOMIC_RELAXED);
 }
 
-void ori_gone_look(struct oriel_comm *c, int rank)
+void ori_gone_check(struct oriel_comm *c, int rank)
 {
 	struct ori_import *dropped = NULL;
 
@@ -120,7 +120,7 @@ static void keep_out(struct looking *l)
 	ori_imports_unmap(l->dropped);
 }
 
-void ori_gone_look_all(struct oriel_comm *c)
+void ori_gone_check_all(struct oriel_comm *c)
 {
 	struct looking l = { .comm = c, .rank = -1 };
 	int news = 0;

@@ -336,7 +336,7 @@ static struct ori_import *find_or_import(struct oriel_comm *c, int peer, uint64_
 	 * First: a driver may know new memory by the same handle as old memory that is still mapped
 	 * here.
 	 */
-	ori_gone_look(c, peer);
+	ori_gone_check(c, peer);
 	pthread_mutex_lock(&c->lock);
 	for (i = c->imports; i; i = i->next)
 		if (i->peer == peer && i->id == id)

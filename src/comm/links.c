@@ -19,7 +19,7 @@
 #define IDLE_LOOK_NS 20000ull
 #define BLOCK_BYTES (1u << 20)
 
-const struct oriel_link *ori_link(struct oriel_comm *c, int rank)
+const struct oriel_link *ori_link_to(struct oriel_comm *c, int rank)
 {
 	return c->links && c->links->link[rank].nlanes ? &c->links->dev_link[rank] : NULL;
 }
@@ -361,7 +361,8 @@ int ori_links_build(struct oriel_comm *c)
 	int err = choose_engine(c);
 
 	if (!err)
-		err = ori_connect(c, prepare(c), NULL, c->config.connect ? ORI_CONNECT_ALL : 0);
+		err = ori_connect_queues(c, prepare(c), NULL,
+					 c->config.connect ? ORI_CONNECT_ALL : 0);
 	if (err)
 		return err;
 	c->dev.results = ori_control_near(c, c->links->results);
@@ -391,7 +392,7 @@ static int wait_idle(struct oriel_comm *c)
 
 int ori_links_flush(struct oriel_comm *c)
 {
-	struct ori_scope scope = ori_comm_scope(&c->dev);
+	struct ori_op_context scope = ori_comm_scope(&c->dev);
 	struct ori_links *l = c->links;
 	uint64_t n = l ? (uint64_t)c->nranks * l->lanes : 0;
 	int err = 0;

@@ -67,7 +67,7 @@ int ori_links_make_memory(struct oriel_comm *, const uint8_t *fresh, int count);
  * connect.c: the body of oriel_comm_connect and the last part of comm creation. [C]  n ranks, or ORI_CONNECT_ALL;
  * status: what went wrong on this rank before, of which the others learn here.
  */
-int ori_connect(struct oriel_comm *, int status, const int *ranks, int n);
+int ori_connect_queues(struct oriel_comm *, int status, const int *ranks, int n);
 
 /* lanes.c: what a lane takes of the host's memory. */
 uint64_t ori_lane_bytes(uint32_t depth, int own_rings);

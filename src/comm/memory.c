@@ -365,7 +365,7 @@ int oriel_alloc(struct oriel_comm *c, size_t bytes, void **ptr)
 	if (!ptr || !bytes)
 		return ori_fail(ORIEL_EINVAL, "oriel_alloc: %s",
 				ptr ? "0 bytes" : "no place for the pointer");
-	ori_gone_look_all(c);
+	ori_gone_check_all(c);
 	err = ori_memory_alloc(c, bytes, &m);
 	if (!err)
 		*ptr = m->allocation.base;

@@ -236,7 +236,7 @@ int oriel_comm_barrier(struct oriel_comm *c, enum oriel_scope scope)
 		return err;
 	err = ori_agree(scope_boot(c, scope), c->timeout_ns, ORI_CALL_BARRIER,
 			check_scope(scope, "oriel_comm_barrier"), NULL, NULL, 0);
-	ori_gone_look_all(c);
+	ori_gone_check_all(c);
 	return err;
 }
 

@@ -96,7 +96,7 @@ struct ori_device_ops {
 };
 
 /* One of several copies that a stream is given together. */
-struct ori_copy {
+struct ori_copy_job {
 	void *to;
 	const void *from;
 	size_t bytes;
@@ -108,7 +108,7 @@ struct ori_mark;
 /* What a stream can be given beside kernels.  On the CPU it is done on return. */
 struct ori_stream_ops {
 	/* After what the stream has, before what it gets; among each other in any order.  By copy engines. */
-	int (*copies)(struct ori_device *, const struct ori_copy *, int n, void *stream);
+	int (*copies)(struct ori_device *, const struct ori_copy_job *, int n, void *stream);
 	/* *held: the stream is being captured, and the graph calls gone(arg), on any thread, when it goes. */
 	int (*hold)(struct ori_device *, void *stream, void (*gone)(void *arg), void *arg,
 		    int *held);

@@ -24,13 +24,13 @@ struct ori_a2a_item {
 	int32_t peer;
 	uint32_t index, blocks; /* which block of the peer's */
 	uint32_t queued;
-	uint32_t refused;     /* this rank's sizes cannot be: nobody gets anything */
-	uint64_t count;       /* elements of the whole message */
-	uint64_t bytes;       /* of them */
-	uint64_t src_off;     /* from `send` on */
-	uint64_t staged_off;  /* in the send buffer, for queued peers */
-	uint64_t told;        /* the leader's, and 0 before: what the peer told in this call */
-	struct ori_look look; /* the leader's, at the failure words when the item was found */
+	uint32_t refused;         /* this rank's sizes cannot be: nobody gets anything */
+	uint64_t count;           /* elements of the whole message */
+	uint64_t bytes;           /* of them */
+	uint64_t src_off;         /* from `send` on */
+	uint64_t staged_off;      /* in the send buffer, for queued peers */
+	uint64_t told;            /* the leader's, and 0 before: what the peer told in this call */
+	struct ori_failures look; /* the leader's, at the failure words when the item was found */
 };
 
 ORIEL_DEV int ori_a2a_is_self(const struct ori_a2a_args *a, const struct ori_a2a_item *it)
@@ -67,7 +67,7 @@ ORIEL_DEV uint64_t ori_a2a_inbox_off(const struct ori_a2a_args *a, uint64_t k)
 
 ORIEL_DEV int ori_a2a_is_queued(const struct ori_a2a_args *a, int peer)
 {
-	return !ori_peer_is_mapped(ori_window_peer(a->win, peer));
+	return !ori_peer_is_mapped(ori_peer_entry(a->win, peer));
 }
 
 /*
@@ -90,8 +90,8 @@ ORIEL_DEV struct oriel_group ori_a2a_poster(int peer, uint32_t index)
  * itself, its lanes sharing the ranks, so that no thread has to tell another.  The peer's own are asked for first: on a
  * GPU all loads are then under way together.
  */
-ORIEL_DEV void ori_a2a_look(const struct ori_a2a_args *a, struct oriel_group g, int parts,
-			    struct ori_a2a_item *it)
+ORIEL_DEV void ori_a2a_check_sizes(const struct ori_a2a_args *a, struct oriel_group g, int parts,
+				   struct ori_a2a_item *it)
 {
 	uint32_t lanes = ORIEL_ON_GPU ? 32u : 1u, lane = g.thread % lanes;
 	uint64_t mine = a->send_sizes[it->peer], at = 0, count = 0, off = 0;
@@ -142,11 +142,12 @@ ORIEL_DEV void ori_a2a_look(const struct ori_a2a_args *a, struct oriel_group g, 
 }
 
 /* What others do not have to wait for: who agrees on it later has it without a load then. */
-ORIEL_DEV struct ori_look ori_a2a_look_early(const struct ori_a2a_args *a, struct oriel_group g)
+ORIEL_DEV struct ori_failures ori_a2a_failures_early(const struct ori_a2a_args *a,
+						     struct oriel_group g)
 {
-	struct ori_look none = { 0, 0 };
+	struct ori_failures none = { 0, 0 };
 
-	return oriel_group_is_leader(g) ? ori_look_at(&a->comm, a->failure) : none;
+	return oriel_group_is_leader(g) ? ori_failures_load(&a->comm, a->failure) : none;
 }
 
 /* Which item it is, before anything is loaded. */
@@ -176,8 +177,8 @@ ORIEL_DEV int ori_a2a_find(const struct ori_a2a_args *a, struct oriel_group g, i
 	ori_a2a_item(a, parts, n, it);
 	if (parts & ORI_A2A_QUEUED && it->index >= it->blocks)
 		return 0;
-	it->look = ori_a2a_look_early(a, g); /* beside the loads of sizes */
-	ori_a2a_look(a, g, parts, it);
+	it->look = ori_a2a_failures_early(a, g); /* beside the loads of sizes */
+	ori_a2a_check_sizes(a, g, parts, it);
 	return 1;
 }
 
@@ -204,18 +205,18 @@ ORIEL_DEV uint64_t ori_a2a_slice(const struct ori_a2a_item *it, uint64_t *begin)
 ORIEL_DEV void ori_a2a_store(const struct ori_a2a_item *it, uint64_t *word, uint64_t value)
 {
 	/* [S1] release, system scope; partner [W1] in ori_a2a_wait(). */
-	ori_mapped_signal(word, ORIEL_SET, value, it->waiters);
+	ori_word_signal(word, ORIEL_SET, value, it->waiters);
 }
 
 /*
  * By one thread: until *word has come to s->want in its bits from `shift` on, which may wrap; *seen is the word then.  As
- * ori_mapped_wait().
+ * ori_word_wait().
  */
 ORIEL_DEV int ori_a2a_wait(struct ori_spin *s, const uint64_t *word, uint32_t shift, uint64_t *seen)
 {
-	struct ori_look look = ori_look_at(s->comm, s->window_failure);
+	struct ori_failures look = ori_failures_load(s->comm, s->window_failure);
 	uint64_t want = s->want << shift, have = ori_poll_sys(word);
-	int err = ori_look_status(look);
+	int err = ori_failures_status(look);
 	uint32_t more;
 
 	while (!err && !ori_reached(have, want)) {

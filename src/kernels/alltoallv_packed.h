@@ -23,7 +23,7 @@ ORIEL_DEV_OUT int ori_a2a_place(const struct ori_a2a_args *a, struct oriel_group
 	int r, err = 0;
 
 	it.peer = a->comm.rank;
-	ori_a2a_look(a, g, parts, &it);
+	ori_a2a_check_sizes(a, g, parts, &it);
 	self = it.bytes;
 	for (r = 0; !err && r < a->comm.nranks; r++) {
 		bytes = self;

@@ -14,7 +14,7 @@
 /* What the other warps find out for the first one. */
 struct ori_a2a_found {
 	uint64_t k, count, src_off;
-	struct ori_look look;
+	struct ori_failures look;
 	uint32_t refused;
 };
 
@@ -26,7 +26,7 @@ ORIEL_DEV uint64_t ori_a2a_find_beside(const struct ori_a2a_args *a, struct orie
 				       struct ori_a2a_item *it)
 {
 	__shared__ struct ori_a2a_found found;
-	struct ori_look none = { 0, 0 };
+	struct ori_failures none = { 0, 0 };
 	uint64_t k = 0;
 
 	if (g.thread == 0)
@@ -34,8 +34,8 @@ ORIEL_DEV uint64_t ori_a2a_find_beside(const struct ori_a2a_args *a, struct orie
 	if (g.thread >= 32u) {
 		k = ori_load_relaxed_sys(&a->state->calls);
 		/* the block agrees on what all of its threads have seen */
-		it->look = g.thread == 32u ? ori_look_at(&a->comm, a->failure) : none;
-		ori_a2a_look(a, g, 0, it);
+		it->look = g.thread == 32u ? ori_failures_load(&a->comm, a->failure) : none;
+		ori_a2a_check_sizes(a, g, 0, it);
 	}
 	if (g.thread == 32u) {
 		found.k = k;
@@ -70,8 +70,8 @@ ORIEL_DEV uint64_t ori_a2a_find_slot(const struct ori_a2a_args *a, struct oriel_
 		return ori_a2a_find_beside(a, g, it);
 #endif
 	k = ori_load_relaxed_sys(&a->state->calls); /* beside the loads of sizes */
-	it->look = ori_a2a_look_early(a, g);
-	ori_a2a_look(a, g, 0, it);
+	it->look = ori_a2a_failures_early(a, g);
+	ori_a2a_check_sizes(a, g, 0, it);
 	return k;
 }
 
@@ -83,14 +83,16 @@ ORIEL_DEV int ori_a2a_send_slot(const struct ori_a2a_args *a, struct oriel_group
 	uint64_t place = (uint64_t)(uint32_t)a->comm.rank * a->slot_stride;
 	const uint8_t *from = a->send + it->src_off + begin;
 	uint8_t *to = it->window + a->recv_off + place + begin;
-	struct ori_look look = ori_a2a_look_early(a, g); /* on its way while data is copied */
+	struct ori_failures look = ori_a2a_failures_early(a,
+							  g); /* on its way while data is copied */
 	int err;
 
 	if (!ori_copy_once(g, to, from, bytes)) {
 		ori_a2a_copy(a, g, to, from, bytes);
-		look = ori_a2a_look_early(a, g); /* one of several chunks may have ended it early */
+		look = ori_a2a_failures_early(a,
+					      g); /* one of several chunks may have ended it early */
 	}
-	err = ori_group_agree_look(g, look);
+	err = ori_group_agree_failures(g, look);
 	if (err || !oriel_group_is_leader(g))
 		return err;
 	if (!ori_a2a_is_self(a, it)) {

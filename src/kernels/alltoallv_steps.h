@@ -77,7 +77,7 @@ ORIEL_DEV int ori_a2a_tell(const struct ori_a2a_args *a, struct oriel_group g, i
 	row = ori_a2a_row(a, it->window, a->comm.rank);
 	if (!whole) {
 		/* the leader alone: it tells of nothing that others have done, and a failure is found by its next wait */
-		if (oriel_group_is_leader(g) && !ori_look_failed(it->look)) {
+		if (oriel_group_is_leader(g) && !ori_failures_any(it->look)) {
 			/* [S1] release, system scope; partner [W1] in ori_a2a_wait(). */
 			if (!opened)
 				ori_release_begin();
@@ -88,7 +88,7 @@ ORIEL_DEV int ori_a2a_tell(const struct ori_a2a_args *a, struct oriel_group g, i
 	if (it->bytes)
 		ori_group_copy(g, (uint8_t *)row + ori_a2a_inbox_off(a, k), a->send + it->src_off,
 			       it->bytes);
-	err = ori_group_agree_look(g, it->look);
+	err = ori_group_agree_failures(g, it->look);
 	if (!err && oriel_group_is_leader(g)) {
 		ori_a2a_store(it, &row->told[k & 1u], word);
 		/* relaxed: nobody waits for it in this call */
@@ -112,13 +112,13 @@ ORIEL_DEV void ori_a2a_copy(const struct ori_a2a_args *a, struct oriel_group g, 
 			    const uint8_t *from, uint64_t bytes)
 {
 	uint64_t piece, chunk = ori_a2a_mapped_chunk(a);
-	struct ori_look look = { 0, 0 };
+	struct ori_failures look = { 0, 0 };
 
-	while (bytes && !ori_look_failed(look)) {
+	while (bytes && !ori_failures_any(look)) {
 		piece = bytes < chunk ? bytes : chunk;
 		/* on its way while the chunk is copied; the leader sees it too when the group agrees */
 		if (bytes > piece)
-			look = ori_look_at(&a->comm, a->failure);
+			look = ori_failures_load(&a->comm, a->failure);
 		ori_group_copy(g, to, from, piece);
 		to += piece;
 		from += piece;
@@ -227,7 +227,7 @@ ORIEL_DEV int ori_a2a_send(const struct ori_a2a_args *a, struct oriel_group g, i
 			   struct ori_a2a_item *it, uint64_t k)
 {
 	uint64_t off, begin, bytes;
-	struct ori_look look;
+	struct ori_failures look;
 	int err = ori_a2a_target(a, g, parts, it, k, &off);
 
 	if (err)
@@ -239,12 +239,12 @@ ORIEL_DEV int ori_a2a_send(const struct ori_a2a_args *a, struct oriel_group g, i
 	}
 	bytes = ori_a2a_slice(it, &begin);
 	/* on its way while data is copied; one of several chunks may end the copy early, which is seen after it */
-	look = ori_a2a_look_early(a, g);
+	look = ori_a2a_failures_early(a, g);
 	if (off != ORI_A2A_REFUSED)
 		ori_a2a_copy(a, g, it->window + off + begin, a->send + it->src_off + begin, bytes);
 	if (bytes > ori_a2a_mapped_chunk(a))
-		look = ori_a2a_look_early(a, g);
-	err = ori_group_agree_look(g, look);
+		look = ori_a2a_failures_early(a, g);
+	err = ori_group_agree_failures(g, look);
 	if (!err && oriel_group_is_leader(g))
 		ori_a2a_deliver(a, parts, it, k);
 	return err;

@@ -35,9 +35,9 @@ ORIEL_DEV int ori_gather_put(const struct oriel_gather_view *view,
 			     const struct oriel_window_dev *words, int peer, uint32_t lane,
 			     uint64_t off, uint64_t bytes)
 {
-	const struct oriel_window_link *link = ori_window_peer(words, peer)->link;
+	const struct oriel_window_link *link = ori_peer_entry(words, peer)->link;
 	const struct oriel_remote *to = &view->remote[peer];
-	struct ori_scope scope = ori_window_scope(words);
+	struct ori_op_context scope = ori_window_context(words);
 	struct ori_post post;
 
 	if (!link || !link->link)
@@ -61,12 +61,12 @@ ORIEL_DEV uint64_t ori_gather_share(uint64_t n, uint32_t lanes, uint32_t lane)
 /* By one thread: all pieces to the peer are complete. */
 ORIEL_DEV int ori_gather_flush(const struct oriel_window_dev *words, int peer, uint32_t lanes)
 {
-	const struct oriel_window_link *link = ori_window_peer(words, peer)->link;
-	struct ori_scope scope = ori_window_scope(words);
+	const struct oriel_window_link *link = ori_peer_entry(words, peer)->link;
+	struct ori_op_context scope = ori_window_context(words);
 	int err = link && link->link ? 0 : ORIEL_ENOTCONN;
 
 	for (uint32_t l = 0; l < lanes && !err; l++)
-		err = ori_queue_flush(&scope, link->link, l);
+		err = ori_lane_flush(&scope, link->link, l);
 	return err;
 }
 
@@ -98,7 +98,7 @@ ORIEL_DEV_OUT void ori_gather_give_up(const struct oriel_window_dev *words, int 
 	if (ori_failed(&words->comm, NULL))
 		return;
 	for (int p = 0; p < words->comm.nranks; p++) {
-		const struct oriel_window_peer *other = ori_window_peer(words, p);
+		const struct oriel_window_peer *other = ori_peer_entry(words, p);
 
 		if (p == words->comm.rank)
 			continue;

@@ -65,7 +65,7 @@ ORIEL_DEV void ori_gather_node_tell(const struct ori_gather_node_op *a, int peer
 				&a->signal_turns[ori_gather_node_here(a, peer, id)], there, 1,
 				waiters);
 	else
-		ori_mapped_signal(there, ORIEL_ADD, 1, waiters);
+		ori_word_signal(there, ORIEL_ADD, 1, waiters);
 }
 
 /* By the leader: the first items, one a rank, say READY to it. */
@@ -96,8 +96,8 @@ ORIEL_DEV int ori_gather_node_wait(const struct ori_gather_node_op *a, int peer,
 
 	ori_spin_begin(&s, &a->comm, a->failure, ORIEL_OP_SIGNAL, peer, id, a->number, want);
 	/* [W1] acquire, system scope; partner [S1] in ori_gather_node_tell(). */
-	return ori_mapped_wait(&s, &a->signal_words[ori_gather_node_here(a, peer, id)], base,
-			       ORIEL_GE);
+	return ori_word_wait(&s, &a->signal_words[ori_gather_node_here(a, peer, id)], base,
+			     ORIEL_GE);
 }
 
 ORIEL_DEV int ori_gather_node_item(const struct ori_gather_node_op *a, struct oriel_group g,

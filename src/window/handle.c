@@ -99,7 +99,7 @@ void ori_window_link_fill(struct oriel_window *w, int rank, const uint32_t *cont
 
 	w->peers[rank].kind = ORIEL_PEER_QUEUED;
 	w->peers[rank].link = link;
-	link->link = ori_link(w->comm, rank);
+	link->link = ori_link_to(w->comm, rank);
 	link->buffer_skew = buffer_address & ORI_IOVA_MASK;
 	memcpy(link->control_key, control_key, sizeof(link->control_key));
 	memcpy(link->buffer_key, buffer_key, sizeof(link->buffer_key));

@@ -203,7 +203,7 @@ int oriel_window_destroy(struct oriel_window *w)
 	ori_attachments_forget(c, w);
 	ori_child_remove(c, &w->child);
 	destroy_window(&w->child);
-	ori_gone_look_all(c);
+	ori_gone_check_all(c);
 	return err;
 }
 
@@ -329,7 +329,7 @@ static int map_peers(struct oriel_window *w, const struct create_record *all)
 		void *buffer = NULL;
 
 		/* Not connected when the window is made: its operations are refused (ORIEL_PEER_NONE). */
-		if (c->peers[r].pair.kind == ORIEL_PEER_QUEUED && !ori_link(c, r))
+		if (c->peers[r].pair.kind == ORIEL_PEER_QUEUED && !ori_link_to(c, r))
 			continue;
 		if (c->peers[r].pair.kind == ORIEL_PEER_QUEUED) {
 			w->queued_ids[r] = all[r].buffer.id;
@@ -378,7 +378,7 @@ int oriel_window_create(struct oriel_comm *c, const struct oriel_window_options 
 		return err;
 	number = take_number(c);
 	ori_comm_call_begin(c, ORI_CALL_WINDOW_CREATE);
-	ori_gone_look_all(c);
+	ori_gone_check_all(c);
 	memset(&mine, 0, sizeof(mine));
 	w = calloc(1, sizeof(*w));
 	all = calloc((size_t)c->nranks, sizeof(*all));

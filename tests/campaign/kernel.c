@@ -263,7 +263,7 @@ ORIEL_DEV_OUT int camp_order(struct camp_run *r, struct oriel_group g)
 	case CAMP_WAIT_LOCAL:
 		return oriel_wait_local(r->win, g, &r->ticket, r->win->comm.timeout_ns);
 	case CAMP_SYNC:
-		return oriel_sync(r->win, g, o->id);
+		return oriel_barrier_arrive_wait(r->win, g, o->id);
 	case CAMP_BARRIER:
 		return oriel_barrier(r->win, g, o->id);
 	case CAMP_ARRIVE:

@@ -197,9 +197,9 @@ static int gather_init(struct camp_state *s, const struct camp_act *a)
 							     &s->requests[a->request].gather),
 				 "oriel_allgather_init_buffer");
 	return camp_call(s, a,
-			 oriel_allgather_init(s->comms[a->comm], s->windows[a->window], &o,
-					      &s->requests[a->request].gather),
-			 "oriel_allgather_init");
+			 oriel_allgather_create(s->comms[a->comm], s->windows[a->window], &o,
+						&s->requests[a->request].gather),
+			 "oriel_allgather_create");
 }
 
 static int gather_destroy(struct camp_state *s, const struct camp_act *a)
@@ -243,7 +243,7 @@ int camp_do_gather(struct camp_state *s, const struct camp_act *a)
 static int a2a_create(struct camp_state *s, const struct camp_act *a)
 {
 	struct oriel_alltoallv_options o = ORIEL_ALLTOALLV_OPTIONS_INIT;
-	struct oriel_alltoallv **r = &s->requests[a->request].a2a;
+	struct oriel_alltoallv_request **r = &s->requests[a->request].a2a;
 	int err;
 
 	o.elem_bytes = a->value;
@@ -278,7 +278,7 @@ static int a2a_exec(struct camp_state *s, const struct camp_act *a)
 
 int camp_do_a2a(struct camp_state *s, const struct camp_act *a)
 {
-	struct oriel_alltoallv *r = s->requests[a->request].a2a;
+	struct oriel_alltoallv_request *r = s->requests[a->request].a2a;
 	int err;
 
 	if (a->kind == CAMP_ACT_A2A_CREATE)

@@ -20,7 +20,7 @@ struct camp_memory {
 
 struct camp_request {
 	struct oriel_allgather_request *gather;
-	struct oriel_alltoallv *a2a;
+	struct oriel_alltoallv_request *a2a;
 	void *graph, *exec;
 	int place;
 };

@@ -49,7 +49,7 @@ static void grid_rank(struct rank_env *env)
 	o.flags = g->flags;
 	o.chunk_bytes = g->chunk;
 	o.bytes = b.room;
-	REQUIRE_OK(oriel_allgather_init(env->comm, b.window, &o, &req));
+	REQUIRE_OK(oriel_allgather_create(env->comm, b.window, &o, &req));
 	REQUIRE_OK(oriel_allgather_explain(req, 8192, 1, text, sizeof(text)));
 	if (g->algorithm)
 		CHECK_HAS(text, names[g->algorithm]);
@@ -144,7 +144,7 @@ static void turns_rank(struct rank_env *env)
 	REQUIRE_OK(bed_open(&b, env, 65536, 1));
 	/* the second request takes over the words of the first */
 	for (int again = 0; again < 2; again++) {
-		REQUIRE_OK(oriel_allgather_init(env->comm, b.window, NULL, &req));
+		REQUIRE_OK(oriel_allgather_create(env->comm, b.window, NULL, &req));
 		for (int k = 0; k < 31; k++) {
 			x = x * 6364136223846793005u + 1442695040888963407u;
 			if (bed_exec(&b, req, sizes[x >> 61], 1, k % 3 == 0, "in turn"))
@@ -222,7 +222,7 @@ static void unguarded_rank(struct rank_env *env)
 	REQUIRE_OK(bed_open(&b, env, 4096, 1));
 	o.flags = ORIEL_GATHER_UNGUARDED;
 	o.bytes = b.room;
-	REQUIRE_OK(oriel_allgather_init(env->comm, b.window, &o, &req));
+	REQUIRE_OK(oriel_allgather_create(env->comm, b.window, &o, &req));
 	for (int k = 0; k < 20; k++) {
 		REQUIRE_OK(bed_begin(&b, 4096, k % 2, &sendbuf));
 		REQUIRE_OK(oriel_comm_barrier(env->comm, ORIEL_WORLD));
@@ -254,7 +254,7 @@ static void slow_rank(struct rank_env *env)
 	struct bed b;
 
 	REQUIRE_OK(bed_open(&b, env, 8192, 1));
-	REQUIRE_OK(oriel_allgather_init(env->comm, b.window, NULL, &req));
+	REQUIRE_OK(oriel_allgather_create(env->comm, b.window, NULL, &req));
 	for (int k = 0; k < 6; k++) {
 		/* poisoned again and again while the others would already be writing */
 		for (int i = 0; k % env->nranks == env->rank && i < 2000; i++) {
@@ -299,7 +299,7 @@ static void growing_rank(struct rank_env *env)
 	o.bytes = b.room;
 	for (int k = 0; k < 6; k++) {
 		o.algorithm = k % 2 ? ORIEL_GATHER_DIRECT : ORIEL_GATHER_RING;
-		REQUIRE_OK(oriel_allgather_init(env->comm, b.window, &o, &req));
+		REQUIRE_OK(oriel_allgather_create(env->comm, b.window, &o, &req));
 		bed_exec(&b, req, 3000, 1, k % 2, "growing");
 		REQUIRE_OK(oriel_allgather_destroy(req));
 	}

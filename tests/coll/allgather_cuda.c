@@ -26,7 +26,7 @@ static void grid_rank(struct rank_env *env)
 	REQUIRE_OK(bed_open(&b, env, 200064, 1));
 	o.algorithm = g->algorithm;
 	o.bytes = b.room;
-	REQUIRE_OK(oriel_allgather_init(env->comm, b.window, &o, &req));
+	REQUIRE_OK(oriel_allgather_create(env->comm, b.window, &o, &req));
 	req->kernel_bytes = g->kernel_bytes;
 	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++)
 		for (int k = 0; k < 3; k++)
@@ -179,7 +179,7 @@ static void graph_rank(struct rank_env *env)
 	struct bed b;
 
 	REQUIRE_OK(bed_open(&b, env, 5000, 1));
-	REQUIRE_OK(oriel_allgather_init(env->comm, b.window, NULL, &req));
+	REQUIRE_OK(oriel_allgather_create(env->comm, b.window, NULL, &req));
 	req->kernel_bytes = g->kernel_bytes;
 	bed_exec(&b, req, 5000, 1, 0, "before the capture");
 	REQUIRE_OK(capture(&b, req, 4999, &c));
@@ -260,7 +260,7 @@ static void abort_rank(struct rank_env *env)
 	int err;
 
 	REQUIRE_OK(bed_open(&b, env, 4096, 1));
-	REQUIRE_OK(oriel_allgather_init(env->comm, b.window, NULL, &req));
+	REQUIRE_OK(oriel_allgather_create(env->comm, b.window, NULL, &req));
 	/* the kernels of the others wait for the last rank, which gives up instead */
 	if (env->rank == env->nranks - 1) {
 		REQUIRE_OK(oriel_comm_abort(env->comm, ORIEL_EABORTED));

@@ -28,7 +28,7 @@ static void row_rank(struct rank_env *env)
 	REQUIRE_OK(bed_open(&b, env, 1048576, 1));
 	o.algorithm = row->algorithm;
 	o.bytes = b.room;
-	REQUIRE_OK(oriel_allgather_init(env->comm, b.window, &o, &req));
+	REQUIRE_OK(oriel_allgather_create(env->comm, b.window, &o, &req));
 	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++)
 		for (int k = 0; k < 8; k++)
 			if (bed_exec(&b, req, counts[i], 1, k % 2, "long"))

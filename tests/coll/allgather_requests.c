@@ -101,11 +101,11 @@ static void several_rank(struct rank_env *env)
 	REQUIRE_OK(bed_open(&a, env, 8192, 1));
 	REQUIRE_OK(bed_open(&b, env, 512, 1));
 	o.bytes = 4096 * (uint64_t)env->nranks;
-	REQUIRE_OK(oriel_allgather_init(env->comm, a.window, &o, &req[0]));
-	REQUIRE_OK(oriel_allgather_init(env->comm, a.window, &o, &req[1]));
+	REQUIRE_OK(oriel_allgather_create(env->comm, a.window, &o, &req[0]));
+	REQUIRE_OK(oriel_allgather_create(env->comm, a.window, &o, &req[1]));
 	o.offset = o.bytes;
-	REQUIRE_OK(oriel_allgather_init(env->comm, a.window, &o, &req[2]));
-	REQUIRE_OK(oriel_allgather_init(env->comm, b.window, NULL, &req[3]));
+	REQUIRE_OK(oriel_allgather_create(env->comm, a.window, &o, &req[2]));
+	REQUIRE_OK(oriel_allgather_create(env->comm, b.window, NULL, &req[3]));
 	half = a;
 	half.recv += o.offset;
 	for (int k = 0; k < 5; k++) {
@@ -143,7 +143,7 @@ static void orders_rank(struct rank_env *env)
 	REQUIRE_OK(bed_open(&b, env, 1000, 1));
 	for (int round = 0; round < 8; round++) {
 		for (int i = 0; i < 3; i++)
-			REQUIRE_OK(oriel_allgather_init(env->comm, b.window, NULL, &req[i]));
+			REQUIRE_OK(oriel_allgather_create(env->comm, b.window, NULL, &req[i]));
 		for (int i = 0; i < 3; i++)
 			bed_exec(&b, req[i], 1000, 1, i % 2, "orders");
 		for (int i = 0; i < 3; i++)
@@ -303,7 +303,7 @@ static void refused_exec(struct bed *b)
 	struct oriel_allgather_request *req, *none = NULL;
 	uint64_t n = (uint64_t)env->nranks;
 
-	REQUIRE_OK(oriel_allgather_init(env->comm, b->window, NULL, &req));
+	REQUIRE_OK(oriel_allgather_create(env->comm, b->window, NULL, &req));
 	CHECK_EQ(oriel_allgather_exec(none, b->send, 1, 1, NULL), ORIEL_EINVAL);
 	CHECK_EQ(oriel_allgather_exec((struct oriel_allgather_request *)(void *)b->window, b->send,
 				      1, 1, NULL),
@@ -333,20 +333,21 @@ static void refused_rank(struct rank_env *env)
 
 	REQUIRE_OK(bed_open(&b, env, 1000, 1));
 	/* one rank's mistake is all ranks' status */
-	CHECK_EQ(oriel_allgather_init(env->comm, last ? NULL : b.window, NULL, &req), ORIEL_EINVAL);
+	CHECK_EQ(oriel_allgather_create(env->comm, last ? NULL : b.window, NULL, &req),
+		 ORIEL_EINVAL);
 	o.size = last ? 1 : sizeof(o);
-	CHECK_EQ(oriel_allgather_init(env->comm, b.window, &o, &req), ORIEL_EINVAL);
+	CHECK_EQ(oriel_allgather_create(env->comm, b.window, &o, &req), ORIEL_EINVAL);
 	o.size = sizeof(o);
 	o.algorithm = last ? 17 : 0;
-	CHECK_EQ(oriel_allgather_init(env->comm, b.window, &o, &req), ORIEL_EINVAL);
+	CHECK_EQ(oriel_allgather_create(env->comm, b.window, &o, &req), ORIEL_EINVAL);
 	o.algorithm = last ? ORIEL_GATHER_RING : ORIEL_GATHER_AUTO;
-	CHECK_EQ(oriel_allgather_init(env->comm, b.window, &o, &req), ORIEL_EMISMATCH);
+	CHECK_EQ(oriel_allgather_create(env->comm, b.window, &o, &req), ORIEL_EMISMATCH);
 	CHECK_HAS(oriel_last_error(), "the algorithm");
 	o.algorithm = 0;
 	o.offset = last ? b.room * 2 : 0;
-	CHECK_EQ(oriel_allgather_init(env->comm, b.window, &o, &req), ORIEL_ERANGE);
+	CHECK_EQ(oriel_allgather_create(env->comm, b.window, &o, &req), ORIEL_ERANGE);
 	o.offset = last ? 8 : 0; /* to the end is then another length */
-	CHECK_EQ(oriel_allgather_init(env->comm, b.window, &o, &req), ORIEL_EMISMATCH);
+	CHECK_EQ(oriel_allgather_create(env->comm, b.window, &o, &req), ORIEL_EMISMATCH);
 	CHECK_EQ(oriel_allgather_init_buffer(env->comm, NULL, 1, 1, NULL, &req), ORIEL_EINVAL);
 	CHECK_EQ(oriel_allgather_init_buffer(env->comm, (struct oriel_buffer *)(void *)b.window, 1,
 					     1, NULL, &req),
@@ -396,7 +397,7 @@ static void missing_rank(struct rank_env *env)
 	int status;
 
 	REQUIRE_OK(bed_open(&b, env, 4096, 1));
-	REQUIRE_OK(oriel_allgather_init(env->comm, b.window, NULL, &req));
+	REQUIRE_OK(oriel_allgather_create(env->comm, b.window, NULL, &req));
 	bed_exec(&b, req, 4096, 1, 0, "before");
 	REQUIRE_OK(oriel_comm_barrier(env->comm, ORIEL_WORLD));
 	if (env->rank) {
@@ -410,7 +411,7 @@ static void missing_rank(struct rank_env *env)
 	CHECK_EQ(oriel_allgather_exec(req, b.send, 4096, 1, NULL), ORIEL_ETIMEDOUT);
 	REQUIRE_OK(oriel_allgather_destroy(req));
 	/* a new one has words of its own */
-	REQUIRE_OK(oriel_allgather_init(env->comm, b.window, NULL, &req));
+	REQUIRE_OK(oriel_allgather_create(env->comm, b.window, NULL, &req));
 	bed_exec(&b, req, 4096, 1, 0, "a new request");
 	REQUIRE_OK(oriel_allgather_destroy(req));
 	REQUIRE_OK(bed_close(&b));
@@ -428,7 +429,7 @@ static void abort_rank(struct rank_env *env)
 	struct bed b;
 
 	REQUIRE_OK(bed_open(&b, env, 4096, 1));
-	REQUIRE_OK(oriel_allgather_init(env->comm, b.window, NULL, &req));
+	REQUIRE_OK(oriel_allgather_create(env->comm, b.window, NULL, &req));
 	bed_exec(&b, req, 4096, 1, 0, "before");
 	come_last(env);
 	if (env->rank == env->nranks - 1)
@@ -437,7 +438,7 @@ static void abort_rank(struct rank_env *env)
 		CHECK_EQ(oriel_allgather_exec(req, b.send, 4096, 1, NULL), ORIEL_EABORTED);
 	/* refused at once from now on, everywhere */
 	CHECK_EQ(oriel_allgather_exec(req, b.send, 4096, 1, NULL), ORIEL_EABORTED);
-	CHECK_EQ(oriel_allgather_init(env->comm, b.window, NULL, &req), ORIEL_EABORTED);
+	CHECK_EQ(oriel_allgather_create(env->comm, b.window, NULL, &req), ORIEL_EABORTED);
 	CHECK_EQ(oriel_allgather_destroy(req), 0);
 	free(b.image); /* the rest goes with the comm */
 }
@@ -455,7 +456,7 @@ static void killed_rank(struct rank_env *env)
 	int err = 0;
 
 	REQUIRE_OK(bed_open(&b, env, 65536, 1));
-	REQUIRE_OK(oriel_allgather_init(env->comm, b.window, NULL, &req));
+	REQUIRE_OK(oriel_allgather_create(env->comm, b.window, NULL, &req));
 	bed_exec(&b, req, 65536, 1, 0, "before");
 	come_last(env);
 	if (env->rank == env->nranks - 1)

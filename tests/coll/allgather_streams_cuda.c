@@ -185,14 +185,14 @@ static void destroy_rank(struct rank_env *env)
 
 	REQUIRE_OK(bed_open(&b, env, 3000, 1));
 	REQUIRE_OK(make_stream(env, &stream));
-	REQUIRE_OK(oriel_allgather_init(env->comm, b.window, NULL, &req));
+	REQUIRE_OK(oriel_allgather_create(env->comm, b.window, NULL, &req));
 	REQUIRE_OK(bed_begin(&b, 3000, 0, &sendbuf));
 	hold_kernels(env, 1);
 	REQUIRE_OK(oriel_allgather_exec(req, sendbuf, 3000, 1, stream));
 	REQUIRE_OK(oriel_allgather_destroy(req));
 	CHECK_EQ(oriel_window_destroy(b.window), ORIEL_EBUSY);
 	/* takes words of its own: those of the first are in use */
-	REQUIRE_OK(oriel_allgather_init(env->comm, b.window, NULL, &req));
+	REQUIRE_OK(oriel_allgather_create(env->comm, b.window, NULL, &req));
 	REQUIRE_OK(oriel_allgather_destroy(req));
 	hold_kernels(env, 0);
 	REQUIRE_OK(oriel_comm_sync(env->comm, stream));

@@ -23,7 +23,7 @@ typedef uint64_t bed_sizes_fn(uint64_t seed, uint64_t call, int from, int to);
 
 struct bed {
 	struct rank_env *env;
-	struct oriel_alltoallv *request;
+	struct oriel_alltoallv_request *request;
 	struct oriel_alltoallv_options options;
 	bed_sizes_fn *sizes;
 	uint64_t seed, call;

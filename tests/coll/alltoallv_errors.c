@@ -44,7 +44,7 @@ static void options_rank(struct rank_env *env)
 {
 	const struct oriel_alltoallv_options good = ORIEL_ALLTOALLV_OPTIONS_INIT;
 	struct oriel_alltoallv_options o = good;
-	struct oriel_alltoallv *a = NULL;
+	struct oriel_alltoallv_request *a = NULL;
 
 	CHECK_EQ(oriel_alltoallv_create(env->comm, &o, &a), ORIEL_EINVAL);
 	CHECK_HAS(oriel_last_error(), "slot_bytes");
@@ -90,7 +90,7 @@ static void arguments_rank(struct rank_env *env)
 {
 	struct oriel_alltoallv_options o = ORIEL_ALLTOALLV_OPTIONS_INIT;
 	struct oriel_alltoallv_args args = ORIEL_ALLTOALLV_ARGS_INIT;
-	struct oriel_alltoallv *stale;
+	struct oriel_alltoallv_request *stale;
 	struct bed b;
 
 	o.slot_bytes = 1000;

@@ -172,7 +172,7 @@ static void large_rank(struct rank_env *env)
 	struct oriel_alltoallv_args args = ORIEL_ALLTOALLV_ARGS_INIT;
 	const struct ori_a2a_plan plan = bed_plan(3, 2, 1u << 20, 0, 1);
 	uint64_t sizes[2] = { 0, env->rank == 0 ? LARGE : 0 }, got[2] = { 1, 1 };
-	struct oriel_alltoallv *a;
+	struct oriel_alltoallv_request *a;
 
 	o.slot_bytes = LARGE;
 	REQUIRE_OK(oriel_alltoallv_create(env->comm, &o, &a));

@@ -286,7 +286,7 @@ static void gather(struct rank_env *env, uint64_t count)
 
 	o.bytes = bytes;
 	REQUIRE_OK(oriel_window_create(env->comm, &o, &window));
-	REQUIRE_OK(oriel_allgather_init(env->comm, window, NULL, &req));
+	REQUIRE_OK(oriel_allgather_create(env->comm, window, NULL, &req));
 	REQUIRE_OK(oriel_alloc(env->comm, count * 8, (void **)&send));
 	for (int k = 0; k < 5; k++) {
 		for (uint64_t i = 0; i < count; i++)

@@ -36,7 +36,7 @@ static int make_stream(struct rank_env *env, void **stream)
 /* One way of data: a request on a stream of its own, of one of the two kinds. */
 struct way {
 	struct oriel_comm *comm;
-	struct oriel_alltoallv *exchange;
+	struct oriel_alltoallv_request *exchange;
 	struct oriel_allgather_request *gather;
 	struct oriel_window *window;
 	void *stream, *sizes;
@@ -56,7 +56,7 @@ static int way_open(struct way *w, struct rank_env *env, struct oriel_comm *comm
 	wo.bytes = (uint64_t)BLOCK * (uint64_t)env->nranks;
 	if (!err && gathers) {
 		err = oriel_window_create(comm, &wo, &w->window);
-		return err ? err : oriel_allgather_init(comm, w->window, NULL, &w->gather);
+		return err ? err : oriel_allgather_create(comm, w->window, NULL, &w->gather);
 	}
 	if (!err)
 		err = oriel_alltoallv_create(comm, &o, &w->exchange);

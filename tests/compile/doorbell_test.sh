@@ -7,8 +7,8 @@ include=$1
 
 cat >"$work/ring.c" <<'EOF'
 #include <oriel/device.h>
-void ring(const struct ori_scope *scope, struct oriel_queue *q, uint64_t next);
-void ring(const struct ori_scope *scope, struct oriel_queue *q, uint64_t next)
+void ring(const struct ori_op_context *scope, struct oriel_queue *q, uint64_t next);
+void ring(const struct ori_op_context *scope, struct oriel_queue *q, uint64_t next)
 {
 	if (q->mmio)
 		ori_queue_ring(scope, q, next);

@@ -84,7 +84,7 @@ ORIEL_DEV void every_order(const struct every_args *a, struct oriel_group g, int
 	every_note(a, g, n, oriel_flush_all(w, g));
 	every_note(a, g, n, oriel_take_ticket(w, g, me, &ticket));
 	every_note(a, g, n, oriel_wait_local(w, g, &ticket, 1000000000ull));
-	every_note(a, g, n, oriel_sync(w, g, 0));
+	every_note(a, g, n, oriel_barrier_arrive_wait(w, g, 0));
 	every_note(a, g, n, oriel_barrier(w, g, 0));
 	every_note(a, g, n, oriel_barrier_arrive(w, g, 1));
 	every_note(a, g, n, oriel_barrier_wait(w, g, 1));

@@ -31,7 +31,7 @@ ORIEL_DEV int meet(const struct oriel_window_dev *w, struct oriel_group g, int h
 
 	switch (how) {
 	case SYNC:
-		return oriel_sync(w, g, id);
+		return oriel_barrier_arrive_wait(w, g, id);
 	case BARRIER:
 		return oriel_barrier(w, g, id);
 	case ARRIVE_WAIT:
@@ -113,11 +113,11 @@ CONTRACT_KERNEL(turn_kernel)
 	if (g.block == (uint32_t)a->id) {
 		err = put_stamps(a, g, round);
 		if (!err)
-			err = oriel_sync(&a->win, g, 0);
+			err = oriel_barrier_arrive_wait(&a->win, g, 0);
 		if (!err)
 			wrong = stamps_wrong(a, g, round);
 		if (!err)
-			err = oriel_sync(&a->win, g, 0);
+			err = oriel_barrier_arrive_wait(&a->win, g, 0);
 	}
 	contract_report(a, g, err, wrong);
 }
@@ -233,7 +233,7 @@ CONTRACT_KERNEL(ids_kernel)
 		round++;
 		/* two arrivals ahead would write a set that is being read */
 		if (!err)
-			err = oriel_sync(w, g, 15);
+			err = oriel_barrier_arrive_wait(w, g, 15);
 	}
 	contract_report(a, g, err, wrong);
 }
@@ -307,7 +307,7 @@ CONTRACT_KERNEL(pair_kernel)
 	if (!err)
 		err = oriel_barrier(w, g, 0);
 	if (!err)
-		err = oriel_sync(w, g, 0);
+		err = oriel_barrier_arrive_wait(w, g, 0);
 	contract_report(a, g, err, wrong);
 }
 

@@ -125,8 +125,8 @@ ORIEL_DEV int probe_rest(const struct contract_args *a, struct oriel_group g, in
 	case FENCE_RANK: return oriel_fence(w, g, n);
 	case FLUSH_RANK: return oriel_flush(w, g, -1);
 	case TICKET_RANK: return oriel_take_ticket(w, g, n, &t);
-	case SYNC_ID: return oriel_sync(w, g, 2);
-	case SYNC_ID_LOW: return oriel_sync(w, g, -1);
+	case SYNC_ID: return oriel_barrier_arrive_wait(w, g, 2);
+	case SYNC_ID_LOW: return oriel_barrier_arrive_wait(w, g, -1);
 	case BARRIER_ID: return oriel_barrier(w, g, 2);
 	case ARRIVE_ID: return oriel_barrier_arrive(w, g, 2);
 	case BARRIER_WAIT_ID: return oriel_barrier_wait(w, g, 2);
@@ -221,7 +221,7 @@ CONTRACT_KERNEL(edges_kernel)
 	if (!err)
 		err = oriel_get(w, g, n - 1, 0, &a->src, 0, BYTES);
 	if (!err)
-		err = oriel_sync(w, g, 0);
+		err = oriel_barrier_arrive_wait(w, g, 0);
 	contract_report(a, g, err, 0);
 }
 

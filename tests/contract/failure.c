@@ -40,7 +40,7 @@ CONTRACT_KERNEL(call_kernel)
 		err = oriel_wait_counter_all(w, g, a->id, a->value);
 		break;
 	case SYNC:
-		err = oriel_sync(w, g, a->id);
+		err = oriel_barrier_arrive_wait(w, g, a->id);
 		break;
 	case BARRIER:
 		err = oriel_barrier(w, g, a->id);

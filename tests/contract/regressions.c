@@ -185,7 +185,7 @@ CONTRACT_KERNEL(call_kernel)
 		err = oriel_barrier(w, g, a->id);
 		break;
 	case SYNC:
-		err = oriel_sync(w, g, a->id);
+		err = oriel_barrier_arrive_wait(w, g, a->id);
 		break;
 	case ADVANCE:
 		err = oriel_signal_advance(w, g, a->id, a->value);

@@ -26,12 +26,12 @@ CONTRACT_KERNEL(add_kernel)
 			err = oriel_wait_signal(w, g, 3, sum);
 		/* nobody adds again before all have compared */
 		if (!err)
-			err = oriel_sync(w, g, 0);
+			err = oriel_barrier_arrive_wait(w, g, 0);
 		for (k = 0; k < n && !err; k++)
 			wrong += oriel_read_signal_from(w, k, 3) != (uint64_t)(k + 1) * (uint64_t)i;
 		wrong += !err && oriel_read_signal(w, 3) != sum;
 		if (!err)
-			err = oriel_sync(w, g, 0);
+			err = oriel_barrier_arrive_wait(w, g, 0);
 	}
 	contract_report(a, g, err, wrong);
 }
@@ -78,7 +78,7 @@ CONTRACT_KERNEL(isolation_kernel)
 				err = oriel_signal(w, g, k, id, ORIEL_ADD,
 						   (uint64_t)(1000 * me + 10 * id + 1));
 	if (!err)
-		err = oriel_sync(w, g, 0);
+		err = oriel_barrier_arrive_wait(w, g, 0);
 	for (id = 0; id < ids && !err; id++) {
 		for (k = 0, sum = 0; k < n; k++) {
 			want = uses(k, me, id) ? (uint64_t)(1000 * k + 10 * id + 1) : 0;
@@ -136,7 +136,7 @@ CONTRACT_KERNEL(compare_kernel)
 		round++;
 		err = oriel_signal(w, g, right, 0, ORIEL_SET, bad_value(cmp));
 		if (!err)
-			err = oriel_sync(w, g, 0);
+			err = oriel_barrier_arrive_wait(w, g, 0);
 		if (!err)
 			err = oriel_signal(w, g, left, 2, ORIEL_ADD, 1);
 		if (!err)
@@ -147,7 +147,7 @@ CONTRACT_KERNEL(compare_kernel)
 			err = oriel_wait_signal_from(w, g, left, 0, cmp, 100);
 		wrong += !err && oriel_read_signal_from(w, left, 0) != good_value(cmp);
 		if (!err)
-			err = oriel_sync(w, g, 0);
+			err = oriel_barrier_arrive_wait(w, g, 0);
 	}
 	contract_report(a, g, err, wrong);
 }
@@ -184,7 +184,7 @@ CONTRACT_KERNEL(early_waiter_kernel)
 			wrong += !err && oriel_read_signal_from(w, 0, 0) != good_value(cmp);
 		}
 		if (!err)
-			err = oriel_sync(w, g, 0);
+			err = oriel_barrier_arrive_wait(w, g, 0);
 		if (!err && oriel_rank(w) == 0 && cmp < ORIEL_LE)
 			err = oriel_signal(w, g, peer, 0, ORIEL_SET, bad_value(cmp + 1));
 	}
@@ -221,11 +221,11 @@ CONTRACT_KERNEL(set_kernel)
 		for (k = 0; k < n && !err; k++)
 			err = oriel_wait_signal_from(w, g, k, 2, ORIEL_EQ, value);
 		if (!err)
-			err = oriel_sync(w, g, 0);
+			err = oriel_barrier_arrive_wait(w, g, 0);
 		for (k = 0; k < n && !err; k++)
 			wrong += oriel_read_signal_from(w, k, 1) != value - (uint64_t)k;
 		if (!err)
-			err = oriel_sync(w, g, 0);
+			err = oriel_barrier_arrive_wait(w, g, 0);
 	}
 	contract_report(a, g, err, wrong);
 }
@@ -255,7 +255,7 @@ CONTRACT_KERNEL(all_kernel)
 		if (!err)
 			err = oriel_signal_all(w, g, 1, ORIEL_SET, (uint64_t)(i * 100 + me));
 		if (!err)
-			err = oriel_sync(w, g, 0);
+			err = oriel_barrier_arrive_wait(w, g, 0);
 		wrong += !err && oriel_read_signal(w, 0) != total;
 		for (k = 0; k < n && !err; k++) {
 			wrong += oriel_read_signal_from(w, k, 0) != (k == me ? 0 : 3 * (uint64_t)i);
@@ -263,7 +263,7 @@ CONTRACT_KERNEL(all_kernel)
 				 (k == me ? 0 : (uint64_t)(i * 100 + k));
 		}
 		if (!err)
-			err = oriel_sync(w, g, 0);
+			err = oriel_barrier_arrive_wait(w, g, 0);
 	}
 	contract_report(a, g, err, wrong);
 }
@@ -294,7 +294,7 @@ CONTRACT_KERNEL(both_waits_kernel)
 			err = oriel_wait_signal(w, g, 0, ((uint64_t)n + 1) * v);
 	}
 	if (!err)
-		err = oriel_sync(w, g, 0);
+		err = oriel_barrier_arrive_wait(w, g, 0);
 	wrong += !err && oriel_read_signal(w, 0) != ((uint64_t)n + 1) * 5;
 	contract_report(a, g, err, wrong);
 }

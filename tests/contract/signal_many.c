@@ -22,14 +22,14 @@ CONTRACT_KERNEL(phases_kernel)
 		for (k = 0; k < n && !err; k++)
 			err = oriel_wait_signal_from(w, g, k, 0, ORIEL_EQ, 2);
 		if (!err)
-			err = oriel_sync(w, g, 0);
+			err = oriel_barrier_arrive_wait(w, g, 0);
 		if (!err)
 			err = oriel_reset_signal(w, g, 0);
 		wrong += !err && oriel_read_signal(w, 0) != 0;
 		for (k = 0; k < n && !err; k++)
 			wrong += oriel_read_signal_from(w, k, 0) != 0;
 		if (!err)
-			err = oriel_sync(w, g, 0);
+			err = oriel_barrier_arrive_wait(w, g, 0);
 	}
 	contract_report(a, g, err, wrong);
 }
@@ -71,13 +71,13 @@ CONTRACT_KERNEL(in_flight_kernel)
 		err = oriel_reset_signal(w, g, 0);
 	wrong += !err && oriel_read_signal(w, 0) != 0;
 	if (!err)
-		err = oriel_sync(w, g, 0);
+		err = oriel_barrier_arrive_wait(w, g, 0);
 	for (i = 0; i < 5 && !err; i++)
 		err = oriel_signal(w, g, right, 0, ORIEL_ADD, 1);
 	if (!err)
 		err = oriel_wait_signal_from(w, g, left, 0, ORIEL_GE, 5);
 	if (!err)
-		err = oriel_sync(w, g, 0);
+		err = oriel_barrier_arrive_wait(w, g, 0);
 	wrong += !err && oriel_read_signal_from(w, left, 0) != 5;
 	wrong += !err && oriel_read_signal(w, 0) != 5;
 	contract_report(a, g, err, wrong);
@@ -124,12 +124,12 @@ CONTRACT_KERNEL(advance_kernel)
 			err = oriel_signal_advance(w, g, 1, (uint64_t)(n - 1) * 4);
 	}
 	if (!err)
-		err = oriel_sync(w, g, 0);
+		err = oriel_barrier_arrive_wait(w, g, 0);
 	wrong += !err && oriel_read_signal_from(w, left, 0) != 0;
 	wrong += !err && oriel_read_signal(w, 0) != 0;
 	wrong += !err && oriel_read_signal(w, 1) != 0;
 	if (!err)
-		err = oriel_sync(w, g, 0);
+		err = oriel_barrier_arrive_wait(w, g, 0);
 	contract_report(a, g, err, wrong);
 }
 
@@ -187,12 +187,12 @@ CONTRACT_KERNEL(blocks_kernel)
 							(uint64_t)(i * 1000 + id), left, me);
 		}
 		if (!err)
-			err = oriel_sync(w, g, (int)g.block);
+			err = oriel_barrier_arrive_wait(w, g, (int)g.block);
 		for (k = 0; k < IDS && !err; k++)
 			wrong += oriel_read_signal(w, (int)g.block * IDS + k) !=
 				 (uint64_t)(k + 1) * (uint64_t)(i + 1);
 		if (!err)
-			err = oriel_sync(w, g, (int)g.block);
+			err = oriel_barrier_arrive_wait(w, g, (int)g.block);
 	}
 	contract_report(a, g, err, wrong);
 }

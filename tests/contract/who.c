@@ -80,7 +80,7 @@ CONTRACT_KERNEL(address_kernel)
 	wrong += oriel_mapped_address(w, -1, 0) != NULL;
 	wrong += oriel_mapped_address(w, n, 0) != NULL;
 	wrong += oriel_mapped_address(w, me, w->bytes + 1) != NULL;
-	err = oriel_sync(w, g, 0);
+	err = oriel_barrier_arrive_wait(w, g, 0);
 	for (k = 0; k < n && !err; k++)
 		if (oriel_mapped_address(w, k, 0))
 			wrong += contract_wrong(g, w->buffer + k * 100, 100, 3, k, me);

@@ -18,7 +18,7 @@ static void streams_rank(struct rank_env *env)
 	struct bed b;
 
 	REQUIRE_OK(bed_open(&b, env, MOST, 1));
-	REQUIRE_OK(oriel_allgather_init(env->comm, b.window, NULL, &req));
+	REQUIRE_OK(oriel_allgather_create(env->comm, b.window, NULL, &req));
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
 		for (int k = 0; k < 10; k++)
 			if (bed_exec(&b, req, sizes[i], 1, k % 2, "on a GPU"))
@@ -36,7 +36,7 @@ static void graph_of(struct bed *b, uint64_t bytes)
 	cudaGraph_t graph;
 	const void *sendbuf;
 
-	REQUIRE_OK(oriel_allgather_init(b->env->comm, b->window, NULL, &req));
+	REQUIRE_OK(oriel_allgather_create(b->env->comm, b->window, NULL, &req));
 	GPU_OK(cudaSetDevice(0));
 	GPU_OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 	GPU_OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));

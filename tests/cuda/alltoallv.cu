@@ -142,7 +142,7 @@ ORIEL_KERNEL(check_kernel, struct turn)
 
 struct bed {
 	struct rank_env *env;
-	struct oriel_alltoallv *request;
+	struct oriel_alltoallv_request *request;
 	struct turn turn;
 	struct oriel_alltoallv_args args;
 	uint8_t *memory; /* sizes, what came, where it is, words; then the send memory */
@@ -297,7 +297,7 @@ static void graph_of(struct rank_env *env, int packed, uint64_t seed)
 static void wrong_options(struct rank_env *env)
 {
 	struct oriel_alltoallv_options o = no_options;
-	struct oriel_alltoallv *a = NULL;
+	struct oriel_alltoallv_request *a = NULL;
 
 	CHECK_EQ(oriel_alltoallv_create(env->comm, NULL, &a), ORIEL_EINVAL);
 	CHECK_EQ(oriel_alltoallv_create(env->comm, &o, &a), ORIEL_EINVAL);
@@ -337,7 +337,7 @@ static void refused_call(struct bed *b, int spoils, uint64_t size)
 static void refusals(struct rank_env *env, int packed, uint64_t seed)
 {
 	struct oriel_alltoallv_args args = no_args;
-	struct oriel_alltoallv *stale;
+	struct oriel_alltoallv_request *stale;
 	struct bed b;
 
 	REQUIRE_OK(bed_open(&b, env, packed, seed));

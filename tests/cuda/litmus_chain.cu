@@ -82,7 +82,7 @@ ORIEL_KERNEL(chain_kernel, struct chain_args)
 		if (!err && i % 2)
 			err = oriel_barrier(w, g, 0);
 		else if (!err)
-			err = oriel_sync(w, g, 0);
+			err = oriel_barrier_arrive_wait(w, g, 0);
 	}
 	a->result[g.thread] = wrong;
 	a->result[512 + g.thread] = (uint64_t)(int64_t)err;
@@ -162,7 +162,7 @@ ORIEL_KERNEL(fence_kernel, struct fence_args)
 		uint64_t theirs = (uint64_t)i * 16 + (uint64_t)(1 - me) * 8;
 
 		if (!err)
-			err = oriel_sync(w, g, 0);
+			err = oriel_barrier_arrive_wait(w, g, 0);
 		gpu_random_delay(&seed);
 		if (!err)
 			err = oriel_put_value(w, g, 1, mine, &one, 8);

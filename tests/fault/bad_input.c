@@ -145,7 +145,7 @@ static int init_no_window(struct things *t)
 {
 	struct oriel_allgather_request *r;
 
-	return oriel_allgather_init(t->env->comm, t->wrong ? NULL : t->window, NULL, &r);
+	return oriel_allgather_create(t->env->comm, t->wrong ? NULL : t->window, NULL, &r);
 }
 
 static int init_no_algorithm(struct things *t)
@@ -154,7 +154,7 @@ static int init_no_algorithm(struct things *t)
 	struct oriel_allgather_request *r;
 
 	o.algorithm = t->wrong ? -1 : 0;
-	return oriel_allgather_init(t->env->comm, t->window, &o, &r);
+	return oriel_allgather_create(t->env->comm, t->window, &o, &r);
 }
 
 static int init_far_offset(struct things *t)
@@ -164,7 +164,7 @@ static int init_far_offset(struct things *t)
 
 	o.offset = t->wrong ? UINT64_MAX : 0;
 	o.bytes = RANKS * 8;
-	return oriel_allgather_init(t->env->comm, t->window, &o, &r);
+	return oriel_allgather_create(t->env->comm, t->window, &o, &r);
 }
 
 static int init_many_elements(struct things *t)
@@ -185,7 +185,7 @@ static int init_no_elements(struct things *t)
 static int alltoallv_no_options(struct things *t)
 {
 	struct oriel_alltoallv_options o = ORIEL_ALLTOALLV_OPTIONS_INIT;
-	struct oriel_alltoallv *r;
+	struct oriel_alltoallv_request *r;
 
 	o.slot_bytes = 64;
 	return oriel_alltoallv_create(t->env->comm, t->wrong ? NULL : &o, &r);
@@ -194,7 +194,7 @@ static int alltoallv_no_options(struct things *t)
 static int alltoallv_too_large(struct things *t)
 {
 	struct oriel_alltoallv_options o = ORIEL_ALLTOALLV_OPTIONS_INIT;
-	struct oriel_alltoallv *r;
+	struct oriel_alltoallv_request *r;
 
 	o.slot_bytes = t->wrong ? UINT64_MAX : 64;
 	return oriel_alltoallv_create(t->env->comm, &o, &r);
@@ -233,7 +233,7 @@ static void works(struct rank_env *env)
 	uint64_t mine = 5 + (uint64_t)env->rank, *words;
 
 	REQUIRE(w);
-	REQUIRE_OK(oriel_allgather_init(env->comm, w, NULL, &r));
+	REQUIRE_OK(oriel_allgather_create(env->comm, w, NULL, &r));
 	REQUIRE_OK(oriel_allgather_exec(r, &mine, 1, 8, NULL));
 	words = oriel_window_buffer(w);
 	for (int i = 0; i < RANKS; i++)
@@ -298,7 +298,7 @@ static void destroys_another_request(struct rank_env *env)
 	struct oriel_alltoallv_options o = ORIEL_ALLTOALLV_OPTIONS_INIT;
 	struct oriel_alltoallv_args args = ORIEL_ALLTOALLV_ARGS_INIT;
 	uint64_t sizes[RANKS] = { 1, 1, 1 };
-	struct oriel_alltoallv *a, *b;
+	struct oriel_alltoallv_request *a, *b;
 
 	o.slot_bytes = 64;
 	args.send_sizes = sizes;
@@ -366,7 +366,7 @@ static void odd_chunks(struct rank_env *env)
 		o.chunk_bytes = chunks[i % 3];
 		for (int k = 0; k < 128; k++)
 			mine[k] = 1000u * (uint64_t)i + (uint64_t)env->rank;
-		REQUIRE_OK(oriel_allgather_init(env->comm, w, &o, &r));
+		REQUIRE_OK(oriel_allgather_create(env->comm, w, &o, &r));
 		REQUIRE_OK(oriel_allgather_exec(r, mine, 128, 8, NULL));
 		for (int k = 0; k < 128 * RANKS; k++)
 			CHECK_EQ(words[k], 1000 * i + k / 128);

@@ -16,7 +16,7 @@ struct objects {
 	struct oriel_window *window;
 	struct oriel_buffer *buffer;
 	struct oriel_allgather_request *gather;
-	struct oriel_alltoallv *exchange;
+	struct oriel_alltoallv_request *exchange;
 	struct oriel_source source;
 	uint64_t *words;
 };
@@ -101,7 +101,7 @@ static void make(struct rank_env *env, struct objects *o)
 	REQUIRE_OK(oriel_alloc(o->comm, 4096, &memory));
 	REQUIRE_OK(oriel_buffer_register(o->comm, memory, 4096, &o->buffer));
 	REQUIRE_OK(oriel_buffer_exchange(o->comm, o->buffer));
-	REQUIRE_OK(oriel_allgather_init(o->comm, o->window, NULL, &o->gather));
+	REQUIRE_OK(oriel_allgather_create(o->comm, o->window, NULL, &o->gather));
 	REQUIRE_OK(oriel_alltoallv_create(o->comm, &a, &o->exchange));
 }
 

@@ -40,7 +40,7 @@ static void starved_rank(struct rank_env *env)
 
 	o.bytes = bytes * (uint64_t)env->nranks;
 	REQUIRE_OK(oriel_window_create(env->comm, &o, &w));
-	REQUIRE_OK(oriel_allgather_init(env->comm, w, NULL, &req));
+	REQUIRE_OK(oriel_allgather_create(env->comm, w, NULL, &req));
 	start = ori_now_ns();
 	fails = env->rank == 1;
 	err = oriel_allgather_exec(req, NULL, bytes, 1, NULL);

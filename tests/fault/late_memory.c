@@ -30,8 +30,8 @@ static struct where {
 	int rounds[RANKS];
 } * where;
 
-static struct ori_boot_ops held_ops;
-static const struct ori_boot_ops *real_ops;
+static struct ori_boot_backend held_ops;
+static const struct ori_boot_backend *real_ops;
 static int me, armed;
 
 static void await(const int *word, int value)
@@ -99,7 +99,7 @@ static void hold(struct oriel_boot *boot)
 }
 
 /* oriel_comm_create makes its own group first: that one is held. */
-static const struct ori_boot_ops *outer_ops;
+static const struct ori_boot_backend *outer_ops;
 
 static int held_subgroup(struct oriel_boot *boot, const int *members, int n, uint32_t tag,
 			 uint64_t timeout_ns, struct oriel_boot **sub)
@@ -132,7 +132,7 @@ static int create_window(struct oriel_boot *boot, uint64_t *start)
 
 static int create_comm(struct oriel_boot *boot, uint64_t *start)
 {
-	static struct ori_boot_ops ops;
+	static struct ori_boot_backend ops;
 	struct oriel_comm *comm;
 
 	outer_ops = boot->ops;

@@ -13,7 +13,7 @@ struct env {
 	struct sim_world *w;
 	struct sim_rank *r;
 	struct sim_thread *t;
-	struct ori_scope scope;
+	struct ori_op_context scope;
 	int rank, thread;
 	uint32_t lane;
 };
@@ -108,7 +108,7 @@ static void check_words(struct env *e, int peer, int last)
  */
 static int run_flush(struct env *e, int peer, int last)
 {
-	int err = ori_queue_flush(&e->scope, &e->r->link[peer], e->lane);
+	int err = ori_lane_flush(&e->scope, &e->r->link[peer], e->lane);
 
 	if (err)
 		return err;
@@ -137,7 +137,7 @@ static int run_op(struct env *e, struct sim_op *op)
 	case SIM_COMPARE_SWAP:
 		return run_atomic(e, op);
 	case SIM_FENCE:
-		return ori_queue_fence(&e->scope, &e->r->link[op->peer], e->lane);
+		return ori_lane_fence(&e->scope, &e->r->link[op->peer], e->lane);
 	case SIM_FLUSH:
 		return run_flush(e, op->peer, e->t->now);
 	default:

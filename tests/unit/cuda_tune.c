@@ -32,7 +32,7 @@ static void exchange(struct rank_env *env)
 {
 	struct oriel_alltoallv_options o = ORIEL_ALLTOALLV_OPTIONS_INIT;
 	struct oriel_alltoallv_args args = ORIEL_ALLTOALLV_ARGS_INIT;
-	struct oriel_alltoallv *a = NULL;
+	struct oriel_alltoallv_request *a = NULL;
 	uint64_t host[8] = { 0 };
 	void *sizes = NULL;
 

@@ -38,7 +38,7 @@ struct bench {
 	struct oriel_lane lanes[2];
 	struct oriel_link link;
 	struct oriel_comm_dev comm;
-	struct ori_scope scope;
+	struct ori_op_context scope;
 	struct oriel_waiters waiters;
 	struct oriel_board board;
 	struct oriel_comm_peer peers[2];
@@ -162,10 +162,10 @@ static void puts_and_gets(uint64_t seed, uint32_t depth, uint64_t first, uint32_
 		REQUIRE(ori_queue_post(&b.scope, &b.link, (uint32_t)(i % 2), &p) == 0);
 		REQUIRE(wait_counter(&b, i) == 0);
 		CHECK(!memcmp(b.w.mine + 64, b.w.theirs + 64, 1 + i * 50));
-		REQUIRE(ori_queue_flush(&b.scope, &b.link, (uint32_t)(i % 2)) == 0);
+		REQUIRE(ori_lane_flush(&b.scope, &b.link, (uint32_t)(i % 2)) == 0);
 		memcpy(&word, b.w.theirs, 8);
 		CHECK_EQ(word, i);
-		REQUIRE(ori_queue_fence(&b.scope, &b.link, 0) == 0);
+		REQUIRE(ori_lane_fence(&b.scope, &b.link, 0) == 0);
 		REQUIRE(ori_fetch_bytes(&b.scope, &b.link, 0, 3, 70, b.their_key, &word, 8) == 0);
 		CHECK(!memcmp(&word, b.w.mine + 70, 8));
 		if (flags & ORIEL_LINK_ATOMICS) {
@@ -234,7 +234,7 @@ TEST(threads_on_one_queue)
 		CHECK_EQ(jobs[i].err, 0);
 	}
 	CHECK_EQ(wait_counter(&b, THREADS * PUTS), 0);
-	CHECK_EQ(ori_queue_flush(&b.scope, &b.link, 0), 0);
+	CHECK_EQ(ori_lane_flush(&b.scope, &b.link, 0), 0);
 	memcpy(&word, b.w.theirs, 8);
 	CHECK_EQ(word, THREADS * PUTS);
 	for (int i = 0; i < THREADS; i++)
@@ -255,7 +255,7 @@ TEST(device_code_sees_errors)
 	CHECK_EQ(ori_queue_post(&b.scope, &b.link, 0, &p), 0);
 	CHECK_EQ(wait_counter(&b, 1), 0);
 	CHECK_EQ(ori_queue_post(&b.scope, &b.link, 0, &p), 0);
-	CHECK_EQ(ori_queue_flush(&b.scope, &b.link, 0), ORIEL_EREMOTE);
+	CHECK_EQ(ori_lane_flush(&b.scope, &b.link, 0), ORIEL_EREMOTE);
 	world_settle(&b.w, 20);
 	CHECK_EQ(b.counter[1], 1);
 	CHECK_EQ(ori_queue_post(&b.scope, &b.link, 0, &p), ORIEL_EREMOTE);

@@ -314,9 +314,9 @@ static struct nic *nic_open(uint32_t depth, uint64_t first)
 	return n;
 }
 
-__attribute__((unused)) static struct ori_scope nic_scope(struct nic *n, uint64_t timeout_ns)
+__attribute__((unused)) static struct ori_op_context nic_scope(struct nic *n, uint64_t timeout_ns)
 {
-	struct ori_scope s = ori_comm_scope(&n->comm);
+	struct ori_op_context s = ori_comm_scope(&n->comm);
 
 	if (timeout_ns)
 		s.timeout_ns = timeout_ns;

@@ -25,7 +25,7 @@ static int each(uint32_t *depth, uint64_t *start, unsigned int i)
 static int post(struct nic *n, uint64_t timeout_ns, uint32_t count, uint64_t offset, uint64_t value,
 		uint64_t *base)
 {
-	struct ori_scope scope = nic_scope(n, timeout_ns);
+	struct ori_op_context scope = nic_scope(n, timeout_ns);
 	struct oriel_queue *q = &n->main.q;
 	int err = ori_queue_reserve(&scope, q, count, base);
 
@@ -51,7 +51,7 @@ TEST(posts_wrap_at_every_edge)
 
 	for (unsigned int i = 0; each(&depth, &start, i); i++) {
 		struct nic *n = nic_open(depth, start);
-		struct ori_scope scope = nic_scope(n, 0);
+		struct ori_op_context scope = nic_scope(n, 0);
 		uint64_t next = start;
 
 		for (uint64_t k = 0; k < 48; k++) {
@@ -79,7 +79,7 @@ TEST(posting_without_waiting_reuses_slots_in_time)
 
 	for (unsigned int i = 0; each(&depth, &start, i); i++) {
 		struct nic *n = nic_open(depth, start);
-		struct ori_scope scope = nic_scope(n, 0);
+		struct ori_op_context scope = nic_scope(n, 0);
 		int full = 0;
 
 		n->slow = 1;
@@ -121,7 +121,7 @@ TEST(a_full_queue_makes_reserve_wait_and_giving_up_poisons_it)
 TEST(a_producer_waits_for_its_turn_and_giving_up_poisons_the_queue)
 {
 	struct nic *n = nic_open(4, 0xfffe);
-	struct ori_scope scope = nic_scope(n, SHORT_NS);
+	struct ori_op_context scope = nic_scope(n, SHORT_NS);
 	struct oriel_queue *q = &n->main.q;
 	uint64_t first = 0, second = 0;
 
@@ -140,7 +140,7 @@ TEST(a_producer_waits_for_its_turn_and_giving_up_poisons_the_queue)
 TEST(turns_are_passed_on_in_order)
 {
 	struct nic *n = nic_open(8, 0x7ffe);
-	struct ori_scope scope = nic_scope(n, SHORT_NS);
+	struct ori_op_context scope = nic_scope(n, SHORT_NS);
 	struct oriel_queue *q = &n->main.q;
 	uint64_t base[3];
 
@@ -218,7 +218,7 @@ TEST(completed_only_grows)
 TEST(an_error_ends_waits_and_posts_and_is_never_not_yet)
 {
 	struct nic *n = nic_open(4, 0xfffe);
-	struct ori_scope scope = nic_scope(n, 0);
+	struct ori_op_context scope = nic_scope(n, 0);
 	struct oriel_queue *q = &n->main.q;
 	uint64_t base;
 
@@ -256,7 +256,7 @@ TEST(the_first_cause_of_a_poisoned_queue_stays)
 TEST(a_failed_comm_ends_the_wait_of_a_queue)
 {
 	struct nic *n = nic_open(2, 0);
-	struct ori_scope scope = nic_scope(n, 0);
+	struct ori_op_context scope = nic_scope(n, 0);
 	uint64_t base;
 
 	n->stall = 1;
@@ -270,7 +270,7 @@ TEST(a_wait_for_what_was_before_the_first_wqe_is_over_at_once)
 {
 	for (int i = 0; i < 6; i++) {
 		struct nic *n = nic_open(2, starts[i]);
-		struct ori_scope scope = nic_scope(n, SHORT_NS);
+		struct ori_op_context scope = nic_scope(n, SHORT_NS);
 
 		n->hold = 1;
 		CHECK_EQ(ori_queue_wait(&scope, &n->main.q, starts[i]), 0);

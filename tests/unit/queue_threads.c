@@ -43,7 +43,7 @@ static int one_round(struct producer *p, int round)
 {
 	static const uint32_t lkey[ORIEL_NICS_MAX] = { NIC_LOCAL_KEY };
 	static const uint32_t rkey[ORIEL_NICS_MAX] = { NIC_REMOTE_KEY };
-	struct ori_scope scope = nic_scope(p->n, 0);
+	struct ori_op_context scope = nic_scope(p->n, 0);
 	struct oriel_queue *q = &p->n->main.q;
 	uint64_t at = (uint64_t)p->number * sizeof(p->payload);
 	struct ori_post post;

@@ -275,7 +275,7 @@ TEST(without_atomics_or_a_total_an_add_is_refused)
 TEST(who_gives_up_before_its_turn_has_not_touched_the_total)
 {
 	struct rig r;
-	struct ori_scope scope;
+	struct ori_op_context scope;
 	uint64_t base;
 
 	rig_open(&r, ORDERED);

@@ -57,9 +57,9 @@ struct oriel_allgather_options {
 int oriel_allgather_supported(struct oriel_comm *comm);
 
 /* On a window of the comm.  options may be NULL.  The window cannot be destroyed before the request. [C] */
-int oriel_allgather_init(struct oriel_comm *comm, struct oriel_window *window,
-			 const struct oriel_allgather_options *options,
-			 struct oriel_allgather_request **request);
+int oriel_allgather_create(struct oriel_comm *comm, struct oriel_window *window,
+			   const struct oriel_allgather_options *options,
+			   struct oriel_allgather_request **request);
 /*
  * On a registered buffer with room for max_count elements a rank; exchanged here if it was not.  The request
  * keeps a reference to the buffer. [C]

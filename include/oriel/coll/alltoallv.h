@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 struct oriel_comm;
-struct oriel_alltoallv;
+struct oriel_alltoallv_request;
 
 /* Alike on all ranks.  One of slot_bytes and recv_bytes is 0. */
 struct oriel_alltoallv_options {
@@ -69,28 +69,28 @@ struct oriel_alltoallv_args {
 
 /* Makes the queues that are missing, where the comm was made without (ORIEL_CONNECT_NONE). [C] */
 int oriel_alltoallv_create(struct oriel_comm *comm, const struct oriel_alltoallv_options *options,
-			   struct oriel_alltoallv **request);
-void *oriel_alltoallv_send_buffer(struct oriel_alltoallv *request);
-void *oriel_alltoallv_recv_buffer(struct oriel_alltoallv *request);
+			   struct oriel_alltoallv_request **request);
+void *oriel_alltoallv_send_buffer(struct oriel_alltoallv_request *request);
+void *oriel_alltoallv_recv_buffer(struct oriel_alltoallv_request *request);
 /* Fixed slots: where the data of `rank` lands; NULL for a packed request. */
-void *oriel_alltoallv_slot(struct oriel_alltoallv *request, int rank);
+void *oriel_alltoallv_slot(struct oriel_alltoallv_request *request, int rank);
 /*
  * All ranks make the same calls, one at a time on a request (CUDA: in the order of one stream).  When it is over, on
  * return or on the stream, all that was sent to this rank is here and the send memory may be written again.
  * A size or offset beyond the capacity makes the call fail with ORIEL_ERANGE on all ranks, brings nothing from or to
  * that rank, and leaves the request as good as before; on CUDA oriel_alltoallv_status() tells.
  */
-int oriel_alltoallv_exec(struct oriel_alltoallv *request, const struct oriel_alltoallv_args *args,
-			 void *stream);
+int oriel_alltoallv_exec(struct oriel_alltoallv_request *request,
+			 const struct oriel_alltoallv_args *args, void *stream);
 /* First failure of the request; else the first refused call since this was last asked; else 0. */
-int oriel_alltoallv_status(struct oriel_alltoallv *request);
+int oriel_alltoallv_status(struct oriel_alltoallv_request *request);
 /*
  * One line for people: how calls of bytes_per_peer to the peer that gets most are cut here, why so, and how long that
  * should take where it was measured.  A line that does not fit is cut.
  */
-int oriel_alltoallv_explain(struct oriel_alltoallv *request, uint64_t bytes_per_peer, char *text,
-			    size_t bytes);
-int oriel_alltoallv_destroy(struct oriel_alltoallv *request); /* [C] */
+int oriel_alltoallv_explain(struct oriel_alltoallv_request *request, uint64_t bytes_per_peer,
+			    char *text, size_t bytes);
+int oriel_alltoallv_destroy(struct oriel_alltoallv_request *request); /* [C] */
 
 #ifdef __cplusplus
 }

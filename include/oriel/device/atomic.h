@@ -27,7 +27,7 @@ ORIEL_DEV int ori_check_atomic(const struct oriel_window_dev *win, struct oriel_
 		err = ori_check_peer(win, g, call, peer);
 	if (err)
 		return err;
-	p = ori_window_peer(win, peer);
+	p = ori_peer_entry(win, peer);
 	skew = p->link ? p->link->buffer_skew : (uint64_t)(uintptr_t)p->buffer;
 	if (((skew + offset) & 7u) != 0)
 		err = ori_refuse(win, g, ORIEL_EINVAL, call, "word is not 8-byte aligned; offset",
@@ -36,7 +36,7 @@ ORIEL_DEV int ori_check_atomic(const struct oriel_window_dev *win, struct oriel_
 }
 
 /* By one thread.  A NIC has no swap of one block: compare-swap until nobody came in between. */
-ORIEL_DEV_OUT int ori_swap_queued(const struct ori_scope *scope, const struct oriel_link *link,
+ORIEL_DEV_OUT int ori_swap_queued(const struct ori_op_context *scope, const struct oriel_link *link,
 				  uint32_t lane, uint32_t block, uint64_t offset,
 				  const uint32_t *key, uint64_t value, uint64_t *old)
 {
@@ -57,7 +57,7 @@ ORIEL_DEV_OUT int ori_atomic_queued(ORI_WIN, const struct oriel_window_link *l, 
 				    uint64_t offset, uint64_t expected, uint64_t value,
 				    uint64_t *old)
 {
-	struct ori_scope scope;
+	struct ori_op_context scope;
 	uint64_t before = 0;
 	uint32_t lane;
 	int err;
@@ -71,7 +71,7 @@ ORIEL_DEV_OUT int ori_atomic_queued(ORI_WIN, const struct oriel_window_link *l, 
 	if (err)
 		return err;
 	if (oriel_group_is_leader(g)) {
-		scope = ori_window_scope(win);
+		scope = ori_window_context(win);
 		lane = ori_lane_of(l->link, g);
 		offset += l->buffer_skew;
 		if (what == ORI_ATOMIC_SWAP)
@@ -99,7 +99,7 @@ ORIEL_DEV_OUT int ori_atomic(ORI_WIN, const char *call, int what, int peer, uint
 		err = ori_check_atomic(win, g, call, peer, offset);
 	if (err)
 		return err;
-	p = ori_window_peer(win, peer);
+	p = ori_peer_entry(win, peer);
 	if (!ori_peer_is_mapped(p))
 		return ori_atomic_queued(win, g, p->link, what, offset, expected, value, old);
 	if (p->flags & ORIEL_PEER_NO_ATOMICS)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * oriel/device/barrier.h - bodies of device.h: sync, barrier, their halves, barrier_peer.
+ * oriel/device/barrier.h - bodies of device.h: barrier_arrive_wait, barrier, their halves, barrier_peer.
  *
  * Arrivals are counted per pair: arrival_sent[p][id] is how often I arrived at p, and
  * arrival_words[p][id] how often p arrived at me.  Both ends of a pair make the same sequence of
@@ -28,7 +28,7 @@ ORIEL_DEV void ori_arrive_mapped(const struct oriel_window_dev *win,
 				 uint64_t count)
 {
 	/* A store, not an add: one group at a time uses an id, so this word has one writer. */
-	ori_mapped_signal(&p->arrivals[id], ORIEL_SET, count, p->waiters);
+	ori_word_signal(&p->arrivals[id], ORIEL_SET, count, p->waiters);
 	ori_store_relaxed_sys(ori_arrivals_sent(win, peer, id), count);
 }
 
@@ -36,13 +36,13 @@ ORIEL_DEV void ori_arrive_mapped(const struct oriel_window_dev *win,
 ORIEL_DEV_OUT int ori_await_queued(const struct oriel_window_dev *win, struct ori_spin *s,
 				   uint64_t i)
 {
-	struct ori_words words;
+	struct ori_nic_words words;
 
 	ori_spin_host(s, 1);
 	words.first = (uint64_t *)ori_host_half(&win->comm, &win->arrival_words[i]);
 	words.stride = ori_arrival_plane(win);
 	words.n = win->word_nics;
-	return ori_words_wait_count(s, &words);
+	return ori_nic_words_wait_count(s, &words);
 }
 
 /* One deadline for all peers of a thread: `s` goes on from peer to peer. */
@@ -55,7 +55,7 @@ ORIEL_DEV int ori_await(const struct oriel_window_dev *win, struct ori_spin *s, 
 	if (ori_words_are_host(win, peer))
 		return ori_await_queued(win, s, i);
 	ori_spin_host(s, 0);
-	return ori_mapped_wait_count(s, &win->arrival_words[i]);
+	return ori_word_wait_count(s, &win->arrival_words[i]);
 }
 
 /*
@@ -64,7 +64,7 @@ ORIEL_DEV int ori_await(const struct oriel_window_dev *win, struct ori_spin *s, 
  */
 ORIEL_DEV_OUT int ori_fail_window(const struct oriel_window_dev *win, int err, int peer)
 {
-	const struct oriel_window_peer *p = ori_window_peer(win, peer);
+	const struct oriel_window_peer *p = ori_peer_entry(win, peer);
 	uint64_t first, failure = ORIEL_FAILURE_LATE(err, peer, win->comm.rank);
 
 	if (err != ORIEL_ETIMEDOUT && err != ORIEL_EMISMATCH)
@@ -118,7 +118,7 @@ ORIEL_DEV_OUT int ori_flush_some(ORI_WIN, int first, int last)
 	int peer, err = 0;
 
 	for (peer = first; peer < last && !err; peer++) {
-		p = ori_window_peer(win, peer);
+		p = ori_peer_entry(win, peer);
 		if (!ori_peer_is_mapped(p))
 			err = ori_flush_queued(win, g, p->link);
 	}
@@ -132,7 +132,7 @@ ORIEL_DEV_OUT int ori_arrive_some(ORI_WIN, int id, int first, int last)
 	uint64_t count;
 
 	for (peer = first; peer < last && !err; peer++) {
-		p = ori_window_peer(win, peer);
+		p = ori_peer_entry(win, peer);
 		if (ori_peer_is_mapped(p))
 			continue;
 		count = ori_load_relaxed_sys(ori_arrivals_sent(win, peer, id)) + 1;
@@ -148,7 +148,7 @@ ORIEL_DEV_OUT int ori_reaches_some(const struct oriel_window_dev *win, int first
 	int peer;
 
 	for (peer = first; peer < last; peer++)
-		if (ori_window_peer(win, peer)->kind == ORIEL_PEER_NONE)
+		if (ori_peer_entry(win, peer)->kind == ORIEL_PEER_NONE)
 			return ORIEL_ENOTCONN;
 	return 0;
 }
@@ -209,7 +209,7 @@ ORIEL_DEV int ori_await_lane(ORI_WIN, uint32_t lanes, int id, int first, int las
 ORIEL_DEV int ori_barrier_any(ORI_WIN, const char *call, int id, int first, int last, int parts)
 {
 	uint32_t lanes = ori_group_lanes(g);
-	struct ori_look look = { 0, 0 };
+	struct ori_failures look = { 0, 0 };
 	uint64_t sent = 0;
 	int err = win->checked ? ori_barrier_enter(win, g, call, id) : 0;
 
@@ -217,14 +217,14 @@ ORIEL_DEV int ori_barrier_any(ORI_WIN, const char *call, int id, int first, int 
 		return err;
 	/* On their way while the group meets. */
 	if (g.thread < lanes) {
-		look = ori_look_at(&win->comm, win->failure);
+		look = ori_failures_load(&win->comm, win->failure);
 		if ((parts & ORI_ARRIVE) && first + (int)g.thread < last)
 			sent = ori_load_relaxed_sys(
 				ori_arrivals_sent(win, first + (int)g.thread, id));
 	}
 	err = oriel_group_sync(g);
 	if (g.thread < lanes) {
-		err = err ? err : ori_look_status(look);
+		err = err ? err : ori_failures_status(look);
 		if (win->queued_peers) {
 			if (!err && oriel_group_is_leader(g))
 				err = ori_meet_queued(win, g, id, first, last, parts);
@@ -258,7 +258,7 @@ ORIEL_DEV int ori_await_mapped(const struct oriel_window_dev *win, int peer, int
 
 	ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_BARRIER, peer, id, win->number,
 		       count);
-	err = ori_mapped_wait_count(&s, &win->arrival_words[i]);
+	err = ori_word_wait_count(&s, &win->arrival_words[i]);
 	if (ori_spin_was_short(&s))
 		return 0;
 	ori_spin_end(&s);
@@ -276,7 +276,7 @@ ORIEL_DEV int ori_await_mapped(const struct oriel_window_dev *win, int peer, int
 ORIEL_DEV int ori_barrier_lanes(ORI_WIN, int id, int first, int last, int parts)
 {
 	int peer = first + (int)g.thread, err;
-	struct ori_look look = { 0, 0 };
+	struct ori_failures look = { 0, 0 };
 	struct oriel_waiters *waiters = NULL;
 	uint64_t *there = NULL, count = 0;
 
@@ -287,9 +287,9 @@ ORIEL_DEV int ori_barrier_lanes(ORI_WIN, int id, int first, int last, int parts)
 		 * these.
 		 */
 		const struct oriel_window_peer *p = ORIEL_ON_GPU ? &win->peers[peer] :
-								   ori_window_peer(win, peer);
+								   ori_peer_entry(win, peer);
 
-		look = ori_look_window(win);
+		look = ori_failures_of_window(win);
 		count = ori_load_relaxed_sys(ori_arrivals_sent(win, peer, id));
 		there = p->arrivals + id;
 		waiters = p->waiters;
@@ -300,8 +300,8 @@ ORIEL_DEV int ori_barrier_lanes(ORI_WIN, int id, int first, int last, int parts)
 		if (parts & ORI_ARRIVE)
 			ori_release_begin();
 		ori_release_hold(g, last - first);
-		if (err || ori_look_failed(look)) {
-			err = err ? err : ori_look_status(look);
+		if (err || ori_failures_any(look)) {
+			err = err ? err : ori_failures_status(look);
 		} else if (peer != win->comm.rank) {
 			if (parts & ORI_ARRIVE) {
 				count++;
@@ -317,7 +317,7 @@ ORIEL_DEV int ori_barrier_lanes(ORI_WIN, int id, int first, int last, int parts)
 }
 
 /* The body of all calls below: the short way is inlined, the other one called on a GPU. */
-ORIEL_DEV int ori_barrier(ORI_WIN, const char *call, int id, int first, int last, int parts)
+ORIEL_DEV int ori_barrier_steps(ORI_WIN, const char *call, int id, int first, int last, int parts)
 {
 	if (!win->checked && !win->queued_peers && last - first <= (int)ori_group_lanes(g))
 		return ori_barrier_lanes(win, g, id, first, last, parts);
@@ -325,27 +325,27 @@ ORIEL_DEV int ori_barrier(ORI_WIN, const char *call, int id, int first, int last
 			      ori_barrier_any(win, g, call, id, first, last, parts);
 }
 
-ORIEL_DEV int oriel_sync(ORI_WIN, int id)
+ORIEL_DEV int oriel_barrier_arrive_wait(ORI_WIN, int id)
 {
-	return ori_barrier(win, g, "sync", id, 0, win->comm.nranks, ORI_ARRIVE | ORI_WAIT);
+	return ori_barrier_steps(win, g, "barrier_arrive_wait", id, 0, win->comm.nranks, ORI_ARRIVE | ORI_WAIT);
 }
 
 /* Mapped peers: the group's copies are done when it has met, so the flush is the agreement. */
 ORIEL_DEV int oriel_barrier(ORI_WIN, int id)
 {
-	return ori_barrier(win, g, "barrier", id, 0, win->comm.nranks,
-			   ORI_FLUSH | ORI_ARRIVE | ORI_WAIT);
+	return ori_barrier_steps(win, g, "barrier", id, 0, win->comm.nranks,
+				 ORI_FLUSH | ORI_ARRIVE | ORI_WAIT);
 }
 
 ORIEL_DEV int oriel_barrier_arrive(ORI_WIN, int id)
 {
-	return ori_barrier(win, g, "barrier_arrive", id, 0, win->comm.nranks,
-			   ORI_FLUSH | ORI_ARRIVE);
+	return ori_barrier_steps(win, g, "barrier_arrive", id, 0, win->comm.nranks,
+				 ORI_FLUSH | ORI_ARRIVE);
 }
 
 ORIEL_DEV int oriel_barrier_wait(ORI_WIN, int id)
 {
-	return ori_barrier(win, g, "barrier_wait", id, 0, win->comm.nranks, ORI_WAIT);
+	return ori_barrier_steps(win, g, "barrier_wait", id, 0, win->comm.nranks, ORI_WAIT);
 }
 
 ORIEL_DEV int oriel_barrier_peer(ORI_WIN, int peer, int id)
@@ -355,8 +355,8 @@ ORIEL_DEV int oriel_barrier_peer(ORI_WIN, int peer, int id)
 	if (win->checked)
 		err = ori_check_peer(win, g, "barrier_peer", peer);
 	return err ? err :
-		     ori_barrier(win, g, "barrier_peer", id, peer, peer + 1,
-				 ORI_FLUSH | ORI_ARRIVE | ORI_WAIT);
+		     ori_barrier_steps(win, g, "barrier_peer", id, peer, peer + 1,
+				       ORI_FLUSH | ORI_ARRIVE | ORI_WAIT);
 }
 
 #endif

@@ -16,8 +16,8 @@
  * --------------------------------------------------------------------------------
  */
 
-ORIEL_DEV const struct oriel_window_peer *ori_window_peer(const struct oriel_window_dev *win,
-							  int peer)
+ORIEL_DEV const struct oriel_window_peer *ori_peer_entry(const struct oriel_window_dev *win,
+							 int peer)
 {
 	return peer < ORIEL_INLINE_PEERS ? &win->inline_peers[peer] : &win->peers[peer];
 }
@@ -31,13 +31,13 @@ ORIEL_DEV struct oriel_window_peer ori_window_entry(const struct oriel_window_de
 {
 	if (ORIEL_ON_GPU && peer < ORIEL_INLINE_PEERS)
 		return win->inline_peers[peer];
-	return ORIEL_ON_GPU ? win->peers[peer] : *ori_window_peer(win, peer);
+	return ORIEL_ON_GPU ? win->peers[peer] : *ori_peer_entry(win, peer);
 }
 
 /* A window always has its failure word. */
-ORIEL_DEV struct ori_look ori_look_window(const struct oriel_window_dev *win)
+ORIEL_DEV struct ori_failures ori_failures_of_window(const struct oriel_window_dev *win)
 {
-	struct ori_look look;
+	struct ori_failures look;
 
 	look.window = ori_load_relaxed_sys(win->failure);
 	look.comm = ori_load_relaxed_sys(win->comm.failure);
@@ -57,7 +57,7 @@ ORIEL_DEV int ori_peer_is_plain(const struct oriel_window_peer *p)
 
 ORIEL_DEV_OUT int ori_peer_is_queued(const struct oriel_window_dev *win, int peer)
 {
-	return !ori_peer_is_mapped(ori_window_peer(win, peer));
+	return !ori_peer_is_mapped(ori_peer_entry(win, peer));
 }
 
 /* By one thread: a mapped peer's window has failed, too; its first failure stays. */
@@ -116,7 +116,7 @@ ORIEL_DEV int oriel_peer_kind(const struct oriel_window_dev *win, int peer)
 {
 	if (peer < 0 || peer >= win->comm.nranks)
 		return ORIEL_PEER_NONE;
-	return ori_window_peer(win, peer)->kind;
+	return ori_peer_entry(win, peer)->kind;
 }
 
 ORIEL_DEV int oriel_peer_to_index(const struct oriel_window_dev *win, int peer)
@@ -135,7 +135,7 @@ ORIEL_DEV void *oriel_mapped_address(const struct oriel_window_dev *win, int pee
 
 	if (peer < 0 || peer >= win->comm.nranks || offset > win->bytes)
 		return NULL;
-	p = ori_window_peer(win, peer);
+	p = ori_peer_entry(win, peer);
 	return ori_peer_is_mapped(p) && p->buffer ? p->buffer + offset : NULL;
 }
 

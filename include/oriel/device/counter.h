@@ -41,7 +41,7 @@ ORIEL_DEV int ori_counter_verify(const struct oriel_window_dev *win, int peer)
 	int err = 0;
 
 	if (ori_peer_is_queued(win, peer))
-		l = ori_window_peer(win, peer)->link;
+		l = ori_peer_entry(win, peer)->link;
 	if (!l || !l->link || !(l->link->flags & ORIEL_LINK_SILENT))
 		return 0;
 	for (n = 0; n < l->link->nlanes && !err; n++)

@@ -11,7 +11,7 @@
 #include "post.h"
 
 /* [L1] acquire; partner [L2] in ori_result_give(). */
-ORIEL_DEV int ori_result_take(const struct ori_scope *scope, uint32_t block, uint32_t *slot)
+ORIEL_DEV int ori_result_take(const struct ori_op_context *scope, uint32_t block, uint32_t *slot)
 {
 	struct oriel_result *r;
 	struct ori_spin s;
@@ -27,7 +27,7 @@ ORIEL_DEV int ori_result_take(const struct ori_scope *scope, uint32_t block, uin
 	return err;
 }
 
-ORIEL_DEV void ori_result_give(const struct ori_scope *scope, uint32_t slot)
+ORIEL_DEV void ori_result_give(const struct ori_op_context *scope, uint32_t slot)
 {
 	/* [L2] release; partner [L1]. */
 	ori_store_release_sys(&scope->comm->results[slot].lock, 0);
@@ -46,7 +46,7 @@ ORIEL_DEV uint64_t ori_result_address(uint32_t slot)
 }
 
 /* 1 to 32 bytes of the peer's memory, by one thread. */
-ORIEL_DEV_OUT int ori_fetch_bytes(const struct ori_scope *scope, const struct oriel_link *link,
+ORIEL_DEV_OUT int ori_fetch_bytes(const struct ori_op_context *scope, const struct oriel_link *link,
 				  uint32_t n, uint32_t block, uint64_t remote, const uint32_t *rkey,
 				  void *out, uint64_t bytes)
 {
@@ -72,7 +72,7 @@ ORIEL_DEV_OUT int ori_fetch_bytes(const struct ori_scope *scope, const struct or
  * Atomics of all ranks on a word are executed by one NIC of its rank, the first: NICs are atomic only
  * within themselves.  What the block has posted on a lane of another NIC must be there before.
  */
-ORIEL_DEV int ori_atomic_lane(const struct ori_scope *scope, const struct oriel_link *link,
+ORIEL_DEV int ori_atomic_lane(const struct ori_op_context *scope, const struct oriel_link *link,
 			      uint32_t *n)
 {
 	struct oriel_queue *q = link->lanes[*n].main;
@@ -84,10 +84,10 @@ ORIEL_DEV int ori_atomic_lane(const struct ori_scope *scope, const struct oriel_
 }
 
 /* fetch-add (compare == 0) or compare-swap; by one thread. */
-ORIEL_DEV_OUT int ori_fetch_atomic(const struct ori_scope *scope, const struct oriel_link *link,
-				   uint32_t n, uint32_t block, int compare, uint64_t remote,
-				   const uint32_t *rkey, uint64_t expected, uint64_t value,
-				   uint64_t *old)
+ORIEL_DEV_OUT int ori_fetch_atomic(const struct ori_op_context *scope,
+				   const struct oriel_link *link, uint32_t n, uint32_t block,
+				   int compare, uint64_t remote, const uint32_t *rkey,
+				   uint64_t expected, uint64_t value, uint64_t *old)
 {
 	const uint32_t *lkey = scope->comm->result_key;
 	const struct oriel_lane *lane;

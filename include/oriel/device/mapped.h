@@ -28,11 +28,11 @@
 ORIEL_DEV int ori_agree_failure(const struct oriel_comm_dev *comm, const uint64_t *window_failure,
 				struct oriel_group g)
 {
-	struct ori_look look = { 0, 0 };
+	struct ori_failures look = { 0, 0 };
 
 	if (oriel_group_is_leader(g))
-		look = ori_look_at(comm, window_failure);
-	return ori_group_agree_look(g, look);
+		look = ori_failures_load(comm, window_failure);
+	return ori_group_agree_failures(g, look);
 }
 
 /*
@@ -60,12 +60,12 @@ ORIEL_DEV void ori_publish(uint64_t *at, int op, uint64_t value, struct oriel_wa
 }
 
 /* By one thread, after its group agreed: publishes all the group wrote before. */
-ORIEL_DEV void ori_mapped_signal(uint64_t *word, int op, uint64_t value,
-				 struct oriel_waiters *waiters)
+ORIEL_DEV void ori_word_signal(uint64_t *word, int op, uint64_t value,
+			       struct oriel_waiters *waiters)
 {
 	uint64_t *at = ori_release_at(word);
 
-	/* [S1] release, system scope; partner [W1] in ori_mapped_wait(). */
+	/* [S1] release, system scope; partner [W1] in ori_word_wait(). */
 	ori_release_begin();
 	ori_publish(at, op, value, waiters);
 }
@@ -74,11 +74,11 @@ ORIEL_DEV void ori_mapped_signal(uint64_t *word, int op, uint64_t value,
  * By one thread: until *word - base compares.  Returns 0 or why it ended; nothing is published.
  * On a failed window no wait succeeds, not even one whose word already compares.
  */
-ORIEL_DEV int ori_mapped_wait(struct ori_spin *s, const uint64_t *word, uint64_t base, int cmp)
+ORIEL_DEV int ori_word_wait(struct ori_spin *s, const uint64_t *word, uint64_t base, int cmp)
 {
-	struct ori_look look = ori_look_at(s->comm, s->window_failure);
+	struct ori_failures look = ori_failures_load(s->comm, s->window_failure);
 	uint64_t have = ori_poll_sys(word) - base; /* on its way beside the look */
-	int err = ori_look_status(look);
+	int err = ori_failures_status(look);
 	uint32_t more;
 
 	while (!err && !ori_compare(have, cmp, s->want)) {
@@ -94,7 +94,7 @@ ORIEL_DEV int ori_mapped_wait(struct ori_spin *s, const uint64_t *word, uint64_t
 }
 
 /* The same for a count that may wrap: until it has reached s->want.  The caller ends the spin. */
-ORIEL_DEV int ori_mapped_wait_count(struct ori_spin *s, const uint64_t *word)
+ORIEL_DEV int ori_word_wait_count(struct ori_spin *s, const uint64_t *word)
 {
 	uint32_t more;
 	uint64_t have;
@@ -119,13 +119,13 @@ ORIEL_DEV int ori_mapped_wait_count(struct ori_spin *s, const uint64_t *word)
  * A count that comes through several NICs: one word for each, `stride` words apart, and the sum is what
  * has come.  Each only grows, so no sum is ever too high.
  */
-struct ori_words {
+struct ori_nic_words {
 	const uint64_t *first;
 	uint64_t stride;
 	uint32_t n;
 };
 
-ORIEL_DEV uint64_t ori_words_poll(const struct ori_words *w)
+ORIEL_DEV uint64_t ori_nic_words_poll(const struct ori_nic_words *w)
 {
 	uint64_t sum = ori_poll_sys(w->first);
 	uint32_t i;
@@ -135,19 +135,19 @@ ORIEL_DEV uint64_t ori_words_poll(const struct ori_words *w)
 	return sum;
 }
 
-/* As ori_mapped_wait(); out of line, for it is the way of queued peers alone. */
-ORIEL_DEV_OUT int ori_words_wait(struct ori_spin *s, const struct ori_words *w, uint64_t base,
-				 int cmp)
+/* As ori_word_wait(); out of line, for it is the way of queued peers alone. */
+ORIEL_DEV_OUT int ori_nic_words_wait(struct ori_spin *s, const struct ori_nic_words *w,
+				     uint64_t base, int cmp)
 {
 	int err = ori_failed(s->comm, s->window_failure);
-	uint64_t have = ori_words_poll(w) - base;
+	uint64_t have = ori_nic_words_poll(w) - base;
 	uint32_t more;
 
 	while (!err && !ori_compare(have, cmp, s->want)) {
 		err = ori_spin(s, have);
-		have = ori_words_poll(w) - base;
+		have = ori_nic_words_poll(w) - base;
 		for (more = ori_spin_polls(s); more && !ori_compare(have, cmp, s->want); more--)
-			have = ori_words_poll(w) - base;
+			have = ori_nic_words_poll(w) - base;
 	}
 	/* [W1] acquire, system scope, with the polls; partner [S1], or the NIC's add. */
 	ori_poll_end();
@@ -155,18 +155,18 @@ ORIEL_DEV_OUT int ori_words_wait(struct ori_spin *s, const struct ori_words *w, 
 	return err;
 }
 
-/* As ori_mapped_wait_count(); the caller ends the spin. */
-ORIEL_DEV_OUT int ori_words_wait_count(struct ori_spin *s, const struct ori_words *w)
+/* As ori_word_wait_count(); the caller ends the spin. */
+ORIEL_DEV_OUT int ori_nic_words_wait_count(struct ori_spin *s, const struct ori_nic_words *w)
 {
-	uint64_t have = ori_words_poll(w);
+	uint64_t have = ori_nic_words_poll(w);
 	uint32_t more;
 	int err = 0;
 
 	while (!err && !ori_reached(have, s->want)) {
 		err = ori_spin(s, have);
-		have = ori_words_poll(w);
+		have = ori_nic_words_poll(w);
 		for (more = ori_spin_polls(s); more && !ori_reached(have, s->want); more--)
-			have = ori_words_poll(w);
+			have = ori_nic_words_poll(w);
 	}
 	/* [W1] acquire, system scope, with the polls; partner [S1], or the NIC's add. */
 	ori_poll_end();
@@ -197,7 +197,7 @@ ORIEL_DEV int oriel_mapped_signal(const struct oriel_comm_dev *comm, struct orie
 	    comm->peers[peer].flags & ORIEL_PEER_NO_ATOMICS)
 		return ORIEL_EUNSUPPORTED;
 	if (!err && oriel_group_is_leader(g))
-		ori_mapped_signal(word, op, value, comm->peers[peer].waiters);
+		ori_word_signal(word, op, value, comm->peers[peer].waiters);
 	return err;
 }
 
@@ -218,7 +218,7 @@ ORIEL_DEV int oriel_mapped_wait(const struct oriel_comm_dev *comm, struct oriel_
 
 	if (oriel_group_is_leader(g)) {
 		ori_spin_begin(&s, comm, NULL, ORIEL_OP_WORD, peer, 0, -1, value);
-		err = ori_mapped_wait(&s, word, 0, cmp);
+		err = ori_word_wait(&s, word, 0, cmp);
 	}
 	return ori_group_agree(g, err);
 }
@@ -253,7 +253,7 @@ ORIEL_DEV_OUT int ori_channel_send(const struct oriel_comm_dev *comm,
 		if (oriel_group_is_leader(g)) {
 			ori_spin_begin(&s, comm, window_failure, ORIEL_OP_SEND, ch->peer, id,
 				       window, cursor + 1 - ch->depth);
-			err = ori_mapped_wait_count(&s, ch->free_count);
+			err = ori_word_wait_count(&s, ch->free_count);
 			ori_spin_end(&s);
 		}
 		err = ori_group_agree(g, err);
@@ -268,8 +268,8 @@ ORIEL_DEV_OUT int ori_channel_send(const struct oriel_comm_dev *comm,
 		if (oriel_group_is_leader(g)) {
 			/* what is left of the message; relaxed: published by the next line */
 			ori_store_relaxed_sys(&ch->lengths[slot], bytes - sent);
-			ori_mapped_signal(ch->ready, ORIEL_SET, cursor,
-					  comm->peers[ch->peer].waiters);
+			ori_word_signal(ch->ready, ORIEL_SET, cursor,
+					comm->peers[ch->peer].waiters);
 			ori_store_relaxed_sys(ch->cursor, cursor);
 		}
 		sent += piece;
@@ -299,7 +299,7 @@ ORIEL_DEV_OUT int ori_channel_recv(const struct oriel_comm_dev *comm,
 		if (oriel_group_is_leader(g)) {
 			ori_spin_begin(&s, comm, window_failure, ORIEL_OP_RECV, ch->peer, id,
 				       window, cursor + 1);
-			err = ori_mapped_wait_count(&s, ch->ready);
+			err = ori_word_wait_count(&s, ch->ready);
 			ori_spin_end(&s);
 			/* relaxed: the wait acquired what the sender published before `ready` */
 			if (!err && ori_load_relaxed_sys(&ch->lengths[slot]) != bytes - got)
@@ -316,8 +316,8 @@ ORIEL_DEV_OUT int ori_channel_recv(const struct oriel_comm_dev *comm,
 		over = got == bytes;
 		cursor++;
 		if (oriel_group_is_leader(g)) {
-			ori_mapped_signal(ch->free_count, ORIEL_SET, cursor,
-					  comm->peers[ch->peer].waiters);
+			ori_word_signal(ch->free_count, ORIEL_SET, cursor,
+					comm->peers[ch->peer].waiters);
 			ori_store_relaxed_sys(ch->cursor, cursor);
 		}
 	}

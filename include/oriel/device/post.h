@@ -76,7 +76,7 @@ ORIEL_DEV void ori_fill_word(const struct oriel_link *link, const struct oriel_l
 }
 
 /* Chunks of the data but the last, each a burst of its own; *done is how far it got. */
-ORIEL_DEV int ori_post_chunks(const struct ori_scope *scope, const struct oriel_link *link,
+ORIEL_DEV int ori_post_chunks(const struct ori_op_context *scope, const struct oriel_link *link,
 			      const struct oriel_lane *lane, const struct ori_post *p,
 			      uint64_t *done)
 {
@@ -113,8 +113,9 @@ ORIEL_DEV uint64_t ori_post_total(const struct ori_post *p, int add)
  * order, so that totals leave in the order they were made; and where only one NIC may touch the word.
  * Without order it leaves after the last word is complete.
  */
-ORIEL_DEV int ori_post_word_in_turn(const struct ori_scope *scope, const struct oriel_link *link,
-				    const struct ori_post *p, uint64_t *index)
+ORIEL_DEV int ori_post_word_in_turn(const struct ori_op_context *scope,
+				    const struct oriel_link *link, const struct ori_post *p,
+				    uint64_t *index)
 {
 	const struct oriel_lane *lane = &link->lanes[0];
 	struct oriel_queue *q = lane->main;
@@ -143,7 +144,7 @@ ORIEL_DEV int ori_post_word_in_turn(const struct ori_scope *scope, const struct 
 }
 
 /* WAIT for the operation, then add through the loopback: the NIC counts, no thread has to look. */
-ORIEL_DEV int ori_post_count(const struct ori_scope *scope, const struct oriel_lane *lane,
+ORIEL_DEV int ori_post_count(const struct ori_op_context *scope, const struct oriel_lane *lane,
 			     const struct ori_post *p, uint64_t index)
 {
 	struct oriel_queue *q = lane->companion;
@@ -159,18 +160,18 @@ ORIEL_DEV int ori_post_count(const struct ori_scope *scope, const struct oriel_l
 }
 
 /* Without NIC atomics the poster waits and counts itself. */
-ORIEL_DEV int ori_count_here(const struct ori_scope *scope, const struct oriel_lane *lane,
+ORIEL_DEV int ori_count_here(const struct ori_op_context *scope, const struct oriel_lane *lane,
 			     const struct ori_post *p, uint64_t index)
 {
 	int err = ori_queue_wait(scope, lane->main, index + 1);
 
 	if (!err)
-		ori_mapped_signal(p->count, ORIEL_ADD, 1, scope->comm->waiters);
+		ori_word_signal(p->count, ORIEL_ADD, 1, scope->comm->waiters);
 	return err;
 }
 
 /* The short way: data that fits one WQE, and nothing with it. */
-ORIEL_DEV_OUT int ori_post_data(const struct ori_scope *scope, const struct oriel_lane *lane,
+ORIEL_DEV_OUT int ori_post_data(const struct ori_op_context *scope, const struct oriel_lane *lane,
 				const struct ori_post *p)
 {
 	uint64_t base;
@@ -182,7 +183,7 @@ ORIEL_DEV_OUT int ori_post_data(const struct ori_scope *scope, const struct orie
 	return ori_queue_publish(scope, lane->main, base, 1);
 }
 
-ORIEL_DEV_OUT int ori_post_parts(const struct ori_scope *scope, const struct oriel_link *link,
+ORIEL_DEV_OUT int ori_post_parts(const struct ori_op_context *scope, const struct oriel_link *link,
 				 uint32_t n, const struct ori_post *p)
 {
 	const struct oriel_lane *lane = &link->lanes[n], *counted = lane;
@@ -248,7 +249,7 @@ ORIEL_DEV_OUT int ori_post_parts(const struct ori_scope *scope, const struct ori
 }
 
 /* By one thread, after its group met: posts the operation on lane `n` of the link. */
-ORIEL_DEV int ori_queue_post(const struct ori_scope *scope, const struct oriel_link *link,
+ORIEL_DEV int ori_queue_post(const struct ori_op_context *scope, const struct oriel_link *link,
 			     uint32_t n, const struct ori_post *p)
 {
 	if (!p->signal && !p->count && p->bytes - 1 < link->message_bytes)
@@ -257,7 +258,7 @@ ORIEL_DEV int ori_queue_post(const struct ori_scope *scope, const struct oriel_l
 }
 
 /* Reads `bytes` of the peer into (local, lkey); complete when the lane is. */
-ORIEL_DEV_OUT int ori_queue_read(const struct ori_scope *scope, const struct oriel_link *link,
+ORIEL_DEV_OUT int ori_queue_read(const struct ori_op_context *scope, const struct oriel_link *link,
 				 uint32_t n, uint64_t remote, const uint32_t *rkey, uint64_t local,
 				 const uint32_t *lkey, uint64_t bytes)
 {
@@ -284,8 +285,8 @@ ORIEL_DEV_OUT int ori_queue_read(const struct ori_scope *scope, const struct ori
  * Later WQEs of the lane start after its earlier reads and atomics are complete, and after its writes
  * where those may overtake each other.
  */
-ORIEL_DEV_OUT int ori_queue_fence(const struct ori_scope *scope, const struct oriel_link *link,
-				  uint32_t n)
+ORIEL_DEV_OUT int ori_lane_fence(const struct ori_op_context *scope, const struct oriel_link *link,
+				 uint32_t n)
 {
 	struct oriel_queue *q = link->lanes[n].main;
 	uint64_t base;
@@ -302,8 +303,8 @@ ORIEL_DEV_OUT int ori_queue_fence(const struct ori_scope *scope, const struct or
 }
 
 /* What the lane has been given so far is complete, words sent through lane 0 for it too. */
-ORIEL_DEV_OUT int ori_queue_flush(const struct ori_scope *scope, const struct oriel_link *link,
-				  uint32_t n)
+ORIEL_DEV_OUT int ori_lane_flush(const struct ori_op_context *scope, const struct oriel_link *link,
+				 uint32_t n)
 {
 	uint32_t both = ORIEL_LINK_ORDERED | ORIEL_LINK_ATOMICS;
 	struct oriel_queue *q = link->lanes[n].main;

@@ -21,7 +21,7 @@
 #include "wqe.h"
 
 /* What a wait is part of: the comm, and the window's failure word or NULL. */
-struct ori_scope {
+struct ori_op_context {
 	const struct oriel_comm_dev *comm;
 	const uint64_t *window_failure;
 	int32_t window;
@@ -29,9 +29,9 @@ struct ori_scope {
 	uint64_t timeout_ns;
 };
 
-ORIEL_DEV struct ori_scope ori_comm_scope(const struct oriel_comm_dev *comm)
+ORIEL_DEV struct ori_op_context ori_comm_scope(const struct oriel_comm_dev *comm)
 {
-	struct ori_scope s;
+	struct ori_op_context s;
 
 	s.comm = comm;
 	s.window_failure = NULL;
@@ -46,7 +46,7 @@ ORIEL_DEV struct ori_wqe *ori_queue_slot(const struct oriel_queue *q, uint64_t i
 	return (struct ori_wqe *)(void *)(q->sq + (index & (q->depth - 1)) * ORI_WQE_BYTES);
 }
 
-ORIEL_DEV void ori_queue_spin_begin(struct ori_spin *s, const struct ori_scope *scope,
+ORIEL_DEV void ori_queue_spin_begin(struct ori_spin *s, const struct ori_op_context *scope,
 				    const struct oriel_queue *q, uint64_t want)
 {
 	ori_spin_begin(s, scope->comm, scope->window_failure, ORIEL_OP_QUEUE, q->peer, (int)q->lane,
@@ -72,7 +72,7 @@ ORIEL_DEV int ori_queue_poison(struct oriel_queue *q, int status)
 }
 
 /* With what a wait on a failed queue ends: a failure known before is the cause, the queue's its consequence. */
-ORIEL_DEV int ori_queue_cause(const struct ori_scope *scope, int err)
+ORIEL_DEV int ori_queue_cause(const struct ori_op_context *scope, int err)
 {
 	int first = err ? ori_failed(scope->comm, scope->window_failure) : 0;
 
@@ -120,7 +120,7 @@ ORIEL_DEV int ori_queue_poll(struct oriel_queue *q, uint64_t index)
 }
 
 /* Until the first `count` WQEs are complete. */
-ORIEL_DEV_OUT int ori_queue_wait(const struct ori_scope *scope, struct oriel_queue *q,
+ORIEL_DEV_OUT int ori_queue_wait(const struct ori_op_context *scope, struct oriel_queue *q,
 				 uint64_t count)
 {
 	struct ori_spin s;
@@ -185,7 +185,7 @@ ORIEL_DEV int ori_queue_is_free(const struct oriel_queue *q, uint32_t n)
  * other, each when it gets a core: with more threads than cores, a switch a post.  So one that finds the
  * queue in use, or full, stands aside a little first, and whoever has a core goes on.  Nothing rests on it.
  */
-ORIEL_DEV_OUT void ori_queue_approach(const struct ori_scope *scope, struct oriel_queue *q,
+ORIEL_DEV_OUT void ori_queue_approach(const struct ori_op_context *scope, struct oriel_queue *q,
 				      uint32_t n)
 {
 	uint64_t need;
@@ -204,8 +204,8 @@ ORIEL_DEV_OUT void ori_queue_approach(const struct ori_scope *scope, struct orie
 }
 
 /* n consecutive WQEs, n <= depth; they may be filled when it returns 0. */
-ORIEL_DEV int ori_queue_reserve(const struct ori_scope *scope, struct oriel_queue *q, uint32_t n,
-				uint64_t *base)
+ORIEL_DEV int ori_queue_reserve(const struct ori_op_context *scope, struct oriel_queue *q,
+				uint32_t n, uint64_t *base)
 {
 	int err = ori_queue_failed(q);
 
@@ -222,7 +222,7 @@ ORIEL_DEV int ori_queue_reserve(const struct ori_scope *scope, struct oriel_queu
 	return err ? ori_queue_poison(q, err) : 0;
 }
 
-ORIEL_DEV_OUT int ori_queue_turn_slow(const struct ori_scope *scope, struct oriel_queue *q,
+ORIEL_DEV_OUT int ori_queue_turn_slow(const struct ori_op_context *scope, struct oriel_queue *q,
 				      uint64_t base)
 {
 	struct ori_spin s;
@@ -239,7 +239,8 @@ ORIEL_DEV_OUT int ori_queue_turn_slow(const struct ori_scope *scope, struct orie
 }
 
 /* Until all WQEs before `base` are rung. */
-ORIEL_DEV int ori_queue_turn(const struct ori_scope *scope, struct oriel_queue *q, uint64_t base)
+ORIEL_DEV int ori_queue_turn(const struct ori_op_context *scope, struct oriel_queue *q,
+			     uint64_t base)
 {
 	/* [P4] acquire; partner [P3]: the WQEs of those before are behind our doorbell too. */
 	if (ori_load_acquire_dev(&q->produced) == base || ORI_MUTANT(2))
@@ -248,7 +249,8 @@ ORIEL_DEV int ori_queue_turn(const struct ori_scope *scope, struct oriel_queue *
 }
 
 /* By who has the turn: everything before `next` is the engine's now. */
-ORIEL_DEV void ori_queue_ring(const struct ori_scope *scope, struct oriel_queue *q, uint64_t next)
+ORIEL_DEV void ori_queue_ring(const struct ori_op_context *scope, struct oriel_queue *q,
+			      uint64_t next)
 {
 	/*
 	 * [P1] release, system scope: a NIC that reads the record must find the WQEs.  From a GPU it is a fence
@@ -279,8 +281,8 @@ ORIEL_DEV void ori_queue_ring(const struct ori_scope *scope, struct oriel_queue 
 		ori_store_release32_sys(&q->record[1], ori_doorbell_record(next));
 }
 
-ORIEL_DEV int ori_queue_publish(const struct ori_scope *scope, struct oriel_queue *q, uint64_t base,
-				uint32_t n)
+ORIEL_DEV int ori_queue_publish(const struct ori_op_context *scope, struct oriel_queue *q,
+				uint64_t base, uint32_t n)
 {
 	int err = ori_queue_turn(scope, q, base);
 

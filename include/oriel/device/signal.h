@@ -41,13 +41,13 @@ ORIEL_DEV_OUT int ori_signal_wait_queued(const struct oriel_window_dev *win, str
 					 uint64_t i, int cmp)
 {
 	uint64_t base = ori_load_relaxed_sys(&win->signal_base[i]);
-	struct ori_words words;
+	struct ori_nic_words words;
 
 	ori_spin_host(s, 1);
 	words.first = (uint64_t *)ori_host_half(&win->comm, &win->signal_words[i]);
 	words.stride = ori_signal_plane(win);
 	words.n = win->word_nics;
-	return ori_words_wait(s, &words, base, cmp);
+	return ori_nic_words_wait(s, &words, base, cmp);
 }
 
 /* By one thread: until (source, id) compares. */
@@ -61,8 +61,8 @@ ORIEL_DEV int ori_signal_wait(const struct oriel_window_dev *win, int peer, int 
 	if (ori_words_are_host(win, peer))
 		return ori_signal_wait_queued(win, &s, i, cmp);
 	ori_spin_host(&s, 0);
-	return ori_mapped_wait(&s, &win->signal_words[i],
-			       ori_load_relaxed_sys(&win->signal_base[i]), cmp);
+	return ori_word_wait(&s, &win->signal_words[i], ori_load_relaxed_sys(&win->signal_base[i]),
+			     cmp);
 }
 
 /* By one thread, after its group met. */
@@ -75,8 +75,8 @@ ORIEL_DEV int ori_signal_peer(ORI_WIN, int peer, int id, int op, uint64_t value)
 	if (op == ORIEL_ADD && p.flags & ORIEL_PEER_NO_ATOMICS)
 		ori_signal_in_turn(win, peer, id, value);
 	else
-		ori_mapped_signal(&p.signals[id], op,
-				  op == ORIEL_SET ? win->first_count + value : value, p.waiters);
+		ori_word_signal(&p.signals[id], op,
+				op == ORIEL_SET ? win->first_count + value : value, p.waiters);
 	return 0;
 }
 
@@ -118,12 +118,12 @@ ORIEL_DEV int oriel_signal_all(ORI_WIN, int id, int op, uint64_t value)
 	if (err)
 		return err;
 	for (peer = (int)g.thread; peer < win->comm.nranks; peer += (int)g.size)
-		if (peer != win->comm.rank && ori_peer_is_mapped(ori_window_peer(win, peer)))
+		if (peer != win->comm.rank && ori_peer_is_mapped(ori_peer_entry(win, peer)))
 			ori_signal_peer(win, g, peer, id, op, value);
 	if (!win->queued_peers)
 		return 0;
 	for (peer = 0; peer < win->comm.nranks && !err && oriel_group_is_leader(g); peer++)
-		if (!ori_peer_is_mapped(ori_window_peer(win, peer)))
+		if (!ori_peer_is_mapped(ori_peer_entry(win, peer)))
 			err = ori_signal_peer(win, g, peer, id, op, value);
 	return ori_group_agree(g, err);
 }
@@ -179,7 +179,7 @@ ORIEL_DEV_OUT uint64_t ori_read_signals(const struct oriel_window_dev *win, int 
  */
 ORIEL_DEV int ori_wait_sum(ORI_WIN, uint32_t lanes, int id, uint64_t value)
 {
-	struct ori_look look = ori_look_window(win);
+	struct ori_failures look = ori_failures_of_window(win);
 	int first = (int)g.thread, any, mine = first < win->comm.nranks, err;
 	uint64_t have, base = 0, *word = NULL;
 	int planes = win->word_nics > 1;
@@ -194,7 +194,7 @@ ORIEL_DEV int ori_wait_sum(ORI_WIN, uint32_t lanes, int id, uint64_t value)
 	}
 	if (oriel_group_is_leader(g))
 		base += ori_load_relaxed_sys(&win->signal_sum_base[id]);
-	err = ori_look_status(look);
+	err = ori_failures_status(look);
 	for (;;) {
 		/* [W1] acquire, system scope; partner [S1]. */
 		have = !mine  ? 0 :

@@ -100,52 +100,53 @@ ORIEL_DEV void ori_spin_next(struct ori_spin *s, int peer, uint64_t want)
  * words at once, and while it does something else: taken one after the other, before a signal of
  * 0.8 us, they cost half of that.
  */
-struct ori_look {
+struct ori_failures {
 	uint64_t window, comm;
 };
 
-ORIEL_DEV struct ori_look ori_look_at(const struct oriel_comm_dev *comm,
-				      const uint64_t *window_failure)
+ORIEL_DEV struct ori_failures ori_failures_load(const struct oriel_comm_dev *comm,
+						const uint64_t *window_failure)
 {
-	struct ori_look look;
+	struct ori_failures look;
 
 	look.window = window_failure ? ori_load_relaxed_sys(window_failure) : 0;
 	look.comm = ori_load_relaxed_sys(comm->failure);
 	return look;
 }
 
-ORIEL_DEV int ori_look_failed(struct ori_look look)
+ORIEL_DEV int ori_failures_any(struct ori_failures look)
 {
 	return (look.window | look.comm) != 0;
 }
 
-ORIEL_DEV_OUT int ori_look_decode(uint64_t window, uint64_t comm)
+ORIEL_DEV_OUT int ori_failures_decode(uint64_t window, uint64_t comm)
 {
 	return ORIEL_FAILURE_STATUS(window ? window : comm);
 }
 
 /* First failure that concerns a wait or an operation: the window's, else the comm's. */
-ORIEL_DEV int ori_look_status(struct ori_look look)
+ORIEL_DEV int ori_failures_status(struct ori_failures look)
 {
-	return ori_look_failed(look) ? ori_look_decode(look.window, look.comm) : 0;
+	return ori_failures_any(look) ? ori_failures_decode(look.window, look.comm) : 0;
 }
 
 /* The group agrees on what its leader saw; the others hand in zeros. */
-ORIEL_DEV int ori_group_agree_look(struct oriel_group g, struct ori_look look)
+ORIEL_DEV int ori_group_agree_failures(struct oriel_group g, struct ori_failures look)
 {
 #if ORIEL_ON_GPU
 	if (g.scope == ORIEL_GROUP_BLOCK) {
-		if (!__syncthreads_or(ori_look_failed(look)))
+		if (!__syncthreads_or(ori_failures_any(look)))
 			return 0;
-		return ori_block_verdict(g.thread == 0, ori_look_decode(look.window, look.comm));
+		return ori_block_verdict(g.thread == 0,
+					 ori_failures_decode(look.window, look.comm));
 	}
 #endif
-	return ori_group_agree(g, ori_look_status(look));
+	return ori_group_agree(g, ori_failures_status(look));
 }
 
 ORIEL_DEV int ori_failed(const struct oriel_comm_dev *comm, const uint64_t *window_failure)
 {
-	return ori_look_status(ori_look_at(comm, window_failure));
+	return ori_failures_status(ori_failures_load(comm, window_failure));
 }
 
 /* The same place in the half of control memory that engines write. */
@@ -161,7 +162,7 @@ ORIEL_DEV void *ori_host_half(const struct oriel_comm_dev *comm, const void *nea
  */
 ORIEL_DEV_OUT int ori_failed_anywhere(const struct oriel_comm_dev *comm, uint64_t *window_failure)
 {
-	struct ori_look told;
+	struct ori_failures told;
 
 	if (!comm->host_shift)
 		return ori_failed(comm, window_failure);

@@ -35,7 +35,7 @@ ORIEL_DEV int ori_check_channel(const struct oriel_window_dev *win, struct oriel
 ORIEL_DEV void ori_staged_channel(const struct oriel_window_dev *win, int peer, int channel,
 				  int sending, struct oriel_mapped_channel *ch)
 {
-	const struct oriel_window_peer *p = ori_window_peer(win, peer);
+	const struct oriel_window_peer *p = ori_peer_entry(win, peer);
 	uint64_t row = ori_staging_row_words(win->staging_depth);
 	uint64_t block = win->staging_depth * win->staging_slot_bytes;
 	uint64_t n = (uint64_t)peer * win->staging_channels + (uint64_t)channel;
@@ -85,7 +85,7 @@ ORIEL_DEV_OUT int ori_staged_post(const struct oriel_window_dev *win,
 	uint64_t words = l->staging_words + (uint64_t)channel * row;
 	uint64_t at = ((uint64_t)channel * win->staging_depth + slot) * win->staging_slot_bytes;
 	uint32_t lane = (uint32_t)channel % l->link->nlanes;
-	struct ori_scope scope = ori_window_scope(win);
+	struct ori_op_context scope = ori_window_context(win);
 	struct ori_post post;
 	int err;
 
@@ -108,14 +108,14 @@ ORIEL_DEV_OUT int ori_staged_post(const struct oriel_window_dev *win,
 
 ORIEL_DEV_OUT int ori_send_queued(ORI_WIN, int peer, int channel, const void *src, uint64_t bytes)
 {
-	const struct oriel_window_link *l = ori_window_peer(win, peer)->link;
+	const struct oriel_window_link *l = ori_peer_entry(win, peer)->link;
 	uint64_t n = (uint64_t)peer * win->staging_channels + (uint64_t)channel;
 	uint64_t *my_cursor = win->staging_cursors + n * ORI_STAGING_LINE_WORDS;
 	uint64_t *posted = win->staging_posted + n * win->staging_depth;
 	uint64_t *free_count =
 		(uint64_t *)ori_host_half(&win->comm,
 					  win->staging_free + n * ORI_STAGING_LINE_WORDS);
-	struct ori_scope scope = ori_window_scope(win);
+	struct ori_op_context scope = ori_window_context(win);
 	uint64_t cursor = 0, sent = 0;
 	struct ori_spin s;
 	int over = 0, err = 0;
@@ -138,7 +138,7 @@ ORIEL_DEV_OUT int ori_send_queued(ORI_WIN, int peer, int channel, const void *sr
 			ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_SEND, peer, channel,
 				       win->number, cursor + 1 - win->staging_depth);
 			ori_spin_host(&s, win->comm.host_shift != 0);
-			err = ori_mapped_wait_count(&s, free_count);
+			err = ori_word_wait_count(&s, free_count);
 			ori_spin_end(&s);
 			/* The peer has it, but the NIC may still send it again until it is complete. */
 			if (!err)
@@ -172,7 +172,7 @@ ORIEL_DEV_OUT int ori_send_queued(ORI_WIN, int peer, int channel, const void *sr
 ORIEL_DEV_OUT int ori_staged_free(const struct oriel_window_dev *win,
 				  const struct oriel_window_link *l, int channel, uint64_t count)
 {
-	struct ori_scope scope = ori_window_scope(win);
+	struct ori_op_context scope = ori_window_context(win);
 	struct ori_post post;
 
 	ori_post_init(&post);
@@ -182,7 +182,7 @@ ORIEL_DEV_OUT int ori_staged_free(const struct oriel_window_dev *win,
 
 ORIEL_DEV_OUT int ori_recv_queued(ORI_WIN, int peer, int channel, void *dst, uint64_t bytes)
 {
-	const struct oriel_window_link *l = ori_window_peer(win, peer)->link;
+	const struct oriel_window_link *l = ori_peer_entry(win, peer)->link;
 	struct oriel_mapped_channel ch;
 	uint64_t cursor = 0, got = 0;
 	struct ori_spin s;
@@ -204,7 +204,7 @@ ORIEL_DEV_OUT int ori_recv_queued(ORI_WIN, int peer, int channel, void *dst, uin
 			ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_RECV, peer, channel,
 				       win->number, cursor + 1);
 			ori_spin_host(&s, win->comm.host_shift != 0);
-			err = ori_mapped_wait_count(&s, ch.ready);
+			err = ori_word_wait_count(&s, ch.ready);
 			ori_spin_end(&s);
 			/* relaxed: the wait acquired what was placed before `ready` */
 			if (!err && ori_load_relaxed_sys(&ch.lengths[slot]) != bytes - got)
@@ -241,7 +241,7 @@ ORIEL_DEV int oriel_send(ORI_WIN, int peer, int channel, const void *src, uint64
 		err = ori_check_channel(win, g, "send", peer, channel);
 	if (err)
 		return err;
-	if (ori_peer_is_mapped(ori_window_peer(win, peer))) {
+	if (ori_peer_is_mapped(ori_peer_entry(win, peer))) {
 		ori_staged_channel(win, peer, channel, 1, &ch);
 		err = ori_channel_send(&win->comm, win->failure, g, &ch, channel, win->number, src,
 				       bytes);
@@ -263,7 +263,7 @@ ORIEL_DEV int oriel_recv(ORI_WIN, int peer, int channel, void *dst, uint64_t byt
 		err = ori_check_channel(win, g, "recv", peer, channel);
 	if (err)
 		return err;
-	if (ori_peer_is_mapped(ori_window_peer(win, peer))) {
+	if (ori_peer_is_mapped(ori_peer_entry(win, peer))) {
 		ori_staged_channel(win, peer, channel, 0, &ch);
 		err = ori_channel_recv(&win->comm, win->failure, g, &ch, channel, win->number, dst,
 				       bytes);

@@ -93,7 +93,7 @@ ORIEL_DEV int ori_transport_count(struct ori_post *post, const struct oriel_sour
 ORIEL_DEV int ori_transport_post(const struct oriel_comm_dev *comm, struct oriel_group g,
 				 const struct oriel_link *link, const struct ori_post *post)
 {
-	struct ori_scope scope;
+	struct ori_op_context scope;
 	/* The group meets: all its data is written. */
 	int err = ori_agree_failure(comm, NULL, g);
 
@@ -212,7 +212,7 @@ ORIEL_DEV int oriel_queue_wait_local(const struct oriel_comm_dev *comm, struct o
 				     const struct oriel_ticket *ticket, uint64_t timeout_ns)
 {
 	const struct oriel_link *link = ori_transport_link(comm, ticket->peer);
-	struct ori_scope scope;
+	struct ori_op_context scope;
 	int err;
 
 	if (!link || ticket->lane >= link->nlanes)
@@ -231,7 +231,7 @@ ORIEL_DEV int oriel_queue_wait_local(const struct oriel_comm_dev *comm, struct o
 ORIEL_DEV int oriel_queue_fence(ORI_COMM)
 {
 	const struct oriel_link *link = ori_transport_link(comm, peer);
-	struct ori_scope scope;
+	struct ori_op_context scope;
 	int err;
 
 	if (!link)
@@ -239,7 +239,7 @@ ORIEL_DEV int oriel_queue_fence(ORI_COMM)
 	err = ori_agree_failure(comm, NULL, g);
 	if (!err && oriel_group_is_leader(g)) {
 		scope = ori_comm_scope(comm);
-		err = ori_queue_fence(&scope, link, ori_lane_of(link, g));
+		err = ori_lane_fence(&scope, link, ori_lane_of(link, g));
 	}
 	return ori_group_agree(g, err);
 }
@@ -248,7 +248,7 @@ ORIEL_DEV int oriel_queue_fence(ORI_COMM)
 ORIEL_DEV int oriel_queue_flush(ORI_COMM)
 {
 	const struct oriel_link *link = ori_transport_link(comm, peer);
-	struct ori_scope scope;
+	struct ori_op_context scope;
 	int err;
 
 	if (!link)
@@ -256,7 +256,7 @@ ORIEL_DEV int oriel_queue_flush(ORI_COMM)
 	err = ori_agree_failure(comm, NULL, g);
 	if (!err && oriel_group_is_leader(g)) {
 		scope = ori_comm_scope(comm);
-		err = ori_queue_flush(&scope, link, ori_lane_of(link, g));
+		err = ori_lane_flush(&scope, link, ori_lane_of(link, g));
 	}
 	return ori_group_agree(g, err);
 }

@@ -39,7 +39,7 @@ ORIEL_DEV int ori_turn_wait(const struct oriel_comm_dev *comm, uint64_t *window_
 }
 
 /*
- * By one thread, after its group met: as ori_mapped_signal() with ORIEL_ADD.  A deadline here means that
+ * By one thread, after its group met: as ori_word_signal() with ORIEL_ADD.  A deadline here means that
  * a block of this rank stands still with the turn: it fails the window.
  */
 ORIEL_DEV_OUT void ori_add_in_turn(const struct oriel_comm_dev *comm, uint64_t *window_failure,
@@ -67,7 +67,7 @@ ORIEL_DEV_OUT void ori_add_in_turn(const struct oriel_comm_dev *comm, uint64_t *
 	asked = ori_load_acquire_sys(&turn->asked);
 	/* [TURN2] acquire; partner [TURN1] of all adds that are in it. */
 	total = ori_load_acquire_sys(&turn->total);
-	ori_mapped_signal(word, ORIEL_SET, total, waiters);
+	ori_word_signal(word, ORIEL_SET, total, waiters);
 	/* [TURN4] release; partner [TURN3]. */
 	ori_store_release_sys(&turn->served, asked);
 }

@@ -17,7 +17,7 @@
 ORIEL_DEV_OUT void ori_signal_in_turn(const struct oriel_window_dev *win, int peer, int id,
 				      uint64_t value)
 {
-	const struct oriel_window_peer *p = ori_window_peer(win, peer);
+	const struct oriel_window_peer *p = ori_peer_entry(win, peer);
 	uint64_t i = (uint64_t)(uint32_t)peer * win->signal_stride + (uint32_t)id;
 
 	ori_add_in_turn(&win->comm, win->failure, win->number, &win->signal_turns[i],
@@ -29,7 +29,7 @@ ORIEL_DEV_OUT void ori_signal_in_turn(const struct oriel_window_dev *win, int pe
 ORIEL_DEV void ori_count(const struct oriel_window_dev *win, int peer, int counter)
 {
 	/* [S1] release: who sees the count may write the source again; partner [W1]. */
-	ori_mapped_signal(ori_counter_word(win, peer, 0, counter), ORIEL_ADD, 1, win->comm.waiters);
+	ori_word_signal(ori_counter_word(win, peer, 0, counter), ORIEL_ADD, 1, win->comm.waiters);
 }
 
 /*
@@ -48,7 +48,7 @@ ORIEL_DEV_OUT int ori_put_not_plain(ORI_WIN, int peer, uint64_t dst_off,
 				    const struct oriel_source *src, uint64_t src_off,
 				    uint64_t bytes, int signal, int op, uint64_t value, int counter)
 {
-	struct oriel_window_peer p = *ori_window_peer(win, peer);
+	struct oriel_window_peer p = *ori_peer_entry(win, peer);
 	int err;
 
 	if (!ori_peer_is_mapped(&p))
@@ -63,7 +63,7 @@ ORIEL_DEV_OUT int ori_put_not_plain(ORI_WIN, int peer, uint64_t dst_off,
 	if (signal >= 0 && op == ORIEL_ADD)
 		ori_signal_in_turn(win, peer, signal, value);
 	else if (signal >= 0)
-		ori_mapped_signal(&p.signals[signal], op, win->first_count + value, p.waiters);
+		ori_word_signal(&p.signals[signal], op, win->first_count + value, p.waiters);
 	if (counter >= 0)
 		ori_count(win, peer, counter);
 	return 0;
@@ -75,7 +75,7 @@ ORIEL_DEV int ori_put_entry(ORI_WIN, const struct oriel_window_peer *entry, int 
 			    uint64_t bytes, int signal, int op, uint64_t value, int counter)
 {
 	int few = ori_put_is_few(win, g, bytes), err;
-	struct ori_look look = { 0, 0 };
+	struct ori_failures look = { 0, 0 };
 	struct ori_early early = { 0, 0 };
 	struct oriel_waiters *waiters = NULL;
 	struct oriel_group movers = g;
@@ -91,7 +91,7 @@ ORIEL_DEV int ori_put_entry(ORI_WIN, const struct oriel_window_peer *entry, int 
 		if (ORIEL_ON_GPU && bytes)
 			early = ori_copy_early(movers, src->address + src_off, bytes);
 		if (oriel_group_is_leader(g))
-			look = ori_look_window(win);
+			look = ori_failures_of_window(win);
 		if (!few && !ori_peer_is_plain(&p))
 			return ori_put_not_plain(win, g, peer, dst_off, src, src_off, bytes, signal,
 						 op, value, counter);
@@ -107,11 +107,11 @@ ORIEL_DEV int ori_put_entry(ORI_WIN, const struct oriel_window_peer *entry, int 
 	/* One thread: [S1] of the signal begins before the look is there, see mapped.h. */
 	if (signal >= 0 && g.scope == ORIEL_GROUP_THREAD)
 		ori_release_begin();
-	err = ori_group_agree_look(g, look);
+	err = ori_group_agree_failures(g, look);
 	if (err || !oriel_group_is_leader(g))
 		return err;
 	if (signal >= 0) {
-		/* [S1] release, system scope; partner [W1] in ori_mapped_wait(). */
+		/* [S1] release, system scope; partner [W1] in ori_word_wait(). */
 		if (g.scope != ORIEL_GROUP_THREAD)
 			ori_release_begin();
 		ori_publish(at, op, op == ORIEL_SET ? win->first_count + value : value, waiters);
@@ -133,15 +133,15 @@ ORIEL_DEV_OUT int ori_put_beyond(ORI_WIN, int peer, uint64_t dst_off,
  * Entries that travel in the handle are constants to a GPU.  Loads of the others, next to them,
  * would share a scoreboard with those of the data, and so wait for them: they are called.
  */
-ORIEL_DEV int ori_put(ORI_WIN, int peer, uint64_t dst_off, const struct oriel_source *src,
-		      uint64_t src_off, uint64_t bytes, int signal, int op, uint64_t value,
-		      int counter)
+ORIEL_DEV int ori_put_bytes(ORI_WIN, int peer, uint64_t dst_off, const struct oriel_source *src,
+			    uint64_t src_off, uint64_t bytes, int signal, int op, uint64_t value,
+			    int counter)
 {
 	if (ORIEL_ON_GPU && peer >= ORIEL_INLINE_PEERS)
 		return ori_put_beyond(win, g, peer, dst_off, src, src_off, bytes, signal, op, value,
 				      counter);
 	return ori_put_entry(win, g,
-			     ORIEL_ON_GPU ? &win->inline_peers[peer] : ori_window_peer(win, peer),
+			     ORIEL_ON_GPU ? &win->inline_peers[peer] : ori_peer_entry(win, peer),
 			     peer, dst_off, src, src_off, bytes, signal, op, value, counter);
 }
 
@@ -152,7 +152,7 @@ ORIEL_DEV int oriel_put(ORI_WIN, int peer, uint64_t dst_off, const struct oriel_
 
 	if (win->checked)
 		err = ori_check_transfer(win, g, "put", peer, dst_off, src, src_off, bytes);
-	return err ? err : ori_put(win, g, peer, dst_off, src, src_off, bytes, -1, 0, 0, -1);
+	return err ? err : ori_put_bytes(win, g, peer, dst_off, src, src_off, bytes, -1, 0, 0, -1);
 }
 
 ORIEL_DEV int oriel_put_signal(ORI_WIN, int peer, uint64_t dst_off, const struct oriel_source *src,
@@ -164,7 +164,8 @@ ORIEL_DEV int oriel_put_signal(ORI_WIN, int peer, uint64_t dst_off, const struct
 		err = ori_check_put_signal(win, g, "put_signal", peer, dst_off, src, src_off, bytes,
 					   signal, op);
 	return err ? err :
-		     ori_put(win, g, peer, dst_off, src, src_off, bytes, signal, op, value, -1);
+		     ori_put_bytes(win, g, peer, dst_off, src, src_off, bytes, signal, op, value,
+				   -1);
 }
 
 ORIEL_DEV int oriel_put_counter(ORI_WIN, int peer, uint64_t dst_off, const struct oriel_source *src,
@@ -179,7 +180,8 @@ ORIEL_DEV int oriel_put_counter(ORI_WIN, int peer, uint64_t dst_off, const struc
 			err = ori_check_transfer(win, g, "put_counter", peer, dst_off, src, src_off,
 						 bytes);
 	}
-	return err ? err : ori_put(win, g, peer, dst_off, src, src_off, bytes, -1, 0, 0, counter);
+	return err ? err :
+		     ori_put_bytes(win, g, peer, dst_off, src, src_off, bytes, -1, 0, 0, counter);
 }
 
 ORIEL_DEV int oriel_put_signal_counter(ORI_WIN, int peer, uint64_t dst_off,
@@ -199,8 +201,8 @@ ORIEL_DEV int oriel_put_signal_counter(ORI_WIN, int peer, uint64_t dst_off,
 						 src_off, bytes);
 	}
 	return err ? err :
-		     ori_put(win, g, peer, dst_off, src, src_off, bytes, signal, op, value,
-			     counter);
+		     ori_put_bytes(win, g, peer, dst_off, src, src_off, bytes, signal, op, value,
+				   counter);
 }
 
 #define ORI_VALUE_BYTES 28u
@@ -227,7 +229,7 @@ ORIEL_DEV int oriel_put_value(ORI_WIN, int peer, uint64_t dst_off, const void *v
 		err = ori_check_value(win, g, "put_value", peer, dst_off, bytes);
 	if (err)
 		return err;
-	p = ori_window_peer(win, peer);
+	p = ori_peer_entry(win, peer);
 	if (!ori_peer_is_mapped(p))
 		return ori_put_queued(win, g, peer, dst_off, NULL, 0, value, bytes, -1, 0, 0, -1);
 	if (oriel_group_is_leader(g))
@@ -237,9 +239,9 @@ ORIEL_DEV int oriel_put_value(ORI_WIN, int peer, uint64_t dst_off, const void *v
 
 /* ---- gets ---------------------------------------------------------------------------------------- */
 
-ORIEL_DEV_OUT int ori_get(ORI_WIN, const char *call, int peer, uint64_t src_off,
-			  const struct oriel_source *dst, uint64_t dst_off, uint64_t bytes,
-			  int blocking)
+ORIEL_DEV_OUT int ori_get_bytes(ORI_WIN, const char *call, int peer, uint64_t src_off,
+				const struct oriel_source *dst, uint64_t dst_off, uint64_t bytes,
+				int blocking)
 {
 	const struct oriel_window_peer *p;
 	int err = 0;
@@ -248,7 +250,7 @@ ORIEL_DEV_OUT int ori_get(ORI_WIN, const char *call, int peer, uint64_t src_off,
 		err = ori_check_transfer(win, g, call, peer, src_off, dst, dst_off, bytes);
 	if (err)
 		return err;
-	p = ori_window_peer(win, peer);
+	p = ori_peer_entry(win, peer);
 	if (!ori_peer_is_mapped(p))
 		return ori_get_queued(win, g, p->link, src_off, dst, dst_off, bytes, blocking);
 	/* A mapped peer's bytes are there when the copy ends: nothing to wait for at flush. */
@@ -261,13 +263,13 @@ ORIEL_DEV_OUT int ori_get(ORI_WIN, const char *call, int peer, uint64_t src_off,
 ORIEL_DEV int oriel_get(ORI_WIN, int peer, uint64_t src_off, const struct oriel_source *dst,
 			uint64_t dst_off, uint64_t bytes)
 {
-	return ori_get(win, g, "get", peer, src_off, dst, dst_off, bytes, 1);
+	return ori_get_bytes(win, g, "get", peer, src_off, dst, dst_off, bytes, 1);
 }
 
 ORIEL_DEV int oriel_get_nbi(ORI_WIN, int peer, uint64_t src_off, const struct oriel_source *dst,
 			    uint64_t dst_off, uint64_t bytes)
 {
-	return ori_get(win, g, "get_nbi", peer, src_off, dst, dst_off, bytes, 0);
+	return ori_get_bytes(win, g, "get_nbi", peer, src_off, dst, dst_off, bytes, 0);
 }
 
 ORIEL_DEV int oriel_get_value(ORI_WIN, int peer, uint64_t src_off, void *out, uint64_t bytes)
@@ -281,7 +283,7 @@ ORIEL_DEV int oriel_get_value(ORI_WIN, int peer, uint64_t src_off, void *out, ui
 		err = ori_check_value(win, g, "get_value", peer, src_off, bytes);
 	if (err)
 		return err;
-	p = ori_window_peer(win, peer);
+	p = ori_peer_entry(win, peer);
 	if (!ori_peer_is_mapped(p) && !p->link)
 		return ORIEL_ENOTCONN;
 	/* The leader reads, so that all threads get the same bytes while the peer may be writing. */
@@ -290,7 +292,7 @@ ORIEL_DEV int oriel_get_value(ORI_WIN, int peer, uint64_t src_off, void *out, ui
 		if (!err && ori_peer_is_mapped(p)) {
 			memcpy(words, p->buffer + src_off, bytes);
 		} else if (!err) {
-			struct ori_scope scope = ori_window_scope(win);
+			struct ori_op_context scope = ori_window_context(win);
 
 			err = ori_fetch_bytes(&scope, p->link->link, ori_lane_of(p->link->link, g),
 					      g.block, p->link->buffer_skew + src_off,
@@ -313,7 +315,7 @@ ORIEL_DEV int oriel_get_value(ORI_WIN, int peer, uint64_t src_off, void *out, ui
 ORIEL_DEV int oriel_fence(ORI_WIN, int peer)
 {
 	const struct oriel_window_peer *p;
-	struct ori_scope scope;
+	struct ori_op_context scope;
 	int err = 0;
 
 	if (win->checked)
@@ -323,14 +325,14 @@ ORIEL_DEV int oriel_fence(ORI_WIN, int peer)
 		err = ori_agree_window(win, g);
 	if (err)
 		return err;
-	p = ori_window_peer(win, peer);
+	p = ori_peer_entry(win, peer);
 	if (ori_peer_is_mapped(p))
 		return 0;
 	if (!p->link)
 		return ORIEL_ENOTCONN;
 	if (oriel_group_is_leader(g)) {
-		scope = ori_window_scope(win);
-		err = ori_queue_fence(&scope, p->link->link, ori_lane_of(p->link->link, g));
+		scope = ori_window_context(win);
+		err = ori_lane_fence(&scope, p->link->link, ori_lane_of(p->link->link, g));
 	}
 	return ori_group_agree(g, err);
 }
@@ -347,7 +349,7 @@ ORIEL_DEV int oriel_flush(ORI_WIN, int peer)
 		err = ori_agree_window(win, g);
 	if (err)
 		return err;
-	p = ori_window_peer(win, peer);
+	p = ori_peer_entry(win, peer);
 	if (ori_peer_is_mapped(p))
 		return 0;
 	if (oriel_group_is_leader(g))
@@ -362,8 +364,8 @@ ORIEL_DEV_OUT int ori_flush_queued_all(const struct oriel_window_dev *win, struc
 
 	for (peer = 0; peer < win->comm.nranks && !err && win->queued_peers; peer++)
 		/* to a peer without queues nothing was posted */
-		if (ori_window_peer(win, peer)->link)
-			err = ori_flush_queued(win, g, ori_window_peer(win, peer)->link);
+		if (ori_peer_entry(win, peer)->link)
+			err = ori_flush_queued(win, g, ori_peer_entry(win, peer)->link);
 	return err;
 }
 
@@ -392,7 +394,7 @@ ORIEL_DEV int oriel_take_ticket(ORI_WIN, int peer, struct oriel_ticket *ticket)
 		err = ori_check_peer(win, g, "take_ticket", peer);
 	if (err)
 		return err;
-	p = ori_window_peer(win, peer);
+	p = ori_peer_entry(win, peer);
 	ticket->peer = peer;
 	ticket->lane = 0;
 	ticket->index = 0;
@@ -410,7 +412,7 @@ ORIEL_DEV int oriel_take_ticket(ORI_WIN, int peer, struct oriel_ticket *ticket)
 ORIEL_DEV int oriel_wait_local(ORI_WIN, const struct oriel_ticket *ticket, uint64_t timeout_ns)
 {
 	const struct oriel_window_peer *p;
-	struct ori_scope scope;
+	struct ori_op_context scope;
 	int err = 0;
 
 	if (win->checked)
@@ -419,13 +421,13 @@ ORIEL_DEV int oriel_wait_local(ORI_WIN, const struct oriel_ticket *ticket, uint6
 		err = ori_agree_window(win, g);
 	if (err)
 		return err;
-	p = ori_window_peer(win, ticket->peer);
+	p = ori_peer_entry(win, ticket->peer);
 	if (ori_peer_is_mapped(p))
 		return 0;
 	if (!p->link)
 		return ORIEL_ENOTCONN;
 	if (oriel_group_is_leader(g)) {
-		scope = ori_window_scope(win);
+		scope = ori_window_context(win);
 		if (timeout_ns)
 			scope.timeout_ns = timeout_ns;
 		err = ori_queue_wait(&scope, p->link->link->lanes[ticket->lane].main,

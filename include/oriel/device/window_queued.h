@@ -12,9 +12,9 @@
 #include "check.h"
 #include "fetch.h"
 
-ORIEL_DEV struct ori_scope ori_window_scope(const struct oriel_window_dev *win)
+ORIEL_DEV struct ori_op_context ori_window_context(const struct oriel_window_dev *win)
 {
-	struct ori_scope s;
+	struct ori_op_context s;
 
 	s.comm = &win->comm;
 	s.window_failure = win->failure;
@@ -79,8 +79,8 @@ ORIEL_DEV_OUT int ori_put_queued(ORI_WIN, int peer, uint64_t dst_off,
 				 const void *value, uint64_t bytes, int signal, int op,
 				 uint64_t signal_value, int counter)
 {
-	const struct oriel_window_link *l = ori_window_peer(win, peer)->link;
-	struct ori_scope scope;
+	const struct oriel_window_link *l = ori_peer_entry(win, peer)->link;
+	struct ori_op_context scope;
 	struct ori_post post;
 	uint32_t lane;
 	int err;
@@ -90,7 +90,7 @@ ORIEL_DEV_OUT int ori_put_queued(ORI_WIN, int peer, uint64_t dst_off,
 	err = ori_agree_window(win, g);
 	if (!err && oriel_group_is_leader(g)) {
 		lane = ori_lane_of(l->link, g);
-		scope = ori_window_scope(win);
+		scope = ori_window_context(win);
 		ori_post_init(&post);
 		post.remote = l->buffer_skew + dst_off;
 		post.rkey = l->buffer_key;
@@ -120,7 +120,7 @@ ORIEL_DEV_OUT int ori_signal_queued(const struct oriel_window_dev *win, struct o
 				    const struct oriel_window_link *l, int peer, int id, int op,
 				    uint64_t value)
 {
-	struct ori_scope scope = ori_window_scope(win);
+	struct ori_op_context scope = ori_window_context(win);
 	struct ori_post post;
 
 	if (!l)
@@ -134,7 +134,7 @@ ORIEL_DEV_OUT int ori_signal_queued(const struct oriel_window_dev *win, struct o
 ORIEL_DEV_OUT int ori_arrive_queued(const struct oriel_window_dev *win, struct oriel_group g,
 				    const struct oriel_window_link *l, int id, uint64_t count)
 {
-	struct ori_scope scope = ori_window_scope(win);
+	struct ori_op_context scope = ori_window_context(win);
 	struct ori_post post;
 
 	if (!l)
@@ -156,7 +156,7 @@ ORIEL_DEV_OUT int ori_arrive_queued(const struct oriel_window_dev *win, struct o
 ORIEL_DEV_OUT void ori_fail_queued(const struct oriel_window_dev *win,
 				   const struct oriel_window_link *l, uint64_t failure)
 {
-	struct ori_scope scope = ori_comm_scope(&win->comm);
+	struct ori_op_context scope = ori_comm_scope(&win->comm);
 	struct ori_post post;
 
 	ori_post_init(&post);
@@ -171,7 +171,7 @@ ORIEL_DEV_OUT int ori_get_queued(ORI_WIN, const struct oriel_window_link *l, uin
 				 const struct oriel_source *dst, uint64_t dst_off, uint64_t bytes,
 				 int blocking)
 {
-	struct ori_scope scope;
+	struct ori_op_context scope;
 	uint32_t lane;
 	int err;
 
@@ -179,12 +179,12 @@ ORIEL_DEV_OUT int ori_get_queued(ORI_WIN, const struct oriel_window_link *l, uin
 		return ORIEL_ENOTCONN;
 	err = ori_agree_window(win, g);
 	if (!err && oriel_group_is_leader(g)) {
-		scope = ori_window_scope(win);
+		scope = ori_window_context(win);
 		lane = ori_lane_of(l->link, g);
 		err = ori_queue_read(&scope, l->link, lane, l->buffer_skew + src_off, l->buffer_key,
 				     dst->address + dst_off, dst->key, bytes);
 		if (!err && blocking)
-			err = ori_queue_flush(&scope, l->link, lane);
+			err = ori_lane_flush(&scope, l->link, lane);
 	}
 	return ori_group_agree(g, err);
 }
@@ -193,9 +193,9 @@ ORIEL_DEV_OUT int ori_get_queued(ORI_WIN, const struct oriel_window_link *l, uin
 ORIEL_DEV_OUT int ori_flush_queued(const struct oriel_window_dev *win, struct oriel_group g,
 				   const struct oriel_window_link *l)
 {
-	struct ori_scope scope = ori_window_scope(win);
+	struct ori_op_context scope = ori_window_context(win);
 
-	return l ? ori_queue_flush(&scope, l->link, ori_lane_of(l->link, g)) : ORIEL_ENOTCONN;
+	return l ? ori_lane_flush(&scope, l->link, ori_lane_of(l->link, g)) : ORIEL_ENOTCONN;
 }
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * coll/allgather/gather.h - the parts of the persistent all-gather and what they hand to each other.
  *
- *	init.c     how a request is made
+ *	create.c     how a request is made
  *	request.c  exec, and the other calls on a request
  *	state.c    what is kept on a comm, and how requests end
  *	view.c     the one view of receive memory, filled from a window or from a buffer
@@ -11,7 +11,7 @@
  *	choose.c   pure: which algorithm, which chunk, and what it should cost
  *	move.c     the three ways data moves: to self, to mapped peers, to queued peers
  *	run.c      one exec on the CPU, on the caller's thread
- *	stage.c    the same for small blocks inside one node
+ *	show.c    the same for small blocks inside one node
  *	stream.c   one exec as copies and kernels on a stream
  *	plain.c    the call without a request
  *
@@ -93,13 +93,13 @@ const char *ori_gather_name(int algorithm);
 int ori_gather_measure(struct oriel_comm *, const struct ori_gather_map *,
 		       struct ori_gather_speed *);
 
-/* ---- state.c, init.c, request.c ------------------------------------------------------------------------------------------ */
+/* ---- state.c, create.c, request.c ------------------------------------------------------------------------------------------ */
 
-/* A request's signals: a window whose buffer is stage.c's; one request at a time has it. */
+/* A request's signals: a window whose buffer is show.c's; one request at a time has it. */
 struct ori_gather_words {
 	struct oriel_window *window;
 	uint64_t number; /* the same on all ranks */
-	uint64_t staged; /* stage.c: execs so far, the same on all ranks */
+	uint64_t staged; /* show.c: execs so far, the same on all ranks */
 	int taken;
 	struct ori_gather_words *next;
 };
@@ -139,7 +139,7 @@ struct oriel_allgather_request {
 	uint32_t lanes;
 	uint64_t kernel_bytes; /* stream.c: blocks up to here are copied by a kernel */
 	uint32_t busy;         /* atomic: an exec is running */
-	void *scratch;         /* run.c, stage.c: of the exec that runs */
+	void *scratch;         /* run.c, show.c: of the exec that runs */
 	size_t scratch_bytes;
 	int holds;          /* counted among the users of window or buffer */
 	int cached;         /* plain.c's: no user has a handle */
@@ -230,21 +230,21 @@ void ori_gather_to_mapped(const struct oriel_gather_view *, int rank,
 #define ORI_GATHER_KERNEL_BYTES (1u << 20)
 #define ORI_GATHER_COPY_THREADS 512 /* of a block of that kernel, at most */
 
-/* ---- stage.c ------------------------------------------------------------------------------- */
+/* ---- show.c ------------------------------------------------------------------------------- */
 
 /*
  * Blocks up to here are shown, not stored.  That costs one copy beside one for each rank, and saves
  * a meeting: with 8 ranks on 2 cores some 13 us; at 64 KiB the two were level.
  */
-#define ORI_GATHER_STAGE_BYTES (32u << 10)
-#define ORI_GATHER_STAGE_RANKS 4 /* with fewer the copy is much beside the others, so ... */
-#define ORI_GATHER_STAGE_FEW_BYTES (4u << 10)
+#define ORI_GATHER_SHOWN_BYTES (32u << 10)
+#define ORI_GATHER_SHOWN_RANKS 4 /* with fewer the copy is much beside the others, so ... */
+#define ORI_GATHER_SHOWN_FEW_BYTES (4u << 10)
 
 /* Bytes of the words' window that it needs, the same on all ranks. */
-uint64_t ori_gather_stage_room(const struct oriel_comm *, const struct ori_gather_map *);
+uint64_t ori_gather_shown_room(const struct oriel_comm *, const struct ori_gather_map *);
 /* Does an exec of such blocks go that way?  The same on all ranks. */
-int ori_gather_is_staged(const struct oriel_allgather_request *, uint64_t bytes);
-int ori_gather_run_staged(struct oriel_allgather_request *, const void *sendbuf, uint64_t bytes);
+int ori_gather_is_shown(const struct oriel_allgather_request *, uint64_t bytes);
+int ori_gather_run_shown(struct oriel_allgather_request *, const void *sendbuf, uint64_t bytes);
 
 /* ---- run.c, stream.c ----------------------------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
  * would go to, all at once, as an all-gather does.  The middle one of the ranks' figures counts, so that one that
  * stood still for a moment does not decide; all ranks have all figures and take the same.
  *
- * Called by init.c, on the thread that makes the request.
+ * Called by create.c, on the thread that makes the request.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -85,7 +85,7 @@ static int check_pending(struct ori_gather_state *s)
 	return ori_fail(ORIEL_EBUSY,
 			"%s: %u calls with other receive memory are pending on streams or captured "
 			"in graphs: wait for the stream first (oriel_comm_sync), or make requests "
-			"(oriel_allgather_init)",
+			"(oriel_allgather_create)",
 			call, n);
 }
 
@@ -250,12 +250,12 @@ static int open_staging(struct oriel_comm *c, struct ori_gather_state *s, uint64
 static int copy_out(struct oriel_comm *c, const uint8_t *from, uint8_t *to, uint64_t stride,
 		    uint64_t bytes, void *stream)
 {
-	struct ori_copy copies[16];
+	struct ori_copy_job copies[16];
 	int err = 0, n = 0;
 
 	for (int r = 0; r < c->nranks && !err; r++) {
-		copies[n++] = (struct ori_copy){ to + (uint64_t)r * stride,
-						 from + (uint64_t)r * bytes, bytes };
+		copies[n++] = (struct ori_copy_job){ to + (uint64_t)r * stride,
+						     from + (uint64_t)r * bytes, bytes };
 		if (n == (int)ORI_COUNT(copies) || r + 1 == c->nranks) {
 			err = c->device->streams->copies(c->device, copies, n, stream);
 			n = 0;

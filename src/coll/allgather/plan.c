@@ -3,7 +3,7 @@
  * coll/allgather/plan.c - which block comes from whom and goes on to whom, between nodes.
  *
  * Pure: nothing but the topology and the algorithm matters, so every rank finds the others' plans to fit its
- * own.  Called by init.c and request.c on the thread that makes or runs a request.
+ * own.  Called by create.c and request.c on the thread that makes or runs a request.
  *
  * Every block starts at its owner and travels over distances in nodes: 0 is the owner's, N-1 the farthest.  A
  * ring hands it from distance d to d + 1.  Doubling hands it from d to d + 2^k for every 2^k > d below N: a

@@ -65,8 +65,8 @@ static int run(struct oriel_allgather_request *r, const void *from, uint64_t byt
 	struct ori_gather_plan *plan;
 	int err;
 
-	if (ori_gather_is_staged(r, bytes))
-		return ori_gather_run_staged(r, from, bytes);
+	if (ori_gather_is_shown(r, bytes))
+		return ori_gather_run_shown(r, from, bytes);
 	choose(r, bytes, &choice);
 	err = ori_gather_plan(r, choice.algorithm, &plan);
 	if (err && !r->comm->device->separate)
@@ -173,8 +173,8 @@ int oriel_allgather_explain(struct oriel_allgather_request *r, uint64_t count, u
 	if (m->nnodes == 1)
 		snprintf(text, bytes, "%s: one node of %d ranks, each %s",
 			 ori_gather_name(c.algorithm), m->nranks,
-			 ori_gather_is_staged(r, each) ? "shows its block and copies all others" :
-							 "stores its block to all");
+			 ori_gather_is_shown(r, each) ? "shows its block and copies all others" :
+							"stores its block to all");
 	else
 		snprintf(text, bytes,
 			 "%s%s: %d nodes, chunk %llu; expected us: direct %.0f, ring %.0f, doubling "

@@ -254,7 +254,7 @@ static int is_connected(const struct ori_gather_state *s, const struct ori_gathe
 	struct oriel_comm *c = s->comm;
 
 	for (int r = 0; r < c->nranks; r++)
-		if (ori_link(c, r) && !w->window->links[r].link)
+		if (ori_link_to(c, r) && !w->window->links[r].link)
 			return 0;
 	return 1;
 }
@@ -292,7 +292,7 @@ int ori_gather_words_make(struct ori_gather_state *s, struct ori_gather_words **
 
 	o.signals = ORI_GATHER_NET + (s->comm->links ? (uint32_t)s->comm->config.lanes : 0);
 	o.counters = o.barriers = 0;
-	o.bytes = ori_gather_stage_room(s->comm, &s->map);
+	o.bytes = ori_gather_shown_room(s->comm, &s->map);
 	/* A rank without memory takes part all the same, and fails for all. */
 	err = oriel_window_create(s->comm, w ? &o : NULL, w ? &w->window : NULL);
 	if (err || !w) {

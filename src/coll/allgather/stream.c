@@ -177,8 +177,8 @@ static int launch(struct job *j, int code, int first)
 static int copy_to_self(struct job *j)
 {
 	const struct oriel_gather_view *view = &j->req->view;
-	struct ori_copy copy = { view->buffer + (uint64_t)j->req->comm->rank * j->op.bytes, j->send,
-				 j->op.bytes };
+	struct ori_copy_job copy = { view->buffer + (uint64_t)j->req->comm->rank * j->op.bytes,
+				     j->send, j->op.bytes };
 
 	return copy.to == copy.from ? 0 :
 				      j->device->streams->copies(j->device, &copy, 1, j->stream);
@@ -191,12 +191,12 @@ static int broadcast(struct job *j, const uint8_t *from, int item)
 	const struct ori_gather_map *m = &j->req->state->map;
 	uint64_t off = (uint64_t)j->plan->block[item] * j->op.bytes;
 	int node = m->node[m->rank], n = 0, err = 0;
-	struct ori_copy copies[16];
+	struct ori_copy_job copies[16];
 
 	for (int i = 0; i < j->nmapped && !err; i++) {
 		int peer = m->members[m->first[node] + (m->rail[m->rank] + 1 + i) % m->size[node]];
 
-		copies[n++] = (struct ori_copy){ view->mapped[peer] + off, from, j->op.bytes };
+		copies[n++] = (struct ori_copy_job){ view->mapped[peer] + off, from, j->op.bytes };
 		if (n == (int)ORI_COUNT(copies) || i + 1 == j->nmapped) {
 			err = j->device->streams->copies(j->device, copies, n, j->stream);
 			n = 0;

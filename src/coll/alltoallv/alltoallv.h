@@ -18,7 +18,7 @@
 /* Longest message that goes to an inbox; a request has two a peer. */
 #define ORI_A2A_INBOX_BYTES 8192u
 
-struct oriel_alltoallv {
+struct oriel_alltoallv_request {
 	struct ori_child child; /* first: comm.c destroys through it */
 	struct oriel_comm *comm;
 	struct oriel_alltoallv_options options;
@@ -47,9 +47,9 @@ struct ori_a2a_layout {
 /* create.c; pure */
 void ori_alltoallv_layout(const struct oriel_alltoallv_options *, int nranks,
 			  struct ori_a2a_layout *);
-int ori_alltoallv_check(struct oriel_alltoallv *, const char *call);
+int ori_alltoallv_check(struct oriel_alltoallv_request *, const char *call);
 
 /* exec.c.  Calls of this rank run by this plan from now on, NULL: by the tuner's.  For tests and oriel-tune. */
-int ori_alltoallv_plan_set(struct oriel_alltoallv *, const struct ori_a2a_plan *);
+int ori_alltoallv_plan_set(struct oriel_alltoallv_request *, const struct ori_a2a_plan *);
 
 #endif

@@ -18,7 +18,7 @@
 
 static_assert(BYTES_MAX < ORI_A2A_INLINE, "elements of a message in the word that tells of it");
 
-int ori_alltoallv_check(struct oriel_alltoallv *a, const char *call)
+int ori_alltoallv_check(struct oriel_alltoallv_request *a, const char *call)
 {
 	return ori_live_check(a, ORI_LIVE_ALLTOALLV, call);
 }
@@ -141,7 +141,7 @@ void ori_alltoallv_layout(const struct oriel_alltoallv_options *o, int nranks,
 }
 
 /* Counts of a request that does not start at 0; before any peer knows the memory. */
-static int set_first_counts(struct oriel_alltoallv *a, const struct ori_a2a_layout *l)
+static int set_first_counts(struct oriel_alltoallv_request *a, const struct ori_a2a_layout *l)
 {
 	uint64_t first = a->options.first_count, told = first << ORI_A2A_TOLD_SHIFT;
 	struct ori_a2a_row row = { .told = { told, told },
@@ -158,7 +158,7 @@ static int set_first_counts(struct oriel_alltoallv *a, const struct ori_a2a_layo
 	return err ? err : oriel_copy(a->comm, base + l->state, &state, sizeof(state));
 }
 
-static int prepare(struct oriel_alltoallv *a, const struct oriel_alltoallv_options *options,
+static int prepare(struct oriel_alltoallv_request *a, const struct oriel_alltoallv_options *options,
 		   struct ori_a2a_layout *l)
 {
 	int err = check_options(options);
@@ -175,7 +175,7 @@ static int prepare(struct oriel_alltoallv *a, const struct oriel_alltoallv_optio
 	return err ? err : set_first_counts(a, l);
 }
 
-static int make_window(struct oriel_alltoallv *a, const struct ori_a2a_layout *l)
+static int make_window(struct oriel_alltoallv_request *a, const struct ori_a2a_layout *l)
 {
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
 
@@ -189,7 +189,7 @@ static int make_window(struct oriel_alltoallv *a, const struct ori_a2a_layout *l
 }
 
 /* What of the kernel's argument is the same in all calls. */
-static int fill_args(struct oriel_alltoallv *a, const struct ori_a2a_layout *l)
+static int fill_args(struct oriel_alltoallv_request *a, const struct ori_a2a_layout *l)
 {
 	struct ori_a2a_args *args = &a->args;
 	uint64_t most = a->options.slot_bytes ? a->options.slot_bytes : a->options.recv_bytes;
@@ -233,14 +233,14 @@ static void destroy_child(struct ori_child *child)
 }
 
 /* Also of one that was never finished.  The window, if there is one, is gone. */
-static void free_request(struct oriel_alltoallv *a)
+static void free_request(struct oriel_alltoallv_request *a)
 {
 	(void)oriel_free(a->comm, a->memory);
 	(void)oriel_free(a->comm, a->send);
 	free(a);
 }
 
-int oriel_alltoallv_destroy(struct oriel_alltoallv *a)
+int oriel_alltoallv_destroy(struct oriel_alltoallv_request *a)
 {
 	int err;
 
@@ -264,7 +264,7 @@ int oriel_alltoallv_destroy(struct oriel_alltoallv *a)
 static int is_connected(struct oriel_comm *c)
 {
 	for (int r = 0; r < c->nranks; r++)
-		if (c->peers[r].pair.kind == ORIEL_PEER_QUEUED && !ori_link(c, r))
+		if (c->peers[r].pair.kind == ORIEL_PEER_QUEUED && !ori_link_to(c, r))
 			return 0;
 	return 1;
 }
@@ -281,7 +281,7 @@ static int connect_all(struct oriel_comm *c)
 	err = ranks ? 0 : ori_fail(ORIEL_ENOMEM, "oriel_alltoallv_create: no memory");
 	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_ALLTOALLV_CREATE, err, NULL, NULL, 0);
 	for (int r = 0; !err && r < c->nranks; r++)
-		if (c->peers[r].pair.kind == ORIEL_PEER_QUEUED && !ori_link(c, r))
+		if (c->peers[r].pair.kind == ORIEL_PEER_QUEUED && !ori_link_to(c, r))
 			ranks[n++] = r;
 	if (!err)
 		err = oriel_comm_connect(c, ranks, n);
@@ -290,7 +290,7 @@ static int connect_all(struct oriel_comm *c)
 }
 
 /* The rounds after memory is there; on failure the window is gone again. */
-static int meet(struct oriel_alltoallv *a, int status, const struct ori_a2a_layout *l,
+static int meet(struct oriel_alltoallv_request *a, int status, const struct ori_a2a_layout *l,
 		struct create_record *all)
 {
 	struct oriel_comm *c = a->comm;
@@ -323,11 +323,11 @@ static int meet(struct oriel_alltoallv *a, int status, const struct ori_a2a_layo
 }
 
 int oriel_alltoallv_create(struct oriel_comm *c, const struct oriel_alltoallv_options *options,
-			   struct oriel_alltoallv **request)
+			   struct oriel_alltoallv_request **request)
 {
 	struct create_record *all;
 	struct ori_a2a_layout layout;
-	struct oriel_alltoallv *a;
+	struct oriel_alltoallv_request *a;
 	int status, err = ori_comm_check(c, "oriel_alltoallv_create");
 
 	if (!err)

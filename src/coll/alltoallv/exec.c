@@ -28,7 +28,7 @@ static int check_args(const struct oriel_alltoallv_args *in)
 	return 0;
 }
 
-static void set_pointers(struct oriel_alltoallv *a, const struct oriel_alltoallv_args *in)
+static void set_pointers(struct oriel_alltoallv_request *a, const struct oriel_alltoallv_args *in)
 {
 	const uint8_t *base = a->send, *send = in->send ? in->send : base;
 	struct ori_a2a_args *args = &a->args;
@@ -52,7 +52,7 @@ static uint32_t at_least_one(uint32_t n)
 }
 
 /* The leanest kernel that does it, where each item may have a block of its own, or not. */
-static int kernel_for(const struct oriel_alltoallv *a, int block_each)
+static int kernel_for(const struct oriel_alltoallv_request *a, int block_each)
 {
 	if (a->handle.queued_peers)
 		return ORI_A2A_KERNEL_MIXED;
@@ -60,7 +60,7 @@ static int kernel_for(const struct oriel_alltoallv *a, int block_each)
 }
 
 /* One block for each item, or as many as can be resident beside those of other ranks: they take several in turn. */
-static int set_grid_separate(struct oriel_alltoallv *a, uint32_t warps, uint32_t items)
+static int set_grid_separate(struct oriel_alltoallv_request *a, uint32_t warps, uint32_t items)
 {
 	int resident = 0, err = 0;
 
@@ -75,7 +75,7 @@ static int set_grid_separate(struct oriel_alltoallv *a, uint32_t warps, uint32_t
 	return err;
 }
 
-static void set_grid_cpu(struct oriel_alltoallv *a, uint32_t threads, uint32_t items)
+static void set_grid_cpu(struct oriel_alltoallv_request *a, uint32_t threads, uint32_t items)
 {
 	uint32_t cores = at_least_one(a->plan.cores);
 
@@ -84,7 +84,7 @@ static void set_grid_cpu(struct oriel_alltoallv *a, uint32_t threads, uint32_t i
 	a->kernel = ori_a2a_kernel(kernel_for(a, (uint32_t)a->grid == items));
 }
 
-static int apply_plan(struct oriel_alltoallv *a)
+static int apply_plan(struct oriel_alltoallv_request *a)
 {
 	const struct ori_a2a_plan *plan = &a->plan;
 	struct ori_a2a_args *args = &a->args;
@@ -118,7 +118,7 @@ static int apply_plan(struct oriel_alltoallv *a)
 }
 
 /* The most a peer gets; on a separate device only the caller knows. */
-static uint64_t expected_bytes(const struct oriel_alltoallv *a,
+static uint64_t expected_bytes(const struct oriel_alltoallv_request *a,
 			       const struct oriel_alltoallv_args *in)
 {
 	uint64_t most = 0;
@@ -136,7 +136,7 @@ static uint64_t expected_bytes(const struct oriel_alltoallv *a,
 	return most <= a->args.most_elems ? most * a->options.elem_bytes : a->options.slot_bytes;
 }
 
-static int choose_plan(struct oriel_alltoallv *a, const struct oriel_alltoallv_args *in)
+static int choose_plan(struct oriel_alltoallv_request *a, const struct oriel_alltoallv_args *in)
 {
 	uint64_t bytes;
 	int err;
@@ -155,7 +155,7 @@ static int choose_plan(struct oriel_alltoallv *a, const struct oriel_alltoallv_a
 	return err;
 }
 
-int ori_alltoallv_plan_set(struct oriel_alltoallv *a, const struct ori_a2a_plan *plan)
+int ori_alltoallv_plan_set(struct oriel_alltoallv_request *a, const struct ori_a2a_plan *plan)
 {
 	int err = ori_alltoallv_check(a, "ori_alltoallv_plan_set");
 
@@ -169,7 +169,7 @@ int ori_alltoallv_plan_set(struct oriel_alltoallv *a, const struct ori_a2a_plan 
 	return apply_plan(a);
 }
 
-int oriel_alltoallv_explain(struct oriel_alltoallv *a, uint64_t bytes_per_peer, char *text,
+int oriel_alltoallv_explain(struct oriel_alltoallv_request *a, uint64_t bytes_per_peer, char *text,
 			    size_t bytes)
 {
 	int err = ori_alltoallv_check(a, "oriel_alltoallv_explain");
@@ -184,7 +184,7 @@ int oriel_alltoallv_explain(struct oriel_alltoallv *a, uint64_t bytes_per_peer, 
 /* ---- verdict ----------------------------------------------------------------------------------------- */
 
 /* CPU: the line that says what was wrong with this rank's sizes, if it was this rank. */
-static int refuse_own(const struct oriel_alltoallv *a)
+static int refuse_own(const struct oriel_alltoallv_request *a)
 {
 	const struct ori_a2a_args *args = &a->args;
 	unsigned long long total = 0, count, off;
@@ -210,7 +210,7 @@ static int refuse_own(const struct oriel_alltoallv *a)
 			(unsigned long long)args->recv_bytes, (unsigned long long)a->send_bytes);
 }
 
-static int refused(const struct oriel_alltoallv *a, uint64_t word)
+static int refused(const struct oriel_alltoallv_request *a, uint64_t word)
 {
 	int rank = ORIEL_FAILURE_RANK(word), status = ORIEL_FAILURE_STATUS(word);
 
@@ -223,7 +223,7 @@ static int refused(const struct oriel_alltoallv *a, uint64_t word)
 }
 
 /* Takes the word: the next call starts without it. */
-static int take_refusal(struct oriel_alltoallv *a)
+static int take_refusal(struct oriel_alltoallv_request *a)
 {
 	uint64_t *word = &a->args.state->refused, value = ori_control_load(a->comm, word);
 
@@ -233,7 +233,7 @@ static int take_refusal(struct oriel_alltoallv *a)
 	return refused(a, value);
 }
 
-int oriel_alltoallv_status(struct oriel_alltoallv *a)
+int oriel_alltoallv_status(struct oriel_alltoallv_request *a)
 {
 	int err = ori_alltoallv_check(a, "oriel_alltoallv_status");
 
@@ -243,7 +243,7 @@ int oriel_alltoallv_status(struct oriel_alltoallv *a)
 }
 
 /* Comms that came to the GPU since the plan was made have their part of it. */
-static int fit_grid(struct oriel_alltoallv *a)
+static int fit_grid(struct oriel_alltoallv_request *a)
 {
 	int resident = 0, err;
 
@@ -252,7 +252,7 @@ static int fit_grid(struct oriel_alltoallv *a)
 }
 
 /* As oriel_launch(), beside other kernels that wait for ranks. */
-static int launch_separate(struct oriel_alltoallv *a, void *stream)
+static int launch_separate(struct oriel_alltoallv_request *a, void *stream)
 {
 	struct oriel_comm *c = a->comm;
 	int err = fit_grid(a);
@@ -267,7 +267,7 @@ static int launch_separate(struct oriel_alltoallv *a, void *stream)
 	return ori_comm_device_status(c, err);
 }
 
-int oriel_alltoallv_exec(struct oriel_alltoallv *a, const struct oriel_alltoallv_args *in,
+int oriel_alltoallv_exec(struct oriel_alltoallv_request *a, const struct oriel_alltoallv_args *in,
 			 void *stream)
 {
 	int err = ori_alltoallv_check(a, "oriel_alltoallv_exec");
@@ -286,26 +286,26 @@ int oriel_alltoallv_exec(struct oriel_alltoallv *a, const struct oriel_alltoallv
 	if (err)
 		return err;
 	/* relaxed: the launch has ended, and with it all that writes these */
-	if (ori_look_failed(ori_look_window(&a->handle)))
+	if (ori_failures_any(ori_failures_of_window(&a->handle)))
 		return oriel_window_status(a->window);
 	return a->args.state->refused ? take_refusal(a) : 0;
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------ */
 
-void *oriel_alltoallv_send_buffer(struct oriel_alltoallv *a)
+void *oriel_alltoallv_send_buffer(struct oriel_alltoallv_request *a)
 {
 	return ori_alltoallv_check(a, "oriel_alltoallv_send_buffer") ? NULL : a->send;
 }
 
-void *oriel_alltoallv_recv_buffer(struct oriel_alltoallv *a)
+void *oriel_alltoallv_recv_buffer(struct oriel_alltoallv_request *a)
 {
 	if (ori_alltoallv_check(a, "oriel_alltoallv_recv_buffer"))
 		return NULL;
 	return (char *)a->memory + a->args.recv_off;
 }
 
-void *oriel_alltoallv_slot(struct oriel_alltoallv *a, int rank)
+void *oriel_alltoallv_slot(struct oriel_alltoallv_request *a, int rank)
 {
 	if (ori_alltoallv_check(a, "oriel_alltoallv_slot") ||
 	    ori_comm_check_rank(a->comm, rank, "oriel_alltoallv_slot") || !a->args.slot_stride)

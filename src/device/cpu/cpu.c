@@ -114,7 +114,8 @@ static const struct ori_device_ops cpu_ops = {
 };
 
 /* There are no streams: what one is given is done at once. */
-static int cpu_copies(struct ori_device *device, const struct ori_copy *copies, int n, void *stream)
+static int cpu_copies(struct ori_device *device, const struct ori_copy_job *copies, int n,
+		      void *stream)
 {
 	(void)device;
 	(void)stream;

@@ -248,6 +248,6 @@ int ori_cuda_mps(const struct ori_cuda_driver *, ori_cu_device);
 int ori_cuda_mps_pipe(void);
 
 /* nvml.c */
-void ori_nvml_look(const char *pci_bus_id, struct ori_nvml_facts *);
+void ori_nvml_read(const char *pci_bus_id, struct ori_nvml_facts *);
 
 #endif

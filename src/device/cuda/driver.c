@@ -145,7 +145,7 @@ static void look_once(void)
 	/* never closed: the driver has threads and exit handlers of its own */
 }
 
-int ori_cuda_driver_look(const struct ori_cuda_driver **cu, char *text, size_t bytes)
+int ori_cuda_driver_find(const struct ori_cuda_driver **cu, char *text, size_t bytes)
 {
 	pthread_once(&once, look_once);
 	if (the_status)

@@ -265,7 +265,7 @@ struct ori_cuda_driver {
  */
 int ori_cuda_driver_get(const struct ori_cuda_driver **);
 /* The same without a line in the log: why not is in text. */
-int ori_cuda_driver_look(const struct ori_cuda_driver **, char *text, size_t bytes);
+int ori_cuda_driver_find(const struct ori_cuda_driver **, char *text, size_t bytes);
 
 /*
  * For a driver call that failed: ori_fail() with "what: call: the driver's text".  ORIEL_ENOMEM

@@ -52,7 +52,7 @@ static int host_index(const struct ori_cuda_driver *cu, int ordinal, ori_cu_devi
 
 	if (cu->cuDeviceGetPCIBusId(bus_id, sizeof(bus_id), dev))
 		return ordinal;
-	ori_nvml_look(bus_id, &nvml);
+	ori_nvml_read(bus_id, &nvml);
 	return nvml.present ? nvml.index : ordinal;
 }
 
@@ -115,7 +115,7 @@ static void describe_exports(const struct ori_cuda_driver *cu, ori_cu_device dev
 	char bus_id[32];
 
 	if (!cu->cuDeviceGetPCIBusId(bus_id, sizeof(bus_id), dev))
-		ori_nvml_look(bus_id, &nvml);
+		ori_nvml_read(bus_id, &nvml);
 	snprintf(out, bytes, "%s%sIPC%s",
 		 attribute(cu, ORI_CU_DEV_POSIX_FD, dev, 0) ? "descriptor, " : "",
 		 attribute(cu, ORI_CU_DEV_DMA_BUF, dev, 0) ? "dma-buf, " : "",
@@ -145,7 +145,7 @@ int ori_cuda_row(int n, struct ori_device_row *row)
 	ori_cu_device dev;
 	char why[160];
 
-	if (ori_cuda_driver_look(&cu, why, sizeof(why))) {
+	if (ori_cuda_driver_find(&cu, why, sizeof(why))) {
 		if (n != 0)
 			return 0;
 		snprintf(row->name, sizeof(row->name), "cuda");

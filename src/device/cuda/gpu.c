@@ -108,7 +108,7 @@ static int look(struct ori_cuda_gpu *gpu)
 	if (err)
 		return err;
 	if (!gpu->cu->cuDeviceGetPCIBusId(bus_id, sizeof(bus_id), gpu->dev))
-		ori_nvml_look(bus_id, &gpu->nvml);
+		ori_nvml_read(bus_id, &gpu->nvml);
 	gpu->rdma = attribute(gpu, ORI_CU_DEV_RDMA_VMM);
 	return look_share(gpu);
 }

@@ -76,7 +76,7 @@ static void look_fabric(void *handle, struct ori_nvml_facts *facts)
 	facts->fabric_clique = info.clique;
 }
 
-void ori_nvml_look(const char *pci_bus_id, struct ori_nvml_facts *facts)
+void ori_nvml_read(const char *pci_bus_id, struct ori_nvml_facts *facts)
 {
 	unsigned int index, cores;
 	void *handle;

@@ -24,7 +24,8 @@ int ori_cuda_is_capturing(struct ori_cuda_device *d, void *stream, int *capturin
 }
 
 /* Several at once: one call of the driver, and the copies may go on side by side. */
-static int copy_batch(struct ori_cuda_device *d, const struct ori_copy *copies, int n, void *stream)
+static int copy_batch(struct ori_cuda_device *d, const struct ori_copy_job *copies, int n,
+		      void *stream)
 {
 	struct ori_cu_copy_attributes how = { .source_order = ORI_CU_SOURCE_ORDER_STREAM,
 					      .flags = ORI_CU_COPY_OVERLAP };
@@ -47,7 +48,8 @@ static int copy_batch(struct ori_cuda_device *d, const struct ori_copy *copies, 
 		     0;
 }
 
-static int copy_each(struct ori_cuda_device *d, const struct ori_copy *copies, int n, void *stream)
+static int copy_each(struct ori_cuda_device *d, const struct ori_copy_job *copies, int n,
+		     void *stream)
 {
 	int err = 0;
 
@@ -63,7 +65,7 @@ static int copy_each(struct ori_cuda_device *d, const struct ori_copy *copies, i
 	return err;
 }
 
-static int cuda_copies(struct ori_device *device, const struct ori_copy *copies, int n,
+static int cuda_copies(struct ori_device *device, const struct ori_copy_job *copies, int n,
 		       void *stream)
 {
 	struct ori_cuda_device *d = (struct ori_cuda_device *)device;

@@ -140,7 +140,7 @@ struct mlx5dv_devx_obj *mlx5_devx_key(struct mlx5_nic *, uint32_t key, uint64_t 
 int mlx5_region_add(struct mlx5_nic *, const struct ori_engine_memory *, uint32_t *key);
 void mlx5_region_remove(struct mlx5_nic *, uint32_t key);
 
-/* watch.c */
+/* scan.c */
 int mlx5_watch_start(struct mlx5_engine *);
 void mlx5_watch_stop(struct mlx5_engine *);
 /* One look at every queue; how many failed.  They have been told on return, whoever found them. */

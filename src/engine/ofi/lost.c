@@ -132,7 +132,7 @@ static void look_at(struct ofi_fabric *f, struct ofi_peer *p, uint64_t now)
 		ping(f, p, now);
 }
 
-void ori_ofi_lost_look(struct ofi_fabric *f)
+void ori_ofi_lost_check(struct ofi_fabric *f)
 {
 	uint64_t now;
 

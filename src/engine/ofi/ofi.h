@@ -184,7 +184,7 @@ void ori_ofi_confirm_ask(void *fabric);
 /* ---- lost.c ---------------------------------------------------------------------------------- */
 
 /* Now and then, by progress(). */
-void ori_ofi_lost_look(struct ofi_fabric *);
+void ori_ofi_lost_check(struct ofi_fabric *);
 /* Up to `room` operations that were given up, as failed. */
 int ori_ofi_lost_report(struct ofi_fabric *, struct ori_proxy_completion *, int room);
 /* The peer takes no operation though none is open: since too long? */

@@ -295,7 +295,7 @@ int ori_ofi_progress(void *fabric, struct ori_proxy_completion *out, int room)
 			count += ended(f, entries[i].op_context, 0, &out[count]);
 	while (count < room && (op = ori_ofi_confirm_ready(f)) != NULL)
 		count += ended(f, op, 0, &out[count]);
-	ori_ofi_lost_look(f);
+	ori_ofi_lost_check(f);
 	if (f->lost_ops)
 		count += ori_ofi_lost_report(f, out + count, room - count);
 	if (f->unasked)

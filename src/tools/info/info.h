@@ -2,7 +2,7 @@
 /*
  * tools/info/info.h - what oriel-info knows, between those who gather it and those who print it.
  *
- * One thread.  gather.c and job.c fill struct info; text.c and json.c only read it, so both formats
+ * One thread.  collect.c and job.c fill struct info; text.c and json.c only read it, so both formats
  * tell the same.
  */
 #ifndef ORI_INFO_H
@@ -49,7 +49,7 @@ struct info {
 	char problem[INFO_PROBLEMS_MAX][INFO_TEXT_MAX];
 };
 
-/* gather.c */
+/* collect.c */
 void info_problem_add(struct info *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void info_gather_here(struct info *);
 /* Read the configuration, and then the facts and the device; what is wrong becomes a problem. */

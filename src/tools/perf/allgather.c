@@ -74,7 +74,7 @@ static int open_bed(struct bed *b)
 	o.algorithm = b->job->opt->algorithm;
 	err = oriel_window_create(b->job->comm, &w, &b->window);
 	if (!err)
-		err = oriel_allgather_init(b->job->comm, b->window, &o, &b->request);
+		err = oriel_allgather_create(b->job->comm, b->window, &o, &b->request);
 	if (err) {
 		if (b->job->rank == 0)
 			fprintf(stderr, "oriel-perf: no request for allgather: %s\n",

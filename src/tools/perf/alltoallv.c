@@ -20,7 +20,7 @@
 struct bed {
 	struct perf_coll coll; /* its bytes are the average peer's */
 	struct perf_job *job;
-	struct oriel_alltoallv *request;
+	struct oriel_alltoallv_request *request;
 	uint64_t most;       /* of any */
 	uint64_t *sizes;     /* device memory: SPLITS x nranks, then what came */
 	uint8_t *host;       /* send or receive buffer, as large as the larger */

@@ -55,7 +55,7 @@ struct tool_job {
 	int rank, nranks;
 	uint32_t peers[ORI_PLAN_KINDS];
 	uint32_t cores;
-	struct oriel_alltoallv *request;     /* of the size at hand */
+	struct oriel_alltoallv_request *request; /* of the size at hand */
 	uint64_t *sizes[ORI_PLAN_KINDS + 1]; /* [nranks] in device memory: one kind's peers, all */
 	struct tool_size size[TOOL_SIZES];
 	int nsizes;

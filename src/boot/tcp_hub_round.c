@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/tcp_hub_gather.c - the hub's collectives: contributions in, one result or failure out.
+ * boot/tcp_hub_round.c - the hub's collectives: contributions in, one result or failure out.
  *
  * Owns the list of collectives under way.  Knows groups by number only; who is a member is told by
  * the contributions.  On the hub's thread.
@@ -9,8 +9,8 @@
 
 #include "tcp_hub.h"
 
-static void send_report(struct tcp_hub *hub, const struct ori_gather *g, enum tcp_type type,
-			const struct ori_gather_report *report)
+static void send_report(struct tcp_hub *hub, const struct ori_round *g, enum tcp_type type,
+			const struct ori_round_report *report)
 {
 	/* those of the hub's own process last, as in ori_hub_send_others() */
 	for (int own = 0; own <= 1; own++)
@@ -22,7 +22,7 @@ static void send_report(struct tcp_hub *hub, const struct ori_gather *g, enum tc
 		}
 }
 
-int ori_hub_gather_age_ms(const struct ori_gather *g)
+int ori_hub_gather_age_ms(const struct ori_round *g)
 {
 	uint64_t ms = (ori_now_ns() - g->start_ns) / 1000000;
 
@@ -30,7 +30,7 @@ int ori_hub_gather_age_ms(const struct ori_gather *g)
 }
 
 /* One copy of the result for all. */
-static void send_result(struct tcp_hub *hub, const struct ori_gather *g)
+static void send_result(struct tcp_hub *hub, const struct ori_round *g)
 {
 	struct hub_blob *blob = ori_hub_blob(TCP_RESULT, g->gid, g->seq, ori_hub_gather_age_ms(g),
 					     g->data, (size_t)g->n * g->bytes);
@@ -63,7 +63,7 @@ void ori_hub_contrib(struct tcp_hub *hub, struct hub_conn *c)
 {
 	const struct tcp_header *h = &c->in.header;
 	struct tcp_contrib part;
-	struct ori_gather *g;
+	struct ori_round *g;
 	size_t bytes;
 	int had_failed;
 
@@ -73,18 +73,17 @@ void ori_hub_contrib(struct tcp_hub *hub, struct hub_conn *c)
 	bytes = h->bytes - sizeof(part);
 	if (!contrib_is_sound(hub, c, &part, bytes))
 		goto err_malformed;
-	g = ori_gather_find(hub->gathers, h->gid, h->seq);
+	g = ori_round_find(hub->gathers, h->gid, h->seq);
 	if (!g)
-		g = ori_gather_create(&hub->gathers, h->gid, h->seq, (int)part.n, bytes,
-				      part.index);
+		g = ori_round_create(&hub->gathers, h->gid, h->seq, (int)part.n, bytes, part.index);
 	if (!g) {
 		ori_hub_warn(hub, "no memory for a collective");
 		c->broken = 1;
 		return;
 	}
 	had_failed = g->failed.status;
-	ori_gather_add(g, part.index, (uint32_t)c->rank, (int)part.n, c->body + sizeof(part), bytes,
-		       part.timeout_ns, part.late_ns);
+	ori_round_add(g, part.index, (uint32_t)c->rank, (int)part.n, c->body + sizeof(part), bytes,
+		      part.timeout_ns, part.late_ns);
 	if (g->failed.status && !had_failed)
 		send_report(hub, g, TCP_FAIL, &g->failed);
 	/* a latecomer, or one that is not in the list of the others */
@@ -94,7 +93,7 @@ void ori_hub_contrib(struct tcp_hub *hub, struct hub_conn *c)
 		return;
 	if (!g->failed.status && !ori_hub_tree_send(hub, g))
 		send_result(hub, g);
-	ori_gather_destroy(&hub->gathers, g);
+	ori_round_destroy(&hub->gathers, g);
 	return;
 
 err_malformed:
@@ -106,19 +105,19 @@ uint64_t ori_hub_gather_timer(struct tcp_hub *hub, uint64_t now)
 {
 	uint64_t next = UINT64_MAX;
 
-	for (struct ori_gather *g = hub->gathers; g; g = g->next) {
-		struct ori_gather_report report;
+	for (struct ori_round *g = hub->gathers; g; g = g->next) {
+		struct ori_round_report report;
 
 		if (g->failed.status)
 			continue;
 		if (now >= g->deadline_ns) {
-			ori_gather_expire(g, ORIEL_ETIMEDOUT);
+			ori_round_expire(g, ORIEL_ETIMEDOUT);
 			send_report(hub, g, TCP_FAIL, &g->failed);
 			continue;
 		}
 		if (!g->late_told && now >= g->late_ns) {
 			g->late_told = 1;
-			ori_gather_missing(g, &report);
+			ori_round_missing(g, &report);
 			send_report(hub, g, TCP_LATE, &report);
 		}
 		if (g->deadline_ns < next)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/gather.c - what has come so far of one allgather, who is missing, and the words for it.
+ * boot/round.c - what has come so far of one allgather, who is missing, and the words for it.
  *
  * Owns the records; not the waiting and not the sending.  No threads, no sockets, no locks: the
  * owner (threads.c under its lock, the TCP hub on its one thread) brings those.
@@ -10,17 +10,17 @@
 
 #include "impl.h"
 
-struct ori_gather *ori_gather_find(struct ori_gather *list, uint64_t gid, uint64_t seq)
+struct ori_round *ori_round_find(struct ori_round *list, uint64_t gid, uint64_t seq)
 {
 	while (list && (list->gid != gid || list->seq != seq))
 		list = list->next;
 	return list;
 }
 
-struct ori_gather *ori_gather_create(struct ori_gather **list, uint64_t gid, uint64_t seq, int n,
-				     size_t bytes, uint32_t first)
+struct ori_round *ori_round_create(struct ori_round **list, uint64_t gid, uint64_t seq, int n,
+				   size_t bytes, uint32_t first)
 {
-	struct ori_gather *g = calloc(1, sizeof(*g));
+	struct ori_round *g = calloc(1, sizeof(*g));
 
 	if (!g)
 		return NULL;
@@ -54,7 +54,7 @@ struct ori_gather *ori_gather_create(struct ori_gather **list, uint64_t gid, uin
 	return g;
 }
 
-static void destroy(struct ori_gather *g)
+static void destroy(struct ori_round *g)
 {
 	free(g->have);
 	free(g->who);
@@ -62,7 +62,7 @@ static void destroy(struct ori_gather *g)
 	free(g);
 }
 
-void ori_gather_destroy(struct ori_gather **list, struct ori_gather *g)
+void ori_round_destroy(struct ori_round **list, struct ori_round *g)
 {
 	while (*list && *list != g)
 		list = &(*list)->next;
@@ -71,17 +71,17 @@ void ori_gather_destroy(struct ori_gather **list, struct ori_gather *g)
 	destroy(g);
 }
 
-void ori_gather_destroy_all(struct ori_gather **list)
+void ori_round_destroy_all(struct ori_round **list)
 {
 	while (*list) {
-		struct ori_gather *g = *list;
+		struct ori_round *g = *list;
 
 		*list = g->next;
 		destroy(g);
 	}
 }
 
-static void fail(struct ori_gather *g, const struct ori_gather_report *report)
+static void fail(struct ori_round *g, const struct ori_round_report *report)
 {
 	if (g->failed.status)
 		return;
@@ -90,9 +90,9 @@ static void fail(struct ori_gather *g, const struct ori_gather_report *report)
 	g->data = NULL;
 }
 
-static void fail_bytes(struct ori_gather *g, uint32_t index, size_t bytes)
+static void fail_bytes(struct ori_round *g, uint32_t index, size_t bytes)
 {
-	struct ori_gather_report r = { .status = ORIEL_EMISMATCH, .kind = ORI_GATHER_BYTES };
+	struct ori_round_report r = { .status = ORIEL_EMISMATCH, .kind = ORI_GATHER_BYTES };
 
 	r.count = 2;
 	r.ranks[0] = g->first;
@@ -102,9 +102,9 @@ static void fail_bytes(struct ori_gather *g, uint32_t index, size_t bytes)
 	fail(g, &r);
 }
 
-static void fail_lists(struct ori_gather *g, uint32_t index)
+static void fail_lists(struct ori_round *g, uint32_t index)
 {
-	struct ori_gather_report r = { .status = ORIEL_EMISMATCH, .kind = ORI_GATHER_LISTS };
+	struct ori_round_report r = { .status = ORIEL_EMISMATCH, .kind = ORI_GATHER_LISTS };
 
 	r.count = 1;
 	r.ranks[0] = index;
@@ -116,8 +116,8 @@ static uint64_t after(uint64_t now, uint64_t ns)
 	return ns > UINT64_MAX - now ? UINT64_MAX : now + ns;
 }
 
-void ori_gather_add(struct ori_gather *g, uint32_t index, uint32_t who, int n, const void *mine,
-		    size_t bytes, uint64_t timeout_ns, uint64_t late_ns)
+void ori_round_add(struct ori_round *g, uint32_t index, uint32_t who, int n, const void *mine,
+		   size_t bytes, uint64_t timeout_ns, uint64_t late_ns)
 {
 	uint64_t now = ori_now_ns();
 
@@ -139,7 +139,7 @@ void ori_gather_add(struct ori_gather *g, uint32_t index, uint32_t who, int n, c
 		memcpy(g->data + (size_t)index * bytes, mine, bytes);
 }
 
-void ori_gather_missing(const struct ori_gather *g, struct ori_gather_report *r)
+void ori_round_missing(const struct ori_round *g, struct ori_round_report *r)
 {
 	memset(r, 0, sizeof(*r));
 	r->kind = ORI_GATHER_MISSING;
@@ -153,11 +153,11 @@ void ori_gather_missing(const struct ori_gather *g, struct ori_gather_report *r)
 	}
 }
 
-void ori_gather_expire(struct ori_gather *g, int status)
+void ori_round_expire(struct ori_round *g, int status)
 {
-	struct ori_gather_report r;
+	struct ori_round_report r;
 
-	ori_gather_missing(g, &r);
+	ori_round_missing(g, &r);
 	r.status = status;
 	fail(g, &r);
 }
@@ -170,7 +170,7 @@ void ori_boot_rank_text(const int *world, int rank, char *text, size_t bytes)
 		snprintf(text, bytes, "rank %d", rank);
 }
 
-void ori_gather_names(const struct ori_gather_report *r, const int *world, char *text, size_t bytes)
+void ori_round_names(const struct ori_round_report *r, const int *world, char *text, size_t bytes)
 {
 	char name[64];
 	size_t at = 0;
@@ -184,13 +184,13 @@ void ori_gather_names(const struct ori_gather_report *r, const int *world, char 
 		snprintf(text + at, bytes - at, " and %u more", r->total - r->count);
 }
 
-void ori_gather_text(const struct ori_gather_report *r, const int *world, char *text, size_t bytes)
+void ori_round_text(const struct ori_round_report *r, const int *world, char *text, size_t bytes)
 {
 	char a[640], b[64];
 
 	switch (r->kind) {
 	case ORI_GATHER_MISSING:
-		ori_gather_names(r, world, a, sizeof(a));
+		ori_round_names(r, world, a, sizeof(a));
 		snprintf(text, bytes, "no contribution within %.1f s from %s", (double)r->ns / 1e9,
 			 a);
 		break;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll/allgather/stage.c - one exec of small blocks on the CPU, among ranks of one node, which meet
+ * coll/allgather/show.c - one exec of small blocks on the CPU, among ranks of one node, which meet
  * once.
  *
  * Stores into peers (run.c) need two meetings: one before, that the peer may be written to, and one
@@ -20,36 +20,36 @@
 
 #include "gather.h"
 
-/* At the start of a rank's window of words; two slots of ORI_GATHER_STAGE_BYTES follow. */
+/* At the start of a rank's window of words; two slots of ORI_GATHER_SHOWN_BYTES follow. */
 struct stage {
 	uint64_t mark; /* by its rank alone: execs it has shown its block for, on these words */
 	uint8_t pad[ORIEL_LINE_BYTES - 8];
 };
 
-uint64_t ori_gather_stage_room(const struct oriel_comm *c, const struct ori_gather_map *m)
+uint64_t ori_gather_shown_room(const struct oriel_comm *c, const struct ori_gather_map *m)
 {
 	if (c->device->separate || m->nnodes > 1 || m->nranks == 1)
 		return 0;
-	return sizeof(struct stage) + 2 * (uint64_t)ORI_GATHER_STAGE_BYTES;
+	return sizeof(struct stage) + 2 * (uint64_t)ORI_GATHER_SHOWN_BYTES;
 }
 
-int ori_gather_is_staged(const struct oriel_allgather_request *req, uint64_t bytes)
+int ori_gather_is_shown(const struct oriel_allgather_request *req, uint64_t bytes)
 {
-	int few = req->comm->nranks < ORI_GATHER_STAGE_RANKS;
+	int few = req->comm->nranks < ORI_GATHER_SHOWN_RANKS;
 
 	return req->words->window->options.bytes &&
 	       !(req->options.flags & ORIEL_GATHER_UNGUARDED) &&
-	       bytes <= (few ? ORI_GATHER_STAGE_FEW_BYTES : ORI_GATHER_STAGE_BYTES);
+	       bytes <= (few ? ORI_GATHER_SHOWN_FEW_BYTES : ORI_GATHER_SHOWN_BYTES);
 }
 
 static struct stage *stage_of(const struct oriel_window_dev *words, int rank)
 {
-	return (struct stage *)(void *)ori_window_peer(words, rank)->buffer;
+	return (struct stage *)(void *)ori_peer_entry(words, rank)->buffer;
 }
 
 static uint8_t *slot_of(struct stage *s, uint64_t k)
 {
-	return (uint8_t *)(s + 1) + (k & 1u) * (uint64_t)ORI_GATHER_STAGE_BYTES;
+	return (uint8_t *)(s + 1) + (k & 1u) * (uint64_t)ORI_GATHER_SHOWN_BYTES;
 }
 
 /* The own block, to all. */
@@ -62,7 +62,7 @@ static void show(const struct oriel_window_dev *words, uint64_t k, const void *f
 	/* [S1] release, system scope; partner [W1] in take_some() and await(). */
 	ori_store_release_sys(&mine->mark, k + 1);
 	for (int i = 1; i < n; i++)
-		ori_wake(ori_window_peer(words, (rank + i) % n)->waiters);
+		ori_wake(ori_peer_entry(words, (rank + i) % n)->waiters);
 }
 
 static void take(const struct oriel_allgather_request *req, int peer, uint64_t k, uint64_t bytes)
@@ -79,7 +79,7 @@ static int await(const struct oriel_window_dev *words, int peer, uint64_t k)
 	ori_spin_begin(&s, &words->comm, words->failure, ORIEL_OP_SIGNAL, peer, ORI_GATHER_LOCAL,
 		       words->number, k + 1);
 	/* [W1] acquire, system scope; partner [S1] in show(). */
-	return ori_mapped_wait(&s, &stage_of(words, peer)->mark, 0, ORIEL_GE);
+	return ori_word_wait(&s, &stage_of(words, peer)->mark, 0, ORIEL_GE);
 }
 
 /* What is there already; notes in `taken` whose. */
@@ -119,7 +119,7 @@ static int take_all(const struct oriel_allgather_request *req, uint64_t k, uint6
 	return err;
 }
 
-int ori_gather_run_staged(struct oriel_allgather_request *req, const void *sendbuf, uint64_t bytes)
+int ori_gather_run_shown(struct oriel_allgather_request *req, const void *sendbuf, uint64_t bytes)
 {
 	const struct oriel_window_dev *words = ori_gather_dev(req);
 	uint8_t *own = req->view.buffer + (uint64_t)words->comm.rank * bytes;

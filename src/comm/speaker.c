@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/watch.c - a thread that speaks for kernels of a separate device.
+ * comm/speaker.c - a thread that speaks for kernels of a separate device.
  *
  * A kernel cannot log and cannot be woken: its waits leave what they wait for on this rank's board, and
  * look at a failure word in their own memory.  The thread reads the board and names who is late, and brings
@@ -16,7 +16,7 @@
 
 #define LOOK_NS 20000000ull
 
-struct ori_watch {
+struct ori_speaker {
 	struct oriel_comm *comm;
 	pthread_t thread;
 	uint32_t stop; /* futex word */
@@ -27,7 +27,7 @@ struct ori_watch {
 	} seen[ORIEL_BOARD_SLOTS];
 };
 
-static void look_at_slot(struct ori_watch *w, int n, uint64_t now)
+static void look_at_slot(struct ori_speaker *w, int n, uint64_t now)
 {
 	struct oriel_comm *c = w->comm;
 	struct seen *seen = &w->seen[n];
@@ -54,7 +54,7 @@ static void look_at_slot(struct ori_watch *w, int n, uint64_t now)
 
 static void *watch_main(void *arg)
 {
-	struct ori_watch *w = arg;
+	struct ori_speaker *w = arg;
 	struct oriel_comm *c = w->comm;
 
 	ori_log_rank_set(c->rank);
@@ -72,9 +72,9 @@ static void *watch_main(void *arg)
 	return NULL;
 }
 
-int ori_watch_start(struct oriel_comm *c)
+int ori_speaker_start(struct oriel_comm *c)
 {
-	struct ori_watch *w;
+	struct ori_speaker *w;
 
 	if (!c->device->separate)
 		return 0;
@@ -90,9 +90,9 @@ int ori_watch_start(struct oriel_comm *c)
 	return 0;
 }
 
-void ori_watch_stop(struct oriel_comm *c)
+void ori_speaker_stop(struct oriel_comm *c)
 {
-	struct ori_watch *w = c->watch;
+	struct ori_speaker *w = c->watch;
 
 	if (!w)
 		return;

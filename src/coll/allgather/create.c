@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll/allgather/init.c - how a request is made.
+ * coll/allgather/create.c - how a request is made.
  *
  * Init is a round in which ranks compare what they want, then what the answers ask for (an exchange of the buffer,
  * queues to neighbours, words, a measurement), each collective itself, and a last round.  Nothing is exchanged
@@ -224,7 +224,7 @@ static int make_view(struct oriel_allgather_request *r, const struct init_record
 static int is_connected(struct oriel_comm *c)
 {
 	for (int r = 0; r < c->nranks; r++)
-		if (c->peers[r].pair.kind == ORIEL_PEER_QUEUED && !ori_link(c, r))
+		if (c->peers[r].pair.kind == ORIEL_PEER_QUEUED && !ori_link_to(c, r))
 			return 0;
 	return 1;
 }
@@ -361,11 +361,11 @@ int oriel_allgather_supported(struct oriel_comm *c)
 	return err ? err : 1;
 }
 
-int oriel_allgather_init(struct oriel_comm *c, struct oriel_window *w,
-			 const struct oriel_allgather_options *options,
-			 struct oriel_allgather_request **request)
+int oriel_allgather_create(struct oriel_comm *c, struct oriel_window *w,
+			   const struct oriel_allgather_options *options,
+			   struct oriel_allgather_request **request)
 {
-	const char *call = "oriel_allgather_init";
+	const char *call = "oriel_allgather_create";
 	int status, err = ori_comm_check(c, call);
 
 	if (!err)

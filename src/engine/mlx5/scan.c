@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/mlx5/watch.c - the thread that looks for queues in error: in their CQs, and in what the
+ * engine/mlx5/scan.c - the thread that looks for queues in error: in their CQs, and in what the
  * device says without being asked.
  *
  * Nobody else may: devices look only at the CQEs they wait for, and one that waits for a signal

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/info/gather.c - what can be known without other ranks: build, machine, configuration.
+ * tools/info/collect.c - what can be known without other ranks: build, machine, configuration.
  *
  * A machine that hides something (no /proc) gets "unknown" there; only variables make problems.
  */
