@@ -7,6 +7,7 @@
  * another stream, before its work has passed; a captured call keeps what it uses as long as its
  * graph.
  */
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "allgather_bed.h"
@@ -235,6 +236,74 @@ static void window_rank(struct rank_env *env)
 TEST(a_window_stays_under_pending_work)
 {
 	run_ranks(NULL, 2, window_rank, NULL);
+}
+
+/* ---- a second thread --------------------------------------------------------------------------- */
+
+#define RELEASES 5000
+
+struct releaser {
+	struct oriel_comm *comm;
+	void *memory;
+	int err;
+	int over; /* atomic */
+};
+
+/* Each release looks for requests that nobody needs any more. */
+static void *release_often(void *arg)
+{
+	struct releaser *r = arg;
+	struct oriel_buffer *buffer;
+
+	for (int k = 0; k < RELEASES && !r->err; k++) {
+		r->err = oriel_buffer_register(r->comm, r->memory, BLOCK, &buffer);
+		if (!r->err)
+			r->err = oriel_buffer_release(buffer);
+	}
+	__atomic_store_n(&r->over, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* The same on all ranks: they stop at the same call. */
+static int is_over(struct rank_env *env, struct releaser *r)
+{
+	int mine = __atomic_load_n(&r->over, __ATOMIC_ACQUIRE), all[2] = { 0 };
+
+	CHECK_EQ(oriel_comm_allgather(env->comm, ORIEL_WORLD, &mine, all, sizeof(mine)), 0);
+	return all[0] && all[1];
+}
+
+static void two_threads_rank(struct rank_env *env)
+{
+	struct releaser r = { .comm = env->comm };
+	const void *sendbuf;
+	pthread_t thread;
+	void *stream;
+	struct bed b;
+
+	REQUIRE_OK(bed_open(&b, env, 3000, 1));
+	REQUIRE_OK(make_stream(env, &stream));
+	REQUIRE_OK(oriel_alloc(env->comm, BLOCK, &r.memory));
+	REQUIRE_OK(pthread_create(&thread, NULL, release_often, &r));
+	do {
+		REQUIRE_OK(bed_begin(&b, 3000, 0, &sendbuf));
+		REQUIRE_OK(oriel_comm_barrier(env->comm, ORIEL_WORLD));
+		for (int k = 0; k < 5; k++)
+			REQUIRE_OK(oriel_allgather(env->comm, sendbuf, b.recv, 3000, 1, stream));
+		REQUIRE_OK(oriel_comm_sync(env->comm, stream));
+		bed_check(&b, 3000, "beside releases");
+	} while (!is_over(env, &r) && !oriel_comm_status(env->comm));
+	pthread_join(thread, NULL);
+	CHECK_EQ(r.err, 0);
+	REQUIRE_OK(oriel_free(env->comm, r.memory));
+	REQUIRE_OK(bed_close(&b));
+	CHECK_EQ(cuStreamDestroy_v2(stream), 0);
+}
+
+/* For ThreadSanitizer: the mark of a request is read by one thread while another sets it. */
+TEST(another_thread_releases_buffers_meanwhile)
+{
+	run_ranks(NULL, 2, two_threads_rank, NULL);
 }
 
 /* ---- staging --------------------------------------------------------------------------------- */

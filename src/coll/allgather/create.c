@@ -305,15 +305,20 @@ int ori_gather_init(struct oriel_comm *c, const char *call, int status, struct o
 		err = prepare(r, all);
 	if (err)
 		goto err_request;
+	pthread_mutex_lock(&r->state->lock);
 	r->cached = cached;
+	pthread_mutex_unlock(&r->state->lock);
 	status = make_view(r, all);
 	if (!status && !cached)
 		status = ori_live_add(r, ORI_LIVE_ALLGATHER);
 	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_GATHER_INIT, status, NULL, NULL, 0);
 	if (err)
 		goto err_live;
-	if (!cached)
+	if (!cached) {
+		pthread_mutex_lock(&r->state->lock);
 		ori_gather_hold(r);
+		pthread_mutex_unlock(&r->state->lock);
+	}
 	free(all);
 	*out = r;
 	return 0;

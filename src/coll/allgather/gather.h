@@ -146,8 +146,11 @@ struct oriel_allgather_request {
 	int staging;        /* on an area of plain.c's */
 	int retired;        /* nobody's any more, kept for a graph or for work that is pending */
 	uint64_t last_used; /* plain.c */
-	struct ori_mark
-		*mark; /* behind the last exec that no graph has; by the thread that runs one */
+	/*
+	 * Behind the last exec that no graph has.  The thread that runs an exec sets it, under the
+	 * state's lock; others look at it under that lock.
+	 */
+	struct ori_mark *mark;
 	struct ori_gather_token *token;
 	struct oriel_allgather_request *next; /* of the state's list */
 };
@@ -162,7 +165,7 @@ struct ori_gather_state {
 	struct ori_gather_speed speed;
 	int has_speed;
 	int direct;           /* all queued peers have queues, on all ranks */
-	pthread_mutex_t lock; /* of the lists */
+	pthread_mutex_t lock; /* of the lists, and of requests' marks, holds, cached and retired */
 	struct ori_gather_words *words;
 	struct oriel_allgather_request *requests; /* all there are */
 	uint64_t next_number;
@@ -192,6 +195,8 @@ struct ori_gather_words *ori_gather_words_take(struct ori_gather_state *, uint64
 int ori_gather_words_make(struct ori_gather_state *, struct ori_gather_words **);
 /* Does a graph, or work that is pending on a stream, still use it? */
 int ori_gather_is_needed(const struct oriel_allgather_request *);
+/* Takes the place behind an exec over; NULL (a captured one has none): nothing changes. */
+void ori_gather_set_mark(struct oriel_allgather_request *, struct ori_mark *);
 /* Nobody has a handle any more.  Goes at once, or when it is needed no more. */
 void ori_gather_retire(struct oriel_allgather_request *);
 int ori_gather_plan(struct oriel_allgather_request *, int algorithm, struct ori_gather_plan **);
@@ -257,6 +262,8 @@ int ori_gather_run(struct oriel_allgather_request *, const void *sendbuf,
 int ori_gather_enqueue(struct oriel_allgather_request *, const void *sendbuf,
 		       const struct ori_gather_choice *, const struct ori_gather_plan *,
 		       uint64_t bytes, void *stream);
+/* Its place is behind all that the stream has, by the thread that runs its execs. */
+int ori_gather_mark(struct oriel_allgather_request *, void *stream);
 void ori_gather_near_free(struct oriel_allgather_request *);
 
 #endif

@@ -283,7 +283,7 @@ static int run_staged(struct oriel_comm *c, struct ori_gather_state *s, const ui
 			err = copy_out(c, area->request->view.buffer, to + at, bytes, n, stream);
 	}
 	/* the next call, on whatever stream, follows the copies, too */
-	marked = c->device->streams->mark(c->device, stream, &area->request->mark);
+	marked = ori_gather_mark(area->request, stream);
 	return err ? err : marked;
 }
 

@@ -29,9 +29,34 @@ static int graphs_of(const struct oriel_allgather_request *r)
 	return r->token ? __atomic_load_n(&r->token->graphs, __ATOMIC_ACQUIRE) : 0;
 }
 
-int ori_gather_is_needed(const struct oriel_allgather_request *r)
+/* State lock held. */
+static int is_needed(const struct oriel_allgather_request *r)
 {
 	return graphs_of(r) || !r->comm->device->streams->passed(r->comm->device, r->mark);
+}
+
+int ori_gather_is_needed(const struct oriel_allgather_request *r)
+{
+	int needed;
+
+	pthread_mutex_lock(&r->state->lock);
+	needed = is_needed(r);
+	pthread_mutex_unlock(&r->state->lock);
+	return needed;
+}
+
+void ori_gather_set_mark(struct oriel_allgather_request *r, struct ori_mark *mark)
+{
+	struct ori_mark *before;
+
+	if (!mark)
+		return;
+	pthread_mutex_lock(&r->state->lock);
+	before = r->mark;
+	r->mark = mark;
+	pthread_mutex_unlock(&r->state->lock);
+	/* not earlier: is_needed() asked for it, and the device uses it again */
+	r->comm->device->streams->unmark(r->comm->device, before);
 }
 
 void ori_gather_graph_gone(void *token)
@@ -56,12 +81,11 @@ void ori_gather_hold(struct oriel_allgather_request *r)
 		ori_buffer_hold(r->buffer);
 }
 
-/* Not under the state's lock: a buffer that goes comes back to forget(). */
-static void let_go(struct oriel_allgather_request *r)
+/* Not under the state's lock: a buffer that goes comes back to forget(), and takes r along. */
+static void let_go(struct oriel_allgather_request *r, int held)
 {
-	if (!r->holds)
+	if (!held)
 		return;
-	r->holds = 0;
 	if (r->window)
 		__atomic_sub_fetch(&r->window->users, 1, __ATOMIC_RELEASE);
 	else
@@ -115,29 +139,40 @@ void ori_gather_free(struct oriel_allgather_request *r)
 	if (r->state) {
 		unlist(r->state, r);
 		empty(r);
-		let_go(r);
+		let_go(r, r->holds);
 	}
 	free(r);
 }
 
 void ori_gather_retire(struct oriel_allgather_request *r)
 {
-	if (r->state && ori_gather_is_needed(r)) {
-		r->retired = 1; /* reap() frees it */
-		return;
+	struct ori_gather_state *s = r->state;
+	int needed = 0;
+
+	if (s) {
+		pthread_mutex_lock(&s->lock);
+		needed = r->retired = is_needed(r); /* reap() frees it */
+		pthread_mutex_unlock(&s->lock);
 	}
-	ori_gather_free(r);
+	if (!needed)
+		ori_gather_free(r);
 }
 
-/* The first of the list that nobody needs. */
-static struct oriel_allgather_request *find_idle(struct ori_gather_state *s)
+/*
+ * The first of the list that nobody needs.  One that plain.c keeps holds nothing from now on, and
+ * *held says whether it did.
+ */
+static struct oriel_allgather_request *find_idle(struct ori_gather_state *s, int *held)
 {
 	struct oriel_allgather_request *r;
 
 	pthread_mutex_lock(&s->lock);
 	for (r = s->requests; r; r = r->next)
-		if ((r->retired || (r->cached && r->holds)) && !ori_gather_is_needed(r))
+		if ((r->retired || (r->cached && r->holds)) && !is_needed(r))
 			break;
+	*held = r && !r->retired;
+	if (*held)
+		r->holds = 0;
 	pthread_mutex_unlock(&s->lock);
 	return r;
 }
@@ -147,7 +182,7 @@ static void hold_pending(struct ori_gather_state *s)
 {
 	pthread_mutex_lock(&s->lock);
 	for (struct oriel_allgather_request *r = s->requests; r; r = r->next)
-		if (r->cached && !r->holds && ori_gather_is_needed(r))
+		if (r->cached && !r->holds && is_needed(r))
 			ori_gather_hold(r);
 	pthread_mutex_unlock(&s->lock);
 }
@@ -156,13 +191,14 @@ static void reap(struct ori_attachment *a)
 {
 	struct ori_gather_state *s = (struct ori_gather_state *)a;
 	struct oriel_allgather_request *r;
+	int held;
 
 	hold_pending(s);
-	while ((r = find_idle(s))) {
-		if (r->retired)
-			ori_gather_free(r);
+	while ((r = find_idle(s, &held))) {
+		if (held)
+			let_go(r, held);
 		else
-			let_go(r);
+			ori_gather_free(r);
 	}
 }
 

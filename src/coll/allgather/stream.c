@@ -165,12 +165,22 @@ struct job {
 	int nmapped;
 };
 
+static int launch_grid(struct job *j, const struct oriel_kernel *kernel, int nblocks, int nthreads,
+		       const void *args, size_t args_bytes)
+{
+	struct ori_mark *mark = NULL;
+	int err = j->device->streams->launch(j->device, kernel, nblocks, nthreads, args, args_bytes,
+					     j->stream, &mark);
+
+	ori_gather_set_mark(j->req, mark);
+	return err;
+}
+
 static int launch(struct job *j, int code, int first)
 {
 	j->op.code = code;
 	j->op.first = first;
-	return j->device->streams->launch(j->device, ori_gather_kernel(), 1, WARP_THREADS, &j->op,
-					  sizeof(j->op), j->stream, &j->req->mark);
+	return launch_grid(j, ori_gather_kernel(), 1, WARP_THREADS, &j->op, sizeof(j->op));
 }
 
 /* The own block to its place here. */
@@ -282,11 +292,18 @@ static int enqueue_small(struct job *j)
 	/* less than one is for the launch to refuse, with its reason */
 	nblocks = nblocks > 0 ? nblocks : 1;
 	if (!one_node)
-		return j->device->streams->launch(j->device, kernel, nblocks, nthreads, &j->op,
-						  sizeof(j->op), j->stream, &j->req->mark);
+		return launch_grid(j, kernel, nblocks, nthreads, &j->op, sizeof(j->op));
 	fill_node_op(j, &node);
-	return j->device->streams->launch(j->device, kernel, nblocks, nthreads, &node, sizeof(node),
-					  j->stream, &j->req->mark);
+	return launch_grid(j, kernel, nblocks, nthreads, &node, sizeof(node));
+}
+
+int ori_gather_mark(struct oriel_allgather_request *r, void *stream)
+{
+	struct ori_mark *mark = NULL;
+	int err = r->comm->device->streams->mark(r->comm->device, stream, &mark);
+
+	ori_gather_set_mark(r, mark);
+	return err;
 }
 
 /* While the stream is captured the graph holds the request, and the request its memory. */
@@ -348,6 +365,6 @@ int ori_gather_enqueue(struct oriel_allgather_request *r, const void *sendbuf,
 	 * mark
 	 */
 	if (err)
-		(void)streams->mark(r->comm->device, stream, &r->mark);
+		(void)ori_gather_mark(r, stream);
 	return err;
 }
