@@ -117,6 +117,8 @@ struct ori_stream_ops {
 	/*
 	 * *mark (one of before, or NULL) becomes the place behind all that the stream has.  Does
 	 * nothing while the stream is captured: that work may run at any time, any number of times.
+	 * A device that cannot note the place waits for the stream: *mark is NULL when it is idle,
+	 * and a place that is never passed, with ORIEL_ETIMEDOUT, when it is not in time.
 	 */
 	int (*mark)(struct ori_device *, void *stream, struct ori_mark **mark);
 	/* Has all before it passed?  Never waits, and logs nothing: work that failed has passed. */
@@ -130,8 +132,8 @@ struct ori_stream_ops {
 	/*
 	 * The table's launch, for kernels whose blocks wait for those of other ranks.  One that
 	 * could not be resident beside the others of this rank, on other streams, follows these.
-	 * mark (NULL: not wanted) gets the place behind it.  While the stream is captured it is a
-	 * launch and nothing else.
+	 * mark (NULL: not wanted) gets the place behind it, as by mark(), also with an error if the
+	 * kernel was launched.  While the stream is captured it is a launch and nothing else.
 	 */
 	int (*launch)(struct ori_device *, const struct oriel_kernel *, int nblocks, int nthreads,
 		      const void *args, size_t args_bytes, void *stream, struct ori_mark **mark);

@@ -26,7 +26,7 @@
 struct ori_cuda_flight {
 	struct ori_cuda_flight *next;
 	uint64_t stream;
-	struct ori_mark *mark; /* behind the last of them; NULL: there is none yet */
+	struct ori_mark *mark; /* behind the last of them; NULL: all have ended */
 	int64_t load;          /* SMs that the largest of them takes, in UNITs */
 	int fit;               /* its blocks that an SM holds; the smallest of them */
 	int followed;          /* by the kernel that is being admitted */
@@ -169,12 +169,13 @@ static int note(struct ori_cuda_device *d, struct ori_cuda_flight *f, const stru
 
 	f->load = w->load > f->load ? w->load : f->load;
 	f->fit = w->fit < f->fit ? w->fit : f->fit;
+	/* where that fails the kernel has been waited for, or both marks say that it goes on */
 	err = ori_cuda_mark_record(d, w->stream, &f->mark);
-	if (err || !mark)
+	if (!mark)
 		return err;
 	ori_cuda_unmark(&d->base, *mark);
 	*mark = ori_cuda_mark_share(d, f->mark);
-	return 0;
+	return err;
 }
 
 /* The context is current. */

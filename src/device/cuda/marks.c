@@ -7,7 +7,10 @@
  * so a mark is made right behind the work that it stands for, and a stream is known by the driver's
  * number, which no later stream gets.
  *
- * Any thread.  Nothing here waits, or is forbidden while a stream is being captured.
+ * Where no event can be recorded the stream is waited for, until the deadline: what its work uses
+ * must not go under it.
+ *
+ * Any thread.  Nothing else here waits, and nothing is forbidden while a stream is being captured.
  */
 #include <stdlib.h>
 
@@ -20,6 +23,12 @@ struct ori_mark {
 	int refs;        /* under the device's marks_lock */
 	struct ori_mark *next;
 };
+
+/*
+ * Behind work of which nobody will learn that it has passed: no event could be recorded, and the
+ * stream was not idle in time.  One for all devices, never given back, so nobody counts its holders.
+ */
+static struct ori_mark lost;
 
 /*
  * A driver without numbers has the handle, which may come again: then a stream is followed once too
@@ -73,47 +82,68 @@ static int make(struct ori_cuda_device *d, struct ori_mark **out)
 
 struct ori_mark *ori_cuda_mark_share(struct ori_cuda_device *d, struct ori_mark *mark)
 {
+	if (!mark || mark == &lost)
+		return mark;
 	pthread_mutex_lock(&d->marks_lock);
 	mark->refs++;
 	pthread_mutex_unlock(&d->marks_lock);
 	return mark;
 }
 
-/* Others stand on the place where it is. */
-static int is_shared(struct ori_cuda_device *d, const struct ori_mark *mark)
+/*
+ * The stream has work and there is no event behind it.  Once the stream is idle no mark is needed.
+ * A stream that answers with an error has no work any more.
+ */
+static int wait_instead(struct ori_cuda_device *d, void *stream, struct ori_mark **mark)
 {
-	int shared;
+	int err = ori_cuda_stream_poll(d->gpu->cu, stream, d->timeout_ns);
 
-	pthread_mutex_lock(&d->marks_lock);
-	shared = mark->refs > 1;
-	pthread_mutex_unlock(&d->marks_lock);
-	return shared;
+	*mark = NULL;
+	if (err == ORI_CU_NOT_READY) {
+		*mark = &lost;
+		return ori_fail(ORIEL_ETIMEDOUT,
+				"GPU %d: no event could be recorded behind work on a stream, and "
+				"the stream is not done after %.1f s: what the work uses stays "
+				"until the comm goes (oriel_comm_abort, then destroy)",
+				d->gpu->ordinal, (double)d->timeout_ns / 1e9);
+	}
+	return err ? ori_cuda_fail(err, "cuStreamQuery", "work on a stream of GPU %d failed",
+				   d->gpu->ordinal) :
+		     0;
 }
 
+/* Always another mark: others may stand on the one of before, which stays true until then. */
 int ori_cuda_mark_record(struct ori_cuda_device *d, void *stream, struct ori_mark **mark)
 {
-	int err = 0;
+	struct ori_mark *before = *mark, *next = NULL;
+	int err = make(d, &next);
 
-	if (*mark && is_shared(d, *mark)) {
-		ori_cuda_unmark(&d->base, *mark);
-		*mark = NULL;
+	if (!err) {
+		err = d->gpu->cu->cuEventRecord(next->event, stream);
+		if (err)
+			err = ori_cuda_fail(err, "cuEventRecord", "a mark on a stream of GPU %d",
+					    d->gpu->ordinal);
+		else
+			next->stream = ori_cuda_stream_number(d, stream);
 	}
-	if (!*mark)
-		err = make(d, mark);
-	if (err)
-		return err;
-	err = d->gpu->cu->cuEventRecord((*mark)->event, stream);
-	if (err)
-		return ori_cuda_fail(err, "cuEventRecord", "a mark on a stream of GPU %d",
-				     d->gpu->ordinal);
-	(*mark)->stream = ori_cuda_stream_number(d, stream);
-	return 0;
+	if (err) {
+		ori_cuda_unmark(&d->base, next);
+		err = wait_instead(d, stream, &next);
+	}
+	*mark = next;
+	ori_cuda_unmark(&d->base, before);
+	return err;
 }
 
 int ori_cuda_mark_follow(struct ori_cuda_device *d, void *stream, const struct ori_mark *mark)
 {
 	int err;
 
+	if (mark == &lost)
+		return ori_fail(ORIEL_ETIMEDOUT,
+				"GPU %d: cannot follow work on a stream that was not done in time "
+				"and has no event behind it (an earlier message says why)",
+				d->gpu->ordinal);
 	if (mark->stream == ori_cuda_stream_number(d, stream))
 		return 0;
 	err = d->gpu->cu->cuStreamWaitEvent(stream, mark->event, 0);
@@ -124,7 +154,7 @@ int ori_cuda_mark_follow(struct ori_cuda_device *d, void *stream, const struct o
 
 int ori_cuda_mark_passed(struct ori_cuda_device *d, const struct ori_mark *mark)
 {
-	return d->gpu->cu->cuEventQuery(mark->event) != ORI_CU_NOT_READY;
+	return mark != &lost && d->gpu->cu->cuEventQuery(mark->event) != ORI_CU_NOT_READY;
 }
 
 /* ---- the table's entries --------------------------------------------------------------------- */
@@ -199,7 +229,7 @@ void ori_cuda_unmark(struct ori_device *device, struct ori_mark *mark)
 {
 	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
 
-	if (!mark)
+	if (!mark || mark == &lost)
 		return;
 	pthread_mutex_lock(&d->marks_lock);
 	if (--mark->refs == 0) {
