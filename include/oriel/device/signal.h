@@ -36,18 +36,23 @@ ORIEL_DEV uint64_t ori_signal_load(const struct oriel_window_dev *win, int peer,
 	return sum;
 }
 
-/* As ori_signal_wait(), from a queued source: out of line, so that others pay nothing. */
-ORIEL_DEV_OUT int ori_signal_wait_queued(const struct oriel_window_dev *win, struct ori_spin *s,
-					 uint64_t i, int cmp)
+/*
+ * As ori_signal_wait(), from a queued source: out of line, so that others pay nothing.  It has a
+ * spin of its own: one whose address left the caller would lie in memory there.
+ */
+ORIEL_DEV_OUT int ori_signal_wait_queued(const struct oriel_window_dev *win, int peer, int id,
+					 int cmp, uint64_t value)
 {
-	uint64_t base = ori_load_relaxed_sys(&win->signal_base[i]);
+	uint64_t i = ori_signal_index(win, peer, id);
 	struct ori_nic_words words;
+	struct ori_spin s;
 
-	ori_spin_host(s, 1);
+	ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_SIGNAL, peer, id, win->number, value);
+	ori_spin_host(&s, 1);
 	words.first = (uint64_t *)ori_host_half(&win->comm, &win->signal_words[i]);
 	words.stride = ori_signal_plane(win);
 	words.n = win->word_nics;
-	return ori_nic_words_wait(s, &words, base, cmp);
+	return ori_nic_words_wait(&s, &words, ori_load_relaxed_sys(&win->signal_base[i]), cmp);
 }
 
 /* By one thread: until (source, id) compares. */
@@ -57,10 +62,9 @@ ORIEL_DEV int ori_signal_wait(const struct oriel_window_dev *win, int peer, int 
 	uint64_t i = ori_signal_index(win, peer, id);
 	struct ori_spin s;
 
-	ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_SIGNAL, peer, id, win->number, value);
 	if (ori_words_are_host(win, peer))
-		return ori_signal_wait_queued(win, &s, i, cmp);
-	ori_spin_host(&s, 0);
+		return ori_signal_wait_queued(win, peer, id, cmp, value);
+	ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_SIGNAL, peer, id, win->number, value);
 	return ori_word_wait(&s, &win->signal_words[i], ori_load_relaxed_sys(&win->signal_base[i]),
 			     cmp);
 }
