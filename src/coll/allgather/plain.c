@@ -5,7 +5,8 @@
  * Finds the window or exchanged buffer that covers recvbuf and keeps a request for it, by offset
  * and length.  Ranks make the same calls in the same order, so all find a request kept or none
  * does; streams are not compared, for a rank's have nothing to do with another's.  Without a window
- * the data goes through an area of the library's and is copied out.
+ * the data goes through an area of the library's and is copied out; where there are GPUs the ranks
+ * meet first, as all must capture the call or none.
  *
  * What a call has put on a stream is still to come when it returns.  So a request that gives way to
  * another is freed when its work has passed (state.c), an area is used by one call after the other,
@@ -165,17 +166,17 @@ static int make_area(struct oriel_comm *c, struct ori_gather_state *s, uint64_t 
 	return 0;
 }
 
-/* What a rank says of a captured call. */
+/* What a rank says of a call. */
 struct area_record {
-	uint64_t slice;
+	uint64_t bytes; /* of a block */
+	uint32_t captured;
 	uint32_t noffers;
-	uint32_t offers[OFFERS]; /* areas that are free here and large enough */
+	uint32_t offers[OFFERS]; /* if captured: areas that are free here and large enough */
 };
 _Static_assert(sizeof(struct area_record) <= ORI_RECORD_BYTES, "must fit a record");
 
 static void offer_areas(const struct ori_gather_state *s, uint64_t slice, struct area_record *mine)
 {
-	mine->slice = slice;
 	for (struct ori_gather_area *a = s->areas; a && mine->noffers < OFFERS; a = a->next)
 		if (a != s->staging && a->bytes >= slice && !ori_gather_is_needed(a->request))
 			mine->offers[mine->noffers++] = (uint32_t)a->number;
@@ -189,57 +190,97 @@ static int has_offer(const struct area_record *r, uint64_t number)
 	return 0;
 }
 
-/* The area that all ranks offer, the last that was made if there are several; NULL: none. */
-static int common_area(struct ori_gather_state *s, const struct area_record *all,
-		       struct ori_gather_area **out)
+/* The same verdict on all ranks. */
+static int compare_calls(const struct area_record *all, int n)
 {
-	int n = s->comm->nranks;
+	for (int r = 1; r < n; r++) {
+		int captures = all[r].captured ? r : 0;
 
-	*out = NULL;
-	for (int r = 1; r < n; r++)
-		if (all[r].slice != all[0].slice)
+		if (all[r].bytes != all[0].bytes)
 			return ori_fail(ORIEL_EMISMATCH,
-					"%s: rank %d and rank 0 differ in the bytes of a block",
-					call, r);
-	for (struct ori_gather_area *a = s->areas; a && !*out; a = a->next) {
-		int has = 1;
-
-		for (int r = 0; r < n && has; r++)
-			has = has_offer(&all[r], a->number);
-		if (has)
-			*out = a;
+					"%s: rank %d gives blocks of %llu bytes, rank 0 of %llu",
+					call, r, (unsigned long long)all[r].bytes,
+					(unsigned long long)all[0].bytes);
+		if (all[r].captured != all[0].captured)
+			return ori_fail(ORIEL_EMISMATCH,
+					"%s: rank %d captures the call into a graph, rank %d does "
+					"not: capture it on all ranks or on none",
+					call, captures, r - captures);
 	}
 	return 0;
 }
 
-/*
- * For a call that is captured, on all ranks: one that neither a graph nor a stream uses, on any
- * rank.
- */
-static int open_captured(struct oriel_comm *c, struct ori_gather_state *s, uint64_t slice,
-			 struct ori_gather_area **out)
+/* The area that all ranks offer, the last that was made if there are several; NULL: none. */
+static struct ori_gather_area *common_area(struct ori_gather_state *s,
+					   const struct area_record *all)
 {
-	struct area_record mine = { 0 }, *all = calloc((size_t)c->nranks, sizeof(*all));
-	int status = all ? 0 : ori_fail(ORIEL_ENOMEM, "%s: no memory", call), err;
+	struct ori_gather_area *a;
+	int has = 0;
 
-	ori_attachments_reap(c);
-	offer_areas(s, slice, &mine);
-	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_GATHER_INIT, status, &mine, all,
-			all ? sizeof(mine) : 0);
-	if (!err)
-		err = common_area(s, all, out);
-	free(all);
-	return err || *out ? err : make_area(c, s, slice, out);
+	for (a = s->areas; a; a = a->next) {
+		has = 1;
+		for (int r = 0; r < s->comm->nranks && has; r++)
+			has = has_offer(&all[r], a->number);
+		if (has)
+			break;
+	}
+	return a;
+}
+
+/* A rank whose device never captures need not ask the others, if theirs do not either. */
+static int may_capture(const struct oriel_comm *c)
+{
+	for (int r = 0; r < c->nranks; r++)
+		if (c->facts[r].device != ORI_DEVICE_CPU)
+			return 1;
+	return 0;
 }
 
 /*
- * Another one is made when a larger block comes, up to a size; the one before may still be needed.
+ * Ranks that capture take other memory than ranks that do not, and would wait for each other until
+ * their deadlines: so all say what they do, and who cannot tell says that.  *area, if all capture:
+ * one that neither a graph nor a stream uses, on any rank, or NULL.
  */
-static int open_staging(struct oriel_comm *c, struct ori_gather_state *s, uint64_t slice,
-			struct ori_gather_area **out)
+static int meet(struct oriel_comm *c, struct ori_gather_state *s, uint64_t bytes, int captured,
+		int status, struct ori_gather_area **area)
 {
-	int err = 0;
+	struct area_record mine = { .bytes = bytes, .captured = (uint32_t)captured };
+	struct area_record *all = calloc((size_t)c->nranks, sizeof(*all));
+	int err;
 
+	if (!status && !all)
+		status = ori_fail(ORIEL_ENOMEM, "%s: no memory", call);
+	if (captured) {
+		ori_attachments_reap(c);
+		offer_areas(s, staged_bytes(c, bytes), &mine);
+	}
+	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_GATHER, status, &mine, all,
+			all ? sizeof(mine) : 0);
+	if (!err)
+		err = compare_calls(all, c->nranks);
+	if (!err && captured)
+		*area = common_area(s, all);
+	free(all);
+	return err;
+}
+
+/*
+ * The area of a call; ranks come to that together.  Those that no graph has share one: another is
+ * made when a larger block comes, up to a size; the one before may still be needed.
+ */
+static int open_area(struct oriel_comm *c, struct ori_gather_state *s, uint64_t bytes, void *stream,
+		     struct ori_gather_area **out)
+{
+	int captured = 0, err = c->device->streams->capturing(c->device, stream, &captured);
+	uint64_t slice = staged_bytes(c, bytes);
+
+	*out = NULL;
+	if (may_capture(c))
+		err = meet(c, s, bytes, captured, err, out);
+	if (err || *out)
+		return err;
+	if (captured)
+		return make_area(c, s, slice, out);
 	if (!s->staging || s->staging->bytes < slice)
 		err = make_area(c, s, slice, &s->staging);
 	*out = s->staging;
@@ -269,11 +310,8 @@ static int run_staged(struct oriel_comm *c, struct ori_gather_state *s, const ui
 {
 	uint64_t slice = staged_bytes(c, bytes), n;
 	struct ori_gather_area *area = NULL;
-	int captured = 0, marked, err = c->device->streams->capturing(c->device, stream, &captured);
+	int marked, err = open_area(c, s, bytes, stream, &area);
 
-	if (!err)
-		err = captured ? open_captured(c, s, slice, &area) :
-				 open_staging(c, s, slice, &area);
 	if (err)
 		return err;
 	for (uint64_t at = 0; at < bytes && !err; at += n) {
