@@ -91,7 +91,6 @@ struct ori_memory {
 	int described; /* the user's own: only told to peers, never freed */
 	int borrowed;  /* another comm's of this process: neither */
 	int host;      /* the host's, where kernels reach it */
-	int gone;      /* peers have been told so */
 	struct ori_memory *next;
 };
 
@@ -368,8 +367,6 @@ struct ori_memory *ori_memory_use(struct oriel_comm *, const void *ptr, size_t b
  */
 int ori_memory_adopt(struct oriel_comm *, const void *ptr, size_t bytes, struct ori_memory **out);
 void ori_memory_unuse(struct oriel_comm *, struct ori_memory *);
-/* The user has freed it, or it goes: peers map it no longer.  With the lock. */
-void ori_memory_tell_gone(struct oriel_comm *, struct ori_memory *);
 /*
  * Is all of the range memory, and of one allocation where that is this comm's?  ORIEL_EINVAL or
  * ORIEL_ERANGE with a line that begins with the call.

@@ -2,8 +2,9 @@
 /*
  * comm/fetching.c - the asking side of passing.c: one allocation of another process.
  *
- * Called by: imports.c, on the user's thread, within a collective call.  The other process may be stopped
- * or gone: connect, send and receive all end by the deadline.
+ * Called by: imports.c, on the user's thread within a collective call, and with a short deadline on
+ * whichever thread drives the engine.  The other process may be stopped or gone: connect, send and
+ * receive all end by the deadline.
  */
 #include <errno.h>
 #include <string.h>

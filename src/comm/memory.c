@@ -135,28 +135,15 @@ static int must_export(const struct oriel_comm *c)
 
 int ori_memory_adopt(struct oriel_comm *c, const void *ptr, size_t bytes, struct ori_memory **out)
 {
-	int err, needed = must_export(c);
-	struct ori_identity now;
+	int err;
 
 	*out = ori_memory_use(c, ptr, bytes);
-	/* An engine copies faster what its peers can map, but can do without. */
-	if (*out || !c->device->separate || (!needed && !c->engine) ||
+	/* engines of queued peers never map the user's own memory: registrations.c */
+	if (*out || !c->device->separate || !must_export(c) ||
 	    !c->device->ops->holds(c->device, ptr))
 		return 0;
-	c->device->ops->identify(c->device, ptr, &now);
-	if (!needed && !now.number)
-		return 0;
 	err = borrow(c, ptr, bytes, out);
-	if (!err && !*out)
-		err = describe(c, ptr, bytes, out);
-	return needed ? err : 0;
-}
-
-void ori_memory_tell_gone(struct oriel_comm *c, struct ori_memory *m)
-{
-	if (!m->gone)
-		ori_gone_tell(c, m->id);
-	m->gone = 1;
+	return err || *out ? err : describe(c, ptr, bytes, out);
 }
 
 static void unlist(struct oriel_comm *c, struct ori_memory *m)
@@ -167,7 +154,7 @@ static void unlist(struct oriel_comm *c, struct ori_memory *m)
 	pthread_mutex_lock(&c->lock);
 	/* control memory itself, where it would be told, goes with the comm */
 	if (m != c->slab_memory && m != c->near_memory)
-		ori_memory_tell_gone(c, m);
+		ori_gone_tell(c, m->id);
 	for (struct ori_memory **at = &c->memories; *at; at = &(*at)->next)
 		if (*at == m) {
 			*at = m->next;

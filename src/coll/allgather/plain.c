@@ -22,7 +22,6 @@
 #include "gather.h"
 
 #define KEPT_MAX 64u
-#define PENDING_MAX 1024u          /* that have given way and are still needed */
 #define STAGING_BYTES (8ull << 20) /* of all ranks' blocks */
 #define STAGING_LEAST 4096ull
 #define OFFERS 64

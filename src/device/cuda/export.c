@@ -185,7 +185,10 @@ static int describe_inside(struct ori_cuda_gpu *gpu, const void *ptr, size_t byt
 
 #define PARTS_MAX 65536u
 
-/* The mapping that holds the address, not its whole reservation (seen on an H200, driver 580). */
+/*
+ * The mapping that holds the address.  Callers go from one to the next by its end, so this relies on
+ * a driver that gives a mapping here and not the whole reservation.
+ */
 static int part_at(struct ori_cuda_gpu *gpu, ori_cu_ptr at, ori_cu_ptr *base, size_t *bytes)
 {
 	int err = gpu->cu->cuMemGetAddressRange(base, bytes, at);
