@@ -4,8 +4,8 @@
  * peers, captured into graphs; on the fake driver, whose device memory no host code may touch.
  */
 #include "allgather_bed.h"
+#include "cuda_stream.h"
 #include "coll/allgather/gather.h"
-#include "device/cuda/cuda_device.h"
 #include "fake_cuda/fake.h"
 
 struct grid {
@@ -116,19 +116,6 @@ TEST(a_gpu_with_room_for_two_blocks_of_a_rank)
 struct captured {
 	void *stream, *graph, *exec;
 };
-
-static int make_stream(struct rank_env *env, void **stream)
-{
-	struct ori_cuda_device *d = (struct ori_cuda_device *)env->comm->device;
-	struct ori_cuda_scope scope;
-	int err = ori_cuda_enter(d->gpu, &scope);
-
-	if (err)
-		return err;
-	err = cuStreamCreateWithPriority(stream, ORI_CU_STREAM_NON_BLOCKING, 0);
-	ori_cuda_leave(&scope);
-	return err;
-}
 
 /* req NULL: the plain call, which makes its request while the stream is captured. */
 static int capture(struct bed *b, struct oriel_allgather_request *req, uint64_t bytes,

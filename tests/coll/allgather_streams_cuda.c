@@ -11,26 +11,13 @@
 #include <stdlib.h>
 
 #include "allgather_bed.h"
+#include "cuda_stream.h"
 #include "coll/allgather/gather.h"
-#include "device/cuda/cuda_device.h"
 #include "fake_cuda/fake.h"
 
 #define KEPT 64 /* requests that the plain call keeps */
 #define CALLS 90
 #define BLOCK 512u
-
-static int make_stream(struct rank_env *env, void **stream)
-{
-	struct ori_cuda_device *d = (struct ori_cuda_device *)env->comm->device;
-	struct ori_cuda_scope scope;
-	int err = ori_cuda_enter(d->gpu, &scope);
-
-	if (err)
-		return err;
-	err = cuStreamCreateWithPriority(stream, ORI_CU_STREAM_NON_BLOCKING, 0);
-	ori_cuda_leave(&scope);
-	return err;
-}
 
 /* Kernels that no stream has begun stay so, of all ranks: between two barriers. */
 static void hold_kernels(struct rank_env *env, int hold)

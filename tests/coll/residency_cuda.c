@@ -13,25 +13,12 @@
 #include <oriel/coll.h>
 
 #include "../ranks.h"
+#include "cuda_stream.h"
 #include "comm/comm.h"
-#include "device/cuda/cuda_device.h"
 #include "fake_cuda/fake.h"
 
 #define BLOCK (256u << 10)
 #define WAYS 6 /* blocks that wait, one of each at least, are more than there is room for */
-
-static int make_stream(struct rank_env *env, void **stream)
-{
-	struct ori_cuda_device *d = (struct ori_cuda_device *)env->comm->device;
-	struct ori_cuda_scope scope;
-	int err = ori_cuda_enter(d->gpu, &scope);
-
-	if (err)
-		return err;
-	err = cuStreamCreateWithPriority(stream, ORI_CU_STREAM_NON_BLOCKING, 0);
-	ori_cuda_leave(&scope);
-	return err;
-}
 
 /* One way of data: a request on a stream of its own, of one of the two kinds. */
 struct way {
