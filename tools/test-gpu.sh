@@ -6,7 +6,7 @@
 #   contract    the contract suite as kernels: ranks as threads and as processes (under MPS)
 #   litmus      what the primitives promise, round by round
 #   graph       CUDA graphs, the user's memory, streams and events, collectives, failures in kernels
-#   sanitizer   compute-sanitizer (memcheck, synccheck) on two thread ranks
+#   sanitizer   compute-sanitizer (memcheck, synccheck) on one rank
 #   examples    04_cuda_ring, 05_same_kernel
 #   bench       a short measurement
 #
@@ -167,7 +167,8 @@ suite_graph() {
 	run cuda.alltoallv.threads 60 "$bin/cuda_alltoallv" threads_4 threads_8 mixed_threads
 }
 
-# Without MPS, which the tool does not go with: thread ranks need none.
+# Without MPS, which the tool does not work with.  One rank, whose peer is itself: inside a driver call of one thread
+# the tool sometimes waits for all kernels of the process, and then a second rank never launches what the first waits for.
 suite_sanitizer() {
 	local tool case program
 	if ! command -v compute-sanitizer >/dev/null; then
@@ -180,7 +181,7 @@ suite_sanitizer() {
 			program=${case%%:*}
 			run sanitizer.$tool.${case#*:} 120 "${on_gpu[@]}" ORIEL_CONTRACT=quick,threads \
 				compute-sanitizer --tool $tool --error-exitcode 3 --print-limit 5 \
-				"$bin/cuda_contract_$program" "${case#*:}/mapped/2ranks"
+				"$bin/cuda_contract_$program" "${case#*:}/mapped/1ranks"
 		done
 	done
 }

@@ -108,7 +108,7 @@ static void drop_parts(struct ori_allocation *theirs)
 }
 
 /* What lies behind memory of several parts: each is asked for. */
-static int fetch_parts(struct oriel_comm *c, int peer, int soon, struct ori_allocation *theirs)
+static int fetch_parts(struct oriel_comm *c, int peer, struct ori_allocation *theirs)
 {
 	struct ori_passing_parts parts;
 	uint64_t sum = 0;
@@ -126,7 +126,7 @@ static int fetch_parts(struct oriel_comm *c, int peer, int soon, struct ori_allo
 	while (!err && theirs->nparts < parts.count) {
 		struct ori_allocation *part = &theirs->parts[theirs->nparts];
 
-		err = fetch_one(c, peer, parts.first + theirs->nparts, soon, part);
+		err = fetch_one(c, peer, parts.first + theirs->nparts, 0, part);
 		if (err)
 			break;
 		sum += part->bytes;
@@ -154,8 +154,12 @@ static int make_import(struct oriel_comm *c, int peer, uint64_t id, uint64_t byt
 		return ori_fail(ORIEL_ENOMEM, "no memory for an import's record");
 	i->theirs.fd = -1;
 	err = fetch_one(c, peer, id, soon, &i->theirs);
-	if (!err && i->theirs.kind == ORI_EXPORT_CUDA_PARTS)
-		err = fetch_parts(c, peer, soon, &i->theirs);
+	/* Thousands of questions are no work for an engine's thread; honest peers name it none. */
+	if (!err && soon && i->theirs.kind == ORI_EXPORT_CUDA_PARTS)
+		err = ori_fail(ORIEL_EPROTO, "rank %d gave its NIC the name of memory in parts",
+			       peer);
+	else if (!err && i->theirs.kind == ORI_EXPORT_CUDA_PARTS)
+		err = fetch_parts(c, peer, &i->theirs);
 	if (err)
 		goto err_descriptor;
 	i->peer = peer;

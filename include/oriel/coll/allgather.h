@@ -94,8 +94,8 @@ int oriel_allgather_explain(struct oriel_allgather_request *request, uint64_t co
  * recvbuf, a request is made at the first call and kept there by offset and length, so later calls
  * are execs; ranks use their recvbufs alike, on any streams.  Else the data goes through a window
  * of the library's, which is said once; on CUDA such calls follow each other in the order they are
- * made, whatever their streams, and the ranks' hosts meet in each.  A call is captured into a graph
- * on all ranks or on none; there ORIEL_EMISMATCH on all ranks says who differs.
+ * made, whatever their streams.  A call is captured into a graph on all ranks or on none; ranks
+ * that differ get ORIEL_EMISMATCH or a deadline.
  * ORIEL_EBUSY on all ranks: too much is pending (docs/allgather.md). [C]
  */
 int oriel_allgather(struct oriel_comm *comm, const void *sendbuf, void *recvbuf, uint64_t count,

@@ -6,7 +6,7 @@
  * and length.  Ranks make the same calls in the same order, so all find a request kept or none
  * does; streams are not compared, for a rank's have nothing to do with another's.  Without a window
  * the data goes through an area of the library's and is copied out; where there are GPUs the ranks
- * meet first, as all must capture the call or none.
+ * meet before they make or choose one, for all must capture the call or none.
  *
  * What a call has put on a stream is still to come when it returns.  So a request that gives way to
  * another is freed when its work has passed (state.c), an area is used by one call after the other,
@@ -273,8 +273,11 @@ static int open_area(struct oriel_comm *c, struct ori_gather_state *s, uint64_t 
 	int captured = 0, err = c->device->streams->capturing(c->device, stream, &captured);
 	uint64_t slice = staged_bytes(c, bytes);
 
+	/* Alike on all ranks but those that capture, so whoever is due meets the others. */
+	int due = captured || !s->staging || s->staging->bytes < slice;
+
 	*out = NULL;
-	if (may_capture(c))
+	if (due && may_capture(c))
 		err = meet(c, s, bytes, captured, err, out);
 	if (err || *out)
 		return err;
