@@ -18,20 +18,20 @@
 
 static const char help[] = USAGE
 	"\n"
-	"Shows the version, the build, the machine, devices, engines and the ORIEL_* variables.\n"
-	"Under a launcher (PMIx, or RANK and WORLD_SIZE are set) also how the ranks reach each other, and\n"
-	"why:\n"
+	"Shows the version, the build, the machine, the devices, the engines and the ORIEL_*\n"
+	"variables.  Under a launcher it also shows how the ranks reach each other, and why:\n"
 	"    oriel-run -n 4 oriel-info\n"
 	"\n"
-	"  --verify          try it: prerequisites, then put, signal, order, counter and atomic between all\n"
-	"                    pairs of ranks and on every NIC; the verdict with cause and remedy, in 20 s;\n"
-	"                    without a launcher between threads of this process\n"
-	"  --json            one JSON object, with every pair of ranks\n"
-	"  --ranks-from-env  show the ranks without a launcher too (then there is one)\n"
-	"  --help            this text\n"
+	"  --verify          test the prerequisites, then put, signal, order, counter and atomic\n"
+	"                    between all pairs of ranks and on every NIC, for at most 20 s; each\n"
+	"                    failure is printed with its cause and how to fix it; without a\n"
+	"                    launcher the ranks are threads of this process\n"
+	"  --json            print one JSON object, with every pair of ranks\n"
+	"  --ranks-from-env  show the topology also without a launcher (then there is one rank)\n"
+	"  -h, --help        print this text\n"
 	"\n"
-	"Exit status: 0; 1 if a variable is bad or unknown, the ranks do not meet or the verdict is not ok;\n"
-	"2 for a wrong call.\n";
+	"Exit status: 0 if all is well; 1 if a variable is bad or unknown, the ranks do not meet or\n"
+	"--verify finds a failure; 2 for a wrong command line.\n";
 
 struct options {
 	int json, ranks, help, verify;
@@ -102,7 +102,7 @@ static void gather(struct info *info, const struct options *o)
 	job->rank = info_rank_by_name();
 	info_gather_here(info);
 	if (info_gather_config(info, &config)) {
-		snprintf(job->error, sizeof(job->error), "%s", "the configuration is bad");
+		snprintf(job->error, sizeof(job->error), "%s", "a variable has a bad value");
 		return;
 	}
 	facts_err = info_gather_facts(info, &config, &facts);

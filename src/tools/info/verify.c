@@ -84,7 +84,7 @@ static void *watchdog_main(void *arg)
 		v.seconds = (double)(ori_now_ns() - start_ns) / 1e9;
 		clear_checks(&v);
 		verify_set(&v.checks[at], VERIFY_FAILED,
-			   "run again with ORIEL_LOG=debug; the last line tells who is waited for",
+			   "run again with ORIEL_LOG=debug; the last line names the rank that is late",
 			   "\"%s\" did not end within %d s", verify_check_name(at),
 			   VERIFY_SECONDS - 1);
 		print(&v);

@@ -77,7 +77,7 @@ static int open_bed(struct bed *b)
 		err = oriel_allgather_create(b->job->comm, b->window, &o, &b->request);
 	if (err) {
 		if (b->job->rank == 0)
-			fprintf(stderr, "oriel-perf: no request for allgather: %s\n",
+			fprintf(stderr, "oriel-perf: cannot create the request for allgather: %s\n",
 				oriel_last_error());
 		return err;
 	}
@@ -240,8 +240,8 @@ static int run(struct perf_job *job, const struct perf_op *op, struct perf_rows 
 const struct perf_op perf_op_allgather = {
 	.name = "allgather",
 	.legend =
-		"every rank's block of `size` bytes to every rank, persistent; time of one exec, rates "
-		"of all a rank gets; type is the algorithm between nodes",
+		"persistent: every rank gets a block of `size` bytes from every rank; time of one exec, "
+		"rates of all bytes a rank gets; type is the algorithm between nodes",
 	.type = "auto",
 	.elem_bytes = 1,
 	.sized = 1,

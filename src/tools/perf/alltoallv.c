@@ -101,7 +101,7 @@ static int open_bed(struct bed *b)
 	err = oriel_alltoallv_create(b->job->comm, &o, &b->request);
 	if (err) {
 		if (b->job->rank == 0)
-			fprintf(stderr, "oriel-perf: no request for alltoallv: %s\n",
+			fprintf(stderr, "oriel-perf: cannot create the request for alltoallv: %s\n",
 				oriel_last_error());
 		return err;
 	}
@@ -265,7 +265,7 @@ const struct perf_op perf_op_alltoallv = {
 	.name = "alltoallv",
 	.legend =
 		"every rank sends every rank `size` bytes on average (--split); time of one call, "
-		"rates of all a rank sends",
+		"rates of all bytes a rank sends",
 	.type = "uniform",
 	.elem_bytes = 1,
 	.sized = 1,

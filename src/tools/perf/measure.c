@@ -95,7 +95,7 @@ int perf_memory_check(struct perf_job *job, const struct perf_op *op)
 			continue;
 		if (job->rank == 0)
 			fprintf(stderr,
-				"oriel-perf: %s up to %llu bytes needs %.2f GiB a rank and %.2f GiB "
+				"oriel-perf: %s up to %llu bytes needs %.2f GiB per rank and %.2f GiB "
 				"on host %s, which has %.2f GiB available\n",
 				op->name, (unsigned long long)job->opt->end,
 				(double)each / (1 << 30), (double)all / (1 << 30), who->host,
@@ -158,8 +158,8 @@ int perf_bed_open(struct perf_job *job, const struct perf_op *op, struct perf_be
 	err = bed_window(bed);
 	if (err) {
 		if (job->rank == 0)
-			fprintf(stderr, "oriel-perf: no window for %s: %s\n", op->name,
-				oriel_last_error());
+			fprintf(stderr, "oriel-perf: cannot create the window for %s: %s\n",
+				op->name, oriel_last_error());
 		return err;
 	}
 	err = bed_local(bed);

@@ -125,8 +125,7 @@ ORIEL_KERNEL(fanout_kernel, struct perf_args)
 
 const struct perf_op perf_op_completion = {
 	.name = "completion",
-	.legend =
-		"one put at a time, its end learnt by a ticket or by a counter; time of put and wait",
+	.legend = "one put at a time, then a wait for its ticket or counter; time of put and wait",
 	.type = "uint8",
 	.elem_bytes = 1,
 	.sized = 1,
@@ -139,7 +138,7 @@ const struct perf_op perf_op_completion = {
 const struct perf_op perf_op_fanout = {
 	.name = "fanout",
 	.legend =
-		"64 KiB to each of 1, 2, ... peers, then a ticket of each, or one counter for all; time of it all",
+		"puts of 64 KiB to 1, 2, ... peers, then waits for one ticket each or one counter; time of all",
 	.type = "uint8",
 	.elem_bytes = 1,
 	.to_window = 1,

@@ -136,7 +136,7 @@ const struct perf_op perf_op_barrier = {
 
 const struct perf_op perf_op_atomics = {
 	.name = "atomics",
-	.legend = "every rank does fetch_add on a word of its right neighbour; time of one",
+	.legend = "every rank calls fetch_add on a word of its right neighbour; time of one call",
 	.type = "uint64",
 	.elem_bytes = 8,
 	.fixed_bytes = 8,

@@ -127,7 +127,7 @@ static void print_environment(const struct perf_job *job)
 	printf("# host %s, kernel %s\n", f->ranks[0].host, f->kernel);
 	printf("# cpu %s, %ld cores\n", f->cpu, f->cores);
 	if (f->share[0])
-		printf("# gpu: %s; %d threads a block\n", f->share, job->opt->threads);
+		printf("# gpu: %s; %d threads per block\n", f->share, job->opt->threads);
 	printf("# flags: %s\n", job->opt->line);
 	for (int r = 0; r < f->nranks && r < RANK_LINES; r++)
 		printf("# rank %d: pid %d on %s, device %s, node %d (%d of %d)\n", r,
@@ -172,8 +172,8 @@ void perf_report_head(const struct perf_job *job)
 
 static void print_nccl_columns(const struct perf_op *op)
 {
-	printf("# %s: %s; both halves are runs of the same, there is no in-place form\n", op->name,
-	       op->legend);
+	printf("# %s: %s; both halves are separate runs of the same operation; there is no in-place form\n",
+	       op->name, op->legend);
 	printf("#\n"
 	       "#                                                              out-of-place        "
 	       "               in-place          \n"

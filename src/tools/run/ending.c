@@ -66,7 +66,7 @@ void run_end_now(struct run_job *job)
 		return;
 	/* Stuck in the kernel: nothing we can do helps, and we must not hang with them. */
 	if (job->live)
-		run_report_live(job, "giving up on ", ": SIGKILL does not end it");
+		run_report_live(job, "giving up on ", ": not ended by SIGKILL");
 	job->live = 0;
 	job->children = 0;
 }
@@ -80,7 +80,7 @@ static void grace_over(struct run_job *job)
 	if (job->live)
 		run_report_live(job, "ending ", later);
 	else if (run_orphans_signal(job, 0))
-		run_sink_say(&job->err, "ending processes that the ranks left behind");
+		run_sink_say(&job->err, "ending processes that the ranks started and left running");
 	run_end_by(job, SIGTERM);
 }
 
@@ -109,7 +109,7 @@ void run_timed_out(struct run_job *job)
 	if (job->phase != RUN_RUNNING || !job->live)
 		return;
 	job->exit_code = RUN_EXIT_TIMEOUT;
-	run_report_live(job, "the time given by --timeout is over; ending ", ", still running");
+	run_report_live(job, "the time of --timeout is over; ending ", ", still running");
 	run_end_by(job, SIGTERM);
 }
 

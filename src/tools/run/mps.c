@@ -133,9 +133,9 @@ static int await_ready(const struct run_plan *plan, struct run_mps *mps)
 	if (heard == 1)
 		print(text);
 	else if (heard == -1)
-		fprintf(stderr, "oriel-run: --mps: the process that starts MPS hangs\n");
+		fprintf(stderr, "oriel-run: --mps: the process that starts MPS does not answer\n");
 	else if (heard == 0)
-		fprintf(stderr, "oriel-run: --mps: the process that starts MPS died\n");
+		fprintf(stderr, "oriel-run: --mps: the process that starts MPS has died\n");
 	run_mps_stop(mps);
 	return heard == -2 ? RUN_EXIT_SIGNAL + asked_to_end(plan) : 1;
 }
@@ -166,7 +166,7 @@ int run_mps_start(const struct run_plan *plan, struct run_mps *mps)
 	if (!plan->options->mps)
 		return 0;
 	if (!make_folder(folder, sizeof(folder)))
-		return start_failed("no temporary folder");
+		return start_failed("cannot create a temporary folder");
 	if (pipe2(hold, O_CLOEXEC) || pipe2(say, O_CLOEXEC) ||
 	    fork_keeper(plan, folder, hold, say)) {
 		code = start_failed("cannot start a process");
@@ -205,6 +205,6 @@ void run_mps_stop(struct run_mps *mps)
 	while ((heard = hear(mps, NULL, STOP_NS, text, sizeof(text))) == 1)
 		print(text);
 	if (heard < 0)
-		fprintf(stderr, "oriel-run: --mps: the process that ends MPS hangs\n");
+		fprintf(stderr, "oriel-run: --mps: the process that ends MPS does not answer\n");
 	let_go(mps);
 }

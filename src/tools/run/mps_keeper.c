@@ -155,9 +155,9 @@ static int start_daemon(struct keeper *k)
 	if (verdict == 0 || verdict == CANCELLED)
 		return verdict;
 	if (verdict == 127)
-		say(k, "no program " CONTROL " in PATH; it comes with the NVIDIA driver");
+		say(k, CONTROL " is not in PATH; it comes with the NVIDIA driver");
 	else if (verdict == 126)
-		say(k, CONTROL " is in PATH and cannot be executed");
+		say(k, CONTROL " is in PATH but cannot be executed");
 	else if (verdict == TOO_LATE)
 		say(k, CONTROL " -d did not return within %d s", (int)(START_NS / ORI_NS_PER_S));
 	else if (verdict == CANNOT_START)
@@ -185,7 +185,7 @@ static int await_answer(struct keeper *k)
 		if (pause_or_let_go(k))
 			return CANCELLED;
 	}
-	say(k, "the MPS daemon was started and gave no answer within %d s; the last was: %s",
+	say(k, "the MPS daemon was started but did not answer within %d s; the last attempt: %s",
 	    (int)(READY_NS / ORI_NS_PER_S), k->answer[0] ? k->answer : "nothing");
 	return -1;
 }
@@ -226,9 +226,9 @@ static void end_daemon(struct keeper *k)
 		    k->answer[0] ? k->answer : "it printed nothing");
 	if (await_no_child(k, 0, verdict ? 0 : END_NS))
 		return;
-	say(k, "the MPS daemon did not end by \"quit\"; killing it");
+	say(k, "the MPS daemon did not end after \"quit\"; killing it");
 	if (!await_no_child(k, SIGKILL, KILL_NS))
-		say(k, "the MPS daemon does not end by SIGKILL");
+		say(k, "the MPS daemon did not end after SIGKILL");
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *where)
