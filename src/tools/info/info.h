@@ -65,7 +65,7 @@ void info_job_free(struct info_job *);
 int info_has_launcher(void);
 int info_rank_by_name(void);
 
-/* text.c, json.c: to stdout; whether that worked is main()'s question */
+/* text.c, json.c: print to stdout; main() checks whether that worked */
 void info_print_text(const struct info *);
 void info_print_json(const struct info *);
 /* ["name": "text"] with what stands before it; text NULL is null. */

@@ -56,7 +56,7 @@ static int parse_options(int argc, char **argv, struct options *o)
 	return 0;
 }
 
-/* 0 if all that was printed has arrived. */
+/* Returns 0 if all output was written. */
 static int close_output(void)
 {
 	int bad = ferror(stdout);
@@ -77,7 +77,7 @@ int info_has_launcher(void)
 	       (getenv("PMIX_RANK") && getenv("PMIX_NAMESPACE"));
 }
 
-/* The boot knows better; but a rank that never gets there must not print for rank 0. */
+/* The boot knows the rank for certain, but a rank that fails before it must not print as rank 0. */
 int info_rank_by_name(void)
 {
 	const char *launcher = getenv("ORIEL_LAUNCHER"), *rank = getenv("RANK");
@@ -90,7 +90,7 @@ int info_rank_by_name(void)
 	return rank ? atoi(rank) : 0;
 }
 
-/* Everything that can be known; a configuration that cannot be read cannot lead to the others. */
+/* Collects everything.  Without a valid configuration the ranks cannot meet. */
 static void gather(struct info *info, const struct options *o)
 {
 	struct info_job *job = &info->job;

@@ -73,7 +73,7 @@ static void print_parts(void)
 		print_field("none", "only mapped peers can be reached (ranks of one node)");
 }
 
-/* A value out of the environment; nothing of it may steer the terminal. */
+/* A value from the environment, without characters that control the terminal. */
 static void print_value(const char *value, int width)
 {
 	int n = 0;

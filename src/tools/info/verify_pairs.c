@@ -260,7 +260,8 @@ static int prepare(struct pairs *p)
 		err = oriel_window_source(p->window, p->data, lanes * DATA_BYTES, &p->args.src);
 	if (!err)
 		err = oriel_window_device(p->window, &p->args.win);
-	p->args.win.comm.timeout_ns = VERIFY_WAIT_NS; /* a handle is a copy: it may be impatient */
+	/* the handle is a copy, so its deadline can be shorter */
+	p->args.win.comm.timeout_ns = VERIFY_WAIT_NS;
 	p->args.lanes = lanes;
 	return err;
 }

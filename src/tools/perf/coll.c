@@ -75,7 +75,7 @@ int perf_coll_fits(const struct perf_job *job, const char *name, uint64_t bytes,
 
 /* ---- calls --------------------------------------------------------------------------------- */
 
-/* The others wait for this rank in their call: end that, and say why. */
+/* The others wait for this rank in their call: end their waits, with the reason. */
 static int fail_call(struct perf_coll *c, int err)
 {
 	fprintf(stderr, "oriel-perf: rank %d: %s of %llu bytes: %s: %s\n", c->job->rank,

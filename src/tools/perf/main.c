@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/perf/main.c - oriel-perf: flags, the order of things, exit status.
+ * tools/perf/main.c - oriel-perf: options, order of the steps, exit status.
  *
  * Ranks come from oriel_boot_env(): run it under oriel-run, or alone as one rank.
  * Exit status: 0, 1 when something failed or was wrong, 2 for a bad command line; the same on
@@ -59,7 +59,7 @@ static const char help_text[] =
 
 /* ---- flags ----------------------------------------------------------------------------------- */
 
-/* Known before the ranks have met: all get the same command line, one of them speaks. */
+/* Used before the ranks have met.  All have the same command line, so only one prints. */
 static int is_first(void)
 {
 	const char *rank = getenv("RANK");

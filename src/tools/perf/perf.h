@@ -2,7 +2,7 @@
 /*
  * tools/perf/perf.h - the parts of oriel-perf and what they hand to each other.
  *
- *	main.c     flags, the order of things, exit status
+ *	main.c     options, order of the steps, exit status
  *	facts.c    machine, ranks and topology, gathered from all ranks
  *	agree.c    one status for all ranks
  *	engine.c   what the engine of queued peers has counted

@@ -201,7 +201,7 @@ static void print_nccl_half(double us, const struct perf_row *row)
 {
 	double bw = us > 0 ? (double)row->bytes / us * 1e-3 : 0;
 
-	/* The fewer digits before the point, the more after it, in the same seven places. */
+	/* Seven places: with fewer digits before the point there are more after it. */
 	printf("  %7.*f  %6.2f  %6.2f", us >= 10000 ? 0 : us >= 100 ? 1 : 2, us, bw, bw);
 	if (row->checked)
 		printf("  %5g", (double)row->wrong);

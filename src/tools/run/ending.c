@@ -55,7 +55,7 @@ void run_end_by(struct run_job *job, int sig)
 }
 
 /*
- * Comes round until nothing is left: descendants of a killed process turn up as our children only
+ * Is called again until nothing is left: descendants of a killed process become our children only
  * after its death.
  */
 void run_end_now(struct run_job *job)
@@ -64,7 +64,7 @@ void run_end_now(struct run_job *job)
 	enter(job, RUN_KILL, KILL_AGAIN_NS);
 	if (++job->kill_rounds < KILL_GIVE_UP)
 		return;
-	/* Stuck in the kernel: nothing we can do helps, and we must not hang with them. */
+	/* They are stuck in the kernel.  We cannot end them, and must not wait for them. */
 	if (job->live)
 		run_report_live(job, "giving up on ", ": not ended by SIGKILL");
 	job->live = 0;

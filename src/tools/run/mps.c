@@ -20,8 +20,7 @@
 #include "util/util.h"
 
 /*
- * Longer than all that the keeper does by its own deadlines: only a keeper that hangs runs into
- * them.
+ * Longer than all deadlines of the keeper together, so only a keeper that hangs reaches them.
  */
 #define START_NS (45 * ORI_NS_PER_S)
 #define STOP_NS (30 * ORI_NS_PER_S)

@@ -168,7 +168,7 @@ static int start_daemon(struct keeper *k)
 	return -1;
 }
 
-/* Only a daemon can answer with a number; that none is there is said in words. */
+/* Only a daemon answers with a number; if there is none, the answer is text. */
 static int await_answer(struct keeper *k)
 {
 	uint64_t end = ori_deadline_ns(READY_NS);
@@ -272,7 +272,7 @@ static void wait_until_let_go(const struct keeper *k)
 {
 	struct pollfd p = { .fd = k->hold_fd, .events = 0 };
 
-	/* Without end on purpose: as long as oriel-run lives, and no longer. */
+	/* This wait has no deadline on purpose: it ends when oriel-run ends. */
 	while (poll(&p, 1, -1) <= 0)
 		;
 }

@@ -80,7 +80,7 @@ static int parse_seconds(const char *option, const char *text, double *seconds)
 	char *end;
 	double s = strtod(text, &end);
 
-	/* 1e9 s is 30 years: any more and nanoseconds would not fit. */
+	/* 1e9 s is 30 years; in nanoseconds much more would not fit into 64 bits. */
 	if (end == text || *end || !isfinite(s) || s <= 0 || s > 1e9)
 		return usage_error("%s needs a number of seconds above 0, not '%s'", option, text);
 	*seconds = s;
@@ -104,7 +104,7 @@ static int parse_mps(const char *text, struct run_options *o)
 	return -1;
 }
 
-/* Every rank would say it; here it is said once, by the parser, with what is wanted. */
+/* Otherwise every rank would report the error.  Here the parser reports it once. */
 static int check_topology(const char *text, int nranks)
 {
 	int *nodes = calloc((size_t)nranks, sizeof(*nodes));

@@ -35,7 +35,7 @@ int run_sink_pending(const struct run_sink *s)
 	return s->end > s->begin;
 }
 
-/* A reader that has gone is no error: it has read what it wanted. */
+/* A reader that has ended is no error: it has read what it needed. */
 static void sink_break(struct run_sink *s, int error)
 {
 	s->broken = 1;

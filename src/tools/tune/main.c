@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/tune/main.c - oriel-tune: command line, start of ranks, the order of things.
+ * tools/tune/main.c - oriel-tune: command line, start of ranks, order of the steps.
  *
  * Under a launcher it is one rank.  Without one it becomes oriel-run, which starts it again as the
  * ranks. Exit status: 0, 1 when something failed, 2 for a bad command line.
@@ -83,7 +83,7 @@ static int parse(int argc, char **argv, struct tool_options *o)
 	return optind < argc ? usage("unexpected argument", argv[optind]) : -1;
 }
 
-/* Before minutes of measuring: could a file be made there?  By one process of the job. */
+/* Tests before the measurement whether the file can be created; in one process of the job. */
 static int probe_output(const char *path)
 {
 	char temporary[PATH_MAX];
@@ -172,7 +172,7 @@ static int tune_size(struct tool_job *job, struct tool_size *s)
 	return err ? err : end;
 }
 
-/* Rank 0's part of the end; the others wait to hear how it went. */
+/* Rank 0 saves the table; the others wait for its status. */
 static int save(struct tool_job *job, const struct ori_tune_key *key)
 {
 	const char *to = job->opt->output;
@@ -257,7 +257,7 @@ int main(int argc, char **argv)
 		return status;
 	if (!has_launcher())
 		return probe_output(o.output) ? 1 : become_run(&o);
-	/* The first guess is what is measured against: nothing else may have a say. */
+	/* Settings are compared with the first guess, so no file and no variable may replace it. */
 	setenv("ORIEL_TUNE_FILE", "none", 1);
 	unsetenv("ORIEL_A2A_PLAN");
 	job = calloc(1, sizeof(*job));
