@@ -2,8 +2,8 @@
 /*
  * util/config.h - the ORIEL_* variables: one table, typed, with defaults and help.
  *
- * The list is the only place a variable is defined: the struct, the parser, `oriel-info` and the
- * check for misspelt names are made from it.
+ * The list is the only place where a variable is defined: the struct, the parser, `oriel-info`, the
+ * check for misspelt names and docs/variables.md (tools/variables.py) are made from it.
  */
 #ifndef ORI_CONFIG_H
 #define ORI_CONFIG_H
@@ -138,18 +138,19 @@ struct ori_config {
 };
 
 /*
- * Reads the environment into *out.  A bad value is ORIEL_ECONFIG and one line that names variable,
- * value and what is right.  An unknown ORIEL_* name is one warning in the life of the process, with
- * the nearest right name; an error with ORIEL_STRICT=1.  Sets the log level.
+ * Reads the environment into *out.  A bad value is ORIEL_ECONFIG and one line with the variable,
+ * its value and the allowed values.  An unknown ORIEL_* name is one warning per process, with the
+ * nearest known name; with ORIEL_STRICT=1 it is an error.  Sets the log level.
  */
 int ori_config_read(struct ori_config *out);
 /*
- * A thread rank that opens CUDA adds to the environment, which moves it under those who read it: the
- * library does both only here, or with the lock held.  What was found stays valid: nothing is replaced.
+ * A thread rank that opens CUDA adds variables.  That may move the environment while another
+ * thread reads it, so the library reads and adds only here, or with the lock held.  A text that
+ * was returned stays valid, because nothing is replaced.
  */
 extern pthread_mutex_t ori_environment_lock;
 const char *ori_environment_get(const char *name);
-/* Where the user has set none.  1: it was added. */
+/* Adds a variable that the user has not set.  Returns 1 if it was added. */
 int ori_environment_add(const char *name, const char *value);
 
 /* One variable for listings; n counts from 0, returns 0 past the end. */

@@ -2,8 +2,8 @@
 /*
  * tools/info/info.h - what oriel-info knows, between those who gather it and those who print it.
  *
- * One thread.  collect.c and job.c fill struct info; text.c and json.c only read it, so both formats
- * tell the same.
+ * One thread.  collect.c and job.c fill struct info; text.c and json.c only read it, so both
+ * formats tell the same.
  */
 #ifndef ORI_INFO_H
 #define ORI_INFO_H

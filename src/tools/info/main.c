@@ -30,8 +30,8 @@ static const char help[] = USAGE
 	"  --ranks-from-env  show the topology also without a launcher (then there is one rank)\n"
 	"  -h, --help        print this text\n"
 	"\n"
-	"Exit status: 0 if all is well; 1 if a variable is bad or unknown, the ranks do not meet or\n"
-	"--verify finds a failure; 2 for a wrong command line.\n";
+	"Exit status: 0 if all is well; 1 if a variable is bad or unknown, the ranks do not\n"
+	"meet, or --verify finds a failure; 2 for a wrong command line.\n";
 
 struct options {
 	int json, ranks, help, verify;
@@ -124,7 +124,7 @@ static int run(const struct options *o)
 		info_print_json(info);
 	else if (info->job.rank == 0)
 		info_print_text(info);
-	/* a rank that has told rank 0 what is wrong must not end the job before that has printed it */
+	/* the other ranks must not end the job before rank 0 has printed what is wrong */
 	status = info->job.rank == 0 ? info->problems > 0 || info->job.error[0] : !info->job.met;
 	info_job_free(&info->job);
 	free(info);

@@ -114,7 +114,7 @@ static void print_problems(const struct info *info)
 		printf("  and %d more\n", info->problems - kept);
 }
 
-/* ---- topology ------------------------------------------------------------------------------------ */
+/* ---- topology -------------------------------------------------------------------------------- */
 
 static void print_matrix(const struct ori_topology *t)
 {

@@ -3,9 +3,9 @@
  * tools/info/verify.c - the steps of oriel-info --verify: the ranks meet, check, test
  * pairs, exchange results.
  *
- * Under a launcher this process is one rank.  Alone it starts ranks as threads, two to a node, so that
- * mapped and queued pairs are both tried.  A watchdog ends the program in time whatever hangs, with a
- * report that says in which step.
+ * Under a launcher this process is one rank.  Alone it starts ranks as threads, two to a node, so
+ * that mapped and queued pairs are both tried.  A watchdog ends the program in time whatever hangs,
+ * with a report that says in which step.
  *
  * Threads: one a rank; the watchdog.
  */
@@ -47,7 +47,7 @@ struct rank {
 	pthread_t thread;
 };
 
-/* ---- watchdog ------------------------------------------------------------------------------------- */
+/* ---- watchdog -------------------------------------------------------------------------------- */
 
 static int step = VERIFY_RENDEZVOUS;                           /* atomic: the check under way */
 static pthread_mutex_t print_lock = PTHREAD_MUTEX_INITIALIZER; /* held while printing */
@@ -85,7 +85,7 @@ static void *watchdog_main(void *arg)
 		v.seconds = (double)(ori_now_ns() - start_ns) / 1e9;
 		clear_checks(&v);
 		verify_set(&v.checks[at], VERIFY_FAILED,
-			   "run again with ORIEL_LOG=debug; the last line names the rank that is late",
+			   "run again with ORIEL_LOG=debug; the last line names the late rank",
 			   "\"%s\" did not end within %d s", verify_check_name(at),
 			   VERIFY_SECONDS - 1);
 		print(&v);
@@ -107,7 +107,7 @@ static void enter(int check)
 	__atomic_store_n(&step, check, __ATOMIC_RELAXED);
 }
 
-/* ---- one rank ------------------------------------------------------------------------------------- */
+/* ---- one rank -------------------------------------------------------------------------------- */
 
 static int meet(struct rank *r)
 {
@@ -293,7 +293,7 @@ static void run_rank(struct rank *r)
 	free(r->hellos);
 }
 
-/* ---- ranks as threads ------------------------------------------------------------------------------ */
+/* ---- ranks as threads ------------------------------------------------------------------------ */
 
 static void *thread_main(void *arg)
 {
@@ -348,7 +348,7 @@ static int run_alone(const struct rank *like, struct verify *out)
 	return err;
 }
 
-/* ---- the program ----------------------------------------------------------------------------------- */
+/* ---- the program ----------------------------------------------------------------------------- */
 
 /* Waits are shorter than in a job.  If the user has set shorter ones, they are kept. */
 static void shorten_waits(void)
@@ -420,7 +420,7 @@ int verify_main(int json)
 	pthread_mutex_lock(&print_lock);
 	if (speaks)
 		print(&v);
-	/* a rank that has told rank 0 what is wrong must not end the job before that has printed it */
+	/* the other ranks must not end the job before rank 0 has printed what is wrong */
 	status = speaks || !v.cells ? !verify_is_good(&v) : 0;
 	free(v.cells);
 	free(info);

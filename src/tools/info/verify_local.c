@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/info/verify_local.c - what a rank needs of its own machine, and what to do when it is missing.
+ * tools/info/verify_local.c - what a rank needs on its own machine, and how to fix what is missing.
  *
  * Called by: verify.c, on the rank's thread, before the ranks meet.
  */
@@ -163,7 +163,7 @@ static void check_cores(const struct info *info, int local_ranks, struct verify_
 	if (cores < local_ranks)
 		verify_set(c, VERIFY_WARNING,
 			   "start fewer ranks on this host, or let them use more cores",
-			   "%d ranks share %d cores: waits sleep, and latency depends on the scheduler",
+			   "%d ranks share %d cores: waits sleep, so latency is higher",
 			   local_ranks, cores);
 	else
 		verify_set(c, VERIFY_OK, "", "%d cores for %d ranks on this host", cores,

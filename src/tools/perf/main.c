@@ -27,9 +27,9 @@ static const char help_text[] =
 	"usage: oriel-perf OP [options]               one rank\n"
 	"       oriel-run -n 8 oriel-perf OP [options]\n"
 	"\n"
-	"Measures an operation and checks every byte.  OP is put, get, put_signal, signal, barrier,\n"
-	"sendrecv, atomics or completion; all runs these (completion only if there are queued\n"
-	"peers).  The collectives are allgather and alltoallv.\n"
+	"Measures an operation and checks every byte.  OP is put, get, put_signal, signal,\n"
+	"barrier, sendrecv, atomics or completion; all runs these (completion only if there are\n"
+	"queued peers).  The collectives are allgather and alltoallv.\n"
 	"\n"
 	"  -b SIZE           smallest size in bytes; K, M and G are factors of 1024 (default 8)\n"
 	"  -e SIZE           largest size (default 8M)\n"
@@ -39,23 +39,25 @@ static const char help_text[] =
 	"  -w N              warm-up iterations per row (default: a tenth of -n)\n"
 	"  -c 0|1            1: check the data, in separate iterations (default 1)\n"
 	"  --blocks N        blocks per launch, 1 to 64; they share the data (default 1)\n"
-	"  --threads N       threads per block: cpu 1 to 32 (default 1), cuda 1 to 512 (default 512)\n"
+	"  --threads N       threads per block: cpu 1 to 32 (default 1), cuda 1 to 512\n"
+	"                    (default 512)\n"
 	"  --device NAME     cpu, cuda or cuda:N (default: ORIEL_DEVICE, or cpu)\n"
 	"  --quick           only 8 B, 4 KiB, 64 KiB and 1 MiB, with few iterations\n"
 	"  --json FILE       also write environment, topology and rows as JSON\n"
 	"  --format NAME     oriel (default), or nccl: the columns of nccl-tests\n"
-	"  --split NAME      alltoallv: uniform (default), random, or skew (one peer gets half of all\n"
-	"                    bytes); the size is the average per peer\n"
+	"  --split NAME      alltoallv: uniform (default), random, or skew (one peer gets half of\n"
+	"                    all bytes); the size is the average per peer\n"
 	"  --seed N          alltoallv: seed of random splits (default 1)\n"
 	"  --algorithm NAME  allgather, between nodes: auto (default), direct, ring or doubling\n"
 	"  --graph           allgather with cuda: capture a graph and replay it\n"
-	"  --explain         allgather: print the algorithm of each size and the estimated time of\n"
-	"                    the others; alltoallv: print the plan of each size, the reason for it\n"
-	"                    and its estimated time\n"
+	"  --explain         allgather: print the algorithm of each size and the estimated time\n"
+	"                    of the others; alltoallv: print the plan of each size, the reason\n"
+	"                    for it and its estimated time\n"
 	"  --help            print this text\n"
 	"\n"
-	"The column #wrong counts wrong bytes; for signal and barrier it counts waits that ended too\n"
-	"early.  The exit status is 1 if #wrong is not 0 or a call failed, 2 for a wrong command line.\n";
+	"The column #wrong counts wrong bytes; for signal and barrier it counts waits that ended\n"
+	"too early.  The exit status is 1 if #wrong is not 0 or a call failed, and 2 for a wrong\n"
+	"command line.\n";
 
 /* ---- flags ----------------------------------------------------------------------------------- */
 
@@ -468,8 +470,7 @@ static int count_wrong(const struct perf_job *job, const struct perf_rows *rows)
 	for (size_t i = 0; i < rows->n; i++)
 		wrong += rows->row[i].wrong;
 	if (wrong && job->rank == 0)
-		fprintf(stderr,
-			"oriel-perf: %llu bytes or waits were wrong: see the rows where #wrong is not 0\n",
+		fprintf(stderr, "oriel-perf: %llu wrong: see the rows where #wrong is not 0\n",
 			(unsigned long long)wrong);
 	return wrong != 0;
 }

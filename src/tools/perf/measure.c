@@ -95,8 +95,8 @@ int perf_memory_check(struct perf_job *job, const struct perf_op *op)
 			continue;
 		if (job->rank == 0)
 			fprintf(stderr,
-				"oriel-perf: %s up to %llu bytes needs %.2f GiB per rank and %.2f GiB "
-				"on host %s, which has %.2f GiB available\n",
+				"oriel-perf: %s up to %llu bytes needs %.2f GiB per rank and "
+				"%.2f GiB on host %s, which has %.2f GiB available\n",
 				op->name, (unsigned long long)job->opt->end,
 				(double)each / (1 << 30), (double)all / (1 << 30), who->host,
 				(double)who->available_bytes / (1 << 30));

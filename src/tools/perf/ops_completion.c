@@ -2,11 +2,11 @@
 /*
  * tools/perf/ops_completion.c - what it costs to learn that a put is complete.
  *
- * completion: one put at a time, its end learnt by a ticket (the poster polls the queue) or by a counter
- * (the NIC adds to a word, which the poster polls).  fanout: puts to several peers at once, ended by one
- * look at the sum of a counter, or by polling each peer's queue in turn.
- * A verification pass reads the counter after each wait, which must be exact, and ends in a barrier, so
- * that the data of all is there to be checked.
+ * completion: one put at a time, its end learnt by a ticket (the poster polls the queue) or by a
+ * counter (the NIC adds to a word, which the poster polls).  fanout: puts to several peers at once,
+ * ended by one look at the sum of a counter, or by polling each peer's queue in turn. A
+ * verification pass reads the counter after each wait, which must be exact, and ends in a barrier,
+ * so that the data of all is there to be checked.
  * Called by: oriel_launch() through measure.c, on the threads of the launch.
  */
 #include "kernel.h"
@@ -137,8 +137,7 @@ const struct perf_op perf_op_completion = {
 
 const struct perf_op perf_op_fanout = {
 	.name = "fanout",
-	.legend =
-		"puts of 64 KiB to 1, 2, ... peers, then waits for one ticket each or one counter; time of all",
+	.legend = "puts of 64 KiB to 1, 2, ... peers, then waits for all tickets or one counter",
 	.type = "uint8",
 	.elem_bytes = 1,
 	.to_window = 1,

@@ -142,8 +142,8 @@ static void print_nccl_preamble(const struct perf_job *job)
 	const struct perf_options *o = job->opt;
 	const struct perf_facts *f = &job->facts;
 
-	printf("# nThread %d nGpus 1 minBytes %llu maxBytes %llu step: %llu(factor) warmup iters: %d "
-	       "iters: %u agg iters: 1 validation: %d graph: 0\n",
+	printf("# nThread %d nGpus 1 minBytes %llu maxBytes %llu step: %llu(factor) warmup "
+	       "iters: %d iters: %u agg iters: 1 validation: %d graph: 0\n",
 	       o->threads, (unsigned long long)o->begin, (unsigned long long)o->end,
 	       (unsigned long long)o->factor, o->warm, o->iterations, o->check);
 	printf("#\n# Using devices\n");
@@ -163,8 +163,8 @@ void perf_report_head(const struct perf_job *job)
 	if (job->opt->nccl)
 		print_nccl_preamble(job);
 	else
-		printf("# time is the largest mean of any rank; p50 and p99 are over the samples of "
-		       "all ranks; 1 GB is 1e9 bytes\n");
+		printf("# time is the largest mean of any rank; p50 and p99 are over the samples "
+		       "of all ranks; 1 GB is 1e9 bytes\n");
 	fflush(stdout);
 }
 
@@ -172,13 +172,13 @@ void perf_report_head(const struct perf_job *job)
 
 static void print_nccl_columns(const struct perf_op *op)
 {
-	printf("# %s: %s; both halves are separate runs of the same operation; there is no in-place form\n",
-	       op->name, op->legend);
+	printf("# %s: %s; both halves are runs of the same operation, none is in place\n", op->name,
+	       op->legend);
 	printf("#\n"
 	       "#                                                              out-of-place        "
 	       "               in-place          \n"
-	       "#       size         count      type   redop    root     time   algbw   busbw #wrong "
-	       "    time   algbw   busbw #wrong\n"
+	       "#       size         count      type   redop    root     time   algbw   busbw "
+	       "#wrong     time   algbw   busbw #wrong\n"
 	       "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)      "
 	       "      (us)  (GB/s)  (GB/s)       \n");
 }

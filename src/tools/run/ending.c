@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * run/ending.c - how a job is ended: a verdict, a grace in which the other ranks say what they saw, a
- * request, and SIGKILL (enum run_phase).  Owns the phases and their deadlines; job.c calls it when a rank
- * failed, a signal came or a deadline passed.
+ * run/ending.c - how a job is ended: a verdict, a grace in which the other ranks say what they saw,
+ * a request, and SIGKILL (enum run_phase).  Owns the phases and their deadlines; job.c calls it
+ * when a rank failed, a signal came or a deadline passed.
  */
 #include <stdio.h>
 #include <string.h>

@@ -142,7 +142,7 @@ static void flush_sinks(struct run_job *job)
 	if (job->out.error && !job->out.told) {
 		job->out.told = 1;
 		run_sink_say(&job->err,
-			     "cannot write standard output: %s; further output of the ranks is lost",
+			     "cannot write standard output: %s; its further lines are lost",
 			     strerror(job->out.error));
 	}
 	run_sink_flush(&job->err);

@@ -192,7 +192,7 @@ int run_stream_read(struct run_stream *s)
 
 	if (s->fd < 0)
 		return 0;
-	/* As if the rank had written there itself: it gets SIGPIPE, but from a full disk it does not. */
+	/* As for a rank that writes there itself: SIGPIPE, but not for a full disk. */
 	if (s->sink->broken && !s->sink->error && s->sink->fd == STDOUT_FILENO) {
 		run_stream_end(s);
 		return 0;

@@ -9,7 +9,8 @@
  * Then it kills every process that has the job's mark in the environment it was started
  * with, until there is none.
  *
- * Out of its reach: processes that were started with another environment, or that another user owns.
+ * Out of its reach: processes that were started with another environment, or that another user
+ * owns.
  * Called by main(), before and after the job.
  */
 #include <ctype.h>

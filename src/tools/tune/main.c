@@ -21,13 +21,13 @@ static const char help_text[] =
 	"       oriel-run -n 8 oriel-tune [options]\n"
 	"\n"
 	"Measures which settings of the all-to-all-v (blocks, warps, chunk) are fastest on this\n"
-	"machine, for each kind of peer and each size.  Writes them to a file that later runs load.\n"
+	"machine, for each kind of peer and each size.  Later runs load the file it writes.\n"
 	"\n"
 	"  -n N             number of ranks to start (default 8)\n"
 	"  --topology TEXT  layout of the ranks, as for oriel-run: 2x4\n"
-	"  --quick          vary one setting at a time, on a CPU for sizes up to 1 MiB: under a minute\n"
+	"  --quick          vary one setting at a time, on a CPU up to 1 MiB: under a minute\n"
 	"  --explain        print for each size the reason, the predicted and the measured time\n"
-	"  -o FILE          write to FILE (default: the file that later runs look for); - writes nothing\n"
+	"  -o FILE          write to FILE (default: the file that later runs load); -: no file\n"
 	"  --help           print this text\n";
 
 static int usage(const char *what, const char *value)

@@ -37,8 +37,8 @@ static void report_models(struct tool_job *job)
 		const struct ori_tune_model *m = &job->table.model[k];
 
 		if (m->rate > 0)
-			printf("# %s peers: latency %.3g us, %.3g GB/s per rank, %.3g GB/s per block; "
-			       "half of %zu points within %.0f %%\n",
+			printf("# %s peers: latency %.3g us, %.3g GB/s per rank, %.3g GB/s per "
+			       "block; half of %zu points within %.0f %%\n",
 			       ori_plan_kinds[k], m->latency_us, m->rate / 1e3, m->block_rate / 1e3,
 			       job->npoints[k], 100 * m->error);
 	}
