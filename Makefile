@@ -33,14 +33,14 @@ have_headers = for file in $(1); do [ -e $$file ] || exit 1; done
 
 help:
 	@echo 'make run         build, then 8 ranks put, signal, wait and pass barriers (at most a minute)'
-	@echo 'make test        build and test; then the contract suite and some collectives under ThreadSanitizer'
-	@echo 'make test-full   everything under AddressSanitizer and UBSan, long tests included'
-	@echo 'make test-slow   every row of every suite in the fast build, and 10,000 random programs (an hour)'
-	@echo 'make test-gpu    what needs a GPU, SUITE=contract|litmus|graph|sanitizer|examples|bench: tools/test-gpu.sh'
-	@echo 'make campaign    random programs from seeds, each byte predicted, ARGS="--seeds 1000 --from 1": tools/campaign'
-	@echo 'make check       format, static checks, scripts, links: tools/check.sh'
-	@echo 'make bench       measure, beside what the machine allows: bench/run.sh'
-	@echo 'make install     to PREFIX (now $(PREFIX)), below DESTDIR if set'
+	@echo 'make test        build and test, then the contract suite and some collectives under ThreadSanitizer'
+	@echo 'make test-full   all tests under AddressSanitizer and UBSan, then the longest ones and virtual machines'
+	@echo 'make test-slow   all rows of all tests in the release build, and 10,000 random programs (an hour)'
+	@echo 'make test-gpu    what needs a GPU; SUITE=contract|litmus|graph|sanitizer|examples|bench selects one part'
+	@echo 'make campaign    random programs from seeds; ARGS="--seeds 1000 --from 1" passes options to tools/campaign'
+	@echo 'make check       format, static checks, scripts, links and generated documents: tools/check.sh'
+	@echo 'make bench       measure Oriel beside what the machine allows: bench/run.sh'
+	@echo 'make install     install to PREFIX (now $(PREFIX)), below DESTDIR if it is set'
 	@echo 'make clean       remove build/'
 	@echo 'Presets for cmake --preset: dev release asan tsan cuda fuzz'
 

@@ -160,6 +160,26 @@ check_space() {
 		xargs grep -nE '[[:space:]]+$' /dev/null
 }
 
+# docs/variables.md is generated from the sources.
+check_variables() {
+	python3 tools/variables.py --check
+}
+
+# Lines of documents have at most 120 columns.  Tables, code blocks and lines that are one link may be longer.
+check_columns() {
+	local file status=0
+	while read -r file; do
+		awk -v file="$file" '
+			/^```/ { code = !code }
+			length($0) > 120 && !code && !/^[|\t]/ && !/^    / && !/^<?https?:/ {
+				printf "%s:%d: %d columns; 120 are the most\n", file, NR, length($0)
+				bad = 1
+			}
+			END { exit bad }' "$file" || status=1
+	done < <(list '*.md' | grep -vE '^docs/results/.*/.*table\.md$')
+	return $status
+}
+
 # Notes to oneself belong in an issue.
 check_words() {
 	! { sources; scripts; list '*.md' '*.txt' '*.py' Makefile; } | sort -u |
@@ -176,4 +196,6 @@ step length check_length
 step links check_links
 step space check_space
 step words check_words
+step columns check_columns
+step variables check_variables
 exit $failed

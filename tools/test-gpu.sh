@@ -30,7 +30,7 @@ results='' mps_folder=''
 # ---- what there is ------------------------------------------------------------------------------------
 
 leave_out() {
-	echo "test-gpu: left out: $*"
+	echo "test-gpu: skipped: $*"
 	exit 0
 }
 
@@ -44,7 +44,7 @@ for suite in $suites; do
 	case $suite in
 	contract | litmus | graph | sanitizer | examples | bench) ;;
 	*)
-		echo "test-gpu: no suite '$suite'; there are contract litmus graph sanitizer examples bench" >&2
+		echo "test-gpu: unknown suite '$suite'; the suites are contract litmus graph sanitizer examples bench" >&2
 		exit 1
 		;;
 	esac
@@ -68,7 +68,7 @@ start_mps() {
 stop_mps() {
 	[ -n "$mps_folder" ] || return 0
 	echo quit | timeout 20 nvidia-cuda-mps-control >/dev/null 2>&1 ||
-		echo "test-gpu: the MPS daemon did not take its leave within 20 s"
+		echo "test-gpu: the MPS daemon did not end within 20 s"
 	cp "$mps_folder"/*.log "$logs" 2>/dev/null
 	rm -rf "$mps_folder"
 	mps_folder=''

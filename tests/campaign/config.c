@@ -29,7 +29,7 @@ struct personalities {
 	char name[NICS_MAX][24];
 };
 
-/* "manners of the software NIC: soft, cx7, efa, thor2" */
+/* Reads the names behind the colon: "NIC that ... imitates: soft, cx7, efa, thor2". */
 static void find_personalities(struct personalities *p)
 {
 	struct ori_config_row row;

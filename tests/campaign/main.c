@@ -36,28 +36,28 @@ struct campaign {
 };
 
 static const char help[] =
-	"campaign [--seeds N] [--from N] [--seconds S] [--jobs N] [--gpu] [--print]\n"
-	"         [--without A,B] [--keep 3,7] [--set ranks=2,device=cpu,...] [--repeat N]\n"
-	"         [--shrink S] [--found N] [--timeout S]\n"
-	"Random programs from a seed; a model predicts every byte and word.\n"
-	"  --seeds N     so many (100)\n"
-	"  --from N      the first one (1)\n"
-	"  --seconds S   begin none after S seconds\n"
-	"  --jobs N      so many at a time (2; with --gpu 1)\n"
-	"  --gpu         on a CUDA GPU, in the program that nvcc has built\n"
-	"  --print       tell the programs, run nothing\n"
+	"Usage: campaign [--seeds N] [--from N] [--seconds S] [--jobs N] [--gpu] [--print]\n"
+	"                [--without A,B] [--keep 3,7] [--set ranks=2,device=cpu,...] [--repeat N]\n"
+	"                [--shrink S] [--found N] [--timeout S]\n"
+	"Runs random programs from seeds; a model predicts every byte and word.\n"
+	"  --seeds N     number of seeds (default 100)\n"
+	"  --from N      first seed (default 1)\n"
+	"  --seconds S   start no further seed after S seconds\n"
+	"  --jobs N      seeds that run at the same time (default 2; with --gpu 1)\n"
+	"  --gpu         run on a CUDA GPU, in the program that nvcc has built\n"
+	"  --print       print the programs, run nothing\n"
 	"  --without L   leave out kinds of steps: exchange meet fetch chain pingpong atomics\n"
 	"                staged storm gather gather_many request alltoallv reuse again graph\n"
 	"                settle; or features: uncovered (all-gather into memory of no window),\n"
-	"                gather_streams (several streams for it), early_destroy (a request goes\n"
-	"                while a stream has work of it)\n"
-	"  --keep L      these steps only\n"
-	"  --set L       ranks device topology nic faults lanes nics depth wrap a2a threads\n"
-	"                streams processes fake; in values + is a comma, none is nothing\n"
-	"  --repeat N    a seed up to N times, until it fails\n"
-	"  --shrink S    seconds to make a failing seed small (60; 0: not at all)\n"
-	"  --found N     stop when so many seeds have failed (3)\n"
-	"  --timeout S   the library's deadline (20; with --gpu 60)\n";
+	"                gather_streams (several streams for it), early_destroy (destroy a\n"
+	"                request while a stream has work of it)\n"
+	"  --keep L      run only these steps\n"
+	"  --set L       set ranks device topology nic faults lanes nics depth wrap a2a threads\n"
+	"                streams processes fake; in values + is a comma, none is an empty value\n"
+	"  --repeat N    run each seed up to N times, until it fails\n"
+	"  --shrink S    seconds to reduce a failing seed (default 60; 0: do not reduce)\n"
+	"  --found N     stop when N seeds have failed (default 3)\n"
+	"  --timeout S   deadline of the library (default 20; with --gpu 60)\n";
 
 static void usage(FILE *out)
 {

@@ -247,7 +247,7 @@ else
 	run_it -n 2 --mps true
 	expect_status 1
 	expect_lines err 1
-	expect err '^oriel-run: --mps: no program nvidia-cuda-mps-control in PATH'
+	expect err '^oriel-run: --mps: nvidia-cuda-mps-control is not in PATH'
 	gone 0
 fi
 PATH=$dir/bin:$PATH
@@ -263,13 +263,13 @@ begin no_answer mute
 run_it -n 2 --mps true
 expect_status 1
 expect_lines err 1
-expect err 'no answer within 15 s; the last was: Cannot find MPS control daemon process$'
+expect err 'did not answer within 15 s; the last attempt: Cannot find MPS control daemon process$'
 gone 0
 
 begin stubborn stubborn
 run_it -n 2 --mps true
 expect_status 0
-expect err '^oriel-run: --mps: the MPS daemon did not end by "quit"; killing it$'
+expect err '^oriel-run: --mps: the MPS daemon did not end after "quit"; killing it$'
 gone 0
 
 for bad in 0 101 x 5x -1; do

@@ -109,6 +109,16 @@ expect_lines out 6
 expect out '^\[1\] out 1$'
 expect out '^\[2\] half 2$'
 
+# a message of the library or of a tool names its rank once; a line about another rank stays as it is
+run_it once -n 2 sh -c 'echo "oriel: rank $RANK: warning: a" >&2; echo "oriel: rank 7: b" >&2
+	echo "oriel-perf: rank $RANK: c" >&2; echo "oriel: rank $RANK:" >&2; echo oriel: >&2'
+expect_lines err 10
+expect err '^\[0\] oriel-perf: c$'
+expect err '^\[0\] oriel: rank 0:$'
+expect err '^\[0\] oriel:$'
+expect err '^\[1\] oriel: warning: a$'
+expect err '^\[1\] oriel: rank 7: b$'
+
 run_it partial -n 2 sh -c 'printf "first\nno end" >&2'
 expect_lines err 4
 expect err '^\[1\] no end$'
@@ -191,12 +201,12 @@ run_it exit_code -n 4 --grace 60 sh -c '[ $RANK = 3 ] && { echo $$ >'"$dir"'/fir
 expect_status 5
 expect err '^oriel-run: rank 3 \(pid [0-9]+\) exited with status 5; ending the job$'
 expect err '^\[0\] lost 3$'
-expect err '^oriel-run: rank 0-2 then exited with status 1$'
+expect err '^oriel-run: ranks 0-2 then exited with status 1$'
 
 run_it killed -n 3 --grace 0.2 sh -c 'echo $$ >'"$dir"'/killed.$RANK; [ $RANK = 1 ] && kill -9 $$; exec sleep 60'
 expect_status 137
 expect err '^oriel-run: rank 1 \(pid [0-9]+\) was killed by signal 9 \(Killed\); ending the job$'
-expect err '^oriel-run: ending rank 0,2, still running 0.2 s later$'
+expect err '^oriel-run: ending ranks 0,2, still running 0.2 s later$'
 all_gone "$dir"/killed.*
 
 # Rank 1 is killed.  The kernel closes its end of the fifo, then frees its memory, then gives its status away:
@@ -255,7 +265,7 @@ checks=$((checks + 1))
 run_it timeout -n 3 --timeout 0.3 sh -c 'echo $$ >'"$dir"'/timeout.$RANK; [ $RANK = 1 ] || exec sleep 60'
 expect_status 124
 # rank 1 has mostly ended by then
-expect err '^oriel-run: .*--timeout.*rank 0(,|-)2'
+expect err '^oriel-run: .*--timeout.*ranks 0(,|-)2'
 all_gone "$dir"/timeout.*
 
 run_it not_found -n 8 /no/such/program
@@ -373,7 +383,7 @@ all_gone "$dir"/nested.*
 # A daemon is ended with the job, though the job succeeded.
 run_it left_behind -n 2 --grace 0.2 sh -c 'setsid sleep 60 & echo $! >'"$dir"'/left.$RANK; exit 0'
 expect_status 0
-expect err '^oriel-run: ending processes that the ranks left behind$'
+expect err '^oriel-run: ending processes that the ranks started and left running$'
 all_gone "$dir"/left.*
 
 # ---- output that nobody reads --------------------------------------------------------------------

@@ -2,8 +2,8 @@
 /*
  * tools/info/info.h - what oriel-info knows, between those who gather it and those who print it.
  *
- * One thread.  collect.c and job.c fill struct info; text.c and json.c only read it, so both formats
- * tell the same.
+ * One thread.  collect.c and job.c fill struct info; text.c and json.c only read it, so both
+ * formats tell the same.
  */
 #ifndef ORI_INFO_H
 #define ORI_INFO_H
@@ -65,7 +65,7 @@ void info_job_free(struct info_job *);
 int info_has_launcher(void);
 int info_rank_by_name(void);
 
-/* text.c, json.c: to stdout; whether that worked is main()'s question */
+/* text.c, json.c: print to stdout; main() checks whether that worked */
 void info_print_text(const struct info *);
 void info_print_json(const struct info *);
 /* ["name": "text"] with what stands before it; text NULL is null. */

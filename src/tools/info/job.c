@@ -2,8 +2,8 @@
 /*
  * tools/info/job.c - meets the other ranks, exchanges facts, classifies.
  *
- * Uses the boot alone, no comm: a topology that this build could not run can still be shown.  A rank
- * that has nothing to say because its configuration is bad says that, so nobody waits for it.
+ * Uses the boot alone, no comm: a topology that this build could not run can still be
+ * shown.  A rank with a bad configuration tells the others so, and no rank waits for it.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -15,7 +15,7 @@
 #include "../../engine/engine.h"
 #include "info.h"
 
-/* Bytes of the UTF-8 character at s; 0 if it is none (too short, overlong, surrogate, too large). */
+/* Bytes of the UTF-8 character at s; 0 if it is invalid (short, overlong, surrogate, too large). */
 static int utf8_length(const unsigned char *s)
 {
 	unsigned int c = s[0], code;
@@ -134,7 +134,7 @@ static void put_problems(const struct info *info)
 	printf("],\n");
 }
 
-/* ---- topology ------------------------------------------------------------------------------------ */
+/* ---- topology -------------------------------------------------------------------------------- */
 
 static void put_ranks(const struct info_job *job)
 {

@@ -18,20 +18,20 @@
 
 static const char help[] = USAGE
 	"\n"
-	"Shows the version, the build, the machine, devices, engines and the ORIEL_* variables.\n"
-	"Under a launcher (PMIx, or RANK and WORLD_SIZE are set) also how the ranks reach each other, and\n"
-	"why:\n"
+	"Shows the version, the build, the machine, the devices, the engines and the ORIEL_*\n"
+	"variables.  Under a launcher it also shows how the ranks reach each other, and why:\n"
 	"    oriel-run -n 4 oriel-info\n"
 	"\n"
-	"  --verify          try it: prerequisites, then put, signal, order, counter and atomic between all\n"
-	"                    pairs of ranks and on every NIC; the verdict with cause and remedy, in 20 s;\n"
-	"                    without a launcher between threads of this process\n"
-	"  --json            one JSON object, with every pair of ranks\n"
-	"  --ranks-from-env  show the ranks without a launcher too (then there is one)\n"
-	"  --help            this text\n"
+	"  --verify          test the prerequisites, then put, signal, order, counter and atomic\n"
+	"                    between all pairs of ranks and on every NIC, for at most 20 s; each\n"
+	"                    failure is printed with its cause and how to fix it; without a\n"
+	"                    launcher the ranks are threads of this process\n"
+	"  --json            print one JSON object, with every pair of ranks\n"
+	"  --ranks-from-env  show the topology also without a launcher (then there is one rank)\n"
+	"  -h, --help        print this text\n"
 	"\n"
-	"Exit status: 0; 1 if a variable is bad or unknown, the ranks do not meet or the verdict is not ok;\n"
-	"2 for a wrong call.\n";
+	"Exit status: 0 if all is well; 1 if a variable is bad or unknown, the ranks do not\n"
+	"meet, or --verify finds a failure; 2 for a wrong command line.\n";
 
 struct options {
 	int json, ranks, help, verify;
@@ -56,7 +56,7 @@ static int parse_options(int argc, char **argv, struct options *o)
 	return 0;
 }
 
-/* 0 if all that was printed has arrived. */
+/* Returns 0 if all output was written. */
 static int close_output(void)
 {
 	int bad = ferror(stdout);
@@ -77,7 +77,7 @@ int info_has_launcher(void)
 	       (getenv("PMIX_RANK") && getenv("PMIX_NAMESPACE"));
 }
 
-/* The boot knows better; but a rank that never gets there must not print for rank 0. */
+/* The boot knows the rank for certain, but a rank that fails before it must not print as rank 0. */
 int info_rank_by_name(void)
 {
 	const char *launcher = getenv("ORIEL_LAUNCHER"), *rank = getenv("RANK");
@@ -90,7 +90,7 @@ int info_rank_by_name(void)
 	return rank ? atoi(rank) : 0;
 }
 
-/* Everything that can be known; a configuration that cannot be read cannot lead to the others. */
+/* Collects everything.  Without a valid configuration the ranks cannot meet. */
 static void gather(struct info *info, const struct options *o)
 {
 	struct info_job *job = &info->job;
@@ -102,7 +102,7 @@ static void gather(struct info *info, const struct options *o)
 	job->rank = info_rank_by_name();
 	info_gather_here(info);
 	if (info_gather_config(info, &config)) {
-		snprintf(job->error, sizeof(job->error), "%s", "the configuration is bad");
+		snprintf(job->error, sizeof(job->error), "%s", "a variable has a bad value");
 		return;
 	}
 	facts_err = info_gather_facts(info, &config, &facts);
@@ -124,7 +124,7 @@ static int run(const struct options *o)
 		info_print_json(info);
 	else if (info->job.rank == 0)
 		info_print_text(info);
-	/* a rank that has told rank 0 what is wrong must not end the job before that has printed it */
+	/* the other ranks must not end the job before rank 0 has printed what is wrong */
 	status = info->job.rank == 0 ? info->problems > 0 || info->job.error[0] : !info->job.met;
 	info_job_free(&info->job);
 	free(info);

@@ -70,10 +70,10 @@ static void print_parts(void)
 	for (n = 0; ori_engine_row(n, &engine); n++)
 		print_field(engine.name, engine.text);
 	if (!n)
-		print_field("none", "only mapped peers can be reached: ranks of one node");
+		print_field("none", "only mapped peers can be reached (ranks of one node)");
 }
 
-/* A value out of the environment; nothing of it may steer the terminal. */
+/* A value from the environment, without characters that control the terminal. */
 static void print_value(const char *value, int width)
 {
 	int n = 0;
@@ -114,7 +114,7 @@ static void print_problems(const struct info *info)
 		printf("  and %d more\n", info->problems - kept);
 }
 
-/* ---- topology ------------------------------------------------------------------------------------ */
+/* ---- topology -------------------------------------------------------------------------------- */
 
 static void print_matrix(const struct ori_topology *t)
 {
@@ -214,7 +214,7 @@ static void print_classes(const struct info_job *job)
 static void print_topology(const struct info_job *job)
 {
 	if (!job->present) {
-		printf("\ntopology\n  shown under a launcher: oriel-run -n 4 oriel-info\n");
+		printf("\ntopology\n  run under a launcher to see it: oriel-run -n 4 oriel-info\n");
 		return;
 	}
 	if (!job->facts) {

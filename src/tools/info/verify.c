@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/info/verify.c - leads oriel-info --verify: the ranks meet, check, try each other, tell each other.
+ * tools/info/verify.c - the steps of oriel-info --verify: the ranks meet, check, test
+ * pairs, exchange results.
  *
- * Under a launcher this process is one rank.  Alone it starts ranks as threads, two to a node, so that
- * mapped and queued pairs are both tried.  A watchdog ends the program in time whatever hangs, with a
- * report that says in which step.
+ * Under a launcher this process is one rank.  Alone it starts ranks as threads, two to a node, so
+ * that mapped and queued pairs are both tried.  A watchdog ends the program in time whatever hangs,
+ * with a report that says in which step.
  *
  * Threads: one a rank; the watchdog.
  */
@@ -46,10 +47,10 @@ struct rank {
 	pthread_t thread;
 };
 
-/* ---- watchdog ------------------------------------------------------------------------------------- */
+/* ---- watchdog -------------------------------------------------------------------------------- */
 
 static int step = VERIFY_RENDEZVOUS;                           /* atomic: the check under way */
-static pthread_mutex_t print_lock = PTHREAD_MUTEX_INITIALIZER; /* who prints, prints alone */
+static pthread_mutex_t print_lock = PTHREAD_MUTEX_INITIALIZER; /* held while printing */
 static uint64_t start_ns;
 static int prints_json;
 static int speaks; /* atomic: this process has rank 0, so it prints */
@@ -77,14 +78,14 @@ static void *watchdog_main(void *arg)
 	(void)arg;
 	ori_sleep_ns((VERIFY_SECONDS - 1) * ORI_NS_PER_S);
 	at = __atomic_load_n(&step, __ATOMIC_RELAXED);
-	pthread_mutex_lock(&print_lock); /* for good: nobody prints after this */
+	pthread_mutex_lock(&print_lock); /* never unlocked: nothing is printed after this */
 	if (__atomic_load_n(&speaks, __ATOMIC_RELAXED)) {
 		v.nranks = 1;
 		v.lanes = 1;
 		v.seconds = (double)(ori_now_ns() - start_ns) / 1e9;
 		clear_checks(&v);
 		verify_set(&v.checks[at], VERIFY_FAILED,
-			   "run again with ORIEL_LOG=debug; the last line tells who is waited for",
+			   "run again with ORIEL_LOG=debug; the last line names the late rank",
 			   "\"%s\" did not end within %d s", verify_check_name(at),
 			   VERIFY_SECONDS - 1);
 		print(&v);
@@ -106,7 +107,7 @@ static void enter(int check)
 	__atomic_store_n(&step, check, __ATOMIC_RELAXED);
 }
 
-/* ---- one rank ------------------------------------------------------------------------------------- */
+/* ---- one rank -------------------------------------------------------------------------------- */
 
 static int meet(struct rank *r)
 {
@@ -188,7 +189,7 @@ static void try_pairs(struct rank *r, struct verify_cell *row)
 	oriel_comm_engine(r->comm, r->v.engine, sizeof(r->v.engine));
 }
 
-/* All ranks know the verdict.  Where something hangs, a proper end would wait for it. */
+/* All ranks know the verdict.  A normal end would wait for whatever hangs. */
 static void take_down(struct rank *r)
 {
 	if (!r->comm)
@@ -292,7 +293,7 @@ static void run_rank(struct rank *r)
 	free(r->hellos);
 }
 
-/* ---- ranks as threads ------------------------------------------------------------------------------ */
+/* ---- ranks as threads ------------------------------------------------------------------------ */
 
 static void *thread_main(void *arg)
 {
@@ -347,9 +348,9 @@ static int run_alone(const struct rank *like, struct verify *out)
 	return err;
 }
 
-/* ---- the program ----------------------------------------------------------------------------------- */
+/* ---- the program ----------------------------------------------------------------------------- */
 
-/* Shorter waits than a job has; a user's own shorter ones stand. */
+/* Waits are shorter than in a job.  If the user has set shorter ones, they are kept. */
 static void shorten_waits(void)
 {
 	const char *timeout = getenv("ORIEL_TIMEOUT"), *late = getenv("ORIEL_LATE");
@@ -419,7 +420,7 @@ int verify_main(int json)
 	pthread_mutex_lock(&print_lock);
 	if (speaks)
 		print(&v);
-	/* a rank that has told rank 0 what is wrong must not end the job before that has printed it */
+	/* the other ranks must not end the job before rank 0 has printed what is wrong */
 	status = speaks || !v.cells ? !verify_is_good(&v) : 0;
 	free(v.cells);
 	free(info);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/info/verify.h - oriel-info --verify: will a job run here?  What the checks found, between those
- * who check (verify_local.c, verify_pairs.c), who leads them (verify.c) and who prints (verify_report.c).
+ * tools/info/verify.h - oriel-info --verify: will a job run here?  What its files share.
+ * verify_local.c and verify_pairs.c check, verify.c calls them, verify_report.c prints.
  *
- * Every rank checks its own machine, then every ordered pair of ranks tries what a window does.  All ranks
- * get all results; rank 0 prints.
+ * Every rank checks its own machine, then every ordered pair of ranks tries what a window does.
+ * All ranks get all results; rank 0 prints.
  */
 #ifndef ORI_INFO_VERIFY_H
 #define ORI_INFO_VERIFY_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/info/verify_local.c - what a rank needs of its own machine, and what to do when it is missing.
+ * tools/info/verify_local.c - what a rank needs on its own machine, and how to fix what is missing.
  *
  * Called by: verify.c, on the rank's thread, before the ranks meet.
  */
@@ -39,19 +39,19 @@ const char *verify_remedy(int status)
 	case ORIEL_EAUTH:
 		return "set ORIEL_SECRET to the same text on all ranks";
 	case ORIEL_ETIMEDOUT:
-		return "see that the named rank runs and that its host can reach rank 0's "
+		return "check that the named rank runs and that its host can reach rank 0's host "
 		       "(firewall, MASTER_ADDR, ORIEL_BOOT_ADDR)";
 	case ORIEL_EPEER:
-		return "look at the named rank's own output: it ended first";
+		return "read the output of the named rank: it ended first";
 	case ORIEL_ENOMEM:
 	case ORIEL_ESYSTEM:
-		return "raise the limit that the cause names (ulimit -a; container limits)";
+		return "raise the limit that the message names (ulimit -a; container limits)";
 	case ORIEL_EUNSUPPORTED:
-		return "see the engines and devices that oriel-info lists, and what each misses";
+		return "run oriel-info: it lists engines and devices, and what each of them lacks";
 	case ORIEL_EMISMATCH:
 		return "start all ranks with the same variables and the same Oriel";
 	case ORIEL_EREMOTE:
-		return "ORIEL_ENGINE=soft shows whether the NIC is the cause; then its firmware, driver "
+		return "try ORIEL_ENGINE=soft: if it works, check the NIC's firmware, driver "
 		       "and peer-memory support";
 	default:
 		return "run again with ORIEL_LOG=debug";
@@ -78,7 +78,7 @@ static void check_shared_memory(struct verify_check *c)
 	if (at == MAP_FAILED) {
 		verify_set(c, VERIFY_FAILED,
 			   "allow memfd_create and mmap (seccomp profile, memory limit)",
-			   "shared memory by memfd does not work: %m");
+			   "shared memory (memfd) does not work: %m");
 	} else {
 		memset(at, 1, bytes);
 		munmap(at, bytes);
@@ -109,7 +109,7 @@ static void check_memory(int local_ranks, struct verify_check *c)
 
 	if (!have)
 		verify_set(c, VERIFY_SKIPPED, "",
-			   "the machine does not tell how much is available");
+			   "the system does not say how much memory is available");
 	else if (have < want)
 		verify_set(c, VERIFY_WARNING, "free memory, or start fewer ranks on this host",
 			   "%.1f GiB available for %d ranks on this host", (double)have / (1 << 30),
@@ -130,7 +130,7 @@ static void check_descriptors(int nranks, struct verify_check *c)
 		return;
 	}
 	snprintf(remedy, sizeof(remedy),
-		 "ulimit -n %llu, or LimitNOFILE of the service that starts ranks",
+		 "set ulimit -n %llu, or LimitNOFILE of the service that starts the ranks",
 		 (unsigned long long)want);
 	if (limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < want)
 		verify_set(c, VERIFY_FAILED, remedy, "%llu open files allowed, %llu may be needed",
@@ -148,8 +148,9 @@ static void check_locked(struct verify_check *c)
 	if (getrlimit(RLIMIT_MEMLOCK, &limit))
 		verify_set(c, VERIFY_SKIPPED, "", "the limit is not known");
 	else if (limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < LOCKED_BYTES)
-		verify_set(c, VERIFY_WARNING, "ulimit -l unlimited, before an RDMA device is used",
-			   "only %llu KiB may be locked: too few for an RDMA device",
+		verify_set(c, VERIFY_WARNING,
+			   "set ulimit -l unlimited before you use an RDMA device",
+			   "only %llu KiB may be locked: too little for an RDMA device",
 			   (unsigned long long)limit.rlim_cur / 1024);
 	else
 		verify_set(c, VERIFY_OK, "", "enough memory may be locked");
@@ -162,7 +163,7 @@ static void check_cores(const struct info *info, int local_ranks, struct verify_
 	if (cores < local_ranks)
 		verify_set(c, VERIFY_WARNING,
 			   "start fewer ranks on this host, or let them use more cores",
-			   "%d ranks share %d cores: waits will sleep, latencies are those of the scheduler",
+			   "%d ranks share %d cores: waits sleep, so latency is higher",
 			   local_ranks, cores);
 	else
 		verify_set(c, VERIFY_OK, "", "%d cores for %d ranks on this host", cores,

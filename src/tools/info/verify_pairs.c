@@ -2,8 +2,9 @@
 /*
  * tools/info/verify_pairs.c - every ordered pair of ranks tries what a window does, on every lane.
  *
- * In round k rank r sends to r+k and receives from r-k, so each round is a permutation and n-1 rounds are
- * all pairs.  A lane is tried by the block that owns it.  Ranks of a GPU job try what the host can issue.
+ * In round k rank r sends to r+k and receives from r-k, so each round is a permutation and n-1
+ * rounds are all pairs.  A lane is tried by the block that owns it.  Ranks of a GPU job try what
+ * the host can issue.
  * Called by: verify.c, on the rank's thread; the kernel on threads of the CPU device.
  */
 #include <stdlib.h>
@@ -41,7 +42,7 @@ static uint8_t pattern(int rank, uint32_t lane, uint32_t i)
 	return (uint8_t)(i * 13 + i / 251 + (uint32_t)rank * 37 + lane * 101 + 1);
 }
 
-/* ---- one pair, from a kernel --------------------------------------------------------------------- */
+/* ---- one pair, from a kernel ----------------------------------------------------------------- */
 
 static void send_order(const struct pair_args *a, struct oriel_group g, struct verify_cell *cell)
 {
@@ -128,7 +129,7 @@ ORIEL_KERNEL(verify_pair, struct pair_args)
 	try_atomic(a, g, to);
 }
 
-/* ---- one pair, from the host (GPU jobs) ----------------------------------------------------------- */
+/* ---- one pair, from the host (GPU jobs) ------------------------------------------------------ */
 
 static void host_pair(struct oriel_comm *comm, struct oriel_window *window,
 		      const struct pair_args *a)
@@ -156,7 +157,7 @@ static void host_pair(struct oriel_comm *comm, struct oriel_window *window,
 	to->to[VERIFY_COUNTER] = to->to[VERIFY_ATOMIC] = VERIFY_NOT_ASKED;
 }
 
-/* ---- all pairs ------------------------------------------------------------------------------------ */
+/* ---- all pairs ------------------------------------------------------------------------------- */
 
 struct pairs {
 	struct verify *v;
@@ -260,7 +261,8 @@ static int prepare(struct pairs *p)
 		err = oriel_window_source(p->window, p->data, lanes * DATA_BYTES, &p->args.src);
 	if (!err)
 		err = oriel_window_device(p->window, &p->args.win);
-	p->args.win.comm.timeout_ns = VERIFY_WAIT_NS; /* a handle is a copy: it may be impatient */
+	/* the handle is a copy, so its deadline can be shorter */
+	p->args.win.comm.timeout_ns = VERIFY_WAIT_NS;
 	p->args.lanes = lanes;
 	return err;
 }

@@ -2,8 +2,8 @@
 /*
  * tools/info/verify_report.c - the verdict of --verify, for people and as JSON.
  *
- * Reads struct verify and changes nothing.  Keys of the JSON are stable: a new one may come, none changes
- * its meaning.
+ * Reads struct verify and changes nothing.  Keys of the JSON are stable: a new one may come, none
+ * changes its meaning.
  */
 #include <stdio.h>
 #include <string.h>
@@ -42,7 +42,7 @@ const char *verify_test_name(int test)
 	return test_names[test];
 }
 
-/* ---- results --------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static const struct verify_cell *cell_of(const struct verify *v, int rank, int peer, int lane)
 {
@@ -88,15 +88,15 @@ static int is_bad(int result)
 static const char *pair_remedy(const struct verify_cell *cell, int result)
 {
 	if (result == VERIFY_NOT_RUN)
-		return "an earlier failure or the time ended the run; try fewer ranks";
+		return "an earlier failure or the time limit ended the test; try fewer ranks";
 	if (result == VERIFY_WRONG)
 		return cell->kind == ORIEL_PEER_QUEUED ?
-			       "data and signal came in another order or changed on the way: run with "
-			       "ORIEL_ENGINE=soft to compare, and report it with this output" :
+			       "data and signal came in another order or changed on the way: "
+			       "compare with ORIEL_ENGINE=soft, and report it with this output" :
 			       "shared memory gave wrong bytes: report it with this output";
 	if (result == ORIEL_ETIMEDOUT && cell->kind == ORIEL_PEER_QUEUED)
-		return "the NIC or the network between the two does not answer: ports up, one MTU and one "
-		       "kind of GID, no firewall; another ORIEL_ENGINE shows whether it is the NIC";
+		return "the NIC or the network does not answer; check: ports up, one MTU and one "
+		       "kind of GID, no firewall; or try another ORIEL_ENGINE";
 	return verify_remedy(result);
 }
 
@@ -150,7 +150,7 @@ int verify_is_good(const struct verify *v)
 	return v->cells && !count(v).bad;
 }
 
-/* ---- text ------------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 static void print_checks(const struct verify *v)
 {
@@ -212,9 +212,9 @@ static void print_bad_pairs(const struct verify *v, long unrun)
 		}
 	}
 	if (shown > PAIRS_SHOWN)
-		printf("  and %d more; --json has all\n", shown - PAIRS_SHOWN);
+		printf("  and %d more; --json shows all\n", shown - PAIRS_SHOWN);
 	if (unrun)
-		printf("  %ld lanes were not tried to the end: an earlier failure or the time ended it\n",
+		printf("  %ld lanes not tested completely, after a failure or the time limit\n",
 		       unrun);
 }
 
@@ -225,14 +225,14 @@ void verify_print_text(const struct verify *v)
 	printf("oriel %s: can %d %s work together here?\n", oriel_version(), v->nranks,
 	       v->nranks == 1 ? "rank" : "ranks");
 	if (v->threads)
-		printf("(no launcher: the ranks are %d threads of this process; oriel-run, mpirun, "
-		       "torchrun and srun --mpi=pmix try a whole job)\n",
+		printf("(no launcher: the ranks are %d threads of this process; to test a whole "
+		       "job use oriel-run, mpirun, torchrun or srun --mpi=pmix)\n",
 		       v->nranks);
 	printf("\nprerequisites\n");
 	print_checks(v);
 	printf("\npairs\n");
 	if (!v->cells)
-		printf("  not tried\n");
+		printf("  not tested\n");
 	else
 		printf("  %ld ordered pairs, %ld lanes: put, signal, order%s; %ld bad\n", t.pairs,
 		       t.lanes,
@@ -240,8 +240,7 @@ void verify_print_text(const struct verify *v)
 				", counter, atomic",
 		       t.bad);
 	if (t.none)
-		printf("  on %ld of them the NIC has no atomics: ORIEL_EUNSUPPORTED for those who call them\n",
-		       t.none);
+		printf("  on %ld of them the NIC has no atomics (ORIEL_EUNSUPPORTED)\n", t.none);
 	if (v->engine[0])
 		printf("  engine of rank 0: %s\n", v->engine);
 	if (v->cells && t.bad)
@@ -249,7 +248,7 @@ void verify_print_text(const struct verify *v)
 	printf("\nverdict: %s (%.1f s)\n", verify_is_good(v) ? "ok" : "FAILED", v->seconds);
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static void put_checks(const struct verify *v)
 {

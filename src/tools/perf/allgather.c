@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/perf/allgather.c - oriel-perf allgather: one window and one request, its execs checked and timed by size.
+ * tools/perf/allgather.c - oriel-perf allgather: one window and one request, its execs checked and
+ * timed by size.
  *
- * A row of `bytes` is that much from every rank to every rank.  In a verification pass every byte is a hash of
- * (pass, rank, offset), once out of place and once in place; what lies behind must stay.
+ * A row of `bytes` is that much from every rank to every rank.  In a verification pass every byte
+ * is a hash of (pass, rank, offset), once out of place and once in place; what lies behind must
+ * stay.
  * Called by: main.c, on the rank's host thread.
  */
 #include "coll.h"
@@ -36,7 +38,7 @@ int perf_gather_algorithm(const char *name)
 	return -1;
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static uint64_t recv_bytes(const struct perf_job *job, uint64_t bytes)
 {
@@ -77,7 +79,7 @@ static int open_bed(struct bed *b)
 		err = oriel_allgather_create(b->job->comm, b->window, &o, &b->request);
 	if (err) {
 		if (b->job->rank == 0)
-			fprintf(stderr, "oriel-perf: no request for allgather: %s\n",
+			fprintf(stderr, "oriel-perf: cannot create the request for allgather: %s\n",
 				oriel_last_error());
 		return err;
 	}
@@ -101,7 +103,7 @@ static int close_bed(struct bed *b)
 	return err;
 }
 
-/* ---- execs ----------------------------------------------------------------------------------------- */
+/* ---- execs ----------------------------------------------------------------------------------- */
 
 static int exec_on(void *ctx, void *stream)
 {
@@ -126,7 +128,7 @@ static int settle(void *bed)
 	return err ? err : oriel_allgather_status(b->request);
 }
 
-/* ---- verification ---------------------------------------------------------------------------------- */
+/* ---- verification ---------------------------------------------------------------------------- */
 
 static uint64_t stamp(const struct bed *b, int pass, int rank)
 {
@@ -176,7 +178,7 @@ static int read_pass(void *bed, int pass, uint64_t *wrong)
 	return err;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------ */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 /* The algorithm's name begins the line. */
 static const char *chosen(struct bed *b, char *text, size_t bytes)
@@ -240,8 +242,8 @@ static int run(struct perf_job *job, const struct perf_op *op, struct perf_rows 
 const struct perf_op perf_op_allgather = {
 	.name = "allgather",
 	.legend =
-		"every rank's block of `size` bytes to every rank, persistent; time of one exec, rates "
-		"of all a rank gets; type is the algorithm between nodes",
+		"persistent: every rank gets a block of `size` bytes from every rank; time of one "
+		"exec, rates of all bytes a rank gets; type is the algorithm between nodes",
 	.type = "auto",
 	.elem_bytes = 1,
 	.sized = 1,

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/perf/alltoallv.c - oriel-perf alltoallv: a request for each size, its calls checked and timed.
+ * tools/perf/alltoallv.c - oriel-perf alltoallv: a request for each size, its calls checked and
+ * timed.
  *
- * A row of `bytes` sends each rank that much on average; --split says how they are shared out.  Random splits are
- * SPLITS different ones that calls take in turn, so no two calls that follow each other are alike.  In a
- * verification pass every byte is a hash of (pass, from, to, offset), and what lies behind it in its slot must stay.
+ * A row of `bytes` sends each rank that much on average; --split says how they are shared out.
+ * Random splits are SPLITS different ones that calls take in turn, so no two calls that follow each
+ * other are alike.  In a verification pass every byte is a hash of (pass, from, to, offset), and
+ * what lies behind it in its slot must stay.
  * Called by: main.c, on the rank's host thread.
  */
 #include "coll.h"
@@ -27,7 +29,7 @@ struct bed {
 	uint64_t host_bytes; /* of it */
 };
 
-/* ---- splits ---------------------------------------------------------------------------------------- */
+/* ---- splits ---------------------------------------------------------------------------------- */
 
 /* What `from` sends `to` in a call by this split; every rank can tell. */
 static uint64_t size_of(const struct bed *b, int split, int from, int to)
@@ -59,7 +61,7 @@ static uint64_t most_of(const struct bed *b)
 	return most;
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static int check_memory(const struct bed *b)
 {
@@ -101,7 +103,7 @@ static int open_bed(struct bed *b)
 	err = oriel_alltoallv_create(b->job->comm, &o, &b->request);
 	if (err) {
 		if (b->job->rank == 0)
-			fprintf(stderr, "oriel-perf: no request for alltoallv: %s\n",
+			fprintf(stderr, "oriel-perf: cannot create the request for alltoallv: %s\n",
 				oriel_last_error());
 		return err;
 	}
@@ -125,7 +127,7 @@ static int close_bed(struct bed *b)
 	return err;
 }
 
-/* ---- calls ----------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 static int call(void *bed, uint32_t i)
 {
@@ -146,7 +148,7 @@ static int settle(void *bed)
 	return err ? err : oriel_alltoallv_status(b->request);
 }
 
-/* ---- verification ---------------------------------------------------------------------------------- */
+/* ---- verification ---------------------------------------------------------------------------- */
 
 static uint64_t stamp(const struct bed *b, int pass, int from, int to)
 {
@@ -202,7 +204,7 @@ static int read_pass(void *bed, int pass, uint64_t *wrong)
 	return err;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------ */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static void explain(const struct bed *b, const struct perf_row *row)
 {
@@ -265,7 +267,7 @@ const struct perf_op perf_op_alltoallv = {
 	.name = "alltoallv",
 	.legend =
 		"every rank sends every rank `size` bytes on average (--split); time of one call, "
-		"rates of all a rank sends",
+		"rates of all bytes a rank sends",
 	.type = "uniform",
 	.elem_bytes = 1,
 	.sized = 1,

@@ -20,7 +20,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* ---- bytes --------------------------------------------------------------------------------- */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 uint64_t perf_coll_mix(uint64_t x)
 {
@@ -63,8 +63,8 @@ int perf_coll_fits(const struct perf_job *job, const char *name, uint64_t bytes,
 			continue;
 		if (job->rank == 0)
 			fprintf(stderr,
-				"oriel-perf: %s of %llu bytes on %d ranks needs %.2f GiB on host %s, "
-				"which has %.2f GiB available\n",
+				"oriel-perf: %s of %llu bytes on %d ranks needs %.2f GiB on "
+				"host %s, which has %.2f GiB available\n",
 				name, (unsigned long long)bytes, job->nranks,
 				(double)all / (1 << 30), who->host,
 				(double)who->available_bytes / (1 << 30));
@@ -73,9 +73,9 @@ int perf_coll_fits(const struct perf_job *job, const char *name, uint64_t bytes,
 	return 0;
 }
 
-/* ---- calls --------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
-/* The others wait for this rank in their call: end that, and say why. */
+/* The others wait for this rank in their call: end their waits, with the reason. */
 static int fail_call(struct perf_coll *c, int err)
 {
 	fprintf(stderr, "oriel-perf: rank %d: %s of %llu bytes: %s: %s\n", c->job->rank,
@@ -135,7 +135,7 @@ static int run_timed(struct perf_coll *c, const struct perf_plan *p, uint64_t wr
 	return perf_samples_join(c->job, us, p->samples, wrong, row, time_us);
 }
 
-/* ---- rows ---------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 /* algbw: what a rank sends or gets in all, over the time; busbw: what of it others have. */
 static void set_rates(const struct perf_coll *c, struct perf_row *row)

@@ -29,7 +29,7 @@ uint64_t perf_coll_mix(uint64_t x);
 /* Bytes that seed and offset decide, and how many of them are others. */
 void perf_coll_fill(uint8_t *data, uint64_t bytes, uint64_t seed);
 uint64_t perf_coll_wrong(const uint8_t *data, uint64_t bytes, uint64_t seed);
-/* Says no before the machine runs out of what each rank needs; the same answer on all ranks. */
+/* Fails if the machine has too little memory for all ranks; same answer on all ranks. */
 int perf_coll_fits(const struct perf_job *job, const char *name, uint64_t bytes, uint64_t each);
 /* Checks, where asked for, and times; row->bytes is set, times, rates and #wrong are filled in. */
 int perf_coll_measure(struct perf_coll *c, const struct perf_plan *p, struct perf_row *row);

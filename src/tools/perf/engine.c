@@ -2,8 +2,9 @@
 /*
  * tools/perf/engine.c - what the engine of queued peers has counted, summed over the ranks.
  *
- * The library gives a line, "soft: wqes 12, packets sent 30 received 28, ...": a name, then numbers, each
- * after its words.  Nothing else is known of it here, so an engine may count what it likes.
+ * The library gives a line, "soft: wqes 12, packets sent 30 received 28, ...": a name,
+ * then numbers, each after its words.  This file knows nothing else about it, so an
+ * engine may count anything.
  * Called by: main.c after the last row, on the rank's host thread, by all ranks.
  */
 #include "perf.h"

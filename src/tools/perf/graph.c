@@ -2,8 +2,9 @@
 /*
  * tools/perf/graph.c - captures what a function puts on a stream into a CUDA graph, and replays it.
  *
- * The program is linked to no CUDA library: the driver's functions are found at run time, in the library the comm
- * has loaded.  The comm's context is made current by its own device number, the primary one.  Not collective.
+ * The program is linked to no CUDA library: the driver's functions are found at run time, in the
+ * library the comm has loaded.  The comm's context is made current by its own device number, the
+ * primary one.  Not collective.
  * Called by: allgather.c, on the rank's host thread.
  */
 #include "perf.h"

@@ -37,7 +37,7 @@ int perf_image_add(int say)
 {
 	if (say)
 		fprintf(stderr,
-			"oriel-perf: no kernels for a GPU in this program: nvcc was not found "
+			"oriel-perf: this program has no GPU kernels, because nvcc was not found "
 			"when it was built\n");
 	return ORIEL_EUNSUPPORTED;
 }

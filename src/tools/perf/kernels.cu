@@ -8,7 +8,7 @@
 #ifndef ORIEL_KERNEL_IMAGE
 #define ORIEL_KERNEL_IMAGE
 #endif
-/* The host's names of the kernels are of no use in an image. */
+/* An image does not need the host's names of the kernels. */
 #pragma nv_diag_suppress 177
 #include "ops_completion.c"
 #include "ops_data.c"

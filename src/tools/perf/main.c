@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/perf/main.c - oriel-perf: flags, the order of things, exit status.
+ * tools/perf/main.c - oriel-perf: options, order of the steps, exit status.
  *
  * Ranks come from oriel_boot_env(): run it under oriel-run, or alone as one rank.
  * Exit status: 0, 1 when something failed or was wrong, 2 for a bad command line; the same on
@@ -24,40 +24,44 @@ const struct perf_op *const perf_ops[PERF_OPS] = {
 static const uint64_t quick_sizes[] = { 8, 4096, 65536, 1u << 20 };
 
 static const char help_text[] =
-	"usage: oriel-perf OP [flags]          one rank\n"
-	"       oriel-run -n 8 oriel-perf OP [flags]\n"
+	"usage: oriel-perf OP [options]               one rank\n"
+	"       oriel-run -n 8 oriel-perf OP [options]\n"
 	"\n"
-	"OP: put get put_signal signal barrier sendrecv atomics completion, or all of these (completion\n"
-	"    only where there are queued peers); alltoallv; allgather\n"
+	"Measures an operation and checks every byte.  OP is put, get, put_signal, signal,\n"
+	"barrier, sendrecv, atomics or completion; all runs these (completion only if there are\n"
+	"queued peers).  The collectives are allgather and alltoallv.\n"
 	"\n"
-	"  -b SIZE        smallest size, with K, M or G as factors of 1024 (default 8)\n"
-	"  -e SIZE        largest size (default 8M)\n"
-	"  -f FACTOR      from one size to the next (default 4)\n"
-	"  -n N           timed iterations of a row (default: 20 to 4000, by size;\n"
-	"                 100 with --format nccl)\n"
-	"  -w N           warm-up iterations of a row (default: a tenth of -n)\n"
-	"  -c 0|1         check the data, in iterations of its own (default 1)\n"
-	"  --blocks N     blocks of a launch, 1 to 64; they share the data (default 1)\n"
-	"  --threads N    threads of a block, 1 to 32 (default 1); cuda: 1 to 512 (default 512)\n"
-	"  --device NAME  cpu, cuda or cuda:N (default: ORIEL_DEVICE, else cpu)\n"
-	"  --quick        8 B, 4 KiB, 64 KiB and 1 MiB, few iterations\n"
-	"  --json FILE    write environment, topology and rows as JSON too\n"
-	"  --format NAME  oriel (default) or nccl: the columns of nccl-tests\n"
-	"  --split NAME   alltoallv: uniform (default), random, or skew: one peer gets half of all bytes;\n"
-	"                 sizes are of the average peer\n"
-	"  --seed N       of random splits (default 1)\n"
-	"  --algorithm NAME  allgather, between nodes: auto (default), direct, ring, doubling\n"
-	"  --graph        allgather, cuda: replays of a captured graph\n"
-	"  --explain      allgather: the algorithm of each size, and what the others should take;\n"
-	"                 alltoallv: for each size the plan, why it is that, and the time it was to take\n"
-	"  --help\n"
+	"  -b SIZE           smallest size in bytes; K, M and G are factors of 1024 (default 8)\n"
+	"  -e SIZE           largest size (default 8M)\n"
+	"  -f FACTOR         each size is FACTOR times the one before (default 4)\n"
+	"  -n N              timed iterations per row (default 20 to 4000, depending on the size;\n"
+	"                    100 with --format nccl)\n"
+	"  -w N              warm-up iterations per row (default: a tenth of -n)\n"
+	"  -c 0|1            1: check the data, in separate iterations (default 1)\n"
+	"  --blocks N        blocks per launch, 1 to 64; they share the data (default 1)\n"
+	"  --threads N       threads per block: cpu 1 to 32 (default 1), cuda 1 to 512\n"
+	"                    (default 512)\n"
+	"  --device NAME     cpu, cuda or cuda:N (default: ORIEL_DEVICE, or cpu)\n"
+	"  --quick           only 8 B, 4 KiB, 64 KiB and 1 MiB, with few iterations\n"
+	"  --json FILE       also write environment, topology and rows as JSON\n"
+	"  --format NAME     oriel (default), or nccl: the columns of nccl-tests\n"
+	"  --split NAME      alltoallv: uniform (default), random, or skew (one peer gets half of\n"
+	"                    all bytes); the size is the average per peer\n"
+	"  --seed N          alltoallv: seed of random splits (default 1)\n"
+	"  --algorithm NAME  allgather, between nodes: auto (default), direct, ring or doubling\n"
+	"  --graph           allgather with cuda: capture a graph and replay it\n"
+	"  --explain         allgather: print the algorithm of each size and the estimated time\n"
+	"                    of the others; alltoallv: print the plan of each size, the reason\n"
+	"                    for it and its estimated time\n"
+	"  --help            print this text\n"
 	"\n"
-	"#wrong counts bytes that were checked and found wrong; for signal and barrier, waits that\n"
-	"ended early.  Exit status 1 if there are any.\n";
+	"The column #wrong counts wrong bytes; for signal and barrier it counts waits that ended\n"
+	"too early.  The exit status is 1 if #wrong is not 0 or a call failed, and 2 for a wrong\n"
+	"command line.\n";
 
 /* ---- flags ----------------------------------------------------------------------------------- */
 
-/* Known before the ranks have met: all get the same command line, one of them speaks. */
+/* Used before the ranks have met.  All have the same command line, so only one prints. */
 static int is_first(void)
 {
 	const char *rank = getenv("RANK");
@@ -68,7 +72,7 @@ static int is_first(void)
 static int usage(const char *what, const char *value)
 {
 	if (is_first())
-		fprintf(stderr, "oriel-perf: %s '%s' (oriel-perf --help lists all)\n", what, value);
+		fprintf(stderr, "oriel-perf: %s '%s' (try oriel-perf --help)\n", what, value);
 	return 2;
 }
 
@@ -147,30 +151,32 @@ static int set_number(struct perf_options *o, int flag, const char *text)
 
 	switch (flag) {
 	case 'f':
-		return parse_number(text, 2, 1u << 20, &o->factor) ? usage("bad -f", text) : 0;
+		return parse_number(text, 2, 1u << 20, &o->factor) ?
+			       usage("-f needs a number of at least 2, not", text) :
+			       0;
 	case 'n':
 		if (parse_number(text, 1, 1000000000, &v))
-			return usage("bad -n", text);
+			return usage("-n needs a number of at least 1, not", text);
 		o->iterations = (uint32_t)v;
 		return 0;
 	case 'w':
 		if (parse_number(text, 0, 1000000000, &v))
-			return usage("bad -w", text);
+			return usage("-w needs a number of at least 0, not", text);
 		o->warm = (int)v;
 		return 0;
 	case 'c':
 		if (parse_number(text, 0, 1, &v))
-			return usage("-c takes 0 or 1, not", text);
+			return usage("-c needs 0 or 1, not", text);
 		o->check = (int)v;
 		return 0;
 	case FLAG_BLOCKS:
 		if (parse_number(text, 1, PERF_BLOCKS_MAX, &v))
-			return usage("--blocks takes 1 to 64, not", text);
+			return usage("--blocks needs 1 to 64, not", text);
 		o->blocks = (int)v;
 		return 0;
 	default:
 		if (parse_number(text, 1, PERF_CUDA_THREADS, &v))
-			return usage("--threads takes 1 to 32, with cuda 1 to 512, not", text);
+			return usage("--threads needs 1 to 32, with cuda 1 to 512, not", text);
 		o->threads = (int)v;
 		return 0;
 	}
@@ -185,7 +191,7 @@ static int set_split(struct perf_options *o, const char *name)
 			o->split = (enum perf_split)i;
 			return 0;
 		}
-	return usage("unknown split", name);
+	return usage("--split needs uniform, random or skew, not", name);
 }
 
 /* 0, an exit status, or -1 for --help. */
@@ -193,9 +199,12 @@ static int set_flag(struct perf_options *o, int flag, const char *text, const ch
 {
 	switch (flag) {
 	case 'b':
-		return parse_size(text, &o->begin) ? usage("bad size", text) : 0;
+		return parse_size(text, &o->begin) ?
+			       usage("-b needs a size such as 64K, not", text) :
+			       0;
 	case 'e':
-		return parse_size(text, &o->end) ? usage("bad size", text) : 0;
+		return parse_size(text, &o->end) ? usage("-e needs a size such as 64K, not", text) :
+						   0;
 	case FLAG_DEVICE:
 		o->device = text;
 		return 0;
@@ -207,26 +216,33 @@ static int set_flag(struct perf_options *o, int flag, const char *text, const ch
 		return 0;
 	case FLAG_FORMAT:
 		o->nccl = !strcmp(text, "nccl");
-		return o->nccl || !strcmp(text, "oriel") ? 0 : usage("unknown format", text);
+		return o->nccl || !strcmp(text, "oriel") ?
+			       0 :
+			       usage("--format needs oriel or nccl, not", text);
 	case FLAG_SPLIT:
 		return set_split(o, text);
 	case FLAG_SEED:
-		return parse_number(text, 0, UINT64_MAX, &o->seed) ? usage("bad --seed", text) : 0;
+		return parse_number(text, 0, UINT64_MAX, &o->seed) ?
+			       usage("--seed needs a number, not", text) :
+			       0;
 	case FLAG_EXPLAIN:
 		o->explain = 1;
 		return 0;
 	case FLAG_ALGORITHM:
 		o->algorithm = perf_gather_algorithm(text);
-		return o->algorithm < 0 ? usage("unknown algorithm", text) : 0;
+		return o->algorithm < 0 ?
+			       usage("--algorithm needs auto, direct, ring or doubling, not",
+				     text) :
+			       0;
 	case FLAG_GRAPH:
 		o->graph = 1;
 		return 0;
 	case FLAG_HELP:
 		return -1;
 	case '?':
-		return usage("unknown flag", word);
+		return usage("unknown option", word);
 	case ':':
-		return usage("no value after", word);
+		return usage("a value is missing after", word);
 	default:
 		return set_number(o, flag, text);
 	}
@@ -258,9 +274,9 @@ static int set_device(struct perf_options *o)
 	if (!o->threads)
 		o->threads = o->cuda ? PERF_CUDA_THREADS : 1;
 	if (!o->cuda && o->threads > PERF_CPU_THREADS)
-		return usage("--threads takes 1 to 32 on the CPU; too many in", o->line);
+		return usage("on the CPU --threads can be at most 32; see", o->line);
 	if (!o->cuda && o->graph)
-		return usage("--graph needs --device cuda; it is not in", o->line);
+		return usage("--graph needs --device cuda, which is missing in", o->line);
 	return 0;
 }
 
@@ -275,9 +291,9 @@ static int parse(int argc, char **argv, struct perf_options *o)
 	if (err)
 		return err;
 	if (optind == argc)
-		return usage("no operation in", o->line);
+		return usage("the operation is missing in", o->line);
 	if (optind + 1 < argc)
-		return usage("one operation at a time; what is", argv[optind + 1]);
+		return usage("only one operation is possible; unexpected", argv[optind + 1]);
 	/* The preamble of nccl-tests names one number for all sizes. */
 	if (o->nccl && !o->iterations)
 		o->iterations = 100;

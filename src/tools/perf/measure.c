@@ -80,8 +80,8 @@ static uint64_t rank_bytes(const struct perf_job *job, const struct perf_op *op)
 }
 
 /*
- * Host memory: says no before the machine runs out.  A GPU itself says when it has no more.  The
- * facts are the same on all ranks, so is the answer.
+ * Fails early if the host has too little memory; a GPU reports this itself.  The facts are the
+ * same on all ranks, and so is the answer.
  */
 int perf_memory_check(struct perf_job *job, const struct perf_op *op)
 {
@@ -95,8 +95,8 @@ int perf_memory_check(struct perf_job *job, const struct perf_op *op)
 			continue;
 		if (job->rank == 0)
 			fprintf(stderr,
-				"oriel-perf: %s up to %llu bytes needs %.2f GiB a rank and %.2f GiB "
-				"on host %s, which has %.2f GiB available\n",
+				"oriel-perf: %s up to %llu bytes needs %.2f GiB per rank and "
+				"%.2f GiB on host %s, which has %.2f GiB available\n",
 				op->name, (unsigned long long)job->opt->end,
 				(double)each / (1 << 30), (double)all / (1 << 30), who->host,
 				(double)who->available_bytes / (1 << 30));
@@ -158,8 +158,8 @@ int perf_bed_open(struct perf_job *job, const struct perf_op *op, struct perf_be
 	err = bed_window(bed);
 	if (err) {
 		if (job->rank == 0)
-			fprintf(stderr, "oriel-perf: no window for %s: %s\n", op->name,
-				oriel_last_error());
+			fprintf(stderr, "oriel-perf: cannot create the window for %s: %s\n",
+				op->name, oriel_last_error());
 		return err;
 	}
 	err = bed_local(bed);
@@ -255,7 +255,7 @@ static int culprit(const struct perf_bed *bed, const struct perf_args *a)
 	return word ? ORIEL_FAILURE_RANK(word) : -1;
 }
 
-/* The others wait for this rank inside their kernels: end that, and say why. */
+/* The others wait for this rank inside their kernels: end their waits, with the reason. */
 static int fail_run(struct perf_bed *bed, const struct perf_args *a, int err)
 {
 	int rank = bed->job->rank, who = culprit(bed, a),

@@ -2,11 +2,11 @@
 /*
  * tools/perf/ops_completion.c - what it costs to learn that a put is complete.
  *
- * completion: one put at a time, its end learnt by a ticket (the poster polls the queue) or by a counter
- * (the NIC adds to a word, which the poster polls).  fanout: puts to several peers at once, ended by one
- * look at the sum of a counter, or by polling each peer's queue in turn.
- * A verification pass reads the counter after each wait, which must be exact, and ends in a barrier, so
- * that the data of all is there to be checked.
+ * completion: one put at a time, its end learnt by a ticket (the poster polls the queue) or by a
+ * counter (the NIC adds to a word, which the poster polls).  fanout: puts to several peers at once,
+ * ended by one look at the sum of a counter, or by polling each peer's queue in turn. A
+ * verification pass reads the counter after each wait, which must be exact, and ends in a barrier,
+ * so that the data of all is there to be checked.
  * Called by: oriel_launch() through measure.c, on the threads of the launch.
  */
 #include "kernel.h"
@@ -125,8 +125,7 @@ ORIEL_KERNEL(fanout_kernel, struct perf_args)
 
 const struct perf_op perf_op_completion = {
 	.name = "completion",
-	.legend =
-		"one put at a time, its end learnt by a ticket or by a counter; time of put and wait",
+	.legend = "one put at a time, then a wait for its ticket or counter; time of put and wait",
 	.type = "uint8",
 	.elem_bytes = 1,
 	.sized = 1,
@@ -138,8 +137,7 @@ const struct perf_op perf_op_completion = {
 
 const struct perf_op perf_op_fanout = {
 	.name = "fanout",
-	.legend =
-		"64 KiB to each of 1, 2, ... peers, then a ticket of each, or one counter for all; time of it all",
+	.legend = "puts of 64 KiB to 1, 2, ... peers, then waits for all tickets or one counter",
 	.type = "uint8",
 	.elem_bytes = 1,
 	.to_window = 1,

@@ -120,7 +120,7 @@ const struct perf_op perf_op_get = {
 
 const struct perf_op perf_op_sendrecv = {
 	.name = "sendrecv",
-	.legend = "staged: every rank sends right and receives from its left; time of one exchange",
+	.legend = "staged: every rank sends right and receives from the left; time of one exchange",
 	.type = "uint8",
 	.elem_bytes = 1,
 	.sized = 1,

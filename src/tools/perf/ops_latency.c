@@ -88,7 +88,7 @@ const struct perf_op perf_op_put_signal = {
 
 const struct perf_op perf_op_signal = {
 	.name = "signal",
-	.legend = "the same with a bare signal and no data; #wrong counts waits that ended early",
+	.legend = "the same with a signal and no data; #wrong counts waits that ended early",
 	.type = "none",
 	.pairs = 1,
 	.kernel = &signal_kernel,

@@ -2,13 +2,13 @@
 /*
  * tools/perf/ops_sync.c - barrier of all ranks, and fetch_add at the right neighbour.
  *
- * In a verification pass of the barrier every rank counts its arrivals in a word of its own
- * window just before the barrier, the ranks being late in turn; after the barrier it reads
- * everybody's count (a NIC may have no atomics, so queued peers' are read plainly), and one that is still behind means that the barrier was left early.
- * A verification pass of the atomics looks at every value fetched and, on top, lets all ranks
- * add to a word of rank 0, one word a transport: a lost update leaves the sum short.
- * Called by: oriel_launch() through measure.c, on the threads of the launch; the verify hook on
- * the rank's host thread.
+ * In a verification pass of the barrier every rank counts its arrivals in a word of its own window
+ * just before the barrier, the ranks being late in turn; after the barrier it reads everybody's
+ * count (a NIC may have no atomics, so queued peers' are read plainly), and one that is still
+ * behind means that the barrier was left early. A verification pass of the atomics looks at every
+ * value fetched and, on top, lets all ranks add to a word of rank 0, one word a transport: a lost
+ * update leaves the sum short. Called by: oriel_launch() through measure.c, on the threads of the
+ * launch; the verify hook on the rank's host thread.
  */
 #include "kernel.h"
 #include "perf.h"
@@ -136,7 +136,7 @@ const struct perf_op perf_op_barrier = {
 
 const struct perf_op perf_op_atomics = {
 	.name = "atomics",
-	.legend = "every rank does fetch_add on a word of its right neighbour; time of one",
+	.legend = "every rank calls fetch_add on a word of its right neighbour; time of one call",
 	.type = "uint64",
 	.elem_bytes = 8,
 	.fixed_bytes = 8,

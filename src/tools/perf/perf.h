@@ -2,7 +2,7 @@
 /*
  * tools/perf/perf.h - the parts of oriel-perf and what they hand to each other.
  *
- *	main.c     flags, the order of things, exit status
+ *	main.c     options, order of the steps, exit status
  *	facts.c    machine, ranks and topology, gathered from all ranks
  *	agree.c    one status for all ranks
  *	engine.c   what the engine of queued peers has counted
@@ -61,7 +61,7 @@ struct perf_op {
 	const char *variants[2];    /* two rows a size, these words in column `type` */
 	const struct perf_op *with; /* belongs to that one: asked for by its name, run with it */
 	const struct oriel_kernel *kernel;
-	/* not NULL: the whole table, and nothing of the above but the texts counts; only when asked for by name */
+	/* not NULL: runs the whole table; of the above only the texts count; not in "all" */
 	int (*run)(struct perf_job *job, const struct perf_op *op, struct perf_rows *rows);
 	/* extra check on the host after a verification pass of n operations, or NULL; collective */
 	int (*verify)(struct perf_bed *bed, int pass, uint32_t n, uint64_t *wrong);
@@ -199,7 +199,7 @@ int perf_bed_close(struct perf_bed *bed);
 /* Measures what row->bytes, variant and fan say, and fills in the rest. */
 int perf_row_measure(struct perf_bed *bed, struct perf_row *row);
 struct perf_plan perf_plan_make(const struct perf_options *opt, uint64_t bytes);
-/* Percentiles, #wrong and the time of the slowest rank from every rank's samples; they are at most PERF_SAMPLES_MAX. */
+/* Percentiles, #wrong and the slowest rank's time, from at most PERF_SAMPLES_MAX samples. */
 int perf_samples_join(struct perf_job *job, const float *samples, uint32_t nsamples, uint64_t wrong,
 		      struct perf_row *row, double *time_us);
 

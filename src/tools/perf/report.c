@@ -127,7 +127,7 @@ static void print_environment(const struct perf_job *job)
 	printf("# host %s, kernel %s\n", f->ranks[0].host, f->kernel);
 	printf("# cpu %s, %ld cores\n", f->cpu, f->cores);
 	if (f->share[0])
-		printf("# gpu: %s; %d threads a block\n", f->share, job->opt->threads);
+		printf("# gpu: %s; %d threads per block\n", f->share, job->opt->threads);
 	printf("# flags: %s\n", job->opt->line);
 	for (int r = 0; r < f->nranks && r < RANK_LINES; r++)
 		printf("# rank %d: pid %d on %s, device %s, node %d (%d of %d)\n", r,
@@ -142,8 +142,8 @@ static void print_nccl_preamble(const struct perf_job *job)
 	const struct perf_options *o = job->opt;
 	const struct perf_facts *f = &job->facts;
 
-	printf("# nThread %d nGpus 1 minBytes %llu maxBytes %llu step: %llu(factor) warmup iters: %d "
-	       "iters: %u agg iters: 1 validation: %d graph: 0\n",
+	printf("# nThread %d nGpus 1 minBytes %llu maxBytes %llu step: %llu(factor) warmup "
+	       "iters: %d iters: %u agg iters: 1 validation: %d graph: 0\n",
 	       o->threads, (unsigned long long)o->begin, (unsigned long long)o->end,
 	       (unsigned long long)o->factor, o->warm, o->iterations, o->check);
 	printf("#\n# Using devices\n");
@@ -163,8 +163,8 @@ void perf_report_head(const struct perf_job *job)
 	if (job->opt->nccl)
 		print_nccl_preamble(job);
 	else
-		printf("# time is the largest mean of any rank; p50 and p99 are over the samples of "
-		       "all ranks; 1 GB is 1e9 bytes\n");
+		printf("# time is the largest mean of any rank; p50 and p99 are over the samples "
+		       "of all ranks; 1 GB is 1e9 bytes\n");
 	fflush(stdout);
 }
 
@@ -172,13 +172,13 @@ void perf_report_head(const struct perf_job *job)
 
 static void print_nccl_columns(const struct perf_op *op)
 {
-	printf("# %s: %s; both halves are runs of the same, there is no in-place form\n", op->name,
+	printf("# %s: %s; both halves are runs of the same operation, none is in place\n", op->name,
 	       op->legend);
 	printf("#\n"
 	       "#                                                              out-of-place        "
 	       "               in-place          \n"
-	       "#       size         count      type   redop    root     time   algbw   busbw #wrong "
-	       "    time   algbw   busbw #wrong\n"
+	       "#       size         count      type   redop    root     time   algbw   busbw "
+	       "#wrong     time   algbw   busbw #wrong\n"
 	       "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)      "
 	       "      (us)  (GB/s)  (GB/s)       \n");
 }
@@ -201,7 +201,7 @@ static void print_nccl_half(double us, const struct perf_row *row)
 {
 	double bw = us > 0 ? (double)row->bytes / us * 1e-3 : 0;
 
-	/* The fewer digits before the point, the more after it, in the same seven places. */
+	/* Seven places: with fewer digits before the point there are more after it. */
 	printf("  %7.*f  %6.2f  %6.2f", us >= 10000 ? 0 : us >= 100 ? 1 : 2, us, bw, bw);
 	if (row->checked)
 		printf("  %5g", (double)row->wrong);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * run/cause.c - which rank's failure is the cause of the job's, and which only followed it.
+ * run/cause.c - decides which rank's failure is the cause of the job's failure.
  *
- * A rank that dies closes its connections before its end can be collected: freeing its memory
- * comes after that and takes up to seconds.  The others hear of it meanwhile, and may exit first.
- * So the first failure that is seen only opens the question.  Whoever is on its way out at that
- * moment is a suspect, and the verdict waits for all suspects.  A rank that was killed then comes
- * before one that aborted itself, that one before one that exited; among equals the one that
- * ended first.
+ * A rank that dies closes its connections before oriel-run can collect its status,
+ * because the kernel frees its memory in between, which takes up to seconds.  The others
+ * hear of its death meanwhile, and may exit first.  So the first failure that oriel-run
+ * sees need not be the cause.  Every rank that is ending at that moment is a suspect, and
+ * the verdict waits for all suspects.  A killed rank counts before one that called
+ * abort(), and that one before one that exited.  Among equals the first counts.
  *
  * Owns the order in which ranks ended, and the verdict.  Called by job.c, on the only thread.
  */
@@ -53,7 +53,7 @@ static void note_end(struct run_job *job, int rank)
 		job->ranks[rank].ended_as = ++job->ends;
 }
 
-/* Numbers all ranks that have ended; those that were collected are among them. */
+/* Numbers all ranks that have ended, collected ones included. */
 static void note_ends(struct run_job *job)
 {
 	struct epoll_event e[NOTED_AT_ONCE];
@@ -109,7 +109,7 @@ static int is_exiting(pid_t pid)
 	return state == 'Z' || (flags & (PF_EXITING | PF_DUMPCORE));
 }
 
-/* Killed, though it has not got as far as noticing. */
+/* Killed, but the process has not handled the signal yet. */
 static int has_kill_pending(pid_t pid)
 {
 	char text[4096];
@@ -143,7 +143,7 @@ static int suspects_live(const struct run_job *job)
 
 /* ---- the verdict ----------------------------------------------------------------------------- */
 
-/* abort() is how many programs answer an error, so it may be an answer to another rank's death. */
+/* Many programs call abort() after an error, so it may follow another rank's death. */
 static int weight(int status)
 {
 	if (!WIFSIGNALED(status))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * run/ending.c - how a job is ended: a verdict, a grace in which the other ranks say what they saw, a
- * request, and SIGKILL (enum run_phase).  Owns the phases and their deadlines; job.c calls it when a rank
- * failed, a signal came or a deadline passed.
+ * run/ending.c - how a job is ended: a verdict, a grace in which the other ranks say what they saw,
+ * a request, and SIGKILL (enum run_phase).  Owns the phases and their deadlines; job.c calls it
+ * when a rank failed, a signal came or a deadline passed.
  */
 #include <stdio.h>
 #include <string.h>
@@ -55,7 +55,7 @@ void run_end_by(struct run_job *job, int sig)
 }
 
 /*
- * Comes round until nothing is left: descendants of a killed process turn up as our children only
+ * Is called again until nothing is left: descendants of a killed process become our children only
  * after its death.
  */
 void run_end_now(struct run_job *job)
@@ -64,9 +64,9 @@ void run_end_now(struct run_job *job)
 	enter(job, RUN_KILL, KILL_AGAIN_NS);
 	if (++job->kill_rounds < KILL_GIVE_UP)
 		return;
-	/* Stuck in the kernel: nothing we can do helps, and we must not hang with them. */
+	/* They are stuck in the kernel.  We cannot end them, and must not wait for them. */
 	if (job->live)
-		run_report_live(job, "giving up on ", ": SIGKILL does not end it");
+		run_report_live(job, "giving up on ", ": not ended by SIGKILL");
 	job->live = 0;
 	job->children = 0;
 }
@@ -80,7 +80,7 @@ static void grace_over(struct run_job *job)
 	if (job->live)
 		run_report_live(job, "ending ", later);
 	else if (run_orphans_signal(job, 0))
-		run_sink_say(&job->err, "ending processes that the ranks left behind");
+		run_sink_say(&job->err, "ending processes that the ranks started and left running");
 	run_end_by(job, SIGTERM);
 }
 
@@ -109,7 +109,7 @@ void run_timed_out(struct run_job *job)
 	if (job->phase != RUN_RUNNING || !job->live)
 		return;
 	job->exit_code = RUN_EXIT_TIMEOUT;
-	run_report_live(job, "the time given by --timeout is over; ending ", ", still running");
+	run_report_live(job, "the time of --timeout is over; ending ", ", still running");
 	run_end_by(job, SIGTERM);
 }
 

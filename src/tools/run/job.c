@@ -2,9 +2,9 @@
 /*
  * run/job.c - the job: one poll loop over signals, output and deadlines.
  *
- * A job is over when no rank and no process that a rank left behind exists any more and all their
- * output is written.  Whose failure is its status is cause.c's, and how it is brought to an end
- * ending.c's.  Called once, by main(), on the only thread.
+ * A job is over when no rank and no process that a rank left behind exists any more and
+ * all their output is written.  cause.c decides whose failure is its status, and ending.c
+ * how it is ended.  Called once, by main(), on the only thread.
  */
 #include <errno.h>
 #include <poll.h>
@@ -30,7 +30,7 @@ static int find_rank(const struct run_job *job, pid_t pid)
 	return -1;
 }
 
-/* What it printed comes before what we say about it. */
+/* Its output is written before our message about it. */
 static void rank_ended(struct run_job *job, struct run_rank *r, int status)
 {
 	run_stream_drain(&r->out);
@@ -135,14 +135,14 @@ static int next_timeout(const struct run_job *job)
 	return ms > 3600000 ? 3600000 : (int)ms;
 }
 
-/* Once; what standard error lost is told by the exit status alone. */
+/* Said once.  If standard error is lost, only the exit status tells. */
 static void flush_sinks(struct run_job *job)
 {
 	run_sink_flush(&job->out);
 	if (job->out.error && !job->out.told) {
 		job->out.told = 1;
 		run_sink_say(&job->err,
-			     "cannot write standard output: %s; what ranks print there is lost",
+			     "cannot write standard output: %s; its further lines are lost",
 			     strerror(job->out.error));
 	}
 	run_sink_flush(&job->err);
@@ -177,7 +177,7 @@ static void end_streams(struct run_job *job)
 	}
 }
 
-/* A reader that stands still keeps us only until somebody asks us to end. */
+/* A reader that stops reading keeps us only until a signal asks us to end. */
 static void loop(struct run_job *job)
 {
 	while (job->live || job->children)
@@ -262,7 +262,8 @@ int run_job(struct run_plan *plan)
 		job.job_end_ns = ori_deadline_ns((uint64_t)(plan->options->timeout_s * 1e9));
 	start_ranks(&job, plan);
 	/*
-	 * Ranks that look for a rank 0 that died must be refused: they end then (ORIEL_LISTENING).
+	 * If rank 0 has died, connections to it must be refused: then the ranks end
+	 * (ORIEL_LISTENING).
 	 */
 	run_plan_close_listener(plan);
 	loop(&job);

@@ -2,8 +2,8 @@
 /*
  * run/main.c - oriel-run: starts the ranks of a job on this machine and ends them together.
  *
- * Owns what must be put right in this very process before anything else: descriptors, limits,
- * signals.  The rest is in the files that run.h lists.
+ * Sets up this process first: descriptors, limits, signals.  The rest is in the files
+ * that run.h lists.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,8 +13,8 @@
 #include "run.h"
 
 /*
- * 0, 1 and 2 exist afterwards, so that no pipe of ours gets such a number, and nothing above them,
- * so that ranks inherit only what we give them.
+ * Afterwards 0, 1 and 2 are open, so that no pipe of ours gets such a number.  All above are
+ * closed, so that ranks inherit only what we give them.
  */
 static void clean_descriptors(void)
 {
@@ -26,7 +26,7 @@ static void clean_descriptors(void)
 	closefrom(STDERR_FILENO + 1);
 }
 
-/* Two pipes a rank: 256 ranks need more than many a default. */
+/* Each rank has two pipes, so 256 ranks need more descriptors than many default limits. */
 static void raise_limits(struct run_plan *plan)
 {
 	struct rlimit all;
@@ -37,7 +37,7 @@ static void raise_limits(struct run_plan *plan)
 	setrlimit(RLIMIT_NOFILE, &all);
 }
 
-/* From here on these come through a descriptor; nohup's choice about SIGHUP stands. */
+/* From here on these signals come through a descriptor.  SIGHUP stays ignored under nohup. */
 static void catch_signals(struct run_plan *plan)
 {
 	static const int caught[] = { SIGCHLD, SIGINT, SIGTERM, SIGQUIT, SIGTSTP };

@@ -20,8 +20,7 @@
 #include "util/util.h"
 
 /*
- * Longer than all that the keeper does by its own deadlines: only a keeper that hangs runs into
- * them.
+ * Longer than all deadlines of the keeper together, so only a keeper that hangs reaches them.
  */
 #define START_NS (45 * ORI_NS_PER_S)
 #define STOP_NS (30 * ORI_NS_PER_S)
@@ -133,9 +132,9 @@ static int await_ready(const struct run_plan *plan, struct run_mps *mps)
 	if (heard == 1)
 		print(text);
 	else if (heard == -1)
-		fprintf(stderr, "oriel-run: --mps: the process that starts MPS hangs\n");
+		fprintf(stderr, "oriel-run: --mps: the process that starts MPS does not answer\n");
 	else if (heard == 0)
-		fprintf(stderr, "oriel-run: --mps: the process that starts MPS died\n");
+		fprintf(stderr, "oriel-run: --mps: the process that starts MPS has died\n");
 	run_mps_stop(mps);
 	return heard == -2 ? RUN_EXIT_SIGNAL + asked_to_end(plan) : 1;
 }
@@ -166,7 +165,7 @@ int run_mps_start(const struct run_plan *plan, struct run_mps *mps)
 	if (!plan->options->mps)
 		return 0;
 	if (!make_folder(folder, sizeof(folder)))
-		return start_failed("no temporary folder");
+		return start_failed("cannot create a temporary folder");
 	if (pipe2(hold, O_CLOEXEC) || pipe2(say, O_CLOEXEC) ||
 	    fork_keeper(plan, folder, hold, say)) {
 		code = start_failed("cannot start a process");
@@ -205,6 +204,6 @@ void run_mps_stop(struct run_mps *mps)
 	while ((heard = hear(mps, NULL, STOP_NS, text, sizeof(text))) == 1)
 		print(text);
 	if (heard < 0)
-		fprintf(stderr, "oriel-run: --mps: the process that ends MPS hangs\n");
+		fprintf(stderr, "oriel-run: --mps: the process that ends MPS does not answer\n");
 	let_go(mps);
 }

@@ -155,9 +155,9 @@ static int start_daemon(struct keeper *k)
 	if (verdict == 0 || verdict == CANCELLED)
 		return verdict;
 	if (verdict == 127)
-		say(k, "no program " CONTROL " in PATH; it comes with the NVIDIA driver");
+		say(k, CONTROL " is not in PATH; it comes with the NVIDIA driver");
 	else if (verdict == 126)
-		say(k, CONTROL " is in PATH and cannot be executed");
+		say(k, CONTROL " is in PATH but cannot be executed");
 	else if (verdict == TOO_LATE)
 		say(k, CONTROL " -d did not return within %d s", (int)(START_NS / ORI_NS_PER_S));
 	else if (verdict == CANNOT_START)
@@ -168,7 +168,7 @@ static int start_daemon(struct keeper *k)
 	return -1;
 }
 
-/* Only a daemon can answer with a number; that none is there is said in words. */
+/* Only a daemon answers with a number; if there is none, the answer is text. */
 static int await_answer(struct keeper *k)
 {
 	uint64_t end = ori_deadline_ns(READY_NS);
@@ -185,7 +185,7 @@ static int await_answer(struct keeper *k)
 		if (pause_or_let_go(k))
 			return CANCELLED;
 	}
-	say(k, "the MPS daemon was started and gave no answer within %d s; the last was: %s",
+	say(k, "the MPS daemon was started but did not answer within %d s; the last attempt: %s",
 	    (int)(READY_NS / ORI_NS_PER_S), k->answer[0] ? k->answer : "nothing");
 	return -1;
 }
@@ -226,9 +226,9 @@ static void end_daemon(struct keeper *k)
 		    k->answer[0] ? k->answer : "it printed nothing");
 	if (await_no_child(k, 0, verdict ? 0 : END_NS))
 		return;
-	say(k, "the MPS daemon did not end by \"quit\"; killing it");
+	say(k, "the MPS daemon did not end after \"quit\"; killing it");
 	if (!await_no_child(k, SIGKILL, KILL_NS))
-		say(k, "the MPS daemon does not end by SIGKILL");
+		say(k, "the MPS daemon did not end after SIGKILL");
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *where)
@@ -272,7 +272,7 @@ static void wait_until_let_go(const struct keeper *k)
 {
 	struct pollfd p = { .fd = k->hold_fd, .events = 0 };
 
-	/* Without end on purpose: as long as oriel-run lives, and no longer. */
+	/* This wait has no deadline on purpose: it ends when oriel-run ends. */
 	while (poll(&p, 1, -1) <= 0)
 		;
 }

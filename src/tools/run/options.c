@@ -23,22 +23,31 @@ static const char help[] =
 	"Starts N processes of a program on this machine as the ranks of one job.\n"
 	"\n"
 	"  -n N               number of ranks\n"
-	"  --topology LAYOUT  pretend to be several nodes: 2x4, or a node id per rank: 0,0,1,1\n"
+	"  --topology LAYOUT  emulate several nodes: 2x4, or one node id per rank: 0,0,1,1\n"
 	"  --timeout S        end the job after S seconds (exit status 124)\n"
-	"  --grace S          when a rank has failed the others have S seconds (default 2) to say\n"
-	"                     what they saw; then they are asked to end, and killed S seconds later\n"
-	"  --mps[=PERCENT]    ranks share GPUs through an MPS daemon of this job alone; PERCENT: each\n"
-	"                     rank gets at most so much of a GPU's SMs\n"
-	"  --tag              tag lines of standard output with the rank, as those of standard error\n"
-	"  -h, --help         this text\n"
-	"  --version          the version\n"
+	"  --grace S          let the other ranks run for S seconds after the first failure\n"
+	"                     (default 2), so that they can report it; then send them SIGTERM,\n"
+	"                     and SIGKILL after S more seconds\n"
+	"  --mps[=PERCENT]    let ranks share GPUs through an MPS daemon for this job; PERCENT\n"
+	"                     limits each rank to that share of a GPU's SMs\n"
+	"  --tag              write the rank before each line of standard output, as is done for\n"
+	"                     standard error\n"
+	"  -h, --help         print this text\n"
+	"  --version          print the version\n"
 	"\n"
-	"A rank that fails ends the job; its exit status is that of oriel-run (128 + n for signal n;\n"
-	"127 and 126 if the program is not found or cannot be executed).  If several fail at once, one\n"
-	"that was killed counts before one that aborted, that one before one that exited, and then the\n"
-	"first.  1 also means that what ranks printed could not be written.  Rank 0 keeps standard\n"
-	"input.  Each rank gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR,\n"
-	"MASTER_PORT, ORIEL_PORT and ORIEL_SECRET in its environment.\n"
+	"Each rank gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT,\n"
+	"ORIEL_PORT and ORIEL_SECRET in its environment.  Rank 0 reads standard input.\n"
+	"\n"
+	"The first rank that fails ends the job.  The exit status of oriel-run is\n"
+	"  0        all ranks succeeded\n"
+	"  2        the command line of oriel-run is wrong\n"
+	"  124      the time of --timeout is over\n"
+	"  126,127  the program cannot be executed, or was not found\n"
+	"  128 + n  signal n killed the rank that failed, or ended oriel-run\n"
+	"  else     the exit status of the rank that failed; 1 also means that the output of the\n"
+	"           ranks could not be written\n"
+	"If several ranks fail at the same time, a killed rank counts first, then one that called\n"
+	"abort(), then the one that exited first.\n"
 	"\n"
 	"Example: oriel-run -n 8 oriel-perf put\n";
 
@@ -60,7 +69,7 @@ static int parse_count(const char *text, int *count)
 	long n = strtol(text, &end, 10);
 
 	if (end == text || *end || n < 1 || n > RUN_RANKS_MAX)
-		return usage_error("-n wants a number of ranks from 1 to %d, not '%s'",
+		return usage_error("-n needs a number of ranks from 1 to %d, not '%s'",
 				   RUN_RANKS_MAX, text);
 	*count = (int)n;
 	return -1;
@@ -71,9 +80,9 @@ static int parse_seconds(const char *option, const char *text, double *seconds)
 	char *end;
 	double s = strtod(text, &end);
 
-	/* 1e9 s is 30 years: any more and nanoseconds would not fit. */
+	/* 1e9 s is 30 years; in nanoseconds much more would not fit into 64 bits. */
 	if (end == text || *end || !isfinite(s) || s <= 0 || s > 1e9)
-		return usage_error("%s wants seconds above 0, not '%s'", option, text);
+		return usage_error("%s needs a number of seconds above 0, not '%s'", option, text);
 	*seconds = s;
 	return -1;
 }
@@ -89,13 +98,13 @@ static int parse_mps(const char *text, struct run_options *o)
 		return -1;
 	percent = strtol(text, &end, 10);
 	if (end == text || *end || percent < 1 || percent > 100)
-		return usage_error("--mps wants nothing or a percentage from 1 to 100, not '%s'",
+		return usage_error("--mps takes a percentage from 1 to 100 or no value, not '%s'",
 				   text);
 	o->mps_percent = (int)percent;
 	return -1;
 }
 
-/* Every rank would say it; here it is said once, by the parser, with what is wanted. */
+/* Otherwise every rank would report the error.  Here the parser reports it once. */
 static int check_topology(const char *text, int nranks)
 {
 	int *nodes = calloc((size_t)nranks, sizeof(*nodes));
@@ -108,9 +117,9 @@ static int check_topology(const char *text, int nranks)
 static int check_together(const struct run_options *o, int nargs)
 {
 	if (!o->nranks)
-		return usage_error("how many ranks? -n is missing");
+		return usage_error("the number of ranks is missing: use -n N");
 	if (!nargs)
-		return usage_error("which program? it comes after the options");
+		return usage_error("the program is missing: it comes after the options");
 	return o->topology ? check_topology(o->topology, o->nranks) : -1;
 }
 
@@ -153,7 +162,7 @@ static int take(int option, char **argv, struct run_options *o)
 		       ORIEL_VERSION_PATCH);
 		return 0;
 	case ':':
-		return usage_error("option '%s' wants a value", argv[optind - 1]);
+		return usage_error("option '%s' needs a value", argv[optind - 1]);
 	default:
 		if (optopt && optopt < OPT_TOPOLOGY) /* may stand among other letters */
 			return usage_error("unknown option '-%c'", optopt);

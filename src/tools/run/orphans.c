@@ -2,9 +2,10 @@
 /*
  * run/orphans.c - processes that ranks started and left behind.
  *
- * oriel-run is the subreaper of its ranks' families: a process whose parent died becomes a child of
- * oriel-run, whatever group or session it moved to.  They are found by their parent in /proc; those
- * deeper down turn up when the ones above have gone.  Called by job.c at the end of a job.
+ * oriel-run is the subreaper of its ranks' families: a process whose parent died becomes
+ * a child of oriel-run, whatever group or session it moved to.  They are found by their
+ * parent in /proc; those below them become our children when the ones above have ended.
+ * Called by job.c at the end of a job.
  */
 #include <ctype.h>
 #include <dirent.h>

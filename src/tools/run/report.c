@@ -97,7 +97,7 @@ static void report_alike(struct run_job *job, int from)
 	}
 	list_close_run(&l);
 	describe(status, ending);
-	run_sink_say(&job->err, "rank %s then %s", l.text, ending);
+	run_sink_say(&job->err, "%s %s then %s", l.count > 1 ? "ranks" : "rank", l.text, ending);
 }
 
 void run_report_followers(struct run_job *job)
@@ -116,5 +116,5 @@ void run_report_live(struct run_job *job, const char *before, const char *after)
 		if (job->ranks[r].pid)
 			list_add(&l, r);
 	list_close_run(&l);
-	run_sink_say(&job->err, "%srank %s%s", before, l.text, after);
+	run_sink_say(&job->err, "%s%s %s%s", before, l.count > 1 ? "ranks" : "rank", l.text, after);
 }

@@ -206,7 +206,7 @@ struct run_warden {
 	int gone_fd; /* at its end the warden is gone */
 };
 
-/* Before oriel-run is a subreaper; names the mark in the plan.  0, or an exit status after a line. */
+/* Call it before oriel-run is a subreaper.  Sets the mark.  0, or an exit status after a line. */
 int run_warden_start(struct run_plan *, struct run_warden *);
 void run_warden_stop(struct run_warden *);
 

@@ -77,7 +77,7 @@ err_listen:
 	close(plan->listen_fd);
 	plan->listen_fd = -1;
 err_port:
-	fprintf(stderr, "oriel-run: no port on 127.0.0.1: %s\n", strerror(errno));
+	fprintf(stderr, "oriel-run: cannot open a port on 127.0.0.1: %s\n", strerror(errno));
 	return 1;
 }
 

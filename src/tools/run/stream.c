@@ -35,7 +35,7 @@ int run_sink_pending(const struct run_sink *s)
 	return s->end > s->begin;
 }
 
-/* A reader that has gone is no error: it has read what it wanted. */
+/* A reader that has ended is no error: it has read what it needed. */
 static void sink_break(struct run_sink *s, int error)
 {
 	s->broken = 1;
@@ -65,13 +65,36 @@ static int sink_room(struct run_sink *s, size_t bytes)
 	return 1;
 }
 
+/*
+ * Messages of the library and its tools begin with "oriel: rank 3: " or "oriel-perf: rank 3: ".
+ * The tag already says the rank, so it is left out of the message: "[3] oriel: ".  Returns the
+ * length of the part before "rank 3: ", and that of "rank 3: " in *skip; 0 for all other lines.
+ */
+static size_t said_rank(int rank, const char *line, size_t bytes, size_t *skip)
+{
+	const char *colon = bytes > 5 && !memcmp(line, "oriel", 5) ? memchr(line, ':', bytes) :
+								     NULL;
+	size_t before = colon ? (size_t)(colon - line) + 2 : 0;
+	char text[32];
+
+	*skip = (size_t)snprintf(text, sizeof(text), " rank %d: ", rank) - 1;
+	if (!colon || bytes < before + *skip || memcmp(colon + 1, text, *skip + 1)) {
+		*skip = 0;
+		return 0;
+	}
+	return before;
+}
+
 static void sink_line(struct run_sink *s, int rank, const char *line, size_t bytes)
 {
+	size_t skip, before = said_rank(rank, line, bytes, &skip);
+
 	if (!sink_room(s, bytes + 32))
 		return;
 	s->end += (size_t)sprintf(s->text + s->end, "[%d] ", rank);
-	memcpy(s->text + s->end, line, bytes);
-	s->end += bytes;
+	memcpy(s->text + s->end, line, before);
+	memcpy(s->text + s->end + before, line + before + skip, bytes - before - skip);
+	s->end += bytes - skip;
 	s->text[s->end++] = '\n';
 }
 
@@ -169,7 +192,7 @@ int run_stream_read(struct run_stream *s)
 
 	if (s->fd < 0)
 		return 0;
-	/* As if the rank had written there itself: it gets SIGPIPE, but from a full disk it does not. */
+	/* As for a rank that writes there itself: SIGPIPE, but not for a full disk. */
 	if (s->sink->broken && !s->sink->error && s->sink->fd == STDOUT_FILENO) {
 		run_stream_end(s);
 		return 0;

@@ -2,13 +2,15 @@
 /*
  * run/warden.c - the process that ends what is left of a job whose oriel-run was killed.
  *
- * SIGKILL leaves oriel-run no time.  The kernel then kills the ranks (PR_SET_PDEATHSIG in spawn.c), but
- * what those have started lives on, with init as its parent.  The warden is out of reach of what is
- * sent to oriel-run's group or session, holds one end of a pipe, and does nothing until the other end
- * closes without a word.  Then it kills every process that has the job's mark in the environment it
- * was started with, until there is none.
+ * SIGKILL gives oriel-run no time to act.  The kernel then kills the ranks
+ * (PR_SET_PDEATHSIG in spawn.c), but what those have started lives on, with init as its
+ * parent.  The warden is out of reach of what is sent to oriel-run's group or session,
+ * holds one end of a pipe, and does nothing until the other end closes without a word.
+ * Then it kills every process that has the job's mark in the environment it was started
+ * with, until there is none.
  *
- * Out of its reach: processes that were started with another environment, or that another user owns.
+ * Out of its reach: processes that were started with another environment, or that another user
+ * owns.
  * Called by main(), before and after the job.
  */
 #include <ctype.h>
@@ -27,7 +29,7 @@
 #include "util/util.h"
 
 #define PAUSE_NS (ORI_NS_PER_S / 50)
-#define QUIET_ROUNDS 5 /* in a row that find nobody: one that was being started is seen by then */
+#define QUIET_ROUNDS 5 /* scans in a row without a find: a process just started is seen */
 #define KILL_NS (10 * ORI_NS_PER_S)
 #define STOP_MS 5000
 
@@ -123,7 +125,7 @@ static void keep_watch(const char *mark, int hold_fd)
 	ssize_t n;
 	char word;
 
-	/* Who reads what oriel-run writes must not wait for us. */
+	/* A program that reads the output of oriel-run must not wait for us. */
 	for (int fd = 0; null >= 0 && fd <= STDERR_FILENO; fd++)
 		dup2(null, fd);
 	do
@@ -150,7 +152,7 @@ static int fork_warden(const char *mark, const int hold[2], const int gone[2])
 			_exit(pid < 0 ? 1 : 0);
 		close(hold[1]);
 		close(gone[0]);
-		(void)!chdir("/"); /* no file system stays busy for us */
+		(void)!chdir("/"); /* do not keep a file system busy */
 		keep_watch(mark, hold[0]);
 		_exit(0);
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/tune/main.c - oriel-tune: command line, start of ranks, the order of things.
+ * tools/tune/main.c - oriel-tune: command line, start of ranks, order of the steps.
  *
  * Under a launcher it is one rank.  Without one it becomes oriel-run, which starts it again as the
  * ranks. Exit status: 0, 1 when something failed, 2 for a bad command line.
@@ -17,25 +17,25 @@
 #include "util/util.h"
 
 static const char help_text[] =
-	"usage: oriel-tune [flags]               starts the ranks itself, with oriel-run\n"
-	"       oriel-run -n 8 oriel-tune [flags]\n"
+	"usage: oriel-tune [options]               starts the ranks itself, with oriel-run\n"
+	"       oriel-run -n 8 oriel-tune [options]\n"
 	"\n"
-	"Measures how an all-to-all-v is best cut on this machine, for each kind of peer and size,\n"
-	"and writes what it finds where later runs load it.\n"
+	"Measures which settings of the all-to-all-v (blocks, warps, chunk) are fastest on this\n"
+	"machine, for each kind of peer and each size.  Later runs load the file it writes.\n"
 	"\n"
-	"  -n N             ranks to start (default 8)\n"
-	"  --topology TEXT  their layout, such as 2x4, as oriel-run takes it\n"
-	"  --quick          one axis at a time, on a CPU up to 1 MiB: under a minute\n"
-	"  --explain        say for each size why it is so, with predicted and measured time\n"
-	"  -o FILE          write there (default: the file later runs look for); -: nowhere\n"
-	"  --help\n";
+	"  -n N             number of ranks to start (default 8)\n"
+	"  --topology TEXT  layout of the ranks, as for oriel-run: 2x4\n"
+	"  --quick          vary one setting at a time, on a CPU up to 1 MiB: under a minute\n"
+	"  --explain        print for each size the reason, the predicted and the measured time\n"
+	"  -o FILE          write to FILE (default: the file that later runs load); -: no file\n"
+	"  --help           print this text\n";
 
 static int usage(const char *what, const char *value)
 {
 	const char *rank = getenv("RANK");
 
 	if (!rank || !*rank || !strcmp(rank, "0"))
-		fprintf(stderr, "oriel-tune: %s '%s' (oriel-tune --help lists all)\n", what, value);
+		fprintf(stderr, "oriel-tune: %s '%s' (try oriel-tune --help)\n", what, value);
 	return 2;
 }
 
@@ -59,7 +59,7 @@ static int parse(int argc, char **argv, struct tool_options *o)
 		case 'n':
 			o->ranks = (int)strtol(optarg, &end, 10);
 			if (*end || o->ranks < 2 || o->ranks > 1024)
-				return usage("-n wants 2 to 1024 ranks, not", optarg);
+				return usage("-n needs 2 to 1024 ranks, not", optarg);
 			break;
 		case 'o':
 			o->output = optarg;
@@ -77,13 +77,13 @@ static int parse(int argc, char **argv, struct tool_options *o)
 			fputs(help_text, stdout);
 			return 0;
 		default:
-			return usage("unknown or incomplete flag", argv[optind - 1]);
+			return usage("unknown option or missing value at", argv[optind - 1]);
 		}
 	}
 	return optind < argc ? usage("unexpected argument", argv[optind]) : -1;
 }
 
-/* Before minutes of measuring: could a file be made there?  By one process of the job. */
+/* Tests before the measurement whether the file can be created; in one process of the job. */
 static int probe_output(const char *path)
 {
 	char temporary[PATH_MAX];
@@ -118,7 +118,8 @@ static int become_run(const struct tool_options *o)
 	int a = 0;
 
 	if (n <= 0) {
-		fprintf(stderr, "oriel-tune: cannot find myself: %s\n", strerror(errno));
+		fprintf(stderr, "oriel-tune: cannot find the path of this program: %s\n",
+			strerror(errno));
 		return 1;
 	}
 	self[n] = '\0';
@@ -171,7 +172,7 @@ static int tune_size(struct tool_job *job, struct tool_size *s)
 	return err ? err : end;
 }
 
-/* Rank 0's part of the end; the others wait to hear how it went. */
+/* Rank 0 saves the table; the others wait for its status. */
 static int save(struct tool_job *job, const struct ori_tune_key *key)
 {
 	const char *to = job->opt->output;
@@ -256,12 +257,12 @@ int main(int argc, char **argv)
 		return status;
 	if (!has_launcher())
 		return probe_output(o.output) ? 1 : become_run(&o);
-	/* The first guess is what is measured against: nothing else may have a say. */
+	/* Settings are compared with the first guess, so no file and no variable may replace it. */
 	setenv("ORIEL_TUNE_FILE", "none", 1);
 	unsetenv("ORIEL_A2A_PLAN");
 	job = calloc(1, sizeof(*job));
 	if (!job) {
-		fprintf(stderr, "oriel-tune: no memory\n");
+		fprintf(stderr, "oriel-tune: out of memory\n");
 		return 1;
 	}
 	job->opt = &o;

@@ -137,7 +137,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* How many calls fill a sample: from a second look, when the first has brought the pages. */
+/* How many calls fill a sample.  The second run counts; the first one touches the pages. */
 static int count_calls(struct tool_job *job, int which, const struct ori_a2a_plan *plan, int *calls)
 {
 	double us;

@@ -37,13 +37,13 @@ static void report_models(struct tool_job *job)
 		const struct ori_tune_model *m = &job->table.model[k];
 
 		if (m->rate > 0)
-			printf("# %s peers: latency %.3g us, %.3g GB/s a rank, %.3g GB/s a block; "
-			       "half of %zu points within %.0f %%\n",
+			printf("# %s peers: latency %.3g us, %.3g GB/s per rank, %.3g GB/s per "
+			       "block; half of %zu points within %.0f %%\n",
 			       ori_plan_kinds[k], m->latency_us, m->rate / 1e3, m->block_rate / 1e3,
 			       job->npoints[k], 100 * m->error);
 	}
 	if (job->peers[ORI_PLAN_QUEUED])
-		printf("# both kinds at once: the longer hides %.0f %% of the shorter\n",
+		printf("# both kinds at once: the longer one hides %.0f %% of the shorter one\n",
 		       100 * job->table.overlap);
 }
 

@@ -2,9 +2,9 @@
 /*
  * tools/tune/sweep.c - looks for the best blocks, warps and chunk of one kind of peer and size.
  *
- * --quick walks along one axis after the other from the first guess: chunk, blocks, warps.
- * Otherwise the whole grid is measured.  A setting replaces the one at hand only when it is clearly
- * faster, so noise changes nothing.
+ * --quick walks along one axis after the other from the first guess: chunk, blocks,
+ * warps.  Otherwise the whole grid is measured.  A setting replaces the current one only
+ * if it is clearly faster, so noise changes nothing.
  */
 #include <string.h>
 
@@ -148,7 +148,7 @@ static int walk(struct tool_job *job, struct tool_size *s, int kind)
 	return err;
 }
 
-/* All settings, in as many contests as needed; who wins one is in the next. */
+/* All settings, in as many contests as needed.  The winner of one is in the next. */
 static int search_grid(struct tool_job *job, struct tool_size *s, int kind)
 {
 	struct ori_a2a_setting list[TOOL_CANDIDATES], at = s->first[kind], x = at;
@@ -170,7 +170,7 @@ static int search_grid(struct tool_job *job, struct tool_size *s, int kind)
 	return err;
 }
 
-/* The best and the first guess once more, side by side: who won by chance loses here. */
+/* Measures the best and the first guess once more: a setting that won by chance loses here. */
 static int confirm(struct tool_job *job, struct tool_size *s, int kind)
 {
 	struct ori_a2a_setting list[2] = { s->first[kind], s->best[kind] };
@@ -212,7 +212,7 @@ int tool_sweep(struct tool_job *job, struct tool_size *s)
 		s->first[k] = plan.kind[k];
 		s->best[k] = plan.kind[k];
 		s->gain[k] = 1;
-		/* self alone is no peer worth a search */
+		/* with self as the only peer there is nothing to search */
 		if (!job->peers[k] || job->nranks == 1)
 			continue;
 		err = job->opt->quick ? walk(job, s, k) : search_grid(job, s, k);
