@@ -4,8 +4,8 @@
  * messages before (and beside) windows.
  *
  * A boot is one group of ranks.  comm/ uses nothing but this header.  Implementations: threads.c
- * (ranks are threads), tcp_*.c (a hub and one connection a rank), user.c (callbacks), single.c (one
- * rank).  Who may call: any thread, one collective at a time per boot.
+ * (ranks are threads), tcp_*.c (a hub, and one connection per rank), user.c (callbacks), single.c
+ * (one rank).  Any thread may call, one collective at a time per boot.
  */
 #ifndef ORI_BOOT_H
 #define ORI_BOOT_H
@@ -72,7 +72,7 @@ struct oriel_boot {
 	uint64_t waited_ns;
 };
 
-/* boot.c: a reference more, a reference less (the last one closes). */
+/* common.c: take a reference, give one up (the last one closes). */
 void ori_boot_hold(struct oriel_boot *);
 void ori_boot_drop(struct oriel_boot *);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "impl.h"
+#include "round.h"
 
 struct ori_round *ori_round_find(struct ori_round *list, uint64_t gid, uint64_t seq)
 {
@@ -139,6 +140,13 @@ void ori_round_add(struct ori_round *g, uint32_t index, uint32_t who, int n, con
 		memcpy(g->data + (size_t)index * bytes, mine, bytes);
 }
 
+int ori_round_age_ms(const struct ori_round *g)
+{
+	uint64_t ms = (ori_now_ns() - g->start_ns) / 1000000;
+
+	return ms < INT32_MAX ? (int)ms : INT32_MAX;
+}
+
 void ori_round_missing(const struct ori_round *g, struct ori_round_report *r)
 {
 	memset(r, 0, sizeof(*r));
@@ -160,14 +168,6 @@ void ori_round_expire(struct ori_round *g, int status)
 	ori_round_missing(g, &r);
 	r.status = status;
 	fail(g, &r);
-}
-
-void ori_boot_rank_text(const int *world, int rank, char *text, size_t bytes)
-{
-	if (world && world[rank] != rank)
-		snprintf(text, bytes, "rank %d (world rank %d)", rank, world[rank]);
-	else
-		snprintf(text, bytes, "rank %d", rank);
 }
 
 void ori_round_names(const struct ori_round_report *r, const int *world, char *text, size_t bytes)

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 
 #include "impl.h"
+#include "round.h"
 
 /* ---- messages (tcp_wire.c) ------------------------------------------------------------------------ */
 
@@ -119,6 +120,8 @@ void ori_tcp_unlock(void);
 /* Around all a hub does but its poll: fork() waits for the end, so it must not block. */
 void ori_tcp_busy_begin(void);
 void ori_tcp_busy_end(void);
+/* fork() calls fn first, with no hub at work and the lock free. */
+void ori_tcp_before_fork(void (*fn)(void));
 int ori_tcp_wait(pthread_cond_t *, const struct timespec *until); /* lock held; as pthread's */
 int ori_tcp_socket(int family);
 int ori_tcp_accept(int listen_fd);
@@ -142,7 +145,7 @@ struct tcp_hub *ori_tcp_hub_find(const struct tcp_place *);
 /* Gives up a hold (NULL: none).  The last waits for the hub's end, at most timeout_ns. */
 void ori_tcp_hub_release(struct tcp_hub *, uint64_t timeout_ns);
 
-/* Frees hubs that ended with nobody to wait for them. */
+/* Joins and frees hubs that ended with nobody to wait for them: by the next start, and by fork(). */
 void ori_tcp_hub_reap(void);
 
 /* ---- client (tcp_client.c, tcp_group.c) ------------------------------------------------------------- */

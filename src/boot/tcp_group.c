@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/tcp_group.c - the table of boot.h over a rank's TCP connection: one struct a group.
+ * boot/tcp_group.c - the table of boot.h over a rank's TCP connection: one struct per group.
  *
- * Owns the groups; the connection and its reader are tcp_client.c's, and live as long as one group
- * does.  Called by: comm through the table, on any thread; the failing of groups also by the reader.
+ * Owns the groups.  The connection (tcp_client.c) and its reader live as long as one group does.
+ * The highest of the client's files.  Called by: comm through the table, on any thread.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,49 +13,6 @@
 #include "tcp_client.h"
 
 static const struct ori_boot_backend tcp_ops;
-
-/* ---- failing ------------------------------------------------------------------------------------- */
-
-int ori_tcp_group_index(const struct tcp_group *g, int world_rank)
-{
-	for (int i = 0; i < g->base.nranks; i++) {
-		if (g->world[i] == world_rank)
-			return i;
-	}
-	return -1;
-}
-
-void ori_tcp_hub_text(const struct tcp_group *g, char *text, size_t bytes)
-{
-	const struct tcp_client *c = g->client;
-	int rank = ori_tcp_group_index(g, c->hub_rank);
-	char name[64];
-
-	if (c->hub_rank < 0) {
-		snprintf(text, bytes, "the rendezvous at %.60s", c->place.name);
-		return;
-	}
-	if (rank >= 0)
-		ori_boot_rank_text(g->world, rank, name, sizeof(name));
-	else
-		snprintf(name, sizeof(name), "world rank %d", c->hub_rank);
-	snprintf(text, bytes, "%s (the rendezvous)", name);
-}
-
-void ori_tcp_group_fail(struct tcp_group *g, int status, int rank, const char *why)
-{
-	struct tcp_client *c = g->client;
-
-	if (g->failed)
-		return;
-	g->failed = status;
-	g->failed_rank = rank;
-	c->failed = 1;
-	snprintf(g->why, sizeof(g->why), "%s", why);
-	pthread_cond_broadcast(&c->cond);
-	if (rank != g->base.rank)
-		ori_watch_tell(&g->watch, &c->lock, &c->cond, status, rank, why);
-}
 
 /* ---- allgather ----------------------------------------------------------------------------------- */
 
@@ -237,8 +194,8 @@ static void fail_if_late(struct tcp_group *g)
 	}
 }
 
-int ori_tcp_group_create(struct tcp_client *c, uint64_t gid, const int *world, int rank, int n,
-			 struct oriel_boot **boot)
+static int group_create(struct tcp_client *c, uint64_t gid, const int *world, int rank, int n,
+			struct oriel_boot **boot)
 {
 	struct tcp_group *g = calloc(1, sizeof(*g));
 
@@ -285,7 +242,7 @@ static int tcp_subgroup(struct oriel_boot *boot, const int *members, int n, uint
 		return ori_fail(ORIEL_ENOMEM, "no memory for a group of %d ranks", n);
 	for (int i = 0; i < n; i++)
 		world[i] = g->world[members[i]];
-	err = ori_tcp_group_create(g->client, gid, world, me, n, sub);
+	err = group_create(g->client, gid, world, me, n, sub);
 	free(world);
 	return err;
 }
@@ -392,7 +349,7 @@ int ori_tcp_join_create(const struct tcp_join *join, struct oriel_boot **boot)
 	err = ori_tcp_meet(c);
 	if (err)
 		goto err_gone;
-	err = ori_tcp_group_create(c, 0, NULL, c->rank, c->nranks, boot);
+	err = group_create(c, 0, NULL, c->rank, c->nranks, boot);
 	if (err)
 		goto err_fd;
 	err = ori_tcp_reader_start(c);

@@ -345,6 +345,7 @@ int ori_tcp_hub_start(struct tcp_place *place, int listen_fd, int keep, uint64_t
 		return ori_fail(ORIEL_EBUSY,
 				"the boot of this job is still in use in this process");
 	ori_tcp_hub_reap();
+	ori_tcp_before_fork(ori_tcp_hub_reap);
 	hub = calloc(1, sizeof(*hub));
 	if (!hub)
 		return ori_fail(ORIEL_ENOMEM, "no memory for the rendezvous");

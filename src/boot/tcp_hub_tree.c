@@ -164,7 +164,7 @@ int ori_hub_tree_send(struct tcp_hub *hub, const struct ori_round *g)
 
 	if (g->n != hub->nranks || bytes < TREE_BYTES || !is_whole(hub))
 		return 0;
-	spread = ori_hub_blob(TCP_SPREAD, g->gid, g->seq, ori_hub_gather_age_ms(g), g->data, bytes);
+	spread = ori_hub_blob(TCP_SPREAD, g->gid, g->seq, ori_round_age_ms(g), g->data, bytes);
 	note = ori_hub_blob(TCP_COMPLETE, g->gid, g->seq, 0, NULL, 0);
 	for (int rank = 0; rank < hub->nranks && spread && note; rank++) {
 		struct hub_slot *slot = &hub->slots[rank];

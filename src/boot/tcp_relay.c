@@ -185,8 +185,7 @@ static void tell_hub(struct tcp_client *c, int up)
 	ori_tcp_client_send(c, &h, NULL, 0, NULL, 0, ori_deadline_ns(SEND_NS));
 }
 
-/* What comes from above ends here, so it ends for the children too. */
-static void link_lost(struct tcp_client *c)
+void ori_tcp_relay_cut(struct tcp_client *c)
 {
 	struct tcp_relay *relay = &c->relay;
 	int was_up = relay->link == TCP_LINK_UP;
@@ -226,7 +225,7 @@ void ori_tcp_relay_start(struct tcp_client *c)
 	relay->link = TCP_LINK_CONNECTING;
 	/* the socket does not block; the reader hears how it went */
 	if (connect(relay->parent_fd, (struct sockaddr *)&addr, bytes) && errno != EINPROGRESS)
-		link_lost(c);
+		ori_tcp_relay_cut(c);
 }
 
 static void link_connected(struct tcp_client *c)
@@ -244,21 +243,26 @@ static void link_connected(struct tcp_client *c)
 	hello.nranks = (uint32_t)c->nranks;
 	getsockopt(relay->parent_fd, SOL_SOCKET, SO_ERROR, &err, &bytes);
 	if (err || send(relay->parent_fd, &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello)) {
-		link_lost(c);
+		ori_tcp_relay_cut(c);
 		return;
 	}
 	ori_tcp_tune(relay->parent_fd);
 	relay->link = TCP_LINK_HELLO;
 }
 
-/* From above come its welcome, and then results. */
-static int take_from_parent(struct tcp_client *c, struct tcp_packet *packet)
+/* The parent sends its welcome, and then results.  *result: one that is whole, the caller's now. */
+static int take_from_parent(struct tcp_client *c, struct tcp_packet *packet,
+			    struct tcp_packet **result)
 {
 	struct tcp_header h;
 
 	memcpy(&h, packet->data, sizeof(h));
-	if (c->relay.link == TCP_LINK_UP)
-		return h.type == TCP_SPREAD ? ori_tcp_client_take(c, packet) : -EPROTO;
+	if (c->relay.link == TCP_LINK_UP) {
+		if (h.type != TCP_SPREAD)
+			return -EPROTO;
+		*result = packet;
+		return 0;
+	}
 	if (h.type != TCP_WELCOME || h.rank != (uint32_t)c->relay.welcome.parent)
 		return -EPROTO;
 	c->relay.link = TCP_LINK_UP;
@@ -266,17 +270,19 @@ static int take_from_parent(struct tcp_client *c, struct tcp_packet *packet)
 	return 0;
 }
 
-static void link_read(struct tcp_client *c)
+static struct tcp_packet *link_read(struct tcp_client *c)
 {
-	struct tcp_packet *packet;
+	struct tcp_packet *packet, *result = NULL;
 	int err = ori_tcp_in_step(&c->relay.in, c->relay.parent_fd, &packet);
 
 	if (err == 1) {
-		err = take_from_parent(c, packet);
-		ori_tcp_packet_drop(packet);
+		err = take_from_parent(c, packet, &result);
+		if (!result)
+			ori_tcp_packet_drop(packet);
 	}
 	if (err < 0)
-		link_lost(c);
+		ori_tcp_relay_cut(c);
+	return result;
 }
 
 /* ---- in the reader's loop ------------------------------------------------------------------------ */
@@ -313,7 +319,7 @@ uint64_t ori_tcp_relay_deadline(const struct tcp_client *c)
 	return until;
 }
 
-void ori_tcp_relay_serve(struct tcp_client *c, const struct pollfd *fds, int n)
+struct tcp_packet *ori_tcp_relay_serve(struct tcp_client *c, const struct pollfd *fds, int n)
 {
 	struct tcp_relay *relay = &c->relay;
 	uint64_t now = ori_now_ns();
@@ -334,11 +340,11 @@ void ori_tcp_relay_serve(struct tcp_client *c, const struct pollfd *fds, int n)
 	if (fds[0].revents && relay->listen_fd >= 0)
 		child_accept(relay);
 	if (!fds[1].revents || relay->parent_fd < 0)
-		return;
-	if (relay->link == TCP_LINK_CONNECTING)
-		link_connected(c);
-	else
-		link_read(c);
+		return NULL;
+	if (relay->link != TCP_LINK_CONNECTING)
+		return link_read(c);
+	link_connected(c);
+	return NULL;
 }
 
 int ori_tcp_relay_poll(struct pollfd *fds, int n, int ms)

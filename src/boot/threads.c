@@ -12,6 +12,8 @@
 #include <string.h>
 
 #include "impl.h"
+#include "round.h"
+#include "watch.h"
 
 struct thread_group;
 

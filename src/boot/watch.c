@@ -5,7 +5,7 @@
  * Owns the rule of boot.h: none is called after watch(NULL) returned.  The lock and the condition
  * belong to the group.  Called by: threads.c and tcp_group.c, on any thread.
  */
-#include "impl.h"
+#include "watch.h"
 
 /*
  * fn belongs to the library itself and does not block, so the wait needs no deadline; a watcher
