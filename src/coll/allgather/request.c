@@ -23,11 +23,6 @@ int ori_gather_bytes(const char *call, int nranks, uint64_t count, uint64_t elem
 	return 0;
 }
 
-const struct oriel_window_dev *ori_gather_dev(const struct oriel_allgather_request *r)
-{
-	return &r->words->window->dev;
-}
-
 int ori_gather_plan(struct oriel_allgather_request *r, int algorithm, struct ori_gather_plan **out)
 {
 	int err = 0;
