@@ -92,7 +92,7 @@ struct ori_a2a_args {
 	uint64_t row_stride;  /* rows are at the start of the window */
 	uint64_t inbox_bytes;
 	uint64_t staging_off; /* where `send` is in the send buffer */
-	uint64_t chunk[2];    /* ORI_PLAN_MAPPED, ORI_PLAN_QUEUED */
+	uint64_t chunk[2];    /* ORI_PLAN_MAPPED, ORI_PLAN_QUEUED (alltoallv_plan.h) */
 	uint32_t blocks[2];   /* for each peer of that kind */
 	uint32_t most_blocks; /* the larger of those that are used */
 	uint32_t small;       /* at most inbox_bytes */

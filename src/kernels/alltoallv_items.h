@@ -10,8 +10,8 @@
 
 #include <oriel/device.h>
 
-#include "../coll/tune/plan.h"
 #include "alltoallv.h"
+#include "alltoallv_plan.h"
 
 /* What the calls of a kernel may have; known to the compiler. */
 #define ORI_A2A_QUEUED 1
