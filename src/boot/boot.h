@@ -32,9 +32,9 @@ typedef void ori_boot_answer_fn(void *ctx, char *out, size_t bytes);
 struct ori_boot_backend {
 	const char *name; /* "threads", "tcp", "user", "single" */
 	/*
-	 * Every member gives `bytes` (the same number on all; 0 makes it a barrier) and gets them all
-	 * in rank order.  Fails on all that wait, within timeout_ns, naming in the last error the rank
-	 * that is missing, dead or aborted.
+	 * Every member gives `bytes` (the same number on all; 0 makes it a barrier) and gets them
+	 * all in rank order.  Fails on all that wait, within timeout_ns.  The last error names the
+	 * call that the round serves, and the rank that is missing, dead or aborted.
 	 */
 	int (*allgather)(struct oriel_boot *, const void *mine, void *all, size_t bytes,
 			 uint64_t timeout_ns);
@@ -70,7 +70,25 @@ struct oriel_boot {
 	int refs; /* atomic */
 	/* Of the last allgather: how long its first member waited.  0 where that is not known. */
 	uint64_t waited_ns;
+	/*
+	 * For messages: the call of the user's that rounds serve now; NULL: none.  Written between
+	 * rounds, by the thread that makes them.
+	 */
+	const char *serves;
 };
+
+/*
+ * common.c: an allgather that serves `call` of the user's, for messages.  An outer call that is
+ * already set keeps its name.
+ */
+int ori_boot_round(struct oriel_boot *, const char *call, const void *mine, void *all, size_t bytes,
+		   uint64_t timeout_ns);
+/*
+ * All rounds serve `call` until ori_boot_serve_end() gets what this returned.  For a call of the
+ * user's that is made of other calls: oriel_allgather_create() makes a window.
+ */
+const char *ori_boot_serve_begin(struct oriel_boot *, const char *call);
+void ori_boot_serve_end(struct oriel_boot *, const char *outer);
 
 /* common.c: take a reference, give one up (the last one closes). */
 void ori_boot_hold(struct oriel_boot *);

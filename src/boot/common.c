@@ -37,6 +37,35 @@ int ori_boot_no_ask(struct oriel_boot *boot, int rank, char *out, size_t bytes, 
 	return ORIEL_EUNSUPPORTED;
 }
 
+const char *ori_boot_serves(const struct oriel_boot *boot)
+{
+	return boot->serves ? boot->serves : "boot exchange";
+}
+
+const char *ori_boot_serve_begin(struct oriel_boot *boot, const char *call)
+{
+	const char *outer = boot->serves;
+
+	if (!outer)
+		boot->serves = call;
+	return outer;
+}
+
+void ori_boot_serve_end(struct oriel_boot *boot, const char *outer)
+{
+	boot->serves = outer;
+}
+
+int ori_boot_round(struct oriel_boot *boot, const char *call, const void *mine, void *all,
+		   size_t bytes, uint64_t timeout_ns)
+{
+	const char *outer = ori_boot_serve_begin(boot, call);
+	int err = boot->ops->allgather(boot, mine, all, bytes, timeout_ns);
+
+	ori_boot_serve_end(boot, outer);
+	return err;
+}
+
 void ori_boot_hold(struct oriel_boot *boot)
 {
 	/* relaxed: who takes a reference already has one */

@@ -34,6 +34,9 @@ void ori_boot_init(struct oriel_boot *, const struct ori_boot_backend *, int ran
 void ori_boot_no_answer(struct oriel_boot *, ori_boot_answer_fn *, void *ctx);
 int ori_boot_no_ask(struct oriel_boot *, int rank, char *out, size_t bytes, uint64_t timeout_ns);
 
+/* The call of the user's that rounds serve, in words. */
+const char *ori_boot_serves(const struct oriel_boot *);
+
 /* 0, or ORIEL_EINVAL: the members are ranks of the boot, each once, and me is among them. */
 int ori_boot_members_check(const struct oriel_boot *, const int *members, int n, int *my_index);
 uint64_t ori_boot_seconds_ns(double seconds);

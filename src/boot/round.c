@@ -186,13 +186,12 @@ void ori_round_names(const struct ori_round_report *r, const int *world, char *t
 
 void ori_round_text(const struct ori_round_report *r, const int *world, char *text, size_t bytes)
 {
-	char a[640], b[64];
+	char a[320], b[64]; /* a leaves room for the time in ORI_BOOT_WHY_BYTES */
 
 	switch (r->kind) {
 	case ORI_GATHER_MISSING:
 		ori_round_names(r, world, a, sizeof(a));
-		snprintf(text, bytes, "no contribution within %.1f s from %s", (double)r->ns / 1e9,
-			 a);
+		snprintf(text, bytes, "%s did not come within %.1f s", a, (double)r->ns / 1e9);
 		break;
 	case ORI_GATHER_BYTES:
 		ori_boot_rank_text(world, (int)r->ranks[0], a, sizeof(a));

@@ -52,7 +52,8 @@ struct tcp_group {
 	uint64_t seq, subgroups; /* calls made so far */
 	/* the collective under way */
 	int pending, answered, status;
-	int complete; /* all have contributed; the result comes down the tree */
+	int complete;     /* all have contributed; the result comes down the tree */
+	const char *call; /* of the user's, that it serves */
 	uint64_t pending_seq;
 	void *all;
 	size_t all_bytes;

@@ -35,9 +35,9 @@ static int check_left(struct tcp_group *g)
 static int failed_status(struct tcp_group *g)
 {
 	if (g->logged)
-		return ori_fail_silent(g->failed, "allgather: %s", g->why);
+		return ori_fail_silent(g->failed, "%s: %s", ori_boot_serves(&g->base), g->why);
 	g->logged = 1;
-	return ori_fail(g->failed, "allgather: %s", g->why);
+	return ori_fail(g->failed, "%s: %s", ori_boot_serves(&g->base), g->why);
 }
 
 /* 0 when the collective may be sent. */
@@ -51,9 +51,10 @@ static int begin(struct tcp_group *g, void *all, size_t bytes, uint64_t *seq)
 	if (g->failed) {
 		err = failed_status(g);
 	} else if (check_left(g)) {
-		err = ori_fail(ORIEL_EPEER, "allgather: %s", g->text);
+		err = ori_fail(ORIEL_EPEER, "%s: %s", ori_boot_serves(&g->base), g->text);
 	} else {
 		g->pending = 1;
+		g->call = ori_boot_serves(&g->base);
 		g->answered = 0;
 		g->complete = 0;
 		g->pending_seq = *seq;
@@ -94,13 +95,13 @@ static int end(struct tcp_group *g, uint64_t timeout_ns, uint64_t deadline_ns)
 		err = pthread_cond_timedwait(&c->cond, &c->lock, &when);
 	g->pending = 0;
 	if (g->answered) {
-		err = g->status ? ori_fail(g->status, "allgather: %s", g->text) : 0;
+		err = g->status ? ori_fail(g->status, "%s: %s", g->call, g->text) : 0;
 	} else if (g->failed) {
 		err = failed_status(g);
 	} else {
 		c->hub_silent = 1;
 		ori_tcp_hub_text(g, hub, sizeof(hub));
-		err = ori_fail(ORIEL_ETIMEDOUT, "allgather: no answer from %s within %.1f s", hub,
+		err = ori_fail(ORIEL_ETIMEDOUT, "%s: no answer from %s within %.1f s", g->call, hub,
 			       (double)timeout_ns / 1e9 + 2);
 	}
 	pthread_mutex_unlock(&c->lock);
@@ -115,9 +116,8 @@ static int gather(struct oriel_boot *boot, const void *mine, void *all, size_t b
 	int err;
 
 	if (bytes > TCP_CONTRIB_MAX || (size_t)boot->nranks * bytes > TCP_RESULT_MAX)
-		return ori_fail(ORIEL_ERANGE,
-				"allgather: %zu bytes from each of %d ranks is too much", bytes,
-				boot->nranks);
+		return ori_fail(ORIEL_ERANGE, "%s: %zu bytes from each of %d ranks are too many",
+				ori_boot_serves(boot), bytes, boot->nranks);
 	err = begin(g, all, bytes, &seq);
 	if (err)
 		return err;

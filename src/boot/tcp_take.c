@@ -85,7 +85,7 @@ static int take_report(struct tcp_client *c, const struct tcp_header *h, const v
 		return -EPROTO;
 	ori_round_text(&r, g->world, text, sizeof(text));
 	if (h->type == TCP_LATE) {
-		ori_log(ORI_LOG_WARN, "allgather is late: %s", text);
+		ori_log(ORI_LOG_WARN, "%s is late: %s", g->call, text);
 		return 0;
 	}
 	memcpy(g->text, text, sizeof(g->text));

@@ -153,7 +153,8 @@ static int first_gone(const struct thread_group *g, const struct ori_round *gath
 	return -1;
 }
 
-static void warn_late(struct thread_group *g, struct ori_round *gather)
+/* call: of the rank that waits. */
+static void warn_late(struct thread_group *g, struct ori_round *gather, const char *call)
 {
 	struct ori_round_report report;
 	char text[ORI_BOOT_WHY_BYTES];
@@ -161,14 +162,14 @@ static void warn_late(struct thread_group *g, struct ori_round *gather)
 	gather->late_told = 1;
 	ori_round_missing(gather, &report);
 	ori_round_text(&report, g->world, text, sizeof(text));
-	ori_log(ORI_LOG_WARN, "allgather is late: %s", text);
+	ori_log(ORI_LOG_WARN, "%s is late: %s", call, text);
 }
 
 /*
  * Waits until all came or the collective failed.  Lock held.  Who left or aborted is reported to
  * the caller by -1 (failed group) or the rank's number; else -2.
  */
-static int wait_all(struct thread_group *g, struct ori_round *gather)
+static int wait_all(struct thread_group *g, struct ori_round *gather, const char *call)
 {
 	while (gather->arrived < g->n && !gather->failed.status) {
 		uint64_t now = ori_now_ns(), until = gather->deadline_ns;
@@ -185,7 +186,7 @@ static int wait_all(struct thread_group *g, struct ori_round *gather)
 			break;
 		}
 		if (!gather->late_told && now >= gather->late_ns)
-			warn_late(g, gather);
+			warn_late(g, gather, call);
 		if (!gather->late_told && gather->late_ns < until)
 			until = gather->late_ns;
 		ori_boot_timespec(until, &when);
@@ -242,7 +243,7 @@ static int thread_allgather(struct oriel_boot *boot, const void *mine, void *all
 		      timeout_ns, g->late_ns);
 	if (gather->arrived == g->n || gather->failed.status)
 		pthread_cond_broadcast(&g->cond);
-	status = verdict(g, gather, wait_all(g, gather), text);
+	status = verdict(g, gather, wait_all(g, gather, ori_boot_serves(boot)), text);
 	boot->waited_ns = ori_now_ns() - gather->start_ns;
 	if (!status && bytes)
 		memcpy(all, gather->data, (size_t)g->n * bytes);
@@ -256,7 +257,7 @@ out:
 	pthread_mutex_unlock(&g->lock);
 	if (gives_up)
 		thread_abort(boot, status, text);
-	return status ? ori_fail(status, "allgather: %s", text) : 0;
+	return status ? ori_fail(status, "%s: %s", ori_boot_serves(boot), text) : 0;
 }
 
 /* ---- subgroups ---------------------------------------------------------------------------------- */

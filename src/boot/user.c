@@ -39,8 +39,9 @@ static int call_allgather(struct user_boot *b, const void *mine, void *all, size
 	int value = b->calls->ops.allgather(b->calls->ctx, mine, all, bytes);
 
 	if (value)
-		return ori_fail(ORIEL_EBOOT, "the user's allgather callback returned %d (rank %d)",
-				value, b->base.rank);
+		return ori_fail(ORIEL_EBOOT,
+				"%s: the user's allgather callback returned %d (rank %d)",
+				ori_boot_serves(&b->base), value, b->base.rank);
 	return 0;
 }
 

@@ -282,9 +282,9 @@ static int new_request(struct oriel_comm *c, struct oriel_window *w, struct orie
 	return 0;
 }
 
-int ori_gather_init(struct oriel_comm *c, const char *call, int status, struct oriel_window *w,
-		    struct oriel_buffer *b, const struct oriel_allgather_options *options,
-		    int cached, struct oriel_allgather_request **out)
+static int make_request(struct oriel_comm *c, const char *call, int status, struct oriel_window *w,
+			struct oriel_buffer *b, const struct oriel_allgather_options *options,
+			int cached, struct oriel_allgather_request **out)
 {
 	struct init_record mine = { 0 }, *all = calloc((size_t)c->nranks, sizeof(*all));
 	struct oriel_allgather_request *r = NULL;
@@ -324,6 +324,17 @@ err_request:
 	if (r)
 		ori_gather_free(r);
 	free(all);
+	return err;
+}
+
+int ori_gather_init(struct oriel_comm *c, const char *call, int status, struct oriel_window *w,
+		    struct oriel_buffer *b, const struct oriel_allgather_options *options,
+		    int cached, struct oriel_allgather_request **out)
+{
+	const char *outer = ori_boot_serve_begin(c->boot, call);
+	int err = make_request(c, call, status, w, b, options, cached, out);
+
+	ori_boot_serve_end(c->boot, outer);
 	return err;
 }
 

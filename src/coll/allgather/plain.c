@@ -269,11 +269,14 @@ static int run_staged(struct oriel_comm *c, struct ori_gather_state *s, const ui
 {
 	uint64_t slice = staged_bytes(c, bytes), n;
 	struct ori_gather_area *area = NULL;
+	const char *outer;
 	int captured = 0, marked, err = c->device->streams->capturing(c->device, stream, &captured);
 
+	outer = ori_boot_serve_begin(c->boot, call);
 	if (!err)
 		err = captured ? open_captured(c, s, slice, &area) :
 				 open_staging(c, s, slice, &area);
+	ori_boot_serve_end(c->boot, outer);
 	if (err)
 		return err;
 	for (uint64_t at = 0; at < bytes && !err; at += n) {

@@ -12,6 +12,7 @@
  */
 #include <stdlib.h>
 
+#include "../../diag/diag.h"
 #include "gather.h"
 
 /* ---- tokens ---------------------------------------------------------------------------------------- */
@@ -301,6 +302,7 @@ int ori_gather_words_make(struct ori_gather_state *s, struct ori_gather_words **
 	}
 	/* The user never sees it: it keeps no comm from going, and goes with it. */
 	w->window->child.along = 1;
+	ori_window_use_set(w->window, ORI_USE_ALLGATHER);
 	w->taken = 1;
 	w->number = s->next_number++;
 	pthread_mutex_lock(&s->lock);

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../diag/diag.h"
+#include "../../window/window.h"
 #include "alltoallv.h"
 
 #define BYTES_MAX (1ull << 44)
@@ -178,6 +180,7 @@ static int prepare(struct oriel_alltoallv_request *a, const struct oriel_alltoal
 static int make_window(struct oriel_alltoallv_request *a, const struct ori_a2a_layout *l)
 {
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+	int err;
 
 	o.signals = ORI_A2A_SIGNALS;
 	o.counters = 0;
@@ -185,7 +188,10 @@ static int make_window(struct oriel_alltoallv_request *a, const struct ori_a2a_l
 	o.buffer = a->memory;
 	o.bytes = l->bytes;
 	o.first_count = a->options.first_count;
-	return oriel_window_create(a->comm, &o, &a->window);
+	err = oriel_window_create(a->comm, &o, &a->window);
+	if (!err)
+		ori_window_use_set(a->window, ORI_USE_ALLTOALLV);
+	return err;
 }
 
 /* What of the kernel's argument is the same in all calls. */
@@ -242,15 +248,18 @@ static void free_request(struct oriel_alltoallv_request *a)
 
 int oriel_alltoallv_destroy(struct oriel_alltoallv_request *a)
 {
+	const char *call = "oriel_alltoallv_destroy", *outer;
 	int err;
 
 	if (!a)
 		return 0;
-	err = ori_alltoallv_check(a, "oriel_alltoallv_destroy");
+	err = ori_alltoallv_check(a, call);
 	if (err)
 		return err;
-	/* Where no rank goes before all have come: none of them writes here any more. */
+	/* No rank goes on before all have come: none of them writes here after this. */
+	outer = ori_boot_serve_begin(a->comm->boot, call);
 	err = oriel_window_destroy(a->window);
+	ori_boot_serve_end(a->comm->boot, outer);
 	if (err && !ori_comm_failed(a->comm))
 		return err; /* on all ranks: they mean different requests, and all live on */
 	ori_child_remove(a->comm, &a->child);
@@ -322,13 +331,13 @@ static int meet(struct oriel_alltoallv_request *a, int status, const struct ori_
 	return err;
 }
 
-int oriel_alltoallv_create(struct oriel_comm *c, const struct oriel_alltoallv_options *options,
-			   struct oriel_alltoallv_request **request)
+static int make_request(struct oriel_comm *c, const struct oriel_alltoallv_options *options,
+			struct oriel_alltoallv_request **request)
 {
 	struct create_record *all;
 	struct ori_a2a_layout layout;
 	struct oriel_alltoallv_request *a;
-	int status, err = ori_comm_check(c, "oriel_alltoallv_create");
+	int status, err;
 
 	if (!err)
 		err = ori_comm_failed(c);
@@ -359,4 +368,20 @@ int oriel_alltoallv_create(struct oriel_comm *c, const struct oriel_alltoallv_op
 	ori_child_add(c, &a->child);
 	*request = a;
 	return 0;
+}
+
+int oriel_alltoallv_create(struct oriel_comm *c, const struct oriel_alltoallv_options *options,
+			   struct oriel_alltoallv_request **request)
+{
+	const char *call = "oriel_alltoallv_create", *outer;
+	int err = ori_comm_check(c, call);
+
+	if (!err)
+		err = ori_comm_failed(c);
+	if (err)
+		return err;
+	outer = ori_boot_serve_begin(c->boot, call);
+	err = make_request(c, options, request);
+	ori_boot_serve_end(c->boot, outer);
+	return err;
 }
