@@ -86,8 +86,9 @@ struct ori_a2a_args {
 	uint64_t elem_bytes;
 	uint64_t most_elems;  /* of one message */
 	uint64_t send_elems;  /* how far offsets reach */
-	uint64_t slot_stride; /* 0: packed */
-	uint64_t recv_bytes;  /* of the receive buffer */
+	uint64_t slot_stride; /* bytes; 0: packed */
+	uint64_t slot_elems;  /* the same in elements */
+	uint64_t recv_elems;  /* that the receive buffer holds */
 	uint64_t recv_off;    /* where it is in the window */
 	uint64_t row_stride;  /* rows are at the start of the window */
 	uint64_t inbox_bytes;

@@ -100,7 +100,8 @@ ORIEL_DEV int ori_a2a_send_slot(const struct ori_a2a_args *a, struct oriel_group
 	} else if (it->index == 0) {
 		if (it->refused)
 			ori_a2a_refusal(a, g, it->peer);
-		ori_a2a_tell_caller(a, g, it->peer, it->count, it->refused ? 0 : place);
+		ori_a2a_tell_caller(a, g, it->peer, it->count,
+				    it->refused ? 0 : (uint64_t)(uint32_t)it->peer * a->slot_elems);
 	}
 	return 0;
 }
@@ -109,7 +110,7 @@ ORIEL_DEV int ori_a2a_send_slot(const struct ori_a2a_args *a, struct oriel_group
 ORIEL_DEV int ori_a2a_receive_slot(const struct ori_a2a_args *a, struct oriel_group g,
 				   const struct ori_a2a_item *it, uint64_t k)
 {
-	uint64_t word = 0, place = (uint64_t)(uint32_t)it->peer * a->slot_stride;
+	uint64_t word = 0, place = (uint64_t)(uint32_t)it->peer * a->slot_elems;
 	int more = 0, err = 0;
 
 	if (oriel_group_is_leader(g)) {

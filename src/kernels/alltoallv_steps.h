@@ -268,7 +268,7 @@ ORIEL_DEV void ori_a2a_tell_caller(const struct ori_a2a_args *a, struct oriel_gr
 ORIEL_DEV int ori_a2a_landing(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 			      int peer, uint64_t k, uint64_t *place)
 {
-	*place = (uint64_t)(uint32_t)peer * a->slot_stride;
+	*place = (uint64_t)(uint32_t)peer * a->slot_elems;
 	return ori_a2a_is_packed(a, parts) ? ori_a2a_place(a, g, parts, peer, k, place) : 0;
 }
 
@@ -285,8 +285,8 @@ ORIEL_DEV int ori_a2a_receive_self(const struct ori_a2a_args *a, struct oriel_gr
 		ori_a2a_tell_caller(a, g, it->peer, 0, 0);
 		return 0;
 	}
-	ori_a2a_copy(a, g, a->buffer + a->recv_off + place + begin, a->send + it->src_off + begin,
-		     bytes);
+	ori_a2a_copy(a, g, a->buffer + a->recv_off + place * a->elem_bytes + begin,
+		     a->send + it->src_off + begin, bytes);
 	if (it->index == 0)
 		ori_a2a_tell_caller(a, g, it->peer, it->count, place);
 	return oriel_group_sync(g);
@@ -324,7 +324,7 @@ ORIEL_DEV void ori_a2a_take(const struct ori_a2a_args *a, struct oriel_group g,
 		count = 0;
 		place = 0;
 	} else if (word & ORI_A2A_INLINE && count) {
-		ori_group_copy(g, a->buffer + a->recv_off + place,
+		ori_group_copy(g, a->buffer + a->recv_off + place * a->elem_bytes,
 			       (const uint8_t *)row + ori_a2a_inbox_off(a, k),
 			       count * a->elem_bytes);
 	}

@@ -39,6 +39,7 @@ struct oriel_alltoallv_request {
 /* Where things lie in a request's window. */
 struct ori_a2a_layout {
 	uint64_t inbox_bytes, row_stride, slot_stride;
+	uint64_t slot_elems; /* slot_stride in elements; 0: packed, or a slot is less than one */
 	uint64_t state, arrived, handle, recv;
 	uint64_t recv_bytes; /* of the receive buffer */
 	uint64_t bytes;

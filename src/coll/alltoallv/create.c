@@ -123,6 +123,21 @@ static uint64_t place(uint64_t *end, uint64_t bytes, uint64_t align)
 	return at;
 }
 
+/*
+ * Of a slot: offsets count elements, and a slot begins on 16 bytes, so it is a whole number of
+ * both.  0: a slot has no room for one element.
+ */
+static uint64_t slot_elems(const struct oriel_alltoallv_options *o)
+{
+	uint64_t unit = o->elem_bytes, step = 16;
+
+	if (o->slot_bytes < o->elem_bytes)
+		return 0;
+	for (; step > 1 && unit % 2 == 0; step /= 2)
+		unit /= 2;
+	return round_up((o->slot_bytes + o->elem_bytes - 1) / o->elem_bytes, step);
+}
+
 void ori_alltoallv_layout(const struct oriel_alltoallv_options *o, int nranks,
 			  struct ori_a2a_layout *l)
 {
@@ -132,7 +147,9 @@ void ori_alltoallv_layout(const struct oriel_alltoallv_options *o, int nranks,
 	l->inbox_bytes = round_up(most < ORI_A2A_INBOX_BYTES ? most : ORI_A2A_INBOX_BYTES,
 				  ORIEL_LINE_BYTES);
 	l->row_stride = sizeof(struct ori_a2a_row) + 2 * l->inbox_bytes;
-	l->slot_stride = round_up(o->slot_bytes, 16);
+	l->slot_elems = slot_elems(o);
+	l->slot_stride = l->slot_elems ? l->slot_elems * o->elem_bytes :
+					 round_up(o->slot_bytes, 16);
 	l->recv_bytes = o->slot_bytes ? n * l->slot_stride : o->recv_bytes;
 	(void)place(&end, n * l->row_stride, ORIEL_LINE_BYTES); /* rows are at 0 */
 	l->state = place(&end, sizeof(struct ori_a2a_state), ORIEL_LINE_BYTES);
@@ -221,7 +238,8 @@ static int fill_args(struct oriel_alltoallv_request *a, const struct ori_a2a_lay
 	args->elem_bytes = a->options.elem_bytes;
 	args->most_elems = most / a->options.elem_bytes;
 	args->slot_stride = l->slot_stride;
-	args->recv_bytes = l->recv_bytes;
+	args->slot_elems = l->slot_elems;
+	args->recv_elems = l->recv_bytes / a->options.elem_bytes;
 	args->recv_off = l->recv;
 	args->row_stride = l->row_stride;
 	args->inbox_bytes = l->inbox_bytes;
@@ -339,10 +357,6 @@ static int make_request(struct oriel_comm *c, const struct oriel_alltoallv_optio
 	struct oriel_alltoallv_request *a;
 	int status, err;
 
-	if (!err)
-		err = ori_comm_failed(c);
-	if (err)
-		return err;
 	memset(&layout, 0, sizeof(layout));
 	a = calloc(1, sizeof(*a));
 	all = calloc((size_t)c->nranks, sizeof(*all));

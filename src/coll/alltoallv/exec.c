@@ -207,7 +207,8 @@ static int refuse_own(const struct oriel_alltoallv_request *a)
 	return ori_fail(ORIEL_ERANGE,
 			"oriel_alltoallv_exec: more is sent here, or copied to the send buffer, "
 			"than there is room for (receive buffer %llu bytes, send buffer %llu)",
-			(unsigned long long)args->recv_bytes, (unsigned long long)a->send_bytes);
+			(unsigned long long)(args->recv_elems * args->elem_bytes),
+			(unsigned long long)a->send_bytes);
 }
 
 static int refused(const struct oriel_alltoallv_request *a, uint64_t word)
