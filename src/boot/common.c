@@ -75,8 +75,9 @@ void ori_boot_hold(struct oriel_boot *boot)
 void ori_boot_drop(struct oriel_boot *boot)
 {
 	/*
-	 * [B1] acquire and release, paired with itself: what each holder did with the boot comes
-	 * before the close by the last one.
+	 * [BOOT1] acq_rel, process scope; its own partner.  Publishes a holder's last use of the
+	 * boot to the holder that closes it.  Without it the last holder could free the boot while
+	 * another one's stores to it are still to come.
 	 */
 	if (boot && __atomic_sub_fetch(&boot->refs, 1, __ATOMIC_ACQ_REL) == 0)
 		boot->ops->close(boot);

@@ -200,7 +200,11 @@ static void user_close(struct oriel_boot *boot)
 
 	free(b->order);
 	free(b);
-	/* [U1] acquire and release, paired with itself: all use of ctx comes before destroy */
+	/*
+	 * [BOOT2] acq_rel, process scope; its own partner.  Publishes a boot's last use of the
+	 * callbacks to the boot that ends them.  Without it destroy() could free the user's ctx
+	 * while another thread's last callback still uses it.
+	 */
 	if (__atomic_sub_fetch(&calls->refs, 1, __ATOMIC_ACQ_REL))
 		return;
 	if (calls->ops.destroy)

@@ -62,6 +62,7 @@ ORIEL_DEV_OUT void ori_a2a_give_up(const struct ori_a2a_args *a, int err)
 	for (r = 0; r < a->comm.nranks; r++)
 		if (r != a->comm.rank)
 			(void)ori_fail_window(a->win, err, r);
+	/* acq_rel, without a partner: a failure word is the whole message */
 	(void)ori_compare_swap_acq_rel_sys(a->failure, 0, ORIEL_FAILURE(err, a->comm.rank));
 }
 

@@ -204,7 +204,11 @@ ORIEL_DEV uint64_t ori_a2a_slice(const struct ori_a2a_item *it, uint64_t *begin)
 /* By one thread, after its group met: a mapped peer's word becomes `value`. */
 ORIEL_DEV void ori_a2a_store(const struct ori_a2a_item *it, uint64_t *word, uint64_t value)
 {
-	/* [S1] release, system scope; partner [W1] in ori_a2a_wait(). */
+	/*
+	 * [A2A1] release, system scope; partner [A2A4] in ori_a2a_wait(): with `told` the message
+	 * in the inbox, with `granted` the place in grant[].  Without it a peer could see this
+	 * call's word and copy the message, or take the place, of two calls before.
+	 */
 	ori_word_signal(word, ORIEL_SET, value, it->waiters);
 }
 
@@ -219,13 +223,14 @@ ORIEL_DEV int ori_a2a_wait(struct ori_spin *s, const uint64_t *word, uint32_t sh
 	int err = ori_failures_status(look);
 	uint32_t more;
 
+	/* the polls are the first half of [A2A4]: the acquire is complete with ori_poll_end() */
 	while (!err && !ori_reached(have, want)) {
 		err = ori_spin(s, have >> shift);
 		have = ori_poll_sys(word);
 		for (more = ori_spin_polls(s); more && !ori_reached(have, want); more--)
 			have = ori_poll_sys(word);
 	}
-	/* [W1] acquire, system scope, with the polls; partner [S1] in ori_a2a_store() and ori_a2a_deliver(). */
+	/* [A2A4] acquire, system scope, with the polls; partner [A2A1], [A2A2], [A2A3]. */
 	ori_poll_end();
 	ori_spin_end(s);
 	*seen = have;
@@ -297,7 +302,7 @@ ORIEL_DEV uint64_t ori_a2a_told(const struct ori_a2a_args *a, int source, uint64
 	return ori_load_relaxed_sys(&ori_a2a_row(a, a->buffer, source)->told[k & 1u]);
 }
 
-/* Kept until the host asks. */
+/* Kept until the host asks.  acq_rel, without a partner: the word is the whole message. */
 ORIEL_DEV void ori_a2a_refusal(const struct ori_a2a_args *a, struct oriel_group g, int rank)
 {
 	if (oriel_group_is_leader(g))

@@ -30,7 +30,7 @@ ORIEL_DEV uint64_t ori_a2a_find_beside(const struct ori_a2a_args *a, struct orie
 	uint64_t k = 0;
 
 	if (g.thread == 0)
-		ori_release_begin(); /* the first half of [S1], see ori_a2a_tell() */
+		ori_release_begin(); /* the first half of [A2A2], see ori_a2a_tell() */
 	if (g.thread >= 32u) {
 		k = ori_load_relaxed_sys(&a->state->calls);
 		/* the block agrees on what all of its threads have seen */

@@ -2,8 +2,9 @@
 /*
  * kernels/alltoallv_steps.h - the steps of an all-to-all-v: what a block does about one item in each phase.
  *
- * Words of mapped peers are stored with release [S1] after what they tell of, and read with acquire [W1], as in
- * device/mapped.h; those of queued peers are signals.  alltoallv.h has the protocol.
+ * A rank stores the words of mapped peers with release ([A2A1] to [A2A3]) after the data that they
+ * announce; the peers read them with acquire ([A2A4]).  Words of queued peers are signals.
+ * alltoallv.h has the protocol.
  *
  * Included by: alltoallv.c, alltoallv_slots.h.  Runs on all threads of a block.
  */
@@ -78,7 +79,12 @@ ORIEL_DEV int ori_a2a_tell(const struct ori_a2a_args *a, struct oriel_group g, i
 	if (!whole) {
 		/* the leader alone: it tells of nothing that others have done, and a failure is found by its next wait */
 		if (oriel_group_is_leader(g) && !ori_failures_any(it->look)) {
-			/* [S1] release, system scope; partner [W1] in ori_a2a_wait(). */
+			/*
+			 * [A2A2] release, system scope; partner [A2A4] in ori_a2a_wait().
+			 * Publishes that this rank has read what the last call brought: the peer
+			 * may write its receive buffer.  Without it the peer's data could overwrite
+			 * bytes that a kernel before this call still reads.
+			 */
 			if (!opened)
 				ori_release_begin();
 			ori_publish(&row->told[k & 1u], ORIEL_SET, word, it->waiters);
@@ -156,8 +162,9 @@ ORIEL_DEV int ori_a2a_arrive(const struct ori_a2a_args *a, const struct ori_a2a_
 	if (it->blocks == 1)
 		return 1;
 	/*
-	 * [B1] release and acquire, device scope; its own partner.  Who is last has seen the stores of the other
-	 * blocks, and passes them on with [S1].
+	 * [A2A5] acq_rel, device scope; its own partner.  Publishes a block's share of the message
+	 * to the block that comes last, which passes it on with [A2A3] or with a queue's mark.
+	 * Without it the peer could be told of a message whose other shares are not there yet.
 	 */
 	if (ori_fetch_add32_acq_rel(&a->arrived[it->peer], 1) + 1 != it->blocks)
 		return 0;
@@ -202,7 +209,11 @@ ORIEL_DEV void ori_a2a_deliver(const struct ori_a2a_args *a, int parts,
 	/* without atomics the last block speaks for all */
 	if (ori_a2a_cannot_add(a, it) && !ori_a2a_arrive(a, it))
 		return;
-	/* [S1] release, system scope; partner [W1] in ori_a2a_wait(). */
+	/*
+	 * [A2A3] release, system scope; partner [A2A4] in ori_a2a_wait().  Publishes this block's
+	 * share of the message in the peer's receive buffer, and `told`.  Without it the peer could
+	 * see that all has come and read bytes of the call before.
+	 */
 	ori_release_begin();
 	if (it->blocks == 1 || ori_a2a_cannot_add(a, it))
 		ori_publish(came, ORIEL_SET, (k + 1) * whole, it->waiters);
@@ -372,7 +383,11 @@ ORIEL_DEV int ori_a2a_receive(const struct ori_a2a_args *a, struct oriel_group g
  */
 ORIEL_DEV void ori_a2a_count(const struct ori_a2a_args *a, uint64_t calls)
 {
-	/* [B2] release and acquire, device scope; its own partner: all blocks have read `calls`. */
+	/*
+	 * [A2A6] acq_rel, device scope; its own partner.  Publishes that a block has read `calls`,
+	 * to the block that moves it.  Without it a slow block could read the number of the next
+	 * call.
+	 */
 	if (a->counted > 1 && ori_fetch_add32_acq_rel(&a->state->left, 1) + 1 != a->counted)
 		return;
 	a->state->left = 0;

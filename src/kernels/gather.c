@@ -231,7 +231,11 @@ ORIEL_DEV int ori_gather_is_last(const struct ori_gather_op *a, struct oriel_gro
 	uint64_t before = 0;
 
 	(void)oriel_group_sync(g);
-	/* [L1] release and acquire, device scope; its own partner: what each block wrote is there for the last one */
+	/*
+	 * [AGK1] acq_rel, device scope; its own partner.  Publishes what a block stored, and the
+	 * failure it may have noted, to the block that comes last.  Without it the last block could
+	 * tell peers of data that another block's stores have not yet brought there.
+	 */
 	if (oriel_group_is_leader(g)) {
 		before = ori_fetch_add32_acq_rel(a->blocks_done, 1);
 		if (before + 1 == g.nblocks)

@@ -70,7 +70,7 @@ ORIEL_DEV int ori_gather_flush(const struct oriel_window_dev *words, int peer, u
 	return err;
 }
 
-/* What has come of (peer, id) in this exec; acquire, [W1]. */
+/* What has come of (peer, id) in this exec.  Acquire: [SIG3] in oriel_read_signal_from(). */
 ORIEL_DEV uint64_t ori_gather_count(const struct oriel_window_dev *words, int peer, int id)
 {
 	return oriel_read_signal_from(words, peer, id);
@@ -93,6 +93,7 @@ ORIEL_DEV_OUT void ori_gather_give_up(const struct oriel_window_dev *words, int 
 {
 	uint64_t failure = ORIEL_FAILURE_LATE(err, peer, words->comm.rank);
 
+	/* acq_rel, without a partner: a failure word is the whole message */
 	ori_compare_swap_acq_rel_sys(words->failure, 0, failure);
 	/* where the comm has failed everybody knows */
 	if (ori_failed(&words->comm, NULL))

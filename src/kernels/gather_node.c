@@ -59,7 +59,12 @@ ORIEL_DEV void ori_gather_node_tell(const struct ori_gather_node_op *a, int peer
 	uint64_t *there = ori_gather_node_there(a, peer, id);
 	struct oriel_waiters *waiters = ORIEL_ON_GPU ? NULL : a->peers[peer].waiters;
 
-	/* [S1] release, system scope; partner [W1] in ori_gather_node_wait(). */
+	/*
+	 * [AGK3] release, system scope, in both ways of adding; partner [AGK4] in
+	 * ori_gather_node_wait().  LOCAL publishes the group's slice of this rank's block, READY
+	 * that this rank has read what the last exec brought.  Without it a peer could take bytes
+	 * of the exec before, or overwrite bytes that are still being read.
+	 */
 	if (a->signal_turns && a->peers[peer].flags & ORIEL_PEER_NO_ATOMICS)
 		ori_add_in_turn(&a->comm, a->failure, a->number,
 				&a->signal_turns[ori_gather_node_here(a, peer, id)], there, 1,
@@ -95,7 +100,7 @@ ORIEL_DEV int ori_gather_node_wait(const struct ori_gather_node_op *a, int peer,
 	struct ori_spin s;
 
 	ori_spin_begin(&s, &a->comm, a->failure, ORIEL_OP_SIGNAL, peer, id, a->number, want);
-	/* [W1] acquire, system scope; partner [S1] in ori_gather_node_tell(). */
+	/* [AGK4] acquire, system scope, in ori_word_wait(); partner [AGK3]. */
 	return ori_word_wait(&s, &a->signal_words[ori_gather_node_here(a, peer, id)], base,
 			     ORIEL_GE);
 }
@@ -141,7 +146,11 @@ ORIEL_DEV void ori_gather_node_advance(const struct ori_gather_node_op *a, struc
 	int last = 0;
 	uint32_t i;
 
-	/* [L2] release and acquire, device scope; its own partner: the last one sees all others through with reading */
+	/*
+	 * [AGK2] acq_rel, device scope; its own partner.  Publishes that a block has read the
+	 * bases, to the block that moves them.  Without it a slow block could read bases of the
+	 * next exec, and wait for signals that only that one brings.
+	 */
 	if (lane == 0)
 		last = ori_fetch_add32_acq_rel(a->blocks_done, 1) + 1 == g.nblocks;
 	if (!ori_lanes_any(lanes, last))
@@ -188,6 +197,7 @@ ORIEL_DEV_OUT void ori_gather_node_give_up(const struct ori_gather_node_op *a, i
 {
 	uint64_t failure = ORIEL_FAILURE(err, a->comm.rank);
 
+	/* acq_rel, without a partner: a failure word is the whole message */
 	(void)ori_compare_swap_acq_rel_sys(a->failure, 0, failure);
 	/* where the comm has failed everybody knows */
 	if (ori_load_relaxed_sys(a->comm.failure))

@@ -94,10 +94,16 @@ int ori_gather_exec(struct oriel_allgather_request *r, const char *call, const v
 						  oriel_window_status(r->words->window);
 	if (err || !bytes)
 		return err;
+	/* [AG1] acquire, process scope; partner [AG2] of the exec before. */
 	if (__atomic_exchange_n(&r->busy, 1, __ATOMIC_ACQUIRE))
 		return ori_fail(ORIEL_EBUSY, "%s: another thread runs this request", call);
 	texts = ori_last_error_count();
 	err = run(r, from, bytes, stream);
+	/*
+	 * [AG2] release, process scope; partner [AG1], [AG3].  Publishes what this exec left in the
+	 * request: counts, plans, scratch memory.  Without it the exec of another thread could
+	 * count from before this one, and wait for words that have already been used up.
+	 */
 	__atomic_store_n(&r->busy, 0, __ATOMIC_RELEASE);
 	/* what ended it may have been decided on another thread, where its text is */
 	if (err && !r->comm->device->separate && ori_last_error_count() == texts)
@@ -139,6 +145,7 @@ int oriel_allgather_destroy(struct oriel_allgather_request *r)
 	err = ori_live_check(r, ORI_LIVE_ALLGATHER, "oriel_allgather_destroy");
 	if (err)
 		return err;
+	/* [AG3] acquire, process scope; partner [AG2]: what is freed here is no longer written. */
 	if (__atomic_load_n(&r->busy, __ATOMIC_ACQUIRE))
 		return ori_fail(ORIEL_EBUSY, "oriel_allgather_destroy: an exec is running");
 	ori_live_remove(r);

@@ -6,10 +6,10 @@
  * leave, see what has come, hand that to the node, store the own block into mapped peers.  Where there is nothing
  * to do it waits like every wait of the library (device/spin.h), which drives the engine of the queues.
  *
- * Order: a rank says READY [S1] when it has entered the exec; who has seen that [W1] may write to it.  Stores to a
- * mapped peer come before LOCAL [S1] to it, data through a queue before its arrival count.  An exec ends when all
- * that was to come has come and all that was posted is complete, so nobody writes to this rank, or reads its
- * memory, after it.
+ * Order: a rank signals READY ([SIG1]) when it has entered the exec.  A rank that has read that
+ * signal ([SIG3]) may write to it.  Stores to a mapped peer come before LOCAL ([SIG1]) to it, data
+ * through a queue before its arrival count.  An exec ends when everything it waits for has come and
+ * everything it posted is complete.  After that nobody writes to this rank or reads its memory.
  *
  * Called by request.c on the thread that runs the exec.
  */

@@ -19,14 +19,18 @@
 
 static void drop_token(struct ori_gather_token *t)
 {
-	/* [T1] release and acquire of each other: who frees it sees all others done */
+	/*
+	 * [AG4] acq_rel, process scope; its own partner.  Publishes a holder's last use of the
+	 * token to the holder that frees it.  Without it that one could free memory that the
+	 * driver's thread is still to write in ori_gather_graph_gone().
+	 */
 	if (t && __atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL) == 0)
 		free(t);
 }
 
 static int graphs_of(const struct oriel_allgather_request *r)
 {
-	/* [T2] acquire; partner [T3]: the graph that let go runs no more */
+	/* [AG5] acquire, process scope; partner [AG6]. */
 	return r->token ? __atomic_load_n(&r->token->graphs, __ATOMIC_ACQUIRE) : 0;
 }
 
@@ -39,7 +43,12 @@ void ori_gather_graph_gone(void *token)
 {
 	struct ori_gather_token *t = token;
 
-	__atomic_sub_fetch(&t->graphs, 1, __ATOMIC_RELEASE); /* [T3] */
+	/*
+	 * [AG6] release, process scope; partner [AG5].  Publishes that the graph runs no more.
+	 * Without it a request could be freed while what the graph's last run read of it is still
+	 * being read.
+	 */
+	__atomic_sub_fetch(&t->graphs, 1, __ATOMIC_RELEASE);
 	drop_token(t);
 }
 
@@ -64,6 +73,11 @@ static void let_go(struct oriel_allgather_request *r)
 		return;
 	r->holds = 0;
 	if (r->window)
+		/*
+		 * [AG7] release, process scope; partner [WIN2] in check_unused() of
+		 * window/window.c.  Publishes the request's last use of the window.  Without it the
+		 * window could be destroyed while another thread still reads its tables.
+		 */
 		__atomic_sub_fetch(&r->window->users, 1, __ATOMIC_RELEASE);
 	else
 		ori_buffer_unhold(r->buffer);
