@@ -39,15 +39,18 @@ struct ori_boot_backend {
 	int (*allgather)(struct oriel_boot *, const void *mine, void *all, size_t bytes,
 			 uint64_t timeout_ns);
 	/*
-	 * Makes the group of `members` (ranks of this boot, in the order of their new ranks; me among
-	 * them).  All members call it, with the same list, as the same-numbered subgroup call on this
-	 * boot; `tag` tells disjoint groups of one round apart.  May communicate among the whole parent.
+	 * Makes the group of `members` (ranks of this boot, in the order of their new ranks; me
+	 * among them).  All members call it, with the same list, as the same-numbered subgroup call
+	 * on this boot; `tag` tells disjoint groups of one round apart.  May communicate among the
+	 * whole parent.
 	 */
 	int (*subgroup)(struct oriel_boot *, const int *members, int n, uint32_t tag,
 			uint64_t timeout_ns, struct oriel_boot **sub);
 	/* One watcher a boot; NULL takes it away, and none is called after that returned. */
 	void (*watch)(struct oriel_boot *, ori_boot_watch_fn *, void *ctx);
-	/* Makes the watchers and pending calls of all other members end with `status`, naming me. */
+	/*
+	 * Makes the watchers and pending calls of all other members end with `status`, naming me.
+	 */
 	void (*abort)(struct oriel_boot *, int status, const char *why);
 	/*
 	 * Who speaks for this rank when others ask; NULL: nobody, and none is called after that

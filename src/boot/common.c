@@ -3,8 +3,8 @@
  * boot/common.c - what all implementations of a boot share: the base struct and its references, the
  * check of a list of members, times and conditions.
  *
- * Owns no group: each implementation owns its own.  Calls nothing of the other files of this folder.
- * Called by: the implementations, and comm (hold, drop), from any thread.
+ * Owns no group: each implementation owns its own.  Calls nothing of the other files of this
+ * folder.  Called by: the implementations, and comm (hold, drop), from any thread.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -68,7 +68,7 @@ int ori_boot_round(struct oriel_boot *boot, const char *call, const void *mine, 
 
 void ori_boot_hold(struct oriel_boot *boot)
 {
-	/* relaxed: who takes a reference already has one */
+	/* relaxed: the thread that takes a reference already has one */
 	__atomic_fetch_add(&boot->refs, 1, __ATOMIC_RELAXED);
 }
 

@@ -14,7 +14,7 @@
 #define ORI_BOOT_RANKS_MAX 16384
 #define ORI_BOOT_WHY_BYTES 400
 
-/* ---- making: one function per implementation -------------------------------------------------- */
+/* ---- making: one function per implementation ------------------------------------------------ */
 
 int ori_boot_single_create(struct oriel_boot **boot);
 int ori_boot_threads_create(int nranks, uint64_t late_ns, struct oriel_boot **boots);
@@ -26,7 +26,7 @@ int ori_boot_id_make(const struct ori_config *, struct oriel_boot_id *id);
 int ori_boot_id_join(const struct ori_config *, const struct oriel_boot_id *id, int rank,
 		     int nranks, struct oriel_boot **boot);
 
-/* ---- shared (common.c) -------------------------------------------------------------------------- */
+/* ---- shared (common.c) ---------------------------------------------------------------------- */
 
 void ori_boot_init(struct oriel_boot *, const struct ori_boot_backend *, int rank, int nranks);
 

@@ -2,8 +2,8 @@
 /*
  * boot/round.h - one collective, as the one who gathers it sees it (round.c).
  *
- * For threads.c, which gathers under its lock, the TCP hub, which gathers on its one thread, and the
- * TCP clients, which get the hub's reports.
+ * For threads.c, which gathers under its lock, the TCP hub, which gathers on its one thread, and
+ * the TCP clients, which get the hub's reports.
  */
 #ifndef ORI_BOOT_ROUND_H
 #define ORI_BOOT_ROUND_H

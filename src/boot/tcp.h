@@ -14,7 +14,7 @@
 #include "impl.h"
 #include "round.h"
 
-/* ---- messages (tcp_wire.c) ------------------------------------------------------------------------ */
+/* ---- messages (tcp_wire.c) ------------------------------------------------------------------ */
 
 #define TCP_MAGIC 0x31424f52u /* "ROB1" */
 #define TCP_VERSION 3u
@@ -129,7 +129,7 @@ int ori_tcp_adopt(int fd); /* a copy of a descriptor we were given */
 void ori_tcp_close(int fd);
 void ori_tcp_tune(int fd); /* no delay, keep-alive */
 
-/* ---- hub (tcp_hub.c) ------------------------------------------------------------------------------- */
+/* ---- hub (tcp_hub.c) ------------------------------------------------------------------------ */
 
 struct tcp_hub;
 
@@ -145,10 +145,12 @@ struct tcp_hub *ori_tcp_hub_find(const struct tcp_place *);
 /* Gives up a hold (NULL: none).  The last waits for the hub's end, at most timeout_ns. */
 void ori_tcp_hub_release(struct tcp_hub *, uint64_t timeout_ns);
 
-/* Joins and frees hubs that ended with nobody to wait for them: by the next start, and by fork(). */
+/*
+ * Joins and frees hubs that ended with nobody to wait for them: by the next start, and by fork().
+ */
 void ori_tcp_hub_reap(void);
 
-/* ---- client (tcp_client.c, tcp_group.c) ------------------------------------------------------------- */
+/* ---- client (tcp_client.c, tcp_group.c) ----------------------------------------------------- */
 
 struct tcp_join {
 	const struct tcp_place *place;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/tcp_client.c - a rank's connection to the hub: its groups, how they fail, sending, and the end.
+ * boot/tcp_client.c - a rank's connection to the hub: its groups, how they fail, sending, and the
+ * end.
  *
  * Owns the socket and the list of the rank's groups.  The lowest of the client's files: it does not
  * know what messages mean (tcp_take.c), who reads them (tcp_reader.c), or the tree (tcp_relay.c).
@@ -17,7 +18,7 @@
 #define CLOSE_NS (2 * ORI_NS_PER_S)
 #define FAILED_NS ORI_NS_PER_S
 
-/* ---- groups -------------------------------------------------------------------------------------- */
+/* ---- groups --------------------------------------------------------------------------------- */
 
 struct tcp_group *ori_tcp_group_find(struct tcp_client *c, uint64_t gid)
 {
@@ -69,7 +70,7 @@ void ori_tcp_group_fail(struct tcp_group *g, int status, int rank, const char *w
 		ori_watch_tell(&g->watch, &c->lock, &c->cond, status, rank, why);
 }
 
-/* ---- sending, losing, closing -------------------------------------------------------------------- */
+/* ---- sending, losing, closing --------------------------------------------------------------- */
 
 int ori_tcp_client_send(struct tcp_client *c, const struct tcp_header *h, const void *head,
 			size_t head_bytes, const void *data, size_t bytes, uint64_t deadline_ns)
@@ -128,7 +129,9 @@ static void say_bye(struct tcp_client *c)
 	ori_tcp_header_fill(&h, TCP_BYE, 0, 0, c->rank, 0);
 	if (!ori_tcp_client_send(c, &h, NULL, 0, NULL, 0, ori_deadline_ns(CLOSE_NS)))
 		shutdown(c->fd, SHUT_WR);
-	/* the hub answers by closing; the reader takes what is still under way, so nothing is reset */
+	/*
+	 * the hub answers by closing; the reader takes what is still under way, so nothing is reset
+	 */
 	pthread_mutex_lock(&c->lock);
 	ori_boot_timespec(ori_deadline_ns(c->hub_silent ? CLOSE_NS / 20 : CLOSE_NS), &when);
 	while (!c->reader_ended && err != ETIMEDOUT)

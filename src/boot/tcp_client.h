@@ -167,7 +167,10 @@ int ori_tcp_relay_poll(struct pollfd *fds, int n, int ms);
 uint64_t ori_tcp_relay_deadline(const struct tcp_client *);
 /* A result that has come from the parent and is the caller's now, or NULL. */
 struct tcp_packet *ori_tcp_relay_serve(struct tcp_client *, const struct pollfd *fds, int n);
-/* Ends the link to the parent.  No result comes that way any more, so the children's links end, too. */
+/*
+ * Ends the link to the parent.  No result comes that way any more, so the children's links end,
+ * too.
+ */
 void ori_tcp_relay_cut(struct tcp_client *);
 /* Sends a result on to the children. */
 void ori_tcp_relay_pass(struct tcp_client *, struct tcp_packet *);
@@ -176,7 +179,9 @@ extern uint64_t ori_tcp_relay_count; /* messages this process has passed on */
 void ori_tcp_relay_end(struct tcp_client *, uint64_t ns);
 
 /* tcp_in.c */
-/* One step: 1 when the packet is whole (then the caller's), 0: more is to come, or negative errno. */
+/*
+ * One step: 1 when the packet is whole (then the caller's), 0: more is to come, or negative errno.
+ */
 int ori_tcp_in_step(struct tcp_in *, int fd, struct tcp_packet **packet);
 void ori_tcp_packet_drop(struct tcp_packet *);
 

@@ -14,7 +14,7 @@
 
 static const struct ori_boot_backend tcp_ops;
 
-/* ---- allgather ----------------------------------------------------------------------------------- */
+/* ---- allgather ------------------------------------------------------------------------------ */
 
 /* Lock held.  A member that has left for good: 0 or ORIEL_EPEER with the text. */
 static int check_left(struct tcp_group *g)
@@ -150,7 +150,7 @@ static int tcp_allgather(struct oriel_boot *boot, const void *mine, void *all, s
 	return err;
 }
 
-/* ---- groups -------------------------------------------------------------------------------------- */
+/* ---- groups --------------------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t h, uint64_t v)
 {
@@ -247,7 +247,7 @@ static int tcp_subgroup(struct oriel_boot *boot, const int *members, int n, uint
 	return err;
 }
 
-/* ---- watch, abort, close ------------------------------------------------------------------------- */
+/* ---- watch, abort, close -------------------------------------------------------------------- */
 
 static void tcp_watch(struct oriel_boot *boot, ori_boot_watch_fn *fn, void *ctx)
 {

@@ -93,7 +93,8 @@ struct tcp_hub {
 	struct ori_round *gathers;
 	int tree;         /* the welcomes named parents */
 	int links_wanted; /* ranks with a parent */
-	int links; /* ranks whose link to their parent stands; -1: one broke, the tree is not used any more */
+	/* ranks whose link to their parent stands; -1: one broke, the tree is not used any more */
+	int links;
 	uint64_t idle_ns, accept_ns, stop_ns;
 	unsigned warned; /* bad connections so far */
 	int full;        /* errno of the last accept that found no descriptor; 0: none */
@@ -103,7 +104,9 @@ struct tcp_hub {
 void ori_hub_accept(struct tcp_hub *);
 void ori_hub_conn_read(struct tcp_hub *, struct hub_conn *);
 void ori_hub_conn_timer(struct tcp_hub *, struct hub_conn *, uint64_t now);
-/* Tells the others who left in this turn: one message for all, since at the end of a job all leave. */
+/*
+ * Tells the others who left in this turn: one message for all, since at the end of a job all leave.
+ */
 void ori_hub_tell_left(struct tcp_hub *);
 /* Closes broken connections and tells the others who died; again until none is broken. */
 void ori_hub_sweep(struct tcp_hub *);

@@ -3,8 +3,9 @@
  * boot/tcp_hub_conn.c - the hub's connections: bytes in, timers, endings.
  *
  * Owns the list of connections and their states; never blocks.  tcp_hub_join.c and tcp_hub_round.c
- * decide what a message means, tcp_hub_out.c sends.  Nothing is freed while the loop walks the list:
- * a connection that must go is marked broken and swept at the end of the turn.  On the hub's thread.
+ * decide what a message means, tcp_hub_out.c sends.  Nothing is freed while the loop walks the
+ * list: a connection that must go is marked broken and swept at the end of the turn.  On the hub's
+ * thread.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 
 #define READS_A_TURN 16 /* so that one busy rank does not keep the others waiting */
 
-/* ---- in ----------------------------------------------------------------------------------------- */
+/* ---- in ------------------------------------------------------------------------------------- */
 
 /* Others will close some; until then ranks seem not to come, so it is said why. */
 static void accept_failed(struct tcp_hub *hub, int error)
@@ -210,7 +211,7 @@ void ori_hub_conn_timer(struct tcp_hub *hub, struct hub_conn *c, uint64_t now)
 	}
 }
 
-/* ---- endings ------------------------------------------------------------------------------------ */
+/* ---- endings -------------------------------------------------------------------------------- */
 
 static void conn_free(struct hub_conn *c)
 {

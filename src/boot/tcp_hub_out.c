@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/tcp_hub_out.c - the outgoing half of the hub's connections: messages are made, queued and sent
- * as far as the socket takes them.
+ * boot/tcp_hub_out.c - the outgoing half of the hub's connections: messages are made, queued and
+ * sent as far as the socket takes them.
  *
- * Owns the queue of each connection.  Never blocks, and closes nothing: a connection that must go is
- * marked broken.  The lowest of the hub's files: it calls none of the others.  On the hub's thread.
+ * Owns the queue of each connection.  Never blocks, and closes nothing: a connection that must go
+ * is marked broken.  The lowest of the hub's files: it calls none of the others.  On the hub's
+ * thread.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/tcp_reader.c - a rank's reader: the thread that takes messages from the hub and from the tree.
+ * boot/tcp_reader.c - a rank's reader: the thread that takes messages from the hub and from the
+ * tree.
  *
- * Owns the thread.  It blocks in poll only: a peer that stops in the middle of a message does not keep
- * others from being heard.  tcp_take.c says what a message means.
- * Protocol: docs/protocols/boot-tcp.md
+ * Owns the thread.  It blocks in poll only: a peer that stops in the middle of a message does not
+ * keep others from being heard.  tcp_take.c says what a message means.  Protocol:
+ * docs/protocols/boot-tcp.md
  */
 #include <errno.h>
 #include <signal.h>

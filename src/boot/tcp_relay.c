@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/tcp_relay.c - a rank's place in the tree that large results come down: its link to its parent, and
- * those of its children.
+ * boot/tcp_relay.c - a rank's place in the tree that large results come down: its link to its
+ * parent, and those of its children.
  *
- * Owns those sockets.  Nothing here can fail a boot: a rank whose link does not come to stand does not say
- * so to the hub, and the hub then sends everything itself.  Who knocks must have the job's secret.
+ * Owns those sockets.  Nothing here can fail a boot: a rank whose link does not come to stand does
+ * not say so to the hub, and the hub then sends everything itself.  Who knocks must have the job's
+ * secret.
  *
- * Threads: open and start on the joining thread, before there is a reader; the rest on the reader's.
- * Protocol: docs/protocols/boot-tcp.md
+ * Threads: open and start on the joining thread, before there is a reader; the rest on the
+ * reader's.  Protocol: docs/protocols/boot-tcp.md
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -21,7 +22,7 @@
 
 uint64_t ori_tcp_relay_count; /* atomic, relaxed: a number for tests */
 
-/* ---- children ------------------------------------------------------------------------------------ */
+/* ---- children ------------------------------------------------------------------------------- */
 
 uint16_t ori_tcp_relay_open(struct tcp_client *c)
 {
@@ -174,7 +175,7 @@ void ori_tcp_relay_pass(struct tcp_client *c, struct tcp_packet *packet)
 	}
 }
 
-/* ---- the parent ---------------------------------------------------------------------------------- */
+/* ---- the parent ----------------------------------------------------------------------------- */
 
 static void tell_hub(struct tcp_client *c, int up)
 {
@@ -285,7 +286,7 @@ static struct tcp_packet *link_read(struct tcp_client *c)
 	return result;
 }
 
-/* ---- in the reader's loop ------------------------------------------------------------------------ */
+/* ---- in the reader's loop ------------------------------------------------------------------- */
 
 int ori_tcp_relay_fill(struct tcp_client *c, struct pollfd *fds)
 {

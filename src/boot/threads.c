@@ -50,7 +50,7 @@ struct thread_boot {
 
 static const struct ori_boot_backend thread_ops;
 
-/* ---- the shared group --------------------------------------------------------------------------- */
+/* ---- the shared group ----------------------------------------------------------------------- */
 
 static void group_free(struct thread_group *g)
 {
@@ -141,7 +141,7 @@ static int boot_create(struct thread_group *g, int rank, struct oriel_boot **out
 	return 0;
 }
 
-/* ---- allgather ---------------------------------------------------------------------------------- */
+/* ---- allgather ------------------------------------------------------------------------------ */
 
 /* The first missing member that has left for good; -1: none. */
 static int first_gone(const struct thread_group *g, const struct ori_round *gather)
@@ -260,7 +260,7 @@ out:
 	return status ? ori_fail(status, "%s: %s", ori_boot_serves(boot), text) : 0;
 }
 
-/* ---- subgroups ---------------------------------------------------------------------------------- */
+/* ---- subgroups ------------------------------------------------------------------------------ */
 
 static struct thread_offer *offer_find(struct thread_group *g, uint64_t call, uint32_t tag)
 {
@@ -348,7 +348,7 @@ static int thread_subgroup(struct oriel_boot *boot, const int *members, int n, u
 	return err;
 }
 
-/* ---- watch, abort, close ------------------------------------------------------------------------ */
+/* ---- watch, abort, close -------------------------------------------------------------------- */
 
 static void thread_watch(struct oriel_boot *boot, ori_boot_watch_fn *fn, void *ctx)
 {

@@ -134,7 +134,9 @@ static int hand_round(struct user_boot *b, const struct ori_config *config, cons
 	int maker = members[0], err;
 
 	memset(&mine, 0, sizeof(mine));
-	/* a failure here is handed round too: the others must not wait for an id that never comes */
+	/*
+	 * a failure here is handed round too: the others must not wait for an id that never comes
+	 */
 	if (n > 1 && maker == b->base.rank)
 		mine.status = ori_boot_id_make(config, &mine.id);
 	all = calloc((size_t)b->base.nranks, sizeof(*all));

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kernels/alltoallv_items.h - items of the all-to-all-v kernel: which peer and what share of its message a block does,
- * and the words by which ranks tell each other how far they are.
+ * kernels/alltoallv_items.h - items of the all-to-all-v kernel: which peer and what share of its
+ * message a block does, and the words by which ranks tell each other how far they are.
  *
- * Included by: alltoallv_steps.h, alltoallv_packed.h.  Runs on all threads of a block, which get the same answers.
+ * Included by: alltoallv_steps.h, alltoallv_packed.h.  Runs on all threads of a block, which get
+ * the same answers.
  */
 #ifndef ORI_KERNELS_ALLTOALLV_ITEMS_H
 #define ORI_KERNELS_ALLTOALLV_ITEMS_H
@@ -71,9 +72,10 @@ ORIEL_DEV int ori_a2a_is_queued(const struct ori_a2a_args *a, int peer)
 }
 
 /*
- * One thread that posts to a queued peer as block `index` of that peer's.  What tells a peer something always goes as
- * block 0: then it is executed in the order of the calls, whatever block posts it and however many there are, by one NIC.
- * Through lanes of their own the mark of a call could come before that of the call before, whose size is not there.
+ * One thread that posts to a queued peer as block `index` of that peer's.  What tells a peer
+ * something always goes as block 0: then it is executed in the order of the calls, whatever block
+ * posts it and however many there are, by one NIC.  Through lanes of their own the mark of a call
+ * could come before that of the call before, whose size is not there.
  */
 ORIEL_DEV struct oriel_group ori_a2a_poster(int peer, uint32_t index)
 {
@@ -83,12 +85,12 @@ ORIEL_DEV struct oriel_group ori_a2a_poster(int peer, uint32_t index)
 	return one;
 }
 
-/* ---- sizes ----------------------------------------------------------------------------------------- */
+/* ---- sizes ---------------------------------------------------------------------------------- */
 
 /*
- * Looks through all sizes: are they possible, and what comes before this peer's?  Every warp of a block does it for
- * itself, its lanes sharing the ranks, so that no thread has to tell another.  The peer's own are asked for first: on a
- * GPU all loads are then under way together.
+ * Looks through all sizes: are they possible, and what comes before this peer's?  Every warp of a
+ * block does it for itself, its lanes sharing the ranks, so that no thread has to tell another.
+ * The peer's own are asked for first: on a GPU all loads are then under way together.
  */
 ORIEL_DEV void ori_a2a_check_sizes(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 				   struct ori_a2a_item *it)
@@ -194,7 +196,7 @@ ORIEL_DEV uint64_t ori_a2a_slice(const struct ori_a2a_item *it, uint64_t *begin)
 	return it->index + 1 == it->blocks ? it->bytes - *begin : slice;
 }
 
-/* ---- words ----------------------------------------------------------------------------------------- */
+/* ---- words ---------------------------------------------------------------------------------- */
 
 /* What is waited for: told[], came or granted of a row. */
 #define ORI_A2A_WAIT_TOLD 0
@@ -213,8 +215,8 @@ ORIEL_DEV void ori_a2a_store(const struct ori_a2a_item *it, uint64_t *word, uint
 }
 
 /*
- * By one thread: until *word has come to s->want in its bits from `shift` on, which may wrap; *seen is the word then.  As
- * ori_word_wait().
+ * By one thread: until *word has come to s->want in its bits from `shift` on, which may wrap; *seen
+ * is the word then.  As ori_word_wait().
  */
 ORIEL_DEV int ori_a2a_wait(struct ori_spin *s, const uint64_t *word, uint32_t shift, uint64_t *seen)
 {

@@ -12,8 +12,8 @@
 #include "alltoallv_items.h"
 
 /*
- * Waits until all ranks have told, and adds up: where the data of `peer` begins in this rank's receive buffer, or
- * ORI_A2A_REFUSED when there is no room for all of it.
+ * Waits until all ranks have told, and adds up: at which element of this rank's receive buffer the
+ * data of `peer` begins, or ORI_A2A_REFUSED when there is no room for all of it.
  */
 ORIEL_DEV_OUT int ori_a2a_place(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 				int peer, uint64_t k, uint64_t *place)
@@ -67,7 +67,10 @@ ORIEL_DEV_OUT int ori_a2a_grant(const struct ori_a2a_args *a, struct oriel_group
 			ori_a2a_store(it, &row->granted, k + 1);
 		}
 	}
-	/* one place for all threads: on a GPU lanes of a warp that meet at two wait for each other for ever */
+	/*
+	 * one place for all threads: on a GPU lanes of a warp that meet at two wait for each other
+	 * for ever
+	 */
 	return it->queued ? ori_group_agree(g, err) : err;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kernels/alltoallv_slots.h - an all-to-all-v of mapped peers, a slot for each of them and a block for each item: the
- * calls that are all latency, step after step and without loops.
+ * kernels/alltoallv_slots.h - an all-to-all-v of mapped peers, a slot for each of them and a block
+ * for each item: the calls that are all latency, step after step and without loops.
  *
  * Included by: alltoallv.c.  Runs on all threads of a block.
  */
@@ -19,8 +19,9 @@ struct ori_a2a_found {
 };
 
 /*
- * By a block of several warps: the fence that begins the release of told, by the leader, goes on while the other warps
- * load what is told.  On an H200 they take 1 and 0.7 us, and one thread would do one after the other.
+ * By a block of several warps: the fence that begins the release of told, by the leader, goes on
+ * while the other warps load what is told.  On an H200 they take 1 and 0.7 us, and one thread would
+ * do one after the other.
  */
 ORIEL_DEV uint64_t ori_a2a_find_beside(const struct ori_a2a_args *a, struct oriel_group g,
 				       struct ori_a2a_item *it)
@@ -90,7 +91,8 @@ ORIEL_DEV int ori_a2a_send_slot(const struct ori_a2a_args *a, struct oriel_group
 	if (!ori_copy_once(g, to, from, bytes)) {
 		ori_a2a_copy(a, g, to, from, bytes);
 		look = ori_a2a_failures_early(a,
-					      g); /* one of several chunks may have ended it early */
+					      /* one of several chunks may have ended it early */
+					      g);
 	}
 	err = ori_group_agree_failures(g, look);
 	if (err || !oriel_group_is_leader(g))
@@ -106,7 +108,9 @@ ORIEL_DEV int ori_a2a_send_slot(const struct ori_a2a_args *a, struct oriel_group
 	return 0;
 }
 
-/* Block 0 of a peer; most often what is left then is to say what came, which the leader does alone. */
+/*
+ * Block 0 of a peer; most often what is left then is to say what came, which the leader does alone.
+ */
 ORIEL_DEV int ori_a2a_receive_slot(const struct ori_a2a_args *a, struct oriel_group g,
 				   const struct ori_a2a_item *it, uint64_t k)
 {

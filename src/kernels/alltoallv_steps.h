@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kernels/alltoallv_steps.h - the steps of an all-to-all-v: what a block does about one item in each phase.
+ * kernels/alltoallv_steps.h - the steps of an all-to-all-v: what a block does about one item in
+ * each phase.
  *
  * A rank stores the words of mapped peers with release ([A2A1] to [A2A3]) after the data that they
  * announce; the peers read them with acquire ([A2A4]).  Words of queued peers are signals.
@@ -14,7 +15,7 @@
 #include "alltoallv_items.h"
 #include "alltoallv_packed.h"
 
-/* ---- telling --------------------------------------------------------------------------------------- */
+/* ---- telling -------------------------------------------------------------------------------- */
 
 /* Of caller's memory, what a queued peer gets must first be where the engine may read. */
 ORIEL_DEV void ori_a2a_stage(const struct ori_a2a_args *a, struct oriel_group g,
@@ -25,7 +26,10 @@ ORIEL_DEV void ori_a2a_stage(const struct ori_a2a_args *a, struct oriel_group g,
 			       a->send + it->src_off + begin, bytes);
 }
 
-/* By one thread, as block 0: told[], if asked for, and the signal, after what that lane was given before. */
+/*
+ * By one thread, as block 0: told[], if asked for, and the signal, after what that lane was given
+ * before.
+ */
 ORIEL_DEV_OUT int ori_a2a_post_mark(const struct ori_a2a_args *a, const struct ori_a2a_item *it,
 				    uint64_t k, uint64_t word, uint64_t steps, int with_word)
 {
@@ -60,8 +64,8 @@ ORIEL_DEV_OUT int ori_a2a_tell_queued(const struct ori_a2a_args *a, struct oriel
 }
 
 /*
- * Block 0 of a peer: that this rank is in the call, what it sends, and all of a small message.  opened: the first half of
- * the release has been done.
+ * Block 0 of a peer: that this rank is in the call, what it sends, and all of a small message.
+ * opened: the first half of the release has been done.
  */
 ORIEL_DEV int ori_a2a_tell(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 			   int opened, const struct ori_a2a_item *it, uint64_t k)
@@ -77,7 +81,10 @@ ORIEL_DEV int ori_a2a_tell(const struct ori_a2a_args *a, struct oriel_group g, i
 		return ori_a2a_tell_queued(a, g, it, k, word, whole ? 2 : 1);
 	row = ori_a2a_row(a, it->window, a->comm.rank);
 	if (!whole) {
-		/* the leader alone: it tells of nothing that others have done, and a failure is found by its next wait */
+		/*
+		 * the leader alone: it tells of nothing that others have done, and a failure is
+		 * found by its next wait
+		 */
 		if (oriel_group_is_leader(g) && !ori_failures_any(it->look)) {
 			/*
 			 * [A2A2] release, system scope; partner [A2A4] in ori_a2a_wait().
@@ -103,7 +110,7 @@ ORIEL_DEV int ori_a2a_tell(const struct ori_a2a_args *a, struct oriel_group g, i
 	return err;
 }
 
-/* ---- sending ---------------------------------------------------------------------------------------- */
+/* ---- sending -------------------------------------------------------------------------------- */
 
 /* What is copied to a mapped peer before the next look at the failure words. */
 ORIEL_DEV uint64_t ori_a2a_mapped_chunk(const struct ori_a2a_args *a)
@@ -122,7 +129,10 @@ ORIEL_DEV void ori_a2a_copy(const struct ori_a2a_args *a, struct oriel_group g, 
 
 	while (bytes && !ori_failures_any(look)) {
 		piece = bytes < chunk ? bytes : chunk;
-		/* on its way while the chunk is copied; the leader sees it too when the group agrees */
+		/*
+		 * on its way while the chunk is copied; the leader sees it too when the group
+		 * agrees
+		 */
 		if (bytes > piece)
 			look = ori_failures_load(&a->comm, a->failure);
 		ori_group_copy(g, to, from, piece);
@@ -132,7 +142,10 @@ ORIEL_DEV void ori_a2a_copy(const struct ori_a2a_args *a, struct oriel_group g, 
 	}
 }
 
-/* One thread posts; block 0's lane keeps order, so only several blocks must be complete before they meet. */
+/*
+ * One thread posts; block 0's lane keeps order, so only several blocks must be complete before they
+ * meet.
+ */
 ORIEL_DEV_OUT int ori_a2a_send_queued(const struct ori_a2a_args *a, struct oriel_group g,
 				      const struct ori_a2a_item *it, uint64_t dst_off)
 {
@@ -196,7 +209,10 @@ ORIEL_DEV int ori_a2a_cannot_add(const struct ori_a2a_args *a, const struct ori_
 	       a->win->peers[it->peer].flags & ORIEL_PEER_NO_ATOMICS;
 }
 
-/* By the leader, after its group met: this block's share of a message is there, and with the last one all of it. */
+/*
+ * By the leader, after its group met: this block's share of a message is there, and with the last
+ * one all of it.
+ */
 ORIEL_DEV void ori_a2a_deliver(const struct ori_a2a_args *a, int parts,
 			       const struct ori_a2a_item *it, uint64_t k)
 {
@@ -249,7 +265,10 @@ ORIEL_DEV int ori_a2a_send(const struct ori_a2a_args *a, struct oriel_group g, i
 		return err ? err : ori_a2a_deliver_queued(a, g, parts, it, k);
 	}
 	bytes = ori_a2a_slice(it, &begin);
-	/* on its way while data is copied; one of several chunks may end the copy early, which is seen after it */
+	/*
+	 * on its way while data is copied; one of several chunks may end the copy early, which is
+	 * seen after it
+	 */
 	look = ori_a2a_failures_early(a, g);
 	if (off != ORI_A2A_REFUSED)
 		ori_a2a_copy(a, g, it->window + off + begin, a->send + it->src_off + begin, bytes);
@@ -261,9 +280,9 @@ ORIEL_DEV int ori_a2a_send(const struct ori_a2a_args *a, struct oriel_group g, i
 	return err;
 }
 
-/* ---- receiving -------------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------ */
 
-/* By block 0 of a peer: what the caller learns about it. */
+/* By block 0 of a peer: what the caller learns about it.  place: as of ori_a2a_landing(). */
 ORIEL_DEV void ori_a2a_tell_caller(const struct ori_a2a_args *a, struct oriel_group g, int peer,
 				   uint64_t count, uint64_t place)
 {
@@ -275,7 +294,7 @@ ORIEL_DEV void ori_a2a_tell_caller(const struct ori_a2a_args *a, struct oriel_gr
 		a->recv_offsets[peer] = place;
 }
 
-/* Where a source's data is in this rank's receive buffer. */
+/* At which element of this rank's receive buffer a source's data begins. */
 ORIEL_DEV int ori_a2a_landing(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 			      int peer, uint64_t k, uint64_t *place)
 {
@@ -357,7 +376,10 @@ ORIEL_DEV int ori_a2a_receive(const struct ori_a2a_args *a, struct oriel_group g
 			err = ori_a2a_wait_data(a, it, k, &word);
 		err = ori_group_agree_value(g, err, &word);
 	}
-	/* A small message waited for nothing; all the same this rank learns how the call went there. */
+	/*
+	 * A small message waited for nothing; all the same this rank learns how the call went
+	 * there.
+	 */
 	if (!err && ori_a2a_is_packed(a, parts))
 		err = ori_a2a_granted(a, g, parts, it->peer, k, &place);
 	if (!err)
@@ -371,15 +393,18 @@ ORIEL_DEV int ori_a2a_receive(const struct ori_a2a_args *a, struct oriel_group g
 			err = oriel_flush(a->win, ori_a2a_poster(it->peer, 0), it->peer);
 		return ori_group_agree(g, err);
 	}
-	/* the wait looked at the failure words; that all threads are through is for the end of the launch to say */
+	/*
+	 * the wait looked at the failure words; that all threads are through is for the end of the
+	 * launch to say
+	 */
 	return 0;
 }
 
-/* ---- counting ---------------------------------------------------------------------------------------- */
+/* ---- counting ------------------------------------------------------------------------------- */
 
 /*
- * By one thread of every block, once all of its threads have read `calls`: the last one moves it.  A call that fails
- * after that leaves a request of no more use anyway.
+ * By one thread of every block, once all of its threads have read `calls`: the last one moves it.
+ * A call that fails after that leaves a request of no more use anyway.
  */
 ORIEL_DEV void ori_a2a_count(const struct ori_a2a_args *a, uint64_t calls)
 {

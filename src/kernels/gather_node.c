@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kernels/gather_node.c - a small all-gather among ranks that are all mapped peers of each other: one kernel, and
- * nothing in it that only queued peers need.
+ * kernels/gather_node.c - a small all-gather among ranks that are all mapped peers of each other:
+ * one kernel, and nothing in it that only queued peers need.
  *
- * The work is a list of items, one for each (rank, slice of the own block); item i is done by block i % nblocks, so
- * any number of blocks does any number of items, and ranks need not have the same number of blocks.  A block says
- * READY for all its items, then stores and says LOCAL for each, then waits for what comes.  It waits for what other
- * ranks do before they wait for the same, so all that must run at once is the blocks of all grids.
+ * The work is a list of items, one for each (rank, slice of the own block); item i is done by block
+ * i % nblocks, so any number of blocks does any number of items, and ranks need not have the same
+ * number of blocks.  A block says READY for all its items, then stores and says LOCAL for each,
+ * then waits for what comes.  It waits for what other ranks do before they wait for the same, so
+ * all that must run at once is the blocks of all grids.
  *
- * Every exec moves the bases of all mapped peers alike, so a block reads two words for all of them, first of all; the
- * last block to have done so moves them.  On a GPU that is the second warp's business, while the first one waits.
+ * Every exec moves the bases of all mapped peers alike, so a block reads two words for all of them,
+ * first of all; the last block to have done so moves them.  On a GPU that is the second warp's
+ * business, while the first one waits.
  *
  * Compiled twice, as gather.c is.  Launched by coll/allgather/stream.c.
  */
@@ -20,7 +22,10 @@ struct ori_gather_bases {
 	uint64_t ready, local; /* what the words had when this exec began */
 };
 
-/* Where item n goes: from the next rank on, so that not all begin with the same; the last is this rank. */
+/*
+ * Where item n goes: from the next rank on, so that not all begin with the same; the last is this
+ * rank.
+ */
 ORIEL_DEV int ori_gather_node_peer(const struct ori_gather_node_op *a, uint32_t n)
 {
 	uint32_t nranks = (uint32_t)a->comm.nranks;
@@ -137,8 +142,9 @@ ORIEL_DEV void ori_gather_node_move(const struct ori_gather_node_op *a, int peer
 }
 
 /*
- * Once the leader has read the bases and the group has met; `lane` is one of `lanes` that do this: where this block is
- * the last to come here, the next exec counts from what has been waited for in this one.
+ * Once the leader has read the bases and the group has met; `lane` is one of `lanes` that do this:
+ * where this block is the last to come here, the next exec counts from what has been waited for in
+ * this one.
  */
 ORIEL_DEV void ori_gather_node_advance(const struct ori_gather_node_op *a, struct oriel_group g,
 				       uint32_t lanes, uint32_t lane)
@@ -165,7 +171,10 @@ ORIEL_DEV void ori_gather_node_advance(const struct ori_gather_node_op *a, struc
 	}
 }
 
-/* A grid has no more blocks than items: each has one, and so its threads have met when they have done theirs. */
+/*
+ * A grid has no more blocks than items: each has one, and so its threads have met when they have
+ * done theirs.
+ */
 ORIEL_DEV int ori_gather_node_run(const struct ori_gather_node_op *a, struct oriel_group g)
 {
 	uint32_t nranks = (uint32_t)a->comm.nranks, items = nranks * a->slices, n;

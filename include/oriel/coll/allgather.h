@@ -56,23 +56,26 @@ struct oriel_allgather_options {
  */
 int oriel_allgather_supported(struct oriel_comm *comm);
 
-/* On a window of the comm.  options may be NULL.  The window cannot be destroyed before the request. [C] */
+/*
+ * On a window of the comm.  options may be NULL.  The window cannot be destroyed before the
+ * request. [C]
+ */
 int oriel_allgather_create(struct oriel_comm *comm, struct oriel_window *window,
 			   const struct oriel_allgather_options *options,
 			   struct oriel_allgather_request **request);
 /*
- * On a registered buffer with room for max_count elements a rank; exchanged here if it was not.  The request
- * keeps a reference to the buffer. [C]
+ * On a registered buffer with room for max_count elements a rank; exchanged here if it was not.
+ * The request keeps a reference to the buffer. [C]
  */
 int oriel_allgather_init_buffer(struct oriel_comm *comm, struct oriel_buffer *buffer,
 				uint64_t max_count, uint64_t elem_bytes,
 				const struct oriel_allgather_options *options,
 				struct oriel_allgather_request **request);
 /*
- * Any count up to what the receive memory holds; elem_bytes may differ from init.  sendbuf is any local
- * memory, or the own block's place in the receive memory (in place), where NULL means that too.  CPU: done on
- * return.  CUDA: on the stream, in its order, also while it is captured; what goes wrong then is the status
- * of later calls.
+ * Any count up to what the receive memory holds; elem_bytes may differ from init.  sendbuf is any
+ * local memory, or the own block's place in the receive memory (in place), where NULL means that
+ * too.  CPU: done on return.  CUDA: on the stream, in its order, also while it is captured; what
+ * goes wrong then is the status of later calls.
  */
 int oriel_allgather_exec(struct oriel_allgather_request *request, const void *sendbuf,
 			 uint64_t count, uint64_t elem_bytes, void *stream);

@@ -2,8 +2,8 @@
 /*
  * coll/allgather/request.c - the calls on a request: exec, status, destroy, explain.
  *
- * Tests arguments and decides how; what moves data is run.c on the CPU and stream.c elsewhere.  Called on user
- * threads; one exec at a time runs on a request.
+ * Tests arguments and decides how; what moves data is run.c on the CPU and stream.c elsewhere.
+ * Called on user threads; one exec at a time runs on a request.
  */
 #include <stdio.h>
 
@@ -88,7 +88,9 @@ int ori_gather_exec(struct oriel_allgather_request *r, const char *call, const v
 			       r->comm->nranks, (unsigned long long)r->view.bytes);
 	if (!err)
 		err = find_source(r, call, sendbuf, bytes, &from);
-	/* The device's own word is looked at by its kernels: a copy for each exec would cost more. */
+	/*
+	 * The device's own word is looked at by its kernels: a copy for each exec would cost more.
+	 */
 	if (!err)
 		err = r->comm->device->separate ? ori_comm_failed(r->comm) :
 						  oriel_window_status(r->words->window);

@@ -2,9 +2,10 @@
 /*
  * coll/allgather/run.c - one exec on the CPU.
  *
- * A loop over four kinds of work, each done in small pieces so that none keeps another waiting: post what may
- * leave, see what has come, hand that to the node, store the own block into mapped peers.  Where there is nothing
- * to do it waits like every wait of the library (device/spin.h), which drives the engine of the queues.
+ * A loop over four kinds of work, each done in small pieces so that none delays another: post
+ * blocks that may leave, see which blocks have come, hand those to the node, store the own block
+ * into mapped peers.  With nothing to do it waits like every wait of the library (device/spin.h),
+ * which drives the engine of the queues.
  *
  * Order: a rank signals READY ([SIG1]) when it has entered the exec.  A rank that has read that
  * signal ([SIG3]) may write to it.  Stores to a mapped peer come before LOCAL ([SIG1]) to it, data
@@ -59,7 +60,7 @@ static struct ori_gather_piece piece_of(const struct run *r, int item, uint64_t 
 	return p;
 }
 
-/* ---- the four kinds of work; each returns 1 if there was some, 0, or a status --------------------------- */
+/* ---- the four kinds of work; each returns 1 if there was some, 0, or a status --------------- */
 
 static int look_ready(struct run *r)
 {
@@ -158,8 +159,8 @@ static int relay_some(struct run *r)
 }
 
 /*
- * The next part of the own block, to all peers and self that have got as little of it as any: read once from memory, then
- * from the cache.  Who is ready late is served alone.
+ * The next part of the own block, to all peers and self that have got as little of it as any: read
+ * once from memory, then from the cache.  Who is ready late is served alone.
  */
 static int store_some(struct run *r)
 {
@@ -197,7 +198,7 @@ static int work(struct run *r)
 	return did | more | store_some(r);
 }
 
-/* ---- waiting ------------------------------------------------------------------------------------------ */
+/* ---- waiting -------------------------------------------------------------------------------- */
 
 /* Who is waited for, and for which word; 0: nothing is left to do. */
 static int missing(const struct run *r, int *peer, int *id)
@@ -251,7 +252,7 @@ static int work_all(struct run *r, int *peer)
 	return did < 0 ? did : 0;
 }
 
-/* ---- begin and end -------------------------------------------------------------------------------------- */
+/* ---- begin and end -------------------------------------------------------------------------- */
 
 static int signal_one(struct run *r, int peer, int id)
 {

@@ -15,7 +15,7 @@
 #include "../../diag/diag.h"
 #include "gather.h"
 
-/* ---- tokens ---------------------------------------------------------------------------------------- */
+/* ---- tokens --------------------------------------------------------------------------------- */
 
 static void drop_token(struct ori_gather_token *t)
 {
@@ -52,7 +52,7 @@ void ori_gather_graph_gone(void *token)
 	drop_token(t);
 }
 
-/* ---- who uses what --------------------------------------------------------------------------------- */
+/* ---- who uses what -------------------------------------------------------------------------- */
 
 /* State lock held.  While it holds, window or buffer stay. */
 void ori_gather_hold(struct oriel_allgather_request *r)
@@ -83,7 +83,7 @@ static void let_go(struct oriel_allgather_request *r)
 		ori_buffer_unhold(r->buffer);
 }
 
-/* ---- the end of a request ---------------------------------------------------------------------------- */
+/* ---- the end of a request ------------------------------------------------------------------- */
 
 static void unlist(struct ori_gather_state *s, struct oriel_allgather_request *r)
 {
@@ -261,7 +261,7 @@ int ori_gather_state_get(struct oriel_comm *c, struct ori_gather_state **out)
 	return 0;
 }
 
-/* ---- words ----------------------------------------------------------------------------------------------- */
+/* ---- words ---------------------------------------------------------------------------------- */
 
 /* Have they a queue to every peer that any plan may use? */
 static int is_connected(const struct ori_gather_state *s, const struct ori_gather_words *w)

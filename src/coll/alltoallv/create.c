@@ -2,9 +2,10 @@
 /*
  * coll/alltoallv/create.c - all-to-all-v requests are made and ended here.
  *
- * A request is a window of its own, whose buffer holds the rows of all peers, this rank's state and the receive
- * buffer, and a send buffer beside it.  Creation is a round in which ranks compare options, the rounds of the window,
- * and a last one; a rank that failed takes part in each and all fail alike.
+ * A request is a window of its own, whose buffer holds the rows of all peers, this rank's state and
+ * the receive buffer, and a send buffer beside it.  Creation is a round in which ranks compare
+ * options, the rounds of the window, and a last one; a rank that failed takes part in each and all
+ * fail alike.
  *
  * Called by users, on all ranks at once.
  */
@@ -25,7 +26,7 @@ int ori_alltoallv_check(struct oriel_alltoallv_request *a, const char *call)
 	return ori_live_check(a, ORI_LIVE_ALLTOALLV, call);
 }
 
-/* ---- options ---------------------------------------------------------------------------------------- */
+/* ---- options -------------------------------------------------------------------------------- */
 
 static int check_bytes(const char *what, uint64_t bytes)
 {
@@ -108,7 +109,7 @@ static int compare_options(const struct create_record *all, int nranks)
 	return 0;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------ */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 static uint64_t round_up(uint64_t bytes, uint64_t unit)
 {
@@ -247,7 +248,7 @@ static int fill_args(struct oriel_alltoallv_request *a, const struct ori_a2a_lay
 	return err;
 }
 
-/* ---- ending ----------------------------------------------------------------------------------------- */
+/* ---- ending --------------------------------------------------------------------------------- */
 
 /* With a failed comm, which has taken window and memory along or will. */
 static void destroy_child(struct ori_child *child)
@@ -286,7 +287,7 @@ int oriel_alltoallv_destroy(struct oriel_alltoallv_request *a)
 	return err;
 }
 
-/* ---- making ------------------------------------------------------------------------------------------ */
+/* ---- making --------------------------------------------------------------------------------- */
 
 static int is_connected(struct oriel_comm *c)
 {
