@@ -19,11 +19,12 @@
 #define ORI_BOOT_PART_MAX (16u << 20)
 #define ORI_BOOT_RESULT_MAX (1u << 30)
 
-/* Told once, from any thread, that a rank of this group is gone or has aborted. */
+/* Called once, from any thread, when a rank of this group is gone or has aborted. */
 typedef void ori_boot_watch_fn(void *ctx, int status, int rank, const char *why);
 
 /*
- * What this rank is doing, for another one that waits for it: "itself waits ...".  Does not block.
+ * Writes what this rank is doing ("itself waits ..."), for a rank that waits for it.  Does not
+ * block.
  */
 typedef void ori_boot_answer_fn(void *ctx, char *out, size_t bytes);
 
@@ -46,20 +47,20 @@ struct ori_boot_backend {
 	 */
 	int (*subgroup)(struct oriel_boot *, const int *members, int n, uint32_t tag,
 			uint64_t timeout_ns, struct oriel_boot **sub);
-	/* One watcher a boot; NULL takes it away, and none is called after that returned. */
+	/* One watcher per boot.  NULL takes it away: none is called after that returned. */
 	void (*watch)(struct oriel_boot *, ori_boot_watch_fn *, void *ctx);
 	/*
 	 * Makes the watchers and pending calls of all other members end with `status`, naming me.
 	 */
 	void (*abort)(struct oriel_boot *, int status, const char *why);
 	/*
-	 * Who speaks for this rank when others ask; NULL: nobody, and none is called after that
-	 * returned.
+	 * Sets the function that answers for this rank when others ask.  NULL takes it away: none
+	 * is called after that returned.
 	 */
 	void (*answer)(struct oriel_boot *, ori_boot_answer_fn *, void *ctx);
 	/*
-	 * Asks another member what it is doing.  0 and its words; ORIEL_ETIMEDOUT: it does not say
-	 * within the time; ORIEL_EUNSUPPORTED: it cannot be asked.  Silent.
+	 * Asks another member what it is doing.  0: `out` has its answer.  ORIEL_ETIMEDOUT: no
+	 * answer came in time.  ORIEL_EUNSUPPORTED: it cannot be asked.  Logs nothing.
 	 */
 	int (*ask)(struct oriel_boot *, int rank, char *out, size_t bytes, uint64_t timeout_ns);
 	/* Leaves the group; frees.  Called when the last reference goes. */

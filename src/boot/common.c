@@ -4,7 +4,8 @@
  * check of a list of members, times and conditions.
  *
  * Owns no group: each implementation owns its own.  Calls nothing of the other files of this
- * folder.  Called by: the implementations, and comm (hold, drop), from any thread.
+ * folder.
+ * Called by: the implementations, and comm (hold, drop), from any thread.
  */
 #include <stdlib.h>
 #include <time.h>

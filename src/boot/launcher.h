@@ -19,7 +19,7 @@ struct ori_offer_address {
 	unsigned char bytes[16];
 };
 
-/* Where rank 0's hub is, as it tells the others; travels, so it is checked by who takes it. */
+/* Where rank 0's hub is, as rank 0 tells the others.  It travels, so the receiver checks it. */
 struct ori_offer {
 	char magic[8];
 	int32_t status; /* 0, or why there is no hub */

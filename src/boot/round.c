@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/round.c - what has come so far of one allgather, who is missing, and the words for it.
+ * boot/round.c - one collective of a boot: which parts have come, which ranks are missing, and the
+ * text that says so.
  *
- * Owns the records; not the waiting and not the sending.  No threads, no sockets, no locks: the
- * owner (threads.c under its lock, the TCP hub on its one thread) brings those.
+ * Owns the records.  It neither waits nor sends, and has no threads, sockets or locks: those belong
+ * to its owner (threads.c under its lock, the TCP hub on its one thread).
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/round.h - one collective, as the one who gathers it sees it (round.c).
+ * boot/round.h - the record of one collective while its parts are gathered (round.c).
  *
  * For threads.c, which gathers under its lock, the TCP hub, which gathers on its one thread, and
  * the TCP clients, which get the hub's reports.
@@ -20,7 +20,7 @@ enum ori_gather_kind {
 
 #define ORI_GATHER_NAMED 16
 
-/* Why a collective failed or who is late; fixed layout, it also travels between processes. */
+/* Why a collective failed, or which ranks are late.  Fixed layout: it travels between processes. */
 struct ori_round_report {
 	int32_t status;
 	uint32_t kind;
@@ -58,7 +58,7 @@ void ori_round_destroy_all(struct ori_round **list);
 /* Takes one member's bytes and deadline.  What does not fit fails the collective. */
 void ori_round_add(struct ori_round *, uint32_t index, uint32_t who, int n, const void *mine,
 		   size_t bytes, uint64_t timeout_ns, uint64_t late_ns);
-/* Fails it with `status` naming who is missing; no effect on one that has failed. */
+/* Fails it with `status`, with the missing ranks.  No effect on one that has failed. */
 void ori_round_expire(struct ori_round *, int status);
 /* How long its first member has waited; travels with the result in place of a rank. */
 int ori_round_age_ms(const struct ori_round *);

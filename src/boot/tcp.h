@@ -157,7 +157,7 @@ struct tcp_join {
 	struct tcp_hub *hub; /* held for this rank, or NULL; released by the client in any case */
 	int rank, nranks;
 	int of_rank_0; /* the hub is rank 0's own */
-	int listening; /* it is there from the start: who is refused need not try again */
+	int listening; /* the hub is there from the start: a refused rank need not try again */
 	int ports;     /* the hub is at the place's port or at one of so many after it; 0 is 1 */
 	uint64_t timeout_ns, late_ns;
 };

@@ -86,7 +86,7 @@ struct tcp_out {
 	size_t off;
 };
 
-/* Whoever knocks at the relay: a child, once its hello was right. */
+/* A connection at the relay: a child, once its hello was right. */
 struct tcp_child {
 	int fd; /* -1: free */
 	int up;
@@ -134,10 +134,10 @@ struct tcp_client {
 	struct tcp_early *early;
 	int nearly;
 	unsigned char *gone; /* enum tcp_gone of each world rank */
-	int lost;            /* 0, or the status of a connection that is of no more use */
+	int lost;            /* 0, or the status of a connection that is unusable */
 	char lost_why[128];
 	int hub_silent; /* did not answer in time: its farewell is not waited for */
-	int failed; /* a collective or a group has: who is missing is not waited for at the end */
+	int failed;     /* a collective or a group has: the end does not wait for missing ranks */
 	int closing, reader_ended;
 };
 

@@ -2,13 +2,15 @@
 /*
  * boot/tcp_hub_tree.c - the hub's side of the tree that large results come down.
  *
- * With n ranks a result is n records, and the hub would send it n times.  In the tree it sends it
- * to TCP_FANOUT hosts, each of which passes it on to as many; on a host the lowest rank gets it and
- * passes it on to the others.  So the network carries it once a host.  The tree is used once every
- * rank has said that its link stands, and as long as all ranks are there; where links cannot be
- * made (a firewall between hosts) each rank gets results from the hub as before.
+ * With n ranks a result is n records, and without a tree the hub sends it n times.  In the tree it
+ * sends the result to TCP_FANOUT hosts, and each of those passes it on to as many.  On a host the
+ * lowest rank gets it and passes it on to the others.  So each host gets it once over the network.
  *
- * Owns the plan of who passes on to whom.  On the hub's thread.
+ * The tree is used when every rank has said that its link is up, and as long as all ranks are
+ * there.  Where links cannot be made (a firewall between hosts), the hub sends results to each
+ * rank.
+ *
+ * Owns the plan: the parent of each rank.  On the hub's thread.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  * tree.
  *
  * Owns the thread.  It blocks in poll only: a peer that stops in the middle of a message does not
- * keep others from being heard.  tcp_take.c says what a message means.  Protocol:
- * docs/protocols/boot-tcp.md
+ * keep others from being heard.  tcp_take.c says what a message means.
+ * Protocol: docs/protocols/boot-tcp.md
  */
 #include <errno.h>
 #include <signal.h>

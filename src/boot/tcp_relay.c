@@ -3,12 +3,12 @@
  * boot/tcp_relay.c - a rank's place in the tree that large results come down: its link to its
  * parent, and those of its children.
  *
- * Owns those sockets.  Nothing here can fail a boot: a rank whose link does not come to stand does
- * not say so to the hub, and the hub then sends everything itself.  Who knocks must have the job's
- * secret.
+ * Owns those sockets.  Nothing here can fail a boot: a rank without a link does not report one to
+ * the hub, and the hub then sends everything itself.  A child must have the job's secret.
  *
  * Threads: open and start on the joining thread, before there is a reader; the rest on the
- * reader's.  Protocol: docs/protocols/boot-tcp.md
+ * reader's.
+ * Protocol: docs/protocols/boot-tcp.md
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -306,7 +306,7 @@ int ori_tcp_relay_fill(struct tcp_client *c, struct pollfd *fds)
 	return TCP_RELAY_FDS;
 }
 
-/* When the first of those who have not said who they are must have. */
+/* The first deadline of a connection that has not said hello yet. */
 uint64_t ori_tcp_relay_deadline(const struct tcp_client *c)
 {
 	uint64_t until = UINT64_MAX;

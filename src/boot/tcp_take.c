@@ -93,7 +93,7 @@ static int take_report(struct tcp_client *c, const struct tcp_header *h, const v
 	return 0;
 }
 
-/* A group that waits for one who left cannot go on, but has not failed as with a death. */
+/* A group that waits for a rank that left cannot go on, but has not failed as with a death. */
 static void fail_pending_left(struct tcp_client *c, int world_rank)
 {
 	char name[64];
@@ -101,7 +101,7 @@ static void fail_pending_left(struct tcp_client *c, int world_rank)
 	for (struct tcp_group *g = c->groups; g; g = g->next) {
 		int rank = ori_tcp_group_index(g, world_rank);
 
-		/* who aborts and leaves has aborted: that answer stands */
+		/* a rank that aborted before it left has aborted: that answer stands */
 		if (rank < 0 || !g->pending || g->answered || g->complete || g->failed)
 			continue;
 		ori_boot_rank_text(g->world, rank, name, sizeof(name));

@@ -166,8 +166,8 @@ static void warn_late(struct thread_group *g, struct ori_round *gather, const ch
 }
 
 /*
- * Waits until all came or the collective failed.  Lock held.  Who left or aborted is reported to
- * the caller by -1 (failed group) or the rank's number; else -2.
+ * Waits until all came or the collective failed.  Lock held.  Returns -1 for a failed group, the
+ * number of a rank that left, or -2.
  */
 static int wait_all(struct thread_group *g, struct ori_round *gather, const char *call)
 {
@@ -339,7 +339,7 @@ static int thread_subgroup(struct oriel_boot *boot, const int *members, int n, u
 	struct thread_boot *b = (struct thread_boot *)boot;
 	int me, err = ori_boot_members_check(boot, members, n, &me);
 
-	(void)timeout_ns; /* nothing to wait for: who comes first makes it */
+	(void)timeout_ns; /* nothing to wait for: the first that comes makes it */
 	if (err)
 		return err;
 	pthread_mutex_lock(&b->group->lock);

@@ -15,8 +15,8 @@
  * told and came together are a signal that grows by two, granted is another one.
  *
  * A message of up to `small` bytes goes into the row's inbox before it is told; the receiver copies
- * it out.  Rows have two inboxes, used in turn: who writes one in call k+2 has seen what the
- * receiver told in call k+1, so the receiver has left call k and no longer reads it.  The same
+ * it out.  Rows have two inboxes, used in turn: a rank that writes one in call k+2 has seen what
+ * the receiver told in call k+1, so the receiver has left call k and no longer reads it.  The same
  * holds for told[] and grant[], and so 16 bits of k are enough.
  */
 #ifndef ORI_KERNELS_ALLTOALLV_H
@@ -70,9 +70,9 @@ struct ori_a2a_state {
 };
 
 /*
- * A kernel's argument travels with every launch, and on a GPU that many ranks share each takes its
- * time: what kernels need in every call is here, the rest of the window's handle where the device
- * finds it.
+ * A kernel's argument travels with every launch, which takes time on a GPU that many ranks share.
+ * So only what kernels need in every call is here; the rest of the window's handle is in device
+ * memory.
  */
 #define ORI_A2A_INLINE_PEERS 8
 

@@ -147,7 +147,7 @@ ORIEL_DEV int ori_a2a_run_slots(const struct ori_a2a_args *a, struct oriel_group
 		err = ori_a2a_send_slot(a, g, &it, k);
 	if (err)
 		return err;
-	/* a small message is no business of a peer's other blocks: they have not met yet */
+	/* a peer's other blocks have no part in a small message: they have not met yet */
 	if (small && it.index)
 		(void)oriel_group_sync(g);
 	/* on a GPU the second warp counts, while the first one waits */

@@ -404,7 +404,7 @@ ORIEL_DEV int ori_a2a_receive(const struct ori_a2a_args *a, struct oriel_group g
 
 /*
  * By one thread of every block, once all of its threads have read `calls`: the last one moves it.
- * A call that fails after that leaves a request of no more use anyway.
+ * A call that fails after that makes the request unusable anyway.
  */
 ORIEL_DEV void ori_a2a_count(const struct ori_a2a_args *a, uint64_t calls)
 {

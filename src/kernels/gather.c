@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kernels/gather.c - what an all-gather on a stream needs SMs for: to say and to see that something
- * is there, to post to queues, and for small blocks the copies.
+ * kernels/gather.c - the kernels of an all-gather on a stream: they signal and wait, post to
+ * queues, and copy small blocks.
  *
  * Compiled twice: as C, which gives the kernel its name (and a body for the CPU), and by nvcc into
  * the library's image.  All but ORI_GATHER_ALL are one block of a warp.  What fails becomes the
@@ -79,7 +79,7 @@ ORIEL_DEV int ori_gather_step(const struct ori_gather_op *a, struct oriel_group 
 	return ori_group_agree(g, err);
 }
 
-/* After the group met: says READY to all who will write here. */
+/* After the group met: says READY to all ranks that will write here. */
 ORIEL_DEV int ori_gather_ready(const struct ori_gather_op *a, struct oriel_group g)
 {
 	int err = ori_gather_tell(&a->words, g, a->plan.mapped, a->plan.nmapped, ORI_GATHER_READY,

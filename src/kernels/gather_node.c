@@ -9,9 +9,9 @@
  * then waits for what comes.  It waits for what other ranks do before they wait for the same, so
  * all that must run at once is the blocks of all grids.
  *
- * Every exec moves the bases of all mapped peers alike, so a block reads two words for all of them,
- * first of all; the last block to have done so moves them.  On a GPU that is the second warp's
- * business, while the first one waits.
+ * Every exec moves the bases of all mapped peers by the same amount, so a block reads two words for
+ * all of them, before anything else.  The last block to have read them moves the bases.  On a GPU
+ * the second warp does that, while the first one waits.
  *
  * Compiled twice, as gather.c is.  Launched by coll/allgather/stream.c.
  */

@@ -196,7 +196,7 @@ int ori_gather_run_shown(struct oriel_allgather_request *, const void *sendbuf, 
 
 /* ---- run.c, stream.c ------------------------------------------------------------------------ */
 
-/* req->scratch has so many bytes; their values are of no use. */
+/* Makes req->scratch at least so large; its contents are undefined. */
 int ori_gather_scratch(struct oriel_allgather_request *req, size_t bytes);
 /* sendbuf: the own block, wherever it lies. */
 int ori_gather_run(struct oriel_allgather_request *, const void *sendbuf,

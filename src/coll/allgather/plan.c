@@ -51,7 +51,7 @@ void ori_gather_map_free(struct ori_gather_map *m)
 	m->first = m->size = m->members = NULL;
 }
 
-/* Who has the blocks of that rail on that node. */
+/* The rank that has the blocks of that rail on that node. */
 static int carrier(const struct ori_gather_map *m, int node, int rail)
 {
 	return m->members[m->first[node] + rail % m->size[node]];

@@ -15,7 +15,7 @@ struct ori_topology;
 
 /* ---- plan.c --------------------------------------------------------------------------------- */
 
-/* Who is where: ranks by node, in rank order. */
+/* Which ranks are on which node, in rank order. */
 struct ori_gather_map {
 	int nranks, nnodes, rank;
 	int rails;         /* ranks of the largest node */

@@ -2,7 +2,7 @@
 /*
  * coll/allgather/request.c - the calls on a request: exec, status, destroy, explain.
  *
- * Tests arguments and decides how; what moves data is run.c on the CPU and stream.c elsewhere.
+ * Tests arguments and chooses the way; run.c and show.c move data on the CPU, stream.c elsewhere.
  * Called on user threads; one exec at a time runs on a request.
  */
 #include <stdio.h>

@@ -160,7 +160,7 @@ static int relay_some(struct run *r)
 
 /*
  * The next part of the own block, to all peers and self that have got as little of it as any: read
- * once from memory, then from the cache.  Who is ready late is served alone.
+ * once from memory, then from the cache.  A peer that is ready late is served alone.
  */
 static int store_some(struct run *r)
 {
@@ -200,7 +200,7 @@ static int work(struct run *r)
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-/* Who is waited for, and for which word; 0: nothing is left to do. */
+/* The peer and the word that is waited for; 0: nothing is left to do. */
 static int missing(const struct run *r, int *peer, int *id)
 {
 	for (int i = 0; i <= r->nmapped; i++)
@@ -259,7 +259,7 @@ static int signal_one(struct run *r, int peer, int id)
 	return ori_signal_peer(r->words, oriel_group_thread(), peer, id, ORIEL_ADD, 1);
 }
 
-/* Tells all who will write here that they may. */
+/* Tells all ranks that will write here that they may. */
 static int say_ready(struct run *r)
 {
 	int err = 0;

@@ -3,15 +3,15 @@
  * coll/allgather/show.c - one exec of small blocks on the CPU, among ranks of one node, which meet
  * once.
  *
- * Stores into peers (run.c) need two meetings: one before, that the peer may be written to, and one
- * after, that all is there.  Where ranks share cores each is a round of process switches, dearer
- * than a copy of many KiB.  So a rank shows its block in memory of its own, and everybody copies
- * from there to his own receive memory, which nobody else writes.
+ * Stores into peers (run.c) need two meetings: before them the peer must allow writes, after them
+ * all ranks must know that the data is there.  Where ranks share cores, a meeting is a round of
+ * process switches and costs more than a copy of many KiB.  So a rank shows its block in memory of
+ * its own.  All others copy from there to their receive memory, which nobody else writes.
  *
- * A rank has two slots, used in turn.  Who fills one in exec k + 2 has seen all marks of exec
- * k + 1, and a rank sets that after it has left exec k: nobody reads what exec k left there.  Slots
- * lie in the window of the words, which stays until the comm goes, so a rank may read one whose
- * owner has destroyed its request.
+ * A rank has two slots, used in turn.  A rank that fills a slot in exec k + 2 has seen the marks of
+ * all ranks for exec k + 1.  A rank sets that mark after it has left exec k, so nobody still reads
+ * the block that exec k left in the slot.  Slots lie in the window of the words, which stays until
+ * the comm goes: a rank may read the slot of a rank that has destroyed its request.
  *
  * Called by request.c on the thread that runs the exec.
  */

@@ -2,11 +2,11 @@
 /*
  * coll/allgather/state.c - what all-gathers keep on a comm, and how requests end.
  *
- * Owns the list of requests and the sets of words.  A request ends on one rank alone, so its words,
- * which others may still be storing to (a wake after the last signal), are not freed: they wait for
- * a request that all ranks make, and go with the comm.  A request that graphs or pending work of a
- * stream still use outlives its handle; nobody waits for that work, who comes by later finds that
- * it has passed.
+ * Owns the list of requests and the sets of words.  A request ends on one rank alone, while other
+ * ranks may still store to its words (a wake after the last signal).  So words are not freed: a
+ * later request of all ranks takes them, and they go with the comm.  A request that graphs or
+ * pending work of a stream still use outlives its handle.  Nobody waits for that work; a later call
+ * finds that it has passed, and frees the request.
  *
  * Called on user threads; graph_gone() on any thread of the driver's.
  */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll/allgather/stream.c - one exec as work on a stream: copies of the copy engine, and kernels of
- * one warp that say and see that something is there.
+ * coll/allgather/stream.c - one exec as work on a stream: copies by the copy engine, and kernels of
+ * one warp that signal and wait.
  *
- * Large blocks use no SMs for data: own block to self, handshake, own block to the mapped peers,
- * and for each block that comes from another node a kernel that waits for it and posts it on, and
- * then its copies.  Small ones are one kernel.  Nothing here asks the device anything or waits, so
- * all of it may be captured into a graph, which then holds the request.
+ * Large blocks use no SMs for data.  The steps are: copy the own block to self, handshake, copy it
+ * to the mapped peers.  Then, for each block from another node, a kernel waits for it and posts it
+ * on, and copies follow.  Small blocks are one kernel.  Nothing here asks the device anything or
+ * waits, so all of it may be captured into a graph, which then holds the request.
  *
  * Called by request.c on the thread that runs the exec.
  */
@@ -130,8 +130,8 @@ static void fill_node_op(const struct job *j, struct ori_gather_node_op *op)
 }
 
 /*
- * One block for each item, or as many as can be resident beside those of all ranks of the GPU: they
- * take several in turn.  What the launch would refuse is never asked of it.
+ * One block for each item, or as many as can be resident beside those of all ranks of the GPU: then
+ * a block does several items in turn.  The launch is never asked for more than it allows.
  */
 static int enqueue_small(struct job *j)
 {

@@ -2,10 +2,10 @@
 /*
  * coll/alltoallv/create.c - all-to-all-v requests are made and ended here.
  *
- * A request is a window of its own, whose buffer holds the rows of all peers, this rank's state and
- * the receive buffer, and a send buffer beside it.  Creation is a round in which ranks compare
- * options, the rounds of the window, and a last one; a rank that failed takes part in each and all
- * fail alike.
+ * A request is a window of its own, and a send buffer beside it.  The window's buffer holds the
+ * rows of all peers, this rank's state and the receive buffer.  Creation is a round in which ranks
+ * compare options, then the rounds of the window, then a last one.  A rank that failed takes part
+ * in each round, and all ranks fail alike.
  *
  * Called by users, on all ranks at once.
  */
