@@ -18,6 +18,7 @@
 /* Set before the fork. */
 static const char *topology;
 static void (*play)(struct job *, int rank, struct oriel_window *);
+static const char *late = "1";
 static int late_to_create; /* rank 3 comes to oriel_comm_create when the others have said so */
 static struct oriel_comm *comm;
 
@@ -29,7 +30,7 @@ static void run_rank(struct job *job, int rank)
 	uint64_t start = ori_now_ns();
 	int err;
 
-	setenv("ORIEL_LATE", "1", 1);
+	setenv("ORIEL_LATE", late, 1);
 	if (topology)
 		setenv("ORIEL_TOPOLOGY", topology, 1);
 	err = oriel_boot_env(&boot);
@@ -259,9 +260,11 @@ static void check_calls(const char *nodes)
 	topology = nodes;
 	play = late_to_every_call;
 	late_to_create = 1;
+	late = "0.2"; /* there are many calls */
 	start_job(&job, JOB_NEVER);
 	end_job(&job);
 	late_to_create = 0;
+	late = "1";
 	for (int r = 0; r < RANKS; r++)
 		CHECK_RANK(&job, r, 0, "", JOB_NEVER_S);
 	CHECK(!job_log_has(&job, "signal 0 of"));
