@@ -220,6 +220,7 @@ static int open_captured(struct oriel_comm *c, struct ori_gather_state *s, uint6
 			 struct ori_gather_area **out)
 {
 	struct area_record mine = { 0 }, *all = calloc((size_t)c->nranks, sizeof(*all));
+	const char *outer = ori_boot_serve_begin(c->boot, call);
 	int status = all ? 0 : ori_fail(ORIEL_ENOMEM, "%s: no memory", call), err;
 
 	ori_attachments_reap(c);
@@ -229,7 +230,10 @@ static int open_captured(struct oriel_comm *c, struct ori_gather_state *s, uint6
 	if (!err)
 		err = common_area(s, all, out);
 	free(all);
-	return err || *out ? err : make_area(c, s, slice, out);
+	if (!err && !*out)
+		err = make_area(c, s, slice, out);
+	ori_boot_serve_end(c->boot, outer);
+	return err;
 }
 
 /*
@@ -238,10 +242,14 @@ static int open_captured(struct oriel_comm *c, struct ori_gather_state *s, uint6
 static int open_staging(struct oriel_comm *c, struct ori_gather_state *s, uint64_t slice,
 			struct ori_gather_area **out)
 {
+	const char *outer;
 	int err = 0;
 
-	if (!s->staging || s->staging->bytes < slice)
+	if (!s->staging || s->staging->bytes < slice) {
+		outer = ori_boot_serve_begin(c->boot, call);
 		err = make_area(c, s, slice, &s->staging);
+		ori_boot_serve_end(c->boot, outer);
+	}
 	*out = s->staging;
 	return err;
 }
@@ -269,14 +277,11 @@ static int run_staged(struct oriel_comm *c, struct ori_gather_state *s, const ui
 {
 	uint64_t slice = staged_bytes(c, bytes), n;
 	struct ori_gather_area *area = NULL;
-	const char *outer;
 	int captured = 0, marked, err = c->device->streams->capturing(c->device, stream, &captured);
 
-	outer = ori_boot_serve_begin(c->boot, call);
 	if (!err)
 		err = captured ? open_captured(c, s, slice, &area) :
 				 open_staging(c, s, slice, &area);
-	ori_boot_serve_end(c->boot, outer);
 	if (err)
 		return err;
 	for (uint64_t at = 0; at < bytes && !err; at += n) {
