@@ -221,11 +221,11 @@ ORIEL_DEV void ori_a2a_store(const struct ori_a2a_item *it, uint64_t *word, uint
 ORIEL_DEV int ori_a2a_wait(struct ori_spin *s, const uint64_t *word, uint32_t shift, uint64_t *seen)
 {
 	struct ori_failures look = ori_failures_load(s->comm, s->window_failure);
+	/* the polls are the first half of [A2A4]: the acquire is complete with ori_poll_end() */
 	uint64_t want = s->want << shift, have = ori_poll_sys(word);
 	int err = ori_failures_status(look);
 	uint32_t more;
 
-	/* the polls are the first half of [A2A4]: the acquire is complete with ori_poll_end() */
 	while (!err && !ori_reached(have, want)) {
 		err = ori_spin(s, have >> shift);
 		have = ori_poll_sys(word);

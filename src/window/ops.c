@@ -11,7 +11,6 @@
 
 #include <oriel/device.h>
 
-#include "../diag/diag.h"
 #include "../kernels/window_ops.h"
 #include "window.h"
 

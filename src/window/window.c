@@ -12,7 +12,6 @@
 
 #include <oriel/device.h>
 
-#include "../diag/diag.h"
 #include "window.h"
 
 struct create_record {

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../diag/diag.h"
 #include "../../window/window.h"
 #include "alltoallv.h"
 
