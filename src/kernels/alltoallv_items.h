@@ -230,7 +230,7 @@ ORIEL_DEV int ori_a2a_wait(struct ori_spin *s, const uint64_t *word, uint32_t sh
 		err = ori_spin(s, have >> shift);
 		have = ori_poll_sys(word);
 		for (more = ori_spin_polls(s); more && !ori_reached(have, want); more--)
-			have = ori_poll_sys(word);
+			have = ori_poll_sys(word); /* as [A2A4] */
 	}
 	/* [A2A4] acquire, system scope, with the polls; partner [A2A1], [A2A2], [A2A3]. */
 	ori_poll_end();
