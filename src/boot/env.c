@@ -91,8 +91,8 @@ static int env_read(const struct ori_config *config, struct env_job *job)
 }
 
 /*
- * torchrun's id of the run is as good as a secret when it made it itself (36 characters, random).  One
- * that a user wrote, such as a job's number, can be guessed.
+ * torchrun's id of the run is as good as a secret when it made it itself (36 characters, random).
+ * One that a user wrote, such as a job's number, can be guessed.
  */
 static int has_secret(const struct ori_config *config)
 {
@@ -174,7 +174,9 @@ static int start_hub(const struct ori_config *config, const struct env_job *job,
 		if (err)
 			return err;
 	} else if (has_secret(config)) {
-		/* this host's own name often leads to its loopback, where the others cannot knock */
+		/*
+		 * this host's own name often leads to its loopback, where the others cannot knock
+		 */
 		listen_anywhere(&at.addr);
 	}
 	for (int i = 1; i < job->ports && !is_free(&at); i++)
@@ -211,7 +213,7 @@ static int create_by_variables(const struct ori_config *config, const struct env
 	return ori_tcp_join_create(&join, boot);
 }
 
-/* ---- which launcher ------------------------------------------------------------------------------ */
+/* ---- which launcher ------------------------------------------------------------------------- */
 
 enum launcher { LAUNCHER_AUTO, LAUNCHER_PMIX, LAUNCHER_ENV, LAUNCHER_NONE };
 
@@ -230,8 +232,9 @@ static int read_launcher(const struct ori_config *config, enum launcher *out)
 }
 
 /*
- * PMIx first; but torchrun, when a PMIx launcher started it once on each host, passes that launcher's
- * variables on to all its ranks, where they are wrong.  oriel-run says ORIEL_LAUNCHER=env for that.
+ * PMIx first; but torchrun, when a PMIx launcher started it once on each host, passes that
+ * launcher's variables on to all its ranks, where they are wrong.  oriel-run says
+ * ORIEL_LAUNCHER=env for that.
  */
 static int is_pmix(enum launcher launcher)
 {

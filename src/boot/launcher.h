@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/launcher.h - between env.c (which launcher is it), pmix.c (one of them) and offer.c (under which
- * addresses a hub can be reached).  For src/boot only.
+ * boot/launcher.h - between env.c (which launcher is it), pmix.c (one of them) and offer.c (under
+ * which addresses a hub can be reached).  For src/boot only.
  */
 #ifndef ORI_BOOT_LAUNCHER_H
 #define ORI_BOOT_LAUNCHER_H
 
 #include "tcp.h"
 
-/* ---- addresses (offer.c) ------------------------------------------------------------------------- */
+/* ---- addresses (offer.c) -------------------------------------------------------------------- */
 
 #define ORI_OFFER_ADDRESSES 8
 
@@ -19,7 +19,7 @@ struct ori_offer_address {
 	unsigned char bytes[16];
 };
 
-/* Where rank 0's hub is, as it tells the others; travels, so it is checked by who takes it. */
+/* Where rank 0's hub is, as rank 0 tells the others.  It travels, so the receiver checks it. */
 struct ori_offer {
 	char magic[8];
 	int32_t status; /* 0, or why there is no hub */
@@ -31,14 +31,16 @@ struct ori_offer {
 _Static_assert(sizeof(struct ori_offer) == 84 + ORI_OFFER_ADDRESSES * 20, "the offer travels");
 
 /*
- * This host's addresses into offer->address: loopback alone when `local`; what ORIEL_BOOT_ADDR names when
- * that is set; else those of all interfaces that are up, IPv4 first.
+ * This host's addresses into offer->address: loopback alone when `local`; what ORIEL_BOOT_ADDR
+ * names when that is set; else those of all interfaces that are up, IPv4 first.
  */
 int ori_offer_addresses(const struct ori_config *, int local, struct ori_offer *);
-/* The address of the offer to knock at: one on a network of ours if there is one, else the first. */
+/*
+ * The address of the offer to knock at: one on a network of ours if there is one, else the first.
+ */
 int ori_offer_take(const struct ori_offer *, struct tcp_place *);
 
-/* ---- PMIx (pmix.c) ------------------------------------------------------------------------------- */
+/* ---- PMIx (pmix.c) -------------------------------------------------------------------------- */
 
 /* A PMIx server has started this process. */
 int ori_boot_pmix_present(void);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/pmix.c - the boot of ranks that a PMIx server started: mpirun of Open MPI, srun --mpi=pmix, prun.
+ * boot/pmix.c - the boot of ranks that a PMIx server started: mpirun of Open MPI, srun --mpi=pmix,
+ * prun.
  *
- * PMIx tells who this rank is and carries one record: where rank 0's hub listens, and the secret of the
- * job.  Everything after that is the TCP boot, so a dead rank is noticed and named as under any other
- * launcher (docs/decisions/0014).  libpmix is loaded when it is needed, and left again before this
- * returns: no thread of it stays in the process.
+ * PMIx tells who this rank is and carries one record: where rank 0's hub listens, and the secret of
+ * the job.  Everything after that is the TCP boot, so a dead rank is noticed and named as under any
+ * other launcher (docs/decisions/0014).  libpmix is loaded when it is needed, and left again before
+ * this returns: no thread of it stays in the process.
  *
  * Called by: env.c, on the rank's thread, one at a time in a process.
  */
@@ -29,7 +30,7 @@ struct pmix_job {
 	char key[32];
 };
 
-/* ---- the library --------------------------------------------------------------------------------- */
+/* ---- the library ---------------------------------------------------------------------------- */
 
 int ori_boot_pmix_present(void)
 {
@@ -66,7 +67,7 @@ static int fail_pmix(const struct pmix_job *job, const char *call, int status)
 	return ori_fail(ORIEL_EBOOT, "%s: %s (%d)", call, job->api.error_string(status), status);
 }
 
-/* ---- what the server knows ----------------------------------------------------------------------- */
+/* ---- what the server knows ------------------------------------------------------------------ */
 
 static void value_free(struct ori_pmix_value *v)
 {
@@ -112,7 +113,7 @@ static int ask_who(struct pmix_job *job)
 	return 0;
 }
 
-/* ---- the exchange -------------------------------------------------------------------------------- */
+/* ---- the exchange --------------------------------------------------------------------------- */
 
 /* Outlives its call when the answer comes after the deadline, hence two owners. */
 struct fence {
@@ -233,7 +234,7 @@ static int get_offer(struct pmix_job *job, struct ori_offer *offer)
 	return err;
 }
 
-/* ---- rank 0's hub -------------------------------------------------------------------------------- */
+/* ---- rank 0's hub --------------------------------------------------------------------------- */
 
 static int open_hub(struct pmix_job *job, const struct ori_config *config, struct ori_offer *offer,
 		    struct tcp_hub **hub)
@@ -323,7 +324,10 @@ int ori_boot_pmix_create(const struct ori_config *config, struct oriel_boot **bo
 		ori_log_rank_set(job.rank);
 	if (!err && job.nranks > 1)
 		err = exchange(&job, config, &offer, &hub);
-	/* from here on the launcher sees this rank's exit status alone; the others see its death by TCP */
+	/*
+	 * from here on the launcher sees this rank's exit status alone; the others see its death by
+	 * TCP
+	 */
 	status = job.api.finalize(NULL, 0);
 	if (!err && status != ORI_PMIX_SUCCESS)
 		err = fail_pmix(&job, "PMIx_Finalize", status);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/pmix_abi.h - the few types and numbers of PMIx that pmix.c uses, so that neither its headers nor
- * its library are needed to build.  Held against pmix.h by tests/unit/boot_pmix.c where that is installed.
- * The layouts are those of PMIx 3 to 5.
+ * boot/pmix_abi.h - the few types and numbers of PMIx that pmix.c uses, so that neither its headers
+ * nor its library are needed to build.  Held against pmix.h by tests/unit/boot_pmix.c where that is
+ * installed.  The layouts are those of PMIx 3 to 5.
  */
 #ifndef ORI_BOOT_PMIX_ABI_H
 #define ORI_BOOT_PMIX_ABI_H

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/round.c - what has come so far of one allgather, who is missing, and the words for it.
+ * boot/round.c - one collective of a boot: which parts have come, which ranks are missing, and the
+ * text that says so.
  *
- * Owns the records; not the waiting and not the sending.  No threads, no sockets, no locks: the
- * owner (threads.c under its lock, the TCP hub on its one thread) brings those.
+ * Owns the records.  It neither waits nor sends, and has no threads, sockets or locks: those belong
+ * to its owner (threads.c under its lock, the TCP hub on its one thread).
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "impl.h"
+#include "round.h"
 
 struct ori_round *ori_round_find(struct ori_round *list, uint64_t gid, uint64_t seq)
 {
@@ -139,6 +141,13 @@ void ori_round_add(struct ori_round *g, uint32_t index, uint32_t who, int n, con
 		memcpy(g->data + (size_t)index * bytes, mine, bytes);
 }
 
+int ori_round_age_ms(const struct ori_round *g)
+{
+	uint64_t ms = (ori_now_ns() - g->start_ns) / 1000000;
+
+	return ms < INT32_MAX ? (int)ms : INT32_MAX;
+}
+
 void ori_round_missing(const struct ori_round *g, struct ori_round_report *r)
 {
 	memset(r, 0, sizeof(*r));
@@ -162,14 +171,6 @@ void ori_round_expire(struct ori_round *g, int status)
 	fail(g, &r);
 }
 
-void ori_boot_rank_text(const int *world, int rank, char *text, size_t bytes)
-{
-	if (world && world[rank] != rank)
-		snprintf(text, bytes, "rank %d (world rank %d)", rank, world[rank]);
-	else
-		snprintf(text, bytes, "rank %d", rank);
-}
-
 void ori_round_names(const struct ori_round_report *r, const int *world, char *text, size_t bytes)
 {
 	char name[64];
@@ -186,13 +187,12 @@ void ori_round_names(const struct ori_round_report *r, const int *world, char *t
 
 void ori_round_text(const struct ori_round_report *r, const int *world, char *text, size_t bytes)
 {
-	char a[640], b[64];
+	char a[320], b[64]; /* a leaves room for the time in ORI_BOOT_WHY_BYTES */
 
 	switch (r->kind) {
 	case ORI_GATHER_MISSING:
 		ori_round_names(r, world, a, sizeof(a));
-		snprintf(text, bytes, "no contribution within %.1f s from %s", (double)r->ns / 1e9,
-			 a);
+		snprintf(text, bytes, "%s did not come within %.1f s", a, (double)r->ns / 1e9);
 		break;
 	case ORI_GATHER_BYTES:
 		ori_boot_rank_text(world, (int)r->ranks[0], a, sizeof(a));

@@ -12,8 +12,9 @@
 #include <sys/socket.h>
 
 #include "impl.h"
+#include "round.h"
 
-/* ---- messages (tcp_wire.c) ------------------------------------------------------------------------ */
+/* ---- messages (tcp_wire.c) ------------------------------------------------------------------ */
 
 #define TCP_MAGIC 0x31424f52u /* "ROB1" */
 #define TCP_VERSION 3u
@@ -119,6 +120,8 @@ void ori_tcp_unlock(void);
 /* Around all a hub does but its poll: fork() waits for the end, so it must not block. */
 void ori_tcp_busy_begin(void);
 void ori_tcp_busy_end(void);
+/* fork() calls fn first, with no hub at work and the lock free. */
+void ori_tcp_before_fork(void (*fn)(void));
 int ori_tcp_wait(pthread_cond_t *, const struct timespec *until); /* lock held; as pthread's */
 int ori_tcp_socket(int family);
 int ori_tcp_accept(int listen_fd);
@@ -126,7 +129,7 @@ int ori_tcp_adopt(int fd); /* a copy of a descriptor we were given */
 void ori_tcp_close(int fd);
 void ori_tcp_tune(int fd); /* no delay, keep-alive */
 
-/* ---- hub (tcp_hub.c) ------------------------------------------------------------------------------- */
+/* ---- hub (tcp_hub.c) ------------------------------------------------------------------------ */
 
 struct tcp_hub;
 
@@ -142,17 +145,19 @@ struct tcp_hub *ori_tcp_hub_find(const struct tcp_place *);
 /* Gives up a hold (NULL: none).  The last waits for the hub's end, at most timeout_ns. */
 void ori_tcp_hub_release(struct tcp_hub *, uint64_t timeout_ns);
 
-/* Frees hubs that ended with nobody to wait for them. */
+/*
+ * Joins and frees hubs that ended with nobody to wait for them: by the next start, and by fork().
+ */
 void ori_tcp_hub_reap(void);
 
-/* ---- client (tcp_client.c, tcp_group.c) ------------------------------------------------------------- */
+/* ---- client (tcp_client.c, tcp_group.c) ----------------------------------------------------- */
 
 struct tcp_join {
 	const struct tcp_place *place;
 	struct tcp_hub *hub; /* held for this rank, or NULL; released by the client in any case */
 	int rank, nranks;
 	int of_rank_0; /* the hub is rank 0's own */
-	int listening; /* it is there from the start: who is refused need not try again */
+	int listening; /* the hub is there from the start: a refused rank need not try again */
 	int ports;     /* the hub is at the place's port or at one of so many after it; 0 is 1 */
 	uint64_t timeout_ns, late_ns;
 };

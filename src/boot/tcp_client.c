@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/tcp_client.c - a rank's connection to the hub: what its messages mean, its sending, its end.
+ * boot/tcp_client.c - a rank's connection to the hub: its groups, how they fail, sending, and the
+ * end.
  *
- * Owns the socket and the list of the rank's groups.  What is read is untrusted: numbers are checked
- * before they index anything.
+ * Owns the socket and the list of the rank's groups.  The lowest of the client's files: it does not
+ * know what messages mean (tcp_take.c), who reads them (tcp_reader.c), or the tree (tcp_relay.c).
  *
- * Threads: the reader (tcp_reader.c); senders on the ranks' threads, one at a time by send_lock.
+ * Threads: any thread of the rank, and its reader; senders one at a time by send_lock.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,11 +15,10 @@
 
 #include "tcp_client.h"
 
-#define EARLY_MAX 256
 #define CLOSE_NS (2 * ORI_NS_PER_S)
 #define FAILED_NS ORI_NS_PER_S
 
-/* ---- what the reader does with a message --------------------------------------------------------- */
+/* ---- groups --------------------------------------------------------------------------------- */
 
 struct tcp_group *ori_tcp_group_find(struct tcp_client *c, uint64_t gid)
 {
@@ -29,245 +29,48 @@ struct tcp_group *ori_tcp_group_find(struct tcp_client *c, uint64_t gid)
 	return g;
 }
 
-/* The group that waits for the answer to that collective, or NULL: it gave up meanwhile. */
-static struct tcp_group *find_pending(struct tcp_client *c, const struct tcp_header *h)
+int ori_tcp_group_index(const struct tcp_group *g, int world_rank)
 {
-	struct tcp_group *g = ori_tcp_group_find(c, h->gid);
-
-	return g && g->pending && !g->answered && g->pending_seq == h->seq ? g : NULL;
-}
-
-static void answer(struct tcp_group *g, int status)
-{
-	g->status = status;
-	g->answered = 1;
-	g->client->failed |= status != 0;
-	pthread_cond_broadcast(&g->client->cond);
-}
-
-static int take_result(struct tcp_client *c, const struct tcp_header *h, const void *body)
-{
-	struct tcp_group *g = find_pending(c, h);
-
-	if (!g)
-		return 0;
-	if (h->bytes != g->all_bytes)
-		return -EPROTO;
-	g->base.waited_ns = (uint64_t)h->rank * 1000000;
-	if (h->bytes)
-		memcpy(g->all, body, h->bytes);
-	answer(g, 0);
-	return 0;
-}
-
-/* Nothing that happens to a member now takes the result away: it is complete. */
-static void take_complete(struct tcp_client *c, const struct tcp_header *h)
-{
-	struct tcp_group *g = find_pending(c, h);
-
-	if (g && c->relay.link == TCP_LINK_UP)
-		g->complete = 1;
-}
-
-void ori_tcp_client_unlinked(struct tcp_client *c)
-{
-	pthread_mutex_lock(&c->lock);
-	for (struct tcp_group *g = c->groups; g; g = g->next)
-		g->complete = 0;
-	pthread_cond_broadcast(&c->cond);
-	pthread_mutex_unlock(&c->lock);
-}
-
-static int report_is_sound(const struct ori_round_report *r, const struct tcp_group *g)
-{
-	if (r->status > 0 || r->count > ORI_GATHER_NAMED || r->total > (uint32_t)g->base.nranks)
-		return 0;
-	if (r->kind == ORI_GATHER_BYTES && r->count != 2)
-		return 0;
-	if (r->kind == ORI_GATHER_LISTS && r->count != 1)
-		return 0;
-	for (uint32_t i = 0; i < r->count; i++) {
-		if (r->ranks[i] >= (uint32_t)g->base.nranks)
-			return 0;
+	for (int i = 0; i < g->base.nranks; i++) {
+		if (g->world[i] == world_rank)
+			return i;
 	}
-	return 1;
+	return -1;
 }
 
-static int take_report(struct tcp_client *c, const struct tcp_header *h, const void *body)
+void ori_tcp_hub_text(const struct tcp_group *g, char *text, size_t bytes)
 {
-	struct tcp_group *g = find_pending(c, h);
-	struct ori_round_report r;
-	char text[ORI_BOOT_WHY_BYTES];
-
-	if (!g)
-		return 0;
-	if (h->bytes != sizeof(r))
-		return -EPROTO;
-	memcpy(&r, body, sizeof(r));
-	if (!report_is_sound(&r, g) || (h->type == TCP_FAIL && !r.status))
-		return -EPROTO;
-	ori_round_text(&r, g->world, text, sizeof(text));
-	if (h->type == TCP_LATE) {
-		ori_log(ORI_LOG_WARN, "allgather is late: %s", text);
-		return 0;
-	}
-	memcpy(g->text, text, sizeof(g->text));
-	answer(g, r.status);
-	return 0;
-}
-
-/* A group that waits for one who left cannot go on, but has not failed as with a death. */
-static void fail_pending_left(struct tcp_client *c, int world_rank)
-{
+	const struct tcp_client *c = g->client;
+	int rank = ori_tcp_group_index(g, c->hub_rank);
 	char name[64];
 
-	for (struct tcp_group *g = c->groups; g; g = g->next) {
-		int rank = ori_tcp_group_index(g, world_rank);
-
-		/* who aborts and leaves has aborted: that answer stands */
-		if (rank < 0 || !g->pending || g->answered || g->complete || g->failed)
-			continue;
+	if (c->hub_rank < 0) {
+		snprintf(text, bytes, "the rendezvous at %.60s", c->place.name);
+		return;
+	}
+	if (rank >= 0)
 		ori_boot_rank_text(g->world, rank, name, sizeof(name));
-		snprintf(g->text, sizeof(g->text), "%s left the group", name);
-		answer(g, ORIEL_EPEER);
-	}
+	else
+		snprintf(name, sizeof(name), "world rank %d", c->hub_rank);
+	snprintf(text, bytes, "%s (the rendezvous)", name);
 }
 
-/* The next group with that member that is still whole.  Lock is given up in between, so no walk. */
-static struct tcp_group *next_whole(struct tcp_client *c, int world_rank)
+void ori_tcp_group_fail(struct tcp_group *g, int status, int rank, const char *why)
 {
-	struct tcp_group *g = c->groups;
+	struct tcp_client *c = g->client;
 
-	while (g && (g->failed || ori_tcp_group_index(g, world_rank) < 0))
-		g = g->next;
-	return g;
+	if (g->failed)
+		return;
+	g->failed = status;
+	g->failed_rank = rank;
+	c->failed = 1;
+	snprintf(g->why, sizeof(g->why), "%s", why);
+	pthread_cond_broadcast(&c->cond);
+	if (rank != g->base.rank)
+		ori_watch_tell(&g->watch, &c->lock, &c->cond, status, rank, why);
 }
 
-static int take_left(struct tcp_client *c, const struct tcp_header *h, const unsigned char *body)
-{
-	uint32_t rank;
-
-	if (!h->bytes || h->bytes % sizeof(rank))
-		return -EPROTO;
-	for (uint32_t at = 0; at < h->bytes; at += sizeof(rank)) {
-		memcpy(&rank, body + at, sizeof(rank));
-		if (rank >= (uint32_t)c->nranks)
-			return -EPROTO;
-		c->gone[rank] = TCP_GONE_LEFT;
-		fail_pending_left(c, (int)rank);
-	}
-	return 0;
-}
-
-static int take_dead(struct tcp_client *c, const struct tcp_header *h)
-{
-	int world_rank = (int)h->rank;
-	struct tcp_group *g;
-	char name[64], why[96];
-
-	if (h->rank >= (uint32_t)c->nranks)
-		return -EPROTO;
-	c->gone[world_rank] = TCP_GONE_DEAD;
-	while ((g = next_whole(c, world_rank))) {
-		int rank = ori_tcp_group_index(g, world_rank);
-
-		ori_boot_rank_text(g->world, rank, name, sizeof(name));
-		snprintf(why, sizeof(why), "%s died", name);
-		ori_tcp_group_fail(g, ORIEL_EPEER, rank, why);
-	}
-	return 0;
-}
-
-static void keep_early(struct tcp_client *c, const struct tcp_header *h, int status,
-		       const char *why)
-{
-	struct tcp_early *e = c->nearly < EARLY_MAX ? calloc(1, sizeof(*e)) : NULL;
-
-	if (!e)
-		return; /* the group's members will time out instead */
-	e->gid = h->gid;
-	e->status = status;
-	e->rank = (int)h->rank;
-	snprintf(e->why, sizeof(e->why), "%.300s", why);
-	e->next = c->early;
-	c->early = e;
-	c->nearly++;
-}
-
-static int take_abort(struct tcp_client *c, const struct tcp_header *h, const unsigned char *body)
-{
-	char text[TCP_TEXT_MAX + 1], name[64], why[ORI_BOOT_WHY_BYTES];
-	struct tcp_group *g;
-	int32_t status;
-	int rank;
-
-	if (h->bytes < 4 || h->rank >= (uint32_t)c->nranks)
-		return -EPROTO;
-	memcpy(&status, body, 4);
-	memcpy(text, body + 4, h->bytes - 4);
-	text[h->bytes - 4] = '\0';
-	if (status >= 0)
-		return -EPROTO;
-	g = ori_tcp_group_find(c, h->gid);
-	if (!g) {
-		keep_early(c, h, status, text);
-		return 0;
-	}
-	rank = ori_tcp_group_index(g, (int)h->rank);
-	if (rank < 0)
-		return -EPROTO;
-	ori_boot_rank_text(g->world, rank, name, sizeof(name));
-	snprintf(why, sizeof(why), "%s aborted: %.300s", name, text);
-	ori_tcp_group_fail(g, status, rank, why);
-	return 0;
-}
-
-int ori_tcp_client_take(struct tcp_client *c, struct tcp_packet *packet)
-{
-	const unsigned char *body = packet->data + sizeof(struct tcp_header);
-	struct tcp_header header, *h = &header;
-	int err = 0;
-
-	memcpy(h, packet->data, sizeof(*h));
-	if (h->type == TCP_SPREAD)
-		ori_tcp_relay_pass(c, packet); /* first: this rank may leave once it has its own */
-	if (h->type == TCP_ASK) {
-		ori_tcp_take_ask(c, h);
-		return 0;
-	}
-	pthread_mutex_lock(&c->lock);
-	switch (h->type) {
-	case TCP_RESULT:
-	case TCP_SPREAD:
-		err = take_result(c, h, body);
-		break;
-	case TCP_COMPLETE:
-		take_complete(c, h);
-		break;
-	case TCP_FAIL:
-	case TCP_LATE:
-		err = take_report(c, h, body);
-		break;
-	case TCP_DEAD:
-		err = take_dead(c, h);
-		break;
-	case TCP_LEFT:
-		err = take_left(c, h, body);
-		break;
-	case TCP_ABORT:
-		err = take_abort(c, h, body);
-		break;
-	case TCP_TELL:
-		ori_tcp_take_tell(c, h, body);
-		break;
-	default:
-		err = -EPROTO;
-	}
-	pthread_mutex_unlock(&c->lock);
-	return err;
-}
-
-/* ---- sending, losing, closing -------------------------------------------------------------------- */
+/* ---- sending, losing, closing --------------------------------------------------------------- */
 
 int ori_tcp_client_send(struct tcp_client *c, const struct tcp_header *h, const void *head,
 			size_t head_bytes, const void *data, size_t bytes, uint64_t deadline_ns)
@@ -308,6 +111,15 @@ void ori_tcp_client_lost(struct tcp_client *c, int status, const char *what)
 	pthread_mutex_unlock(&c->lock);
 }
 
+void ori_tcp_client_unlinked(struct tcp_client *c)
+{
+	pthread_mutex_lock(&c->lock);
+	for (struct tcp_group *g = c->groups; g; g = g->next)
+		g->complete = 0;
+	pthread_cond_broadcast(&c->cond);
+	pthread_mutex_unlock(&c->lock);
+}
+
 static void say_bye(struct tcp_client *c)
 {
 	struct tcp_header h;
@@ -317,7 +129,9 @@ static void say_bye(struct tcp_client *c)
 	ori_tcp_header_fill(&h, TCP_BYE, 0, 0, c->rank, 0);
 	if (!ori_tcp_client_send(c, &h, NULL, 0, NULL, 0, ori_deadline_ns(CLOSE_NS)))
 		shutdown(c->fd, SHUT_WR);
-	/* the hub answers by closing; the reader takes what is still under way, so nothing is reset */
+	/*
+	 * the hub answers by closing; the reader takes what is still under way, so nothing is reset
+	 */
 	pthread_mutex_lock(&c->lock);
 	ori_boot_timespec(ori_deadline_ns(c->hub_silent ? CLOSE_NS / 20 : CLOSE_NS), &when);
 	while (!c->reader_ended && err != ETIMEDOUT)

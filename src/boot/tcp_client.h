@@ -1,8 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/tcp_client.h - the inside of a rank's TCP boot, for tcp_join.c (meeting the others),
- * tcp_client.c (what messages mean), tcp_reader.c (the thread that takes them), tcp_relay.c (the tree that
- * results come down) and tcp_group.c (the table of boot.h).
+ * boot/tcp_client.h - the inside of a rank's TCP boot, from top to bottom:
+ *
+ *	tcp_group.c   the table of boot.h
+ *	tcp_reader.c  the thread that takes messages
+ *	tcp_join.c    how a rank meets the others
+ *	tcp_take.c    what messages mean
+ *	tcp_ask.c     questions to other ranks, and answers
+ *	tcp_relay.c   the tree that large results come down
+ *	tcp_in.c      a message as it comes in
+ *	tcp_client.c  the connection and its groups
+ *
+ * A file calls only files below it.
  */
 #ifndef ORI_BOOT_TCP_CLIENT_H
 #define ORI_BOOT_TCP_CLIENT_H
@@ -10,6 +19,7 @@
 #include <poll.h>
 
 #include "tcp.h"
+#include "watch.h"
 
 enum tcp_gone { TCP_HERE, TCP_GONE_LEFT, TCP_GONE_DEAD };
 
@@ -42,7 +52,8 @@ struct tcp_group {
 	uint64_t seq, subgroups; /* calls made so far */
 	/* the collective under way */
 	int pending, answered, status;
-	int complete; /* all have contributed; the result comes down the tree */
+	int complete;     /* all have contributed; the result comes down the tree */
+	const char *call; /* of the user's, that it serves */
 	uint64_t pending_seq;
 	void *all;
 	size_t all_bytes;
@@ -75,7 +86,7 @@ struct tcp_out {
 	size_t off;
 };
 
-/* Whoever knocks at the relay: a child, once its hello was right. */
+/* A connection at the relay: a child, once its hello was right. */
 struct tcp_child {
 	int fd; /* -1: free */
 	int up;
@@ -123,35 +134,21 @@ struct tcp_client {
 	struct tcp_early *early;
 	int nearly;
 	unsigned char *gone; /* enum tcp_gone of each world rank */
-	int lost;            /* 0, or the status of a connection that is of no more use */
+	int lost;            /* 0, or the status of a connection that is unusable */
 	char lost_why[128];
 	int hub_silent; /* did not answer in time: its farewell is not waited for */
-	int failed; /* a collective or a group has: who is missing is not waited for at the end */
+	int failed;     /* a collective or a group has: the end does not wait for missing ranks */
 	int closing, reader_ended;
 };
+
+/* tcp_reader.c: the thread that takes messages. */
+int ori_tcp_reader_start(struct tcp_client *);
 
 /* tcp_join.c: connects, says hello, waits for the welcome. */
 int ori_tcp_meet(struct tcp_client *);
 
-/* tcp_reader.c: the thread that takes messages. */
-int ori_tcp_reader_start(struct tcp_client *);
-/* One step: 1 when the packet is whole (then the caller's), 0: more is to come, or negative errno. */
-int ori_tcp_in_step(struct tcp_in *, int fd, struct tcp_packet **packet);
-void ori_tcp_packet_drop(struct tcp_packet *);
-
-/* tcp_relay.c; on the reader's thread but for open. */
-/* Listens where children can knock; returns the port, 0 if that is not possible. */
-uint16_t ori_tcp_relay_open(struct tcp_client *);
-void ori_tcp_relay_start(struct tcp_client *); /* after the welcome: begins to connect */
-int ori_tcp_relay_fill(struct tcp_client *, struct pollfd *fds);
-/* poll() on those that are descriptors: it refuses more entries than a process may have open. */
-int ori_tcp_relay_poll(struct pollfd *fds, int n, int ms);
-uint64_t ori_tcp_relay_deadline(const struct tcp_client *);
-void ori_tcp_relay_serve(struct tcp_client *, const struct pollfd *fds, int n);
-void ori_tcp_relay_pass(struct tcp_client *, struct tcp_packet *);
-extern uint64_t ori_tcp_relay_count; /* messages this process has passed on */
-/* Sends what is still owed to the children, at most ns; then closes all. */
-void ori_tcp_relay_end(struct tcp_client *, uint64_t ns);
+/* tcp_take.c: what a message of the hub or of the parent means.  0 or -EPROTO. */
+int ori_tcp_client_take(struct tcp_client *, const struct tcp_packet *);
 
 /* tcp_ask.c */
 void ori_tcp_answer(struct oriel_boot *, ori_boot_answer_fn *, void *ctx);
@@ -160,11 +157,42 @@ int ori_tcp_ask(struct oriel_boot *, int rank, char *out, size_t bytes, uint64_t
 void ori_tcp_take_ask(struct tcp_client *, const struct tcp_header *);
 void ori_tcp_take_tell(struct tcp_client *, const struct tcp_header *, const unsigned char *body);
 
-/* tcp_client.c */
-struct tcp_group *ori_tcp_group_find(struct tcp_client *, uint64_t gid); /* lock held */
-/* What a message means; from the hub, or from the parent.  0 or -EPROTO. */
-int ori_tcp_client_take(struct tcp_client *, struct tcp_packet *);
-/* No result will come down the tree any more. */
+/* tcp_relay.c; on the reader's thread but for open and start. */
+/* Listens where children can knock; returns the port, 0 if that is not possible. */
+uint16_t ori_tcp_relay_open(struct tcp_client *);
+void ori_tcp_relay_start(struct tcp_client *); /* after the welcome: begins to connect */
+int ori_tcp_relay_fill(struct tcp_client *, struct pollfd *fds);
+/* poll() on those that are descriptors: it refuses more entries than a process may have open. */
+int ori_tcp_relay_poll(struct pollfd *fds, int n, int ms);
+uint64_t ori_tcp_relay_deadline(const struct tcp_client *);
+/* A result that has come from the parent and is the caller's now, or NULL. */
+struct tcp_packet *ori_tcp_relay_serve(struct tcp_client *, const struct pollfd *fds, int n);
+/*
+ * Ends the link to the parent.  No result comes that way any more, so the children's links end,
+ * too.
+ */
+void ori_tcp_relay_cut(struct tcp_client *);
+/* Sends a result on to the children. */
+void ori_tcp_relay_pass(struct tcp_client *, struct tcp_packet *);
+extern uint64_t ori_tcp_relay_count; /* messages this process has passed on */
+/* Sends what is still owed to the children, at most ns; then closes all. */
+void ori_tcp_relay_end(struct tcp_client *, uint64_t ns);
+
+/* tcp_in.c */
+/*
+ * One step: 1 when the packet is whole (then the caller's), 0: more is to come, or negative errno.
+ */
+int ori_tcp_in_step(struct tcp_in *, int fd, struct tcp_packet **packet);
+void ori_tcp_packet_drop(struct tcp_packet *);
+
+/* tcp_client.c; those of a group with the lock held */
+struct tcp_group *ori_tcp_group_find(struct tcp_client *, uint64_t gid);
+int ori_tcp_group_index(const struct tcp_group *, int world_rank); /* -1: not a member */
+/* May give up the lock to call a watcher; the group may be gone after. */
+void ori_tcp_group_fail(struct tcp_group *, int status, int rank, const char *why);
+/* The hub in words, as the group knows it. */
+void ori_tcp_hub_text(const struct tcp_group *, char *text, size_t bytes);
+/* The tree brings no result any more: groups that wait for one can fail again. */
 void ori_tcp_client_unlinked(struct tcp_client *);
 int ori_tcp_client_send(struct tcp_client *, const struct tcp_header *, const void *head,
 			size_t head_bytes, const void *data, size_t bytes, uint64_t deadline_ns);
@@ -172,12 +200,5 @@ int ori_tcp_client_send(struct tcp_client *, const struct tcp_header *, const vo
 void ori_tcp_client_lost(struct tcp_client *, int status, const char *why);
 /* Says BYE, ends the reader, frees. */
 void ori_tcp_client_close(struct tcp_client *);
-
-/* tcp_group.c; lock held.  May give up the lock to call a watcher; the group may be gone after. */
-void ori_tcp_group_fail(struct tcp_group *, int status, int rank, const char *why);
-int ori_tcp_group_index(const struct tcp_group *, int world_rank); /* -1: not a member */
-void ori_tcp_hub_text(const struct tcp_group *, char *text, size_t bytes);
-int ori_tcp_group_create(struct tcp_client *, uint64_t gid, const int *world, int rank, int n,
-			 struct oriel_boot **boot);
 
 #endif

@@ -27,6 +27,7 @@ static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER; /* taken before lock */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static unsigned char listed[FDS_LISTED / CHAR_BIT]; /* under lock */
+static void (*prepare)(void);                       /* under lock; NULL: nobody asked for it */
 
 static void child_after_fork(void)
 {
@@ -39,10 +40,17 @@ static void child_after_fork(void)
 	pthread_mutex_unlock(&busy);
 }
 
+/* prepare() takes the lock itself. */
 static void before_fork(void)
 {
+	void (*fn)(void);
+
 	pthread_mutex_lock(&busy);
-	ori_tcp_hub_reap();
+	pthread_mutex_lock(&lock);
+	fn = prepare;
+	pthread_mutex_unlock(&lock);
+	if (fn)
+		fn();
 	pthread_mutex_lock(&lock);
 }
 
@@ -55,6 +63,13 @@ static void parent_after_fork(void)
 static void install(void)
 {
 	pthread_atfork(before_fork, parent_after_fork, child_after_fork);
+}
+
+void ori_tcp_before_fork(void (*fn)(void))
+{
+	pthread_mutex_lock(&lock);
+	prepare = fn;
+	pthread_mutex_unlock(&lock);
 }
 
 void ori_tcp_busy_begin(void)

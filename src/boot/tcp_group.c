@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/tcp_group.c - the table of boot.h over a rank's TCP connection: one struct a group.
+ * boot/tcp_group.c - the table of boot.h over a rank's TCP connection: one struct per group.
  *
- * Owns the groups; the connection and its reader are tcp_client.c's, and live as long as one group
- * does.  Called by: comm through the table, on any thread; the failing of groups also by the reader.
+ * Owns the groups.  The connection (tcp_client.c) and its reader live as long as one group does.
+ * The highest of the client's files.  Called by: comm through the table, on any thread.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,50 +14,7 @@
 
 static const struct ori_boot_backend tcp_ops;
 
-/* ---- failing ------------------------------------------------------------------------------------- */
-
-int ori_tcp_group_index(const struct tcp_group *g, int world_rank)
-{
-	for (int i = 0; i < g->base.nranks; i++) {
-		if (g->world[i] == world_rank)
-			return i;
-	}
-	return -1;
-}
-
-void ori_tcp_hub_text(const struct tcp_group *g, char *text, size_t bytes)
-{
-	const struct tcp_client *c = g->client;
-	int rank = ori_tcp_group_index(g, c->hub_rank);
-	char name[64];
-
-	if (c->hub_rank < 0) {
-		snprintf(text, bytes, "the rendezvous at %.60s", c->place.name);
-		return;
-	}
-	if (rank >= 0)
-		ori_boot_rank_text(g->world, rank, name, sizeof(name));
-	else
-		snprintf(name, sizeof(name), "world rank %d", c->hub_rank);
-	snprintf(text, bytes, "%s (the rendezvous)", name);
-}
-
-void ori_tcp_group_fail(struct tcp_group *g, int status, int rank, const char *why)
-{
-	struct tcp_client *c = g->client;
-
-	if (g->failed)
-		return;
-	g->failed = status;
-	g->failed_rank = rank;
-	c->failed = 1;
-	snprintf(g->why, sizeof(g->why), "%s", why);
-	pthread_cond_broadcast(&c->cond);
-	if (rank != g->base.rank)
-		ori_watch_tell(&g->watch, &c->lock, &c->cond, status, rank, why);
-}
-
-/* ---- allgather ----------------------------------------------------------------------------------- */
+/* ---- allgather ------------------------------------------------------------------------------ */
 
 /* Lock held.  A member that has left for good: 0 or ORIEL_EPEER with the text. */
 static int check_left(struct tcp_group *g)
@@ -78,9 +35,9 @@ static int check_left(struct tcp_group *g)
 static int failed_status(struct tcp_group *g)
 {
 	if (g->logged)
-		return ori_fail_silent(g->failed, "allgather: %s", g->why);
+		return ori_fail_silent(g->failed, "%s: %s", ori_boot_serves(&g->base), g->why);
 	g->logged = 1;
-	return ori_fail(g->failed, "allgather: %s", g->why);
+	return ori_fail(g->failed, "%s: %s", ori_boot_serves(&g->base), g->why);
 }
 
 /* 0 when the collective may be sent. */
@@ -94,9 +51,10 @@ static int begin(struct tcp_group *g, void *all, size_t bytes, uint64_t *seq)
 	if (g->failed) {
 		err = failed_status(g);
 	} else if (check_left(g)) {
-		err = ori_fail(ORIEL_EPEER, "allgather: %s", g->text);
+		err = ori_fail(ORIEL_EPEER, "%s: %s", ori_boot_serves(&g->base), g->text);
 	} else {
 		g->pending = 1;
+		g->call = ori_boot_serves(&g->base);
 		g->answered = 0;
 		g->complete = 0;
 		g->pending_seq = *seq;
@@ -137,13 +95,13 @@ static int end(struct tcp_group *g, uint64_t timeout_ns, uint64_t deadline_ns)
 		err = pthread_cond_timedwait(&c->cond, &c->lock, &when);
 	g->pending = 0;
 	if (g->answered) {
-		err = g->status ? ori_fail(g->status, "allgather: %s", g->text) : 0;
+		err = g->status ? ori_fail(g->status, "%s: %s", g->call, g->text) : 0;
 	} else if (g->failed) {
 		err = failed_status(g);
 	} else {
 		c->hub_silent = 1;
 		ori_tcp_hub_text(g, hub, sizeof(hub));
-		err = ori_fail(ORIEL_ETIMEDOUT, "allgather: no answer from %s within %.1f s", hub,
+		err = ori_fail(ORIEL_ETIMEDOUT, "%s: no answer from %s within %.1f s", g->call, hub,
 			       (double)timeout_ns / 1e9 + 2);
 	}
 	pthread_mutex_unlock(&c->lock);
@@ -158,9 +116,8 @@ static int gather(struct oriel_boot *boot, const void *mine, void *all, size_t b
 	int err;
 
 	if (bytes > TCP_CONTRIB_MAX || (size_t)boot->nranks * bytes > TCP_RESULT_MAX)
-		return ori_fail(ORIEL_ERANGE,
-				"allgather: %zu bytes from each of %d ranks is too much", bytes,
-				boot->nranks);
+		return ori_fail(ORIEL_ERANGE, "%s: %zu bytes from each of %d ranks are too many",
+				ori_boot_serves(boot), bytes, boot->nranks);
 	err = begin(g, all, bytes, &seq);
 	if (err)
 		return err;
@@ -193,7 +150,7 @@ static int tcp_allgather(struct oriel_boot *boot, const void *mine, void *all, s
 	return err;
 }
 
-/* ---- groups -------------------------------------------------------------------------------------- */
+/* ---- groups --------------------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t h, uint64_t v)
 {
@@ -237,8 +194,8 @@ static void fail_if_late(struct tcp_group *g)
 	}
 }
 
-int ori_tcp_group_create(struct tcp_client *c, uint64_t gid, const int *world, int rank, int n,
-			 struct oriel_boot **boot)
+static int group_create(struct tcp_client *c, uint64_t gid, const int *world, int rank, int n,
+			struct oriel_boot **boot)
 {
 	struct tcp_group *g = calloc(1, sizeof(*g));
 
@@ -285,12 +242,12 @@ static int tcp_subgroup(struct oriel_boot *boot, const int *members, int n, uint
 		return ori_fail(ORIEL_ENOMEM, "no memory for a group of %d ranks", n);
 	for (int i = 0; i < n; i++)
 		world[i] = g->world[members[i]];
-	err = ori_tcp_group_create(g->client, gid, world, me, n, sub);
+	err = group_create(g->client, gid, world, me, n, sub);
 	free(world);
 	return err;
 }
 
-/* ---- watch, abort, close ------------------------------------------------------------------------- */
+/* ---- watch, abort, close -------------------------------------------------------------------- */
 
 static void tcp_watch(struct oriel_boot *boot, ori_boot_watch_fn *fn, void *ctx)
 {
@@ -392,7 +349,7 @@ int ori_tcp_join_create(const struct tcp_join *join, struct oriel_boot **boot)
 	err = ori_tcp_meet(c);
 	if (err)
 		goto err_gone;
-	err = ori_tcp_group_create(c, 0, NULL, c->rank, c->nranks, boot);
+	err = group_create(c, 0, NULL, c->rank, c->nranks, boot);
 	if (err)
 		goto err_fd;
 	err = ori_tcp_reader_start(c);

@@ -26,7 +26,7 @@
 static struct tcp_hub *hubs;
 static struct tcp_hub *ended_hubs; /* nobody waits for them: to be joined and freed */
 
-/* ---- the thread --------------------------------------------------------------------------------- */
+/* ---- the thread ----------------------------------------------------------------------------- */
 
 /* What the loop polls, kept between turns. */
 struct poll_set {
@@ -133,7 +133,9 @@ static int is_over(struct tcp_hub *hub, uint64_t now)
 static void poll_once(struct tcp_hub *hub, struct poll_set *set, uint64_t next, uint64_t now)
 {
 	uint64_t ms = next <= now ? 0 : (next - now) / 1000000 + 1, wakes;
-	/* a process that is stopped and goes on has its poll time lengthened by that: not for long */
+	/*
+	 * a process that is stopped and goes on has its poll time lengthened by that: not for long
+	 */
 	uint64_t most = next == UINT64_MAX ? 60000 : 500;
 	int n;
 
@@ -257,7 +259,7 @@ static void *hub_main(void *arg)
 	return NULL;
 }
 
-/* ---- start -------------------------------------------------------------------------------------- */
+/* ---- start ---------------------------------------------------------------------------------- */
 
 static int listen_at(struct tcp_place *place)
 {
@@ -345,6 +347,7 @@ int ori_tcp_hub_start(struct tcp_place *place, int listen_fd, int keep, uint64_t
 		return ori_fail(ORIEL_EBUSY,
 				"the boot of this job is still in use in this process");
 	ori_tcp_hub_reap();
+	ori_tcp_before_fork(ori_tcp_hub_reap);
 	hub = calloc(1, sizeof(*hub));
 	if (!hub)
 		return ori_fail(ORIEL_ENOMEM, "no memory for the rendezvous");
@@ -392,7 +395,7 @@ err_hub:
 	return err;
 }
 
-/* ---- holders ------------------------------------------------------------------------------------ */
+/* ---- holders -------------------------------------------------------------------------------- */
 
 struct tcp_hub *ori_tcp_hub_find(const struct tcp_place *place)
 {

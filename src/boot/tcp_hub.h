@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/tcp_hub.h - the inside of the hub, for tcp_hub.c (life and loop), tcp_hub_conn.c
- * (connections), tcp_hub_join.c (who may join) and tcp_hub_round.c (collectives).
+ * boot/tcp_hub.h - the inside of the hub, from top to bottom:
  *
- * All of it runs on the hub's one thread, but for the fields marked otherwise.
+ *	tcp_hub.c        life and loop
+ *	tcp_hub_conn.c   connections: bytes in, timers, endings
+ *	tcp_hub_join.c   who may join
+ *	tcp_hub_round.c  collectives
+ *	tcp_hub_tree.c   the tree that large results come down
+ *	tcp_hub_out.c    messages out
+ *
+ * A file calls only files below it.  All of it runs on the hub's one thread, but for the fields
+ * marked otherwise.
  */
 #ifndef ORI_BOOT_TCP_HUB_H
 #define ORI_BOOT_TCP_HUB_H
@@ -86,7 +93,8 @@ struct tcp_hub {
 	struct ori_round *gathers;
 	int tree;         /* the welcomes named parents */
 	int links_wanted; /* ranks with a parent */
-	int links; /* ranks whose link to their parent stands; -1: one broke, the tree is not used any more */
+	/* ranks whose link to their parent stands; -1: one broke, the tree is not used any more */
+	int links;
 	uint64_t idle_ns, accept_ns, stop_ns;
 	unsigned warned; /* bad connections so far */
 	int full;        /* errno of the last accept that found no descriptor; 0: none */
@@ -95,15 +103,19 @@ struct tcp_hub {
 /* tcp_hub_conn.c */
 void ori_hub_accept(struct tcp_hub *);
 void ori_hub_conn_read(struct tcp_hub *, struct hub_conn *);
-void ori_hub_conn_flush(struct hub_conn *);
 void ori_hub_conn_timer(struct tcp_hub *, struct hub_conn *, uint64_t now);
-/* Tells the others who left in this turn: one message for all, since at the end of a job all leave. */
+/*
+ * Tells the others who left in this turn: one message for all, since at the end of a job all leave.
+ */
 void ori_hub_tell_left(struct tcp_hub *);
-/* Closes what is broken and tells the others who died; again until nothing is broken. */
+/* Closes broken connections and tells the others who died; again until none is broken. */
 void ori_hub_sweep(struct tcp_hub *);
 void ori_hub_close_all(struct tcp_hub *);
+
+/* tcp_hub_out.c */
+/* Logs that something was dropped.  Anybody can knock, so the number of lines is bounded. */
 void ori_hub_warn(struct tcp_hub *, const char *what);
-/* Queue a message: body and its size may be NULL and 0. */
+/* Queues a message: body and its size may be NULL and 0. */
 void ori_hub_send(struct hub_conn *, enum tcp_type, uint64_t gid, uint64_t seq, int rank,
 		  const void *body, size_t bytes);
 /*
@@ -116,6 +128,11 @@ struct hub_blob *ori_hub_blob(enum tcp_type, uint64_t gid, uint64_t seq, int ran
 			      size_t bytes);
 void ori_hub_send_blob(struct hub_conn *, struct hub_blob *);
 void ori_hub_blob_drop(struct hub_blob *);
+/* Sends of the queue as much as the socket takes. */
+void ori_hub_conn_flush(struct hub_conn *);
+/* Drops all messages that are still queued. */
+void ori_hub_out_clear(struct hub_conn *);
+/* Sends why the connection is refused; it is closed once that is sent. */
 void ori_hub_refuse(struct hub_conn *, int status, const char *text);
 
 /* tcp_hub_join.c */
@@ -132,8 +149,6 @@ int ori_hub_tree_send(struct tcp_hub *, const struct ori_round *);
 
 /* tcp_hub_round.c */
 void ori_hub_contrib(struct tcp_hub *, struct hub_conn *);
-/* How long its first member has waited; travels with the result in place of a rank. */
-int ori_hub_gather_age_ms(const struct ori_round *);
 /* Lateness and deadlines; returns when it wants to be called again. */
 uint64_t ori_hub_gather_timer(struct tcp_hub *, uint64_t now);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/tcp_hub_conn.c - the hub's connections: bytes in, messages out, endings.
+ * boot/tcp_hub_conn.c - the hub's connections: bytes in, timers, endings.
  *
- * Owns buffers and states of each connection; never blocks.  What a message means is decided in
- * tcp_hub_join.c and tcp_hub_round.c.  Nothing is freed while the loop walks the list: a connection
- * that must go is marked broken and swept at the end of the turn.  On the hub's thread.
+ * Owns the list of connections and their states; never blocks.  tcp_hub_join.c and tcp_hub_round.c
+ * decide what a message means, tcp_hub_out.c sends.  Nothing is freed while the loop walks the
+ * list: a connection that must go is marked broken and swept at the end of the turn.  On the hub's
+ * thread.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,141 +14,8 @@
 #include "tcp_hub.h"
 
 #define READS_A_TURN 16 /* so that one busy rank does not keep the others waiting */
-#define ENDING_NS ORI_NS_PER_S
-#define WARNINGS_MAX 10
 
-/* Anybody can knock; the log must not fill with it. */
-void ori_hub_warn(struct tcp_hub *hub, const char *what)
-{
-	if (++hub->warned <= WARNINGS_MAX)
-		ori_log(ORI_LOG_WARN, "rendezvous at %s: dropped %s%s", hub->place.name, what,
-			hub->warned == WARNINGS_MAX ? "; more of this is not logged" : "");
-}
-
-/* ---- out ---------------------------------------------------------------------------------------- */
-
-struct hub_blob *ori_hub_blob(enum tcp_type type, uint64_t gid, uint64_t seq, int rank,
-			      const void *body, size_t bytes)
-{
-	struct hub_blob *blob = malloc(sizeof(*blob) + sizeof(struct tcp_header) + bytes);
-	struct tcp_header h;
-
-	if (!blob)
-		return NULL;
-	blob->refs = 1;
-	blob->bytes = sizeof(h) + bytes;
-	ori_tcp_header_fill(&h, type, gid, seq, rank, bytes);
-	memcpy(blob->data, &h, sizeof(h));
-	if (bytes)
-		memcpy(blob->data + sizeof(h), body, bytes);
-	return blob;
-}
-
-void ori_hub_blob_drop(struct hub_blob *blob)
-{
-	if (--blob->refs == 0)
-		free(blob);
-}
-
-void ori_hub_send_blob(struct hub_conn *c, struct hub_blob *blob)
-{
-	struct hub_out *out;
-
-	if (c->broken)
-		return;
-	out = malloc(sizeof(*out));
-	if (!out) {
-		c->broken = 1;
-		return;
-	}
-	blob->refs++;
-	out->blob = blob;
-	out->off = 0;
-	out->next = NULL;
-	*c->out_tail = out;
-	c->out_tail = &out->next;
-	ori_hub_conn_flush(c);
-}
-
-void ori_hub_send(struct hub_conn *c, enum tcp_type type, uint64_t gid, uint64_t seq, int rank,
-		  const void *body, size_t bytes)
-{
-	struct hub_blob *blob = ori_hub_blob(type, gid, seq, rank, body, bytes);
-
-	if (!blob) {
-		c->broken = 1;
-		return;
-	}
-	ori_hub_send_blob(c, blob);
-	ori_hub_blob_drop(blob);
-}
-
-void ori_hub_send_others(struct tcp_hub *hub, const struct hub_conn *except, enum tcp_type type,
-			 uint64_t gid, uint64_t seq, int rank, const void *body, size_t bytes)
-{
-	struct hub_blob *blob = ori_hub_blob(type, gid, seq, rank, body, bytes);
-
-	for (int own = 0; own <= 1; own++)
-		for (struct hub_conn *c = hub->conns; c; c = c->next) {
-			if (c->state != CONN_LIVE || c == except || c->has_hub != own)
-				continue;
-			if (blob)
-				ori_hub_send_blob(c, blob);
-			else
-				c->broken = 1; /* no memory: better an error there than a wait */
-		}
-	if (blob)
-		ori_hub_blob_drop(blob);
-}
-
-static void pop_out(struct hub_conn *c)
-{
-	struct hub_out *out = c->out;
-
-	c->out = out->next;
-	if (!c->out)
-		c->out_tail = &c->out;
-	ori_hub_blob_drop(out->blob);
-	free(out);
-}
-
-void ori_hub_conn_flush(struct hub_conn *c)
-{
-	while (c->out && !c->broken) {
-		struct hub_out *out = c->out;
-		ssize_t n = send(c->fd, out->blob->data + out->off, out->blob->bytes - out->off,
-				 MSG_NOSIGNAL);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-			return;
-		if (n < 0) {
-			c->broken = 1;
-			return;
-		}
-		out->off += (size_t)n;
-		if (out->off == out->blob->bytes)
-			pop_out(c);
-	}
-	if (c->state == CONN_ENDING)
-		c->broken = 1; /* all is said */
-}
-
-void ori_hub_refuse(struct hub_conn *c, int status, const char *text)
-{
-	unsigned char body[4 + TCP_TEXT_MAX];
-	int32_t code = status;
-	size_t bytes = strnlen(text, TCP_TEXT_MAX);
-
-	memcpy(body, &code, 4);
-	memcpy(body + 4, text, bytes);
-	c->state = CONN_ENDING;
-	c->until_ns = ori_deadline_ns(ENDING_NS);
-	ori_hub_send(c, TCP_REFUSE, 0, 0, 0, body, 4 + bytes);
-}
-
-/* ---- in ----------------------------------------------------------------------------------------- */
+/* ---- in ------------------------------------------------------------------------------------- */
 
 /* Others will close some; until then ranks seem not to come, so it is said why. */
 static void accept_failed(struct tcp_hub *hub, int error)
@@ -343,12 +211,11 @@ void ori_hub_conn_timer(struct tcp_hub *hub, struct hub_conn *c, uint64_t now)
 	}
 }
 
-/* ---- endings ------------------------------------------------------------------------------------ */
+/* ---- endings -------------------------------------------------------------------------------- */
 
 static void conn_free(struct hub_conn *c)
 {
-	while (c->out)
-		pop_out(c);
+	ori_hub_out_clear(c);
 	free(c->body);
 	ori_tcp_close(c->fd);
 	free(c);

@@ -53,7 +53,7 @@ static int refuse_by_slot(struct hub_slot *slot, uint32_t rank, char *text, size
 	case SLOT_EMPTY:
 		return 0;
 	case SLOT_LEFT:
-		/* the rank comes again while others still end: it shall try once more */
+		/* the rank comes again while others still end: it must try once more */
 		snprintf(text, bytes, "the job before is still ending");
 		return ORIEL_EBUSY;
 	case SLOT_DEAD:
@@ -161,7 +161,7 @@ void ori_hub_hello(struct tcp_hub *hub, struct hub_conn *c)
 		ori_hub_send(c, TCP_HEARD, 0, 0, c->rank, NULL, 0);
 }
 
-/* One rank's patience is over: all who wait hear now who never came. */
+/* One rank's deadline has passed: all ranks that wait are told which ranks never came. */
 static void give_up(struct tcp_hub *hub, const struct hub_conn *c)
 {
 	struct ori_round_report report;

@@ -22,17 +22,10 @@ static void send_report(struct tcp_hub *hub, const struct ori_round *g, enum tcp
 		}
 }
 
-int ori_hub_gather_age_ms(const struct ori_round *g)
-{
-	uint64_t ms = (ori_now_ns() - g->start_ns) / 1000000;
-
-	return ms < INT32_MAX ? (int)ms : INT32_MAX;
-}
-
 /* One copy of the result for all. */
 static void send_result(struct tcp_hub *hub, const struct ori_round *g)
 {
-	struct hub_blob *blob = ori_hub_blob(TCP_RESULT, g->gid, g->seq, ori_hub_gather_age_ms(g),
+	struct hub_blob *blob = ori_hub_blob(TCP_RESULT, g->gid, g->seq, ori_round_age_ms(g),
 					     g->data, (size_t)g->n * g->bytes);
 
 	for (int i = 0; i < g->n; i++) {

@@ -2,13 +2,15 @@
 /*
  * boot/tcp_hub_tree.c - the hub's side of the tree that large results come down.
  *
- * With n ranks a result is n records, and the hub would send it n times.  In the tree it sends it to
- * TCP_FANOUT hosts, each of which passes it on to as many; on a host the lowest rank gets it and passes it
- * on to the others.  So the network carries it once a host.  The tree is used once every rank has said that
- * its link stands, and as long as all ranks are there; where links cannot be made (a firewall between
- * hosts) each rank gets results from the hub as before.
+ * With n ranks a result is n records, and without a tree the hub sends it n times.  In the tree it
+ * sends the result to TCP_FANOUT hosts, and each of those passes it on to as many.  On a host the
+ * lowest rank gets it and passes it on to the others.  So each host gets it once over the network.
  *
- * Owns the plan of who passes on to whom.  On the hub's thread.
+ * The tree is used when every rank has said that its link is up, and as long as all ranks are
+ * there.  Where links cannot be made (a firewall between hosts), the hub sends results to each
+ * rank.
+ *
+ * Owns the plan: the parent of each rank.  On the hub's thread.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +115,9 @@ void ori_hub_tree_plan(struct tcp_hub *hub)
 	if (places && known) {
 		qsort(places, (size_t)hub->nranks, sizeof(*places), compare_places);
 		hosts = plan_hosts(hub, places);
-		/* on one host the bytes are the same and the ways longer: measured, it does not pay */
+		/*
+		 * on one host the bytes are the same and the ways longer: measured, it does not pay
+		 */
 		hub->tree = hosts > 1 || (hosts == 1 && hub->tree_mode == ORI_MODE_ON);
 	}
 	free(places);
@@ -154,8 +158,8 @@ static int is_whole(const struct tcp_hub *hub)
 }
 
 /*
- * The others hear at once, from the hub, that the collective is complete: a rank that leaves after it
- * must not look like one that is missing from it to those whose copy is still on its way.
+ * The others hear at once, from the hub, that the collective is complete: a rank that leaves after
+ * it must not look like one that is missing from it to those whose copy is still on its way.
  */
 int ori_hub_tree_send(struct tcp_hub *hub, const struct ori_round *g)
 {
@@ -164,7 +168,7 @@ int ori_hub_tree_send(struct tcp_hub *hub, const struct ori_round *g)
 
 	if (g->n != hub->nranks || bytes < TREE_BYTES || !is_whole(hub))
 		return 0;
-	spread = ori_hub_blob(TCP_SPREAD, g->gid, g->seq, ori_hub_gather_age_ms(g), g->data, bytes);
+	spread = ori_hub_blob(TCP_SPREAD, g->gid, g->seq, ori_round_age_ms(g), g->data, bytes);
 	note = ori_hub_blob(TCP_COMPLETE, g->gid, g->seq, 0, NULL, 0);
 	for (int rank = 0; rank < hub->nranks && spread && note; rank++) {
 		struct hub_slot *slot = &hub->slots[rank];

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/tcp_reader.c - a rank's reader: the thread that takes what comes from the hub and down the tree.
+ * boot/tcp_reader.c - a rank's reader: the thread that takes messages from the hub and from the
+ * tree.
  *
- * Owns the putting together of messages.  Never blocks but in poll: a peer that stops in the middle of a
- * message keeps nobody else from being heard.  Sizes are bounded before memory is taken.
+ * Owns the thread.  It blocks in poll only: a peer that stops in the middle of a message does not
+ * keep others from being heard.  tcp_take.c says what a message means.
  * Protocol: docs/protocols/boot-tcp.md
  */
 #include <errno.h>
@@ -16,54 +17,18 @@
 #define READS_A_TURN 16 /* so that a large result does not keep the tree waiting */
 #define DRAIN_NS ORI_NS_PER_S
 
-void ori_tcp_packet_drop(struct tcp_packet *packet)
+/* Takes the packet, which is gone then.  0 or -EPROTO. */
+static int take(struct tcp_client *c, struct tcp_packet *packet)
 {
-	if (packet && --packet->refs == 0)
-		free(packet);
-}
+	struct tcp_header h;
+	int err;
 
-/* The header is complete: is it one of ours, and is there room for what follows? */
-static int begin_packet(struct tcp_in *in)
-{
-	const struct tcp_header *h = &in->header;
-	int64_t max = ori_tcp_body_max(h->type, 1);
-
-	if (h->magic != TCP_MAGIC || max < 0 || h->bytes > max)
-		return -EPROTO;
-	in->packet = malloc(sizeof(*in->packet) + sizeof(*h) + h->bytes);
-	if (!in->packet)
-		return -ENOMEM;
-	in->packet->refs = 1;
-	in->packet->bytes = sizeof(*h) + h->bytes;
-	memcpy(in->packet->data, h, sizeof(*h));
-	return 0;
-}
-
-static int is_whole(const struct tcp_in *in)
-{
-	return in->packet && in->got == in->packet->bytes;
-}
-
-int ori_tcp_in_step(struct tcp_in *in, int fd, struct tcp_packet **packet)
-{
-	size_t whole = in->packet ? in->packet->bytes : sizeof(in->header);
-	unsigned char *at = in->packet ? in->packet->data : (unsigned char *)&in->header;
-	ssize_t n = recv(fd, at + in->got, whole - in->got, 0);
-	int err = 0;
-
-	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
-		return 0;
-	if (n <= 0)
-		return n < 0 ? -errno : -ECONNRESET;
-	in->got += (size_t)n;
-	if (!in->packet && in->got == sizeof(in->header))
-		err = begin_packet(in);
-	if (err || !is_whole(in))
-		return err;
-	*packet = in->packet;
-	in->packet = NULL;
-	in->got = 0;
-	return 1;
+	memcpy(&h, packet->data, sizeof(h));
+	if (h.type == TCP_SPREAD)
+		ori_tcp_relay_pass(c, packet); /* first: this rank may leave once it has its own */
+	err = ori_tcp_client_take(c, packet);
+	ori_tcp_packet_drop(packet);
+	return err;
 }
 
 static int read_hub(struct tcp_client *c)
@@ -76,8 +41,7 @@ static int read_hub(struct tcp_client *c)
 
 		err = ori_tcp_in_step(&c->in, c->fd, &packet);
 		if (err == 1) {
-			err = ori_tcp_client_take(c, packet);
-			ori_tcp_packet_drop(packet);
+			err = take(c, packet);
 			packet = NULL;
 		} else if (err == 0 && c->in.got == before) {
 			break; /* nothing more is there */
@@ -98,6 +62,7 @@ static int poll_ms(const struct tcp_client *c)
 static int serve(struct tcp_client *c)
 {
 	struct pollfd fds[1 + TCP_RELAY_FDS];
+	struct tcp_packet *result;
 	int n, got;
 
 	fds[0] = (struct pollfd){ .fd = c->fd, .events = POLLIN };
@@ -107,7 +72,9 @@ static int serve(struct tcp_client *c)
 		return -errno;
 	if (got < 0)
 		return 0;
-	ori_tcp_relay_serve(c, fds + 1, n);
+	result = ori_tcp_relay_serve(c, fds + 1, n);
+	if (result && take(c, result))
+		ori_tcp_relay_cut(c);
 	return fds[0].revents ? read_hub(c) : 0;
 }
 

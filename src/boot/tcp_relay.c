@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/tcp_relay.c - a rank's place in the tree that large results come down: its link to its parent, and
- * those of its children.
+ * boot/tcp_relay.c - a rank's place in the tree that large results come down: its link to its
+ * parent, and those of its children.
  *
- * Owns those sockets.  Nothing here can fail a boot: a rank whose link does not come to stand does not say
- * so to the hub, and the hub then sends everything itself.  Who knocks must have the job's secret.
+ * Owns those sockets.  Nothing here can fail a boot: a rank without a link does not report one to
+ * the hub, and the hub then sends everything itself.  A child must have the job's secret.
  *
- * Threads: open and start on the joining thread, before there is a reader; the rest on the reader's.
+ * Threads: open and start on the joining thread, before there is a reader; the rest on the
+ * reader's.
  * Protocol: docs/protocols/boot-tcp.md
  */
 #include <errno.h>
@@ -21,7 +22,7 @@
 
 uint64_t ori_tcp_relay_count; /* atomic, relaxed: a number for tests */
 
-/* ---- children ------------------------------------------------------------------------------------ */
+/* ---- children ------------------------------------------------------------------------------- */
 
 uint16_t ori_tcp_relay_open(struct tcp_client *c)
 {
@@ -174,7 +175,7 @@ void ori_tcp_relay_pass(struct tcp_client *c, struct tcp_packet *packet)
 	}
 }
 
-/* ---- the parent ---------------------------------------------------------------------------------- */
+/* ---- the parent ----------------------------------------------------------------------------- */
 
 static void tell_hub(struct tcp_client *c, int up)
 {
@@ -185,8 +186,7 @@ static void tell_hub(struct tcp_client *c, int up)
 	ori_tcp_client_send(c, &h, NULL, 0, NULL, 0, ori_deadline_ns(SEND_NS));
 }
 
-/* What comes from above ends here, so it ends for the children too. */
-static void link_lost(struct tcp_client *c)
+void ori_tcp_relay_cut(struct tcp_client *c)
 {
 	struct tcp_relay *relay = &c->relay;
 	int was_up = relay->link == TCP_LINK_UP;
@@ -226,7 +226,7 @@ void ori_tcp_relay_start(struct tcp_client *c)
 	relay->link = TCP_LINK_CONNECTING;
 	/* the socket does not block; the reader hears how it went */
 	if (connect(relay->parent_fd, (struct sockaddr *)&addr, bytes) && errno != EINPROGRESS)
-		link_lost(c);
+		ori_tcp_relay_cut(c);
 }
 
 static void link_connected(struct tcp_client *c)
@@ -244,21 +244,26 @@ static void link_connected(struct tcp_client *c)
 	hello.nranks = (uint32_t)c->nranks;
 	getsockopt(relay->parent_fd, SOL_SOCKET, SO_ERROR, &err, &bytes);
 	if (err || send(relay->parent_fd, &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello)) {
-		link_lost(c);
+		ori_tcp_relay_cut(c);
 		return;
 	}
 	ori_tcp_tune(relay->parent_fd);
 	relay->link = TCP_LINK_HELLO;
 }
 
-/* From above come its welcome, and then results. */
-static int take_from_parent(struct tcp_client *c, struct tcp_packet *packet)
+/* The parent sends its welcome, and then results.  *result: one that is whole, the caller's now. */
+static int take_from_parent(struct tcp_client *c, struct tcp_packet *packet,
+			    struct tcp_packet **result)
 {
 	struct tcp_header h;
 
 	memcpy(&h, packet->data, sizeof(h));
-	if (c->relay.link == TCP_LINK_UP)
-		return h.type == TCP_SPREAD ? ori_tcp_client_take(c, packet) : -EPROTO;
+	if (c->relay.link == TCP_LINK_UP) {
+		if (h.type != TCP_SPREAD)
+			return -EPROTO;
+		*result = packet;
+		return 0;
+	}
 	if (h.type != TCP_WELCOME || h.rank != (uint32_t)c->relay.welcome.parent)
 		return -EPROTO;
 	c->relay.link = TCP_LINK_UP;
@@ -266,20 +271,22 @@ static int take_from_parent(struct tcp_client *c, struct tcp_packet *packet)
 	return 0;
 }
 
-static void link_read(struct tcp_client *c)
+static struct tcp_packet *link_read(struct tcp_client *c)
 {
-	struct tcp_packet *packet;
+	struct tcp_packet *packet, *result = NULL;
 	int err = ori_tcp_in_step(&c->relay.in, c->relay.parent_fd, &packet);
 
 	if (err == 1) {
-		err = take_from_parent(c, packet);
-		ori_tcp_packet_drop(packet);
+		err = take_from_parent(c, packet, &result);
+		if (!result)
+			ori_tcp_packet_drop(packet);
 	}
 	if (err < 0)
-		link_lost(c);
+		ori_tcp_relay_cut(c);
+	return result;
 }
 
-/* ---- in the reader's loop ------------------------------------------------------------------------ */
+/* ---- in the reader's loop ------------------------------------------------------------------- */
 
 int ori_tcp_relay_fill(struct tcp_client *c, struct pollfd *fds)
 {
@@ -299,7 +306,7 @@ int ori_tcp_relay_fill(struct tcp_client *c, struct pollfd *fds)
 	return TCP_RELAY_FDS;
 }
 
-/* When the first of those who have not said who they are must have. */
+/* The first deadline of a connection that has not said hello yet. */
 uint64_t ori_tcp_relay_deadline(const struct tcp_client *c)
 {
 	uint64_t until = UINT64_MAX;
@@ -313,7 +320,7 @@ uint64_t ori_tcp_relay_deadline(const struct tcp_client *c)
 	return until;
 }
 
-void ori_tcp_relay_serve(struct tcp_client *c, const struct pollfd *fds, int n)
+struct tcp_packet *ori_tcp_relay_serve(struct tcp_client *c, const struct pollfd *fds, int n)
 {
 	struct tcp_relay *relay = &c->relay;
 	uint64_t now = ori_now_ns();
@@ -334,11 +341,11 @@ void ori_tcp_relay_serve(struct tcp_client *c, const struct pollfd *fds, int n)
 	if (fds[0].revents && relay->listen_fd >= 0)
 		child_accept(relay);
 	if (!fds[1].revents || relay->parent_fd < 0)
-		return;
-	if (relay->link == TCP_LINK_CONNECTING)
-		link_connected(c);
-	else
-		link_read(c);
+		return NULL;
+	if (relay->link != TCP_LINK_CONNECTING)
+		return link_read(c);
+	link_connected(c);
+	return NULL;
 }
 
 int ori_tcp_relay_poll(struct pollfd *fds, int n, int ms)

@@ -12,6 +12,8 @@
 #include <string.h>
 
 #include "impl.h"
+#include "round.h"
+#include "watch.h"
 
 struct thread_group;
 
@@ -48,7 +50,7 @@ struct thread_boot {
 
 static const struct ori_boot_backend thread_ops;
 
-/* ---- the shared group --------------------------------------------------------------------------- */
+/* ---- the shared group ----------------------------------------------------------------------- */
 
 static void group_free(struct thread_group *g)
 {
@@ -139,7 +141,7 @@ static int boot_create(struct thread_group *g, int rank, struct oriel_boot **out
 	return 0;
 }
 
-/* ---- allgather ---------------------------------------------------------------------------------- */
+/* ---- allgather ------------------------------------------------------------------------------ */
 
 /* The first missing member that has left for good; -1: none. */
 static int first_gone(const struct thread_group *g, const struct ori_round *gather)
@@ -151,7 +153,8 @@ static int first_gone(const struct thread_group *g, const struct ori_round *gath
 	return -1;
 }
 
-static void warn_late(struct thread_group *g, struct ori_round *gather)
+/* call: of the rank that waits. */
+static void warn_late(struct thread_group *g, struct ori_round *gather, const char *call)
 {
 	struct ori_round_report report;
 	char text[ORI_BOOT_WHY_BYTES];
@@ -159,14 +162,14 @@ static void warn_late(struct thread_group *g, struct ori_round *gather)
 	gather->late_told = 1;
 	ori_round_missing(gather, &report);
 	ori_round_text(&report, g->world, text, sizeof(text));
-	ori_log(ORI_LOG_WARN, "allgather is late: %s", text);
+	ori_log(ORI_LOG_WARN, "%s is late: %s", call, text);
 }
 
 /*
- * Waits until all came or the collective failed.  Lock held.  Who left or aborted is reported to
- * the caller by -1 (failed group) or the rank's number; else -2.
+ * Waits until all came or the collective failed.  Lock held.  Returns -1 for a failed group, the
+ * number of a rank that left, or -2.
  */
-static int wait_all(struct thread_group *g, struct ori_round *gather)
+static int wait_all(struct thread_group *g, struct ori_round *gather, const char *call)
 {
 	while (gather->arrived < g->n && !gather->failed.status) {
 		uint64_t now = ori_now_ns(), until = gather->deadline_ns;
@@ -183,7 +186,7 @@ static int wait_all(struct thread_group *g, struct ori_round *gather)
 			break;
 		}
 		if (!gather->late_told && now >= gather->late_ns)
-			warn_late(g, gather);
+			warn_late(g, gather, call);
 		if (!gather->late_told && gather->late_ns < until)
 			until = gather->late_ns;
 		ori_boot_timespec(until, &when);
@@ -240,7 +243,7 @@ static int thread_allgather(struct oriel_boot *boot, const void *mine, void *all
 		      timeout_ns, g->late_ns);
 	if (gather->arrived == g->n || gather->failed.status)
 		pthread_cond_broadcast(&g->cond);
-	status = verdict(g, gather, wait_all(g, gather), text);
+	status = verdict(g, gather, wait_all(g, gather, ori_boot_serves(boot)), text);
 	boot->waited_ns = ori_now_ns() - gather->start_ns;
 	if (!status && bytes)
 		memcpy(all, gather->data, (size_t)g->n * bytes);
@@ -254,10 +257,10 @@ out:
 	pthread_mutex_unlock(&g->lock);
 	if (gives_up)
 		thread_abort(boot, status, text);
-	return status ? ori_fail(status, "allgather: %s", text) : 0;
+	return status ? ori_fail(status, "%s: %s", ori_boot_serves(boot), text) : 0;
 }
 
-/* ---- subgroups ---------------------------------------------------------------------------------- */
+/* ---- subgroups ------------------------------------------------------------------------------ */
 
 static struct thread_offer *offer_find(struct thread_group *g, uint64_t call, uint32_t tag)
 {
@@ -336,7 +339,7 @@ static int thread_subgroup(struct oriel_boot *boot, const int *members, int n, u
 	struct thread_boot *b = (struct thread_boot *)boot;
 	int me, err = ori_boot_members_check(boot, members, n, &me);
 
-	(void)timeout_ns; /* nothing to wait for: who comes first makes it */
+	(void)timeout_ns; /* nothing to wait for: the first that comes makes it */
 	if (err)
 		return err;
 	pthread_mutex_lock(&b->group->lock);
@@ -345,7 +348,7 @@ static int thread_subgroup(struct oriel_boot *boot, const int *members, int n, u
 	return err;
 }
 
-/* ---- watch, abort, close ------------------------------------------------------------------------ */
+/* ---- watch, abort, close -------------------------------------------------------------------- */
 
 static void thread_watch(struct oriel_boot *boot, ori_boot_watch_fn *fn, void *ctx)
 {

@@ -39,8 +39,9 @@ static int call_allgather(struct user_boot *b, const void *mine, void *all, size
 	int value = b->calls->ops.allgather(b->calls->ctx, mine, all, bytes);
 
 	if (value)
-		return ori_fail(ORIEL_EBOOT, "the user's allgather callback returned %d (rank %d)",
-				value, b->base.rank);
+		return ori_fail(ORIEL_EBOOT,
+				"%s: the user's allgather callback returned %d (rank %d)",
+				ori_boot_serves(&b->base), value, b->base.rank);
 	return 0;
 }
 
@@ -133,7 +134,9 @@ static int hand_round(struct user_boot *b, const struct ori_config *config, cons
 	int maker = members[0], err;
 
 	memset(&mine, 0, sizeof(mine));
-	/* a failure here is handed round too: the others must not wait for an id that never comes */
+	/*
+	 * a failure here is handed round too: the others must not wait for an id that never comes
+	 */
 	if (n > 1 && maker == b->base.rank)
 		mine.status = ori_boot_id_make(config, &mine.id);
 	all = calloc((size_t)b->base.nranks, sizeof(*all));
@@ -199,7 +202,11 @@ static void user_close(struct oriel_boot *boot)
 
 	free(b->order);
 	free(b);
-	/* [U1] acquire and release, paired with itself: all use of ctx comes before destroy */
+	/*
+	 * [BOOT2] acq_rel, process scope; its own partner.  Publishes a boot's last use of the
+	 * callbacks to the boot that ends them.  Without it destroy() could free the user's ctx
+	 * while another thread's last callback still uses it.
+	 */
 	if (__atomic_sub_fetch(&calls->refs, 1, __ATOMIC_ACQ_REL))
 		return;
 	if (calls->ops.destroy)

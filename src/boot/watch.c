@@ -5,7 +5,7 @@
  * Owns the rule of boot.h: none is called after watch(NULL) returned.  The lock and the condition
  * belong to the group.  Called by: threads.c and tcp_group.c, on any thread.
  */
-#include "impl.h"
+#include "watch.h"
 
 /*
  * fn belongs to the library itself and does not block, so the wait needs no deadline; a watcher
@@ -46,8 +46,8 @@ void ori_watch_tell(struct ori_watch *watch, pthread_mutex_t *lock, pthread_cond
 }
 
 /*
- * Before a call returns the group's failure: the watcher knows it too, so that who is told by one sees
- * the same by the other.  Not for the rank that aborted: it knows.
+ * Before a call returns the group's failure, the watcher is told, too: a caller that has seen the
+ * failure finds that the watcher has seen it.  Not for the rank that aborted: it knows.
  */
 void ori_watch_settle(struct ori_watch *watch, pthread_mutex_t *lock, pthread_cond_t *cond,
 		      int status, int rank, const char *why)

@@ -101,7 +101,8 @@ int ori_agree_bytes(struct oriel_boot *boot, uint64_t timeout_ns, enum ori_call 
 		strncpy(record->cause, ori_last_error_text(), CAUSE_BYTES - 1);
 	if (bytes)
 		memcpy(record->payload, mine, bytes);
-	err = boot->ops->allgather(boot, record, records, sizeof(*record), timeout_ns);
+	err = ori_boot_round(boot, ori_call_name(call), record, records, sizeof(*record),
+			     timeout_ns);
 	if (err)
 		goto out;
 	for (int r = 0; r < boot->nranks; r++) {

@@ -49,9 +49,9 @@ static int needs_queues(struct oriel_comm *c, int rank)
 /* The same bytes of all ranks.  A rank that cannot take them tells the others by giving up. */
 static int gather(struct oriel_comm *c, const void *mine, void *all, uint64_t bytes)
 {
-	int err = mine && all ?
-			  c->boot->ops->allgather(c->boot, mine, all, bytes, ori_comm_round_ns(c)) :
-			  ori_fail(ORIEL_ENOMEM, "no memory to exchange queues");
+	int err = mine && all ? ori_boot_round(c->boot, ori_call_name(c->call), mine, all, bytes,
+					       ori_comm_round_ns(c)) :
+				ori_fail(ORIEL_ENOMEM, "no memory to exchange queues");
 
 	if (err && (!mine || !all))
 		c->boot->ops->abort(c->boot, err, ori_last_error_text());

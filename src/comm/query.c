@@ -223,7 +223,9 @@ int oriel_comm_allgather(struct oriel_comm *c, enum oriel_scope scope, const voi
 				       status ? 0 : bytes, bytes);
 	err = ori_agree_bytes(boot, c->timeout_ns, ORI_CALL_ALLGATHER, status, NULL, NULL, 0,
 			      bytes);
-	return err ? err : boot->ops->allgather(boot, mine, all, bytes, c->timeout_ns);
+	return err ? err :
+		     ori_boot_round(boot, ori_call_name(ORI_CALL_ALLGATHER), mine, all, bytes,
+				    c->timeout_ns);
 }
 
 int oriel_comm_barrier(struct oriel_comm *c, enum oriel_scope scope)

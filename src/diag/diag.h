@@ -13,6 +13,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/*
+ * Reports know a window by the number in its handle.  Its upper bits say which collective the
+ * window works for: the user has not made that window, and does not know it.
+ */
+#define ORI_USE_SHIFT 28
+#define ORI_USE_ALLGATHER (1 << ORI_USE_SHIFT)
+#define ORI_USE_ALLTOALLV (2 << ORI_USE_SHIFT)
+/* "window 3", or "all-gather (window 3)". */
+void ori_diag_window_text(int number, char *out, size_t bytes);
+
 struct ori_spin;
 struct oriel_board;
 struct oriel_board_slot;

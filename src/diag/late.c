@@ -38,14 +38,51 @@ static const char *op_text(int op)
 	}
 }
 
+/* "all-gather"; NULL: a window of the user's. */
+static const char *use_text(int number)
+{
+	if (number < 0)
+		return NULL;
+	switch (number >> ORI_USE_SHIFT << ORI_USE_SHIFT) {
+	case ORI_USE_ALLGATHER:
+		return "all-gather";
+	case ORI_USE_ALLTOALLV:
+		return "all-to-all-v";
+	default:
+		return NULL;
+	}
+}
+
+void ori_diag_window_text(int number, char *out, size_t bytes)
+{
+	const char *use = use_text(number);
+
+	if (use)
+		snprintf(out, bytes, "%s (window %d)", use, number & ((1 << ORI_USE_SHIFT) - 1));
+	else
+		snprintf(out, bytes, "window %d", number);
+}
+
+/* A wait inside a collective for another rank to come: its words are the library's own. */
+static int is_collective(const struct oriel_board_slot *slot)
+{
+	return slot->op == ORIEL_OP_SIGNAL && use_text(slot->window);
+}
+
 void ori_diag_wait_text(const struct oriel_board_slot *slot, char *out, size_t bytes)
 {
-	char window[32] = "", peer[32] = "all ranks";
+	char window[64] = "", peer[32] = "all ranks", name[48];
 
-	if (slot->window >= 0)
-		snprintf(window, sizeof(window), " of window %d", slot->window);
 	if (slot->peer >= 0)
 		snprintf(peer, sizeof(peer), "rank %d", slot->peer);
+	if (slot->window >= 0) {
+		ori_diag_window_text(slot->window, name, sizeof(name));
+		snprintf(window, sizeof(window), " of %s", name);
+	}
+	if (is_collective(slot)) {
+		snprintf(out, bytes, "%s in an %s", peer, name);
+		return;
+	}
 	snprintf(out, bytes, "%s %d%s from %s: have %llu, want %llu", op_text(slot->op), slot->id,
 		 window, peer, (unsigned long long)slot->have, (unsigned long long)slot->want);
 }
@@ -150,6 +187,21 @@ static int sources_text(const struct oriel_board_slot *slot, const struct oriel_
 
 /* ---- the line -------------------------------------------------------------------------------- */
 
+/* The user made the collective, and knows nothing of the wait inside it. */
+static void tell_collective(const struct oriel_board_slot *slot, double age, int given_up,
+			    const char *peer)
+{
+	char name[48];
+
+	ori_diag_window_text(slot->window, name, sizeof(name));
+	if (given_up)
+		(void)ori_fail(ORIEL_ETIMEDOUT, "%s: rank %d did not come within %.1f s%s", name,
+			       slot->peer, age, peer);
+	else
+		ori_log(ORI_LOG_WARN, "%s: rank %d is late: waiting %.1f s%s", name, slot->peer,
+			age, peer);
+}
+
 static void tell(const struct oriel_board_slot *slot, int rank, const struct oriel_board *own,
 		 const struct oriel_board *board, uint64_t age_ns, int given_up)
 {
@@ -164,7 +216,9 @@ static void tell(const struct oriel_board_slot *slot, int rank, const struct ori
 	}
 	if (late >= 0 && late != rank)
 		peer_text(late, own, board, peer, sizeof(peer));
-	if (given_up)
+	if (is_collective(slot))
+		tell_collective(slot, age, given_up, peer);
+	else if (given_up)
 		(void)ori_fail(ORIEL_ETIMEDOUT, "gave up after %.1f s: %s%s%s", age, wait, sources,
 			       peer);
 	else

@@ -2,12 +2,14 @@
 /*
  * kernels/alltoallv.c - the all-to-all-v kernel: one source for CPU blocks and CUDA.
  *
- * The work of a call is a list of items, one for each (peer, block of that peer); item i is done by block
- * i % nblocks, so any number of blocks does any number of items.  A block goes through three phases, each over all
- * its items: tell (words and small messages), send, receive.  It waits in the second and third only, for what other
- * ranks do in a phase before that, so no block needs another one of its grid to run beside it.
+ * The work of a call is a list of items, one for each (peer, block of that peer); item i is done by
+ * block i % nblocks, so any number of blocks does any number of items.  A block goes through three
+ * phases, each over all its items: tell (words and small messages), send, receive.  It waits in the
+ * second and third only, for what other ranks do in a phase before that, so no block needs another
+ * one of its grid to run beside it.
  *
- * alltoallv.h has the protocol, alltoallv_steps.h what is done about an item.  Compiled twice, as window_ops.c is.
+ * alltoallv.h has the protocol, alltoallv_steps.h what is done about an item.  Compiled twice, as
+ * window_ops.c is.
  *
  * Called by: oriel_alltoallv_exec() through the device's launch.
  */
@@ -16,7 +18,7 @@
 #include "alltoallv_slots.h"
 #include "alltoallv_steps.h"
 
-/* ---- the call ---------------------------------------------------------------------------------------- */
+/* ---- the call ------------------------------------------------------------------------------- */
 
 #define ORI_A2A_TELL 0
 #define ORI_A2A_GRANT 1
@@ -50,8 +52,8 @@ ORIEL_DEV int ori_a2a_step(const struct ori_a2a_args *a, struct oriel_group g, i
 }
 
 /*
- * A call that ended without its peers leaves the counts apart: the request is of no more use, here and there.  A comm
- * that has failed says so itself.
+ * A call that ended without its peers leaves ranks with different counts: the request becomes
+ * unusable, here and there.  A comm that has failed says so itself.
  */
 ORIEL_DEV_OUT void ori_a2a_give_up(const struct ori_a2a_args *a, int err)
 {
@@ -62,12 +64,14 @@ ORIEL_DEV_OUT void ori_a2a_give_up(const struct ori_a2a_args *a, int err)
 	for (r = 0; r < a->comm.nranks; r++)
 		if (r != a->comm.rank)
 			(void)ori_fail_window(a->win, err, r);
+	/* acq_rel, without a partner: a failure word is the whole message */
 	(void)ori_compare_swap_acq_rel_sys(a->failure, 0, ORIEL_FAILURE(err, a->comm.rank));
 }
 
 /*
- * All phases, each over all items of the block.  With one item, as on a GPU, it is looked up once.  One call of each
- * step only: inlined several times they take so many registers that threads spill them.
+ * All phases, each over all items of the block.  With one item, as on a GPU, it is looked up once.
+ * One call of each step only: inlined several times they take so many registers that threads spill
+ * them.
  */
 ORIEL_DEV int ori_a2a_phases(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 			     struct ori_a2a_item *it, int found, uint64_t k)

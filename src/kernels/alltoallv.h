@@ -5,17 +5,19 @@
  * coll/alltoallv fills the struct and launches; kernels/alltoallv.c is the kernel.
  *
  * Call number k of a request (k counts from first_count).  Rank s tells rank d, in d's row for s:
- *   told[k & 1]    k + 1 in the upper 16 bits, below it how many elements s sends d in call k (ORI_A2A_* below).  s is
- *                  in the call, so its receive buffer is open to d
+ *   told[k & 1]    k + 1 in the upper 16 bits, below it how many elements s sends d in call k
+ *                  (ORI_A2A_* below).  s is in the call, so its receive buffer is open to d
  *   came           (k + 1) << 16 when all of it is there: the blocks of a message add up to 1 << 16
- *   granted        packed: k + 1, and grant[k & 1] is where in s's receive buffer the data of d goes, or a refusal
- * Every rank does so for every peer in every call, zero bytes or not, so the counts of a pair never depend on sizes
- * or on how either end was tuned.  A queued peer's row has told[] and grant[] too; told and came together are a signal
- * that grows by two, granted is another one.
+ *   granted        packed: k + 1, and grant[k & 1] is the byte of s's receive buffer where the data
+ *                  of d goes, or a refusal
+ * Every rank does so for every peer in every call, zero bytes or not, so the counts of a pair never
+ * depend on sizes or on how either end was tuned.  A queued peer's row has told[] and grant[] too;
+ * told and came together are a signal that grows by two, granted is another one.
  *
- * A message of up to `small` bytes goes into the row's inbox before it is told; the receiver copies it out.  Rows have
- * two inboxes, used in turn: who writes one in call k+2 has seen what the receiver told in call k+1, so the receiver has
- * left call k and no longer reads it.  The same holds for told[] and grant[], and so 16 bits of k are enough.
+ * A message of up to `small` bytes goes into the row's inbox before it is told; the receiver copies
+ * it out.  Rows have two inboxes, used in turn: a rank that writes one in call k+2 has seen what
+ * the receiver told in call k+1, so the receiver has left call k and no longer reads it.  The same
+ * holds for told[] and grant[], and so 16 bits of k are enough.
  */
 #ifndef ORI_KERNELS_ALLTOALLV_H
 #define ORI_KERNELS_ALLTOALLV_H
@@ -27,8 +29,8 @@
 #define ORI_A2A_SIGNALS 2
 
 /*
- * Of a block at most, whatever the plan says: an SM of an H200 copies 49 GB/s with 512 threads and with 1024, which have
- * half as many registers each and spill.
+ * Of a block at most, whatever the plan says: an SM of an H200 copies 49 GB/s with 512 threads and
+ * with 1024, which have half as many registers each and spill.
  */
 #define ORI_A2A_THREADS 512
 /*
@@ -37,7 +39,10 @@
  */
 #define ORI_A2A_GPU_CHUNK (1u << 20)
 
-/* The lower 48 bits of told: elements, with a bit that says they are in the inbox; or that there is nothing. */
+/*
+ * The lower 48 bits of told: elements, with a bit that says they are in the inbox; or that there is
+ * nothing.
+ */
 #define ORI_A2A_TOLD_SHIFT 48
 #define ORI_A2A_TOLD_MASK ((1ull << ORI_A2A_TOLD_SHIFT) - 1)
 #define ORI_A2A_INLINE (1ull << 47)
@@ -65,8 +70,9 @@ struct ori_a2a_state {
 };
 
 /*
- * A kernel's argument travels with every launch, and on a GPU that many ranks share each takes its time: what kernels
- * need in every call is here, the rest of the window's handle where the device finds it.
+ * A kernel's argument travels with every launch, which takes time on a GPU that many ranks share.
+ * So only what kernels need in every call is here; the rest of the window's handle is in device
+ * memory.
  */
 #define ORI_A2A_INLINE_PEERS 8
 
@@ -81,18 +87,20 @@ struct ori_a2a_args {
 	const uint64_t *send_sizes, *send_offsets;
 	uint64_t *recv_sizes, *recv_offsets;
 	struct ori_a2a_state *state;
-	uint32_t *arrived; /* [nranks]: blocks that have sent their share of this call to that queued peer */
+	/* [nranks]: blocks that have sent their share of this call to that queued peer */
+	uint32_t *arrived;
 	uint64_t first; /* first_count */
 	uint64_t elem_bytes;
 	uint64_t most_elems;  /* of one message */
 	uint64_t send_elems;  /* how far offsets reach */
-	uint64_t slot_stride; /* 0: packed */
-	uint64_t recv_bytes;  /* of the receive buffer */
+	uint64_t slot_stride; /* bytes; 0: packed */
+	uint64_t slot_elems;  /* the same in elements */
+	uint64_t recv_elems;  /* that the receive buffer holds */
 	uint64_t recv_off;    /* where it is in the window */
 	uint64_t row_stride;  /* rows are at the start of the window */
 	uint64_t inbox_bytes;
 	uint64_t staging_off; /* where `send` is in the send buffer */
-	uint64_t chunk[2];    /* ORI_PLAN_MAPPED, ORI_PLAN_QUEUED */
+	uint64_t chunk[2];    /* ORI_PLAN_MAPPED, ORI_PLAN_QUEUED (alltoallv_plan.h) */
 	uint32_t blocks[2];   /* for each peer of that kind */
 	uint32_t most_blocks; /* the larger of those that are used */
 	uint32_t small;       /* at most inbox_bytes */

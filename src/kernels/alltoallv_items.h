@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kernels/alltoallv_items.h - items of the all-to-all-v kernel: which peer and what share of its message a block does,
- * and the words by which ranks tell each other how far they are.
+ * kernels/alltoallv_items.h - items of the all-to-all-v kernel: which peer and what share of its
+ * message a block does, and the words by which ranks tell each other how far they are.
  *
- * Included by: alltoallv_steps.h, alltoallv_packed.h.  Runs on all threads of a block, which get the same answers.
+ * Included by: alltoallv_steps.h, alltoallv_packed.h.  Runs on all threads of a block, which get
+ * the same answers.
  */
 #ifndef ORI_KERNELS_ALLTOALLV_ITEMS_H
 #define ORI_KERNELS_ALLTOALLV_ITEMS_H
 
 #include <oriel/device.h>
 
-#include "../coll/tune/plan.h"
 #include "alltoallv.h"
+#include "alltoallv_plan.h"
 
 /* What the calls of a kernel may have; known to the compiler. */
 #define ORI_A2A_QUEUED 1
@@ -71,9 +72,10 @@ ORIEL_DEV int ori_a2a_is_queued(const struct ori_a2a_args *a, int peer)
 }
 
 /*
- * One thread that posts to a queued peer as block `index` of that peer's.  What tells a peer something always goes as
- * block 0: then it is executed in the order of the calls, whatever block posts it and however many there are, by one NIC.
- * Through lanes of their own the mark of a call could come before that of the call before, whose size is not there.
+ * One thread that posts to a queued peer as block `index` of that peer's.  What tells a peer
+ * something always goes as block 0: then it is executed in the order of the calls, whatever block
+ * posts it and however many there are, by one NIC.  Through lanes of their own the mark of a call
+ * could come before that of the call before, whose size is not there.
  */
 ORIEL_DEV struct oriel_group ori_a2a_poster(int peer, uint32_t index)
 {
@@ -83,12 +85,12 @@ ORIEL_DEV struct oriel_group ori_a2a_poster(int peer, uint32_t index)
 	return one;
 }
 
-/* ---- sizes ----------------------------------------------------------------------------------------- */
+/* ---- sizes ---------------------------------------------------------------------------------- */
 
 /*
- * Looks through all sizes: are they possible, and what comes before this peer's?  Every warp of a block does it for
- * itself, its lanes sharing the ranks, so that no thread has to tell another.  The peer's own are asked for first: on a
- * GPU all loads are then under way together.
+ * Looks through all sizes: are they possible, and what comes before this peer's?  Every warp of a
+ * block does it for itself, its lanes sharing the ranks, so that no thread has to tell another.
+ * The peer's own are asked for first: on a GPU all loads are then under way together.
  */
 ORIEL_DEV void ori_a2a_check_sizes(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 				   struct ori_a2a_item *it)
@@ -194,7 +196,7 @@ ORIEL_DEV uint64_t ori_a2a_slice(const struct ori_a2a_item *it, uint64_t *begin)
 	return it->index + 1 == it->blocks ? it->bytes - *begin : slice;
 }
 
-/* ---- words ----------------------------------------------------------------------------------------- */
+/* ---- words ---------------------------------------------------------------------------------- */
 
 /* What is waited for: told[], came or granted of a row. */
 #define ORI_A2A_WAIT_TOLD 0
@@ -204,17 +206,22 @@ ORIEL_DEV uint64_t ori_a2a_slice(const struct ori_a2a_item *it, uint64_t *begin)
 /* By one thread, after its group met: a mapped peer's word becomes `value`. */
 ORIEL_DEV void ori_a2a_store(const struct ori_a2a_item *it, uint64_t *word, uint64_t value)
 {
-	/* [S1] release, system scope; partner [W1] in ori_a2a_wait(). */
+	/*
+	 * [A2A1] release, system scope; partner [A2A4] in ori_a2a_wait(): with `told` the message
+	 * in the inbox, with `granted` the place in grant[].  Without it a peer could see this
+	 * call's word and copy the message, or take the place, of two calls before.
+	 */
 	ori_word_signal(word, ORIEL_SET, value, it->waiters);
 }
 
 /*
- * By one thread: until *word has come to s->want in its bits from `shift` on, which may wrap; *seen is the word then.  As
- * ori_word_wait().
+ * By one thread: until *word has come to s->want in its bits from `shift` on, which may wrap; *seen
+ * is the word then.  As ori_word_wait().
  */
 ORIEL_DEV int ori_a2a_wait(struct ori_spin *s, const uint64_t *word, uint32_t shift, uint64_t *seen)
 {
 	struct ori_failures look = ori_failures_load(s->comm, s->window_failure);
+	/* the polls are the first half of [A2A4]: the acquire is complete with ori_poll_end() */
 	uint64_t want = s->want << shift, have = ori_poll_sys(word);
 	int err = ori_failures_status(look);
 	uint32_t more;
@@ -223,9 +230,9 @@ ORIEL_DEV int ori_a2a_wait(struct ori_spin *s, const uint64_t *word, uint32_t sh
 		err = ori_spin(s, have >> shift);
 		have = ori_poll_sys(word);
 		for (more = ori_spin_polls(s); more && !ori_reached(have, want); more--)
-			have = ori_poll_sys(word);
+			have = ori_poll_sys(word); /* as [A2A4] */
 	}
-	/* [W1] acquire, system scope, with the polls; partner [S1] in ori_a2a_store() and ori_a2a_deliver(). */
+	/* [A2A4] acquire, system scope, with the polls; partner [A2A1], [A2A2], [A2A3]. */
 	ori_poll_end();
 	ori_spin_end(s);
 	*seen = have;
@@ -297,7 +304,7 @@ ORIEL_DEV uint64_t ori_a2a_told(const struct ori_a2a_args *a, int source, uint64
 	return ori_load_relaxed_sys(&ori_a2a_row(a, a->buffer, source)->told[k & 1u]);
 }
 
-/* Kept until the host asks. */
+/* Kept until the host asks.  acq_rel, without a partner: the word is the whole message. */
 ORIEL_DEV void ori_a2a_refusal(const struct ori_a2a_args *a, struct oriel_group g, int rank)
 {
 	if (oriel_group_is_leader(g))

@@ -12,31 +12,31 @@
 #include "alltoallv_items.h"
 
 /*
- * Waits until all ranks have told, and adds up: where the data of `peer` begins in this rank's receive buffer, or
- * ORI_A2A_REFUSED when there is no room for all of it.
+ * Waits until all ranks have told, and adds up: at which element of this rank's receive buffer the
+ * data of `peer` begins, or ORI_A2A_REFUSED when there is no room for all of it.
  */
 ORIEL_DEV_OUT int ori_a2a_place(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 				int peer, uint64_t k, uint64_t *place)
 {
-	uint64_t sum = 0, mine = 0, seen = 0, bytes, self = 0;
+	uint64_t sum = 0, mine = 0, seen = 0, count, self = 0;
 	struct ori_a2a_item it;
 	int r, err = 0;
 
 	it.peer = a->comm.rank;
 	ori_a2a_check_sizes(a, g, parts, &it);
-	self = it.bytes;
+	self = it.count;
 	for (r = 0; !err && r < a->comm.nranks; r++) {
-		bytes = self;
+		count = self;
 		if (r != a->comm.rank) {
 			err = ori_a2a_await(a, g, parts, r, ORI_A2A_WAIT_TOLD, k, &seen);
-			bytes = ori_a2a_count_of(ori_a2a_told(a, r, k)) * a->elem_bytes;
+			count = ori_a2a_count_of(ori_a2a_told(a, r, k));
 		}
 		mine = r == peer ? sum : mine;
-		if (bytes > a->recv_bytes - sum)
+		if (count > a->recv_elems - sum)
 			sum = mine = ORI_A2A_REFUSED;
 		if (sum == ORI_A2A_REFUSED)
 			break;
-		sum += bytes;
+		sum += count;
 	}
 	/* nobody leaves the loop before the others: sums are of the same words */
 	*place = sum == ORI_A2A_REFUSED ? ORI_A2A_REFUSED : mine;
@@ -52,6 +52,8 @@ ORIEL_DEV_OUT int ori_a2a_grant(const struct ori_a2a_args *a, struct oriel_group
 	int err = ori_a2a_place(a, g, parts, it->peer, k, &place);
 	struct ori_a2a_row *row;
 
+	if (place != ORI_A2A_REFUSED)
+		place *= a->elem_bytes;
 	if (!err && oriel_group_is_leader(g)) {
 		if (it->queued) {
 			err = oriel_put_value(a->win, one, it->peer, ori_a2a_row_off(a) + off,
@@ -65,7 +67,10 @@ ORIEL_DEV_OUT int ori_a2a_grant(const struct ori_a2a_args *a, struct oriel_group
 			ori_a2a_store(it, &row->granted, k + 1);
 		}
 	}
-	/* one place for all threads: on a GPU lanes of a warp that meet at two wait for each other for ever */
+	/*
+	 * one place for all threads: on a GPU lanes of a warp that meet at two wait for each other
+	 * for ever
+	 */
 	return it->queued ? ori_group_agree(g, err) : err;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kernels/alltoallv_slots.h - an all-to-all-v of mapped peers, a slot for each of them and a block for each item: the
- * calls that are all latency, step after step and without loops.
+ * kernels/alltoallv_slots.h - an all-to-all-v of mapped peers, a slot for each of them and a block
+ * for each item: the calls that are all latency, step after step and without loops.
  *
  * Included by: alltoallv.c.  Runs on all threads of a block.
  */
@@ -19,8 +19,9 @@ struct ori_a2a_found {
 };
 
 /*
- * By a block of several warps: the fence that begins the release of told, by the leader, goes on while the other warps
- * load what is told.  On an H200 they take 1 and 0.7 us, and one thread would do one after the other.
+ * By a block of several warps: the fence that begins the release of told, by the leader, goes on
+ * while the other warps load what is told.  On an H200 they take 1 and 0.7 us, and one thread would
+ * do one after the other.
  */
 ORIEL_DEV uint64_t ori_a2a_find_beside(const struct ori_a2a_args *a, struct oriel_group g,
 				       struct ori_a2a_item *it)
@@ -30,7 +31,7 @@ ORIEL_DEV uint64_t ori_a2a_find_beside(const struct ori_a2a_args *a, struct orie
 	uint64_t k = 0;
 
 	if (g.thread == 0)
-		ori_release_begin(); /* the first half of [S1], see ori_a2a_tell() */
+		ori_release_begin(); /* the first half of [A2A2], see ori_a2a_tell() */
 	if (g.thread >= 32u) {
 		k = ori_load_relaxed_sys(&a->state->calls);
 		/* the block agrees on what all of its threads have seen */
@@ -90,7 +91,8 @@ ORIEL_DEV int ori_a2a_send_slot(const struct ori_a2a_args *a, struct oriel_group
 	if (!ori_copy_once(g, to, from, bytes)) {
 		ori_a2a_copy(a, g, to, from, bytes);
 		look = ori_a2a_failures_early(a,
-					      g); /* one of several chunks may have ended it early */
+					      /* one of several chunks may have ended it early */
+					      g);
 	}
 	err = ori_group_agree_failures(g, look);
 	if (err || !oriel_group_is_leader(g))
@@ -100,16 +102,19 @@ ORIEL_DEV int ori_a2a_send_slot(const struct ori_a2a_args *a, struct oriel_group
 	} else if (it->index == 0) {
 		if (it->refused)
 			ori_a2a_refusal(a, g, it->peer);
-		ori_a2a_tell_caller(a, g, it->peer, it->count, it->refused ? 0 : place);
+		ori_a2a_tell_caller(a, g, it->peer, it->count,
+				    it->refused ? 0 : (uint64_t)(uint32_t)it->peer * a->slot_elems);
 	}
 	return 0;
 }
 
-/* Block 0 of a peer; most often what is left then is to say what came, which the leader does alone. */
+/*
+ * Block 0 of a peer; most often what is left then is to say what came, which the leader does alone.
+ */
 ORIEL_DEV int ori_a2a_receive_slot(const struct ori_a2a_args *a, struct oriel_group g,
 				   const struct ori_a2a_item *it, uint64_t k)
 {
-	uint64_t word = 0, place = (uint64_t)(uint32_t)it->peer * a->slot_stride;
+	uint64_t word = 0, place = (uint64_t)(uint32_t)it->peer * a->slot_elems;
 	int more = 0, err = 0;
 
 	if (oriel_group_is_leader(g)) {
@@ -142,7 +147,7 @@ ORIEL_DEV int ori_a2a_run_slots(const struct ori_a2a_args *a, struct oriel_group
 		err = ori_a2a_send_slot(a, g, &it, k);
 	if (err)
 		return err;
-	/* a small message is no business of a peer's other blocks: they have not met yet */
+	/* a peer's other blocks have no part in a small message: they have not met yet */
 	if (small && it.index)
 		(void)oriel_group_sync(g);
 	/* on a GPU the second warp counts, while the first one waits */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kernels/alltoallv_steps.h - the steps of an all-to-all-v: what a block does about one item in each phase.
+ * kernels/alltoallv_steps.h - the steps of an all-to-all-v: what a block does about one item in
+ * each phase.
  *
- * Words of mapped peers are stored with release [S1] after what they tell of, and read with acquire [W1], as in
- * device/mapped.h; those of queued peers are signals.  alltoallv.h has the protocol.
+ * A rank stores the words of mapped peers with release ([A2A1] to [A2A3]) after the data that they
+ * announce; the peers read them with acquire ([A2A4]).  Words of queued peers are signals.
+ * alltoallv.h has the protocol.
  *
  * Included by: alltoallv.c, alltoallv_slots.h.  Runs on all threads of a block.
  */
@@ -13,7 +15,7 @@
 #include "alltoallv_items.h"
 #include "alltoallv_packed.h"
 
-/* ---- telling --------------------------------------------------------------------------------------- */
+/* ---- telling -------------------------------------------------------------------------------- */
 
 /* Of caller's memory, what a queued peer gets must first be where the engine may read. */
 ORIEL_DEV void ori_a2a_stage(const struct ori_a2a_args *a, struct oriel_group g,
@@ -24,7 +26,10 @@ ORIEL_DEV void ori_a2a_stage(const struct ori_a2a_args *a, struct oriel_group g,
 			       a->send + it->src_off + begin, bytes);
 }
 
-/* By one thread, as block 0: told[], if asked for, and the signal, after what that lane was given before. */
+/*
+ * By one thread, as block 0: told[], if asked for, and the signal, after what that lane was given
+ * before.
+ */
 ORIEL_DEV_OUT int ori_a2a_post_mark(const struct ori_a2a_args *a, const struct ori_a2a_item *it,
 				    uint64_t k, uint64_t word, uint64_t steps, int with_word)
 {
@@ -59,8 +64,8 @@ ORIEL_DEV_OUT int ori_a2a_tell_queued(const struct ori_a2a_args *a, struct oriel
 }
 
 /*
- * Block 0 of a peer: that this rank is in the call, what it sends, and all of a small message.  opened: the first half of
- * the release has been done.
+ * Block 0 of a peer: that this rank is in the call, what it sends, and all of a small message.
+ * opened: the first half of the release has been done.
  */
 ORIEL_DEV int ori_a2a_tell(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 			   int opened, const struct ori_a2a_item *it, uint64_t k)
@@ -76,9 +81,17 @@ ORIEL_DEV int ori_a2a_tell(const struct ori_a2a_args *a, struct oriel_group g, i
 		return ori_a2a_tell_queued(a, g, it, k, word, whole ? 2 : 1);
 	row = ori_a2a_row(a, it->window, a->comm.rank);
 	if (!whole) {
-		/* the leader alone: it tells of nothing that others have done, and a failure is found by its next wait */
+		/*
+		 * the leader alone: it tells of nothing that others have done, and a failure is
+		 * found by its next wait
+		 */
 		if (oriel_group_is_leader(g) && !ori_failures_any(it->look)) {
-			/* [S1] release, system scope; partner [W1] in ori_a2a_wait(). */
+			/*
+			 * [A2A2] release, system scope; partner [A2A4] in ori_a2a_wait().
+			 * Publishes that this rank has read what the last call brought: the peer
+			 * may write its receive buffer.  Without it the peer's data could overwrite
+			 * bytes that a kernel before this call still reads.
+			 */
 			if (!opened)
 				ori_release_begin();
 			ori_publish(&row->told[k & 1u], ORIEL_SET, word, it->waiters);
@@ -97,7 +110,7 @@ ORIEL_DEV int ori_a2a_tell(const struct ori_a2a_args *a, struct oriel_group g, i
 	return err;
 }
 
-/* ---- sending ---------------------------------------------------------------------------------------- */
+/* ---- sending -------------------------------------------------------------------------------- */
 
 /* What is copied to a mapped peer before the next look at the failure words. */
 ORIEL_DEV uint64_t ori_a2a_mapped_chunk(const struct ori_a2a_args *a)
@@ -116,7 +129,10 @@ ORIEL_DEV void ori_a2a_copy(const struct ori_a2a_args *a, struct oriel_group g, 
 
 	while (bytes && !ori_failures_any(look)) {
 		piece = bytes < chunk ? bytes : chunk;
-		/* on its way while the chunk is copied; the leader sees it too when the group agrees */
+		/*
+		 * on its way while the chunk is copied; the leader sees it too when the group
+		 * agrees
+		 */
 		if (bytes > piece)
 			look = ori_failures_load(&a->comm, a->failure);
 		ori_group_copy(g, to, from, piece);
@@ -126,7 +142,10 @@ ORIEL_DEV void ori_a2a_copy(const struct ori_a2a_args *a, struct oriel_group g, 
 	}
 }
 
-/* One thread posts; block 0's lane keeps order, so only several blocks must be complete before they meet. */
+/*
+ * One thread posts; block 0's lane keeps order, so only several blocks must be complete before they
+ * meet.
+ */
 ORIEL_DEV_OUT int ori_a2a_send_queued(const struct ori_a2a_args *a, struct oriel_group g,
 				      const struct ori_a2a_item *it, uint64_t dst_off)
 {
@@ -156,8 +175,9 @@ ORIEL_DEV int ori_a2a_arrive(const struct ori_a2a_args *a, const struct ori_a2a_
 	if (it->blocks == 1)
 		return 1;
 	/*
-	 * [B1] release and acquire, device scope; its own partner.  Who is last has seen the stores of the other
-	 * blocks, and passes them on with [S1].
+	 * [A2A5] acq_rel, device scope; its own partner.  Publishes a block's share of the message
+	 * to the block that comes last, which passes it on with [A2A3] or with a queue's mark.
+	 * Without it the peer could be told of a message whose other shares are not there yet.
 	 */
 	if (ori_fetch_add32_acq_rel(&a->arrived[it->peer], 1) + 1 != it->blocks)
 		return 0;
@@ -189,7 +209,10 @@ ORIEL_DEV int ori_a2a_cannot_add(const struct ori_a2a_args *a, const struct ori_
 	       a->win->peers[it->peer].flags & ORIEL_PEER_NO_ATOMICS;
 }
 
-/* By the leader, after its group met: this block's share of a message is there, and with the last one all of it. */
+/*
+ * By the leader, after its group met: this block's share of a message is there, and with the last
+ * one all of it.
+ */
 ORIEL_DEV void ori_a2a_deliver(const struct ori_a2a_args *a, int parts,
 			       const struct ori_a2a_item *it, uint64_t k)
 {
@@ -202,7 +225,11 @@ ORIEL_DEV void ori_a2a_deliver(const struct ori_a2a_args *a, int parts,
 	/* without atomics the last block speaks for all */
 	if (ori_a2a_cannot_add(a, it) && !ori_a2a_arrive(a, it))
 		return;
-	/* [S1] release, system scope; partner [W1] in ori_a2a_wait(). */
+	/*
+	 * [A2A3] release, system scope; partner [A2A4] in ori_a2a_wait().  Publishes this block's
+	 * share of the message in the peer's receive buffer, and `told`.  Without it the peer could
+	 * see that all has come and read bytes of the call before.
+	 */
 	ori_release_begin();
 	if (it->blocks == 1 || ori_a2a_cannot_add(a, it))
 		ori_publish(came, ORIEL_SET, (k + 1) * whole, it->waiters);
@@ -238,7 +265,10 @@ ORIEL_DEV int ori_a2a_send(const struct ori_a2a_args *a, struct oriel_group g, i
 		return err ? err : ori_a2a_deliver_queued(a, g, parts, it, k);
 	}
 	bytes = ori_a2a_slice(it, &begin);
-	/* on its way while data is copied; one of several chunks may end the copy early, which is seen after it */
+	/*
+	 * on its way while data is copied; one of several chunks may end the copy early, which is
+	 * seen after it
+	 */
 	look = ori_a2a_failures_early(a, g);
 	if (off != ORI_A2A_REFUSED)
 		ori_a2a_copy(a, g, it->window + off + begin, a->send + it->src_off + begin, bytes);
@@ -250,9 +280,9 @@ ORIEL_DEV int ori_a2a_send(const struct ori_a2a_args *a, struct oriel_group g, i
 	return err;
 }
 
-/* ---- receiving -------------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------ */
 
-/* By block 0 of a peer: what the caller learns about it. */
+/* By block 0 of a peer: what the caller learns about it.  place: as of ori_a2a_landing(). */
 ORIEL_DEV void ori_a2a_tell_caller(const struct ori_a2a_args *a, struct oriel_group g, int peer,
 				   uint64_t count, uint64_t place)
 {
@@ -264,11 +294,11 @@ ORIEL_DEV void ori_a2a_tell_caller(const struct ori_a2a_args *a, struct oriel_gr
 		a->recv_offsets[peer] = place;
 }
 
-/* Where a source's data is in this rank's receive buffer. */
+/* At which element of this rank's receive buffer a source's data begins. */
 ORIEL_DEV int ori_a2a_landing(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 			      int peer, uint64_t k, uint64_t *place)
 {
-	*place = (uint64_t)(uint32_t)peer * a->slot_stride;
+	*place = (uint64_t)(uint32_t)peer * a->slot_elems;
 	return ori_a2a_is_packed(a, parts) ? ori_a2a_place(a, g, parts, peer, k, place) : 0;
 }
 
@@ -285,8 +315,8 @@ ORIEL_DEV int ori_a2a_receive_self(const struct ori_a2a_args *a, struct oriel_gr
 		ori_a2a_tell_caller(a, g, it->peer, 0, 0);
 		return 0;
 	}
-	ori_a2a_copy(a, g, a->buffer + a->recv_off + place + begin, a->send + it->src_off + begin,
-		     bytes);
+	ori_a2a_copy(a, g, a->buffer + a->recv_off + place * a->elem_bytes + begin,
+		     a->send + it->src_off + begin, bytes);
 	if (it->index == 0)
 		ori_a2a_tell_caller(a, g, it->peer, it->count, place);
 	return oriel_group_sync(g);
@@ -324,7 +354,7 @@ ORIEL_DEV void ori_a2a_take(const struct ori_a2a_args *a, struct oriel_group g,
 		count = 0;
 		place = 0;
 	} else if (word & ORI_A2A_INLINE && count) {
-		ori_group_copy(g, a->buffer + a->recv_off + place,
+		ori_group_copy(g, a->buffer + a->recv_off + place * a->elem_bytes,
 			       (const uint8_t *)row + ori_a2a_inbox_off(a, k),
 			       count * a->elem_bytes);
 	}
@@ -346,7 +376,10 @@ ORIEL_DEV int ori_a2a_receive(const struct ori_a2a_args *a, struct oriel_group g
 			err = ori_a2a_wait_data(a, it, k, &word);
 		err = ori_group_agree_value(g, err, &word);
 	}
-	/* A small message waited for nothing; all the same this rank learns how the call went there. */
+	/*
+	 * A small message waited for nothing; all the same this rank learns how the call went
+	 * there.
+	 */
 	if (!err && ori_a2a_is_packed(a, parts))
 		err = ori_a2a_granted(a, g, parts, it->peer, k, &place);
 	if (!err)
@@ -360,19 +393,26 @@ ORIEL_DEV int ori_a2a_receive(const struct ori_a2a_args *a, struct oriel_group g
 			err = oriel_flush(a->win, ori_a2a_poster(it->peer, 0), it->peer);
 		return ori_group_agree(g, err);
 	}
-	/* the wait looked at the failure words; that all threads are through is for the end of the launch to say */
+	/*
+	 * the wait looked at the failure words; that all threads are through is for the end of the
+	 * launch to say
+	 */
 	return 0;
 }
 
-/* ---- counting ---------------------------------------------------------------------------------------- */
+/* ---- counting ------------------------------------------------------------------------------- */
 
 /*
- * By one thread of every block, once all of its threads have read `calls`: the last one moves it.  A call that fails
- * after that leaves a request of no more use anyway.
+ * By one thread of every block, once all of its threads have read `calls`: the last one moves it.
+ * A call that fails after that makes the request unusable anyway.
  */
 ORIEL_DEV void ori_a2a_count(const struct ori_a2a_args *a, uint64_t calls)
 {
-	/* [B2] release and acquire, device scope; its own partner: all blocks have read `calls`. */
+	/*
+	 * [A2A6] acq_rel, device scope; its own partner.  Publishes that a block has read `calls`,
+	 * to the block that moves it.  Without it a slow block could read the number of the next
+	 * call.
+	 */
 	if (a->counted > 1 && ori_fetch_add32_acq_rel(&a->state->left, 1) + 1 != a->counted)
 		return;
 	a->state->left = 0;

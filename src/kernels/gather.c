@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kernels/gather.c - what an all-gather on a stream needs SMs for: to say and to see that something is there, to post
- * to queues, and for small blocks the copies.
+ * kernels/gather.c - the kernels of an all-gather on a stream: they signal and wait, post to
+ * queues, and copy small blocks.
  *
- * Compiled twice: as C, which gives the kernel its name (and a body for the CPU), and by nvcc into the library's
- * image.  All but ORI_GATHER_ALL are one block of a warp.  What fails becomes the failure of the request's words,
- * which every later kernel of the request returns on.
+ * Compiled twice: as C, which gives the kernel its name (and a body for the CPU), and by nvcc into
+ * the library's image.  All but ORI_GATHER_ALL are one block of a warp.  What fails becomes the
+ * failure of the request's words, which every later kernel of the request returns on.
  *
- * Order: as in coll/allgather/run.c; copies that the stream makes lie between kernels, which end after they have
- * begun and begin after they have ended.
+ * Order: as in coll/allgather/run.c; copies that the stream makes lie between kernels, which end
+ * after they have begun and begin after they have ended.
  */
 #include "gather.h"
 
@@ -24,7 +24,10 @@ ORIEL_DEV int ori_gather_wait_all(const struct oriel_window_dev *w, struct oriel
 	return ori_group_agree_any(g, err);
 }
 
-/* After the group met: mapped peers by the lanes, who share them out, or queued ones, by the leader. */
+/*
+ * After the group met: mapped peers by the lanes, who share them out, or queued ones, by the
+ * leader.
+ */
 ORIEL_DEV int ori_gather_tell(const struct oriel_window_dev *w, struct oriel_group g,
 			      const int32_t *peers, int n, int id, int mapped)
 {
@@ -76,7 +79,7 @@ ORIEL_DEV int ori_gather_step(const struct ori_gather_op *a, struct oriel_group 
 	return ori_group_agree(g, err);
 }
 
-/* After the group met: says READY to all who will write here. */
+/* After the group met: says READY to all ranks that will write here. */
 ORIEL_DEV int ori_gather_ready(const struct ori_gather_op *a, struct oriel_group g)
 {
 	int err = ori_gather_tell(&a->words, g, a->plan.mapped, a->plan.nmapped, ORI_GATHER_READY,
@@ -115,7 +118,10 @@ ORIEL_DEV int ori_gather_begin(const struct ori_gather_op *a, struct oriel_group
 	return err;
 }
 
-/* The next exec counts from what this one was given; `local` LOCALs from each mapped peer.  By the lanes. */
+/*
+ * The next exec counts from what this one was given; `local` LOCALs from each mapped peer.  By the
+ * lanes.
+ */
 ORIEL_DEV void ori_gather_advance_all(const struct ori_gather_op *a, struct oriel_group g,
 				      uint64_t local)
 {
@@ -136,8 +142,8 @@ ORIEL_DEV void ori_gather_advance_all(const struct ori_gather_op *a, struct orie
 }
 
 /*
- * Everything has left; once all has come too, the exec is over.  told: mapped peers know already that all they get
- * from here is there.
+ * Everything has left; once all has come too, the exec is over.  told: mapped peers know already
+ * that all they get from here is there.
  */
 ORIEL_DEV int ori_gather_finish(const struct ori_gather_op *a, struct oriel_group g, int told,
 				uint64_t local)
@@ -168,7 +174,7 @@ ORIEL_DEV int ori_gather_end(const struct ori_gather_op *a, struct oriel_group g
 	return err ? err : ori_gather_finish(a, g, 0, 1);
 }
 
-/* ---- small blocks: copies too ----------------------------------------------------------------------------- */
+/* ---- small blocks: copies too --------------------------------------------------------------- */
 
 /* Item n: a slice of the own block, to the mapped peer (or, the last, self) that is its. */
 ORIEL_DEV int ori_gather_store(const struct ori_gather_op *a, struct oriel_group g, uint32_t n)
@@ -231,7 +237,11 @@ ORIEL_DEV int ori_gather_is_last(const struct ori_gather_op *a, struct oriel_gro
 	uint64_t before = 0;
 
 	(void)oriel_group_sync(g);
-	/* [L1] release and acquire, device scope; its own partner: what each block wrote is there for the last one */
+	/*
+	 * [AGK1] acq_rel, device scope; its own partner.  Publishes what a block stored, and the
+	 * failure it may have noted, to the block that comes last.  Without it the last block could
+	 * tell peers of data that another block's stores have not yet brought there.
+	 */
 	if (oriel_group_is_leader(g)) {
 		before = ori_fetch_add32_acq_rel(a->blocks_done, 1);
 		if (before + 1 == g.nblocks)
@@ -242,7 +252,8 @@ ORIEL_DEV int ori_gather_is_last(const struct ori_gather_op *a, struct oriel_gro
 }
 
 /*
- * Blocks share out the stores; the last of them to end does the rest.  A block that failed counts too.
+ * Blocks share out the stores; the last of them to end does the rest.  A block that failed counts
+ * too.
  */
 ORIEL_DEV int ori_gather_all(const struct ori_gather_op *a, struct oriel_group g)
 {
@@ -259,7 +270,9 @@ ORIEL_DEV int ori_gather_all(const struct ori_gather_op *a, struct oriel_group g
 	/* every mapped peer is ready: a block has written to each */
 	for (int i = 1; i < a->plan.nitems && !err; i++)
 		err = ori_gather_relay(a, g, i);
-	/* after the slices one more where blocks of other nodes were handed on, on all ranks alike */
+	/*
+	 * after the slices one more where blocks of other nodes were handed on, on all ranks alike
+	 */
 	return err ? err : ori_gather_finish(a, g, !a->relay, a->slices + (a->relay != 0));
 }
 

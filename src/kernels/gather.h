@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kernels/gather.h - the all-gather as devices see it: the view of receive memory, the words, and the put to a
- * queued peer, which host code on the CPU and kernels on a GPU share.
+ * kernels/gather.h - the all-gather as devices see it: the view of receive memory, the words, and
+ * the put to a queued peer, which host code on the CPU and kernels on a GPU share.
  *
- * Called by one thread at a time for one request: by coll/allgather on the CPU, by kernels/gather.c and gather_node.c on a GPU.
+ * Called by one thread at a time for one request: by coll/allgather on the CPU, by kernels/gather.c
+ * and gather_node.c on a GPU.
  */
 #ifndef ORI_KERNELS_GATHER_H
 #define ORI_KERNELS_GATHER_H
@@ -16,8 +17,8 @@
 #define ORI_GATHER_NET 2   /* + lane: pieces that came through queues */
 
 /*
- * Receive memory, from wherever it comes: everything that moves data takes this.  Blocks of all ranks lie one
- * after the other in it, alike on every rank.
+ * Receive memory, from wherever it comes: everything that moves data takes this.  Blocks of all
+ * ranks lie one after the other in it, alike on every rank.
  */
 struct oriel_gather_view {
 	uint8_t *buffer;            /* this rank's */
@@ -28,8 +29,8 @@ struct oriel_gather_view {
 };
 
 /*
- * Posts `bytes` at `off` of this rank's receive memory to the same place of the peer's, and then its arrival, on
- * that lane.  By one thread.
+ * Posts `bytes` at `off` of this rank's receive memory to the same place of the peer's, and then
+ * its arrival, on that lane.  By one thread.
  */
 ORIEL_DEV int ori_gather_put(const struct oriel_gather_view *view,
 			     const struct oriel_window_dev *words, int peer, uint32_t lane,
@@ -70,7 +71,7 @@ ORIEL_DEV int ori_gather_flush(const struct oriel_window_dev *words, int peer, u
 	return err;
 }
 
-/* What has come of (peer, id) in this exec; acquire, [W1]. */
+/* What has come of (peer, id) in this exec.  Acquire: [SIG3] in oriel_read_signal_from(). */
 ORIEL_DEV uint64_t ori_gather_count(const struct oriel_window_dev *words, int peer, int id)
 {
 	return oriel_read_signal_from(words, peer, id);
@@ -86,13 +87,14 @@ ORIEL_DEV void ori_gather_advance(const struct oriel_window_dev *words, int peer
 }
 
 /*
- * By one thread: an exec that ended without its peers leaves the counts apart, so the request is of no more use,
- * here and at all who would wait for this rank.
+ * By one thread: an exec that ended without its peers leaves ranks with different counts.  So the
+ * request becomes unusable, here and on all ranks that would wait for this one.
  */
 ORIEL_DEV_OUT void ori_gather_give_up(const struct oriel_window_dev *words, int err, int peer)
 {
 	uint64_t failure = ORIEL_FAILURE_LATE(err, peer, words->comm.rank);
 
+	/* acq_rel, without a partner: a failure word is the whole message */
 	ori_compare_swap_acq_rel_sys(words->failure, 0, failure);
 	/* where the comm has failed everybody knows */
 	if (ori_failed(&words->comm, NULL))
@@ -109,7 +111,7 @@ ORIEL_DEV_OUT void ori_gather_give_up(const struct oriel_window_dev *words, int 
 	}
 }
 
-/* ---- kernels ------------------------------------------------------------------------------------------- */
+/* ---- kernels -------------------------------------------------------------------------------- */
 
 #define ORI_GATHER_BEGIN 1 /* handshake, own block to queued peers */
 #define ORI_GATHER_STEP 2  /* item `first` has come; it goes on to queued peers */
@@ -145,8 +147,8 @@ struct ori_gather_op {
 };
 
 /*
- * ORI_GATHER_ALL among mapped peers alone.  It travels with every launch, and on a GPU that many ranks share each takes its
- * time: no more than that kernel needs.
+ * ORI_GATHER_ALL among mapped peers alone.  It travels with every launch, and on a GPU that many
+ * ranks share each takes its time: no more than that kernel needs.
  */
 #define ORI_GATHER_INLINE_PEERS 8
 

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kernels/gather_node.c - a small all-gather among ranks that are all mapped peers of each other: one kernel, and
- * nothing in it that only queued peers need.
+ * kernels/gather_node.c - a small all-gather among ranks that are all mapped peers of each other:
+ * one kernel, and nothing in it that only queued peers need.
  *
- * The work is a list of items, one for each (rank, slice of the own block); item i is done by block i % nblocks, so
- * any number of blocks does any number of items, and ranks need not have the same number of blocks.  A block says
- * READY for all its items, then stores and says LOCAL for each, then waits for what comes.  It waits for what other
- * ranks do before they wait for the same, so all that must run at once is the blocks of all grids.
+ * The work is a list of items, one for each (rank, slice of the own block); item i is done by block
+ * i % nblocks, so any number of blocks does any number of items, and ranks need not have the same
+ * number of blocks.  A block says READY for all its items, then stores and says LOCAL for each,
+ * then waits for what comes.  It waits for what other ranks do before they wait for the same, so
+ * all that must run at once is the blocks of all grids.
  *
- * Every exec moves the bases of all mapped peers alike, so a block reads two words for all of them, first of all; the
- * last block to have done so moves them.  On a GPU that is the second warp's business, while the first one waits.
+ * Every exec moves the bases of all mapped peers by the same amount, so a block reads two words for
+ * all of them, before anything else.  The last block to have read them moves the bases.  On a GPU
+ * the second warp does that, while the first one waits.
  *
  * Compiled twice, as gather.c is.  Launched by coll/allgather/stream.c.
  */
@@ -20,7 +22,10 @@ struct ori_gather_bases {
 	uint64_t ready, local; /* what the words had when this exec began */
 };
 
-/* Where item n goes: from the next rank on, so that not all begin with the same; the last is this rank. */
+/*
+ * Where item n goes: from the next rank on, so that not all begin with the same; the last is this
+ * rank.
+ */
 ORIEL_DEV int ori_gather_node_peer(const struct ori_gather_node_op *a, uint32_t n)
 {
 	uint32_t nranks = (uint32_t)a->comm.nranks;
@@ -59,7 +64,12 @@ ORIEL_DEV void ori_gather_node_tell(const struct ori_gather_node_op *a, int peer
 	uint64_t *there = ori_gather_node_there(a, peer, id);
 	struct oriel_waiters *waiters = ORIEL_ON_GPU ? NULL : a->peers[peer].waiters;
 
-	/* [S1] release, system scope; partner [W1] in ori_gather_node_wait(). */
+	/*
+	 * [AGK3] release, system scope, in both ways of adding; partner [AGK4] in
+	 * ori_gather_node_wait().  LOCAL publishes the group's slice of this rank's block, READY
+	 * that this rank has read what the last exec brought.  Without it a peer could take bytes
+	 * of the exec before, or overwrite bytes that are still being read.
+	 */
 	if (a->signal_turns && a->peers[peer].flags & ORIEL_PEER_NO_ATOMICS)
 		ori_add_in_turn(&a->comm, a->failure, a->number,
 				&a->signal_turns[ori_gather_node_here(a, peer, id)], there, 1,
@@ -95,7 +105,7 @@ ORIEL_DEV int ori_gather_node_wait(const struct ori_gather_node_op *a, int peer,
 	struct ori_spin s;
 
 	ori_spin_begin(&s, &a->comm, a->failure, ORIEL_OP_SIGNAL, peer, id, a->number, want);
-	/* [W1] acquire, system scope; partner [S1] in ori_gather_node_tell(). */
+	/* [AGK4] acquire, system scope, in ori_word_wait(); partner [AGK3]. */
 	return ori_word_wait(&s, &a->signal_words[ori_gather_node_here(a, peer, id)], base,
 			     ORIEL_GE);
 }
@@ -132,8 +142,9 @@ ORIEL_DEV void ori_gather_node_move(const struct ori_gather_node_op *a, int peer
 }
 
 /*
- * Once the leader has read the bases and the group has met; `lane` is one of `lanes` that do this: where this block is
- * the last to come here, the next exec counts from what has been waited for in this one.
+ * Once the leader has read the bases and the group has met; `lane` is one of `lanes` that do this:
+ * where this block is the last to come here, the next exec counts from what has been waited for in
+ * this one.
  */
 ORIEL_DEV void ori_gather_node_advance(const struct ori_gather_node_op *a, struct oriel_group g,
 				       uint32_t lanes, uint32_t lane)
@@ -141,7 +152,11 @@ ORIEL_DEV void ori_gather_node_advance(const struct ori_gather_node_op *a, struc
 	int last = 0;
 	uint32_t i;
 
-	/* [L2] release and acquire, device scope; its own partner: the last one sees all others through with reading */
+	/*
+	 * [AGK2] acq_rel, device scope; its own partner.  Publishes that a block has read the
+	 * bases, to the block that moves them.  Without it a slow block could read bases of the
+	 * next exec, and wait for signals that only that one brings.
+	 */
 	if (lane == 0)
 		last = ori_fetch_add32_acq_rel(a->blocks_done, 1) + 1 == g.nblocks;
 	if (!ori_lanes_any(lanes, last))
@@ -156,7 +171,10 @@ ORIEL_DEV void ori_gather_node_advance(const struct ori_gather_node_op *a, struc
 	}
 }
 
-/* A grid has no more blocks than items: each has one, and so its threads have met when they have done theirs. */
+/*
+ * A grid has no more blocks than items: each has one, and so its threads have met when they have
+ * done theirs.
+ */
 ORIEL_DEV int ori_gather_node_run(const struct ori_gather_node_op *a, struct oriel_group g)
 {
 	uint32_t nranks = (uint32_t)a->comm.nranks, items = nranks * a->slices, n;
@@ -188,6 +206,7 @@ ORIEL_DEV_OUT void ori_gather_node_give_up(const struct ori_gather_node_op *a, i
 {
 	uint64_t failure = ORIEL_FAILURE(err, a->comm.rank);
 
+	/* acq_rel, without a partner: a failure word is the whole message */
 	(void)ori_compare_swap_acq_rel_sys(a->failure, 0, failure);
 	/* where the comm has failed everybody knows */
 	if (ori_load_relaxed_sys(a->comm.failure))

@@ -63,7 +63,10 @@ ORIEL_KERNEL(ori_window_ops, struct ori_window_op)
 	struct oriel_group g = oriel_group_block();
 	int err = ori_op_run(a, g);
 
-	/* the first failure of the window stays */
+	/*
+	 * The first failure of the window stays.  acq_rel, without a partner: a failure word is the
+	 * whole message.
+	 */
 	if (err && oriel_group_is_leader(g))
 		(void)ori_compare_swap_acq_rel_sys(a->win.failure, 0,
 						   ORIEL_FAILURE(err, a->win.comm.rank));

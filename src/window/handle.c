@@ -190,3 +190,8 @@ int ori_window_handle_build(struct oriel_window *w)
 	w->host_dev.checked = 1;
 	return err;
 }
+
+void ori_window_use_set(struct oriel_window *w, int use)
+{
+	w->dev.number = w->host_dev.number = w->number | use;
+}

@@ -20,14 +20,15 @@ static int window_failed(struct oriel_window *w)
 	uint64_t failure = ori_control_load(w->comm, w->dev.failure);
 	int status = ORIEL_FAILURE_STATUS(failure);
 	int rank = ORIEL_FAILURE_RANK(failure), by = ORIEL_FAILURE_BY(failure);
+	char name[48];
 
 	if (!failure)
 		return ori_comm_failed(w->comm);
+	ori_diag_window_text(w->dev.number, name, sizeof(name));
 	if (by >= 0 && by != rank)
-		return ori_fail_silent(status,
-				       "window %d has failed: rank %d gave up waiting for rank %d",
-				       w->number, by, rank);
-	return ori_fail_silent(status, "window %d has failed: %s (rank %d)", w->number,
+		return ori_fail_silent(status, "%s has failed: rank %d gave up waiting for rank %d",
+				       name, by, rank);
+	return ori_fail_silent(status, "%s has failed: %s (rank %d)", name,
 			       oriel_status_text(status), rank);
 }
 

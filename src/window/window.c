@@ -88,15 +88,17 @@ static int name_window(const struct ori_child *child, int rank, uint32_t nic, ui
 {
 	const struct oriel_window *w = (const struct oriel_window *)child;
 	const struct oriel_window_link *link = &w->links[rank];
+	char name[48];
 
 	if (w->peers[rank].kind != ORIEL_PEER_QUEUED)
 		return 0;
+	ori_diag_window_text(w->dev.number, name, sizeof(name));
 	if (link->buffer_key[nic] && link->buffer_key[nic] == key)
-		snprintf(out, bytes, "offset %llu of window %d, which has %llu bytes",
-			 (unsigned long long)(address - link->buffer_skew), w->number,
+		snprintf(out, bytes, "offset %llu of %s, which has %llu bytes",
+			 (unsigned long long)(address - link->buffer_skew), name,
 			 (unsigned long long)w->options.bytes);
 	else if (link->control_key[nic] && link->control_key[nic] == key)
-		snprintf(out, bytes, "the signal and barrier words of window %d", w->number);
+		snprintf(out, bytes, "the signal and barrier words of %s", name);
 	else
 		return 0;
 	return 1;

@@ -13,6 +13,7 @@
 #include <oriel/oriel.h>
 
 #include "../comm/comm.h"
+#include "../diag/diag.h"
 
 /* Offsets in a window's control memory, alike on every rank. */
 struct ori_window_layout {
@@ -77,6 +78,8 @@ void ori_window_peer_fill(struct oriel_window *, int rank, uint64_t control_offs
 void ori_window_link_fill(struct oriel_window *, int rank, const uint32_t *control_key,
 			  const uint32_t *buffer_key, uint64_t buffer_address);
 int ori_window_handle_build(struct oriel_window *);
+/* Reports name the collective (ORI_USE_*) from now on.  Before the handle is handed out. */
+void ori_window_use_set(struct oriel_window *, int use);
 
 /* A user's window of the comm whose buffer has [ptr, ptr + bytes), or NULL; the one made last. */
 struct oriel_window *ori_window_covering(struct oriel_comm *, const void *ptr, uint64_t bytes);

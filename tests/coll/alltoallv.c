@@ -278,7 +278,7 @@ static uint64_t sizes_elements(uint64_t seed, uint64_t call, int from, int to)
 
 static void elements_rank(struct rank_env *env)
 {
-	static const uint64_t elems[] = { 1, 2, 4, 8, 12, 16, 56 };
+	static const uint64_t elems[] = { 1, 2, 4, 8, 12, 16, 56, 3, 5 };
 
 	for (size_t i = 0; i < ORI_COUNT(elems); i++) {
 		struct oriel_alltoallv_options o = i % 2 ? packed_of(32768) : slots_of(SLOT);

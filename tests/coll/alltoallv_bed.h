@@ -186,12 +186,12 @@ static inline void bed_look(struct bed *b)
 		uint64_t count = b->sizes(b->seed, b->call, (int)r, b->env->rank);
 		uint64_t place = b->slot_stride ? r * b->slot_stride : at;
 
-		if (b->host[2 * n + r] != count || b->host[3 * n + r] != place)
+		if (b->host[2 * n + r] != count || b->host[3 * n + r] != place / elem)
 			check_fail(__FILE__, __LINE__,
 				   "call %" PRIu64 " rank %d from %" PRIu64 ": %" PRIu64
 				   " at %" PRIu64 ", not %" PRIu64 " at %" PRIu64,
 				   b->call, b->env->rank, r, b->host[2 * n + r], b->host[3 * n + r],
-				   count, place);
+				   count, place / elem);
 		rest = bed_wrong(b->landed + place, count * elem,
 				 bed_stamp(b, (int)r, b->env->rank));
 		if (rest)

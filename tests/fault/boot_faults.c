@@ -412,7 +412,8 @@ static void late_then_fine(struct job *job, int rank)
 		job_await_log(job, "rank 0: warning: still waiting to meet rank 1");
 	boot = enter(job, rank);
 	if (rank == 1)
-		job_await_log(job, "rank 0: warning: allgather is late: no contribution");
+		job_await_log(job,
+			      "rank 0: warning: boot exchange is late: rank 1 did not come within");
 	gather_and_note(job, rank, boot, 8);
 	CHECK_EQ(oriel_boot_destroy(boot), 0);
 }
@@ -427,7 +428,8 @@ TEST(late_ranks_are_named)
 	CHECK_RANK(&job, 0, 0, "", JOB_SOON_S);
 	CHECK_RANK(&job, 1, 0, "", JOB_SOON_S);
 	CHECK(job_log_has(&job, "oriel: rank 0: warning: still waiting to meet rank 1"));
-	CHECK(job_log_has(&job, "oriel: rank 0: warning: allgather is late: no contribution"));
+	CHECK(job_log_has(
+		&job, "oriel: rank 0: warning: boot exchange is late: rank 1 did not come within"));
 	CHECK(!job_log_has(&job, "oriel: rank 1:"));
 	job_close(&job);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/late_reports.c - what a late wait says: which sources a sum still waits for, and what
- * the late rank is itself waiting for, also when that is a queued peer, whose board nobody else can
- * read.
+ * tests/fault/late_reports.c - what a late wait says: which call of the user's it serves, which
+ * sources a sum still waits for, and what the late rank is itself waiting for.  The last also when
+ * that is a queued peer, whose board nobody else can read.
  *
  * Ranks are processes whose log is read.  A rank that is asked answers though its own threads wait.
  */
+#include <oriel/coll.h>
 #include <oriel/oriel.h>
 
 #include "boot_job.h"
@@ -17,20 +18,24 @@
 /* Set before the fork. */
 static const char *topology;
 static void (*play)(struct job *, int rank, struct oriel_window *);
+static const char *late = "1";
+static int late_to_create; /* rank 3 comes to oriel_comm_create when the others have said so */
+static struct oriel_comm *comm;
 
 static void run_rank(struct job *job, int rank)
 {
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
 	struct oriel_window *window;
 	struct oriel_boot *boot;
-	struct oriel_comm *comm;
 	uint64_t start = ori_now_ns();
 	int err;
 
-	setenv("ORIEL_LATE", "1", 1);
+	setenv("ORIEL_LATE", late, 1);
 	if (topology)
 		setenv("ORIEL_TOPOLOGY", topology, 1);
 	err = oriel_boot_env(&boot);
+	if (late_to_create && rank == 3)
+		CHECK(job_await_log(job, "oriel_comm_create is late: rank 3 did not come within"));
 	if (!err)
 		err = oriel_comm_create(boot, NULL, &comm);
 	o.bytes = 64;
@@ -190,5 +195,116 @@ TEST(a_stopped_rank_does_not_answer)
 	job_kill(&job, 1);
 	CHECK_RANK(&job, 2, ORIEL_ETIMEDOUT, "from rank 1: have 0, want 1; rank 1 does not answer",
 		   TIMEOUT_S + JOB_SPARE_S);
+	job_close(&job);
+}
+
+/* ---- the call that is late ------------------------------------------------------------------- */
+
+/* Rank 3 comes to each call when the others have said, by that call's name, that it is late. */
+static void late_to(struct job *job, int rank, const char *line)
+{
+	if (rank == 3)
+		CHECK(job_await_log(job, line));
+}
+
+static int late_to_collectives(struct job *job, int rank, struct oriel_window *w)
+{
+	struct oriel_alltoallv_options o = ORIEL_ALLTOALLV_OPTIONS_INIT;
+	struct oriel_alltoallv_args args = ORIEL_ALLTOALLV_ARGS_INIT;
+	struct oriel_alltoallv_request *exchange;
+	struct oriel_allgather_request *gather;
+	uint64_t sizes[RANKS] = { 1, 1, 1, 1 };
+	int err;
+
+	o.slot_bytes = 64;
+	late_to(job, rank, "oriel_alltoallv_create is late: rank 3 did not come within");
+	err = oriel_alltoallv_create(comm, &o, &exchange);
+	args.send_sizes = sizes;
+	late_to(job, rank, "all-to-all-v (window 1): rank 3 is late: waiting");
+	if (!err)
+		err = oriel_alltoallv_exec(exchange, &args, NULL);
+	late_to(job, rank, "oriel_alltoallv_destroy is late: rank 3 did not come within");
+	if (!err)
+		err = oriel_alltoallv_destroy(exchange);
+	late_to(job, rank, "oriel_allgather_create is late: rank 3 did not come within");
+	if (!err)
+		err = oriel_allgather_create(comm, w, NULL, &gather);
+	late_to(job, rank, "all-gather (window 2): rank 3 is late: waiting");
+	if (!err)
+		err = oriel_allgather_exec(gather, NULL, 4, 4, NULL);
+	return err ? err : oriel_allgather_destroy(gather);
+}
+
+static void late_to_every_call(struct job *job, int rank, struct oriel_window *w)
+{
+	uint64_t start = ori_now_ns();
+	int err;
+
+	late_to(job, rank, "oriel_comm_barrier is late: rank 3 did not come within");
+	err = oriel_comm_barrier(comm, ORIEL_WORLD);
+	if (!err)
+		err = late_to_collectives(job, rank, w);
+	late_to(job, rank, "oriel_window_destroy is late: rank 3 did not come within");
+	if (!err)
+		err = oriel_window_destroy(w);
+	late_to(job, rank, "oriel_comm_destroy is late: rank 3 did not come within");
+	if (!err)
+		err = oriel_comm_destroy(comm);
+	job_note(job, rank, err, start);
+}
+
+static void check_calls(const char *nodes)
+{
+	struct job job;
+
+	topology = nodes;
+	play = late_to_every_call;
+	late_to_create = 1;
+	late = "0.2"; /* there are many calls */
+	start_job(&job, JOB_NEVER);
+	end_job(&job);
+	late_to_create = 0;
+	late = "1";
+	for (int r = 0; r < RANKS; r++)
+		CHECK_RANK(&job, r, 0, "", JOB_NEVER_S);
+	CHECK(!job_log_has(&job, "signal 0 of"));
+	job_close(&job);
+}
+
+TEST(a_late_call_says_its_name)
+{
+	check_calls(NULL);
+}
+
+TEST(a_late_call_between_nodes_too)
+{
+	check_calls("2x2");
+}
+
+/* Rank 3 stays away: the others give up, and the error names the collective. */
+static void one_stays_away(struct job *job, int rank, struct oriel_window *w)
+{
+	struct oriel_allgather_request *gather;
+	uint64_t start;
+	int err = oriel_allgather_create(comm, w, NULL, &gather);
+
+	start = ori_now_ns();
+	if (!err && rank != 3)
+		err = oriel_allgather_exec(gather, NULL, 4, 4, NULL);
+	job_note(job, rank, err, start);
+}
+
+TEST(a_collective_that_gives_up_says_its_name)
+{
+	struct job job;
+
+	topology = NULL;
+	play = one_stays_away;
+	start_job(&job, TIMEOUT_TEXT);
+	end_job(&job);
+	for (int r = 0; r < 3; r++)
+		CHECK_RANK(&job, r, ORIEL_ETIMEDOUT, "all-gather (window 1)",
+			   TIMEOUT_S + JOB_SPARE_S);
+	CHECK(job_log_has(&job, "all-gather (window 1): rank 3 did not come within"));
 	job_close(&job);
 }

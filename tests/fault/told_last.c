@@ -124,7 +124,7 @@ TEST(a_death)
 
 TEST(a_collective_that_ran_out_of_time)
 {
-	check_job(TCP_FAIL, JOB_NEVER, ORIEL_ETIMEDOUT, "from rank 3");
+	check_job(TCP_FAIL, JOB_NEVER, ORIEL_ETIMEDOUT, "rank 3 did not come within");
 }
 
 TEST(a_rank_that_never_came)

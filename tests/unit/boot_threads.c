@@ -185,10 +185,11 @@ static void gather_in_vain(struct oriel_boot *boot)
 		__atomic_store_n(&waiter, gettid(), __ATOMIC_RELEASE);
 	else
 		until_rank_1_waits();
-	CHECK_EQ(boot->ops->allgather(boot, &mine, all, 8,
-				      boot->rank ? 2 * TIMEOUT_NS : ORI_NS_PER_S / 20),
+	CHECK_EQ(ori_boot_round(boot, "oriel_comm_barrier", &mine, all, 8,
+				boot->rank ? 2 * TIMEOUT_NS : ORI_NS_PER_S / 20),
 		 ORIEL_ETIMEDOUT);
-	CHECK_HAS(oriel_last_error(), "rank 2");
+	CHECK(!boot->serves);
+	CHECK_HAS(oriel_last_error(), "oriel_comm_barrier: rank 2 did not come within");
 	CHECK(!strstr(oriel_last_error(), "rank 1"));
 	__atomic_fetch_add(&back, 1, __ATOMIC_RELEASE);
 }

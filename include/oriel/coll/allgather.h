@@ -2,12 +2,13 @@
 /*
  * oriel/coll/allgather.h - the persistent all-gather.
  *
- * Set up once on a window or on a registered buffer, then run many times: every rank's block of
- * count * elem_bytes bytes comes to lie, in rank order, in every rank's receive memory.  What ranks
- * must know of each other is exchanged at init; an exec exchanges nothing but signals.
+ * A request is made once, on a window or on a registered buffer, and executed many times.  An exec
+ * stores every rank's block of count * elem_bytes bytes, in rank order, in every rank's receive
+ * memory.  Ranks exchange what they must know of each other when the request is made; an exec
+ * exchanges data and signals only.
  *
- * [C] marks a collective call, as in oriel/oriel.h.  An exec is collective too, but no rank is
- * told of another's bad arguments: all give the same count and elem_bytes.
+ * [C] marks a collective call, as in oriel/oriel.h.  An exec is collective too: all ranks give the
+ * same count and elem_bytes.  A rank is not told of bad arguments of another rank.
  */
 #ifndef ORIEL_COLL_ALLGATHER_H
 #define ORIEL_COLL_ALLGATHER_H
@@ -33,7 +34,7 @@ enum oriel_gather_algorithm {
 
 /*
  * Leaves out the handshake that keeps a rank from writing into receive memory that its owner still
- * reads: the caller sees to it that all ranks are done with the last result before any rank calls.
+ * reads.  The caller must make sure that all ranks have read the last result before any rank calls.
  */
 #define ORIEL_GATHER_UNGUARDED 1u
 
@@ -51,52 +52,58 @@ struct oriel_allgather_options {
 	}
 
 /*
- * 1: every rank can be reached, and this rank's GPU, if it has one, has kernels and room for them;
- * 0: not, oriel_last_error() says why; or a status.  Local.
+ * 1: every rank can be reached, and this rank's GPU, if it has one, has the library's kernels and
+ * room for them.  0: not; oriel_last_error() says why.  Negative: a status.  Local.
  */
 int oriel_allgather_supported(struct oriel_comm *comm);
 
-/* On a window of the comm.  options may be NULL.  The window cannot be destroyed before the request. [C] */
+/*
+ * On a window of the comm.  options may be NULL.  The window cannot be destroyed before the
+ * request. [C]
+ */
 int oriel_allgather_create(struct oriel_comm *comm, struct oriel_window *window,
 			   const struct oriel_allgather_options *options,
 			   struct oriel_allgather_request **request);
 /*
- * On a registered buffer with room for max_count elements a rank; exchanged here if it was not.  The request
- * keeps a reference to the buffer. [C]
+ * On a registered buffer with room for max_count elements per rank.  A buffer that was not
+ * exchanged yet is exchanged here.  The request keeps a reference to the buffer. [C]
  */
 int oriel_allgather_init_buffer(struct oriel_comm *comm, struct oriel_buffer *buffer,
 				uint64_t max_count, uint64_t elem_bytes,
 				const struct oriel_allgather_options *options,
 				struct oriel_allgather_request **request);
 /*
- * Any count up to what the receive memory holds; elem_bytes may differ from init.  sendbuf is any local
- * memory, or the own block's place in the receive memory (in place), where NULL means that too.  CPU: done on
- * return.  CUDA: on the stream, in its order, also while it is captured; what goes wrong then is the status
- * of later calls.
+ * count is at most what the receive memory holds; count and elem_bytes may differ from call to
+ * call.  sendbuf is any local memory outside the receive memory, or the place of the own block in
+ * it (in place); NULL means in place.  CPU: complete on return.  CUDA: complete in the order of the
+ * stream, which may be in capture; an error after the return is the status of later calls.
  */
 int oriel_allgather_exec(struct oriel_allgather_request *request, const void *sendbuf,
 			 uint64_t count, uint64_t elem_bytes, void *stream);
-/* First failure, or 0. */
+/* The first failure, or 0. */
 int oriel_allgather_status(struct oriel_allgather_request *request);
 /*
- * Local; at any time between execs, in any order, also after oriel_comm_destroy.  Execs that are
- * pending on a stream, and captured graphs, keep what they need; the window cannot be destroyed
- * before them.
+ * Local.  Ranks may call it at any time between execs, in any order, also after oriel_comm_destroy.
+ * Execs that are pending on a stream, and captured graphs, keep what they need.  The window cannot
+ * be destroyed before them.
  */
 int oriel_allgather_destroy(struct oriel_allgather_request *request);
 
-/* Which algorithm an exec of that size takes and why, as one line; cut to fit. */
+/* Writes one line: which algorithm an exec of that size takes, and why.  It is cut off to fit. */
 int oriel_allgather_explain(struct oriel_allgather_request *request, uint64_t count,
 			    uint64_t elem_bytes, char *text, size_t bytes);
 
 /*
- * Without a request of one's own.  Where a window, or an exchanged buffer, of the comm covers
- * recvbuf, a request is made at the first call and kept there by offset and length, so later calls
- * are execs; ranks use their recvbufs alike, on any streams.  Else the data goes through a window
- * of the library's, which is said once; on CUDA such calls follow each other in the order they are
- * made, whatever their streams.  A call is captured into a graph on all ranks or on none; ranks
- * that differ get ORIEL_EMISMATCH or a deadline.
- * ORIEL_EBUSY on all ranks: too much is pending (docs/allgather.md). [C]
+ * An all-gather without a request of the caller's.
+ *
+ * If a window or an exchanged buffer of the comm covers recvbuf, the first call makes a request and
+ * keeps it by offset and length; later calls execute it.  All ranks must then use recvbufs in the
+ * same way; streams may differ.  If none does, the data goes through a window of the library's, and
+ * a warning says so once.  On CUDA such calls follow each other in the order they are made, on
+ * whatever streams.
+ *
+ * A call is captured into a graph on all ranks or on none; ranks that differ get ORIEL_EMISMATCH or
+ * pass their deadline.  ORIEL_EBUSY on all ranks: too much is pending (docs/allgather.md). [C]
  */
 int oriel_allgather(struct oriel_comm *comm, const void *sendbuf, void *recvbuf, uint64_t count,
 		    uint64_t elem_bytes, void *stream);

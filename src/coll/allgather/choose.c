@@ -12,8 +12,8 @@
 #define CHUNK_MIN (64u << 10)
 #define CHUNK_MAX (1u << 20)
 /*
- * Doubling sends over half the nodes at once and needs the whole bisection of the network; the ring only ever
- * the next node's link.  So much dearer a byte of it is taken to be.
+ * Doubling sends over half the nodes at once and needs the whole bisection of the network; the ring
+ * only ever the next node's link.  So much dearer a byte of it is taken to be.
  */
 #define FAR_PERCENT 115
 #define TICKS 1048576.0 /* of a ns */
@@ -36,8 +36,8 @@ static int log2_up(int n)
 }
 
 /*
- * Pieces are forwarded while the next ones come: many make the last hop short, each costs a word and some
- * time of its own.
+ * Pieces are forwarded while the next ones come: many make the last hop short, each costs a word
+ * and some time of its own.
  */
 static uint64_t chunk_of(const struct ori_gather_map *m, uint64_t bytes, int algorithm)
 {

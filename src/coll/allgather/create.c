@@ -2,9 +2,9 @@
 /*
  * coll/allgather/create.c - how a request is made.
  *
- * Init is a round in which ranks compare what they want, then what the answers ask for (an exchange of the buffer,
- * queues to neighbours, words, a measurement), each collective itself, and a last round.  Nothing is exchanged
- * after that.  Called on user threads.
+ * Init is a round in which ranks compare what they want, then what the answers ask for (an exchange
+ * of the buffer, queues to neighbours, words, a measurement), each collective itself, and a last
+ * round.  Nothing is exchanged after that.  Called on user threads.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ struct init_record {
 };
 _Static_assert(sizeof(struct init_record) <= ORI_RECORD_BYTES, "must fit a record");
 
-/* ---- arguments ------------------------------------------------------------------------------------------ */
+/* ---- arguments ------------------------------------------------------------------------------ */
 
 static int check_options(const char *call, const struct oriel_allgather_options *o)
 {
@@ -77,7 +77,7 @@ static int compare(const char *call, const struct init_record *all, int nranks)
 	return 0;
 }
 
-/* ---- init ----------------------------------------------------------------------------------------------- */
+/* ---- init ----------------------------------------------------------------------------------- */
 
 static int add_peers(const struct ori_gather_map *m, int algorithm, int *peers, int *n)
 {
@@ -99,8 +99,8 @@ static int add_peers(const struct ori_gather_map *m, int algorithm, int *peers, 
 }
 
 /*
- * Queues to the peers the algorithm needs.  Left to choose without queues to all, it is ring or doubling, which
- * need few.
+ * Queues to the peers the algorithm needs.  Left to choose without queues to all, it is ring or
+ * doubling, which need few.
  */
 static int connect_peers(struct ori_gather_state *s, int algorithm)
 {
@@ -158,8 +158,8 @@ static int get_words(struct oriel_allgather_request *r, const struct init_record
 }
 
 /*
- * The memory's keys to all ranks.  A window that was made before its peers had queues does not know theirs: its
- * memory is taken as a buffer beside it.
+ * The memory's keys to all ranks.  A window that was made before its peers had queues does not know
+ * theirs: its memory is taken as a buffer beside it.
  */
 static int exchange(struct oriel_allgather_request *r)
 {
@@ -282,9 +282,9 @@ static int new_request(struct oriel_comm *c, struct oriel_window *w, struct orie
 	return 0;
 }
 
-int ori_gather_init(struct oriel_comm *c, const char *call, int status, struct oriel_window *w,
-		    struct oriel_buffer *b, const struct oriel_allgather_options *options,
-		    int cached, struct oriel_allgather_request **out)
+static int make_request(struct oriel_comm *c, const char *call, int status, struct oriel_window *w,
+			struct oriel_buffer *b, const struct oriel_allgather_options *options,
+			int cached, struct oriel_allgather_request **out)
 {
 	struct init_record mine = { 0 }, *all = calloc((size_t)c->nranks, sizeof(*all));
 	struct oriel_allgather_request *r = NULL;
@@ -329,6 +329,17 @@ err_request:
 	if (r)
 		ori_gather_free(r);
 	free(all);
+	return err;
+}
+
+int ori_gather_init(struct oriel_comm *c, const char *call, int status, struct oriel_window *w,
+		    struct oriel_buffer *b, const struct oriel_allgather_options *options,
+		    int cached, struct oriel_allgather_request **out)
+{
+	const char *outer = ori_boot_serve_begin(c->boot, call);
+	int err = make_request(c, call, status, w, b, options, cached, out);
+
+	ori_boot_serve_end(c->boot, outer);
 	return err;
 }
 

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll/allgather/gather.h - the parts of the persistent all-gather and what they hand to each other.
+ * coll/allgather/gather.h - the request of an all-gather, and the functions of its files, from top
+ * to bottom:
  *
- *	create.c     how a request is made
- *	request.c  exec, and the other calls on a request
- *	state.c    what is kept on a comm, and how requests end
- *	view.c     the one view of receive memory, filled from a window or from a buffer
- *	plan.c     pure: which block comes from whom and goes on to whom
- *	measure.c  how fast puts between nodes are
- *	choose.c   pure: which algorithm, which chunk, and what it should cost
- *	move.c     the three ways data moves: to self, to mapped peers, to queued peers
- *	run.c      one exec on the CPU, on the caller's thread
- *	show.c    the same for small blocks inside one node
- *	stream.c   one exec as copies and kernels on a stream
  *	plain.c    the call without a request
+ *	create.c   how a request is made
+ *	request.c  exec, and the other calls on a request
+ *	stream.c   one exec as copies and kernels on a stream
+ *	state.c    what is kept on a comm, and how requests end
+ *	near.c     a plan as tables that kernels read
+ *	show.c     one exec on the CPU: small blocks inside one node
+ *	run.c      one exec on the CPU, on the caller's thread: everything else
+ *	move.c     how data moves to self and to mapped peers
+ *	measure.c  how fast puts between nodes are
+ *	view.c     the one view of receive memory, filled from a window or from a buffer
+ *	plan.h     plan.c, choose.c: which way each block goes
  *
- * One exec at a time runs on a request, whatever the thread.
+ * A file calls only files below it.  One exec at a time runs on a request, on whatever thread.
  */
 #ifndef ORI_GATHER_H
 #define ORI_GATHER_H
@@ -25,75 +26,15 @@
 
 #include "../../kernels/gather.h"
 #include "../../window/window.h"
+#include "plan.h"
 
-/* ---- plan.c ----------------------------------------------------------------------------------------- */
-
-/* Who is where: ranks by node, in rank order. */
-struct ori_gather_map {
-	int nranks, nnodes, rank;
-	int rails;         /* ranks of the largest node */
-	const int *node;   /* [nranks] */
-	const int *rail;   /* [nranks] place in its node */
-	int *first, *size; /* [nnodes] a node's first place in members, and how many */
-	int *members;      /* [nranks] */
-};
-
-/* What an in-flow brings or an out-flow takes, in this order: one stream of blocks between two ranks. */
-struct ori_gather_flow {
-	int peer;
-	int nitems;
-	int *items; /* [nitems] indices of plan items */
-};
-
-/*
- * What reaches this rank from other nodes, and what goes on from here.  items[0] is the own block, the
- * others come in the order of their distance in nodes.  Sends of an item to different flows may go in any
- * order; items of one flow go in the flow's.
- */
-struct ori_gather_plan {
-	int algorithm;
-	int relay; /* blocks that come from other nodes are broadcast in this one */
-	int nitems;
-	int *block; /* [nitems] whose it is */
-	int *from;  /* [nitems] in-flow that brings it; -1: own */
-	int *place; /* [nitems] its place there */
-	int nin, nout;
-	struct ori_gather_flow *in, *out;
-};
-
-int ori_gather_map_make(const struct ori_topology *, int rank, struct ori_gather_map *);
-void ori_gather_map_free(struct ori_gather_map *);
-int ori_gather_plan_make(const struct ori_gather_map *, int algorithm, struct ori_gather_plan **);
-void ori_gather_plan_free(struct ori_gather_plan *);
-
-/* ---- choose.c ----------------------------------------------------------------------------------------- */
-
-/* Measured when the first request of a comm is made, the slowest rank's: alike on all ranks. */
-struct ori_gather_speed {
-	double latency_ns;  /* a small put with its signal, between nodes */
-	double net_ns_byte; /* of a large one */
-	double copy_ns_byte;
-};
-
-struct ori_gather_choice {
-	int algorithm;
-	uint64_t chunk;
-	double cost_ns[4]; /* by algorithm; 0 for AUTO */
-};
-
-/* bytes: of one rank's block.  wanted, chunk: the options, 0 to choose.  direct: it may be chosen. */
-void ori_gather_choose(const struct ori_gather_map *, const struct ori_gather_speed *,
-		       uint64_t bytes, int wanted, uint64_t chunk, int direct,
-		       struct ori_gather_choice *);
-const char *ori_gather_name(int algorithm);
-
-/* ---- measure.c ------------------------------------------------------------------------------------------- */
+/* ---- measure.c ------------------------------------------------------------------------------ */
 
 /* Puts and copies of its own between neighbours; all ranks get the same answer. [C] */
 int ori_gather_measure(struct oriel_comm *, const struct ori_gather_map *,
 		       struct ori_gather_speed *);
 
-/* ---- state.c, create.c, request.c ------------------------------------------------------------------------------------------ */
+/* ---- state.c, create.c, request.c ----------------------------------------------------------- */
 
 /* A request's signals: a window whose buffer is show.c's; one request at a time has it. */
 struct ori_gather_words {
@@ -129,7 +70,8 @@ struct oriel_allgather_request {
 	struct oriel_comm *comm;
 	struct oriel_window *window; /* one of the two is whose memory it is on */
 	struct oriel_buffer *buffer;
-	struct oriel_buffer *own; /* the window's memory, where the window has not all peers' keys */
+	/* the window's memory, where the window has not all peers' keys */
+	struct oriel_buffer *own;
 	struct oriel_allgather_options options;
 	struct oriel_gather_view view;      /* tables the host reads */
 	struct oriel_gather_view near_view; /* tables kernels read */
@@ -169,9 +111,10 @@ struct ori_gather_state {
 	struct ori_gather_words *words;
 	struct oriel_allgather_request *requests; /* all there are */
 	uint64_t next_number;
-	uint64_t clock;                  /* plain.c: counts its calls */
-	struct ori_gather_area *areas;   /* all that plain.c has made */
-	struct ori_gather_area *staging; /* the one of calls that no graph has; the largest so far */
+	uint64_t clock;                /* plain.c: counts its calls */
+	struct ori_gather_area *areas; /* all that plain.c has made */
+	/* the one of calls that no graph has; the largest so far */
+	struct ori_gather_area *staging;
 	uint64_t next_area;
 	int told;                 /* that they are used */
 	unsigned int pending_max; /* plain.c: requests that have given way and are still needed */
@@ -179,8 +122,8 @@ struct ori_gather_state {
 
 int ori_gather_state_get(struct oriel_comm *, struct ori_gather_state **);
 /*
- * The body of all inits.  One of window and buffer is not NULL, or status says why.  cached: a request that no user
- * has a handle to. [C]
+ * The body of all inits.  One of window and buffer is not NULL, or status says why.  cached: a
+ * request that no user has a handle to. [C]
  */
 int ori_gather_init(struct oriel_comm *, const char *call, int status, struct oriel_window *,
 		    struct oriel_buffer *, const struct oriel_allgather_options *, int cached,
@@ -201,7 +144,11 @@ void ori_gather_set_mark(struct oriel_allgather_request *, struct ori_mark *);
 void ori_gather_retire(struct oriel_allgather_request *);
 int ori_gather_plan(struct oriel_allgather_request *, int algorithm, struct ori_gather_plan **);
 /* The words as the library uses them. */
-const struct oriel_window_dev *ori_gather_dev(const struct oriel_allgather_request *);
+static inline const struct oriel_window_dev *ori_gather_dev(const struct oriel_allgather_request *r)
+{
+	return &r->words->window->dev;
+}
+
 /* An exec whose request is alive; tests the other arguments. */
 int ori_gather_exec(struct oriel_allgather_request *, const char *call, const void *sendbuf,
 		    uint64_t count, uint64_t elem_bytes, void *stream);
@@ -209,13 +156,13 @@ int ori_gather_exec(struct oriel_allgather_request *, const char *call, const vo
 int ori_gather_bytes(const char *call, int nranks, uint64_t count, uint64_t elem_bytes,
 		     uint64_t *bytes);
 
-/* ---- view.c ------------------------------------------------------------------------------------------- */
+/* ---- view.c --------------------------------------------------------------------------------- */
 
 /* offsets: where each rank's receive memory begins in its window or buffer. */
 int ori_gather_view_make(struct oriel_allgather_request *, const uint64_t *offsets, uint64_t bytes);
 void ori_gather_view_free(struct oriel_allgather_request *);
 
-/* ---- move.c ------------------------------------------------------------------------------------------- */
+/* ---- move.c --------------------------------------------------------------------------------- */
 
 /* A part of a block: `bytes` of it at `at`, to its place in receive memory. */
 struct ori_gather_piece {
@@ -229,13 +176,14 @@ void ori_gather_to_mapped(const struct oriel_gather_view *, int rank,
 			  const struct ori_gather_piece *);
 
 /*
- * Up to here a kernel is faster than the copy engine: on an H200 with 8 ranks the copy engine's 8 copies and two
- * kernels took 85 us from 1 KiB to 64 KiB and 120 us at 1 MiB, kernels that copy 46 us at 1 MiB.
+ * Up to here a kernel is faster than the copy engine: on an H200 with 8 ranks the copy engine's 8
+ * copies and two kernels took 85 us from 1 KiB to 64 KiB and 120 us at 1 MiB, kernels that copy 46
+ * us at 1 MiB.
  */
 #define ORI_GATHER_KERNEL_BYTES (1u << 20)
 #define ORI_GATHER_COPY_THREADS 512 /* of a block of that kernel, at most */
 
-/* ---- show.c ------------------------------------------------------------------------------- */
+/* ---- show.c --------------------------------------------------------------------------------- */
 
 /*
  * Blocks up to here are shown, not stored.  That costs one copy beside one for each rank, and saves
@@ -251,9 +199,9 @@ uint64_t ori_gather_shown_room(const struct oriel_comm *, const struct ori_gathe
 int ori_gather_is_shown(const struct oriel_allgather_request *, uint64_t bytes);
 int ori_gather_run_shown(struct oriel_allgather_request *, const void *sendbuf, uint64_t bytes);
 
-/* ---- run.c, stream.c ----------------------------------------------------------------------------------- */
+/* ---- run.c, stream.c ------------------------------------------------------------------------ */
 
-/* req->scratch has so many bytes; their values are of no use. */
+/* Makes req->scratch at least so large; its contents are undefined. */
 int ori_gather_scratch(struct oriel_allgather_request *req, size_t bytes);
 /* sendbuf: the own block, wherever it lies. */
 int ori_gather_run(struct oriel_allgather_request *, const void *sendbuf,
@@ -264,6 +212,22 @@ int ori_gather_enqueue(struct oriel_allgather_request *, const void *sendbuf,
 		       uint64_t bytes, void *stream);
 /* Its place is behind all that the stream has, by the thread that runs its execs. */
 int ori_gather_mark(struct oriel_allgather_request *, void *stream);
+
+/* ---- near.c --------------------------------------------------------------------------------- */
+
+/* A plan as tables that kernels read. */
+struct ori_gather_near {
+	struct ori_gather_table table;
+	int32_t *host; /* what was published, and how much */
+	const void *near;
+	uint64_t bytes;
+	const void *done; /* the word that counts blocks of a grid */
+	uint64_t zero;    /* what it starts with */
+};
+
+int ori_gather_near_make(struct oriel_allgather_request *, const struct ori_gather_plan *,
+			 struct ori_gather_near **);
+/* Those of all plans of the request. */
 void ori_gather_near_free(struct oriel_allgather_request *);
 
 #endif

@@ -2,9 +2,10 @@
 /*
  * coll/allgather/measure.c - how fast puts between nodes and copies here are.
  *
- * Once a comm, when its first request is made: every rank puts some to the rank on the next node that its blocks
- * would go to, all at once, as an all-gather does.  The middle one of the ranks' figures counts, so that one that
- * stood still for a moment does not decide; all ranks have all figures and take the same.
+ * Once per comm, when its first request is made.  Every rank puts data to the rank on the next node
+ * that its blocks would go to.  All do so at once, as in an all-gather.  The median of the ranks'
+ * figures counts, so that a rank that stood still for a moment does not decide.  All ranks have all
+ * figures and compute the same median.
  *
  * Called by create.c, on the thread that makes the request.
  */

@@ -2,8 +2,9 @@
 /*
  * coll/allgather/move.c - how data moves on the CPU: to this rank's own place and to mapped peers.
  *
- * The put to queued peers is kernels/gather.h, since kernels post it too; the copy-engine's versions of these two
- * are in stream.c.  All take the view and nothing else of where memory is.  Called by run.c on the caller's thread.
+ * The put to queued peers is kernels/gather.h, since kernels post it too; the copy-engine's
+ * versions of these two are in stream.c.  All take the view and nothing else of where memory is.
+ * Called by run.c on the caller's thread.
  */
 #include <string.h>
 

@@ -264,28 +264,34 @@ static int meet(struct oriel_comm *c, struct ori_gather_state *s, uint64_t bytes
 }
 
 /*
- * The area of a call; ranks come to that together.  Those that no graph has share one: another is
- * made when a larger block comes, up to a size; the one before may still be needed.
+ * The area of a call; all ranks choose it together.  Calls that no graph holds share one area.  A
+ * larger block makes another one, up to a size; the one before may still be needed.
  */
+static int choose_area(struct oriel_comm *c, struct ori_gather_state *s, uint64_t bytes,
+		       int captured, int status, struct ori_gather_area **out)
+{
+	const char *outer = ori_boot_serve_begin(c->boot, call);
+	int err = status;
+
+	if (may_capture(c))
+		err = meet(c, s, bytes, captured, status, out);
+	if (!err && !*out)
+		err = make_area(c, s, staged_bytes(c, bytes), captured ? out : &s->staging);
+	ori_boot_serve_end(c->boot, outer);
+	return err;
+}
+
 static int open_area(struct oriel_comm *c, struct ori_gather_state *s, uint64_t bytes, void *stream,
 		     struct ori_gather_area **out)
 {
 	int captured = 0, err = c->device->streams->capturing(c->device, stream, &captured);
-	uint64_t slice = staged_bytes(c, bytes);
-
-	/* Alike on all ranks but those that capture, so whoever is due meets the others. */
-	int due = captured || !s->staging || s->staging->bytes < slice;
 
 	*out = NULL;
-	if (due && may_capture(c))
-		err = meet(c, s, bytes, captured, err, out);
-	if (err || *out)
-		return err;
-	if (captured)
-		return make_area(c, s, slice, out);
-	if (!s->staging || s->staging->bytes < slice)
-		err = make_area(c, s, slice, &s->staging);
-	*out = s->staging;
+	/* Every rank comes here in the same calls, except one that captures alone. */
+	if (captured || !s->staging || s->staging->bytes < staged_bytes(c, bytes))
+		err = choose_area(c, s, bytes, captured, err, out);
+	if (!err && !captured)
+		*out = s->staging;
 	return err;
 }
 

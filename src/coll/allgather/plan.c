@@ -2,13 +2,14 @@
 /*
  * coll/allgather/plan.c - which block comes from whom and goes on to whom, between nodes.
  *
- * Pure: nothing but the topology and the algorithm matters, so every rank finds the others' plans to fit its
- * own.  Called by create.c and request.c on the thread that makes or runs a request.
+ * Pure: nothing but the topology and the algorithm matters, so every rank finds the others' plans
+ * to fit its own.  Called by create.c and request.c on the thread that makes or runs a request.
  *
- * Every block starts at its owner and travels over distances in nodes: 0 is the owner's, N-1 the farthest.  A
- * ring hands it from distance d to d + 1.  Doubling hands it from d to d + 2^k for every 2^k > d below N: a
- * binomial tree, which for a power of two is recursive doubling and works for any N.  On each node one rank carries
- * the block, by its rail: the owner's place in its node, modulo the size of the node it comes to.
+ * Every block starts at its owner and travels over distances in nodes: 0 is the owner's, N-1 the
+ * farthest.  A ring hands it from distance d to d + 1.  Doubling hands it from d to d + 2^k for
+ * every 2^k > d below N: a binomial tree, which for a power of two is recursive doubling and works
+ * for any N.  On each node one rank carries the block, by its rail: the owner's place in its node,
+ * modulo the size of the node it comes to.
  */
 #include <stdlib.h>
 
@@ -50,7 +51,7 @@ void ori_gather_map_free(struct ori_gather_map *m)
 	m->first = m->size = m->members = NULL;
 }
 
-/* Who has the blocks of that rail on that node. */
+/* The rank that has the blocks of that rail on that node. */
 static int carrier(const struct ori_gather_map *m, int node, int rail)
 {
 	return m->members[m->first[node] + rail % m->size[node]];
@@ -81,7 +82,7 @@ static int distance_after(int algorithm, int d, int n, int nnodes)
 	return d + bit < nnodes ? (int)(d + bit) : -1;
 }
 
-/* ---- putting it together -------------------------------------------------------------------------- */
+/* ---- putting it together -------------------------------------------------------------------- */
 
 /* Index of the flow with that peer, made if there is none; -1: no memory. */
 static int flow_with(struct ori_gather_flow **flows, int *n, int peer)
@@ -140,7 +141,10 @@ static int add_send(struct ori_gather_plan *p, int item, int peer)
 	return f < 0 ? -1 : flow_add(&p->out[f], item);
 }
 
-/* Everything goes straight to where it belongs; first to the next rank, so that not all begin with one. */
+/*
+ * Everything goes straight to where it belongs; first to the next rank, so that not all begin with
+ * one.
+ */
 static int plan_direct(const struct ori_gather_map *m, struct ori_gather_plan *p)
 {
 	int err = add_item(p, m->rank, -1);

@@ -2,8 +2,8 @@
 /*
  * coll/allgather/request.c - the calls on a request: exec, status, destroy, explain.
  *
- * Tests arguments and decides how; what moves data is run.c on the CPU and stream.c elsewhere.  Called on user
- * threads; one exec at a time runs on a request.
+ * Tests arguments and chooses the way; run.c and show.c move data on the CPU, stream.c elsewhere.
+ * Called on user threads; one exec at a time runs on a request.
  */
 #include <stdio.h>
 
@@ -21,11 +21,6 @@ int ori_gather_bytes(const char *call, int nranks, uint64_t count, uint64_t elem
 		return ori_fail(ORIEL_ERANGE, "%s: %llu elements of %llu bytes are too many", call,
 				(unsigned long long)count, (unsigned long long)elem_bytes);
 	return 0;
-}
-
-const struct oriel_window_dev *ori_gather_dev(const struct oriel_allgather_request *r)
-{
-	return &r->words->window->dev;
 }
 
 int ori_gather_plan(struct oriel_allgather_request *r, int algorithm, struct ori_gather_plan **out)
@@ -93,16 +88,24 @@ int ori_gather_exec(struct oriel_allgather_request *r, const char *call, const v
 			       r->comm->nranks, (unsigned long long)r->view.bytes);
 	if (!err)
 		err = find_source(r, call, sendbuf, bytes, &from);
-	/* The device's own word is looked at by its kernels: a copy for each exec would cost more. */
+	/*
+	 * The device's own word is looked at by its kernels: a copy for each exec would cost more.
+	 */
 	if (!err)
 		err = r->comm->device->separate ? ori_comm_failed(r->comm) :
 						  oriel_window_status(r->words->window);
 	if (err || !bytes)
 		return err;
+	/* [AG1] acquire, process scope; partner [AG2] of the exec before. */
 	if (__atomic_exchange_n(&r->busy, 1, __ATOMIC_ACQUIRE))
 		return ori_fail(ORIEL_EBUSY, "%s: another thread runs this request", call);
 	texts = ori_last_error_count();
 	err = run(r, from, bytes, stream);
+	/*
+	 * [AG2] release, process scope; partner [AG1], [AG3].  Publishes what this exec left in the
+	 * request: counts, plans, scratch memory.  Without it the exec of another thread could
+	 * count from before this one, and wait for words that have already been used up.
+	 */
 	__atomic_store_n(&r->busy, 0, __ATOMIC_RELEASE);
 	/* what ended it may have been decided on another thread, where its text is */
 	if (err && !r->comm->device->separate && ori_last_error_count() == texts)
@@ -144,6 +147,7 @@ int oriel_allgather_destroy(struct oriel_allgather_request *r)
 	err = ori_live_check(r, ORI_LIVE_ALLGATHER, "oriel_allgather_destroy");
 	if (err)
 		return err;
+	/* [AG3] acquire, process scope; partner [AG2]: what is freed here is no longer written. */
 	if (__atomic_load_n(&r->busy, __ATOMIC_ACQUIRE))
 		return ori_fail(ORIEL_EBUSY, "oriel_allgather_destroy: an exec is running");
 	ori_live_remove(r);

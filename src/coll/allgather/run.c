@@ -2,14 +2,15 @@
 /*
  * coll/allgather/run.c - one exec on the CPU.
  *
- * A loop over four kinds of work, each done in small pieces so that none keeps another waiting: post what may
- * leave, see what has come, hand that to the node, store the own block into mapped peers.  Where there is nothing
- * to do it waits like every wait of the library (device/spin.h), which drives the engine of the queues.
+ * A loop over four kinds of work, each done in small pieces so that none delays another: post
+ * blocks that may leave, see which blocks have come, hand those to the node, store the own block
+ * into mapped peers.  With nothing to do it waits like every wait of the library (device/spin.h),
+ * which drives the engine of the queues.
  *
- * Order: a rank says READY [S1] when it has entered the exec; who has seen that [W1] may write to it.  Stores to a
- * mapped peer come before LOCAL [S1] to it, data through a queue before its arrival count.  An exec ends when all
- * that was to come has come and all that was posted is complete, so nobody writes to this rank, or reads its
- * memory, after it.
+ * Order: a rank signals READY ([SIG1]) when it has entered the exec.  A rank that has read that
+ * signal ([SIG3]) may write to it.  Stores to a mapped peer come before LOCAL ([SIG1]) to it, data
+ * through a queue before its arrival count.  An exec ends when everything it waits for has come and
+ * everything it posted is complete.  After that nobody writes to this rank or reads its memory.
  *
  * Called by request.c on the thread that runs the exec.
  */
@@ -59,7 +60,7 @@ static struct ori_gather_piece piece_of(const struct run *r, int item, uint64_t 
 	return p;
 }
 
-/* ---- the four kinds of work; each returns 1 if there was some, 0, or a status --------------------------- */
+/* ---- the four kinds of work; each returns 1 if there was some, 0, or a status --------------- */
 
 static int look_ready(struct run *r)
 {
@@ -158,8 +159,8 @@ static int relay_some(struct run *r)
 }
 
 /*
- * The next part of the own block, to all peers and self that have got as little of it as any: read once from memory, then
- * from the cache.  Who is ready late is served alone.
+ * The next part of the own block, to all peers and self that have got as little of it as any: read
+ * once from memory, then from the cache.  A peer that is ready late is served alone.
  */
 static int store_some(struct run *r)
 {
@@ -197,9 +198,9 @@ static int work(struct run *r)
 	return did | more | store_some(r);
 }
 
-/* ---- waiting ------------------------------------------------------------------------------------------ */
+/* ---- waiting -------------------------------------------------------------------------------- */
 
-/* Who is waited for, and for which word; 0: nothing is left to do. */
+/* The peer and the word that is waited for; 0: nothing is left to do. */
 static int missing(const struct run *r, int *peer, int *id)
 {
 	for (int i = 0; i <= r->nmapped; i++)
@@ -251,14 +252,14 @@ static int work_all(struct run *r, int *peer)
 	return did < 0 ? did : 0;
 }
 
-/* ---- begin and end -------------------------------------------------------------------------------------- */
+/* ---- begin and end -------------------------------------------------------------------------- */
 
 static int signal_one(struct run *r, int peer, int id)
 {
 	return ori_signal_peer(r->words, oriel_group_thread(), peer, id, ORIEL_ADD, 1);
 }
 
-/* Tells all who will write here that they may. */
+/* Tells all ranks that will write here that they may. */
 static int say_ready(struct run *r)
 {
 	int err = 0;

@@ -3,15 +3,15 @@
  * coll/allgather/show.c - one exec of small blocks on the CPU, among ranks of one node, which meet
  * once.
  *
- * Stores into peers (run.c) need two meetings: one before, that the peer may be written to, and one
- * after, that all is there.  Where ranks share cores each is a round of process switches, dearer
- * than a copy of many KiB.  So a rank shows its block in memory of its own, and everybody copies
- * from there to his own receive memory, which nobody else writes.
+ * Stores into peers (run.c) need two meetings: before them the peer must allow writes, after them
+ * all ranks must know that the data is there.  Where ranks share cores, a meeting is a round of
+ * process switches and costs more than a copy of many KiB.  So a rank shows its block in memory of
+ * its own.  All others copy from there to their receive memory, which nobody else writes.
  *
- * A rank has two slots, used in turn.  Who fills one in exec k + 2 has seen all marks of exec
- * k + 1, and a rank sets that after it has left exec k: nobody reads what exec k left there.  Slots
- * lie in the window of the words, which stays until the comm goes, so a rank may read one whose
- * owner has destroyed its request.
+ * A rank has two slots, used in turn.  A rank that fills a slot in exec k + 2 has seen the marks of
+ * all ranks for exec k + 1.  A rank sets that mark after it has left exec k, so nobody still reads
+ * the block that exec k left in the slot.  Slots lie in the window of the words, which stays until
+ * the comm goes: a rank may read the slot of a rank that has destroyed its request.
  *
  * Called by request.c on the thread that runs the exec.
  */
@@ -59,7 +59,11 @@ static void show(const struct oriel_window_dev *words, uint64_t k, const void *f
 	struct stage *mine = stage_of(words, rank);
 
 	memcpy(slot_of(mine, k), from, bytes);
-	/* [S1] release, system scope; partner [W1] in take_some() and await(). */
+	/*
+	 * [AG8] release, system scope; partner [AG9] in take_some(), [AG10] in await().  Publishes
+	 * this rank's block in its slot, to all ranks of the node.  Without it a rank could see the
+	 * mark of this exec and copy the block of two execs before.
+	 */
 	ori_store_release_sys(&mine->mark, k + 1);
 	for (int i = 1; i < n; i++)
 		ori_wake(ori_peer_entry(words, (rank + i) % n)->waiters);
@@ -78,7 +82,7 @@ static int await(const struct oriel_window_dev *words, int peer, uint64_t k)
 
 	ori_spin_begin(&s, &words->comm, words->failure, ORIEL_OP_SIGNAL, peer, ORI_GATHER_LOCAL,
 		       words->number, k + 1);
-	/* [W1] acquire, system scope; partner [S1] in show(). */
+	/* [AG10] acquire, system scope, in ori_word_wait(); partner [AG8] in show(). */
 	return ori_word_wait(&s, &stage_of(words, peer)->mark, 0, ORIEL_GE);
 }
 
@@ -92,7 +96,7 @@ static void take_some(const struct oriel_allgather_request *req, uint64_t k, uin
 	for (int i = 1; i < n; i++) {
 		int peer = (rank + i) % n;
 
-		/* [W1] acquire, system scope; partner [S1] in show(). */
+		/* [AG9] acquire, system scope; partner [AG8] in show(). */
 		taken[i] = ori_load_acquire_sys(&stage_of(words, peer)->mark) > k;
 		if (taken[i])
 			take(req, peer, k, bytes);

@@ -2,11 +2,11 @@
 /*
  * coll/allgather/state.c - what all-gathers keep on a comm, and how requests end.
  *
- * Owns the list of requests and the sets of words.  A request ends on one rank alone, so its words,
- * which others may still be storing to (a wake after the last signal), are not freed: they wait for
- * a request that all ranks make, and go with the comm.  A request that graphs or pending work of a
- * stream still use outlives its handle; nobody waits for that work, who comes by later finds that
- * it has passed.
+ * Owns the list of requests and the sets of words.  A request ends on one rank alone, while other
+ * ranks may still store to its words (a wake after the last signal).  So words are not freed: a
+ * later request of all ranks takes them, and they go with the comm.  A request that graphs or
+ * pending work of a stream still use outlives its handle.  Nobody waits for that work; a later call
+ * finds that it has passed, and frees the request.
  *
  * Called on user threads; graph_gone() on any thread of the driver's.
  */
@@ -14,18 +14,22 @@
 
 #include "gather.h"
 
-/* ---- tokens ---------------------------------------------------------------------------------------- */
+/* ---- tokens --------------------------------------------------------------------------------- */
 
 static void drop_token(struct ori_gather_token *t)
 {
-	/* [T1] release and acquire of each other: who frees it sees all others done */
+	/*
+	 * [AG4] acq_rel, process scope; its own partner.  Publishes a holder's last use of the
+	 * token to the holder that frees it.  Without it that one could free memory that the
+	 * driver's thread is still to write in ori_gather_graph_gone().
+	 */
 	if (t && __atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL) == 0)
 		free(t);
 }
 
 static int graphs_of(const struct oriel_allgather_request *r)
 {
-	/* [T2] acquire; partner [T3]: the graph that let go runs no more */
+	/* [AG5] acquire, process scope; partner [AG6]. */
 	return r->token ? __atomic_load_n(&r->token->graphs, __ATOMIC_ACQUIRE) : 0;
 }
 
@@ -63,11 +67,16 @@ void ori_gather_graph_gone(void *token)
 {
 	struct ori_gather_token *t = token;
 
-	__atomic_sub_fetch(&t->graphs, 1, __ATOMIC_RELEASE); /* [T3] */
+	/*
+	 * [AG6] release, process scope; partner [AG5].  Publishes that the graph runs no more.
+	 * Without it a request could be freed while what the graph's last run read of it is still
+	 * being read.
+	 */
+	__atomic_sub_fetch(&t->graphs, 1, __ATOMIC_RELEASE);
 	drop_token(t);
 }
 
-/* ---- who uses what --------------------------------------------------------------------------------- */
+/* ---- who uses what -------------------------------------------------------------------------- */
 
 /* State lock held.  While it holds, window or buffer stay. */
 void ori_gather_hold(struct oriel_allgather_request *r)
@@ -87,12 +96,17 @@ static void let_go(struct oriel_allgather_request *r, int held)
 	if (!held)
 		return;
 	if (r->window)
+		/*
+		 * [AG7] release, process scope; partner [WIN2] in check_unused() of
+		 * window/window.c.  Publishes the request's last use of the window.  Without it the
+		 * window could be destroyed while another thread still reads its tables.
+		 */
 		__atomic_sub_fetch(&r->window->users, 1, __ATOMIC_RELEASE);
 	else
 		ori_buffer_unhold(r->buffer);
 }
 
-/* ---- the end of a request ---------------------------------------------------------------------------- */
+/* ---- the end of a request ------------------------------------------------------------------- */
 
 static void unlist(struct ori_gather_state *s, struct oriel_allgather_request *r)
 {
@@ -282,7 +296,7 @@ int ori_gather_state_get(struct oriel_comm *c, struct ori_gather_state **out)
 	return 0;
 }
 
-/* ---- words ----------------------------------------------------------------------------------------------- */
+/* ---- words ---------------------------------------------------------------------------------- */
 
 /* Have they a queue to every peer that any plan may use? */
 static int is_connected(const struct ori_gather_state *s, const struct ori_gather_words *w)
@@ -337,6 +351,7 @@ int ori_gather_words_make(struct ori_gather_state *s, struct ori_gather_words **
 	}
 	/* The user never sees it: it keeps no comm from going, and goes with it. */
 	w->window->child.along = 1;
+	ori_window_use_set(w->window, ORI_USE_ALLGATHER);
 	w->taken = 1;
 	w->number = s->next_number++;
 	pthread_mutex_lock(&s->lock);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll/allgather/stream.c - one exec as work on a stream: copies of the copy engine, and kernels of one warp that say
- * and see that something is there.
+ * coll/allgather/stream.c - one exec as work on a stream: copies by the copy engine, and kernels of
+ * one warp that signal and wait.
  *
- * Large blocks use no SMs for data: own block to self, handshake, own block to the mapped peers, and for each block
- * that comes from another node a kernel that waits for it and posts it on, and then its copies.  Small ones are one
- * kernel.  Nothing here asks the device anything or waits, so all of it may be captured into a graph, which then
- * holds the request.
+ * Large blocks use no SMs for data.  The steps are: copy the own block to self, handshake, copy it
+ * to the mapped peers.  Then, for each block from another node, a kernel waits for it and posts it
+ * on, and copies follow.  Small blocks are one kernel.  Nothing here asks the device anything or
+ * waits, so all of it may be captured into a graph, which then holds the request.
  *
  * Called by request.c on the thread that runs the exec.
  */
@@ -22,138 +22,6 @@
 #define FEW_THREADS 128 /* where more would have nothing to copy */
 #define FEW_BYTES (FEW_THREADS * 16u * 2u)
 #define WARP_THREADS 32
-
-/* A plan where kernels read it. */
-struct ori_gather_near {
-	struct ori_gather_table table;
-	int32_t *host; /* what was published, and how much */
-	const void *near;
-	uint64_t bytes;
-	const void *done; /* the word that counts blocks of a grid */
-	uint64_t zero;    /* what it starts with */
-};
-
-/* ---- tables -------------------------------------------------------------------------------------------- */
-
-static int count_sends(const struct ori_gather_plan *p)
-{
-	int n = 0;
-
-	for (int f = 0; f < p->nout; f++)
-		n += p->out[f].nitems;
-	return n;
-}
-
-/* Takes n numbers of the table: where they are here, and in *near where kernels find them. */
-static int32_t *take(struct ori_gather_near *n, int *at, int count, const int32_t **near)
-{
-	int32_t *here = n->host + *at;
-
-	*near = (const int32_t *)n->near + *at;
-	*at += count;
-	return here;
-}
-
-static void fill_sends(const struct ori_gather_plan *p, int32_t *first, int32_t *flow,
-		       int32_t *place)
-{
-	int n = 0;
-
-	for (int i = 0; i < p->nitems; i++) {
-		first[i] = n;
-		for (int f = 0; f < p->nout; f++)
-			for (int k = 0; k < p->out[f].nitems; k++)
-				if (p->out[f].items[k] == i) {
-					flow[n] = f;
-					place[n++] = k;
-				}
-	}
-	first[p->nitems] = n;
-}
-
-static void fill_table(const struct ori_gather_map *m, const struct ori_gather_plan *p,
-		       struct ori_gather_near *n)
-{
-	struct ori_gather_table *t = &n->table;
-	int node = m->node[m->rank], size = m->size[node], at = 0, sends = count_sends(p);
-	int32_t *to, *first, *flow;
-
-	t->nmapped = size - 1;
-	t->nin = p->nin;
-	t->nout = p->nout;
-	t->nitems = p->nitems;
-	to = take(n, &at, size - 1, &t->mapped);
-	for (int i = 0; i < size - 1; i++)
-		to[i] = m->members[m->first[node] + (m->rail[m->rank] + 1 + i) % size];
-	to = take(n, &at, p->nin, &t->in_peer);
-	for (int f = 0; f < p->nin; f++)
-		to[f] = p->in[f].peer;
-	to = take(n, &at, p->nin, &t->in_items);
-	for (int f = 0; f < p->nin; f++)
-		to[f] = p->in[f].nitems;
-	to = take(n, &at, p->nout, &t->out_peer);
-	for (int f = 0; f < p->nout; f++)
-		to[f] = p->out[f].peer;
-	memcpy(take(n, &at, p->nitems, &t->block), p->block, sizeof(int32_t) * (size_t)p->nitems);
-	memcpy(take(n, &at, p->nitems, &t->from), p->from, sizeof(int32_t) * (size_t)p->nitems);
-	memcpy(take(n, &at, p->nitems, &t->place), p->place, sizeof(int32_t) * (size_t)p->nitems);
-	first = take(n, &at, p->nitems + 1, &t->send_first);
-	flow = take(n, &at, sends, &t->send_flow);
-	fill_sends(p, first, flow, take(n, &at, sends, &t->send_place));
-}
-
-static void free_near(struct oriel_comm *c, struct ori_gather_near *n)
-{
-	if (!n)
-		return;
-	ori_control_unpublish(c, n->near, n->bytes);
-	ori_control_unpublish(c, n->done, sizeof(n->zero));
-	free(n->host);
-	free(n);
-}
-
-void ori_gather_near_free(struct oriel_allgather_request *r)
-{
-	for (int a = 0; a < 4; a++) {
-		free_near(r->comm, r->near[a]);
-		r->near[a] = NULL;
-	}
-}
-
-/* The place is known before what is there: pointers in the table are of the published copy. */
-static int make_near(struct oriel_allgather_request *r, const struct ori_gather_plan *p,
-		     struct ori_gather_near **out)
-{
-	const struct ori_gather_map *m = &r->state->map;
-	size_t words = (size_t)m->size[m->node[m->rank]] + 2 * (size_t)p->nin + (size_t)p->nout +
-		       4 * (size_t)p->nitems + 1 + 2 * (size_t)count_sends(p);
-	struct ori_gather_near *n = calloc(1, sizeof(*n));
-	int err;
-
-	if (n)
-		n->host = calloc(words, sizeof(*n->host));
-	if (!n || !n->host) {
-		free(n);
-		return ori_fail(ORIEL_ENOMEM, "no memory for the plan of an all-gather");
-	}
-	n->bytes = words * sizeof(*n->host);
-	err = ori_control_publish(r->comm, n->host, n->bytes, &n->near);
-	if (!err)
-		err = ori_control_publish(r->comm, &n->zero, sizeof(n->zero), &n->done);
-	if (!err) {
-		fill_table(m, p, n);
-		err = r->comm->device->ops->copy(r->comm->device, (void *)(uintptr_t)n->near,
-						 n->host, n->bytes);
-	}
-	if (err) {
-		free_near(r->comm, n);
-		return err;
-	}
-	*out = n;
-	return 0;
-}
-
-/* ---- the work ------------------------------------------------------------------------------------------ */
 
 struct job {
 	struct oriel_allgather_request *req;
@@ -223,7 +91,9 @@ static int enqueue_large(struct job *j)
 		err = launch(j, ORI_GATHER_BEGIN, 0);
 	if (!err)
 		err = broadcast(j, j->send, 0);
-	/* Without mapped peers, or with nothing to hand on to them, the last kernel does all steps. */
+	/*
+	 * Without mapped peers, or with nothing to hand on to them, the last kernel does all steps.
+	 */
 	for (; j->plan->relay && j->nmapped && first < j->plan->nitems && !err; first++) {
 		err = launch(j, ORI_GATHER_STEP, first);
 		if (!err)
@@ -270,8 +140,8 @@ static void fill_node_op(const struct job *j, struct ori_gather_node_op *op)
 }
 
 /*
- * One block for each item, or as many as can be resident beside those of all ranks of the GPU: they take several
- * in turn.  What the launch would refuse is never asked of it.
+ * One block for each item, or as many as can be resident beside those of all ranks of the GPU: then
+ * a block does several items in turn.  The launch is never asked for more than it allows.
  */
 static int enqueue_small(struct job *j)
 {
@@ -339,7 +209,7 @@ int ori_gather_enqueue(struct oriel_allgather_request *r, const void *sendbuf,
 			 .nmapped = m->size[m->node[m->rank]] - 1 };
 	struct ori_gather_near **near = &r->near[plan->algorithm];
 	const struct ori_stream_ops *streams = r->comm->device->streams;
-	int err = *near ? 0 : make_near(r, plan, near);
+	int err = *near ? 0 : ori_gather_near_make(r, plan, near);
 
 	if (!err)
 		err = hold(r, stream);

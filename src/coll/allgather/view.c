@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll/allgather/view.c - receive memory of all ranks as one struct, whether it is a window's or a buffer's.
+ * coll/allgather/view.c - receive memory of all ranks as one struct, whether it is a window's or a
+ * buffer's.
  *
- * Owns the tables of the view.  Nothing is exchanged here: windows and buffers know their peers' memory, and the
- * offsets came with the request's round.  Called by create.c and state.c on the thread that makes or ends a request.
+ * Owns the tables of the view.  Nothing is exchanged here: windows and buffers know their peers'
+ * memory, and the offsets came with the request's round.  Called by create.c and state.c on the
+ * thread that makes or ends a request.
  */
 #include <stdlib.h>
 #include <string.h>

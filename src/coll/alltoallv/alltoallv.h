@@ -2,8 +2,8 @@
 /*
  * coll/alltoallv/alltoallv.h - the request and what its files share.
  *
- * create.c makes and ends requests, exec.c makes calls of them.  The kernel is kernels/alltoallv.c, how it is cut
- * comes from coll/tune.
+ * create.c makes and ends requests, exec.c makes calls of them.  The kernel is kernels/alltoallv.c,
+ * how it is cut comes from coll/tune.
  */
 #ifndef ORI_COLL_ALLTOALLV_H
 #define ORI_COLL_ALLTOALLV_H
@@ -39,6 +39,7 @@ struct oriel_alltoallv_request {
 /* Where things lie in a request's window. */
 struct ori_a2a_layout {
 	uint64_t inbox_bytes, row_stride, slot_stride;
+	uint64_t slot_elems; /* slot_stride in elements; 0: packed, or a slot is less than one */
 	uint64_t state, arrived, handle, recv;
 	uint64_t recv_bytes; /* of the receive buffer */
 	uint64_t bytes;
@@ -49,7 +50,10 @@ void ori_alltoallv_layout(const struct oriel_alltoallv_options *, int nranks,
 			  struct ori_a2a_layout *);
 int ori_alltoallv_check(struct oriel_alltoallv_request *, const char *call);
 
-/* exec.c.  Calls of this rank run by this plan from now on, NULL: by the tuner's.  For tests and oriel-tune. */
+/*
+ * exec.c.  Calls of this rank run by this plan from now on, NULL: by the tuner's.  For tests and
+ * oriel-tune.
+ */
 int ori_alltoallv_plan_set(struct oriel_alltoallv_request *, const struct ori_a2a_plan *);
 
 #endif

@@ -2,15 +2,17 @@
 /*
  * coll/alltoallv/create.c - all-to-all-v requests are made and ended here.
  *
- * A request is a window of its own, whose buffer holds the rows of all peers, this rank's state and the receive
- * buffer, and a send buffer beside it.  Creation is a round in which ranks compare options, the rounds of the window,
- * and a last one; a rank that failed takes part in each and all fail alike.
+ * A request is a window of its own, and a send buffer beside it.  The window's buffer holds the
+ * rows of all peers, this rank's state and the receive buffer.  Creation is a round in which ranks
+ * compare options, then the rounds of the window, then a last one.  A rank that failed takes part
+ * in each round, and all ranks fail alike.
  *
  * Called by users, on all ranks at once.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../window/window.h"
 #include "alltoallv.h"
 
 #define BYTES_MAX (1ull << 44)
@@ -23,7 +25,7 @@ int ori_alltoallv_check(struct oriel_alltoallv_request *a, const char *call)
 	return ori_live_check(a, ORI_LIVE_ALLTOALLV, call);
 }
 
-/* ---- options ---------------------------------------------------------------------------------------- */
+/* ---- options -------------------------------------------------------------------------------- */
 
 static int check_bytes(const char *what, uint64_t bytes)
 {
@@ -106,7 +108,7 @@ static int compare_options(const struct create_record *all, int nranks)
 	return 0;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------ */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 static uint64_t round_up(uint64_t bytes, uint64_t unit)
 {
@@ -121,6 +123,21 @@ static uint64_t place(uint64_t *end, uint64_t bytes, uint64_t align)
 	return at;
 }
 
+/*
+ * Of a slot: offsets count elements, and a slot begins on 16 bytes, so it is a whole number of
+ * both.  0: a slot has no room for one element.
+ */
+static uint64_t slot_elems(const struct oriel_alltoallv_options *o)
+{
+	uint64_t unit = o->elem_bytes, step = 16;
+
+	if (o->slot_bytes < o->elem_bytes)
+		return 0;
+	for (; step > 1 && unit % 2 == 0; step /= 2)
+		unit /= 2;
+	return round_up((o->slot_bytes + o->elem_bytes - 1) / o->elem_bytes, step);
+}
+
 void ori_alltoallv_layout(const struct oriel_alltoallv_options *o, int nranks,
 			  struct ori_a2a_layout *l)
 {
@@ -130,7 +147,9 @@ void ori_alltoallv_layout(const struct oriel_alltoallv_options *o, int nranks,
 	l->inbox_bytes = round_up(most < ORI_A2A_INBOX_BYTES ? most : ORI_A2A_INBOX_BYTES,
 				  ORIEL_LINE_BYTES);
 	l->row_stride = sizeof(struct ori_a2a_row) + 2 * l->inbox_bytes;
-	l->slot_stride = round_up(o->slot_bytes, 16);
+	l->slot_elems = slot_elems(o);
+	l->slot_stride = l->slot_elems ? l->slot_elems * o->elem_bytes :
+					 round_up(o->slot_bytes, 16);
 	l->recv_bytes = o->slot_bytes ? n * l->slot_stride : o->recv_bytes;
 	(void)place(&end, n * l->row_stride, ORIEL_LINE_BYTES); /* rows are at 0 */
 	l->state = place(&end, sizeof(struct ori_a2a_state), ORIEL_LINE_BYTES);
@@ -178,6 +197,7 @@ static int prepare(struct oriel_alltoallv_request *a, const struct oriel_alltoal
 static int make_window(struct oriel_alltoallv_request *a, const struct ori_a2a_layout *l)
 {
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+	int err;
 
 	o.signals = ORI_A2A_SIGNALS;
 	o.counters = 0;
@@ -185,7 +205,10 @@ static int make_window(struct oriel_alltoallv_request *a, const struct ori_a2a_l
 	o.buffer = a->memory;
 	o.bytes = l->bytes;
 	o.first_count = a->options.first_count;
-	return oriel_window_create(a->comm, &o, &a->window);
+	err = oriel_window_create(a->comm, &o, &a->window);
+	if (!err)
+		ori_window_use_set(a->window, ORI_USE_ALLTOALLV);
+	return err;
 }
 
 /* What of the kernel's argument is the same in all calls. */
@@ -215,7 +238,8 @@ static int fill_args(struct oriel_alltoallv_request *a, const struct ori_a2a_lay
 	args->elem_bytes = a->options.elem_bytes;
 	args->most_elems = most / a->options.elem_bytes;
 	args->slot_stride = l->slot_stride;
-	args->recv_bytes = l->recv_bytes;
+	args->slot_elems = l->slot_elems;
+	args->recv_elems = l->recv_bytes / a->options.elem_bytes;
 	args->recv_off = l->recv;
 	args->row_stride = l->row_stride;
 	args->inbox_bytes = l->inbox_bytes;
@@ -223,7 +247,7 @@ static int fill_args(struct oriel_alltoallv_request *a, const struct ori_a2a_lay
 	return err;
 }
 
-/* ---- ending ----------------------------------------------------------------------------------------- */
+/* ---- ending --------------------------------------------------------------------------------- */
 
 /* With a failed comm, which has taken window and memory along or will. */
 static void destroy_child(struct ori_child *child)
@@ -242,15 +266,18 @@ static void free_request(struct oriel_alltoallv_request *a)
 
 int oriel_alltoallv_destroy(struct oriel_alltoallv_request *a)
 {
+	const char *call = "oriel_alltoallv_destroy", *outer;
 	int err;
 
 	if (!a)
 		return 0;
-	err = ori_alltoallv_check(a, "oriel_alltoallv_destroy");
+	err = ori_alltoallv_check(a, call);
 	if (err)
 		return err;
-	/* Where no rank goes before all have come: none of them writes here any more. */
+	/* No rank goes on before all have come: none of them writes here after this. */
+	outer = ori_boot_serve_begin(a->comm->boot, call);
 	err = oriel_window_destroy(a->window);
+	ori_boot_serve_end(a->comm->boot, outer);
 	if (err && !ori_comm_failed(a->comm))
 		return err; /* on all ranks: they mean different requests, and all live on */
 	ori_child_remove(a->comm, &a->child);
@@ -259,7 +286,7 @@ int oriel_alltoallv_destroy(struct oriel_alltoallv_request *a)
 	return err;
 }
 
-/* ---- making ------------------------------------------------------------------------------------------ */
+/* ---- making --------------------------------------------------------------------------------- */
 
 static int is_connected(struct oriel_comm *c)
 {
@@ -322,18 +349,14 @@ static int meet(struct oriel_alltoallv_request *a, int status, const struct ori_
 	return err;
 }
 
-int oriel_alltoallv_create(struct oriel_comm *c, const struct oriel_alltoallv_options *options,
-			   struct oriel_alltoallv_request **request)
+static int make_request(struct oriel_comm *c, const struct oriel_alltoallv_options *options,
+			struct oriel_alltoallv_request **request)
 {
 	struct create_record *all;
 	struct ori_a2a_layout layout;
 	struct oriel_alltoallv_request *a;
-	int status, err = ori_comm_check(c, "oriel_alltoallv_create");
+	int status, err;
 
-	if (!err)
-		err = ori_comm_failed(c);
-	if (err)
-		return err;
 	memset(&layout, 0, sizeof(layout));
 	a = calloc(1, sizeof(*a));
 	all = calloc((size_t)c->nranks, sizeof(*all));
@@ -359,4 +382,20 @@ int oriel_alltoallv_create(struct oriel_comm *c, const struct oriel_alltoallv_op
 	ori_child_add(c, &a->child);
 	*request = a;
 	return 0;
+}
+
+int oriel_alltoallv_create(struct oriel_comm *c, const struct oriel_alltoallv_options *options,
+			   struct oriel_alltoallv_request **request)
+{
+	const char *call = "oriel_alltoallv_create", *outer;
+	int err = ori_comm_check(c, call);
+
+	if (!err)
+		err = ori_comm_failed(c);
+	if (err)
+		return err;
+	outer = ori_boot_serve_begin(c->boot, call);
+	err = make_request(c, options, request);
+	ori_boot_serve_end(c->boot, outer);
+	return err;
 }

@@ -2,9 +2,9 @@
 /*
  * coll/alltoallv/exec.c - one call of an all-to-all-v request: arguments, plan, launch, verdict.
  *
- * On the CPU the call is made on the caller's thread (and workers, where the plan has more blocks) and its verdict
- * returned.  On a separate device it is a kernel on the caller's stream; nothing here waits for it or is forbidden
- * while the stream is captured.
+ * On the CPU the call is made on the caller's thread (and workers, where the plan has more blocks)
+ * and its verdict returned.  On a separate device it is a kernel on the caller's stream; nothing
+ * here waits for it or is forbidden while the stream is captured.
  *
  * Called by users on any thread, one call at a time on a request.
  */
@@ -12,7 +12,7 @@
 
 #include "alltoallv.h"
 
-/* ---- arguments --------------------------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------ */
 
 static int check_args(const struct oriel_alltoallv_args *in)
 {
@@ -44,7 +44,7 @@ static void set_pointers(struct oriel_alltoallv_request *a, const struct oriel_a
 	args->recv_offsets = in->recv_offsets;
 }
 
-/* ---- plan -------------------------------------------------------------------------------------------- */
+/* ---- plan ----------------------------------------------------------------------------------- */
 
 static uint32_t at_least_one(uint32_t n)
 {
@@ -59,7 +59,10 @@ static int kernel_for(const struct oriel_alltoallv_request *a, int block_each)
 	return block_each && a->options.slot_bytes ? ORI_A2A_KERNEL_SLOTS : ORI_A2A_KERNEL_MAPPED;
 }
 
-/* One block for each item, or as many as can be resident beside those of other ranks: they take several in turn. */
+/*
+ * One block for each item, or as many as can be resident beside those of other ranks: they take
+ * several in turn.
+ */
 static int set_grid_separate(struct oriel_alltoallv_request *a, uint32_t warps, uint32_t items)
 {
 	int resident = 0, err = 0;
@@ -181,7 +184,7 @@ int oriel_alltoallv_explain(struct oriel_alltoallv_request *a, uint64_t bytes_pe
 	return ori_tune_explain(a->comm, bytes_per_peer, text, bytes);
 }
 
-/* ---- verdict ----------------------------------------------------------------------------------------- */
+/* ---- verdict -------------------------------------------------------------------------------- */
 
 /* CPU: the line that says what was wrong with this rank's sizes, if it was this rank. */
 static int refuse_own(const struct oriel_alltoallv_request *a)
@@ -207,7 +210,8 @@ static int refuse_own(const struct oriel_alltoallv_request *a)
 	return ori_fail(ORIEL_ERANGE,
 			"oriel_alltoallv_exec: more is sent here, or copied to the send buffer, "
 			"than there is room for (receive buffer %llu bytes, send buffer %llu)",
-			(unsigned long long)args->recv_bytes, (unsigned long long)a->send_bytes);
+			(unsigned long long)(args->recv_elems * args->elem_bytes),
+			(unsigned long long)a->send_bytes);
 }
 
 static int refused(const struct oriel_alltoallv_request *a, uint64_t word)
@@ -291,7 +295,7 @@ int oriel_alltoallv_exec(struct oriel_alltoallv_request *a, const struct oriel_a
 	return a->args.state->refused ? take_refusal(a) : 0;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------ */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 void *oriel_alltoallv_send_buffer(struct oriel_alltoallv_request *a)
 {

@@ -77,8 +77,9 @@ static int neighbours(const struct oriel_comm *c)
 }
 
 /*
- * The inbox saves a handshake and costs a copy (docs/decisions/0019).  Where ranks share cores the handshake is a switch
- * of processes, worth a copy of some KiB; on a GPU it was measured with 1 KiB.
+ * The inbox saves a handshake and costs a copy (docs/decisions/0019).  Where ranks share cores the
+ * handshake is a switch of processes, worth a copy of some KiB; on a GPU it was measured with 1
+ * KiB.
  */
 static uint32_t first_small(const struct oriel_comm *c)
 {
@@ -113,7 +114,7 @@ static int get(struct oriel_comm *c, struct tune **out)
 	return 0;
 }
 
-/* ---- the round ------------------------------------------------------------------------------- */
+/* ---- the round ------------------------------------------------------------------------------ */
 
 static int read_wishes(const char *text, struct wishes *w)
 {
@@ -245,7 +246,7 @@ int ori_tune_agree(struct oriel_comm *c)
 	return err;
 }
 
-/* ---- plans ----------------------------------------------------------------------------------- */
+/* ---- plans ---------------------------------------------------------------------------------- */
 
 uint32_t ori_tune_peers(struct oriel_comm *c, int kind)
 {
@@ -398,7 +399,7 @@ int ori_tune_explain(struct oriel_comm *c, uint64_t bytes_per_peer, char *text, 
 	return 0;
 }
 
-/* ---- for oriel-tune and tests ---------------------------------------------------------------- */
+/* ---- for oriel-tune and tests --------------------------------------------------------------- */
 
 int ori_tune_use(struct oriel_comm *c, const struct ori_tune_table *table)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll/tune/plan.h - how an all-to-all-v is cut: blocks, threads and chunks for each kind of peer.
+ * coll/tune/plan.h - the tuner as coll/alltoallv asks it: which plan a call of a size gets.
  *
- * A plan is about speed alone: ranks that run by different plans still exchange correctly, and
- * every call may have another.  coll/alltoallv asks for one when a request is made and when the
- * size of its calls changes; coll/tune answers, from what all ranks have agreed on.
+ * coll/alltoallv asks for a plan when a request is made and when the size of its calls changes;
+ * coll/tune answers from what all ranks have agreed on.  kernels/alltoallv_plan.h says what a plan
+ * is.
  */
 #ifndef ORI_COLL_TUNE_PLAN_H
 #define ORI_COLL_TUNE_PLAN_H
@@ -12,26 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../../kernels/alltoallv_plan.h"
+
 struct oriel_comm;
-
-/* Index of ori_a2a_plan.kind; self goes with the mapped peers. */
-#define ORI_PLAN_MAPPED 0
-#define ORI_PLAN_QUEUED 1
-#define ORI_PLAN_KINDS 2
-
-struct ori_a2a_setting {
-	uint32_t blocks; /* for each peer of this kind, at least 1; the CPU runs them in turn */
-	uint32_t warps;  /* threads of a block in 32s; CPU: threads of a block */
-	uint64_t chunk;  /* bytes of one copy or one put, a multiple of 16 */
-};
-
-struct ori_a2a_plan {
-	struct ori_a2a_setting kind[ORI_PLAN_KINDS];
-	uint32_t small;    /* bytes per peer up to which data carries its own mark; 0: never */
-	uint32_t uniform;  /* all peers are mapped: kind[ORI_PLAN_MAPPED] is all there is */
-	uint32_t cores;    /* CPU: blocks of this rank that find a core each, at least 1; CUDA: 0 */
-	uint32_t reserved; /* 0; plans are compared as bytes */
-};
 
 /*
  * [C] All ranks take one table: the lowest rank's whose file fits, else the first guess.  The first

@@ -17,7 +17,7 @@
 
 struct oriel_kernel;
 
-/* ---- tables.c: first guesses, pure functions ------------------------------------------------- */
+/* ---- tables.c: first guesses, pure functions ------------------------------------------------ */
 
 enum ori_tune_preset {
 	ORI_PRESET_TABLES,   /* measured per size; what CUDA starts from (docs/decisions/0020) */
@@ -33,7 +33,7 @@ void ori_tune_first(enum ori_tune_preset, uint64_t bytes_per_peer, struct ori_a2
  */
 int ori_tune_cap(struct ori_a2a_plan *plan, uint32_t peers, uint64_t resident);
 
-/* ---- model.c: pure functions ----------------------------------------------------------------- */
+/* ---- model.c: pure functions ---------------------------------------------------------------- */
 
 /* One measurement of an exchange with peers of one kind. */
 struct ori_tune_point {
@@ -65,7 +65,7 @@ double ori_tune_predict_both(double mapped_us, double queued_us, double overlap)
 /* What overlap makes that true of a measured time; 0 to 1. */
 double ori_tune_overlap(double mapped_us, double queued_us, double both_us);
 
-/* ---- cache.c: the file ----------------------------------------------------------------------- */
+/* ---- cache.c: the file ---------------------------------------------------------------------- */
 
 #define ORI_TUNE_ROWS 12
 #define ORI_TUNE_VERSION 1
@@ -128,7 +128,7 @@ int ori_tune_table_check(const struct ori_tune_table *);
 /* The row for that size: the first that reaches it, else the last.  NULL without rows. */
 const struct ori_tune_row *ori_tune_row(const struct ori_tune_table *, int kind, uint64_t bytes);
 
-/* ---- text.c ---------------------------------------------------------------------------------- */
+/* ---- text.c --------------------------------------------------------------------------------- */
 
 /* What a text names of a plan: bit ORI_PLAN_MAPPED, bit ORI_PLAN_QUEUED, and: */
 #define ORI_PLAN_HAS_SMALL 4u
@@ -138,7 +138,7 @@ void ori_plan_text(const struct ori_a2a_plan *, char *text, size_t bytes);
 /* 4096 is "4K". */
 void ori_bytes_text(uint64_t bytes, char *text, size_t room);
 
-/* ---- agree.c --------------------------------------------------------------------------------- */
+/* ---- agree.c -------------------------------------------------------------------------------- */
 
 /* The table in use from now on, NULL: the first guess.  Local: all ranks must do it. */
 int ori_tune_use(struct oriel_comm *, const struct ori_tune_table *);
