@@ -199,12 +199,7 @@ int ori_cuda_images_add(const void *image, size_t bytes);
  */
 int ori_cuda_resident(struct ori_device *, const struct oriel_kernel *, int nthreads, int *nblocks);
 
-/*
- * How many ranks of this host wait beside each other; the CPU spin helper yields at once when they
- * outnumber the cores.  The largest value told to this process counts.
- */
-void ori_cpu_neighbours_set(int ranks_on_host, int ranks_in_process);
-/* What follows from it for oriel_comm_dev.spin_polls. */
+/* For oriel_comm_dev.spin_polls: few where the cores are crowded (util/crowd.c). */
 uint32_t ori_cpu_spin_polls(void);
 /*
  * How much host memory for peers this process may have, up to `wanted`, if it maps so much `maps`

@@ -28,7 +28,7 @@ static int take_slot(struct oriel_board *board)
 	return -1;
 }
 
-void ori_board_update(struct ori_spin *s, uint64_t have)
+void ori_board_update(struct ori_spin *s, uint64_t have, uint32_t block)
 {
 	struct oriel_board_slot *slot;
 
@@ -47,7 +47,7 @@ void ori_board_update(struct ori_spin *s, uint64_t have)
 	STORE(slot->peer, s->peer);
 	STORE(slot->id, s->id);
 	STORE(slot->window, s->window);
-	STORE(slot->block, (int32_t)oriel_cpu_this_thread()->block);
+	STORE(slot->block, (int32_t)block);
 	STORE(slot->have, have);
 	STORE(slot->want, s->want);
 	STORE(slot->since_ns, s->start_ns);

@@ -12,7 +12,6 @@
 
 #include <oriel/device/port.h>
 
-#include "../device/cpu/cpu.h"
 #include "../util/util.h"
 
 #define IDLE_NS 10000000ull /* longest sleep: the cost of a missed wake */
@@ -97,13 +96,13 @@ static uint64_t next_nap_ns(const struct ori_drive *d, uint64_t nap_ns, uint64_t
 	uint64_t longest = idle_ns < DOZE_AFTER_NS ? ORI_DRIVE_NAP_NS : d->ops->doze_ns;
 
 	if (!nap_ns)
-		return idle_ns < (ori_cpu_crowded() ? HOT_CROWDED_NS : HOT_NS) ? 0 : NAP_FIRST_NS;
+		return idle_ns < (ori_crowded() ? HOT_CROWDED_NS : HOT_NS) ? 0 : NAP_FIRST_NS;
 	return nap_ns * 2 < longest ? nap_ns * 2 : longest;
 }
 
 static void rest_awake(uint32_t *polls)
 {
-	if (ori_cpu_crowded())
+	if (ori_crowded())
 		sched_yield();
 	else
 		ori_pause();

@@ -11,7 +11,6 @@
 
 #include <oriel/device/wqe.h>
 
-#include "../device/cpu/cpu.h"
 #include "../util/util.h"
 #include "mlx5/mlx5_engine.h"
 #include "ofi/ofi_engine.h"
@@ -174,27 +173,6 @@ int ori_engine_open(const char *name, const struct ori_config *config,
 	if (!k)
 		return ori_fail(ORIEL_EINVAL, "no engine is called %s", name);
 	return k->open(config, world, engine);
-}
-
-void oriel_cpu_drive(struct ori_engine *engine)
-{
-	engine->ops->drive(engine);
-}
-
-uint64_t ori_cpu_sleep_ns(const struct ori_engine *engine)
-{
-	return engine->sleep_ns;
-}
-
-uint64_t ori_cpu_work(const struct ori_engine *engine)
-{
-	return __atomic_load_n(&engine->work, __ATOMIC_RELAXED);
-}
-
-void ori_cpu_rest(struct ori_engine *engine)
-{
-	if (engine->ops->rest)
-		engine->ops->rest(engine);
 }
 
 const char *ori_syndrome_text(uint32_t syndrome)

@@ -54,6 +54,24 @@ int ori_random_bytes(void *out, size_t bytes); /* 0 or ORIEL_ESYSTEM */
 /* Cores this process may run on. */
 int ori_core_count(void);
 
+/* ---- futexes (futex.c) ----------------------------------------------------------------------- */
+
+/*
+ * Sleeps while the word has the expected value, at most ns; may return for no reason.  The word may
+ * be shared between processes.
+ */
+void ori_futex_wait(uint32_t *word, uint32_t expected, uint64_t ns);
+void ori_futex_wake_all(uint32_t *word);
+
+/* ---- crowded cores (crowd.c) ----------------------------------------------------------------- */
+
+/* 1 when the threads of this process and of its neighbours outnumber the cores. */
+int ori_crowded(void);
+/* Ranks of this host, and those of them in this process.  The largest values told so far count. */
+void ori_crowd_ranks_set(int on_host, int in_process);
+/* Threads of a launch begin (positive) or end (negative). */
+void ori_crowd_threads_add(int threads);
+
 /* ---- live handles (live.c) ------------------------------------------------------------------------ */
 
 /*

@@ -77,7 +77,7 @@ static int cpu_facts(struct ori_device *device, struct ori_facts *facts)
 	return 0;
 }
 
-/* How many ranks share the cores is told by ori_cpu_neighbours_set(). */
+/* How many ranks share the cores is told by ori_crowd_ranks_set(). */
 static void cpu_shared(struct ori_device *device, int ranks, int processes)
 {
 	(void)device;

@@ -37,23 +37,6 @@ void ori_cpu_thread_set(const struct oriel_cpu_thread *);
 /* A thread of the block has left the kernel: whoever still waits for it must not wait for ever. */
 void ori_cpu_group_leave(struct ori_block *);
 
-/* wait.c: 1 when this process's runnable threads and its neighbours outnumber the cores. */
-int ori_cpu_crowded(void);
-/* Threads of running launches, for the above. */
-void ori_cpu_running_add(int threads);
-
-/* futex on a 32-bit word that may be shared between processes; at most `ns`. */
-/*
- * In engine/engine.c: moves while the engine has work; longest sleep of a wait, 0: any; and: a thread that drove it
- * goes to sleep.
- */
-uint64_t ori_cpu_work(const struct ori_engine *engine);
-uint64_t ori_cpu_sleep_ns(const struct ori_engine *engine);
-void ori_cpu_rest(struct ori_engine *engine);
-
-void ori_futex_wait(uint32_t *word, uint32_t expected, uint64_t ns);
-void ori_futex_wake_all(uint32_t *word);
-
 /* launch.c: the pool of worker threads. */
 struct ori_pool;
 int ori_pool_create(uint64_t timeout_ns, struct ori_pool **);

@@ -55,7 +55,7 @@ static void break_block(struct ori_block *b, const char *why)
 
 static void await_round(struct ori_block *b, uint32_t generation)
 {
-	int polls = ori_cpu_crowded() ? 0 : SPIN_POLLS;
+	int polls = ori_crowded() ? 0 : SPIN_POLLS;
 	uint64_t start = 0;
 
 	for (int i = 0; i < polls; i++) {

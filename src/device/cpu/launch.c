@@ -163,12 +163,12 @@ static int run_job(struct ori_pool *pool, struct job *job)
 	if (err)
 		return err;
 	job->running = total - 1;
-	ori_cpu_running_add((int)total);
+	ori_crowd_threads_add((int)total);
 	for (struct worker *w = list; w; w = w->next)
 		start_worker(w, job, index++);
 	run_thread(job, 0);
 	await_job(job);
-	ori_cpu_running_add(-(int)total);
+	ori_crowd_threads_add(-(int)total);
 	give_back(pool, list);
 	return 0;
 }

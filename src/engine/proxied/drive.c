@@ -20,7 +20,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../device/cpu/cpu.h"
 #include "../../util/util.h"
 #include "proxied.h"
 

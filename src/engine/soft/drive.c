@@ -11,7 +11,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "../../device/cpu/cpu.h"
 #include "../../util/util.h"
 #include "soft_engine.h"
 
