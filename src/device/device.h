@@ -83,6 +83,12 @@ struct ori_device_ops {
 	int (*copy)(struct ori_device *, void *to, const void *from, size_t bytes);
 	int (*launch)(struct ori_device *, const struct oriel_kernel *, int nblocks, int nthreads,
 		      const void *args, size_t args_bytes, void *stream);
+	/*
+	 * How many blocks of a kernel a rank may launch so that those of all ranks and comms on the
+	 * device run at once.
+	 */
+	int (*resident)(struct ori_device *, const struct oriel_kernel *, int nthreads,
+			int *nblocks);
 	/* All that was launched on the stream is done.  ORIEL_ETIMEDOUT after the device's deadline. */
 	int (*sync)(struct ori_device *, void *stream);
 	/* What topology must know: which device this is and whom it reaches. */
@@ -193,11 +199,6 @@ int ori_cuda_row(int n, struct ori_device_row *);
  * will be.
  */
 int ori_cuda_images_add(const void *image, size_t bytes);
-/*
- * Blocks of that kernel that a rank may launch so that those of all ranks and comms on its GPU run
- * at once.
- */
-int ori_cuda_resident(struct ori_device *, const struct oriel_kernel *, int nthreads, int *nblocks);
 
 /* For oriel_comm_dev.spin_polls: few where the cores are crowded (util/crowd.c). */
 uint32_t ori_cpu_spin_polls(void);

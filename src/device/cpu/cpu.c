@@ -32,6 +32,16 @@ static int cpu_launch(struct ori_device *device, const struct oriel_kernel *kern
 	return ori_pool_launch(cpu->pool, kernel, nblocks, nthreads, args, args_bytes);
 }
 
+/* Every thread of a launch has a worker of its own, so only the launch's limit counts. */
+static int cpu_resident(struct ori_device *device, const struct oriel_kernel *kernel, int nthreads,
+			int *nblocks)
+{
+	(void)device;
+	(void)kernel;
+	*nblocks = ORI_CPU_LAUNCH_MAX / nthreads;
+	return 0;
+}
+
 /* ---- what host memory makes trivial ------------------------------------------------------------- */
 
 static void cpu_forget(struct ori_device *device, struct ori_allocation *a)
@@ -107,6 +117,7 @@ static const struct ori_device_ops cpu_ops = {
 	.identify = cpu_identify,
 	.copy = cpu_copy,
 	.launch = cpu_launch,
+	.resident = cpu_resident,
 	.sync = cpu_sync,
 	.facts = cpu_facts,
 	.shared = cpu_shared,

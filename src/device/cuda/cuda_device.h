@@ -227,6 +227,7 @@ int ori_cuda_start(struct ori_cuda_device *, const struct oriel_kernel *, void *
 		   int nblocks, int nthreads, const void *args, void *stream);
 int ori_cuda_launch(struct ori_device *, const struct oriel_kernel *, int nblocks, int nthreads,
 		    const void *args, size_t args_bytes, void *stream);
+int ori_cuda_resident(struct ori_device *, const struct oriel_kernel *, int nthreads, int *nblocks);
 int ori_cuda_sync(struct ori_device *, void *stream);
 /*
  * The first kernel of a stream, one that does nothing.  Two threads that launched the first ones of two streams at once

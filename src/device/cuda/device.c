@@ -99,6 +99,7 @@ static const struct ori_device_ops cuda_ops = {
 	.identify = ori_cuda_identify,
 	.copy = ori_cuda_copy,
 	.launch = ori_cuda_launch,
+	.resident = ori_cuda_resident,
 	.sync = ori_cuda_sync,
 	.facts = ori_cuda_facts,
 	.shared = cuda_shared,

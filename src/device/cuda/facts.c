@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../comm/topology.h"
 #include "../../util/config.h"
 #include "../../util/util.h"
+#include "../facts.h"
 #include "cuda_device.h"
 
 #define GPUS_MAX 64 /* bits of ori_facts.gpu_access */
