@@ -4,8 +4,9 @@
 
 docs/memory-model.md says how labels are written.  Checked, over src/ and include/:
 
-  code   an ordered access has a label or a reason in a comment near it; a label is defined once,
-         has a module's prefix, and names a partner; every label that is mentioned is defined
+  code   an ordered access has a label or a reason in a comment near it; a label has a module's
+         prefix and one meaning (one order, one folder), and names a partner; every label that is
+         mentioned is defined
   table  every label has one row and every row a label; file and function of a row are those of the
          definition; partners exist and name each other
 
@@ -26,7 +27,7 @@ ANY = r"[A-Z][A-Z0-9_]*\d"  # also one without a module's prefix
 GOOD = r"[A-Z][A-Z0-9_]*[A-Z_]\d+"
 LABEL = re.compile(rf"(?<![\w\]])\[({ANY})\]")
 ORDER = r"(?:acquire|release|acq_rel|seq_cst)"
-DEFINITION = re.compile(rf"\s*(?:/?\*+\s*|//\s*)?\[({ANY})\]\s+{ORDER}")
+DEFINITION = re.compile(rf"\s*(?:/?\*+\s*|//\s*)?\[({ANY})\]\s+({ORDER})")
 REASON = re.compile(ORDER + r"|partner")
 COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|/\*.*?\*/|//[^\n]*', re.S)
 BUILTIN = r"__ATOMIC_(?:ACQUIRE|RELEASE|ACQ_REL|SEQ_CST|CONSUME)|memory_order_(?!relaxed)\w+"
@@ -65,12 +66,13 @@ class Source:
                         if last >= line - NEAR and first <= line)
 
     def definitions(self):
-        """(label, line, the text from there to the next definition or the end of the comment)."""
+        """(label, order, line, text to the next definition or the end of the comment)."""
         for first, _, text in self.comments:
             lines = text.split("\n")
             at = [n for n, line in enumerate(lines) if DEFINITION.match(line)]
             for n, end in zip(at, at[1:] + [len(lines)]):
-                yield DEFINITION.match(lines[n]).group(1), first + n, " ".join(lines[n:end])
+                label, order = DEFINITION.match(lines[n]).groups()
+                yield label, order, first + n, " ".join(lines[n:end])
 
     def mentions(self):
         """(label, line) of every label in a comment, also where it is defined."""
@@ -97,17 +99,27 @@ def check_accesses(sources):
                 yield source.name, number, "ordered access without a label or a reason"
 
 
-def check_labels(sources, defined):
-    """Labels defined twice, without module or partner, or mentioned and not defined."""
+def read_labels(sources):
+    """label -> its definitions: (source, line, order, text)."""
+    defined = collections.defaultdict(list)
     for source in sources:
-        for label, line, text in source.definitions():
-            first = defined.setdefault(label, (source.name, line, source))
-            if first[:2] != (source.name, line):
-                yield source.name, line, f"[{label}] is defined at {first[0]}:{first[1]} too"
-            if not re.fullmatch(GOOD, label):
-                yield source.name, line, f"[{label}] has no module's prefix"
-            if "partner" not in text:
-                yield source.name, line, f"[{label}] names no partner"
+        for label, order, line, text in source.definitions():
+            defined[label].append((source, line, order, text))
+    return defined
+
+
+def check_labels(sources, defined):
+    """Labels of two meanings, without module or partner, or mentioned and not defined."""
+    for label, places in sorted(defined.items()):
+        source, line, order, _ = places[0]
+        folder = pathlib.PurePath(source.name).parent
+        for other, at, other_order, _ in places[1:]:
+            if other_order != order or pathlib.PurePath(other.name).parent != folder:
+                yield other.name, at, f"[{label}] is another access at {source.name}:{line}"
+        if not re.fullmatch(GOOD, label):
+            yield source.name, line, f"[{label}] has no module's prefix"
+        if not any("partner" in place[3] for place in places):
+            yield source.name, line, f"[{label}] names no partner"
     for source in sources:
         for label, line in source.mentions():
             if label not in defined:
@@ -141,22 +153,22 @@ def check_row(label, row, rows, defined):
     if label not in defined:
         yield name, line, f"{label} has a row and is not in the code"
         return
-    file, _, function = columns[2].replace("`", "").replace(" ", "").partition(":")
-    function = re.sub(r"\W.*", "", function)
-    path, _, source = defined[label]
-    if not path.endswith(file) or not re.search(rf"\b{function}\b", source.text):
-        yield name, line, f"{label} is defined in {path}, not in {columns[2]}"
+    sources = {place[0].name: place[0].text for place in defined[label]}
+    for file, function in re.findall(r"([\w/.]+\.(?:c|h|cu))`?:\s*`?(\w+)", columns[2]):
+        texts = [text for path, text in sources.items() if path.endswith("/" + file)]
+        if not any(re.search(rf"\b{function}\b", text) for text in texts):
+            yield name, line, f"{label} is not in {file}: {function}, but in {', '.join(sources)}"
     for partner in re.findall(rf"\b{GOOD}\b", columns[5]):
         if partner not in rows:
             yield name, line, f"{label}: its partner {partner} has no row"
-        elif not re.search(rf"\b{label}\b", rows[partner][2][5]):
+        elif not re.search(rf"\b{label}\b|[a-z]{{4}}", rows[partner][2][5]):  # or in words
             yield name, line, f"{label}: the row of its partner {partner} does not name it"
 
 
 def check_table(rows, defined):
-    for label, (name, line, _) in sorted(defined.items()):
+    for label, places in sorted(defined.items()):
         if label not in rows:
-            yield name, line, f"[{label}] has no row in docs/memory-model.md"
+            yield places[0][0].name, places[0][1], f"[{label}] has no row in docs/memory-model.md"
     for label, row in sorted(rows.items()):
         yield from check_row(label, row, rows, defined)
 
@@ -167,7 +179,8 @@ def main():
     parser.add_argument("--count", action="store_true", help="findings for each folder, no lines")
     parser.add_argument("path", nargs="*", help="only findings of files below these paths")
     options = parser.parse_args()
-    sources, defined = read_sources(), {}
+    sources = read_sources()
+    defined = read_labels(sources)
     found = [*check_accesses(sources), *check_labels(sources, defined)]
     rows, twice = read_rows()
     found += [*twice, *check_table(rows, defined)]

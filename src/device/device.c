@@ -47,7 +47,11 @@ void ori_device_hold(struct ori_device *device)
 
 void ori_device_drop(struct ori_device *device)
 {
-	/* [H1] release and acquire of each other: the last one sees it as the others left it. */
+	/*
+	 * [DEVICE1] acq_rel, process; partner: [DEVICE1] of the other holders.  Publishes what this
+	 * holder did with the device.  Without it the last one could close the device while it
+	 * still sees, say, a list of mappings as it was before another holder's last call.
+	 */
 	if (!__atomic_fetch_sub(&device->holders, 1, __ATOMIC_ACQ_REL))
 		device->ops->close(device);
 }

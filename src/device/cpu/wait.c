@@ -48,17 +48,22 @@ static void sleep_step(struct ori_spin *s, uint64_t left_ns)
 			ori_progress_rest(s->comm->engine);
 		ori_futex_wait(&w->epoch, s->epoch, left_ns < longest_ns ? left_ns : longest_ns);
 	} else {
+		/*
+		 * seq_cst without a partner: the announcement comes before the look at the epoch.
+		 * The waker looks relaxed (ori_wake() of device/port.h), and a sleeper that it
+		 * misses wakes by its own timer.
+		 */
 		__atomic_fetch_add(&w->sleepers, 1, __ATOMIC_SEQ_CST);
 	}
 	s->asleep = 1;
-	/* [E2] acquire; partner [E1] in oriel_cpu_wake(). */
+	/* [CPU9] acquire, sys; partner [CPU8] in oriel_cpu_wake(). */
 	s->epoch = __atomic_load_n(&w->epoch, __ATOMIC_ACQUIRE);
 	s->polls = 0; /* one look at the word, then sleep */
 }
 
 /*
- * While the engine of this rank finds work, a wait that drives it does not sleep: every burst would cost
- * two wake-ups, the engine's thread and then this one.
+ * While the engine of this rank finds work, a wait that drives it does not sleep: every burst would
+ * cost two wake-ups, the engine's thread and then this one.
  */
 static void note_work(struct ori_spin *s, uint64_t now)
 {
@@ -69,6 +74,7 @@ static void note_work(struct ori_spin *s, uint64_t now)
 	s->work = work;
 	s->active_ns = now;
 	if (s->asleep)
+		/* seq_cst without a partner: a late subtraction costs one needless wake */
 		__atomic_fetch_sub(&s->comm->waiters->sleepers, 1, __ATOMIC_SEQ_CST);
 	s->asleep = 0;
 }
@@ -112,6 +118,7 @@ int oriel_cpu_spin_slow(struct ori_spin *s, uint64_t have)
 void oriel_cpu_spin_end(struct ori_spin *s)
 {
 	if (s->asleep)
+		/* seq_cst without a partner, as in note_work() */
 		__atomic_fetch_sub(&s->comm->waiters->sleepers, 1, __ATOMIC_SEQ_CST);
 	ori_board_clear(s);
 }
@@ -123,7 +130,11 @@ void oriel_cpu_yield(void)
 
 void oriel_cpu_wake(struct oriel_waiters *w)
 {
-	/* [E1] release; partner [E2]: a waiter that sees the new epoch sees the word before it. */
+	/*
+	 * [CPU8] release, sys: waiter and waker may be two processes; partners [CPU9] and [SOFT3].
+	 * Publishes the word that the waker has just stored.  Without it a waiter could read the
+	 * new epoch, then the old word, and sleep on the new epoch until its timer.
+	 */
 	__atomic_fetch_add(&w->epoch, 1, __ATOMIC_RELEASE);
 	ori_futex_wake_all(&w->epoch);
 }

@@ -41,9 +41,9 @@ static void finish(struct soft_nic *nic, struct soft_qp *qp, uint32_t word)
 	struct ori_cqe *cqe = &qp->attr.cq[qp->cq_count & (qp->attr.depth - 1)];
 
 	/*
-	 * [N3] release; partner: the device's acquire load of these 4 bytes.  Publishes the body,
-	 * the answer of a READ or atomic placed before, and that the WQE's slot and source are
-	 * free.
+	 * [SOFT4] release, sys; partner [QUEUE5] in ori_queue_poll().  Publishes the body, the
+	 * answer of a READ or atomic placed before, and that the WQE's slot and source are free.
+	 * Without it a poster could count the WQE as complete and read the old answer.
 	 */
 	__atomic_store_n((uint32_t *)(void *)&cqe->wqe_counter, word, __ATOMIC_RELEASE);
 	qp->torn = 0;

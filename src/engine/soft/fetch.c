@@ -78,7 +78,7 @@ static void accept(struct soft_nic *nic, struct soft_qp *qp, uint32_t index)
 static uint32_t read_record(const struct soft_qp *qp)
 {
 	/*
-	 * [N4] acquire; partner: the device's release store of the record, before the doorbell's.
+	 * [SOFT5] acquire, sys; partner [QUEUE1] in ori_queue_ring(), which comes before [QUEUE2].
 	 */
 	return ori_be32(__atomic_load_n(&qp->attr.record[1], __ATOMIC_ACQUIRE)) & 0xffff;
 }
@@ -146,7 +146,7 @@ static int look(struct soft_nic *nic, struct soft_bell *bell)
 		return 0;
 	if (bell->qp->state == SOFT_RESET)
 		return 0;
-	/* [N5] acquire; partner: the device's release store of the doorbell, after its WQEs. */
+	/* [SOFT6] acquire, sys; partner [QUEUE2] in ori_queue_ring(), after its WQEs. */
 	bell->seen = __atomic_load_n(bell->word, __ATOMIC_ACQUIRE);
 	ring(nic, bell->qp, bell->seen);
 	return 1;

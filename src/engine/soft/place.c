@@ -128,7 +128,10 @@ const void *soft_place_source(struct soft_nic *nic, const struct soft_qp *qp,
 	*device = 0;
 	switch (soft_packet_flags(p) & ~SOFT_PACKET_LAST) {
 	case SOFT_PACKET_SMALL:
-		/* where it lies, not the copy: of the ring a device's driver knows that it is pinned */
+		/*
+		 * where it lies, not the copy: of the ring a device's driver knows that it is
+		 * pinned
+		 */
 		return bytes <= SOFT_SMALL_BYTES ? slot->packet.u.data : NULL;
 	case SOFT_PACKET_SLOT:
 		return bytes <= SOFT_SLOT_BYTES ? slot->payload : NULL;
@@ -160,15 +163,19 @@ void soft_place_copy(void *to, const void *from, uint32_t bytes)
 		memmove(to, from, bytes);
 		return;
 	}
-	/* [N1] acquire: an aligned word read over the wire is never torn */
+	/*
+	 * [SOFT8] acquire, sys; partner [SIG1], or [SOFT7] and [SOFT9] of another NIC.  An atomic
+	 * load, since an aligned word that is read over the wire is never torn.
+	 */
 	if (is_word(from, bytes))
 		word = __atomic_load_n((const uint64_t *)from, __ATOMIC_ACQUIRE);
 	else
 		memcpy(&word, from, 8);
 	/*
-	 * [N2] release; partner: the acquire load of whoever waits for a signal word.  What this
-	 * NIC placed before, for earlier messages, is visible to a thread that sees this word.
-	 * That holds for device copies too: they were complete before soft_place_move() returned.
+	 * [SOFT9] release, sys; partners [SIG2] and [SIG3] of the threads that wait for the word,
+	 * and [SOFT8].  Publishes what this NIC placed before, for earlier messages.  Without it a
+	 * thread could see the word and not the data before it.  Device copies are covered: they
+	 * were complete before soft_place_move() returned.
 	 */
 	if (is_word(to, bytes))
 		__atomic_store_n((uint64_t *)to, word, __ATOMIC_RELEASE);

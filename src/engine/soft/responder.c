@@ -134,7 +134,7 @@ void soft_responder_end_atomic(struct soft_nic *nic)
 	if (open.device)
 		err = soft_place_move(nic, open.word, &open.value, 8, 1);
 	else
-		/* release: as modify(), for threads that wait for the word */
+		/* release, as that of [SOFT7], for threads that wait for the word */
 		__atomic_store_n(open.word, open.value, __ATOMIC_RELEASE);
 	if (!err)
 		return;
@@ -152,6 +152,7 @@ void soft_responder_end_atomic(struct soft_nic *nic)
 static int modify_late(struct soft_nic *nic, struct soft_qp *qp, uint64_t *word, int device,
 		       const struct soft_packet *p, struct soft_replay *e)
 {
+	/* acquire, as that of [SOFT7] */
 	if (!device)
 		e->value = __atomic_load_n(word, __ATOMIC_ACQUIRE);
 	else if (soft_place_move(nic, &e->value, word, 8, 1))
@@ -171,9 +172,10 @@ static int modify_late(struct soft_nic *nic, struct soft_qp *qp, uint64_t *word,
 }
 
 /*
- * Atomic among NICs and with any CPU of this machine, since it is a CPU's own instruction.
- * acq_rel: a thread that waits for the word sees what was placed before, and this NIC what that
- * thread published.
+ * Atomic among NICs and with any CPU of this machine, since it is a CPU's own instruction.  [SOFT7]
+ * acq_rel, sys; partners [SIG2], [SIG3] and [SIG4] of the threads that wait for the word, and
+ * [SOFT7] of other NICs.  Publishes what this NIC placed before.  Without it a thread could see the
+ * signal of a put and read its buffer as it was before.
  */
 static uint64_t modify(uint64_t *word, const struct soft_packet *p)
 {
