@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/facts.h - what one rank tells the others: its host, its device and what that device reaches.
+ * device/facts.h - what one rank tells the others: its host, its device and what that device
+ * reaches.
  *
  * Filled by the device (ori_device_ops.facts) and by comm/facts.c, which adds the host and the
  * overrides of the configuration.  Judged by comm/topology.c.

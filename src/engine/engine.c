@@ -42,8 +42,8 @@ static int ofi_probe(const struct ori_config *config, const struct ori_engine_wo
 }
 
 /*
- * Best first.  probe: usable on this machine?  Logs nothing.  ORIEL_EUNSUPPORTED: there is no such device;
- * anything else: there is one, but something else is missing.
+ * Best first.  probe: usable on this machine?  Logs nothing.  ORIEL_EUNSUPPORTED: there is no such
+ * device; anything else: there is one, but something else is missing.
  */
 static const struct kind {
 	const char *name;

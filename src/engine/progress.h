@@ -2,8 +2,8 @@
 /*
  * engine/progress.h - what a waiting CPU thread asks of the engine that it drives.
  *
- * A wait on the CPU drives the engine of its rank (oriel_cpu_drive() of device/port.h).  These calls
- * tell it whether that finds work, and how long it may sleep.
+ * A wait on the CPU drives the engine of its rank (oriel_cpu_drive() of device/port.h).  These
+ * calls tell it whether that finds work, and how long it may sleep.
  *
  * Called by: device/cpu/wait.c, on any thread that waits.
  */

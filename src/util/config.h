@@ -121,8 +121,9 @@ struct ori_config {
  */
 int ori_config_read(struct ori_config *out);
 /*
- * A thread rank that opens CUDA adds to the environment, which moves it under those who read it: the
- * library does both only here, or with the lock held.  What was found stays valid: nothing is replaced.
+ * A thread rank that opens CUDA adds to the environment, which moves it under those who read it:
+ * the library does both only here, or with the lock held.  What was found stays valid: nothing is
+ * replaced.
  */
 extern pthread_mutex_t ori_environment_lock;
 const char *ori_environment_get(const char *name);

@@ -15,7 +15,9 @@ void ori_futex_wait(uint32_t *word, uint32_t expected, uint64_t ns)
 {
 	struct timespec t = { (time_t)(ns / ORI_NS_PER_S), (long)(ns % ORI_NS_PER_S) };
 
-	/* Every way this can end (woken, changed, timed out, a signal) is a reason to look again. */
+	/*
+	 * Every way this can end (woken, changed, timed out, a signal) is a reason to look again.
+	 */
 	(void)syscall(SYS_futex, word, FUTEX_WAIT, expected, &t, NULL, 0);
 }
 

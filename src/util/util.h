@@ -44,7 +44,7 @@ void ori_last_error_clear(void);
 /* How often this thread's text was set: has a call that failed left one of its own? */
 uint64_t ori_last_error_count(void);
 
-/* ---- clock and random (clock.c) ----------------------------------------------------------------- */
+/* ---- clock and random (clock.c) -------------------------------------------------------------- */
 
 uint64_t ori_now_ns(void);
 void ori_sleep_ns(uint64_t ns); /* monotonic */
@@ -72,7 +72,7 @@ void ori_crowd_ranks_set(int on_host, int in_process);
 /* Threads of a launch begin (positive) or end (negative). */
 void ori_crowd_threads_add(int threads);
 
-/* ---- live handles (live.c) ------------------------------------------------------------------------ */
+/* ---- live handles (live.c) ------------------------------------------------------------------- */
 
 /*
  * Every handle given to a user is listed while it lives, so that a call with a destroyed or foreign

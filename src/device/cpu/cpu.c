@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cpu/cpu.c - the CPU device's table.  Memory is in memory.c, kernels in launch.c, the meeting
- * point of a block in group.c, waiting in wait.c.
+ * device/cpu/cpu.c - the CPU device's table.  Memory is in memory.c, kernels in launch.c, the
+ * meeting point of a block in group.c, waiting in wait.c.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,7 @@ static int cpu_resident(struct ori_device *device, const struct oriel_kernel *ke
 	return 0;
 }
 
-/* ---- what host memory makes trivial ------------------------------------------------------------- */
+/* ---- what host memory makes trivial ---------------------------------------------------------- */
 
 static void cpu_forget(struct ori_device *device, struct ori_allocation *a)
 {

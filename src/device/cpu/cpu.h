@@ -17,8 +17,8 @@
  * sleepers:   by threads that sleep on `generation`
  * broken:     set once, when a thread of the block did not come before the deadline or had left
  * left:       threads whose kernel has returned
- * verdict, value: by the leader before it arrives, in the slot of the round's parity; read by all after
- *             the round, rewritten two rounds later, which no one reaches before all have read
+ * verdict, value: by the leader before it arrives, in the slot of the round's parity; read by all
+ *             after the round.  Rewritten two rounds later, which needs that all have read.
  */
 struct ori_block {
 	uint32_t arrived;

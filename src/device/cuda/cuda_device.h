@@ -167,7 +167,10 @@ int ori_cuda_lanes_lost(struct ori_cuda_gpu *);
 int ori_cuda_lanes_touch(struct ori_cuda_gpu *, const void *base, size_t bytes);
 int ori_cuda_copy(struct ori_device *, void *to, const void *from, size_t bytes);
 int ori_cuda_zero(struct ori_cuda_device *, void *base, size_t bytes);
-/* Until the stream is idle, spinning at first; the driver's last answer, which is ORI_CU_NOT_READY after timeout_ns. */
+/*
+ * Until the stream is idle, spinning at first; the driver's last answer, which is ORI_CU_NOT_READY
+ * after timeout_ns.
+ */
 int ori_cuda_stream_poll(const struct ori_cuda_driver *, void *stream, uint64_t timeout_ns);
 /* The same, with a status and its text: ORIEL_ETIMEDOUT after timeout_ns. */
 int ori_cuda_stream_wait(const struct ori_cuda_driver *, void *stream, uint64_t timeout_ns,
@@ -210,15 +213,19 @@ void ori_cuda_sharers(const struct ori_cuda_device *, int64_t *here, int64_t *al
 void ori_cuda_flights_close(struct ori_cuda_device *);
 
 /*
- * noted.c: finds the kernels that the program has noted, before anything runs on the GPU, and gives the most local
- * memory a thread of them has.  The context is current, and nobody else knows the GPU yet.
+ * noted.c: finds the kernels that the program has noted, before anything runs on the GPU, and gives
+ * the most local memory a thread of them has.  The context is current, and nobody else knows the
+ * GPU yet.
  */
 size_t ori_cuda_noted_find(struct ori_cuda_gpu *);
 /* How many notes have gone, with the libraries that had them. */
 uint64_t ori_cuda_noted_gone(void);
 
 /* launch.c */
-/* For noted.c: one that its launch will find.  Bytes of local memory a thread; 0 too if it is not to be had. */
+/*
+ * For noted.c: one that its launch will find.  Bytes of local memory a thread; 0 too if it is not
+ * to be had.
+ */
 size_t ori_cuda_function_find(struct ori_cuda_gpu *, const struct oriel_kernel *);
 /* Both with the context current.  fit: blocks of it that an SM holds. */
 int ori_cuda_prepare(struct ori_cuda_device *, const struct oriel_kernel *, int nblocks,
@@ -230,10 +237,10 @@ int ori_cuda_launch(struct ori_device *, const struct oriel_kernel *, int nblock
 int ori_cuda_resident(struct ori_device *, const struct oriel_kernel *, int nthreads, int *nblocks);
 int ori_cuda_sync(struct ori_device *, void *stream);
 /*
- * The first kernel of a stream, one that does nothing.  Two threads that launched the first ones of two streams at once
- * were seen to leave one of the kernels behind the other thread's next (H200, driver 580): a hang if that one waits for
- * it.  1: done (or the library has no kernels); 0: it has not begun, the GPU is full; negative: a status.  The context
- * is current.
+ * The first kernel of a stream, one that does nothing.  Two threads that launched the first ones of
+ * two streams at once were seen to leave one of the kernels behind the other thread's next (H200,
+ * driver 580): a hang if that one waits for it.  1: done (or the library has no kernels); 0: it has
+ * not begun, the GPU is full; negative: a status.  The context is current.
  */
 int ori_cuda_begin_stream(struct ori_cuda_device *, void *stream);
 

@@ -44,8 +44,8 @@ static void prepare_environment(void)
 {
 	/*
 	 * Streams share this many channels to the GPU, 8 by default: behind a kernel that waits,
-	 * another rank's kernel in the same channel would never start.  Under MPS all processes take
-	 * theirs from one pool (an H200's was empty after three processes with 32): 8 each.
+	 * another rank's kernel in the same channel would never start.  Under MPS all processes
+	 * take theirs from one pool (an H200's was empty after three processes with 32): 8 each.
 	 */
 	const char *channels = ori_cuda_mps_pipe() ? "8" : "32";
 

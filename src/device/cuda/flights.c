@@ -193,7 +193,10 @@ static int launch(struct ori_cuda_device *d, const struct oriel_kernel *kernel, 
 		return err;
 	if (captured)
 		return ori_cuda_start(d, kernel, function, nblocks, nthreads, args, stream);
-	/* not before: a stream that is asked for its number while it is captured is captured no more */
+	/*
+	 * not before: a stream that is asked for its number while it is captured is captured no
+	 * more
+	 */
 	w.number = ori_cuda_stream_number(d, stream);
 	w.load = ((int64_t)nblocks * UNIT + w.fit - 1) / w.fit;
 	err = check_room(d, kernel, nblocks, nthreads, &w);

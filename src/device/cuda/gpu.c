@@ -136,8 +136,8 @@ static void enable_one_way(struct ori_cuda_gpu *from, struct ori_cuda_gpu *to)
 /*
  * A kernel that keeps a handle on its stack has more there than the 1 KiB that CUDA has ready, and
  * its first launch would make room: after all running kernels have ended, which may be waiting for
- * this one.  So there is room from the start, also for the program's kernels that are known.  Only ever more: the
- * context is the program's, too.
+ * this one.  So there is room from the start, also for the program's kernels that are known.  Only
+ * ever more: the context is the program's, too.
  */
 static int make_stack(struct ori_cuda_gpu *gpu)
 {

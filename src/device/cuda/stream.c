@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cuda/stream.c - what streams are given beside kernels: copies by the copy engines, and a hold on what a
- * captured graph will use.  Marks are in marks.c, launches of collectives in flights.c.
+ * device/cuda/stream.c - what streams are given beside kernels: copies by the copy engines, and a
+ * hold on what a captured graph will use.  Marks are in marks.c, launches of collectives in
+ * flights.c.
  *
  * Any thread.  Nothing here is forbidden while the stream is being captured.
  */
@@ -99,7 +100,10 @@ static int hold_by(struct ori_cuda_device *d, void *graph, void (*gone)(void *),
 	err = cu->cuGraphRetainUserObject(graph, object, 1, ORI_CU_USER_OBJECT_MOVE);
 	if (!err)
 		return 0;
-	/* Nobody has it now, and gone() would be called for a hold that the caller undoes: it stays. */
+	/*
+	 * Nobody has it now, and gone() would be called for a hold that the caller undoes: it
+	 * stays.
+	 */
 	return ori_cuda_fail(err, "cuGraphRetainUserObject", "a captured graph");
 }
 

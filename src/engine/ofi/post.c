@@ -2,13 +2,13 @@
 /*
  * engine/ofi/post.c - operations handed to libfabric, and what became of them.
  *
- * A completion means that what was written is placed at the peer: the provider is asked for that with
- * every post, or confirm.c finds it out (f->lazy).
+ * A completion means that what was written is placed at the peer: the provider is asked for that
+ * with every post, or confirm.c finds it out (f->lazy).
  *
- * A signal word is written as an atomic where the provider has atomics: a provider that copies by CPU
- * (tcp) may place the 8 bytes of a plain write in two parts, and gives no order between threads to
- * plain copies.  Its atomics do: libfabric 1.17 on aarch64 adds by casal and writes by stlr (seen with
- * a watchpoint), so a thread that sees the word sees the data copied before it.
+ * A signal word is written as an atomic where the provider has atomics: a provider that copies by
+ * CPU (tcp) may place the 8 bytes of a plain write in two parts, and gives no order between threads
+ * to plain copies.  Its atomics do: libfabric 1.17 on aarch64 adds by casal and writes by stlr
+ * (seen with a watchpoint), so a thread that sees the word sees the data copied before it.
  *
  * Called within ori_proxy_step(), under the engine's lock.
  */

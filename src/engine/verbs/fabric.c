@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/verbs/fabric.c - one NIC of libibverbs as a fabric of the proxied engine: opened, told of, closed; its table.
+ * engine/verbs/fabric.c - one NIC of libibverbs as a fabric of the proxied engine: opened, told of,
+ * closed; its table.
  *
- * Owns the fabric; what it is made of is in device.c, link.c, memory.c, post.c and events.c.  Called by
- * proxied/ under its lock.
+ * Owns the fabric; what it is made of is in device.c, link.c, memory.c, post.c and events.c.
+ * Called by proxied/ under its lock.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -21,7 +22,7 @@
 
 _Static_assert(sizeof(struct verbs_address) <= ORI_FABRIC_ADDRESS_BYTES, "an address fits");
 
-/* ---- addresses ------------------------------------------------------------------------------------------ */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 void verbs_address_own(const struct verbs_fabric *f, struct verbs_address *out)
 {
@@ -84,7 +85,7 @@ static int verbs_peer_add(struct ori_fabric *fabric, int rank, const uint8_t *ad
 	return 0;
 }
 
-/* ---- links ------------------------------------------------------------------------------------------------ */
+/* ---- links ----------------------------------------------------------------------------------- */
 
 static int verbs_link_add(struct ori_fabric *fabric, uint32_t tag, void **link, uint32_t *number)
 {
@@ -116,7 +117,7 @@ static int verbs_link_connect(struct ori_fabric *fabric, void *link, int rank,
 	return verbs_link_ready(l, &f->peers[rank], remote_number);
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 /* A queue pair in error drops what comes in. */
 static void verbs_silence(struct ori_fabric *fabric)
@@ -233,8 +234,8 @@ static int verbs_open(const struct ori_config *config, const struct ori_fabric_w
 		return err;
 	}
 	/*
-	 * RC: reads and atomics are executed after the writes before them.  Writes are placed in order
-	 * only where the fabric does not route adaptively, which nobody tells.
+	 * RC: reads and atomics are executed after the writes before them.  Writes are placed in
+	 * order only where the fabric does not route adaptively, which nobody tells.
 	 */
 	f->base.link_flags |= ORIEL_LINK_ORDERED;
 	f->base.message_bytes = f->port_attr.max_msg_sz < ORI_WQE_MESSAGE_BYTES ?
@@ -245,7 +246,7 @@ static int verbs_open(const struct ori_config *config, const struct ori_fabric_w
 	return 0;
 }
 
-/* ---- the engine ---------------------------------------------------------------------------------------------- */
+/* ---- the engine ------------------------------------------------------------------------------ */
 
 const struct ori_fabric_kind ori_verbs_fabric = { "verbs", verbs_open };
 
