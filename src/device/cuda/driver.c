@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <oriel/status.h>
 
@@ -38,6 +39,15 @@ static const char *const stream_names[] = {
 	ORI_CU_STREAM_CALLS(CALL_NAME)
 #undef CALL_NAME
 };
+
+int ori_cuda_mps_pipe(void)
+{
+	const char *dir = ori_environment_get("CUDA_MPS_PIPE_DIRECTORY");
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/control", dir ? dir : "/tmp/nvidia-mps");
+	return !access(path, F_OK);
+}
 
 /* What the driver reads when it is initialised, where the user has not chosen. */
 static void prepare_environment(void)

@@ -75,7 +75,8 @@ static const struct oriel_kernel **all_noted(size_t *count)
 	return kernels;
 }
 
-size_t ori_cuda_noted_find(struct ori_cuda_gpu *gpu)
+size_t ori_cuda_noted_find(struct ori_cuda_gpu *gpu,
+			   size_t (*find)(struct ori_cuda_gpu *, const struct oriel_kernel *))
 {
 	size_t count, most = 0;
 	const struct oriel_kernel **kernels;
@@ -83,7 +84,7 @@ size_t ori_cuda_noted_find(struct ori_cuda_gpu *gpu)
 	gpu->notes_gone = ori_cuda_noted_gone();
 	kernels = all_noted(&count);
 	for (size_t i = 0; i < count; i++) {
-		size_t local = ori_cuda_function_find(gpu, kernels[i]);
+		size_t local = find(gpu, kernels[i]);
 
 		if (local > most)
 			most = local;

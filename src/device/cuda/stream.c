@@ -11,19 +11,6 @@
 
 #define BATCH 16
 
-int ori_cuda_is_capturing(struct ori_cuda_device *d, void *stream, int *capturing)
-{
-	const struct ori_cuda_driver *cu = d->gpu->cu;
-	int status = 0, err = cu->streams.cuStreamIsCapturing ?
-				      cu->streams.cuStreamIsCapturing(stream, &status) :
-				      0;
-
-	*capturing = status != 0;
-	return err ? ori_cuda_fail(err, "cuStreamIsCapturing", "a stream of GPU %d",
-				   d->gpu->ordinal) :
-		     0;
-}
-
 /* Several at once: one call of the driver, and the copies may go on side by side. */
 static int copy_batch(struct ori_cuda_device *d, const struct ori_copy_job *copies, int n,
 		      void *stream)
