@@ -87,14 +87,6 @@ int ori_engine_row(int n, struct ori_engine_row *row)
 	return 1;
 }
 
-int ori_engine_ordered(const struct ori_config *config, const struct ori_engine_world *world,
-		       char *why, size_t bytes)
-{
-	if (!world || !world->ordered || !config->nic_order)
-		return 0;
-	return world->ordered(world->ctx, why, bytes);
-}
-
 /* All but the software NIC write by hardware; that one asks by itself when it plays such a NIC. */
 static int probe(const struct kind *k, const struct ori_config *config,
 		 const struct ori_engine_world *world, char *reason, size_t bytes)

@@ -135,6 +135,7 @@ int mlx5_responder_make(struct mlx5_nic *, char *why, size_t bytes, struct mlx5_
 int mlx5_queue_connect(struct mlx5_queue *, int rank, const struct verbs_address *,
 		       uint32_t number);
 void mlx5_queue_drop(struct mlx5_queue *);
+/* cq.c */
 int mlx5_cq_make(struct mlx5_queue *, uint32_t depth, char *why, size_t bytes);
 
 /* devx.c: by command, what libibverbs cannot. */

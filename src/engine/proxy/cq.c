@@ -35,7 +35,7 @@ void ori_proxy_cq_init(struct proxy_queue *q)
  */
 void ori_proxy_cq_completed(struct ori_proxy *p, const struct ori_proxy_completion *c)
 {
-	struct proxy_queue *q = ori_proxy_queue_find(p, (uint32_t)(c->cookie >> PROXY_INDEX_BITS));
+	struct proxy_queue *q = proxy_queue_find(p, (uint32_t)(c->cookie >> PROXY_INDEX_BITS));
 	uint64_t ahead = q ? (c->cookie - q->ci) & INDEX_MASK : 0;
 	struct proxy_slot *slot = q ? proxy_slot_at(q, q->ci + ahead) : NULL;
 
@@ -53,12 +53,25 @@ void ori_proxy_cq_completed(struct ori_proxy *p, const struct ori_proxy_completi
 
 /* ---- to the device --------------------------------------------------------------------------- */
 
+void ori_proxy_cq_unwait(struct proxy_queue *q)
+{
+	struct proxy_queue **at;
+
+	if (!q->waits_on)
+		return;
+	at = &q->waits_on->waiters;
+	while (*at != q)
+		at = &(*at)->next_waiter;
+	*at = q->next_waiter;
+	q->waits_on = q->next_waiter = NULL;
+}
+
 static void activate_waiters(struct ori_proxy *p, struct proxy_queue *q)
 {
 	while (q->waiters) {
 		struct proxy_queue *w = q->waiters;
 
-		ori_proxy_queue_unwait(w);
+		ori_proxy_cq_unwait(w);
 		proxy_activate(p, w);
 	}
 }
@@ -127,7 +140,7 @@ void ori_proxy_cq_error(struct ori_proxy *p, struct proxy_queue *q, uint32_t syn
 		return;
 	q->state = QUEUE_ERROR;
 	q->error = proxy_syndrome(syndrome);
-	ori_proxy_queue_unwait(q);
+	ori_proxy_cq_unwait(q);
 	proxy_activate(p, q);
 	if (q->link)
 		p->backend.flush(p->attr.backend_ctx, q->link);

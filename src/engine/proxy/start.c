@@ -106,9 +106,8 @@ static int fenced(const struct proxy_queue *q)
 static int waits(struct ori_proxy *p, struct proxy_queue *q)
 {
 	uint32_t cqn = q->head.rkey, cqe = q->head.bytes;
-	struct proxy_queue *on = cqn & PROXY_CQN_BIT ?
-					 ori_proxy_queue_find(p, cqn ^ PROXY_CQN_BIT) :
-					 NULL;
+	struct proxy_queue *on = cqn & PROXY_CQN_BIT ? proxy_queue_find(p, cqn ^ PROXY_CQN_BIT) :
+						       NULL;
 	uint64_t good;
 
 	if (!on) {

@@ -17,27 +17,11 @@
 #include "verbs.h"
 #include "verbs_engine.h"
 
-#define ADDRESS_MAGIC 0x4f564230u /* "OVB0": another order of bytes reads otherwise */
 #define OPEN_OPS 8192u /* posts of all links that are open at a time; more find no room */
 
 _Static_assert(sizeof(struct verbs_address) <= ORI_FABRIC_ADDRESS_BYTES, "an address fits");
 
 /* ---- addresses ------------------------------------------------------------------------------- */
-
-void verbs_address_own(const struct verbs_fabric *f, struct verbs_address *out)
-{
-	int reads = f->attr.max_qp_rd_atom;
-
-	memset(out, 0, sizeof(*out));
-	out->magic = ADDRESS_MAGIC;
-	out->link_layer = f->port_attr.link_layer;
-	out->gid_type = (uint8_t)f->gid.type;
-	out->mtu = (uint8_t)f->settings.mtu;
-	out->reads = (uint8_t)(reads < 255 ? reads : 255);
-	out->lid = f->port_attr.lid;
-	out->atomics = (f->base.link_flags & ORIEL_LINK_ATOMICS) != 0;
-	memcpy(out->gid, f->gid.raw, sizeof(out->gid));
-}
 
 static int verbs_address(struct ori_fabric *fabric, uint8_t out[ORI_FABRIC_ADDRESS_BYTES],
 			 uint32_t *bytes)
@@ -69,7 +53,8 @@ static int verbs_peer_add(struct ori_fabric *fabric, int rank, const uint8_t *ad
 	if (rank < 0 || rank >= f->world.nranks || bytes != sizeof(a))
 		return ori_fail(ORIEL_EPROTO, "verbs: rank %d tells no address", rank);
 	memcpy(&a, address, sizeof(a));
-	if (a.magic != ADDRESS_MAGIC || a.mtu < IBV_MTU_256 || a.mtu > IBV_MTU_4096 || !a.reads)
+	if (a.magic != VERBS_ADDRESS_MAGIC || a.mtu < IBV_MTU_256 || a.mtu > IBV_MTU_4096 ||
+	    !a.reads)
 		return ori_fail(ORIEL_EPROTO, "verbs: what rank %d tells is no address", rank);
 	if (a.link_layer != f->port_attr.link_layer)
 		return ori_fail(ORIEL_EMISMATCH,

@@ -179,7 +179,8 @@ int verbs_arm(struct ori_fabric *, int *fd);
 uint32_t verbs_status_syndrome(enum ibv_wc_status);
 uint32_t verbs_event_syndrome(enum ibv_event_type);
 
-/* This NIC as peers are told. */
+/* address.c: this NIC as peers are told of it. */
+#define VERBS_ADDRESS_MAGIC 0x4f564230u /* "OVB0": another order of bytes reads otherwise */
 void verbs_address_own(const struct verbs_fabric *, struct verbs_address *);
 
 #endif
