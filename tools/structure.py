@@ -100,10 +100,16 @@ def main():
     options = parser.parse_args()
     root = options.build / "src/CMakeFiles/oriel_objects.dir"
     objects = {str(p.relative_to(root))[:-len(".o")]: p for p in sorted(root.rglob("*.c.o"))}
+    # a build keeps objects of sources that are gone
+    objects = {n: p for n, p in objects.items() if (layers.ROOT / "src" / n).exists()}
     if not objects:
         print(f"no object files under {root}: build first", file=sys.stderr)
         return 2
-    graph = arrows(objects)
+    try:
+        graph = arrows(objects)
+    except subprocess.CalledProcessError as error:
+        print(f"{error.cmd[-1]}: nm cannot read it: is a build under way?", file=sys.stderr)
+        return 2
     found = circles(graph)
     for part in found:
         back = back_arrows(part, graph)
