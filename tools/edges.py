@@ -35,10 +35,10 @@ FENCE = r"__sync_\w+|__atomic_thread_fence"
 
 
 def primitives():
-    """Names of the ordered primitives of port.h."""
+    """Names of the ordered primitives of port.h; of a poll in two halves the second one."""
     text = (ROOT / PRIMITIVES).read_text()
     names = set(re.findall(r"^ORIEL_DEV [\w ]+?\**(ori_\w+)\(", text, re.M))
-    return {n for n in names if re.search(r"acquire|release_|_release|acq_rel|poll_|fence_", n)
+    return {n for n in names if re.search(r"acquire|release|acq_rel|poll_end|fence_", n)
             and n != "ori_release_at"}
 
 
