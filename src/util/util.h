@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * util/util.h - what every module of the library uses: errors and log, clock, random bytes,
- * the table of live handles.  Knows nothing of ranks' objects.  Callable from any thread.
+ * futexes, crowded cores, the table of live handles.  Knows nothing of ranks' objects.  Callable
+ * from any thread.
  */
 #ifndef ORI_UTIL_H
 #define ORI_UTIL_H
