@@ -9,7 +9,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build/release}
 log=$(mktemp)
-trap 'rm -f "$log" "$log.files" "$log.tidy"' EXIT
+trap 'rm -f "$log" "$log.files" "$log.tidy" "$log.edges"' EXIT
 failed=0
 
 # Files of the tree, with new ones that nobody has added yet, without what git ignores.
@@ -21,7 +21,8 @@ list() {
 		for pattern in "$@"; do
 			args+=(-o -path "./$pattern")
 		done
-		find . -path ./build -prune -o -type f \( "${args[@]:1}" \) -print | sed 's|^\./||' | sort
+		find . -path ./build -prune -o -type f \( "${args[@]:1}" \) -print |
+			sed 's|^\./||' | sort
 	fi | while read -r file; do
 		[ -f "$file" ] && echo "$file"
 	done
@@ -87,20 +88,23 @@ check_cppcheck() {
 	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr \
 		--suppress=missingIncludeSystem --suppress=uninitvar --suppress=ctuuninitvar \
 		--suppress=arithOperationsOnVoidPointer --suppress=readdirCalled \
-		--suppress=nullPointerRedundantCheck -j "$(nproc)" -I include -D__aarch64__ -D__linux__ \
-		--library=posix src
+		--suppress=nullPointerRedundantCheck -j "$(nproc)" -I include \
+		-D__aarch64__ -D__linux__ --library=posix src
 }
 
-# Both compilers, all warnings, every C file; MPI and OpenSHMEM programs need headers of their own and are left to the build.
+# Both compilers, all warnings, every C file.  MPI and OpenSHMEM programs need headers of their own
+# and are left to the build.
 check_warnings() {
 	local compiler status=0
+	local needs_mpi='^(bench/versus/|examples/06_mpi/|bench/coll/(mpi|shmem)\.c)'
 	for compiler in cc clang; do
 		if ! command -v $compiler >/dev/null; then
 			continue
 		fi
-		list '*.c' | grep -vE '^(bench/versus/|examples/06_mpi/|bench/coll/(mpi|shmem)\.c)' | xargs -P "$(nproc)" -n 8 $compiler -std=gnu11 \
-			-D_GNU_SOURCE -O1 -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes \
-			-Wmissing-prototypes -Werror -fsyntax-only -pthread -I include -I src -I tests ||
+		list '*.c' | grep -vE "$needs_mpi" |
+			xargs -P "$(nproc)" -n 8 $compiler -std=gnu11 -D_GNU_SOURCE -O1 -Wall \
+				-Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes \
+				-Werror -fsyntax-only -pthread -I include -I src -I tests ||
 			status=1
 	done
 	return $status
@@ -137,6 +141,26 @@ check_length() {
 	return $status
 }
 
+# Folders include only what stands below them: the table of tools/layers.py and ARCHITECTURE.md.
+check_layers() {
+	python3 tools/layers.py
+}
+
+# Ordered accesses, their labels, and the table of docs/memory-model.md tell the same.
+# Skipped while rows are still in docs/memory-model/, one file for each area.
+check_edges() {
+	if [ -d docs/memory-model ]; then
+		python3 tools/edges.py >"$log.edges"
+		echo "docs/memory-model/ is not joined; $(wc -l <"$log.edges") findings"
+		return 77
+	fi
+	python3 tools/edges.py
+}
+
+check_columns() {
+	{ sources; scripts; list '*.md' '*.py'; } | sort -u | xargs python3 tools/columns.py
+}
+
 # Relative links of the Markdown files lead to files that exist.
 check_links() {
 	local file target status=0
@@ -150,7 +174,8 @@ check_links() {
 				echo "$file: link to $target, which does not exist"
 				status=1
 			fi
-		done < <(sed '/^```/,/^```/d' "$file" | grep -oE '\]\([^) ]+\)' | sed -E 's/^\]\((.*)\)$/\1/')
+		done < <(sed '/^```/,/^```/d' "$file" | grep -oE '\]\([^) ]+\)' |
+			sed -E 's/^\]\((.*)\)$/\1/')
 	done < <(list '*.md')
 	return $status
 }
@@ -193,6 +218,9 @@ step cppcheck check_cppcheck
 step scripts check_scripts
 step spdx check_spdx
 step length check_length
+step columns check_columns
+step layers check_layers
+step edges check_edges
 step links check_links
 step space check_space
 step words check_words

@@ -138,7 +138,7 @@ static void learn_peers(struct oriel_comm *c, const struct create_record *all)
 		on_host += !p->far;
 		in_process += p->same_process;
 	}
-	ori_cpu_neighbours_set(on_host, in_process);
+	ori_crowd_ranks_set(on_host, in_process);
 	tell_sharers(c);
 }
 

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 
 #include "../diag/diag.h"
-#include "../device/cpu/cpu.h"
 #include "comm.h"
 
 #define LOOK_NS 20000000ull

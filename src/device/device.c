@@ -47,62 +47,14 @@ void ori_device_hold(struct ori_device *device)
 
 void ori_device_drop(struct ori_device *device)
 {
-	/* [H1] release and acquire of each other: the last one sees it as the others left it. */
+	/*
+	 * [DEVICE1] acq_rel, process; partner: [DEVICE1] of the other holders.  Publishes what this
+	 * holder did with the device.  Without it the last one could close the device while it
+	 * still sees, say, a list of mappings as it was before another holder's last call.
+	 */
 	if (!__atomic_fetch_sub(&device->holders, 1, __ATOMIC_ACQ_REL))
 		device->ops->close(device);
 }
-
-static int no_place(struct ori_device *device, char *address, size_t bytes)
-{
-	(void)device;
-	(void)address;
-	(void)bytes;
-	return ORIEL_EUNSUPPORTED;
-}
-
-static int no_dmabuf(struct ori_device *device, const void *ptr, size_t bytes, uint64_t *offset)
-{
-	(void)device;
-	(void)ptr;
-	(void)bytes;
-	(void)offset;
-	return -1;
-}
-
-/* Its kernels are threads of the host. */
-static int all_reach(struct ori_device *device, void *base, size_t bytes, int registers, char *why,
-		     size_t why_bytes)
-{
-	(void)device;
-	(void)base;
-	(void)bytes;
-	(void)registers;
-	(void)why;
-	(void)why_bytes;
-	return 0;
-}
-
-static void no_unreach(struct ori_device *device, void *base)
-{
-	(void)device;
-	(void)base;
-}
-
-static int all_ordered(struct ori_device *device, char *why, size_t bytes)
-{
-	(void)device;
-	(void)why;
-	(void)bytes;
-	return 0;
-}
-
-const struct ori_nic_ops ori_no_nic_ops = {
-	.place = no_place,
-	.dmabuf = no_dmabuf,
-	.reach = all_reach,
-	.unreach = no_unreach,
-	.ordered = all_ordered,
-};
 
 int ori_device_row(int n, struct ori_device_row *row)
 {

@@ -26,8 +26,9 @@ enum ori_export_kind {
 };
 
 /*
- * One allocation that can be given to another process.  What a peer says about its own (bytes, kind, handle,
- * and the descriptor it passed) has the same form; base is then its address there, of use to nobody here.
+ * One allocation that can be given to another process.  What a peer says about its own (bytes,
+ * kind, handle, and the descriptor it passed) has the same form; base is then its address there, of
+ * use to nobody here.
  */
 struct ori_allocation {
 	void *base;
@@ -56,21 +57,25 @@ struct ori_device_ops {
 	int (*alloc)(struct ori_device *, size_t bytes, struct ori_allocation *);
 	void (*free)(struct ori_device *, struct ori_allocation *);
 	/*
-	 * The user's own memory as an allocation peers can map (the whole of it, ptr somewhere inside);
-	 * ORIEL_EEXPORT with the reason.  Undone by forget.
+	 * The user's own memory as an allocation peers can map (the whole of it, ptr somewhere
+	 * inside); ORIEL_EEXPORT with the reason.  Undone by forget.
 	 */
 	int (*describe)(struct ori_device *, const void *ptr, size_t bytes,
 			struct ori_allocation *);
 	void (*forget)(struct ori_device *, struct ori_allocation *);
-	/* Maps a peer's allocation (its descriptor is not consumed), of any kind the peer's device makes. */
+	/*
+	 * Maps a peer's allocation (its descriptor is not consumed), of any kind the peer's device
+	 * makes.
+	 */
 	int (*import)(struct ori_device *, const struct ori_allocation *theirs, void **base);
 	void (*unimport)(struct ori_device *, const struct ori_allocation *theirs, void *base);
 	/* Gives the pages of a range back; they read as zero afterwards. */
 	void (*discard)(struct ori_device *, struct ori_allocation *, size_t offset, size_t bytes);
 	/*
-	 * Of separate devices: host memory that peers can map and kernels load and store, at the address it has for
-	 * the host; zeroed.  What is given back may be given out again, unless somebody can still be storing to it:
-	 * either way the address stays until no rank of the process uses the device.
+	 * Of separate devices: host memory that peers can map and kernels load and store, at the
+	 * address it has for the host; zeroed.  What is given back may be given out again, unless
+	 * somebody can still be storing to it: either way the address stays until no rank of the
+	 * process uses the device.
 	 */
 	int (*alloc_host)(struct ori_device *, size_t bytes, struct ori_allocation *);
 	void (*free_host)(struct ori_device *, struct ori_allocation *, int again);
@@ -79,11 +84,23 @@ struct ori_device_ops {
 	/* Is all of it memory of this process? */
 	int (*is_memory)(struct ori_device *, const void *ptr, size_t bytes);
 	void (*identify)(struct ori_device *, const void *ptr, struct ori_identity *);
-	/* Between any two memories of host and device; done on return.  Safe while kernels run and wait. */
+	/*
+	 * Between any two memories of host and device; done on return.  Safe while kernels run and
+	 * wait.
+	 */
 	int (*copy)(struct ori_device *, void *to, const void *from, size_t bytes);
 	int (*launch)(struct ori_device *, const struct oriel_kernel *, int nblocks, int nthreads,
 		      const void *args, size_t args_bytes, void *stream);
-	/* All that was launched on the stream is done.  ORIEL_ETIMEDOUT after the device's deadline. */
+	/*
+	 * How many blocks of a kernel a rank may launch so that those of all ranks and comms on the
+	 * device run at once.
+	 */
+	int (*resident)(struct ori_device *, const struct oriel_kernel *, int nthreads,
+			int *nblocks);
+	/*
+	 * All that was launched on the stream is done.  ORIEL_ETIMEDOUT after the device's
+	 * deadline.
+	 */
 	int (*sync)(struct ori_device *, void *stream);
 	/* What topology must know: which device this is and whom it reaches. */
 	int (*facts)(struct ori_device *, struct ori_facts *);
@@ -107,9 +124,15 @@ struct ori_mark;
 
 /* What a stream can be given beside kernels.  On the CPU it is done on return. */
 struct ori_stream_ops {
-	/* After what the stream has, before what it gets; among each other in any order.  By copy engines. */
+	/*
+	 * After what the stream has, before what it gets; among each other in any order.  By copy
+	 * engines.
+	 */
 	int (*copies)(struct ori_device *, const struct ori_copy_job *, int n, void *stream);
-	/* *held: the stream is being captured, and the graph calls gone(arg), on any thread, when it goes. */
+	/*
+	 * *held: the stream is being captured, and the graph calls gone(arg), on any thread, when
+	 * it goes.
+	 */
 	int (*hold)(struct ori_device *, void *stream, void (*gone)(void *arg), void *arg,
 		    int *held);
 	/* Is its work going into a graph? */
@@ -141,7 +164,9 @@ struct ori_stream_ops {
 
 /* What engines ask for NICs that reach the device's memory by themselves.  Logs nothing. */
 struct ori_nic_ops {
-	/* Its PCI address as sysfs writes it, 0000:17:00.0; ORIEL_EUNSUPPORTED where it has none. */
+	/*
+	 * Its PCI address as sysfs writes it, 0000:17:00.0; ORIEL_EUNSUPPORTED where it has none.
+	 */
 	int (*place)(struct ori_device *, char *address, size_t bytes);
 	/*
 	 * Memory that it holds as a dma-buf: a descriptor, the caller's to close, and where in it
@@ -169,11 +194,15 @@ struct ori_device {
 	const struct ori_device_ops *ops;
 	const struct ori_nic_ops *nics;
 	const struct ori_stream_ops *streams;
-	int separate; /* its memory is not the host's: control memory has two halves (comm/control.c) */
+	/* its memory is not the host's: control memory has two halves (comm/control.c) */
+	int separate;
 	int holders; /* atomic: beside the one that opened it */
 };
 
-/* "cpu", "cuda", "cuda:N"; waits inside the device end after timeout_ns.  ORIEL_EUNSUPPORTED with a line for one that is not built in. */
+/*
+ * "cpu", "cuda", "cuda:N"; waits inside the device end after timeout_ns.  ORIEL_EUNSUPPORTED with a
+ * line for one that is not built in.
+ */
 int ori_device_open(const char *name, uint64_t timeout_ns, struct ori_device **);
 /* One holder more, one less: the last one closes it.  A split comm holds its parent's. */
 void ori_device_hold(struct ori_device *);
@@ -191,22 +220,12 @@ int ori_cuda_device_open(int number, uint64_t timeout_ns, struct ori_device **);
 /* One GPU, or why there is none; n counts from 0, 0 past the end.  For ori_device_row(). */
 int ori_cuda_row(int n, struct ori_device_row *);
 /*
- * An image of kernels (cubin, fatbin or PTX text; it must stay where it is), for every GPU that is open or
- * will be.
+ * An image of kernels (cubin, fatbin or PTX text; it must stay where it is), for every GPU that is
+ * open or will be.
  */
 int ori_cuda_images_add(const void *image, size_t bytes);
-/*
- * Blocks of that kernel that a rank may launch so that those of all ranks and comms on its GPU run
- * at once.
- */
-int ori_cuda_resident(struct ori_device *, const struct oriel_kernel *, int nthreads, int *nblocks);
 
-/*
- * How many ranks of this host wait beside each other; the CPU spin helper yields at once when they
- * outnumber the cores.  The largest value told to this process counts.
- */
-void ori_cpu_neighbours_set(int ranks_on_host, int ranks_in_process);
-/* What follows from it for oriel_comm_dev.spin_polls. */
+/* For oriel_comm_dev.spin_polls: few where the cores are crowded (util/crowd.c). */
 uint32_t ori_cpu_spin_polls(void);
 /*
  * How much host memory for peers this process may have, up to `wanted`, if it maps so much `maps`

@@ -2,17 +2,24 @@
 /*
  * diag/board.c - the board: slots taken, filled and read without locks.
  *
- * Fields are stored with release and loaded with acquire, so they become visible in the order they are
- * written: `state` 1 on taking, the fields, `state` 2 [D1].  A reader looks at `state` [D2], the fields,
- * then at `state` and `since_ns` again: a slot that changed hands meanwhile is not believed.  `peer`,
- * `have` and `want` of one that did not may be of two moments of the same wait.
+ * Fields are stored with release and loaded with acquire, so they become visible in the order they
+ * are written: `state` 1 on taking, the fields, `state` 2 [BOARD1].  A reader looks at `state`
+ * [BOARD2], at the fields, then at `state` and `since_ns` again: it does not believe a slot that
+ * changed hands meanwhile.  `peer`, `have` and `want` of a slot that did not may be of two moments
+ * of the same wait.
  */
 #include <oriel/device/spin.h>
 
 #include "../util/util.h"
 #include "diag.h"
 
+/*
+ * [BOARD5] release, sys: mapped peers read the board; partner [BOARD6].  Publishes that the slot is
+ * taken again (`state` 1).  Without it a reader could mix fields of two waits and still find the
+ * old state.
+ */
 #define STORE(field, v) __atomic_store_n(&(field), (v), __ATOMIC_RELEASE)
+/* [BOARD6] acquire, sys; partner [BOARD5]. */
 #define LOAD(field) __atomic_load_n(&(field), __ATOMIC_ACQUIRE)
 
 static int take_slot(struct oriel_board *board)
@@ -20,6 +27,7 @@ static int take_slot(struct oriel_board *board)
 	for (int n = 0; n < ORIEL_BOARD_SLOTS; n++) {
 		uint32_t was = 0;
 
+		/* [BOARD4] acquire, process; partner [BOARD3] in ori_board_clear(). */
 		if (!LOAD(board->slot[n].state) &&
 		    __atomic_compare_exchange_n(&board->slot[n].state, &was, 1, 0, __ATOMIC_ACQUIRE,
 						__ATOMIC_RELAXED))
@@ -28,7 +36,7 @@ static int take_slot(struct oriel_board *board)
 	return -1;
 }
 
-void ori_board_update(struct ori_spin *s, uint64_t have)
+void ori_board_update(struct ori_spin *s, uint64_t have, uint32_t block)
 {
 	struct oriel_board_slot *slot;
 
@@ -47,11 +55,14 @@ void ori_board_update(struct ori_spin *s, uint64_t have)
 	STORE(slot->peer, s->peer);
 	STORE(slot->id, s->id);
 	STORE(slot->window, s->window);
-	STORE(slot->block, (int32_t)oriel_cpu_this_thread()->block);
+	STORE(slot->block, (int32_t)block);
 	STORE(slot->have, have);
 	STORE(slot->want, s->want);
 	STORE(slot->since_ns, s->start_ns);
-	/* [D1] release; partner [D2]. */
+	/*
+	 * [BOARD1] release, sys; partner [BOARD2] in ori_board_read().  Publishes the fields.
+	 * Without it a report could name the peer of the slot's last wait.
+	 */
 	__atomic_store_n(&slot->state, 2, __ATOMIC_RELEASE);
 }
 
@@ -59,7 +70,10 @@ void ori_board_clear(struct ori_spin *s)
 {
 	if (s->board_slot < 0)
 		return;
-	/* release: the next taker's stores come after ours (its CAS acquires) */
+	/*
+	 * [BOARD3] release, process; partner [BOARD4] in take_slot().  Publishes that this thread
+	 * has written its last field.  Without it that could overwrite one of the next taker's.
+	 */
 	__atomic_store_n(&s->comm->board->slot[s->board_slot].state, 0, __ATOMIC_RELEASE);
 	s->board_slot = -1;
 }
@@ -68,7 +82,7 @@ int ori_board_read(const struct oriel_board *board, int n, struct oriel_board_sl
 {
 	const struct oriel_board_slot *slot = &board->slot[n];
 
-	/* [D2] acquire; partner [D1]. */
+	/* [BOARD2] acquire, sys; partner [BOARD1], on a GPU [SPIN1]. */
 	if (__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) != 2)
 		return 0;
 	out->op = LOAD(slot->op);
@@ -78,6 +92,6 @@ int ori_board_read(const struct oriel_board *board, int n, struct oriel_board_sl
 	out->block = LOAD(slot->block);
 	out->have = LOAD(slot->have);
 	out->want = LOAD(slot->want);
-	out->since_ns = __atomic_load_n(&slot->since_ns, __ATOMIC_ACQUIRE);
+	out->since_ns = LOAD(slot->since_ns);
 	return LOAD(slot->state) == 2 && LOAD(slot->since_ns) == out->since_ns;
 }

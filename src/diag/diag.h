@@ -27,8 +27,11 @@ struct ori_spin;
 struct oriel_board;
 struct oriel_board_slot;
 
-/* Takes a slot at first, then keeps `have` fresh.  Does nothing when the board is full. */
-void ori_board_update(struct ori_spin *, uint64_t have);
+/*
+ * Takes a slot at first, then keeps `have` fresh.  `block` is the kernel block that waits.  Does
+ * nothing when the board is full.
+ */
+void ori_board_update(struct ori_spin *, uint64_t have, uint32_t block);
 void ori_board_clear(struct ori_spin *);
 /* A consistent copy of slot n; 0 if it is free or changes too fast to be read. */
 int ori_board_read(const struct oriel_board *, int n, struct oriel_board_slot *out);

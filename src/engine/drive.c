@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/drive.c - the thread of an engine: when it works and how it sleeps.  drive.h says for whom.
+ * engine/drive.c - the thread of an engine: when it works and how it sleeps.  drive.h says for
+ * whom.
  *
- * Owns the thread and the words by which callers and thread know of each other; all of them are hints, and a
- * missed one costs a bounded sleep.
+ * Owns the thread and the words by which callers and thread know of each other; all of them are
+ * hints, and a missed one costs a bounded sleep.
  */
 #include "drive.h"
 
@@ -12,7 +13,6 @@
 
 #include <oriel/device/port.h>
 
-#include "../device/cpu/cpu.h"
 #include "../util/util.h"
 
 #define IDLE_NS 10000000ull /* longest sleep: the cost of a missed wake */
@@ -21,7 +21,8 @@
  * A device posts.  Kernels of one burst follow each other within some 10 us, steps of a program
  * that computes in between within a millisecond or so: through both the thread stays awake.  Where
  * ranks outnumber the cores it gives way, and soon.  A nap costs 3 to 7 us of a core, so those of
- * ORI_DRIVE_NAP_NS take 6 to 13 % of it, and after a second of them longer ones of 500 us 1.5 % at most.
+ * ORI_DRIVE_NAP_NS take 6 to 13 % of it, and after a second of them longer ones of 500 us 1.5 % at
+ * most.
  */
 #define HOT_NS 2000000ull
 #define HOT_CROWDED_NS 200000ull
@@ -40,12 +41,18 @@ void ori_drive_rest(struct ori_drive *d)
 {
 	if (!__atomic_load_n(&d->watching, __ATOMIC_RELAXED))
 		return;
+	/*
+	 * [DRIVE1] release, process; partner [DRIVE2] in watch().  Publishes this caller's last
+	 * ori_drive_note().  Without it the thread could find that note later, take it for a caller
+	 * that still drives, and leave the engine alone for one more pause.
+	 */
 	__atomic_fetch_add(&d->rests, 1, __ATOMIC_RELEASE);
 	ori_futex_wake_all(&d->rests);
 }
 
 int ori_drive_stopping(const struct ori_drive *d)
 {
+	/* [DRIVE4] acquire, process; partner [DRIVE3] in ori_drive_stop(). */
 	return (int)__atomic_load_n(&d->stop, __ATOMIC_ACQUIRE);
 }
 
@@ -54,12 +61,16 @@ int ori_drive_stopping(const struct ori_drive *d)
 /* While callers drive, the thread only looks in now and then; *seen: how often they had. */
 static void watch(struct ori_drive *d, uint64_t *seen, uint64_t ns)
 {
+	/* [DRIVE2] acquire, process; partner [DRIVE1] in ori_drive_rest(). */
 	uint32_t rests = __atomic_load_n(&d->rests, __ATOMIC_ACQUIRE);
 
 	__atomic_store_n(&d->watching, 1, __ATOMIC_RELAXED);
 	ori_futex_wait(&d->rests, rests, ns);
 	__atomic_store_n(&d->watching, 0, __ATOMIC_RELAXED);
-	/* One has gone to sleep: perhaps the last.  Others that still drive will be seen. */
+	/*
+	 * As [DRIVE2].  A caller has gone to sleep, perhaps the last one.  Others that still drive
+	 * will be seen.
+	 */
 	if (__atomic_load_n(&d->rests, __ATOMIC_ACQUIRE) != rests)
 		*seen = __atomic_load_n(&d->drives, __ATOMIC_RELAXED);
 }
@@ -82,7 +93,9 @@ static void *backup_main(void *arg)
 		}
 		pause = ORI_DRIVE_WATCH_NS;
 		done = d->ops->step(d, &busy);
-		/* busy and nothing done: timers run on, and what found no room is tried again soon */
+		/*
+		 * busy and nothing done: timers run on, and what found no room is tried again soon
+		 */
 		if (done <= 0)
 			(void)d->ops->sleep(d, done < 0 || busy ? ORI_DRIVE_BUSY_NS : IDLE_NS);
 	}
@@ -97,13 +110,13 @@ static uint64_t next_nap_ns(const struct ori_drive *d, uint64_t nap_ns, uint64_t
 	uint64_t longest = idle_ns < DOZE_AFTER_NS ? ORI_DRIVE_NAP_NS : d->ops->doze_ns;
 
 	if (!nap_ns)
-		return idle_ns < (ori_cpu_crowded() ? HOT_CROWDED_NS : HOT_NS) ? 0 : NAP_FIRST_NS;
+		return idle_ns < (ori_crowded() ? HOT_CROWDED_NS : HOT_NS) ? 0 : NAP_FIRST_NS;
 	return nap_ns * 2 < longest ? nap_ns * 2 : longest;
 }
 
 static void rest_awake(uint32_t *polls)
 {
-	if (ori_cpu_crowded())
+	if (ori_crowded())
 		sched_yield();
 	else
 		ori_pause();
@@ -158,6 +171,10 @@ void ori_drive_stop(struct ori_drive *d)
 {
 	if (!d->started)
 		return;
+	/*
+	 * [DRIVE3] release, process; partner [DRIVE4].  Publishes what the closing thread wrote
+	 * before: a sleep that ops->wake() does not end must not begin.
+	 */
 	__atomic_store_n(&d->stop, 1, __ATOMIC_RELEASE);
 	d->ops->wake(d);
 	ori_drive_rest(d);

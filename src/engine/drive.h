@@ -2,10 +2,10 @@
 /*
  * engine/drive.h - the thread of an engine: when it works and how it sleeps.
  *
- * Where CPU threads post, whoever posts or waits drives the engine; the thread backs them up: it works when
- * something arrives while the rank computes, and when nobody has driven for a moment.  Where a device posts nobody
- * drives and nobody tells that it has rung: the thread looks at the doorbells itself, awake through a burst, then
- * in naps.
+ * Where CPU threads post, whoever posts or waits drives the engine; the thread backs them up: it
+ * works when something arrives while the rank computes, and when nobody has driven for a moment.
+ * Where a device posts nobody drives and nobody tells that it has rung: the thread looks at the
+ * doorbells itself, awake through a burst, then in naps.
  *
  * Used by soft/ and proxied/, which own what is stepped and the lock around it.
  */
@@ -23,16 +23,20 @@ struct ori_drive;
 
 /* What is driven; the implementations find themselves by the address of their struct ori_drive. */
 struct ori_drive_ops {
-	/* How much was done; -1 if somebody else is at it.  *busy, if asked for: more is to come. */
+	/*
+	 * How much was done; -1 if somebody else is at it.  *busy, if asked for: more is to come.
+	 */
 	int (*step)(struct ori_drive *, int *busy);
 	/*
-	 * Sleeps until there is something to do, at most ns; not at all if there is something now.  Returns what a
-	 * look that it took has done: where a device posts it takes one, before or after.
+	 * Sleeps until there is something to do, at most ns; not at all if there is something now.
+	 * Returns what a look that it took has done: where a device posts it takes one, before or
+	 * after.
 	 */
 	int (*sleep)(struct ori_drive *, uint64_t ns);
 	/* Ends such a sleep, or the next one. */
 	void (*wake)(struct ori_drive *);
-	uint64_t watch_ns; /* between looks while callers go on driving, ORI_DRIVE_WATCH_NS or more */
+	/* between looks while callers go on driving, ORI_DRIVE_WATCH_NS or more */
+	uint64_t watch_ns;
 	uint64_t doze_ns; /* naps after a second without work, ORI_DRIVE_NAP_NS or more */
 };
 

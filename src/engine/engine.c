@@ -11,7 +11,6 @@
 
 #include <oriel/device/wqe.h>
 
-#include "../device/cpu/cpu.h"
 #include "../util/util.h"
 #include "mlx5/mlx5_engine.h"
 #include "ofi/ofi_engine.h"
@@ -43,8 +42,8 @@ static int ofi_probe(const struct ori_config *config, const struct ori_engine_wo
 }
 
 /*
- * Best first.  probe: usable on this machine?  Logs nothing.  ORIEL_EUNSUPPORTED: there is no such device;
- * anything else: there is one, but something else is missing.
+ * Best first.  probe: usable on this machine?  Logs nothing.  ORIEL_EUNSUPPORTED: there is no such
+ * device; anything else: there is one, but something else is missing.
  */
 static const struct kind {
 	const char *name;
@@ -86,14 +85,6 @@ int ori_engine_row(int n, struct ori_engine_row *row)
 	else
 		snprintf(row->text, sizeof(row->text), "%s", reason);
 	return 1;
-}
-
-int ori_engine_ordered(const struct ori_config *config, const struct ori_engine_world *world,
-		       char *why, size_t bytes)
-{
-	if (!world || !world->ordered || !config->nic_order)
-		return 0;
-	return world->ordered(world->ctx, why, bytes);
 }
 
 /* All but the software NIC write by hardware; that one asks by itself when it plays such a NIC. */
@@ -174,27 +165,6 @@ int ori_engine_open(const char *name, const struct ori_config *config,
 	if (!k)
 		return ori_fail(ORIEL_EINVAL, "no engine is called %s", name);
 	return k->open(config, world, engine);
-}
-
-void oriel_cpu_drive(struct ori_engine *engine)
-{
-	engine->ops->drive(engine);
-}
-
-uint64_t ori_cpu_sleep_ns(const struct ori_engine *engine)
-{
-	return engine->sleep_ns;
-}
-
-uint64_t ori_cpu_work(const struct ori_engine *engine)
-{
-	return __atomic_load_n(&engine->work, __ATOMIC_RELAXED);
-}
-
-void ori_cpu_rest(struct ori_engine *engine)
-{
-	if (engine->ops->rest)
-		engine->ops->rest(engine);
 }
 
 const char *ori_syndrome_text(uint32_t syndrome)

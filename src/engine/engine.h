@@ -2,8 +2,9 @@
 /*
  * engine/engine.h - the table of an engine: what executes the work queues of queued peers.
  *
- * comm/ uses nothing but this header; soft/ implements it.  An engine knows queues, memory and wires by
- * the addresses it is given, and nothing of comms: what it needs of one is in struct ori_engine_world.
+ * comm/ uses nothing but this header; soft/ implements it.  An engine knows queues, memory and
+ * wires by the addresses it is given, and nothing of comms: what it needs of one is in struct
+ * ori_engine_world.
  */
 #ifndef ORI_ENGINE_H
 #define ORI_ENGINE_H
@@ -22,29 +23,30 @@ struct ori_engine_world {
 	struct oriel_waiters *waiters; /* woken when words of this rank may have changed */
 	struct oriel_waiters *kicks;   /* where peers find this rank's engine asleep */
 	/*
-	 * `bytes` at `offset` of allocation `id` of a rank, in this address space; NULL: not reachable.
-	 * *device: it is device memory, only `copy` may touch it.
+	 * `bytes` at `offset` of allocation `id` of a rank, in this address space; NULL: not
+	 * reachable.  *device: it is device memory, only `copy` may touch it.
 	 */
 	const void *(*resolve)(void *ctx, int rank, uint64_t id, uint64_t offset, uint64_t bytes,
 			       int *device);
 	/*
-	 * Copies where one side at least is device memory; done on return.  NULL: there is none.  0 or a
-	 * status.
+	 * Copies where one side at least is device memory; done on return.  NULL: there is none.  0
+	 * or a status.
 	 */
 	int (*copy)(void *ctx, void *to, const void *from, uint64_t bytes);
 	/*
-	 * Can that rank's engine resolve exported device memory of this rank?  If not it crosses in small pieces.
-	 * NULL: every rank can.
+	 * Can that rank's engine resolve exported device memory of this rank?  If not it crosses in
+	 * small pieces.  NULL: every rank can.
 	 */
 	int (*reaches)(void *ctx, int rank);
 	/*
-	 * Device memory as a dma-buf, for NICs that reach it by themselves: a descriptor, the caller's to close,
-	 * and where in it `base` lies; negative: not possible.  NULL: there is none.
+	 * Device memory as a dma-buf, for NICs that reach it by themselves: a descriptor, the
+	 * caller's to close, and where in it `base` lies; negative: not possible.  NULL: there is
+	 * none.
 	 */
 	int (*dmabuf)(void *ctx, const void *base, uint64_t bytes, uint64_t *offset);
 	/*
-	 * Pages of the engine's, or registers of its NIC, that the device posts to: in its reach, at the address they have
-	 * here.  0, or a status and what is missing.  NULL: all memory is.
+	 * Pages of the engine's, or registers of its NIC, that the device posts to: in its reach,
+	 * at the address they have here.  0, or a status and what is missing.  NULL: all memory is.
 	 */
 	int (*reach)(void *ctx, void *base, uint64_t bytes, int registers, char *why,
 		     size_t why_bytes);
@@ -54,11 +56,16 @@ struct ori_engine_world {
 	 * wrote into the device's before? 0, or a status and why not.  NULL: there is one memory.
 	 */
 	int (*ordered)(void *ctx, char *why, size_t why_bytes);
-	/* Queues are posted by a device that drives nothing: the engine must look at doorbells itself. */
+	/*
+	 * Queues are posted by a device that drives nothing: the engine must look at doorbells
+	 * itself.
+	 */
 	int device_posts;
 	/* something lies on the wire towards `rank`: its engine should look */
 	void (*kick)(void *ctx, int rank);
-	/* a queue has failed: told before anything is written that could be taken for its success */
+	/*
+	 * a queue has failed: told before anything is written that could be taken for its success
+	 */
 	void (*doomed)(void *ctx, uint32_t nic, uint32_t qpn);
 	/* the same with its cause; told once a queue, outside of the engine's lock */
 	void (*failed)(void *ctx, uint32_t nic, uint32_t qpn, uint64_t wqe, uint32_t syndrome);
@@ -73,7 +80,10 @@ struct ori_engine_memory {
 	uint64_t export_id, export_offset; /* 0: not exported */
 };
 
-/* What peers must know of a region before their queues may name its key; zeros where that is nothing. */
+/*
+ * What peers must know of a region before their queues may name its key; zeros where that is
+ * nothing.
+ */
 struct ori_engine_blob {
 	uint8_t bytes[64];
 };
@@ -100,8 +110,9 @@ struct ori_engine_ops {
 	int (*address)(struct ori_engine *, struct ori_engine_address *);
 	int (*peer)(struct ori_engine *, int rank, const struct ori_engine_address *);
 	/*
-	 * Makes a queue pair over the queue's memory; sets its qpn and cqn, and its CQ.  A NIC that has memory of its
-	 * own for queues puts that in place of sq, cq, record, doorbell and depth.
+	 * Makes a queue pair over the queue's memory; sets its qpn and cqn, and its CQ.  A NIC that
+	 * has memory of its own for queues puts that in place of sq, cq, record, doorbell and
+	 * depth.
 	 */
 	int (*queue_add)(struct ori_engine *, uint32_t nic, struct oriel_queue *, int core_direct);
 	/* What the other end's connect() is given for this queue. */
@@ -115,14 +126,15 @@ struct ori_engine_ops {
 	/* May begin to work.  Queues and wires are added before and after this, while it works. */
 	int (*start)(struct ori_engine *);
 	/*
-	 * Is everything that was rung complete?  For hosts that cannot look at a device's queues.  What failed among
-	 * it has been told on return.
+	 * Is everything that was rung complete?  For hosts that cannot look at a device's queues.
+	 * What failed among it has been told on return.
 	 */
 	int (*idle)(struct ori_engine *);
 	/*
-	 * Peers get no answer any more, and nothing of this rank's goes out; after a failure, before memory goes that
-	 * peers may still write to.  What they sent then waits for its retries and meanwhile they hear of the failure;
-	 * an answer ("no such key") would look like one of its own.  Nothing is begun after it; may be called again.
+	 * Peers get no answer any more, and nothing of this rank's goes out; after a failure,
+	 * before memory goes that peers may still write to.  What they sent then waits for its
+	 * retries and meanwhile they hear of the failure; an answer ("no such key") would look like
+	 * one of its own.  Nothing is begun after it; may be called again.
 	 */
 	void (*silence)(struct ori_engine *);
 	/*
@@ -166,11 +178,12 @@ enum ori_engine_bit {
 };
 
 /*
- * Which engines this rank could use for its queued peers: the one ORIEL_ENGINE names (ORIEL_ECONFIG or
- * ORIEL_EUNSUPPORTED with the reason if it cannot be), else by itself: soft where all ranks share a machine, what
- * answers a probe of this machine where they do not.  0 in *mask: none, and `why` says what is missing.
- * Where there is an mlx5 NIC that cannot be used as one, and verbs takes its place, a line says why.  The world is
- * asked what the rank's device reaches; NULL: everything.
+ * Which engines this rank could use for its queued peers: the one ORIEL_ENGINE names (ORIEL_ECONFIG
+ * or ORIEL_EUNSUPPORTED with the reason if it cannot be), else by itself: soft where all ranks
+ * share a machine, what answers a probe of this machine where they do not.  0 in *mask: none, and
+ * `why` says what is missing.  Where there is an mlx5 NIC that cannot be used as one, and verbs
+ * takes its place, a line says why.  The world is asked what the rank's device reaches; NULL:
+ * everything.
  */
 int ori_engine_offer(const struct ori_config *, const struct ori_engine_world *, int one_machine,
 		     uint32_t *mask, char *why, size_t bytes);

@@ -3,8 +3,9 @@
  * util/config.c - reads the ORIEL_* variables of the environment into a struct.
  *
  * Owns the table (made from the list in config.h), the parsers of each type, the check for misspelt
- * names and the lock under which the library reads the environment.  Does not own the meaning of a value: who uses a text such as ORIEL_TOPOLOGY
- * parses it.  Variables of other programs (RANK, MASTER_ADDR, ...) are the boot's business.
+ * names and the lock under which the library reads the environment.  Does not own the meaning of a
+ * value: who uses a text such as ORIEL_TOPOLOGY parses it.  Variables of other programs (RANK,
+ * MASTER_ADDR, ...) are the boot's business.
  *
  * Called by: boot and comm when they are made, and oriel-info.  From any thread, as far as the
  * program does not change its environment meanwhile.

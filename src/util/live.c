@@ -8,9 +8,9 @@
  * Called by: every public call, from any thread.  The list is cut in shards by address, each with a
  * lock of its own, so that thread-ranks that work on windows of their own do not meet here.
  *
- * A child of fork() has a copy of the list, and of the handles' memory, but not the threads and sockets
- * that serve them; control memory it shares with its parent.  One call of the child's could end the
- * parent's comm.  So handles that are older than the process are told apart and refused.
+ * A child of fork() has a copy of the list, and of the handles' memory, but not the threads and
+ * sockets that serve them; control memory it shares with its parent.  One call of the child's could
+ * end the parent's comm.  So handles that are older than the process are told apart and refused.
  */
 #include <pthread.h>
 #include <stdlib.h>

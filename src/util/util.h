@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * util/util.h - what every module of the library uses: errors and log, clock, random bytes,
- * the table of live handles.  Knows nothing of ranks' objects.  Callable from any thread.
+ * futexes, crowded cores, the table of live handles.  Knows nothing of ranks' objects.  Callable
+ * from any thread.
  */
 #ifndef ORI_UTIL_H
 #define ORI_UTIL_H
@@ -44,7 +45,7 @@ void ori_last_error_clear(void);
 /* How often this thread's text was set: has a call that failed left one of its own? */
 uint64_t ori_last_error_count(void);
 
-/* ---- clock and random (clock.c) ----------------------------------------------------------------- */
+/* ---- clock and random (clock.c) -------------------------------------------------------------- */
 
 uint64_t ori_now_ns(void);
 void ori_sleep_ns(uint64_t ns); /* monotonic */
@@ -54,7 +55,25 @@ int ori_random_bytes(void *out, size_t bytes); /* 0 or ORIEL_ESYSTEM */
 /* Cores this process may run on. */
 int ori_core_count(void);
 
-/* ---- live handles (live.c) ------------------------------------------------------------------------ */
+/* ---- futexes (futex.c) ----------------------------------------------------------------------- */
+
+/*
+ * Sleeps while the word has the expected value, at most ns; may return for no reason.  The word may
+ * be shared between processes.
+ */
+void ori_futex_wait(uint32_t *word, uint32_t expected, uint64_t ns);
+void ori_futex_wake_all(uint32_t *word);
+
+/* ---- crowded cores (crowd.c) ----------------------------------------------------------------- */
+
+/* 1 when the threads of this process and of its neighbours outnumber the cores. */
+int ori_crowded(void);
+/* Ranks of this host, and those of them in this process.  The largest values told so far count. */
+void ori_crowd_ranks_set(int on_host, int in_process);
+/* Threads of a launch begin (positive) or end (negative). */
+void ori_crowd_threads_add(int threads);
+
+/* ---- live handles (live.c) ------------------------------------------------------------------- */
 
 /*
  * Every handle given to a user is listed while it lives, so that a call with a destroyed or foreign

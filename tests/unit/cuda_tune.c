@@ -20,10 +20,10 @@ static void check_resident(struct oriel_comm *c, const struct ori_a2a_plan *plan
 		warps = plan->kind[ORI_PLAN_QUEUED].warps;
 	if (!plan->uniform && plan->kind[ORI_PLAN_QUEUED].blocks > most)
 		most = plan->kind[ORI_PLAN_QUEUED].blocks;
-	REQUIRE_OK(ori_cuda_resident(c->device,
-				     ori_a2a_kernel(plan->uniform ? ORI_A2A_KERNEL_MAPPED :
-								    ORI_A2A_KERNEL_MIXED),
-				     (int)warps * 32, resident));
+	REQUIRE_OK(c->device->ops->resident(c->device,
+					    ori_a2a_kernel(plan->uniform ? ORI_A2A_KERNEL_MAPPED :
+									   ORI_A2A_KERNEL_MIXED),
+					    (int)warps * 32, resident));
 	CHECK(*resident > 0);
 	CHECK(most * (uint32_t)c->nranks <= (uint32_t)*resident || most == 1);
 }

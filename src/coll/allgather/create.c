@@ -350,7 +350,8 @@ static int check_kernels(struct oriel_comm *c)
 	int err = 0, resident = 0;
 
 	for (size_t i = 0; i < ORI_COUNT(kernels) && !err && c->device->separate; i++) {
-		err = ori_cuda_resident(c->device, kernels[i], ORI_GATHER_COPY_THREADS, &resident);
+		err = c->device->ops->resident(c->device, kernels[i], ORI_GATHER_COPY_THREADS,
+					       &resident);
 		if (!err && resident < 1)
 			err = ori_fail_silent(ORIEL_ERANGE,
 					      "a block of %d threads for each rank and comm "

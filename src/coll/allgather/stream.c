@@ -155,7 +155,7 @@ static int enqueue_small(struct job *j)
 	j->op.code = ORI_GATHER_ALL;
 	j->op.slices = count_slices(j->op.bytes, (uint32_t)j->nmapped + 1);
 	nblocks = (j->nmapped + 1) * (int)j->op.slices;
-	err = ori_cuda_resident(j->device, kernel, nthreads, &resident);
+	err = j->device->ops->resident(j->device, kernel, nthreads, &resident);
 	if (err)
 		return err;
 	nblocks = nblocks < resident ? nblocks : resident;

@@ -70,7 +70,8 @@ static int set_grid_separate(struct oriel_alltoallv_request *a, uint32_t warps, 
 	a->threads = 32 * (int)warps < ORI_A2A_THREADS ? 32 * (int)warps : ORI_A2A_THREADS;
 	for (int block_each = 1; !err && block_each >= 0 && resident < (int)items; block_each--) {
 		a->kernel = ori_a2a_kernel(kernel_for(a, block_each));
-		err = ori_cuda_resident(a->comm->device, a->kernel, a->threads, &resident);
+		err = a->comm->device->ops->resident(a->comm->device, a->kernel, a->threads,
+						     &resident);
 	}
 	a->grid = resident < (int)items ? resident : (int)items;
 	/* less than one is for the launch to refuse, with its reason */
@@ -251,7 +252,7 @@ static int fit_grid(struct oriel_alltoallv_request *a)
 {
 	int resident = 0, err;
 
-	err = ori_cuda_resident(a->comm->device, a->kernel, a->threads, &resident);
+	err = a->comm->device->ops->resident(a->comm->device, a->kernel, a->threads, &resident);
 	return err || resident >= a->grid || a->grid == 1 ? err : apply_plan(a);
 }
 

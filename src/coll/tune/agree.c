@@ -321,10 +321,10 @@ int ori_tune_resident(struct oriel_comm *c, struct ori_a2a_plan *plan)
 	warps = plan->kind[ORI_PLAN_MAPPED].warps;
 	if (!plan->uniform && plan->kind[ORI_PLAN_QUEUED].warps > warps)
 		warps = plan->kind[ORI_PLAN_QUEUED].warps;
-	err = ori_cuda_resident(c->device,
-				ori_a2a_kernel(plan->uniform ? ORI_A2A_KERNEL_MAPPED :
-							       ORI_A2A_KERNEL_MIXED),
-				(int)warps * 32, &resident);
+	err = c->device->ops->resident(c->device,
+				       ori_a2a_kernel(plan->uniform ? ORI_A2A_KERNEL_MAPPED :
+								      ORI_A2A_KERNEL_MIXED),
+				       (int)warps * 32, &resident);
 	if (!err)
 		(void)ori_tune_cap(plan, (uint32_t)c->nranks, (uint64_t)resident);
 	return err;

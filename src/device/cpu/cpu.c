@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cpu/cpu.c - the CPU device's table.  Memory is in memory.c, kernels in launch.c, the meeting
- * point of a block in group.c, waiting in wait.c.
+ * device/cpu/cpu.c - the CPU device's table.  Memory is in memory.c, kernels in launch.c, the
+ * meeting point of a block in group.c, waiting in wait.c.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,17 @@ static int cpu_launch(struct ori_device *device, const struct oriel_kernel *kern
 	return ori_pool_launch(cpu->pool, kernel, nblocks, nthreads, args, args_bytes);
 }
 
-/* ---- what host memory makes trivial ------------------------------------------------------------- */
+/* Every thread of a launch has a worker of its own, so only the launch's limit counts. */
+static int cpu_resident(struct ori_device *device, const struct oriel_kernel *kernel, int nthreads,
+			int *nblocks)
+{
+	(void)device;
+	(void)kernel;
+	*nblocks = ORI_CPU_LAUNCH_MAX / nthreads;
+	return 0;
+}
+
+/* ---- what host memory makes trivial ---------------------------------------------------------- */
 
 static void cpu_forget(struct ori_device *device, struct ori_allocation *a)
 {
@@ -77,7 +87,7 @@ static int cpu_facts(struct ori_device *device, struct ori_facts *facts)
 	return 0;
 }
 
-/* How many ranks share the cores is told by ori_cpu_neighbours_set(). */
+/* How many ranks share the cores is told by ori_crowd_ranks_set(). */
 static void cpu_shared(struct ori_device *device, int ranks, int processes)
 {
 	(void)device;
@@ -107,6 +117,7 @@ static const struct ori_device_ops cpu_ops = {
 	.identify = cpu_identify,
 	.copy = cpu_copy,
 	.launch = cpu_launch,
+	.resident = cpu_resident,
 	.sync = cpu_sync,
 	.facts = cpu_facts,
 	.shared = cpu_shared,

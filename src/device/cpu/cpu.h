@@ -17,8 +17,8 @@
  * sleepers:   by threads that sleep on `generation`
  * broken:     set once, when a thread of the block did not come before the deadline or had left
  * left:       threads whose kernel has returned
- * verdict, value: by the leader before it arrives, in the slot of the round's parity; read by all after
- *             the round, rewritten two rounds later, which no one reaches before all have read
+ * verdict, value: by the leader before it arrives, in the slot of the round's parity; read by all
+ *             after the round.  Rewritten two rounds later, which needs that all have read.
  */
 struct ori_block {
 	uint32_t arrived;
@@ -36,23 +36,6 @@ struct ori_block {
 void ori_cpu_thread_set(const struct oriel_cpu_thread *);
 /* A thread of the block has left the kernel: whoever still waits for it must not wait for ever. */
 void ori_cpu_group_leave(struct ori_block *);
-
-/* wait.c: 1 when this process's runnable threads and its neighbours outnumber the cores. */
-int ori_cpu_crowded(void);
-/* Threads of running launches, for the above. */
-void ori_cpu_running_add(int threads);
-
-/* futex on a 32-bit word that may be shared between processes; at most `ns`. */
-/*
- * In engine/engine.c: moves while the engine has work; longest sleep of a wait, 0: any; and: a thread that drove it
- * goes to sleep.
- */
-uint64_t ori_cpu_work(const struct ori_engine *engine);
-uint64_t ori_cpu_sleep_ns(const struct ori_engine *engine);
-void ori_cpu_rest(struct ori_engine *engine);
-
-void ori_futex_wait(uint32_t *word, uint32_t expected, uint64_t ns);
-void ori_futex_wake_all(uint32_t *word);
 
 /* launch.c: the pool of worker threads. */
 struct ori_pool;

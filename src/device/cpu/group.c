@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cpu/group.c - the barrier of a CPU block's threads, which also hands out the leader's word.
+ * device/cpu/group.c - the barrier of a CPU block's threads, which also hands out the leader's
+ * word.
  *
  * Called by: ori_group_agree() of device/group.h, on the block's threads.  struct ori_block (cpu.h)
  * says who writes each field.
@@ -28,25 +29,36 @@ void ori_cpu_thread_set(const struct oriel_cpu_thread *thread)
 
 static int round_over(struct ori_block *b, uint32_t generation)
 {
-	/* [G3] acquire (seq_cst: see sleep_round); partner [G2]. */
+	/*
+	 * [CPU3] seq_cst, acquire, process; partner [CPU2].  seq_cst because of sleep_round().
+	 * `broken` is loaded with acquire without a partner: nothing is read because it is set.
+	 */
 	return __atomic_load_n(&b->generation, __ATOMIC_SEQ_CST) != generation ||
 	       __atomic_load_n(&b->broken, __ATOMIC_ACQUIRE);
 }
 
 /*
- * The sleeper announces itself and then looks at the generation; the last arriver moves the generation
- * and then looks for sleepers.  All four accesses are seq_cst, so one of the two sees the other.
+ * The sleeper announces itself [CPU4] and then looks at the generation [CPU3].  The last arriver
+ * moves the generation [CPU2] and then looks for sleepers [CPU5].  All four accesses are seq_cst,
+ * so at least one of the two sees the other.
  */
 static void sleep_round(struct ori_block *b, uint32_t generation)
 {
+	/*
+	 * [CPU4] seq_cst, process; partner [CPU5].  With less the add could come after the look:
+	 * the last arriver finds no sleeper, the sleeper finds the old generation, and the block
+	 * pauses for SLEEP_NS.
+	 */
 	__atomic_fetch_add(&b->sleepers, 1, __ATOMIC_SEQ_CST);
 	if (!round_over(b, generation))
 		ori_futex_wait(&b->generation, generation, SLEEP_NS);
+	/* seq_cst without a partner: a late subtraction costs one needless wake */
 	__atomic_fetch_sub(&b->sleepers, 1, __ATOMIC_SEQ_CST);
 }
 
 static void break_block(struct ori_block *b, const char *why)
 {
+	/* acq_rel without a partner: elects who logs; nothing is read because it is set */
 	if (!__atomic_exchange_n(&b->broken, 1, __ATOMIC_ACQ_REL))
 		ori_log(ORI_LOG_ERROR, "a group call was not made by all threads of its block: %s",
 			why);
@@ -55,7 +67,7 @@ static void break_block(struct ori_block *b, const char *why)
 
 static void await_round(struct ori_block *b, uint32_t generation)
 {
-	int polls = ori_cpu_crowded() ? 0 : SPIN_POLLS;
+	int polls = ori_crowded() ? 0 : SPIN_POLLS;
 	uint64_t start = 0;
 
 	for (int i = 0; i < polls; i++) {
@@ -73,8 +85,9 @@ static void await_round(struct ori_block *b, uint32_t generation)
 		if (!start)
 			start = ori_now_ns();
 		/*
-		 * The others are in bounded waits themselves, so twice the deadline means that one
-		 * will never come; one whose kernel has returned never will.
+		 * The others are in bounded waits themselves.  So after twice the deadline one of
+		 * them will never come, and one whose kernel has returned will not either.
+		 * [CPU7] acquire, process; partner [CPU6]: the generation read next is not older.
 		 */
 		if (__atomic_load_n(&b->left, __ATOMIC_ACQUIRE) && !round_over(b, generation))
 			break_block(b, "one has returned");
@@ -90,6 +103,7 @@ int oriel_cpu_group_agree(struct ori_block *b, uint32_t thread, uint32_t nthread
 	uint32_t generation = __atomic_load_n(&b->generation, __ATOMIC_RELAXED);
 	uint32_t slot = generation & 1;
 
+	/* acquire without a partner: nothing is read because it is set */
 	if (__atomic_load_n(&b->broken, __ATOMIC_ACQUIRE))
 		return ORIEL_EABORTED;
 	if (thread == 0) {
@@ -97,15 +111,26 @@ int oriel_cpu_group_agree(struct ori_block *b, uint32_t thread, uint32_t nthread
 		if (value)
 			b->value[slot] = *value;
 	}
-	/* [G1] acq_rel: gathers what every thread wrote before; the last one passes it on at [G2]. */
+	/*
+	 * [CPU1] acq_rel, process; partner: [CPU1] of the other threads of the block.  Publishes
+	 * what this thread wrote before the meeting; the last thread has acquired it from all and
+	 * passes it on with [CPU2].
+	 */
 	if (__atomic_fetch_add(&b->arrived, 1, __ATOMIC_ACQ_REL) == nthreads - 1) {
 		__atomic_store_n(&b->arrived, 0, __ATOMIC_RELAXED);
-		/* [G2] release (seq_cst: see sleep_round); partner [G3]. */
+		/*
+		 * [CPU2] seq_cst, release, process; partner [CPU3].  Publishes what all threads of
+		 * the block wrote before they met, and the leader's verdict and value.  Without it
+		 * a thread could leave the meeting and read data that another one has yet to
+		 * write.  seq_cst because of sleep_round().
+		 */
 		__atomic_store_n(&b->generation, generation + 1, __ATOMIC_SEQ_CST);
+		/* [CPU5] seq_cst, process; partner [CPU4]. */
 		if (__atomic_load_n(&b->sleepers, __ATOMIC_SEQ_CST))
 			ori_futex_wake_all(&b->generation);
 	} else {
 		await_round(b, generation);
+		/* acquire as [CPU3]: it ended by a broken block, or by the round */
 		if (__atomic_load_n(&b->generation, __ATOMIC_ACQUIRE) == generation)
 			return ORIEL_EABORTED;
 	}
@@ -116,6 +141,10 @@ int oriel_cpu_group_agree(struct ori_block *b, uint32_t thread, uint32_t nthread
 
 void ori_cpu_group_leave(struct ori_block *b)
 {
-	/* After the thread's last round, so that who sees it also sees that round's end. */
+	/*
+	 * [CPU6] acq_rel, process; partner [CPU7].  Publishes the end of this thread's last round.
+	 * Without it a thread that still waits in that round could see that this one has left, and
+	 * the old generation: it would break a block in which all had come.
+	 */
 	__atomic_fetch_add(&b->left, 1, __ATOMIC_ACQ_REL);
 }

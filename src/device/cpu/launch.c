@@ -3,8 +3,8 @@
  * device/cpu/launch.c - kernels on CPU threads: a pool of workers, one job a launch.
  *
  * Every thread of a launch has a worker of its own, so all blocks are live at once and may wait for
- * each other.  The caller runs thread 0 of block 0; a launch of one thread touches no worker.  Workers
- * are kept for the next launch and end with the pool.
+ * each other.  The caller runs thread 0 of block 0; a launch of one thread touches no worker.
+ * Workers are kept for the next launch and end with the pool.
  *
  * Called by: the device table, on any host thread; two launches may run at once.
  */
@@ -26,7 +26,9 @@ struct job {
 	uint32_t running; /* workers not finished; by them */
 };
 
-/* job, index: written by a launcher while the worker is idle; go: by launcher and worker in turn. */
+/*
+ * job, index: written by a launcher while the worker is idle; go: by launcher and worker in turn.
+ */
 struct worker {
 	pthread_t thread;
 	struct worker *next; /* in the idle list */
@@ -64,7 +66,7 @@ static void *worker_main(void *arg)
 	for (;;) {
 		struct job *job;
 
-		/* [L2] acquire; partner [L1] in start_worker(). */
+		/* [LAUNCH2] acquire, process; partner [LAUNCH1] in start_worker(). */
 		while (!__atomic_load_n(&w->go, __ATOMIC_ACQUIRE))
 			ori_futex_wait(&w->go, 0, ORI_NS_PER_S);
 		job = w->job;
@@ -74,8 +76,11 @@ static void *worker_main(void *arg)
 		run_thread(job, w->index);
 		__atomic_store_n(&w->go, 0, __ATOMIC_RELAXED);
 		/*
-		 * [L3] release; partner [L4].  The last touch of the job: once it is 0 the launcher's
-		 * stack may be gone, and a wake of its address is then only a spurious one.
+		 * [LAUNCH3] acq_rel, process; partner [LAUNCH4] in await_job().  Publishes all that
+		 * the kernel wrote on this thread.  Without it the caller could return from the
+		 * launch and not see that.  It is the last access of the job: once the count is 0
+		 * the launcher's stack may be gone, and a wake of its address is only a spurious
+		 * one.
 		 */
 		if (__atomic_sub_fetch(&job->running, 1, __ATOMIC_ACQ_REL) == 0)
 			ori_futex_wake_all(&job->running);
@@ -86,7 +91,11 @@ static void start_worker(struct worker *w, struct job *job, uint32_t index)
 {
 	w->job = job;
 	w->index = index;
-	/* [L1] release; partner [L2]. */
+	/*
+	 * [LAUNCH1] release, process; partner [LAUNCH2] in worker_main().  Publishes job, index and
+	 * all that the caller wrote before the launch.  Without it the worker could run the last
+	 * launch's job again, from a stack that is gone.
+	 */
 	__atomic_store_n(&w->go, 1, __ATOMIC_RELEASE);
 	ori_futex_wake_all(&w->go);
 }
@@ -148,7 +157,7 @@ static void await_job(struct job *job)
 {
 	uint32_t running;
 
-	/* [L4] acquire; partner [L3].  Bounded by the kernel's own waits. */
+	/* [LAUNCH4] acquire, process; partner [LAUNCH3].  Bounded by the kernel's own waits. */
 	while ((running = __atomic_load_n(&job->running, __ATOMIC_ACQUIRE)) != 0)
 		ori_futex_wait(&job->running, running, ORI_NS_PER_S);
 }
@@ -163,12 +172,12 @@ static int run_job(struct ori_pool *pool, struct job *job)
 	if (err)
 		return err;
 	job->running = total - 1;
-	ori_cpu_running_add((int)total);
+	ori_crowd_threads_add((int)total);
 	for (struct worker *w = list; w; w = w->next)
 		start_worker(w, job, index++);
 	run_thread(job, 0);
 	await_job(job);
-	ori_cpu_running_add(-(int)total);
+	ori_crowd_threads_add(-(int)total);
 	give_back(pool, list);
 	return 0;
 }

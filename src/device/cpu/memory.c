@@ -169,7 +169,9 @@ void ori_cpu_discard(struct ori_device *device, struct ori_allocation *a, size_t
 		     size_t bytes)
 {
 	(void)device;
-	/* The range is whole pages (comm/slab.c); if the hole fails the zeros must still be there. */
+	/*
+	 * The range is whole pages (comm/slab.c); if the hole fails the zeros must still be there.
+	 */
 	if (fallocate(a->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
 		      (off_t)bytes))
 		__builtin_memset((char *)a->base + offset, 0, bytes);

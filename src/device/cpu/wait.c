@@ -11,16 +11,12 @@
  * Called on any thread that waits; touches nothing but the ori_spin it is given, the rank's waiters
  * word and its board.
  */
-#include <errno.h>
-#include <linux/futex.h>
 #include <sched.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <oriel/device/spin.h>
 
 #include "../../diag/diag.h"
+#include "../../engine/progress.h"
 #include "../../util/util.h"
 #include "cpu.h"
 
@@ -30,61 +26,9 @@
 #define CROWDED_POLLS 4u    /* polls between yields when cores are short */
 #define FIRST_POLLS 2000u   /* polls before the first look at the clock, else */
 
-static int neighbours = 1;  /* ranks on this host */
-static int ranks_here = 1;  /* of them in this process */
-static int running_threads; /* of launches in this process */
-
-void ori_futex_wait(uint32_t *word, uint32_t expected, uint64_t ns)
-{
-	struct timespec t = { (time_t)(ns / ORI_NS_PER_S), (long)(ns % ORI_NS_PER_S) };
-
-	/* Every way this can end (woken, changed, timed out, a signal) is a reason to look again. */
-	(void)syscall(SYS_futex, word, FUTEX_WAIT, expected, &t, NULL, 0);
-}
-
-void ori_futex_wake_all(uint32_t *word)
-{
-	(void)syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-}
-
-static void raise_to(int *word, int value)
-{
-	if (value > __atomic_load_n(word, __ATOMIC_RELAXED))
-		__atomic_store_n(word, value, __ATOMIC_RELAXED);
-}
-
-void ori_cpu_neighbours_set(int ranks_on_host, int ranks_in_process)
-{
-	raise_to(&neighbours, ranks_on_host);
-	raise_to(&ranks_here, ranks_in_process);
-}
-
-void ori_cpu_running_add(int threads)
-{
-	__atomic_fetch_add(&running_threads, threads, __ATOMIC_RELAXED);
-}
-
-int ori_cpu_crowded(void)
-{
-	static int cores;
-	int n = __atomic_load_n(&cores, __ATOMIC_RELAXED);
-	int here = __atomic_load_n(&ranks_here, __ATOMIC_RELAXED);
-	int threads = __atomic_load_n(&running_threads, __ATOMIC_RELAXED);
-	int others = __atomic_load_n(&neighbours, __ATOMIC_RELAXED) - here;
-
-	if (!n) {
-		n = ori_core_count();
-		__atomic_store_n(&cores, n, __ATOMIC_RELAXED);
-	}
-	/* Ranks of other processes are taken to run as many threads as ours do. */
-	if (threads < here)
-		threads = here;
-	return threads + others * (threads / here) > n;
-}
-
 uint32_t ori_cpu_spin_polls(void)
 {
-	return ori_cpu_crowded() ? CROWDED_POLLS : FIRST_POLLS;
+	return ori_crowded() ? CROWDED_POLLS : FIRST_POLLS;
 }
 
 /*
@@ -96,35 +40,41 @@ static void sleep_step(struct ori_spin *s, uint64_t left_ns)
 	struct oriel_waiters *w = s->comm->waiters;
 
 	if (s->asleep) {
-		uint64_t longest_ns = s->comm->engine ? ori_cpu_sleep_ns(s->comm->engine) : 0;
+		uint64_t longest_ns = s->comm->engine ? ori_progress_sleep_ns(s->comm->engine) : 0;
 
 		if (!longest_ns)
 			longest_ns = SLEEP_NS;
 		if (s->comm->engine)
-			ori_cpu_rest(s->comm->engine);
+			ori_progress_rest(s->comm->engine);
 		ori_futex_wait(&w->epoch, s->epoch, left_ns < longest_ns ? left_ns : longest_ns);
 	} else {
+		/*
+		 * seq_cst without a partner: the announcement comes before the look at the epoch.
+		 * The waker looks relaxed (ori_wake() of device/port.h), and a sleeper that it
+		 * misses wakes by its own timer.
+		 */
 		__atomic_fetch_add(&w->sleepers, 1, __ATOMIC_SEQ_CST);
 	}
 	s->asleep = 1;
-	/* [E2] acquire; partner [E1] in oriel_cpu_wake(). */
+	/* [CPU9] acquire, sys; partner [CPU8] in oriel_cpu_wake(). */
 	s->epoch = __atomic_load_n(&w->epoch, __ATOMIC_ACQUIRE);
 	s->polls = 0; /* one look at the word, then sleep */
 }
 
 /*
- * While the engine of this rank finds work, a wait that drives it does not sleep: every burst would cost
- * two wake-ups, the engine's thread and then this one.
+ * While the engine of this rank finds work, a wait that drives it does not sleep: every burst would
+ * cost two wake-ups, the engine's thread and then this one.
  */
 static void note_work(struct ori_spin *s, uint64_t now)
 {
-	uint64_t work = s->comm->engine ? ori_cpu_work(s->comm->engine) : 0;
+	uint64_t work = s->comm->engine ? ori_progress_work(s->comm->engine) : 0;
 
 	if (work == s->work)
 		return;
 	s->work = work;
 	s->active_ns = now;
 	if (s->asleep)
+		/* seq_cst without a partner: a late subtraction costs one needless wake */
 		__atomic_fetch_sub(&s->comm->waiters->sleepers, 1, __ATOMIC_SEQ_CST);
 	s->asleep = 0;
 }
@@ -143,7 +93,7 @@ int oriel_cpu_spin_slow(struct ori_spin *s, uint64_t have)
 	}
 	age = now - s->start_ns;
 	if (age > BOARD_NS)
-		ori_board_update(s, have);
+		ori_board_update(s, have, oriel_cpu_this_thread()->block);
 	if (age >= s->timeout_ns) {
 		ori_diag_late(s, have, age, 1);
 		return ORIEL_ETIMEDOUT;
@@ -159,7 +109,7 @@ int oriel_cpu_spin_slow(struct ori_spin *s, uint64_t have)
 	} else {
 		/* Also with a core to itself: the scheduler may have put both ranks on one. */
 		sched_yield();
-		if (ori_cpu_crowded())
+		if (ori_crowded())
 			s->polls = CROWDED_POLLS;
 	}
 	return 0;
@@ -168,6 +118,7 @@ int oriel_cpu_spin_slow(struct ori_spin *s, uint64_t have)
 void oriel_cpu_spin_end(struct ori_spin *s)
 {
 	if (s->asleep)
+		/* seq_cst without a partner, as in note_work() */
 		__atomic_fetch_sub(&s->comm->waiters->sleepers, 1, __ATOMIC_SEQ_CST);
 	ori_board_clear(s);
 }
@@ -179,7 +130,11 @@ void oriel_cpu_yield(void)
 
 void oriel_cpu_wake(struct oriel_waiters *w)
 {
-	/* [E1] release; partner [E2]: a waiter that sees the new epoch sees the word before it. */
+	/*
+	 * [CPU8] release, sys: waiter and waker may be two processes; partners [CPU9] and [SOFT3].
+	 * Publishes the word that the waker has just stored.  Without it a waiter could read the
+	 * new epoch, then the old word, and sleep on the new epoch until its timer.
+	 */
 	__atomic_fetch_add(&w->epoch, 1, __ATOMIC_RELEASE);
 	ori_futex_wake_all(&w->epoch);
 }

@@ -105,7 +105,7 @@ static int still_lost(struct ori_cuda_gpu *gpu, struct ori_cuda_lane *lane)
 	if (gpu->cu->cuStreamQuery(lane->stream) == ORI_CU_NOT_READY)
 		return 1;
 	lane->lost = 0;
-	__atomic_store_n(&lane->busy, 0, __ATOMIC_RELEASE); /* [L2] */
+	__atomic_store_n(&lane->busy, 0, __ATOMIC_RELEASE); /* as [CUDA2] */
 	return 0;
 }
 
@@ -162,7 +162,7 @@ static int take_lane(struct ori_cuda_device *d, struct ori_cuda_lane **out)
 
 			if (__atomic_load_n(&lane->busy, __ATOMIC_RELAXED))
 				continue;
-			/* [L1] acquire; partner [L2]: the lane is as its last user left it. */
+			/* [CUDA1] acquire, process; partner [CUDA2] in give_lane(). */
 			if (!__atomic_exchange_n(&lane->busy, 1, __ATOMIC_ACQUIRE)) {
 				*out = lane;
 				return 0;
@@ -183,7 +183,12 @@ static void give_lane(struct ori_cuda_gpu *gpu, struct ori_cuda_lane *lane, int 
 		      const void *from, size_t bytes)
 {
 	if (err != ORIEL_ETIMEDOUT) {
-		__atomic_store_n(&lane->busy, 0, __ATOMIC_RELEASE); /* [L2] */
+		/*
+		 * [CUDA2] release, process; partner [CUDA1] in take_lane().  Publishes that this
+		 * user has read the lane's bounce buffer.  Without it the next user could fill the
+		 * buffer while this one still copies from it.
+		 */
+		__atomic_store_n(&lane->busy, 0, __ATOMIC_RELEASE);
 		return;
 	}
 	pthread_mutex_lock(&gpu->lost_lock);

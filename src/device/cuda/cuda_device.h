@@ -107,9 +107,9 @@ struct ori_cuda_device {
 };
 
 /*
- * gpu.c.  enter and leave go around driver calls on any thread: they make the context current, and
- * let calls through that a stream capture of the program's (or another thread's) would otherwise
- * forbid.
+ * context.c.  enter and leave go around driver calls on any thread: they make the context current,
+ * and let calls through that a stream capture of the program's (or another thread's) would
+ * otherwise forbid.
  */
 struct ori_cuda_scope {
 	const struct ori_cuda_driver *cu;
@@ -117,10 +117,15 @@ struct ori_cuda_scope {
 };
 int ori_cuda_enter(const struct ori_cuda_gpu *, struct ori_cuda_scope *);
 void ori_cuda_leave(struct ori_cuda_scope *);
-int ori_cuda_gpu_get(int ordinal, struct ori_cuda_gpu **);
-void ori_cuda_gpu_put(struct ori_cuda_gpu *);
 /* Calls each(gpu, arg) for the GPUs this process has open, until one call is not 0. */
 int ori_cuda_gpus_each(int (*each)(struct ori_cuda_gpu *, void *arg), void *arg);
+/* For gpu.c: their list, which nobody else reads or changes until it is unlocked. */
+struct ori_cuda_gpu **ori_cuda_gpus_lock(void);
+void ori_cuda_gpus_unlock(void);
+
+/* gpu.c */
+int ori_cuda_gpu_get(int ordinal, struct ori_cuda_gpu **);
+void ori_cuda_gpu_put(struct ori_cuda_gpu *);
 
 /* memory.c, export.c: entries of the device's table. */
 int ori_cuda_alloc(struct ori_device *, size_t bytes, struct ori_allocation *);
@@ -134,7 +139,8 @@ int ori_cuda_holds(struct ori_device *, const void *ptr);
 int ori_cuda_is_memory(struct ori_device *, const void *ptr, size_t bytes);
 void ori_cuda_identify(struct ori_device *, const void *ptr, struct ori_identity *);
 /*
- * memory.c, for export.c: fills kind, descriptor and fabric handle, as the types of handle allow.
+ * export.c, also for memory.c: fills kind, descriptor and fabric handle, as the types of handle
+ * allow.
  */
 int ori_cuda_export_handle(struct ori_cuda_gpu *, ori_cu_mem handle, int32_t types,
 			   struct ori_allocation *);
@@ -167,7 +173,10 @@ int ori_cuda_lanes_lost(struct ori_cuda_gpu *);
 int ori_cuda_lanes_touch(struct ori_cuda_gpu *, const void *base, size_t bytes);
 int ori_cuda_copy(struct ori_device *, void *to, const void *from, size_t bytes);
 int ori_cuda_zero(struct ori_cuda_device *, void *base, size_t bytes);
-/* Until the stream is idle, spinning at first; the driver's last answer, which is ORI_CU_NOT_READY after timeout_ns. */
+/*
+ * Until the stream is idle, spinning at first; the driver's last answer, which is ORI_CU_NOT_READY
+ * after timeout_ns.
+ */
 int ori_cuda_stream_poll(const struct ori_cuda_driver *, void *stream, uint64_t timeout_ns);
 /* The same, with a status and its text: ORIEL_ETIMEDOUT after timeout_ns. */
 int ori_cuda_stream_wait(const struct ori_cuda_driver *, void *stream, uint64_t timeout_ns,
@@ -178,9 +187,7 @@ int ori_cuda_images_load(struct ori_cuda_gpu *);
 void ori_cuda_images_unload(struct ori_cuda_gpu *);
 void *ori_cuda_images_find(struct ori_cuda_gpu *, const char *function);
 
-/* stream.c.  The context is current. */
-int ori_cuda_is_capturing(struct ori_cuda_device *, void *stream, int *capturing);
-extern const struct ori_stream_ops ori_cuda_stream_ops;
+extern const struct ori_stream_ops ori_cuda_stream_ops; /* stream.c */
 
 /* marks.c: entries of the table of streams; and for device.c, when the device is closed. */
 int ori_cuda_capturing(struct ori_device *, void *stream, int *captured);
@@ -188,6 +195,8 @@ int ori_cuda_mark(struct ori_device *, void *stream, struct ori_mark **);
 int ori_cuda_passed(struct ori_device *, const struct ori_mark *);
 int ori_cuda_follow(struct ori_device *, void *stream, const struct ori_mark *);
 void ori_cuda_unmark(struct ori_device *, struct ori_mark *);
+/* Is its work going into a graph?  The context is current. */
+int ori_cuda_is_capturing(struct ori_cuda_device *, void *stream, int *capturing);
 /*
  * For flights.c, with the context current: whose order, a mark behind all that it has, one more
  * holder of a mark.
@@ -199,26 +208,32 @@ int ori_cuda_mark_passed(struct ori_cuda_device *, const struct ori_mark *);
 struct ori_mark *ori_cuda_mark_share(struct ori_cuda_device *, struct ori_mark *);
 void ori_cuda_marks_close(struct ori_cuda_device *);
 
-/*
- * flights.c: the table's launch for kernels of collectives.  Shares of the GPU's SMs: of this
- * process, of all; with comms of the process that do not know of each other.
- */
+/* flights.c: the table's launch for kernels of collectives. */
 int ori_cuda_launch_together(struct ori_device *, const struct oriel_kernel *, int nblocks,
 			     int nthreads, const void *args, size_t args_bytes, void *stream,
 			     struct ori_mark **);
-void ori_cuda_sharers(const struct ori_cuda_device *, int64_t *here, int64_t *all);
 void ori_cuda_flights_close(struct ori_cuda_device *);
 
 /*
- * noted.c: finds the kernels that the program has noted, before anything runs on the GPU, and gives the most local
- * memory a thread of them has.  The context is current, and nobody else knows the GPU yet.
+ * noted.c: calls find for each kernel that the program has noted, before anything runs on the GPU,
+ * and gives the most local memory that a thread of one has.  The context is current, and nobody
+ * else knows the GPU yet.
  */
-size_t ori_cuda_noted_find(struct ori_cuda_gpu *);
+size_t ori_cuda_noted_find(struct ori_cuda_gpu *,
+			   size_t (*find)(struct ori_cuda_gpu *, const struct oriel_kernel *));
 /* How many notes have gone, with the libraries that had them. */
 uint64_t ori_cuda_noted_gone(void);
 
 /* launch.c */
-/* For noted.c: one that its launch will find.  Bytes of local memory a thread; 0 too if it is not to be had. */
+/*
+ * Shares of the GPU's SMs: of this process, of all.  Comms of the process that do not know of each
+ * other are counted.
+ */
+void ori_cuda_sharers(const struct ori_cuda_device *, int64_t *here, int64_t *all);
+/*
+ * Finds a kernel ahead of its launch.  Returns the bytes of local memory per thread; 0 also if it
+ * cannot be found.
+ */
 size_t ori_cuda_function_find(struct ori_cuda_gpu *, const struct oriel_kernel *);
 /* Both with the context current.  fit: blocks of it that an SM holds. */
 int ori_cuda_prepare(struct ori_cuda_device *, const struct oriel_kernel *, int nblocks,
@@ -227,12 +242,13 @@ int ori_cuda_start(struct ori_cuda_device *, const struct oriel_kernel *, void *
 		   int nblocks, int nthreads, const void *args, void *stream);
 int ori_cuda_launch(struct ori_device *, const struct oriel_kernel *, int nblocks, int nthreads,
 		    const void *args, size_t args_bytes, void *stream);
+int ori_cuda_resident(struct ori_device *, const struct oriel_kernel *, int nthreads, int *nblocks);
 int ori_cuda_sync(struct ori_device *, void *stream);
 /*
- * The first kernel of a stream, one that does nothing.  Two threads that launched the first ones of two streams at once
- * were seen to leave one of the kernels behind the other thread's next (H200, driver 580): a hang if that one waits for
- * it.  1: done (or the library has no kernels); 0: it has not begun, the GPU is full; negative: a status.  The context
- * is current.
+ * The first kernel of a stream, one that does nothing.  Two threads that launched the first ones of
+ * two streams at once were seen to leave one of the kernels behind the other thread's next (H200,
+ * driver 580): a hang if that one waits for it.  1: done (or the library has no kernels); 0: it has
+ * not begun, the GPU is full; negative: a status.  The context is current.
  */
 int ori_cuda_begin_stream(struct ori_cuda_device *, void *stream);
 
@@ -244,8 +260,6 @@ int ori_cuda_facts(struct ori_device *, struct ori_facts *);
 extern const struct ori_nic_ops ori_cuda_nic_ops;
 /* Does MPS serve the contexts of this GPU? */
 int ori_cuda_mps(const struct ori_cuda_driver *, ori_cu_device);
-/* Is there an MPS daemon that will take this process?  Known before the driver is initialised. */
-int ori_cuda_mps_pipe(void);
 
 /* nvml.c */
 void ori_nvml_read(const char *pci_bus_id, struct ori_nvml_facts *);

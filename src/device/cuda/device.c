@@ -11,7 +11,10 @@
 #include "../../util/util.h"
 #include "cuda_device.h"
 
-/* Ranks of a process that find channels for their streams under MPS, with some to spare for the program's. */
+/*
+ * Ranks of a process that find channels for their streams under MPS, with some to spare for the
+ * program's.
+ */
 #define RANKS_UNDER_MPS 2
 
 static void cuda_close(struct ori_device *device)
@@ -49,7 +52,10 @@ static void warn_turns(const struct ori_cuda_gpu *gpu)
 		gpu->ordinal);
 }
 
-/* Under MPS a process has 8 channels to the GPU: streams of its ranks beyond that wait behind each other's kernels. */
+/*
+ * Under MPS a process has 8 channels to the GPU: streams of its ranks beyond that wait behind each
+ * other's kernels.
+ */
 static void warn_channels(const struct ori_cuda_gpu *gpu, int here)
 {
 	static int told;
@@ -99,6 +105,7 @@ static const struct ori_device_ops cuda_ops = {
 	.identify = ori_cuda_identify,
 	.copy = ori_cuda_copy,
 	.launch = ori_cuda_launch,
+	.resident = ori_cuda_resident,
 	.sync = ori_cuda_sync,
 	.facts = ori_cuda_facts,
 	.shared = cuda_shared,
@@ -138,7 +145,10 @@ static int make_stream(struct ori_cuda_gpu *gpu, void **stream)
 	return err ? ori_cuda_fail(err, "cuStreamCreateWithPriority", "GPU %d", gpu->ordinal) : 0;
 }
 
-/* A stream with its first kernel behind it, or, where that does not get its turn, one that has had none. */
+/*
+ * A stream with its first kernel behind it, or, where that does not get its turn, one that has had
+ * none.
+ */
 static int open_stream_inside(struct ori_cuda_device *d)
 {
 	void *stream = NULL;

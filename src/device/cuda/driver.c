@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <oriel/status.h>
 
@@ -39,13 +40,22 @@ static const char *const stream_names[] = {
 #undef CALL_NAME
 };
 
+int ori_cuda_mps_pipe(void)
+{
+	const char *dir = ori_environment_get("CUDA_MPS_PIPE_DIRECTORY");
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/control", dir ? dir : "/tmp/nvidia-mps");
+	return !access(path, F_OK);
+}
+
 /* What the driver reads when it is initialised, where the user has not chosen. */
 static void prepare_environment(void)
 {
 	/*
 	 * Streams share this many channels to the GPU, 8 by default: behind a kernel that waits,
-	 * another rank's kernel in the same channel would never start.  Under MPS all processes take
-	 * theirs from one pool (an H200's was empty after three processes with 32): 8 each.
+	 * another rank's kernel in the same channel would never start.  Under MPS all processes
+	 * take theirs from one pool (an H200's was empty after three processes with 32): 8 each.
 	 */
 	const char *channels = ori_cuda_mps_pipe() ? "8" : "32";
 

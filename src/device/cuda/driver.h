@@ -282,6 +282,8 @@ int ori_cuda_is_lost(ori_cu_result);
  * A variable of util/config.h, or its default: devices are opened without the comm's configuration.
  */
 const char *ori_cuda_variable(const char *name);
+/* Is there an MPS daemon that will take this process?  Known before the driver is initialised. */
+int ori_cuda_mps_pipe(void);
 /* The driver's text for a result; never NULL. */
 const char *ori_cuda_text(ori_cu_result);
 

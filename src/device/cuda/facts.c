@@ -7,11 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "../../comm/topology.h"
 #include "../../util/config.h"
 #include "../../util/util.h"
+#include "../facts.h"
 #include "cuda_device.h"
 
 #define GPUS_MAX 64 /* bits of ori_facts.gpu_access */
@@ -31,15 +30,6 @@ int ori_cuda_mps(const struct ori_cuda_driver *cu, ori_cu_device dev)
 	int enabled = attribute(cu, ORI_CU_DEV_MPS, dev, -1);
 
 	return enabled >= 0 ? enabled : ori_cuda_mps_pipe();
-}
-
-int ori_cuda_mps_pipe(void)
-{
-	const char *dir = ori_environment_get("CUDA_MPS_PIPE_DIRECTORY");
-	char path[512];
-
-	snprintf(path, sizeof(path), "%s/control", dir ? dir : "/tmp/nvidia-mps");
-	return !access(path, F_OK);
 }
 
 /* ---- facts ----------------------------------------------------------------------------------- */

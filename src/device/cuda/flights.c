@@ -40,16 +40,6 @@ struct wish {
 	int fit;
 };
 
-void ori_cuda_sharers(const struct ori_cuda_device *d, int64_t *here, int64_t *all)
-{
-	int64_t ranks = d->sharers_here > 0 ? d->sharers_here : 1;
-	int64_t devices = __atomic_load_n(&d->gpu->devices, __ATOMIC_RELAXED);
-	int64_t times = devices > ranks ? (devices + ranks - 1) / ranks : 1;
-
-	*here = ranks * times;
-	*all = (d->sharers > 0 ? d->sharers : 1) * times;
-}
-
 /* This rank's part of the SMs, in UNITs. */
 static int64_t room_of(const struct ori_cuda_device *d)
 {
@@ -194,7 +184,10 @@ static int launch(struct ori_cuda_device *d, const struct oriel_kernel *kernel, 
 		return err;
 	if (captured)
 		return ori_cuda_start(d, kernel, function, nblocks, nthreads, args, stream);
-	/* not before: a stream that is asked for its number while it is captured is captured no more */
+	/*
+	 * not before: a stream that is asked for its number while it is captured is captured no
+	 * more
+	 */
 	w.number = ori_cuda_stream_number(d, stream);
 	w.load = ((int64_t)nblocks * UNIT + w.fit - 1) / w.fit;
 	err = check_room(d, kernel, nblocks, nthreads, &w);

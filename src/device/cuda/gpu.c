@@ -6,7 +6,7 @@
  * Ranks that are threads share the object: their copies then use few streams, and each kernel is
  * loaded once.
  *
- * Called by: device.c on the thread that creates or destroys a comm; enter and leave on any thread.
+ * Called by: device.c on the thread that creates or destroys a comm.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,34 +14,6 @@
 #include "../../util/config.h"
 #include "../../util/util.h"
 #include "cuda_device.h"
-
-static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ori_cuda_gpu *list;
-
-int ori_cuda_enter(const struct ori_cuda_gpu *gpu, struct ori_cuda_scope *scope)
-{
-	int err;
-
-	scope->cu = gpu->cu;
-	scope->capture_mode = ORI_CU_CAPTURE_RELAXED;
-	err = gpu->cu->cuThreadExchangeStreamCaptureMode(&scope->capture_mode);
-	if (err)
-		return ori_cuda_fail(err, "cuThreadExchangeStreamCaptureMode", "GPU %d",
-				     gpu->ordinal);
-	err = gpu->cu->cuCtxPushCurrent(gpu->context);
-	if (!err)
-		return 0;
-	(void)gpu->cu->cuThreadExchangeStreamCaptureMode(&scope->capture_mode);
-	return ori_cuda_fail(err, "cuCtxPushCurrent", "GPU %d", gpu->ordinal);
-}
-
-void ori_cuda_leave(struct ori_cuda_scope *scope)
-{
-	void *context;
-
-	(void)scope->cu->cuCtxPopCurrent(&context);
-	(void)scope->cu->cuThreadExchangeStreamCaptureMode(&scope->capture_mode);
-}
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
@@ -136,12 +108,12 @@ static void enable_one_way(struct ori_cuda_gpu *from, struct ori_cuda_gpu *to)
 /*
  * A kernel that keeps a handle on its stack has more there than the 1 KiB that CUDA has ready, and
  * its first launch would make room: after all running kernels have ended, which may be waiting for
- * this one.  So there is room from the start, also for the program's kernels that are known.  Only ever more: the
- * context is the program's, too.
+ * this one.  So there is room from the start, also for the program's kernels that are known.  Only
+ * ever more: the context is the program's, too.
  */
 static int make_stack(struct ori_cuda_gpu *gpu)
 {
-	size_t want = ori_cuda_noted_find(gpu);
+	size_t want = ori_cuda_noted_find(gpu, ori_cuda_function_find);
 	int err = gpu->cu->cuCtxGetLimit(&gpu->stack, ORI_CU_LIMIT_STACK);
 
 	if (err)
@@ -176,8 +148,8 @@ static int fill_context(struct ori_cuda_gpu *gpu)
 	return err;
 }
 
-/* Fills a new one; the list is locked. */
-static int open_gpu(struct ori_cuda_gpu *gpu)
+/* Fills a new one, which may use memory of the others.  Their list is locked. */
+static int open_gpu(struct ori_cuda_gpu *gpu, struct ori_cuda_gpu *others)
 {
 	struct ori_cuda_scope scope;
 	int err = look(gpu);
@@ -194,7 +166,7 @@ static int open_gpu(struct ori_cuda_gpu *gpu)
 	ori_cuda_leave(&scope);
 	if (err)
 		goto err_context;
-	for (struct ori_cuda_gpu *other = list; other; other = other->next) {
+	for (struct ori_cuda_gpu *other = others; other; other = other->next) {
 		enable_one_way(gpu, other);
 		enable_one_way(other, gpu);
 	}
@@ -206,7 +178,7 @@ err_context:
 }
 
 /* Makes one that the list does not have yet; the list is locked. */
-static int add_gpu(int ordinal, struct ori_cuda_gpu **out)
+static int add_gpu(struct ori_cuda_gpu **list, int ordinal, struct ori_cuda_gpu **out)
 {
 	struct ori_cuda_gpu *gpu = calloc(1, sizeof(*gpu));
 	int err;
@@ -222,7 +194,7 @@ static int add_gpu(int ordinal, struct ori_cuda_gpu **out)
 		err = ori_fail(ORIEL_EUNSUPPORTED, "no GPU %d: this process sees %d", ordinal,
 			       gpu->cu->ndevices);
 	if (!err)
-		err = open_gpu(gpu);
+		err = open_gpu(gpu, *list);
 	if (err) {
 		pthread_mutex_destroy(&gpu->kept_lock);
 		pthread_mutex_destroy(&gpu->lost_lock);
@@ -230,27 +202,26 @@ static int add_gpu(int ordinal, struct ori_cuda_gpu **out)
 		free(gpu);
 		return err;
 	}
-	gpu->next = list;
-	list = gpu;
+	gpu->next = *list;
+	*list = gpu;
 	*out = gpu;
 	return 0;
 }
 
 int ori_cuda_gpu_get(int ordinal, struct ori_cuda_gpu **out)
 {
-	struct ori_cuda_gpu *gpu;
+	struct ori_cuda_gpu **list = ori_cuda_gpus_lock(), *gpu;
 	int err = 0;
 
-	pthread_mutex_lock(&list_lock);
-	for (gpu = list; gpu && gpu->ordinal != ordinal; gpu = gpu->next)
+	for (gpu = *list; gpu && gpu->ordinal != ordinal; gpu = gpu->next)
 		;
 	if (!gpu)
-		err = add_gpu(ordinal, &gpu);
+		err = add_gpu(list, ordinal, &gpu);
 	if (!err) {
 		gpu->refs++;
 		*out = gpu;
 	}
-	pthread_mutex_unlock(&list_lock);
+	ori_cuda_gpus_unlock();
 	return err;
 }
 
@@ -269,13 +240,12 @@ static int is_stuck(struct ori_cuda_gpu *gpu)
 
 void ori_cuda_gpu_put(struct ori_cuda_gpu *gpu)
 {
-	struct ori_cuda_gpu **link = &list;
+	struct ori_cuda_gpu **link = ori_cuda_gpus_lock();
 	struct ori_cuda_scope scope;
 
-	pthread_mutex_lock(&list_lock);
 	/* a stuck one stays on the list, and whoever opens that GPU again finds it there */
 	if (--gpu->refs || is_stuck(gpu)) {
-		pthread_mutex_unlock(&list_lock);
+		ori_cuda_gpus_unlock();
 		return;
 	}
 	while (*link != gpu)
@@ -290,20 +260,9 @@ void ori_cuda_gpu_put(struct ori_cuda_gpu *gpu)
 		ori_cuda_kept_release(gpu, 0);
 	}
 	(void)gpu->cu->cuDevicePrimaryCtxRelease(gpu->dev);
-	pthread_mutex_unlock(&list_lock);
+	ori_cuda_gpus_unlock();
 	pthread_mutex_destroy(&gpu->kept_lock);
 	pthread_mutex_destroy(&gpu->lost_lock);
 	pthread_mutex_destroy(&gpu->lock);
 	free(gpu);
-}
-
-int ori_cuda_gpus_each(int (*each)(struct ori_cuda_gpu *, void *arg), void *arg)
-{
-	int err = 0;
-
-	pthread_mutex_lock(&list_lock);
-	for (struct ori_cuda_gpu *gpu = list; gpu && !err; gpu = gpu->next)
-		err = each(gpu, arg);
-	pthread_mutex_unlock(&list_lock);
-	return err;
 }

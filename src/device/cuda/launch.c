@@ -178,6 +178,16 @@ static int ask_occupancy(struct ori_cuda_gpu *gpu, struct ori_cuda_function *f, 
 	return 0;
 }
 
+void ori_cuda_sharers(const struct ori_cuda_device *d, int64_t *here, int64_t *all)
+{
+	int64_t ranks = d->sharers_here > 0 ? d->sharers_here : 1;
+	int64_t devices = __atomic_load_n(&d->gpu->devices, __ATOMIC_RELAXED);
+	int64_t times = devices > ranks ? (devices + ranks - 1) / ranks : 1;
+
+	*here = ranks * times;
+	*all = (d->sharers > 0 ? d->sharers : 1) * times;
+}
+
 static int check_residency(struct ori_cuda_device *d, struct ori_cuda_function *f, int nblocks,
 			   int nthreads)
 {

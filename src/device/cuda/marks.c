@@ -44,6 +44,19 @@ uint64_t ori_cuda_stream_number(struct ori_cuda_device *d, void *stream)
 	return (uint64_t)(uintptr_t)stream;
 }
 
+int ori_cuda_is_capturing(struct ori_cuda_device *d, void *stream, int *capturing)
+{
+	const struct ori_cuda_driver *cu = d->gpu->cu;
+	int status = 0, err = cu->streams.cuStreamIsCapturing ?
+				      cu->streams.cuStreamIsCapturing(stream, &status) :
+				      0;
+
+	*capturing = status != 0;
+	return err ? ori_cuda_fail(err, "cuStreamIsCapturing", "a stream of GPU %d",
+				   d->gpu->ordinal) :
+		     0;
+}
+
 static struct ori_mark *take_free(struct ori_cuda_device *d)
 {
 	struct ori_mark *m;

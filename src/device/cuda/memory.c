@@ -115,33 +115,6 @@ static void unmap(struct ori_cuda_gpu *gpu, void *base, size_t bytes)
 
 /* ---- allocations ----------------------------------------------------------------------------- */
 
-/* By descriptor for this host, and by fabric handle for others; by the latter alone if need be. */
-int ori_cuda_export_handle(struct ori_cuda_gpu *gpu, ori_cu_mem handle, int32_t types,
-			   struct ori_allocation *out)
-{
-	const struct ori_cuda_driver *cu = gpu->cu;
-	struct ori_cu_fabric fabric;
-	int err = 0, fd = -1;
-
-	out->fd = -1;
-	out->kind = types & ORI_CU_HANDLE_FD ? ORI_EXPORT_CUDA_FD : ORI_EXPORT_CUDA_FABRIC;
-	out->far = (types & ORI_CU_HANDLE_FABRIC) != 0;
-	memset(out->handle, 0, sizeof(out->handle));
-	if (types & ORI_CU_HANDLE_FD)
-		err = cu->cuMemExportToShareableHandle(&fd, handle, ORI_CU_HANDLE_FD, 0);
-	if (!err && out->far) {
-		err = cu->cuMemExportToShareableHandle(&fabric, handle, ORI_CU_HANDLE_FABRIC, 0);
-		if (err && fd >= 0)
-			close(fd);
-		else if (!err)
-			memcpy(out->handle, &fabric, sizeof(fabric));
-	}
-	if (err)
-		return ori_cuda_fail(err, "cuMemExportToShareableHandle", "GPU %d", gpu->ordinal);
-	out->fd = fd;
-	return 0;
-}
-
 static int alloc_inside(struct ori_cuda_device *d, size_t bytes, struct ori_allocation *out)
 {
 	struct ori_cuda_gpu *gpu = d->gpu;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cuda/nics.c - what NICs that reach a GPU's memory by themselves must know: where the GPU is, its memory as a
- * dma-buf; and how kernels reach such a NIC: its queues, and the registers that they ring.
+ * device/cuda/nics.c - what NICs that reach a GPU's memory by themselves must know: where the GPU
+ * is, its memory as a dma-buf; and how kernels reach such a NIC: its queues, and the registers that
+ * they ring.
  *
- * Owns nothing: a descriptor belongs to who asked for it.  Called by engines, through the comm, on any thread.
+ * Owns nothing: a descriptor belongs to who asked for it.  Called by engines, through the comm, on
+ * any thread.
  */
 #include <ctype.h>
 #include <stdio.h>

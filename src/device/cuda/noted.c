@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cuda/noted.c - kernels that a program's CUDA runtime holds: asked for when a GPU is opened.
+ * device/cuda/noted.c - kernels that a program's CUDA runtime holds: asked for when a GPU is
+ * opened.
  *
- * The runtime loads a program's kernels when it is first asked for one.  The driver lets that wait for all
- * kernels that run, and all other calls wait behind it: a copy that one of those kernels waits for never begins.
- * So every ORIEL_KERNEL of a .cu file leaves a note, and who opens a GPU asks for all of them while nothing of
- * this library runs there.
+ * The runtime loads a program's kernels when it is first asked for one.  The driver lets that wait
+ * for all kernels that run, and all other calls wait behind it: a copy that one of those kernels
+ * waits for never begins.  So every ORIEL_KERNEL of a .cu file leaves a note, and who opens a GPU
+ * asks for all of them while nothing of this library runs there.
  *
- * Owns the list; the notes are the program's.  They come and go on any thread, also before main() and when a
- * library is unloaded: neither may wait for a driver.
+ * Owns the list; the notes are the program's.  They come and go on any thread, also before main()
+ * and when a library is unloaded: neither may wait for a driver.
  */
 #include <stdlib.h>
 
@@ -53,7 +54,9 @@ uint64_t ori_cuda_noted_gone(void)
 	return n;
 }
 
-/* A copy, so that the lock is not held while the driver works; NULL: there are none, or no memory. */
+/*
+ * A copy, so that the lock is not held while the driver works; NULL: there are none, or no memory.
+ */
 static const struct oriel_kernel **all_noted(size_t *count)
 {
 	const struct oriel_kernel **kernels = NULL;
@@ -72,7 +75,8 @@ static const struct oriel_kernel **all_noted(size_t *count)
 	return kernels;
 }
 
-size_t ori_cuda_noted_find(struct ori_cuda_gpu *gpu)
+size_t ori_cuda_noted_find(struct ori_cuda_gpu *gpu,
+			   size_t (*find)(struct ori_cuda_gpu *, const struct oriel_kernel *))
 {
 	size_t count, most = 0;
 	const struct oriel_kernel **kernels;
@@ -80,7 +84,7 @@ size_t ori_cuda_noted_find(struct ori_cuda_gpu *gpu)
 	gpu->notes_gone = ori_cuda_noted_gone();
 	kernels = all_noted(&count);
 	for (size_t i = 0; i < count; i++) {
-		size_t local = ori_cuda_function_find(gpu, kernels[i]);
+		size_t local = find(gpu, kernels[i]);
 
 		if (local > most)
 			most = local;

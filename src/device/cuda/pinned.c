@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cuda/pinned.c - host memory that kernels load and store: made, and kept for the next who wants some.
+ * device/cuda/pinned.c - host memory that kernels load and store: made, and kept for the next who
+ * wants some.
  *
- * The driver unpins memory only after all kernels of the process have ended, and no other thread launches
- * meanwhile.  Where ranks are threads a kernel may be waiting for one that another rank has yet to launch: it would
- * wait for ever.  So memory that is given back stays pinned until the process's last rank leaves the GPU, and a
- * comm that is made in between finds it ready.
+ * The driver unpins memory only after all kernels of the process have ended, and no other thread
+ * launches meanwhile.  Where ranks are threads a kernel may be waiting for one that another rank
+ * has yet to launch: it would wait for ever.  So memory that is given back stays pinned until the
+ * process's last rank leaves the GPU, and a comm that is made in between finds it ready.
  *
  * Any thread.
  */

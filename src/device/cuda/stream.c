@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cuda/stream.c - what streams are given beside kernels: copies by the copy engines, and a hold on what a
- * captured graph will use.  Marks are in marks.c, launches of collectives in flights.c.
+ * device/cuda/stream.c - what streams are given beside kernels: copies by the copy engines, and a
+ * hold on what a captured graph will use.  Marks are in marks.c, launches of collectives in
+ * flights.c.
  *
  * Any thread.  Nothing here is forbidden while the stream is being captured.
  */
@@ -9,19 +10,6 @@
 #include "cuda_device.h"
 
 #define BATCH 16
-
-int ori_cuda_is_capturing(struct ori_cuda_device *d, void *stream, int *capturing)
-{
-	const struct ori_cuda_driver *cu = d->gpu->cu;
-	int status = 0, err = cu->streams.cuStreamIsCapturing ?
-				      cu->streams.cuStreamIsCapturing(stream, &status) :
-				      0;
-
-	*capturing = status != 0;
-	return err ? ori_cuda_fail(err, "cuStreamIsCapturing", "a stream of GPU %d",
-				   d->gpu->ordinal) :
-		     0;
-}
 
 /* Several at once: one call of the driver, and the copies may go on side by side. */
 static int copy_batch(struct ori_cuda_device *d, const struct ori_copy_job *copies, int n,
@@ -99,7 +87,10 @@ static int hold_by(struct ori_cuda_device *d, void *graph, void (*gone)(void *),
 	err = cu->cuGraphRetainUserObject(graph, object, 1, ORI_CU_USER_OBJECT_MOVE);
 	if (!err)
 		return 0;
-	/* Nobody has it now, and gone() would be called for a hold that the caller undoes: it stays. */
+	/*
+	 * Nobody has it now, and gone() would be called for a hold that the caller undoes: it
+	 * stays.
+	 */
 	return ori_cuda_fail(err, "cuGraphRetainUserObject", "a captured graph");
 }
 

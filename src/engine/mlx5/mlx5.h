@@ -20,7 +20,10 @@
 
 #define MLX5_PAGE 4096u
 #define MLX5_WHY 256
-/* There is an mlx5 NIC, but something is missing to use it as one; ORIEL_EUNSUPPORTED: there is none. */
+/*
+ * There is an mlx5 NIC, but something is missing to use it as one; ORIEL_EUNSUPPORTED: there is
+ * none.
+ */
 #define MLX5_LACKING ORIEL_ESYSTEM
 
 struct mlx5_nic;
@@ -75,7 +78,10 @@ struct mlx5_nic {
 	uint32_t number;
 	uint32_t pdn;
 	uint32_t blocks; /* of the send queue that libmlx5 sets aside for one work request */
-	/* Where a GPU posts: puts things in its reach; else NULL.  And why the last thing was not, or "". */
+	/*
+	 * Where a GPU posts: puts things in its reach; else NULL.  And why the last thing was not,
+	 * or "".
+	 */
 	const struct ori_engine_world *device;
 	char unreached[MLX5_WHY];
 	struct mlx5_queue *queues;
@@ -111,7 +117,10 @@ int mlx5_nic_open(struct mlx5_nic *, const struct ori_config *, uint32_t number,
 int mlx5_nic_try(struct mlx5_nic *, char *why, size_t bytes);
 void mlx5_nic_close(struct mlx5_nic *);
 
-/* pieces.c: page-aligned, zeroed, in reach of the device that posts.  NULL: no memory, or `unreached` says why. */
+/*
+ * pieces.c: page-aligned, zeroed, in reach of the device that posts.  NULL: no memory, or
+ * `unreached` says why.
+ */
 void *mlx5_memory_take(size_t bytes, void *nic);
 void mlx5_memory_give(void *base, void *nic);
 /* The page of a doorbell, in reach of the device that posts. */
@@ -126,6 +135,7 @@ int mlx5_responder_make(struct mlx5_nic *, char *why, size_t bytes, struct mlx5_
 int mlx5_queue_connect(struct mlx5_queue *, int rank, const struct verbs_address *,
 		       uint32_t number);
 void mlx5_queue_drop(struct mlx5_queue *);
+/* cq.c */
 int mlx5_cq_make(struct mlx5_queue *, uint32_t depth, char *why, size_t bytes);
 
 /* devx.c: by command, what libibverbs cannot. */

@@ -9,8 +9,9 @@
 #include "../engine.h"
 
 /*
- * 0: a port can be used, `reason` names it; else the first thing that is missing, and its
- * remedy (ORIEL_EUNSUPPORTED: there is no mlx5 NIC at all).  The world, if any, has the device that is to post.  Makes one queue of each kind to look, and leaves nothing.
+ * 0: a port can be used, `reason` names it; else the first thing that is missing, and its remedy
+ * (ORIEL_EUNSUPPORTED: there is no mlx5 NIC at all).  The world, if any, has the device that is to
+ * post.  Makes one queue of each kind to look, and leaves nothing.
  */
 int ori_mlx5_engine_probe(const struct ori_config *, const struct ori_engine_world *, char *reason,
 			  size_t bytes);

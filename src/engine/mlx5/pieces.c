@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/mlx5/pieces.c - memory of queues, and pages of doorbells, in reach of the device that posts.
+ * engine/mlx5/pieces.c - memory of queues, and pages of doorbells, in reach of the device that
+ * posts.
  *
- * Owns the list of pieces of a NIC.  libmlx5 takes its queues' memory here too where a GPU posts.  How the device comes to
- * reach them is the world's affair.  Called when queues are made and dropped, by one thread at a time.
+ * Owns the list of pieces of a NIC.  libmlx5 takes its queues' memory here too where a GPU posts.
+ * How the device comes to reach them is the world's affair.  Called when queues are made and
+ * dropped, by one thread at a time.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,10 +5,6 @@
  *
  * Nobody else may: devices look only at the CQEs they wait for, and one that waits for a signal
  * waits for none.  It tells the comm with the engine's lock released.
- *
- * Edges:
- *   [W1] acquire of a CQE's last word; partner: the NIC, which writes it after the rest.
- *   [W2] acquire of a doorbell record; partner [P1] of queue.h.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -34,7 +30,7 @@ struct entry {
 static struct entry look(const struct mlx5_queue *q, uint64_t index)
 {
 	const uint8_t *cqe = q->cq + (index & (q->depth - 1)) * sizeof(struct ori_cqe);
-	/* [W1] acquire: the syndrome was written before. */
+	/* [MLX1] acquire, sys; partner: the NIC, which writes the syndrome before. */
 	uint32_t last = ori_load_acquire32_sys((const uint32_t *)(const void *)(cqe + 0x3c));
 	struct entry e = { .opcode = last >> 28,
 			   .counter = ori_be16((uint16_t)last),
@@ -138,7 +134,7 @@ static int queue_failed(struct mlx5_queue *q, uint64_t *index)
 
 int mlx5_queue_idle(const struct mlx5_queue *q)
 {
-	/* [W2] acquire */
+	/* [MLX2] acquire, sys; partner [QUEUE1] in ori_queue_ring(). */
 	uint16_t rung = (uint16_t)ori_be32(ori_load_acquire32_sys(&q->record[1]));
 	struct entry e = look(q, (uint64_t)rung + 65535);
 

@@ -14,7 +14,10 @@ static struct ofi_library library;
 static char reason[160];
 static int usable;
 
-/* Stays open for the life of the process: libfabric keeps state that does not survive a second load. */
+/*
+ * Stays open for the life of the process: libfabric keeps state that does not survive a second
+ * load.
+ */
 static void *handle;
 
 static void load(void)

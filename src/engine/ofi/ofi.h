@@ -191,14 +191,17 @@ int ori_ofi_lost_report(struct ofi_fabric *, struct ori_proxy_completion *, int 
 int ori_ofi_lost_stuck(struct ofi_fabric *, struct ofi_peer *);
 /* A ping has ended. */
 void ori_ofi_lost_answered(struct ofi_peer *, int good);
+
+/* ---- ops.c ----------------------------------------------------------------------------------- */
+
+struct ofi_op *ori_ofi_op_take(struct ofi_fabric *, enum ofi_kind, struct ofi_peer *);
+void ori_ofi_op_give(struct ofi_fabric *, struct ofi_op *);
 /* What the provider says of a link's first failure; the comm's line only has the syndrome. */
 void ori_ofi_tell(struct ofi_fabric *, struct ofi_link *, const char *what, int err,
 		  const char *detail);
 
 /* ---- post.c ---------------------------------------------------------------------------------- */
 
-struct ofi_op *ori_ofi_op_take(struct ofi_fabric *, enum ofi_kind, struct ofi_peer *);
-void ori_ofi_op_give(struct ofi_fabric *, struct ofi_op *);
 int ori_ofi_post_write(void *fabric, const struct ori_proxy_op *);
 int ori_ofi_post_write_inline(void *fabric, const struct ori_proxy_op *);
 int ori_ofi_post_read(void *fabric, const struct ori_proxy_op *);

@@ -2,13 +2,13 @@
 /*
  * engine/ofi/post.c - operations handed to libfabric, and what became of them.
  *
- * A completion means that what was written is placed at the peer: the provider is asked for that with
- * every post, or confirm.c finds it out (f->lazy).
+ * A completion means that what was written is placed at the peer: the provider is asked for that
+ * with every post, or confirm.c finds it out (f->lazy).
  *
- * A signal word is written as an atomic where the provider has atomics: a provider that copies by CPU
- * (tcp) may place the 8 bytes of a plain write in two parts, and gives no order between threads to
- * plain copies.  Its atomics do: libfabric 1.17 on aarch64 adds by casal and writes by stlr (seen with
- * a watchpoint), so a thread that sees the word sees the data copied before it.
+ * A signal word is written as an atomic where the provider has atomics: a provider that copies by
+ * CPU (tcp) may place the 8 bytes of a plain write in two parts, and gives no order between threads
+ * to plain copies.  Its atomics do: libfabric 1.17 on aarch64 adds by casal and writes by stlr
+ * (seen with a watchpoint), so a thread that sees the word sees the data copied before it.
  *
  * Called within ori_proxy_step(), under the engine's lock.
  */
@@ -61,38 +61,7 @@ uint32_t ori_ofi_syndrome(int err)
 	}
 }
 
-void ori_ofi_tell(struct ofi_fabric *f, struct ofi_link *link, const char *what, int err,
-		  const char *detail)
-{
-	if (link->dead)
-		return;
-	link->dead = 1;
-	ori_log(ORI_LOG_WARN, "ofi: %s to rank %d failed: %s%s%s", what, link->rank,
-		ori_ofi_error(f->end.lib, err), *detail ? ": " : "", detail);
-}
-
 /* ---- posting --------------------------------------------------------------------------------- */
-
-struct ofi_op *ori_ofi_op_take(struct ofi_fabric *f, enum ofi_kind kind, struct ofi_peer *peer)
-{
-	struct ofi_op *op = f->free_ops;
-
-	if (!op)
-		return NULL;
-	f->free_ops = op->next;
-	op->kind = (uint8_t)kind;
-	op->peer = peer;
-	op->link = NULL;
-	op->lost = op->reported = op->left = 0;
-	return op;
-}
-
-void ori_ofi_op_give(struct ofi_fabric *f, struct ofi_op *op)
-{
-	op->kind = OFI_FREE;
-	op->next = f->free_ops;
-	f->free_ops = op;
-}
 
 static struct ofi_op *take_op(struct ofi_fabric *f, const struct ori_proxy_op *from,
 			      enum ofi_kind kind)

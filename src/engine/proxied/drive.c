@@ -2,9 +2,10 @@
 /*
  * engine/proxied/drive.c - who steps the proxies, and what ends the sleep of the engine's thread.
  *
- * Where CPU threads post, whoever posts or waits drives (try-lock, so nobody waits for a driver), and the thread of
- * ../drive.c backs them up; it sleeps on what the fabrics name (a completion channel, a socket set).  Where a
- * device posts (world.device_posts) nobody drives, and the thread does all of it.
+ * Where CPU threads post, whoever posts or waits drives (try-lock, so nobody waits for a driver),
+ * and the thread of ../drive.c backs them up; it sleeps on what the fabrics name (a completion
+ * channel, a socket set).  Where a device posts (world.device_posts) nobody drives, and the thread
+ * does all of it.
  *
  * What peers write here is seen by no completion.  Where the fabric moves it in progress() (tcp), a
  * step may have changed words of this rank and not know it: sleepers are then woken on suspicion,
@@ -20,7 +21,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../device/cpu/cpu.h"
 #include "../../util/util.h"
 #include "proxied.h"
 
@@ -41,21 +41,27 @@ static struct proxied_engine *engine_of(struct ori_drive *d)
 
 static int try_lock(struct proxied_engine *e)
 {
-	/* [N1] acquire; partner [N2]: the proxies' state passes from driver to driver. */
+	/*
+	 * [PROXY1] seq_cst, acquire, process; partner [PROXY2].  seq_cst: see try_lock_or_tell().
+	 */
 	return !__atomic_load_n(&e->lock, __ATOMIC_SEQ_CST) &&
 	       !__atomic_exchange_n(&e->lock, 1, __ATOMIC_SEQ_CST);
 }
 
 /*
  * A caller that found the lock taken has rung a doorbell which the step in progress may have
- * passed.  It says so and tries once more; who unlocks looks at `missed` after that.  All four
- * accesses are seq_cst, so one of the two sees the other, and no doorbell waits for the thread's
- * next look.
+ * passed.  It says so [PROXY3] and tries the lock once more [PROXY1].  The driver unlocks [PROXY2]
+ * and then looks at `missed` [PROXY4].  All four accesses are seq_cst, so at least one of the two
+ * sees the other, and no doorbell waits for the thread's next look.
  */
 static int try_lock_or_tell(struct proxied_engine *e)
 {
 	if (try_lock(e))
 		return 1;
+	/*
+	 * [PROXY3] seq_cst, process; partner [PROXY4].  With less the store could come after the
+	 * second try: the driver finds nothing missed, and the doorbell waits.
+	 */
 	__atomic_store_n(&e->missed, 1, __ATOMIC_SEQ_CST);
 	return try_lock(e);
 }
@@ -92,6 +98,7 @@ static int step_locked(struct proxied_engine *e, int *busy, int *suspect)
 	uint64_t now = ori_now_ns();
 	int done = 0, nerrors;
 
+	/* seq_cst as [PROXY3]: the step begins after it, so doorbells told of before are served */
 	__atomic_store_n(&e->missed, 0, __ATOMIC_SEQ_CST);
 	/*
 	 * A caller drives because it has just rung; a device rings at any time since the last look.
@@ -115,7 +122,10 @@ static int step_locked(struct proxied_engine *e, int *busy, int *suspect)
 	nerrors = e->nerrors;
 	e->nerrors = 0;
 	memcpy(errors, e->errors, sizeof(errors[0]) * (size_t)nerrors);
-	/* [N2] release; partner [N1]. */
+	/*
+	 * [PROXY2] seq_cst, release, process; partner [PROXY1].  Publishes the state of the
+	 * proxies.  Without it the next driver could post a WQE twice.
+	 */
 	__atomic_store_n(&e->lock, 0, __ATOMIC_SEQ_CST);
 	tell_errors(e, errors, nerrors);
 	return done;
@@ -133,6 +143,7 @@ static int step_all(struct proxied_engine *e, int *busy)
 
 		done += step_locked(e, busy, &more);
 		suspect |= more;
+		/* [PROXY4] seq_cst, process; partner [PROXY3]. */
 	} while (__atomic_load_n(&e->missed, __ATOMIC_SEQ_CST) && --again > 0 && try_lock(e));
 	if (done)
 		/* relaxed: as in step_locked() */
@@ -189,6 +200,7 @@ static void sleep_on_fabrics(struct proxied_engine *e, uint64_t ns)
 		else if (ns > ORI_DRIVE_BUSY_NS && (e->passive || ori_proxy_busy(e->nic[i].proxy)))
 			ns = ORI_DRIVE_BUSY_NS;
 	}
+	/* seq_cst as [PROXY2] and [PROXY4] */
 	__atomic_store_n(&e->lock, 0, __ATOMIC_SEQ_CST);
 	if (ready || __atomic_load_n(&e->missed, __ATOMIC_SEQ_CST) || ori_drive_stopping(&e->drive))
 		return;
@@ -240,7 +252,7 @@ void ori_proxied_lock(struct proxied_engine *e)
 {
 	uint32_t never = 0;
 
-	/* Bounded by the longest step. */
+	/* seq_cst as [PROXY1]; bounded by the longest step */
 	while (__atomic_exchange_n(&e->lock, 1, __ATOMIC_SEQ_CST))
 		ori_futex_wait(&never, 0, 20000);
 }
@@ -251,6 +263,7 @@ void ori_proxied_lock(struct proxied_engine *e)
  */
 void ori_proxied_unlock(struct proxied_engine *e)
 {
+	/* seq_cst as [PROXY2] and [PROXY4] */
 	__atomic_store_n(&e->lock, 0, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&e->missed, __ATOMIC_SEQ_CST) && e->drive.started)
 		wake_thread(e);

@@ -72,7 +72,9 @@ struct ori_fabric_ops {
 	 * poll() it; 0: there is something to do now; -1: nothing to sleep on, look again soon.
 	 */
 	int (*arm)(struct ori_fabric *, int *fd);
-	/* A NIC that answers peers by itself stops that: ori_engine_ops.silence.  NULL: none does. */
+	/*
+	 * A NIC that answers peers by itself stops that: ori_engine_ops.silence.  NULL: none does.
+	 */
 	void (*silence)(struct ori_fabric *);
 	/* Ends all links and regions that are left.  Takes half-built ones. */
 	void (*close)(struct ori_fabric *);

@@ -35,7 +35,7 @@ void ori_proxy_cq_init(struct proxy_queue *q)
  */
 void ori_proxy_cq_completed(struct ori_proxy *p, const struct ori_proxy_completion *c)
 {
-	struct proxy_queue *q = ori_proxy_queue_find(p, (uint32_t)(c->cookie >> PROXY_INDEX_BITS));
+	struct proxy_queue *q = proxy_queue_find(p, (uint32_t)(c->cookie >> PROXY_INDEX_BITS));
 	uint64_t ahead = q ? (c->cookie - q->ci) & INDEX_MASK : 0;
 	struct proxy_slot *slot = q ? proxy_slot_at(q, q->ci + ahead) : NULL;
 
@@ -53,12 +53,25 @@ void ori_proxy_cq_completed(struct ori_proxy *p, const struct ori_proxy_completi
 
 /* ---- to the device --------------------------------------------------------------------------- */
 
+void ori_proxy_cq_unwait(struct proxy_queue *q)
+{
+	struct proxy_queue **at;
+
+	if (!q->waits_on)
+		return;
+	at = &q->waits_on->waiters;
+	while (*at != q)
+		at = &(*at)->next_waiter;
+	*at = q->next_waiter;
+	q->waits_on = q->next_waiter = NULL;
+}
+
 static void activate_waiters(struct ori_proxy *p, struct proxy_queue *q)
 {
 	while (q->waiters) {
 		struct proxy_queue *w = q->waiters;
 
-		ori_proxy_queue_unwait(w);
+		ori_proxy_cq_unwait(w);
 		proxy_activate(p, w);
 	}
 }
@@ -77,9 +90,9 @@ static void write_cqe(struct ori_proxy *p, struct proxy_queue *q, uint32_t opcod
 	/* wqe_counter (big-endian), signature 0, op_own: in memory order */
 	word = ori_be16((uint16_t)q->ci) | (code << 4 | owner) << 24;
 	/*
-	 * [X2] release; partner: the device's acquire load of these 4 bytes ([C1] of
-	 * device/queue.h). Publishes the body, what the back end or the proxy placed before, and
-	 * that the WQE's slot and source are free.
+	 * [PROXY6] release, sys; partner [QUEUE5] in ori_queue_poll().  Publishes the body, what
+	 * the fabric or the proxy placed before, and that the WQE's slot and source are free.
+	 * Without it a poster could count the WQE as complete and read the old answer.
 	 */
 	__atomic_store_n((uint32_t *)(void *)&cqe->wqe_counter, word, __ATOMIC_RELEASE);
 	if (syndrome && !q->bad) {
@@ -127,7 +140,7 @@ void ori_proxy_cq_error(struct ori_proxy *p, struct proxy_queue *q, uint32_t syn
 		return;
 	q->state = QUEUE_ERROR;
 	q->error = proxy_syndrome(syndrome);
-	ori_proxy_queue_unwait(q);
+	ori_proxy_cq_unwait(q);
 	proxy_activate(p, q);
 	if (q->link)
 		p->backend.flush(p->attr.backend_ctx, q->link);

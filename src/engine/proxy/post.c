@@ -21,9 +21,10 @@ static enum proxy_executed refuse(uint32_t *syndrome, uint32_t why)
 /* ---- loopback -------------------------------------------------------------------------------- */
 
 /*
- * [X3] acq_rel.  Partner of the release: the acquire of whoever waits for the counter, which then
- * sees the completion counted (its CQE was written before, by this thread).  Atomic with any CPU of
- * this machine.
+ * [PROXY7] acq_rel, sys; partners [SIG2] and [SIG4] of the threads that wait for the counter.
+ * Publishes the CQE of the operation that is counted, which this thread wrote before.  Without it a
+ * thread could see the count and then find the operation incomplete.  Atomic with any CPU of this
+ * machine.
  */
 static uint64_t modify(uint64_t *word, const struct ori_wqe_op *op)
 {

@@ -13,32 +13,10 @@
 #include "../../util/util.h"
 #include "state.h"
 
-#define PLACE_BITS 14
-#define PLACES (1u << PLACE_BITS)
-#define GENERATIONS (1u << (23 - PLACE_BITS))
+#define PLACES PROXY_PLACES
+#define GENERATIONS (1u << (23 - PROXY_PLACE_BITS))
 #define FIRST_ROOM 64u   /* a whole word of each bit map */
 #define DEPTH_MAX 32768u /* so that 16 bits tell a doorbell's way */
-
-struct proxy_queue *ori_proxy_queue_find(const struct ori_proxy *p, uint32_t number)
-{
-	uint32_t place = number % PLACES;
-	struct proxy_queue *q = place < p->queue_room ? p->queues[place] : NULL;
-
-	return q && q->number == number ? q : NULL;
-}
-
-void ori_proxy_queue_unwait(struct proxy_queue *q)
-{
-	struct proxy_queue **at;
-
-	if (!q->waits_on)
-		return;
-	at = &q->waits_on->waiters;
-	while (*at != q)
-		at = &(*at)->next_waiter;
-	*at = q->next_waiter;
-	q->waits_on = q->next_waiter = NULL;
-}
 
 /* A larger copy of an array, the new part zero; NULL: no memory, the old one stays. */
 static void *enlarged(void *array, size_t old, size_t count, size_t size)
@@ -136,7 +114,7 @@ int ori_proxy_queue_add(struct ori_proxy *p, struct oriel_queue *from, int core_
 	while (p->queues[place])
 		place++; /* place 0 is not counted, so one is free */
 	q->place = place;
-	q->number = (uint32_t)p->generations[place] << PLACE_BITS | place;
+	q->number = (uint32_t)p->generations[place] << PROXY_PLACE_BITS | place;
 	p->generations[place] = (uint16_t)((p->generations[place] + 1u) % GENERATIONS);
 	p->queues[place] = q;
 	p->queue_count++;
@@ -148,7 +126,7 @@ int ori_proxy_queue_add(struct ori_proxy *p, struct oriel_queue *from, int core_
 
 int ori_proxy_queue_connect(struct ori_proxy *p, uint32_t qpn, int rank, void *link)
 {
-	struct proxy_queue *q = ori_proxy_queue_find(p, qpn);
+	struct proxy_queue *q = proxy_queue_find(p, qpn);
 	int loopback = rank == p->attr.rank;
 
 	if (!q || q->state != QUEUE_RESET || rank < 0 || rank >= p->attr.nranks ||
@@ -163,7 +141,7 @@ int ori_proxy_queue_connect(struct ori_proxy *p, uint32_t qpn, int rank, void *l
 
 void ori_proxy_queue_fail(struct ori_proxy *p, uint32_t qpn, uint32_t syndrome)
 {
-	struct proxy_queue *q = ori_proxy_queue_find(p, qpn);
+	struct proxy_queue *q = proxy_queue_find(p, qpn);
 
 	if (q)
 		ori_proxy_cq_error(p, q, syndrome);
@@ -177,7 +155,7 @@ static void free_queue(struct proxy_queue *q)
 
 void ori_proxy_queue_remove(struct ori_proxy *p, uint32_t qpn)
 {
-	struct proxy_queue *q = ori_proxy_queue_find(p, qpn);
+	struct proxy_queue *q = proxy_queue_find(p, qpn);
 	uint64_t bit;
 
 	if (!q)
@@ -185,9 +163,9 @@ void ori_proxy_queue_remove(struct ori_proxy *p, uint32_t qpn)
 	/* who waits for this CQ finds that it is gone, and fails */
 	while (q->waiters) {
 		proxy_activate(p, q->waiters);
-		ori_proxy_queue_unwait(q->waiters);
+		ori_proxy_cq_unwait(q->waiters);
 	}
-	ori_proxy_queue_unwait(q);
+	ori_proxy_cq_unwait(q);
 	bit = 1ull << (q->place % 64);
 	p->active[q->place / 64] &= ~bit;
 	p->again[q->place / 64] &= ~bit;

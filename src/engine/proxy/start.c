@@ -78,9 +78,7 @@ void ori_proxy_doorbell(struct ori_proxy *p, struct proxy_queue *q)
 	if (__atomic_load_n(q->doorbell, __ATOMIC_RELAXED) == q->bell_seen ||
 	    q->state == QUEUE_RESET)
 		return;
-	/*
-	 * [X1] acquire; partner: the device's release store of the doorbell ([P2]), after its WQEs.
-	 */
+	/* [PROXY5] acquire, sys; partner [QUEUE2] in ori_queue_ring(), after its WQEs. */
 	q->bell_seen = __atomic_load_n(q->doorbell, __ATOMIC_ACQUIRE);
 	ring(p, q, q->bell_seen);
 }
@@ -108,9 +106,8 @@ static int fenced(const struct proxy_queue *q)
 static int waits(struct ori_proxy *p, struct proxy_queue *q)
 {
 	uint32_t cqn = q->head.rkey, cqe = q->head.bytes;
-	struct proxy_queue *on = cqn & PROXY_CQN_BIT ?
-					 ori_proxy_queue_find(p, cqn ^ PROXY_CQN_BIT) :
-					 NULL;
+	struct proxy_queue *on = cqn & PROXY_CQN_BIT ? proxy_queue_find(p, cqn ^ PROXY_CQN_BIT) :
+						       NULL;
 	uint64_t good;
 
 	if (!on) {

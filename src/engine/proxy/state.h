@@ -117,6 +117,18 @@ static inline uint8_t proxy_syndrome(uint32_t syndrome)
 	return (uint8_t)(syndrome && syndrome <= 0xff ? syndrome : ORI_SYNDROME_LOCAL_QP_OP);
 }
 
+/* A queue's place in the table is the low bits of its number. */
+#define PROXY_PLACE_BITS 14
+#define PROXY_PLACES (1u << PROXY_PLACE_BITS)
+
+static inline struct proxy_queue *proxy_queue_find(const struct ori_proxy *p, uint32_t number)
+{
+	uint32_t place = number % PROXY_PLACES;
+	struct proxy_queue *q = place < p->queue_room ? p->queues[place] : NULL;
+
+	return q && q->number == number ? q : NULL;
+}
+
 /* keys.c */
 int ori_proxy_keys_setup(struct ori_proxy *);
 void ori_proxy_keys_free(struct ori_proxy *);
@@ -128,10 +140,7 @@ int ori_proxy_remote_find(const struct ori_proxy *, int rank, uint32_t key, uint
 			  uint64_t iova, uint64_t bytes, uint64_t *address, uint64_t *cookie);
 
 /* queue.c */
-struct proxy_queue *ori_proxy_queue_find(const struct ori_proxy *, uint32_t number);
 void ori_proxy_queues_free(struct ori_proxy *);
-/* Out of the list of the CQ it waits for. */
-void ori_proxy_queue_unwait(struct proxy_queue *);
 
 /* start.c */
 void ori_proxy_doorbell(struct ori_proxy *, struct proxy_queue *);
@@ -146,6 +155,8 @@ enum proxy_executed ori_proxy_execute(struct ori_proxy *, const struct proxy_que
 
 /* cq.c */
 void ori_proxy_cq_init(struct proxy_queue *);
+/* Takes a queue out of the list of the CQ that it waits for. */
+void ori_proxy_cq_unwait(struct proxy_queue *);
 void ori_proxy_cq_run(struct ori_proxy *, struct proxy_queue *);
 /* To error; the first WQE without CQE gets `syndrome`. */
 void ori_proxy_cq_error(struct ori_proxy *, struct proxy_queue *, uint32_t syndrome);

@@ -26,12 +26,25 @@ void soft_cq_init(struct soft_qp *qp)
 	}
 }
 
+void soft_cq_unwait(struct soft_qp *qp)
+{
+	struct soft_qp **at;
+
+	if (!qp->waits_on)
+		return;
+	at = &qp->waits_on->waiters;
+	while (*at != qp)
+		at = &(*at)->next_waiter;
+	*at = qp->next_waiter;
+	qp->waits_on = qp->next_waiter = NULL;
+}
+
 static void activate_waiters(struct soft_nic *nic, struct soft_qp *qp)
 {
 	while (qp->waiters) {
 		struct soft_qp *w = qp->waiters;
 
-		soft_requester_unwait(w);
+		soft_cq_unwait(w);
 		soft_activate(nic, w);
 	}
 }
@@ -41,9 +54,9 @@ static void finish(struct soft_nic *nic, struct soft_qp *qp, uint32_t word)
 	struct ori_cqe *cqe = &qp->attr.cq[qp->cq_count & (qp->attr.depth - 1)];
 
 	/*
-	 * [N3] release; partner: the device's acquire load of these 4 bytes.  Publishes the body,
-	 * the answer of a READ or atomic placed before, and that the WQE's slot and source are
-	 * free.
+	 * [SOFT4] release, sys; partner [QUEUE5] in ori_queue_poll().  Publishes the body, the
+	 * answer of a READ or atomic placed before, and that the WQE's slot and source are free.
+	 * Without it a poster could count the WQE as complete and read the old answer.
 	 */
 	__atomic_store_n((uint32_t *)(void *)&cqe->wqe_counter, word, __ATOMIC_RELEASE);
 	qp->torn = 0;
@@ -87,7 +100,7 @@ static void complete(struct soft_nic *nic, struct soft_qp *qp)
 {
 	const struct soft_request *r = soft_request_at(qp, qp->ci);
 	uint32_t ce = r->flags >> 2 & 3;
-	uint32_t syndrome = qp->shadow ? soft_fetch_check_slot(nic, qp, qp->ci) : 0;
+	uint32_t syndrome = qp->shadow ? soft_strict_check_slot(nic, qp, qp->ci) : 0;
 
 	if (syndrome) {
 		soft_cq_error(nic, qp, syndrome);
@@ -135,8 +148,18 @@ void soft_cq_error(struct soft_nic *nic, struct soft_qp *qp, uint32_t syndrome)
 	qp->deadline_ns = 0;
 	if (!qp->refusal)
 		qp->refusal = ORI_SYNDROME_REMOTE_OP;
-	soft_requester_unwait(qp);
+	soft_cq_unwait(qp);
 	soft_activate(nic, qp);
+}
+
+void soft_cq_refuse(struct soft_nic *nic, struct soft_qp *qp, uint32_t syndrome)
+{
+	nic->stats.refused++;
+	qp->refusal = (uint8_t)syndrome;
+	qp->refusal_due = 1;
+	soft_cq_error(nic, qp,
+		      syndrome == ORI_SYNDROME_REMOTE_OP ? ORI_SYNDROME_LOCAL_PROT :
+							   ORI_SYNDROME_LOCAL_ACCESS);
 }
 
 static void flush(struct soft_nic *nic, struct soft_qp *qp)

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/soft/drive.c - who steps the NICs of the software engine, and what ends the sleep of its thread.
+ * engine/soft/drive.c - who steps the NICs of the software engine, and what ends the sleep of its
+ * thread.
  *
- * Where CPU threads post, whoever posts or waits drives (try-lock, so nobody waits for a driver), and the thread of
- * ../drive.c backs them up: with nothing outstanding it sleeps until a peer's kick or its timer.  Where a device
- * posts (world.device_posts) nobody drives, and the thread does all of it.
+ * Where CPU threads post, whoever posts or waits drives (try-lock, so nobody waits for a driver),
+ * and the thread of ../drive.c backs them up: with nothing outstanding it sleeps until a peer's
+ * kick or its timer.  Where a device posts (world.device_posts) nobody drives, and the thread does
+ * all of it.
  *
  * Owns: the lock.  Called through the table of engine.c, on any thread.
  */
 #include <stddef.h>
 #include <string.h>
 
-#include "../../device/cpu/cpu.h"
 #include "../../util/util.h"
 #include "soft_engine.h"
 
@@ -36,7 +37,7 @@ static int step_all(struct soft_engine *e, int *busy)
 	struct soft_queue_error errors[SOFT_ERRORS_KEPT];
 	int done = 0, nerrors;
 
-	/* [N1] acquire; partner [N2]: the NICs' state passes from driver to driver. */
+	/* [SOFT1] acquire, process; partner [SOFT2]. */
 	if (__atomic_load_n(&e->lock, __ATOMIC_RELAXED) ||
 	    __atomic_exchange_n(&e->lock, 1, __ATOMIC_ACQUIRE))
 		return -1;
@@ -50,7 +51,10 @@ static int step_all(struct soft_engine *e, int *busy)
 	nerrors = e->nerrors;
 	e->nerrors = 0;
 	memcpy(errors, e->errors, sizeof(errors[0]) * (size_t)nerrors);
-	/* [N2] release; partner [N1]. */
+	/*
+	 * [SOFT2] release, process; partner [SOFT1].  Publishes the state of the NICs.  Without it
+	 * the next driver could send a packet twice, or work on a queue that this one has removed.
+	 */
 	__atomic_store_n(&e->lock, 0, __ATOMIC_RELEASE);
 	if (done) {
 		/* relaxed: a hint for waits that wonder whether to sleep */
@@ -66,10 +70,7 @@ void soft_engine_drive(struct ori_engine *engine)
 	struct soft_engine *e = (struct soft_engine *)engine;
 
 	if (e->world.device_posts) {
-		/*
-		 * a host that launches: its device is about to post, so the thread had better be
-		 * awake
-		 */
+		/* the host launches: its device is about to post, so the thread should be awake */
 		ori_drive_note(&e->drive);
 		ori_wake(e->kicks);
 	} else if (step_all(e, NULL) >= 0) {
@@ -94,11 +95,17 @@ static int sleep_until_kick(struct ori_drive *d, uint64_t ns)
 	uint32_t epoch;
 	int busy = 0, done;
 
+	/*
+	 * seq_cst without a partner: the announcement comes before the look at the epoch.  A kick
+	 * looks relaxed (ori_wake() of device/port.h), and one that is missed costs `ns`.
+	 */
 	__atomic_fetch_add(&e->kicks->sleepers, 1, __ATOMIC_SEQ_CST);
+	/* [SOFT3] acquire, sys; partner [CPU8] in oriel_cpu_wake(): the step finds the packet. */
 	epoch = __atomic_load_n(&e->kicks->epoch, __ATOMIC_ACQUIRE);
 	done = step_all(e, ns > ORI_DRIVE_BUSY_NS ? &busy : NULL);
 	if (done <= 0 && !ori_drive_stopping(d))
 		ori_futex_wait(&e->kicks->epoch, epoch, busy ? ORI_DRIVE_BUSY_NS : ns);
+	/* seq_cst without a partner: a late subtraction costs one needless wake */
 	__atomic_fetch_sub(&e->kicks->sleepers, 1, __ATOMIC_SEQ_CST);
 	return done;
 }
@@ -122,14 +129,14 @@ void soft_engine_lock(struct soft_engine *e)
 {
 	uint32_t never = 0;
 
-	/* Bounded by the longest step. */
+	/* acquire as [SOFT1]; bounded by the longest step */
 	while (__atomic_exchange_n(&e->lock, 1, __ATOMIC_ACQUIRE))
 		ori_futex_wait(&never, 0, 20000);
 }
 
 void soft_engine_unlock(struct soft_engine *e)
 {
-	__atomic_store_n(&e->lock, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&e->lock, 0, __ATOMIC_RELEASE); /* as [SOFT2] */
 }
 
 int soft_engine_thread_start(struct soft_engine *e)

@@ -37,8 +37,8 @@ static const void *world_resolve(void *ctx, int rank, uint64_t id, uint64_t offs
 }
 
 /*
- * A driver may keep a call waiting for reasons of its own, and its peers take this NIC for dead meanwhile: said
- * where it happened.
+ * A driver may keep a call waiting for reasons of its own, and its peers take this NIC for dead
+ * meanwhile: said where it happened.
  */
 static int world_copy(void *ctx, void *to, const void *from, uint64_t bytes)
 {

@@ -9,8 +9,6 @@
  *
  * Called within soft_nic_step().
  */
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "../../util/util.h"
@@ -18,26 +16,6 @@
 
 #define BELLS_FRONT 64u
 #define BELLS_TURN 64u
-
-/* Returns LOCAL_QP_OP, after a line in strict mode. */
-static uint32_t violation(const struct soft_nic *nic, const struct soft_qp *qp, uint64_t idx,
-			  const char *fmt, ...) ORI_PRINTF(4, 5);
-
-static uint32_t violation(const struct soft_nic *nic, const struct soft_qp *qp, uint64_t idx,
-			  const char *fmt, ...)
-{
-	char text[160];
-	va_list args;
-
-	if (nic->config.strict) {
-		va_start(args, fmt);
-		vsnprintf(text, sizeof(text), fmt, args);
-		va_end(args);
-		ori_log(ORI_LOG_ERROR, "software NIC of rank %d: queue pair 0x%x, WQE %llu: %s",
-			nic->rank, qp->number, (unsigned long long)idx, text);
-	}
-	return ORI_SYNDROME_LOCAL_QP_OP;
-}
 
 /* ---- doorbells ------------------------------------------------------------------------------- */
 
@@ -64,9 +42,9 @@ static void accept(struct soft_nic *nic, struct soft_qp *qp, uint32_t index)
 	if (advance > qp->attr.depth - used) {
 		if (qp->state == SOFT_ERR)
 			return;
-		violation(nic, qp, qp->pi,
-			  "doorbell 0x%04x goes back, or past the %u blocks of the queue", index,
-			  qp->attr.depth);
+		soft_strict_violation(nic, qp, qp->pi,
+				      "doorbell 0x%04x goes back, or past the %u blocks of the queue",
+				      index, qp->attr.depth);
 		refuse(nic, qp);
 		return;
 	}
@@ -78,7 +56,7 @@ static void accept(struct soft_nic *nic, struct soft_qp *qp, uint32_t index)
 static uint32_t read_record(const struct soft_qp *qp)
 {
 	/*
-	 * [N4] acquire; partner: the device's release store of the record, before the doorbell's.
+	 * [SOFT5] acquire, sys; partner [QUEUE1] in ori_queue_ring(), which comes before [QUEUE2].
 	 */
 	return ori_be32(__atomic_load_n(&qp->attr.record[1], __ATOMIC_ACQUIRE)) & 0xffff;
 }
@@ -88,8 +66,9 @@ static void accept_record(struct soft_nic *nic, struct soft_qp *qp, uint32_t run
 	uint32_t index = read_record(qp);
 
 	if (nic->config.strict && qp->state == SOFT_RTS && (int16_t)(uint16_t)(index - rung) < 0) {
-		violation(nic, qp, qp->pi, "doorbell record 0x%04x is behind the doorbell 0x%04x",
-			  index, rung);
+		soft_strict_violation(nic, qp, qp->pi,
+				      "doorbell record 0x%04x is behind the doorbell 0x%04x", index,
+				      rung);
 		refuse(nic, qp);
 		return;
 	}
@@ -123,7 +102,7 @@ static void ring(struct soft_nic *nic, struct soft_qp *qp, uint64_t value)
 	if (number != qp->number) {
 		if (qp->state == SOFT_ERR)
 			return;
-		violation(nic, qp, qp->pi, "doorbell rings queue pair 0x%x", number);
+		soft_strict_violation(nic, qp, qp->pi, "doorbell rings queue pair 0x%x", number);
 		refuse(nic, qp);
 	} else if (!qp->attr.record) {
 		accept(nic, qp, index);
@@ -146,7 +125,7 @@ static int look(struct soft_nic *nic, struct soft_bell *bell)
 		return 0;
 	if (bell->qp->state == SOFT_RESET)
 		return 0;
-	/* [N5] acquire; partner: the device's release store of the doorbell, after its WQEs. */
+	/* [SOFT6] acquire, sys; partner [QUEUE2] in ori_queue_ring(), after its WQEs. */
 	bell->seen = __atomic_load_n(bell->word, __ATOMIC_ACQUIRE);
 	ring(nic, bell->qp, bell->seen);
 	return 1;
@@ -216,8 +195,8 @@ static uint32_t check_request(const struct soft_nic *nic, const struct soft_qp *
 		return 0;
 	if (r->opcode == ORI_WQE_WAIT) {
 		if (!qp->attr.core_direct)
-			syndrome = violation(nic, qp, qp->next,
-					     "WAIT on a queue pair that may not");
+			syndrome = soft_strict_violation(nic, qp, qp->next,
+							 "WAIT on a queue pair that may not");
 		return syndrome;
 	}
 	r->packet_bytes = nic->config.mtu;
@@ -258,7 +237,7 @@ static uint32_t decode(const struct soft_nic *nic, const struct soft_qp *qp, str
 	uint32_t syndrome = ori_wqe_decode(w, qp->next, qp->number, &op, why, sizeof(why));
 
 	if (syndrome == ORI_SYNDROME_LOCAL_QP_OP)
-		return violation(nic, qp, qp->next, "%s", why);
+		return soft_strict_violation(nic, qp, qp->next, "%s", why);
 	if (op.reserved)
 		warn_reserved(nic, qp);
 	if (syndrome)
@@ -286,14 +265,4 @@ void soft_fetch_wqe(struct soft_nic *nic, struct soft_qp *qp)
 	if (r->syndrome)
 		r->packets = 0;
 	qp->taken = 1;
-}
-
-uint32_t soft_fetch_check_slot(const struct soft_nic *nic, const struct soft_qp *qp, uint64_t idx)
-{
-	const void *now = &qp->attr.sq[idx & (qp->attr.depth - 1)];
-	const void *then = &qp->shadow[idx & (qp->window - 1)];
-
-	if (!memcmp(now, then, ORI_WQE_BYTES))
-		return 0;
-	return violation(nic, qp, idx, "the block was written again before its completion");
 }

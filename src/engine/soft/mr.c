@@ -104,7 +104,7 @@ void soft_mr_destroy(struct soft_nic *nic, uint32_t key)
 	if (!mr)
 		return; /* revoked before, by a fault */
 	/* nothing is written there afterwards */
-	soft_responder_end_atomic(nic);
+	soft_atomic_end(nic);
 	soft_late_release(nic, 1);
 	mr->live = 0;
 	mr->tag++;

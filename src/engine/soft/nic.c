@@ -244,7 +244,7 @@ int soft_nic_step(struct soft_nic *nic, int budget)
 	if (nic->held_count)
 		soft_faults_release(nic);
 	if (nic->open_atomic.word && nic->steps >= nic->open_atomic.release_step) {
-		soft_responder_end_atomic(nic);
+		soft_atomic_end(nic);
 		nic->left--; /* a word has changed: that is work, and wakes who waits */
 	}
 	if (nic->late)

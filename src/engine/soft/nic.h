@@ -126,7 +126,8 @@ void soft_nic_wire(struct soft_nic *, int rank, struct soft_ring *in, struct sof
 
 struct soft_mr_attr {
 	void *base;
-	uint64_t iova; /* address of `base` in WQEs: 0 for zero-based, (uintptr_t)base for local use */
+	/* address of `base` in WQEs: 0 for zero-based, (uintptr_t)base for local use */
+	uint64_t iova;
 	uint64_t bytes;
 	uint32_t access;
 	uint32_t pd;

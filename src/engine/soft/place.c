@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/soft/place.c - how payload crosses the wire, and how it is put into memory.
+ * engine/soft/place.c - how payload crosses the wire.  place_copy.c puts it into memory.
  *
  * Up to 32 bytes ride in the header, up to 4096 behind it, more as a reference to exported memory
  * that the receiver copies from.  A loopback names the region by key, since both ends are this NIC.
@@ -11,11 +11,6 @@
  *
  * Called within soft_nic_step().
  */
-#include <string.h>
-
-#include <oriel/oriel.h>
-
-#include "../../util/util.h"
 #include "state.h"
 
 /*
@@ -128,7 +123,10 @@ const void *soft_place_source(struct soft_nic *nic, const struct soft_qp *qp,
 	*device = 0;
 	switch (soft_packet_flags(p) & ~SOFT_PACKET_LAST) {
 	case SOFT_PACKET_SMALL:
-		/* where it lies, not the copy: of the ring a device's driver knows that it is pinned */
+		/*
+		 * where it lies, not the copy: of the ring a device's driver knows that it is
+		 * pinned
+		 */
 		return bytes <= SOFT_SMALL_BYTES ? slot->packet.u.data : NULL;
 	case SOFT_PACKET_SLOT:
 		return bytes <= SOFT_SLOT_BYTES ? slot->payload : NULL;
@@ -142,55 +140,4 @@ const void *soft_place_source(struct soft_nic *nic, const struct soft_qp *qp,
 	default:
 		return NULL;
 	}
-}
-
-/* ---- copies ---------------------------------------------------------------------------------- */
-
-static int is_word(const void *p, uint32_t bytes)
-{
-	return bytes == 8 && ((uintptr_t)p & 7) == 0;
-}
-
-void soft_place_copy(void *to, const void *from, uint32_t bytes)
-{
-	uint64_t word;
-
-	if (bytes != 8) {
-		/* source and target may be one mapping: ranks that are threads, and loopback */
-		memmove(to, from, bytes);
-		return;
-	}
-	/* [N1] acquire: an aligned word read over the wire is never torn */
-	if (is_word(from, bytes))
-		word = __atomic_load_n((const uint64_t *)from, __ATOMIC_ACQUIRE);
-	else
-		memcpy(&word, from, 8);
-	/*
-	 * [N2] release; partner: the acquire load of whoever waits for a signal word.  What this
-	 * NIC placed before, for earlier messages, is visible to a thread that sees this word.
-	 * That holds for device copies too: they were complete before soft_place_move() returned.
-	 */
-	if (is_word(to, bytes))
-		__atomic_store_n((uint64_t *)to, word, __ATOMIC_RELEASE);
-	else
-		memcpy(to, &word, 8);
-}
-
-int soft_place_move(struct soft_nic *nic, void *to, const void *from, uint32_t bytes, int device)
-{
-	int err;
-
-	if (!device) {
-		soft_place_copy(to, from, bytes);
-		return 0;
-	}
-	nic->copied++;
-	nic->stats.copies++;
-	err = nic->world.copy ? nic->world.copy(nic->world.ctx, to, from, bytes) :
-				ORIEL_EUNSUPPORTED;
-	if (err)
-		ori_log(ORI_LOG_ERROR,
-			"software NIC of rank %d: device copy of %u bytes from %p to %p failed: %s",
-			nic->rank, bytes, from, to, oriel_status_name(err));
-	return err;
 }

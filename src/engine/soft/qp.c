@@ -230,13 +230,13 @@ void soft_qp_destroy(struct soft_nic *nic, uint32_t qpn)
 
 	if (!qp)
 		return;
-	soft_responder_end_atomic(nic); /* it may be this one's */
+	soft_atomic_end(nic); /* it may be this one's */
 	/* who waits for this CQ finds that it is gone, and fails */
 	while (qp->waiters) {
 		soft_activate(nic, qp->waiters);
-		soft_requester_unwait(qp->waiters);
+		soft_cq_unwait(qp->waiters);
 	}
-	soft_requester_unwait(qp);
+	soft_cq_unwait(qp);
 	bit = 1ull << (qp->slot % 64);
 	nic->active[qp->slot / 64] &= ~bit;
 	nic->timed[qp->slot / 64] &= ~bit;

@@ -75,7 +75,7 @@ static int give_up(struct soft_nic *nic, struct soft_qp *qp, struct soft_replay 
 	soft_set_pending(qp, e, 0);
 	if (qp->state == SOFT_RTS) {
 		qp->expected = psn;
-		soft_responder_refuse(nic, qp, syndrome);
+		soft_cq_refuse(nic, qp, syndrome);
 	}
 	return 1;
 }

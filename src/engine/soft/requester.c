@@ -17,19 +17,6 @@
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
-void soft_requester_unwait(struct soft_qp *qp)
-{
-	struct soft_qp **at;
-
-	if (!qp->waits_on)
-		return;
-	at = &qp->waits_on->waiters;
-	while (*at != qp)
-		at = &(*at)->next_waiter;
-	*at = qp->next_waiter;
-	qp->waits_on = qp->next_waiter = NULL;
-}
-
 /* Is CQE number r->bytes of CQ r->rkey still to come?  Then in that CQ's list until it moves. */
 static int waits(struct soft_nic *nic, struct soft_qp *qp, struct soft_request *r)
 {

@@ -16,9 +16,6 @@
 
 #include "state.h"
 
-/* Steps between the read and the store of an atomic, at most. */
-#define LATE_STEPS 4u
-
 enum verdict {
 	TAKEN,
 	IGNORED, /* as if lost: nothing happened, it will come again */
@@ -103,89 +100,6 @@ static enum verdict execute_read(struct soft_nic *nic, struct soft_qp *qp,
 	return remember(nic, qp, p, psn, packets) ? TAKEN : IGNORED;
 }
 
-/*
- * A word of device memory: read, modified and written back.  Atomic among the operations of this
- * NIC, since one thread at a time steps it, and with nothing else.
- */
-static int modify_device(struct soft_nic *nic, void *word, const struct soft_packet *p,
-			 uint64_t *old)
-{
-	uint64_t next = p->u.atomic.swap_add;
-
-	if (soft_place_move(nic, old, word, 8, 1))
-		return -1;
-	if (soft_packet_op(p) == SOFT_OP_FETCH_ADD)
-		next += *old;
-	else if (*old != p->u.atomic.compare)
-		return 0;
-	return soft_place_move(nic, word, &next, 8, 1);
-}
-
-void soft_responder_end_atomic(struct soft_nic *nic)
-{
-	struct soft_open_atomic open = nic->open_atomic;
-	int err = 0;
-
-	if (!open.word)
-		return;
-	nic->open_atomic.word = NULL;
-	open.answer->held = 0;
-	soft_activate(nic, open.qp);
-	if (open.device)
-		err = soft_place_move(nic, open.word, &open.value, 8, 1);
-	else
-		/* release: as modify(), for threads that wait for the word */
-		__atomic_store_n(open.word, open.value, __ATOMIC_RELEASE);
-	if (!err)
-		return;
-	soft_set_pending(open.qp, open.answer, 0);
-	open.answer->packets = 0; /* it is nobody's */
-	if (open.qp->state == SOFT_RTS)
-		soft_responder_refuse(nic, open.qp, REFUSED_OP);
-}
-
-/*
- * hca_atomics: reads now and stores a few steps later, or before this NIC executes anything else.
- * Atomic among the operations of this NIC.  What another NIC, a CPU or a GPU adds in between is
- * lost, as with a real one.
- */
-static int modify_late(struct soft_nic *nic, struct soft_qp *qp, uint64_t *word, int device,
-		       const struct soft_packet *p, struct soft_replay *e)
-{
-	if (!device)
-		e->value = __atomic_load_n(word, __ATOMIC_ACQUIRE);
-	else if (soft_place_move(nic, &e->value, word, 8, 1))
-		return -1;
-	nic->open_atomic.value = p->u.atomic.swap_add;
-	if (soft_packet_op(p) == SOFT_OP_FETCH_ADD)
-		nic->open_atomic.value += e->value;
-	else if (e->value != p->u.atomic.compare)
-		return 0;
-	nic->open_atomic.word = word;
-	nic->open_atomic.device = device;
-	nic->open_atomic.release_step = nic->steps + 1 + soft_random(nic) % LATE_STEPS;
-	nic->open_atomic.qp = qp;
-	nic->open_atomic.answer = e;
-	e->held = 1;
-	return 0;
-}
-
-/*
- * Atomic among NICs and with any CPU of this machine, since it is a CPU's own instruction.
- * acq_rel: a thread that waits for the word sees what was placed before, and this NIC what that
- * thread published.
- */
-static uint64_t modify(uint64_t *word, const struct soft_packet *p)
-{
-	uint64_t old = p->u.atomic.compare;
-
-	if (soft_packet_op(p) == SOFT_OP_FETCH_ADD)
-		return __atomic_fetch_add(word, p->u.atomic.swap_add, __ATOMIC_ACQ_REL);
-	__atomic_compare_exchange_n(word, &old, p->u.atomic.swap_add, 0, __ATOMIC_ACQ_REL,
-				    __ATOMIC_ACQUIRE);
-	return old;
-}
-
 static enum verdict execute_atomic(struct soft_nic *nic, struct soft_qp *qp,
 				   const struct soft_packet *p, uint64_t psn)
 {
@@ -205,15 +119,8 @@ static enum verdict execute_atomic(struct soft_nic *nic, struct soft_qp *qp,
 		return IGNORED;
 	if (mr->attr.device)
 		soft_late_release(nic, 1); /* a read pushes what was written before */
-	if (nic->config.hca_atomics) {
-		if (!modify_late(nic, qp, word, mr->attr.device, p, e))
-			return TAKEN;
-	} else if (!mr->attr.device) {
-		e->value = modify(word, p);
+	if (!soft_atomic_execute(nic, qp, word, mr->attr.device, p, e))
 		return TAKEN;
-	} else if (!modify_device(nic, word, p, &e->value)) {
-		return TAKEN;
-	}
 	soft_set_pending(qp, e, 0);
 	e->packets = 0; /* it is nobody's */
 	return REFUSED_OP;
@@ -222,7 +129,7 @@ static enum verdict execute_atomic(struct soft_nic *nic, struct soft_qp *qp,
 static enum verdict execute(struct soft_nic *nic, struct soft_qp *qp, const struct soft_packet *p,
 			    const struct soft_slot *slot, uint64_t psn, uint32_t packets)
 {
-	soft_responder_end_atomic(nic);
+	soft_atomic_end(nic);
 	switch (soft_packet_op(p)) {
 	case SOFT_OP_WRITE:
 		return execute_write(nic, qp, p, slot);
@@ -312,15 +219,6 @@ static void gap(struct soft_qp *qp)
 	qp->nak_due = 1;
 }
 
-void soft_responder_refuse(struct soft_nic *nic, struct soft_qp *qp, uint32_t syndrome)
-{
-	nic->stats.refused++;
-	qp->refusal = (uint8_t)syndrome;
-	qp->refusal_due = 1;
-	soft_cq_error(nic, qp,
-		      syndrome == REFUSED_OP ? ORI_SYNDROME_LOCAL_PROT : ORI_SYNDROME_LOCAL_ACCESS);
-}
-
 /*
  * ooo: executed as it comes.  What must be refused waits until it is in order, and is refused then;
  * but what a device has failed at is not tried again: the first time may have had its effect.
@@ -341,7 +239,7 @@ static void ahead(struct soft_nic *nic, struct soft_qp *qp, const struct soft_pa
 		}
 	verdict = execute(nic, qp, p, slot, psn, packets);
 	if (verdict == REFUSED_OP)
-		soft_responder_refuse(nic, qp, verdict);
+		soft_cq_refuse(nic, qp, verdict);
 	if (verdict != TAKEN)
 		return;
 	for (uint32_t i = 0; i < packets; i++)
@@ -383,7 +281,7 @@ void soft_responder_request(struct soft_nic *nic, struct soft_qp *qp, const stru
 			move_expected(qp, packets);
 			qp->unacked++;
 		} else if (verdict != IGNORED) {
-			soft_responder_refuse(nic, qp, verdict);
+			soft_cq_refuse(nic, qp, verdict);
 		}
 	}
 }

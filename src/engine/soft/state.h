@@ -273,8 +273,13 @@ void soft_fetch_doorbells(struct soft_nic *);
 void soft_fetch_late_record(struct soft_nic *, struct soft_qp *);
 /* Decodes WQE `next` into its request, syndrome and all. */
 void soft_fetch_wqe(struct soft_nic *, struct soft_qp *);
+
+/* strict.c */
+/* Returns LOCAL_QP_OP, after a line in strict mode. */
+uint32_t soft_strict_violation(const struct soft_nic *, const struct soft_qp *, uint64_t idx,
+			       const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* Strict mode: 0, or LOCAL_QP_OP if the slot of this WQE was rewritten before its completion. */
-uint32_t soft_fetch_check_slot(const struct soft_nic *, const struct soft_qp *, uint64_t idx);
+uint32_t soft_strict_check_slot(const struct soft_nic *, const struct soft_qp *, uint64_t idx);
 
 /* requester.c */
 void soft_requester_run(struct soft_nic *, struct soft_qp *);
@@ -287,7 +292,6 @@ void soft_requester_fail(struct soft_nic *, struct soft_qp *, struct soft_reques
 /* Everything from the first unanswered packet on is sent again. */
 void soft_requester_go_back(struct soft_nic *, struct soft_qp *);
 void soft_requester_timer(struct soft_nic *, struct soft_qp *, uint64_t now_ns);
-void soft_requester_unwait(struct soft_qp *);
 
 /* answer.c */
 void soft_requester_answer(struct soft_nic *, struct soft_qp *, const struct soft_packet *,
@@ -296,10 +300,13 @@ void soft_requester_answer(struct soft_nic *, struct soft_qp *, const struct sof
 /* responder.c */
 void soft_responder_request(struct soft_nic *, struct soft_qp *, const struct soft_packet *,
 			    const struct soft_slot *);
-/* To ERR; this and every later request is answered with the syndrome. */
-void soft_responder_refuse(struct soft_nic *, struct soft_qp *, uint32_t syndrome);
+
+/* atomic.c */
+/* Executes an atomic on a word and keeps its answer in the entry.  Not 0: a device copy failed. */
+int soft_atomic_execute(struct soft_nic *, struct soft_qp *, uint64_t *word, int device,
+			const struct soft_packet *, struct soft_replay *);
 /* Stores what an atomic has still to store. */
-void soft_responder_end_atomic(struct soft_nic *);
+void soft_atomic_end(struct soft_nic *);
 
 /* reply.c */
 void soft_reply_run(struct soft_nic *, struct soft_qp *);
@@ -309,15 +316,15 @@ void soft_cq_init(struct soft_qp *);
 void soft_cq_run(struct soft_nic *, struct soft_qp *);
 /* To ERR; the first WQE without CQE gets `syndrome`. */
 void soft_cq_error(struct soft_nic *, struct soft_qp *, uint32_t syndrome);
+/* To ERR; this and every later request of the peer is answered with the syndrome. */
+void soft_cq_refuse(struct soft_nic *, struct soft_qp *, uint32_t syndrome);
+/* The queue pair waits for no CQ any more. */
+void soft_cq_unwait(struct soft_qp *);
 
 /* place.c */
 /* Payload of a packet, NULL if there is none to be had now.  *device: it is device memory. */
 const void *soft_place_source(struct soft_nic *, const struct soft_qp *, const struct soft_packet *,
 			      const struct soft_slot *, int *device);
-/* Host memory to host memory. */
-void soft_place_copy(void *to, const void *from, uint32_t bytes);
-/* The same where either may be device memory.  0, or the status of a device copy that failed. */
-int soft_place_move(struct soft_nic *, void *to, const void *from, uint32_t bytes, int device);
 
 /* Bytes of a message at `address` of a region; `mr` is NULL for those inside a WQE. */
 struct soft_payload {
@@ -345,6 +352,12 @@ int soft_place_is_shared(const struct soft_nic *, const struct soft_qp *, const 
 uint32_t soft_place_packet_bytes(const struct soft_nic *, const struct soft_qp *,
 				 const struct soft_mr *);
 
+/* place_copy.c */
+/* Host memory to host memory. */
+void soft_place_copy(void *to, const void *from, uint32_t bytes);
+/* The same where either may be device memory.  0, or the status of a device copy that failed. */
+int soft_place_move(struct soft_nic *, void *to, const void *from, uint32_t bytes, int device);
+
 /* late.c */
 /* As soft_place_move(), but late_device=1 keeps what goes into device memory back. */
 int soft_late_move(struct soft_nic *, void *to, const void *from, uint32_t bytes, int device,
@@ -353,11 +366,13 @@ int soft_late_move(struct soft_nic *, void *to, const void *from, uint32_t bytes
 void soft_late_release(struct soft_nic *, int all);
 void soft_late_drop(struct soft_nic *);
 
-/* faults.c */
-int soft_faults_setup(struct soft_nic *);
+/* random.c */
 uint64_t soft_random(struct soft_nic *);
 /* True with this chance. */
 int soft_chance(struct soft_nic *, double chance);
+
+/* faults.c */
+int soft_faults_setup(struct soft_nic *);
 /* Is there room, and does the rate allow it?  Before work that would be lost without. */
 int soft_send_ready(struct soft_nic *, const struct soft_qp *, uint32_t carried);
 /* Sends, or what the faults make of it.  0: no room now. */

@@ -31,8 +31,8 @@ static uint32_t room(const struct soft_tx *tx)
 static void look(struct soft_tx *tx)
 {
 	/*
-	 * [V2] acquire; partner [W2] in soft_rx_publish().  The consumer has read the slots counted
-	 * here to the end, so they may be overwritten.
+	 * [WIRE4] acquire, sys; partner [WIRE3] in soft_rx_publish().  The consumer has read the
+	 * slots counted here to the end, so they may be overwritten.
 	 */
 	tx->taken = __atomic_load_n(&tx->ring->taken, __ATOMIC_ACQUIRE);
 }
@@ -64,8 +64,10 @@ void soft_tx_put(struct soft_tx *tx, const struct soft_packet *packet, const voi
 		memcpy(slot->payload, payload, bytes);
 	tx->next++;
 	/*
-	 * [W1] release; partner [V1] in soft_rx_peek().  Publishes header and payload, and for a
-	 * payload by reference the source bytes that the posting thread had written.
+	 * [WIRE1] release, sys: the reader may be another process; partner [WIRE2] in
+	 * soft_rx_peek().  Publishes header and payload, and for a payload by reference the source
+	 * bytes that the posting thread wrote.  Without it the peer could see the number of this
+	 * packet beside the payload of the one that had the slot before, and place that.
 	 */
 	__atomic_store_n(&slot->packet.seq, (uint32_t)tx->next, __ATOMIC_RELEASE);
 	__builtin_prefetch(&tx->ring->slot[tx->next % SOFT_RING_SLOTS], 1, 3);
@@ -75,7 +77,7 @@ struct soft_slot *soft_rx_peek(const struct soft_rx *rx)
 {
 	struct soft_slot *slot = &rx->ring->slot[rx->next % SOFT_RING_SLOTS];
 
-	/* [V1] acquire; partner [W1] in soft_tx_put(). */
+	/* [WIRE2] acquire, sys; partner [WIRE1] in soft_tx_put(). */
 	if (__atomic_load_n(&slot->packet.seq, __ATOMIC_ACQUIRE) != (uint32_t)(rx->next + 1))
 		return NULL;
 	return slot;
@@ -84,8 +86,9 @@ struct soft_slot *soft_rx_peek(const struct soft_rx *rx)
 void soft_rx_publish(struct soft_rx *rx)
 {
 	/*
-	 * [W2] release; partner [V2].  Our reads of the slots come before the producer's next
-	 * writes.
+	 * [WIRE3] release, sys; partner [WIRE4] in look().  Publishes that the slots have been
+	 * read.  Without it the producer could overwrite a slot while this rank still copies from
+	 * it.
 	 */
 	__atomic_store_n(&rx->ring->taken, rx->next, __ATOMIC_RELEASE);
 }

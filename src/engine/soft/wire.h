@@ -41,7 +41,7 @@ enum soft_op {
 
 /* 64 bytes.  Host order: both ends are on one machine. */
 struct soft_packet {
-	uint32_t seq;       /* written last: [W1] */
+	uint32_t seq;       /* written last: [WIRE1] */
 	uint32_t op_qpn;    /* soft_op 31:24, receiving queue pair 23:0 */
 	uint32_t flags_psn; /* SOFT_PACKET_* 31:24, sequence number 23:0 */
 	uint32_t bytes;     /* of payload; READ: of the answer */
@@ -77,7 +77,7 @@ struct soft_slot {
 };
 
 struct soft_ring {
-	uint64_t taken; /* slots emptied, runs for ever; the consumer writes: [W2] */
+	uint64_t taken; /* slots emptied, runs for ever; the consumer writes: [WIRE3] */
 	uint8_t pad[120];
 	struct soft_slot slot[SOFT_RING_SLOTS];
 };

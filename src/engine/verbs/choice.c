@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/verbs/choice.c - which device, which port, which address: rules of ORIEL_IB_HCA, order of GIDs,
- * nearness.  Pure functions; see choice.h.
+ * engine/verbs/choice.c - which device, which port, which address: rules of ORIEL_IB_HCA, order of
+ * GIDs, nearness.  Pure functions; see choice.h.
  */
 #include "choice.h"
 
@@ -13,7 +13,7 @@
 
 #include "../../util/util.h"
 
-/* ---- ORIEL_IB_HCA ------------------------------------------------------------------------------ */
+/* ---- ORIEL_IB_HCA ---------------------------------------------------------------------------- */
 
 static int parse_port(const char *text, const char *colon, size_t bytes, int *port)
 {
@@ -108,7 +108,7 @@ int verbs_hca_takes(const struct verbs_hca *list, const char *device, int port)
 	return !list->count || named != list->excludes;
 }
 
-/* ---- addresses of a port ------------------------------------------------------------------------ */
+/* ---- addresses of a port --------------------------------------------------------------------- */
 
 int verbs_gid_is_ipv4(const struct verbs_gid *gid)
 {
@@ -154,7 +154,7 @@ int verbs_gid_choose(const struct verbs_gid *table, int n, int wanted)
 	return best;
 }
 
-/* ---- nearness ----------------------------------------------------------------------------------- */
+/* ---- nearness -------------------------------------------------------------------------------- */
 
 #define FAR_NODE 1000 /* another NUMA node */
 #define FAR_ROOT 100  /* another root complex of the same node */

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/verbs/choice.h - which device, which port, which address of it: the parts that only decide.
+ * engine/verbs/choice.h - which device, which port, which address of it: the parts that only
+ * decide.
  *
- * Pure functions of texts and tables; no library, no files, so that unit tests hold them whole.  Called by
- * device.c when a NIC is opened.
+ * Pure functions of texts and tables; no library, no files, so that unit tests hold them whole.
+ * Called by device.c when a NIC is opened.
  */
 #ifndef ORI_VERBS_CHOICE_H
 #define ORI_VERBS_CHOICE_H
 
 #include <stdint.h>
 
-/* ---- ORIEL_IB_HCA ------------------------------------------------------------------------------ */
+/* ---- ORIEL_IB_HCA ---------------------------------------------------------------------------- */
 
 #define VERBS_HCA_RULES 32
 #define VERBS_HCA_NAME 64
@@ -28,15 +29,15 @@ struct verbs_hca {
 };
 
 /*
- * "mlx5", "mlx5_0:1,mlx5_1", "=mlx5_1", "^mlx5_3", "^=mlx5_3,mlx5_4".  ORIEL_ECONFIG with a line that names the
- * variable and what is wrong.
+ * "mlx5", "mlx5_0:1,mlx5_1", "=mlx5_1", "^mlx5_3", "^=mlx5_3,mlx5_4".  ORIEL_ECONFIG with a line
+ * that names the variable and what is wrong.
  */
 int verbs_hca_parse(const char *text, struct verbs_hca *out);
 int verbs_hca_takes(const struct verbs_hca *, const char *device, int port);
 /* Place of the first rule that names the port: listed devices are used in the order of the list. */
 int verbs_hca_place(const struct verbs_hca *, const char *device, int port);
 
-/* ---- addresses of a port ------------------------------------------------------------------------ */
+/* ---- addresses of a port --------------------------------------------------------------------- */
 
 enum verbs_gid_type { VERBS_GID_IB, VERBS_GID_ROCE_V1, VERBS_GID_ROCE_V2 };
 
@@ -47,18 +48,19 @@ struct verbs_gid {
 };
 
 /*
- * The entry to speak from: RoCE v2 before v1, IPv4 before IPv6, routable before link-local; the lowest
- * index among equals.  `wanted` >= 0 is that index and no other.  -1: none.
+ * The entry to speak from: RoCE v2 before v1, IPv4 before IPv6, routable before link-local; the
+ * lowest index among equals.  `wanted` >= 0 is that index and no other.  -1: none.
  */
 int verbs_gid_choose(const struct verbs_gid *table, int n, int wanted);
 int verbs_gid_is_ipv4(const struct verbs_gid *);
 
-/* ---- nearness ----------------------------------------------------------------------------------- */
+/* ---- nearness -------------------------------------------------------------------------------- */
 
 /*
- * How far apart two devices are in the machine, by their places in sysfs (".../pci0000:00/0000:00:01.0/...")
- * and NUMA nodes (-1: not known): 0 under one switch, then more bridges between, one root complex,
- * one NUMA node, the machine.  An empty path counts as "somewhere on that node".
+ * How far apart two devices are in the machine, by their places in sysfs
+ * (".../pci0000:00/0000:00:01.0/...") and NUMA nodes (-1: not known): 0 under one switch, then more
+ * bridges between, one root complex, one NUMA node, the machine.  An empty path counts as
+ * "somewhere on that node".
  */
 int verbs_distance(const char *path_a, int node_a, const char *path_b, int node_b);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/verbs/device.c - finds the port to use and opens its device: what is there, what ORIEL_IB_HCA takes of
- * it, what is nearest, and the address to speak from.
+ * engine/verbs/device.c - finds the port to use and opens its device: what is there, what
+ * ORIEL_IB_HCA takes of it, what is nearest, and the address to speak from.
  *
- * Decides by choice.c over what libibverbs and sysfs say.  Called when a NIC is opened, or looked for.
+ * Decides by choice.c over what libibverbs and sysfs say.  Called when a NIC is opened, or looked
+ * for.
  */
 #include <limits.h>
 #include <sched.h>
@@ -43,7 +44,7 @@ struct search {
 	char skipped[200];
 };
 
-/* ---- places in the machine ------------------------------------------------------------------------ */
+/* ---- places in the machine ------------------------------------------------------------------- */
 
 static int read_number(const char *path, int fallback)
 {
@@ -92,7 +93,7 @@ static int locate_near(const char *pci, struct search *s)
 		       ori_fail(ORIEL_ECONFIG, "ORIEL_IB_NEAR=%s: no such PCI device", pci);
 }
 
-/* ---- candidates ------------------------------------------------------------------------------------- */
+/* ---- candidates ------------------------------------------------------------------------------ */
 
 static void skip(struct search *s, const char *name, int port, const char *why)
 {
@@ -235,7 +236,7 @@ int verbs_device_probe(const struct ori_config *config, char *why, size_t bytes)
 	return err;
 }
 
-/* ---- the address to speak from --------------------------------------------------------------------- */
+/* ---- the address to speak from --------------------------------------------------------------- */
 
 static int sysfs_gid_type(const struct verbs_fabric *f, int index)
 {
@@ -314,7 +315,7 @@ static void choose_hop_limit(struct verbs_fabric *f)
 	f->hop_limit = (uint8_t)(limit > 0 && limit < 256 ? limit : HOP_LIMIT_UNKNOWN);
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------ */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static int open_port(struct verbs_fabric *f, const struct candidate *c)
 {

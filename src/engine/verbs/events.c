@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/verbs/events.c - what a device says without being asked: queue pairs in error, ports, the device's end;
- * and the descriptor to sleep on.
+ * engine/verbs/events.c - what a device says without being asked: queue pairs in error, ports, the
+ * device's end; and the descriptor to sleep on.
  *
  * Taken within progress(), never waited for.
  */
@@ -46,7 +46,7 @@ int verbs_events_open(struct verbs_fabric *f)
 	return err ? err : watch(f->wake_fd, f->channel->fd);
 }
 
-/* ---- events ------------------------------------------------------------------------------------------------ */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static void lose(struct verbs_fabric *f, struct verbs_link *l, uint32_t syndrome)
 {
@@ -98,7 +98,7 @@ void verbs_events_take(struct verbs_fabric *f)
 	}
 }
 
-/* ---- sleeping --------------------------------------------------------------------------------------------- */
+/* ---- sleeping -------------------------------------------------------------------------------- */
 
 static void take_cq_events(struct verbs_fabric *f)
 {
@@ -110,8 +110,8 @@ static void take_cq_events(struct verbs_fabric *f)
 }
 
 /*
- * A completion that came before the CQ was armed wakes nobody, so the CQ is looked at once more afterwards.
- * What is found then is kept for progress().
+ * A completion that came before the CQ was armed wakes nobody, so the CQ is looked at once more
+ * afterwards.  What is found then is kept for progress().
  */
 int verbs_arm(struct ori_fabric *fabric, int *fd)
 {

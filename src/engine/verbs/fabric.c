@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/verbs/fabric.c - one NIC of libibverbs as a fabric of the proxied engine: opened, told of, closed; its table.
+ * engine/verbs/fabric.c - one NIC of libibverbs as a fabric of the proxied engine: opened, told of,
+ * closed; its table.
  *
- * Owns the fabric; what it is made of is in device.c, link.c, memory.c, post.c and events.c.  Called by
- * proxied/ under its lock.
+ * Owns the fabric; what it is made of is in device.c, link.c, memory.c, post.c and events.c.
+ * Called by proxied/ under its lock.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -16,27 +17,11 @@
 #include "verbs.h"
 #include "verbs_engine.h"
 
-#define ADDRESS_MAGIC 0x4f564230u /* "OVB0": another order of bytes reads otherwise */
 #define OPEN_OPS 8192u /* posts of all links that are open at a time; more find no room */
 
 _Static_assert(sizeof(struct verbs_address) <= ORI_FABRIC_ADDRESS_BYTES, "an address fits");
 
-/* ---- addresses ------------------------------------------------------------------------------------------ */
-
-void verbs_address_own(const struct verbs_fabric *f, struct verbs_address *out)
-{
-	int reads = f->attr.max_qp_rd_atom;
-
-	memset(out, 0, sizeof(*out));
-	out->magic = ADDRESS_MAGIC;
-	out->link_layer = f->port_attr.link_layer;
-	out->gid_type = (uint8_t)f->gid.type;
-	out->mtu = (uint8_t)f->settings.mtu;
-	out->reads = (uint8_t)(reads < 255 ? reads : 255);
-	out->lid = f->port_attr.lid;
-	out->atomics = (f->base.link_flags & ORIEL_LINK_ATOMICS) != 0;
-	memcpy(out->gid, f->gid.raw, sizeof(out->gid));
-}
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 static int verbs_address(struct ori_fabric *fabric, uint8_t out[ORI_FABRIC_ADDRESS_BYTES],
 			 uint32_t *bytes)
@@ -68,7 +53,8 @@ static int verbs_peer_add(struct ori_fabric *fabric, int rank, const uint8_t *ad
 	if (rank < 0 || rank >= f->world.nranks || bytes != sizeof(a))
 		return ori_fail(ORIEL_EPROTO, "verbs: rank %d tells no address", rank);
 	memcpy(&a, address, sizeof(a));
-	if (a.magic != ADDRESS_MAGIC || a.mtu < IBV_MTU_256 || a.mtu > IBV_MTU_4096 || !a.reads)
+	if (a.magic != VERBS_ADDRESS_MAGIC || a.mtu < IBV_MTU_256 || a.mtu > IBV_MTU_4096 ||
+	    !a.reads)
 		return ori_fail(ORIEL_EPROTO, "verbs: what rank %d tells is no address", rank);
 	if (a.link_layer != f->port_attr.link_layer)
 		return ori_fail(ORIEL_EMISMATCH,
@@ -84,7 +70,7 @@ static int verbs_peer_add(struct ori_fabric *fabric, int rank, const uint8_t *ad
 	return 0;
 }
 
-/* ---- links ------------------------------------------------------------------------------------------------ */
+/* ---- links ----------------------------------------------------------------------------------- */
 
 static int verbs_link_add(struct ori_fabric *fabric, uint32_t tag, void **link, uint32_t *number)
 {
@@ -116,7 +102,7 @@ static int verbs_link_connect(struct ori_fabric *fabric, void *link, int rank,
 	return verbs_link_ready(l, &f->peers[rank], remote_number);
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 /* A queue pair in error drops what comes in. */
 static void verbs_silence(struct ori_fabric *fabric)
@@ -233,8 +219,8 @@ static int verbs_open(const struct ori_config *config, const struct ori_fabric_w
 		return err;
 	}
 	/*
-	 * RC: reads and atomics are executed after the writes before them.  Writes are placed in order
-	 * only where the fabric does not route adaptively, which nobody tells.
+	 * RC: reads and atomics are executed after the writes before them.  Writes are placed in
+	 * order only where the fabric does not route adaptively, which nobody tells.
 	 */
 	f->base.link_flags |= ORIEL_LINK_ORDERED;
 	f->base.message_bytes = f->port_attr.max_msg_sz < ORI_WQE_MESSAGE_BYTES ?
@@ -245,7 +231,7 @@ static int verbs_open(const struct ori_config *config, const struct ori_fabric_w
 	return 0;
 }
 
-/* ---- the engine ---------------------------------------------------------------------------------------------- */
+/* ---- the engine ------------------------------------------------------------------------------ */
 
 const struct ori_fabric_kind ori_verbs_fabric = { "verbs", verbs_open };
 

@@ -2,9 +2,9 @@
 /*
  * engine/verbs/library.h - libibverbs, loaded when it is first needed.
  *
- * One binary runs with and without it.  The header's inline functions (post, poll) go through the device's own
- * table and need no symbol; the rest is called through this one.  Some names of the header are macros, so the
- * members here have names of their own.
+ * One binary runs with and without it.  The header's inline functions (post, poll) go through the
+ * device's own table and need no symbol; the rest is called through this one.  Some names of the
+ * header are macros, so the members here have names of their own.
  */
 #ifndef ORI_VERBS_LIBRARY_H
 #define ORI_VERBS_LIBRARY_H
@@ -57,8 +57,8 @@ struct verbs_library {
 };
 
 /*
- * The library of that name; stays loaded for the life of the process.  NULL: `why` says what is missing.  From
- * any thread.
+ * The library of that name; stays loaded for the life of the process.  NULL: `why` says what is
+ * missing.  From any thread.
  */
 const struct verbs_library *verbs_library(const char *name, char *why, size_t bytes);
 

@@ -2,8 +2,8 @@
 /*
  * engine/verbs/link.c - RC queue pairs: made, brought to ready, broken.
  *
- * What a queue pair is told comes from the port, from the peer's address, or from ORIEL_IB_*.  Called by fabric.c
- * and probe.c.
+ * What a queue pair is told comes from the port, from the peer's address, or from ORIEL_IB_*.
+ * Called by fabric.c and probe.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,14 +13,14 @@
 #include "verbs.h"
 
 /*
- * Receiver-not-ready cannot happen, nothing is ever received by a queue: middling values that the calls ask
- * for.
+ * Receiver-not-ready cannot happen, nothing is ever received by a queue: middling values that the
+ * calls ask for.
  */
 #define RNR_TIMER 12
 #define RNR_RETRY 7
 #define BOUNCE_BYTES 32u
 
-/* ---- made ------------------------------------------------------------------------------------------------ */
+/* ---- made ------------------------------------------------------------------------------------ */
 
 static int make_bounce(struct verbs_link *l)
 {
@@ -109,7 +109,7 @@ void verbs_link_destroy(struct verbs_link *l)
 	free(l);
 }
 
-/* ---- ready ------------------------------------------------------------------------------------------------ */
+/* ---- ready ----------------------------------------------------------------------------------- */
 
 /* Both ends know both numbers, so both know where each direction's packets start to count. */
 uint32_t verbs_first_psn(uint32_t from, uint32_t to)
@@ -180,7 +180,7 @@ int verbs_link_ready(struct verbs_link *l, const struct verbs_address *to, uint3
 		     0;
 }
 
-/* ---- broken ----------------------------------------------------------------------------------------------- */
+/* ---- broken ---------------------------------------------------------------------------------- */
 
 void verbs_link_break(struct verbs_link *l)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/verbs/memory.c - registered memory: of the host, and of a GPU by dma-buf or by the driver's peer memory.
+ * engine/verbs/memory.c - registered memory: of the host, and of a GPU by dma-buf or by the
+ * driver's peer memory.
  *
  * Owns the list of regions.  Called under the engine's lock.
  */
@@ -34,7 +35,7 @@ static struct ibv_mr *add_host(struct verbs_fabric *f, const struct ori_engine_m
 	return mr;
 }
 
-/* ---- GPU memory ------------------------------------------------------------------------------------------ */
+/* ---- GPU memory ------------------------------------------------------------------------------ */
 
 /* NULL: the reason is in errno, EOPNOTSUPP where one side has no dma-bufs at all. */
 static struct ibv_mr *add_dmabuf(struct verbs_fabric *f, const struct ori_engine_memory *m)
@@ -79,7 +80,7 @@ static struct ibv_mr *add_device(struct verbs_fabric *f, const struct ori_engine
 	return mr;
 }
 
-/* ---- the table's ------------------------------------------------------------------------------------------ */
+/* ---- the table's ----------------------------------------------------------------------------- */
 
 static int explain(const struct verbs_fabric *f, const struct ori_engine_memory *m, int error)
 {

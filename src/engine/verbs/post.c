@@ -2,10 +2,11 @@
 /*
  * engine/verbs/post.c - the proxy's operations as work requests, and their completions.
  *
- * Every post has a place in a table until its completion is reported; there are as many places as the CQ has
- * entries.  A post that finds no room leaves nothing behind.  In a stream of posts only some are signalled:
- * a queue pair completes in order, so one completion stands for all before it.  Where a stream ends with posts that
- * are not, an empty write behind them (a marker) is.  Called within ori_proxy_step().
+ * Every post has a place in a table until its completion is reported; there are as many places as
+ * the CQ has entries.  A post that finds no room leaves nothing behind.  In a stream of posts only
+ * some are signalled: a queue pair completes in order, so one completion stands for all before it.
+ * Where a stream ends with posts that are not, an empty write behind them (a marker) is.  Called
+ * within ori_proxy_step().
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ int verbs_ops_create(struct verbs_fabric *f, uint32_t room)
 	return 0;
 }
 
-/* ---- posts -------------------------------------------------------------------------------------------- */
+/* ---- posts ----------------------------------------------------------------------------------- */
 
 /* The work request is posted: takes the first free place, behind the link's others. */
 static void take_place(struct verbs_fabric *f, struct verbs_link *l, uint64_t cookie, int signalled,
@@ -142,8 +143,8 @@ int verbs_post_read(void *ctx, const struct ori_proxy_op *op)
 }
 
 /*
- * The data is taken during the call, or copied.  Posts of a queue pair complete in order, so the piece that is
- * next in turn is free whenever fewer than `room` are open.
+ * The data is taken during the call, or copied.  Posts of a queue pair complete in order, so the
+ * piece that is next in turn is free whenever fewer than `room` are open.
  */
 int verbs_post_write_inline(void *ctx, const struct ori_proxy_op *op)
 {
@@ -188,7 +189,7 @@ int verbs_post_compare_swap(void *ctx, const struct ori_proxy_op *op)
 	return post_atomic(ctx, op, IBV_WR_ATOMIC_CMP_AND_SWP, op->compare, op->swap_add);
 }
 
-/* ---- completions --------------------------------------------------------------------------------------- */
+/* ---- completions ----------------------------------------------------------------------------- */
 
 static void log_error(const struct verbs_fabric *f, const struct verbs_link *l,
 		      const struct ibv_wc *wc)
@@ -222,7 +223,10 @@ static int retire(struct verbs_fabric *f, struct verbs_link *l, uint32_t syndrom
 	return told;
 }
 
-/* Everything up to the post that has completed, as far as there is room; it was the only one to fail. */
+/*
+ * Everything up to the post that has completed, as far as there is room; it was the only one to
+ * fail.
+ */
 static int retire_ending(struct verbs_fabric *f, struct ori_proxy_completion *out, int room)
 {
 	struct verbs_link *l = f->ending;

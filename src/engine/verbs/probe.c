@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/verbs/probe.c - are the device's atomics real?  Two queue pairs of this NIC speak to each other and
- * execute one fetch-add and one compare-swap; the words must be right afterwards.
+ * engine/verbs/probe.c - are the device's atomics real?  Two queue pairs of this NIC speak to each
+ * other and execute one fetch-add and one compare-swap; the words must be right afterwards.
  *
  * Called once when a NIC is opened, before any link.
  */

@@ -42,8 +42,9 @@ uint32_t verbs_status_syndrome(enum ibv_wc_status status)
 }
 
 /*
- * The first three concern one queue pair: as a rule the far end did something this end refused, and the far
- * end's own completion tells its cause.  Ports come and go; whoever has something to send learns it by retries.
+ * The first three concern one queue pair: as a rule the far end did something this end refused, and
+ * the far end's own completion tells its cause.  Ports come and go; whoever has something to send
+ * learns it by retries.
  */
 uint32_t verbs_event_syndrome(enum ibv_event_type type)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/verbs/verbs.h - what the files of the verbs fabric share: one NIC (a device and a port), its links
- * (RC queue pairs) and regions, and each other's calls.
+ * engine/verbs/verbs.h - what the files of the verbs fabric share: one NIC (a device and a port),
+ * its links (RC queue pairs) and regions, and each other's calls.
  *
  * The engine's lock is held around every call but opening, so there are no locks here.
  */
@@ -29,7 +29,9 @@ struct verbs_settings {
 	uint16_t pkey_index;
 };
 
-/* How another rank's NIC is reached: the address that ranks exchange.  Untrusted when it comes in. */
+/*
+ * How another rank's NIC is reached: the address that ranks exchange.  Untrusted when it comes in.
+ */
 struct verbs_address {
 	uint32_t magic;
 	uint8_t link_layer; /* IBV_LINK_LAYER_* */
@@ -53,13 +55,16 @@ struct verbs_link {
 	uint32_t open, room;
 	int broken; /* takes no more posts */
 	/*
-	 * Places of what is open, in the order posted, linked by `next`.  Not every post is signalled; one that
-	 * completes says so for all before it.  While anything is open, something signalled is.
+	 * Places of what is open, in the order posted, linked by `next`.  Not every post is
+	 * signalled; one that completes says so for all before it.  While anything is open,
+	 * something signalled is.
 	 */
 	uint32_t first, last;
 	uint32_t signalled; /* open and signalled */
 	uint32_t since;     /* posts since the last signalled one */
-	/* Where the device takes no inline data: `room` pieces of registered memory, used in turn. */
+	/*
+	 * Where the device takes no inline data: `room` pieces of registered memory, used in turn.
+	 */
 	uint8_t *bounce;
 	struct ibv_mr *bounce_mr;
 	uint64_t posts;
@@ -114,7 +119,10 @@ struct verbs_fabric {
 	uint32_t looks; /* progress calls that found nothing, since the last look at events */
 	int kept;       /* kept_wc was polled and not yet looked at */
 	struct ibv_wc kept_wc;
-	/* A completion that stands for more posts than there was room to report: up to `upto` of that link. */
+	/*
+	 * A completion that stands for more posts than there was room to report: up to `upto` of
+	 * that link.
+	 */
 	struct verbs_link *ending;
 	uint32_t upto, upto_syndrome;
 	uint32_t unmarked; /* links whose marker found no room */
@@ -171,7 +179,8 @@ int verbs_arm(struct ori_fabric *, int *fd);
 uint32_t verbs_status_syndrome(enum ibv_wc_status);
 uint32_t verbs_event_syndrome(enum ibv_event_type);
 
-/* This NIC as peers are told. */
+/* address.c: this NIC as peers are told of it. */
+#define VERBS_ADDRESS_MAGIC 0x4f564230u /* "OVB0": another order of bytes reads otherwise */
 void verbs_address_own(const struct verbs_fabric *, struct verbs_address *);
 
 #endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine/soft/place_copy.c - how bytes are put into memory: of the host, or of a device.
+ *
+ * Does not know what the bytes are for.  Called within soft_nic_step().
+ */
+#include <string.h>
+
+#include <oriel/oriel.h>
+
+#include "../../util/util.h"
+#include "state.h"
+
+static int is_word(const void *p, uint32_t bytes)
+{
+	return bytes == 8 && ((uintptr_t)p & 7) == 0;
+}
+
+void soft_place_copy(void *to, const void *from, uint32_t bytes)
+{
+	uint64_t word;
+
+	if (bytes != 8) {
+		/* source and target may be one mapping: ranks that are threads, and loopback */
+		memmove(to, from, bytes);
+		return;
+	}
+	/*
+	 * [SOFT8] acquire, sys; partner [SIG1], or [SOFT7] and [SOFT9] of another NIC.  An atomic
+	 * load, since an aligned word that is read over the wire is never torn.
+	 */
+	if (is_word(from, bytes))
+		word = __atomic_load_n((const uint64_t *)from, __ATOMIC_ACQUIRE);
+	else
+		memcpy(&word, from, 8);
+	/*
+	 * [SOFT9] release, sys; partners [SIG2] and [SIG3] of the threads that wait for the word,
+	 * and [SOFT8].  Publishes what this NIC placed before, for earlier messages.  Without it a
+	 * thread could see the word and not the data before it.  Device copies are covered: they
+	 * were complete before soft_place_move() returned.
+	 */
+	if (is_word(to, bytes))
+		__atomic_store_n((uint64_t *)to, word, __ATOMIC_RELEASE);
+	else
+		memcpy(to, &word, 8);
+}
+
+int soft_place_move(struct soft_nic *nic, void *to, const void *from, uint32_t bytes, int device)
+{
+	int err;
+
+	if (!device) {
+		soft_place_copy(to, from, bytes);
+		return 0;
+	}
+	nic->copied++;
+	nic->stats.copies++;
+	err = nic->world.copy ? nic->world.copy(nic->world.ctx, to, from, bytes) :
+				ORIEL_EUNSUPPORTED;
+	if (err)
+		ori_log(ORI_LOG_ERROR,
+			"software NIC of rank %d: device copy of %u bytes from %p to %p failed: %s",
+			nic->rank, bytes, from, to, oriel_status_name(err));
+	return err;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * util/futex.c - sleeping on a 32-bit word, and waking those who sleep there.
+ *
+ * Neither call orders memory: callers look at the word again, with the order they need.
+ */
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "util.h"
+
+void ori_futex_wait(uint32_t *word, uint32_t expected, uint64_t ns)
+{
+	struct timespec t = { (time_t)(ns / ORI_NS_PER_S), (long)(ns % ORI_NS_PER_S) };
+
+	/*
+	 * Every way this can end (woken, changed, timed out, a signal) is a reason to look again.
+	 */
+	(void)syscall(SYS_futex, word, FUTEX_WAIT, expected, &t, NULL, 0);
+}
+
+void ori_futex_wake_all(uint32_t *word)
+{
+	(void)syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
