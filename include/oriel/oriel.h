@@ -8,6 +8,8 @@
  * cause.  Destroy calls take NULL.  Every failure is logged once, where it was decided, and its
  * text is kept for oriel_last_error().
  *
+ * A struct of options begins with its size and may grow at its end: start with its ..._INIT.
+ *
  * After fork() ranks are the parent's.  In the child a call with a handle made before returns
  * ORIEL_EUNSUPPORTED and touches nothing, destroy calls included; the child may make a boot and
  * objects of its own.  Flat handles (struct oriel_window_dev, oriel_comm_dev) cannot be checked: the
@@ -83,12 +85,13 @@ struct oriel_comm_options {
 	const char *topology; /* "2x4" or a list of node ids; NULL: ORIEL_TOPOLOGY */
 	double timeout;       /* seconds; 0: ORIEL_TIMEOUT */
 	int connect;          /* ORIEL_CONNECT_*; 0: ORIEL_CONNECT, else all */
+	int reserved;         /* 0 */
 };
 /* Which queued peers a comm has queues to from the start. */
 enum oriel_connect { ORIEL_CONNECT_ALL = 1, ORIEL_CONNECT_NONE = 2 };
 #define ORIEL_COMM_OPTIONS_INIT                                                                    \
 	{                                                                                          \
-		sizeof(struct oriel_comm_options), NULL, NULL, 0.0, 0                              \
+		sizeof(struct oriel_comm_options), NULL, NULL, 0.0, 0, 0                           \
 	}
 
 enum oriel_scope { ORIEL_WORLD = 0, ORIEL_NODE = 1 };

@@ -277,11 +277,10 @@ static int register_memory(struct oriel_window *w, struct create_record *mine)
 static int prepare(struct oriel_window *w, const struct oriel_window_options *options,
 		   struct create_record *mine)
 {
-	int err = ori_window_options_check(options);
+	int err = ori_window_options_take(options, &w->options);
 
 	if (err)
 		return err;
-	w->options = *options;
 	w->peers = calloc((size_t)w->comm->nranks, sizeof(*w->peers));
 	w->imports = calloc((size_t)w->comm->nranks, sizeof(*w->imports));
 	w->links = calloc((size_t)w->comm->nranks, sizeof(*w->links));
@@ -293,7 +292,7 @@ static int prepare(struct oriel_window *w, const struct oriel_window_options *op
 		err = prepare_control(w);
 	if (!err)
 		err = register_memory(w, mine);
-	mine->options = *options;
+	mine->options = w->options;
 	mine->control_offset = w->control_offset;
 	return err;
 }

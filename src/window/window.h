@@ -61,7 +61,8 @@ struct oriel_window {
 };
 
 /* layout.c.  ORIEL_EINVAL or ORIEL_ERANGE, with a line, for options that cannot be. */
-int ori_window_options_check(const struct oriel_window_options *);
+int ori_window_options_take(const struct oriel_window_options *given,
+			    struct oriel_window_options *);
 /* lanes: 0 without queued peers, else the lanes to each; nics: that they are spread over. */
 void ori_window_layout(const struct oriel_window_options *, int nranks, uint32_t lanes,
 		       uint32_t nics, struct ori_window_layout *);
