@@ -45,6 +45,20 @@ const char *oriel_status_name(int status); /* "ORIEL_ETIMEDOUT" */
 const char *oriel_status_text(int status); /* "the deadline passed" */
 const char *oriel_last_error(void);        /* this thread's last failure, "" if none */
 
+/* ---- the usual case: one comm, as the launcher and the environment say ------------------------ */
+
+/*
+ * oriel_boot_env, oriel_comm_create with default options, oriel_boot_destroy.  *comm is a comm like
+ * any other: oriel_comm_split makes more of it.  Call it again only after oriel_finalize. [C]
+ */
+int oriel_init(struct oriel_comm **comm);
+/*
+ * Destroys the windows that are left, then the comm.  Works on any comm.  ORIEL_EBUSY on all ranks,
+ * and everything stays, while a rank has registered buffers, requests of collectives, or captured
+ * graphs that use a window. [C]
+ */
+int oriel_finalize(struct oriel_comm *comm);
+
 /* ---- boot: how ranks find each other --------------------------------------------------------- */
 
 struct oriel_boot_id {

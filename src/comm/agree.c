@@ -49,6 +49,8 @@ const char *ori_call_name(int call)
 		return "the choice of a tuning table";
 	case ORI_CALL_ALLTOALLV_CREATE:
 		return "oriel_alltoallv_create";
+	case ORI_CALL_FINALIZE:
+		return "oriel_finalize";
 	default:
 		return "an unknown call";
 	}

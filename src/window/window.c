@@ -134,6 +134,30 @@ struct oriel_window *ori_window_covering(struct oriel_comm *c, const void *ptr, 
 	return found;
 }
 
+struct oriel_window *ori_window_left(struct oriel_comm *c, int *others)
+{
+	struct oriel_window *newest = NULL;
+
+	*others = 0;
+	pthread_mutex_lock(&c->lock);
+	for (struct ori_child *child = c->children; child; child = child->next) {
+		struct oriel_window *w = (struct oriel_window *)child;
+
+		if (child->along)
+			continue;
+		if (child->destroy != destroy_window) {
+			++*others;
+			continue;
+		}
+		/* relaxed: a count for a message; check_unused() decides */
+		*others += __atomic_load_n(&w->users, __ATOMIC_RELAXED);
+		if (!newest)
+			newest = w;
+	}
+	pthread_mutex_unlock(&c->lock);
+	return newest;
+}
+
 /* Nobody stands on it, and what was begun is complete. */
 static int check_unused(struct oriel_window *w)
 {

@@ -82,6 +82,12 @@ int ori_window_handle_build(struct oriel_window *);
 /* A user's window of the comm whose buffer has [ptr, ptr + bytes), or NULL; the one made last. */
 struct oriel_window *ori_window_covering(struct oriel_comm *, const void *ptr, uint64_t bytes);
 
+/*
+ * The user's newest window of the comm, or NULL.  *others: how many things of the user's keep it or
+ * the comm from going: buffers, requests, captured graphs.
+ */
+struct oriel_window *ori_window_left(struct oriel_comm *, int *others);
+
 /* A public entry's first line. */
 int ori_window_check(struct oriel_window *, const char *call);
 
