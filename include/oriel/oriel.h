@@ -9,6 +9,8 @@
  * text is kept for oriel_last_error().
  *
  * A struct of options begins with its size and may grow at its end: start with its ..._INIT.
+ * Headers and library must have the same major and minor version, else the first call of a program
+ * returns ORIEL_EVERSION.
  *
  * After fork() ranks are the parent's.  In the child a call with a handle made before returns
  * ORIEL_EUNSUPPORTED and touches nothing, destroy calls included; the child may make a boot and
@@ -285,5 +287,7 @@ int oriel_kernels_add(const void *image, size_t bytes);
 #ifdef __cplusplus
 }
 #endif
+
+#include "first_call.h"
 
 #endif

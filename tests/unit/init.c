@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tests/unit/init.c - window/init.c: oriel_init and oriel_finalize. */
+/*
+ * tests/unit/init.c - window/init.c: oriel_init and oriel_finalize.  Also the version of headers.
+ */
 #include <stdlib.h>
 
 #include <oriel/coll.h>
@@ -146,4 +148,20 @@ TEST(a_failed_comm_is_finalized_without_waiting)
 	struct ranks_options o = { .nranks = RANKS };
 
 	ranks_run(&o, aborted_rank, NULL);
+}
+
+/* ---- versions ------------------------------------------------------------------------------------ */
+
+TEST(headers_of_another_minor_version_do_not_fit)
+{
+	const int other[] = { ORIEL_VERSION + 100, ORIEL_VERSION - 100, ORIEL_VERSION + 10000 };
+
+	CHECK_EQ(oriel_header_check(ORIEL_VERSION), 0);
+	CHECK_EQ(oriel_header_check(ORIEL_VERSION + 1), 0);
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(oriel_header_check(other[i]), ORIEL_EVERSION);
+	CHECK_EQ(oriel_header_check(1203), ORIEL_EVERSION);
+	CHECK_HAS(oriel_last_error(), "headers of Oriel 0.12.3");
+	CHECK_HAS(oriel_last_error(), "unit_init is Oriel ");
+	CHECK_HAS(oriel_last_error(), oriel_version());
 }
