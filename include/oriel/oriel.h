@@ -201,8 +201,9 @@ struct oriel_window_options {
 	uint32_t signals;  /* ids per source */
 	uint32_t counters; /* ids per peer */
 	uint32_t barriers; /* ids */
-	int32_t checked;   /* device calls test ranks, ids and ranges; may differ between ranks */
-	void *buffer;      /* memory to expose; NULL: the window allocates `bytes` itself */
+	/* device calls test ranks, ids and ranges; may differ by rank; ORIEL_CHECKED=1: always */
+	int32_t checked;
+	void *buffer; /* memory to expose; NULL: the window allocates `bytes` itself */
 	uint64_t bytes;
 	uint64_t staging_slot_bytes; /* 0: no staged send and receive; a multiple of 16 */
 	uint32_t staging_depth;      /* slots per channel; a power of two */

@@ -23,6 +23,8 @@
 	  "the CUDA driver; self: functions that the program itself has")                          \
 	X(SECONDS, timeout, "ORIEL_TIMEOUT", "600", "seconds after which a wait fails")            \
 	X(SECONDS, late, "ORIEL_LATE", "10", "seconds after which a wait names who is late")       \
+	X(FLAG, checked, "ORIEL_CHECKED", "0",                                                     \
+	  "1: every window is checked: device calls test ranks, ids and ranges")                   \
 	X(CHOICE_LOG, log, "ORIEL_LOG", "warn", "error, warn, info or debug")                      \
 	X(FLAG, strict, "ORIEL_STRICT", "0", "1: an unknown ORIEL_* variable is an error")         \
 	X(TEXT, topology, "ORIEL_TOPOLOGY", "",                                                    \

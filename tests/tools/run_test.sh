@@ -171,6 +171,18 @@ status=$?
 expect_status 0
 expect out '^\[1\] ORIEL_SECRET=mine$'
 
+name=debug
+ORIEL_LATE=7 timeout 100 "$run" -n 2 --debug --tag env >"$dir/out" 2>"$dir/err"
+status=$?
+expect_status 0
+expect out '^\[1\] ORIEL_CHECKED=1$'
+expect out '^\[1\] ORIEL_STRICT=1$'
+expect out '^\[1\] ORIEL_LATE=7$'
+expect out '^\[1\] ORIEL_LOG=info$'
+run_it no_debug -n 1 --tag env
+checks=$((checks + 1))
+! grep -q ORIEL_CHECKED "$dir/out" || fail "ORIEL_CHECKED is set without --debug"
+
 # Descriptor 9 is ours; ls itself adds one for the folder.
 name=descriptors
 timeout 100 "$run" -n 3 --tag ls -l /proc/self/fd >"$dir/out" 2>"$dir/err" 9<"$0"

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/init.c - window/init.c: oriel_init and oriel_finalize.  Also the version of headers.
+ * tests/unit/init.c - window/init.c: oriel_init and oriel_finalize.  Also what else a program meets
+ * at its start: the version of its headers, ORIEL_CHECKED.
  */
 #include <stdlib.h>
 
 #include <oriel/coll.h>
+#include <oriel/device.h>
 
 #include "../ranks.h"
 
@@ -164,4 +166,37 @@ TEST(headers_of_another_minor_version_do_not_fit)
 	CHECK_HAS(oriel_last_error(), "headers of Oriel 0.12.3");
 	CHECK_HAS(oriel_last_error(), "unit_init is Oriel ");
 	CHECK_HAS(oriel_last_error(), oriel_version());
+}
+
+/* ---- ORIEL_CHECKED --------------------------------------------------------------------------------- */
+
+/* A put behind the end of the window, with a handle as kernels have it; the status. */
+static int put_behind(const char *checked)
+{
+	struct oriel_window *window;
+	struct oriel_window_dev dev;
+	struct oriel_comm *comm;
+	uint64_t word = 1;
+	int err;
+
+	setenv("ORIEL_CHECKED", checked, 1);
+	err = oriel_init(&comm);
+	if (err)
+		return err;
+	err = make_window(comm, &window);
+	if (!err)
+		err = oriel_window_device(window, &dev);
+	if (!err && dev.checked)
+		err = oriel_put_value(&dev, oriel_group_thread(), 0, BYTES, &word, sizeof(word));
+	(void)oriel_finalize(comm);
+	unsetenv("ORIEL_CHECKED");
+	return err;
+}
+
+TEST(a_variable_makes_every_window_checked)
+{
+	be_alone();
+	CHECK_EQ(put_behind("0"), 0); /* not checked, so not tried */
+	CHECK_EQ(put_behind("1"), ORIEL_ERANGE);
+	CHECK_EQ(put_behind("yes"), ORIEL_ECONFIG);
 }

@@ -29,6 +29,10 @@ static const char help[] =
 	"                     what they saw; then they are asked to end, and killed S seconds later\n"
 	"  --mps[=PERCENT]    ranks share GPUs through an MPS daemon of this job alone; PERCENT: each\n"
 	"                     rank gets at most so much of a GPU's SMs\n"
+	"  --debug            help to find a mistake: every window is checked, a misspelt ORIEL_*\n"
+	"                     variable is an error, a wait says after 2 s who is late, and the log\n"
+	"                     says more.  Sets ORIEL_CHECKED=1, ORIEL_STRICT=1, ORIEL_LATE=2 and\n"
+	"                     ORIEL_LOG=info; those that are set already stay as they are\n"
 	"  --tag              tag lines of standard output with the rank, as those of standard error\n"
 	"  -h, --help         this text\n"
 	"  --version          the version\n"
@@ -114,12 +118,13 @@ static int check_together(const struct run_options *o, int nargs)
 	return o->topology ? check_topology(o->topology, o->nranks) : -1;
 }
 
-enum { OPT_TOPOLOGY = 256, OPT_TIMEOUT, OPT_GRACE, OPT_TAG, OPT_MPS, OPT_VERSION };
+enum { OPT_TOPOLOGY = 256, OPT_TIMEOUT, OPT_GRACE, OPT_TAG, OPT_MPS, OPT_DEBUG, OPT_VERSION };
 
 static const struct option names[] = {
 	{ "topology", required_argument, NULL, OPT_TOPOLOGY },
 	{ "timeout", required_argument, NULL, OPT_TIMEOUT },
 	{ "grace", required_argument, NULL, OPT_GRACE },
+	{ "debug", no_argument, NULL, OPT_DEBUG },
 	{ "tag", no_argument, NULL, OPT_TAG },
 	{ "mps", optional_argument, NULL, OPT_MPS },
 	{ "help", no_argument, NULL, 'h' },
@@ -140,6 +145,9 @@ static int take(int option, char **argv, struct run_options *o)
 		return parse_seconds("--timeout", optarg, &o->timeout_s);
 	case OPT_GRACE:
 		return parse_seconds("--grace", optarg, &o->grace_s);
+	case OPT_DEBUG:
+		o->debug = 1;
+		return -1;
 	case OPT_TAG:
 		o->tag = 1;
 		return -1;
