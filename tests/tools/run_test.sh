@@ -113,6 +113,13 @@ run_it partial -n 2 sh -c 'printf "first\nno end" >&2'
 expect_lines err 4
 expect err '^\[1\] no end$'
 
+# lines of the library name the rank themselves: it is said once, and another rank's number stays
+run_it rank_once -n 2 sh -c 'echo "oriel: rank 1: error: why" >&2; echo "x oriel: rank 1: y" >&2'
+expect_lines err 4
+expect err '^\[1\] oriel: error: why$'
+expect err '^\[0\] oriel: rank 1: error: why$'
+expect err '^\[1\] x oriel: rank 1: y$'
+
 # 10000 bytes are three pieces; 4000 bytes and their newline are one line and nothing more
 run_it long -n 2 sh -c 'head -c 10000 /dev/zero | tr "\0" x >&2; echo >&2;
 	head -c 4000 /dev/zero | tr "\0" y >&2; echo >&2'
@@ -203,12 +210,12 @@ run_it exit_code -n 4 --grace 60 sh -c '[ $RANK = 3 ] && { echo $$ >'"$dir"'/fir
 expect_status 5
 expect err '^oriel-run: rank 3 \(pid [0-9]+\) exited with status 5; ending the job$'
 expect err '^\[0\] lost 3$'
-expect err '^oriel-run: rank 0-2 then exited with status 1$'
+expect err '^oriel-run: ranks 0-2 then exited with status 1$'
 
 run_it killed -n 3 --grace 0.2 sh -c 'echo $$ >'"$dir"'/killed.$RANK; [ $RANK = 1 ] && kill -9 $$; exec sleep 60'
 expect_status 137
 expect err '^oriel-run: rank 1 \(pid [0-9]+\) was killed by signal 9 \(Killed\); ending the job$'
-expect err '^oriel-run: ending rank 0,2, still running 0.2 s later$'
+expect err '^oriel-run: ending ranks 0,2, still running 0.2 s later$'
 all_gone "$dir"/killed.*
 
 # Rank 1 is killed.  The kernel closes its end of the fifo, then frees its memory, then gives its status away:
@@ -267,7 +274,7 @@ checks=$((checks + 1))
 run_it timeout -n 3 --timeout 0.3 sh -c 'echo $$ >'"$dir"'/timeout.$RANK; [ $RANK = 1 ] || exec sleep 60'
 expect_status 124
 # rank 1 has mostly ended by then
-expect err '^oriel-run: .*--timeout.*rank 0(,|-)2'
+expect err '^oriel-run: .*--timeout.*ranks 0(,|-)2'
 all_gone "$dir"/timeout.*
 
 run_it not_found -n 8 /no/such/program

@@ -72,6 +72,11 @@ static void list_add(struct list *l, int rank)
 	l->count++;
 }
 
+static const char *list_word(const struct list *l)
+{
+	return l->count == 1 ? "rank" : "ranks";
+}
+
 void run_report_failure(struct run_job *job, int rank)
 {
 	char ending[ENDING_BYTES];
@@ -97,7 +102,7 @@ static void report_alike(struct run_job *job, int from)
 	}
 	list_close_run(&l);
 	describe(status, ending);
-	run_sink_say(&job->err, "rank %s then %s", l.text, ending);
+	run_sink_say(&job->err, "%s %s then %s", list_word(&l), l.text, ending);
 }
 
 void run_report_followers(struct run_job *job)
@@ -116,5 +121,5 @@ void run_report_live(struct run_job *job, const char *before, const char *after)
 		if (job->ranks[r].pid)
 			list_add(&l, r);
 	list_close_run(&l);
-	run_sink_say(&job->err, "%srank %s%s", before, l.text, after);
+	run_sink_say(&job->err, "%s%s %s%s", before, list_word(&l), l.text, after);
 }

@@ -16,6 +16,7 @@
 #include "run.h"
 
 #define READ_BYTES 16384
+#define TAG_BYTES 32
 #define WRITE_BYTES 4096 /* PIPE_BUF: a pipe that polls writable takes this much without blocking */
 
 void run_sink_init(struct run_sink *s, int fd)
@@ -65,11 +66,11 @@ static int sink_room(struct run_sink *s, size_t bytes)
 	return 1;
 }
 
-static void sink_line(struct run_sink *s, int rank, const char *line, size_t bytes)
+static void sink_line(struct run_sink *s, const char *tag, const char *line, size_t bytes)
 {
-	if (!sink_room(s, bytes + 32))
+	if (!sink_room(s, bytes + TAG_BYTES + 1))
 		return;
-	s->end += (size_t)sprintf(s->text + s->end, "[%d] ", rank);
+	s->end += (size_t)sprintf(s->text + s->end, "%s", tag);
 	memcpy(s->text + s->end, line, bytes);
 	s->end += bytes;
 	s->text[s->end++] = '\n';
@@ -131,9 +132,25 @@ void run_sink_flush(struct run_sink *s)
 		s->begin = s->end = 0;
 }
 
+/*
+ * Lines of the library name the rank themselves: "oriel: rank 3: error: ...".  Behind the tag they
+ * are "[3] oriel: error: ...".  Returns how many bytes of the line the tag replaces.
+ */
+static size_t make_tag(const struct run_stream *s, char tag[TAG_BYTES])
+{
+	size_t own = (size_t)snprintf(tag, TAG_BYTES, "oriel: rank %d: ", s->rank);
+	int is_library = !s->cut && s->used >= own && !memcmp(s->line, tag, own);
+
+	snprintf(tag, TAG_BYTES, is_library ? "[%d] oriel: " : "[%d] ", s->rank);
+	return is_library ? own : 0;
+}
+
 static void stream_put(struct run_stream *s, int cut)
 {
-	sink_line(s->sink, s->rank, s->line, s->used);
+	char tag[TAG_BYTES];
+	size_t skip = make_tag(s, tag);
+
+	sink_line(s->sink, tag, s->line + skip, s->used - skip);
 	s->used = 0;
 	s->cut = cut;
 }
