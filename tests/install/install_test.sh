@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # install_test.sh CMAKE BUILD - installs the build into a fresh prefix, moves the prefix, and builds
 # and runs consumer.c against it from outside: by find_package, by pkg-config, and statically.  With
-# headers of another version its first call must fail.  By add_subdirectory it is compiled only.
+# headers of another version its first call must fail.  By add_subdirectory it is compiled only;
+# subdirectory_test.sh builds and runs it.
 set -euo pipefail
 cmake=$1 build=$2
 here=$(cd "$(dirname "$0")" && pwd)
