@@ -3,8 +3,8 @@
  * 06_mpi - Oriel inside an MPI program: ranks meet through MPI, then put into each other's windows.
  *
  * All that Oriel needs of another runtime is one all-gather.  Here it is MPI's, on a communicator
- * of its own, so that Oriel's messages and the program's do not mix.  MPI goes on to work beside it:
- * at the end the ranks add up with MPI_Allreduce what they found in their windows.
+ * of its own, so that Oriel's messages and the program's do not mix.  MPI still works beside it: at
+ * the end the ranks add up with MPI_Allreduce what they found in their windows.
  *
  * (Under a PMIx launcher, such as Open MPI's mpirun, oriel_init() works without all this.)
  *
