@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * 04_cuda_ring - the ring of 02 on GPUs: a kernel puts into the right neighbour's window and waits for the
- * left one.
+ * 04_cuda_ring - the ring of 02 on GPUs: a kernel puts into the right neighbour's window and waits
+ * for the left one.
  *
- * New beside 02: the file is CUDA, the comm's device is "cuda", memory of oriel_alloc() is the GPU's, so the
- * host reaches it by oriel_copy(); and a launch returns before the kernel has ended.
+ * New beside 02: the file is CUDA, the comm's device is "cuda", memory of oriel_alloc() is the
+ * GPU's, so the host reaches it by oriel_copy(); and a launch returns before the kernel has ended.
  *
- * Build:  nvcc -std=c++17 -arch=native cuda_ring.cu -o cuda_ring $(pkg-config --cflags --libs oriel)
+ * Build:  nvcc -std=c++17 -arch=native cuda_ring.cu -o cuda_ring \
+ *             $(pkg-config --cflags --libs oriel)
  * Run:    oriel-run -n 4 --mps ./cuda_ring        (--mps: the ranks share one GPU)
  */
 #include <stdio.h>
@@ -21,7 +22,6 @@
 struct ring_args {
 	struct oriel_window_dev win;
 	struct oriel_source src;
-	uint64_t bytes;
 	int32_t *status;
 };
 
@@ -33,20 +33,18 @@ ORIEL_KERNEL(ring, struct ring_args)
 	int right = (rank + 1) % nranks, left = (rank + nranks - 1) % nranks;
 	int err;
 
-	err = oriel_put_signal(&a->win, g, right, 0, &a->src, 0, a->bytes, /* signal */ 0,
-			       ORIEL_ADD, 1);
+	err = oriel_put_signal(&a->win, g, right, 0, &a->src, 0, BYTES, /* signal */ 0, ORIEL_ADD,
+			       1);
 	if (!err)
 		err = oriel_wait_signal_from(&a->win, g, left, /* signal */ 0, ORIEL_GE, 1);
 	if (oriel_group_is_leader(g))
 		*a->status = err;
 }
 
-static void must(int status, const char *what)
+static void must(int status)
 {
-	if (!status)
-		return;
-	fprintf(stderr, "%s: %s\n", what, oriel_status_name(status));
-	exit(1);
+	if (status)
+		exit(1);
 }
 
 /* Byte i of what `rank` sends. */
@@ -55,61 +53,42 @@ static uint8_t pattern(int rank, uint64_t i)
 	return (uint8_t)(i * 7 + i / 251 + (uint64_t)rank * 31 + 1);
 }
 
-/* Runs the kernel once and returns how many bytes arrived wrong. */
-static int64_t run_ring(struct oriel_comm *comm, struct oriel_window *window)
-{
-	int rank = oriel_comm_rank(comm), nranks = oriel_comm_size(comm);
-	uint8_t *host = (uint8_t *)malloc(BYTES);
-	struct ring_args args;
-	void *data, *status;
-	int32_t err = 0;
-	int64_t wrong = 0;
-
-	must(host ? 0 : ORIEL_ENOMEM, "memory");
-	must(oriel_alloc(comm, BYTES, &data), "data");
-	must(oriel_alloc(comm, sizeof(int32_t), &status), "status word");
-	for (uint64_t i = 0; i < BYTES; i++)
-		host[i] = pattern(rank, i);
-	must(oriel_copy(comm, data, host, BYTES), "copy to the GPU");
-	args.bytes = BYTES;
-	args.status = (int32_t *)status;
-	must(oriel_window_device(window, &args.win), "window handle");
-	must(oriel_window_source(window, data, BYTES, &args.src), "source");
-
-	must(oriel_launch(comm, &ring, 1, THREADS, &args, sizeof(args), NULL), "launch");
-	must(oriel_comm_sync(comm, NULL), "end of the kernel");
-	must(oriel_copy(comm, &err, status, sizeof(err)), "copy of the status");
-	must(err, "ring");
-
-	must(oriel_copy(comm, host, oriel_window_buffer(window), BYTES), "copy of the window");
-	for (uint64_t i = 0; i < BYTES; i++)
-		wrong += host[i] != pattern((rank + nranks - 1) % nranks, i);
-	must(oriel_free(comm, status), "free");
-	must(oriel_free(comm, data), "free");
-	free(host);
-	return wrong;
-}
-
 int main(void)
 {
 	struct oriel_window_options options = ORIEL_WINDOW_OPTIONS_INIT;
-	struct oriel_comm_options on_gpu = ORIEL_COMM_OPTIONS_INIT;
+	static uint8_t host[BYTES];
 	struct oriel_window *window;
-	struct oriel_boot *boot;
 	struct oriel_comm *comm;
-	int64_t wrong;
+	struct ring_args args;
+	void *data, *status;
+	int32_t err = 0;
+	int rank, nranks, wrong = 0;
 
-	on_gpu.device = "cuda";
-	must(oriel_boot_env(&boot), "boot");
-	must(oriel_comm_create(boot, &on_gpu, &comm), "comm");
+	setenv("ORIEL_DEVICE", "cuda", 0); /* "cuda:1" chooses another GPU */
+	must(oriel_init(&comm));
+	rank = oriel_comm_rank(comm);
+	nranks = oriel_comm_size(comm);
 	options.bytes = BYTES;
-	must(oriel_window_create(comm, &options, &window), "window");
-	wrong = run_ring(comm, window);
-	printf("rank %d of %d on the GPU: %llu bytes from the left, %lld wrong\n",
-	       oriel_comm_rank(comm), oriel_comm_size(comm), (unsigned long long)BYTES,
-	       (long long)wrong);
-	must(oriel_window_destroy(window), "window destroy");
-	must(oriel_comm_destroy(comm), "comm destroy");
-	must(oriel_boot_destroy(boot), "boot destroy");
+	must(oriel_window_create(comm, &options, &window));
+	must(oriel_alloc(comm, BYTES, &data));
+	must(oriel_alloc(comm, sizeof(int32_t), &status));
+
+	for (uint64_t i = 0; i < BYTES; i++)
+		host[i] = pattern(rank, i);
+	must(oriel_copy(comm, data, host, BYTES));
+	args.status = (int32_t *)status;
+	must(oriel_window_device(window, &args.win));
+	must(oriel_window_source(window, data, BYTES, &args.src));
+	must(oriel_launch(comm, &ring, 1, THREADS, &args, sizeof(args), NULL));
+	must(oriel_comm_sync(comm, NULL)); /* the kernel has ended */
+	must(oriel_copy(comm, &err, status, sizeof(err)));
+	must(err);
+
+	must(oriel_copy(comm, host, oriel_window_buffer(window), BYTES));
+	for (uint64_t i = 0; i < BYTES; i++)
+		wrong += host[i] != pattern((rank + nranks - 1) % nranks, i);
+	printf("rank %d of %d on the GPU: %llu bytes from the left, %d wrong\n", rank, nranks,
+	       (unsigned long long)BYTES, wrong);
+	must(oriel_finalize(comm)); /* window and memory go too */
 	return wrong ? 1 : 0;
 }

@@ -2,12 +2,13 @@
 /*
  * 05_same_kernel - one kernel source, run on CPU threads and on a GPU by the same program.
  *
- * Four ranks, threads of this process, add up vectors of doubles: every rank puts its vector into the windows of
- * all, and each adds what it got in the order of the ranks.  First on the CPU, then on the GPU; the results
- * must be equal bit for bit.  Without a GPU the CPU half runs, and that is said.
+ * Four ranks, threads of this process, add up vectors of doubles: every rank puts its vector into
+ * the windows of all, and each adds what it got in the order of the ranks.  First on the CPU, then
+ * on the GPU; the results must be equal bit for bit.  Without a GPU only the CPU half runs.
  *
- * Build:  nvcc -std=c++17 -arch=native same_kernel.cu -o same_kernel $(pkg-config --cflags --libs oriel)
- * Run:    ./same_kernel
+ * Build:  nvcc -std=c++17 -arch=native same_kernel.cu -o same_kernel \
+ *             $(pkg-config --cflags --libs oriel)
+ * Run:    ./same_kernel        (with ORIEL_CHECKED=1 every call of the kernel is checked)
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -52,53 +53,18 @@ ORIEL_KERNEL(sum_of_all, struct sum_args)
 		*a->status = err;
 }
 
-static void must(int status, const char *what)
+static void must(int status)
 {
-	if (!status)
-		return;
-	fprintf(stderr, "%s: %s\n", what, oriel_status_name(status));
-	exit(1);
+	if (status)
+		exit(1);
 }
 
 struct rank {
 	const char *device;
 	int threads; /* of the block */
 	struct oriel_boot *boot;
-	double sum[COUNT];
+	double vector[COUNT]; /* what it gives, then the sum */
 };
-
-/* Launches the kernel once; its result goes to rank->sum. */
-static void add_up(struct oriel_comm *comm, struct oriel_window *window, struct rank *rank)
-{
-	double *host = (double *)malloc(BYTES);
-	struct sum_args args;
-	void *mine, *sum, *status;
-	int32_t err = 0;
-
-	must(host ? 0 : ORIEL_ENOMEM, "memory");
-	for (int i = 0; i < COUNT; i++)
-		host[i] = 1.0 / (1 + i + 3 * oriel_comm_rank(comm));
-	must(oriel_alloc(comm, BYTES, &mine), "vector");
-	must(oriel_alloc(comm, BYTES, &sum), "sum");
-	must(oriel_alloc(comm, sizeof(int32_t), &status), "status word");
-	must(oriel_copy(comm, mine, host, BYTES), "copy to the device");
-	args.sum = (double *)sum;
-	args.status = (int32_t *)status;
-	must(oriel_window_device(window, &args.win), "window handle");
-	must(oriel_window_source(window, mine, BYTES, &args.mine), "source");
-
-	must(oriel_launch(comm, &sum_of_all, 1, rank->threads, &args, sizeof(args), NULL),
-	     "launch");
-	must(oriel_comm_sync(comm, NULL), "end of the kernel");
-	must(oriel_copy(comm, &err, status, sizeof(err)), "copy of the status");
-	must(err, "sum_of_all");
-
-	must(oriel_copy(comm, rank->sum, sum, BYTES), "copy of the sum");
-	must(oriel_free(comm, mine), "free");
-	must(oriel_free(comm, sum), "free");
-	must(oriel_free(comm, status), "free");
-	free(host);
-}
 
 static void *rank_main(void *arg)
 {
@@ -107,15 +73,32 @@ static void *rank_main(void *arg)
 	struct rank *rank = (struct rank *)arg;
 	struct oriel_window *window;
 	struct oriel_comm *comm;
+	struct sum_args args;
+	void *mine, *sum, *status;
+	int32_t err = 0;
 
 	on_device.device = rank->device;
-	must(oriel_comm_create(rank->boot, &on_device, &comm), "comm");
+	must(oriel_comm_create(rank->boot, &on_device, &comm));
+	must(oriel_boot_destroy(rank->boot)); /* the comm has what it needs */
 	options.bytes = RANKS * BYTES;
-	must(oriel_window_create(comm, &options, &window), "window");
-	add_up(comm, window, rank);
-	must(oriel_window_destroy(window), "window destroy");
-	must(oriel_comm_destroy(comm), "comm destroy");
-	must(oriel_boot_destroy(rank->boot), "boot destroy");
+	must(oriel_window_create(comm, &options, &window));
+	must(oriel_alloc(comm, BYTES, &mine));
+	must(oriel_alloc(comm, BYTES, &sum));
+	must(oriel_alloc(comm, sizeof(int32_t), &status));
+
+	for (int i = 0; i < COUNT; i++)
+		rank->vector[i] = 1.0 / (1 + i + 3 * oriel_comm_rank(comm));
+	must(oriel_copy(comm, mine, rank->vector, BYTES));
+	args.sum = (double *)sum;
+	args.status = (int32_t *)status;
+	must(oriel_window_device(window, &args.win));
+	must(oriel_window_source(window, mine, BYTES, &args.mine));
+	must(oriel_launch(comm, &sum_of_all, 1, rank->threads, &args, sizeof(args), NULL));
+	must(oriel_comm_sync(comm, NULL)); /* the kernel has ended */
+	must(oriel_copy(comm, &err, status, sizeof(err)));
+	must(err);
+	must(oriel_copy(comm, rank->vector, sum, BYTES));
+	must(oriel_finalize(comm)); /* window and memory go too */
 	return NULL;
 }
 
@@ -124,18 +107,18 @@ static void run_on(const char *device, int threads, struct rank *ranks)
 	struct oriel_boot *boots[RANKS];
 	pthread_t thread[RANKS];
 
-	must(oriel_boot_threads(RANKS, boots), "boot");
+	must(oriel_boot_threads(RANKS, boots));
 	for (int r = 0; r < RANKS; r++) {
 		ranks[r].device = device;
 		ranks[r].threads = threads;
 		ranks[r].boot = boots[r];
-		must(pthread_create(&thread[r], NULL, rank_main, &ranks[r]) ? ORIEL_ESYSTEM : 0,
-		     "thread");
+		if (pthread_create(&thread[r], NULL, rank_main, &ranks[r]))
+			abort();
 	}
 	for (int r = 0; r < RANKS; r++)
 		pthread_join(thread[r], NULL);
 	printf("on %s, blocks of %d threads: element 0 is %.17g\n", device, threads,
-	       ranks[0].sum[0]);
+	       ranks[0].vector[0]);
 }
 
 int main(void)
@@ -150,7 +133,7 @@ int main(void)
 	}
 	run_on("cuda", 256, gpu);
 	for (int r = 0; r < RANKS; r++)
-		different += memcmp(cpu[r].sum, gpu[r].sum, BYTES) != 0;
+		different += memcmp(cpu[r].vector, gpu[r].vector, BYTES) != 0;
 	printf("%d of %d ranks got other bits on the GPU\n", different, RANKS);
 	return different ? 1 : 0;
 }

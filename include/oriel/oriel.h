@@ -8,10 +8,14 @@
  * cause.  Destroy calls take NULL.  Every failure is logged once, where it was decided, and its
  * text is kept for oriel_last_error().
  *
+ * A struct of options begins with its size and may grow at its end: start with its ..._INIT.
+ * Headers and library must have the same major and minor version, else the first call of a program
+ * returns ORIEL_EVERSION.
+ *
  * After fork() ranks are the parent's.  In the child a call with a handle made before returns
- * ORIEL_EUNSUPPORTED and touches nothing, destroy calls included; the child may make a boot and
- * objects of its own.  Flat handles (struct oriel_window_dev, oriel_comm_dev) cannot be checked: the
- * child must not use them.
+ * ORIEL_EUNSUPPORTED and touches nothing, destroy calls included.  The child may make a boot and
+ * objects of its own.  Flat handles (struct oriel_window_dev, oriel_comm_dev) cannot be checked:
+ * the child must not use them.
  */
 #ifndef ORIEL_H
 #define ORIEL_H
@@ -43,6 +47,20 @@ const char *oriel_status_name(int status); /* "ORIEL_ETIMEDOUT" */
 const char *oriel_status_text(int status); /* "the deadline passed" */
 const char *oriel_last_error(void);        /* this thread's last failure, "" if none */
 
+/* ---- the usual case: one comm, as the launcher and the environment say ----------------------- */
+
+/*
+ * oriel_boot_env, oriel_comm_create with default options, oriel_boot_destroy.  *comm is a comm like
+ * any other: oriel_comm_split makes more of it.  Call it again only after oriel_finalize. [C]
+ */
+int oriel_init(struct oriel_comm **comm);
+/*
+ * Destroys the windows that are left, then the comm.  Works on any comm.  ORIEL_EBUSY on all ranks,
+ * and everything stays, while a rank has registered buffers, requests of collectives, or captured
+ * graphs that use a window. [C]
+ */
+int oriel_finalize(struct oriel_comm *comm);
+
 /* ---- boot: how ranks find each other --------------------------------------------------------- */
 
 struct oriel_boot_id {
@@ -52,7 +70,7 @@ struct oriel_boot_id {
 /* What a user's own runtime offers (MPI, a torch store, ...). */
 struct oriel_boot_ops {
 	size_t size; /* sizeof(struct oriel_boot_ops) */
-	/* every rank gives `bytes` and gets nranks * bytes, in rank order; 0 or non-zero for failure */
+	/* every rank gives `bytes` and gets nranks * bytes, in rank order; not 0: it failed */
 	int (*allgather)(void *ctx, const void *mine, void *all, size_t bytes);
 	/* tell the others that this rank gives up; may be NULL */
 	void (*abort)(void *ctx, int why);
@@ -60,7 +78,7 @@ struct oriel_boot_ops {
 	void (*destroy)(void *ctx);
 };
 
-/* From the environment: PMIx; else RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT; else one rank. [C] */
+/* By the environment: PMIx; else RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT; else one rank. [C] */
 int oriel_boot_env(struct oriel_boot **boot);
 /* nranks threads of this process; boots[r] is for the thread that will be rank r. */
 int oriel_boot_threads(int nranks, struct oriel_boot **boots);
@@ -83,12 +101,13 @@ struct oriel_comm_options {
 	const char *topology; /* "2x4" or a list of node ids; NULL: ORIEL_TOPOLOGY */
 	double timeout;       /* seconds; 0: ORIEL_TIMEOUT */
 	int connect;          /* ORIEL_CONNECT_*; 0: ORIEL_CONNECT, else all */
+	int reserved;         /* 0 */
 };
 /* Which queued peers a comm has queues to from the start. */
 enum oriel_connect { ORIEL_CONNECT_ALL = 1, ORIEL_CONNECT_NONE = 2 };
 #define ORIEL_COMM_OPTIONS_INIT                                                                    \
 	{                                                                                          \
-		sizeof(struct oriel_comm_options), NULL, NULL, 0.0, 0                              \
+		sizeof(struct oriel_comm_options), NULL, NULL, 0.0, 0, 0                           \
 	}
 
 enum oriel_scope { ORIEL_WORLD = 0, ORIEL_NODE = 1 };
@@ -104,9 +123,9 @@ int oriel_comm_create(struct oriel_boot *boot, const struct oriel_comm_options *
 int oriel_comm_split(struct oriel_comm *comm, int color, int key,
 		     struct oriel_comm **sub); /* [C] */
 /*
- * [C] Windows and buffers must be gone (else ORIEL_EBUSY on all ranks), except on a failed comm: they go
- * with it.  Memory of oriel_alloc goes too.  After a failure a window's own malloc memory must outlive the
- * calls that other threads' ranks are still in.
+ * [C] Windows and buffers must be gone, else ORIEL_EBUSY on all ranks.  A failed comm takes them
+ * along.  Memory of oriel_alloc goes too.  A failed window whose buffer is malloc memory: other
+ * ranks that are threads may still be in calls that use it, so free it only after they returned.
  */
 int oriel_comm_destroy(struct oriel_comm *comm);
 /* Ends every wait on every rank of the comm with ORIEL_EABORTED (why: any status but 0). */
@@ -124,7 +143,7 @@ int oriel_comm_peer_kind(struct oriel_comm *comm, int rank); /* ORIEL_PEER_* */
 /* Why that peer is reached so; valid while the comm lives. */
 const char *oriel_comm_peer_reason(struct oriel_comm *comm, int rank);
 
-/* For small things of the host: at most 16 MiB from each rank and 1 GiB in all, else ORIEL_ERANGE. */
+/* For small things of the host: up to 16 MiB from each rank and 1 GiB in all, else ORIEL_ERANGE. */
 int oriel_comm_allgather(struct oriel_comm *comm, enum oriel_scope scope, const void *mine,
 			 void *all, size_t bytes);                       /* [C] */
 int oriel_comm_barrier(struct oriel_comm *comm, enum oriel_scope scope); /* [C] */
@@ -139,12 +158,12 @@ int oriel_comm_barrier(struct oriel_comm *comm, enum oriel_scope scope); /* [C] 
 int oriel_comm_connect(struct oriel_comm *comm, const int *ranks, int n);
 int oriel_comm_device(struct oriel_comm *comm, struct oriel_comm_dev *dev);
 /*
- * What executes this rank's queues and how much it has done, as one line: "soft: wqes 12, packets ...";
+ * What executes this rank's queues and how much it has done, as one line: "soft: wqes 12, ...", or
  * "none" without queued peers.  A line that does not fit is cut.
  */
 int oriel_comm_engine(struct oriel_comm *comm, char *text, size_t bytes);
 
-/* ---- memory ------------------------------------------------------------------------------------ */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /*
  * Device memory that peers can map.  oriel_free waits until this rank's operations are complete; if
@@ -154,8 +173,8 @@ int oriel_alloc(struct oriel_comm *comm, size_t bytes, void **ptr);
 int oriel_free(struct oriel_comm *comm, void *ptr);
 
 /*
- * Between any two memories of this process, of the host or of the comm's device; done on return, also while
- * kernels run.
+ * Between any two memories of this process, of the host or of the comm's device.  Done on return,
+ * also while kernels run.
  */
 int oriel_copy(struct oriel_comm *comm, void *to, const void *from, size_t bytes);
 
@@ -172,18 +191,19 @@ void *oriel_buffer_mapped(struct oriel_buffer *buffer, int rank);
 int oriel_buffer_remote(struct oriel_buffer *buffer, int rank, struct oriel_remote *remote);
 /* This rank's buffer as source of puts, or as home of counters; valid until its last release. */
 int oriel_buffer_source(struct oriel_buffer *buffer, struct oriel_source *source);
-/* The last release waits until this rank's operations are complete; peers that use it flush before. */
+/* The last release waits until this rank's operations are complete; peers flush theirs before. */
 int oriel_buffer_release(struct oriel_buffer *buffer);
 
-/* ---- windows ------------------------------------------------------------------------------------ */
+/* ---- windows --------------------------------------------------------------------------------- */
 
 struct oriel_window_options {
 	size_t size;
 	uint32_t signals;  /* ids per source */
 	uint32_t counters; /* ids per peer */
 	uint32_t barriers; /* ids */
-	int32_t checked;   /* device calls test ranks, ids and ranges; may differ between ranks */
-	void *buffer;      /* memory to expose; NULL: the window allocates `bytes` itself */
+	/* device calls test ranks, ids and ranges; may differ by rank; ORIEL_CHECKED=1: always */
+	int32_t checked;
+	void *buffer; /* memory to expose; NULL: the window allocates `bytes` itself */
 	uint64_t bytes;
 	uint64_t staging_slot_bytes; /* 0: no staged send and receive; a multiple of 16 */
 	uint32_t staging_depth;      /* slots per channel; a power of two */
@@ -227,8 +247,9 @@ int oriel_window_status(struct oriel_window *window); /* first failure, or 0 */
 int oriel_window_reset_signals(struct oriel_window *window, void *stream);
 
 /*
- * Host-issued operations.  CPU device: done on return, `stream` is ignored.  CUDA: on the stream, in its order,
- * also while it is captured; what goes wrong then becomes the window's failure (oriel_window_status).
+ * Host-issued operations.  CPU device: done on return, `stream` is ignored.  CUDA: on the stream,
+ * in its order, also while it is captured.  An error that comes up on the stream becomes the
+ * window's failure (oriel_window_status).
  */
 int oriel_window_put(struct oriel_window *window, int peer, uint64_t dst_off,
 		     const struct oriel_source *src, uint64_t src_off, uint64_t bytes,
@@ -246,27 +267,30 @@ int oriel_window_wait_signal(struct oriel_window *window, int peer, int id, int 
 			     void *stream);
 int oriel_window_barrier(struct oriel_window *window, int id, void *stream);
 
-/* ---- kernels ------------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 /*
  * Runs `kernel` with a copy of args.  CPU: nblocks blocks of 1 to 32 threads, all live at once,
- * synchronous; one block of one thread runs on the caller, with the args themselves.  CUDA: on `stream` (a
- * CUstream or cudaStream_t; NULL is the comm's own), asynchronous; refused when the blocks of all ranks that
- * share the GPU could not run together.
+ * synchronous; one block of one thread runs on the caller, with the args themselves.  CUDA: on
+ * `stream` (a CUstream or cudaStream_t; NULL is the comm's own), asynchronous; refused when the
+ * blocks of all ranks that share the GPU could not run together.
  */
 int oriel_launch(struct oriel_comm *comm, const struct oriel_kernel *kernel, int nblocks,
 		 int nthreads, const void *args, size_t args_bytes, void *stream);
-/* All that was launched on the stream is done; ORIEL_ETIMEDOUT after the comm's deadline.  CPU: at once. */
+/* Waits for all that was launched on the stream, up to the comm's deadline: ORIEL_ETIMEDOUT. */
 int oriel_comm_sync(struct oriel_comm *comm, void *stream);
 /*
- * An image of kernels (nvcc -DORIEL_KERNEL_IMAGE --fatbin) in which CUDA comms made from now on look for
- * kernels that were compiled by a C compiler.  The image must stay.  On GPUs that are in use already it is loaded at once,
- * which waits for all kernels of the process: add images before comms are made.
+ * Adds an image of kernels (nvcc -DORIEL_KERNEL_IMAGE --fatbin).  CUDA comms that are made later
+ * look there for kernels that a C compiler compiled.  The image must stay.  On GPUs that are in use
+ * already it is loaded at once, which waits for all kernels of the process: add images before comms
+ * are made.
  */
 int oriel_kernels_add(const void *image, size_t bytes);
 
 #ifdef __cplusplus
 }
 #endif
+
+#include "first_call.h"
 
 #endif

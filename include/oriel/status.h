@@ -30,7 +30,8 @@
 	X(ESYSTEM, -16, "a system call failed")                                                    \
 	X(ECONFIG, -17, "bad configuration variable")                                              \
 	X(EREMOTE, -18, "the remote side refused an operation")                                    \
-	X(EDEVICE, -19, "the GPU's context is lost")
+	X(EDEVICE, -19, "the GPU's context is lost")                                               \
+	X(EVERSION, -20, "headers and library differ in version")
 
 enum oriel_status {
 #define ORIEL_STATUS_ENUM(name, value, text) ORIEL_##name = (value),

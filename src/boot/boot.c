@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 
+#include "../util/options.h"
 #include "impl.h"
 
 /* Hands a new boot to the user, or closes it when it cannot be listed. */
@@ -110,24 +111,28 @@ int oriel_boot_join(const struct oriel_boot_id *id, int rank, int nranks, struct
 	return err ? err : give(made, boot);
 }
 
+ORI_OPTIONS_NO_PADDING(struct oriel_boot_ops, destroy);
+
 int oriel_boot_user(const struct oriel_boot_ops *ops, void *ctx, int rank, int nranks,
 		    struct oriel_boot **boot)
 {
+	struct oriel_boot_ops own = { sizeof(own), NULL, NULL, NULL };
 	struct oriel_boot *made;
 	int err;
 
 	if (!ops || !boot)
 		return ori_fail(ORIEL_EINVAL, "oriel_boot_user: %s is NULL", ops ? "boot" : "ops");
-	if (ops->size != sizeof(*ops))
-		return ori_fail(ORIEL_EINVAL, "oriel_boot_user: ops->size is %zu, must be %zu",
-				ops->size, sizeof(*ops));
-	if (!ops->allgather)
+	err = ori_options_take("oriel_boot_user", "sizeof(struct oriel_boot_ops)", ops, &own,
+			       sizeof(own));
+	if (err)
+		return err;
+	if (!own.allgather)
 		return ori_fail(ORIEL_EINVAL, "oriel_boot_user: ops->allgather is NULL");
 	err = check_place("oriel_boot_user", rank, nranks);
 	if (err)
 		return err;
 	ori_log_rank_set(rank);
-	err = ori_boot_user_create(ops, ctx, rank, nranks, &made);
+	err = ori_boot_user_create(&own, ctx, rank, nranks, &made);
 	return err ? err : give(made, boot);
 }
 

@@ -51,6 +51,8 @@ const char *ori_call_name(int call)
 		return "oriel_alltoallv_create";
 	case ORI_CALL_GATHER:
 		return "oriel_allgather";
+	case ORI_CALL_FINALIZE:
+		return "oriel_finalize";
 	default:
 		return "an unknown call";
 	}

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "../engine/engine.h"
+#include "../util/options.h"
 #include "comm.h"
 
 /* What a rank tells in the first round. */
@@ -406,15 +407,10 @@ err_comm:
 
 /* ---- public ------------------------------------------------------------------------------------------ */
 
-static int apply_options(const struct oriel_comm_options *options, struct ori_config *config)
+ORI_OPTIONS_NO_PADDING(struct oriel_comm_options, reserved);
+
+static int check_options(const struct oriel_comm_options *options, const struct ori_config *config)
 {
-	if (!options)
-		return 0;
-	if (options->size != sizeof(*options))
-		return ori_fail(ORIEL_EINVAL,
-				"oriel_comm_create: options of %zu bytes, expected %zu: use "
-				"ORIEL_COMM_OPTIONS_INIT",
-				options->size, sizeof(*options));
 	if (!(options->timeout >= 0) || options->timeout > 1e9)
 		return ori_fail(ORIEL_EINVAL, "oriel_comm_create: timeout of %g seconds",
 				options->timeout);
@@ -427,14 +423,35 @@ static int apply_options(const struct oriel_comm_options *options, struct ori_co
 		return ori_fail(ORIEL_EINVAL, "oriel_comm_create: device name too long");
 	if (options->topology && strlen(options->topology) >= sizeof(config->topology))
 		return ori_fail(ORIEL_EINVAL, "oriel_comm_create: topology text too long");
-	if (options->device)
-		snprintf(config->device, sizeof(config->device), "%s", options->device);
-	if (options->topology)
-		snprintf(config->topology, sizeof(config->topology), "%s", options->topology);
-	if (options->timeout > 0)
-		config->timeout = options->timeout;
-	if (options->connect)
-		config->connect = options->connect == ORIEL_CONNECT_ALL;
+	if (options->reserved)
+		return ori_fail(ORIEL_EINVAL,
+				"oriel_comm_create: reserved is %d, must be 0: use "
+				"ORIEL_COMM_OPTIONS_INIT",
+				options->reserved);
+	return 0;
+}
+
+static int apply_options(const struct oriel_comm_options *given, struct ori_config *config)
+{
+	struct oriel_comm_options options = ORIEL_COMM_OPTIONS_INIT;
+	int err;
+
+	if (!given)
+		return 0;
+	err = ori_options_take("oriel_comm_create", "ORIEL_COMM_OPTIONS_INIT", given, &options,
+			       sizeof(options));
+	if (!err)
+		err = check_options(&options, config);
+	if (err)
+		return err;
+	if (options.device)
+		snprintf(config->device, sizeof(config->device), "%s", options.device);
+	if (options.topology)
+		snprintf(config->topology, sizeof(config->topology), "%s", options.topology);
+	if (options.timeout > 0)
+		config->timeout = options.timeout;
+	if (options.connect)
+		config->connect = options.connect == ORIEL_CONNECT_ALL;
 	return 0;
 }
 

@@ -25,6 +25,8 @@
 	  "exports")                                                                               \
 	X(SECONDS, timeout, "ORIEL_TIMEOUT", "600", "seconds after which a wait fails")            \
 	X(SECONDS, late, "ORIEL_LATE", "10", "seconds after which a wait logs which rank is late") \
+	X(FLAG, checked, "ORIEL_CHECKED", "0",                                                     \
+	  "1: every window is checked: device calls test ranks, ids and ranges")                   \
 	X(CHOICE_LOG, log, "ORIEL_LOG", "warn",                                                    \
 	  "what is logged: error, warn, info or debug; each includes those before it")             \
 	X(FLAG, strict, "ORIEL_STRICT", "0",                                                       \

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * util/status.c - names and texts of statuses, the version, the public last error.
+ * util/status.c - names and texts of statuses, versions, the public last error.
  *
  * Owns nothing: the list is oriel/status.h, the last error's text is kept by log.c.
  * Called by: users and tools, from any thread.
  */
+#include <dlfcn.h>
+
 #include <oriel/oriel.h>
 
 #include "util.h"
@@ -15,6 +17,27 @@
 const char *oriel_version(void)
 {
 	return VERSION_TEXT(ORIEL_VERSION_MAJOR, ORIEL_VERSION_MINOR, ORIEL_VERSION_PATCH);
+}
+
+/* The file that this library was loaded from, or that it is part of. */
+static const char *library_file(void)
+{
+	Dl_info info;
+
+	return dladdr((void *)(uintptr_t)oriel_version, &info) && info.dli_fname ? info.dli_fname :
+										   "liboriel";
+}
+
+/* Layouts that device code uses may change with every minor version; patch versions keep them. */
+int oriel_header_check(int version)
+{
+	if (version / 100 == ORIEL_VERSION / 100)
+		return 0;
+	return ori_fail(ORIEL_EVERSION,
+			"the program was compiled with headers of Oriel %d.%d.%d, but %s is Oriel %s: "
+			"compile the program again with the headers of that library",
+			version / 10000, version / 100 % 100, version % 100, library_file(),
+			oriel_version());
 }
 
 const char *oriel_status_name(int status)

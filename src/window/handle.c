@@ -169,7 +169,7 @@ int ori_window_handle_build(struct oriel_window *w)
 	d->bytes = o->bytes;
 	d->buffer = w->buffer;
 	d->number = w->number;
-	d->checked = o->checked != 0;
+	d->checked = o->checked || w->comm->config.checked;
 	d->first_count = o->first_count;
 	d->signals = o->signals;
 	d->counters = o->counters;

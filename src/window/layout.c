@@ -7,6 +7,7 @@
  */
 #include <oriel/device.h>
 
+#include "../util/options.h"
 #include "window.h"
 
 #define IDS_MAX 65536u
@@ -49,17 +50,21 @@ static int check_staging(const struct oriel_window_options *o)
 	return 0;
 }
 
-int ori_window_options_check(const struct oriel_window_options *o)
+ORI_OPTIONS_NO_PADDING(struct oriel_window_options, first_count);
+
+int ori_window_options_take(const struct oriel_window_options *given,
+			    struct oriel_window_options *o)
 {
+	const struct oriel_window_options init = ORIEL_WINDOW_OPTIONS_INIT;
 	int err;
 
-	if (!o)
+	*o = init;
+	if (!given)
 		return ori_fail(ORIEL_EINVAL, "oriel_window_create: no options");
-	if (o->size != sizeof(*o))
-		return ori_fail(ORIEL_EINVAL,
-				"oriel_window_create: options of %zu bytes, expected %zu: use "
-				"ORIEL_WINDOW_OPTIONS_INIT",
-				o->size, sizeof(*o));
+	err = ori_options_take("oriel_window_create", "ORIEL_WINDOW_OPTIONS_INIT", given, o,
+			       sizeof(*o));
+	if (err)
+		return err;
 	if (o->buffer && !o->bytes)
 		return ori_fail(ORIEL_EINVAL, "oriel_window_create: a buffer of 0 bytes");
 	if (o->bytes > (1ull << 46))

@@ -136,6 +136,30 @@ struct oriel_window *ori_window_covering(struct oriel_comm *c, const void *ptr, 
 	return found;
 }
 
+struct oriel_window *ori_window_left(struct oriel_comm *c, int *others)
+{
+	struct oriel_window *newest = NULL;
+
+	*others = 0;
+	pthread_mutex_lock(&c->lock);
+	for (struct ori_child *child = c->children; child; child = child->next) {
+		struct oriel_window *w = (struct oriel_window *)child;
+
+		if (child->along)
+			continue;
+		if (child->destroy != destroy_window) {
+			++*others;
+			continue;
+		}
+		/* relaxed: a count for a message; check_unused() decides */
+		*others += __atomic_load_n(&w->users, __ATOMIC_RELAXED);
+		if (!newest)
+			newest = w;
+	}
+	pthread_mutex_unlock(&c->lock);
+	return newest;
+}
+
 /* Nobody stands on it, and what was begun is complete. */
 static int check_unused(struct oriel_window *w)
 {
@@ -279,11 +303,10 @@ static int register_memory(struct oriel_window *w, struct create_record *mine)
 static int prepare(struct oriel_window *w, const struct oriel_window_options *options,
 		   struct create_record *mine)
 {
-	int err = ori_window_options_check(options);
+	int err = ori_window_options_take(options, &w->options);
 
 	if (err)
 		return err;
-	w->options = *options;
 	w->peers = calloc((size_t)w->comm->nranks, sizeof(*w->peers));
 	w->imports = calloc((size_t)w->comm->nranks, sizeof(*w->imports));
 	w->links = calloc((size_t)w->comm->nranks, sizeof(*w->links));
@@ -295,7 +318,7 @@ static int prepare(struct oriel_window *w, const struct oriel_window_options *op
 		err = prepare_control(w);
 	if (!err)
 		err = register_memory(w, mine);
-	mine->options = *options;
+	mine->options = w->options;
 	mine->control_offset = w->control_offset;
 	return err;
 }

@@ -62,7 +62,8 @@ struct oriel_window {
 };
 
 /* layout.c.  ORIEL_EINVAL or ORIEL_ERANGE, with a line, for options that cannot be. */
-int ori_window_options_check(const struct oriel_window_options *);
+int ori_window_options_take(const struct oriel_window_options *given,
+			    struct oriel_window_options *);
 /* lanes: 0 without queued peers, else the lanes to each; nics: that they are spread over. */
 void ori_window_layout(const struct oriel_window_options *, int nranks, uint32_t lanes,
 		       uint32_t nics, struct ori_window_layout *);
@@ -83,6 +84,12 @@ void ori_window_use_set(struct oriel_window *, int use);
 
 /* A user's window of the comm whose buffer has [ptr, ptr + bytes), or NULL; the one made last. */
 struct oriel_window *ori_window_covering(struct oriel_comm *, const void *ptr, uint64_t bytes);
+
+/*
+ * The user's newest window of the comm, or NULL.  *others: how many things of the user's keep it or
+ * the comm from going: buffers, requests, captured graphs.
+ */
+struct oriel_window *ori_window_left(struct oriel_comm *, int *others);
 
 /* A public entry's first line. */
 int ori_window_check(struct oriel_window *, const char *call);

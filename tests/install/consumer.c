@@ -38,7 +38,6 @@ static int check(const char *what, int status)
 int main(void)
 {
 	struct oriel_window_options options = ORIEL_WINDOW_OPTIONS_INIT;
-	struct oriel_boot *boot = NULL;
 	struct oriel_comm *comm = NULL;
 	struct oriel_window *window = NULL;
 	struct greet_args args;
@@ -48,8 +47,7 @@ int main(void)
 	memset(&args, 0, sizeof(args));
 	options.bytes = 4096;
 	args.status = &status;
-	if (check("boot", oriel_boot_env(&boot)) ||
-	    check("comm", oriel_comm_create(boot, NULL, &comm)) ||
+	if (check("init", oriel_init(&comm)) ||
 	    check("window", oriel_window_create(comm, &options, &window)) ||
 	    check("device handle", oriel_window_device(window, &args.win)) ||
 	    check("launch", oriel_launch(comm, &greet, 1, 1, &args, sizeof(args), NULL)) ||
@@ -60,9 +58,5 @@ int main(void)
 	fflush(stdout);
 	if (got != 100 + (uint64_t)(1 - oriel_comm_rank(comm)))
 		return 1;
-	if (check("window destroy", oriel_window_destroy(window)) ||
-	    check("comm destroy", oriel_comm_destroy(comm)) ||
-	    check("boot destroy", oriel_boot_destroy(boot)))
-		return 1;
-	return 0;
+	return check("finalize", oriel_finalize(comm)) ? 1 : 0;
 }

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # install_test.sh CMAKE BUILD - installs the build into a fresh prefix, moves the prefix, and builds
-# and runs consumer.c against it from outside: by find_package, by pkg-config, and statically.  By
-# add_subdirectory it is compiled only.
+# and runs consumer.c against it from outside: by find_package, by pkg-config, and statically.  With
+# headers of another version its first call must fail.  By add_subdirectory it is compiled only;
+# subdirectory_test.sh builds and runs it.
 set -euo pipefail
 cmake=$1 build=$2
 here=$(cd "$(dirname "$0")" && pwd)
@@ -16,7 +17,8 @@ say() { echo "install: $*"; }
 mv "$work/first" "$work/prefix"
 prefix=$work/prefix
 lib=$(dirname "$(find "$prefix" -name 'liboriel.so')")
-for file in bin/oriel-run bin/oriel-info bin/oriel-perf include/oriel/oriel.h include/oriel/device/port.h; do
+for file in bin/oriel-run bin/oriel-info bin/oriel-perf include/oriel/oriel.h include/oriel/first_call.h \
+	include/oriel/device/port.h; do
 	[ -e "$prefix/$file" ] || { say "$file was not installed"; exit 1; }
 done
 
@@ -67,6 +69,23 @@ END
 	exit 1
 }
 say "add_subdirectory: ok"
+
+# Headers and library of different versions: the first call says so, with both, and nothing else happens.
+cp -r "$prefix/include" "$work/other"
+for number in 99 0; do
+	sed -i -E "s/(#define ORIEL_VERSION_MINOR) .*/\\1 $number/" "$work/other/oriel/oriel.h"
+	cc -o "$work/mixed" "$here/consumer.c" -I"$work/other" -L"$lib" -loriel -Wl,-rpath,"$lib"
+	if timeout 60 "$work/mixed" >"$work/out" 2>&1; then
+		say "a program with headers of version 0.$number ran"
+		exit 1
+	fi
+	grep -qE "headers of Oriel 0\\.$number\\.0, but .*liboriel\\.so.* is Oriel 0\\.1\\.0" "$work/out" || {
+		say "both versions should be named here:"
+		cat "$work/out"
+		exit 1
+	}
+done
+say "headers of another version: ok"
 
 if ! command -v pkg-config >/dev/null; then
 	say "pkg-config: left out, it is not installed"

@@ -123,6 +123,13 @@ run_it partial -n 2 sh -c 'printf "first\nno end" >&2'
 expect_lines err 4
 expect err '^\[1\] no end$'
 
+# lines of the library name the rank themselves: it is said once, and another rank's number stays
+run_it rank_once -n 2 sh -c 'echo "oriel: rank 1: error: why" >&2; echo "x oriel: rank 1: y" >&2'
+expect_lines err 4
+expect err '^\[1\] oriel: error: why$'
+expect err '^\[0\] oriel: rank 1: error: why$'
+expect err '^\[1\] x oriel: rank 1: y$'
+
 # 10000 bytes are three pieces; 4000 bytes and their newline are one line and nothing more
 run_it long -n 2 sh -c 'head -c 10000 /dev/zero | tr "\0" x >&2; echo >&2;
 	head -c 4000 /dev/zero | tr "\0" y >&2; echo >&2'
@@ -180,6 +187,18 @@ ORIEL_SECRET=mine timeout 100 "$run" -n 2 --tag env >"$dir/out" 2>"$dir/err"
 status=$?
 expect_status 0
 expect out '^\[1\] ORIEL_SECRET=mine$'
+
+name=debug
+ORIEL_LATE=7 timeout 100 "$run" -n 2 --debug --tag env >"$dir/out" 2>"$dir/err"
+status=$?
+expect_status 0
+expect out '^\[1\] ORIEL_CHECKED=1$'
+expect out '^\[1\] ORIEL_STRICT=1$'
+expect out '^\[1\] ORIEL_LATE=7$'
+expect out '^\[1\] ORIEL_LOG=info$'
+run_it no_debug -n 1 --tag env
+checks=$((checks + 1))
+! grep -q ORIEL_CHECKED "$dir/out" || fail "ORIEL_CHECKED is set without --debug"
 
 # Descriptor 9 is ours; ls itself adds one for the folder.
 name=descriptors

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../util/options.h"
 #include "gather.h"
 
 #define OFFERS 16
@@ -27,13 +28,10 @@ _Static_assert(sizeof(struct init_record) <= ORI_RECORD_BYTES, "must fit a recor
 
 /* ---- arguments ------------------------------------------------------------------------------ */
 
+ORI_OPTIONS_NO_PADDING(struct oriel_allgather_options, chunk_bytes);
+
 static int check_options(const char *call, const struct oriel_allgather_options *o)
 {
-	if (o->size != sizeof(*o))
-		return ori_fail(ORIEL_EINVAL,
-				"%s: options of %zu bytes, expected %zu: use "
-				"ORIEL_ALLGATHER_OPTIONS_INIT",
-				call, o->size, sizeof(*o));
 	if (o->algorithm < ORIEL_GATHER_AUTO || o->algorithm > ORIEL_GATHER_DOUBLING)
 		return ori_fail(ORIEL_EINVAL, "%s: algorithm %d is none", call, o->algorithm);
 	if (o->flags & ~ORIEL_GATHER_UNGUARDED)
@@ -255,7 +253,6 @@ static int new_request(struct oriel_comm *c, struct oriel_window *w, struct orie
 		       const struct oriel_allgather_options *o,
 		       struct oriel_allgather_request **out)
 {
-	struct oriel_allgather_options init = ORIEL_ALLGATHER_OPTIONS_INIT;
 	struct oriel_allgather_request *r = calloc(1, sizeof(*r));
 	struct ori_gather_token *token = calloc(1, sizeof(*token));
 	struct ori_gather_state *s;
@@ -270,7 +267,7 @@ static int new_request(struct oriel_comm *c, struct oriel_window *w, struct orie
 					       .comm = c,
 					       .window = w,
 					       .buffer = b,
-					       .options = o ? *o : init,
+					       .options = *o,
 					       .lanes = c->links ? (uint32_t)c->config.lanes : 1,
 					       .kernel_bytes = ORI_GATHER_KERNEL_BYTES,
 					       .token = token };
@@ -287,14 +284,18 @@ static int make_request(struct oriel_comm *c, const char *call, int status, stru
 			int cached, struct oriel_allgather_request **out)
 {
 	struct init_record mine = { 0 }, *all = calloc((size_t)c->nranks, sizeof(*all));
+	struct oriel_allgather_options own = ORIEL_ALLGATHER_OPTIONS_INIT;
 	struct oriel_allgather_request *r = NULL;
 	int err;
 
 	ori_attachments_reap(c);
 	if (!status && !all)
 		status = ori_fail(ORIEL_ENOMEM, "%s: no memory", call);
+	if (!status && options)
+		status = ori_options_take(call, "ORIEL_ALLGATHER_OPTIONS_INIT", options, &own,
+					  sizeof(own));
 	if (!status)
-		status = new_request(c, w, b, options, &r);
+		status = new_request(c, w, b, &own, &r);
 	if (!status)
 		status = fill_record(r, call, &mine);
 	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_GATHER_INIT, status, &mine, all,

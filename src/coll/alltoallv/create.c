@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "../../window/window.h"
+#include "../../util/options.h"
 #include "alltoallv.h"
 
 #define BYTES_MAX (1ull << 44)
@@ -35,17 +36,24 @@ static int check_bytes(const char *what, uint64_t bytes)
 			(unsigned long long)bytes, BYTES_MAX);
 }
 
+ORI_OPTIONS_NO_PADDING(struct oriel_alltoallv_options, first_count);
+
+static int take_options(const struct oriel_alltoallv_options *given,
+			struct oriel_alltoallv_options *o)
+{
+	const struct oriel_alltoallv_options init = ORIEL_ALLTOALLV_OPTIONS_INIT;
+
+	*o = init;
+	if (!given)
+		return ori_fail(ORIEL_EINVAL, "oriel_alltoallv_create: no options");
+	return ori_options_take("oriel_alltoallv_create", "ORIEL_ALLTOALLV_OPTIONS_INIT", given, o,
+				sizeof(*o));
+}
+
 static int check_options(const struct oriel_alltoallv_options *o)
 {
 	int err;
 
-	if (!o)
-		return ori_fail(ORIEL_EINVAL, "oriel_alltoallv_create: no options");
-	if (o->size != sizeof(*o))
-		return ori_fail(ORIEL_EINVAL,
-				"oriel_alltoallv_create: options of %zu bytes, expected %zu: use "
-				"ORIEL_ALLTOALLV_OPTIONS_INIT",
-				o->size, sizeof(*o));
 	if (!o->slot_bytes == !o->recv_bytes)
 		return ori_fail(ORIEL_EINVAL,
 				"oriel_alltoallv_create: one of slot_bytes (fixed slots) and "
@@ -180,13 +188,14 @@ static int set_first_counts(struct oriel_alltoallv_request *a, const struct ori_
 static int prepare(struct oriel_alltoallv_request *a, const struct oriel_alltoallv_options *options,
 		   struct ori_a2a_layout *l)
 {
-	int err = check_options(options);
+	int err = take_options(options, &a->options);
 
+	if (!err)
+		err = check_options(&a->options);
 	if (err)
 		return err;
-	a->options = *options;
-	ori_alltoallv_layout(options, a->comm->nranks, l);
-	a->send_bytes = options->send_bytes ? options->send_bytes : l->recv_bytes;
+	ori_alltoallv_layout(&a->options, a->comm->nranks, l);
+	a->send_bytes = a->options.send_bytes ? a->options.send_bytes : l->recv_bytes;
 	/* room for what is copied in: every peer's part starts on 16 bytes */
 	err = oriel_alloc(a->comm, a->send_bytes + 16u * (uint64_t)a->comm->nranks, &a->send);
 	if (!err)

@@ -10,22 +10,24 @@
  */
 #include <oriel/device.h>
 
+#include "../../util/options.h"
 #include "alltoallv.h"
 
 /* ---- arguments ------------------------------------------------------------------------------ */
 
-static int check_args(const struct oriel_alltoallv_args *in)
+ORI_OPTIONS_NO_PADDING(struct oriel_alltoallv_args, expect_bytes);
+
+static int take_args(const struct oriel_alltoallv_args *given, struct oriel_alltoallv_args *in)
 {
-	if (!in)
+	int err;
+
+	if (!given)
 		return ori_fail(ORIEL_EINVAL, "oriel_alltoallv_exec: no arguments");
-	if (in->size != sizeof(*in))
-		return ori_fail(ORIEL_EINVAL,
-				"oriel_alltoallv_exec: arguments of %zu bytes, expected %zu: use "
-				"ORIEL_ALLTOALLV_ARGS_INIT",
-				in->size, sizeof(*in));
-	if (!in->send_sizes)
-		return ori_fail(ORIEL_EINVAL, "oriel_alltoallv_exec: no send_sizes");
-	return 0;
+	err = ori_options_take("oriel_alltoallv_exec", "ORIEL_ALLTOALLV_ARGS_INIT", given, in,
+			       sizeof(*in));
+	if (!err && !in->send_sizes)
+		err = ori_fail(ORIEL_EINVAL, "oriel_alltoallv_exec: no send_sizes");
+	return err;
 }
 
 static void set_pointers(struct oriel_alltoallv_request *a, const struct oriel_alltoallv_args *in)
@@ -272,17 +274,18 @@ static int launch_separate(struct oriel_alltoallv_request *a, void *stream)
 	return ori_comm_device_status(c, err);
 }
 
-int oriel_alltoallv_exec(struct oriel_alltoallv_request *a, const struct oriel_alltoallv_args *in,
-			 void *stream)
+int oriel_alltoallv_exec(struct oriel_alltoallv_request *a,
+			 const struct oriel_alltoallv_args *given, void *stream)
 {
+	struct oriel_alltoallv_args in = ORIEL_ALLTOALLV_ARGS_INIT;
 	int err = ori_alltoallv_check(a, "oriel_alltoallv_exec");
 
 	if (!err)
-		err = check_args(in);
+		err = take_args(given, &in);
 	if (err)
 		return err;
-	set_pointers(a, in);
-	err = choose_plan(a, in);
+	set_pointers(a, &in);
+	err = choose_plan(a, &in);
 	if (!err && a->comm->device->separate)
 		return launch_separate(a, stream);
 	if (!err)

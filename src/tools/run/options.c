@@ -30,6 +30,9 @@ static const char help[] =
 	"                     and SIGKILL after S more seconds\n"
 	"  --mps[=PERCENT]    let ranks share GPUs through an MPS daemon for this job; PERCENT\n"
 	"                     limits each rank to that share of a GPU's SMs\n"
+	"  --debug            help to find a mistake: check every window, name a late rank after 2 s,\n"
+	"                     refuse misspelt ORIEL_* variables, log more.  Sets ORIEL_CHECKED=1,\n"
+	"                     ORIEL_STRICT=1, ORIEL_LATE=2 and ORIEL_LOG=info unless they are set\n"
 	"  --tag              write the rank before each line of standard output, as is done for\n"
 	"                     standard error\n"
 	"  -h, --help         print this text\n"
@@ -123,12 +126,13 @@ static int check_together(const struct run_options *o, int nargs)
 	return o->topology ? check_topology(o->topology, o->nranks) : -1;
 }
 
-enum { OPT_TOPOLOGY = 256, OPT_TIMEOUT, OPT_GRACE, OPT_TAG, OPT_MPS, OPT_VERSION };
+enum { OPT_TOPOLOGY = 256, OPT_TIMEOUT, OPT_GRACE, OPT_TAG, OPT_MPS, OPT_DEBUG, OPT_VERSION };
 
 static const struct option names[] = {
 	{ "topology", required_argument, NULL, OPT_TOPOLOGY },
 	{ "timeout", required_argument, NULL, OPT_TIMEOUT },
 	{ "grace", required_argument, NULL, OPT_GRACE },
+	{ "debug", no_argument, NULL, OPT_DEBUG },
 	{ "tag", no_argument, NULL, OPT_TAG },
 	{ "mps", optional_argument, NULL, OPT_MPS },
 	{ "help", no_argument, NULL, 'h' },
@@ -149,6 +153,9 @@ static int take(int option, char **argv, struct run_options *o)
 		return parse_seconds("--timeout", optarg, &o->timeout_s);
 	case OPT_GRACE:
 		return parse_seconds("--grace", optarg, &o->grace_s);
+	case OPT_DEBUG:
+		o->debug = 1;
+		return -1;
 	case OPT_TAG:
 		o->tag = 1;
 		return -1;

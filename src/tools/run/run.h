@@ -42,6 +42,7 @@ struct run_options {
 	double grace_s;       /* from one phase of the end to the next */
 	const char *topology; /* NULL: none */
 	int tag;
+	int debug;       /* --debug */
 	int mps;         /* --mps */
 	int mps_percent; /* of the SMs, for each rank; 0: no limit */
 	char **command;  /* NULL-terminated */

@@ -106,6 +106,13 @@ static int set_number(const char *name, int n)
 	return setenv(name, text, 1);
 }
 
+/* What the user has set is the user's choice. */
+static int set_debug(void)
+{
+	return setenv("ORIEL_CHECKED", "1", 0) || setenv("ORIEL_STRICT", "1", 0) ||
+	       setenv("ORIEL_LATE", "2", 0) || setenv("ORIEL_LOG", "info", 0);
+}
+
 static int set_environment(const struct run_plan *plan, int rank)
 {
 	const char *topology = plan->options->topology;
@@ -122,6 +129,8 @@ static int set_environment(const struct run_plan *plan, int rank)
 		err = setenv("ORIEL_SECRET", plan->secret, 1);
 	if (!err && topology)
 		err = setenv("ORIEL_TOPOLOGY", topology, 1);
+	if (!err && plan->options->debug)
+		err = set_debug();
 	if (!err) /* an outer oriel-run may have set it */
 		err = rank ? unsetenv("ORIEL_LISTEN_FD") :
 			     set_number("ORIEL_LISTEN_FD", plan->listen_fd);

@@ -1,0 +1,39 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# subdirectory_test.sh CMAKE - Oriel as a folder of somebody's project: add_subdirectory() and
+# oriel::oriel build the library, and consumer.c runs with it.  Tests, benchmarks and examples of
+# Oriel are no part of such a project.
+set -euo pipefail
+cmake=$1
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+cp "$here/consumer.c" "$work"
+cat >"$work/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.25)
+project(consumer LANGUAGES C CXX)
+add_subdirectory($(cd "$here/../.." && pwd) oriel)
+add_executable(consumer consumer.c)
+target_link_libraries(consumer PRIVATE oriel::oriel)
+END
+# Without optimisation and GPU kernels: how it is linked is what counts here.
+"$cmake" -S "$work" -B "$work/build" -DORIEL_KERNELS=OFF >"$work/log" 2>&1 &&
+	"$cmake" --build "$work/build" -j2 --target consumer oriel-run >>"$work/log" 2>&1 || {
+	tail -n 60 "$work/log"
+	exit 1
+}
+run=$(find "$work/build" -name oriel-run -type f)
+timeout 60 "$run" -n 2 --timeout 30 "$work/build/consumer" >"$work/out"
+for line in 'rank 0 of 2 got 101' 'rank 1 of 2 got 100'; do
+	grep -qx "$line" "$work/out" || {
+		echo "install: '$line' is missing:"
+		cat "$work/out"
+		exit 1
+	}
+done
+if "$cmake" --build "$work/build" --target help | grep -qE 'unit_|contract_|01_hello|campaign'; then
+	echo "install: tests or examples of Oriel are part of the project"
+	exit 1
+fi
+echo "install: add_subdirectory: built and run"
