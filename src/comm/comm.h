@@ -2,7 +2,7 @@
 /*
  * comm/comm.h - the comm and what its files share.
  *
- * comm.c makes and ends it, agree.c lets ranks decide together, slab.c cuts control memory and control.c
+ * comm.c makes and ends it, object.c checks its handle, api.c has the other public calls, agree.c lets ranks decide together, slab.c cuts control memory and control.c
  * keeps its two halves, memory.c owns allocations, buffers.c registrations, imports.c peers' memory, passing.c hands descriptors to
  * other processes, failure.c keeps the first failure.
  *
@@ -367,6 +367,12 @@ struct ori_memory *ori_memory_use(struct oriel_comm *, const void *ptr, size_t b
  */
 int ori_memory_adopt(struct oriel_comm *, const void *ptr, size_t bytes, struct ori_memory **out);
 void ori_memory_unuse(struct oriel_comm *, struct ori_memory *);
+/*
+ * Takes the allocation of oriel_alloc at `ptr` for ending: nobody can begin to use it.  unclaim
+ * gives it back.  ORIEL_EINVAL if there is none, ORIEL_EBUSY if it is in use.
+ */
+int ori_memory_claim(struct oriel_comm *, const char *call, const void *ptr, struct ori_memory **);
+void ori_memory_unclaim(struct oriel_comm *, struct ori_memory *);
 /* The user has freed it, or it goes: peers map it no longer.  With the lock. */
 void ori_memory_tell_gone(struct oriel_comm *, struct ori_memory *);
 /*

@@ -76,11 +76,6 @@ static void take_text(struct oriel_comm *c, char *text, size_t bytes)
 	pthread_mutex_unlock(&c->lock);
 }
 
-int ori_comm_has_failed(const struct oriel_comm *c)
-{
-	return __atomic_load_n(&c->control->failure, __ATOMIC_ACQUIRE) != 0;
-}
-
 int ori_comm_failed(struct oriel_comm *c)
 {
 	uint64_t failure = __atomic_load_n(&c->control->failure, __ATOMIC_ACQUIRE);
@@ -134,13 +129,6 @@ int ori_comm_ask(struct oriel_comm *c)
 	if (c->engine && c->engine->link_flags & ORIEL_LINK_SILENT)
 		(void)c->engine->ops->idle(c->engine);
 	return ori_comm_failed(c);
-}
-
-int oriel_comm_status(struct oriel_comm *c)
-{
-	int err = ori_comm_check(c, "oriel_comm_status");
-
-	return err ? err : ori_comm_ask(c);
 }
 
 void ori_comm_fail_all(struct oriel_comm *c, int status, const char *why)
@@ -306,20 +294,4 @@ int ori_comm_device_status(struct oriel_comm *c, int err)
 	}
 	ori_comm_fail_all(c, ORIEL_EDEVICE, what);
 	return ori_fail_silent(err, "%s", what);
-}
-
-int oriel_comm_abort(struct oriel_comm *c, int why)
-{
-	int err = ori_comm_check(c, "oriel_comm_abort");
-	char text[128];
-
-	if (err)
-		return err;
-	if (why >= 0)
-		return ori_fail(ORIEL_EINVAL, "oriel_comm_abort: %d is not an error", why);
-	snprintf(text, sizeof(text), "rank %d aborted the comm: %s", c->rank,
-		 oriel_status_text(why));
-	ori_log(ORI_LOG_ERROR, "%s", text);
-	ori_comm_fail_all(c, ORIEL_EABORTED, text);
-	return 0;
 }

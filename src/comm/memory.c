@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/memory.c - memory this rank allocates so that peers can map it: oriel_alloc and the control slab.
+ * comm/memory.c - memory that this rank allocates so that peers can map it.
  *
- * Owns the list of allocations and who uses them.  Called on user threads; takes the comm's lock.
+ * Owns the list of allocations and the count of their users.  Waits for nobody: whoever ends memory
+ * settles the comm first (settle.c).  Called on user threads; takes the comm's lock.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -260,6 +261,39 @@ void ori_memory_unuse(struct oriel_comm *c, struct ori_memory *m)
 		ori_memory_end(c, m);
 }
 
+int ori_memory_claim(struct oriel_comm *c, const char *call, const void *ptr,
+		     struct ori_memory **out)
+{
+	struct ori_memory *m;
+	int users = 0;
+
+	pthread_mutex_lock(&c->lock);
+	for (m = c->memories; m; m = m->next)
+		if (m->allocation.base == ptr && m != c->slab_memory && m != c->near_memory &&
+		    !m->owned)
+			break;
+	if (m) {
+		users = m->users;
+		if (!users)
+			m->users = -1; /* ori_memory_use() finds it no longer */
+	}
+	pthread_mutex_unlock(&c->lock);
+	if (!m)
+		return ori_fail(ORIEL_EINVAL, "%s: %p is not from oriel_alloc", call, ptr);
+	if (users)
+		return ori_fail(ORIEL_EBUSY, "%s: %p is used by %d windows or buffers", call, ptr,
+				users);
+	*out = m;
+	return 0;
+}
+
+void ori_memory_unclaim(struct oriel_comm *c, struct ori_memory *m)
+{
+	pthread_mutex_lock(&c->lock);
+	m->users = 0;
+	pthread_mutex_unlock(&c->lock);
+}
+
 /*
  * An allocation that has part of the range but not all of it: *base and *bytes.  This comm knows
  * what was asked for, another's end with their pages.
@@ -353,60 +387,4 @@ int ori_memory_export(struct oriel_comm *c, const void *ptr, size_t bytes,
 		ori_memory_export_far(&m->allocation, out);
 	}
 	return bytes ? check_reach(c, ptr, m != NULL, out->far != 0) : 0;
-}
-
-int oriel_alloc(struct oriel_comm *c, size_t bytes, void **ptr)
-{
-	struct ori_memory *m;
-	int err = ori_comm_check(c, "oriel_alloc");
-
-	if (err)
-		return err;
-	if (!ptr || !bytes)
-		return ori_fail(ORIEL_EINVAL, "oriel_alloc: %s",
-				ptr ? "0 bytes" : "no place for the pointer");
-	ori_gone_check_all(c);
-	err = ori_memory_alloc(c, bytes, &m);
-	if (!err)
-		*ptr = m->allocation.base;
-	return err;
-}
-
-int oriel_free(struct oriel_comm *c, void *ptr)
-{
-	struct ori_memory *m;
-	int err = ori_comm_check(c, "oriel_free");
-	int users = 0;
-
-	if (err || !ptr)
-		return err;
-	pthread_mutex_lock(&c->lock);
-	for (m = c->memories; m; m = m->next)
-		if (m->allocation.base == ptr && m != c->slab_memory && m != c->near_memory &&
-		    !m->owned)
-			break;
-	if (m) {
-		users = m->users;
-		if (!users)
-			m->users = -1; /* nobody can begin to use it now */
-	}
-	pthread_mutex_unlock(&c->lock);
-	if (!m)
-		return ori_fail(ORIEL_EINVAL, "oriel_free: %p is not from oriel_alloc", ptr);
-	if (users)
-		return ori_fail(ORIEL_EBUSY, "oriel_free: %p is used by %d windows or buffers", ptr,
-				users);
-	err = ori_comm_settle(c);
-	/*
-	 * Something may still use it: it stays.  What ends with a failed comm's queues needs no
-	 * wait.
-	 */
-	if (err && !ori_comm_ask(c)) {
-		pthread_mutex_lock(&c->lock);
-		m->users = 0;
-		pthread_mutex_unlock(&c->lock);
-		return err;
-	}
-	ori_memory_end(c, m);
-	return 0;
 }
