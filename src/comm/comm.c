@@ -471,40 +471,6 @@ int oriel_comm_create(struct oriel_boot *boot, const struct oriel_comm_options *
 	return err ? err : ori_comm_build(own, &config, status, NULL, NULL, comm);
 }
 
-/* All that is on the comm's own stream. */
-static int await_kernels(struct oriel_comm *c)
-{
-	int err = c->device->ops->sync(c->device, NULL);
-
-	if (err == ORIEL_ETIMEDOUT)
-		__atomic_store_n(&c->overdue, 1, __ATOMIC_RELAXED);
-	return err;
-}
-
-/*
- * Kernels of a failed comm end when they look at its failure, which another rank may have told the host only.  Until
- * then the memory they look at must stay.
- */
-static void end_kernels(struct oriel_comm *c)
-{
-	if (!c->device->separate || __atomic_load_n(&c->overdue, __ATOMIC_RELAXED))
-		return;
-	ori_comm_tell_device(c);
-	(void)await_kernels(c);
-}
-
-int ori_comm_settle(struct oriel_comm *c)
-{
-	int err;
-
-	if (ori_comm_has_failed(c)) {
-		end_kernels(c);
-		return 0;
-	}
-	err = ori_comm_device_status(c, await_kernels(c));
-	return err ? err : ori_links_flush(c);
-}
-
 static int has_children(struct oriel_comm *c)
 {
 	int has = 0;

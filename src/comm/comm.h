@@ -337,9 +337,12 @@ int ori_control_mirror(struct oriel_comm *, uint64_t offset, uint64_t bytes);
 /* A table of this rank's, for kernels to read; *near is `table` itself where memory is one. */
 int ori_control_publish(struct oriel_comm *, const void *table, uint64_t bytes, const void **near);
 void ori_control_unpublish(struct oriel_comm *, const void *near, uint64_t bytes);
-/* A word of the device's half, by the host. */
-uint64_t ori_control_load(struct oriel_comm *, const uint64_t *near);
-void ori_control_store(struct oriel_comm *, uint64_t *near, uint64_t value);
+/*
+ * The host reads or writes a word of the device's half.  The status is the device's, without a look
+ * at the comm: the caller passes it to ori_comm_device_status().  *value is 0 after an error.
+ */
+int ori_control_load(struct oriel_comm *, const uint64_t *near, uint64_t *value);
+int ori_control_store(struct oriel_comm *, uint64_t *near, uint64_t value);
 
 /* reports.c: what late waits of this rank may ask, and what it answers to those of others. */
 int ori_reports_open(struct oriel_comm *);

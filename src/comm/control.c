@@ -87,22 +87,19 @@ void ori_control_unpublish(struct oriel_comm *c, const void *near, uint64_t byte
 	pthread_mutex_unlock(&c->lock);
 }
 
-uint64_t ori_control_load(struct oriel_comm *c, const uint64_t *near)
+int ori_control_load(struct oriel_comm *c, const uint64_t *near, uint64_t *value)
 {
-	uint64_t value = 0;
-
-	if (!c->device->separate)
-		return __atomic_load_n(near, __ATOMIC_ACQUIRE);
-	/* A device that no longer copies has failed: the comm has, too, and says why. */
-	if (ori_comm_device_status(c, c->device->ops->copy(c->device, &value, near, sizeof(value))))
-		return 0;
-	return value;
+	*value = 0;
+	if (c->device->separate)
+		return c->device->ops->copy(c->device, value, near, sizeof(*value));
+	*value = __atomic_load_n(near, __ATOMIC_ACQUIRE);
+	return 0;
 }
 
-void ori_control_store(struct oriel_comm *c, uint64_t *near, uint64_t value)
+int ori_control_store(struct oriel_comm *c, uint64_t *near, uint64_t value)
 {
-	if (!c->device->separate)
-		__atomic_store_n(near, value, __ATOMIC_RELEASE);
-	else
-		(void)c->device->ops->copy(c->device, near, &value, sizeof(value));
+	if (c->device->separate)
+		return c->device->ops->copy(c->device, near, &value, sizeof(value));
+	__atomic_store_n(near, value, __ATOMIC_RELEASE);
+	return 0;
 }

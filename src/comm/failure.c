@@ -45,13 +45,15 @@ void ori_comm_fail(struct oriel_comm *c, int status, int rank, const char *why)
 	oriel_cpu_wake(&c->control->waiters);
 }
 
-/* The word kernels look at, where it is not the host's own. */
+/* Where the device's memory is separate, kernels test a copy of the word. */
 void ori_comm_tell_device(struct oriel_comm *c)
 {
 	uint64_t failure = __atomic_load_n(&c->control->failure, __ATOMIC_ACQUIRE);
 
+	/* An error of the copy is not reported here: the next call on the device returns it. */
 	if (c->device->separate && failure && c->dev.failure)
-		ori_control_store(c, (uint64_t *)(uintptr_t)c->dev.failure, failure);
+		(void)c->device->ops->copy(c->device, (void *)(uintptr_t)c->dev.failure, &failure,
+					   sizeof(failure));
 }
 
 /* Lock held.  Until the text is there, at most ns. */

@@ -14,10 +14,19 @@
 #include "../kernels/window_ops.h"
 #include "window.h"
 
+/* The window's failure word; 0 if the device copies no more: the comm has failed and says why. */
+static uint64_t failure_word(struct oriel_window *w)
+{
+	uint64_t failure;
+
+	(void)ori_comm_device_status(w->comm, ori_control_load(w->comm, w->dev.failure, &failure));
+	return failure;
+}
+
 /* First failure of the window or its comm, with its text as the last error. */
 static int window_failed(struct oriel_window *w)
 {
-	uint64_t failure = ori_control_load(w->comm, w->dev.failure);
+	uint64_t failure = failure_word(w);
 	int status = ORIEL_FAILURE_STATUS(failure);
 	int rank = ORIEL_FAILURE_RANK(failure), by = ORIEL_FAILURE_BY(failure);
 
@@ -79,7 +88,7 @@ static int end_op(const struct host_op *op, int err)
 		return ori_comm_failed(w->comm);
 	if (has_text)
 		return err;
-	failure = ori_control_load(w->comm, w->dev.failure);
+	failure = failure_word(w);
 	if (ORIEL_FAILURE_STATUS(failure) == err)
 		return window_failed(w);
 	if (err == ORIEL_ENOTCONN)

@@ -39,7 +39,7 @@ static void free_control(struct oriel_window *w)
 	if (!w->has_control)
 		return;
 	header = ori_control_near(c, w->control_offset + w->layout.header);
-	ori_control_store(c, &header->generation, 0);
+	(void)ori_control_store(c, &header->generation, 0);
 	ori_control_unpublish(c, w->near_peers, (uint64_t)c->nranks * sizeof(*w->peers));
 	ori_control_unpublish(c, w->near_links, (uint64_t)c->nranks * sizeof(*w->links));
 	/* After a failure a peer may still be storing here: the pages are not reused. */
