@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "comm.h"
+#include "sources.h"
 
 struct oriel_buffer {
 	struct ori_child child; /* first: comm.c destroys through it */

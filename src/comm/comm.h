@@ -442,38 +442,6 @@ int ori_links_flush(struct oriel_comm *);
 /* As kernels see it; NULL without queues to that rank: mapped, or not connected. */
 const struct oriel_link *ori_link_to(struct oriel_comm *, int rank);
 
-/*
- * Local memory as source of puts and target of gets.  `owner` is the head of the list it joins;
- * `lasting`: memory that cannot go before its owner.  The same range of the same memory again
- * counts a reference; where it cannot be told whether it is the same it is registered anew.
- */
-struct ori_registration;
-int ori_source_take(struct oriel_comm *, struct ori_registration **owner, void *ptr, size_t bytes,
-		    int lasting, struct oriel_source *);
-/* One reference less; the last one waits until this rank's operations are complete. */
-int ori_source_give(struct oriel_comm *, struct ori_registration **owner,
-		    const struct oriel_source *);
-/* All of the owner's; what names them is complete. */
-void ori_sources_end(struct oriel_comm *, struct ori_registration **owner);
-/*
- * What of a first byte's address is its address under a remote key, zero-based but for these bits:
- * aligned words keep aligned addresses, and a kernel registers memory under another address only if
- * both agree within a page.
- */
-#define ORI_IOVA_MASK 4095u
-/* Memory that peers write to. */
-int ori_register_remote(struct oriel_comm *, void *ptr, size_t bytes, const struct ori_export *,
-			uint32_t key[ORIEL_NICS_MAX], struct ori_engine_blob *tell);
-/* A queued peer's memory, before queues name it; a key of 0 is of memory that is not there. */
-int ori_peer_memory(struct oriel_comm *, int rank, const uint32_t key[ORIEL_NICS_MAX],
-		    const struct ori_engine_blob *told);
-void ori_peer_memory_forget(struct oriel_comm *, int rank, const uint32_t key[ORIEL_NICS_MAX]);
-void ori_unregister(struct oriel_comm *, const uint32_t key[ORIEL_NICS_MAX]);
-/* Sources that touch the range, which goes. */
-void ori_sources_drop(struct oriel_comm *, const void *ptr, size_t bytes);
-/* All that are left, before the engine goes. */
-void ori_sources_drop_all(struct oriel_comm *);
-
 /* One service a process, shared by its comms. */
 struct ori_passing;
 int ori_passing_open(struct ori_passing **);

@@ -15,6 +15,7 @@
 #include <oriel/device/queue.h>
 
 #include "links.h"
+#include "registrations.h"
 
 #define IDLE_LOOK_NS 20000ull
 #define BLOCK_BYTES (1u << 20)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "comm.h"
+#include "registrations.h"
 
 static void enlist(struct oriel_comm *c, struct ori_memory *m)
 {

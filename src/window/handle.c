@@ -8,6 +8,7 @@
 
 #include <oriel/device.h>
 
+#include "../comm/sources.h"
 #include "window.h"
 
 /* A place in this rank's control memory: the device's half. */

@@ -11,6 +11,7 @@
 
 #include <oriel/device.h>
 
+#include "../comm/sources.h"
 #include "../kernels/window_ops.h"
 #include "window.h"
 

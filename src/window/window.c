@@ -12,6 +12,7 @@
 
 #include <oriel/device.h>
 
+#include "../comm/sources.h"
 #include "window.h"
 
 struct create_record {
