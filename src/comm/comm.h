@@ -400,6 +400,8 @@ void ori_import_drop(struct oriel_comm *, struct ori_import *);
 /*
  * The whole of a peer's allocation, for engines that carry payload by name; good until the engine
  * is left.  Kept until the peer tells that it is gone, the window over it goes, or the comm ends.
+ * The caller drives the engine, may wait only shortly, and looks at what is gone first
+ * (ori_gone_check()).
  */
 const void *ori_import_resolve(struct oriel_comm *, int peer, uint64_t id, uint64_t offset,
 			       uint64_t bytes, int *device);

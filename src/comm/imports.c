@@ -324,19 +324,13 @@ void ori_imports_take_all(struct oriel_comm *c, int peer, struct ori_import **dr
 }
 
 /*
- * Called by the engine, on whichever thread drives it: short waits only.  An import made here stays
- * until its owner tells that it is gone, so that later payload of the same memory costs a look into
- * the list.
+ * An import made here stays until its owner tells that it is gone, so that later payload of the same
+ * memory costs only a look into the list.
  */
 static struct ori_import *find_or_import(struct oriel_comm *c, int peer, uint64_t id)
 {
 	struct ori_import *i;
 
-	/*
-	 * First: a driver may know new memory by the same handle as old memory that is still mapped
-	 * here.
-	 */
-	ori_gone_check(c, peer);
 	pthread_mutex_lock(&c->lock);
 	for (i = c->imports; i; i = i->next)
 		if (i->peer == peer && i->id == id)

@@ -57,6 +57,12 @@ static const void *resolve(void *ctx, int rank, uint64_t id, uint64_t offset, ui
 
 	if (rank < 0 || rank >= c->nranks)
 		return NULL;
+	/*
+	 * First: a driver may know new memory by the same handle as old memory that is still mapped
+	 * here.
+	 */
+	if (!c->peers[rank].same_process)
+		ori_gone_check(c, rank);
 	return ori_import_resolve(c, rank, id, offset, bytes, device);
 }
 
