@@ -12,6 +12,7 @@
 
 #include "../engine/engine.h"
 #include "comm.h"
+#include "links.h"
 
 /* What a rank tells in the first round. */
 struct create_record {
@@ -252,6 +253,18 @@ static int make_node_boot(struct oriel_comm *c)
 	return err;
 }
 
+/* The engine, and the queues that the comm starts with. */
+static int build_links(struct oriel_comm *c)
+{
+	int err = ori_links_choose(c);
+
+	if (err)
+		return err;
+	/* A rank whose engine does not open tells the others in the first round of connecting. */
+	return ori_connect_queues(c, ori_links_open(c), NULL,
+				  c->config.connect ? ORI_CONNECT_ALL : 0);
+}
+
 static void on_boot_failure(void *ctx, int status, int rank, const char *why)
 {
 	struct oriel_comm *c = ctx;
@@ -380,7 +393,7 @@ int ori_comm_build(struct oriel_boot *boot, const struct ori_config *config, int
 	c->quiet = 0;
 	err = ori_comm_agree(c, status, NULL, NULL, 0);
 	if (!err && c->topology.nnodes > 1)
-		err = ori_links_build(c);
+		err = build_links(c);
 	if (err)
 		goto err_live;
 	err = build_device_handle(c);

@@ -435,8 +435,10 @@ struct oriel_buffer *ori_buffer_covering(struct oriel_comm *, const void *ptr, s
 
 /* ---- links.c, connect.c, registrations.c: queued peers ------------------------------------------------------------ */
 
-/* Engine and results of a comm with more than one node, and the queues it starts with. [C] */
-int ori_links_build(struct oriel_comm *);
+/* The best engine that all ranks offer; the same on all of them.  Collective. */
+int ori_links_choose(struct oriel_comm *);
+/* This rank opens the chosen engine and makes its tables, without queues to anybody. */
+int ori_links_open(struct oriel_comm *);
 /* Stops the engine and frees what is not in the slab. */
 void ori_links_free(struct oriel_comm *);
 /* All that this rank has posted is complete. */

@@ -278,7 +278,7 @@ static int make_tables(struct oriel_comm *c, struct ori_links *l)
 	return 0;
 }
 
-static int prepare(struct oriel_comm *c)
+int ori_links_open(struct oriel_comm *c)
 {
 	struct ori_links *l = calloc(1, sizeof(*l));
 	int err;
@@ -299,7 +299,11 @@ static int prepare(struct oriel_comm *c)
 		err = make_own_wires(c);
 	if (!err)
 		err = publish(c, l);
-	return err ? err : c->engine->ops->start(c->engine);
+	if (err)
+		return err;
+	c->dev.results = ori_control_near(c, l->results);
+	memcpy(c->dev.result_key, l->result_key, sizeof(c->dev.result_key));
+	return c->engine->ops->start(c->engine);
 }
 
 /* ---- together ---------------------------------------------------------------------------------------------- */
@@ -328,8 +332,7 @@ struct offer_record {
 	char why[256];
 };
 
-/* The best engine that all ranks offer: the same on all of them. */
-static int choose_engine(struct oriel_comm *c)
+int ori_links_choose(struct oriel_comm *c)
 {
 	struct offer_record mine = { 0 }, *all = calloc((size_t)c->nranks, sizeof(*all));
 	struct ori_engine_world world = engine_world(c);
@@ -361,20 +364,6 @@ static int choose_engine(struct oriel_comm *c)
 	if (!err)
 		c->engine_name = ori_engine_best(common);
 	return err;
-}
-
-int ori_links_build(struct oriel_comm *c)
-{
-	int err = choose_engine(c);
-
-	if (!err)
-		err = ori_connect_queues(c, prepare(c), NULL,
-					 c->config.connect ? ORI_CONNECT_ALL : 0);
-	if (err)
-		return err;
-	c->dev.results = ori_control_near(c, c->links->results);
-	memcpy(c->dev.result_key, c->links->result_key, sizeof(c->dev.result_key));
-	return 0;
 }
 
 /*
