@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm.h"
+#include "agree.h"
 
 #define CAUSE_BYTES 224
 /* For the last round of a call after its deadline, and the least that follows a first round. */

@@ -8,7 +8,12 @@
  */
 #include <stdio.h>
 
-#include "comm.h"
+#include "agree.h"
+#include "failure.h"
+#include "gone.h"
+#include "memory.h"
+#include "object.h"
+#include "settle.h"
 
 /* ---- questions ------------------------------------------------------------------------------- */
 

@@ -10,7 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm.h"
+#include "agree.h"
+#include "buffers.h"
+#include "failure.h"
+#include "imports.h"
+#include "memory.h"
+#include "object.h"
+#include "settle.h"
 #include "sources.h"
 
 struct oriel_buffer {

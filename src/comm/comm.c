@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/comm.c - a comm is made and ended here.
+ * comm/comm.c - a comm is made here; destroy.c ends it.
  *
  * Creation is two rounds: everybody tells its facts and where its control memory is; everybody classifies
  * the same facts, maps the control memory of its mapped peers, and tells how that went.  A rank whose own
@@ -10,9 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../engine/engine.h"
+#include "agree.h"
 #include "comm.h"
+#include "connect.h"
+#include "control.h"
+#include "destroy.h"
+#include "failure.h"
+#include "imports.h"
 #include "links.h"
+#include "passing.h"
+#include "reports.h"
+#include "speaker.h"
 
 /* What a rank tells in the first round. */
 struct create_record {
@@ -277,71 +285,6 @@ static void on_boot_failure(void *ctx, int status, int rank, const char *why)
 	ori_comm_fail(c, status, rank, why);
 }
 
-/* Ends all that works by itself for this rank and may reach peers' memory: the engine. */
-static void stop_comm(struct oriel_comm *c)
-{
-	if (c->boot)
-		c->boot->ops->watch(c->boot, NULL, NULL);
-	ori_reports_close(c);
-	while (c->attachments) {
-		struct ori_attachment *attachment = c->attachments;
-
-		c->attachments = attachment->next;
-		attachment->destroy(attachment);
-	}
-	while (c->children) {
-		struct ori_child *child = c->children;
-
-		ori_child_remove(c, child);
-		child->destroy(child);
-	}
-	ori_links_free(c);
-	ori_failure_stop(c);
-}
-
-/*
- * Frees everything there is of a comm, also of one that was never finished; talks to nobody.  After a
- * failure thread ranks may still be storing to this rank's memory: then its addresses stay.
- */
-static void free_comm(struct oriel_comm *c)
-{
-	int abandon = c->control && ori_comm_has_failed(c);
-
-	if (abandon)
-		c->quiet = 0;
-	stop_comm(c);
-	ori_speaker_stop(c);
-	for (int r = 0; c->peers && r < c->nranks; r++) {
-		ori_import_drop(c, c->peers[r].slab_import);
-		ori_import_drop(c, c->peers[r].near_import);
-	}
-	ori_imports_drop_all(c);
-	while (c->memories) {
-		if (abandon)
-			ori_memory_abandon(c, c->memories);
-		else
-			ori_memory_free(c, c->memories);
-	}
-	ori_slab_destroy(&c->slab);
-	if (c->host_device && c->host_device != c->device)
-		c->host_device->ops->close(c->host_device);
-	if (c->device)
-		ori_device_drop(c->device);
-	if (c->passing)
-		ori_passing_close(c->passing);
-	ori_topology_free(&c->topology);
-	if (c->node_boot)
-		ori_boot_drop(c->node_boot);
-	if (c->boot)
-		ori_boot_drop(c->boot);
-	free(c->facts);
-	free(c->peers);
-	free(c->dev_peers);
-	ori_failure_close(c);
-	pthread_mutex_destroy(&c->lock);
-	free(c);
-}
-
 int ori_comm_build(struct oriel_boot *boot, const struct ori_config *config, int status,
 		   const struct oriel_comm *parent, const int *forced_nodes,
 		   struct oriel_comm **out)
@@ -413,7 +356,7 @@ err_live:
 	ori_live_remove(c);
 err_comm:
 	free(all);
-	free_comm(c);
+	ori_comm_free(c);
 	return err;
 }
 
@@ -482,69 +425,4 @@ int oriel_comm_create(struct oriel_boot *boot, const struct oriel_comm_options *
 		status = ori_fail(ORIEL_EINVAL, "oriel_comm_create: no place for the comm");
 	err = duplicate_boot(boot, (uint64_t)(config.timeout * 1e9), &own);
 	return err ? err : ori_comm_build(own, &config, status, NULL, NULL, comm);
-}
-
-static int has_children(struct oriel_comm *c)
-{
-	int has = 0;
-
-	pthread_mutex_lock(&c->lock);
-	for (struct ori_child *child = c->children; child; child = child->next)
-		has |= !child->along;
-	pthread_mutex_unlock(&c->lock);
-	return has;
-}
-
-/*
- * An engine may still hold packets for a peer, and with thread ranks that peer's memory is gone once it is freed: all
- * engines stop first.  Who fails here tells no peer in its memory, as that may be another comm's already.
- */
-static int stop_together(struct oriel_comm *c)
-{
-	int err;
-
-	stop_comm(c);
-	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_COMM_DESTROY, 0, NULL, NULL, 0);
-	c->quiet = !err;
-	if (err) {
-		ori_comm_fail(c, err, c->rank, ori_last_error_text());
-		c->boot->ops->abort(c->boot, err, ori_last_error_text());
-	}
-	return err;
-}
-
-int oriel_comm_destroy(struct oriel_comm *c)
-{
-	int status = 0, err;
-
-	if (!c)
-		return 0;
-	err = ori_comm_check(c, "oriel_comm_destroy");
-	if (err)
-		return err;
-	/*
-	 * Peers may still be storing to control memory of this rank (a wake after the last signal), and
-	 * thread ranks share the mapping: all must have come here before it goes.
-	 */
-	if (!ori_comm_failed(c)) {
-		if (has_children(c))
-			status = ori_fail(ORIEL_EBUSY,
-					  "oriel_comm_destroy: windows or buffers are left");
-		else
-			status = ori_comm_settle(c);
-		err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_COMM_DESTROY, status, NULL, NULL,
-				0);
-		if (err == ORIEL_EBUSY)
-			return err; /* on all ranks: the comm lives on */
-		/* Ranks that did not come may still be storing there: the addresses stay. */
-		if (err)
-			ori_comm_fail_all(c, err, ori_last_error_text());
-		else
-			err = stop_together(c);
-	} else {
-		(void)ori_comm_settle(c);
-	}
-	ori_live_remove(c);
-	free_comm(c);
-	return err;
 }

@@ -13,7 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agree.h"
+#include "connect.h"
+#include "failure.h"
+#include "imports.h"
 #include "links.h"
+#include "object.h"
 
 /* Where in a row of words the numbers of the lanes begin. */
 #define ROW_NUMBERS (1u + sizeof(struct ori_export) / sizeof(uint32_t))

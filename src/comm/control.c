@@ -10,7 +10,8 @@
  */
 #include <string.h>
 
-#include "comm.h"
+#include "control.h"
+#include "memory.h"
 
 /* This rank maps its own slab and those of its host's ranks; most of the room is for others. */
 static uint64_t slab_bytes(const struct oriel_comm *c, uint64_t wanted)

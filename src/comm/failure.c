@@ -12,7 +12,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "comm.h"
+#include "control.h"
+#include "failure.h"
 
 /* How long a GPU's error waits for word of a peer's death; the boot has it in milliseconds. */
 #define VERDICT_NS (5 * ORI_NS_PER_S)

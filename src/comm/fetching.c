@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "comm.h"
+#include "../util/util.h"
 #include "passing.h"
 
 #define PAUSE_NS (ORI_NS_PER_S / 100)

@@ -10,7 +10,9 @@
  *
  * Telling: any thread.  Looking: whoever drives the engine, and user threads.
  */
-#include "comm.h"
+#include "control.h"
+#include "gone.h"
+#include "imports.h"
 
 /* ---- the owner ------------------------------------------------------------------------------- */
 

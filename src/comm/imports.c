@@ -10,7 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "comm.h"
+#include "agree.h"
+#include "failure.h"
+#include "imports.h"
+#include "memory.h"
 #include "passing.h"
 
 #define PARTS_MAX 65536u

@@ -9,7 +9,10 @@
 
 #include "../engine/wqe_decode.h"
 
+#include "control.h"
+#include "failure.h"
 #include "links.h"
+#include "object.h"
 
 static struct ori_lane_memory *lane_memory(struct ori_links *l, int rank, uint32_t n)
 {

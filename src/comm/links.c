@@ -14,6 +14,11 @@
 
 #include <oriel/device/queue.h>
 
+#include "agree.h"
+#include "control.h"
+#include "failure.h"
+#include "gone.h"
+#include "imports.h"
 #include "links.h"
 #include "registrations.h"
 

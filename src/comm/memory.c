@@ -9,7 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "comm.h"
+#include "gone.h"
+#include "memory.h"
+#include "object.h"
+#include "passing.h"
 #include "registrations.h"
 
 static void enlist(struct oriel_comm *c, struct ori_memory *m)

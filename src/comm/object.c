@@ -3,9 +3,11 @@
  * comm/object.c - the comm as an object: is the handle alive, has it failed, what stands on it.
  *
  * The ground floor of src/comm.  It calls no other file of the folder, so all of them may call it.
- * Owns the lists of children (windows, buffers) and attachments.  Any thread; takes the comm's lock.
+ * Owns the lists of children (windows, buffers) and attachments.  Any thread; takes the comm's
+ * lock.
  */
-#include "comm.h"
+#include "control.h"
+#include "object.h"
 
 int ori_comm_check(struct oriel_comm *c, const char *call)
 {

@@ -19,7 +19,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "comm.h"
+#include "../util/util.h"
 #include "passing.h"
 
 #define REQUEST_TIMEOUT_MS 2000

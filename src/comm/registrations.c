@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "object.h"
 #include "registrations.h"
 
 /* ---- keys ------------------------------------------------------------------------------------ */

@@ -9,7 +9,11 @@
 #include <stdio.h>
 
 #include "../diag/diag.h"
-#include "comm.h"
+#include "agree.h"
+#include "control.h"
+#include "imports.h"
+#include "object.h"
+#include "reports.h"
 
 /* A rank that runs answers in milliseconds; one that does not is stopped, or not reached. */
 #define ASK_NS ORI_NS_PER_S

@@ -6,7 +6,10 @@
  * streams are the user's to synchronise.  Called on user threads, before memory, keys, windows,
  * buffers or the comm end.  Both waits end by the comm's deadline.
  */
-#include "comm.h"
+#include "failure.h"
+#include "links.h"
+#include "object.h"
+#include "settle.h"
 
 /* Waits for all kernels on the comm's own stream. */
 static int await_kernels(struct oriel_comm *c)

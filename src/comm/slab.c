@@ -7,7 +7,8 @@
  */
 #include <stdlib.h>
 
-#include "comm.h"
+#include "../util/util.h"
+#include "slab.h"
 
 static uint64_t whole_pages(uint64_t bytes)
 {

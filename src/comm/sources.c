@@ -3,21 +3,24 @@
  * comm/sources.c - local memory as source of puts and target of gets, and memory for peers.
  *
  * Finds out whose memory a range is, so that a source is never given to memory that only has the
- * address of what was registered (docs/decisions/0029).  Memory that peers write to is registered by
- * whoever tells them of it, who keeps the keys.  Without an engine every key is 0.
+ * address of what was registered (docs/decisions/0029).  Memory that peers write to is registered
+ * by whoever tells them of it, who keeps the keys.  Without an engine every key is 0.
  *
  * Does not own the registrations (registrations.c).  Called on user threads.
  */
 #include <string.h>
 
+#include "failure.h"
+#include "memory.h"
+#include "settle.h"
 #include "sources.h"
 
 /*
  * Returns the memory of oriel_alloc that the range is part of, in use; NULL if there is none.
  *
  * Peers' engines map that memory and read it themselves.  Other memory goes through this rank's
- * engine.  A peer would have to unmap it when the user frees it; the driver's call that unmaps waits
- * for kernels, and those may wait for that peer's engine.
+ * engine.  A peer would have to unmap it when the user frees it; the driver's call that unmaps
+ * waits for kernels, and those may wait for that peer's engine.
  */
 static struct ori_memory *describe(struct oriel_comm *c, void *ptr, size_t bytes,
 				   struct ori_engine_memory *out)

@@ -3,6 +3,7 @@
 #ifndef ORI_SOURCES_H
 #define ORI_SOURCES_H
 
+#include "memory.h"
 #include "registrations.h"
 
 /*
@@ -17,9 +18,9 @@ int ori_source_give(struct oriel_comm *, struct ori_registration **owner,
 		    const struct oriel_source *);
 
 /*
- * The bits of an address that stay under a remote key, which is zero-based otherwise.  Aligned words
- * keep aligned addresses, and a kernel can register memory under another address only if both agree
- * within a page.
+ * The bits of an address that stay under a remote key, which is zero-based otherwise.  Aligned
+ * words keep aligned addresses, and a kernel can register memory under another address only if both
+ * agree within a page.
  */
 #define ORI_IOVA_MASK 4095u
 /* Registers memory that peers write to. */

@@ -12,7 +12,9 @@
 
 #include "../diag/diag.h"
 #include "../device/cpu/cpu.h"
-#include "comm.h"
+#include "control.h"
+#include "failure.h"
+#include "speaker.h"
 
 #define LOOK_NS 20000000ull
 

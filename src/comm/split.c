@@ -8,7 +8,9 @@
  */
 #include <stdlib.h>
 
-#include "comm.h"
+#include "agree.h"
+#include "failure.h"
+#include "object.h"
 
 struct split_record {
 	int32_t color, key;

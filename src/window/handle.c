@@ -8,6 +8,8 @@
 
 #include <oriel/device.h>
 
+#include "../comm/control.h"
+#include "../comm/links.h"
 #include "../comm/sources.h"
 #include "window.h"
 

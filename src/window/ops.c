@@ -11,6 +11,9 @@
 
 #include <oriel/device.h>
 
+#include "../comm/control.h"
+#include "../comm/failure.h"
+#include "../comm/memory.h"
 #include "../comm/sources.h"
 #include "../kernels/window_ops.h"
 #include "window.h"

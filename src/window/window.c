@@ -12,6 +12,14 @@
 
 #include <oriel/device.h>
 
+#include "../comm/agree.h"
+#include "../comm/control.h"
+#include "../comm/failure.h"
+#include "../comm/gone.h"
+#include "../comm/imports.h"
+#include "../comm/links.h"
+#include "../comm/memory.h"
+#include "../comm/settle.h"
 #include "../comm/sources.h"
 #include "window.h"
 

@@ -2,8 +2,8 @@
 /*
  * window/window.h - the window and what its files share.
  *
- * layout.c says where each array lies in a window's control memory, window.c makes and ends windows,
- * handle.c builds the device handle, ops.c issues operations from the host.
+ * layout.c says where each array lies in a window's control memory, window.c makes and ends
+ * windows, handle.c builds the device handle, ops.c issues operations from the host.
  */
 #ifndef ORI_WINDOW_H
 #define ORI_WINDOW_H
@@ -12,7 +12,7 @@
 
 #include <oriel/oriel.h>
 
-#include "../comm/comm.h"
+#include "../comm/object.h"
 
 /* Offsets in a window's control memory, alike on every rank. */
 struct ori_window_layout {

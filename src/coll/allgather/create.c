@@ -9,6 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../comm/agree.h"
+#include "../../comm/buffers.h"
+#include "../../comm/failure.h"
+#include "../../comm/links.h"
 #include "gather.h"
 
 #define OFFERS 16

@@ -12,6 +12,10 @@
  */
 #include <stdlib.h>
 
+#include "../../comm/buffers.h"
+#include "../../comm/control.h"
+#include "../../comm/failure.h"
+#include "../../comm/links.h"
 #include "gather.h"
 
 /* ---- tokens ---------------------------------------------------------------------------------------- */

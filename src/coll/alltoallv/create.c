@@ -11,6 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../comm/agree.h"
+#include "../../comm/failure.h"
+#include "../../comm/links.h"
 #include "alltoallv.h"
 
 #define BYTES_MAX (1ull << 44)

@@ -10,6 +10,8 @@
  */
 #include <oriel/device.h>
 
+#include "../../comm/control.h"
+#include "../../comm/failure.h"
 #include "alltoallv.h"
 
 /* ---- arguments --------------------------------------------------------------------------------------- */
