@@ -100,7 +100,8 @@ struct oriel_comm {
 	struct ori_slab slab;
 	int device_lost;           /* atomic: the user has been told that and why */
 	struct ori_speaker *watch; /* looks after waits of a device that cannot speak; else NULL */
-	const char *engine_name; /* chosen by all ranks; NULL without queued peers, as are the next */
+	/* The next three are NULL without queued peers. */
+	const char *engine_name; /* chosen by all ranks */
 	struct ori_engine *engine;
 	struct ori_links *links;
 	struct ori_control *control; /* own */

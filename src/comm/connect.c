@@ -2,10 +2,11 @@
 /*
  * comm/connect.c - makes queues to the queued peers that are asked for, and to no others.
  *
- * Rounds of all ranks: who wants whom; what everybody's new queues and wires are called; whether all could connect.
- * A pair gets queues when one of the two names the other.  The memory of a pair is taken when it is connected, so a
- * rank of a large job pays for the peers it talks to.  Nobody posts to a new queue before the last round is over,
- * and until then nobody sees it: a failure leaves the peers as unconnected as they were.
+ * Rounds of all ranks: who wants whom; what everybody's new queues and wires are called; whether
+ * all could connect.  A pair gets queues when one of the two names the other.  The memory of a pair
+ * is taken when it is connected, so a rank of a large job pays for the peers it talks to.  Nobody
+ * posts to a new queue before the last round is over, and until then nobody sees it: a failure
+ * leaves the peers as unconnected as they were.
  *
  * Does not own the tables (links.c) or the queue pairs (lanes.c).  Called by comm creation and by
  * oriel_comm_connect, on any thread; the engine is at work meanwhile.
@@ -63,7 +64,7 @@ static int gather(struct oriel_comm *c, const void *mine, void *all, uint64_t by
 	return err;
 }
 
-/* ---- who with whom ----------------------------------------------------------------------------------- */
+/* ---- who with whom -------------------------------------------------------------------------- */
 
 static int compare(const struct connecting *k)
 {
@@ -73,8 +74,8 @@ static int compare(const struct connecting *k)
 		if (all[r].lanes != all[0].lanes || all[r].nics != all[0].nics ||
 		    all[r].flags != all[0].flags)
 			return ori_fail(ORIEL_EMISMATCH,
-					"rank %d and rank 0 differ in ORIEL_LANES, ORIEL_NICS or the "
-					"engine's abilities",
+					"rank %d and rank 0 differ in ORIEL_LANES, ORIEL_NICS or "
+					"the engine's abilities",
 					r);
 	for (int r = 0; r < k->comm->nranks; r++)
 		if (all[r].count < ORI_CONNECT_ALL || all[r].count > k->comm->nranks)
@@ -140,7 +141,7 @@ static int choose_peers(struct connecting *k)
 	return err;
 }
 
-/* ---- what it is called ---------------------------------------------------------------------------------- */
+/* ---- what it is called ---------------------------------------------------------------------- */
 
 static int make_peer(struct oriel_comm *c, int rank)
 {
@@ -196,7 +197,7 @@ static const uint32_t *find_row(const struct connecting *k, int rank)
 	return NULL;
 }
 
-/* ---- connecting ------------------------------------------------------------------------------------------ */
+/* ---- connecting ----------------------------------------------------------------------------- */
 
 static int set_wires(struct oriel_comm *c, int rank, const uint32_t *row)
 {
@@ -290,7 +291,10 @@ static int connect_peers(struct connecting *k)
 	return err;
 }
 
-/* All ranks have connected: windows made from now on, and the comm's own handle, reach the new peers. */
+/*
+ * All ranks have connected: windows made from now on, and the comm's own handle, reach the new
+ * peers.
+ */
 static int show_peers(struct connecting *k)
 {
 	struct oriel_comm *c = k->comm;
@@ -302,6 +306,12 @@ static int show_peers(struct connecting *k)
 		if (!k->fresh[r])
 			continue;
 		fill_link(c, r, &c->links->link[r]);
+		/*
+		 * [LINKS3] release, system scope; partner: the device's load of the peer's link,
+		 * which needs no acquire because it reads on through that pointer only.  Publishes
+		 * the link and its lanes to CPU kernels of other threads.  Without it such a kernel
+		 * could see the pointer beside a link that has no lanes yet.
+		 */
 		__atomic_store_n(&d->link, ori_link_to(c, r), __ATOMIC_RELEASE);
 		/* while the comm is being made there is no handle yet */
 		if (c->device->separate && c->dev.peers)
@@ -314,7 +324,7 @@ static int show_peers(struct connecting *k)
 	return err;
 }
 
-/* ---- the rounds ------------------------------------------------------------------------------------------ */
+/* ---- the rounds ----------------------------------------------------------------------------- */
 
 static void list_named(struct connecting *k, const int *ranks, int n)
 {
@@ -415,7 +425,10 @@ int oriel_comm_connect(struct oriel_comm *c, const int *ranks, int n)
 				  n > 0 ? " and no list" : "");
 	for (int i = 0; !status && i < n; i++)
 		status = ori_comm_check_rank(c, ranks[i], "oriel_comm_connect");
-	/* Without queued peers there is nothing to make; a bad argument is still everybody's business. */
+	/*
+	 * Without queued peers there is nothing to make; a bad argument is still everybody's
+	 * business.
+	 */
 	if (!c->links)
 		return ori_comm_agree(c, status, NULL, NULL, 0);
 	return ori_connect_queues(c, status, ranks, n);

@@ -3,8 +3,9 @@
  * comm/control.c - the two halves of a rank's control memory.
  *
  * The host's half is a memfd that engines and host code write, pinned so that kernels reach it; the
- * device's half is device memory that kernels and mapped peers write.  Offsets are cut once and hold in
- * both.  Where the device's memory is the host's there is one memory and the halves are the same.
+ * device's half is device memory that kernels and mapped peers write.  Offsets are cut once and
+ * hold in both.  Where the device's memory is the host's there is one memory and the halves are the
+ * same.
  *
  * Called on user threads, within calls that make or end things; load and store from any thread.
  */
@@ -93,6 +94,10 @@ int ori_control_load(struct oriel_comm *c, const uint64_t *near, uint64_t *value
 	*value = 0;
 	if (c->device->separate)
 		return c->device->ops->copy(c->device, value, near, sizeof(*value));
+	/*
+	 * acquire, without a partner: kernels set these words (a window's failure, a refused call),
+	 * and callers read nothing else because of the value.
+	 */
 	*value = __atomic_load_n(near, __ATOMIC_ACQUIRE);
 	return 0;
 }
@@ -101,6 +106,10 @@ int ori_control_store(struct oriel_comm *c, uint64_t *near, uint64_t value)
 {
 	if (c->device->separate)
 		return c->device->ops->copy(c->device, near, &value, sizeof(value));
+	/*
+	 * release, without a partner: the host takes a word back (a window ends, a refused call has
+	 * been told).  A reader that finds 0 reads nothing else because of it.
+	 */
 	__atomic_store_n(near, value, __ATOMIC_RELEASE);
 	return 0;
 }

@@ -26,7 +26,7 @@ struct ori_gone {
 struct ori_control {
 	struct oriel_waiters waiters;
 	struct oriel_waiters engine_waiters; /* the thread of this rank's engine, when it sleeps */
-	uint64_t failure; /* first failure; set once, by this rank or by a mapped peer that aborts */
+	uint64_t failure; /* the first; set once, by this rank or by a mapped peer that aborts */
 	uint8_t pad[ORIEL_LINE_BYTES - 8];
 	struct oriel_board board;
 	struct ori_gone gone;

@@ -3,8 +3,8 @@
  * comm/failure.c - the first failure of a comm: who, what, why; told to all who wait.
  *
  * The word in control memory is what device code tests; the text is for people.  A mapped peer that
- * aborts writes the word directly, so a failure may be there before its text.  Kernels of a separate device
- * test a copy in its memory, which the host keeps.
+ * aborts writes the word directly, so a failure may be there before its text.  Kernels of a
+ * separate device test a copy in its memory, which the host keeps.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -14,6 +14,7 @@
 
 #include "control.h"
 #include "failure.h"
+#include "object.h"
 
 /* How long a GPU's error waits for word of a peer's death; the boot has it in milliseconds. */
 #define VERDICT_NS (5 * ORI_NS_PER_S)
@@ -25,15 +26,6 @@
  */
 #define TEXT_NS (3 * ORI_NS_PER_S)
 
-static int set_word(uint64_t *word, uint64_t failure)
-{
-	uint64_t none = 0;
-
-	/* [F1] release; waits read it relaxed: they only stop, nothing is read because of it. */
-	return __atomic_compare_exchange_n(word, &none, failure, 0, __ATOMIC_RELEASE,
-					   __ATOMIC_RELAXED);
-}
-
 void ori_comm_fail(struct oriel_comm *c, int status, int rank, const char *why)
 {
 	pthread_mutex_lock(&c->lock);
@@ -41,7 +33,7 @@ void ori_comm_fail(struct oriel_comm *c, int status, int rank, const char *why)
 		snprintf(c->failure_text, sizeof(c->failure_text), "%s", why);
 	pthread_cond_broadcast(&c->failure_told);
 	pthread_mutex_unlock(&c->lock);
-	set_word(&c->control->failure, ORIEL_FAILURE(status, rank));
+	(void)ori_failure_set(&c->control->failure, ORIEL_FAILURE(status, rank));
 	ori_comm_tell_device(c);
 	oriel_cpu_wake(&c->control->waiters);
 }
@@ -49,7 +41,7 @@ void ori_comm_fail(struct oriel_comm *c, int status, int rank, const char *why)
 /* Where the device's memory is separate, kernels test a copy of the word. */
 void ori_comm_tell_device(struct oriel_comm *c)
 {
-	uint64_t failure = __atomic_load_n(&c->control->failure, __ATOMIC_ACQUIRE);
+	uint64_t failure = ori_comm_failure(c);
 
 	/* An error of the copy is not reported here: the next call on the device returns it. */
 	if (c->device->separate && failure && c->dev.failure)
@@ -81,7 +73,7 @@ static void take_text(struct oriel_comm *c, char *text, size_t bytes)
 
 int ori_comm_failed(struct oriel_comm *c)
 {
-	uint64_t failure = __atomic_load_n(&c->control->failure, __ATOMIC_ACQUIRE);
+	uint64_t failure = ori_comm_failure(c);
 	char text[256];
 	int status = ORIEL_FAILURE_STATUS(failure);
 
@@ -126,7 +118,9 @@ int ori_comm_lost(struct oriel_comm *c)
 	return ori_fail_silent(status, "the comm has failed: %s", text);
 }
 
-/* A NIC that tells nobody is asked: what a kernel found in a CQ is then known to the comm as well. */
+/*
+ * A NIC that tells nobody is asked: what a kernel found in a CQ is then known to the comm as well.
+ */
 int ori_comm_ask(struct oriel_comm *c)
 {
 	if (c->engine && c->engine->link_flags & ORIEL_LINK_SILENT)
@@ -140,19 +134,19 @@ void ori_comm_fail_all(struct oriel_comm *c, int status, const char *why)
 
 	ori_comm_fail(c, status, c->rank, why);
 	/* Who gives up because of another's failure passes that one on, not itself. */
-	first = __atomic_load_n(&c->control->failure, __ATOMIC_ACQUIRE);
+	first = ori_comm_failure(c);
 	for (int r = 0; r < c->nranks; r++) {
 		struct ori_control *control = c->peers[r].control;
 
 		if (r == c->rank || !control)
 			continue;
-		set_word(&control->failure, first);
+		(void)ori_failure_set(&control->failure, first);
 		oriel_cpu_wake(&control->waiters);
 	}
 	c->boot->ops->abort(c->boot, status, why);
 }
 
-/* ---- a failure that waits for its cause ------------------------------------------------------ */
+/* ---- a failure that waits for its cause ----------------------------------------------------- */
 
 struct ori_held {
 	struct oriel_comm *comm;
@@ -272,7 +266,7 @@ static void await_verdict(struct oriel_comm *c)
 	uint64_t end = ori_deadline_ns(longest);
 	struct timespec pause = { .tv_nsec = 1000000 };
 
-	while (!__atomic_load_n(&c->control->failure, __ATOMIC_ACQUIRE) && ori_now_ns() < end)
+	while (!ori_comm_failure(c) && ori_now_ns() < end)
 		nanosleep(&pause, NULL);
 }
 

@@ -14,7 +14,7 @@
 #include "gone.h"
 #include "imports.h"
 
-/* ---- the owner ------------------------------------------------------------------------------- */
+/* ---- the owner ------------------------------------------------------------------------------ */
 
 void ori_gone_tell(struct oriel_comm *c, uint64_t id)
 {
@@ -26,19 +26,21 @@ void ori_gone_tell(struct oriel_comm *c, uint64_t id)
 	g = &c->control->gone;
 	count = __atomic_load_n(&g->count, __ATOMIC_RELAXED); /* one writer: the lock is held */
 	/*
-	 * [GONE3] release; partner [GONE4] in look().  A peer that reads this name in place of the one
-	 * a lap before sees a count that is at least this one, and knows that it has missed names.
+	 * [GONE3] release, system scope; partner [GONE4] in look().  A peer that reads this name in
+	 * place of the one a lap before must see a count that is at least this one: then it knows
+	 * that it has missed names.  Without it the peer would take this name for the older one and
+	 * keep memory mapped whose name was overwritten.
 	 */
 	__atomic_store_n(&g->id[count % ORI_GONE_KEPT], id, __ATOMIC_RELEASE);
 	/*
-	 * [GONE1] release; partner [GONE2] in look().  A peer that sees the count sees the name.
-	 * Without it the peer would forget the name that stood there a lap before, and go on to use
-	 * memory of this name.
+	 * [GONE1] release, system scope; partner [GONE2] in look().  A peer that sees the count
+	 * sees the name.  Without it the peer would unmap the memory whose name stood there a lap
+	 * before, and go on to use memory of this name.
 	 */
 	__atomic_store_n(&g->count, count + 1, __ATOMIC_RELEASE);
 }
 
-/* ---- the peers ------------------------------------------------------------------------------- */
+/* ---- the peers ------------------------------------------------------------------------------ */
 
 static struct ori_gone *words_of(const struct oriel_comm *c, int rank)
 {
@@ -69,12 +71,12 @@ static void look(struct oriel_comm *c, int rank, struct ori_import **dropped)
 
 	if (!g || !has_news(c, rank))
 		return;
-	/* [GONE2] acquire; partner [GONE1] in ori_gone_tell(). */
+	/* [GONE2] acquire, system scope; partner [GONE1] in ori_gone_tell(). */
 	count = __atomic_load_n(&g->count, __ATOMIC_ACQUIRE);
 	n = count - *seen;
 	/* one less than there are places: the next name may be on its way into the oldest one's */
 	for (uint64_t i = 0; n < ORI_GONE_KEPT && i < n; i++)
-		/* [GONE4] acquire; partner [GONE3]: the count below is not older than the name */
+		/* [GONE4] acquire, system scope; partner [GONE3]: the count below is no older */
 		ids[i] = __atomic_load_n(&g->id[(*seen + i) % ORI_GONE_KEPT], __ATOMIC_ACQUIRE);
 	if (__atomic_load_n(&g->count, __ATOMIC_RELAXED) - *seen >= ORI_GONE_KEPT)
 		ori_imports_take_all(c, rank, dropped);
@@ -92,7 +94,7 @@ void ori_gone_check(struct oriel_comm *c, int rank)
 	ori_imports_unmap(dropped);
 }
 
-/* ---- from outside of the engine -------------------------------------------------------------- */
+/* ---- from outside of the engine ------------------------------------------------------------- */
 
 struct looking {
 	struct oriel_comm *comm;

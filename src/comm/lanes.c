@@ -19,6 +19,12 @@ static struct ori_lane_memory *lane_memory(struct ori_links *l, int rank, uint32
 	return (struct ori_lane_memory *)(void *)(l->peers[rank].lanes + n * l->lane_bytes);
 }
 
+struct oriel_queue *ori_lane_main(const struct oriel_lane *lane)
+{
+	/* [LINKS2] acquire, process scope; partner [LINKS1] in ori_lane_make(). */
+	return __atomic_load_n(&lane->main, __ATOMIC_ACQUIRE);
+}
+
 uint64_t ori_lane_bytes(uint32_t depth, int own_rings)
 {
 	return sizeof(struct ori_lane_memory) + (own_rings ? 0 : 4ull * depth * ORI_WQE_BYTES);
@@ -76,8 +82,10 @@ int ori_lane_make(struct oriel_comm *c, struct ori_links *l, int rank, uint32_t 
 	l->number[i] = e->ops->queue_number(e, lane->nic, m->main.qpn);
 	lane->companion = &m->companion;
 	/*
-	 * [L1] release; partner [L2] in find_queue() and ori_links_flush().  Other queues are at work: who looks
-	 * for one that failed must find this one whole, or not at all.
+	 * [LINKS1] release, process scope; partner [LINKS2] in ori_lane_main().  Publishes the
+	 * lane's two queues and its NIC to threads that look for a failed queue or wait for all
+	 * queues, while this call connects.  Without it: A makes this lane; B looks for the number
+	 * of another queue that failed, finds `main`, and reads a companion that is still NULL.
 	 */
 	__atomic_store_n(&lane->main, &m->main, __ATOMIC_RELEASE);
 	return 0;
@@ -108,8 +116,7 @@ static struct oriel_queue *find_queue(struct oriel_comm *c, uint32_t nic, uint32
 
 	for (uint64_t i = 0; i < n; i++) {
 		struct oriel_lane *lane = &l->lane[i];
-		/* [L2] acquire; partner [L1] in ori_lane_make(). */
-		struct oriel_queue *main = __atomic_load_n(&lane->main, __ATOMIC_ACQUIRE);
+		struct oriel_queue *main = ori_lane_main(lane);
 
 		if (!main || lane->nic != nic)
 			continue;
@@ -123,25 +130,19 @@ static struct oriel_queue *find_queue(struct oriel_comm *c, uint32_t nic, uint32
 }
 
 /*
- * From within a step, before the error's CQE: a companion that counts the CQE must find who waits for the count
- * already told (oriel_wait_counter looks at the failure word after the count).
+ * From within a step, before the error's CQE: a companion that counts the CQE must find who waits
+ * for the count already told (oriel_wait_counter looks at the failure word after the count).
  */
 void ori_lane_doomed(void *comm, uint32_t nic, uint32_t qpn)
 {
 	struct oriel_comm *c = comm;
-	uint64_t none = 0;
 	int is_main;
 	struct oriel_queue *q = find_queue(c, nic, qpn, &is_main);
 
 	if (!q)
 		return;
-	/* [F2] release, as [F1] of failure.c. */
-	__atomic_compare_exchange_n(&q->error, &none, ORIEL_FAILURE(ORIEL_EREMOTE, q->peer), 0,
-				    __ATOMIC_RELEASE, __ATOMIC_RELAXED);
-	none = 0;
-	__atomic_compare_exchange_n(&c->control->failure, &none,
-				    ORIEL_FAILURE(ORIEL_EREMOTE, q->peer), 0, __ATOMIC_RELEASE,
-				    __ATOMIC_RELAXED);
+	(void)ori_failure_set(&q->error, ORIEL_FAILURE(ORIEL_EREMOTE, q->peer));
+	(void)ori_failure_set(&c->control->failure, ORIEL_FAILURE(ORIEL_EREMOTE, q->peer));
 	ori_comm_tell_device(c);
 }
 

@@ -30,7 +30,7 @@ const struct oriel_link *ori_link_to(struct oriel_comm *c, int rank)
 	return c->links && c->links->link[rank].nlanes ? &c->links->dev_link[rank] : NULL;
 }
 
-/* ---- alone ----------------------------------------------------------------------------------------------- */
+/* ---- alone ---------------------------------------------------------------------------------- */
 
 static int read_config(struct oriel_comm *c, struct ori_links *l)
 {
@@ -311,7 +311,7 @@ int ori_links_open(struct oriel_comm *c)
 	return c->engine->ops->start(c->engine);
 }
 
-/* ---- together ---------------------------------------------------------------------------------------------- */
+/* ---- together ------------------------------------------------------------------------------- */
 
 /*
  * A NIC is best near the GPU it serves, and only the rank's device knows where that is.  A
@@ -372,8 +372,8 @@ int ori_links_choose(struct oriel_comm *c)
 }
 
 /*
- * What was posted and not waited for is complete before memory goes: a late write would find its key gone
- * and take the queue, and with it the comm, down.
+ * What was posted and not waited for is complete before memory goes: a late write would find its
+ * key gone and take the queue, and with it the comm, down.
  */
 static int wait_idle(struct oriel_comm *c)
 {
@@ -403,11 +403,11 @@ int ori_links_flush(struct oriel_comm *c)
 		return wait_idle(c);
 	for (uint64_t i = 0; i < n && !err; i++) {
 		struct oriel_lane *lane = &l->lane[i];
-		/* [L2] as in lanes.c: another thread may be connecting. */
-		struct oriel_queue *main = __atomic_load_n(&lane->main, __ATOMIC_ACQUIRE);
+		struct oriel_queue *main = ori_lane_main(lane); /* another thread may connect */
 
 		if (!main)
 			continue;
+		/* as [QUEUE8]: counts what kernels and other threads have rung */
 		err = ori_queue_wait(&scope, main, ori_load_acquire_sys(&main->produced));
 		if (!err)
 			err = ori_queue_wait(&scope, lane->companion,

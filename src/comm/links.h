@@ -72,6 +72,8 @@ uint64_t ori_links_wire_bytes(const struct oriel_comm *);
 /* Memory for wires and lanes of the ranks that `fresh` names; it goes with the comm. */
 int ori_links_make_memory(struct oriel_comm *, const uint8_t *fresh, int count);
 
+/* The lane's main queue, on any thread; NULL until the lane is whole. */
+struct oriel_queue *ori_lane_main(const struct oriel_lane *);
 /* What a lane takes of the host's memory. */
 uint64_t ori_lane_bytes(uint32_t depth, int own_rings);
 /* Makes the queues of lane `n` towards a rank over their memory. */

@@ -23,6 +23,36 @@ int ori_comm_check_rank(struct oriel_comm *c, int rank, const char *call)
 	return err;
 }
 
+/* ---- failure words -------------------------------------------------------------------------- */
+
+int ori_failure_set(uint64_t *word, uint64_t failure)
+{
+	uint64_t none = 0;
+
+	/*
+	 * [COMM1] release, system scope; partner [COMM2] in ori_comm_failure().  Publishes all that
+	 * the setting rank did before: its stores to peers' memory and the text of the failure.
+	 * Without it: A stores to B's window and gives up; B sees the word and returns to its user;
+	 * a store of A appears in B's buffer after that.  System scope, because mapped peers of
+	 * other processes set the word.  Waits of device code read it relaxed: they only end.
+	 */
+	return __atomic_compare_exchange_n(word, &none, failure, 0, __ATOMIC_RELEASE,
+					   __ATOMIC_RELAXED);
+}
+
+uint64_t ori_comm_failure(const struct oriel_comm *c)
+{
+	/* [COMM2] acquire, system scope; partner [COMM1] in ori_failure_set(). */
+	return __atomic_load_n(&c->control->failure, __ATOMIC_ACQUIRE);
+}
+
+int ori_comm_has_failed(const struct oriel_comm *c)
+{
+	return ori_comm_failure(c) != 0;
+}
+
+/* ---- children and attachments --------------------------------------------------------------- */
+
 void ori_child_add(struct oriel_comm *c, struct ori_child *child)
 {
 	pthread_mutex_lock(&c->lock);
@@ -89,9 +119,4 @@ void ori_attachments_forget(struct oriel_comm *c, const void *owner)
 {
 	for (struct ori_attachment *a = first_attachment(c); a; a = a->next)
 		a->forget(a, owner);
-}
-
-int ori_comm_has_failed(const struct oriel_comm *c)
-{
-	return __atomic_load_n(&c->control->failure, __ATOMIC_ACQUIRE) != 0;
 }

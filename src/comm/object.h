@@ -44,6 +44,10 @@ struct ori_attachment {
 int ori_comm_check(struct oriel_comm *, const char *call);
 int ori_comm_check_rank(struct oriel_comm *, int rank, const char *call);
 
+/* Keeps the first failure in a word, as ORIEL_FAILURE() makes it.  1: this was the first. */
+int ori_failure_set(uint64_t *word, uint64_t failure);
+/* The first failure of the comm; 0: none.  Any thread. */
+uint64_t ori_comm_failure(const struct oriel_comm *);
 /*
  * Has the comm failed?  For calls that end things: the last error stays as it is, with the cause of
  * the call that fails.

@@ -34,8 +34,8 @@ static void fill(struct oriel_window *w, uint64_t offset, uint64_t words, uint64
 }
 
 /*
- * The host's half is fresh zeros; the device's becomes what that is made here.  Before any peer knows it: a
- * word zeroed after the exchange could erase a fast peer's first signal.
+ * The host's half is fresh zeros; the device's becomes what that is made here.  Before any peer
+ * knows it: a word zeroed after the exchange could erase a fast peer's first signal.
  */
 int ori_window_control_init(struct oriel_window *w, uint64_t generation)
 {
@@ -63,6 +63,12 @@ int ori_window_control_init(struct oriel_window *w, uint64_t generation)
 	fill(w, l->staging_free, channels * ORI_STAGING_LINE_WORDS, first);
 	fill(w, l->staging_cursors, channels * ORI_STAGING_LINE_WORDS, first);
 	header->failure = 0;
+	/*
+	 * [WIN1] release, system scope; partner [CHECK1] in ori_check_live().
+	 * Publishes the words set above to a checked call that finds this generation.  Without it a
+	 * thread that got the handle by a relaxed store of the user's could find the window alive
+	 * beside words that are not set yet.
+	 */
 	__atomic_store_n(&header->generation, generation, __ATOMIC_RELEASE);
 	return ori_control_mirror(w->comm, w->control_offset, l->bytes);
 }

@@ -2,10 +2,10 @@
 /*
  * window/ops.c - what host code does with a window.
  *
- * On the CPU a host-issued operation is the device call made by a group of one, on the caller's thread, with
- * the checked handle.  On a separate device it is a kernel of one block on the caller's stream
- * (kernels/window_ops.c): arguments are tested here, and what goes wrong there becomes the window's failure.
- * Any thread; two may use one window at once.
+ * On the CPU a host-issued operation is the device call made by a group of one, on the caller's
+ * thread, with the checked handle.  On a separate device it is a kernel of one block on the
+ * caller's stream (kernels/window_ops.c): arguments are tested here, and what goes wrong there
+ * becomes the window's failure.  Any thread; two may use one window at once.
  */
 #include <string.h>
 
@@ -87,7 +87,7 @@ static int end_op(const struct host_op *op, int err)
 	/* the wait that gave up has said for what */
 	if (!err || (has_text && err == ORIEL_ETIMEDOUT))
 		return err;
-	failure = __atomic_load_n(w->comm->dev.failure, __ATOMIC_ACQUIRE);
+	failure = ori_comm_failure(w->comm);
 	if (ORIEL_FAILURE_STATUS(failure) == err)
 		return ori_comm_failed(w->comm);
 	if (has_text)
@@ -167,7 +167,7 @@ int oriel_window_source_release(struct oriel_window *w, struct oriel_source *sou
 	return err;
 }
 
-/* ---- on the stream of a separate device ----------------------------------------------------------- */
+/* ---- on the stream of a separate device ----------------------------------------------------- */
 
 static int is_separate(const struct oriel_window *w)
 {
@@ -291,7 +291,7 @@ static int launch_word(struct oriel_window *w, const char *call, int code, int p
 	return launch_op(w, call, &o, stream);
 }
 
-/* ---- public --------------------------------------------------------------------------------------- */
+/* ---- public --------------------------------------------------------------------------------- */
 
 int oriel_window_reset_signals(struct oriel_window *w, void *stream)
 {
@@ -393,7 +393,8 @@ int oriel_window_wait_signal(struct oriel_window *w, int peer, int id, int cmp, 
 		return err;
 	if (peer < 0 && cmp != ORIEL_GE)
 		return ori_fail(ORIEL_EINVAL,
-				"oriel_window_wait_signal: a sum over sources waits by ORIEL_GE only");
+				"oriel_window_wait_signal: a sum over sources waits by ORIEL_GE "
+				"only");
 	if (is_separate(w))
 		return launch_word(w, "oriel_window_wait_signal", ORI_WINDOW_WAIT_SIGNAL, peer, id,
 				   cmp, value, stream);

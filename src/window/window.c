@@ -2,9 +2,10 @@
 /*
  * window/window.c - windows are made and ended here.
  *
- * Creation is two rounds.  Before the first, everything local: options, buffer, control memory, all set
- * before a peer knows of them.  In it, ranks tell options and where their memory is.  Before the second,
- * each maps its peers' buffers.  A rank that failed takes part in the round and all fail alike.
+ * Creation is two rounds.  Before the first, everything local: options, buffer, control memory, all
+ * set before a peer knows of them.  In it, ranks tell options and where their memory is.  Before
+ * the second, each maps its peers' buffers.  A rank that failed takes part in the round and all
+ * fail alike.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +38,7 @@ int ori_window_check(struct oriel_window *w, const char *call)
 	return ori_live_check(w, ORI_LIVE_WINDOW, call);
 }
 
-/* ---- ending ----------------------------------------------------------------------------------------- */
+/* ---- ending --------------------------------------------------------------------------------- */
 
 static void free_control(struct oriel_window *w)
 {
@@ -150,6 +151,10 @@ static int check_unused(struct oriel_window *w)
 
 	/* what the own stream had to do is done, and with it requests that were kept for that */
 	ori_attachments_reap(w->comm);
+	/*
+	 * [WIN2] acquire, process scope; partner: the release in let_go() of
+	 * coll/allgather/state.c, after the request's last use of the window.
+	 */
 	users = __atomic_load_n(&w->users, __ATOMIC_ACQUIRE);
 	if (!err && users)
 		err = ori_fail(ORIEL_EBUSY,
@@ -160,8 +165,8 @@ static int check_unused(struct oriel_window *w)
 }
 
 /*
- * All have come.  Ranks that mean different windows keep them all: each would take memory from under a window
- * that the others go on using.  The same verdict on all ranks.
+ * All have come.  Ranks that mean different windows keep them all: each would take memory from
+ * under a window that the others go on using.  The same verdict on all ranks.
  */
 static int meet_to_destroy(struct oriel_window *w, int *differ)
 {
@@ -197,8 +202,9 @@ int oriel_window_destroy(struct oriel_window *w)
 		return err;
 	c = w->comm;
 	/*
-	 * No rank's memory goes before every rank has stopped using it: what the comm's own stream still has to
-	 * do is waited for here, other streams are the caller's.  A failed comm waits for nobody else.
+	 * No rank's memory goes before every rank has stopped using it: what the comm's own stream
+	 * still has to do is waited for here, other streams are the caller's.  A failed comm waits
+	 * for nobody else.
 	 */
 	if (!ori_comm_failed(c))
 		err = meet_to_destroy(w, &differ);
@@ -216,7 +222,7 @@ int oriel_window_destroy(struct oriel_window *w)
 	return err;
 }
 
-/* ---- making ------------------------------------------------------------------------------------------- */
+/* ---- making --------------------------------------------------------------------------------- */
 
 static int prepare_buffer(struct oriel_window *w, struct ori_export *export)
 {
@@ -315,7 +321,8 @@ static int compare_options(const struct create_record *all, int nranks)
 
 		if (field)
 			return ori_fail(ORIEL_EMISMATCH,
-					"oriel_window_create: rank %d and rank 0 differ in option %s",
+					"oriel_window_create: rank %d and rank 0 differ in "
+					"option %s",
 					r, field);
 	}
 	return 0;
@@ -337,7 +344,10 @@ static int map_peers(struct oriel_window *w, const struct create_record *all)
 	for (int r = 0; !err && r < c->nranks; r++) {
 		void *buffer = NULL;
 
-		/* Not connected when the window is made: its operations are refused (ORIEL_PEER_NONE). */
+		/*
+		 * Not connected when the window is made: its operations are refused
+		 * (ORIEL_PEER_NONE).
+		 */
 		if (c->peers[r].pair.kind == ORIEL_PEER_QUEUED && !ori_link_to(c, r))
 			continue;
 		if (c->peers[r].pair.kind == ORIEL_PEER_QUEUED) {
