@@ -87,7 +87,9 @@ int ori_agree_bytes(struct oriel_boot *boot, uint64_t timeout_ns, enum ori_call 
 	int err;
 
 	if (!record || !records) {
-		/* Who cannot take part gives up for all, or they would wait until their deadline. */
+		/*
+		 * Who cannot take part gives up for all, or they would wait until their deadline.
+		 */
 		err = ori_fail(ORIEL_ENOMEM, "%s: no memory", ori_call_name(call));
 		boot->ops->abort(boot, err, ori_last_error_text());
 		goto out;

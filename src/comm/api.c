@@ -15,7 +15,7 @@
 #include "object.h"
 #include "settle.h"
 
-/* ---- questions ------------------------------------------------------------------------------- */
+/* ---- questions ------------------------------------------------------------------------------ */
 
 int oriel_comm_rank(struct oriel_comm *c)
 {
@@ -110,7 +110,7 @@ int oriel_comm_status(struct oriel_comm *c)
 	return err ? err : ori_comm_ask(c);
 }
 
-/* ---- ranks together -------------------------------------------------------------------------- */
+/* ---- ranks together ------------------------------------------------------------------------- */
 
 /* A rank with a bad scope tells the whole comm, because no group is known. */
 static int check_scope(enum oriel_scope scope, const char *call)
@@ -135,8 +135,8 @@ static int check_gather(const struct oriel_boot *boot, const void *mine, const v
 	if (bytes <= ORI_BOOT_PART_MAX && (size_t)boot->nranks * bytes <= ORI_BOOT_RESULT_MAX)
 		return 0;
 	return ori_fail(ORIEL_ERANGE,
-			"oriel_comm_allgather: %zu bytes from each of %d ranks; at most %u from each "
-			"and %u in all are possible; oriel_allgather() moves more",
+			"oriel_comm_allgather: %zu bytes from each of %d ranks; at most %u from "
+			"each and %u in all are possible; oriel_allgather() moves more",
 			bytes, boot->nranks, ORI_BOOT_PART_MAX, ORI_BOOT_RESULT_MAX);
 }
 
@@ -193,7 +193,7 @@ int oriel_comm_abort(struct oriel_comm *c, int why)
 	return 0;
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 int oriel_alloc(struct oriel_comm *c, size_t bytes, void **ptr)
 {
@@ -249,7 +249,7 @@ int oriel_copy(struct oriel_comm *c, void *to, const void *from, size_t bytes)
 	return ori_comm_device_status(c, c->device->ops->copy(c->device, to, from, bytes));
 }
 
-/* ---- kernels --------------------------------------------------------------------------------- */
+/* ---- kernels -------------------------------------------------------------------------------- */
 
 int oriel_launch(struct oriel_comm *c, const struct oriel_kernel *kernel, int nblocks, int nthreads,
 		 const void *args, size_t args_bytes, void *stream)

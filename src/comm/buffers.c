@@ -3,8 +3,8 @@
  * comm/buffers.c - registered buffers: local memory, counted, that ranks may exchange.
  *
  * The same range registered again is the same buffer with one reference more; it goes with the last
- * release.  After the exchange each rank has the mapped peers' buffers in its address space, and the
- * keys by which the engine names those of queued peers.
+ * release.  After the exchange each rank has the mapped peers' buffers in its address space, and
+ * the keys by which the engine names those of queued peers.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,7 +156,9 @@ int oriel_buffer_register(struct oriel_comm *c, void *ptr, size_t bytes, struct 
 	err = new_buffer(c, ptr, bytes, &made);
 	if (err)
 		return err;
-	/* Looked for and listed under one lock: two threads registering one range get one buffer. */
+	/*
+	 * Looked for and listed under one lock: two threads registering one range get one buffer.
+	 */
 	pthread_mutex_lock(&c->lock);
 	there = find_buffer(c, made);
 	if (there) {
@@ -387,7 +389,7 @@ int oriel_buffer_release(struct oriel_buffer *b)
 	return gone ? end_buffer(b) : 0;
 }
 
-/* ---- for layers above --------------------------------------------------------------------------------- */
+/* ---- for layers above ----------------------------------------------------------------------- */
 
 void ori_buffer_hold(struct oriel_buffer *b)
 {

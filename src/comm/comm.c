@@ -2,9 +2,10 @@
 /*
  * comm/comm.c - a comm is made here; destroy.c ends it.
  *
- * Creation is two rounds: everybody tells its facts and where its control memory is; everybody classifies
- * the same facts, maps the control memory of its mapped peers, and tells how that went.  A rank whose own
- * preparation failed still takes part in the round, so that all ranks learn who and why.
+ * Creation is two rounds: everybody tells its facts and where its control memory is; everybody
+ * classifies the same facts, maps the control memory of its mapped peers, and tells how that went.
+ * A rank whose own preparation failed still takes part in the round, so that all ranks learn who
+ * and why.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ struct create_record {
 };
 _Static_assert(sizeof(struct create_record) <= ORI_RECORD_BYTES, "must fit a record");
 
-/* ---- first round: this rank alone ------------------------------------------------------------------ */
+/* ---- first round: this rank alone ----------------------------------------------------------- */
 
 /*
  * A GPU has few channels to feed it (32 in a process), and streams that share one wait for each
@@ -106,7 +107,7 @@ static int prepare(struct oriel_comm *c, const struct oriel_comm *parent, const 
 	return 0;
 }
 
-/* ---- second round: with everybody's facts ------------------------------------------------------------ */
+/* ---- second round: with everybody's facts --------------------------------------------------- */
 
 /* Ranks on the GPU of this one, and the processes they are in. */
 static void tell_sharers(struct oriel_comm *c)
@@ -360,7 +361,7 @@ err_comm:
 	return err;
 }
 
-/* ---- public ------------------------------------------------------------------------------------------ */
+/* ---- public --------------------------------------------------------------------------------- */
 
 static int apply_options(const struct oriel_comm_options *options, struct ori_config *config)
 {

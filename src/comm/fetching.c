@@ -2,8 +2,8 @@
 /*
  * comm/fetching.c - the asking side of passing.c: one allocation of another process.
  *
- * Called by: imports.c, on the user's thread, within a collective call.  The other process may be stopped
- * or gone: connect, send and receive all end by the deadline.
+ * Called by: imports.c, on the user's thread, within a collective call.  The other process may be
+ * stopped or gone: connect, send and receive all end by the deadline.
  */
 #include <errno.h>
 #include <string.h>
@@ -158,8 +158,8 @@ static int ask(struct asking *a, struct ori_allocation *theirs)
 }
 
 /*
- * The service gives up on who connects and then says nothing for a while.  That may have been this process,
- * stopped in between: so it asks again, until its own deadline.
+ * The service gives up on who connects and then says nothing for a while.  That may have been this
+ * process, stopped in between: so it asks again, until its own deadline.
  */
 int ori_passing_fetch(const char *socket_name, const uint8_t token[16], uint64_t id,
 		      uint64_t timeout_ns, int (*look)(void *ctx), void *ctx,

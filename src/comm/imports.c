@@ -2,8 +2,8 @@
 /*
  * comm/imports.c - peers' memory in this address space: mapped once an allocation, counted.
  *
- * What a peer says about its memory is untrusted: ranges are tested against the size it names and the
- * device tests that against the descriptor.  A rank of this host is asked for its descriptor
+ * What a peer says about its memory is untrusted: ranges are tested against the size it names and
+ * the device tests that against the descriptor.  A rank of this host is asked for its descriptor
  * (passing.c); a rank of another host of the NVLink fabric has sent a fabric handle along.
  */
 #include <stdlib.h>
@@ -327,8 +327,8 @@ void ori_imports_take_all(struct oriel_comm *c, int peer, struct ori_import **dr
 }
 
 /*
- * An import made here stays until its owner tells that it is gone, so that later payload of the same
- * memory costs only a look into the list.
+ * An import made here stays until its owner tells that it is gone, so that later payload of the
+ * same memory costs only a look into the list.
  */
 static struct ori_import *find_or_import(struct oriel_comm *c, int peer, uint64_t id)
 {

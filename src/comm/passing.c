@@ -2,9 +2,10 @@
 /*
  * comm/passing.c - hands memory descriptors to other processes of the same user.
  *
- * One service a process: a socket in the abstract namespace (no file to leave behind) and a thread that
- * answers requests {magic, token, id} with a descriptor.  A request is served only if its sender has our
- * user id and knows the token, which ranks learn through their boot.  Everything received is untrusted.
+ * One service a process: a socket in the abstract namespace (no file to leave behind) and a thread
+ * that answers requests {magic, token, id} with a descriptor.  A request is served only if its
+ * sender has our user id and knows the token, which ranks learn through their boot.  Everything
+ * received is untrusted.
  *
  * Owns: the socket, the thread, the table of offered descriptors (the owners', who withdraw them
  * before they close them).
@@ -75,7 +76,7 @@ void ori_passing_set_timeout(int fd, uint64_t ns)
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t));
 }
 
-/* ---- the serving side ------------------------------------------------------------------------------ */
+/* ---- the serving side ----------------------------------------------------------------------- */
 
 /* Every byte is looked at, so that the time taken says nothing about where they differ. */
 static int tokens_equal(const uint8_t *a, const uint8_t *b)
@@ -393,7 +394,9 @@ int ori_passing_find_range(struct ori_passing *p, const void *ptr, size_t bytes,
 		if (begin < base || begin - base > o->allocation.bytes ||
 		    bytes > o->allocation.bytes - (begin - base))
 			continue;
-		/* the user's own memory is described anew: its name goes with the comm that gave it */
+		/*
+		 * the user's own memory is described anew: its name goes with the comm that gave it
+		 */
 		if (o->allocation.identity)
 			continue;
 		*id = o->id;

@@ -36,7 +36,7 @@ void ori_passing_withdraw(struct ori_passing *, uint64_t id);
 int ori_passing_fetch(const char *socket, const uint8_t token[16], uint64_t id, uint64_t timeout_ns,
 		      int (*look)(void *ctx), void *ctx, struct ori_allocation *theirs);
 
-/* ---- between the two ends -------------------------------------------------------------------- */
+/* ---- between the two ends ------------------------------------------------------------------- */
 
 #define ORI_PASSING_MAGIC 0x4f52464432ull /* "ORFD2" */
 

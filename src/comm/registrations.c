@@ -14,7 +14,7 @@
 #include "object.h"
 #include "registrations.h"
 
-/* ---- keys ------------------------------------------------------------------------------------ */
+/* ---- keys ----------------------------------------------------------------------------------- */
 
 int ori_peer_memory(struct oriel_comm *c, int rank, const uint32_t key[ORIEL_NICS_MAX],
 		    const struct ori_engine_blob *told)
@@ -38,7 +38,7 @@ void ori_unregister(struct oriel_comm *c, const uint32_t key[ORIEL_NICS_MAX])
 	c->engine->ops->memory_remove(c->engine, key);
 }
 
-/* ---- the tree and its lists; under the comm's lock ------------------------------------------- */
+/* ---- the tree and its lists; under the comm's lock ------------------------------------------ */
 
 static void enlist(struct ori_registration **list, struct ori_registration *r)
 {
@@ -114,7 +114,7 @@ static void retire_others(struct oriel_comm *c, const struct ori_identity *now)
 	}
 }
 
-/* ---- making and counting --------------------------------------------------------------------- */
+/* ---- making and counting -------------------------------------------------------------------- */
 
 int ori_registration_make(struct oriel_comm *c, const struct ori_engine_memory *memory,
 			  struct ori_registration **out)
@@ -183,7 +183,7 @@ int ori_registration_less(struct oriel_comm *c, struct ori_registration **owner,
 	return r != NULL;
 }
 
-/* ---- ending ---------------------------------------------------------------------------------- */
+/* ---- ending --------------------------------------------------------------------------------- */
 
 static void drop_list(struct oriel_comm *c, struct ori_registration *list)
 {

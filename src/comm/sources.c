@@ -111,7 +111,7 @@ int ori_source_give(struct oriel_comm *c, struct ori_registration **owner,
 	return 0;
 }
 
-/* ---- memory for peers ------------------------------------------------------------------------ */
+/* ---- memory for peers ----------------------------------------------------------------------- */
 
 /* Peers' engines map the memory of oriel_alloc only; see describe(). */
 int ori_register_remote(struct oriel_comm *c, void *ptr, size_t bytes,

@@ -2,9 +2,9 @@
 /*
  * comm/split.c - a comm of some of a comm's ranks.
  *
- * Ranks of colour < 0 form a group too, so that every rank makes the same boot calls; theirs is dropped.
- * The new comm has a boot and control memory of its own and outlives its parent.  A GPU, with the
- * stream that a kernel without one goes to, is held by both; the last one closes it.
+ * Ranks of colour < 0 form a group too, so that every rank makes the same boot calls; theirs is
+ * dropped.  The new comm has a boot and control memory of its own and outlives its parent.  A GPU,
+ * with the stream that a kernel without one goes to, is held by both; the last one closes it.
  */
 #include <stdlib.h>
 
