@@ -3,8 +3,9 @@
  * comm/api.c - public calls on a comm that exists: questions, small collectives, memory, launches.
  *
  * The top floor of src/comm: it checks arguments, and the files below do the work.  No file of the
- * folder calls it.  Creation and destruction are in comm.c, windows in
- * src/window.  Any thread.
+ * folder calls it.  Creation and destruction are in comm.c and destroy.c, windows in src/window.
+ *
+ * Any thread.
  */
 #include <stdio.h>
 

@@ -2,10 +2,10 @@
 /*
  * comm/comm.c - a comm is made here; destroy.c ends it.
  *
- * Creation is two rounds: everybody tells its facts and where its control memory is; everybody
- * classifies the same facts, maps the control memory of its mapped peers, and tells how that went.
- * A rank whose own preparation failed still takes part in the round, so that all ranks learn who
- * and why.
+ * Creation is two rounds.  In the first, all ranks tell their facts and where their control memory
+ * is.  Then each rank classifies the same facts and maps the control memory of its mapped peers.
+ * In the second, all ranks tell how that went.  A rank whose own preparation failed still takes
+ * part, so that all ranks learn which rank failed and why.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,9 +35,9 @@ _Static_assert(sizeof(struct create_record) <= ORI_RECORD_BYTES, "must fit a rec
 /* ---- first round: this rank alone ----------------------------------------------------------- */
 
 /*
- * A GPU has few channels to feed it (32 in a process), and streams that share one wait for each
- * other's kernels: a split comm takes its parent's stream.  On the CPU there is nothing to save,
- * and launches of two comms may go on side by side.
+ * A GPU has few channels to feed it (32 per process), and streams that share one wait for each
+ * other's kernels.  So a split comm takes its parent's stream.  On the CPU there is nothing to
+ * save, and launches of two comms may run side by side.
  */
 static int open_devices(struct oriel_comm *c, const struct oriel_comm *parent)
 {
@@ -109,7 +109,7 @@ static int prepare(struct oriel_comm *c, const struct oriel_comm *parent, const 
 
 /* ---- second round: with everybody's facts --------------------------------------------------- */
 
-/* Ranks on the GPU of this one, and the processes they are in. */
+/* Tells the device how many ranks, and how many processes, use its GPU. */
 static void tell_sharers(struct oriel_comm *c)
 {
 	const struct ori_facts *mine = &c->facts[c->rank];
@@ -153,17 +153,17 @@ static void learn_peers(struct oriel_comm *c, const struct create_record *all)
 }
 
 /*
- * Host memory does not cross hosts: of a mapped peer on another one there is the device's half
- * alone. It has the words that devices write.  What the host's half holds is done without: its
- * board, so late reports do not say what that rank itself waits for; its sleepers, of which a
- * GPU has none; its failure word, since the boot tells of failures, too.
+ * Host memory cannot be mapped from another host.  Of a mapped peer there only the device's half is
+ * mapped, with the words that devices write.  The host half is missed: its board, so late reports
+ * do not say what that rank itself waits for; its sleepers, of which a GPU has none; its failure
+ * word, but the boot tells of failures, too.
  */
 static int map_control(struct oriel_comm *c, int r, const struct create_record *theirs)
 {
 	struct ori_peer *p = &c->peers[r];
 	int err;
 
-	/* Its memory cannot be mapped, and need not: queues are all there is. */
+	/* Its memory cannot be mapped, and queues do not need it. */
 	if (p->far && p->pair.kind == ORIEL_PEER_QUEUED)
 		return 0;
 	if (theirs->slab.bytes < ORI_SLAB_LEAST_BYTES || theirs->slab.bytes > ORI_SLAB_BYTES)
@@ -171,7 +171,7 @@ static int map_control(struct oriel_comm *c, int r, const struct create_record *
 	p->slab_bytes = theirs->slab.bytes;
 	if (p->far)
 		return ori_import_range(c, r, &theirs->near, &p->near_base, &p->near_import);
-	/* Of a queued peer only the engine uses it, as its wire. */
+	/* Only the engine uses the memory of a queued peer, as its wire. */
 	err = ori_import_range(c, r, &theirs->slab, &p->slab_base, &p->slab_import);
 	if (err || p->pair.kind == ORIEL_PEER_QUEUED)
 		return err;
@@ -232,7 +232,8 @@ static int build_device_handle(struct oriel_comm *c)
 	c->dev.failure = near_of(c, &c->control->failure);
 	c->dev.waiters = &c->control->waiters;
 	c->dev.board = &c->control->board;
-	c->dev.engine = c->device->separate ? NULL : c->engine; /* kernels there drive nothing */
+	/* Kernels of a separate device do not drive the engine. */
+	c->dev.engine = c->device->separate ? NULL : c->engine;
 	c->dev.host_shift = (char *)ori_control_host(c, 0) - (char *)ori_control_near(c, 0);
 	err = ori_control_publish(c, c->dev_peers, (uint64_t)c->nranks * sizeof(*c->dev_peers),
 				  &peers);
@@ -279,7 +280,7 @@ static void on_boot_failure(void *ctx, int status, int rank, const char *why)
 	struct oriel_comm *c = ctx;
 	int speaker = ori_log_rank_get();
 
-	/* Often on a thread of the boot's, which speaks for nobody. */
+	/* This is often a thread of the boot, which has no rank of its own to log for. */
 	ori_log_rank_set(c->rank);
 	ori_log(ORI_LOG_ERROR, "the comm has failed: %s", why);
 	ori_log_rank_set(speaker);
@@ -314,9 +315,9 @@ int ori_comm_build(struct oriel_boot *boot, const struct ori_config *config, int
 	c->nranks = boot->nranks;
 	c->config = *config;
 	c->timeout_ns = (uint64_t)(config->timeout * 1e9);
-	c->quiet = 1; /* until the second round is over nobody stores to another's memory */
+	c->quiet = 1; /* no rank stores to another's memory until the second round is over */
 	ori_comm_call_begin(c, ORI_CALL_COMM_CREATE);
-	if (parent) { /* the second half of a split: its deadline is the call's */
+	if (parent) { /* the second half of a split has the deadline of the split */
 		c->call_rounds = parent->call_rounds;
 		c->call_end_ns = parent->call_end_ns;
 	}
@@ -344,7 +345,7 @@ int ori_comm_build(struct oriel_boot *boot, const struct ori_config *config, int
 	if (!err)
 		err = ori_speaker_start(c);
 	if (err) {
-		/* The others have theirs: they learn it as a failure of this rank. */
+		/* The others have their comm: they learn this as a failure of this rank. */
 		ori_comm_fail_all(c, err, ori_last_error_text());
 		goto err_live;
 	}
@@ -413,7 +414,8 @@ int oriel_comm_create(struct oriel_boot *boot, const struct oriel_comm_options *
 		      struct oriel_comm **comm)
 {
 	struct oriel_boot *own;
-	struct ori_config config = { .timeout = 60, .late = 10 }; /* to tell of a bad one */
+	/* Defaults for the round that tells of a bad configuration. */
+	struct ori_config config = { .timeout = 60, .late = 10 };
 	int status, err = ori_live_check(boot, ORI_LIVE_BOOT, "oriel_comm_create");
 
 	if (err)

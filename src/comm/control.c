@@ -2,10 +2,9 @@
 /*
  * comm/control.c - the two halves of a rank's control memory.
  *
- * The host's half is a memfd that engines and host code write, pinned so that kernels reach it; the
- * device's half is device memory that kernels and mapped peers write.  Offsets are cut once and
- * hold in both.  Where the device's memory is the host's there is one memory and the halves are the
- * same.
+ * The host half is a memfd that engines and host code write; it is pinned so that kernels reach it.
+ * The device's half is device memory that kernels and mapped peers write.  An offset is taken once
+ * and is valid in both.  Where the device's memory is the host's, both halves are one memory.
  *
  * Called on user threads, within calls that make or end things; load and store from any thread.
  */
@@ -14,7 +13,10 @@
 #include "control.h"
 #include "memory.h"
 
-/* This rank maps its own slab and those of its host's ranks; most of the room is for others. */
+/*
+ * This rank maps its own slab and those of the other ranks on its host.  Most of the address space
+ * is left to other uses.
+ */
 static uint64_t slab_bytes(const struct oriel_comm *c, uint64_t wanted)
 {
 	return ori_cpu_shared_bytes(wanted, 8 * ((uint64_t)c->nranks + 1), ORI_SLAB_LEAST_BYTES);

@@ -132,7 +132,7 @@ int oriel_comm_destroy(struct oriel_comm *c)
 				0);
 		if (err == ORIEL_EBUSY)
 			return err; /* on all ranks: the comm lives on */
-		/* Ranks that did not come may still be storing there: the addresses stay. */
+		/* Ranks that did not come may still store there: the addresses stay. */
 		if (err)
 			ori_comm_fail_all(c, err, ori_last_error_text());
 		else

@@ -2,9 +2,9 @@
 /*
  * comm/failure.c - the first failure of a comm: who, what, why; told to all who wait.
  *
- * The word in control memory is what device code tests; the text is for people.  A mapped peer that
- * aborts writes the word directly, so a failure may be there before its text.  Kernels of a
- * separate device test a copy in its memory, which the host keeps.
+ * Device code tests the word in control memory; the text is for people.  A mapped peer that aborts
+ * writes the word directly, so the word may be there before its text.  Kernels of a separate device
+ * test a copy in the device's memory, which the host keeps up to date.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -16,13 +16,13 @@
 #include "failure.h"
 #include "object.h"
 
-/* How long a GPU's error waits for word of a peer's death; the boot has it in milliseconds. */
+/* How long an error of a GPU waits for news of a dead peer; the boot has it in milliseconds. */
 #define VERDICT_NS (5 * ORI_NS_PER_S)
-/* How long the other end of a queue has to say why it failed.  It may stand still for a while. */
+/* How long the other end of a queue has to say why it failed.  It may be stopped for a while. */
 #define CAUSE_NS (2 * ORI_NS_PER_S)
 /*
- * How long the word of a failure waits for its text: longer, so that whatever is told is told by
- * then.
+ * How long a failure word waits for its text.  Longer than CAUSE_NS, so that a text that is held
+ * back has been told by then.
  */
 #define TEXT_NS (3 * ORI_NS_PER_S)
 
@@ -49,7 +49,7 @@ void ori_comm_tell_device(struct oriel_comm *c)
 					   sizeof(failure));
 }
 
-/* Lock held.  Until the text is there, at most ns. */
+/* Lock held.  Waits until the text is there, at most ns. */
 static void await_text(struct oriel_comm *c, uint64_t ns, const int *stop)
 {
 	uint64_t end = ori_deadline_ns(ns);
@@ -60,7 +60,8 @@ static void await_text(struct oriel_comm *c, uint64_t ns, const int *stop)
 }
 
 /*
- * A word comes before its text: from a mapped peer, or from a queue whose other end has the cause.
+ * The word can be there before its text: when a mapped peer set it, or when the other end of a
+ * queue has the cause.
  */
 static void take_text(struct oriel_comm *c, char *text, size_t bytes)
 {
@@ -88,10 +89,7 @@ int ori_comm_failed(struct oriel_comm *c)
 	return ori_fail_silent(status, "the comm has failed: %s", text);
 }
 
-/*
- * The text stays for the watcher that follows; the word is not set, for there is nobody yet who
- * waits by it.
- */
+/* The text stays for the watcher that follows.  The word is not set: nobody waits on it yet. */
 void ori_comm_boot_failed(void *comm, int status, int rank, const char *why)
 {
 	struct oriel_comm *c = comm;
@@ -119,7 +117,8 @@ int ori_comm_lost(struct oriel_comm *c)
 }
 
 /*
- * A NIC that tells nobody is asked: what a kernel found in a CQ is then known to the comm as well.
+ * Some NICs do not report failures.  Asking them makes an error that a kernel found in a CQ known
+ * to the comm.
  */
 int ori_comm_ask(struct oriel_comm *c)
 {
@@ -133,7 +132,7 @@ void ori_comm_fail_all(struct oriel_comm *c, int status, const char *why)
 	uint64_t first;
 
 	ori_comm_fail(c, status, c->rank, why);
-	/* Who gives up because of another's failure passes that one on, not itself. */
+	/* A rank that gives up because of another's failure passes that failure on, not its own. */
 	first = ori_comm_failure(c);
 	for (int r = 0; r < c->nranks; r++) {
 		struct ori_control *control = c->peers[r].control;
@@ -173,7 +172,7 @@ static void *held_main(void *arg)
 	return NULL;
 }
 
-/* The library's threads take no signals: those are the program's. */
+/* The library's threads block all signals: those are the program's. */
 static int start_held(struct ori_held *h)
 {
 	sigset_t all, old;
@@ -259,7 +258,7 @@ static int has_other_processes(const struct oriel_comm *c)
 	return 0;
 }
 
-/* Until the comm has failed; the boot's watcher sees to that when a rank has died. */
+/* Waits until the comm has failed.  The boot's watcher fails it when a rank has died. */
 static void await_verdict(struct oriel_comm *c)
 {
 	uint64_t longest = c->timeout_ns < VERDICT_NS ? c->timeout_ns : VERDICT_NS;

@@ -30,7 +30,9 @@ uint64_t ori_lane_bytes(uint32_t depth, int own_rings)
 	return sizeof(struct ori_lane_memory) + (own_rings ? 0 : 4ull * depth * ORI_WQE_BYTES);
 }
 
-/* What kernels see of a lane: the queues' indices in their own memory, the rings in the host's. */
+/*
+ * A lane as kernels see it: the queues' indices lie in their own memory, the rings in the host's.
+ */
 int ori_lane_publish(struct oriel_comm *c, struct ori_links *l, int rank, uint32_t n,
 		     struct oriel_lane *out)
 {
@@ -130,8 +132,9 @@ static struct oriel_queue *find_queue(struct oriel_comm *c, uint32_t nic, uint32
 }
 
 /*
- * From within a step, before the error's CQE: a companion that counts the CQE must find who waits
- * for the count already told (oriel_wait_counter looks at the failure word after the count).
+ * Called within a step of the engine, before the error's CQE is written.  A companion queue counts
+ * that CQE as well.  Whoever waits for the count must find the failure then: oriel_wait_counter
+ * looks at the failure word after the count.
  */
 void ori_lane_doomed(void *comm, uint32_t nic, uint32_t qpn)
 {
@@ -146,10 +149,7 @@ void ori_lane_doomed(void *comm, uint32_t nic, uint32_t qpn)
 	ori_comm_tell_device(c);
 }
 
-/*
- * "64 bytes at offset 4096 of window 0 ...": where the memory of a window or buffer is known by its
- * key.
- */
+/* "64 bytes at offset 4096 of window 0 ...", if the key belongs to a window or buffer. */
 static int name_target(struct oriel_comm *c, int rank, uint32_t nic, const struct ori_wqe_op *op,
 		       char *out, size_t bytes)
 {
@@ -163,7 +163,7 @@ static int name_target(struct oriel_comm *c, int rank, uint32_t nic, const struc
 	return named;
 }
 
-/* What the WQE was to do, or "" if its bytes do not tell. */
+/* Describes the operation of the WQE; "" if its bytes do not tell. */
 static void describe(struct oriel_comm *c, const struct oriel_queue *q, uint32_t nic, uint64_t wqe,
 		     char *out, size_t bytes)
 {
@@ -173,7 +173,7 @@ static void describe(struct oriel_comm *c, const struct oriel_queue *q, uint32_t
 	struct ori_wqe w;
 
 	out[0] = '\0';
-	/* A failed queue takes no more WQEs: nobody writes this slot. */
+	/* A failed queue takes no more WQEs, so nobody writes this slot. */
 	memcpy(&w, q->sq + (wqe & (q->depth - 1)) * ORI_WQE_BYTES, sizeof(w));
 	if (ori_wqe_decode(&w, wqe, q->qpn, &op, why, sizeof(why)) || op.kind == ORI_WQE_KIND_LOCAL)
 		return;
@@ -185,8 +185,8 @@ static void describe(struct oriel_comm *c, const struct oriel_queue *q, uint32_t
 }
 
 /*
- * Does the cause lie at the other end?  It asked for something that was refused here, or it had
- * failed before, or this queue was ended because of an error that is told elsewhere.
+ * Does the cause lie at the other end?  The other end asked for something that was refused here, or
+ * had failed before.  Or this queue was ended by an error that is told elsewhere.
  */
 static int is_consequence(uint32_t syndrome)
 {
@@ -201,7 +201,7 @@ void ori_lane_failed(void *comm, uint32_t nic, uint32_t qpn, uint64_t wqe, uint3
 	int is_main, told;
 	struct oriel_queue *q = find_queue(c, nic, qpn, &is_main);
 
-	/* What fails after the first cause was told is no news. */
+	/* A failure after the first cause has been told is no news. */
 	pthread_mutex_lock(&c->lock);
 	told = c->failure_text[0] != '\0';
 	pthread_mutex_unlock(&c->lock);

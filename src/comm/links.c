@@ -2,8 +2,9 @@
 /*
  * comm/links.c - the engine that executes a comm's queues, and what all queues share.
  *
- * Ranks agree on an engine, open it and set it to work; connect.c then makes queues to the peers
- * that are asked for.  Owns the tables of links and lanes and the wire of this rank to itself.
+ * Ranks agree on an engine, and each opens it.  Afterwards connect.c makes queues to the peers that
+ * are asked for.  Owns the tables of links and lanes and the wire of this rank to itself.
+ *
  * Called by comm creation and by whoever gives memory back, on any thread.
  */
 #include <errno.h>
@@ -75,7 +76,7 @@ static int copy(void *ctx, void *to, const void *from, uint64_t bytes)
 {
 	struct oriel_comm *c = ctx;
 
-	/* A context lost with a dead peer: that should be the failure, not this copy's queue. */
+	/* If the context was lost with a dead peer, that is the failure to tell, not this copy. */
 	return ori_comm_device_status(c, c->device->ops->copy(c->device, to, from, bytes));
 }
 
@@ -152,7 +153,7 @@ static int open_engine(struct oriel_comm *c)
 	return ori_engine_open(c->engine_name, &c->config, &world, &c->engine);
 }
 
-/* Values fetched from peers land here, by whichever queue they come. */
+/* Values fetched from peers arrive here, on whichever queue. */
 static int make_results(struct oriel_comm *c, struct ori_links *l)
 {
 	struct ori_engine_memory results = { .bytes = sizeof(struct oriel_result) *
@@ -165,7 +166,7 @@ static int make_results(struct oriel_comm *c, struct ori_links *l)
 	return c->engine->ops->memory_add(c->engine, &results, l->result_key, NULL);
 }
 
-/* The companions' way, from this rank to itself. */
+/* The wires from this rank to itself, for the companion queues. */
 static int make_own_wires(struct oriel_comm *c)
 {
 	uint64_t wires = 0;
@@ -179,7 +180,7 @@ static int make_own_wires(struct oriel_comm *c)
 	return err;
 }
 
-/* Tables for kernels of a separate device; connect.c fills in what it makes. */
+/* Tables for kernels of a separate device; connect.c fills them. */
 static int publish(struct oriel_comm *c, struct ori_links *l)
 {
 	uint64_t n = (uint64_t)c->nranks;
@@ -214,8 +215,8 @@ uint64_t ori_links_wire_bytes(const struct oriel_comm *c)
 }
 
 /*
- * Memory of the library's own, which no user can free; given back as whole MiB, so that the next
- * comm can have it.
+ * Memory of the library's own, which no user can free.  Whole MiB, so that the next comm can have
+ * it again.
  */
 static int make_block(struct oriel_comm *c, uint64_t bytes, int host, struct ori_memory **out)
 {
@@ -315,7 +316,7 @@ int ori_links_open(struct oriel_comm *c)
 
 /*
  * A NIC is best near the GPU it serves, and only the rank's device knows where that is.  A
- * container may hide the PCI tree: then nearness is that of the CPU, as without a GPU.
+ * container may hide the PCI tree.  Then the place of the CPU decides, as without a GPU.
  */
 static void place_near_device(struct oriel_comm *c)
 {
@@ -331,7 +332,7 @@ static void place_near_device(struct oriel_comm *c)
 		snprintf(c->config.ib_near, sizeof(c->config.ib_near), "%s", address);
 }
 
-/* What a rank could use. */
+/* The engines that a rank could use. */
 struct offer_record {
 	uint32_t mask;
 	char why[256];
@@ -372,8 +373,8 @@ int ori_links_choose(struct oriel_comm *c)
 }
 
 /*
- * What was posted and not waited for is complete before memory goes: a late write would find its
- * key gone and take the queue, and with it the comm, down.
+ * Operations that were posted and not waited for must be complete before memory goes.  A late write
+ * would find its key gone, fail the queue, and with it the comm.
  */
 static int wait_idle(struct oriel_comm *c)
 {
@@ -398,7 +399,7 @@ int ori_links_flush(struct oriel_comm *c)
 	uint64_t n = l ? (uint64_t)c->nranks * l->lanes : 0;
 	int err = 0;
 
-	/* The device keeps the indices; what it rang, the engine knows. */
+	/* The indices are in the device's memory; the engine knows what was rung. */
 	if (l && c->device->separate)
 		return wait_idle(c);
 	for (uint64_t i = 0; i < n && !err; i++) {

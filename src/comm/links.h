@@ -39,18 +39,18 @@ struct ori_links {
 	uint64_t results;    /* offset in the slab */
 	uint32_t result_key[ORIEL_NICS_MAX];
 	struct ori_peer_links {
-		char *wires;            /* from that rank, one a NIC; its engine writes there */
-		struct ori_export told; /* where: what that rank is told */
+		char *wires;            /* from that rank, one per NIC; its engine writes there */
+		struct ori_export told; /* where they are, as that rank is told */
 		char *lanes;            /* lane_bytes each */
-		struct ori_lane_memory *near; /* the queues' mirror, one a lane; on the CPU NULL */
+		struct ori_lane_memory *near; /* mirror of the queues, one per lane; CPU: NULL */
 		struct ori_import *import;    /* of the wires to that rank, in its memory */
 	} * peers;
 	struct oriel_link *link;
 	struct oriel_lane *lane;
-	uint32_t *number; /* a lane's main queue, as the peer's connect() is to name it */
+	uint32_t *number; /* of a lane's main queue, as the peer's connect() names it */
 	uint32_t (*sink_key)[ORIEL_NICS_MAX];
 	uint64_t *last_signal;
-	/* The same as kernels see them; the tables above where memory is one. */
+	/* As kernels see them; the same tables where memory is one. */
 	const struct oriel_link *dev_link;
 	const void *near_lanes, *near_words;
 };

@@ -23,7 +23,7 @@ static void enlist(struct oriel_comm *c, struct ori_memory *m)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* Do kernels go on that may use this comm's memory? */
+/* Do kernels still run that may use this comm's memory? */
 static int is_overdue(const struct oriel_comm *c)
 {
 	return __atomic_load_n(&c->overdue, __ATOMIC_RELAXED);
@@ -80,7 +80,7 @@ int ori_memory_alloc_host(struct oriel_comm *c, size_t bytes, struct ori_memory 
 	return make(c, bytes, 1, out);
 }
 
-/* The user's device memory, whole: told to peers, used once, gone with its last user. */
+/* Device memory of the user's own, whole: peers are told of it, and it goes with its one user. */
 static int describe(struct oriel_comm *c, const void *ptr, size_t bytes, struct ori_memory **out)
 {
 	struct ori_memory *m = calloc(1, sizeof(*m));
@@ -93,8 +93,8 @@ static int describe(struct oriel_comm *c, const void *ptr, size_t bytes, struct 
 	if (err)
 		goto err_record;
 	/*
-	 * Memory that nobody can tell from what comes after it is described anew for everyone who
-	 * uses it.
+	 * Memory without an identity cannot be told from memory that comes after it at its address.
+	 * It is described anew for each user.
 	 */
 	if (!m->allocation.identity)
 		m->allocation.identity = ORI_IDENTITY_NEVER;
@@ -112,7 +112,7 @@ err_record:
 	return err;
 }
 
-/* Memory that another comm of this process allocated: known by the name it has there. */
+/* Memory that another comm of this process allocated, under the name it has there. */
 static int borrow(struct oriel_comm *c, const void *ptr, size_t bytes, struct ori_memory **out)
 {
 	struct ori_memory *m = calloc(1, sizeof(*m));
@@ -144,7 +144,7 @@ int ori_memory_adopt(struct oriel_comm *c, const void *ptr, size_t bytes, struct
 	struct ori_identity now;
 
 	*out = ori_memory_use(c, ptr, bytes);
-	/* An engine copies faster what its peers can map, but can do without. */
+	/* Engines copy faster from memory that peers can map, but do not need that. */
 	if (*out || !c->device->separate || (!needed && !c->engine) ||
 	    !c->device->ops->holds(c->device, ptr))
 		return 0;
@@ -166,11 +166,11 @@ void ori_memory_tell_gone(struct oriel_comm *c, struct ori_memory *m)
 
 static void unlist(struct oriel_comm *c, struct ori_memory *m)
 {
-	/* First: a peer that still gets it hears afterwards that it is gone. */
+	/* First: a peer that gets it now still hears afterwards that it is gone. */
 	if (!m->borrowed)
 		ori_passing_withdraw(c->passing, m->id);
 	pthread_mutex_lock(&c->lock);
-	/* control memory itself, where it would be told, goes with the comm */
+	/* Control memory goes with the comm, and the words that tell lie in it. */
 	if (m != c->slab_memory && m != c->near_memory)
 		ori_memory_tell_gone(c, m);
 	for (struct ori_memory **at = &c->memories; *at; at = &(*at)->next)
@@ -202,7 +202,7 @@ void ori_memory_abandon(struct oriel_comm *c, struct ori_memory *m)
 
 	for (int r = 0; r < c->nranks; r++)
 		shared |= r != c->rank && c->peers[r].same_process;
-	/* a device's host memory that is not given out again keeps its address */
+	/* host memory of a device that is not given out again keeps its address */
 	if (!shared || m->described || m->borrowed || m->host) {
 		ori_memory_free(c, m);
 		return;
@@ -239,7 +239,7 @@ struct ori_memory *ori_memory_use(struct oriel_comm *c, const void *ptr, size_t 
 	for (m = c->memories; m; m = m->next) {
 		uintptr_t base = (uintptr_t)m->allocation.base;
 
-		/* what was described may be freed by now, and this be other memory */
+		/* described memory may have been freed, and other memory may be there now */
 		if (is_other(m, &now))
 			continue;
 		if (m->users >= 0 && begin >= base && begin - base <= m->allocation.bytes &&
@@ -299,8 +299,8 @@ void ori_memory_unclaim(struct oriel_comm *c, struct ori_memory *m)
 }
 
 /*
- * An allocation that has part of the range but not all of it: *base and *bytes.  This comm knows
- * what was asked for, another's end with their pages.
+ * Finds an allocation that has part of the range but not all of it.  Of this comm's allocations the
+ * bytes that the user asked for count, of another comm's whole pages.
  */
 static int find_left(struct oriel_comm *c, const void *ptr, size_t bytes, void **base, size_t *left)
 {
@@ -355,7 +355,9 @@ void ori_memory_export_far(const struct ori_allocation *a, struct ori_export *ou
 		memcpy(out->handle, a->handle, sizeof(out->handle));
 }
 
-/* Can every mapped peer have it?  exported: ranks of other processes, far: those of other hosts. */
+/*
+ * Can every mapped peer map it?  exported: ranks of other processes can; far: those of other hosts.
+ */
 static int check_reach(const struct oriel_comm *c, const void *ptr, int exported, int far)
 {
 	for (int r = 0; r < c->nranks; r++) {

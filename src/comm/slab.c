@@ -91,7 +91,7 @@ void ori_slab_give(struct ori_slab *slab, uint64_t offset, uint64_t bytes)
 		struct ori_range *r = new_range(offset, size, next);
 
 		/*
-		 * Without memory for the note the range stays unused: a leak of address space only.
+		 * Without memory for the record the range stays unused: only address space is lost.
 		 */
 		if (!r)
 			return;

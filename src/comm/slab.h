@@ -19,7 +19,7 @@
  * Where the device's memory is not the host's: both halves exist from the start, and one is pinned.
  */
 #define ORI_SLAB_SEPARATE_BYTES (1ull << 25)
-/* Where file sizes or addresses are limited it may be smaller, down to this. */
+/* Limits on file sizes or addresses may make it smaller, down to this. */
 #define ORI_SLAB_LEAST_BYTES (1ull << 20)
 #define ORI_SLAB_ALIGN 4096u
 
@@ -31,7 +31,7 @@ struct ori_range {
 struct ori_slab {
 	struct ori_range *free_ranges;
 	uint64_t used; /* bytes handed out */
-	int limited;   /* smaller than it could be, by a limit of this process */
+	int limited;   /* a limit of this process keeps it small */
 };
 int ori_slab_init(struct ori_slab *, uint64_t bytes);
 void ori_slab_destroy(struct ori_slab *);

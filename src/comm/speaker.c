@@ -2,9 +2,10 @@
 /*
  * comm/speaker.c - a thread that speaks for kernels of a separate device.
  *
- * A kernel cannot log and cannot be woken: its waits leave what they wait for on this rank's board,
- * and look at a failure word in their own memory.  The thread reads the board and names who is
- * late, and brings a failure that another rank wrote into the host's word to the device's.
+ * A kernel cannot log and cannot be woken.  Its waits write what they wait for on this rank's
+ * board, and read a failure word in their own memory.  The thread reads the board and names the
+ * rank that is late.  It also copies a failure that another rank wrote into the host's word to the
+ * device's word.
  *
  * Only comms on a separate device have one.
  */
@@ -25,7 +26,7 @@ struct ori_speaker {
 	uint32_t stop; /* futex word */
 	int told;      /* the device knows of the failure */
 	struct seen {
-		uint64_t since; /* what the slot says: tells two waits apart */
+		uint64_t since; /* as in the slot; tells two waits apart */
 		uint64_t first_ns, next_ns;
 	} seen[ORIEL_BOARD_SLOTS];
 };

@@ -122,7 +122,7 @@ static const char *mode_name(int mode)
 	return mode == ORI_MODE_ON ? "on" : mode == ORI_MODE_OFF ? "off" : "auto";
 }
 
-/* What has to be alike on all ranks, held against rank 0. */
+/* Compares with rank 0 what has to be the same on all ranks. */
 static int check_alike(const struct ori_facts *first, const struct ori_facts *f, int rank)
 {
 	if ((first->forced_node >= 0) != (f->forced_node >= 0))
@@ -337,8 +337,8 @@ static void explain(const struct ori_facts *facts, enum verdict v, int a, int b,
 }
 
 /*
- * A pair that is mapped alone but on two nodes: whichever of the two is on the later node was
- * refused by a member of the earlier one.  Names the first such member.
+ * The pair alone is mapped, but its ranks are on two nodes: a member of the earlier node refused
+ * the rank of the later one.  Names the first such member.
  */
 static void explain_split(const struct ori_facts *facts, const struct ori_topology *t, int a, int b,
 			  char *out)

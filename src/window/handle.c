@@ -34,8 +34,8 @@ static void fill(struct oriel_window *w, uint64_t offset, uint64_t words, uint64
 }
 
 /*
- * The host's half is fresh zeros; the device's becomes what that is made here.  Before any peer
- * knows it: a word zeroed after the exchange could erase a fast peer's first signal.
+ * The host half is fresh zeros.  Words are set there and mirrored to the device's half before any
+ * peer knows of them.  A word set after the exchange could erase the first signal of a fast peer.
  */
 int ori_window_control_init(struct oriel_window *w, uint64_t generation)
 {
@@ -45,10 +45,10 @@ int ori_window_control_init(struct oriel_window *w, uint64_t generation)
 	uint64_t n = (uint64_t)w->comm->nranks, first = o->first_count;
 	uint64_t channels = o->staging_slot_bytes ? n * o->staging_channels : 0;
 
-	/* of words that are summed the first NIC's starts at `first` */
+	/* where words of several NICs are summed, the first NIC's starts at `first` */
 	fill(w, l->signal_words, n * l->signal_stride, first);
 	fill(w, l->signal_base, n * l->signal_stride, first);
-	/* a counter is the sum over its lanes, of which the first starts at `first` */
+	/* a counter is the sum over its lanes; the first lane's word starts at `first` */
 	for (uint64_t r = 0; r < n; r++)
 		fill(w, l->counter_words + r * l->counter_lanes * l->counter_stride * 8,
 		     l->counter_stride, first);

@@ -10,7 +10,7 @@
 #include "window.h"
 
 #define IDS_MAX 65536u
-#define STAGING_MAX (1ull << 40) /* bytes of a peer */
+#define STAGING_MAX (1ull << 40) /* bytes per peer */
 #define LINE_WORDS (ORIEL_LINE_BYTES / 8u)
 
 static int check_count(const char *what, uint32_t n)

@@ -2,9 +2,9 @@
 /*
  * window/ops.c - what host code does with a window.
  *
- * On the CPU a host-issued operation is the device call made by a group of one, on the caller's
- * thread, with the checked handle.  On a separate device it is a kernel of one block on the
- * caller's stream (kernels/window_ops.c): arguments are tested here, and what goes wrong there
+ * On the CPU a host-issued operation is the device call, made by a group of one on the caller's
+ * thread with the checked handle.  On a separate device it is a kernel of one block on the caller's
+ * stream (kernels/window_ops.c).  There the arguments are tested here, and an error of the kernel
  * becomes the window's failure.  Any thread; two may use one window at once.
  */
 #include <string.h>
@@ -74,8 +74,8 @@ static struct host_op begin_op(struct oriel_window *w, const char *call, int pee
 }
 
 /*
- * Whoever gets a status finds its text.  What ended the operation may have been decided on another
- * thread, where its text is, or by device code, which has none; an older text of this thread is of
+ * Every status has a text as last error.  The operation may have been ended by another thread,
+ * which has the text, or by device code, which has none.  An older text of this thread belongs to
  * something else.
  */
 static int end_op(const struct host_op *op, int err)
@@ -84,7 +84,7 @@ static int end_op(const struct host_op *op, int err)
 	int has_text = ori_last_error_count() != op->texts;
 	uint64_t failure;
 
-	/* the wait that gave up has said for what */
+	/* the wait that gave up has logged what it waited for */
 	if (!err || (has_text && err == ORIEL_ETIMEDOUT))
 		return err;
 	failure = ori_comm_failure(w->comm);
@@ -310,7 +310,7 @@ int oriel_window_reset_signals(struct oriel_window *w, void *stream)
 	return end_op(&op, err);
 }
 
-/* Done on return, also on queued peers: the caller may reuse, or leave, its source at once. */
+/* Complete on return, also on queued peers: the caller may reuse or free its source at once. */
 static int end_put(const struct host_op *op, int status)
 {
 	if (!status)

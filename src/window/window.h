@@ -25,7 +25,7 @@ struct ori_window_layout {
 	uint64_t signal_totals, staging_posted, staging_out;
 	uint64_t signal_turns; /* this rank's own, if has_turns */
 	uint64_t bytes;
-	uint32_t signal_stride, counter_stride, barrier_stride; /* words a row */
+	uint32_t signal_stride, counter_stride, barrier_stride; /* words per row */
 	uint32_t counter_lanes;
 	uint32_t word_nics; /* signal and arrival words of a queued source, one per NIC */
 	uint32_t has_turns;
@@ -38,7 +38,7 @@ struct ori_window_header {
 };
 
 struct oriel_window {
-	struct ori_child child; /* first: comm.c destroys through it */
+	struct ori_child child; /* first: the comm destroys through it */
 	struct oriel_comm *comm;
 	struct oriel_window_options options;
 	struct ori_window_layout layout;
@@ -60,9 +60,9 @@ struct oriel_window {
 	int users; /* atomic: requests and captured graphs that stand on it */
 };
 
-/* layout.c.  ORIEL_EINVAL or ORIEL_ERANGE, with a line, for options that cannot be. */
+/* layout.c.  ORIEL_EINVAL or ORIEL_ERANGE, with a line, for options that are not possible. */
 int ori_window_options_check(const struct oriel_window_options *);
-/* lanes: 0 without queued peers, else the lanes to each; nics: that they are spread over. */
+/* lanes: 0 without queued peers, else the lanes to each; nics: the NICs they are spread over. */
 void ori_window_layout(const struct oriel_window_options *, int nranks, uint32_t lanes,
 		       uint32_t nics, struct ori_window_layout *);
 /* The same with turns at the end: where some GPU of the comm has no atomics on another's memory. */
@@ -81,7 +81,7 @@ int ori_window_handle_build(struct oriel_window *);
 /* A user's window of the comm whose buffer has [ptr, ptr + bytes), or NULL; the one made last. */
 struct oriel_window *ori_window_covering(struct oriel_comm *, const void *ptr, uint64_t bytes);
 
-/* A public entry's first line. */
+/* First line of a public call: is the handle alive? */
 int ori_window_check(struct oriel_window *, const char *call);
 
 #endif
