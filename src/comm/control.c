@@ -93,9 +93,14 @@ void ori_control_unpublish(struct oriel_comm *c, const void *near, uint64_t byte
 
 int ori_control_load(struct oriel_comm *c, const uint64_t *near, uint64_t *value)
 {
-	*value = 0;
-	if (c->device->separate)
-		return c->device->ops->copy(c->device, value, near, sizeof(*value));
+	int err;
+
+	if (c->device->separate) {
+		err = c->device->ops->copy(c->device, value, near, sizeof(*value));
+		if (err)
+			*value = 0;
+		return err;
+	}
 	/*
 	 * acquire, without a partner: kernels set these words (a window's failure, a refused call),
 	 * and callers read nothing else because of the value.

@@ -90,6 +90,7 @@ static void empty(struct oriel_allgather_request *r)
 {
 	struct ori_gather_state *s = r->state;
 	uint64_t failure;
+	int err;
 
 	for (int a = 0; a < 4; a++) {
 		ori_gather_plan_free(r->plans[a]);
@@ -99,10 +100,8 @@ static void empty(struct oriel_allgather_request *r)
 	ori_gather_view_free(r);
 	if (r->words) {
 		pthread_mutex_lock(&s->lock);
-		(void)ori_comm_device_status(r->comm,
-					     ori_control_load(r->comm,
-							      r->words->window->dev.failure,
-							      &failure));
+		err = ori_control_load(r->comm, r->words->window->dev.failure, &failure);
+		(void)ori_comm_device_status(r->comm, err);
 		r->words->taken = failure != 0;
 		pthread_mutex_unlock(&s->lock);
 	}
