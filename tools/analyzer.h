@@ -6,7 +6,7 @@
  * The analyzer sees one file at a time.  It cannot know that these functions hand back a failure
  * they were given, and would follow paths on which a failed call returned 0.
  */
-#include "../src/comm/comm.h"
+#include "../src/comm/agree.h"
 #include "../src/tools/perf/perf.h"
 #include "../src/util/util.h"
 

@@ -2,22 +2,22 @@
 /*
  * comm/agree.c - one round in which all ranks learn how all ranks are doing.
  *
- * Every collective call of the library is made of such rounds.  Records have one size whatever the
- * call, so that a rank in another call is recognised as such and not as a wrong length.
+ * Every collective call of the library is made of such rounds.  All records have one size, so that
+ * a rank in another call is recognised as such and not as a wrong length.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm.h"
+#include "agree.h"
 
 #define CAUSE_BYTES 224
-/* For the last round of a call after its deadline, and the least that follows a first round. */
+/* Time for the last round after the deadline, and the least time after the first round. */
 #define LAST_ROUND_NS ORI_NS_PER_S
 
 struct record {
 	uint32_t call;
 	int32_t status;
-	uint64_t bytes; /* of the whole call, which may go on after this round */
+	uint64_t bytes; /* of the whole call, which may have further rounds */
 	char cause[CAUSE_BYTES];
 	uint8_t payload[ORI_RECORD_BYTES];
 };
@@ -91,7 +91,10 @@ int ori_agree_bytes(struct oriel_boot *boot, uint64_t timeout_ns, enum ori_call 
 	int err;
 
 	if (!record || !records) {
-		/* Who cannot take part gives up for all, or they would wait until their deadline. */
+		/*
+		 * A rank that cannot take part gives up for all; the others would wait until their
+		 * deadline.
+		 */
 		err = ori_fail(ORIEL_ENOMEM, "%s: no memory", ori_call_name(call));
 		boot->ops->abort(boot, err, ori_last_error_text());
 		goto out;
@@ -148,7 +151,7 @@ uint64_t ori_comm_round_ns(const struct oriel_comm *c)
 	return c->call_rounds ? left + LAST_ROUND_NS : left;
 }
 
-/* All ranks are in step.  One that came at the last moment leaves time for the rest of the call. */
+/* All ranks have come.  If one came at the last moment, time is left for the rest of the call. */
 static void share_deadline(struct oriel_comm *c)
 {
 	uint64_t least = c->timeout_ns < LAST_ROUND_NS ? c->timeout_ns : LAST_ROUND_NS;

@@ -3,17 +3,24 @@
  * comm/buffers.c - registered buffers: local memory, counted, that ranks may exchange.
  *
  * The same range registered again is the same buffer with one reference more; it goes with the last
- * release.  After the exchange each rank has the mapped peers' buffers in its address space, and the
- * keys by which the engine names those of queued peers.
+ * release.  After the exchange each rank has the mapped peers' buffers in its address space, and
+ * the keys by which the engine names those of queued peers.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm.h"
+#include "agree.h"
+#include "buffers.h"
+#include "failure.h"
+#include "imports.h"
+#include "memory.h"
+#include "object.h"
+#include "settle.h"
+#include "sources.h"
 
 struct oriel_buffer {
-	struct ori_child child; /* first: comm.c destroys through it */
+	struct ori_child child; /* first: destroy.c destroys through it */
 	struct oriel_comm *comm;
 	void *ptr;
 	size_t bytes;
@@ -25,9 +32,9 @@ struct oriel_buffer {
 	struct ori_import **imports;  /* [nranks] after exchange */
 	struct oriel_remote *remotes; /* [nranks] after exchange */
 	int has_remote_key, has_local_key;
-	uint32_t remote_key[ORIEL_NICS_MAX]; /* what peers call it: from the first exchange on */
-	struct ori_engine_blob tell;         /* and what they must know of it */
-	uint32_t local_key[ORIEL_NICS_MAX];  /* what this rank calls it; under the comm's lock */
+	uint32_t remote_key[ORIEL_NICS_MAX]; /* peers use it, from the first exchange on */
+	struct ori_engine_blob tell;         /* and what peers must know of them */
+	uint32_t local_key[ORIEL_NICS_MAX];  /* this rank's own keys; under the comm's lock */
 };
 
 /* What a rank tells the others. */
@@ -90,7 +97,7 @@ static void destroy_buffer(struct ori_child *child)
 	free(b);
 }
 
-/* Lock held.  Of the same range and, as far as the device can tell, of the same memory. */
+/* Lock held.  A buffer of the same range and, as far as the device can tell, of the same memory. */
 static struct oriel_buffer *find_buffer(struct oriel_comm *c, const struct oriel_buffer *like)
 {
 	for (struct ori_child *child = c->children; child; child = child->next) {
@@ -149,7 +156,10 @@ int oriel_buffer_register(struct oriel_comm *c, void *ptr, size_t bytes, struct 
 	err = new_buffer(c, ptr, bytes, &made);
 	if (err)
 		return err;
-	/* Looked for and listed under one lock: two threads registering one range get one buffer. */
+	/*
+	 * Search and insertion are under one lock, so two threads that register one range get one
+	 * buffer.
+	 */
 	pthread_mutex_lock(&c->lock);
 	there = find_buffer(c, made);
 	if (there) {
@@ -165,7 +175,7 @@ int oriel_buffer_register(struct oriel_comm *c, void *ptr, size_t bytes, struct 
 	return 0;
 }
 
-/* Once a buffer: keys that peers were given stay good over later exchanges. */
+/* Once per buffer: keys that peers have got stay valid over later exchanges. */
 static int register_buffer(struct oriel_buffer *b, struct exchange_record *mine)
 {
 	int err = 0;
@@ -278,7 +288,10 @@ int oriel_buffer_remote(struct oriel_buffer *b, int rank, struct oriel_remote *o
 	return 0;
 }
 
-/* Named by its addresses; the loopback that counts needs a peer's rights on it. */
+/*
+ * The key's addresses are those of the memory.  The loopback queue counts into it, so it needs the
+ * rights of a peer.
+ */
 static int register_local(struct oriel_buffer *b, uint32_t key[ORIEL_NICS_MAX])
 {
 	struct ori_engine *e = b->comm->engine;
@@ -290,7 +303,7 @@ static int register_local(struct oriel_buffer *b, uint32_t key[ORIEL_NICS_MAX])
 	if (!e)
 		return 0;
 	memory.device = device->ops->holds(device, b->ptr);
-	/* the user's own memory is not for peers' engines: ori_register_remote() */
+	/* peers' engines do not map the user's own memory: see ori_register_remote() */
 	if (b->memory && !b->memory->allocation.identity) {
 		memory.export_id = b->memory->id;
 		memory.export_offset =
@@ -299,7 +312,10 @@ static int register_local(struct oriel_buffer *b, uint32_t key[ORIEL_NICS_MAX])
 	return e->ops->memory_add(e, &memory, key, NULL);
 }
 
-/* The first key stays; not registered under the lock, which a driver of the engine may ask for. */
+/*
+ * The first key stays.  Registration is not under the lock, because a driver of the engine may take
+ * it.
+ */
 static int keep_local_key(struct oriel_buffer *b)
 {
 	uint32_t key[ORIEL_NICS_MAX] = { 0 };
@@ -341,7 +357,7 @@ int oriel_buffer_source(struct oriel_buffer *b, struct oriel_source *out)
 	return 0;
 }
 
-/* Out of the list, and nobody's. */
+/* The buffer has left the list and has no users. */
 static int end_buffer(struct oriel_buffer *b)
 {
 	int err = 0;
@@ -360,14 +376,16 @@ int oriel_buffer_release(struct oriel_buffer *b)
 	if (!b)
 		return 0;
 	err = ori_live_check(b, ORI_LIVE_BUFFER, "oriel_buffer_release");
-	/* A handle that is gone here has been released more often than it was registered. */
+	/* The handle of a living buffer is unknown here only after the last release. */
 	if (err == ORIEL_ESTALE)
 		return ori_fail(ORIEL_EINVAL,
 				"oriel_buffer_release: released more often than registered");
 	if (err)
 		return err;
 	ori_attachments_reap(b->comm);
-	/* The last reference and the place in the list go together: nobody finds a dying buffer. */
+	/*
+	 * The last reference and the place in the list go together, so nobody finds a dying buffer.
+	 */
 	pthread_mutex_lock(&b->comm->lock);
 	last = --b->refs == 0;
 	gone = last && !b->users;
@@ -380,7 +398,7 @@ int oriel_buffer_release(struct oriel_buffer *b)
 	return gone ? end_buffer(b) : 0;
 }
 
-/* ---- for layers above --------------------------------------------------------------------------------- */
+/* ---- for layers above ----------------------------------------------------------------------- */
 
 void ori_buffer_hold(struct oriel_buffer *b)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/comm.c - a comm is made and ended here.
+ * comm/comm.c - a comm is made here; destroy.c ends it.
  *
- * Creation is two rounds: everybody tells its facts and where its control memory is; everybody classifies
- * the same facts, maps the control memory of its mapped peers, and tells how that went.  A rank whose own
- * preparation failed still takes part in the round, so that all ranks learn who and why.
+ * Creation is two rounds.  In the first, all ranks tell their facts and where their control memory
+ * is.  Then each rank classifies the same facts and maps the control memory of its mapped peers.
+ * In the second, all ranks tell how that went.  A rank whose own preparation failed still takes
+ * part, so that all ranks learn which rank failed and why.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,17 @@
 
 #include "../engine/engine.h"
 #include "../util/options.h"
+#include "agree.h"
 #include "comm.h"
+#include "connect.h"
+#include "control.h"
+#include "destroy.h"
+#include "failure.h"
+#include "imports.h"
+#include "links.h"
+#include "passing.h"
+#include "reports.h"
+#include "speaker.h"
 
 /* What a rank tells in the first round. */
 struct create_record {
@@ -23,12 +34,12 @@ struct create_record {
 };
 _Static_assert(sizeof(struct create_record) <= ORI_RECORD_BYTES, "must fit a record");
 
-/* ---- first round: this rank alone ------------------------------------------------------------------ */
+/* ---- first round: this rank alone ----------------------------------------------------------- */
 
 /*
- * A GPU has few channels to feed it (32 in a process), and streams that share one wait for each
- * other's kernels: a split comm takes its parent's stream.  On the CPU there is nothing to save,
- * and launches of two comms may go on side by side.
+ * A GPU has few channels to feed it (32 per process), and streams that share one wait for each
+ * other's kernels.  So a split comm takes its parent's stream.  On the CPU there is nothing to
+ * save, and launches of two comms may run side by side.
  */
 static int open_devices(struct oriel_comm *c, const struct oriel_comm *parent)
 {
@@ -98,9 +109,9 @@ static int prepare(struct oriel_comm *c, const struct oriel_comm *parent, const 
 	return 0;
 }
 
-/* ---- second round: with everybody's facts ------------------------------------------------------------ */
+/* ---- second round: with everybody's facts --------------------------------------------------- */
 
-/* Ranks on the GPU of this one, and the processes they are in. */
+/* Tells the device how many ranks, and how many processes, use its GPU. */
 static void tell_sharers(struct oriel_comm *c)
 {
 	const struct ori_facts *mine = &c->facts[c->rank];
@@ -144,17 +155,17 @@ static void learn_peers(struct oriel_comm *c, const struct create_record *all)
 }
 
 /*
- * Host memory does not cross hosts: of a mapped peer on another one there is the device's half
- * alone. It has the words that devices write.  What the host's half holds is done without: its
- * board, so late reports do not say what that rank itself waits for; its sleepers, of which a
- * GPU has none; its failure word, since the boot tells of failures, too.
+ * Host memory cannot be mapped from another host.  Of a mapped peer there only the device's half is
+ * mapped, with the words that devices write.  The host half is missed: its board, so late reports
+ * do not say what that rank itself waits for; its sleepers, of which a GPU has none; its failure
+ * word, but the boot tells of failures, too.
  */
 static int map_control(struct oriel_comm *c, int r, const struct create_record *theirs)
 {
 	struct ori_peer *p = &c->peers[r];
 	int err;
 
-	/* Its memory cannot be mapped, and need not: queues are all there is. */
+	/* Its memory cannot be mapped, and queues do not need it. */
 	if (p->far && p->pair.kind == ORIEL_PEER_QUEUED)
 		return 0;
 	if (theirs->slab.bytes < ORI_SLAB_LEAST_BYTES || theirs->slab.bytes > ORI_SLAB_BYTES)
@@ -162,7 +173,7 @@ static int map_control(struct oriel_comm *c, int r, const struct create_record *
 	p->slab_bytes = theirs->slab.bytes;
 	if (p->far)
 		return ori_import_range(c, r, &theirs->near, &p->near_base, &p->near_import);
-	/* Of a queued peer only the engine uses it, as its wire. */
+	/* Only the engine uses the memory of a queued peer, as its wire. */
 	err = ori_import_range(c, r, &theirs->slab, &p->slab_base, &p->slab_import);
 	if (err || p->pair.kind == ORIEL_PEER_QUEUED)
 		return err;
@@ -223,7 +234,8 @@ static int build_device_handle(struct oriel_comm *c)
 	c->dev.failure = near_of(c, &c->control->failure);
 	c->dev.waiters = &c->control->waiters;
 	c->dev.board = &c->control->board;
-	c->dev.engine = c->device->separate ? NULL : c->engine; /* kernels there drive nothing */
+	/* Kernels of a separate device do not drive the engine. */
+	c->dev.engine = c->device->separate ? NULL : c->engine;
 	c->dev.host_shift = (char *)ori_control_host(c, 0) - (char *)ori_control_near(c, 0);
 	err = ori_control_publish(c, c->dev_peers, (uint64_t)c->nranks * sizeof(*c->dev_peers),
 				  &peers);
@@ -253,81 +265,28 @@ static int make_node_boot(struct oriel_comm *c)
 	return err;
 }
 
+/* The engine, and the queues that the comm starts with. */
+static int build_links(struct oriel_comm *c)
+{
+	int err = ori_links_choose(c);
+
+	if (err)
+		return err;
+	/* A rank whose engine does not open tells the others in the first round of connecting. */
+	return ori_connect_queues(c, ori_links_open(c), NULL,
+				  c->config.connect ? ORI_CONNECT_ALL : 0);
+}
+
 static void on_boot_failure(void *ctx, int status, int rank, const char *why)
 {
 	struct oriel_comm *c = ctx;
 	int speaker = ori_log_rank_get();
 
-	/* Often on a thread of the boot's, which speaks for nobody. */
+	/* This is often a thread of the boot, which has no rank of its own to log for. */
 	ori_log_rank_set(c->rank);
 	ori_log(ORI_LOG_ERROR, "the comm has failed: %s", why);
 	ori_log_rank_set(speaker);
 	ori_comm_fail(c, status, rank, why);
-}
-
-/* Ends all that works by itself for this rank and may reach peers' memory: the engine. */
-static void stop_comm(struct oriel_comm *c)
-{
-	if (c->boot)
-		c->boot->ops->watch(c->boot, NULL, NULL);
-	ori_reports_close(c);
-	while (c->attachments) {
-		struct ori_attachment *attachment = c->attachments;
-
-		c->attachments = attachment->next;
-		attachment->destroy(attachment);
-	}
-	while (c->children) {
-		struct ori_child *child = c->children;
-
-		ori_child_remove(c, child);
-		child->destroy(child);
-	}
-	ori_links_free(c);
-	ori_failure_stop(c);
-}
-
-/*
- * Frees everything there is of a comm, also of one that was never finished; talks to nobody.  After a
- * failure thread ranks may still be storing to this rank's memory: then its addresses stay.
- */
-static void free_comm(struct oriel_comm *c)
-{
-	int abandon = c->control && ori_comm_has_failed(c);
-
-	if (abandon)
-		c->quiet = 0;
-	stop_comm(c);
-	ori_speaker_stop(c);
-	for (int r = 0; c->peers && r < c->nranks; r++) {
-		ori_import_drop(c, c->peers[r].slab_import);
-		ori_import_drop(c, c->peers[r].near_import);
-	}
-	ori_imports_drop_all(c);
-	while (c->memories) {
-		if (abandon)
-			ori_memory_abandon(c, c->memories);
-		else
-			ori_memory_free(c, c->memories);
-	}
-	ori_slab_destroy(&c->slab);
-	if (c->host_device && c->host_device != c->device)
-		c->host_device->ops->close(c->host_device);
-	if (c->device)
-		ori_device_drop(c->device);
-	if (c->passing)
-		ori_passing_close(c->passing);
-	ori_topology_free(&c->topology);
-	if (c->node_boot)
-		ori_boot_drop(c->node_boot);
-	if (c->boot)
-		ori_boot_drop(c->boot);
-	free(c->facts);
-	free(c->peers);
-	free(c->dev_peers);
-	ori_failure_close(c);
-	pthread_mutex_destroy(&c->lock);
-	free(c);
 }
 
 int ori_comm_build(struct oriel_boot *boot, const struct ori_config *config, int status,
@@ -358,9 +317,9 @@ int ori_comm_build(struct oriel_boot *boot, const struct ori_config *config, int
 	c->nranks = boot->nranks;
 	c->config = *config;
 	c->timeout_ns = (uint64_t)(config->timeout * 1e9);
-	c->quiet = 1; /* until the second round is over nobody stores to another's memory */
+	c->quiet = 1; /* no rank stores to another's memory until the second round is over */
 	ori_comm_call_begin(c, ORI_CALL_COMM_CREATE);
-	if (parent) { /* the second half of a split: its deadline is the call's */
+	if (parent) { /* the second half of a split has the deadline of the split */
 		c->call_rounds = parent->call_rounds;
 		c->call_end_ns = parent->call_end_ns;
 	}
@@ -381,14 +340,14 @@ int ori_comm_build(struct oriel_boot *boot, const struct ori_config *config, int
 	c->quiet = 0;
 	err = ori_comm_agree(c, status, NULL, NULL, 0);
 	if (!err && c->topology.nnodes > 1)
-		err = ori_links_build(c);
+		err = build_links(c);
 	if (err)
 		goto err_live;
 	err = build_device_handle(c);
 	if (!err)
 		err = ori_speaker_start(c);
 	if (err) {
-		/* The others have theirs: they learn it as a failure of this rank. */
+		/* The others have their comm: they learn this as a failure of this rank. */
 		ori_comm_fail_all(c, err, ori_last_error_text());
 		goto err_live;
 	}
@@ -401,11 +360,11 @@ err_live:
 	ori_live_remove(c);
 err_comm:
 	free(all);
-	free_comm(c);
+	ori_comm_free(c);
 	return err;
 }
 
-/* ---- public ------------------------------------------------------------------------------------------ */
+/* ---- public --------------------------------------------------------------------------------- */
 
 ORI_OPTIONS_NO_PADDING(struct oriel_comm_options, reserved);
 
@@ -473,7 +432,8 @@ int oriel_comm_create(struct oriel_boot *boot, const struct oriel_comm_options *
 		      struct oriel_comm **comm)
 {
 	struct oriel_boot *own;
-	struct ori_config config = { .timeout = 60, .late = 10 }; /* to tell of a bad one */
+	/* Defaults for the round that tells of a bad configuration. */
+	struct ori_config config = { .timeout = 60, .late = 10 };
 	int status, err = ori_live_check(boot, ORI_LIVE_BOOT, "oriel_comm_create");
 
 	if (err)
@@ -486,103 +446,4 @@ int oriel_comm_create(struct oriel_boot *boot, const struct oriel_comm_options *
 		status = ori_fail(ORIEL_EINVAL, "oriel_comm_create: no place for the comm");
 	err = duplicate_boot(boot, (uint64_t)(config.timeout * 1e9), &own);
 	return err ? err : ori_comm_build(own, &config, status, NULL, NULL, comm);
-}
-
-/* All that is on the comm's own stream. */
-static int await_kernels(struct oriel_comm *c)
-{
-	int err = c->device->ops->sync(c->device, NULL);
-
-	if (err == ORIEL_ETIMEDOUT)
-		__atomic_store_n(&c->overdue, 1, __ATOMIC_RELAXED);
-	return err;
-}
-
-/*
- * Kernels of a failed comm end when they look at its failure, which another rank may have told the host only.  Until
- * then the memory they look at must stay.
- */
-static void end_kernels(struct oriel_comm *c)
-{
-	if (!c->device->separate || __atomic_load_n(&c->overdue, __ATOMIC_RELAXED))
-		return;
-	ori_comm_tell_device(c);
-	(void)await_kernels(c);
-}
-
-int ori_comm_settle(struct oriel_comm *c)
-{
-	int err;
-
-	if (ori_comm_has_failed(c)) {
-		end_kernels(c);
-		return 0;
-	}
-	err = ori_comm_device_status(c, await_kernels(c));
-	return err ? err : ori_links_flush(c);
-}
-
-static int has_children(struct oriel_comm *c)
-{
-	int has = 0;
-
-	pthread_mutex_lock(&c->lock);
-	for (struct ori_child *child = c->children; child; child = child->next)
-		has |= !child->along;
-	pthread_mutex_unlock(&c->lock);
-	return has;
-}
-
-/*
- * An engine may still hold packets for a peer, and with thread ranks that peer's memory is gone once it is freed: all
- * engines stop first.  Who fails here tells no peer in its memory, as that may be another comm's already.
- */
-static int stop_together(struct oriel_comm *c)
-{
-	int err;
-
-	stop_comm(c);
-	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_COMM_DESTROY, 0, NULL, NULL, 0);
-	c->quiet = !err;
-	if (err) {
-		ori_comm_fail(c, err, c->rank, ori_last_error_text());
-		c->boot->ops->abort(c->boot, err, ori_last_error_text());
-	}
-	return err;
-}
-
-int oriel_comm_destroy(struct oriel_comm *c)
-{
-	int status = 0, err;
-
-	if (!c)
-		return 0;
-	err = ori_comm_check(c, "oriel_comm_destroy");
-	if (err)
-		return err;
-	/*
-	 * Peers may still be storing to control memory of this rank (a wake after the last signal), and
-	 * thread ranks share the mapping: all must have come here before it goes.
-	 */
-	if (!ori_comm_failed(c)) {
-		if (has_children(c))
-			status = ori_fail(ORIEL_EBUSY,
-					  "oriel_comm_destroy: windows or buffers are left");
-		else
-			status = ori_comm_settle(c);
-		err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_COMM_DESTROY, status, NULL, NULL,
-				0);
-		if (err == ORIEL_EBUSY)
-			return err; /* on all ranks: the comm lives on */
-		/* Ranks that did not come may still be storing there: the addresses stay. */
-		if (err)
-			ori_comm_fail_all(c, err, ori_last_error_text());
-		else
-			err = stop_together(c);
-	} else {
-		(void)ori_comm_settle(c);
-	}
-	ori_live_remove(c);
-	free_comm(c);
-	return err;
 }

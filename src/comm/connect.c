@@ -2,25 +2,31 @@
 /*
  * comm/connect.c - makes queues to the queued peers that are asked for, and to no others.
  *
- * Rounds of all ranks: who wants whom; what everybody's new queues and wires are called; whether all could connect.
- * A pair gets queues when one of the two names the other.  The memory of a pair is taken when it is connected, so a
- * rank of a large job pays for the peers it talks to.  Nobody posts to a new queue before the last round is over,
- * and until then nobody sees it: a failure leaves the peers as unconnected as they were.
+ * All ranks take part in three rounds: who wants whom; the names of the new queues and wires;
+ * whether all could connect.  A pair gets queues when one of the two names the other.  The memory
+ * of a pair is made when it is connected, so a rank of a large job pays only for the peers it talks
+ * to.  Nobody sees a new queue, or posts to it, before the last round is over: after a failure the
+ * peers are as unconnected as before.
  *
  * Does not own the tables (links.c) or the queue pairs (lanes.c).  Called by comm creation and by
- * oriel_comm_connect, on any thread; the engine is at work meanwhile.
+ * oriel_comm_connect, on any thread.  The engine runs meanwhile.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "agree.h"
+#include "connect.h"
+#include "failure.h"
+#include "imports.h"
 #include "links.h"
+#include "object.h"
 
 /* Where in a row of words the numbers of the lanes begin. */
 #define ROW_NUMBERS (1u + sizeof(struct ori_export) / sizeof(uint32_t))
 
 /* What a rank tells in the first round. */
 struct wish_record {
-	uint32_t lanes, nics, flags; /* must be alike */
+	uint32_t lanes, nics, flags; /* must be the same on all ranks */
 	int32_t count;               /* peers it names; ORI_CONNECT_ALL */
 	struct ori_engine_address address;
 };
@@ -29,14 +35,14 @@ _Static_assert(sizeof(struct wish_record) <= ORI_RECORD_BYTES, "must fit a recor
 /* One call, on one rank. */
 struct connecting {
 	struct oriel_comm *comm;
-	int32_t *named; /* what this rank names, each once, without those that need nothing */
+	int32_t *named; /* ranks that this rank names, each once, without those that have queues */
 	int32_t nnamed; /* or ORI_CONNECT_ALL */
 	struct wish_record *wish; /* [nranks] */
 	uint8_t *fresh;           /* [nranks] 1: to be connected now */
 	int32_t count, most;      /* how many of them; the largest number of any rank */
 	/*
-	 * [nranks][most] rows of `row` words: peer + 1, the wires from it (struct ori_export), a
-	 * number a lane
+	 * [nranks][most] rows of `row` words: peer + 1, the wires from it (struct ori_export), one
+	 * number per lane
 	 */
 	uint32_t *rows, row;
 };
@@ -46,7 +52,7 @@ static int needs_queues(struct oriel_comm *c, int rank)
 	return c->peers[rank].pair.kind == ORIEL_PEER_QUEUED && !c->links->link[rank].nlanes;
 }
 
-/* The same bytes of all ranks.  A rank that cannot take them tells the others by giving up. */
+/* Gathers the same number of bytes from all ranks.  A rank without memory for them aborts. */
 static int gather(struct oriel_comm *c, const void *mine, void *all, uint64_t bytes)
 {
 	int err = mine && all ? ori_boot_round(c->boot, ori_call_name(c->call), mine, all, bytes,
@@ -58,7 +64,7 @@ static int gather(struct oriel_comm *c, const void *mine, void *all, uint64_t by
 	return err;
 }
 
-/* ---- who with whom ----------------------------------------------------------------------------------- */
+/* ---- who with whom -------------------------------------------------------------------------- */
 
 static int compare(const struct connecting *k)
 {
@@ -68,8 +74,8 @@ static int compare(const struct connecting *k)
 		if (all[r].lanes != all[0].lanes || all[r].nics != all[0].nics ||
 		    all[r].flags != all[0].flags)
 			return ori_fail(ORIEL_EMISMATCH,
-					"rank %d and rank 0 differ in ORIEL_LANES, ORIEL_NICS or the "
-					"engine's abilities",
+					"rank %d and rank 0 differ in ORIEL_LANES, ORIEL_NICS or "
+					"the engine's abilities",
 					r);
 	for (int r = 0; r < k->comm->nranks; r++)
 		if (all[r].count < ORI_CONNECT_ALL || all[r].count > k->comm->nranks)
@@ -78,7 +84,7 @@ static int compare(const struct connecting *k)
 	return 0;
 }
 
-/* A pair is wished for by either end. */
+/* Either end of a pair can ask for its queues. */
 static void wish_for(struct connecting *k, int a, int b)
 {
 	int me = k->comm->rank;
@@ -87,7 +93,7 @@ static void wish_for(struct connecting *k, int a, int b)
 		k->fresh[a == me ? b : a] = 1;
 }
 
-/* Those named by somebody who names single ranks. */
+/* Reads the lists of the ranks that name single peers. */
 static int read_lists(struct connecting *k, int longest)
 {
 	struct oriel_comm *c = k->comm;
@@ -135,7 +141,7 @@ static int choose_peers(struct connecting *k)
 	return err;
 }
 
-/* ---- what it is called ---------------------------------------------------------------------------------- */
+/* ---- what it is called ---------------------------------------------------------------------- */
 
 static int make_peer(struct oriel_comm *c, int rank)
 {
@@ -180,7 +186,7 @@ static int exchange_rows(struct connecting *k)
 	return err;
 }
 
-/* What rank tells of its queues to this one; NULL: nothing. */
+/* The row in which `rank` tells this rank of its queues; NULL: there is none. */
 static const uint32_t *find_row(const struct connecting *k, int rank)
 {
 	const uint32_t *row = k->rows + (uint64_t)rank * (uint64_t)k->most * k->row;
@@ -191,7 +197,7 @@ static const uint32_t *find_row(const struct connecting *k, int rank)
 	return NULL;
 }
 
-/* ---- connecting ------------------------------------------------------------------------------------------ */
+/* ---- connecting ----------------------------------------------------------------------------- */
 
 static int set_wires(struct oriel_comm *c, int rank, const uint32_t *row)
 {
@@ -240,7 +246,7 @@ static int publish_peer(struct oriel_comm *c, int rank, const struct oriel_link 
 	return err;
 }
 
-/* Not yet seen by ori_link_to(): nlanes stays 0 until all ranks have come so far. */
+/* ori_link_to() does not return it yet: nlanes stays 0 until all ranks have connected. */
 static void fill_link(struct oriel_comm *c, int rank, struct oriel_link *link)
 {
 	struct ori_links *l = c->links;
@@ -285,7 +291,10 @@ static int connect_peers(struct connecting *k)
 	return err;
 }
 
-/* All ranks have connected: windows made from now on, and the comm's own handle, reach the new peers. */
+/*
+ * All ranks have connected: windows made from now on, and the comm's own handle, reach the new
+ * peers.
+ */
 static int show_peers(struct connecting *k)
 {
 	struct oriel_comm *c = k->comm;
@@ -297,6 +306,12 @@ static int show_peers(struct connecting *k)
 		if (!k->fresh[r])
 			continue;
 		fill_link(c, r, &c->links->link[r]);
+		/*
+		 * [LINKS3] release, system scope; partner: the device's load of the peer's link,
+		 * which needs no acquire because it reads on through that pointer only.  Publishes
+		 * the link and its lanes to CPU kernels of other threads.  Without it such a kernel
+		 * could see the pointer beside a link that has no lanes yet.
+		 */
 		__atomic_store_n(&d->link, ori_link_to(c, r), __ATOMIC_RELEASE);
 		/* while the comm is being made there is no handle yet */
 		if (c->device->separate && c->dev.peers)
@@ -309,7 +324,7 @@ static int show_peers(struct connecting *k)
 	return err;
 }
 
-/* ---- the rounds ------------------------------------------------------------------------------------------ */
+/* ---- the rounds ----------------------------------------------------------------------------- */
 
 static void list_named(struct connecting *k, const int *ranks, int n)
 {
@@ -346,7 +361,7 @@ static int tell_wishes(struct connecting *k, int status, const int *ranks, int n
 	return ori_comm_agree(c, status, &mine, k->wish, k->wish ? sizeof(mine) : 0);
 }
 
-/* How many new peers each rank has: the length of the rows to come. */
+/* Tells how many new peers each rank has, which gives the length of the rows. */
 static int tell_counts(struct connecting *k, int status)
 {
 	struct oriel_comm *c = k->comm;
@@ -373,7 +388,7 @@ int ori_connect_queues(struct oriel_comm *c, int status, const int *ranks, int n
 	int wishes = 0, err = tell_wishes(&k, status, ranks, n);
 
 	if (!err)
-		err = compare(&k); /* the same verdict on all ranks */
+		err = compare(&k); /* the same result on all ranks */
 	for (int r = 0; r < c->nranks && !err; r++)
 		wishes |= k.wish[r].count;
 	if (err || !wishes)
@@ -410,7 +425,7 @@ int oriel_comm_connect(struct oriel_comm *c, const int *ranks, int n)
 				  n > 0 ? " and no list" : "");
 	for (int i = 0; !status && i < n; i++)
 		status = ori_comm_check_rank(c, ranks[i], "oriel_comm_connect");
-	/* Without queued peers there is nothing to make; a bad argument is still everybody's business. */
+	/* Without queued peers there is nothing to make, but all ranks learn of a bad argument. */
 	if (!c->links)
 		return ori_comm_agree(c, status, NULL, NULL, 0);
 	return ori_connect_queues(c, status, ranks, n);

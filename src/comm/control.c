@@ -2,17 +2,21 @@
 /*
  * comm/control.c - the two halves of a rank's control memory.
  *
- * The host's half is a memfd that engines and host code write, pinned so that kernels reach it; the
- * device's half is device memory that kernels and mapped peers write.  Offsets are cut once and hold in
- * both.  Where the device's memory is the host's there is one memory and the halves are the same.
+ * The host half is a memfd that engines and host code write; it is pinned so that kernels reach it.
+ * The device's half is device memory that kernels and mapped peers write.  An offset is taken once
+ * and is valid in both.  Where the device's memory is the host's, both halves are one memory.
  *
  * Called on user threads, within calls that make or end things; load and store from any thread.
  */
 #include <string.h>
 
-#include "comm.h"
+#include "control.h"
+#include "memory.h"
 
-/* This rank maps its own slab and those of its host's ranks; most of the room is for others. */
+/*
+ * This rank maps its own slab and those of the other ranks on its host.  Most of the address space
+ * is left to other uses.
+ */
 static uint64_t slab_bytes(const struct oriel_comm *c, uint64_t wanted)
 {
 	return ori_cpu_shared_bytes(wanted, 8 * ((uint64_t)c->nranks + 1), ORI_SLAB_LEAST_BYTES);
@@ -87,22 +91,32 @@ void ori_control_unpublish(struct oriel_comm *c, const void *near, uint64_t byte
 	pthread_mutex_unlock(&c->lock);
 }
 
-uint64_t ori_control_load(struct oriel_comm *c, const uint64_t *near)
+int ori_control_load(struct oriel_comm *c, const uint64_t *near, uint64_t *value)
 {
-	uint64_t value = 0;
+	int err;
 
-	if (!c->device->separate)
-		return __atomic_load_n(near, __ATOMIC_ACQUIRE);
-	/* A device that no longer copies has failed: the comm has, too, and says why. */
-	if (ori_comm_device_status(c, c->device->ops->copy(c->device, &value, near, sizeof(value))))
-		return 0;
-	return value;
+	if (c->device->separate) {
+		err = c->device->ops->copy(c->device, value, near, sizeof(*value));
+		if (err)
+			*value = 0;
+		return err;
+	}
+	/*
+	 * acquire, without a partner: kernels set these words (a window's failure, a refused call),
+	 * and callers read nothing else because of the value.
+	 */
+	*value = __atomic_load_n(near, __ATOMIC_ACQUIRE);
+	return 0;
 }
 
-void ori_control_store(struct oriel_comm *c, uint64_t *near, uint64_t value)
+int ori_control_store(struct oriel_comm *c, uint64_t *near, uint64_t value)
 {
-	if (!c->device->separate)
-		__atomic_store_n(near, value, __ATOMIC_RELEASE);
-	else
-		(void)c->device->ops->copy(c->device, near, &value, sizeof(value));
+	if (c->device->separate)
+		return c->device->ops->copy(c->device, near, &value, sizeof(value));
+	/*
+	 * release, without a partner: the host takes a word back (a window ends, a refused call has
+	 * been told).  A reader that finds 0 reads nothing else because of it.
+	 */
+	__atomic_store_n(near, value, __ATOMIC_RELEASE);
+	return 0;
 }

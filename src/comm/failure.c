@@ -2,9 +2,9 @@
 /*
  * comm/failure.c - the first failure of a comm: who, what, why; told to all who wait.
  *
- * The word in control memory is what device code tests; the text is for people.  A mapped peer that
- * aborts writes the word directly, so a failure may be there before its text.  Kernels of a separate device
- * test a copy in its memory, which the host keeps.
+ * Device code tests the word in control memory; the text is for people.  A mapped peer that aborts
+ * writes the word directly, so the word may be there before its text.  Kernels of a separate device
+ * test a copy in the device's memory, which the host keeps up to date.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -12,26 +12,19 @@
 #include <string.h>
 #include <time.h>
 
-#include "comm.h"
+#include "control.h"
+#include "failure.h"
+#include "object.h"
 
-/* How long a GPU's error waits for word of a peer's death; the boot has it in milliseconds. */
+/* How long an error of a GPU waits for news of a dead peer; the boot has it in milliseconds. */
 #define VERDICT_NS (5 * ORI_NS_PER_S)
-/* How long the other end of a queue has to say why it failed.  It may stand still for a while. */
+/* How long the other end of a queue has to say why it failed.  It may be stopped for a while. */
 #define CAUSE_NS (2 * ORI_NS_PER_S)
 /*
- * How long the word of a failure waits for its text: longer, so that whatever is told is told by
- * then.
+ * How long a failure word waits for its text.  Longer than CAUSE_NS, so that a text that is held
+ * back has been told by then.
  */
 #define TEXT_NS (3 * ORI_NS_PER_S)
-
-static int set_word(uint64_t *word, uint64_t failure)
-{
-	uint64_t none = 0;
-
-	/* [F1] release; waits read it relaxed: they only stop, nothing is read because of it. */
-	return __atomic_compare_exchange_n(word, &none, failure, 0, __ATOMIC_RELEASE,
-					   __ATOMIC_RELAXED);
-}
 
 void ori_comm_fail(struct oriel_comm *c, int status, int rank, const char *why)
 {
@@ -40,21 +33,23 @@ void ori_comm_fail(struct oriel_comm *c, int status, int rank, const char *why)
 		snprintf(c->failure_text, sizeof(c->failure_text), "%s", why);
 	pthread_cond_broadcast(&c->failure_told);
 	pthread_mutex_unlock(&c->lock);
-	set_word(&c->control->failure, ORIEL_FAILURE(status, rank));
+	(void)ori_failure_set(&c->control->failure, ORIEL_FAILURE(status, rank));
 	ori_comm_tell_device(c);
 	oriel_cpu_wake(&c->control->waiters);
 }
 
-/* The word kernels look at, where it is not the host's own. */
+/* Where the device's memory is separate, kernels test a copy of the word. */
 void ori_comm_tell_device(struct oriel_comm *c)
 {
-	uint64_t failure = __atomic_load_n(&c->control->failure, __ATOMIC_ACQUIRE);
+	uint64_t failure = ori_comm_failure(c);
 
+	/* An error of the copy is not reported here: the next call on the device returns it. */
 	if (c->device->separate && failure && c->dev.failure)
-		ori_control_store(c, (uint64_t *)(uintptr_t)c->dev.failure, failure);
+		(void)c->device->ops->copy(c->device, (void *)(uintptr_t)c->dev.failure, &failure,
+					   sizeof(failure));
 }
 
-/* Lock held.  Until the text is there, at most ns. */
+/* Lock held.  Waits until the text is there, at most ns. */
 static void await_text(struct oriel_comm *c, uint64_t ns, const int *stop)
 {
 	uint64_t end = ori_deadline_ns(ns);
@@ -65,7 +60,8 @@ static void await_text(struct oriel_comm *c, uint64_t ns, const int *stop)
 }
 
 /*
- * A word comes before its text: from a mapped peer, or from a queue whose other end has the cause.
+ * The word can be there before its text: when a mapped peer set it, or when the other end of a
+ * queue has the cause.
  */
 static void take_text(struct oriel_comm *c, char *text, size_t bytes)
 {
@@ -76,14 +72,9 @@ static void take_text(struct oriel_comm *c, char *text, size_t bytes)
 	pthread_mutex_unlock(&c->lock);
 }
 
-int ori_comm_has_failed(const struct oriel_comm *c)
-{
-	return __atomic_load_n(&c->control->failure, __ATOMIC_ACQUIRE) != 0;
-}
-
 int ori_comm_failed(struct oriel_comm *c)
 {
-	uint64_t failure = __atomic_load_n(&c->control->failure, __ATOMIC_ACQUIRE);
+	uint64_t failure = ori_comm_failure(c);
 	char text[256];
 	int status = ORIEL_FAILURE_STATUS(failure);
 
@@ -98,10 +89,7 @@ int ori_comm_failed(struct oriel_comm *c)
 	return ori_fail_silent(status, "the comm has failed: %s", text);
 }
 
-/*
- * The text stays for the watcher that follows; the word is not set, for there is nobody yet who
- * waits by it.
- */
+/* The text stays for the watcher that follows.  The word is not set: nobody waits on it yet. */
 void ori_comm_boot_failed(void *comm, int status, int rank, const char *why)
 {
 	struct oriel_comm *c = comm;
@@ -128,7 +116,10 @@ int ori_comm_lost(struct oriel_comm *c)
 	return ori_fail_silent(status, "the comm has failed: %s", text);
 }
 
-/* A NIC that tells nobody is asked: what a kernel found in a CQ is then known to the comm as well. */
+/*
+ * Some NICs do not report failures.  Asking them makes an error that a kernel found in a CQ known
+ * to the comm.
+ */
 int ori_comm_ask(struct oriel_comm *c)
 {
 	if (c->engine && c->engine->link_flags & ORIEL_LINK_SILENT)
@@ -136,32 +127,25 @@ int ori_comm_ask(struct oriel_comm *c)
 	return ori_comm_failed(c);
 }
 
-int oriel_comm_status(struct oriel_comm *c)
-{
-	int err = ori_comm_check(c, "oriel_comm_status");
-
-	return err ? err : ori_comm_ask(c);
-}
-
 void ori_comm_fail_all(struct oriel_comm *c, int status, const char *why)
 {
 	uint64_t first;
 
 	ori_comm_fail(c, status, c->rank, why);
-	/* Who gives up because of another's failure passes that one on, not itself. */
-	first = __atomic_load_n(&c->control->failure, __ATOMIC_ACQUIRE);
+	/* A rank that gives up because of another's failure passes that failure on, not its own. */
+	first = ori_comm_failure(c);
 	for (int r = 0; r < c->nranks; r++) {
 		struct ori_control *control = c->peers[r].control;
 
 		if (r == c->rank || !control)
 			continue;
-		set_word(&control->failure, first);
+		(void)ori_failure_set(&control->failure, first);
 		oriel_cpu_wake(&control->waiters);
 	}
 	c->boot->ops->abort(c->boot, status, why);
 }
 
-/* ---- a failure that waits for its cause ------------------------------------------------------ */
+/* ---- a failure that waits for its cause ----------------------------------------------------- */
 
 struct ori_held {
 	struct oriel_comm *comm;
@@ -188,7 +172,7 @@ static void *held_main(void *arg)
 	return NULL;
 }
 
-/* The library's threads take no signals: those are the program's. */
+/* The library's threads block all signals: those are the program's. */
 static int start_held(struct ori_held *h)
 {
 	sigset_t all, old;
@@ -274,14 +258,14 @@ static int has_other_processes(const struct oriel_comm *c)
 	return 0;
 }
 
-/* Until the comm has failed; the boot's watcher sees to that when a rank has died. */
+/* Waits until the comm has failed.  The boot's watcher fails it when a rank has died. */
 static void await_verdict(struct oriel_comm *c)
 {
 	uint64_t longest = c->timeout_ns < VERDICT_NS ? c->timeout_ns : VERDICT_NS;
 	uint64_t end = ori_deadline_ns(longest);
 	struct timespec pause = { .tv_nsec = 1000000 };
 
-	while (!__atomic_load_n(&c->control->failure, __ATOMIC_ACQUIRE) && ori_now_ns() < end)
+	while (!ori_comm_failure(c) && ori_now_ns() < end)
 		nanosleep(&pause, NULL);
 }
 
@@ -306,20 +290,4 @@ int ori_comm_device_status(struct oriel_comm *c, int err)
 	}
 	ori_comm_fail_all(c, ORIEL_EDEVICE, what);
 	return ori_fail_silent(err, "%s", what);
-}
-
-int oriel_comm_abort(struct oriel_comm *c, int why)
-{
-	int err = ori_comm_check(c, "oriel_comm_abort");
-	char text[128];
-
-	if (err)
-		return err;
-	if (why >= 0)
-		return ori_fail(ORIEL_EINVAL, "oriel_comm_abort: %d is not an error", why);
-	snprintf(text, sizeof(text), "rank %d aborted the comm: %s", c->rank,
-		 oriel_status_text(why));
-	ori_log(ORI_LOG_ERROR, "%s", text);
-	ori_comm_fail_all(c, ORIEL_EABORTED, text);
-	return 0;
 }

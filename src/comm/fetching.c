@@ -11,11 +11,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "comm.h"
+#include "../util/util.h"
 #include "passing.h"
 
 #define PAUSE_NS (ORI_NS_PER_S / 100)
-#define SLICE_NS (ORI_NS_PER_S / 50) /* longest wait in one system call: then a look at the world */
+/* Longest wait in one system call; after it failures are looked at. */
+#define SLICE_NS (ORI_NS_PER_S / 50)
 
 struct asking {
 	const char *socket;
@@ -26,7 +27,7 @@ struct asking {
 	int unheard; /* the other side closed without an answer */
 };
 
-/* A system call ended without a result: 0 to make it again, or why not. */
+/* A system call ended without a result.  0: make it again; else the status that ends the wait. */
 static int go_on(const struct asking *a)
 {
 	int err = a->look ? a->look(a->ctx) : 0;
@@ -84,7 +85,7 @@ static int send_request(struct asking *a, int connection)
 	return 0; /* packets are sent whole */
 }
 
-/* Bytes of the answer and its descriptor, or -1; *err: why no more is waited for. */
+/* Bytes of the answer, with its descriptor, or -1.  *err: the status that ends the wait. */
 static ssize_t receive(const struct asking *a, int connection, struct ori_passing_answer *answer,
 		       int *fd, int *err)
 {
@@ -159,8 +160,8 @@ static int ask(struct asking *a, struct ori_allocation *theirs)
 }
 
 /*
- * The service gives up on who connects and then says nothing for a while.  That may have been this process,
- * stopped in between: so it asks again, until its own deadline.
+ * The service closes a connection that says nothing for a while.  The cause may be that this
+ * process was stopped meanwhile, so it asks again until its own deadline.
  */
 int ori_passing_fetch(const char *socket_name, const uint8_t token[16], uint64_t id,
 		      uint64_t timeout_ns, int (*look)(void *ctx), void *ctx,

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/gone.c - tells peers of memory that is gone, so that they map it no longer.
+ * comm/gone.c - tells peers of memory that is gone, so that they unmap it.
  *
- * An engine maps what a peer's payload lies in when the first packet names it, and keeps that
- * mapping.  The owner writes the names of memory that goes into its control memory, which ranks of
- * its machine map; they look there before an engine looks a name up, and in calls that make or end
- * memory.  A mapping goes while the engine is kept out: no packet is being copied then, and the
- * next one that names the memory finds it gone.
+ * When the first packet names memory of a peer, the engine maps that memory, and keeps it mapped.
+ * When memory goes, its owner writes the name into its control memory, which ranks of its machine
+ * map.  They look there before an engine looks up a name, and in calls that make or end memory.  A
+ * mapping goes while the engine is kept out: no packet is being copied then, and the next packet
+ * that names the memory finds it gone.
  *
- * Telling: any thread.  Looking: whoever drives the engine, and user threads.
+ * Telling: any thread.  Looking: the thread that drives the engine, and user threads.
  */
-#include "comm.h"
+#include "control.h"
+#include "gone.h"
+#include "imports.h"
 
-/* ---- the owner ------------------------------------------------------------------------------- */
+/* ---- the owner ------------------------------------------------------------------------------ */
 
 void ori_gone_tell(struct oriel_comm *c, uint64_t id)
 {
@@ -24,19 +26,21 @@ void ori_gone_tell(struct oriel_comm *c, uint64_t id)
 	g = &c->control->gone;
 	count = __atomic_load_n(&g->count, __ATOMIC_RELAXED); /* one writer: the lock is held */
 	/*
-	 * [GONE3] release; partner [GONE4] in look().  A peer that reads this name in place of the one
-	 * a lap before sees a count that is at least this one, and knows that it has missed names.
+	 * [GONE3] release, system scope; partner [GONE4] in look().  A peer that reads this name in
+	 * place of the one a lap before must see a count that is at least this one: then it knows
+	 * that it has missed names.  Without it the peer would take this name for the older one and
+	 * keep memory mapped whose name was overwritten.
 	 */
 	__atomic_store_n(&g->id[count % ORI_GONE_KEPT], id, __ATOMIC_RELEASE);
 	/*
-	 * [GONE1] release; partner [GONE2] in look().  A peer that sees the count sees the name.
-	 * Without it the peer would forget the name that stood there a lap before, and go on to use
-	 * memory of this name.
+	 * [GONE1] release, system scope; partner [GONE2] in look().  A peer that sees the count
+	 * sees the name.  Without it the peer would unmap the memory whose name stood there a lap
+	 * before, and go on to use memory of this name.
 	 */
 	__atomic_store_n(&g->count, count + 1, __ATOMIC_RELEASE);
 }
 
-/* ---- the peers ------------------------------------------------------------------------------- */
+/* ---- the peers ------------------------------------------------------------------------------ */
 
 static struct ori_gone *words_of(const struct oriel_comm *c, int rank)
 {
@@ -56,9 +60,9 @@ static int has_news(struct oriel_comm *c, int rank)
 }
 
 /*
- * Takes what has gone since the last look out of the list of imports; *dropped gets it.  Nobody
- * uses what an engine was given.  A peer that freed more than its words hold has overwritten names:
- * then all of its go, and come back when they are named.
+ * Moves imports whose memory has gone since the last look from the list to *dropped.  Only the
+ * engine uses these.  If a peer freed more than its words hold, names were overwritten.  Then all
+ * imports of that peer go, and come back when they are named.
  */
 static void look(struct oriel_comm *c, int rank, struct ori_import **dropped)
 {
@@ -67,12 +71,12 @@ static void look(struct oriel_comm *c, int rank, struct ori_import **dropped)
 
 	if (!g || !has_news(c, rank))
 		return;
-	/* [GONE2] acquire; partner [GONE1] in ori_gone_tell(). */
+	/* [GONE2] acquire, system scope; partner [GONE1] in ori_gone_tell(). */
 	count = __atomic_load_n(&g->count, __ATOMIC_ACQUIRE);
 	n = count - *seen;
-	/* one less than there are places: the next name may be on its way into the oldest one's */
+	/* one less than there are places: the next name may be on its way into the oldest place */
 	for (uint64_t i = 0; n < ORI_GONE_KEPT && i < n; i++)
-		/* [GONE4] acquire; partner [GONE3]: the count below is not older than the name */
+		/* [GONE4] acquire, system scope; partner [GONE3]: the count below is no older */
 		ids[i] = __atomic_load_n(&g->id[(*seen + i) % ORI_GONE_KEPT], __ATOMIC_ACQUIRE);
 	if (__atomic_load_n(&g->count, __ATOMIC_RELAXED) - *seen >= ORI_GONE_KEPT)
 		ori_imports_take_all(c, rank, dropped);
@@ -90,7 +94,7 @@ void ori_gone_check(struct oriel_comm *c, int rank)
 	ori_imports_unmap(dropped);
 }
 
-/* ---- from outside of the engine -------------------------------------------------------------- */
+/* ---- from outside of the engine ------------------------------------------------------------- */
 
 struct looking {
 	struct oriel_comm *comm;
@@ -109,7 +113,10 @@ static void look_apart(void *arg)
 		look(l->comm, r, &l->dropped);
 }
 
-/* Unmapped when the engine goes on: no packet finds it any more, and a driver may take its time. */
+/*
+ * The imports are unmapped when the engine runs again.  No packet finds them any more, and a driver
+ * may take its time.
+ */
 static void keep_out(struct looking *l)
 {
 	struct ori_engine *e = l->comm->engine;

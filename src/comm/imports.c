@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/imports.c - peers' memory in this address space: mapped once an allocation, counted.
+ * comm/imports.c - peers' memory in this address space: mapped once per allocation, counted.
  *
- * What a peer says about its memory is untrusted: ranges are tested against the size it names and the
- * device tests that against the descriptor.  A rank of this host is asked for its descriptor
- * (passing.c); a rank of another host of the NVLink fabric has sent a fabric handle along.
+ * A peer's words about its memory are not trusted.  Ranges are tested against the size that it
+ * names, and the device tests that size against the descriptor.  A rank of this host is asked for
+ * its descriptor (passing.c); a rank of another host of the NVLink fabric has sent a fabric handle
+ * along.
  */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "comm.h"
+#include "agree.h"
+#include "failure.h"
+#include "imports.h"
+#include "memory.h"
 #include "passing.h"
 
 #define PARTS_MAX 65536u
-#define RESOLVE_TIMEOUT_NS 200000000ull /* where the engine asks */
+#define RESOLVE_TIMEOUT_NS 200000000ull /* for the engine */
 
 static struct ori_import *find_import(struct oriel_comm *c, int peer, uint64_t id)
 {
@@ -30,7 +34,7 @@ static struct ori_import *find_import(struct oriel_comm *c, int peer, uint64_t i
 	return i;
 }
 
-/* What a wait for a peer's memory looks at: failures, and whether it is time to say who is late. */
+/* State of a wait for a peer's memory, which looks at failures and says who is late. */
 struct import_wait {
 	struct oriel_comm *comm;
 	int peer;
@@ -59,7 +63,7 @@ static int fetch(struct oriel_comm *c, int peer, uint64_t id, struct ori_allocat
 	int err;
 
 	w.late_ns = w.start_ns + (uint64_t)(c->config.late * 1e9);
-	/* relaxed: for reports of other ranks, orders nothing */
+	/* relaxed: reports of other ranks read it, and it orders nothing */
 	__atomic_store_n(&c->fetching, ORI_FETCHING(c->call, peer), __ATOMIC_RELAXED);
 	err = ori_passing_fetch(p->socket, p->token, id, ori_comm_call_left_ns(c), look, &w,
 				theirs);
@@ -73,9 +77,7 @@ static int fetch(struct oriel_comm *c, int peer, uint64_t id, struct ori_allocat
 		     0;
 }
 
-/*
- * Where the engine asks, which cannot wait: it drops the packet that asks, and that comes again.
- */
+/* For the engine, which cannot wait.  It drops the packet, and the packet comes again. */
 static int fetch_soon(struct oriel_comm *c, int peer, uint64_t id, struct ori_allocation *theirs)
 {
 	const struct ori_peer *p = &c->peers[peer];
@@ -143,7 +145,10 @@ static int fetch_parts(struct oriel_comm *c, int peer, struct ori_allocation *th
 	return err;
 }
 
-/* The whole of a peer's allocation; bytes: what the peer said of it, 0: what its process says. */
+/*
+ * Imports the whole of a peer's allocation.  `bytes` is the size that the peer told; 0: the size
+ * that its process tells.
+ */
 static int make_import(struct oriel_comm *c, int peer, uint64_t id, uint64_t bytes, int soon,
 		       struct ori_import **out)
 {
@@ -198,7 +203,7 @@ err_record:
 	return err;
 }
 
-/* The same of a rank on another host, whose export has all that is needed. */
+/* The same for a rank on another host, whose export has all that is needed. */
 static int make_far_import(struct oriel_comm *c, int peer, const struct ori_export *e,
 			   struct ori_import **out)
 {
@@ -276,7 +281,7 @@ void ori_imports_unmap(struct ori_import *dropped)
 	}
 }
 
-/* Lock held.  One user less; the last one takes it out of the list and into *dropped. */
+/* Lock held.  One user less; the last one moves it from the list to *dropped. */
 static void unuse(struct oriel_comm *c, struct ori_import *import, struct ori_import **dropped)
 {
 	struct ori_import **at = &c->imports;
@@ -328,19 +333,13 @@ void ori_imports_take_all(struct oriel_comm *c, int peer, struct ori_import **dr
 }
 
 /*
- * Called by the engine, on whichever thread drives it: short waits only.  An import made here stays
- * until its owner tells that it is gone, so that later payload of the same memory costs a look into
- * the list.
+ * An import made here stays until its owner tells that it is gone, so that later payload of the
+ * same memory costs only a look into the list.
  */
 static struct ori_import *find_or_import(struct oriel_comm *c, int peer, uint64_t id)
 {
 	struct ori_import *i;
 
-	/*
-	 * First: a driver may know new memory by the same handle as old memory that is still mapped
-	 * here.
-	 */
-	ori_gone_check(c, peer);
 	pthread_mutex_lock(&c->lock);
 	for (i = c->imports; i; i = i->next)
 		if (i->peer == peer && i->id == id)

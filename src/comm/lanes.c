@@ -9,11 +9,20 @@
 
 #include "../engine/wqe_decode.h"
 
+#include "control.h"
+#include "failure.h"
 #include "links.h"
+#include "object.h"
 
 static struct ori_lane_memory *lane_memory(struct ori_links *l, int rank, uint32_t n)
 {
 	return (struct ori_lane_memory *)(void *)(l->peers[rank].lanes + n * l->lane_bytes);
+}
+
+struct oriel_queue *ori_lane_main(const struct oriel_lane *lane)
+{
+	/* [LINKS2] acquire, process scope; partner [LINKS1] in ori_lane_make(). */
+	return __atomic_load_n(&lane->main, __ATOMIC_ACQUIRE);
 }
 
 uint64_t ori_lane_bytes(uint32_t depth, int own_rings)
@@ -21,7 +30,9 @@ uint64_t ori_lane_bytes(uint32_t depth, int own_rings)
 	return sizeof(struct ori_lane_memory) + (own_rings ? 0 : 4ull * depth * ORI_WQE_BYTES);
 }
 
-/* What kernels see of a lane: the queues' indices in their own memory, the rings in the host's. */
+/*
+ * A lane as kernels see it: the queues' indices lie in their own memory, the rings in the host's.
+ */
 int ori_lane_publish(struct oriel_comm *c, struct ori_links *l, int rank, uint32_t n,
 		     struct oriel_lane *out)
 {
@@ -73,8 +84,10 @@ int ori_lane_make(struct oriel_comm *c, struct ori_links *l, int rank, uint32_t 
 	l->number[i] = e->ops->queue_number(e, lane->nic, m->main.qpn);
 	lane->companion = &m->companion;
 	/*
-	 * [L1] release; partner [L2] in find_queue() and ori_links_flush().  Other queues are at work: who looks
-	 * for one that failed must find this one whole, or not at all.
+	 * [LINKS1] release, process scope; partner [LINKS2] in ori_lane_main().  Publishes the
+	 * lane's two queues and its NIC to threads that look for a failed queue or wait for all
+	 * queues, while this call connects.  Without it: A makes this lane; B looks for the number
+	 * of another queue that failed, finds `main`, and reads a companion that is still NULL.
 	 */
 	__atomic_store_n(&lane->main, &m->main, __ATOMIC_RELEASE);
 	return 0;
@@ -105,8 +118,7 @@ static struct oriel_queue *find_queue(struct oriel_comm *c, uint32_t nic, uint32
 
 	for (uint64_t i = 0; i < n; i++) {
 		struct oriel_lane *lane = &l->lane[i];
-		/* [L2] acquire; partner [L1] in ori_lane_make(). */
-		struct oriel_queue *main = __atomic_load_n(&lane->main, __ATOMIC_ACQUIRE);
+		struct oriel_queue *main = ori_lane_main(lane);
 
 		if (!main || lane->nic != nic)
 			continue;
@@ -120,32 +132,24 @@ static struct oriel_queue *find_queue(struct oriel_comm *c, uint32_t nic, uint32
 }
 
 /*
- * From within a step, before the error's CQE: a companion that counts the CQE must find who waits for the count
- * already told (oriel_wait_counter looks at the failure word after the count).
+ * Called within a step of the engine, before the error's CQE is written.  A companion queue counts
+ * that CQE as well.  Whoever waits for the count must find the failure then: oriel_wait_counter
+ * looks at the failure word after the count.
  */
 void ori_lane_doomed(void *comm, uint32_t nic, uint32_t qpn)
 {
 	struct oriel_comm *c = comm;
-	uint64_t none = 0;
 	int is_main;
 	struct oriel_queue *q = find_queue(c, nic, qpn, &is_main);
 
 	if (!q)
 		return;
-	/* [F2] release, as [F1] of failure.c. */
-	__atomic_compare_exchange_n(&q->error, &none, ORIEL_FAILURE(ORIEL_EREMOTE, q->peer), 0,
-				    __ATOMIC_RELEASE, __ATOMIC_RELAXED);
-	none = 0;
-	__atomic_compare_exchange_n(&c->control->failure, &none,
-				    ORIEL_FAILURE(ORIEL_EREMOTE, q->peer), 0, __ATOMIC_RELEASE,
-				    __ATOMIC_RELAXED);
+	(void)ori_failure_set(&q->error, ORIEL_FAILURE(ORIEL_EREMOTE, q->peer));
+	(void)ori_failure_set(&c->control->failure, ORIEL_FAILURE(ORIEL_EREMOTE, q->peer));
 	ori_comm_tell_device(c);
 }
 
-/*
- * "64 bytes at offset 4096 of window 0 ...": where the memory of a window or buffer is known by its
- * key.
- */
+/* "64 bytes at offset 4096 of window 0 ...", if the key belongs to a window or buffer. */
 static int name_target(struct oriel_comm *c, int rank, uint32_t nic, const struct ori_wqe_op *op,
 		       char *out, size_t bytes)
 {
@@ -159,7 +163,7 @@ static int name_target(struct oriel_comm *c, int rank, uint32_t nic, const struc
 	return named;
 }
 
-/* What the WQE was to do, or "" if its bytes do not tell. */
+/* Describes the operation of the WQE; "" if its bytes do not tell. */
 static void describe(struct oriel_comm *c, const struct oriel_queue *q, uint32_t nic, uint64_t wqe,
 		     char *out, size_t bytes)
 {
@@ -169,7 +173,7 @@ static void describe(struct oriel_comm *c, const struct oriel_queue *q, uint32_t
 	struct ori_wqe w;
 
 	out[0] = '\0';
-	/* A failed queue takes no more WQEs: nobody writes this slot. */
+	/* A failed queue takes no more WQEs, so nobody writes this slot. */
 	memcpy(&w, q->sq + (wqe & (q->depth - 1)) * ORI_WQE_BYTES, sizeof(w));
 	if (ori_wqe_decode(&w, wqe, q->qpn, &op, why, sizeof(why)) || op.kind == ORI_WQE_KIND_LOCAL)
 		return;
@@ -181,8 +185,8 @@ static void describe(struct oriel_comm *c, const struct oriel_queue *q, uint32_t
 }
 
 /*
- * Does the cause lie at the other end?  It asked for something that was refused here, or it had
- * failed before, or this queue was ended because of an error that is told elsewhere.
+ * Does the cause lie at the other end?  The other end asked for something that was refused here, or
+ * had failed before.  Or this queue was ended by an error that is told elsewhere.
  */
 static int is_consequence(uint32_t syndrome)
 {
@@ -197,7 +201,7 @@ void ori_lane_failed(void *comm, uint32_t nic, uint32_t qpn, uint64_t wqe, uint3
 	int is_main, told;
 	struct oriel_queue *q = find_queue(c, nic, qpn, &is_main);
 
-	/* What fails after the first cause was told is no news. */
+	/* A failure after the first cause has been told is no news. */
 	pthread_mutex_lock(&c->lock);
 	told = c->failure_text[0] != '\0';
 	pthread_mutex_unlock(&c->lock);

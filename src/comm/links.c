@@ -2,8 +2,9 @@
 /*
  * comm/links.c - the engine that executes a comm's queues, and what all queues share.
  *
- * Ranks agree on an engine, open it and set it to work; connect.c then makes queues to the peers
- * that are asked for.  Owns the tables of links and lanes and the wire of this rank to itself.
+ * Ranks agree on an engine, and each opens it.  Afterwards connect.c makes queues to the peers that
+ * are asked for.  Owns the tables of links and lanes and the wire of this rank to itself.
+ *
  * Called by comm creation and by whoever gives memory back, on any thread.
  */
 #include <errno.h>
@@ -14,7 +15,13 @@
 
 #include <oriel/device/queue.h>
 
+#include "agree.h"
+#include "control.h"
+#include "failure.h"
+#include "gone.h"
+#include "imports.h"
 #include "links.h"
+#include "registrations.h"
 
 #define IDLE_LOOK_NS 20000ull
 #define BLOCK_BYTES (1u << 20)
@@ -24,7 +31,7 @@ const struct oriel_link *ori_link_to(struct oriel_comm *c, int rank)
 	return c->links && c->links->link[rank].nlanes ? &c->links->dev_link[rank] : NULL;
 }
 
-/* ---- alone ----------------------------------------------------------------------------------------------- */
+/* ---- alone ---------------------------------------------------------------------------------- */
 
 static int read_config(struct oriel_comm *c, struct ori_links *l)
 {
@@ -56,6 +63,12 @@ static const void *resolve(void *ctx, int rank, uint64_t id, uint64_t offset, ui
 
 	if (rank < 0 || rank >= c->nranks)
 		return NULL;
+	/*
+	 * First: a driver may know new memory by the same handle as old memory that is still mapped
+	 * here.
+	 */
+	if (!c->peers[rank].same_process)
+		ori_gone_check(c, rank);
 	return ori_import_resolve(c, rank, id, offset, bytes, device);
 }
 
@@ -63,7 +76,7 @@ static int copy(void *ctx, void *to, const void *from, uint64_t bytes)
 {
 	struct oriel_comm *c = ctx;
 
-	/* A context lost with a dead peer: that should be the failure, not this copy's queue. */
+	/* If the context was lost with a dead peer, that is the failure to tell, not this copy. */
 	return ori_comm_device_status(c, c->device->ops->copy(c->device, to, from, bytes));
 }
 
@@ -140,7 +153,7 @@ static int open_engine(struct oriel_comm *c)
 	return ori_engine_open(c->engine_name, &c->config, &world, &c->engine);
 }
 
-/* Values fetched from peers land here, by whichever queue they come. */
+/* Values fetched from peers arrive here, on whichever queue. */
 static int make_results(struct oriel_comm *c, struct ori_links *l)
 {
 	struct ori_engine_memory results = { .bytes = sizeof(struct oriel_result) *
@@ -153,7 +166,7 @@ static int make_results(struct oriel_comm *c, struct ori_links *l)
 	return c->engine->ops->memory_add(c->engine, &results, l->result_key, NULL);
 }
 
-/* The companions' way, from this rank to itself. */
+/* The wires from this rank to itself, for the companion queues. */
 static int make_own_wires(struct oriel_comm *c)
 {
 	uint64_t wires = 0;
@@ -167,7 +180,7 @@ static int make_own_wires(struct oriel_comm *c)
 	return err;
 }
 
-/* Tables for kernels of a separate device; connect.c fills in what it makes. */
+/* Tables for kernels of a separate device; connect.c fills them. */
 static int publish(struct oriel_comm *c, struct ori_links *l)
 {
 	uint64_t n = (uint64_t)c->nranks;
@@ -202,8 +215,8 @@ uint64_t ori_links_wire_bytes(const struct oriel_comm *c)
 }
 
 /*
- * Memory of the library's own, which no user can free; given back as whole MiB, so that the next
- * comm can have it.
+ * Memory of the library's own, which no user can free.  Whole MiB, so that the next comm can have
+ * it again.
  */
 static int make_block(struct oriel_comm *c, uint64_t bytes, int host, struct ori_memory **out)
 {
@@ -271,7 +284,7 @@ static int make_tables(struct oriel_comm *c, struct ori_links *l)
 	return 0;
 }
 
-static int prepare(struct oriel_comm *c)
+int ori_links_open(struct oriel_comm *c)
 {
 	struct ori_links *l = calloc(1, sizeof(*l));
 	int err;
@@ -292,14 +305,18 @@ static int prepare(struct oriel_comm *c)
 		err = make_own_wires(c);
 	if (!err)
 		err = publish(c, l);
-	return err ? err : c->engine->ops->start(c->engine);
+	if (err)
+		return err;
+	c->dev.results = ori_control_near(c, l->results);
+	memcpy(c->dev.result_key, l->result_key, sizeof(c->dev.result_key));
+	return c->engine->ops->start(c->engine);
 }
 
-/* ---- together ---------------------------------------------------------------------------------------------- */
+/* ---- together ------------------------------------------------------------------------------- */
 
 /*
  * A NIC is best near the GPU it serves, and only the rank's device knows where that is.  A
- * container may hide the PCI tree: then nearness is that of the CPU, as without a GPU.
+ * container may hide the PCI tree.  Then the place of the CPU decides, as without a GPU.
  */
 static void place_near_device(struct oriel_comm *c)
 {
@@ -315,14 +332,13 @@ static void place_near_device(struct oriel_comm *c)
 		snprintf(c->config.ib_near, sizeof(c->config.ib_near), "%s", address);
 }
 
-/* What a rank could use. */
+/* The engines that a rank could use. */
 struct offer_record {
 	uint32_t mask;
 	char why[256];
 };
 
-/* The best engine that all ranks offer: the same on all of them. */
-static int choose_engine(struct oriel_comm *c)
+int ori_links_choose(struct oriel_comm *c)
 {
 	struct offer_record mine = { 0 }, *all = calloc((size_t)c->nranks, sizeof(*all));
 	struct ori_engine_world world = engine_world(c);
@@ -356,23 +372,9 @@ static int choose_engine(struct oriel_comm *c)
 	return err;
 }
 
-int ori_links_build(struct oriel_comm *c)
-{
-	int err = choose_engine(c);
-
-	if (!err)
-		err = ori_connect_queues(c, prepare(c), NULL,
-					 c->config.connect ? ORI_CONNECT_ALL : 0);
-	if (err)
-		return err;
-	c->dev.results = ori_control_near(c, c->links->results);
-	memcpy(c->dev.result_key, c->links->result_key, sizeof(c->dev.result_key));
-	return 0;
-}
-
 /*
- * What was posted and not waited for is complete before memory goes: a late write would find its key gone
- * and take the queue, and with it the comm, down.
+ * Operations that were posted and not waited for must be complete before memory goes.  A late write
+ * would find its key gone, fail the queue, and with it the comm.
  */
 static int wait_idle(struct oriel_comm *c)
 {
@@ -397,16 +399,16 @@ int ori_links_flush(struct oriel_comm *c)
 	uint64_t n = l ? (uint64_t)c->nranks * l->lanes : 0;
 	int err = 0;
 
-	/* The device keeps the indices; what it rang, the engine knows. */
+	/* The indices are in the device's memory; the engine knows what was rung. */
 	if (l && c->device->separate)
 		return wait_idle(c);
 	for (uint64_t i = 0; i < n && !err; i++) {
 		struct oriel_lane *lane = &l->lane[i];
-		/* [L2] as in lanes.c: another thread may be connecting. */
-		struct oriel_queue *main = __atomic_load_n(&lane->main, __ATOMIC_ACQUIRE);
+		struct oriel_queue *main = ori_lane_main(lane); /* another thread may connect */
 
 		if (!main)
 			continue;
+		/* as [QUEUE8]: counts what kernels and other threads have rung */
 		err = ori_queue_wait(&scope, main, ori_load_acquire_sys(&main->produced));
 		if (!err)
 			err = ori_queue_wait(&scope, lane->companion,

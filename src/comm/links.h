@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/links.h - the queues of a comm, shared by links.c (the engine and the tables), connect.c (who gets queues)
- * and lanes.c (queue pairs).
+ * comm/links.h - the engine of a comm, the tables of its queues (links.c) and its queue pairs
+ * (lanes.c).  connect.c fills the tables.
  */
 #ifndef ORI_LINKS_H
 #define ORI_LINKS_H
 
-#include "comm.h"
+#include "memory.h"
 
 /*
- * What a lane needs besides the engine's queue pairs: in the host's memory, the queues mirrored in
- * the device's.
+ * What a lane needs besides the engine's queue pairs.  It lies in the host's memory; the queues are
+ * mirrored in the device's.
  */
 struct ori_lane_memory {
 	struct oriel_queue main, companion;
@@ -28,9 +28,9 @@ struct ori_lane_memory {
 };
 
 /*
- * Tables are [nranks] or [nranks * lanes].  Rows of mapped peers, and of queued ones that nobody
- * has connected, are zeros, and no memory is theirs.  Wires and lanes of all peers that one call
- * connects lie in memory made for them: the slab does not grow with the ranks of a job.
+ * Tables are [nranks] or [nranks * lanes].  Rows of mapped peers, and of queued peers that are not
+ * connected, are zeros and have no memory.  Each call that connects makes memory for the wires and
+ * lanes of its peers, so the slab does not grow with the ranks of a job.
  */
 struct ori_links {
 	uint32_t lanes, depth;
@@ -39,37 +39,42 @@ struct ori_links {
 	uint64_t results;    /* offset in the slab */
 	uint32_t result_key[ORIEL_NICS_MAX];
 	struct ori_peer_links {
-		char *wires;            /* from that rank, one a NIC; its engine writes there */
-		struct ori_export told; /* where: what that rank is told */
+		char *wires;            /* from that rank, one per NIC; its engine writes there */
+		struct ori_export told; /* where they are, as that rank is told */
 		char *lanes;            /* lane_bytes each */
-		struct ori_lane_memory *near; /* the queues' mirror, one a lane; on the CPU NULL */
+		struct ori_lane_memory *near; /* mirror of the queues, one per lane; CPU: NULL */
 		struct ori_import *import;    /* of the wires to that rank, in its memory */
 	} * peers;
 	struct oriel_link *link;
 	struct oriel_lane *lane;
-	uint32_t *number; /* a lane's main queue, as the peer's connect() is to name it */
+	uint32_t *number; /* of a lane's main queue, as the peer's connect() names it */
 	uint32_t (*sink_key)[ORIEL_NICS_MAX];
 	uint64_t *last_signal;
-	/* The same as kernels see them; the tables above where memory is one. */
+	/* As kernels see them; the same tables where memory is one. */
 	const struct oriel_link *dev_link;
 	const void *near_lanes, *near_words;
 };
 
-/* links.c: slab memory that lives as long as the comm; nothing for 0 bytes. */
+/* The best engine that all ranks offer; the same on all of them.  Collective. */
+int ori_links_choose(struct oriel_comm *);
+/* This rank opens the chosen engine and makes its tables, without queues to anybody. */
+int ori_links_open(struct oriel_comm *);
+/* Stops the engine and frees what is not in the slab. */
+void ori_links_free(struct oriel_comm *);
+/* Waits until all that this rank has posted is complete. */
+int ori_links_flush(struct oriel_comm *);
+/* As kernels see it; NULL without queues to that rank: mapped, or not connected. */
+const struct oriel_link *ori_link_to(struct oriel_comm *, int rank);
+/* Slab memory that lives as long as the comm; nothing for 0 bytes. */
 int ori_links_take(struct oriel_comm *, uint64_t bytes, uint64_t *offset);
 /* All wires from one rank, in whole pages; 0 where the engine has its own. */
 uint64_t ori_links_wire_bytes(const struct oriel_comm *);
 /* Memory for wires and lanes of the ranks that `fresh` names; it goes with the comm. */
 int ori_links_make_memory(struct oriel_comm *, const uint8_t *fresh, int count);
 
-#define ORI_CONNECT_ALL (-1)
-/*
- * connect.c: the body of oriel_comm_connect and the last part of comm creation. [C]  n ranks, or ORI_CONNECT_ALL;
- * status: what went wrong on this rank before, of which the others learn here.
- */
-int ori_connect_queues(struct oriel_comm *, int status, const int *ranks, int n);
-
-/* lanes.c: what a lane takes of the host's memory. */
+/* The lane's main queue, on any thread; NULL until the lane is whole. */
+struct oriel_queue *ori_lane_main(const struct oriel_lane *);
+/* What a lane takes of the host's memory. */
 uint64_t ori_lane_bytes(uint32_t depth, int own_rings);
 /* Makes the queues of lane `n` towards a rank over their memory. */
 int ori_lane_make(struct oriel_comm *, struct ori_links *, int rank, uint32_t n);

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/memory.c - memory this rank allocates so that peers can map it: oriel_alloc and the control slab.
+ * comm/memory.c - memory that this rank allocates so that peers can map it.
  *
- * Owns the list of allocations and who uses them.  Called on user threads; takes the comm's lock.
+ * Owns the list of allocations and the count of their users.  Waits for nobody: whoever ends memory
+ * settles the comm first (settle.c).  Called on user threads; takes the comm's lock.
  */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "comm.h"
+#include "gone.h"
+#include "memory.h"
+#include "object.h"
+#include "passing.h"
+#include "registrations.h"
 
 static void enlist(struct oriel_comm *c, struct ori_memory *m)
 {
@@ -18,7 +23,7 @@ static void enlist(struct oriel_comm *c, struct ori_memory *m)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* Do kernels go on that may use this comm's memory? */
+/* Do kernels still run that may use this comm's memory? */
 static int is_overdue(const struct oriel_comm *c)
 {
 	return __atomic_load_n(&c->overdue, __ATOMIC_RELAXED);
@@ -75,7 +80,7 @@ int ori_memory_alloc_host(struct oriel_comm *c, size_t bytes, struct ori_memory 
 	return make(c, bytes, 1, out);
 }
 
-/* The user's device memory, whole: told to peers, used once, gone with its last user. */
+/* Device memory of the user's own, whole: peers are told of it, and it goes with its one user. */
 static int describe(struct oriel_comm *c, const void *ptr, size_t bytes, struct ori_memory **out)
 {
 	struct ori_memory *m = calloc(1, sizeof(*m));
@@ -88,8 +93,8 @@ static int describe(struct oriel_comm *c, const void *ptr, size_t bytes, struct 
 	if (err)
 		goto err_record;
 	/*
-	 * Memory that nobody can tell from what comes after it is described anew for everyone who
-	 * uses it.
+	 * Memory without an identity cannot be told from memory that comes after it at its address.
+	 * It is described anew for each user.
 	 */
 	if (!m->allocation.identity)
 		m->allocation.identity = ORI_IDENTITY_NEVER;
@@ -107,7 +112,7 @@ err_record:
 	return err;
 }
 
-/* Memory that another comm of this process allocated: known by the name it has there. */
+/* Memory that another comm of this process allocated, under the name it has there. */
 static int borrow(struct oriel_comm *c, const void *ptr, size_t bytes, struct ori_memory **out)
 {
 	struct ori_memory *m = calloc(1, sizeof(*m));
@@ -148,11 +153,11 @@ int ori_memory_adopt(struct oriel_comm *c, const void *ptr, size_t bytes, struct
 
 static void unlist(struct oriel_comm *c, struct ori_memory *m)
 {
-	/* First: a peer that still gets it hears afterwards that it is gone. */
+	/* First: a peer that gets it now still hears afterwards that it is gone. */
 	if (!m->borrowed)
 		ori_passing_withdraw(c->passing, m->id);
 	pthread_mutex_lock(&c->lock);
-	/* control memory itself, where it would be told, goes with the comm */
+	/* Control memory goes with the comm, and the words that tell lie in it. */
 	if (m != c->slab_memory && m != c->near_memory)
 		ori_gone_tell(c, m->id);
 	for (struct ori_memory **at = &c->memories; *at; at = &(*at)->next)
@@ -184,7 +189,7 @@ void ori_memory_abandon(struct oriel_comm *c, struct ori_memory *m)
 
 	for (int r = 0; r < c->nranks; r++)
 		shared |= r != c->rank && c->peers[r].same_process;
-	/* a device's host memory that is not given out again keeps its address */
+	/* host memory of a device that is not given out again keeps its address */
 	if (!shared || m->described || m->borrowed || m->host) {
 		ori_memory_free(c, m);
 		return;
@@ -221,7 +226,7 @@ struct ori_memory *ori_memory_use(struct oriel_comm *c, const void *ptr, size_t 
 	for (m = c->memories; m; m = m->next) {
 		uintptr_t base = (uintptr_t)m->allocation.base;
 
-		/* what was described may be freed by now, and this be other memory */
+		/* described memory may have been freed, and other memory may be there now */
 		if (is_other(m, &now))
 			continue;
 		if (m->users >= 0 && begin >= base && begin - base <= m->allocation.bytes &&
@@ -247,9 +252,42 @@ void ori_memory_unuse(struct oriel_comm *c, struct ori_memory *m)
 		ori_memory_end(c, m);
 }
 
+int ori_memory_claim(struct oriel_comm *c, const char *call, const void *ptr,
+		     struct ori_memory **out)
+{
+	struct ori_memory *m;
+	int users = 0;
+
+	pthread_mutex_lock(&c->lock);
+	for (m = c->memories; m; m = m->next)
+		if (m->allocation.base == ptr && m != c->slab_memory && m != c->near_memory &&
+		    !m->owned)
+			break;
+	if (m) {
+		users = m->users;
+		if (!users)
+			m->users = -1; /* ori_memory_use() finds it no longer */
+	}
+	pthread_mutex_unlock(&c->lock);
+	if (!m)
+		return ori_fail(ORIEL_EINVAL, "%s: %p is not from oriel_alloc", call, ptr);
+	if (users)
+		return ori_fail(ORIEL_EBUSY, "%s: %p is used by %d windows or buffers", call, ptr,
+				users);
+	*out = m;
+	return 0;
+}
+
+void ori_memory_unclaim(struct oriel_comm *c, struct ori_memory *m)
+{
+	pthread_mutex_lock(&c->lock);
+	m->users = 0;
+	pthread_mutex_unlock(&c->lock);
+}
+
 /*
- * An allocation that has part of the range but not all of it: *base and *bytes.  This comm knows
- * what was asked for, another's end with their pages.
+ * Finds an allocation that has part of the range but not all of it.  Of this comm's allocations the
+ * bytes that the user asked for count, of another comm's whole pages.
  */
 static int find_left(struct oriel_comm *c, const void *ptr, size_t bytes, void **base, size_t *left)
 {
@@ -304,7 +342,9 @@ void ori_memory_export_far(const struct ori_allocation *a, struct ori_export *ou
 		memcpy(out->handle, a->handle, sizeof(out->handle));
 }
 
-/* Can every mapped peer have it?  exported: ranks of other processes, far: those of other hosts. */
+/*
+ * Can every mapped peer map it?  exported: ranks of other processes can; far: those of other hosts.
+ */
 static int check_reach(const struct oriel_comm *c, const void *ptr, int exported, int far)
 {
 	for (int r = 0; r < c->nranks; r++) {
@@ -340,60 +380,4 @@ int ori_memory_export(struct oriel_comm *c, const void *ptr, size_t bytes,
 		ori_memory_export_far(&m->allocation, out);
 	}
 	return bytes ? check_reach(c, ptr, m != NULL, out->far != 0) : 0;
-}
-
-int oriel_alloc(struct oriel_comm *c, size_t bytes, void **ptr)
-{
-	struct ori_memory *m;
-	int err = ori_comm_check(c, "oriel_alloc");
-
-	if (err)
-		return err;
-	if (!ptr || !bytes)
-		return ori_fail(ORIEL_EINVAL, "oriel_alloc: %s",
-				ptr ? "0 bytes" : "no place for the pointer");
-	ori_gone_check_all(c);
-	err = ori_memory_alloc(c, bytes, &m);
-	if (!err)
-		*ptr = m->allocation.base;
-	return err;
-}
-
-int oriel_free(struct oriel_comm *c, void *ptr)
-{
-	struct ori_memory *m;
-	int err = ori_comm_check(c, "oriel_free");
-	int users = 0;
-
-	if (err || !ptr)
-		return err;
-	pthread_mutex_lock(&c->lock);
-	for (m = c->memories; m; m = m->next)
-		if (m->allocation.base == ptr && m != c->slab_memory && m != c->near_memory &&
-		    !m->owned)
-			break;
-	if (m) {
-		users = m->users;
-		if (!users)
-			m->users = -1; /* nobody can begin to use it now */
-	}
-	pthread_mutex_unlock(&c->lock);
-	if (!m)
-		return ori_fail(ORIEL_EINVAL, "oriel_free: %p is not from oriel_alloc", ptr);
-	if (users)
-		return ori_fail(ORIEL_EBUSY, "oriel_free: %p is used by %d windows or buffers", ptr,
-				users);
-	err = ori_comm_settle(c);
-	/*
-	 * Something may still use it: it stays.  What ends with a failed comm's queues needs no
-	 * wait.
-	 */
-	if (err && !ori_comm_ask(c)) {
-		pthread_mutex_lock(&c->lock);
-		m->users = 0;
-		pthread_mutex_unlock(&c->lock);
-		return err;
-	}
-	ori_memory_end(c, m);
-	return 0;
 }

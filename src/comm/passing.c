@@ -2,12 +2,13 @@
 /*
  * comm/passing.c - hands memory descriptors to other processes of the same user.
  *
- * One service a process: a socket in the abstract namespace (no file to leave behind) and a thread that
- * answers requests {magic, token, id} with a descriptor.  A request is served only if its sender has our
- * user id and knows the token, which ranks learn through their boot.  Everything received is untrusted.
+ * There is one service per process: a socket in the abstract namespace (no file to leave behind)
+ * and a thread that answers requests {magic, token, id} with a descriptor.  The service answers
+ * only a sender that has our user id and knows the token, which ranks learn through their boot.
+ * Everything received is untrusted.
  *
- * Owns: the socket, the thread, the table of offered descriptors (the owners', who withdraw them
- * before they close them).
+ * Owns the socket, the thread and the table of offered descriptors.  The descriptors belong to the
+ * memory's owners, who withdraw them before they close them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +20,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "comm.h"
+#include "../util/util.h"
 #include "passing.h"
 
 #define REQUEST_TIMEOUT_MS 2000
@@ -75,7 +76,7 @@ void ori_passing_set_timeout(int fd, uint64_t ns)
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t));
 }
 
-/* ---- the serving side ------------------------------------------------------------------------------ */
+/* ---- the serving side ----------------------------------------------------------------------- */
 
 /* Every byte is looked at, so that the time taken says nothing about where they differ. */
 static int tokens_equal(const uint8_t *a, const uint8_t *b)
@@ -130,7 +131,7 @@ static void send_answer(int connection, struct ori_passing_answer *answer, int f
 		control.header.cmsg_len = CMSG_LEN(sizeof(int));
 		memcpy(CMSG_DATA(&control.header), &fd, sizeof(int));
 	}
-	/* who went away needs no answer */
+	/* a peer that has gone needs no answer */
 	while (sendmsg(connection, &message, MSG_NOSIGNAL) < 0 && errno == EINTR)
 		;
 }
@@ -146,7 +147,7 @@ static void serve(struct ori_passing *p, int connection)
 	ori_passing_set_timeout(connection, REQUEST_TIMEOUT_MS * 1000000ull);
 	if (!ori_passing_same_user(connection))
 		return;
-	/* signals do not begin its time anew */
+	/* a signal does not extend the deadline */
 	deadline = ori_deadline_ns(REQUEST_TIMEOUT_MS * 1000000ull);
 	do {
 		got = recv(connection, &request, sizeof(request), 0);
@@ -160,7 +161,7 @@ static void serve(struct ori_passing *p, int connection)
 	    !tokens_equal(request.token, p->token)) {
 		ori_log(ORI_LOG_WARN, "refused a request for memory: malformed or wrong token");
 		memset(&answer, 0, sizeof(answer));
-		answer.status = ORIEL_EAUTH; /* said, so that it is not asked again */
+		answer.status = ORIEL_EAUTH; /* answered, so that the peer does not ask again */
 		send_answer(connection, &answer, -1);
 		return;
 	}
@@ -197,10 +198,13 @@ static void *service_main(void *arg)
 		}
 		if (fds[1].revents)
 			return NULL;
-		/* does not block: who knocked may have gone again */
+		/* does not block, because the peer may have gone again */
 		connection = accept4(p->listener, NULL, NULL, SOCK_CLOEXEC);
 		if (connection < 0) {
-			/* Without descriptors the knock stays: not to be answered by spinning. */
+			/*
+			 * Without free descriptors the connection stays pending.  A pause keeps
+			 * this loop from spinning.
+			 */
 			if (errno == EMFILE || errno == ENFILE) {
 				table_is_full(errno, &told);
 				usleep(FULL_TABLE_PAUSE_MS * 1000);
@@ -264,7 +268,7 @@ int ori_passing_open(struct ori_passing **out)
 	int err = 0;
 
 	pthread_mutex_lock(&lock);
-	/* A forked child has the parent's table but not its thread: it starts its own. */
+	/* A forked child has the parent's table but not its thread, so it starts its own. */
 	if (service && service_pid == getpid()) {
 		service->refs++;
 		*out = service;
@@ -332,7 +336,10 @@ static int add_offer(struct offer **offers, const struct ori_allocation *allocat
 	return 0;
 }
 
-/* Ids follow each other: the whole's first, then its parts', which nobody finds by address. */
+/*
+ * Ids follow each other: first the whole's, then those of its parts, which are not found by
+ * address.
+ */
 int ori_passing_offer(struct ori_passing *p, const struct ori_allocation *allocation, uint64_t *id)
 {
 	struct ori_passing_parts parts = { .count = allocation->nparts };
@@ -393,7 +400,7 @@ int ori_passing_find_range(struct ori_passing *p, const void *ptr, size_t bytes,
 		if (begin < base || begin - base > o->allocation.bytes ||
 		    bytes > o->allocation.bytes - (begin - base))
 			continue;
-		/* the user's own memory is described anew: its name goes with the comm that gave it */
+		/* the user's own memory is described anew: its name goes with its comm */
 		if (o->allocation.identity)
 			continue;
 		*id = o->id;
@@ -414,7 +421,7 @@ int ori_passing_find_left(struct ori_passing *p, const void *ptr, size_t bytes,
 	for (struct offer *o = p->offers; o && !found; o = o->next) {
 		uintptr_t base = (uintptr_t)o->allocation.base, after = base + o->allocation.bytes;
 
-		/* of memory that is not ours nobody knows whether it is still there */
+		/* nobody knows whether memory of the user's own is still there */
 		found = !o->allocation.identity && begin < after && end > base &&
 			(begin < base || end > after);
 		if (found)

@@ -1,11 +1,42 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm/passing.h - what the two ends of descriptor passing (passing.c, fetching.c) share. */
+/*
+ * comm/passing.h - hands memory descriptors to other processes (passing.c), and asks other
+ * processes for theirs (fetching.c).
+ */
 #ifndef ORI_PASSING_H
 #define ORI_PASSING_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+
+#include "../device/device.h"
+
+/* One service per process, shared by its comms. */
+struct ori_passing;
+int ori_passing_open(struct ori_passing **);
+void ori_passing_close(struct ori_passing *);
+const char *ori_passing_socket(const struct ori_passing *);
+const uint8_t *ori_passing_token(const struct ori_passing *);
+int ori_passing_offer(struct ori_passing *, const struct ori_allocation *, uint64_t *id);
+/* For ranks of this process: the allocation itself; 0 or ORIEL_EINVAL, silent. */
+int ori_passing_find(struct ori_passing *, uint64_t id, struct ori_allocation *);
+/* The same by address: the offer of oriel_alloc's memory that holds [ptr, ptr + bytes). */
+int ori_passing_find_range(struct ori_passing *, const void *ptr, size_t bytes, uint64_t *id,
+			   struct ori_allocation *);
+/* Is there memory of any comm of this process that has part of [ptr, ptr + bytes), but not all? */
+int ori_passing_find_left(struct ori_passing *, const void *ptr, size_t bytes,
+			  struct ori_allocation *);
+void ori_passing_withdraw(struct ori_passing *, uint64_t id);
+/*
+ * Asks another process; theirs->fd, if not -1, is the caller's to close.  `look` (may be NULL) is
+ * called many times a second meanwhile; a status that it returns ends the wait.
+ */
+int ori_passing_fetch(const char *socket, const uint8_t token[16], uint64_t id, uint64_t timeout_ns,
+		      int (*look)(void *ctx), void *ctx, struct ori_allocation *theirs);
+
+/* ---- between the two ends ------------------------------------------------------------------- */
 
 #define ORI_PASSING_MAGIC 0x4f52464432ull /* "ORFD2" */
 

@@ -1,30 +1,44 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/registrations.c - memory the engine may touch, and the keys by which WQEs name it.
+ * comm/registrations.c - keys by which WQEs name memory, and the sources that are registered.
  *
- * Sources are counted registrations of local memory, found by address in a tree.  One is never
- * given to memory that only has the address of what was registered (docs/decisions/0029).  Memory
- * that peers write to is registered by whoever tells them of it, who keeps the keys.  Without an
- * engine every key is 0.
+ * Owns the tree of sources, found by address, and the list of retired ones.  Knows addresses, keys
+ * and identities, not allocations: memory.c drops the sources of memory that goes, and sources.c
+ * knows whose memory a range is.  Without an engine every key is 0.
+ *
+ * Called on user threads; takes the comm's lock.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm.h"
+#include "object.h"
+#include "registrations.h"
 
-/* Identities beside those that a device gives. */
-#define OURS (1ull << 63)  /* memory of oriel_alloc, by its id */
-#define LASTING UINT64_MAX /* the owner's own memory */
+/* ---- keys ----------------------------------------------------------------------------------- */
 
-struct ori_registration {
-	struct ori_span span; /* first; its name is key[0], which no other one has */
-	struct ori_registration **owner, *next, **link; /* the owner's list */
-	uint64_t identity; /* of the memory; 0: it cannot be told from what may come after it */
-	int refs;
-	uint32_t key[ORIEL_NICS_MAX];
-};
+int ori_peer_memory(struct oriel_comm *c, int rank, const uint32_t key[ORIEL_NICS_MAX],
+		    const struct ori_engine_blob *told)
+{
+	return key[0] ? c->engine->ops->memory_told(c->engine, rank, key, told) : 0;
+}
 
-/* ---- lists; under the comm's lock ------------------------------------------------------------ */
+void ori_peer_memory_forget(struct oriel_comm *c, int rank, const uint32_t key[ORIEL_NICS_MAX])
+{
+	if (c->engine && key[0])
+		(void)c->engine->ops->memory_told(c->engine, rank, key, NULL);
+}
+
+/* After a failure, peers that have not heard of it may still write there: the engine is silent. */
+void ori_unregister(struct oriel_comm *c, const uint32_t key[ORIEL_NICS_MAX])
+{
+	if (!c->engine)
+		return;
+	if (ori_comm_has_failed(c))
+		c->engine->ops->silence(c->engine);
+	c->engine->ops->memory_remove(c->engine, key);
+}
+
+/* ---- the tree and its lists; under the comm's lock ------------------------------------------ */
 
 static void enlist(struct ori_registration **list, struct ori_registration *r)
 {
@@ -69,56 +83,16 @@ static struct ori_registration *find_same(struct oriel_comm *c, struct ori_regis
 	return NULL;
 }
 
-/* ---- ending ---------------------------------------------------------------------------------- */
-
-static void drop_list(struct oriel_comm *c, struct ori_registration *list)
-{
-	while (list) {
-		struct ori_registration *r = list;
-
-		list = r->next;
-		ori_unregister(c, r->key);
-		free(r);
-	}
-}
-
-/*
- * Registrations of memory that the user has freed.  Nobody may wait here, but a NIC that sends a
- * message again must find its key: they go when nothing is under way, now or at a later call.
- */
-static void reap(struct oriel_comm *c)
-{
-	struct ori_registration *gone;
-
-	/* taken before the question: what another thread retires meanwhile may be under way */
-	pthread_mutex_lock(&c->lock);
-	gone = c->retired;
-	c->retired = NULL;
-	pthread_mutex_unlock(&c->lock);
-	if (gone && c->engine->ops->idle(c->engine)) {
-		drop_list(c, gone);
-		return;
-	}
-	pthread_mutex_lock(&c->lock);
-	while (gone) {
-		struct ori_registration *r = gone;
-
-		gone = r->next;
-		enlist(&c->retired, r);
-	}
-	pthread_mutex_unlock(&c->lock);
-}
-
-/* Is it of memory that a device tells from all other? */
+/* Does a device tell this memory from all other memory? */
 static int is_device_identity(uint64_t identity)
 {
-	return identity && !(identity & OURS);
+	return identity && !(identity & ORI_IDENTITY_OURS);
 }
 
 /*
- * Sources in allocations that had these addresses before go at the first source in the new one,
- * wherever in it they are: so if one of those that a device tells apart is the new allocation's,
- * all are.  Lock held.
+ * The first source in new memory retires all sources of the memory that had its addresses before,
+ * wherever they lie in it.  So, of the sources that a device tells apart, one that is of the new
+ * memory means that all are.
  */
 static void retire_others(struct oriel_comm *c, const struct ori_identity *now)
 {
@@ -140,46 +114,10 @@ static void retire_others(struct oriel_comm *c, const struct ori_identity *now)
 	}
 }
 
-/* ---- sources --------------------------------------------------------------------------------- */
+/* ---- making and counting -------------------------------------------------------------------- */
 
-/*
- * Returns the memory of oriel_alloc that it is part of, in use; NULL if there is none.  Peers' engines map
- * that and read it themselves.  Other memory goes through this rank's engine: a peer would have to unmap it
- * when the user frees it, and the driver's call that does so waits for kernels, which may wait for that engine.
- */
-static struct ori_memory *describe(struct oriel_comm *c, void *ptr, size_t bytes,
-				   struct ori_engine_memory *out)
-{
-	struct ori_memory *m;
-
-	memset(out, 0, sizeof(*out));
-	out->base = ptr;
-	out->iova = (uint64_t)(uintptr_t)ptr;
-	out->bytes = bytes;
-	out->device = c->device->ops->holds(c->device, ptr);
-	m = ori_memory_use(c, ptr, bytes);
-	if (m && (m->described || m->borrowed)) {
-		ori_memory_unuse(c, m);
-		m = NULL;
-	}
-	if (!m)
-		return NULL;
-	out->export_id = m->id;
-	out->export_offset = (uint64_t)((char *)ptr - (char *)m->allocation.base);
-	return m;
-}
-
-static uint64_t identity_of(const struct ori_memory *m, const struct ori_identity *now, int lasting)
-{
-	if (lasting)
-		return LASTING;
-	if (m && !m->allocation.identity)
-		return OURS | m->id;
-	return now->number;
-}
-
-static int register_new(struct oriel_comm *c, const struct ori_engine_memory *memory,
-			struct ori_registration **out)
+int ori_registration_make(struct oriel_comm *c, const struct ori_engine_memory *memory,
+			  struct ori_registration **out)
 {
 	struct ori_registration *r = calloc(1, sizeof(*r));
 	int err;
@@ -200,10 +138,19 @@ static int register_new(struct oriel_comm *c, const struct ori_engine_memory *me
 	return 0;
 }
 
-static struct ori_registration *find_and_count(struct oriel_comm *c,
-					       struct ori_registration **owner, uintptr_t begin,
-					       size_t bytes, uint64_t identity,
-					       struct oriel_source *out)
+void ori_registration_list(struct oriel_comm *c, struct ori_registration *r,
+			   const struct ori_identity *now)
+{
+	pthread_mutex_lock(&c->lock);
+	retire_others(c, now);
+	ori_span_add(&c->sources, &r->span);
+	enlist(r->owner, r);
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* The keys are copied under the lock: another thread may release the source right after. */
+int ori_registration_again(struct oriel_comm *c, struct ori_registration **owner, uintptr_t begin,
+			   size_t bytes, uint64_t identity, uint32_t key[ORIEL_NICS_MAX])
 {
 	struct ori_registration *r = NULL;
 
@@ -212,85 +159,81 @@ static struct ori_registration *find_and_count(struct oriel_comm *c,
 		r = find_same(c, owner, begin, bytes, identity);
 	if (r) {
 		r->refs++;
-		memcpy(out->key, r->key, sizeof(out->key));
+		memcpy(key, r->key, sizeof(r->key));
 	}
 	pthread_mutex_unlock(&c->lock);
-	return r;
+	return r != NULL;
 }
 
-int ori_source_take(struct oriel_comm *c, struct ori_registration **owner, void *ptr, size_t bytes,
-		    int lasting, struct oriel_source *out)
-{
-	struct ori_registration *r = NULL;
-	struct ori_engine_memory memory;
-	struct ori_identity now;
-	struct ori_memory *m;
-	uint64_t identity;
-	int err = 0;
-
-	out->address = (uint64_t)(uintptr_t)ptr;
-	out->bytes = bytes;
-	memset(out->key, 0, sizeof(out->key));
-	if (!c->engine || !bytes)
-		return 0;
-	m = describe(c, ptr, bytes, &memory);
-	c->device->ops->identify(c->device, ptr, &now);
-	identity = identity_of(m, &now, lasting);
-	if (find_and_count(c, owner, (uintptr_t)ptr, bytes, identity, out))
-		goto out_memory;
-	err = register_new(c, &memory, &r);
-	if (err)
-		goto out_memory;
-	memcpy(out->key, r->key, sizeof(out->key));
-	r->identity = identity;
-	r->owner = owner;
-	pthread_mutex_lock(&c->lock);
-	retire_others(c, &now);
-	ori_span_add(&c->sources, &r->span);
-	enlist(owner, r);
-	pthread_mutex_unlock(&c->lock);
-out_memory:
-	/* it may be freed while it is registered, and takes this along then */
-	ori_memory_unuse(c, m);
-	reap(c);
-	return err;
-}
-
-int ori_source_give(struct oriel_comm *c, struct ori_registration **owner,
-		    const struct oriel_source *s)
+int ori_registration_less(struct oriel_comm *c, struct ori_registration **owner,
+			  const struct oriel_source *s, struct ori_registration **last)
 {
 	struct ori_registration *r;
-	int last = 0, err;
 
-	if (!c->engine || !s->bytes)
-		return 0;
+	*last = NULL;
 	pthread_mutex_lock(&c->lock);
 	r = find_key(c, s);
 	if (r && r->owner != owner)
 		r = NULL;
-	if (r) {
-		last = --r->refs == 0;
-		if (last)
-			unlist(c, r);
+	if (r && --r->refs == 0) {
+		unlist(c, r);
+		*last = r;
 	}
 	pthread_mutex_unlock(&c->lock);
-	if (!r)
-		return ori_fail(ORIEL_EINVAL,
-				"oriel_window_source_release: %llu bytes at %p are no source of "
-				"this window: released before, or gone with their memory",
-				(unsigned long long)s->bytes, (void *)(uintptr_t)s->address);
-	if (!last)
-		return 0;
-	err = ori_comm_settle(c);
-	if (err && !ori_comm_ask(c)) { /* something still names it: it goes later */
-		pthread_mutex_lock(&c->lock);
-		enlist(&c->retired, r);
-		pthread_mutex_unlock(&c->lock);
-		return err;
+	return r != NULL;
+}
+
+/* ---- ending --------------------------------------------------------------------------------- */
+
+static void drop_list(struct oriel_comm *c, struct ori_registration *list)
+{
+	while (list) {
+		struct ori_registration *r = list;
+
+		list = r->next;
+		ori_unregister(c, r->key);
+		free(r);
 	}
+}
+
+void ori_registration_drop(struct oriel_comm *c, struct ori_registration *r)
+{
 	r->next = NULL;
 	drop_list(c, r);
-	return 0;
+}
+
+void ori_registration_retire(struct oriel_comm *c, struct ori_registration *r)
+{
+	pthread_mutex_lock(&c->lock);
+	enlist(&c->retired, r);
+	pthread_mutex_unlock(&c->lock);
+}
+
+/*
+ * Registrations of memory that the user has freed.  This call may not wait, but a NIC that sends a
+ * message again must find its key.  So they go when nothing is under way, now or at a later call.
+ */
+void ori_registrations_reap(struct oriel_comm *c)
+{
+	struct ori_registration *gone;
+
+	/* Taken before the question: a source that another thread retires now may be under way. */
+	pthread_mutex_lock(&c->lock);
+	gone = c->retired;
+	c->retired = NULL;
+	pthread_mutex_unlock(&c->lock);
+	if (gone && c->engine->ops->idle(c->engine)) {
+		drop_list(c, gone);
+		return;
+	}
+	pthread_mutex_lock(&c->lock);
+	while (gone) {
+		struct ori_registration *r = gone;
+
+		gone = r->next;
+		enlist(&c->retired, r);
+	}
+	pthread_mutex_unlock(&c->lock);
 }
 
 static void drop_where(struct oriel_comm *c, uintptr_t begin, uintptr_t end)
@@ -337,51 +280,4 @@ void ori_sources_drop_all(struct oriel_comm *c)
 	c->retired = NULL;
 	pthread_mutex_unlock(&c->lock);
 	drop_list(c, gone);
-}
-
-/* ---- memory of and for peers ----------------------------------------------------------------- */
-
-/* Peers' engines map oriel_alloc's memory alone; see describe(). */
-int ori_register_remote(struct oriel_comm *c, void *ptr, size_t bytes,
-			const struct ori_export *export, uint32_t key[ORIEL_NICS_MAX],
-			struct ori_engine_blob *tell)
-{
-	struct ori_engine_memory memory = {
-		.base = ptr, .iova = (uintptr_t)ptr & ORI_IOVA_MASK, .bytes = bytes, .remote = 1
-	};
-	struct ori_memory *m;
-
-	memset(key, 0, sizeof(uint32_t) * ORIEL_NICS_MAX);
-	if (!c->engine || !bytes)
-		return 0;
-	memory.device = c->device->ops->holds(c->device, ptr);
-	m = memory.device ? ori_memory_use(c, ptr, bytes) : NULL;
-	if (!memory.device || (m && !m->allocation.identity)) {
-		memory.export_id = export->id;
-		memory.export_offset = export->offset;
-	}
-	ori_memory_unuse(c, m);
-	return c->engine->ops->memory_add(c->engine, &memory, key, tell);
-}
-
-int ori_peer_memory(struct oriel_comm *c, int rank, const uint32_t key[ORIEL_NICS_MAX],
-		    const struct ori_engine_blob *told)
-{
-	return key[0] ? c->engine->ops->memory_told(c->engine, rank, key, told) : 0;
-}
-
-void ori_peer_memory_forget(struct oriel_comm *c, int rank, const uint32_t key[ORIEL_NICS_MAX])
-{
-	if (c->engine && key[0])
-		(void)c->engine->ops->memory_told(c->engine, rank, key, NULL);
-}
-
-/* Peers that have not heard of a failure yet may still write there. */
-void ori_unregister(struct oriel_comm *c, const uint32_t key[ORIEL_NICS_MAX])
-{
-	if (!c->engine)
-		return;
-	if (__atomic_load_n(&c->control->failure, __ATOMIC_ACQUIRE))
-		c->engine->ops->silence(c->engine);
-	c->engine->ops->memory_remove(c->engine, key);
 }

@@ -9,9 +9,13 @@
 #include <stdio.h>
 
 #include "../diag/diag.h"
-#include "comm.h"
+#include "agree.h"
+#include "control.h"
+#include "imports.h"
+#include "object.h"
+#include "reports.h"
 
-/* A rank that runs answers in milliseconds; one that does not is stopped, or not reached. */
+/* A rank that runs answers in milliseconds.  One that does not is stopped or out of reach. */
 #define ASK_NS ORI_NS_PER_S
 
 /* On a thread of the boot's, under its lock. */
@@ -54,7 +58,6 @@ static int signal_from(void *ctx, int window, int id, int rank, uint64_t *value)
 	return known;
 }
 
-/* Once the control memory of this rank and of its mapped peers is there. */
 int ori_reports_open(struct oriel_comm *c)
 {
 	struct ori_diag_world world = { c, c->nranks, signal_from, ask };

@@ -2,12 +2,13 @@
 /*
  * comm/slab.c - cuts a range of offsets into page-aligned pieces.
  *
- * Knows offsets only, not memory.  First fit over a short list of free ranges, sorted and merged: a comm
- * has tens of windows, not millions.  The caller holds the comm's lock.
+ * Knows offsets only, not memory.  First fit over a short list of free ranges, sorted and merged: a
+ * comm has tens of windows, not millions.  The caller holds the comm's lock.
  */
 #include <stdlib.h>
 
-#include "comm.h"
+#include "../util/util.h"
+#include "slab.h"
 
 static uint64_t whole_pages(uint64_t bytes)
 {
@@ -89,7 +90,9 @@ void ori_slab_give(struct ori_slab *slab, uint64_t offset, uint64_t bytes)
 	} else {
 		struct ori_range *r = new_range(offset, size, next);
 
-		/* Without memory for the note the range stays unused: a leak of address space only. */
+		/*
+		 * Without memory for the record the range stays unused: only address space is lost.
+		 */
 		if (!r)
 			return;
 		*at = r;

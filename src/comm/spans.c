@@ -33,7 +33,7 @@ static void update(struct ori_span *s)
 		s->reach = s->right->reach;
 }
 
-/* What comes before `at` goes to *left, the rest to *right. */
+/* Nodes before `at` go to *left, the others to *right. */
 static void cut(struct ori_span *tree, const struct ori_span *at, struct ori_span **left,
 		struct ori_span **right)
 {
@@ -110,7 +110,7 @@ struct ori_span *ori_span_overlapping(struct ori_span *tree, uintptr_t begin, ui
 {
 	struct ori_span *found;
 
-	/* nothing in this subtree comes so far */
+	/* no range of this subtree reaches `begin` */
 	if (!tree || tree->reach <= begin)
 		return NULL;
 	if (!last || is_before(last, tree)) {

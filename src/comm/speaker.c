@@ -2,16 +2,20 @@
 /*
  * comm/speaker.c - a thread that speaks for kernels of a separate device.
  *
- * A kernel cannot log and cannot be woken: its waits leave what they wait for on this rank's board, and
- * look at a failure word in their own memory.  The thread reads the board and names who is late, and brings
- * a failure that another rank wrote into the host's word to the device's.
+ * A kernel cannot log and cannot be woken.  Its waits write what they wait for on this rank's
+ * board, and read a failure word in their own memory.  The thread reads the board and names the
+ * rank that is late.  It also copies a failure that another rank wrote into the host's word to the
+ * device's word.
  *
  * Only comms on a separate device have one.
  */
 #include <stdlib.h>
 
 #include "../diag/diag.h"
-#include "comm.h"
+#include "control.h"
+#include "failure.h"
+#include "object.h"
+#include "speaker.h"
 
 #define LOOK_NS 20000000ull
 
@@ -21,7 +25,7 @@ struct ori_speaker {
 	uint32_t stop; /* futex word */
 	int told;      /* the device knows of the failure */
 	struct seen {
-		uint64_t since; /* what the slot says: tells two waits apart */
+		uint64_t since; /* as in the slot; tells two waits apart */
 		uint64_t first_ns, next_ns;
 	} seen[ORIEL_BOARD_SLOTS];
 };
@@ -57,10 +61,13 @@ static void *watch_main(void *arg)
 	struct oriel_comm *c = w->comm;
 
 	ori_log_rank_set(c->rank);
-	while (!__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE)) {
+	/*
+	 * relaxed: nothing is read because of the word, and pthread_join() orders the thread's end
+	 */
+	while (!__atomic_load_n(&w->stop, __ATOMIC_RELAXED)) {
 		uint64_t now = ori_now_ns();
 
-		if (!w->told && __atomic_load_n(&c->control->failure, __ATOMIC_ACQUIRE)) {
+		if (!w->told && ori_comm_has_failed(c)) {
 			ori_comm_tell_device(c);
 			w->told = 1;
 		}
@@ -95,7 +102,7 @@ void ori_speaker_stop(struct oriel_comm *c)
 
 	if (!w)
 		return;
-	__atomic_store_n(&w->stop, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&w->stop, 1, __ATOMIC_RELAXED); /* see watch_main() */
 	ori_futex_wake_all(&w->stop);
 	pthread_join(w->thread, NULL);
 	free(w);

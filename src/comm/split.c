@@ -2,13 +2,15 @@
 /*
  * comm/split.c - a comm of some of a comm's ranks.
  *
- * Ranks of colour < 0 form a group too, so that every rank makes the same boot calls; theirs is dropped.
- * The new comm has a boot and control memory of its own and outlives its parent.  A GPU, with the
- * stream that a kernel without one goes to, is held by both; the last one closes it.
+ * Ranks of colour < 0 form a group too, so that every rank makes the same boot calls; that group is
+ * dropped.  The new comm has its own boot and control memory, and outlives its parent.  Both comms
+ * hold the GPU, with the stream for kernels that name none; the last one closes it.
  */
 #include <stdlib.h>
 
-#include "comm.h"
+#include "agree.h"
+#include "failure.h"
+#include "object.h"
 
 struct split_record {
 	int32_t color, key;
@@ -32,7 +34,7 @@ static int same_group(int a, int b)
 	return a == b || (a < 0 && b < 0);
 }
 
-/* The ranks of my colour in their new order; *lowest is what tells groups of one round apart. */
+/* The ranks of this colour in their new order.  *lowest tells the groups of one round apart. */
 static int list_members(const struct split_record *all, int nranks, int color, struct member *m,
 			int *ranks, int *lowest)
 {

@@ -2,9 +2,9 @@
 /*
  * comm/topology.c - from the facts of all ranks to nodes, peer kinds and reasons.
  *
- * Two steps.  decide() gives a verdict for a pair alone: what cuts it or what maps it.  build_nodes()
- * then makes nodes, sets of ranks that are mapped all-pairs, since "mapped" need not be transitive.
- * Both are pure, so every rank gets the same answer from the same gathered facts.
+ * Two steps.  decide() gives a verdict for a pair alone: what cuts it or what maps it.
+ * build_nodes() then makes nodes, sets of ranks that are mapped all-pairs, since "mapped" need not
+ * be transitive.  Both are pure, so every rank gets the same answer from the same gathered facts.
  *
  * Does not gather (facts.c) and does not read layout texts (layout.c).  Called by comm creation and
  * split and by oriel-info, on any thread.  The facts come from other processes: check_facts() tests
@@ -98,7 +98,7 @@ static enum verdict decide(const struct ori_facts *a, const struct ori_facts *b,
 	return a->host_id == b->host_id ? VIA_SHARED_MEMORY : CUT_HOSTS;
 }
 
-/* ---- checks ------------------------------------------------------------------------------------ */
+/* ---- checks --------------------------------------------------------------------------------- */
 
 static int check_facts(const struct ori_facts *f, int rank)
 {
@@ -122,7 +122,7 @@ static const char *mode_name(int mode)
 	return mode == ORI_MODE_ON ? "on" : mode == ORI_MODE_OFF ? "off" : "auto";
 }
 
-/* What has to be alike on all ranks, held against rank 0. */
+/* Compares with rank 0 what has to be the same on all ranks. */
 static int check_alike(const struct ori_facts *first, const struct ori_facts *f, int rank)
 {
 	if ((first->forced_node >= 0) != (f->forced_node >= 0))
@@ -160,7 +160,7 @@ static int check_all(const struct ori_facts *facts, int nranks)
 	return err;
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------- */
+/* ---- nodes ---------------------------------------------------------------------------------- */
 
 /* Where a layout or a parent comm puts a rank; the same number for all without either. */
 static int emulated_node(const struct ori_facts *facts, int rank)
@@ -266,7 +266,7 @@ void ori_topology_free(struct ori_topology *t)
 	memset(t, 0, sizeof(*t));
 }
 
-/* ---- reasons ----------------------------------------------------------------------------------- */
+/* ---- reasons -------------------------------------------------------------------------------- */
 
 /* Why two GPUs on different hosts have no fabric between them; a < b. */
 static void fabric_obstacle(const struct ori_facts *facts, int a, int b, char *out, size_t size)
@@ -337,8 +337,8 @@ static void explain(const struct ori_facts *facts, enum verdict v, int a, int b,
 }
 
 /*
- * A pair that is mapped alone but on two nodes: whichever of the two is on the later node was
- * refused by a member of the earlier one.  Names the first such member.
+ * The pair alone is mapped, but its ranks are on two nodes: a member of the earlier node refused
+ * the rank of the later one.  Names the first such member.
  */
 static void explain_split(const struct ori_facts *facts, const struct ori_topology *t, int a, int b,
 			  char *out)

@@ -3,8 +3,8 @@
  * comm/topology.h - who is mapped, who is queued, and why.
  *
  * classify() is a pure function of what every rank gathered: the same input gives the same answer
- * on every rank, and nothing but the input matters.  Facts already contain each rank's overrides, so
- * no rank decides on something the others have not seen.
+ * on every rank, and nothing but the input matters.  Facts already contain each rank's overrides,
+ * so no rank decides on something the others have not seen.
  */
 #ifndef ORI_TOPOLOGY_H
 #define ORI_TOPOLOGY_H

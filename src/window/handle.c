@@ -8,6 +8,9 @@
 
 #include <oriel/device.h>
 
+#include "../comm/control.h"
+#include "../comm/links.h"
+#include "../comm/sources.h"
 #include "window.h"
 
 /* A place in this rank's control memory: the device's half. */
@@ -31,8 +34,8 @@ static void fill(struct oriel_window *w, uint64_t offset, uint64_t words, uint64
 }
 
 /*
- * The host's half is fresh zeros; the device's becomes what that is made here.  Before any peer knows it: a
- * word zeroed after the exchange could erase a fast peer's first signal.
+ * The host half is fresh zeros.  Words are set there and mirrored to the device's half before any
+ * peer knows of them.  A word set after the exchange could erase the first signal of a fast peer.
  */
 int ori_window_control_init(struct oriel_window *w, uint64_t generation)
 {
@@ -42,10 +45,10 @@ int ori_window_control_init(struct oriel_window *w, uint64_t generation)
 	uint64_t n = (uint64_t)w->comm->nranks, first = o->first_count;
 	uint64_t channels = o->staging_slot_bytes ? n * o->staging_channels : 0;
 
-	/* of words that are summed the first NIC's starts at `first` */
+	/* where words of several NICs are summed, the first NIC's starts at `first` */
 	fill(w, l->signal_words, n * l->signal_stride, first);
 	fill(w, l->signal_base, n * l->signal_stride, first);
-	/* a counter is the sum over its lanes, of which the first starts at `first` */
+	/* a counter is the sum over its lanes; the first lane's word starts at `first` */
 	for (uint64_t r = 0; r < n; r++)
 		fill(w, l->counter_words + r * l->counter_lanes * l->counter_stride * 8,
 		     l->counter_stride, first);
@@ -60,6 +63,12 @@ int ori_window_control_init(struct oriel_window *w, uint64_t generation)
 	fill(w, l->staging_free, channels * ORI_STAGING_LINE_WORDS, first);
 	fill(w, l->staging_cursors, channels * ORI_STAGING_LINE_WORDS, first);
 	header->failure = 0;
+	/*
+	 * [WIN1] release, system scope; partner [CHECK1] in ori_check_live().
+	 * Publishes the words set above to a checked call that finds this generation.  Without it a
+	 * thread that got the handle by a relaxed store of the user's could find the window alive
+	 * beside words that are not set yet.
+	 */
 	__atomic_store_n(&header->generation, generation, __ATOMIC_RELEASE);
 	return ori_control_mirror(w->comm, w->control_offset, l->bytes);
 }

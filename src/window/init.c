@@ -6,6 +6,9 @@
  * Owns nothing: both calls are made of public ones.  Lies here because it knows windows.  Called by
  * users, on the rank's thread.
  */
+#include "../comm/agree.h"
+#include "../comm/failure.h"
+#include "../comm/settle.h"
 #include "window.h"
 
 int oriel_init(struct oriel_comm **comm)

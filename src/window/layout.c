@@ -2,8 +2,8 @@
 /*
  * window/layout.c - what a window's options may be, and where its arrays lie in control memory.
  *
- * Pure functions.  Rows that different ranks write start on lines of their own, so that two sources never
- * pull one line back and forth.
+ * Pure functions.  Rows that different ranks write start on lines of their own, so that two sources
+ * never pull one line back and forth.
  */
 #include <oriel/device.h>
 
@@ -11,7 +11,7 @@
 #include "window.h"
 
 #define IDS_MAX 65536u
-#define STAGING_MAX (1ull << 40) /* bytes of a peer */
+#define STAGING_MAX (1ull << 40) /* bytes per peer */
 #define LINE_WORDS (ORIEL_LINE_BYTES / 8u)
 
 static int check_count(const char *what, uint32_t n)
@@ -43,8 +43,8 @@ static int check_staging(const struct oriel_window_options *o)
 	/* Their product, for every peer, must not pass the end of 64 bits. */
 	if (o->staging_slot_bytes * o->staging_depth * o->staging_channels > STAGING_MAX)
 		return ori_fail(ORIEL_ERANGE,
-				"oriel_window_create: %u channels of %u slots of %llu bytes for each "
-				"peer, at most %llu bytes in all",
+				"oriel_window_create: %u channels of %u slots of %llu bytes for "
+				"each peer, at most %llu bytes in all",
 				o->staging_channels, o->staging_depth,
 				(unsigned long long)o->staging_slot_bytes, STAGING_MAX);
 	return 0;

@@ -2,22 +2,35 @@
 /*
  * window/ops.c - what host code does with a window.
  *
- * On the CPU a host-issued operation is the device call made by a group of one, on the caller's thread, with
- * the checked handle.  On a separate device it is a kernel of one block on the caller's stream
- * (kernels/window_ops.c): arguments are tested here, and what goes wrong there becomes the window's failure.
- * Any thread; two may use one window at once.
+ * On the CPU a host-issued operation is the device call, made by a group of one on the caller's
+ * thread with the checked handle.  On a separate device it is a kernel of one block on the caller's
+ * stream (kernels/window_ops.c).  There the arguments are tested here, and an error of the kernel
+ * becomes the window's failure.  Any thread; two may use one window at once.
  */
 #include <string.h>
 
 #include <oriel/device.h>
 
+#include "../comm/control.h"
+#include "../comm/failure.h"
+#include "../comm/memory.h"
+#include "../comm/sources.h"
 #include "../kernels/window_ops.h"
 #include "window.h"
+
+/* The window's failure word; 0 if the device copies no more: the comm has failed and says why. */
+static uint64_t failure_word(struct oriel_window *w)
+{
+	uint64_t failure;
+
+	(void)ori_comm_device_status(w->comm, ori_control_load(w->comm, w->dev.failure, &failure));
+	return failure;
+}
 
 /* First failure of the window or its comm, with its text as the last error. */
 static int window_failed(struct oriel_window *w)
 {
-	uint64_t failure = ori_control_load(w->comm, w->dev.failure);
+	uint64_t failure = failure_word(w);
 	int status = ORIEL_FAILURE_STATUS(failure);
 	int rank = ORIEL_FAILURE_RANK(failure), by = ORIEL_FAILURE_BY(failure);
 	char name[48];
@@ -62,8 +75,8 @@ static struct host_op begin_op(struct oriel_window *w, const char *call, int pee
 }
 
 /*
- * Whoever gets a status finds its text.  What ended the operation may have been decided on another
- * thread, where its text is, or by device code, which has none; an older text of this thread is of
+ * Every status has a text as last error.  The operation may have been ended by another thread,
+ * which has the text, or by device code, which has none.  An older text of this thread belongs to
  * something else.
  */
 static int end_op(const struct host_op *op, int err)
@@ -72,15 +85,15 @@ static int end_op(const struct host_op *op, int err)
 	int has_text = ori_last_error_count() != op->texts;
 	uint64_t failure;
 
-	/* the wait that gave up has said for what */
+	/* the wait that gave up has logged what it waited for */
 	if (!err || (has_text && err == ORIEL_ETIMEDOUT))
 		return err;
-	failure = __atomic_load_n(w->comm->dev.failure, __ATOMIC_ACQUIRE);
+	failure = ori_comm_failure(w->comm);
 	if (ORIEL_FAILURE_STATUS(failure) == err)
 		return ori_comm_failed(w->comm);
 	if (has_text)
 		return err;
-	failure = ori_control_load(w->comm, w->dev.failure);
+	failure = failure_word(w);
 	if (ORIEL_FAILURE_STATUS(failure) == err)
 		return window_failed(w);
 	if (err == ORIEL_ENOTCONN)
@@ -155,7 +168,7 @@ int oriel_window_source_release(struct oriel_window *w, struct oriel_source *sou
 	return err;
 }
 
-/* ---- on the stream of a separate device ----------------------------------------------------------- */
+/* ---- on the stream of a separate device ----------------------------------------------------- */
 
 static int is_separate(const struct oriel_window *w)
 {
@@ -279,7 +292,7 @@ static int launch_word(struct oriel_window *w, const char *call, int code, int p
 	return launch_op(w, call, &o, stream);
 }
 
-/* ---- public --------------------------------------------------------------------------------------- */
+/* ---- public --------------------------------------------------------------------------------- */
 
 int oriel_window_reset_signals(struct oriel_window *w, void *stream)
 {
@@ -298,7 +311,7 @@ int oriel_window_reset_signals(struct oriel_window *w, void *stream)
 	return end_op(&op, err);
 }
 
-/* Done on return, also on queued peers: the caller may reuse, or leave, its source at once. */
+/* Complete on return, also on queued peers: the caller may reuse or free its source at once. */
 static int end_put(const struct host_op *op, int status)
 {
 	if (!status)
@@ -381,7 +394,8 @@ int oriel_window_wait_signal(struct oriel_window *w, int peer, int id, int cmp, 
 		return err;
 	if (peer < 0 && cmp != ORIEL_GE)
 		return ori_fail(ORIEL_EINVAL,
-				"oriel_window_wait_signal: a sum over sources waits by ORIEL_GE only");
+				"oriel_window_wait_signal: a sum over sources waits by ORIEL_GE "
+				"only");
 	if (is_separate(w))
 		return launch_word(w, "oriel_window_wait_signal", ORI_WINDOW_WAIT_SIGNAL, peer, id,
 				   cmp, value, stream);

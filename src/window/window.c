@@ -2,9 +2,10 @@
 /*
  * window/window.c - windows are made and ended here.
  *
- * Creation is two rounds.  Before the first, everything local: options, buffer, control memory, all set
- * before a peer knows of them.  In it, ranks tell options and where their memory is.  Before the second,
- * each maps its peers' buffers.  A rank that failed takes part in the round and all fail alike.
+ * Creation is two rounds.  Before the first, each rank checks its options and sets up its buffer
+ * and control memory, so that all is set before a peer knows of it.  In the first round ranks tell
+ * their options and where their memory is.  Before the second, each rank maps its peers' buffers.
+ * A rank that failed takes part in the round, and all ranks fail alike.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,15 @@
 
 #include <oriel/device.h>
 
+#include "../comm/agree.h"
+#include "../comm/control.h"
+#include "../comm/failure.h"
+#include "../comm/gone.h"
+#include "../comm/imports.h"
+#include "../comm/links.h"
+#include "../comm/memory.h"
+#include "../comm/settle.h"
+#include "../comm/sources.h"
 #include "window.h"
 
 struct create_record {
@@ -28,7 +38,7 @@ int ori_window_check(struct oriel_window *w, const char *call)
 	return ori_live_check(w, ORI_LIVE_WINDOW, call);
 }
 
-/* ---- ending ----------------------------------------------------------------------------------------- */
+/* ---- ending --------------------------------------------------------------------------------- */
 
 static void free_control(struct oriel_window *w)
 {
@@ -39,10 +49,10 @@ static void free_control(struct oriel_window *w)
 	if (!w->has_control)
 		return;
 	header = ori_control_near(c, w->control_offset + w->layout.header);
-	ori_control_store(c, &header->generation, 0);
+	(void)ori_control_store(c, &header->generation, 0);
 	ori_control_unpublish(c, w->near_peers, (uint64_t)c->nranks * sizeof(*w->peers));
 	ori_control_unpublish(c, w->near_links, (uint64_t)c->nranks * sizeof(*w->links));
-	/* After a failure a peer may still be storing here: the pages are not reused. */
+	/* After a failure a peer may still store here: the pages are not reused. */
 	if (ori_comm_has_failed(c))
 		return;
 	c->device->ops->discard(c->device, &slab->allocation, w->control_offset,
@@ -165,8 +175,12 @@ static int check_unused(struct oriel_window *w)
 {
 	int users, err = ori_comm_settle(w->comm);
 
-	/* what the own stream had to do is done, and with it requests that were kept for that */
+	/* The comm's own stream is empty now, so requests that were kept for it can go. */
 	ori_attachments_reap(w->comm);
+	/*
+	 * [WIN2] acquire, process scope; partner: the release in let_go() of
+	 * coll/allgather/state.c, after the request's last use of the window.
+	 */
 	users = __atomic_load_n(&w->users, __ATOMIC_ACQUIRE);
 	if (!err && users)
 		err = ori_fail(ORIEL_EBUSY,
@@ -177,8 +191,8 @@ static int check_unused(struct oriel_window *w)
 }
 
 /*
- * All have come.  Ranks that mean different windows keep them all: each would take memory from under a window
- * that the others go on using.  The same verdict on all ranks.
+ * All ranks have come.  If they mean different windows, all windows stay: each rank would free
+ * memory of a window that the others still use.  The same result on all ranks.
  */
 static int meet_to_destroy(struct oriel_window *w, int *differ)
 {
@@ -214,8 +228,9 @@ int oriel_window_destroy(struct oriel_window *w)
 		return err;
 	c = w->comm;
 	/*
-	 * No rank's memory goes before every rank has stopped using it: what the comm's own stream still has to
-	 * do is waited for here, other streams are the caller's.  A failed comm waits for nobody else.
+	 * No rank's memory goes before every rank has stopped using it.  The comm's own stream is
+	 * waited for here; other streams are the caller's.  A failed comm does not wait for other
+	 * ranks.
 	 */
 	if (!ori_comm_failed(c))
 		err = meet_to_destroy(w, &differ);
@@ -223,7 +238,7 @@ int oriel_window_destroy(struct oriel_window *w)
 		(void)ori_comm_settle(c);
 	if (err == ORIEL_EBUSY || differ)
 		return err; /* on all ranks: the window lives on */
-	/* Ranks that did not come may still be using theirs, and this one no longer takes part. */
+	/* Ranks that did not come may still use theirs, and this one no longer takes part. */
 	if (err)
 		ori_comm_fail_all(c, err, ori_last_error_text());
 	ori_attachments_forget(c, w);
@@ -233,7 +248,7 @@ int oriel_window_destroy(struct oriel_window *w)
 	return err;
 }
 
-/* ---- making ------------------------------------------------------------------------------------------- */
+/* ---- making --------------------------------------------------------------------------------- */
 
 static int prepare_buffer(struct oriel_window *w, struct ori_export *export)
 {
@@ -276,7 +291,7 @@ static int prepare_control(struct oriel_window *w)
 	if (err)
 		return err;
 	w->has_control = 1;
-	/* Not a number a user's word may hold: a stale handle may look at reused memory. */
+	/* A number that no user's word is likely to hold: a stale handle may read reused memory. */
 	return ori_window_control_init(w, (c->generation_seed ^ ((uint64_t)w->number << 1)) | 1);
 }
 
@@ -323,7 +338,7 @@ static int prepare(struct oriel_window *w, const struct oriel_window_options *op
 	return err;
 }
 
-/* The same verdict on all ranks: everybody compares everybody with rank 0. */
+/* The same result on all ranks: each compares all options with those of rank 0. */
 static int compare_options(const struct create_record *all, int nranks)
 {
 	for (int r = 1; r < nranks; r++) {
@@ -331,13 +346,14 @@ static int compare_options(const struct create_record *all, int nranks)
 
 		if (field)
 			return ori_fail(ORIEL_EMISMATCH,
-					"oriel_window_create: rank %d and rank 0 differ in option %s",
+					"oriel_window_create: rank %d and rank 0 differ in "
+					"option %s",
 					r, field);
 	}
 	return 0;
 }
 
-/* What queues to the rank will name. */
+/* Tells the engine of the memory that queues to the rank will name. */
 static int tell_engine(struct oriel_window *w, int rank, const struct create_record *theirs)
 {
 	int err = ori_peer_memory(w->comm, rank, theirs->control_key, &theirs->control_tell);
@@ -353,7 +369,10 @@ static int map_peers(struct oriel_window *w, const struct create_record *all)
 	for (int r = 0; !err && r < c->nranks; r++) {
 		void *buffer = NULL;
 
-		/* Not connected when the window is made: its operations are refused (ORIEL_PEER_NONE). */
+		/*
+		 * Not connected when the window is made: its operations are refused
+		 * (ORIEL_PEER_NONE).
+		 */
 		if (c->peers[r].pair.kind == ORIEL_PEER_QUEUED && !ori_link_to(c, r))
 			continue;
 		if (c->peers[r].pair.kind == ORIEL_PEER_QUEUED) {
@@ -379,7 +398,7 @@ static int map_peers(struct oriel_window *w, const struct create_record *all)
 	return err;
 }
 
-/* One a call, however it ends: ranks count alike, and know a window by its number. */
+/* Each call takes one number, however it ends, so that ranks number their windows alike. */
 static int take_number(struct oriel_comm *c)
 {
 	int number;

@@ -2,8 +2,8 @@
 /*
  * window/window.h - the window and what its files share.
  *
- * layout.c says where each array lies in a window's control memory, window.c makes and ends windows,
- * handle.c builds the device handle, ops.c issues operations from the host.
+ * layout.c says where each array lies in a window's control memory, window.c makes and ends
+ * windows, handle.c builds the device handle, ops.c issues operations from the host.
  */
 #ifndef ORI_WINDOW_H
 #define ORI_WINDOW_H
@@ -14,6 +14,7 @@
 
 #include "../comm/comm.h"
 #include "../diag/diag.h"
+#include "../comm/object.h"
 
 /* Offsets in a window's control memory, alike on every rank. */
 struct ori_window_layout {
@@ -26,7 +27,7 @@ struct ori_window_layout {
 	uint64_t signal_totals, staging_posted, staging_out;
 	uint64_t signal_turns; /* this rank's own, if has_turns */
 	uint64_t bytes;
-	uint32_t signal_stride, counter_stride, barrier_stride; /* words a row */
+	uint32_t signal_stride, counter_stride, barrier_stride; /* words per row */
 	uint32_t counter_lanes;
 	uint32_t word_nics; /* signal and arrival words of a queued source, one per NIC */
 	uint32_t has_turns;
@@ -39,7 +40,7 @@ struct ori_window_header {
 };
 
 struct oriel_window {
-	struct ori_child child; /* first: comm.c destroys through it */
+	struct ori_child child; /* first: the comm destroys through it */
 	struct oriel_comm *comm;
 	struct oriel_window_options options;
 	struct ori_window_layout layout;

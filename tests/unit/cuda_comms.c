@@ -12,7 +12,7 @@
 
 #include "../check.h"
 #include "../ranks.h"
-#include "comm/comm.h"
+#include "comm/control.h"
 #include "device/cuda/cuda_device.h"
 #include "fake_cuda/apart.h"
 #include "fake_cuda/fake_cuda.h"

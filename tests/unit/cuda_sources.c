@@ -9,6 +9,7 @@
 #include "../check.h"
 #include "../ranks.h"
 #include "comm/comm.h"
+#include "comm/spans.h"
 #include "fake_cuda/apart.h"
 #include "fake_cuda/fake_cuda.h"
 

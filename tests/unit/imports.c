@@ -9,7 +9,7 @@
 
 #include "../check.h"
 #include "../ranks.h"
-#include "comm/comm.h"
+#include "comm/imports.h"
 
 #define BYTES (1u << 20)
 #define ROUNDS 70 /* more than names of gone memory are kept */

@@ -10,6 +10,10 @@
 #include <string.h>
 
 #include "../../util/options.h"
+#include "../../comm/agree.h"
+#include "../../comm/buffers.h"
+#include "../../comm/failure.h"
+#include "../../comm/links.h"
 #include "gather.h"
 
 #define OFFERS 16

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../comm/agree.h"
 #include "gather.h"
 
 #define PROBE_BYTES                                                                                \

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../comm/control.h"
 #include "gather.h"
 
 static int count_sends(const struct ori_gather_plan *p)

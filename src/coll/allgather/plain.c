@@ -19,6 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../comm/agree.h"
+#include "../../comm/buffers.h"
+#include "../../comm/failure.h"
 #include "gather.h"
 
 #define KEPT_MAX 64u

@@ -7,6 +7,7 @@
  */
 #include <stdio.h>
 
+#include "../../comm/failure.h"
 #include "gather.h"
 
 int ori_gather_bytes(const char *call, int nranks, uint64_t count, uint64_t elem_bytes,

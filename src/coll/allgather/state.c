@@ -12,6 +12,10 @@
  */
 #include <stdlib.h>
 
+#include "../../comm/buffers.h"
+#include "../../comm/control.h"
+#include "../../comm/failure.h"
+#include "../../comm/links.h"
 #include "gather.h"
 
 /* ---- tokens --------------------------------------------------------------------------------- */
@@ -123,6 +127,8 @@ static void unlist(struct ori_gather_state *s, struct oriel_allgather_request *r
 static void empty(struct oriel_allgather_request *r)
 {
 	struct ori_gather_state *s = r->state;
+	uint64_t failure;
+	int err;
 
 	for (int a = 0; a < 4; a++) {
 		ori_gather_plan_free(r->plans[a]);
@@ -132,7 +138,9 @@ static void empty(struct oriel_allgather_request *r)
 	ori_gather_view_free(r);
 	if (r->words) {
 		pthread_mutex_lock(&s->lock);
-		r->words->taken = ori_control_load(r->comm, r->words->window->dev.failure) != 0;
+		err = ori_control_load(r->comm, r->words->window->dev.failure, &failure);
+		(void)ori_comm_device_status(r->comm, err);
+		r->words->taken = failure != 0;
 		pthread_mutex_unlock(&s->lock);
 	}
 	(void)oriel_buffer_release(r->own);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../comm/control.h"
 #include "gather.h"
 
 #define SLICE_BYTES                                                                                \

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../comm/control.h"
 #include "gather.h"
 
 static int is_queued(const struct oriel_allgather_request *r, int rank)

@@ -11,7 +11,7 @@
 #include <oriel/coll/alltoallv.h>
 #include <oriel/oriel.h>
 
-#include "../../comm/comm.h"
+#include "../../comm/object.h"
 #include "../../kernels/alltoallv.h"
 #include "../tune/plan.h"
 

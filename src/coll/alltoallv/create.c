@@ -14,6 +14,9 @@
 
 #include "../../window/window.h"
 #include "../../util/options.h"
+#include "../../comm/agree.h"
+#include "../../comm/failure.h"
+#include "../../comm/links.h"
 #include "alltoallv.h"
 
 #define BYTES_MAX (1ull << 44)

@@ -11,6 +11,8 @@
 #include <oriel/device.h>
 
 #include "../../util/options.h"
+#include "../../comm/control.h"
+#include "../../comm/failure.h"
 #include "alltoallv.h"
 
 /* ---- arguments ------------------------------------------------------------------------------ */
@@ -232,11 +234,13 @@ static int refused(const struct oriel_alltoallv_request *a, uint64_t word)
 /* Takes the word: the next call starts without it. */
 static int take_refusal(struct oriel_alltoallv_request *a)
 {
-	uint64_t *word = &a->args.state->refused, value = ori_control_load(a->comm, word);
+	uint64_t *word = &a->args.state->refused, value;
 
+	/* A device that copies no more has failed the comm, which says why. */
+	(void)ori_comm_device_status(a->comm, ori_control_load(a->comm, word, &value));
 	if (!value)
 		return 0;
-	ori_control_store(a->comm, word, 0);
+	(void)ori_control_store(a->comm, word, 0);
 	return refused(a, value);
 }
 

@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../comm/comm.h"
+#include "../../comm/agree.h"
+#include "../../comm/object.h"
 #include "../../kernels/alltoallv.h"
 #include "tune.h"
 

@@ -1,93 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/query.c - questions about a comm, and its small host-side collectives.
+ * comm/api.c - public calls on a comm that exists: questions, small collectives, memory, launches.
+ *
+ * The top floor of src/comm: it checks arguments, and the files below do the work.  No file of the
+ * folder calls it.  Creation and destruction are in comm.c and destroy.c, windows in src/window.
+ *
+ * Any thread.
  */
 #include <stdio.h>
-#include <string.h>
 
-#include "comm.h"
+#include "agree.h"
+#include "failure.h"
+#include "gone.h"
+#include "memory.h"
+#include "object.h"
+#include "settle.h"
 
-int ori_comm_check(struct oriel_comm *c, const char *call)
-{
-	return ori_live_check(c, ORI_LIVE_COMM, call);
-}
-
-int ori_comm_check_rank(struct oriel_comm *c, int rank, const char *call)
-{
-	int err = ori_comm_check(c, call);
-
-	if (!err && (rank < 0 || rank >= c->nranks))
-		err = ori_fail(ORIEL_ERANGE, "%s: rank %d of %d", call, rank, c->nranks);
-	return err;
-}
-
-void ori_child_add(struct oriel_comm *c, struct ori_child *child)
-{
-	pthread_mutex_lock(&c->lock);
-	child->next = c->children;
-	c->children = child;
-	pthread_mutex_unlock(&c->lock);
-}
-
-void ori_child_unlink(struct oriel_comm *c, struct ori_child *child)
-{
-	for (struct ori_child **at = &c->children; *at; at = &(*at)->next)
-		if (*at == child) {
-			*at = child->next;
-			break;
-		}
-}
-
-void ori_child_remove(struct oriel_comm *c, struct ori_child *child)
-{
-	pthread_mutex_lock(&c->lock);
-	ori_child_unlink(c, child);
-	pthread_mutex_unlock(&c->lock);
-}
-
-void ori_attachment_add(struct oriel_comm *c, struct ori_attachment *a)
-{
-	pthread_mutex_lock(&c->lock);
-	a->next = c->attachments;
-	c->attachments = a;
-	pthread_mutex_unlock(&c->lock);
-}
-
-struct ori_attachment *ori_attachment_find(struct oriel_comm *c,
-					   void (*destroy)(struct ori_attachment *))
-{
-	struct ori_attachment *a;
-
-	pthread_mutex_lock(&c->lock);
-	for (a = c->attachments; a && a->destroy != destroy; a = a->next)
-		;
-	pthread_mutex_unlock(&c->lock);
-	return a;
-}
-
-/* Nothing is taken off the list before the comm goes, so it may be walked without the lock. */
-static struct ori_attachment *first_attachment(struct oriel_comm *c)
-{
-	struct ori_attachment *first;
-
-	pthread_mutex_lock(&c->lock);
-	first = c->attachments;
-	pthread_mutex_unlock(&c->lock);
-	return first;
-}
-
-void ori_attachments_reap(struct oriel_comm *c)
-{
-	for (struct ori_attachment *a = first_attachment(c); a; a = a->next)
-		if (a->reap)
-			a->reap(a);
-}
-
-void ori_attachments_forget(struct oriel_comm *c, const void *owner)
-{
-	for (struct ori_attachment *a = first_attachment(c); a; a = a->next)
-		a->forget(a, owner);
-}
+/* ---- questions ------------------------------------------------------------------------------ */
 
 int oriel_comm_rank(struct oriel_comm *c)
 {
@@ -175,7 +104,16 @@ int oriel_comm_engine(struct oriel_comm *c, char *text, size_t bytes)
 	return 0;
 }
 
-/* A bad scope is told to the whole comm: nobody knows whom else to tell. */
+int oriel_comm_status(struct oriel_comm *c)
+{
+	int err = ori_comm_check(c, "oriel_comm_status");
+
+	return err ? err : ori_comm_ask(c);
+}
+
+/* ---- ranks together ------------------------------------------------------------------------- */
+
+/* A rank with a bad scope tells the whole comm, because no group is known. */
 static int check_scope(enum oriel_scope scope, const char *call)
 {
 	if (scope == ORIEL_WORLD || scope == ORIEL_NODE)
@@ -189,7 +127,7 @@ static struct oriel_boot *scope_boot(struct oriel_comm *c, enum oriel_scope scop
 	return scope == ORIEL_NODE ? c->node_boot : c->boot;
 }
 
-/* On every boot alike: what works with thread ranks is to work with processes. */
+/* The limits are the same on every boot: a program of thread ranks also runs as processes. */
 static int check_gather(const struct oriel_boot *boot, const void *mine, const void *all,
 			size_t bytes)
 {
@@ -198,8 +136,8 @@ static int check_gather(const struct oriel_boot *boot, const void *mine, const v
 	if (bytes <= ORI_BOOT_PART_MAX && (size_t)boot->nranks * bytes <= ORI_BOOT_RESULT_MAX)
 		return 0;
 	return ori_fail(ORIEL_ERANGE,
-			"oriel_comm_allgather: %zu bytes from each of %d ranks; at most %u from each "
-			"and %u in all are possible; oriel_allgather() moves more",
+			"oriel_comm_allgather: %zu bytes from each of %d ranks; at most %u from "
+			"each and %u in all are possible; oriel_allgather() moves more",
 			bytes, boot->nranks, ORI_BOOT_PART_MAX, ORI_BOOT_RESULT_MAX);
 }
 
@@ -217,7 +155,7 @@ int oriel_comm_allgather(struct oriel_comm *c, enum oriel_scope scope, const voi
 	status = check_scope(scope, "oriel_comm_allgather");
 	if (!status)
 		status = check_gather(boot, mine, all, bytes);
-	/* What fits a record goes with the round in which ranks learn that all are well. */
+	/* A small contribution travels in the record of the round that compares the calls. */
 	if (bytes <= ORI_RECORD_BYTES)
 		return ori_agree_bytes(boot, c->timeout_ns, ORI_CALL_ALLGATHER, status, mine, all,
 				       status ? 0 : bytes, bytes);
@@ -242,6 +180,80 @@ int oriel_comm_barrier(struct oriel_comm *c, enum oriel_scope scope)
 	return err;
 }
 
+int oriel_comm_abort(struct oriel_comm *c, int why)
+{
+	int err = ori_comm_check(c, "oriel_comm_abort");
+	char text[128];
+
+	if (err)
+		return err;
+	if (why >= 0)
+		return ori_fail(ORIEL_EINVAL, "oriel_comm_abort: %d is not an error", why);
+	snprintf(text, sizeof(text), "rank %d aborted the comm: %s", c->rank,
+		 oriel_status_text(why));
+	ori_log(ORI_LOG_ERROR, "%s", text);
+	ori_comm_fail_all(c, ORIEL_EABORTED, text);
+	return 0;
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+int oriel_alloc(struct oriel_comm *c, size_t bytes, void **ptr)
+{
+	struct ori_memory *m;
+	int err = ori_comm_check(c, "oriel_alloc");
+
+	if (err)
+		return err;
+	if (!ptr || !bytes)
+		return ori_fail(ORIEL_EINVAL, "oriel_alloc: %s",
+				ptr ? "0 bytes" : "no place for the pointer");
+	ori_gone_check_all(c);
+	err = ori_memory_alloc(c, bytes, &m);
+	if (!err)
+		*ptr = m->allocation.base;
+	return err;
+}
+
+int oriel_free(struct oriel_comm *c, void *ptr)
+{
+	struct ori_memory *m;
+	int err = ori_comm_check(c, "oriel_free");
+
+	if (!err && ptr)
+		err = ori_memory_claim(c, "oriel_free", ptr, &m);
+	if (err || !ptr)
+		return err;
+	err = ori_comm_settle(c);
+	/*
+	 * Kernels or queues may still use the memory: it stays.  On a failed comm the queues end
+	 * with the comm, and nothing is waited for.
+	 */
+	if (err && !ori_comm_ask(c)) {
+		ori_memory_unclaim(c, m);
+		return err;
+	}
+	ori_memory_end(c, m);
+	return 0;
+}
+
+int oriel_copy(struct oriel_comm *c, void *to, const void *from, size_t bytes)
+{
+	int err = ori_comm_check(c, "oriel_copy");
+
+	if (err || !bytes)
+		return err;
+	if (!to || !from)
+		return ori_fail(ORIEL_EINVAL, "oriel_copy: null pointer");
+	if (bytes > UINTPTR_MAX - (uintptr_t)to || bytes > UINTPTR_MAX - (uintptr_t)from)
+		return ori_fail(ORIEL_ERANGE,
+				"oriel_copy: %zu bytes from %p to %p pass the end of memory", bytes,
+				from, to);
+	return ori_comm_device_status(c, c->device->ops->copy(c->device, to, from, bytes));
+}
+
+/* ---- kernels -------------------------------------------------------------------------------- */
+
 int oriel_launch(struct oriel_comm *c, const struct oriel_kernel *kernel, int nblocks, int nthreads,
 		 const void *args, size_t args_bytes, void *stream)
 {
@@ -262,12 +274,12 @@ int oriel_launch(struct oriel_comm *c, const struct oriel_kernel *kernel, int nb
 	if (nblocks < 1 || nthreads < 1)
 		return ori_fail(ORIEL_ERANGE, "oriel_launch: %d blocks of %d threads", nblocks,
 				nthreads);
-	/* A kernel that posts wakes nobody: the engine of its queues should be looking. */
+	/* A kernel that posts cannot wake the engine, so the engine starts to look now. */
 	if (c->engine && c->device->separate)
 		c->engine->ops->drive(c->engine);
 	err = c->device->ops->launch(c->device, kernel, nblocks, nthreads, args, args_bytes,
 				     stream);
-	/* What ended the kernel's calls is this thread's last error, wherever it was decided. */
+	/* The failure that ended the kernel's calls becomes this thread's last error. */
 	if (!err && !c->device->separate)
 		(void)ori_comm_failed(c);
 	return ori_comm_device_status(c, err);
@@ -278,21 +290,6 @@ int oriel_comm_sync(struct oriel_comm *c, void *stream)
 	int err = ori_comm_check(c, "oriel_comm_sync");
 
 	return err ? err : ori_comm_device_status(c, c->device->ops->sync(c->device, stream));
-}
-
-int oriel_copy(struct oriel_comm *c, void *to, const void *from, size_t bytes)
-{
-	int err = ori_comm_check(c, "oriel_copy");
-
-	if (err || !bytes)
-		return err;
-	if (!to || !from)
-		return ori_fail(ORIEL_EINVAL, "oriel_copy: null pointer");
-	if (bytes > UINTPTR_MAX - (uintptr_t)to || bytes > UINTPTR_MAX - (uintptr_t)from)
-		return ori_fail(ORIEL_ERANGE,
-				"oriel_copy: %zu bytes from %p to %p pass the end of memory", bytes,
-				from, to);
-	return ori_comm_device_status(c, c->device->ops->copy(c->device, to, from, bytes));
 }
 
 int oriel_kernels_add(const void *image, size_t bytes)

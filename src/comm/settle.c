@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * comm/settle.c - waits until nothing of this rank uses memory that is about to go.
+ *
+ * Two things may use it: kernels on the comm's own stream, and operations posted to queues.  Other
+ * streams are the user's to synchronise.  Called on user threads, before memory, keys, windows,
+ * buffers or the comm end.  Both waits end by the comm's deadline.
+ */
+#include "failure.h"
+#include "links.h"
+#include "object.h"
+#include "settle.h"
+
+/* Waits for all kernels on the comm's own stream. */
+static int await_kernels(struct oriel_comm *c)
+{
+	int err = c->device->ops->sync(c->device, NULL);
+
+	/* relaxed: later calls only read that it is set, and no data belongs to it */
+	if (err == ORIEL_ETIMEDOUT)
+		__atomic_store_n(&c->overdue, 1, __ATOMIC_RELAXED);
+	return err;
+}
+
+/*
+ * Kernels of a failed comm end when they see its failure, which another rank may have told the host
+ * only.  The memory that they look at must stay until then.
+ */
+static void end_kernels(struct oriel_comm *c)
+{
+	if (!c->device->separate || __atomic_load_n(&c->overdue, __ATOMIC_RELAXED))
+		return;
+	ori_comm_tell_device(c);
+	(void)await_kernels(c);
+}
+
+int ori_comm_settle(struct oriel_comm *c)
+{
+	int err;
+
+	if (ori_comm_has_failed(c)) {
+		end_kernels(c);
+		return 0;
+	}
+	err = ori_comm_device_status(c, await_kernels(c));
+	return err ? err : ori_links_flush(c);
+}
