@@ -191,7 +191,7 @@ static int nic_execute(struct nic *n, const struct ori_wqe *w)
 	return 1;
 }
 
-/* The body first, then the last four bytes with release: partner of [C1]. */
+/* The body first, then the last four bytes with release: partner of [QUEUE5]. */
 static void nic_write_cqe(struct nic_queue *f, uint64_t index, uint32_t syndrome)
 {
 	struct ori_cqe *cqe = &f->cq[index & (f->q.depth - 1)];

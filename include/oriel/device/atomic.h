@@ -112,6 +112,11 @@ ORIEL_DEV_OUT int ori_atomic(ORI_WIN, const char *call, int what, int peer, uint
 		return err;
 	if (oriel_group_is_leader(g)) {
 		word = (uint64_t *)(void *)(p->buffer + offset);
+		/*
+		 * [FETCH3] release and acquire, system scope; partner: [FETCH3] of another rank on
+		 * this word.  Publishes what the group wrote, and orders what it does next.  Without
+		 * it a lock made of compare_swap would let its holder read old data.
+		 */
 		if (what == ORI_ATOMIC_ADD)
 			before = ori_fetch_add_acq_rel_sys(word, value);
 		else if (what == ORI_ATOMIC_SWAP)

@@ -69,7 +69,10 @@ ORIEL_DEV_OUT int ori_fail_window(const struct oriel_window_dev *win, int err, i
 
 	if (err != ORIEL_ETIMEDOUT && err != ORIEL_EMISMATCH)
 		return err;
-	/* Whoever gives up because of an earlier failure passes that one on. */
+	/*
+	 * Whoever gives up because of an earlier failure passes that one on.  The order has no
+	 * partner: readers load a failure word relaxed.
+	 */
 	first = ori_compare_swap_acq_rel_sys(win->failure, 0, failure);
 	failure = first ? first : failure;
 	/* The peer's half is of no more use either: it should not wait for what will not come. */
@@ -90,6 +93,10 @@ ORIEL_DEV_OUT int ori_barrier_enter(ORI_WIN, const char *call, int id)
 		err = ori_check_live(win, g, call);
 	if (err)
 		return err;
+	/*
+	 * [BARRIER2] acquire, device scope; partner [BARRIER3]: the last group's counts of arrivals
+	 * are seen.  What is given back below, by a group that does not enter, has no partner.
+	 */
 	if (oriel_group_is_leader(g) && ori_fetch_add32_acq_rel(&win->barrier_users[id], 1) != 0) {
 		ori_fetch_add32_acq_rel(&win->barrier_users[id], (uint32_t)-1);
 		err = ori_refuse(win, g, ORIEL_EBUSY, call,
@@ -104,6 +111,10 @@ ORIEL_DEV_OUT int ori_barrier_enter(ORI_WIN, const char *call, int id)
 
 ORIEL_DEV_OUT void ori_barrier_leave(uint32_t *users)
 {
+	/*
+	 * [BARRIER3] release, device scope: groups of one rank; partner [BARRIER2].  Publishes the
+	 * counts of arrivals.  Without it the next group could arrive with an old count.
+	 */
 	ori_fetch_add32_acq_rel(users, (uint32_t)-1);
 }
 
@@ -270,8 +281,9 @@ ORIEL_DEV int ori_await_mapped(const struct oriel_window_dev *win, int peer, int
  * left to share out.  Count and failure words are on their way while the group meets and while the
  * first half of the release runs; the count stays in a register from the arrival to the wait.
  *
- * Order: what the group wrote comes before the meeting, and that before each lane's [S1]; each
- * lane's [W1] comes before the agreement, and that before what any thread of the group reads.
+ * Order: what the group wrote comes before the meeting [GROUP1], and that before each lane's
+ * [BARRIER1].  Each lane's [SIG2] comes before the agreement, which is [GROUP1] again, and that
+ * before what any thread of the group reads.
  */
 ORIEL_DEV int ori_barrier_lanes(ORI_WIN, int id, int first, int last, int parts)
 {
@@ -296,7 +308,7 @@ ORIEL_DEV int ori_barrier_lanes(ORI_WIN, int id, int first, int last, int parts)
 	}
 	err = oriel_group_sync(g);
 	if (peer < last) {
-		/* [S1], first half; the second one is the store below. */
+		/* The first half of [BARRIER1]; the second one is the store below. */
 		if (parts & ORI_ARRIVE)
 			ori_release_begin();
 		ori_release_hold(g, last - first);
@@ -305,7 +317,13 @@ ORIEL_DEV int ori_barrier_lanes(ORI_WIN, int id, int first, int last, int parts)
 		} else if (peer != win->comm.rank) {
 			if (parts & ORI_ARRIVE) {
 				count++;
-				ori_release_store(there, count); /* [S1] */
+				/*
+				 * [BARRIER1] release, system scope; partner [SIG2] in
+				 * ori_word_wait_count().  Publishes what this group put to the
+				 * peer.  Without it the peer leaves the barrier and reads old
+				 * bytes of its buffer.
+				 */
+				ori_release_store(there, count);
 				ori_wake(waiters);
 				ori_store_relaxed_sys(ori_arrivals_sent(win, peer, id), count);
 			}
@@ -327,7 +345,8 @@ ORIEL_DEV int ori_barrier_steps(ORI_WIN, const char *call, int id, int first, in
 
 ORIEL_DEV int oriel_barrier_arrive_wait(ORI_WIN, int id)
 {
-	return ori_barrier_steps(win, g, "barrier_arrive_wait", id, 0, win->comm.nranks, ORI_ARRIVE | ORI_WAIT);
+	return ori_barrier_steps(win, g, "barrier_arrive_wait", id, 0, win->comm.nranks,
+				 ORI_ARRIVE | ORI_WAIT);
 }
 
 /* Mapped peers: the group's copies are done when it has met, so the flush is the agreement. */

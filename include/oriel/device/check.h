@@ -63,6 +63,7 @@ ORIEL_DEV_OUT int ori_peer_is_queued(const struct oriel_window_dev *win, int pee
 /* By one thread: a mapped peer's window has failed, too; its first failure stays. */
 ORIEL_DEV_OUT void ori_tell_failure(const struct oriel_window_peer *p, uint64_t failure)
 {
+	/* No partner for either: readers load a failure word relaxed. */
 	if (!(p->flags & ORIEL_PEER_NO_ATOMICS))
 		ori_compare_swap_acq_rel_sys(p->failure, 0, failure);
 	else if (!ori_load_relaxed_sys(p->failure)) /* of two at once either may stay */
@@ -167,6 +168,7 @@ ORIEL_DEV int ori_check_live(const struct oriel_window_dev *win, struct oriel_gr
 {
 	int err = 0;
 
+	/* [CHECK1] acquire, system scope; partner: the store of window/handle.c. */
 	if (oriel_group_is_leader(g) &&
 	    ori_load_acquire_sys(win->generation_word) != win->generation)
 		err = ori_refuse(win, g, ORIEL_ESTALE, call, "window was destroyed; number",

@@ -20,11 +20,10 @@
  *
  * Fresh data: loads here are plain ones (ld.global, weak), never of the non-coherent path (.nc),
  * and asm, so that no compiler makes them such.  That is enough by the PTX memory model: the
- * peer's stores come before its release [S1] in causality order, [S1] synchronises with the
- * leader's acquire [W1], and the bar.sync or syncwarp after it orders the leader's acquire before
- * these loads of the other threads.  A weak load that causality puts after a store must return it
- * or something newer.  In the machine: the acquire drops the L1 of its SM, which is the L1 of the
- * whole block.
+ * peer's stores come before its release [SIG1] in causality order, [SIG1] synchronises with the
+ * leader's acquire [SIG2], and the meeting [GROUP1] orders that acquire before these loads of the
+ * other threads.  A weak load that causality puts after a store must return it or something newer.
+ * In the machine: the acquire drops the L1 of its SM, which is the L1 of the whole block.
  */
 #ifndef ORIEL_DEVICE_COPY_H
 #define ORIEL_DEVICE_COPY_H

@@ -17,7 +17,7 @@ ORIEL_DEV uint64_t ori_counter_sum(const struct oriel_window_dev *win, int peer,
 	uint32_t lane;
 
 	for (lane = 0; lane < win->counter_lanes; lane++)
-		/* [W1] acquire; partner [S1] in ori_count(), or the NIC's add. */
+		/* [SIG4] acquire, system scope; partner [SIG1], or the engine's or NIC's add. */
 		sum += ori_load_acquire_sys(ori_counter_word(win, peer, lane, id));
 	return sum;
 }

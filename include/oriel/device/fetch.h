@@ -10,7 +10,7 @@
 
 #include "post.h"
 
-/* [L1] acquire; partner [L2] in ori_result_give(). */
+/* Locks the result slot of a block. */
 ORIEL_DEV int ori_result_take(const struct ori_op_context *scope, uint32_t block, uint32_t *slot)
 {
 	struct oriel_result *r;
@@ -21,6 +21,7 @@ ORIEL_DEV int ori_result_take(const struct ori_op_context *scope, uint32_t block
 	r = &scope->comm->results[*slot];
 	ori_spin_begin(&s, scope->comm, scope->window_failure, ORIEL_OP_QUEUE, scope->comm->rank,
 		       (int)*slot, scope->window, 0);
+	/* [FETCH1] acquire, system scope; partner [FETCH2]: the last user has read its value. */
 	while (!err && ori_compare_swap_acq_rel_sys(&r->lock, 0, 1) != 0)
 		err = ori_spin(&s, 1);
 	ori_spin_end(&s);
@@ -29,7 +30,10 @@ ORIEL_DEV int ori_result_take(const struct ori_op_context *scope, uint32_t block
 
 ORIEL_DEV void ori_result_give(const struct ori_op_context *scope, uint32_t slot)
 {
-	/* [L2] release; partner [L1]. */
+	/*
+	 * [FETCH2] release, system scope; partner [FETCH1].  This thread has read the words.  Without
+	 * it the next user's NIC could overwrite them before the load, and two groups get one value.
+	 */
 	ori_store_release_sys(&scope->comm->results[slot].lock, 0);
 }
 
@@ -59,7 +63,7 @@ ORIEL_DEV_OUT int ori_fetch_bytes(const struct ori_op_context *scope, const stru
 	err = ori_queue_read(scope, link, n, remote, rkey, ori_result_address(slot),
 			     scope->comm->result_key, bytes);
 	if (!err)
-		err = ori_queue_wait(scope, q, ori_load_acquire_sys(&q->produced));
+		err = ori_queue_wait(scope, q, ori_queue_rung(q));
 	if (!err)
 		memcpy(out, ori_result_words(scope->comm, slot), bytes);
 	/* After a failure the answer may still come: the slot stays locked, as the comm is of no use. */
@@ -80,7 +84,7 @@ ORIEL_DEV int ori_atomic_lane(const struct ori_op_context *scope, const struct o
 	if (link->lanes[*n].nic == 0)
 		return 0;
 	*n = 0;
-	return ori_queue_wait(scope, q, ori_load_acquire_sys(&q->produced));
+	return ori_queue_wait(scope, q, ori_queue_rung(q));
 }
 
 /* fetch-add (compare == 0) or compare-swap; by one thread. */

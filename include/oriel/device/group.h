@@ -116,7 +116,11 @@ ORIEL_DEV uint32_t ori_warp_mask(uint32_t lanes)
 
 /*
  * Group barrier that hands the leader's verdict (and `*value`, where asked for) to all.
- * What any thread of the group wrote before it is visible to all of them after it.
+ *
+ * [GROUP1] release and acquire among the group's threads; partner: [GROUP1] of the others.  What
+ * any thread of the group wrote before it is visible to all of them after it.  CUDA: bar.sync or
+ * bar.warp.sync.  CPU: the barrier of src/device/cpu/group.c.  Without it the leader's [SIG1] would
+ * publish its own stores only, and the peer would find holes in the data of the other threads.
  */
 ORIEL_DEV int ori_group_agree_value(struct oriel_group g, int verdict, uint64_t *value)
 {

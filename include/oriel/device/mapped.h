@@ -7,13 +7,13 @@
  * it.  `comm` is the handle of oriel_comm_device().
  *
  * The one edge everything rests on:
- *   [S1] release store or add of a word, after the group's copies;
- *   [W1] acquire load of that word by the waiting leader, before the group goes on; in loops its two halves, polls
- *        and ori_poll_end().
- * Group barriers carry it to the other threads on both sides.
+ *   [SIG1] release store or add of a word, after the group's copies;
+ *   [SIG2] acquire of that word by the waiting leader, before the group goes on: polls, and
+ *          ori_poll_end() after the last one.
+ * Group barriers [GROUP1] carry it to the other threads on both sides.
  *
  * On a GPU a release is a fence of 0.5 us and a store, and what the store depends on (the failure
- * words, a count) need not be there when the fence begins.  So the short ways write [S1] as its two
+ * words, a count) need not be there when the fence begins.  So the short ways write [SIG1] as its two
  * halves, ori_release_begin() and ori_release_store() or ori_release_add(), by the same thread: the
  * release pattern of the PTX memory model, which is as good as st.release.  On the CPU the first
  * half is nothing and the second one is the release operation.
@@ -65,7 +65,11 @@ ORIEL_DEV void ori_word_signal(uint64_t *word, int op, uint64_t value,
 {
 	uint64_t *at = ori_release_at(word);
 
-	/* [S1] release, system scope; partner [W1] in ori_word_wait(). */
+	/*
+	 * [SIG1] release, system scope; partner [SIG2], or [SIG3] and [SIG4] of who only reads.
+	 * Publishes all that the group wrote before it met [GROUP1].  System scope: the reader is
+	 * another device or a CPU.  Without it the peer finds the new word beside old data.
+	 */
 	ori_release_begin();
 	ori_publish(at, op, value, waiters);
 }
@@ -87,7 +91,10 @@ ORIEL_DEV int ori_word_wait(struct ori_spin *s, const uint64_t *word, uint64_t b
 		for (more = ori_spin_polls(s); more && !ori_compare(have, cmp, s->want); more--)
 			have = ori_poll_sys(word) - base;
 	}
-	/* [W1] acquire, system scope, with the polls; partner [S1].  After a failure for nothing. */
+	/*
+	 * [SIG2] acquire, system scope, with the polls; partner [SIG1] or [BARRIER1], or the store of
+	 * an engine.  After a failure it is made for nothing.
+	 */
 	ori_poll_end();
 	ori_spin_end(s);
 	return err;
@@ -110,7 +117,7 @@ ORIEL_DEV int ori_word_wait_count(struct ori_spin *s, const uint64_t *word)
 		if (err)
 			break;
 	}
-	/* [W1] acquire, system scope, with the polls; partner [S1]. */
+	/* [SIG2] acquire, system scope, with the polls; partner [SIG1] or [BARRIER1]. */
 	ori_poll_end();
 	return err;
 }
@@ -149,7 +156,7 @@ ORIEL_DEV_OUT int ori_nic_words_wait(struct ori_spin *s, const struct ori_nic_wo
 		for (more = ori_spin_polls(s); more && !ori_compare(have, cmp, s->want); more--)
 			have = ori_nic_words_poll(w) - base;
 	}
-	/* [W1] acquire, system scope, with the polls; partner [S1], or the NIC's add. */
+	/* [SIG2] acquire, system scope, with the polls; partner: the engine's or the NIC's add. */
 	ori_poll_end();
 	ori_spin_end(s);
 	return err;
@@ -168,7 +175,7 @@ ORIEL_DEV_OUT int ori_nic_words_wait_count(struct ori_spin *s, const struct ori_
 		for (more = ori_spin_polls(s); more && !ori_reached(have, s->want); more--)
 			have = ori_nic_words_poll(w);
 	}
-	/* [W1] acquire, system scope, with the polls; partner [S1], or the NIC's add. */
+	/* [SIG2] acquire, system scope, with the polls; partner: the engine's or the NIC's add. */
 	ori_poll_end();
 	return err;
 }
@@ -227,8 +234,8 @@ ORIEL_DEV int oriel_mapped_wait(const struct oriel_comm_dev *comm, struct oriel_
 
 /*
  * A stream of slots in the receiver's memory.  The sender fills slot `cursor % depth` once the
- * receiver has emptied it, then raises `ready` [S1]; the receiver copies out, then raises
- * `free_count` in the sender's memory [S1].  Both counts only grow, so nothing is ever reset.
+ * receiver has emptied it, then raises `ready` [SIG1]; the receiver copies out, then raises
+ * `free_count` in the sender's memory [SIG1].  Both counts only grow, so nothing is ever reset.
  * A length goes with each slot so that two ends which disagree fail instead of mixing messages; a
  * message of 0 bytes is one empty slot.
  */

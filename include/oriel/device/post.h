@@ -95,7 +95,10 @@ ORIEL_DEV int ori_post_chunks(const struct ori_op_context *scope, const struct o
 	return err;
 }
 
-/* By who has the turn: the value to send.  Plain accesses, one after the other by [P3]/[P4]. */
+/*
+ * By the thread that has the turn: the value to send.  Accesses of `total` are plain: the turn
+ * orders them ([QUEUE3] to [QUEUE4]).
+ */
 ORIEL_DEV uint64_t ori_post_total(const struct ori_post *p, int add)
 {
 	uint64_t value = p->signal_value;
@@ -214,8 +217,7 @@ ORIEL_DEV_OUT int ori_post_parts(const struct ori_op_context *scope, const struc
 	if (!err && p->signal && !with_word) {
 		/* Another lane, or a NIC that reorders: all data must be there before the word leaves. */
 		if (n != 0 || !(link->flags & ORIEL_LINK_ORDERED))
-			err = ori_queue_wait(scope, lane->main,
-					     ori_load_acquire_sys(&lane->main->produced));
+			err = ori_queue_wait(scope, lane->main, ori_queue_rung(lane->main));
 		if (!err)
 			err = ori_post_word_in_turn(scope, link, p, &word);
 		/* What the block posts next goes through its own lane's NIC, and must not pass the word. */
@@ -293,7 +295,7 @@ ORIEL_DEV_OUT int ori_lane_fence(const struct ori_op_context *scope, const struc
 	int err;
 
 	if (!(link->flags & ORIEL_LINK_ORDERED))
-		return ori_queue_wait(scope, q, ori_load_acquire_sys(&q->produced));
+		return ori_queue_wait(scope, q, ori_queue_rung(q));
 	err = ori_queue_reserve(scope, q, 1, &base);
 	if (err)
 		return err;
@@ -308,12 +310,12 @@ ORIEL_DEV_OUT int ori_lane_flush(const struct ori_op_context *scope, const struc
 {
 	uint32_t both = ORIEL_LINK_ORDERED | ORIEL_LINK_ATOMICS;
 	struct oriel_queue *q = link->lanes[n].main;
-	int err = ori_queue_wait(scope, q, ori_load_acquire_sys(&q->produced));
+	int err = ori_queue_wait(scope, q, ori_queue_rung(q));
 
 	if (err || n == 0 || (link->flags & both) == both)
 		return err;
 	q = link->lanes[0].main;
-	return ori_queue_wait(scope, q, ori_load_acquire_sys(&q->produced));
+	return ori_queue_wait(scope, q, ori_queue_rung(q));
 }
 
 #endif

@@ -7,12 +7,11 @@
  * and passes the turn on; so WQEs are published in index order and doorbells never go back.
  * A producer that gives up after reserving poisons the queue: those behind it would wait for ever.
  *
- * Edges:
- *   [P1] release of the doorbell record, [P2] release of the doorbell: publish the WQEs and the payload they
- *        name; partner: the engine's acquire of the doorbell, or the NIC.
- *   [P3] release of `produced`: passes the turn; partner [P4], the next producer's acquire.
- *   [C1] acquire of a CQE's last word; partner: the engine's release after it has placed the data.
- *   [C2] release of `completed` by who saw the CQE; partner [C3], everybody else's acquire.
+ * Edges, each told where it stands:
+ *   [QUEUE1] doorbell record, [QUEUE2] doorbell: from a producer to the engine or the NIC.
+ *   [QUEUE3] to [QUEUE4]: the turn, from a producer to the next one; [QUEUE8]: who counts WQEs.
+ *   [QUEUE5]: a CQE, from the engine or the NIC to whoever polls.
+ *   [QUEUE6] to [QUEUE7]: that a WQE is complete, from the thread that saw its CQE to all others.
  */
 #ifndef ORIEL_DEVICE_QUEUE_H
 #define ORIEL_DEVICE_QUEUE_H
@@ -67,6 +66,7 @@ ORIEL_DEV int ori_queue_failed(const struct oriel_queue *q)
 /* The first cause stays. */
 ORIEL_DEV int ori_queue_poison(struct oriel_queue *q, int status)
 {
+	/* No partner: the word is all that is told, and its readers load it relaxed. */
 	ori_compare_swap_acq_rel_sys(&q->error, 0, ORIEL_FAILURE(status, q->peer));
 	return status;
 }
@@ -79,14 +79,28 @@ ORIEL_DEV int ori_queue_cause(const struct ori_op_context *scope, int err)
 	return first ? first : err;
 }
 
-/* ---- completion -------------------------------------------------------------------------------------- */
+/* ---- completion ------------------------------------------------------------------------------- */
+
+/* How many WQEs have been rung: what a ticket, a fence or a flush waits for. */
+ORIEL_DEV uint64_t ori_queue_rung(const struct oriel_queue *q)
+{
+	/*
+	 * [QUEUE8] acquire; partner [QUEUE3].  A later load of `completed` or of a CQE is no older
+	 * than this count.
+	 */
+	return ori_load_acquire_sys(&q->produced);
+}
 
 ORIEL_DEV void ori_queue_note_completed(struct oriel_queue *q, uint64_t count)
 {
 	uint64_t seen = ori_load_relaxed_sys(&q->completed), old;
 
 	while (!ori_reached(seen, count)) {
-		/* [C2] release; partner [C3]. */
+		/*
+		 * [QUEUE6] release, system scope; partner [QUEUE7].  Passes on what [QUEUE5] of this
+		 * thread acquired.  Without it A polls the CQE of a read, B sees A's count and copies
+		 * the result: B finds what was there before the NIC placed it.
+		 */
 		old = ori_compare_swap_acq_rel_sys(&q->completed, seen, count);
 		if (old == seen)
 			break;
@@ -104,14 +118,20 @@ ORIEL_DEV int ori_queue_poll(struct oriel_queue *q, uint64_t index)
 	const uint8_t *cqe = q->cq + (index & (q->depth - 1)) * sizeof(struct ori_cqe);
 	uint32_t last, opcode;
 
-	/* [C3] acquire; partner [C2]. */
+	/* [QUEUE7] acquire, system scope; partner [QUEUE6]. */
 	if (ori_reached(ori_load_acquire_sys(&q->completed), index + 1))
 		return 1;
-	/* [C1] acquire of {wqe_counter, signature, op_own}; the rest of the CQE was written before. */
+	/*
+	 * [QUEUE5] acquire of {wqe_counter, signature, op_own}, system scope; partner: the store of
+	 * these 4 bytes by the engine (soft/cq.c, proxy/cq.c) or the NIC.  What the WQE read or
+	 * wrote is in memory, and the rest of the CQE.  Without it the caller of a get could load
+	 * bytes from before the NIC placed them.
+	 */
 	last = ori_load_acquire32_sys((const uint32_t *)(const void *)(cqe + 0x3c));
 	opcode = last >> 28;
 	if (opcode == ORI_CQE_INVALID || ((last >> 24) & 1u) != ((index >> q->log_depth) & 1u) ||
 	    ori_be16((uint16_t)last) != (uint16_t)index)
+		/* [QUEUE7] again: the entry may have been written over since the first look. */
 		return ori_reached(ori_load_acquire_sys(&q->completed), index + 1);
 	if (opcode != ORI_CQE_REQ && !ORI_MUTANT(6))
 		return ori_queue_poison(q, ORIEL_EREMOTE);
@@ -126,7 +146,7 @@ ORIEL_DEV_OUT int ori_queue_wait(const struct ori_op_context *scope, struct orie
 	struct ori_spin s;
 	int done, err = 0;
 
-	/* [C3] acquire: also for counts before the queue's first WQE. */
+	/* [QUEUE7] acquire; partner [QUEUE6].  Also for counts before the queue's first WQE. */
 	if (ori_reached(ori_load_acquire_sys(&q->completed), count))
 		return 0;
 	ori_queue_spin_begin(&s, scope, q, count);
@@ -149,8 +169,8 @@ ORIEL_DEV_OUT int ori_queue_wait(const struct ori_op_context *scope, struct orie
  */
 ORIEL_DEV_OUT int ori_queue_verify(struct oriel_queue *q)
 {
-	/* [P4] acquire first: what is counted was rung.  Then `completed` is no more than a depth behind. */
-	uint64_t end = ori_load_acquire_sys(&q->produced);
+	/* `produced` first: then `completed`, [QUEUE7], is no more than a depth behind. */
+	uint64_t end = ori_queue_rung(q);
 	uint64_t low = ori_load_acquire_sys(&q->completed), middle;
 	int done;
 
@@ -213,9 +233,12 @@ ORIEL_DEV int ori_queue_reserve(const struct ori_op_context *scope, struct oriel
 		return err;
 	if (!ORIEL_ON_GPU && !ori_queue_is_free(q, n))
 		ori_queue_approach(scope, q, n);
-	/* Relaxed: a number is all that is taken; slots pass on by [C2]/[C3], turns by [P3]/[P4]. */
+	/* Relaxed: only a number is taken.  [QUEUE7] passes the slots on, [QUEUE4] the turn. */
 	*base = ori_fetch_add_relaxed_dev(&q->reserved, n);
-	/* [C3] acquire: what was read from the slots is read before they are filled again. */
+	/*
+	 * [QUEUE7] acquire, device scope; partner [QUEUE6].  The NIC has read the slots: without it
+	 * this thread could fill a slot whose last WQE is not complete.
+	 */
 	if (ori_reached(ori_load_acquire_dev(&q->completed), *base + n - q->depth) || ORI_MUTANT(4))
 		return 0;
 	err = ori_queue_wait(scope, q, *base + n - q->depth);
@@ -229,6 +252,7 @@ ORIEL_DEV_OUT int ori_queue_turn_slow(const struct ori_op_context *scope, struct
 	int err = 0;
 
 	ori_queue_spin_begin(&s, scope, q, base);
+	/* [QUEUE4] acquire, device scope; partner [QUEUE3]. */
 	while (!err && ori_load_acquire_dev(&q->produced) != base) {
 		err = ori_queue_cause(scope, ori_queue_failed(q));
 		if (!err)
@@ -242,7 +266,10 @@ ORIEL_DEV_OUT int ori_queue_turn_slow(const struct ori_op_context *scope, struct
 ORIEL_DEV int ori_queue_turn(const struct ori_op_context *scope, struct oriel_queue *q,
 			     uint64_t base)
 {
-	/* [P4] acquire; partner [P3]: the WQEs of those before are behind our doorbell too. */
+	/*
+	 * [QUEUE4] acquire, device scope; partner [QUEUE3].  Our doorbell also hands over the WQEs
+	 * of the producers before us, so their stores must come before it.
+	 */
 	if (ori_load_acquire_dev(&q->produced) == base || ORI_MUTANT(2))
 		return 0;
 	return ori_queue_turn_slow(scope, q, base);
@@ -253,14 +280,22 @@ ORIEL_DEV void ori_queue_ring(const struct ori_op_context *scope, struct oriel_q
 			      uint64_t next)
 {
 	/*
-	 * [P1] release, system scope: a NIC that reads the record must find the WQEs.  From a GPU it is a fence
-	 * over the bus, for nothing where nobody reads it.
+	 * [QUEUE1] release, system scope; partner: the engine's load of the record (soft/fetch.c,
+	 * mlx5/scan.c) or the NIC's.  Publishes the WQEs before `next` and the payload they name.
+	 * Without it the NIC finds the new index beside a WQE of the last lap, and sends from an
+	 * address that was given back.  A GPU skips it where nobody reads the record: it would be a
+	 * fence over the bus.
 	 */
 	if (!(ORIEL_ON_GPU && q->bare) && !ORI_MUTANT(3))
 		ori_store_release32_sys(&q->record[1], ori_doorbell_record(next));
 	if (q->mmio)
 		ori_push_stores();
-	/* [P2] release, system scope: and one that is rung must find the record. */
+	/*
+	 * [QUEUE2] release, system scope; partner: the engine's load of the doorbell (soft/fetch.c,
+	 * proxy/start.c) or the NIC.  Publishes the same WQEs, and the record before them.  Device
+	 * scope would be too weak: the reader is a CPU thread or a NIC.  Without it a rung NIC could
+	 * read the old record and stop, and nobody rings again.
+	 */
 	if (!ORI_MUTANT(1))
 		ori_store_release_sys(q->doorbell, ori_doorbell_value(next, q->qpn));
 	else
@@ -268,7 +303,11 @@ ORIEL_DEV void ori_queue_ring(const struct ori_op_context *scope, struct oriel_q
 	/* Before the turn passes: the next doorbell, of another core, must not come to the NIC before this one. */
 	if (q->mmio)
 		ori_push_stores();
-	/* [P3] release; partner [P4]: the next doorbell comes after this one. */
+	/*
+	 * [QUEUE3] release, device scope: all producers are of this device; partners [QUEUE4] and
+	 * [QUEUE8].  Publishes this producer's WQEs and doorbell to the next one.  Without it the
+	 * next doorbell could come before this one, and hand over WQEs that are not written yet.
+	 */
 	if (!ORI_MUTANT(7))
 		ori_store_release_dev(&q->produced, next);
 	else

@@ -5,7 +5,7 @@
  * A word per (source, id) in the receiver's memory, written by that source alone and never stored
  * to by the receiver; of a queued source one per NIC, and their sum is the value.  Where a read counts from is the receiver's own `signal_base` (per source)
  * and `signal_sum_base` (for sums); resets and advances move those.  Bases are read and written
- * with relaxed atomics: they order nothing, the words do ([S1]/[W1] of mapped.h).
+ * with relaxed atomics: they order nothing; the words do ([SIG1], [SIG2], [SIG3]).
  */
 #ifndef ORIEL_DEVICE_SIGNAL_H
 #define ORIEL_DEVICE_SIGNAL_H
@@ -23,7 +23,7 @@ ORIEL_DEV uint64_t *ori_signal_word(const struct oriel_window_dev *win, int peer
 	return ori_words_of(win, peer, &win->signal_words[ori_signal_index(win, peer, id)]);
 }
 
-/* What has come from the source in all: acquire, [W1]; partner [S1], or the NIC's add. */
+/* What has come from the source in all.  [SIG3] acquire, system scope; partner [SIG1], or the NIC's add. */
 ORIEL_DEV uint64_t ori_signal_load(const struct oriel_window_dev *win, int peer, int id)
 {
 	const uint64_t *word = ori_signal_word(win, peer, id);
@@ -146,7 +146,7 @@ ORIEL_DEV uint64_t oriel_read_signal_from(const struct oriel_window_dev *win, in
 	/* The base first: a load after an acquire waits for it. */
 	uint64_t base = ori_load_relaxed_sys(&win->signal_base[ori_signal_index(win, peer, id)]);
 
-	/* [W1] acquire; partner [S1]: who reads the value may read the data. */
+	/* [SIG3] inside: who reads the value may read the data. */
 	return ori_signal_load(win, peer, id) - base;
 }
 
@@ -196,7 +196,7 @@ ORIEL_DEV int ori_wait_sum(ORI_WIN, uint32_t lanes, int id, uint64_t value)
 		base += ori_load_relaxed_sys(&win->signal_sum_base[id]);
 	err = ori_failures_status(look);
 	for (;;) {
-		/* [W1] acquire, system scope; partner [S1]. */
+		/* [SIG3] acquire, system scope; partner [SIG1], or the NIC's add. */
 		have = !mine  ? 0 :
 		       planes ? ori_signal_load(win, first, id) - base :
 				ori_load_acquire_sys(word) - base;

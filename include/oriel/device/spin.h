@@ -171,6 +171,7 @@ ORIEL_DEV_OUT int ori_failed_anywhere(const struct oriel_comm_dev *comm, uint64_
 		told.window =
 			ori_load_relaxed_sys((const uint64_t *)ori_host_half(comm, window_failure));
 	told.comm = ori_load_relaxed_sys((const uint64_t *)ori_host_half(comm, comm->failure));
+	/* No partner for either: readers load a failure word relaxed. */
 	if (told.window)
 		ori_compare_swap_acq_rel_sys(window_failure, 0, told.window);
 	if (told.comm)
@@ -185,7 +186,11 @@ ORIEL_DEV_OUT int ori_failed_anywhere(const struct oriel_comm_dev *comm, uint64_
  */
 ORIEL_DEV_OUT void ori_board_state(struct oriel_board_slot *slot, uint32_t state)
 {
-	/* [D1] release; partner [D2] in diag/board.c. */
+	/*
+	 * [SPIN1] release, system scope; partner: the reader of diag/board.c, a host thread.
+	 * Publishes the other members of the slot.  Without it a report could name the peer of an
+	 * earlier wait.
+	 */
 	ori_store_release32_sys(&slot->state, state);
 }
 

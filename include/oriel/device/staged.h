@@ -100,7 +100,7 @@ ORIEL_DEV_OUT int ori_staged_post(const struct oriel_window_dev *win,
 	err = ori_queue_post(&scope, l->link, lane, &post);
 	if (err)
 		return err;
-	*posted = ori_load_acquire_sys(&l->link->lanes[lane].main->produced);
+	*posted = ori_queue_rung(l->link->lanes[lane].main);
 	ori_post_init(&post);
 	ori_staged_word(l, words + 8 * (uint64_t)win->staging_depth, cursor + 1, &post);
 	return ori_queue_post(&scope, l->link, lane, &post);

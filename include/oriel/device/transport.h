@@ -199,7 +199,7 @@ ORIEL_DEV int oriel_queue_take_ticket(ORI_COMM, struct oriel_ticket *ticket)
 		return ORIEL_ENOTCONN;
 	lane = ori_lane_of(link, g);
 	if (oriel_group_is_leader(g))
-		index = ori_load_acquire_sys(&link->lanes[lane].main->produced);
+		index = ori_queue_rung(link->lanes[lane].main);
 	err = ori_group_agree_value(g, 0, &index);
 	ticket->peer = peer;
 	ticket->lane = lane;

@@ -51,7 +51,7 @@ ORIEL_DEV_OUT void ori_add_in_turn(const struct oriel_comm_dev *comm, uint64_t *
 
 	/*
 	 * [TURN1] release, system scope; partner [TURN2].  Who finds this add in the total
-	 * passes on with [S1] what the group wrote to the peer, also before this ticket is
+	 * passes on with [SIG1] what the group wrote to the peer, also before this ticket is
 	 * taken.
 	 */
 	ori_fetch_add_acq_rel_sys(&turn->total, value);
@@ -59,6 +59,7 @@ ORIEL_DEV_OUT void ori_add_in_turn(const struct oriel_comm_dev *comm, uint64_t *
 	mine = ori_fetch_add_acq_rel_sys(&turn->asked, 1);
 	err = ori_turn_wait(comm, window_failure, window, turn, mine, &served);
 	if (err == ORIEL_ETIMEDOUT)
+		/* No partner: readers load a failure word relaxed. */
 		ori_compare_swap_acq_rel_sys(window_failure, 0, ORIEL_FAILURE(err, comm->rank));
 	/* Failed, or one before has stored this add with its own. */
 	if (err || served != mine)

@@ -28,7 +28,7 @@ ORIEL_DEV_OUT void ori_signal_in_turn(const struct oriel_window_dev *win, int pe
 
 ORIEL_DEV void ori_count(const struct oriel_window_dev *win, int peer, int counter)
 {
-	/* [S1] release: who sees the count may write the source again; partner [W1]. */
+	/* [SIG1] inside; partner [SIG4].  Who sees the count may write the source again. */
 	ori_word_signal(ori_counter_word(win, peer, 0, counter), ORIEL_ADD, 1, win->comm.waiters);
 }
 
@@ -104,14 +104,18 @@ ORIEL_DEV int ori_put_entry(ORI_WIN, const struct oriel_window_peer *entry, int 
 			ori_group_copy(movers, p.buffer + dst_off,
 				       (const uint8_t *)(uintptr_t)src->address + src_off, bytes);
 	}
-	/* One thread: [S1] of the signal begins before the look is there, see mapped.h. */
+	/* One thread: [SIG1] begins before the failure words are there, see mapped.h. */
 	if (signal >= 0 && g.scope == ORIEL_GROUP_THREAD)
 		ori_release_begin();
 	err = ori_group_agree_failures(g, look);
 	if (err || !oriel_group_is_leader(g))
 		return err;
 	if (signal >= 0) {
-		/* [S1] release, system scope; partner [W1] in ori_word_wait(). */
+		/*
+		 * [SIG1] release, system scope; partners [SIG2] and [SIG3].  Publishes the bytes
+		 * that all threads of the group copied before they met [GROUP1].  Without it the
+		 * peer finds the signal and reads the old bytes of its buffer.
+		 */
 		if (g.scope != ORIEL_GROUP_THREAD)
 			ori_release_begin();
 		ori_publish(at, op, op == ORIEL_SET ? win->first_count + value : value, waiters);
@@ -404,8 +408,7 @@ ORIEL_DEV int oriel_take_ticket(ORI_WIN, int peer, struct oriel_ticket *ticket)
 		return ORIEL_ENOTCONN;
 	ticket->lane = ori_lane_of(p->link->link, g);
 	if (oriel_group_is_leader(g))
-		ticket->index =
-			ori_load_acquire_sys(&p->link->link->lanes[ticket->lane].main->produced);
+		ticket->index = ori_queue_rung(p->link->link->lanes[ticket->lane].main);
 	return ori_group_agree_value(g, 0, &ticket->index);
 }
 
