@@ -170,7 +170,7 @@ void sim_program_run(void *arg)
 
 	e.r = &e.w->rank[e.rank];
 	e.t = &e.w->plan->thread[e.rank][e.thread];
-	e.scope = ori_comm_scope(&e.r->comm);
+	e.scope = ori_comm_context(&e.r->comm);
 	e.lane = (uint32_t)e.thread % e.w->plan->lanes;
 	for (e.t->now = 0; e.t->now < e.t->ops && !err; e.t->now++) {
 		struct sim_op *op = &e.t->op[e.t->now];

@@ -85,7 +85,7 @@ static void bench_open(struct bench *b, uint64_t seed, uint32_t depth, uint64_t 
 	b->comm.result_key[0] = world_key(&b->w, b->results,
 					  ORIEL_RESULT_SLOTS * sizeof(*b->results),
 					  ORI_PROXY_LOCAL_WRITE);
-	b->scope = ori_comm_scope(&b->comm);
+	b->scope = ori_comm_context(&b->comm);
 	b->my_key[0] = b->w.my_key;
 	b->their_key[0] = b->w.their_key;
 	b->counter_key[0] = world_key(&b->w, b->counter, 16, WORLD_ALL);

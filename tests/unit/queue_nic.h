@@ -316,7 +316,7 @@ static struct nic *nic_open(uint32_t depth, uint64_t first)
 
 __attribute__((unused)) static struct ori_op_context nic_scope(struct nic *n, uint64_t timeout_ns)
 {
-	struct ori_op_context s = ori_comm_scope(&n->comm);
+	struct ori_op_context s = ori_comm_context(&n->comm);
 
 	if (timeout_ns)
 		s.timeout_ns = timeout_ns;

@@ -36,16 +36,18 @@ ORIEL_DEV int ori_check_atomic(const struct oriel_window_dev *win, struct oriel_
 }
 
 /* By one thread.  A NIC has no swap of one block: compare-swap until nobody came in between. */
-ORIEL_DEV_OUT int ori_swap_queued(const struct ori_op_context *scope, const struct oriel_link *link,
-				  uint32_t lane, uint32_t block, uint64_t offset,
-				  const uint32_t *key, uint64_t value, uint64_t *old)
+ORIEL_DEV_OUT int ori_swap_queued(const struct ori_op_context *context,
+				  const struct oriel_link *link, uint32_t lane, uint32_t block,
+				  uint64_t offset, const uint32_t *key, uint64_t value,
+				  uint64_t *old)
 {
 	uint64_t guess = 0;
 	uint32_t tries;
 	int err;
 
 	for (tries = 0; tries < ORI_SWAP_TRIES; tries++) {
-		err = ori_fetch_atomic(scope, link, lane, block, 1, offset, key, guess, value, old);
+		err = ori_fetch_atomic(context, link, lane, block, 1, offset, key, guess, value,
+				       old);
 		if (err || *old == guess)
 			return err;
 		guess = *old;
@@ -57,7 +59,7 @@ ORIEL_DEV_OUT int ori_atomic_queued(ORI_WIN, const struct oriel_window_link *l, 
 				    uint64_t offset, uint64_t expected, uint64_t value,
 				    uint64_t *old)
 {
-	struct ori_op_context scope;
+	struct ori_op_context context;
 	uint64_t before = 0;
 	uint32_t lane;
 	int err;
@@ -71,14 +73,14 @@ ORIEL_DEV_OUT int ori_atomic_queued(ORI_WIN, const struct oriel_window_link *l, 
 	if (err)
 		return err;
 	if (oriel_group_is_leader(g)) {
-		scope = ori_window_context(win);
+		context = ori_window_context(win);
 		lane = ori_lane_of(l->link, g);
 		offset += l->buffer_skew;
 		if (what == ORI_ATOMIC_SWAP)
-			err = ori_swap_queued(&scope, l->link, lane, g.block, offset, l->buffer_key,
-					      value, &before);
+			err = ori_swap_queued(&context, l->link, lane, g.block, offset,
+					      l->buffer_key, value, &before);
 		else
-			err = ori_fetch_atomic(&scope, l->link, lane, g.block,
+			err = ori_fetch_atomic(&context, l->link, lane, g.block,
 					       what == ORI_ATOMIC_COMPARE_SWAP, offset,
 					       l->buffer_key, expected, value, &before);
 	}

@@ -76,7 +76,7 @@ ORIEL_DEV void ori_fill_word(const struct oriel_link *link, const struct oriel_l
 }
 
 /* Chunks of the data but the last, each a burst of its own; *done is how far it got. */
-ORIEL_DEV int ori_post_chunks(const struct ori_op_context *scope, const struct oriel_link *link,
+ORIEL_DEV int ori_post_chunks(const struct ori_op_context *context, const struct oriel_link *link,
 			      const struct oriel_lane *lane, const struct ori_post *p,
 			      uint64_t *done)
 {
@@ -85,11 +85,11 @@ ORIEL_DEV int ori_post_chunks(const struct ori_op_context *scope, const struct o
 
 	*done = 0;
 	while (!err && p->bytes - *done > link->message_bytes) {
-		err = ori_queue_reserve(scope, lane->main, 1, &base);
+		err = ori_queue_reserve(context, lane->main, 1, &base);
 		if (err)
 			break;
 		ori_fill_data(lane, base, p, *done, link->message_bytes);
-		err = ori_queue_publish(scope, lane->main, base, 1);
+		err = ori_queue_publish(context, lane->main, base, 1);
 		*done += link->message_bytes;
 	}
 	return err;
@@ -116,7 +116,7 @@ ORIEL_DEV uint64_t ori_post_total(const struct ori_post *p, int add)
  * order, so that totals leave in the order they were made; and where only one NIC may touch the word.
  * Without order it leaves after the last word is complete.
  */
-ORIEL_DEV int ori_post_word_in_turn(const struct ori_op_context *scope,
+ORIEL_DEV int ori_post_word_in_turn(const struct ori_op_context *context,
 				    const struct oriel_link *link, const struct ori_post *p,
 				    uint64_t *index)
 {
@@ -124,14 +124,14 @@ ORIEL_DEV int ori_post_word_in_turn(const struct ori_op_context *scope,
 	struct oriel_queue *q = lane->main;
 	int add = p->signal == ORIEL_ADD && (link->flags & ORIEL_LINK_ATOMICS) != 0;
 	uint64_t base, value = 0;
-	int err = ori_queue_reserve(scope, q, 1, &base);
+	int err = ori_queue_reserve(context, q, 1, &base);
 
 	if (ORI_MUTANT(5))
 		value = ori_post_total(p, add);
 	if (!err)
-		err = ori_queue_turn(scope, q, base);
+		err = ori_queue_turn(context, q, base);
 	if (!err && !(link->flags & ORIEL_LINK_ORDERED)) {
-		err = ori_queue_wait(scope, q, *link->last_signal);
+		err = ori_queue_wait(context, q, *link->last_signal);
 		if (err)
 			ori_queue_poison(q, err);
 	}
@@ -141,53 +141,54 @@ ORIEL_DEV int ori_post_word_in_turn(const struct ori_op_context *scope,
 		value = ori_post_total(p, add);
 	ori_fill_word(link, lane, base, p, add, value);
 	*link->last_signal = base + 1;
-	ori_queue_ring(scope, q, base + 1);
+	ori_queue_ring(context, q, base + 1);
 	*index = base;
 	return 0;
 }
 
 /* WAIT for the operation, then add through the loopback: the NIC counts, no thread has to look. */
-ORIEL_DEV int ori_post_count(const struct ori_op_context *scope, const struct oriel_lane *lane,
+ORIEL_DEV int ori_post_count(const struct ori_op_context *context, const struct oriel_lane *lane,
 			     const struct ori_post *p, uint64_t index)
 {
 	struct oriel_queue *q = lane->companion;
 	uint64_t base;
-	int err = ori_queue_reserve(scope, q, 2, &base);
+	int err = ori_queue_reserve(context, q, 2, &base);
 
 	if (err)
 		return err;
 	ori_wqe_wait(ori_queue_slot(q, base), base, q->qpn, lane->main->cqn, (uint32_t)index);
 	ori_wqe_fetch_add(ori_queue_slot(q, base + 1), base + 1, q->qpn, p->count_address,
 			  p->count_key[lane->nic], 1, 0, lane->sink_key, 0);
-	return ori_queue_publish(scope, q, base, 2);
+	return ori_queue_publish(context, q, base, 2);
 }
 
 /* Without NIC atomics the poster waits and counts itself. */
-ORIEL_DEV int ori_count_here(const struct ori_op_context *scope, const struct oriel_lane *lane,
+ORIEL_DEV int ori_count_here(const struct ori_op_context *context, const struct oriel_lane *lane,
 			     const struct ori_post *p, uint64_t index)
 {
-	int err = ori_queue_wait(scope, lane->main, index + 1);
+	int err = ori_queue_wait(context, lane->main, index + 1);
 
 	if (!err)
-		ori_word_signal(p->count, ORIEL_ADD, 1, scope->comm->waiters);
+		ori_word_signal(p->count, ORIEL_ADD, 1, context->comm->waiters);
 	return err;
 }
 
 /* The short way: data that fits one WQE, and nothing with it. */
-ORIEL_DEV_OUT int ori_post_data(const struct ori_op_context *scope, const struct oriel_lane *lane,
+ORIEL_DEV_OUT int ori_post_data(const struct ori_op_context *context, const struct oriel_lane *lane,
 				const struct ori_post *p)
 {
 	uint64_t base;
-	int err = ori_queue_reserve(scope, lane->main, 1, &base);
+	int err = ori_queue_reserve(context, lane->main, 1, &base);
 
 	if (err)
 		return err;
 	ori_fill_data(lane, base, p, 0, p->bytes);
-	return ori_queue_publish(scope, lane->main, base, 1);
+	return ori_queue_publish(context, lane->main, base, 1);
 }
 
-ORIEL_DEV_OUT int ori_post_parts(const struct ori_op_context *scope, const struct oriel_link *link,
-				 uint32_t n, const struct ori_post *p)
+ORIEL_DEV_OUT int ori_post_parts(const struct ori_op_context *context,
+				 const struct oriel_link *link, uint32_t n,
+				 const struct ori_post *p)
 {
 	const struct oriel_lane *lane = &link->lanes[n], *counted = lane;
 	uint32_t both = ORIEL_LINK_ORDERED | ORIEL_LINK_ATOMICS;
@@ -199,9 +200,9 @@ ORIEL_DEV_OUT int ori_post_parts(const struct ori_op_context *scope, const struc
 	if (!burst && p->count && !p->signal)
 		burst = 1; /* nothing to move, but a completion to count: a NOP */
 	if (burst) {
-		err = ori_post_chunks(scope, link, lane, p, &done);
+		err = ori_post_chunks(context, link, lane, p, &done);
 		if (!err)
-			err = ori_queue_reserve(scope, lane->main, burst, &base);
+			err = ori_queue_reserve(context, lane->main, burst, &base);
 		if (err)
 			return err;
 		if (p->bytes)
@@ -211,18 +212,18 @@ ORIEL_DEV_OUT int ori_post_parts(const struct ori_op_context *scope, const struc
 				      p->signal_value);
 		if (!p->bytes && !with_word)
 			ori_wqe_nop(ori_queue_slot(lane->main, base), base, lane->main->qpn, 0);
-		err = ori_queue_publish(scope, lane->main, base, burst);
+		err = ori_queue_publish(context, lane->main, base, burst);
 	}
 	index = base;
 	if (!err && p->signal && !with_word) {
 		/* Another lane, or a NIC that reorders: all data must be there before the word leaves. */
 		if (n != 0 || !(link->flags & ORIEL_LINK_ORDERED))
-			err = ori_queue_wait(scope, lane->main, ori_queue_rung(lane->main));
+			err = ori_queue_wait(context, lane->main, ori_queue_rung(lane->main));
 		if (!err)
-			err = ori_post_word_in_turn(scope, link, p, &word);
+			err = ori_post_word_in_turn(context, link, p, &word);
 		/* What the block posts next goes through its own lane's NIC, and must not pass the word. */
 		if (!err && p->one_nic && lane->nic)
-			err = ori_queue_wait(scope, link->lanes[0].main, word + 1);
+			err = ori_queue_wait(context, link->lanes[0].main, word + 1);
 		if (!p->bytes) {
 			counted = &link->lanes[0];
 			index = word;
@@ -231,38 +232,39 @@ ORIEL_DEV_OUT int ori_post_parts(const struct ori_op_context *scope, const struc
 	if (err || !p->count)
 		return err;
 	if (!(link->flags & ORIEL_LINK_ATOMICS))
-		return ori_count_here(scope, counted, p, index);
+		return ori_count_here(context, counted, p, index);
 	if (counted != lane) {
 		/*
 		 * Only this lane's NIC may add to its counter, and in the order of its operations: a NOP
 		 * of this lane stands for the word that is complete.
 		 */
-		err = ori_queue_wait(scope, counted->main, index + 1);
+		err = ori_queue_wait(context, counted->main, index + 1);
 		if (!err)
-			err = ori_queue_reserve(scope, lane->main, 1, &index);
+			err = ori_queue_reserve(context, lane->main, 1, &index);
 		if (err)
 			return err;
 		ori_wqe_nop(ori_queue_slot(lane->main, index), index, lane->main->qpn, 0);
-		err = ori_queue_publish(scope, lane->main, index, 1);
+		err = ori_queue_publish(context, lane->main, index, 1);
 		if (err)
 			return err;
 	}
-	return ori_post_count(scope, lane, p, index);
+	return ori_post_count(context, lane, p, index);
 }
 
 /* By one thread, after its group met: posts the operation on lane `n` of the link. */
-ORIEL_DEV int ori_queue_post(const struct ori_op_context *scope, const struct oriel_link *link,
+ORIEL_DEV int ori_queue_post(const struct ori_op_context *context, const struct oriel_link *link,
 			     uint32_t n, const struct ori_post *p)
 {
 	if (!p->signal && !p->count && p->bytes - 1 < link->message_bytes)
-		return ori_post_data(scope, &link->lanes[n], p);
-	return ori_post_parts(scope, link, n, p);
+		return ori_post_data(context, &link->lanes[n], p);
+	return ori_post_parts(context, link, n, p);
 }
 
 /* Reads `bytes` of the peer into (local, lkey); complete when the lane is. */
-ORIEL_DEV_OUT int ori_queue_read(const struct ori_op_context *scope, const struct oriel_link *link,
-				 uint32_t n, uint64_t remote, const uint32_t *rkey, uint64_t local,
-				 const uint32_t *lkey, uint64_t bytes)
+ORIEL_DEV_OUT int ori_queue_read(const struct ori_op_context *context,
+				 const struct oriel_link *link, uint32_t n, uint64_t remote,
+				 const uint32_t *rkey, uint64_t local, const uint32_t *lkey,
+				 uint64_t bytes)
 {
 	const struct oriel_lane *lane = &link->lanes[n];
 	struct oriel_queue *q = lane->main;
@@ -271,13 +273,13 @@ ORIEL_DEV_OUT int ori_queue_read(const struct ori_op_context *scope, const struc
 
 	while (!err && done < bytes) {
 		piece = bytes - done < link->message_bytes ? bytes - done : link->message_bytes;
-		err = ori_queue_reserve(scope, q, 1, &base);
+		err = ori_queue_reserve(context, q, 1, &base);
 		if (err)
 			break;
 		ori_wqe_rdma(ori_queue_slot(q, base), base, q->qpn, ORI_WQE_RDMA_READ,
 			     remote + done, rkey[lane->nic], local + done, lkey[lane->nic],
 			     (uint32_t)piece, 0);
-		err = ori_queue_publish(scope, q, base, 1);
+		err = ori_queue_publish(context, q, base, 1);
 		done += piece;
 	}
 	return err;
@@ -287,35 +289,35 @@ ORIEL_DEV_OUT int ori_queue_read(const struct ori_op_context *scope, const struc
  * Later WQEs of the lane start after its earlier reads and atomics are complete, and after its writes
  * where those may overtake each other.
  */
-ORIEL_DEV_OUT int ori_lane_fence(const struct ori_op_context *scope, const struct oriel_link *link,
-				 uint32_t n)
+ORIEL_DEV_OUT int ori_lane_fence(const struct ori_op_context *context,
+				 const struct oriel_link *link, uint32_t n)
 {
 	struct oriel_queue *q = link->lanes[n].main;
 	uint64_t base;
 	int err;
 
 	if (!(link->flags & ORIEL_LINK_ORDERED))
-		return ori_queue_wait(scope, q, ori_queue_rung(q));
-	err = ori_queue_reserve(scope, q, 1, &base);
+		return ori_queue_wait(context, q, ori_queue_rung(q));
+	err = ori_queue_reserve(context, q, 1, &base);
 	if (err)
 		return err;
 	ori_wqe_nop(ori_queue_slot(q, base), base, q->qpn,
 		    link->flags & ORIEL_LINK_WRITES_ORDERED ? ORI_WQE_FENCE : ORI_WQE_STRONG);
-	return ori_queue_publish(scope, q, base, 1);
+	return ori_queue_publish(context, q, base, 1);
 }
 
 /* What the lane has been given so far is complete, words sent through lane 0 for it too. */
-ORIEL_DEV_OUT int ori_lane_flush(const struct ori_op_context *scope, const struct oriel_link *link,
-				 uint32_t n)
+ORIEL_DEV_OUT int ori_lane_flush(const struct ori_op_context *context,
+				 const struct oriel_link *link, uint32_t n)
 {
 	uint32_t both = ORIEL_LINK_ORDERED | ORIEL_LINK_ATOMICS;
 	struct oriel_queue *q = link->lanes[n].main;
-	int err = ori_queue_wait(scope, q, ori_queue_rung(q));
+	int err = ori_queue_wait(context, q, ori_queue_rung(q));
 
 	if (err || n == 0 || (link->flags & both) == both)
 		return err;
 	q = link->lanes[0].main;
-	return ori_queue_wait(scope, q, ori_queue_rung(q));
+	return ori_queue_wait(context, q, ori_queue_rung(q));
 }
 
 #endif

@@ -28,16 +28,16 @@ struct ori_op_context {
 	uint64_t timeout_ns;
 };
 
-ORIEL_DEV struct ori_op_context ori_comm_scope(const struct oriel_comm_dev *comm)
+ORIEL_DEV struct ori_op_context ori_comm_context(const struct oriel_comm_dev *comm)
 {
-	struct ori_op_context s;
+	struct ori_op_context context;
 
-	s.comm = comm;
-	s.window_failure = NULL;
-	s.window = -1;
-	s.reserved = 0;
-	s.timeout_ns = comm->timeout_ns;
-	return s;
+	context.comm = comm;
+	context.window_failure = NULL;
+	context.window = -1;
+	context.reserved = 0;
+	context.timeout_ns = comm->timeout_ns;
+	return context;
 }
 
 ORIEL_DEV struct ori_wqe *ori_queue_slot(const struct oriel_queue *q, uint64_t index)
@@ -45,13 +45,13 @@ ORIEL_DEV struct ori_wqe *ori_queue_slot(const struct oriel_queue *q, uint64_t i
 	return (struct ori_wqe *)(void *)(q->sq + (index & (q->depth - 1)) * ORI_WQE_BYTES);
 }
 
-ORIEL_DEV void ori_queue_spin_begin(struct ori_spin *s, const struct ori_op_context *scope,
+ORIEL_DEV void ori_queue_spin_begin(struct ori_spin *s, const struct ori_op_context *context,
 				    const struct oriel_queue *q, uint64_t want)
 {
-	ori_spin_begin(s, scope->comm, scope->window_failure, ORIEL_OP_QUEUE, q->peer, (int)q->lane,
-		       scope->window, want);
-	ori_spin_host(s, scope->comm->host_shift != 0);
-	s->timeout_ns = scope->timeout_ns;
+	ori_spin_begin(s, context->comm, context->window_failure, ORIEL_OP_QUEUE, q->peer,
+		       (int)q->lane, context->window, want);
+	ori_spin_host(s, context->comm->host_shift != 0);
+	s->timeout_ns = context->timeout_ns;
 }
 
 /* ---- errors ------------------------------------------------------------------------------------------ */
@@ -72,9 +72,9 @@ ORIEL_DEV int ori_queue_poison(struct oriel_queue *q, int status)
 }
 
 /* With what a wait on a failed queue ends: a failure known before is the cause, the queue's its consequence. */
-ORIEL_DEV int ori_queue_cause(const struct ori_op_context *scope, int err)
+ORIEL_DEV int ori_queue_cause(const struct ori_op_context *context, int err)
 {
-	int first = err ? ori_failed(scope->comm, scope->window_failure) : 0;
+	int first = err ? ori_failed(context->comm, context->window_failure) : 0;
 
 	return first ? first : err;
 }
@@ -140,7 +140,7 @@ ORIEL_DEV int ori_queue_poll(struct oriel_queue *q, uint64_t index)
 }
 
 /* Until the first `count` WQEs are complete. */
-ORIEL_DEV_OUT int ori_queue_wait(const struct ori_op_context *scope, struct oriel_queue *q,
+ORIEL_DEV_OUT int ori_queue_wait(const struct ori_op_context *context, struct oriel_queue *q,
 				 uint64_t count)
 {
 	struct ori_spin s;
@@ -149,12 +149,12 @@ ORIEL_DEV_OUT int ori_queue_wait(const struct ori_op_context *scope, struct orie
 	/* [QUEUE7] acquire; partner [QUEUE6].  Also for counts before the queue's first WQE. */
 	if (ori_reached(ori_load_acquire_sys(&q->completed), count))
 		return 0;
-	ori_queue_spin_begin(&s, scope, q, count);
+	ori_queue_spin_begin(&s, context, q, count);
 	while (!err) {
 		done = ori_queue_poll(q, count - 1);
 		if (done > 0)
 			break;
-		err = ori_queue_cause(scope, done < 0 ? done : ori_queue_failed(q));
+		err = ori_queue_cause(context, done < 0 ? done : ori_queue_failed(q));
 		if (!err)
 			err = ori_spin(&s, ori_load_relaxed_sys(&q->completed));
 	}
@@ -205,7 +205,7 @@ ORIEL_DEV int ori_queue_is_free(const struct oriel_queue *q, uint32_t n)
  * other, each when it gets a core: with more threads than cores, a switch a post.  So one that finds the
  * queue in use, or full, stands aside a little first, and whoever has a core goes on.  Nothing rests on it.
  */
-ORIEL_DEV_OUT void ori_queue_approach(const struct ori_op_context *scope, struct oriel_queue *q,
+ORIEL_DEV_OUT void ori_queue_approach(const struct ori_op_context *context, struct oriel_queue *q,
 				      uint32_t n)
 {
 	uint64_t need;
@@ -216,7 +216,7 @@ ORIEL_DEV_OUT void ori_queue_approach(const struct ori_op_context *scope, struct
 		need = ori_load_relaxed_sys(&q->reserved) + n - q->depth;
 		if (ori_reached(ori_load_relaxed_sys(&q->completed), need) ||
 		    ori_queue_poll(q, need - 1) == 0) {
-			ori_drive(scope->comm->engine);
+			ori_drive(context->comm->engine);
 			if (i % 8 == 0)
 				ori_yield();
 		}
@@ -224,7 +224,7 @@ ORIEL_DEV_OUT void ori_queue_approach(const struct ori_op_context *scope, struct
 }
 
 /* n consecutive WQEs, n <= depth; they may be filled when it returns 0. */
-ORIEL_DEV int ori_queue_reserve(const struct ori_op_context *scope, struct oriel_queue *q,
+ORIEL_DEV int ori_queue_reserve(const struct ori_op_context *context, struct oriel_queue *q,
 				uint32_t n, uint64_t *base)
 {
 	int err = ori_queue_failed(q);
@@ -232,7 +232,7 @@ ORIEL_DEV int ori_queue_reserve(const struct ori_op_context *scope, struct oriel
 	if (err)
 		return err;
 	if (!ORIEL_ON_GPU && !ori_queue_is_free(q, n))
-		ori_queue_approach(scope, q, n);
+		ori_queue_approach(context, q, n);
 	/* Relaxed: only a number is taken.  [QUEUE7] passes the slots on, [QUEUE4] the turn. */
 	*base = ori_fetch_add_relaxed_dev(&q->reserved, n);
 	/*
@@ -241,20 +241,20 @@ ORIEL_DEV int ori_queue_reserve(const struct ori_op_context *scope, struct oriel
 	 */
 	if (ori_reached(ori_load_acquire_dev(&q->completed), *base + n - q->depth) || ORI_MUTANT(4))
 		return 0;
-	err = ori_queue_wait(scope, q, *base + n - q->depth);
+	err = ori_queue_wait(context, q, *base + n - q->depth);
 	return err ? ori_queue_poison(q, err) : 0;
 }
 
-ORIEL_DEV_OUT int ori_queue_turn_slow(const struct ori_op_context *scope, struct oriel_queue *q,
+ORIEL_DEV_OUT int ori_queue_turn_slow(const struct ori_op_context *context, struct oriel_queue *q,
 				      uint64_t base)
 {
 	struct ori_spin s;
 	int err = 0;
 
-	ori_queue_spin_begin(&s, scope, q, base);
+	ori_queue_spin_begin(&s, context, q, base);
 	/* [QUEUE4] acquire, device scope; partner [QUEUE3]. */
 	while (!err && ori_load_acquire_dev(&q->produced) != base) {
-		err = ori_queue_cause(scope, ori_queue_failed(q));
+		err = ori_queue_cause(context, ori_queue_failed(q));
 		if (!err)
 			err = ori_spin(&s, ori_load_relaxed_sys(&q->produced));
 	}
@@ -263,7 +263,7 @@ ORIEL_DEV_OUT int ori_queue_turn_slow(const struct ori_op_context *scope, struct
 }
 
 /* Until all WQEs before `base` are rung. */
-ORIEL_DEV int ori_queue_turn(const struct ori_op_context *scope, struct oriel_queue *q,
+ORIEL_DEV int ori_queue_turn(const struct ori_op_context *context, struct oriel_queue *q,
 			     uint64_t base)
 {
 	/*
@@ -272,11 +272,11 @@ ORIEL_DEV int ori_queue_turn(const struct ori_op_context *scope, struct oriel_qu
 	 */
 	if (ori_load_acquire_dev(&q->produced) == base || ORI_MUTANT(2))
 		return 0;
-	return ori_queue_turn_slow(scope, q, base);
+	return ori_queue_turn_slow(context, q, base);
 }
 
 /* By who has the turn: everything before `next` is the engine's now. */
-ORIEL_DEV void ori_queue_ring(const struct ori_op_context *scope, struct oriel_queue *q,
+ORIEL_DEV void ori_queue_ring(const struct ori_op_context *context, struct oriel_queue *q,
 			      uint64_t next)
 {
 	/*
@@ -314,19 +314,19 @@ ORIEL_DEV void ori_queue_ring(const struct ori_op_context *scope, struct oriel_q
 		ori_store_relaxed_sys(&q->produced, next);
 	/* Who is in line behind us may have gone to sleep. */
 	if (ori_load_relaxed_sys(&q->reserved) != next)
-		ori_wake(scope->comm->waiters);
-	ori_drive(scope->comm->engine);
+		ori_wake(context->comm->waiters);
+	ori_drive(context->comm->engine);
 	if (ORI_MUTANT(3))
 		ori_store_release32_sys(&q->record[1], ori_doorbell_record(next));
 }
 
-ORIEL_DEV int ori_queue_publish(const struct ori_op_context *scope, struct oriel_queue *q,
+ORIEL_DEV int ori_queue_publish(const struct ori_op_context *context, struct oriel_queue *q,
 				uint64_t base, uint32_t n)
 {
-	int err = ori_queue_turn(scope, q, base);
+	int err = ori_queue_turn(context, q, base);
 
 	if (!err)
-		ori_queue_ring(scope, q, base + n);
+		ori_queue_ring(context, q, base + n);
 	return err;
 }
 

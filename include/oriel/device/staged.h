@@ -85,7 +85,7 @@ ORIEL_DEV_OUT int ori_staged_post(const struct oriel_window_dev *win,
 	uint64_t words = l->staging_words + (uint64_t)channel * row;
 	uint64_t at = ((uint64_t)channel * win->staging_depth + slot) * win->staging_slot_bytes;
 	uint32_t lane = (uint32_t)channel % l->link->nlanes;
-	struct ori_op_context scope = ori_window_context(win);
+	struct ori_op_context context = ori_window_context(win);
 	struct ori_post post;
 	int err;
 
@@ -97,13 +97,13 @@ ORIEL_DEV_OUT int ori_staged_post(const struct oriel_window_dev *win,
 	post.bytes = bytes;
 	ori_staged_word(l, words + 8 * slot, left, &post);
 	post.tells = 0; /* `ready` does, below */
-	err = ori_queue_post(&scope, l->link, lane, &post);
+	err = ori_queue_post(&context, l->link, lane, &post);
 	if (err)
 		return err;
 	*posted = ori_queue_rung(l->link->lanes[lane].main);
 	ori_post_init(&post);
 	ori_staged_word(l, words + 8 * (uint64_t)win->staging_depth, cursor + 1, &post);
-	return ori_queue_post(&scope, l->link, lane, &post);
+	return ori_queue_post(&context, l->link, lane, &post);
 }
 
 ORIEL_DEV_OUT int ori_send_queued(ORI_WIN, int peer, int channel, const void *src, uint64_t bytes)
@@ -115,7 +115,7 @@ ORIEL_DEV_OUT int ori_send_queued(ORI_WIN, int peer, int channel, const void *sr
 	uint64_t *free_count =
 		(uint64_t *)ori_host_half(&win->comm,
 					  win->staging_free + n * ORI_STAGING_LINE_WORDS);
-	struct ori_op_context scope = ori_window_context(win);
+	struct ori_op_context context = ori_window_context(win);
 	uint64_t cursor = 0, sent = 0;
 	struct ori_spin s;
 	int over = 0, err = 0;
@@ -142,7 +142,7 @@ ORIEL_DEV_OUT int ori_send_queued(ORI_WIN, int peer, int channel, const void *sr
 			ori_spin_end(&s);
 			/* The peer has it, but the NIC may still send it again until it is complete. */
 			if (!err)
-				err = ori_queue_wait(&scope,
+				err = ori_queue_wait(&context,
 						     l->link->lanes[(uint32_t)channel %
 								    l->link->nlanes]
 							     .main,
@@ -172,12 +172,12 @@ ORIEL_DEV_OUT int ori_send_queued(ORI_WIN, int peer, int channel, const void *sr
 ORIEL_DEV_OUT int ori_staged_free(const struct oriel_window_dev *win,
 				  const struct oriel_window_link *l, int channel, uint64_t count)
 {
-	struct ori_op_context scope = ori_window_context(win);
+	struct ori_op_context context = ori_window_context(win);
 	struct ori_post post;
 
 	ori_post_init(&post);
 	ori_staged_word(l, l->staging_free + (uint64_t)channel * ORIEL_LINE_BYTES, count, &post);
-	return ori_queue_post(&scope, l->link, (uint32_t)channel % l->link->nlanes, &post);
+	return ori_queue_post(&context, l->link, (uint32_t)channel % l->link->nlanes, &post);
 }
 
 ORIEL_DEV_OUT int ori_recv_queued(ORI_WIN, int peer, int channel, void *dst, uint64_t bytes)

@@ -93,13 +93,13 @@ ORIEL_DEV int ori_transport_count(struct ori_post *post, const struct oriel_sour
 ORIEL_DEV int ori_transport_post(const struct oriel_comm_dev *comm, struct oriel_group g,
 				 const struct oriel_link *link, const struct ori_post *post)
 {
-	struct ori_op_context scope;
+	struct ori_op_context context;
 	/* The group meets: all its data is written. */
 	int err = ori_agree_failure(comm, NULL, g);
 
 	if (!err && oriel_group_is_leader(g)) {
-		scope = ori_comm_scope(comm);
-		err = ori_queue_post(&scope, link, ori_lane_of(link, g), post);
+		context = ori_comm_context(comm);
+		err = ori_queue_post(&context, link, ori_lane_of(link, g), post);
 	}
 	return ori_group_agree(g, err);
 }
@@ -212,17 +212,17 @@ ORIEL_DEV int oriel_queue_wait_local(const struct oriel_comm_dev *comm, struct o
 				     const struct oriel_ticket *ticket, uint64_t timeout_ns)
 {
 	const struct oriel_link *link = ori_transport_link(comm, ticket->peer);
-	struct ori_op_context scope;
+	struct ori_op_context context;
 	int err;
 
 	if (!link || ticket->lane >= link->nlanes)
 		return ORIEL_ENOTCONN;
 	err = ori_agree_failure(comm, NULL, g);
 	if (!err && oriel_group_is_leader(g)) {
-		scope = ori_comm_scope(comm);
+		context = ori_comm_context(comm);
 		if (timeout_ns)
-			scope.timeout_ns = timeout_ns;
-		err = ori_queue_wait(&scope, link->lanes[ticket->lane].main, ticket->index);
+			context.timeout_ns = timeout_ns;
+		err = ori_queue_wait(&context, link->lanes[ticket->lane].main, ticket->index);
 	}
 	return ori_group_agree(g, err);
 }
@@ -231,15 +231,15 @@ ORIEL_DEV int oriel_queue_wait_local(const struct oriel_comm_dev *comm, struct o
 ORIEL_DEV int oriel_queue_fence(ORI_COMM)
 {
 	const struct oriel_link *link = ori_transport_link(comm, peer);
-	struct ori_op_context scope;
+	struct ori_op_context context;
 	int err;
 
 	if (!link)
 		return ORIEL_ENOTCONN;
 	err = ori_agree_failure(comm, NULL, g);
 	if (!err && oriel_group_is_leader(g)) {
-		scope = ori_comm_scope(comm);
-		err = ori_lane_fence(&scope, link, ori_lane_of(link, g));
+		context = ori_comm_context(comm);
+		err = ori_lane_fence(&context, link, ori_lane_of(link, g));
 	}
 	return ori_group_agree(g, err);
 }
@@ -248,15 +248,15 @@ ORIEL_DEV int oriel_queue_fence(ORI_COMM)
 ORIEL_DEV int oriel_queue_flush(ORI_COMM)
 {
 	const struct oriel_link *link = ori_transport_link(comm, peer);
-	struct ori_op_context scope;
+	struct ori_op_context context;
 	int err;
 
 	if (!link)
 		return ORIEL_ENOTCONN;
 	err = ori_agree_failure(comm, NULL, g);
 	if (!err && oriel_group_is_leader(g)) {
-		scope = ori_comm_scope(comm);
-		err = ori_lane_flush(&scope, link, ori_lane_of(link, g));
+		context = ori_comm_context(comm);
+		err = ori_lane_flush(&context, link, ori_lane_of(link, g));
 	}
 	return ori_group_agree(g, err);
 }

@@ -296,11 +296,12 @@ ORIEL_DEV int oriel_get_value(ORI_WIN, int peer, uint64_t src_off, void *out, ui
 		if (!err && ori_peer_is_mapped(p)) {
 			memcpy(words, p->buffer + src_off, bytes);
 		} else if (!err) {
-			struct ori_op_context scope = ori_window_context(win);
+			struct ori_op_context context = ori_window_context(win);
 
-			err = ori_fetch_bytes(&scope, p->link->link, ori_lane_of(p->link->link, g),
-					      g.block, p->link->buffer_skew + src_off,
-					      p->link->buffer_key, words, bytes);
+			err = ori_fetch_bytes(&context, p->link->link,
+					      ori_lane_of(p->link->link, g), g.block,
+					      p->link->buffer_skew + src_off, p->link->buffer_key,
+					      words, bytes);
 		}
 	}
 	for (i = 0; i < (bytes + 7) / 8; i++)
@@ -319,7 +320,7 @@ ORIEL_DEV int oriel_get_value(ORI_WIN, int peer, uint64_t src_off, void *out, ui
 ORIEL_DEV int oriel_fence(ORI_WIN, int peer)
 {
 	const struct oriel_window_peer *p;
-	struct ori_op_context scope;
+	struct ori_op_context context;
 	int err = 0;
 
 	if (win->checked)
@@ -335,8 +336,8 @@ ORIEL_DEV int oriel_fence(ORI_WIN, int peer)
 	if (!p->link)
 		return ORIEL_ENOTCONN;
 	if (oriel_group_is_leader(g)) {
-		scope = ori_window_context(win);
-		err = ori_lane_fence(&scope, p->link->link, ori_lane_of(p->link->link, g));
+		context = ori_window_context(win);
+		err = ori_lane_fence(&context, p->link->link, ori_lane_of(p->link->link, g));
 	}
 	return ori_group_agree(g, err);
 }
@@ -415,7 +416,7 @@ ORIEL_DEV int oriel_take_ticket(ORI_WIN, int peer, struct oriel_ticket *ticket)
 ORIEL_DEV int oriel_wait_local(ORI_WIN, const struct oriel_ticket *ticket, uint64_t timeout_ns)
 {
 	const struct oriel_window_peer *p;
-	struct ori_op_context scope;
+	struct ori_op_context context;
 	int err = 0;
 
 	if (win->checked)
@@ -430,10 +431,10 @@ ORIEL_DEV int oriel_wait_local(ORI_WIN, const struct oriel_ticket *ticket, uint6
 	if (!p->link)
 		return ORIEL_ENOTCONN;
 	if (oriel_group_is_leader(g)) {
-		scope = ori_window_context(win);
+		context = ori_window_context(win);
 		if (timeout_ns)
-			scope.timeout_ns = timeout_ns;
-		err = ori_queue_wait(&scope, p->link->link->lanes[ticket->lane].main,
+			context.timeout_ns = timeout_ns;
+		err = ori_queue_wait(&context, p->link->link->lanes[ticket->lane].main,
 				     ticket->index);
 	}
 	return ori_group_agree(g, err);

@@ -14,14 +14,14 @@
 
 ORIEL_DEV struct ori_op_context ori_window_context(const struct oriel_window_dev *win)
 {
-	struct ori_op_context s;
+	struct ori_op_context context;
 
-	s.comm = &win->comm;
-	s.window_failure = win->failure;
-	s.window = win->number;
-	s.reserved = 0;
-	s.timeout_ns = win->comm.timeout_ns;
-	return s;
+	context.comm = &win->comm;
+	context.window_failure = win->failure;
+	context.window = win->number;
+	context.reserved = 0;
+	context.timeout_ns = win->comm.timeout_ns;
+	return context;
 }
 
 ORIEL_DEV uint32_t ori_lane_of(const struct oriel_link *link, struct oriel_group g)
@@ -80,7 +80,7 @@ ORIEL_DEV_OUT int ori_put_queued(ORI_WIN, int peer, uint64_t dst_off,
 				 uint64_t signal_value, int counter)
 {
 	const struct oriel_window_link *l = ori_peer_entry(win, peer)->link;
-	struct ori_op_context scope;
+	struct ori_op_context context;
 	struct ori_post post;
 	uint32_t lane;
 	int err;
@@ -90,7 +90,7 @@ ORIEL_DEV_OUT int ori_put_queued(ORI_WIN, int peer, uint64_t dst_off,
 	err = ori_agree_window(win, g);
 	if (!err && oriel_group_is_leader(g)) {
 		lane = ori_lane_of(l->link, g);
-		scope = ori_window_context(win);
+		context = ori_window_context(win);
 		ori_post_init(&post);
 		post.remote = l->buffer_skew + dst_off;
 		post.rkey = l->buffer_key;
@@ -110,7 +110,7 @@ ORIEL_DEV_OUT int ori_put_queued(ORI_WIN, int peer, uint64_t dst_off,
 			ori_post_set_signal(win, &post, l, peer, signal, op, signal_value);
 		if (counter >= 0)
 			ori_post_set_counter(win, &post, peer, lane, counter);
-		err = ori_queue_post(&scope, l->link, lane, &post);
+		err = ori_queue_post(&context, l->link, lane, &post);
 	}
 	return ori_group_agree(g, err);
 }
@@ -120,21 +120,21 @@ ORIEL_DEV_OUT int ori_signal_queued(const struct oriel_window_dev *win, struct o
 				    const struct oriel_window_link *l, int peer, int id, int op,
 				    uint64_t value)
 {
-	struct ori_op_context scope = ori_window_context(win);
+	struct ori_op_context context = ori_window_context(win);
 	struct ori_post post;
 
 	if (!l)
 		return ORIEL_ENOTCONN;
 	ori_post_init(&post);
 	ori_post_set_signal(win, &post, l, peer, id, op, value);
-	return ori_queue_post(&scope, l->link, ori_lane_of(l->link, g), &post);
+	return ori_queue_post(&context, l->link, ori_lane_of(l->link, g), &post);
 }
 
 /* By one thread: my arrival number `count` of barrier `id` at a queued peer. */
 ORIEL_DEV_OUT int ori_arrive_queued(const struct oriel_window_dev *win, struct oriel_group g,
 				    const struct oriel_window_link *l, int id, uint64_t count)
 {
-	struct ori_op_context scope = ori_window_context(win);
+	struct ori_op_context context = ori_window_context(win);
 	struct ori_post post;
 
 	if (!l)
@@ -149,14 +149,14 @@ ORIEL_DEV_OUT int ori_arrive_queued(const struct oriel_window_dev *win, struct o
 	post.word = l->arrivals + 8u * (uint64_t)id;
 	post.word_stride = ori_arrival_plane(win) * 8u;
 	post.word_key = l->control_key;
-	return ori_queue_post(&scope, l->link, ori_lane_of(l->link, g), &post);
+	return ori_queue_post(&context, l->link, ori_lane_of(l->link, g), &post);
 }
 
 /* By one thread: tells a queued peer's window that it has failed, if the queue still takes it. */
 ORIEL_DEV_OUT void ori_fail_queued(const struct oriel_window_dev *win,
 				   const struct oriel_window_link *l, uint64_t failure)
 {
-	struct ori_op_context scope = ori_comm_scope(&win->comm);
+	struct ori_op_context context = ori_comm_context(&win->comm);
 	struct ori_post post;
 
 	ori_post_init(&post);
@@ -164,14 +164,14 @@ ORIEL_DEV_OUT void ori_fail_queued(const struct oriel_window_dev *win,
 	post.signal_value = failure;
 	post.word = (uint64_t)((uint8_t *)win->failure - win->control);
 	post.word_key = l->control_key;
-	(void)ori_queue_post(&scope, l->link, 0, &post);
+	(void)ori_queue_post(&context, l->link, 0, &post);
 }
 
 ORIEL_DEV_OUT int ori_get_queued(ORI_WIN, const struct oriel_window_link *l, uint64_t src_off,
 				 const struct oriel_source *dst, uint64_t dst_off, uint64_t bytes,
 				 int blocking)
 {
-	struct ori_op_context scope;
+	struct ori_op_context context;
 	uint32_t lane;
 	int err;
 
@@ -179,12 +179,12 @@ ORIEL_DEV_OUT int ori_get_queued(ORI_WIN, const struct oriel_window_link *l, uin
 		return ORIEL_ENOTCONN;
 	err = ori_agree_window(win, g);
 	if (!err && oriel_group_is_leader(g)) {
-		scope = ori_window_context(win);
+		context = ori_window_context(win);
 		lane = ori_lane_of(l->link, g);
-		err = ori_queue_read(&scope, l->link, lane, l->buffer_skew + src_off, l->buffer_key,
-				     dst->address + dst_off, dst->key, bytes);
+		err = ori_queue_read(&context, l->link, lane, l->buffer_skew + src_off,
+				     l->buffer_key, dst->address + dst_off, dst->key, bytes);
 		if (!err && blocking)
-			err = ori_lane_flush(&scope, l->link, lane);
+			err = ori_lane_flush(&context, l->link, lane);
 	}
 	return ori_group_agree(g, err);
 }
@@ -193,9 +193,9 @@ ORIEL_DEV_OUT int ori_get_queued(ORI_WIN, const struct oriel_window_link *l, uin
 ORIEL_DEV_OUT int ori_flush_queued(const struct oriel_window_dev *win, struct oriel_group g,
 				   const struct oriel_window_link *l)
 {
-	struct ori_op_context scope = ori_window_context(win);
+	struct ori_op_context context = ori_window_context(win);
 
-	return l ? ori_lane_flush(&scope, l->link, ori_lane_of(l->link, g)) : ORIEL_ENOTCONN;
+	return l ? ori_lane_flush(&context, l->link, ori_lane_of(l->link, g)) : ORIEL_ENOTCONN;
 }
 
 #endif
