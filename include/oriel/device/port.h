@@ -38,15 +38,6 @@
 #define ORIEL_ON_GPU 0
 #endif
 
-/*
- * A mistake made on purpose, built only with -DORIEL_MUTANT=n: tests/mutants/run.sh makes each and names
- * the test that finds it.
- */
-#ifndef ORIEL_MUTANT
-#define ORIEL_MUTANT 0
-#endif
-#define ORI_MUTANT(n) (ORIEL_MUTANT == (n))
-
 /* ---- CPU runtime: slow paths, in src/device/cpu/ -------------------------------------- */
 
 #ifdef __cplusplus

@@ -123,11 +123,9 @@ ORIEL_DEV int ori_post_word_in_turn(const struct ori_op_context *context,
 	const struct oriel_lane *lane = &link->lanes[0];
 	struct oriel_queue *q = lane->main;
 	int add = p->signal == ORIEL_ADD && (link->flags & ORIEL_LINK_ATOMICS) != 0;
-	uint64_t base, value = 0;
+	uint64_t base;
 	int err = ori_queue_reserve(context, q, 1, &base);
 
-	if (ORI_MUTANT(5))
-		value = ori_post_total(p, add);
 	if (!err)
 		err = ori_queue_turn(context, q, base);
 	if (!err && !(link->flags & ORIEL_LINK_ORDERED)) {
@@ -137,9 +135,7 @@ ORIEL_DEV int ori_post_word_in_turn(const struct ori_op_context *context,
 	}
 	if (err)
 		return err;
-	if (!ORI_MUTANT(5))
-		value = ori_post_total(p, add);
-	ori_fill_word(link, lane, base, p, add, value);
+	ori_fill_word(link, lane, base, p, add, ori_post_total(p, add));
 	*link->last_signal = base + 1;
 	ori_queue_ring(context, q, base + 1);
 	*index = base;

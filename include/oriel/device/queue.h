@@ -133,7 +133,7 @@ ORIEL_DEV int ori_queue_poll(struct oriel_queue *q, uint64_t index)
 	    ori_be16((uint16_t)last) != (uint16_t)index)
 		/* [QUEUE7] again: the entry may have been written over since the first look. */
 		return ori_reached(ori_load_acquire_sys(&q->completed), index + 1);
-	if (opcode != ORI_CQE_REQ && !ORI_MUTANT(6))
+	if (opcode != ORI_CQE_REQ)
 		return ori_queue_poison(q, ORIEL_EREMOTE);
 	ori_queue_note_completed(q, index + 1);
 	return 1;
@@ -239,7 +239,7 @@ ORIEL_DEV int ori_queue_reserve(const struct ori_op_context *context, struct ori
 	 * [QUEUE7] acquire, device scope; partner [QUEUE6].  The NIC has read the slots: without it
 	 * this thread could fill a slot whose last WQE is not complete.
 	 */
-	if (ori_reached(ori_load_acquire_dev(&q->completed), *base + n - q->depth) || ORI_MUTANT(4))
+	if (ori_reached(ori_load_acquire_dev(&q->completed), *base + n - q->depth))
 		return 0;
 	err = ori_queue_wait(context, q, *base + n - q->depth);
 	return err ? ori_queue_poison(q, err) : 0;
@@ -270,7 +270,7 @@ ORIEL_DEV int ori_queue_turn(const struct ori_op_context *context, struct oriel_
 	 * [QUEUE4] acquire, device scope; partner [QUEUE3].  Our doorbell also hands over the WQEs
 	 * of the producers before us, so their stores must come before it.
 	 */
-	if (ori_load_acquire_dev(&q->produced) == base || ORI_MUTANT(2))
+	if (ori_load_acquire_dev(&q->produced) == base)
 		return 0;
 	return ori_queue_turn_slow(context, q, base);
 }
@@ -286,7 +286,7 @@ ORIEL_DEV void ori_queue_ring(const struct ori_op_context *context, struct oriel
 	 * address that was given back.  A GPU skips it where nobody reads the record: it would be a
 	 * fence over the bus.
 	 */
-	if (!(ORIEL_ON_GPU && q->bare) && !ORI_MUTANT(3))
+	if (!(ORIEL_ON_GPU && q->bare))
 		ori_store_release32_sys(&q->record[1], ori_doorbell_record(next));
 	if (q->mmio)
 		ori_push_stores();
@@ -296,10 +296,7 @@ ORIEL_DEV void ori_queue_ring(const struct ori_op_context *context, struct oriel
 	 * scope would be too weak: the reader is a CPU thread or a NIC.  Without it a rung NIC could
 	 * read the old record and stop, and nobody rings again.
 	 */
-	if (!ORI_MUTANT(1))
-		ori_store_release_sys(q->doorbell, ori_doorbell_value(next, q->qpn));
-	else
-		ori_store_relaxed_sys(q->doorbell, ori_doorbell_value(next, q->qpn));
+	ori_store_release_sys(q->doorbell, ori_doorbell_value(next, q->qpn));
 	/* Before the turn passes: the next doorbell, of another core, must not come to the NIC before this one. */
 	if (q->mmio)
 		ori_push_stores();
@@ -308,16 +305,11 @@ ORIEL_DEV void ori_queue_ring(const struct ori_op_context *context, struct oriel
 	 * [QUEUE8].  Publishes this producer's WQEs and doorbell to the next one.  Without it the
 	 * next doorbell could come before this one, and hand over WQEs that are not written yet.
 	 */
-	if (!ORI_MUTANT(7))
-		ori_store_release_dev(&q->produced, next);
-	else
-		ori_store_relaxed_sys(&q->produced, next);
+	ori_store_release_dev(&q->produced, next);
 	/* Who is in line behind us may have gone to sleep. */
 	if (ori_load_relaxed_sys(&q->reserved) != next)
 		ori_wake(context->comm->waiters);
 	ori_drive(context->comm->engine);
-	if (ORI_MUTANT(3))
-		ori_store_release32_sys(&q->record[1], ori_doorbell_record(next));
 }
 
 ORIEL_DEV int ori_queue_publish(const struct ori_op_context *context, struct oriel_queue *q,
