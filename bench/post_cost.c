@@ -9,7 +9,7 @@
  * counts, is one.  Every slot is free from the start and there is no engine, so nothing is waited for and
  * nothing else runs.
  */
-#include <oriel/device/transport.h>
+#include <oriel/device/queued.h>
 
 #include <stdio.h>
 #include <stdlib.h>

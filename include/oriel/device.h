@@ -44,30 +44,35 @@ ORIEL_DEV void *oriel_mapped_address(const struct oriel_window_dev *win, int pee
  * Copy `bytes` from (src, src_off) into the peer's window buffer at dst_off.  0 bytes is fine; a source
  * within the destination's bytes is not, unless it is the same place.
  */
-ORIEL_DEV int oriel_put(ORI_WIN, int peer, uint64_t dst_off, const struct oriel_source *src,
-			uint64_t src_off, uint64_t bytes);
+ORIEL_DEV int oriel_put(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			uint64_t dst_off, const struct oriel_source *src, uint64_t src_off,
+			uint64_t bytes);
 /* ... and then signal: who sees the signal sees the data.  0 bytes still signal. */
-ORIEL_DEV int oriel_put_signal(ORI_WIN, int peer, uint64_t dst_off, const struct oriel_source *src,
-			       uint64_t src_off, uint64_t bytes, int signal, int op,
-			       uint64_t value);
+ORIEL_DEV int oriel_put_signal(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			       uint64_t dst_off, const struct oriel_source *src, uint64_t src_off,
+			       uint64_t bytes, int signal, int op, uint64_t value);
 /* ... and count 1 on counter (peer, counter) when the source may be written again. */
-ORIEL_DEV int oriel_put_counter(ORI_WIN, int peer, uint64_t dst_off, const struct oriel_source *src,
-				uint64_t src_off, uint64_t bytes, int counter);
-ORIEL_DEV int oriel_put_signal_counter(ORI_WIN, int peer, uint64_t dst_off,
-				       const struct oriel_source *src, uint64_t src_off,
-				       uint64_t bytes, int signal, int op, uint64_t value,
-				       int counter);
+ORIEL_DEV int oriel_put_counter(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+				uint64_t dst_off, const struct oriel_source *src, uint64_t src_off,
+				uint64_t bytes, int counter);
+ORIEL_DEV int oriel_put_signal_counter(const struct oriel_window_dev *win, struct oriel_group g,
+				       int peer, uint64_t dst_off, const struct oriel_source *src,
+				       uint64_t src_off, uint64_t bytes, int signal, int op,
+				       uint64_t value, int counter);
 /* 1 to 28 bytes given by value; the leader's are taken. */
-ORIEL_DEV int oriel_put_value(ORI_WIN, int peer, uint64_t dst_off, const void *value,
-			      uint64_t bytes);
+ORIEL_DEV int oriel_put_value(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			      uint64_t dst_off, const void *value, uint64_t bytes);
 /* Copy from the peer's window buffer; on return the group may read the data. */
-ORIEL_DEV int oriel_get(ORI_WIN, int peer, uint64_t src_off, const struct oriel_source *dst,
-			uint64_t dst_off, uint64_t bytes);
+ORIEL_DEV int oriel_get(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			uint64_t src_off, const struct oriel_source *dst, uint64_t dst_off,
+			uint64_t bytes);
 /* ... complete only at flush or wait_local. */
-ORIEL_DEV int oriel_get_nbi(ORI_WIN, int peer, uint64_t src_off, const struct oriel_source *dst,
-			    uint64_t dst_off, uint64_t bytes);
+ORIEL_DEV int oriel_get_nbi(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			    uint64_t src_off, const struct oriel_source *dst, uint64_t dst_off,
+			    uint64_t bytes);
 /* 1 to 28 bytes into every thread's `out`. */
-ORIEL_DEV int oriel_get_value(ORI_WIN, int peer, uint64_t src_off, void *out, uint64_t bytes);
+ORIEL_DEV int oriel_get_value(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			      uint64_t src_off, void *out, uint64_t bytes);
 
 /* ---- atomics: 8-byte aligned words of the peer's window buffer; `old` may be NULL ----------- */
 
@@ -79,21 +84,27 @@ ORIEL_DEV int oriel_get_value(ORI_WIN, int peer, uint64_t src_off, void *out, ui
  * peer has no atomics, or the GPU of a mapped peer none with this rank's (over PCIe; oriel_comm_peer_reason says
  * so).  Signals work there.
  */
-ORIEL_DEV int oriel_fetch_add(ORI_WIN, int peer, uint64_t offset, uint64_t value, uint64_t *old);
-ORIEL_DEV int oriel_swap(ORI_WIN, int peer, uint64_t offset, uint64_t value, uint64_t *old);
-ORIEL_DEV int oriel_compare_swap(ORI_WIN, int peer, uint64_t offset, uint64_t expected,
-				 uint64_t value, uint64_t *old);
+ORIEL_DEV int oriel_fetch_add(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			      uint64_t offset, uint64_t value, uint64_t *old);
+ORIEL_DEV int oriel_swap(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			 uint64_t offset, uint64_t value, uint64_t *old);
+ORIEL_DEV int oriel_compare_swap(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+				 uint64_t offset, uint64_t expected, uint64_t value, uint64_t *old);
 
 /* ---- signals: one 64-bit word at the receiver per (source, id) --------------------------- */
 
 /* After all earlier operations of the block to that peer. op: ORIEL_ADD or ORIEL_SET, not both. */
-ORIEL_DEV int oriel_signal(ORI_WIN, int peer, int id, int op, uint64_t value);
+ORIEL_DEV int oriel_signal(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			   int id, int op, uint64_t value);
 /* To every rank but this one. */
-ORIEL_DEV int oriel_signal_all(ORI_WIN, int id, int op, uint64_t value);
+ORIEL_DEV int oriel_signal_all(const struct oriel_window_dev *win, struct oriel_group g, int id,
+			       int op, uint64_t value);
 /* Until the word of `peer` compares; a deadline fails this call only. */
-ORIEL_DEV int oriel_wait_signal_from(ORI_WIN, int peer, int id, int cmp, uint64_t value);
+ORIEL_DEV int oriel_wait_signal_from(const struct oriel_window_dev *win, struct oriel_group g,
+				     int peer, int id, int cmp, uint64_t value);
 /* Until the sum over all sources (self too) is at least `value`; for ORIEL_ADD. */
-ORIEL_DEV int oriel_wait_signal(ORI_WIN, int id, uint64_t value);
+ORIEL_DEV int oriel_wait_signal(const struct oriel_window_dev *win, struct oriel_group g, int id,
+				uint64_t value);
 /* Non-blocking, acquire; one thread may call these alone. */
 ORIEL_DEV uint64_t oriel_read_signal(const struct oriel_window_dev *win, int id);
 ORIEL_DEV uint64_t oriel_read_signal_from(const struct oriel_window_dev *win, int peer, int id);
@@ -102,29 +113,36 @@ ORIEL_DEV uint64_t oriel_read_signal_from(const struct oriel_window_dev *win, in
  * stored to, so a signal in flight is not lost.  Not for ORIEL_SET: there the source sets 0.
  * One group at a time resets or advances an id.
  */
-ORIEL_DEV int oriel_reset_signal(ORI_WIN, int id);
+ORIEL_DEV int oriel_reset_signal(const struct oriel_window_dev *win, struct oriel_group g, int id);
 /* Moves the start by `value` instead: a captured graph can wait for "one more" for ever. */
-ORIEL_DEV int oriel_signal_advance(ORI_WIN, int id, uint64_t value);
-ORIEL_DEV int oriel_signal_advance_from(ORI_WIN, int peer, int id, uint64_t value);
+ORIEL_DEV int oriel_signal_advance(const struct oriel_window_dev *win, struct oriel_group g, int id,
+				   uint64_t value);
+ORIEL_DEV int oriel_signal_advance_from(const struct oriel_window_dev *win, struct oriel_group g,
+					int peer, int id, uint64_t value);
 
 /* ---- counters: completions of this rank's operations, per (peer, id) ------------------------- */
 
-ORIEL_DEV int oriel_wait_counter(ORI_WIN, int peer, int id, int cmp, uint64_t value);
+ORIEL_DEV int oriel_wait_counter(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+				 int id, int cmp, uint64_t value);
 /* Until the sum over all peers is at least `value`. */
-ORIEL_DEV int oriel_wait_counter_all(ORI_WIN, int id, uint64_t value);
+ORIEL_DEV int oriel_wait_counter_all(const struct oriel_window_dev *win, struct oriel_group g,
+				     int id, uint64_t value);
 ORIEL_DEV uint64_t oriel_read_counter(const struct oriel_window_dev *win, int peer, int id);
-ORIEL_DEV int oriel_reset_counter(ORI_WIN, int peer, int id);
+ORIEL_DEV int oriel_reset_counter(const struct oriel_window_dev *win, struct oriel_group g,
+				  int peer, int id);
 
 /* ---- completion and order -------------------------------------------------------------------- */
 
 /* Later operations of the block to `peer` take effect after its earlier ones, gets included. */
-ORIEL_DEV int oriel_fence(ORI_WIN, int peer);
+ORIEL_DEV int oriel_fence(const struct oriel_window_dev *win, struct oriel_group g, int peer);
 /* The block's operations to `peer` (to all peers) are complete and delivered. */
-ORIEL_DEV int oriel_flush(ORI_WIN, int peer);
-ORIEL_DEV int oriel_flush_all(ORI_WIN);
+ORIEL_DEV int oriel_flush(const struct oriel_window_dev *win, struct oriel_group g, int peer);
+ORIEL_DEV int oriel_flush_all(const struct oriel_window_dev *win, struct oriel_group g);
 /* Names all the block has posted to `peer` so far; wait_local waits until that is complete. */
-ORIEL_DEV int oriel_take_ticket(ORI_WIN, int peer, struct oriel_ticket *ticket);
-ORIEL_DEV int oriel_wait_local(ORI_WIN, const struct oriel_ticket *ticket, uint64_t timeout_ns);
+ORIEL_DEV int oriel_take_ticket(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+				struct oriel_ticket *ticket);
+ORIEL_DEV int oriel_wait_local(const struct oriel_window_dev *win, struct oriel_group g,
+			       const struct oriel_ticket *ticket, uint64_t timeout_ns);
 
 /* ---- barriers: one group of a rank at a time per id ------------------------------------------- */
 
@@ -136,11 +154,14 @@ ORIEL_DEV int oriel_wait_local(ORI_WIN, const struct oriel_ticket *ticket, uint6
  * fine as long as both ends of every pair make the same sequence of calls.
  * A deadline here fails the window.
  */
-ORIEL_DEV int oriel_barrier_arrive_wait(ORI_WIN, int id);
-ORIEL_DEV int oriel_barrier(ORI_WIN, int id);
-ORIEL_DEV int oriel_barrier_arrive(ORI_WIN, int id);
-ORIEL_DEV int oriel_barrier_wait(ORI_WIN, int id);
-ORIEL_DEV int oriel_barrier_peer(ORI_WIN, int peer, int id);
+ORIEL_DEV int oriel_barrier_arrive_wait(const struct oriel_window_dev *win, struct oriel_group g,
+					int id);
+ORIEL_DEV int oriel_barrier(const struct oriel_window_dev *win, struct oriel_group g, int id);
+ORIEL_DEV int oriel_barrier_arrive(const struct oriel_window_dev *win, struct oriel_group g,
+				   int id);
+ORIEL_DEV int oriel_barrier_wait(const struct oriel_window_dev *win, struct oriel_group g, int id);
+ORIEL_DEV int oriel_barrier_peer(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+				 int id);
 
 /* ---- staged send and receive (window option `staging`) ----------------------------------------- */
 
@@ -149,8 +170,10 @@ ORIEL_DEV int oriel_barrier_peer(ORI_WIN, int peer, int id);
  * size (0 is a message too); one group at a time uses a (peer, channel, direction).  A deadline or a size that does
  * not match fails the window.
  */
-ORIEL_DEV int oriel_send(ORI_WIN, int peer, int channel, const void *src, uint64_t bytes);
-ORIEL_DEV int oriel_recv(ORI_WIN, int peer, int channel, void *dst, uint64_t bytes);
+ORIEL_DEV int oriel_send(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			 int channel, const void *src, uint64_t bytes);
+ORIEL_DEV int oriel_recv(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			 int channel, void *dst, uint64_t bytes);
 
 #include "device/mapped.h"
 #include "device/window.h"
@@ -159,6 +182,6 @@ ORIEL_DEV int oriel_recv(ORI_WIN, int peer, int channel, void *dst, uint64_t byt
 #include "device/barrier.h"
 #include "device/atomic.h"
 #include "device/staged.h"
-#include "device/transport.h"
+#include "device/queued.h"
 
 #endif

@@ -11,7 +11,7 @@
 #ifndef ORI_TEST_QUEUE_NIC_H
 #define ORI_TEST_QUEUE_NIC_H
 
-#include <oriel/device/transport.h>
+#include <oriel/device/queued.h>
 
 #include "../check.h"
 #include "engine/engine.h"

@@ -58,33 +58,9 @@ ORIEL_DEV int ori_await(const struct oriel_window_dev *win, struct ori_spin *s, 
 	return ori_word_wait_count(s, &win->arrival_words[i]);
 }
 
-/*
- * A barrier that ended without its peers leaves the pair's counts apart, so the window is of no
- * more use: its first failure is kept and every later call returns it.
- */
-ORIEL_DEV_OUT int ori_fail_window(const struct oriel_window_dev *win, int err, int peer)
-{
-	const struct oriel_window_peer *p = ori_peer_entry(win, peer);
-	uint64_t first, failure = ORIEL_FAILURE_LATE(err, peer, win->comm.rank);
-
-	if (err != ORIEL_ETIMEDOUT && err != ORIEL_EMISMATCH)
-		return err;
-	/*
-	 * Whoever gives up because of an earlier failure passes that one on.  The order has no
-	 * partner: readers load a failure word relaxed.
-	 */
-	first = ori_compare_swap_acq_rel_sys(win->failure, 0, failure);
-	failure = first ? first : failure;
-	/* The peer's half is of no more use either: it should not wait for what will not come. */
-	if (p->failure)
-		ori_tell_failure(p, failure);
-	else if (p->link)
-		ori_fail_queued(win, p->link, failure);
-	return err;
-}
-
 /* Checked windows: is another group inside a barrier call on this id? */
-ORIEL_DEV_OUT int ori_barrier_enter(ORI_WIN, const char *call, int id)
+ORIEL_DEV_OUT int ori_barrier_enter(const struct oriel_window_dev *win, struct oriel_group g,
+				    const char *call, int id)
 {
 	int agreed, err;
 
@@ -123,7 +99,8 @@ ORIEL_DEV_OUT void ori_barrier_leave(uint32_t *users)
 #define ORI_FLUSH 4
 
 /* By the leader: flush of queued peers, all of them before the first arrival anywhere. */
-ORIEL_DEV_OUT int ori_flush_some(ORI_WIN, int first, int last)
+ORIEL_DEV_OUT int ori_flush_some(const struct oriel_window_dev *win, struct oriel_group g,
+				 int first, int last)
 {
 	const struct oriel_window_peer *p;
 	int peer, err = 0;
@@ -136,7 +113,8 @@ ORIEL_DEV_OUT int ori_flush_some(ORI_WIN, int first, int last)
 	return err;
 }
 
-ORIEL_DEV_OUT int ori_arrive_some(ORI_WIN, int id, int first, int last)
+ORIEL_DEV_OUT int ori_arrive_some(const struct oriel_window_dev *win, struct oriel_group g, int id,
+				  int first, int last)
 {
 	const struct oriel_window_peer *p;
 	int peer, err = 0;
@@ -165,7 +143,8 @@ ORIEL_DEV_OUT int ori_reaches_some(const struct oriel_window_dev *win, int first
 }
 
 /* By the leader, before the lanes arrive at mapped peers. */
-ORIEL_DEV int ori_meet_queued(ORI_WIN, int id, int first, int last, int parts)
+ORIEL_DEV int ori_meet_queued(const struct oriel_window_dev *win, struct oriel_group g, int id,
+			      int first, int last, int parts)
 {
 	/* A window that a queued peer gave up must not be arrived at: nobody could wait it out. */
 	int err = ori_failed_anywhere(&win->comm, win->failure);
@@ -184,7 +163,8 @@ ORIEL_DEV int ori_meet_queued(ORI_WIN, int id, int first, int last, int parts)
  * and waits for its own, so that eight ranks take no longer than two.  `sent` is the count of the
  * lane's first peer, loaded before the group met; the lane has few others.
  */
-ORIEL_DEV void ori_arrive_lane(ORI_WIN, uint32_t lanes, int id, int first, int last, uint64_t sent)
+ORIEL_DEV void ori_arrive_lane(const struct oriel_window_dev *win, struct oriel_group g,
+			       uint32_t lanes, int id, int first, int last, uint64_t sent)
 {
 	int peer;
 
@@ -198,7 +178,8 @@ ORIEL_DEV void ori_arrive_lane(ORI_WIN, uint32_t lanes, int id, int first, int l
 	}
 }
 
-ORIEL_DEV int ori_await_lane(ORI_WIN, uint32_t lanes, int id, int first, int last)
+ORIEL_DEV int ori_await_lane(const struct oriel_window_dev *win, struct oriel_group g,
+			     uint32_t lanes, int id, int first, int last)
 {
 	struct ori_spin s;
 	int peer, err = 0;
@@ -217,7 +198,8 @@ ORIEL_DEV int ori_await_lane(ORI_WIN, uint32_t lanes, int id, int first, int las
 }
 
 /* Flushes, arrives at ranks [first, last) but self, waits for them, in any window. */
-ORIEL_DEV int ori_barrier_any(ORI_WIN, const char *call, int id, int first, int last, int parts)
+ORIEL_DEV int ori_barrier_any(const struct oriel_window_dev *win, struct oriel_group g,
+			      const char *call, int id, int first, int last, int parts)
 {
 	uint32_t lanes = ori_group_lanes(g);
 	struct ori_failures look = { 0, 0 };
@@ -255,7 +237,8 @@ ORIEL_DEV int ori_barrier_any(ORI_WIN, const char *call, int id, int first, int 
 	return err;
 }
 
-ORIEL_DEV_OUT int ori_barrier_out(ORI_WIN, const char *call, int id, int first, int last, int parts)
+ORIEL_DEV_OUT int ori_barrier_out(const struct oriel_window_dev *win, struct oriel_group g,
+				  const char *call, int id, int first, int last, int parts)
 {
 	return ori_barrier_any(win, g, call, id, first, last, parts);
 }
@@ -285,7 +268,8 @@ ORIEL_DEV int ori_await_mapped(const struct oriel_window_dev *win, int peer, int
  * [BARRIER1].  Each lane's [SIG2] comes before the agreement, which is [GROUP1] again, and that
  * before what any thread of the group reads.
  */
-ORIEL_DEV int ori_barrier_lanes(ORI_WIN, int id, int first, int last, int parts)
+ORIEL_DEV int ori_barrier_lanes(const struct oriel_window_dev *win, struct oriel_group g, int id,
+				int first, int last, int parts)
 {
 	int peer = first + (int)g.thread, err;
 	struct ori_failures look = { 0, 0 };
@@ -335,7 +319,8 @@ ORIEL_DEV int ori_barrier_lanes(ORI_WIN, int id, int first, int last, int parts)
 }
 
 /* The body of all calls below: the short way is inlined, the other one called on a GPU. */
-ORIEL_DEV int ori_barrier_steps(ORI_WIN, const char *call, int id, int first, int last, int parts)
+ORIEL_DEV int ori_barrier_steps(const struct oriel_window_dev *win, struct oriel_group g,
+				const char *call, int id, int first, int last, int parts)
 {
 	if (!win->checked && !win->queued_peers && last - first <= (int)ori_group_lanes(g))
 		return ori_barrier_lanes(win, g, id, first, last, parts);
@@ -343,31 +328,33 @@ ORIEL_DEV int ori_barrier_steps(ORI_WIN, const char *call, int id, int first, in
 			      ori_barrier_any(win, g, call, id, first, last, parts);
 }
 
-ORIEL_DEV int oriel_barrier_arrive_wait(ORI_WIN, int id)
+ORIEL_DEV int oriel_barrier_arrive_wait(const struct oriel_window_dev *win, struct oriel_group g,
+					int id)
 {
 	return ori_barrier_steps(win, g, "barrier_arrive_wait", id, 0, win->comm.nranks,
 				 ORI_ARRIVE | ORI_WAIT);
 }
 
 /* Mapped peers: the group's copies are done when it has met, so the flush is the agreement. */
-ORIEL_DEV int oriel_barrier(ORI_WIN, int id)
+ORIEL_DEV int oriel_barrier(const struct oriel_window_dev *win, struct oriel_group g, int id)
 {
 	return ori_barrier_steps(win, g, "barrier", id, 0, win->comm.nranks,
 				 ORI_FLUSH | ORI_ARRIVE | ORI_WAIT);
 }
 
-ORIEL_DEV int oriel_barrier_arrive(ORI_WIN, int id)
+ORIEL_DEV int oriel_barrier_arrive(const struct oriel_window_dev *win, struct oriel_group g, int id)
 {
 	return ori_barrier_steps(win, g, "barrier_arrive", id, 0, win->comm.nranks,
 				 ORI_FLUSH | ORI_ARRIVE);
 }
 
-ORIEL_DEV int oriel_barrier_wait(ORI_WIN, int id)
+ORIEL_DEV int oriel_barrier_wait(const struct oriel_window_dev *win, struct oriel_group g, int id)
 {
 	return ori_barrier_steps(win, g, "barrier_wait", id, 0, win->comm.nranks, ORI_WAIT);
 }
 
-ORIEL_DEV int oriel_barrier_peer(ORI_WIN, int peer, int id)
+ORIEL_DEV int oriel_barrier_peer(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+				 int id)
 {
 	int err = 0;
 

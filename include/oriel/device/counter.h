@@ -49,7 +49,8 @@ ORIEL_DEV int ori_counter_verify(const struct oriel_window_dev *win, int peer)
 	return err;
 }
 
-ORIEL_DEV int oriel_wait_counter(ORI_WIN, int peer, int id, int cmp, uint64_t value)
+ORIEL_DEV int oriel_wait_counter(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+				 int id, int cmp, uint64_t value)
 {
 	struct ori_spin s;
 	uint64_t have;
@@ -86,7 +87,8 @@ ORIEL_DEV int oriel_wait_counter(ORI_WIN, int peer, int id, int cmp, uint64_t va
 	return ori_group_agree(g, err);
 }
 
-ORIEL_DEV int oriel_wait_counter_all(ORI_WIN, int id, uint64_t value)
+ORIEL_DEV int oriel_wait_counter_all(const struct oriel_window_dev *win, struct oriel_group g,
+				     int id, uint64_t value)
 {
 	struct ori_spin s;
 	uint64_t have;
@@ -122,7 +124,8 @@ ORIEL_DEV int oriel_wait_counter_all(ORI_WIN, int id, uint64_t value)
 	return ori_group_agree(g, err);
 }
 
-ORIEL_DEV int oriel_reset_counter(ORI_WIN, int peer, int id)
+ORIEL_DEV int oriel_reset_counter(const struct oriel_window_dev *win, struct oriel_group g,
+				  int peer, int id)
 {
 	int err = 0;
 

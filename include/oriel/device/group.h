@@ -27,9 +27,6 @@ struct oriel_group {
 	struct ori_block *shared; /* CPU: where the threads of the block meet */
 };
 
-/* What the calls of oriel/device.h begin with. */
-#define ORI_WIN const struct oriel_window_dev *win, struct oriel_group g
-
 ORIEL_DEV struct oriel_group oriel_group_thread(void)
 {
 	struct oriel_group g;

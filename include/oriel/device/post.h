@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * oriel/device/post.h - operations on queues: data, a word at the peer, a count here; reads, fences, flushes.
+ * oriel/device/post.h - operations on queues: data, a word at the peer, a count here; reads,
+ * fences and flushes.
  *
- * By one thread, after its group met.  Which way a word takes depends on what the link's NIC can do
- * (docs/decisions/0009).
+ * Each call is made by one thread, after its group met.  Which way a word takes depends on what
+ * the link's NIC can do (docs/decisions/0009).
  */
 #ifndef ORIEL_DEVICE_POST_H
 #define ORIEL_DEVICE_POST_H
 
+#include "mapped.h"
 #include "queue.h"
 
-/* ---- one operation: data, then a word at the peer, then a count here; each may be missing ------------- */
+/* ---- one operation: data, then a word at the peer, then a count here; each may be missing ---- */
 
 struct ori_post {
 	/* data: from (local, lkey), or `value` if it is not NULL (1 to 28 bytes) */
@@ -26,11 +28,16 @@ struct ori_post {
 	 * goes to the word of the lane's NIC, SET to the first one.  0: there is one word.
 	 */
 	uint64_t word_stride;
-	uint32_t one_nic; /* the word is written through the first NIC alone, behind a flush */
+	uint32_t one_nic; /* the word is written through the first NIC alone, behind a
+                       flush */
 	uint32_t tells;   /* nobody may see the word before what was posted earlier */
 	const uint32_t *word_key;
-	uint64_t *total; /* what the word has come to, for NICs that cannot add; NULL: only SET */
-	/* the count: 1 is added to (count_address, count_key) when data, or else the word, is complete */
+	uint64_t *total; /* what the word has come to, for NICs that cannot add; NULL:
+                      only SET */
+	/*
+	 * the count: 1 is added to (count_address, count_key) when the data is complete, or the
+	 * word where there is no data
+	 */
 	uint64_t *count; /* the same word for this device; NULL: no count */
 	uint64_t count_address;
 	const uint32_t *count_key;
@@ -69,13 +76,13 @@ ORIEL_DEV void ori_fill_word(const struct oriel_link *link, const struct oriel_l
 				  p->word_key[lane->nic], value, 0, lane->sink_key, flags);
 		return;
 	}
-	/* A plain write may pass the data that it tells of: then it starts when that is complete. */
+	/* A plain write may pass the data that it tells of: then it starts after that data. */
 	if (p->tells && !(link->flags & ORIEL_LINK_WRITES_ORDERED))
 		flags |= ORI_WQE_STRONG;
 	ori_wqe_write_inline(w, index, q->qpn, p->word, p->word_key[lane->nic], &value, 8, flags);
 }
 
-/* Chunks of the data but the last, each a burst of its own; *done is how far it got. */
+/* All chunks of the data but the last, each a burst of its own; *done is how far it got. */
 ORIEL_DEV int ori_post_chunks(const struct ori_op_context *context, const struct oriel_link *link,
 			      const struct oriel_lane *lane, const struct ori_post *p,
 			      uint64_t *done)
@@ -112,9 +119,9 @@ ORIEL_DEV uint64_t ori_post_total(const struct ori_post *p, int add)
 }
 
 /*
- * A word that goes through lane 0, whichever lane the data took: where the NIC cannot add or does not keep
- * order, so that totals leave in the order they were made; and where only one NIC may touch the word.
- * Without order it leaves after the last word is complete.
+ * A word that goes through lane 0, whichever lane the data took.  This is the way where the NIC
+ * cannot add or does not keep order, so that totals leave in the order they were made, and where
+ * only one NIC may touch the word.  Without order it leaves after the last word is complete.
  */
 ORIEL_DEV int ori_post_word_in_turn(const struct ori_op_context *context,
 				    const struct oriel_link *link, const struct ori_post *p,
@@ -182,57 +189,80 @@ ORIEL_DEV_OUT int ori_post_data(const struct ori_op_context *context, const stru
 	return ori_queue_publish(context, lane->main, base, 1);
 }
 
-ORIEL_DEV_OUT int ori_post_parts(const struct ori_op_context *context,
-				 const struct oriel_link *link, uint32_t n,
-				 const struct ori_post *p)
+/* Does the word leave right behind the data, in one burst?  Else it leaves by lane 0. */
+ORIEL_DEV int ori_post_word_joins(const struct oriel_link *link, const struct oriel_lane *lane,
+				  const struct ori_post *p)
 {
-	const struct oriel_lane *lane = &link->lanes[n], *counted = lane;
 	uint32_t both = ORIEL_LINK_ORDERED | ORIEL_LINK_ATOMICS;
-	int with_word = p->signal && (link->flags & both) == both && !(p->one_nic && lane->nic);
-	uint32_t burst = (p->bytes != 0) + (uint32_t)with_word;
-	uint64_t base = 0, done = 0, word = 0, index;
-	int err = 0;
+
+	return p->signal && (link->flags & both) == both && !(p->one_nic && lane->nic);
+}
+
+/*
+ * First part of an operation: the data, and the word if it joins.  *index is the first WQE of the
+ * burst.  An operation that only counts posts a NOP; one that only has a word apart posts
+ * nothing.
+ */
+ORIEL_DEV int ori_post_burst(const struct ori_op_context *context, const struct oriel_link *link,
+			     const struct oriel_lane *lane, const struct ori_post *p, int joined,
+			     uint64_t *index)
+{
+	uint32_t burst = (p->bytes != 0) + (uint32_t)joined;
+	uint64_t base, done;
+	int err;
 
 	if (!burst && p->count && !p->signal)
-		burst = 1; /* nothing to move, but a completion to count: a NOP */
-	if (burst) {
-		err = ori_post_chunks(context, link, lane, p, &done);
-		if (!err)
-			err = ori_queue_reserve(context, lane->main, burst, &base);
-		if (err)
-			return err;
-		if (p->bytes)
-			ori_fill_data(lane, base, p, done, p->bytes - done);
-		if (with_word)
-			ori_fill_word(link, lane, base + burst - 1, p, p->signal == ORIEL_ADD,
-				      p->signal_value);
-		if (!p->bytes && !with_word)
-			ori_wqe_nop(ori_queue_slot(lane->main, base), base, lane->main->qpn, 0);
-		err = ori_queue_publish(context, lane->main, base, burst);
-	}
-	index = base;
-	if (!err && p->signal && !with_word) {
-		/* Another lane, or a NIC that reorders: all data must be there before the word leaves. */
-		if (n != 0 || !(link->flags & ORIEL_LINK_ORDERED))
-			err = ori_queue_wait(context, lane->main, ori_queue_rung(lane->main));
-		if (!err)
-			err = ori_post_word_in_turn(context, link, p, &word);
-		/* What the block posts next goes through its own lane's NIC, and must not pass the word. */
-		if (!err && p->one_nic && lane->nic)
-			err = ori_queue_wait(context, link->lanes[0].main, word + 1);
-		if (!p->bytes) {
-			counted = &link->lanes[0];
-			index = word;
-		}
-	}
-	if (err || !p->count)
+		burst = 1;
+	if (!burst)
+		return 0;
+	err = ori_post_chunks(context, link, lane, p, &done);
+	if (!err)
+		err = ori_queue_reserve(context, lane->main, burst, &base);
+	if (err)
 		return err;
+	if (p->bytes)
+		ori_fill_data(lane, base, p, done, p->bytes - done);
+	if (joined)
+		ori_fill_word(link, lane, base + burst - 1, p, p->signal == ORIEL_ADD,
+			      p->signal_value);
+	if (!p->bytes && !joined)
+		ori_wqe_nop(ori_queue_slot(lane->main, base), base, lane->main->qpn, 0);
+	*index = base;
+	return ori_queue_publish(context, lane->main, base, burst);
+}
+
+/* Second part: the word, where it does not join.  *index is its WQE on lane 0. */
+ORIEL_DEV int ori_post_word_apart(const struct ori_op_context *context,
+				  const struct oriel_link *link, uint32_t n,
+				  const struct ori_post *p, uint64_t *index)
+{
+	const struct oriel_lane *lane = &link->lanes[n];
+	int err = 0;
+
+	/* Another lane, or a NIC that reorders: the word leaves when all data is there. */
+	if (n != 0 || !(link->flags & ORIEL_LINK_ORDERED))
+		err = ori_queue_wait(context, lane->main, ori_queue_rung(lane->main));
+	if (!err)
+		err = ori_post_word_in_turn(context, link, p, index);
+	/* What the block posts next goes through its own lane's NIC, and must not pass the word. */
+	if (!err && p->one_nic && lane->nic)
+		err = ori_queue_wait(context, link->lanes[0].main, *index + 1);
+	return err;
+}
+
+/* Third part: the count, when WQE `index` of `counted` is complete: this lane, or lane 0. */
+ORIEL_DEV int ori_post_counted(const struct ori_op_context *context, const struct oriel_link *link,
+			       const struct oriel_lane *lane, const struct oriel_lane *counted,
+			       const struct ori_post *p, uint64_t index)
+{
+	int err;
+
 	if (!(link->flags & ORIEL_LINK_ATOMICS))
 		return ori_count_here(context, counted, p, index);
 	if (counted != lane) {
 		/*
-		 * Only this lane's NIC may add to its counter, and in the order of its operations: a NOP
-		 * of this lane stands for the word that is complete.
+		 * Only this lane's NIC may add to its counter, and in the order of its operations.
+		 * So a NOP of this lane stands for the word that is complete.
 		 */
 		err = ori_queue_wait(context, counted->main, index + 1);
 		if (!err)
@@ -247,6 +277,28 @@ ORIEL_DEV_OUT int ori_post_parts(const struct ori_op_context *context,
 	return ori_post_count(context, lane, p, index);
 }
 
+/* An operation of any parts, one after the other. */
+ORIEL_DEV_OUT int ori_post_parts(const struct ori_op_context *context,
+				 const struct oriel_link *link, uint32_t n,
+				 const struct ori_post *p)
+{
+	const struct oriel_lane *lane = &link->lanes[n], *counted = lane;
+	int joined = ori_post_word_joins(link, lane, p);
+	uint64_t index = 0, word = 0;
+	int err = ori_post_burst(context, link, lane, p, joined, &index);
+
+	if (!err && p->signal && !joined) {
+		err = ori_post_word_apart(context, link, n, p, &word);
+		if (!p->bytes) {
+			counted = &link->lanes[0];
+			index = word;
+		}
+	}
+	if (err || !p->count)
+		return err;
+	return ori_post_counted(context, link, lane, counted, p, index);
+}
+
 /* By one thread, after its group met: posts the operation on lane `n` of the link. */
 ORIEL_DEV int ori_queue_post(const struct ori_op_context *context, const struct oriel_link *link,
 			     uint32_t n, const struct ori_post *p)
@@ -256,25 +308,26 @@ ORIEL_DEV int ori_queue_post(const struct ori_op_context *context, const struct 
 	return ori_post_parts(context, link, n, p);
 }
 
-/* Reads `bytes` of the peer into (local, lkey); complete when the lane is. */
+/* Reads (remote, rkey) of the peer into (local, lkey), p->bytes; complete when the lane is. */
 ORIEL_DEV_OUT int ori_queue_read(const struct ori_op_context *context,
-				 const struct oriel_link *link, uint32_t n, uint64_t remote,
-				 const uint32_t *rkey, uint64_t local, const uint32_t *lkey,
-				 uint64_t bytes)
+				 const struct oriel_link *link, uint32_t n,
+				 const struct ori_post *p)
 {
 	const struct oriel_lane *lane = &link->lanes[n];
 	struct oriel_queue *q = lane->main;
-	uint64_t base, done = 0, piece;
+	uint64_t base, done = 0, left;
+	uint32_t piece;
 	int err = 0;
 
-	while (!err && done < bytes) {
-		piece = bytes - done < link->message_bytes ? bytes - done : link->message_bytes;
+	while (!err && done < p->bytes) {
+		left = p->bytes - done;
+		piece = (uint32_t)(left < link->message_bytes ? left : link->message_bytes);
 		err = ori_queue_reserve(context, q, 1, &base);
 		if (err)
 			break;
 		ori_wqe_rdma(ori_queue_slot(q, base), base, q->qpn, ORI_WQE_RDMA_READ,
-			     remote + done, rkey[lane->nic], local + done, lkey[lane->nic],
-			     (uint32_t)piece, 0);
+			     p->remote + done, p->rkey[lane->nic], p->local + done,
+			     p->lkey[lane->nic], piece, 0);
 		err = ori_queue_publish(context, q, base, 1);
 		done += piece;
 	}
@@ -282,8 +335,8 @@ ORIEL_DEV_OUT int ori_queue_read(const struct ori_op_context *context,
 }
 
 /*
- * Later WQEs of the lane start after its earlier reads and atomics are complete, and after its writes
- * where those may overtake each other.
+ * Later WQEs of the lane start after its earlier reads and atomics are complete, and after its
+ * writes where writes may overtake each other.
  */
 ORIEL_DEV_OUT int ori_lane_fence(const struct ori_op_context *context,
 				 const struct oriel_link *link, uint32_t n)
@@ -302,7 +355,7 @@ ORIEL_DEV_OUT int ori_lane_fence(const struct ori_op_context *context,
 	return ori_queue_publish(context, q, base, 1);
 }
 
-/* What the lane has been given so far is complete, words sent through lane 0 for it too. */
+/* Until all that was posted on the lane is complete, with the words it sent through lane 0. */
 ORIEL_DEV_OUT int ori_lane_flush(const struct ori_op_context *context,
 				 const struct oriel_link *link, uint32_t n)
 {

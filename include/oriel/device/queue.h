@@ -2,43 +2,23 @@
 /*
  * oriel/device/queue.h - work queues posted by the device: reserve, fill, publish, ring, poll.
  *
- * One queue may be used by many threads of many blocks.  A producer reserves slots (waiting until the
- * WQEs that used them last are complete), fills them, waits for its turn, writes the doorbell record, rings,
- * and passes the turn on; so WQEs are published in index order and doorbells never go back.
- * A producer that gives up after reserving poisons the queue: those behind it would wait for ever.
+ * Many threads of many blocks may use one queue.  A producer reserves slots, and waits until the
+ * WQEs that used them last are complete.  It fills them, waits for its turn, writes the doorbell
+ * record, rings, and passes the turn on.  So WQEs are published in index order and doorbells
+ * never go back.  A producer that gives up after reserving poisons the queue: those behind it
+ * would wait for ever.
  *
  * Edges, each told where it stands:
  *   [QUEUE1] doorbell record, [QUEUE2] doorbell: from a producer to the engine or the NIC.
- *   [QUEUE3] to [QUEUE4]: the turn, from a producer to the next one; [QUEUE8]: who counts WQEs.
+ *   [QUEUE3] to [QUEUE4]: the turn, from a producer to the next one; [QUEUE8]: to who counts WQEs.
  *   [QUEUE5]: a CQE, from the engine or the NIC to whoever polls.
  *   [QUEUE6] to [QUEUE7]: that a WQE is complete, from the thread that saw its CQE to all others.
  */
 #ifndef ORIEL_DEVICE_QUEUE_H
 #define ORIEL_DEVICE_QUEUE_H
 
-#include "mapped.h"
+#include "handle.h"
 #include "wqe.h"
-
-/* What a wait is part of: the comm, and the window's failure word or NULL. */
-struct ori_op_context {
-	const struct oriel_comm_dev *comm;
-	const uint64_t *window_failure;
-	int32_t window;
-	int32_t reserved;
-	uint64_t timeout_ns;
-};
-
-ORIEL_DEV struct ori_op_context ori_comm_context(const struct oriel_comm_dev *comm)
-{
-	struct ori_op_context context;
-
-	context.comm = comm;
-	context.window_failure = NULL;
-	context.window = -1;
-	context.reserved = 0;
-	context.timeout_ns = comm->timeout_ns;
-	return context;
-}
 
 ORIEL_DEV struct ori_wqe *ori_queue_slot(const struct oriel_queue *q, uint64_t index)
 {
@@ -54,7 +34,7 @@ ORIEL_DEV void ori_queue_spin_begin(struct ori_spin *s, const struct ori_op_cont
 	s->timeout_ns = context->timeout_ns;
 }
 
-/* ---- errors ------------------------------------------------------------------------------------------ */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 ORIEL_DEV int ori_queue_failed(const struct oriel_queue *q)
 {
@@ -71,7 +51,10 @@ ORIEL_DEV int ori_queue_poison(struct oriel_queue *q, int status)
 	return status;
 }
 
-/* With what a wait on a failed queue ends: a failure known before is the cause, the queue's its consequence. */
+/*
+ * The status of a wait on a failed queue.  An earlier failure of the comm or the window is the
+ * cause, and the queue's failure is its consequence.
+ */
 ORIEL_DEV int ori_queue_cause(const struct ori_op_context *context, int err)
 {
 	int first = err ? ori_failed(context->comm, context->window_failure) : 0;
@@ -79,14 +62,14 @@ ORIEL_DEV int ori_queue_cause(const struct ori_op_context *context, int err)
 	return first ? first : err;
 }
 
-/* ---- completion ------------------------------------------------------------------------------- */
+/* ---- completion ------------------------------------------------------------------------------ */
 
 /* How many WQEs have been rung: what a ticket, a fence or a flush waits for. */
 ORIEL_DEV uint64_t ori_queue_rung(const struct oriel_queue *q)
 {
 	/*
-	 * [QUEUE8] acquire; partner [QUEUE3].  A later load of `completed` or of a CQE is no older
-	 * than this count.
+	 * [QUEUE8] acquire; partner [QUEUE3].  A later load of `completed` or of a CQE is no
+	 * older than this count.
 	 */
 	return ori_load_acquire_sys(&q->produced);
 }
@@ -97,9 +80,9 @@ ORIEL_DEV void ori_queue_note_completed(struct oriel_queue *q, uint64_t count)
 
 	while (!ori_reached(seen, count)) {
 		/*
-		 * [QUEUE6] release, system scope; partner [QUEUE7].  Passes on what [QUEUE5] of this
-		 * thread acquired.  Without it A polls the CQE of a read, B sees A's count and copies
-		 * the result: B finds what was there before the NIC placed it.
+		 * [QUEUE6] release, system scope; partner [QUEUE7].  Passes on what [QUEUE5] of
+		 * this thread acquired.  Without it A polls the CQE of a read, B sees A's count
+		 * and copies the result: B finds what was there before the NIC placed it.
 		 */
 		old = ori_compare_swap_acq_rel_sys(&q->completed, seen, count);
 		if (old == seen)
@@ -109,9 +92,10 @@ ORIEL_DEV void ori_queue_note_completed(struct oriel_queue *q, uint64_t count)
 }
 
 /*
- * Is WQE `index` complete?  1 yes, 0 not yet, or a status.  Its CQE is at the same place of the CQ ring, so
- * nothing is consumed and any number of threads may look.  A poller that comes so late that the entry was
- * written again finds `completed` past its index: the slot was reserved again only after somebody noted it.
+ * Is WQE `index` complete?  1 yes, 0 not yet, or a status.  Its CQE is at the same place of the
+ * CQ ring, so nothing is consumed and any number of threads may look.  A thread that polls so
+ * late that the entry was written again finds `completed` past its index: the slot was reserved
+ * again only after somebody noted it.
  */
 ORIEL_DEV int ori_queue_poll(struct oriel_queue *q, uint64_t index)
 {
@@ -122,10 +106,10 @@ ORIEL_DEV int ori_queue_poll(struct oriel_queue *q, uint64_t index)
 	if (ori_reached(ori_load_acquire_sys(&q->completed), index + 1))
 		return 1;
 	/*
-	 * [QUEUE5] acquire of {wqe_counter, signature, op_own}, system scope; partner: the store of
-	 * these 4 bytes by the engine (soft/cq.c, proxy/cq.c) or the NIC.  What the WQE read or
-	 * wrote is in memory, and the rest of the CQE.  Without it the caller of a get could load
-	 * bytes from before the NIC placed them.
+	 * [QUEUE5] acquire of {wqe_counter, signature, op_own}, system scope; partner: the store
+	 * of these 4 bytes by the engine (soft/cq.c, proxy/cq.c) or the NIC.  What the WQE read
+	 * or wrote is in memory, and the rest of the CQE.  Without it the caller of a get could
+	 * load bytes from before the NIC placed them.
 	 */
 	last = ori_load_acquire32_sys((const uint32_t *)(const void *)(cqe + 0x3c));
 	opcode = last >> 28;
@@ -163,9 +147,10 @@ ORIEL_DEV_OUT int ori_queue_wait(const struct ori_op_context *context, struct or
 }
 
 /*
- * Has a WQE failed whose CQE is written?  0 no, or a status.  CQEs come in order and behind a failed one all
- * are, so the newest tells of those before it; it is found by halving.  For counts of a NIC that tells nobody
- * of a failure (ORIEL_LINK_SILENT): its companion counts CQEs of any sort.
+ * Has a WQE failed whose CQE is written?  0 no, or a status.  CQEs come in order, and after a
+ * failed one all fail.  So the newest CQE tells of those before it; it is found by halving.
+ * Needed for the counts of a NIC that reports failures to nobody (ORIEL_LINK_SILENT): its
+ * companion counts CQEs of any sort.
  */
 ORIEL_DEV_OUT int ori_queue_verify(struct oriel_queue *q)
 {
@@ -187,7 +172,7 @@ ORIEL_DEV_OUT int ori_queue_verify(struct oriel_queue *q)
 	return ori_queue_failed(q);
 }
 
-/* ---- producing ------------------------------------------------------------------------------------------ */
+/* ---- producing ------------------------------------------------------------------------------- */
 
 #define ORI_QUEUE_PATIENCE 512u /* looks at a queue in use before getting in line */
 
@@ -201,9 +186,10 @@ ORIEL_DEV int ori_queue_is_free(const struct oriel_queue *q, uint32_t n)
 }
 
 /*
- * Who has reserved holds up all who reserve after him, and threads in line get the turn one after the
- * other, each when it gets a core: with more threads than cores, a switch a post.  So one that finds the
- * queue in use, or full, stands aside a little first, and whoever has a core goes on.  Nothing rests on it.
+ * A producer that has reserved a slot delays all later ones, and threads in line get the turn one
+ * after the other, each when it gets a core: with more threads than cores, one switch per post.
+ * So a producer that finds the queue in use, or full, first stands aside a little, and a thread
+ * that has a core goes on.  Nothing rests on it.
  */
 ORIEL_DEV_OUT void ori_queue_approach(const struct ori_op_context *context, struct oriel_queue *q,
 				      uint32_t n)
@@ -236,8 +222,8 @@ ORIEL_DEV int ori_queue_reserve(const struct ori_op_context *context, struct ori
 	/* Relaxed: only a number is taken.  [QUEUE7] passes the slots on, [QUEUE4] the turn. */
 	*base = ori_fetch_add_relaxed_dev(&q->reserved, n);
 	/*
-	 * [QUEUE7] acquire, device scope; partner [QUEUE6].  The NIC has read the slots: without it
-	 * this thread could fill a slot whose last WQE is not complete.
+	 * [QUEUE7] acquire, device scope; partner [QUEUE6].  The NIC has read the slots: without
+	 * it this thread could fill a slot whose last WQE is not complete.
 	 */
 	if (ori_reached(ori_load_acquire_dev(&q->completed), *base + n - q->depth))
 		return 0;
@@ -267,15 +253,15 @@ ORIEL_DEV int ori_queue_turn(const struct ori_op_context *context, struct oriel_
 			     uint64_t base)
 {
 	/*
-	 * [QUEUE4] acquire, device scope; partner [QUEUE3].  Our doorbell also hands over the WQEs
-	 * of the producers before us, so their stores must come before it.
+	 * [QUEUE4] acquire, device scope; partner [QUEUE3].  Our doorbell also hands over the
+	 * WQEs of the producers before us, so their stores must come before it.
 	 */
 	if (ori_load_acquire_dev(&q->produced) == base)
 		return 0;
 	return ori_queue_turn_slow(context, q, base);
 }
 
-/* By who has the turn: everything before `next` is the engine's now. */
+/* By the producer that has the turn: everything before `next` is the engine's now. */
 ORIEL_DEV void ori_queue_ring(const struct ori_op_context *context, struct oriel_queue *q,
 			      uint64_t next)
 {
@@ -283,21 +269,21 @@ ORIEL_DEV void ori_queue_ring(const struct ori_op_context *context, struct oriel
 	 * [QUEUE1] release, system scope; partner: the engine's load of the record (soft/fetch.c,
 	 * mlx5/scan.c) or the NIC's.  Publishes the WQEs before `next` and the payload they name.
 	 * Without it the NIC finds the new index beside a WQE of the last lap, and sends from an
-	 * address that was given back.  A GPU skips it where nobody reads the record: it would be a
-	 * fence over the bus.
+	 * address that was given back.  A GPU skips it where nobody reads the record: it would be
+	 * a fence over the bus.
 	 */
 	if (!(ORIEL_ON_GPU && q->bare))
 		ori_store_release32_sys(&q->record[1], ori_doorbell_record(next));
 	if (q->mmio)
 		ori_push_stores();
 	/*
-	 * [QUEUE2] release, system scope; partner: the engine's load of the doorbell (soft/fetch.c,
-	 * proxy/start.c) or the NIC.  Publishes the same WQEs, and the record before them.  Device
-	 * scope would be too weak: the reader is a CPU thread or a NIC.  Without it a rung NIC could
-	 * read the old record and stop, and nobody rings again.
+	 * [QUEUE2] release, system scope; partner: the engine's load of the doorbell
+	 * (soft/fetch.c, proxy/start.c) or the NIC.  Publishes the same WQEs, and the record
+	 * before them.  Device scope would be too weak: the reader is a CPU thread or a NIC.
+	 * Without it a rung NIC could read the old record and stop, and nobody rings again.
 	 */
 	ori_store_release_sys(q->doorbell, ori_doorbell_value(next, q->qpn));
-	/* Before the turn passes: the next doorbell, of another core, must not come to the NIC before this one. */
+	/* Another core rings next: its doorbell must not come to the NIC before this one. */
 	if (q->mmio)
 		ori_push_stores();
 	/*
@@ -306,7 +292,7 @@ ORIEL_DEV void ori_queue_ring(const struct ori_op_context *context, struct oriel
 	 * next doorbell could come before this one, and hand over WQEs that are not written yet.
 	 */
 	ori_store_release_dev(&q->produced, next);
-	/* Who is in line behind us may have gone to sleep. */
+	/* The next producer in line may have gone to sleep. */
 	if (ori_load_relaxed_sys(&q->reserved) != next)
 		ori_wake(context->comm->waiters);
 	ori_drive(context->comm->engine);

@@ -66,7 +66,8 @@ ORIEL_DEV int ori_signal_wait(const struct oriel_window_dev *win, int peer, int 
 }
 
 /* By one thread, after its group met. */
-ORIEL_DEV int ori_signal_peer(ORI_WIN, int peer, int id, int op, uint64_t value)
+ORIEL_DEV int ori_signal_peer(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			      int id, int op, uint64_t value)
 {
 	struct oriel_window_peer p = ori_window_entry(win, peer);
 
@@ -80,7 +81,8 @@ ORIEL_DEV int ori_signal_peer(ORI_WIN, int peer, int id, int op, uint64_t value)
 	return 0;
 }
 
-ORIEL_DEV int oriel_signal(ORI_WIN, int peer, int id, int op, uint64_t value)
+ORIEL_DEV int oriel_signal(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			   int id, int op, uint64_t value)
 {
 	struct oriel_window_peer p;
 	int err = 0;
@@ -101,7 +103,8 @@ ORIEL_DEV int oriel_signal(ORI_WIN, int peer, int id, int op, uint64_t value)
 	return ori_peer_is_mapped(&p) ? 0 : ori_group_agree(g, err);
 }
 
-ORIEL_DEV int oriel_signal_all(ORI_WIN, int id, int op, uint64_t value)
+ORIEL_DEV int oriel_signal_all(const struct oriel_window_dev *win, struct oriel_group g, int id,
+			       int op, uint64_t value)
 {
 	int peer, err = 0;
 
@@ -128,7 +131,8 @@ ORIEL_DEV int oriel_signal_all(ORI_WIN, int id, int op, uint64_t value)
 	return ori_group_agree(g, err);
 }
 
-ORIEL_DEV int oriel_wait_signal_from(ORI_WIN, int peer, int id, int cmp, uint64_t value)
+ORIEL_DEV int oriel_wait_signal_from(const struct oriel_window_dev *win, struct oriel_group g,
+				     int peer, int id, int cmp, uint64_t value)
 {
 	int err = 0;
 
@@ -177,7 +181,8 @@ ORIEL_DEV_OUT uint64_t ori_read_signals(const struct oriel_window_dev *win, int 
  * it counts from is read once: of the lane's first source, and of the sum by the leader.  The
  * lanes stay together: all leave the loop in the same round.
  */
-ORIEL_DEV int ori_wait_sum(ORI_WIN, uint32_t lanes, int id, uint64_t value)
+ORIEL_DEV int ori_wait_sum(const struct oriel_window_dev *win, struct oriel_group g, uint32_t lanes,
+			   int id, uint64_t value)
 {
 	struct ori_failures look = ori_failures_of_window(win);
 	int first = (int)g.thread, any, mine = first < win->comm.nranks, err;
@@ -211,7 +216,8 @@ ORIEL_DEV int ori_wait_sum(ORI_WIN, uint32_t lanes, int id, uint64_t value)
 	return any ? ori_lanes_status(lanes, err) : 0;
 }
 
-ORIEL_DEV int oriel_wait_signal(ORI_WIN, int id, uint64_t value)
+ORIEL_DEV int oriel_wait_signal(const struct oriel_window_dev *win, struct oriel_group g, int id,
+				uint64_t value)
 {
 	uint32_t lanes = ori_group_lanes(g);
 	int err = 0;
@@ -225,7 +231,7 @@ ORIEL_DEV int oriel_wait_signal(ORI_WIN, int id, uint64_t value)
 	return ori_group_agree(g, err);
 }
 
-ORIEL_DEV int oriel_reset_signal(ORI_WIN, int id)
+ORIEL_DEV int oriel_reset_signal(const struct oriel_window_dev *win, struct oriel_group g, int id)
 {
 	int err = 0;
 	int peer;
@@ -247,7 +253,8 @@ ORIEL_DEV int oriel_reset_signal(ORI_WIN, int id)
 }
 
 /* One group at a time advances or resets an id, so load and store need not be one operation. */
-ORIEL_DEV int ori_advance(ORI_WIN, uint64_t *base, uint64_t value)
+ORIEL_DEV int ori_advance(const struct oriel_window_dev *win, struct oriel_group g, uint64_t *base,
+			  uint64_t value)
 {
 	int err = ori_agree_window(win, g);
 
@@ -258,7 +265,8 @@ ORIEL_DEV int ori_advance(ORI_WIN, uint64_t *base, uint64_t value)
 	return ori_group_agree(g, 0);
 }
 
-ORIEL_DEV int oriel_signal_advance(ORI_WIN, int id, uint64_t value)
+ORIEL_DEV int oriel_signal_advance(const struct oriel_window_dev *win, struct oriel_group g, int id,
+				   uint64_t value)
 {
 	int err = 0;
 
@@ -267,7 +275,8 @@ ORIEL_DEV int oriel_signal_advance(ORI_WIN, int id, uint64_t value)
 	return err ? err : ori_advance(win, g, &win->signal_sum_base[id], value);
 }
 
-ORIEL_DEV int oriel_signal_advance_from(ORI_WIN, int peer, int id, uint64_t value)
+ORIEL_DEV int oriel_signal_advance_from(const struct oriel_window_dev *win, struct oriel_group g,
+					int peer, int id, uint64_t value)
 {
 	int err = 0;
 
