@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * oriel/device/barrier.h - bodies of device.h: barrier_arrive_wait, barrier, their halves, barrier_peer.
+ * oriel/device/barrier.h - bodies of device.h: the barriers.
  *
  * Arrivals are counted per pair: arrival_sent[p][id] is how often I arrived at p, and
  * arrival_words[p][id] how often p arrived at me.  Both ends of a pair make the same sequence of
- * calls on an id, so I wait until p has arrived as often as I have (of a queued p the sum of its
- * NICs' words).  Counts run for ever in
- * window memory: launches, late ranks and a barrier_peer in between need no reset, and an early
- * arrival for the next round cannot stand in for a missing one of another rank.
+ * calls on an id, so I wait until p has arrived as often as I have.  The arrivals of a queued p
+ * are the sum of its NICs' words.  Counts run for ever in window memory: launches, late ranks and
+ * a barrier_peer in between need no reset.  An early arrival for the next round cannot stand in
+ * for a missing one of another rank.
  *
- * Only mapped peers' part is inlined: called by address, the handle would be read through caches
- * that every acquire empties.
+ * Only the part for mapped peers is inlined.  A function that is called takes the handle by
+ * address, and reads it through caches that every acquire empties.
  */
 #ifndef ORIEL_DEVICE_BARRIER_H
 #define ORIEL_DEVICE_BARRIER_H
@@ -70,8 +70,9 @@ ORIEL_DEV_OUT int ori_barrier_enter(const struct oriel_window_dev *win, struct o
 	if (err)
 		return err;
 	/*
-	 * [BARRIER2] acquire, device scope; partner [BARRIER3]: the last group's counts of arrivals
-	 * are seen.  What is given back below, by a group that does not enter, has no partner.
+	 * [BARRIER2] acquire, device scope; partner [BARRIER3]: the last group's counts of
+	 * arrivals are seen.  What is given back below, by a group that does not enter, has no
+	 * partner.
 	 */
 	if (oriel_group_is_leader(g) && ori_fetch_add32_acq_rel(&win->barrier_users[id], 1) != 0) {
 		ori_fetch_add32_acq_rel(&win->barrier_users[id], (uint32_t)-1);
@@ -88,8 +89,8 @@ ORIEL_DEV_OUT int ori_barrier_enter(const struct oriel_window_dev *win, struct o
 ORIEL_DEV_OUT void ori_barrier_leave(uint32_t *users)
 {
 	/*
-	 * [BARRIER3] release, device scope: groups of one rank; partner [BARRIER2].  Publishes the
-	 * counts of arrivals.  Without it the next group could arrive with an old count.
+	 * [BARRIER3] release, device scope: groups of one rank; partner [BARRIER2].  Publishes
+	 * the counts of arrivals.  Without it the next group could arrive with an old count.
 	 */
 	ori_fetch_add32_acq_rel(users, (uint32_t)-1);
 }
@@ -131,7 +132,7 @@ ORIEL_DEV_OUT int ori_arrive_some(const struct oriel_window_dev *win, struct ori
 	return err;
 }
 
-/* Before anybody is arrived at: who cannot reach all leaves no half of a barrier behind. */
+/* Before the first arrival: a rank that cannot reach all leaves no half of a barrier behind. */
 ORIEL_DEV_OUT int ori_reaches_some(const struct oriel_window_dev *win, int first, int last)
 {
 	int peer;
@@ -146,7 +147,7 @@ ORIEL_DEV_OUT int ori_reaches_some(const struct oriel_window_dev *win, int first
 ORIEL_DEV int ori_meet_queued(const struct oriel_window_dev *win, struct oriel_group g, int id,
 			      int first, int last, int parts)
 {
-	/* A window that a queued peer gave up must not be arrived at: nobody could wait it out. */
+	/* No arrival at a window that a queued peer gave up: nobody could wait for its end. */
 	int err = ori_failed_anywhere(&win->comm, win->failure);
 
 	if (!err && win->absent_peers)
@@ -261,8 +262,8 @@ ORIEL_DEV int ori_await_mapped(const struct oriel_window_dev *win, int peer, int
 
 /*
  * The same where all of the ranks are mapped and each has a lane of its own, so that nothing is
- * left to share out.  Count and failure words are on their way while the group meets and while the
- * first half of the release runs; the count stays in a register from the arrival to the wait.
+ * left to share out.  Count and failure words are on their way while the group meets and while
+ * the first half of the release runs; the count stays in a register from the arrival to the wait.
  *
  * Order: what the group wrote comes before the meeting [GROUP1], and that before each lane's
  * [BARRIER1].  Each lane's [SIG2] comes before the agreement, which is [GROUP1] again, and that

@@ -2,8 +2,9 @@
 /*
  * oriel/device/counter.h - bodies of device.h: counters.
  *
- * A word per (peer, id) in this rank's memory: how many of its operations to the peer that named the
- * counter are complete.  Resets move a base, as with signals: the word may be a NIC's to write.
+ * One word per (peer, id) in this rank's memory says how many of its operations to the peer that
+ * named the counter are complete.  Resets move a base, as with signals, because a NIC may write
+ * the word.
  */
 #ifndef ORIEL_DEVICE_COUNTER_H
 #define ORIEL_DEVICE_COUNTER_H
@@ -33,7 +34,10 @@ ORIEL_DEV uint64_t oriel_read_counter(const struct oriel_window_dev *win, int pe
 	       ori_load_relaxed_sys(ori_counter_base(win, peer, id));
 }
 
-/* The count is reached: of operations that succeeded?  Asked where a NIC may have counted one that did not. */
+/*
+ * The count is reached: did all counted operations succeed?  Asked where the NIC also counts
+ * operations that failed.
+ */
 ORIEL_DEV int ori_counter_verify(const struct oriel_window_dev *win, int peer)
 {
 	const struct oriel_window_link *l = NULL;

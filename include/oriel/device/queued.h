@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * oriel/device/queued.h - the transport layer's half for peers that are reached through work queues.
+ * oriel/device/queued.h - the transport layer's half for peers that are reached through work
+ * queues.
  *
- * The twin of device/mapped.h, for people who build their own collectives: puts, signals and counts
- * on memory the caller owns.  oriel_buffer_exchange + oriel_buffer_remote name the peer's memory,
- * oriel_buffer_source names this rank's.  `comm` is the handle of oriel_comm_device().  Whoever owns
- * a signal word or a counter waits for it with oriel_mapped_wait() on its address.
+ * The twin of device/mapped.h, for people who build their own collectives: puts, signals and
+ * counts on memory the caller owns.  oriel_buffer_exchange + oriel_buffer_remote name the peer's
+ * memory, oriel_buffer_source names this rank's.  `comm` is the handle of oriel_comm_device().
+ * Whoever owns a signal word or a counter waits for it with oriel_mapped_wait() on its address.
  *
  * All threads of the group make a call, with equal arguments, and get the same status: 0,
  * ORIEL_ENOTCONN (no queue to that peer), ORIEL_ERANGE, ORIEL_EINVAL (a word that is not 8-byte
@@ -23,15 +24,15 @@ struct oriel_queue_word {
 	struct oriel_remote memory;
 	uint64_t offset; /* of the word in it */
 	/*
-	 * A word of this rank that holds what ORIEL_ADD has come to.  There is one per signal word,
-	 * and it starts at that word's value.  Where the NIC cannot add, the sum is made here and
-	 * stored there.  NULL: without NIC atomics ORIEL_ADD is ORIEL_EUNSUPPORTED.  Only calls of
-	 * this file touch it.
+	 * A word of this rank that holds what ORIEL_ADD has come to.  There is one per signal
+	 * word, and it starts at that word's value.  Where the NIC cannot add, the sum is made
+	 * here and stored there.  NULL: without NIC atomics ORIEL_ADD is ORIEL_EUNSUPPORTED.
+	 * Only calls of this file touch it.
 	 */
 	uint64_t *total;
 };
 
-/* ---- every thread puts the operation together, and the leader posts it ------------------------- */
+/* ---- every thread puts the operation together, and the leader posts it ----------------------- */
 
 /* The arguments of a call.  Each of the three parts may be missing: dst, word, counter NULL. */
 struct ori_queued_args {
@@ -165,7 +166,7 @@ ORIEL_DEV_OUT int ori_queued(const struct oriel_comm_dev *comm, struct oriel_gro
 	return ori_group_agree(g, err);
 }
 
-/* ---- public ------------------------------------------------------------------------------------ */
+/* ---- public ---------------------------------------------------------------------------------- */
 
 /* Copies (src, src_off) into the peer's memory at dst_off; complete by ticket, counter or flush. */
 ORIEL_DEV int oriel_queue_put(const struct oriel_comm_dev *comm, struct oriel_group g, int peer,
@@ -206,9 +207,9 @@ ORIEL_DEV int oriel_queue_put_signal(const struct oriel_comm_dev *comm, struct o
 }
 
 /*
- * The same; then the NIC adds 1 to the word at (counter, counter_off) when the source may be written
- * again.  `counter` comes from oriel_buffer_source().  Blocks of different lanes count on different
- * words.
+ * The same; then the NIC adds 1 to the word at (counter, counter_off) when the source may be
+ * written again.  `counter` comes from oriel_buffer_source().  Blocks of different lanes count on
+ * different words.
  */
 ORIEL_DEV int oriel_queue_put_signal_counter(
 	const struct oriel_comm_dev *comm, struct oriel_group g, int peer,
@@ -259,8 +260,8 @@ ORIEL_DEV int oriel_queue_take_ticket(const struct oriel_comm_dev *comm, struct 
 }
 
 /*
- * Waits until all that the ticket names is complete.  timeout_ns 0: the comm's deadline.  A deadline
- * that passes fails this call only.
+ * Waits until all that the ticket names is complete.  timeout_ns 0: the comm's deadline.  A
+ * deadline that passes fails this call only.
  */
 ORIEL_DEV int oriel_queue_wait_local(const struct oriel_comm_dev *comm, struct oriel_group g,
 				     const struct oriel_ticket *ticket, uint64_t timeout_ns)

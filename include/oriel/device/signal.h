@@ -2,10 +2,11 @@
 /*
  * oriel/device/signal.h - bodies of device.h: signals.
  *
- * A word per (source, id) in the receiver's memory, written by that source alone and never stored
- * to by the receiver; of a queued source one per NIC, and their sum is the value.  Where a read counts from is the receiver's own `signal_base` (per source)
- * and `signal_sum_base` (for sums); resets and advances move those.  Bases are read and written
- * with relaxed atomics: they order nothing; the words do ([SIG1], [SIG2], [SIG3]).
+ * There is one word per (source, id) in the receiver's memory.  Only the source writes it; the
+ * receiver never stores to it.  A queued source has one word per NIC, and their sum is the value.
+ * Reads count from the receiver's own `signal_base` (per source) and `signal_sum_base` (for
+ * sums); resets and advances move those.  Bases are read and written with relaxed atomics: they
+ * order nothing; the words do ([SIG1], [SIG2], [SIG3]).
  */
 #ifndef ORIEL_DEVICE_SIGNAL_H
 #define ORIEL_DEVICE_SIGNAL_H
@@ -23,7 +24,7 @@ ORIEL_DEV uint64_t *ori_signal_word(const struct oriel_window_dev *win, int peer
 	return ori_words_of(win, peer, &win->signal_words[ori_signal_index(win, peer, id)]);
 }
 
-/* What has come from the source in all.  [SIG3] acquire, system scope; partner [SIG1], or the NIC's add. */
+/* What has come from the source in all.  [SIG3], system scope; partner [SIG1], or the NIC. */
 ORIEL_DEV uint64_t ori_signal_load(const struct oriel_window_dev *win, int peer, int id)
 {
 	const uint64_t *word = ori_signal_word(win, peer, id);
@@ -177,9 +178,9 @@ ORIEL_DEV_OUT uint64_t ori_read_signals(const struct oriel_window_dev *win, int 
 }
 
 /*
- * By every lane of the group: the rows are shared out among them, and all get the same sum.  Where
- * it counts from is read once: of the lane's first source, and of the sum by the leader.  The
- * lanes stay together: all leave the loop in the same round.
+ * By every lane of the group: the rows are shared out among them, and all get the same sum.
+ * Where it counts from is read once: of the lane's first source, and of the sum by the leader.
+ * The lanes stay together: all leave the loop in the same round.
  */
 ORIEL_DEV int ori_wait_sum(const struct oriel_window_dev *win, struct oriel_group g, uint32_t lanes,
 			   int id, uint64_t value)

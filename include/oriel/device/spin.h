@@ -181,8 +181,8 @@ ORIEL_DEV_OUT int ori_failed_anywhere(const struct oriel_comm_dev *comm, uint64_
 
 #if ORIEL_ON_GPU
 /*
- * Fences of ways that are seldom taken stand in functions of their own: the compiler would put a small one
- * under a predicate into the way that is taken, where it costs its time all the same.
+ * A fence on a way that is seldom taken stands in a function of its own.  The compiler would put
+ * a small one under a predicate into the way that is taken, where it costs its time all the same.
  */
 ORIEL_DEV_OUT void ori_board_state(struct oriel_board_slot *slot, uint32_t state)
 {
@@ -263,9 +263,9 @@ ORIEL_DEV int ori_spin_slow(struct ori_spin *s, uint64_t have)
 }
 
 /*
- * How often the caller may poll before it asks ori_spin() again.  Words of device memory: up to the
- * next slow poll, in a loop that is the load, its comparison and a count, for what else a round
- * does delays the poll that finds the word.
+ * How often the caller may poll before it asks ori_spin() again.  Words of device memory: up to
+ * the next slow poll, in a loop that is the load, its comparison and a count, for what else a
+ * round does delays the poll that finds the word.
  */
 ORIEL_DEV uint32_t ori_spin_polls(struct ori_spin *s)
 {
