@@ -6,7 +6,7 @@
  * CPU a block has 1 to 32 threads and is one warp; its barrier is real.
  *
  * Rule for every call of the device API: all threads of the group make it, with the same
- * arguments, and all get the same status.  ori_group_agree() is where that is brought about.
+ * arguments, and all get the same status.  ori_group_agree() brings that about.
  */
 #ifndef ORIEL_DEVICE_GROUP_H
 #define ORIEL_DEVICE_GROUP_H
@@ -77,9 +77,9 @@ ORIEL_DEV int oriel_group_is_leader(struct oriel_group g)
 
 #if ORIEL_ON_GPU
 /*
- * By all threads of a block that met: a verdict of those that have one to give, to all.  Who
- * calls this begins its next call with a barrier too, so the last readers are gone when the word
- * is written again.  Whichever of several stores stays is one of them.
+ * By all threads of a block that met: hands the verdict of a thread that has one to all.  The
+ * next call begins with a barrier too, so the last readers are gone when the word is written
+ * again.  If several threads store a verdict, any one of them stays.
  */
 ORIEL_DEV_OUT int ori_block_verdict(int gives, int verdict)
 {
@@ -147,7 +147,7 @@ ORIEL_DEV int ori_group_agree(struct oriel_group g, int verdict)
 }
 
 /*
- * The same where any thread may have a verdict: the first one found.  On the CPU only the leader
+ * The same, [GROUP1], where any thread may have a verdict: the first one found.  On the CPU only the leader
  * has one.
  */
 ORIEL_DEV int ori_group_agree_any(struct oriel_group g, int verdict)
@@ -169,8 +169,8 @@ ORIEL_DEV int ori_group_agree_any(struct oriel_group g, int verdict)
 }
 
 /*
- * Threads of a group that share out its peers among them, from the leader on: on CUDA those of
- * its first warp, on the CPU the leader alone.
+ * How many threads of a group, from the leader on, share its peers among them: on CUDA those of its
+ * first warp, on the CPU the leader alone.
  */
 ORIEL_DEV uint32_t ori_group_lanes(struct oriel_group g)
 {
@@ -231,7 +231,7 @@ ORIEL_DEV uint64_t ori_lanes_sum(uint32_t lanes, uint64_t have, int err, int *an
 	return have;
 }
 
-/* Barrier of the group's threads.  0, or (CPU) ORIEL_EABORTED when a thread never came. */
+/* [GROUP1] without a verdict.  0, or (CPU) ORIEL_EABORTED when a thread never came. */
 ORIEL_DEV int oriel_group_sync(struct oriel_group g)
 {
 #if ORIEL_ON_GPU
