@@ -147,8 +147,8 @@ ORIEL_DEV int ori_group_agree(struct oriel_group g, int verdict)
 }
 
 /*
- * The same, [GROUP1], where any thread may have a verdict: the first one found.  On the CPU only the leader
- * has one.
+ * The same, [GROUP1], where any thread may have a verdict: the first one found.  On the CPU only
+ * the leader has one.
  */
 ORIEL_DEV int ori_group_agree_any(struct oriel_group g, int verdict)
 {
@@ -169,8 +169,8 @@ ORIEL_DEV int ori_group_agree_any(struct oriel_group g, int verdict)
 }
 
 /*
- * How many threads of a group, from the leader on, share its peers among them: on CUDA those of its
- * first warp, on the CPU the leader alone.
+ * How many threads of a group, from the leader on, share its peers among them: on CUDA those of
+ * its first warp, on the CPU the leader alone.
  */
 ORIEL_DEV uint32_t ori_group_lanes(struct oriel_group g)
 {

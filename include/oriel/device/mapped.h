@@ -56,7 +56,7 @@ ORIEL_DEV void ori_word_signal(uint64_t *word, int op, uint64_t value,
 	uint64_t *at = ori_release_at(word);
 
 	/*
-	 * [SIG1] release, system scope; partner [SIG2], or [SIG3] and [SIG4] of who only reads.
+	 * [SIG1] release, system scope; partner [SIG2], or [SIG3] and [SIG4] of single reads.
 	 * Publishes all that the group wrote before it met [GROUP1].  System scope: the reader is
 	 * another device or a CPU.  Without it the peer finds the new word beside old data.
 	 */

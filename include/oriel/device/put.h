@@ -32,7 +32,7 @@ ORIEL_DEV_OUT void ori_signal_in_turn(const struct oriel_window_dev *win, int pe
 /* By one thread: counts one completion of an operation to `peer`. */
 ORIEL_DEV void ori_count(const struct oriel_window_dev *win, int peer, int counter)
 {
-	/* [SIG1] inside; partner [SIG4].  Who sees the count may write the source again. */
+	/* [SIG1] inside; partner [SIG4].  After this count the source may be written again. */
 	ori_word_signal(ori_counter_word(win, peer, 0, counter), ORIEL_ADD, 1, win->comm.waiters);
 }
 
@@ -40,8 +40,8 @@ ORIEL_DEV void ori_count(const struct oriel_window_dev *win, int peer, int count
 
 /*
  * A few bytes are moved by a GPU's first warp alone.  The other warps of the block go straight to
- * the meeting: all of them would wait there for what sixteen warps find out.  Not where queues
- * are posted to, because the whole group does that.
+ * the meeting, where all of them would wait for the slowest.  Not where queues are posted to,
+ * because the whole group takes part in that.
  */
 ORIEL_DEV int ori_put_is_few(const struct oriel_window_dev *win, struct oriel_group g,
 			     uint64_t bytes)

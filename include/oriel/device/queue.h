@@ -10,7 +10,7 @@
  *
  * Edges, each told where it stands:
  *   [QUEUE1] doorbell record, [QUEUE2] doorbell: from a producer to the engine or the NIC.
- *   [QUEUE3] to [QUEUE4]: the turn, from a producer to the next one; [QUEUE8]: to who counts WQEs.
+ *   [QUEUE3] to [QUEUE4]: the turn, from a producer to the next one; to [QUEUE8]: its count.
  *   [QUEUE5]: a CQE, from the engine or the NIC to whoever polls.
  *   [QUEUE6] to [QUEUE7]: that a WQE is complete, from the thread that saw its CQE to all others.
  */

@@ -194,7 +194,7 @@ ORIEL_DEV int oriel_queue_signal_fence(const struct oriel_comm_dev *comm, struct
 	return ori_queued(comm, g, peer, args);
 }
 
-/* A put, then a signal: who sees the signal sees the data.  0 bytes still signal. */
+/* A put, then a signal.  A thread that sees the signal sees the data.  0 bytes still signal. */
 ORIEL_DEV int oriel_queue_put_signal(const struct oriel_comm_dev *comm, struct oriel_group g,
 				     int peer, const struct oriel_remote *dst, uint64_t dst_off,
 				     const struct oriel_source *src, uint64_t src_off,

@@ -151,7 +151,7 @@ ORIEL_DEV uint64_t oriel_read_signal_from(const struct oriel_window_dev *win, in
 	/* The base first: a load after an acquire waits for it. */
 	uint64_t base = ori_load_relaxed_sys(&win->signal_base[ori_signal_index(win, peer, id)]);
 
-	/* [SIG3] inside: who reads the value may read the data. */
+	/* [SIG3] inside: after this read the data may be read. */
 	return ori_signal_load(win, peer, id) - base;
 }
 

@@ -15,13 +15,14 @@
  * deadline, yields or sleeps (CPU), names who is late, and keeps this rank's board up to date.
  * It returns 0 or why the wait must end.
  *
- * CUDA: polls of device memory follow each other without pause, polls of host memory
- * (ori_spin_host) with one, for each crosses the bus.  The slow way comes every 64 polls (12 of
- * host memory), some 20 us: it loads the two failure words together, so it costs one poll.  A
- * wait older than 1 ms stands on the board, in slot block % slots, in host memory, where a host
- * thread finds it: a kernel cannot print.  The slow way is one function a translation unit, for
- * inlined into every wait it spread the short ways over many lines of the instruction cache; it
- * takes and returns plain values, so that struct ori_spin stays in registers.
+ * CUDA: polls of device memory follow each other without pause.  Polls of host memory
+ * (ori_spin_host) have a pause between them, because each crosses the bus.  The slow way comes
+ * every 64 polls (12 of host memory), some 20 us: it loads the two failure words together, so it
+ * costs one poll.  A kernel cannot print, so a wait older than 1 ms stands on the board, in slot
+ * block % slots of host memory, where a host thread finds it.  The slow way is one function per
+ * translation unit: inlined into every wait it spread the short ways over many lines of the
+ * instruction cache.  It takes and returns plain values, so that struct ori_spin stays in
+ * registers.
  */
 #ifndef ORIEL_DEVICE_SPIN_H
 #define ORIEL_DEVICE_SPIN_H
@@ -156,9 +157,10 @@ ORIEL_DEV void *ori_host_half(const struct oriel_comm_dev *comm, const void *nea
 }
 
 /*
- * The same for a wait that looks seldom: a queued peer tells a window's failure to the host's
- * half, and who finds it there puts it where everybody looks.  The comm's is copied there by the
- * host, but not while this very wait keeps the driver from copying: so it is treated alike.
+ * The same for a wait that looks seldom.  A queued peer tells a window's failure to the host's
+ * half; the wait that finds it there copies it to the word that all calls look at.  The host
+ * copies the comm's failure, but not while this very wait keeps the driver from copying, so the
+ * wait copies that one too.
  */
 ORIEL_DEV_OUT int ori_failed_anywhere(const struct oriel_comm_dev *comm, uint64_t *window_failure)
 {
@@ -264,8 +266,8 @@ ORIEL_DEV int ori_spin_slow(struct ori_spin *s, uint64_t have)
 
 /*
  * How often the caller may poll before it asks ori_spin() again.  Words of device memory: up to
- * the next slow poll, in a loop that is the load, its comparison and a count, for what else a
- * round does delays the poll that finds the word.
+ * the next slow poll, in a loop of the load, its comparison and a count.  Anything else in that
+ * loop would delay the poll that finds the word.
  */
 ORIEL_DEV uint32_t ori_spin_polls(struct ori_spin *s)
 {

@@ -174,7 +174,7 @@ struct oriel_link {
 	uint32_t nlanes;
 	uint32_t flags;
 	uint64_t message_bytes; /* longest transfer of one WQE */
-	uint64_t *last_signal;  /* lane 0: index of the last word written; by who has its turn */
+	uint64_t *last_signal;  /* lane 0: index of the last word written, in turn */
 };
 
 /* Memory that queues can name: of a peer after an exchange, or of this rank. */
