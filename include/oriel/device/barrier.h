@@ -71,8 +71,7 @@ ORIEL_DEV_OUT int ori_barrier_enter(const struct oriel_window_dev *win, struct o
 		return err;
 	/*
 	 * [BARRIER2] acquire, device scope; partner [BARRIER3]: the last group's counts of
-	 * arrivals are seen.  What is given back below, by a group that does not enter, has no
-	 * partner.
+	 * arrivals are seen.  The two steps back below have no partner: that group did nothing.
 	 */
 	if (oriel_group_is_leader(g) && ori_fetch_add32_acq_rel(&win->barrier_users[id], 1) != 0) {
 		ori_fetch_add32_acq_rel(&win->barrier_users[id], (uint32_t)-1);
@@ -80,7 +79,7 @@ ORIEL_DEV_OUT int ori_barrier_enter(const struct oriel_window_dev *win, struct o
 				 "another group is in a barrier of this id", (uint64_t)id, 1);
 	}
 	agreed = ori_group_agree(g, err);
-	/* A group that broke up at the meeting is not inside. */
+	/* A group that broke up at the meeting is not inside; no partner, it did nothing. */
 	if (agreed && !err && oriel_group_is_leader(g))
 		ori_fetch_add32_acq_rel(&win->barrier_users[id], (uint32_t)-1);
 	return agreed;

@@ -34,7 +34,7 @@ ORIEL_DEV int ori_check_live(const struct oriel_window_dev *win, struct oriel_gr
 {
 	int err = 0;
 
-	/* [CHECK1] acquire, system scope; partner: the store of window/handle.c. */
+	/* [CHECK1] acquire, system scope; partner [WIN1] in window/handle.c. */
 	if (oriel_group_is_leader(g) &&
 	    ori_load_acquire_sys(win->generation_word) != win->generation)
 		err = ori_refuse(win, g, ORIEL_ESTALE, call, "window was destroyed; number",

@@ -18,7 +18,7 @@ ORIEL_DEV uint64_t ori_counter_sum(const struct oriel_window_dev *win, int peer,
 	uint32_t lane;
 
 	for (lane = 0; lane < win->counter_lanes; lane++)
-		/* [SIG4] acquire, system scope; partner [SIG1], or the engine's or NIC's add. */
+		/* [SIG4] acquire, system scope; partner [SIG1], or [SOFT7], [PROXY7] or the NIC. */
 		sum += ori_load_acquire_sys(ori_counter_word(win, peer, lane, id));
 	return sum;
 }

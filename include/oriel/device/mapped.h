@@ -82,8 +82,8 @@ ORIEL_DEV int ori_word_wait(struct ori_spin *s, const uint64_t *word, uint64_t b
 			have = ori_poll_sys(word) - base;
 	}
 	/*
-	 * [SIG2] acquire, system scope, with the polls; partner [SIG1] or [BARRIER1], or the
-	 * store of an engine.  After a failure it is made for nothing.
+	 * [SIG2] acquire, system scope, with the polls; partner [SIG1] or [BARRIER1], or [SOFT7],
+	 * [SOFT9], [PROXY7] of an engine, or the NIC.  After a failure it is made for nothing.
 	 */
 	ori_poll_end();
 	ori_spin_end(s);
@@ -146,7 +146,7 @@ ORIEL_DEV_OUT int ori_nic_words_wait(struct ori_spin *s, const struct ori_nic_wo
 		for (more = ori_spin_polls(s); more && !ori_compare(have, cmp, s->want); more--)
 			have = ori_nic_words_poll(w) - base;
 	}
-	/* [SIG2] acquire, system scope, with the polls; partner: the engine's or the NIC's add. */
+	/* [SIG2] acquire, system scope, with the polls; partner [SOFT7] or the NIC's add. */
 	ori_poll_end();
 	ori_spin_end(s);
 	return err;
@@ -165,7 +165,7 @@ ORIEL_DEV_OUT int ori_nic_words_wait_count(struct ori_spin *s, const struct ori_
 		for (more = ori_spin_polls(s); more && !ori_reached(have, s->want); more--)
 			have = ori_nic_words_poll(w);
 	}
-	/* [SIG2] acquire, system scope, with the polls; partner: the engine's or the NIC's add. */
+	/* [SIG2] acquire, system scope, with the polls; partner [SOFT7] or the NIC's add. */
 	ori_poll_end();
 	return err;
 }

@@ -178,7 +178,7 @@ ORIEL_DEV void ori_fence_sys(void)
 #elif defined(__x86_64__)
 	__asm__ volatile("mfence" ::: "memory");
 #else
-	__sync_synchronize();
+	__sync_synchronize(); /* no partner, as said above */
 #endif
 }
 
@@ -196,7 +196,7 @@ ORIEL_DEV void ori_push_stores(void)
 #elif defined(__x86_64__)
 	__asm__ volatile("sfence" ::: "memory");
 #else
-	__sync_synchronize();
+	__sync_synchronize(); /* partner: the device behind the register */
 #endif
 }
 

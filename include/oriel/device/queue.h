@@ -106,10 +106,10 @@ ORIEL_DEV int ori_queue_poll(struct oriel_queue *q, uint64_t index)
 	if (ori_reached(ori_load_acquire_sys(&q->completed), index + 1))
 		return 1;
 	/*
-	 * [QUEUE5] acquire of {wqe_counter, signature, op_own}, system scope; partner: the store
-	 * of these 4 bytes by the engine (soft/cq.c, proxy/cq.c) or the NIC.  What the WQE read
-	 * or wrote is in memory, and the rest of the CQE.  Without it the caller of a get could
-	 * load bytes from before the NIC placed them.
+	 * [QUEUE5] acquire of {wqe_counter, signature, op_own}, system scope; partner [SOFT4],
+	 * [PROXY6] or the NIC, which store these 4 bytes last.  What the WQE read or wrote is in
+	 * memory, and the rest of the CQE.  Without it the caller of a get could load bytes from
+	 * before the NIC placed them.
 	 */
 	last = ori_load_acquire32_sys((const uint32_t *)(const void *)(cqe + 0x3c));
 	opcode = last >> 28;
@@ -266,21 +266,21 @@ ORIEL_DEV void ori_queue_ring(const struct ori_op_context *context, struct oriel
 			      uint64_t next)
 {
 	/*
-	 * [QUEUE1] release, system scope; partner: the engine's load of the record (soft/fetch.c,
-	 * mlx5/scan.c) or the NIC's.  Publishes the WQEs before `next` and the payload they name.
-	 * Without it the NIC finds the new index beside a WQE of the last lap, and sends from an
-	 * address that was given back.  A GPU skips it where nobody reads the record: it would be
-	 * a fence over the bus.
+	 * [QUEUE1] release, system scope; partner [SOFT5], [MLX2] or the NIC, which read the
+	 * record.  Publishes the WQEs before `next` and the payload they name.  Without it the
+	 * NIC finds the new index beside a WQE of the last lap, and sends from an address that
+	 * was given back.  A GPU skips it where nobody reads the record: it would be a fence over
+	 * the bus.
 	 */
 	if (!(ORIEL_ON_GPU && q->bare))
 		ori_store_release32_sys(&q->record[1], ori_doorbell_record(next));
 	if (q->mmio)
 		ori_push_stores();
 	/*
-	 * [QUEUE2] release, system scope; partner: the engine's load of the doorbell
-	 * (soft/fetch.c, proxy/start.c) or the NIC.  Publishes the same WQEs, and the record
-	 * before them.  Device scope would be too weak: the reader is a CPU thread or a NIC.
-	 * Without it a rung NIC could read the old record and stop, and nobody rings again.
+	 * [QUEUE2] release, system scope; partner [SOFT6], [PROXY5] or the NIC.  Publishes the
+	 * same WQEs, and the record before them.  Device scope would be too weak: the reader is a
+	 * CPU thread or a NIC.  Without it a rung NIC could read the old record and stop, and
+	 * nobody rings again.
 	 */
 	ori_store_release_sys(q->doorbell, ori_doorbell_value(next, q->qpn));
 	/* Another core rings next: its doorbell must not come to the NIC before this one. */

@@ -24,13 +24,15 @@ ORIEL_DEV uint64_t *ori_signal_word(const struct oriel_window_dev *win, int peer
 	return ori_words_of(win, peer, &win->signal_words[ori_signal_index(win, peer, id)]);
 }
 
-/* What has come from the source in all.  [SIG3], system scope; partner [SIG1], or the NIC. */
+/* What has come from the source in all. */
 ORIEL_DEV uint64_t ori_signal_load(const struct oriel_window_dev *win, int peer, int id)
 {
 	const uint64_t *word = ori_signal_word(win, peer, id);
+	/* [SIG3] acquire, system scope; partner [SIG1], or [SOFT7], [SOFT9] or the NIC's add. */
 	uint64_t sum = ori_load_acquire_sys(word);
 	uint32_t i;
 
+	/* [SIG3] again: one word per NIC. */
 	if (win->word_nics > 1 && ori_words_are_host(win, peer))
 		for (i = 1; i < win->word_nics; i++)
 			sum += ori_load_acquire_sys(word + i * ori_signal_plane(win));
@@ -202,7 +204,7 @@ ORIEL_DEV int ori_wait_sum(const struct oriel_window_dev *win, struct oriel_grou
 		base += ori_load_relaxed_sys(&win->signal_sum_base[id]);
 	err = ori_failures_status(look);
 	for (;;) {
-		/* [SIG3] acquire, system scope; partner [SIG1], or the NIC's add. */
+		/* [SIG3] acquire, system scope; partner as in ori_signal_load(). */
 		have = !mine  ? 0 :
 		       planes ? ori_signal_load(win, first, id) - base :
 				ori_load_acquire_sys(word) - base;

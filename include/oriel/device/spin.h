@@ -189,7 +189,7 @@ ORIEL_DEV_OUT int ori_failed_anywhere(const struct oriel_comm_dev *comm, uint64_
 ORIEL_DEV_OUT void ori_board_state(struct oriel_board_slot *slot, uint32_t state)
 {
 	/*
-	 * [SPIN1] release, system scope; partner: the reader of diag/board.c, a host thread.
+	 * [SPIN1] release, system scope; partner [BOARD2] in diag/board.c, a host thread.
 	 * Publishes the other members of the slot.  Without it a report could name the peer of an
 	 * earlier wait.
 	 */

@@ -105,7 +105,7 @@ ORIEL_DEV int oriel_fence(const struct oriel_window_dev *win, struct oriel_group
 
 	if (win->checked)
 		err = ori_check_peer(win, g, "fence", peer);
-	ori_fence_sys();
+	ori_fence_sys(); /* no partner of ours: it orders the user's puts */
 	if (!err)
 		err = ori_agree_window(win, g);
 	if (err)
@@ -129,7 +129,7 @@ ORIEL_DEV int oriel_flush(const struct oriel_window_dev *win, struct oriel_group
 
 	if (win->checked)
 		err = ori_check_peer(win, g, "flush", peer);
-	ori_fence_sys();
+	ori_fence_sys(); /* no partner of ours: it orders the user's puts */
 	if (!err)
 		err = ori_agree_window(win, g);
 	if (err)
@@ -160,7 +160,7 @@ ORIEL_DEV int oriel_flush_all(const struct oriel_window_dev *win, struct oriel_g
 
 	if (win->checked)
 		err = ori_check_live(win, g, "flush_all");
-	ori_fence_sys();
+	ori_fence_sys(); /* no partner of ours: it orders the user's puts */
 	if (!err)
 		err = ori_agree_window(win, g);
 	if (err || !win->queued_peers)
