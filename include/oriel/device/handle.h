@@ -232,8 +232,8 @@ struct ori_transfer {
 	const struct oriel_source *local;
 	uint64_t local_off;
 	uint64_t bytes;
-	const void *value; /* the bytes of a put by value, else NULL; then `local` may
-                        be NULL */
+	/* the bytes of a put by value, else NULL; `local` is NULL where these are given */
+	const void *value;
 	uint64_t signal_value;
 };
 

@@ -28,12 +28,12 @@ struct ori_post {
 	 * goes to the word of the lane's NIC, SET to the first one.  0: there is one word.
 	 */
 	uint64_t word_stride;
-	uint32_t one_nic; /* the word is written through the first NIC alone, behind a
-                       flush */
-	uint32_t tells;   /* nobody may see the word before what was posted earlier */
+	/* the word is written through the first NIC alone, behind a flush */
+	uint32_t one_nic;
+	uint32_t tells; /* nobody may see the word before what was posted earlier */
 	const uint32_t *word_key;
-	uint64_t *total; /* what the word has come to, for NICs that cannot add; NULL:
-                      only SET */
+	/* what the word has come to, for NICs that cannot add; NULL: only SET */
+	uint64_t *total;
 	/*
 	 * the count: 1 is added to (count_address, count_key) when the data is complete, or the
 	 * word where there is no data
