@@ -9,7 +9,7 @@
  * counts, is one.  Every slot is free from the start and there is no engine, so nothing is waited for and
  * nothing else runs.
  */
-#include <oriel/device/transport.h>
+#include <oriel/device/queued.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static int call_many(const struct oriel_comm_dev *comm, long count)
 static int post_many(const struct oriel_comm_dev *comm, long count)
 {
 	static const uint32_t rkey[ORIEL_NICS_MAX] = { 0x1100 }, lkey[ORIEL_NICS_MAX] = { 0x2200 };
-	struct ori_op_context scope = ori_comm_scope(comm);
+	struct ori_op_context scope = ori_comm_context(comm);
 	struct ori_post post;
 	int err = 0;
 

@@ -2,163 +2,291 @@
 /*
  * oriel/device.h - the device API: what a kernel may do with a window.
  *
- * The same source is C for CPU threads and CUDA for a GPU.  This file is to be read; the
- * bodies are in oriel/device/.
+ * The same source is C for CPU threads and CUDA for a GPU.  This file is to be read; the bodies
+ * are in oriel/device/.
  *
- * Every call is made by all threads of the group `g` with equal arguments, and all of them get
- * the same status: 0, ORIEL_ETIMEDOUT, ORIEL_EABORTED, ORIEL_ENOTCONN, ORIEL_EUNSUPPORTED, or the first
- * failure of the window or its comm.  Self, mapped and queued peers mean the same thing in every call.
- * In a window created with `checked`, ranks, ids and ranges are tested and bad ones get
- * ORIEL_ERANGE or ORIEL_EINVAL, a destroyed window ORIEL_ESTALE; without it they are the caller's duty.
+ * All threads of the group `g` make every call, with equal arguments.  All of them get the same
+ * status: 0, ORIEL_ETIMEDOUT, ORIEL_EABORTED, ORIEL_ENOTCONN, ORIEL_EUNSUPPORTED, or the first
+ * failure of the window or its comm.  A call means the same for this rank, mapped peers and
+ * queued peers.  A window created with `checked` tests ranks, ids and ranges: bad ones get
+ * ORIEL_ERANGE or ORIEL_EINVAL, a destroyed window ORIEL_ESTALE.  Without `checked` they are the
+ * caller's duty.
  *
- * Three states of an operation: *posted* when the call returns, *complete* when its source may
- * be written again (ticket, counter, flush), *delivered* when it is visible at the peer (signal,
- * barrier, flush).  A block's operations to one peer are executed there in order, with one exception: where
- * writes may overtake each other (ORIEL_LINK_WRITES_ORDERED is missing, as with a ConnectX, whose fabric may
- * route adaptively, and with EFA) two puts over the same bytes need a fence between them.
+ * An operation has three states.  It is *posted* when the call returns.  It is *complete* when
+ * its source may be written again (ticket, counter, flush).  It is *delivered* when it is visible
+ * at the peer (signal, barrier, flush).
+ *
+ * The peer executes a block's operations in order, with one exception.  On some links writes may
+ * overtake each other (ORIEL_LINK_WRITES_ORDERED is missing: a ConnectX whose fabric may route
+ * adaptively, and EFA).  There, two puts over the same bytes need a fence between them.
  */
 #ifndef ORIEL_DEVICE_H
 #define ORIEL_DEVICE_H
 
-#include "device/copy.h"
-#include "device/group.h"
 #include "device/port.h"
-#include "device/spin.h"
 #include "device/types.h"
 
-/* ---- who is who ------------------------------------------------------------------------- */
+/* ---- groups: the threads that make a call together ------------------------------------------- */
 
+/*
+ * A group is one thread, a warp, or a block of the launch, made by these calls at any point of a
+ * kernel.  Every thread of the group must take part in each call that the group makes.  On the
+ * CPU a block has 1 to 32 threads and is one warp.
+ */
+ORIEL_DEV struct oriel_group oriel_group_thread(void);
+ORIEL_DEV struct oriel_group oriel_group_warp(void);
+ORIEL_DEV struct oriel_group oriel_group_block(void);
+/*
+ * Is this thread the first one of its group?  The members g.thread and g.size say which thread of
+ * how many it is; g.block and g.nblocks say the same of its block in the launch.
+ */
+ORIEL_DEV int oriel_group_is_leader(struct oriel_group g);
+/*
+ * Barrier of the group's threads on this device: what one of them wrote, all of them see after
+ * it.  Peers are not part of it.  Returns 0, or ORIEL_EABORTED (CPU) when a thread never came.
+ */
+ORIEL_DEV int oriel_group_sync(struct oriel_group g);
+
+/* ---- who is who, and where ------------------------------------------------------------------- */
+
+/* This rank's number, and how many ranks the window has. */
 ORIEL_DEV int oriel_rank(const struct oriel_window_dev *win);
 ORIEL_DEV int oriel_nranks(const struct oriel_window_dev *win);
 /* ORIEL_PEER_SELF, _MAPPED, _QUEUED, or _NONE for a rank that does not exist. */
 ORIEL_DEV int oriel_peer_kind(const struct oriel_window_dev *win, int peer);
-/* The other ranks counted 0 .. nranks-2 with self left out, and back. */
+/*
+ * The other ranks counted 0 .. nranks-2 with this rank left out, and back.  A loop over the index
+ * visits every peer but this rank.
+ */
 ORIEL_DEV int oriel_peer_to_index(const struct oriel_window_dev *win, int peer);
 ORIEL_DEV int oriel_index_to_peer(const struct oriel_window_dev *win, int index);
-/* Address of a byte of the peer's window buffer, or NULL if it is not self or mapped. */
+/*
+ * Address of a byte of the peer's window buffer, or NULL if the peer is not self or mapped.
+ *
+ * A kernel reads and writes its own window buffer with plain loads and stores: win->buffer is its
+ * first byte and win->bytes its size.  What a peer has put there may be read after a wait or a
+ * barrier says that it was delivered.
+ */
 ORIEL_DEV void *oriel_mapped_address(const struct oriel_window_dev *win, int peer, uint64_t offset);
 
-/* ---- data --------------------------------------------------------------------------------- */
+/* ---- data ------------------------------------------------------------------------------------ */
 
 /*
- * Copy `bytes` from (src, src_off) into the peer's window buffer at dst_off.  0 bytes is fine; a source
- * within the destination's bytes is not, unless it is the same place.
+ * Copies `bytes` from (src, src_off) into the peer's window buffer at dst_off.  0 bytes are fine.
+ * Source and destination must not overlap, unless they are the same place.  The source must not
+ * be written before the put is complete.
  */
-ORIEL_DEV int oriel_put(ORI_WIN, int peer, uint64_t dst_off, const struct oriel_source *src,
-			uint64_t src_off, uint64_t bytes);
-/* ... and then signal: who sees the signal sees the data.  0 bytes still signal. */
-ORIEL_DEV int oriel_put_signal(ORI_WIN, int peer, uint64_t dst_off, const struct oriel_source *src,
-			       uint64_t src_off, uint64_t bytes, int signal, int op,
-			       uint64_t value);
-/* ... and count 1 on counter (peer, counter) when the source may be written again. */
-ORIEL_DEV int oriel_put_counter(ORI_WIN, int peer, uint64_t dst_off, const struct oriel_source *src,
-				uint64_t src_off, uint64_t bytes, int counter);
-ORIEL_DEV int oriel_put_signal_counter(ORI_WIN, int peer, uint64_t dst_off,
-				       const struct oriel_source *src, uint64_t src_off,
-				       uint64_t bytes, int signal, int op, uint64_t value,
-				       int counter);
-/* 1 to 28 bytes given by value; the leader's are taken. */
-ORIEL_DEV int oriel_put_value(ORI_WIN, int peer, uint64_t dst_off, const void *value,
-			      uint64_t bytes);
-/* Copy from the peer's window buffer; on return the group may read the data. */
-ORIEL_DEV int oriel_get(ORI_WIN, int peer, uint64_t src_off, const struct oriel_source *dst,
-			uint64_t dst_off, uint64_t bytes);
-/* ... complete only at flush or wait_local. */
-ORIEL_DEV int oriel_get_nbi(ORI_WIN, int peer, uint64_t src_off, const struct oriel_source *dst,
-			    uint64_t dst_off, uint64_t bytes);
-/* 1 to 28 bytes into every thread's `out`. */
-ORIEL_DEV int oriel_get_value(ORI_WIN, int peer, uint64_t src_off, void *out, uint64_t bytes);
+ORIEL_DEV int oriel_put(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			uint64_t dst_off, const struct oriel_source *src, uint64_t src_off,
+			uint64_t bytes);
+/*
+ * oriel_put(), then oriel_signal().  A thread of the peer that sees the signal also sees the
+ * data.  0 bytes still signal.
+ */
+ORIEL_DEV int oriel_put_signal(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			       uint64_t dst_off, const struct oriel_source *src, uint64_t src_off,
+			       uint64_t bytes, int signal, int op, uint64_t value);
+/*
+ * oriel_put(); counter (peer, counter) of this rank grows by 1 when the put is complete.  Wait
+ * for it with oriel_wait_counter() before you write the source again.
+ */
+ORIEL_DEV int oriel_put_counter(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+				uint64_t dst_off, const struct oriel_source *src, uint64_t src_off,
+				uint64_t bytes, int counter);
+/*
+ * oriel_put_signal(); counter (peer, counter) of this rank grows by 1 when the source may be
+ * written again.
+ */
+ORIEL_DEV int oriel_put_signal_counter(const struct oriel_window_dev *win, struct oriel_group g,
+				       int peer, uint64_t dst_off, const struct oriel_source *src,
+				       uint64_t src_off, uint64_t bytes, int signal, int op,
+				       uint64_t value, int counter);
+/*
+ * Puts 1 to 28 bytes given by value.  The leader's bytes are taken, and `value` may be written
+ * again on return.  No source needs to be registered.
+ */
+ORIEL_DEV int oriel_put_value(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			      uint64_t dst_off, const void *value, uint64_t bytes);
+/*
+ * Copies `bytes` from the peer's window buffer at src_off to (dst, dst_off).  On return all
+ * threads of the group may read the data.
+ */
+ORIEL_DEV int oriel_get(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			uint64_t src_off, const struct oriel_source *dst, uint64_t dst_off,
+			uint64_t bytes);
+/* The same without waiting: the data may be read after oriel_flush() or oriel_wait_local(). */
+ORIEL_DEV int oriel_get_nbi(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			    uint64_t src_off, const struct oriel_source *dst, uint64_t dst_off,
+			    uint64_t bytes);
+/*
+ * Gets 1 to 28 bytes of the peer's window buffer into every thread's own `out`.  All threads get
+ * the same bytes, also while the peer writes there.
+ */
+ORIEL_DEV int oriel_get_value(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			      uint64_t src_off, void *out, uint64_t bytes);
 
-/* ---- atomics: 8-byte aligned words of the peer's window buffer; `old` may be NULL ----------- */
+/* ---- atomics: 8-byte aligned words of the peer's window buffer ------------------------------- */
 
 /*
- * Atomic among operations that reach the word by one transport: those of mapped peers and of its own rank,
- * or those of queued peers, which all go through the first NIC of the word's rank.  Not against the other
+ * The group makes one atomic, and every thread gets the word's value from before it in *old,
+ * which may be NULL.  fetch_add adds `value`; swap stores it; compare_swap stores it if the word
+ * equals `expected`.  What the group wrote before is visible to a rank whose atomic sees the new
+ * value.
+ *
+ * An atomic is atomic among operations that reach the word by one transport.  One transport is
+ * that of mapped peers and of the word's own rank.  The other is that of queued peers, whose
+ * atomics all go through the first NIC of the word's rank.  It is not atomic against the other
  * transport, nor against plain stores.
- * ORIEL_EUNSUPPORTED, on all threads, where the NIC of a queued
- * peer has no atomics, or the GPU of a mapped peer none with this rank's (over PCIe; oriel_comm_peer_reason says
- * so).  Signals work there.
+ *
+ * ORIEL_EUNSUPPORTED, on all threads, where the NIC of a queued peer has no atomics, or where
+ * this GPU has none with the GPU of a mapped peer (over PCIe; oriel_comm_peer_reason says so).
+ * Signals work there.
  */
-ORIEL_DEV int oriel_fetch_add(ORI_WIN, int peer, uint64_t offset, uint64_t value, uint64_t *old);
-ORIEL_DEV int oriel_swap(ORI_WIN, int peer, uint64_t offset, uint64_t value, uint64_t *old);
-ORIEL_DEV int oriel_compare_swap(ORI_WIN, int peer, uint64_t offset, uint64_t expected,
-				 uint64_t value, uint64_t *old);
+ORIEL_DEV int oriel_fetch_add(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			      uint64_t offset, uint64_t value, uint64_t *old);
+ORIEL_DEV int oriel_swap(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			 uint64_t offset, uint64_t value, uint64_t *old);
+ORIEL_DEV int oriel_compare_swap(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+				 uint64_t offset, uint64_t expected, uint64_t value, uint64_t *old);
 
-/* ---- signals: one 64-bit word at the receiver per (source, id) --------------------------- */
+/* ---- signals: one 64-bit word at the receiver per (source, id) ------------------------------- */
 
-/* After all earlier operations of the block to that peer. op: ORIEL_ADD or ORIEL_SET, not both. */
-ORIEL_DEV int oriel_signal(ORI_WIN, int peer, int id, int op, uint64_t value);
-/* To every rank but this one. */
-ORIEL_DEV int oriel_signal_all(ORI_WIN, int id, int op, uint64_t value);
-/* Until the word of `peer` compares; a deadline fails this call only. */
-ORIEL_DEV int oriel_wait_signal_from(ORI_WIN, int peer, int id, int cmp, uint64_t value);
-/* Until the sum over all sources (self too) is at least `value`; for ORIEL_ADD. */
-ORIEL_DEV int oriel_wait_signal(ORI_WIN, int id, uint64_t value);
-/* Non-blocking, acquire; one thread may call these alone. */
+/*
+ * Signals `peer`: its word (this rank, id) grows by `value` (ORIEL_ADD) or becomes `value`
+ * (ORIEL_SET).  An id uses one of the two, never both.  The signal is delivered after all earlier
+ * operations of the block to that peer.
+ */
+ORIEL_DEV int oriel_signal(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			   int id, int op, uint64_t value);
+/* The same to every rank but this one.  ORIEL_ENOTCONN, and no signal, if one is not reachable. */
+ORIEL_DEV int oriel_signal_all(const struct oriel_window_dev *win, struct oriel_group g, int id,
+			       int op, uint64_t value);
+/*
+ * Waits until "the word of (peer, id) <cmp> value" is true; cmp is ORIEL_EQ, _NE, _GT, _GE, _LT
+ * or _LE.  Then the group sees all that the peer wrote before it signalled.  A deadline that
+ * passes fails this call only.
+ */
+ORIEL_DEV int oriel_wait_signal_from(const struct oriel_window_dev *win, struct oriel_group g,
+				     int peer, int id, int cmp, uint64_t value);
+/*
+ * Waits until the sum of id over all sources, this rank included, is at least `value`.  For ids
+ * that use ORIEL_ADD.  A deadline that passes fails this call only.
+ */
+ORIEL_DEV int oriel_wait_signal(const struct oriel_window_dev *win, struct oriel_group g, int id,
+				uint64_t value);
+/*
+ * The sum of id over all sources, and the word of one source, now.  They wait for nothing, and
+ * one thread may call them alone.  That thread sees what the sources wrote before they signalled.
+ */
 ORIEL_DEV uint64_t oriel_read_signal(const struct oriel_window_dev *win, int id);
 ORIEL_DEV uint64_t oriel_read_signal_from(const struct oriel_window_dev *win, int peer, int id);
 /*
- * Receiver's side: later reads and waits of `id` count from what has arrived by now.  No word is
- * stored to, so a signal in flight is not lost.  Not for ORIEL_SET: there the source sets 0.
- * One group at a time resets or advances an id.
+ * The receiver's side: later reads and waits of `id` count from what has arrived by now.  No word
+ * is stored to, so a signal in flight is not lost.  Not for ids that use ORIEL_SET: there the
+ * source sets 0.  One group at a time resets or advances an id.
  */
-ORIEL_DEV int oriel_reset_signal(ORI_WIN, int id);
-/* Moves the start by `value` instead: a captured graph can wait for "one more" for ever. */
-ORIEL_DEV int oriel_signal_advance(ORI_WIN, int id, uint64_t value);
-ORIEL_DEV int oriel_signal_advance_from(ORI_WIN, int peer, int id, uint64_t value);
+ORIEL_DEV int oriel_reset_signal(const struct oriel_window_dev *win, struct oriel_group g, int id);
+/*
+ * Later reads and waits of `id` count from `value` further on: of the sum over all sources, or of
+ * one source.  So a captured graph can wait for "one more" at each launch.
+ */
+ORIEL_DEV int oriel_signal_advance(const struct oriel_window_dev *win, struct oriel_group g, int id,
+				   uint64_t value);
+ORIEL_DEV int oriel_signal_advance_from(const struct oriel_window_dev *win, struct oriel_group g,
+					int peer, int id, uint64_t value);
 
 /* ---- counters: completions of this rank's operations, per (peer, id) ------------------------- */
 
-ORIEL_DEV int oriel_wait_counter(ORI_WIN, int peer, int id, int cmp, uint64_t value);
-/* Until the sum over all peers is at least `value`. */
-ORIEL_DEV int oriel_wait_counter_all(ORI_WIN, int id, uint64_t value);
+/*
+ * Waits until "the counter (peer, id) <cmp> value" is true.  The counter says how many operations
+ * of this rank to the peer that named the id are complete.  A deadline that passes fails this
+ * call only.
+ */
+ORIEL_DEV int oriel_wait_counter(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+				 int id, int cmp, uint64_t value);
+/* Waits until the sum of counter `id` over all peers is at least `value`. */
+ORIEL_DEV int oriel_wait_counter_all(const struct oriel_window_dev *win, struct oriel_group g,
+				     int id, uint64_t value);
+/*
+ * The counter's value now.  It waits for nothing, and one thread may call it alone.  Sources of
+ * the operations it has counted may be written again.
+ */
 ORIEL_DEV uint64_t oriel_read_counter(const struct oriel_window_dev *win, int peer, int id);
-ORIEL_DEV int oriel_reset_counter(ORI_WIN, int peer, int id);
+/* Later reads and waits of the counter count from its value now.  One group at a time. */
+ORIEL_DEV int oriel_reset_counter(const struct oriel_window_dev *win, struct oriel_group g,
+				  int peer, int id);
 
 /* ---- completion and order -------------------------------------------------------------------- */
 
-/* Later operations of the block to `peer` take effect after its earlier ones, gets included. */
-ORIEL_DEV int oriel_fence(ORI_WIN, int peer);
-/* The block's operations to `peer` (to all peers) are complete and delivered. */
-ORIEL_DEV int oriel_flush(ORI_WIN, int peer);
-ORIEL_DEV int oriel_flush_all(ORI_WIN);
-/* Names all the block has posted to `peer` so far; wait_local waits until that is complete. */
-ORIEL_DEV int oriel_take_ticket(ORI_WIN, int peer, struct oriel_ticket *ticket);
-ORIEL_DEV int oriel_wait_local(ORI_WIN, const struct oriel_ticket *ticket, uint64_t timeout_ns);
+/*
+ * Later operations of the block to `peer` take effect after its earlier ones, gets included.  The
+ * call does not wait until they have.
+ */
+ORIEL_DEV int oriel_fence(const struct oriel_window_dev *win, struct oriel_group g, int peer);
+/*
+ * Waits until the block's operations to `peer`, or to all peers, are complete and delivered.
+ * Other blocks' operations are not waited for.
+ */
+ORIEL_DEV int oriel_flush(const struct oriel_window_dev *win, struct oriel_group g, int peer);
+ORIEL_DEV int oriel_flush_all(const struct oriel_window_dev *win, struct oriel_group g);
+/*
+ * The ticket names all operations that the block has posted to `peer` so far.  oriel_wait_local
+ * waits until these are complete: their sources may be written, and gets have arrived.
+ * timeout_ns 0 is the comm's deadline.
+ */
+ORIEL_DEV int oriel_take_ticket(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+				struct oriel_ticket *ticket);
+ORIEL_DEV int oriel_wait_local(const struct oriel_window_dev *win, struct oriel_group g,
+			       const struct oriel_ticket *ticket, uint64_t timeout_ns);
 
-/* ---- barriers: one group of a rank at a time per id ------------------------------------------- */
+/* ---- barriers: one group of a rank at a time per id ------------------------------------------ */
 
 /*
- * barrier_arrive_wait: on leaving, what a peer's calling block had put to me is visible to me.
- * barrier: flush of the block's operations to all peers, then the same; third parties see it too.
- * barrier_peer: the same between two ranks: flush of the block's operations to that peer, then they meet.
- * Ids are independent; many launches on one id, and barrier and barrier_peer on one id, are
- * fine as long as both ends of every pair make the same sequence of calls.
- * A deadline here fails the window.
+ * One group of every rank calls a barrier with the same id.  Ids are independent.  Many launches
+ * may use one id, and so may barrier and barrier_peer, as long as both ends of every pair make
+ * the same sequence of calls.  A deadline that passes here fails the window.
  */
-ORIEL_DEV int oriel_barrier_arrive_wait(ORI_WIN, int id);
-ORIEL_DEV int oriel_barrier(ORI_WIN, int id);
-ORIEL_DEV int oriel_barrier_arrive(ORI_WIN, int id);
-ORIEL_DEV int oriel_barrier_wait(ORI_WIN, int id);
-ORIEL_DEV int oriel_barrier_peer(ORI_WIN, int peer, int id);
 
-/* ---- staged send and receive (window option `staging`) ----------------------------------------- */
+/* Meets all ranks.  On return, what each peer's calling block had put to this rank is visible. */
+ORIEL_DEV int oriel_barrier_arrive_wait(const struct oriel_window_dev *win, struct oriel_group g,
+					int id);
+/*
+ * Flushes the block's operations to all peers, then meets all ranks.  On return, what any calling
+ * block had put to any rank is visible there, also to third ranks.
+ */
+ORIEL_DEV int oriel_barrier(const struct oriel_window_dev *win, struct oriel_group g, int id);
+/*
+ * oriel_barrier() in two halves, for work in between: arrive flushes and tells all ranks, wait
+ * waits until all ranks have arrived.
+ */
+ORIEL_DEV int oriel_barrier_arrive(const struct oriel_window_dev *win, struct oriel_group g,
+				   int id);
+ORIEL_DEV int oriel_barrier_wait(const struct oriel_window_dev *win, struct oriel_group g, int id);
+/* A barrier of two ranks: flushes the block's operations to `peer`, then meets that peer. */
+ORIEL_DEV int oriel_barrier_peer(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+				 int id);
+
+/* ---- staged send and receive (window option `staging`) --------------------------------------- */
 
 /*
- * A message of `bytes` on one of the window's channels.  Both ends name the same channel and
- * size (0 is a message too); one group at a time uses a (peer, channel, direction).  A deadline or a size that does
- * not match fails the window.
+ * A message of `bytes` on one of the window's channels; src and dst are any memory of the device.
+ * Both ends name the same channel and size (0 is a message too).  One group at a time uses a
+ * (peer, channel, direction).  send returns when src may be written again, recv when dst holds
+ * the message.  A deadline that passes, or sizes that differ, fail the window.
  */
-ORIEL_DEV int oriel_send(ORI_WIN, int peer, int channel, const void *src, uint64_t bytes);
-ORIEL_DEV int oriel_recv(ORI_WIN, int peer, int channel, void *dst, uint64_t bytes);
+ORIEL_DEV int oriel_send(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			 int channel, const void *src, uint64_t bytes);
+ORIEL_DEV int oriel_recv(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			 int channel, void *dst, uint64_t bytes);
 
-#include "device/mapped.h"
+/* The bodies. */
+#include "device/put.h"
 #include "device/window.h"
 #include "device/signal.h"
 #include "device/counter.h"
 #include "device/barrier.h"
 #include "device/atomic.h"
 #include "device/staged.h"
-#include "device/transport.h"
+#include "device/queued.h"
 
 #endif

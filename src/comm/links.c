@@ -394,7 +394,7 @@ static int wait_idle(struct oriel_comm *c)
 
 int ori_links_flush(struct oriel_comm *c)
 {
-	struct ori_op_context scope = ori_comm_scope(&c->dev);
+	struct ori_op_context scope = ori_comm_context(&c->dev);
 	struct ori_links *l = c->links;
 	uint64_t n = l ? (uint64_t)c->nranks * l->lanes : 0;
 	int err = 0;

@@ -62,6 +62,8 @@ ORIEL_DEV void every_signal(const struct every_args *a, struct oriel_group g, in
 	every_note(a, g, n, oriel_read_signal_from(w, me, 0) == 3 ? 0 : ORIEL_EREMOTE);
 	/* nobody moves the start while another thread of the group still reads */
 	every_note(a, g, n, oriel_group_sync(g));
+	every_note(a, g, n, oriel_group_thread().size == 1 ? 0 : ORIEL_EREMOTE);
+	every_note(a, g, n, oriel_group_warp().size <= 32 ? 0 : ORIEL_EREMOTE);
 	every_note(a, g, n, oriel_signal_advance(w, g, 0, 1));
 	every_note(a, g, n, oriel_signal_advance_from(w, g, me, 0, 1));
 	every_note(a, g, n, oriel_reset_signal(w, g, 0));

@@ -44,7 +44,7 @@ static void copy(char *to, const char *from, size_t bytes)
 		memmove(to, from, bytes);
 		return;
 	}
-	/* [F1] release and acquire; partners are the loads and stores of kernels ([W1], [S1]). */
+	/* [F1] release and acquire; partners are the loads and stores of kernels ([SIG2], [SIG1]). */
 	word = __atomic_load_n((const uint64_t *)(const void *)from, __ATOMIC_ACQUIRE);
 	__atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELEASE);
 }

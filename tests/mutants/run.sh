@@ -1,35 +1,38 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# tests/mutants/run.sh - makes each mistake of ORI_MUTANT() in the device headers and shows that the
-# named test finds it.
+# tests/mutants/run.sh - makes each mistake of tests/mutants/*.patch in a copy of the public headers, and
+# shows that the named test finds it.
 #
 #	tests/mutants/run.sh [COMPILER]
 #
-# A mutant is built into the test program alone, which holds the device code.  "thread" programs run
-# under ThreadSanitizer: what is missing there is an edge, which no run needs to stumble over.
-# Exit: 0 all killed, 1 one survived or a test fails without any mutant, 77 nothing could be run.
+# The first line of a patch says what is wrong with it.  The test program, which holds the device code,
+# is built from the patched copy.  The rest of the library is built from the tree as it is.  Rows that
+# say "thread" run under ThreadSanitizer: there an edge is missing, which no run needs to stumble over.
+# A patch that does not apply exactly is a failure, and so is one that no row names.
+# Exit: 0 all killed, 1 one survived or could not be made, 77 nothing could be run.
 set -uo pipefail
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
 cc=${1:-cc}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-survived=0
+failed=0
 
-# number | mistake | program | sanitizer | test that kills it (part of its name)
+# patch | program | sanitizer | test that kills it (part of its name)
 mutants='
-1|doorbell rung without release|queue_threads|thread|eight_producers_with_nic_atomics
-2|published out of order|queue_post|none|a_producer_waits_for_its_turn
-3|doorbell record late|queue_post|none|posts_wrap_at_every_edge
-4|slot reused before its CQE|queue_post|none|a_full_queue_makes_reserve_wait
-5|total added outside the turn|queue_transport|none|who_gives_up_before_its_turn
-5|total added outside the turn|queue_threads|thread|eight_producers_with_totals
-6|error CQE taken for a completion|queue_post|none|an_error_ends_waits_and_posts
-7|turn passed on without release|queue_threads|thread|eight_producers_with_totals
+doorbell-relaxed|queue_threads|thread|eight_producers_with_nic_atomics
+turn-skipped|queue_post|none|a_producer_waits_for_its_turn
+record-late|queue_post|none|posts_wrap_at_every_edge
+slot-reused|queue_post|none|a_full_queue_makes_reserve_wait
+total-outside-turn|queue_transport|none|who_gives_up_before_its_turn
+total-outside-turn|queue_threads|thread|eight_producers_with_totals
+error-as-completion|queue_post|none|an_error_ends_waits_and_posts
+turn-relaxed|queue_threads|thread|eight_producers_with_totals
 '
 
-flags() { # SANITIZER
-	echo -D_GNU_SOURCE -std=c11 -O1 -g -w -I "$root/include" -I "$root/src" -I "$root/tests"
+flags() { # SANITIZER INCLUDE
+	echo -D_GNU_SOURCE -std=c11 -O1 -g -w -I "$2" -I "$root/src" -I "$root/tests"
 	if [ "$1" = thread ]; then
 		echo -fsanitize=thread
 	fi
@@ -46,16 +49,35 @@ library() { # SANITIZER
 	) | while read -r source; do
 		printf '%s\0%s\0' "$root/$source" "$work/$1/${source//\//_}.o"
 	done | xargs -0 -n 2 -P "$(nproc)" \
-		bash -c "$cc $(flags "$1" | tr '\n' ' ') -c -o \"\$1\" \"\$0\""
+		bash -c "$cc $(flags "$1" "$root/include" | tr '\n' ' ') -c -o \"\$1\" \"\$0\""
 }
 
-# Builds a program with mutant $1, sanitizer $3; runs the test $4; prints how it ended.
-outcome() { # NUMBER PROGRAM SANITIZER TEST
-	local program=$work/$2.$3.$1
+# Copies the public headers and makes the mistake in the copy; prints the copy's include folder.
+mutate() { # PATCH
+	local copy=$work/headers.$1
+
+	if [ ! -d "$copy" ]; then
+		mkdir "$copy" && cp -r "$root/include" "$copy/" || return
+		patch -d "$copy" -p1 --fuzz=0 --no-backup-if-mismatch -s <"$here/$1.patch" >"$work/patch.log" 2>&1 || {
+			rm -rf "$copy"
+			cat "$work/patch.log" >&2
+			return 1
+		}
+	fi
+	echo "$copy/include"
+}
+
+# Builds a program from the headers of $1, a patch or "clean"; runs the test $4; prints how it ended.
+outcome() { # PATCH PROGRAM SANITIZER TEST
+	local program=$work/$2.$3.$1 include=$root/include
 
 	if [ ! -x "$program" ]; then
+		if [ "$1" != clean ] && ! include=$(mutate "$1"); then
+			echo "the patch does not apply"
+			return
+		fi
 		# shellcheck disable=SC2046  # words are meant
-		"$cc" $(flags "$3") -DORIEL_MUTANT="$1" -o "$program" "$root/tests/unit/$2.c" \
+		"$cc" $(flags "$3" "$include") -o "$program" "$root/tests/unit/$2.c" \
 			"$work/$3"/*.o -lpthread -ldl >"$work/build.log" 2>&1 || {
 			echo "not built"
 			cat "$work/build.log" >&2
@@ -72,6 +94,10 @@ outcome() { # NUMBER PROGRAM SANITIZER TEST
 	esac
 }
 
+if ! command -v patch >/dev/null; then
+	echo "skipped: there is no patch program"
+	exit 77
+fi
 library none || exit 1
 have_thread=1
 if ! library thread 2>"$work/thread.log" ||
@@ -80,37 +106,49 @@ if ! library thread 2>"$work/thread.log" ||
 	have_thread=0
 fi
 
-printf '%-3s %-34s %-54s %s\n' '#' mutant 'killed by' how
 ran=0
-while IFS='|' read -r number mistake program sanitizer test; do
-	[ -n "$number" ] || continue
+for file in "$here"/*.patch; do
+	name=$(basename "$file" .patch)
+	if ! grep -q "^$name|" <<<"$mutants"; then
+		echo "$name.patch: no row of run.sh names a test that kills it"
+		failed=$((failed + 1))
+	fi
+done
+printf '%-20s %-54s %s\n' mutant 'killed by' how
+while IFS='|' read -r name program sanitizer test; do
+	[ -n "$name" ] || continue
 	where="unit.$program: $test"
 	if [ "$sanitizer" = thread ] && [ $have_thread = 0 ]; then
-		printf '%-3s %-34s %s\n' "$number" "$mistake" "skipped: no ThreadSanitizer with $cc"
+		printf '%-20s %s\n' "$name" "skipped: no ThreadSanitizer with $cc"
 		continue
 	fi
 	ran=$((ran + 1))
-	clean=$(outcome 0 "$program" "$sanitizer" "$test")
-	if [ "$clean" != passed ]; then
-		printf '%-3s %-34s %s\n' "$number" "$mistake" "$where: $clean WITHOUT the mutant"
+	how=$(outcome clean "$program" "$sanitizer" "$test")
+	if [ "$how" != passed ]; then
+		printf '%-20s %s\n' "$name" "$where: $how WITHOUT the mutant"
 		head -n 20 "$work/run.log"
-		survived=$((survived + 1))
+		failed=$((failed + 1))
 		continue
 	fi
-	how=$(outcome "$number" "$program" "$sanitizer" "$test")
+	how=$(outcome "$name" "$program" "$sanitizer" "$test")
 	case $how in
 	failed | race | "timed out" | crashed)
-		printf '%-3s %-34s %-54s %s\n' "$number" "$mistake" "$where" "$how"
+		printf '%-20s %-54s %s\n' "$name" "$where" "$how"
+		;;
+	passed)
+		printf '%-20s %s\n' "$name" "SURVIVED $where"
+		head -n 1 "$here/$name.patch"
+		failed=$((failed + 1))
 		;;
 	*)
-		printf '%-3s %-34s %s\n' "$number" "$mistake" "SURVIVED $where ($how)"
-		survived=$((survived + 1))
+		printf '%-20s %s\n' "$name" "NOT MADE: $how"
+		failed=$((failed + 1))
 		;;
 	esac
 done <<<"$mutants"
 
-echo "$ran rows run, $survived not killed"
-if [ $survived -ne 0 ]; then
+echo "$ran rows run, $failed failed"
+if [ $failed -ne 0 ]; then
 	exit 1
 fi
 if [ $ran -eq 0 ]; then

@@ -66,10 +66,15 @@ static int run_post(struct env *e, struct sim_op *op)
 static int run_read(struct env *e, const struct sim_op *op)
 {
 	enum sim_region_name from = op->read_of >= 0 ? SIM_WINDOW : SIM_LIBRARY;
+	struct ori_post read;
 
-	return ori_queue_read(&e->scope, &e->r->link[op->peer], e->lane, op->at,
-			      region_of(e, op->peer, from)->key, op->local,
-			      region_of(e, e->rank, SIM_LANDING)->key, op->bytes);
+	ori_post_init(&read);
+	read.remote = op->at;
+	read.rkey = region_of(e, op->peer, from)->key;
+	read.local = op->local;
+	read.lkey = region_of(e, e->rank, SIM_LANDING)->key;
+	read.bytes = op->bytes;
+	return ori_queue_read(&e->scope, &e->r->link[op->peer], e->lane, &read);
 }
 
 static int run_atomic(struct env *e, struct sim_op *op)
@@ -77,9 +82,13 @@ static int run_atomic(struct env *e, struct sim_op *op)
 	int compare = op->kind == SIM_COMPARE_SWAP;
 	uint32_t word = compare ? SIM_WORD_COMPARE_SWAP : SIM_WORD_FETCH_ADD;
 	uint64_t *seen = &e->t->cas_seen[op->peer], expected = *seen;
-	int err = ori_fetch_atomic(&e->scope, &e->r->link[op->peer], e->lane, (uint32_t)e->thread,
-				   compare, 8ull * word, region_of(e, op->peer, SIM_CONTROL)->key,
-				   expected, compare ? expected + 1 : op->value, &op->result);
+	struct ori_fetch fetch = { .link = &e->r->link[op->peer],
+				   .lane = e->lane,
+				   .block = (uint32_t)e->thread,
+				   .remote = 8ull * word,
+				   .rkey = region_of(e, op->peer, SIM_CONTROL)->key };
+	int err = ori_fetch_atomic(&e->scope, &fetch, compare, expected,
+				   compare ? expected + 1 : op->value, &op->result);
 
 	if (compare)
 		op->value = expected;
@@ -170,7 +179,7 @@ void sim_program_run(void *arg)
 
 	e.r = &e.w->rank[e.rank];
 	e.t = &e.w->plan->thread[e.rank][e.thread];
-	e.scope = ori_comm_scope(&e.r->comm);
+	e.scope = ori_comm_context(&e.r->comm);
 	e.lane = (uint32_t)e.thread % e.w->plan->lanes;
 	for (e.t->now = 0; e.t->now < e.t->ops && !err; e.t->now++) {
 		struct sim_op *op = &e.t->op[e.t->now];

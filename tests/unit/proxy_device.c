@@ -85,7 +85,7 @@ static void bench_open(struct bench *b, uint64_t seed, uint32_t depth, uint64_t 
 	b->comm.result_key[0] = world_key(&b->w, b->results,
 					  ORIEL_RESULT_SLOTS * sizeof(*b->results),
 					  ORI_PROXY_LOCAL_WRITE);
-	b->scope = ori_comm_scope(&b->comm);
+	b->scope = ori_comm_context(&b->comm);
 	b->my_key[0] = b->w.my_key;
 	b->their_key[0] = b->w.their_key;
 	b->counter_key[0] = world_key(&b->w, b->counter, 16, WORLD_ALL);
@@ -146,6 +146,8 @@ static int wait_counter(struct bench *b, uint64_t want)
 static void puts_and_gets(uint64_t seed, uint32_t depth, uint64_t first, uint32_t flags)
 {
 	struct bench b;
+	struct ori_fetch bytes_at = { &b.link, 0, 3, 70, b.their_key };
+	struct ori_fetch word_at = { &b.link, 1, 0, 8, b.their_key };
 	uint64_t word, old;
 
 	bench_open(&b, seed, depth, first);
@@ -166,11 +168,10 @@ static void puts_and_gets(uint64_t seed, uint32_t depth, uint64_t first, uint32_
 		memcpy(&word, b.w.theirs, 8);
 		CHECK_EQ(word, i);
 		REQUIRE(ori_lane_fence(&b.scope, &b.link, 0) == 0);
-		REQUIRE(ori_fetch_bytes(&b.scope, &b.link, 0, 3, 70, b.their_key, &word, 8) == 0);
+		REQUIRE(ori_fetch_bytes(&b.scope, &bytes_at, &word, 8) == 0);
 		CHECK(!memcmp(&word, b.w.mine + 70, 8));
 		if (flags & ORIEL_LINK_ATOMICS) {
-			REQUIRE(ori_fetch_atomic(&b.scope, &b.link, 1, 0, 0, 8, b.their_key, 0, 1,
-						 &old) == 0);
+			REQUIRE(ori_fetch_atomic(&b.scope, &word_at, 0, 0, 1, &old) == 0);
 			memcpy(&word, b.w.theirs + 8, 8);
 			CHECK_EQ(word, old + 1);
 		}

@@ -11,7 +11,7 @@
 #ifndef ORI_TEST_QUEUE_NIC_H
 #define ORI_TEST_QUEUE_NIC_H
 
-#include <oriel/device/transport.h>
+#include <oriel/device/queued.h>
 
 #include "../check.h"
 #include "engine/engine.h"
@@ -191,7 +191,7 @@ static int nic_execute(struct nic *n, const struct ori_wqe *w)
 	return 1;
 }
 
-/* The body first, then the last four bytes with release: partner of [C1]. */
+/* The body first, then the last four bytes with release: partner of [QUEUE5]. */
 static void nic_write_cqe(struct nic_queue *f, uint64_t index, uint32_t syndrome)
 {
 	struct ori_cqe *cqe = &f->cq[index & (f->q.depth - 1)];
@@ -316,7 +316,7 @@ static struct nic *nic_open(uint32_t depth, uint64_t first)
 
 __attribute__((unused)) static struct ori_op_context nic_scope(struct nic *n, uint64_t timeout_ns)
 {
-	struct ori_op_context s = ori_comm_scope(&n->comm);
+	struct ori_op_context s = ori_comm_context(&n->comm);
 
 	if (timeout_ns)
 		s.timeout_ns = timeout_ns;

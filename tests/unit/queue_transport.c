@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/queue_transport.c - device/transport.h on a link of its own: which WQEs an operation
+ * tests/unit/queue_transport.c - device/queued.h on a link of its own: which WQEs an operation
  * becomes, in which order they leave, and what each kind of NIC gets.  What arrives on real ranks is
  * tests/contract/transport.c.
  */

@@ -2,8 +2,8 @@
 /*
  * oriel/device/atomic.h - bodies of device.h: 8-byte atomics on a peer's window buffer.
  *
- * The leader does it once; the old value reaches every thread of the group.  acq_rel at system
- * scope, so a compare_swap can be a lock.
+ * The leader makes the atomic once, and the old value reaches every thread of the group.  Its
+ * order is release and acquire at system scope, so a compare_swap can be a lock.
  */
 #ifndef ORIEL_DEVICE_ATOMIC_H
 #define ORIEL_DEVICE_ATOMIC_H
@@ -35,17 +35,36 @@ ORIEL_DEV int ori_check_atomic(const struct oriel_window_dev *win, struct oriel_
 	return err;
 }
 
+/* The arguments of an atomic. */
+struct ori_atomic_args {
+	int32_t what; /* ORI_ATOMIC_* */
+	int32_t peer;
+	uint64_t offset, expected, value;
+};
+
+ORIEL_DEV struct ori_atomic_args ori_atomic_args_of(int what, int peer, uint64_t offset,
+						    uint64_t expected, uint64_t value)
+{
+	struct ori_atomic_args args;
+
+	args.what = what;
+	args.peer = peer;
+	args.offset = offset;
+	args.expected = expected;
+	args.value = value;
+	return args;
+}
+
 /* By one thread.  A NIC has no swap of one block: compare-swap until nobody came in between. */
-ORIEL_DEV_OUT int ori_swap_queued(const struct ori_op_context *scope, const struct oriel_link *link,
-				  uint32_t lane, uint32_t block, uint64_t offset,
-				  const uint32_t *key, uint64_t value, uint64_t *old)
+ORIEL_DEV_OUT int ori_swap_queued(const struct ori_op_context *context,
+				  const struct ori_fetch *fetch, uint64_t value, uint64_t *old)
 {
 	uint64_t guess = 0;
 	uint32_t tries;
 	int err;
 
 	for (tries = 0; tries < ORI_SWAP_TRIES; tries++) {
-		err = ori_fetch_atomic(scope, link, lane, block, 1, offset, key, guess, value, old);
+		err = ori_fetch_atomic(context, fetch, 1, guess, value, old);
 		if (err || *old == guess)
 			return err;
 		guess = *old;
@@ -53,13 +72,12 @@ ORIEL_DEV_OUT int ori_swap_queued(const struct ori_op_context *scope, const stru
 	return ORIEL_ETIMEDOUT;
 }
 
-ORIEL_DEV_OUT int ori_atomic_queued(ORI_WIN, const struct oriel_window_link *l, int what,
-				    uint64_t offset, uint64_t expected, uint64_t value,
-				    uint64_t *old)
+ORIEL_DEV_OUT int ori_atomic_queued(const struct oriel_window_dev *win, struct oriel_group g,
+				    const struct oriel_window_link *l, struct ori_atomic_args args,
+				    uint64_t *before)
 {
-	struct ori_op_context scope;
-	uint64_t before = 0;
-	uint32_t lane;
+	struct ori_op_context context;
+	struct ori_fetch fetch;
 	int err;
 
 	if (!l)
@@ -71,75 +89,88 @@ ORIEL_DEV_OUT int ori_atomic_queued(ORI_WIN, const struct oriel_window_link *l, 
 	if (err)
 		return err;
 	if (oriel_group_is_leader(g)) {
-		scope = ori_window_context(win);
-		lane = ori_lane_of(l->link, g);
-		offset += l->buffer_skew;
-		if (what == ORI_ATOMIC_SWAP)
-			err = ori_swap_queued(&scope, l->link, lane, g.block, offset, l->buffer_key,
-					      value, &before);
+		context = ori_window_context(win);
+		fetch = ori_window_fetch(l, g, args.offset);
+		if (args.what == ORI_ATOMIC_SWAP)
+			err = ori_swap_queued(&context, &fetch, args.value, before);
 		else
-			err = ori_fetch_atomic(&scope, l->link, lane, g.block,
-					       what == ORI_ATOMIC_COMPARE_SWAP, offset,
-					       l->buffer_key, expected, value, &before);
+			err = ori_fetch_atomic(&context, &fetch,
+					       args.what == ORI_ATOMIC_COMPARE_SWAP, args.expected,
+					       args.value, before);
 	}
-	err = ori_group_agree_value(g, err, &before);
-	if (!err && old)
-		*old = before;
-	return err;
+	return ori_group_agree_value(g, err, before);
 }
 
-ORIEL_DEV_OUT int ori_atomic(ORI_WIN, const char *call, int what, int peer, uint64_t offset,
-			     uint64_t expected, uint64_t value, uint64_t *old)
+ORIEL_DEV int ori_atomic_mapped(const struct oriel_window_dev *win, struct oriel_group g,
+				const struct oriel_window_peer *p, struct ori_atomic_args args,
+				uint64_t *before)
 {
-	const struct oriel_window_peer *p;
-	uint64_t *word, before = 0;
-	int err = 0;
-
-	if (win->checked)
-		err = ori_check_atomic(win, g, call, peer, offset);
-	if (err)
-		return err;
-	p = ori_peer_entry(win, peer);
-	if (!ori_peer_is_mapped(p))
-		return ori_atomic_queued(win, g, p->link, what, offset, expected, value, old);
-	if (p->flags & ORIEL_PEER_NO_ATOMICS)
-		return ori_refuse(win, g, ORIEL_EUNSUPPORTED, call,
-				  "no native atomics between this GPU and the peer's; rank",
-				  (uint64_t)peer, 0);
+	uint64_t *word = (uint64_t *)(void *)(p->buffer + args.offset);
 	/* The group's earlier work comes before the atomic, as with a signal. */
-	err = ori_agree_window(win, g);
+	int err = ori_agree_window(win, g);
+
 	if (err)
 		return err;
 	if (oriel_group_is_leader(g)) {
-		word = (uint64_t *)(void *)(p->buffer + offset);
-		if (what == ORI_ATOMIC_ADD)
-			before = ori_fetch_add_acq_rel_sys(word, value);
-		else if (what == ORI_ATOMIC_SWAP)
-			before = ori_swap_acq_rel_sys(word, value);
+		/*
+		 * [FETCH3] release and acquire, system scope; partner: [FETCH3] of another rank
+		 * on this word.  Publishes what the group wrote, and orders what it does next.
+		 * Without it a lock made of compare_swap would let its holder read old data.
+		 */
+		if (args.what == ORI_ATOMIC_ADD)
+			*before = ori_fetch_add_acq_rel_sys(word, args.value);
+		else if (args.what == ORI_ATOMIC_SWAP)
+			*before = ori_swap_acq_rel_sys(word, args.value);
 		else
-			before = ori_compare_swap_acq_rel_sys(word, expected, value);
+			*before = ori_compare_swap_acq_rel_sys(word, args.expected, args.value);
 	}
-	err = ori_group_agree_value(g, 0, &before);
+	return ori_group_agree_value(g, 0, before);
+}
+
+ORIEL_DEV_OUT int ori_atomic(const struct oriel_window_dev *win, struct oriel_group g,
+			     const char *call, struct ori_atomic_args args, uint64_t *old)
+{
+	const struct oriel_window_peer *p;
+	uint64_t before = 0;
+	int err = win->checked ? ori_check_atomic(win, g, call, args.peer, args.offset) : 0;
+
+	if (err)
+		return err;
+	p = ori_peer_entry(win, args.peer);
+	if (!ori_peer_is_mapped(p))
+		err = ori_atomic_queued(win, g, p->link, args, &before);
+	else if (p->flags & ORIEL_PEER_NO_ATOMICS)
+		err = ori_refuse(win, g, ORIEL_EUNSUPPORTED, call,
+				 "no native atomics between this GPU and the peer's; rank",
+				 (uint64_t)args.peer, 0);
+	else
+		err = ori_atomic_mapped(win, g, p, args, &before);
 	if (!err && old)
 		*old = before;
 	return err;
 }
 
-ORIEL_DEV int oriel_fetch_add(ORI_WIN, int peer, uint64_t offset, uint64_t value, uint64_t *old)
+ORIEL_DEV int oriel_fetch_add(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			      uint64_t offset, uint64_t value, uint64_t *old)
 {
-	return ori_atomic(win, g, "fetch_add", ORI_ATOMIC_ADD, peer, offset, 0, value, old);
+	return ori_atomic(win, g, "fetch_add",
+			  ori_atomic_args_of(ORI_ATOMIC_ADD, peer, offset, 0, value), old);
 }
 
-ORIEL_DEV int oriel_swap(ORI_WIN, int peer, uint64_t offset, uint64_t value, uint64_t *old)
+ORIEL_DEV int oriel_swap(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			 uint64_t offset, uint64_t value, uint64_t *old)
 {
-	return ori_atomic(win, g, "swap", ORI_ATOMIC_SWAP, peer, offset, 0, value, old);
+	return ori_atomic(win, g, "swap",
+			  ori_atomic_args_of(ORI_ATOMIC_SWAP, peer, offset, 0, value), old);
 }
 
-ORIEL_DEV int oriel_compare_swap(ORI_WIN, int peer, uint64_t offset, uint64_t expected,
-				 uint64_t value, uint64_t *old)
+ORIEL_DEV int oriel_compare_swap(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+				 uint64_t offset, uint64_t expected, uint64_t value, uint64_t *old)
 {
-	return ori_atomic(win, g, "compare_swap", ORI_ATOMIC_COMPARE_SWAP, peer, offset, expected,
-			  value, old);
+	return ori_atomic(win, g, "compare_swap",
+			  ori_atomic_args_of(ORI_ATOMIC_COMPARE_SWAP, peer, offset, expected,
+					     value),
+			  old);
 }
 
 #endif

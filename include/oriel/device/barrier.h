@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * oriel/device/barrier.h - bodies of device.h: barrier_arrive_wait, barrier, their halves, barrier_peer.
+ * oriel/device/barrier.h - bodies of device.h: the barriers.
  *
  * Arrivals are counted per pair: arrival_sent[p][id] is how often I arrived at p, and
  * arrival_words[p][id] how often p arrived at me.  Both ends of a pair make the same sequence of
- * calls on an id, so I wait until p has arrived as often as I have (of a queued p the sum of its
- * NICs' words).  Counts run for ever in
- * window memory: launches, late ranks and a barrier_peer in between need no reset, and an early
- * arrival for the next round cannot stand in for a missing one of another rank.
+ * calls on an id, so I wait until p has arrived as often as I have.  The arrivals of a queued p
+ * are the sum of its NICs' words.  Counts run for ever in window memory: launches, late ranks and
+ * a barrier_peer in between need no reset.  An early arrival for the next round cannot stand in
+ * for a missing one of another rank.
  *
- * Only mapped peers' part is inlined: called by address, the handle would be read through caches
- * that every acquire empties.
+ * Only the part for mapped peers is inlined.  A function that is called takes the handle by
+ * address, and reads it through caches that every acquire empties.
  */
 #ifndef ORIEL_DEVICE_BARRIER_H
 #define ORIEL_DEVICE_BARRIER_H
@@ -58,30 +58,9 @@ ORIEL_DEV int ori_await(const struct oriel_window_dev *win, struct ori_spin *s, 
 	return ori_word_wait_count(s, &win->arrival_words[i]);
 }
 
-/*
- * A barrier that ended without its peers leaves the pair's counts apart, so the window is of no
- * more use: its first failure is kept and every later call returns it.
- */
-ORIEL_DEV_OUT int ori_fail_window(const struct oriel_window_dev *win, int err, int peer)
-{
-	const struct oriel_window_peer *p = ori_peer_entry(win, peer);
-	uint64_t first, failure = ORIEL_FAILURE_LATE(err, peer, win->comm.rank);
-
-	if (err != ORIEL_ETIMEDOUT && err != ORIEL_EMISMATCH)
-		return err;
-	/* Whoever gives up because of an earlier failure passes that one on. */
-	first = ori_compare_swap_acq_rel_sys(win->failure, 0, failure);
-	failure = first ? first : failure;
-	/* The peer's half is of no more use either: it should not wait for what will not come. */
-	if (p->failure)
-		ori_tell_failure(p, failure);
-	else if (p->link)
-		ori_fail_queued(win, p->link, failure);
-	return err;
-}
-
 /* Checked windows: is another group inside a barrier call on this id? */
-ORIEL_DEV_OUT int ori_barrier_enter(ORI_WIN, const char *call, int id)
+ORIEL_DEV_OUT int ori_barrier_enter(const struct oriel_window_dev *win, struct oriel_group g,
+				    const char *call, int id)
 {
 	int agreed, err;
 
@@ -90,13 +69,17 @@ ORIEL_DEV_OUT int ori_barrier_enter(ORI_WIN, const char *call, int id)
 		err = ori_check_live(win, g, call);
 	if (err)
 		return err;
+	/*
+	 * [BARRIER2] acquire, device scope; partner [BARRIER3]: the last group's counts of
+	 * arrivals are seen.  The two steps back below have no partner: that group did nothing.
+	 */
 	if (oriel_group_is_leader(g) && ori_fetch_add32_acq_rel(&win->barrier_users[id], 1) != 0) {
 		ori_fetch_add32_acq_rel(&win->barrier_users[id], (uint32_t)-1);
 		err = ori_refuse(win, g, ORIEL_EBUSY, call,
 				 "another group is in a barrier of this id", (uint64_t)id, 1);
 	}
 	agreed = ori_group_agree(g, err);
-	/* A group that broke up at the meeting is not inside. */
+	/* A group that broke up at the meeting is not inside; no partner, it did nothing. */
 	if (agreed && !err && oriel_group_is_leader(g))
 		ori_fetch_add32_acq_rel(&win->barrier_users[id], (uint32_t)-1);
 	return agreed;
@@ -104,6 +87,10 @@ ORIEL_DEV_OUT int ori_barrier_enter(ORI_WIN, const char *call, int id)
 
 ORIEL_DEV_OUT void ori_barrier_leave(uint32_t *users)
 {
+	/*
+	 * [BARRIER3] release, device scope: groups of one rank; partner [BARRIER2].  Publishes
+	 * the counts of arrivals.  Without it the next group could arrive with an old count.
+	 */
 	ori_fetch_add32_acq_rel(users, (uint32_t)-1);
 }
 
@@ -112,7 +99,8 @@ ORIEL_DEV_OUT void ori_barrier_leave(uint32_t *users)
 #define ORI_FLUSH 4
 
 /* By the leader: flush of queued peers, all of them before the first arrival anywhere. */
-ORIEL_DEV_OUT int ori_flush_some(ORI_WIN, int first, int last)
+ORIEL_DEV_OUT int ori_flush_some(const struct oriel_window_dev *win, struct oriel_group g,
+				 int first, int last)
 {
 	const struct oriel_window_peer *p;
 	int peer, err = 0;
@@ -125,7 +113,8 @@ ORIEL_DEV_OUT int ori_flush_some(ORI_WIN, int first, int last)
 	return err;
 }
 
-ORIEL_DEV_OUT int ori_arrive_some(ORI_WIN, int id, int first, int last)
+ORIEL_DEV_OUT int ori_arrive_some(const struct oriel_window_dev *win, struct oriel_group g, int id,
+				  int first, int last)
 {
 	const struct oriel_window_peer *p;
 	int peer, err = 0;
@@ -142,7 +131,7 @@ ORIEL_DEV_OUT int ori_arrive_some(ORI_WIN, int id, int first, int last)
 	return err;
 }
 
-/* Before anybody is arrived at: who cannot reach all leaves no half of a barrier behind. */
+/* Before the first arrival: a rank that cannot reach all leaves no half of a barrier behind. */
 ORIEL_DEV_OUT int ori_reaches_some(const struct oriel_window_dev *win, int first, int last)
 {
 	int peer;
@@ -154,9 +143,10 @@ ORIEL_DEV_OUT int ori_reaches_some(const struct oriel_window_dev *win, int first
 }
 
 /* By the leader, before the lanes arrive at mapped peers. */
-ORIEL_DEV int ori_meet_queued(ORI_WIN, int id, int first, int last, int parts)
+ORIEL_DEV int ori_meet_queued(const struct oriel_window_dev *win, struct oriel_group g, int id,
+			      int first, int last, int parts)
 {
-	/* A window that a queued peer gave up must not be arrived at: nobody could wait it out. */
+	/* No arrival at a window that a queued peer gave up: nobody could wait for its end. */
 	int err = ori_failed_anywhere(&win->comm, win->failure);
 
 	if (!err && win->absent_peers)
@@ -173,7 +163,8 @@ ORIEL_DEV int ori_meet_queued(ORI_WIN, int id, int first, int last, int parts)
  * and waits for its own, so that eight ranks take no longer than two.  `sent` is the count of the
  * lane's first peer, loaded before the group met; the lane has few others.
  */
-ORIEL_DEV void ori_arrive_lane(ORI_WIN, uint32_t lanes, int id, int first, int last, uint64_t sent)
+ORIEL_DEV void ori_arrive_lane(const struct oriel_window_dev *win, struct oriel_group g,
+			       uint32_t lanes, int id, int first, int last, uint64_t sent)
 {
 	int peer;
 
@@ -187,7 +178,8 @@ ORIEL_DEV void ori_arrive_lane(ORI_WIN, uint32_t lanes, int id, int first, int l
 	}
 }
 
-ORIEL_DEV int ori_await_lane(ORI_WIN, uint32_t lanes, int id, int first, int last)
+ORIEL_DEV int ori_await_lane(const struct oriel_window_dev *win, struct oriel_group g,
+			     uint32_t lanes, int id, int first, int last)
 {
 	struct ori_spin s;
 	int peer, err = 0;
@@ -206,7 +198,8 @@ ORIEL_DEV int ori_await_lane(ORI_WIN, uint32_t lanes, int id, int first, int las
 }
 
 /* Flushes, arrives at ranks [first, last) but self, waits for them, in any window. */
-ORIEL_DEV int ori_barrier_any(ORI_WIN, const char *call, int id, int first, int last, int parts)
+ORIEL_DEV int ori_barrier_any(const struct oriel_window_dev *win, struct oriel_group g,
+			      const char *call, int id, int first, int last, int parts)
 {
 	uint32_t lanes = ori_group_lanes(g);
 	struct ori_failures look = { 0, 0 };
@@ -244,7 +237,8 @@ ORIEL_DEV int ori_barrier_any(ORI_WIN, const char *call, int id, int first, int 
 	return err;
 }
 
-ORIEL_DEV_OUT int ori_barrier_out(ORI_WIN, const char *call, int id, int first, int last, int parts)
+ORIEL_DEV_OUT int ori_barrier_out(const struct oriel_window_dev *win, struct oriel_group g,
+				  const char *call, int id, int first, int last, int parts)
 {
 	return ori_barrier_any(win, g, call, id, first, last, parts);
 }
@@ -267,13 +261,15 @@ ORIEL_DEV int ori_await_mapped(const struct oriel_window_dev *win, int peer, int
 
 /*
  * The same where all of the ranks are mapped and each has a lane of its own, so that nothing is
- * left to share out.  Count and failure words are on their way while the group meets and while the
- * first half of the release runs; the count stays in a register from the arrival to the wait.
+ * left to share out.  Count and failure words are on their way while the group meets and while
+ * the first half of the release runs; the count stays in a register from the arrival to the wait.
  *
- * Order: what the group wrote comes before the meeting, and that before each lane's [S1]; each
- * lane's [W1] comes before the agreement, and that before what any thread of the group reads.
+ * Order: what the group wrote comes before the meeting [GROUP1], and that before each lane's
+ * [BARRIER1].  Each lane's [SIG2] comes before the agreement, which is [GROUP1] again, and that
+ * before what any thread of the group reads.
  */
-ORIEL_DEV int ori_barrier_lanes(ORI_WIN, int id, int first, int last, int parts)
+ORIEL_DEV int ori_barrier_lanes(const struct oriel_window_dev *win, struct oriel_group g, int id,
+				int first, int last, int parts)
 {
 	int peer = first + (int)g.thread, err;
 	struct ori_failures look = { 0, 0 };
@@ -296,7 +292,7 @@ ORIEL_DEV int ori_barrier_lanes(ORI_WIN, int id, int first, int last, int parts)
 	}
 	err = oriel_group_sync(g);
 	if (peer < last) {
-		/* [S1], first half; the second one is the store below. */
+		/* The first half of [BARRIER1]; the second one is the store below. */
 		if (parts & ORI_ARRIVE)
 			ori_release_begin();
 		ori_release_hold(g, last - first);
@@ -305,7 +301,13 @@ ORIEL_DEV int ori_barrier_lanes(ORI_WIN, int id, int first, int last, int parts)
 		} else if (peer != win->comm.rank) {
 			if (parts & ORI_ARRIVE) {
 				count++;
-				ori_release_store(there, count); /* [S1] */
+				/*
+				 * [BARRIER1] release, system scope; partner [SIG2] in
+				 * ori_word_wait_count().  Publishes what this group put to the
+				 * peer.  Without it the peer leaves the barrier and reads old
+				 * bytes of its buffer.
+				 */
+				ori_release_store(there, count);
 				ori_wake(waiters);
 				ori_store_relaxed_sys(ori_arrivals_sent(win, peer, id), count);
 			}
@@ -317,7 +319,8 @@ ORIEL_DEV int ori_barrier_lanes(ORI_WIN, int id, int first, int last, int parts)
 }
 
 /* The body of all calls below: the short way is inlined, the other one called on a GPU. */
-ORIEL_DEV int ori_barrier_steps(ORI_WIN, const char *call, int id, int first, int last, int parts)
+ORIEL_DEV int ori_barrier_steps(const struct oriel_window_dev *win, struct oriel_group g,
+				const char *call, int id, int first, int last, int parts)
 {
 	if (!win->checked && !win->queued_peers && last - first <= (int)ori_group_lanes(g))
 		return ori_barrier_lanes(win, g, id, first, last, parts);
@@ -325,30 +328,33 @@ ORIEL_DEV int ori_barrier_steps(ORI_WIN, const char *call, int id, int first, in
 			      ori_barrier_any(win, g, call, id, first, last, parts);
 }
 
-ORIEL_DEV int oriel_barrier_arrive_wait(ORI_WIN, int id)
+ORIEL_DEV int oriel_barrier_arrive_wait(const struct oriel_window_dev *win, struct oriel_group g,
+					int id)
 {
-	return ori_barrier_steps(win, g, "barrier_arrive_wait", id, 0, win->comm.nranks, ORI_ARRIVE | ORI_WAIT);
+	return ori_barrier_steps(win, g, "barrier_arrive_wait", id, 0, win->comm.nranks,
+				 ORI_ARRIVE | ORI_WAIT);
 }
 
 /* Mapped peers: the group's copies are done when it has met, so the flush is the agreement. */
-ORIEL_DEV int oriel_barrier(ORI_WIN, int id)
+ORIEL_DEV int oriel_barrier(const struct oriel_window_dev *win, struct oriel_group g, int id)
 {
 	return ori_barrier_steps(win, g, "barrier", id, 0, win->comm.nranks,
 				 ORI_FLUSH | ORI_ARRIVE | ORI_WAIT);
 }
 
-ORIEL_DEV int oriel_barrier_arrive(ORI_WIN, int id)
+ORIEL_DEV int oriel_barrier_arrive(const struct oriel_window_dev *win, struct oriel_group g, int id)
 {
 	return ori_barrier_steps(win, g, "barrier_arrive", id, 0, win->comm.nranks,
 				 ORI_FLUSH | ORI_ARRIVE);
 }
 
-ORIEL_DEV int oriel_barrier_wait(ORI_WIN, int id)
+ORIEL_DEV int oriel_barrier_wait(const struct oriel_window_dev *win, struct oriel_group g, int id)
 {
 	return ori_barrier_steps(win, g, "barrier_wait", id, 0, win->comm.nranks, ORI_WAIT);
 }
 
-ORIEL_DEV int oriel_barrier_peer(ORI_WIN, int peer, int id)
+ORIEL_DEV int oriel_barrier_peer(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+				 int id)
 {
 	int err = 0;
 

@@ -2,8 +2,9 @@
 /*
  * oriel/device/counter.h - bodies of device.h: counters.
  *
- * A word per (peer, id) in this rank's memory: how many of its operations to the peer that named the
- * counter are complete.  Resets move a base, as with signals: the word may be a NIC's to write.
+ * One word per (peer, id) in this rank's memory says how many of its operations to the peer that
+ * named the counter are complete.  Resets move a base, as with signals, because a NIC may write
+ * the word.
  */
 #ifndef ORIEL_DEVICE_COUNTER_H
 #define ORIEL_DEVICE_COUNTER_H
@@ -17,7 +18,7 @@ ORIEL_DEV uint64_t ori_counter_sum(const struct oriel_window_dev *win, int peer,
 	uint32_t lane;
 
 	for (lane = 0; lane < win->counter_lanes; lane++)
-		/* [W1] acquire; partner [S1] in ori_count(), or the NIC's add. */
+		/* [SIG4] acquire, system scope; partner [SIG1], or [SOFT7], [PROXY7] or the NIC. */
 		sum += ori_load_acquire_sys(ori_counter_word(win, peer, lane, id));
 	return sum;
 }
@@ -33,7 +34,10 @@ ORIEL_DEV uint64_t oriel_read_counter(const struct oriel_window_dev *win, int pe
 	       ori_load_relaxed_sys(ori_counter_base(win, peer, id));
 }
 
-/* The count is reached: of operations that succeeded?  Asked where a NIC may have counted one that did not. */
+/*
+ * The count is reached: did all counted operations succeed?  Asked where the NIC also counts
+ * operations that failed.
+ */
 ORIEL_DEV int ori_counter_verify(const struct oriel_window_dev *win, int peer)
 {
 	const struct oriel_window_link *l = NULL;
@@ -49,7 +53,8 @@ ORIEL_DEV int ori_counter_verify(const struct oriel_window_dev *win, int peer)
 	return err;
 }
 
-ORIEL_DEV int oriel_wait_counter(ORI_WIN, int peer, int id, int cmp, uint64_t value)
+ORIEL_DEV int oriel_wait_counter(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+				 int id, int cmp, uint64_t value)
 {
 	struct ori_spin s;
 	uint64_t have;
@@ -86,7 +91,8 @@ ORIEL_DEV int oriel_wait_counter(ORI_WIN, int peer, int id, int cmp, uint64_t va
 	return ori_group_agree(g, err);
 }
 
-ORIEL_DEV int oriel_wait_counter_all(ORI_WIN, int id, uint64_t value)
+ORIEL_DEV int oriel_wait_counter_all(const struct oriel_window_dev *win, struct oriel_group g,
+				     int id, uint64_t value)
 {
 	struct ori_spin s;
 	uint64_t have;
@@ -122,7 +128,8 @@ ORIEL_DEV int oriel_wait_counter_all(ORI_WIN, int id, uint64_t value)
 	return ori_group_agree(g, err);
 }
 
-ORIEL_DEV int oriel_reset_counter(ORI_WIN, int peer, int id)
+ORIEL_DEV int oriel_reset_counter(const struct oriel_window_dev *win, struct oriel_group g,
+				  int peer, int id)
 {
 	int err = 0;
 

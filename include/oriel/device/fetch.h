@@ -1,36 +1,51 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * oriel/device/fetch.h - values fetched from queued peers: where they land, and how one waits for them.
+ * oriel/device/fetch.h - values fetched from queued peers: where they land, and the wait for
+ * them.
  *
- * A fetched value comes back into one of the comm's result slots, chosen by block and locked by the thread
- * that waits, so that another group's answer never lands on it.
+ * A fetched value comes back into one of the comm's result slots.  The block chooses the slot,
+ * and the thread that waits locks it, so that another group's answer never lands there.
  */
 #ifndef ORIEL_DEVICE_FETCH_H
 #define ORIEL_DEVICE_FETCH_H
 
 #include "post.h"
 
-/* [L1] acquire; partner [L2] in ori_result_give(). */
-ORIEL_DEV int ori_result_take(const struct ori_op_context *scope, uint32_t block, uint32_t *slot)
+/* Where a value is fetched from, and on whose behalf. */
+struct ori_fetch {
+	const struct oriel_link *link;
+	uint32_t lane;
+	uint32_t block; /* chooses the result slot */
+	uint64_t remote;
+	const uint32_t *rkey; /* [nic] */
+};
+
+/* Locks the result slot of a block. */
+ORIEL_DEV int ori_result_take(const struct ori_op_context *context, uint32_t block, uint32_t *slot)
 {
 	struct oriel_result *r;
 	struct ori_spin s;
 	int err = 0;
 
 	*slot = block % ORIEL_RESULT_SLOTS;
-	r = &scope->comm->results[*slot];
-	ori_spin_begin(&s, scope->comm, scope->window_failure, ORIEL_OP_QUEUE, scope->comm->rank,
-		       (int)*slot, scope->window, 0);
+	r = &context->comm->results[*slot];
+	ori_spin_begin(&s, context->comm, context->window_failure, ORIEL_OP_QUEUE,
+		       context->comm->rank, (int)*slot, context->window, 0);
+	/* [FETCH1] acquire, system scope; partner [FETCH2]: the last user has read its value. */
 	while (!err && ori_compare_swap_acq_rel_sys(&r->lock, 0, 1) != 0)
 		err = ori_spin(&s, 1);
 	ori_spin_end(&s);
 	return err;
 }
 
-ORIEL_DEV void ori_result_give(const struct ori_op_context *scope, uint32_t slot)
+ORIEL_DEV void ori_result_give(const struct ori_op_context *context, uint32_t slot)
 {
-	/* [L2] release; partner [L1]. */
-	ori_store_release_sys(&scope->comm->results[slot].lock, 0);
+	/*
+	 * [FETCH2] release, system scope; partner [FETCH1].  This thread has read the words.
+	 * Without it the next user's NIC could overwrite them before the load, and two groups get
+	 * one value.
+	 */
+	ori_store_release_sys(&context->comm->results[slot].lock, 0);
 }
 
 /* What the NIC put there, in the half of control memory it writes. */
@@ -46,33 +61,39 @@ ORIEL_DEV uint64_t ori_result_address(uint32_t slot)
 }
 
 /* 1 to 32 bytes of the peer's memory, by one thread. */
-ORIEL_DEV_OUT int ori_fetch_bytes(const struct ori_op_context *scope, const struct oriel_link *link,
-				  uint32_t n, uint32_t block, uint64_t remote, const uint32_t *rkey,
-				  void *out, uint64_t bytes)
+ORIEL_DEV_OUT int ori_fetch_bytes(const struct ori_op_context *context,
+				  const struct ori_fetch *fetch, void *out, uint64_t bytes)
 {
-	struct oriel_queue *q = link->lanes[n].main;
+	struct oriel_queue *q = fetch->link->lanes[fetch->lane].main;
+	struct ori_post read;
 	uint32_t slot;
-	int err = ori_result_take(scope, block, &slot);
+	int err = ori_result_take(context, fetch->block, &slot);
 
 	if (err)
 		return err;
-	err = ori_queue_read(scope, link, n, remote, rkey, ori_result_address(slot),
-			     scope->comm->result_key, bytes);
+	ori_post_init(&read);
+	read.remote = fetch->remote;
+	read.rkey = fetch->rkey;
+	read.local = ori_result_address(slot);
+	read.lkey = context->comm->result_key;
+	read.bytes = bytes;
+	err = ori_queue_read(context, fetch->link, fetch->lane, &read);
 	if (!err)
-		err = ori_queue_wait(scope, q, ori_load_acquire_sys(&q->produced));
-	if (!err)
-		memcpy(out, ori_result_words(scope->comm, slot), bytes);
-	/* After a failure the answer may still come: the slot stays locked, as the comm is of no use. */
-	if (!err)
-		ori_result_give(scope, slot);
-	return err;
+		err = ori_queue_wait(context, q, ori_queue_rung(q));
+	/* After a failure the answer may still come.  The slot stays locked: the comm is unusable. */
+	if (err)
+		return err;
+	memcpy(out, ori_result_words(context->comm, slot), bytes);
+	ori_result_give(context, slot);
+	return 0;
 }
 
 /*
- * Atomics of all ranks on a word are executed by one NIC of its rank, the first: NICs are atomic only
- * within themselves.  What the block has posted on a lane of another NIC must be there before.
+ * The lane of an atomic.  Atomics of all ranks on a word are executed by one NIC of its rank, the
+ * first: NICs are atomic only within themselves.  What the block has posted on a lane of another
+ * NIC must be there before.
  */
-ORIEL_DEV int ori_atomic_lane(const struct ori_op_context *scope, const struct oriel_link *link,
+ORIEL_DEV int ori_atomic_lane(const struct ori_op_context *context, const struct oriel_link *link,
 			      uint32_t *n)
 {
 	struct oriel_queue *q = link->lanes[*n].main;
@@ -80,47 +101,47 @@ ORIEL_DEV int ori_atomic_lane(const struct ori_op_context *scope, const struct o
 	if (link->lanes[*n].nic == 0)
 		return 0;
 	*n = 0;
-	return ori_queue_wait(scope, q, ori_load_acquire_sys(&q->produced));
+	return ori_queue_wait(context, q, ori_queue_rung(q));
 }
 
 /* fetch-add (compare == 0) or compare-swap; by one thread. */
-ORIEL_DEV_OUT int ori_fetch_atomic(const struct ori_op_context *scope,
-				   const struct oriel_link *link, uint32_t n, uint32_t block,
-				   int compare, uint64_t remote, const uint32_t *rkey,
-				   uint64_t expected, uint64_t value, uint64_t *old)
+ORIEL_DEV_OUT int ori_fetch_atomic(const struct ori_op_context *context,
+				   const struct ori_fetch *fetch, int compare, uint64_t expected,
+				   uint64_t value, uint64_t *old)
 {
-	const uint32_t *lkey = scope->comm->result_key;
 	const struct oriel_lane *lane;
 	struct oriel_queue *q;
-	uint32_t slot;
-	uint64_t base = 0;
-	int err = ori_atomic_lane(scope, link, &n);
+	struct ori_wqe *w;
+	uint32_t slot, n = fetch->lane, rkey, lkey;
+	uint64_t base;
+	int err = ori_atomic_lane(context, fetch->link, &n);
 
 	if (!err)
-		err = ori_result_take(scope, block, &slot);
+		err = ori_result_take(context, fetch->block, &slot);
 	if (err)
 		return err;
-	lane = &link->lanes[n];
+	lane = &fetch->link->lanes[n];
 	q = lane->main;
-	err = ori_queue_reserve(scope, q, 1, &base);
-	if (!err) {
-		struct ori_wqe *w = ori_queue_slot(q, base);
-
-		if (compare)
-			ori_wqe_compare_swap(w, base, q->qpn, remote, rkey[lane->nic], expected,
-					     value, ori_result_address(slot), lkey[lane->nic], 0);
-		else
-			ori_wqe_fetch_add(w, base, q->qpn, remote, rkey[lane->nic], value,
-					  ori_result_address(slot), lkey[lane->nic], 0);
-		err = ori_queue_publish(scope, q, base, 1);
-	}
+	rkey = fetch->rkey[lane->nic];
+	lkey = context->comm->result_key[lane->nic];
+	err = ori_queue_reserve(context, q, 1, &base);
+	if (err)
+		return err;
+	w = ori_queue_slot(q, base);
+	if (compare)
+		ori_wqe_compare_swap(w, base, q->qpn, fetch->remote, rkey, expected, value,
+				     ori_result_address(slot), lkey, 0);
+	else
+		ori_wqe_fetch_add(w, base, q->qpn, fetch->remote, rkey, value,
+				  ori_result_address(slot), lkey, 0);
+	err = ori_queue_publish(context, q, base, 1);
 	if (!err)
-		err = ori_queue_wait(scope, q, base + 1);
-	if (!err) {
-		*old = ori_result_words(scope->comm, slot)[0];
-		ori_result_give(scope, slot);
-	}
-	return err;
+		err = ori_queue_wait(context, q, base + 1);
+	if (err)
+		return err;
+	*old = ori_result_words(context->comm, slot)[0];
+	ori_result_give(context, slot);
+	return 0;
 }
 
 #endif

@@ -2,33 +2,16 @@
 /*
  * oriel/device/group.h - the threads that make one call together.
  *
- * A group is passed by value and folds away.  On CUDA: one thread, a warp, or a block.
- * On the CPU a block has 1 to 32 threads and is one warp; its barrier is real.
+ * A group is passed by value and folds away.  On CUDA: one thread, a warp, or a block.  On the
+ * CPU a block has 1 to 32 threads and is one warp; its barrier is real.
  *
  * Rule for every call of the device API: all threads of the group make it, with the same
- * arguments, and all get the same status.  ori_group_agree() is where that is brought about.
+ * arguments, and all get the same status.  ori_group_agree() brings that about.
  */
 #ifndef ORIEL_DEVICE_GROUP_H
 #define ORIEL_DEVICE_GROUP_H
 
-#include "port.h"
-
-#define ORIEL_GROUP_THREAD 0
-#define ORIEL_GROUP_WARP 1
-#define ORIEL_GROUP_BLOCK 2
-
-struct oriel_group {
-	uint32_t thread; /* this thread's index in the group */
-	uint32_t size;
-	uint32_t block; /* block of the launch the group belongs to */
-	uint32_t nblocks;
-	uint32_t scope; /* ORIEL_GROUP_* */
-	uint32_t reserved;
-	struct ori_block *shared; /* CPU: where the threads of the block meet */
-};
-
-/* What the calls of oriel/device.h begin with. */
-#define ORI_WIN const struct oriel_window_dev *win, struct oriel_group g
+#include "access.h"
 
 ORIEL_DEV struct oriel_group oriel_group_thread(void)
 {
@@ -94,9 +77,9 @@ ORIEL_DEV int oriel_group_is_leader(struct oriel_group g)
 
 #if ORIEL_ON_GPU
 /*
- * By all threads of a block that met: a verdict of those that have one to give, to all.  Who calls
- * this begins its next call with a barrier too, so the last readers are gone when the word is
- * written again.  Whichever of several stores stays is one of them.
+ * By all threads of a block that met: hands the verdict of a thread that has one to all.  The
+ * next call begins with a barrier too, so the last readers are gone when the word is written
+ * again.  If several threads store a verdict, any one of them stays.
  */
 ORIEL_DEV_OUT int ori_block_verdict(int gives, int verdict)
 {
@@ -116,7 +99,12 @@ ORIEL_DEV uint32_t ori_warp_mask(uint32_t lanes)
 
 /*
  * Group barrier that hands the leader's verdict (and `*value`, where asked for) to all.
- * What any thread of the group wrote before it is visible to all of them after it.
+ *
+ * [GROUP1] release and acquire among the group's threads; partner: [GROUP1] of the others.  What
+ * any thread of the group wrote before it is visible to all of them after it.  CUDA: bar.sync or
+ * bar.warp.sync.  CPU: the barrier of src/device/cpu/group.c.  Without it the leader's [SIG1]
+ * would publish its own stores only, and the peer would find holes in the data of the other
+ * threads.
  */
 ORIEL_DEV int ori_group_agree_value(struct oriel_group g, int verdict, uint64_t *value)
 {
@@ -159,7 +147,8 @@ ORIEL_DEV int ori_group_agree(struct oriel_group g, int verdict)
 }
 
 /*
- * The same where any thread may have the verdict: the first one found.  On the CPU only the leader has one.
+ * The same, [GROUP1], where any thread may have a verdict: the first one found.  On the CPU only
+ * the leader has one.
  */
 ORIEL_DEV int ori_group_agree_any(struct oriel_group g, int verdict)
 {
@@ -180,7 +169,7 @@ ORIEL_DEV int ori_group_agree_any(struct oriel_group g, int verdict)
 }
 
 /*
- * Threads of a group that share out its peers among them, from the leader on: on CUDA those of
+ * How many threads of a group, from the leader on, share its peers among them: on CUDA those of
  * its first warp, on the CPU the leader alone.
  */
 ORIEL_DEV uint32_t ori_group_lanes(struct oriel_group g)
@@ -219,9 +208,9 @@ ORIEL_DEV int ori_lanes_any(uint32_t lanes, int flag)
 }
 
 /*
- * By all the lanes: the sum of what they have, and whether one of them has a status that is not 0,
- * in *any.  A GPU adds up 32 bits of 32 lanes in one step: three of them, which do not wait for
- * each other, take 27, 27 and 10 bits of the number, and the third one the flag above those.
+ * By all the lanes: the sum of what they have, and whether one of them has a status that is not
+ * 0, in *any.  A GPU adds up 32 bits of 32 lanes in one step: three of them, which do not wait
+ * for each other, take 27, 27 and 10 bits of the number, and the third one the flag above those.
  */
 ORIEL_DEV uint64_t ori_lanes_sum(uint32_t lanes, uint64_t have, int err, int *any)
 {
@@ -242,7 +231,7 @@ ORIEL_DEV uint64_t ori_lanes_sum(uint32_t lanes, uint64_t have, int err, int *an
 	return have;
 }
 
-/* Barrier of the group's threads.  0, or (CPU) ORIEL_EABORTED when a thread never came. */
+/* [GROUP1] without a verdict.  0, or (CPU) ORIEL_EABORTED when a thread never came. */
 ORIEL_DEV int oriel_group_sync(struct oriel_group g)
 {
 #if ORIEL_ON_GPU

@@ -2,42 +2,32 @@
 /*
  * oriel/device/mapped.h - the transport layer's half for peers that can be loaded and stored.
  *
- * For people who build their own collectives: puts, signals, waits and staged streams on memory the
- * caller owns (oriel_alloc + oriel_buffer_exchange give the pointers).  The window is one user of
- * it.  `comm` is the handle of oriel_comm_device().
+ * For people who build their own collectives: puts, signals, waits and staged streams on memory
+ * the caller owns (oriel_alloc + oriel_buffer_exchange give the pointers).  The window is one
+ * user of it.  `comm` is the handle of oriel_comm_device().
  *
  * The one edge everything rests on:
- *   [S1] release store or add of a word, after the group's copies;
- *   [W1] acquire load of that word by the waiting leader, before the group goes on; in loops its two halves, polls
- *        and ori_poll_end().
- * Group barriers carry it to the other threads on both sides.
+ *   [SIG1] release store or add of a word, after the group's copies;
+ *   [SIG2] acquire of that word by the waiting leader, before the group goes on: polls, and
+ *          ori_poll_end() after the last one.
+ * Group barriers [GROUP1] carry it to the other threads on both sides.
  *
  * On a GPU a release is a fence of 0.5 us and a store, and what the store depends on (the failure
- * words, a count) need not be there when the fence begins.  So the short ways write [S1] as its two
- * halves, ori_release_begin() and ori_release_store() or ori_release_add(), by the same thread: the
- * release pattern of the PTX memory model, which is as good as st.release.  On the CPU the first
- * half is nothing and the second one is the release operation.
+ * words, a count) need not be there when the fence begins.  So the short ways write [SIG1] as its
+ * two halves, ori_release_begin() and ori_release_store() or ori_release_add(), by the same
+ * thread: the release pattern of the PTX memory model, which is as good as st.release.  On the
+ * CPU the first half is nothing and the second one is the release operation.
  */
 #ifndef ORIEL_DEVICE_MAPPED_H
 #define ORIEL_DEVICE_MAPPED_H
 
 #include "copy.h"
-#include "spin.h"
-
-/* Barrier of the group that hands the first failure, as its leader sees it, to all. */
-ORIEL_DEV int ori_agree_failure(const struct oriel_comm_dev *comm, const uint64_t *window_failure,
-				struct oriel_group g)
-{
-	struct ori_failures look = { 0, 0 };
-
-	if (oriel_group_is_leader(g))
-		look = ori_failures_load(comm, window_failure);
-	return ori_group_agree_failures(g, look);
-}
+#include "handle.h"
 
 /*
- * Between the halves, by the first n threads of a group: a compiler that moved the use of what was
- * asked for before the fence would wait for it there.  None moves it over a barrier of the warp.
+ * Between the halves, by the first n threads of a group.  A compiler could move the use of a
+ * value that was loaded before the fence up to the fence, and would wait for the value there.  No
+ * compiler moves it over a barrier of the warp.
  */
 ORIEL_DEV void ori_release_hold(struct oriel_group g, int n)
 {
@@ -65,7 +55,11 @@ ORIEL_DEV void ori_word_signal(uint64_t *word, int op, uint64_t value,
 {
 	uint64_t *at = ori_release_at(word);
 
-	/* [S1] release, system scope; partner [W1] in ori_word_wait(). */
+	/*
+	 * [SIG1] release, system scope; partner [SIG2], or [SIG3] and [SIG4] of single reads.
+	 * Publishes all that the group wrote before it met [GROUP1].  System scope: the reader is
+	 * another device or a CPU.  Without it the peer finds the new word beside old data.
+	 */
 	ori_release_begin();
 	ori_publish(at, op, value, waiters);
 }
@@ -87,7 +81,10 @@ ORIEL_DEV int ori_word_wait(struct ori_spin *s, const uint64_t *word, uint64_t b
 		for (more = ori_spin_polls(s); more && !ori_compare(have, cmp, s->want); more--)
 			have = ori_poll_sys(word) - base;
 	}
-	/* [W1] acquire, system scope, with the polls; partner [S1].  After a failure for nothing. */
+	/*
+	 * [SIG2] acquire, system scope, with the polls; partner [SIG1] or [BARRIER1], or [SOFT7],
+	 * [SOFT9], [PROXY7] of an engine, or the NIC.  After a failure it is made for nothing.
+	 */
 	ori_poll_end();
 	ori_spin_end(s);
 	return err;
@@ -110,14 +107,14 @@ ORIEL_DEV int ori_word_wait_count(struct ori_spin *s, const uint64_t *word)
 		if (err)
 			break;
 	}
-	/* [W1] acquire, system scope, with the polls; partner [S1]. */
+	/* [SIG2] acquire, system scope, with the polls; partner [SIG1] or [BARRIER1]. */
 	ori_poll_end();
 	return err;
 }
 
 /*
- * A count that comes through several NICs: one word for each, `stride` words apart, and the sum is what
- * has come.  Each only grows, so no sum is ever too high.
+ * A count that comes through several NICs: one word per NIC, `stride` words apart.  The count is
+ * their sum.  Each word only grows, so no sum is ever too high.
  */
 struct ori_nic_words {
 	const uint64_t *first;
@@ -135,7 +132,7 @@ ORIEL_DEV uint64_t ori_nic_words_poll(const struct ori_nic_words *w)
 	return sum;
 }
 
-/* As ori_word_wait(); out of line, for it is the way of queued peers alone. */
+/* As ori_word_wait(); out of line, because only queued peers take this way. */
 ORIEL_DEV_OUT int ori_nic_words_wait(struct ori_spin *s, const struct ori_nic_words *w,
 				     uint64_t base, int cmp)
 {
@@ -149,7 +146,7 @@ ORIEL_DEV_OUT int ori_nic_words_wait(struct ori_spin *s, const struct ori_nic_wo
 		for (more = ori_spin_polls(s); more && !ori_compare(have, cmp, s->want); more--)
 			have = ori_nic_words_poll(w) - base;
 	}
-	/* [W1] acquire, system scope, with the polls; partner [S1], or the NIC's add. */
+	/* [SIG2] acquire, system scope, with the polls; partner [SOFT7] or the NIC's add. */
 	ori_poll_end();
 	ori_spin_end(s);
 	return err;
@@ -168,7 +165,7 @@ ORIEL_DEV_OUT int ori_nic_words_wait_count(struct ori_spin *s, const struct ori_
 		for (more = ori_spin_polls(s); more && !ori_reached(have, s->want); more--)
 			have = ori_nic_words_poll(w);
 	}
-	/* [W1] acquire, system scope, with the polls; partner [S1], or the NIC's add. */
+	/* [SIG2] acquire, system scope, with the polls; partner [SOFT7] or the NIC's add. */
 	ori_poll_end();
 	return err;
 }
@@ -184,9 +181,9 @@ ORIEL_DEV int oriel_mapped_put(const struct oriel_comm_dev *comm, struct oriel_g
 }
 
 /*
- * `word` is the peer's, 8-byte aligned, and no one writes it but signals.  ORIEL_ADD is
- * ORIEL_EUNSUPPORTED on a peer whose GPU has no native atomics with this one: who may add there
- * is not known here.
+ * Signals a word of the peer, 8-byte aligned, that only signals write. Delivers what the group
+ * put before.  ORIEL_ADD is ORIEL_EUNSUPPORTED on a peer whose GPU has no native atomics with
+ * this one: it is not known here who else may add to the word.
  */
 ORIEL_DEV int oriel_mapped_signal(const struct oriel_comm_dev *comm, struct oriel_group g, int peer,
 				  uint64_t *word, int op, uint64_t value)
@@ -201,6 +198,7 @@ ORIEL_DEV int oriel_mapped_signal(const struct oriel_comm_dev *comm, struct orie
 	return err;
 }
 
+/* oriel_mapped_put(), then oriel_mapped_signal(). */
 ORIEL_DEV int oriel_mapped_put_signal(const struct oriel_comm_dev *comm, struct oriel_group g,
 				      int peer, void *dst, const void *src, uint64_t bytes,
 				      uint64_t *word, int op, uint64_t value)
@@ -223,101 +221,115 @@ ORIEL_DEV int oriel_mapped_wait(const struct oriel_comm_dev *comm, struct oriel_
 	return ori_group_agree(g, err);
 }
 
-/* ---- staged streams ---------------------------------------------------------------------------- */
+/* ---- staged streams -------------------------------------------------------------------------- */
 
 /*
  * A stream of slots in the receiver's memory.  The sender fills slot `cursor % depth` once the
- * receiver has emptied it, then raises `ready` [S1]; the receiver copies out, then raises
- * `free_count` in the sender's memory [S1].  Both counts only grow, so nothing is ever reset.
- * A length goes with each slot so that two ends which disagree fail instead of mixing messages; a
+ * receiver has emptied it, then raises `ready` [SIG1].  The receiver copies out, then raises
+ * `free_count` in the sender's memory [SIG1].  Both counts only grow, so nothing is ever reset. A
+ * length goes with each slot, so that two ends which disagree fail instead of mixing messages.  A
  * message of 0 bytes is one empty slot.
  */
-ORIEL_DEV_OUT int ori_channel_send(const struct oriel_comm_dev *comm,
-				   const uint64_t *window_failure, struct oriel_group g,
-				   const struct oriel_mapped_channel *ch, int id, int window,
-				   const void *src, uint64_t bytes)
+
+/* By the group: this end's cursor, or the first failure. */
+ORIEL_DEV int ori_channel_begin(const struct ori_op_context *context, struct oriel_group g,
+				const uint64_t *word, uint64_t *cursor)
 {
-	uint64_t cursor = 0, sent = 0;
-	struct ori_spin s;
-	int over = 0, err = 0;
+	int err = 0;
 
+	*cursor = 0;
 	if (oriel_group_is_leader(g)) {
-		err = ori_failed(comm, window_failure);
-		cursor = ori_load_relaxed_sys(ch->cursor);
+		err = ori_failed(context->comm, context->window_failure);
+		*cursor = ori_load_relaxed_sys(word);
 	}
-	err = ori_group_agree_value(g, err, &cursor);
-	while (!err && !over) {
-		uint64_t piece = bytes - sent < ch->slot_bytes ? bytes - sent : ch->slot_bytes;
-		uint64_t slot = cursor % ch->depth;
+	return ori_group_agree_value(g, err, cursor);
+}
 
-		if (oriel_group_is_leader(g)) {
-			ori_spin_begin(&s, comm, window_failure, ORIEL_OP_SEND, ch->peer, id,
-				       window, cursor + 1 - ch->depth);
-			err = ori_word_wait_count(&s, ch->free_count);
-			ori_spin_end(&s);
-		}
+/* By the leader: until a count of the stream with `peer` has reached `want`. */
+ORIEL_DEV int ori_channel_wait(const struct ori_op_context *context, int op, int peer, int id,
+			       const uint64_t *count, uint64_t want, int host)
+{
+	struct ori_spin s;
+	int err;
+
+	ori_spin_begin(&s, context->comm, context->window_failure, op, peer, id, context->window,
+		       want);
+	ori_spin_host(&s, host);
+	err = ori_word_wait_count(&s, count);
+	ori_spin_end(&s);
+	return err;
+}
+
+/* By the leader: until the slot of `cursor` is filled with what is left of the same message. */
+ORIEL_DEV int ori_channel_wait_filled(const struct ori_op_context *context,
+				      const struct oriel_mapped_channel *ch, int id,
+				      uint64_t cursor, uint64_t left, int host)
+{
+	int err = ori_channel_wait(context, ORIEL_OP_RECV, ch->peer, id, ch->ready, cursor + 1,
+				   host);
+
+	/* Relaxed: the wait acquired what was written before `ready`. */
+	if (!err && ori_load_relaxed_sys(&ch->lengths[cursor % ch->depth]) != left)
+		err = ORIEL_EMISMATCH;
+	return err;
+}
+
+ORIEL_DEV_OUT int ori_channel_send(struct ori_op_context context, struct oriel_group g,
+				   const struct oriel_mapped_channel *ch, int id, const void *src,
+				   uint64_t bytes)
+{
+	struct oriel_waiters *waiters = context.comm->peers[ch->peer].waiters;
+	uint64_t cursor, sent = 0, slot, piece;
+	int err = ori_channel_begin(&context, g, ch->cursor, &cursor), over = 0;
+
+	for (; !err && !over; sent += piece, over = sent == bytes) {
+		piece = bytes - sent < ch->slot_bytes ? bytes - sent : ch->slot_bytes;
+		slot = cursor % ch->depth;
+		if (oriel_group_is_leader(g))
+			err = ori_channel_wait(&context, ORIEL_OP_SEND, ch->peer, id,
+					       ch->free_count, cursor + 1 - ch->depth, 0);
 		err = ori_group_agree(g, err);
 		if (err)
 			break;
 		ori_group_copy(g, ch->slots + slot * ch->slot_bytes, (const uint8_t *)src + sent,
 			       piece);
-		err = ori_agree_failure(comm, window_failure, g);
+		err = ori_agree_failure(context.comm, context.window_failure, g);
 		if (err)
 			break;
 		cursor++;
 		if (oriel_group_is_leader(g)) {
-			/* what is left of the message; relaxed: published by the next line */
+			/* What is left of the message; relaxed: published by the next line. */
 			ori_store_relaxed_sys(&ch->lengths[slot], bytes - sent);
-			ori_word_signal(ch->ready, ORIEL_SET, cursor,
-					comm->peers[ch->peer].waiters);
+			ori_word_signal(ch->ready, ORIEL_SET, cursor, waiters);
 			ori_store_relaxed_sys(ch->cursor, cursor);
 		}
-		sent += piece;
-		over = sent == bytes;
 	}
 	return err;
 }
 
-ORIEL_DEV_OUT int ori_channel_recv(const struct oriel_comm_dev *comm,
-				   const uint64_t *window_failure, struct oriel_group g,
-				   const struct oriel_mapped_channel *ch, int id, int window,
-				   void *dst, uint64_t bytes)
+ORIEL_DEV_OUT int ori_channel_recv(struct ori_op_context context, struct oriel_group g,
+				   const struct oriel_mapped_channel *ch, int id, void *dst,
+				   uint64_t bytes)
 {
-	uint64_t cursor = 0, got = 0;
-	struct ori_spin s;
-	int over = 0, err = 0;
+	struct oriel_waiters *waiters = context.comm->peers[ch->peer].waiters;
+	uint64_t cursor, got = 0, slot, piece;
+	int err = ori_channel_begin(&context, g, ch->cursor, &cursor), over = 0;
 
-	if (oriel_group_is_leader(g)) {
-		err = ori_failed(comm, window_failure);
-		cursor = ori_load_relaxed_sys(ch->cursor);
-	}
-	err = ori_group_agree_value(g, err, &cursor);
-	while (!err && !over) {
-		uint64_t piece = bytes - got < ch->slot_bytes ? bytes - got : ch->slot_bytes;
-		uint64_t slot = cursor % ch->depth;
-
-		if (oriel_group_is_leader(g)) {
-			ori_spin_begin(&s, comm, window_failure, ORIEL_OP_RECV, ch->peer, id,
-				       window, cursor + 1);
-			err = ori_word_wait_count(&s, ch->ready);
-			ori_spin_end(&s);
-			/* relaxed: the wait acquired what the sender published before `ready` */
-			if (!err && ori_load_relaxed_sys(&ch->lengths[slot]) != bytes - got)
-				err = ORIEL_EMISMATCH;
-		}
+	for (; !err && !over; got += piece, over = got == bytes) {
+		piece = bytes - got < ch->slot_bytes ? bytes - got : ch->slot_bytes;
+		slot = cursor % ch->depth;
+		if (oriel_group_is_leader(g))
+			err = ori_channel_wait_filled(&context, ch, id, cursor, bytes - got, 0);
 		err = ori_group_agree(g, err);
 		if (err)
 			break;
 		ori_group_copy(g, (uint8_t *)dst + got, ch->slots + slot * ch->slot_bytes, piece);
-		err = ori_agree_failure(comm, window_failure, g);
+		err = ori_agree_failure(context.comm, context.window_failure, g);
 		if (err)
 			break;
-		got += piece;
-		over = got == bytes;
 		cursor++;
 		if (oriel_group_is_leader(g)) {
-			ori_word_signal(ch->free_count, ORIEL_SET, cursor,
-					comm->peers[ch->peer].waiters);
+			ori_word_signal(ch->free_count, ORIEL_SET, cursor, waiters);
 			ori_store_relaxed_sys(ch->cursor, cursor);
 		}
 	}
@@ -329,14 +341,14 @@ ORIEL_DEV int oriel_mapped_send(const struct oriel_comm_dev *comm, struct oriel_
 				const struct oriel_mapped_channel *channel, const void *src,
 				uint64_t bytes)
 {
-	return ori_channel_send(comm, NULL, g, channel, 0, -1, src, bytes);
+	return ori_channel_send(ori_comm_context(comm), g, channel, 0, src, bytes);
 }
 
 ORIEL_DEV int oriel_mapped_recv(const struct oriel_comm_dev *comm, struct oriel_group g,
 				const struct oriel_mapped_channel *channel, void *dst,
 				uint64_t bytes)
 {
-	return ori_channel_recv(comm, NULL, g, channel, 0, -1, dst, bytes);
+	return ori_channel_recv(ori_comm_context(comm), g, channel, 0, dst, bytes);
 }
 
 #endif

@@ -2,13 +2,12 @@
 /*
  * oriel/device/port.h - the only header that looks at the compiler.
  *
- * Gives the other device headers: function qualifiers, atomics whose names say order and
- * scope, a clock, a pause, and ORIEL_KERNEL.  Three faces: C11 and C++17 for CPU threads
- * (GCC/Clang atomics; real acquire and release operations, no standalone fences, so that
- * ThreadSanitizer sees every edge), and CUDA (inline PTX at system scope).
+ * Gives the other device headers: function qualifiers, ORIEL_KERNEL, the CPU's runtime, fences,
+ * hints and a pause.  It has three faces: C11 and C++17 for CPU threads, and CUDA.  Ordered
+ * loads, stores and adds are in access.h.
  *
- * __CUDA_ARCH__ chooses the body of a primitive here and nothing else anywhere: layouts and
- * signatures are the same for the host and the device pass.
+ * __CUDA_ARCH__ chooses the body of a primitive and nothing else: layouts and signatures are the
+ * same for the host and the device pass.
  */
 #ifndef ORIEL_DEVICE_PORT_H
 #define ORIEL_DEVICE_PORT_H
@@ -26,10 +25,11 @@
 #define ORIEL_DEV static inline __attribute__((always_inline, unused))
 #define ORIEL_DEV_OUT static __attribute__((noinline, unused))
 #endif
+
 /*
- * ORIEL_DEV folds into its caller: the short way of every call.  ORIEL_DEV_OUT is one function a
- * translation unit: posting to queues, streams, barriers.  With those inlined too a kernel of a dozen calls took
- * minutes to compile.
+ * ORIEL_DEV folds into its caller: the short way of every call.  ORIEL_DEV_OUT is one function
+ * per translation unit: posting to queues, streams, barriers.  With these inlined too, a kernel
+ * of a dozen calls took minutes to compile.
  */
 
 #if defined(__CUDA_ARCH__)
@@ -38,16 +38,14 @@
 #define ORIEL_ON_GPU 0
 #endif
 
-/*
- * A mistake made on purpose, built only with -DORIEL_MUTANT=n: tests/mutants/run.sh makes each and names
- * the test that finds it.
- */
-#ifndef ORIEL_MUTANT
-#define ORIEL_MUTANT 0
+/* fence.acquire and fence.release are of sm_90; the older fence does both, and drops the L1 too. */
+#if ORIEL_ON_GPU && __CUDA_ARCH__ >= 900 && __CUDACC_VER_MAJOR__ >= 13
+#define ORI_HALF_FENCES 1
+#else
+#define ORI_HALF_FENCES 0
 #endif
-#define ORI_MUTANT(n) (ORIEL_MUTANT == (n))
 
-/* ---- CPU runtime: slow paths, in src/device/cpu/ -------------------------------------- */
+/* ---- CPU runtime: slow paths, in src/device/cpu/ --------------------------------------------- */
 
 #ifdef __cplusplus
 extern "C" {
@@ -79,13 +77,13 @@ void oriel_cpu_report(const struct oriel_comm_dev *, const char *call, const cha
 }
 #endif
 
-/* ---- kernels ----------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 /*
- * A kernel as the host names it: ORIEL_KERNEL(name, type) defines one called `name`.  C and C++: its body
- * for the CPU; on a CUDA device oriel_launch() finds a function of that name in the images given to
- * oriel_kernels_add().  A .cu file: both bodies from one source; gpu_symbol is the __global__ function and
- * gpu_find asks the CUDA runtime of that program for its handle.
+ * A kernel as the host names it: ORIEL_KERNEL(name, type) defines one called `name`.  C and C++:
+ * its body for the CPU; on a CUDA device oriel_launch() finds a function of that name in the
+ * images given to oriel_kernels_add().  A .cu file: both bodies from one source; gpu_symbol is
+ * the __global__ function and gpu_find asks the CUDA runtime of that program for its handle.
  */
 struct oriel_kernel {
 	const char *name;
@@ -96,8 +94,8 @@ struct oriel_kernel {
 };
 
 /*
- * A kernel of a .cu file is noted before main(): comms on a GPU have it loaded when they open it.  Loaded at its
- * first launch it would wait for kernels that run, and those perhaps for this one.
+ * A kernel of a .cu file is noted before main(): comms on a GPU have it loaded when they open it.
+ * Loaded at its first launch it would wait for kernels that run, and those perhaps for this one.
  */
 struct oriel_kernel_note {
 	const struct oriel_kernel *kernel;
@@ -164,270 +162,12 @@ static inline int ori_cuda_find(const void *symbol, void **function)
 	static void name##_body(const args_type *a)
 #endif
 
-/* ---- atomics: 64-bit words at system scope --------------------------------------------- */
-
-ORIEL_DEV uint64_t ori_load_acquire_sys(const uint64_t *word)
-{
-#if ORIEL_ON_GPU
-	uint64_t v;
-	asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(word) : "memory");
-	return v;
-#else
-	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
-#endif
-}
-
-ORIEL_DEV uint64_t ori_load_relaxed_sys(const uint64_t *word)
-{
-#if ORIEL_ON_GPU
-	uint64_t v;
-	asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(word) : "memory");
-	return v;
-#else
-	return __atomic_load_n(word, __ATOMIC_RELAXED);
-#endif
-}
-
-ORIEL_DEV void ori_store_release_sys(uint64_t *word, uint64_t v)
-{
-#if ORIEL_ON_GPU
-	asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(word), "l"(v) : "memory");
-#else
-	__atomic_store_n(word, v, __ATOMIC_RELEASE);
-#endif
-}
-
-ORIEL_DEV void ori_store_relaxed_sys(uint64_t *word, uint64_t v)
-{
-#if ORIEL_ON_GPU
-	asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(word), "l"(v) : "memory");
-#else
-	__atomic_store_n(word, v, __ATOMIC_RELAXED);
-#endif
-}
+/* ---- fences ---------------------------------------------------------------------------------- */
 
 /*
- * An acquire in two halves, for loops that wait: polls, then once ori_poll_end(), by the same thread.  From sm_90 on
- * the polls are relaxed and the end is a fence, which drops the L1 once and not with every poll (sync of two ranks 1.09
- * instead of 1.17 us): the acquire pattern of the PTX memory model.  Elsewhere each poll is the acquire load: older
- * GPUs have no fence that only acquires, and ThreadSanitizer sees loads.
- */
-#if ORIEL_ON_GPU && __CUDA_ARCH__ >= 900 && __CUDACC_VER_MAJOR__ >= 13
-#define ORI_HALF_FENCES 1
-#else
-#define ORI_HALF_FENCES 0
-#endif
-
-ORIEL_DEV uint64_t ori_poll_sys(const uint64_t *word)
-{
-	return ORI_HALF_FENCES ? ori_load_relaxed_sys(word) : ori_load_acquire_sys(word);
-}
-
-ORIEL_DEV void ori_poll_end(void)
-{
-#if ORI_HALF_FENCES
-	asm volatile("fence.acquire.sys;" ::: "memory");
-#endif
-}
-
-/* A test that runs kernels on the CPU may look at each atomic before it is made. */
-#ifndef ORI_ATOMIC_LOOK
-#define ORI_ATOMIC_LOOK(word) ((void)0)
-#endif
-
-/* Adds without returning the old value: the cheap form of a signal. */
-ORIEL_DEV void ori_add_release_sys(uint64_t *word, uint64_t v)
-{
-#if ORIEL_ON_GPU
-	asm volatile("red.release.sys.global.add.u64 [%0], %1;" ::"l"(word), "l"(v) : "memory");
-#else
-	ORI_ATOMIC_LOOK(word);
-	(void)__atomic_fetch_add(word, v, __ATOMIC_RELEASE);
-#endif
-}
-
-/*
- * A release in two halves, for device/mapped.h: a thread begins, may then wait for something else, and stores or
- * adds.  On a GPU the first half is the fence; on the CPU it is nothing and the second one the release operation,
- * so that ThreadSanitizer sees it.
- */
-/* fence.release is of sm_90; the older one drops the L1 too. */
-ORIEL_DEV void ori_release_begin(void)
-{
-#if ORI_HALF_FENCES
-	asm volatile("fence.release.sys;" ::: "memory");
-#elif ORIEL_ON_GPU
-	asm volatile("fence.acq_rel.sys;" ::: "memory");
-#endif
-}
-
-ORIEL_DEV void ori_release_store(uint64_t *word, uint64_t value)
-{
-#if ORIEL_ON_GPU
-	ori_store_relaxed_sys(word, value);
-#else
-	ori_store_release_sys(word, value);
-#endif
-}
-
-/*
- * The word as ori_release_add() takes it.  On a GPU the address gets the top bit of lanemask_lt,
- * which is 0: an address that lanes seem to have in common makes ptxas elect one of them to add for
- * all, a dozen instructions between the fence and the add.  Made before the fence: after it every
- * instruction is waited for.
- */
-ORIEL_DEV uint64_t *ori_release_at(uint64_t *word)
-{
-#if ORIEL_ON_GPU
-	uint64_t at;
-
-	asm volatile("{\n\t"
-		     ".reg .u32 zero;\n\t"
-		     "mov.u32 zero, %%lanemask_lt;\n\t"
-		     "shr.u32 zero, zero, 31;\n\t"
-		     "mad.wide.u32 %0, zero, 8, %1;\n\t"
-		     "}"
-		     : "=l"(at)
-		     : "l"(word));
-	return (uint64_t *)at;
-#else
-	return word;
-#endif
-}
-
-ORIEL_DEV void ori_release_add(uint64_t *at, uint64_t value)
-{
-#if ORIEL_ON_GPU
-	asm volatile("red.relaxed.sys.global.add.u64 [%0], %1;" ::"l"(at), "l"(value) : "memory");
-#else
-	ori_add_release_sys(at, value);
-#endif
-}
-
-ORIEL_DEV uint64_t ori_fetch_add_acq_rel_sys(uint64_t *word, uint64_t v)
-{
-#if ORIEL_ON_GPU
-	uint64_t old;
-	asm volatile("atom.acq_rel.sys.global.add.u64 %0, [%1], %2;"
-		     : "=l"(old)
-		     : "l"(word), "l"(v)
-		     : "memory");
-	return old;
-#else
-	ORI_ATOMIC_LOOK(word);
-	return __atomic_fetch_add(word, v, __ATOMIC_ACQ_REL);
-#endif
-}
-
-ORIEL_DEV uint64_t ori_swap_acq_rel_sys(uint64_t *word, uint64_t v)
-{
-#if ORIEL_ON_GPU
-	uint64_t old;
-	asm volatile("atom.acq_rel.sys.global.exch.b64 %0, [%1], %2;"
-		     : "=l"(old)
-		     : "l"(word), "l"(v)
-		     : "memory");
-	return old;
-#else
-	ORI_ATOMIC_LOOK(word);
-	return __atomic_exchange_n(word, v, __ATOMIC_ACQ_REL);
-#endif
-}
-
-/* Returns the old value; the swap happened if it equals `expected`. */
-ORIEL_DEV uint64_t ori_compare_swap_acq_rel_sys(uint64_t *word, uint64_t expected, uint64_t v)
-{
-#if ORIEL_ON_GPU
-	uint64_t old;
-	asm volatile("atom.acq_rel.sys.global.cas.b64 %0, [%1], %2, %3;"
-		     : "=l"(old)
-		     : "l"(word), "l"(expected), "l"(v)
-		     : "memory");
-	return old;
-#else
-	ORI_ATOMIC_LOOK(word);
-	__atomic_compare_exchange_n(word, &expected, v, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
-	return expected;
-#endif
-}
-
-/*
- * Among threads of one device: the indices of a queue, which no peer and no engine touches, need no more.
- */
-ORIEL_DEV uint64_t ori_load_acquire_dev(const uint64_t *word)
-{
-#if ORIEL_ON_GPU
-	uint64_t v;
-	asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(word) : "memory");
-	return v;
-#else
-	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
-#endif
-}
-
-ORIEL_DEV void ori_store_release_dev(uint64_t *word, uint64_t v)
-{
-#if ORIEL_ON_GPU
-	asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(word), "l"(v) : "memory");
-#else
-	__atomic_store_n(word, v, __ATOMIC_RELEASE);
-#endif
-}
-
-/* Takes a number; orders nothing. */
-ORIEL_DEV uint64_t ori_fetch_add_relaxed_dev(uint64_t *word, uint64_t v)
-{
-#if ORIEL_ON_GPU
-	uint64_t old;
-	asm volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], %2;"
-		     : "=l"(old)
-		     : "l"(word), "l"(v)
-		     : "memory");
-	return old;
-#else
-	return __atomic_fetch_add(word, v, __ATOMIC_RELAXED);
-#endif
-}
-
-ORIEL_DEV uint32_t ori_load_acquire32_sys(const uint32_t *word)
-{
-#if ORIEL_ON_GPU
-	uint32_t v;
-	asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(word) : "memory");
-	return v;
-#else
-	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
-#endif
-}
-
-ORIEL_DEV void ori_store_release32_sys(uint32_t *word, uint32_t v)
-{
-#if ORIEL_ON_GPU
-	asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(word), "r"(v) : "memory");
-#else
-	__atomic_store_n(word, v, __ATOMIC_RELEASE);
-#endif
-}
-
-/* Only among threads of one device. */
-ORIEL_DEV uint32_t ori_fetch_add32_acq_rel(uint32_t *word, uint32_t v)
-{
-#if ORIEL_ON_GPU
-	uint32_t old;
-	asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
-		     : "=r"(old)
-		     : "l"(word), "r"(v)
-		     : "memory");
-	return old;
-#else
-	return __atomic_fetch_add(word, v, __ATOMIC_ACQ_REL);
-#endif
-}
-
-/*
- * Everything this thread stored before is seen before what it stores after.  The one standalone fence:
- * for oriel_fence(), which orders a user's plain puts.  No edge of ours rests on it, so nothing is lost by
- * ThreadSanitizer not seeing it (docs/decisions/0007).
+ * Everything this thread stored before is seen before what it stores after.  The one standalone
+ * fence, for oriel_fence(), which orders a user's plain puts.  None of our own edges rests on it,
+ * so it does no harm that ThreadSanitizer does not see it (docs/decisions/0007).
  */
 ORIEL_DEV void ori_fence_sys(void)
 {
@@ -438,16 +178,15 @@ ORIEL_DEV void ori_fence_sys(void)
 #elif defined(__x86_64__)
 	__asm__ volatile("mfence" ::: "memory");
 #else
-	__sync_synchronize();
+	__sync_synchronize(); /* no partner, as said above */
 #endif
 }
 
 /*
- * CPU, beside a store to a register of a device: what was stored before is with the device before
- * what is stored after, and nothing stays behind in the core.  Registers are mapped
- * write-combining, where a store is ordered with nothing and leaves when it likes
- * (docs/decisions/0016).  A GPU's release store at system scope is enough: it orders, and keeps
- * nothing back.
+ * CPU, beside a store to a register of a device.  What was stored before reaches the device
+ * before what is stored after, and nothing stays behind in the core.  Registers are mapped
+ * write-combining: such a store is ordered with nothing and may leave late (docs/decisions/0016).
+ * A GPU's release store at system scope is enough: it orders, and keeps nothing back.
  */
 ORIEL_DEV void ori_push_stores(void)
 {
@@ -457,11 +196,11 @@ ORIEL_DEV void ori_push_stores(void)
 #elif defined(__x86_64__)
 	__asm__ volatile("sfence" ::: "memory");
 #else
-	__sync_synchronize();
+	__sync_synchronize(); /* partner: the device behind the register */
 #endif
 }
 
-/* ---- hints, clock ----------------------------------------------------------------------- */
+/* ---- hints ----------------------------------------------------------------------------------- */
 
 /* The next store to this line should not wait for it. */
 ORIEL_DEV void ori_prefetch_for_write(const void *line)
@@ -484,7 +223,7 @@ ORIEL_DEV void ori_pause(void)
 #endif
 }
 
-/* CPU: another thread may have this core.  A GPU needs no such favour. */
+/* CPU: another thread may have this core.  A GPU has no need of it. */
 ORIEL_DEV void ori_yield(void)
 {
 #if !ORIEL_ON_GPU
@@ -492,7 +231,7 @@ ORIEL_DEV void ori_yield(void)
 #endif
 }
 
-/* CPU: whoever posts or waits lends the engine of its queues some time.  A NIC needs none. */
+/* CPU: a thread that posts or waits also drives the engine of its queues.  A NIC needs no help. */
 ORIEL_DEV void ori_drive(struct ori_engine *engine)
 {
 #if ORIEL_ON_GPU
@@ -510,8 +249,8 @@ ORIEL_DEV void ori_wake(struct oriel_waiters *waiters)
 	(void)waiters;
 #else
 	/*
-	 * relaxed, and no fence between the word just stored and this load: a sleeper that
-	 * is missed here wakes by its own timer (struct oriel_waiters says why that is enough).
+	 * Relaxed, and no fence between the word just stored and this load.  A sleeper that is
+	 * missed here wakes by its own timer (struct oriel_waiters says why that is enough).
 	 */
 	if (__builtin_expect(__atomic_load_n(&waiters->sleepers, __ATOMIC_RELAXED) != 0, 0))
 		oriel_cpu_wake(waiters);

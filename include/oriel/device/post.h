@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * oriel/device/post.h - operations on queues: data, a word at the peer, a count here; reads, fences, flushes.
+ * oriel/device/post.h - operations on queues: data, a word at the peer, a count here; reads,
+ * fences and flushes.
  *
- * By one thread, after its group met.  Which way a word takes depends on what the link's NIC can do
- * (docs/decisions/0009).
+ * Each call is made by one thread, after its group met.  Which way a word takes depends on what
+ * the link's NIC can do (docs/decisions/0009).
  */
 #ifndef ORIEL_DEVICE_POST_H
 #define ORIEL_DEVICE_POST_H
 
+#include "mapped.h"
 #include "queue.h"
 
-/* ---- one operation: data, then a word at the peer, then a count here; each may be missing ------------- */
+/* ---- one operation: data, then a word at the peer, then a count here; each may be missing ---- */
 
 struct ori_post {
 	/* data: from (local, lkey), or `value` if it is not NULL (1 to 28 bytes) */
@@ -26,11 +28,16 @@ struct ori_post {
 	 * goes to the word of the lane's NIC, SET to the first one.  0: there is one word.
 	 */
 	uint64_t word_stride;
-	uint32_t one_nic; /* the word is written through the first NIC alone, behind a flush */
-	uint32_t tells;   /* nobody may see the word before what was posted earlier */
+	/* the word is written through the first NIC alone, behind a flush */
+	uint32_t one_nic;
+	uint32_t tells; /* nobody may see the word before what was posted earlier */
 	const uint32_t *word_key;
-	uint64_t *total; /* what the word has come to, for NICs that cannot add; NULL: only SET */
-	/* the count: 1 is added to (count_address, count_key) when data, or else the word, is complete */
+	/* what the word has come to, for NICs that cannot add; NULL: only SET */
+	uint64_t *total;
+	/*
+	 * the count: 1 is added to (count_address, count_key) when the data is complete, or the
+	 * word where there is no data
+	 */
 	uint64_t *count; /* the same word for this device; NULL: no count */
 	uint64_t count_address;
 	const uint32_t *count_key;
@@ -69,14 +76,14 @@ ORIEL_DEV void ori_fill_word(const struct oriel_link *link, const struct oriel_l
 				  p->word_key[lane->nic], value, 0, lane->sink_key, flags);
 		return;
 	}
-	/* A plain write may pass the data that it tells of: then it starts when that is complete. */
+	/* A plain write may pass the data that it tells of: then it starts after that data. */
 	if (p->tells && !(link->flags & ORIEL_LINK_WRITES_ORDERED))
 		flags |= ORI_WQE_STRONG;
 	ori_wqe_write_inline(w, index, q->qpn, p->word, p->word_key[lane->nic], &value, 8, flags);
 }
 
-/* Chunks of the data but the last, each a burst of its own; *done is how far it got. */
-ORIEL_DEV int ori_post_chunks(const struct ori_op_context *scope, const struct oriel_link *link,
+/* All chunks of the data but the last, each a burst of its own; *done is how far it got. */
+ORIEL_DEV int ori_post_chunks(const struct ori_op_context *context, const struct oriel_link *link,
 			      const struct oriel_lane *lane, const struct ori_post *p,
 			      uint64_t *done)
 {
@@ -85,17 +92,20 @@ ORIEL_DEV int ori_post_chunks(const struct ori_op_context *scope, const struct o
 
 	*done = 0;
 	while (!err && p->bytes - *done > link->message_bytes) {
-		err = ori_queue_reserve(scope, lane->main, 1, &base);
+		err = ori_queue_reserve(context, lane->main, 1, &base);
 		if (err)
 			break;
 		ori_fill_data(lane, base, p, *done, link->message_bytes);
-		err = ori_queue_publish(scope, lane->main, base, 1);
+		err = ori_queue_publish(context, lane->main, base, 1);
 		*done += link->message_bytes;
 	}
 	return err;
 }
 
-/* By who has the turn: the value to send.  Plain accesses, one after the other by [P3]/[P4]. */
+/*
+ * By the thread that has the turn: the value to send.  Accesses of `total` are plain: the turn
+ * orders them ([QUEUE3] to [QUEUE4]).
+ */
 ORIEL_DEV uint64_t ori_post_total(const struct ori_post *p, int add)
 {
 	uint64_t value = p->signal_value;
@@ -109,118 +119,176 @@ ORIEL_DEV uint64_t ori_post_total(const struct ori_post *p, int add)
 }
 
 /*
- * A word that goes through lane 0, whichever lane the data took: where the NIC cannot add or does not keep
- * order, so that totals leave in the order they were made; and where only one NIC may touch the word.
- * Without order it leaves after the last word is complete.
+ * A word that goes through lane 0, whichever lane the data took.  This is the way where the NIC
+ * cannot add or does not keep order, so that totals leave in the order they were made, and where
+ * only one NIC may touch the word.  Without order it leaves after the last word is complete.
  */
-ORIEL_DEV int ori_post_word_in_turn(const struct ori_op_context *scope,
+ORIEL_DEV int ori_post_word_in_turn(const struct ori_op_context *context,
 				    const struct oriel_link *link, const struct ori_post *p,
 				    uint64_t *index)
 {
 	const struct oriel_lane *lane = &link->lanes[0];
 	struct oriel_queue *q = lane->main;
 	int add = p->signal == ORIEL_ADD && (link->flags & ORIEL_LINK_ATOMICS) != 0;
-	uint64_t base, value = 0;
-	int err = ori_queue_reserve(scope, q, 1, &base);
+	uint64_t base;
+	int err = ori_queue_reserve(context, q, 1, &base);
 
-	if (ORI_MUTANT(5))
-		value = ori_post_total(p, add);
 	if (!err)
-		err = ori_queue_turn(scope, q, base);
+		err = ori_queue_turn(context, q, base);
 	if (!err && !(link->flags & ORIEL_LINK_ORDERED)) {
-		err = ori_queue_wait(scope, q, *link->last_signal);
+		err = ori_queue_wait(context, q, *link->last_signal);
 		if (err)
 			ori_queue_poison(q, err);
 	}
 	if (err)
 		return err;
-	if (!ORI_MUTANT(5))
-		value = ori_post_total(p, add);
-	ori_fill_word(link, lane, base, p, add, value);
+	ori_fill_word(link, lane, base, p, add, ori_post_total(p, add));
 	*link->last_signal = base + 1;
-	ori_queue_ring(scope, q, base + 1);
+	ori_queue_ring(context, q, base + 1);
 	*index = base;
 	return 0;
 }
 
 /* WAIT for the operation, then add through the loopback: the NIC counts, no thread has to look. */
-ORIEL_DEV int ori_post_count(const struct ori_op_context *scope, const struct oriel_lane *lane,
+ORIEL_DEV int ori_post_count(const struct ori_op_context *context, const struct oriel_lane *lane,
 			     const struct ori_post *p, uint64_t index)
 {
 	struct oriel_queue *q = lane->companion;
 	uint64_t base;
-	int err = ori_queue_reserve(scope, q, 2, &base);
+	int err = ori_queue_reserve(context, q, 2, &base);
 
 	if (err)
 		return err;
 	ori_wqe_wait(ori_queue_slot(q, base), base, q->qpn, lane->main->cqn, (uint32_t)index);
 	ori_wqe_fetch_add(ori_queue_slot(q, base + 1), base + 1, q->qpn, p->count_address,
 			  p->count_key[lane->nic], 1, 0, lane->sink_key, 0);
-	return ori_queue_publish(scope, q, base, 2);
+	return ori_queue_publish(context, q, base, 2);
 }
 
 /* Without NIC atomics the poster waits and counts itself. */
-ORIEL_DEV int ori_count_here(const struct ori_op_context *scope, const struct oriel_lane *lane,
+ORIEL_DEV int ori_count_here(const struct ori_op_context *context, const struct oriel_lane *lane,
 			     const struct ori_post *p, uint64_t index)
 {
-	int err = ori_queue_wait(scope, lane->main, index + 1);
+	int err = ori_queue_wait(context, lane->main, index + 1);
 
 	if (!err)
-		ori_word_signal(p->count, ORIEL_ADD, 1, scope->comm->waiters);
+		ori_word_signal(p->count, ORIEL_ADD, 1, context->comm->waiters);
 	return err;
 }
 
 /* The short way: data that fits one WQE, and nothing with it. */
-ORIEL_DEV_OUT int ori_post_data(const struct ori_op_context *scope, const struct oriel_lane *lane,
+ORIEL_DEV_OUT int ori_post_data(const struct ori_op_context *context, const struct oriel_lane *lane,
 				const struct ori_post *p)
 {
 	uint64_t base;
-	int err = ori_queue_reserve(scope, lane->main, 1, &base);
+	int err = ori_queue_reserve(context, lane->main, 1, &base);
 
 	if (err)
 		return err;
 	ori_fill_data(lane, base, p, 0, p->bytes);
-	return ori_queue_publish(scope, lane->main, base, 1);
+	return ori_queue_publish(context, lane->main, base, 1);
 }
 
-ORIEL_DEV_OUT int ori_post_parts(const struct ori_op_context *scope, const struct oriel_link *link,
-				 uint32_t n, const struct ori_post *p)
+/* Does the word leave right behind the data, in one burst?  Else it leaves by lane 0. */
+ORIEL_DEV int ori_post_word_joins(const struct oriel_link *link, const struct oriel_lane *lane,
+				  const struct ori_post *p)
 {
-	const struct oriel_lane *lane = &link->lanes[n], *counted = lane;
 	uint32_t both = ORIEL_LINK_ORDERED | ORIEL_LINK_ATOMICS;
-	int with_word = p->signal && (link->flags & both) == both && !(p->one_nic && lane->nic);
-	uint32_t burst = (p->bytes != 0) + (uint32_t)with_word;
-	uint64_t base = 0, done = 0, word = 0, index;
-	int err = 0;
+
+	return p->signal && (link->flags & both) == both && !(p->one_nic && lane->nic);
+}
+
+/*
+ * First part of an operation: the data, and the word if it joins.  *index is the first WQE of the
+ * burst.  An operation that only counts posts a NOP; one that only has a word apart posts
+ * nothing.
+ */
+ORIEL_DEV int ori_post_burst(const struct ori_op_context *context, const struct oriel_link *link,
+			     const struct oriel_lane *lane, const struct ori_post *p, int joined,
+			     uint64_t *index)
+{
+	uint32_t burst = (p->bytes != 0) + (uint32_t)joined;
+	uint64_t base, done;
+	int err;
 
 	if (!burst && p->count && !p->signal)
-		burst = 1; /* nothing to move, but a completion to count: a NOP */
-	if (burst) {
-		err = ori_post_chunks(scope, link, lane, p, &done);
+		burst = 1;
+	if (!burst)
+		return 0;
+	err = ori_post_chunks(context, link, lane, p, &done);
+	if (!err)
+		err = ori_queue_reserve(context, lane->main, burst, &base);
+	if (err)
+		return err;
+	if (p->bytes)
+		ori_fill_data(lane, base, p, done, p->bytes - done);
+	if (joined)
+		ori_fill_word(link, lane, base + burst - 1, p, p->signal == ORIEL_ADD,
+			      p->signal_value);
+	if (!p->bytes && !joined)
+		ori_wqe_nop(ori_queue_slot(lane->main, base), base, lane->main->qpn, 0);
+	*index = base;
+	return ori_queue_publish(context, lane->main, base, burst);
+}
+
+/* Second part: the word, where it does not join.  *index is its WQE on lane 0. */
+ORIEL_DEV int ori_post_word_apart(const struct ori_op_context *context,
+				  const struct oriel_link *link, uint32_t n,
+				  const struct ori_post *p, uint64_t *index)
+{
+	const struct oriel_lane *lane = &link->lanes[n];
+	int err = 0;
+
+	/* Another lane, or a NIC that reorders: the word leaves when all data is there. */
+	if (n != 0 || !(link->flags & ORIEL_LINK_ORDERED))
+		err = ori_queue_wait(context, lane->main, ori_queue_rung(lane->main));
+	if (!err)
+		err = ori_post_word_in_turn(context, link, p, index);
+	/* What the block posts next goes through its own lane's NIC, and must not pass the word. */
+	if (!err && p->one_nic && lane->nic)
+		err = ori_queue_wait(context, link->lanes[0].main, *index + 1);
+	return err;
+}
+
+/* Third part: the count, when WQE `index` of `counted` is complete: this lane, or lane 0. */
+ORIEL_DEV int ori_post_counted(const struct ori_op_context *context, const struct oriel_link *link,
+			       const struct oriel_lane *lane, const struct oriel_lane *counted,
+			       const struct ori_post *p, uint64_t index)
+{
+	int err;
+
+	if (!(link->flags & ORIEL_LINK_ATOMICS))
+		return ori_count_here(context, counted, p, index);
+	if (counted != lane) {
+		/*
+		 * Only this lane's NIC may add to its counter, and in the order of its operations.
+		 * So a NOP of this lane stands for the word that is complete.
+		 */
+		err = ori_queue_wait(context, counted->main, index + 1);
 		if (!err)
-			err = ori_queue_reserve(scope, lane->main, burst, &base);
+			err = ori_queue_reserve(context, lane->main, 1, &index);
 		if (err)
 			return err;
-		if (p->bytes)
-			ori_fill_data(lane, base, p, done, p->bytes - done);
-		if (with_word)
-			ori_fill_word(link, lane, base + burst - 1, p, p->signal == ORIEL_ADD,
-				      p->signal_value);
-		if (!p->bytes && !with_word)
-			ori_wqe_nop(ori_queue_slot(lane->main, base), base, lane->main->qpn, 0);
-		err = ori_queue_publish(scope, lane->main, base, burst);
+		ori_wqe_nop(ori_queue_slot(lane->main, index), index, lane->main->qpn, 0);
+		err = ori_queue_publish(context, lane->main, index, 1);
+		if (err)
+			return err;
 	}
-	index = base;
-	if (!err && p->signal && !with_word) {
-		/* Another lane, or a NIC that reorders: all data must be there before the word leaves. */
-		if (n != 0 || !(link->flags & ORIEL_LINK_ORDERED))
-			err = ori_queue_wait(scope, lane->main,
-					     ori_load_acquire_sys(&lane->main->produced));
-		if (!err)
-			err = ori_post_word_in_turn(scope, link, p, &word);
-		/* What the block posts next goes through its own lane's NIC, and must not pass the word. */
-		if (!err && p->one_nic && lane->nic)
-			err = ori_queue_wait(scope, link->lanes[0].main, word + 1);
+	return ori_post_count(context, lane, p, index);
+}
+
+/* An operation of any parts, one after the other. */
+ORIEL_DEV_OUT int ori_post_parts(const struct ori_op_context *context,
+				 const struct oriel_link *link, uint32_t n,
+				 const struct ori_post *p)
+{
+	const struct oriel_lane *lane = &link->lanes[n], *counted = lane;
+	int joined = ori_post_word_joins(link, lane, p);
+	uint64_t index = 0, word = 0;
+	int err = ori_post_burst(context, link, lane, p, joined, &index);
+
+	if (!err && p->signal && !joined) {
+		err = ori_post_word_apart(context, link, n, p, &word);
 		if (!p->bytes) {
 			counted = &link->lanes[0];
 			index = word;
@@ -228,92 +296,77 @@ ORIEL_DEV_OUT int ori_post_parts(const struct ori_op_context *scope, const struc
 	}
 	if (err || !p->count)
 		return err;
-	if (!(link->flags & ORIEL_LINK_ATOMICS))
-		return ori_count_here(scope, counted, p, index);
-	if (counted != lane) {
-		/*
-		 * Only this lane's NIC may add to its counter, and in the order of its operations: a NOP
-		 * of this lane stands for the word that is complete.
-		 */
-		err = ori_queue_wait(scope, counted->main, index + 1);
-		if (!err)
-			err = ori_queue_reserve(scope, lane->main, 1, &index);
-		if (err)
-			return err;
-		ori_wqe_nop(ori_queue_slot(lane->main, index), index, lane->main->qpn, 0);
-		err = ori_queue_publish(scope, lane->main, index, 1);
-		if (err)
-			return err;
-	}
-	return ori_post_count(scope, lane, p, index);
+	return ori_post_counted(context, link, lane, counted, p, index);
 }
 
 /* By one thread, after its group met: posts the operation on lane `n` of the link. */
-ORIEL_DEV int ori_queue_post(const struct ori_op_context *scope, const struct oriel_link *link,
+ORIEL_DEV int ori_queue_post(const struct ori_op_context *context, const struct oriel_link *link,
 			     uint32_t n, const struct ori_post *p)
 {
 	if (!p->signal && !p->count && p->bytes - 1 < link->message_bytes)
-		return ori_post_data(scope, &link->lanes[n], p);
-	return ori_post_parts(scope, link, n, p);
+		return ori_post_data(context, &link->lanes[n], p);
+	return ori_post_parts(context, link, n, p);
 }
 
-/* Reads `bytes` of the peer into (local, lkey); complete when the lane is. */
-ORIEL_DEV_OUT int ori_queue_read(const struct ori_op_context *scope, const struct oriel_link *link,
-				 uint32_t n, uint64_t remote, const uint32_t *rkey, uint64_t local,
-				 const uint32_t *lkey, uint64_t bytes)
+/* Reads (remote, rkey) of the peer into (local, lkey), p->bytes; complete when the lane is. */
+ORIEL_DEV_OUT int ori_queue_read(const struct ori_op_context *context,
+				 const struct oriel_link *link, uint32_t n,
+				 const struct ori_post *p)
 {
 	const struct oriel_lane *lane = &link->lanes[n];
 	struct oriel_queue *q = lane->main;
-	uint64_t base, done = 0, piece;
+	uint64_t base, done = 0, left;
+	uint32_t piece;
 	int err = 0;
 
-	while (!err && done < bytes) {
-		piece = bytes - done < link->message_bytes ? bytes - done : link->message_bytes;
-		err = ori_queue_reserve(scope, q, 1, &base);
+	while (!err && done < p->bytes) {
+		left = p->bytes - done;
+		piece = (uint32_t)(left < link->message_bytes ? left : link->message_bytes);
+		err = ori_queue_reserve(context, q, 1, &base);
 		if (err)
 			break;
 		ori_wqe_rdma(ori_queue_slot(q, base), base, q->qpn, ORI_WQE_RDMA_READ,
-			     remote + done, rkey[lane->nic], local + done, lkey[lane->nic],
-			     (uint32_t)piece, 0);
-		err = ori_queue_publish(scope, q, base, 1);
+			     p->remote + done, p->rkey[lane->nic], p->local + done,
+			     p->lkey[lane->nic], piece, 0);
+		err = ori_queue_publish(context, q, base, 1);
 		done += piece;
 	}
 	return err;
 }
 
 /*
- * Later WQEs of the lane start after its earlier reads and atomics are complete, and after its writes
- * where those may overtake each other.
+ * Later WQEs of the lane start after its earlier reads and atomics are complete, and after its
+ * writes where writes may overtake each other.
  */
-ORIEL_DEV_OUT int ori_lane_fence(const struct ori_op_context *scope, const struct oriel_link *link,
-				 uint32_t n)
+ORIEL_DEV_OUT int ori_lane_fence(const struct ori_op_context *context,
+				 const struct oriel_link *link, uint32_t n)
 {
 	struct oriel_queue *q = link->lanes[n].main;
 	uint64_t base;
 	int err;
 
 	if (!(link->flags & ORIEL_LINK_ORDERED))
-		return ori_queue_wait(scope, q, ori_load_acquire_sys(&q->produced));
-	err = ori_queue_reserve(scope, q, 1, &base);
+		return ori_queue_wait(context, q, ori_queue_rung(q));
+	err = ori_queue_reserve(context, q, 1, &base);
 	if (err)
 		return err;
 	ori_wqe_nop(ori_queue_slot(q, base), base, q->qpn,
 		    link->flags & ORIEL_LINK_WRITES_ORDERED ? ORI_WQE_FENCE : ORI_WQE_STRONG);
-	return ori_queue_publish(scope, q, base, 1);
+	return ori_queue_publish(context, q, base, 1);
 }
 
-/* What the lane has been given so far is complete, words sent through lane 0 for it too. */
-ORIEL_DEV_OUT int ori_lane_flush(const struct ori_op_context *scope, const struct oriel_link *link,
-				 uint32_t n)
+/* Until all that was posted on the lane is complete, with the words it sent through lane 0. */
+ORIEL_DEV_OUT int ori_lane_flush(const struct ori_op_context *context,
+				 const struct oriel_link *link, uint32_t n)
 {
 	uint32_t both = ORIEL_LINK_ORDERED | ORIEL_LINK_ATOMICS;
 	struct oriel_queue *q = link->lanes[n].main;
-	int err = ori_queue_wait(scope, q, ori_load_acquire_sys(&q->produced));
+	int err = ori_queue_wait(context, q, ori_queue_rung(q));
 
 	if (err || n == 0 || (link->flags & both) == both)
 		return err;
 	q = link->lanes[0].main;
-	return ori_queue_wait(scope, q, ori_load_acquire_sys(&q->produced));
+	return ori_queue_wait(context, q, ori_queue_rung(q));
 }
 
 #endif

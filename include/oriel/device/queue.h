@@ -2,60 +2,39 @@
 /*
  * oriel/device/queue.h - work queues posted by the device: reserve, fill, publish, ring, poll.
  *
- * One queue may be used by many threads of many blocks.  A producer reserves slots (waiting until the
- * WQEs that used them last are complete), fills them, waits for its turn, writes the doorbell record, rings,
- * and passes the turn on; so WQEs are published in index order and doorbells never go back.
- * A producer that gives up after reserving poisons the queue: those behind it would wait for ever.
+ * Many threads of many blocks may use one queue.  A producer reserves slots, and waits until the
+ * WQEs that used them last are complete.  It fills them, waits for its turn, writes the doorbell
+ * record, rings, and passes the turn on.  So WQEs are published in index order and doorbells
+ * never go back.  A producer that gives up after reserving poisons the queue: those behind it
+ * would wait for ever.
  *
- * Edges:
- *   [P1] release of the doorbell record, [P2] release of the doorbell: publish the WQEs and the payload they
- *        name; partner: the engine's acquire of the doorbell, or the NIC.
- *   [P3] release of `produced`: passes the turn; partner [P4], the next producer's acquire.
- *   [C1] acquire of a CQE's last word; partner: the engine's release after it has placed the data.
- *   [C2] release of `completed` by who saw the CQE; partner [C3], everybody else's acquire.
+ * Edges, each told where it stands:
+ *   [QUEUE1] doorbell record, [QUEUE2] doorbell: from a producer to the engine or the NIC.
+ *   [QUEUE3] to [QUEUE4]: the turn, from a producer to the next one; to [QUEUE8]: its count.
+ *   [QUEUE5]: a CQE, from the engine or the NIC to whoever polls.
+ *   [QUEUE6] to [QUEUE7]: that a WQE is complete, from the thread that saw its CQE to all others.
  */
 #ifndef ORIEL_DEVICE_QUEUE_H
 #define ORIEL_DEVICE_QUEUE_H
 
-#include "mapped.h"
+#include "handle.h"
 #include "wqe.h"
-
-/* What a wait is part of: the comm, and the window's failure word or NULL. */
-struct ori_op_context {
-	const struct oriel_comm_dev *comm;
-	const uint64_t *window_failure;
-	int32_t window;
-	int32_t reserved;
-	uint64_t timeout_ns;
-};
-
-ORIEL_DEV struct ori_op_context ori_comm_scope(const struct oriel_comm_dev *comm)
-{
-	struct ori_op_context s;
-
-	s.comm = comm;
-	s.window_failure = NULL;
-	s.window = -1;
-	s.reserved = 0;
-	s.timeout_ns = comm->timeout_ns;
-	return s;
-}
 
 ORIEL_DEV struct ori_wqe *ori_queue_slot(const struct oriel_queue *q, uint64_t index)
 {
 	return (struct ori_wqe *)(void *)(q->sq + (index & (q->depth - 1)) * ORI_WQE_BYTES);
 }
 
-ORIEL_DEV void ori_queue_spin_begin(struct ori_spin *s, const struct ori_op_context *scope,
+ORIEL_DEV void ori_queue_spin_begin(struct ori_spin *s, const struct ori_op_context *context,
 				    const struct oriel_queue *q, uint64_t want)
 {
-	ori_spin_begin(s, scope->comm, scope->window_failure, ORIEL_OP_QUEUE, q->peer, (int)q->lane,
-		       scope->window, want);
-	ori_spin_host(s, scope->comm->host_shift != 0);
-	s->timeout_ns = scope->timeout_ns;
+	ori_spin_begin(s, context->comm, context->window_failure, ORIEL_OP_QUEUE, q->peer,
+		       (int)q->lane, context->window, want);
+	ori_spin_host(s, context->comm->host_shift != 0);
+	s->timeout_ns = context->timeout_ns;
 }
 
-/* ---- errors ------------------------------------------------------------------------------------------ */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 ORIEL_DEV int ori_queue_failed(const struct oriel_queue *q)
 {
@@ -67,26 +46,44 @@ ORIEL_DEV int ori_queue_failed(const struct oriel_queue *q)
 /* The first cause stays. */
 ORIEL_DEV int ori_queue_poison(struct oriel_queue *q, int status)
 {
+	/* No partner: the word is all that is told, and its readers load it relaxed. */
 	ori_compare_swap_acq_rel_sys(&q->error, 0, ORIEL_FAILURE(status, q->peer));
 	return status;
 }
 
-/* With what a wait on a failed queue ends: a failure known before is the cause, the queue's its consequence. */
-ORIEL_DEV int ori_queue_cause(const struct ori_op_context *scope, int err)
+/*
+ * The status of a wait on a failed queue.  An earlier failure of the comm or the window is the
+ * cause, and the queue's failure is its consequence.
+ */
+ORIEL_DEV int ori_queue_cause(const struct ori_op_context *context, int err)
 {
-	int first = err ? ori_failed(scope->comm, scope->window_failure) : 0;
+	int first = err ? ori_failed(context->comm, context->window_failure) : 0;
 
 	return first ? first : err;
 }
 
-/* ---- completion -------------------------------------------------------------------------------------- */
+/* ---- completion ------------------------------------------------------------------------------ */
+
+/* How many WQEs have been rung: what a ticket, a fence or a flush waits for. */
+ORIEL_DEV uint64_t ori_queue_rung(const struct oriel_queue *q)
+{
+	/*
+	 * [QUEUE8] acquire; partner [QUEUE3].  A later load of `completed` or of a CQE is no
+	 * older than this count.
+	 */
+	return ori_load_acquire_sys(&q->produced);
+}
 
 ORIEL_DEV void ori_queue_note_completed(struct oriel_queue *q, uint64_t count)
 {
 	uint64_t seen = ori_load_relaxed_sys(&q->completed), old;
 
 	while (!ori_reached(seen, count)) {
-		/* [C2] release; partner [C3]. */
+		/*
+		 * [QUEUE6] release, system scope; partner [QUEUE7].  Passes on what [QUEUE5] of
+		 * this thread acquired.  Without it A polls the CQE of a read, B sees A's count
+		 * and copies the result: B finds what was there before the NIC placed it.
+		 */
 		old = ori_compare_swap_acq_rel_sys(&q->completed, seen, count);
 		if (old == seen)
 			break;
@@ -95,46 +92,53 @@ ORIEL_DEV void ori_queue_note_completed(struct oriel_queue *q, uint64_t count)
 }
 
 /*
- * Is WQE `index` complete?  1 yes, 0 not yet, or a status.  Its CQE is at the same place of the CQ ring, so
- * nothing is consumed and any number of threads may look.  A poller that comes so late that the entry was
- * written again finds `completed` past its index: the slot was reserved again only after somebody noted it.
+ * Is WQE `index` complete?  1 yes, 0 not yet, or a status.  Its CQE is at the same place of the
+ * CQ ring, so nothing is consumed and any number of threads may look.  A thread that polls so
+ * late that the entry was written again finds `completed` past its index: the slot was reserved
+ * again only after somebody noted it.
  */
 ORIEL_DEV int ori_queue_poll(struct oriel_queue *q, uint64_t index)
 {
 	const uint8_t *cqe = q->cq + (index & (q->depth - 1)) * sizeof(struct ori_cqe);
 	uint32_t last, opcode;
 
-	/* [C3] acquire; partner [C2]. */
+	/* [QUEUE7] acquire, system scope; partner [QUEUE6]. */
 	if (ori_reached(ori_load_acquire_sys(&q->completed), index + 1))
 		return 1;
-	/* [C1] acquire of {wqe_counter, signature, op_own}; the rest of the CQE was written before. */
+	/*
+	 * [QUEUE5] acquire of {wqe_counter, signature, op_own}, system scope; partner [SOFT4],
+	 * [PROXY6] or the NIC, which store these 4 bytes last.  What the WQE read or wrote is in
+	 * memory, and the rest of the CQE.  Without it the caller of a get could load bytes from
+	 * before the NIC placed them.
+	 */
 	last = ori_load_acquire32_sys((const uint32_t *)(const void *)(cqe + 0x3c));
 	opcode = last >> 28;
 	if (opcode == ORI_CQE_INVALID || ((last >> 24) & 1u) != ((index >> q->log_depth) & 1u) ||
 	    ori_be16((uint16_t)last) != (uint16_t)index)
+		/* [QUEUE7] again: the entry may have been written over since the first look. */
 		return ori_reached(ori_load_acquire_sys(&q->completed), index + 1);
-	if (opcode != ORI_CQE_REQ && !ORI_MUTANT(6))
+	if (opcode != ORI_CQE_REQ)
 		return ori_queue_poison(q, ORIEL_EREMOTE);
 	ori_queue_note_completed(q, index + 1);
 	return 1;
 }
 
 /* Until the first `count` WQEs are complete. */
-ORIEL_DEV_OUT int ori_queue_wait(const struct ori_op_context *scope, struct oriel_queue *q,
+ORIEL_DEV_OUT int ori_queue_wait(const struct ori_op_context *context, struct oriel_queue *q,
 				 uint64_t count)
 {
 	struct ori_spin s;
 	int done, err = 0;
 
-	/* [C3] acquire: also for counts before the queue's first WQE. */
+	/* [QUEUE7] acquire; partner [QUEUE6].  Also for counts before the queue's first WQE. */
 	if (ori_reached(ori_load_acquire_sys(&q->completed), count))
 		return 0;
-	ori_queue_spin_begin(&s, scope, q, count);
+	ori_queue_spin_begin(&s, context, q, count);
 	while (!err) {
 		done = ori_queue_poll(q, count - 1);
 		if (done > 0)
 			break;
-		err = ori_queue_cause(scope, done < 0 ? done : ori_queue_failed(q));
+		err = ori_queue_cause(context, done < 0 ? done : ori_queue_failed(q));
 		if (!err)
 			err = ori_spin(&s, ori_load_relaxed_sys(&q->completed));
 	}
@@ -143,14 +147,15 @@ ORIEL_DEV_OUT int ori_queue_wait(const struct ori_op_context *scope, struct orie
 }
 
 /*
- * Has a WQE failed whose CQE is written?  0 no, or a status.  CQEs come in order and behind a failed one all
- * are, so the newest tells of those before it; it is found by halving.  For counts of a NIC that tells nobody
- * of a failure (ORIEL_LINK_SILENT): its companion counts CQEs of any sort.
+ * Has a WQE failed whose CQE is written?  0 no, or a status.  CQEs come in order, and after a
+ * failed one all fail.  So the newest CQE tells of those before it; it is found by halving.
+ * Needed for the counts of a NIC that reports failures to nobody (ORIEL_LINK_SILENT): its
+ * companion counts CQEs of any sort.
  */
 ORIEL_DEV_OUT int ori_queue_verify(struct oriel_queue *q)
 {
-	/* [P4] acquire first: what is counted was rung.  Then `completed` is no more than a depth behind. */
-	uint64_t end = ori_load_acquire_sys(&q->produced);
+	/* `produced` first: then `completed`, [QUEUE7], is no more than a depth behind. */
+	uint64_t end = ori_queue_rung(q);
 	uint64_t low = ori_load_acquire_sys(&q->completed), middle;
 	int done;
 
@@ -167,7 +172,7 @@ ORIEL_DEV_OUT int ori_queue_verify(struct oriel_queue *q)
 	return ori_queue_failed(q);
 }
 
-/* ---- producing ------------------------------------------------------------------------------------------ */
+/* ---- producing ------------------------------------------------------------------------------- */
 
 #define ORI_QUEUE_PATIENCE 512u /* looks at a queue in use before getting in line */
 
@@ -181,11 +186,12 @@ ORIEL_DEV int ori_queue_is_free(const struct oriel_queue *q, uint32_t n)
 }
 
 /*
- * Who has reserved holds up all who reserve after him, and threads in line get the turn one after the
- * other, each when it gets a core: with more threads than cores, a switch a post.  So one that finds the
- * queue in use, or full, stands aside a little first, and whoever has a core goes on.  Nothing rests on it.
+ * A producer that has reserved a slot delays all later ones, and threads in line get the turn one
+ * after the other, each when it gets a core: with more threads than cores, one switch per post.
+ * So a producer that finds the queue in use, or full, first stands aside a little, and a thread
+ * that has a core goes on.  Nothing rests on it.
  */
-ORIEL_DEV_OUT void ori_queue_approach(const struct ori_op_context *scope, struct oriel_queue *q,
+ORIEL_DEV_OUT void ori_queue_approach(const struct ori_op_context *context, struct oriel_queue *q,
 				      uint32_t n)
 {
 	uint64_t need;
@@ -196,7 +202,7 @@ ORIEL_DEV_OUT void ori_queue_approach(const struct ori_op_context *scope, struct
 		need = ori_load_relaxed_sys(&q->reserved) + n - q->depth;
 		if (ori_reached(ori_load_relaxed_sys(&q->completed), need) ||
 		    ori_queue_poll(q, need - 1) == 0) {
-			ori_drive(scope->comm->engine);
+			ori_drive(context->comm->engine);
 			if (i % 8 == 0)
 				ori_yield();
 		}
@@ -204,7 +210,7 @@ ORIEL_DEV_OUT void ori_queue_approach(const struct ori_op_context *scope, struct
 }
 
 /* n consecutive WQEs, n <= depth; they may be filled when it returns 0. */
-ORIEL_DEV int ori_queue_reserve(const struct ori_op_context *scope, struct oriel_queue *q,
+ORIEL_DEV int ori_queue_reserve(const struct ori_op_context *context, struct oriel_queue *q,
 				uint32_t n, uint64_t *base)
 {
 	int err = ori_queue_failed(q);
@@ -212,25 +218,29 @@ ORIEL_DEV int ori_queue_reserve(const struct ori_op_context *scope, struct oriel
 	if (err)
 		return err;
 	if (!ORIEL_ON_GPU && !ori_queue_is_free(q, n))
-		ori_queue_approach(scope, q, n);
-	/* Relaxed: a number is all that is taken; slots pass on by [C2]/[C3], turns by [P3]/[P4]. */
+		ori_queue_approach(context, q, n);
+	/* Relaxed: only a number is taken.  [QUEUE7] passes the slots on, [QUEUE4] the turn. */
 	*base = ori_fetch_add_relaxed_dev(&q->reserved, n);
-	/* [C3] acquire: what was read from the slots is read before they are filled again. */
-	if (ori_reached(ori_load_acquire_dev(&q->completed), *base + n - q->depth) || ORI_MUTANT(4))
+	/*
+	 * [QUEUE7] acquire, device scope; partner [QUEUE6].  The NIC has read the slots: without
+	 * it this thread could fill a slot whose last WQE is not complete.
+	 */
+	if (ori_reached(ori_load_acquire_dev(&q->completed), *base + n - q->depth))
 		return 0;
-	err = ori_queue_wait(scope, q, *base + n - q->depth);
+	err = ori_queue_wait(context, q, *base + n - q->depth);
 	return err ? ori_queue_poison(q, err) : 0;
 }
 
-ORIEL_DEV_OUT int ori_queue_turn_slow(const struct ori_op_context *scope, struct oriel_queue *q,
+ORIEL_DEV_OUT int ori_queue_turn_slow(const struct ori_op_context *context, struct oriel_queue *q,
 				      uint64_t base)
 {
 	struct ori_spin s;
 	int err = 0;
 
-	ori_queue_spin_begin(&s, scope, q, base);
+	ori_queue_spin_begin(&s, context, q, base);
+	/* [QUEUE4] acquire, device scope; partner [QUEUE3]. */
 	while (!err && ori_load_acquire_dev(&q->produced) != base) {
-		err = ori_queue_cause(scope, ori_queue_failed(q));
+		err = ori_queue_cause(context, ori_queue_failed(q));
 		if (!err)
 			err = ori_spin(&s, ori_load_relaxed_sys(&q->produced));
 	}
@@ -239,55 +249,62 @@ ORIEL_DEV_OUT int ori_queue_turn_slow(const struct ori_op_context *scope, struct
 }
 
 /* Until all WQEs before `base` are rung. */
-ORIEL_DEV int ori_queue_turn(const struct ori_op_context *scope, struct oriel_queue *q,
+ORIEL_DEV int ori_queue_turn(const struct ori_op_context *context, struct oriel_queue *q,
 			     uint64_t base)
 {
-	/* [P4] acquire; partner [P3]: the WQEs of those before are behind our doorbell too. */
-	if (ori_load_acquire_dev(&q->produced) == base || ORI_MUTANT(2))
+	/*
+	 * [QUEUE4] acquire, device scope; partner [QUEUE3].  Our doorbell also hands over the
+	 * WQEs of the producers before us, so their stores must come before it.
+	 */
+	if (ori_load_acquire_dev(&q->produced) == base)
 		return 0;
-	return ori_queue_turn_slow(scope, q, base);
+	return ori_queue_turn_slow(context, q, base);
 }
 
-/* By who has the turn: everything before `next` is the engine's now. */
-ORIEL_DEV void ori_queue_ring(const struct ori_op_context *scope, struct oriel_queue *q,
+/* By the producer that has the turn: everything before `next` is the engine's now. */
+ORIEL_DEV void ori_queue_ring(const struct ori_op_context *context, struct oriel_queue *q,
 			      uint64_t next)
 {
 	/*
-	 * [P1] release, system scope: a NIC that reads the record must find the WQEs.  From a GPU it is a fence
-	 * over the bus, for nothing where nobody reads it.
+	 * [QUEUE1] release, system scope; partner [SOFT5], [MLX2] or the NIC, which read the
+	 * record.  Publishes the WQEs before `next` and the payload they name.  Without it the
+	 * NIC finds the new index beside a WQE of the last lap, and sends from an address that
+	 * was given back.  A GPU skips it where nobody reads the record: it would be a fence over
+	 * the bus.
 	 */
-	if (!(ORIEL_ON_GPU && q->bare) && !ORI_MUTANT(3))
+	if (!(ORIEL_ON_GPU && q->bare))
 		ori_store_release32_sys(&q->record[1], ori_doorbell_record(next));
 	if (q->mmio)
 		ori_push_stores();
-	/* [P2] release, system scope: and one that is rung must find the record. */
-	if (!ORI_MUTANT(1))
-		ori_store_release_sys(q->doorbell, ori_doorbell_value(next, q->qpn));
-	else
-		ori_store_relaxed_sys(q->doorbell, ori_doorbell_value(next, q->qpn));
-	/* Before the turn passes: the next doorbell, of another core, must not come to the NIC before this one. */
+	/*
+	 * [QUEUE2] release, system scope; partner [SOFT6], [PROXY5] or the NIC.  Publishes the
+	 * same WQEs, and the record before them.  Device scope would be too weak: the reader is a
+	 * CPU thread or a NIC.  Without it a rung NIC could read the old record and stop, and
+	 * nobody rings again.
+	 */
+	ori_store_release_sys(q->doorbell, ori_doorbell_value(next, q->qpn));
+	/* Another core rings next: its doorbell must not come to the NIC before this one. */
 	if (q->mmio)
 		ori_push_stores();
-	/* [P3] release; partner [P4]: the next doorbell comes after this one. */
-	if (!ORI_MUTANT(7))
-		ori_store_release_dev(&q->produced, next);
-	else
-		ori_store_relaxed_sys(&q->produced, next);
-	/* Who is in line behind us may have gone to sleep. */
+	/*
+	 * [QUEUE3] release, device scope: all producers are of this device; partners [QUEUE4] and
+	 * [QUEUE8].  Publishes this producer's WQEs and doorbell to the next one.  Without it the
+	 * next doorbell could come before this one, and hand over WQEs that are not written yet.
+	 */
+	ori_store_release_dev(&q->produced, next);
+	/* The next producer in line may have gone to sleep. */
 	if (ori_load_relaxed_sys(&q->reserved) != next)
-		ori_wake(scope->comm->waiters);
-	ori_drive(scope->comm->engine);
-	if (ORI_MUTANT(3))
-		ori_store_release32_sys(&q->record[1], ori_doorbell_record(next));
+		ori_wake(context->comm->waiters);
+	ori_drive(context->comm->engine);
 }
 
-ORIEL_DEV int ori_queue_publish(const struct ori_op_context *scope, struct oriel_queue *q,
+ORIEL_DEV int ori_queue_publish(const struct ori_op_context *context, struct oriel_queue *q,
 				uint64_t base, uint32_t n)
 {
-	int err = ori_queue_turn(scope, q, base);
+	int err = ori_queue_turn(context, q, base);
 
 	if (!err)
-		ori_queue_ring(scope, q, base + n);
+		ori_queue_ring(context, q, base + n);
 	return err;
 }
 

@@ -2,10 +2,11 @@
 /*
  * oriel/device/signal.h - bodies of device.h: signals.
  *
- * A word per (source, id) in the receiver's memory, written by that source alone and never stored
- * to by the receiver; of a queued source one per NIC, and their sum is the value.  Where a read counts from is the receiver's own `signal_base` (per source)
- * and `signal_sum_base` (for sums); resets and advances move those.  Bases are read and written
- * with relaxed atomics: they order nothing, the words do ([S1]/[W1] of mapped.h).
+ * There is one word per (source, id) in the receiver's memory.  Only the source writes it; the
+ * receiver never stores to it.  A queued source has one word per NIC, and their sum is the value.
+ * Reads count from the receiver's own `signal_base` (per source) and `signal_sum_base` (for
+ * sums); resets and advances move those.  Bases are read and written with relaxed atomics: they
+ * order nothing; the words do ([SIG1], [SIG2], [SIG3]).
  */
 #ifndef ORIEL_DEVICE_SIGNAL_H
 #define ORIEL_DEVICE_SIGNAL_H
@@ -23,13 +24,15 @@ ORIEL_DEV uint64_t *ori_signal_word(const struct oriel_window_dev *win, int peer
 	return ori_words_of(win, peer, &win->signal_words[ori_signal_index(win, peer, id)]);
 }
 
-/* What has come from the source in all: acquire, [W1]; partner [S1], or the NIC's add. */
+/* What has come from the source in all. */
 ORIEL_DEV uint64_t ori_signal_load(const struct oriel_window_dev *win, int peer, int id)
 {
 	const uint64_t *word = ori_signal_word(win, peer, id);
+	/* [SIG3] acquire, system scope; partner [SIG1], or [SOFT7], [SOFT9] or the NIC's add. */
 	uint64_t sum = ori_load_acquire_sys(word);
 	uint32_t i;
 
+	/* [SIG3] again: one word per NIC. */
 	if (win->word_nics > 1 && ori_words_are_host(win, peer))
 		for (i = 1; i < win->word_nics; i++)
 			sum += ori_load_acquire_sys(word + i * ori_signal_plane(win));
@@ -70,7 +73,8 @@ ORIEL_DEV int ori_signal_wait(const struct oriel_window_dev *win, int peer, int 
 }
 
 /* By one thread, after its group met. */
-ORIEL_DEV int ori_signal_peer(ORI_WIN, int peer, int id, int op, uint64_t value)
+ORIEL_DEV int ori_signal_peer(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			      int id, int op, uint64_t value)
 {
 	struct oriel_window_peer p = ori_window_entry(win, peer);
 
@@ -84,7 +88,8 @@ ORIEL_DEV int ori_signal_peer(ORI_WIN, int peer, int id, int op, uint64_t value)
 	return 0;
 }
 
-ORIEL_DEV int oriel_signal(ORI_WIN, int peer, int id, int op, uint64_t value)
+ORIEL_DEV int oriel_signal(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			   int id, int op, uint64_t value)
 {
 	struct oriel_window_peer p;
 	int err = 0;
@@ -105,7 +110,8 @@ ORIEL_DEV int oriel_signal(ORI_WIN, int peer, int id, int op, uint64_t value)
 	return ori_peer_is_mapped(&p) ? 0 : ori_group_agree(g, err);
 }
 
-ORIEL_DEV int oriel_signal_all(ORI_WIN, int id, int op, uint64_t value)
+ORIEL_DEV int oriel_signal_all(const struct oriel_window_dev *win, struct oriel_group g, int id,
+			       int op, uint64_t value)
 {
 	int peer, err = 0;
 
@@ -132,7 +138,8 @@ ORIEL_DEV int oriel_signal_all(ORI_WIN, int id, int op, uint64_t value)
 	return ori_group_agree(g, err);
 }
 
-ORIEL_DEV int oriel_wait_signal_from(ORI_WIN, int peer, int id, int cmp, uint64_t value)
+ORIEL_DEV int oriel_wait_signal_from(const struct oriel_window_dev *win, struct oriel_group g,
+				     int peer, int id, int cmp, uint64_t value)
 {
 	int err = 0;
 
@@ -150,7 +157,7 @@ ORIEL_DEV uint64_t oriel_read_signal_from(const struct oriel_window_dev *win, in
 	/* The base first: a load after an acquire waits for it. */
 	uint64_t base = ori_load_relaxed_sys(&win->signal_base[ori_signal_index(win, peer, id)]);
 
-	/* [W1] acquire; partner [S1]: who reads the value may read the data. */
+	/* [SIG3] inside: after this read the data may be read. */
 	return ori_signal_load(win, peer, id) - base;
 }
 
@@ -177,11 +184,12 @@ ORIEL_DEV_OUT uint64_t ori_read_signals(const struct oriel_window_dev *win, int 
 }
 
 /*
- * By every lane of the group: the rows are shared out among them, and all get the same sum.  Where
- * it counts from is read once: of the lane's first source, and of the sum by the leader.  The
- * lanes stay together: all leave the loop in the same round.
+ * By every lane of the group: the rows are shared out among them, and all get the same sum.
+ * Where it counts from is read once: of the lane's first source, and of the sum by the leader.
+ * The lanes stay together: all leave the loop in the same round.
  */
-ORIEL_DEV int ori_wait_sum(ORI_WIN, uint32_t lanes, int id, uint64_t value)
+ORIEL_DEV int ori_wait_sum(const struct oriel_window_dev *win, struct oriel_group g, uint32_t lanes,
+			   int id, uint64_t value)
 {
 	struct ori_failures look = ori_failures_of_window(win);
 	int first = (int)g.thread, any, mine = first < win->comm.nranks, err;
@@ -200,7 +208,7 @@ ORIEL_DEV int ori_wait_sum(ORI_WIN, uint32_t lanes, int id, uint64_t value)
 		base += ori_load_relaxed_sys(&win->signal_sum_base[id]);
 	err = ori_failures_status(look);
 	for (;;) {
-		/* [W1] acquire, system scope; partner [S1]. */
+		/* [SIG3] acquire, system scope; partner as in ori_signal_load(). */
 		have = !mine  ? 0 :
 		       planes ? ori_signal_load(win, first, id) - base :
 				ori_load_acquire_sys(word) - base;
@@ -215,7 +223,8 @@ ORIEL_DEV int ori_wait_sum(ORI_WIN, uint32_t lanes, int id, uint64_t value)
 	return any ? ori_lanes_status(lanes, err) : 0;
 }
 
-ORIEL_DEV int oriel_wait_signal(ORI_WIN, int id, uint64_t value)
+ORIEL_DEV int oriel_wait_signal(const struct oriel_window_dev *win, struct oriel_group g, int id,
+				uint64_t value)
 {
 	uint32_t lanes = ori_group_lanes(g);
 	int err = 0;
@@ -229,7 +238,7 @@ ORIEL_DEV int oriel_wait_signal(ORI_WIN, int id, uint64_t value)
 	return ori_group_agree(g, err);
 }
 
-ORIEL_DEV int oriel_reset_signal(ORI_WIN, int id)
+ORIEL_DEV int oriel_reset_signal(const struct oriel_window_dev *win, struct oriel_group g, int id)
 {
 	int err = 0;
 	int peer;
@@ -251,7 +260,8 @@ ORIEL_DEV int oriel_reset_signal(ORI_WIN, int id)
 }
 
 /* One group at a time advances or resets an id, so load and store need not be one operation. */
-ORIEL_DEV int ori_advance(ORI_WIN, uint64_t *base, uint64_t value)
+ORIEL_DEV int ori_advance(const struct oriel_window_dev *win, struct oriel_group g, uint64_t *base,
+			  uint64_t value)
 {
 	int err = ori_agree_window(win, g);
 
@@ -262,7 +272,8 @@ ORIEL_DEV int ori_advance(ORI_WIN, uint64_t *base, uint64_t value)
 	return ori_group_agree(g, 0);
 }
 
-ORIEL_DEV int oriel_signal_advance(ORI_WIN, int id, uint64_t value)
+ORIEL_DEV int oriel_signal_advance(const struct oriel_window_dev *win, struct oriel_group g, int id,
+				   uint64_t value)
 {
 	int err = 0;
 
@@ -271,7 +282,8 @@ ORIEL_DEV int oriel_signal_advance(ORI_WIN, int id, uint64_t value)
 	return err ? err : ori_advance(win, g, &win->signal_sum_base[id], value);
 }
 
-ORIEL_DEV int oriel_signal_advance_from(ORI_WIN, int peer, int id, uint64_t value)
+ORIEL_DEV int oriel_signal_advance_from(const struct oriel_window_dev *win, struct oriel_group g,
+					int peer, int id, uint64_t value)
 {
 	int err = 0;
 

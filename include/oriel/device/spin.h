@@ -15,13 +15,14 @@
  * deadline, yields or sleeps (CPU), names who is late, and keeps this rank's board up to date.
  * It returns 0 or why the wait must end.
  *
- * CUDA: polls of device memory follow each other without pause, polls of host memory
- * (ori_spin_host) with one, for each crosses the bus.  The slow way comes every 64 polls (12 of
- * host memory), some 20 us: it loads the two failure words together, so it costs one poll.  A
- * wait older than 1 ms stands on the board, in slot block % slots, in host memory, where a host
- * thread finds it: a kernel cannot print.  The slow way is one function a translation unit, for
- * inlined into every wait it spread the short ways over many lines of the instruction cache; it
- * takes and returns plain values, so that struct ori_spin stays in registers.
+ * CUDA: polls of device memory follow each other without pause.  Polls of host memory
+ * (ori_spin_host) have a pause between them, because each crosses the bus.  The slow way comes
+ * every 64 polls (12 of host memory), some 20 us: it loads the two failure words together, so it
+ * costs one poll.  A kernel cannot print, so a wait older than 1 ms stands on the board, in slot
+ * block % slots of host memory, where a host thread finds it.  The slow way is one function per
+ * translation unit: inlined into every wait it spread the short ways over many lines of the
+ * instruction cache.  It takes and returns plain values, so that struct ori_spin stays in
+ * registers.
  */
 #ifndef ORIEL_DEVICE_SPIN_H
 #define ORIEL_DEVICE_SPIN_H
@@ -156,9 +157,10 @@ ORIEL_DEV void *ori_host_half(const struct oriel_comm_dev *comm, const void *nea
 }
 
 /*
- * The same for a wait that looks seldom: a queued peer tells a window's failure to the host's
- * half, and who finds it there puts it where everybody looks.  The comm's is copied there by the
- * host, but not while this very wait keeps the driver from copying: so it is treated alike.
+ * The same for a wait that looks seldom.  A queued peer tells a window's failure to the host's
+ * half; the wait that finds it there copies it to the word that all calls look at.  The host
+ * copies the comm's failure, but not while this very wait keeps the driver from copying, so the
+ * wait copies that one too.
  */
 ORIEL_DEV_OUT int ori_failed_anywhere(const struct oriel_comm_dev *comm, uint64_t *window_failure)
 {
@@ -171,6 +173,7 @@ ORIEL_DEV_OUT int ori_failed_anywhere(const struct oriel_comm_dev *comm, uint64_
 		told.window =
 			ori_load_relaxed_sys((const uint64_t *)ori_host_half(comm, window_failure));
 	told.comm = ori_load_relaxed_sys((const uint64_t *)ori_host_half(comm, comm->failure));
+	/* No partner for either: readers load a failure word relaxed. */
 	if (told.window)
 		ori_compare_swap_acq_rel_sys(window_failure, 0, told.window);
 	if (told.comm)
@@ -180,12 +183,16 @@ ORIEL_DEV_OUT int ori_failed_anywhere(const struct oriel_comm_dev *comm, uint64_
 
 #if ORIEL_ON_GPU
 /*
- * Fences of ways that are seldom taken stand in functions of their own: the compiler would put a small one
- * under a predicate into the way that is taken, where it costs its time all the same.
+ * A fence on a way that is seldom taken stands in a function of its own.  The compiler would put
+ * a small one under a predicate into the way that is taken, where it costs its time all the same.
  */
 ORIEL_DEV_OUT void ori_board_state(struct oriel_board_slot *slot, uint32_t state)
 {
-	/* [D1] release; partner [D2] in diag/board.c. */
+	/*
+	 * [SPIN1] release, system scope; partner [BOARD2] in diag/board.c, a host thread.
+	 * Publishes the other members of the slot.  Without it a report could name the peer of an
+	 * earlier wait.
+	 */
 	ori_store_release32_sys(&slot->state, state);
 }
 
@@ -258,9 +265,9 @@ ORIEL_DEV int ori_spin_slow(struct ori_spin *s, uint64_t have)
 }
 
 /*
- * How often the caller may poll before it asks ori_spin() again.  Words of device memory: up to the
- * next slow poll, in a loop that is the load, its comparison and a count, for what else a round
- * does delays the poll that finds the word.
+ * How often the caller may poll before it asks ori_spin() again.  Words of device memory: up to
+ * the next slow poll, in a loop of the load, its comparison and a count.  Anything else in that
+ * loop would delay the poll that finds the word.
  */
 ORIEL_DEV uint32_t ori_spin_polls(struct ori_spin *s)
 {

@@ -2,9 +2,9 @@
 /*
  * oriel/device/types.h - the structs that host code, CPU kernels and CUDA kernels share.
  *
- * The host builds them (src/window/handle.c, src/comm/comm.c); device code only reads
- * the handles and follows their pointers.  Layouts are the same for every compiler and
- * are asserted below: no enum, no bool, no bit-field, fixed-width members only.
+ * The host builds them (src/window/handle.c, src/comm/comm.c); device code only reads the handles
+ * and follows their pointers.  Layouts are the same for every compiler and are asserted below: no
+ * enum, no bool, no bit-field, fixed-width members only.
  *
  * Who writes what, for all words behind the pointers, is said at each member.
  */
@@ -15,7 +15,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct ori_block;
 struct ori_engine;
+
+/* oriel_group.scope */
+#define ORIEL_GROUP_THREAD 0
+#define ORIEL_GROUP_WARP 1
+#define ORIEL_GROUP_BLOCK 2
+
+/* The threads that make a call together; passed by value.  Made by oriel_group_thread() etc. */
+struct oriel_group {
+	uint32_t thread; /* this thread's index in the group */
+	uint32_t size;
+	uint32_t block; /* block of the launch the group belongs to */
+	uint32_t nblocks;
+	uint32_t scope; /* ORIEL_GROUP_* */
+	uint32_t reserved;
+	struct ori_block *shared; /* CPU: where the threads of the block meet */
+};
 
 /* How a peer is reached; the value of oriel_comm_peer.kind. */
 #define ORIEL_PEER_NONE 0   /* not reachable yet; operations return ORIEL_ENOTCONN */
@@ -56,11 +73,10 @@ struct ori_engine;
 #define ORIEL_BOARD_SLOTS 64
 
 /*
- * The futex behind every sleeping wait of one rank, in that rank's control memory.
- * A waiter that gives up spinning raises `sleepers`, looks at its word once more and
- * sleeps on `epoch`; whoever writes a word of this rank looks at `sleepers` and, if
- * there are any, moves `epoch` and wakes.  The look is not fenced: a missed wake costs
- * one timed sleep (at most 1 ms), never the wait.
+ * The futex behind every sleeping wait of one rank, in that rank's control memory.  A waiter that
+ * gives up spinning raises `sleepers`, looks at its word once more and sleeps on `epoch`; whoever
+ * writes a word of this rank looks at `sleepers` and, if there are any, moves `epoch` and wakes.
+ * The look is not fenced: a missed wake costs one timed sleep (at most 1 ms), never the wait.
  */
 struct oriel_waiters {
 	uint32_t sleepers; /* written by this rank's waiting threads */
@@ -69,8 +85,8 @@ struct oriel_waiters {
 };
 
 /*
- * One waiting group, readable by every mapped peer, so that a late report can say what
- * the other side is doing.  Written by the waiting thread only; `state` last (release).
+ * One waiting group, readable by every mapped peer, so that a late report can say what the other
+ * side is doing.  Written by the waiting thread only; `state` last (release).
  */
 struct oriel_board_slot {
 	uint32_t state; /* 0 free, 1 taken and being filled, 2 valid */
@@ -90,9 +106,9 @@ struct oriel_board {
 };
 
 /*
- * A failure word: 0, or the first failure; set once by CAS.  The status, the rank whose failure it
- * is and, where that one was waited for in vain, the rank that gave up; 16 bits each, ranks plus
- * one.
+ * A failure word: 0, or the first failure; set once by CAS.  The status, the rank whose failure
+ * it is and, where that one was waited for in vain, the rank that gave up; 16 bits each, ranks
+ * plus one.
  */
 #define ORIEL_FAILURE(status, rank)                                                                \
 	((uint64_t)(uint32_t)(-(status)) | ((uint64_t)(((uint32_t)(rank) + 1u) & 0xffffu) << 16))
@@ -102,14 +118,14 @@ struct oriel_board {
 #define ORIEL_FAILURE_RANK(word) ((int)(((word) >> 16) & 0xffff) - 1)
 #define ORIEL_FAILURE_BY(word) ((int)(((word) >> 32) & 0xffff) - 1) /* -1: nobody gave up */
 
-/* ---- queues --------------------------------------------------------------------------------------- */
+/* ---- queues ---------------------------------------------------------------------------------- */
 
 #define ORIEL_NICS_MAX 2
 #define ORIEL_RESULT_SLOTS 64
 
 /*
- * One send queue with its completion queue.  Indices are 64-bit counts of WQEs, which run for ever; the
- * slot is the index modulo the depth.
+ * One send queue with its completion queue.  Indices are 64-bit counts of WQEs, which run for
+ * ever; the slot is the index modulo the depth.
  */
 struct oriel_queue {
 	/* set when the queue is made */
@@ -158,7 +174,7 @@ struct oriel_link {
 	uint32_t nlanes;
 	uint32_t flags;
 	uint64_t message_bytes; /* longest transfer of one WQE */
-	uint64_t *last_signal;  /* lane 0: index of the last word written; by who has its turn */
+	uint64_t *last_signal;  /* lane 0: index of the last word written, in turn */
 };
 
 /* Memory that queues can name: of a peer after an exchange, or of this rank. */
@@ -188,15 +204,16 @@ struct oriel_comm_peer {
 };
 
 /*
- * Handle of the transport layer.  Flat and immutable; everything that changes lies
- * behind the pointers.
+ * Handle of the transport layer.  Flat and immutable; everything that changes lies behind the
+ * pointers.
  */
 struct oriel_comm_dev {
 	int32_t rank;
 	int32_t nranks;
 	uint64_t timeout_ns; /* a wait fails after this long */
 	uint64_t late_ns;    /* and names who is late after this long */
-	uint32_t spin_polls; /* polls before a wait first looks at clock and failures; few when ranks outnumber cores */
+	/* polls before a wait first looks at clock and failures; few when ranks outnumber cores */
+	uint32_t spin_polls;
 	uint32_t flags;                /* of any mapped peer: ORIEL_PEER_NO_ATOMICS */
 	const uint64_t *failure;       /* comm failure word of this rank; host and peers write it */
 	struct oriel_waiters *waiters; /* own sleepers */
@@ -206,8 +223,9 @@ struct oriel_comm_dev {
 	struct oriel_result *results; /* ORIEL_RESULT_SLOTS, for values fetched through queues */
 	uint32_t result_key[ORIEL_NICS_MAX];
 	/*
-	 * Control memory has two halves, laid out alike: words that devices write lie in the device's memory,
-	 * words that engines write lie in host memory this many bytes further on.  0 where the two are one.
+	 * Control memory has two halves, laid out alike: words that devices write lie in the
+	 * device's memory, words that engines write lie in host memory this many bytes further
+	 * on.  0 where the two are one.
 	 */
 	int64_t host_shift;
 };
@@ -227,9 +245,9 @@ struct oriel_ticket {
 };
 
 /*
- * One direction of a staged stream between two ranks, as one end of it sees it.
- * `ready` and `lengths` are written by the sender, `free_count` by the receiver; both counts
- * only grow.  `cursor` belongs to this end; one group at a time uses it.
+ * One direction of a staged stream between two ranks, as one end of it sees it.  `ready` and
+ * `lengths` are written by the sender, `free_count` by the receiver; both counts only grow.
+ * `cursor` belongs to this end; one group at a time uses it.
  */
 struct oriel_mapped_channel {
 	uint8_t *slots;       /* depth * slot_bytes in the receiver's memory */
@@ -266,7 +284,7 @@ struct oriel_turn {
 	uint64_t reserved;
 };
 
-/* A queued peer of a window: keys of its memory, and my rows there as offsets in its control memory. */
+/* A queued peer of a window: keys of its memory; my rows are offsets in its control memory. */
 struct oriel_window_link {
 	const struct oriel_link *link;
 	uint32_t buffer_key[ORIEL_NICS_MAX];
@@ -276,8 +294,8 @@ struct oriel_window_link {
 };
 
 /*
- * The device handle of a window: flat, immutable, at most 1 KiB, valid by value and by
- * pointer.  Row strides are in words.  All arrays below are in this rank's memory.
+ * The device handle of a window: flat, immutable, at most 1 KiB, valid by value and by pointer.
+ * Row strides are in words.  All arrays below are in this rank's memory.
  */
 struct oriel_window_dev {
 	struct oriel_comm_dev comm;

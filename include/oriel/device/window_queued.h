@@ -1,52 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * oriel/device/window_queued.h - the window's calls on queued peers, in terms of queue.h.
+ * oriel/device/window_queued.h - the window's calls on queued peers, in terms of post.h and
+ * fetch.h.
  *
- * One thread of the group posts, between two meetings of the group: before the first all its data is
- * written, and the second hands out how the posting went.  A block's operations to a peer use lane
- * `block % lanes`, so they are executed in order.
+ * One thread of the group posts, between two meetings of the group.  Before the first meeting all
+ * the group's data is written; the second one hands out how the posting went.
  */
 #ifndef ORIEL_DEVICE_WINDOW_QUEUED_H
 #define ORIEL_DEVICE_WINDOW_QUEUED_H
 
-#include "check.h"
 #include "fetch.h"
-
-ORIEL_DEV struct ori_op_context ori_window_context(const struct oriel_window_dev *win)
-{
-	struct ori_op_context s;
-
-	s.comm = &win->comm;
-	s.window_failure = win->failure;
-	s.window = win->number;
-	s.reserved = 0;
-	s.timeout_ns = win->comm.timeout_ns;
-	return s;
-}
-
-ORIEL_DEV uint32_t ori_lane_of(const struct oriel_link *link, struct oriel_group g)
-{
-	return g.block % link->nlanes;
-}
-
-/* Barrier of the group that hands the first failure, as its leader sees it, to all. */
-ORIEL_DEV int ori_agree_window(const struct oriel_window_dev *win, struct oriel_group g)
-{
-	return ori_agree_failure(&win->comm, win->failure, g);
-}
-
-/* Index of the counter word of (peer, lane, id). */
-ORIEL_DEV uint64_t ori_counter_index(const struct oriel_window_dev *win, int peer, uint32_t lane,
-				     int id)
-{
-	return ((uint64_t)peer * win->counter_lanes + lane) * win->counter_stride + (uint64_t)id;
-}
-
-ORIEL_DEV uint64_t *ori_counter_word(const struct oriel_window_dev *win, int peer, uint32_t lane,
-				     int id)
-{
-	return ori_words_of(win, peer, &win->counter_words[ori_counter_index(win, peer, lane, id)]);
-}
 
 /* The word part of an operation: signal `id` of `peer`. */
 ORIEL_DEV void ori_post_set_signal(const struct oriel_window_dev *win, struct ori_post *post,
@@ -73,14 +36,32 @@ ORIEL_DEV void ori_post_set_counter(const struct oriel_window_dev *win, struct o
 	post->count_key = win->control_key;
 }
 
-/* The put family; value != NULL: bytes by value; signal < 0 and counter < 0: none. */
-ORIEL_DEV_OUT int ori_put_queued(ORI_WIN, int peer, uint64_t dst_off,
-				 const struct oriel_source *src, uint64_t src_off,
-				 const void *value, uint64_t bytes, int signal, int op,
-				 uint64_t signal_value, int counter)
+/* The data part of an operation. */
+ORIEL_DEV void ori_post_set_data(struct ori_post *post, const struct oriel_window_link *l,
+				 struct ori_transfer t)
 {
-	const struct oriel_window_link *l = ori_peer_entry(win, peer)->link;
-	struct ori_op_context scope;
+	post->remote = l->buffer_skew + t.offset;
+	post->rkey = l->buffer_key;
+	post->bytes = t.bytes;
+	post->value = t.value;
+	if (!t.local)
+		return;
+	post->local = t.local->address + t.local_off;
+	post->lkey = t.local->key;
+	/*
+	 * What fits a WQE is read here and travels in it.  On a CPU the engine reads as fast, and
+	 * checks the key; from a GPU it would be a copy of 11 us instead of one of 7.
+	 */
+	if (ORIEL_ON_GPU && t.bytes && t.bytes <= ORI_WQE_INLINE_BYTES)
+		post->value = ori_transfer_local(t);
+}
+
+/* The put family, to a queued peer. */
+ORIEL_DEV_OUT int ori_put_queued(const struct oriel_window_dev *win, struct oriel_group g,
+				 struct ori_transfer t)
+{
+	const struct oriel_window_link *l = ori_peer_entry(win, t.peer)->link;
+	struct ori_op_context context;
 	struct ori_post post;
 	uint32_t lane;
 	int err;
@@ -90,27 +71,14 @@ ORIEL_DEV_OUT int ori_put_queued(ORI_WIN, int peer, uint64_t dst_off,
 	err = ori_agree_window(win, g);
 	if (!err && oriel_group_is_leader(g)) {
 		lane = ori_lane_of(l->link, g);
-		scope = ori_window_context(win);
+		context = ori_window_context(win);
 		ori_post_init(&post);
-		post.remote = l->buffer_skew + dst_off;
-		post.rkey = l->buffer_key;
-		post.bytes = bytes;
-		post.value = value;
-		/*
-		 * What fits a WQE is read here and travels in it.  On a CPU the engine reads as fast, and checks the
-		 * key; from a GPU it would be a copy of 11 us instead of one of 7.
-		 */
-		if (ORIEL_ON_GPU && src && bytes && bytes <= ORI_WQE_INLINE_BYTES)
-			post.value = (const void *)(uintptr_t)(src->address + src_off);
-		if (src) {
-			post.local = src->address + src_off;
-			post.lkey = src->key;
-		}
-		if (signal >= 0)
-			ori_post_set_signal(win, &post, l, peer, signal, op, signal_value);
-		if (counter >= 0)
-			ori_post_set_counter(win, &post, peer, lane, counter);
-		err = ori_queue_post(&scope, l->link, lane, &post);
+		ori_post_set_data(&post, l, t);
+		if (t.signal >= 0)
+			ori_post_set_signal(win, &post, l, t.peer, t.signal, t.op, t.signal_value);
+		if (t.counter >= 0)
+			ori_post_set_counter(win, &post, t.peer, lane, t.counter);
+		err = ori_queue_post(&context, l->link, lane, &post);
 	}
 	return ori_group_agree(g, err);
 }
@@ -120,43 +88,43 @@ ORIEL_DEV_OUT int ori_signal_queued(const struct oriel_window_dev *win, struct o
 				    const struct oriel_window_link *l, int peer, int id, int op,
 				    uint64_t value)
 {
-	struct ori_op_context scope = ori_window_context(win);
+	struct ori_op_context context = ori_window_context(win);
 	struct ori_post post;
 
 	if (!l)
 		return ORIEL_ENOTCONN;
 	ori_post_init(&post);
 	ori_post_set_signal(win, &post, l, peer, id, op, value);
-	return ori_queue_post(&scope, l->link, ori_lane_of(l->link, g), &post);
+	return ori_queue_post(&context, l->link, ori_lane_of(l->link, g), &post);
 }
 
 /* By one thread: my arrival number `count` of barrier `id` at a queued peer. */
 ORIEL_DEV_OUT int ori_arrive_queued(const struct oriel_window_dev *win, struct oriel_group g,
 				    const struct oriel_window_link *l, int id, uint64_t count)
 {
-	struct ori_op_context scope = ori_window_context(win);
+	struct ori_op_context context = ori_window_context(win);
 	struct ori_post post;
 
 	if (!l)
 		return ORIEL_ENOTCONN;
 	ori_post_init(&post);
 	/*
-	 * An add where the NIC can: groups of different lanes may use the id one after the other, and a
-	 * late store of an old count would take the word back.
+	 * An add where the NIC can: groups of different lanes may use the id one after the other,
+	 * and a late store of an old count would take the word back.
 	 */
 	post.signal = l->link->flags & ORIEL_LINK_ATOMICS ? ORIEL_ADD : ORIEL_SET;
 	post.signal_value = post.signal == ORIEL_ADD ? 1 : count;
 	post.word = l->arrivals + 8u * (uint64_t)id;
 	post.word_stride = ori_arrival_plane(win) * 8u;
 	post.word_key = l->control_key;
-	return ori_queue_post(&scope, l->link, ori_lane_of(l->link, g), &post);
+	return ori_queue_post(&context, l->link, ori_lane_of(l->link, g), &post);
 }
 
 /* By one thread: tells a queued peer's window that it has failed, if the queue still takes it. */
 ORIEL_DEV_OUT void ori_fail_queued(const struct oriel_window_dev *win,
 				   const struct oriel_window_link *l, uint64_t failure)
 {
-	struct ori_op_context scope = ori_comm_scope(&win->comm);
+	struct ori_op_context context = ori_comm_context(&win->comm);
 	struct ori_post post;
 
 	ori_post_init(&post);
@@ -164,14 +132,55 @@ ORIEL_DEV_OUT void ori_fail_queued(const struct oriel_window_dev *win,
 	post.signal_value = failure;
 	post.word = (uint64_t)((uint8_t *)win->failure - win->control);
 	post.word_key = l->control_key;
-	(void)ori_queue_post(&scope, l->link, 0, &post);
+	(void)ori_queue_post(&context, l->link, 0, &post);
 }
 
-ORIEL_DEV_OUT int ori_get_queued(ORI_WIN, const struct oriel_window_link *l, uint64_t src_off,
-				 const struct oriel_source *dst, uint64_t dst_off, uint64_t bytes,
+/*
+ * By one thread, with the status of a wait or a post that ended.  A barrier or a stream that
+ * ended without its peer leaves the counts of the pair apart, so the window is unusable from now
+ * on.  Its first failure is kept, and every later call returns it.
+ */
+ORIEL_DEV_OUT int ori_fail_window(const struct oriel_window_dev *win, int err, int peer)
+{
+	const struct oriel_window_peer *p = ori_peer_entry(win, peer);
+	uint64_t first, failure = ORIEL_FAILURE_LATE(err, peer, win->comm.rank);
+
+	if (err != ORIEL_ETIMEDOUT && err != ORIEL_EMISMATCH)
+		return err;
+	/*
+	 * Whoever gives up because of an earlier failure passes that one on.  The order has no
+	 * partner: readers load a failure word relaxed.
+	 */
+	first = ori_compare_swap_acq_rel_sys(win->failure, 0, failure);
+	failure = first ? first : failure;
+	/* The peer's half is unusable too: the peer should not wait for what will not come. */
+	if (p->failure)
+		ori_tell_failure(p, failure);
+	else if (p->link)
+		ori_fail_queued(win, p->link, failure);
+	return err;
+}
+
+/* Where a value of the peer's window buffer is fetched from. */
+ORIEL_DEV struct ori_fetch ori_window_fetch(const struct oriel_window_link *l, struct oriel_group g,
+					    uint64_t offset)
+{
+	struct ori_fetch fetch;
+
+	fetch.link = l->link;
+	fetch.lane = ori_lane_of(l->link, g);
+	fetch.block = g.block;
+	fetch.remote = l->buffer_skew + offset;
+	fetch.rkey = l->buffer_key;
+	return fetch;
+}
+
+ORIEL_DEV_OUT int ori_get_queued(const struct oriel_window_dev *win, struct oriel_group g,
+				 const struct oriel_window_link *l, struct ori_transfer t,
 				 int blocking)
 {
-	struct ori_op_context scope;
+	struct ori_op_context context;
+	struct ori_post read;
 	uint32_t lane;
 	int err;
 
@@ -179,12 +188,13 @@ ORIEL_DEV_OUT int ori_get_queued(ORI_WIN, const struct oriel_window_link *l, uin
 		return ORIEL_ENOTCONN;
 	err = ori_agree_window(win, g);
 	if (!err && oriel_group_is_leader(g)) {
-		scope = ori_window_context(win);
+		context = ori_window_context(win);
 		lane = ori_lane_of(l->link, g);
-		err = ori_queue_read(&scope, l->link, lane, l->buffer_skew + src_off, l->buffer_key,
-				     dst->address + dst_off, dst->key, bytes);
+		ori_post_init(&read);
+		ori_post_set_data(&read, l, t);
+		err = ori_queue_read(&context, l->link, lane, &read);
 		if (!err && blocking)
-			err = ori_lane_flush(&scope, l->link, lane);
+			err = ori_lane_flush(&context, l->link, lane);
 	}
 	return ori_group_agree(g, err);
 }
@@ -193,9 +203,9 @@ ORIEL_DEV_OUT int ori_get_queued(ORI_WIN, const struct oriel_window_link *l, uin
 ORIEL_DEV_OUT int ori_flush_queued(const struct oriel_window_dev *win, struct oriel_group g,
 				   const struct oriel_window_link *l)
 {
-	struct ori_op_context scope = ori_window_context(win);
+	struct ori_op_context context = ori_window_context(win);
 
-	return l ? ori_lane_flush(&scope, l->link, ori_lane_of(l->link, g)) : ORIEL_ENOTCONN;
+	return l ? ori_lane_flush(&context, l->link, ori_lane_of(l->link, g)) : ORIEL_ENOTCONN;
 }
 
 #endif

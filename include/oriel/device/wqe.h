@@ -2,10 +2,10 @@
 /*
  * oriel/device/wqe.h - the bytes of mlx5 work queues: one-block send WQEs, CQEs, doorbells.
  *
- * Formats only: no queue state, no memory order.  Fields are big-endian; every WQE here fills exactly
- * one 64-byte block, so a WQE's index is its block's index and the CQ can have one entry a WQE.
- * tests/unit/wqe_golden.c holds each struct and encoder against infiniband/mlx5dv.h where that is
- * installed.
+ * Formats only: no queue state, no memory order.  Fields are big-endian; every WQE here fills
+ * exactly one 64-byte block, so a WQE's index is its block's index and the CQ can have one entry
+ * a WQE.  tests/unit/wqe_golden.c holds each struct and encoder against infiniband/mlx5dv.h where
+ * that is installed.
  */
 #ifndef ORIEL_DEVICE_WQE_H
 #define ORIEL_DEVICE_WQE_H
@@ -256,7 +256,7 @@ ORIEL_DEV void ori_wqe_nop(struct ori_wqe *w, uint64_t index, uint32_t qpn, uint
 	ori_wqe_ctrl_set(w, index, qpn, ORI_WQE_NOP, 1, flags);
 }
 
-/* ---- doorbells --------------------------------------------------------------------------------- */
+/* ---- doorbells ------------------------------------------------------------------------------- */
 
 /* Doorbell record, word 1: how far the send queue is filled. */
 ORIEL_DEV uint32_t ori_doorbell_record(uint64_t next_index)

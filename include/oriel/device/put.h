@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * oriel/device/put.h - bodies of device.h: the put family.
+ *
+ * The order of steps is the same in every put: test the arguments (checked windows), move the
+ * data, let the group agree on the failure words as its leader saw them, and only then publish.
+ * So a put on a failed window publishes nothing, and all threads return the same status.
+ *
+ * The short way, to a mapped peer with atomics whose entry travels in the handle, is inlined and
+ * tuned for latency.  All other ways are called.
+ */
+#ifndef ORIEL_DEVICE_PUT_H
+#define ORIEL_DEVICE_PUT_H
+
+#include "check.h"
+#include "turn.h"
+#include "window_queued.h"
+
+/* ---- after the data: signal and count -------------------------------------------------------- */
+
+/* By one thread, after its group met: ORIEL_ADD on a mapped peer without atomics. */
+ORIEL_DEV_OUT void ori_signal_in_turn(const struct oriel_window_dev *win, int peer, int id,
+				      uint64_t value)
+{
+	const struct oriel_window_peer *p = ori_peer_entry(win, peer);
+	uint64_t i = (uint64_t)(uint32_t)peer * win->signal_stride + (uint32_t)id;
+
+	ori_add_in_turn(&win->comm, win->failure, win->number, &win->signal_turns[i],
+			&p->signals[id], value, p->waiters);
+}
+
+/* By one thread: counts one completion of an operation to `peer`. */
+ORIEL_DEV void ori_count(const struct oriel_window_dev *win, int peer, int counter)
+{
+	/* [SIG1] inside; partner [SIG4].  After this count the source may be written again. */
+	ori_word_signal(ori_counter_word(win, peer, 0, counter), ORIEL_ADD, 1, win->comm.waiters);
+}
+
+/* ---- the put itself -------------------------------------------------------------------------- */
+
+/*
+ * A few bytes are moved by a GPU's first warp alone.  The other warps of the block go straight to
+ * the meeting, where all of them would wait for the slowest.  Not where queues are posted to,
+ * because the whole group takes part in that.
+ */
+ORIEL_DEV int ori_put_is_few(const struct oriel_window_dev *win, struct oriel_group g,
+			     uint64_t bytes)
+{
+	return ORIEL_ON_GPU && g.scope == ORIEL_GROUP_BLOCK && bytes < 64 &&
+	       !(win->queued_peers | win->comm.flags);
+}
+
+/* A put to a peer that is queued or has no atomics.  Called, so that others pay nothing. */
+ORIEL_DEV_OUT int ori_put_not_plain(const struct oriel_window_dev *win, struct oriel_group g,
+				    struct ori_transfer t)
+{
+	struct oriel_window_peer p = *ori_peer_entry(win, t.peer);
+	int err;
+
+	if (!ori_peer_is_mapped(&p))
+		return ori_put_queued(win, g, t);
+	if (t.bytes)
+		ori_group_copy(g, p.buffer + t.offset, ori_transfer_local(t), t.bytes);
+	err = ori_agree_window(win, g);
+	if (err || !oriel_group_is_leader(g))
+		return err;
+	if (t.signal >= 0 && t.op == ORIEL_ADD)
+		ori_signal_in_turn(win, t.peer, t.signal, t.signal_value);
+	else if (t.signal >= 0)
+		ori_word_signal(&p.signals[t.signal], t.op, win->first_count + t.signal_value,
+				p.waiters);
+	if (t.counter >= 0)
+		ori_count(win, t.peer, t.counter);
+	return 0;
+}
+
+/* What a put knows when its data is moved, for the steps after the meeting. */
+struct ori_put_end {
+	struct ori_failures look;
+	uint64_t *word; /* the leader's: ori_release_at() of the signal word */
+	struct oriel_waiters *waiters;
+};
+
+/* Moves the data to a plain peer.  0: the peer is not plain, and nothing was moved. */
+ORIEL_DEV int ori_put_move(const struct oriel_window_dev *win, struct oriel_group g,
+			   const struct oriel_window_peer *entry, struct ori_transfer t, int few,
+			   struct ori_put_end *end)
+{
+	struct oriel_window_peer p = *entry;
+	struct ori_early early = { 0, 0 };
+	struct oriel_group movers = g;
+
+	if (few && g.size > 32u)
+		movers.size = 32u;
+	end->waiters = p.waiters;
+	/* Both loads are on their way while the rest is found out; `look` is needed last. */
+	if (ORIEL_ON_GPU && t.bytes)
+		early = ori_copy_early(movers, t.local->address + t.local_off, t.bytes);
+	if (oriel_group_is_leader(g))
+		end->look = ori_failures_of_window(win);
+	if (!few && !ori_peer_is_plain(&p))
+		return 0;
+	/* The line of the signal is fetched while the data is copied, not after. */
+	if (t.signal >= 0 && oriel_group_is_leader(g)) {
+		ori_prefetch_for_write(&p.signals[t.signal]);
+		end->word = ori_release_at(&p.signals[t.signal]);
+	}
+	if (t.bytes && !ori_copy_late(movers, early, p.buffer + t.offset, t.bytes))
+		ori_group_copy(movers, p.buffer + t.offset, ori_transfer_local(t), t.bytes);
+	return 1;
+}
+
+/* The put family with the peer's entry at hand; parts that a call does not have fold away. */
+ORIEL_DEV int ori_put_entry(const struct oriel_window_dev *win, struct oriel_group g,
+			    const struct oriel_window_peer *entry, struct ori_transfer t)
+{
+	struct ori_put_end end = { { 0, 0 }, NULL, NULL };
+	int few = ori_put_is_few(win, g, t.bytes), err;
+
+	if ((!few || g.thread < 32u) && !ori_put_move(win, g, entry, t, few, &end))
+		return ori_put_not_plain(win, g, ori_transfer_out(t));
+	/* One thread: [SIG1] begins before the failure words are there, see mapped.h. */
+	if (t.signal >= 0 && g.scope == ORIEL_GROUP_THREAD)
+		ori_release_begin();
+	err = ori_group_agree_failures(g, end.look);
+	if (err || !oriel_group_is_leader(g))
+		return err;
+	if (t.signal >= 0) {
+		/*
+		 * [SIG1] release, system scope; partners [SIG2] and [SIG3].  Publishes the bytes
+		 * that all threads of the group copied before they met [GROUP1].  Without it the
+		 * peer finds the signal and reads the old bytes of its buffer.
+		 */
+		if (g.scope != ORIEL_GROUP_THREAD)
+			ori_release_begin();
+		ori_publish(end.word, t.op,
+			    t.op == ORIEL_SET ? win->first_count + t.signal_value : t.signal_value,
+			    end.waiters);
+	}
+	if (t.counter >= 0)
+		ori_count(win, t.peer, t.counter);
+	return 0;
+}
+
+ORIEL_DEV_OUT int ori_put_beyond(const struct oriel_window_dev *win, struct oriel_group g,
+				 struct ori_transfer t)
+{
+	return ori_put_entry(win, g, &win->peers[t.peer], t);
+}
+
+/*
+ * Entries that travel in the handle are constants to a GPU.  Loads of other entries, next to
+ * these, would share a scoreboard with the loads of the data and so wait for them.  So they are
+ * called.
+ */
+ORIEL_DEV int ori_put_bytes(const struct oriel_window_dev *win, struct oriel_group g,
+			    struct ori_transfer t)
+{
+	if (ORIEL_ON_GPU && t.peer >= ORIEL_INLINE_PEERS)
+		return ori_put_beyond(win, g, ori_transfer_out(t));
+	return ori_put_entry(win, g,
+			     ORIEL_ON_GPU ? &win->inline_peers[t.peer] :
+					    ori_peer_entry(win, t.peer),
+			     t);
+}
+
+/* ---- public ---------------------------------------------------------------------------------- */
+
+ORIEL_DEV int oriel_put(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			uint64_t dst_off, const struct oriel_source *src, uint64_t src_off,
+			uint64_t bytes)
+{
+	struct ori_transfer t = ori_transfer_of(peer, dst_off, src, src_off, bytes);
+	int err = win->checked ? ori_check_put(win, g, "put", ori_transfer_out(t), 0, 0) : 0;
+
+	return err ? err : ori_put_bytes(win, g, t);
+}
+
+ORIEL_DEV int oriel_put_signal(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			       uint64_t dst_off, const struct oriel_source *src, uint64_t src_off,
+			       uint64_t bytes, int signal, int op, uint64_t value)
+{
+	struct ori_transfer t = ori_transfer_of(peer, dst_off, src, src_off, bytes);
+	int err;
+
+	t = ori_transfer_signal(t, signal, op, value);
+	err = win->checked ? ori_check_put(win, g, "put_signal", ori_transfer_out(t), 1, 0) : 0;
+	return err ? err : ori_put_bytes(win, g, t);
+}
+
+ORIEL_DEV int oriel_put_counter(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+				uint64_t dst_off, const struct oriel_source *src, uint64_t src_off,
+				uint64_t bytes, int counter)
+{
+	struct ori_transfer t = ori_transfer_of(peer, dst_off, src, src_off, bytes);
+	int err;
+
+	t.counter = counter;
+	err = win->checked ? ori_check_put(win, g, "put_counter", ori_transfer_out(t), 0, 1) : 0;
+	return err ? err : ori_put_bytes(win, g, t);
+}
+
+ORIEL_DEV int oriel_put_signal_counter(const struct oriel_window_dev *win, struct oriel_group g,
+				       int peer, uint64_t dst_off, const struct oriel_source *src,
+				       uint64_t src_off, uint64_t bytes, int signal, int op,
+				       uint64_t value, int counter)
+{
+	struct ori_transfer t = ori_transfer_of(peer, dst_off, src, src_off, bytes);
+	int err;
+
+	t = ori_transfer_signal(t, signal, op, value);
+	t.counter = counter;
+	err = win->checked ?
+		      ori_check_put(win, g, "put_signal_counter", ori_transfer_out(t), 1, 1) :
+		      0;
+	return err ? err : ori_put_bytes(win, g, t);
+}
+
+ORIEL_DEV int oriel_put_value(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			      uint64_t dst_off, const void *value, uint64_t bytes)
+{
+	struct ori_transfer t = ori_transfer_of(peer, dst_off, NULL, 0, bytes);
+	const struct oriel_window_peer *p;
+	int err = win->checked ? ori_check_value(win, g, "put_value", peer, dst_off, bytes) : 0;
+
+	if (err)
+		return err;
+	p = ori_peer_entry(win, peer);
+	if (!ori_peer_is_mapped(p)) {
+		t.value = value;
+		return ori_put_queued(win, g, t);
+	}
+	if (oriel_group_is_leader(g))
+		memcpy(p->buffer + dst_off, value, bytes);
+	return ori_agree_window(win, g);
+}
+
+#endif
