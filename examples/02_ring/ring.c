@@ -21,10 +21,12 @@ struct ring_args {
 	struct oriel_window_dev win;
 	struct oriel_source src;
 	uint64_t bytes;
-	int32_t *status;
 };
 
-/* All threads of the block make each call together; `a` is the argument. */
+/*
+ * All threads of the block make each call together; `a` is the argument.  What the kernel returns,
+ * oriel_comm_sync() returns.
+ */
 ORIEL_KERNEL(ring, struct ring_args)
 {
 	struct oriel_group g = oriel_group_block();
@@ -36,8 +38,7 @@ ORIEL_KERNEL(ring, struct ring_args)
 			       ORIEL_ADD, 1);
 	if (!err)
 		err = oriel_wait_signal_from(&a->win, g, left, /* signal */ 0, ORIEL_GE, 1);
-	if (oriel_group_is_leader(g))
-		*a->status = err;
+	return err;
 }
 
 static void must(int status, const char *what)
@@ -68,20 +69,17 @@ static int64_t run_ring(struct oriel_comm *comm, struct oriel_window *window)
 {
 	int rank = oriel_comm_rank(comm), nranks = oriel_comm_size(comm);
 	struct ring_args args = { .bytes = BYTES };
-	void *data, *status;
+	void *data;
 
 	must(oriel_alloc(comm, BYTES, &data), "data");
-	must(oriel_alloc(comm, sizeof(int32_t), &status), "status word");
 	for (uint64_t i = 0; i < BYTES; i++)
 		((uint8_t *)data)[i] = pattern(rank, i);
-	args.status = status;
 	must(oriel_window_device(window, &args.win), "window handle");
 	must(oriel_window_source(window, data, BYTES, &args.src), "source");
 
 	must(oriel_launch(comm, &ring, 1, THREADS, &args, sizeof(args), NULL), "launch");
-	must(*args.status, "ring");
+	must(oriel_comm_sync(comm, NULL), "ring");
 
-	must(oriel_free(comm, status), "free");
 	must(oriel_free(comm, data), "free");
 	return count_wrong(oriel_window_buffer(window), (rank + nranks - 1) % nranks);
 }

@@ -325,6 +325,7 @@ static void free_comm(struct oriel_comm *c)
 	free(c->peers);
 	free(c->dev_peers);
 	ori_failure_close(c);
+	ori_returned_close(c);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
 }

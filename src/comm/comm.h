@@ -63,6 +63,7 @@ struct ori_control {
 	uint8_t pad[ORIEL_LINE_BYTES - 8];
 	struct oriel_board board;
 	struct ori_gone gone;
+	struct oriel_kernel_report report; /* what this rank's kernels returned: returned.c */
 };
 
 /* Cuts offsets out of [0, bytes): first fit, free ranges kept sorted and merged. */
@@ -151,6 +152,9 @@ struct ori_child {
 	 */
 	int (*signal_from)(const struct ori_child *, int number, int id, int rank, uint64_t *value);
 	int along; /* the user has no handle to it: does not keep the comm from going */
+	/* Of windows: their number, and their failure word in the device's half; else NULL. */
+	int number;
+	const uint64_t *failure;
 };
 
 /*
@@ -163,6 +167,19 @@ struct ori_attachment {
 	void (*forget)(struct ori_attachment *, const void *owner); /* a window or buffer goes */
 	void (*destroy)(struct ori_attachment *);                   /* the comm goes */
 	struct ori_attachment *next;
+};
+
+/*
+ * What kernels of this rank returned, under the comm's lock.  names: of all kernels that were
+ * launched on a separate device; a graph may run them at any time, so none goes before the comm.
+ * status, text: the first failure of a launch that was over on return.
+ */
+struct ori_kernel_name;
+struct ori_returned {
+	struct ori_kernel_name *names;
+	uint32_t count;
+	int status;
+	char text[512];
 };
 
 struct oriel_comm {
@@ -210,6 +227,7 @@ struct oriel_comm {
 	pthread_cond_t failure_told; /* failure_text is there */
 	int failure_untold;          /* it was waited for and did not come: not again */
 	struct ori_held *held;       /* a failure that waits for its cause; failure.c */
+	struct ori_returned returned; /* what kernels returned; returned.c */
 };
 
 /*
@@ -322,6 +340,19 @@ int ori_comm_ask(struct oriel_comm *);
  * own and fails the comm for all.
  */
 int ori_comm_device_status(struct oriel_comm *, int err);
+
+/* A failure word in words: "rank 1 gave up waiting for rank 0". */
+void ori_failure_text(uint64_t failure, char *out, size_t bytes);
+
+/* ---- returned.c: what this rank's kernels returned -------------------------------------------- */
+
+void ori_returned_close(struct oriel_comm *);
+/* Before a launch: where that kernel's threads leave what they return. */
+void ori_returned_prepare(struct oriel_comm *, const struct oriel_kernel *, struct ori_launch *);
+/* After a launch that is over on return: 0, or what it returned, with its text as the last error. */
+int ori_returned_note(struct oriel_comm *, const struct oriel_kernel *, const struct ori_launch *);
+/* The first failure since the last take, and its text; after that it is forgotten. */
+int ori_returned_take(struct oriel_comm *);
 
 /* ---- control.c: the two halves of control memory ----------------------------------------------------- */
 

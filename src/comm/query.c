@@ -244,6 +244,7 @@ int oriel_launch(struct oriel_comm *c, const struct oriel_kernel *kernel, int nb
 		 const void *args, size_t args_bytes, void *stream)
 {
 	int err = ori_comm_check(c, "oriel_launch");
+	struct ori_launch launch;
 
 	if (err)
 		return err;
@@ -263,11 +264,14 @@ int oriel_launch(struct oriel_comm *c, const struct oriel_kernel *kernel, int nb
 	/* A kernel that posts wakes nobody: the engine of its queues should be looking. */
 	if (c->engine && c->device->separate)
 		c->engine->ops->drive(c->engine);
-	err = c->device->ops->launch(c->device, kernel, nblocks, nthreads, args, args_bytes,
-				     stream);
+	ori_returned_prepare(c, kernel, &launch);
+	err = c->device->ops->launch(c->device, kernel, nblocks, nthreads, args, args_bytes, stream,
+				     &launch);
 	/* What ended the kernel's calls is this thread's last error, wherever it was decided. */
-	if (!err && !c->device->separate)
+	if (!err && !c->device->separate) {
 		(void)ori_comm_failed(c);
+		return ori_returned_note(c, kernel, &launch);
+	}
 	return ori_comm_device_status(c, err);
 }
 
@@ -275,7 +279,9 @@ int oriel_comm_sync(struct oriel_comm *c, void *stream)
 {
 	int err = ori_comm_check(c, "oriel_comm_sync");
 
-	return err ? err : ori_comm_device_status(c, c->device->ops->sync(c->device, stream));
+	if (!err)
+		err = ori_comm_device_status(c, c->device->ops->sync(c->device, stream));
+	return err ? err : ori_returned_take(c);
 }
 
 int oriel_copy(struct oriel_comm *c, void *to, const void *from, size_t bytes)

@@ -50,6 +50,19 @@ struct ori_identity {
 	size_t bytes;
 };
 
+/* How a launch ended, where it is over on return. */
+struct ori_outcome {
+	int status;     /* 0, or the first other status that a thread returned */
+	uint32_t block; /* whose thread that was */
+	char why[256];  /* the last error of the first thread that failed and has one; else "" */
+};
+
+/* What a launch is given beside its kernel, and what it gives back. */
+struct ori_launch {
+	struct oriel_launch_dev dev; /* separate devices: where threads leave what they return */
+	struct ori_outcome outcome;  /* others */
+};
+
 struct ori_device_ops {
 	const char *name; /* "cpu" */
 	/* Memory that peers can map; zeroed. */
@@ -81,8 +94,9 @@ struct ori_device_ops {
 	void (*identify)(struct ori_device *, const void *ptr, struct ori_identity *);
 	/* Between any two memories of host and device; done on return.  Safe while kernels run and wait. */
 	int (*copy)(struct ori_device *, void *to, const void *from, size_t bytes);
+	/* launch: NULL where nobody asks what the kernel returns. */
 	int (*launch)(struct ori_device *, const struct oriel_kernel *, int nblocks, int nthreads,
-		      const void *args, size_t args_bytes, void *stream);
+		      const void *args, size_t args_bytes, void *stream, struct ori_launch *launch);
 	/* All that was launched on the stream is done.  ORIEL_ETIMEDOUT after the device's deadline. */
 	int (*sync)(struct ori_device *, void *stream);
 	/* What topology must know: which device this is and whom it reaches. */

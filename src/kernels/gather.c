@@ -284,6 +284,7 @@ ORIEL_KERNEL(ori_gather_ops, struct ori_gather_op)
 
 	if (err && oriel_group_is_leader(g))
 		ori_gather_give_up(&a->words, err, a->words.comm.rank);
+	return err;
 }
 
 #ifndef ORIEL_KERNEL_IMAGE

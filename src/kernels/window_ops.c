@@ -67,6 +67,7 @@ ORIEL_KERNEL(ori_window_ops, struct ori_window_op)
 	if (err && oriel_group_is_leader(g))
 		(void)ori_compare_swap_acq_rel_sys(a->win.failure, 0,
 						   ORIEL_FAILURE(err, a->win.comm.rank));
+	return err;
 }
 
 #ifndef ORIEL_KERNEL_IMAGE

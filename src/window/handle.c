@@ -116,6 +116,8 @@ static void build_arrays(struct oriel_window *w, struct oriel_window_dev *d)
 	struct ori_window_header *header = own(w, l->header), *host = own_host(w, l->header);
 
 	d->failure = &header->failure;
+	w->child.number = w->number;
+	w->child.failure = d->failure;
 	d->generation_word = &header->generation;
 	d->generation = host->generation;
 	d->signal_stride = l->signal_stride;

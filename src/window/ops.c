@@ -18,17 +18,13 @@
 static int window_failed(struct oriel_window *w)
 {
 	uint64_t failure = ori_control_load(w->comm, w->dev.failure);
-	int status = ORIEL_FAILURE_STATUS(failure);
-	int rank = ORIEL_FAILURE_RANK(failure), by = ORIEL_FAILURE_BY(failure);
+	char text[128];
 
 	if (!failure)
 		return ori_comm_failed(w->comm);
-	if (by >= 0 && by != rank)
-		return ori_fail_silent(status,
-				       "window %d has failed: rank %d gave up waiting for rank %d",
-				       w->number, by, rank);
-	return ori_fail_silent(status, "window %d has failed: %s (rank %d)", w->number,
-			       oriel_status_text(status), rank);
+	ori_failure_text(failure, text, sizeof(text));
+	return ori_fail_silent(ORIEL_FAILURE_STATUS(failure), "window %d has failed: %s", w->number,
+			       text);
 }
 
 /* The first rank that had no queues when the window was made; for calls to one peer, that one. */
@@ -245,8 +241,8 @@ static int launch_op(struct oriel_window *w, const char *call, struct ori_window
 		return err;
 	op->win = w->dev;
 	err = w->comm->device->ops->launch(w->comm->device, ori_window_op_kernel(), 1,
-					   ori_window_op_threads(op->code), op, sizeof(*op),
-					   stream);
+					   ori_window_op_threads(op->code), op, sizeof(*op), stream,
+					   NULL);
 	return ori_comm_device_status(w->comm, err);
 }
 

@@ -171,6 +171,7 @@ ORIEL_KERNEL(every_call, struct every_args)
 	every_queue(a, g, &n);
 	if (oriel_group_is_leader(g))
 		*a->calls = n;
+	return 0;
 }
 
 #endif

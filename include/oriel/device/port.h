@@ -86,10 +86,13 @@ void oriel_cpu_report(const struct oriel_comm_dev *, const char *call, const cha
  * for the CPU; on a CUDA device oriel_launch() finds a function of that name in the images given to
  * oriel_kernels_add().  A .cu file: both bodies from one source; gpu_symbol is the __global__ function and
  * gpu_find asks the CUDA runtime of that program for its handle.
+ *
+ * The body has `a`, the arguments, and returns a status.  The first one that is not 0, of any thread
+ * of any block, is what oriel_comm_sync() returns; on the CPU oriel_launch() returns it too.
  */
 struct oriel_kernel {
 	const char *name;
-	void (*cpu)(const void *args);
+	int (*cpu)(const void *args);
 	size_t args_bytes;
 	const void *gpu_symbol;
 	int (*gpu_find)(const void *symbol, void **function); /* 0: *function is a CUfunction */
@@ -130,15 +133,18 @@ static inline int ori_cuda_find(const void *symbol, void **function)
 #define ORIEL_KERNEL_THREADS 512
 #endif
 #define ORIEL_KERNEL(name, args_type)                                                              \
-	static __host__ __device__ void name##_body(const args_type *a);                           \
-	static void name##_entry(const void *ori_kernel_args)                                      \
+	static __host__ __device__ int name##_body(const args_type *a);                            \
+	static int name##_entry(const void *ori_kernel_args)                                       \
 	{                                                                                          \
-		name##_body((const args_type *)ori_kernel_args);                                   \
+		return name##_body((const args_type *)ori_kernel_args);                            \
 	}                                                                                          \
 	ORI_KERNEL_LINKAGE __global__ void __launch_bounds__(ORIEL_KERNEL_THREADS, 1)              \
-		name##_gpu(const __grid_constant__ args_type ori_kernel_args)                      \
+		name##_gpu(const __grid_constant__ args_type ori_kernel_args,                      \
+			   const __grid_constant__ struct oriel_launch_dev ori_kernel_launch)      \
 	{                                                                                          \
-		name##_body(&ori_kernel_args);                                                     \
+		int ori_kernel_status = name##_body(&ori_kernel_args);                             \
+		if (ori_kernel_status)                                                             \
+			ori_kernel_failed(ori_kernel_launch, blockIdx.x, ori_kernel_status);       \
 	}                                                                                          \
 	static const struct oriel_kernel name = { #name, name##_entry, sizeof(args_type),          \
 						  (const void *)name##_gpu, ori_cuda_find };       \
@@ -151,17 +157,17 @@ static inline int ori_cuda_find(const void *symbol, void **function)
 	{                                                                                          \
 		oriel_kernels_forget(&name##_noted);                                               \
 	}                                                                                          \
-	static __host__ __device__ void name##_body(const args_type *a)
+	static __host__ __device__ int name##_body(const args_type *a)
 #else
 #define ORIEL_KERNEL(name, args_type)                                                              \
-	static void name##_body(const args_type *a);                                               \
-	static void name##_entry(const void *ori_kernel_args)                                      \
+	static int name##_body(const args_type *a);                                                \
+	static int name##_entry(const void *ori_kernel_args)                                       \
 	{                                                                                          \
-		name##_body((const args_type *)ori_kernel_args);                                   \
+		return name##_body((const args_type *)ori_kernel_args);                            \
 	}                                                                                          \
 	static const struct oriel_kernel name = { #name, name##_entry, sizeof(args_type), NULL,    \
 						  NULL };                                          \
-	static void name##_body(const args_type *a)
+	static int name##_body(const args_type *a)
 #endif
 
 /* ---- atomics: 64-bit words at system scope --------------------------------------------- */
@@ -459,6 +465,35 @@ ORIEL_DEV void ori_push_stores(void)
 #else
 	__sync_synchronize();
 #endif
+}
+
+/* ---- what a kernel returned ------------------------------------------------------------- */
+
+/*
+ * By every thread whose body returned something other than 0; out of line, for no kernel that
+ * succeeds comes here.  The claim is an atomic on the device's own memory: a GPU has none on the
+ * host's that the host's processor would respect.
+ */
+ORIEL_DEV_OUT void ori_kernel_failed(struct oriel_launch_dev launch, uint32_t block, int status)
+{
+	struct oriel_kernel_report *host;
+	uint64_t taken;
+
+	if (!launch.report)
+		return;
+	host = (struct oriel_kernel_report *)((uint8_t *)launch.report + launch.host_shift);
+	/*
+	 * [RETURN3] acquire, system scope; partner [RETURN4] in comm/returned.c.  Without it the
+	 * store below could come before the host's 0, which would then wipe out this report.
+	 */
+	taken = ori_load_acquire_sys(&host->taken);
+	if (ori_compare_swap_acq_rel_sys(&launch.report->claims, taken, taken + 1) != taken)
+		return;
+	/*
+	 * [RETURN1] release, system scope; partner [RETURN2] in comm/returned.c.  Publishes what
+	 * this thread wrote before it failed: a host that reads the status may read that.
+	 */
+	ori_store_release_sys(&host->first, ORIEL_REPORT(status, launch.kernel, block));
 }
 
 /* ---- hints, clock ----------------------------------------------------------------------- */

@@ -102,6 +102,34 @@ struct oriel_board {
 #define ORIEL_FAILURE_RANK(word) ((int)(((word) >> 16) & 0xffff) - 1)
 #define ORIEL_FAILURE_BY(word) ((int)(((word) >> 32) & 0xffff) - 1) /* -1: nobody gave up */
 
+/* ---- what kernels return ------------------------------------------------------------------- */
+
+/*
+ * The first status other than 0 that a kernel of this comm returned since the host last asked.  It
+ * lies in control memory, in both halves.  A thread whose kernel fails compares `claims` with
+ * `taken`.  If they are equal it raises `claims` and stores `first`: only the first failure is kept.
+ */
+struct oriel_kernel_report {
+	uint64_t claims; /* device's half: reports so far; by the thread that makes one */
+	uint64_t taken;  /* host's half: reports that the host has read; by the host */
+	uint64_t first; /* host's half: ORIEL_REPORT(); by that thread, and back to 0 by the host */
+	uint8_t pad[ORIEL_LINE_BYTES - 24];
+};
+#define ORIEL_REPORT(status, kernel, block)                                                        \
+	((uint64_t)(uint32_t)(status) | ((uint64_t)((kernel)&0xfffu) << 32) |                      \
+	 ((uint64_t)((block)&0xfffffu) << 44))
+#define ORIEL_REPORT_STATUS(word) ((int32_t)(uint32_t)(word))
+#define ORIEL_REPORT_KERNEL(word) ((uint32_t)((word) >> 32) & 0xfffu)
+#define ORIEL_REPORT_BLOCK(word) ((uint32_t)((word) >> 44))
+
+/* The last parameter of every kernel on a GPU; oriel_launch() gives it, the body does not see it. */
+struct oriel_launch_dev {
+	struct oriel_kernel_report *report; /* the device's half; NULL: nobody asks */
+	int64_t host_shift;                 /* from there to the host's half */
+	uint32_t kernel;                    /* its number in the comm */
+	uint32_t reserved;
+};
+
 /* ---- queues --------------------------------------------------------------------------------------- */
 
 #define ORIEL_NICS_MAX 2
@@ -330,6 +358,8 @@ static_assert(sizeof(struct oriel_comm_dev) == 96, "layout");
 static_assert(sizeof(struct oriel_queue) == 5 * ORIEL_LINE_BYTES, "layout");
 static_assert(sizeof(struct oriel_result) == 64, "layout");
 static_assert(sizeof(struct oriel_turn) == 32, "layout");
+static_assert(sizeof(struct oriel_kernel_report) == ORIEL_LINE_BYTES, "layout");
+static_assert(sizeof(struct oriel_launch_dev) == 24, "layout");
 static_assert(sizeof(struct oriel_source) == 24, "layout");
 static_assert(sizeof(struct oriel_ticket) == 16, "layout");
 static_assert(sizeof(struct oriel_mapped_channel) == 56, "layout");

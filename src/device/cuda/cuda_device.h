@@ -224,9 +224,10 @@ size_t ori_cuda_function_find(struct ori_cuda_gpu *, const struct oriel_kernel *
 int ori_cuda_prepare(struct ori_cuda_device *, const struct oriel_kernel *, int nblocks,
 		     int nthreads, void **function, int *fit);
 int ori_cuda_start(struct ori_cuda_device *, const struct oriel_kernel *, void *function,
-		   int nblocks, int nthreads, const void *args, void *stream);
+		   int nblocks, int nthreads, const void *args, void *stream,
+		   const struct ori_launch *launch);
 int ori_cuda_launch(struct ori_device *, const struct oriel_kernel *, int nblocks, int nthreads,
-		    const void *args, size_t args_bytes, void *stream);
+		    const void *args, size_t args_bytes, void *stream, struct ori_launch *launch);
 int ori_cuda_sync(struct ori_device *, void *stream);
 /*
  * The first kernel of a stream, one that does nothing.  Two threads that launched the first ones of two streams at once
