@@ -26,6 +26,17 @@
 #include "device/spin.h"
 #include "device/types.h"
 
+/* ---- deadlines ---------------------------------------------------------------------------- */
+
+/*
+ * The same group with a deadline of its own, in milliseconds: waits for signals, counters, barriers,
+ * other blocks, and in send and recv, that are made with it, end with ORIEL_ETIMEDOUT after that
+ * time.  0: the comm's deadline.  oriel_wait_local() has a parameter for it.
+ *
+ *	err = oriel_wait_signal_from(win, oriel_group_within(g, 50), peer, id, ORIEL_GE, 1);
+ */
+ORIEL_DEV struct oriel_group oriel_group_within(struct oriel_group g, uint32_t timeout_ms);
+
 /* ---- who is who ------------------------------------------------------------------------- */
 
 ORIEL_DEV int oriel_rank(const struct oriel_window_dev *win);

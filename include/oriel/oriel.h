@@ -245,6 +245,10 @@ int oriel_window_signal(struct oriel_window *window, int peer, int id, int op, u
 int oriel_window_wait_signal(struct oriel_window *window, int peer, int id, int cmp, uint64_t value,
 			     void *stream);
 int oriel_window_barrier(struct oriel_window *window, int id, void *stream);
+/* The same with a deadline of their own, in seconds: more than 0, at most 49 days. */
+int oriel_window_wait_signal_timeout(struct oriel_window *window, int peer, int id, int cmp,
+				     uint64_t value, double timeout, void *stream);
+int oriel_window_barrier_timeout(struct oriel_window *window, int id, double timeout, void *stream);
 
 /* ---- kernels ------------------------------------------------------------------------------------- */
 

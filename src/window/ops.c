@@ -365,37 +365,95 @@ int oriel_window_signal(struct oriel_window *w, int peer, int id, int op, uint64
 	return end_op(&host, oriel_signal(&w->host_dev, oriel_group_thread(), peer, id, op, value));
 }
 
-int oriel_window_wait_signal(struct oriel_window *w, int peer, int id, int cmp, uint64_t value,
-			     void *stream)
+/* *ms: the deadline in whole milliseconds, at least one. */
+static int check_timeout(const char *call, double seconds, uint32_t *ms)
 {
-	struct oriel_group g = oriel_group_thread();
-	int err = ori_window_check(w, "oriel_window_wait_signal");
+	if (!(seconds > 0) || seconds * 1e3 > (double)UINT32_MAX)
+		return ori_fail(ORIEL_EINVAL, "%s: a deadline of %g s: more than 0, at most %u s",
+				call, seconds, UINT32_MAX / 1000);
+	*ms = (uint32_t)(seconds * 1e3);
+	if (!*ms)
+		*ms = 1;
+	return 0;
+}
+
+static int wait_signal(struct oriel_window *w, const char *call, int peer, int id, int cmp,
+		       uint64_t value, uint32_t timeout_ms, void *stream)
+{
+	struct oriel_group g = oriel_group_within(oriel_group_thread(), timeout_ms);
 	struct host_op op;
 
-	if (err)
-		return err;
 	if (peer < 0 && cmp != ORIEL_GE)
-		return ori_fail(ORIEL_EINVAL,
-				"oriel_window_wait_signal: a sum over sources waits by ORIEL_GE only");
-	if (is_separate(w))
-		return launch_word(w, "oriel_window_wait_signal", ORI_WINDOW_WAIT_SIGNAL, peer, id,
-				   cmp, value, stream);
-	op = begin_op(w, "oriel_window_wait_signal", peer);
+		return ori_fail(ORIEL_EINVAL, "%s: a sum over sources waits by ORIEL_GE only",
+				call);
+	if (is_separate(w)) {
+		struct ori_window_op o = { .value = value,
+					   .code = ORI_WINDOW_WAIT_SIGNAL,
+					   .peer = peer,
+					   .id = id,
+					   .op = cmp,
+					   .timeout_ms = timeout_ms };
+
+		return launch_op(w, call, &o, stream);
+	}
+	op = begin_op(w, call, peer);
 	if (peer >= 0)
 		return end_op(&op, oriel_wait_signal_from(&w->host_dev, g, peer, id, cmp, value));
 	return end_op(&op, oriel_wait_signal(&w->host_dev, g, id, value));
 }
 
+int oriel_window_wait_signal(struct oriel_window *w, int peer, int id, int cmp, uint64_t value,
+			     void *stream)
+{
+	int err = ori_window_check(w, "oriel_window_wait_signal");
+
+	return err ? err :
+		     wait_signal(w, "oriel_window_wait_signal", peer, id, cmp, value, 0, stream);
+}
+
+int oriel_window_wait_signal_timeout(struct oriel_window *w, int peer, int id, int cmp,
+				     uint64_t value, double timeout, void *stream)
+{
+	static const char call[] = "oriel_window_wait_signal_timeout";
+	int err = ori_window_check(w, call);
+	uint32_t ms = 0;
+
+	if (!err)
+		err = check_timeout(call, timeout, &ms);
+	return err ? err : wait_signal(w, call, peer, id, cmp, value, ms, stream);
+}
+
+static int barrier(struct oriel_window *w, const char *call, int id, uint32_t timeout_ms,
+		   void *stream)
+{
+	struct oriel_group g = oriel_group_within(oriel_group_thread(), timeout_ms);
+	struct host_op op;
+
+	if (is_separate(w)) {
+		struct ori_window_op o = { .code = ORI_WINDOW_BARRIER,
+					   .id = id,
+					   .timeout_ms = timeout_ms };
+
+		return launch_op(w, call, &o, stream);
+	}
+	op = begin_op(w, call, -1);
+	return end_op(&op, oriel_barrier(&w->host_dev, g, id));
+}
+
 int oriel_window_barrier(struct oriel_window *w, int id, void *stream)
 {
 	int err = ori_window_check(w, "oriel_window_barrier");
-	struct host_op op;
 
-	if (!err && is_separate(w))
-		return launch_word(w, "oriel_window_barrier", ORI_WINDOW_BARRIER, 0, id, 0, 0,
-				   stream);
-	if (err)
-		return err;
-	op = begin_op(w, "oriel_window_barrier", -1);
-	return end_op(&op, oriel_barrier(&w->host_dev, oriel_group_thread(), id));
+	return err ? err : barrier(w, "oriel_window_barrier", id, 0, stream);
+}
+
+int oriel_window_barrier_timeout(struct oriel_window *w, int id, double timeout, void *stream)
+{
+	static const char call[] = "oriel_window_barrier_timeout";
+	int err = ori_window_check(w, call);
+	uint32_t ms = 0;
+
+	if (!err)
+		err = check_timeout(call, timeout, &ms);
+	return err ? err : barrier(w, call, id, ms, stream);
 }

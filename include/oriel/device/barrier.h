@@ -193,6 +193,7 @@ ORIEL_DEV int ori_await_lane(ORI_WIN, uint32_t lanes, int id, int first, int las
 	int peer, err = 0;
 
 	ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_BARRIER, first, id, win->number, 0);
+	ori_spin_within(&s, g);
 	for (peer = first + (int)g.thread; peer < last && !err; peer += (int)lanes) {
 		if (peer == win->comm.rank)
 			continue;
@@ -250,7 +251,8 @@ ORIEL_DEV_OUT int ori_barrier_out(ORI_WIN, const char *call, int id, int first, 
 }
 
 /* By one lane: until the mapped rank `peer` has arrived `count` times. */
-ORIEL_DEV int ori_await_mapped(const struct oriel_window_dev *win, int peer, int id, uint64_t count)
+ORIEL_DEV int ori_await_mapped(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			       int id, uint64_t count)
 {
 	uint64_t i = (uint64_t)(uint32_t)peer * win->barrier_stride + (uint32_t)id;
 	struct ori_spin s;
@@ -258,6 +260,7 @@ ORIEL_DEV int ori_await_mapped(const struct oriel_window_dev *win, int peer, int
 
 	ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_BARRIER, peer, id, win->number,
 		       count);
+	ori_spin_within(&s, g);
 	err = ori_word_wait_count(&s, &win->arrival_words[i]);
 	if (ori_spin_was_short(&s))
 		return 0;
@@ -310,7 +313,7 @@ ORIEL_DEV int ori_barrier_lanes(ORI_WIN, int id, int first, int last, int parts)
 				ori_store_relaxed_sys(ori_arrivals_sent(win, peer, id), count);
 			}
 			if (parts & ORI_WAIT)
-				err = ori_await_mapped(win, peer, id, count);
+				err = ori_await_mapped(win, g, peer, id, count);
 		}
 	}
 	return ori_group_agree_any(g, err);
@@ -327,7 +330,8 @@ ORIEL_DEV int ori_barrier_steps(ORI_WIN, const char *call, int id, int first, in
 
 ORIEL_DEV int oriel_barrier_arrive_wait(ORI_WIN, int id)
 {
-	return ori_barrier_steps(win, g, "barrier_arrive_wait", id, 0, win->comm.nranks, ORI_ARRIVE | ORI_WAIT);
+	return ori_barrier_steps(win, g, "barrier_arrive_wait", id, 0, win->comm.nranks,
+				 ORI_ARRIVE | ORI_WAIT);
 }
 
 /* Mapped peers: the group's copies are done when it has met, so the flush is the agreement. */

@@ -68,6 +68,7 @@ ORIEL_DEV int oriel_wait_counter(ORI_WIN, int peer, int id, int cmp, uint64_t va
 	if (oriel_group_is_leader(g)) {
 		ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_COUNTER, peer, id,
 			       win->number, value);
+		ori_spin_within(&s, g);
 		ori_spin_host(&s, ori_words_are_host(win, peer));
 		err = ori_failed(&win->comm, win->failure);
 		while (!err) {
@@ -103,6 +104,7 @@ ORIEL_DEV int oriel_wait_counter_all(ORI_WIN, int id, uint64_t value)
 	if (oriel_group_is_leader(g)) {
 		ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_COUNTER, -1, id, win->number,
 			       value);
+		ori_spin_within(&s, g);
 		ori_spin_host(&s, win->queued_peers != 0);
 		err = ori_failed(&win->comm, win->failure);
 		while (!err) {

@@ -22,8 +22,8 @@ struct oriel_group {
 	uint32_t size;
 	uint32_t block; /* block of the launch the group belongs to */
 	uint32_t nblocks;
-	uint32_t scope; /* ORIEL_GROUP_* */
-	uint32_t reserved;
+	uint32_t scope;      /* ORIEL_GROUP_* */
+	uint32_t timeout_ms; /* 0, or the deadline of this group's waits: oriel_group_within() */
 	struct ori_block *shared; /* CPU: where the threads of the block meet */
 };
 
@@ -37,7 +37,7 @@ ORIEL_DEV struct oriel_group oriel_group_thread(void)
 	g.thread = 0;
 	g.size = 1;
 	g.scope = ORIEL_GROUP_THREAD;
-	g.reserved = 0;
+	g.timeout_ms = 0;
 	g.shared = NULL;
 #if ORIEL_ON_GPU
 	g.block = blockIdx.x;
@@ -68,7 +68,7 @@ ORIEL_DEV struct oriel_group oriel_group_block(void)
 	g.shared = t->shared;
 #endif
 	g.scope = ORIEL_GROUP_BLOCK;
-	g.reserved = 0;
+	g.timeout_ms = 0;
 	return g;
 }
 
@@ -90,6 +90,13 @@ ORIEL_DEV struct oriel_group oriel_group_warp(void)
 ORIEL_DEV int oriel_group_is_leader(struct oriel_group g)
 {
 	return g.thread == 0;
+}
+
+/* The same threads with a deadline of their own: see device.h.  0: the comm's deadline again. */
+ORIEL_DEV struct oriel_group oriel_group_within(struct oriel_group g, uint32_t timeout_ms)
+{
+	g.timeout_ms = timeout_ms;
+	return g;
 }
 
 #if ORIEL_ON_GPU

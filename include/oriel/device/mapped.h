@@ -218,6 +218,7 @@ ORIEL_DEV int oriel_mapped_wait(const struct oriel_comm_dev *comm, struct oriel_
 
 	if (oriel_group_is_leader(g)) {
 		ori_spin_begin(&s, comm, NULL, ORIEL_OP_WORD, peer, 0, -1, value);
+		ori_spin_within(&s, g);
 		err = ori_word_wait(&s, word, 0, cmp);
 	}
 	return ori_group_agree(g, err);
@@ -253,6 +254,7 @@ ORIEL_DEV_OUT int ori_channel_send(const struct oriel_comm_dev *comm,
 		if (oriel_group_is_leader(g)) {
 			ori_spin_begin(&s, comm, window_failure, ORIEL_OP_SEND, ch->peer, id,
 				       window, cursor + 1 - ch->depth);
+			ori_spin_within(&s, g);
 			err = ori_word_wait_count(&s, ch->free_count);
 			ori_spin_end(&s);
 		}
@@ -299,6 +301,7 @@ ORIEL_DEV_OUT int ori_channel_recv(const struct oriel_comm_dev *comm,
 		if (oriel_group_is_leader(g)) {
 			ori_spin_begin(&s, comm, window_failure, ORIEL_OP_RECV, ch->peer, id,
 				       window, cursor + 1);
+			ori_spin_within(&s, g);
 			err = ori_word_wait_count(&s, ch->ready);
 			ori_spin_end(&s);
 			/* relaxed: the wait acquired what the sender published before `ready` */

@@ -51,13 +51,14 @@ ORIEL_DEV_OUT int ori_signal_wait_queued(const struct oriel_window_dev *win, str
 }
 
 /* By one thread: until (source, id) compares. */
-ORIEL_DEV int ori_signal_wait(const struct oriel_window_dev *win, int peer, int id, int cmp,
-			      uint64_t value)
+ORIEL_DEV int ori_signal_wait(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			      int id, int cmp, uint64_t value)
 {
 	uint64_t i = ori_signal_index(win, peer, id);
 	struct ori_spin s;
 
 	ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_SIGNAL, peer, id, win->number, value);
+	ori_spin_within(&s, g);
 	if (ori_words_are_host(win, peer))
 		return ori_signal_wait_queued(win, &s, i, cmp);
 	ori_spin_host(&s, 0);
@@ -137,7 +138,7 @@ ORIEL_DEV int oriel_wait_signal_from(ORI_WIN, int peer, int id, int cmp, uint64_
 	if (err)
 		return err;
 	if (oriel_group_is_leader(g))
-		err = ori_signal_wait(win, peer, id, cmp, value);
+		err = ori_signal_wait(win, g, peer, id, cmp, value);
 	return ori_group_agree(g, err);
 }
 
@@ -187,6 +188,7 @@ ORIEL_DEV int ori_wait_sum(ORI_WIN, uint32_t lanes, int id, uint64_t value)
 
 	ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_SIGNAL_SUM, -1, id, win->number,
 		       value);
+	ori_spin_within(&s, g);
 	ori_spin_host(&s, win->queued_peers != 0);
 	if (mine) {
 		base = ori_load_relaxed_sys(&win->signal_base[ori_signal_index(win, first, id)]);

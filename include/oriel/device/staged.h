@@ -137,6 +137,7 @@ ORIEL_DEV_OUT int ori_send_queued(ORI_WIN, int peer, int channel, const void *sr
 		if (oriel_group_is_leader(g)) {
 			ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_SEND, peer, channel,
 				       win->number, cursor + 1 - win->staging_depth);
+			ori_spin_within(&s, g);
 			ori_spin_host(&s, win->comm.host_shift != 0);
 			err = ori_word_wait_count(&s, free_count);
 			ori_spin_end(&s);
@@ -203,6 +204,7 @@ ORIEL_DEV_OUT int ori_recv_queued(ORI_WIN, int peer, int channel, void *dst, uin
 		if (oriel_group_is_leader(g)) {
 			ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_RECV, peer, channel,
 				       win->number, cursor + 1);
+			ori_spin_within(&s, g);
 			ori_spin_host(&s, win->comm.host_shift != 0);
 			err = ori_word_wait_count(&s, ch.ready);
 			ori_spin_end(&s);
