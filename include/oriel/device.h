@@ -152,6 +152,13 @@ ORIEL_DEV int oriel_barrier(ORI_WIN, int id);
 ORIEL_DEV int oriel_barrier_arrive(ORI_WIN, int id);
 ORIEL_DEV int oriel_barrier_wait(ORI_WIN, int id);
 ORIEL_DEV int oriel_barrier_peer(ORI_WIN, int peer, int id);
+/*
+ * All blocks of this launch meet, on this rank alone: what any thread of the launch wrote before is
+ * visible to all threads of it after.  `g` is a whole block.  id: one of the barriers' ids; launches
+ * that run at the same time need different ones.  Works in every launch and in graphs without reset.
+ * A block that returns without coming leaves the others to their deadline, which fails the window.
+ */
+ORIEL_DEV int oriel_grid_sync(const struct oriel_window_dev *win, struct oriel_group g, int id);
 
 /* ---- staged send and receive (window option `staging`) ----------------------------------------- */
 
@@ -168,6 +175,7 @@ ORIEL_DEV int oriel_recv(ORI_WIN, int peer, int channel, void *dst, uint64_t byt
 #include "device/signal.h"
 #include "device/counter.h"
 #include "device/barrier.h"
+#include "device/grid.h"
 #include "device/atomic.h"
 #include "device/staged.h"
 #include "device/transport.h"

@@ -380,6 +380,20 @@ ORIEL_DEV void ori_store_release_dev(uint64_t *word, uint64_t v)
 #endif
 }
 
+ORIEL_DEV uint64_t ori_fetch_add_acq_rel_dev(uint64_t *word, uint64_t v)
+{
+#if ORIEL_ON_GPU
+	uint64_t old;
+	asm volatile("atom.acq_rel.gpu.global.add.u64 %0, [%1], %2;"
+		     : "=l"(old)
+		     : "l"(word), "l"(v)
+		     : "memory");
+	return old;
+#else
+	return __atomic_fetch_add(word, v, __ATOMIC_ACQ_REL);
+#endif
+}
+
 /* Takes a number; orders nothing. */
 ORIEL_DEV uint64_t ori_fetch_add_relaxed_dev(uint64_t *word, uint64_t v)
 {

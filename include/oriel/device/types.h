@@ -48,6 +48,7 @@ struct ori_engine;
 #define ORIEL_OP_WORD 7
 #define ORIEL_OP_GROUP 8
 #define ORIEL_OP_QUEUE 9
+#define ORIEL_OP_GRID 10
 
 /* Rows of words that different ranks write lie at least this far apart. */
 #define ORIEL_LINE_BYTES 128
@@ -294,6 +295,12 @@ struct oriel_turn {
 	uint64_t reserved;
 };
 
+/* Where the blocks of a launch meet: grid.h.  Both words count blocks and run for ever. */
+struct oriel_grid {
+	uint64_t arrived; /* by every block that comes */
+	uint64_t start; /* what `arrived` was when the round began; by the last block of a round */
+};
+
 /* A queued peer of a window: keys of its memory, and my rows there as offsets in its control memory. */
 struct oriel_window_link {
 	const struct oriel_link *link;
@@ -346,6 +353,7 @@ struct oriel_window_dev {
 	uint32_t staging_channels;
 	uint32_t counter_lanes; /* rows of counter words per peer: a NIC never shares a word */
 	uint32_t word_nics;     /* words of a (queued source, id): a NIC adds to its own only */
+	struct oriel_grid *grids;              /* [barrier id] */
 	const struct oriel_window_peer *peers; /* nranks entries */
 	struct oriel_window_peer inline_peers[ORIEL_INLINE_PEERS];
 };
@@ -358,6 +366,7 @@ static_assert(sizeof(struct oriel_comm_dev) == 96, "layout");
 static_assert(sizeof(struct oriel_queue) == 5 * ORIEL_LINE_BYTES, "layout");
 static_assert(sizeof(struct oriel_result) == 64, "layout");
 static_assert(sizeof(struct oriel_turn) == 32, "layout");
+static_assert(sizeof(struct oriel_grid) == 16, "layout");
 static_assert(sizeof(struct oriel_kernel_report) == ORIEL_LINE_BYTES, "layout");
 static_assert(sizeof(struct oriel_launch_dev) == 24, "layout");
 static_assert(sizeof(struct oriel_source) == 24, "layout");
