@@ -133,6 +133,7 @@ static void build_arrays(struct oriel_window *w, struct oriel_window_dev *d)
 	d->arrival_sent = own(w, l->arrival_sent);
 	d->barrier_users = own(w, l->barrier_users);
 	d->grids = own(w, l->grids);
+	d->signal_ops = own(w, l->signal_ops);
 	d->staging_words = own(w, l->staging_words);
 	d->staging_free = own(w, l->staging_free);
 	d->staging_cursors = own(w, l->staging_cursors);

@@ -161,14 +161,19 @@ static int check_peer(const struct oriel_window *w, const char *call, int peer)
 {
 	if (peer >= 0 && peer < w->comm->nranks)
 		return 0;
-	return ori_fail(ORIEL_ERANGE, "%s: rank %d of %d", call, peer, w->comm->nranks);
+	return ori_fail(ORIEL_ERANGE, "%s: rank %d does not exist (ranks are 0 to %d)", call, peer,
+			w->comm->nranks - 1);
 }
 
 static int check_id(const char *call, const char *what, int id, uint32_t ids)
 {
 	if (id >= 0 && (uint32_t)id < ids)
 		return 0;
-	return ori_fail(ORIEL_ERANGE, "%s: %s %d, the window has %u", call, what, id, ids);
+	if (!ids)
+		return ori_fail(ORIEL_ERANGE, "%s: %s %d does not exist (the window has none)",
+				call, what, id);
+	return ori_fail(ORIEL_ERANGE, "%s: %s %d does not exist (ids are 0 to %u)", call, what, id,
+			ids - 1);
 }
 
 static int check_signal_op(const char *call, int op)

@@ -85,7 +85,7 @@ ORIEL_DEV_OUT int ori_barrier_enter(ORI_WIN, const char *call, int id)
 {
 	int agreed, err;
 
-	err = ori_check_id(win, g, call, "barrier id out of range", id, win->barriers);
+	err = ori_check_id(win, g, call, "barrier", id, win->barriers);
 	if (!err)
 		err = ori_check_live(win, g, call);
 	if (err)

@@ -56,8 +56,7 @@ ORIEL_DEV int oriel_wait_counter(ORI_WIN, int peer, int id, int cmp, uint64_t va
 	int err = 0;
 
 	if (win->checked) {
-		err = ori_check_id(win, g, "wait_counter", "counter id out of range", id,
-				   win->counters);
+		err = ori_check_id(win, g, "wait_counter", "counter", id, win->counters);
 		if (!err)
 			err = ori_check_compare(win, g, "wait_counter", cmp);
 		if (!err)
@@ -94,8 +93,7 @@ ORIEL_DEV int oriel_wait_counter_all(ORI_WIN, int id, uint64_t value)
 	int peer, err = 0;
 
 	if (win->checked) {
-		err = ori_check_id(win, g, "wait_counter_all", "counter id out of range", id,
-				   win->counters);
+		err = ori_check_id(win, g, "wait_counter_all", "counter", id, win->counters);
 		if (!err)
 			err = ori_check_live(win, g, "wait_counter_all");
 		if (err)
@@ -129,8 +127,7 @@ ORIEL_DEV int oriel_reset_counter(ORI_WIN, int peer, int id)
 	int err = 0;
 
 	if (win->checked) {
-		err = ori_check_id(win, g, "reset_counter", "counter id out of range", id,
-				   win->counters);
+		err = ori_check_id(win, g, "reset_counter", "counter", id, win->counters);
 		if (!err)
 			err = ori_check_peer(win, g, "reset_counter", peer);
 	}

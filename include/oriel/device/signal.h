@@ -90,6 +90,8 @@ ORIEL_DEV int oriel_signal(ORI_WIN, int peer, int id, int op, uint64_t value)
 		err = ori_check_signal(win, g, "signal", id, op);
 		if (!err)
 			err = ori_check_peer(win, g, "signal", peer);
+		if (!err)
+			err = ori_check_mixed(win, g, "signal", peer, id, op);
 	}
 	if (!err)
 		err = ori_agree_window(win, g);
@@ -110,6 +112,9 @@ ORIEL_DEV int oriel_signal_all(ORI_WIN, int id, int op, uint64_t value)
 		err = ori_check_signal(win, g, "signal_all", id, op);
 		if (!err)
 			err = ori_check_live(win, g, "signal_all");
+		for (peer = 0; peer < win->comm.nranks && !err; peer++)
+			if (peer != win->comm.rank)
+				err = ori_check_mixed(win, g, "signal_all", peer, id, op);
 	}
 	/* all of them, or nobody */
 	if (!err && win->absent_peers)

@@ -25,8 +25,7 @@ ORIEL_DEV uint64_t ori_staging_row_words(uint32_t depth)
 ORIEL_DEV int ori_check_channel(const struct oriel_window_dev *win, struct oriel_group g,
 				const char *call, int peer, int channel)
 {
-	int err = ori_check_id(win, g, call, "staging channel out of range", channel,
-			       win->staging_channels);
+	int err = ori_check_id(win, g, call, "channel", channel, win->staging_channels);
 
 	return err ? err : ori_check_peer(win, g, call, peer);
 }

@@ -353,6 +353,7 @@ struct oriel_window_dev {
 	uint32_t staging_channels;
 	uint32_t counter_lanes; /* rows of counter words per peer: a NIC never shares a word */
 	uint32_t word_nics;     /* words of a (queued source, id): a NIC adds to its own only */
+	uint64_t *signal_ops; /* [peer][id]: ORIEL_ADD or ORIEL_SET, what I used first (checked) */
 	struct oriel_grid *grids;              /* [barrier id] */
 	const struct oriel_window_peer *peers; /* nranks entries */
 	struct oriel_window_peer inline_peers[ORIEL_INLINE_PEERS];

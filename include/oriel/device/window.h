@@ -174,8 +174,7 @@ ORIEL_DEV int oriel_put_counter(ORI_WIN, int peer, uint64_t dst_off, const struc
 	int err = 0;
 
 	if (win->checked) {
-		err = ori_check_id(win, g, "put_counter", "counter id out of range", counter,
-				   win->counters);
+		err = ori_check_id(win, g, "put_counter", "counter", counter, win->counters);
 		if (!err)
 			err = ori_check_transfer(win, g, "put_counter", peer, dst_off, src, src_off,
 						 bytes);
@@ -192,13 +191,10 @@ ORIEL_DEV int oriel_put_signal_counter(ORI_WIN, int peer, uint64_t dst_off,
 	int err = 0;
 
 	if (win->checked) {
-		err = ori_check_signal(win, g, "put_signal_counter", signal, op);
+		err = ori_check_id(win, g, "put_signal_counter", "counter", counter, win->counters);
 		if (!err)
-			err = ori_check_id(win, g, "put_signal_counter", "counter id out of range",
-					   counter, win->counters);
-		if (!err)
-			err = ori_check_transfer(win, g, "put_signal_counter", peer, dst_off, src,
-						 src_off, bytes);
+			err = ori_check_put_signal(win, g, "put_signal_counter", peer, dst_off, src,
+						   src_off, bytes, signal, op);
 	}
 	return err ? err :
 		     ori_put_bytes(win, g, peer, dst_off, src, src_off, bytes, signal, op, value,
