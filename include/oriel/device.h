@@ -29,9 +29,9 @@
 /* ---- deadlines ---------------------------------------------------------------------------- */
 
 /*
- * The same group with a deadline of its own, in milliseconds: waits for signals, counters, barriers,
- * other blocks, and in send and recv, that are made with it, end with ORIEL_ETIMEDOUT after that
- * time.  0: the comm's deadline.  oriel_wait_local() has a parameter for it.
+ * The same group with a deadline of its own, in milliseconds.  Waits for signals, counters,
+ * barriers and other blocks, and those of send and recv, that are made with it end with
+ * ORIEL_ETIMEDOUT after that time.  0: the comm's.  oriel_wait_local() has a parameter for it.
  *
  *	err = oriel_wait_signal_from(win, oriel_group_within(g, 50), peer, id, ORIEL_GE, 1);
  */
@@ -154,8 +154,8 @@ ORIEL_DEV int oriel_barrier_wait(ORI_WIN, int id);
 ORIEL_DEV int oriel_barrier_peer(ORI_WIN, int peer, int id);
 /*
  * All blocks of this launch meet, on this rank alone: what any thread of the launch wrote before is
- * visible to all threads of it after.  `g` is a whole block.  id: one of the barriers' ids; launches
- * that run at the same time need different ones.  Works in every launch and in graphs without reset.
+ * visible to all threads of it after.  `g` is a whole block.  id: one of the barriers' ids; two
+ * launches that run at once need different ones.  Launches and graphs need no reset between them.
  * A block that returns without coming leaves the others to their deadline, which fails the window.
  */
 ORIEL_DEV int oriel_grid_sync(const struct oriel_window_dev *win, struct oriel_group g, int id);

@@ -253,17 +253,18 @@ int oriel_window_barrier_timeout(struct oriel_window *window, int id, double tim
 /* ---- kernels ------------------------------------------------------------------------------------- */
 
 /*
- * Runs `kernel` with a copy of args.  CPU: nblocks blocks of 1 to 32 threads, all live at once,
- * synchronous: returns what the kernel returned, as oriel_comm_sync() does; one block of one thread runs on the caller, with the args themselves.  CUDA: on `stream` (a
- * CUstream or cudaStream_t; NULL is the comm's own), asynchronous; refused when the blocks of all ranks that
+ * Runs `kernel` with a copy of args.  CPU: nblocks blocks of 1 to 32 threads, all live at once.  It
+ * is synchronous and returns what the kernel returned, as oriel_comm_sync() does.  One block of one
+ * thread runs on the caller, with the args themselves.  CUDA: on `stream` (a CUstream or
+ * cudaStream_t; NULL is the comm's own), asynchronous; refused when the blocks of all ranks that
  * share the GPU could not run together.
  */
 int oriel_launch(struct oriel_comm *comm, const struct oriel_kernel *kernel, int nblocks,
 		 int nthreads, const void *args, size_t args_bytes, void *stream);
 /*
- * All that was launched on the stream is done; ORIEL_ETIMEDOUT after the comm's deadline.  CPU: at once.
- * Then it returns what kernels returned: the first status other than 0 of any thread of any kernel that
- * oriel_launch() gave to this comm, on any stream or in a graph, since the last call.
+ * All that was launched on the stream is done; ORIEL_ETIMEDOUT after the comm's deadline.  CPU: at
+ * once.  Then it returns what kernels returned: the first status other than 0 of any thread of any
+ * kernel that oriel_launch() gave to this comm, on any stream or in a graph, since the last call.
  * oriel_last_error() names the kernel, the block, the status and, where the comm or a window had
  * failed, that failure.
  */

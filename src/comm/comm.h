@@ -224,9 +224,9 @@ struct oriel_comm {
 	int next_window;          /* number of the next one */
 	uint64_t generation_seed; /* random: window handles of this comm are told apart by it */
 	char failure_text[256];
-	pthread_cond_t failure_told; /* failure_text is there */
-	int failure_untold;          /* it was waited for and did not come: not again */
-	struct ori_held *held;       /* a failure that waits for its cause; failure.c */
+	pthread_cond_t failure_told;  /* failure_text is there */
+	int failure_untold;           /* it was waited for and did not come: not again */
+	struct ori_held *held;        /* a failure that waits for its cause; failure.c */
 	struct ori_returned returned; /* what kernels returned; returned.c */
 };
 
@@ -344,12 +344,12 @@ int ori_comm_device_status(struct oriel_comm *, int err);
 /* A failure word in words: "rank 1 gave up waiting for rank 0". */
 void ori_failure_text(uint64_t failure, char *out, size_t bytes);
 
-/* ---- returned.c: what this rank's kernels returned -------------------------------------------- */
+/* ---- returned.c: what this rank's kernels returned ------------------------------------------- */
 
 void ori_returned_close(struct oriel_comm *);
 /* Before a launch: where that kernel's threads leave what they return. */
 void ori_returned_prepare(struct oriel_comm *, const struct oriel_kernel *, struct ori_launch *);
-/* After a launch that is over on return: 0, or what it returned, with its text as the last error. */
+/* After a launch that is over on return: what it returned, with its text as the last error. */
 int ori_returned_note(struct oriel_comm *, const struct oriel_kernel *, const struct ori_launch *);
 /* The first failure since the last take, and its text; after that it is forgotten. */
 int ori_returned_take(struct oriel_comm *);

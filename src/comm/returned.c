@@ -25,7 +25,10 @@ struct ori_kernel_name {
 
 /* ---- numbers of kernels ---------------------------------------------------------------------- */
 
-/* Lock held. A library that was closed may leave its address to another kernel: names are compared. */
+/*
+ * Lock held.  A library that was closed may leave its address to another kernel, so names are
+ * compared, too.
+ */
 static struct ori_kernel_name *find_kernel(struct oriel_comm *c, const struct oriel_kernel *kernel)
 {
 	struct ori_kernel_name *n = c->returned.names;
@@ -58,7 +61,7 @@ void ori_returned_prepare(struct oriel_comm *c, const struct oriel_kernel *kerne
 {
 	struct ori_kernel_name *n;
 
-	memset(launch, 0, sizeof(*launch));
+	memset(&launch->dev, 0, sizeof(launch->dev));
 	if (!c->device->separate)
 		return;
 	pthread_mutex_lock(&c->lock);

@@ -324,7 +324,7 @@ CASE(checked_barrier_in_use, c.min_ranks = 2, c.blocks = 2, c.window.checked = 1
 
 /* ---- add and set --------------------------------------------------------------------------- */
 
-/* A source either adds to a signal of a peer or sets it; another id or another peer is another signal. */
+/* A source either adds to a signal or sets it; another id or another peer is another signal. */
 CONTRACT_KERNEL(mixed_kernel)
 {
 	const struct oriel_window_dev *w = &a->win;

@@ -223,8 +223,8 @@ static int is_reported(const struct contract_env *e, int nblocks, int status)
 
 /*
  * What a kernel's threads return, the launch (CPU) and oriel_comm_sync() return.  0, or the launch
- * itself has failed.  A rank that dies may take the contexts of the others on its GPU along: then the
- * launch itself has the status that the kernel would have had.
+ * itself has failed.  A rank that dies may take the contexts of the others on its GPU along: then
+ * the launch itself has the status that the kernel would have had.
  */
 static int launch(struct contract_env *e, const struct oriel_kernel *kernel, int nblocks,
 		  const struct contract_args *a, int expect)

@@ -144,7 +144,7 @@ err_set_up:
 	tear_down(&s);
 }
 
-/* The last rank does not come: the barrier's deadline fails the window, and later kernels say so. */
+/* The last rank does not come: the barrier's deadline fails the window; later kernels say so. */
 CASE(launch_names_the_failed_window, c.no_window = 1, c.min_ranks = 2)
 {
 	struct setup s;
@@ -328,7 +328,7 @@ CASE(launch_call_deadlines, 0)
 	contract_launch(e, &within_kernel, 1, &a);
 }
 
-/* A barrier and a receive that the last rank does not come to: the window is lost, and only that. */
+/* A barrier and a receive that the last rank does not come to: only the window is lost. */
 static void check_lost(struct contract_env *e, int mode)
 {
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;

@@ -206,8 +206,8 @@ ORIEL_DEV int ori_check_signal(const struct oriel_window_dev *win, struct oriel_
 }
 
 /*
- * A source either adds to a signal or sets it, and never both.  The leader keeps what was used first
- * and answers for all.  The swap orders nothing: the word stands alone.
+ * A source either adds to a signal or sets it, and never both.  The leader keeps what was used
+ * first and answers for all.  The swap orders nothing: the word stands alone.
  */
 ORIEL_DEV_OUT int ori_check_mixed(const struct oriel_window_dev *win, struct oriel_group g,
 				  const char *call, int peer, int id, int op)

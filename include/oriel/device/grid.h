@@ -2,8 +2,8 @@
 /*
  * oriel/device/grid.h - body of device.h: oriel_grid_sync, where the blocks of a launch meet.
  *
- * Two words per id, in this rank's device memory; no peer and no engine touches them.  A block reads
- * where the round started and adds itself to the blocks that have come.  The last one of the round
+ * Two words per id, in this rank's device memory; no peer and no engine touches them.  A block
+ * reads where the round started and adds itself to the blocks that have come.  The last one of the round
  * moves the start, and the others wait for that.  Both counts run for ever, so the next launch, of
  * any number of blocks, and a graph that runs again need no reset.
  */
@@ -51,14 +51,14 @@ ORIEL_DEV_OUT int ori_grid_meet(const struct oriel_window_dev *win, struct oriel
 	if (err)
 		return err;
 	/*
-	 * relaxed: this block has seen the end of the round before, at [GRID3], at [GRID1] or by the
-	 * start of its kernel.  The round cannot end before this block arrives, so the word stands
+	 * relaxed: this block has seen the end of the round before, at [GRID3], at [GRID1] or by
+	 * the start of its kernel.  The round cannot end before this block arrives, so the word stands
 	 * still.
 	 */
 	start = ori_load_relaxed_sys(&grid->start);
 	/*
-	 * [GRID1] acquire and release, device scope; partner: the other blocks' [GRID1].  Hands what
-	 * this block wrote to the last one, which hands it to all at [GRID2].  Without it block 0
+	 * [GRID1] acquire and release, device scope; partner: the other blocks' [GRID1].  Hands
+	 * what this block wrote to the last one, which hands it to all at [GRID2].  Without it block 0
 	 * stores, all meet, and block 1 finds the old value.
 	 */
 	if (ori_fetch_add_acq_rel_dev(&grid->arrived, 1) + 1 != start + g.nblocks)

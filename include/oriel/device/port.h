@@ -87,8 +87,8 @@ void oriel_cpu_report(const struct oriel_comm_dev *, const char *call, const cha
  * oriel_kernels_add().  A .cu file: both bodies from one source; gpu_symbol is the __global__ function and
  * gpu_find asks the CUDA runtime of that program for its handle.
  *
- * The body has `a`, the arguments, and returns a status.  The first one that is not 0, of any thread
- * of any block, is what oriel_comm_sync() returns; on the CPU oriel_launch() returns it too.
+ * The body has `a`, the arguments, and returns a status.  The first one that is not 0, of any
+ * thread of any block, is what oriel_comm_sync() returns; on the CPU oriel_launch() returns it too.
  */
 struct oriel_kernel {
 	const char *name;

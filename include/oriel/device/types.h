@@ -108,7 +108,7 @@ struct oriel_board {
 /*
  * The first status other than 0 that a kernel of this comm returned since the host last asked.  It
  * lies in control memory, in both halves.  A thread whose kernel fails compares `claims` with
- * `taken`.  If they are equal it raises `claims` and stores `first`: only the first failure is kept.
+ * `taken`.  If they are equal it raises `claims` and stores `first`: the first failure is kept.
  */
 struct oriel_kernel_report {
 	uint64_t claims; /* device's half: reports so far; by the thread that makes one */
@@ -123,7 +123,7 @@ struct oriel_kernel_report {
 #define ORIEL_REPORT_KERNEL(word) ((uint32_t)((word) >> 32) & 0xfffu)
 #define ORIEL_REPORT_BLOCK(word) ((uint32_t)((word) >> 44))
 
-/* The last parameter of every kernel on a GPU; oriel_launch() gives it, the body does not see it. */
+/* The last parameter of every kernel on a GPU: of oriel_launch(), and hidden from the body. */
 struct oriel_launch_dev {
 	struct oriel_kernel_report *report; /* the device's half; NULL: nobody asks */
 	int64_t host_shift;                 /* from there to the host's half */
