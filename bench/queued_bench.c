@@ -96,20 +96,21 @@ static int fail(const struct job *job, const char *what, int err)
 }
 
 /* Seconds from the first block's begin to the last one's end. */
-static int launch(struct job *job, const struct oriel_kernel *kernel, struct bench_args *a,
+static int launch(struct job *job, const struct oriel_kernel *kernel, const struct bench_args *args,
 		  int blocks, double *seconds)
 {
 	double begin[THREADS], end[THREADS], first, last;
-	int err = oriel_window_device(job->window, &a->win);
+	struct bench_args a = *args;
+	int err = oriel_window_device(job->window, &a.win);
 
-	a->source = job->source;
-	a->first = job->signals;
-	a->begin = begin;
-	a->end = end;
+	a.source = job->source;
+	a.first = job->signals;
+	a.begin = begin;
+	a.end = end;
 	if (!err)
 		err = oriel_comm_barrier(job->comm, ORIEL_WORLD);
 	if (!err)
-		err = oriel_launch(job->comm, kernel, blocks, 1, a, sizeof(*a), NULL);
+		err = oriel_launch(job->comm, kernel, blocks, 1, &a, sizeof(a), NULL);
 	if (err)
 		return err;
 	first = begin[0];
