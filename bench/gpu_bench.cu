@@ -27,7 +27,6 @@ struct bench_args {
 	int32_t peer, rounds;
 	int32_t barrier; /* meeting: oriel_barrier instead of oriel_barrier_arrive_wait */
 	uint64_t *ns;
-	int32_t *status; /* [block] */
 };
 
 ORIEL_DEV uint64_t clock_ns(void)
@@ -55,7 +54,7 @@ ORIEL_DEV int await(const struct bench_args *a, struct oriel_group g, int sum, u
 }
 
 /* `sum`: waits for the sum over all sources; known to the compiler. */
-ORIEL_DEV void rally(const struct bench_args *a, struct oriel_group g, int sum)
+ORIEL_DEV int rally(const struct bench_args *a, struct oriel_group g, int sum)
 {
 	int second = a->win.comm.rank == 1, err = 0;
 	uint64_t start = 0;
@@ -70,25 +69,24 @@ ORIEL_DEV void rally(const struct bench_args *a, struct oriel_group g, int sum)
 		if (!err && !second)
 			err = await(a, g, sum, a->first + (uint64_t)i);
 	}
-	if (oriel_group_is_leader(g)) {
+	if (oriel_group_is_leader(g))
 		*a->ns = clock_ns() - start;
-		a->status[0] = err;
-	}
+	return err;
 }
 
 ORIEL_KERNEL(bench_thread, struct bench_args)
 {
-	rally(a, oriel_group_thread(), 0);
+	return rally(a, oriel_group_thread(), 0);
 }
 
 ORIEL_KERNEL(bench_block, struct bench_args)
 {
-	rally(a, oriel_group_block(), 0);
+	return rally(a, oriel_group_block(), 0);
 }
 
 ORIEL_KERNEL(bench_sum, struct bench_args)
 {
-	rally(a, oriel_group_block(), 1);
+	return rally(a, oriel_group_block(), 1);
 }
 
 ORIEL_KERNEL(bench_meet, struct bench_args)
@@ -103,10 +101,9 @@ ORIEL_KERNEL(bench_meet, struct bench_args)
 		err = a->barrier ? oriel_barrier(&a->win, g, 0) :
 				   oriel_barrier_arrive_wait(&a->win, g, 0);
 	}
-	if (oriel_group_is_leader(g)) {
+	if (oriel_group_is_leader(g))
 		*a->ns = clock_ns() - start;
-		a->status[0] = err;
-	}
+	return err;
 }
 
 ORIEL_KERNEL(bench_put, struct bench_args)
@@ -115,11 +112,9 @@ ORIEL_KERNEL(bench_put, struct bench_args)
 	uint64_t share = (a->bytes / g.nblocks + 127) & ~127ull;
 	uint64_t begin = share * g.block < a->bytes ? share * g.block : a->bytes;
 	uint64_t mine = a->bytes - begin < share ? a->bytes - begin : share;
-	int err = oriel_put(&a->win, g, a->peer, a->dst_off + begin, &a->source, a->src_off + begin,
-			    mine);
 
-	if (oriel_group_is_leader(g))
-		a->status[g.block] = err;
+	return oriel_put(&a->win, g, a->peer, a->dst_off + begin, &a->source, a->src_off + begin,
+			 mine);
 }
 
 /* ---- running ---- */
@@ -180,13 +175,11 @@ static int open_job(struct job *job, uint64_t bytes)
 static int run_kernel(struct job *job, const struct oriel_kernel *kernel, int blocks, int threads,
 		      struct bench_args *a, int launches, float *ms)
 {
-	int32_t status[64];
 	cudaEvent_t begin = NULL, end = NULL;
 	int err = oriel_window_device(job->window, &a->win);
 
 	a->source = job->source;
 	a->ns = (uint64_t *)job->results;
-	a->status = (int32_t *)(job->results + 64);
 	if (launches > 1) {
 		gpu_must(cudaEventCreate(&begin), "event");
 		gpu_must(cudaEventCreate(&end), "event");
@@ -200,10 +193,6 @@ static int run_kernel(struct job *job, const struct oriel_kernel *kernel, int bl
 		gpu_must(cudaEventRecord(end, job->stream), "event");
 	if (!err)
 		err = oriel_comm_sync(job->comm, job->stream);
-	if (!err)
-		err = oriel_copy(job->comm, status, a->status, (size_t)blocks * sizeof(*status));
-	for (int b = 0; !err && b < blocks; b++)
-		err = status[b];
 	if (!err && end)
 		gpu_must(cudaEventElapsedTime(ms, begin, end), "event");
 	if (end) {

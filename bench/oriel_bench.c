@@ -39,7 +39,6 @@ struct bench_args {
 	uint64_t first; /* ping-pong: signals got before */
 	int32_t peer, rounds;
 	double *seconds; /* of the rounds */
-	int32_t *status;
 };
 
 /* ---- kernels: one block of one thread -------------------------------------------------------- */
@@ -60,7 +59,7 @@ ORIEL_KERNEL(ping_pong_kernel, struct bench_args)
 			err = oriel_wait_signal_from(&a->win, g, a->peer, 0, ORIEL_GE, i);
 	}
 	*a->seconds = bench_now() - start;
-	*a->status = err;
+	return err;
 }
 
 ORIEL_KERNEL(put_kernel, struct bench_args)
@@ -74,7 +73,7 @@ ORIEL_KERNEL(put_kernel, struct bench_args)
 	if (!err)
 		err = oriel_flush(&a->win, g, a->peer);
 	*a->seconds = bench_now() - start;
-	*a->status = err;
+	return err;
 }
 
 ORIEL_KERNEL(barrier_kernel, struct bench_args)
@@ -86,7 +85,7 @@ ORIEL_KERNEL(barrier_kernel, struct bench_args)
 	for (int i = 0; !err && i < a->rounds; i++)
 		err = oriel_barrier(&a->win, g, 0);
 	*a->seconds = bench_now() - start;
-	*a->status = err;
+	return err;
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -103,17 +102,15 @@ static int launch(struct job *job, const struct oriel_kernel *kernel, const stru
 		  double *seconds)
 {
 	struct bench_args a = *args;
-	int32_t status = 0;
 	int err = oriel_window_device(job->window, &a.win);
 
 	a.source = job->source;
 	a.seconds = seconds;
-	a.status = &status;
 	if (!err)
 		err = oriel_comm_barrier(job->comm, ORIEL_WORLD);
 	if (!err)
 		err = oriel_launch(job->comm, kernel, 1, 1, &a, sizeof(a), NULL);
-	return err ? err : status;
+	return err;
 }
 
 static int make_window(struct job *job, uint64_t bytes)

@@ -20,10 +20,12 @@
 struct ring_args {
 	struct oriel_window_dev win;
 	struct oriel_source src;
-	int32_t *status;
 };
 
-/* All threads of the block make each call together; `a` is the argument. */
+/*
+ * All threads of the block make each call together; `a` is the argument.  What the kernel returns,
+ * oriel_comm_sync() returns.
+ */
 ORIEL_KERNEL(ring, struct ring_args)
 {
 	struct oriel_group g = oriel_group_block();
@@ -35,8 +37,7 @@ ORIEL_KERNEL(ring, struct ring_args)
 			       1);
 	if (!err)
 		err = oriel_wait_signal_from(&a->win, g, left, /* signal */ 0, ORIEL_GE, 1);
-	if (oriel_group_is_leader(g))
-		*a->status = err;
+	return err;
 }
 
 static void must(int status)
@@ -59,7 +60,6 @@ int main(void)
 	struct oriel_window *window;
 	struct oriel_comm *comm;
 	struct ring_args args;
-	int32_t status = 0;
 	int rank, nranks, wrong = 0;
 
 	must(oriel_init(&comm));
@@ -70,11 +70,10 @@ int main(void)
 
 	for (uint64_t i = 0; i < BYTES; i++)
 		data[i] = pattern(rank, i);
-	args.status = &status;
 	must(oriel_window_device(window, &args.win));
 	must(oriel_window_source(window, data, BYTES, &args.src));
 	must(oriel_launch(comm, &ring, 1, THREADS, &args, sizeof(args), NULL));
-	must(status);
+	must(oriel_comm_sync(comm, NULL)); /* the kernel has ended; its status */
 
 	received = oriel_window_buffer(window);
 	for (uint64_t i = 0; i < BYTES; i++)

@@ -46,6 +46,14 @@ ORIEL_DEV int oriel_group_is_leader(struct oriel_group g);
  * it.  Peers are not part of it.  Returns 0, or ORIEL_EABORTED (CPU) when a thread never came.
  */
 ORIEL_DEV int oriel_group_sync(struct oriel_group g);
+/*
+ * The same group with a deadline of its own, in milliseconds; 0 is the comm's deadline.  It holds
+ * for the waits of signals, counters, barriers, grid_sync, send and recv that are made with the
+ * returned group: they end with ORIEL_ETIMEDOUT after that time.  wait_local has a parameter.
+ *
+ *	err = oriel_wait_signal_from(win, oriel_group_within(g, 50), peer, id, ORIEL_GE, 1);
+ */
+ORIEL_DEV struct oriel_group oriel_group_within(struct oriel_group g, uint32_t timeout_ms);
 
 /* ---- who is who, and where ------------------------------------------------------------------- */
 
@@ -265,6 +273,13 @@ ORIEL_DEV int oriel_barrier_wait(const struct oriel_window_dev *win, struct orie
 /* A barrier of two ranks: flushes the block's operations to `peer`, then meets that peer. */
 ORIEL_DEV int oriel_barrier_peer(const struct oriel_window_dev *win, struct oriel_group g, int peer,
 				 int id);
+/*
+ * All blocks of this launch meet, on this rank alone.  After it every thread of the launch sees
+ * what any of them wrote before.  `g` is a whole block.  `id` is one of the barriers' ids; two
+ * launches that run at the same time need different ones.  Launches and graphs need no reset.
+ * If a block returns without coming, the others pass their deadline, which fails the window.
+ */
+ORIEL_DEV int oriel_grid_sync(const struct oriel_window_dev *win, struct oriel_group g, int id);
 
 /* ---- staged send and receive (window option `staging`) --------------------------------------- */
 
@@ -285,6 +300,7 @@ ORIEL_DEV int oriel_recv(const struct oriel_window_dev *win, struct oriel_group 
 #include "device/signal.h"
 #include "device/counter.h"
 #include "device/barrier.h"
+#include "device/grid.h"
 #include "device/atomic.h"
 #include "device/staged.h"
 #include "device/queued.h"

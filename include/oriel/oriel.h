@@ -266,18 +266,29 @@ int oriel_window_signal(struct oriel_window *window, int peer, int id, int op, u
 int oriel_window_wait_signal(struct oriel_window *window, int peer, int id, int cmp, uint64_t value,
 			     void *stream);
 int oriel_window_barrier(struct oriel_window *window, int id, void *stream);
+/* The same with a deadline of their own, in seconds: more than 0, at most 49 days. */
+int oriel_window_wait_signal_timeout(struct oriel_window *window, int peer, int id, int cmp,
+				     uint64_t value, double timeout, void *stream);
+int oriel_window_barrier_timeout(struct oriel_window *window, int id, double timeout, void *stream);
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 /*
- * Runs `kernel` with a copy of args.  CPU: nblocks blocks of 1 to 32 threads, all live at once,
- * synchronous; one block of one thread runs on the caller, with the args themselves.  CUDA: on
- * `stream` (a CUstream or cudaStream_t; NULL is the comm's own), asynchronous; refused when the
- * blocks of all ranks that share the GPU could not run together.
+ * Runs `kernel` with a copy of args.  CPU: nblocks blocks of 1 to 32 threads, all live at once.  It
+ * is synchronous and returns what the kernel returned, as oriel_comm_sync() does.  One block of one
+ * thread runs on the caller, with the args themselves.  CUDA: on `stream` (a CUstream or
+ * cudaStream_t; NULL is the comm's own), asynchronous; refused when the blocks of all ranks that
+ * share the GPU could not run together.
  */
 int oriel_launch(struct oriel_comm *comm, const struct oriel_kernel *kernel, int nblocks,
 		 int nthreads, const void *args, size_t args_bytes, void *stream);
-/* Waits for all that was launched on the stream, up to the comm's deadline: ORIEL_ETIMEDOUT. */
+/*
+ * All that was launched on the stream is done; ORIEL_ETIMEDOUT after the comm's deadline.  CPU: at
+ * once.  Then it returns what kernels returned: the first status other than 0 of any thread of any
+ * kernel that oriel_launch() gave to this comm, on any stream or in a graph, since the last call.
+ * oriel_last_error() names the kernel, the block, the status and, where the comm or a window had
+ * failed, that failure.
+ */
 int oriel_comm_sync(struct oriel_comm *comm, void *stream);
 /*
  * Adds an image of kernels (nvcc -DORIEL_KERNEL_IMAGE --fatbin).  CUDA comms that are made later

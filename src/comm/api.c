@@ -14,6 +14,7 @@
 #include "gone.h"
 #include "memory.h"
 #include "object.h"
+#include "returned.h"
 #include "settle.h"
 
 /* ---- questions ------------------------------------------------------------------------------ */
@@ -258,6 +259,7 @@ int oriel_launch(struct oriel_comm *c, const struct oriel_kernel *kernel, int nb
 		 const void *args, size_t args_bytes, void *stream)
 {
 	int err = ori_comm_check(c, "oriel_launch");
+	struct ori_launch launch;
 
 	if (err)
 		return err;
@@ -277,11 +279,14 @@ int oriel_launch(struct oriel_comm *c, const struct oriel_kernel *kernel, int nb
 	/* A kernel that posts cannot wake the engine, so the engine starts to look now. */
 	if (c->engine && c->device->separate)
 		c->engine->ops->drive(c->engine);
-	err = c->device->ops->launch(c->device, kernel, nblocks, nthreads, args, args_bytes,
-				     stream);
+	ori_returned_prepare(c, kernel, &launch);
+	err = c->device->ops->launch(c->device, kernel, nblocks, nthreads, args, args_bytes, stream,
+				     &launch);
 	/* The failure that ended the kernel's calls becomes this thread's last error. */
-	if (!err && !c->device->separate)
+	if (!err && !c->device->separate) {
 		(void)ori_comm_failed(c);
+		return ori_returned_note(c, kernel, &launch);
+	}
 	return ori_comm_device_status(c, err);
 }
 
@@ -289,7 +294,9 @@ int oriel_comm_sync(struct oriel_comm *c, void *stream)
 {
 	int err = ori_comm_check(c, "oriel_comm_sync");
 
-	return err ? err : ori_comm_device_status(c, c->device->ops->sync(c->device, stream));
+	if (!err)
+		err = ori_comm_device_status(c, c->device->ops->sync(c->device, stream));
+	return err ? err : ori_returned_take(c);
 }
 
 int oriel_kernels_add(const void *image, size_t bytes)

@@ -15,6 +15,7 @@
  *   7  connect        queues to the peers that are asked for
  *      settle         waits until nothing uses memory that goes
  *   6  links          the engine and its tables
+ *      returned       what kernels of this rank returned
  *   5  control        the two halves of control memory
  *   4  memory         allocations of this rank
  *   3  gone           tells peers of memory that is gone
@@ -74,6 +75,19 @@ struct ori_peer {
 	uint64_t gone_seen; /* names of gone memory that this rank has heard */
 };
 
+/*
+ * What kernels of this rank returned, under the comm's lock.  names: of all kernels that were
+ * launched on a separate device; a graph may run them at any time, so none goes before the comm.
+ * status, text: the first failure of a launch that was over on return.
+ */
+struct ori_kernel_name;
+struct ori_returned {
+	struct ori_kernel_name *names;
+	uint32_t count;
+	int status;
+	char text[512];
+};
+
 struct oriel_comm {
 	struct oriel_boot *boot;      /* this comm's own group */
 	struct oriel_boot *node_boot; /* the ranks of this node; == boot when there is one node */
@@ -120,6 +134,7 @@ struct oriel_comm {
 	pthread_cond_t failure_told; /* failure_text is there */
 	int failure_untold;          /* the text was waited for and did not come: not again */
 	struct ori_held *held;       /* a failure that waits for its cause; failure.c */
+	struct ori_returned returned; /* by kernels; returned.c */
 };
 
 /*

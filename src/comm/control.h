@@ -30,6 +30,7 @@ struct ori_control {
 	uint8_t pad[ORIEL_LINE_BYTES - 8];
 	struct oriel_board board;
 	struct ori_gone gone;
+	struct oriel_kernel_report report; /* what kernels of a separate device returned */
 };
 
 /*

@@ -15,6 +15,7 @@
 #include "object.h"
 #include "passing.h"
 #include "reports.h"
+#include "returned.h"
 #include "settle.h"
 #include "speaker.h"
 
@@ -75,6 +76,7 @@ void ori_comm_free(struct oriel_comm *c)
 	free(c->peers);
 	free(c->dev_peers);
 	ori_failure_close(c);
+	ori_returned_close(c);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
 }

@@ -72,6 +72,17 @@ static void take_text(struct oriel_comm *c, char *text, size_t bytes)
 	pthread_mutex_unlock(&c->lock);
 }
 
+void ori_failure_text(uint64_t failure, char *out, size_t bytes)
+{
+	int rank = ORIEL_FAILURE_RANK(failure), by = ORIEL_FAILURE_BY(failure);
+
+	if (by >= 0 && by != rank)
+		snprintf(out, bytes, "rank %d gave up waiting for rank %d", by, rank);
+	else
+		snprintf(out, bytes, "%s (rank %d)",
+			 oriel_status_text(ORIEL_FAILURE_STATUS(failure)), rank);
+}
+
 int ori_comm_failed(struct oriel_comm *c)
 {
 	uint64_t failure = ori_comm_failure(c);

@@ -43,4 +43,7 @@ int ori_comm_lost(struct oriel_comm *);
  */
 int ori_comm_device_status(struct oriel_comm *, int err);
 
+/* A failure word in words: "rank 1 gave up waiting for rank 0". */
+void ori_failure_text(uint64_t failure, char *out, size_t bytes);
+
 #endif

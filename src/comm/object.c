@@ -19,7 +19,8 @@ int ori_comm_check_rank(struct oriel_comm *c, int rank, const char *call)
 	int err = ori_comm_check(c, call);
 
 	if (!err && (rank < 0 || rank >= c->nranks))
-		err = ori_fail(ORIEL_ERANGE, "%s: rank %d of %d", call, rank, c->nranks);
+		err = ori_fail(ORIEL_ERANGE, "%s: rank %d does not exist (ranks are 0 to %d)", call,
+			       rank, c->nranks - 1);
 	return err;
 }
 

@@ -25,6 +25,9 @@ struct ori_child {
 	 * it.  0: it is not.
 	 */
 	int (*signal_from)(const struct ori_child *, int number, int id, int rank, uint64_t *value);
+	/* Of windows: their number, and their failure word in the device's half; else NULL. */
+	int number;
+	const uint64_t *failure;
 	int along; /* the user has no handle to it, so it does not keep the comm from ending */
 };
 

@@ -51,6 +51,19 @@ struct ori_identity {
 	size_t bytes;
 };
 
+/* How a launch ended, where it is over on return. */
+struct ori_outcome {
+	int status;     /* 0, or the first other status that a thread returned */
+	uint32_t block; /* whose thread that was */
+	char why[256];  /* the last error of the first thread that failed and has one; else "" */
+};
+
+/* What a launch is given beside its kernel, and what it gives back. */
+struct ori_launch {
+	struct oriel_launch_dev dev; /* separate devices: where threads leave what they return */
+	struct ori_outcome outcome;  /* others */
+};
+
 struct ori_device_ops {
 	const char *name; /* "cpu" */
 	/* Memory that peers can map; zeroed. */
@@ -89,8 +102,9 @@ struct ori_device_ops {
 	 * wait.
 	 */
 	int (*copy)(struct ori_device *, void *to, const void *from, size_t bytes);
+	/* launch: NULL where nobody asks what the kernel returns. */
 	int (*launch)(struct ori_device *, const struct oriel_kernel *, int nblocks, int nthreads,
-		      const void *args, size_t args_bytes, void *stream);
+		      const void *args, size_t args_bytes, void *stream, struct ori_launch *launch);
 	/*
 	 * How many blocks of a kernel a rank may launch so that those of all ranks and comms on the
 	 * device run at once.

@@ -69,5 +69,13 @@ void ori_diag_wait_text(const struct oriel_board_slot *, char *out, size_t bytes
  * Oriel".
  */
 void ori_diag_board_text(const struct oriel_board *, char *out, size_t bytes);
+#define ORI_DIAG_OTHERS " (and %d other waits)" /* of blocks that wait for other ranks */
+
+/*
+ * chain.c.  `rank` has waited age_ns for `peer`, which `does` what ori_diag_board_text() says:
+ * "; deadlock: rank 0 waits for rank 1 waits for rank 0" if that chain ends in itself, else "".
+ */
+void ori_diag_cycle_text(const struct oriel_board *own, int rank, int peer, const char *does,
+			 uint64_t age_ns, char *out, size_t bytes);
 
 #endif

@@ -6,6 +6,7 @@
  * Called by: oriel_cpu_spin_slow(), on the waiting thread.
  */
 #include <stdio.h>
+#include <time.h>
 
 #include <oriel/device/spin.h>
 
@@ -33,6 +34,8 @@ static const char *op_text(int op)
 		return "word";
 	case ORIEL_OP_QUEUE:
 		return "completion on lane";
+	case ORIEL_OP_GRID:
+		return "grid sync";
 	default:
 		return "operation";
 	}
@@ -69,8 +72,15 @@ static int is_collective(const struct oriel_board_slot *slot)
 	return slot->op == ORIEL_OP_SIGNAL && use_text(slot->window);
 }
 
+/* Counters and queues are about this rank's own operations; all else comes from the peer. */
+static const char *direction_text(int op)
+{
+	return op == ORIEL_OP_COUNTER || op == ORIEL_OP_QUEUE ? "for operations to" : "from";
+}
+
 void ori_diag_wait_text(const struct oriel_board_slot *slot, char *out, size_t bytes)
 {
+	unsigned long long have = slot->have, want = slot->want;
 	char window[64] = "", peer[32] = "all ranks", name[48];
 
 	if (slot->peer >= 0)
@@ -83,25 +93,46 @@ void ori_diag_wait_text(const struct oriel_board_slot *slot, char *out, size_t b
 		snprintf(out, bytes, "%s in an %s", peer, name);
 		return;
 	}
-	snprintf(out, bytes, "%s %d%s from %s: have %llu, want %llu", op_text(slot->op), slot->id,
-		 window, peer, (unsigned long long)slot->have, (unsigned long long)slot->want);
+	if (slot->op == ORIEL_OP_GRID)
+		snprintf(out, bytes, "grid sync %d%s: %llu of %llu blocks of this rank have come",
+			 slot->id, window, have, want);
+	else
+		snprintf(out, bytes, "%s %d%s %s %s: have %llu, want %llu", op_text(slot->op),
+			 slot->id, window, direction_text(slot->op), peer, have, want);
 }
 
-/* " 1.5 s", or nothing where the slot was filled by a device with a clock of its own. */
+/*
+ * " 1.5 s".  A GPU fills its slots by a clock that counts from 1970; nothing where the slot is by
+ * neither clock.
+ */
 static void age_text(uint64_t since_ns, char *out, size_t bytes)
 {
 	uint64_t now = ori_now_ns();
+	struct timespec t;
 
+	if (since_ns > now && !clock_gettime(CLOCK_REALTIME, &t))
+		now = (uint64_t)t.tv_sec * ORI_NS_PER_S + (uint64_t)t.tv_nsec;
 	out[0] = '\0';
 	if (since_ns <= now)
 		snprintf(out, bytes, " %.1f s", (double)(now - since_ns) * 1e-9);
 }
 
+/* How many other blocks on the board wait for somebody else than `slot` does. */
+static int other_waits(const struct oriel_board *board, int n, const struct oriel_board_slot *slot)
+{
+	struct oriel_board_slot other;
+	int others = 0;
+
+	for (n++; n < ORIEL_BOARD_SLOTS; n++)
+		others += ori_board_read(board, n, &other) && other.peer != slot->peer;
+	return others;
+}
+
 void ori_diag_board_text(const struct oriel_board *board, char *out, size_t bytes)
 {
+	char wait[160], age[32], more[48] = "";
 	struct oriel_board_slot slot;
-	char wait[160], age[32];
-	int n;
+	int n, others;
 
 	for (n = 0; n < ORIEL_BOARD_SLOTS; n++)
 		if (ori_board_read(board, n, &slot))
@@ -112,24 +143,28 @@ void ori_diag_board_text(const struct oriel_board *board, char *out, size_t byte
 	}
 	ori_diag_wait_text(&slot, wait, sizeof(wait));
 	age_text(slot.since_ns, age, sizeof(age));
-	snprintf(out, bytes, "itself waits%s for %s", age, wait);
+	others = other_waits(board, n, &slot);
+	if (others)
+		snprintf(more, sizeof(more), ORI_DIAG_OTHERS, others);
+	snprintf(out, bytes, "itself waits%s for %s%s", age, wait, more);
 }
 
 /*
  * What the late rank itself waits for: from its board, or as it says itself; "" if that is not
- * known.
+ * known.  If these waits come back to a rank of the chain, that is said, too.
  */
-static void peer_text(int peer, const struct oriel_board *own, const struct oriel_board *board,
-		      char *out, size_t bytes)
+static void peer_text(int rank, int peer, const struct oriel_board *own,
+		      const struct oriel_board *board, uint64_t age_ns, char *out, size_t bytes)
 {
-	char does[224];
+	char does[256], cycle[160];
 
 	out[0] = '\0';
 	if (board)
 		ori_diag_board_text(board, does, sizeof(does));
 	else if (!ori_diag_ask(own, peer, does, sizeof(does)))
 		return;
-	snprintf(out, bytes, "; rank %d %s", peer, does);
+	ori_diag_cycle_text(own, rank, peer, does, age_ns, cycle, sizeof(cycle));
+	snprintf(out, bytes, "; rank %d %s%s", peer, does, cycle);
 }
 
 /* ---- sums ------------------------------------------------------------------------------------ */
@@ -205,7 +240,7 @@ static void tell_collective(const struct oriel_board_slot *slot, double age, int
 static void tell(const struct oriel_board_slot *slot, int rank, const struct oriel_board *own,
 		 const struct oriel_board *board, uint64_t age_ns, int given_up)
 {
-	char wait[160], sources[384] = "", peer[256] = "";
+	char wait[160], sources[384] = "", peer[448] = "";
 	double age = (double)age_ns * 1e-9;
 	int late = slot->peer;
 
@@ -215,7 +250,7 @@ static void tell(const struct oriel_board_slot *slot, int rank, const struct ori
 		board = NULL;
 	}
 	if (late >= 0 && late != rank)
-		peer_text(late, own, board, peer, sizeof(peer));
+		peer_text(rank, late, own, board, age_ns, peer, sizeof(peer));
 	if (is_collective(slot))
 		tell_collective(slot, age, given_up, peer);
 	else if (given_up)

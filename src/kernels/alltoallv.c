@@ -99,7 +99,7 @@ ORIEL_DEV int ori_a2a_phases(const struct ori_a2a_args *a, struct oriel_group g,
 	return err;
 }
 
-ORIEL_DEV void ori_a2a_run(const struct ori_a2a_args *a, int parts)
+ORIEL_DEV int ori_a2a_run(const struct ori_a2a_args *a, int parts)
 {
 	struct oriel_group g = oriel_group_block();
 	uint64_t k = ori_load_relaxed_sys(&a->state->calls); /* beside what find() loads */
@@ -108,10 +108,11 @@ ORIEL_DEV void ori_a2a_run(const struct ori_a2a_args *a, int parts)
 
 	/* one of the excess, of a peer that has fewer blocks */
 	if (!found && g.nblocks == (uint32_t)a->comm.nranks * a->most_blocks)
-		return;
+		return 0;
 	err = ori_a2a_phases(a, g, parts, &it, found, k);
 	if (err && oriel_group_is_leader(g))
 		ori_a2a_give_up(a, err);
+	return err;
 }
 
 ORIEL_KERNEL(ori_alltoallv_slots, struct ori_a2a_args)
@@ -121,16 +122,17 @@ ORIEL_KERNEL(ori_alltoallv_slots, struct ori_a2a_args)
 
 	if (err && oriel_group_is_leader(g))
 		ori_a2a_give_up(a, err);
+	return err;
 }
 
 ORIEL_KERNEL(ori_alltoallv_mapped, struct ori_a2a_args)
 {
-	ori_a2a_run(a, ORI_A2A_PACKED);
+	return ori_a2a_run(a, ORI_A2A_PACKED);
 }
 
 ORIEL_KERNEL(ori_alltoallv_mixed, struct ori_a2a_args)
 {
-	ori_a2a_run(a, ORI_A2A_PACKED | ORI_A2A_QUEUED);
+	return ori_a2a_run(a, ORI_A2A_PACKED | ORI_A2A_QUEUED);
 }
 
 #ifndef ORIEL_KERNEL_IMAGE

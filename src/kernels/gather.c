@@ -20,7 +20,7 @@ ORIEL_DEV int ori_gather_wait_all(const struct oriel_window_dev *w, struct oriel
 	int err = 0;
 
 	for (int i = (int)g.thread; g.thread < lanes && i < n && !err; i += (int)lanes)
-		err = ori_signal_wait(w, peers[i], id, ORIEL_GE, want);
+		err = ori_signal_wait(w, g, peers[i], id, ORIEL_GE, want);
 	return ori_group_agree_any(g, err);
 }
 
@@ -297,6 +297,7 @@ ORIEL_KERNEL(ori_gather_ops, struct ori_gather_op)
 
 	if (err && oriel_group_is_leader(g))
 		ori_gather_give_up(&a->words, err, a->words.comm.rank);
+	return err;
 }
 
 #ifndef ORIEL_KERNEL_IMAGE

@@ -226,6 +226,7 @@ ORIEL_KERNEL(ori_gather_node, struct ori_gather_node_op)
 
 	if (err && oriel_group_is_leader(g))
 		ori_gather_node_give_up(a, err);
+	return err;
 }
 #undef ORIEL_KERNEL_THREADS
 #define ORIEL_KERNEL_THREADS 512

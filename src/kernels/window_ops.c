@@ -60,7 +60,7 @@ ORIEL_DEV int ori_op_run(const struct ori_window_op *a, struct oriel_group g)
 
 ORIEL_KERNEL(ori_window_ops, struct ori_window_op)
 {
-	struct oriel_group g = oriel_group_block();
+	struct oriel_group g = oriel_group_within(oriel_group_block(), a->timeout_ms);
 	int err = ori_op_run(a, g);
 
 	/*
@@ -70,6 +70,7 @@ ORIEL_KERNEL(ori_window_ops, struct ori_window_op)
 	if (err && oriel_group_is_leader(g))
 		(void)ori_compare_swap_acq_rel_sys(a->win.failure, 0,
 						   ORIEL_FAILURE(err, a->win.comm.rank));
+	return err;
 }
 
 #ifndef ORIEL_KERNEL_IMAGE

@@ -29,8 +29,10 @@ struct ori_window_op {
 	uint64_t value;
 	int32_t code; /* ORI_WINDOW_* */
 	int32_t peer;
-	int32_t id; /* signal or barrier */
-	int32_t op; /* ORIEL_ADD or ORIEL_SET; for waits ORIEL_EQ ... */
+	int32_t id;          /* signal or barrier */
+	int32_t op;          /* ORIEL_ADD or ORIEL_SET; for waits ORIEL_EQ ... */
+	uint32_t timeout_ms; /* of a wait; 0: the comm's */
+	uint32_t reserved;
 };
 
 #ifndef ORIEL_KERNEL_IMAGE

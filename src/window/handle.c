@@ -55,6 +55,7 @@ int ori_window_control_init(struct oriel_window *w, uint64_t generation)
 	fill(w, l->counter_base, n * l->counter_stride, first);
 	fill(w, l->arrival_words, n * l->barrier_stride, first);
 	fill(w, l->arrival_sent, n * l->barrier_stride, first);
+	fill(w, l->grids, o->barriers * (sizeof(struct oriel_grid) / 8), first);
 	if (w->comm->links)
 		fill(w, l->signal_totals, n * l->signal_stride, first);
 	for (uint64_t i = 0; l->has_turns && i < n * l->signal_stride; i++)
@@ -125,6 +126,8 @@ static void build_arrays(struct oriel_window *w, struct oriel_window_dev *d)
 	struct ori_window_header *header = own(w, l->header), *host = own_host(w, l->header);
 
 	d->failure = &header->failure;
+	w->child.number = w->number;
+	w->child.failure = d->failure;
 	d->generation_word = &header->generation;
 	d->generation = host->generation;
 	d->signal_stride = l->signal_stride;
@@ -138,6 +141,8 @@ static void build_arrays(struct oriel_window *w, struct oriel_window_dev *d)
 	d->arrival_words = own(w, l->arrival_words);
 	d->arrival_sent = own(w, l->arrival_sent);
 	d->barrier_users = own(w, l->barrier_users);
+	d->grids = own(w, l->grids);
+	d->signal_ops = own(w, l->signal_ops);
 	d->staging_words = own(w, l->staging_words);
 	d->staging_free = own(w, l->staging_free);
 	d->staging_cursors = own(w, l->staging_cursors);

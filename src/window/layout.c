@@ -137,6 +137,8 @@ void ori_window_layout(const struct oriel_window_options *o, int nranks, uint32_
 	l->arrival_words = place(&end, l->word_nics * n * l->barrier_stride);
 	l->arrival_sent = place(&end, n * l->barrier_stride);
 	l->barrier_users = place(&end, (o->barriers + 1) / 2);
+	l->grids = place(&end, o->barriers * (sizeof(struct oriel_grid) / 8));
+	l->signal_ops = place(&end, n * l->signal_stride);
 	l->staging_words = place(&end, channels * ori_staging_row_words(o->staging_depth));
 	l->staging_free = place(&end, channels * ORI_STAGING_LINE_WORDS);
 	l->staging_cursors = place(&end, channels * ORI_STAGING_LINE_WORDS);

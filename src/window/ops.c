@@ -31,18 +31,13 @@ static uint64_t failure_word(struct oriel_window *w)
 static int window_failed(struct oriel_window *w)
 {
 	uint64_t failure = failure_word(w);
-	int status = ORIEL_FAILURE_STATUS(failure);
-	int rank = ORIEL_FAILURE_RANK(failure), by = ORIEL_FAILURE_BY(failure);
-	char name[48];
+	char name[48], text[128];
 
 	if (!failure)
 		return ori_comm_failed(w->comm);
 	ori_diag_window_text(w->dev.number, name, sizeof(name));
-	if (by >= 0 && by != rank)
-		return ori_fail_silent(status, "%s has failed: rank %d gave up waiting for rank %d",
-				       name, by, rank);
-	return ori_fail_silent(status, "%s has failed: %s (rank %d)", name,
-			       oriel_status_text(status), rank);
+	ori_failure_text(failure, text, sizeof(text));
+	return ori_fail_silent(ORIEL_FAILURE_STATUS(failure), "%s has failed: %s", name, text);
 }
 
 /* The first rank that had no queues when the window was made; for calls to one peer, that one. */
@@ -179,14 +174,19 @@ static int check_peer(const struct oriel_window *w, const char *call, int peer)
 {
 	if (peer >= 0 && peer < w->comm->nranks)
 		return 0;
-	return ori_fail(ORIEL_ERANGE, "%s: rank %d of %d", call, peer, w->comm->nranks);
+	return ori_fail(ORIEL_ERANGE, "%s: rank %d does not exist (ranks are 0 to %d)", call, peer,
+			w->comm->nranks - 1);
 }
 
 static int check_id(const char *call, const char *what, int id, uint32_t ids)
 {
 	if (id >= 0 && (uint32_t)id < ids)
 		return 0;
-	return ori_fail(ORIEL_ERANGE, "%s: %s %d, the window has %u", call, what, id, ids);
+	if (!ids)
+		return ori_fail(ORIEL_ERANGE, "%s: %s %d does not exist (the window has none)",
+				call, what, id);
+	return ori_fail(ORIEL_ERANGE, "%s: %s %d does not exist (ids are 0 to %u)", call, what, id,
+			ids - 1);
 }
 
 static int check_signal_op(const char *call, int op)
@@ -259,8 +259,8 @@ static int launch_op(struct oriel_window *w, const char *call, struct ori_window
 		return err;
 	op->win = w->dev;
 	err = w->comm->device->ops->launch(w->comm->device, ori_window_op_kernel(), 1,
-					   ori_window_op_threads(op->code), op, sizeof(*op),
-					   stream);
+					   ori_window_op_threads(op->code), op, sizeof(*op), stream,
+					   NULL);
 	return ori_comm_device_status(w->comm, err);
 }
 
@@ -383,38 +383,95 @@ int oriel_window_signal(struct oriel_window *w, int peer, int id, int op, uint64
 	return end_op(&host, oriel_signal(&w->host_dev, oriel_group_thread(), peer, id, op, value));
 }
 
-int oriel_window_wait_signal(struct oriel_window *w, int peer, int id, int cmp, uint64_t value,
-			     void *stream)
+/* *ms: the deadline in whole milliseconds, at least one. */
+static int check_timeout(const char *call, double seconds, uint32_t *ms)
 {
-	struct oriel_group g = oriel_group_thread();
-	int err = ori_window_check(w, "oriel_window_wait_signal");
+	if (!(seconds > 0) || seconds * 1e3 > (double)UINT32_MAX)
+		return ori_fail(ORIEL_EINVAL, "%s: a deadline of %g s: more than 0, at most %u s",
+				call, seconds, UINT32_MAX / 1000);
+	*ms = (uint32_t)(seconds * 1e3);
+	if (!*ms)
+		*ms = 1;
+	return 0;
+}
+
+static int wait_signal(struct oriel_window *w, const char *call, int peer, int id, int cmp,
+		       uint64_t value, uint32_t timeout_ms, void *stream)
+{
+	struct oriel_group g = oriel_group_within(oriel_group_thread(), timeout_ms);
 	struct host_op op;
 
-	if (err)
-		return err;
 	if (peer < 0 && cmp != ORIEL_GE)
-		return ori_fail(ORIEL_EINVAL,
-				"oriel_window_wait_signal: a sum over sources waits by ORIEL_GE "
-				"only");
-	if (is_separate(w))
-		return launch_word(w, "oriel_window_wait_signal", ORI_WINDOW_WAIT_SIGNAL, peer, id,
-				   cmp, value, stream);
-	op = begin_op(w, "oriel_window_wait_signal", peer);
+		return ori_fail(ORIEL_EINVAL, "%s: a sum over sources waits by ORIEL_GE only",
+				call);
+	if (is_separate(w)) {
+		struct ori_window_op o = { .value = value,
+					   .code = ORI_WINDOW_WAIT_SIGNAL,
+					   .peer = peer,
+					   .id = id,
+					   .op = cmp,
+					   .timeout_ms = timeout_ms };
+
+		return launch_op(w, call, &o, stream);
+	}
+	op = begin_op(w, call, peer);
 	if (peer >= 0)
 		return end_op(&op, oriel_wait_signal_from(&w->host_dev, g, peer, id, cmp, value));
 	return end_op(&op, oriel_wait_signal(&w->host_dev, g, id, value));
 }
 
+int oriel_window_wait_signal(struct oriel_window *w, int peer, int id, int cmp, uint64_t value,
+			     void *stream)
+{
+	int err = ori_window_check(w, "oriel_window_wait_signal");
+
+	return err ? err :
+		     wait_signal(w, "oriel_window_wait_signal", peer, id, cmp, value, 0, stream);
+}
+
+int oriel_window_wait_signal_timeout(struct oriel_window *w, int peer, int id, int cmp,
+				     uint64_t value, double timeout, void *stream)
+{
+	static const char call[] = "oriel_window_wait_signal_timeout";
+	int err = ori_window_check(w, call);
+	uint32_t ms = 0;
+
+	if (!err)
+		err = check_timeout(call, timeout, &ms);
+	return err ? err : wait_signal(w, call, peer, id, cmp, value, ms, stream);
+}
+
+static int barrier(struct oriel_window *w, const char *call, int id, uint32_t timeout_ms,
+		   void *stream)
+{
+	struct oriel_group g = oriel_group_within(oriel_group_thread(), timeout_ms);
+	struct host_op op;
+
+	if (is_separate(w)) {
+		struct ori_window_op o = { .code = ORI_WINDOW_BARRIER,
+					   .id = id,
+					   .timeout_ms = timeout_ms };
+
+		return launch_op(w, call, &o, stream);
+	}
+	op = begin_op(w, call, -1);
+	return end_op(&op, oriel_barrier(&w->host_dev, g, id));
+}
+
 int oriel_window_barrier(struct oriel_window *w, int id, void *stream)
 {
 	int err = ori_window_check(w, "oriel_window_barrier");
-	struct host_op op;
 
-	if (!err && is_separate(w))
-		return launch_word(w, "oriel_window_barrier", ORI_WINDOW_BARRIER, 0, id, 0, 0,
-				   stream);
-	if (err)
-		return err;
-	op = begin_op(w, "oriel_window_barrier", -1);
-	return end_op(&op, oriel_barrier(&w->host_dev, oriel_group_thread(), id));
+	return err ? err : barrier(w, "oriel_window_barrier", id, 0, stream);
+}
+
+int oriel_window_barrier_timeout(struct oriel_window *w, int id, double timeout, void *stream)
+{
+	static const char call[] = "oriel_window_barrier_timeout";
+	int err = ori_window_check(w, call);
+	uint32_t ms = 0;
+
+	if (!err)
+		err = check_timeout(call, timeout, &ms);
+	return err ? err : barrier(w, call, id, ms, stream);
 }

@@ -22,6 +22,7 @@ struct ori_window_layout {
 	uint64_t signal_words, signal_base, signal_sum_base;
 	uint64_t counter_words, counter_base;
 	uint64_t arrival_words, arrival_sent, barrier_users;
+	uint64_t grids, signal_ops; /* this rank's own */
 	uint64_t staging_words, staging_free, staging_cursors, staging;
 	/* this rank's own, only with queued peers */
 	uint64_t signal_totals, staging_posted, staging_out;

@@ -361,13 +361,15 @@ ORIEL_KERNEL(campaign_kernel, struct camp_args)
 		err = camp_do(&r, g);
 		done++;
 	}
+	/* the report has what failed, so the launch itself has no more to tell */
 	if (!oriel_group_is_leader(g))
-		return;
+		return 0;
 	(void)ori_fetch_add_acq_rel_sys(&a->report->checked, done);
 	if (err) {
 		camp_note(&r, g, err, r.o->off, 0, 0);
 		ori_store_release_sys(&a->report->stop, 1);
 	}
+	return 0;
 }
 
 #ifdef __cplusplus

@@ -189,13 +189,13 @@ static int gather_init(struct camp_state *s, const struct camp_act *a)
 	o.chunk_bytes = a->value;
 	if (a->memory >= 0)
 		return camp_call(s, a,
-				 oriel_allgather_init_buffer(s->comms[a->comm],
+				 oriel_allgather_create_buffer(s->comms[a->comm],
 							     s->memories[a->memory].buffer,
 							     a->bytes / (uint64_t)oriel_comm_size(
 										s->comms[a->comm]),
 							     1, &o,
 							     &s->requests[a->request].gather),
-				 "oriel_allgather_init_buffer");
+				 "oriel_allgather_create_buffer");
 	return camp_call(s, a,
 			 oriel_allgather_create(s->comms[a->comm], s->windows[a->window], &o,
 						&s->requests[a->request].gather),

@@ -58,7 +58,7 @@ static void buffer_skewed(struct rank_env *env, uint64_t skew)
 	b.recv += skew;
 	REQUIRE_OK(oriel_buffer_register(env->comm, b.recv, MAX_COUNT * (uint64_t)env->nranks + 64,
 					 &b.buffer));
-	REQUIRE_OK(oriel_allgather_init_buffer(env->comm, b.buffer, MAX_COUNT, 1, NULL, &req));
+	REQUIRE_OK(oriel_allgather_create_buffer(env->comm, b.buffer, MAX_COUNT, 1, NULL, &req));
 	for (uint64_t count = 1; count <= MAX_COUNT; count += 599) {
 		if (bed_exec(&b, req, count, 1, 0, "buffer"))
 			break;
@@ -172,7 +172,7 @@ static void comm_first_rank(struct rank_env *env)
 	REQUIRE_OK(bed_open(&b, env, 1000, 0));
 	REQUIRE_OK(
 		oriel_buffer_register(env->comm, b.recv, 1000 * (uint64_t)env->nranks, &b.buffer));
-	REQUIRE_OK(oriel_allgather_init_buffer(env->comm, b.buffer, 1000, 1, NULL, &req));
+	REQUIRE_OK(oriel_allgather_create_buffer(env->comm, b.buffer, 1000, 1, NULL, &req));
 	bed_exec(&b, req, 1000, 1, 0, "before the comm goes");
 	REQUIRE_OK(oriel_buffer_release(b.buffer));
 	comm = env->comm;
@@ -348,12 +348,12 @@ static void refused_rank(struct rank_env *env)
 	CHECK_EQ(oriel_allgather_create(env->comm, b.window, &o, &req), ORIEL_ERANGE);
 	o.offset = last ? 8 : 0; /* to the end is then another length */
 	CHECK_EQ(oriel_allgather_create(env->comm, b.window, &o, &req), ORIEL_EMISMATCH);
-	CHECK_EQ(oriel_allgather_init_buffer(env->comm, NULL, 1, 1, NULL, &req), ORIEL_EINVAL);
-	CHECK_EQ(oriel_allgather_init_buffer(env->comm, (struct oriel_buffer *)(void *)b.window, 1,
+	CHECK_EQ(oriel_allgather_create_buffer(env->comm, NULL, 1, 1, NULL, &req), ORIEL_EINVAL);
+	CHECK_EQ(oriel_allgather_create_buffer(env->comm, (struct oriel_buffer *)(void *)b.window, 1,
 					     1, NULL, &req),
 		 ORIEL_EINVAL);
 	REQUIRE_OK(oriel_buffer_register(env->comm, b.send, 1000, &buffer));
-	CHECK_EQ(oriel_allgather_init_buffer(env->comm, buffer, 1001, 1, NULL, &req), ORIEL_ERANGE);
+	CHECK_EQ(oriel_allgather_create_buffer(env->comm, buffer, 1001, 1, NULL, &req), ORIEL_ERANGE);
 	REQUIRE_OK(oriel_buffer_release(buffer));
 	CHECK(!req);
 	refused_exec(&b);
@@ -374,7 +374,7 @@ static void exchange_rank(struct rank_env *env)
 	REQUIRE_OK(bed_open(&b, env, 500, 0));
 	REQUIRE_OK(
 		oriel_buffer_register(env->comm, b.recv, 500 * (uint64_t)env->nranks, &b.buffer));
-	REQUIRE_OK(oriel_allgather_init_buffer(env->comm, b.buffer, 500, 1, NULL, &req));
+	REQUIRE_OK(oriel_allgather_create_buffer(env->comm, b.buffer, 500, 1, NULL, &req));
 	CHECK_EQ(oriel_buffer_exchange(env->comm, b.buffer), ORIEL_EBUSY);
 	bed_exec(&b, req, 500, 1, 0, "after the refusal");
 	REQUIRE_OK(oriel_allgather_destroy(req));

@@ -84,6 +84,7 @@ ORIEL_KERNEL(add_kernel, struct add_args)
 		watch_word(a, g);
 	else
 		add_rounds(a, g);
+	return 0;
 }
 
 static void open_comm(struct rank_env *env)
@@ -217,6 +218,7 @@ ORIEL_KERNEL(atomic_kernel, struct atomic_args)
 	err[7] = oriel_barrier(&a->win, g, 0);
 	for (int i = 0; i < 8 && oriel_group_is_leader(g); i++)
 		a->status[i] = err[i];
+	return 0;
 }
 
 static void atomic_rank(struct rank_env *env)

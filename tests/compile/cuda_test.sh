@@ -21,7 +21,7 @@ printf '#include <oriel/oriel.h>\n#include <oriel/device.h>\n' >"$work/one.cu"
 expect "host header first" "${nvcc[@]}" "$work/one.cu"
 printf '#include <oriel/device.h>\n#include <oriel/oriel.h>\n' >"$work/one.cu"
 expect "device header first" "${nvcc[@]}" "$work/one.cu"
-printf '#include <oriel/device.h>\ntypedef struct { int x; } args;\nORIEL_KERNEL(k, args) { (void)a; }\n' >"$work/one.cu"
+printf '#include <oriel/device.h>\ntypedef struct { int x; } args;\nORIEL_KERNEL(k, args) { (void)a; return 0; }\n' >"$work/one.cu"
 expect "arguments called args" "${nvcc[@]}" "$work/one.cu"
 expect "every device call" "${nvcc[@]}" "$here/every_call_cuda.cu"
 expect "the reference layout can be made" layout_file "$include" cu

@@ -91,6 +91,7 @@ ORIEL_DEV void every_order(const struct every_args *a, struct oriel_group g, int
 	every_note(a, g, n, oriel_barrier_arrive(w, g, 1));
 	every_note(a, g, n, oriel_barrier_wait(w, g, 1));
 	every_note(a, g, n, oriel_barrier_peer(w, g, me, 2));
+	every_note(a, g, n, oriel_grid_sync(w, oriel_group_within(g, 60000), 2));
 	every_note(a, g, n, oriel_send(w, g, me, 0, a->message, EVERY_CALL_BYTES));
 	every_note(a, g, n,
 		   oriel_recv(w, g, me, 0, a->message + EVERY_CALL_BYTES, EVERY_CALL_BYTES));
@@ -173,6 +174,7 @@ ORIEL_KERNEL(every_call, struct every_args)
 	every_queue(a, g, &n);
 	if (oriel_group_is_leader(g))
 		*a->calls = n;
+	return 0;
 }
 
 #endif

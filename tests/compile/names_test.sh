@@ -10,7 +10,7 @@ flags=(-Wall -Wextra -Werror -O1 -I "$include" -c -o /dev/null)
 # A kernel whose argument type is called $1.
 kernel_file() {
 	printf '#include <oriel/device.h>\ntypedef struct { struct oriel_window_dev win; } %s;\n' "$1"
-	printf 'ORIEL_KERNEL(k, %s) { (void)a; }\nint use(void);\n' "$1"
+	printf 'ORIEL_KERNEL(k, %s) { (void)a; return 0; }\nint use(void);\n' "$1"
 	printf 'int use(void) { return k.args_bytes == 0; }\n'
 }
 

@@ -321,3 +321,70 @@ CASE(checked_barrier_in_use, c.min_ranks = 2, c.blocks = 2, c.window.checked = 1
 		CHECK_EQ(e->out[t * CONTRACT_OUT], e->out[0]);
 	}
 }
+
+/* ---- add and set --------------------------------------------------------------------------- */
+
+/* A source either adds to a signal or sets it; another id or another peer is another signal. */
+CONTRACT_KERNEL(mixed_kernel)
+{
+	const struct oriel_window_dev *w = &a->win;
+	const struct oriel_source *s = &a->src;
+	int p = a->peer, n = oriel_nranks(w), err;
+	uint64_t wrong = 0;
+
+	err = oriel_signal(w, g, p, 0, ORIEL_ADD, 1);
+	if (!err)
+		err = oriel_put_signal(w, g, p, 0, s, 0, 8, 1, ORIEL_SET, 5);
+	if (!err)
+		err = oriel_signal_all(w, g, 2, ORIEL_SET, 7);
+	wrong += oriel_signal(w, g, p, 0, ORIEL_SET, 9) != ORIEL_EINVAL;
+	wrong += oriel_put_signal(w, g, p, 0, s, 0, 8, 0, ORIEL_SET, 9) != ORIEL_EINVAL;
+	wrong += oriel_put_signal_counter(w, g, p, 0, s, 0, 8, 1, ORIEL_ADD, 9, 0) != ORIEL_EINVAL;
+	wrong += oriel_signal(w, g, p, 1, ORIEL_ADD, 9) != ORIEL_EINVAL;
+	wrong += n > 1 && oriel_signal_all(w, g, 0, ORIEL_SET, 9) != ORIEL_EINVAL;
+	wrong += n > 1 && oriel_signal(w, g, p, 2, ORIEL_ADD, 9) != ORIEL_EINVAL;
+	/* what was refused is forgotten: the first op is still the good one */
+	if (!err)
+		err = oriel_signal(w, g, p, 0, ORIEL_ADD, 1);
+	if (!err)
+		err = oriel_signal(w, g, p, 1, ORIEL_SET, 6);
+	contract_report(a, g, err, wrong);
+}
+
+CASE(checked_add_and_set_do_not_mix, c.window.checked = 1, c.window.bytes = BYTES,
+     c.window.signals = 4, c.window.counters = 3)
+{
+	struct contract_args a = contract_args(e);
+	int from = (e->rank + e->nranks - 1) % e->nranks;
+
+	a.peer = (e->rank + 1) % e->nranks;
+	contract_launch(e, &mixed_kernel, 1, &a);
+	REQUIRE_OK(oriel_window_barrier(e->window, 0, NULL));
+	CHECK_EQ(contract_signal_from(e, &e->win, from, 0), 2);
+	CHECK_EQ(contract_signal_from(e, &e->win, from, 1), 6);
+}
+
+/* ---- texts --------------------------------------------------------------------------------- */
+
+/* Arguments of host calls are always tested. */
+CASE(checked_says_what_is_wrong, c.shape = CONTRACT_HOST, c.window.signals = 4)
+{
+	char want[96];
+
+	CHECK_EQ(oriel_window_signal(e->window, e->nranks, 0, ORIEL_ADD, 1, NULL), ORIEL_ERANGE);
+	snprintf(want, sizeof(want), "rank %d does not exist (ranks are 0 to %d)", e->nranks,
+		 e->nranks - 1);
+	CHECK_HAS(oriel_last_error(), want);
+	CHECK_EQ(oriel_comm_node(e->comm, -1), ORIEL_ERANGE);
+	CHECK_HAS(oriel_last_error(), "rank -1 does not exist (ranks are 0 to ");
+	CHECK_EQ(oriel_window_signal(e->window, 0, 4, ORIEL_ADD, 1, NULL), ORIEL_ERANGE);
+	CHECK_HAS(oriel_last_error(), "signal 4 does not exist (ids are 0 to 3)");
+	CHECK_EQ(oriel_window_barrier(e->window, -1, NULL), ORIEL_ERANGE);
+	CHECK_HAS(oriel_last_error(), "barrier -1 does not exist (ids are 0 to ");
+	if (e->cuda)
+		return;
+	CHECK_EQ(oriel_window_signal(e->window, 0, 3, ORIEL_ADD, 1, NULL), 0);
+	CHECK_EQ(oriel_window_signal(e->window, 0, 3, ORIEL_SET, 1, NULL), ORIEL_EINVAL);
+	CHECK_HAS(oriel_last_error(),
+		  "ORIEL_SET on signal 3 to rank 0, which had ORIEL_ADD before");
+}

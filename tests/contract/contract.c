@@ -205,24 +205,50 @@ static int copy_reports(struct contract_env *e, int nblocks, int to_device)
 	return err;
 }
 
+/* 0 too if all threads reported 0: has one of them reported this status? */
+static int is_reported(const struct contract_env *e, int nblocks, int status)
+{
+	int failed = 0;
+
+	for (int b = 0; b < nblocks; b++)
+		for (int t = 0; t < e->threads; t++) {
+			int reported = e->status[b * CONTRACT_THREADS + t];
+
+			if (status && reported == status)
+				return 1;
+			failed |= reported != CONTRACT_UNSET && reported != 0;
+		}
+	return !status && !failed;
+}
+
 /*
- * A rank that dies may take the contexts of the others on its GPU along: then the launch itself has
- * the status that the kernel would have had.
+ * What a kernel's threads return, the launch (CPU) and oriel_comm_sync() return.  0, or the launch
+ * itself has failed.  A rank that dies may take the contexts of the others on its GPU along: then
+ * the launch itself has the status that the kernel would have had.
  */
 static int launch(struct contract_env *e, const struct oriel_kernel *kernel, int nblocks,
 		  const struct contract_args *a, int expect)
 {
-	int err;
+	int err, returned = 0;
 
 	reset_reports(e, nblocks);
 	err = copy_reports(e, nblocks, 1);
 	if (!err)
-		err = oriel_launch(e->comm, contract_kernel(kernel), nblocks, e->launched, a,
-				   sizeof(*a), NULL);
-	if (!err && e->cuda)
-		err = oriel_comm_sync(e->comm, NULL);
+		returned = oriel_launch(e->comm, contract_kernel(kernel), nblocks, e->launched, a,
+					sizeof(*a), NULL);
+	if (!err && (!returned || !e->cuda)) {
+		int again = oriel_comm_sync(e->comm, NULL);
+
+		returned = returned ? returned : again;
+		if (returned != again)
+			check_fail(__FILE__, __LINE__, "rank %d: %s returned %d, then %d", e->rank,
+				   kernel->name, returned, again);
+	}
 	if (!err)
 		err = copy_reports(e, nblocks, 0);
+	if (!err && is_reported(e, nblocks, returned))
+		return 0;
+	err = err ? err : returned ? returned : ORIEL_EREMOTE;
 	if (err && !(e->cuda && err == ORIEL_EPEER && expect == ORIEL_EPEER))
 		check_fail(__FILE__, __LINE__, "rank %d: launch of %s: %s", e->rank, kernel->name,
 			   oriel_last_error());

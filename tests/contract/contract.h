@@ -272,20 +272,30 @@ ORIEL_DEV int contract_is_idle(const struct contract_args *a)
 	return a->scope == ORIEL_GROUP_WARP && block.thread / 32 != (block.size - 1) / 32;
 }
 
+ORIEL_DEV uint32_t contract_slot(struct oriel_group g)
+{
+	return g.block * CONTRACT_THREADS + g.thread;
+}
+
+/* What this thread reported; a kernel returns it, too, so every case tests how it travels. */
+ORIEL_DEV int contract_reported(const struct contract_args *a, struct oriel_group g)
+{
+	int status = a->status[contract_slot(g)];
+
+	return status == CONTRACT_UNSET ? 0 : status;
+}
+
 /* A kernel of the suite: its body has `a`, the arguments, and `g`, the group of the row. */
 #define CONTRACT_KERNEL(name)                                                                      \
 	ORIEL_DEV void name##_case(const struct contract_args *a, struct oriel_group g);           \
 	ORIEL_KERNEL(name, struct contract_args)                                                   \
 	{                                                                                          \
-		if (!contract_is_idle(a))                                                          \
-			name##_case(a, contract_group(a));                                         \
+		if (contract_is_idle(a))                                                           \
+			return 0;                                                                  \
+		name##_case(a, contract_group(a));                                                 \
+		return contract_reported(a, contract_group(a));                                    \
 	}                                                                                          \
 	ORIEL_DEV void name##_case(const struct contract_args *a, struct oriel_group g)
-
-ORIEL_DEV uint32_t contract_slot(struct oriel_group g)
-{
-	return g.block * CONTRACT_THREADS + g.thread;
-}
 
 /* Last thing a kernel does, on every thread. */
 ORIEL_DEV void contract_report(const struct contract_args *a, struct oriel_group g, int err,

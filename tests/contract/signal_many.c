@@ -254,6 +254,7 @@ ORIEL_KERNEL(lone_threads_kernel, struct contract_args)
 		err = oriel_wait_signal_from(w, g, contract_left(w, k), 0, ORIEL_EQ, each);
 	wrong += !err && oriel_read_signal(w, 0) != each * (uint64_t)n;
 	contract_report(a, block, err, wrong);
+	return err;
 }
 
 CASE(signal_by_lone_threads, 0)
@@ -274,7 +275,7 @@ ORIEL_KERNEL(ping_pong_kernel, struct contract_args)
 
 	if (block.thread >= 32) { /* of a GPU's larger blocks the first warp plays */
 		contract_report(a, block, 0, 0);
-		return;
+		return 0;
 	}
 	for (i = 1; i <= rounds && !err; i++) {
 		err = oriel_signal(w, g, peer, id, ORIEL_ADD, 1);
@@ -286,6 +287,7 @@ ORIEL_KERNEL(ping_pong_kernel, struct contract_args)
 			err = oriel_wait_signal_from(w, g, peer, 8 + id, ORIEL_GE, i);
 	}
 	contract_report(a, g, err, !err && oriel_read_signal_from(w, peer, 8 + id) != rounds);
+	return err;
 }
 
 CASE(signal_ping_pong, c.blocks = 2)

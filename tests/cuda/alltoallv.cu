@@ -99,6 +99,7 @@ ORIEL_KERNEL(next_kernel, struct turn)
 		a->words[BEGUN] = call;
 		a->words[FAILED] += err != 0;
 	}
+	return err;
 }
 
 ORIEL_DEV uint64_t not_poison(const struct turn *a, struct oriel_group g, uint64_t from,
@@ -136,6 +137,7 @@ ORIEL_KERNEL(check_kernel, struct turn)
 		a->words[WRONG_SIZES] += sizes;
 		a->words[CHECKED]++;
 	}
+	return 0;
 }
 
 /* ---- a request and its memory ---------------------------------------------------------------------------- */

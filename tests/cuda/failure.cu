@@ -26,6 +26,7 @@ ORIEL_KERNEL(wait_kernel, struct wait_args)
 			       oriel_wait_signal_from(&a->win, g, a->peer, 0, ORIEL_GE, 1);
 
 	a->status[g.block * 512 + g.thread] = err;
+	return err;
 }
 
 struct setup {
@@ -87,7 +88,9 @@ static double wait_in_kernel(struct rank_env *env, struct setup *s, int expect)
 	memset(s->status, 0x55, STATUS_BYTES);
 	CHECK_EQ(oriel_copy(env->comm, s->a.status, s->status, STATUS_BYTES), 0);
 	CHECK_EQ(oriel_launch(env->comm, &wait_kernel, nblocks, 512, &s->a, sizeof(s->a), NULL), 0);
-	CHECK_EQ(oriel_comm_sync(env->comm, NULL), 0);
+	CHECK_EQ(oriel_comm_sync(env->comm, NULL), expect);
+	if (expect)
+		CHECK_HAS(oriel_last_error(), "kernel \"wait_kernel\", block ");
 	took = now() - start;
 	CHECK_EQ(oriel_copy(env->comm, s->status, s->a.status, STATUS_BYTES), 0);
 	for (int i = 0; i < nblocks * 512; i++)

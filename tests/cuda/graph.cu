@@ -75,6 +75,7 @@ ORIEL_KERNEL(ring_kernel, struct graph_args)
 	if (!err)
 		err = oriel_barrier(w, g, 0);
 	note_failure(a, g, err);
+	return err;
 }
 
 /* What surrounds the host-issued operations. */
@@ -82,7 +83,10 @@ ORIEL_KERNEL(before_kernel, struct graph_args)
 {
 	struct oriel_group g = oriel_group_block();
 
-	note_failure(a, g, fill_next(a, g));
+	int err = fill_next(a, g);
+
+	note_failure(a, g, err);
+	return err;
 }
 
 ORIEL_KERNEL(after_kernel, struct graph_args)
@@ -93,6 +97,7 @@ ORIEL_KERNEL(after_kernel, struct graph_args)
 	if (!err)
 		err = check_this(a, g);
 	note_failure(a, g, err);
+	return err;
 }
 
 /* ---- capture and replay ------------------------------------------------------------------------------------ */

@@ -147,6 +147,7 @@ ORIEL_KERNEL(passing_kernel, struct litmus_args)
 		write_rounds(a);
 	else
 		read_rounds(a);
+	return 0;
 }
 
 /* ---- store buffering --------------------------------------------------------------------------------- */
@@ -180,6 +181,7 @@ ORIEL_KERNEL(buffering_kernel, struct buffering_args)
 		a->seen[(uint32_t)(a->rounds) * side + (uint32_t)i] =
 			1 + ori_load_relaxed_sys(theirs + i);
 	}
+	return 0;
 }
 
 /* ---- one rank, two blocks ------------------------------------------------------------------------------ */

@@ -86,6 +86,7 @@ ORIEL_KERNEL(chain_kernel, struct chain_args)
 	}
 	a->result[g.thread] = wrong;
 	a->result[512 + g.thread] = (uint64_t)(int64_t)err;
+	return err;
 }
 
 static void chain_run(struct rank_env *env, struct chain_args *a, int threads)
@@ -173,6 +174,7 @@ ORIEL_KERNEL(fence_kernel, struct fence_args)
 			err = oriel_get_value(w, g, 1, theirs, &got, 8);
 		a->seen[i] = err ? 0 : 1 + got;
 	}
+	return err;
 }
 
 static void fences(struct rank_env *env)

@@ -27,6 +27,7 @@ ORIEL_KERNEL(fill_kernel, struct fill_args)
 
 	for (i = g.thread; i < a->bytes; i += g.size)
 		a->to[i] = pattern(a->rank, a->round, i);
+	return 0;
 }
 
 /* A ring of puts from `source` into the windows; every byte is compared. */

@@ -25,6 +25,7 @@ ORIEL_KERNEL(store_kernel, struct value_args)
 		;
 #endif
 	*a->to = a->value;
+	return 0;
 }
 
 struct lane {

@@ -206,6 +206,7 @@ struct fake_op {
 	int gpu, nblocks, nthreads, rank;
 	int wide; /* threads of a block as it was launched: the room it takes */
 	void *args;
+	struct oriel_launch_dev launch; /* the kernel's last parameter */
 	struct fake_record *record; /* of an event */
 };
 
@@ -225,9 +226,10 @@ void fake_run_kernel(const struct fake_op *);
 /* ---- sms.c, uses.c --------------------------------------------------------------------------- */
 
 struct ori_pool;
+struct ori_outcome;
 
 /* Runs a kernel to its end, each block when there is room for it. */
-int fake_grid_run(struct ori_pool *, const struct fake_op *);
+int fake_grid_run(struct ori_pool *, const struct fake_op *, struct ori_outcome *);
 
 /* With fake_lock: its memory is used (1), or no more (-1). */
 void fake_uses_pend(struct fake_op *, int change);

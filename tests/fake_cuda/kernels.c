@@ -255,16 +255,20 @@ static struct ori_pool *get_pool(void)
 void fake_run_kernel(const struct fake_op *op)
 {
 	struct ori_pool *threads = get_pool();
+	struct ori_outcome outcome;
 	int err;
 
 	pthread_mutex_lock(&fake_lock);
 	fake_kernels_running(1);
 	pthread_mutex_unlock(&fake_lock);
 	ori_log_rank_set(op->rank);
-	err = fake_grid_run(threads, op);
+	err = fake_grid_run(threads, op, &outcome);
 	if (err)
 		fake_fault("kernel %s: %d x %d threads cannot be had", op->kernel->name,
 			   op->nblocks, op->nthreads);
+	/* what the second parameter of a kernel is for: ORIEL_KERNEL() of device/port.h */
+	if (outcome.status)
+		ori_kernel_failed(op->launch, outcome.block, outcome.status);
 	pthread_mutex_lock(&fake_lock);
 	fake_kernels_running(-1);
 	pthread_mutex_unlock(&fake_lock);
@@ -304,6 +308,7 @@ ori_cu_result cuLaunchKernel(void *function, unsigned int grid_x, unsigned int g
 	/* The arguments are taken now; the caller's may be gone when the kernel runs. */
 	if (kernel->args_bytes)
 		memcpy(op->args, params[0], kernel->args_bytes);
+	memcpy(&op->launch, params[1], sizeof(op->launch));
 	pthread_mutex_lock(&fake_lock);
 	fake_uses_of_kernel(op);
 	pthread_mutex_unlock(&fake_lock);

@@ -79,17 +79,18 @@ static void place_all(struct gpu *g)
 	pthread_cond_broadcast(&moved);
 }
 
-static void at_door(const void *args)
+static int at_door(const void *args)
 {
 	struct fake_grid *grid = *(struct fake_grid *const *)args;
 	struct block *b = &grid->blocks[oriel_cpu_this_thread()->block];
 	struct gpu *g = &gpus[grid->gpu];
+	int status;
 
 	pthread_mutex_lock(&lock);
 	while (b->sm < 0)
 		pthread_cond_wait(&moved, &lock);
 	pthread_mutex_unlock(&lock);
-	grid->op->kernel->cpu(grid->op->args);
+	status = grid->op->kernel->cpu(grid->op->args);
 	pthread_mutex_lock(&lock);
 	if (--b->left == 0) {
 		g->blocks[b->sm]--;
@@ -97,9 +98,10 @@ static void at_door(const void *args)
 		place_all(g);
 	}
 	pthread_mutex_unlock(&lock);
+	return status;
 }
 
-int fake_grid_run(struct ori_pool *pool, const struct fake_op *op)
+int fake_grid_run(struct ori_pool *pool, const struct fake_op *op, struct ori_outcome *outcome)
 {
 	struct fake_grid grid = { .op = op, .gpu = op->gpu, .unplaced = op->nblocks }, *arg = &grid;
 	struct gpu *g = &gpus[op->gpu];
@@ -107,7 +109,7 @@ int fake_grid_run(struct ori_pool *pool, const struct fake_op *op)
 
 	if (!fake_knobs.room)
 		return ori_pool_launch(pool, op->kernel, op->nblocks, op->nthreads, op->args,
-				       op->kernel->args_bytes);
+				       op->kernel->args_bytes, outcome);
 	grid.blocks = malloc(sizeof(*grid.blocks) * (size_t)op->nblocks);
 	if (!grid.blocks)
 		fake_fault("no memory to launch %s", op->kernel->name);
@@ -123,7 +125,8 @@ int fake_grid_run(struct ori_pool *pool, const struct fake_op *op)
 	g->last = &grid.next;
 	place_all(g);
 	pthread_mutex_unlock(&lock);
-	err = ori_pool_launch(pool, &grid.door, op->nblocks, op->nthreads, &arg, sizeof(arg));
+	err = ori_pool_launch(pool, &grid.door, op->nblocks, op->nthreads, &arg, sizeof(arg),
+			      outcome);
 	free(grid.blocks);
 	return err;
 }

@@ -171,7 +171,7 @@ static int init_many_elements(struct things *t)
 {
 	struct oriel_allgather_request *r;
 
-	return oriel_allgather_init_buffer(t->env->comm, t->buffer, t->wrong ? UINT64_MAX / 8 : 1,
+	return oriel_allgather_create_buffer(t->env->comm, t->buffer, t->wrong ? UINT64_MAX / 8 : 1,
 					   16, NULL, &r);
 }
 
@@ -179,7 +179,7 @@ static int init_no_elements(struct things *t)
 {
 	struct oriel_allgather_request *r;
 
-	return oriel_allgather_init_buffer(t->env->comm, t->buffer, t->wrong ? 0 : 1, 8, NULL, &r);
+	return oriel_allgather_create_buffer(t->env->comm, t->buffer, t->wrong ? 0 : 1, 8, NULL, &r);
 }
 
 static int alltoallv_no_options(struct things *t)

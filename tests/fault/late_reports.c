@@ -149,6 +149,7 @@ static void check_chain(const char *nodes)
 	for (int r = 0; r < RANKS; r++)
 		CHECK_RANK(&job, r, 0, "", JOB_NEVER_S);
 	CHECK(job_log_has(&job, "for signal 5 of window 0 from rank 2"));
+	CHECK(!job_log_has(&job, "deadlock"));
 	job_close(&job);
 }
 
@@ -160,6 +161,48 @@ TEST(a_chain_of_mapped_peers)
 TEST(a_chain_of_queued_peers)
 {
 	check_chain("4x1");
+}
+
+/* Every rank waits for the next one, the last for the first. */
+static void in_a_ring(struct job *job, int rank, struct oriel_window *w)
+{
+	uint64_t start = ori_now_ns();
+	int err = oriel_window_wait_signal(w, (rank + 1) % RANKS, 5, ORIEL_GE, 1, NULL);
+
+	job_note(job, rank, err, start);
+}
+
+static void check_ring(const char *nodes)
+{
+	char ring[128];
+	int told = 0;
+	struct job job;
+
+	topology = nodes;
+	play = in_a_ring;
+	start_job(&job, TIMEOUT_TEXT);
+	end_job(&job);
+	for (int r = 0; r < RANKS; r++) {
+		CHECK_RANK(&job, r, ORIEL_ETIMEDOUT, "signal 5 of window 0 from rank",
+			   TIMEOUT_S + JOB_SPARE_S);
+		snprintf(ring, sizeof(ring),
+			 "deadlock: rank %d waits for rank %d waits for rank %d waits for rank %d "
+			 "waits for rank %d",
+			 r, (r + 1) % RANKS, (r + 2) % RANKS, (r + 3) % RANKS, r);
+		told += job_log_has(&job, ring);
+	}
+	CHECK(told > 0);
+	job_close(&job);
+}
+
+TEST(a_ring_of_mapped_peers_is_a_deadlock)
+{
+	check_ring(NULL);
+}
+
+TEST(a_ring_of_queued_peers_is_a_deadlock)
+{
+	check_ring("4x1");
 }
 
 /*

@@ -36,16 +36,13 @@ struct scenario {
 
 struct meet_args {
 	struct oriel_window_dev win;
-	int *status;
 };
 
 ORIEL_KERNEL(meet_kernel, struct meet_args)
 {
 	struct oriel_group g = oriel_group_block();
-	int err = oriel_barrier(&a->win, g, 1 + (int)g.block);
 
-	if (err && oriel_group_is_leader(g))
-		__atomic_store_n(a->status, err, __ATOMIC_RELAXED);
+	return oriel_barrier(&a->win, g, 1 + (int)g.block);
 }
 
 static inline int scenario_comm(struct scenario *s)
@@ -93,13 +90,12 @@ static inline int scenario_barrier(struct scenario *s)
 
 static inline int scenario_launch(struct scenario *s)
 {
-	int status = 0, err;
-	struct meet_args args = { .status = &status };
+	struct meet_args args;
+	int err = oriel_window_device(s->window, &args.win);
 
-	err = oriel_window_device(s->window, &args.win);
 	if (!err)
 		err = oriel_launch(s->comm, &meet_kernel, 2, 2, &args, sizeof(args), NULL);
-	return err ? err : status;
+	return err;
 }
 
 static inline int scenario_register(struct scenario *s)

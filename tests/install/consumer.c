@@ -12,7 +12,6 @@
 
 struct greet_args {
 	struct oriel_window_dev win;
-	int32_t *status;
 };
 
 ORIEL_KERNEL(greet, struct greet_args)
@@ -24,8 +23,7 @@ ORIEL_KERNEL(greet, struct greet_args)
 
 	if (!err)
 		err = oriel_barrier(&a->win, g, 0);
-	if (oriel_group_is_leader(g))
-		*a->status = err;
+	return err;
 }
 
 static int check(const char *what, int status)
@@ -41,17 +39,15 @@ int main(void)
 	struct oriel_comm *comm = NULL;
 	struct oriel_window *window = NULL;
 	struct greet_args args;
-	int32_t status = -1;
 	uint64_t got;
 
 	memset(&args, 0, sizeof(args));
 	options.bytes = 4096;
-	args.status = &status;
 	if (check("init", oriel_init(&comm)) ||
 	    check("window", oriel_window_create(comm, &options, &window)) ||
 	    check("device handle", oriel_window_device(window, &args.win)) ||
 	    check("launch", oriel_launch(comm, &greet, 1, 1, &args, sizeof(args), NULL)) ||
-	    check("kernel", status))
+	    check("kernel", oriel_comm_sync(comm, NULL)))
 		return 1;
 	memcpy(&got, oriel_window_buffer(window), sizeof(got));
 	printf("rank %d of %d got %d\n", oriel_comm_rank(comm), oriel_comm_size(comm), (int)got);

@@ -36,6 +36,7 @@ ORIEL_KERNEL(count_kernel, struct count_args)
 			ori_fetch_add32_acq_rel(&a->seen[0], 1000);
 		oriel_group_sync(g);
 	}
+	return 0;
 }
 
 TEST(every_thread_runs_once_and_meets_the_others)
@@ -51,7 +52,7 @@ TEST(every_thread_runs_once_and_meets_the_others)
 		struct count_args args = { seen, rounds };
 
 		CHECK_EQ(device->ops->launch(device, &count_kernel, shapes[s][0], shapes[s][1],
-					     &args, sizeof(args), NULL),
+					     &args, sizeof(args), NULL, NULL),
 			 0);
 		for (int i = 0; i < shapes[s][0] * shapes[s][1]; i++)
 			CHECK_EQ(seen[i], 1);
@@ -75,6 +76,7 @@ ORIEL_KERNEL(agree_kernel, struct agree_args)
 		a->verdicts[round * 32 + g.thread] = ori_group_agree_value(g, mine, &value);
 		a->values[round * 32 + g.thread] = value;
 	}
+	return 0;
 }
 
 TEST(the_leaders_word_reaches_all)
@@ -87,7 +89,7 @@ TEST(the_leaders_word_reaches_all)
 	REQUIRE(device);
 	for (int n = 2; n <= 32; n *= 2) {
 		memset(verdicts, 1, sizeof(verdicts));
-		CHECK_EQ(device->ops->launch(device, &agree_kernel, 1, n, &args, sizeof(args),
+		CHECK_EQ(device->ops->launch(device, &agree_kernel, 1, n, &args, sizeof(args), NULL,
 					     NULL),
 			 0);
 		for (int round = 0; round < 64; round++)
@@ -113,6 +115,7 @@ ORIEL_KERNEL(chain_kernel, struct chain_args)
 		while (!ori_load_acquire_sys(&a->words[g.block + 1]))
 			usleep(100);
 	ori_store_release_sys(&a->words[g.block], 1);
+	return 0;
 }
 
 TEST(blocks_may_wait_for_each_other)
@@ -122,7 +125,8 @@ TEST(blocks_may_wait_for_each_other)
 	struct ori_device *device = open_device(60);
 
 	REQUIRE(device);
-	CHECK_EQ(device->ops->launch(device, &chain_kernel, 64, 1, &args, sizeof(args), NULL), 0);
+	CHECK_EQ(device->ops->launch(device, &chain_kernel, 64, 1, &args, sizeof(args), NULL, NULL),
+		 0);
 	CHECK_EQ(words[0], 1);
 	device->ops->close(device);
 }
@@ -137,8 +141,9 @@ ORIEL_KERNEL(broken_kernel, struct broken_args)
 	struct oriel_group g = oriel_group_block();
 
 	if (g.thread == 1)
-		return;
+		return 0;
 	a->status[g.thread] = oriel_group_sync(g);
+	return a->status[g.thread];
 }
 
 TEST(a_thread_that_leaves_does_not_hang_its_block)
@@ -149,7 +154,8 @@ TEST(a_thread_that_leaves_does_not_hang_its_block)
 	uint64_t start = ori_now_ns();
 
 	REQUIRE(device);
-	CHECK_EQ(device->ops->launch(device, &broken_kernel, 1, 4, &args, sizeof(args), NULL), 0);
+	CHECK_EQ(device->ops->launch(device, &broken_kernel, 1, 4, &args, sizeof(args), NULL, NULL),
+		 0);
 	CHECK_EQ(status[0], ORIEL_EABORTED);
 	CHECK_EQ(status[1], 1);
 	CHECK_EQ(status[2], ORIEL_EABORTED);
@@ -165,11 +171,13 @@ TEST(impossible_launches_are_refused)
 	struct broken_args args = { NULL };
 
 	REQUIRE(device);
-	CHECK_EQ(device->ops->launch(device, &broken_kernel, 1, 33, &args, sizeof(args), NULL),
+	CHECK_EQ(device->ops->launch(device, &broken_kernel, 1, 33, &args, sizeof(args), NULL,
+				     NULL),
 		 ORIEL_ERANGE);
-	CHECK_EQ(device->ops->launch(device, &broken_kernel, 4096, 2, &args, sizeof(args), NULL),
+	CHECK_EQ(device->ops->launch(device, &broken_kernel, 4096, 2, &args, sizeof(args), NULL,
+				     NULL),
 		 ORIEL_ERANGE);
-	CHECK_EQ(device->ops->launch(device, &empty, 1, 1, NULL, 0, NULL), ORIEL_EINVAL);
+	CHECK_EQ(device->ops->launch(device, &empty, 1, 1, NULL, 0, NULL, NULL), ORIEL_EINVAL);
 	device->ops->close(device);
 	/* also where there is a GPU */
 	CHECK_EQ(setenv("ORIEL_CUDA_LIBRARY", "libno-cuda-here.so.1", 1), 0);
@@ -192,7 +200,7 @@ static void *launch_often(void *arg)
 		struct count_args args = { seen, rounds };
 
 		w->err = w->device->ops->launch(w->device, &count_kernel, 2, 4, &args, sizeof(args),
-						NULL);
+						NULL, NULL);
 		for (int t = 0; t < 8; t++)
 			w->err |= seen[t] != 1;
 	}

@@ -47,6 +47,7 @@ ORIEL_KERNEL(add_kernel, struct add_args)
 {
 	if (oriel_group_is_leader(oriel_group_block()))
 		ori_add_release_sys(a->word, a->value);
+	return 0;
 }
 
 /* A kernel on the comm's own stream adds `value` to the word. */

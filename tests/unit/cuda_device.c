@@ -342,6 +342,7 @@ ORIEL_KERNEL(wait_kernel, struct wait_args)
 	}
 	oriel_group_sync(g);
 	ori_add_release_sys(a->seen, 1);
+	return 0;
 }
 
 struct stage {
@@ -376,7 +377,7 @@ static void stage_close(struct stage *s)
 static int stage_launch(struct stage *s, int nblocks, int nthreads, void *stream)
 {
 	return s->device->ops->launch(s->device, fake_cuda_kernel(&wait_kernel), nblocks, nthreads,
-				      &s->args, sizeof(s->args), stream);
+				      &s->args, sizeof(s->args), stream, NULL);
 }
 
 static void stage_go(struct stage *s)
@@ -495,10 +496,11 @@ TEST(launches_that_could_hang_are_refused)
 	CHECK_HAS(oriel_last_error(), "each of 4 ranks");
 	s.device->ops->shared(s.device, 1, 1);
 	nowhere.name = "nowhere";
-	CHECK_EQ(s.device->ops->launch(s.device, &nowhere, 1, 1, &s.args, sizeof(s.args), NULL),
+	CHECK_EQ(s.device->ops->launch(s.device, &nowhere, 1, 1, &s.args, sizeof(s.args), NULL,
+				       NULL),
 		 ORIEL_EUNSUPPORTED);
 	CHECK_HAS(oriel_last_error(), "nowhere_gpu");
-	CHECK_EQ(s.device->ops->launch(s.device, &wait_kernel, 1, 1, &s.args, 1, NULL),
+	CHECK_EQ(s.device->ops->launch(s.device, &wait_kernel, 1, 1, &s.args, 1, NULL, NULL),
 		 ORIEL_EINVAL);
 	stage_close(&s);
 }
@@ -511,7 +513,8 @@ TEST(kernels_of_images_are_found_by_name)
 	REQUIRE(!stage_open(&s, LONG_S));
 	stage_go(&s);
 	fake_cuda_kernel(&wait_kernel);
-	CHECK_EQ(s.device->ops->launch(s.device, &wait_kernel, 1, 1, &s.args, sizeof(s.args), NULL),
+	CHECK_EQ(s.device->ops->launch(s.device, &wait_kernel, 1, 1, &s.args, sizeof(s.args), NULL,
+				       NULL),
 		 0);
 	CHECK_EQ(s.device->ops->sync(s.device, NULL), 0);
 	stage_close(&s);

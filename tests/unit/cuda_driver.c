@@ -176,6 +176,7 @@ ORIEL_KERNEL(add_kernel, struct add_args)
 {
 	if (oriel_group_is_leader(oriel_group_block()))
 		ori_add_release_sys(a->word, a->value);
+	return 0;
 }
 
 /* Memory that was mapped, as the program's own; and a peer's of two such allocations. */
@@ -223,7 +224,7 @@ static int use_memory(struct ori_device *d, void *host, void *theirs)
 	if (!err)
 		err = ops->copy(d, host, theirs, 64);
 	if (!err)
-		err = ops->launch(d, fake_cuda_kernel(&add_kernel), 1, 1, &args, sizeof(args),
+		err = ops->launch(d, fake_cuda_kernel(&add_kernel), 1, 1, &args, sizeof(args), NULL,
 				  NULL);
 	if (!err)
 		err = ops->sync(d, NULL);

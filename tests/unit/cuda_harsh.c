@@ -39,6 +39,7 @@ ORIEL_KERNEL(spin_kernel, struct spin_args)
 			sched_yield();
 		ori_add_release_sys(&a->words->ended, 1);
 	}
+	return 0;
 }
 
 /* Takes a turn. */
@@ -47,6 +48,7 @@ ORIEL_KERNEL(turn_kernel, struct spin_args)
 	uint64_t turn = __atomic_add_fetch(&a->words->turn, 1, __ATOMIC_ACQ_REL);
 
 	ori_store_release_sys(&a->words->place[a->who], turn);
+	return 0;
 }
 
 struct bench {

@@ -47,6 +47,7 @@ ORIEL_KERNEL(order_kernel, struct order_args)
 	if (oriel_group_is_leader(g))
 		for (uint32_t i = 0; i < BYTES; i++)
 			*a->wrong += err || bytes[i] != (uint8_t)a->round;
+	return err;
 }
 
 static void send(struct oriel_comm *c, struct oriel_window *w, uint64_t round)

@@ -157,6 +157,7 @@ struct nothing {
 ORIEL_KERNEL(nothing_kernel, struct nothing)
 {
 	(void)a;
+	return 0;
 }
 
 static struct oriel_kernel noted; /* nothing_kernel, but that finding it is counted */
@@ -182,7 +183,7 @@ static void prepare_noted(struct oriel_kernel_note *note)
 static int launch_noted(struct ori_device *d)
 {
 	struct nothing args = { 0 };
-	int err = d->ops->launch(d, &noted, 1, 1, &args, sizeof(args), NULL);
+	int err = d->ops->launch(d, &noted, 1, 1, &args, sizeof(args), NULL, NULL);
 
 	return err ? err : d->ops->sync(d, NULL);
 }

@@ -112,6 +112,7 @@ ORIEL_KERNEL(put_kernel, struct put_args)
 
 	for (uint64_t i = g.thread; i < a->count; i += g.size)
 		a->words[i] = a->value + i;
+	return 0;
 }
 
 static int get_memory(struct ori_device *d, const struct talk *t, void **user,
@@ -159,7 +160,8 @@ static void use_import(struct ori_device *d, const struct ori_allocation *theirs
 	CHECK(d->ops->holds(d, base));
 	d->ops->unimport(d, theirs, base == again ? again : base);
 	args.words = again;
-	CHECK_EQ(d->ops->launch(d, fake_cuda_kernel(&put_kernel), 1, 8, &args, sizeof(args), NULL),
+	CHECK_EQ(d->ops->launch(d, fake_cuda_kernel(&put_kernel), 1, 8, &args, sizeof(args), NULL,
+				NULL),
 		 0);
 	CHECK_EQ(d->ops->sync(d, NULL), 0);
 	d->ops->unimport(d, theirs, again);

@@ -140,7 +140,6 @@ struct count_args {
 	struct oriel_source src;
 	uint64_t *mine;         /* of src */
 	const uint64_t *theirs; /* where the puts arrive */
-	int32_t *status;
 	int32_t *wrong; /* counted and not there */
 };
 
@@ -158,7 +157,7 @@ ORIEL_KERNEL(count_kernel, struct count_args)
 		if (!err)
 			*a->wrong += ori_load_acquire_sys(a->theirs) != i;
 	}
-	*a->status = err;
+	return err;
 }
 
 static uint64_t *theirs; /* ranks are threads */
@@ -166,17 +165,15 @@ static uint64_t *theirs; /* ranks are threads */
 static void count(struct oriel_comm *comm, struct oriel_window *w)
 {
 	struct count_args a = { .theirs = theirs };
-	int32_t status = 0, wrong = 0;
+	int32_t wrong = 0;
 	void *mine;
 
 	REQUIRE_OK(oriel_alloc(comm, 8, &mine));
 	a.mine = mine;
-	a.status = &status;
 	a.wrong = &wrong;
 	REQUIRE_OK(oriel_window_source(w, mine, 8, &a.src));
 	REQUIRE_OK(oriel_window_device(w, &a.win));
-	REQUIRE_OK(oriel_launch(comm, &count_kernel, 1, 1, &a, sizeof(a), NULL));
-	CHECK_EQ(status, ORIEL_EREMOTE);
+	CHECK_EQ(oriel_launch(comm, &count_kernel, 1, 1, &a, sizeof(a), NULL), ORIEL_EREMOTE);
 	CHECK_EQ(wrong, 0);
 	CHECK_EQ(oriel_free(comm, mine), 0);
 }

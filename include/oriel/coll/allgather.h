@@ -68,7 +68,7 @@ int oriel_allgather_create(struct oriel_comm *comm, struct oriel_window *window,
  * On a registered buffer with room for max_count elements per rank.  A buffer that was not
  * exchanged yet is exchanged here.  The request keeps a reference to the buffer. [C]
  */
-int oriel_allgather_init_buffer(struct oriel_comm *comm, struct oriel_buffer *buffer,
+int oriel_allgather_create_buffer(struct oriel_comm *comm, struct oriel_buffer *buffer,
 				uint64_t max_count, uint64_t elem_bytes,
 				const struct oriel_allgather_options *options,
 				struct oriel_allgather_request **request);

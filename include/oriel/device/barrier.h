@@ -64,7 +64,7 @@ ORIEL_DEV_OUT int ori_barrier_enter(const struct oriel_window_dev *win, struct o
 {
 	int agreed, err;
 
-	err = ori_check_id(win, g, call, "barrier id out of range", id, win->barriers);
+	err = ori_check_id(win, g, call, "barrier", id, win->barriers);
 	if (!err)
 		err = ori_check_live(win, g, call);
 	if (err)
@@ -185,6 +185,7 @@ ORIEL_DEV int ori_await_lane(const struct oriel_window_dev *win, struct oriel_gr
 	int peer, err = 0;
 
 	ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_BARRIER, first, id, win->number, 0);
+	ori_spin_within(&s, g);
 	for (peer = first + (int)g.thread; peer < last && !err; peer += (int)lanes) {
 		if (peer == win->comm.rank)
 			continue;
@@ -244,7 +245,8 @@ ORIEL_DEV_OUT int ori_barrier_out(const struct oriel_window_dev *win, struct ori
 }
 
 /* By one lane: until the mapped rank `peer` has arrived `count` times. */
-ORIEL_DEV int ori_await_mapped(const struct oriel_window_dev *win, int peer, int id, uint64_t count)
+ORIEL_DEV int ori_await_mapped(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			       int id, uint64_t count)
 {
 	uint64_t i = (uint64_t)(uint32_t)peer * win->barrier_stride + (uint32_t)id;
 	struct ori_spin s;
@@ -252,6 +254,7 @@ ORIEL_DEV int ori_await_mapped(const struct oriel_window_dev *win, int peer, int
 
 	ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_BARRIER, peer, id, win->number,
 		       count);
+	ori_spin_within(&s, g);
 	err = ori_word_wait_count(&s, &win->arrival_words[i]);
 	if (ori_spin_was_short(&s))
 		return 0;
@@ -312,7 +315,7 @@ ORIEL_DEV int ori_barrier_lanes(const struct oriel_window_dev *win, struct oriel
 				ori_store_relaxed_sys(ori_arrivals_sent(win, peer, id), count);
 			}
 			if (parts & ORI_WAIT)
-				err = ori_await_mapped(win, peer, id, count);
+				err = ori_await_mapped(win, g, peer, id, count);
 		}
 	}
 	return ori_group_agree_any(g, err);

@@ -11,6 +11,11 @@
 
 #include "handle.h"
 
+/*
+ * what: a text, with `value` and, unless it is 0, `limit` behind it.  One word is a thing that is
+ * numbered ("rank", "signal"): value does not exist, there are `limit` of them.  "mixed": value is
+ * an op above 32 bits of signal id, for rank `limit`; that signal had the other op before.
+ */
 ORIEL_DEV_OUT int ori_refuse(const struct oriel_window_dev *win, struct oriel_group g, int status,
 			     const char *call, const char *what, uint64_t value, uint64_t limit)
 {
@@ -46,8 +51,8 @@ ORIEL_DEV int ori_check_peer(const struct oriel_window_dev *win, struct oriel_gr
 			     const char *call, int peer)
 {
 	if (peer < 0 || peer >= win->comm.nranks)
-		return ori_refuse(win, g, ORIEL_ERANGE, call, "rank out of range",
-				  (uint64_t)(int64_t)peer, (uint64_t)win->comm.nranks);
+		return ori_refuse(win, g, ORIEL_ERANGE, call, "rank", (uint64_t)(int64_t)peer,
+				  (uint64_t)win->comm.nranks);
 	return ori_check_live(win, g, call);
 }
 
@@ -65,7 +70,26 @@ ORIEL_DEV int ori_check_signal(const struct oriel_window_dev *win, struct oriel_
 	if (op != ORIEL_ADD && op != ORIEL_SET)
 		return ori_refuse(win, g, ORIEL_EINVAL, call, "op is not ORIEL_ADD or ORIEL_SET",
 				  (uint64_t)(int64_t)op, ORIEL_SET);
-	return ori_check_id(win, g, call, "signal id out of range", id, win->signals);
+	return ori_check_id(win, g, call, "signal", id, win->signals);
+}
+
+/*
+ * A source either adds to a signal or sets it, and never both.  The leader keeps what was used
+ * first and answers for all.  The swap orders nothing: the word stands alone.
+ */
+ORIEL_DEV_OUT int ori_check_mixed(const struct oriel_window_dev *win, struct oriel_group g,
+				  const char *call, int peer, int id, int op)
+{
+	uint64_t i = (uint64_t)(uint32_t)peer * win->signal_stride + (uint32_t)id, first;
+	int err = 0;
+
+	if (oriel_group_is_leader(g)) {
+		first = ori_compare_swap_acq_rel_sys(&win->signal_ops[i], 0, (uint64_t)op);
+		if (first && first != (uint64_t)op)
+			err = ori_refuse(win, g, ORIEL_EINVAL, call, "mixed",
+					 (uint64_t)op << 32 | (uint32_t)id, (uint64_t)peer);
+	}
+	return ori_group_agree(g, err);
 }
 
 ORIEL_DEV int ori_check_compare(const struct oriel_window_dev *win, struct oriel_group g,
@@ -129,9 +153,12 @@ ORIEL_DEV_OUT int ori_check_put(const struct oriel_window_dev *win, struct oriel
 	int err = with_signal ? ori_check_signal(win, g, call, t.signal, t.op) : 0;
 
 	if (!err && with_counter)
-		err = ori_check_id(win, g, call, "counter id out of range", t.counter,
-				   win->counters);
-	return err ? err : ori_check_transfer(win, g, call, t);
+		err = ori_check_id(win, g, call, "counter", t.counter, win->counters);
+	if (!err)
+		err = ori_check_transfer(win, g, call, t);
+	if (!err && with_signal)
+		err = ori_check_mixed(win, g, call, t.peer, t.signal, t.op);
+	return err;
 }
 
 #define ORI_VALUE_BYTES 28u
@@ -152,7 +179,7 @@ ORIEL_DEV int ori_check_value(const struct oriel_window_dev *win, struct oriel_g
 ORIEL_DEV_OUT int ori_check_wait(const struct oriel_window_dev *win, struct oriel_group g,
 				 const char *call, int peer, int id, int cmp)
 {
-	int err = ori_check_id(win, g, call, "signal id out of range", id, win->signals);
+	int err = ori_check_id(win, g, call, "signal", id, win->signals);
 
 	if (!err)
 		err = ori_check_compare(win, g, call, cmp);
@@ -163,7 +190,7 @@ ORIEL_DEV_OUT int ori_check_wait(const struct oriel_window_dev *win, struct orie
 ORIEL_DEV_OUT int ori_check_signals(const struct oriel_window_dev *win, struct oriel_group g,
 				    const char *call, int id)
 {
-	int err = ori_check_id(win, g, call, "signal id out of range", id, win->signals);
+	int err = ori_check_id(win, g, call, "signal", id, win->signals);
 
 	return err ? err : ori_check_live(win, g, call);
 }

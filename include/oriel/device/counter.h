@@ -61,8 +61,7 @@ ORIEL_DEV int oriel_wait_counter(const struct oriel_window_dev *win, struct orie
 	int err = 0;
 
 	if (win->checked) {
-		err = ori_check_id(win, g, "wait_counter", "counter id out of range", id,
-				   win->counters);
+		err = ori_check_id(win, g, "wait_counter", "counter", id, win->counters);
 		if (!err)
 			err = ori_check_compare(win, g, "wait_counter", cmp);
 		if (!err)
@@ -73,6 +72,7 @@ ORIEL_DEV int oriel_wait_counter(const struct oriel_window_dev *win, struct orie
 	if (oriel_group_is_leader(g)) {
 		ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_COUNTER, peer, id,
 			       win->number, value);
+		ori_spin_within(&s, g);
 		ori_spin_host(&s, ori_words_are_host(win, peer));
 		err = ori_failed(&win->comm, win->failure);
 		while (!err) {
@@ -99,8 +99,7 @@ ORIEL_DEV int oriel_wait_counter_all(const struct oriel_window_dev *win, struct 
 	int peer, err = 0;
 
 	if (win->checked) {
-		err = ori_check_id(win, g, "wait_counter_all", "counter id out of range", id,
-				   win->counters);
+		err = ori_check_id(win, g, "wait_counter_all", "counter", id, win->counters);
 		if (!err)
 			err = ori_check_live(win, g, "wait_counter_all");
 		if (err)
@@ -109,6 +108,7 @@ ORIEL_DEV int oriel_wait_counter_all(const struct oriel_window_dev *win, struct 
 	if (oriel_group_is_leader(g)) {
 		ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_COUNTER, -1, id, win->number,
 			       value);
+		ori_spin_within(&s, g);
 		ori_spin_host(&s, win->queued_peers != 0);
 		err = ori_failed(&win->comm, win->failure);
 		while (!err) {
@@ -134,8 +134,7 @@ ORIEL_DEV int oriel_reset_counter(const struct oriel_window_dev *win, struct ori
 	int err = 0;
 
 	if (win->checked) {
-		err = ori_check_id(win, g, "reset_counter", "counter id out of range", id,
-				   win->counters);
+		err = ori_check_id(win, g, "reset_counter", "counter", id, win->counters);
 		if (!err)
 			err = ori_check_peer(win, g, "reset_counter", peer);
 	}

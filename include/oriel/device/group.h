@@ -20,7 +20,7 @@ ORIEL_DEV struct oriel_group oriel_group_thread(void)
 	g.thread = 0;
 	g.size = 1;
 	g.scope = ORIEL_GROUP_THREAD;
-	g.reserved = 0;
+	g.timeout_ms = 0;
 	g.shared = NULL;
 #if ORIEL_ON_GPU
 	g.block = blockIdx.x;
@@ -51,7 +51,7 @@ ORIEL_DEV struct oriel_group oriel_group_block(void)
 	g.shared = t->shared;
 #endif
 	g.scope = ORIEL_GROUP_BLOCK;
-	g.reserved = 0;
+	g.timeout_ms = 0;
 	return g;
 }
 
@@ -73,6 +73,13 @@ ORIEL_DEV struct oriel_group oriel_group_warp(void)
 ORIEL_DEV int oriel_group_is_leader(struct oriel_group g)
 {
 	return g.thread == 0;
+}
+
+/* The same threads with a deadline of their own: see device.h.  0: the comm's deadline again. */
+ORIEL_DEV struct oriel_group oriel_group_within(struct oriel_group g, uint32_t timeout_ms)
+{
+	g.timeout_ms = timeout_ms;
+	return g;
 }
 
 #if ORIEL_ON_GPU

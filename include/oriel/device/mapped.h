@@ -216,6 +216,7 @@ ORIEL_DEV int oriel_mapped_wait(const struct oriel_comm_dev *comm, struct oriel_
 
 	if (oriel_group_is_leader(g)) {
 		ori_spin_begin(&s, comm, NULL, ORIEL_OP_WORD, peer, 0, -1, value);
+		ori_spin_within(&s, g);
 		err = ori_word_wait(&s, word, 0, cmp);
 	}
 	return ori_group_agree(g, err);
@@ -246,14 +247,15 @@ ORIEL_DEV int ori_channel_begin(const struct ori_op_context *context, struct ori
 }
 
 /* By the leader: until a count of the stream with `peer` has reached `want`. */
-ORIEL_DEV int ori_channel_wait(const struct ori_op_context *context, int op, int peer, int id,
-			       const uint64_t *count, uint64_t want, int host)
+ORIEL_DEV int ori_channel_wait(const struct ori_op_context *context, struct oriel_group g, int op,
+			       int peer, int id, const uint64_t *count, uint64_t want, int host)
 {
 	struct ori_spin s;
 	int err;
 
 	ori_spin_begin(&s, context->comm, context->window_failure, op, peer, id, context->window,
 		       want);
+	ori_spin_within(&s, g);
 	ori_spin_host(&s, host);
 	err = ori_word_wait_count(&s, count);
 	ori_spin_end(&s);
@@ -261,11 +263,11 @@ ORIEL_DEV int ori_channel_wait(const struct ori_op_context *context, int op, int
 }
 
 /* By the leader: until the slot of `cursor` is filled with what is left of the same message. */
-ORIEL_DEV int ori_channel_wait_filled(const struct ori_op_context *context,
+ORIEL_DEV int ori_channel_wait_filled(const struct ori_op_context *context, struct oriel_group g,
 				      const struct oriel_mapped_channel *ch, int id,
 				      uint64_t cursor, uint64_t left, int host)
 {
-	int err = ori_channel_wait(context, ORIEL_OP_RECV, ch->peer, id, ch->ready, cursor + 1,
+	int err = ori_channel_wait(context, g, ORIEL_OP_RECV, ch->peer, id, ch->ready, cursor + 1,
 				   host);
 
 	/* Relaxed: the wait acquired what was written before `ready`. */
@@ -286,7 +288,7 @@ ORIEL_DEV_OUT int ori_channel_send(struct ori_op_context context, struct oriel_g
 		piece = bytes - sent < ch->slot_bytes ? bytes - sent : ch->slot_bytes;
 		slot = cursor % ch->depth;
 		if (oriel_group_is_leader(g))
-			err = ori_channel_wait(&context, ORIEL_OP_SEND, ch->peer, id,
+			err = ori_channel_wait(&context, g, ORIEL_OP_SEND, ch->peer, id,
 					       ch->free_count, cursor + 1 - ch->depth, 0);
 		err = ori_group_agree(g, err);
 		if (err)
@@ -319,7 +321,7 @@ ORIEL_DEV_OUT int ori_channel_recv(struct ori_op_context context, struct oriel_g
 		piece = bytes - got < ch->slot_bytes ? bytes - got : ch->slot_bytes;
 		slot = cursor % ch->depth;
 		if (oriel_group_is_leader(g))
-			err = ori_channel_wait_filled(&context, ch, id, cursor, bytes - got, 0);
+			err = ori_channel_wait_filled(&context, g, ch, id, cursor, bytes - got, 0);
 		err = ori_group_agree(g, err);
 		if (err)
 			break;

@@ -84,10 +84,13 @@ void oriel_cpu_report(const struct oriel_comm_dev *, const char *call, const cha
  * its body for the CPU; on a CUDA device oriel_launch() finds a function of that name in the
  * images given to oriel_kernels_add().  A .cu file: both bodies from one source; gpu_symbol is
  * the __global__ function and gpu_find asks the CUDA runtime of that program for its handle.
+ *
+ * The body has `a`, the arguments, and returns a status.  The first one that is not 0, of any
+ * thread of any block, is what oriel_comm_sync() returns; on the CPU oriel_launch() returns it too.
  */
 struct oriel_kernel {
 	const char *name;
-	void (*cpu)(const void *args);
+	int (*cpu)(const void *args);
 	size_t args_bytes;
 	const void *gpu_symbol;
 	int (*gpu_find)(const void *symbol, void **function); /* 0: *function is a CUfunction */
@@ -128,15 +131,18 @@ static inline int ori_cuda_find(const void *symbol, void **function)
 #define ORIEL_KERNEL_THREADS 512
 #endif
 #define ORIEL_KERNEL(name, args_type)                                                              \
-	static __host__ __device__ void name##_body(const args_type *a);                           \
-	static void name##_entry(const void *ori_kernel_args)                                      \
+	static __host__ __device__ int name##_body(const args_type *a);                            \
+	static int name##_entry(const void *ori_kernel_args)                                       \
 	{                                                                                          \
-		name##_body((const args_type *)ori_kernel_args);                                   \
+		return name##_body((const args_type *)ori_kernel_args);                            \
 	}                                                                                          \
 	ORI_KERNEL_LINKAGE __global__ void __launch_bounds__(ORIEL_KERNEL_THREADS, 1)              \
-		name##_gpu(const __grid_constant__ args_type ori_kernel_args)                      \
+		name##_gpu(const __grid_constant__ args_type ori_kernel_args,                      \
+			   const __grid_constant__ struct oriel_launch_dev ori_kernel_launch)      \
 	{                                                                                          \
-		name##_body(&ori_kernel_args);                                                     \
+		int ori_kernel_status = name##_body(&ori_kernel_args);                             \
+		if (ori_kernel_status)                                                             \
+			ori_kernel_failed(ori_kernel_launch, blockIdx.x, ori_kernel_status);       \
 	}                                                                                          \
 	static const struct oriel_kernel name = { #name, name##_entry, sizeof(args_type),          \
 						  (const void *)name##_gpu, ori_cuda_find };       \
@@ -149,17 +155,17 @@ static inline int ori_cuda_find(const void *symbol, void **function)
 	{                                                                                          \
 		oriel_kernels_forget(&name##_noted);                                               \
 	}                                                                                          \
-	static __host__ __device__ void name##_body(const args_type *a)
+	static __host__ __device__ int name##_body(const args_type *a)
 #else
 #define ORIEL_KERNEL(name, args_type)                                                              \
-	static void name##_body(const args_type *a);                                               \
-	static void name##_entry(const void *ori_kernel_args)                                      \
+	static int name##_body(const args_type *a);                                                \
+	static int name##_entry(const void *ori_kernel_args)                                       \
 	{                                                                                          \
-		name##_body((const args_type *)ori_kernel_args);                                   \
+		return name##_body((const args_type *)ori_kernel_args);                            \
 	}                                                                                          \
 	static const struct oriel_kernel name = { #name, name##_entry, sizeof(args_type), NULL,    \
 						  NULL };                                          \
-	static void name##_body(const args_type *a)
+	static int name##_body(const args_type *a)
 #endif
 
 /* ---- fences ---------------------------------------------------------------------------------- */

@@ -43,14 +43,15 @@ ORIEL_DEV uint64_t ori_signal_load(const struct oriel_window_dev *win, int peer,
  * As ori_signal_wait(), from a queued source: out of line, so that others pay nothing.  It has a
  * spin of its own: one whose address left the caller would lie in memory there.
  */
-ORIEL_DEV_OUT int ori_signal_wait_queued(const struct oriel_window_dev *win, int peer, int id,
-					 int cmp, uint64_t value)
+ORIEL_DEV_OUT int ori_signal_wait_queued(const struct oriel_window_dev *win, struct oriel_group g,
+					 int peer, int id, int cmp, uint64_t value)
 {
 	uint64_t i = ori_signal_index(win, peer, id);
 	struct ori_nic_words words;
 	struct ori_spin s;
 
 	ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_SIGNAL, peer, id, win->number, value);
+	ori_spin_within(&s, g);
 	ori_spin_host(&s, 1);
 	words.first = (uint64_t *)ori_host_half(&win->comm, &win->signal_words[i]);
 	words.stride = ori_signal_plane(win);
@@ -59,15 +60,16 @@ ORIEL_DEV_OUT int ori_signal_wait_queued(const struct oriel_window_dev *win, int
 }
 
 /* By one thread: until (source, id) compares. */
-ORIEL_DEV int ori_signal_wait(const struct oriel_window_dev *win, int peer, int id, int cmp,
-			      uint64_t value)
+ORIEL_DEV int ori_signal_wait(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			      int id, int cmp, uint64_t value)
 {
 	uint64_t i = ori_signal_index(win, peer, id);
 	struct ori_spin s;
 
 	if (ori_words_are_host(win, peer))
-		return ori_signal_wait_queued(win, peer, id, cmp, value);
+		return ori_signal_wait_queued(win, g, peer, id, cmp, value);
 	ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_SIGNAL, peer, id, win->number, value);
+	ori_spin_within(&s, g);
 	return ori_word_wait(&s, &win->signal_words[i], ori_load_relaxed_sys(&win->signal_base[i]),
 			     cmp);
 }
@@ -98,6 +100,8 @@ ORIEL_DEV int oriel_signal(const struct oriel_window_dev *win, struct oriel_grou
 		err = ori_check_signal(win, g, "signal", id, op);
 		if (!err)
 			err = ori_check_peer(win, g, "signal", peer);
+		if (!err)
+			err = ori_check_mixed(win, g, "signal", peer, id, op);
 	}
 	if (!err)
 		err = ori_agree_window(win, g);
@@ -119,6 +123,9 @@ ORIEL_DEV int oriel_signal_all(const struct oriel_window_dev *win, struct oriel_
 		err = ori_check_signal(win, g, "signal_all", id, op);
 		if (!err)
 			err = ori_check_live(win, g, "signal_all");
+		for (peer = 0; peer < win->comm.nranks && !err; peer++)
+			if (peer != win->comm.rank)
+				err = ori_check_mixed(win, g, "signal_all", peer, id, op);
 	}
 	/* all of them, or nobody */
 	if (!err && win->absent_peers)
@@ -148,7 +155,7 @@ ORIEL_DEV int oriel_wait_signal_from(const struct oriel_window_dev *win, struct 
 	if (err)
 		return err;
 	if (oriel_group_is_leader(g))
-		err = ori_signal_wait(win, peer, id, cmp, value);
+		err = ori_signal_wait(win, g, peer, id, cmp, value);
 	return ori_group_agree(g, err);
 }
 
@@ -199,6 +206,7 @@ ORIEL_DEV int ori_wait_sum(const struct oriel_window_dev *win, struct oriel_grou
 
 	ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_SIGNAL_SUM, -1, id, win->number,
 		       value);
+	ori_spin_within(&s, g);
 	ori_spin_host(&s, win->queued_peers != 0);
 	if (mine) {
 		base = ori_load_relaxed_sys(&win->signal_base[ori_signal_index(win, first, id)]);

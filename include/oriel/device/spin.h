@@ -88,6 +88,13 @@ ORIEL_DEV void ori_spin_host(struct ori_spin *s, int host)
 		s->polls = ORI_SPIN_HOST_POLLS;
 }
 
+/* The group's own deadline, if it has one.  After ori_spin_begin(). */
+ORIEL_DEV void ori_spin_within(struct ori_spin *s, struct oriel_group g)
+{
+	if (g.timeout_ms)
+		s->timeout_ns = (uint64_t)g.timeout_ms * 1000000u;
+}
+
 /* The same wait goes on for another peer: age and deadline stay. */
 ORIEL_DEV void ori_spin_next(struct ori_spin *s, int peer, uint64_t want)
 {

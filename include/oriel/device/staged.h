@@ -24,8 +24,7 @@ ORIEL_DEV uint64_t ori_staging_row_words(uint32_t depth)
 ORIEL_DEV int ori_check_channel(const struct oriel_window_dev *win, struct oriel_group g,
 				const char *call, int peer, int channel)
 {
-	int err = ori_check_id(win, g, call, "staging channel out of range", channel,
-			       win->staging_channels);
+	int err = ori_check_id(win, g, call, "channel", channel, win->staging_channels);
 
 	return err ? err : ori_check_peer(win, g, call, peer);
 }
@@ -104,11 +103,11 @@ ORIEL_DEV struct ori_staged_out ori_staged_out_of(const struct oriel_window_dev 
 }
 
 /* By one thread: until the slot of `cursor` may be filled again. */
-ORIEL_DEV_OUT int ori_staged_wait_free(const struct oriel_window_dev *win,
+ORIEL_DEV_OUT int ori_staged_wait_free(const struct oriel_window_dev *win, struct oriel_group g,
 				       const struct ori_staged_out *out, uint64_t cursor)
 {
 	struct ori_op_context context = ori_window_context(win);
-	int err = ori_channel_wait(&context, ORIEL_OP_SEND, out->peer, out->channel,
+	int err = ori_channel_wait(&context, g, ORIEL_OP_SEND, out->peer, out->channel,
 				   out->free_count, cursor + 1 - win->staging_depth,
 				   win->comm.host_shift != 0);
 
@@ -169,7 +168,7 @@ ORIEL_DEV_OUT int ori_send_queued(const struct oriel_window_dev *win, struct ori
 	for (; !err && !over; sent += piece, over = sent == bytes, cursor++) {
 		piece = bytes - sent < slot_bytes ? bytes - sent : slot_bytes;
 		if (oriel_group_is_leader(g))
-			err = ori_staged_wait_free(win, &out, cursor);
+			err = ori_staged_wait_free(win, g, &out, cursor);
 		err = ori_group_agree(g, err);
 		if (err)
 			break;
@@ -215,8 +214,8 @@ ORIEL_DEV_OUT int ori_recv_queued(const struct oriel_window_dev *win, struct ori
 	for (; !err && !over; got += piece, over = got == bytes) {
 		piece = bytes - got < ch.slot_bytes ? bytes - got : ch.slot_bytes;
 		if (oriel_group_is_leader(g))
-			err = ori_channel_wait_filled(&context, &ch, channel, cursor, bytes - got,
-						      win->comm.host_shift != 0);
+			err = ori_channel_wait_filled(&context, g, &ch, channel, cursor,
+						      bytes - got, win->comm.host_shift != 0);
 		err = ori_group_agree(g, err);
 		if (err)
 			break;

@@ -29,8 +29,8 @@ struct oriel_group {
 	uint32_t size;
 	uint32_t block; /* block of the launch the group belongs to */
 	uint32_t nblocks;
-	uint32_t scope; /* ORIEL_GROUP_* */
-	uint32_t reserved;
+	uint32_t scope;           /* ORIEL_GROUP_* */
+	uint32_t timeout_ms;      /* 0, or the deadline of its waits: oriel_group_within() */
 	struct ori_block *shared; /* CPU: where the threads of the block meet */
 };
 
@@ -65,6 +65,7 @@ struct oriel_group {
 #define ORIEL_OP_WORD 7
 #define ORIEL_OP_GROUP 8
 #define ORIEL_OP_QUEUE 9
+#define ORIEL_OP_GRID 10
 
 /* Rows of words that different ranks write lie at least this far apart. */
 #define ORIEL_LINE_BYTES 128
@@ -117,6 +118,34 @@ struct oriel_board {
 #define ORIEL_FAILURE_STATUS(word) (-(int)((word)&0xffff))
 #define ORIEL_FAILURE_RANK(word) ((int)(((word) >> 16) & 0xffff) - 1)
 #define ORIEL_FAILURE_BY(word) ((int)(((word) >> 32) & 0xffff) - 1) /* -1: nobody gave up */
+
+/* ---- what kernels return --------------------------------------------------------------------- */
+
+/*
+ * The first status other than 0 that a kernel of this comm returned since the host last asked.  It
+ * lies in control memory, in both halves.  A thread whose kernel fails compares `claims` with
+ * `taken`.  If they are equal it raises `claims` and stores `first`: the first failure is kept.
+ */
+struct oriel_kernel_report {
+	uint64_t claims; /* device's half: reports so far; by the thread that makes one */
+	uint64_t taken;  /* host's half: reports that the host has read; by the host */
+	uint64_t first; /* host's half: ORIEL_REPORT(); by that thread, and back to 0 by the host */
+	uint8_t pad[ORIEL_LINE_BYTES - 24];
+};
+#define ORIEL_REPORT(status, kernel, block)                                                        \
+	((uint64_t)(uint32_t)(status) | ((uint64_t)((kernel)&0xfffu) << 32) |                      \
+	 ((uint64_t)((block)&0xfffffu) << 44))
+#define ORIEL_REPORT_STATUS(word) ((int32_t)(uint32_t)(word))
+#define ORIEL_REPORT_KERNEL(word) ((uint32_t)((word) >> 32) & 0xfffu)
+#define ORIEL_REPORT_BLOCK(word) ((uint32_t)((word) >> 44))
+
+/* The last parameter of every kernel on a GPU: of oriel_launch(), and hidden from the body. */
+struct oriel_launch_dev {
+	struct oriel_kernel_report *report; /* the device's half; NULL: nobody asks */
+	int64_t host_shift;                 /* from there to the host's half */
+	uint32_t kernel;                    /* its number in the comm */
+	uint32_t reserved;
+};
 
 /* ---- queues ---------------------------------------------------------------------------------- */
 
@@ -284,6 +313,12 @@ struct oriel_turn {
 	uint64_t reserved;
 };
 
+/* Where the blocks of a launch meet: grid.h.  Both words count blocks and run for ever. */
+struct oriel_grid {
+	uint64_t arrived; /* by every block that comes */
+	uint64_t start; /* what `arrived` was when the round began; by the last block of a round */
+};
+
 /* A queued peer of a window: keys of its memory; my rows are offsets in its control memory. */
 struct oriel_window_link {
 	const struct oriel_link *link;
@@ -336,6 +371,8 @@ struct oriel_window_dev {
 	uint32_t staging_channels;
 	uint32_t counter_lanes; /* rows of counter words per peer: a NIC never shares a word */
 	uint32_t word_nics;     /* words of a (queued source, id): a NIC adds to its own only */
+	uint64_t *signal_ops; /* [peer][id]: ORIEL_ADD or ORIEL_SET, what I used first (checked) */
+	struct oriel_grid *grids;              /* [barrier id] */
 	const struct oriel_window_peer *peers; /* nranks entries */
 	struct oriel_window_peer inline_peers[ORIEL_INLINE_PEERS];
 };
@@ -348,6 +385,9 @@ static_assert(sizeof(struct oriel_comm_dev) == 96, "layout");
 static_assert(sizeof(struct oriel_queue) == 5 * ORIEL_LINE_BYTES, "layout");
 static_assert(sizeof(struct oriel_result) == 64, "layout");
 static_assert(sizeof(struct oriel_turn) == 32, "layout");
+static_assert(sizeof(struct oriel_grid) == 16, "layout");
+static_assert(sizeof(struct oriel_kernel_report) == ORIEL_LINE_BYTES, "layout");
+static_assert(sizeof(struct oriel_launch_dev) == 24, "layout");
 static_assert(sizeof(struct oriel_source) == 24, "layout");
 static_assert(sizeof(struct oriel_ticket) == 16, "layout");
 static_assert(sizeof(struct oriel_mapped_channel) == 56, "layout");

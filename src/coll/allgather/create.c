@@ -402,12 +402,12 @@ int oriel_allgather_create(struct oriel_comm *c, struct oriel_window *w,
 	return ori_gather_init(c, call, status, w, NULL, options, 0, request);
 }
 
-int oriel_allgather_init_buffer(struct oriel_comm *c, struct oriel_buffer *b, uint64_t max_count,
+int oriel_allgather_create_buffer(struct oriel_comm *c, struct oriel_buffer *b, uint64_t max_count,
 				uint64_t elem_bytes, const struct oriel_allgather_options *options,
 				struct oriel_allgather_request **request)
 {
 	struct oriel_allgather_options o = ORIEL_ALLGATHER_OPTIONS_INIT;
-	const char *call = "oriel_allgather_init_buffer";
+	const char *call = "oriel_allgather_create_buffer";
 	uint64_t bytes = 0;
 	int status, err = ori_comm_check(c, call);
 

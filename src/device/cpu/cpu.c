@@ -15,7 +15,8 @@ struct cpu_device {
 };
 
 static int cpu_launch(struct ori_device *device, const struct oriel_kernel *kernel, int nblocks,
-		      int nthreads, const void *args, size_t args_bytes, void *stream)
+		      int nthreads, const void *args, size_t args_bytes, void *stream,
+		      struct ori_launch *launch)
 {
 	struct cpu_device *cpu = (struct cpu_device *)device;
 
@@ -29,7 +30,8 @@ static int cpu_launch(struct ori_device *device, const struct oriel_kernel *kern
 	if ((int64_t)nblocks * nthreads > ORI_CPU_LAUNCH_MAX)
 		return ori_fail(ORIEL_ERANGE, "a CPU launch has at most %d threads, not %d x %d",
 				ORI_CPU_LAUNCH_MAX, nblocks, nthreads);
-	return ori_pool_launch(cpu->pool, kernel, nblocks, nthreads, args, args_bytes);
+	return ori_pool_launch(cpu->pool, kernel, nblocks, nthreads, args, args_bytes,
+			       launch ? &launch->outcome : NULL);
 }
 
 /* Every thread of a launch has a worker of its own, so only the launch's limit counts. */
@@ -190,7 +192,8 @@ static int cpu_launch_on(struct ori_device *device, const struct oriel_kernel *k
 {
 	if (mark)
 		*mark = NULL;
-	return device->ops->launch(device, kernel, nblocks, nthreads, args, args_bytes, stream);
+	return device->ops->launch(device, kernel, nblocks, nthreads, args, args_bytes, stream,
+				   NULL);
 }
 
 static const struct ori_stream_ops cpu_stream_ops = {

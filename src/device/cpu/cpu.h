@@ -41,8 +41,9 @@ void ori_cpu_group_leave(struct ori_block *);
 struct ori_pool;
 int ori_pool_create(uint64_t timeout_ns, struct ori_pool **);
 void ori_pool_destroy(struct ori_pool *);
+/* outcome: NULL where nobody asks what the kernel returns; else all of it is written. */
 int ori_pool_launch(struct ori_pool *, const struct oriel_kernel *, int nblocks, int nthreads,
-		    const void *args, size_t args_bytes);
+		    const void *args, size_t args_bytes, struct ori_outcome *outcome);
 
 /* memory.c */
 int ori_cpu_alloc(struct ori_device *, size_t bytes, struct ori_allocation *);

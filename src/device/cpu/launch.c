@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,8 @@ struct job {
 	uint32_t nblocks, nthreads;
 	int rank;         /* for the log lines of its threads */
 	uint32_t running; /* workers not finished; by them */
+	struct ori_outcome *outcome;
+	uint32_t has_status, has_why; /* of the outcome; by the thread that writes that part */
 };
 
 /*
@@ -43,9 +46,30 @@ struct ori_pool {
 	uint64_t timeout_ns;
 };
 
-static void run_thread(const struct job *job, uint32_t index)
+/*
+ * The first thread that failed gives the status.  The first one with a text gives that: of a group
+ * only the leader has it, and it may return last.  The exchanges are relaxed: the launcher reads
+ * both when all threads have ended, see await_job().
+ */
+static void note_failure(struct job *job, uint32_t block, int status, int has_text)
+{
+	struct ori_outcome *out = job->outcome;
+
+	if (!out)
+		return;
+	if (!__atomic_exchange_n(&job->has_status, 1, __ATOMIC_RELAXED)) {
+		out->status = status;
+		out->block = block;
+	}
+	if (has_text && !__atomic_exchange_n(&job->has_why, 1, __ATOMIC_RELAXED))
+		snprintf(out->why, sizeof(out->why), "%s", ori_last_error_text());
+}
+
+static void run_thread(struct job *job, uint32_t index)
 {
 	struct oriel_cpu_thread before = *oriel_cpu_this_thread(), t;
+	uint64_t texts = ori_last_error_count();
+	int status;
 
 	t.block = index / job->nthreads;
 	t.nblocks = job->nblocks;
@@ -53,7 +77,9 @@ static void run_thread(const struct job *job, uint32_t index)
 	t.nthreads = job->nthreads;
 	t.shared = job->blocks ? &job->blocks[t.block] : NULL;
 	ori_cpu_thread_set(&t);
-	job->kernel->cpu(job->args);
+	status = job->kernel->cpu(job->args);
+	if (status)
+		note_failure(job, t.block, status, ori_last_error_count() != texts);
 	if (t.shared)
 		ori_cpu_group_leave(t.shared);
 	ori_cpu_thread_set(&before);
@@ -183,15 +209,21 @@ static int run_job(struct ori_pool *pool, struct job *job)
 }
 
 int ori_pool_launch(struct ori_pool *pool, const struct oriel_kernel *kernel, int nblocks,
-		    int nthreads, const void *args, size_t args_bytes)
+		    int nthreads, const void *args, size_t args_bytes, struct ori_outcome *outcome)
 {
 	struct job job = { .kernel = kernel,
 			   .nblocks = (uint32_t)nblocks,
 			   .nthreads = (uint32_t)nthreads,
-			   .rank = ori_log_rank_get() };
+			   .rank = ori_log_rank_get(),
+			   .outcome = outcome };
 	void *copy;
 	int err;
 
+	if (outcome) {
+		outcome->status = 0;
+		outcome->block = 0;
+		outcome->why[0] = '\0';
+	}
 	if (nblocks == 1 && nthreads == 1) {
 		job.args = args;
 		run_thread(&job, 0);

@@ -12,6 +12,7 @@
  * word and its board.
  */
 #include <sched.h>
+#include <string.h>
 
 #include <oriel/device/spin.h>
 
@@ -139,11 +140,26 @@ void oriel_cpu_wake(struct oriel_waiters *w)
 	ori_futex_wake_all(&w->epoch);
 }
 
+/* what: see ori_refuse() of device/check.h. */
 void oriel_cpu_report(const struct oriel_comm_dev *comm, const char *call, const char *what,
 		      uint64_t value, uint64_t limit)
 {
 	(void)comm;
-	if (limit)
+	if (!strcmp(what, "mixed"))
+		(void)ori_fail(ORIEL_EINVAL,
+			       "%s: %s on signal %u to rank %llu, which had %s before: use one of "
+			       "the two on a signal",
+			       call, value >> 32 == ORIEL_SET ? "ORIEL_SET" : "ORIEL_ADD",
+			       (uint32_t)value, (unsigned long long)limit,
+			       value >> 32 == ORIEL_SET ? "ORIEL_ADD" : "ORIEL_SET");
+	else if (!strchr(what, ' ') && !limit)
+		(void)ori_fail(ORIEL_ERANGE, "%s: %s %lld does not exist (the window has none)",
+			       call, what, (long long)value);
+	else if (!strchr(what, ' '))
+		(void)ori_fail(ORIEL_ERANGE, "%s: %s %lld does not exist (%s are 0 to %llu)", call,
+			       what, (long long)value, strcmp(what, "rank") ? "ids" : "ranks",
+			       (unsigned long long)limit - 1);
+	else if (limit)
 		(void)ori_fail(ORIEL_ERANGE, "%s: %s: %lld (limit %llu)", call, what,
 			       (long long)value, (unsigned long long)limit);
 	else

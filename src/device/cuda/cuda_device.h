@@ -239,9 +239,10 @@ size_t ori_cuda_function_find(struct ori_cuda_gpu *, const struct oriel_kernel *
 int ori_cuda_prepare(struct ori_cuda_device *, const struct oriel_kernel *, int nblocks,
 		     int nthreads, void **function, int *fit);
 int ori_cuda_start(struct ori_cuda_device *, const struct oriel_kernel *, void *function,
-		   int nblocks, int nthreads, const void *args, void *stream);
+		   int nblocks, int nthreads, const void *args, void *stream,
+		   const struct ori_launch *launch);
 int ori_cuda_launch(struct ori_device *, const struct oriel_kernel *, int nblocks, int nthreads,
-		    const void *args, size_t args_bytes, void *stream);
+		    const void *args, size_t args_bytes, void *stream, struct ori_launch *launch);
 int ori_cuda_resident(struct ori_device *, const struct oriel_kernel *, int nthreads, int *nblocks);
 int ori_cuda_sync(struct ori_device *, void *stream);
 /*

@@ -183,7 +183,7 @@ static int launch(struct ori_cuda_device *d, const struct oriel_kernel *kernel, 
 	if (err)
 		return err;
 	if (captured)
-		return ori_cuda_start(d, kernel, function, nblocks, nthreads, args, stream);
+		return ori_cuda_start(d, kernel, function, nblocks, nthreads, args, stream, NULL);
 	/*
 	 * not before: a stream that is asked for its number while it is captured is captured no
 	 * more
@@ -199,7 +199,7 @@ static int launch(struct ori_cuda_device *d, const struct oriel_kernel *kernel, 
 	if (!err)
 		err = get_flight(d, &w, &f);
 	if (!err)
-		err = ori_cuda_start(d, kernel, function, nblocks, nthreads, args, stream);
+		err = ori_cuda_start(d, kernel, function, nblocks, nthreads, args, stream, NULL);
 	if (!err)
 		err = note(d, f, &w, mark);
 	pthread_mutex_unlock(&d->flights_lock);

@@ -231,9 +231,12 @@ int ori_cuda_prepare(struct ori_cuda_device *d, const struct oriel_kernel *kerne
 }
 
 int ori_cuda_start(struct ori_cuda_device *d, const struct oriel_kernel *kernel, void *function,
-		   int nblocks, int nthreads, const void *args, void *stream)
+		   int nblocks, int nthreads, const void *args, void *stream,
+		   const struct ori_launch *launch)
 {
-	void *params[] = { (void *)(uintptr_t)args };
+	static const struct oriel_launch_dev nobody_asks;
+	const struct oriel_launch_dev *dev = launch ? &launch->dev : &nobody_asks;
+	void *params[] = { (void *)(uintptr_t)args, (void *)(uintptr_t)dev };
 	int err = d->gpu->cu->cuLaunchKernel(function, (unsigned int)nblocks, 1, 1,
 					     (unsigned int)nthreads, 1, 1, 0, stream, params, NULL);
 
@@ -243,7 +246,8 @@ int ori_cuda_start(struct ori_cuda_device *d, const struct oriel_kernel *kernel,
 }
 
 int ori_cuda_launch(struct ori_device *device, const struct oriel_kernel *kernel, int nblocks,
-		    int nthreads, const void *args, size_t args_bytes, void *stream)
+		    int nthreads, const void *args, size_t args_bytes, void *stream,
+		    struct ori_launch *launch)
 {
 	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
 	struct ori_cuda_scope scope;
@@ -259,7 +263,7 @@ int ori_cuda_launch(struct ori_device *device, const struct oriel_kernel *kernel
 	err = ori_cuda_prepare(d, kernel, nblocks, nthreads, &function, &fit);
 	if (!err)
 		err = ori_cuda_start(d, kernel, function, nblocks, nthreads, args,
-				     stream ? stream : d->stream);
+				     stream ? stream : d->stream, launch);
 	ori_cuda_leave(&scope);
 	return err;
 }
@@ -362,7 +366,7 @@ int ori_cuda_begin_stream(struct ori_cuda_device *d, void *stream)
 	if (!has_kernels(d->gpu))
 		return 1;
 	err = ori_cuda_launch(&d->base, ori_window_op_kernel(), 1, 1, &nothing, sizeof(nothing),
-			      stream);
+			      stream, NULL);
 	if (err)
 		return err;
 	err = ori_cuda_stream_poll(d->gpu->cu, stream, BEGIN_NS);

@@ -127,6 +127,7 @@ ORIEL_KERNEL(verify_pair, struct pair_args)
 	receive(a, g, from);
 	try_counter(a, g, to);
 	try_atomic(a, g, to);
+	return 0; /* each cell has its own status */
 }
 
 /* ---- one pair, from the host (GPU jobs) ------------------------------------------------------ */

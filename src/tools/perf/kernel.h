@@ -49,7 +49,6 @@ struct perf_args {
 	uint64_t *times;    /* [block][sample]: nanoseconds of a batch */
 	uint64_t *wrong;    /* [block]: bytes, or early exits, found wrong by the kernel */
 	uint64_t *seen_out; /* block 0: how far this launch counted */
-	int32_t *status;    /* [block] */
 };
 
 /* What a block carries from batch to batch; alike in all its threads, but `wrong` (leader). */
@@ -102,7 +101,7 @@ ORIEL_DEV int perf_fan_shift(int nranks, int first, int j)
 }
 
 /* The loop of every kernel.  An error ends it; all threads of a group see the same one. */
-ORIEL_DEV void perf_loop(const struct perf_args *a, perf_batch_fn *batch)
+ORIEL_DEV int perf_loop(const struct perf_args *a, perf_batch_fn *batch)
 {
 	struct oriel_group g = oriel_group_block();
 	struct perf_state s;
@@ -120,11 +119,11 @@ ORIEL_DEV void perf_loop(const struct perf_args *a, perf_batch_fn *batch)
 			a->times[(uint64_t)g.block * a->samples + i] = perf_now_ns() - start;
 	}
 	if (!oriel_group_is_leader(g))
-		return;
-	a->status[g.block] = err;
+		return err;
 	a->wrong[g.block] = s.wrong;
 	if (g.block == 0)
 		*a->seen_out = s.seen;
+	return err;
 }
 
 #endif

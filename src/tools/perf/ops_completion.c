@@ -113,12 +113,12 @@ ORIEL_DEV int fanout_batch(const struct perf_args *a, struct oriel_group g, stru
 
 ORIEL_KERNEL(completion_kernel, struct perf_args)
 {
-	perf_loop(a, completion_batch);
+	return perf_loop(a, completion_batch);
 }
 
 ORIEL_KERNEL(fanout_kernel, struct perf_args)
 {
-	perf_loop(a, fanout_batch);
+	return perf_loop(a, fanout_batch);
 }
 
 #ifndef ORIEL_KERNEL_IMAGE

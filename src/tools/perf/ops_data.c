@@ -81,17 +81,17 @@ ORIEL_DEV int sendrecv_batch(const struct perf_args *a, struct oriel_group g, st
 
 ORIEL_KERNEL(put_kernel, struct perf_args)
 {
-	perf_loop(a, put_batch);
+	return perf_loop(a, put_batch);
 }
 
 ORIEL_KERNEL(get_kernel, struct perf_args)
 {
-	perf_loop(a, get_batch);
+	return perf_loop(a, get_batch);
 }
 
 ORIEL_KERNEL(sendrecv_kernel, struct perf_args)
 {
-	perf_loop(a, sendrecv_batch);
+	return perf_loop(a, sendrecv_batch);
 }
 
 #ifndef ORIEL_KERNEL_IMAGE

@@ -65,12 +65,12 @@ ORIEL_DEV int signal_batch(const struct perf_args *a, struct oriel_group g, stru
 
 ORIEL_KERNEL(put_signal_kernel, struct perf_args)
 {
-	perf_loop(a, put_signal_batch);
+	return perf_loop(a, put_signal_batch);
 }
 
 ORIEL_KERNEL(signal_kernel, struct perf_args)
 {
-	perf_loop(a, signal_batch);
+	return perf_loop(a, signal_batch);
 }
 
 #ifndef ORIEL_KERNEL_IMAGE

@@ -116,12 +116,12 @@ static int atomics_verify(struct perf_bed *bed, int pass, uint32_t n, uint64_t *
 
 ORIEL_KERNEL(barrier_kernel, struct perf_args)
 {
-	perf_loop(a, barrier_batch);
+	return perf_loop(a, barrier_batch);
 }
 
 ORIEL_KERNEL(atomics_kernel, struct perf_args)
 {
-	perf_loop(a, atomics_batch);
+	return perf_loop(a, atomics_batch);
 }
 
 #ifndef ORIEL_KERNEL_IMAGE

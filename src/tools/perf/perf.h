@@ -145,7 +145,7 @@ struct perf_bed {
 	uint8_t *local; /* page, data, page: device memory */
 	uint8_t *stage; /* as large, where the host cannot load and store that; else NULL */
 	struct oriel_source source; /* local, as the window sees it */
-	uint64_t *results;          /* times, wrong, seen, status: device memory */
+	uint64_t *results;          /* times, wrong, seen: device memory */
 	uint64_t *results_host;     /* a copy of them, after each kernel */
 	uint64_t area_bytes;        /* room for data in both */
 	uint64_t chunk;

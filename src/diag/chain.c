@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * diag/chain.c - who waits for whom: a chain of waits that comes back to one of its ranks is a
+ * deadlock.
+ *
+ * Every rank is asked for what it does, as late.c asks the first one.  What it answers is a text,
+ * also for ranks of other hosts; the text is read here.  A rank with blocks that wait for different
+ * ranks ends the chain: one of them may yet go on.
+ *
+ * Called by: late.c, on the thread that tells of a late wait.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "diag.h"
+
+#define HOPS_MAX 16
+
+/* The rank that is waited for by this text, for at least so long; -1: none, or several. */
+static int waits_for(const char *does, double least_s)
+{
+	const char *at = strstr(does, " from rank ");
+	double age_s;
+	int rank;
+
+	if (sscanf(does, "itself waits %lf s for", &age_s) != 1 || age_s < least_s)
+		return -1;
+	if (!at)
+		at = strstr(does, " to rank ");
+	if (!at || strstr(at, " other waits)") || !(at = strstr(at, "rank ")) ||
+	    sscanf(at, "rank %d", &rank) != 1)
+		return -1;
+	return rank;
+}
+
+/* The place of a rank in the path, or -1. */
+static int find(const int *path, int n, int rank)
+{
+	for (int i = 0; i < n; i++)
+		if (path[i] == rank)
+			return i;
+	return -1;
+}
+
+static void cycle_text(const int *path, int first, int n, char *out, size_t bytes)
+{
+	size_t at = (size_t)snprintf(out, bytes, "; deadlock: rank %d", path[first]);
+
+	for (int i = first + 1; i <= n && at < bytes; i++)
+		at += (size_t)snprintf(out + at, bytes - at, " waits for rank %d",
+				       path[i < n ? i : first]);
+}
+
+/*
+ * Others on the chain must have waited half as long as this rank: one that waits only since a
+ * moment ago may have just sent what this one waits for.  In a deadlock the rank that came last
+ * finds all others older, so it is always told.
+ */
+void ori_diag_cycle_text(const struct oriel_board *own, int rank, int peer, const char *does,
+			 uint64_t age_ns, char *out, size_t bytes)
+{
+	double least_s = (double)age_ns * 0.5e-9 - 0.05; /* texts have tenths of a second */
+	int path[HOPS_MAX] = { rank, peer }, n = 2, next, at;
+	char text[256];
+
+	out[0] = '\0';
+	snprintf(text, sizeof(text), "%s", does);
+	while ((next = waits_for(text, least_s)) >= 0 && next != path[n - 1]) {
+		at = find(path, n, next);
+		if (at >= 0) {
+			cycle_text(path, at, n, out, bytes);
+			return;
+		}
+		if (n == HOPS_MAX || !ori_diag_ask(own, next, text, sizeof(text)))
+			return;
+		path[n++] = next;
+	}
+}
