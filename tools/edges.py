@@ -20,7 +20,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PRIMITIVES = "include/oriel/device/port.h"
+PRIMITIVES = "include/oriel/device/access.h"
 NEAR = 8  # lines between a comment and its access
 
 ANY = r"[A-Z][A-Z0-9_]*\d"  # also one without a module's prefix
@@ -35,7 +35,7 @@ FENCE = r"__sync_\w+|__atomic_thread_fence"
 
 
 def primitives():
-    """Names of the ordered primitives of port.h; of a poll in two halves the second one."""
+    """Names of the ordered primitives of access.h; of a poll in two halves the second one."""
     text = (ROOT / PRIMITIVES).read_text()
     names = set(re.findall(r"^ORIEL_DEV [\w ]+?\**(ori_\w+)\(", text, re.M))
     return {n for n in names if re.search(r"acquire|release|acq_rel|poll_end|fence_", n)

@@ -32,8 +32,8 @@ ALLOWED = {
     "device/cuda": "util kernels device device/cpu",
     "boot": "util",
     "comm": "util diag engine device boot",
-    "window": "util kernels engine device comm",
-    "coll": "util kernels engine device comm window",
+    "window": "util diag kernels engine device comm",
+    "coll": "util kernels engine device boot comm window",
     "tools": "util kernels engine device boot comm window coll",
 }
 

@@ -54,7 +54,7 @@ static int open_devices(struct oriel_comm *c, const struct oriel_comm *parent)
 	c->host_device = c->device;
 	if (!err && c->device->separate) {
 		c->host_device = NULL;
-		err = ori_cpu_device_open(c->timeout_ns, &c->host_device);
+		err = ori_device_open("cpu", c->timeout_ns, &c->host_device);
 	}
 	return err;
 }

@@ -252,4 +252,33 @@ ORIEL_DEV int oriel_group_sync(struct oriel_group g)
 #endif
 }
 
+/* ---- what a kernel returned ------------------------------------------------------------------ */
+
+/*
+ * By every thread whose body returned something other than 0; out of line, for no kernel that
+ * succeeds comes here.  The claim is an atomic on the device's own memory: a GPU has none on the
+ * host's that the host's processor would respect.
+ */
+ORIEL_DEV_OUT void ori_kernel_failed(struct oriel_launch_dev launch, uint32_t block, int status)
+{
+	struct oriel_kernel_report *host;
+	uint64_t taken;
+
+	if (!launch.report)
+		return;
+	host = (struct oriel_kernel_report *)((uint8_t *)launch.report + launch.host_shift);
+	/*
+	 * [RETURN3] acquire, system scope; partner [RETURN4] in comm/returned.c.  Without it the
+	 * store below could come before the host's 0, which would then wipe out this report.
+	 */
+	taken = ori_load_acquire_sys(&host->taken);
+	if (ori_compare_swap_acq_rel_sys(&launch.report->claims, taken, taken + 1) != taken)
+		return;
+	/*
+	 * [RETURN1] release, system scope; partner [RETURN2] in comm/returned.c.  Publishes what
+	 * this thread wrote before it failed: a host that reads the status may read that.
+	 */
+	ori_store_release_sys(&host->first, ORIEL_REPORT(status, launch.kernel, block));
+}
+
 #endif
