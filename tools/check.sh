@@ -149,11 +149,6 @@ check_layers() {
 # Ordered accesses, their labels, and the table of docs/memory-model.md tell the same.
 # Skipped while rows are still in docs/memory-model/, one file for each area.
 check_edges() {
-	if [ -d docs/memory-model ]; then
-		python3 tools/edges.py >"$log.edges"
-		echo "docs/memory-model/ is not joined; $(wc -l <"$log.edges") findings"
-		return 77
-	fi
 	python3 tools/edges.py
 }
 
@@ -190,21 +185,6 @@ check_variables() {
 	python3 tools/variables.py --check
 }
 
-# Lines of documents have at most 120 columns.  Tables, code blocks and lines that are one link may be longer.
-check_columns() {
-	local file status=0
-	while read -r file; do
-		awk -v file="$file" '
-			/^```/ { code = !code }
-			length($0) > 120 && !code && !/^[|\t]/ && !/^    / && !/^<?https?:/ {
-				printf "%s:%d: %d columns; 120 are the most\n", file, NR, length($0)
-				bad = 1
-			}
-			END { exit bad }' "$file" || status=1
-	done < <(list '*.md' | grep -vE '^docs/results/.*/.*table\.md$')
-	return $status
-}
-
 # Notes to oneself belong in an issue.
 check_words() {
 	! { sources; scripts; list '*.md' '*.txt' '*.py' Makefile; } | sort -u |
@@ -224,6 +204,5 @@ step edges check_edges
 step links check_links
 step space check_space
 step words check_words
-step columns check_columns
 step variables check_variables
 exit $failed

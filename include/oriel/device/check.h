@@ -75,7 +75,7 @@ ORIEL_DEV int ori_check_signal(const struct oriel_window_dev *win, struct oriel_
 
 /*
  * A source either adds to a signal or sets it, and never both.  The leader keeps what was used
- * first and answers for all.  The swap orders nothing: the word stands alone.
+ * first and answers for all.
  */
 ORIEL_DEV_OUT int ori_check_mixed(const struct oriel_window_dev *win, struct oriel_group g,
 				  const char *call, int peer, int id, int op)
@@ -84,6 +84,7 @@ ORIEL_DEV_OUT int ori_check_mixed(const struct oriel_window_dev *win, struct ori
 	int err = 0;
 
 	if (oriel_group_is_leader(g)) {
+		/* acq_rel without a partner: the word stands alone; no weaker swap is needed */
 		first = ori_compare_swap_acq_rel_sys(&win->signal_ops[i], 0, (uint64_t)op);
 		if (first && first != (uint64_t)op)
 			err = ori_refuse(win, g, ORIEL_EINVAL, call, "mixed",

@@ -15,6 +15,7 @@
 /* A round that was given up leaves the two counts apart: the window is unusable from here on. */
 ORIEL_DEV_OUT int ori_grid_give_up(const struct oriel_window_dev *win, int err)
 {
+	/* acq_rel without a partner: waits only compare the failure word with 0 */
 	if (err == ORIEL_ETIMEDOUT)
 		(void)ori_compare_swap_acq_rel_sys(win->failure, 0,
 						   ORIEL_FAILURE(err, win->comm.rank));
