@@ -147,7 +147,6 @@ check_layers() {
 }
 
 # Ordered accesses, their labels, and the table of docs/memory-model.md tell the same.
-# Skipped while rows are still in docs/memory-model/, one file for each area.
 check_edges() {
 	python3 tools/edges.py
 }
