@@ -301,5 +301,5 @@ int oriel_comm_sync(struct oriel_comm *c, void *stream)
 
 int oriel_kernels_add(const void *image, size_t bytes)
 {
-	return ori_cuda_images_add(image, bytes);
+	return ori_device_images_add(image, bytes);
 }

@@ -230,7 +230,7 @@ static int build_device_handle(struct oriel_comm *c)
 	c->dev.nranks = c->nranks;
 	c->dev.timeout_ns = c->timeout_ns;
 	c->dev.late_ns = (uint64_t)(c->config.late * 1e9);
-	c->dev.spin_polls = ori_cpu_spin_polls();
+	c->dev.spin_polls = ori_device_spin_polls();
 	c->dev.failure = near_of(c, &c->control->failure);
 	c->dev.waiters = &c->control->waiters;
 	c->dev.board = &c->control->board;

@@ -19,7 +19,7 @@
  */
 static uint64_t slab_bytes(const struct oriel_comm *c, uint64_t wanted)
 {
-	return ori_cpu_shared_bytes(wanted, 8 * ((uint64_t)c->nranks + 1), ORI_SLAB_LEAST_BYTES);
+	return ori_device_shared_bytes(wanted, 8 * ((uint64_t)c->nranks + 1), ORI_SLAB_LEAST_BYTES);
 }
 
 int ori_control_open(struct oriel_comm *c)

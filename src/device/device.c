@@ -39,6 +39,21 @@ int ori_device_open(const char *name, uint64_t timeout_ns, struct ori_device **d
 	return ori_fail(ORIEL_ECONFIG, "device \"%s\" is not one of cpu, cuda, cuda:N", name);
 }
 
+int ori_device_images_add(const void *image, size_t bytes)
+{
+	return ori_cuda_images_add(image, bytes);
+}
+
+uint32_t ori_device_spin_polls(void)
+{
+	return ori_cpu_spin_polls();
+}
+
+uint64_t ori_device_shared_bytes(uint64_t wanted, uint64_t maps, uint64_t least)
+{
+	return ori_cpu_shared_bytes(wanted, maps, least);
+}
+
 void ori_device_hold(struct ori_device *device)
 {
 	/* relaxed: the caller holds it already */

@@ -228,23 +228,28 @@ struct ori_device_row {
 };
 int ori_device_row(int n, struct ori_device_row *);
 
-int ori_cpu_device_open(uint64_t timeout_ns, struct ori_device **);
-/* number < 0: the one of LOCAL_RANK, else 0.  ORIEL_EUNSUPPORTED with what is missing. */
-int ori_cuda_device_open(int number, uint64_t timeout_ns, struct ori_device **);
-/* One GPU, or why there is none; n counts from 0, 0 past the end.  For ori_device_row(). */
-int ori_cuda_row(int n, struct ori_device_row *);
 /*
  * An image of kernels (cubin, fatbin or PTX text; it must stay where it is), for every GPU that is
  * open or will be.
  */
-int ori_cuda_images_add(const void *image, size_t bytes);
-
+int ori_device_images_add(const void *image, size_t bytes);
 /* For oriel_comm_dev.spin_polls: few where the cores are crowded (util/crowd.c). */
-uint32_t ori_cpu_spin_polls(void);
+uint32_t ori_device_spin_polls(void);
 /*
  * How much host memory for peers this process may have, up to `wanted`, if it maps so much `maps`
- * times; `least` if that is more, and then its allocation says which limit is in the way.
+ * times.  It is `least` if that is more; then the allocation names the limit that is in the way.
  */
+uint64_t ori_device_shared_bytes(uint64_t wanted, uint64_t maps, uint64_t least);
+
+/* ---- what the folders cpu and cuda have for device.c ------------------------------------------ */
+
+int ori_cpu_device_open(uint64_t timeout_ns, struct ori_device **);
+uint32_t ori_cpu_spin_polls(void);
 uint64_t ori_cpu_shared_bytes(uint64_t wanted, uint64_t maps, uint64_t least);
+/* number < 0: the one of LOCAL_RANK, else 0.  ORIEL_EUNSUPPORTED with what is missing. */
+int ori_cuda_device_open(int number, uint64_t timeout_ns, struct ori_device **);
+/* One GPU, or why there is none; n counts from 0, 0 past the end.  For ori_device_row(). */
+int ori_cuda_row(int n, struct ori_device_row *);
+int ori_cuda_images_add(const void *image, size_t bytes);
 
 #endif
