@@ -187,7 +187,7 @@ int oriel_buffer_register(struct oriel_comm *comm, void *ptr, size_t bytes,
 int oriel_buffer_exchange(struct oriel_comm *comm, struct oriel_buffer *buffer); /* [C] */
 /* Rank's buffer in this rank's address space; NULL if not exchanged or not mapped. */
 void *oriel_buffer_mapped(struct oriel_buffer *buffer, int rank);
-/* Queued rank's buffer as queues name it (device/transport.h), from offset 0; after the exchange. */
+/* Queued rank's buffer as queues name it (device/queued.h), from offset 0; after the exchange. */
 int oriel_buffer_remote(struct oriel_buffer *buffer, int rank, struct oriel_remote *remote);
 /* This rank's buffer as source of puts, or as home of counters; valid until its last release. */
 int oriel_buffer_source(struct oriel_buffer *buffer, struct oriel_source *source);

@@ -5,7 +5,8 @@
  *
  * Every rank is asked for what it does, as late.c asks the first one.  What it answers is a text,
  * also for ranks of other hosts; the text is read here.  A rank with blocks that wait for different
- * ranks ends the chain: one of them may yet go on.
+ * ranks ends the chain: one of them may yet go on.  A wait for this rank's own operations (a counter,
+ * a queue) ends it too: the peer's program need not do anything for those.
  *
  * Called by: late.c, on the thread that tells of a late wait.
  */
@@ -25,8 +26,6 @@ static int waits_for(const char *does, double least_s)
 
 	if (sscanf(does, "itself waits %lf s for", &age_s) != 1 || age_s < least_s)
 		return -1;
-	if (!at)
-		at = strstr(does, " to rank ");
 	if (!at || strstr(at, " other waits)") || !(at = strstr(at, "rank ")) ||
 	    sscanf(at, "rank %d", &rank) != 1)
 		return -1;

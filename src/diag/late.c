@@ -73,15 +73,20 @@ static int is_collective(const struct oriel_board_slot *slot)
 }
 
 /* Counters and queues are about this rank's own operations; all else comes from the peer. */
+static int is_own_operation(int op)
+{
+	return op == ORIEL_OP_COUNTER || op == ORIEL_OP_QUEUE;
+}
+
 static const char *direction_text(int op)
 {
-	return op == ORIEL_OP_COUNTER || op == ORIEL_OP_QUEUE ? "for operations to" : "from";
+	return is_own_operation(op) ? "for operations to" : "from";
 }
 
 void ori_diag_wait_text(const struct oriel_board_slot *slot, char *out, size_t bytes)
 {
 	unsigned long long have = slot->have, want = slot->want;
-	char window[64] = "", peer[32] = "all ranks", name[48];
+	char window[64] = "", peer[32] = "all ranks", block[32] = "", name[48];
 
 	if (slot->peer >= 0)
 		snprintf(peer, sizeof(peer), "rank %d", slot->peer);
@@ -93,12 +98,14 @@ void ori_diag_wait_text(const struct oriel_board_slot *slot, char *out, size_t b
 		snprintf(out, bytes, "%s in an %s", peer, name);
 		return;
 	}
+	if (slot->block > 0) /* most kernels have one block */
+		snprintf(block, sizeof(block), " (block %d)", slot->block);
 	if (slot->op == ORIEL_OP_GRID)
 		snprintf(out, bytes, "grid sync %d%s: %llu of %llu blocks of this rank have come",
 			 slot->id, window, have, want);
 	else
-		snprintf(out, bytes, "%s %d%s %s %s: have %llu, want %llu", op_text(slot->op),
-			 slot->id, window, direction_text(slot->op), peer, have, want);
+		snprintf(out, bytes, "%s %d%s %s %s: have %llu, want %llu%s", op_text(slot->op),
+			 slot->id, window, direction_text(slot->op), peer, have, want, block);
 }
 
 /*
@@ -153,17 +160,19 @@ void ori_diag_board_text(const struct oriel_board *board, char *out, size_t byte
  * What the late rank itself waits for: from its board, or as it says itself; "" if that is not
  * known.  If these waits come back to a rank of the chain, that is said, too.
  */
-static void peer_text(int rank, int peer, const struct oriel_board *own,
-		      const struct oriel_board *board, uint64_t age_ns, char *out, size_t bytes)
+static void peer_text(const struct oriel_board_slot *slot, int rank, int peer,
+		      const struct oriel_board *own, const struct oriel_board *board,
+		      uint64_t age_ns, char *out, size_t bytes)
 {
-	char does[256], cycle[160];
+	char does[256], cycle[160] = "";
 
 	out[0] = '\0';
 	if (board)
 		ori_diag_board_text(board, does, sizeof(does));
 	else if (!ori_diag_ask(own, peer, does, sizeof(does)))
 		return;
-	ori_diag_cycle_text(own, rank, peer, does, age_ns, cycle, sizeof(cycle));
+	if (!is_own_operation(slot->op))
+		ori_diag_cycle_text(own, rank, peer, does, age_ns, cycle, sizeof(cycle));
 	snprintf(out, bytes, "; rank %d %s%s", peer, does, cycle);
 }
 
@@ -250,7 +259,7 @@ static void tell(const struct oriel_board_slot *slot, int rank, const struct ori
 		board = NULL;
 	}
 	if (late >= 0 && late != rank)
-		peer_text(rank, late, own, board, age_ns, peer, sizeof(peer));
+		peer_text(slot, rank, late, own, board, age_ns, peer, sizeof(peer));
 	if (is_collective(slot))
 		tell_collective(slot, age, given_up, peer);
 	else if (given_up)

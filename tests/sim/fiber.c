@@ -193,6 +193,6 @@ void oriel_cpu_wake(struct oriel_waiters *w)
 void oriel_cpu_report(const struct oriel_comm_dev *comm, const char *call, const char *what,
 		      uint64_t value, uint64_t limit)
 {
-	printf("rank %d: %s: %s: %llu (limit %llu)\n", comm->rank, call, what,
-	       (unsigned long long)value, (unsigned long long)limit);
+	printf("rank %d: %s: %s: %llu, %llu\n", comm->rank, call, what, (unsigned long long)value,
+	       (unsigned long long)limit);
 }

@@ -21,7 +21,7 @@ ORIEL_DEV int ori_check_atomic(const struct oriel_window_dev *win, struct oriel_
 {
 	const struct oriel_window_peer *p;
 	uint64_t skew;
-	int err = ori_check_range(win, g, call, "end of the window passed", offset, 8, win->bytes);
+	int err = ori_check_range(win, g, call, "end of the window", offset, 8, win->bytes);
 
 	if (!err)
 		err = ori_check_peer(win, g, call, peer);
@@ -30,8 +30,8 @@ ORIEL_DEV int ori_check_atomic(const struct oriel_window_dev *win, struct oriel_
 	p = ori_peer_entry(win, peer);
 	skew = p->link ? p->link->buffer_skew : (uint64_t)(uintptr_t)p->buffer;
 	if (((skew + offset) & 7u) != 0)
-		err = ori_refuse(win, g, ORIEL_EINVAL, call, "word is not 8-byte aligned; offset",
-				 offset, 8);
+		err = ori_refuse(win, g, ORIEL_EINVAL, call,
+				 "the word must be 8-byte aligned; its offset is", offset, 0);
 	return err;
 }
 

@@ -75,8 +75,8 @@ ORIEL_DEV_OUT int ori_barrier_enter(const struct oriel_window_dev *win, struct o
 	 */
 	if (oriel_group_is_leader(g) && ori_fetch_add32_acq_rel(&win->barrier_users[id], 1) != 0) {
 		ori_fetch_add32_acq_rel(&win->barrier_users[id], (uint32_t)-1);
-		err = ori_refuse(win, g, ORIEL_EBUSY, call,
-				 "another group is in a barrier of this id", (uint64_t)id, 1);
+		err = ori_refuse(win, g, ORIEL_EBUSY, call, "another group is inside barrier",
+				 (uint64_t)id, 0);
 	}
 	agreed = ori_group_agree(g, err);
 	/* A group that broke up at the meeting is not inside; no partner, it did nothing. */

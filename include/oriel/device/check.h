@@ -12,9 +12,11 @@
 #include "handle.h"
 
 /*
- * what: a text, with `value` and, unless it is 0, `limit` behind it.  One word is a thing that is
- * numbered ("rank", "signal"): value does not exist, there are `limit` of them.  "mixed": value is
- * an op above 32 bits of signal id, for rank `limit`; that signal had the other op before.
+ * `what` tells how `value` and `limit` are printed.  One word names things that are numbered
+ * ("rank", "signal"): number `value` does not exist, there are `limit` of them.  "end of X": a
+ * range that ends at byte `value`, but X has `limit` bytes.  "mixed": `value` is an op above 32 bits
+ * of signal id, for rank `limit`; the signal had the other op before.  Any other text: `value`
+ * follows it.
  */
 ORIEL_DEV_OUT int ori_refuse(const struct oriel_window_dev *win, struct oriel_group g, int status,
 			     const char *call, const char *what, uint64_t value, uint64_t limit)
@@ -68,8 +70,9 @@ ORIEL_DEV int ori_check_signal(const struct oriel_window_dev *win, struct oriel_
 			       const char *call, int id, int op)
 {
 	if (op != ORIEL_ADD && op != ORIEL_SET)
-		return ori_refuse(win, g, ORIEL_EINVAL, call, "op is not ORIEL_ADD or ORIEL_SET",
-				  (uint64_t)(int64_t)op, ORIEL_SET);
+		return ori_refuse(win, g, ORIEL_EINVAL, call,
+				  "op must be ORIEL_ADD or ORIEL_SET, not", (uint64_t)(int64_t)op,
+				  0);
 	return ori_check_id(win, g, call, "signal", id, win->signals);
 }
 
@@ -97,8 +100,9 @@ ORIEL_DEV int ori_check_compare(const struct oriel_window_dev *win, struct oriel
 				const char *call, int cmp)
 {
 	if (cmp < ORIEL_EQ || cmp > ORIEL_LE)
-		return ori_refuse(win, g, ORIEL_EINVAL, call, "unknown comparison",
-				  (uint64_t)(int64_t)cmp, ORIEL_LE);
+		return ori_refuse(win, g, ORIEL_EINVAL, call,
+				  "the comparison must be one of ORIEL_EQ to ORIEL_LE, not",
+				  (uint64_t)(int64_t)cmp, 0);
 	return 0;
 }
 
@@ -120,7 +124,7 @@ ORIEL_DEV int ori_check_overlap(const struct oriel_window_dev *win, struct oriel
 
 	if (apart != 0 && apart < bytes)
 		return ori_refuse(win, g, ORIEL_EINVAL, call,
-				  "source and destination overlap; apart", apart, bytes);
+				  "source and destination overlap; distance in bytes:", apart, 0);
 	return 0;
 }
 
@@ -133,11 +137,10 @@ ORIEL_DEV_OUT int ori_check_transfer(const struct oriel_window_dev *win, struct 
 
 	if (!t.local)
 		return ori_refuse(win, g, ORIEL_EINVAL, call, "no source", 0, 0);
-	err = ori_check_range(win, g, call, "end of the window passed", t.offset, t.bytes,
-			      win->bytes);
+	err = ori_check_range(win, g, call, "end of the window", t.offset, t.bytes, win->bytes);
 	if (!err)
-		err = ori_check_range(win, g, call, "end of the source passed", t.local_off,
-				      t.bytes, t.local->bytes);
+		err = ori_check_range(win, g, call, "end of the source", t.local_off, t.bytes,
+				      t.local->bytes);
 	if (!err)
 		err = ori_check_peer(win, g, call, t.peer);
 	if (!err && t.peer == win->comm.rank && t.bytes)
@@ -170,9 +173,9 @@ ORIEL_DEV int ori_check_value(const struct oriel_window_dev *win, struct oriel_g
 	int err;
 
 	if (bytes < 1 || bytes > ORI_VALUE_BYTES)
-		return ori_refuse(win, g, ORIEL_EINVAL, call, "a value has 1 to 28 bytes", bytes,
-				  ORI_VALUE_BYTES);
-	err = ori_check_range(win, g, call, "end of the window passed", off, bytes, win->bytes);
+		return ori_refuse(win, g, ORIEL_EINVAL, call, "a value has 1 to 28 bytes, not",
+				  bytes, 0);
+	err = ori_check_range(win, g, call, "end of the window", off, bytes, win->bytes);
 	return err ? err : ori_check_peer(win, g, call, peer);
 }
 

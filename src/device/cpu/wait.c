@@ -159,9 +159,10 @@ void oriel_cpu_report(const struct oriel_comm_dev *comm, const char *call, const
 		(void)ori_fail(ORIEL_ERANGE, "%s: %s %lld does not exist (%s are 0 to %llu)", call,
 			       what, (long long)value, strcmp(what, "rank") ? "ids" : "ranks",
 			       (unsigned long long)limit - 1);
-	else if (limit)
-		(void)ori_fail(ORIEL_ERANGE, "%s: %s: %lld (limit %llu)", call, what,
-			       (long long)value, (unsigned long long)limit);
+	else if (!strncmp(what, "end of ", 7))
+		(void)ori_fail(ORIEL_ERANGE,
+			       "%s: the range ends at byte %llu, but %s has %llu bytes", call,
+			       (unsigned long long)value, what + 7, (unsigned long long)limit);
 	else
 		(void)ori_fail(ORIEL_ERANGE, "%s: %s %lld", call, what, (long long)value);
 }
