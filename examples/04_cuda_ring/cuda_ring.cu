@@ -39,6 +39,8 @@ ORIEL_KERNEL(ring, struct ring_args)
 			       1);
 	if (!err)
 		err = oriel_wait_signal_from(&a->win, g, left, /* signal */ 0, ORIEL_GE, 1);
+	if (!err)
+		err = oriel_flush(&a->win, g, right); /* the source may be written again */
 	return err;
 }
 

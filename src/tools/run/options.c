@@ -145,7 +145,9 @@ static int take(int option, char **argv, struct run_options *o)
 {
 	switch (option) {
 	case 'n':
-		return parse_count(optarg, &o->nranks);
+		/* -np N, as mpirun has it */
+		return parse_count(!strcmp(optarg, "p") && argv[optind] ? argv[optind++] : optarg,
+				   &o->nranks);
 	case OPT_TOPOLOGY:
 		o->topology = optarg;
 		return -1;
