@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "device/port.h"
+#include "device/group.h"
 #include "device/types.h"
 #include "status.h"
 

@@ -26,6 +26,8 @@ static int waits_for(const char *does, double least_s)
 
 	if (sscanf(does, "itself waits %lf s for", &age_s) != 1 || age_s < least_s)
 		return -1;
+	if (!at) /* "itself waits 1.0 s for rank 0 in an all-gather (window 1)" */
+		at = strstr(does, " s for rank ");
 	if (!at || strstr(at, " other waits)") || !(at = strstr(at, "rank ")) ||
 	    sscanf(at, "rank %d", &rank) != 1)
 		return -1;

@@ -286,6 +286,11 @@ void ori_diag_late(const struct ori_spin *s, uint64_t have, uint64_t age_ns, int
 	mine.window = s->window;
 	mine.have = have;
 	mine.want = s->want;
-	tell(&mine, s->comm->rank, s->comm->board,
+	mine.block = (int32_t)s->block;
+	/*
+	 * Other ranks are asked through the boot, which may take a second.  A wait with a short
+	 * deadline of its own does not ask.
+	 */
+	tell(&mine, s->comm->rank, s->timeout_ns < s->comm->timeout_ns ? NULL : s->comm->board,
 	     s->peer < 0 ? NULL : s->comm->peers[s->peer].board, age_ns, given_up);
 }

@@ -80,6 +80,13 @@ ORIEL_DEV int ori_check_signal(const struct oriel_window_dev *win, struct oriel_
  * A source either adds to a signal or sets it, and never both.  The leader keeps what was used
  * first and answers for all.
  */
+ORIEL_DEV_OUT int ori_refuse_mixed(const struct oriel_window_dev *win, struct oriel_group g,
+				   const char *call, int peer, int id, int op)
+{
+	return ori_refuse(win, g, ORIEL_EINVAL, call, "mixed", (uint64_t)op << 32 | (uint32_t)id,
+			  (uint64_t)peer);
+}
+
 ORIEL_DEV_OUT int ori_check_mixed(const struct oriel_window_dev *win, struct oriel_group g,
 				  const char *call, int peer, int id, int op)
 {
@@ -90,10 +97,30 @@ ORIEL_DEV_OUT int ori_check_mixed(const struct oriel_window_dev *win, struct ori
 		/* acq_rel without a partner: the word stands alone; no weaker swap is needed */
 		first = ori_compare_swap_acq_rel_sys(&win->signal_ops[i], 0, (uint64_t)op);
 		if (first && first != (uint64_t)op)
-			err = ori_refuse(win, g, ORIEL_EINVAL, call, "mixed",
-					 (uint64_t)op << 32 | (uint32_t)id, (uint64_t)peer);
+			err = ori_refuse_mixed(win, g, call, peer, id, op);
 	}
 	return ori_group_agree(g, err);
+}
+
+/* The same for every peer.  One that conflicts refuses all, and then nothing is kept. */
+ORIEL_DEV_OUT int ori_check_mixed_all(const struct oriel_window_dev *win, struct oriel_group g,
+				      const char *call, int id, int op)
+{
+	int peer, err = 0;
+	uint64_t first;
+
+	for (peer = 0; peer < win->comm.nranks && !err && oriel_group_is_leader(g); peer++) {
+		first = ori_load_relaxed_sys(
+			&win->signal_ops[(uint64_t)(uint32_t)peer * win->signal_stride +
+					 (uint32_t)id]);
+		if (peer != win->comm.rank && first && first != (uint64_t)op)
+			err = ori_refuse_mixed(win, g, call, peer, id, op);
+	}
+	err = ori_group_agree(g, err);
+	for (peer = 0; peer < win->comm.nranks && !err; peer++)
+		if (peer != win->comm.rank)
+			err = ori_check_mixed(win, g, call, peer, id, op);
+	return err;
 }
 
 ORIEL_DEV int ori_check_compare(const struct oriel_window_dev *win, struct oriel_group g,

@@ -144,7 +144,7 @@ ORIEL_DEV int ori_group_agree_value(struct oriel_group g, int verdict, uint64_t 
 		return verdict;
 	}
 #else
-	return oriel_cpu_group_agree(g.shared, g.thread, g.size, verdict, value);
+	return oriel_cpu_group_agree(g.shared, &g, verdict, value);
 #endif
 }
 

@@ -35,6 +35,13 @@ ORIEL_DEV struct ori_op_context ori_comm_context(const struct oriel_comm_dev *co
 	return context;
 }
 
+/* The deadline of the group's own, if it has one; not for waits that hold a slot of a queue. */
+ORIEL_DEV void ori_context_within(struct ori_op_context *context, struct oriel_group g)
+{
+	if (g.timeout_ms)
+		context->timeout_ns = (uint64_t)g.timeout_ms * 1000000u;
+}
+
 ORIEL_DEV struct ori_op_context ori_window_context(const struct oriel_window_dev *win)
 {
 	struct ori_op_context context;

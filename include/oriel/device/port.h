@@ -63,7 +63,7 @@ struct oriel_cpu_thread {
 };
 
 const struct oriel_cpu_thread *oriel_cpu_this_thread(void);
-int oriel_cpu_group_agree(struct ori_block *, uint32_t thread, uint32_t nthreads, int verdict,
+int oriel_cpu_group_agree(struct ori_block *, const struct oriel_group *, int verdict,
 			  uint64_t *value);
 int oriel_cpu_spin_slow(struct ori_spin *, uint64_t have);
 void oriel_cpu_spin_end(struct ori_spin *);

@@ -123,9 +123,8 @@ ORIEL_DEV int oriel_signal_all(const struct oriel_window_dev *win, struct oriel_
 		err = ori_check_signal(win, g, "signal_all", id, op);
 		if (!err)
 			err = ori_check_live(win, g, "signal_all");
-		for (peer = 0; peer < win->comm.nranks && !err; peer++)
-			if (peer != win->comm.rank)
-				err = ori_check_mixed(win, g, "signal_all", peer, id, op);
+		if (!err)
+			err = ori_check_mixed_all(win, g, "signal_all", id, op);
 	}
 	/* all of them, or nobody */
 	if (!err && win->absent_peers)

@@ -113,6 +113,7 @@ ORIEL_DEV_OUT int ori_staged_wait_free(const struct oriel_window_dev *win, struc
 
 	if (err)
 		return err;
+	ori_context_within(&context, g);
 	/* The peer has it, but the NIC may send it again until its WQE is complete. */
 	return ori_queue_wait(&context, out->link->link->lanes[out->lane].main,
 			      out->posted[cursor % win->staging_depth]);

@@ -205,6 +205,7 @@ ORIEL_DEV_OUT int ori_flush_queued(const struct oriel_window_dev *win, struct or
 {
 	struct ori_op_context context = ori_window_context(win);
 
+	ori_context_within(&context, g);
 	return l ? ori_lane_flush(&context, l->link, ori_lane_of(l->link, g)) : ORIEL_ENOTCONN;
 }
 

@@ -403,8 +403,9 @@ int oriel_allgather_create(struct oriel_comm *c, struct oriel_window *w,
 }
 
 int oriel_allgather_create_buffer(struct oriel_comm *c, struct oriel_buffer *b, uint64_t max_count,
-				uint64_t elem_bytes, const struct oriel_allgather_options *options,
-				struct oriel_allgather_request **request)
+				  uint64_t elem_bytes,
+				  const struct oriel_allgather_options *options,
+				  struct oriel_allgather_request **request)
 {
 	struct oriel_allgather_options o = ORIEL_ALLGATHER_OPTIONS_INIT;
 	const char *call = "oriel_allgather_create_buffer";
@@ -415,9 +416,11 @@ int oriel_allgather_create_buffer(struct oriel_comm *c, struct oriel_buffer *b, 
 		err = ori_comm_failed(c);
 	if (err)
 		return err;
-	if (options)
-		o = *options;
-	status = ori_live_check(b, ORI_LIVE_BUFFER, call);
+	status = options ? ori_options_take(call, "ORIEL_ALLGATHER_OPTIONS_INIT", options, &o,
+					    sizeof(o)) :
+			   0;
+	if (!status)
+		status = ori_live_check(b, ORI_LIVE_BUFFER, call);
 	if (!status && ori_buffer_comm(b) != c)
 		status = ori_fail(ORIEL_EINVAL, "%s: buffer of another comm", call);
 	if (!status && !request)

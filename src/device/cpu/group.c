@@ -65,8 +65,10 @@ static void break_block(struct ori_block *b, const char *why)
 	ori_futex_wake_all(&b->generation);
 }
 
-static void await_round(struct ori_block *b, uint32_t generation)
+static void await_round(struct ori_block *b, const struct oriel_group *g, uint32_t generation)
 {
+	uint64_t own_ns = (uint64_t)g->timeout_ms * 1000000u;
+	uint64_t limit_ns = 2 * (own_ns > b->timeout_ns ? own_ns : b->timeout_ns);
 	int polls = ori_crowded() ? 0 : SPIN_POLLS;
 	uint64_t start = 0;
 
@@ -85,18 +87,18 @@ static void await_round(struct ori_block *b, uint32_t generation)
 		if (!start)
 			start = ori_now_ns();
 		/*
-		 * The others are in bounded waits themselves.  So after twice the deadline one of
-		 * them will never come, and one whose kernel has returned will not either.
+		 * The others are in bounded waits themselves, by the comm's deadline or the
+		 * group's own.  So after twice the longer one, one of them will never come, and one whose kernel has returned will not either.
 		 * [CPU7] acquire, process; partner [CPU6]: the generation read next is not older.
 		 */
 		if (__atomic_load_n(&b->left, __ATOMIC_ACQUIRE) && !round_over(b, generation))
 			break_block(b, "one has returned");
-		else if (ori_now_ns() - start > 2 * b->timeout_ns)
+		else if (ori_now_ns() - start > limit_ns)
 			break_block(b, "one did not come before the deadline");
 	}
 }
 
-int oriel_cpu_group_agree(struct ori_block *b, uint32_t thread, uint32_t nthreads, int verdict,
+int oriel_cpu_group_agree(struct ori_block *b, const struct oriel_group *g, int verdict,
 			  uint64_t *value)
 {
 	/* relaxed: no round ends before this thread has arrived, so the generation stands still */
@@ -106,7 +108,7 @@ int oriel_cpu_group_agree(struct ori_block *b, uint32_t thread, uint32_t nthread
 	/* acquire without a partner: nothing is read because it is set */
 	if (__atomic_load_n(&b->broken, __ATOMIC_ACQUIRE))
 		return ORIEL_EABORTED;
-	if (thread == 0) {
+	if (g->thread == 0) {
 		b->verdict[slot] = verdict;
 		if (value)
 			b->value[slot] = *value;
@@ -116,7 +118,7 @@ int oriel_cpu_group_agree(struct ori_block *b, uint32_t thread, uint32_t nthread
 	 * what this thread wrote before the meeting; the last thread has acquired it from all and
 	 * passes it on with [CPU2].
 	 */
-	if (__atomic_fetch_add(&b->arrived, 1, __ATOMIC_ACQ_REL) == nthreads - 1) {
+	if (__atomic_fetch_add(&b->arrived, 1, __ATOMIC_ACQ_REL) == g->size - 1) {
 		__atomic_store_n(&b->arrived, 0, __ATOMIC_RELAXED);
 		/*
 		 * [CPU2] seq_cst, release, process; partner [CPU3].  Publishes what all threads of
@@ -129,7 +131,7 @@ int oriel_cpu_group_agree(struct ori_block *b, uint32_t thread, uint32_t nthread
 		if (__atomic_load_n(&b->sleepers, __ATOMIC_SEQ_CST))
 			ori_futex_wake_all(&b->generation);
 	} else {
-		await_round(b, generation);
+		await_round(b, g, generation);
 		/* acquire as [CPU3]: it ended by a broken block, or by the round */
 		if (__atomic_load_n(&b->generation, __ATOMIC_ACQUIRE) == generation)
 			return ORIEL_EABORTED;

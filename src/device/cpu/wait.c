@@ -90,11 +90,12 @@ int oriel_cpu_spin_slow(struct ori_spin *s, uint64_t have)
 	now = ori_now_ns();
 	if (!s->start_ns) {
 		s->start_ns = now;
+		s->block = oriel_cpu_this_thread()->block;
 		s->next_late_ns = now + s->comm->late_ns;
 	}
 	age = now - s->start_ns;
 	if (age > BOARD_NS)
-		ori_board_update(s, have, oriel_cpu_this_thread()->block);
+		ori_board_update(s, have, s->block);
 	if (age >= s->timeout_ns) {
 		ori_diag_late(s, have, age, 1);
 		return ORIEL_ETIMEDOUT;
