@@ -78,7 +78,7 @@ struct ori_staged_out {
 	const struct oriel_window_link *link;
 	uint64_t *cursor, *free_count;
 	uint64_t *posted; /* [slot]: the queue's count that ends its use */
-	uint8_t *slots;   /* addresses the slots; the engine reads the bytes from its half */
+	uint8_t *slots;   /* in the device's half; the bytes go to the host's half */
 	uint32_t lane;
 	int32_t peer, channel;
 };
