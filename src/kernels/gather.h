@@ -114,11 +114,11 @@ ORIEL_DEV_OUT void ori_gather_give_up(const struct oriel_window_dev *words, int 
 /* ---- kernels -------------------------------------------------------------------------------- */
 
 #define ORI_GATHER_BEGIN 1 /* handshake, own block to queued peers */
-#define ORI_GATHER_STEP 2  /* item `first` has come; it goes on to queued peers */
-#define ORI_GATHER_END                                                                             \
-	3 /* the same for items from `first` on; then all is there, and nothing under way */
-#define ORI_GATHER_ALL                                                                             \
-	4 /* everything, copies too: small blocks; in one node gather_node.c does that */
+#define ORI_GATHER_STEP 2  /* waits for item `first`, forwards it to queued peers */
+/* STEP for all items from `first` on; then waits until all data has arrived and left. */
+#define ORI_GATHER_END 3
+/* Everything, with the copies of small blocks.  Inside one node gather_node.c does that. */
+#define ORI_GATHER_ALL 4
 
 /* A plan for kernels (coll/allgather/plan.c).  All tables lie in one piece of memory. */
 struct ori_gather_table {

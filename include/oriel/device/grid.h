@@ -42,7 +42,7 @@ ORIEL_DEV_OUT int ori_grid_wait(const struct oriel_window_dev *win, struct oriel
 	return err ? ori_grid_give_up(win, err) : 0;
 }
 
-/* By the leader of each block. */
+/* Called by the leader of each block. */
 ORIEL_DEV_OUT int ori_grid_meet(const struct oriel_window_dev *win, struct oriel_group g, int id)
 {
 	struct oriel_grid *grid = &win->grids[id];

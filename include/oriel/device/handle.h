@@ -81,7 +81,8 @@ ORIEL_DEV struct ori_failures ori_failures_of_window(const struct oriel_window_d
 }
 
 /*
- * By one thread: tells a mapped peer that its window has failed.  The peer's first failure stays.
+ * Called by one thread: tells a mapped peer that its window has failed.  Keeps the first failure of
+ * the peer.
  */
 ORIEL_DEV_OUT void ori_tell_failure(const struct oriel_window_peer *p, uint64_t failure)
 {

@@ -200,8 +200,8 @@ struct oriel_lane {
 #define ORIEL_LINK_ATOMICS 1u /* the NIC adds to remote words */
 #define ORIEL_LINK_ORDERED 2u /* a queue's adds and reads are executed after its earlier writes */
 #define ORIEL_LINK_SILENT 4u  /* a failure is reported only by its CQE */
-#define ORIEL_LINK_WRITES_ORDERED                                                                  \
-	8u /* ... and its plain writes too: no fabric that routes adaptively */
+/* A queue's plain writes are executed in order too.  Not on a fabric that routes adaptively. */
+#define ORIEL_LINK_WRITES_ORDERED 8u
 
 /* How this rank reaches one queued peer. */
 struct oriel_link {

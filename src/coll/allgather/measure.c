@@ -15,8 +15,8 @@
 #include "../../comm/agree.h"
 #include "gather.h"
 
-#define PROBE_BYTES                                                                                \
-	(256u << 10) /* thrice in the window: where peers put, what is put, what is copied */
+/* Three times in the window: the target of puts, the source of all, the target of copies. */
+#define PROBE_BYTES (256u << 10)
 #define SMALL_BYTES 8u
 #define TRIES 3
 

@@ -19,9 +19,8 @@
 
 #include "gather.h"
 
-#define STORE_BYTES                                                                                \
-	(128u                                                                                      \
-	 << 10) /* of the own block, stored to every peer before the next: stays in the cache */
+/* Bytes of the own block stored to every peer before the next part; they stay in the cache. */
+#define STORE_BYTES (128u << 10)
 #define POSTS 2 /* to one peer before other work */
 
 struct run {

@@ -16,8 +16,8 @@
 #include "../../comm/control.h"
 #include "gather.h"
 
-#define SLICE_BYTES                                                                                \
-	(64u << 10) /* of an own block, at least, where it is cut for several blocks of a kernel */
+/* The smallest slice of an own block that is divided among several blocks of a kernel. */
+#define SLICE_BYTES (64u << 10)
 #define SLICES_MIN 4u   /* this many per rank are allowed, ... */
 #define ITEMS_MOST 32u  /* ... and this many in total, whichever is more */
 #define FEW_THREADS 128 /* if more threads would have nothing to copy */
