@@ -2,23 +2,25 @@
 /*
  * oriel/device.h - the device API: what a kernel may do with a window.
  *
- * The same source is C for CPU threads and CUDA for a GPU.  This file is to be read; the bodies
- * are in oriel/device/.
+ * The same source is C for CPU threads and CUDA for a GPU.  This file is the reference of the
+ * calls; their bodies are in oriel/device/.
  *
  * All threads of the group `g` make every call, with equal arguments.  All of them get the same
  * status: 0, ORIEL_ETIMEDOUT, ORIEL_EABORTED, ORIEL_ENOTCONN, ORIEL_EUNSUPPORTED, or the first
- * failure of the window or its comm.  A call means the same for this rank, mapped peers and
- * queued peers.  A window created with `checked` tests ranks, ids and ranges: bad ones get
- * ORIEL_ERANGE or ORIEL_EINVAL, a destroyed window ORIEL_ESTALE.  Without `checked` they are the
- * caller's duty.
+ * failure of the window or its comm.  A call means the same for this rank, mapped peers and queued
+ * peers.
  *
- * An operation has three states.  It is *posted* when the call returns.  It is *complete* when
- * its source may be written again (ticket, counter, flush).  It is *delivered* when it is visible
- * at the peer (signal, barrier, flush).
+ * A window created with `checked` tests ranks, ids and ranges, and returns ORIEL_ERANGE or
+ * ORIEL_EINVAL for bad ones.  It returns ORIEL_ESTALE if it was destroyed.  Without `checked` the
+ * caller must pass valid arguments.
  *
- * The peer executes a block's operations in order, with one exception.  On some links writes may
- * overtake each other (ORIEL_LINK_WRITES_ORDERED is missing: a ConnectX whose fabric may route
- * adaptively, and EFA).  There, two puts over the same bytes need a fence between them.
+ * An operation has three states.  It is *posted* when the call returns.  It is *complete* when its
+ * source may be written again (ticket, counter, flush).  It is *delivered* when it is visible at
+ * the peer (signal, barrier, flush).
+ *
+ * The peer executes a block's operations in order, with one exception.  On links without
+ * ORIEL_LINK_WRITES_ORDERED, writes may overtake each other: EFA, and a ConnectX whose fabric may
+ * route adaptively.  There, two puts over the same bytes need a fence between them.
  */
 #ifndef ORIEL_DEVICE_H
 #define ORIEL_DEVICE_H
@@ -29,33 +31,35 @@
 /* ---- groups: the threads that make a call together ------------------------------------------- */
 
 /*
- * A group is one thread, a warp, or a block of the launch, made by these calls at any point of a
- * kernel.  Every thread of the group must take part in each call that the group makes.  On the
- * CPU a block has 1 to 32 threads and is one warp.
+ * A group is one thread, a warp, or a block of the launch.  These calls make one at any point of a
+ * kernel.  Every thread of the group must take part in each call that the group makes.  On the CPU
+ * a block has 1 to 32 threads and is one warp.
  */
 ORIEL_DEV struct oriel_group oriel_group_thread(void);
 ORIEL_DEV struct oriel_group oriel_group_warp(void);
 ORIEL_DEV struct oriel_group oriel_group_block(void);
 /*
- * Is this thread the first one of its group?  The members g.thread and g.size say which thread of
- * how many it is; g.block and g.nblocks say the same of its block in the launch.
+ * Is this thread the first one of its group?  g.thread is its index among the g.size threads of the
+ * group.  g.block is the index of its block among the g.nblocks blocks of the launch.
  */
 ORIEL_DEV int oriel_group_is_leader(struct oriel_group g);
 /*
- * Barrier of the group's threads on this device: what one of them wrote, all of them see after
- * it.  Peers are not part of it.  Returns 0, or ORIEL_EABORTED (CPU) when a thread never came.
+ * Barrier of the group's threads on this device.  After it, every thread sees what any of them
+ * wrote before it.  Peers do not take part.  Returns 0, or ORIEL_EABORTED (CPU) if a thread never
+ * arrived.
  */
 ORIEL_DEV int oriel_group_sync(struct oriel_group g);
 /*
- * The same group with a deadline of its own, in milliseconds; 0 is the comm's deadline.  It holds
- * for the waits of signals, counters, barriers, grid_sync, send and recv that are made with the
- * returned group: they end with ORIEL_ETIMEDOUT after that time.  wait_local has a parameter.
+ * The same group with its own deadline in milliseconds; 0 is the comm's deadline.  The deadline
+ * applies to waits that use the returned group: signals, counters, barriers, grid_sync, send and
+ * recv.  They return ORIEL_ETIMEDOUT after that time.  oriel_wait_local has a parameter for this
+ * instead.
  *
  *	err = oriel_wait_signal_from(win, oriel_group_within(g, 50), peer, id, ORIEL_GE, 1);
  */
 ORIEL_DEV struct oriel_group oriel_group_within(struct oriel_group g, uint32_t timeout_ms);
 
-/* ---- who is who, and where ------------------------------------------------------------------- */
+/* ---- ranks, peers and addresses -------------------------------------------------------------- */
 
 /* This rank's number, and how many ranks the window has. */
 ORIEL_DEV int oriel_rank(const struct oriel_window_dev *win);
@@ -63,26 +67,26 @@ ORIEL_DEV int oriel_nranks(const struct oriel_window_dev *win);
 /* ORIEL_PEER_SELF, _MAPPED, _QUEUED, or _NONE for a rank that does not exist. */
 ORIEL_DEV int oriel_peer_kind(const struct oriel_window_dev *win, int peer);
 /*
- * The other ranks counted 0 .. nranks-2 with this rank left out, and back.  A loop over the index
- * visits every peer but this rank.
+ * Converts between the rank of a peer and its index among the other ranks, 0 .. nranks-2.  A loop
+ * over the index visits every rank except this one.
  */
 ORIEL_DEV int oriel_peer_to_index(const struct oriel_window_dev *win, int peer);
 ORIEL_DEV int oriel_index_to_peer(const struct oriel_window_dev *win, int index);
 /*
- * Address of a byte of the peer's window buffer, or NULL if the peer is not self or mapped.
+ * Address of a byte of the peer's window buffer.  NULL if the peer is neither this rank nor mapped.
  *
  * A kernel reads and writes its own window buffer with plain loads and stores: win->buffer is its
- * first byte and win->bytes its size.  What a peer has put there may be read after a wait or a
- * barrier says that it was delivered.
+ * first byte and win->bytes its size.  It may read data that a peer has put there after a wait or
+ * barrier confirms the delivery.
  */
 ORIEL_DEV void *oriel_mapped_address(const struct oriel_window_dev *win, int peer, uint64_t offset);
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
 /*
- * Copies `bytes` from (src, src_off) into the peer's window buffer at dst_off.  0 bytes are fine.
- * Source and destination must not overlap, unless they are the same place.  The source must not
- * be written before the put is complete.
+ * Copies `bytes` from (src, src_off) into the peer's window buffer at dst_off.  `bytes` may be 0.
+ * Source and destination must not overlap, unless they are the same place.  The source must not be
+ * written before the put is complete.
  */
 ORIEL_DEV int oriel_put(const struct oriel_window_dev *win, struct oriel_group g, int peer,
 			uint64_t dst_off, const struct oriel_source *src, uint64_t src_off,
@@ -110,8 +114,8 @@ ORIEL_DEV int oriel_put_signal_counter(const struct oriel_window_dev *win, struc
 				       uint64_t src_off, uint64_t bytes, int signal, int op,
 				       uint64_t value, int counter);
 /*
- * Puts 1 to 28 bytes given by value.  The leader's bytes are taken, and `value` may be written
- * again on return.  No source needs to be registered.
+ * Puts 1 to 28 bytes given by value.  The leader's bytes are used.  `value` may be written again on
+ * return.  No source needs to be registered.
  */
 ORIEL_DEV int oriel_put_value(const struct oriel_window_dev *win, struct oriel_group g, int peer,
 			      uint64_t dst_off, const void *value, uint64_t bytes);
@@ -136,19 +140,17 @@ ORIEL_DEV int oriel_get_value(const struct oriel_window_dev *win, struct oriel_g
 /* ---- atomics: 8-byte aligned words of the peer's window buffer ------------------------------- */
 
 /*
- * The group makes one atomic, and every thread gets the word's value from before it in *old,
- * which may be NULL.  fetch_add adds `value`; swap stores it; compare_swap stores it if the word
- * equals `expected`.  What the group wrote before is visible to a rank whose atomic sees the new
- * value.
+ * The group makes one atomic.  Every thread gets the previous value of the word in *old, which may
+ * be NULL.  fetch_add adds `value`; swap stores it; compare_swap stores it if the word equals
+ * `expected`.  A rank whose atomic sees the new value also sees what the group wrote before.
  *
- * An atomic is atomic among operations that reach the word by one transport.  One transport is
- * that of mapped peers and of the word's own rank.  The other is that of queued peers, whose
- * atomics all go through the first NIC of the word's rank.  It is not atomic against the other
- * transport, nor against plain stores.
+ * An atomic is atomic only among operations that reach the word by the same transport.  There are
+ * two.  Mapped peers and the word's own rank use the first.  Queued peers use the second: all their
+ * atomics go through the first NIC of the word's rank.  Plain stores are not atomic with either.
  *
- * ORIEL_EUNSUPPORTED, on all threads, where the NIC of a queued peer has no atomics, or where
- * this GPU has none with the GPU of a mapped peer (over PCIe; oriel_comm_peer_reason says so).
- * Signals work there.
+ * ORIEL_EUNSUPPORTED, on all threads, if the NIC of a queued peer has no atomics, or if this GPU
+ * has none on the GPU of a mapped peer (over PCIe; see oriel_comm_peer_reason).  Signals work
+ * there.
  */
 ORIEL_DEV int oriel_fetch_add(const struct oriel_window_dev *win, struct oriel_group g, int peer,
 			      uint64_t offset, uint64_t value, uint64_t *old);
@@ -166,37 +168,42 @@ ORIEL_DEV int oriel_compare_swap(const struct oriel_window_dev *win, struct orie
  */
 ORIEL_DEV int oriel_signal(const struct oriel_window_dev *win, struct oriel_group g, int peer,
 			   int id, int op, uint64_t value);
-/* The same to every rank but this one.  ORIEL_ENOTCONN, and no signal, if one is not reachable. */
+/*
+ * Signals every rank except this one.  ORIEL_ENOTCONN, and no signal at all, if a rank is
+ * unreachable.
+ */
 ORIEL_DEV int oriel_signal_all(const struct oriel_window_dev *win, struct oriel_group g, int id,
 			       int op, uint64_t value);
 /*
- * Waits until "the word of (peer, id) <cmp> value" is true; cmp is ORIEL_EQ, _NE, _GT, _GE, _LT
- * or _LE.  Then the group sees all that the peer wrote before it signalled.  A deadline that
- * passes fails this call only.
+ * Waits until "the word of (peer, id) <cmp> value" is true; cmp is ORIEL_EQ, _NE, _GT, _GE, _LT or
+ * _LE.  Then the group sees everything that the peer wrote before it signalled.  A passed deadline
+ * fails only this call.
  */
 ORIEL_DEV int oriel_wait_signal_from(const struct oriel_window_dev *win, struct oriel_group g,
 				     int peer, int id, int cmp, uint64_t value);
 /*
  * Waits until the sum of id over all sources, this rank included, is at least `value`.  For ids
- * that use ORIEL_ADD.  A deadline that passes fails this call only.
+ * that use ORIEL_ADD.  A passed deadline fails only this call.
  */
 ORIEL_DEV int oriel_wait_signal(const struct oriel_window_dev *win, struct oriel_group g, int id,
 				uint64_t value);
 /*
- * The sum of id over all sources, and the word of one source, now.  They wait for nothing, and
- * one thread may call them alone.  That thread sees what the sources wrote before they signalled.
+ * The current sum of id over all sources, and the current word of one source.  They do not wait,
+ * and one thread may call them alone.  That thread sees what the sources wrote before they
+ * signalled.
  */
 ORIEL_DEV uint64_t oriel_read_signal(const struct oriel_window_dev *win, int id);
 ORIEL_DEV uint64_t oriel_read_signal_from(const struct oriel_window_dev *win, int peer, int id);
 /*
- * The receiver's side: later reads and waits of `id` count from what has arrived by now.  No word
- * is stored to, so a signal in flight is not lost.  Not for ids that use ORIEL_SET: there the
- * source sets 0.  One group at a time resets or advances an id.
+ * Called by the receiver.  Later reads and waits of `id` count from the present value.  The call
+ * stores to no word, so a signal in flight is not lost.  Not for ids that use ORIEL_SET: there the
+ * source sets 0.  Only one group at a time may reset or advance an id.
  */
 ORIEL_DEV int oriel_reset_signal(const struct oriel_window_dev *win, struct oriel_group g, int id);
 /*
- * Later reads and waits of `id` count from `value` further on: of the sum over all sources, or of
- * one source.  So a captured graph can wait for "one more" at each launch.
+ * Later reads and waits of `id` count from a base that is `value` higher.  The first call is for
+ * the sum over all sources, the second for one source.  So a captured graph can wait for "one more"
+ * at each launch.
  */
 ORIEL_DEV int oriel_signal_advance(const struct oriel_window_dev *win, struct oriel_group g, int id,
 				   uint64_t value);
@@ -206,9 +213,8 @@ ORIEL_DEV int oriel_signal_advance_from(const struct oriel_window_dev *win, stru
 /* ---- counters: completions of this rank's operations, per (peer, id) ------------------------- */
 
 /*
- * Waits until "the counter (peer, id) <cmp> value" is true.  The counter says how many operations
- * of this rank to the peer that named the id are complete.  A deadline that passes fails this
- * call only.
+ * Waits until "the counter (peer, id) <cmp> value" is true.  The counter counts the complete
+ * operations of this rank to the peer that named the id.  A passed deadline fails only this call.
  */
 ORIEL_DEV int oriel_wait_counter(const struct oriel_window_dev *win, struct oriel_group g, int peer,
 				 int id, int cmp, uint64_t value);
@@ -216,11 +222,11 @@ ORIEL_DEV int oriel_wait_counter(const struct oriel_window_dev *win, struct orie
 ORIEL_DEV int oriel_wait_counter_all(const struct oriel_window_dev *win, struct oriel_group g,
 				     int id, uint64_t value);
 /*
- * The counter's value now.  It waits for nothing, and one thread may call it alone.  Sources of
- * the operations it has counted may be written again.
+ * The current value of the counter.  The call does not wait, and one thread may make it alone.
+ * Sources of the counted operations may be written again.
  */
 ORIEL_DEV uint64_t oriel_read_counter(const struct oriel_window_dev *win, int peer, int id);
-/* Later reads and waits of the counter count from its value now.  One group at a time. */
+/* Later reads and waits of the counter count from its present value.  One group at a time. */
 ORIEL_DEV int oriel_reset_counter(const struct oriel_window_dev *win, struct oriel_group g,
 				  int peer, int id);
 
@@ -228,44 +234,47 @@ ORIEL_DEV int oriel_reset_counter(const struct oriel_window_dev *win, struct ori
 
 /*
  * Later operations of the block to `peer` take effect after its earlier ones, gets included.  The
- * call does not wait until they have.
+ * call itself does not wait for them.
  */
 ORIEL_DEV int oriel_fence(const struct oriel_window_dev *win, struct oriel_group g, int peer);
 /*
- * Waits until the block's operations to `peer`, or to all peers, are complete and delivered.
- * Other blocks' operations are not waited for.
+ * Waits until the block's operations to `peer`, or to all peers, are complete and delivered.  It
+ * does not wait for operations of other blocks.
  */
 ORIEL_DEV int oriel_flush(const struct oriel_window_dev *win, struct oriel_group g, int peer);
 ORIEL_DEV int oriel_flush_all(const struct oriel_window_dev *win, struct oriel_group g);
 /*
- * The ticket names all operations that the block has posted to `peer` so far.  oriel_wait_local
- * waits until these are complete: their sources may be written, and gets have arrived.
- * timeout_ns 0 is the comm's deadline.
+ * The ticket stands for all operations that the block has posted to `peer` so far.
+ * oriel_wait_local waits until these are complete: their sources may be written, and gets have
+ * arrived.  timeout_ns 0 is the comm's deadline.
  */
 ORIEL_DEV int oriel_take_ticket(const struct oriel_window_dev *win, struct oriel_group g, int peer,
 				struct oriel_ticket *ticket);
 ORIEL_DEV int oriel_wait_local(const struct oriel_window_dev *win, struct oriel_group g,
 			       const struct oriel_ticket *ticket, uint64_t timeout_ns);
 
-/* ---- barriers: one group of a rank at a time per id ------------------------------------------ */
+/* ---- barriers: per id, one group of a rank at a time ----------------------------------------- */
 
 /*
- * One group of every rank calls a barrier with the same id.  Ids are independent.  Many launches
- * may use one id, and so may barrier and barrier_peer, as long as both ends of every pair make
- * the same sequence of calls.  A deadline that passes here fails the window.
+ * One group of every rank calls a barrier with the same id.  Ids are independent.  An id may be
+ * used by many launches, and by both barrier and barrier_peer.  Both ranks of every pair must make
+ * the same sequence of calls on it.  A deadline that passes here fails the window.
  */
 
-/* Meets all ranks.  On return, what each peer's calling block had put to this rank is visible. */
+/*
+ * Barrier of all ranks.  On return, data that a peer's calling block had put to this rank is
+ * visible.
+ */
 ORIEL_DEV int oriel_barrier_arrive_wait(const struct oriel_window_dev *win, struct oriel_group g,
 					int id);
 /*
- * Flushes the block's operations to all peers, then meets all ranks.  On return, what any calling
- * block had put to any rank is visible there, also to third ranks.
+ * Flushes the block's operations to all peers, then meets all ranks.  On return, data that any
+ * calling block had put to any rank is visible there, also to third ranks.
  */
 ORIEL_DEV int oriel_barrier(const struct oriel_window_dev *win, struct oriel_group g, int id);
 /*
- * oriel_barrier() in two halves, for work in between: arrive flushes and tells all ranks, wait
- * waits until all ranks have arrived.
+ * oriel_barrier() in two halves, with room for other work between them.  The first flushes and
+ * tells all ranks.  The second waits until all ranks have arrived.
  */
 ORIEL_DEV int oriel_barrier_arrive(const struct oriel_window_dev *win, struct oriel_group g,
 				   int id);
@@ -274,20 +283,21 @@ ORIEL_DEV int oriel_barrier_wait(const struct oriel_window_dev *win, struct orie
 ORIEL_DEV int oriel_barrier_peer(const struct oriel_window_dev *win, struct oriel_group g, int peer,
 				 int id);
 /*
- * All blocks of this launch meet, on this rank alone.  After it every thread of the launch sees
- * what any of them wrote before.  `g` is a whole block.  `id` is one of the barriers' ids; two
- * launches that run at the same time need different ones.  Launches and graphs need no reset.
- * If a block returns without coming, the others pass their deadline, which fails the window.
+ * Barrier of all blocks of this launch, on this rank only.  After it, every thread of the launch
+ * sees what any of them wrote before.  `g` is a whole block.  `id` is one of the barriers' ids.
+ * Two launches that run at the same time need different ids.  No reset is needed between launches
+ * or in graphs.  If a block returns without calling it, the others reach their deadline, which
+ * fails the window.
  */
 ORIEL_DEV int oriel_grid_sync(const struct oriel_window_dev *win, struct oriel_group g, int id);
 
 /* ---- staged send and receive (window option `staging`) --------------------------------------- */
 
 /*
- * A message of `bytes` on one of the window's channels; src and dst are any memory of the device.
- * Both ends name the same channel and size (0 is a message too).  One group at a time uses a
- * (peer, channel, direction).  send returns when src may be written again, recv when dst holds
- * the message.  A deadline that passes, or sizes that differ, fail the window.
+ * Sends or receives a message of `bytes` on a channel of the window.  src and dst are any memory of
+ * the device.  Both ends use the same channel and size; the size may be 0.  Only one group at a
+ * time uses a (peer, channel, direction).  send returns when src may be written again, recv when
+ * dst holds the message.  A passed deadline, or different sizes, fail the window.
  */
 ORIEL_DEV int oriel_send(const struct oriel_window_dev *win, struct oriel_group g, int peer,
 			 int channel, const void *src, uint64_t bytes);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * oriel/first_call.h - the first call of a program tells the library the version of its headers.
+ * oriel/first_call.h - the first call of a program checks that headers and library fit.
  *
  * oriel.h includes this file last; programs need not read it.  Device code is compiled into the
- * program, so headers and library must agree about memory layouts.  Every program starts with one
- * of the calls below.  Each first compares the versions: ORIEL_EVERSION, and a line with both, if
- * they do not fit.  The functions of liboriel keep their names, for other languages and debuggers.
+ * program, so headers and library must agree on memory layouts.  Every program starts with one of
+ * the calls below.  Each of them first compares the versions.  If they do not fit, it returns
+ * ORIEL_EVERSION and logs both versions.  The functions of liboriel keep their names, for other
+ * languages and debuggers.
  */
 #ifndef ORIEL_FIRST_CALL_H
 #define ORIEL_FIRST_CALL_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * oriel/status.h - every status a call can return, host and device alike.
+ * oriel/status.h - every status that a host or device call can return.
  *
- * A status is an int: 0, or one of the negative values below.  The list is the
- * only place a status is defined; names and texts are made from it.
- * A value never changes its meaning and is never reused.
+ * A status is an int: 0, or one of the negative values below.  Statuses are defined only in this
+ * list; names and texts are generated from it.  A value never changes its meaning and is never
+ * reused.
  */
 #ifndef ORIEL_STATUS_H
 #define ORIEL_STATUS_H

@@ -2,13 +2,13 @@
 /*
  * kernels/alltoallv.c - the all-to-all-v kernel: one source for CPU blocks and CUDA.
  *
- * The work of a call is a list of items, one for each (peer, block of that peer); item i is done by
- * block i % nblocks, so any number of blocks does any number of items.  A block goes through three
- * phases, each over all its items: tell (words and small messages), send, receive.  It waits in the
- * second and third only, for what other ranks do in a phase before that, so no block needs another
- * one of its grid to run beside it.
+ * The work of a call is a list of items, one per (peer, block of that peer).  Block i % nblocks
+ * executes item i, so any number of blocks can execute any number of items.  A block goes through
+ * three phases, each over all its items: tell (words and small messages), send, receive.  It waits
+ * only in the second and third, and only for an earlier phase of other ranks.  So no block needs
+ * another block of its grid to run at the same time.
  *
- * alltoallv.h has the protocol, alltoallv_steps.h what is done about an item.  Compiled twice, as
+ * alltoallv.h has the protocol, alltoallv_steps.h the steps per item.  Compiled twice, as
  * window_ops.c is.
  *
  * Called by: oriel_alltoallv_exec() through the device's launch.
@@ -36,7 +36,7 @@ ORIEL_DEV int ori_a2a_step(const struct ori_a2a_args *a, struct oriel_group g, i
 	case ORI_A2A_GRANT:
 		return self || it->index ? 0 : ori_a2a_grant(a, g, parts, it, k);
 	case ORI_A2A_SEND:
-		/* with slots of its own a rank need not wait to copy to itself */
+		/* with fixed slots a rank need not wait to copy to itself */
 		if (self)
 			return ori_a2a_is_packed(a, parts) ?
 				       0 :
@@ -52,8 +52,8 @@ ORIEL_DEV int ori_a2a_step(const struct ori_a2a_args *a, struct oriel_group g, i
 }
 
 /*
- * A call that ended without its peers leaves ranks with different counts: the request becomes
- * unusable, here and there.  A comm that has failed says so itself.
+ * A call that ended without its peers leaves ranks with different counts.  So the request becomes
+ * unusable on this rank and on the others.  A failed comm reports its failure itself.
  */
 ORIEL_DEV_OUT void ori_a2a_give_up(const struct ori_a2a_args *a, int err)
 {
@@ -69,9 +69,9 @@ ORIEL_DEV_OUT void ori_a2a_give_up(const struct ori_a2a_args *a, int err)
 }
 
 /*
- * All phases, each over all items of the block.  With one item, as on a GPU, it is looked up once.
- * One call of each step only: inlined several times they take so many registers that threads spill
- * them.
+ * All phases, each over all items of the block.  A single item, as on a GPU, is looked up only
+ * once.  Each step is called in one place only: inlined several times, the steps need so many
+ * registers that threads spill them.
  */
 ORIEL_DEV int ori_a2a_phases(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 			     struct ori_a2a_item *it, int found, uint64_t k)
@@ -102,11 +102,11 @@ ORIEL_DEV int ori_a2a_phases(const struct ori_a2a_args *a, struct oriel_group g,
 ORIEL_DEV int ori_a2a_run(const struct ori_a2a_args *a, int parts)
 {
 	struct oriel_group g = oriel_group_block();
-	uint64_t k = ori_load_relaxed_sys(&a->state->calls); /* beside what find() loads */
+	uint64_t k = ori_load_relaxed_sys(&a->state->calls); /* together with the loads of find() */
 	struct ori_a2a_item it;
 	int found = ori_a2a_find(a, g, parts, g.block, &it), err;
 
-	/* one of the excess, of a peer that has fewer blocks */
+	/* a surplus block, of a peer that has fewer blocks */
 	if (!found && g.nblocks == (uint32_t)a->comm.nranks * a->most_blocks)
 		return 0;
 	err = ori_a2a_phases(a, g, parts, &it, found, k);

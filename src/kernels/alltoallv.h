@@ -4,20 +4,21 @@
  *
  * coll/alltoallv fills the struct and launches; kernels/alltoallv.c is the kernel.
  *
- * Call number k of a request (k counts from first_count).  Rank s tells rank d, in d's row for s:
- *   told[k & 1]    k + 1 in the upper 16 bits, below it how many elements s sends d in call k
- *                  (ORI_A2A_* below).  s is in the call, so its receive buffer is open to d
- *   came           (k + 1) << 16 when all of it is there: the blocks of a message add up to 1 << 16
- *   granted        packed: k + 1, and grant[k & 1] is the byte of s's receive buffer where the data
- *                  of d goes, or a refusal
- * Every rank does so for every peer in every call, zero bytes or not, so the counts of a pair never
- * depend on sizes or on how either end was tuned.  A queued peer's row has told[] and grant[] too;
- * told and came together are a signal that grows by two, granted is another one.
+ * In call number k of a request (k counts from first_count) rank s tells rank d, in d's row for s:
+ *   told[k & 1]    k + 1 in the upper 16 bits; below, how many elements s sends to d in call k
+ *                  (ORI_A2A_* below).  s has entered the call, so d may write its receive buffer
+ *   came           (k + 1) << 16 when all data is there: the blocks of a message add up to 1 << 16
+ *   granted        packed: k + 1; grant[k & 1] is the byte of s's receive buffer where d's data
+ *                  goes, or a refusal
+ * Every rank does so for every peer in every call, also for zero bytes.  So the counts of a pair
+ * never depend on sizes or on the plans of the two ranks.  A queued peer's row has told[] and
+ * grant[] too.  There told and came together are one signal that grows by two per call; granted is
+ * another signal.
  *
- * A message of up to `small` bytes goes into the row's inbox before it is told; the receiver copies
- * it out.  Rows have two inboxes, used in turn: a rank that writes one in call k+2 has seen what
- * the receiver told in call k+1, so the receiver has left call k and no longer reads it.  The same
- * holds for told[] and grant[], and so 16 bits of k are enough.
+ * A message of up to `small` bytes is put into the row's inbox before it is told; the receiver
+ * copies it out.  Rows have two inboxes, used in turn.  A rank that writes an inbox in call k+2 has
+ * seen what the receiver told in call k+1.  So the receiver has left call k and no longer reads
+ * that inbox.  The same holds for told[] and grant[], and so 16 bits of k are enough.
  */
 #ifndef ORI_KERNELS_ALLTOALLV_H
 #define ORI_KERNELS_ALLTOALLV_H
@@ -29,19 +30,19 @@
 #define ORI_A2A_SIGNALS 2
 
 /*
- * Of a block at most, whatever the plan says: an SM of an H200 copies 49 GB/s with 512 threads and
- * with 1024, which have half as many registers each and spill.
+ * The maximum per block, whatever the plan says.  An SM of an H200 copies 49 GB/s with 512 threads
+ * and with 1024.  With 1024, each thread has half as many registers and spills.
  */
 #define ORI_A2A_THREADS 512
 /*
- * What a GPU copies to a mapped peer, at least, before the next look at the failure words, whatever
- * the plan says: a block takes 20 us for 1 MiB, and 16 chunks instead of one cost 2 more.
+ * The minimum that a GPU copies to a mapped peer between two tests of the failure words, whatever
+ * the plan says.  A block takes 20 us for 1 MiB; 16 chunks instead of one cost 2 us more.
  */
 #define ORI_A2A_GPU_CHUNK (1u << 20)
 
 /*
- * The lower 48 bits of told: elements, with a bit that says they are in the inbox; or that there is
- * nothing.
+ * The lower 48 bits of told: the number of elements, with a bit that says they are in the inbox; or
+ * ORI_A2A_NOTHING.
  */
 #define ORI_A2A_TOLD_SHIFT 48
 #define ORI_A2A_TOLD_MASK ((1ull << ORI_A2A_TOLD_SHIFT) - 1)
@@ -52,7 +53,7 @@
 
 #define ORI_A2A_REFUSED (~0ull) /* grant[]: there is no room for this call */
 
-/* In the receiver's window, one for each source; two inboxes follow it.  Written by the source. */
+/* In the receiver's window, one per source; two inboxes follow it.  Written by the source. */
 struct ori_a2a_row {
 	uint64_t told[2];
 	uint64_t came;    /* mapped peers */
@@ -63,15 +64,15 @@ struct ori_a2a_row {
 
 /* This rank's own. */
 struct ori_a2a_state {
-	uint64_t calls;   /* k; moved by the last block that has read it */
+	uint64_t calls;   /* k; incremented by the last block that has read it */
 	uint64_t refused; /* 0, or a failure word: the first refused call since the host asked */
 	uint32_t left;    /* blocks that have read `calls` */
 	uint8_t pad[ORIEL_LINE_BYTES - 20];
 };
 
 /*
- * A kernel's argument travels with every launch, which takes time on a GPU that many ranks share.
- * So only what kernels need in every call is here; the rest of the window's handle is in device
+ * A kernel's argument is sent with every launch, which takes time on a GPU that many ranks share.
+ * So it holds only what kernels need in every call.  The rest of the window's handle is in device
  * memory.
  */
 #define ORI_A2A_INLINE_PEERS 8
@@ -81,9 +82,9 @@ struct ori_a2a_args {
 	const struct oriel_window_dev *win;
 	uint8_t *buffer; /* the window's, and so are these */
 	uint64_t *failure;
-	uint8_t *peers[ORI_A2A_INLINE_PEERS]; /* the windows of the first of them; NULL: queued */
+	uint8_t *peers[ORI_A2A_INLINE_PEERS]; /* windows of the first peers; NULL: queued */
 	struct oriel_source staging;          /* the request's send buffer */
-	const uint8_t *send;                  /* what offsets count from */
+	const uint8_t *send;                  /* base of the offsets */
 	const uint64_t *send_sizes, *send_offsets;
 	uint64_t *recv_sizes, *recv_offsets;
 	struct ori_a2a_state *state;
@@ -102,9 +103,9 @@ struct ori_a2a_args {
 	uint64_t staging_off; /* where `send` is in the send buffer */
 	uint64_t chunk[2];    /* ORI_PLAN_MAPPED, ORI_PLAN_QUEUED (alltoallv_plan.h) */
 	uint32_t blocks[2];   /* for each peer of that kind */
-	uint32_t most_blocks; /* the larger of those that are used */
+	uint32_t most_blocks; /* the larger of the two that are in use */
 	uint32_t small;       /* at most inbox_bytes */
-	uint32_t counted;     /* blocks of this launch that do not leave at once */
+	uint32_t counted;     /* blocks of this launch except surplus ones */
 	uint32_t synchronised;
 	uint32_t copy_in; /* `send` is not in the send buffer */
 	uint32_t early;   /* most messages will not be small */
@@ -118,7 +119,7 @@ static_assert(sizeof(struct ori_a2a_state) == ORIEL_LINE_BYTES, "layout");
 #ifndef ORIEL_KERNEL_IMAGE
 struct oriel_kernel;
 
-/* Three kernels that do the same, each without a trace of what its calls never have. */
+/* Three variants of the kernel.  Each leaves out the code for cases that its calls never have. */
 #define ORI_A2A_KERNEL_SLOTS 0  /* all peers mapped, a slot for each, a block for each item */
 #define ORI_A2A_KERNEL_MAPPED 1 /* all peers mapped */
 #define ORI_A2A_KERNEL_MIXED 2

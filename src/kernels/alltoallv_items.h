@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kernels/alltoallv_items.h - items of the all-to-all-v kernel: which peer and what share of its
- * message a block does, and the words by which ranks tell each other how far they are.
+ * kernels/alltoallv_items.h - items of the all-to-all-v kernel: which peer and which share of its
+ * message a block handles, and the words by which ranks report their progress.
  *
  * Included by: alltoallv_steps.h, alltoallv_packed.h.  Runs on all threads of a block, which get
  * the same answers.
@@ -14,24 +14,24 @@
 #include "alltoallv.h"
 #include "alltoallv_plan.h"
 
-/* What the calls of a kernel may have; known to the compiler. */
+/* Cases that a variant of the kernel supports; constants for the compiler. */
 #define ORI_A2A_QUEUED 1
 #define ORI_A2A_PACKED 2
 
-/* One item, and what its peer gets in this call; alike in all threads of the block. */
+/* One item, and what its peer gets in this call.  Equal in all threads of the block. */
 struct ori_a2a_item {
 	uint8_t *window; /* mapped: the peer's */
 	struct oriel_waiters *waiters;
 	int32_t peer;
 	uint32_t index, blocks; /* which block of the peer's */
 	uint32_t queued;
-	uint32_t refused;         /* this rank's sizes cannot be: nobody gets anything */
+	uint32_t refused;         /* this rank's sizes are invalid: no peer gets data */
 	uint64_t count;           /* elements of the whole message */
 	uint64_t bytes;           /* of them */
 	uint64_t src_off;         /* from `send` on */
 	uint64_t staged_off;      /* in the send buffer, for queued peers */
-	uint64_t told;            /* the leader's, and 0 before: what the peer told in this call */
-	struct ori_failures look; /* the leader's, at the failure words when the item was found */
+	uint64_t told;            /* the leader's; the peer's told word, 0 before it is read */
+	struct ori_failures look; /* the leader's: the failure words when the item was found */
 };
 
 ORIEL_DEV int ori_a2a_is_self(const struct ori_a2a_args *a, const struct ori_a2a_item *it)
@@ -72,25 +72,25 @@ ORIEL_DEV int ori_a2a_is_queued(const struct ori_a2a_args *a, int peer)
 }
 
 /*
- * One thread that posts to a queued peer as block `index` of that peer's.  What tells a peer
- * something always goes as block 0: then it is executed in the order of the calls, whatever block
- * posts it and however many there are, by one NIC.  Through lanes of their own the mark of a call
- * could come before that of the call before, whose size is not there.
+ * A group of one thread that posts to a queued peer as that peer's block `index`.  Posts that tell
+ * a peer something always go as block 0.  Then one NIC executes them in the order of the calls,
+ * whichever blocks post them.  On different lanes, the mark of a call could overtake the mark of
+ * the previous call, whose size would be missing.
  */
 ORIEL_DEV struct oriel_group ori_a2a_poster(int peer, uint32_t index)
 {
 	struct oriel_group one = oriel_group_thread();
 
-	one.block = (uint32_t)peer + index; /* not all peers by the first NIC */
+	one.block = (uint32_t)peer + index; /* spreads the peers over the NICs */
 	return one;
 }
 
 /* ---- sizes ---------------------------------------------------------------------------------- */
 
 /*
- * Looks through all sizes: are they possible, and what comes before this peer's?  Every warp of a
- * block does it for itself, its lanes sharing the ranks, so that no thread has to tell another.
- * The peer's own are asked for first: on a GPU all loads are then under way together.
+ * Reads all sizes: are they valid, and what is the sum before this peer's?  Every warp of a block
+ * does it for itself, and its lanes share the ranks, so that threads need not exchange results.
+ * The peer's own size is loaded first: on a GPU all loads then run together.
  */
 ORIEL_DEV void ori_a2a_check_sizes(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 				   struct ori_a2a_item *it)
@@ -143,7 +143,7 @@ ORIEL_DEV void ori_a2a_check_sizes(const struct ori_a2a_args *a, struct oriel_gr
 	it->bytes = it->count * a->elem_bytes;
 }
 
-/* What others do not have to wait for: who agrees on it later has it without a load then. */
+/* Loads the failure words early, so that a later agreement needs no load. */
 ORIEL_DEV struct ori_failures ori_a2a_failures_early(const struct ori_a2a_args *a,
 						     struct oriel_group g)
 {
@@ -152,13 +152,13 @@ ORIEL_DEV struct ori_failures ori_a2a_failures_early(const struct ori_a2a_args *
 	return oriel_group_is_leader(g) ? ori_failures_load(&a->comm, a->failure) : none;
 }
 
-/* Which item it is, before anything is loaded. */
+/* Finds which item it is, before anything is loaded. */
 ORIEL_DEV void ori_a2a_item(const struct ori_a2a_args *a, int parts, uint32_t n,
 			    struct ori_a2a_item *it)
 {
 	int nranks = a->comm.nranks;
 
-	/* from this rank on, so that not all begin with the same peer */
+	/* starts at this rank, so that ranks do not all begin with the same peer */
 	it->peer = a->comm.rank + (int)(n / a->most_blocks);
 	it->peer -= it->peer < nranks ? 0 : nranks;
 	it->index = n % a->most_blocks;
@@ -172,19 +172,19 @@ ORIEL_DEV void ori_a2a_item(const struct ori_a2a_args *a, int parts, uint32_t n,
 	it->told = 0;
 }
 
-/* 0: the item is none, its peer has fewer blocks. */
+/* Returns 0 if there is no such item, because its peer has fewer blocks. */
 ORIEL_DEV int ori_a2a_find(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 			   uint32_t n, struct ori_a2a_item *it)
 {
 	ori_a2a_item(a, parts, n, it);
 	if (parts & ORI_A2A_QUEUED && it->index >= it->blocks)
 		return 0;
-	it->look = ori_a2a_failures_early(a, g); /* beside the loads of sizes */
+	it->look = ori_a2a_failures_early(a, g); /* together with the loads of sizes */
 	ori_a2a_check_sizes(a, g, parts, it);
 	return 1;
 }
 
-/* This block's share: whole 16 bytes, the last block takes the rest. */
+/* This block's share: a multiple of 16 bytes; the last block takes the rest. */
 ORIEL_DEV uint64_t ori_a2a_slice(const struct ori_a2a_item *it, uint64_t *begin)
 {
 	/* a GPU divides 32 bits much faster than 64 */
@@ -203,20 +203,20 @@ ORIEL_DEV uint64_t ori_a2a_slice(const struct ori_a2a_item *it, uint64_t *begin)
 #define ORI_A2A_WAIT_CAME 1
 #define ORI_A2A_WAIT_GRANTED 2
 
-/* By one thread, after its group met: a mapped peer's word becomes `value`. */
+/* Called by one thread after its group met: sets a word of a mapped peer to `value`. */
 ORIEL_DEV void ori_a2a_store(const struct ori_a2a_item *it, uint64_t *word, uint64_t value)
 {
 	/*
-	 * [A2A1] release, system scope; partner [A2A4] in ori_a2a_wait(): with `told` the message
-	 * in the inbox, with `granted` the place in grant[].  Without it a peer could see this
-	 * call's word and copy the message, or take the place, of two calls before.
+	 * [A2A1] release, system scope; partner [A2A4] in ori_a2a_wait().  With `told` it publishes
+	 * the message in the inbox, with `granted` the place in grant[].  Without it a peer could
+	 * see this call's word, but copy the message, or use the place, of two calls before.
 	 */
 	ori_word_signal(word, ORIEL_SET, value, it->waiters);
 }
 
 /*
- * By one thread: until *word has come to s->want in its bits from `shift` on, which may wrap; *seen
- * is the word then.  As ori_word_wait().
+ * Called by one thread, as ori_word_wait(): waits until the bits of *word from `shift` on, which
+ * may wrap, reach s->want.  *seen is the word then.
  */
 ORIEL_DEV int ori_a2a_wait(struct ori_spin *s, const uint64_t *word, uint32_t shift, uint64_t *seen)
 {
@@ -239,7 +239,7 @@ ORIEL_DEV int ori_a2a_wait(struct ori_spin *s, const uint64_t *word, uint32_t sh
 	return err;
 }
 
-/* By the leader, of a mapped peer: until it has told, sent or granted in call k. */
+/* Called by the leader: waits until a mapped peer has told, sent or granted in call k. */
 ORIEL_DEV int ori_a2a_wait_mapped(const struct ori_a2a_args *a, int peer, int what, uint64_t k,
 				  uint64_t *seen)
 {
@@ -258,7 +258,7 @@ ORIEL_DEV int ori_a2a_wait_mapped(const struct ori_a2a_args *a, int peer, int wh
 	return ori_a2a_wait(&s, word, shift, seen);
 }
 
-/* The whole group; *seen is the leader's alone, and of mapped peers. */
+/* Called by the whole group.  Only the leader gets *seen, and only for mapped peers. */
 ORIEL_DEV int ori_a2a_await(const struct ori_a2a_args *a, struct oriel_group g, int parts, int peer,
 			    int what, uint64_t k, uint64_t *seen)
 {
@@ -277,11 +277,11 @@ ORIEL_DEV int ori_a2a_await(const struct ori_a2a_args *a, struct oriel_group g, 
 		err = ori_group_agree(g, err);
 	}
 	if (err && oriel_group_is_leader(g))
-		(void)ori_fail_window(a->win, err, peer); /* names who did not come */
+		(void)ori_fail_window(a->win, err, peer); /* names the peer that is missing */
 	return err;
 }
 
-/* What a peer is told in call k. */
+/* The told word for a peer in call k. */
 ORIEL_DEV uint64_t ori_a2a_word(const struct ori_a2a_item *it, int whole, uint64_t k)
 {
 	uint64_t word = it->refused ? ORI_A2A_NOTHING :
@@ -291,20 +291,20 @@ ORIEL_DEV uint64_t ori_a2a_word(const struct ori_a2a_item *it, int whole, uint64
 	return word | (k + 1) << ORI_A2A_TOLD_SHIFT;
 }
 
-/* Elements of a message, of which that was told. */
+/* Number of elements in a told word. */
 ORIEL_DEV uint64_t ori_a2a_count_of(uint64_t word)
 {
 	word &= ORI_A2A_TOLD_MASK;
 	return word == ORI_A2A_NOTHING ? 0 : word & ~ORI_A2A_INLINE;
 }
 
-/* What `source` told in call k; after the wait for it. */
+/* The told word of `source` in call k; valid after the wait for it. */
 ORIEL_DEV uint64_t ori_a2a_told(const struct ori_a2a_args *a, int source, uint64_t k)
 {
 	return ori_load_relaxed_sys(&ori_a2a_row(a, a->buffer, source)->told[k & 1u]);
 }
 
-/* Kept until the host asks.  acq_rel, without a partner: the word is the whole message. */
+/* Kept until the host asks.  acq_rel without a partner: no other data depends on the word. */
 ORIEL_DEV void ori_a2a_refusal(const struct ori_a2a_args *a, struct oriel_group g, int rank)
 {
 	if (oriel_group_is_leader(g))

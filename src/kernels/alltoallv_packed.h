@@ -2,7 +2,8 @@
 /*
  * kernels/alltoallv_packed.h - a packed receive buffer: where the data of each rank goes in it.
  *
- * Only the receiver knows, once all ranks have told it what they send; it grants each its place.
+ * Only the receiver knows this, after all ranks have told it their sizes.  It grants each rank its
+ * place.
  *
  * Included by: alltoallv_steps.h.  Runs on all threads of a block.
  */
@@ -12,8 +13,8 @@
 #include "alltoallv_items.h"
 
 /*
- * Waits until all ranks have told, and adds up: at which element of this rank's receive buffer the
- * data of `peer` begins, or ORI_A2A_REFUSED when there is no room for all of it.
+ * Waits until all ranks have told, and adds up their sizes.  *place is the element of this rank's
+ * receive buffer where the data of `peer` begins, or ORI_A2A_REFUSED if there is not enough room.
  */
 ORIEL_DEV_OUT int ori_a2a_place(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 				int peer, uint64_t k, uint64_t *place)
@@ -38,12 +39,12 @@ ORIEL_DEV_OUT int ori_a2a_place(const struct ori_a2a_args *a, struct oriel_group
 			break;
 		sum += count;
 	}
-	/* nobody leaves the loop before the others: sums are of the same words */
+	/* no thread leaves the loop early, so all sums are over the same words */
 	*place = sum == ORI_A2A_REFUSED ? ORI_A2A_REFUSED : mine;
 	return err;
 }
 
-/* Block 0 of a peer: where its data goes, or that there is no room in this call. */
+/* Called by block 0 of a peer: tells the peer where its data goes, or that there is no room. */
 ORIEL_DEV_OUT int ori_a2a_grant(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 				const struct ori_a2a_item *it, uint64_t k)
 {
@@ -68,13 +69,13 @@ ORIEL_DEV_OUT int ori_a2a_grant(const struct ori_a2a_args *a, struct oriel_group
 		}
 	}
 	/*
-	 * one place for all threads: on a GPU lanes of a warp that meet at two wait for each other
-	 * for ever
+	 * One call site for all threads: on a GPU, lanes of a warp that meet at two call sites
+	 * deadlock.
 	 */
 	return it->queued ? ori_group_agree(g, err) : err;
 }
 
-/* The whole group; what a peer has granted, or refused, this rank. */
+/* Called by the whole group: what a peer has granted, or refused, to this rank. */
 ORIEL_DEV int ori_a2a_granted(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 			      int peer, uint64_t k, uint64_t *place)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kernels/alltoallv_plan.h - the words of a plan: how an all-to-all-v is cut into blocks, threads
+ * kernels/alltoallv_plan.h - the plan of an all-to-all-v: how it is divided into blocks, threads
  * and chunks for each kind of peer.
  *
- * A plan is about speed alone: ranks that run by different plans still exchange correctly, and
- * every call may have another.  coll/tune makes plans, coll/alltoallv puts one into the kernel's
+ * A plan only affects speed.  Ranks with different plans still exchange correctly, and every call
+ * may use another plan.  coll/tune makes plans; coll/alltoallv copies one into the kernel's
  * argument.
  */
 #ifndef ORI_KERNELS_ALLTOALLV_PLAN_H
@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-/* Index of ori_a2a_plan.kind; self goes with the mapped peers. */
+/* Index of ori_a2a_plan.kind; self counts as a mapped peer. */
 #define ORI_PLAN_MAPPED 0
 #define ORI_PLAN_QUEUED 1
 #define ORI_PLAN_KINDS 2
@@ -26,8 +26,8 @@ struct ori_a2a_setting {
 struct ori_a2a_plan {
 	struct ori_a2a_setting kind[ORI_PLAN_KINDS];
 	uint32_t small;    /* bytes per peer up to which data carries its own mark; 0: never */
-	uint32_t uniform;  /* all peers are mapped: kind[ORI_PLAN_MAPPED] is all there is */
-	uint32_t cores;    /* CPU: blocks of this rank that find a core each, at least 1; CUDA: 0 */
+	uint32_t uniform;  /* all peers are mapped: only kind[ORI_PLAN_MAPPED] is used */
+	uint32_t cores;    /* CPU: blocks of this rank that get a core each, at least 1; CUDA: 0 */
 	uint32_t reserved; /* 0; plans are compared as bytes */
 };
 

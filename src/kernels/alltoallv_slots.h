@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kernels/alltoallv_slots.h - an all-to-all-v of mapped peers, a slot for each of them and a block
- * for each item: the calls that are all latency, step after step and without loops.
+ * kernels/alltoallv_slots.h - an all-to-all-v of mapped peers with a slot per peer and a block per
+ * item.  It serves calls where only latency counts: straight steps without loops.
  *
  * Included by: alltoallv.c.  Runs on all threads of a block.
  */
@@ -11,7 +11,7 @@
 #include "alltoallv_steps.h"
 
 #if ORIEL_ON_GPU
-/* What the other warps find out for the first one. */
+/* Results of the other warps for the first warp. */
 struct ori_a2a_found {
 	uint64_t k, count, src_off;
 	struct ori_failures look;
@@ -19,9 +19,9 @@ struct ori_a2a_found {
 };
 
 /*
- * By a block of several warps: the fence that begins the release of told, by the leader, goes on
- * while the other warps load what is told.  On an H200 they take 1 and 0.7 us, and one thread would
- * do one after the other.
+ * Called by a block of several warps.  The leader's fence, which begins the release of told, runs
+ * while the other warps load the sizes.  On an H200 these take 1 and 0.7 us; one thread would do
+ * them one after the other.
  */
 ORIEL_DEV uint64_t ori_a2a_find_beside(const struct ori_a2a_args *a, struct oriel_group g,
 				       struct ori_a2a_item *it)
@@ -34,7 +34,7 @@ ORIEL_DEV uint64_t ori_a2a_find_beside(const struct ori_a2a_args *a, struct orie
 		ori_release_begin(); /* the first half of [A2A2], see ori_a2a_tell() */
 	if (g.thread >= 32u) {
 		k = ori_load_relaxed_sys(&a->state->calls);
-		/* the block agrees on what all of its threads have seen */
+		/* the block agrees on what any of its threads has seen */
 		it->look = g.thread == 32u ? ori_failures_load(&a->comm, a->failure) : none;
 		ori_a2a_check_sizes(a, g, 0, it);
 	}
@@ -58,7 +58,7 @@ ORIEL_DEV uint64_t ori_a2a_find_beside(const struct ori_a2a_args *a, struct orie
 }
 #endif
 
-/* The call's number; *opened: the release of told has begun. */
+/* Returns the call's number.  *opened: the release of told has begun. */
 ORIEL_DEV uint64_t ori_a2a_find_slot(const struct ori_a2a_args *a, struct oriel_group g,
 				     struct ori_a2a_item *it, int *opened)
 {
@@ -76,7 +76,9 @@ ORIEL_DEV uint64_t ori_a2a_find_slot(const struct ori_a2a_args *a, struct oriel_
 	return k;
 }
 
-/* Every block of a peer, and of this rank itself: its share of a message that is not small. */
+/*
+ * Called by every block of a peer, self included: sends its share of a message that is not small.
+ */
 ORIEL_DEV int ori_a2a_send_slot(const struct ori_a2a_args *a, struct oriel_group g,
 				const struct ori_a2a_item *it, uint64_t k)
 {
@@ -109,7 +111,8 @@ ORIEL_DEV int ori_a2a_send_slot(const struct ori_a2a_args *a, struct oriel_group
 }
 
 /*
- * Block 0 of a peer; most often what is left then is to say what came, which the leader does alone.
+ * Called by block 0 of a peer.  Usually only the report of what came remains, which the leader does
+ * alone.
  */
 ORIEL_DEV int ori_a2a_receive_slot(const struct ori_a2a_args *a, struct oriel_group g,
 				   const struct ori_a2a_item *it, uint64_t k)
@@ -147,10 +150,10 @@ ORIEL_DEV int ori_a2a_run_slots(const struct ori_a2a_args *a, struct oriel_group
 		err = ori_a2a_send_slot(a, g, &it, k);
 	if (err)
 		return err;
-	/* a peer's other blocks have no part in a small message: they have not met yet */
+	/* a peer's other blocks have no part in a small message, so they have not met yet */
 	if (small && it.index)
 		(void)oriel_group_sync(g);
-	/* on a GPU the second warp counts, while the first one waits */
+	/* on a GPU the second warp counts while the first one waits */
 	if (g.thread == (ORIEL_ON_GPU && g.size > 32u ? 32u : 0))
 		ori_a2a_count(a, k);
 	return self || it.index ? 0 : ori_a2a_receive_slot(a, g, &it, k);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kernels/alltoallv_steps.h - the steps of an all-to-all-v: what a block does about one item in
- * each phase.
+ * kernels/alltoallv_steps.h - the steps of an all-to-all-v: what a block does with one item in each
+ * phase.
  *
  * A rank stores the words of mapped peers with release ([A2A1] to [A2A3]) after the data that they
- * announce; the peers read them with acquire ([A2A4]).  Words of queued peers are signals.
+ * announce.  The peers read them with acquire ([A2A4]).  Words of queued peers are signals.
  * alltoallv.h has the protocol.
  *
  * Included by: alltoallv.c, alltoallv_slots.h.  Runs on all threads of a block.
@@ -17,7 +17,10 @@
 
 /* ---- telling -------------------------------------------------------------------------------- */
 
-/* Of caller's memory, what a queued peer gets must first be where the engine may read. */
+/*
+ * Copies a queued peer's data from the caller's memory to the send buffer, where the engine may
+ * read it.
+ */
 ORIEL_DEV void ori_a2a_stage(const struct ori_a2a_args *a, struct oriel_group g,
 			     const struct ori_a2a_item *it, uint64_t begin, uint64_t bytes)
 {
@@ -27,8 +30,8 @@ ORIEL_DEV void ori_a2a_stage(const struct ori_a2a_args *a, struct oriel_group g,
 }
 
 /*
- * By one thread, as block 0: told[], if asked for, and the signal, after what that lane was given
- * before.
+ * Called by one thread, as block 0: posts told[], if asked for, and the signal, after all earlier
+ * posts of that lane.
  */
 ORIEL_DEV_OUT int ori_a2a_post_mark(const struct ori_a2a_args *a, const struct ori_a2a_item *it,
 				    uint64_t k, uint64_t word, uint64_t steps, int with_word)
@@ -64,33 +67,33 @@ ORIEL_DEV_OUT int ori_a2a_tell_queued(const struct ori_a2a_args *a, struct oriel
 }
 
 /*
- * Block 0 of a peer: that this rank is in the call, what it sends, and all of a small message.
- * opened: the first half of the release has been done.
+ * Called by block 0 of a peer: tells it that this rank is in the call and what it sends, with all
+ * data of a small message.  opened: the first half of the release is already done.
  */
 ORIEL_DEV int ori_a2a_tell(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 			   int opened, const struct ori_a2a_item *it, uint64_t k)
 {
-	int whole = ori_a2a_is_small(a, it); /* also of a call that is refused: no bytes */
+	int whole = ori_a2a_is_small(a, it); /* true for a refused call too: it has no bytes */
 	uint64_t word = ori_a2a_word(it, whole, k);
 	struct ori_a2a_row *row;
 	int err;
 
 	if (!whole && !ori_a2a_is_packed(a, parts) && !a->synchronised)
-		return 0; /* told when the data is there */
+		return 0; /* told later, with the data */
 	if (it->queued)
 		return ori_a2a_tell_queued(a, g, it, k, word, whole ? 2 : 1);
 	row = ori_a2a_row(a, it->window, a->comm.rank);
 	if (!whole) {
 		/*
-		 * the leader alone: it tells of nothing that others have done, and a failure is
-		 * found by its next wait
+		 * Only the leader: the word announces nothing that other threads did.  Its next
+		 * wait finds a failure.
 		 */
 		if (oriel_group_is_leader(g) && !ori_failures_any(it->look)) {
 			/*
 			 * [A2A2] release, system scope; partner [A2A4] in ori_a2a_wait().
-			 * Publishes that this rank has read what the last call brought: the peer
+			 * Publishes that this rank has read the data of the last call, so the peer
 			 * may write its receive buffer.  Without it the peer's data could overwrite
-			 * bytes that a kernel before this call still reads.
+			 * bytes that an earlier kernel still reads.
 			 */
 			if (!opened)
 				ori_release_begin();
@@ -104,7 +107,7 @@ ORIEL_DEV int ori_a2a_tell(const struct ori_a2a_args *a, struct oriel_group g, i
 	err = ori_group_agree_failures(g, it->look);
 	if (!err && oriel_group_is_leader(g)) {
 		ori_a2a_store(it, &row->told[k & 1u], word);
-		/* relaxed: nobody waits for it in this call */
+		/* relaxed: no rank waits for it in this call */
 		ori_store_relaxed_sys(&row->came, (k + 1) << ORI_A2A_CAME_SHIFT);
 	}
 	return err;
@@ -112,7 +115,7 @@ ORIEL_DEV int ori_a2a_tell(const struct ori_a2a_args *a, struct oriel_group g, i
 
 /* ---- sending -------------------------------------------------------------------------------- */
 
-/* What is copied to a mapped peer before the next look at the failure words. */
+/* Bytes to copy to a mapped peer between two tests of the failure words. */
 ORIEL_DEV uint64_t ori_a2a_mapped_chunk(const struct ori_a2a_args *a)
 {
 	uint64_t chunk = a->chunk[ORI_PLAN_MAPPED];
@@ -120,7 +123,7 @@ ORIEL_DEV uint64_t ori_a2a_mapped_chunk(const struct ori_a2a_args *a)
 	return ORIEL_ON_GPU && chunk < ORI_A2A_GPU_CHUNK ? ORI_A2A_GPU_CHUNK : chunk;
 }
 
-/* Chunk by chunk; a window that fails meanwhile ends it early. */
+/* Copies chunk by chunk.  A failure of the window ends the copy early. */
 ORIEL_DEV void ori_a2a_copy(const struct ori_a2a_args *a, struct oriel_group g, uint8_t *to,
 			    const uint8_t *from, uint64_t bytes)
 {
@@ -130,8 +133,8 @@ ORIEL_DEV void ori_a2a_copy(const struct ori_a2a_args *a, struct oriel_group g, 
 	while (bytes && !ori_failures_any(look)) {
 		piece = bytes < chunk ? bytes : chunk;
 		/*
-		 * on its way while the chunk is copied; the leader sees it too when the group
-		 * agrees
+		 * The load runs while the chunk is copied.  The leader sees the failure too when
+		 * the group agrees.
 		 */
 		if (bytes > piece)
 			look = ori_failures_load(&a->comm, a->failure);
@@ -143,8 +146,8 @@ ORIEL_DEV void ori_a2a_copy(const struct ori_a2a_args *a, struct oriel_group g, 
 }
 
 /*
- * One thread posts; block 0's lane keeps order, so only several blocks must be complete before they
- * meet.
+ * One thread posts.  The lane of block 0 keeps order, so a single block need not wait.  Several
+ * blocks must be complete before they meet.
  */
 ORIEL_DEV_OUT int ori_a2a_send_queued(const struct ori_a2a_args *a, struct oriel_group g,
 				      const struct ori_a2a_item *it, uint64_t dst_off)
@@ -169,15 +172,15 @@ ORIEL_DEV_OUT int ori_a2a_send_queued(const struct ori_a2a_args *a, struct oriel
 	return ori_group_agree(g, err);
 }
 
-/* By the leader, after its group met: am I the last block of this peer? */
+/* Called by the leader after its group met: is this the last block of the peer? */
 ORIEL_DEV int ori_a2a_arrive(const struct ori_a2a_args *a, const struct ori_a2a_item *it)
 {
 	if (it->blocks == 1)
 		return 1;
 	/*
 	 * [A2A5] acq_rel, device scope; its own partner.  Publishes a block's share of the message
-	 * to the block that comes last, which passes it on with [A2A3] or with a queue's mark.
-	 * Without it the peer could be told of a message whose other shares are not there yet.
+	 * to the last block, which passes it on with [A2A3] or with a queue's mark.  Without it the
+	 * peer could be told of a message whose other shares have not arrived.
 	 */
 	if (ori_fetch_add32_acq_rel(&a->arrived[it->peer], 1) + 1 != it->blocks)
 		return 0;
@@ -185,7 +188,10 @@ ORIEL_DEV int ori_a2a_arrive(const struct ori_a2a_args *a, const struct ori_a2a_
 	return 1;
 }
 
-/* Where this rank's data goes in the peer's window; waits until it may. */
+/*
+ * Finds where this rank's data goes in the peer's window.  Waits until the data may be written
+ * there.
+ */
 ORIEL_DEV int ori_a2a_target(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 			     struct ori_a2a_item *it, uint64_t k, uint64_t *off)
 {
@@ -202,7 +208,7 @@ ORIEL_DEV int ori_a2a_target(const struct ori_a2a_args *a, struct oriel_group g,
 	return err;
 }
 
-/* Has the peer no atomics for this GPU?  Where all have, nothing is loaded to know. */
+/* Does this GPU lack atomics on the peer?  If all peers have atomics, this needs no load. */
 ORIEL_DEV int ori_a2a_cannot_add(const struct ori_a2a_args *a, const struct ori_a2a_item *it)
 {
 	return a->comm.flags & ORIEL_PEER_NO_ATOMICS &&
@@ -210,8 +216,8 @@ ORIEL_DEV int ori_a2a_cannot_add(const struct ori_a2a_args *a, const struct ori_
 }
 
 /*
- * By the leader, after its group met: this block's share of a message is there, and with the last
- * one all of it.
+ * Called by the leader after its group met: announces this block's share of a message.  The message
+ * is complete with the last share.
  */
 ORIEL_DEV void ori_a2a_deliver(const struct ori_a2a_args *a, int parts,
 			       const struct ori_a2a_item *it, uint64_t k)
@@ -219,16 +225,16 @@ ORIEL_DEV void ori_a2a_deliver(const struct ori_a2a_args *a, int parts,
 	struct ori_a2a_row *row = ori_a2a_row(a, it->window, a->comm.rank);
 	uint64_t *came = ori_release_at(&row->came), whole = 1ull << ORI_A2A_CAME_SHIFT;
 
-	/* where the peer was not told before, it is now: relaxed, the release is the next line's */
+	/* tells the peer now, if not told before; relaxed: the release below publishes it */
 	if (it->index == 0 && !ori_a2a_is_packed(a, parts) && !a->synchronised)
 		ori_store_relaxed_sys(&row->told[k & 1u], ori_a2a_word(it, 0, k));
-	/* without atomics the last block speaks for all */
+	/* without atomics the last block announces the shares of all */
 	if (ori_a2a_cannot_add(a, it) && !ori_a2a_arrive(a, it))
 		return;
 	/*
 	 * [A2A3] release, system scope; partner [A2A4] in ori_a2a_wait().  Publishes this block's
 	 * share of the message in the peer's receive buffer, and `told`.  Without it the peer could
-	 * see that all has come and read bytes of the call before.
+	 * see that all data has come and read bytes of the previous call.
 	 */
 	ori_release_begin();
 	if (it->blocks == 1 || ori_a2a_cannot_add(a, it))
@@ -237,7 +243,7 @@ ORIEL_DEV void ori_a2a_deliver(const struct ori_a2a_args *a, int parts,
 		ori_publish(came, ORIEL_ADD, it->index ? 1 : whole - (it->blocks - 1), it->waiters);
 }
 
-/* The same to a queued peer, by the last block. */
+/* The same for a queued peer.  Called by the last block. */
 ORIEL_DEV_OUT int ori_a2a_deliver_queued(const struct ori_a2a_args *a, struct oriel_group g,
 					 int parts, const struct ori_a2a_item *it, uint64_t k)
 {
@@ -249,7 +255,7 @@ ORIEL_DEV_OUT int ori_a2a_deliver_queued(const struct ori_a2a_args *a, struct or
 	return ori_group_agree(g, err);
 }
 
-/* Every block of a peer: its share of a message that is not small. */
+/* Called by every block of a peer: sends its share of a message that is not small. */
 ORIEL_DEV int ori_a2a_send(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 			   struct ori_a2a_item *it, uint64_t k)
 {
@@ -266,8 +272,8 @@ ORIEL_DEV int ori_a2a_send(const struct ori_a2a_args *a, struct oriel_group g, i
 	}
 	bytes = ori_a2a_slice(it, &begin);
 	/*
-	 * on its way while data is copied; one of several chunks may end the copy early, which is
-	 * seen after it
+	 * The load runs while data is copied.  A failure between chunks may end the copy early; a
+	 * later test finds that failure.
 	 */
 	look = ori_a2a_failures_early(a, g);
 	if (off != ORI_A2A_REFUSED)
@@ -282,7 +288,9 @@ ORIEL_DEV int ori_a2a_send(const struct ori_a2a_args *a, struct oriel_group g, i
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
-/* By block 0 of a peer: what the caller learns about it.  place: as of ori_a2a_landing(). */
+/*
+ * Called by block 0 of a peer: writes the caller's results for it.  place: from ori_a2a_landing().
+ */
 ORIEL_DEV void ori_a2a_tell_caller(const struct ori_a2a_args *a, struct oriel_group g, int peer,
 				   uint64_t count, uint64_t place)
 {
@@ -294,7 +302,7 @@ ORIEL_DEV void ori_a2a_tell_caller(const struct ori_a2a_args *a, struct oriel_gr
 		a->recv_offsets[peer] = place;
 }
 
-/* At which element of this rank's receive buffer a source's data begins. */
+/* Finds the element of this rank's receive buffer where a source's data begins. */
 ORIEL_DEV int ori_a2a_landing(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 			      int peer, uint64_t k, uint64_t *place)
 {
@@ -322,7 +330,9 @@ ORIEL_DEV int ori_a2a_receive_self(const struct ori_a2a_args *a, struct oriel_gr
 	return oriel_group_sync(g);
 }
 
-/* By the leader, of a mapped peer: what it told, and all it sends is here. */
+/*
+ * Called by the leader: waits for the told word of a mapped peer, and until all its data is here.
+ */
 ORIEL_DEV int ori_a2a_wait_data(const struct ori_a2a_args *a, const struct ori_a2a_item *it,
 				uint64_t k, uint64_t *word)
 {
@@ -332,15 +342,15 @@ ORIEL_DEV int ori_a2a_wait_data(const struct ori_a2a_args *a, const struct ori_a
 	*word = it->told;
 	if (!*word)
 		err = ori_a2a_wait_mapped(a, it->peer, ORI_A2A_WAIT_TOLD, k, word);
-	/* nor is there anything to wait for when it sends nothing */
+	/* if the peer sends nothing, there is nothing to wait for either */
 	if (!err && !(*word & ORI_A2A_INLINE))
 		err = ori_a2a_wait_mapped(a, it->peer, ORI_A2A_WAIT_CAME, k, &came);
 	if (err)
-		(void)ori_fail_window(a->win, err, it->peer); /* names who did not come */
+		(void)ori_fail_window(a->win, err, it->peer); /* names the peer that is missing */
 	return err;
 }
 
-/* The whole group: what is left to do about a message of which `word` was told. */
+/* Called by the whole group: the remaining work for a message with told word `word`. */
 ORIEL_DEV void ori_a2a_take(const struct ori_a2a_args *a, struct oriel_group g,
 			    const struct ori_a2a_item *it, uint64_t k, uint64_t word,
 			    uint64_t place)
@@ -361,7 +371,10 @@ ORIEL_DEV void ori_a2a_take(const struct ori_a2a_args *a, struct oriel_group g,
 	ori_a2a_tell_caller(a, g, it->peer, count, place);
 }
 
-/* Block 0 of a peer: until its data is here, which for a small message means out of the inbox. */
+/*
+ * Called by block 0 of a peer: waits until its data is here.  A small message is also copied out of
+ * the inbox.
+ */
 ORIEL_DEV int ori_a2a_receive(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 			      const struct ori_a2a_item *it, uint64_t k)
 {
@@ -377,8 +390,8 @@ ORIEL_DEV int ori_a2a_receive(const struct ori_a2a_args *a, struct oriel_group g
 		err = ori_group_agree_value(g, err, &word);
 	}
 	/*
-	 * A small message waited for nothing; all the same this rank learns how the call went
-	 * there.
+	 * A small message did not wait for a grant.  This rank still must learn whether the peer
+	 * refused.
 	 */
 	if (!err && ori_a2a_is_packed(a, parts))
 		err = ori_a2a_granted(a, g, parts, it->peer, k, &place);
@@ -388,14 +401,17 @@ ORIEL_DEV int ori_a2a_receive(const struct ori_a2a_args *a, struct oriel_group g
 		return err;
 	ori_a2a_take(a, g, it, k, word, place);
 	if (it->queued) {
-		/* the send memory may be written again; all blocks that sent from it meet */
+		/*
+		 * after this the send memory may be written again; all blocks that sent from it
+		 * meet
+		 */
 		if (oriel_group_is_leader(g))
 			err = oriel_flush(a->win, ori_a2a_poster(it->peer, 0), it->peer);
 		return ori_group_agree(g, err);
 	}
 	/*
-	 * the wait looked at the failure words; that all threads are through is for the end of the
-	 * launch to say
+	 * The wait tested the failure words.  The end of the launch ensures that all threads have
+	 * finished.
 	 */
 	return 0;
 }
@@ -403,15 +419,15 @@ ORIEL_DEV int ori_a2a_receive(const struct ori_a2a_args *a, struct oriel_group g
 /* ---- counting ------------------------------------------------------------------------------- */
 
 /*
- * By one thread of every block, once all of its threads have read `calls`: the last one moves it.
- * A call that fails after that makes the request unusable anyway.
+ * Called by one thread of every block, after all its threads have read `calls`.  The last block
+ * increments it.  A call that fails after that makes the request unusable anyway.
  */
 ORIEL_DEV void ori_a2a_count(const struct ori_a2a_args *a, uint64_t calls)
 {
 	/*
-	 * [A2A6] acq_rel, device scope; its own partner.  Publishes that a block has read `calls`,
-	 * to the block that moves it.  Without it a slow block could read the number of the next
-	 * call.
+	 * [A2A6] acq_rel, device scope; its own partner.  Publishes that a block has read `calls`
+	 * to the block that increments it.  Without it a slow block could read the number of the
+	 * next call.
 	 */
 	if (a->counted > 1 && ori_fetch_add32_acq_rel(&a->state->left, 1) + 1 != a->counted)
 		return;

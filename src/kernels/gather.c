@@ -4,15 +4,17 @@
  * queues, and copy small blocks.
  *
  * Compiled twice: as C, which gives the kernel its name (and a body for the CPU), and by nvcc into
- * the library's image.  All but ORI_GATHER_ALL are one block of a warp.  What fails becomes the
- * failure of the request's words, which every later kernel of the request returns on.
+ * the library's image.  All except ORI_GATHER_ALL are one block of one warp.  An error becomes the
+ * failure of the request's words.  Every later kernel of the request then returns at once.
  *
- * Order: as in coll/allgather/run.c; copies that the stream makes lie between kernels, which end
- * after they have begun and begin after they have ended.
+ * Order: as in coll/allgather/run.c.  Copies of the stream run between kernels.  They start after
+ * the kernel before them ends, and end before the next kernel starts.
  */
 #include "gather.h"
 
-/* Until all n peers have reached `want` on that word; the lanes share them out. */
+/*
+ * Waits until all n peers have reached `want` on that word.  The lanes divide the peers among them.
+ */
 ORIEL_DEV int ori_gather_wait_all(const struct oriel_window_dev *w, struct oriel_group g,
 				  const int32_t *peers, int n, int id, uint64_t want)
 {
@@ -25,8 +27,8 @@ ORIEL_DEV int ori_gather_wait_all(const struct oriel_window_dev *w, struct oriel
 }
 
 /*
- * After the group met: mapped peers by the lanes, who share them out, or queued ones, by the
- * leader.
+ * Called after the group met.  The lanes divide mapped peers among them; the leader signals queued
+ * peers.
  */
 ORIEL_DEV int ori_gather_tell(const struct oriel_window_dev *w, struct oriel_group g,
 			      const int32_t *peers, int n, int id, int mapped)
@@ -38,7 +40,7 @@ ORIEL_DEV int ori_gather_tell(const struct oriel_window_dev *w, struct oriel_gro
 	return err;
 }
 
-/* By the leader: an item to all its flows, in pieces. */
+/* Called by the leader: sends an item to all its flows, in pieces. */
 ORIEL_DEV int ori_gather_send(const struct ori_gather_op *a, int item)
 {
 	const struct ori_gather_table *t = &a->plan;
@@ -57,7 +59,7 @@ ORIEL_DEV int ori_gather_send(const struct ori_gather_op *a, int item)
 	return err;
 }
 
-/* Until all pieces of an item are here. */
+/* Waits until all pieces of an item are here. */
 ORIEL_DEV int ori_gather_arrived(const struct ori_gather_op *a, struct oriel_group g, int item)
 {
 	const struct ori_gather_table *t = &a->plan;
@@ -79,7 +81,7 @@ ORIEL_DEV int ori_gather_step(const struct ori_gather_op *a, struct oriel_group 
 	return ori_group_agree(g, err);
 }
 
-/* After the group met: says READY to all ranks that will write here. */
+/* Called after the group met: signals READY to all ranks that will write here. */
 ORIEL_DEV int ori_gather_ready(const struct ori_gather_op *a, struct oriel_group g)
 {
 	int err = ori_gather_tell(&a->words, g, a->plan.mapped, a->plan.nmapped, ORI_GATHER_READY,
@@ -90,7 +92,7 @@ ORIEL_DEV int ori_gather_ready(const struct ori_gather_op *a, struct oriel_group
 				     0);
 }
 
-/* Queued peers may be written to, and get the own block. */
+/* Waits until queued peers may be written to, and sends them the own block. */
 ORIEL_DEV int ori_gather_start(const struct ori_gather_op *a, struct oriel_group g)
 {
 	int err = 0;
@@ -119,8 +121,8 @@ ORIEL_DEV int ori_gather_begin(const struct ori_gather_op *a, struct oriel_group
 }
 
 /*
- * The next exec counts from what this one was given; `local` LOCALs from each mapped peer.  By the
- * lanes.
+ * Called by the lanes: the next exec counts from the end of this one, with `local` LOCALs from each
+ * mapped peer.
  */
 ORIEL_DEV void ori_gather_advance_all(const struct ori_gather_op *a, struct oriel_group g,
 				      uint64_t local)
@@ -142,8 +144,8 @@ ORIEL_DEV void ori_gather_advance_all(const struct ori_gather_op *a, struct orie
 }
 
 /*
- * Everything has left; once all has come too, the exec is over.  told: mapped peers know already
- * that all they get from here is there.
+ * Everything has been sent.  When everything has also arrived, the exec ends.  told: mapped peers
+ * already know that all data from this rank is there.
  */
 ORIEL_DEV int ori_gather_finish(const struct ori_gather_op *a, struct oriel_group g, int told,
 				uint64_t local)
@@ -176,7 +178,7 @@ ORIEL_DEV int ori_gather_end(const struct ori_gather_op *a, struct oriel_group g
 
 /* ---- small blocks: copies too --------------------------------------------------------------- */
 
-/* Item n: a slice of the own block, to the mapped peer (or, the last, self) that is its. */
+/* Item n: stores a slice of the own block at its target, a mapped peer or self. */
 ORIEL_DEV int ori_gather_store(const struct ori_gather_op *a, struct oriel_group g, uint32_t n)
 {
 	const struct ori_gather_table *t = &a->plan;
@@ -204,7 +206,7 @@ ORIEL_DEV int ori_gather_store(const struct ori_gather_op *a, struct oriel_group
 	return ori_group_agree(g, err);
 }
 
-/* This block's items, however many blocks there are. */
+/* Stores this block's items, for any number of blocks. */
 ORIEL_DEV int ori_gather_share_out(const struct ori_gather_op *a, struct oriel_group g)
 {
 	uint32_t items = ((uint32_t)a->plan.nmapped + 1) * a->slices, n;
@@ -218,7 +220,7 @@ ORIEL_DEV int ori_gather_share_out(const struct ori_gather_op *a, struct oriel_g
 	return err;
 }
 
-/* A block that came from another node, to all of this one. */
+/* Forwards a block that came from another node to all ranks of this node. */
 ORIEL_DEV int ori_gather_relay(const struct ori_gather_op *a, struct oriel_group g, int item)
 {
 	const struct ori_gather_table *t = &a->plan;
@@ -238,9 +240,9 @@ ORIEL_DEV int ori_gather_is_last(const struct ori_gather_op *a, struct oriel_gro
 
 	(void)oriel_group_sync(g);
 	/*
-	 * [AGK1] acq_rel, device scope; its own partner.  Publishes what a block stored, and the
-	 * failure it may have noted, to the block that comes last.  Without it the last block could
-	 * tell peers of data that another block's stores have not yet brought there.
+	 * [AGK1] acq_rel, device scope; its own partner.  Publishes a block's stores, and its
+	 * failure if any, to the last block.  Without it the last block could tell peers of data
+	 * that other blocks' stores have not yet delivered.
 	 */
 	if (oriel_group_is_leader(g)) {
 		before = ori_fetch_add32_acq_rel(a->blocks_done, 1);
@@ -252,14 +254,14 @@ ORIEL_DEV int ori_gather_is_last(const struct ori_gather_op *a, struct oriel_gro
 }
 
 /*
- * Blocks share out the stores; the last of them to end does the rest.  A block that failed counts
- * too.
+ * The blocks divide the stores among them.  The last block to end does the rest.  A failed block
+ * counts too.
  */
 ORIEL_DEV int ori_gather_all(const struct ori_gather_op *a, struct oriel_group g)
 {
 	int err = ori_gather_share_out(a, g);
 
-	/* the last one finds a failure in the words, where it is put before the count */
+	/* the last block finds the failure in the words, because it is stored before the count */
 	if (err && oriel_group_is_leader(g))
 		ori_gather_give_up(&a->words, err, a->words.comm.rank);
 	if (!ori_gather_is_last(a, g))
@@ -267,11 +269,12 @@ ORIEL_DEV int ori_gather_all(const struct ori_gather_op *a, struct oriel_group g
 	err = ori_agree_window(&a->words, g);
 	if (!err)
 		err = ori_gather_start(a, g);
-	/* every mapped peer is ready: a block has written to each */
+	/* every mapped peer is ready, because a block has written to each */
 	for (int i = 1; i < a->plan.nitems && !err; i++)
 		err = ori_gather_relay(a, g, i);
 	/*
-	 * after the slices one more where blocks of other nodes were handed on, on all ranks alike
+	 * one LOCAL per slice, and one more if blocks of other nodes were forwarded; the same on
+	 * all ranks
 	 */
 	return err ? err : ori_gather_finish(a, g, !a->relay, a->slices + (a->relay != 0));
 }

@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * kernels/gather_node.c - a small all-gather among ranks that are all mapped peers of each other:
- * one kernel, and nothing in it that only queued peers need.
+ * one kernel, without the code for queued peers.
  *
- * The work is a list of items, one for each (rank, slice of the own block); item i is done by block
- * i % nblocks, so any number of blocks does any number of items, and ranks need not have the same
- * number of blocks.  A block says READY for all its items, then stores and says LOCAL for each,
- * then waits for what comes.  It waits for what other ranks do before they wait for the same, so
- * all that must run at once is the blocks of all grids.
+ * The work is a list of items, one per (rank, slice of the own block).  Block i % nblocks executes
+ * item i.  So any number of blocks can execute any number of items, and ranks may have different
+ * numbers of blocks.  A block first signals READY for all its items.  Then it stores each item and
+ * signals LOCAL for it.  Then it waits for the data of other ranks.  It waits only for steps that
+ * other ranks make before their own wait of that kind.  So it is enough that the blocks of all
+ * grids run at the same time.
  *
- * Every exec moves the bases of all mapped peers by the same amount, so a block reads two words for
- * all of them, before anything else.  The last block to have read them moves the bases.  On a GPU
- * the second warp does that, while the first one waits.
+ * Every exec moves the bases of all mapped peers by the same amount.  So a block first reads two
+ * words that serve for all of them.  The last block that has read them moves the bases.  On a GPU
+ * the second warp does that while the first one waits.
  *
  * Compiled twice, as gather.c is.  Launched by coll/allgather/stream.c.
  */
 #include "gather.h"
 
-/* What a block knows for all its items. */
+/* The bases that serve for all items of a block. */
 struct ori_gather_bases {
-	uint64_t ready, local; /* what the words had when this exec began */
+	uint64_t ready, local; /* values of the words at the start of this exec */
 };
 
 /*
- * Where item n goes: from the next rank on, so that not all begin with the same; the last is this
- * rank.
+ * The rank that gets item n.  Items start at the next rank, so that ranks do not all begin with the
+ * same one.  The last is this rank.
  */
 ORIEL_DEV int ori_gather_node_peer(const struct ori_gather_node_op *a, uint32_t n)
 {
@@ -34,11 +35,14 @@ ORIEL_DEV int ori_gather_node_peer(const struct ori_gather_node_op *a, uint32_t 
 	return (int)(peer < nranks ? peer : peer - nranks);
 }
 
-/* Bytes of item n's slice, 0 for one too many; slices begin on 16 bytes of the block. */
+/*
+ * Bytes of item n's slice; 0 for a surplus item.  Slices begin at multiples of 16 bytes of the
+ * block.
+ */
 ORIEL_DEV uint64_t ori_gather_node_slice(const struct ori_gather_node_op *a, uint32_t n,
 					 uint64_t *at)
 {
-	/* in 32 bits, which a GPU divides much faster: blocks of one kernel are small */
+	/* 32 bits, because a GPU divides them much faster; blocks of one kernel are small */
 	uint64_t cut = ((uint32_t)a->bytes + a->slices - 1) / a->slices;
 
 	cut = (cut + 15) & ~(uint64_t)15;
@@ -58,7 +62,7 @@ ORIEL_DEV uint64_t ori_gather_node_here(const struct ori_gather_node_op *a, int 
 	return (uint64_t)(uint32_t)peer * a->signal_stride + (uint32_t)id;
 }
 
-/* By the leader, after its group met. */
+/* Called by the leader after its group met. */
 ORIEL_DEV void ori_gather_node_tell(const struct ori_gather_node_op *a, int peer, int id)
 {
 	uint64_t *there = ori_gather_node_there(a, peer, id);
@@ -66,9 +70,9 @@ ORIEL_DEV void ori_gather_node_tell(const struct ori_gather_node_op *a, int peer
 
 	/*
 	 * [AGK3] release, system scope, in both ways of adding; partner [AGK4] in
-	 * ori_gather_node_wait().  LOCAL publishes the group's slice of this rank's block, READY
-	 * that this rank has read what the last exec brought.  Without it a peer could take bytes
-	 * of the exec before, or overwrite bytes that are still being read.
+	 * ori_gather_node_wait().  LOCAL publishes the group's slice of this rank's block.  READY
+	 * publishes that this rank has read the data of the last exec.  Without it a peer could
+	 * read bytes of the previous exec, or overwrite bytes that are still being read.
 	 */
 	if (a->signal_turns && a->peers[peer].flags & ORIEL_PEER_NO_ATOMICS)
 		ori_add_in_turn(&a->comm, a->failure, a->number,
@@ -78,7 +82,7 @@ ORIEL_DEV void ori_gather_node_tell(const struct ori_gather_node_op *a, int peer
 		ori_word_signal(there, ORIEL_ADD, 1, waiters);
 }
 
-/* By the leader: the first items, one a rank, say READY to it. */
+/* Called by the leader: the first items, one per rank, signal READY to that rank. */
 ORIEL_DEV void ori_gather_node_ready(const struct ori_gather_node_op *a, struct oriel_group g)
 {
 	uint32_t n;
@@ -87,7 +91,7 @@ ORIEL_DEV void ori_gather_node_ready(const struct ori_gather_node_op *a, struct 
 		ori_gather_node_tell(a, ori_gather_node_peer(a, n), ORI_GATHER_READY);
 }
 
-/* By the leader. */
+/* Called by the leader. */
 ORIEL_DEV void ori_gather_node_bases(const struct ori_gather_node_op *a, struct ori_gather_bases *b)
 {
 	int peer = ori_gather_node_peer(a, 0);
@@ -98,7 +102,7 @@ ORIEL_DEV void ori_gather_node_bases(const struct ori_gather_node_op *a, struct 
 		&a->signal_base[ori_gather_node_here(a, peer, ORI_GATHER_LOCAL)]);
 }
 
-/* By the leader: until the word of `peer` is `want` over its base. */
+/* Called by the leader: waits until the word of `peer` is `want` above its base. */
 ORIEL_DEV int ori_gather_node_wait(const struct ori_gather_node_op *a, int peer, int id,
 				   uint64_t base, uint64_t want)
 {
@@ -142,8 +146,8 @@ ORIEL_DEV void ori_gather_node_move(const struct ori_gather_node_op *a, int peer
 }
 
 /*
- * Once the leader has read the bases and the group has met; `lane` is one of `lanes` that do this:
- * where this block is the last to come here, the next exec counts from what has been waited for in
+ * Called after the leader has read the bases and the group has met, by `lanes` threads; `lane` is
+ * one of them.  If this is the last block, it moves the bases: the next exec counts from the end of
  * this one.
  */
 ORIEL_DEV void ori_gather_node_advance(const struct ori_gather_node_op *a, struct oriel_group g,
@@ -153,9 +157,9 @@ ORIEL_DEV void ori_gather_node_advance(const struct ori_gather_node_op *a, struc
 	uint32_t i;
 
 	/*
-	 * [AGK2] acq_rel, device scope; its own partner.  Publishes that a block has read the
-	 * bases, to the block that moves them.  Without it a slow block could read bases of the
-	 * next exec, and wait for signals that only that one brings.
+	 * [AGK2] acq_rel, device scope; its own partner.  Publishes that a block has read the bases
+	 * to the block that moves them.  Without it a slow block could read the bases of the next
+	 * exec, and wait for signals that only the next exec brings.
 	 */
 	if (lane == 0)
 		last = ori_fetch_add32_acq_rel(a->blocks_done, 1) + 1 == g.nblocks;
@@ -172,8 +176,8 @@ ORIEL_DEV void ori_gather_node_advance(const struct ori_gather_node_op *a, struc
 }
 
 /*
- * A grid has no more blocks than items: each has one, and so its threads have met when they have
- * done theirs.
+ * A grid has no more blocks than items.  So each block has an item, and its threads have met when
+ * that item is finished.
  */
 ORIEL_DEV int ori_gather_node_run(const struct ori_gather_node_op *a, struct oriel_group g)
 {
@@ -183,12 +187,12 @@ ORIEL_DEV int ori_gather_node_run(const struct ori_gather_node_op *a, struct ori
 	int err = 0;
 
 	if (oriel_group_is_leader(g)) {
-		/* first of all: the fence in it would wait for the loads of the other */
+		/* must come first: its fence would wait for the loads of the bases */
 		if (a->guarded)
 			ori_gather_node_ready(a, g);
 		ori_gather_node_bases(a, &b);
 	}
-	/* who waits for READY looks at the failure words there */
+	/* a wait for READY tests the failure words itself */
 	if (!a->guarded)
 		err = ori_agree_failure(&a->comm, a->failure, g);
 	for (n = g.block; n < items && !err; n += g.nblocks)
@@ -201,14 +205,14 @@ ORIEL_DEV int ori_gather_node_run(const struct ori_gather_node_op *a, struct ori
 	return err;
 }
 
-/* By the leader; see ori_gather_give_up(). */
+/* Called by the leader; see ori_gather_give_up(). */
 ORIEL_DEV_OUT void ori_gather_node_give_up(const struct ori_gather_node_op *a, int err)
 {
 	uint64_t failure = ORIEL_FAILURE(err, a->comm.rank);
 
-	/* acq_rel, without a partner: a failure word is the whole message */
+	/* acq_rel without a partner: no other data depends on a failure word */
 	(void)ori_compare_swap_acq_rel_sys(a->failure, 0, failure);
-	/* where the comm has failed everybody knows */
+	/* if the comm has failed, all ranks know already */
 	if (ori_load_relaxed_sys(a->comm.failure))
 		return;
 	for (int p = 0; p < a->comm.nranks; p++)
@@ -216,7 +220,7 @@ ORIEL_DEV_OUT void ori_gather_node_give_up(const struct ori_gather_node_op *a, i
 			ori_tell_failure(&a->peers[p], failure);
 }
 
-/* With the registers of blocks of 1024 threads two of 512 fit on an SM. */
+/* A register limit for blocks of 1024 threads lets two blocks of 512 fit on an SM. */
 #undef ORIEL_KERNEL_THREADS
 #define ORIEL_KERNEL_THREADS 1024
 ORIEL_KERNEL(ori_gather_node, struct ori_gather_node_op)

@@ -2,7 +2,7 @@
 /*
  * kernels/image.c - holds the fatbin that nvcc made of this folder, as bytes of the library.
  *
- * ORIEL_KERNELS_FATBIN is its path (src/CMakeLists.txt); not defined where there is no nvcc.
+ * kernels.cmake defines ORIEL_KERNELS_FATBIN as its path.  It is not defined without nvcc.
  */
 #include "image.h"
 

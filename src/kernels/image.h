@@ -5,9 +5,9 @@
 
 #include <stddef.h>
 
-/* A fatbin for the driver, or NULL: this build had no nvcc. */
+/* A fatbin for the driver, or NULL if this build had no nvcc. */
 const void *ori_kernels_image(size_t *bytes);
-/* What GPUs it is for, or why there is none; for listings. */
+/* The GPUs it is for, or why there is none; for listings. */
 const char *ori_kernels_text(void);
 
 #endif

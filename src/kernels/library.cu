@@ -2,7 +2,8 @@
 /*
  * kernels/library.cu - all kernels of the library in one translation unit, for nvcc --fatbin.
  *
- * ORIEL_KERNEL_IMAGE leaves out the host's half of each file; image.c takes the result into the library.
+ * ORIEL_KERNEL_IMAGE leaves out the host's half of each file.  image.c puts the result into the
+ * library.
  */
 #ifndef ORIEL_KERNEL_IMAGE
 #define ORIEL_KERNEL_IMAGE

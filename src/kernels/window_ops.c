@@ -3,8 +3,8 @@
  * kernels/window_ops.c - host-issued window operations as one kernel: see window_ops.h.
  *
  * Compiled twice: as C, which gives the kernel its name (and a body for the CPU), and by nvcc into
- * the library's image (image.c).  Puts are complete when the kernel ends, as for host-issued ones
- * on the CPU.
+ * the library's image (image.c).  Puts are complete when the kernel ends, as host-issued puts on
+ * the CPU are on return.
  */
 #include <oriel/device.h>
 
@@ -64,8 +64,8 @@ ORIEL_KERNEL(ori_window_ops, struct ori_window_op)
 	int err = ori_op_run(a, g);
 
 	/*
-	 * The first failure of the window stays.  acq_rel, without a partner: a failure word is the
-	 * whole message.
+	 * Keeps the first failure of the window.  acq_rel without a partner: no other data depends
+	 * on a failure word.
 	 */
 	if (err && oriel_group_is_leader(g))
 		(void)ori_compare_swap_acq_rel_sys(a->win.failure, 0,
@@ -88,7 +88,7 @@ int ori_window_op_threads(int code)
 		return 512;
 	case ORI_WINDOW_BARRIER:
 	case ORI_WINDOW_WAIT_SIGNAL:
-		return 32; /* the lanes of a warp look at the sources */
+		return 32; /* the lanes of a warp divide the sources among them */
 	default:
 		return 1;
 	}

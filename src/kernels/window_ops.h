@@ -3,8 +3,8 @@
  * kernels/window_ops.h - host-issued window operations as one kernel, for devices that are not the
  * host.
  *
- * window/ops.c fills the struct and launches the kernel on the caller's stream, one block.  An
- * error becomes the window's failure: nobody waits for the kernel's answer.
+ * window/ops.c fills the struct and launches the kernel on the caller's stream, with one block.
+ * Nobody waits for the kernel's status, so an error becomes the window's failure.
  */
 #ifndef ORI_KERNELS_WINDOW_OPS_H
 #define ORI_KERNELS_WINDOW_OPS_H
@@ -38,7 +38,7 @@ struct ori_window_op {
 #ifndef ORIEL_KERNEL_IMAGE
 struct oriel_kernel;
 const struct oriel_kernel *ori_window_op_kernel(void);
-/* Threads of the block that does it. */
+/* Number of threads of the block for that operation. */
 int ori_window_op_threads(int code);
 #endif
 

@@ -2,7 +2,7 @@
 /*
  * window/handle.c - fills a window's control memory, its table of peers and its device handle.
  *
- * No decisions here: pointers from offsets.
+ * It decides nothing: it only turns offsets into pointers.
  */
 #include <string.h>
 
@@ -13,13 +13,13 @@
 #include "../comm/sources.h"
 #include "window.h"
 
-/* A place in this rank's control memory: the device's half. */
+/* An address in this rank's control memory: the device's half. */
 static void *own(struct oriel_window *w, uint64_t offset)
 {
 	return ori_control_near(w->comm, w->control_offset + offset);
 }
 
-/* ... and the host's. */
+/* The same in the host's half. */
 static void *own_host(struct oriel_window *w, uint64_t offset)
 {
 	return ori_control_host(w->comm, w->control_offset + offset);
@@ -34,7 +34,7 @@ static void fill(struct oriel_window *w, uint64_t offset, uint64_t words, uint64
 }
 
 /*
- * The host half is fresh zeros.  Words are set there and mirrored to the device's half before any
+ * The host half starts as zeros.  Words are set there and copied to the device's half before any
  * peer knows of them.  A word set after the exchange could erase the first signal of a fast peer.
  */
 int ori_window_control_init(struct oriel_window *w, uint64_t generation)
@@ -45,7 +45,7 @@ int ori_window_control_init(struct oriel_window *w, uint64_t generation)
 	uint64_t n = (uint64_t)w->comm->nranks, first = o->first_count;
 	uint64_t channels = o->staging_slot_bytes ? n * o->staging_channels : 0;
 
-	/* where words of several NICs are summed, the first NIC's starts at `first` */
+	/* the words of several NICs are summed, so only the first NIC's word starts at `first` */
 	fill(w, l->signal_words, n * l->signal_stride, first);
 	fill(w, l->signal_base, n * l->signal_stride, first);
 	/* a counter is the sum over its lanes; the first lane's word starts at `first` */
@@ -65,16 +65,16 @@ int ori_window_control_init(struct oriel_window *w, uint64_t generation)
 	fill(w, l->staging_cursors, channels * ORI_STAGING_LINE_WORDS, first);
 	header->failure = 0;
 	/*
-	 * [WIN1] release, system scope; partner [CHECK1] in ori_check_live().
-	 * Publishes the words set above to a checked call that finds this generation.  Without it a
-	 * thread that got the handle by a relaxed store of the user's could find the window alive
-	 * beside words that are not set yet.
+	 * [WIN1] release, system scope; partner [CHECK1] in ori_check_live().  Publishes the words
+	 * set above to a checked call that finds this generation.  A user may pass the handle to a
+	 * thread by a relaxed store.  Without [WIN1] that thread could find the window alive but
+	 * read words that are not set yet.
 	 */
 	__atomic_store_n(&header->generation, generation, __ATOMIC_RELEASE);
 	return ori_control_mirror(w->comm, w->control_offset, l->bytes);
 }
 
-/* `control_offset` is the window's place in that rank's slab. */
+/* `control_offset` is the window's offset in that rank's slab. */
 void ori_window_peer_fill(struct oriel_window *w, int rank, uint64_t control_offset, void *buffer)
 {
 	const struct ori_window_layout *l = &w->layout;
@@ -98,7 +98,7 @@ void ori_window_peer_fill(struct oriel_window *w, int rank, uint64_t control_off
 			  row * ORI_STAGING_LINE_WORDS;
 }
 
-/* Offsets of this rank's rows in the peer's control memory, which is laid out like ours. */
+/* Offsets of this rank's rows in the peer's control memory, which has the same layout as ours. */
 void ori_window_link_fill(struct oriel_window *w, int rank, const uint32_t *control_key,
 			  const uint32_t *buffer_key, uint64_t buffer_address)
 {
@@ -157,7 +157,10 @@ static void build_arrays(struct oriel_window *w, struct oriel_window_dev *d)
 	memcpy(d->control_key, w->control_key, sizeof(d->control_key));
 }
 
-/* The tables of peers where kernels read them; links first, since peers name them. */
+/*
+ * Copies the tables of peers to where kernels read them.  Links come first, since peers point to
+ * them.
+ */
 static int publish_peers(struct oriel_window *w, struct oriel_window_dev *d)
 {
 	uint64_t n = (uint64_t)w->comm->nranks;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * window/init.c - the usual case in two calls: a comm as the environment says, and its end with all
- * its windows.
+ * window/init.c - oriel_init() and oriel_finalize(): a comm from the environment, and its end with
+ * all its windows.
  *
- * Owns nothing: both calls are made of public ones.  Lies here because it knows windows.  Called by
- * users, on the rank's thread.
+ * It owns nothing: both functions are made of public calls.  It is in this folder because it uses
+ * windows.  Called by users, on the rank's thread.
  */
 #include "../comm/agree.h"
 #include "../comm/failure.h"
@@ -18,18 +18,18 @@ int oriel_init(struct oriel_comm **comm)
 
 	if (err)
 		return err;
-	/* A missing place for the comm is told to all ranks there. */
+	/* If `comm` is NULL, oriel_comm_create() reports that to all ranks. */
 	err = oriel_comm_create(boot, NULL, comm);
 	(void)oriel_boot_destroy(boot); /* the comm has a boot of its own; this cannot fail */
 	return err;
 }
 
-/* A rank with more than windows keeps all ranks from destroying any. */
+/* If a rank has other objects than windows, no rank destroys any window. */
 static int meet_to_finalize(struct oriel_comm *c)
 {
 	int others, status = ori_comm_settle(c);
 
-	ori_attachments_reap(c); /* requests that were kept for what is complete now */
+	ori_attachments_reap(c); /* frees requests whose pending work is now complete */
 	(void)ori_window_left(c, &others);
 	if (!status && others)
 		status = ori_fail(ORIEL_EBUSY,
@@ -39,7 +39,7 @@ static int meet_to_finalize(struct oriel_comm *c)
 	return ori_agree(c->boot, c->timeout_ns, ORI_CALL_FINALIZE, status, NULL, NULL, 0);
 }
 
-/* Windows are made by all ranks in one order, so the newest is the same one everywhere. */
+/* All ranks create windows in the same order, so the newest is the same on all ranks. */
 static int destroy_windows(struct oriel_comm *c)
 {
 	struct oriel_window *w;
@@ -64,8 +64,8 @@ int oriel_finalize(struct oriel_comm *c)
 		if (!err)
 			err = destroy_windows(c);
 		if (err == ORIEL_EBUSY)
-			return err; /* on all ranks: the comm lives on */
-		/* As in oriel_comm_destroy(): it goes, and ranks that did not come are told. */
+			return err; /* the same on all ranks: the comm stays usable */
+		/* As in oriel_comm_destroy(): the comm is destroyed, and absent ranks are told. */
 		if (err)
 			ori_comm_fail_all(c, err, ori_last_error_text());
 	}

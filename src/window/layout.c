@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * window/layout.c - what a window's options may be, and where its arrays lie in control memory.
+ * window/layout.c - checks a window's options, and places its arrays in control memory.
  *
- * Pure functions.  Rows that different ranks write start on lines of their own, so that two sources
- * never pull one line back and forth.
+ * Pure functions.  Rows that different ranks write start on separate cache lines, so that two
+ * sources never compete for one line.
  */
 #include <oriel/device.h>
 
@@ -30,7 +30,7 @@ static int check_staging(const struct oriel_window_options *o)
 				"oriel_window_create: staging_slot_bytes %llu is not a multiple of "
 				"16 up to 1 GiB",
 				(unsigned long long)o->staging_slot_bytes);
-	/* A power of two: the slot is the count modulo the depth, also where the count wraps. */
+	/* A power of two: the slot is the count modulo the depth, even when the count wraps. */
 	if (!o->staging_depth || (o->staging_depth & (o->staging_depth - 1)) ||
 	    o->staging_depth > 1024)
 		return ori_fail(ORIEL_EINVAL,
@@ -40,7 +40,7 @@ static int check_staging(const struct oriel_window_options *o)
 	if (!o->staging_channels || o->staging_channels > 1024)
 		return ori_fail(ORIEL_ERANGE, "oriel_window_create: staging_channels %u, 1 to 1024",
 				o->staging_channels);
-	/* Their product, for every peer, must not pass the end of 64 bits. */
+	/* Their product over all peers must fit in 64 bits. */
 	if (o->staging_slot_bytes * o->staging_depth * o->staging_channels > STAGING_MAX)
 		return ori_fail(ORIEL_ERANGE,
 				"oriel_window_create: %u channels of %u slots of %llu bytes for "
@@ -124,7 +124,7 @@ void ori_window_layout(const struct oriel_window_options *o, int nranks, uint32_
 	l->counter_stride = row_words(o->counters);
 	l->barrier_stride = row_words(o->barriers);
 	l->header = place(&end, sizeof(struct ori_window_header) / 8);
-	/* A lane's NIC adds to words of its own: device/check.h. */
+	/* Each NIC adds only to its own words: see ori_signal_plane() in device/handle.h. */
 	l->word_nics = nics < lanes ? nics : lanes;
 	if (!l->word_nics)
 		l->word_nics = 1;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * window/ops.c - what host code does with a window.
+ * window/ops.c - operations of host code on a window.
  *
- * On the CPU a host-issued operation is the device call, made by a group of one on the caller's
- * thread with the checked handle.  On a separate device it is a kernel of one block on the caller's
- * stream (kernels/window_ops.c).  There the arguments are tested here, and an error of the kernel
- * becomes the window's failure.  Any thread; two may use one window at once.
+ * On the CPU a host-issued operation is the device call itself.  A group of one makes it on the
+ * caller's thread, with the checked handle.  On a separate device it is a kernel of one block on
+ * the caller's stream (kernels/window_ops.c).  Then the arguments are tested here, and an error of
+ * the kernel becomes the window's failure.  Any thread may call; two threads may use one window at
+ * the same time.
  */
 #include <string.h>
 
@@ -18,7 +19,10 @@
 #include "../kernels/window_ops.h"
 #include "window.h"
 
-/* The window's failure word; 0 if the device copies no more: the comm has failed and says why. */
+/*
+ * The window's failure word.  0 if the device cannot copy any more: then the comm has failed and
+ * says why.
+ */
 static uint64_t failure_word(struct oriel_window *w)
 {
 	uint64_t failure;
@@ -40,7 +44,10 @@ static int window_failed(struct oriel_window *w)
 	return ori_fail_silent(ORIEL_FAILURE_STATUS(failure), "%s has failed: %s", name, text);
 }
 
-/* The first rank that had no queues when the window was made; for calls to one peer, that one. */
+/*
+ * Reports the first rank that had no queues when the window was created.  Calls to one peer report
+ * that peer.
+ */
 static int not_connected(struct oriel_window *w, const char *call, int peer)
 {
 	int r = peer;
@@ -54,7 +61,7 @@ static int not_connected(struct oriel_window *w, const char *call, int peer)
 			call, w->number, r);
 }
 
-/* One host-issued operation: its name, its peer (-1: several), the texts before it. */
+/* One host-issued operation: its name, its peer (-1: several), and the error texts before it. */
 struct host_op {
 	struct oriel_window *window;
 	const char *call;
@@ -70,9 +77,8 @@ static struct host_op begin_op(struct oriel_window *w, const char *call, int pee
 }
 
 /*
- * Every status has a text as last error.  The operation may have been ended by another thread,
- * which has the text, or by device code, which has none.  An older text of this thread belongs to
- * something else.
+ * Gives every status a text as last error.  Another thread, which has the text, may have ended the
+ * operation, or device code, which has none.  An older text of this thread belongs to another call.
  */
 static int end_op(const struct host_op *op, int err)
 {
@@ -80,7 +86,7 @@ static int end_op(const struct host_op *op, int err)
 	int has_text = ori_last_error_count() != op->texts;
 	uint64_t failure;
 
-	/* the wait that gave up has logged what it waited for */
+	/* the wait that timed out has already logged what it waited for */
 	if (!err || (has_text && err == ORIEL_ETIMEDOUT))
 		return err;
 	failure = ori_comm_failure(w->comm);
@@ -122,7 +128,7 @@ int oriel_window_device(struct oriel_window *w, struct oriel_window_dev *dev)
 	return 0;
 }
 
-/* Part of the window's own buffer, which stays as long as the window. */
+/* Is this part of the window's own buffer, which exists as long as the window? */
 static int is_own(const struct oriel_window *w, const void *ptr, size_t bytes)
 {
 	uintptr_t begin = (uintptr_t)ptr, base = (uintptr_t)w->buffer;
@@ -311,7 +317,7 @@ int oriel_window_reset_signals(struct oriel_window *w, void *stream)
 	return end_op(&op, err);
 }
 
-/* Complete on return, also on queued peers: the caller may reuse or free its source at once. */
+/* Complete on return, also for queued peers, so the caller may reuse or free its source at once. */
 static int end_put(const struct host_op *op, int status)
 {
 	if (!status)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * window/window.c - windows are made and ended here.
+ * window/window.c - creates and destroys windows.
  *
- * Creation is two rounds.  Before the first, each rank checks its options and sets up its buffer
- * and control memory, so that all is set before a peer knows of it.  In the first round ranks tell
- * their options and where their memory is.  Before the second, each rank maps its peers' buffers.
- * A rank that failed takes part in the round, and all ranks fail alike.
+ * Creation takes two rounds.  Before the first, each rank checks its options and sets up its buffer
+ * and control memory.  So everything is set before a peer knows of it.  In the first round ranks
+ * exchange their options and memory addresses.  Before the second, each rank maps its peers'
+ * buffers.  A rank that failed still takes part in the round, and all ranks fail alike.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ static void free_control(struct oriel_window *w)
 	(void)ori_control_store(c, &header->generation, 0);
 	ori_control_unpublish(c, w->near_peers, (uint64_t)c->nranks * sizeof(*w->peers));
 	ori_control_unpublish(c, w->near_links, (uint64_t)c->nranks * sizeof(*w->links));
-	/* After a failure a peer may still store here: the pages are not reused. */
+	/* After a failure a peer may still store here, so the pages are not reused. */
 	if (ori_comm_has_failed(c))
 		return;
 	c->device->ops->discard(c->device, &slab->allocation, w->control_offset,
@@ -63,7 +63,7 @@ static void free_control(struct oriel_window *w)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* Frees all there is of a window, also of one that was never finished; talks to nobody. */
+/* Frees everything of a window, also of an unfinished one.  Involves no other rank. */
 static void free_window(struct oriel_window *w)
 {
 	for (int r = 0; w->imports && w->links && r < w->comm->nranks; r++) {
@@ -114,7 +114,9 @@ static int name_window(const struct ori_child *child, int rank, uint32_t nic, ui
 	return 1;
 }
 
-/* Words of a separate device are not read: its driver may copy nothing while a kernel waits. */
+/*
+ * Does not read words of a separate device: its driver may be unable to copy while a kernel waits.
+ */
 static int signal_from(const struct ori_child *child, int number, int id, int rank, uint64_t *value)
 {
 	const struct oriel_window *w = (const struct oriel_window *)child;
@@ -161,7 +163,7 @@ struct oriel_window *ori_window_left(struct oriel_comm *c, int *others)
 			++*others;
 			continue;
 		}
-		/* relaxed: a count for a message; check_unused() decides */
+		/* relaxed: the count is only for a message; check_unused() decides */
 		*others += __atomic_load_n(&w->users, __ATOMIC_RELAXED);
 		if (!newest)
 			newest = w;
@@ -170,12 +172,12 @@ struct oriel_window *ori_window_left(struct oriel_comm *c, int *others)
 	return newest;
 }
 
-/* Nobody stands on it, and what was begun is complete. */
+/* Checks that nothing uses the window and that all started operations are complete. */
 static int check_unused(struct oriel_window *w)
 {
 	int users, err = ori_comm_settle(w->comm);
 
-	/* The comm's own stream is empty now, so requests that were kept for it can go. */
+	/* The comm's own stream is empty now, so requests kept for it can be freed. */
 	ori_attachments_reap(w->comm);
 	/*
 	 * [WIN2] acquire, process scope; partner: the release in let_go() of
@@ -191,8 +193,9 @@ static int check_unused(struct oriel_window *w)
 }
 
 /*
- * All ranks have come.  If they mean different windows, all windows stay: each rank would free
- * memory of a window that the others still use.  The same result on all ranks.
+ * Returns when all ranks have arrived, with the same result on all ranks.  If they pass different
+ * windows, all windows stay.  Otherwise each rank would free memory of a window that others still
+ * use.
  */
 static int meet_to_destroy(struct oriel_window *w, int *differ)
 {
@@ -228,8 +231,8 @@ int oriel_window_destroy(struct oriel_window *w)
 		return err;
 	c = w->comm;
 	/*
-	 * No rank's memory goes before every rank has stopped using it.  The comm's own stream is
-	 * waited for here; other streams are the caller's.  A failed comm does not wait for other
+	 * No rank frees memory before every rank has stopped using it.  This waits for the comm's
+	 * own stream; other streams are the caller's duty.  A failed comm does not wait for other
 	 * ranks.
 	 */
 	if (!ori_comm_failed(c))
@@ -237,8 +240,8 @@ int oriel_window_destroy(struct oriel_window *w)
 	else
 		(void)ori_comm_settle(c);
 	if (err == ORIEL_EBUSY || differ)
-		return err; /* on all ranks: the window lives on */
-	/* Ranks that did not come may still use theirs, and this one no longer takes part. */
+		return err; /* the same on all ranks: the window stays usable */
+	/* Absent ranks may still use their window, but this rank no longer takes part. */
 	if (err)
 		ori_comm_fail_all(c, err, ori_last_error_text());
 	ori_attachments_forget(c, w);
@@ -291,11 +294,14 @@ static int prepare_control(struct oriel_window *w)
 	if (err)
 		return err;
 	w->has_control = 1;
-	/* A number that no user's word is likely to hold: a stale handle may read reused memory. */
+	/*
+	 * A stale handle may read reused memory, so the number is one that no user's word is likely
+	 * to hold.
+	 */
 	return ori_window_control_init(w, (c->generation_seed ^ ((uint64_t)w->number << 1)) | 1);
 }
 
-/* Keys by which queued peers name this rank's memory. */
+/* Keys by which queued peers address this rank's memory. */
 static int register_memory(struct oriel_window *w, struct create_record *mine)
 {
 	struct ori_memory *slab = w->comm->slab_memory;
@@ -353,7 +359,7 @@ static int compare_options(const struct create_record *all, int nranks)
 	return 0;
 }
 
-/* Tells the engine of the memory that queues to the rank will name. */
+/* Tells the engine which memory the queues to the rank will address. */
 static int tell_engine(struct oriel_window *w, int rank, const struct create_record *theirs)
 {
 	int err = ori_peer_memory(w->comm, rank, theirs->control_key, &theirs->control_tell);
@@ -370,7 +376,7 @@ static int map_peers(struct oriel_window *w, const struct create_record *all)
 		void *buffer = NULL;
 
 		/*
-		 * Not connected when the window is made: its operations are refused
+		 * Not connected when the window is created: operations on it are refused
 		 * (ORIEL_PEER_NONE).
 		 */
 		if (c->peers[r].pair.kind == ORIEL_PEER_QUEUED && !ori_link_to(c, r))
@@ -398,7 +404,7 @@ static int map_peers(struct oriel_window *w, const struct create_record *all)
 	return err;
 }
 
-/* Each call takes one number, however it ends, so that ranks number their windows alike. */
+/* Each call takes one number, even if it fails, so that all ranks number their windows alike. */
 static int take_number(struct oriel_comm *c)
 {
 	int number;

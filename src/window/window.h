@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * window/window.h - the window and what its files share.
+ * window/window.h - the window, and declarations shared by the files of this folder.
  *
- * layout.c says where each array lies in a window's control memory, window.c makes and ends
- * windows, handle.c builds the device handle, ops.c issues operations from the host.
+ * layout.c places each array in a window's control memory.  window.c creates and destroys windows.
+ * handle.c builds the device handle.  ops.c issues operations from the host.
  */
 #ifndef ORI_WINDOW_H
 #define ORI_WINDOW_H
@@ -34,14 +34,17 @@ struct ori_window_layout {
 	uint32_t has_turns;
 };
 
-/* generation: by this rank's host code; 0 once destroyed.  failure: set once, by this rank. */
+/*
+ * generation: written by this rank's host code; 0 once destroyed.  failure: set once, by this rank
+ * or a peer.
+ */
 struct ori_window_header {
 	uint64_t generation;
 	uint64_t failure;
 };
 
 struct oriel_window {
-	struct ori_child child; /* first: the comm destroys through it */
+	struct ori_child child; /* must be first: the comm destroys through it */
 	struct oriel_comm *comm;
 	struct oriel_window_options options;
 	struct ori_window_layout layout;
@@ -51,27 +54,27 @@ struct oriel_window {
 	uint64_t control_offset;   /* in the slab */
 	int has_control;
 	struct oriel_window_peer *peers;     /* [nranks] */
-	struct oriel_window_link *links;     /* [nranks], those of queued peers used */
-	const void *near_peers, *near_links; /* the same where kernels read them */
+	struct oriel_window_link *links;     /* [nranks], used for queued peers only */
+	const void *near_peers, *near_links; /* copies that kernels read */
 	uint32_t control_key[ORIEL_NICS_MAX], buffer_key[ORIEL_NICS_MAX];
-	int registered;                   /* the keys are the engine's to take back */
+	int registered;                   /* the engine must release the keys */
 	struct ori_import **imports;      /* [nranks] of peers' buffers */
-	uint64_t *queued_ids;             /* [nranks] queued peers' buffers, as engines name them */
-	struct ori_registration *sources; /* taken by its user and not given back */
+	uint64_t *queued_ids;             /* [nranks] queued peers' buffers: ids of the engine */
+	struct ori_registration *sources; /* sources that the user has not released */
 	struct oriel_window_dev dev;      /* what the user gets */
 	struct oriel_window_dev host_dev; /* the same, always checked: for host-issued calls */
-	int users; /* atomic: requests and captured graphs that stand on it */
+	int users;                        /* atomic: requests and captured graphs that use it */
 };
 
-/* layout.c.  ORIEL_EINVAL or ORIEL_ERANGE, with a line, for options that cannot be. */
+/* layout.c.  Logs and returns ORIEL_EINVAL or ORIEL_ERANGE for invalid options. */
 int ori_window_options_take(const struct oriel_window_options *given,
 			    struct oriel_window_options *);
-/* lanes: 0 without queued peers, else the lanes to each; nics: that they are spread over. */
+/* lanes: per queued peer, 0 without queued peers; nics: number of NICs that the lanes use. */
 void ori_window_layout(const struct oriel_window_options *, int nranks, uint32_t lanes,
 		       uint32_t nics, struct ori_window_layout *);
-/* The same with turns at the end: where some GPU of the comm has no atomics on another's memory. */
+/* Adds turns at the end, for a comm where a GPU has no atomics on another GPU's memory. */
 void ori_window_layout_turns(int nranks, struct ori_window_layout *);
-/* Name of the first option that differs, NULL if windows can meet. */
+/* Name of the first option that differs; NULL if the options are compatible. */
 const char *ori_window_options_differ(const struct oriel_window_options *,
 				      const struct oriel_window_options *);
 
@@ -81,19 +84,19 @@ void ori_window_peer_fill(struct oriel_window *, int rank, uint64_t control_offs
 void ori_window_link_fill(struct oriel_window *, int rank, const uint32_t *control_key,
 			  const uint32_t *buffer_key, uint64_t buffer_address);
 int ori_window_handle_build(struct oriel_window *);
-/* Reports name the collective (ORI_USE_*) from now on.  Before the handle is handed out. */
+/* From now on reports name the collective (ORI_USE_*).  Call it before the handle is given out. */
 void ori_window_use_set(struct oriel_window *, int use);
 
-/* A user's window of the comm whose buffer has [ptr, ptr + bytes), or NULL; the one made last. */
+/* The newest user window of the comm whose buffer contains [ptr, ptr + bytes), or NULL. */
 struct oriel_window *ori_window_covering(struct oriel_comm *, const void *ptr, uint64_t bytes);
 
 /*
- * The user's newest window of the comm, or NULL.  *others: how many things of the user's keep it or
- * the comm from going: buffers, requests, captured graphs.
+ * The user's newest window of the comm, or NULL.  *others counts the user's objects that block its
+ * destruction or that of the comm: buffers, requests, captured graphs.
  */
 struct oriel_window *ori_window_left(struct oriel_comm *, int *others);
 
-/* A public entry's first line. */
+/* The first line of every public call. */
 int ori_window_check(struct oriel_window *, const char *call);
 
 #endif

@@ -2,13 +2,13 @@
 /*
  * oriel/coll/allgather.h - the persistent all-gather.
  *
- * A request is made once, on a window or on a registered buffer, and executed many times.  An exec
- * stores every rank's block of count * elem_bytes bytes, in rank order, in every rank's receive
- * memory.  Ranks exchange what they must know of each other when the request is made; an exec
- * exchanges data and signals only.
+ * A request is created once, on a window or on a registered buffer, and executed many times.  An
+ * exec stores every rank's block of count * elem_bytes bytes, in rank order, in every rank's
+ * receive memory.  Creation exchanges all information that the ranks need about each other.  An
+ * exec exchanges only data and signals.
  *
- * [C] marks a collective call, as in oriel/oriel.h.  An exec is collective too: all ranks give the
- * same count and elem_bytes.  A rank is not told of bad arguments of another rank.
+ * [C] marks a collective call, as in oriel/oriel.h.  An exec is collective too: all ranks pass the
+ * same count and elem_bytes.  A rank does not learn of bad arguments of another rank.
  */
 #ifndef ORIEL_COLL_ALLGATHER_H
 #define ORIEL_COLL_ALLGATHER_H
@@ -24,7 +24,7 @@ extern "C" {
 
 struct oriel_allgather_request; /* a request */
 
-/* How blocks get from node to node; inside a node it is always the broadcast of each to all. */
+/* How blocks move between nodes.  Inside a node every rank always broadcasts its blocks to all. */
 enum oriel_gather_algorithm {
 	ORIEL_GATHER_AUTO = 0,
 	ORIEL_GATHER_DIRECT = 1,   /* every rank puts its block to every rank of other nodes */
@@ -33,8 +33,8 @@ enum oriel_gather_algorithm {
 };
 
 /*
- * Leaves out the handshake that keeps a rank from writing into receive memory that its owner still
- * reads.  The caller must make sure that all ranks have read the last result before any rank calls.
+ * Leaves out the handshake that protects receive memory while its owner still reads it.  The caller
+ * must make sure that all ranks have read the last result before any rank makes the next call.
  */
 #define ORIEL_GATHER_UNGUARDED 1u
 
@@ -52,58 +52,62 @@ struct oriel_allgather_options {
 	}
 
 /*
- * 1: every rank can be reached, and this rank's GPU, if it has one, has the library's kernels and
- * room for them.  0: not; oriel_last_error() says why.  Negative: a status.  Local.
+ * Returns 1 if every rank can be reached and this rank's GPU, if any, has the library's kernels and
+ * room for them.  Returns 0 otherwise; oriel_last_error() says why.  Negative: a status.  Local.
  */
 int oriel_allgather_supported(struct oriel_comm *comm);
 
 /*
- * On a window of the comm.  options may be NULL.  The window cannot be destroyed before the
- * request. [C]
+ * Creates a request on a window of the comm.  options may be NULL.  The window cannot be destroyed
+ * before the request. [C]
  */
 int oriel_allgather_create(struct oriel_comm *comm, struct oriel_window *window,
 			   const struct oriel_allgather_options *options,
 			   struct oriel_allgather_request **request);
 /*
- * On a registered buffer with room for max_count elements per rank.  A buffer that was not
- * exchanged yet is exchanged here.  The request keeps a reference to the buffer. [C]
+ * Creates a request on a registered buffer with room for max_count elements per rank.  If the
+ * buffer is not exchanged yet, this call exchanges it.  The request keeps a reference to the
+ * buffer. [C]
  */
 int oriel_allgather_create_buffer(struct oriel_comm *comm, struct oriel_buffer *buffer,
-				uint64_t max_count, uint64_t elem_bytes,
-				const struct oriel_allgather_options *options,
-				struct oriel_allgather_request **request);
+				  uint64_t max_count, uint64_t elem_bytes,
+				  const struct oriel_allgather_options *options,
+				  struct oriel_allgather_request **request);
 /*
- * count is at most what the receive memory holds; count and elem_bytes may differ from call to
- * call.  sendbuf is any local memory outside the receive memory, or the place of the own block in
- * it (in place); NULL means in place.  CPU: complete on return.  CUDA: complete in the order of the
- * stream, which may be in capture; an error after the return is the status of later calls.
+ * count is limited by the receive memory.  count and elem_bytes may differ from call to call.
+ * sendbuf is any local memory outside the receive memory, or the place of the own block in it (in
+ * place).  NULL means in place.
+ *
+ * CPU: complete on return.  CUDA: complete in stream order; the stream may be in capture.  An error
+ * after the return is the status of later calls.
  */
 int oriel_allgather_exec(struct oriel_allgather_request *request, const void *sendbuf,
 			 uint64_t count, uint64_t elem_bytes, void *stream);
 /* The first failure, or 0. */
 int oriel_allgather_status(struct oriel_allgather_request *request);
 /*
- * Local.  Ranks may call it at any time between execs, in any order, also after oriel_comm_destroy.
- * Execs that are pending on a stream, and captured graphs, keep what they need.  The window cannot
- * be destroyed before them.
+ * Local.  Ranks may call it at any time between execs, in any order, also after
+ * oriel_comm_destroy.  Pending execs on a stream and captured graphs keep what they need.  The
+ * window cannot be destroyed before they end.
  */
 int oriel_allgather_destroy(struct oriel_allgather_request *request);
 
-/* Writes one line: which algorithm an exec of that size takes, and why.  It is cut off to fit. */
+/* Writes one line: which algorithm an exec of that size uses, and why.  The line is cut to fit. */
 int oriel_allgather_explain(struct oriel_allgather_request *request, uint64_t count,
 			    uint64_t elem_bytes, char *text, size_t bytes);
 
 /*
- * An all-gather without a request of the caller's.
+ * An all-gather for which the caller creates no request.
  *
  * If a window or an exchanged buffer of the comm covers recvbuf, the first call makes a request and
- * keeps it by offset and length; later calls execute it.  All ranks must then use recvbufs in the
- * same way; streams may differ.  If none does, the data goes through a window of the library's, and
- * a warning says so once.  On CUDA such calls follow each other in the order they are made, on
- * whatever streams.
+ * keeps it by offset and length.  Later calls execute it.  All ranks must then use recvbufs in the
+ * same way; streams may differ.  If nothing covers recvbuf, the data goes through a window of the
+ * library, and a warning says so once.  On CUDA such calls run in the order they are made, even on
+ * different streams.
  *
- * A call is captured into a graph on all ranks or on none; ranks that differ get ORIEL_EMISMATCH or
- * pass their deadline.  ORIEL_EBUSY on all ranks: too much is pending (docs/allgather.md). [C]
+ * A call is captured into a graph on all ranks or on none.  Otherwise ranks get ORIEL_EMISMATCH or
+ * pass their deadline.  ORIEL_EBUSY on all ranks: too many calls are pending (docs/allgather.md).
+ * [C]
  */
 int oriel_allgather(struct oriel_comm *comm, const void *sendbuf, void *recvbuf, uint64_t count,
 		    uint64_t elem_bytes, void *stream);

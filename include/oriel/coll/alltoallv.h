@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * oriel/coll/alltoallv.h - all-to-all-v: every rank sends a number of elements to every rank, and
- * each number may be different.
+ * oriel/coll/alltoallv.h - all-to-all-v: every rank sends elements to every rank.  The number of
+ * elements may differ for each pair of ranks.
  *
- * A request owns a receive buffer and a send buffer in device memory.  It is executed any number of
- * times.  Sizes lie in device memory and may differ for every peer and every call, zero included.
- * The host does not read them, so a call can be captured into a CUDA graph; the request must then
- * outlive the graph.  Statuses and [C] are those of oriel/oriel.h.
+ * A request owns a receive buffer and a send buffer in device memory.  It can be executed any
+ * number of times.  Sizes lie in device memory and may differ for every peer and every call; 0 is
+ * allowed.  The host does not read them, so a call can be captured into a CUDA graph.  The request
+ * must then outlive the graph.  Statuses and [C] are those of oriel/oriel.h.
  */
 #ifndef ORIEL_COLL_ALLTOALLV_H
 #define ORIEL_COLL_ALLTOALLV_H
@@ -22,40 +22,38 @@ struct oriel_comm;
 struct oriel_alltoallv_request;
 
 /*
- * The same on all ranks, except send_bytes and expect_bytes.  One of slot_bytes and recv_bytes is
- * 0.
+ * The same on all ranks, except send_bytes and expect_bytes.  Set exactly one of slot_bytes and
+ * recv_bytes; the other is 0.
  */
 struct oriel_alltoallv_options {
 	size_t size;
 	/*
-	 * Fixed slots: the most one rank sends another in a call.  Each source has a slot of its
-	 * own, which begins on 16 bytes and on a whole element.
+	 * Fixed slots: the maximum that one rank sends to another in a call.  Each source has its
+	 * own slot, which begins at a multiple of 16 bytes and of an element.
 	 */
 	uint64_t slot_bytes;
 	/*
-	 * Packed: the most a rank receives in a call from all sources together.  The data of the
-	 * sources lies in rank order, without gaps.
+	 * Packed: the maximum that a rank receives in a call from all sources together.  The data
+	 * of the sources lies in rank order, without gaps.
 	 */
 	uint64_t recv_bytes;
 	/*
-	 * The most a rank sends in a call, and how far its offsets may reach.  0: the size of the
-	 * receive buffer.
+	 * The maximum that a rank sends in a call, and the limit of its offsets.  0: the size of
+	 * the receive buffer.
 	 */
 	uint64_t send_bytes;
 	/* Bytes of an element.  All sizes and offsets of calls count elements. */
 	uint64_t elem_bytes;
 	/*
 	 * 1: data arrives only after the receiver has made its own call.  Until then it may read
-	 * the data of the call before.  0: no handshake, which is faster.  Data may arrive as soon
-	 * as its sender makes the call.  The program must make sure that no rank calls before all
-	 * ranks have read the data of the call before, for example by another exchange in between.
-	 * Fixed slots only; a packed request always has the handshake.
+	 * the data of the previous call.  0: no handshake, which is faster.  Data may arrive as
+	 * soon as its sender makes the call.  The program must make sure that no rank makes a call
+	 * before all ranks have read the previous data, for example by another exchange in
+	 * between.  Fixed slots only; a packed request always has the handshake.
 	 */
 	int32_t synchronised;
 	int32_t reserved; /* 0 */
-	/*
-	 * A hint for speed: the bytes that a call sends to the peer that gets most.  0: not known.
-	 */
+	/* A hint for speed: the bytes that a call sends to the peer that gets most.  0: unknown. */
 	uint64_t expect_bytes;
 	uint64_t first_count; /* where internal counts start: for tests of wrap-around */
 };
@@ -65,26 +63,28 @@ struct oriel_alltoallv_options {
 	}
 
 /*
- * One call.  Each array has one entry per rank and lies in device memory.  The call reads and
- * writes the arrays while it runs.
+ * The arguments of one call.  Each array has one entry per rank and lies in device memory.  The
+ * call reads and writes the arrays while it runs.
  */
 struct oriel_alltoallv_args {
 	size_t size;
 	/*
-	 * Where the data lies.  NULL: at the start of oriel_alltoallv_send_buffer().  An address in
-	 * that buffer is sent without a copy.  From other memory of the caller's, mapped peers are
-	 * served directly; data for queued peers is first copied into the send buffer.
+	 * The data to send.  NULL: the start of oriel_alltoallv_send_buffer().  Data in that buffer
+	 * is sent without a copy.  Other memory is sent to mapped peers directly; data for queued
+	 * peers is first copied into the send buffer.
 	 */
 	const void *send;
-	/* Elements for each rank. */
+	/* Number of elements for each rank. */
 	const uint64_t *send_sizes;
-	/* Elements from `send` on; NULL: one after the other in rank order. */
+	/* Offset of each rank's data from `send`, in elements; NULL: contiguous in rank order. */
 	const uint64_t *send_offsets;
-	/* Elements that came from each rank; NULL: not wanted. */
+	/* Output: number of elements from each rank; NULL: not wanted. */
 	uint64_t *recv_sizes;
-	/* Elements from the start of the receive buffer to where they lie; NULL: not wanted. */
+	/*
+	 * Output: offset of each rank's data in the receive buffer, in elements; NULL: not wanted.
+	 */
 	uint64_t *recv_offsets;
-	/* As in the options; 0: those of the request. */
+	/* As in the options; 0: the value of the request. */
 	uint64_t expect_bytes;
 };
 #define ORIEL_ALLTOALLV_ARGS_INIT                                                                  \
@@ -92,12 +92,12 @@ struct oriel_alltoallv_args {
 		sizeof(struct oriel_alltoallv_args), NULL, NULL, NULL, NULL, NULL, 0               \
 	}
 
-/* Makes missing queues to peers (a comm made with ORIEL_CONNECT_NONE has none). [C] */
+/* Creates missing queues to peers (a comm made with ORIEL_CONNECT_NONE has none). [C] */
 int oriel_alltoallv_create(struct oriel_comm *comm, const struct oriel_alltoallv_options *options,
 			   struct oriel_alltoallv_request **request);
 void *oriel_alltoallv_send_buffer(struct oriel_alltoallv_request *request);
 void *oriel_alltoallv_recv_buffer(struct oriel_alltoallv_request *request);
-/* Fixed slots: where the data of `rank` lands; NULL for a packed request. */
+/* Fixed slots: where the data of `rank` arrives; NULL for a packed request. */
 void *oriel_alltoallv_slot(struct oriel_alltoallv_request *request, int rank);
 /*
  * All ranks make the same calls, one at a time per request (CUDA: in the order of one stream).  A
@@ -111,14 +111,13 @@ void *oriel_alltoallv_slot(struct oriel_alltoallv_request *request, int rank);
 int oriel_alltoallv_exec(struct oriel_alltoallv_request *request,
 			 const struct oriel_alltoallv_args *args, void *stream);
 /*
- * The first failure of the request; else that of the first call refused since the last status; else
- * 0.
+ * The first failure of the request.  Without one: the error of the first call refused since the
+ * last oriel_alltoallv_status(), or 0.
  */
 int oriel_alltoallv_status(struct oriel_alltoallv_request *request);
 /*
- * Writes one line for people: the plan of a call that sends bytes_per_peer to the peer that gets
- * most, why it was chosen, and its expected time where that was measured.  A line that does not fit
- * is cut off.
+ * Writes one readable line: the plan of a call that sends bytes_per_peer to the peer that gets
+ * most, why it was chosen, and its expected time if measured.  A line that does not fit is cut.
  */
 int oriel_alltoallv_explain(struct oriel_alltoallv_request *request, uint64_t bytes_per_peer,
 			    char *text, size_t bytes);

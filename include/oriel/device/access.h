@@ -56,11 +56,11 @@ ORIEL_DEV void ori_store_relaxed_sys(uint64_t *word, uint64_t v)
 }
 
 /*
- * An acquire in two halves, for loops that wait: polls, then once ori_poll_end(), by the same
- * thread.  From sm_90 on the polls are relaxed and the end is a fence, which drops the L1 once
- * and not with every poll (a barrier of two ranks takes 1.09 instead of 1.17 us).  This is the
- * acquire pattern of the PTX memory model.  Elsewhere each poll is the acquire load: older GPUs
- * have no fence that only acquires, and ThreadSanitizer sees loads.
+ * An acquire in two halves, for wait loops: polls, then ori_poll_end() once, by the same thread.
+ * From sm_90 on the polls are relaxed and the end is a fence.  The L1 is then dropped once, not
+ * with every poll (a barrier of two ranks takes 1.09 instead of 1.17 us).  This is the acquire
+ * pattern of the PTX memory model.  Elsewhere each poll is the acquire load: older GPUs have no
+ * fence that only acquires, and ThreadSanitizer sees loads.
  */
 ORIEL_DEV uint64_t ori_poll_sys(const uint64_t *word)
 {
@@ -74,7 +74,7 @@ ORIEL_DEV void ori_poll_end(void)
 #endif
 }
 
-/* A test that runs kernels on the CPU may look at each atomic before it is made. */
+/* A test that runs kernels on the CPU may define this to observe each atomic before it is made. */
 #ifndef ORI_ATOMIC_LOOK
 #define ORI_ATOMIC_LOOK(word) ((void)0)
 #endif
@@ -91,9 +91,9 @@ ORIEL_DEV void ori_add_release_sys(uint64_t *word, uint64_t v)
 }
 
 /*
- * A release in two halves, for device/mapped.h: a thread begins, may then wait for something
- * else, and stores or adds.  On a GPU the first half is the fence.  On the CPU the first half is
- * nothing and the second one is the release operation, so that ThreadSanitizer sees it.
+ * A release in two halves, for device/mapped.h.  A thread begins, may then wait for something else,
+ * and then stores or adds.  On a GPU the first half is the fence.  On the CPU the first half is
+ * empty and the second is the release operation, so that ThreadSanitizer sees it.
  */
 ORIEL_DEV void ori_release_begin(void)
 {
@@ -114,10 +114,10 @@ ORIEL_DEV void ori_release_store(uint64_t *word, uint64_t value)
 }
 
 /*
- * The word as ori_release_add() takes it.  On a GPU the top bit of lanemask_lt, which is 0, is
- * added to the address.  When lanes seem to have an address in common, ptxas elects one of them
- * to add for all: a dozen instructions between the fence and the add.  Made before the fence,
- * because every instruction after it delays the add.
+ * The address of the word, as ori_release_add() expects it.  On a GPU the top bit of lanemask_lt,
+ * which is always 0, is added to the address.  Otherwise ptxas assumes that lanes may share an
+ * address and elects one lane to add for all: a dozen instructions between the fence and the add.
+ * The address is made before the fence, because every instruction after the fence delays the add.
  */
 ORIEL_DEV uint64_t *ori_release_at(uint64_t *word)
 {
@@ -230,7 +230,7 @@ ORIEL_DEV uint64_t ori_fetch_add_acq_rel_dev(uint64_t *word, uint64_t v)
 #endif
 }
 
-/* Takes a number; orders nothing. */
+/* Only takes a number; orders nothing. */
 ORIEL_DEV uint64_t ori_fetch_add_relaxed_dev(uint64_t *word, uint64_t v)
 {
 #if ORIEL_ON_GPU

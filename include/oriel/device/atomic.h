@@ -13,7 +13,9 @@
 #define ORI_ATOMIC_ADD 1
 #define ORI_ATOMIC_SWAP 2
 #define ORI_ATOMIC_COMPARE_SWAP 3
-/* Each failed try means that another rank succeeded; a million in a row is no longer contention. */
+/*
+ * Each failed try means that another rank succeeded.  A million in a row is no longer contention.
+ */
 #define ORI_SWAP_TRIES 1000000u
 
 ORIEL_DEV int ori_check_atomic(const struct oriel_window_dev *win, struct oriel_group g,
@@ -55,7 +57,10 @@ ORIEL_DEV struct ori_atomic_args ori_atomic_args_of(int what, int peer, uint64_t
 	return args;
 }
 
-/* By one thread.  A NIC has no swap of one block: compare-swap until nobody came in between. */
+/*
+ * Called by one thread.  No WQE of one block can swap, so it tries compare-swap until no other rank
+ * changed the word in between.
+ */
 ORIEL_DEV_OUT int ori_swap_queued(const struct ori_op_context *context,
 				  const struct ori_fetch *fetch, uint64_t value, uint64_t *old)
 {

@@ -2,15 +2,15 @@
 /*
  * oriel/device/barrier.h - bodies of device.h: the barriers.
  *
- * Arrivals are counted per pair: arrival_sent[p][id] is how often I arrived at p, and
- * arrival_words[p][id] how often p arrived at me.  Both ends of a pair make the same sequence of
- * calls on an id, so I wait until p has arrived as often as I have.  The arrivals of a queued p
- * are the sum of its NICs' words.  Counts run for ever in window memory: launches, late ranks and
- * a barrier_peer in between need no reset.  An early arrival for the next round cannot stand in
- * for a missing one of another rank.
+ * Arrivals are counted per pair: arrival_sent[p][id] counts this rank's arrivals at p, and
+ * arrival_words[p][id] counts p's arrivals here.  Both ranks of a pair make the same sequence of
+ * calls on an id.  So this rank waits until p has arrived as often as this rank has.  The arrivals
+ * of a queued p are the sum of the words of its NICs.  The counts stay in window memory and never
+ * restart, so launches, late ranks and a barrier_peer in between need no reset.  An early arrival
+ * for the next round cannot replace a missing one of another rank.
  *
- * Only the part for mapped peers is inlined.  A function that is called takes the handle by
- * address, and reads it through caches that every acquire empties.
+ * Only the part for mapped peers is inlined.  A called function gets the handle by address and
+ * reads it through caches that every acquire empties.
  */
 #ifndef ORIEL_DEVICE_BARRIER_H
 #define ORIEL_DEVICE_BARRIER_H
@@ -22,7 +22,10 @@ ORIEL_DEV uint64_t *ori_arrivals_sent(const struct oriel_window_dev *win, int pe
 	return &win->arrival_sent[(uint64_t)(uint32_t)peer * win->barrier_stride + (uint32_t)id];
 }
 
-/* By one thread, after the group met: my arrival number `count` at a mapped peer. */
+/*
+ * Called by one thread after the group met: stores this rank's arrival number `count` at a mapped
+ * peer.
+ */
 ORIEL_DEV void ori_arrive_mapped(const struct oriel_window_dev *win,
 				 const struct oriel_window_peer *p, int peer, int id,
 				 uint64_t count)
@@ -32,7 +35,7 @@ ORIEL_DEV void ori_arrive_mapped(const struct oriel_window_dev *win,
 	ori_store_relaxed_sys(ori_arrivals_sent(win, peer, id), count);
 }
 
-/* As ori_await(), of a queued peer: out of line, so that others pay nothing. */
+/* As ori_await(), for a queued peer.  Not inlined, so that mapped peers pay nothing for it. */
 ORIEL_DEV_OUT int ori_await_queued(const struct oriel_window_dev *win, struct ori_spin *s,
 				   uint64_t i)
 {
@@ -45,7 +48,7 @@ ORIEL_DEV_OUT int ori_await_queued(const struct oriel_window_dev *win, struct or
 	return ori_nic_words_wait_count(s, &words);
 }
 
-/* One deadline for all peers of a thread: `s` goes on from peer to peer. */
+/* All peers of a thread share one deadline: `s` continues from peer to peer. */
 ORIEL_DEV int ori_await(const struct oriel_window_dev *win, struct ori_spin *s, int peer, int id,
 			uint64_t count)
 {
@@ -70,8 +73,8 @@ ORIEL_DEV_OUT int ori_barrier_enter(const struct oriel_window_dev *win, struct o
 	if (err)
 		return err;
 	/*
-	 * [BARRIER2] acquire, device scope; partner [BARRIER3]: the last group's counts of
-	 * arrivals are seen.  The two steps back below have no partner: that group did nothing.
+	 * [BARRIER2] acquire, device scope; partner [BARRIER3].  This group sees the arrival counts
+	 * of the last group.  The two decrements below have no partner: that group did nothing.
 	 */
 	if (oriel_group_is_leader(g) && ori_fetch_add32_acq_rel(&win->barrier_users[id], 1) != 0) {
 		ori_fetch_add32_acq_rel(&win->barrier_users[id], (uint32_t)-1);
@@ -79,7 +82,7 @@ ORIEL_DEV_OUT int ori_barrier_enter(const struct oriel_window_dev *win, struct o
 				 (uint64_t)id, 0);
 	}
 	agreed = ori_group_agree(g, err);
-	/* A group that broke up at the meeting is not inside; no partner, it did nothing. */
+	/* A group whose meeting failed is not inside.  No partner: it did nothing. */
 	if (agreed && !err && oriel_group_is_leader(g))
 		ori_fetch_add32_acq_rel(&win->barrier_users[id], (uint32_t)-1);
 	return agreed;
@@ -88,8 +91,8 @@ ORIEL_DEV_OUT int ori_barrier_enter(const struct oriel_window_dev *win, struct o
 ORIEL_DEV_OUT void ori_barrier_leave(uint32_t *users)
 {
 	/*
-	 * [BARRIER3] release, device scope: groups of one rank; partner [BARRIER2].  Publishes
-	 * the counts of arrivals.  Without it the next group could arrive with an old count.
+	 * [BARRIER3] release, device scope: groups of one rank; partner [BARRIER2].  Publishes the
+	 * arrival counts.  Without it the next group could arrive with an old count.
 	 */
 	ori_fetch_add32_acq_rel(users, (uint32_t)-1);
 }
@@ -98,7 +101,7 @@ ORIEL_DEV_OUT void ori_barrier_leave(uint32_t *users)
 #define ORI_WAIT 2
 #define ORI_FLUSH 4
 
-/* By the leader: flush of queued peers, all of them before the first arrival anywhere. */
+/* Called by the leader: flushes all queued peers before the first arrival anywhere. */
 ORIEL_DEV_OUT int ori_flush_some(const struct oriel_window_dev *win, struct oriel_group g,
 				 int first, int last)
 {
@@ -131,7 +134,10 @@ ORIEL_DEV_OUT int ori_arrive_some(const struct oriel_window_dev *win, struct ori
 	return err;
 }
 
-/* Before the first arrival: a rank that cannot reach all leaves no half of a barrier behind. */
+/*
+ * Called before the first arrival.  A rank that cannot reach all peers must not leave half a
+ * barrier.
+ */
 ORIEL_DEV_OUT int ori_reaches_some(const struct oriel_window_dev *win, int first, int last)
 {
 	int peer;
@@ -142,11 +148,11 @@ ORIEL_DEV_OUT int ori_reaches_some(const struct oriel_window_dev *win, int first
 	return 0;
 }
 
-/* By the leader, before the lanes arrive at mapped peers. */
+/* Called by the leader, before the lanes arrive at mapped peers. */
 ORIEL_DEV int ori_meet_queued(const struct oriel_window_dev *win, struct oriel_group g, int id,
 			      int first, int last, int parts)
 {
-	/* No arrival at a window that a queued peer gave up: nobody could wait for its end. */
+	/* No arrival in a window that a queued peer has given up: that barrier could never end. */
 	int err = ori_failed_anywhere(&win->comm, win->failure);
 
 	if (!err && win->absent_peers)
@@ -159,9 +165,9 @@ ORIEL_DEV int ori_meet_queued(const struct oriel_window_dev *win, struct oriel_g
 }
 
 /*
- * Peers are shared out among the lanes of the group (ori_group_lanes): each arrives at its own
- * and waits for its own, so that eight ranks take no longer than two.  `sent` is the count of the
- * lane's first peer, loaded before the group met; the lane has few others.
+ * The lanes of the group divide the peers among them (ori_group_lanes).  Each lane arrives at its
+ * own peers and waits for them, so eight ranks take no longer than two.  `sent` is the count of the
+ * lane's first peer, loaded before the group met.
  */
 ORIEL_DEV void ori_arrive_lane(const struct oriel_window_dev *win, struct oriel_group g,
 			       uint32_t lanes, int id, int first, int last, uint64_t sent)
@@ -198,7 +204,7 @@ ORIEL_DEV int ori_await_lane(const struct oriel_window_dev *win, struct oriel_gr
 	return err;
 }
 
-/* Flushes, arrives at ranks [first, last) but self, waits for them, in any window. */
+/* Flushes, arrives at ranks [first, last) except self, and waits for them.  Works in any window. */
 ORIEL_DEV int ori_barrier_any(const struct oriel_window_dev *win, struct oriel_group g,
 			      const char *call, int id, int first, int last, int parts)
 {
@@ -209,7 +215,7 @@ ORIEL_DEV int ori_barrier_any(const struct oriel_window_dev *win, struct oriel_g
 
 	if (err)
 		return err;
-	/* On their way while the group meets. */
+	/* These loads run while the group meets. */
 	if (g.thread < lanes) {
 		look = ori_failures_load(&win->comm, win->failure);
 		if ((parts & ORI_ARRIVE) && first + (int)g.thread < last)
@@ -244,7 +250,7 @@ ORIEL_DEV_OUT int ori_barrier_out(const struct oriel_window_dev *win, struct ori
 	return ori_barrier_any(win, g, call, id, first, last, parts);
 }
 
-/* By one lane: until the mapped rank `peer` has arrived `count` times. */
+/* Called by one lane: waits until the mapped rank `peer` has arrived `count` times. */
 ORIEL_DEV int ori_await_mapped(const struct oriel_window_dev *win, struct oriel_group g, int peer,
 			       int id, uint64_t count)
 {
@@ -263,13 +269,13 @@ ORIEL_DEV int ori_await_mapped(const struct oriel_window_dev *win, struct oriel_
 }
 
 /*
- * The same where all of the ranks are mapped and each has a lane of its own, so that nothing is
- * left to share out.  Count and failure words are on their way while the group meets and while
- * the first half of the release runs; the count stays in a register from the arrival to the wait.
+ * The same if all ranks are mapped and each has its own lane, so that there is nothing to divide.
+ * The loads of count and failure words run while the group meets and during the first half of the
+ * release.  The count stays in a register from the arrival to the wait.
  *
- * Order: what the group wrote comes before the meeting [GROUP1], and that before each lane's
- * [BARRIER1].  Each lane's [SIG2] comes before the agreement, which is [GROUP1] again, and that
- * before what any thread of the group reads.
+ * Order: the group's writes come before the meeting [GROUP1], which comes before each lane's
+ * [BARRIER1].  Each lane's [SIG2] comes before the agreement, which is [GROUP1] again.  That comes
+ * before all later reads of the group.
  */
 ORIEL_DEV int ori_barrier_lanes(const struct oriel_window_dev *win, struct oriel_group g, int id,
 				int first, int last, int parts)
@@ -281,9 +287,9 @@ ORIEL_DEV int ori_barrier_lanes(const struct oriel_window_dev *win, struct oriel
 
 	if (peer < last) {
 		/*
-		 * Each lane's own entry comes from the table, not from the handle: constants at
-		 * eight addresses are fetched one after the other, loads together, and beside
-		 * these.
+		 * Each lane loads its entry from the table, not from the handle.  Constants at
+		 * eight addresses are fetched one after the other; loads run together, and beside
+		 * the loads above.
 		 */
 		const struct oriel_window_peer *p = ORIEL_ON_GPU ? &win->peers[peer] :
 								   ori_peer_entry(win, peer);
@@ -321,7 +327,7 @@ ORIEL_DEV int ori_barrier_lanes(const struct oriel_window_dev *win, struct oriel
 	return ori_group_agree_any(g, err);
 }
 
-/* The body of all calls below: the short way is inlined, the other one called on a GPU. */
+/* The body of all calls below.  The fast path is inlined; the other one is called on a GPU. */
 ORIEL_DEV int ori_barrier_steps(const struct oriel_window_dev *win, struct oriel_group g,
 				const char *call, int id, int first, int last, int parts)
 {
@@ -338,7 +344,7 @@ ORIEL_DEV int oriel_barrier_arrive_wait(const struct oriel_window_dev *win, stru
 				 ORI_ARRIVE | ORI_WAIT);
 }
 
-/* Mapped peers: the group's copies are done when it has met, so the flush is the agreement. */
+/* Mapped peers: the group's copies are finished when it has met, so the agreement is the flush. */
 ORIEL_DEV int oriel_barrier(const struct oriel_window_dev *win, struct oriel_group g, int id)
 {
 	return ori_barrier_steps(win, g, "barrier", id, 0, win->comm.nranks,

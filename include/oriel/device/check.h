@@ -2,9 +2,9 @@
 /*
  * oriel/device/check.h - the tests of a checked window.
  *
- * A refusal is one line from the leader and the same status on all threads.  Most tests look at
- * arguments and the handle only, so every thread comes to the same answer.  Whether the window
- * still lives may change under a running group: the leader answers that for all.
+ * A refused call logs one line from the leader and returns the same status on all threads.  Most
+ * tests use only arguments and the handle, so every thread gets the same answer.  A window may be
+ * destroyed while a group runs, so the leader makes that test for all threads.
  */
 #ifndef ORIEL_DEVICE_CHECK_H
 #define ORIEL_DEVICE_CHECK_H
@@ -35,7 +35,10 @@ ORIEL_DEV_OUT int ori_refuse(const struct oriel_window_dev *win, struct oriel_gr
 	return status;
 }
 
-/* The window still lives?  By the leader, for all: the answer may change under a running group. */
+/*
+ * Does the window still exist?  The leader tests for all: the answer may change while the group
+ * runs.
+ */
 ORIEL_DEV int ori_check_live(const struct oriel_window_dev *win, struct oriel_group g,
 			     const char *call)
 {
@@ -77,8 +80,8 @@ ORIEL_DEV int ori_check_signal(const struct oriel_window_dev *win, struct oriel_
 }
 
 /*
- * A source either adds to a signal or sets it, and never both.  The leader keeps what was used
- * first and answers for all.
+ * A source either adds to a signal or sets it, never both.  The leader stores the first op and
+ * tests for all threads.
  */
 ORIEL_DEV_OUT int ori_refuse_mixed(const struct oriel_window_dev *win, struct oriel_group g,
 				   const char *call, int peer, int id, int op)
@@ -94,7 +97,10 @@ ORIEL_DEV_OUT int ori_check_mixed(const struct oriel_window_dev *win, struct ori
 	int err = 0;
 
 	if (oriel_group_is_leader(g)) {
-		/* acq_rel without a partner: the word stands alone; no weaker swap is needed */
+		/*
+		 * acq_rel without a partner: no other data depends on the word; no weaker swap
+		 * exists
+		 */
 		first = ori_compare_swap_acq_rel_sys(&win->signal_ops[i], 0, (uint64_t)op);
 		if (first && first != (uint64_t)op)
 			err = ori_refuse_mixed(win, g, call, peer, id, op);
@@ -143,7 +149,7 @@ ORIEL_DEV int ori_check_range(const struct oriel_window_dev *win, struct oriel_g
 	return 0;
 }
 
-/* A copy within this rank's memory: the same place is fine, a shifted one is not. */
+/* A copy within this rank's memory: the same place is allowed, an overlapping one is not. */
 ORIEL_DEV int ori_check_overlap(const struct oriel_window_dev *win, struct oriel_group g,
 				const char *call, uint64_t a, uint64_t b, uint64_t bytes)
 {
@@ -155,7 +161,7 @@ ORIEL_DEV int ori_check_overlap(const struct oriel_window_dev *win, struct oriel
 	return 0;
 }
 
-/* ---- all tests of one call, out of the way of windows that are not checked ------------------- */
+/* ---- all tests of one call, not inlined: unchecked windows pay nothing ----------------------- */
 
 ORIEL_DEV_OUT int ori_check_transfer(const struct oriel_window_dev *win, struct oriel_group g,
 				     const char *call, struct ori_transfer t)
@@ -176,7 +182,7 @@ ORIEL_DEV_OUT int ori_check_transfer(const struct oriel_window_dev *win, struct 
 	return err;
 }
 
-/* A put: its signal and its counter too, where it has them. */
+/* A put, with its signal and counter if it has them. */
 ORIEL_DEV_OUT int ori_check_put(const struct oriel_window_dev *win, struct oriel_group g,
 				const char *call, struct ori_transfer t, int with_signal,
 				int with_counter)

@@ -2,28 +2,26 @@
 /*
  * oriel/device/copy.h - a group's copy between two memories it can load and store.
  *
- * Any alignment, any size.  No barrier inside: the caller agrees afterwards.
+ * Any alignment, any size.  It contains no barrier: the caller agrees afterwards.
  *
- * CPU: each thread one contiguous piece by memcpy, cut at cache lines of the destination so that
- * two threads never write one line.
+ * CPU: each thread copies one contiguous piece by memcpy.  Pieces end at cache lines of the
+ * destination, so two threads never write the same line.
  *
- * CUDA: 16-byte accesses strided over the group, ORI_COPY_UNROLL of them in flight a thread.
- * Where source and destination differ in their last four bits the source is read in aligned
- * chunks of 16 bytes, which are shifted into aligned chunks of the destination; lanes of a warp
- * hand each other the chunk that two of them need, so that it is loaded once.  Nothing outside
- * the source is read.
+ * CUDA: 16-byte accesses strided over the group, ORI_COPY_UNROLL of them in flight per thread.  If
+ * the last four address bits of source and destination differ, the source is read in aligned chunks
+ * of 16 bytes, which are shifted into aligned chunks of the destination.  Two lanes of a warp need
+ * the same chunk; it is loaded once and exchanged.  Nothing outside the source is read.
  *
- * What is not here: copies through shared memory (cp.async.bulk).  They need tens of KiB of it in
- * every kernel that puts, out of the 48 KiB a kernel has for its own purposes; bench/limit/gpu.cu
- * measures what that would bring.  ORI_COPY_UNROLL 16 instead of 8 takes 32 more registers, and
- * so no blocks of 1024 threads.
+ * Copies through shared memory (cp.async.bulk) are not used.  They need tens of KiB of it in every
+ * kernel that puts, and a kernel has only 48 KiB; bench/limit/gpu.cu measures their gain.
+ * ORI_COPY_UNROLL 16 instead of 8 takes 32 more registers, which rules out blocks of 1024 threads.
  *
- * Fresh data: loads here are plain ones (ld.global, weak), never of the non-coherent path (.nc),
- * and asm, so that no compiler makes them such.  That is enough by the PTX memory model: the
- * peer's stores come before its release [SIG1] in causality order, [SIG1] synchronises with the
- * leader's acquire [SIG2], and the meeting [GROUP1] orders that acquire before these loads of the
- * other threads.  A weak load that causality puts after a store must return it or something
- * newer.  In the machine: the acquire drops the L1 of its SM, which is the L1 of the whole block.
+ * Fresh data: loads here are plain (ld.global, weak), never on the non-coherent path (.nc).  They
+ * are asm, so that no compiler changes that.  The PTX memory model then guarantees fresh data.  The
+ * peer's stores come before its release [SIG1] in causality order.  [SIG1] synchronises with the
+ * leader's acquire [SIG2].  The meeting [GROUP1] orders that acquire before these loads of the
+ * other threads.  A weak load that comes after a store in causality order must return that store or
+ * a newer one.  In hardware, the acquire drops the L1 of its SM, which the whole block uses.
  */
 #ifndef ORIEL_DEVICE_COPY_H
 #define ORIEL_DEVICE_COPY_H
@@ -63,8 +61,8 @@ ORIEL_DEV void ori_copy_shifted(struct oriel_group g, uint8_t *d, const uint8_t 
 }
 
 /*
- * 64 bytes or more.  One function a translation unit: inlined, its addresses were moved out of
- * the callers' loops and a ping-pong took 168 registers, too many for 512 threads.
+ * 64 bytes or more.  One function per translation unit.  When it was inlined, its addresses were
+ * moved out of the callers' loops, and a ping-pong took 168 registers: too many for 512 threads.
  */
 ORIEL_DEV_OUT void ori_copy_many(uint32_t thread, uint32_t size, uint8_t *d, const uint8_t *s,
 				 uint64_t bytes)
@@ -85,7 +83,7 @@ ORIEL_DEV_OUT void ori_copy_many(uint32_t thread, uint32_t size, uint8_t *d, con
 	ori_copy_bytes(g, d, s, head + 16u * n, bytes);
 }
 
-/* Fewer than 64 bytes that are no words of 8 bytes: words of 4, or bytes. */
+/* Fewer than 64 bytes, not in whole words of 8 bytes: copies words of 4 bytes, or single bytes. */
 ORIEL_DEV_OUT void ori_copy_odd(uint32_t thread, uint32_t size, uint8_t *d, const uint8_t *s,
 				uint32_t bytes)
 {
@@ -170,8 +168,9 @@ ORIEL_DEV int ori_copy_once(struct oriel_group g, uint8_t *d, const uint8_t *s, 
 #endif
 
 /*
- * A GPU's small copies in two steps: the load of a thread's word, and its store once the place is
- * known.  Where each thread has at most one word of 8 bytes; all others are ori_group_copy()'s.
+ * A small copy on a GPU in two steps: the load of a thread's word, and its store once the
+ * destination is known.  Only if each thread has at most one word of 8 bytes; ori_group_copy()
+ * makes all other copies.
  */
 struct ori_early {
 	uint64_t word;
@@ -198,7 +197,7 @@ ORIEL_DEV struct ori_early ori_copy_early(struct oriel_group g, uint64_t from, u
 	return early;
 }
 
-/* Was it all?  If not, nothing has been stored. */
+/* Returns 1 if this was the whole copy.  If not, nothing has been stored. */
 ORIEL_DEV int ori_copy_late(struct oriel_group g, struct ori_early early, uint8_t *to,
 			    uint64_t bytes)
 {

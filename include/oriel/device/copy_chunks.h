@@ -2,9 +2,8 @@
 /*
  * oriel/device/copy_chunks.h - CUDA: a group's copy of whole chunks of 16 bytes.
  *
- * The middle of a copy, for device/copy.h, which cares for the bytes before and after it.
- * Accesses are strided over the group, ORI_COPY_UNROLL of them in flight per thread.  Empty on
- * the CPU.
+ * The middle part of a copy.  device/copy.h copies the bytes before and after it.  Accesses are
+ * strided over the group, ORI_COPY_UNROLL of them in flight per thread.  Empty on the CPU.
  */
 #ifndef ORIEL_DEVICE_COPY_CHUNKS_H
 #define ORIEL_DEVICE_COPY_CHUNKS_H
@@ -29,8 +28,8 @@ ORIEL_DEV void ori_chunk_load(struct ori_chunk *c, const uint8_t *from)
 }
 
 /*
- * Loads if `have`, else zeros.  Left as they were, ptxas keeps the registers from the start of
- * the function on for a load that may not happen: 115 instead of 60.
+ * Loads if `have`, else gives zeros.  Without the zeros ptxas keeps the registers of a conditional
+ * load from the start of the function on: 115 registers instead of 60.
  */
 ORIEL_DEV void ori_chunk_load_if(int have, struct ori_chunk *c, const uint8_t *from)
 {
@@ -69,9 +68,9 @@ ORIEL_DEV struct ori_chunk ori_chunk_shift(const struct ori_chunk *low,
 }
 
 /*
- * Whole rounds of `n` chunks, both sides aligned to 16 bytes; returns how many chunks they were.
- * `row` is 1 for a thread and 32 for warps, known to the compiler: a round is then one pair of
- * addresses and fixed distances.
+ * Copies the whole rounds of `n` chunks, both sides aligned to 16 bytes.  Returns how many chunks
+ * it copied.  `row` is 1 for a thread and 32 for warps.  The compiler knows it, so a round needs
+ * one pair of addresses and fixed distances.
  */
 ORIEL_DEV uint64_t ori_copy_rounds(struct oriel_group g, uint8_t *d, const uint8_t *s, uint64_t n,
 				   uint32_t row)
@@ -98,8 +97,8 @@ ORIEL_DEV uint64_t ori_copy_rounds(struct oriel_group g, uint8_t *d, const uint8
 }
 
 /*
- * A round or less: `n` chunks; d and s are this thread's first.  All loads are in flight before
- * the first store: one after the other each would wait for memory.
+ * A round or less: `n` chunks.  d and s are this thread's first.  All loads start before the first
+ * store; otherwise each load would wait for memory in turn.
  */
 ORIEL_DEV void ori_copy_part(struct oriel_group g, uint8_t *d, const uint8_t *s, uint32_t n)
 {
@@ -115,7 +114,7 @@ ORIEL_DEV void ori_copy_part(struct oriel_group g, uint8_t *d, const uint8_t *s,
 			ori_chunk_store(d + k * stride, &c[k]);
 }
 
-/* What is left of a round, and groups that are neither a thread nor whole warps. */
+/* The rest of a round, and groups that are neither a thread nor whole warps. */
 ORIEL_DEV void ori_copy_rest(struct oriel_group g, uint8_t *d, const uint8_t *s, uint64_t n)
 {
 	uint32_t rest, round = ORI_COPY_UNROLL * g.size;
@@ -145,8 +144,8 @@ ORIEL_DEV void ori_copy_chunks(struct oriel_group g, uint8_t *d, const uint8_t *
 }
 
 /*
- * One round of aligned chunks, inlined: for kernels that are all latency.  0: it is more, or not
- * aligned, and nothing was done.
+ * One round of aligned chunks, inlined, for kernels where only latency counts.  Returns 0 if the
+ * copy is longer or not aligned; then nothing was copied.
  */
 ORIEL_DEV int ori_copy_once(struct oriel_group g, uint8_t *d, const uint8_t *s, uint64_t bytes)
 {
@@ -162,9 +161,9 @@ ORIEL_DEV int ori_copy_once(struct oriel_group g, uint8_t *d, const uint8_t *s, 
 #define ORI_SHIFT_ROWS 8u
 
 /*
- * Whole warps: chunk i of `d` is made of chunks i and i + 1 of `s`.  A warp takes 8 rows of 32
- * chunks that follow each other, so the chunk after a lane's own is in the next lane, and the one
- * after lane 31's in lane 0, a row on.
+ * Whole warps: chunk i of `d` is made of chunks i and i + 1 of `s`.  A warp takes 8 consecutive
+ * rows of 32 chunks.  So the chunk after a lane's own is in the next lane.  The chunk after lane
+ * 31's is in lane 0, one row further.
  */
 ORIEL_DEV void ori_shift_warps(struct oriel_group g, uint8_t *d, const uint8_t *s, uint64_t n,
 			       uint32_t skew)
@@ -199,7 +198,7 @@ ORIEL_DEV void ori_shift_warps(struct oriel_group g, uint8_t *d, const uint8_t *
 	}
 }
 
-/* One thread, or a block that is no whole number of warps: each thread loads both chunks. */
+/* One thread, or a block that is not a whole number of warps: each thread loads both chunks. */
 ORIEL_DEV void ori_shift_threads(struct oriel_group g, uint8_t *d, const uint8_t *s, uint64_t n,
 				 uint32_t skew)
 {

@@ -2,16 +2,17 @@
 /*
  * oriel/device/counter.h - bodies of device.h: counters.
  *
- * One word per (peer, id) in this rank's memory says how many of its operations to the peer that
- * named the counter are complete.  Resets move a base, as with signals, because a NIC may write
- * the word.
+ * One word per (peer, id) in this rank's memory counts the complete operations to the peer that
+ * named the counter.  A reset moves a base, as with signals, because a NIC may write the word.
  */
 #ifndef ORIEL_DEVICE_COUNTER_H
 #define ORIEL_DEVICE_COUNTER_H
 
 #include "window.h"
 
-/* Lanes count apart, since two NICs must not add to one word; the counter is their sum. */
+/*
+ * Each lane has its own word, since two NICs must not add to one word.  The counter is their sum.
+ */
 ORIEL_DEV uint64_t ori_counter_sum(const struct oriel_window_dev *win, int peer, int id)
 {
 	uint64_t sum = 0;
@@ -35,8 +36,8 @@ ORIEL_DEV uint64_t oriel_read_counter(const struct oriel_window_dev *win, int pe
 }
 
 /*
- * The count is reached: did all counted operations succeed?  Asked where the NIC also counts
- * operations that failed.
+ * After the count is reached: did all counted operations succeed?  Only needed if the NIC also
+ * counts failed operations.
  */
 ORIEL_DEV int ori_counter_verify(const struct oriel_window_dev *win, int peer)
 {
@@ -81,7 +82,10 @@ ORIEL_DEV int oriel_wait_counter(const struct oriel_window_dev *win, struct orie
 				break;
 			err = ori_spin(&s, have);
 		}
-		/* A failed operation counts on some NICs; its failure is there before the count. */
+		/*
+		 * Some NICs count failed operations too.  Their failure is visible before the
+		 * count.
+		 */
 		if (!err)
 			err = ori_failed(&win->comm, win->failure);
 		if (!err)

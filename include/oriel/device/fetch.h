@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * oriel/device/fetch.h - values fetched from queued peers: where they land, and the wait for
- * them.
+ * oriel/device/fetch.h - values fetched from queued peers: where they arrive, and how to wait.
  *
- * A fetched value comes back into one of the comm's result slots.  The block chooses the slot,
- * and the thread that waits locks it, so that another group's answer never lands there.
+ * A fetched value arrives in one of the comm's result slots.  The block chooses the slot, and the
+ * waiting thread locks it, so that no answer for another group arrives there.
  */
 #ifndef ORIEL_DEVICE_FETCH_H
 #define ORIEL_DEVICE_FETCH_H
 
 #include "post.h"
 
-/* Where a value is fetched from, and on whose behalf. */
+/* The source of a fetched value, and the block that fetches it. */
 struct ori_fetch {
 	const struct oriel_link *link;
 	uint32_t lane;
@@ -42,25 +41,25 @@ ORIEL_DEV void ori_result_give(const struct ori_op_context *context, uint32_t sl
 {
 	/*
 	 * [FETCH2] release, system scope; partner [FETCH1].  This thread has read the words.
-	 * Without it the next user's NIC could overwrite them before the load, and two groups get
-	 * one value.
+	 * Without it the next user's NIC could overwrite them before the load, and two groups would
+	 * get one value.
 	 */
 	ori_store_release_sys(&context->comm->results[slot].lock, 0);
 }
 
-/* What the NIC put there, in the half of control memory it writes. */
+/* The words that the NIC wrote, in the host's half of control memory. */
 ORIEL_DEV const uint64_t *ori_result_words(const struct oriel_comm_dev *comm, uint32_t slot)
 {
 	return ((const struct oriel_result *)ori_host_half(comm, &comm->results[slot]))->words;
 }
 
-/* Where the NIC puts the value: an address under comm->result_key. */
+/* The address, under comm->result_key, where the NIC writes the value. */
 ORIEL_DEV uint64_t ori_result_address(uint32_t slot)
 {
 	return (uint64_t)slot * sizeof(struct oriel_result) + offsetof(struct oriel_result, words);
 }
 
-/* 1 to 32 bytes of the peer's memory, by one thread. */
+/* Fetches 1 to 32 bytes of the peer's memory.  Called by one thread. */
 ORIEL_DEV_OUT int ori_fetch_bytes(const struct ori_op_context *context,
 				  const struct ori_fetch *fetch, void *out, uint64_t bytes)
 {
@@ -80,7 +79,10 @@ ORIEL_DEV_OUT int ori_fetch_bytes(const struct ori_op_context *context,
 	err = ori_queue_read(context, fetch->link, fetch->lane, &read);
 	if (!err)
 		err = ori_queue_wait(context, q, ori_queue_rung(q));
-	/* After a failure the answer may still come.  The slot stays locked: the comm is unusable. */
+	/*
+	 * After a failure the answer may still arrive.  The slot stays locked: the comm is
+	 * unusable.
+	 */
 	if (err)
 		return err;
 	memcpy(out, ori_result_words(context->comm, slot), bytes);
@@ -89,9 +91,9 @@ ORIEL_DEV_OUT int ori_fetch_bytes(const struct ori_op_context *context,
 }
 
 /*
- * The lane of an atomic.  Atomics of all ranks on a word are executed by one NIC of its rank, the
- * first: NICs are atomic only within themselves.  What the block has posted on a lane of another
- * NIC must be there before.
+ * The lane of an atomic.  The first NIC of a word's rank executes the atomics of all ranks on it,
+ * because NICs are atomic only with themselves.  So the block's operations on a lane of another NIC
+ * must be delivered first.
  */
 ORIEL_DEV int ori_atomic_lane(const struct ori_op_context *context, const struct oriel_link *link,
 			      uint32_t *n)
@@ -104,7 +106,7 @@ ORIEL_DEV int ori_atomic_lane(const struct ori_op_context *context, const struct
 	return ori_queue_wait(context, q, ori_queue_rung(q));
 }
 
-/* fetch-add (compare == 0) or compare-swap; by one thread. */
+/* fetch-add (compare == 0) or compare-swap.  Called by one thread. */
 ORIEL_DEV_OUT int ori_fetch_atomic(const struct ori_op_context *context,
 				   const struct ori_fetch *fetch, int compare, uint64_t expected,
 				   uint64_t value, uint64_t *old)

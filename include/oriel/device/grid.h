@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * oriel/device/grid.h - body of device.h: oriel_grid_sync, where the blocks of a launch meet.
+ * oriel/device/grid.h - body of device.h: oriel_grid_sync, the barrier of a launch's blocks.
  *
- * Two words per id, in this rank's device memory; no peer and no engine touches them.  A block
- * reads where the round started and adds itself to the blocks that have come.  The last one of the round
- * moves the start, and the others wait for that.  Both counts run for ever, so the next launch, of
- * any number of blocks, and a graph that runs again need no reset.
+ * There are two words per id, in this rank's device memory.  No peer and no engine touches them.  A
+ * block reads the start of the round and adds itself to the arrived blocks.  The last block of the
+ * round moves the start, and the others wait for that.  The counts never restart.  So the next
+ * launch, with any number of blocks, needs no reset, nor does a graph that runs again.
  */
 #ifndef ORIEL_DEVICE_GRID_H
 #define ORIEL_DEVICE_GRID_H
 
 #include "window.h"
 
-/* A round that was given up leaves the two counts apart: the window is unusable from here on. */
+/* An abandoned round leaves the two counts apart, so the window is unusable from here on. */
 ORIEL_DEV_OUT int ori_grid_give_up(const struct oriel_window_dev *win, int err)
 {
 	/* acq_rel without a partner: waits only compare the failure word with 0 */
@@ -33,8 +33,8 @@ ORIEL_DEV_OUT int ori_grid_wait(const struct oriel_window_dev *win, struct oriel
 		       g.nblocks);
 	ori_spin_within(&s, g);
 	/*
-	 * [GRID3] acquire, device scope; partner [GRID2].  What is given to ori_spin() is for the
-	 * report only, so that load is relaxed.
+	 * [GRID3] acquire, device scope; partner [GRID2].  The value given to ori_spin() is only
+	 * for the report, so its load is relaxed.
 	 */
 	while (!err && ori_load_acquire_dev(&grid->start) == start)
 		err = ori_spin(&s, ori_load_relaxed_sys(&grid->arrived) - start);
@@ -42,7 +42,7 @@ ORIEL_DEV_OUT int ori_grid_wait(const struct oriel_window_dev *win, struct oriel
 	return err ? ori_grid_give_up(win, err) : 0;
 }
 
-/* By the leader of each block. */
+/* Called by the leader of each block. */
 ORIEL_DEV_OUT int ori_grid_meet(const struct oriel_window_dev *win, struct oriel_group g, int id)
 {
 	struct oriel_grid *grid = &win->grids[id];
@@ -52,21 +52,21 @@ ORIEL_DEV_OUT int ori_grid_meet(const struct oriel_window_dev *win, struct oriel
 	if (err)
 		return err;
 	/*
-	 * relaxed: this block has seen the end of the round before, at [GRID3], at [GRID1] or by
-	 * the start of its kernel.  The round cannot end before this block arrives, so the word stands
-	 * still.
+	 * relaxed: this block has already seen the end of the last round, at [GRID3], at [GRID1] or
+	 * at the start of its kernel.  The round cannot end before this block arrives, so the word
+	 * does not change.
 	 */
 	start = ori_load_relaxed_sys(&grid->start);
 	/*
-	 * [GRID1] acquire and release, device scope; partner: the other blocks' [GRID1].  Hands
-	 * what this block wrote to the last one, which hands it to all at [GRID2].  Without it block 0
-	 * stores, all meet, and block 1 finds the old value.
+	 * [GRID1] acquire and release, device scope; partner: the other blocks' [GRID1].  Passes
+	 * this block's writes to the last block, which passes them to all at [GRID2].  Without it
+	 * block 0 stores, all meet, and block 1 reads the old value.
 	 */
 	if (ori_fetch_add_acq_rel_dev(&grid->arrived, 1) + 1 != start + g.nblocks)
 		return ori_grid_wait(win, g, id, start);
 	/*
-	 * [GRID2] release, device scope; partner [GRID3].  Publishes what all blocks wrote, to all
-	 * blocks.  System scope is not needed: only threads of this device read the word.
+	 * [GRID2] release, device scope; partner [GRID3].  Publishes the writes of all blocks to
+	 * all blocks.  System scope is not needed: only threads of this device read the word.
 	 */
 	ori_store_release_dev(&grid->start, start + g.nblocks);
 	ori_wake(win->comm.waiters);

@@ -2,11 +2,11 @@
 /*
  * oriel/device/group.h - the threads that make one call together.
  *
- * A group is passed by value and folds away.  On CUDA: one thread, a warp, or a block.  On the
- * CPU a block has 1 to 32 threads and is one warp; its barrier is real.
+ * A group is passed by value, and the compiler folds it away.  On CUDA it is one thread, a warp, or
+ * a block.  On the CPU a block has 1 to 32 threads and is one warp, with a real barrier.
  *
- * Rule for every call of the device API: all threads of the group make it, with the same
- * arguments, and all get the same status.  ori_group_agree() brings that about.
+ * Every call of the device API is made by all threads of the group, with the same arguments.  All
+ * of them get the same status.  ori_group_agree() ensures this.
  */
 #ifndef ORIEL_DEVICE_GROUP_H
 #define ORIEL_DEVICE_GROUP_H
@@ -75,7 +75,7 @@ ORIEL_DEV int oriel_group_is_leader(struct oriel_group g)
 	return g.thread == 0;
 }
 
-/* The same threads with a deadline of their own: see device.h.  0: the comm's deadline again. */
+/* The same threads with their own deadline: see device.h.  0: the comm's deadline again. */
 ORIEL_DEV struct oriel_group oriel_group_within(struct oriel_group g, uint32_t timeout_ms)
 {
 	g.timeout_ms = timeout_ms;
@@ -84,9 +84,9 @@ ORIEL_DEV struct oriel_group oriel_group_within(struct oriel_group g, uint32_t t
 
 #if ORIEL_ON_GPU
 /*
- * By all threads of a block that met: hands the verdict of a thread that has one to all.  The
- * next call begins with a barrier too, so the last readers are gone when the word is written
- * again.  If several threads store a verdict, any one of them stays.
+ * Called by all threads of a block after a barrier.  It gives the verdict of one thread to all.
+ * The next call begins with a barrier too, so all threads have read the word before it is written
+ * again.  If several threads store a verdict, any one of them remains.
  */
 ORIEL_DEV_OUT int ori_block_verdict(int gives, int verdict)
 {
@@ -105,17 +105,16 @@ ORIEL_DEV uint32_t ori_warp_mask(uint32_t lanes)
 #endif
 
 /*
- * Group barrier that hands the leader's verdict (and `*value`, where asked for) to all.
+ * Group barrier that gives the leader's verdict, and `*value` if wanted, to all threads.
  *
  * [GROUP1] release and acquire among the group's threads; partner: [GROUP1] of the others.  What
  * any thread of the group wrote before it is visible to all of them after it.  CUDA: bar.sync or
- * bar.warp.sync.  CPU: the barrier of src/device/cpu/group.c.  Without it the leader's [SIG1]
- * would publish its own stores only, and the peer would find holes in the data of the other
- * threads.
+ * bar.warp.sync.  CPU: the barrier of src/device/cpu/group.c.  Without it the leader's [SIG1] would
+ * publish only its own stores.  The peer would then miss the data of the other threads.
  */
 ORIEL_DEV int ori_group_agree_value(struct oriel_group g, int verdict, uint64_t *value)
 {
-	/* A block asks the barrier, not its size, which is known only when it runs. */
+	/* On a GPU a block always uses the barrier: its size is known only at run time. */
 	if ((!ORIEL_ON_GPU || g.scope == ORIEL_GROUP_THREAD) && g.size == 1)
 		return verdict;
 #if ORIEL_ON_GPU
@@ -128,7 +127,9 @@ ORIEL_DEV int ori_group_agree_value(struct oriel_group g, int verdict, uint64_t 
 			*value = __shfl_sync(mask, (unsigned long long)*value, 0);
 		return verdict;
 	}
-	/* The common case is one barrier: it says whether there is a verdict, not which. */
+	/*
+	 * The common case needs one barrier.  It tells whether there is a verdict, but not which.
+	 */
 	if (!value)
 		return __syncthreads_or(g.thread == 0 && verdict) ?
 			       ori_block_verdict(g.thread == 0, verdict) :
@@ -154,8 +155,8 @@ ORIEL_DEV int ori_group_agree(struct oriel_group g, int verdict)
 }
 
 /*
- * The same, [GROUP1], where any thread may have a verdict: the first one found.  On the CPU only
- * the leader has one.
+ * The same, [GROUP1], if any thread may have a verdict: all get the first one found.  On the CPU
+ * only the leader has one.
  */
 ORIEL_DEV int ori_group_agree_any(struct oriel_group g, int verdict)
 {
@@ -176,8 +177,8 @@ ORIEL_DEV int ori_group_agree_any(struct oriel_group g, int verdict)
 }
 
 /*
- * How many threads of a group, from the leader on, share its peers among them: on CUDA those of
- * its first warp, on the CPU the leader alone.
+ * How many threads of a group share the work on its peers ("lanes").  On CUDA these are the threads
+ * of the first warp; on the CPU only the leader.
  */
 ORIEL_DEV uint32_t ori_group_lanes(struct oriel_group g)
 {
@@ -185,8 +186,8 @@ ORIEL_DEV uint32_t ori_group_lanes(struct oriel_group g)
 }
 
 /*
- * By all the lanes: the first status that is not 0, to each of them; what they saw before, all
- * have seen after.
+ * Called by all lanes.  Each gets the first status that is not 0.  What any lane saw before the
+ * call, all lanes see after it.
  */
 ORIEL_DEV int ori_lanes_status(uint32_t lanes, int err)
 {
@@ -203,7 +204,7 @@ ORIEL_DEV int ori_lanes_status(uint32_t lanes, int err)
 	return err;
 }
 
-/* By all the lanes: does one of them say so? */
+/* Called by all lanes: is `flag` set on any of them? */
 ORIEL_DEV int ori_lanes_any(uint32_t lanes, int flag)
 {
 #if ORIEL_ON_GPU
@@ -215,9 +216,9 @@ ORIEL_DEV int ori_lanes_any(uint32_t lanes, int flag)
 }
 
 /*
- * By all the lanes: the sum of what they have, and whether one of them has a status that is not
- * 0, in *any.  A GPU adds up 32 bits of 32 lanes in one step: three of them, which do not wait
- * for each other, take 27, 27 and 10 bits of the number, and the third one the flag above those.
+ * Called by all lanes: the sum of their `have`.  *any tells whether a lane has a status that is not
+ * 0.  A GPU adds 32-bit values of 32 lanes in one step.  So three independent steps add 27, 27 and
+ * 10 bits of the number, and the third carries the flag above its 10 bits.
  */
 ORIEL_DEV uint64_t ori_lanes_sum(uint32_t lanes, uint64_t have, int err, int *any)
 {
@@ -238,7 +239,7 @@ ORIEL_DEV uint64_t ori_lanes_sum(uint32_t lanes, uint64_t have, int err, int *an
 	return have;
 }
 
-/* [GROUP1] without a verdict.  0, or (CPU) ORIEL_EABORTED when a thread never came. */
+/* [GROUP1] without a verdict.  Returns 0, or (CPU) ORIEL_EABORTED if a thread never arrived. */
 ORIEL_DEV int oriel_group_sync(struct oriel_group g)
 {
 #if ORIEL_ON_GPU
@@ -255,9 +256,9 @@ ORIEL_DEV int oriel_group_sync(struct oriel_group g)
 /* ---- what a kernel returned ------------------------------------------------------------------ */
 
 /*
- * By every thread whose body returned something other than 0; out of line, for no kernel that
- * succeeds comes here.  The claim is an atomic on the device's own memory: a GPU has none on the
- * host's that the host's processor would respect.
+ * Called by every thread whose body returned a status other than 0.  It is not inlined, because
+ * kernels that succeed never call it.  The claim is an atomic on the device's own memory: a GPU's
+ * atomics on host memory are not atomic for the host's processor.
  */
 ORIEL_DEV_OUT void ori_kernel_failed(struct oriel_launch_dev launch, uint32_t block, int status)
 {
@@ -269,14 +270,14 @@ ORIEL_DEV_OUT void ori_kernel_failed(struct oriel_launch_dev launch, uint32_t bl
 	host = (struct oriel_kernel_report *)((uint8_t *)launch.report + launch.host_shift);
 	/*
 	 * [RETURN3] acquire, system scope; partner [RETURN4] in comm/returned.c.  Without it the
-	 * store below could come before the host's 0, which would then wipe out this report.
+	 * store below could come before the host's store of 0, which would then erase this report.
 	 */
 	taken = ori_load_acquire_sys(&host->taken);
 	if (ori_compare_swap_acq_rel_sys(&launch.report->claims, taken, taken + 1) != taken)
 		return;
 	/*
 	 * [RETURN1] release, system scope; partner [RETURN2] in comm/returned.c.  Publishes what
-	 * this thread wrote before it failed: a host that reads the status may read that.
+	 * this thread wrote before it failed, so a host that reads the status may read that too.
 	 */
 	ori_store_release_sys(&host->first, ORIEL_REPORT(status, launch.kernel, block));
 }

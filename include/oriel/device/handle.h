@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * oriel/device/handle.h - what every call takes from its handle: the peer's entry, the context of
- * its waits, the lane of its block, and the first failure.
+ * oriel/device/handle.h - access to a handle: the peer's entry, the context of waits, the lane of a
+ * block, and the first failure.
  *
- * Reads the handles of types.h and the words behind them.  Moves no data, posts nothing and waits
- * for nothing.  Used by both halves of the transport layer (mapped.h, queued.h) and by the
- * window.
+ * It reads the handles of types.h and the words behind them.  It moves no data, posts nothing and
+ * never waits.  Both halves of the transport layer (mapped.h, queued.h) and the window use it.
  */
 #ifndef ORIEL_DEVICE_HANDLE_H
 #define ORIEL_DEVICE_HANDLE_H
@@ -14,7 +13,7 @@
 
 /* ---- the context of an operation ------------------------------------------------------------- */
 
-/* What the waits of an operation belong to: a comm, and a window or none. */
+/* The context of an operation's waits: a comm, and a window or none. */
 struct ori_op_context {
 	const struct oriel_comm_dev *comm;
 	const uint64_t *window_failure; /* NULL: no window */
@@ -62,7 +61,7 @@ ORIEL_DEV uint32_t ori_lane_of(const struct oriel_link *link, struct oriel_group
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/* A barrier of the group that hands the first failure, as its leader sees it, to all threads. */
+/* A barrier of the group.  All threads get the first failure as the leader saw it. */
 ORIEL_DEV int ori_agree_failure(const struct oriel_comm_dev *comm, const uint64_t *window_failure,
 				struct oriel_group g)
 {
@@ -89,7 +88,8 @@ ORIEL_DEV struct ori_failures ori_failures_of_window(const struct oriel_window_d
 }
 
 /*
- * By one thread: tells a mapped peer that its window has failed.  The peer's first failure stays.
+ * Called by one thread: tells a mapped peer that its window has failed.  Keeps the first failure of
+ * the peer.
  */
 ORIEL_DEV_OUT void ori_tell_failure(const struct oriel_window_peer *p, uint64_t failure)
 {
@@ -110,9 +110,9 @@ ORIEL_DEV const struct oriel_window_peer *ori_peer_entry(const struct oriel_wind
 }
 
 /*
- * The same by value, for the short ways.  A kernel's argument lies in the constant bank as long
- * as nobody takes an address in it.  A pointer that may lead there or to memory makes each member
- * a load through the caches, which every acquire empties: 0.3 us each, one after the other.
+ * The same by value, for the fast paths.  A kernel's argument stays in the constant bank unless an
+ * address in it is taken.  A pointer that may point there or to memory makes each member a load
+ * through the caches.  Every acquire empties these: 0.3 us per load, one after the other.
  */
 ORIEL_DEV struct oriel_window_peer ori_window_entry(const struct oriel_window_dev *win, int peer)
 {
@@ -126,7 +126,7 @@ ORIEL_DEV int ori_peer_is_mapped(const struct oriel_window_peer *p)
 	return p->kind == ORIEL_PEER_SELF || p->kind == ORIEL_PEER_MAPPED;
 }
 
-/* Mapped, with atomics: the usual peer, whose way through every call has no detour. */
+/* Mapped and with atomics: the usual peer, which takes the fast path in every call. */
 ORIEL_DEV int ori_peer_is_plain(const struct oriel_window_peer *p)
 {
 	return ori_peer_is_mapped(p) && !p->flags;
@@ -140,8 +140,8 @@ ORIEL_DEV_OUT int ori_peer_is_queued(const struct oriel_window_dev *win, int pee
 /* ---- this rank's words of a peer ------------------------------------------------------------- */
 
 /*
- * Does an engine write this peer's words in this rank's control memory?  A window without queued
- * peers knows the answer without its table.
+ * Does an engine write this peer's words in this rank's control memory?  In a window without queued
+ * peers the answer is no, without a look at the table.
  */
 ORIEL_DEV int ori_words_are_host(const struct oriel_window_dev *win, int peer)
 {
@@ -158,9 +158,9 @@ ORIEL_DEV uint64_t *ori_words_of(const struct oriel_window_dev *win, int peer, u
 }
 
 /*
- * A queued peer's adds come through several NICs, and each NIC is atomic only within itself.  So
- * there is one word per NIC: win->word_nics words of a queued peer, one word of any other.  These
- * are the distances, in words, from one NIC's rows to the next one's.
+ * A queued peer's adds come through several NICs, and each NIC is atomic only with itself.  So a
+ * queued peer has one word per NIC (win->word_nics); any other peer has one word.  These functions
+ * return the distance, in words, from the rows of one NIC to those of the next.
  */
 ORIEL_DEV uint64_t ori_signal_plane(const struct oriel_window_dev *win)
 {
@@ -185,7 +185,7 @@ ORIEL_DEV uint64_t *ori_counter_word(const struct oriel_window_dev *win, int pee
 	return ori_words_of(win, peer, &win->counter_words[ori_counter_index(win, peer, lane, id)]);
 }
 
-/* ---- bodies of device.h: who is who ---------------------------------------------------------- */
+/* ---- bodies of device.h: ranks and peers ----------------------------------------------------- */
 
 ORIEL_DEV int oriel_rank(const struct oriel_window_dev *win)
 {
@@ -227,8 +227,8 @@ ORIEL_DEV void *oriel_mapped_address(const struct oriel_window_dev *win, int pee
 /* ---- the arguments of a put or a get --------------------------------------------------------- */
 
 /*
- * Passed by value: functions that are inlined take it apart again, and calls of the others fill
- * it on their own way only.  A pointer to it would put it into memory on every way.
+ * Passed by value.  Inlined functions take it apart again, and a call that is not inlined builds it
+ * only on its own path.  A pointer to it would force it into memory on every path.
  */
 struct ori_transfer {
 	int32_t peer;
@@ -239,7 +239,7 @@ struct ori_transfer {
 	const struct oriel_source *local;
 	uint64_t local_off;
 	uint64_t bytes;
-	/* the bytes of a put by value, else NULL; `local` is NULL where these are given */
+	/* the bytes of a put by value, else NULL; then `local` is NULL */
 	const void *value;
 	uint64_t signal_value;
 };
@@ -275,7 +275,8 @@ ORIEL_DEV struct ori_transfer ori_transfer_signal(struct ori_transfer t, int sig
 
 /*
  * For calls that are not inlined: a copy made member by member.  GCC then keeps the original in
- * registers and builds the copy only on the way of that call; a put has 6 to 11 instructions less.
+ * registers and builds the copy only on the path of that call.  This saves 6 to 11 instructions per
+ * put.
  */
 ORIEL_DEV struct ori_transfer ori_transfer_out(struct ori_transfer t)
 {

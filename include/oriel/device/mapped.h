@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * oriel/device/mapped.h - the transport layer's half for peers that can be loaded and stored.
+ * oriel/device/mapped.h - the half of the transport layer for peers that can be loaded and stored.
  *
- * For people who build their own collectives: puts, signals, waits and staged streams on memory
- * the caller owns (oriel_alloc + oriel_buffer_exchange give the pointers).  The window is one
+ * It is for people who build their own collectives: puts, signals, waits and staged streams on
+ * memory of the caller (oriel_alloc + oriel_buffer_exchange give the pointers).  The window is one
  * user of it.  `comm` is the handle of oriel_comm_device().
  *
- * The one edge everything rests on:
+ * All calls depend on one edge:
  *   [SIG1] release store or add of a word, after the group's copies;
- *   [SIG2] acquire of that word by the waiting leader, before the group goes on: polls, and
+ *   [SIG2] acquire of that word by the waiting leader, before the group continues: polls, and
  *          ori_poll_end() after the last one.
- * Group barriers [GROUP1] carry it to the other threads on both sides.
+ * Group barriers [GROUP1] extend it to the other threads on both sides.
  *
- * On a GPU a release is a fence of 0.5 us and a store, and what the store depends on (the failure
- * words, a count) need not be there when the fence begins.  So the short ways write [SIG1] as its
- * two halves, ori_release_begin() and ori_release_store() or ori_release_add(), by the same
- * thread: the release pattern of the PTX memory model, which is as good as st.release.  On the
- * CPU the first half is nothing and the second one is the release operation.
+ * On a GPU a release is a fence of 0.5 us and a store.  The inputs of the store (the failure words,
+ * a count) need not be loaded when the fence begins.  So the fast paths write [SIG1] as two halves
+ * by the same thread: ori_release_begin(), then ori_release_store() or ori_release_add().  This is
+ * the release pattern of the PTX memory model, which is as strong as st.release.  On the CPU the
+ * first half is empty and the second is the release operation.
  */
 #ifndef ORIEL_DEVICE_MAPPED_H
 #define ORIEL_DEVICE_MAPPED_H
@@ -25,9 +25,9 @@
 #include "handle.h"
 
 /*
- * Between the halves, by the first n threads of a group.  A compiler could move the use of a
- * value that was loaded before the fence up to the fence, and would wait for the value there.  No
- * compiler moves it over a barrier of the warp.
+ * Called between the halves by the first n threads of a group.  A compiler could move the use of a
+ * value, loaded before the fence, up to the fence and wait for it there.  No compiler moves it
+ * across a barrier of the warp.
  */
 ORIEL_DEV void ori_release_hold(struct oriel_group g, int n)
 {
@@ -39,7 +39,7 @@ ORIEL_DEV void ori_release_hold(struct oriel_group g, int n)
 	(void)n;
 }
 
-/* The second half of a signal: after ori_release_begin(); `at` is ori_release_at(word). */
+/* The second half of a signal, after ori_release_begin().  `at` is ori_release_at(word). */
 ORIEL_DEV void ori_publish(uint64_t *at, int op, uint64_t value, struct oriel_waiters *waiters)
 {
 	if (op == ORIEL_ADD)
@@ -49,7 +49,7 @@ ORIEL_DEV void ori_publish(uint64_t *at, int op, uint64_t value, struct oriel_wa
 	ori_wake(waiters);
 }
 
-/* By one thread, after its group agreed: publishes all the group wrote before. */
+/* Called by one thread after its group agreed: publishes everything the group wrote before. */
 ORIEL_DEV void ori_word_signal(uint64_t *word, int op, uint64_t value,
 			       struct oriel_waiters *waiters)
 {
@@ -65,13 +65,13 @@ ORIEL_DEV void ori_word_signal(uint64_t *word, int op, uint64_t value,
 }
 
 /*
- * By one thread: until *word - base compares.  Returns 0 or why it ended; nothing is published.
- * On a failed window no wait succeeds, not even one whose word already compares.
+ * Called by one thread: waits until *word - base compares.  Returns 0 or why the wait ended.
+ * Publishes nothing.  On a failed window no wait succeeds, even if its word already compares.
  */
 ORIEL_DEV int ori_word_wait(struct ori_spin *s, const uint64_t *word, uint64_t base, int cmp)
 {
 	struct ori_failures look = ori_failures_load(s->comm, s->window_failure);
-	uint64_t have = ori_poll_sys(word) - base; /* on its way beside the look */
+	uint64_t have = ori_poll_sys(word) - base; /* loaded together with the failure words */
 	int err = ori_failures_status(look);
 	uint32_t more;
 
@@ -83,14 +83,15 @@ ORIEL_DEV int ori_word_wait(struct ori_spin *s, const uint64_t *word, uint64_t b
 	}
 	/*
 	 * [SIG2] acquire, system scope, with the polls; partner [SIG1] or [BARRIER1], or [SOFT7],
-	 * [SOFT9], [PROXY7] of an engine, or the NIC.  After a failure it is made for nothing.
+	 * [SOFT9], [PROXY7] of an engine, or the NIC.  After a failure it is not needed but
+	 * harmless.
 	 */
 	ori_poll_end();
 	ori_spin_end(s);
 	return err;
 }
 
-/* The same for a count that may wrap: until it has reached s->want.  The caller ends the spin. */
+/* The same for a count that may wrap: waits until it reaches s->want.  The caller ends the spin. */
 ORIEL_DEV int ori_word_wait_count(struct ori_spin *s, const uint64_t *word)
 {
 	uint32_t more;
@@ -132,7 +133,7 @@ ORIEL_DEV uint64_t ori_nic_words_poll(const struct ori_nic_words *w)
 	return sum;
 }
 
-/* As ori_word_wait(); out of line, because only queued peers take this way. */
+/* As ori_word_wait().  Not inlined, because only queued peers use it. */
 ORIEL_DEV_OUT int ori_nic_words_wait(struct ori_spin *s, const struct ori_nic_words *w,
 				     uint64_t base, int cmp)
 {
@@ -172,7 +173,7 @@ ORIEL_DEV_OUT int ori_nic_words_wait_count(struct ori_spin *s, const struct ori_
 
 /* ---- public: caller-owned memory ------------------------------------------------------------- */
 
-/* Copy; on return the source may be written again.  Delivered by the next signal. */
+/* Copies.  On return the source may be written again.  The next signal delivers the data. */
 ORIEL_DEV int oriel_mapped_put(const struct oriel_comm_dev *comm, struct oriel_group g, void *dst,
 			       const void *src, uint64_t bytes)
 {
@@ -181,9 +182,9 @@ ORIEL_DEV int oriel_mapped_put(const struct oriel_comm_dev *comm, struct oriel_g
 }
 
 /*
- * Signals a word of the peer, 8-byte aligned, that only signals write. Delivers what the group
- * put before.  ORIEL_ADD is ORIEL_EUNSUPPORTED on a peer whose GPU has no native atomics with
- * this one: it is not known here who else may add to the word.
+ * Signals an 8-byte aligned word of the peer that only signals write.  Delivers what the group put
+ * before.  ORIEL_ADD is ORIEL_EUNSUPPORTED if this GPU has no native atomics on the peer's GPU.
+ * The total cannot be kept here either, because others may add to the word too.
  */
 ORIEL_DEV int oriel_mapped_signal(const struct oriel_comm_dev *comm, struct oriel_group g, int peer,
 				  uint64_t *word, int op, uint64_t value)
@@ -207,7 +208,10 @@ ORIEL_DEV int oriel_mapped_put_signal(const struct oriel_comm_dev *comm, struct 
 	return oriel_mapped_signal(comm, g, peer, word, op, value);
 }
 
-/* Until *word compares; `peer` is who should write it, for the report when it is late. */
+/*
+ * Waits until *word compares.  `peer` is the rank that should write it; reports name it when it is
+ * late.
+ */
 ORIEL_DEV int oriel_mapped_wait(const struct oriel_comm_dev *comm, struct oriel_group g, int peer,
 				const uint64_t *word, int cmp, uint64_t value)
 {
@@ -226,13 +230,13 @@ ORIEL_DEV int oriel_mapped_wait(const struct oriel_comm_dev *comm, struct oriel_
 
 /*
  * A stream of slots in the receiver's memory.  The sender fills slot `cursor % depth` once the
- * receiver has emptied it, then raises `ready` [SIG1].  The receiver copies out, then raises
- * `free_count` in the sender's memory [SIG1].  Both counts only grow, so nothing is ever reset. A
- * length goes with each slot, so that two ends which disagree fail instead of mixing messages.  A
- * message of 0 bytes is one empty slot.
+ * receiver has emptied it, then raises `ready` [SIG1].  The receiver copies the data out, then
+ * raises `free_count` in the sender's memory [SIG1].  Both counts only grow, so nothing is ever
+ * reset.  Each slot has a length, so that two ends that disagree fail instead of mixing messages.
+ * A message of 0 bytes is one empty slot.
  */
 
-/* By the group: this end's cursor, or the first failure. */
+/* Called by the group: reads this end's cursor, or returns the first failure. */
 ORIEL_DEV int ori_channel_begin(const struct ori_op_context *context, struct oriel_group g,
 				const uint64_t *word, uint64_t *cursor)
 {
@@ -246,7 +250,7 @@ ORIEL_DEV int ori_channel_begin(const struct ori_op_context *context, struct ori
 	return ori_group_agree_value(g, err, cursor);
 }
 
-/* By the leader: until a count of the stream with `peer` has reached `want`. */
+/* Called by the leader: waits until a count of the stream with `peer` reaches `want`. */
 ORIEL_DEV int ori_channel_wait(const struct ori_op_context *context, struct oriel_group g, int op,
 			       int peer, int id, const uint64_t *count, uint64_t want, int host)
 {
@@ -262,7 +266,7 @@ ORIEL_DEV int ori_channel_wait(const struct ori_op_context *context, struct orie
 	return err;
 }
 
-/* By the leader: until the slot of `cursor` is filled with what is left of the same message. */
+/* Called by the leader: waits until the slot of `cursor` holds the expected rest of the message. */
 ORIEL_DEV int ori_channel_wait_filled(const struct ori_op_context *context, struct oriel_group g,
 				      const struct oriel_mapped_channel *ch, int id,
 				      uint64_t cursor, uint64_t left, int host)
@@ -300,7 +304,9 @@ ORIEL_DEV_OUT int ori_channel_send(struct ori_op_context context, struct oriel_g
 			break;
 		cursor++;
 		if (oriel_group_is_leader(g)) {
-			/* What is left of the message; relaxed: published by the next line. */
+			/*
+			 * The remaining bytes of the message.  Relaxed: the next line publishes it.
+			 */
 			ori_store_relaxed_sys(&ch->lengths[slot], bytes - sent);
 			ori_word_signal(ch->ready, ORIEL_SET, cursor, waiters);
 			ori_store_relaxed_sys(ch->cursor, cursor);
@@ -338,7 +344,7 @@ ORIEL_DEV_OUT int ori_channel_recv(struct ori_op_context context, struct oriel_g
 	return err;
 }
 
-/* On a channel the caller laid out in exchanged memory; zeroed before first use. */
+/* For a channel that the caller laid out in exchanged memory.  Zero it before the first use. */
 ORIEL_DEV int oriel_mapped_send(const struct oriel_comm_dev *comm, struct oriel_group g,
 				const struct oriel_mapped_channel *channel, const void *src,
 				uint64_t bytes)

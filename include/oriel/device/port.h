@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * oriel/device/port.h - the only header that looks at the compiler.
+ * oriel/device/port.h - the only header that tests for the compiler.
  *
- * Gives the other device headers: function qualifiers, ORIEL_KERNEL, the CPU's runtime, fences,
- * hints and a pause.  It has three faces: C11 and C++17 for CPU threads, and CUDA.  Ordered
- * loads, stores and adds are in access.h.
+ * It provides the other device headers with function qualifiers, ORIEL_KERNEL, the CPU runtime,
+ * fences, hints and a pause.  It has three variants: C11 and C++17 for CPU threads, and CUDA.
+ * Ordered loads, stores and adds are in access.h.
  *
- * __CUDA_ARCH__ chooses the body of a primitive and nothing else: layouts and signatures are the
- * same for the host and the device pass.
+ * __CUDA_ARCH__ only chooses the body of a primitive.  Layouts and signatures are the same for the
+ * host and the device pass.
  */
 #ifndef ORIEL_DEVICE_PORT_H
 #define ORIEL_DEVICE_PORT_H
@@ -27,9 +27,9 @@
 #endif
 
 /*
- * ORIEL_DEV folds into its caller: the short way of every call.  ORIEL_DEV_OUT is one function
- * per translation unit: posting to queues, streams, barriers.  With these inlined too, a kernel
- * of a dozen calls took minutes to compile.
+ * ORIEL_DEV functions are inlined: the fast path of every call.  ORIEL_DEV_OUT functions exist once
+ * per translation unit: posting to queues, streams, barriers.  When these were inlined too, a
+ * kernel of a dozen calls took minutes to compile.
  */
 
 #if defined(__CUDA_ARCH__)
@@ -38,7 +38,10 @@
 #define ORIEL_ON_GPU 0
 #endif
 
-/* fence.acquire and fence.release are of sm_90; the older fence does both, and drops the L1 too. */
+/*
+ * sm_90 introduced fence.acquire and fence.release.  The older fence does both, and drops the L1
+ * too.
+ */
 #if ORIEL_ON_GPU && __CUDA_ARCH__ >= 900 && __CUDACC_VER_MAJOR__ >= 13
 #define ORI_HALF_FENCES 1
 #else
@@ -55,7 +58,7 @@ struct ori_spin;
 struct ori_block;
 struct ori_engine;
 
-/* Where the calling thread stands in its launch; host threads outside one: a block of 1. */
+/* The calling thread's place in its launch.  A host thread outside a launch is a block of 1. */
 struct oriel_cpu_thread {
 	uint32_t block, nblocks;
 	uint32_t thread, nthreads;
@@ -80,13 +83,14 @@ void oriel_cpu_report(const struct oriel_comm_dev *, const char *call, const cha
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 /*
- * A kernel as the host names it: ORIEL_KERNEL(name, type) defines one called `name`.  C and C++:
- * its body for the CPU; on a CUDA device oriel_launch() finds a function of that name in the
- * images given to oriel_kernels_add().  A .cu file: both bodies from one source; gpu_symbol is
- * the __global__ function and gpu_find asks the CUDA runtime of that program for its handle.
+ * A kernel, for the host.  ORIEL_KERNEL(name, type) defines one called `name`.  In C and C++ it
+ * defines the body for the CPU.  On a CUDA device oriel_launch() then searches the images of
+ * oriel_kernels_add() for a function of that name.  In a .cu file one source gives both bodies:
+ * gpu_symbol is the __global__ function, and gpu_find asks that program's CUDA runtime for its
+ * handle.
  *
- * The body has `a`, the arguments, and returns a status.  The first one that is not 0, of any
- * thread of any block, is what oriel_comm_sync() returns; on the CPU oriel_launch() returns it too.
+ * The body gets its arguments as `a` and returns a status.  oriel_comm_sync() returns the first
+ * status that is not 0, of any thread of any block.  On the CPU oriel_launch() returns it too.
  */
 struct oriel_kernel {
 	const char *name;
@@ -97,8 +101,9 @@ struct oriel_kernel {
 };
 
 /*
- * A kernel of a .cu file is noted before main(): comms on a GPU have it loaded when they open it.
- * Loaded at its first launch it would wait for kernels that run, and those perhaps for this one.
+ * A kernel of a .cu file is registered before main(), and a comm loads it when it opens its GPU.  A
+ * load at the first launch would wait for running kernels.  These may in turn wait for this kernel:
+ * a deadlock.
  */
 struct oriel_kernel_note {
 	const struct oriel_kernel *kernel;
@@ -120,13 +125,17 @@ static inline int ori_cuda_find(const void *symbol, void **function)
 	return (int)cudaGetFuncBySymbol((cudaFunction_t *)function, symbol);
 }
 
-/* Images of kernels alone (nvcc --fatbin) give them their plain names, to be found by. */
+/*
+ * Images that hold only kernels (nvcc --fatbin) use plain names, so that they can be found by name.
+ */
 #if defined(ORIEL_KERNEL_IMAGE)
 #define ORI_KERNEL_LINKAGE extern "C"
 #else
 #define ORI_KERNEL_LINKAGE static
 #endif
-/* Threads of the largest block a kernel may be launched with: fewer leave each more registers. */
+/*
+ * The largest block a kernel may be launched with.  Smaller blocks leave more registers per thread.
+ */
 #ifndef ORIEL_KERNEL_THREADS
 #define ORIEL_KERNEL_THREADS 512
 #endif
@@ -171,9 +180,9 @@ static inline int ori_cuda_find(const void *symbol, void **function)
 /* ---- fences ---------------------------------------------------------------------------------- */
 
 /*
- * Everything this thread stored before is seen before what it stores after.  The one standalone
- * fence, for oriel_fence(), which orders a user's plain puts.  None of our own edges rests on it,
- * so it does no harm that ThreadSanitizer does not see it (docs/decisions/0007).
+ * Orders this thread's earlier stores before its later stores.  This is the only standalone fence.
+ * It serves oriel_fence(), which orders a user's plain puts.  No labelled edge of the library
+ * depends on it, so ThreadSanitizer need not see it (docs/decisions/0007).
  */
 ORIEL_DEV void ori_fence_sys(void)
 {
@@ -189,10 +198,10 @@ ORIEL_DEV void ori_fence_sys(void)
 }
 
 /*
- * CPU, beside a store to a register of a device.  What was stored before reaches the device
- * before what is stored after, and nothing stays behind in the core.  Registers are mapped
- * write-combining: such a store is ordered with nothing and may leave late (docs/decisions/0016).
- * A GPU's release store at system scope is enough: it orders, and keeps nothing back.
+ * CPU, next to a store to a device register.  Earlier stores reach the device before later ones,
+ * and no store stays in the core.  Registers are mapped write-combining: without this, such a store
+ * is unordered and may leave late (docs/decisions/0016).  On a GPU a release store at system scope
+ * is enough.
  */
 ORIEL_DEV void ori_push_stores(void)
 {
@@ -208,7 +217,7 @@ ORIEL_DEV void ori_push_stores(void)
 
 /* ---- hints ----------------------------------------------------------------------------------- */
 
-/* The next store to this line should not wait for it. */
+/* Fetches the cache line, so that the next store to it does not wait. */
 ORIEL_DEV void ori_prefetch_for_write(const void *line)
 {
 #if ORIEL_ON_GPU
@@ -229,7 +238,7 @@ ORIEL_DEV void ori_pause(void)
 #endif
 }
 
-/* CPU: another thread may have this core.  A GPU has no need of it. */
+/* CPU: gives the core to another thread.  A GPU does not need it. */
 ORIEL_DEV void ori_yield(void)
 {
 #if !ORIEL_ON_GPU
@@ -237,7 +246,10 @@ ORIEL_DEV void ori_yield(void)
 #endif
 }
 
-/* CPU: a thread that posts or waits also drives the engine of its queues.  A NIC needs no help. */
+/*
+ * CPU: a thread that posts or waits also drives the engine of its queues.  A NIC needs no such
+ * help.
+ */
 ORIEL_DEV void ori_drive(struct ori_engine *engine)
 {
 #if ORIEL_ON_GPU
@@ -255,8 +267,8 @@ ORIEL_DEV void ori_wake(struct oriel_waiters *waiters)
 	(void)waiters;
 #else
 	/*
-	 * Relaxed, and no fence between the word just stored and this load.  A sleeper that is
-	 * missed here wakes by its own timer (struct oriel_waiters says why that is enough).
+	 * Relaxed, without a fence between the store of the word and this load.  A sleeper that is
+	 * missed here wakes by its own timer; see struct oriel_waiters.
 	 */
 	if (__builtin_expect(__atomic_load_n(&waiters->sleepers, __ATOMIC_RELAXED) != 0, 0))
 		oriel_cpu_wake(waiters);

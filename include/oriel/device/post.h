@@ -3,8 +3,8 @@
  * oriel/device/post.h - operations on queues: data, a word at the peer, a count here; reads,
  * fences and flushes.
  *
- * Each call is made by one thread, after its group met.  Which way a word takes depends on what
- * the link's NIC can do (docs/decisions/0009).
+ * One thread makes each call, after its group met.  The path of a word depends on the abilities of
+ * the link's NIC (docs/decisions/0009).
  */
 #ifndef ORIEL_DEVICE_POST_H
 #define ORIEL_DEVICE_POST_H
@@ -24,19 +24,20 @@ struct ori_post {
 	uint32_t signal_flags; /* ORI_WQE_FENCE, ORI_WQE_STRONG */
 	uint64_t word, signal_value;
 	/*
-	 * NICs are atomic only within themselves.  Bytes from a NIC's word to the next NIC's: ADD
-	 * goes to the word of the lane's NIC, SET to the first one.  0: there is one word.
+	 * NICs are atomic only with themselves, so each NIC may have its own word.  This is the
+	 * distance in bytes from one NIC's word to the next.  ADD goes to the word of the lane's
+	 * NIC, SET to the first word.  0: there is one word.
 	 */
 	uint64_t word_stride;
-	/* the word is written through the first NIC alone, behind a flush */
+	/* the word is written only through the first NIC, after a flush */
 	uint32_t one_nic;
-	uint32_t tells; /* nobody may see the word before what was posted earlier */
+	uint32_t tells; /* the word must not be visible before earlier posts */
 	const uint32_t *word_key;
-	/* what the word has come to, for NICs that cannot add; NULL: only SET */
+	/* the sum of all ADDs, for NICs that cannot add; NULL: only SET */
 	uint64_t *total;
 	/*
-	 * the count: 1 is added to (count_address, count_key) when the data is complete, or the
-	 * word where there is no data
+	 * the count: 1 is added to (count_address, count_key) when the data is complete; without
+	 * data, when the word is complete
 	 */
 	uint64_t *count; /* the same word for this device; NULL: no count */
 	uint64_t count_address;
@@ -76,13 +77,18 @@ ORIEL_DEV void ori_fill_word(const struct oriel_link *link, const struct oriel_l
 				  p->word_key[lane->nic], value, 0, lane->sink_key, flags);
 		return;
 	}
-	/* A plain write may pass the data that it tells of: then it starts after that data. */
+	/*
+	 * A plain write could overtake the data it announces.  Then it must start after that data.
+	 */
 	if (p->tells && !(link->flags & ORIEL_LINK_WRITES_ORDERED))
 		flags |= ORI_WQE_STRONG;
 	ori_wqe_write_inline(w, index, q->qpn, p->word, p->word_key[lane->nic], &value, 8, flags);
 }
 
-/* All chunks of the data but the last, each a burst of its own; *done is how far it got. */
+/*
+ * Posts all chunks of the data except the last, one burst each.  *done is the number of bytes
+ * posted.
+ */
 ORIEL_DEV int ori_post_chunks(const struct ori_op_context *context, const struct oriel_link *link,
 			      const struct oriel_lane *lane, const struct ori_post *p,
 			      uint64_t *done)
@@ -103,8 +109,8 @@ ORIEL_DEV int ori_post_chunks(const struct ori_op_context *context, const struct
 }
 
 /*
- * By the thread that has the turn: the value to send.  Accesses of `total` are plain: the turn
- * orders them ([QUEUE3] to [QUEUE4]).
+ * Called by the thread that has the turn: the value to send.  Accesses to `total` are plain,
+ * because the turn orders them ([QUEUE3] to [QUEUE4]).
  */
 ORIEL_DEV uint64_t ori_post_total(const struct ori_post *p, int add)
 {
@@ -119,9 +125,10 @@ ORIEL_DEV uint64_t ori_post_total(const struct ori_post *p, int add)
 }
 
 /*
- * A word that goes through lane 0, whichever lane the data took.  This is the way where the NIC
- * cannot add or does not keep order, so that totals leave in the order they were made, and where
- * only one NIC may touch the word.  Without order it leaves after the last word is complete.
+ * A word that goes through lane 0, whichever lane the data used.  This path serves NICs that cannot
+ * add or do not keep order, so that totals leave in the order they were made.  It also serves words
+ * that only one NIC may touch.  On an unordered link the word leaves after the last one is
+ * complete.
  */
 ORIEL_DEV int ori_post_word_in_turn(const struct ori_op_context *context,
 				    const struct oriel_link *link, const struct ori_post *p,
@@ -149,7 +156,9 @@ ORIEL_DEV int ori_post_word_in_turn(const struct ori_op_context *context,
 	return 0;
 }
 
-/* WAIT for the operation, then add through the loopback: the NIC counts, no thread has to look. */
+/*
+ * WAITs for the operation, then adds through the loopback.  The NIC counts; no thread has to poll.
+ */
 ORIEL_DEV int ori_post_count(const struct ori_op_context *context, const struct oriel_lane *lane,
 			     const struct ori_post *p, uint64_t index)
 {
@@ -176,7 +185,7 @@ ORIEL_DEV int ori_count_here(const struct ori_op_context *context, const struct 
 	return err;
 }
 
-/* The short way: data that fits one WQE, and nothing with it. */
+/* The fast path: data that fits one WQE, without signal or count. */
 ORIEL_DEV_OUT int ori_post_data(const struct ori_op_context *context, const struct oriel_lane *lane,
 				const struct ori_post *p)
 {
@@ -189,7 +198,7 @@ ORIEL_DEV_OUT int ori_post_data(const struct ori_op_context *context, const stru
 	return ori_queue_publish(context, lane->main, base, 1);
 }
 
-/* Does the word leave right behind the data, in one burst?  Else it leaves by lane 0. */
+/* Does the word follow the data directly, in one burst?  Otherwise it leaves by lane 0. */
 ORIEL_DEV int ori_post_word_joins(const struct oriel_link *link, const struct oriel_lane *lane,
 				  const struct ori_post *p)
 {
@@ -200,8 +209,7 @@ ORIEL_DEV int ori_post_word_joins(const struct oriel_link *link, const struct or
 
 /*
  * First part of an operation: the data, and the word if it joins.  *index is the first WQE of the
- * burst.  An operation that only counts posts a NOP; one that only has a word apart posts
- * nothing.
+ * burst.  An operation with only a count posts a NOP.  One with only a separate word posts nothing.
  */
 ORIEL_DEV int ori_post_burst(const struct ori_op_context *context, const struct oriel_link *link,
 			     const struct oriel_lane *lane, const struct ori_post *p, int joined,
@@ -231,7 +239,7 @@ ORIEL_DEV int ori_post_burst(const struct ori_op_context *context, const struct 
 	return ori_queue_publish(context, lane->main, base, burst);
 }
 
-/* Second part: the word, where it does not join.  *index is its WQE on lane 0. */
+/* Second part: the word, if it does not join the data.  *index is its WQE on lane 0. */
 ORIEL_DEV int ori_post_word_apart(const struct ori_op_context *context,
 				  const struct oriel_link *link, uint32_t n,
 				  const struct ori_post *p, uint64_t *index)
@@ -239,18 +247,18 @@ ORIEL_DEV int ori_post_word_apart(const struct ori_op_context *context,
 	const struct oriel_lane *lane = &link->lanes[n];
 	int err = 0;
 
-	/* Another lane, or a NIC that reorders: the word leaves when all data is there. */
+	/* Another lane, or a NIC that reorders: the word leaves after all data has arrived. */
 	if (n != 0 || !(link->flags & ORIEL_LINK_ORDERED))
 		err = ori_queue_wait(context, lane->main, ori_queue_rung(lane->main));
 	if (!err)
 		err = ori_post_word_in_turn(context, link, p, index);
-	/* What the block posts next goes through its own lane's NIC, and must not pass the word. */
+	/* Later posts of the block use the NIC of their own lane and must not overtake the word. */
 	if (!err && p->one_nic && lane->nic)
 		err = ori_queue_wait(context, link->lanes[0].main, *index + 1);
 	return err;
 }
 
-/* Third part: the count, when WQE `index` of `counted` is complete: this lane, or lane 0. */
+/* Third part: counts when WQE `index` of `counted` (this lane or lane 0) is complete. */
 ORIEL_DEV int ori_post_counted(const struct ori_op_context *context, const struct oriel_link *link,
 			       const struct oriel_lane *lane, const struct oriel_lane *counted,
 			       const struct ori_post *p, uint64_t index)
@@ -261,8 +269,8 @@ ORIEL_DEV int ori_post_counted(const struct ori_op_context *context, const struc
 		return ori_count_here(context, counted, p, index);
 	if (counted != lane) {
 		/*
-		 * Only this lane's NIC may add to its counter, and in the order of its operations.
-		 * So a NOP of this lane stands for the word that is complete.
+		 * Only this lane's NIC may add to its counter, in the order of its operations.  So
+		 * a NOP of this lane represents the complete word.
 		 */
 		err = ori_queue_wait(context, counted->main, index + 1);
 		if (!err)
@@ -277,7 +285,7 @@ ORIEL_DEV int ori_post_counted(const struct ori_op_context *context, const struc
 	return ori_post_count(context, lane, p, index);
 }
 
-/* An operation of any parts, one after the other. */
+/* An operation with any parts, one after the other. */
 ORIEL_DEV_OUT int ori_post_parts(const struct ori_op_context *context,
 				 const struct oriel_link *link, uint32_t n,
 				 const struct ori_post *p)
@@ -299,7 +307,7 @@ ORIEL_DEV_OUT int ori_post_parts(const struct ori_op_context *context,
 	return ori_post_counted(context, link, lane, counted, p, index);
 }
 
-/* By one thread, after its group met: posts the operation on lane `n` of the link. */
+/* Called by one thread after its group met: posts the operation on lane `n` of the link. */
 ORIEL_DEV int ori_queue_post(const struct ori_op_context *context, const struct oriel_link *link,
 			     uint32_t n, const struct ori_post *p)
 {
@@ -335,8 +343,8 @@ ORIEL_DEV_OUT int ori_queue_read(const struct ori_op_context *context,
 }
 
 /*
- * Later WQEs of the lane start after its earlier reads and atomics are complete, and after its
- * writes where writes may overtake each other.
+ * Later WQEs of the lane start after its earlier reads and atomics are complete.  If writes may
+ * overtake each other, they start after its earlier writes too.
  */
 ORIEL_DEV_OUT int ori_lane_fence(const struct ori_op_context *context,
 				 const struct oriel_link *link, uint32_t n)
@@ -355,7 +363,7 @@ ORIEL_DEV_OUT int ori_lane_fence(const struct ori_op_context *context,
 	return ori_queue_publish(context, q, base, 1);
 }
 
-/* Until all that was posted on the lane is complete, with the words it sent through lane 0. */
+/* Waits until all posts of the lane are complete, with the words it sent through lane 0. */
 ORIEL_DEV_OUT int ori_lane_flush(const struct ori_op_context *context,
 				 const struct oriel_link *link, uint32_t n)
 {

@@ -2,12 +2,12 @@
 /*
  * oriel/device/put.h - bodies of device.h: the put family.
  *
- * The order of steps is the same in every put: test the arguments (checked windows), move the
- * data, let the group agree on the failure words as its leader saw them, and only then publish.
- * So a put on a failed window publishes nothing, and all threads return the same status.
+ * Every put takes the same steps.  It tests the arguments (checked windows) and moves the data.
+ * Then the group agrees on the failure words that its leader saw.  Only then the put publishes.  So
+ * a put on a failed window publishes nothing, and all threads return the same status.
  *
- * The short way, to a mapped peer with atomics whose entry travels in the handle, is inlined and
- * tuned for latency.  All other ways are called.
+ * The fast path is inlined and tuned for latency.  It serves mapped peers with atomics whose entry
+ * is inside the handle.  All other paths are called.
  */
 #ifndef ORIEL_DEVICE_PUT_H
 #define ORIEL_DEVICE_PUT_H
@@ -18,7 +18,7 @@
 
 /* ---- after the data: signal and count -------------------------------------------------------- */
 
-/* By one thread, after its group met: ORIEL_ADD on a mapped peer without atomics. */
+/* Called by one thread after its group met: ORIEL_ADD on a mapped peer without atomics. */
 ORIEL_DEV_OUT void ori_signal_in_turn(const struct oriel_window_dev *win, int peer, int id,
 				      uint64_t value)
 {
@@ -29,7 +29,7 @@ ORIEL_DEV_OUT void ori_signal_in_turn(const struct oriel_window_dev *win, int pe
 			&p->signals[id], value, p->waiters);
 }
 
-/* By one thread: counts one completion of an operation to `peer`. */
+/* Called by one thread: counts one completion of an operation to `peer`. */
 ORIEL_DEV void ori_count(const struct oriel_window_dev *win, int peer, int counter)
 {
 	/* [SIG1] inside; partner [SIG4].  After this count the source may be written again. */
@@ -39,9 +39,9 @@ ORIEL_DEV void ori_count(const struct oriel_window_dev *win, int peer, int count
 /* ---- the put itself -------------------------------------------------------------------------- */
 
 /*
- * A few bytes are moved by a GPU's first warp alone.  The other warps of the block go straight to
- * the meeting, where all of them would wait for the slowest.  Not where queues are posted to,
- * because the whole group takes part in that.
+ * On a GPU the first warp alone moves a few bytes.  The other warps of the block go directly to the
+ * meeting.  Otherwise the meeting would wait for the slowest of all warps.  Not in windows with
+ * peers that are queued or without atomics, because the whole group takes part in those puts.
  */
 ORIEL_DEV int ori_put_is_few(const struct oriel_window_dev *win, struct oriel_group g,
 			     uint64_t bytes)
@@ -50,7 +50,10 @@ ORIEL_DEV int ori_put_is_few(const struct oriel_window_dev *win, struct oriel_gr
 	       !(win->queued_peers | win->comm.flags);
 }
 
-/* A put to a peer that is queued or has no atomics.  Called, so that others pay nothing. */
+/*
+ * A put to a peer that is queued or has no atomics.  Called, not inlined, so that others pay
+ * nothing.
+ */
 ORIEL_DEV_OUT int ori_put_not_plain(const struct oriel_window_dev *win, struct oriel_group g,
 				    struct ori_transfer t)
 {
@@ -74,14 +77,14 @@ ORIEL_DEV_OUT int ori_put_not_plain(const struct oriel_window_dev *win, struct o
 	return 0;
 }
 
-/* What a put knows when its data is moved, for the steps after the meeting. */
+/* The state of a put after its data is moved, for the steps after the meeting. */
 struct ori_put_end {
 	struct ori_failures look;
 	uint64_t *word; /* the leader's: ori_release_at() of the signal word */
 	struct oriel_waiters *waiters;
 };
 
-/* Moves the data to a plain peer.  0: the peer is not plain, and nothing was moved. */
+/* Moves the data to a plain peer.  Returns 0 if the peer is not plain; then nothing was moved. */
 ORIEL_DEV int ori_put_move(const struct oriel_window_dev *win, struct oriel_group g,
 			   const struct oriel_window_peer *entry, struct ori_transfer t, int few,
 			   struct ori_put_end *end)
@@ -93,14 +96,14 @@ ORIEL_DEV int ori_put_move(const struct oriel_window_dev *win, struct oriel_grou
 	if (few && g.size > 32u)
 		movers.size = 32u;
 	end->waiters = p.waiters;
-	/* Both loads are on their way while the rest is found out; `look` is needed last. */
+	/* Both loads run while the following code executes; `look` is needed last. */
 	if (ORIEL_ON_GPU && t.bytes)
 		early = ori_copy_early(movers, t.local->address + t.local_off, t.bytes);
 	if (oriel_group_is_leader(g))
 		end->look = ori_failures_of_window(win);
 	if (!few && !ori_peer_is_plain(&p))
 		return 0;
-	/* The line of the signal is fetched while the data is copied, not after. */
+	/* Fetches the line of the signal during the copy, not after it. */
 	if (t.signal >= 0 && oriel_group_is_leader(g)) {
 		ori_prefetch_for_write(&p.signals[t.signal]);
 		end->word = ori_release_at(&p.signals[t.signal]);
@@ -110,7 +113,7 @@ ORIEL_DEV int ori_put_move(const struct oriel_window_dev *win, struct oriel_grou
 	return 1;
 }
 
-/* The put family with the peer's entry at hand; parts that a call does not have fold away. */
+/* The put family, given the peer's entry.  The compiler removes parts that a call does not use. */
 ORIEL_DEV int ori_put_entry(const struct oriel_window_dev *win, struct oriel_group g,
 			    const struct oriel_window_peer *entry, struct ori_transfer t)
 {
@@ -119,7 +122,7 @@ ORIEL_DEV int ori_put_entry(const struct oriel_window_dev *win, struct oriel_gro
 
 	if ((!few || g.thread < 32u) && !ori_put_move(win, g, entry, t, few, &end))
 		return ori_put_not_plain(win, g, ori_transfer_out(t));
-	/* One thread: [SIG1] begins before the failure words are there, see mapped.h. */
+	/* One thread: [SIG1] begins before the failure words are loaded, see mapped.h. */
 	if (t.signal >= 0 && g.scope == ORIEL_GROUP_THREAD)
 		ori_release_begin();
 	err = ori_group_agree_failures(g, end.look);
@@ -149,9 +152,9 @@ ORIEL_DEV_OUT int ori_put_beyond(const struct oriel_window_dev *win, struct orie
 }
 
 /*
- * Entries that travel in the handle are constants to a GPU.  Loads of other entries, next to
- * these, would share a scoreboard with the loads of the data and so wait for them.  So they are
- * called.
+ * Entries inside the handle are constants for a GPU.  Loads of other entries would share a
+ * scoreboard with the loads of the data and wait for them.  So puts to those peers are called, not
+ * inlined.
  */
 ORIEL_DEV int ori_put_bytes(const struct oriel_window_dev *win, struct oriel_group g,
 			    struct ori_transfer t)

@@ -2,17 +2,17 @@
 /*
  * oriel/device/queue.h - work queues posted by the device: reserve, fill, publish, ring, poll.
  *
- * Many threads of many blocks may use one queue.  A producer reserves slots, and waits until the
- * WQEs that used them last are complete.  It fills them, waits for its turn, writes the doorbell
- * record, rings, and passes the turn on.  So WQEs are published in index order and doorbells
- * never go back.  A producer that gives up after reserving poisons the queue: those behind it
- * would wait for ever.
+ * Many threads of many blocks may use one queue.  A producer reserves slots and waits until the
+ * last WQEs in these slots are complete.  It fills the slots, waits for its turn, writes the
+ * doorbell record, rings, and passes the turn on.  So WQEs are published in index order, and
+ * doorbells never go back.  A producer that gives up after reserving poisons the queue.  Otherwise
+ * later producers would wait for ever.
  *
- * Edges, each told where it stands:
+ * Edges, each explained at its access:
  *   [QUEUE1] doorbell record, [QUEUE2] doorbell: from a producer to the engine or the NIC.
  *   [QUEUE3] to [QUEUE4]: the turn, from a producer to the next one; to [QUEUE8]: its count.
- *   [QUEUE5]: a CQE, from the engine or the NIC to whoever polls.
- *   [QUEUE6] to [QUEUE7]: that a WQE is complete, from the thread that saw its CQE to all others.
+ *   [QUEUE5]: a CQE, from the engine or the NIC to the polling thread.
+ *   [QUEUE6] to [QUEUE7]: a complete WQE, from the thread that saw its CQE to all others.
  */
 #ifndef ORIEL_DEVICE_QUEUE_H
 #define ORIEL_DEVICE_QUEUE_H
@@ -43,10 +43,10 @@ ORIEL_DEV int ori_queue_failed(const struct oriel_queue *q)
 	return error ? ORIEL_FAILURE_STATUS(error) : 0;
 }
 
-/* The first cause stays. */
+/* Keeps the first cause. */
 ORIEL_DEV int ori_queue_poison(struct oriel_queue *q, int status)
 {
-	/* No partner: the word is all that is told, and its readers load it relaxed. */
+	/* No partner: no other data depends on the word, and its readers load it relaxed. */
 	ori_compare_swap_acq_rel_sys(&q->error, 0, ORIEL_FAILURE(status, q->peer));
 	return status;
 }
@@ -64,7 +64,7 @@ ORIEL_DEV int ori_queue_cause(const struct ori_op_context *context, int err)
 
 /* ---- completion ------------------------------------------------------------------------------ */
 
-/* How many WQEs have been rung: what a ticket, a fence or a flush waits for. */
+/* How many WQEs have been rung.  Tickets, fences and flushes wait for this count. */
 ORIEL_DEV uint64_t ori_queue_rung(const struct oriel_queue *q)
 {
 	/*
@@ -81,8 +81,8 @@ ORIEL_DEV void ori_queue_note_completed(struct oriel_queue *q, uint64_t count)
 	while (!ori_reached(seen, count)) {
 		/*
 		 * [QUEUE6] release, system scope; partner [QUEUE7].  Passes on what [QUEUE5] of
-		 * this thread acquired.  Without it A polls the CQE of a read, B sees A's count
-		 * and copies the result: B finds what was there before the NIC placed it.
+		 * this thread acquired.  Without it A polls the CQE of a read, and B sees A's count
+		 * and copies the result.  B then reads the bytes from before the NIC wrote them.
 		 */
 		old = ori_compare_swap_acq_rel_sys(&q->completed, seen, count);
 		if (old == seen)
@@ -92,10 +92,10 @@ ORIEL_DEV void ori_queue_note_completed(struct oriel_queue *q, uint64_t count)
 }
 
 /*
- * Is WQE `index` complete?  1 yes, 0 not yet, or a status.  Its CQE is at the same place of the
- * CQ ring, so nothing is consumed and any number of threads may look.  A thread that polls so
- * late that the entry was written again finds `completed` past its index: the slot was reserved
- * again only after somebody noted it.
+ * Is WQE `index` complete?  1 yes, 0 not yet, or a status.  Its CQE has the same place in the CQ
+ * ring.  So polling consumes nothing, and any number of threads may poll.  The entry may be
+ * overwritten before a late thread polls it.  That thread then finds `completed` past its index: a
+ * slot is reserved again only after its completion was recorded.
  */
 ORIEL_DEV int ori_queue_poll(struct oriel_queue *q, uint64_t index)
 {
@@ -107,15 +107,15 @@ ORIEL_DEV int ori_queue_poll(struct oriel_queue *q, uint64_t index)
 		return 1;
 	/*
 	 * [QUEUE5] acquire of {wqe_counter, signature, op_own}, system scope; partner [SOFT4],
-	 * [PROXY6] or the NIC, which store these 4 bytes last.  What the WQE read or wrote is in
-	 * memory, and the rest of the CQE.  Without it the caller of a get could load bytes from
-	 * before the NIC placed them.
+	 * [PROXY6] or the NIC, which store these 4 bytes last.  After it the data of the WQE and
+	 * the rest of the CQE are in memory.  Without it the caller of a get could load bytes from
+	 * before the NIC wrote them.
 	 */
 	last = ori_load_acquire32_sys((const uint32_t *)(const void *)(cqe + 0x3c));
 	opcode = last >> 28;
 	if (opcode == ORI_CQE_INVALID || ((last >> 24) & 1u) != ((index >> q->log_depth) & 1u) ||
 	    ori_be16((uint16_t)last) != (uint16_t)index)
-		/* [QUEUE7] again: the entry may have been written over since the first look. */
+		/* [QUEUE7] again: the entry may have been overwritten since the first test. */
 		return ori_reached(ori_load_acquire_sys(&q->completed), index + 1);
 	if (opcode != ORI_CQE_REQ)
 		return ori_queue_poison(q, ORIEL_EREMOTE);
@@ -123,7 +123,7 @@ ORIEL_DEV int ori_queue_poll(struct oriel_queue *q, uint64_t index)
 	return 1;
 }
 
-/* Until the first `count` WQEs are complete. */
+/* Waits until the first `count` WQEs are complete. */
 ORIEL_DEV_OUT int ori_queue_wait(const struct ori_op_context *context, struct oriel_queue *q,
 				 uint64_t count)
 {
@@ -147,14 +147,14 @@ ORIEL_DEV_OUT int ori_queue_wait(const struct ori_op_context *context, struct or
 }
 
 /*
- * Has a WQE failed whose CQE is written?  0 no, or a status.  CQEs come in order, and after a
- * failed one all fail.  So the newest CQE tells of those before it; it is found by halving.
- * Needed for the counts of a NIC that reports failures to nobody (ORIEL_LINK_SILENT): its
- * companion counts CQEs of any sort.
+ * Has a WQE with a written CQE failed?  0 no, or a status.  CQEs are written in order, and after a
+ * failed one all fail.  So the newest CQE covers those before it; a binary search finds it.  This
+ * is needed for counts of a NIC that reports failures only in CQEs (ORIEL_LINK_SILENT): its
+ * companion counts failed CQEs too.
  */
 ORIEL_DEV_OUT int ori_queue_verify(struct oriel_queue *q)
 {
-	/* `produced` first: then `completed`, [QUEUE7], is no more than a depth behind. */
+	/* `produced` first: then `completed`, [QUEUE7], is at most one depth behind. */
 	uint64_t end = ori_queue_rung(q);
 	uint64_t low = ori_load_acquire_sys(&q->completed), middle;
 	int done;
@@ -174,9 +174,9 @@ ORIEL_DEV_OUT int ori_queue_verify(struct oriel_queue *q)
 
 /* ---- producing ------------------------------------------------------------------------------- */
 
-#define ORI_QUEUE_PATIENCE 512u /* looks at a queue in use before getting in line */
+#define ORI_QUEUE_PATIENCE 512u /* tests of a queue in use before reserving */
 
-/* Could n WQEs be reserved, filled and rung now without waiting for anybody? */
+/* Could n WQEs be reserved, filled and rung now without waiting? */
 ORIEL_DEV int ori_queue_is_free(const struct oriel_queue *q, uint32_t n)
 {
 	uint64_t next = ori_load_relaxed_sys(&q->reserved);
@@ -186,10 +186,10 @@ ORIEL_DEV int ori_queue_is_free(const struct oriel_queue *q, uint32_t n)
 }
 
 /*
- * A producer that has reserved a slot delays all later ones, and threads in line get the turn one
- * after the other, each when it gets a core: with more threads than cores, one switch per post.
- * So a producer that finds the queue in use, or full, first stands aside a little, and a thread
- * that has a core goes on.  Nothing rests on it.
+ * A producer that has reserved a slot delays all later ones.  Waiting threads get the turn one
+ * after the other, each when it gets a core.  With more threads than cores this costs one switch
+ * per post.  So a producer that finds the queue in use or full first waits a little, and a running
+ * thread can finish.  This is only for speed; correctness does not depend on it.
  */
 ORIEL_DEV_OUT void ori_queue_approach(const struct ori_op_context *context, struct oriel_queue *q,
 				      uint32_t n)
@@ -209,7 +209,7 @@ ORIEL_DEV_OUT void ori_queue_approach(const struct ori_op_context *context, stru
 	}
 }
 
-/* n consecutive WQEs, n <= depth; they may be filled when it returns 0. */
+/* Reserves n consecutive WQEs, n <= depth.  They may be filled when it returns 0. */
 ORIEL_DEV int ori_queue_reserve(const struct ori_op_context *context, struct oriel_queue *q,
 				uint32_t n, uint64_t *base)
 {
@@ -219,10 +219,10 @@ ORIEL_DEV int ori_queue_reserve(const struct ori_op_context *context, struct ori
 		return err;
 	if (!ORIEL_ON_GPU && !ori_queue_is_free(q, n))
 		ori_queue_approach(context, q, n);
-	/* Relaxed: only a number is taken.  [QUEUE7] passes the slots on, [QUEUE4] the turn. */
+	/* Relaxed: this only takes a number.  [QUEUE7] passes the slots on, [QUEUE4] the turn. */
 	*base = ori_fetch_add_relaxed_dev(&q->reserved, n);
 	/*
-	 * [QUEUE7] acquire, device scope; partner [QUEUE6].  The NIC has read the slots: without
+	 * [QUEUE7] acquire, device scope; partner [QUEUE6].  The NIC has read the slots.  Without
 	 * it this thread could fill a slot whose last WQE is not complete.
 	 */
 	if (ori_reached(ori_load_acquire_dev(&q->completed), *base + n - q->depth))
@@ -248,42 +248,42 @@ ORIEL_DEV_OUT int ori_queue_turn_slow(const struct ori_op_context *context, stru
 	return err ? ori_queue_poison(q, err) : 0;
 }
 
-/* Until all WQEs before `base` are rung. */
+/* Waits until all WQEs before `base` are rung. */
 ORIEL_DEV int ori_queue_turn(const struct ori_op_context *context, struct oriel_queue *q,
 			     uint64_t base)
 {
 	/*
-	 * [QUEUE4] acquire, device scope; partner [QUEUE3].  Our doorbell also hands over the
-	 * WQEs of the producers before us, so their stores must come before it.
+	 * [QUEUE4] acquire, device scope; partner [QUEUE3].  This producer's doorbell also hands
+	 * over the WQEs of earlier producers, so their stores must come before it.
 	 */
 	if (ori_load_acquire_dev(&q->produced) == base)
 		return 0;
 	return ori_queue_turn_slow(context, q, base);
 }
 
-/* By the producer that has the turn: everything before `next` is the engine's now. */
+/* Called by the producer that has the turn: hands everything before `next` to the engine. */
 ORIEL_DEV void ori_queue_ring(const struct ori_op_context *context, struct oriel_queue *q,
 			      uint64_t next)
 {
 	/*
 	 * [QUEUE1] release, system scope; partner [SOFT5], [MLX2] or the NIC, which read the
-	 * record.  Publishes the WQEs before `next` and the payload they name.  Without it the
-	 * NIC finds the new index beside a WQE of the last lap, and sends from an address that
-	 * was given back.  A GPU skips it where nobody reads the record: it would be a fence over
-	 * the bus.
+	 * record.  Publishes the WQEs before `next` and the payload they name.  Without it the NIC
+	 * finds the new index beside a WQE of the last lap, and sends from an address that was
+	 * freed.  A GPU skips it if nobody reads the record, because it would be a fence over the
+	 * bus.
 	 */
 	if (!(ORIEL_ON_GPU && q->bare))
 		ori_store_release32_sys(&q->record[1], ori_doorbell_record(next));
 	if (q->mmio)
 		ori_push_stores();
 	/*
-	 * [QUEUE2] release, system scope; partner [SOFT6], [PROXY5] or the NIC.  Publishes the
-	 * same WQEs, and the record before them.  Device scope would be too weak: the reader is a
-	 * CPU thread or a NIC.  Without it a rung NIC could read the old record and stop, and
-	 * nobody rings again.
+	 * [QUEUE2] release, system scope; partner [SOFT6], [PROXY5] or the NIC.  Publishes the same
+	 * WQEs, and the record before them.  Device scope would be too weak: the reader is a CPU
+	 * thread or a NIC.  Without it a rung NIC could read the old record and stop, and nobody
+	 * would ring again.
 	 */
 	ori_store_release_sys(q->doorbell, ori_doorbell_value(next, q->qpn));
-	/* Another core rings next: its doorbell must not come to the NIC before this one. */
+	/* Another core rings next.  Its doorbell must not reach the NIC before this one. */
 	if (q->mmio)
 		ori_push_stores();
 	/*
@@ -292,7 +292,7 @@ ORIEL_DEV void ori_queue_ring(const struct ori_op_context *context, struct oriel
 	 * next doorbell could come before this one, and hand over WQEs that are not written yet.
 	 */
 	ori_store_release_dev(&q->produced, next);
-	/* The next producer in line may have gone to sleep. */
+	/* The next producer may be asleep. */
 	if (ori_load_relaxed_sys(&q->reserved) != next)
 		ori_wake(context->comm->waiters);
 	ori_drive(context->comm->engine);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * oriel/device/queued.h - the transport layer's half for peers that are reached through work
- * queues.
+ * oriel/device/queued.h - the half of the transport layer for peers reached through work queues.
  *
- * The twin of device/mapped.h, for people who build their own collectives: puts, signals and
- * counts on memory the caller owns.  oriel_buffer_exchange + oriel_buffer_remote name the peer's
- * memory, oriel_buffer_source names this rank's.  `comm` is the handle of oriel_comm_device().
- * Whoever owns a signal word or a counter waits for it with oriel_mapped_wait() on its address.
+ * It is the counterpart of device/mapped.h, for people who build their own collectives: puts,
+ * signals and counts on memory of the caller.  oriel_buffer_exchange and oriel_buffer_remote give
+ * the peer's memory, oriel_buffer_source gives this rank's.  `comm` is the handle of
+ * oriel_comm_device().  The owner of a signal word or counter waits for it with oriel_mapped_wait()
+ * on its address.
  *
  * All threads of the group make a call, with equal arguments, and get the same status: 0,
  * ORIEL_ENOTCONN (no queue to that peer), ORIEL_ERANGE, ORIEL_EINVAL (a word that is not 8-byte
  * aligned, an unknown op), ORIEL_EUNSUPPORTED, ORIEL_ETIMEDOUT, or the comm's first failure.  A
- * block's operations to one peer are executed in order; *posted*, *complete* and *delivered* are
- * those of oriel/device.h.
+ * block's operations to one peer are executed in order.  oriel/device.h explains *posted*,
+ * *complete* and *delivered*.
  */
 #ifndef ORIEL_DEVICE_QUEUED_H
 #define ORIEL_DEVICE_QUEUED_H
@@ -24,15 +24,15 @@ struct oriel_queue_word {
 	struct oriel_remote memory;
 	uint64_t offset; /* of the word in it */
 	/*
-	 * A word of this rank that holds what ORIEL_ADD has come to.  There is one per signal
-	 * word, and it starts at that word's value.  Where the NIC cannot add, the sum is made
-	 * here and stored there.  NULL: without NIC atomics ORIEL_ADD is ORIEL_EUNSUPPORTED.
-	 * Only calls of this file touch it.
+	 * A word of this rank that holds the sum of all ORIEL_ADD.  There is one per signal word,
+	 * and it starts at that word's value.  If the NIC cannot add, the sum is made here and
+	 * stored there.  NULL: without NIC atomics ORIEL_ADD is ORIEL_EUNSUPPORTED.  Only calls of
+	 * this file access it.
 	 */
 	uint64_t *total;
 };
 
-/* ---- every thread puts the operation together, and the leader posts it ----------------------- */
+/* ---- every thread builds the operation, and the leader posts it ------------------------------ */
 
 /* The arguments of a call.  Each of the three parts may be missing: dst, word, counter NULL. */
 struct ori_queued_args {
@@ -119,7 +119,7 @@ ORIEL_DEV int ori_queued_set_word(struct ori_post *post, const struct ori_queued
 	post->signal_value = args->value;
 	post->word = at;
 	post->word_key = word->memory.key;
-	post->one_nic = 1; /* whoever else signals it, from this lane or another */
+	post->one_nic = 1; /* other blocks may signal it from any lane */
 	post->total = word->total;
 	return 0;
 }
@@ -157,7 +157,7 @@ ORIEL_DEV_OUT int ori_queued(const struct oriel_comm_dev *comm, struct oriel_gro
 		err = ori_queued_set_count(&post, &args);
 	if (err)
 		return err;
-	/* The group meets: all its data is written. */
+	/* The group meets, so all its data is written. */
 	err = ori_agree_failure(comm, NULL, g);
 	if (!err && oriel_group_is_leader(g)) {
 		context = ori_comm_context(comm);
@@ -183,7 +183,7 @@ ORIEL_DEV int oriel_queue_signal(const struct oriel_comm_dev *comm, struct oriel
 	return ori_queued(comm, g, peer, ori_queued_signal_alone(word, op, value));
 }
 
-/* The same, and after the block's earlier reads and atomics have come back. */
+/* The same, and also after the block's earlier reads and atomics are complete. */
 ORIEL_DEV int oriel_queue_signal_fence(const struct oriel_comm_dev *comm, struct oriel_group g,
 				       int peer, const struct oriel_queue_word *word, int op,
 				       uint64_t value)
@@ -208,8 +208,8 @@ ORIEL_DEV int oriel_queue_put_signal(const struct oriel_comm_dev *comm, struct o
 
 /*
  * The same; then the NIC adds 1 to the word at (counter, counter_off) when the source may be
- * written again.  `counter` comes from oriel_buffer_source().  Blocks of different lanes count on
- * different words.
+ * written again.  `counter` comes from oriel_buffer_source().  Blocks of different lanes must use
+ * different counter words.
  */
 ORIEL_DEV int oriel_queue_put_signal_counter(
 	const struct oriel_comm_dev *comm, struct oriel_group g, int peer,
@@ -238,7 +238,7 @@ ORIEL_DEV int oriel_queue_signal_counter(const struct oriel_comm_dev *comm, stru
 	return ori_queued(comm, g, peer, args);
 }
 
-/* The ticket names all that the block has posted to `peer` so far. */
+/* The ticket stands for all operations that the block has posted to `peer` so far. */
 ORIEL_DEV int oriel_queue_take_ticket(const struct oriel_comm_dev *comm, struct oriel_group g,
 				      int peer, struct oriel_ticket *ticket)
 {
@@ -260,8 +260,8 @@ ORIEL_DEV int oriel_queue_take_ticket(const struct oriel_comm_dev *comm, struct 
 }
 
 /*
- * Waits until all that the ticket names is complete.  timeout_ns 0: the comm's deadline.  A
- * deadline that passes fails this call only.
+ * Waits until all operations of the ticket are complete.  timeout_ns 0: the comm's deadline.  A
+ * passed deadline fails only this call.
  */
 ORIEL_DEV int oriel_queue_wait_local(const struct oriel_comm_dev *comm, struct oriel_group g,
 				     const struct oriel_ticket *ticket, uint64_t timeout_ns)
@@ -317,8 +317,8 @@ ORIEL_DEV int oriel_queue_flush(const struct oriel_comm_dev *comm, struct oriel_
 }
 
 /*
- * The word starts again at `value`, and its total too.  The write comes after the block's earlier
- * operations and is delivered on return.  Nobody else signals the word meanwhile.
+ * Sets the word, and its total, to `value`.  The write comes after the block's earlier operations
+ * and is delivered on return.  Nobody else may signal the word meanwhile.
  */
 ORIEL_DEV int oriel_queue_reset(const struct oriel_comm_dev *comm, struct oriel_group g, int peer,
 				const struct oriel_queue_word *word, uint64_t value)

@@ -4,9 +4,9 @@
  *
  * There is one word per (source, id) in the receiver's memory.  Only the source writes it; the
  * receiver never stores to it.  A queued source has one word per NIC, and their sum is the value.
- * Reads count from the receiver's own `signal_base` (per source) and `signal_sum_base` (for
- * sums); resets and advances move those.  Bases are read and written with relaxed atomics: they
- * order nothing; the words do ([SIG1], [SIG2], [SIG3]).
+ * Reads count from the receiver's own `signal_base` (per source) and `signal_sum_base` (for sums).
+ * Resets and advances move these bases.  Bases are accessed with relaxed atomics, because the words
+ * give the order ([SIG1], [SIG2], [SIG3]).
  */
 #ifndef ORIEL_DEVICE_SIGNAL_H
 #define ORIEL_DEVICE_SIGNAL_H
@@ -18,13 +18,13 @@ ORIEL_DEV uint64_t ori_signal_index(const struct oriel_window_dev *win, int peer
 	return (uint64_t)(uint32_t)peer * win->signal_stride + (uint32_t)id;
 }
 
-/* Where the source's word lies. */
+/* The address of the source's word. */
 ORIEL_DEV uint64_t *ori_signal_word(const struct oriel_window_dev *win, int peer, int id)
 {
 	return ori_words_of(win, peer, &win->signal_words[ori_signal_index(win, peer, id)]);
 }
 
-/* What has come from the source in all. */
+/* The total of all signals from the source. */
 ORIEL_DEV uint64_t ori_signal_load(const struct oriel_window_dev *win, int peer, int id)
 {
 	const uint64_t *word = ori_signal_word(win, peer, id);
@@ -40,8 +40,8 @@ ORIEL_DEV uint64_t ori_signal_load(const struct oriel_window_dev *win, int peer,
 }
 
 /*
- * As ori_signal_wait(), from a queued source: out of line, so that others pay nothing.  It has a
- * spin of its own: one whose address left the caller would lie in memory there.
+ * As ori_signal_wait(), for a queued source.  Not inlined, so that others pay nothing.  It has its
+ * own struct ori_spin: passing the caller's by address would force that one into memory.
  */
 ORIEL_DEV_OUT int ori_signal_wait_queued(const struct oriel_window_dev *win, struct oriel_group g,
 					 int peer, int id, int cmp, uint64_t value)
@@ -59,7 +59,7 @@ ORIEL_DEV_OUT int ori_signal_wait_queued(const struct oriel_window_dev *win, str
 	return ori_nic_words_wait(&s, &words, ori_load_relaxed_sys(&win->signal_base[i]), cmp);
 }
 
-/* By one thread: until (source, id) compares. */
+/* Called by one thread: waits until (source, id) compares. */
 ORIEL_DEV int ori_signal_wait(const struct oriel_window_dev *win, struct oriel_group g, int peer,
 			      int id, int cmp, uint64_t value)
 {
@@ -74,7 +74,7 @@ ORIEL_DEV int ori_signal_wait(const struct oriel_window_dev *win, struct oriel_g
 			     cmp);
 }
 
-/* By one thread, after its group met. */
+/* Called by one thread after its group met. */
 ORIEL_DEV int ori_signal_peer(const struct oriel_window_dev *win, struct oriel_group g, int peer,
 			      int id, int op, uint64_t value)
 {
@@ -126,7 +126,7 @@ ORIEL_DEV int oriel_signal_all(const struct oriel_window_dev *win, struct oriel_
 		if (!err)
 			err = ori_check_mixed_all(win, g, "signal_all", id, op);
 	}
-	/* all of them, or nobody */
+	/* signals all of them or none */
 	if (!err && win->absent_peers)
 		err = ORIEL_ENOTCONN;
 	if (!err)
@@ -160,10 +160,10 @@ ORIEL_DEV int oriel_wait_signal_from(const struct oriel_window_dev *win, struct 
 
 ORIEL_DEV uint64_t oriel_read_signal_from(const struct oriel_window_dev *win, int peer, int id)
 {
-	/* The base first: a load after an acquire waits for it. */
+	/* Loads the base first, because a load after an acquire waits for it. */
 	uint64_t base = ori_load_relaxed_sys(&win->signal_base[ori_signal_index(win, peer, id)]);
 
-	/* [SIG3] inside: after this read the data may be read. */
+	/* [SIG3] inside: data may be read after this read. */
 	return ori_signal_load(win, peer, id) - base;
 }
 
@@ -190,9 +190,9 @@ ORIEL_DEV_OUT uint64_t ori_read_signals(const struct oriel_window_dev *win, int 
 }
 
 /*
- * By every lane of the group: the rows are shared out among them, and all get the same sum.
- * Where it counts from is read once: of the lane's first source, and of the sum by the leader.
- * The lanes stay together: all leave the loop in the same round.
+ * Called by every lane of the group.  The lanes divide the rows among them, and all get the same
+ * sum.  Bases are read once: each lane reads that of its first source, and the leader that of the
+ * sum.  All lanes leave the loop in the same round.
  */
 ORIEL_DEV int ori_wait_sum(const struct oriel_window_dev *win, struct oriel_group g, uint32_t lanes,
 			   int id, uint64_t value)
@@ -266,7 +266,7 @@ ORIEL_DEV int oriel_reset_signal(const struct oriel_window_dev *win, struct orie
 	return ori_group_agree(g, 0);
 }
 
-/* One group at a time advances or resets an id, so load and store need not be one operation. */
+/* One group at a time advances or resets an id, so a separate load and store are enough. */
 ORIEL_DEV int ori_advance(const struct oriel_window_dev *win, struct oriel_group g, uint64_t *base,
 			  uint64_t value)
 {

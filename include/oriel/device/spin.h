@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * oriel/device/spin.h - the one loop every wait of the device API goes through.
+ * oriel/device/spin.h - the one loop that every wait of the device API uses.
  *
  * Usage, by the leader of a group:
  *
@@ -9,19 +9,19 @@
  *		;
  *	ori_spin_end(&s);
  *
- * ori_spin() is cheap for the first comm->spin_polls polls (about 4 us on an idle CPU: a look at
- * the clock in the middle of a 0.2 us round trip would double it).  Then, and every
- * ORI_SPIN_POLLS polls after that, it goes the slow way, which tests the failure words and the
- * deadline, yields or sleeps (CPU), names who is late, and keeps this rank's board up to date.
- * It returns 0 or why the wait must end.
+ * ori_spin() is cheap for the first comm->spin_polls polls (about 4 us on an idle CPU).  Reading
+ * the clock in the middle of a 0.2 us round trip would double its time.  After these polls, and
+ * then every ORI_SPIN_POLLS polls, it takes the slow path.  That tests the failure words and the
+ * deadline, yields or sleeps (CPU), logs which rank is late, and updates this rank's board.  It
+ * returns 0, or the reason why the wait must end.
  *
  * CUDA: polls of device memory follow each other without pause.  Polls of host memory
- * (ori_spin_host) have a pause between them, because each crosses the bus.  The slow way comes
- * every 64 polls (12 of host memory), some 20 us: it loads the two failure words together, so it
- * costs one poll.  A kernel cannot print, so a wait older than 1 ms stands on the board, in slot
- * block % slots of host memory, where a host thread finds it.  The slow way is one function per
- * translation unit: inlined into every wait it spread the short ways over many lines of the
- * instruction cache.  It takes and returns plain values, so that struct ori_spin stays in
+ * (ori_spin_host) have a pause between them, because each crosses the bus.  The slow path comes
+ * every 64 polls (12 of host memory), about every 20 us.  It loads the two failure words together,
+ * so it costs one poll.  A kernel cannot print.  So a wait older than 1 ms is entered on the board
+ * in host memory, in slot block % slots, where a host thread finds it.  The slow path is one
+ * function per translation unit.  Inlined into every wait, it spread the fast paths over many lines
+ * of the instruction cache.  It takes and returns plain values, so that struct ori_spin stays in
  * registers.
  */
 #ifndef ORIEL_DEVICE_SPIN_H
@@ -31,7 +31,7 @@
 
 #define ORI_SPIN_POLLS 64u
 #define ORI_SPIN_HOST_POLLS 12u      /* CUDA, host memory: one takes 1.6 us */
-#define ORI_SPIN_BOARD_NS 1000000ull /* CUDA: age from which a wait stands on the board */
+#define ORI_SPIN_BOARD_NS 1000000ull /* CUDA: age from which a wait is on the board */
 
 struct ori_spin {
 	const struct oriel_comm_dev *comm;
@@ -46,8 +46,8 @@ struct ori_spin {
 	uint32_t block;
 	uint32_t rounds;    /* slow polls so far */
 	uint32_t epoch;     /* CPU: value of the futex word when the waiter announced itself */
-	uint64_t work;      /* CPU: the engine's, when last looked at */
-	uint64_t active_ns; /* CPU: when it last moved */
+	uint64_t work;      /* CPU: the engine's work count at the last test */
+	uint64_t active_ns; /* CPU: when that count last changed */
 	uint32_t asleep;    /* CPU: this waiter is counted in comm->waiters->sleepers */
 	uint32_t host;      /* CUDA: the word lies in host memory */
 };
@@ -95,7 +95,7 @@ ORIEL_DEV void ori_spin_within(struct ori_spin *s, struct oriel_group g)
 		s->timeout_ns = (uint64_t)g.timeout_ms * 1000000u;
 }
 
-/* The same wait goes on for another peer: age and deadline stay. */
+/* The same wait continues for another peer: age and deadline stay. */
 ORIEL_DEV void ori_spin_next(struct ori_spin *s, int peer, uint64_t want)
 {
 	s->peer = peer;
@@ -104,9 +104,9 @@ ORIEL_DEV void ori_spin_next(struct ori_spin *s, int peer, uint64_t want)
 }
 
 /*
- * A look at the failure words, and what was seen.  Apart from each other so that a GPU loads both
- * words at once, and while it does something else: taken one after the other, before a signal of
- * 0.8 us, they cost half of that.
+ * The two failure words as they were loaded.  Load and test are separate, so that a GPU loads both
+ * words at once, in parallel to other work.  One after the other, before a signal of 0.8 us, they
+ * take half of that time.
  */
 struct ori_failures {
 	uint64_t window, comm;
@@ -138,7 +138,7 @@ ORIEL_DEV int ori_failures_status(struct ori_failures look)
 	return ori_failures_any(look) ? ori_failures_decode(look.window, look.comm) : 0;
 }
 
-/* The group agrees on what its leader saw; the others hand in zeros. */
+/* The group agrees on what its leader saw; the other threads pass zeros. */
 ORIEL_DEV int ori_group_agree_failures(struct oriel_group g, struct ori_failures look)
 {
 #if ORIEL_ON_GPU
@@ -157,17 +157,17 @@ ORIEL_DEV int ori_failed(const struct oriel_comm_dev *comm, const uint64_t *wind
 	return ori_failures_status(ori_failures_load(comm, window_failure));
 }
 
-/* The same place in the half of control memory that engines write. */
+/* The same word in the half of control memory that engines write. */
 ORIEL_DEV void *ori_host_half(const struct oriel_comm_dev *comm, const void *near)
 {
 	return (uint8_t *)(uintptr_t)near + comm->host_shift;
 }
 
 /*
- * The same for a wait that looks seldom.  A queued peer tells a window's failure to the host's
- * half; the wait that finds it there copies it to the word that all calls look at.  The host
- * copies the comm's failure, but not while this very wait keeps the driver from copying, so the
- * wait copies that one too.
+ * The same, for waits that test rarely.  A queued peer reports a window's failure in the host's
+ * half.  The wait that finds it there copies it to the word that all calls test.  The host copies
+ * the comm's failure, but this wait may keep the driver from copying.  So the wait copies that one
+ * too.
  */
 ORIEL_DEV_OUT int ori_failed_anywhere(const struct oriel_comm_dev *comm, uint64_t *window_failure)
 {
@@ -190,8 +190,8 @@ ORIEL_DEV_OUT int ori_failed_anywhere(const struct oriel_comm_dev *comm, uint64_
 
 #if ORIEL_ON_GPU
 /*
- * A fence on a way that is seldom taken stands in a function of its own.  The compiler would put
- * a small one under a predicate into the way that is taken, where it costs its time all the same.
+ * A fence on a rare path needs its own function.  Otherwise the compiler puts the small fence under
+ * a predicate into the common path, where it still costs its time.
  */
 ORIEL_DEV_OUT void ori_board_state(struct oriel_board_slot *slot, uint32_t state)
 {
@@ -204,8 +204,8 @@ ORIEL_DEV_OUT void ori_board_state(struct oriel_board_slot *slot, uint32_t state
 }
 
 /*
- * Returns the slot, or -1: of lanes that wait beside each other the first one still waiting
- * speaks.  since_ns is of the GPU's clock: a reader counts from when it first saw the slot.
+ * Returns the slot, or -1.  Of lanes that wait together, the first one still waiting writes the
+ * slot.  since_ns is on the GPU's clock, so a reader counts from the time it first saw the slot.
  */
 ORIEL_DEV int ori_board_write(struct ori_spin s, uint64_t have)
 {
@@ -272,9 +272,9 @@ ORIEL_DEV int ori_spin_slow(struct ori_spin *s, uint64_t have)
 }
 
 /*
- * How often the caller may poll before it asks ori_spin() again.  Words of device memory: up to
- * the next slow poll, in a loop of the load, its comparison and a count.  Anything else in that
- * loop would delay the poll that finds the word.
+ * How often the caller may poll before it calls ori_spin() again.  For words of device memory: up
+ * to the next slow poll, in a loop of load, comparison and count.  Anything else in that loop would
+ * delay the poll that finds the word.
  */
 ORIEL_DEV uint32_t ori_spin_polls(struct ori_spin *s)
 {
@@ -302,7 +302,7 @@ ORIEL_DEV void ori_spin_end(struct ori_spin *s)
 		ori_board_state(&s->comm->board->slot[s->board_slot], 0);
 }
 #else
-/* CPU: every poll drives the engine, which is ori_spin()'s business. */
+/* CPU: every poll drives the engine; ori_spin() does that. */
 ORIEL_DEV uint32_t ori_spin_polls(struct ori_spin *s)
 {
 	(void)s;
@@ -334,8 +334,8 @@ ORIEL_DEV void ori_spin_end(struct ori_spin *s)
 #endif
 
 /*
- * A wait that never went the slow way has no status and stands on no board.  CPU: not told, for a
- * test may put its own slow way in place.
+ * Did the wait never take the slow path?  Then it has no status and no slot on the board.  CPU:
+ * always 0, because a test may install its own slow path.
  */
 ORIEL_DEV int ori_spin_was_short(const struct ori_spin *s)
 {

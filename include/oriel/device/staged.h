@@ -2,7 +2,7 @@
 /*
  * oriel/device/staged.h - bodies of device.h: send and recv through a window's staging slots.
  *
- * Lays the window's staging memory out as streams of mapped.h.  For each (source, channel) the
+ * It lays out the window's staging memory as streams of mapped.h.  For each (source, channel) the
  * receiver has `depth` slots and a row of words: `depth` lengths, then `ready`.  For each (peer,
  * channel) the sender has a free count.  Cursors of both directions are local.
  */
@@ -29,7 +29,7 @@ ORIEL_DEV int ori_check_channel(const struct oriel_window_dev *win, struct oriel
 	return err ? err : ori_check_peer(win, g, call, peer);
 }
 
-/* The stream me -> peer (sending) or peer -> me, as this end sees it. */
+/* The stream from this rank to the peer (sending), or from the peer, as seen by this end. */
 ORIEL_DEV void ori_staged_channel(const struct oriel_window_dev *win, int peer, int channel,
 				  int sending, struct oriel_mapped_channel *ch)
 {
@@ -78,7 +78,7 @@ struct ori_staged_out {
 	const struct oriel_window_link *link;
 	uint64_t *cursor, *free_count;
 	uint64_t *posted; /* [slot]: the queue's count that ends its use */
-	uint8_t *slots;   /* names the slots; the bytes go where the engine reads them */
+	uint8_t *slots;   /* in the device's half; the bytes go to the host's half */
 	uint32_t lane;
 	int32_t peer, channel;
 };
@@ -102,7 +102,7 @@ ORIEL_DEV struct ori_staged_out ori_staged_out_of(const struct oriel_window_dev 
 	return out;
 }
 
-/* By one thread: until the slot of `cursor` may be filled again. */
+/* Called by one thread: waits until the slot of `cursor` may be filled again. */
 ORIEL_DEV_OUT int ori_staged_wait_free(const struct oriel_window_dev *win, struct oriel_group g,
 				       const struct ori_staged_out *out, uint64_t cursor)
 {
@@ -120,8 +120,8 @@ ORIEL_DEV_OUT int ori_staged_wait_free(const struct oriel_window_dev *win, struc
 }
 
 /*
- * By one thread: the piece in the slot of `cursor`, then what is left of the message, then
- * `ready`, all in order.
+ * Called by one thread: posts the data in the slot of `cursor`, then the remaining length of the
+ * message, then `ready`, in this order.
  */
 ORIEL_DEV_OUT int ori_staged_post(const struct oriel_window_dev *win,
 				  const struct ori_staged_out *out, uint64_t cursor, uint64_t bytes,
@@ -143,7 +143,7 @@ ORIEL_DEV_OUT int ori_staged_post(const struct oriel_window_dev *win,
 	post.lkey = win->control_key;
 	post.bytes = bytes;
 	ori_staged_word(l, words + 8 * slot, left, &post);
-	post.tells = 0; /* `ready` does, below */
+	post.tells = 0; /* the post of `ready` below announces the data */
 	err = ori_queue_post(&context, l->link, out->lane, &post);
 	if (err)
 		return err;
@@ -187,7 +187,7 @@ ORIEL_DEV_OUT int ori_send_queued(const struct oriel_window_dev *win, struct ori
 	return err;
 }
 
-/* By one thread: tells the sender that I have emptied `count` slots. */
+/* Called by one thread: tells the sender that this rank has emptied `count` slots. */
 ORIEL_DEV_OUT int ori_staged_free(const struct oriel_window_dev *win,
 				  const struct oriel_window_link *l, int channel, uint64_t count)
 {

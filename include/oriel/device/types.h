@@ -2,11 +2,11 @@
 /*
  * oriel/device/types.h - the structs that host code, CPU kernels and CUDA kernels share.
  *
- * The host builds them (src/window/handle.c, src/comm/comm.c); device code only reads the handles
- * and follows their pointers.  Layouts are the same for every compiler and are asserted below: no
- * enum, no bool, no bit-field, fixed-width members only.
+ * The host builds them (src/window/handle.c, src/comm/comm.c).  Device code only reads the handles
+ * and follows their pointers.  Layouts are the same for every compiler and are asserted below.
+ * Members have fixed widths: no enum, no bool, no bit-field.
  *
- * Who writes what, for all words behind the pointers, is said at each member.
+ * The comment of each member says who writes the words behind its pointer.
  */
 #ifndef ORIEL_DEVICE_TYPES_H
 #define ORIEL_DEVICE_TYPES_H
@@ -74,10 +74,10 @@ struct oriel_group {
 #define ORIEL_BOARD_SLOTS 64
 
 /*
- * The futex behind every sleeping wait of one rank, in that rank's control memory.  A waiter that
- * gives up spinning raises `sleepers`, looks at its word once more and sleeps on `epoch`; whoever
- * writes a word of this rank looks at `sleepers` and, if there are any, moves `epoch` and wakes.
- * The look is not fenced: a missed wake costs one timed sleep (at most 1 ms), never the wait.
+ * The futex for all sleeping waits of one rank, in that rank's control memory.  A waiter that stops
+ * spinning raises `sleepers`, checks its word once more and sleeps on `epoch`.  A thread that
+ * writes a word of this rank then reads `sleepers`.  If there are any, it increments `epoch` and
+ * wakes them.  No fence orders this read.  A missed wake only costs one timed sleep, at most 1 ms.
  */
 struct oriel_waiters {
 	uint32_t sleepers; /* written by this rank's waiting threads */
@@ -86,8 +86,8 @@ struct oriel_waiters {
 };
 
 /*
- * One waiting group, readable by every mapped peer, so that a late report can say what the other
- * side is doing.  Written by the waiting thread only; `state` last (release).
+ * One waiting group.  Every mapped peer can read it, so that a report about a late rank can say
+ * what that rank waits for.  Only the waiting thread writes it, `state` last (release).
  */
 struct oriel_board_slot {
 	uint32_t state; /* 0 free, 1 taken and being filled, 2 valid */
@@ -107,8 +107,8 @@ struct oriel_board {
 };
 
 /*
- * A failure word: 0, or the first failure; set once by CAS.  The status, the rank whose failure
- * it is and, where that one was waited for in vain, the rank that gave up; 16 bits each, ranks
+ * A failure word: 0, or the first failure; set once by CAS.  It holds three fields of 16 bits: the
+ * status, the rank that failed, and the rank that gave up waiting for it, if any.  Ranks are stored
  * plus one.
  */
 #define ORIEL_FAILURE(status, rank)                                                                \
@@ -123,8 +123,9 @@ struct oriel_board {
 
 /*
  * The first status other than 0 that a kernel of this comm returned since the host last asked.  It
- * lies in control memory, in both halves.  A thread whose kernel fails compares `claims` with
- * `taken`.  If they are equal it raises `claims` and stores `first`: the first failure is kept.
+ * exists in both halves of control memory.  A thread whose kernel fails compares `claims` with
+ * `taken`.  Only if they are equal, it raises `claims` and stores `first`.  So the first failure is
+ * kept.
  */
 struct oriel_kernel_report {
 	uint64_t claims; /* device's half: reports so far; by the thread that makes one */
@@ -139,7 +140,9 @@ struct oriel_kernel_report {
 #define ORIEL_REPORT_KERNEL(word) ((uint32_t)((word) >> 32) & 0xfffu)
 #define ORIEL_REPORT_BLOCK(word) ((uint32_t)((word) >> 44))
 
-/* The last parameter of every kernel on a GPU: of oriel_launch(), and hidden from the body. */
+/*
+ * The last parameter of every kernel on a GPU.  oriel_launch() passes it; the body does not see it.
+ */
 struct oriel_launch_dev {
 	struct oriel_kernel_report *report; /* the device's half; NULL: nobody asks */
 	int64_t host_shift;                 /* from there to the host's half */
@@ -153,8 +156,8 @@ struct oriel_launch_dev {
 #define ORIEL_RESULT_SLOTS 64
 
 /*
- * One send queue with its completion queue.  Indices are 64-bit counts of WQEs, which run for
- * ever; the slot is the index modulo the depth.
+ * One send queue with its completion queue.  Indices are 64-bit counts of WQEs that never restart.
+ * The slot is the index modulo the depth.
  */
 struct oriel_queue {
 	/* set when the queue is made */
@@ -169,13 +172,13 @@ struct oriel_queue {
 	uint32_t mmio; /* `doorbell` is a register of a NIC, not memory */
 	uint32_t bare; /* the engine goes by the doorbell alone: a GPU need not write the record */
 	uint8_t pad0[ORIEL_LINE_BYTES - 64];
-	/* by producers: WQEs handed out; may lead `produced` by one burst per group */
+	/* written by producers: WQEs reserved; may lead `produced` by one burst per group */
 	uint64_t reserved;
 	uint8_t pad1[ORIEL_LINE_BYTES - 8];
-	/* by the producer whose turn it is: WQEs rung, in index order */
+	/* written by the producer that has the turn: WQEs rung, in index order */
 	uint64_t produced;
 	uint8_t pad2[ORIEL_LINE_BYTES - 8];
-	/* by whoever polled a CQE: WQEs known to be complete; only grows */
+	/* written by any thread that polled a CQE: WQEs known to be complete; only grows */
 	uint64_t completed;
 	uint8_t pad3[ORIEL_LINE_BYTES - 8];
 	/* 0, or a failure word: set once by the engine, or by a producer that gave up its slots */
@@ -183,19 +186,22 @@ struct oriel_queue {
 	uint8_t pad4[ORIEL_LINE_BYTES - 8];
 };
 
-/* A main queue to a peer and the companion whose WAIT and loopback add count its completions. */
+/*
+ * A main queue to a peer, and the companion queue that counts its completions by WAIT and loopback
+ * add.
+ */
 struct oriel_lane {
 	struct oriel_queue *main;
 	struct oriel_queue *companion;
-	uint32_t sink_key; /* 8 zero-based bytes that take values nobody wants */
+	uint32_t sink_key; /* 8 bytes at address 0 of this key, for unused results of atomics */
 	uint32_t nic;
 };
 
 #define ORIEL_LINK_ATOMICS 1u /* the NIC adds to remote words */
 #define ORIEL_LINK_ORDERED 2u /* a queue's adds and reads are executed after its earlier writes */
-#define ORIEL_LINK_SILENT 4u  /* nobody is told of a failure before its CQE is written */
-#define ORIEL_LINK_WRITES_ORDERED                                                                  \
-	8u /* ... and its plain writes too: no fabric that routes adaptively */
+#define ORIEL_LINK_SILENT 4u  /* a failure is reported only by its CQE */
+/* A queue's plain writes are executed in order too.  Not on a fabric that routes adaptively. */
+#define ORIEL_LINK_WRITES_ORDERED 8u
 
 /* How this rank reaches one queued peer. */
 struct oriel_link {
@@ -206,14 +212,14 @@ struct oriel_link {
 	uint64_t *last_signal;  /* lane 0: index of the last word written, in turn */
 };
 
-/* Memory that queues can name: of a peer after an exchange, or of this rank. */
+/* Memory as queues address it: of a peer after an exchange, or of this rank. */
 struct oriel_remote {
 	uint64_t address;
 	uint64_t bytes;
 	uint32_t key[ORIEL_NICS_MAX];
 };
 
-/* Where values fetched from queued peers land; `lock` is taken by the group that waits for one. */
+/* A place for values fetched from queued peers.  The group that waits for a value holds `lock`. */
 struct oriel_result {
 	uint64_t lock;
 	uint64_t words[4];
@@ -233,15 +239,15 @@ struct oriel_comm_peer {
 };
 
 /*
- * Handle of the transport layer.  Flat and immutable; everything that changes lies behind the
+ * Handle of the transport layer.  It is flat and never changes; all changing words are behind its
  * pointers.
  */
 struct oriel_comm_dev {
 	int32_t rank;
 	int32_t nranks;
 	uint64_t timeout_ns; /* a wait fails after this long */
-	uint64_t late_ns;    /* and names who is late after this long */
-	/* polls before a wait first looks at clock and failures; few when ranks outnumber cores */
+	uint64_t late_ns;    /* a wait logs which rank is late after this long */
+	/* polls before a wait first tests clock and failures; few when ranks outnumber cores */
 	uint32_t spin_polls;
 	uint32_t flags;                /* of any mapped peer: ORIEL_PEER_NO_ATOMICS */
 	const uint64_t *failure;       /* comm failure word of this rank; host and peers write it */
@@ -252,9 +258,9 @@ struct oriel_comm_dev {
 	struct oriel_result *results; /* ORIEL_RESULT_SLOTS, for values fetched through queues */
 	uint32_t result_key[ORIEL_NICS_MAX];
 	/*
-	 * Control memory has two halves, laid out alike: words that devices write lie in the
-	 * device's memory, words that engines write lie in host memory this many bytes further
-	 * on.  0 where the two are one.
+	 * Control memory has two halves with the same layout.  Words that devices write lie in
+	 * device memory.  Words that engines write lie in host memory, this many bytes further on.
+	 * 0 if both are the same memory.
 	 */
 	int64_t host_shift;
 };
@@ -263,10 +269,10 @@ struct oriel_comm_dev {
 struct oriel_source {
 	uint64_t address;
 	uint64_t bytes;
-	uint32_t key[ORIEL_NICS_MAX]; /* for queued peers, one a NIC */
+	uint32_t key[ORIEL_NICS_MAX]; /* for queued peers, one per NIC */
 };
 
-/* Everything a block had posted to a peer when the ticket was taken. */
+/* All operations that a block had posted to a peer when the ticket was taken. */
 struct oriel_ticket {
 	int32_t peer;
 	uint32_t lane;
@@ -274,9 +280,9 @@ struct oriel_ticket {
 };
 
 /*
- * One direction of a staged stream between two ranks, as one end of it sees it.  `ready` and
- * `lengths` are written by the sender, `free_count` by the receiver; both counts only grow.
- * `cursor` belongs to this end; one group at a time uses it.
+ * One direction of a staged stream between two ranks, as seen by one end.  The sender writes
+ * `ready` and `lengths`, the receiver `free_count`.  Both counts only grow.  `cursor` belongs to
+ * this end; one group at a time uses it.
  */
 struct oriel_mapped_channel {
 	uint8_t *slots;       /* depth * slot_bytes in the receiver's memory */
@@ -290,7 +296,7 @@ struct oriel_mapped_channel {
 };
 
 /*
- * One peer, as a window sees it.  Rows are already offset to this rank's row in the peer's
+ * One peer, as a window sees it.  The row pointers already point to this rank's row in the peer's
  * memory: signals[id] is the word "from me, id" there.
  */
 struct oriel_window_peer {
@@ -316,21 +322,24 @@ struct oriel_turn {
 /* Where the blocks of a launch meet: grid.h.  Both words count blocks and run for ever. */
 struct oriel_grid {
 	uint64_t arrived; /* by every block that comes */
-	uint64_t start; /* what `arrived` was when the round began; by the last block of a round */
+	uint64_t start;   /* `arrived` at the start of the round; by its last block */
 };
 
-/* A queued peer of a window: keys of its memory; my rows are offsets in its control memory. */
+/*
+ * A queued peer of a window: keys of its memory, and this rank's rows as offsets in its control
+ * memory.
+ */
 struct oriel_window_link {
 	const struct oriel_link *link;
 	uint32_t buffer_key[ORIEL_NICS_MAX];
 	uint32_t control_key[ORIEL_NICS_MAX];
 	uint64_t signals, arrivals, staging, staging_words, staging_free;
-	uint64_t buffer_skew; /* address of the buffer's first byte under its key: its own low 12 bits */
+	uint64_t buffer_skew; /* address of the first byte under its key: its own low 12 bits */
 };
 
 /*
- * The device handle of a window: flat, immutable, at most 1 KiB, valid by value and by pointer.
- * Row strides are in words.  All arrays below are in this rank's memory.
+ * The device handle of a window.  It is flat, never changes, has at most 1 KiB, and may be passed
+ * by value or by pointer.  Row strides are in words.  All arrays below are in this rank's memory.
  */
 struct oriel_window_dev {
 	struct oriel_comm_dev comm;
@@ -340,10 +349,10 @@ struct oriel_window_dev {
 	const uint64_t *generation_word; /* == generation while the window lives */
 	uint64_t generation;
 	int32_t number;        /* window number in its comm, for reports */
-	int32_t checked;       /* test ranks, ids and ranges */
+	int32_t checked;       /* tests ranks, ids and ranges */
 	uint32_t queued_peers; /* how many peers are not mapped */
 	uint32_t absent_peers; /* how many of these had no queues when the window was made */
-	uint64_t first_count;  /* what words started at: 0 but in tests of wrap-around */
+	uint64_t first_count;  /* initial value of all words: 0 except in tests of wrap-around */
 	uint32_t signals, counters, barriers;
 	uint32_t signal_stride; /* words from one source's row to the next */
 	uint32_t counter_stride;
@@ -360,19 +369,19 @@ struct oriel_window_dev {
 	uint8_t *staging;          /* [source][channel][slot]: written by that source */
 	uint64_t *staging_words;   /* [source][channel]: depth lengths, then ready */
 	uint64_t *staging_free;    /* [peer][channel]: written by that peer */
-	uint8_t *staging_out;      /* [peer][channel][slot]: what is on its way to a queued peer */
+	uint8_t *staging_out;      /* messages being sent to a queued peer */
 	uint64_t *staging_posted;  /* [peer][channel][slot]: the queue's count that ends its use */
-	uint64_t *signal_totals;   /* [peer][id]: what ADD has come to, where a NIC cannot add */
+	uint64_t *signal_totals;   /* [peer][id]: sum of all ADDs, for NICs that cannot add */
 	struct oriel_turn *signal_turns; /* [peer][id]; NULL: every mapped peer has atomics */
-	uint8_t *control; /* start of this window's control memory; zero of its keys */
+	uint8_t *control;                /* this window's control memory; offset 0 of its keys */
 	uint32_t control_key[ORIEL_NICS_MAX];
 	uint64_t staging_slot_bytes;
 	uint32_t staging_depth;
 	uint32_t staging_channels;
-	uint32_t counter_lanes; /* rows of counter words per peer: a NIC never shares a word */
-	uint32_t word_nics;     /* words of a (queued source, id): a NIC adds to its own only */
-	uint64_t *signal_ops; /* [peer][id]: ORIEL_ADD or ORIEL_SET, what I used first (checked) */
-	struct oriel_grid *grids;              /* [barrier id] */
+	uint32_t counter_lanes;   /* rows of counter words per peer: a NIC never shares a word */
+	uint32_t word_nics;       /* words of a (queued source, id): a NIC adds to its own only */
+	uint64_t *signal_ops;     /* [peer][id]: the op this rank used first (checked) */
+	struct oriel_grid *grids; /* [barrier id] */
 	const struct oriel_window_peer *peers; /* nranks entries */
 	struct oriel_window_peer inline_peers[ORIEL_INLINE_PEERS];
 };

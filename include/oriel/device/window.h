@@ -2,9 +2,9 @@
 /*
  * oriel/device/window.h - bodies of device.h: gets, completion and order.
  *
- * As with puts, an operation on a failed window does nothing and all threads return the same
- * status.  Mapped and queued peers part here: a call on a mapped peer ends when its group has
- * met, a call on a queued peer goes on in window_queued.h.
+ * As with puts, an operation on a failed window does nothing, and all threads return the same
+ * status.  Here the paths of mapped and queued peers separate.  A call on a mapped peer ends when
+ * its group has met.  A call on a queued peer continues in window_queued.h.
  */
 #ifndef ORIEL_DEVICE_WINDOW_H
 #define ORIEL_DEVICE_WINDOW_H
@@ -24,7 +24,10 @@ ORIEL_DEV_OUT int ori_get_bytes(const struct oriel_window_dev *win, struct oriel
 	p = ori_peer_entry(win, t.peer);
 	if (!ori_peer_is_mapped(p))
 		return ori_get_queued(win, g, p->link, t, blocking);
-	/* A mapped peer's bytes are there when the copy ends: flush has nothing to wait for. */
+	/*
+	 * A mapped peer's bytes have arrived when the copy ends, so a flush has nothing to wait
+	 * for.
+	 */
 	if (t.bytes)
 		ori_group_copy(g, (uint8_t *)(uintptr_t)ori_transfer_local(t), p->buffer + t.offset,
 			       t.bytes);
@@ -46,7 +49,9 @@ ORIEL_DEV int oriel_get_nbi(const struct oriel_window_dev *win, struct oriel_gro
 			     0);
 }
 
-/* By one thread, of a mapped or a queued peer: `bytes` of its window buffer into `words`. */
+/*
+ * Called by one thread: reads `bytes` of the window buffer of a mapped or queued peer into `words`.
+ */
 ORIEL_DEV int ori_get_words(const struct oriel_window_dev *win, struct oriel_group g,
 			    const struct oriel_window_peer *p, uint64_t src_off, uint64_t *words,
 			    uint64_t bytes)
@@ -81,7 +86,9 @@ ORIEL_DEV int oriel_get_value(const struct oriel_window_dev *win, struct oriel_g
 	p = ori_peer_entry(win, peer);
 	if (!ori_peer_is_mapped(p) && !p->link)
 		return ORIEL_ENOTCONN;
-	/* The leader reads, so that all threads get the same bytes while the peer may be writing. */
+	/*
+	 * The leader reads for all: so all threads get the same bytes, even if the peer is writing.
+	 */
 	if (oriel_group_is_leader(g))
 		err = ori_get_words(win, g, p, src_off, words, bytes);
 	for (i = 0; i < (bytes + 7) / 8; i++)
@@ -94,8 +101,8 @@ ORIEL_DEV int oriel_get_value(const struct oriel_window_dev *win, struct oriel_g
 /* ---- completion and order -------------------------------------------------------------------- */
 
 /*
- * Mapped and self: every thread's own stores are put before what follows (docs/decisions/0007),
- * then the group meets.
+ * Mapped peers and self: a fence orders each thread's own stores (docs/decisions/0007), then the
+ * group meets.
  */
 ORIEL_DEV int oriel_fence(const struct oriel_window_dev *win, struct oriel_group g, int peer)
 {
@@ -142,13 +149,13 @@ ORIEL_DEV int oriel_flush(const struct oriel_window_dev *win, struct oriel_group
 	return ori_group_agree(g, err);
 }
 
-/* By one thread. */
+/* Called by one thread. */
 ORIEL_DEV_OUT int ori_flush_queued_all(const struct oriel_window_dev *win, struct oriel_group g)
 {
 	int peer, err = 0;
 
 	for (peer = 0; peer < win->comm.nranks && !err && win->queued_peers; peer++)
-		/* to a peer without queues nothing was posted */
+		/* nothing was posted to a peer without queues */
 		if (ori_peer_entry(win, peer)->link)
 			err = ori_flush_queued(win, g, ori_peer_entry(win, peer)->link);
 	return err;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * oriel/device/window_queued.h - the window's calls on queued peers, in terms of post.h and
- * fetch.h.
+ * oriel/device/window_queued.h - the window's calls on queued peers, built on post.h and fetch.h.
  *
  * One thread of the group posts, between two meetings of the group.  Before the first meeting all
- * the group's data is written; the second one hands out how the posting went.
+ * data of the group is written.  The second meeting gives the status of the post to all threads.
  */
 #ifndef ORIEL_DEVICE_WINDOW_QUEUED_H
 #define ORIEL_DEVICE_WINDOW_QUEUED_H
@@ -30,7 +29,7 @@ ORIEL_DEV void ori_post_set_counter(const struct oriel_window_dev *win, struct o
 {
 	uint64_t *near = &win->counter_words[ori_counter_index(win, peer, lane, id)];
 
-	/* The engine's names are offsets, alike in both halves of control memory. */
+	/* The engine uses offsets, which are the same in both halves of control memory. */
 	post->count = (uint64_t *)ori_host_half(&win->comm, near);
 	post->count_address = (uint64_t)((uint8_t *)near - win->control);
 	post->count_key = win->control_key;
@@ -49,8 +48,9 @@ ORIEL_DEV void ori_post_set_data(struct ori_post *post, const struct oriel_windo
 	post->local = t.local->address + t.local_off;
 	post->lkey = t.local->key;
 	/*
-	 * What fits a WQE is read here and travels in it.  On a CPU the engine reads as fast, and
-	 * checks the key; from a GPU it would be a copy of 11 us instead of one of 7.
+	 * Data that fits into a WQE is read here and sent inside it.  On a CPU the engine reads as
+	 * fast, and it also checks the key.  From a GPU that would be a copy of 11 us instead of
+	 * one of 7 us.
 	 */
 	if (ORIEL_ON_GPU && t.bytes && t.bytes <= ORI_WQE_INLINE_BYTES)
 		post->value = ori_transfer_local(t);
@@ -83,7 +83,7 @@ ORIEL_DEV_OUT int ori_put_queued(const struct oriel_window_dev *win, struct orie
 	return ori_group_agree(g, err);
 }
 
-/* By one thread: the word alone. */
+/* Called by one thread: posts only the word. */
 ORIEL_DEV_OUT int ori_signal_queued(const struct oriel_window_dev *win, struct oriel_group g,
 				    const struct oriel_window_link *l, int peer, int id, int op,
 				    uint64_t value)
@@ -98,7 +98,9 @@ ORIEL_DEV_OUT int ori_signal_queued(const struct oriel_window_dev *win, struct o
 	return ori_queue_post(&context, l->link, ori_lane_of(l->link, g), &post);
 }
 
-/* By one thread: my arrival number `count` of barrier `id` at a queued peer. */
+/*
+ * Called by one thread: posts this rank's arrival number `count` of barrier `id` at a queued peer.
+ */
 ORIEL_DEV_OUT int ori_arrive_queued(const struct oriel_window_dev *win, struct oriel_group g,
 				    const struct oriel_window_link *l, int id, uint64_t count)
 {
@@ -109,8 +111,8 @@ ORIEL_DEV_OUT int ori_arrive_queued(const struct oriel_window_dev *win, struct o
 		return ORIEL_ENOTCONN;
 	ori_post_init(&post);
 	/*
-	 * An add where the NIC can: groups of different lanes may use the id one after the other,
-	 * and a late store of an old count would take the word back.
+	 * An add if the NIC can add.  Groups of different lanes may use the id one after the other,
+	 * and a late store of an old count would set the word back.
 	 */
 	post.signal = l->link->flags & ORIEL_LINK_ATOMICS ? ORIEL_ADD : ORIEL_SET;
 	post.signal_value = post.signal == ORIEL_ADD ? 1 : count;
@@ -120,7 +122,9 @@ ORIEL_DEV_OUT int ori_arrive_queued(const struct oriel_window_dev *win, struct o
 	return ori_queue_post(&context, l->link, ori_lane_of(l->link, g), &post);
 }
 
-/* By one thread: tells a queued peer's window that it has failed, if the queue still takes it. */
+/*
+ * Called by one thread: tells a queued peer that its window has failed, if the queue still works.
+ */
 ORIEL_DEV_OUT void ori_fail_queued(const struct oriel_window_dev *win,
 				   const struct oriel_window_link *l, uint64_t failure)
 {
@@ -136,9 +140,9 @@ ORIEL_DEV_OUT void ori_fail_queued(const struct oriel_window_dev *win,
 }
 
 /*
- * By one thread, with the status of a wait or a post that ended.  A barrier or a stream that
- * ended without its peer leaves the counts of the pair apart, so the window is unusable from now
- * on.  Its first failure is kept, and every later call returns it.
+ * Called by one thread with the status of a wait or post that ended.  A barrier or stream that
+ * ended without its peer leaves the counts of the pair different.  So the window is unusable from
+ * now on.  Its first failure is kept, and every later call returns it.
  */
 ORIEL_DEV_OUT int ori_fail_window(const struct oriel_window_dev *win, int err, int peer)
 {
@@ -148,12 +152,12 @@ ORIEL_DEV_OUT int ori_fail_window(const struct oriel_window_dev *win, int err, i
 	if (err != ORIEL_ETIMEDOUT && err != ORIEL_EMISMATCH)
 		return err;
 	/*
-	 * Whoever gives up because of an earlier failure passes that one on.  The order has no
-	 * partner: readers load a failure word relaxed.
+	 * A thread that gives up because of an earlier failure passes that failure on.  The order
+	 * has no partner: readers load a failure word relaxed.
 	 */
 	first = ori_compare_swap_acq_rel_sys(win->failure, 0, failure);
 	failure = first ? first : failure;
-	/* The peer's half is unusable too: the peer should not wait for what will not come. */
+	/* The peer's half is unusable too.  The peer must not wait for data that will not come. */
 	if (p->failure)
 		ori_tell_failure(p, failure);
 	else if (p->link)
@@ -161,7 +165,7 @@ ORIEL_DEV_OUT int ori_fail_window(const struct oriel_window_dev *win, int err, i
 	return err;
 }
 
-/* Where a value of the peer's window buffer is fetched from. */
+/* The source of a value that is fetched from the peer's window buffer. */
 ORIEL_DEV struct ori_fetch ori_window_fetch(const struct oriel_window_link *l, struct oriel_group g,
 					    uint64_t offset)
 {
@@ -199,7 +203,10 @@ ORIEL_DEV_OUT int ori_get_queued(const struct oriel_window_dev *win, struct orie
 	return ori_group_agree(g, err);
 }
 
-/* By one thread: what the block's lane to a queued peer holds is complete, and so delivered. */
+/*
+ * Called by one thread: waits until all operations on the block's lane to a queued peer are
+ * complete, and so delivered.
+ */
 ORIEL_DEV_OUT int ori_flush_queued(const struct oriel_window_dev *win, struct oriel_group g,
 				   const struct oriel_window_link *l)
 {

@@ -2,9 +2,9 @@
 /*
  * oriel/device/wqe.h - the bytes of mlx5 work queues: one-block send WQEs, CQEs, doorbells.
  *
- * Formats only: no queue state, no memory order.  Fields are big-endian; every WQE here fills
- * exactly one 64-byte block, so a WQE's index is its block's index and the CQ can have one entry
- * a WQE.  tests/unit/wqe_golden.c holds each struct and encoder against infiniband/mlx5dv.h where
+ * Only formats: no queue state, no memory order.  Fields are big-endian.  Every WQE here fills
+ * exactly one 64-byte block.  So a WQE's index is its block's index, and the CQ can have one entry
+ * per WQE.  tests/unit/wqe_golden.c compares each struct and encoder with infiniband/mlx5dv.h if
  * that is installed.
  */
 #ifndef ORIEL_DEVICE_WQE_H
@@ -94,7 +94,7 @@ struct ori_wqe_inline {
 	uint8_t bytes[ORI_WQE_INLINE_BYTES];
 };
 
-/* One block; which members are valid follows from the opcode. */
+/* One block.  The opcode tells which members are valid. */
 struct ori_wqe {
 	struct ori_wqe_ctrl ctrl;
 	union {
@@ -121,7 +121,7 @@ struct ori_cqe {
 	uint8_t reserved0[0x34];
 	uint8_t hw_error;
 	uint8_t hw_type;
-	uint8_t vendor_syndrome; /* valid in an error CQE, as the next */
+	uint8_t vendor_syndrome; /* this and the next: valid in an error CQE */
 	uint8_t syndrome;
 	uint32_t opcode_qpn; /* send opcode 31:24, qpn 23:0 */
 	uint16_t wqe_counter;
@@ -160,7 +160,7 @@ ORIEL_DEV uint16_t ori_be16(uint16_t v)
 	return (uint16_t)((v >> 8) | (v << 8));
 }
 
-/* ---- encoders: `index` is the 64-bit WQE index, of which the queue sees 16 bits -------------- */
+/* ---- encoders: `index` is the 64-bit WQE index; the queue sees its low 16 bits --------------- */
 
 ORIEL_DEV void ori_wqe_ctrl_set(struct ori_wqe *w, uint64_t index, uint32_t qpn, uint32_t opcode,
 				uint32_t segments, uint32_t flags)
@@ -233,7 +233,7 @@ ORIEL_DEV void ori_wqe_compare_swap(struct ori_wqe *w, uint64_t index, uint32_t 
 	ori_wqe_data_set(&w->u.atomic.result, result, lkey, 8);
 }
 
-/* Holds its queue until CQ `cqn` has written CQE number `cqe` (0-based, 32 bits, modular). */
+/* Stops its queue until CQ `cqn` has written CQE number `cqe` (0-based, 32 bits, modular). */
 ORIEL_DEV void ori_wqe_wait(struct ori_wqe *w, uint64_t index, uint32_t qpn, uint32_t cqn,
 			    uint32_t cqe)
 {
@@ -243,7 +243,7 @@ ORIEL_DEV void ori_wqe_wait(struct ori_wqe *w, uint64_t index, uint32_t qpn, uin
 	w->u.wait.number = ori_be32(cqn);
 }
 
-/* The NIC reads local memory and drops it: earlier writes of its own are in memory afterwards. */
+/* The NIC reads local memory and discards it.  Afterwards its own earlier writes are in memory. */
 ORIEL_DEV void ori_wqe_dump(struct ori_wqe *w, uint64_t index, uint32_t qpn, uint64_t local,
 			    uint32_t lkey, uint32_t bytes)
 {
@@ -264,7 +264,10 @@ ORIEL_DEV uint32_t ori_doorbell_record(uint64_t next_index)
 	return ori_be32((uint32_t)(next_index & 0xffff));
 }
 
-/* The 8 bytes rung: {be32 index << 8, be32 qpn << 8} in memory order, little-endian machine. */
+/*
+ * The 8 bytes of a doorbell: {be32 index << 8, be32 qpn << 8} in memory order, little-endian
+ * machine.
+ */
 ORIEL_DEV uint64_t ori_doorbell_value(uint64_t next_index, uint32_t qpn)
 {
 	return (uint64_t)ori_be32((uint32_t)(next_index & 0xffff) << 8) |

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll/allgather/choose.c - which algorithm an exec takes, in what pieces, and what it should cost.
+ * coll/allgather/choose.c - which algorithm an exec uses, in what pieces, and its expected cost.
  *
- * Pure: size, nodes and the speeds that all ranks agreed on give the same answer everywhere, and
- * must, for ranks that ran different algorithms would wait for each other.  So costs are integers:
- * compilers may round sums of products differently from machine to machine.  docs/allgather.md has
- * the formulas.
+ * Pure functions of size, nodes and the speeds that all ranks agreed on.  All ranks must get the
+ * same answer: ranks with different algorithms would wait for each other.  So costs are integers,
+ * because compilers may round sums of products differently from machine to machine.
+ * docs/allgather.md has the formulas.
  */
 #include "gather.h"
 
 #define CHUNK_MIN (64u << 10)
 #define CHUNK_MAX (1u << 20)
 /*
- * Doubling sends over half the nodes at once and needs the whole bisection of the network; the ring
- * only ever the next node's link.  So much dearer a byte of it is taken to be.
+ * Doubling sends to half the nodes at once and needs the whole bisection of the network.  The ring
+ * only uses the link to the next node.  So a byte of doubling counts as this much more expensive.
  */
 #define FAR_PERCENT 115
 #define TICKS 1048576.0 /* of a ns */
@@ -36,8 +36,8 @@ static int log2_up(int n)
 }
 
 /*
- * Pieces are forwarded while the next ones come: many make the last hop short, each costs a word
- * and some time of its own.
+ * Pieces are forwarded while the next ones arrive.  Many pieces make the last hop short, but each
+ * costs a word and some time.
  */
 static uint64_t chunk_of(const struct ori_gather_map *m, uint64_t bytes, int algorithm)
 {
@@ -50,7 +50,10 @@ static uint64_t chunk_of(const struct ori_gather_map *m, uint64_t bytes, int alg
 	return chunk;
 }
 
-/* A power of two loses nothing, so this is the same everywhere; what no machine has is cut. */
+/*
+ * Multiplying by a power of two loses nothing, so the result is the same on all ranks.  Absurd
+ * values are capped.
+ */
 static uint64_t ticks_of(double ns)
 {
 	double ticks = ns * TICKS;
@@ -77,7 +80,7 @@ static ticks_t cost_of(const struct ori_gather_map *m, const struct ori_gather_s
 		hops = (ticks_t)log2_up(m->nnodes);
 		all = all * FAR_PERCENT / 100;
 	}
-	/* the last piece's hop is in the bytes already */
+	/* the bytes already include the hop of the last piece */
 	all += hops * latency + (hops ? hops - 1 : 0) * chunk * net;
 	return all + (rails - 1) * chunk * copy + local;
 }
@@ -100,7 +103,7 @@ void ori_gather_choose(const struct ori_gather_map *m, const struct ori_gather_s
 			best = a;
 	}
 	c->algorithm = wanted ? wanted : m->nnodes == 1 ? ORIEL_GATHER_DIRECT : best;
-	/* Not more than there is: the number of pieces is rounded up, and must not wrap. */
+	/* At most the block: the number of pieces is rounded up and must not wrap. */
 	if (chunk > bytes)
 		chunk = bytes ? bytes : 1;
 	c->chunk = chunk ? chunk : chunk_of(m, bytes, c->algorithm);

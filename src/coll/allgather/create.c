@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll/allgather/create.c - how a request is made.
+ * coll/allgather/create.c - creates a request.
  *
- * Init is a round in which ranks compare what they want, then what the answers ask for (an exchange
- * of the buffer, queues to neighbours, words, a measurement), each collective itself, and a last
- * round.  Nothing is exchanged after that.  Called on user threads.
+ * In a first round the ranks compare their arguments.  Then come the steps that the answers
+ * require: an exchange of the buffer, queues to neighbours, words, a measurement.  Each of these is
+ * collective.  A last round follows.  Nothing is exchanged after that.  Called on user threads.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 
 #define OFFERS 16
 
-/* What a rank tells. */
+/* What a rank sends in the round. */
 struct init_record {
 	struct oriel_allgather_options options;
 	uint64_t bytes; /* of the receive memory */
@@ -30,7 +30,7 @@ struct init_record {
 };
 _Static_assert(sizeof(struct init_record) <= ORI_RECORD_BYTES, "must fit a record");
 
-/* ---- arguments ------------------------------------------------------------------------------ */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 ORI_OPTIONS_NO_PADDING(struct oriel_allgather_options, chunk_bytes);
 
@@ -43,7 +43,7 @@ static int check_options(const char *call, const struct oriel_allgather_options 
 	return 0;
 }
 
-/* The receive memory within what there is. */
+/* Finds the receive memory within the window or buffer. */
 static int find_range(const char *call, uint64_t all, struct oriel_allgather_options *o,
 		      uint64_t *bytes)
 {
@@ -79,7 +79,7 @@ static int compare(const char *call, const struct init_record *all, int nranks)
 	return 0;
 }
 
-/* ---- init ----------------------------------------------------------------------------------- */
+/* ---- init ------------------------------------------------------------------------------------ */
 
 static int add_peers(const struct ori_gather_map *m, int algorithm, int *peers, int *n)
 {
@@ -101,8 +101,8 @@ static int add_peers(const struct ori_gather_map *m, int algorithm, int *peers, 
 }
 
 /*
- * Queues to the peers the algorithm needs.  Left to choose without queues to all, it is ring or
- * doubling, which need few.
+ * Makes queues to the peers that the algorithm needs.  With a free choice and without queues to all
+ * ranks, it is ring or doubling, which need few.
  */
 static int connect_peers(struct ori_gather_state *s, int algorithm)
 {
@@ -151,17 +151,17 @@ static int get_words(struct oriel_allgather_request *r, const struct init_record
 {
 	uint64_t number = 0;
 
-	/* what was offered has no queues to peers that were connected since */
+	/* offered words have no queues to peers that were connected since */
 	if (connected && common_offer(all, r->comm->nranks, &number)) {
 		r->words = ori_gather_words_take(r->state, number);
-		return 0; /* offered by this rank, so it is there */
+		return 0; /* this rank offered it, so it exists */
 	}
 	return ori_gather_words_make(r->state, &r->words);
 }
 
 /*
- * The memory's keys to all ranks.  A window that was made before its peers had queues does not know
- * theirs: its memory is taken as a buffer beside it.
+ * Sends the memory's keys to all ranks.  A window that was created before its peers had queues
+ * lacks their keys.  Its memory is then registered as an extra buffer.
  */
 static int exchange(struct oriel_allgather_request *r)
 {
@@ -184,7 +184,7 @@ static int has_keys(const struct oriel_window *w)
 	return 1;
 }
 
-/* What the round asks for, the same on all ranks. */
+/* The steps that the round requires; the same on all ranks. */
 static int prepare(struct oriel_allgather_request *r, const struct init_record *all)
 {
 	struct ori_gather_state *s = r->state;
@@ -348,7 +348,7 @@ int ori_gather_init(struct oriel_comm *c, const char *call, int status, struct o
 	return err;
 }
 
-/* A GPU must have the library's kernels, and room for a block of each rank's. */
+/* A GPU must have the library's kernels, and room for one block of each rank. */
 static int check_kernels(struct oriel_comm *c)
 {
 	const struct oriel_kernel *kernels[] = { ori_gather_kernel(), ori_gather_node_kernel() };
@@ -427,7 +427,7 @@ int oriel_allgather_create_buffer(struct oriel_comm *c, struct oriel_buffer *b, 
 		status = ori_fail(ORIEL_EINVAL, "%s: no place for the request", call);
 	if (!status)
 		status = ori_gather_bytes(call, c->nranks, max_count, elem_bytes, &bytes);
-	if (!status && !bytes) /* which would be the whole buffer */
+	if (!status && !bytes) /* 0 would mean the whole buffer */
 		status = ori_fail(ORIEL_EINVAL, "%s: max_count is 0", call);
 	if (!status && o.bytes)
 		status = ori_fail(ORIEL_EINVAL,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll/allgather/measure.c - how fast puts between nodes and copies here are.
+ * coll/allgather/measure.c - measures the speed of puts between nodes and of local copies.
  *
- * Once per comm, when its first request is made.  Every rank puts data to the rank on the next node
- * that its blocks would go to.  All do so at once, as in an all-gather.  The median of the ranks'
- * figures counts, so that a rank that stood still for a moment does not decide.  All ranks have all
- * figures and compute the same median.
+ * It runs once per comm, when the first request is created.  Every rank puts data to that rank of
+ * the next node that its blocks would go to.  All ranks do so at once, as in an all-gather.  The
+ * median over the ranks counts, so that one rank that stopped for a moment does not decide.  All
+ * ranks have all figures and compute the same median.
  *
- * Called by create.c, on the thread that makes the request.
+ * Called by create.c, on the thread that creates the request.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +15,12 @@
 #include "../../comm/agree.h"
 #include "gather.h"
 
-#define PROBE_BYTES                                                                                \
-	(256u << 10) /* thrice in the window: where peers put, what is put, what is copied */
+/* Three times in the window: the target of puts, the source of all, the target of copies. */
+#define PROBE_BYTES (256u << 10)
 #define SMALL_BYTES 8u
 #define TRIES 3
 
-/* Where nothing is measured: between the nodes of one. */
+/* Used if nothing is measured: there is only one node. */
 static const struct ori_gather_speed guess = { 5000, 0.1, 0.05 };
 
 struct probe {
@@ -29,7 +29,7 @@ struct probe {
 	int peer;
 };
 
-/* The best of a few, in ns. */
+/* The best of a few tries, in ns. */
 static int time_put(struct oriel_comm *c, const struct probe *p, uint64_t bytes, double *best)
 {
 	int err = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll/allgather/move.c - how data moves on the CPU: to this rank's own place and to mapped peers.
+ * coll/allgather/move.c - moves data on the CPU: to this rank's own place and to mapped peers.
  *
- * The put to queued peers is kernels/gather.h, since kernels post it too; the copy-engine's
- * versions of these two are in stream.c.  All take the view and nothing else of where memory is.
- * Called by run.c on the caller's thread.
+ * The put to queued peers is in kernels/gather.h, since kernels post it too.  stream.c has the
+ * versions of these two functions for the copy engine.  All of them know memory only through the
+ * view.  Called by run.c on the caller's thread.
  */
 #include <string.h>
 

@@ -21,7 +21,9 @@ static int count_sends(const struct ori_gather_plan *p)
 	return n;
 }
 
-/* Takes n numbers of the table: where they are here, and in *near where kernels find them. */
+/*
+ * Takes `count` numbers of the table: returns their place here; *near is their place for kernels.
+ */
 static int32_t *take(struct ori_gather_near *n, int *at, int count, const int32_t **near)
 {
 	int32_t *here = n->host + *at;
@@ -97,7 +99,10 @@ void ori_gather_near_free(struct oriel_allgather_request *r)
 	}
 }
 
-/* The place is known before what is there: pointers in the table are of the published copy. */
+/*
+ * The address is allocated before the contents are known: pointers in the table point into the
+ * published copy.
+ */
 int ori_gather_near_make(struct oriel_allgather_request *r, const struct ori_gather_plan *p,
 			 struct ori_gather_near **out)
 {

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll/allgather/plain.c - the all-gather without a request of the user's.
+ * coll/allgather/plain.c - the all-gather without a request of the user.
  *
- * Finds the window or exchanged buffer that covers recvbuf and keeps a request for it, by offset
- * and length.  Ranks make the same calls in the same order, so all find a request kept or none
- * does; streams are not compared, for a rank's have nothing to do with another's.  Without a window
- * the data goes through an area of the library's and is copied out; where there are GPUs the ranks
- * meet before they make or choose one, for all must capture the call or none.
+ * It finds the window or exchanged buffer that covers recvbuf and keeps a request for it, by offset
+ * and length.  Ranks make the same calls in the same order, so either all ranks find a kept request
+ * or none does.  Streams are not compared, because the streams of different ranks are unrelated.
+ * Without a window the data goes through an area of the library and is copied out.  With GPUs the
+ * ranks then meet before they create or choose an area, because either all must capture the call or
+ * none.
  *
- * What a call has put on a stream is still to come when it returns.  So a request that gives way to
- * another is freed when its work has passed (state.c), an area is used by one call after the other,
- * on whatever streams, and one that has become too small stays until the comm goes.  A captured
- * call has an area to itself, as long as its graph lives: when that is replayed, and beside what,
- * nobody knows.
+ * The work of a call may still be pending on its stream when the call returns.  So a replaced
+ * request is freed only when its work has finished (state.c).  Calls use an area one after the
+ * other, even on different streams.  An area that became too small stays until the comm is
+ * destroyed.  A captured call has its own area as long as its graph exists, because the graph may
+ * be replayed at any time.
  *
  * Called on user threads.
  */
@@ -31,7 +32,7 @@
 
 static const char call[] = "oriel_allgather";
 
-/* ---- kept requests ----------------------------------------------------------------------------------- */
+/* ---- kept requests --------------------------------------------------------------------------- */
 
 struct key {
 	struct oriel_window *window;
@@ -45,7 +46,9 @@ static int is_of(const struct oriel_allgather_request *r, const struct key *k)
 	       r->options.offset == k->offset && r->options.bytes == k->bytes;
 }
 
-/* The one that is kept; *oldest: the one to go when there are too many, else NULL. */
+/*
+ * Returns the kept request, or NULL.  *oldest: the one to replace if there are too many, else NULL.
+ */
 static struct oriel_allgather_request *find_kept(struct ori_gather_state *s, const struct key *k,
 						 struct oriel_allgather_request **oldest)
 {
@@ -72,7 +75,7 @@ static struct oriel_allgather_request *find_kept(struct ori_gather_state *s, con
 }
 
 /*
- * Memory is bounded, and nobody waits for a stream of the user's behind his back: so the call is
+ * Memory is bounded, and the library never waits for a user's stream on its own.  So the call is
  * refused, on all ranks.
  */
 static int check_pending(struct ori_gather_state *s)
@@ -114,9 +117,9 @@ static int keep(struct oriel_comm *c, struct ori_gather_state *s, const struct k
 	return 0;
 }
 
-/* ---- through a window of the library's ------------------------------------------------------------------- */
+/* ---- through a window of the library --------------------------------------------------------- */
 
-/* Bytes of a block that go at once. */
+/* Bytes of a block that are sent at once. */
 static uint64_t staged_bytes(const struct oriel_comm *c, uint64_t bytes)
 {
 	uint64_t most = STAGING_BYTES / (uint64_t)c->nranks, n = STAGING_LEAST;
@@ -135,7 +138,7 @@ static void tell_staging(struct ori_gather_state *s)
 	s->told = 1;
 }
 
-/* A window, and a request on it; ranks come to that together. */
+/* Creates a window and a request on it.  Collective. */
 static int make_area(struct oriel_comm *c, struct ori_gather_state *s, uint64_t slice,
 		     struct ori_gather_area **out)
 {
@@ -146,12 +149,12 @@ static int make_area(struct oriel_comm *c, struct ori_gather_state *s, uint64_t 
 	tell_staging(s);
 	o.signals = o.counters = o.barriers = 0;
 	o.bytes = slice * (uint64_t)c->nranks;
-	/* a rank without memory takes part all the same, and fails for all */
+	/* a rank without memory still takes part, and makes the call fail on all ranks */
 	err = oriel_window_create(c, a ? &o : NULL, a ? &a->window : NULL);
 	if (!err && a) {
 		a->window->child.along = 1;
 		err = ori_gather_init(c, call, 0, a->window, NULL, NULL, 1, &a->request);
-		/* on all ranks, as it failed on all */
+		/* destroyed on all ranks, since the call failed on all */
 		if (err)
 			(void)oriel_window_destroy(a->window);
 	}
@@ -168,7 +171,7 @@ static int make_area(struct oriel_comm *c, struct ori_gather_state *s, uint64_t 
 	return 0;
 }
 
-/* What a rank says of a call. */
+/* What a rank sends about a call. */
 struct area_record {
 	uint64_t bytes; /* of a block */
 	uint32_t captured;
@@ -192,7 +195,7 @@ static int has_offer(const struct area_record *r, uint64_t number)
 	return 0;
 }
 
-/* The same verdict on all ranks. */
+/* Returns the same status on all ranks. */
 static int compare_calls(const struct area_record *all, int n)
 {
 	for (int r = 1; r < n; r++) {
@@ -212,7 +215,7 @@ static int compare_calls(const struct area_record *all, int n)
 	return 0;
 }
 
-/* The area that all ranks offer, the last that was made if there are several; NULL: none. */
+/* The newest area that all ranks offer; NULL if there is none. */
 static struct ori_gather_area *common_area(struct ori_gather_state *s,
 					   const struct area_record *all)
 {
@@ -229,7 +232,7 @@ static struct ori_gather_area *common_area(struct ori_gather_state *s,
 	return a;
 }
 
-/* A rank whose device never captures need not ask the others, if theirs do not either. */
+/* A rank whose device never captures need not ask the others if theirs never capture either. */
 static int may_capture(const struct oriel_comm *c)
 {
 	for (int r = 0; r < c->nranks; r++)
@@ -239,9 +242,9 @@ static int may_capture(const struct oriel_comm *c)
 }
 
 /*
- * Ranks that capture take other memory than ranks that do not, and would wait for each other until
- * their deadlines: so all say what they do, and who cannot tell says that.  *area, if all capture:
- * one that neither a graph nor a stream uses, on any rank, or NULL.
+ * Ranks that capture use other memory than ranks that do not.  They would wait for each other until
+ * their deadlines.  So every rank reports what it does, or that it cannot tell.  *area, if all
+ * capture: an area that no graph and no stream uses on any rank, or NULL.
  */
 static int meet(struct oriel_comm *c, struct ori_gather_state *s, uint64_t bytes, int captured,
 		int status, struct ori_gather_area **area)
@@ -267,8 +270,8 @@ static int meet(struct oriel_comm *c, struct ori_gather_state *s, uint64_t bytes
 }
 
 /*
- * The area of a call; all ranks choose it together.  Calls that no graph holds share one area.  A
- * larger block makes another one, up to a size; the one before may still be needed.
+ * Chooses the area of a call, together with all ranks.  Calls that no graph holds share one area.
+ * A larger block needs a new area, up to a maximum size; the previous one may still be in use.
  */
 static int choose_area(struct oriel_comm *c, struct ori_gather_state *s, uint64_t bytes,
 		       int captured, int status, struct ori_gather_area **out)
@@ -290,7 +293,7 @@ static int open_area(struct oriel_comm *c, struct ori_gather_state *s, uint64_t 
 	int captured = 0, err = c->device->streams->capturing(c->device, stream, &captured);
 
 	*out = NULL;
-	/* Every rank comes here in the same calls, except one that captures alone. */
+	/* Every rank gets here in the same calls, except one that captures alone. */
 	if (captured || !s->staging || s->staging->bytes < staged_bytes(c, bytes))
 		err = choose_area(c, s, bytes, captured, err, out);
 	if (!err && !captured)
@@ -298,7 +301,7 @@ static int open_area(struct oriel_comm *c, struct ori_gather_state *s, uint64_t 
 	return err;
 }
 
-/* All ranks' blocks of a slice, to where they belong. */
+/* Copies all ranks' blocks of a slice to their final places. */
 static int copy_out(struct oriel_comm *c, const uint8_t *from, uint8_t *to, uint64_t stride,
 		    uint64_t bytes, void *stream)
 {
@@ -331,12 +334,12 @@ static int run_staged(struct oriel_comm *c, struct ori_gather_state *s, const ui
 		if (!err)
 			err = copy_out(c, area->request->view.buffer, to + at, bytes, n, stream);
 	}
-	/* the next call, on whatever stream, follows the copies, too */
+	/* the next call, on any stream, must follow these copies too */
 	marked = ori_gather_mark(area->request, stream);
 	return err ? err : marked;
 }
 
-/* ---- the call --------------------------------------------------------------------------------------------- */
+/* ---- the call -------------------------------------------------------------------------------- */
 
 static void find_owner(struct oriel_comm *c, const uint8_t *recvbuf, struct key *k)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll/allgather/plan.c - which block comes from whom and goes on to whom, between nodes.
+ * coll/allgather/plan.c - the route of each block between nodes.
  *
- * Pure: nothing but the topology and the algorithm matters, so every rank finds the others' plans
- * to fit its own.  Called by create.c and request.c on the thread that makes or runs a request.
+ * Pure: it depends only on the topology and the algorithm, so the plans of all ranks fit together.
+ * Called by create.c and request.c on the thread that creates or runs a request.
  *
- * Every block starts at its owner and travels over distances in nodes: 0 is the owner's, N-1 the
- * farthest.  A ring hands it from distance d to d + 1.  Doubling hands it from d to d + 2^k for
- * every 2^k > d below N: a binomial tree, which for a power of two is recursive doubling and works
- * for any N.  On each node one rank carries the block, by its rail: the owner's place in its node,
- * modulo the size of the node it comes to.
+ * Every block starts at its owner and travels over distances in nodes: 0 is the owner's node, N-1
+ * the farthest.  A ring forwards it from distance d to d + 1.  Doubling forwards it from d to d +
+ * 2^k for every 2^k > d below N.  This is a binomial tree; for a power of two it is recursive
+ * doubling, and it works for any N.  On each node one rank carries the block.  The rail selects it:
+ * the owner's index in its node, modulo the size of the receiving node.
  */
 #include <stdlib.h>
 
@@ -51,13 +51,13 @@ void ori_gather_map_free(struct ori_gather_map *m)
 	m->first = m->size = m->members = NULL;
 }
 
-/* The rank that has the blocks of that rail on that node. */
+/* The rank that carries the blocks of that rail on that node. */
 static int carrier(const struct ori_gather_map *m, int node, int rail)
 {
 	return m->members[m->first[node] + rail % m->size[node]];
 }
 
-/* The distance a block has before it comes to `d`. */
+/* The distance from which a block comes to `d`. */
 static int distance_before(int algorithm, int d)
 {
 	int bit = 1;
@@ -69,7 +69,7 @@ static int distance_before(int algorithm, int d)
 	return d - bit;
 }
 
-/* The nth distance it goes to from `d`, or -1: no more. */
+/* The nth distance to which it goes from `d`, or -1 if there is none. */
 static int distance_after(int algorithm, int d, int n, int nnodes)
 {
 	int64_t bit = 1;
@@ -82,9 +82,9 @@ static int distance_after(int algorithm, int d, int n, int nnodes)
 	return d + bit < nnodes ? (int)(d + bit) : -1;
 }
 
-/* ---- putting it together -------------------------------------------------------------------- */
+/* ---- building a plan ------------------------------------------------------------------------- */
 
-/* Index of the flow with that peer, made if there is none; -1: no memory. */
+/* Index of the flow with that peer, created if missing; -1: no memory. */
 static int flow_with(struct ori_gather_flow **flows, int *n, int peer)
 {
 	struct ori_gather_flow *more;
@@ -142,8 +142,8 @@ static int add_send(struct ori_gather_plan *p, int item, int peer)
 }
 
 /*
- * Everything goes straight to where it belongs; first to the next rank, so that not all begin with
- * one.
+ * Everything goes directly to its target.  The next rank comes first, so that ranks do not all
+ * begin with the same target.
  */
 static int plan_direct(const struct ori_gather_map *m, struct ori_gather_plan *p)
 {
@@ -174,7 +174,7 @@ static int add_sends(const struct ori_gather_map *m, struct ori_gather_plan *p, 
 	return err;
 }
 
-/* The blocks of one distance that come through this rank. */
+/* Plans the blocks of one distance that come through this rank. */
 static int plan_distance(const struct ori_gather_map *m, struct ori_gather_plan *p, int d)
 {
 	int here = m->node[m->rank], origin = (here + m->nnodes - d) % m->nnodes, err = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll/allgather/plan.h - which way each block of an all-gather goes: pure functions of the
- * topology and of speeds that all ranks agreed on, so all ranks get answers that fit together.
+ * coll/allgather/plan.h - the route of each block of an all-gather.  Pure functions of the topology
+ * and of speeds that all ranks agreed on, so the answers of all ranks fit together.
  *
- *	plan.c    which block comes from which rank, and to which ranks it goes on
- *	choose.c  which algorithm, which chunk, and what it should cost
+ *	plan.c    which block comes from which rank, and to which ranks it is forwarded
+ *	choose.c  which algorithm, which chunk, and the expected cost
  */
 #ifndef ORI_GATHER_PLAN_H
 #define ORI_GATHER_PLAN_H
@@ -13,7 +13,7 @@
 
 struct ori_topology;
 
-/* ---- plan.c --------------------------------------------------------------------------------- */
+/* ---- plan.c ---------------------------------------------------------------------------------- */
 
 /* Which ranks are on which node, in rank order. */
 struct ori_gather_map {
@@ -21,13 +21,13 @@ struct ori_gather_map {
 	int rails;         /* ranks of the largest node */
 	const int *node;   /* [nranks] */
 	const int *rail;   /* [nranks] place in its node */
-	int *first, *size; /* [nnodes] a node's first place in members, and how many */
+	int *first, *size; /* [nnodes] a node's first index in members, and its size */
 	int *members;      /* [nranks] */
 };
 
 /*
- * What an in-flow brings or an out-flow takes, in this order: one stream of blocks between two
- * ranks.
+ * One stream of blocks between two ranks: the items that an in-flow brings or an out-flow takes, in
+ * order.
  */
 struct ori_gather_flow {
 	int peer;
@@ -36,17 +36,17 @@ struct ori_gather_flow {
 };
 
 /*
- * What reaches this rank from other nodes, and what goes on from here.  items[0] is the own block,
- * the others come in the order of their distance in nodes.  Sends of an item to different flows may
- * go in any order; items of one flow go in the flow's.
+ * What reaches this rank from other nodes, and what it forwards.  items[0] is the own block.  The
+ * others follow in the order of their distance in nodes.  Sends of an item to different flows may
+ * go in any order.  Items of one flow go in the order of the flow.
  */
 struct ori_gather_plan {
 	int algorithm;
 	int relay; /* blocks that come from other nodes are broadcast in this one */
 	int nitems;
-	int *block; /* [nitems] whose it is */
+	int *block; /* [nitems] rank that owns it */
 	int *from;  /* [nitems] in-flow that brings it; -1: own */
-	int *place; /* [nitems] its place there */
+	int *place; /* [nitems] its index there */
 	int nin, nout;
 	struct ori_gather_flow *in, *out;
 };
@@ -56,9 +56,12 @@ void ori_gather_map_free(struct ori_gather_map *);
 int ori_gather_plan_make(const struct ori_gather_map *, int algorithm, struct ori_gather_plan **);
 void ori_gather_plan_free(struct ori_gather_plan *);
 
-/* ---- choose.c ------------------------------------------------------------------------------- */
+/* ---- choose.c -------------------------------------------------------------------------------- */
 
-/* Measured when the first request of a comm is made, the slowest rank's: alike on all ranks. */
+/*
+ * Measured when the first request of a comm is created.  The median over ranks; the same on all
+ * ranks.
+ */
 struct ori_gather_speed {
 	double latency_ns;  /* a small put with its signal, between nodes */
 	double net_ns_byte; /* of a large one */
@@ -72,7 +75,8 @@ struct ori_gather_choice {
 };
 
 /*
- * bytes: of one rank's block.  wanted, chunk: the options, 0 to choose.  direct: it may be chosen.
+ * bytes: of one rank's block.  wanted, chunk: the options, 0 to choose.  direct: DIRECT may be
+ * chosen.
  */
 void ori_gather_choose(const struct ori_gather_map *, const struct ori_gather_speed *,
 		       uint64_t bytes, int wanted, uint64_t chunk, int direct,

@@ -2,8 +2,8 @@
 /*
  * coll/allgather/request.c - the calls on a request: exec, status, destroy, explain.
  *
- * Tests arguments and chooses the way; run.c and show.c move data on the CPU, stream.c elsewhere.
- * Called on user threads; one exec at a time runs on a request.
+ * It tests arguments and chooses the path.  run.c and show.c move data on the CPU, stream.c on
+ * other devices.  Called on user threads; one exec at a time runs on a request.
  */
 #include <stdio.h>
 
@@ -40,7 +40,7 @@ static void choose(struct oriel_allgather_request *r, uint64_t bytes, struct ori
 			  r->options.chunk_bytes, r->state->direct, c);
 }
 
-/* The own block's source, tested: in place, or not in receive memory at all. */
+/* Finds and tests the source of the own block: in place, or entirely outside receive memory. */
 static int find_source(struct oriel_allgather_request *r, const char *call, const void *sendbuf,
 		       uint64_t bytes, const void **from)
 {
@@ -90,25 +90,25 @@ int ori_gather_exec(struct oriel_allgather_request *r, const char *call, const v
 	if (!err)
 		err = find_source(r, call, sendbuf, bytes, &from);
 	/*
-	 * The device's own word is looked at by its kernels: a copy for each exec would cost more.
+	 * The kernels of a separate device test its failure word; a copy per exec would cost more.
 	 */
 	if (!err)
 		err = r->comm->device->separate ? ori_comm_failed(r->comm) :
 						  oriel_window_status(r->words->window);
 	if (err || !bytes)
 		return err;
-	/* [AG1] acquire, process scope; partner [AG2] of the exec before. */
+	/* [AG1] acquire, process scope; partner [AG2] of the previous exec. */
 	if (__atomic_exchange_n(&r->busy, 1, __ATOMIC_ACQUIRE))
 		return ori_fail(ORIEL_EBUSY, "%s: another thread runs this request", call);
 	texts = ori_last_error_count();
 	err = run(r, from, bytes, stream);
 	/*
-	 * [AG2] release, process scope; partner [AG1], [AG3].  Publishes what this exec left in the
-	 * request: counts, plans, scratch memory.  Without it the exec of another thread could
-	 * count from before this one, and wait for words that have already been used up.
+	 * [AG2] release, process scope; partner [AG1], [AG3].  Publishes the state that this exec
+	 * left in the request: counts, plans, scratch memory.  Without it an exec on another thread
+	 * could use the old counts, and wait for words that are already used up.
 	 */
 	__atomic_store_n(&r->busy, 0, __ATOMIC_RELEASE);
-	/* what ended it may have been decided on another thread, where its text is */
+	/* another thread may have decided the failure; then that thread has its text */
 	if (err && !r->comm->device->separate && ori_last_error_count() == texts)
 		(void)oriel_window_status(r->words->window);
 	return err;
@@ -148,7 +148,10 @@ int oriel_allgather_destroy(struct oriel_allgather_request *r)
 	err = ori_live_check(r, ORI_LIVE_ALLGATHER, "oriel_allgather_destroy");
 	if (err)
 		return err;
-	/* [AG3] acquire, process scope; partner [AG2]: what is freed here is no longer written. */
+	/*
+	 * [AG3] acquire, process scope; partner [AG2].  The exec no longer writes what is freed
+	 * here.
+	 */
 	if (__atomic_load_n(&r->busy, __ATOMIC_ACQUIRE))
 		return ori_fail(ORIEL_EBUSY, "oriel_allgather_destroy: an exec is running");
 	ori_live_remove(r);

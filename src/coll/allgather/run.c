@@ -2,10 +2,10 @@
 /*
  * coll/allgather/run.c - one exec on the CPU.
  *
- * A loop over four kinds of work, each done in small pieces so that none delays another: post
- * blocks that may leave, see which blocks have come, hand those to the node, store the own block
- * into mapped peers.  With nothing to do it waits like every wait of the library (device/spin.h),
- * which drives the engine of the queues.
+ * A loop over four kinds of work: post blocks that may leave, see which blocks have come, forward
+ * those to the node, store the own block into mapped peers.  Each is done in small pieces, so that
+ * none delays another.  With nothing to do, the loop waits like every wait of the library
+ * (device/spin.h), which drives the engine of the queues.
  *
  * Order: a rank signals READY ([SIG1]) when it has entered the exec.  A rank that has read that
  * signal ([SIG3]) may write to it.  Stores to a mapped peer come before LOCAL ([SIG1]) to it, data
@@ -19,10 +19,9 @@
 
 #include "gather.h"
 
-#define STORE_BYTES                                                                                \
-	(128u                                                                                      \
-	 << 10) /* of the own block, stored to every peer before the next: stays in the cache */
-#define POSTS 2 /* to one peer before something else is done */
+/* Bytes of the own block stored to every peer before the next part; they stay in the cache. */
+#define STORE_BYTES (128u << 10)
+#define POSTS 2 /* to one peer before other work */
 
 struct run {
 	struct oriel_allgather_request *req;
@@ -32,7 +31,7 @@ struct run {
 	const struct ori_gather_map *map;
 	const uint8_t *send; /* the own block */
 	uint64_t bytes, chunk, pieces;
-	int guarded, rank, nmapped, waiting; /* mapped peers, and those not known to be ready */
+	int guarded, rank, nmapped, waiting; /* waiting: mapped peers not yet ready */
 	/* all of these are one allocation */
 	uint64_t *sent; /* [nmapped + 1] bytes of the own block stored there; self is last */
 	uint64_t *arrived, *relayed;       /* [nin] pieces */
@@ -41,7 +40,7 @@ struct run {
 	uint8_t *mapped_ready, *out_ready; /* [nmapped + 1], [nout] */
 };
 
-/* The nth mapped peer, from the next rank of the node on. */
+/* The nth mapped peer, counted from the next rank of the node. */
 static int mapped_peer(const struct run *r, int n)
 {
 	const struct ori_gather_map *m = r->map;
@@ -60,7 +59,7 @@ static struct ori_gather_piece piece_of(const struct run *r, int item, uint64_t 
 	return p;
 }
 
-/* ---- the four kinds of work; each returns 1 if there was some, 0, or a status --------------- */
+/* ---- the four kinds of work; each returns 1 if there was some, 0, or a status ---------------- */
 
 static int look_ready(struct run *r)
 {
@@ -80,7 +79,7 @@ static int look_ready(struct run *r)
 	return did;
 }
 
-/* Out of receive memory, where the own block lies too by now: queues name that. */
+/* Posts from receive memory, which queues can address.  The own block is there too by now. */
 static int post_one(struct run *r, int f)
 {
 	const struct ori_gather_flow *flow = &r->plan->out[f];
@@ -135,7 +134,7 @@ static int look_arrived(struct run *r)
 	return did;
 }
 
-/* One piece of every in-flow to all mapped peers. */
+/* Stores one piece of every in-flow to all mapped peers. */
 static int relay_some(struct run *r)
 {
 	int did = 0;
@@ -159,8 +158,8 @@ static int relay_some(struct run *r)
 }
 
 /*
- * The next part of the own block, to all peers and self that have got as little of it as any: read
- * once from memory, then from the cache.  A peer that is ready late is served alone.
+ * Stores the next part of the own block to self and all peers that are furthest behind.  It is read
+ * once from memory, then from the cache.  A peer that becomes ready late is served alone.
  */
 static int store_some(struct run *r)
 {
@@ -198,9 +197,9 @@ static int work(struct run *r)
 	return did | more | store_some(r);
 }
 
-/* ---- waiting -------------------------------------------------------------------------------- */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
-/* The peer and the word that is waited for; 0: nothing is left to do. */
+/* Finds the peer and the word to wait for.  0: nothing is left to do. */
 static int missing(const struct run *r, int *peer, int *id)
 {
 	for (int i = 0; i <= r->nmapped; i++)
@@ -224,7 +223,7 @@ static int missing(const struct run *r, int *peer, int *id)
 	return 0;
 }
 
-/* Until all that must leave this rank has left, and all from other nodes has come. */
+/* Works until everything has left this rank, and everything from other nodes has arrived. */
 static int work_all(struct run *r, int *peer)
 {
 	struct ori_spin s;
@@ -238,7 +237,7 @@ static int work_all(struct run *r, int *peer)
 		}
 		if (did)
 			continue;
-		/* age and deadline are those of the last thing that moved */
+		/* age and deadline count from the last progress */
 		if (!idle)
 			ori_spin_begin(&s, &r->words->comm, r->words->failure, ORIEL_OP_SIGNAL,
 				       *peer, id, r->words->number, 1);
@@ -252,7 +251,7 @@ static int work_all(struct run *r, int *peer)
 	return did < 0 ? did : 0;
 }
 
-/* ---- begin and end -------------------------------------------------------------------------- */
+/* ---- begin and end --------------------------------------------------------------------------- */
 
 static int signal_one(struct run *r, int peer, int id)
 {
@@ -289,7 +288,7 @@ static int finish(struct run *r, int *peer)
 	return err;
 }
 
-/* The next exec counts from what this one was given. */
+/* The next exec counts from the end of this one. */
 static void advance(struct run *r)
 {
 	for (int i = 0; i < r->nmapped; i++) {
@@ -367,7 +366,7 @@ int ori_gather_run(struct oriel_allgather_request *req, const void *sendbuf,
 	err = scratch(&r);
 	if (!err && r.guarded)
 		err = say_ready(&r);
-	/* What goes out through queues starts from receive memory. */
+	/* Queues send from receive memory. */
 	if (!err && plan->nout) {
 		own = piece_of(&r, 0, 0, bytes);
 		ori_gather_to_self(r.view, &own);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll/allgather/show.c - one exec of small blocks on the CPU, among ranks of one node, which meet
- * once.
+ * coll/allgather/show.c - one exec of small blocks on the CPU, among ranks of one node, with a
+ * single meeting.
  *
  * Stores into peers (run.c) need two meetings: before them the peer must allow writes, after them
- * all ranks must know that the data is there.  Where ranks share cores, a meeting is a round of
- * process switches and costs more than a copy of many KiB.  So a rank shows its block in memory of
- * its own.  All others copy from there to their receive memory, which nobody else writes.
+ * all ranks must know that the data is there.  If ranks share cores, a meeting is a round of
+ * process switches and costs more than a copy of many KiB.  So a rank shows its block in its own
+ * memory.  All others copy it from there to their receive memory, which nobody else writes.
  *
  * A rank has two slots, used in turn.  A rank that fills a slot in exec k + 2 has seen the marks of
- * all ranks for exec k + 1.  A rank sets that mark after it has left exec k, so nobody still reads
- * the block that exec k left in the slot.  Slots lie in the window of the words, which stays until
- * the comm goes: a rank may read the slot of a rank that has destroyed its request.
+ * all ranks for exec k + 1.  A rank sets that mark after it has left exec k.  So nobody still reads
+ * the block of exec k in the slot.  Slots lie in the window of the words, which stays until the
+ * comm is destroyed.  So a rank may read the slot of a rank that has destroyed its request.
  *
  * Called by request.c on the thread that runs the exec.
  */
@@ -22,7 +22,7 @@
 
 /* At the start of a rank's window of words; two slots of ORI_GATHER_SHOWN_BYTES follow. */
 struct stage {
-	uint64_t mark; /* by its rank alone: execs it has shown its block for, on these words */
+	uint64_t mark; /* written by its rank only: execs it has shown its block for */
 	uint8_t pad[ORIEL_LINE_BYTES - 8];
 };
 
@@ -52,7 +52,7 @@ static uint8_t *slot_of(struct stage *s, uint64_t k)
 	return (uint8_t *)(s + 1) + (k & 1u) * (uint64_t)ORI_GATHER_SHOWN_BYTES;
 }
 
-/* The own block, to all. */
+/* Shows the own block to all ranks. */
 static void show(const struct oriel_window_dev *words, uint64_t k, const void *from, uint64_t bytes)
 {
 	int rank = words->comm.rank, n = words->comm.nranks;
@@ -61,8 +61,8 @@ static void show(const struct oriel_window_dev *words, uint64_t k, const void *f
 	memcpy(slot_of(mine, k), from, bytes);
 	/*
 	 * [AG8] release, system scope; partner [AG9] in take_some(), [AG10] in await().  Publishes
-	 * this rank's block in its slot, to all ranks of the node.  Without it a rank could see the
-	 * mark of this exec and copy the block of two execs before.
+	 * this rank's block in its slot to all ranks of the node.  Without it a rank could see the
+	 * mark of this exec but copy the block of two execs before.
 	 */
 	ori_store_release_sys(&mine->mark, k + 1);
 	for (int i = 1; i < n; i++)
@@ -75,7 +75,7 @@ static void take(const struct oriel_allgather_request *req, int peer, uint64_t k
 	       slot_of(stage_of(ori_gather_dev(req), peer), k), bytes);
 }
 
-/* Until that rank shows its block of exec k. */
+/* Waits until that rank shows its block of exec k. */
 static int await(const struct oriel_window_dev *words, int peer, uint64_t k)
 {
 	struct ori_spin s;
@@ -86,7 +86,7 @@ static int await(const struct oriel_window_dev *words, int peer, uint64_t k)
 	return ori_word_wait(&s, &stage_of(words, peer)->mark, 0, ORIEL_GE);
 }
 
-/* What is there already; notes in `taken` whose. */
+/* Copies the blocks that are already shown, and marks their ranks in `taken`. */
 static void take_some(const struct oriel_allgather_request *req, uint64_t k, uint64_t bytes,
 		      uint8_t *taken)
 {
@@ -103,7 +103,7 @@ static void take_some(const struct oriel_allgather_request *req, uint64_t k, uin
 	}
 }
 
-/* All blocks but the own one; *peer is who was waited for last. */
+/* Copies all blocks except the own one.  *peer is the rank of the last wait. */
 static int take_all(const struct oriel_allgather_request *req, uint64_t k, uint64_t bytes,
 		    int *peer)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll/allgather/state.c - what all-gathers keep on a comm, and how requests end.
+ * coll/allgather/state.c - data that all-gathers keep per comm, and the end of requests.
  *
- * Owns the list of requests and the sets of words.  A request ends on one rank alone, while other
- * ranks may still store to its words (a wake after the last signal).  So words are not freed: a
- * later request of all ranks takes them, and they go with the comm.  A request that graphs or
- * pending work of a stream still use outlives its handle.  Nobody waits for that work; a later call
- * finds that it has passed, and frees the request.
+ * It owns the list of requests and the sets of words.  A request ends on each rank separately,
+ * while other ranks may still store to its words (a wake after the last signal).  So words are not
+ * freed: a later request of all ranks reuses them, and they are freed with the comm.  A request
+ * that graphs or pending work of a stream still use outlives its handle.  Nobody waits for that
+ * work.  A later call finds that it has finished, and frees the request.
  *
- * Called on user threads; graph_gone() on any thread of the driver's.
+ * Called on user threads; graph_gone() on any thread of the driver.
  */
 #include <stdlib.h>
 
@@ -18,14 +18,14 @@
 #include "../../comm/links.h"
 #include "gather.h"
 
-/* ---- tokens --------------------------------------------------------------------------------- */
+/* ---- tokens ---------------------------------------------------------------------------------- */
 
 static void drop_token(struct ori_gather_token *t)
 {
 	/*
 	 * [AG4] acq_rel, process scope; its own partner.  Publishes a holder's last use of the
-	 * token to the holder that frees it.  Without it that one could free memory that the
-	 * driver's thread is still to write in ori_gather_graph_gone().
+	 * token to the holder that frees it.  Without it the token could be freed before the
+	 * driver's thread writes it in ori_gather_graph_gone().
 	 */
 	if (t && __atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL) == 0)
 		free(t);
@@ -63,7 +63,7 @@ void ori_gather_set_mark(struct oriel_allgather_request *r, struct ori_mark *mar
 	before = r->mark;
 	r->mark = mark;
 	pthread_mutex_unlock(&r->state->lock);
-	/* not earlier: is_needed() asked for it, and the device uses it again */
+	/* not earlier: is_needed() used it, and the device reuses it */
 	r->comm->device->streams->unmark(r->comm->device, before);
 }
 
@@ -72,17 +72,16 @@ void ori_gather_graph_gone(void *token)
 	struct ori_gather_token *t = token;
 
 	/*
-	 * [AG6] release, process scope; partner [AG5].  Publishes that the graph runs no more.
-	 * Without it a request could be freed while what the graph's last run read of it is still
-	 * being read.
+	 * [AG6] release, process scope; partner [AG5].  Publishes that the graph no longer runs.
+	 * Without it a request could be freed while the graph's last run still reads from it.
 	 */
 	__atomic_sub_fetch(&t->graphs, 1, __ATOMIC_RELEASE);
 	drop_token(t);
 }
 
-/* ---- who uses what -------------------------------------------------------------------------- */
+/* ---- who uses what --------------------------------------------------------------------------- */
 
-/* State lock held.  While it holds, window or buffer stay. */
+/* State lock held.  While the request holds them, window or buffer stay. */
 void ori_gather_hold(struct oriel_allgather_request *r)
 {
 	if (r->holds)
@@ -94,7 +93,7 @@ void ori_gather_hold(struct oriel_allgather_request *r)
 		ori_buffer_hold(r->buffer);
 }
 
-/* Not under the state's lock: a buffer that goes comes back to forget(), and takes r along. */
+/* Not under the state's lock: releasing a buffer may call forget(), which frees r. */
 static void let_go(struct oriel_allgather_request *r, int held)
 {
 	if (!held)
@@ -110,7 +109,7 @@ static void let_go(struct oriel_allgather_request *r, int held)
 		ori_buffer_unhold(r->buffer);
 }
 
-/* ---- the end of a request ------------------------------------------------------------------- */
+/* ---- the end of a request -------------------------------------------------------------------- */
 
 static void unlist(struct ori_gather_state *s, struct oriel_allgather_request *r)
 {
@@ -123,7 +122,7 @@ static void unlist(struct ori_gather_state *s, struct oriel_allgather_request *r
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* All of it but the struct.  Words of a request that failed are used no more. */
+/* Frees everything except the struct.  Words of a failed request are not reused. */
 static void empty(struct oriel_allgather_request *r)
 {
 	struct ori_gather_state *s = r->state;
@@ -181,8 +180,8 @@ void ori_gather_retire(struct oriel_allgather_request *r)
 }
 
 /*
- * The first of the list that nobody needs.  One that plain.c keeps holds nothing from now on, and
- * *held says whether it did.
+ * The first request of the list that is not needed.  If plain.c keeps it, it holds nothing from now
+ * on, and *held tells whether it did.
  */
 static struct oriel_allgather_request *find_idle(struct ori_gather_state *s, int *held)
 {
@@ -199,7 +198,7 @@ static struct oriel_allgather_request *find_idle(struct ori_gather_state *s, int
 	return r;
 }
 
-/* plain.c's requests hold nothing as such, but their work that is pending does. */
+/* Requests of plain.c hold nothing by themselves, but their pending work does. */
 static void hold_pending(struct ori_gather_state *s)
 {
 	pthread_mutex_lock(&s->lock);
@@ -236,7 +235,7 @@ static struct oriel_allgather_request *find_on(struct ori_gather_state *s, const
 	return r;
 }
 
-/* Those a user has a handle to stay as empty shells, for their destroy call. */
+/* Requests with a user's handle stay as empty shells, for their destroy call. */
 static void detach(struct ori_gather_state *s, struct oriel_allgather_request *r)
 {
 	unlist(s, r);
@@ -267,7 +266,7 @@ static void destroy(struct ori_attachment *a)
 		s->areas = area->next;
 		free(area);
 	}
-	/* windows of areas and words are the comm's children */
+	/* the comm frees the windows of areas and words: they are its children */
 	while ((w = s->words)) {
 		s->words = w->next;
 		free(w);
@@ -304,9 +303,9 @@ int ori_gather_state_get(struct oriel_comm *c, struct ori_gather_state **out)
 	return 0;
 }
 
-/* ---- words ---------------------------------------------------------------------------------- */
+/* ---- words ----------------------------------------------------------------------------------- */
 
-/* Have they a queue to every peer that any plan may use? */
+/* Do they have a queue to every peer that any plan may use? */
 static int is_connected(const struct ori_gather_state *s, const struct ori_gather_words *w)
 {
 	struct oriel_comm *c = s->comm;
@@ -351,13 +350,16 @@ int ori_gather_words_make(struct ori_gather_state *s, struct ori_gather_words **
 	o.signals = ORI_GATHER_NET + (s->comm->links ? (uint32_t)s->comm->config.lanes : 0);
 	o.counters = o.barriers = 0;
 	o.bytes = ori_gather_shown_room(s->comm, &s->map);
-	/* A rank without memory takes part all the same, and fails for all. */
+	/* A rank without memory still takes part, and makes the call fail on all ranks. */
 	err = oriel_window_create(s->comm, w ? &o : NULL, w ? &w->window : NULL);
 	if (err || !w) {
 		free(w);
 		return err ? err : ORIEL_ENOMEM;
 	}
-	/* The user never sees it: it keeps no comm from going, and goes with it. */
+	/*
+	 * The user never sees this window.  It does not block the comm's destruction, and is
+	 * destroyed with it.
+	 */
 	w->window->child.along = 1;
 	ori_window_use_set(w->window, ORI_USE_ALLGATHER);
 	w->taken = 1;

@@ -4,9 +4,9 @@
  * one warp that signal and wait.
  *
  * Large blocks use no SMs for data.  The steps are: copy the own block to self, handshake, copy it
- * to the mapped peers.  Then, for each block from another node, a kernel waits for it and posts it
- * on, and copies follow.  Small blocks are one kernel.  Nothing here asks the device anything or
- * waits, so all of it may be captured into a graph, which then holds the request.
+ * to the mapped peers.  Then, for each block from another node, a kernel waits for it and forwards
+ * it to queued peers, and copies follow.  Small blocks are one kernel.  Nothing here queries the
+ * device or waits.  So all of it may be captured into a graph, which then holds the request.
  *
  * Called by request.c on the thread that runs the exec.
  */
@@ -16,11 +16,11 @@
 #include "../../comm/control.h"
 #include "gather.h"
 
-#define SLICE_BYTES                                                                                \
-	(64u << 10) /* of an own block, at least, where it is cut for several blocks of a kernel */
-#define SLICES_MIN 4u   /* there may be so many for each rank, ... */
-#define ITEMS_MOST 32u  /* ... and so many for all of them, whichever is more */
-#define FEW_THREADS 128 /* where more would have nothing to copy */
+/* The smallest slice of an own block that is divided among several blocks of a kernel. */
+#define SLICE_BYTES (64u << 10)
+#define SLICES_MIN 4u   /* this many per rank are allowed, ... */
+#define ITEMS_MOST 32u  /* ... and this many in total, whichever is more */
+#define FEW_THREADS 128 /* if more threads would have nothing to copy */
 #define FEW_BYTES (FEW_THREADS * 16u * 2u)
 #define WARP_THREADS 32
 
@@ -52,7 +52,7 @@ static int launch(struct job *j, int code, int first)
 	return launch_grid(j, ori_gather_kernel(), 1, WARP_THREADS, &j->op, sizeof(j->op));
 }
 
-/* The own block to its place here. */
+/* Copies the own block to its place on this rank. */
 static int copy_to_self(struct job *j)
 {
 	const struct oriel_gather_view *view = &j->req->view;
@@ -63,7 +63,7 @@ static int copy_to_self(struct job *j)
 				      j->device->streams->copies(j->device, &copy, 1, j->stream);
 }
 
-/* An item to all mapped peers, from the next rank of the node on. */
+/* Copies an item to all mapped peers, starting with the next rank of the node. */
 static int broadcast(struct job *j, const uint8_t *from, int item)
 {
 	const struct oriel_gather_view *view = &j->req->view;
@@ -93,7 +93,7 @@ static int enqueue_large(struct job *j)
 	if (!err)
 		err = broadcast(j, j->send, 0);
 	/*
-	 * Without mapped peers, or with nothing to hand on to them, the last kernel does all steps.
+	 * Without mapped peers, or with nothing to forward to them, the last kernel does all steps.
 	 */
 	for (; j->plan->relay && j->nmapped && first < j->plan->nitems && !err; first++) {
 		err = launch(j, ORI_GATHER_STEP, first);
@@ -106,7 +106,7 @@ static int enqueue_large(struct job *j)
 	return err ? err : launch(j, ORI_GATHER_END, first);
 }
 
-/* Alike on all ranks of a node, for a rank counts the slices that come. */
+/* The same on all ranks of a node, because a rank counts the slices that arrive. */
 static uint32_t count_slices(uint64_t bytes, uint32_t targets)
 {
 	uint64_t slices = (bytes + SLICE_BYTES - 1) / SLICE_BYTES;
@@ -141,8 +141,9 @@ static void fill_node_op(const struct job *j, struct ori_gather_node_op *op)
 }
 
 /*
- * One block for each item, or as many as can be resident beside those of all ranks of the GPU: then
- * a block does several items in turn.  The launch is never asked for more than it allows.
+ * One block per item, or as many as can be resident together with those of all ranks of the GPU.
+ * In the second case a block executes several items in turn.  So the launch never exceeds its
+ * limit.
  */
 static int enqueue_small(struct job *j)
 {
@@ -160,7 +161,7 @@ static int enqueue_small(struct job *j)
 	if (err)
 		return err;
 	nblocks = nblocks < resident ? nblocks : resident;
-	/* less than one is for the launch to refuse, with its reason */
+	/* with less than one, the launch refuses and gives the reason */
 	nblocks = nblocks > 0 ? nblocks : 1;
 	if (!one_node)
 		return launch_grid(j, kernel, nblocks, nthreads, &j->op, sizeof(j->op));
@@ -177,7 +178,7 @@ int ori_gather_mark(struct oriel_allgather_request *r, void *stream)
 	return err;
 }
 
-/* While the stream is captured the graph holds the request, and the request its memory. */
+/* While the stream is captured, the graph holds the request, and the request holds its memory. */
 static int hold(struct oriel_allgather_request *r, void *stream)
 {
 	struct ori_gather_token *t = r->token;
@@ -214,7 +215,7 @@ int ori_gather_enqueue(struct oriel_allgather_request *r, const void *sendbuf,
 
 	if (!err)
 		err = hold(r, stream);
-	/* the words count execs in one order, whatever streams they are on */
+	/* the words count execs in one order, on any streams */
 	if (!err)
 		err = streams->follow(r->comm->device, stream, r->mark);
 	if (err)
@@ -232,8 +233,8 @@ int ori_gather_enqueue(struct oriel_allgather_request *r, const void *sendbuf,
 				       .relay = (uint32_t)plan->relay };
 	err = bytes <= r->kernel_bytes ? enqueue_small(&j) : enqueue_large(&j);
 	/*
-	 * the stream may have got a part of it; all of it ends with a kernel, which has set the
-	 * mark
+	 * On an error the stream may have got a part of the work.  On success the last kernel has
+	 * set the mark.
 	 */
 	if (err)
 		(void)ori_gather_mark(r, stream);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll/allgather/view.c - receive memory of all ranks as one struct, whether it is a window's or a
- * buffer's.
+ * coll/allgather/view.c - the receive memory of all ranks as one struct, for windows and buffers.
  *
- * Owns the tables of the view.  Nothing is exchanged here: windows and buffers know their peers'
+ * It owns the tables of the view.  Nothing is exchanged here: windows and buffers know their peers'
  * memory, and the offsets came with the request's round.  Called by create.c and state.c on the
- * thread that makes or ends a request.
+ * thread that creates or ends a request.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +17,7 @@ static int is_queued(const struct oriel_allgather_request *r, int rank)
 	return r->comm->peers[rank].pair.kind == ORIEL_PEER_QUEUED;
 }
 
-/* One rank of the tables, its memory beginning `offset` into the window. */
+/* Fills one rank of the tables; its memory begins at `offset` in the window. */
 static void fill_from_window(struct oriel_allgather_request *r, int rank, uint64_t offset,
 			     uint8_t **mapped, struct oriel_remote *remote)
 {
@@ -34,7 +33,7 @@ static void fill_from_window(struct oriel_allgather_request *r, int rank, uint64
 	memcpy(remote->key, link->buffer_key, sizeof(remote->key));
 }
 
-/* The buffer it is on; NULL: it is a window alone. */
+/* The buffer of the request; NULL if it is on a window alone. */
 static struct oriel_buffer *buffer_of(const struct oriel_allgather_request *r)
 {
 	return r->own ? r->own : r->buffer;

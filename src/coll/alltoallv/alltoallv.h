@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll/alltoallv/alltoallv.h - the request and what its files share.
+ * coll/alltoallv/alltoallv.h - the request, and declarations shared by the files of this folder.
  *
- * create.c makes and ends requests, exec.c makes calls of them.  The kernel is kernels/alltoallv.c,
- * how it is cut comes from coll/tune.
+ * create.c creates and destroys requests, exec.c makes their calls.  The kernel is
+ * kernels/alltoallv.c; its plan comes from coll/tune.
  */
 #ifndef ORI_COLL_ALLTOALLV_H
 #define ORI_COLL_ALLTOALLV_H
@@ -15,11 +15,11 @@
 #include "../../kernels/alltoallv.h"
 #include "../tune/plan.h"
 
-/* Longest message that goes to an inbox; a request has two a peer. */
+/* Longest message that goes to an inbox; a request has two inboxes per peer. */
 #define ORI_A2A_INBOX_BYTES 8192u
 
 struct oriel_alltoallv_request {
-	struct ori_child child; /* first: comm.c destroys through it */
+	struct ori_child child; /* must be first: the comm destroys through it */
 	struct oriel_comm *comm;
 	struct oriel_alltoallv_options options;
 	struct oriel_window *window;
@@ -28,15 +28,15 @@ struct oriel_alltoallv_request {
 	uint64_t send_bytes;            /* of it */
 	struct oriel_window_dev handle; /* the window's */
 	struct ori_a2a_args args;       /* of the next call; pointers and plan change */
-	struct ori_a2a_plan plan;       /* that args were made from */
-	uint64_t plan_bytes;            /* what it was asked for */
+	struct ori_a2a_plan plan;       /* the plan of args */
+	uint64_t plan_bytes;            /* bytes per peer that it was made for */
 	int plan_known;
 	int plan_forced; /* by ori_alltoallv_plan_set() */
 	const struct oriel_kernel *kernel;
 	int grid, threads;
 };
 
-/* Where things lie in a request's window. */
+/* Offsets in a request's window. */
 struct ori_a2a_layout {
 	uint64_t inbox_bytes, row_stride, slot_stride;
 	uint64_t slot_elems; /* slot_stride in elements; 0: packed, or a slot is less than one */
@@ -51,7 +51,7 @@ void ori_alltoallv_layout(const struct oriel_alltoallv_options *, int nranks,
 int ori_alltoallv_check(struct oriel_alltoallv_request *, const char *call);
 
 /*
- * exec.c.  Calls of this rank run by this plan from now on, NULL: by the tuner's.  For tests and
+ * exec.c.  Calls of this rank use this plan from now on; NULL: the tuner's plan.  For tests and
  * oriel-tune.
  */
 int ori_alltoallv_plan_set(struct oriel_alltoallv_request *, const struct ori_a2a_plan *);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll/alltoallv/create.c - all-to-all-v requests are made and ended here.
+ * coll/alltoallv/create.c - creates and destroys all-to-all-v requests.
  *
- * A request is a window of its own, and a send buffer beside it.  The window's buffer holds the
- * rows of all peers, this rank's state and the receive buffer.  Creation is a round in which ranks
- * compare options, then the rounds of the window, then a last one.  A rank that failed takes part
- * in each round, and all ranks fail alike.
+ * A request is a window and a separate send buffer.  The window's buffer holds the rows of all
+ * peers, this rank's state and the receive buffer.  Creation is a round in which ranks compare
+ * options, then the rounds of the window, then a last one.  A rank that failed still takes part in
+ * each round, and all ranks fail alike.
  *
  * Called by users, on all ranks at once.
  */
@@ -29,7 +29,7 @@ int ori_alltoallv_check(struct oriel_alltoallv_request *a, const char *call)
 	return ori_live_check(a, ORI_LIVE_ALLTOALLV, call);
 }
 
-/* ---- options -------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static int check_bytes(const char *what, uint64_t bytes)
 {
@@ -97,14 +97,14 @@ static const char *options_differ(const struct oriel_alltoallv_options *a,
 	return NULL;
 }
 
-/* What a rank tells. */
+/* What a rank sends in the round. */
 struct create_record {
 	struct oriel_alltoallv_options options;
 	int32_t connected; /* it has queues to all its queued peers */
 	int32_t pad;
 };
 
-/* The same verdict on all ranks: everybody compares everybody with rank 0. */
+/* The same status on all ranks: each rank compares all options with those of rank 0. */
 static int compare_options(const struct create_record *all, int nranks)
 {
 	for (int r = 1; r < nranks; r++) {
@@ -119,7 +119,7 @@ static int compare_options(const struct create_record *all, int nranks)
 	return 0;
 }
 
-/* ---- memory --------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static uint64_t round_up(uint64_t bytes, uint64_t unit)
 {
@@ -135,8 +135,8 @@ static uint64_t place(uint64_t *end, uint64_t bytes, uint64_t align)
 }
 
 /*
- * Of a slot: offsets count elements, and a slot begins on 16 bytes, so it is a whole number of
- * both.  0: a slot has no room for one element.
+ * Elements of a slot.  Offsets count elements, and a slot begins at a multiple of 16 bytes.  So a
+ * slot is a whole number of both.  0: a slot has no room for one element.
  */
 static uint64_t slot_elems(const struct oriel_alltoallv_options *o)
 {
@@ -170,7 +170,7 @@ void ori_alltoallv_layout(const struct oriel_alltoallv_options *o, int nranks,
 	l->bytes = end;
 }
 
-/* Counts of a request that does not start at 0; before any peer knows the memory. */
+/* Sets the counts of a request that does not start at 0, before any peer knows the memory. */
 static int set_first_counts(struct oriel_alltoallv_request *a, const struct ori_a2a_layout *l)
 {
 	uint64_t first = a->options.first_count, told = first << ORI_A2A_TOLD_SHIFT;
@@ -199,7 +199,7 @@ static int prepare(struct oriel_alltoallv_request *a, const struct oriel_alltoal
 		return err;
 	ori_alltoallv_layout(&a->options, a->comm->nranks, l);
 	a->send_bytes = a->options.send_bytes ? a->options.send_bytes : l->recv_bytes;
-	/* room for what is copied in: every peer's part starts on 16 bytes */
+	/* room for copied data: every peer's part starts at a multiple of 16 bytes */
 	err = oriel_alloc(a->comm, a->send_bytes + 16u * (uint64_t)a->comm->nranks, &a->send);
 	if (!err)
 		err = oriel_alloc(a->comm, l->bytes, &a->memory);
@@ -223,7 +223,7 @@ static int make_window(struct oriel_alltoallv_request *a, const struct ori_a2a_l
 	return err;
 }
 
-/* What of the kernel's argument is the same in all calls. */
+/* Fills the parts of the kernel's argument that are the same in all calls. */
 static int fill_args(struct oriel_alltoallv_request *a, const struct ori_a2a_layout *l)
 {
 	struct ori_a2a_args *args = &a->args;
@@ -259,16 +259,16 @@ static int fill_args(struct oriel_alltoallv_request *a, const struct ori_a2a_lay
 	return err;
 }
 
-/* ---- ending --------------------------------------------------------------------------------- */
+/* ---- ending ---------------------------------------------------------------------------------- */
 
-/* With a failed comm, which has taken window and memory along or will. */
+/* Called by a failed comm, which destroys window and memory itself. */
 static void destroy_child(struct ori_child *child)
 {
 	ori_live_remove(child);
 	free(child);
 }
 
-/* Also of one that was never finished.  The window, if there is one, is gone. */
+/* Frees a request, also an unfinished one.  The window, if any, is already destroyed. */
 static void free_request(struct oriel_alltoallv_request *a)
 {
 	(void)oriel_free(a->comm, a->memory);
@@ -286,19 +286,19 @@ int oriel_alltoallv_destroy(struct oriel_alltoallv_request *a)
 	err = ori_alltoallv_check(a, call);
 	if (err)
 		return err;
-	/* No rank goes on before all have come: none of them writes here after this. */
+	/* No rank continues before all have arrived, so no rank writes here after this. */
 	outer = ori_boot_serve_begin(a->comm->boot, call);
 	err = oriel_window_destroy(a->window);
 	ori_boot_serve_end(a->comm->boot, outer);
 	if (err && !ori_comm_failed(a->comm))
-		return err; /* on all ranks: they mean different requests, and all live on */
+		return err; /* the same on all ranks: requests differ and all stay */
 	ori_child_remove(a->comm, &a->child);
 	ori_live_remove(a);
 	free_request(a);
 	return err;
 }
 
-/* ---- making --------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 static int is_connected(struct oriel_comm *c)
 {
@@ -309,8 +309,8 @@ static int is_connected(struct oriel_comm *c)
 }
 
 /*
- * Every rank sends to every other: a comm that was made without queues (ORIEL_CONNECT_NONE) gets
- * all of them now.  All ranks come here if one of them lacks some.
+ * Every rank sends to every other.  So a comm that was created without queues (ORIEL_CONNECT_NONE)
+ * gets all of them now.  All ranks get here if one of them lacks some.
  */
 static int connect_all(struct oriel_comm *c)
 {
@@ -328,7 +328,7 @@ static int connect_all(struct oriel_comm *c)
 	return err;
 }
 
-/* The rounds after memory is there; on failure the window is gone again. */
+/* The rounds after the memory is allocated.  On failure the window is destroyed again. */
 static int meet(struct oriel_alltoallv_request *a, int status, const struct ori_a2a_layout *l,
 		struct create_record *all)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll/alltoallv/exec.c - one call of an all-to-all-v request: arguments, plan, launch, verdict.
+ * coll/alltoallv/exec.c - one call of an all-to-all-v request: arguments, plan, launch, status.
  *
- * On the CPU the call is made on the caller's thread (and workers, where the plan has more blocks)
- * and its verdict returned.  On a separate device it is a kernel on the caller's stream; nothing
- * here waits for it or is forbidden while the stream is captured.
+ * On the CPU the call runs on the caller's thread, and on workers if the plan has more blocks.  It
+ * returns the status of the call.  On a separate device it is a kernel on the caller's stream.
+ * Nothing here waits for that kernel, and everything is allowed while the stream is captured.
  *
- * Called by users on any thread, one call at a time on a request.
+ * Called by users on any thread, one call at a time per request.
  */
 #include <oriel/device.h>
 
@@ -15,7 +15,7 @@
 #include "../../comm/failure.h"
 #include "alltoallv.h"
 
-/* ---- arguments ------------------------------------------------------------------------------ */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 ORI_OPTIONS_NO_PADDING(struct oriel_alltoallv_args, expect_bytes);
 
@@ -48,14 +48,14 @@ static void set_pointers(struct oriel_alltoallv_request *a, const struct oriel_a
 	args->recv_offsets = in->recv_offsets;
 }
 
-/* ---- plan ----------------------------------------------------------------------------------- */
+/* ---- plan ------------------------------------------------------------------------------------ */
 
 static uint32_t at_least_one(uint32_t n)
 {
 	return n ? n : 1;
 }
 
-/* The leanest kernel that does it, where each item may have a block of its own, or not. */
+/* The smallest kernel variant that fits.  block_each: each item may have its own block. */
 static int kernel_for(const struct oriel_alltoallv_request *a, int block_each)
 {
 	if (a->handle.queued_peers)
@@ -64,8 +64,8 @@ static int kernel_for(const struct oriel_alltoallv_request *a, int block_each)
 }
 
 /*
- * One block for each item, or as many as can be resident beside those of other ranks: they take
- * several in turn.
+ * One block per item, or as many as can be resident together with those of other ranks.  In the
+ * second case blocks execute several items in turn.
  */
 static int set_grid_separate(struct oriel_alltoallv_request *a, uint32_t warps, uint32_t items)
 {
@@ -78,7 +78,7 @@ static int set_grid_separate(struct oriel_alltoallv_request *a, uint32_t warps, 
 						     &resident);
 	}
 	a->grid = resident < (int)items ? resident : (int)items;
-	/* less than one is for the launch to refuse, with its reason */
+	/* with less than one, the launch refuses and gives the reason */
 	a->grid = a->grid > 0 ? a->grid : 1;
 	return err;
 }
@@ -103,7 +103,7 @@ static int apply_plan(struct oriel_alltoallv_request *a)
 	for (int kind = 0; kind < ORI_PLAN_KINDS; kind++) {
 		args->blocks[kind] = at_least_one(plan->kind[kind].blocks);
 		args->chunk[kind] = plan->kind[kind].chunk ? plan->kind[kind].chunk : 1u << 20;
-		/* a rank is always its own mapped peer */
+		/* the mapped kind is always used: a rank is its own mapped peer */
 		if (kind == ORI_PLAN_QUEUED && !queued)
 			continue;
 		if (args->blocks[kind] > args->most_blocks)
@@ -125,7 +125,7 @@ static int apply_plan(struct oriel_alltoallv_request *a)
 	return err;
 }
 
-/* The most a peer gets; on a separate device only the caller knows. */
+/* The largest size for one peer.  On a separate device only the caller knows it. */
 static uint64_t expected_bytes(const struct oriel_alltoallv_request *a,
 			       const struct oriel_alltoallv_args *in)
 {
@@ -189,9 +189,9 @@ int oriel_alltoallv_explain(struct oriel_alltoallv_request *a, uint64_t bytes_pe
 	return ori_tune_explain(a->comm, bytes_per_peer, text, bytes);
 }
 
-/* ---- verdict -------------------------------------------------------------------------------- */
+/* ---- status ---------------------------------------------------------------------------------- */
 
-/* CPU: the line that says what was wrong with this rank's sizes, if it was this rank. */
+/* CPU: logs what was wrong with this rank's sizes, if this rank caused the refusal. */
 static int refuse_own(const struct oriel_alltoallv_request *a)
 {
 	const struct ori_a2a_args *args = &a->args;
@@ -231,12 +231,12 @@ static int refused(const struct oriel_alltoallv_request *a, uint64_t word)
 			rank);
 }
 
-/* Takes the word: the next call starts without it. */
+/* Reads and clears the word, so that the next call starts without it. */
 static int take_refusal(struct oriel_alltoallv_request *a)
 {
 	uint64_t *word = &a->args.state->refused, value;
 
-	/* A device that copies no more has failed the comm, which says why. */
+	/* If the device cannot copy any more, the comm has failed and says why. */
 	(void)ori_comm_device_status(a->comm, ori_control_load(a->comm, word, &value));
 	if (!value)
 		return 0;
@@ -253,7 +253,7 @@ int oriel_alltoallv_status(struct oriel_alltoallv_request *a)
 	return err ? err : take_refusal(a);
 }
 
-/* Comms that came to the GPU since the plan was made have their part of it. */
+/* Leaves room for comms that were created on the GPU after the plan was made. */
 static int fit_grid(struct oriel_alltoallv_request *a)
 {
 	int resident = 0, err;
@@ -262,7 +262,7 @@ static int fit_grid(struct oriel_alltoallv_request *a)
 	return err || resident >= a->grid || a->grid == 1 ? err : apply_plan(a);
 }
 
-/* As oriel_launch(), beside other kernels that wait for ranks. */
+/* As oriel_launch(), together with other kernels that wait for ranks. */
 static int launch_separate(struct oriel_alltoallv_request *a, void *stream)
 {
 	struct oriel_comm *c = a->comm;
@@ -270,7 +270,7 @@ static int launch_separate(struct oriel_alltoallv_request *a, void *stream)
 
 	if (err)
 		return err;
-	/* a kernel that posts wakes nobody: the engine of its queues should be looking */
+	/* a posting kernel cannot wake the engine, so the engine must already be polling */
 	if (c->engine)
 		c->engine->ops->drive(c->engine);
 	err = c->device->streams->launch(c->device, a->kernel, a->grid, a->threads, &a->args,
@@ -297,13 +297,13 @@ int oriel_alltoallv_exec(struct oriel_alltoallv_request *a,
 				   sizeof(a->args), stream);
 	if (err)
 		return err;
-	/* relaxed: the launch has ended, and with it all that writes these */
+	/* relaxed: the launch has ended, so nothing writes these words any more */
 	if (ori_failures_any(ori_failures_of_window(&a->handle)))
 		return oriel_window_status(a->window);
 	return a->args.state->refused ? take_refusal(a) : 0;
 }
 
-/* ---- memory --------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 void *oriel_alltoallv_send_buffer(struct oriel_alltoallv_request *a)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll/tune/agree.c - what the ranks of a comm have agreed on, and the plans that follow from it.
+ * coll/tune/agree.c - the ranks of a comm agree on a tuning table; plans are made from it.
  *
- * Each rank looks for a file and reads ORIEL_A2A_PLAN; one round later all have the same table and
- * the same wishes. A file that is damaged or for something else is ignored with one line of the
- * lowest rank that has it: a run must not end because it could have been faster.  Hangs on the comm
- * and goes with it.
+ * Each rank looks for a file and reads ORIEL_A2A_PLAN.  After one round all ranks have the same
+ * table and the same wishes.  A file that is damaged or does not apply is ignored, because a
+ * missing optimisation must not end a run.  The lowest rank that has such a file logs one line.
+ * The data is attached to the comm and freed with it.
  *
- * Called by: coll/alltoallv and coll/allgather when a request is made, oriel-tune, tests.  agree
- * and use on the comm's host thread; the others from any thread, as nothing changes afterwards.
+ * Called by: coll/alltoallv and coll/allgather when a request is created, oriel-tune, tests.  agree
+ * and use run on the comm's host thread.  The others may run on any thread, as nothing changes
+ * afterwards.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,30 +22,30 @@
 
 #define PATH_BYTES 512
 
-/* What ORIEL_A2A_PLAN asks for. */
+/* The settings of ORIEL_A2A_PLAN. */
 struct wishes {
 	uint32_t preset; /* enum ori_tune_preset + 1; 0: none */
-	uint32_t named;  /* of plan */
+	uint32_t named;  /* parts of plan that were given */
 	struct ori_a2a_plan plan;
 };
 
 enum { FILE_NONE, FILE_GOOD, FILE_REFUSED };
 
-/* What a rank tells. */
+/* What a rank sends in the round. */
 struct record {
-	uint64_t key; /* hash: ranks on unlike machines share no table */
+	uint64_t key; /* hash: ranks on different machines share no table */
 	uint32_t file;
-	uint32_t cores; /* of this rank's share */
+	uint32_t cores; /* this rank's share */
 	struct wishes wishes;
 	struct ori_tune_table table;
 };
 _Static_assert(sizeof(struct record) <= ORI_RECORD_BYTES, "must fit a record");
 
 struct tune {
-	struct ori_attachment attachment; /* first */
+	struct ori_attachment attachment; /* must be first */
 	int agreed;
 	uint32_t cores;
-	uint32_t small; /* of the first guess */
+	uint32_t small; /* from the first guess */
 	struct wishes wishes;
 	int has_table;
 	int owner; /* rank whose table it is; -1: given by ori_tune_use() */
@@ -54,7 +55,7 @@ struct tune {
 static void forget(struct ori_attachment *a, const void *owner)
 {
 	(void)a;
-	(void)owner; /* nothing here knows a window or a buffer */
+	(void)owner; /* nothing here depends on a window or a buffer */
 }
 
 static void destroy(struct ori_attachment *a)
@@ -78,9 +79,9 @@ static int neighbours(const struct oriel_comm *c)
 }
 
 /*
- * The inbox saves a handshake and costs a copy (docs/decisions/0019).  Where ranks share cores the
- * handshake is a switch of processes, worth a copy of some KiB; on a GPU it was measured with 1
- * KiB.
+ * The inbox saves a handshake and costs a copy (docs/decisions/0019).  If ranks share cores, the
+ * handshake is a switch of processes, which costs as much as a copy of some KiB.  On a GPU 1 KiB
+ * was measured.
  */
 static uint32_t first_small(const struct oriel_comm *c)
 {
@@ -115,7 +116,7 @@ static int get(struct oriel_comm *c, struct tune **out)
 	return 0;
 }
 
-/* ---- the round ------------------------------------------------------------------------------ */
+/* ---- the round ------------------------------------------------------------------------------- */
 
 static int read_wishes(const char *text, struct wishes *w)
 {
@@ -131,7 +132,7 @@ static int read_wishes(const char *text, struct wishes *w)
 	return ori_plan_parse(text, &w->plan, &w->named);
 }
 
-/* path: "" if there is no file to speak of; why: of a refusal. */
+/* path: "" if there is no file.  why: the reason if it is refused. */
 static void read_file(struct oriel_comm *c, struct record *mine, char *path, char *why,
 		      size_t why_bytes)
 {
@@ -149,11 +150,14 @@ static void read_file(struct oriel_comm *c, struct record *mine, char *path, cha
 		return;
 	err = ori_tune_load(path, &key, &mine->table, why, why_bytes);
 	if (err == ORIEL_EUNSUPPORTED && !wanted[0])
-		return; /* nobody has tuned here */
+		return; /* not tuned here */
 	mine->file = err ? FILE_REFUSED : FILE_GOOD;
 }
 
-/* The lowest rank with a table that fits all; -1: none.  Records are other processes' bytes. */
+/*
+ * The lowest rank with a table that fits all ranks; -1: none.  Records come from other processes
+ * and are checked.
+ */
 static int choose(struct oriel_comm *c, const struct record *all)
 {
 	int owner = -1;
@@ -167,13 +171,16 @@ static int choose(struct oriel_comm *c, const struct record *all)
 	return owner;
 }
 
-/* As they were sent. */
+/* Compares records byte by byte, as they were sent. */
 static int same(const void *a, const void *b, size_t bytes)
 {
 	return !memcmp(a, b, bytes);
 }
 
-/* One line in the whole job for each thing that is not as somebody may have meant it. */
+/*
+ * Logs one line per job for a refused file, and for files or ORIEL_A2A_PLAN that differ between
+ * ranks.
+ */
 static void tell(struct oriel_comm *c, const struct record *all, int owner, const char *path,
 		 const char *why)
 {
@@ -247,7 +254,7 @@ int ori_tune_agree(struct oriel_comm *c)
 	return err;
 }
 
-/* ---- plans ---------------------------------------------------------------------------------- */
+/* ---- plans ----------------------------------------------------------------------------------- */
 
 uint32_t ori_tune_peers(struct oriel_comm *c, int kind)
 {
@@ -279,7 +286,7 @@ static void apply_wishes(const struct wishes *w, struct ori_a2a_plan *plan)
 		plan->small = w->plan.small;
 }
 
-/* Where the plan comes from, for --explain. */
+/* Returns where the plan comes from, for --explain. */
 static const char *fill(struct oriel_comm *c, const struct tune *t, uint64_t bytes,
 			struct ori_a2a_plan *plan)
 {
@@ -300,7 +307,7 @@ static const char *fill(struct oriel_comm *c, const struct tune *t, uint64_t byt
 	return c->device->separate ? "first guess for cuda" : "first guess for cpu";
 }
 
-/* What the kernels of a GPU make of a setting. */
+/* Adjusts a setting to what the kernels of a GPU really use. */
 static void used(int kind, struct ori_a2a_setting *s)
 {
 	if (s->warps > ORI_A2A_THREADS / 32)
@@ -371,7 +378,7 @@ double ori_tune_predict_us(struct oriel_comm *c, uint64_t bytes)
 	return ori_tune_predict_both(us[ORI_PLAN_MAPPED], us[ORI_PLAN_QUEUED], t->table.overlap);
 }
 
-/* Of the kinds there are, the one that is known worse. */
+/* The larger fit error of the kinds of peers in use. */
 static double fit_error(const struct tune *t, const struct ori_a2a_plan *plan)
 {
 	double mapped = t->table.model[ORI_PLAN_MAPPED].error;
@@ -400,7 +407,7 @@ int ori_tune_explain(struct oriel_comm *c, uint64_t bytes_per_peer, char *text, 
 	return 0;
 }
 
-/* ---- for oriel-tune and tests --------------------------------------------------------------- */
+/* ---- for oriel-tune and tests ---------------------------------------------------------------- */
 
 int ori_tune_use(struct oriel_comm *c, const struct ori_tune_table *table)
 {

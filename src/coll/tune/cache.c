@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll/tune/cache.c - the file in which oriel-tune keeps what it measured.
+ * coll/tune/cache.c - reads the file in which oriel-tune keeps its measurements.
  *
- * Owns its format: lines of words and whole numbers, first what the table is valid for, last a
- * checksum of all before it.  save.c writes it.  Whatever is read is untrusted: a file that is not
- * exactly what save.c makes is refused.  Does not know which file a run wants, nor what is done
- * with a table: that is agree.c.
+ * It owns the format: lines of words and whole numbers.  The first lines say what the table is
+ * valid for.  The last line is a checksum of everything before it.  save.c writes the file.  The
+ * contents are untrusted: a file that is not exactly as save.c writes it is refused.  agree.c
+ * decides which file a run reads and how a table is used.
  *
  * Any thread.  Called by: agree.c, oriel-tune, tests.
  */
@@ -32,7 +32,7 @@ uint64_t ori_tune_checksum(const char *text, size_t bytes)
 	return h;
 }
 
-/* bad: something was not as expected; all further calls do nothing. */
+/* bad: the input was not as expected; all further calls do nothing. */
 struct reader {
 	const char *at, *end;
 	int bad;
@@ -48,7 +48,7 @@ static void expect(struct reader *r, const char *text)
 		r->at += n;
 }
 
-/* Decimal, at most `most`, as save.c writes it. */
+/* A decimal number, at most `most`, as save.c writes it. */
 static uint64_t number(struct reader *r, uint64_t most)
 {
 	const char *start = r->at;
@@ -74,7 +74,7 @@ static uint64_t named(struct reader *r, const char *name, uint64_t most)
 	return number(r, most);
 }
 
-/* The rest of the line, into a text of a key. */
+/* Reads the rest of the line into a text of a key. */
 static void line(struct reader *r, const char *name, char *out)
 {
 	size_t n = 0;
@@ -161,7 +161,7 @@ int ori_tune_table_check(const struct ori_tune_table *t)
 	return 0;
 }
 
-/* The last line is "check" and 16 digits; what is before it is what counts. */
+/* The last line is "check" and 16 digits; the sum covers all text before it. */
 static int check_sum(struct reader *r)
 {
 	static const size_t tail = 6 + 16 + 1;
@@ -217,7 +217,7 @@ static int parse(const char *text, size_t n, const struct ori_tune_key *key,
 	return 0;
 }
 
-/* Nothing but a plain file: a pipe in its place must not stop the run. */
+/* Reads only a plain file: a pipe in its place must not block the run. */
 static ssize_t read_whole(const char *path, char *text, size_t room, char *why, size_t bytes)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -3,8 +3,8 @@
  * coll/tune/key.c - what a tuning table is valid for: device, engine, shape of the topology,
  * version.
  *
- * Texts for people; equal texts mean that a table fits.  Nothing that changes from run to run may
- * enter.
+ * The texts are readable; a table fits if they are equal.  They must not contain anything that
+ * changes from run to run.
  *
  * Any thread.  Called by: agree.c, oriel-tune.
  */
@@ -16,7 +16,10 @@
 #include "../../comm/comm.h"
 #include "tune.h"
 
-/* Cut to what a line may hold; control characters would break it. */
+/*
+ * Cuts the text to the length of a line and replaces control characters, which would break the
+ * line.
+ */
 static void set(char *out, const char *text)
 {
 	size_t n = 0;
@@ -26,7 +29,7 @@ static void set(char *out, const char *text)
 	out[n] = '\0';
 }
 
-/* The text after the colon of the first line that begins so; 0 if there is none. */
+/* Finds the text after the colon in the first line that begins so; returns 0 if there is none. */
 static int cpuinfo(const char *begins, char *out, size_t bytes)
 {
 	FILE *f = fopen("/proc/cpuinfo", "re");
@@ -51,7 +54,7 @@ static void cpu_text(char *out, size_t bytes)
 {
 	char model[96], part[24];
 
-	/* Arm gives numbers for maker and part instead of a name. */
+	/* Arm has numbers for maker and part instead of a name. */
 	if (!cpuinfo("model name", model, sizeof(model))) {
 		if (!cpuinfo("CPU implementer", model, sizeof(model)))
 			snprintf(model, sizeof(model), "unknown");
@@ -59,11 +62,11 @@ static void cpu_text(char *out, size_t bytes)
 			snprintf(model + strlen(model), sizeof(model) - strlen(model), " part %s",
 				 part);
 	}
-	/* the machine's: ranks may be pinned, to one core each, and still be who was measured */
+	/* cores of the machine, not of the rank: pinned ranks must find the same table */
 	snprintf(out, bytes, "cpu %s, %ld cores", model, sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-/* Name and SMs: what follows in a row are abilities, and a driver's version. */
+/* Uses only name and SMs: the rest of the row is abilities and a driver version. */
 static void gpu_text(char *out, size_t bytes)
 {
 	struct ori_device_row row;
@@ -80,7 +83,7 @@ static void gpu_text(char *out, size_t bytes)
 }
 
 /*
- * Nodes of equal size are "2x4"; others are their sizes one by one, or a sum of them when that is
+ * Nodes of equal size give "2x4".  Other nodes are listed by size, or by a checksum if the list is
  * long.
  */
 static void shape_text(const struct oriel_comm *c, char *out, size_t bytes)
@@ -109,7 +112,10 @@ static void shape_text(const struct oriel_comm *c, char *out, size_t bytes)
 			n += (size_t)snprintf(out + n, bytes - n, " %d", t->node_size[r]);
 }
 
-/* The software NIC is as fast as it was told to be; a long text is told apart by its sum. */
+/*
+ * The speed of the software NIC depends on its settings, so they are included.  A long text is
+ * replaced by its checksum.
+ */
 static void engine_text(const struct oriel_comm *c, char *out, size_t bytes)
 {
 	const char *faults = c->config.soft_faults;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll/tune/model.c - what a few measurements say about all sizes: latency, rate, rate of one
+ * coll/tune/model.c - a model for all sizes from a few measurements: latency, rate, rate of one
  * block.
  *
- * A fit by least squares of relative errors, so that small exchanges count as much as large ones.
- * It is there to explain and to choose between links, not to choose settings: those are the best
- * that were measured.
+ * It is a fit by least squares of relative errors, so that small exchanges count as much as large
+ * ones.  The model serves to explain and to choose between links.  Settings are not chosen by it:
+ * they are the best that were measured.
  *
  * Pure functions, any thread.  Called by: oriel-tune, agree.c, tests.
  */
@@ -15,7 +15,7 @@
 #include "../../util/util.h"
 #include "tune.h"
 
-#define FIT_BLOCKS 16 /* different block counts that are looked at */
+#define FIT_BLOCKS 16 /* different block counts that are used */
 
 /* Sums over the points of one block count, each weighted by 1 / us^2. */
 struct sums {
@@ -24,7 +24,7 @@ struct sums {
 	double slope; /* us per byte */
 };
 
-/* By hand: the library does not link libm. */
+/* Not fmin(): the library does not link libm. */
 static double lesser(double a, double b)
 {
 	return a < b ? a : b;
@@ -81,8 +81,8 @@ static int gather(const struct ori_tune_point *p, size_t n, struct sums *s, int 
 }
 
 /*
- * One latency for all groups and a slope for each minimise the sum of squares; given the latency
- * the slopes follow, which leaves one linear equation.
+ * One latency for all groups and one slope per group minimise the sum of squares.  The latency
+ * determines the slopes, which leaves one linear equation.
  */
 static double solve_latency(const struct sums *s, int groups)
 {
@@ -107,7 +107,10 @@ static int solve_slopes(struct sums *s, int groups, double latency)
 	return 0;
 }
 
-/* The rate is the best slope's; one block's is that of the fewest blocks, divided by them. */
+/*
+ * The rate comes from the best slope.  The rate of one block comes from the group with the fewest
+ * blocks, divided by their number.
+ */
 static void solve_rates(const struct sums *s, int groups, struct ori_tune_model *m)
 {
 	const struct sums *few = NULL;
@@ -157,7 +160,10 @@ int ori_tune_fit(const struct ori_tune_point *points, size_t n, struct ori_tune_
 	if (err)
 		return err;
 	m.latency_us = solve_latency(s, groups);
-	/* A slope that is not positive is noise: without the latency it is a mean of rates. */
+	/*
+	 * A slope that is not positive is noise.  Then the latency is 0 and the slope a mean of
+	 * rates.
+	 */
 	if (solve_slopes(s, groups, m.latency_us)) {
 		m.latency_us = 0;
 		(void)solve_slopes(s, groups, 0);

@@ -2,7 +2,8 @@
 /*
  * coll/tune/save.c - writes the file that cache.c reads.
  *
- * The file is replaced by a rename, so a reader finds the old one or the new one, whole.
+ * The file is replaced by a rename, so a reader finds either the old or the new file, always
+ * complete.
  *
  * Any thread.  Called by: oriel-tune on rank 0, tests.
  */
@@ -83,7 +84,7 @@ static void make_folders(const char *path)
 	above = strrchr(folder, '/');
 	if (above && above != folder) {
 		*above = '\0';
-		(void)mkdir(folder, 0777); /* what is missing shows when the file is made */
+		(void)mkdir(folder, 0777); /* creating the file reports an error */
 		*above = '/';
 	}
 	(void)mkdir(folder, 0777);
@@ -107,7 +108,7 @@ static int write_file(const char *path, const char *text, size_t bytes)
 		text += n;
 		bytes -= (size_t)n;
 	}
-	/* Before the rename: after a crash the name must not lead to a file without its bytes. */
+	/* Before the rename: after a crash the name must not refer to a file without its bytes. */
 	if (!err && fsync(fd))
 		err = ori_fail_errno(errno, "cannot write %s", path);
 	if (close(fd) && !err)
@@ -131,7 +132,7 @@ int ori_tune_save(const char *path, const struct ori_tune_key *key, const struct
 			       path);
 		goto out;
 	}
-	(void)unlink(temporary); /* of a process that had this number and died */
+	(void)unlink(temporary); /* left by a dead process with the same number */
 	err = write_file(temporary, w->text, w->n);
 	if (!err && rename(temporary, path))
 		err = ori_fail_errno(errno, "cannot rename %s to %s", temporary, path);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll/tune/tables.c - the plan to start from when nothing was measured here.
+ * coll/tune/tables.c - the plans to start from if nothing was measured on this machine.
  *
- * Two presets for CUDA, per kind of peer and by the bytes of the peer that gets most, and one for
- * the CPU.  The tables are figures of others' machines (docs/decisions/0020), so oriel-tune's own
- * come before them.
+ * There are two presets for CUDA, per kind of peer and by the bytes of the peer that gets most, and
+ * one for the CPU.  The figures come from other machines (docs/decisions/0020), so measurements of
+ * oriel-tune take precedence.
  *
  * Pure functions, any thread.  Called by: agree.c, oriel-tune, tests.
  */
@@ -19,14 +19,14 @@ struct entry {
 	struct ori_a2a_setting setting;
 };
 
-/* Mapped peers over NVLink: blocks make the rate, the chunk hardly matters. */
+/* Mapped peers over NVLink: the number of blocks determines the rate; the chunk hardly matters. */
 static const struct entry mapped_table[] = {
 	{ 1 * KIB, { 1, 4, 64 * KIB } },    { 4 * KIB, { 1, 8, 64 * KIB } },
 	{ 32 * KIB, { 1, 16, 64 * KIB } },  { 64 * KIB, { 1, 32, 64 * KIB } },
 	{ 256 * KIB, { 8, 16, 64 * KIB } }, { 0, { 16, 16, 64 * KIB } },
 };
 
-/* Queued peers: one poster is enough until a megabyte, and large messages cost the NIC least. */
+/* Queued peers: one poster is enough up to a megabyte, and large messages cost the NIC least. */
 static const struct entry queued_table[] = {
 	{ 1 * KIB, { 1, 4, 256 * KIB } },   { 4 * KIB, { 1, 16, 128 * KIB } },
 	{ 16 * KIB, { 1, 8, 256 * KIB } },  { 64 * KIB, { 1, 4, 64 * KIB } },
@@ -35,7 +35,7 @@ static const struct entry queued_table[] = {
 	{ 0, { 8, 16, 512 * KIB } },
 };
 
-/* The proposal gave ranges: their low ends for small sizes, their high ends for large ones. */
+/* The proposal gave ranges.  Small sizes use their low ends, large sizes their high ends. */
 static const struct entry mapped_proposal[] = {
 	{ 64 * KIB, { 8, 16, 64 * KIB } },
 	{ 256 * KIB, { 8, 32, 64 * KIB } },
@@ -48,8 +48,8 @@ static const struct entry queued_proposal[] = {
 };
 
 /*
- * A CPU rank is one thread that does everything itself: more blocks or threads only help where
- * cores are idle, which oriel-tune finds out.
+ * A CPU rank is one thread that does everything itself.  More blocks or threads only help if cores
+ * are idle, which oriel-tune measures.
  */
 static const struct entry mapped_cpu[] = { { 0, { 1, 1, 1 * MIB } } };
 static const struct entry queued_cpu[] = { { 0, { 1, 1, 256 * KIB } } };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll/tune/text.c - plans and sizes as text: ORIEL_A2A_PLAN, and what --explain prints.
+ * coll/tune/text.c - plans and sizes as text: ORIEL_A2A_PLAN, and the output of --explain.
  *
  * Pure functions, any thread.  Called by: agree.c, oriel-tune, tests.
  */
@@ -10,7 +10,10 @@
 #include "../../util/util.h"
 #include "tune.h"
 
-/* Digits and at most one of K, M, G; 0 if it is that and within `most`, *at moves on. */
+/*
+ * Reads digits and at most one of K, M, G.  Returns 0 and advances *at if the number is at most
+ * `most`.
+ */
 static int take(const char **at, uint64_t most, uint64_t *out)
 {
 	static const char units[] = "KMG";
