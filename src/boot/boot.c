@@ -3,14 +3,14 @@
  * boot/boot.c - the public calls of a boot.
  *
  * Owns the checks of arguments and the listing of handles.  The implementations do the work.
- * Called by: users, from any thread.
+ * Called by: users, on any thread.
  */
 #include <stdlib.h>
 
 #include "../util/options.h"
 #include "impl.h"
 
-/* Hands a new boot to the user, or closes it when it cannot be listed. */
+/* Gives a new boot to the user, or closes it if it cannot be listed. */
 static int give(struct oriel_boot *made, struct oriel_boot **boot)
 {
 	int err = ori_live_add(made, ORI_LIVE_BOOT);

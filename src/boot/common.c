@@ -3,9 +3,8 @@
  * boot/common.c - what all implementations of a boot share: the base struct and its references, the
  * check of a list of members, times and conditions.
  *
- * Owns no group: each implementation owns its own.  Calls nothing of the other files of this
- * folder.
- * Called by: the implementations, and comm (hold, drop), from any thread.
+ * Owns no group, and calls no other file of this folder.  Called by: the implementations, and comm
+ * (hold, drop), on any thread.
  */
 #include <stdlib.h>
 #include <time.h>
