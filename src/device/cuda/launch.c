@@ -2,9 +2,9 @@
 /*
  * device/cuda/launch.c - from a struct oriel_kernel to a running grid.
  *
- * Finds the function once a kernel, refuses grids whose blocks could not all be resident (they wait
- * for each other), and launches.  Nothing here is forbidden while the stream is being captured into
- * a graph.
+ * Finds the function once per kernel, refuses grids whose blocks could not all be resident (they
+ * wait for each other), and launches.  All calls here are permitted while the stream is being
+ * captured into a graph.
  *
  * Any thread.
  */
@@ -53,10 +53,7 @@ static int find_function(struct ori_cuda_gpu *gpu, const struct oriel_kernel *ke
 			kernel->name, name, ori_kernels_text());
 }
 
-/*
- * A function that is loaded only when first used gets loaded by the question, before it is
- * launched.
- */
+/* If a function is loaded only at its first use, this question loads it before its launch. */
 static void look_at_function(struct ori_cuda_gpu *gpu, const struct oriel_kernel *kernel,
 			     void *function)
 {
@@ -74,8 +71,8 @@ static void look_at_function(struct ori_cuda_gpu *gpu, const struct oriel_kernel
 }
 
 /*
- * A library with kernels was closed: what was found by the program's runtime is found again, as
- * another library may have its kernels at the same addresses.  The GPU is locked.
+ * A library with kernels was closed.  Functions that the program's runtime found are looked up
+ * again, because another library may have its kernels at the same addresses.  The GPU is locked.
  */
 static void drop_gone(struct ori_cuda_gpu *gpu)
 {
@@ -111,14 +108,17 @@ static struct ori_cuda_function *remember(struct ori_cuda_gpu *gpu,
 	struct ori_cuda_function *f = gpu->functions + gpu->nfunctions;
 
 	if (gpu->nfunctions == ORI_CUDA_FUNCTIONS_MAX)
-		f--; /* never seen so many: the last place serves as the only one */
+		f--; /* table full, which was never seen: the last entry is reused */
 	else
 		gpu->nfunctions++;
 	*f = (struct ori_cuda_function){ kernel, kernel->gpu_symbol, kernel->name, function, 0, 0 };
 	return f;
 }
 
-/* The kernel's entry, made at its first launch if it was not noted; the GPU is locked. */
+/*
+ * The kernel's entry, made at its first launch if the kernel was not registered.  The GPU is
+ * locked.
+ */
 static int get_function(struct ori_cuda_gpu *gpu, const struct oriel_kernel *kernel,
 			struct ori_cuda_function **out)
 {
@@ -298,7 +298,7 @@ int ori_cuda_resident(struct ori_device *device, const struct oriel_kernel *kern
 		err = learn_function(d->gpu, kernel, nthreads, &f);
 	if (!err) {
 		ori_cuda_sharers(d, &here, &all);
-		/* the two tests of check_residency(), with the comms that came since */
+		/* the two tests of check_residency(), with the comms that were created since */
 		here = (int64_t)f->blocks * d->gpu->sms / here;
 		all = (int64_t)f->blocks * d->gpu->sms_all / all;
 		*nblocks = (int)(here < all ? here : all);
@@ -307,7 +307,7 @@ int ori_cuda_resident(struct ori_device *device, const struct oriel_kernel *kern
 	return err;
 }
 
-/* Longer and longer pauses, to 50 us: a kernel may run for minutes. */
+/* Pauses grow up to 50 us, because a kernel may run for minutes. */
 static void pause_for(uint64_t age_ns)
 {
 	struct timespec t = { .tv_nsec = age_ns < 10 * SPIN_NS ? 0 : 50000 };
@@ -340,7 +340,7 @@ int ori_cuda_sync(struct ori_device *device, void *stream)
 	if (err == ORI_CU_NOT_READY)
 		return ori_fail(ORIEL_ETIMEDOUT, "GPU %d: the stream is not done after %.1f s",
 				d->gpu->ordinal, (double)age / 1e9);
-	/* errors of kernels stay: every later call of this context returns the same */
+	/* Errors of kernels persist: every later call on this context returns the same one. */
 	return err ? ori_cuda_fail(err, "cuStreamQuery", "work on a stream of GPU %d failed",
 				   d->gpu->ordinal) :
 		     0;
