@@ -2,8 +2,8 @@
 /*
  * engine/soft/wire.c - rings of packets in shared memory.
  *
- * Owns the memory order of the wire and nothing else: what a packet means is requester.c and
- * responder.c.  Called within soft_nic_step(), on whichever thread drives the NIC.
+ * Owns the memory order of the wire.  requester.c and responder.c know what a packet means.  Called
+ * within soft_nic_step(), on any thread that drives the NIC.
  */
 #include <string.h>
 
@@ -12,15 +12,15 @@
 void soft_ring_init(struct soft_ring *ring)
 {
 	/*
-	 * Slot numbers start at 1, so 0 is "never filled".  Payload needs no touch: pages stay
-	 * unused.
+	 * Slot numbers start at 1, so 0 means "never filled".  Payload is not touched, so its pages
+	 * stay unallocated.
 	 */
 	ring->taken = 0;
 	for (uint32_t i = 0; i < SOFT_RING_SLOTS; i++)
 		memset(&ring->slot[i].packet, 0, sizeof(ring->slot[i].packet));
 }
 
-/* A count the consumer cannot have reached is a broken peer: no room, for ever. */
+/* A count that the consumer cannot have reached means a broken peer: no room, for ever. */
 static uint32_t room(const struct soft_tx *tx)
 {
 	uint64_t used = tx->next - tx->taken;
@@ -31,8 +31,8 @@ static uint32_t room(const struct soft_tx *tx)
 static void look(struct soft_tx *tx)
 {
 	/*
-	 * [WIRE4] acquire, sys; partner [WIRE3] in soft_rx_publish().  The consumer has read the
-	 * slots counted here to the end, so they may be overwritten.
+	 * [WIRE4] acquire, sys; partner [WIRE3] in soft_rx_publish().  The consumer has finished
+	 * reading the slots counted here, so they may be overwritten.
 	 */
 	tx->taken = __atomic_load_n(&tx->ring->taken, __ATOMIC_ACQUIRE);
 }
