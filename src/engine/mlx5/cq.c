@@ -2,7 +2,7 @@
 /*
  * engine/mlx5/cq.c - the completion queue of a queue: made by libmlx5, read by devices.
  *
- * Called under the engine's lock, or before anybody else knows the NIC.
+ * Called under the engine's lock, or before any other thread knows the NIC.
  */
 #include <errno.h>
 #include <stdio.h>
