@@ -26,7 +26,7 @@ static int give(struct oriel_boot *made, struct oriel_boot **boot)
 static int check_place(const char *call, int rank, int nranks)
 {
 	if (nranks < 1 || nranks > ORI_BOOT_RANKS_MAX)
-		return ori_fail(ORIEL_ERANGE, "%s: %d ranks; 1 to %d are possible", call, nranks,
+		return ori_fail(ORIEL_ERANGE, "%s: %d ranks (must be 1 to %d)", call, nranks,
 				ORI_BOOT_RANKS_MAX);
 	if (rank < 0 || rank >= nranks)
 		return ori_fail(ORIEL_ERANGE, "%s: rank %d is not within 0 to %d", call, rank,

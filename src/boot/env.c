@@ -60,8 +60,8 @@ static int env_port(const struct ori_config *config, struct env_job *job)
 	/* torchrun's own store uses MASTER_PORT, and its connections often use the next ports. */
 	if (job->port > 65535 - TORCHRUN_PORTS)
 		return ori_fail(ORIEL_ECONFIG,
-				"MASTER_PORT=%d: torchrun has that port and there are too few after "
-				"it; set ORIEL_PORT",
+				"MASTER_PORT=%d: torchrun uses this port, and too few ports "
+				"follow it: set ORIEL_PORT",
 				job->port);
 	job->port++;
 	job->ports = TORCHRUN_PORTS;
@@ -110,7 +110,7 @@ static int take_secret(const struct ori_config *config, const struct env_job *jo
 
 	if (bytes > TCP_SECRET_BYTES)
 		return ori_fail(ORIEL_ECONFIG,
-				"ORIEL_SECRET has %zu bytes, at most %d are possible", bytes,
+				"ORIEL_SECRET has %zu bytes, but at most %d are allowed", bytes,
 				TCP_SECRET_BYTES);
 	/* Secret or not, it separates torchrun jobs with neighbouring ports. */
 	if (!bytes && run)

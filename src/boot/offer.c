@@ -148,7 +148,7 @@ int ori_offer_take(const struct ori_offer *offer, struct tcp_place *place)
 	memset(place, 0, sizeof(*place));
 	if (memcmp(offer->magic, offer_magic, sizeof(offer->magic)) || !offer->port ||
 	    offer->port > 65535 || !offer->count || offer->count > ORI_OFFER_ADDRESSES)
-		return ori_fail(ORIEL_EPROTO, "what rank 0 tells of its address is damaged");
+		return ori_fail(ORIEL_EPROTO, "the address record of rank 0 is damaged");
 	a = &offer->address[nearest(offer)];
 	if (ori_tcp_addr_unpack(a->family, (uint16_t)offer->port, a->bytes, &place->addr,
 				&place->addr_bytes))

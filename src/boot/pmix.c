@@ -60,7 +60,7 @@ static int load(const struct ori_config *config, struct ori_pmix_api *api)
 	*(void **)&api->error_string = dlsym(lib, "PMIx_Error_string");
 	if (!api->init || !api->finalize || !api->put || !api->commit || !api->fence_nb ||
 	    !api->get || !api->error_string)
-		return ori_fail(ORIEL_ECONFIG, "%s is no PMIx library: functions are missing",
+		return ori_fail(ORIEL_ECONFIG, "%s is not a PMIx library: functions are missing",
 				config->pmix_library);
 	return 0;
 }
@@ -106,7 +106,9 @@ static int ask_who(struct pmix_job *job)
 	if (status != ORI_PMIX_SUCCESS)
 		return fail_pmix(job, "the number of ranks, from PMIx", status);
 	if (nranks < 1 || nranks > ORI_BOOT_RANKS_MAX || job->self.rank >= nranks)
-		return ori_fail(ORIEL_ERANGE, "PMIx says rank %u of %u; 1 to %d ranks are possible",
+		return ori_fail(ORIEL_ERANGE,
+				"PMIx says that this is rank %u of %u, but a job has 1 to %d "
+				"ranks",
 				job->self.rank, nranks, ORI_BOOT_RANKS_MAX);
 	job->rank = (int)job->self.rank;
 	job->nranks = (int)nranks;
@@ -226,7 +228,8 @@ static int get_offer(struct pmix_job *job, struct ori_offer *offer)
 		return fail_pmix(job, "rank 0's address, from PMIx", status);
 	if (v->type != ORI_PMIX_TYPE_BYTES || v->data.object.size != sizeof(*offer))
 		err = ori_fail(ORIEL_EPROTO,
-			       "what rank 0 tells of its address is of another version");
+			       "the address record of rank 0 has another version: use the same "
+			       "liboriel on all ranks");
 	else
 		memcpy(offer, v->data.object.bytes, sizeof(*offer));
 	value_free(v);
@@ -248,7 +251,7 @@ static int open_hub(struct pmix_job *job, const struct ori_config *config, struc
 
 	if (bytes > TCP_SECRET_BYTES)
 		return ori_fail(ORIEL_ECONFIG,
-				"ORIEL_SECRET has %zu bytes, at most %d are possible", bytes,
+				"ORIEL_SECRET has %zu bytes, but at most %d are allowed", bytes,
 				TCP_SECRET_BYTES);
 	if (bytes)
 		memcpy(offer->secret, config->secret, bytes);

@@ -452,7 +452,8 @@ void ori_tcp_hub_release(struct tcp_hub *hub, uint64_t timeout_ns)
 				hub->place.name);
 		hub->stop = 1;
 		if (write(hub->wake_fd, &one, sizeof(one)) < 0)
-			ori_log(ORI_LOG_DEBUG, "rendezvous: no wake-up, it ends at its next timer");
+			ori_log(ORI_LOG_DEBUG,
+				"rendezvous: cannot wake its thread; it ends at its next timer");
 	}
 	ori_tcp_unlock();
 	pthread_join(hub->thread, NULL);

@@ -149,8 +149,8 @@ static void take_header(struct tcp_hub *hub, struct hub_conn *c)
 static void conn_eof(struct tcp_hub *hub, struct hub_conn *c)
 {
 	if (c->state == CONN_HELLO)
-		ori_hub_warn(hub, c->in_got ? "a connection that ended within its hello" :
-					      "a connection that ended without a word");
+		ori_hub_warn(hub, c->in_got ? "a connection that ended during its hello" :
+					      "a connection that ended without a hello");
 	c->broken = 1;
 }
 

@@ -57,7 +57,7 @@ static int refuse_by_slot(struct hub_slot *slot, uint32_t rank, char *text, size
 		return 0;
 	case SLOT_LEFT:
 		/* the rank comes again while others still end: it must try once more */
-		snprintf(text, bytes, "the job before is still ending");
+		snprintf(text, bytes, "the previous job is still ending");
 		return ORIEL_EBUSY;
 	case SLOT_DEAD:
 		snprintf(text, bytes, "rank %u died and cannot come back", rank);
