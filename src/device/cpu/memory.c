@@ -127,15 +127,16 @@ int ori_cpu_import(struct ori_device *device, const struct ori_allocation *their
 
 	(void)device;
 	if (theirs->kind != ORI_EXPORT_HOST_FD)
-		return ori_fail(ORIEL_EUNSUPPORTED, "a peer's memory is a GPU's: a CPU rank cannot "
-						    "load and store it");
+		return ori_fail(ORIEL_EUNSUPPORTED,
+				"a peer's memory is on a GPU: a CPU rank cannot load and store it");
 	seals = fcntl(fd, F_GET_SEALS);
 	if (seals < 0 || !(seals & F_SEAL_SHRINK))
 		return ori_fail(ORIEL_EPROTO, "a peer's memory is not sealed against shrinking");
 	if (fstat(fd, &st))
 		return ori_fail_errno(errno, "size of a peer's memory");
 	if (bytes == 0 || st.st_size < 0 || (uint64_t)st.st_size < bytes)
-		return ori_fail(ORIEL_EPROTO, "a peer's memory has %lld bytes, said %zu",
+		return ori_fail(ORIEL_EPROTO,
+				"a peer's memory has %lld bytes, but the peer announced %zu",
 				(long long)st.st_size, bytes);
 	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (map == MAP_FAILED)

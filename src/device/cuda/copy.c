@@ -51,7 +51,7 @@ int ori_cuda_stream_wait(const struct ori_cuda_driver *cu, void *stream, uint64_
 	int err = ori_cuda_stream_poll(cu, stream, timeout_ns);
 
 	if (err == ORI_CU_NOT_READY)
-		return ori_fail(ORIEL_ETIMEDOUT, "%s: not done after %.1f s", what,
+		return ori_fail(ORIEL_ETIMEDOUT, "%s: not complete after %.1f s", what,
 				(double)timeout_ns / 1e9);
 	return err ? ori_cuda_fail(err, "cuStreamQuery", "%s", what) : 0;
 }

@@ -191,8 +191,9 @@ static int describe_inside(struct ori_cuda_gpu *gpu, const void *ptr, size_t byt
 	if (err)
 		return ori_cuda_fail(err, "cuMemGetAddressRange", "%zu bytes at %p", bytes, ptr);
 	if (bytes > size || at - base > size - bytes)
-		return ori_fail(ORIEL_ERANGE, "%zu bytes at %p leave their allocation of %zu bytes",
-				bytes, ptr, size);
+		return ori_fail(ORIEL_ERANGE,
+				"%zu bytes at %p exceed their allocation of %zu bytes", bytes, ptr,
+				size);
 	err = gpu->cu->cuIpcGetMemHandle(&handle, base);
 	if (err)
 		return ori_fail(ORIEL_EEXPORT,
@@ -258,7 +259,7 @@ static int describe_part(struct ori_cuda_gpu *gpu, ori_cu_ptr base, size_t bytes
 	if (err)
 		return ori_fail_silent(
 			ORIEL_EEXPORT,
-			"it is from a memory pool, or of another kind that CUDA gives to nobody "
+			"it is from a memory pool, or of another kind that CUDA cannot share "
 			"(cuMemRetainAllocationHandle: %s): allocate it with oriel_alloc or "
 			"cudaMalloc",
 			ori_cuda_text(err));
@@ -292,7 +293,8 @@ static int count_parts(struct ori_cuda_gpu *gpu, ori_cu_ptr at, size_t bytes, ui
 			return err;
 		if (++*count > PARTS_MAX)
 			return ori_fail(ORIEL_ERANGE,
-					"over %u allocations lie behind the %zu bytes before %#llx",
+					"more than %u allocations make up the %zu bytes that end "
+					"at %#llx",
 					PARTS_MAX, bytes, end);
 	}
 	return 0;

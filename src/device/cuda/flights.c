@@ -95,9 +95,9 @@ static void tell_order(struct ori_cuda_device *d, const struct oriel_kernel *ker
 {
 	if (!d->told_order)
 		ori_log(ORI_LOG_WARN,
-			"kernel \"%s\" follows kernels of collectives on other streams, as they "
-			"cannot all run at once on GPU %d: make such calls in the same order on "
-			"all ranks, or give a GPU fewer ranks (said once)",
+			"kernel \"%s\" waits for kernels of collectives on other streams, "
+			"because they cannot all run at once on GPU %d: make such calls in the "
+			"same order on all ranks, or put fewer ranks on a GPU (logged once)",
 			kernel->name, d->gpu->ordinal);
 	d->told_order = 1;
 }
@@ -111,11 +111,11 @@ static int check_room(const struct ori_cuda_device *d, const struct oriel_kernel
 	if (nblocks > 1 || w->load <= room_of(d))
 		return 0;
 	ori_cuda_sharers(d, &here, &all);
-	return ori_fail(
-		ORIEL_ERANGE,
-		"kernel \"%s\": a block of %d threads does not fit the part of GPU %d that each of "
-		"%lld ranks and comms has: give it fewer ranks, or split comms of one another",
-		kernel->name, nthreads, d->gpu->ordinal, (long long)all);
+	return ori_fail(ORIEL_ERANGE,
+			"kernel \"%s\": a block of %d threads does not fit into the part of GPU "
+			"%d that each of its %lld ranks and comms has: put fewer ranks on it, or "
+			"make comms by oriel_comm_split",
+			kernel->name, nthreads, d->gpu->ordinal, (long long)all);
 }
 
 static int admit(struct ori_cuda_device *d, const struct oriel_kernel *kernel, const struct wish *w)
@@ -210,7 +210,8 @@ int ori_cuda_launch_together(struct ori_device *device, const struct oriel_kerne
 	int err;
 
 	if (!args || args_bytes != kernel->args_bytes)
-		return ori_fail(ORIEL_EINVAL, "kernel \"%s\": %zu bytes of arguments, takes %zu",
+		return ori_fail(ORIEL_EINVAL,
+				"kernel \"%s\": got %zu bytes of arguments, but it takes %zu",
 				kernel->name, args_bytes, kernel->args_bytes);
 	err = ori_cuda_enter(d->gpu, &scope);
 	if (err)

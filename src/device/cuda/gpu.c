@@ -191,7 +191,8 @@ static int add_gpu(struct ori_cuda_gpu **list, int ordinal, struct ori_cuda_gpu 
 	gpu->ordinal = ordinal;
 	err = ori_cuda_driver_get(&gpu->cu);
 	if (!err && ordinal >= gpu->cu->ndevices)
-		err = ori_fail(ORIEL_EUNSUPPORTED, "no GPU %d: this process sees %d", ordinal,
+		err = ori_fail(ORIEL_EUNSUPPORTED,
+			       "GPU %d does not exist: this process sees %d GPUs", ordinal,
 			       gpu->cu->ndevices);
 	if (!err)
 		err = open_gpu(gpu, *list);

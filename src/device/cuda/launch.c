@@ -32,7 +32,8 @@ static int find_function(struct ori_cuda_gpu *gpu, const struct oriel_kernel *ke
 
 	if (!kernel->name ||
 	    snprintf(name, sizeof(name), "%s_gpu", kernel->name) >= (int)sizeof(name))
-		return ori_fail(ORIEL_EINVAL, "a kernel without a name, or with one over %d bytes",
+		return ori_fail(ORIEL_EINVAL,
+				"a kernel has no name, or a name of more than %d bytes",
 				NAME_MAX_BYTES - 5);
 	if (kernel->gpu_find) {
 		err = kernel->gpu_find(kernel->gpu_symbol, function);
@@ -61,12 +62,12 @@ static void look_at_function(struct ori_cuda_gpu *gpu, const struct oriel_kernel
 
 	(void)gpu->cu->cuFuncGetAttribute(&local, ORI_CU_FUNC_LOCAL_BYTES, function);
 	(void)gpu->cu->cuFuncGetAttribute(&registers, ORI_CU_FUNC_REGISTERS, function);
-	ori_log(ORI_LOG_DEBUG, "kernel \"%s\": %d registers, %d bytes of local memory a thread",
+	ori_log(ORI_LOG_DEBUG, "kernel \"%s\": %d registers, %d bytes of local memory per thread",
 		kernel->name, registers, local);
 	if ((size_t)local > gpu->stack)
 		ori_log(ORI_LOG_WARN,
-			"kernel \"%s\" uses %d bytes of local memory a thread, more than the %zu "
-			"there are: its first launch waits for all running kernels",
+			"kernel \"%s\" uses %d bytes of local memory per thread, more than the "
+			"%zu that are reserved: its first launch waits for all running kernels",
 			kernel->name, local, gpu->stack);
 }
 
@@ -148,7 +149,7 @@ size_t ori_cuda_function_find(struct ori_cuda_gpu *gpu, const struct oriel_kerne
 	if (!err)
 		err = gpu->cu->cuFuncGetAttribute(&local, ORI_CU_FUNC_LOCAL_BYTES, function);
 	if (err) {
-		ori_log(ORI_LOG_DEBUG, "kernel \"%s\" is not to be had on GPU %d (error %d)",
+		ori_log(ORI_LOG_DEBUG, "kernel \"%s\" is not available on GPU %d (error %d)",
 			kernel->name, gpu->ordinal, err);
 		return 0;
 	}
@@ -168,7 +169,7 @@ static int ask_occupancy(struct ori_cuda_gpu *gpu, struct ori_cuda_function *f, 
 								   0);
 	if (err)
 		return ori_cuda_fail(err, "cuOccupancyMaxActiveBlocksPerMultiprocessor",
-				     "kernel \"%s\" with %d threads a block", f->name, nthreads);
+				     "kernel \"%s\" with %d threads per block", f->name, nthreads);
 	if (blocks < 1)
 		return ori_fail(ORIEL_ERANGE,
 				"kernel \"%s\": a block of %d threads does not fit on an SM",
@@ -255,7 +256,8 @@ int ori_cuda_launch(struct ori_device *device, const struct oriel_kernel *kernel
 	int err, fit;
 
 	if (!args || args_bytes != kernel->args_bytes)
-		return ori_fail(ORIEL_EINVAL, "kernel \"%s\": %zu bytes of arguments, takes %zu",
+		return ori_fail(ORIEL_EINVAL,
+				"kernel \"%s\": got %zu bytes of arguments, but it takes %zu",
 				kernel->name ? kernel->name : "?", args_bytes, kernel->args_bytes);
 	err = ori_cuda_enter(d->gpu, &scope);
 	if (err)
@@ -338,7 +340,8 @@ int ori_cuda_sync(struct ori_device *device, void *stream)
 	}
 	ori_cuda_leave(&scope);
 	if (err == ORI_CU_NOT_READY)
-		return ori_fail(ORIEL_ETIMEDOUT, "GPU %d: the stream is not done after %.1f s",
+		return ori_fail(ORIEL_ETIMEDOUT,
+				"GPU %d: the work on the stream is not complete after %.1f s",
 				d->gpu->ordinal, (double)age / 1e9);
 	/* Errors of kernels persist: every later call on this context returns the same one. */
 	return err ? ori_cuda_fail(err, "cuStreamQuery", "work on a stream of GPU %d failed",

@@ -117,8 +117,8 @@ static int wait_instead(struct ori_cuda_device *d, void *stream, struct ori_mark
 		*mark = &lost;
 		return ori_fail(ORIEL_ETIMEDOUT,
 				"GPU %d: no event could be recorded behind work on a stream, and "
-				"the stream is not done after %.1f s: what the work uses stays "
-				"until the comm goes (oriel_comm_abort, then destroy)",
+				"the work is not complete after %.1f s: its memory stays until "
+				"the comm is destroyed (oriel_comm_abort, then destroy)",
 				d->gpu->ordinal, (double)d->timeout_ns / 1e9);
 	}
 	return err ? ori_cuda_fail(err, "cuStreamQuery", "work on a stream of GPU %d failed",
@@ -155,8 +155,8 @@ int ori_cuda_mark_follow(struct ori_cuda_device *d, void *stream, const struct o
 
 	if (mark == &lost)
 		return ori_fail(ORIEL_ETIMEDOUT,
-				"GPU %d: cannot follow work on a stream that was not done in time "
-				"and has no event behind it (an earlier message says why)",
+				"GPU %d: cannot wait for work on a stream that was not complete "
+				"in time and has no event (an earlier message says why)",
 				d->gpu->ordinal);
 	if (mark->stream == ori_cuda_stream_number(d, stream))
 		return 0;

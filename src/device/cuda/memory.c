@@ -101,7 +101,7 @@ static void unmap(struct ori_cuda_gpu *gpu, void *base, size_t bytes)
 
 	if (ori_cuda_lanes_touch(gpu, base, bytes)) {
 		ori_log(ORI_LOG_WARN,
-			"%zu bytes of GPU %d are never given back: a copy that passed its deadline "
+			"%zu bytes of GPU %d are never freed: a copy that passed its deadline "
 			"still uses them",
 			bytes, gpu->ordinal);
 		return;
@@ -306,7 +306,8 @@ static int import_ipc(struct ori_cuda_gpu *gpu, const struct ori_allocation *the
 	(void)cu->cuIpcCloseMemHandle(at);
 	if (err)
 		return ori_cuda_fail(err, "cuMemGetAddressRange", "a peer's memory");
-	return ori_fail(ORIEL_EPROTO, "a peer's GPU memory has %zu bytes, said %zu",
+	return ori_fail(ORIEL_EPROTO,
+			"a peer's GPU memory has %zu bytes, but the peer announced %zu",
 			(size_t)(start + bytes - at), theirs->bytes);
 }
 
@@ -396,8 +397,9 @@ static int fabric_works(struct ori_cuda_gpu *gpu)
 	}
 	if (err)
 		ori_log(ORI_LOG_INFO,
-			"GPU %d is on an NVLink fabric that takes no memory of this process (%s): "
-			"has it an IMEX channel, /dev/nvidia-caps-imex-channels/channel0?",
+			"GPU %d is on an NVLink fabric that does not accept memory of this "
+			"process (%s): give it access to an IMEX channel, "
+			"/dev/nvidia-caps-imex-channels/channel0",
 			gpu->ordinal, ori_cuda_text(err));
 	return !err;
 }

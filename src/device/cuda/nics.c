@@ -65,14 +65,14 @@ static int cuda_ordered(struct ori_device *device, char *why, size_t bytes)
 		return 0;
 	if (coherent)
 		snprintf(why, bytes,
-			 "GPU %d has a coherent link to the host, by which it may see a signal "
-			 "before the payload that a NIC wrote: if its NICs write by that link, "
-			 "too, set ORIEL_NIC_ORDER=0",
+			 "GPU %d has a coherent link to the host, so it may see a signal before "
+			 "the payload that a NIC wrote: if its NICs also write through that "
+			 "link, set ORIEL_NIC_ORDER=0",
 			 gpu->ordinal);
 	else
 		snprintf(why, bytes,
-			 "GPU %d does not order what a NIC writes into it (%d of %d): use one of "
-			 "sm_90 or newer; if you know that your platform orders it, set "
+			 "GPU %d does not order a NIC's writes into its memory (%d of %d): use a "
+			 "GPU of sm_90 or newer; if you know that your platform orders them, set "
 			 "ORIEL_NIC_ORDER=0",
 			 gpu->ordinal, order, ORI_CU_WRITES_ORDER_OWNER);
 	return ORIEL_ESYSTEM;

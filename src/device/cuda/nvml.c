@@ -49,7 +49,7 @@ static void open_once(void)
 	void *library = dlopen(self ? NULL : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
 
 	if (!library) {
-		ori_log(ORI_LOG_DEBUG, "no NVML (%s): no NVLink fabric is looked for", dlerror());
+		ori_log(ORI_LOG_DEBUG, "no NVML (%s): NVLink fabrics are not detected", dlerror());
 		return;
 	}
 	nvml.ready = find(library, "nvmlInit_v2", &nvml.init) &&

@@ -120,8 +120,7 @@ void ori_cuda_free_host(struct ori_device *device, struct ori_allocation *a, int
 	struct ori_cuda_kept *k = malloc(sizeof(*k));
 
 	if (!k) {
-		ori_log(ORI_LOG_WARN, "%zu bytes of pinned host memory are never given back",
-			a->bytes);
+		ori_log(ORI_LOG_WARN, "%zu bytes of pinned host memory are never freed", a->bytes);
 		return;
 	}
 	k->a = *a;

@@ -114,8 +114,8 @@ static int cuda_hold(struct ori_device *device, void *stream, void (*gone)(void 
 		if (!cu->cuStreamGetCaptureInfo || !cu->cuUserObjectCreate ||
 		    !cu->cuGraphRetainUserObject)
 			err = ori_fail(ORIEL_EUNSUPPORTED,
-				       "a captured graph must hold what it uses, for which a driver "
-				       "of CUDA 12.3 or newer is needed");
+				       "a captured graph must hold references to the objects it "
+				       "uses: install a driver of CUDA 12.3 or newer");
 		if (!err) {
 			err = cu->cuStreamGetCaptureInfo(stream, &status, NULL, &graph, NULL, NULL,
 							 NULL);
