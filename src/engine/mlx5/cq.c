@@ -27,7 +27,7 @@ int mlx5_cq_make(struct mlx5_queue *q, uint32_t depth, char *why, size_t bytes)
 
 	if (!cq) {
 		snprintf(why, bytes,
-			 "%s makes no CQ that ignores overruns (%s): use a newer kernel and "
+			 "%s cannot make a CQ that ignores overruns (%s): use a newer kernel and "
 			 "rdma-core",
 			 n->v.name, n->unreached[0] ? n->unreached : strerror(errno));
 		return MLX5_LACKING;

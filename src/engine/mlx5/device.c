@@ -39,7 +39,7 @@ static int open_direct(struct mlx5_nic *n, char *why, size_t bytes)
 
 	if (!n->b->is_mlx5(plain->device)) {
 		snprintf(why, bytes,
-			 "%s is no mlx5 device: name one in ORIEL_IB_HCA, or set "
+			 "%s is not an mlx5 device: name one in ORIEL_IB_HCA, or set "
 			 "ORIEL_ENGINE=verbs",
 			 n->v.name);
 		return ORIEL_EUNSUPPORTED;
@@ -47,8 +47,8 @@ static int open_direct(struct mlx5_nic *n, char *why, size_t bytes)
 	n->v.context = n->b->open(plain->device, &attr);
 	if (!n->v.context) {
 		snprintf(why, bytes,
-			 "%s takes no commands (DevX: %s): set UCTX_EN=1 with mlxconfig, use a "
-			 "kernel and rdma-core with DevX",
+			 "%s does not accept commands (DevX: %s): set UCTX_EN=1 with mlxconfig, "
+			 "use a kernel and rdma-core with DevX",
 			 n->v.name, strerror(errno));
 		n->v.context = plain;
 		return MLX5_LACKING;
@@ -81,7 +81,8 @@ static int make_domain(struct mlx5_nic *n, char *why, size_t bytes)
 		n->pdn = out.pdn;
 		return 0;
 	}
-	snprintf(why, bytes, "%s gives no protection domain (%s)", n->v.name, strerror(errno));
+	snprintf(why, bytes, "%s: cannot make a protection domain (%s)", n->v.name,
+		 strerror(errno));
 	return ORIEL_ESYSTEM;
 }
 

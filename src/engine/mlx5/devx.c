@@ -44,7 +44,7 @@ int mlx5_devx_core_direct(struct mlx5_nic *n, char *why, size_t bytes)
 		return 0;
 	if (err)
 		snprintf(why, bytes,
-			 "%s does not tell its capabilities (%s): set UCTX_EN=1 with mlxconfig",
+			 "%s does not report its capabilities (%s): set UCTX_EN=1 with mlxconfig",
 			 n->v.name, strerror(err > 0 ? err : errno));
 	else
 		snprintf(why, bytes,
@@ -77,8 +77,8 @@ static int take_memory(struct mlx5_queue *q, uint32_t depth, char *why, size_t b
 		q->uar = n->b->uar_add(n->v.context, MLX5DV_UAR_ALLOC_TYPE_BF);
 	if (!q->uar) {
 		snprintf(why, bytes,
-			 "%s gives no doorbell page (%s): lower ORIEL_LANES, or put "
-			 "fewer ranks on a NIC",
+			 "%s has no free doorbell page (%s): lower ORIEL_LANES, or put fewer "
+			 "ranks on a NIC",
 			 n->v.name, strerror(errno));
 		return MLX5_LACKING;
 	}
@@ -120,9 +120,8 @@ int mlx5_devx_queue_make(struct mlx5_queue *q, uint32_t depth, char *why, size_t
 	q->object = n->b->object_create(n->v.context, in, sizeof(in), out, sizeof(out));
 	if (!q->object) {
 		snprintf(why, bytes,
-			 "%s makes no core-direct queue pair (%s, syndrome 0x%x): update its "
-			 "firmware, or set "
-			 "ORIEL_ENGINE=verbs",
+			 "%s cannot make a core-direct queue pair (%s, syndrome 0x%x): update "
+			 "its firmware, or set ORIEL_ENGINE=verbs",
 			 n->v.name, strerror(errno), mlx5_get(out, MLX5_SYNDROME));
 		return MLX5_LACKING;
 	}

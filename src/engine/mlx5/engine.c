@@ -100,7 +100,7 @@ static int mlx5_peer(struct ori_engine *engine, int rank, const struct ori_engin
 		verbs_address_own(&e->nic[n].v, &own);
 		memcpy(&a, address->bytes + n * sizeof(a), sizeof(a));
 		if (a.magic != own.magic || a.mtu < IBV_MTU_256 || a.mtu > IBV_MTU_4096 || !a.reads)
-			return ori_fail(ORIEL_EPROTO, "mlx5: what rank %d tells is no address",
+			return ori_fail(ORIEL_EPROTO, "mlx5: rank %d sent an invalid address",
 					rank);
 		if (a.link_layer != own.link_layer || a.gid_type != own.gid_type)
 			return ori_fail(ORIEL_EMISMATCH,
@@ -145,9 +145,8 @@ static int mlx5_queue_add(struct ori_engine *engine, uint32_t nic, struct oriel_
 
 	if (q->produced & UINT32_MAX)
 		return ori_fail(ORIEL_ECONFIG,
-				"ORIEL_QUEUE_START=%llu: queues of a NIC start at 0 (the software "
-				"NIC's "
-				"anywhere)",
+				"ORIEL_QUEUE_START=%llu: queues of a hardware NIC start at 0; "
+				"unset it, or set ORIEL_ENGINE=soft",
 				(unsigned long long)q->produced);
 	err = add(engine_of(engine), nic, q->depth, core_direct, 0, &made);
 	if (err)
@@ -190,7 +189,8 @@ static int mlx5_connect(struct ori_engine *engine, uint32_t nic, uint32_t qpn, i
 	int err;
 
 	if (nic >= engine->nics || rank < 0 || rank >= e->world.nranks || !number || number >> 24)
-		return ori_fail(ORIEL_EPROTO, "mlx5: rank %d names no queue pair (0x%x)", rank,
+		return ori_fail(ORIEL_EPROTO,
+				"mlx5: rank %d sent an invalid queue pair number (0x%x)", rank,
 				number);
 	if (rank == e->world.rank)
 		verbs_address_own(&e->nic[nic].v, &to);

@@ -94,6 +94,6 @@ void mlx5_region_remove(struct mlx5_nic *n, uint32_t key)
 	else
 		verbs_memory_remove(&n->v.base, &r->ordinary);
 	if (err)
-		ori_log(ORI_LOG_WARN, "%s: cannot give registered memory back", n->v.name);
+		ori_log(ORI_LOG_WARN, "%s: cannot deregister memory", n->v.name);
 	free(r);
 }

@@ -41,8 +41,8 @@ static int make_qp(struct mlx5_queue *q, uint32_t requests, char *why, size_t by
 	q->link.qp = n->b->qp_create(n->v.context, &attr, &direct);
 	if (!q->link.qp) {
 		snprintf(why, bytes,
-			 "%s makes no queue pair that leaves results out of CQEs (%s): use a newer "
-			 "kernel and rdma-core, raise ulimit -l",
+			 "%s cannot make a queue pair that keeps results out of CQEs (%s): use a "
+			 "newer kernel and rdma-core, raise ulimit -l",
 			 n->v.name, strerror(errno));
 		return MLX5_LACKING;
 	}
@@ -56,8 +56,8 @@ static int make_qp(struct mlx5_queue *q, uint32_t requests, char *why, size_t by
 	}
 	if (!out.bf.reg) {
 		snprintf(why, bytes,
-			 "%s shows no doorbell register: is its UAR mapped (rights to "
-			 "/dev/infiniband/uverbs*)?",
+			 "%s has no mapped doorbell register: check the access rights of "
+			 "/dev/infiniband/uverbs*",
 			 n->v.name);
 		return MLX5_LACKING;
 	}
@@ -118,7 +118,8 @@ static int make_matched(struct mlx5_queue *q, uint32_t depth, char *why, size_t 
 		if (!depth || depth > DEPTH_MAX)
 			break;
 	}
-	snprintf(why, bytes, "%s: no send queue of %u blocks can be had: set ORIEL_QUEUE_DEPTH",
+	snprintf(why, bytes,
+		 "%s: cannot make a send queue of %u blocks: set another ORIEL_QUEUE_DEPTH",
 		 n->v.name, depth);
 	return MLX5_LACKING;
 }

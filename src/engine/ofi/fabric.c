@@ -120,7 +120,8 @@ static int peer_add(struct ori_fabric *fabric, int rank, const uint8_t *bytes, u
 	n = fi_av_insert(f->end.av, theirs.name, 1, &p->address, 0, NULL);
 	if (n != 1) {
 		p->address = FI_ADDR_UNSPEC;
-		return ori_fail(ORIEL_ESYSTEM, "ofi: the address of rank %d is not taken: %s", rank,
+		return ori_fail(ORIEL_ESYSTEM,
+				"ofi: libfabric does not accept the address of rank %d: %s", rank,
 				ori_ofi_error(f->end.lib, n < 0 ? n : -FI_EINVAL));
 	}
 	p->ping = theirs.ping;

@@ -122,11 +122,11 @@ static void look_at(struct ofi_fabric *f, struct ofi_peer *p, uint64_t now)
 		return;
 	}
 	if (p->broken_ns && now - p->broken_ns >= BROKEN_NS)
-		give_up(f, p, "the connection broke, and not all was told");
+		give_up(f, p, "the connection broke, and some operations were never reported");
 	else if (p->stuck_ns && now - p->stuck_ns >= f->stuck_limit_ns)
-		give_up(f, p, "it takes no operation");
+		give_up(f, p, "the provider accepts no operations to it");
 	else if (p->answer_ns && f->ordered && now - p->answer_ns >= ANSWER_NS)
-		give_up(f, p, "the peer answers, but not to all");
+		give_up(f, p, "the peer answers, but some operations were lost");
 	else if (!p->pinged && !p->answer_ns && now - p->quiet_ns >= QUIET_NS)
 		ping(f, p, now);
 }

@@ -95,7 +95,8 @@ static int posted(struct ofi_fabric *f, struct ofi_op *op, ssize_t err)
 		/* no room, or the connection is being made */
 		if (!peer->lost && !ori_ofi_lost_stuck(f, peer))
 			return -EAGAIN;
-		ori_ofi_tell(f, link, "connection", FI_ETIMEDOUT, "it takes no operation");
+		ori_ofi_tell(f, link, "connection", FI_ETIMEDOUT,
+			     "the provider accepts no operations to it");
 		return ORI_SYNDROME_RETRY_EXCEEDED;
 	}
 	ori_ofi_tell(f, link, what, (int)-err, "not taken");

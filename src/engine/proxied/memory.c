@@ -166,7 +166,7 @@ int ori_proxied_memory_told(struct ori_engine *engine, int rank, const uint32_t 
 	memcpy(&blob, told->bytes, sizeof(blob));
 	if (blob.magic != BLOB_MAGIC || blob.nics != engine->nics || !blob.bytes)
 		return ori_fail(ORIEL_EPROTO,
-				"%s engine: what rank %d tells of its memory is not a description",
+				"%s engine: rank %d sent an invalid description of its memory",
 				e->table.name, rank);
 	ori_proxied_lock(e);
 	for (uint32_t i = 0; i < engine->nics && !err; i++) {
@@ -221,7 +221,7 @@ int ori_proxied_peer(struct ori_engine *engine, int rank, const struct ori_engin
 	for (uint32_t i = 0; i < engine->nics && !bad; i++)
 		bad = blob.bytes[i] > ORI_FABRIC_ADDRESS_BYTES;
 	if (bad)
-		return ori_fail(ORIEL_EPROTO, "%s engine: the address of rank %d is none",
+		return ori_fail(ORIEL_EPROTO, "%s engine: rank %d sent an invalid address",
 				e->table.name, rank);
 	ori_proxied_lock(e);
 	for (uint32_t i = 0; i < engine->nics && !err; i++)

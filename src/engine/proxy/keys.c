@@ -26,7 +26,7 @@ static int grow_keys(struct ori_proxy *p)
 	struct proxy_key *table;
 
 	if (room > KEYS_MAX)
-		return ori_fail(ORIEL_ENOMEM, "proxy: %u keys are all there can be", KEYS_MAX);
+		return ori_fail(ORIEL_ENOMEM, "proxy: all of its %u keys are in use", KEYS_MAX);
 	table = realloc(p->keys, room * sizeof(*table));
 	if (!table)
 		return ori_fail(ORIEL_ENOMEM, "proxy: no memory for %u keys", room);
@@ -170,7 +170,7 @@ static int grow_remotes(struct ori_proxy *p)
 	struct proxy_remote *table;
 
 	if (p->remote_room >= KEYS_MAX)
-		return ori_fail(ORIEL_ENOMEM, "proxy: %u keys of other ranks are all there can be",
+		return ori_fail(ORIEL_ENOMEM, "proxy: all of its %u keys of other ranks are in use",
 				KEYS_MAX);
 	table = realloc(p->remotes, room * sizeof(*table));
 	if (!table)

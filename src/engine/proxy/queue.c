@@ -40,7 +40,7 @@ static int grow(struct ori_proxy *p)
 	void *made;
 
 	if (room > PLACES)
-		return ori_fail(ORIEL_ENOMEM, "proxy: %u queues are all there can be", PLACES);
+		return ori_fail(ORIEL_ENOMEM, "proxy: all of its %u queues are in use", PLACES);
 	made = enlarged(p->queues, old, room, sizeof(*p->queues));
 	if (!made)
 		return ORIEL_ENOMEM;

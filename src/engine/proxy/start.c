@@ -64,7 +64,7 @@ static void ring(struct ori_proxy *p, struct proxy_queue *q, uint64_t value)
 	if (q->state == QUEUE_ERROR)
 		return;
 	if (number != q->number)
-		violation(p, q, q->pi, "doorbell rings queue pair 0x%x", number);
+		violation(p, q, q->pi, "the doorbell names queue pair 0x%x", number);
 	else
 		violation(p, q, q->pi,
 			  "doorbell 0x%04x goes back, or past the %u blocks of the queue", index,
@@ -111,7 +111,7 @@ static int waits(struct ori_proxy *p, struct proxy_queue *q)
 	uint64_t good;
 
 	if (!on) {
-		violation(p, q, q->next, "WAIT for CQ 0x%x, which is not there", cqn);
+		violation(p, q, q->next, "WAIT for CQ 0x%x, which does not exist", cqn);
 		q->head_syndrome = ORI_SYNDROME_LOCAL_QP_OP;
 		return 0;
 	}
@@ -157,7 +157,7 @@ static void take(struct ori_proxy *p, struct proxy_queue *q)
 	if (q->head_syndrome) {
 		violation(p, q, q->next, "%s", why);
 	} else if (q->head.opcode == ORI_WQE_WAIT && !q->core_direct) {
-		violation(p, q, q->next, "WAIT on a queue pair that may not");
+		violation(p, q, q->next, "WAIT on a queue pair that does not support it");
 		q->head_syndrome = ORI_SYNDROME_LOCAL_QP_OP;
 	}
 	q->taken = 1;

@@ -102,7 +102,8 @@ static void ring(struct soft_nic *nic, struct soft_qp *qp, uint64_t value)
 	if (number != qp->number) {
 		if (qp->state == SOFT_ERR)
 			return;
-		soft_strict_violation(nic, qp, qp->pi, "doorbell rings queue pair 0x%x", number);
+		soft_strict_violation(nic, qp, qp->pi, "the doorbell names queue pair 0x%x",
+				      number);
 		refuse(nic, qp);
 	} else if (!qp->attr.record) {
 		accept(nic, qp, index);
@@ -201,7 +202,8 @@ static uint32_t check_request(const struct soft_nic *nic, const struct soft_qp *
 	if (r->opcode == ORI_WQE_WAIT) {
 		if (!qp->attr.core_direct)
 			syndrome = soft_strict_violation(nic, qp, qp->next,
-							 "WAIT on a queue pair that may not");
+							 "WAIT on a queue pair that does not "
+							 "support it");
 		return syndrome;
 	}
 	r->packet_bytes = nic->config.mtu;

@@ -23,7 +23,7 @@ static int grow(struct soft_nic *nic)
 
 	if (room > MR_MAX)
 		return ori_fail(ORIEL_ENOMEM,
-				"software NIC: %u memory regions are all there can be", MR_MAX);
+				"software NIC: all of its %u memory regions are in use", MR_MAX);
 	table = realloc(nic->mrs, room * sizeof(*table));
 	if (!table)
 		return ori_fail(ORIEL_ENOMEM, "software NIC: no memory for %u memory regions",
@@ -68,7 +68,7 @@ int soft_mr_create(struct soft_nic *nic, const struct soft_mr_attr *attr, uint32
 				"software NIC: a memory region needs a base and 1 byte at least");
 	if (attr->device && !nic->world.copy)
 		return ori_fail(ORIEL_EINVAL,
-				"software NIC: no way to copy the device memory of a region");
+				"software NIC: cannot copy the device memory of a region");
 	if (!nic->mr_free) {
 		err = grow(nic);
 		if (err)

@@ -31,8 +31,10 @@ int soft_nic_create(const struct soft_config *config, const struct soft_world *w
 	    config->mtu > 1u << 20 || config->device_mtu < 64 ||
 	    config->device_mtu > ORI_WQE_MESSAGE_BYTES || !config->max_reads ||
 	    config->max_reads > 64)
-		return ori_fail(ORIEL_EINVAL, "software NIC: rank %d of %d, mtu %u, %u reads", rank,
-				nranks, config->mtu, config->max_reads);
+		return ori_fail(ORIEL_EINVAL,
+				"software NIC: a parameter is out of range: rank %d of %d, mtu "
+				"%u, %u reads",
+				rank, nranks, config->mtu, config->max_reads);
 	nic = calloc(1, sizeof(*nic));
 	if (!nic)
 		return ori_fail(ORIEL_ENOMEM, "no memory for a software NIC");

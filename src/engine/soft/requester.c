@@ -432,9 +432,9 @@ static void give_up(struct soft_nic *nic, struct soft_qp *qp, int passed)
 		"bytes in %u packets, after %u timeouts; %s",
 		nic->rank, qp->rank, (unsigned long long)qp->una_idx, qp->number, r->bytes,
 		r->packets, qp->retries,
-		passed ? "it has taken all that was sent, so it cannot execute it or its answers "
-			 "are lost" :
-			 "it has not even taken what was sent, so its NIC stands still");
+		passed ? "the peer has taken all packets, so it cannot execute them or its "
+			 "answers are lost" :
+			 "the peer has not taken the packets, so its NIC has stopped");
 	soft_requester_fail(nic, qp, r, ORI_SYNDROME_RETRY_EXCEEDED);
 }
 

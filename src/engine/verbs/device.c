@@ -297,8 +297,8 @@ static int choose_gid(struct verbs_fabric *f)
 				"ORIEL_IB_GID_INDEX=%d: %s port %d has no such entry",
 				f->settings.gid_index, f->name, f->port) :
 		       ori_fail(ORIEL_EUNSUPPORTED,
-				"%s port %d has no GID: has its network an address?", f->name,
-				f->port);
+				"%s port %d has no GID: give its network interface an address",
+				f->name, f->port);
 }
 
 static void choose_hop_limit(struct verbs_fabric *f)
@@ -333,7 +333,8 @@ static int open_port(struct verbs_fabric *f, const struct candidate *c)
 	if (!f->settings.mtu)
 		f->settings.mtu = f->port_attr.active_mtu;
 	if (f->settings.mtu > f->port_attr.active_mtu)
-		return ori_fail(ORIEL_ECONFIG, "ORIEL_IB_MTU=%d: %s port %d carries %d bytes",
+		return ori_fail(ORIEL_ECONFIG,
+				"ORIEL_IB_MTU=%d: %s port %d carries at most %d bytes",
 				128 << f->settings.mtu, f->name, f->port,
 				128 << f->port_attr.active_mtu);
 	return 0;
@@ -354,7 +355,9 @@ int verbs_device_open(struct verbs_fabric *f, const struct ori_config *config, u
 	}
 	f->lib = s->lib;
 	if (nic >= (uint32_t)s->count)
-		err = ori_fail(ORIEL_ECONFIG, "ORIEL_NICS=%d, but RDMA ports to use: %d",
+		err = ori_fail(ORIEL_ECONFIG,
+			       "ORIEL_NICS=%d, but only %d RDMA ports are usable: lower "
+			       "ORIEL_NICS",
 			       config->nics, s->count);
 	else
 		err = open_port(f, &s->found[nic]);

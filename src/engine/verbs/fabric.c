@@ -51,11 +51,11 @@ static int verbs_peer_add(struct ori_fabric *fabric, int rank, const uint8_t *ad
 	struct verbs_address a;
 
 	if (rank < 0 || rank >= f->world.nranks || bytes != sizeof(a))
-		return ori_fail(ORIEL_EPROTO, "verbs: rank %d tells no address", rank);
+		return ori_fail(ORIEL_EPROTO, "verbs: rank %d sent no address", rank);
 	memcpy(&a, address, sizeof(a));
 	if (a.magic != VERBS_ADDRESS_MAGIC || a.mtu < IBV_MTU_256 || a.mtu > IBV_MTU_4096 ||
 	    !a.reads)
-		return ori_fail(ORIEL_EPROTO, "verbs: what rank %d tells is no address", rank);
+		return ori_fail(ORIEL_EPROTO, "verbs: rank %d sent an invalid address", rank);
 	if (a.link_layer != f->port_attr.link_layer)
 		return ori_fail(ORIEL_EMISMATCH,
 				"verbs: %s is %s, the port of rank %d is %s: see ORIEL_IB_HCA",
@@ -96,7 +96,8 @@ static int verbs_link_connect(struct ori_fabric *fabric, void *link, int rank,
 	if (rank < 0 || rank >= f->world.nranks || !f->peers[rank].magic)
 		return ori_fail(ORIEL_EPROTO, "verbs: the address of rank %d is not known", rank);
 	if (!remote_number || remote_number >> 24)
-		return ori_fail(ORIEL_EPROTO, "verbs: rank %d names no queue pair (0x%x)", rank,
+		return ori_fail(ORIEL_EPROTO,
+				"verbs: rank %d sent an invalid queue pair number (0x%x)", rank,
 				remote_number);
 	l->rank = rank;
 	return verbs_link_ready(l, &f->peers[rank], remote_number);

@@ -171,13 +171,13 @@ int verbs_link_ready(struct verbs_link *l, const struct verbs_address *to, uint3
 					IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
 					IBV_QP_MIN_RNR_TIMER);
 	if (err)
-		return ori_fail_errno(err, "%s: no way to rank %d (queue pair to receive)", f->name,
-				      l->rank);
+		return ori_fail_errno(err, "%s: cannot connect to rank %d (queue pair to RTR)",
+				      f->name, l->rank);
 	err = f->lib->qp_modify(l->qp, &send,
 				IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
 					IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
-	return err ? ori_fail_errno(err, "%s: no way to rank %d (queue pair to send)", f->name,
-				    l->rank) :
+	return err ? ori_fail_errno(err, "%s: cannot connect to rank %d (queue pair to RTS)",
+				    f->name, l->rank) :
 		     0;
 }
 
@@ -192,5 +192,5 @@ void verbs_link_break(struct verbs_link *l)
 	l->broken = 1;
 	/* This has no effect if it is already in error. */
 	if (l->fabric->lib->qp_modify(l->qp, &attr, IBV_QP_STATE))
-		ori_log(ORI_LOG_WARN, "%s: a failed queue pair cannot be stopped", l->fabric->name);
+		ori_log(ORI_LOG_WARN, "%s: cannot stop a failed queue pair", l->fabric->name);
 }

@@ -130,6 +130,6 @@ void verbs_memory_remove(struct ori_fabric *fabric, const struct ori_fabric_regi
 	if (r->next)
 		r->next->link = r->link;
 	if (f->lib->mr_remove(r->mr))
-		ori_log(ORI_LOG_WARN, "%s: cannot give registered memory back", f->name);
+		ori_log(ORI_LOG_WARN, "%s: cannot deregister memory", f->name);
 	free(r);
 }
