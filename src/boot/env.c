@@ -29,8 +29,8 @@ static int env_number(const char *name, long min, long max, int *out)
 
 	if (!text)
 		return ori_fail(ORIEL_ECONFIG,
-				"%s is not set, though others of RANK, WORLD_SIZE, "
-				"MASTER_ADDR, MASTER_PORT are",
+				"%s is not set, but others of RANK, WORLD_SIZE, MASTER_ADDR, "
+				"MASTER_PORT are: set all four or none",
 				name);
 	while (*at >= '0' && *at <= '9' && value <= max)
 		value = value * 10 + (*at++ - '0');
@@ -85,8 +85,9 @@ static int env_read(const struct ori_config *config, struct env_job *job)
 		return err;
 	job->host = ori_environment_get("MASTER_ADDR");
 	if (!job->host || !*job->host)
-		return ori_fail(ORIEL_ECONFIG, "MASTER_ADDR is not set, though others of RANK, "
-					       "WORLD_SIZE, MASTER_ADDR, MASTER_PORT are");
+		return ori_fail(ORIEL_ECONFIG,
+				"MASTER_ADDR is not set, but others of RANK, WORLD_SIZE, "
+				"MASTER_ADDR, MASTER_PORT are: set all four or none");
 	return 1;
 }
 

@@ -64,7 +64,7 @@ static int check_abilities(const struct ori_cuda_gpu *gpu)
 	else if (!attribute(gpu, ORI_CU_DEV_POSIX_FD))
 		missing = "memory export by descriptor";
 	else if (attribute(gpu, ORI_CU_DEV_MAJOR) < 7)
-		missing = "compute capability 7.0: its threads wait for each other";
+		missing = "compute capability 7.0, which threads that wait for each other need";
 	return missing ? ori_fail(ORIEL_EUNSUPPORTED, "GPU %d has no %s", gpu->ordinal, missing) :
 			 0;
 }

@@ -113,7 +113,7 @@ static void consider_port(struct search *s, struct ibv_context *context, struct 
 	int node;
 
 	if (!verbs_hca_takes(&s->settings->hca, name, port)) {
-		skip(s, name, port, "ORIEL_IB_HCA leaves it out");
+		skip(s, name, port, "excluded by ORIEL_IB_HCA");
 		return;
 	}
 	if (verbs_query_port(s->lib, context, port, &attr)) {
@@ -149,7 +149,8 @@ static void consider_device(struct search *s, struct ibv_device *device)
 	}
 	context = s->lib->open(device);
 	if (!context) {
-		skip(s, name, 1, "cannot be opened (rights to /dev/infiniband/uverbs*?)");
+		skip(s, name, 1,
+		     "cannot be opened: check the access rights of /dev/infiniband/uverbs*");
 		return;
 	}
 	if (s->lib->query_device(context, &attr))

@@ -11,7 +11,7 @@
 static int in_range(const char *name, int value, int low, int high, uint8_t *out)
 {
 	if (value < low || value > high)
-		return ori_fail(ORIEL_ECONFIG, "%s=%d: %d to %d", name, value, low, high);
+		return ori_fail(ORIEL_ECONFIG, "%s=%d: must be %d to %d", name, value, low, high);
 	*out = (uint8_t)value;
 	return 0;
 }
