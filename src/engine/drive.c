@@ -42,8 +42,8 @@ void ori_drive_rest(struct ori_drive *d)
 		return;
 	/*
 	 * [DRIVE1] release, process; partner [DRIVE2] in watch().  Publishes this caller's last
-	 * ori_drive_note().  Without it the thread could find that note later, take it for a caller
-	 * that still drives, and leave the engine alone for one more pause.
+	 * ori_drive_note().  Without it the thread could see that note later and assume that a
+	 * caller still drives.  It would then leave the engine alone for one more pause.
 	 */
 	__atomic_fetch_add(&d->rests, 1, __ATOMIC_RELEASE);
 	ori_futex_wake_all(&d->rests);

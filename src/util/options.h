@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * util/options.h - structs of users that begin with their size, and can grow.
- */
+/* util/options.h - option structs of users, which begin with their size and can grow. */
 #ifndef ORI_OPTIONS_H
 #define ORI_OPTIONS_H
 
 #include <stddef.h>
 
-/* The most that a struct of options may ever take; a larger `size` was never set. */
+/* The largest size of an option struct, for all time.  A larger `size` was never set by sizeof. */
 #define ORI_OPTIONS_MAX 4096
 
 /*

@@ -45,9 +45,9 @@ static int round_over(struct ori_block *b, uint32_t generation)
 static void sleep_round(struct ori_block *b, uint32_t generation)
 {
 	/*
-	 * [CPU4] seq_cst, process; partner [CPU5].  With less the add could come after the look:
-	 * the last arriver finds no sleeper, the sleeper finds the old generation, and the block
-	 * pauses for SLEEP_NS.
+	 * [CPU4] seq_cst, process; partner [CPU5].  With a weaker order the add could come after
+	 * the load.  The last arriver then finds no sleeper, the sleeper finds the old generation,
+	 * and the block pauses for SLEEP_NS.
 	 */
 	__atomic_fetch_add(&b->sleepers, 1, __ATOMIC_SEQ_CST);
 	if (!round_over(b, generation))

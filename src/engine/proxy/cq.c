@@ -91,9 +91,9 @@ static void write_cqe(struct ori_proxy *p, struct proxy_queue *q, uint32_t opcod
 	/* wqe_counter (big-endian), signature 0, op_own: in memory order */
 	word = ori_be16((uint16_t)q->ci) | (code << 4 | owner) << 24;
 	/*
-	 * [PROXY6] release, sys; partner [QUEUE5] in ori_queue_poll().  Publishes the body, what
-	 * the fabric or the proxy placed before, and that the WQE's slot and source are free.
-	 * Without it a poster could count the WQE as complete and read the old answer.
+	 * [PROXY6] release, sys; partner [QUEUE5] in ori_queue_poll().  Publishes the body, earlier
+	 * writes of the fabric or the proxy, and that the WQE's slot and source are free.  Without
+	 * it a poster could count the WQE as complete and read the old answer.
 	 */
 	__atomic_store_n((uint32_t *)(void *)&cqe->wqe_counter, word, __ATOMIC_RELEASE);
 	if (syndrome && !q->bad) {

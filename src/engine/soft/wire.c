@@ -65,9 +65,10 @@ void soft_tx_put(struct soft_tx *tx, const struct soft_packet *packet, const voi
 	tx->next++;
 	/*
 	 * [WIRE1] release, sys: the reader may be another process; partner [WIRE2] in
-	 * soft_rx_peek().  Publishes header and payload, and for a payload by reference the source
-	 * bytes that the posting thread wrote.  Without it the peer could see the number of this
-	 * packet beside the payload of the one that had the slot before, and place that.
+	 * soft_rx_peek().  Publishes header and payload.  For a payload by reference, it also
+	 * publishes the source bytes that the posting thread wrote.  Without it the peer could see
+	 * the number of this packet together with the payload of the slot's previous packet, and
+	 * place that.
 	 */
 	__atomic_store_n(&slot->packet.seq, (uint32_t)tx->next, __ATOMIC_RELEASE);
 	__builtin_prefetch(&tx->ring->slot[tx->next % SOFT_RING_SLOTS], 1, 3);
