@@ -3,14 +3,14 @@
  * boot/boot.c - the public calls of a boot.
  *
  * Owns the checks of arguments and the listing of handles.  The implementations do the work.
- * Called by: users, from any thread.
+ * Called by: users, on any thread.
  */
 #include <stdlib.h>
 
 #include "../util/options.h"
 #include "impl.h"
 
-/* Hands a new boot to the user, or closes it when it cannot be listed. */
+/* Gives a new boot to the user, or closes it if it cannot be listed. */
 static int give(struct oriel_boot *made, struct oriel_boot **boot)
 {
 	int err = ori_live_add(made, ORI_LIVE_BOOT);
@@ -26,7 +26,7 @@ static int give(struct oriel_boot *made, struct oriel_boot **boot)
 static int check_place(const char *call, int rank, int nranks)
 {
 	if (nranks < 1 || nranks > ORI_BOOT_RANKS_MAX)
-		return ori_fail(ORIEL_ERANGE, "%s: %d ranks; 1 to %d are possible", call, nranks,
+		return ori_fail(ORIEL_ERANGE, "%s: %d ranks (must be 1 to %d)", call, nranks,
 				ORI_BOOT_RANKS_MAX);
 	if (rank < 0 || rank >= nranks)
 		return ori_fail(ORIEL_ERANGE, "%s: rank %d is not within 0 to %d", call, rank,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/boot.h - the table behind struct oriel_boot: how the ranks of one group exchange small
- * messages before (and beside) windows.
+ * boot/boot.h - the table behind struct oriel_boot.  The ranks of a group exchange small messages
+ * through it, before windows exist and beside them.
  *
- * A boot is one group of ranks.  comm/ uses nothing but this header.  Implementations: threads.c
- * (ranks are threads), tcp_*.c (a hub, and one connection per rank), user.c (callbacks), single.c
- * (one rank).  Any thread may call, one collective at a time per boot.
+ * A boot is one group of ranks.  comm/ uses this header alone.  Implementations: threads.c (ranks
+ * are threads), tcp_*.c (a hub, and one connection per rank), user.c (callbacks), single.c (one
+ * rank).  Any thread may call, with one collective at a time per boot.
  */
 #ifndef ORI_BOOT_H
 #define ORI_BOOT_H
@@ -15,11 +15,11 @@
 
 #include <oriel/oriel.h>
 
-/* The most that one member gives an allgather, and that all of them give. */
+/* The limits of an allgather: bytes of one member, and of all members together. */
 #define ORI_BOOT_PART_MAX (16u << 20)
 #define ORI_BOOT_RESULT_MAX (1u << 30)
 
-/* Called once, from any thread, when a rank of this group is gone or has aborted. */
+/* Called once, on any thread, when a rank of this group has died or aborted. */
 typedef void ori_boot_watch_fn(void *ctx, int status, int rank, const char *why);
 
 /*
@@ -33,29 +33,34 @@ typedef void ori_boot_answer_fn(void *ctx, char *out, size_t bytes);
 struct ori_boot_backend {
 	const char *name; /* "threads", "tcp", "user", "single" */
 	/*
-	 * Every member gives `bytes` (the same number on all; 0 makes it a barrier) and gets them
-	 * all in rank order.  Fails on all that wait, within timeout_ns.  The last error names the
-	 * call that the round serves, and the rank that is missing, dead or aborted.
+	 * Every member gives `bytes` and gets the bytes of all members in rank order.  `bytes` is
+	 * the same on all members; 0 makes it a barrier.  A failure reaches all waiting members,
+	 * within timeout_ns.  The last error names the user's call, and the rank that is missing,
+	 * dead or aborted.
 	 */
 	int (*allgather)(struct oriel_boot *, const void *mine, void *all, size_t bytes,
 			 uint64_t timeout_ns);
 	/*
-	 * Makes the group of `members` (ranks of this boot, in the order of their new ranks; me
-	 * among them).  All members call it, with the same list, as the same-numbered subgroup call
-	 * on this boot; `tag` tells disjoint groups of one round apart.  May communicate among the
-	 * whole parent.
+	 * Makes a group of `members`: ranks of this boot, in the order of their new ranks, with
+	 * this rank among them.  All members call it with the same list.  It is the same-numbered
+	 * subgroup call of each member on this boot.  `tag` distinguishes disjoint groups of one
+	 * round.  May communicate with all ranks of this boot.
 	 */
 	int (*subgroup)(struct oriel_boot *, const int *members, int n, uint32_t tag,
 			uint64_t timeout_ns, struct oriel_boot **sub);
-	/* One watcher per boot.  NULL takes it away: none is called after that returned. */
+	/*
+	 * Sets the one watcher of this boot.  NULL removes it: no watcher is called after the
+	 * return.
+	 */
 	void (*watch)(struct oriel_boot *, ori_boot_watch_fn *, void *ctx);
 	/*
-	 * Makes the watchers and pending calls of all other members end with `status`, naming me.
+	 * Ends the watchers and pending calls of all other members with `status` and this rank's
+	 * number.
 	 */
 	void (*abort)(struct oriel_boot *, int status, const char *why);
 	/*
-	 * Sets the function that answers for this rank when others ask.  NULL takes it away: none
-	 * is called after that returned.
+	 * Sets the function that answers for this rank when others ask.  NULL removes it: it is not
+	 * called after the return.
 	 */
 	void (*answer)(struct oriel_boot *, ori_boot_answer_fn *, void *ctx);
 	/*
@@ -63,7 +68,7 @@ struct ori_boot_backend {
 	 * answer came in time.  ORIEL_EUNSUPPORTED: it cannot be asked.  Logs nothing.
 	 */
 	int (*ask)(struct oriel_boot *, int rank, char *out, size_t bytes, uint64_t timeout_ns);
-	/* Leaves the group; frees.  Called when the last reference goes. */
+	/* Leaves the group and frees the boot.  Called when the last reference is dropped. */
 	void (*close)(struct oriel_boot *);
 };
 
@@ -72,29 +77,29 @@ struct oriel_boot {
 	const struct ori_boot_backend *ops;
 	int rank, nranks;
 	int refs; /* atomic */
-	/* Of the last allgather: how long its first member waited.  0 where that is not known. */
+	/* How long the first member of the last allgather waited.  0 if this is not known. */
 	uint64_t waited_ns;
 	/*
-	 * For messages: the call of the user's that rounds serve now; NULL: none.  Written between
+	 * For messages: the user's call that the rounds serve now; NULL: none.  Written between
 	 * rounds, by the thread that makes them.
 	 */
 	const char *serves;
 };
 
 /*
- * common.c: an allgather that serves `call` of the user's, for messages.  An outer call that is
- * already set keeps its name.
+ * common.c: an allgather on behalf of the user's call `call`, which messages name.  If an outer
+ * call is already set, messages name the outer call.
  */
 int ori_boot_round(struct oriel_boot *, const char *call, const void *mine, void *all, size_t bytes,
 		   uint64_t timeout_ns);
 /*
- * All rounds serve `call` until ori_boot_serve_end() gets what this returned.  For a call of the
- * user's that is made of other calls: oriel_allgather_create() makes a window.
+ * From now on all rounds serve `call`, until ori_boot_serve_end() gets the value returned here.
+ * For calls that consist of other calls: oriel_allgather_create() creates a window.
  */
 const char *ori_boot_serve_begin(struct oriel_boot *, const char *call);
 void ori_boot_serve_end(struct oriel_boot *, const char *outer);
 
-/* common.c: take a reference, give one up (the last one closes). */
+/* common.c: take a reference, drop a reference.  The last drop closes the boot. */
 void ori_boot_hold(struct oriel_boot *);
 void ori_boot_drop(struct oriel_boot *);
 

@@ -3,9 +3,8 @@
  * boot/common.c - what all implementations of a boot share: the base struct and its references, the
  * check of a list of members, times and conditions.
  *
- * Owns no group: each implementation owns its own.  Calls nothing of the other files of this
- * folder.
- * Called by: the implementations, and comm (hold, drop), from any thread.
+ * Owns no group, and calls no other file of this folder.  Called by: the implementations, and comm
+ * (hold, drop), on any thread.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -91,22 +90,24 @@ int ori_boot_members_check(const struct oriel_boot *boot, const int *members, in
 
 	*my_index = -1;
 	if (!members || n < 1 || n > boot->nranks)
-		return ori_fail(ORIEL_EINVAL, "a subgroup of %d of %d ranks", n, boot->nranks);
+		return ori_fail(ORIEL_EINVAL, "cannot make a subgroup of %d ranks out of %d", n,
+				boot->nranks);
 	seen = calloc((size_t)boot->nranks, 1);
 	if (!seen)
 		return ori_fail(ORIEL_ENOMEM, "no memory for a subgroup of %d ranks", n);
 	for (int i = 0; i < n && !err; i++) {
 		if (members[i] < 0 || members[i] >= boot->nranks || seen[members[i]]++)
 			err = ori_fail(ORIEL_EINVAL,
-				       "member %d of a subgroup is rank %d: out of range or twice",
+				       "member %d of a subgroup is rank %d, which does not exist "
+				       "or is listed twice",
 				       i, members[i]);
 		else if (members[i] == boot->rank)
 			*my_index = i;
 	}
 	free(seen);
 	if (!err && *my_index < 0)
-		err = ori_fail(ORIEL_EINVAL, "rank %d asks for a subgroup it is not in",
-			       boot->rank);
+		err = ori_fail(ORIEL_EINVAL,
+			       "rank %d is not a member of the subgroup that it makes", boot->rank);
 	return err;
 }
 

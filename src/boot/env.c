@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/env.c - the boot a launcher describes: PMIx, or RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT,
- * beside the ORIEL_* variables of the rendezvous.
+ * boot/env.c - the boot that a launcher describes: by PMIx, or by RANK, WORLD_SIZE, MASTER_ADDR,
+ * MASTER_PORT and the ORIEL_* variables of the rendezvous.
  *
- * Owns the choice between the two, the checks of those variables and the rule that without a secret
- * ranks meet on loopback only.  Rank 0 holds the hub.  Called by: boot.c, on the rank's thread.
+ * Owns the choice between the two, the checks of those variables, and one rule: without a secret,
+ * ranks meet on loopback only.  Rank 0 runs the hub.  Called by: boot.c, on the rank's thread.
  */
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -17,11 +17,11 @@
 
 struct env_job {
 	int rank, nranks, port;
-	int ports; /* rank 0 takes the first free one from `port` on */
+	int ports; /* rank 0 takes the first free port from `port` on */
 	const char *host;
 };
 
-/* Strict: digits only, within the range. */
+/* Strict: digits only, and in the range. */
 static int env_number(const char *name, long min, long max, int *out)
 {
 	const char *text = ori_environment_get(name), *at = text;
@@ -29,8 +29,8 @@ static int env_number(const char *name, long min, long max, int *out)
 
 	if (!text)
 		return ori_fail(ORIEL_ECONFIG,
-				"%s is not set, though others of RANK, WORLD_SIZE, "
-				"MASTER_ADDR, MASTER_PORT are",
+				"%s is not set, but others of RANK, WORLD_SIZE, MASTER_ADDR, "
+				"MASTER_PORT are: set all four or none",
 				name);
 	while (*at >= '0' && *at <= '9' && value <= max)
 		value = value * 10 + (*at++ - '0');
@@ -57,18 +57,18 @@ static int env_port(const struct ori_config *config, struct env_job *job)
 	err = env_number("MASTER_PORT", 1, 65535, &job->port);
 	if (err || !under_torchrun())
 		return err;
-	/* torchrun's own store has MASTER_PORT, and its connections often the next ones */
+	/* torchrun's own store uses MASTER_PORT, and its connections often use the next ports. */
 	if (job->port > 65535 - TORCHRUN_PORTS)
 		return ori_fail(ORIEL_ECONFIG,
-				"MASTER_PORT=%d: torchrun has that port and there are too few after "
-				"it; set ORIEL_PORT",
+				"MASTER_PORT=%d: torchrun uses this port, and too few ports "
+				"follow it: set ORIEL_PORT",
 				job->port);
 	job->port++;
 	job->ports = TORCHRUN_PORTS;
 	return 0;
 }
 
-/* 1: a job is described, 0: none is, or a status. */
+/* Returns 1 if a job is described, 0 if not, or a status. */
 static int env_read(const struct ori_config *config, struct env_job *job)
 {
 	int err;
@@ -85,14 +85,15 @@ static int env_read(const struct ori_config *config, struct env_job *job)
 		return err;
 	job->host = ori_environment_get("MASTER_ADDR");
 	if (!job->host || !*job->host)
-		return ori_fail(ORIEL_ECONFIG, "MASTER_ADDR is not set, though others of RANK, "
-					       "WORLD_SIZE, MASTER_ADDR, MASTER_PORT are");
+		return ori_fail(ORIEL_ECONFIG,
+				"MASTER_ADDR is not set, but others of RANK, WORLD_SIZE, "
+				"MASTER_ADDR, MASTER_PORT are: set all four or none");
 	return 1;
 }
 
 /*
- * torchrun's id of the run is as good as a secret when it made it itself (36 characters, random).
- * One that a user wrote, such as a job's number, can be guessed.
+ * torchrun's run id is as good as a secret if torchrun made it (36 characters, random).  An id that
+ * a user wrote, such as a job number, can be guessed.
  */
 static int has_secret(const struct ori_config *config)
 {
@@ -110,9 +111,9 @@ static int take_secret(const struct ori_config *config, const struct env_job *jo
 
 	if (bytes > TCP_SECRET_BYTES)
 		return ori_fail(ORIEL_ECONFIG,
-				"ORIEL_SECRET has %zu bytes, at most %d are possible", bytes,
+				"ORIEL_SECRET has %zu bytes, but at most %d are allowed", bytes,
 				TCP_SECRET_BYTES);
-	/* secret or not, it keeps torchrun's jobs with neighbouring ports apart */
+	/* Secret or not, it separates torchrun jobs with neighbouring ports. */
 	if (!bytes && run)
 		snprintf(text, sizeof(text), "%d %s", job->port, run);
 	memcpy(place->secret, bytes ? config->secret : text, bytes ? bytes : strlen(text));
@@ -124,7 +125,10 @@ static int take_secret(const struct ori_config *config, const struct env_job *jo
 	return 0;
 }
 
-/* The socket the launcher opened for rank 0; it must be one, and no wider open than allowed. */
+/*
+ * The socket that the launcher opened for rank 0.  It must be a socket, and not reachable from more
+ * hosts than allowed.
+ */
 static int check_listen_fd(const struct ori_config *config)
 {
 	struct sockaddr_storage addr;
@@ -166,7 +170,8 @@ static int is_free(const struct tcp_place *place)
 static int start_hub(const struct ori_config *config, const struct env_job *job,
 		     const struct tcp_place *place, struct tcp_hub **hub)
 {
-	struct tcp_place at = *place; /* where ranks knock stays as the launcher said */
+	/* ranks still connect to the address that the launcher gave */
+	struct tcp_place at = *place;
 
 	if (config->listen_fd) {
 		int err = check_listen_fd(config);
@@ -175,7 +180,7 @@ static int start_hub(const struct ori_config *config, const struct env_job *job,
 			return err;
 	} else if (has_secret(config)) {
 		/*
-		 * this host's own name often leads to its loopback, where the others cannot knock
+		 * The host's own name often resolves to loopback, where other hosts cannot connect.
 		 */
 		listen_anywhere(&at.addr);
 	}
@@ -232,9 +237,9 @@ static int read_launcher(const struct ori_config *config, enum launcher *out)
 }
 
 /*
- * PMIx first; but torchrun, when a PMIx launcher started it once on each host, passes that
- * launcher's variables on to all its ranks, where they are wrong.  oriel-run says
- * ORIEL_LAUNCHER=env for that.
+ * PMIx has priority, with one exception.  If a PMIx launcher started torchrun once per host,
+ * torchrun passes the launcher's variables to all its ranks.  There they are wrong.  For that case
+ * oriel-run sets ORIEL_LAUNCHER=env.
  */
 static int is_pmix(enum launcher launcher)
 {
@@ -244,7 +249,10 @@ static int is_pmix(enum launcher launcher)
 	       !(ori_environment_get("TORCHELASTIC_RUN_ID") && ori_environment_get("RANK"));
 }
 
-/* A rank that is alone though its launcher started several is a mistake that nothing else shows. */
+/*
+ * Warns a rank that is alone although its launcher started several.  Nothing else would show this
+ * mistake.
+ */
 static void warn_if_many(void)
 {
 	static const char *const sizes[] = { "SLURM_STEP_NUM_TASKS", "PMI_SIZE",

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/offer.c - under which addresses a hub can be reached, and which of them a rank knocks at.
+ * boot/offer.c - the addresses at which a hub can be reached, and which one a rank connects to.
  *
- * A launcher such as PMIx tells ranks who they are but not where rank 0 listens.  Rank 0 offers the
- * addresses of its host; a rank takes one on a network that it is on itself.  Owns no state.
+ * A launcher such as PMIx tells ranks their numbers, but not where rank 0 listens.  Rank 0 offers
+ * the addresses of its host.  A rank takes one on a network that it is on itself.  Owns no state.
  * Called by: pmix.c, on the rank's thread.
  */
 #include <ifaddrs.h>
@@ -16,7 +16,7 @@
 
 static const char offer_magic[8] = "ORIELOF1";
 
-/* The bytes of an address; NULL: a family that is not ours. */
+/* The bytes of an address; NULL: neither IPv4 nor IPv6. */
 static const unsigned char *address_bytes(const struct sockaddr *addr, size_t *size)
 {
 	if (addr->sa_family == AF_INET) {
@@ -58,7 +58,7 @@ static void add(struct ori_offer *offer, const struct sockaddr *addr, uint16_t p
 	offer->count++;
 }
 
-/* Link-local addresses need an interface beside them, which another host cannot know. */
+/* Link-local addresses need the name of an interface, which another host cannot know. */
 static int is_useful(const struct ifaddrs *i, int family)
 {
 	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)i->ifa_addr;
@@ -121,7 +121,7 @@ static int same_network(const struct ori_offer_address *a, const struct sockaddr
 	return !(bits % 8) || !((bytes[bits / 8] ^ a->bytes[bits / 8]) >> (8 - bits % 8));
 }
 
-/* Index of the first address that is on a network of ours, 0 if none is. */
+/* The index of the first address on a network of this host, or 0 if there is none. */
 static uint32_t nearest(const struct ori_offer *offer)
 {
 	struct ifaddrs *list;
@@ -148,7 +148,7 @@ int ori_offer_take(const struct ori_offer *offer, struct tcp_place *place)
 	memset(place, 0, sizeof(*place));
 	if (memcmp(offer->magic, offer_magic, sizeof(offer->magic)) || !offer->port ||
 	    offer->port > 65535 || !offer->count || offer->count > ORI_OFFER_ADDRESSES)
-		return ori_fail(ORIEL_EPROTO, "what rank 0 tells of its address is damaged");
+		return ori_fail(ORIEL_EPROTO, "the address record of rank 0 is damaged");
 	a = &offer->address[nearest(offer)];
 	if (ori_tcp_addr_unpack(a->family, (uint16_t)offer->port, a->bytes, &place->addr,
 				&place->addr_bytes))

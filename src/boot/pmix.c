@@ -3,12 +3,12 @@
  * boot/pmix.c - the boot of ranks that a PMIx server started: mpirun of Open MPI, srun --mpi=pmix,
  * prun.
  *
- * PMIx tells who this rank is and carries one record: where rank 0's hub listens, and the secret of
- * the job.  Everything after that is the TCP boot, so a dead rank is noticed and named as under any
- * other launcher (docs/decisions/0014).  libpmix is loaded when it is needed, and left again before
- * this returns: no thread of it stays in the process.
+ * PMIx gives this rank its number and carries one record: where rank 0's hub listens, and the
+ * secret of the job.  The rest is the TCP boot, so a dead rank is detected and named as under any
+ * other launcher (docs/decisions/0014).  libpmix is loaded when it is needed, and finalized before
+ * this returns: none of its threads stays in the process.
  *
- * Called by: env.c, on the rank's thread, one at a time in a process.
+ * Called by: env.c, on the rank's thread, one call at a time per process.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -18,7 +18,10 @@
 #include "launcher.h"
 #include "pmix_abi.h"
 
-/* Boots made so far by this process: each has a key of its own, since a value of PMIx stays. */
+/*
+ * The number of boots that this process has made.  Each has its own key, because PMIx never deletes
+ * a value.
+ */
 static unsigned boots; /* atomic */
 static void *lib;      /* never closed: libpmix leaves handlers behind that must stay mapped */
 
@@ -57,7 +60,7 @@ static int load(const struct ori_config *config, struct ori_pmix_api *api)
 	*(void **)&api->error_string = dlsym(lib, "PMIx_Error_string");
 	if (!api->init || !api->finalize || !api->put || !api->commit || !api->fence_nb ||
 	    !api->get || !api->error_string)
-		return ori_fail(ORIEL_ECONFIG, "%s is no PMIx library: functions are missing",
+		return ori_fail(ORIEL_ECONFIG, "%s is not a PMIx library: functions are missing",
 				config->pmix_library);
 	return 0;
 }
@@ -76,7 +79,7 @@ static void value_free(struct ori_pmix_value *v)
 	free(v);
 }
 
-/* A number about the whole job. */
+/* A number that describes the whole job. */
 static int get_number(struct pmix_job *job, const char *key, uint32_t *out)
 {
 	struct ori_pmix_proc all = job->self;
@@ -103,11 +106,13 @@ static int ask_who(struct pmix_job *job)
 	if (status != ORI_PMIX_SUCCESS)
 		return fail_pmix(job, "the number of ranks, from PMIx", status);
 	if (nranks < 1 || nranks > ORI_BOOT_RANKS_MAX || job->self.rank >= nranks)
-		return ori_fail(ORIEL_ERANGE, "PMIx says rank %u of %u; 1 to %d ranks are possible",
+		return ori_fail(ORIEL_ERANGE,
+				"PMIx says that this is rank %u of %u, but a job has 1 to %d "
+				"ranks",
 				job->self.rank, nranks, ORI_BOOT_RANKS_MAX);
 	job->rank = (int)job->self.rank;
 	job->nranks = (int)nranks;
-	/* not every server tells it; then the addresses of rank 0's host decide */
+	/* Not every server provides it.  Then the addresses of rank 0's host decide. */
 	job->local = get_number(job, ORI_PMIX_KEY_LOCAL_SIZE, &here) == ORI_PMIX_SUCCESS &&
 		     here == nranks;
 	return 0;
@@ -115,11 +120,11 @@ static int ask_who(struct pmix_job *job)
 
 /* ---- the exchange --------------------------------------------------------------------------- */
 
-/* Outlives its call when the answer comes after the deadline, hence two owners. */
+/* Outlives its call if the answer comes after the deadline, so it has two owners. */
 struct fence {
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
-	int ended, status, left; /* left: the other owner is gone, who comes last frees */
+	int ended, status, left; /* left: the other owner is gone, so the last one frees */
 };
 
 static void fence_free(struct fence *f)
@@ -138,7 +143,7 @@ static void fence_leave(struct fence *f)
 		fence_free(f);
 }
 
-/* On libpmix's thread. */
+/* Runs on libpmix's thread. */
 static void fence_ended(int status, void *ctx)
 {
 	struct fence *f = ctx;
@@ -171,7 +176,7 @@ static int fence_wait(struct pmix_job *job, struct fence *f, double seconds)
 	return err;
 }
 
-/* All ranks are here, and what rank 0 put is at every host. */
+/* Returns when all ranks are here, and rank 0's record is at every host. */
 static int meet(struct pmix_job *job, const struct ori_config *config)
 {
 	struct ori_pmix_proc all = job->self;
@@ -223,7 +228,8 @@ static int get_offer(struct pmix_job *job, struct ori_offer *offer)
 		return fail_pmix(job, "rank 0's address, from PMIx", status);
 	if (v->type != ORI_PMIX_TYPE_BYTES || v->data.object.size != sizeof(*offer))
 		err = ori_fail(ORIEL_EPROTO,
-			       "what rank 0 tells of its address is of another version");
+			       "the address record of rank 0 has another version: use the same "
+			       "liboriel on all ranks");
 	else
 		memcpy(offer, v->data.object.bytes, sizeof(*offer));
 	value_free(v);
@@ -245,7 +251,7 @@ static int open_hub(struct pmix_job *job, const struct ori_config *config, struc
 
 	if (bytes > TCP_SECRET_BYTES)
 		return ori_fail(ORIEL_ECONFIG,
-				"ORIEL_SECRET has %zu bytes, at most %d are possible", bytes,
+				"ORIEL_SECRET has %zu bytes, but at most %d are allowed", bytes,
 				TCP_SECRET_BYTES);
 	if (bytes)
 		memcpy(offer->secret, config->secret, bytes);
@@ -266,7 +272,7 @@ static int open_hub(struct pmix_job *job, const struct ori_config *config, struc
 	return err;
 }
 
-/* Also a rank 0 without a hub must come to the fence: the others learn there what went wrong. */
+/* A rank 0 without a hub must also come to the fence.  There the others learn what went wrong. */
 static int exchange(struct pmix_job *job, const struct ori_config *config, struct ori_offer *offer,
 		    struct tcp_hub **hub)
 {
@@ -325,8 +331,8 @@ int ori_boot_pmix_create(const struct ori_config *config, struct oriel_boot **bo
 	if (!err && job.nranks > 1)
 		err = exchange(&job, config, &offer, &hub);
 	/*
-	 * from here on the launcher sees this rank's exit status alone; the others see its death by
-	 * TCP
+	 * From here on the launcher sees only this rank's exit status.  The other ranks detect its
+	 * death by TCP.
 	 */
 	status = job.api.finalize(NULL, 0);
 	if (!err && status != ORI_PMIX_SUCCESS)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/pmix_abi.h - the few types and numbers of PMIx that pmix.c uses, so that neither its headers
- * nor its library are needed to build.  Held against pmix.h by tests/unit/boot_pmix.c where that is
- * installed.  The layouts are those of PMIx 3 to 5.
+ * boot/pmix_abi.h - the types and numbers of PMIx that pmix.c uses.
+ *
+ * So neither the headers nor the library of PMIx are needed to build.  tests/unit/boot_pmix.c
+ * compares them with pmix.h where that is installed.  The layouts are those of PMIx 3 to 5.
  */
 #ifndef ORI_BOOT_PMIX_ABI_H
 #define ORI_BOOT_PMIX_ABI_H
@@ -11,7 +12,7 @@
 #include <stdint.h>
 
 #define ORI_PMIX_SUCCESS 0
-#define ORI_PMIX_OPERATION_SUCCEEDED (-157) /* of a call that will not call back: it is done */
+#define ORI_PMIX_OPERATION_SUCCEEDED (-157) /* the call is complete and will not call back */
 #define ORI_PMIX_SCOPE_GLOBAL 3
 #define ORI_PMIX_RANK_WILDCARD (UINT32_MAX - 1)
 
@@ -39,7 +40,7 @@ struct ori_pmix_value {
 			char *bytes;
 			size_t size;
 		} object;
-		uint64_t room[3]; /* the largest member that is not used here */
+		uint64_t room[3]; /* as large as the largest unused member */
 	} data;
 };
 

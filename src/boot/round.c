@@ -3,8 +3,8 @@
  * boot/round.c - one collective of a boot: which parts have come, which ranks are missing, and the
  * text that says so.
  *
- * Owns the records.  It neither waits nor sends, and has no threads, sockets or locks: those belong
- * to its owner (threads.c under its lock, the TCP hub on its one thread).
+ * Owns the records.  It neither waits nor sends, and has no threads, sockets or locks.  Those
+ * belong to its owner: threads.c under its lock, or the TCP hub on its one thread.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,9 @@ struct ori_round *ori_round_create(struct ori_round **list, uint64_t gid, uint64
 	g->late_ns = UINT64_MAX;
 	g->next = *list;
 	*list = g;
-	/* a collective without room still lives, as failed, so that every member is told */
+	/*
+	 * Without memory for the data, the record lives on as failed, so that every member is told.
+	 */
 	if (bytes) {
 		g->data = malloc((size_t)n * bytes);
 		if (!g->data) {
@@ -88,7 +90,7 @@ static void fail(struct ori_round *g, const struct ori_round_report *report)
 	if (g->failed.status)
 		return;
 	g->failed = *report;
-	free(g->data); /* nobody will read it; the record may stay for long */
+	free(g->data); /* nobody will read it, and the record may stay for long */
 	g->data = NULL;
 }
 
@@ -130,7 +132,7 @@ void ori_round_add(struct ori_round *g, uint32_t index, uint32_t who, int n, con
 	g->have[index] = 1;
 	g->who[index] = who;
 	g->arrived++;
-	/* the most impatient member decides for all */
+	/* The member with the shortest timeout decides for all. */
 	if (after(now, timeout_ns) < g->deadline_ns)
 		g->deadline_ns = after(now, timeout_ns);
 	if (after(now, late_ns) < g->late_ns)
@@ -187,7 +189,7 @@ void ori_round_names(const struct ori_round_report *r, const int *world, char *t
 
 void ori_round_text(const struct ori_round_report *r, const int *world, char *text, size_t bytes)
 {
-	char a[320], b[64]; /* a leaves room for the time in ORI_BOOT_WHY_BYTES */
+	char a[320], b[64]; /* `a` leaves room for the time in ORI_BOOT_WHY_BYTES */
 
 	switch (r->kind) {
 	case ORI_GATHER_MISSING:

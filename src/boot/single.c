@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/single.c - the boot of a group of one rank: nobody to wait for, nobody to tell.
+ * boot/single.c - the boot of a group of one rank.  There is no other rank to wait for or to tell.
  *
- * Also the subgroup of one member that other implementations hand out.
- * Called by: comm through the table of boot.h, on any thread.
+ * Other implementations also return it for a subgroup of one member.  Called by: comm through the
+ * table of boot.h, on any thread.
  */
 #include <stdlib.h>
 #include <string.h>

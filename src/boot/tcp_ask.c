@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/tcp_ask.c - what another rank is doing, by its own words: questions and answers through the
- * hub.
+ * boot/tcp_ask.c - asks another rank what it is doing: questions and answers through the hub.
  *
- * For ranks whose board cannot be read, because it lies in another machine's memory.  Nothing
- * travels before somebody asks.  A rank's reader answers for it, whatever its other threads do; a
- * rank that does not answer is stopped, or not reached.
+ * For ranks whose board cannot be read, because it is in another machine's memory.  Nothing is sent
+ * before somebody asks.  A rank's reader thread answers, whatever the other threads do.  A rank
+ * that does not answer is stopped or cannot be reached.
  *
- * Threads: ask on any thread of a rank; take_ask and take_tell on its reader's.
+ * Threads: ask on any thread of a rank; take_ask and take_tell on its reader.
  * Protocol: docs/protocols/boot-tcp.md
  */
 #include <errno.h>
@@ -41,7 +40,7 @@ void ori_tcp_take_ask(struct tcp_client *c, const struct tcp_header *h)
 	if (!text[0])
 		snprintf(text, sizeof(text), "has no such comm");
 	ori_tcp_header_fill(&answer, TCP_TELL, h->gid, h->seq, (int)h->rank, strlen(text));
-	/* an error needs no word: a hub that cannot be told is noticed by the reader */
+	/* An error is not reported here: the reader notices a hub that cannot be reached. */
 	ori_tcp_client_send(c, &answer, NULL, 0, text, strlen(text), ori_deadline_ns(SEND_NS));
 }
 

@@ -3,10 +3,11 @@
  * boot/tcp_client.c - a rank's connection to the hub: its groups, how they fail, sending, and the
  * end.
  *
- * Owns the socket and the list of the rank's groups.  The lowest of the client's files: it does not
- * know what messages mean (tcp_take.c), who reads them (tcp_reader.c), or the tree (tcp_relay.c).
+ * Owns the socket and the list of the rank's groups.  The lowest of the client's files.  It does
+ * not know what messages mean (tcp_take.c), which thread reads them (tcp_reader.c), or the tree
+ * (tcp_relay.c).
  *
- * Threads: any thread of the rank, and its reader; senders one at a time by send_lock.
+ * Threads: any thread of the rank, and its reader.  send_lock admits one sender at a time.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -130,7 +131,8 @@ static void say_bye(struct tcp_client *c)
 	if (!ori_tcp_client_send(c, &h, NULL, 0, NULL, 0, ori_deadline_ns(CLOSE_NS)))
 		shutdown(c->fd, SHUT_WR);
 	/*
-	 * the hub answers by closing; the reader takes what is still under way, so nothing is reset
+	 * The hub answers by closing the connection.  The reader takes the remaining messages, so
+	 * that the connection is not reset.
 	 */
 	pthread_mutex_lock(&c->lock);
 	ori_boot_timespec(ori_deadline_ns(c->hub_silent ? CLOSE_NS / 20 : CLOSE_NS), &when);
@@ -143,7 +145,7 @@ static void say_bye(struct tcp_client *c)
 
 void ori_tcp_client_close(struct tcp_client *c)
 {
-	/* in a child of fork() there is no reader, and the socket was given up */
+	/* A child of fork() has no reader, and its copy of the socket was closed. */
 	int ours = c->pid == getpid();
 
 	if (ours && c->fd >= 0) {
@@ -153,7 +155,7 @@ void ori_tcp_client_close(struct tcp_client *c)
 		say_bye(c);
 		ori_tcp_close(c->fd);
 	}
-	/* the others have learnt of the failure, or do so within this time */
+	/* The other ranks know of the failure, or learn of it within this time. */
 	ori_tcp_hub_release(c->hub,
 			    c->failed && c->timeout_ns > FAILED_NS ? FAILED_NS : c->timeout_ns);
 	while (c->early) {

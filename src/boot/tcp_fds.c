@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/tcp_fds.c - the sockets of the TCP boot, listed so that a forked child gives them up.
+ * boot/tcp_fds.c - the sockets of the TCP boot, listed so that a forked child closes them.
  *
- * A child of fork() has copies of its parent's sockets but not the threads that serve them.  A copy
- * left open would hide the parent's death from the other ranks, and keep its port taken.  So every
- * socket is listed here under the lock that fork() takes too, and the child closes them all.
- * fork() also waits for a hub to come to rest: a lock of the allocator that its thread held at that
- * moment would stay locked in the child for ever (AddressSanitizer's does).
+ * A child of fork() has copies of its parent's sockets, but not the threads that serve them.  An
+ * open copy would hide the parent's death from the other ranks, and keep its port in use.  So every
+ * socket is listed here, under a lock that fork() also takes, and the child closes them all.
+ * fork() also waits until no hub is working.  Otherwise a lock of the allocator that the hub's
+ * thread held would stay locked in the child for ever (AddressSanitizer has such a lock).
  *
- * Called by: hub and clients, on any thread; the fork handlers by whoever forks.
+ * Called by: hub and clients, on any thread; the fork handlers on the thread that forks.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,13 +21,13 @@
 
 #include "tcp.h"
 
-#define FDS_LISTED 65536 /* descriptors above are used but not listed */
+#define FDS_LISTED 65536 /* higher descriptors are used but not listed */
 
 static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER; /* taken before lock */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static unsigned char listed[FDS_LISTED / CHAR_BIT]; /* under lock */
-static void (*prepare)(void);                       /* under lock; NULL: nobody asked for it */
+static void (*prepare)(void);                       /* under lock; NULL: not set */
 
 static void child_after_fork(void)
 {
@@ -97,7 +97,7 @@ int ori_tcp_wait(pthread_cond_t *cond, const struct timespec *until)
 	return pthread_cond_timedwait(cond, &lock, until);
 }
 
-/* Lock held; takes what a system call returned. */
+/* Lock held.  Takes the result of a system call. */
 static int list_fd(int fd)
 {
 	if (fd < 0)
@@ -138,10 +138,10 @@ int ori_tcp_adopt(int old)
 	ori_tcp_unlock();
 	if (fd < 0)
 		return fd;
-	/* the original stays open for a later boot of this process, but not in its children */
+	/* The original stays open for a later boot of this process, but not in its children. */
 	fcntl(old, F_SETFD, FD_CLOEXEC);
 	flags = fcntl(fd, F_GETFL);
-	/* a hub that blocks in accept would never end */
+	/* A hub that blocks in accept would never end. */
 	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) {
 		int err = -errno;
 
@@ -162,7 +162,7 @@ void ori_tcp_close(int fd)
 	ori_tcp_unlock();
 }
 
-/* Small messages go at once; a host that vanished without a word is noticed in half a minute. */
+/* Small messages are sent at once.  The death of a whole host is noticed in half a minute. */
 void ori_tcp_tune(int fd)
 {
 	int on = 1, idle = 10, interval = 5, probes = 4;

@@ -16,7 +16,7 @@ static const struct ori_boot_backend tcp_ops;
 
 /* ---- allgather ------------------------------------------------------------------------------ */
 
-/* Lock held.  A member that has left for good: 0 or ORIEL_EPEER with the text. */
+/* Lock held.  Has a member left for good?  Returns 0, or ORIEL_EPEER with the text. */
 static int check_left(struct tcp_group *g)
 {
 	char name[64];
@@ -31,7 +31,7 @@ static int check_left(struct tcp_group *g)
 	return 0;
 }
 
-/* Lock held.  The group's failure, once logged and then only kept. */
+/* Lock held.  Returns the group's failure.  Logs it the first time, later only keeps the text. */
 static int failed_status(struct tcp_group *g)
 {
 	if (g->logged)
@@ -40,7 +40,7 @@ static int failed_status(struct tcp_group *g)
 	return ori_fail(g->failed, "%s: %s", ori_boot_serves(&g->base), g->why);
 }
 
-/* 0 when the collective may be sent. */
+/* Returns 0 if the collective may be sent. */
 static int begin(struct tcp_group *g, void *all, size_t bytes, uint64_t *seq)
 {
 	struct tcp_client *c = g->client;
@@ -90,7 +90,7 @@ static int end(struct tcp_group *g, uint64_t timeout_ns, uint64_t deadline_ns)
 
 	ori_boot_timespec(deadline_ns, &when);
 	pthread_mutex_lock(&c->lock);
-	/* a complete one is not lost by what happens to a member now: its result is under way */
+	/* A complete collective is not lost when a member fails now: its result is on the way. */
 	while (!g->answered && !(g->failed && !g->complete) && err != ETIMEDOUT)
 		err = pthread_cond_timedwait(&c->cond, &c->lock, &when);
 	g->pending = 0;
@@ -123,9 +123,9 @@ static int gather(struct oriel_boot *boot, const void *mine, void *all, size_t b
 		return err;
 	err = contribute(g, seq, mine, bytes, timeout_ns, deadline);
 	/*
-	 * Half a message may be out: nothing more can be said on this connection.  A hub that hung
-	 * up may have said why before: the reader takes what is still there, and then the end that
-	 * shutdown() makes sure of.  In a child of fork() there is no reader.
+	 * Half a message may be sent, so this connection is unusable.  A hub that closed it may
+	 * have sent the reason before.  The reader takes the remaining messages, and then the end
+	 * of the stream, which shutdown() guarantees.  A child of fork() has no reader.
 	 */
 	if (err == -ETIMEDOUT)
 		ori_tcp_client_lost(g->client, ORIEL_ETIMEDOUT, "does not take messages");
@@ -160,7 +160,7 @@ static uint64_t mix(uint64_t h, uint64_t v)
 	return h ^ (h >> 31);
 }
 
-/* Lock held.  What happened to the group's members, or to the group, before it was made here. */
+/* Lock held.  Applies failures of members or of the group from before the group was made here. */
 static void fail_if_late(struct tcp_group *g)
 {
 	struct tcp_client *c = g->client;
@@ -221,7 +221,7 @@ static int group_create(struct tcp_client *c, uint64_t gid, const int *world, in
 	return 0;
 }
 
-/* All members reckon the same number from the same calls, so nothing needs to be sent. */
+/* All members compute the same number from the same calls, so nothing is sent. */
 static int tcp_subgroup(struct oriel_boot *boot, const int *members, int n, uint32_t tag,
 			uint64_t timeout_ns, struct oriel_boot **sub)
 {
@@ -278,7 +278,7 @@ static void tcp_abort(struct oriel_boot *boot, int status, const char *why)
 	ori_tcp_group_fail(g, code, boot->rank, text);
 	pthread_mutex_unlock(&c->lock);
 	ori_tcp_header_fill(&h, TCP_ABORT, g->gid, 0, c->rank, 4 + bytes);
-	/* an error needs no word: a hub that cannot be told is noticed by the reader */
+	/* An error is not reported here: the reader notices a hub that cannot be reached. */
 	ori_tcp_client_send(c, &h, &code, 4, why, bytes, ori_deadline_ns(ori_boot_grace_ns(0)));
 }
 

@@ -2,8 +2,8 @@
 /*
  * boot/tcp_hub.c - the life of a hub: its socket, its thread's loop, and who waits for its end.
  *
- * Owns the list of this process's hubs.  A hub ends when all ranks have left or died, when nobody
- * came for the timeout, or when the last rank of its process gives it up.
+ * Owns the list of this process's hubs.  A hub ends when all ranks have left or died, when no rank
+ * came before the timeout, or when the last rank of its process releases it.
  *
  * Threads: start, find, hold and release on the ranks' threads; everything else on the hub's own.
  * Protocol: docs/protocols/boot-tcp.md
@@ -20,15 +20,15 @@
 #include "tcp_hub.h"
 
 #define START_NS (5 * ORI_NS_PER_S)
-#define LINGER_NS ORI_NS_PER_S /* for the last messages of a hub that is stopped */
+#define LINGER_NS ORI_NS_PER_S /* for the last messages of a hub that is being stopped */
 
 /* under ori_tcp_lock() */
 static struct tcp_hub *hubs;
-static struct tcp_hub *ended_hubs; /* nobody waits for them: to be joined and freed */
+static struct tcp_hub *ended_hubs; /* ended while nobody waited: to be joined and freed */
 
 /* ---- the thread ----------------------------------------------------------------------------- */
 
-/* What the loop polls, kept between turns. */
+/* The descriptors that the loop polls, kept between turns. */
 struct poll_set {
 	struct pollfd *fds;
 	struct hub_conn **conns; /* of fds[2 + i] */
@@ -51,7 +51,7 @@ static int poll_set_grow(struct poll_set *set, size_t room)
 	return 0;
 }
 
-/* Connections that find no room are served when memory is back. */
+/* Without memory, some connections are not polled in this turn.  They are served later. */
 static void poll_set_fill(struct poll_set *set, struct tcp_hub *hub, uint64_t now)
 {
 	set->count = 0;
@@ -78,7 +78,7 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Runs all timers; returns when the next is due. */
+/* Runs all timers.  Returns the time of the next one. */
 static uint64_t run_timers(struct tcp_hub *hub, uint64_t now)
 {
 	uint64_t next = ori_hub_gather_timer(hub, now);
@@ -126,7 +126,7 @@ static int is_over(struct tcp_hub *hub, uint64_t now)
 	}
 	if (hub->complete)
 		return !hub->live && !has_output(hub);
-	/* `now` is from before the last poll: the last rank may have gone since */
+	/* `now` is older than the last poll, and the last rank may have left since. */
 	return !hub->waiting && now >= hub->idle_ns && now - hub->idle_ns >= hub->timeout_ns;
 }
 
@@ -134,7 +134,8 @@ static void poll_once(struct tcp_hub *hub, struct poll_set *set, uint64_t next, 
 {
 	uint64_t ms = next <= now ? 0 : (next - now) / 1000000 + 1, wakes;
 	/*
-	 * a process that is stopped and goes on has its poll time lengthened by that: not for long
+	 * If a process is stopped and continued, its poll takes longer by that time.  This bounds
+	 * it.
 	 */
 	uint64_t most = next == UINT64_MAX ? 60000 : 500;
 	int n;
@@ -199,7 +200,7 @@ void ori_tcp_hub_reap(void)
 	}
 }
 
-/* With a holder, that one joins the thread and frees; without, the next start or fork does. */
+/* A holder joins the thread and frees the hub.  Without a holder, the next start or fork does. */
 static void hub_end(struct tcp_hub *hub)
 {
 	ori_hub_close_all(hub);
@@ -242,9 +243,9 @@ static void *hub_main(void *arg)
 			if (is_over(hub, now))
 				break;
 			/*
-			 * The timers go by the time before the poll: what came while this process
-			 * stood still is taken first, and a deadline passes only for what is
-			 * missing even then.
+			 * Timers use the time before the poll.  Messages that came while this
+			 * process was stopped are taken first.  So a deadline passes only for
+			 * messages that are still missing.
 			 */
 			now = ori_now_ns();
 			poll_once(hub, &set, hub->stop_ns ? hub->stop_ns : next, now);
@@ -277,7 +278,7 @@ static int listen_at(struct tcp_place *place)
 	return fd;
 }
 
-/* Where it really listens: the port may have been left open. */
+/* The address where it really listens, because the port may be 0. */
 static int open_socket(struct tcp_place *place, int listen_fd)
 {
 	int fd = listen_fd > 0 ? ori_tcp_adopt(listen_fd) : listen_at(place);
@@ -301,8 +302,8 @@ static int open_socket(struct tcp_place *place, int listen_fd)
 }
 
 /*
- * Lock held.  The library's threads take no signals: those are the program's.  A thread that is
- * only half there cannot be waited for by fork(), hence the wait; it is a matter of microseconds.
+ * Lock held.  The library's threads block all signals: those belong to the program.  fork() cannot
+ * wait for a thread that is still starting, so this waits for its start, some microseconds.
  */
 static int start_thread(struct tcp_hub *hub)
 {
@@ -322,7 +323,7 @@ static int start_thread(struct tcp_hub *hub)
 	return 0;
 }
 
-/* Two hubs of a launcher's job in one process would take each other's ranks. */
+/* Two hubs of a launcher's job in one process would accept each other's ranks. */
 static int env_hub_exists(void)
 {
 	int found = 0;
@@ -403,7 +404,10 @@ struct tcp_hub *ori_tcp_hub_find(const struct tcp_place *place)
 
 	ori_tcp_lock();
 	for (hub = hubs; hub; hub = hub->next) {
-		/* a complete one takes nobody more, and its last holder may be about to free it */
+		/*
+		 * A complete hub accepts no more ranks, and its last holder may be about to free
+		 * it.
+		 */
 		if (hub->pid == getpid() && !hub->complete && !hub->ended &&
 		    ori_tcp_secret_equal(hub->place.secret, place->secret) &&
 		    !strcmp(hub->place.name, place->name))
@@ -415,7 +419,7 @@ struct tcp_hub *ori_tcp_hub_find(const struct tcp_place *place)
 	return hub;
 }
 
-/* Lock held.  1: the thread has ended within the time. */
+/* Lock held.  Returns 1 if the thread has ended within the time. */
 static int wait_ended(struct tcp_hub *hub, uint64_t timeout_ns)
 {
 	struct timespec when;
@@ -434,7 +438,9 @@ void ori_tcp_hub_release(struct tcp_hub *hub, uint64_t timeout_ns)
 	if (!hub || hub->pid != getpid())
 		return;
 	ori_tcp_lock();
-	/* ranks of an id may still come, from here or elsewhere: it ends by itself */
+	/*
+	 * Ranks with the id may still come, from this process or others.  The hub ends by itself.
+	 */
 	if (hub->holds > 1 || (hub->keep && !hub->complete && !hub->ended)) {
 		hub->holds--;
 		ori_tcp_unlock();
@@ -446,7 +452,8 @@ void ori_tcp_hub_release(struct tcp_hub *hub, uint64_t timeout_ns)
 				hub->place.name);
 		hub->stop = 1;
 		if (write(hub->wake_fd, &one, sizeof(one)) < 0)
-			ori_log(ORI_LOG_DEBUG, "rendezvous: no wake-up, it ends at its next timer");
+			ori_log(ORI_LOG_DEBUG,
+				"rendezvous: cannot wake its thread; it ends at its next timer");
 	}
 	ori_tcp_unlock();
 	pthread_join(hub->thread, NULL);

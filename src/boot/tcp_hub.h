@@ -17,7 +17,7 @@
 
 #include "tcp.h"
 
-/* A message on its way, shared by the connections it goes to. */
+/* An outgoing message, shared by the connections it goes to. */
 struct hub_blob {
 	int refs;
 	size_t bytes;
@@ -31,21 +31,22 @@ struct hub_out {
 };
 
 enum conn_state {
-	CONN_HELLO,   /* has not said who it is; until_ns: must have */
-	CONN_WAITING, /* joined; until_ns: gives up when others are still missing */
+	CONN_HELLO,   /* no hello yet; until_ns: deadline for it */
+	CONN_WAITING, /* joined; until_ns: gives up if others are still missing */
 	CONN_LIVE,    /* welcomed */
-	CONN_ENDING   /* said BYE, or was refused: closed when all is sent, at until_ns at last */
+	/* said BYE or was refused: closes when all is sent, at until_ns at the latest */
+	CONN_ENDING
 };
 
 struct hub_conn {
 	struct hub_conn *next;
 	int fd;
 	enum conn_state state;
-	int broken; /* to be closed in this turn of the loop */
+	int broken; /* will be closed in this turn of the loop */
 	int rank, has_hub, late_told;
 	uint16_t relay_port;
 	uint64_t since_ns, until_ns, late_ns;
-	/* incoming: first the hello, then headers and bodies */
+	/* Incoming: first the hello, then headers and bodies. */
 	union {
 		struct tcp_hello hello;
 		struct tcp_header header;
@@ -58,20 +59,21 @@ struct hub_conn {
 
 enum slot_state { SLOT_EMPTY, SLOT_WAITING, SLOT_LIVE, SLOT_LEFT, SLOT_DEAD };
 
-#define HUB_STRANGERS_MAX 512 /* connections that have not said who they are */
+#define HUB_STRANGERS_MAX 512 /* connections without a hello */
 
 struct hub_slot {
 	enum slot_state state;
 	struct hub_conn *conn; /* while waiting or live */
 	int parent;            /* in the tree; -1: the hub */
 	uint32_t children;     /* in the tree */
-	int linked;            /* its link to its parent stands */
+	int linked;            /* its link to its parent is up */
 };
 
 struct tcp_hub {
 	/* fixed */
 	enum ori_mode tree_mode;
-	int pid, keep; /* keep: made for an id, waits for ranks also when none of ours is left */
+	/* keep: made for an id, so it waits for ranks even if none of this process is left */
+	int pid, keep;
 	struct tcp_place place;
 	int listen_fd, wake_fd;
 	uint64_t timeout_ns;
@@ -80,24 +82,27 @@ struct tcp_hub {
 	struct tcp_hub *next;
 	pthread_cond_t cond;
 	int holds, ready, ended, stop;
-	int complete; /* written by the hub's thread: all ranks joined */
-	/* the thread's own */
+	int complete; /* written by the hub's thread: all ranks have joined */
+	/* Used by the hub's thread only. */
 	struct hub_conn *conns;
 	int strangers; /* connections in CONN_HELLO */
 	int nranks, waiting, live;
 	struct hub_slot *slots;
-	uint32_t *left; /* nranks: who said BYE in this turn of the loop */
+	uint32_t *left; /* nranks entries: ranks that said BYE in this turn of the loop */
 	int nleft;
-	int failed; /* some rank never came; `why` is told to whoever comes now */
+	int failed; /* some rank never came; every later rank is told `why` */
 	char why[ORI_BOOT_WHY_BYTES];
 	struct ori_round *gathers;
-	int tree;         /* the welcomes named parents */
-	int links_wanted; /* ranks with a parent */
-	/* ranks whose link to their parent stands; -1: one broke, the tree is not used any more */
+	int tree;         /* the welcomes contained parents */
+	int links_wanted; /* number of ranks with a parent */
+	/*
+	 * Number of ranks whose link to their parent is up.  -1: a link broke, so the tree is no
+	 * longer used.
+	 */
 	int links;
 	uint64_t idle_ns, accept_ns, stop_ns;
-	unsigned warned; /* bad connections so far */
-	int full;        /* errno of the last accept that found no descriptor; 0: none */
+	unsigned warned; /* number of bad connections so far */
+	int full;        /* errno of the last accept without a free descriptor; 0: none */
 };
 
 /* tcp_hub_conn.c */
@@ -105,22 +110,25 @@ void ori_hub_accept(struct tcp_hub *);
 void ori_hub_conn_read(struct tcp_hub *, struct hub_conn *);
 void ori_hub_conn_timer(struct tcp_hub *, struct hub_conn *, uint64_t now);
 /*
- * Tells the others who left in this turn: one message for all, since at the end of a job all leave.
+ * Tells the others which ranks left in this turn.  One message for all, because at the end of a job
+ * all ranks leave.
  */
 void ori_hub_tell_left(struct tcp_hub *);
-/* Closes broken connections and tells the others who died; again until none is broken. */
+/*
+ * Closes broken connections and tells the others which ranks died.  Repeats until none is broken.
+ */
 void ori_hub_sweep(struct tcp_hub *);
 void ori_hub_close_all(struct tcp_hub *);
 
 /* tcp_hub_out.c */
-/* Logs that something was dropped.  Anybody can knock, so the number of lines is bounded. */
+/* Logs that something was dropped.  Anybody can connect, so the number of lines is bounded. */
 void ori_hub_warn(struct tcp_hub *, const char *what);
 /* Queues a message: body and its size may be NULL and 0. */
 void ori_hub_send(struct hub_conn *, enum tcp_type, uint64_t gid, uint64_t seq, int rank,
 		  const void *body, size_t bytes);
 /*
- * To all live ranks but `except`.  Ranks of the hub's own process come last: what they hear may end
- * the process, and with it the hub, before the others have heard it.
+ * Sends to all live ranks but `except`.  Ranks of the hub's own process come last.  The message may
+ * end their process, and with it the hub, before the others have received it.
  */
 void ori_hub_send_others(struct tcp_hub *, const struct hub_conn *except, enum tcp_type,
 			 uint64_t gid, uint64_t seq, int rank, const void *body, size_t bytes);
@@ -128,11 +136,11 @@ struct hub_blob *ori_hub_blob(enum tcp_type, uint64_t gid, uint64_t seq, int ran
 			      size_t bytes);
 void ori_hub_send_blob(struct hub_conn *, struct hub_blob *);
 void ori_hub_blob_drop(struct hub_blob *);
-/* Sends of the queue as much as the socket takes. */
+/* Sends as much of the queue as the socket accepts. */
 void ori_hub_conn_flush(struct hub_conn *);
 /* Drops all messages that are still queued. */
 void ori_hub_out_clear(struct hub_conn *);
-/* Sends why the connection is refused; it is closed once that is sent. */
+/* Sends why the connection is refused, and closes it afterwards. */
 void ori_hub_refuse(struct hub_conn *, int status, const char *text);
 
 /* tcp_hub_join.c */
@@ -140,16 +148,16 @@ void ori_hub_hello(struct tcp_hub *, struct hub_conn *);
 void ori_hub_join_timer(struct tcp_hub *, struct hub_conn *, uint64_t now);
 
 /* tcp_hub_tree.c */
-/* Who passes results on to whom; after all ranks have joined. */
+/* Plans which rank forwards results to which, after all ranks have joined. */
 void ori_hub_tree_plan(struct tcp_hub *);
 void ori_hub_tree_welcome(const struct tcp_hub *, int rank, struct tcp_welcome *);
 void ori_hub_linked(struct tcp_hub *, struct hub_conn *);
-/* 1: the result of this collective went down the tree; 0: it is to be sent to each rank. */
+/* Returns 1 if the result was sent through the tree, 0 if it must be sent to each rank. */
 int ori_hub_tree_send(struct tcp_hub *, const struct ori_round *);
 
 /* tcp_hub_round.c */
 void ori_hub_contrib(struct tcp_hub *, struct hub_conn *);
-/* Lateness and deadlines; returns when it wants to be called again. */
+/* Handles late ranks and deadlines.  Returns when it must be called again. */
 uint64_t ori_hub_gather_timer(struct tcp_hub *, uint64_t now);
 
 #endif

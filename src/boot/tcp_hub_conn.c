@@ -2,10 +2,10 @@
 /*
  * boot/tcp_hub_conn.c - the hub's connections: bytes in, timers, endings.
  *
- * Owns the list of connections and their states; never blocks.  tcp_hub_join.c and tcp_hub_round.c
+ * Owns the list of connections and their states.  Never blocks.  tcp_hub_join.c and tcp_hub_round.c
  * decide what a message means, tcp_hub_out.c sends.  Nothing is freed while the loop walks the
- * list: a connection that must go is marked broken and swept at the end of the turn.  On the hub's
- * thread.
+ * list: a connection that must end is marked broken, and removed at the end of the turn.  On the
+ * hub's thread.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,16 +13,19 @@
 
 #include "tcp_hub.h"
 
-#define READS_A_TURN 16 /* so that one busy rank does not keep the others waiting */
+#define READS_A_TURN 16 /* so that one busy rank does not delay the others */
 
 /* ---- in ------------------------------------------------------------------------------------- */
 
-/* Others will close some; until then ranks seem not to come, so it is said why. */
+/*
+ * Other connections will close later.  Until then ranks seem to be missing, so this logs the
+ * reason.
+ */
 static void accept_failed(struct tcp_hub *hub, int error)
 {
 	char reason[192];
 
-	hub->accept_ns = ori_deadline_ns(ORI_NS_PER_S / 10); /* not a busy loop */
+	hub->accept_ns = ori_deadline_ns(ORI_NS_PER_S / 10); /* avoids a busy loop */
 	if (hub->full || (error != EMFILE && error != ENFILE))
 		return;
 	hub->full = error;
@@ -56,7 +59,7 @@ void ori_hub_accept(struct tcp_hub *hub)
 		c->next = hub->conns;
 		hub->conns = c;
 		hub->strangers++;
-		/* its hello may be here already: a deadline of this turn is to count it */
+		/* The hello may be here already, and a deadline of this turn must count it. */
 		ori_hub_conn_read(hub, c);
 	}
 }
@@ -73,7 +76,7 @@ static void take_abort(struct tcp_hub *hub, struct hub_conn *c)
 	ori_hub_send_others(hub, c, TCP_ABORT, h->gid, 0, c->rank, c->body, h->bytes);
 }
 
-/* A question or its answer goes on to the rank it names, which hears from whom it is. */
+/* Forwards a question or an answer to the rank that it names, with the sender's rank. */
 static void pass_on(struct tcp_hub *hub, struct hub_conn *c)
 {
 	const struct tcp_header *h = &c->in.header;
@@ -121,7 +124,7 @@ static void take_message(struct tcp_hub *hub, struct hub_conn *c)
 	c->in_got = 0;
 }
 
-/* A header is complete: is it one of ours, and is there room for what follows? */
+/* A header is complete: checks it, and takes memory for the body. */
 static void take_header(struct tcp_hub *hub, struct hub_conn *c)
 {
 	const struct tcp_header *h = &c->in.header;
@@ -146,12 +149,12 @@ static void take_header(struct tcp_hub *hub, struct hub_conn *c)
 static void conn_eof(struct tcp_hub *hub, struct hub_conn *c)
 {
 	if (c->state == CONN_HELLO)
-		ori_hub_warn(hub, c->in_got ? "a connection that ended within its hello" :
-					      "a connection that ended without a word");
+		ori_hub_warn(hub, c->in_got ? "a connection that ended during its hello" :
+					      "a connection that ended without a hello");
 	c->broken = 1;
 }
 
-/* What is still wanted of the hello, the header or the body. */
+/* The missing part of the hello, the header or the body. */
 static size_t wanted(struct hub_conn *c, void **at)
 {
 	size_t whole = c->state == CONN_HELLO ? sizeof(c->in.hello) : sizeof(c->in.header);
@@ -221,7 +224,7 @@ static void conn_free(struct hub_conn *c)
 	free(c);
 }
 
-/* The connection is out of the list already. */
+/* The connection is no longer in the list. */
 static void conn_gone(struct tcp_hub *hub, struct hub_conn *c)
 {
 	int was_live = c->state == CONN_LIVE;
@@ -255,7 +258,8 @@ void ori_hub_sweep(struct tcp_hub *hub)
 		}
 		*at = c->next;
 		conn_gone(hub, c);
-		at = &hub->conns; /* telling others may have broken one that was passed */
+		/* sending may have broken a connection that was already visited */
+		at = &hub->conns;
 	}
 }
 

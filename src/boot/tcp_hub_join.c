@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/tcp_hub_join.c - the hub's door: who may join, who is still missing.
+ * boot/tcp_hub_join.c - decides which ranks may join, and knows which are missing.
  *
- * Owns the rules of the hello.  The secret is compared before any number of the hello is looked at.
- * On the hub's thread.
+ * Owns the rules of the hello.  The secret is compared before any number of the hello is used.  On
+ * the hub's thread.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,10 @@ static void missing_ranks(const struct tcp_hub *hub, uint64_t since_ns, struct o
 	}
 }
 
-/* The first rank to come says how many there are; so does the first after all went away again. */
+/*
+ * The first rank to come sets the number of ranks.  If all waiting ranks have left again, the next
+ * one sets it anew.
+ */
 static int set_size(struct tcp_hub *hub, uint32_t nranks)
 {
 	struct hub_slot *slots;
@@ -54,7 +57,7 @@ static int refuse_by_slot(struct hub_slot *slot, uint32_t rank, char *text, size
 		return 0;
 	case SLOT_LEFT:
 		/* the rank comes again while others still end: it must try once more */
-		snprintf(text, bytes, "the job before is still ending");
+		snprintf(text, bytes, "the previous job is still ending");
 		return ORIEL_EBUSY;
 	case SLOT_DEAD:
 		snprintf(text, bytes, "rank %u died and cannot come back", rank);
@@ -66,7 +69,7 @@ static int refuse_by_slot(struct hub_slot *slot, uint32_t rank, char *text, size
 	}
 }
 
-/* 0, or the status and text of a refusal. */
+/* Returns 0, or the status and text of a refusal. */
 static int judge(struct tcp_hub *hub, const struct tcp_hello *hello, char *text, size_t bytes)
 {
 	if (!ori_tcp_secret_equal(hello->secret, hub->place.secret)) {
@@ -161,7 +164,7 @@ void ori_hub_hello(struct tcp_hub *hub, struct hub_conn *c)
 		ori_hub_send(c, TCP_HEARD, 0, 0, c->rank, NULL, 0);
 }
 
-/* One rank's deadline has passed: all ranks that wait are told which ranks never came. */
+/* One rank's deadline has passed: tells all waiting ranks which ranks never came. */
 static void give_up(struct tcp_hub *hub, const struct hub_conn *c)
 {
 	struct ori_round_report report;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/tcp_hub_out.c - the outgoing half of the hub's connections: messages are made, queued and
- * sent as far as the socket takes them.
+ * boot/tcp_hub_out.c - the outgoing half of the hub's connections: builds messages, queues them,
+ * and sends as much as the socket accepts.
  *
- * Owns the queue of each connection.  Never blocks, and closes nothing: a connection that must go
+ * Owns the queue of each connection.  Never blocks, and closes nothing: a connection that must end
  * is marked broken.  The lowest of the hub's files: it calls none of the others.  On the hub's
  * thread.
  */
@@ -91,7 +91,8 @@ void ori_hub_send_others(struct tcp_hub *hub, const struct hub_conn *except, enu
 			if (blob)
 				ori_hub_send_blob(c, blob);
 			else
-				c->broken = 1; /* no memory: better an error there than a wait */
+				/* no memory: an error at the rank is better than an endless wait */
+				c->broken = 1;
 		}
 	if (blob)
 		ori_hub_blob_drop(blob);
@@ -128,7 +129,7 @@ void ori_hub_conn_flush(struct hub_conn *c)
 			pop(c);
 	}
 	if (c->state == CONN_ENDING)
-		c->broken = 1; /* all is said */
+		c->broken = 1; /* everything is sent */
 }
 
 void ori_hub_out_clear(struct hub_conn *c)

@@ -2,8 +2,8 @@
 /*
  * boot/tcp_hub_round.c - the hub's collectives: contributions in, one result or failure out.
  *
- * Owns the list of collectives under way.  Knows groups by number only; who is a member is told by
- * the contributions.  On the hub's thread.
+ * Owns the list of collectives in progress.  Knows groups by number only; the contributions show
+ * who is a member.  On the hub's thread.
  */
 #include <string.h>
 
@@ -22,7 +22,7 @@ static void send_report(struct tcp_hub *hub, const struct ori_round *g, enum tcp
 		}
 }
 
-/* One copy of the result for all. */
+/* All ranks share one copy of the result. */
 static void send_result(struct tcp_hub *hub, const struct ori_round *g)
 {
 	struct hub_blob *blob = ori_hub_blob(TCP_RESULT, g->gid, g->seq, ori_round_age_ms(g),
@@ -36,7 +36,8 @@ static void send_result(struct tcp_hub *hub, const struct ori_round *g)
 		if (blob)
 			ori_hub_send_blob(c, blob);
 		else
-			c->broken = 1; /* no memory: better an error there than a wait */
+			/* no memory: an error at the rank is better than an endless wait */
+			c->broken = 1;
 	}
 	if (blob)
 		ori_hub_blob_drop(blob);
@@ -79,7 +80,7 @@ void ori_hub_contrib(struct tcp_hub *hub, struct hub_conn *c)
 		      part.timeout_ns, part.late_ns);
 	if (g->failed.status && !had_failed)
 		send_report(hub, g, TCP_FAIL, &g->failed);
-	/* a latecomer, or one that is not in the list of the others */
+	/* A late member, or one that is not in the list of the others. */
 	if (g->failed.status && (had_failed || g->failed.kind == ORI_GATHER_LISTS))
 		ori_hub_send(c, TCP_FAIL, g->gid, g->seq, 0, &g->failed, sizeof(g->failed));
 	if (g->arrived < g->n)

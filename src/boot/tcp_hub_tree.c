@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/tcp_hub_tree.c - the hub's side of the tree that large results come down.
+ * boot/tcp_hub_tree.c - the hub's side of the tree that distributes large results.
  *
- * With n ranks a result is n records, and without a tree the hub sends it n times.  In the tree it
- * sends the result to TCP_FANOUT hosts, and each of those passes it on to as many.  On a host the
- * lowest rank gets it and passes it on to the others.  So each host gets it once over the network.
+ * With n ranks a result is n records, and without a tree the hub sends it n times.  With the tree
+ * it sends the result to TCP_FANOUT hosts, and each of those forwards it to as many.  On each host
+ * the lowest rank gets the result and forwards it to the others.  So each host gets it once over
+ * the network.
  *
- * The tree is used when every rank has said that its link is up, and as long as all ranks are
- * there.  Where links cannot be made (a firewall between hosts), the hub sends results to each
- * rank.
+ * The tree is used when every rank has reported that its link is up, and as long as no rank has
+ * left.  Where links cannot be made (a firewall between hosts), the hub sends results to each rank.
  *
  * Owns the plan: the parent of each rank.  On the hub's thread.
  */
@@ -17,10 +17,10 @@
 
 #include "tcp_hub.h"
 
-#define TREE_RANKS 32          /* from here on it pays */
+#define TREE_RANKS 32          /* the tree pays off from here on */
 #define TREE_BYTES (64u << 10) /* of a result */
 
-/* A rank and where it came from, to sort ranks by host. */
+/* A rank and its address, to sort ranks by host. */
 struct place {
 	uint16_t family;
 	unsigned char addr[16];
@@ -62,7 +62,10 @@ static void set_parent(struct tcp_hub *hub, int rank, int parent)
 	hub->links_wanted++;
 }
 
-/* Others cannot knock at a loopback address: such a host hangs on the hub and carries no other. */
+/*
+ * Other hosts cannot connect to a loopback address.  The parent of such a host is the hub, and it
+ * has no children on other hosts.
+ */
 static int is_loopback(const struct place *p)
 {
 	struct sockaddr_storage addr;
@@ -72,7 +75,7 @@ static int is_loopback(const struct place *p)
 	       ori_tcp_is_loopback(&addr);
 }
 
-/* places are sorted: a host's ranks are neighbours, the first of them is its leader. */
+/* `places` is sorted: the ranks of a host are neighbours, and the first of them is its leader. */
 static int plan_hosts(struct tcp_hub *hub, const struct place *places)
 {
 	int *leaders = malloc((size_t)hub->nranks * sizeof(*leaders)), count = 0, hosts = 0;
@@ -116,7 +119,8 @@ void ori_hub_tree_plan(struct tcp_hub *hub)
 		qsort(places, (size_t)hub->nranks, sizeof(*places), compare_places);
 		hosts = plan_hosts(hub, places);
 		/*
-		 * on one host the bytes are the same and the ways longer: measured, it does not pay
+		 * On one host the tree sends as many bytes over longer paths.  Measured: it does
+		 * not pay off.
 		 */
 		hub->tree = hosts > 1 || (hosts == 1 && hub->tree_mode == ORI_MODE_ON);
 	}
@@ -133,7 +137,7 @@ void ori_hub_tree_welcome(const struct tcp_hub *hub, int rank, struct tcp_welcom
 		return;
 	w->children = slot->children;
 	if (slot->parent < 0 || find_place(hub, slot->parent, &p))
-		return; /* without a link the tree is never whole, so it is not used */
+		return; /* without this link the tree is never complete, so it is not used */
 	w->parent = slot->parent;
 	w->port = hub->slots[slot->parent].conn->relay_port;
 	w->family = p.family;
@@ -158,8 +162,8 @@ static int is_whole(const struct tcp_hub *hub)
 }
 
 /*
- * The others hear at once, from the hub, that the collective is complete: a rank that leaves after
- * it must not look like one that is missing from it to those whose copy is still on its way.
+ * The hub tells all ranks at once that the collective is complete.  Otherwise a rank that leaves
+ * after it would seem to be missing, at ranks whose copy of the result is still on the way.
  */
 int ori_hub_tree_send(struct tcp_hub *hub, const struct ori_round *g)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/tcp_id.c - the 128 bytes of oriel_boot_make_id: made with a hub, taken apart to join it.
+ * boot/tcp_id.c - the 128 bytes of oriel_boot_make_id: made together with a hub, and parsed to join
+ * it.
  *
- * Owns the layout of the id.  An id carries its own random secret, so whoever has the id may join.
+ * Owns the layout of the id.  An id contains a random secret, so whoever has the id may join.
  * Called by: boot.c and user.c, on any thread.
  */
 #include <string.h>
@@ -25,7 +26,7 @@ struct id_layout {
 
 _Static_assert(sizeof(struct id_layout) == sizeof(struct oriel_boot_id), "the id travels");
 
-/* FNV-1a: against damage on the way, not against forgery. */
+/* FNV-1a: detects damage, not forgery. */
 static uint64_t checksum(const struct id_layout *id)
 {
 	const unsigned char *at = (const unsigned char *)id;

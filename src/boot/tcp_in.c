@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/tcp_in.c - a message as it comes in, piece by piece, until it is whole.
+ * boot/tcp_in.c - receives a message piece by piece, until it is complete.
  *
- * Never blocks.  Sizes are bounded before memory is taken.  Owns no state.
- * Called by: tcp_reader.c for the hub, tcp_relay.c for the parent, on the reader's thread.
+ * Never blocks.  Sizes are checked before memory is allocated.  Owns no state.  Called by:
+ * tcp_reader.c for the hub, tcp_relay.c for the parent, on the reader's thread.
  * Protocol: docs/protocols/boot-tcp.md
  */
 #include <errno.h>
@@ -18,7 +18,7 @@ void ori_tcp_packet_drop(struct tcp_packet *packet)
 		free(packet);
 }
 
-/* The header is complete: is it one of ours, and is there room for what follows? */
+/* The header is complete: checks it, and takes memory for the body. */
 static int begin_packet(struct tcp_in *in)
 {
 	const struct tcp_header *h = &in->header;

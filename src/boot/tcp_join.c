@@ -2,8 +2,8 @@
 /*
  * boot/tcp_join.c - how a rank meets the others: connect, hello, welcome.
  *
- * Owns the retries: the hub may start later than this rank.  Everything here is one thread of the
- * rank, before the client's reader exists.
+ * Owns the retries, because the hub may start later than this rank.  Everything here runs on one
+ * thread of the rank, before the client's reader exists.
  * Protocol: docs/protocols/boot-tcp.md
  */
 #include <errno.h>
@@ -17,9 +17,9 @@
 
 #define RETRY_FIRST_NS 5000000ull
 #define RETRY_LAST_NS 200000000ull
-#define TRY_NS (2 * ORI_NS_PER_S) /* one connect */
+#define TRY_NS (2 * ORI_NS_PER_S) /* for one connect */
 
-/* Internal verdict: not now, but perhaps later. */
+/* Internal verdict: failed now, but may succeed later. */
 #define TRY_AGAIN 1
 
 static void sleep_ns(uint64_t ns)
@@ -53,8 +53,8 @@ static int wait_connected(int fd, uint64_t deadline_ns)
 }
 
 /*
- * A connect to a free port of this very host can meet itself: when the port the system picks for
- * our end happens to be the one we knock at.
+ * A connect to a free port of this host can connect to itself.  This happens if the system picks
+ * the target port as our own port.
  */
 static int met_itself(int fd)
 {
@@ -69,7 +69,7 @@ static int met_itself(int fd)
 	return a_bytes == b_bytes && !memcmp(&a, &b, a_bytes);
 }
 
-/* A connected socket, or negative errno. */
+/* Returns a connected socket, or a negative errno. */
 static int connect_once(const struct tcp_place *place, uint64_t deadline_ns)
 {
 	uint64_t until = ori_deadline_ns(TRY_NS);
@@ -109,7 +109,7 @@ static int say_hello(struct tcp_client *c, uint64_t deadline_ns)
 	return ori_tcp_send_all(c->fd, &hello, sizeof(hello), ori_boot_grace_ns(deadline_ns));
 }
 
-/* Somebody else may have that port; then it is another one. */
+/* Another program may have that port.  Then the next port is tried. */
 static int not_ours(struct tcp_client *c)
 {
 	if (c->ports > 1)
@@ -149,13 +149,13 @@ static void show_late(const unsigned char *body, uint32_t bytes, int nranks)
 	ori_log(ORI_LOG_WARN, "still waiting to meet %s (%.1f s)", names, (double)r.ns / 1e9);
 }
 
-/* 0 when welcome, TRY_AGAIN when the other side hung up, or a status. */
+/* Returns 0 if welcome, TRY_AGAIN if the other side closed the connection, or a status. */
 static int hear_answer(struct tcp_client *c, uint64_t deadline_ns)
 {
 	struct tcp_welcome *welcome = &c->relay.welcome;
 	unsigned char body[4 + TCP_TEXT_MAX];
 	struct tcp_header h;
-	/* a hub speaks at once; others who have its port may be silent for ever */
+	/* A hub answers at once.  Other programs on its port may stay silent for ever. */
 	uint64_t first_ns = c->ports > 1 ? ori_deadline_ns(TRY_NS) : deadline_ns;
 	int err, heard = 0;
 
@@ -219,7 +219,7 @@ static int meet_once(struct tcp_client *c, uint64_t deadline_ns, int *last_errno
 	return err;
 }
 
-/* The deadline is over, or the hub can no longer come.  reached: it was there once. */
+/* The deadline has passed, or the hub can no longer come.  reached: it was there once. */
 static int never_met(const struct tcp_client *c, int last, int reached)
 {
 	const char *who = c->of_rank_0 ? "rank 0" : "nobody";
@@ -260,7 +260,7 @@ int ori_tcp_meet(struct tcp_client *c)
 		reached |= c->ports == 1 && last == ECONNRESET;
 		if (ori_now_ns() + pause >= deadline || (c->listening && last == ECONNREFUSED))
 			break;
-		if ((i + 1) % c->ports) /* all ports, then a pause */
+		if ((i + 1) % c->ports) /* all ports first, then a pause */
 			continue;
 		sleep_ns(pause);
 		if (pause < RETRY_LAST_NS)

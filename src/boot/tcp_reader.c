@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/tcp_reader.c - a rank's reader: the thread that takes messages from the hub and from the
- * tree.
+ * boot/tcp_reader.c - a rank's reader: the thread that receives messages from the hub and the tree.
  *
- * Owns the thread.  It blocks in poll only: a peer that stops in the middle of a message does not
- * keep others from being heard.  tcp_take.c says what a message means.
+ * Owns the thread.  It blocks in poll only.  So a peer that stops in the middle of a message does
+ * not delay messages of others.  tcp_take.c knows what a message means.
  * Protocol: docs/protocols/boot-tcp.md
  */
 #include <errno.h>
@@ -14,10 +13,10 @@
 
 #include "tcp_client.h"
 
-#define READS_A_TURN 16 /* so that a large result does not keep the tree waiting */
+#define READS_A_TURN 16 /* so that a large result does not delay the tree */
 #define DRAIN_NS ORI_NS_PER_S
 
-/* Takes the packet, which is gone then.  0 or -EPROTO. */
+/* Handles the packet and frees it.  Returns 0 or -EPROTO. */
 static int take(struct tcp_client *c, struct tcp_packet *packet)
 {
 	struct tcp_header h;
@@ -25,7 +24,8 @@ static int take(struct tcp_client *c, struct tcp_packet *packet)
 
 	memcpy(&h, packet->data, sizeof(h));
 	if (h.type == TCP_SPREAD)
-		ori_tcp_relay_pass(c, packet); /* first: this rank may leave once it has its own */
+		/* first, because this rank may leave once it has its own copy */
+		ori_tcp_relay_pass(c, packet);
 	err = ori_tcp_client_take(c, packet);
 	ori_tcp_packet_drop(packet);
 	return err;
@@ -44,7 +44,7 @@ static int read_hub(struct tcp_client *c)
 			err = take(c, packet);
 			packet = NULL;
 		} else if (err == 0 && c->in.got == before) {
-			break; /* nothing more is there */
+			break; /* no more data */
 		}
 	}
 	return err < 0 ? err : 0;
@@ -55,7 +55,7 @@ static int poll_ms(const struct tcp_client *c)
 	uint64_t until = ori_tcp_relay_deadline(c), now = ori_now_ns();
 
 	if (until == UINT64_MAX)
-		return -1; /* the end of the connection, or of the client, ends it */
+		return -1; /* the connection or the client has ended */
 	return until <= now ? 0 : (int)((until - now) / 1000000 + 1);
 }
 
@@ -103,7 +103,7 @@ static void *reader_main(void *arg)
 	return NULL;
 }
 
-/* The library's threads take no signals: those are the program's. */
+/* The library's threads block all signals: those belong to the program. */
 int ori_tcp_reader_start(struct tcp_client *c)
 {
 	sigset_t all, old;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/tcp_relay.c - a rank's place in the tree that large results come down: its link to its
- * parent, and those of its children.
+ * boot/tcp_relay.c - a rank's place in the tree that distributes large results: its link to its
+ * parent, and the links of its children.
  *
  * Owns those sockets.  Nothing here can fail a boot: a rank without a link does not report one to
  * the hub, and the hub then sends everything itself.  A child must have the job's secret.
@@ -20,7 +20,7 @@
 
 #define SEND_NS (2 * ORI_NS_PER_S)
 
-uint64_t ori_tcp_relay_count; /* atomic, relaxed: a number for tests */
+uint64_t ori_tcp_relay_count; /* atomic, relaxed: a count for tests */
 
 /* ---- children ------------------------------------------------------------------------------- */
 
@@ -28,14 +28,14 @@ uint16_t ori_tcp_relay_open(struct tcp_client *c)
 {
 	struct sockaddr_storage addr;
 	socklen_t bytes = sizeof(addr);
-	struct sockaddr_in *port = (struct sockaddr_in *)&addr; /* at the same place in IPv6 */
+	struct sockaddr_in *port = (struct sockaddr_in *)&addr; /* at the same offset in IPv6 */
 	int fd;
 
 	c->relay.parent_fd = -1;
 	c->relay.listen_fd = -1;
 	for (int i = 0; i < TCP_KNOCKERS; i++)
 		c->relay.child[i].fd = -1;
-	/* at the address by which this rank reaches the hub: no wider open than that */
+	/* Listens only at the address by which this rank reaches the hub. */
 	if (getsockname(c->fd, (struct sockaddr *)&addr, &bytes))
 		return 0;
 	port->sin_port = 0;
@@ -104,7 +104,7 @@ static int hello_is_right(const struct tcp_client *c, const struct tcp_hello *he
 	       c->relay.children < (int)c->relay.welcome.children;
 }
 
-/* Its hello; after that a child says nothing, so that reading is only for its end. */
+/* Reads the hello.  A child sends nothing after it, so later reads only detect its end. */
 static void child_read(struct tcp_client *c, struct tcp_child *child)
 {
 	struct tcp_header welcome;
@@ -121,7 +121,7 @@ static void child_read(struct tcp_client *c, struct tcp_child *child)
 	if (child->got < sizeof(child->hello))
 		return;
 	ori_tcp_header_fill(&welcome, TCP_WELCOME, 0, 0, c->rank, 0);
-	/* 32 bytes into an empty socket always fit */
+	/* 32 bytes always fit into an empty socket. */
 	if (!hello_is_right(c, &child->hello) ||
 	    send(child->fd, &welcome, sizeof(welcome), MSG_NOSIGNAL) != sizeof(welcome)) {
 		child_close(&c->relay, child);
@@ -163,7 +163,8 @@ void ori_tcp_relay_pass(struct tcp_client *c, struct tcp_packet *packet)
 			continue;
 		out = calloc(1, sizeof(*out));
 		if (!out) {
-			child_close(&c->relay, child); /* better an error there than a wait */
+			/* an error at the child is better than an endless wait */
+			child_close(&c->relay, child);
 			continue;
 		}
 		packet->refs++;
@@ -182,7 +183,7 @@ static void tell_hub(struct tcp_client *c, int up)
 	struct tcp_header h;
 
 	ori_tcp_header_fill(&h, TCP_LINKED, 0, (uint64_t)up, c->rank, 0);
-	/* an error needs no word: a hub that cannot be told is noticed by the reader */
+	/* An error is not reported here: the reader notices a hub that cannot be reached. */
 	ori_tcp_client_send(c, &h, NULL, 0, NULL, 0, ori_deadline_ns(SEND_NS));
 }
 
@@ -224,7 +225,7 @@ void ori_tcp_relay_start(struct tcp_client *c)
 	if (relay->parent_fd < 0)
 		return;
 	relay->link = TCP_LINK_CONNECTING;
-	/* the socket does not block; the reader hears how it went */
+	/* The socket does not block.  The reader learns the result. */
 	if (connect(relay->parent_fd, (struct sockaddr *)&addr, bytes) && errno != EINPROGRESS)
 		ori_tcp_relay_cut(c);
 }
@@ -251,7 +252,10 @@ static void link_connected(struct tcp_client *c)
 	relay->link = TCP_LINK_HELLO;
 }
 
-/* The parent sends its welcome, and then results.  *result: one that is whole, the caller's now. */
+/*
+ * The parent sends its welcome, and then results.  *result: a complete one, which belongs to the
+ * caller.
+ */
 static int take_from_parent(struct tcp_client *c, struct tcp_packet *packet,
 			    struct tcp_packet **result)
 {
@@ -306,7 +310,7 @@ int ori_tcp_relay_fill(struct tcp_client *c, struct pollfd *fds)
 	return TCP_RELAY_FDS;
 }
 
-/* The first deadline of a connection that has not said hello yet. */
+/* The earliest deadline of a connection without a hello. */
 uint64_t ori_tcp_relay_deadline(const struct tcp_client *c)
 {
 	uint64_t until = UINT64_MAX;
@@ -366,7 +370,7 @@ int ori_tcp_relay_poll(struct pollfd *fds, int n, int ms)
 	return got;
 }
 
-/* Children that are still owed something; 0 at the deadline. */
+/* The number of children with pending data; 0 at the deadline. */
 static int owes(const struct tcp_relay *relay)
 {
 	int n = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/tcp_take.c - what the messages of the hub mean to a rank's groups.
+ * boot/tcp_take.c - what the hub's messages mean for a rank's groups.
  *
  * Owns no state.  The input is untrusted: numbers are checked before they index anything.
  *
@@ -15,7 +15,7 @@
 
 #define EARLY_MAX 256
 
-/* The group that waits for the answer to that collective, or NULL: it gave up meanwhile. */
+/* The group that waits for the result of that collective.  NULL: it gave up meanwhile. */
 static struct tcp_group *find_pending(struct tcp_client *c, const struct tcp_header *h)
 {
 	struct tcp_group *g = ori_tcp_group_find(c, h->gid);
@@ -46,7 +46,7 @@ static int take_result(struct tcp_client *c, const struct tcp_header *h, const v
 	return 0;
 }
 
-/* Nothing that happens to a member now takes the result away: it is complete. */
+/* The result is complete, so a failure of a member no longer affects it. */
 static void take_complete(struct tcp_client *c, const struct tcp_header *h)
 {
 	struct tcp_group *g = find_pending(c, h);
@@ -93,7 +93,10 @@ static int take_report(struct tcp_client *c, const struct tcp_header *h, const v
 	return 0;
 }
 
-/* A group that waits for a rank that left cannot go on, but has not failed as with a death. */
+/*
+ * A group that waits for a rank that left cannot go on.  But the group has not failed, as it would
+ * after a death.
+ */
 static void fail_pending_left(struct tcp_client *c, int world_rank)
 {
 	char name[64];
@@ -101,7 +104,7 @@ static void fail_pending_left(struct tcp_client *c, int world_rank)
 	for (struct tcp_group *g = c->groups; g; g = g->next) {
 		int rank = ori_tcp_group_index(g, world_rank);
 
-		/* a rank that aborted before it left has aborted: that answer stands */
+		/* A rank that aborted before it left has aborted: that answer remains. */
 		if (rank < 0 || !g->pending || g->answered || g->complete || g->failed)
 			continue;
 		ori_boot_rank_text(g->world, rank, name, sizeof(name));
@@ -110,7 +113,10 @@ static void fail_pending_left(struct tcp_client *c, int world_rank)
 	}
 }
 
-/* The next group with that member that is still whole.  Lock is given up in between, so no walk. */
+/*
+ * The next group with that member that has not failed.  The lock is released between calls, so the
+ * list cannot be walked.
+ */
 static struct tcp_group *next_whole(struct tcp_client *c, int world_rank)
 {
 	struct tcp_group *g = c->groups;

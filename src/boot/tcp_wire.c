@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/tcp_wire.c - the messages' bytes, addresses, and whole reads and writes with a deadline.
+ * boot/tcp_wire.c - the bytes of messages, addresses, and complete reads and writes with a
+ * deadline.
  *
  * Owns no state.  Called by: hub and clients, on their own threads.
  * Protocol: docs/protocols/boot-tcp.md
@@ -63,7 +64,7 @@ int64_t ori_tcp_body_max(uint32_t type, int from_hub)
 
 int ori_tcp_secret_equal(const unsigned char *a, const unsigned char *b)
 {
-	volatile unsigned char differ = 0; /* volatile: no early end by the compiler */
+	volatile unsigned char differ = 0; /* volatile: the compiler cannot end the loop early */
 
 	for (int i = 0; i < TCP_SECRET_BYTES; i++)
 		differ |= a[i] ^ b[i];
@@ -121,7 +122,7 @@ int ori_tcp_addr_unpack(uint16_t family, uint16_t port, const unsigned char byte
 	return 0;
 }
 
-/* The port is at the same place in both families. */
+/* The port has the same offset in both families. */
 int ori_tcp_port(const struct tcp_place *place)
 {
 	return ntohs(((const struct sockaddr_in *)&place->addr)->sin_port);
@@ -155,7 +156,9 @@ int ori_tcp_resolve(const char *variable, const char *host, int port, struct tcp
 	if (err || !list)
 		return ori_fail(ORIEL_ECONFIG, "%s=%.100s: no such address: %s", variable, host,
 				gai_strerror(err));
-	/* IPv4 first: all ranks must pick the same, and not every host has a working IPv6 */
+	/*
+	 * IPv4 first: all ranks must pick the same address, and not every host has a working IPv6.
+	 */
 	for (pick = list; pick && pick->ai_family != AF_INET; pick = pick->ai_next)
 		;
 	if (!pick)
@@ -168,7 +171,7 @@ int ori_tcp_resolve(const char *variable, const char *host, int port, struct tcp
 	return 0;
 }
 
-/* 0 when ready or in error (the next call shows which), -ETIMEDOUT at the deadline. */
+/* Returns 0 when ready or in error (the next call shows which), -ETIMEDOUT at the deadline. */
 static int wait_ready(int fd, short events, uint64_t deadline_ns)
 {
 	struct pollfd p = { .fd = fd, .events = events };

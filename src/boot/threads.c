@@ -2,8 +2,9 @@
 /*
  * boot/threads.c - a boot whose ranks are threads of this process.
  *
- * Owns the group the ranks share: one lock, one condition, the collectives under way, the watchers,
- * the subgroups not yet fetched by all members.  Each rank has a small boot that points at it.
+ * Owns the group that the ranks share: one lock, one condition, the collectives in progress, the
+ * watchers, and the subgroups that some members have not fetched yet.  Each rank has a small boot
+ * that points to the group.
  *
  * Called by: comm through the table of boot.h; each rank's boot by that rank's threads.
  */
@@ -17,7 +18,7 @@
 
 struct thread_group;
 
-/* A subgroup that some of its members have still to fetch. */
+/* A subgroup that some of its members have not fetched yet. */
 struct thread_offer {
 	struct thread_offer *next;
 	uint64_t call;
@@ -27,25 +28,25 @@ struct thread_offer {
 	struct thread_group *group;
 };
 
-/* Everything but n, late_ns and world is under the lock. */
+/* All fields but n, late_ns and world are under the lock. */
 struct thread_group {
 	pthread_mutex_t lock;
 	pthread_cond_t cond; /* a collective moved, a watcher ended */
 	int n, refs;
 	uint64_t late_ns;
 	int *world;          /* member -> rank of the first group, for messages */
-	unsigned char *gone; /* member closed its boot */
+	unsigned char *gone; /* this member has closed its boot */
 	struct ori_watch *watches;
 	struct ori_round *gathers;
 	struct thread_offer *offers;
-	int failed, failed_rank; /* status of an abort, and who */
+	int failed, failed_rank; /* status of an abort, and its rank */
 	char why[ORI_BOOT_WHY_BYTES];
 };
 
 struct thread_boot {
 	struct oriel_boot base;
 	struct thread_group *group;
-	uint64_t seq, subgroups; /* calls made so far; the rank's own */
+	uint64_t seq, subgroups; /* calls made so far; used by the rank only */
 };
 
 static const struct ori_boot_backend thread_ops;
@@ -143,7 +144,7 @@ static int boot_create(struct thread_group *g, int rank, struct oriel_boot **out
 
 /* ---- allgather ------------------------------------------------------------------------------ */
 
-/* The first missing member that has left for good; -1: none. */
+/* The first missing member that has left for good, or -1. */
 static int first_gone(const struct thread_group *g, const struct ori_round *gather)
 {
 	for (int i = 0; i < g->n; i++) {
@@ -153,7 +154,7 @@ static int first_gone(const struct thread_group *g, const struct ori_round *gath
 	return -1;
 }
 
-/* call: of the rank that waits. */
+/* call: the call of the waiting rank. */
 static void warn_late(struct thread_group *g, struct ori_round *gather, const char *call)
 {
 	struct ori_round_report report;
@@ -166,8 +167,8 @@ static void warn_late(struct thread_group *g, struct ori_round *gather, const ch
 }
 
 /*
- * Waits until all came or the collective failed.  Lock held.  Returns -1 for a failed group, the
- * number of a rank that left, or -2.
+ * Waits until all members came or the collective failed.  Lock held.  Returns -1 for a failed
+ * group, the number of a rank that left, or -2.
  */
 static int wait_all(struct thread_group *g, struct ori_round *gather, const char *call)
 {
@@ -195,7 +196,7 @@ static int wait_all(struct thread_group *g, struct ori_round *gather, const char
 	return -2;
 }
 
-/* Lock held.  The verdict in words; 0 when the data are there. */
+/* Lock held.  Writes the verdict as text.  Returns 0 if the data are complete. */
 static int verdict(struct thread_group *g, struct ori_round *gather, int gone, char *text)
 {
 	char name[64];
@@ -236,7 +237,8 @@ static int thread_allgather(struct oriel_boot *boot, const void *mine, void *all
 	if (!gather) {
 		snprintf(text, sizeof(text), "no memory");
 		status = ORIEL_ENOMEM;
-		gives_up = 1; /* or the others would wait for this rank until their deadline */
+		/* otherwise the others would wait for this rank until their deadline */
+		gives_up = 1;
 		goto out;
 	}
 	ori_round_add(gather, (uint32_t)boot->rank, (uint32_t)boot->rank, g->n, mine, bytes,
@@ -247,7 +249,7 @@ static int thread_allgather(struct oriel_boot *boot, const void *mine, void *all
 	boot->waited_ns = ori_now_ns() - gather->start_ns;
 	if (!status && bytes)
 		memcpy(all, gather->data, (size_t)g->n * bytes);
-	/* the last member to leave takes the record away; see impl.h for failed ones */
+	/* The last member to leave destroys the record; round.h says why failed ones stay. */
 	if (++gather->left == g->n)
 		ori_round_destroy(&g->gathers, gather);
 out:
@@ -284,7 +286,7 @@ static struct thread_offer *offer_create(struct thread_group *g, uint64_t call, 
 	memcpy(offer->members, members, (size_t)n * sizeof(*members));
 	if (group_create(n, g->late_ns, members, g->world, &offer->group))
 		goto err_members;
-	offer->group->refs = 1; /* the offer's own */
+	offer->group->refs = 1; /* the offer's own reference */
 	offer->call = call;
 	offer->tag = tag;
 	offer->n = n;
@@ -311,7 +313,10 @@ static void offer_remove(struct thread_group *g, struct thread_offer *offer)
 	offers_destroy(offer);
 }
 
-/* Lock of the parent held; that of the new group is taken inside, never the other way round. */
+/*
+ * Lock of the parent held.  The lock of the new group is taken inside it, never the other way
+ * round.
+ */
 static int offer_fetch(struct thread_boot *b, uint32_t tag, const int *members, int n, int me,
 		       struct oriel_boot **sub)
 {
@@ -339,7 +344,7 @@ static int thread_subgroup(struct oriel_boot *boot, const int *members, int n, u
 	struct thread_boot *b = (struct thread_boot *)boot;
 	int me, err = ori_boot_members_check(boot, members, n, &me);
 
-	(void)timeout_ns; /* nothing to wait for: the first that comes makes it */
+	(void)timeout_ns; /* no wait is needed: the first member that comes makes the group */
 	if (err)
 		return err;
 	pthread_mutex_lock(&b->group->lock);
@@ -393,7 +398,7 @@ static void thread_answer(struct oriel_boot *boot, ori_boot_answer_fn *fn, void 
 	pthread_mutex_unlock(&g->lock);
 }
 
-/* Under the lock, so that it is not called after it was taken away. */
+/* Calls the function under the lock, so that it is not called after its removal. */
 static int thread_ask(struct oriel_boot *boot, int rank, char *out, size_t bytes,
 		      uint64_t timeout_ns)
 {
@@ -443,7 +448,7 @@ int ori_boot_threads_create(int nranks, uint64_t late_ns, struct oriel_boot **bo
 
 	if (err)
 		return err;
-	g->refs = 1; /* until all boots are there */
+	g->refs = 1; /* until all boots exist */
 	for (int r = 0; r < nranks && !err; r++) {
 		err = boot_create(g, r, &boots[r]);
 		for (int i = 0; err && i < r; i++)

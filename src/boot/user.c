@@ -2,10 +2,10 @@
 /*
  * boot/user.c - a boot over the callbacks of the user's own runtime (MPI, a torch store, ...).
  *
- * Owns the user's callbacks until the last boot over them closes, then calls destroy once.  Its
- * deadlines are those of the callback: nothing here can end a call the user's runtime is in.
- * A group of all ranks goes on with the callbacks (in another order if need be); a smaller one
- * meets by TCP, with an id that its first member hands out through the callbacks.
+ * Owns the user's callbacks until the last boot over them closes, then calls destroy once.  The
+ * deadlines are those of the callbacks: nothing here can end a call inside the user's runtime.  A
+ * group of all ranks uses the same callbacks, in another order if needed.  A smaller group meets by
+ * TCP, with an id that its first member distributes through the callbacks.
  *
  * Called by: comm through the table of boot.h, on any thread.
  */
@@ -23,12 +23,12 @@ struct user_calls {
 struct user_boot {
 	struct oriel_boot base;
 	struct user_calls *calls;
-	int *order; /* my rank -> rank of the callbacks; NULL: the same */
+	int *order; /* my rank -> rank in the callbacks; NULL: the same */
 };
 
-/* What a rank hands round when subgroups are made. */
+/* What each rank contributes when subgroups are made. */
 struct user_offer {
-	int32_t status; /* of making the id; 0 too for ranks that make none */
+	int32_t status; /* of making the id; also 0 for ranks that make none */
 	struct oriel_boot_id id;
 };
 
@@ -45,7 +45,7 @@ static int call_allgather(struct user_boot *b, const void *mine, void *all, size
 	return 0;
 }
 
-/* The callbacks have their order of ranks, this group may have another. */
+/* The callbacks have their own order of ranks.  This group may have another one. */
 static int ordered_allgather(struct user_boot *b, const void *mine, void *all, size_t bytes)
 {
 	unsigned char *raw, *out = all;
@@ -64,7 +64,7 @@ static int ordered_allgather(struct user_boot *b, const void *mine, void *all, s
 	return err;
 }
 
-/* A barrier gathers one byte: runtimes differ in what they make of zero bytes. */
+/* A barrier gathers one byte, because runtimes treat zero bytes differently. */
 static int user_barrier(struct user_boot *b)
 {
 	unsigned char mine = 1, *all = malloc((size_t)b->base.nranks);
@@ -87,7 +87,7 @@ static int user_allgather(struct oriel_boot *boot, const void *mine, void *all, 
 	return bytes ? ordered_allgather(b, mine, all, bytes) : user_barrier(b);
 }
 
-/* Takes over the caller's reference to the calls when it succeeds. */
+/* On success it takes over the caller's reference to the calls. */
 static int user_create(struct user_calls *calls, int *order, int rank, int nranks,
 		       struct oriel_boot **boot)
 {
@@ -102,7 +102,7 @@ static int user_create(struct user_calls *calls, int *order, int rank, int nrank
 	return 0;
 }
 
-/* The group of all members of b: the same callbacks, one reference more. */
+/* The group of all members of b: the same callbacks, with one more reference. */
 static int whole_subgroup(struct user_boot *b, const int *members, int me, struct oriel_boot **sub)
 {
 	int n = b->base.nranks, changed = 0, err;
@@ -126,7 +126,10 @@ static int whole_subgroup(struct user_boot *b, const int *members, int me, struc
 	return err;
 }
 
-/* All ranks of the parent are in here, each for its own subgroup; one allgather serves them all. */
+/*
+ * All ranks of the parent are in this call, each for its own subgroup.  One allgather serves them
+ * all.
+ */
 static int hand_round(struct user_boot *b, const struct ori_config *config, const int *members,
 		      int n, struct oriel_boot_id *id)
 {
@@ -134,9 +137,7 @@ static int hand_round(struct user_boot *b, const struct ori_config *config, cons
 	int maker = members[0], err;
 
 	memset(&mine, 0, sizeof(mine));
-	/*
-	 * a failure here is handed round too: the others must not wait for an id that never comes
-	 */
+	/* A failure here is sent too: the others must not wait for an id that never comes. */
 	if (n > 1 && maker == b->base.rank)
 		mine.status = ori_boot_id_make(config, &mine.id);
 	all = calloc((size_t)b->base.nranks, sizeof(*all));
@@ -162,7 +163,7 @@ static int user_subgroup(struct oriel_boot *boot, const int *members, int n, uin
 	struct oriel_boot_id id;
 	int me, err = ori_boot_members_check(boot, members, n, &me);
 
-	(void)tag; /* the maker's rank tells groups apart */
+	(void)tag; /* the maker's rank distinguishes groups */
 	if (err)
 		return err;
 	if (n == boot->nranks)
@@ -178,7 +179,7 @@ static int user_subgroup(struct oriel_boot *boot, const int *members, int n, uin
 	return n == 1 ? ori_boot_single_create(sub) : ori_boot_id_join(&config, &id, me, n, sub);
 }
 
-/* The user's runtime has no way to call us back, so a watcher hears nothing. */
+/* The user's runtime cannot call the library, so a watcher is never called. */
 static void user_watch(struct oriel_boot *boot, ori_boot_watch_fn *fn, void *ctx)
 {
 	(void)boot;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot/watch.c - tells a group's watcher, once, and takes a watcher away safely.
+ * boot/watch.c - calls a group's watcher once, and removes a watcher safely.
  *
- * Owns the rule of boot.h: none is called after watch(NULL) returned.  The lock and the condition
- * belong to the group.  Called by: threads.c and tcp_group.c, on any thread.
+ * Owns the rule of boot.h: no watcher is called after watch(NULL) has returned.  The lock and the
+ * condition belong to the group.  Called by: threads.c and tcp_group.c, on any thread.
  */
 #include "watch.h"
 
 /*
- * fn belongs to the library itself and does not block, so the wait needs no deadline; a watcher
- * that takes itself away must not wait for itself.
+ * fn belongs to the library and does not block, so the wait needs no deadline.  A watcher that
+ * removes itself must not wait for itself.
  */
 static void wait_idle(struct ori_watch *watch, pthread_mutex_t *lock, pthread_cond_t *cond)
 {
@@ -46,8 +46,8 @@ void ori_watch_tell(struct ori_watch *watch, pthread_mutex_t *lock, pthread_cond
 }
 
 /*
- * Before a call returns the group's failure, the watcher is told, too: a caller that has seen the
- * failure finds that the watcher has seen it.  Not for the rank that aborted: it knows.
+ * Before a call returns the group's failure, the watcher has been called.  So a caller that knows
+ * of the failure finds that the watcher knows too.  The rank that aborted is excluded: it knows.
  */
 void ori_watch_settle(struct ori_watch *watch, pthread_mutex_t *lock, pthread_cond_t *cond,
 		      int status, int rank, const char *why)

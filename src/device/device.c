@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/device.c - which devices there are, by name.
+ * device/device.c - finds a device by its name.
  *
  * Called by: comm creation and oriel-info, on the user's thread.
  */
@@ -64,8 +64,8 @@ void ori_device_drop(struct ori_device *device)
 {
 	/*
 	 * [DEVICE1] acq_rel, process; partner: [DEVICE1] of the other holders.  Publishes what this
-	 * holder did with the device.  Without it the last one could close the device while it
-	 * still sees, say, a list of mappings as it was before another holder's last call.
+	 * holder did with the device.  Without it the last holder could close the device with an
+	 * old view of it: for example, a list of mappings without another holder's last call.
 	 */
 	if (!__atomic_fetch_sub(&device->holders, 1, __ATOMIC_ACQ_REL))
 		device->ops->close(device);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/no_nics.c - what NICs ask of a device that is no PCI device and whose memory is the
- * host's.
+ * device/no_nics.c - the NIC functions of a device that is not a PCI device and whose memory is
+ * host memory.
  */
 #include "device.h"
 
@@ -22,7 +22,7 @@ static int no_dmabuf(struct ori_device *device, const void *ptr, size_t bytes, u
 	return -1;
 }
 
-/* Its kernels are threads of the host. */
+/* Kernels are threads of the host, so they reach all its memory. */
 static int all_reach(struct ori_device *device, void *base, size_t bytes, int registers, char *why,
 		     size_t why_bytes)
 {

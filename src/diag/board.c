@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * diag/board.c - the board: slots taken, filled and read without locks.
+ * diag/board.c - the board: slots are taken, filled and read without locks.
  *
- * Fields are stored with release and loaded with acquire, so they become visible in the order they
- * are written: `state` 1 on taking, the fields, `state` 2 [BOARD1].  A reader looks at `state`
- * [BOARD2], at the fields, then at `state` and `since_ns` again: it does not believe a slot that
- * changed hands meanwhile.  `peer`, `have` and `want` of a slot that did not may be of two moments
- * of the same wait.
+ * Fields are stored with release and loaded with acquire, so they become visible in the order of
+ * the stores: `state` 1 when the slot is taken, the fields, `state` 2 [BOARD1].  A reader loads
+ * `state` [BOARD2], the fields, then `state` and `since_ns` again.  It discards a slot that changed
+ * meanwhile.  In an accepted slot, `peer`, `have` and `want` may come from two moments of the same
+ * wait.
  */
 #include <oriel/device/spin.h>
 
@@ -72,7 +72,8 @@ void ori_board_clear(struct ori_spin *s)
 		return;
 	/*
 	 * [BOARD3] release, process; partner [BOARD4] in take_slot().  Publishes that this thread
-	 * has written its last field.  Without it that could overwrite one of the next taker's.
+	 * has written its last field.  Without it that store could overwrite a field of the next
+	 * owner.
 	 */
 	__atomic_store_n(&s->comm->board->slot[s->board_slot].state, 0, __ATOMIC_RELEASE);
 	s->board_slot = -1;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * diag/chain.c - who waits for whom: a chain of waits that comes back to one of its ranks is a
- * deadlock.
+ * diag/chain.c - finds deadlocks: a chain of waits that comes back to one of its ranks.
  *
- * Every rank is asked for what it does, as late.c asks the first one.  What it answers is a text,
- * also for ranks of other hosts; the text is read here.  A rank with blocks that wait for different
- * ranks ends the chain: one of them may yet go on.  A wait for this rank's own operations (a counter,
- * a queue) ends it too: the peer's program need not do anything for those.
+ * Every rank in the chain is asked what it does, as late.c asks the first one.  The answer is a
+ * text, also from ranks of other hosts, and is parsed here.  A rank whose blocks wait for different
+ * ranks ends the chain, because one of these waits may still succeed.  A wait for
+ * the rank's own operations (a counter, a queue) ends it too: no other program completes those.
  *
- * Called by: late.c, on the thread that tells of a late wait.
+ * Called by: late.c, on the thread that reports a late wait.
  */
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +16,7 @@
 
 #define HOPS_MAX 16
 
-/* The rank that is waited for by this text, for at least so long; -1: none, or several. */
+/* The one rank that `does` waits for since at least least_s.  -1: none, or several. */
 static int waits_for(const char *does, double least_s)
 {
 	const char *at = strstr(does, " from rank ");
@@ -34,7 +33,7 @@ static int waits_for(const char *does, double least_s)
 	return rank;
 }
 
-/* The place of a rank in the path, or -1. */
+/* The position of a rank in the path, or -1. */
 static int find(const int *path, int n, int rank)
 {
 	for (int i = 0; i < n; i++)
@@ -53,14 +52,15 @@ static void cycle_text(const int *path, int first, int n, char *out, size_t byte
 }
 
 /*
- * Others on the chain must have waited half as long as this rank: one that waits only since a
- * moment ago may have just sent what this one waits for.  In a deadlock the rank that came last
- * finds all others older, so it is always told.
+ * Others on the chain must have waited at least half as long as this rank.  A rank that has just
+ * begun to wait may have just sent what this rank waits for.  In a deadlock, the rank that came
+ * last finds only older waits, so a deadlock is always reported.
  */
 void ori_diag_cycle_text(const struct oriel_board *own, int rank, int peer, const char *does,
 			 uint64_t age_ns, char *out, size_t bytes)
 {
-	double least_s = (double)age_ns * 0.5e-9 - 0.05; /* texts have tenths of a second */
+	/* texts are rounded to tenths of a second */
+	double least_s = (double)age_ns * 0.5e-9 - 0.05;
 	int path[HOPS_MAX] = { rank, peer }, n = 2, next, at;
 	char text[256];
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * diag/diag.h - who waits for what: the board of a rank, and the line a late wait prints.
+ * diag/diag.h - who waits for what: the board of a rank, and the log line of a late wait.
  *
- * The board lies in control memory that mapped peers read, so a report can name what the other side
- * is waiting for itself.  Written by waiting threads only, through ori_spin.  What a board does not
- * tell, and what queued peers do, is asked of the comm the board belongs to (struct
- * ori_diag_world).
+ * The board is in control memory that mapped peers read.  So a report can say what the other rank
+ * itself waits for.  Only waiting threads write it, through ori_spin.  Other facts, and the state
+ * of queued peers, come from the comm that owns the board (struct ori_diag_world).
  */
 #ifndef ORI_DIAG_H
 #define ORI_DIAG_H
@@ -14,8 +13,8 @@
 #include <stdint.h>
 
 /*
- * Reports know a window by the number in its handle.  Its upper bits say which collective the
- * window works for: the user has not made that window, and does not know it.
+ * Reports name a window by the number in its handle.  Its upper bits say which collective the
+ * window serves.  The user has not created such a window and does not know it.
  */
 #define ORI_USE_SHIFT 28
 #define ORI_USE_ALLGATHER (1 << ORI_USE_SHIFT)
@@ -28,25 +27,29 @@ struct oriel_board;
 struct oriel_board_slot;
 
 /*
- * Takes a slot at first, then keeps `have` fresh.  `block` is the kernel block that waits.  Does
- * nothing when the board is full.
+ * The first call takes a slot, later calls update `have`.  `block` is the kernel block that waits.
+ * Does nothing if the board is full.
  */
 void ori_board_update(struct ori_spin *, uint64_t have, uint32_t block);
 void ori_board_clear(struct ori_spin *);
-/* A consistent copy of slot n; 0 if it is free or changes too fast to be read. */
+/* A consistent copy of slot n.  Returns 0 if the slot is free or changes too fast. */
 int ori_board_read(const struct oriel_board *, int n, struct oriel_board_slot *out);
 
-/* What a report may ask of a rank's comm.  Both are called only once a wait is late. */
+/* What a report may ask a rank's comm.  Called only when a wait is late. */
 struct ori_diag_world {
 	void *ctx;
 	int nranks;
-	/* The value of signal `id` of window `window` from `rank`; 0: not known. */
+	/*
+	 * The value of signal `id` of window `window` from `rank`.  Returns 0 if it is not known.
+	 */
 	int (*signal_from)(void *ctx, int window, int id, int rank, uint64_t *value);
-	/* What that rank says it is doing ("itself waits ..."); 0: it cannot be asked. */
+	/*
+	 * What that rank says it is doing ("itself waits ...").  Returns 0 if it cannot be asked.
+	 */
 	int (*ask)(void *ctx, int rank, char *out, size_t bytes);
 };
 
-/* A comm is asked by its board.  unlist returns when nobody asks it any more. */
+/* Comms are found by their boards.  unlist returns when no thread is asking the comm any more. */
 int ori_diag_list(const struct oriel_board *,
 		  const struct ori_diag_world *); /* 0 or ORIEL_ENOMEM */
 void ori_diag_unlist(const struct oriel_board *);
@@ -57,23 +60,24 @@ int ori_diag_nranks(const struct oriel_board *); /* 0: not listed */
 /* One line: a warning when a wait is late, an error when it is given up. */
 void ori_diag_late(const struct ori_spin *, uint64_t have, uint64_t age_ns, int given_up);
 /*
- * The same for a wait seen on this rank's board by somebody else: `rank` is this one and `own` its
- * board, `board` that of the rank it waits for, or NULL.
+ * The same for a wait on the board of this rank, seen by another thread.  `rank` is this rank and
+ * `own` its board.  `board` belongs to the rank that it waits for, or is NULL.
  */
 void ori_diag_late_slot(const struct oriel_board_slot *, int rank, const struct oriel_board *own,
 			const struct oriel_board *board, uint64_t age_ns);
 /* "barrier 2 of window 1 for rank 3: have 4, want 5" */
 void ori_diag_wait_text(const struct oriel_board_slot *, char *out, size_t bytes);
 /*
- * What a rank waits for by its board: "itself waits 1.5 s for ...", or "waits for nothing in
- * Oriel".
+ * What a rank waits for, according to its board: "itself waits 1.5 s for ...", or "waits for
+ * nothing in Oriel".
  */
 void ori_diag_board_text(const struct oriel_board *, char *out, size_t bytes);
-#define ORI_DIAG_OTHERS " (and %d other waits)" /* of blocks that wait for other ranks */
+#define ORI_DIAG_OTHERS " (and %d other waits)" /* other blocks, which wait for other ranks */
 
 /*
- * chain.c.  `rank` has waited age_ns for `peer`, which `does` what ori_diag_board_text() says:
- * "; deadlock: rank 0 waits for rank 1 waits for rank 0" if that chain ends in itself, else "".
+ * chain.c.  `rank` has waited age_ns for `peer`.  `does` is the text of ori_diag_board_text() for
+ * the peer.  Writes "; deadlock: rank 0 waits for rank 1 waits for rank 0" if the chain of waits is
+ * a cycle, else "".
  */
 void ori_diag_cycle_text(const struct oriel_board *own, int rank, int peer, const char *does,
 			 uint64_t age_ns, char *out, size_t bytes);

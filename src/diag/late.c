@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * diag/late.c - the line of a wait that is late: what it waits for, from whom, how far it got, and
- * what the one it waits for is doing.
+ * diag/late.c - the log line of a late wait: what it waits for, from which rank, how far it got,
+ * and what that rank is doing.
  *
  * Called by: oriel_cpu_spin_slow(), on the waiting thread.
  */
@@ -13,7 +13,7 @@
 #include "../util/util.h"
 #include "diag.h"
 
-#define SOURCES_NAMED 8 /* of a sum */
+#define SOURCES_NAMED 8 /* sources listed for a sum */
 
 static const char *op_text(int op)
 {
@@ -41,7 +41,7 @@ static const char *op_text(int op)
 	}
 }
 
-/* "all-gather"; NULL: a window of the user's. */
+/* Such as "all-gather"; NULL: a window that the user created. */
 static const char *use_text(int number)
 {
 	if (number < 0)
@@ -66,7 +66,7 @@ void ori_diag_window_text(int number, char *out, size_t bytes)
 		snprintf(out, bytes, "window %d", number);
 }
 
-/* A wait inside a collective for another rank to come: its words are the library's own. */
+/* A wait inside a collective for another rank to arrive.  It waits on internal words. */
 static int is_collective(const struct oriel_board_slot *slot)
 {
 	return slot->op == ORIEL_OP_SIGNAL && use_text(slot->window);
@@ -109,8 +109,8 @@ void ori_diag_wait_text(const struct oriel_board_slot *slot, char *out, size_t b
 }
 
 /*
- * " 1.5 s".  A GPU fills its slots by a clock that counts from 1970; nothing where the slot is by
- * neither clock.
+ * Writes " 1.5 s".  A GPU fills its slots by a clock that counts from 1970.  Writes nothing if the
+ * slot's time fits neither clock.
  */
 static void age_text(uint64_t since_ns, char *out, size_t bytes)
 {
@@ -124,7 +124,7 @@ static void age_text(uint64_t since_ns, char *out, size_t bytes)
 		snprintf(out, bytes, " %.1f s", (double)(now - since_ns) * 1e-9);
 }
 
-/* How many other blocks on the board wait for somebody else than `slot` does. */
+/* The number of other blocks on the board that wait for another rank than `slot` does. */
 static int other_waits(const struct oriel_board *board, int n, const struct oriel_board_slot *slot)
 {
 	struct oriel_board_slot other;
@@ -157,8 +157,8 @@ void ori_diag_board_text(const struct oriel_board *board, char *out, size_t byte
 }
 
 /*
- * What the late rank itself waits for: from its board, or as it says itself; "" if that is not
- * known.  If these waits come back to a rank of the chain, that is said, too.
+ * What the late rank itself waits for, from its board or by its own answer; "" if unknown.  Adds a
+ * text if these waits form a cycle.
  */
 static void peer_text(const struct oriel_board_slot *slot, int rank, int peer,
 		      const struct oriel_board *own, const struct oriel_board *board,
@@ -178,7 +178,7 @@ static void peer_text(const struct oriel_board_slot *slot, int rank, int peer,
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-/* The sources of a sum that have given least, lowest first. */
+/* The sources of a sum that have added least, lowest first. */
 struct least {
 	int rank[SOURCES_NAMED];
 	uint64_t value[SOURCES_NAMED];
@@ -205,8 +205,8 @@ static void least_add(struct least *l, int rank, uint64_t value)
 }
 
 /*
- * "; least from rank 2: 0, rank 0: 1 and 5 more"; returns the rank that gave least, or -1: not
- * known.
+ * Writes "; least from rank 2: 0, rank 0: 1 and 5 more".  Returns the rank that added least, or -1
+ * if unknown.
  */
 static int sources_text(const struct oriel_board_slot *slot, const struct oriel_board *own,
 			char *out, size_t bytes)
@@ -231,7 +231,7 @@ static int sources_text(const struct oriel_board_slot *slot, const struct oriel_
 
 /* ---- the line -------------------------------------------------------------------------------- */
 
-/* The user made the collective, and knows nothing of the wait inside it. */
+/* The user called the collective and does not know the wait inside it. */
 static void tell_collective(const struct oriel_board_slot *slot, double age, int given_up,
 			    const char *peer)
 {

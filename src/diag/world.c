@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * diag/world.c - the comms of this process, found by their boards: whom a late wait's report may
- * ask.
+ * diag/world.c - finds the comms of this process by their boards, so that a report can ask them.
  *
- * A wait knows its comm by the flat handle only.  Owns the list; a comm that is being asked is not
- * unlisted meanwhile, so what is asked must end by itself.
+ * A wait knows its comm only by the flat handle.  Owns the list.  A comm is not unlisted while it
+ * is being asked, so every question must end by itself.
  *
  * Called by: comm.c, when a comm begins and ends; late.c, on any thread.
  */
@@ -17,7 +16,7 @@
 struct entry {
 	const struct oriel_board *board;
 	struct ori_diag_world world;
-	int asked; /* calls under way */
+	int asked; /* questions in progress */
 	struct entry *next;
 };
 
@@ -54,7 +53,7 @@ void ori_diag_unlist(const struct oriel_board *board)
 	struct entry *e, **at = &entries;
 
 	pthread_mutex_lock(&lock);
-	/* bounded by what the comm takes to answer */
+	/* bounded: the comm answers in bounded time */
 	while ((e = find(board)) && e->asked)
 		pthread_cond_wait(&answered, &lock);
 	while (*at && *at != e)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/drive.c - the thread of an engine: when it works and how it sleeps.  drive.h says for
- * whom.
+ * engine/drive.c - the thread of an engine: when it works and how it sleeps.  See drive.h.
  *
- * Owns the thread and the words by which callers and thread know of each other; all of them are
- * hints, and a missed one costs a bounded sleep.
+ * Owns the thread, and the words by which callers and thread notice each other.  All these words
+ * are hints: a missed one costs a sleep of bounded length.
  */
 #include "drive.h"
 
@@ -18,11 +17,11 @@
 #define IDLE_NS 10000000ull /* longest sleep: the cost of a missed wake */
 
 /*
- * A device posts.  Kernels of one burst follow each other within some 10 us, steps of a program
- * that computes in between within a millisecond or so: through both the thread stays awake.  Where
- * ranks outnumber the cores it gives way, and soon.  A nap costs 3 to 7 us of a core, so those of
- * ORI_DRIVE_NAP_NS take 6 to 13 % of it, and after a second of them longer ones of 500 us 1.5 % at
- * most.
+ * For queues that a device posts to.  Kernels of one burst follow each other within some 10 us.
+ * Steps of a program that computes in between follow within about a millisecond.  The thread stays
+ * awake through both.  Where ranks outnumber the cores, it gives its core away sooner.  A nap costs
+ * 3 to 7 us of a core.  So naps of ORI_DRIVE_NAP_NS take 6 to 13 % of a core.  After a second of
+ * them, naps of 500 us take 1.5 % at most.
  */
 #define HOT_NS 2000000ull
 #define HOT_CROWDED_NS 200000ull
@@ -36,15 +35,15 @@ void ori_drive_note(struct ori_drive *d)
 	__atomic_fetch_add(&d->drives, 1, __ATOMIC_RELAXED);
 }
 
-/* A missed one costs a look's pause, so no fence. */
+/* No fence is needed: a missed rest costs one pause between looks. */
 void ori_drive_rest(struct ori_drive *d)
 {
 	if (!__atomic_load_n(&d->watching, __ATOMIC_RELAXED))
 		return;
 	/*
 	 * [DRIVE1] release, process; partner [DRIVE2] in watch().  Publishes this caller's last
-	 * ori_drive_note().  Without it the thread could find that note later, take it for a caller
-	 * that still drives, and leave the engine alone for one more pause.
+	 * ori_drive_note().  Without it the thread could see that note later and assume that a
+	 * caller still drives.  It would then leave the engine alone for one more pause.
 	 */
 	__atomic_fetch_add(&d->rests, 1, __ATOMIC_RELEASE);
 	ori_futex_wake_all(&d->rests);
@@ -58,7 +57,10 @@ int ori_drive_stopping(const struct ori_drive *d)
 
 /* ---- the thread where callers drive ---------------------------------------------------------- */
 
-/* While callers drive, the thread only looks in now and then; *seen: how often they had. */
+/*
+ * While callers drive, the thread only checks from time to time.  *seen: the count of drives at the
+ * last check.
+ */
 static void watch(struct ori_drive *d, uint64_t *seen, uint64_t ns)
 {
 	/* [DRIVE2] acquire, process; partner [DRIVE1] in ori_drive_rest(). */
@@ -68,8 +70,8 @@ static void watch(struct ori_drive *d, uint64_t *seen, uint64_t ns)
 	ori_futex_wait(&d->rests, rests, ns);
 	__atomic_store_n(&d->watching, 0, __ATOMIC_RELAXED);
 	/*
-	 * As [DRIVE2].  A caller has gone to sleep, perhaps the last one.  Others that still drive
-	 * will be seen.
+	 * As [DRIVE2].  A caller has gone to sleep, perhaps the last one.  If others still drive,
+	 * the next check sees it.
 	 */
 	if (__atomic_load_n(&d->rests, __ATOMIC_ACQUIRE) != rests)
 		*seen = __atomic_load_n(&d->drives, __ATOMIC_RELAXED);
@@ -94,7 +96,7 @@ static void *backup_main(void *arg)
 		pause = ORI_DRIVE_WATCH_NS;
 		done = d->ops->step(d, &busy);
 		/*
-		 * busy and nothing done: timers run on, and what found no room is tried again soon
+		 * Busy but nothing done: timers go on, and work that found no room is retried soon.
 		 */
 		if (done <= 0)
 			(void)d->ops->sleep(d, done < 0 || busy ? ORI_DRIVE_BUSY_NS : IDLE_NS);
@@ -104,7 +106,7 @@ static void *backup_main(void *arg)
 
 /* ---- the thread where a device posts --------------------------------------------------------- */
 
-/* The nap after one of nap_ns, when nothing was found for idle_ns; 0: stay awake. */
+/* The length of the nap that follows one of nap_ns, after idle_ns without work.  0: stay awake. */
 static uint64_t next_nap_ns(const struct ori_drive *d, uint64_t nap_ns, uint64_t idle_ns)
 {
 	uint64_t longest = idle_ns < DOZE_AFTER_NS ? ORI_DRIVE_NAP_NS : d->ops->doze_ns;
@@ -124,8 +126,8 @@ static void rest_awake(uint32_t *polls)
 }
 
 /*
- * Awake the thread answers within a microsecond; between bursts it naps, longer and longer, and
- * costs some percent of a core.
+ * While awake, the thread answers within a microsecond.  Between bursts its naps become longer, and
+ * it costs some percent of a core.
  */
 static void *device_main(void *arg)
 {
@@ -134,7 +136,7 @@ static void *device_main(void *arg)
 	uint32_t polls = 0;
 
 	ori_log_rank_set(d->rank);
-	/* naps are shorter than the 50 us by which the kernel may stretch a sleep */
+	/* The kernel may extend a sleep by 50 us by default, which is longer than a nap. */
 	(void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0);
 	while (!ori_drive_stopping(d)) {
 		int done = nap_ns ? d->ops->sleep(d, nap_ns) : d->ops->step(d, NULL);
@@ -172,8 +174,8 @@ void ori_drive_stop(struct ori_drive *d)
 	if (!d->started)
 		return;
 	/*
-	 * [DRIVE3] release, process; partner [DRIVE4].  Publishes what the closing thread wrote
-	 * before: a sleep that ops->wake() does not end must not begin.
+	 * [DRIVE3] release, process; partner [DRIVE4].  Publishes the stores of the closing thread.
+	 * A sleep that ops->wake() does not end must not begin after this.
 	 */
 	__atomic_store_n(&d->stop, 1, __ATOMIC_RELEASE);
 	d->ops->wake(d);

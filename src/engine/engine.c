@@ -26,7 +26,7 @@ static int soft_probe(const struct ori_config *config, const struct ori_engine_w
 	return 0;
 }
 
-/* A proxy posts, not the device: what that reaches is all the same. */
+/* The CPU posts for a proxy, so it does not matter what the device reaches. */
 static int verbs_probe(const struct ori_config *config, const struct ori_engine_world *world,
 		       char *reason, size_t bytes)
 {
@@ -42,8 +42,9 @@ static int ofi_probe(const struct ori_config *config, const struct ori_engine_wo
 }
 
 /*
- * Best first.  probe: usable on this machine?  Logs nothing.  ORIEL_EUNSUPPORTED: there is no such
- * device; anything else: there is one, but something else is missing.
+ * Best first.  probe: is the engine usable on this machine?  It logs nothing.  ORIEL_EUNSUPPORTED
+ * means that there is no such device.  Any other status means that a device exists, but something
+ * else is missing.
  */
 static const struct kind {
 	const char *name;
@@ -67,7 +68,7 @@ static const struct kind *find_kind(const char *name)
 	return NULL;
 }
 
-/* The software NIC first: it is what a machine without a fabric has. */
+/* The software NIC comes first: every machine has it. */
 int ori_engine_row(int n, struct ori_engine_row *row)
 {
 	const struct kind *k;
@@ -87,7 +88,10 @@ int ori_engine_row(int n, struct ori_engine_row *row)
 	return 1;
 }
 
-/* All but the software NIC write by hardware; that one asks by itself when it plays such a NIC. */
+/*
+ * All engines but soft let hardware write to memory.  soft asks by itself when it imitates such a
+ * NIC.
+ */
 static int probe(const struct kind *k, const struct ori_config *config,
 		 const struct ori_engine_world *world, char *reason, size_t bytes)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/ordered.c - may a NIC write into the memory of the rank's device by itself?
+ * engine/ordered.c - may a NIC write directly into the memory of the rank's device?
  *
- * Called by the engines and by the choice among them, on any thread.
+ * Called by the engines and by the choice of an engine, on any thread.
  */
 #include "engine.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/progress.h - what a waiting CPU thread asks of the engine that it drives.
+ * engine/progress.h - what a waiting CPU thread asks the engine that it drives.
  *
  * A wait on the CPU drives the engine of its rank (oriel_cpu_drive() of device/port.h).  These
- * calls tell it whether that finds work, and how long it may sleep.
+ * calls tell the wait whether driving finds work, and how long the wait may sleep.
  *
  * Called by: device/cpu/wait.c, on any thread that waits.
  */

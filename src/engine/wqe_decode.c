@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/wqe_decode.c - the rules of a WQE's bytes; believes nothing that the device wrote.
+ * engine/wqe_decode.c - the rules for the bytes of a WQE.  The device is not trusted.
  *
- * No state.  Called by the engines, on whichever thread drives them.
+ * No state.  Called by the engines, on any thread that drives them.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ static uint32_t check_ctrl(const struct ori_wqe_ctrl *c, uint64_t index, uint32_
 	return 0;
 }
 
-/* Segments (ds) that an opcode may have. */
+/* The number of segments (ds) that an opcode may have. */
 static int segments_fit(uint32_t opcode, uint32_t segments, int inlined)
 {
 	switch (opcode) {

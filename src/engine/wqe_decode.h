@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/wqe_decode.h - one WQE, judged by its bytes alone: the rules every engine that reads work
- * queues shares.
+ * engine/wqe_decode.h - checks one WQE by its bytes alone.  All engines that read work queues share
+ * these rules.
  *
- * What needs a table (keys, ranges, CQ numbers, the right to WAIT) is the caller's to check.
+ * The caller checks everything that needs a table: keys, ranges, CQ numbers, the right to WAIT.
  */
 #ifndef ORI_WQE_DECODE_H
 #define ORI_WQE_DECODE_H
@@ -20,7 +20,7 @@ enum ori_wqe_kind {
 	ORI_WQE_KIND_ATOMIC
 };
 
-/* In host order.  Members that the opcode does not have are 0. */
+/* In host byte order.  Members that the opcode does not use are 0. */
 struct ori_wqe_op {
 	uint64_t remote, local;
 	uint32_t bytes; /* WAIT: number of the CQE */
@@ -30,7 +30,7 @@ struct ori_wqe_op {
 	uint8_t kind;     /* ori_wqe_kind */
 	uint8_t flags;    /* fm_ce_se */
 	uint8_t inlined;  /* payload is in u.data */
-	uint8_t reserved; /* a field that must be 0 is not: worth a warning, no error */
+	uint8_t reserved; /* a field that must be 0 is not: a warning, not an error */
 	union {
 		uint8_t data[ORI_WQE_INLINE_BYTES];
 		struct {
@@ -40,9 +40,9 @@ struct ori_wqe_op {
 };
 
 /*
- * Decodes `w`, a copy that nobody else writes, which stands at `index` of queue pair `qpn`.
- * 0, or LOCAL_QP_OP (LOCAL_LENGTH for the result of an atomic) with the reason in `why`.
- * opcode and flags are set in any case.
+ * Decodes `w`, a copy that no other thread writes, taken from `index` of queue pair `qpn`.  Returns
+ * 0, or LOCAL_QP_OP (LOCAL_LENGTH for the result of an atomic) with the reason in `why`.  Sets
+ * opcode and flags in all cases.
  */
 uint32_t ori_wqe_decode(const struct ori_wqe *w, uint64_t index, uint32_t qpn,
 			struct ori_wqe_op *op, char *why, size_t why_bytes);

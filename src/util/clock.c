@@ -24,7 +24,7 @@ void ori_sleep_ns(uint64_t ns)
 {
 	struct timespec t = { (time_t)(ns / ORI_NS_PER_S), (long)(ns % ORI_NS_PER_S) };
 
-	nanosleep(&t, NULL); /* cut short by a signal is short enough */
+	nanosleep(&t, NULL); /* an early return by a signal is harmless */
 }
 
 uint64_t ori_deadline_ns(uint64_t ns)
@@ -52,7 +52,7 @@ int ori_random_bytes(void *out, size_t bytes)
 	return 0;
 }
 
-/* The kernel refuses a set smaller than its own, so the set grows until it is taken. */
+/* The kernel refuses a set smaller than its own, so the set grows until the call succeeds. */
 int ori_core_count(void)
 {
 	long online;

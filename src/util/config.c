@@ -3,12 +3,11 @@
  * util/config.c - reads the ORIEL_* variables of the environment into a struct.
  *
  * Owns the table (made from the list in config.h), the parsers of each type, the check for misspelt
- * names and the lock under which the library reads the environment.  Does not own the meaning of a
- * value: who uses a text such as ORIEL_TOPOLOGY parses it.  Variables of other programs (RANK,
- * MASTER_ADDR, ...) are the boot's business.
+ * names, and the lock for access to the environment.  Code that uses a text such as ORIEL_TOPOLOGY
+ * parses it itself.  Variables of other programs (RANK, MASTER_ADDR, ...) are read in boot/.
  *
- * Called by: boot and comm when they are made, and oriel-info.  From any thread, as far as the
- * program does not change its environment meanwhile.
+ * Called by: boot and comm when they are made, and oriel-info.  On any thread, as long as the
+ * program does not change its environment at the same time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +40,7 @@ static const struct variable {
 #undef VARIABLE
 };
 
-/* What is right, for messages; and the listing's type. */
+/* The allowed values, for messages; and the type's name, for the listing. */
 static const char *const type_words[] = {
 	[TYPE_SECONDS] = "seconds, more than 0, such as 2.5",
 	[TYPE_COUNT] = "a whole number from 0",
@@ -62,7 +61,7 @@ static int is_secret(const struct variable *v)
 	return !strcmp(v->name, "ORIEL_SECRET");
 }
 
-/* Digits, a point, digits.  By hand: strtod() takes hex, inf and the locale's comma. */
+/* Digits, a point, digits.  strtod() would also accept hex, inf and the comma of a locale. */
 static int parse_seconds(const char *text, double *out)
 {
 	double value = 0, unit = 1;
@@ -167,7 +166,10 @@ static int read_values(struct ori_config *out)
 	return 0;
 }
 
-/* Levenshtein: letters to change, add or drop.  One row, walked for each letter of a. */
+/*
+ * Levenshtein distance: letters to change, add or drop.  Keeps one row, updated for each letter of
+ * a.
+ */
 static int edit_distance(const char *a, const char *b)
 {
 	int row[NAME_MAX_BYTES + 1];
@@ -218,7 +220,7 @@ static int is_known(const char *name)
 	return 0;
 }
 
-/* The name before '='; cut when it is longer than any right name could be misspelt. */
+/* The name before '='.  Truncated if it is longer than any misspelling of a known name. */
 static void copy_name(const char *entry, char *name)
 {
 	size_t n = strcspn(entry, "=");
@@ -231,7 +233,7 @@ static void copy_name(const char *entry, char *name)
 
 static int check_names(int strict)
 {
-	static int warned; /* atomic, relaxed: only who was first matters */
+	static int warned; /* atomic, relaxed: only decides which thread warns */
 	char name[NAME_MAX_BYTES];
 
 	if (!strict && __atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED))
@@ -316,7 +318,7 @@ int ori_config_row(int n, struct ori_config_row *row)
 	row->def = v->def;
 	row->help = v->help;
 	row->value = ori_environment_get(v->name);
-	/* a listing may end up in a bug report */
+	/* users paste listings into bug reports */
 	if (row->value && is_secret(v))
 		row->value = "(hidden)";
 	return 1;

@@ -152,7 +152,7 @@ int ori_config_read(struct ori_config *out);
  */
 extern pthread_mutex_t ori_environment_lock;
 const char *ori_environment_get(const char *name);
-/* Adds a variable that the user has not set.  Returns 1 if it was added. */
+/* Adds a variable, unless the user has set it.  Returns 1 if it was added. */
 int ori_environment_add(const char *name, const char *value);
 
 /* One variable for listings; n counts from 0, returns 0 past the end. */

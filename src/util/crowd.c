@@ -2,14 +2,14 @@
 /*
  * util/crowd.c - do the threads that want to run outnumber the cores?
  *
- * Owns three counts of this process.  All accesses are relaxed: the answer is a hint, which decides
- * how long a wait polls before it gives its core away.
+ * Owns three counts of this process.  All accesses are relaxed, because the answer is a hint: it
+ * decides how long a wait polls before it yields its core.
  */
 #include "util.h"
 
 static int ranks_on_host = 1;
-static int ranks_here = 1;  /* of them in this process */
-static int running_threads; /* of launches in this process */
+static int ranks_here = 1;  /* how many of them are in this process */
+static int running_threads; /* threads of running launches in this process */
 
 static void raise_to(int *word, int value)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * util/futex.c - sleeping on a 32-bit word, and waking those who sleep there.
+ * util/futex.c - sleeping on a 32-bit word, and waking its sleepers.
  *
- * Neither call orders memory: callers look at the word again, with the order they need.
+ * Neither call orders memory.  Callers load the word again, with the order they need.
  */
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -15,9 +15,7 @@ void ori_futex_wait(uint32_t *word, uint32_t expected, uint64_t ns)
 {
 	struct timespec t = { (time_t)(ns / ORI_NS_PER_S), (long)(ns % ORI_NS_PER_S) };
 
-	/*
-	 * Every way this can end (woken, changed, timed out, a signal) is a reason to look again.
-	 */
+	/* The caller looks again in every case: woken, word changed, timeout, or a signal. */
 	(void)syscall(SYS_futex, word, FUTEX_WAIT, expected, &t, NULL, 0);
 }
 

@@ -2,15 +2,15 @@
 /*
  * util/live.c - the list of handles that users hold.
  *
- * Owns the list, not the handles, and never reads through a handle: a destroyed or foreign pointer
- * is only a number here.  What is not listed is taken for destroyed.
+ * Owns the list, not the handles.  It never reads through a handle: a destroyed or foreign pointer
+ * is only a number here.  A handle that is not listed counts as destroyed.
  *
- * Called by: every public call, from any thread.  The list is cut in shards by address, each with a
- * lock of its own, so that thread-ranks that work on windows of their own do not meet here.
+ * Called by: every public call, on any thread.  The list is divided into shards by address, each
+ * with its own lock.  So thread ranks that use different windows do not contend here.
  *
- * A child of fork() has a copy of the list, and of the handles' memory, but not the threads and
- * sockets that serve them; control memory it shares with its parent.  One call of the child's could
- * end the parent's comm.  So handles that are older than the process are told apart and refused.
+ * A child of fork() has a copy of the list and of the handles' memory, and shares control memory
+ * with its parent.  It does not have the threads and sockets that serve the handles.  One call of
+ * the child could end the parent's comm.  So handles that are older than the process are refused.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -26,11 +26,11 @@ struct live_entry {
 	unsigned process;
 };
 
-/* What find_kind() says of a handle that was made before a fork(). */
+/* The result of find_kind() for a handle that was made before a fork(). */
 #define INHERITED (-1)
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static unsigned process; /* moves in the child of a fork; read under any shard's lock */
+static unsigned process; /* incremented in the child of a fork; read under any shard's lock */
 
 static struct shard {
 	pthread_mutex_t lock;
@@ -55,7 +55,10 @@ static void begin_child(void)
 	unlock_all();
 }
 
-/* The locks too: one that another thread of the parent held would stay locked in the child. */
+/*
+ * fork() holds all locks, because a lock that another thread of the parent held would stay locked
+ * in the child.
+ */
 static void install(void)
 {
 	pthread_atfork(lock_all, unlock_all, begin_child);
@@ -121,7 +124,7 @@ void ori_live_remove(const void *handle)
 	free(gone);
 }
 
-/* 0 when not listed, INHERITED, else the kind. */
+/* Returns 0 if it is not listed, INHERITED, or the kind. */
 static int find_kind(const void *handle)
 {
 	struct shard *shard = shard_of(handle);

@@ -2,11 +2,11 @@
 /*
  * util/log.c - the log lines, and the text of each thread's last failure.
  *
- * Owns the log level (one a process) and two thread-local things: the rank a thread speaks for and
- * its last error.  Does not own the meaning of a status: that is status.c.
+ * Owns the log level (one per process) and two thread-local values: the thread's rank and its last
+ * error.  The meaning of a status is in status.c.
  *
- * Called by: everybody, from any thread.  No locks: a line is put together on the caller's stack
- * and leaves in one write, which the kernel does not mix with other writes to the same pipe.
+ * Called on any thread.  No locks: a line is built on the caller's stack and written with one call.
+ * The kernel does not mix such a write with other writes to the same pipe.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -47,7 +47,10 @@ int ori_log_rank_get(void)
 	return log_rank;
 }
 
-/* Texts may come from another rank or the environment: a line stays one line. */
+/*
+ * A text may come from another rank or the environment.  Control characters are replaced, so that
+ * it stays one line.
+ */
 static void make_printable(char *text)
 {
 	for (; *text; text++) {
@@ -64,7 +67,7 @@ static void write_line(const char *line, size_t bytes)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			return; /* nobody to tell */
+			return; /* stderr is closed: nothing can be reported */
 		line += n;
 		bytes -= (size_t)n;
 	}
@@ -105,7 +108,7 @@ void ori_log(enum ori_log_level level, const char *fmt, ...)
 	errno = saved;
 }
 
-/* The new text may quote the old one, so it is built apart and then copied. */
+/* The new text may quote the old one, so it is built in another buffer and then copied. */
 static void keep(const char *text)
 {
 	size_t n = strnlen(text, sizeof(last_error) - 1);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * util/options.c - structs of users that begin with their size, and can grow.
+ * util/options.c - option structs that begin with their size and can grow.
  *
- * Owns the rule by which an older and a newer struct meet (docs/decisions/0036), and nothing else.
- * What the fields mean is the caller's business.  Called on any thread, by calls that take options.
+ * Owns the rule for structs of older and newer programs (docs/decisions/0036).  Callers know what
+ * the fields mean.  Called on any thread, by calls that take options.
  */
 #include <string.h>
 
@@ -20,7 +20,7 @@ static int is_zero(const unsigned char *bytes, size_t n)
 }
 
 /*
- * Every struct is a whole number of words and has a field beside `size`.  Any other size was not
+ * Every struct is a whole number of words and has a field besides `size`.  Any other size was not
  * set by sizeof, so the rest of the struct is not set either.
  */
 static int is_possible(size_t bytes)

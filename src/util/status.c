@@ -2,8 +2,8 @@
 /*
  * util/status.c - names and texts of statuses, versions, the public last error.
  *
- * Owns nothing: the list is oriel/status.h, the last error's text is kept by log.c.
- * Called by: users and tools, from any thread.
+ * Owns nothing: the list is in oriel/status.h, and log.c keeps the text of the last error.  Called
+ * by: users and tools, on any thread.
  */
 #include <dlfcn.h>
 
@@ -19,7 +19,7 @@ const char *oriel_version(void)
 	return VERSION_TEXT(ORIEL_VERSION_MAJOR, ORIEL_VERSION_MINOR, ORIEL_VERSION_PATCH);
 }
 
-/* The file that this library was loaded from, or that it is part of. */
+/* The file of this library, or of the program that contains it. */
 static const char *library_file(void)
 {
 	Dl_info info;
@@ -28,7 +28,9 @@ static const char *library_file(void)
 										   "liboriel";
 }
 
-/* Layouts that device code uses may change with every minor version; patch versions keep them. */
+/*
+ * Layouts that device code uses may change with every minor version, but not with a patch version.
+ */
 int oriel_header_check(int version)
 {
 	if (version / 100 == ORIEL_VERSION / 100)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * util/util.h - what every module of the library uses: errors and log, clock, random bytes,
- * futexes, crowded cores, the table of live handles.  Knows nothing of ranks' objects.  Callable
- * from any thread.
+ * util/util.h - what every module uses: errors and log, clock, random bytes, futexes, crowded
+ * cores, the list of live handles.
+ *
+ * Does not know the objects of ranks.  May be called on any thread.
  */
 #ifndef ORI_UTIL_H
 #define ORI_UTIL_H
@@ -24,25 +25,27 @@ enum ori_log_level { ORI_LOG_ERROR, ORI_LOG_WARN, ORI_LOG_INFO, ORI_LOG_DEBUG };
 void ori_log(enum ori_log_level level, const char *fmt, ...) ORI_PRINTF(2, 3);
 void ori_log_level_set(enum ori_log_level level);
 enum ori_log_level ori_log_level_get(void);
-/* Rank this thread speaks for; -1: none known.  New threads have none. */
+/* The rank in this thread's log lines; -1: not known.  A new thread has none. */
 void ori_log_rank_set(int rank);
 int ori_log_rank_get(void);
 
 /*
- * For the function that decides an error: logs it as one line, keeps the text for
- * oriel_last_error(), returns status.  Callers above pass the status on in silence.
+ * For the function that decides an error: logs one line, keeps the text for oriel_last_error(),
+ * returns status.  Callers pass the status on and log nothing.
  */
 int ori_fail(int status, const char *fmt, ...) ORI_PRINTF(2, 3);
-/* Keeps the text without logging: the line was logged where it was decided, on another thread. */
+/* Keeps the text without logging.  For errors that another thread has decided and logged. */
 int ori_fail_silent(int status, const char *fmt, ...) ORI_PRINTF(2, 3);
 /* ori_fail(ORIEL_ESYSTEM) with ": " and the text of `error` (an errno). */
 int ori_fail_errno(int error, const char *fmt, ...) ORI_PRINTF(2, 3);
-/* What an errno means; of a full table of descriptors also the limit, and what raises it. */
+/*
+ * The text of an errno.  For a full descriptor table it also names the limit, and how to raise it.
+ */
 const char *ori_errno_text(int error, char *text, size_t bytes);
 /* The text that oriel_last_error() gives, for records sent to other ranks. */
 const char *ori_last_error_text(void);
 void ori_last_error_clear(void);
-/* How often this thread's text was set: has a call that failed left one of its own? */
+/* How often this thread's text was set.  Shows whether a failed call has left a text. */
 uint64_t ori_last_error_count(void);
 
 /* ---- clock and random (clock.c) -------------------------------------------------------------- */
@@ -58,26 +61,30 @@ int ori_core_count(void);
 /* ---- futexes (futex.c) ----------------------------------------------------------------------- */
 
 /*
- * Sleeps while the word has the expected value, at most ns; may return for no reason.  The word may
- * be shared between processes.
+ * Sleeps while the word has the expected value, at most ns.  May return without a reason.  The word
+ * may be shared between processes.
  */
 void ori_futex_wait(uint32_t *word, uint32_t expected, uint64_t ns);
 void ori_futex_wake_all(uint32_t *word);
 
 /* ---- crowded cores (crowd.c) ----------------------------------------------------------------- */
 
-/* 1 when the threads of this process and of its neighbours outnumber the cores. */
+/*
+ * 1 if the threads of this process and of other ranks' processes on the host outnumber the cores.
+ */
 int ori_crowded(void);
-/* Ranks of this host, and those of them in this process.  The largest values told so far count. */
+/*
+ * Ranks of this host, and how many of them are in this process.  The largest values so far count.
+ */
 void ori_crowd_ranks_set(int on_host, int in_process);
-/* Threads of a launch begin (positive) or end (negative). */
+/* Threads of a launch start (positive) or end (negative). */
 void ori_crowd_threads_add(int threads);
 
 /* ---- live handles (live.c) ------------------------------------------------------------------- */
 
 /*
- * Every handle given to a user is listed while it lives, so that a call with a destroyed or foreign
- * pointer gets a status and not a crash.  check never reads through the pointer.
+ * Every handle of a user is listed while it lives.  So a call with a destroyed or foreign pointer
+ * returns a status and does not crash.  check never reads through the pointer.
  */
 enum ori_live_kind {
 	ORI_LIVE_BOOT = 1,
@@ -91,8 +98,8 @@ enum ori_live_kind {
 int ori_live_add(const void *handle, enum ori_live_kind kind); /* 0 or ORIEL_ENOMEM */
 void ori_live_remove(const void *handle);
 /*
- * 0; ORIEL_EINVAL for NULL or a handle of another kind; ORIEL_ESTALE for one that is gone;
- * ORIEL_EUNSUPPORTED in a child of fork() for one of its parent's.  Logs.
+ * Returns 0.  ORIEL_EINVAL: NULL or a handle of another kind.  ORIEL_ESTALE: the object was
+ * destroyed.  ORIEL_EUNSUPPORTED: a child of fork() uses a handle of its parent.  Logs.
  */
 int ori_live_check(const void *handle, enum ori_live_kind kind, const char *call);
 

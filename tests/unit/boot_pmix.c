@@ -224,7 +224,7 @@ TEST(a_library_that_is_missing_or_another)
 	CHECK_HAS(oriel_last_error(), "ORIEL_LAUNCHER=env");
 	setenv("ORIEL_PMIX_LIBRARY", "libm.so.6", 1);
 	CHECK_EQ(try_env(&n), ORIEL_ECONFIG);
-	CHECK_HAS(oriel_last_error(), "no PMIx library");
+	CHECK_HAS(oriel_last_error(), "not a PMIx library");
 	take_down();
 }
 

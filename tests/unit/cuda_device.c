@@ -457,7 +457,7 @@ TEST(a_kernel_that_does_not_end_is_named)
 	REQUIRE_OK(stage_launch(&s, 1, 1, NULL));
 	set_deadline(s.device, 0.1);
 	CHECK_EQ(s.device->ops->sync(s.device, NULL), ORIEL_ETIMEDOUT);
-	CHECK_HAS(oriel_last_error(), "not done after");
+	CHECK_HAS(oriel_last_error(), "not complete after");
 	set_deadline(s.device, LONG_S);
 	stage_go(&s);
 	CHECK_EQ(s.device->ops->sync(s.device, NULL), 0);

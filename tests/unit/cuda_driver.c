@@ -45,7 +45,8 @@ TEST(what_is_missing_is_said)
 		{ "libc.so.6", "", "cuda", ORIEL_EUNSUPPORTED, "libc.so.6 has no cuInit" },
 		{ "self", "gpus=0", "cuda", ORIEL_EUNSUPPORTED,
 		  "cuInit: no CUDA-capable device is detected" },
-		{ "self", "gpus=2", "cuda:2", ORIEL_EUNSUPPORTED, "no GPU 2: this process sees 2" },
+		{ "self", "gpus=2", "cuda:2", ORIEL_EUNSUPPORTED,
+		  "GPU 2 does not exist: this process sees 2 GPUs" },
 		{ "self", "vmm=0", "cuda", ORIEL_EUNSUPPORTED, "virtual memory management" },
 		{ "self", "fd=0", "cuda", ORIEL_EUNSUPPORTED, "memory export by descriptor" },
 	};

@@ -49,7 +49,7 @@ TEST(everything_is_there)
 TEST(each_lack_is_named)
 {
 	stub_open_world();
-	lacks(&stub.not_mlx5, "no mlx5 device", "ORIEL_ENGINE=verbs");
+	lacks(&stub.not_mlx5, "not an mlx5 device", "ORIEL_ENGINE=verbs");
 	lacks(&stub.no_open, "DevX", "UCTX_EN=1");
 	lacks(&stub.no_command, "capabilities", "UCTX_EN=1");
 	lacks(&stub.no_core_direct, "core-direct", "firmware");

@@ -168,7 +168,7 @@ TEST(which_device)
 	CHECK_EQ(opens("ORIEL_IB_HCA", "=fake_2", 1, ""), ORIEL_ECONFIG);
 	CHECK_HAS(ori_last_error_text(), "ORIEL_NICS");
 	CHECK_EQ(opens("ORIEL_IB_HCA", "fake_1:2", 0, ""), ORIEL_EUNSUPPORTED);
-	CHECK_HAS(ori_last_error_text(), "fake_1 port 1: ORIEL_IB_HCA leaves it out");
+	CHECK_HAS(ori_last_error_text(), "fake_1 port 1: excluded by ORIEL_IB_HCA");
 	fake.state[0] = IBV_PORT_DOWN;
 	fake.transport[1] = IBV_TRANSPORT_IWARP;
 	CHECK_EQ(opens("ORIEL_IB_HCA", "", 0, "fake_2 port 1"), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cpu/cpu.c - the CPU device's table.  Memory is in memory.c, kernels in launch.c, the
- * meeting point of a block in group.c, waiting in wait.c.
+ * device/cpu/cpu.c - the CPU device's table.  Memory is in memory.c, kernels are in launch.c, the
+ * barrier of a block is in group.c, waits are in wait.c.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static int cpu_launch(struct ori_device *device, const struct oriel_kernel *kern
 			       launch ? &launch->outcome : NULL);
 }
 
-/* Every thread of a launch has a worker of its own, so only the launch's limit counts. */
+/* Every thread of a launch has its own worker, so only the launch's limit counts. */
 static int cpu_resident(struct ori_device *device, const struct oriel_kernel *kernel, int nthreads,
 			int *nblocks)
 {
@@ -59,7 +59,7 @@ static int cpu_holds(struct ori_device *device, const void *ptr)
 	return 0;
 }
 
-/* Pages may be unmapped and others mapped there, and nobody tells a process which it has. */
+/* Pages may be unmapped and replaced, and a process cannot detect this. */
 static void cpu_identify(struct ori_device *device, const void *ptr, struct ori_identity *out)
 {
 	(void)device;
@@ -81,7 +81,7 @@ static int cpu_sync(struct ori_device *device, void *stream)
 	return 0;
 }
 
-/* ori_facts_gather() has told all there is. */
+/* ori_facts_gather() has set everything. */
 static int cpu_facts(struct ori_device *device, struct ori_facts *facts)
 {
 	(void)device;
@@ -89,7 +89,7 @@ static int cpu_facts(struct ori_device *device, struct ori_facts *facts)
 	return 0;
 }
 
-/* How many ranks share the cores is told by ori_crowd_ranks_set(). */
+/* ori_crowd_ranks_set() tells how many ranks share the cores. */
 static void cpu_shared(struct ori_device *device, int ranks, int processes)
 {
 	(void)device;
@@ -126,7 +126,7 @@ static const struct ori_device_ops cpu_ops = {
 	.close = cpu_close,
 };
 
-/* There are no streams: what one is given is done at once. */
+/* There are no streams: work is done at once. */
 static int cpu_copies(struct ori_device *device, const struct ori_copy_job *copies, int n,
 		      void *stream)
 {

@@ -11,14 +11,15 @@
 #define ORI_CPU_LAUNCH_MAX 4096 /* threads of one launch */
 
 /*
- * Where the threads of a block meet (group.c).
- * arrived:    by arriving threads; back to 0 by the last one of a round
- * generation: by the last one of a round; moves by one a round
- * sleepers:   by threads that sleep on `generation`
+ * The barrier of a block's threads (group.c), with the writer of each field.
+ * arrived:    arriving threads; the last one of a round sets it back to 0
+ * generation: the last thread of a round; moves by one per round
+ * sleepers:   threads that sleep on `generation`
  * broken:     set once, when a thread of the block did not come before the deadline or had left
  * left:       threads whose kernel has returned
- * verdict, value: by the leader before it arrives, in the slot of the round's parity; read by all
- *             after the round.  Rewritten two rounds later, which needs that all have read.
+ * verdict, value: the leader before it arrives, in the slot of the round's parity.  All threads
+ *             read them after the round.  The slot is written again two rounds later.  By then
+ *             all threads have read it, because they arrived at the round in between.
  */
 struct ori_block {
 	uint32_t arrived;
@@ -34,14 +35,14 @@ struct ori_block {
 };
 
 void ori_cpu_thread_set(const struct oriel_cpu_thread *);
-/* A thread of the block has left the kernel: whoever still waits for it must not wait for ever. */
+/* A thread of the block has left the kernel, so threads that still wait for it must give up. */
 void ori_cpu_group_leave(struct ori_block *);
 
 /* launch.c: the pool of worker threads. */
 struct ori_pool;
 int ori_pool_create(uint64_t timeout_ns, struct ori_pool **);
 void ori_pool_destroy(struct ori_pool *);
-/* outcome: NULL where nobody asks what the kernel returns; else all of it is written. */
+/* outcome: NULL if the kernel's status is not needed; otherwise all of it is written. */
 int ori_pool_launch(struct ori_pool *, const struct oriel_kernel *, int nblocks, int nthreads,
 		    const void *args, size_t args_bytes, struct ori_outcome *outcome);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cpu/group.c - the barrier of a CPU block's threads, which also hands out the leader's
- * word.
+ * device/cpu/group.c - the barrier of a CPU block's threads, which also distributes the leader's
+ * value.
  *
  * Called by: ori_group_agree() of device/group.h, on the block's threads.  struct ori_block (cpu.h)
  * says who writes each field.
@@ -45,9 +45,9 @@ static int round_over(struct ori_block *b, uint32_t generation)
 static void sleep_round(struct ori_block *b, uint32_t generation)
 {
 	/*
-	 * [CPU4] seq_cst, process; partner [CPU5].  With less the add could come after the look:
-	 * the last arriver finds no sleeper, the sleeper finds the old generation, and the block
-	 * pauses for SLEEP_NS.
+	 * [CPU4] seq_cst, process; partner [CPU5].  With a weaker order the add could come after
+	 * the load.  The last arriver then finds no sleeper, the sleeper finds the old generation,
+	 * and the block pauses for SLEEP_NS.
 	 */
 	__atomic_fetch_add(&b->sleepers, 1, __ATOMIC_SEQ_CST);
 	if (!round_over(b, generation))
@@ -58,7 +58,9 @@ static void sleep_round(struct ori_block *b, uint32_t generation)
 
 static void break_block(struct ori_block *b, const char *why)
 {
-	/* acq_rel without a partner: elects who logs; nothing is read because it is set */
+	/*
+	 * acq_rel without a partner: elects the thread that logs; nothing is read because it is set
+	 */
 	if (!__atomic_exchange_n(&b->broken, 1, __ATOMIC_ACQ_REL))
 		ori_log(ORI_LOG_ERROR, "a group call was not made by all threads of its block: %s",
 			why);
@@ -87,8 +89,9 @@ static void await_round(struct ori_block *b, const struct oriel_group *g, uint32
 		if (!start)
 			start = ori_now_ns();
 		/*
-		 * The others are in bounded waits themselves, by the comm's deadline or the
-		 * group's own.  So after twice the longer one, one of them will never come, and one whose kernel has returned will not either.
+		 * The other threads are in bounded waits themselves, by the comm's deadline or the
+		 * group's own.  So after twice the longer one, a missing thread never comes.  A thread whose kernel has returned does not come
+		 * either.
 		 * [CPU7] acquire, process; partner [CPU6]: the generation read next is not older.
 		 */
 		if (__atomic_load_n(&b->left, __ATOMIC_ACQUIRE) && !round_over(b, generation))
@@ -101,7 +104,7 @@ static void await_round(struct ori_block *b, const struct oriel_group *g, uint32
 int oriel_cpu_group_agree(struct ori_block *b, const struct oriel_group *g, int verdict,
 			  uint64_t *value)
 {
-	/* relaxed: no round ends before this thread has arrived, so the generation stands still */
+	/* relaxed: no round ends before this thread has arrived, so the generation cannot change */
 	uint32_t generation = __atomic_load_n(&b->generation, __ATOMIC_RELAXED);
 	uint32_t slot = generation & 1;
 
@@ -115,15 +118,15 @@ int oriel_cpu_group_agree(struct ori_block *b, const struct oriel_group *g, int 
 	}
 	/*
 	 * [CPU1] acq_rel, process; partner: [CPU1] of the other threads of the block.  Publishes
-	 * what this thread wrote before the meeting; the last thread has acquired it from all and
-	 * passes it on with [CPU2].
+	 * what this thread wrote before the barrier.  The last thread acquires it from all threads
+	 * and publishes it with [CPU2].
 	 */
 	if (__atomic_fetch_add(&b->arrived, 1, __ATOMIC_ACQ_REL) == g->size - 1) {
 		__atomic_store_n(&b->arrived, 0, __ATOMIC_RELAXED);
 		/*
 		 * [CPU2] seq_cst, release, process; partner [CPU3].  Publishes what all threads of
 		 * the block wrote before they met, and the leader's verdict and value.  Without it
-		 * a thread could leave the meeting and read data that another one has yet to
+		 * a thread could leave the barrier and read data that another thread has yet to
 		 * write.  seq_cst because of sleep_round().
 		 */
 		__atomic_store_n(&b->generation, generation + 1, __ATOMIC_SEQ_CST);
@@ -145,8 +148,9 @@ void ori_cpu_group_leave(struct ori_block *b)
 {
 	/*
 	 * [CPU6] acq_rel, process; partner [CPU7].  Publishes the end of this thread's last round.
-	 * Without it a thread that still waits in that round could see that this one has left, and
-	 * the old generation: it would break a block in which all had come.
+	 * Without it a thread that still waits in that round could see that this one has left,
+	 * together with the old generation.  It would then break a block in which all threads had
+	 * come.
 	 */
 	__atomic_fetch_add(&b->left, 1, __ATOMIC_ACQ_REL);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cpu/launch.c - kernels on CPU threads: a pool of workers, one job a launch.
+ * device/cpu/launch.c - kernels on CPU threads: a pool of workers, one job per launch.
  *
- * Every thread of a launch has a worker of its own, so all blocks are live at once and may wait for
- * each other.  The caller runs thread 0 of block 0; a launch of one thread touches no worker.
- * Workers are kept for the next launch and end with the pool.
+ * Every thread of a launch has its own worker, so all blocks run at once and may wait for each
+ * other.  The caller runs thread 0 of block 0, so a launch of one thread needs no worker.  Workers
+ * are kept for the next launch and end with the pool.
  *
  * Called by: the device table, on any host thread; two launches may run at once.
  */
@@ -21,22 +21,23 @@
 struct job {
 	const struct oriel_kernel *kernel;
 	const void *args;
-	struct ori_block *blocks; /* NULL when a block is one thread */
+	struct ori_block *blocks; /* NULL if a block has one thread */
 	uint32_t nblocks, nthreads;
 	int rank;         /* for the log lines of its threads */
-	uint32_t running; /* workers not finished; by them */
+	uint32_t running; /* workers that have not finished; written by them */
 	struct ori_outcome *outcome;
-	uint32_t has_status, has_why; /* of the outcome; by the thread that writes that part */
+	uint32_t has_status, has_why; /* set by the thread that writes this part of the outcome */
 };
 
 /*
- * job, index: written by a launcher while the worker is idle; go: by launcher and worker in turn.
+ * A launcher writes job and index while the worker is idle.  Launcher and worker write `go` in
+ * turn.
  */
 struct worker {
 	pthread_t thread;
 	struct worker *next; /* in the idle list */
-	struct job *job;     /* NULL tells it to end */
-	uint32_t index;      /* of the thread in the launch */
+	struct job *job;     /* NULL tells the worker to end */
+	uint32_t index;      /* index of the thread in the launch */
 	uint32_t go;
 };
 
@@ -47,9 +48,9 @@ struct ori_pool {
 };
 
 /*
- * The first thread that failed gives the status.  The first one with a text gives that: of a group
- * only the leader has it, and it may return last.  The exchanges are relaxed: the launcher reads
- * both when all threads have ended, see await_job().
+ * The first thread that failed gives the status.  The first failed thread with a text gives the
+ * text.  In a group only the leader has a text, and it may return last.  The exchanges are relaxed:
+ * the launcher reads both after all threads have ended, see await_job().
  */
 static void note_failure(struct job *job, uint32_t block, int status, int has_text)
 {
@@ -104,9 +105,9 @@ static void *worker_main(void *arg)
 		/*
 		 * [LAUNCH3] acq_rel, process; partner [LAUNCH4] in await_job().  Publishes all that
 		 * the kernel wrote on this thread.  Without it the caller could return from the
-		 * launch and not see that.  It is the last access of the job: once the count is 0
-		 * the launcher's stack may be gone, and a wake of its address is only a spurious
-		 * one.
+		 * launch and not see these stores.  This is the last access to the job.  When the
+		 * count is 0 the launcher's stack may be gone, and waking its address is then only
+		 * a spurious wake.
 		 */
 		if (__atomic_sub_fetch(&job->running, 1, __ATOMIC_ACQ_REL) == 0)
 			ori_futex_wake_all(&job->running);
@@ -119,8 +120,8 @@ static void start_worker(struct worker *w, struct job *job, uint32_t index)
 	w->index = index;
 	/*
 	 * [LAUNCH1] release, process; partner [LAUNCH2] in worker_main().  Publishes job, index and
-	 * all that the caller wrote before the launch.  Without it the worker could run the last
-	 * launch's job again, from a stack that is gone.
+	 * all that the caller wrote before the launch.  Without it the worker could run the
+	 * previous launch's job again, from a stack that is gone.
 	 */
 	__atomic_store_n(&w->go, 1, __ATOMIC_RELEASE);
 	ori_futex_wake_all(&w->go);
@@ -150,7 +151,7 @@ static void give_back(struct ori_pool *pool, struct worker *list)
 	pthread_mutex_unlock(&pool->lock);
 }
 
-/* n workers, idle ones first; NULL with *err set when threads cannot be had. */
+/* Takes n workers, idle ones first.  Returns NULL and sets *err if threads cannot be created. */
 static struct worker *take_workers(struct ori_pool *pool, uint32_t n, int *err)
 {
 	struct worker *list = NULL, *w;
@@ -262,7 +263,7 @@ int ori_pool_create(uint64_t timeout_ns, struct ori_pool **out)
 	return 0;
 }
 
-/* No launch is running: the comm that owns the device is being destroyed. */
+/* No launch is running, because the comm that owns the device is being destroyed. */
 void ori_pool_destroy(struct ori_pool *pool)
 {
 	while (pool->idle) {

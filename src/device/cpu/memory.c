@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cpu/memory.c - exportable memory of the CPU device: one memfd an allocation.
+ * device/cpu/memory.c - exportable memory of the CPU device: one memfd per allocation.
  *
- * The descriptor is sealed against shrinking before it is given away, and an importer looks at the
- * seal and the size before it maps: a peer cannot make a mapped page vanish under us.
+ * The descriptor is sealed against shrinking before it is sent.  An importer checks the seal and
+ * the size before it maps.  So a peer cannot remove a mapped page from this process.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +36,7 @@ uint64_t ori_cpu_shared_bytes(uint64_t wanted, uint64_t maps, uint64_t least)
 	return bytes < least ? least : bytes & ~(page - 1);
 }
 
-/* The kernel would answer ftruncate() with SIGXFSZ, which ends the program. */
+/* Beyond the limit, ftruncate() would raise SIGXFSZ, which ends the program. */
 static int check_file_limit(size_t bytes)
 {
 	uint64_t limit = limit_of(RLIMIT_FSIZE);
@@ -127,15 +127,16 @@ int ori_cpu_import(struct ori_device *device, const struct ori_allocation *their
 
 	(void)device;
 	if (theirs->kind != ORI_EXPORT_HOST_FD)
-		return ori_fail(ORIEL_EUNSUPPORTED, "a peer's memory is a GPU's: a CPU rank cannot "
-						    "load and store it");
+		return ori_fail(ORIEL_EUNSUPPORTED,
+				"a peer's memory is on a GPU: a CPU rank cannot load and store it");
 	seals = fcntl(fd, F_GET_SEALS);
 	if (seals < 0 || !(seals & F_SEAL_SHRINK))
 		return ori_fail(ORIEL_EPROTO, "a peer's memory is not sealed against shrinking");
 	if (fstat(fd, &st))
 		return ori_fail_errno(errno, "size of a peer's memory");
 	if (bytes == 0 || st.st_size < 0 || (uint64_t)st.st_size < bytes)
-		return ori_fail(ORIEL_EPROTO, "a peer's memory has %lld bytes, said %zu",
+		return ori_fail(ORIEL_EPROTO,
+				"a peer's memory has %lld bytes, but the peer announced %zu",
 				(long long)st.st_size, bytes);
 	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (map == MAP_FAILED)
@@ -151,9 +152,8 @@ void ori_cpu_unimport(struct ori_device *device, const struct ori_allocation *th
 }
 
 /*
- * Asks the kernel without touching a page: with MS_ASYNC this call looks at the mappings and does
- * nothing.  Only ENOMEM says that there is a hole; what else may go wrong says nothing about the
- * memory.
+ * Asks the kernel without touching a page: with MS_ASYNC this call only looks at the mappings.
+ * ENOMEM alone means that there is a hole.  Other errors say nothing about the memory.
  */
 int ori_cpu_is_memory(struct ori_device *device, const void *ptr, size_t bytes)
 {
@@ -161,7 +161,7 @@ int ori_cpu_is_memory(struct ori_device *device, const void *ptr, size_t bytes)
 
 	(void)device;
 	if (bytes > UINTPTR_MAX - (page - 1) - (uintptr_t)ptr)
-		return 0; /* past the last address */
+		return 0; /* beyond the last address */
 	return !msync((void *)at, (uintptr_t)ptr + bytes - at, MS_ASYNC) || errno != ENOMEM;
 }
 
@@ -170,7 +170,8 @@ void ori_cpu_discard(struct ori_device *device, struct ori_allocation *a, size_t
 {
 	(void)device;
 	/*
-	 * The range is whole pages (comm/slab.c); if the hole fails the zeros must still be there.
+	 * The range is whole pages (comm/slab.c).  If punching fails, zeros must be written
+	 * instead.
 	 */
 	if (fallocate(a->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
 		      (off_t)bytes))

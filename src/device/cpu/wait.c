@@ -3,13 +3,14 @@
  * device/cpu/wait.c - the slow half of every wait on the CPU: when to yield, when to sleep, when to
  * give up.  The fast half is ori_spin() of device/spin.h.
  *
- * A wait goes through three states: it polls for some 4 us (a few polls when the ranks of this host
- * outnumber the cores: whoever is waited for needs this core), it yields between polls until it is
- * 0.3 ms old (and the engine idle as long), and then sleeps on the rank's futex word until a writer
- * wakes it or 1 ms has passed; 50 us where a NIC writes the words, which wakes nobody.
+ * A wait has three phases.  First it polls for about 4 us.  If the ranks of this host outnumber the
+ * cores, it polls only a few times, because the rank that it waits for needs this core.  Then it
+ * yields between polls until it is 0.3 ms old and the engine has been idle for as long.  Then it
+ * sleeps on the rank's futex word until a writer wakes it or 1 ms has passed.  If a NIC writes the
+ * words, it sleeps at most 50 us, because a NIC wakes nobody.
  *
- * Called on any thread that waits; touches nothing but the ori_spin it is given, the rank's waiters
- * word and its board.
+ * Called on any thread that waits.  Touches only the given ori_spin, the rank's waiters word and
+ * its board.
  */
 #include <sched.h>
 #include <string.h>
@@ -23,9 +24,9 @@
 
 #define YIELD_NS 300000ull  /* age up to which a wait yields */
 #define SLEEP_NS 1000000ull /* longest sleep: the cost of a missed wake */
-#define BOARD_NS 1000000ull /* age from which the wait stands on the board */
-#define CROWDED_POLLS 4u    /* polls between yields when cores are short */
-#define FIRST_POLLS 2000u   /* polls before the first look at the clock, else */
+#define BOARD_NS 1000000ull /* age from which the board shows the wait */
+#define CROWDED_POLLS 4u    /* polls between yields if cores are crowded */
+#define FIRST_POLLS 2000u   /* polls before the first look at the clock, otherwise */
 
 uint32_t ori_cpu_spin_polls(void)
 {
@@ -33,8 +34,8 @@ uint32_t ori_cpu_spin_polls(void)
 }
 
 /*
- * One step of sleeping.  First call: announce, and go back to look at the word once more.  Later
- * calls: sleep unless the epoch has moved since the announcement before that look.
+ * One step of sleeping.  The first call announces the sleeper and returns, so that the caller
+ * checks the word once more.  Later calls sleep, unless the epoch has moved since the announcement.
  */
 static void sleep_step(struct ori_spin *s, uint64_t left_ns)
 {
@@ -50,8 +51,8 @@ static void sleep_step(struct ori_spin *s, uint64_t left_ns)
 		ori_futex_wait(&w->epoch, s->epoch, left_ns < longest_ns ? left_ns : longest_ns);
 	} else {
 		/*
-		 * seq_cst without a partner: the announcement comes before the look at the epoch.
-		 * The waker looks relaxed (ori_wake() of device/port.h), and a sleeper that it
+		 * seq_cst without a partner: the announcement comes before the load of the epoch.
+		 * The waker's load is relaxed (ori_wake() of device/port.h).  A sleeper that it
 		 * misses wakes by its own timer.
 		 */
 		__atomic_fetch_add(&w->sleepers, 1, __ATOMIC_SEQ_CST);
@@ -63,8 +64,8 @@ static void sleep_step(struct ori_spin *s, uint64_t left_ns)
 }
 
 /*
- * While the engine of this rank finds work, a wait that drives it does not sleep: every burst would
- * cost two wake-ups, the engine's thread and then this one.
+ * While this rank's engine finds work, a wait that drives it does not sleep.  Otherwise every burst
+ * would cost two wake-ups: of the engine's thread and of this thread.
  */
 static void note_work(struct ori_spin *s, uint64_t now)
 {
@@ -109,7 +110,10 @@ int oriel_cpu_spin_slow(struct ori_spin *s, uint64_t have)
 	if (age >= YIELD_NS && now - s->active_ns >= YIELD_NS) {
 		sleep_step(s, s->timeout_ns - age);
 	} else {
-		/* Also with a core to itself: the scheduler may have put both ranks on one. */
+		/*
+		 * Needed even if there are enough cores: the scheduler may have put both ranks on
+		 * one.
+		 */
 		sched_yield();
 		if (ori_crowded())
 			s->polls = CROWDED_POLLS;

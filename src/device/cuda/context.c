@@ -3,7 +3,7 @@
  * device/cuda/context.c - the GPUs that this process has open, and how a thread enters their
  * context.
  *
- * Owns the list; gpu.c opens and closes what stands on it.  Any thread.
+ * Owns the list; gpu.c opens and closes its entries.  Any thread.
  */
 #include "cuda_device.h"
 

@@ -2,13 +2,13 @@
 /*
  * device/cuda/copy.c - copies between any memories of host and device, and filling with zeros.
  *
- * A copy takes a lane: a high-priority stream of its own and a pinned bounce buffer, made when the
- * GPU was opened, so nothing is allocated while kernels run.  The stream has nothing but this copy
- * in it, so the stream being idle is the copy's completion.  The copy engine serves such copies
- * also under a kernel that holds every SM.  Host memory that is not pinned goes through the bounce
- * buffer: given to the driver it could wait for kernels.
+ * A copy takes a lane: a high-priority stream and a pinned bounce buffer.  Lanes are made when the
+ * GPU is opened, so nothing is allocated while kernels run.  The stream contains only this copy, so
+ * the copy is complete when the stream is idle.  The copy engine executes such copies even under a
+ * kernel that occupies every SM.  Host memory that is not pinned goes through the bounce buffer:
+ * the driver's own copy of it could wait for kernels.
  *
- * Any thread; as many copies at once as there are lanes, further callers wait for one.
+ * Any thread.  There are as many copies at once as lanes; more callers wait for a lane.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -18,7 +18,10 @@
 #include "cuda_device.h"
 
 #define SPIN_NS 50000
-/* Up to here zeros are copied: filling is a kernel of the driver's, which needs a free SM. */
+/*
+ * Smaller areas are filled by copying zeros.  The driver fills with a kernel, which needs a free
+ * SM.
+ */
 #define ZEROS_COPIED_MAX ((size_t)16 << 20)
 
 /* ---- waiting --------------------------------------------------------------------------------- */
@@ -48,7 +51,7 @@ int ori_cuda_stream_wait(const struct ori_cuda_driver *cu, void *stream, uint64_
 	int err = ori_cuda_stream_poll(cu, stream, timeout_ns);
 
 	if (err == ORI_CU_NOT_READY)
-		return ori_fail(ORIEL_ETIMEDOUT, "%s: not done after %.1f s", what,
+		return ori_fail(ORIEL_ETIMEDOUT, "%s: not complete after %.1f s", what,
 				(double)timeout_ns / 1e9);
 	return err ? ori_cuda_fail(err, "cuStreamQuery", "%s", what) : 0;
 }
@@ -95,8 +98,8 @@ static int overlap(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
 }
 
 /*
- * One look, lost_lock held: does the lane's lost work go on?  A stream that answers with an error
- * has no work any more.
+ * One look, lost_lock held: is the lane's lost work still running?  A stream that returns an error
+ * has no more work.
  */
 static int still_lost(struct ori_cuda_gpu *gpu, struct ori_cuda_lane *lane)
 {
@@ -145,7 +148,7 @@ void ori_cuda_lanes_close(struct ori_cuda_gpu *gpu)
 			(void)gpu->cu->cuStreamDestroy(gpu->lanes[i].stream);
 		gpu->lanes[i].stream = NULL;
 	}
-	/* a copy that never ended may still want its buffer, and freeing would wait for it */
+	/* A copy that never ended may still use its buffer, and freeing would wait for it. */
 	if (!lost)
 		(void)gpu->cu->cuMemFreeHost(gpu->bounce);
 	gpu->bounce = NULL;
@@ -176,8 +179,8 @@ static int take_lane(struct ori_cuda_device *d, struct ori_cuda_lane **out)
 }
 
 /*
- * After a deadline the lane stays taken: what is in its stream may still read or write the buffer,
- * and memory that it touches must stay mapped.
+ * After a deadline the lane stays taken.  The work in its stream may still use the buffer, and
+ * memory that it touches must stay mapped.
  */
 static void give_lane(struct ori_cuda_gpu *gpu, struct ori_cuda_lane *lane, int err, void *to,
 		      const void *from, size_t bytes)
@@ -287,7 +290,7 @@ int ori_cuda_zero(struct ori_cuda_device *d, void *base, size_t bytes)
 	if (err)
 		return err;
 	err = start_zeros(d->gpu, lane->stream, (ori_cu_ptr)(uintptr_t)base, bytes);
-	/* after an error, too: pieces may be on their way to memory that is about to go */
+	/* Also after an error: pieces may still be written to memory that is about to be freed. */
 	waited = ori_cuda_stream_wait(d->gpu->cu, lane->stream, d->timeout_ns,
 				      "filling with zeros");
 	give_lane(d->gpu, lane, waited, base, NULL, bytes);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cuda/device.c - the CUDA device's table: one rank's view of a GPU.  Memory is in memory.c,
- * pinned.c and export.c, copies in copy.c, kernels in launch.c and images.c, marks on streams in
- * marks.c, kernels of collectives in flights.c, what the process shares in gpu.c.
+ * device/cuda/device.c - the CUDA device's table: one rank's view of a GPU.
+ *
+ * Memory is in memory.c, pinned.c and export.c, copies in copy.c, kernels in launch.c and images.c.
+ * Marks on streams are in marks.c, kernels of collectives in flights.c.  What the ranks of a
+ * process share is in gpu.c.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +14,8 @@
 #include "cuda_device.h"
 
 /*
- * Ranks of a process that find channels for their streams under MPS, with some to spare for the
- * program's.
+ * The number of ranks per process that get channels for their streams under MPS.  Some channels
+ * remain for the program.
  */
 #define RANKS_UNDER_MPS 2
 
@@ -28,7 +30,7 @@ static void cuda_close(struct ori_device *device)
 				d->gpu->ordinal);
 			__atomic_store_n(&d->gpu->stuck, 1, __ATOMIC_RELAXED);
 		}
-		/* returns at once also under a kernel that never ends */
+		/* returns at once, even under a kernel that never ends */
 		(void)d->gpu->cu->cuStreamDestroy(d->stream);
 		ori_cuda_leave(&scope);
 	}
@@ -39,7 +41,7 @@ static void cuda_close(struct ori_device *device)
 	free(d);
 }
 
-/* Without MPS the processes of a GPU have it in turns. */
+/* Without MPS, the processes on a GPU run in turns. */
 static void warn_turns(const struct ori_cuda_gpu *gpu)
 {
 	static int told;
@@ -53,7 +55,7 @@ static void warn_turns(const struct ori_cuda_gpu *gpu)
 }
 
 /*
- * Under MPS a process has 8 channels to the GPU: streams of its ranks beyond that wait behind each
+ * Under MPS a process has 8 channels to the GPU.  Additional streams of its ranks wait behind each
  * other's kernels.
  */
 static void warn_channels(const struct ori_cuda_gpu *gpu, int here)
@@ -72,12 +74,12 @@ static void warn_channels(const struct ori_cuda_gpu *gpu, int here)
 static void cuda_shared(struct ori_device *device, int ranks, int processes)
 {
 	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
-	/* as many in each process: no launcher does otherwise */
+	/* Assumes the same number in each process, as all launchers do. */
 	int here = processes > 1 ? (ranks + processes - 1) / processes : ranks;
 
 	/*
-	 * A comm of fewer ranks that holds the same device does not make room: kernels of the
-	 * others may be there all the same.
+	 * A smaller comm on the same device does not lower the number, because kernels of the other
+	 * ranks may still run there.
 	 */
 	if (ranks > d->sharers)
 		d->sharers = ranks;
@@ -112,7 +114,7 @@ static const struct ori_device_ops cuda_ops = {
 	.close = cuda_close,
 };
 
-/* Which rank of its host this one is, as launchers tell it. */
+/* This rank's number on its host, from the launcher's variables. */
 static long local_rank(void)
 {
 	static const char *const names[] = { "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
@@ -127,7 +129,7 @@ static long local_rank(void)
 	return 0;
 }
 
-/* Ranks of a host take its GPUs in turn. */
+/* The ranks of a host use its GPUs in turn. */
 static int choose(const struct ori_cuda_driver *cu, int number)
 {
 	long local = local_rank();
@@ -137,7 +139,7 @@ static int choose(const struct ori_cuda_driver *cu, int number)
 	return local > 0 ? (int)(local % cu->ndevices) : 0;
 }
 
-/* Least urgent: copies come before kernels.  The context is current. */
+/* Lowest priority, so that copies come before kernels.  The context is current. */
 static int make_stream(struct ori_cuda_gpu *gpu, void **stream)
 {
 	int err = gpu->cu->cuStreamCreateWithPriority(stream, ORI_CU_STREAM_NON_BLOCKING, 0);
@@ -146,8 +148,8 @@ static int make_stream(struct ori_cuda_gpu *gpu, void **stream)
 }
 
 /*
- * A stream with its first kernel behind it, or, where that does not get its turn, one that has had
- * none.
+ * Makes a stream whose first kernel has ended.  If that kernel does not get its turn, makes a
+ * stream that has had no kernel.
  */
 static int open_stream_inside(struct ori_cuda_device *d)
 {
@@ -161,7 +163,10 @@ static int open_stream_inside(struct ori_cuda_device *d)
 		d->stream = stream;
 		return 0;
 	}
-	/* at once, whatever is in it: the kernel uses no memory, and nobody waits for it */
+	/*
+	 * Returns at once, whatever is in the stream: the kernel uses no memory, and nobody waits
+	 * for it.
+	 */
 	(void)d->gpu->cu->cuStreamDestroy(stream);
 	return begun < 0 ? begun : make_stream(d->gpu, &d->stream);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cuda/driver.c - finds the CUDA driver at run time, once in a process.
+ * device/cuda/driver.c - finds the CUDA driver at run time, once per process.
  *
- * The answer, good or bad, is kept: a driver that was not there does not appear later, and
- * oriel-info asks several times.  Knows nothing of contexts or memory.
+ * The answer is kept, good or bad: a missing driver does not appear later, and oriel-info asks
+ * several times.  Does not know contexts or memory.
  */
 #include <assert.h>
 #include <dlfcn.h>
@@ -49,24 +49,28 @@ int ori_cuda_mps_pipe(void)
 	return !access(path, F_OK);
 }
 
-/* What the driver reads when it is initialised, where the user has not chosen. */
+/* Sets variables that the driver reads when it is initialised, unless the user has set them. */
 static void prepare_environment(void)
 {
 	/*
-	 * Streams share this many channels to the GPU, 8 by default: behind a kernel that waits,
+	 * Streams share this many channels to the GPU, 8 by default.  Behind a kernel that waits,
 	 * another rank's kernel in the same channel would never start.  Under MPS all processes
-	 * take theirs from one pool (an H200's was empty after three processes with 32): 8 each.
+	 * share one pool of channels, so each takes 8.  With 32 each, an H200's pool was empty
+	 * after three processes.
 	 */
 	const char *channels = ori_cuda_mps_pipe() ? "8" : "32";
 
 	if (ori_environment_add("CUDA_DEVICE_MAX_CONNECTIONS", channels))
 		ori_log(ORI_LOG_DEBUG, "CUDA_DEVICE_MAX_CONNECTIONS set to %s", channels);
-	/* Loading a kernel at its first launch may wait for the kernels that run. */
+	/*
+	 * Without it, a kernel is loaded at its first launch, and loading may wait for running
+	 * kernels.
+	 */
 	if (ori_environment_add("CUDA_MODULE_LOADING", "EAGER"))
 		ori_log(ORI_LOG_DEBUG, "CUDA_MODULE_LOADING set to EAGER");
 }
 
-/* Those that may be missing. */
+/* Finds the calls that may be missing. */
 static void find_stream_calls(void *library)
 {
 	void *found[ORI_COUNT(stream_names)];
@@ -90,7 +94,9 @@ static int find_calls(void *library, const char *name)
 			return ORIEL_EUNSUPPORTED;
 		}
 	}
-	/* the table begins with the calls, in the order of the names; ISO C has no cast for this */
+	/*
+	 * The table begins with the calls, in the order of the names.  ISO C has no cast for this.
+	 */
 	static_assert(offsetof(struct ori_cuda_driver, version) == sizeof(found), "layout");
 	memcpy(&the_driver, found, sizeof(found));
 	find_stream_calls(library);
@@ -185,7 +191,7 @@ const char *ori_cuda_text(ori_cu_result result)
 
 int ori_cuda_is_lost(ori_cu_result result)
 {
-	/* those of kernels that crash lie side by side, from 714 to 719 */
+	/* The results of crashed kernels are adjacent, from 714 to 719. */
 	return (result >= ORI_CU_HARDWARE_STACK && result <= ORI_CU_LAUNCH_FAILED) ||
 	       result == ORI_CU_ILLEGAL_ADDRESS || result == ORI_CU_LAUNCH_TIMEOUT ||
 	       result == ORI_CU_CONTEXT_DESTROYED || result == ORI_CU_ASSERT ||
@@ -202,7 +208,7 @@ static int status_of(ori_cu_result result)
 
 int ori_cuda_fail(ori_cu_result result, const char *call, const char *fmt, ...)
 {
-	static int told; /* every call of a lost context fails: one line of the log is enough */
+	static int told; /* every call on a lost context fails: one log line is enough */
 	char what[160];
 	va_list ap;
 

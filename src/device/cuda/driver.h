@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cuda/driver.h - the part of the CUDA driver API that Oriel calls, declared by itself.
+ * device/cuda/driver.h - Oriel's own declarations of the CUDA driver API that it calls.
  *
  * The library is built without CUDA headers and linked to no CUDA library: driver.c finds the
- * functions at run time.  What is declared here is binary interface and never changes;
- * tests/unit/cuda_abi.cpp holds it against cuda.h where that is installed.  Fields carry driver
- * names, without the version that the symbol has, so that its manual can be searched for them.
+ * functions at run time.  These declarations are a binary interface and never change.
+ * tests/unit/cuda_abi.cpp compares them with cuda.h where that is installed.  Fields have the
+ * driver's names without the version suffix of the symbol, so that one can search its manual for
+ * them.
  *
  * Everything here may be called on any thread.
  */
@@ -228,7 +229,7 @@ enum ori_cu_constant {
 	   unsigned int block_x, unsigned int block_y, unsigned int block_z,                       \
 	   unsigned int shared_bytes, void *stream, void **params, void **extra))
 
-/* The same for calls that a driver may be too old for: NULL then. */
+/* The same for calls that old drivers do not have.  They are NULL then. */
 #define ORI_CU_STREAM_CALLS(X)                                                                     \
 	X(cuStreamIsCapturing, cuStreamIsCapturing, (void *stream, int *status))                   \
 	X(cuStreamGetId, cuStreamGetId, (void *stream, unsigned long long *id))                    \
@@ -260,11 +261,11 @@ struct ori_cuda_driver {
 };
 
 /*
- * Finds the driver (once in a process; later calls give the same answer) and initialises it.
- * ORIEL_EUNSUPPORTED with a line that says what is missing: library, function, or GPU.
+ * Finds the driver and initialises it, once per process; later calls give the same answer.
+ * ORIEL_EUNSUPPORTED with a log line that says what is missing: library, function, or GPU.
  */
 int ori_cuda_driver_get(const struct ori_cuda_driver **);
-/* The same without a line in the log: why not is in text. */
+/* The same without a log line: the reason is in text. */
 int ori_cuda_driver_find(const struct ori_cuda_driver **, char *text, size_t bytes);
 
 /*
@@ -274,15 +275,16 @@ int ori_cuda_driver_find(const struct ori_cuda_driver **, char *text, size_t byt
 int ori_cuda_fail(ori_cu_result, const char *call, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /*
- * Does every further call of the context return this?  After a kernel's crash it does, and under
- * MPS after that of another process on the GPU.
+ * Does every further call on the context return this result?  It does after a kernel crashed.
+ * Under MPS it also does after a kernel of another process on the GPU crashed.
  */
 int ori_cuda_is_lost(ori_cu_result);
 /*
- * A variable of util/config.h, or its default: devices are opened without the comm's configuration.
+ * A variable of util/config.h, or its default.  Devices are opened without the comm's
+ * configuration.
  */
 const char *ori_cuda_variable(const char *name);
-/* Is there an MPS daemon that will take this process?  Known before the driver is initialised. */
+/* Is there an MPS daemon for this process?  Known before the driver is initialised. */
 int ori_cuda_mps_pipe(void);
 /* The driver's text for a result; never NULL. */
 const char *ori_cuda_text(ori_cu_result);

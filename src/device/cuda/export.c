@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cuda/export.c - memory that the program made: whether peers can have it, and how.
+ * device/cuda/export.c - memory that the program allocated: whether peers can map it, and how.
  *
- * Memory of cudaMalloc goes by CUDA IPC.  Memory that the program mapped itself (cuMemCreate,
- * cuMemMap; PyTorch's expandable segments are such) goes by the handles it was made for: often
- * many allocations lie behind one range, and each is exported.  Any thread.
+ * Memory of cudaMalloc is shared by CUDA IPC.  Memory that the program mapped itself (cuMemCreate,
+ * cuMemMap, as PyTorch's expandable segments) is shared by the handle types it was created with.
+ * One range often consists of many allocations, and each is exported.  Any thread.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 
 /* ---- handles --------------------------------------------------------------------------------- */
 
-/* By descriptor for this host, and by fabric handle for others; by the latter alone if need be. */
+/* By descriptor for this host and by fabric handle for others, or by fabric handle alone. */
 int ori_cuda_export_handle(struct ori_cuda_gpu *gpu, ori_cu_mem handle, int32_t types,
 			   struct ori_allocation *out)
 {
@@ -46,10 +46,10 @@ int ori_cuda_export_handle(struct ori_cuda_gpu *gpu, ori_cu_mem handle, int32_t 
 /* ---- the user's memory ----------------------------------------------------------------------- */
 
 struct pointer_facts {
-	uint64_t type, managed, ordinal, ipc, id; /* the driver writes 1 to 8 bytes of each */
+	uint64_t type, managed, ordinal, ipc, id; /* the driver writes 1 to 8 bytes to each */
 };
 
-/* The first `count` of them, cheapest first. */
+/* Reads the first `count` attributes, cheapest first. */
 static int look(const struct ori_cuda_gpu *gpu, const void *ptr, struct pointer_facts *f,
 		unsigned int count)
 {
@@ -62,7 +62,7 @@ static int look(const struct ori_cuda_gpu *gpu, const void *ptr, struct pointer_
 
 	memset(f, 0, sizeof(*f));
 	err = gpu->cu->cuPointerGetAttributes(count, attributes, values, at);
-	/* addresses are the same in all contexts, so most drivers ask for none */
+	/* Addresses are the same in all contexts, so most drivers need no context. */
 	if (err != ORI_CU_INVALID_CONTEXT)
 		return err;
 	if (ori_cuda_enter(gpu, &scope))
@@ -80,7 +80,7 @@ int ori_cuda_memory_type(const struct ori_cuda_gpu *gpu, const void *ptr)
 	if (ours)
 		return ours;
 	err = look(gpu, ptr, &f, 1);
-	/* two ways in which drivers say that they do not know the address */
+	/* The two results by which drivers say that they do not know the address. */
 	if (err == ORI_CU_INVALID_CONTEXT || err == ORI_CU_INVALID_VALUE)
 		return 0;
 	return err ? ori_cuda_fail(err, "cuPointerGetAttributes", "%p", ptr) :
@@ -93,15 +93,15 @@ int ori_cuda_holds(struct ori_device *device, const void *ptr)
 	struct pointer_facts f;
 
 	/*
-	 * The driver will not say (a kernel crashed): whoever takes it for the host's would crash,
-	 * too.
+	 * The driver cannot answer after a kernel crashed.  Taking the memory for host memory would
+	 * crash.
 	 */
 	if (look(d->gpu, ptr, &f, 2))
 		return 1;
 	return f.type == ORI_CU_MEMORY_DEVICE && !f.managed;
 }
 
-/* Memory that a program mapped piece by piece is several allocations behind each other. */
+/* Memory that a program mapped piece by piece consists of several adjacent allocations. */
 static int is_device_memory(const struct ori_cuda_gpu *gpu, const void *ptr, size_t bytes)
 {
 	ori_cu_ptr at = (ori_cu_ptr)(uintptr_t)ptr, end = at + bytes, base;
@@ -111,8 +111,8 @@ static int is_device_memory(const struct ori_cuda_gpu *gpu, const void *ptr, siz
 		int err = gpu->cu->cuMemGetAddressRange(&base, &size, at);
 
 		/*
-		 * a GPU that is lost says no more about its memory, and its failure is told
-		 * elsewhere
+		 * A lost GPU gives no more answers about its memory, and its failure is reported
+		 * elsewhere.
 		 */
 		if (err && ori_cuda_is_lost(err))
 			return 1;
@@ -141,9 +141,8 @@ int ori_cuda_is_memory(struct ori_device *device, const void *ptr, size_t bytes)
 }
 
 /*
- * Of cudaMalloc's memory the driver numbers every allocation.  Memory that a program maps and
- * unmaps itself, and that of pools, may change behind an address while the driver sees one and the
- * same range.
+ * The driver numbers every allocation of cudaMalloc.  Memory that a program maps and unmaps itself,
+ * and memory of pools, may change behind an address while the driver reports the same range.
  */
 void ori_cuda_identify(struct ori_device *device, const void *ptr, struct ori_identity *out)
 {
@@ -167,7 +166,7 @@ void ori_cuda_identify(struct ori_device *device, const void *ptr, struct ori_id
 	out->bytes = bytes;
 }
 
-/* NULL, or why no other process can have it. */
+/* NULL, or why no other process can map it. */
 static const char *obstacle(const struct ori_cuda_gpu *gpu, const struct pointer_facts *f)
 {
 	if (f->managed)
@@ -192,8 +191,9 @@ static int describe_inside(struct ori_cuda_gpu *gpu, const void *ptr, size_t byt
 	if (err)
 		return ori_cuda_fail(err, "cuMemGetAddressRange", "%zu bytes at %p", bytes, ptr);
 	if (bytes > size || at - base > size - bytes)
-		return ori_fail(ORIEL_ERANGE, "%zu bytes at %p leave their allocation of %zu bytes",
-				bytes, ptr, size);
+		return ori_fail(ORIEL_ERANGE,
+				"%zu bytes at %p exceed their allocation of %zu bytes", bytes, ptr,
+				size);
 	err = gpu->cu->cuIpcGetMemHandle(&handle, base);
 	if (err)
 		return ori_fail(ORIEL_EEXPORT,
@@ -215,8 +215,8 @@ static int describe_inside(struct ori_cuda_gpu *gpu, const void *ptr, size_t byt
 #define PARTS_MAX 65536u
 
 /*
- * The mapping that holds the address.  Callers go from one to the next by its end, so this relies on
- * a driver that gives a mapping here and not the whole reservation.
+ * The mapping that contains the address.  Callers step from one mapping to the next by its end.  So
+ * this relies on a driver that returns a mapping here, not the whole reservation.
  */
 static int part_at(struct ori_cuda_gpu *gpu, ori_cu_ptr at, ori_cu_ptr *base, size_t *bytes)
 {
@@ -249,7 +249,7 @@ static int export_part(struct ori_cuda_gpu *gpu, ori_cu_mem handle, struct ori_a
 	return ori_cuda_export_handle(gpu, handle, prop.handle_types, out);
 }
 
-/* One mapping, from its first byte on. */
+/* Describes one mapping, from its first byte. */
 static int describe_part(struct ori_cuda_gpu *gpu, ori_cu_ptr base, size_t bytes,
 			 struct ori_allocation *out)
 {
@@ -259,7 +259,7 @@ static int describe_part(struct ori_cuda_gpu *gpu, ori_cu_ptr base, size_t bytes
 	if (err)
 		return ori_fail_silent(
 			ORIEL_EEXPORT,
-			"it is from a memory pool, or of another kind that CUDA gives to nobody "
+			"it is from a memory pool, or of another kind that CUDA cannot share "
 			"(cuMemRetainAllocationHandle: %s): allocate it with oriel_alloc or "
 			"cudaMalloc",
 			ori_cuda_text(err));
@@ -280,7 +280,7 @@ static void forget_parts(struct ori_allocation *a)
 	a->nparts = 0;
 }
 
-/* How many mappings lie behind the range. */
+/* The number of mappings behind the range. */
 static int count_parts(struct ori_cuda_gpu *gpu, ori_cu_ptr at, size_t bytes, uint32_t *count)
 {
 	ori_cu_ptr base, end = at + bytes;
@@ -293,7 +293,8 @@ static int count_parts(struct ori_cuda_gpu *gpu, ori_cu_ptr at, size_t bytes, ui
 			return err;
 		if (++*count > PARTS_MAX)
 			return ori_fail(ORIEL_ERANGE,
-					"over %u allocations lie behind the %zu bytes before %#llx",
+					"more than %u allocations make up the %zu bytes that end "
+					"at %#llx",
 					PARTS_MAX, bytes, end);
 	}
 	return 0;
@@ -389,5 +390,5 @@ void ori_cuda_forget(struct ori_device *device, struct ori_allocation *a)
 	if (a->fd >= 0)
 		close(a->fd);
 	a->fd = -1;
-	memset(a->handle, 0, sizeof(a->handle)); /* the driver keeps nothing for a handle */
+	memset(a->handle, 0, sizeof(a->handle)); /* the driver keeps nothing per handle */
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cuda/facts.c - what a rank tells the others of its GPU, and what oriel-info shows.
+ * device/cuda/facts.c - what a rank tells the others about its GPU, and what oriel-info shows.
  *
- * Any thread.  The rows open no context: looking at a busy GPU costs it nothing.
+ * Any thread.  The rows open no context, so looking at a busy GPU does not disturb it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,8 @@ static int attribute(const struct ori_cuda_driver *cu, int which, ori_cu_device 
 }
 
 /*
- * Drivers before 12.3 cannot say; there a control pipe is the sign of a daemon that will take us.
+ * Drivers before 12.3 cannot answer.  There, a control pipe shows that a daemon will serve this
+ * process.
  */
 int ori_cuda_mps(const struct ori_cuda_driver *cu, ori_cu_device dev)
 {
@@ -34,7 +35,7 @@ int ori_cuda_mps(const struct ori_cuda_driver *cu, ori_cu_device dev)
 
 /* ---- facts ----------------------------------------------------------------------------------- */
 
-/* The GPU's number on its host.  CUDA numbers only what this process may see. */
+/* The GPU's number on its host.  CUDA numbers only the GPUs that this process may see. */
 static int host_index(const struct ori_cuda_driver *cu, int ordinal, ori_cu_device dev)
 {
 	struct ori_nvml_facts nvml;
@@ -48,7 +49,7 @@ static int host_index(const struct ori_cuda_driver *cu, int ordinal, ori_cu_devi
 
 /*
  * A GPU hidden from this process cannot be mapped by it, so it does not count as reachable.
- * *atomics: those of them where atomics of this one are atomic.
+ * *atomics: those GPUs on which this one's atomics are atomic.
  */
 static uint64_t reachable(const struct ori_cuda_gpu *gpu, uint64_t *atomics)
 {
@@ -67,7 +68,7 @@ static uint64_t reachable(const struct ori_cuda_gpu *gpu, uint64_t *atomics)
 		if (index < 0 || index >= GPUS_MAX)
 			continue;
 		bits |= 1ull << index;
-		/* a driver that does not say so has none */
+		/* a driver that does not report it has none */
 		if (!cu->cuDeviceGetP2PAttribute(&native, ORI_CU_P2P_ATOMICS, gpu->dev, other) &&
 		    native)
 			*atomics |= 1ull << index;
@@ -86,7 +87,7 @@ int ori_cuda_facts(struct ori_device *device, struct ori_facts *facts)
 	facts->device = ORI_DEVICE_CUDA;
 	facts->gpu = index;
 	facts->gpu_access = reachable(gpu, &facts->gpu_atomics);
-	/* only with memory that the fabric takes: topology then believes in it */
+	/* Only with memory that the fabric accepts, because topology relies on it. */
 	facts->fabric_available = (gpu->handles & ORI_CU_HANDLE_FABRIC) != 0;
 	facts->fabric_refused = gpu->fabric_refused;
 	if (facts->fabric_available) {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cuda/flights.c - kernels of collectives on several streams: all that run at once have room
- * at once.
+ * device/cuda/flights.c - kernels of collectives on several streams: ensures that all kernels that
+ * run at once fit on the GPU at once.
  *
- * Blocks of such a kernel wait for other ranks' kernels.  If those of one rank, on several streams,
- * fill its part of the SMs with blocks that wait for what other ranks have yet to begin, nobody
- * goes on.  So a rank keeps its own part (that of the GPU, by the number of ranks that share it)
- * and counts what is in flight there: the last kernel of each stream.  A kernel that does not fit
- * beside these follows as many of them as it must, the oldest first.  It then waits for earlier
- * calls only; where ranks make their calls in the same order, the first that is not over everywhere
- * can always go on.
+ * Blocks of such a kernel wait for other ranks' kernels.  One rank could fill its part of the SMs,
+ * from several streams, with blocks that wait for kernels which other ranks have yet to launch.
+ * Then no rank could go on.  So a rank uses only its own part (the GPU divided by the ranks that
+ * share it) and counts the kernels in flight there: the last one of each stream.  A kernel that
+ * does not fit beside these runs after as many of them as needed, the oldest first.  It then waits
+ * for earlier calls only.  If all ranks make their calls in the same order, the first call that is
+ * not complete everywhere can always go on.
  *
- * What a captured graph has in flight is not seen: it runs when the program says.
+ * Kernels of a captured graph are not counted: they run when the program launches the graph.
  *
  * Any thread; launches of one rank one at a time.
  */
@@ -20,19 +20,19 @@
 #include "../../util/util.h"
 #include "cuda_device.h"
 
-#define UNIT 65536 /* of load: one SM */
+#define UNIT 65536 /* unit of load: one SM */
 
-/* A stream with kernels that have not ended; in the order in which they were first seen busy. */
+/* A stream with kernels that have not ended; in the order in which streams became busy. */
 struct ori_cuda_flight {
 	struct ori_cuda_flight *next;
 	uint64_t stream;
 	struct ori_mark *mark; /* behind the last of them; NULL: all have ended */
-	int64_t load;          /* SMs that the largest of them takes, in UNITs */
-	int fit;               /* its blocks that an SM holds; the smallest of them */
-	int followed;          /* by the kernel that is being admitted */
+	int64_t load;          /* SMs that its largest kernel takes, in UNITs */
+	int fit;               /* blocks per SM of the kernel with the fewest */
+	int followed;          /* set by the kernel that is being admitted */
 };
 
-/* What a kernel wants. */
+/* What a kernel needs. */
 struct wish {
 	void *stream;
 	uint64_t number;
@@ -51,7 +51,7 @@ static int64_t room_of(const struct ori_cuda_device *d)
 	return here < all ? here : all;
 }
 
-/* Lets go of streams whose kernels have ended. */
+/* Removes streams whose kernels have ended. */
 static void reap(struct ori_cuda_device *d)
 {
 	struct ori_cuda_flight **at = &d->flights, *f;
@@ -69,8 +69,8 @@ static void reap(struct ori_cuda_device *d)
 }
 
 /*
- * Do they fit at once, however they are placed?  Blocks of one size leave no gaps.  With several
- * sizes an SM may have a gap that is just too small for the largest block, on every SM.
+ * Do they fit at once, wherever blocks are placed?  Blocks of one size leave no gaps.  With several
+ * sizes, every SM may have a gap that is just too small for the largest block.
  */
 static int fits(const struct ori_cuda_device *d, const struct wish *w)
 {
@@ -87,7 +87,7 @@ static int fits(const struct ori_cuda_device *d, const struct wish *w)
 	}
 	if (mixed)
 		room -= room / fit;
-	/* alone it has been looked at already */
+	/* a kernel alone was checked already */
 	return !others || load <= room;
 }
 
@@ -95,16 +95,14 @@ static void tell_order(struct ori_cuda_device *d, const struct oriel_kernel *ker
 {
 	if (!d->told_order)
 		ori_log(ORI_LOG_WARN,
-			"kernel \"%s\" follows kernels of collectives on other streams, as they "
-			"cannot all run at once on GPU %d: make such calls in the same order on "
-			"all ranks, or give a GPU fewer ranks (said once)",
+			"kernel \"%s\" waits for kernels of collectives on other streams, "
+			"because they cannot all run at once on GPU %d: make such calls in the "
+			"same order on all ranks, or put fewer ranks on a GPU (logged once)",
 			kernel->name, d->gpu->ordinal);
 	d->told_order = 1;
 }
 
-/*
- * Fewer blocks than one cannot be had: so many ranks and comms are more than the GPU has room for.
- */
+/* A kernel needs at least one block: fails if so many ranks and comms do not fit on the GPU. */
 static int check_room(const struct ori_cuda_device *d, const struct oriel_kernel *kernel,
 		      int nblocks, int nthreads, const struct wish *w)
 {
@@ -113,11 +111,11 @@ static int check_room(const struct ori_cuda_device *d, const struct oriel_kernel
 	if (nblocks > 1 || w->load <= room_of(d))
 		return 0;
 	ori_cuda_sharers(d, &here, &all);
-	return ori_fail(
-		ORIEL_ERANGE,
-		"kernel \"%s\": a block of %d threads does not fit the part of GPU %d that each of "
-		"%lld ranks and comms has: give it fewer ranks, or split comms of one another",
-		kernel->name, nthreads, d->gpu->ordinal, (long long)all);
+	return ori_fail(ORIEL_ERANGE,
+			"kernel \"%s\": a block of %d threads does not fit into the part of GPU "
+			"%d that each of its %lld ranks and comms has: put fewer ranks on it, or "
+			"make comms by oriel_comm_split",
+			kernel->name, nthreads, d->gpu->ordinal, (long long)all);
 }
 
 static int admit(struct ori_cuda_device *d, const struct oriel_kernel *kernel, const struct wish *w)
@@ -134,7 +132,7 @@ static int admit(struct ori_cuda_device *d, const struct oriel_kernel *kernel, c
 	return err;
 }
 
-/* The stream's entry, a new one at the end of the list. */
+/* The stream's entry; a new one is added at the end of the list. */
 static int get_flight(struct ori_cuda_device *d, const struct wish *w, struct ori_cuda_flight **out)
 {
 	struct ori_cuda_flight **at = &d->flights;
@@ -159,7 +157,7 @@ static int note(struct ori_cuda_device *d, struct ori_cuda_flight *f, const stru
 
 	f->load = w->load > f->load ? w->load : f->load;
 	f->fit = w->fit < f->fit ? w->fit : f->fit;
-	/* where that fails the kernel has been waited for, or both marks say that it goes on */
+	/* If this fails, the kernel has been waited for, or both marks say that it still runs. */
 	err = ori_cuda_mark_record(d, w->stream, &f->mark);
 	if (!mark)
 		return err;
@@ -184,10 +182,7 @@ static int launch(struct ori_cuda_device *d, const struct oriel_kernel *kernel, 
 		return err;
 	if (captured)
 		return ori_cuda_start(d, kernel, function, nblocks, nthreads, args, stream, NULL);
-	/*
-	 * not before: a stream that is asked for its number while it is captured is captured no
-	 * more
-	 */
+	/* Not earlier: asking a captured stream for its number ends the capture. */
 	w.number = ori_cuda_stream_number(d, stream);
 	w.load = ((int64_t)nblocks * UNIT + w.fit - 1) / w.fit;
 	err = check_room(d, kernel, nblocks, nthreads, &w);
@@ -215,7 +210,8 @@ int ori_cuda_launch_together(struct ori_device *device, const struct oriel_kerne
 	int err;
 
 	if (!args || args_bytes != kernel->args_bytes)
-		return ori_fail(ORIEL_EINVAL, "kernel \"%s\": %zu bytes of arguments, takes %zu",
+		return ori_fail(ORIEL_EINVAL,
+				"kernel \"%s\": got %zu bytes of arguments, but it takes %zu",
 				kernel->name, args_bytes, kernel->args_bytes);
 	err = ori_cuda_enter(d->gpu, &scope);
 	if (err)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cuda/gpu.c - one GPU as this process has it, shared and counted.
+ * device/cuda/gpu.c - one GPU of this process, shared and reference-counted.
  *
- * The primary context, so that memory and streams of the program's CUDA runtime are ours too.
- * Ranks that are threads share the object: their copies then use few streams, and each kernel is
- * loaded once.
+ * It uses the primary context, so that it shares memory and streams with the program's CUDA
+ * runtime.  Thread ranks share the object: their copies use few streams, and each kernel is loaded
+ * once.
  *
  * Called by: device.c on the thread that creates or destroys a comm.
  */
@@ -21,13 +21,13 @@ static int attribute(const struct ori_cuda_gpu *gpu, int which)
 {
 	int value = 0;
 
-	/* one the driver does not know is one the GPU does not have */
+	/* an attribute that the driver does not know is one that the GPU does not have */
 	return gpu->cu->cuDeviceGetAttribute(&value, which, gpu->dev) ? 0 : value;
 }
 
 /*
- * An MPS client with a share sees the SMs of its share only (or, where the driver does not tell,
- * all of them: then the share is taken from the variable).  NVML does not know of shares.
+ * An MPS client with a share sees only the SMs of its share.  Some drivers show all of them; then
+ * the variable gives the share.  NVML does not know shares.
  */
 static int look_share(struct ori_cuda_gpu *gpu)
 {
@@ -64,7 +64,7 @@ static int check_abilities(const struct ori_cuda_gpu *gpu)
 	else if (!attribute(gpu, ORI_CU_DEV_POSIX_FD))
 		missing = "memory export by descriptor";
 	else if (attribute(gpu, ORI_CU_DEV_MAJOR) < 7)
-		missing = "compute capability 7.0: its threads wait for each other";
+		missing = "compute capability 7.0, which threads that wait for each other need";
 	return missing ? ori_fail(ORIEL_EUNSUPPORTED, "GPU %d has no %s", gpu->ordinal, missing) :
 			 0;
 }
@@ -86,8 +86,8 @@ static int look(struct ori_cuda_gpu *gpu)
 }
 
 /*
- * Memory of the runtime (cudaMalloc) on one GPU is open to another only when asked for, context by
- * context; ranks that are threads use each other's pointers as they are.
+ * Memory of the runtime (cudaMalloc) on one GPU must be opened to another, per pair of contexts.
+ * Thread ranks use each other's pointers directly.
  */
 static void enable_one_way(struct ori_cuda_gpu *from, struct ori_cuda_gpu *to)
 {
@@ -106,10 +106,10 @@ static void enable_one_way(struct ori_cuda_gpu *from, struct ori_cuda_gpu *to)
 }
 
 /*
- * A kernel that keeps a handle on its stack has more there than the 1 KiB that CUDA has ready, and
- * its first launch would make room: after all running kernels have ended, which may be waiting for
- * this one.  So there is room from the start, also for the program's kernels that are known.  Only
- * ever more: the context is the program's, too.
+ * A kernel that keeps a handle on its stack needs more than the 1 KiB that CUDA provides.  Its
+ * first launch would enlarge the stack, after all running kernels have ended.  These may be waiting
+ * for this one.  So the stack is large enough from the start, also for the program's registered
+ * kernels.  It is never made smaller, because the program uses the same context.
  */
 static int make_stack(struct ori_cuda_gpu *gpu)
 {
@@ -148,7 +148,7 @@ static int fill_context(struct ori_cuda_gpu *gpu)
 	return err;
 }
 
-/* Fills a new one, which may use memory of the others.  Their list is locked. */
+/* Fills a new gpu, which may use memory of the others.  Their list is locked. */
 static int open_gpu(struct ori_cuda_gpu *gpu, struct ori_cuda_gpu *others)
 {
 	struct ori_cuda_scope scope;
@@ -177,7 +177,7 @@ err_context:
 	return err;
 }
 
-/* Makes one that the list does not have yet; the list is locked. */
+/* Makes a gpu that is not in the list yet.  The list is locked. */
 static int add_gpu(struct ori_cuda_gpu **list, int ordinal, struct ori_cuda_gpu **out)
 {
 	struct ori_cuda_gpu *gpu = calloc(1, sizeof(*gpu));
@@ -191,7 +191,8 @@ static int add_gpu(struct ori_cuda_gpu **list, int ordinal, struct ori_cuda_gpu 
 	gpu->ordinal = ordinal;
 	err = ori_cuda_driver_get(&gpu->cu);
 	if (!err && ordinal >= gpu->cu->ndevices)
-		err = ori_fail(ORIEL_EUNSUPPORTED, "no GPU %d: this process sees %d", ordinal,
+		err = ori_fail(ORIEL_EUNSUPPORTED,
+			       "GPU %d does not exist: this process sees %d GPUs", ordinal,
 			       gpu->cu->ndevices);
 	if (!err)
 		err = open_gpu(gpu, *list);
@@ -225,7 +226,7 @@ int ori_cuda_gpu_get(int ordinal, struct ori_cuda_gpu **out)
 	return err;
 }
 
-/* Kernels or copies that do not end: unloading and releasing would wait for them. */
+/* Some kernels or copies do not end: unloading and releasing would wait for them. */
 static int is_stuck(struct ori_cuda_gpu *gpu)
 {
 	struct ori_cuda_scope scope;
@@ -243,7 +244,7 @@ void ori_cuda_gpu_put(struct ori_cuda_gpu *gpu)
 	struct ori_cuda_gpu **link = ori_cuda_gpus_lock();
 	struct ori_cuda_scope scope;
 
-	/* a stuck one stays on the list, and whoever opens that GPU again finds it there */
+	/* A stuck GPU stays in the list, where a later open finds it. */
 	if (--gpu->refs || is_stuck(gpu)) {
 		ori_cuda_gpus_unlock();
 		return;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cuda/images.c - compiled kernels: the library's own image and those the program has added.
+ * device/cuda/images.c - compiled kernels: the library's own image and those that the program has
+ * added.
  *
- * The list of images is the process's; each GPU loads all of them when it is opened, and a later
- * one when it is added, never at a launch.  Modules stay loaded until the GPU is closed.
+ * The list of images belongs to the process.  Each GPU loads all of them when it is opened, and
+ * later ones when they are added, never at a launch.  Modules stay loaded until the GPU is closed.
  */
 #include <string.h>
 
@@ -21,8 +22,8 @@ static struct image images[ORI_CUDA_IMAGES_MAX];
 static int nimages;
 
 /*
- * Loads one image; the context is current, and the GPU is locked or not yet known to others.
- * ORIEL_EUNSUPPORTED without a line: it has no code for this GPU.
+ * Loads one image.  The context is current, and the GPU is locked or not yet known to others.
+ * ORIEL_EUNSUPPORTED without a log line: the image has no code for this GPU.
  */
 static int load(struct ori_cuda_gpu *gpu, const void *data, const char *whose)
 {
@@ -42,7 +43,10 @@ static int load(struct ori_cuda_gpu *gpu, const void *data, const char *whose)
 	return 0;
 }
 
-/* What is not for this GPU is left out: who asks for such a kernel is told. */
+/*
+ * Skips an image that is not for this GPU.  A launch of one of its kernels then fails with a
+ * message.
+ */
 static int load_or_skip(struct ori_cuda_gpu *gpu, const void *data, const char *whose)
 {
 	int err = load(gpu, data, whose);
@@ -70,7 +74,9 @@ int ori_cuda_images_load(struct ori_cuda_gpu *gpu)
 
 void ori_cuda_images_unload(struct ori_cuda_gpu *gpu)
 {
-	/* waits for kernels that still run; the comm has seen to it that none of its own does */
+	/*
+	 * This waits for running kernels.  The comm has made sure that none of its own is running.
+	 */
 	while (gpu->nmodules)
 		(void)gpu->cu->cuModuleUnload(gpu->modules[--gpu->nmodules]);
 	gpu->nfunctions = 0;
@@ -80,7 +86,7 @@ void *ori_cuda_images_find(struct ori_cuda_gpu *gpu, const char *function)
 {
 	void *found = NULL;
 
-	/* the newest first: a program may bring its own version of a kernel */
+	/* The newest first, because a program may bring its own version of a kernel. */
 	for (int i = gpu->nmodules - 1; i >= 0; i--)
 		if (!gpu->cu->cuModuleGetFunction(&found, gpu->modules[i], function))
 			return found;
@@ -106,7 +112,7 @@ static int load_added(struct ori_cuda_gpu *gpu, void *image)
 	return err;
 }
 
-/* cubin and relocatable ELF, fatbin, or PTX, which is text with an end. */
+/* cubin and relocatable ELF, fatbin, or PTX, which is text with a final 0. */
 static int looks_right(const unsigned char *image, size_t bytes)
 {
 	static const unsigned char fatbin[] = { 0x50, 0xed, 0x55, 0xba };
@@ -143,8 +149,8 @@ static void forget(const void *data)
 }
 
 /*
- * A GPU opened between remember() and the loop loads the image twice, which costs memory and
- * nothing else: the newest module is found first.
+ * A GPU opened between remember() and the loop loads the image twice.  This only costs memory,
+ * because the newest module is found first.
  */
 int ori_cuda_images_add(const void *image, size_t bytes)
 {

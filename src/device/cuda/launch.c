@@ -2,9 +2,9 @@
 /*
  * device/cuda/launch.c - from a struct oriel_kernel to a running grid.
  *
- * Finds the function once a kernel, refuses grids whose blocks could not all be resident (they wait
- * for each other), and launches.  Nothing here is forbidden while the stream is being captured into
- * a graph.
+ * Finds the function once per kernel, refuses grids whose blocks could not all be resident (they
+ * wait for each other), and launches.  All calls here are permitted while the stream is being
+ * captured into a graph.
  *
  * Any thread.
  */
@@ -32,7 +32,8 @@ static int find_function(struct ori_cuda_gpu *gpu, const struct oriel_kernel *ke
 
 	if (!kernel->name ||
 	    snprintf(name, sizeof(name), "%s_gpu", kernel->name) >= (int)sizeof(name))
-		return ori_fail(ORIEL_EINVAL, "a kernel without a name, or with one over %d bytes",
+		return ori_fail(ORIEL_EINVAL,
+				"a kernel has no name, or a name of more than %d bytes",
 				NAME_MAX_BYTES - 5);
 	if (kernel->gpu_find) {
 		err = kernel->gpu_find(kernel->gpu_symbol, function);
@@ -53,10 +54,7 @@ static int find_function(struct ori_cuda_gpu *gpu, const struct oriel_kernel *ke
 			kernel->name, name, ori_kernels_text());
 }
 
-/*
- * A function that is loaded only when first used gets loaded by the question, before it is
- * launched.
- */
+/* If a function is loaded only at its first use, this question loads it before its launch. */
 static void look_at_function(struct ori_cuda_gpu *gpu, const struct oriel_kernel *kernel,
 			     void *function)
 {
@@ -64,18 +62,18 @@ static void look_at_function(struct ori_cuda_gpu *gpu, const struct oriel_kernel
 
 	(void)gpu->cu->cuFuncGetAttribute(&local, ORI_CU_FUNC_LOCAL_BYTES, function);
 	(void)gpu->cu->cuFuncGetAttribute(&registers, ORI_CU_FUNC_REGISTERS, function);
-	ori_log(ORI_LOG_DEBUG, "kernel \"%s\": %d registers, %d bytes of local memory a thread",
+	ori_log(ORI_LOG_DEBUG, "kernel \"%s\": %d registers, %d bytes of local memory per thread",
 		kernel->name, registers, local);
 	if ((size_t)local > gpu->stack)
 		ori_log(ORI_LOG_WARN,
-			"kernel \"%s\" uses %d bytes of local memory a thread, more than the %zu "
-			"there are: its first launch waits for all running kernels",
+			"kernel \"%s\" uses %d bytes of local memory per thread, more than the "
+			"%zu that are reserved: its first launch waits for all running kernels",
 			kernel->name, local, gpu->stack);
 }
 
 /*
- * A library with kernels was closed: what was found by the program's runtime is found again, as
- * another library may have its kernels at the same addresses.  The GPU is locked.
+ * A library with kernels was closed.  Functions that the program's runtime found are looked up
+ * again, because another library may have its kernels at the same addresses.  The GPU is locked.
  */
 static void drop_gone(struct ori_cuda_gpu *gpu)
 {
@@ -111,14 +109,17 @@ static struct ori_cuda_function *remember(struct ori_cuda_gpu *gpu,
 	struct ori_cuda_function *f = gpu->functions + gpu->nfunctions;
 
 	if (gpu->nfunctions == ORI_CUDA_FUNCTIONS_MAX)
-		f--; /* never seen so many: the last place serves as the only one */
+		f--; /* table full, which was never seen: the last entry is reused */
 	else
 		gpu->nfunctions++;
 	*f = (struct ori_cuda_function){ kernel, kernel->gpu_symbol, kernel->name, function, 0, 0 };
 	return f;
 }
 
-/* The kernel's entry, made at its first launch if it was not noted; the GPU is locked. */
+/*
+ * The kernel's entry, made at its first launch if the kernel was not registered.  The GPU is
+ * locked.
+ */
 static int get_function(struct ori_cuda_gpu *gpu, const struct oriel_kernel *kernel,
 			struct ori_cuda_function **out)
 {
@@ -148,7 +149,7 @@ size_t ori_cuda_function_find(struct ori_cuda_gpu *gpu, const struct oriel_kerne
 	if (!err)
 		err = gpu->cu->cuFuncGetAttribute(&local, ORI_CU_FUNC_LOCAL_BYTES, function);
 	if (err) {
-		ori_log(ORI_LOG_DEBUG, "kernel \"%s\" is not to be had on GPU %d (error %d)",
+		ori_log(ORI_LOG_DEBUG, "kernel \"%s\" is not available on GPU %d (error %d)",
 			kernel->name, gpu->ordinal, err);
 		return 0;
 	}
@@ -168,7 +169,7 @@ static int ask_occupancy(struct ori_cuda_gpu *gpu, struct ori_cuda_function *f, 
 								   0);
 	if (err)
 		return ori_cuda_fail(err, "cuOccupancyMaxActiveBlocksPerMultiprocessor",
-				     "kernel \"%s\" with %d threads a block", f->name, nthreads);
+				     "kernel \"%s\" with %d threads per block", f->name, nthreads);
 	if (blocks < 1)
 		return ori_fail(ORIEL_ERANGE,
 				"kernel \"%s\": a block of %d threads does not fit on an SM",
@@ -255,7 +256,8 @@ int ori_cuda_launch(struct ori_device *device, const struct oriel_kernel *kernel
 	int err, fit;
 
 	if (!args || args_bytes != kernel->args_bytes)
-		return ori_fail(ORIEL_EINVAL, "kernel \"%s\": %zu bytes of arguments, takes %zu",
+		return ori_fail(ORIEL_EINVAL,
+				"kernel \"%s\": got %zu bytes of arguments, but it takes %zu",
 				kernel->name ? kernel->name : "?", args_bytes, kernel->args_bytes);
 	err = ori_cuda_enter(d->gpu, &scope);
 	if (err)
@@ -298,7 +300,7 @@ int ori_cuda_resident(struct ori_device *device, const struct oriel_kernel *kern
 		err = learn_function(d->gpu, kernel, nthreads, &f);
 	if (!err) {
 		ori_cuda_sharers(d, &here, &all);
-		/* the two tests of check_residency(), with the comms that came since */
+		/* the two tests of check_residency(), with the comms that were created since */
 		here = (int64_t)f->blocks * d->gpu->sms / here;
 		all = (int64_t)f->blocks * d->gpu->sms_all / all;
 		*nblocks = (int)(here < all ? here : all);
@@ -307,7 +309,7 @@ int ori_cuda_resident(struct ori_device *device, const struct oriel_kernel *kern
 	return err;
 }
 
-/* Longer and longer pauses, to 50 us: a kernel may run for minutes. */
+/* Pauses grow up to 50 us, because a kernel may run for minutes. */
 static void pause_for(uint64_t age_ns)
 {
 	struct timespec t = { .tv_nsec = age_ns < 10 * SPIN_NS ? 0 : 50000 };
@@ -338,9 +340,10 @@ int ori_cuda_sync(struct ori_device *device, void *stream)
 	}
 	ori_cuda_leave(&scope);
 	if (err == ORI_CU_NOT_READY)
-		return ori_fail(ORIEL_ETIMEDOUT, "GPU %d: the stream is not done after %.1f s",
+		return ori_fail(ORIEL_ETIMEDOUT,
+				"GPU %d: the work on the stream is not complete after %.1f s",
 				d->gpu->ordinal, (double)age / 1e9);
-	/* errors of kernels stay: every later call of this context returns the same */
+	/* Errors of kernels persist: every later call on this context returns the same one. */
 	return err ? ori_cuda_fail(err, "cuStreamQuery", "work on a stream of GPU %d failed",
 				   d->gpu->ordinal) :
 		     0;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cuda/marks.c - places in the order of a stream: the driver's events.
+ * device/cuda/marks.c - marks in the order of a stream: the driver's events.
  *
- * Owns the events of a device.  One that nobody needs any more waits for the next mark, so streams
- * that work get no new ones.  Streams are the program's and may be gone when a mark is asked for,
- * so a mark is made right behind the work that it stands for, and a stream is known by the driver's
- * number, which no later stream gets.
+ * Owns the events of a device.  An unused event is kept for the next mark, so a busy stream needs
+ * no new ones.  Streams belong to the program and may be gone when a mark is queried.  So a mark is
+ * recorded right behind its work.  A stream is identified by the driver's number, which is never
+ * reused.
  *
- * Where no event can be recorded the stream is waited for, until the deadline: what its work uses
- * must not go under it.
+ * If no event can be recorded, the stream is waited for, until the deadline: memory that its work
+ * uses must not be freed.
  *
- * Any thread.  Nothing else here waits, and nothing is forbidden while a stream is being captured.
+ * Any thread.  Nothing else here waits, and all calls are permitted while a stream is being
+ * captured.
  */
 #include <stdlib.h>
 
@@ -19,20 +20,20 @@
 
 struct ori_mark {
 	void *event;
-	uint64_t stream; /* whose order it is in */
+	uint64_t stream; /* number of its stream */
 	int refs;        /* under the device's marks_lock */
 	struct ori_mark *next;
 };
 
 /*
- * Behind work of which nobody will learn that it has passed: no event could be recorded, and the
- * stream was not idle in time.  One for all devices, never given back, so nobody counts its holders.
+ * The mark of work whose end will never be known: no event could be recorded, and the stream was
+ * not idle in time.  All devices share it.  It is never freed, so it has no reference count.
  */
 static struct ori_mark lost;
 
 /*
- * A driver without numbers has the handle, which may come again: then a stream is followed once too
- * seldom.
+ * Old drivers have no numbers.  There the handle is used, which may be reused: a stream is then
+ * followed once too seldom.
  */
 uint64_t ori_cuda_stream_number(struct ori_cuda_device *d, void *stream)
 {
@@ -104,8 +105,8 @@ struct ori_mark *ori_cuda_mark_share(struct ori_cuda_device *d, struct ori_mark 
 }
 
 /*
- * The stream has work and there is no event behind it.  Once the stream is idle no mark is needed.
- * A stream that answers with an error has no work any more.
+ * The stream has work, but no event could be recorded behind it.  When the stream is idle, no mark
+ * is needed.  A stream that returns an error has no more work.
  */
 static int wait_instead(struct ori_cuda_device *d, void *stream, struct ori_mark **mark)
 {
@@ -116,8 +117,8 @@ static int wait_instead(struct ori_cuda_device *d, void *stream, struct ori_mark
 		*mark = &lost;
 		return ori_fail(ORIEL_ETIMEDOUT,
 				"GPU %d: no event could be recorded behind work on a stream, and "
-				"the stream is not done after %.1f s: what the work uses stays "
-				"until the comm goes (oriel_comm_abort, then destroy)",
+				"the work is not complete after %.1f s: its memory stays until "
+				"the comm is destroyed (oriel_comm_abort, then destroy)",
 				d->gpu->ordinal, (double)d->timeout_ns / 1e9);
 	}
 	return err ? ori_cuda_fail(err, "cuStreamQuery", "work on a stream of GPU %d failed",
@@ -125,7 +126,7 @@ static int wait_instead(struct ori_cuda_device *d, void *stream, struct ori_mark
 		     0;
 }
 
-/* Always another mark: others may stand on the one of before, which stays true until then. */
+/* Always takes another mark: others may hold the old one, which remains valid. */
 int ori_cuda_mark_record(struct ori_cuda_device *d, void *stream, struct ori_mark **mark)
 {
 	struct ori_mark *before = *mark, *next = NULL;
@@ -154,8 +155,8 @@ int ori_cuda_mark_follow(struct ori_cuda_device *d, void *stream, const struct o
 
 	if (mark == &lost)
 		return ori_fail(ORIEL_ETIMEDOUT,
-				"GPU %d: cannot follow work on a stream that was not done in time "
-				"and has no event behind it (an earlier message says why)",
+				"GPU %d: cannot wait for work on a stream that was not complete "
+				"in time and has no event (an earlier message says why)",
 				d->gpu->ordinal);
 	if (mark->stream == ori_cuda_stream_number(d, stream))
 		return 0;
@@ -180,7 +181,7 @@ int ori_cuda_capturing(struct ori_device *device, void *stream, int *captured)
 
 	*captured = 0;
 	if (!stream)
-		return 0; /* the comm's own, which nobody captures */
+		return 0; /* the comm's own stream, which is never captured */
 	err = ori_cuda_enter(d->gpu, &scope);
 	if (err)
 		return err;

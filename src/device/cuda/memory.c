@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cuda/memory.c - memory of a GPU that peers can map: made, exported, imported.
+ * device/cuda/memory.c - memory of a GPU that peers can map: allocated, exported, imported.
  *
- * Allocations are the driver's virtual memory kind, exported by descriptor to ranks of this
- * host. Where the GPU is part of a multi-node NVLink fabric that takes them, they have a fabric
- * handle, too. The allocation's handle is let go as soon as it is mapped: mapping and export
+ * Allocations use the driver's virtual memory calls and are exported by descriptor to ranks of this
+ * host.  If the GPU is part of a multi-node NVLink fabric that accepts them, they also have a
+ * fabric handle.  The allocation's handle is released as soon as it is mapped: mapping and export
  * keep the memory.
  *
- * The user's own memory is export.c's.  Any thread; nothing here runs while kernels use the memory.
+ * The user's own memory is in export.c.  Any thread; nothing here runs while kernels use the
+ * memory.
  */
 #include <string.h>
 #include <unistd.h>
@@ -39,8 +40,8 @@ struct access_list {
 };
 
 /*
- * The GPU itself and the others of this process that reach it: ranks that are threads share
- * pointers.
+ * Grants access to the GPU itself and to this process's GPUs that reach it, because thread ranks
+ * share pointers.
  */
 static int add_access(struct ori_cuda_gpu *gpu, void *arg)
 {
@@ -57,7 +58,7 @@ static int add_access(struct ori_cuda_gpu *gpu, void *arg)
 	return 0;
 }
 
-/* Gives the allocation an address in this process; the context is current. */
+/* Maps the allocation at an address of this process.  The context is current. */
 static int map_handle(struct ori_cuda_gpu *gpu, ori_cu_mem handle, size_t bytes, void **base)
 {
 	const struct ori_cuda_driver *cu = gpu->cu;
@@ -90,8 +91,8 @@ err_call:
 }
 
 /*
- * Memory that a copy or fill past its deadline may still touch is left where it is, until the
- * process ends: unmapped, the GPU would fault and every rank on it lose its context.
+ * Memory that a copy or fill past its deadline may still touch stays mapped until the process ends.
+ * If it were unmapped, the GPU would fault, and every rank on it would lose its context.
  */
 static void unmap(struct ori_cuda_gpu *gpu, void *base, size_t bytes)
 {
@@ -100,7 +101,7 @@ static void unmap(struct ori_cuda_gpu *gpu, void *base, size_t bytes)
 
 	if (ori_cuda_lanes_touch(gpu, base, bytes)) {
 		ori_log(ORI_LOG_WARN,
-			"%zu bytes of GPU %d are never given back: a copy that passed its deadline "
+			"%zu bytes of GPU %d are never freed: a copy that passed its deadline "
 			"still uses them",
 			bytes, gpu->ordinal);
 		return;
@@ -109,7 +110,8 @@ static void unmap(struct ori_cuda_gpu *gpu, void *base, size_t bytes)
 	err = gpu->cu->cuMemUnmap(at, bytes);
 	if (!err)
 		(void)gpu->cu->cuMemAddressFree(at, bytes);
-	else if (!ori_cuda_is_lost(err)) /* else told before, and all goes with the context */
+	/* else it was reported before, and everything ends with the context */
+	else if (!ori_cuda_is_lost(err))
 		(void)ori_cuda_fail(err, "cuMemUnmap", "%zu bytes of GPU %d", bytes, gpu->ordinal);
 }
 
@@ -178,7 +180,7 @@ void ori_cuda_discard(struct ori_device *device, struct ori_allocation *a, size_
 	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
 	struct ori_cuda_scope scope;
 
-	/* the pages stay: giving them back means unmapping the range */
+	/* The pages stay: freeing them would need an unmap of the range. */
 	if (ori_cuda_enter(d->gpu, &scope))
 		return;
 	(void)ori_cuda_zero(d, (char *)a->base + offset, bytes);
@@ -199,8 +201,7 @@ static int import_handle(struct ori_cuda_gpu *gpu, const struct ori_allocation *
 				theirs->bytes);
 	memcpy(&copy, theirs->handle, sizeof(copy));
 	if (!fabric)
-		what = (void *)(uintptr_t)
-			       theirs->fd; /* the number itself, by the driver's contract */
+		what = (void *)(uintptr_t)theirs->fd; /* the driver takes the number itself */
 	err = gpu->cu->cuMemImportFromShareableHandle(handle, what,
 						      fabric ? ORI_CU_HANDLE_FABRIC :
 							       ORI_CU_HANDLE_FD);
@@ -259,7 +260,7 @@ static int map_part(struct ori_cuda_gpu *gpu, const struct ori_allocation *part,
 	return ori_cuda_fail(err, "cuMemSetAccess", "a peer's memory of %zu bytes", part->bytes);
 }
 
-/* One range of addresses for all of them; comm/imports.c has tested that the sizes add up. */
+/* Uses one address range for all parts.  comm/imports.c has checked that the sizes add up. */
 static int import_parts(struct ori_cuda_gpu *gpu, const struct ori_allocation *theirs, void **base)
 {
 	ori_cu_ptr at, next;
@@ -282,7 +283,7 @@ static int import_parts(struct ori_cuda_gpu *gpu, const struct ori_allocation *t
 	return 0;
 }
 
-/* The driver counts: a handle opened twice gives one address, and closes at the second close. */
+/* The driver counts: a handle that is opened twice has one address, and needs two closes. */
 static int import_ipc(struct ori_cuda_gpu *gpu, const struct ori_allocation *theirs, void **base)
 {
 	const struct ori_cuda_driver *cu = gpu->cu;
@@ -305,7 +306,8 @@ static int import_ipc(struct ori_cuda_gpu *gpu, const struct ori_allocation *the
 	(void)cu->cuIpcCloseMemHandle(at);
 	if (err)
 		return ori_cuda_fail(err, "cuMemGetAddressRange", "a peer's memory");
-	return ori_fail(ORIEL_EPROTO, "a peer's GPU memory has %zu bytes, said %zu",
+	return ori_fail(ORIEL_EPROTO,
+			"a peer's GPU memory has %zu bytes, but the peer announced %zu",
 			(size_t)(start + bytes - at), theirs->bytes);
 }
 
@@ -375,7 +377,8 @@ void ori_cuda_unimport(struct ori_device *device, const struct ori_allocation *t
 /* ---- which kind ------------------------------------------------------------------------------ */
 
 /*
- * A fabric handle needs more than the GPU: the fabric's service, and a channel this user may open.
+ * A fabric handle needs more than the GPU: the fabric's service, and a channel that this user may
+ * open.
  */
 static int fabric_works(struct ori_cuda_gpu *gpu)
 {
@@ -394,8 +397,9 @@ static int fabric_works(struct ori_cuda_gpu *gpu)
 	}
 	if (err)
 		ori_log(ORI_LOG_INFO,
-			"GPU %d is on an NVLink fabric that takes no memory of this process (%s): "
-			"has it an IMEX channel, /dev/nvidia-caps-imex-channels/channel0?",
+			"GPU %d is on an NVLink fabric that does not accept memory of this "
+			"process (%s): give it access to an IMEX channel, "
+			"/dev/nvidia-caps-imex-channels/channel0",
 			gpu->ordinal, ori_cuda_text(err));
 	return !err;
 }
@@ -407,7 +411,7 @@ int ori_cuda_memory_probe(struct ori_cuda_gpu *gpu)
 	int supported = 0, err;
 
 	if (gpu->cu->cuDeviceGetAttribute(&supported, ORI_CU_DEV_FABRIC, gpu->dev))
-		supported = 0; /* a driver that does not know the word */
+		supported = 0; /* a driver that does not know the attribute */
 	gpu->handles = ORI_CU_HANDLE_FD;
 	if (gpu->nvml.fabric && wanted) {
 		if (supported && fabric_works(gpu))

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cuda/nics.c - what NICs that reach a GPU's memory by themselves must know: where the GPU
- * is, its memory as a dma-buf; and how kernels reach such a NIC: its queues, and the registers that
- * they ring.
+ * device/cuda/nics.c - for NICs that access a GPU's memory directly: the GPU's PCI address, and its
+ * memory as a dma-buf.  For kernels that post to such a NIC: access to its queues and registers.
  *
- * Owns nothing: a descriptor belongs to who asked for it.  Called by engines, through the comm, on
- * any thread.
+ * Owns nothing: a descriptor belongs to the caller.  Called by engines, through the comm, on any
+ * thread.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -14,7 +13,7 @@
 #include "../../util/util.h"
 #include "cuda_device.h"
 
-/* The driver writes hexadecimal digits in capitals, sysfs wants small ones. */
+/* The driver writes hexadecimal digits in upper case, sysfs needs lower case. */
 static int cuda_place(struct ori_device *device, char *address, size_t bytes)
 {
 	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
@@ -25,7 +24,7 @@ static int cuda_place(struct ori_device *device, char *address, size_t bytes)
 	return err ? ORIEL_EUNSUPPORTED : 0;
 }
 
-/* A dma-buf is made of whole pages of the host: those that hold the range. */
+/* A dma-buf consists of whole pages of the host: those that contain the range. */
 static int cuda_dmabuf(struct ori_device *device, const void *ptr, size_t bytes, uint64_t *offset)
 {
 	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
@@ -48,10 +47,10 @@ static int cuda_dmabuf(struct ori_device *device, const void *ptr, size_t bytes,
 }
 
 /*
- * What a NIC puts lies in the GPU's memory and the signal behind it in the host's.  A GPU that sees
- * the signal must see the payload, and only some promise it.  Where the GPU shares the host's page
- * tables (a coherent link, as Grace Hopper has) it looks at the signal over that link while payload
- * may still be on its way over PCIe, whatever it promises.
+ * A NIC writes payload to GPU memory, and then the signal to host memory.  A GPU that sees the
+ * signal must also see the payload, and only some GPUs guarantee this.  If the GPU shares the
+ * host's page tables (a coherent link, as on Grace Hopper), it reads the signal over that link.
+ * Payload may then still be on its way over PCIe, whatever the GPU guarantees.
  */
 static int cuda_ordered(struct ori_device *device, char *why, size_t bytes)
 {
@@ -61,19 +60,19 @@ static int cuda_ordered(struct ori_device *device, char *why, size_t bytes)
 	if (gpu->cu->cuDeviceGetAttribute(&order, ORI_CU_DEV_WRITES_ORDER, gpu->dev))
 		order = 0;
 	if (gpu->cu->cuDeviceGetAttribute(&coherent, ORI_CU_DEV_HOST_PAGES, gpu->dev))
-		coherent = 0; /* a driver that does not know the word has no such link */
+		coherent = 0; /* a driver that does not know the attribute has no such link */
 	if (order >= ORI_CU_WRITES_ORDER_OWNER && !coherent)
 		return 0;
 	if (coherent)
 		snprintf(why, bytes,
-			 "GPU %d has a coherent link to the host, by which it may see a signal "
-			 "before the payload that a NIC wrote: if its NICs write by that link, "
-			 "too, set ORIEL_NIC_ORDER=0",
+			 "GPU %d has a coherent link to the host, so it may see a signal before "
+			 "the payload that a NIC wrote: if its NICs also write through that "
+			 "link, set ORIEL_NIC_ORDER=0",
 			 gpu->ordinal);
 	else
 		snprintf(why, bytes,
-			 "GPU %d does not order what a NIC writes into it (%d of %d): use one of "
-			 "sm_90 or newer; if you know that your platform orders it, set "
+			 "GPU %d does not order a NIC's writes into its memory (%d of %d): use a "
+			 "GPU of sm_90 or newer; if you know that your platform orders them, set "
 			 "ORIEL_NIC_ORDER=0",
 			 gpu->ordinal, order, ORI_CU_WRITES_ORDER_OWNER);
 	return ORIEL_ESYSTEM;

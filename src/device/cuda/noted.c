@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cuda/noted.c - kernels that a program's CUDA runtime holds: asked for when a GPU is
- * opened.
+ * device/cuda/noted.c - kernels of the program's CUDA runtime, loaded when a GPU is opened.
  *
- * The runtime loads a program's kernels when it is first asked for one.  The driver lets that wait
- * for all kernels that run, and all other calls wait behind it: a copy that one of those kernels
- * waits for never begins.  So every ORIEL_KERNEL of a .cu file leaves a note, and who opens a GPU
- * asks for all of them while nothing of this library runs there.
+ * The runtime loads a program's kernels at the first query for one.  The driver lets this wait for
+ * all running kernels, and all other calls wait behind it.  A copy that one of those kernels waits
+ * for would then never begin.  So every ORIEL_KERNEL of a .cu file leaves a note.  The code that
+ * opens a GPU queries all noted kernels while nothing of this library runs there.
  *
- * Owns the list; the notes are the program's.  They come and go on any thread, also before main()
- * and when a library is unloaded: neither may wait for a driver.
+ * Owns the list; the notes belong to the program.  They are added and removed on any thread, also
+ * before main() and when a library is unloaded.  Neither may wait for a driver.
  */
 #include <stdlib.h>
 
@@ -20,7 +19,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct oriel_kernel_note *notes;
-static uint64_t gone; /* notes that have gone */
+static uint64_t gone; /* number of notes that were removed */
 
 void oriel_kernels_note(struct oriel_kernel_note *note)
 {
@@ -54,9 +53,7 @@ uint64_t ori_cuda_noted_gone(void)
 	return n;
 }
 
-/*
- * A copy, so that the lock is not held while the driver works; NULL: there are none, or no memory.
- */
+/* A copy, so that the lock is not held during driver calls.  NULL: no notes, or no memory. */
 static const struct oriel_kernel **all_noted(size_t *count)
 {
 	const struct oriel_kernel **kernels = NULL;

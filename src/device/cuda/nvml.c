@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cuda/nvml.c - what only NVML tells of a GPU: its number on the host, all its cores, its
- * NVLink fabric.
+ * device/cuda/nvml.c - facts about a GPU that only NVML knows: its number on the host, the number
+ * of its cores, its NVLink fabric.
  *
- * By dlopen, like the driver, and optional: without it a GPU has the number CUDA gives it and no
- * fabric.  A program that is its own driver (ORIEL_CUDA_LIBRARY=self) is its own NVML.  Any thread;
- * opened once a process.
+ * Loaded by dlopen, like the driver, and optional: without it a GPU has the number that CUDA gives
+ * it, and no fabric.  A program that is its own driver (ORIEL_CUDA_LIBRARY=self) is also its own
+ * NVML.  Any thread; opened once per process.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -16,7 +16,7 @@
 
 #define FABRIC_COMPLETED 3
 
-/* nvmlGpuFabricInfo_t, version 1: what every driver since CUDA 12 fills. */
+/* nvmlGpuFabricInfo_t, version 1: every driver since CUDA 12 fills it. */
 struct fabric_info {
 	unsigned char uuid[16];
 	int status;
@@ -49,7 +49,7 @@ static void open_once(void)
 	void *library = dlopen(self ? NULL : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
 
 	if (!library) {
-		ori_log(ORI_LOG_DEBUG, "no NVML (%s): no NVLink fabric is looked for", dlerror());
+		ori_log(ORI_LOG_DEBUG, "no NVML (%s): NVLink fabrics are not detected", dlerror());
 		return;
 	}
 	nvml.ready = find(library, "nvmlInit_v2", &nvml.init) &&
@@ -68,7 +68,7 @@ static void look_fabric(void *handle, struct ori_nvml_facts *facts)
 
 	if (!nvml.fabric || nvml.fabric(handle, &info))
 		return;
-	/* Zeros for a cluster: NVLink inside one machine, which peer access covers. */
+	/* A cluster of all zeros is NVLink inside one machine, which peer access covers. */
 	if (info.state != FABRIC_COMPLETED || info.status || !memcmp(info.uuid, zero, sizeof(zero)))
 		return;
 	facts->fabric = 1;

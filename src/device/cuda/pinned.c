@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cuda/pinned.c - host memory that kernels load and store: made, and kept for the next who
- * wants some.
+ * device/cuda/pinned.c - host memory that kernels load and store: allocated, and kept for reuse.
  *
- * The driver unpins memory only after all kernels of the process have ended, and no other thread
- * launches meanwhile.  Where ranks are threads a kernel may be waiting for one that another rank
- * has yet to launch: it would wait for ever.  So memory that is given back stays pinned until the
- * process's last rank leaves the GPU, and a comm that is made in between finds it ready.
+ * The driver unpins memory only after all kernels of the process have ended, and blocks other
+ * threads' launches meanwhile.  With thread ranks, a running kernel may wait for a kernel that
+ * another rank has yet to launch: a deadlock.  So freed memory stays pinned until the process's
+ * last rank leaves the GPU.  A comm that is created before that reuses it.
  *
  * Any thread.
  */
@@ -17,11 +16,11 @@
 #include "../cpu/cpu.h"
 #include "cuda_device.h"
 
-/* What was given back. */
+/* Memory that was freed. */
 struct ori_cuda_kept {
 	struct ori_cuda_kept *next;
 	struct ori_allocation a;
-	int again; /* nobody can still be storing to it */
+	int again; /* nobody can still store to it */
 };
 
 /* ---- pinning, the context is current --------------------------------------------------------- */
@@ -102,7 +101,7 @@ int ori_cuda_alloc_host(struct ori_device *device, size_t bytes, struct ori_allo
 	return 0;
 }
 
-/* A copy that passed its deadline may still write there. */
+/* Can a copy that passed its deadline still write there? */
 static int is_touched(struct ori_cuda_gpu *gpu, const struct ori_allocation *a)
 {
 	struct ori_cuda_scope scope;
@@ -121,8 +120,7 @@ void ori_cuda_free_host(struct ori_device *device, struct ori_allocation *a, int
 	struct ori_cuda_kept *k = malloc(sizeof(*k));
 
 	if (!k) {
-		ori_log(ORI_LOG_WARN, "%zu bytes of pinned host memory are never given back",
-			a->bytes);
+		ori_log(ORI_LOG_WARN, "%zu bytes of pinned host memory are never freed", a->bytes);
 		return;
 	}
 	k->a = *a;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cuda/ranges.c - what kind of memory an address of ours is, without asking the driver.
+ * device/cuda/ranges.c - the memory type of the library's own addresses, without a driver call.
  *
- * Every copy must know whether its ends are device memory or pinned, and the driver takes about a
- * microsecond to say so, twice a copy: a tenth of a small message.  Memory that this library has
- * mapped, opened or pinned it need not be asked about.  Addresses of one kind each, sorted, for the
- * whole process; the user's own are not here.
+ * Every copy must know whether its ends are device memory or pinned.  The driver needs about a
+ * microsecond for each end, which is a tenth of a small message.  Memory that this library has
+ * mapped, opened or pinned is looked up here instead.  Ranges of one type each, sorted, for the
+ * whole process.  The user's own memory is not listed.
  *
- * Called by: memory.c, pinned.c.  Any thread.
+ * Called by: memory.c, pinned.c, export.c.  Any thread.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -20,14 +20,14 @@ struct range {
 	uintptr_t base;
 	size_t bytes;
 	int type;
-	int users; /* CUDA IPC gives one address for two openings */
+	int users; /* CUDA IPC returns the same address for two openings */
 };
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct range *ranges; /* by base; they do not overlap */
 static size_t count, room;
 
-/* The first one whose base lies beyond the address. */
+/* The first range whose base is above the address. */
 static size_t after(uintptr_t at)
 {
 	size_t low = 0, high = count;
@@ -43,7 +43,7 @@ static size_t after(uintptr_t at)
 	return low;
 }
 
-/* NULL: it is none of ours. */
+/* NULL: not the library's memory. */
 static struct range *find(uintptr_t at)
 {
 	size_t next = after(at);
@@ -78,7 +78,7 @@ void ori_cuda_range_add(const void *base, size_t bytes, int type)
 	known = find(at);
 	if (known) {
 		known->users += known->base == at;
-	} else if (!grow()) { /* without memory the driver is asked */
+	} else if (!grow()) { /* without memory for the entry, the driver is asked */
 		next = after(at);
 		memmove(&ranges[next + 1], &ranges[next], (count - next) * sizeof(*ranges));
 		ranges[next] = (struct range){ at, bytes, type, 1 };

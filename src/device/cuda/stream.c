@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device/cuda/stream.c - what streams are given beside kernels: copies by the copy engines, and a
- * hold on what a captured graph will use.  Marks are in marks.c, launches of collectives in
+ * device/cuda/stream.c - what streams do besides kernels: copies by the copy engines, and
+ * references that a captured graph holds.  Marks are in marks.c, launches of collectives in
  * flights.c.
  *
- * Any thread.  Nothing here is forbidden while the stream is being captured.
+ * Any thread.  All calls here are permitted while the stream is being captured.
  */
 #include "../../util/util.h"
 #include "cuda_device.h"
 
 #define BATCH 16
 
-/* Several at once: one call of the driver, and the copies may go on side by side. */
+/* Several copies in one driver call.  They may run at the same time. */
 static int copy_batch(struct ori_cuda_device *d, const struct ori_copy_job *copies, int n,
 		      void *stream)
 {
@@ -75,7 +75,7 @@ static int cuda_copies(struct ori_device *device, const struct ori_copy_job *cop
 	return err;
 }
 
-/* The graph takes the object over: it goes with the graph and all that was instantiated from it. */
+/* The graph takes over the object, which is destroyed with the graph and all its instances. */
 static int hold_by(struct ori_cuda_device *d, void *graph, void (*gone)(void *), void *arg)
 {
 	const struct ori_cuda_stream_calls *cu = &d->gpu->cu->streams;
@@ -88,8 +88,8 @@ static int hold_by(struct ori_cuda_device *d, void *graph, void (*gone)(void *),
 	if (!err)
 		return 0;
 	/*
-	 * Nobody has it now, and gone() would be called for a hold that the caller undoes: it
-	 * stays.
+	 * The object now has no owner, and its end would call gone() for a hold that the caller
+	 * undoes.  So it is leaked.
 	 */
 	return ori_cuda_fail(err, "cuGraphRetainUserObject", "a captured graph");
 }
@@ -105,7 +105,7 @@ static int cuda_hold(struct ori_device *device, void *stream, void (*gone)(void 
 
 	*held = 0;
 	if (!stream)
-		return 0; /* the comm's own, which nobody captures */
+		return 0; /* the comm's own stream, which is never captured */
 	err = ori_cuda_enter(d->gpu, &scope);
 	if (err)
 		return err;
@@ -114,8 +114,8 @@ static int cuda_hold(struct ori_device *device, void *stream, void (*gone)(void 
 		if (!cu->cuStreamGetCaptureInfo || !cu->cuUserObjectCreate ||
 		    !cu->cuGraphRetainUserObject)
 			err = ori_fail(ORIEL_EUNSUPPORTED,
-				       "a captured graph must hold what it uses, for which a driver "
-				       "of CUDA 12.3 or newer is needed");
+				       "a captured graph must hold references to the objects it "
+				       "uses: install a driver of CUDA 12.3 or newer");
 		if (!err) {
 			err = cu->cuStreamGetCaptureInfo(stream, &status, NULL, &graph, NULL, NULL,
 							 NULL);

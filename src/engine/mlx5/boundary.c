@@ -2,8 +2,7 @@
 /*
  * engine/mlx5/boundary.c - fills the table of boundary.h from the system's libraries.
  *
- * Owns the one table of the process, under a lock.  Called when an engine is opened or looked
- * for.
+ * Owns the one table of the process, under a lock.  Called when an engine is opened or searched.
  */
 #include "boundary.h"
 
@@ -27,7 +26,10 @@ static const struct symbol verbs_symbols[] = { MLX5_VERBS_LIST(SYMBOL) };
 static const struct symbol direct_symbols[] = { MLX5_DIRECT_LIST(SYMBOL) };
 #undef SYMBOL
 
-/* 0, or what is missing is said.  The library stays loaded: others of the process use it too. */
+/*
+ * Returns 0, or writes what is missing.  The library stays loaded, because others in the process
+ * use it too.
+ */
 static int fill(const char *library, const struct symbol *s, size_t n, const char *remedy,
 		struct mlx5_boundary *out, char *why, size_t bytes)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/mlx5/boundary.h - everything of libibverbs and libmlx5 that the mlx5 engine calls.
+ * engine/mlx5/boundary.h - all functions of libibverbs and libmlx5 that the mlx5 engine calls.
  *
- * One table, filled by dlopen, or by a test with functions of its own: the engine's code is the
- * same over a NIC and over the software NIC.  What the verbs engine calls too is in
- * verbs/library.h.
+ * They are in one table, filled by dlopen, or by a test with its own functions.  So the engine's
+ * code is the same over a NIC and over the software NIC.  Functions that the verbs engine also
+ * calls are in verbs/library.h.
  */
 #ifndef ORI_MLX5_BOUNDARY_H
 #define ORI_MLX5_BOUNDARY_H
@@ -16,7 +16,9 @@
 #include "../../util/config.h"
 #include "../verbs/library.h"
 
-/* X(result, member, symbol, arguments) of libibverbs, beside those of struct verbs_library. */
+/*
+ * X(result, member, symbol, arguments) of libibverbs, in addition to those of struct verbs_library.
+ */
 #define MLX5_VERBS_LIST(X)                                                                         \
 	X(struct ibv_mr *, mr_add_iova, ibv_reg_mr_iova2,                                          \
 	  (struct ibv_pd *, void *, size_t, uint64_t, unsigned int))                               \
@@ -58,12 +60,12 @@ struct mlx5_boundary {
 };
 
 /*
- * Loaded once, stays for the life of the process.  NULL: `why` says what is missing and what
- * helps.  From any thread.
+ * Loaded once, stays for the life of the process.  NULL: `why` says what is missing and how to fix
+ * it.  On any thread.
  */
 const struct mlx5_boundary *mlx5_boundary(const struct ori_config *, char *why, size_t bytes);
 
-/* For tests: from now on this is the boundary; NULL: the system's again. */
+/* For tests: from now on this is the boundary.  NULL: the system's again. */
 void mlx5_boundary_set(const struct mlx5_boundary *);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * engine/mlx5/cq.c - the completion queue of a queue: made by libmlx5, read by devices.
  *
- * Called under the engine's lock, or before anybody else knows the NIC.
+ * Called under the engine's lock, or before any other thread knows the NIC.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ int mlx5_cq_make(struct mlx5_queue *q, uint32_t depth, char *why, size_t bytes)
 
 	if (!cq) {
 		snprintf(why, bytes,
-			 "%s makes no CQ that ignores overruns (%s): use a newer kernel and "
+			 "%s cannot make a CQ that ignores overruns (%s): use a newer kernel and "
 			 "rdma-core",
 			 n->v.name, n->unreached[0] ? n->unreached : strerror(errno));
 		return MLX5_LACKING;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/mlx5/device.c - opens a NIC step by step, so that the first thing missing is named with
- * its remedy.
+ * engine/mlx5/device.c - opens a NIC step by step, so that a message names the first thing that is
+ * missing and tells how to fix it.
  *
- * Port, address and settings are chosen by verbs/device.c.  Called when an engine is opened or
- * looked for, on any thread; every NIC has one caller at a time.
+ * verbs/device.c chooses port, address and settings.  Called when an engine is opened or searched,
+ * on any thread; every NIC has one caller at a time.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,10 @@ static int choose_port(struct mlx5_nic *n, const struct ori_config *config, char
 	return err;
 }
 
-/* Opened again with the right to give commands: the companion's queue pair is made by one. */
+/*
+ * Opens the device again with the right to give commands, because the companion's queue pair needs
+ * a command.
+ */
 static int open_direct(struct mlx5_nic *n, char *why, size_t bytes)
 {
 	struct mlx5dv_context_attr attr = { .flags = MLX5DV_CONTEXT_FLAGS_DEVX };
@@ -36,7 +39,7 @@ static int open_direct(struct mlx5_nic *n, char *why, size_t bytes)
 
 	if (!n->b->is_mlx5(plain->device)) {
 		snprintf(why, bytes,
-			 "%s is no mlx5 device: name one in ORIEL_IB_HCA, or set "
+			 "%s is not an mlx5 device: name one in ORIEL_IB_HCA, or set "
 			 "ORIEL_ENGINE=verbs",
 			 n->v.name);
 		return ORIEL_EUNSUPPORTED;
@@ -44,8 +47,8 @@ static int open_direct(struct mlx5_nic *n, char *why, size_t bytes)
 	n->v.context = n->b->open(plain->device, &attr);
 	if (!n->v.context) {
 		snprintf(why, bytes,
-			 "%s takes no commands (DevX: %s): set UCTX_EN=1 with mlxconfig, use a "
-			 "kernel and rdma-core with DevX",
+			 "%s does not accept commands (DevX: %s): set UCTX_EN=1 with mlxconfig, "
+			 "use a kernel and rdma-core with DevX",
 			 n->v.name, strerror(errno));
 		n->v.context = plain;
 		return MLX5_LACKING;
@@ -78,7 +81,8 @@ static int make_domain(struct mlx5_nic *n, char *why, size_t bytes)
 		n->pdn = out.pdn;
 		return 0;
 	}
-	snprintf(why, bytes, "%s gives no protection domain (%s)", n->v.name, strerror(errno));
+	snprintf(why, bytes, "%s: cannot make a protection domain (%s)", n->v.name,
+		 strerror(errno));
 	return ORIEL_ESYSTEM;
 }
 
@@ -95,7 +99,7 @@ static int place_queues(struct mlx5_nic *n, char *why, size_t bytes)
 	return MLX5_LACKING;
 }
 
-/* Events are looked at, never waited for. */
+/* Events are read without blocking. */
 static int unblock_events(struct mlx5_nic *n, char *why, size_t bytes)
 {
 	int flags = fcntl(n->v.context->async_fd, F_GETFL);
@@ -172,6 +176,6 @@ void mlx5_nic_close(struct mlx5_nic *n)
 		n->v.lib->close(n->v.context);
 	n->v.pd = NULL;
 	n->v.context = NULL;
-	/* after the context, whose queues and records lay there */
+	/* after the context, whose queues and records were there */
 	mlx5_pieces_drop(n);
 }

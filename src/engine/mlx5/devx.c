@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * engine/mlx5/devx.c - objects made by commands to the device: queue pairs that may wait for
- * another's CQ (core-direct), and keys over other keys.
+ * another queue's CQ (core-direct), and keys over other keys.
  *
- * Called under the engine's lock, or before anybody else knows the NIC.
+ * Called under the engine's lock, or before any other thread knows the NIC.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,10 +14,10 @@
 #include "ifc.h"
 #include "mlx5.h"
 
-#define UDP_SPORT 0xc000u /* first of the dynamic ports, which RoCE v2 sends from */
+#define UDP_SPORT 0xc000u /* first dynamic port, the source port for RoCE v2 */
 #define RNR_TIMER 12u
 #define RNR_RETRY 7u
-#define ENTRY_BYTES (1ull << 30) /* an entry's length has 32 bits */
+#define ENTRY_BYTES (1ull << 30) /* the length of an entry has 32 bits */
 
 static uint32_t log2_of(uint32_t n)
 {
@@ -44,7 +44,7 @@ int mlx5_devx_core_direct(struct mlx5_nic *n, char *why, size_t bytes)
 		return 0;
 	if (err)
 		snprintf(why, bytes,
-			 "%s does not tell its capabilities (%s): set UCTX_EN=1 with mlxconfig",
+			 "%s does not report its capabilities (%s): set UCTX_EN=1 with mlxconfig",
 			 n->v.name, strerror(err > 0 ? err : errno));
 	else
 		snprintf(why, bytes,
@@ -57,7 +57,7 @@ int mlx5_devx_core_direct(struct mlx5_nic *n, char *why, size_t bytes)
 
 /* ---- queue pairs that may wait ------------------------------------------------------------- */
 
-/* Send queue, then one line with the doorbell record. */
+/* Takes memory for the send queue, followed by one line with the doorbell record. */
 static int take_memory(struct mlx5_queue *q, uint32_t depth, char *why, size_t bytes)
 {
 	struct mlx5_nic *n = q->nic;
@@ -71,14 +71,14 @@ static int take_memory(struct mlx5_queue *q, uint32_t depth, char *why, size_t b
 			 n->v.name, n->unreached[0] ? n->unreached : strerror(errno));
 		return MLX5_LACKING;
 	}
-	/* uncached: a store is on its way at once */
+	/* uncached: a store leaves the CPU at once */
 	q->uar = n->b->uar_add(n->v.context, MLX5DV_UAR_ALLOC_TYPE_NC);
 	if (!q->uar)
 		q->uar = n->b->uar_add(n->v.context, MLX5DV_UAR_ALLOC_TYPE_BF);
 	if (!q->uar) {
 		snprintf(why, bytes,
-			 "%s gives no doorbell page (%s): lower ORIEL_LANES, or put "
-			 "fewer ranks on a NIC",
+			 "%s has no free doorbell page (%s): lower ORIEL_LANES, or put fewer "
+			 "ranks on a NIC",
 			 n->v.name, strerror(errno));
 		return MLX5_LACKING;
 	}
@@ -120,9 +120,8 @@ int mlx5_devx_queue_make(struct mlx5_queue *q, uint32_t depth, char *why, size_t
 	q->object = n->b->object_create(n->v.context, in, sizeof(in), out, sizeof(out));
 	if (!q->object) {
 		snprintf(why, bytes,
-			 "%s makes no core-direct queue pair (%s, syndrome 0x%x): update its "
-			 "firmware, or set "
-			 "ORIEL_ENGINE=verbs",
+			 "%s cannot make a core-direct queue pair (%s, syndrome 0x%x): update "
+			 "its firmware, or set ORIEL_ENGINE=verbs",
 			 n->v.name, strerror(errno), mlx5_get(out, MLX5_SYNDROME));
 		return MLX5_LACKING;
 	}
@@ -144,7 +143,7 @@ static int modify(struct mlx5_queue *q, uint32_t op, uint32_t in[MLX5_COMMAND_WO
 			      q->nic->v.name, q->qpn, op, mlx5_get(out, MLX5_SYNDROME));
 }
 
-/* libibverbs finds the Ethernet address behind a GID; its address handle tells it. */
+/* libibverbs finds the Ethernet address of a GID; its address handle has it. */
 static int find_mac(struct mlx5_nic *n, struct ibv_ah_attr *attr, uint8_t mac[6])
 {
 	struct mlx5dv_ah out = { 0 };
@@ -184,7 +183,7 @@ static int set_path(struct mlx5_queue *q, const struct verbs_address *to, uint32
 		mlx5_set(in, MLX5_QPC_SL, attr.sl);
 		return 0;
 	}
-	/* no kernel stands between: what it would have filled in for RoCE is filled in here */
+	/* No kernel is involved, so the fields that it would fill for RoCE are filled here. */
 	if (find_mac(q->nic, &attr, mac))
 		return ORIEL_ESYSTEM;
 	mlx5_set(in, MLX5_QPC_RMAC_HIGH, (uint32_t)mac[0] << 8 | mac[1]);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/mlx5/engine.c - queues that the NIC executes by itself: the engine's table.
+ * engine/mlx5/engine.c - the engine's table, for queues that the NIC itself executes.
  *
- * Owns the NICs.  Queue memory is the NIC's: queue_add() puts its own sq, cq, record, doorbell
- * and depth into the queue in place of those it is given.  Called by the comm, on any thread.
+ * Owns the NICs.  Queue memory belongs to the NIC: queue_add() replaces sq, cq, record, doorbell
+ * and depth of the given queue.  Called by the comm, on any thread.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "../../util/util.h"
 #include "mlx5.h"
 
-#define SLEEP_NS 50000ull /* of a wait: a NIC wakes nobody */
+#define SLEEP_NS 50000ull /* longest sleep of a wait: a NIC wakes nobody */
 
 _Static_assert(sizeof(struct verbs_address) * ORIEL_NICS_MAX <= sizeof(struct ori_engine_address),
 	       "the addresses of all NICs fit");
@@ -22,7 +22,10 @@ static struct mlx5_engine *engine_of(struct ori_engine *engine)
 	return (struct mlx5_engine *)engine;
 }
 
-/* The NIC executes, nobody else; and who rings pushes the doorbell out himself (queue.h). */
+/*
+ * Does nothing: the NIC executes by itself, and the thread that rings flushes the doorbell
+ * (queue.h).
+ */
 static void mlx5_drive(struct ori_engine *engine)
 {
 	(void)engine;
@@ -49,7 +52,7 @@ static int mlx5_memory_add(struct ori_engine *engine, const struct ori_engine_me
 
 	memset(key, 0, sizeof(uint32_t) * ORIEL_NICS_MAX);
 	if (tell)
-		memset(tell, 0, sizeof(*tell)); /* a peer's NIC asks this one, by the key */
+		memset(tell, 0, sizeof(*tell)); /* the NIC of the peer asks this NIC, by the key */
 	pthread_mutex_lock(&e->lock);
 	for (uint32_t n = 0; n < engine->nics && !err; n++)
 		err = mlx5_region_add(&e->nic[n], m, &key[n]);
@@ -59,7 +62,7 @@ static int mlx5_memory_add(struct ori_engine *engine, const struct ori_engine_me
 	return err;
 }
 
-/* Nothing is told, so there is nothing to keep. */
+/* Peers send nothing, so there is nothing to keep. */
 static int mlx5_memory_told(struct ori_engine *engine, int rank, const uint32_t key[ORIEL_NICS_MAX],
 			    const struct ori_engine_blob *told)
 {
@@ -97,7 +100,7 @@ static int mlx5_peer(struct ori_engine *engine, int rank, const struct ori_engin
 		verbs_address_own(&e->nic[n].v, &own);
 		memcpy(&a, address->bytes + n * sizeof(a), sizeof(a));
 		if (a.magic != own.magic || a.mtu < IBV_MTU_256 || a.mtu > IBV_MTU_4096 || !a.reads)
-			return ori_fail(ORIEL_EPROTO, "mlx5: what rank %d tells is no address",
+			return ori_fail(ORIEL_EPROTO, "mlx5: rank %d sent an invalid address",
 					rank);
 		if (a.link_layer != own.link_layer || a.gid_type != own.gid_type)
 			return ori_fail(ORIEL_EMISMATCH,
@@ -133,7 +136,7 @@ static int add(struct mlx5_engine *e, uint32_t nic, uint32_t depth, int core_dir
 	return err ? ori_fail(err, "mlx5: %s", why) : 0;
 }
 
-/* The NIC's queue pairs begin at index 0, its CQs at CQE 0; WAIT counts 32 bits. */
+/* The NIC's queue pairs start at index 0 and its CQs at CQE 0.  WAIT counts in 32 bits. */
 static int mlx5_queue_add(struct ori_engine *engine, uint32_t nic, struct oriel_queue *q,
 			  int core_direct)
 {
@@ -142,9 +145,8 @@ static int mlx5_queue_add(struct ori_engine *engine, uint32_t nic, struct oriel_
 
 	if (q->produced & UINT32_MAX)
 		return ori_fail(ORIEL_ECONFIG,
-				"ORIEL_QUEUE_START=%llu: queues of a NIC start at 0 (the software "
-				"NIC's "
-				"anywhere)",
+				"ORIEL_QUEUE_START=%llu: queues of a hardware NIC start at 0; "
+				"unset it, or set ORIEL_ENGINE=soft",
 				(unsigned long long)q->produced);
 	err = add(engine_of(engine), nic, q->depth, core_direct, 0, &made);
 	if (err)
@@ -187,7 +189,8 @@ static int mlx5_connect(struct ori_engine *engine, uint32_t nic, uint32_t qpn, i
 	int err;
 
 	if (nic >= engine->nics || rank < 0 || rank >= e->world.nranks || !number || number >> 24)
-		return ori_fail(ORIEL_EPROTO, "mlx5: rank %d names no queue pair (0x%x)", rank,
+		return ori_fail(ORIEL_EPROTO,
+				"mlx5: rank %d sent an invalid queue pair number (0x%x)", rank,
 				number);
 	if (rank == e->world.rank)
 		verbs_address_own(&e->nic[nic].v, &to);
@@ -246,7 +249,7 @@ static void mlx5_statistics(struct ori_engine *engine, char *out, size_t bytes)
 	pthread_mutex_unlock(&e->lock);
 }
 
-/* A queue pair in error drops what comes in.  Those of DevX answer nobody. */
+/* A queue pair in error drops incoming packets.  Those made by DevX answer nobody. */
 static void mlx5_silence(struct ori_engine *engine)
 {
 	struct mlx5_engine *e = engine_of(engine);
@@ -325,7 +328,7 @@ int ori_mlx5_engine_open(const struct ori_config *config, const struct ori_engin
 	if (!e)
 		return ori_fail(ORIEL_ENOMEM, "mlx5: %s", why);
 	e->base.ops = &mlx5_ops;
-	/* not WRITES_ORDERED: whether the fabric routes adaptively, nobody tells */
+	/* Not WRITES_ORDERED: whether the fabric routes adaptively cannot be queried. */
 	e->base.link_flags = ORIEL_LINK_ATOMICS | ORIEL_LINK_ORDERED | ORIEL_LINK_SILENT;
 	e->base.sleep_ns = SLEEP_NS;
 	e->base.own_rings = 1;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/mlx5/ifc.h - where the fields of the device's commands lie: only those the engine sets
- * or reads.
+ * engine/mlx5/ifc.h - the positions of fields in the device's commands: only those that the engine
+ * sets or reads.
  *
- * A command is an array of big-endian 32-bit words.  A field is its first bit, counted from the
- * highest bit of word 0, and its width; one wider than 32 bits is two whole words.
+ * A command is an array of big-endian 32-bit words.  A field has a first bit, counted from the
+ * highest bit of word 0, and a width.  A field wider than 32 bits is two whole words.
  */
 #ifndef ORI_MLX5_IFC_H
 #define ORI_MLX5_IFC_H
@@ -112,7 +112,7 @@ enum mlx5_field {
 #define MLX5_RQ_NONE 3u        /* no receive queue */
 #define MLX5_ATOMIC_UP_TO_8 3u /* atomics of up to 8 bytes */
 #define MLX5_ACCESS_KLM 2u
-#define MLX5_CAP_GENERAL_NOW 1u /* the general capabilities, as they are and not as they could be */
+#define MLX5_CAP_GENERAL_NOW 1u /* current general capabilities, not the possible maximum */
 
 static inline uint32_t mlx5_get(const uint32_t *words, enum mlx5_field field)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/mlx5/memory.c - registered memory under the addresses that WQEs give it.
+ * engine/mlx5/memory.c - registered memory under the addresses that WQEs use.
  *
- * WQEs are written by devices, so a region must answer to its `iova` itself.  The kernel takes
- * one that agrees with the address in its last 12 bits; for any other a key is laid over the
- * region's.  Called under the engine's lock.
+ * Devices write the WQEs, so a region must itself be addressed by its `iova`.  The kernel accepts
+ * an iova that has the same low 12 bits as the address.  For any other iova, a second key is made
+ * over the region's key.  Called under the engine's lock.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static int add_aligned(struct mlx5_nic *n, const struct ori_engine_memory *m, st
 	return 0;
 }
 
-/* By its address first, GPU memory too; then under another name. */
+/* Registers by the address first, also GPU memory; then under another iova. */
 static int add_any(struct mlx5_nic *n, const struct ori_engine_memory *m, struct mlx5_region *r)
 {
 	int err = verbs_memory_add(&n->v.base, m, &r->ordinary);
@@ -48,7 +48,7 @@ static int add_any(struct mlx5_nic *n, const struct ori_engine_memory *m, struct
 	return err;
 }
 
-/* The low byte of a key tells apart those that had one index in the NIC's table. */
+/* Keys with the same index in the NIC's table differ in their low byte. */
 static struct mlx5_region **list_of(struct mlx5_nic *n, uint32_t key)
 {
 	return &n->regions[(key >> 8 ^ key) % MLX5_REGION_LISTS];
@@ -94,6 +94,6 @@ void mlx5_region_remove(struct mlx5_nic *n, uint32_t key)
 	else
 		verbs_memory_remove(&n->v.base, &r->ordinary);
 	if (err)
-		ori_log(ORI_LOG_WARN, "%s: cannot give registered memory back", n->v.name);
+		ori_log(ORI_LOG_WARN, "%s: cannot deregister memory", n->v.name);
 	free(r);
 }

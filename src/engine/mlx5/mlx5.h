@@ -3,9 +3,10 @@
  * engine/mlx5/mlx5.h - what the files of the mlx5 engine share: NICs, queues, regions, and each
  * other's calls.
  *
- * The NIC executes the queues by itself; the engine makes them, connects them, and watches for
- * errors.  Its lock guards the lists.  A call that can fail for want of something writes what is
- * missing, and what helps, to `why`, and logs nothing: a probe is no error.
+ * The NIC executes the queues by itself.  The engine makes them, connects them, and watches for
+ * errors.  Its lock guards the lists.  A call that fails because something is missing writes to
+ * `why` what is missing and how to fix it.  It logs nothing, because a failed probe is not an
+ * error.
  */
 #ifndef ORI_MLX5_H
 #define ORI_MLX5_H
@@ -21,7 +22,7 @@
 #define MLX5_PAGE 4096u
 #define MLX5_WHY 256
 /*
- * There is an mlx5 NIC, but something is missing to use it as one; ORIEL_EUNSUPPORTED: there is
+ * There is an mlx5 NIC, but something is missing to use it directly.  ORIEL_EUNSUPPORTED: there is
  * none.
  */
 #define MLX5_LACKING ORIEL_ESYSTEM
@@ -29,30 +30,29 @@
 struct mlx5_nic;
 
 /*
- * A queue pair and its CQ.  One with link.qp is libibverbs', one with `object` is made by
+ * A queue pair and its CQ.  One with link.qp was made by libibverbs, one with `object` by a
  * command.
  */
 struct mlx5_queue {
 	struct mlx5_nic *nic;
-	struct verbs_link
-		link; /* fabric, qp and rank, for verbs/link.c; the rest of it is not used */
+	struct verbs_link link; /* fabric, qp and rank, for verbs/link.c; the rest is not used */
 	struct ibv_cq *ibv_cq;
 	struct mlx5dv_devx_obj *object;
 	struct mlx5dv_devx_umem *umem;
 	struct mlx5dv_devx_uar *uar;
-	void *memory; /* of `umem`: the send queue, then its doorbell record */
+	void *memory; /* memory of `umem`: the send queue, then its doorbell record */
 	uint32_t qpn, cqn, depth, log_depth;
 	uint8_t *sq, *cq;
 	uint32_t *record;
 	uint64_t *doorbell;
 	uint64_t seen;  /* CQEs before this one are successes */
-	uint32_t looks; /* by the watcher */
-	int told;       /* its failure was told */
-	int answers;    /* a responder: nothing is posted on it */
+	uint32_t looks; /* written by the watcher */
+	int told;       /* its failure was reported */
+	int answers;    /* a responder: nothing is posted to it */
 	struct mlx5_queue *next;
 };
 
-/* One registration.  `object`, where there is one, is a key over the memory region's. */
+/* One registration.  `object`, if it is set, is a key over the memory region's key. */
 #define MLX5_REGION_LISTS 4096u /* a program may have hundreds of thousands of regions */
 
 struct mlx5_region {
@@ -72,15 +72,15 @@ struct mlx5_piece {
 };
 
 struct mlx5_nic {
-	/* device, port, settings, protection domain, regions: as verbs/ has them */
+	/* Device, port, settings, protection domain, regions: as in verbs/. */
 	struct verbs_fabric v;
 	const struct mlx5_boundary *b;
 	uint32_t number;
 	uint32_t pdn;
-	uint32_t blocks; /* of the send queue that libmlx5 sets aside for one work request */
+	uint32_t blocks; /* blocks of the send queue that libmlx5 reserves per work request */
 	/*
-	 * Where a GPU posts: puts things in its reach; else NULL.  And why the last thing was not,
-	 * or "".
+	 * If a GPU posts: lets the GPU access memory; else NULL.  `unreached` says why the last try
+	 * failed, or "".
 	 */
 	const struct ori_engine_world *device;
 	char unreached[MLX5_WHY];
@@ -98,7 +98,8 @@ struct mlx5_engine {
 	struct ori_engine base;
 	struct ori_engine_world world;
 	pthread_mutex_t
-		looking; /* held through a look and until its failures are told; before `lock` */
+		/* held during a look and until its failures are reported; taken before `lock` */
+		looking;
 	pthread_mutex_t lock;
 	struct mlx5_nic nic[ORIEL_NICS_MAX];
 	struct verbs_address *peers; /* [nranks * ORIEL_NICS_MAX]; magic 0: not known */
@@ -108,29 +109,29 @@ struct mlx5_engine {
 };
 
 /*
- * device.c: from a port's choice to a protection domain; each step's lack is named.  Undone by
- * close.
+ * device.c: opens a NIC, from the choice of a port to a protection domain.  Names what a failed
+ * step needs.  close undoes it.
  */
 int mlx5_nic_open(struct mlx5_nic *, const struct ori_config *, uint32_t number,
 		  const struct ori_engine_world *, char *why, size_t bytes);
-/* Makes a queue of each kind, and drops them. */
+/* Makes a queue of each kind, and destroys them. */
 int mlx5_nic_try(struct mlx5_nic *, char *why, size_t bytes);
 void mlx5_nic_close(struct mlx5_nic *);
 
 /*
- * pieces.c: page-aligned, zeroed, in reach of the device that posts.  NULL: no memory, or
+ * pieces.c: page-aligned, zeroed memory that the posting device can access.  NULL: no memory, or
  * `unreached` says why.
  */
 void *mlx5_memory_take(size_t bytes, void *nic);
 void mlx5_memory_give(void *base, void *nic);
-/* The page of a doorbell, in reach of the device that posts. */
+/* Lets the posting device access the page of a doorbell. */
 int mlx5_doorbell_map(struct mlx5_nic *, void *doorbell, char *why, size_t bytes);
 void mlx5_pieces_drop(struct mlx5_nic *);
 
 /* queue.c */
 int mlx5_queue_make(struct mlx5_nic *, uint32_t depth, int core_direct, char *why, size_t bytes,
 		    struct mlx5_queue **out);
-/* Answers only: no CQE is ever written for it. */
+/* It only answers, so no CQE is ever written for it. */
 int mlx5_responder_make(struct mlx5_nic *, char *why, size_t bytes, struct mlx5_queue **out);
 int mlx5_queue_connect(struct mlx5_queue *, int rank, const struct verbs_address *,
 		       uint32_t number);
@@ -138,11 +139,11 @@ void mlx5_queue_drop(struct mlx5_queue *);
 /* cq.c */
 int mlx5_cq_make(struct mlx5_queue *, uint32_t depth, char *why, size_t bytes);
 
-/* devx.c: by command, what libibverbs cannot. */
+/* devx.c: objects that libibverbs cannot make, made by command. */
 int mlx5_devx_core_direct(struct mlx5_nic *, char *why, size_t bytes);
 int mlx5_devx_queue_make(struct mlx5_queue *, uint32_t depth, char *why, size_t bytes);
 int mlx5_devx_queue_connect(struct mlx5_queue *, const struct verbs_address *, uint32_t number);
-/* A key under which the `bytes` at `address` of `key` are called iova, iova + 1, ... */
+/* A key under which the `bytes` at `address` of `key` have the addresses iova, iova + 1, ... */
 struct mlx5dv_devx_obj *mlx5_devx_key(struct mlx5_nic *, uint32_t key, uint64_t address,
 				      uint64_t iova, uint64_t bytes, int remote, uint32_t *out);
 
@@ -153,9 +154,12 @@ void mlx5_region_remove(struct mlx5_nic *, uint32_t key);
 /* scan.c */
 int mlx5_watch_start(struct mlx5_engine *);
 void mlx5_watch_stop(struct mlx5_engine *);
-/* One look at every queue; how many failed.  They have been told on return, whoever found them. */
+/*
+ * Looks once at every queue.  Returns how many failed.  They have been reported on return,
+ * whichever thread found them.
+ */
 int mlx5_watch_scan(struct mlx5_engine *);
-/* Has everything rung its CQE? */
+/* Has every WQE that was rung its CQE? */
 int mlx5_queue_idle(const struct mlx5_queue *);
 
 #endif

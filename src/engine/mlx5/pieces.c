@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/mlx5/pieces.c - memory of queues, and pages of doorbells, in reach of the device that
- * posts.
+ * engine/mlx5/pieces.c - memory of queues, and pages of doorbells, that the posting device can
+ * access.
  *
- * Owns the list of pieces of a NIC.  libmlx5 takes its queues' memory here too where a GPU posts.
- * How the device comes to reach them is the world's affair.  Called when queues are made and
- * dropped, by one thread at a time.
+ * Owns the list of pieces of a NIC.  If a GPU posts, libmlx5 also takes its queue memory here.  The
+ * world makes the pieces accessible to the device.  Called when queues are made and destroyed, by
+ * one thread at a time.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,7 +72,7 @@ void mlx5_memory_give(void *base, void *nic)
 		}
 }
 
-/* Queues share pages of doorbells: each is mapped once, until the NIC is closed. */
+/* Queues share pages of doorbells.  Each page is mapped once, until the NIC is closed. */
 int mlx5_doorbell_map(struct mlx5_nic *n, void *doorbell, char *why, size_t bytes)
 {
 	void *page = (char *)doorbell - (uintptr_t)doorbell % MLX5_PAGE;

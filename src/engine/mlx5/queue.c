@@ -3,9 +3,9 @@
  * engine/mlx5/queue.c - queue pairs in the NIC's own layout: made by libmlx5, then taken over by
  * mlx5dv_init_obj.
  *
- * The CQ has one entry a block of the send queue and ignores overruns, so that nobody tells the
- * NIC what was consumed; results never lie inside CQEs.  Called under the engine's lock, or
- * before anybody else knows the NIC.
+ * The CQ has one entry per block of the send queue and ignores overruns.  So nobody must tell the
+ * NIC which entries were consumed.  Results are never inside CQEs.  Called under the engine's lock,
+ * or before any other thread knows the NIC.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "../../util/util.h"
 #include "mlx5.h"
 
-#define DEPTH_MAX 32768u /* indices of 16 bits stay unambiguous */
+#define DEPTH_MAX 32768u /* so that 16-bit indices stay unambiguous */
 #define TRIES 4
 
 /* ---- queue pair ---------------------------------------------------------------------------- */
@@ -41,8 +41,8 @@ static int make_qp(struct mlx5_queue *q, uint32_t requests, char *why, size_t by
 	q->link.qp = n->b->qp_create(n->v.context, &attr, &direct);
 	if (!q->link.qp) {
 		snprintf(why, bytes,
-			 "%s makes no queue pair that leaves results out of CQEs (%s): use a newer "
-			 "kernel and rdma-core, raise ulimit -l",
+			 "%s cannot make a queue pair that keeps results out of CQEs (%s): use a "
+			 "newer kernel and rdma-core, raise ulimit -l",
 			 n->v.name, strerror(errno));
 		return MLX5_LACKING;
 	}
@@ -56,8 +56,8 @@ static int make_qp(struct mlx5_queue *q, uint32_t requests, char *why, size_t by
 	}
 	if (!out.bf.reg) {
 		snprintf(why, bytes,
-			 "%s shows no doorbell register: is its UAR mapped (rights to "
-			 "/dev/infiniband/uverbs*)?",
+			 "%s has no mapped doorbell register: check the access rights of "
+			 "/dev/infiniband/uverbs*",
 			 n->v.name);
 		return MLX5_LACKING;
 	}
@@ -94,9 +94,9 @@ static void unmake(struct mlx5_queue *q)
 }
 
 /*
- * CQ and send queue must be of one length.  How many blocks libmlx5 sets aside for a request is
- * its own affair: the first queue of a NIC finds out, those after it ask for as many requests as
- * fill the blocks.
+ * CQ and send queue must have the same length.  libmlx5 decides how many blocks it reserves per
+ * request.  The first queue of a NIC finds this out.  Later queues ask for as many requests as fill
+ * the blocks.
  */
 static int make_matched(struct mlx5_queue *q, uint32_t depth, char *why, size_t bytes)
 {
@@ -118,7 +118,8 @@ static int make_matched(struct mlx5_queue *q, uint32_t depth, char *why, size_t 
 		if (!depth || depth > DEPTH_MAX)
 			break;
 	}
-	snprintf(why, bytes, "%s: no send queue of %u blocks can be had: set ORIEL_QUEUE_DEPTH",
+	snprintf(why, bytes,
+		 "%s: cannot make a send queue of %u blocks: set another ORIEL_QUEUE_DEPTH",
 		 n->v.name, depth);
 	return MLX5_LACKING;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/mlx5/scan.c - the thread that looks for queues in error: in their CQs, and in what the
- * device says without being asked.
+ * engine/mlx5/scan.c - the thread that finds queues in error: by their CQs, and by the device's
+ * asynchronous events.
  *
- * Nobody else may: devices look only at the CQEs they wait for, and one that waits for a signal
- * waits for none.  It tells the comm with the engine's lock released.
+ * No other thread would find them: devices read only the CQEs that they wait for, and a device that
+ * waits for a signal reads none.  It tells the comm after it has released the engine's lock.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "mlx5.h"
 
 #define SCAN_NS 1000000ull
-#define WHOLE_LOOKS 64u /* of these looks at a CQ, one is at every entry */
+#define WHOLE_LOOKS 64u /* one of this many looks at a CQ reads every entry */
 #define FAILURES_KEPT 64
 
 /* ---- one CQ -------------------------------------------------------------------------------- */
@@ -36,7 +36,7 @@ static struct entry look(const struct mlx5_queue *q, uint64_t index)
 			   .counter = ori_be16((uint16_t)last),
 			   .owner = (last >> 24) & 1u };
 
-	/* only there it is one, and stays */
+	/* only an error CQE has a syndrome, and it stays */
 	if (e.opcode == ORI_CQE_REQ_ERR)
 		e.syndrome = cqe[offsetof(struct ori_cqe, syndrome)];
 	return e;
@@ -50,8 +50,8 @@ static int is_of(const struct mlx5_queue *q, uint64_t index, struct entry e)
 }
 
 /*
- * CQEs come in order and an error is followed by errors only: so if the last one written is a
- * success, all are, and both the last and the first error are found by halving.
+ * CQEs come in order, and after an error there are only errors.  So if the last CQE is a success,
+ * all are.  Both the last CQE and the first error are found by binary search.
  */
 static uint64_t written(const struct mlx5_queue *q)
 {
@@ -84,9 +84,9 @@ static uint64_t first_error(const struct mlx5_queue *q, uint64_t end)
 }
 
 /*
- * A watcher that slept while the queue went round loses its place.  An error CQE is never
- * overwritten by a success, so a look at all entries finds it wherever it is: the first is the
- * one after a success.
+ * A watcher that slept while the queue went round loses its position.  An error CQE is never
+ * overwritten by a success, so a look at all entries finds it.  The first error is the one after a
+ * success.
  */
 static int look_at_all(struct mlx5_queue *q, uint64_t *index)
 {
@@ -106,7 +106,7 @@ static int look_at_all(struct mlx5_queue *q, uint64_t *index)
 	return 0;
 }
 
-/* After it lost its place: some success still in the CQ gives it back. */
+/* After it lost its position: any success that is still in the CQ gives it back. */
 static void find_place(struct mlx5_queue *q)
 {
 	struct entry e = look(q, q->seen);
@@ -117,7 +117,7 @@ static void find_place(struct mlx5_queue *q)
 		q->seen += (uint16_t)(e.counter - (uint16_t)q->seen);
 }
 
-/* 1: the queue failed at WQE *index. */
+/* Returns 1 if the queue failed, at WQE *index. */
 static int queue_failed(struct mlx5_queue *q, uint64_t *index)
 {
 	uint64_t end;

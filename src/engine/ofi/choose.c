@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/ofi/choose.c - which provider of libfabric, at which address.
+ * engine/ofi/choose.c - chooses a provider of libfabric, and its address.
  *
- * Candidates come in libfabric's own order, hardware before sockets, each tried out (probe.c) with
- * atomics and then without.  Providers that serve one machine only, or wrap others, are taken only
- * by name.
+ * Candidates come in libfabric's own order, hardware before sockets.  Each is tested (probe.c) with
+ * atomics and then without.  Providers that serve one machine only, or wrap others, are used only
+ * if the user names them.
  *
- * Owns the choice of this process: what passed is kept and not tried again.  Called on any thread.
+ * Owns the choice of this process: a provider that passed is kept and not tested again.  Called on
+ * any thread.
  */
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -25,7 +26,7 @@
 
 /* ---- the address ----------------------------------------------------------------------------- */
 
-/* The local address of the way to `host`; connecting a datagram socket sends nothing. */
+/* The local address of the route to `host`.  Connecting a datagram socket sends nothing. */
 static int local_towards(const char *host, char *out, size_t bytes)
 {
 	struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM }, *found;
@@ -47,8 +48,8 @@ static int local_towards(const char *host, char *out, size_t bytes)
 }
 
 /*
- * Where the ranks meet they can be reached: the address that faces MASTER_ADDR.  Under a launcher
- * that gives none the provider chooses; a program started by hand stays on this machine.
+ * Ranks can be reached where they meet, so this is the local address towards MASTER_ADDR.  If a
+ * launcher gives none, the provider chooses.  A program started by hand stays on this machine.
  */
 void ori_ofi_address(const struct ori_config *config, char *out, size_t bytes)
 {
@@ -66,21 +67,21 @@ void ori_ofi_address(const struct ori_config *config, char *out, size_t bytes)
 
 /* ---- candidates ------------------------------------------------------------------------------ */
 
-/* What is asked for. */
+/* The properties that are asked for. */
 struct question {
 	char provider[ORI_CONFIG_TEXT_MAX], address[ORI_CONFIG_TEXT_MAX];
 	int device_memory;
 };
 
-/* By IP: told the address to bind, and after all that have hardware. */
+/* Uses IP: needs the address to bind, and comes after all hardware providers. */
 static int by_sockets(const char *provider)
 {
 	return !strncmp(provider, "tcp", 3);
 }
 
 /*
- * Not taken unless asked for: one machine only, superseded, or a wrapper.  udp: passes the probe,
- * but 1.17 crashed on atomics between two endpoints.
+ * Used only if named: one machine only, superseded, or a wrapper.  udp passes the probe, but 1.17
+ * crashed on atomics between two endpoints.
  */
 static int only_by_name(const char *provider)
 {
@@ -113,7 +114,7 @@ static int set_hints(struct fi_info *hints, const struct question *q, int atomic
 	return hints->fabric_attr->prov_name ? 0 : -FI_ENOMEM;
 }
 
-/* Keys of our own choosing if the provider lets us: they are random. */
+/* Uses random keys of our own if the provider allows it. */
 static int get_infos(const struct ofi_library *lib, const struct question *q, const char *address,
 		     int atomics, struct fi_info **out)
 {
@@ -134,8 +135,8 @@ static int get_infos(const struct ofi_library *lib, const struct question *q, co
 }
 
 /*
- * One TCP stream a peer, which one thread at a time reads: what comes later finds what came before
- * it placed.
+ * One TCP stream per peer, read by one thread at a time: a later message finds the earlier ones
+ * placed.
  */
 static int is_one_stream(const struct fi_info *info)
 {
@@ -143,12 +144,12 @@ static int is_one_stream(const struct fi_info *info)
 }
 
 /*
- * Writes and atomics of an endpoint to a peer take effect in the order posted, of any length (but
- * for a write that passes an earlier read or atomic: see docs/protocols/proxy.md).
+ * Do writes and atomics of an endpoint to a peer take effect in the order posted, for any length?
+ * (A write may pass an earlier read or atomic: see docs/protocols/proxy.md.)
  *
- * tcp;ofi_rxm promises order among writes and among atomics but not between the two, for an atomic
- * is executed some time after its message came, and a write behind it may be placed first.  That
- * one case is allowed here; an atomic behind a write finds it placed.
+ * tcp;ofi_rxm guarantees order among writes and among atomics, but not between the two.  It
+ * executes an atomic some time after its message came, so a write behind it may be placed first.
+ * That one case is allowed here.  An atomic behind a write finds the write placed.
  */
 static int is_ordered(const struct fi_info *info)
 {
@@ -166,16 +167,16 @@ static int is_ordered(const struct fi_info *info)
 
 /* ---- the choice ------------------------------------------------------------------------------ */
 
-/* What passed last in this process, and for which question; under `lock`. */
+/* The provider that passed last in this process, and for which question; under `lock`. */
 static struct {
 	pthread_mutex_t lock;
 	struct question question;
-	struct fi_info *infos;        /* all that libfabric offered then */
-	const struct fi_info *passed; /* one of them; NULL: nothing is known */
+	struct fi_info *infos;        /* everything that libfabric offered then */
+	const struct fi_info *passed; /* one of them; NULL: none has passed yet */
 	int atomics;
 } kept = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* Adds "name: reason" to the reasons of those before it. */
+/* Appends "name: reason" to the earlier reasons. */
 static void add_reason(char *why, size_t bytes, const char *name, const char *reason)
 {
 	size_t used = strlen(why);
@@ -184,7 +185,7 @@ static void add_reason(char *why, size_t bytes, const char *name, const char *re
 		snprintf(why + used, bytes - used, "%s%s: %s", used ? "; " : "", name, reason);
 }
 
-/* Is it to be tried in this pass: 0 hardware or what was named, 1 sockets? */
+/* Is it to be tried in this pass?  Pass 0: hardware, or the named provider.  Pass 1: sockets. */
 static int wanted(const struct fi_info *info, const struct question *q, int pass)
 {
 	const char *name = info->fabric_attr->prov_name;
@@ -194,7 +195,7 @@ static int wanted(const struct fi_info *info, const struct question *q, int pass
 	return !only_by_name(name) && by_sockets(name) == pass;
 }
 
-/* Tries each provider of the list once; the first that passes, or NULL. */
+/* Tries each provider of the list once.  Returns the first that passes, or NULL. */
 static const struct fi_info *try_infos(const struct ofi_library *lib, const struct fi_info *infos,
 				       const struct question *q, int pass, int atomics, char *why,
 				       size_t bytes)
@@ -215,11 +216,11 @@ static const struct fi_info *try_infos(const struct ofi_library *lib, const stru
 	return NULL;
 }
 
-/* One pass with one set of abilities; what passes is kept. */
+/* One pass with one set of abilities.  Keeps the provider that passes. */
 static int try_pass(const struct ofi_library *lib, const struct question *q, int pass, int atomics,
 		    char *why, size_t bytes)
 {
-	/* hardware has addresses of its own */
+	/* hardware has its own addresses */
 	const char *address = pass || q->provider[0] ? q->address : "";
 	struct fi_info *infos = NULL;
 	int err = get_infos(lib, q, address, atomics, &infos);
@@ -258,7 +259,9 @@ static int try_all(const struct ofi_library *lib, const struct question *q, char
 	return ORIEL_EUNSUPPORTED;
 }
 
-/* NIC n is the n-th domain of the provider that passed; round again if there are fewer. */
+/*
+ * NIC n is the n-th domain of the provider that passed.  If there are fewer, they are used in turn.
+ */
 static const struct fi_info *domain_of_nic(uint32_t nic)
 {
 	const char *provider = kept.passed->fabric_attr->prov_name, *last = "";

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/ofi/confirm.c - when is a write placed at the peer?  Where the provider sends an
- * acknowledgement for each (tcp), a put with a signal would cost three messages.
+ * engine/ofi/confirm.c - finds out when a write is placed at the peer.
  *
- * The signal is an atomic, and the peer answers it: with one stream a peer, that answer confirms
- * all writes before it too.  So writes are posted without acknowledgement, and kept after they left
- * until something posted behind them on their link is answered: an atomic, a read, a word.  What is
- * still without at the end of a step is asked about: 8 bytes of the peer are read.  One question of
- * a link is open at a time; writes that follow it share the next one.
+ * Some providers (tcp) send an acknowledgement for each write.  A put with a signal would then cost
+ * three messages.
  *
- * Used when f->lazy; else every write is reported when it ends.  Called within ori_proxy_step().
+ * The signal is an atomic, and the peer answers it.  With one stream per peer, that answer also
+ * confirms all writes before it.  So writes are posted without acknowledgement.  After they left,
+ * they are kept until the peer answers something posted behind them on their link: an atomic, a
+ * read, a word.  At the end of a step, writes without such a successor cause a question: 8 bytes of
+ * the peer are read.  One question per link is open at a time; writes that follow it share the next
+ * one.
+ *
+ * Used if f->lazy.  Otherwise every write is reported when it ends.  Called within
+ * ori_proxy_step().
  */
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
@@ -35,7 +39,7 @@ void ori_ofi_confirm_posted(struct ofi_fabric *f, struct ofi_op *op)
 	f->unasked = l;
 }
 
-/* All writes of the link before number `answered` are placed. */
+/* All writes of the link before number `answered` are placed: reports them. */
 static void confirm(struct ofi_fabric *f, struct ofi_link *l)
 {
 	while (l->sent && l->sent->number < l->answered) {
@@ -53,8 +57,8 @@ static void confirm(struct ofi_fabric *f, struct ofi_link *l)
 }
 
 /*
- * In the order of their numbers: writes of one stream leave in it, but nothing here depends on
- * that.
+ * Inserts in the order of the numbers.  Writes of one stream leave in that order, but this code
+ * does not depend on it.
  */
 static void keep(struct ofi_link *l, struct ofi_op *op)
 {
@@ -101,7 +105,7 @@ struct ofi_op *ori_ofi_confirm_ready(struct ofi_fabric *f)
 	return op;
 }
 
-/* Only for operations that are lost: long lists do not matter. */
+/* Only for lost operations, so the length of the list does not matter. */
 void ori_ofi_confirm_drop(struct ofi_op *op)
 {
 	struct ofi_op **at = &op->link->sent, *before = NULL;
@@ -122,7 +126,7 @@ static int ask(struct ofi_fabric *f, struct ofi_link *l)
 	struct ofi_op *op;
 	ssize_t err;
 
-	/* of a broken connection lost.c will have the last word */
+	/* lost.c decides about a broken connection. */
 	if (l->asked > l->last_write || l->peer->broken_ns || l->peer->lost)
 		return 1;
 	if (l->asking)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/ofi/endpoint.c - one libfabric endpoint, from an info to its end, and registrations in its
- * domain.
+ * engine/ofi/endpoint.c - one libfabric endpoint, from its info to its end, and registrations in
+ * its domain.
  *
- * Knows nothing of queues or ranks: the probe opens one too.  Called by one thread at a time.
+ * Does not know queues or ranks: the probe also opens one.  Called by one thread at a time.
  */
 #include <string.h>
 
@@ -15,7 +15,7 @@
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* With something to sleep on if the provider has it. */
+/* Opens the CQ with a descriptor to sleep on, if the provider has one. */
 static int open_cq(struct ofi_endpoint *e)
 {
 	struct fi_cq_attr attr = { .size = OFI_OPS,
@@ -111,9 +111,7 @@ void ori_ofi_endpoint_close(struct ofi_endpoint *e)
 
 /* ---- registrations --------------------------------------------------------------------------- */
 
-/*
- * Where the provider lets us choose, a key that nobody guesses: it is all that guards the memory.
- */
+/* If the provider lets us choose, uses a random key: only the key protects the memory. */
 static int make_key(const struct ofi_endpoint *e, uint64_t *key)
 {
 	size_t bytes = e->info->domain_attr->mr_key_size;
@@ -143,8 +141,8 @@ int ori_ofi_region_add(struct ofi_endpoint *e, void *base, uint64_t bytes, int r
 {
 	uint64_t mode = (uint64_t)e->info->domain_attr->mr_mode;
 	/*
-	 * From the 8-byte word that holds the first byte: where addresses count from 0, an aligned
-	 * word then has an aligned address.
+	 * Starts at the 8-byte word that contains the first byte.  If addresses count from 0, an
+	 * aligned word then has an aligned address.
 	 */
 	uint64_t ahead = device ? 0 : (uintptr_t)base & 7;
 	struct iovec iov = { (uint8_t *)base - ahead, bytes + ahead };
@@ -155,7 +153,10 @@ int ori_ofi_region_add(struct ofi_endpoint *e, void *base, uint64_t bytes, int r
 	int err = 0;
 
 	memset(r, 0, sizeof(*r));
-	/* What only posts of this rank name needs no registration unless the provider says so. */
+	/*
+	 * Memory that only posts of this rank use needs no registration, unless the provider
+	 * requires it.
+	 */
 	if (!remote && !device && !(mode & FI_MR_LOCAL))
 		return 0;
 	if (remote)

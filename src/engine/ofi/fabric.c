@@ -2,8 +2,8 @@
 /*
  * engine/ofi/fabric.c - libfabric as a fabric: its table, memory, peers and links.
  *
- * One reliable-datagram endpoint serves all peers and lanes; a link is no connection, only the name
- * of a queue beside its peer's address.  Called by the proxied engine, under its lock.
+ * One reliable-datagram endpoint serves all peers and lanes.  A link is not a connection: it only
+ * combines a queue with its peer's address.  Called by the proxied engine, under its lock.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,7 +72,7 @@ static void memory_remove(struct ori_fabric *fabric, const struct ori_fabric_reg
 
 /* ---- peers and links ------------------------------------------------------------------------- */
 
-/* What a rank tells of its endpoint. */
+/* What a rank tells the others about its endpoint. */
 struct ofi_address {
 	uint64_t ping, ping_key;
 	uint8_t name[ORI_FABRIC_ADDRESS_BYTES - 16];
@@ -107,7 +107,8 @@ static int peer_add(struct ori_fabric *fabric, int rank, const uint8_t *bytes, u
 	if (err)
 		return err;
 	/*
-	 * All endpoints of a provider have addresses of one form; fi_av_insert() reads that much.
+	 * All endpoints of a provider have addresses of the same length; fi_av_insert() reads that
+	 * many bytes.
 	 */
 	if (length != own_length)
 		return ori_fail(ORIEL_EPROTO, "ofi: the address of rank %d has %u bytes, not %u",
@@ -119,7 +120,8 @@ static int peer_add(struct ori_fabric *fabric, int rank, const uint8_t *bytes, u
 	n = fi_av_insert(f->end.av, theirs.name, 1, &p->address, 0, NULL);
 	if (n != 1) {
 		p->address = FI_ADDR_UNSPEC;
-		return ori_fail(ORIEL_ESYSTEM, "ofi: the address of rank %d is not taken: %s", rank,
+		return ori_fail(ORIEL_ESYSTEM,
+				"ofi: libfabric does not accept the address of rank %d: %s", rank,
 				ori_ofi_error(f->end.lib, n < 0 ? n : -FI_EINVAL));
 	}
 	p->ping = theirs.ping;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/ofi/library.c - libfabric.so.1, if this machine has it.
+ * engine/ofi/library.c - loads libfabric.so.1, if this machine has it.
  *
  * Never unloaded: its providers keep threads and hooks of their own.  Called on any thread.
  */

@@ -2,7 +2,7 @@
 /*
  * engine/ofi/library.h - the functions of libfabric that are real symbols, found by dlopen.
  *
- * All else of libfabric is inline in its headers and calls through the objects' tables.
+ * All others are inline in its headers and call through the tables of its objects.
  */
 #ifndef ORI_OFI_LIBRARY_H
 #define ORI_OFI_LIBRARY_H
@@ -21,7 +21,10 @@ struct ofi_library {
 	uint32_t (*version)(void);
 };
 
-/* The one of this process, loaded by the first call and kept.  NULL: none; *why says why not. */
+/*
+ * The one library of this process, loaded by the first call and kept.  NULL: none; *why has the
+ * reason.
+ */
 const struct ofi_library *ori_ofi_library(const char **why);
 /* Text of a negative or positive FI_E* code. */
 const char *ori_ofi_error(const struct ofi_library *, long err);

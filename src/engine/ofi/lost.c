@@ -2,18 +2,17 @@
 /*
  * engine/ofi/lost.c - peers that do not answer, and operations that the provider has forgotten.
  *
- * A provider may lose operations without a word: with tcp;ofi_rxm 1.17 an atomic whose request was
- * sent when the connection broke never ends, and a post to a dead peer is told "again" for ever.
- * So a peer that is silent while operations are open is pinged (8 bytes of its memory are read).
- * It is given up, with all that is open,
+ * A provider may lose operations without an error.  With tcp;ofi_rxm 1.17, an atomic that was sent
+ * when the connection broke never ends, and a post to a dead peer returns -FI_EAGAIN for ever.  So
+ * a peer that is silent while operations are open is pinged: 8 bytes of its memory are read.  The
+ * peer is given up, with all its open operations,
  *
- *  - some time after an operation failed: the connection is gone, and the rest with it;
- *  - when the provider takes no ping for long: no connection can be made;
- *  - when a ping was answered, and what was posted before it still is not (where the provider
- *    keeps order).
+ *  - some time after an operation failed: the connection is gone;
+ *  - if the provider takes no ping for a long time: no connection can be made;
+ *  - if a ping was answered, but earlier operations were not (where the provider keeps order).
  *
- * A peer that is only slow takes the ping and answers it late, after the rest: it is waited for.
- * Called within progress() and posts, under the engine's lock.
+ * A peer that is only slow takes the ping and answers it late, after the other operations.  It is
+ * not given up.  Called within progress() and posts, under the engine's lock.
  */
 #include <oriel/device/wqe.h>
 #include <rdma/fi_errno.h>
@@ -22,10 +21,10 @@
 #include "../../util/util.h"
 #include "ofi.h"
 
-#define LOOK_EVERY 1024u        /* calls of progress() between looks */
+#define LOOK_EVERY 1024u        /* calls of progress() between checks */
 #define QUIET_NS 1000000000ull  /* silence before a ping */
-#define BROKEN_NS 1000000000ull /* for the provider to end the rest after the first failure */
-#define ANSWER_NS 5000000000ull /* for what was posted before an answered ping */
+#define BROKEN_NS 1000000000ull /* time for the provider to end the rest after the first failure */
+#define ANSWER_NS 5000000000ull /* time for operations that were posted before an answered ping */
 
 static void give_up(struct ofi_fabric *f, struct ofi_peer *p, const char *why)
 {
@@ -61,7 +60,7 @@ int ori_ofi_lost_report(struct ofi_fabric *f, struct ori_proxy_completion *out, 
 		f->lost_ops--;
 		out[n].cookie = op->cookie;
 		out[n++].syndrome = ORI_SYNDROME_RETRY_EXCEEDED;
-		/* else not free yet: the provider may still come back to its context */
+		/* else it is not free yet: the provider may still use its context */
 		if (op->left) {
 			ori_ofi_confirm_drop(op);
 			ori_ofi_op_give(f, op);
@@ -75,7 +74,7 @@ int ori_ofi_lost_stuck(struct ofi_fabric *f, struct ofi_peer *p)
 	uint64_t now;
 
 	if (p->open)
-		return 0; /* the silence is looked at, not the room */
+		return 0; /* only silence counts, not missing room */
 	now = ori_now_ns();
 	if (!p->stuck_ns)
 		p->stuck_ns = now;
@@ -95,7 +94,7 @@ static void ping(struct ofi_fabric *f, struct ofi_peer *p, uint64_t now)
 	ssize_t err;
 
 	if (!op)
-		return; /* all in use: by others too, whose end is waited for */
+		return; /* all are in use, also by other peers; their end is awaited */
 	err = fi_read(f->end.ep, op->data, 8, f->ops_region.desc, p->address, p->ping, p->ping_key,
 		      op);
 	if (!err) {
@@ -123,11 +122,11 @@ static void look_at(struct ofi_fabric *f, struct ofi_peer *p, uint64_t now)
 		return;
 	}
 	if (p->broken_ns && now - p->broken_ns >= BROKEN_NS)
-		give_up(f, p, "the connection broke, and not all was told");
+		give_up(f, p, "the connection broke, and some operations were never reported");
 	else if (p->stuck_ns && now - p->stuck_ns >= f->stuck_limit_ns)
-		give_up(f, p, "it takes no operation");
+		give_up(f, p, "the provider accepts no operations to it");
 	else if (p->answer_ns && f->ordered && now - p->answer_ns >= ANSWER_NS)
-		give_up(f, p, "the peer answers, but not to all");
+		give_up(f, p, "the peer answers, but some operations were lost");
 	else if (!p->pinged && !p->answer_ns && now - p->quiet_ns >= QUIET_NS)
 		ping(f, p, now);
 }

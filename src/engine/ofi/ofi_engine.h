@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/ofi/ofi_engine.h - the libfabric engine, for who chooses engines.  Needs no header of
- * libfabric: where that is not installed none/ answers instead.
+ * engine/ofi/ofi_engine.h - the libfabric engine, for the choice of an engine.  Needs no header of
+ * libfabric: without that, none/ replaces it.
  */
 #ifndef ORI_OFI_ENGINE_H
 #define ORI_OFI_ENGINE_H
@@ -9,8 +9,8 @@
 #include "../engine.h"
 
 /*
- * Usable here?  0, and `reason` says what it would use; or ORIEL_EUNSUPPORTED and why not.  Tries
- * the provider out on this machine alone; tried once a process.  Logs nothing.
+ * Is the engine usable here?  Returns 0, and `reason` says what it would use; or ORIEL_EUNSUPPORTED
+ * and why not.  Tests the provider on this machine alone, once per process.  Logs nothing.
  */
 int ori_ofi_engine_probe(const struct ori_config *, char *reason, size_t bytes);
 int ori_ofi_engine_open(const struct ori_config *, const struct ori_engine_world *,

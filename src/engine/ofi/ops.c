@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/ofi/ops.c - the records of operations that are open, and the line of a link's first
- * failure.
+ * engine/ofi/ops.c - the records of open operations, and the log line of a link's first failure.
  *
  * Called within ori_proxy_step(), under the engine's lock.
  */

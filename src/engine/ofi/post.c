@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/ofi/post.c - operations handed to libfabric, and what became of them.
+ * engine/ofi/post.c - operations passed to libfabric, and their results.
  *
- * A completion means that what was written is placed at the peer: the provider is asked for that
- * with every post, or confirm.c finds it out (f->lazy).
+ * A completion means that written data is placed at the peer.  Every post asks the provider for
+ * that, or confirm.c finds it out (f->lazy).
  *
- * A signal word is written as an atomic where the provider has atomics: a provider that copies by
- * CPU (tcp) may place the 8 bytes of a plain write in two parts, and gives no order between threads
- * to plain copies.  Its atomics do: libfabric 1.17 on aarch64 adds by casal and writes by stlr
- * (seen with a watchpoint), so a thread that sees the word sees the data copied before it.
+ * A signal word is written as an atomic if the provider has atomics.  A provider that copies by CPU
+ * (tcp) may place the 8 bytes of a plain write in two parts, and plain copies have no order between
+ * threads.  Its atomics have: libfabric 1.17 on aarch64 adds by casal and writes by stlr (seen with
+ * a watchpoint).  So a thread that sees the word sees the data copied before it.
  *
  * Called within ori_proxy_step(), under the engine's lock.
  */
@@ -54,8 +54,9 @@ uint32_t ori_ofi_syndrome(int err)
 		return ORI_SYNDROME_REMOTE_OP;
 	default:
 		/*
-		 * Connection refused, reset, shut down, unreachable, timed out, EIO.  ECANCELED
-		 * too: nothing is cancelled here, so the provider did it when the connection went.
+		 * Connection refused, reset, shut down, unreachable, timed out, EIO.  Also
+		 * ECANCELED: nothing is cancelled here, so the provider did it when the connection
+		 * broke.
 		 */
 		return ORI_SYNDROME_RETRY_EXCEEDED;
 	}
@@ -76,7 +77,7 @@ static struct ofi_op *take_op(struct ofi_fabric *f, const struct ori_proxy_op *f
 	return op;
 }
 
-/* What a post came to: 0, -EAGAIN or a syndrome. */
+/* The result of a post: 0, -EAGAIN or a syndrome. */
 static int posted(struct ofi_fabric *f, struct ofi_op *op, ssize_t err)
 {
 	struct ofi_link *link = op->link;
@@ -91,10 +92,11 @@ static int posted(struct ofi_fabric *f, struct ofi_op *op, ssize_t err)
 	}
 	ori_ofi_op_give(f, op);
 	if (err == -FI_EAGAIN) {
-		/* no room, or a connection that is being made */
+		/* no room, or the connection is being made */
 		if (!peer->lost && !ori_ofi_lost_stuck(f, peer))
 			return -EAGAIN;
-		ori_ofi_tell(f, link, "connection", FI_ETIMEDOUT, "it takes no operation");
+		ori_ofi_tell(f, link, "connection", FI_ETIMEDOUT,
+			     "the provider accepts no operations to it");
 		return ORI_SYNDROME_RETRY_EXCEEDED;
 	}
 	ori_ofi_tell(f, link, what, (int)-err, "not taken");
@@ -204,7 +206,7 @@ int ori_ofi_post_compare_swap(void *fabric, const struct ori_proxy_op *from)
 
 /* ---- completions ----------------------------------------------------------------------------- */
 
-/* An operation has ended, and is free; 1 if that is to be reported. */
+/* An operation has ended and becomes free.  Returns 1 if it must be reported. */
 static int ended(struct ofi_fabric *f, struct ofi_op *op, uint32_t syndrome,
 		 struct ori_proxy_completion *out)
 {
@@ -223,7 +225,7 @@ static int ended(struct ofi_fabric *f, struct ofi_op *op, uint32_t syndrome,
 	return !own && !told;
 }
 
-/* One failed operation; how many there are to report. */
+/* Takes one failed operation.  Returns how many there are to report. */
 static int take_error(struct ofi_fabric *f, struct ori_proxy_completion *out)
 {
 	struct fi_cq_err_entry entry = { 0 };
@@ -273,8 +275,8 @@ int ori_ofi_progress(void *fabric, struct ori_proxy_completion *out, int room)
 }
 
 /*
- * The provider ends what is open by itself, normally or with an error; what it forgets lost.c
- * finds.
+ * The provider ends open operations by itself, with success or error.  lost.c finds those that it
+ * forgets.
  */
 void ori_ofi_flush(void *fabric, void *link)
 {

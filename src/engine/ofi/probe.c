@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/ofi/probe.c - tries a provider out: every operation the engine needs, from an endpoint to
+ * engine/ofi/probe.c - tests a provider: every operation that the engine needs, from an endpoint to
  * itself.
  *
- * Advertisements are not believed: providers exist that offer atomics and answer "not implemented",
- * or never. Opens and closes an endpoint of its own.  Each operation has a deadline.  Called by one
- * thread at a time.
+ * Advertised abilities are not trusted: some providers offer atomics and then answer "not
+ * implemented", or never.  Opens and closes its own endpoint.  Each operation has a deadline.
+ * Called by one thread at a time.
  */
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 
 #define STEP_NS 2000000000ull
 
-/* All that the operations touch, in one registration. */
+/* All memory of the operations, in one registration. */
 struct probe_memory {
 	uint64_t word, word2; /* targets */
 	uint64_t source, operand, compare, result;
@@ -59,7 +59,7 @@ static ssize_t post(struct probe *p, int what)
 	}
 }
 
-/* Posts and waits; 0 or a negative FI_E*. */
+/* Posts and waits.  Returns 0 or a negative FI_E*. */
 static int execute(struct probe *p, int what)
 {
 	uint64_t deadline = ori_now_ns() + STEP_NS;
@@ -100,7 +100,7 @@ static int find_self(struct probe *p)
 	return fi_av_insert(p->end.av, name, 1, &p->self, 0, NULL) == 1 ? 0 : -FI_EINVAL;
 }
 
-/* One operation and what it should have done. */
+/* One operation and its expected result. */
 static const char *const names[] = { "write", "read", "fetch-add", "compare-swap", "atomic write" };
 
 static int did_right(const struct probe_memory *m, int what)

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/proxied/drive.c - who steps the proxies, and what ends the sleep of the engine's thread.
+ * engine/proxied/drive.c - which threads step the proxies, and what ends the sleep of the engine's
+ * thread.
  *
- * Where CPU threads post, whoever posts or waits drives (try-lock, so nobody waits for a driver),
- * and the thread of ../drive.c backs them up; it sleeps on what the fabrics name (a completion
- * channel, a socket set).  Where a device posts (world.device_posts) nobody drives, and the thread
- * does all of it.
+ * If CPU threads post, every thread that posts or waits also drives.  It uses a try-lock, so it
+ * never waits for another driver.  The thread of ../drive.c is the backup.  It sleeps on the
+ * descriptors of the fabrics (a completion channel, a socket set).  If a device posts
+ * (world.device_posts), nobody else drives, and the thread does all the work.
  *
- * What peers write here is seen by no completion.  Where the fabric moves it in progress() (tcp), a
- * step may have changed words of this rank and not know it: sleepers are then woken on suspicion,
- * not too often, and whether anything comes in (so that waits go on driving, and do not sleep) is
- * asked of the fabric's file descriptor.
+ * Writes of peers to this rank cause no completion here.  If the fabric executes them in progress()
+ * (tcp), a step may change words of this rank without knowing it.  Sleepers are then woken on
+ * suspicion, but not too often.  The fabric's file descriptor tells whether data come in, so that
+ * waits go on driving and do not sleep.
  *
  * Owns: the lock.  Called through the table of engine.c, on any thread.
  */
@@ -25,11 +26,10 @@
 #include "proxied.h"
 
 #define STEP_BUDGET 64
-#define WATCH_LONG_NS                                                                              \
-	5000000ull          /* while callers go on driving: every look takes a core from them */
-#define SUSPECT_NS 50000ull /* sleepers are woken no more often than this on suspicion */
-#define STIR_NS 20000ull    /* between looks at whether something comes in */
-#define MISSED_STEPS 4      /* steps in a row for those who found the lock taken */
+#define WATCH_LONG_NS 5000000ull /* while callers keep driving: every look takes a core from them */
+#define SUSPECT_NS 50000ull      /* shortest time between two wakes on suspicion */
+#define STIR_NS 20000ull         /* between checks for incoming data */
+#define MISSED_STEPS 4           /* steps in a row for callers that found the lock taken */
 
 static struct proxied_engine *engine_of(struct ori_drive *d)
 {
@@ -49,18 +49,18 @@ static int try_lock(struct proxied_engine *e)
 }
 
 /*
- * A caller that found the lock taken has rung a doorbell which the step in progress may have
- * passed.  It says so [PROXY3] and tries the lock once more [PROXY1].  The driver unlocks [PROXY2]
- * and then looks at `missed` [PROXY4].  All four accesses are seq_cst, so at least one of the two
- * sees the other, and no doorbell waits for the thread's next look.
+ * A caller found the lock taken, and has rung a doorbell that the running step may have passed.  It
+ * sets `missed` [PROXY3] and tries the lock once more [PROXY1].  The driver unlocks [PROXY2] and
+ * then loads `missed` [PROXY4].  All four accesses are seq_cst, so at least one of the two sees the
+ * other, and no doorbell waits for the thread's next look.
  */
 static int try_lock_or_tell(struct proxied_engine *e)
 {
 	if (try_lock(e))
 		return 1;
 	/*
-	 * [PROXY3] seq_cst, process; partner [PROXY4].  With less the store could come after the
-	 * second try: the driver finds nothing missed, and the doorbell waits.
+	 * [PROXY3] seq_cst, process; partner [PROXY4].  With a weaker order the store could come
+	 * after the second try.  The driver then finds nothing missed, and the doorbell waits.
 	 */
 	__atomic_store_n(&e->missed, 1, __ATOMIC_SEQ_CST);
 	return try_lock(e);
@@ -73,7 +73,7 @@ static void tell_errors(struct proxied_engine *e, const struct proxied_error *er
 				errors[i].syndrome);
 }
 
-/* Does something come in?  Before the step, which takes it. */
+/* Are data coming in?  Asked before the step, which takes them. */
 static int stirs(struct proxied_engine *e, uint64_t now)
 {
 	struct pollfd fds[ORIEL_NICS_MAX];
@@ -91,23 +91,26 @@ static int stirs(struct proxied_engine *e, uint64_t now)
 	return n && poll(fds, n, 0) > 0;
 }
 
-/* By who has the lock, which is free afterwards.  *suspect: words may have changed unseen. */
+/* The caller has the lock; this releases it.  *suspect: words may have changed unnoticed. */
 static int step_locked(struct proxied_engine *e, int *busy, int *suspect)
 {
 	struct proxied_error errors[PROXIED_ERRORS_KEPT];
 	uint64_t now = ori_now_ns();
 	int done = 0, nerrors;
 
-	/* seq_cst as [PROXY3]: the step begins after it, so doorbells told of before are served */
+	/*
+	 * seq_cst as [PROXY3]: the step begins after it, so it serves all doorbells reported before
+	 */
 	__atomic_store_n(&e->missed, 0, __ATOMIC_SEQ_CST);
 	/*
-	 * A caller drives because it has just rung; a device rings at any time since the last look.
+	 * A caller drives because it has just rung.  A device may ring at any time since the last
+	 * look.
 	 */
 	e->began_ns = e->world.device_posts && e->look_ns ? e->look_ns : now;
 	e->look_ns = now;
 	e->steps++;
 	if (stirs(e, now))
-		/* relaxed: a hint for waits that wonder whether to sleep */
+		/* relaxed: a hint for waits that decide whether to sleep */
 		__atomic_fetch_add(&e->base.work, 1, __ATOMIC_RELAXED);
 	for (uint32_t i = 0; i < e->base.nics && !e->silent; i++)
 		done += ori_proxy_step(e->nic[i].proxy, STEP_BUDGET);
@@ -131,7 +134,10 @@ static int step_locked(struct proxied_engine *e, int *busy, int *suspect)
 	return done;
 }
 
-/* How much was done; -1 if somebody else is at it.  *busy, if asked for: more is to come. */
+/*
+ * Returns how much was done, or -1 if another thread is stepping.  Sets *busy (may be NULL) if more
+ * work is to come.
+ */
 static int step_all(struct proxied_engine *e, int *busy)
 {
 	int done = 0, suspect = 0, again = MISSED_STEPS;
@@ -171,15 +177,16 @@ int ori_proxied_idle(struct ori_engine *engine)
 	struct proxied_engine *e = (struct proxied_engine *)engine;
 	int busy = 1;
 
-	/* The step looks at the doorbells first, so what was rung before the call counts. */
+	/* The step looks at the doorbells first, so doorbells rung before the call count. */
 	return step_all(e, &busy) >= 0 && !busy;
 }
 
 /* ---- sleeping -------------------------------------------------------------------------------- */
 
 /*
- * Until a fabric has something to do, or `ns` have passed; not at all if one has something to do
- * now. Fabrics are armed under the lock: a step in between would read what the arming was about.
+ * Sleeps until a fabric has something to do, or `ns` have passed.  Does not sleep if a fabric has
+ * something to do now.  Fabrics are armed under the lock: a step in between would consume the
+ * events that the arming is for.
  */
 static void sleep_on_fabrics(struct proxied_engine *e, uint64_t ns)
 {
@@ -215,7 +222,7 @@ static void wake_thread(struct proxied_engine *e)
 {
 	uint64_t one = 1;
 
-	/* a full counter is readable too, so that a write which finds it full has done its work */
+	/* A full counter is also readable, so a write that finds it full has had its effect. */
 	if (write(e->wake_fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
 		ori_log(ORI_LOG_WARN, "%s engine: cannot wake its thread", e->table.name);
 }
@@ -243,7 +250,7 @@ static const struct ori_drive_ops driven = {
 	.sleep = sleep_driven,
 	.wake = wake_driven,
 	.watch_ns = WATCH_LONG_NS,
-	.doze_ns = ORI_DRIVE_NAP_NS, /* nobody ends a longer nap when a kernel is launched */
+	.doze_ns = ORI_DRIVE_NAP_NS, /* nothing ends a longer nap when a kernel is launched */
 };
 
 /* ---- for the table --------------------------------------------------------------------------- */
@@ -258,8 +265,8 @@ void ori_proxied_lock(struct proxied_engine *e)
 }
 
 /*
- * Who rang meanwhile and found the lock taken is served by the thread: a step here could tell the
- * comm of a failure, on a thread that may hold the comm's locks.
+ * The thread serves callers that rang meanwhile and found the lock taken.  A step here could report
+ * a failure to the comm, on a thread that may hold the comm's locks.
  */
 void ori_proxied_unlock(struct proxied_engine *e)
 {

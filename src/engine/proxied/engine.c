@@ -2,8 +2,8 @@
 /*
  * engine/proxied/engine.c - the engine over a fabric: its table, its queues, its life.
  *
- * Owns the fabrics and proxies, one of each a NIC.  Queue memory is the comm's.  Keys are
- * memory.c's, who steps the proxies is drive.c's.  Called by the comm, on any thread.
+ * Owns the fabrics and proxies, one of each per NIC.  Queue memory belongs to the comm.  Keys are
+ * in memory.c, the stepping of the proxies is in drive.c.  Called by the comm, on any thread.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,14 +16,14 @@
 #include "../../util/util.h"
 #include "proxied.h"
 
-/* The far end of a loopback: the proxy needs none, so there is one name for all. */
+/* The far end of a loopback.  The proxy needs no queue for it, so all have one number. */
 #define RESPONDER 0x7fffffu
 
 /* ---- what proxy and fabric tell -------------------------------------------------------------- */
 
 /*
- * Within a step, before the error's CQE is visible; the comm is told the rest when the lock is
- * free.
+ * Called within a step, before the error's CQE is visible.  The comm gets the details after the
+ * lock is released.
  */
 static void queue_failed(void *ctx, uint32_t qpn, uint64_t wqe, uint32_t syndrome)
 {
@@ -77,7 +77,7 @@ static struct proxied_queue *find_queue(struct proxied_nic *n, uint32_t qpn)
 	return NULL;
 }
 
-/* A queue that may WAIT is a companion: it only loops back, and needs no link. */
+/* A queue that may WAIT is a companion: it only loops back and needs no link. */
 static int proxied_queue_add(struct ori_engine *engine, uint32_t nic, struct oriel_queue *q,
 			     int core_direct)
 {
@@ -184,7 +184,7 @@ static void proxied_statistics(struct ori_engine *engine, char *out, size_t byte
 	t = e->times;
 	steps = e->steps;
 	ori_proxied_unlock(e);
-	/* numbers that can be added up over ranks */
+	/* Numbers that can be added up over ranks. */
 	snprintf(out, bytes,
 		 "wqes %llu, posts %llu, no room %llu, loopback atomics %llu, stalls %llu, "
 		 "strays %llu, errors %llu, steps %llu, doorbells timed %llu, "
@@ -199,7 +199,7 @@ static void proxied_statistics(struct ori_engine *engine, char *out, size_t byte
 
 static void close_nic(struct proxied_nic *n)
 {
-	/* The fabric first: it lets go of all operations, and posts no completion after that. */
+	/* The fabric first: it drops all operations, and reports no completion after that. */
 	if (n->fabric)
 		n->fabric->ops->close(n->fabric);
 	ori_proxy_destroy(n->proxy);
@@ -269,7 +269,7 @@ static int open_nic(struct proxied_engine *e, const struct ori_config *config,
 	return ori_proxy_create(&attr, &n->proxy);
 }
 
-/* What all NICs can do: a put may go by any of them. */
+/* Keeps the abilities that all NICs have, because a put may use any NIC. */
 static void take_abilities(struct proxied_engine *e)
 {
 	e->base.link_flags = ORIEL_LINK_ATOMICS | ORIEL_LINK_ORDERED | ORIEL_LINK_WRITES_ORDERED;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/proxied/memory.c - keys of the proxied engine, what peers are told of them, and addresses.
+ * engine/proxied/memory.c - keys of the proxied engine, what peers learn about them, and addresses.
  *
- * A key is the proxy's own, one a NIC; behind it stands the fabric's registration.  Peers learn of
- * it by a blob: the range as WQEs name it, and for each NIC the fabric's address and key.  Blobs
- * come from other ranks and are judged before use; all ranks run on machines of one byte order.
+ * The proxy makes its own keys, one per NIC.  Behind each key is a registration of the fabric.
+ * Peers learn about it by a blob: the range as WQEs name it, and for each NIC the fabric's address
+ * and key.  Blobs come from other ranks and are checked before use.  All ranks run on machines of
+ * one byte order.
  *
  * Called by the comm through the table, on any thread; takes the engine's lock.
  */
@@ -29,7 +30,7 @@ _Static_assert(sizeof(struct memory_blob) <= sizeof(struct ori_engine_blob), "a 
 struct address_blob {
 	uint32_t magic;
 	uint16_t nics;
-	uint8_t bytes[ORIEL_NICS_MAX]; /* used of each address */
+	uint8_t bytes[ORIEL_NICS_MAX]; /* bytes used of each address */
 	uint8_t address[ORIEL_NICS_MAX][ORI_FABRIC_ADDRESS_BYTES];
 };
 _Static_assert(sizeof(struct address_blob) <= sizeof(struct ori_engine_address),
@@ -37,7 +38,7 @@ _Static_assert(sizeof(struct address_blob) <= sizeof(struct ori_engine_address),
 
 /* ---- own memory ------------------------------------------------------------------------------ */
 
-/* Room for the region of a key. */
+/* Makes room for the region of a key. */
 static int region_room(struct proxied_nic *n, uint32_t slot)
 {
 	uint32_t room = n->region_room ? n->region_room : 16;
@@ -125,7 +126,7 @@ int ori_proxied_memory_add(struct ori_engine *engine, const struct ori_engine_me
 	ori_proxied_unlock(e);
 	if (!err && tell) {
 		memset(tell, 0, sizeof(*tell));
-		/* memory that is not for peers has nothing to tell */
+		/* memory that peers cannot use has nothing to tell */
 		if (m->remote)
 			memcpy(tell->bytes, &blob, sizeof(blob));
 	}
@@ -165,7 +166,7 @@ int ori_proxied_memory_told(struct ori_engine *engine, int rank, const uint32_t 
 	memcpy(&blob, told->bytes, sizeof(blob));
 	if (blob.magic != BLOB_MAGIC || blob.nics != engine->nics || !blob.bytes)
 		return ori_fail(ORIEL_EPROTO,
-				"%s engine: what rank %d tells of its memory is not a description",
+				"%s engine: rank %d sent an invalid description of its memory",
 				e->table.name, rank);
 	ori_proxied_lock(e);
 	for (uint32_t i = 0; i < engine->nics && !err; i++) {
@@ -220,7 +221,7 @@ int ori_proxied_peer(struct ori_engine *engine, int rank, const struct ori_engin
 	for (uint32_t i = 0; i < engine->nics && !bad; i++)
 		bad = blob.bytes[i] > ORI_FABRIC_ADDRESS_BYTES;
 	if (bad)
-		return ori_fail(ORIEL_EPROTO, "%s engine: the address of rank %d is none",
+		return ori_fail(ORIEL_EPROTO, "%s engine: rank %d sent an invalid address",
 				e->table.name, rank);
 	ori_proxied_lock(e);
 	for (uint32_t i = 0; i < engine->nics && !err; i++)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/proxied/times.c - the time from doorbell to post.
+ * engine/proxied/times.c - measures the time from doorbell to post.
  *
- * Stands between the proxy and the fabric's posts, and looks at the clock at the first post of a
- * step: the step began when the doorbell may have been rung at the earliest (drive.c).  Called
- * within ori_proxy_step().
+ * Stands between the proxy and the fabric's posts, and reads the clock at the first post of a step.
+ * The time starts when the doorbell may have been rung at the earliest (drive.c).  Called within
+ * ori_proxy_step().
  */
 #include "../../util/util.h"
 #include "proxied.h"
@@ -82,7 +82,7 @@ static void flush(void *ctx, void *link)
 	f->ops->posts.flush(f, link);
 }
 
-/* What the fabric leaves out the proxy answers for. */
+/* The proxy has defaults for functions that the fabric does not have. */
 struct ori_proxy_backend ori_proxied_backend(const struct ori_fabric *fabric)
 {
 	const struct ori_proxy_backend *p = &fabric->ops->posts;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/proxy/cq.c - completions: taken from the back end in any order, given to the device as one
- * CQE a WQE, in order; and the flush after an error.
+ * engine/proxy/cq.c - completions, and the flush after an error.
+ *
+ * Takes completions from the back end in any order.  Gives the device one CQE per WQE, in order.
  *
  * Owns ci and the CQ memory.  Layout and phase are those of engine/soft/cq.c: a device cannot tell
  * which of the two it polls.  Called within ori_proxy_step().
@@ -13,8 +14,8 @@
 #define INDEX_MASK ((1ull << PROXY_INDEX_BITS) - 1)
 
 /*
- * CQE number n is valid for the device when the opcode is not INVALID and the owner bit is that of
- * n's lap.  Fresh entries are neither.
+ * For the device, CQE number n is valid if the opcode is not INVALID and the owner bit is that of
+ * n's lap.  Fresh entries have neither.
  */
 void ori_proxy_cq_init(struct proxy_queue *q)
 {
@@ -30,8 +31,8 @@ void ori_proxy_cq_init(struct proxy_queue *q)
 /* ---- from the back end ----------------------------------------------------------------------- */
 
 /*
- * A cookie that is not open here (of a queue that is gone, or told twice) changes nothing: counted,
- * so that a back end that does it can be found.
+ * A cookie that is not open here (its queue is gone, or it was reported twice) changes nothing.  It
+ * is counted, so that a faulty back end can be found.
  */
 void ori_proxy_cq_completed(struct ori_proxy *p, const struct ori_proxy_completion *c)
 {
@@ -90,9 +91,9 @@ static void write_cqe(struct ori_proxy *p, struct proxy_queue *q, uint32_t opcod
 	/* wqe_counter (big-endian), signature 0, op_own: in memory order */
 	word = ori_be16((uint16_t)q->ci) | (code << 4 | owner) << 24;
 	/*
-	 * [PROXY6] release, sys; partner [QUEUE5] in ori_queue_poll().  Publishes the body, what
-	 * the fabric or the proxy placed before, and that the WQE's slot and source are free.
-	 * Without it a poster could count the WQE as complete and read the old answer.
+	 * [PROXY6] release, sys; partner [QUEUE5] in ori_queue_poll().  Publishes the body, earlier
+	 * writes of the fabric or the proxy, and that the WQE's slot and source are free.  Without
+	 * it a poster could count the WQE as complete and read the old answer.
 	 */
 	__atomic_store_n((uint32_t *)(void *)&cqe->wqe_counter, word, __ATOMIC_RELEASE);
 	if (syndrome && !q->bad) {
@@ -123,7 +124,10 @@ static void complete(struct ori_proxy *p, struct proxy_queue *q)
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-/* Told before the CQE is visible: whoever sees an error in the queue finds its name in the comm. */
+/*
+ * The comm is told before the CQE is visible.  So a thread that sees an error in the queue finds
+ * its cause in the comm.
+ */
 static void tell(struct ori_proxy *p, struct proxy_queue *q, uint32_t syndrome)
 {
 	if (q->told)
@@ -165,7 +169,10 @@ static void flush_one(struct ori_proxy *p, struct proxy_queue *q)
 	retire(p, q);
 }
 
-/* While the back end has an operation its memory is in use: the CQE, which gives it free, waits. */
+/*
+ * While the back end has an operation, its memory is in use.  So its CQE, which frees the memory,
+ * waits.
+ */
 static int held(const struct proxy_queue *q)
 {
 	return q->ci < q->next && proxy_slot_at(q, q->ci)->state == SLOT_POSTED;
@@ -174,7 +181,8 @@ static int held(const struct proxy_queue *q)
 static void flush(struct ori_proxy *p, struct proxy_queue *q)
 {
 	/*
-	 * All waits end now, even if the back end takes long to let go or no WQE bears the error.
+	 * All waits end now, even if the back end takes long to drop its operations, or no WQE has
+	 * the error.
 	 */
 	tell(p, q, q->error ? q->error : ORI_SYNDROME_FLUSHED);
 	if (q->ci == q->pi)

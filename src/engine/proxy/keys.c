@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/proxy/keys.c - what keys in WQEs mean: own memory, and memory of other ranks.
+ * engine/proxy/keys.c - the meaning of keys in WQEs: own memory, and memory of other ranks.
  *
- * An own key is (slot << 8 | tag).  A slot that is freed goes to the end of the free list and its
- * tag moves on, so a key that was removed meets no other memory before its slot was used 256 times
- * more. Keys of other ranks are what their proxies gave; they are kept sorted, as their slots say
- * nothing here.
+ * An own key is (slot << 8 | tag).  A freed slot goes to the end of the free list and its tag moves
+ * on.  So a removed key refers to no other memory until its slot has been used 256 times more.
+ * Keys of other ranks come from their proxies.  They are kept in a sorted table, because their
+ * slots have no meaning here.
  *
  * Called by the engine (add, remove) and within ori_proxy_step() (find); the caller serialises.
  */
@@ -26,14 +26,14 @@ static int grow_keys(struct ori_proxy *p)
 	struct proxy_key *table;
 
 	if (room > KEYS_MAX)
-		return ori_fail(ORIEL_ENOMEM, "proxy: %u keys are all there can be", KEYS_MAX);
+		return ori_fail(ORIEL_ENOMEM, "proxy: all of its %u keys are in use", KEYS_MAX);
 	table = realloc(p->keys, room * sizeof(*table));
 	if (!table)
 		return ori_fail(ORIEL_ENOMEM, "proxy: no memory for %u keys", room);
 	p->keys = table;
 	memset(table + old, 0, (room - old) * sizeof(*table));
 	for (uint32_t i = old ? old : 1; i < room; i++) {
-		int err = ori_random_bytes(&table[i].tag, 1); /* keys are not to be guessed */
+		int err = ori_random_bytes(&table[i].tag, 1); /* so that keys cannot be guessed */
 
 		if (err)
 			return err;
@@ -109,7 +109,7 @@ void ori_proxy_key_remove(struct ori_proxy *p, uint32_t key)
 	p->key_free_last = slot;
 }
 
-/* In this order nothing overflows, whatever the WQE says. */
+/* In this order nothing overflows, whatever the WQE contains. */
 static int inside(uint64_t start, uint64_t room, uint64_t address, uint64_t bytes)
 {
 	if (address < start || address - start > room)
@@ -135,7 +135,7 @@ void *ori_proxy_key_find(const struct ori_proxy *p, uint32_t key, uint32_t acces
 
 /* ---- memory of other ranks ------------------------------------------------------------------- */
 
-/* Where `name` is, or would be. */
+/* The index of `name`, or where it would be inserted. */
 static uint32_t lower_bound(const struct ori_proxy *p, uint64_t name)
 {
 	uint32_t from = 0, to = p->remote_count;
@@ -170,7 +170,7 @@ static int grow_remotes(struct ori_proxy *p)
 	struct proxy_remote *table;
 
 	if (p->remote_room >= KEYS_MAX)
-		return ori_fail(ORIEL_ENOMEM, "proxy: %u keys of other ranks are all there can be",
+		return ori_fail(ORIEL_ENOMEM, "proxy: all of its %u keys of other ranks are in use",
 				KEYS_MAX);
 	table = realloc(p->remotes, room * sizeof(*table));
 	if (!table)

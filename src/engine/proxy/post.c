@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/proxy/post.c - one WQE that may start: its keys looked up, executed here or handed to the
- * back end.
+ * engine/proxy/post.c - one WQE that may start: looks up its keys, then executes it here or passes
+ * it to the back end.
  *
- * Keys are looked up at each attempt, not when the WQE is taken: while it waited its memory may
- * have gone. Local executions are NOP, DUMP, WAIT, and the atomics of a loopback; the latter make
- * the proxy the only writer of counter words.  Called within ori_proxy_step().
+ * Keys are looked up at each attempt, not when the WQE is taken, because memory may be removed
+ * while it waits.  NOP, DUMP, WAIT and the atomics of a loopback are executed here.  So the proxy
+ * is the only writer of counter words.  Called within ori_proxy_step().
  */
 #include <errno.h>
 #include <string.h>
@@ -54,7 +54,7 @@ static enum proxy_executed execute_loopback(struct ori_proxy *p, const struct or
 	if (!word)
 		return refuse(syndrome, ORI_SYNDROME_REMOTE_ACCESS);
 	if ((uintptr_t)word & 7)
-		return refuse(syndrome, ORI_SYNDROME_REMOTE_INVALID); /* base is not aligned */
+		return refuse(syndrome, ORI_SYNDROME_REMOTE_INVALID); /* the base is not aligned */
 	old = modify(word, op);
 	memcpy(result, &old, sizeof(old));
 	p->stats.local_atomics++;
@@ -148,7 +148,7 @@ enum proxy_executed ori_proxy_execute(struct ori_proxy *p, const struct proxy_qu
 	case ORI_WQE_WAIT:
 		return EXECUTED;
 	case ORI_WQE_DUMP:
-		/* the proxy holds nothing back from memory, so the check is all there is to do */
+		/* The proxy delays no writes to memory, so only the check remains to be done. */
 		if (!ori_proxy_key_find(p, op->lkey, 0, op->local, op->bytes, NULL))
 			return refuse(syndrome, ORI_SYNDROME_LOCAL_PROT);
 		return EXECUTED;

@@ -2,11 +2,11 @@
 /*
  * engine/proxy/proxy.c - the proxy as a whole: its life, and the order of work within a step.
  *
- * A step looks at the doorbells and starts what was rung, takes completions, then runs every queue
- * with something to do: CQEs first, as they free the device, then new WQEs.  A queue that the back
- * end had no room for comes again in the next step, not in this one, so that a step ends.
+ * A step looks at the doorbells and starts new WQEs, takes completions, then runs every queue with
+ * work: CQEs first, because they free the device, then new WQEs.  If the back end had no room for a
+ * queue, the queue runs again in the next step, not in this one, so that a step ends.
  *
- * Called by whoever drives the engine, one call at a time.
+ * Called by any thread that drives the engine, one call at a time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "../../util/util.h"
 #include "state.h"
 
-#define COMPLETIONS 32 /* taken from the back end at a time */
+#define COMPLETIONS 32 /* taken from the back end at once */
 
 /* ---- what a back end does not have ----------------------------------------------------------- */
 
@@ -92,7 +92,7 @@ void ori_proxy_destroy(struct ori_proxy *p)
 
 /* ---- step ------------------------------------------------------------------------------------ */
 
-/* Was one rung? */
+/* Was a doorbell rung? */
 static int look_at_doorbells(struct ori_proxy *p)
 {
 	uint64_t before = p->outstanding;
@@ -128,11 +128,11 @@ static void run_queue(struct ori_proxy *p, struct proxy_queue *q)
 {
 	ori_proxy_cq_run(p, q);
 	ori_proxy_start(p, q);
-	/* what was executed here is complete already */
+	/* WQEs executed here are already complete */
 	ori_proxy_cq_run(p, q);
 }
 
-/* Runs those of the word's queues that `mask` names. */
+/* Runs the queues of this word that are in `mask`. */
 static void run_word(struct ori_proxy *p, uint32_t word, uint64_t mask)
 {
 	uint64_t bits;
@@ -147,8 +147,8 @@ static void run_word(struct ori_proxy *p, uint32_t word, uint64_t mask)
 }
 
 /*
- * Until nothing is left to do: a CQE may release a WAIT of a queue that was passed already.  Starts
- * behind the queue that ran last, so that none starves when the budget is short.
+ * Repeats until no work is left, because a CQE may release a WAIT of a queue that was already
+ * visited.  Starts behind the queue that ran last, so that none starves if the budget is small.
  */
 static void run_queues(struct ori_proxy *p)
 {
@@ -175,7 +175,7 @@ int ori_proxy_step(struct ori_proxy *p, int budget)
 	}
 	if (budget <= 0)
 		return 0;
-	/* A look for completions may take as long as a post: what was just rung goes first. */
+	/* Taking completions may take as long as a post, so new doorbells come first. */
 	if (look_at_doorbells(p))
 		run_queues(p);
 	take_completions(p);

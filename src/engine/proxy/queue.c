@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/proxy/queue.c - the table of queues: numbers, making, connecting, end.
+ * engine/proxy/queue.c - the table of queues: numbers, creation, connection, removal.
  *
- * A number is (generation << 14 | place), never 0 and below 2^23: a completion, doorbell or WQE
- * that names a queue which is gone does not meet the next one in its place.
+ * A number is (generation << 14 | place), never 0 and below 2^23.  So a completion, doorbell or WQE
+ * of a removed queue does not match the next queue in the same place.
  *
  * Called by the engine; the caller serialises with ori_proxy_step().
  */
@@ -16,9 +16,12 @@
 #define PLACES PROXY_PLACES
 #define GENERATIONS (1u << (23 - PROXY_PLACE_BITS))
 #define FIRST_ROOM 64u   /* a whole word of each bit map */
-#define DEPTH_MAX 32768u /* so that 16 bits tell a doorbell's way */
+#define DEPTH_MAX 32768u /* so that 16 bits are enough for the distance of a doorbell */
 
-/* A larger copy of an array, the new part zero; NULL: no memory, the old one stays. */
+/*
+ * Returns a larger copy of an array, with zeros in the new part.  NULL: no memory, the old array
+ * stays.
+ */
 static void *enlarged(void *array, size_t old, size_t count, size_t size)
 {
 	uint8_t *made = realloc(array, count * size);
@@ -37,7 +40,7 @@ static int grow(struct ori_proxy *p)
 	void *made;
 
 	if (room > PLACES)
-		return ori_fail(ORIEL_ENOMEM, "proxy: %u queues are all there can be", PLACES);
+		return ori_fail(ORIEL_ENOMEM, "proxy: all of its %u queues are in use", PLACES);
 	made = enlarged(p->queues, old, room, sizeof(*p->queues));
 	if (!made)
 		return ORIEL_ENOMEM;
@@ -82,7 +85,9 @@ static struct proxy_queue *allocate(const struct oriel_queue *from, int core_dir
 		ori_fail(ORIEL_ENOMEM, "proxy: no memory for a queue of %u blocks", from->depth);
 		return NULL;
 	}
-	/* copies: the device may write over its own struct, and must not lead us elsewhere */
+	/*
+	 * Copies, because the device can overwrite its own struct and must not redirect the proxy.
+	 */
 	q->sq = (const struct ori_wqe *)(const void *)from->sq;
 	q->cq = (struct ori_cqe *)(void *)from->cq;
 	q->doorbell = from->doorbell;
@@ -160,7 +165,7 @@ void ori_proxy_queue_remove(struct ori_proxy *p, uint32_t qpn)
 
 	if (!q)
 		return;
-	/* who waits for this CQ finds that it is gone, and fails */
+	/* A queue that waits for this CQ finds that it is gone, and fails. */
 	while (q->waiters) {
 		proxy_activate(p, q->waiters);
 		ori_proxy_cq_unwait(q->waiters);

@@ -2,8 +2,8 @@
 /*
  * engine/proxy/start.c - from doorbell to a WQE that may start: taking, WAIT, fences, order.
  *
- * WQEs of a queue start in order.  What may not start yet holds everything behind it: a fence until
- * enough is complete, a WAIT until another CQ has moved, a full back end until the next step.
+ * WQEs of a queue start in order.  One that may not start yet delays everything behind it: a fence
+ * until enough is complete, a WAIT until another CQ has moved, a full back end until the next step.
  * Nothing is consumed before its post succeeded: `next` moves only then.
  *
  * Called within ori_proxy_step().
@@ -15,7 +15,7 @@
 #include "../../util/util.h"
 #include "state.h"
 
-/* What no correct device does. */
+/* Logs something that no correct device does. */
 static void violation(const struct ori_proxy *p, const struct proxy_queue *q, uint64_t idx,
 		      const char *fmt, ...) ORI_PRINTF(4, 5);
 
@@ -37,8 +37,8 @@ static void violation(const struct ori_proxy *p, const struct proxy_queue *q, ui
 /* ---- doorbells ------------------------------------------------------------------------------- */
 
 /*
- * The device must see an error, so one is given even when it rang nothing that can be taken: the
- * first index without CQE then counts as rung.
+ * The device must see an error even if it rang nothing valid.  The first index without CQE then
+ * counts as rung.
  */
 static void refuse_doorbell(struct ori_proxy *p, struct proxy_queue *q)
 {
@@ -64,7 +64,7 @@ static void ring(struct ori_proxy *p, struct proxy_queue *q, uint64_t value)
 	if (q->state == QUEUE_ERROR)
 		return;
 	if (number != q->number)
-		violation(p, q, q->pi, "doorbell rings queue pair 0x%x", number);
+		violation(p, q, q->pi, "the doorbell names queue pair 0x%x", number);
 	else
 		violation(p, q, q->pi,
 			  "doorbell 0x%04x goes back, or past the %u blocks of the queue", index,
@@ -74,7 +74,7 @@ static void ring(struct ori_proxy *p, struct proxy_queue *q, uint64_t value)
 
 void ori_proxy_doorbell(struct ori_proxy *p, struct proxy_queue *q)
 {
-	/* relaxed: only "is it another value?"; the answer is read again below */
+	/* relaxed: only tests for a change; the value is loaded again below */
 	if (__atomic_load_n(q->doorbell, __ATOMIC_RELAXED) == q->bell_seen ||
 	    q->state == QUEUE_RESET)
 		return;
@@ -99,9 +99,9 @@ static int fenced(const struct proxy_queue *q)
 }
 
 /*
- * Is the CQE that the WAIT at the head names still to come?  Then in that CQ's list until it moves.
- * An error CQE ends the wait as a failure: what follows a WAIT counts successes, and a count of a
- * failed put must never be seen.
+ * Is the CQE that the WAIT at the head names still to come?  Then the queue is in that CQ's list
+ * until it moves.  An error CQE ends the wait as a failure: WQEs behind a WAIT count successes, and
+ * the count of a failed put must never be seen.
  */
 static int waits(struct ori_proxy *p, struct proxy_queue *q)
 {
@@ -111,7 +111,7 @@ static int waits(struct ori_proxy *p, struct proxy_queue *q)
 	uint64_t good;
 
 	if (!on) {
-		violation(p, q, q->next, "WAIT for CQ 0x%x, which is not there", cqn);
+		violation(p, q, q->next, "WAIT for CQ 0x%x, which does not exist", cqn);
 		q->head_syndrome = ORI_SYNDROME_LOCAL_QP_OP;
 		return 0;
 	}
@@ -143,7 +143,10 @@ static int blocked(struct ori_proxy *p, struct proxy_queue *q)
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
-/* Copied once and judged by the copy: the device may write the slot as it likes. */
+/*
+ * The WQE is copied once and the copy is checked, because the device may change the slot at any
+ * time.
+ */
 static void take(struct ori_proxy *p, struct proxy_queue *q)
 {
 	struct ori_wqe w = q->sq[q->next & (q->depth - 1)];
@@ -154,7 +157,7 @@ static void take(struct ori_proxy *p, struct proxy_queue *q)
 	if (q->head_syndrome) {
 		violation(p, q, q->next, "%s", why);
 	} else if (q->head.opcode == ORI_WQE_WAIT && !q->core_direct) {
-		violation(p, q, q->next, "WAIT on a queue pair that may not");
+		violation(p, q, q->next, "WAIT on a queue pair that does not support it");
 		q->head_syndrome = ORI_SYNDROME_LOCAL_QP_OP;
 	}
 	q->taken = 1;

@@ -2,11 +2,12 @@
 /*
  * engine/proxy/state.h - what the files of the proxy share: its objects and each other's calls.
  *
- * WQE indices are 64 bits inside and 16 in the queue: no comparison in here can wrap.  Of a queue
+ * WQE indices have 64 bits inside and 16 in the queue, so no comparison here can wrap.  For a queue
  *
- *     ci <= next <= pi <= ci + depth
+ *      ci <= next <= pi <= ci + depth
  *
- * where WQEs before ci have their CQE, before next were posted or executed, before pi were rung.
+ * WQEs before ci have their CQE, WQEs before next were posted or executed, WQEs before pi were
+ * rung.
  */
 #ifndef ORI_PROXY_STATE_H
 #define ORI_PROXY_STATE_H
@@ -16,14 +17,14 @@
 #include "../wqe_decode.h"
 #include "proxy.h"
 
-#define PROXY_CQN_BIT 0x800000u /* number of a queue's CQ: this and its own number */
-#define PROXY_INDEX_BITS 40     /* of a cookie: WQE index; above it the queue's number */
+#define PROXY_CQN_BIT 0x800000u /* number of a queue's CQ: this bit and the queue's number */
+#define PROXY_INDEX_BITS 40     /* low bits of a cookie: WQE index; above: the queue's number */
 
 enum proxy_slot_state { SLOT_FREE, SLOT_POSTED, SLOT_COMPLETE };
 
-/* A WQE from its start to its CQE. */
+/* A WQE between its start and its CQE. */
 struct proxy_slot {
-	uint32_t bytes; /* for the CQE: of a READ or atomic */
+	uint32_t bytes; /* for the CQE of a READ or atomic */
 	uint8_t opcode;
 	uint8_t flags;    /* fm_ce_se */
 	uint8_t state;    /* proxy_slot_state */
@@ -40,18 +41,19 @@ struct proxy_queue {
 	uint32_t depth;
 	uint32_t number;
 	uint32_t place; /* in the proxy's table */
-	int rank;       /* of the other end */
+	int rank;       /* rank of the other end */
 	int core_direct;
 	void *link;
 
 	/* ---- send queue ---- */
 	uint64_t bell_seen;
 	uint64_t pi, next, ci;
-	uint32_t open, open_reads; /* posted and not complete; reads and atomics of them */
-	uint8_t state;             /* proxy_state */
-	uint8_t taken;             /* WQE `next` is decoded in `head`, but not started */
-	uint8_t failing;           /* a WQE failed: start nothing behind it */
-	uint8_t stalled;           /* counted as such, until something moves */
+	/* posted but not complete; how many of them are reads and atomics */
+	uint32_t open, open_reads;
+	uint8_t state;   /* proxy_state */
+	uint8_t taken;   /* WQE `next` is decoded in `head`, but not started */
+	uint8_t failing; /* a WQE failed: nothing behind it starts */
+	uint8_t stalled; /* counted as stalled, until something moves */
 	uint8_t head_syndrome;
 	struct ori_wqe_op head;
 	struct proxy_slot *slots; /* depth entries */
@@ -59,11 +61,11 @@ struct proxy_queue {
 	/* ---- completion ---- */
 	uint8_t told;      /* failed() was called */
 	uint8_t error;     /* syndrome of the first CQE after QUEUE_ERROR; then FLUSHED */
-	uint8_t bad;       /* an error CQE was written, number first_bad */
-	uint64_t cq_count; /* CQEs ever written, from the first index on */
+	uint8_t bad;       /* an error CQE was written; its number is first_bad */
+	uint64_t cq_count; /* number of CQEs written, from the first index on */
 	uint64_t first_bad;
 	struct proxy_queue *waiters;  /* queues stalled in WAIT on this CQ */
-	struct proxy_queue *waits_on; /* this one is in that one's list */
+	struct proxy_queue *waits_on; /* the queue in whose list this one is */
 	struct proxy_queue *next_waiter;
 };
 
@@ -85,12 +87,12 @@ struct ori_proxy {
 	int left;   /* budget of the running step */
 	int posted; /* something was posted since the last submit */
 
-	struct proxy_queue **queues; /* place 0 is never used */
+	struct proxy_queue **queues; /* by place; place 0 is never used */
 	uint16_t *generations;
 	uint32_t queue_room, queue_count;
-	uint64_t *active;     /* bit per place: something to do now */
-	uint64_t *again;      /* bit per place: in the next step */
-	uint32_t run_first;   /* place that the next step runs first */
+	uint64_t *active;     /* bit per place: has work now */
+	uint64_t *again;      /* bit per place: has work in the next step */
+	uint32_t run_first;   /* the place that the next step runs first */
 	uint64_t outstanding; /* rung WQEs without CQE */
 
 	struct proxy_key *keys; /* slot 0 is never used */
@@ -132,10 +134,10 @@ static inline struct proxy_queue *proxy_queue_find(const struct ori_proxy *p, ui
 /* keys.c */
 int ori_proxy_keys_setup(struct ori_proxy *);
 void ori_proxy_keys_free(struct ori_proxy *);
-/* Own memory; NULL if key, access or range does not fit. */
+/* Own memory.  NULL if key, access or range is wrong. */
 void *ori_proxy_key_find(const struct ori_proxy *, uint32_t key, uint32_t access, uint64_t address,
 			 uint64_t bytes, uint64_t *cookie);
-/* Another rank's, likewise; *address is the back end's. */
+/* The same for another rank's memory.  *address is the back end's. */
 int ori_proxy_remote_find(const struct ori_proxy *, int rank, uint32_t key, uint32_t access,
 			  uint64_t iova, uint64_t bytes, uint64_t *address, uint64_t *cookie);
 
@@ -149,16 +151,16 @@ void ori_proxy_start(struct ori_proxy *, struct proxy_queue *);
 
 /* post.c */
 enum proxy_executed { EXECUTED, POSTED, TRY_AGAIN, REFUSED };
-/* Executes or posts q->head; *syndrome is set when it is REFUSED. */
+/* Executes or posts q->head.  Sets *syndrome if the result is REFUSED. */
 enum proxy_executed ori_proxy_execute(struct ori_proxy *, const struct proxy_queue *,
 				      uint32_t *syndrome);
 
 /* cq.c */
 void ori_proxy_cq_init(struct proxy_queue *);
-/* Takes a queue out of the list of the CQ that it waits for. */
+/* Removes a queue from the list of the CQ that it waits for. */
 void ori_proxy_cq_unwait(struct proxy_queue *);
 void ori_proxy_cq_run(struct ori_proxy *, struct proxy_queue *);
-/* To error; the first WQE without CQE gets `syndrome`. */
+/* Sets the queue to error.  The first WQE without CQE gets `syndrome`. */
 void ori_proxy_cq_error(struct ori_proxy *, struct proxy_queue *, uint32_t syndrome);
 void ori_proxy_cq_completed(struct ori_proxy *, const struct ori_proxy_completion *);
 

@@ -4,13 +4,14 @@
  * atomics.
  *
  * Every answer says how far the responder has come.  If that is past a READ or atomic whose own
- * answer is missing, the answer was lost, and the request is sent again; the responder has kept it.
+ * answer is missing, the answer was lost, and the request is sent again.  The responder has kept
+ * the answer.
  *
- * Called within soft_nic_step(), for packets off the wire: all fields are untrusted.
+ * Called within soft_nic_step(), for packets from the wire: all fields are untrusted.
  */
 #include "state.h"
 
-/* The request that holds this number, among those sent and not fully answered. */
+/* The request with this number, among those that were sent and are not fully answered. */
 static struct soft_request *find(const struct soft_qp *qp, uint64_t psn)
 {
 	if (psn < qp->una || psn >= qp->sent_psn)
@@ -24,7 +25,10 @@ static struct soft_request *find(const struct soft_qp *qp, uint64_t psn)
 	return NULL;
 }
 
-/* Goes back at most once for the same loss; if that is lost too, the timer does it. */
+/*
+ * Goes back at most once for the same loss.  If the resent packets are lost too, the timer goes
+ * back.
+ */
 static void lost(struct soft_nic *nic, struct soft_qp *qp)
 {
 	if (qp->lost_psn == qp->una + 1)
@@ -33,7 +37,7 @@ static void lost(struct soft_nic *nic, struct soft_qp *qp)
 	soft_requester_go_back(nic, qp);
 }
 
-/* Returns 0 when the number cannot be. */
+/* Returns 0 if the number is impossible. */
 static int take_ack(struct soft_qp *qp, uint32_t ack)
 {
 	uint64_t upto = soft_psn_near(qp->acked, ack);
@@ -51,7 +55,10 @@ static void take_nak(struct soft_nic *nic, struct soft_qp *qp, const struct soft
 	struct soft_request *r;
 
 	if (!syndrome) {
-		/* an old one says nothing new: what it missed was sent again since */
+		/*
+		 * An old NAK has no new information: the packets that it misses were sent again
+		 * since.
+		 */
 		if (soft_psn_near(qp->una, p->u1.ack) >= qp->una && qp->una < qp->sent_psn)
 			soft_requester_go_back(nic, qp);
 		return;
@@ -103,7 +110,7 @@ static uint32_t number_bytes(const struct soft_request *r, uint32_t number)
 	return left < r->packet_bytes ? left : r->packet_bytes;
 }
 
-/* Bytes up to `upto` are there; and what lies behind them, if it came before. */
+/* Bytes up to `upto` have arrived.  Also counts data behind them that arrived before. */
 static void move_got(struct soft_qp *qp, struct soft_request *r, uint32_t upto)
 {
 	for (uint32_t n = r->got / r->packet_bytes; n < upto / r->packet_bytes; n++)
@@ -135,7 +142,10 @@ static void take_data(struct soft_nic *nic, struct soft_qp *qp, struct soft_requ
 	if (offset + p->bytes <= r->got)
 		return;
 	ahead = offset > r->got;
-	/* ahead of a gap: kept where nothing is ordered, if it is all of its number */
+	/*
+	 * Ahead of a gap: kept only if the wire is unordered and the packet has all data of its
+	 * number.
+	 */
 	if (ahead &&
 	    (!nic->config.ooo || p->bytes != number_bytes(r, (uint32_t)(psn - r->first_psn)) ||
 	     p->u2.offset)) {
@@ -146,7 +156,7 @@ static void take_data(struct soft_nic *nic, struct soft_qp *qp, struct soft_requ
 			  &mr);
 	from = to ? soft_place_source(nic, qp, p, slot, &device) : NULL;
 	if (to && !from)
-		return; /* as if lost */
+		return; /* treated as lost */
 	if (!to || soft_late_move(nic, to, from, p->bytes, device, mr->attr.device)) {
 		soft_requester_fail(nic, qp, r, ORI_SYNDROME_LOCAL_PROT);
 		return;
@@ -158,7 +168,8 @@ static void take_data(struct soft_nic *nic, struct soft_qp *qp, struct soft_requ
 	}
 	move_got(qp, r, (uint32_t)offset + p->bytes);
 	/*
-	 * a number may be a long message in many pieces: each of them is progress, and may be lost
+	 * One number may be a long message in many pieces.  Each piece is progress, and may be
+	 * lost.
 	 */
 	soft_requester_progress(qp);
 	qp->lost_psn = 0;
@@ -170,7 +181,7 @@ static int is_missing(const struct soft_nic *nic, const struct soft_qp *qp)
 {
 	const struct soft_request *r;
 
-	/* where nothing is ordered, an answer may only be late */
+	/* On an unordered wire the answer may only be late. */
 	if (qp->una_idx == qp->next || qp->acked <= qp->una + (nic->config.ooo ? SOFT_LOST_PSN : 0))
 		return 0;
 	r = soft_request_at(qp, qp->una_idx);
@@ -194,7 +205,7 @@ void soft_requester_answer(struct soft_nic *nic, struct soft_qp *qp, const struc
 	if (op == SOFT_OP_READ_DATA || op == SOFT_OP_ATOMIC_VALUE) {
 		r = find(qp, psn);
 		if (r && !nic->config.ooo && r != soft_request_at(qp, qp->una_idx))
-			lost(nic, qp); /* answers are taken in order, and this one overtook */
+			lost(nic, qp); /* answers are taken in order, and this one came too early */
 		else if (r && op == SOFT_OP_READ_DATA)
 			take_data(nic, qp, r, p, slot, psn);
 		else if (r)

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/soft/atomic.c - atomics of the software NIC on words of this rank: of the host, of a
- * device, and as a NIC does them that is not atomic with the CPU (hca_atomics).
+ * engine/soft/atomic.c - atomics of the software NIC on words of this rank: in host memory, in
+ * device memory, and as a NIC whose atomics are not atomic with the CPU (hca_atomics).
  *
- * Owns the atomic that has still to store (nic->open_atomic).  Called by responder.c, within
- * soft_nic_step(), and where regions and queue pairs end.
+ * Owns the atomic that has read its word and not stored it yet (nic->open_atomic).  Called by
+ * responder.c, within soft_nic_step(), and where regions and queue pairs end.
  */
 #include "state.h"
 
-/* Steps between the read and the store of an atomic, at most. */
+/* Largest number of steps between the read and the store of an atomic. */
 #define LATE_STEPS 4u
 
 /*
- * A word of device memory: read, modified and written back.  Atomic among the operations of this
- * NIC, since one thread at a time steps it, and with nothing else.
+ * A word of device memory is read, modified and written back.  This is atomic among the operations
+ * of this NIC, because one thread at a time steps it.  It is not atomic with anything else.
  */
 static int modify_device(struct soft_nic *nic, void *word, const struct soft_packet *p,
 			 uint64_t *old)
@@ -47,15 +47,15 @@ void soft_atomic_end(struct soft_nic *nic)
 	if (!err)
 		return;
 	soft_set_pending(open.qp, open.answer, 0);
-	open.answer->packets = 0; /* it is nobody's */
+	open.answer->packets = 0; /* the entry is free again */
 	if (open.qp->state == SOFT_RTS)
 		soft_cq_refuse(nic, open.qp, ORI_SYNDROME_REMOTE_OP);
 }
 
 /*
- * hca_atomics: reads now and stores a few steps later, or before this NIC executes anything else.
- * Atomic among the operations of this NIC.  What another NIC, a CPU or a GPU adds in between is
- * lost, as with a real one.
+ * hca_atomics: reads now and stores a few steps later, but before this NIC executes anything else.
+ * This is atomic among the operations of this NIC.  Additions of another NIC, a CPU or a GPU in
+ * between are lost, as with a real NIC.
  */
 static int modify_late(struct soft_nic *nic, struct soft_qp *qp, uint64_t *word, int device,
 		       const struct soft_packet *p, struct soft_replay *e)
@@ -80,11 +80,11 @@ static int modify_late(struct soft_nic *nic, struct soft_qp *qp, uint64_t *word,
 }
 
 /*
- * Atomic among NICs and with any CPU of this machine, since it is a CPU's own instruction.
+ * Atomic among NICs and with any CPU of this machine, because it is a CPU instruction.
  *
  * [SOFT7] acq_rel, sys; partners [SIG2], [SIG3] and [SIG4] of the threads that wait for the word,
  * and [SOFT7] of other NICs.  Publishes what this NIC placed before.  Without it a thread could see
- * the signal of a put and read its buffer as it was before.
+ * the signal of a put and read the old content of its buffer.
  */
 static uint64_t modify(uint64_t *word, const struct soft_packet *p)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/soft/config.c - what kind of NIC to play, and which faults: text to struct and back.
+ * engine/soft/config.c - which NIC to imitate, and with which faults: text to struct and back.
  *
- * One table says every key, its type, its range and its member; parser and printer both walk it.
- * Called when an engine is made, on any thread.
+ * One table has every key with its type, range and member.  Parser and printer both use it.  Called
+ * when an engine is made, on any thread.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -60,8 +60,9 @@ static const struct key keys[] = {
 static const char *const dbr_names[] = { "doorbell", "record", "random" };
 
 /*
- * Timeouts double up to 512 times the first, so 14 of them with 1 ms are 3 s: soon enough after a
- * lost packet, and late enough that a peer which only waits for a core is not taken for dead.
+ * Timeouts double up to 512 times the first, so 14 of them with 1 ms are 3 s.  This is short enough
+ * after a lost packet.  It is long enough that a peer that only waits for a core does not seem
+ * dead.
  */
 static void defaults(struct soft_config *c)
 {
@@ -69,7 +70,10 @@ static void defaults(struct soft_config *c)
 	c->mtu = 65536;
 	c->device_mtu = ORI_WQE_MESSAGE_BYTES;
 	c->strict = 1;
-	/* 17 s in all: a process that was stopped comes back, one that died is found by the boot */
+	/*
+	 * 17 s in all: enough for a process that was stopped and continues.  The boot detects one
+	 * that died.
+	 */
 	c->retry_count = 40;
 	c->retry_timeout_ns = 1000000;
 	c->max_reads = 16;
@@ -176,7 +180,7 @@ static int parse_value(struct soft_config *c, const struct key *key, const char 
 		*(uint32_t *)(void *)at = (uint32_t)n;
 	else
 		*(uint64_t *)(void *)at = n;
-	/* who asks for small packets means all of them */
+	/* Whoever asks for small packets means all of them. */
 	if (key->offset == offsetof(struct soft_config, mtu))
 		c->device_mtu = c->mtu;
 	return 0;
@@ -228,7 +232,7 @@ int soft_config_faults(struct soft_config *c, const char *text)
 	return 0;
 }
 
-/* The shortest text that reads back as the same number. */
+/* The shortest text that is parsed to the same number. */
 static void print_chance(char *out, size_t bytes, double value)
 {
 	snprintf(out, bytes, "%g", value);
@@ -260,7 +264,7 @@ static void print_value(const struct soft_config *c, const struct key *key, char
 	}
 }
 
-/* Says the seed, and whatever is not as in the default personality. */
+/* Writes the seed, and all that differs from the default personality. */
 void soft_config_text(const struct soft_config *c, char *out, size_t bytes)
 {
 	struct soft_config plain;
@@ -278,7 +282,7 @@ void soft_config_text(const struct soft_config *c, char *out, size_t bytes)
 		if (i && !strcmp(mine, usual))
 			continue;
 		if (keys[i].offset == offsetof(struct soft_config, mtu))
-			plain.device_mtu = c->mtu; /* what reading this key makes of it */
+			plain.device_mtu = c->mtu; /* parsing this key sets both */
 		n = snprintf(out + used, bytes - used, "%s%s=%s", used ? "," : "", keys[i].name,
 			     mine);
 		if (n < 0)

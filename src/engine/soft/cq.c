@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/soft/cq.c - completions: one CQE a WQE, in order, and the flush after an error.
+ * engine/soft/cq.c - completions: one CQE per WQE, in order, and the flush after an error.
  *
- * Owns ci and the CQ memory.  Which WQE is answered is requester.c's; it only moves una_idx.
- * Called within soft_nic_step().
+ * Owns ci and the CQ memory.  requester.c decides which WQE is answered, by moving una_idx.  Called
+ * within soft_nic_step().
  */
 #include <string.h>
 
 #include "state.h"
 
 /*
- * Number n is valid for the device when the opcode is not INVALID and the owner bit is that of n's
- * lap. Fresh entries are neither.
+ * For the device, CQE number n is valid if the opcode is not INVALID and the owner bit is that of
+ * n's lap.  Fresh entries have neither.
  */
 void soft_cq_init(struct soft_qp *qp)
 {
@@ -112,7 +112,10 @@ static void complete(struct soft_nic *nic, struct soft_qp *qp)
 	retire(nic, qp);
 }
 
-/* Told before the CQE is visible: whoever sees an error in the queue finds its name in the comm. */
+/*
+ * The comm is told before the CQE is visible.  So a thread that sees an error in the queue finds
+ * its cause in the comm.
+ */
 static void tell(struct soft_nic *nic, struct soft_qp *qp, uint32_t syndrome)
 {
 	if (qp->told)
@@ -165,13 +168,16 @@ void soft_cq_refuse(struct soft_nic *nic, struct soft_qp *qp, uint32_t syndrome)
 static void flush(struct soft_nic *nic, struct soft_qp *qp)
 {
 	if (qp->ci == qp->pi) {
-		/* nothing to complete: the error belongs to the next index, and no WQE bears it */
+		/*
+		 * There is nothing to complete: the error belongs to the next index, and no WQE has
+		 * it.
+		 */
 		tell(nic, qp, qp->error ? qp->error : ORI_SYNDROME_FLUSHED);
 		qp->error = 0;
 	}
 	while (nic->left > 0 && !qp->torn && qp->ci < qp->pi)
 		flush_one(nic, qp);
-	/* what was started is void; the indices stay in order for the next flush */
+	/* Started WQEs are void.  The indices stay in order for the next flush. */
 	if (qp->next < qp->ci) {
 		qp->next = qp->ci;
 		qp->taken = 0;
@@ -200,5 +206,6 @@ void soft_cq_run(struct soft_nic *nic, struct soft_qp *qp)
 	else if (qp->torn || qp->ci < qp->una_idx)
 		soft_activate(nic, qp);
 	else if (full && qp->next - qp->ci < qp->window)
-		soft_activate(nic, qp); /* WQEs may start, and no answer may be left to say so */
+		/* WQEs may start now, and perhaps no further answer comes to activate the queue */
+		soft_activate(nic, qp);
 }

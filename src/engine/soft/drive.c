@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/soft/drive.c - who steps the NICs of the software engine, and what ends the sleep of its
- * thread.
+ * engine/soft/drive.c - which threads step the NICs of the software engine, and what ends the sleep
+ * of its thread.
  *
- * Where CPU threads post, whoever posts or waits drives (try-lock, so nobody waits for a driver),
- * and the thread of ../drive.c backs them up: with nothing outstanding it sleeps until a peer's
- * kick or its timer.  Where a device posts (world.device_posts) nobody drives, and the thread does
- * all of it.
+ * If CPU threads post, every thread that posts or waits also drives.  It uses a try-lock, so it
+ * never waits for another driver.  The thread of ../drive.c is the backup.  If nothing is
+ * outstanding, it sleeps until a peer's kick or its timer.  If a device posts (world.device_posts),
+ * nobody else drives, and the thread does all the work.
  *
  * Owns: the lock.  Called through the table of engine.c, on any thread.
  */
@@ -17,7 +17,7 @@
 #include "soft_engine.h"
 
 #define STEP_BUDGET 64
-#define DOZE_NS 500000ull /* a launch kicks the thread, so it may nap longer after a while */
+#define DOZE_NS 500000ull /* a launch wakes the thread, so longer naps are possible */
 
 static struct soft_engine *engine_of(struct ori_drive *d)
 {
@@ -31,7 +31,10 @@ static void tell_errors(struct soft_engine *e, const struct soft_queue_error *er
 				errors[i].syndrome);
 }
 
-/* How much was done; -1 if somebody else is at it.  *busy, if asked for: more is to come. */
+/*
+ * Returns how much was done, or -1 if another thread is stepping.  Sets *busy (may be NULL) if more
+ * work is to come.
+ */
 static int step_all(struct soft_engine *e, int *busy)
 {
 	struct soft_queue_error errors[SOFT_ERRORS_KEPT];
@@ -57,7 +60,7 @@ static int step_all(struct soft_engine *e, int *busy)
 	 */
 	__atomic_store_n(&e->lock, 0, __ATOMIC_RELEASE);
 	if (done) {
-		/* relaxed: a hint for waits that wonder whether to sleep */
+		/* relaxed: a hint for waits that decide whether to sleep */
 		__atomic_fetch_add(&e->base.work, 1, __ATOMIC_RELAXED);
 		ori_wake(e->world.waiters);
 	}
@@ -70,7 +73,10 @@ void soft_engine_drive(struct ori_engine *engine)
 	struct soft_engine *e = (struct soft_engine *)engine;
 
 	if (e->world.device_posts) {
-		/* the host launches: its device is about to post, so the thread should be awake */
+		/*
+		 * The host launches a kernel: its device is about to post, so the thread should be
+		 * awake.
+		 */
 		ori_drive_note(&e->drive);
 		ori_wake(e->kicks);
 	} else if (step_all(e, NULL) >= 0) {
@@ -88,7 +94,7 @@ static int step_driven(struct ori_drive *d, int *busy)
 	return step_all(engine_of(d), busy);
 }
 
-/* Looks once more after having announced itself, then sleeps until a kick, at most `ns`. */
+/* Announces itself and looks once more.  Then sleeps until a kick, at most `ns`. */
 static int sleep_until_kick(struct ori_drive *d, uint64_t ns)
 {
 	struct soft_engine *e = engine_of(d);
@@ -96,8 +102,9 @@ static int sleep_until_kick(struct ori_drive *d, uint64_t ns)
 	int busy = 0, done;
 
 	/*
-	 * seq_cst without a partner: the announcement comes before the look at the epoch.  A kick
-	 * looks relaxed (ori_wake() of device/port.h), and one that is missed costs `ns`.
+	 * seq_cst without a partner: the announcement comes before the load of the epoch.  A kick
+	 * loads relaxed (ori_wake() of device/port.h), and a kick that misses the sleeper costs
+	 * `ns`.
 	 */
 	__atomic_fetch_add(&e->kicks->sleepers, 1, __ATOMIC_SEQ_CST);
 	/* [SOFT3] acquire, sys; partner [CPU8] in oriel_cpu_wake(): the step finds the packet. */

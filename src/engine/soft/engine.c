@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/soft/engine.c - the software NIC as an engine: its table, and what a NIC asks of the comm.
+ * engine/soft/engine.c - the software NIC as an engine: its table, and what a NIC asks the comm.
  *
- * Owns the NICs.  The memory of queues and wires is the comm's; who steps the NICs, and the thread,
- * are drive.c's.  Called by the comm, on any thread.
+ * Owns the NICs.  The memory of queues and wires belongs to the comm.  drive.c has the thread, and
+ * decides who steps the NICs.  Called by the comm, on any thread.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "wire.h"
 
 #define PROTECTION_DOMAIN 1u
-#define COPY_LATE_NS (5 * ORI_NS_PER_S) /* even of 1 GiB none takes so long by itself */
+#define COPY_LATE_NS (5 * ORI_NS_PER_S) /* even a copy of 1 GiB does not take so long */
 
 /*
  * ---- the world of a NIC
@@ -37,8 +37,8 @@ static const void *world_resolve(void *ctx, int rank, uint64_t id, uint64_t offs
 }
 
 /*
- * A driver may keep a call waiting for reasons of its own, and its peers take this NIC for dead
- * meanwhile: said where it happened.
+ * The device's driver may delay a call for its own reasons.  Peers may then take this NIC for dead,
+ * so a late copy is logged here.
  */
 static int world_copy(void *ctx, void *to, const void *from, uint64_t bytes)
 {
@@ -128,7 +128,7 @@ static int soft_memory_add(struct ori_engine *engine, const struct ori_engine_me
 	return err;
 }
 
-/* Peers are reached by wires that the comm lays, and know their own memory. */
+/* The comm makes the wires to the peers, and each peer knows its own memory. */
 static int soft_memory_told(struct ori_engine *engine, int rank, const uint32_t key[ORIEL_NICS_MAX],
 			    const struct ori_engine_blob *told)
 {
@@ -211,7 +211,7 @@ static void soft_wire_set(struct ori_engine *engine, uint32_t nic, int rank, voi
 {
 	struct soft_engine *e = (struct soft_engine *)engine;
 
-	/* Zeros are an empty ring: pages of slots that were never filled do not exist. */
+	/* Zeros are an empty ring.  So pages of slots that were never filled are not allocated. */
 	soft_engine_lock(e);
 	soft_nic_wire(e->nic[nic], rank, in, out);
 	soft_engine_unlock(e);
@@ -309,15 +309,15 @@ static int read_config(const struct ori_config *config, int rank, struct soft_co
 
 	if (!err)
 		err = soft_config_faults(out, config->soft_faults);
-	/* One seed for the job, another course of events on every rank. */
+	/* One seed per job, but every rank has another sequence of random numbers. */
 	if (!err)
 		out->seed += (uint64_t)rank * 0x9e3779b97f4a7c15ull;
 	return err;
 }
 
 /*
- * It plays a NIC that writes into the device itself.  A device that promises order sees nothing
- * late.
+ * With late_device=1 the engine imitates a NIC that writes directly into device memory.  A device
+ * that guarantees order sees no late writes, so late_device is then switched off.
  */
 static int check_late(struct soft_engine *e, const struct ori_config *config)
 {

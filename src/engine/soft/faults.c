@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/soft/faults.c - the bad wire and the bad day: seeded, so that a run can be played again.
+ * engine/soft/faults.c - faults of wire and NIC: random with a seed, so that a run can be repeated.
  *
- * Every packet leaves through soft_send(): this is where one is dropped, doubled or held back.  A
- * held packet is one that others overtake.  Time is counted in steps of this NIC, never by a clock.
+ * Every packet leaves through soft_send(), which can drop, duplicate or hold back a packet.  Other
+ * packets overtake a held packet.  Time is counted in steps of this NIC, never by a clock.
  *
  * Called within soft_nic_step().
  */
@@ -13,7 +13,7 @@
 #include "../../util/util.h"
 #include "state.h"
 
-/* A wire that keeps no order holds this part of the packets back, if nothing else is asked for. */
+/* An unordered wire holds back this fraction of the packets by default. */
 #define OOO_REORDER 0.1
 
 int soft_faults_setup(struct soft_nic *nic)
@@ -62,7 +62,7 @@ static int hold(struct soft_nic *nic, int rank, const struct soft_packet *packet
 	return 1;
 }
 
-/* One copy of a packet: held back or put. */
+/* Sends or holds back one copy of a packet. */
 static void emit(struct soft_nic *nic, struct soft_peer *peer, const struct soft_packet *packet,
 		 const void *payload, uint32_t bytes)
 {
@@ -79,7 +79,7 @@ static void emit(struct soft_nic *nic, struct soft_peer *peer, const struct soft
 	put(nic, peer, packet, payload, bytes);
 }
 
-/* With a rate, bytes are credited by the clock; a packet may overdraw.  ACKs pass. */
+/* With a rate, the clock adds credit in bytes.  A packet may overdraw it.  ACKs need no credit. */
 static int rate_allows(struct soft_nic *nic, uint32_t bytes)
 {
 	uint64_t rate = nic->config.rate, now, passed;
@@ -154,7 +154,7 @@ uint32_t soft_faults_take(struct soft_nic *nic, uint32_t lkey)
 			nic->rank, (unsigned long long)n);
 		nic->stalled = 1;
 	}
-	/* the first from there on that names local memory */
+	/* Applies to the first WQE from there on that names local memory. */
 	if (c->revoke_at && n >= c->revoke_at && lkey) {
 		ori_log(ORI_LOG_WARN,
 			"software NIC of rank %d revokes key 0x%x at WQE %llu, as asked", nic->rank,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/soft/fetch.c - from doorbell to decoded WQE; believes nothing that the device wrote.
+ * engine/soft/fetch.c - from doorbell to decoded WQE.  The device is not trusted.
  *
- * A doorbell is taken when its number is the queue pair's and its index moves forward within the
- * room there is.  A WQE is copied once and judged by the copy: its bytes by ../wqe_decode.c, keys
- * and rights here.  What is wrong gets LOCAL_QP_OP (or LOCAL_LENGTH, LOCAL_PROT); strict mode says
- * so in the log too, for no correct device writes it.
+ * A doorbell is accepted if it has the number of the queue pair, and its index moves forward within
+ * the free room.  A WQE is copied once and the copy is checked: its bytes by ../wqe_decode.c, keys
+ * and rights here.  Errors get LOCAL_QP_OP (or LOCAL_LENGTH, LOCAL_PROT).  Strict mode also logs
+ * them, because no correct device writes such a WQE.
  *
  * Called within soft_nic_step().
  */
@@ -20,8 +20,8 @@
 /* ---- doorbells ------------------------------------------------------------------------------- */
 
 /*
- * The device must see an error, so one is given even when it rang nothing that can be taken: the
- * first index without CQE then counts as rung.
+ * The device must see an error even if it rang nothing valid.  The first index without CQE then
+ * counts as rung.
  */
 static void refuse(struct soft_nic *nic, struct soft_qp *qp)
 {
@@ -102,7 +102,8 @@ static void ring(struct soft_nic *nic, struct soft_qp *qp, uint64_t value)
 	if (number != qp->number) {
 		if (qp->state == SOFT_ERR)
 			return;
-		soft_strict_violation(nic, qp, qp->pi, "doorbell rings queue pair 0x%x", number);
+		soft_strict_violation(nic, qp, qp->pi, "the doorbell names queue pair 0x%x",
+				      number);
 		refuse(nic, qp);
 	} else if (!qp->attr.record) {
 		accept(nic, qp, index);
@@ -117,10 +118,10 @@ static void ring(struct soft_nic *nic, struct soft_qp *qp, uint64_t value)
 	}
 }
 
-/* Returns 1 if it was rung. */
+/* Returns 1 if the doorbell was rung. */
 static int look(struct soft_nic *nic, struct soft_bell *bell)
 {
-	/* relaxed: only "is it another value?"; the answer is read again below */
+	/* relaxed: only tests for a change; the value is loaded again below */
 	if (__atomic_load_n(bell->word, __ATOMIC_RELAXED) == bell->seen)
 		return 0;
 	if (bell->qp->state == SOFT_RESET)
@@ -132,9 +133,9 @@ static int look(struct soft_nic *nic, struct soft_bell *bell)
 }
 
 /*
- * Each doorbell is a cache line of its own, and some jobs have thousands.  A step looks at the
- * front of the table and at some of the rest in turn; who rings behind the front moves half way
- * towards it.
+ * Each doorbell has its own cache line, and some jobs have thousands.  A step looks at the front of
+ * the table, and at a part of the rest in turn.  A doorbell that is rung behind the front moves
+ * half way towards it.
  */
 void soft_fetch_doorbells(struct soft_nic *nic)
 {
@@ -168,7 +169,10 @@ static void warn_reserved(const struct soft_nic *nic, const struct soft_qp *qp)
 			nic->rank, qp->number, (unsigned long long)qp->next);
 }
 
-/* Local memory of a WQE: key, protection domain, range, and for answers the right to write. */
+/*
+ * Checks the local memory of a WQE: key, protection domain, range, and for answers the right to
+ * write.
+ */
 static uint32_t check_local(const struct soft_nic *nic, const struct soft_qp *qp,
 			    struct soft_request *r)
 {
@@ -185,7 +189,9 @@ static uint32_t check_local(const struct soft_nic *nic, const struct soft_qp *qp
 	return 0;
 }
 
-/* What the bytes do not say: the right to WAIT, local memory, and the packets it takes. */
+/*
+ * Checks what the bytes alone do not show: the right to WAIT, local memory, the number of packets.
+ */
 static uint32_t check_request(const struct soft_nic *nic, const struct soft_qp *qp,
 			      struct soft_request *r)
 {
@@ -196,13 +202,12 @@ static uint32_t check_request(const struct soft_nic *nic, const struct soft_qp *
 	if (r->opcode == ORI_WQE_WAIT) {
 		if (!qp->attr.core_direct)
 			syndrome = soft_strict_violation(nic, qp, qp->next,
-							 "WAIT on a queue pair that may not");
+							 "WAIT on a queue pair that does not "
+							 "support it");
 		return syndrome;
 	}
 	r->packet_bytes = nic->config.mtu;
-	/*
-	 * DUMP: nothing of ours is ever held back from memory, so the check is all there is to do
-	 */
+	/* DUMP: this NIC delays no writes to memory, so only the check remains to be done. */
 	if (!r->inlined)
 		syndrome = check_local(nic, qp, r);
 	if (r->kind == SOFT_KIND_ATOMIC)

@@ -2,10 +2,10 @@
 /*
  * engine/soft/late.c - writes into device memory that arrive late: late_device=1.
  *
- * On a platform that does not order what a NIC writes into a GPU, a word in the host's memory is
- * seen before the payload that was written ahead of it.  Here such payload waits, in order, until
- * its time has come or something reads that memory through the NIC, as a read over PCIe pushes
- * writes before it.  The answer to the peer does not wait.
+ * Some platforms do not order a NIC's writes into a GPU.  A word in host memory can then be seen
+ * before payload that was written earlier.  Here such payload waits, in order, until its time has
+ * come, or until something reads that memory through the NIC.  A read over PCIe also pushes earlier
+ * writes.  The answer to the peer does not wait.
  *
  * Called within soft_nic_step() and where regions end; the caller serialises.
  */
@@ -60,7 +60,8 @@ void soft_late_release(struct soft_nic *nic, int all)
 
 		if (!all && nic->world.clock(nic->world.ctx) < l->until_ns)
 			return;
-		(void)soft_place_move(nic, l->to, l->data, l->bytes, 1); /* logs what fails */
+		/* a failure is logged there */
+		(void)soft_place_move(nic, l->to, l->data, l->bytes, 1);
 		nic->late = l->next;
 		free(l);
 	}

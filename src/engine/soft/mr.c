@@ -2,8 +2,8 @@
 /*
  * engine/soft/mr.c - memory regions and their keys.
  *
- * A key is (slot << 8 | tag).  A slot that is freed goes to the end of the free list and its tag
- * moves on, so a revoked key meets no other region before its slot has been used 256 times more.
+ * A key is (slot << 8 | tag).  A freed slot goes to the end of the free list and its tag moves on.
+ * So a revoked key refers to no other region until its slot has been used 256 times more.
  *
  * Called by the engine (create, destroy) and within soft_nic_step() (find); the caller serialises.
  */
@@ -23,7 +23,7 @@ static int grow(struct soft_nic *nic)
 
 	if (room > MR_MAX)
 		return ori_fail(ORIEL_ENOMEM,
-				"software NIC: %u memory regions are all there can be", MR_MAX);
+				"software NIC: all of its %u memory regions are in use", MR_MAX);
 	table = realloc(nic->mrs, room * sizeof(*table));
 	if (!table)
 		return ori_fail(ORIEL_ENOMEM, "software NIC: no memory for %u memory regions",
@@ -32,7 +32,7 @@ static int grow(struct soft_nic *nic)
 	memset(table + old, 0, (room - old) * sizeof(*table));
 	for (uint32_t i = old ? old : 1; i < room; i++) {
 		int err = ori_random_bytes(&table[i].tag,
-					   1); /* not of the seed: keys are not to be guessed */
+					   1); /* not from the seed: keys must not be guessable */
 
 		if (err)
 			return err;
@@ -68,7 +68,7 @@ int soft_mr_create(struct soft_nic *nic, const struct soft_mr_attr *attr, uint32
 				"software NIC: a memory region needs a base and 1 byte at least");
 	if (attr->device && !nic->world.copy)
 		return ori_fail(ORIEL_EINVAL,
-				"software NIC: no way to copy the device memory of a region");
+				"software NIC: cannot copy the device memory of a region");
 	if (!nic->mr_free) {
 		err = grow(nic);
 		if (err)
@@ -102,8 +102,8 @@ void soft_mr_destroy(struct soft_nic *nic, uint32_t key)
 	uint32_t slot = key >> 8;
 
 	if (!mr)
-		return; /* revoked before, by a fault */
-	/* nothing is written there afterwards */
+		return; /* already revoked, by a fault */
+	/* nothing may be written there afterwards */
 	soft_atomic_end(nic);
 	soft_late_release(nic, 1);
 	mr->live = 0;
@@ -127,7 +127,7 @@ void *soft_mr_find(const struct soft_nic *nic, uint32_t key, uint32_t pd, uint32
 	if (address < mr->attr.iova)
 		return NULL;
 	offset = address - mr->attr.iova;
-	/* in this order nothing overflows, whatever the peer wrote */
+	/* in this order nothing overflows, whatever the peer sent */
 	if (offset > mr->attr.bytes || bytes > mr->attr.bytes - offset)
 		return NULL;
 	if (out)

@@ -2,10 +2,10 @@
 /*
  * engine/soft/nic.c - the software NIC as a whole: its life, its wires, and step().
  *
- * Owns the order of work within a step: doorbells, then what came in, then every queue pair with
- * something to do, then timers.  Queue pairs are made in qp.c, regions in mr.c.
+ * Owns the order of work within a step: doorbells, incoming packets, every queue pair with work,
+ * timers.  Queue pairs are made in qp.c, regions in mr.c.
  *
- * Called by whoever drives the NIC, one call at a time.
+ * Called by any thread that drives the NIC, one call at a time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,12 +13,12 @@
 #include "../../util/util.h"
 #include "state.h"
 
-/* A step looks at the clock when these are full: often when idle, seldom under load. */
+/* A step reads the clock when the ticks reach this number: often when idle, seldom under load. */
 #define TICKS 32u
 #define TICKS_IDLE 8u
-/* Packets taken from one peer before the next has its turn. */
+/* Packets taken from one peer before the next peer's turn. */
 #define TURN 32
-/* Device copies for peers before they are answered: one put and its neighbour. */
+/* Device copies for peers before they get their answers: one put and its neighbour. */
 #define TURN_COPIES 2u
 
 int soft_nic_create(const struct soft_config *config, const struct soft_world *world, int rank,
@@ -31,8 +31,10 @@ int soft_nic_create(const struct soft_config *config, const struct soft_world *w
 	    config->mtu > 1u << 20 || config->device_mtu < 64 ||
 	    config->device_mtu > ORI_WQE_MESSAGE_BYTES || !config->max_reads ||
 	    config->max_reads > 64)
-		return ori_fail(ORIEL_EINVAL, "software NIC: rank %d of %d, mtu %u, %u reads", rank,
-				nranks, config->mtu, config->max_reads);
+		return ori_fail(ORIEL_EINVAL,
+				"software NIC: a parameter is out of range: rank %d of %d, mtu "
+				"%u, %u reads",
+				rank, nranks, config->mtu, config->max_reads);
 	nic = calloc(1, sizeof(*nic));
 	if (!nic)
 		return ori_fail(ORIEL_ENOMEM, "no memory for a software NIC");
@@ -100,7 +102,8 @@ void soft_nic_wire(struct soft_nic *nic, int rank, struct soft_ring *in, struct 
 static void take_packet(struct soft_nic *nic, const struct soft_peer *peer,
 			const struct soft_slot *slot)
 {
-	struct soft_packet p = slot->packet; /* judged by this copy: the sender may still write */
+	/* this copy is checked: the sender may still write to the slot */
+	struct soft_packet p = slot->packet;
 	struct soft_qp *qp = soft_qp_find(nic, soft_packet_qpn(&p));
 	uint32_t op = soft_packet_op(&p);
 
@@ -117,7 +120,7 @@ static void take_packet(struct soft_nic *nic, const struct soft_peer *peer,
 		soft_requester_answer(nic, qp, &p, slot);
 }
 
-/* After long copies those who wait for them have their answers first. */
+/* After long copies, the peers that wait for them get their answers first. */
 static int may_take(const struct soft_nic *nic)
 {
 	return nic->left > 0 && nic->copied < TURN_COPIES;
@@ -135,14 +138,17 @@ static void take_from(struct soft_nic *nic, struct soft_peer *peer)
 		take_packet(nic, peer, slot);
 		peer->rx.next++;
 	}
-	/* after a device copy at the end of the step, with the answers: publish_taken() */
+	/*
+	 * After a device copy this happens at the end of the step, with the answers:
+	 * publish_taken().
+	 */
 	if (peer->rx.next != before && !nic->copied)
 		soft_rx_publish(&peer->rx);
 }
 
 /*
- * A requester takes what was taken and not answered within its timeout for lost.  So packets whose
- * execution took long count as taken when their answers have been sent, and not before.
+ * A requester takes a packet for lost if it was taken and not answered within the timeout.  So
+ * packets whose execution took long count as taken only after their answers were sent.
  */
 static void publish_taken(struct soft_nic *nic)
 {
@@ -158,7 +164,9 @@ static void take_packets(struct soft_nic *nic)
 		take_from(nic, &nic->peers[nic->wired[at]]);
 		at = at + 1 < count ? at + 1 : 0;
 	}
-	/* the next step begins with another peer, so that a small budget starves none */
+	/*
+	 * The next step begins with another peer, so that no peer starves if the budget is small.
+	 */
 	nic->wired_first = nic->wired_first + 1 < count ? nic->wired_first + 1 : 0;
 }
 
@@ -167,7 +175,7 @@ static void run_qp(struct soft_nic *nic, struct soft_qp *qp)
 	if (qp->state == SOFT_RESET)
 		return;
 	if (nic->left <= 0) {
-		soft_reply_run(nic, qp); /* ACKs are free */
+		soft_reply_run(nic, qp); /* ACKs cost no budget */
 		soft_activate(nic, qp);
 		return;
 	}
@@ -178,8 +186,8 @@ static void run_qp(struct soft_nic *nic, struct soft_qp *qp)
 }
 
 /*
- * Those of one word of the map; what a queue pair activates, itself included, runs in the next
- * step.
+ * Runs the queue pairs of one word of the map.  A queue pair that becomes active meanwhile, also
+ * itself, runs in the next step.
  */
 static void run_word(struct soft_nic *nic, uint32_t word, uint64_t mask)
 {
@@ -190,7 +198,7 @@ static void run_word(struct soft_nic *nic, uint32_t word, uint64_t mask)
 		uint32_t slot = word * 64 + (uint32_t)__builtin_ctzll(bits);
 
 		if (nic->left <= 0 && !nic->run_first)
-			nic->run_first = slot; /* it goes without, so it is first next time */
+			nic->run_first = slot; /* no budget for it now, so it is first next time */
 		run_qp(nic, nic->qps[slot]);
 	}
 }
@@ -245,7 +253,7 @@ int soft_nic_step(struct soft_nic *nic, int budget)
 		soft_faults_release(nic);
 	if (nic->open_atomic.word && nic->steps >= nic->open_atomic.release_step) {
 		soft_atomic_end(nic);
-		nic->left--; /* a word has changed: that is work, and wakes who waits */
+		nic->left--; /* a word has changed: this counts as work and wakes waiters */
 	}
 	if (nic->late)
 		soft_late_release(nic, 0);
@@ -290,7 +298,7 @@ int soft_nic_idle(const struct soft_nic *nic)
 	for (uint32_t i = 0; i < nic->bell_count; i++) {
 		const struct soft_bell *bell = &nic->bells[i];
 
-		/* torn: the CQE of the last WQE counts as written, but is only half visible */
+		/* torn: the CQE of the last WQE counts as written, but is only half visible. */
 		if (bell->qp->state != SOFT_RESET &&
 		    (bell->qp->late || bell->qp->torn ||
 		     __atomic_load_n(bell->word, __ATOMIC_RELAXED) != bell->seen))

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/soft/place.c - how payload crosses the wire.  place_copy.c puts it into memory.
+ * engine/soft/place.c - how payload crosses the wire.  place_copy.c writes it to memory.
  *
- * Up to 32 bytes ride in the header, up to 4096 behind it, more as a reference to exported memory
- * that the receiver copies from.  A loopback names the region by key, since both ends are this NIC.
- * Device memory is touched by world.copy alone, which costs some 10 us whatever the size: it goes
- * by reference at any size, so that a message is one copy from there to its target, and inline only
- * if the other end cannot reach it.
- * Does not know what the bytes are for; permission to touch `to` is the caller's business.
+ * Up to 32 bytes are in the header, up to 4096 behind it.  Longer payload is a reference to
+ * exported memory, from which the receiver copies.  A loopback names the region by key, because
+ * both ends are this NIC.  Only world.copy touches device memory, and a copy takes some 10 us for
+ * any size.  So device memory goes by reference at any size: a message is then one copy from source
+ * to target.  It goes inline only if the other end cannot reach it.  The caller checks the
+ * permission to write to `to`.
  *
  * Called within soft_nic_step().
  */
 #include "state.h"
 
-/*
- * A step that copies more keeps others waiting: a copy takes some 10 us, a packet a tenth of one.
- */
+/* More copies in a step would delay others: a copy takes some 10 us, a packet a tenth of that. */
 #define STEP_COPIES 4u
 
 static int loopback(const struct soft_nic *nic, const struct soft_qp *qp)
@@ -57,7 +55,7 @@ int soft_place_may_carry(struct soft_nic *nic, const struct soft_qp *qp, const s
 		nic->copier = qp->slot;
 		return soft_send_ready(nic, qp, bytes);
 	}
-	/* first in the next step, unless it was it that used them up */
+	/* This queue pair comes first in the next step, unless it used up the copies itself. */
 	if (!nic->run_first && nic->copier != qp->slot)
 		nic->run_first = qp->slot;
 	return 0;
@@ -124,8 +122,8 @@ const void *soft_place_source(struct soft_nic *nic, const struct soft_qp *qp,
 	switch (soft_packet_flags(p) & ~SOFT_PACKET_LAST) {
 	case SOFT_PACKET_SMALL:
 		/*
-		 * where it lies, not the copy: of the ring a device's driver knows that it is
-		 * pinned
+		 * The address in the ring, not the copy: the device's driver knows that the ring is
+		 * pinned.
 		 */
 		return bytes <= SOFT_SMALL_BYTES ? slot->packet.u.data : NULL;
 	case SOFT_PACKET_SLOT:

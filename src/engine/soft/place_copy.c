@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/soft/place_copy.c - how bytes are put into memory: of the host, or of a device.
+ * engine/soft/place_copy.c - writes bytes to memory of the host or of a device.
  *
- * Does not know what the bytes are for.  Called within soft_nic_step().
+ * Called within soft_nic_step().
  */
 #include <string.h>
 
@@ -21,13 +21,13 @@ void soft_place_copy(void *to, const void *from, uint32_t bytes)
 	uint64_t word;
 
 	if (bytes != 8) {
-		/* source and target may be one mapping: ranks that are threads, and loopback */
+		/* source and target may overlap: thread ranks and loopback use one mapping */
 		memmove(to, from, bytes);
 		return;
 	}
 	/*
 	 * [SOFT8] acquire, sys; partner [SIG1], or [SOFT7] and [SOFT9] of another NIC.  An atomic
-	 * load, since an aligned word that is read over the wire is never torn.
+	 * load, because an aligned word that is read over the wire is never torn.
 	 */
 	if (is_word(from, bytes))
 		word = __atomic_load_n((const uint64_t *)from, __ATOMIC_ACQUIRE);
@@ -36,8 +36,8 @@ void soft_place_copy(void *to, const void *from, uint32_t bytes)
 	/*
 	 * [SOFT9] release, sys; partners [SIG2] and [SIG3] of the threads that wait for the word,
 	 * and [SOFT8].  Publishes what this NIC placed before, for earlier messages.  Without it a
-	 * thread could see the word and not the data before it.  Device copies are covered: they
-	 * were complete before soft_place_move() returned.
+	 * thread could see the word and not the data before it.  Device copies are covered, because
+	 * they were complete before soft_place_move() returned.
 	 */
 	if (is_word(to, bytes))
 		__atomic_store_n((uint64_t *)to, word, __ATOMIC_RELEASE);

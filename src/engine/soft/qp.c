@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/soft/qp.c - the table of queue pairs: numbers, creation, connection, end.
+ * engine/soft/qp.c - the table of queue pairs: numbers, creation, connection, removal.
  *
- * A number is (generation << 14 | slot), never 0 and below 2^23: packets and WQEs that name a queue
- * pair which is gone do not meet the next one in its slot.
+ * A number is (generation << 14 | slot), never 0 and below 2^23.  So packets and WQEs of a removed
+ * queue pair do not match the next one in the same slot.
  *
  * Called by the engine; the caller serialises with soft_nic_step().
  */
@@ -27,7 +27,7 @@ struct soft_qp *soft_qp_find(const struct soft_nic *nic, uint32_t number)
 }
 
 /*
- * The array with room for `count`, the new part zero; NULL, and the old one stays, without memory.
+ * Enlarges the array to `count`, with zeros in the new part.  NULL: no memory, the old array stays.
  */
 static void *enlarge(void *array, size_t old, size_t count, size_t size)
 {
@@ -46,9 +46,7 @@ static int grow(struct soft_nic *nic)
 	if (room > SLOTS)
 		return ori_fail(ORIEL_ENOMEM, "software NIC: %u queue pairs are all there can be",
 				SLOTS);
-	/*
-	 * What was enlarged stays so, whatever becomes of the next: qp_room says how much is used.
-	 */
+	/* An enlarged array stays so if the next one fails: qp_room says how much is used. */
 	qps = enlarge(nic->qps, old, room, sizeof(*nic->qps));
 	nic->qps = qps ? qps : nic->qps;
 	generations = enlarge(nic->generations, old, room, sizeof(*nic->generations));
@@ -63,7 +61,7 @@ static int grow(struct soft_nic *nic)
 	return 0;
 }
 
-/* 0: there is no memory for one more. */
+/* Returns 0 if there is no memory for one more. */
 static uint32_t free_slot(struct soft_nic *nic)
 {
 	uint32_t slot = 1;
@@ -230,8 +228,8 @@ void soft_qp_destroy(struct soft_nic *nic, uint32_t qpn)
 
 	if (!qp)
 		return;
-	soft_atomic_end(nic); /* it may be this one's */
-	/* who waits for this CQ finds that it is gone, and fails */
+	soft_atomic_end(nic); /* the open atomic may be this one's */
+	/* A queue pair that waits for this CQ finds that it is gone, and fails. */
 	while (qp->waiters) {
 		soft_activate(nic, qp->waiters);
 		soft_cq_unwait(qp->waiters);

@@ -3,7 +3,7 @@
  * engine/soft/reply.c - what the responder sends back: ACKs, NAKs, values of atomics, data of
  * READs.
  *
- * Executes nothing: responder.c has noted what is to be answered, in the queue pair and its replay
+ * Executes nothing: responder.c has recorded the pending answers, in the queue pair and its replay
  * cache.
  *
  * Called within soft_nic_step().
@@ -11,8 +11,9 @@
 #include "state.h"
 
 /*
- * How far the requester may conclude that it was executed and answered: an ACK must not pass the
- * answer of a READ that is still to be sent, or the requester would take it for lost.
+ * Up to which number the requester may assume that all is executed and answered.  An ACK must not
+ * pass the answer of a READ that is still to be sent: the requester would take that answer for
+ * lost.
  */
 static uint64_t executed(const struct soft_nic *nic, const struct soft_qp *qp)
 {
@@ -43,7 +44,7 @@ static int send_value(struct soft_nic *nic, struct soft_qp *qp, struct soft_repl
 {
 	struct soft_packet p = { 0 };
 
-	soft_set_pending(qp, e, 0); /* the ACK in this packet covers the packet */
+	soft_set_pending(qp, e, 0); /* the ACK in this packet covers the packet itself */
 	p.op_qpn = (uint32_t)SOFT_OP_ATOMIC_VALUE << 24 | qp->remote_number;
 	p.flags_psn = (uint32_t)e->psn & SOFT_PSN_MASK;
 	p.u1.ack = (uint32_t)executed(nic, qp) & SOFT_PSN_MASK;
@@ -55,8 +56,9 @@ static int send_value(struct soft_nic *nic, struct soft_qp *qp, struct soft_repl
 }
 
 /*
- * The key was revoked since the first answer, most likely because the requester has got that and
- * both know: it takes no notice then, and else learns why there is none.  No error here.
+ * The key was revoked after the first answer.  Most likely the requester has that answer, and both
+ * sides know; then it ignores this packet.  Otherwise it learns why there is no answer.  This is no
+ * error here.
  */
 static int send_revoked(struct soft_nic *nic, struct soft_qp *qp, struct soft_replay *e,
 			uint64_t psn)
@@ -68,7 +70,7 @@ static int send_revoked(struct soft_nic *nic, struct soft_qp *qp, struct soft_re
 	return 0;
 }
 
-/* A READ that was taken and cannot be answered: refused from there on. */
+/* A READ that was accepted and cannot be answered is refused from that point on. */
 static int give_up(struct soft_nic *nic, struct soft_qp *qp, struct soft_replay *e, uint64_t psn,
 		   uint32_t syndrome)
 {
@@ -81,7 +83,8 @@ static int give_up(struct soft_nic *nic, struct soft_qp *qp, struct soft_replay 
 }
 
 /*
- * One piece of a READ's answer: up to what one number carries, less if the region cannot be shared.
+ * Sends one piece of a READ's answer: as much as one number carries, or less if the region cannot
+ * be shared.
  */
 static int send_data(struct soft_nic *nic, struct soft_qp *qp, struct soft_replay *e)
 {
@@ -98,7 +101,9 @@ static int send_data(struct soft_nic *nic, struct soft_qp *qp, struct soft_repla
 				  give_up(nic, qp, e, psn, ORI_SYNDROME_REMOTE_ACCESS);
 	if (bytes > e->packet_bytes - inside)
 		bytes = e->packet_bytes - inside;
-	/* by reference as much as the requester wants at once: it knows what a copy costs it */
+	/*
+	 * By reference, as much at once as the requester asks for: it knows the cost of its copies.
+	 */
 	if (!soft_place_is_shared(nic, qp, payload.mr)) {
 		most = soft_place_packet_bytes(nic, qp, payload.mr);
 		bytes = bytes < most ? bytes : most;
@@ -121,7 +126,7 @@ static int send_data(struct soft_nic *nic, struct soft_qp *qp, struct soft_repla
 	return 1;
 }
 
-/* Answers go out in the order of the requests.  Returns 0 when the wire is full. */
+/* Sends answers in the order of the requests.  Returns 0 if the wire is full. */
 static int send_pending(struct soft_nic *nic, struct soft_qp *qp)
 {
 	uint32_t room = nic->config.max_reads;
@@ -137,7 +142,7 @@ static int send_pending(struct soft_nic *nic, struct soft_qp *qp)
 			nic->left--;
 		}
 		if (!qp->pending) {
-			qp->ack_due = 0; /* the last answer said it too */
+			qp->ack_due = 0; /* the last answer contained the ACK */
 			qp->unacked = 0;
 		}
 	}
@@ -145,8 +150,9 @@ static int send_pending(struct soft_nic *nic, struct soft_qp *qp)
 }
 
 /*
- * An ACK now, or are more packets of this peer waiting that one ACK can cover?  It does not wait
- * for packets to come: the thread that drives may have seen its signal in this step, and leave.
+ * Is an ACK needed now, or do more packets of this peer wait that the same ACK can cover?  It does
+ * not wait for packets to come: the driving thread may have seen its signal in this step, and may
+ * leave.
  */
 static int wants_ack(const struct soft_nic *nic, const struct soft_qp *qp)
 {

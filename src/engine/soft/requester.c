@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/soft/requester.c - the half of the software NIC that works off send queues.
+ * engine/soft/requester.c - the half of the software NIC that executes send queues.
  *
  * Starts WQEs in order, cuts them into packets, sends, and goes back when something was lost.
- * Never touches a CQ (cq.c) and writes only local memory that a READ or atomic named for its answer
+ * Never touches a CQ (cq.c).  Writes only local memory that a READ or atomic named for its answer
  * (answer.c).
  *
  * Called within soft_nic_step().
@@ -17,7 +17,10 @@
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
-/* Is CQE number r->bytes of CQ r->rkey still to come?  Then in that CQ's list until it moves. */
+/*
+ * Is CQE number r->bytes of CQ r->rkey still to come?  Then the queue pair is in that CQ's list
+ * until it moves.
+ */
 static int waits(struct soft_nic *nic, struct soft_qp *qp, struct soft_request *r)
 {
 	struct soft_qp *on = r->rkey & SOFT_CQN_BIT ? soft_qp_find(nic, r->rkey & ~SOFT_CQN_BIT) :
@@ -35,7 +38,7 @@ static int waits(struct soft_nic *nic, struct soft_qp *qp, struct soft_request *
 	return 1;
 }
 
-/* Has a write not been acknowledged yet that was started? */
+/* Is there a started write that is not acknowledged yet? */
 static int open_writes(const struct soft_qp *qp)
 {
 	for (uint64_t i = qp->una_idx; i < qp->next; i++) {
@@ -47,7 +50,7 @@ static int open_writes(const struct soft_qp *qp)
 	return 0;
 }
 
-/* A fabric on which writes overtake: READs and atomics leave after them. */
+/* On a fabric on which writes overtake, READs and atomics leave after the writes before them. */
 static int held(const struct soft_nic *nic, const struct soft_qp *qp, const struct soft_request *r)
 {
 	return nic->config.overtake && (r->kind == SOFT_KIND_READ || r->kind == SOFT_KIND_ATOMIC) &&
@@ -55,7 +58,7 @@ static int held(const struct soft_nic *nic, const struct soft_qp *qp, const stru
 }
 
 /*
- * Fences.  Where the wire keeps order, "after everything" needs no more than "after the answers".
+ * Fences.  On an ordered wire, a fence after everything needs no more than one after the answers.
  */
 static int fenced(const struct soft_nic *nic, const struct soft_qp *qp,
 		  const struct soft_request *r)
@@ -133,7 +136,7 @@ enum send_result {
 	SEND_FULL,    /* try again in the next step */
 };
 
-/* The first packet at or after `psn` that needs sending (again). */
+/* The first packet at or after `psn` that must be sent (again). */
 static uint64_t first_needed(const struct soft_qp *qp, const struct soft_request *r, uint64_t psn)
 {
 	uint64_t end = r->first_psn + r->packets, done = r->first_psn;
@@ -201,7 +204,9 @@ static enum send_result send_write(struct soft_nic *nic, struct soft_qp *qp, str
 	return SEND_DONE;
 }
 
-/* One request for up to SOFT_READ_PACKETS numbers; sent again, for those of them still missing. */
+/*
+ * One request for up to SOFT_READ_PACKETS numbers.  When sent again, it asks for the missing ones.
+ */
 static enum send_result send_read(struct soft_nic *nic, struct soft_qp *qp, struct soft_request *r,
 				  uint64_t psn)
 {
@@ -309,7 +314,7 @@ void soft_requester_run(struct soft_nic *nic, struct soft_qp *qp)
 	if (result == SEND_FULL) {
 		stall(nic, qp);
 		nic->timed[qp->slot / 64] |=
-			1ull << (qp->slot % 64); /* a full wire may be a dead peer */
+			1ull << (qp->slot % 64); /* a full wire may mean a dead peer */
 	}
 	if (result == SEND_FULL || nic->left <= 0)
 		soft_activate(nic, qp);
@@ -333,7 +338,7 @@ static int answered(const struct soft_qp *qp, const struct soft_request *r)
 	}
 }
 
-/* Where the first request without full answer stands. */
+/* Moves the position inside the first request that is not fully answered. */
 static void advance_inside(struct soft_qp *qp, const struct soft_request *r)
 {
 	uint64_t una;
@@ -348,9 +353,9 @@ static void advance_inside(struct soft_qp *qp, const struct soft_request *r)
 }
 
 /*
- * A peer that was slow with the last is not expected to be quick with the next: the timeout shrinks
- * as it grew, or a device that takes long for each READ would be asked for all that are open again
- * and again.
+ * If a peer was slow with the last request, the next one will not be fast either.  So the timeout
+ * shrinks step by step, as it grew.  Otherwise all open READs would be sent again and again to a
+ * device that takes long for each.
  */
 void soft_requester_progress(struct soft_qp *qp)
 {
@@ -405,9 +410,8 @@ static void arm(const struct soft_nic *nic, struct soft_qp *qp, uint64_t now_ns)
 }
 
 /*
- * Does an answer perhaps lie in the wire, unread?  A step may have been long, with device copies in
- * it.  No more than what lies there now: a peer that sends for ever does not put the timer off for
- * ever.
+ * May an unread answer be in the wire?  A step with device copies may take long.  Only packets that
+ * are there now count, so a peer that sends for ever cannot delay the timer for ever.
  */
 static int unread(struct soft_qp *qp, const struct soft_peer *peer)
 {
@@ -418,7 +422,7 @@ static int unread(struct soft_qp *qp, const struct soft_peer *peer)
 	return peer->rx.next < qp->unread_slot;
 }
 
-/* Says what the syndrome does not: does the peer stand still, or can it not do what was asked? */
+/* Logs what the syndrome does not tell: the peer has stopped, or it cannot do what was asked. */
 static void give_up(struct soft_nic *nic, struct soft_qp *qp, int passed)
 {
 	struct soft_request *r = soft_request_at(qp, qp->una_idx);
@@ -428,9 +432,9 @@ static void give_up(struct soft_nic *nic, struct soft_qp *qp, int passed)
 		"bytes in %u packets, after %u timeouts; %s",
 		nic->rank, qp->rank, (unsigned long long)qp->una_idx, qp->number, r->bytes,
 		r->packets, qp->retries,
-		passed ? "it has taken all that was sent, so it cannot execute it or its answers "
-			 "are lost" :
-			 "it has not even taken what was sent, so its NIC stands still");
+		passed ? "the peer has taken all packets, so it cannot execute them or its "
+			 "answers are lost" :
+			 "the peer has not taken the packets, so its NIC has stopped");
 	soft_requester_fail(nic, qp, r, ORI_SYNDROME_RETRY_EXCEEDED);
 }
 
@@ -451,7 +455,7 @@ void soft_requester_timer(struct soft_nic *nic, struct soft_qp *qp, uint64_t now
 		return;
 	passed = soft_tx_passed(&peer->tx, qp->last_slot);
 	if (!passed && peer->tx.taken > qp->taken_slot) {
-		arm(nic, qp, now_ns); /* it is slow, but works its way towards ours */
+		arm(nic, qp, now_ns); /* it is slow, but makes progress towards our packets */
 		return;
 	}
 	qp->retries++;
@@ -462,8 +466,9 @@ void soft_requester_timer(struct soft_nic *nic, struct soft_qp *qp, uint64_t now
 	}
 	arm(nic, qp, now_ns);
 	/*
-	 * What the peer has not even taken is not lost: sending it again would only fill the wire.
-	 * Other queue pairs' packets behind ours say nothing: the wire may never be empty.
+	 * Packets that the peer has not taken are not lost: sending them again would only fill the
+	 * wire.  Packets of other queue pairs behind them mean nothing: the wire may never be
+	 * empty.
 	 */
 	if (passed)
 		soft_requester_go_back(nic, qp);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/soft/responder.c - the half of the software NIC that touches this rank's memory for
+ * engine/soft/responder.c - the half of the software NIC that accesses this rank's memory for
  * others.
  *
- * Takes requests in the order of their numbers (with `ooo`, in any order), checks key, protection
- * domain, access and range of every packet, places data, executes atomics exactly once, and notes
- * what is to be answered (reply.c does it).  Never looks at a send queue: that is requester.c.
+ * Takes requests in the order of their numbers (with `ooo`, in any order).  Checks key, protection
+ * domain, access and range of every packet.  Places data, executes atomics exactly once, and
+ * records the pending answers, which reply.c sends.  Never looks at a send queue: that is
+ * requester.c.
  *
- * A packet that came before is never executed again: a write was placed and is only acknowledged,
- * an atomic or READ is answered from the replay cache.
+ * A duplicate packet is never executed again.  A write is only acknowledged; an atomic or READ is
+ * answered from the replay cache.
  *
- * Called within soft_nic_step(), for packets off the wire: all fields are untrusted.
+ * Called within soft_nic_step(), for packets from the wire: all fields are untrusted.
  */
 #include <string.h>
 
@@ -18,7 +19,7 @@
 
 enum verdict {
 	TAKEN,
-	IGNORED, /* as if lost: nothing happened, it will come again */
+	IGNORED, /* treated as lost: nothing happened, it will come again */
 	REFUSED_INVALID = ORI_SYNDROME_REMOTE_INVALID,
 	REFUSED_ACCESS = ORI_SYNDROME_REMOTE_ACCESS,
 	REFUSED_OP = ORI_SYNDROME_REMOTE_OP, /* a device copy failed */
@@ -46,16 +47,17 @@ static enum verdict execute_write(struct soft_nic *nic, struct soft_qp *qp,
 	if (soft_late_move(nic, to, from, p->bytes, device, mr->attr.device))
 		return REFUSED_OP;
 	if (device || mr->attr.device)
-		qp->unacked += SOFT_ACK_EVERY; /* it took long: answered whatever waits behind it */
+		/* it took long, so an answer is sent whatever waits behind it */
+		qp->unacked += SOFT_ACK_EVERY;
 	if (soft_packet_flags(p) & SOFT_PACKET_LAST)
 		qp->ack_due = 1;
 	return TAKEN;
 }
 
 /*
- * The entry that nobody can ask for any more.  The requester has at most max_reads requests from
- * its first unanswered one on, so that is the one with the lowest number: the oldest, where order
- * is kept.
+ * The entry that cannot be asked for any more.  The requester has at most max_reads requests,
+ * counted from its first unanswered one.  So this is the entry with the lowest number, and on an
+ * ordered wire the oldest.
  */
 static struct soft_replay *oldest(const struct soft_nic *nic, struct soft_qp *qp)
 {
@@ -70,7 +72,7 @@ static struct soft_replay *oldest(const struct soft_nic *nic, struct soft_qp *qp
 	return found;
 }
 
-/* An entry of the replay cache; NULL while the answer to its last user is still to be sent. */
+/* An entry of the replay cache.  NULL while the answer of its last user is still to be sent. */
 static struct soft_replay *remember(struct soft_nic *nic, struct soft_qp *qp,
 				    const struct soft_packet *p, uint64_t psn, uint32_t packets)
 {
@@ -118,11 +120,11 @@ static enum verdict execute_atomic(struct soft_nic *nic, struct soft_qp *qp,
 	if (!e)
 		return IGNORED;
 	if (mr->attr.device)
-		soft_late_release(nic, 1); /* a read pushes what was written before */
+		soft_late_release(nic, 1); /* a read pushes earlier writes */
 	if (!soft_atomic_execute(nic, qp, word, mr->attr.device, p, e))
 		return TAKEN;
 	soft_set_pending(qp, e, 0);
-	e->packets = 0; /* it is nobody's */
+	e->packets = 0; /* the entry is free again */
 	return REFUSED_OP;
 }
 
@@ -142,7 +144,7 @@ static enum verdict execute(struct soft_nic *nic, struct soft_qp *qp, const stru
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-/* Sequence numbers of a request; 0 if it cannot be. */
+/* The number of sequence numbers of a request; 0 if the request is impossible. */
 static uint32_t numbers(const struct soft_packet *p)
 {
 	uint64_t size = p->u2.packet_bytes, n;
@@ -192,13 +194,13 @@ static void replay(struct soft_nic *nic, struct soft_qp *qp, const struct soft_p
 			continue;
 		nic->stats.replays++;
 		if (e->pending && e->sent <= from)
-			return; /* late, not lost: what it asks for is still to be sent */
+			return; /* late, not lost: the requested data is still to be sent */
 		e->sent = from;
 		e->again = 1;
 		soft_set_pending(qp, e, 1);
 		return;
 	}
-	nic->stats.refused++; /* older than any the requester can still wait for */
+	nic->stats.refused++; /* older than any answer that the requester can still wait for */
 }
 
 static void duplicate(struct soft_nic *nic, struct soft_qp *qp, const struct soft_packet *p,
@@ -212,7 +214,7 @@ static void duplicate(struct soft_nic *nic, struct soft_qp *qp, const struct sof
 
 static void gap(struct soft_qp *qp)
 {
-	/* once for a gap: all packets behind it come in one by one */
+	/* One NAK per gap, although all packets behind it come in one by one. */
 	if (qp->nak_for == qp->expected + 1)
 		return;
 	qp->nak_for = qp->expected + 1;
@@ -220,8 +222,9 @@ static void gap(struct soft_qp *qp)
 }
 
 /*
- * ooo: executed as it comes.  What must be refused waits until it is in order, and is refused then;
- * but what a device has failed at is not tried again: the first time may have had its effect.
+ * ooo: executes a packet when it comes.  A packet that must be refused waits until it is in order.
+ * But an operation that failed in device memory is not tried again: the first try may have had its
+ * effect.
  */
 static void ahead(struct soft_nic *nic, struct soft_qp *qp, const struct soft_packet *p,
 		  const struct soft_slot *slot, uint64_t psn, uint32_t packets)
@@ -250,7 +253,7 @@ static void ahead(struct soft_nic *nic, struct soft_qp *qp, const struct soft_pa
 		gap(qp);
 }
 
-/* Which packets may be executed before those with lower numbers. */
+/* May this packet be executed before those with lower numbers? */
 static int may_be_ahead(const struct soft_nic *nic, const struct soft_packet *p)
 {
 	return nic->config.ooo && (!nic->config.overtake || soft_packet_op(p) == SOFT_OP_WRITE);
@@ -267,7 +270,8 @@ void soft_responder_request(struct soft_nic *nic, struct soft_qp *qp, const stru
 	if (psn + packets <= qp->expected && packets) {
 		duplicate(nic, qp, p, psn);
 	} else if (qp->refusal) {
-		qp->refusal_due = 1; /* in ERR: says so each time, in case the first was lost */
+		/* in ERR: refuses each time, in case the first refusal was lost */
+		qp->refusal_due = 1;
 	} else if (psn < qp->expected) {
 		nic->stats.refused++;
 	} else if (psn > qp->expected) {

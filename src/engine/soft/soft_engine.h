@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/soft/soft_engine.h - what engine.c (the table) and drive.c (who steps the NICs) share.
+ * engine/soft/soft_engine.h - shared by engine.c (the table) and drive.c (which threads step the
+ * NICs).
  */
 #ifndef ORI_SOFT_ENGINE_H
 #define ORI_SOFT_ENGINE_H
@@ -25,11 +26,11 @@ struct soft_engine {
 		struct soft_engine *engine;
 		uint32_t number;
 	} context[ORIEL_NICS_MAX];
-	uint32_t lock; /* by drivers: who has it steps the NICs */
+	uint32_t lock; /* by drivers: the holder steps the NICs */
 	struct ori_drive drive;
-	struct oriel_waiters *kicks; /* where peers find this rank's thread asleep */
+	struct oriel_waiters *kicks; /* tells peers that this rank's thread sleeps */
 	/* under `lock` */
-	int silent; /* the NICs are not stepped any more */
+	int silent; /* the NICs are no longer stepped */
 	struct soft_queue_error errors[SOFT_ERRORS_KEPT];
 	int nerrors;
 };
@@ -38,7 +39,7 @@ struct soft_engine {
 
 void soft_engine_drive(struct ori_engine *);
 void soft_engine_rest(struct ori_engine *);
-/* Nobody steps the NICs meanwhile.  Waits for the running step. */
+/* Waits for the running step.  No thread steps the NICs until unlock. */
 void soft_engine_lock(struct soft_engine *);
 void soft_engine_unlock(struct soft_engine *);
 int soft_engine_thread_start(struct soft_engine *);

@@ -3,15 +3,15 @@
  * engine/soft/state.h - what the files of the software NIC share: its objects and each other's
  * calls.
  *
- * Sequence numbers are 64 bits inside and 24 on the wire, WQE indices 64 bits inside and 16 in the
- * queue: no comparison in here can wrap.  Of a send queue
+ * Sequence numbers have 64 bits inside and 24 on the wire.  WQE indices have 64 bits inside and 16
+ * in the queue.  So no comparison here can wrap.  For a send queue
  *
- *     ci <= una_idx <= next <= pi <= ci + depth      and   next - ci <= window
+ *      ci <= una_idx <= next <= pi <= ci + depth      and   next - ci <= window
  *
- * where WQEs before ci have their CQE, before una_idx their answer, before next have been started,
- * and before pi have been rung.  Of the packets  una <= send_psn <= sent_psn <= end_psn.
+ * WQEs before ci have their CQE, WQEs before una_idx have their answer, WQEs before next were
+ * started, WQEs before pi were rung.  For packets  una <= send_psn <= sent_psn <= end_psn.
  *
- * Everything is touched within soft_nic_step() or by a call that the caller serialises with it.
+ * Everything is used within soft_nic_step(), or by a call that the caller serialises with it.
  */
 #ifndef ORI_SOFT_STATE_H
 #define ORI_SOFT_STATE_H
@@ -22,12 +22,12 @@
 
 #define SOFT_WINDOW_WQES 64u  /* started and not completed, per queue pair */
 #define SOFT_WINDOW_PSN 128u  /* sent and not answered, per queue pair */
-#define SOFT_READ_PACKETS 16u /* sequence numbers of one READ request; longer reads take several */
+#define SOFT_READ_PACKETS 16u /* sequence numbers per READ request; longer reads take several */
 #define SOFT_ACK_EVERY 16u    /* packets, inside a long message or burst */
 #define SOFT_AHEAD_PSN 256u   /* ooo: how far ahead of the expected number a packet is taken */
 #define SOFT_PSN_MASK 0xffffffu
-#define SOFT_LOST_PSN 16u      /* ooo: overtaken by so many, it is lost and not late */
-#define SOFT_CQN_BIT 0x800000u /* number of a queue pair's CQ: this and its own number */
+#define SOFT_LOST_PSN 16u      /* ooo: overtaken by this many packets, a packet counts as lost */
+#define SOFT_CQN_BIT 0x800000u /* number of a queue pair's CQ: this bit and its own number */
 
 struct soft_mr {
 	struct soft_mr_attr attr;
@@ -43,10 +43,10 @@ enum soft_kind {
 	SOFT_KIND_ATOMIC = ORI_WQE_KIND_ATOMIC,
 };
 
-/* A WQE taken from the queue, until its CQE is written. */
+/* A WQE, from its fetch until its CQE is written. */
 struct soft_request {
 	uint64_t first_psn;
-	uint64_t first_read; /* READ, atomics: number of its first request of that sort */
+	uint64_t first_read; /* READ, atomics: count of such requests before it */
 	uint64_t remote, local;
 	uint32_t packets, packet_bytes;
 	uint32_t bytes; /* WAIT: index of the CQE */
@@ -68,21 +68,21 @@ struct soft_request {
 };
 
 /*
- * A READ or atomic that the responder executed.  A second copy of the request is answered from
- * here: an atomic is never executed twice.
+ * A READ or atomic that the responder has executed.  A second copy of the request is answered from
+ * here, so an atomic is never executed twice.
  */
 struct soft_replay {
 	uint64_t psn;
 	uint64_t address;
-	uint64_t value; /* atomics: what the word held */
+	uint64_t value; /* atomics: the old value of the word */
 	uint32_t packets, packet_bytes;
 	uint32_t bytes;
 	uint32_t sent; /* READ: bytes answered */
 	uint32_t key;
 	uint8_t op;
 	uint8_t pending; /* an answer is still to be sent */
-	uint8_t again;   /* ... for a second time at least */
-	uint8_t held;    /* hca_atomics: not before its word is stored */
+	uint8_t again;   /* ... at least for the second time */
+	uint8_t held;    /* hca_atomics: answer only after the word is stored */
 };
 
 enum soft_state { SOFT_RESET, SOFT_RTS, SOFT_ERR };
@@ -92,58 +92,60 @@ struct soft_qp {
 	struct soft_qp_attr attr;
 	uint32_t number, remote_number;
 	uint32_t slot; /* in the NIC's table */
-	int rank;      /* of the other end */
-	int reached;   /* ... whose NIC can resolve device memory of this rank */
+	int rank;      /* rank of the other end */
+	int reached;   /* the NIC of that rank can resolve device memory of this rank */
 	uint32_t window;
 	uint8_t state; /* soft_state */
 
 	/* ---- completion ---- */
 	uint8_t told;  /* world.error was called */
 	uint8_t error; /* syndrome for the first CQE after ERR; then FLUSHED */
-	uint8_t torn;  /* body of the next CQE is written, its last word is not */
+	uint8_t torn;  /* body of the next CQE is written, its last word is not yet */
 	uint32_t torn_word;
-	uint64_t cq_count;        /* CQEs ever written, from first_index on */
+	uint64_t cq_count;        /* number of CQEs written, from first_index on */
 	struct soft_qp *waiters;  /* queue pairs stalled in WAIT on this CQ */
-	struct soft_qp *waits_on; /* this one is in that one's list */
+	struct soft_qp *waits_on; /* the queue pair in whose list this one is */
 	struct soft_qp *next_waiter;
 
 	/* ---- send queue ---- */
 	uint64_t pi, next, una_idx, ci;
 	uint8_t taken;   /* request `next` is decoded, but not started */
-	uint8_t failing; /* a request failed: start and send nothing behind it */
-	uint8_t late;    /* the record is to be read, at late_step */
-	uint8_t stalled; /* counted as such, until something moves */
+	uint8_t failing; /* a request failed: nothing behind it starts or is sent */
+	uint8_t late;    /* the record will be read, at late_step */
+	uint8_t stalled; /* counted as stalled, until something moves */
 	uint64_t late_step;
 	struct soft_request *requests; /* window entries */
-	struct ori_wqe *shadow;        /* strict: what was fetched */
+	struct ori_wqe *shadow;        /* strict: a copy of what was fetched */
 
 	/* ---- requester ---- */
 	uint64_t send_idx;
 	uint64_t una, send_psn, sent_psn, end_psn;
-	uint64_t acked;    /* the responder executed everything before */
-	uint64_t lost_psn; /* already gone back for this one */
+	uint64_t acked;    /* the responder has executed everything before this number */
+	uint64_t lost_psn; /* this loss was already resent */
 	uint64_t una_read, end_read;
-	uint32_t open_reads;                      /* started and not answered */
-	uint64_t got_ahead[SOFT_WINDOW_PSN / 64]; /* ooo: READ data placed ahead; by psn modulo */
-	uint64_t last_slot; /* slots of the wire filled when this queue pair last sent a request */
+	uint32_t open_reads; /* READs and atomics started and not answered */
+	/* ooo: READ data placed ahead; by psn modulo its size */
+	uint64_t got_ahead[SOFT_WINDOW_PSN / 64];
+	uint64_t last_slot; /* slots filled in the wire when this queue pair last sent a request */
 	uint32_t retries;   /* timeouts since the last progress */
-	uint32_t doublings; /* of the timeout: one more with each, one less with progress */
-	uint64_t deadline_ns; /* 0: not armed */
-	uint64_t taken_slot;  /* slots the peer had taken when it was armed */
-	uint64_t unread_slot; /* ran out; packets before this one are read first; 0 */
+	uint32_t doublings; /* of the timeout: plus one per timeout, minus one per progress */
+	uint64_t deadline_ns; /* 0: timer not armed */
+	uint64_t taken_slot;  /* slots that the peer had taken when the timer was armed */
+	uint64_t unread_slot; /* timer expired; packets before this slot are read first; 0: not */
 
 	/* ---- responder ---- */
 	uint64_t expected;
-	uint64_t nak_for;                    /* `expected` of the last NAK of a gap */
-	uint64_t ahead[SOFT_AHEAD_PSN / 64]; /* ooo: taken ahead of `expected`; by psn modulo */
+	uint64_t nak_for; /* `expected` of the last NAK for a gap */
+	/* ooo: packets taken ahead of `expected`; by psn modulo its size */
+	uint64_t ahead[SOFT_AHEAD_PSN / 64];
 	uint32_t ahead_count;
 	uint32_t unacked; /* packets executed since the last ACK */
 	uint8_t ack_due;  /* a message ended, or a duplicate came */
 	uint8_t nak_due;
 	uint8_t refusal_due;
-	uint8_t refusal;            /* syndrome for whatever comes; 0 */
-	uint32_t pending;           /* answers to send */
-	uint64_t replay_next;       /* runs for ever; slot = modulo max_reads */
+	uint8_t refusal;            /* syndrome for every later request; 0: none */
+	uint32_t pending;           /* number of answers to send */
+	uint64_t replay_next;       /* never wraps; entry = replay_next % max_reads */
 	struct soft_replay *replay; /* max_reads entries */
 };
 
@@ -152,12 +154,12 @@ struct soft_peer {
 	struct soft_tx tx;
 	int rank;
 	uint8_t wired;
-	uint8_t kick; /* something was put since the last kick */
+	uint8_t kick; /* something was put into the ring since the last kick */
 };
 
 struct soft_late;
 
-/* A packet that the wire holds back. */
+/* A packet that faults hold back on the wire. */
 struct soft_held {
 	uint64_t release_step;
 	int rank;
@@ -179,7 +181,7 @@ struct soft_open_atomic {
 	int device;
 };
 
-/* A doorbell.  Those that were rung last are near the front of the table: fetch.c. */
+/* A doorbell.  Recently rung ones are near the front of the table: fetch.c. */
 struct soft_bell {
 	const uint64_t *word;
 	uint64_t seen;
@@ -192,22 +194,23 @@ struct soft_nic {
 	int rank, nranks;
 	int left; /* budget of the running step */
 	uint8_t stalled;
-	uint8_t faulty;  /* the wire drops, doubles or holds back */
-	uint32_t copied; /* device copies of the running step */
-	uint32_t copier; /* slot of the queue pair that sent out of device memory last in it; 0 */
+	uint8_t faulty;  /* the wire drops, duplicates or holds back packets */
+	uint32_t copied; /* device copies in the running step */
+	/* slot of the queue pair that last sent from device memory in this step; 0 */
+	uint32_t copier;
 	uint64_t steps;
 	uint64_t random;
 	uint32_t timer_ticks;
 
-	struct soft_bell *bells; /* queue pairs with a send queue */
+	struct soft_bell *bells; /* of the queue pairs with a send queue */
 	uint32_t bell_count, bell_room;
-	uint32_t bell_turn; /* where the next look behind the front begins */
+	uint32_t bell_turn; /* where the next look at the rest of the table begins */
 
 	struct soft_qp **qps; /* slot 0 is never used */
 	uint16_t *generations;
 	uint32_t qp_room, qp_count;
-	uint64_t *active;     /* bit per slot: something to do now */
-	uint64_t *timed;      /* bit per slot: something unanswered */
+	uint64_t *active;     /* bit per slot: has work now */
+	uint64_t *timed;      /* bit per slot: has unanswered packets */
 	uint64_t outstanding; /* rung WQEs without CQE */
 
 	struct soft_mr *mrs; /* slot 0 is never used */
@@ -220,9 +223,9 @@ struct soft_nic {
 	int kick_count;
 	uint32_t run_first; /* slot that the next step runs first */
 
-	struct soft_late *late; /* late.c: writes into device memory that nobody sees yet */
+	struct soft_late *late; /* late.c: writes into device memory that are not visible yet */
 
-	struct soft_held *held; /* SOFT_HELD of them, or NULL when nothing is ever held */
+	struct soft_held *held; /* SOFT_HELD entries, or NULL if nothing is ever held back */
 	uint32_t held_count;
 	struct soft_open_atomic open_atomic;
 	uint64_t rate_ns;
@@ -261,8 +264,8 @@ struct soft_qp *soft_qp_find(const struct soft_nic *, uint32_t number);
 
 /* mr.c */
 /*
- * The bytes, or NULL if key, protection domain, access or range does not fit.  If the region is
- * device memory they are not to be touched but by soft_place_move().
+ * The bytes, or NULL if key, protection domain, access or range is wrong.  Device memory may only
+ * be touched by soft_place_move().
  */
 void *soft_mr_find(const struct soft_nic *, uint32_t key, uint32_t pd, uint32_t access,
 		   uint64_t address, uint64_t bytes, const struct soft_mr **mr);
@@ -271,25 +274,25 @@ int soft_mr_setup(struct soft_nic *);
 /* fetch.c */
 void soft_fetch_doorbells(struct soft_nic *);
 void soft_fetch_late_record(struct soft_nic *, struct soft_qp *);
-/* Decodes WQE `next` into its request, syndrome and all. */
+/* Decodes WQE `next` into its request, with its syndrome. */
 void soft_fetch_wqe(struct soft_nic *, struct soft_qp *);
 
 /* strict.c */
 /* Returns LOCAL_QP_OP, after a line in strict mode. */
 uint32_t soft_strict_violation(const struct soft_nic *, const struct soft_qp *, uint64_t idx,
 			       const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-/* Strict mode: 0, or LOCAL_QP_OP if the slot of this WQE was rewritten before its completion. */
+/* Strict mode: 0, or LOCAL_QP_OP if the slot of this WQE was overwritten before its completion. */
 uint32_t soft_strict_check_slot(const struct soft_nic *, const struct soft_qp *, uint64_t idx);
 
 /* requester.c */
 void soft_requester_run(struct soft_nic *, struct soft_qp *);
 void soft_requester_advance(struct soft_qp *);
-/* Something was answered: the timer begins anew. */
+/* Something was answered: restarts the timer. */
 void soft_requester_progress(struct soft_qp *);
-/* This request gets the syndrome, once those before it are completed; none behind it goes on. */
+/* This request gets the syndrome after those before it have completed.  Requests behind it stop. */
 void soft_requester_fail(struct soft_nic *, struct soft_qp *, struct soft_request *,
 			 uint32_t syndrome);
-/* Everything from the first unanswered packet on is sent again. */
+/* Sends everything again from the first unanswered packet on. */
 void soft_requester_go_back(struct soft_nic *, struct soft_qp *);
 void soft_requester_timer(struct soft_nic *, struct soft_qp *, uint64_t now_ns);
 
@@ -302,10 +305,13 @@ void soft_responder_request(struct soft_nic *, struct soft_qp *, const struct so
 			    const struct soft_slot *);
 
 /* atomic.c */
-/* Executes an atomic on a word and keeps its answer in the entry.  Not 0: a device copy failed. */
+/*
+ * Executes an atomic on a word and keeps its answer in the entry.  Returns other than 0 if a device
+ * copy failed.
+ */
 int soft_atomic_execute(struct soft_nic *, struct soft_qp *, uint64_t *word, int device,
 			const struct soft_packet *, struct soft_replay *);
-/* Stores what an atomic has still to store. */
+/* Executes the store of an atomic that has only read its word. */
 void soft_atomic_end(struct soft_nic *);
 
 /* reply.c */
@@ -314,19 +320,22 @@ void soft_reply_run(struct soft_nic *, struct soft_qp *);
 /* cq.c */
 void soft_cq_init(struct soft_qp *);
 void soft_cq_run(struct soft_nic *, struct soft_qp *);
-/* To ERR; the first WQE without CQE gets `syndrome`. */
+/* Sets the queue pair to ERR.  The first WQE without CQE gets `syndrome`. */
 void soft_cq_error(struct soft_nic *, struct soft_qp *, uint32_t syndrome);
-/* To ERR; this and every later request of the peer is answered with the syndrome. */
+/*
+ * Sets the queue pair to ERR.  This and every later request of the peer is answered with the
+ * syndrome.
+ */
 void soft_cq_refuse(struct soft_nic *, struct soft_qp *, uint32_t syndrome);
 /* The queue pair waits for no CQ any more. */
 void soft_cq_unwait(struct soft_qp *);
 
 /* place.c */
-/* Payload of a packet, NULL if there is none to be had now.  *device: it is device memory. */
+/* Payload of a packet, or NULL if it is not available now.  *device: it is device memory. */
 const void *soft_place_source(struct soft_nic *, const struct soft_qp *, const struct soft_packet *,
 			      const struct soft_slot *, int *device);
 
-/* Bytes of a message at `address` of a region; `mr` is NULL for those inside a WQE. */
+/* Bytes of a message at `address` of a region.  `mr` is NULL for data inside a WQE. */
 struct soft_payload {
 	const void *from;
 	const struct soft_mr *mr;
@@ -335,51 +344,52 @@ struct soft_payload {
 	uint32_t bytes;
 };
 /*
- * Chooses how a payload crosses, and says so in the packet; *behind: what goes behind the header,
- * or NULL. 0, or the status of a device copy that failed.
+ * Chooses how a payload crosses the wire, and records it in the packet.  *behind: the bytes behind
+ * the header, or NULL.  Returns 0, or the status of a failed device copy.
  */
 int soft_place_carry(struct soft_nic *, const struct soft_qp *, struct soft_packet *,
 		     const struct soft_payload *, const void **behind);
 /*
- * May so many bytes of this region be carried now?  Not if that takes a device copy that would be
- * in vain, or if this step has made many: then it is another queue pair's turn in the next.
+ * May this many bytes of the region be sent now?  Not if that needs a device copy that would be
+ * wasted, or if this step has already made many copies.  Then another queue pair has its turn in
+ * the next step.
  */
 int soft_place_may_carry(struct soft_nic *, const struct soft_qp *, const struct soft_mr *,
 			 uint32_t bytes);
-/* Can the other end of the queue pair read this region by itself? */
+/* Can the other end of the queue pair read this region directly? */
 int soft_place_is_shared(const struct soft_nic *, const struct soft_qp *, const struct soft_mr *);
-/* Payload bytes that fit one packet from this region towards the queue pair's other end. */
+/* Payload bytes per packet from this region to the other end of the queue pair. */
 uint32_t soft_place_packet_bytes(const struct soft_nic *, const struct soft_qp *,
 				 const struct soft_mr *);
 
 /* place_copy.c */
 /* Host memory to host memory. */
 void soft_place_copy(void *to, const void *from, uint32_t bytes);
-/* The same where either may be device memory.  0, or the status of a device copy that failed. */
+/* The same if either may be device memory.  Returns 0, or the status of a failed device copy. */
 int soft_place_move(struct soft_nic *, void *to, const void *from, uint32_t bytes, int device);
 
 /* late.c */
-/* As soft_place_move(), but late_device=1 keeps what goes into device memory back. */
+/* As soft_place_move(), but late_device=1 delays writes into device memory. */
 int soft_late_move(struct soft_nic *, void *to, const void *from, uint32_t bytes, int device,
 		   int to_device);
-/* What is due is written; all: whatever there is, as a read of the memory would see it. */
+/* Writes delayed data that is due.  all: writes all of it, as a read of the memory would cause. */
 void soft_late_release(struct soft_nic *, int all);
 void soft_late_drop(struct soft_nic *);
 
 /* random.c */
 uint64_t soft_random(struct soft_nic *);
-/* True with this chance. */
+/* Returns 1 with this probability. */
 int soft_chance(struct soft_nic *, double chance);
 
 /* faults.c */
 int soft_faults_setup(struct soft_nic *);
-/* Is there room, and does the rate allow it?  Before work that would be lost without. */
+/* Is there room, and does the rate allow it?  Asked before work that would otherwise be wasted. */
 int soft_send_ready(struct soft_nic *, const struct soft_qp *, uint32_t carried);
-/* Sends, or what the faults make of it.  0: no room now. */
+/* Sends the packet, subject to faults.  Returns 0 if there is no room now. */
 int soft_send(struct soft_nic *, struct soft_qp *, const struct soft_packet *, const void *payload,
 	      uint32_t bytes);
 void soft_faults_release(struct soft_nic *);
-/* Faults that strike at the n-th WQE.  The syndrome it must fail with, or 0. */
+/* Faults at the n-th WQE.  Returns the syndrome that it must fail with, or 0. */
 uint32_t soft_faults_take(struct soft_nic *, uint32_t lkey);
 
 #endif

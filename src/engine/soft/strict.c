@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/soft/strict.c - what a strict NIC says of a program that breaks the rules of a queue.
+ * engine/soft/strict.c - what a strict NIC logs about a program that breaks the rules of a queue.
  *
  * Called within soft_nic_step().
  */

@@ -2,8 +2,8 @@
 /*
  * engine/soft/wire.c - rings of packets in shared memory.
  *
- * Owns the memory order of the wire and nothing else: what a packet means is requester.c and
- * responder.c.  Called within soft_nic_step(), on whichever thread drives the NIC.
+ * Owns the memory order of the wire.  requester.c and responder.c know what a packet means.  Called
+ * within soft_nic_step(), on any thread that drives the NIC.
  */
 #include <string.h>
 
@@ -12,15 +12,15 @@
 void soft_ring_init(struct soft_ring *ring)
 {
 	/*
-	 * Slot numbers start at 1, so 0 is "never filled".  Payload needs no touch: pages stay
-	 * unused.
+	 * Slot numbers start at 1, so 0 means "never filled".  Payload is not touched, so its pages
+	 * stay unallocated.
 	 */
 	ring->taken = 0;
 	for (uint32_t i = 0; i < SOFT_RING_SLOTS; i++)
 		memset(&ring->slot[i].packet, 0, sizeof(ring->slot[i].packet));
 }
 
-/* A count the consumer cannot have reached is a broken peer: no room, for ever. */
+/* A count that the consumer cannot have reached means a broken peer: no room, for ever. */
 static uint32_t room(const struct soft_tx *tx)
 {
 	uint64_t used = tx->next - tx->taken;
@@ -31,8 +31,8 @@ static uint32_t room(const struct soft_tx *tx)
 static void look(struct soft_tx *tx)
 {
 	/*
-	 * [WIRE4] acquire, sys; partner [WIRE3] in soft_rx_publish().  The consumer has read the
-	 * slots counted here to the end, so they may be overwritten.
+	 * [WIRE4] acquire, sys; partner [WIRE3] in soft_rx_publish().  The consumer has finished
+	 * reading the slots counted here, so they may be overwritten.
 	 */
 	tx->taken = __atomic_load_n(&tx->ring->taken, __ATOMIC_ACQUIRE);
 }
@@ -65,9 +65,10 @@ void soft_tx_put(struct soft_tx *tx, const struct soft_packet *packet, const voi
 	tx->next++;
 	/*
 	 * [WIRE1] release, sys: the reader may be another process; partner [WIRE2] in
-	 * soft_rx_peek().  Publishes header and payload, and for a payload by reference the source
-	 * bytes that the posting thread wrote.  Without it the peer could see the number of this
-	 * packet beside the payload of the one that had the slot before, and place that.
+	 * soft_rx_peek().  Publishes header and payload.  For a payload by reference, it also
+	 * publishes the source bytes that the posting thread wrote.  Without it the peer could see
+	 * the number of this packet together with the payload of the slot's previous packet, and
+	 * place that.
 	 */
 	__atomic_store_n(&slot->packet.seq, (uint32_t)tx->next, __ATOMIC_RELEASE);
 	__builtin_prefetch(&tx->ring->slot[tx->next % SOFT_RING_SLOTS], 1, 3);

@@ -3,12 +3,13 @@
  * engine/soft/wire.h - the wire of the software NIC: packets, and rings of them in shared memory.
  *
  * A ring is one direction between two NICs: one producer, one consumer, a fixed number of slots.
- * Both ends keep their own position in private memory.  In shared memory there is a number in each
- * slot, by which the consumer sees that it was filled, and the consumer's count of slots taken, by
- * which the producer sees that one is free: a small packet costs one cache line, not two.
+ * Both ends keep their own position in private memory.  Shared memory has a number in each slot,
+ * which tells the consumer that the slot is filled.  It also has the consumer's count of slots
+ * taken, which tells the producer that slots are free.  So a small packet costs one cache line, not
+ * two.
  *
- * The other end may be broken or hostile: nothing read here is an index into anything, and a count
- * that cannot be means "no room".
+ * The other end may be broken or hostile.  No value read here is used as an index, and an
+ * impossible count means "no room".
  */
 #ifndef ORI_SOFT_WIRE_H
 #define ORI_SOFT_WIRE_H
@@ -32,7 +33,7 @@ enum soft_op {
 	SOFT_OP_ATOMIC_VALUE,
 };
 
-#define SOFT_PACKET_LAST 1u /* last of its message: worth an ACK */
+#define SOFT_PACKET_LAST 1u /* last packet of its message: an ACK is due */
 /* Where the payload is. */
 #define SOFT_PACKET_SMALL 2u /* u.data */
 #define SOFT_PACKET_SLOT 4u  /* behind the header */
@@ -44,16 +45,17 @@ struct soft_packet {
 	uint32_t seq;       /* written last: [WIRE1] */
 	uint32_t op_qpn;    /* soft_op 31:24, receiving queue pair 23:0 */
 	uint32_t flags_psn; /* SOFT_PACKET_* 31:24, sequence number 23:0 */
-	uint32_t bytes;     /* of payload; READ: of the answer */
+	uint32_t bytes;     /* of the payload; READ: of the answer */
 	uint64_t address;   /* in the receiver's region */
 	union {
-		uint32_t key; /* requests: of that region */
+		uint32_t key; /* requests: key of that region */
 		uint32_t ack; /* answers: everything before this number was executed */
 	} u1;
 	union {
-		uint32_t packet_bytes; /* READ: payload for one sequence number */
-		uint32_t offset;       /* READ_DATA: first byte, within this sequence number */
-		uint32_t syndrome;     /* NAK */
+		uint32_t packet_bytes; /* READ: payload bytes per sequence number */
+		/* READ_DATA: offset of the first byte in this sequence number */
+		uint32_t offset;
+		uint32_t syndrome; /* NAK */
 	} u2;
 	union {
 		uint8_t data[SOFT_SMALL_BYTES];
@@ -77,7 +79,7 @@ struct soft_slot {
 };
 
 struct soft_ring {
-	uint64_t taken; /* slots emptied, runs for ever; the consumer writes: [WIRE3] */
+	uint64_t taken; /* slots emptied, never wraps; the consumer writes: [WIRE3] */
 	uint8_t pad[120];
 	struct soft_slot slot[SOFT_RING_SLOTS];
 };
@@ -86,14 +88,14 @@ static_assert(sizeof(struct soft_packet) == 64, "one cache line");
 static_assert(offsetof(struct soft_packet, u) == 32, "layout");
 static_assert(offsetof(struct soft_ring, slot) == 128, "layout");
 
-/* Once, before either end uses it.  The memory is 64-byte aligned. */
+/* Called once, before either end uses the ring.  The memory is 64-byte aligned. */
 void soft_ring_init(struct soft_ring *);
 
-/* The private position of one end.  A NIC has one of each per ring. */
+/* The private position of one end.  A NIC has one of each per peer. */
 struct soft_tx {
 	struct soft_ring *ring;
 	uint64_t next;  /* slots filled */
-	uint64_t taken; /* last seen of the consumer's */
+	uint64_t taken; /* the consumer's count when last read */
 };
 
 struct soft_rx {
@@ -101,19 +103,16 @@ struct soft_rx {
 	uint64_t next; /* slots emptied */
 };
 
-/* Free slots, looking at the consumer's count only when fewer than `want` are known. */
+/* Free slots.  Reads the consumer's count only if fewer than `want` are known to be free. */
 uint32_t soft_tx_room(struct soft_tx *, uint32_t want);
 /* Has the consumer taken the first `count` slots ever filled? */
 int soft_tx_passed(struct soft_tx *, uint64_t count);
-/* Needs room.  `payload` goes behind the header; at most SOFT_SLOT_BYTES. */
+/* There must be room.  `payload` goes behind the header; at most SOFT_SLOT_BYTES. */
 void soft_tx_put(struct soft_tx *, const struct soft_packet *, const void *payload, uint32_t bytes);
 
-/*
- * Next filled slot, NULL if none.  Its content may change under the reader's hands: copy, then
- * check.
- */
+/* The next filled slot, or NULL.  Its content may change at any time: copy, then check. */
 struct soft_slot *soft_rx_peek(const struct soft_rx *);
-/* Gives everything before rx->next back to the producer. */
+/* Returns all slots before rx->next to the producer. */
 void soft_rx_publish(struct soft_rx *);
 
 static inline uint32_t soft_packet_op(const struct soft_packet *p)

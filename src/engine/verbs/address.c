@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/verbs/address.c - one NIC as its peers are told of it.
+ * engine/verbs/address.c - the address of one NIC, as peers get it.
  *
  * Called by fabric.c and probe.c, and by mlx5/.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/verbs/choice.c - which device, which port, which address: rules of ORIEL_IB_HCA, order of
- * GIDs, nearness.  Pure functions; see choice.h.
+ * engine/verbs/choice.c - chooses device, port and address: rules of ORIEL_IB_HCA, order of GIDs,
+ * distance.  Pure functions; see choice.h.
  */
 #include "choice.h"
 
@@ -131,7 +131,7 @@ static int is_zero(const struct verbs_gid *gid)
 	return !memcmp(gid->raw, zero, sizeof(zero));
 }
 
-/* More is better.  An address of IB has no version; there index 0 is the port's own. */
+/* Higher is better.  An InfiniBand GID has no version; there index 0 is the port's own. */
 static int worth(const struct verbs_gid *gid)
 {
 	if (gid->type == VERBS_GID_IB)
@@ -159,7 +159,7 @@ int verbs_gid_choose(const struct verbs_gid *table, int n, int wanted)
 #define FAR_NODE 1000 /* another NUMA node */
 #define FAR_ROOT 100  /* another root complex of the same node */
 
-/* From where the PCI part of a sysfs path begins: "pci0000:00/..."; NULL: there is none. */
+/* Where the PCI part of a sysfs path begins: "pci0000:00/...".  NULL: there is none. */
 static const char *pci_part(const char *path)
 {
 	const char *at = strstr(path, "/pci");
@@ -167,7 +167,10 @@ static const char *pci_part(const char *path)
 	return at ? at + 1 : NULL;
 }
 
-/* Parts that both paths begin with; *rest: the parts of the longer path that are left. */
+/*
+ * The number of leading parts that both paths share.  *rest: the remaining parts of the longer
+ * path.
+ */
 static int common_parts(const char *a, const char *b, int *rest)
 {
 	int common = 0, left_a = 0, left_b = 0;
@@ -198,6 +201,6 @@ int verbs_distance(const char *path_a, int node_a, const char *path_b, int node_
 		return FAR_NODE;
 	if (!a || !b || !common_parts(a, b, &rest))
 		return FAR_ROOT;
-	/* under one switch two devices still have a port and a function of their own */
+	/* Even under one switch, two devices have different ports and functions. */
 	return rest > 2 ? rest - 2 : 0;
 }

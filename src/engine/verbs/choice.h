@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/verbs/choice.h - which device, which port, which address of it: the parts that only
- * decide.
+ * engine/verbs/choice.h - chooses device, port and address: the parts that only decide.
  *
- * Pure functions of texts and tables; no library, no files, so that unit tests hold them whole.
+ * Pure functions of texts and tables, without library or files, so that unit tests cover all of it.
  * Called by device.c when a NIC is opened.
  */
 #ifndef ORI_VERBS_CHOICE_H
@@ -22,19 +21,22 @@ struct verbs_hca_rule {
 };
 
 struct verbs_hca {
-	int excludes; /* "^": the list names what is not taken */
-	int exact;    /* "=": whole names; else beginnings of names */
-	int count;    /* 0: no list, everything is taken */
+	int excludes; /* "^": the list names devices that are not used */
+	int exact;    /* "=": whole names; else prefixes of names */
+	int count;    /* 0: no list, all devices are allowed */
 	struct verbs_hca_rule rule[VERBS_HCA_RULES];
 };
 
 /*
- * "mlx5", "mlx5_0:1,mlx5_1", "=mlx5_1", "^mlx5_3", "^=mlx5_3,mlx5_4".  ORIEL_ECONFIG with a line
- * that names the variable and what is wrong.
+ * Parses "mlx5", "mlx5_0:1,mlx5_1", "=mlx5_1", "^mlx5_3", "^=mlx5_3,mlx5_4".  ORIEL_ECONFIG with a
+ * log line that names the variable and the mistake.
  */
 int verbs_hca_parse(const char *text, struct verbs_hca *out);
 int verbs_hca_takes(const struct verbs_hca *, const char *device, int port);
-/* Place of the first rule that names the port: listed devices are used in the order of the list. */
+/*
+ * The index of the first rule that matches the port.  Listed devices are used in the order of the
+ * list.
+ */
 int verbs_hca_place(const struct verbs_hca *, const char *device, int port);
 
 /* ---- addresses of a port --------------------------------------------------------------------- */
@@ -48,8 +50,8 @@ struct verbs_gid {
 };
 
 /*
- * The entry to speak from: RoCE v2 before v1, IPv4 before IPv6, routable before link-local; the
- * lowest index among equals.  `wanted` >= 0 is that index and no other.  -1: none.
+ * Chooses the source address: RoCE v2 before v1, IPv4 before IPv6, routable before link-local, then
+ * the lowest index.  `wanted` >= 0 allows only that index.  Returns -1 if there is none.
  */
 int verbs_gid_choose(const struct verbs_gid *table, int n, int wanted);
 int verbs_gid_is_ipv4(const struct verbs_gid *);
@@ -57,10 +59,10 @@ int verbs_gid_is_ipv4(const struct verbs_gid *);
 /* ---- nearness -------------------------------------------------------------------------------- */
 
 /*
- * How far apart two devices are in the machine, by their places in sysfs
- * (".../pci0000:00/0000:00:01.0/...") and NUMA nodes (-1: not known): 0 under one switch, then more
- * bridges between, one root complex, one NUMA node, the machine.  An empty path counts as
- * "somewhere on that node".
+ * The distance of two devices in the machine, from their sysfs paths
+ * (".../pci0000:00/0000:00:01.0/...") and NUMA nodes (-1: not known).  0 under one switch.  It
+ * grows with more bridges between them, then for one root complex, one NUMA node, one machine.  An
+ * empty path means "somewhere on that node".
  */
 int verbs_distance(const char *path_a, int node_a, const char *path_b, int node_b);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/verbs/device.c - finds the port to use and opens its device: what is there, what
- * ORIEL_IB_HCA takes of it, what is nearest, and the address to speak from.
+ * engine/verbs/device.c - finds the port to use and opens its device.  Looks at existing devices,
+ * at the rules of ORIEL_IB_HCA, at the distance, and at the addresses.
  *
- * Decides by choice.c over what libibverbs and sysfs say.  Called when a NIC is opened, or looked
- * for.
+ * choice.c decides, from the data of libibverbs and sysfs.  Called when a NIC is opened or
+ * searched.
  */
 #include <limits.h>
 #include <sched.h>
@@ -17,8 +17,8 @@
 
 #define CANDIDATES 64
 #define GIDS 256
-#define HOP_LIMIT_UNKNOWN 64 /* what systems use that do not say */
-#define HOP_LIMIT_IB 255     /* InfiniBand routers only count down: there is nothing to read */
+#define HOP_LIMIT_UNKNOWN 64 /* default of systems that do not tell it */
+#define HOP_LIMIT_IB 255     /* InfiniBand routers only decrement it: there is no value to read */
 
 _Static_assert((int)VERBS_GID_ROCE_V2 == (int)IBV_GID_TYPE_ROCE_V2 &&
 		       (int)VERBS_GID_ROCE_V1 == (int)IBV_GID_TYPE_ROCE_V1,
@@ -28,11 +28,11 @@ struct candidate {
 	struct ibv_device *device;
 	char name[VERBS_HCA_NAME];
 	uint8_t port;
-	int place;    /* in ORIEL_IB_HCA */
-	int distance; /* from what it is to be near */
+	int place;    /* index in ORIEL_IB_HCA */
+	int distance; /* to the device or CPU that it should be near */
 };
 
-/* What a search found; `skipped` tells of ports that could not be used, and why. */
+/* The result of a search.  `skipped` lists unusable ports with the reasons. */
 struct search {
 	const struct verbs_library *lib;
 	const struct verbs_settings *settings;
@@ -59,7 +59,7 @@ static int read_number(const char *path, int fallback)
 	return value;
 }
 
-/* Of a folder in sysfs: its real path and NUMA node; "" and -1 where it is not there. */
+/* The real path and NUMA node of a sysfs folder; "" and -1 if it does not exist. */
 static void locate(const char *folder, char path[PATH_MAX], int *node)
 {
 	char file[PATH_MAX + 16];
@@ -73,7 +73,7 @@ static void locate(const char *folder, char path[PATH_MAX], int *node)
 	*node = read_number(file, -1);
 }
 
-/* The given PCI device, or the CPU this thread runs on. */
+/* Locates the given PCI device, or the CPU that runs this thread. */
 static int locate_near(const char *pci, struct search *s)
 {
 	char folder[ORI_CONFIG_TEXT_MAX + 32];
@@ -113,7 +113,7 @@ static void consider_port(struct search *s, struct ibv_context *context, struct 
 	int node;
 
 	if (!verbs_hca_takes(&s->settings->hca, name, port)) {
-		skip(s, name, port, "ORIEL_IB_HCA leaves it out");
+		skip(s, name, port, "excluded by ORIEL_IB_HCA");
 		return;
 	}
 	if (verbs_query_port(s->lib, context, port, &attr)) {
@@ -142,14 +142,15 @@ static void consider_device(struct search *s, struct ibv_device *device)
 	struct ibv_device_attr attr;
 	struct ibv_context *context;
 
-	/* iWARP has no such queue pairs, others are of their makers' own kind */
+	/* iWARP has no such queue pairs, and other transports are vendor-specific. */
 	if (device->transport_type != IBV_TRANSPORT_IB) {
 		skip(s, name, 1, "has no RC queue pairs");
 		return;
 	}
 	context = s->lib->open(device);
 	if (!context) {
-		skip(s, name, 1, "cannot be opened (rights to /dev/infiniband/uverbs*?)");
+		skip(s, name, 1,
+		     "cannot be opened: check the access rights of /dev/infiniband/uverbs*");
 		return;
 	}
 	if (s->lib->query_device(context, &attr))
@@ -179,7 +180,7 @@ static void search_end(struct search *s)
 	s->devices = NULL;
 }
 
-/* 0 and at least one candidate; or a reason, and nothing is kept. */
+/* Returns 0 and at least one candidate, or a reason and no candidates. */
 static int search_begin(struct search *s, const struct ori_config *config, char *why, size_t bytes)
 {
 	int n = 0;
@@ -297,8 +298,8 @@ static int choose_gid(struct verbs_fabric *f)
 				"ORIEL_IB_GID_INDEX=%d: %s port %d has no such entry",
 				f->settings.gid_index, f->name, f->port) :
 		       ori_fail(ORIEL_EUNSUPPORTED,
-				"%s port %d has no GID: has its network an address?", f->name,
-				f->port);
+				"%s port %d has no GID: give its network interface an address",
+				f->name, f->port);
 }
 
 static void choose_hop_limit(struct verbs_fabric *f)
@@ -333,7 +334,8 @@ static int open_port(struct verbs_fabric *f, const struct candidate *c)
 	if (!f->settings.mtu)
 		f->settings.mtu = f->port_attr.active_mtu;
 	if (f->settings.mtu > f->port_attr.active_mtu)
-		return ori_fail(ORIEL_ECONFIG, "ORIEL_IB_MTU=%d: %s port %d carries %d bytes",
+		return ori_fail(ORIEL_ECONFIG,
+				"ORIEL_IB_MTU=%d: %s port %d carries at most %d bytes",
 				128 << f->settings.mtu, f->name, f->port,
 				128 << f->port_attr.active_mtu);
 	return 0;
@@ -354,7 +356,9 @@ int verbs_device_open(struct verbs_fabric *f, const struct ori_config *config, u
 	}
 	f->lib = s->lib;
 	if (nic >= (uint32_t)s->count)
-		err = ori_fail(ORIEL_ECONFIG, "ORIEL_NICS=%d, but RDMA ports to use: %d",
+		err = ori_fail(ORIEL_ECONFIG,
+			       "ORIEL_NICS=%d, but only %d RDMA ports are usable: lower "
+			       "ORIEL_NICS",
 			       config->nics, s->count);
 	else
 		err = open_port(f, &s->found[nic]);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/verbs/events.c - what a device says without being asked: queue pairs in error, ports, the
- * device's end; and the descriptor to sleep on.
+ * engine/verbs/events.c - asynchronous events of a device: queue pairs in error, ports, removal of
+ * the device; and the descriptor to sleep on.
  *
- * Taken within progress(), never waited for.
+ * Events are read in progress(), which never waits for them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +50,7 @@ int verbs_events_open(struct verbs_fabric *f)
 
 static void lose(struct verbs_fabric *f, struct verbs_link *l, uint32_t syndrome)
 {
-	/* a probe's link has no tag, and nobody to tell */
+	/* A probe's link has no tag, and nobody to tell. */
 	if (l->rank >= 0 && f->world.link_lost)
 		f->world.link_lost(f->world.ctx, l->tag, syndrome);
 }
@@ -110,8 +110,8 @@ static void take_cq_events(struct verbs_fabric *f)
 }
 
 /*
- * A completion that came before the CQ was armed wakes nobody, so the CQ is looked at once more
- * afterwards.  What is found then is kept for progress().
+ * A completion that came before the CQ was armed wakes nobody.  So the CQ is polled once more after
+ * arming.  A completion found then is kept for progress().
  */
 int verbs_arm(struct ori_fabric *fabric, int *fd)
 {
@@ -123,7 +123,7 @@ int verbs_arm(struct ori_fabric *fabric, int *fd)
 	if (ibv_req_notify_cq(f->cq, 0))
 		return -1;
 	f->kept = ibv_poll_cq(f->cq, 1, &f->kept_wc) > 0;
-	/* if it is an event that wakes the sleeper, the next look shall find it */
+	/* If an event wakes the sleeper, the next look must find it. */
 	f->looks = VERBS_LOOKS_PER_EVENT;
 	*fd = f->wake_fd;
 	return f->kept ? 0 : 1;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/verbs/fabric.c - one NIC of libibverbs as a fabric of the proxied engine: opened, told of,
- * closed; its table.
+ * engine/verbs/fabric.c - one NIC of libibverbs as a fabric of the proxied engine: open, address,
+ * close, and the table.
  *
- * Owns the fabric; what it is made of is in device.c, link.c, memory.c, post.c and events.c.
- * Called by proxied/ under its lock.
+ * Owns the fabric.  Its parts are in device.c, link.c, memory.c, post.c and events.c.  Called by
+ * proxied/ under its lock.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "verbs.h"
 #include "verbs_engine.h"
 
-#define OPEN_OPS 8192u /* posts of all links that are open at a time; more find no room */
+#define OPEN_OPS 8192u /* open posts of all links together; more find no room */
 
 _Static_assert(sizeof(struct verbs_address) <= ORI_FABRIC_ADDRESS_BYTES, "an address fits");
 
@@ -51,11 +51,11 @@ static int verbs_peer_add(struct ori_fabric *fabric, int rank, const uint8_t *ad
 	struct verbs_address a;
 
 	if (rank < 0 || rank >= f->world.nranks || bytes != sizeof(a))
-		return ori_fail(ORIEL_EPROTO, "verbs: rank %d tells no address", rank);
+		return ori_fail(ORIEL_EPROTO, "verbs: rank %d sent no address", rank);
 	memcpy(&a, address, sizeof(a));
 	if (a.magic != VERBS_ADDRESS_MAGIC || a.mtu < IBV_MTU_256 || a.mtu > IBV_MTU_4096 ||
 	    !a.reads)
-		return ori_fail(ORIEL_EPROTO, "verbs: what rank %d tells is no address", rank);
+		return ori_fail(ORIEL_EPROTO, "verbs: rank %d sent an invalid address", rank);
 	if (a.link_layer != f->port_attr.link_layer)
 		return ori_fail(ORIEL_EMISMATCH,
 				"verbs: %s is %s, the port of rank %d is %s: see ORIEL_IB_HCA",
@@ -96,7 +96,8 @@ static int verbs_link_connect(struct ori_fabric *fabric, void *link, int rank,
 	if (rank < 0 || rank >= f->world.nranks || !f->peers[rank].magic)
 		return ori_fail(ORIEL_EPROTO, "verbs: the address of rank %d is not known", rank);
 	if (!remote_number || remote_number >> 24)
-		return ori_fail(ORIEL_EPROTO, "verbs: rank %d names no queue pair (0x%x)", rank,
+		return ori_fail(ORIEL_EPROTO,
+				"verbs: rank %d sent an invalid queue pair number (0x%x)", rank,
 				remote_number);
 	l->rank = rank;
 	return verbs_link_ready(l, &f->peers[rank], remote_number);
@@ -104,7 +105,7 @@ static int verbs_link_connect(struct ori_fabric *fabric, void *link, int rank,
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-/* A queue pair in error drops what comes in. */
+/* A queue pair in error drops incoming packets. */
 static void verbs_silence(struct ori_fabric *fabric)
 {
 	struct verbs_fabric *f = (struct verbs_fabric *)fabric;
@@ -219,8 +220,8 @@ static int verbs_open(const struct ori_config *config, const struct ori_fabric_w
 		return err;
 	}
 	/*
-	 * RC: reads and atomics are executed after the writes before them.  Writes are placed in
-	 * order only where the fabric does not route adaptively, which nobody tells.
+	 * RC executes reads and atomics after the writes before them.  Writes are placed in order
+	 * only if the fabric does not route adaptively, which cannot be queried.
 	 */
 	f->base.link_flags |= ORIEL_LINK_ORDERED;
 	f->base.message_bytes = f->port_attr.max_msg_sz < ORI_WQE_MESSAGE_BYTES ?

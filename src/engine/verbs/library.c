@@ -13,7 +13,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct verbs_library loaded;
 static char loaded_name[256]; /* "": not yet */
 
-/* 0, or the symbol that is missing is named. */
+/* Returns 0, or writes the name of the missing symbol. */
 static int find_symbols(void *handle, struct verbs_library *out, char *why, size_t bytes)
 {
 	static const struct {
@@ -88,7 +88,7 @@ int verbs_query_port(const struct verbs_library *lib, struct ibv_context *contex
 	struct verbs_context *extended = verbs_get_ctx_op(context, query_port);
 
 	memset(out, 0, sizeof(*out));
-	/* the plain call knows the first fields only, which is what its type says */
+	/* The plain call fills only the first fields, as its type says. */
 	return extended ? extended->query_port(context, port, out, sizeof(*out)) :
 			  lib->query_port(context, port, (struct _compat_ibv_port_attr *)out);
 }

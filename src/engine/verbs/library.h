@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/verbs/library.h - libibverbs, loaded when it is first needed.
+ * engine/verbs/library.h - libibverbs, loaded at its first use.
  *
  * One binary runs with and without it.  The header's inline functions (post, poll) go through the
- * device's own table and need no symbol; the rest is called through this one.  Some names of the
- * header are macros, so the members here have names of their own.
+ * device's own table and need no symbol.  Other functions are called through this table.  Some
+ * names of the header are macros, so the members here have other names.
  */
 #ifndef ORI_VERBS_LIBRARY_H
 #define ORI_VERBS_LIBRARY_H
@@ -58,14 +58,14 @@ struct verbs_library {
 
 /*
  * The library of that name; stays loaded for the life of the process.  NULL: `why` says what is
- * missing.  From any thread.
+ * missing.  On any thread.
  */
 const struct verbs_library *verbs_library(const char *name, char *why, size_t bytes);
 
-/* For tests: from now on the library of that name is this one. */
+/* For tests: from now on this is the library of that name. */
 void verbs_library_set(const char *name, const struct verbs_library *);
 
-/* The port with all its fields, where the device tells them. */
+/* Queries the port, with all fields that the device reports. */
 int verbs_query_port(const struct verbs_library *, struct ibv_context *, uint8_t port,
 		     struct ibv_port_attr *);
 

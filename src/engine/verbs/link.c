@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/verbs/link.c - RC queue pairs: made, brought to ready, broken.
+ * engine/verbs/link.c - RC queue pairs: created, connected, broken.
  *
- * What a queue pair is told comes from the port, from the peer's address, or from ORIEL_IB_*.
+ * The attributes of a queue pair come from the port, from the peer's address, or from ORIEL_IB_*.
  * Called by fabric.c and probe.c.
  */
 #include <errno.h>
@@ -13,8 +13,8 @@
 #include "verbs.h"
 
 /*
- * Receiver-not-ready cannot happen, nothing is ever received by a queue: middling values that the
- * calls ask for.
+ * Receiver-not-ready cannot happen, because no queue receives messages.  The calls need values, so
+ * these are medium ones.
  */
 #define RNR_TIMER 12
 #define RNR_RETRY 7
@@ -40,7 +40,8 @@ static int make_qp(struct verbs_link *l)
 	struct ibv_qp_init_attr attr = { .qp_context = l,
 					 .send_cq = f->cq,
 					 .recv_cq = f->cq,
-					 .cap = { .max_send_wr = f->depth + 1, /* and a marker */
+					 /* one more for a marker */
+					 .cap = { .max_send_wr = f->depth + 1,
 						  .max_recv_wr = 1,
 						  .max_send_sge = 1,
 						  .max_recv_sge = 1,
@@ -49,7 +50,7 @@ static int make_qp(struct verbs_link *l)
 
 	l->qp = f->lib->qp_create(f->pd, &attr);
 	if (!l->qp) {
-		/* some devices refuse what they cannot, others lower the number */
+		/* Some devices refuse a number that is too large, others lower it. */
 		attr.cap.max_inline_data = 0;
 		l->qp = f->lib->qp_create(f->pd, &attr);
 	}
@@ -111,7 +112,7 @@ void verbs_link_destroy(struct verbs_link *l)
 
 /* ---- ready ----------------------------------------------------------------------------------- */
 
-/* Both ends know both numbers, so both know where each direction's packets start to count. */
+/* Both ends know both numbers, so both know the first PSN of each direction. */
 uint32_t verbs_first_psn(uint32_t from, uint32_t to)
 {
 	uint64_t z = ((uint64_t)from << 32 | to) * 0x9e3779b97f4a7c15ull;
@@ -127,7 +128,7 @@ void verbs_fill_address(const struct verbs_fabric *f, const struct verbs_address
 	out->sl = f->settings.service_level;
 	out->port_num = f->port;
 	out->dlid = to->lid;
-	/* InfiniBand needs the global header between subnets only, or where the port says so */
+	/* InfiniBand needs the global header between subnets only, or if the port requires it. */
 	if (!roce && !(f->port_attr.flags & IBV_QPF_GRH_REQUIRED) &&
 	    !memcmp(to->gid, f->gid.raw, 8))
 		return;
@@ -143,7 +144,7 @@ static int least(int a, int b)
 	return a < b ? a : b;
 }
 
-/* To receive from the peer, then to send to it. */
+/* Sets the queue pair to RTR (receive from the peer), then to RTS (send to it). */
 int verbs_link_ready(struct verbs_link *l, const struct verbs_address *to, uint32_t number)
 {
 	struct verbs_fabric *f = l->fabric;
@@ -170,13 +171,13 @@ int verbs_link_ready(struct verbs_link *l, const struct verbs_address *to, uint3
 					IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
 					IBV_QP_MIN_RNR_TIMER);
 	if (err)
-		return ori_fail_errno(err, "%s: no way to rank %d (queue pair to receive)", f->name,
-				      l->rank);
+		return ori_fail_errno(err, "%s: cannot connect to rank %d (queue pair to RTR)",
+				      f->name, l->rank);
 	err = f->lib->qp_modify(l->qp, &send,
 				IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
 					IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
-	return err ? ori_fail_errno(err, "%s: no way to rank %d (queue pair to send)", f->name,
-				    l->rank) :
+	return err ? ori_fail_errno(err, "%s: cannot connect to rank %d (queue pair to RTS)",
+				    f->name, l->rank) :
 		     0;
 }
 
@@ -189,7 +190,7 @@ void verbs_link_break(struct verbs_link *l)
 	if (l->broken)
 		return;
 	l->broken = 1;
-	/* where it is in error already this changes nothing */
+	/* This has no effect if it is already in error. */
 	if (l->fabric->lib->qp_modify(l->qp, &attr, IBV_QP_STATE))
-		ori_log(ORI_LOG_WARN, "%s: a failed queue pair cannot be stopped", l->fabric->name);
+		ori_log(ORI_LOG_WARN, "%s: cannot stop a failed queue pair", l->fabric->name);
 }

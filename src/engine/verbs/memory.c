@@ -29,7 +29,7 @@ static struct ibv_mr *add_host(struct verbs_fabric *f, const struct ori_engine_m
 {
 	struct ibv_mr *mr = f->lib->mr_add(f->pd, m->base, m->bytes, access_of(f, m));
 
-	/* a source may be memory that nobody writes, a program's constants */
+	/* A source may be read-only memory, such as a program's constants. */
 	if (!mr && !m->remote && (errno == EFAULT || errno == EACCES || errno == EPERM))
 		mr = f->lib->mr_add(f->pd, m->base, m->bytes, 0);
 	return mr;
@@ -37,7 +37,7 @@ static struct ibv_mr *add_host(struct verbs_fabric *f, const struct ori_engine_m
 
 /* ---- GPU memory ------------------------------------------------------------------------------ */
 
-/* NULL: the reason is in errno, EOPNOTSUPP where one side has no dma-bufs at all. */
+/* NULL: the reason is in errno; EOPNOTSUPP if one side does not support dma-bufs. */
 static struct ibv_mr *add_dmabuf(struct verbs_fabric *f, const struct ori_engine_memory *m)
 {
 	struct ibv_mr *mr;
@@ -55,12 +55,12 @@ static struct ibv_mr *add_dmabuf(struct verbs_fabric *f, const struct ori_engine
 	mr = f->lib->mr_add_dmabuf(f->pd, offset, m->bytes, (uint64_t)(uintptr_t)m->base, fd,
 				   access_of(f, m));
 	error = errno;
-	close(fd); /* the registration keeps what it needs */
+	close(fd); /* the registration keeps its own reference */
 	errno = error;
 	return mr;
 }
 
-/* Which way it went is told once: it decides what a cluster's drivers must have. */
+/* Logs once how GPU memory is registered: it decides which drivers a cluster needs. */
 static struct ibv_mr *add_device(struct verbs_fabric *f, const struct ori_engine_memory *m)
 {
 	struct ibv_mr *mr = add_dmabuf(f, m);
@@ -130,6 +130,6 @@ void verbs_memory_remove(struct ori_fabric *fabric, const struct ori_fabric_regi
 	if (r->next)
 		r->next->link = r->link;
 	if (f->lib->mr_remove(r->mr))
-		ori_log(ORI_LOG_WARN, "%s: cannot give registered memory back", f->name);
+		ori_log(ORI_LOG_WARN, "%s: cannot deregister memory", f->name);
 	free(r);
 }

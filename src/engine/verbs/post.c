@@ -2,10 +2,10 @@
 /*
  * engine/verbs/post.c - the proxy's operations as work requests, and their completions.
  *
- * Every post has a place in a table until its completion is reported; there are as many places as
- * the CQ has entries.  A post that finds no room leaves nothing behind.  In a stream of posts only
- * some are signalled: a queue pair completes in order, so one completion stands for all before it.
- * Where a stream ends with posts that are not, an empty write behind them (a marker) is.  Called
+ * Every post has a place in a table until its completion is reported.  There are as many places as
+ * CQ entries.  A post that finds no room leaves nothing behind.  In a stream of posts only some are
+ * signalled: a queue pair completes in order, so one completion stands for all posts before it.  If
+ * a stream ends with unsignalled posts, a signalled empty write (a marker) follows them.  Called
  * within ori_proxy_step().
  */
 #include <errno.h>
@@ -15,8 +15,8 @@
 #include "../../util/util.h"
 #include "verbs.h"
 
-#define SIGNAL_BELOW 4u  /* with fewer open every post is signalled: nothing waits for a marker */
-#define SIGNAL_EVERY 16u /* beyond that one of so many */
+#define SIGNAL_BELOW 4u  /* with fewer open posts, every post is signalled and needs no marker */
+#define SIGNAL_EVERY 16u /* with more, one of this many */
 
 int verbs_ops_create(struct verbs_fabric *f, uint32_t room)
 {
@@ -32,7 +32,7 @@ int verbs_ops_create(struct verbs_fabric *f, uint32_t room)
 
 /* ---- posts ----------------------------------------------------------------------------------- */
 
-/* The work request is posted: takes the first free place, behind the link's others. */
+/* The work request is posted: takes the first free place, at the end of the link's list. */
 static void take_place(struct verbs_fabric *f, struct verbs_link *l, uint64_t cookie, int signalled,
 		       int marker)
 {
@@ -70,7 +70,7 @@ static int post(struct verbs_fabric *f, const struct ori_proxy_op *op, struct ib
 	if (signalled)
 		wr->send_flags |= IBV_SEND_SIGNALED;
 	err = ibv_post_send(l->qp, wr, &bad);
-	/* full, though the count says otherwise: what is open will make room */
+	/* The queue is full although the count says otherwise: open posts will make room. */
 	if ((err == ENOMEM || err == EAGAIN) && l->open)
 		return -EAGAIN;
 	if (err) {
@@ -83,7 +83,10 @@ static int post(struct verbs_fabric *f, const struct ori_proxy_op *op, struct ib
 	return 0;
 }
 
-/* Behind posts of which none is signalled.  Without room for it now: when something completes. */
+/*
+ * Posts a marker behind unsignalled posts.  Without room now, it is posted when something
+ * completes.
+ */
 static void post_marker(struct verbs_fabric *f, struct verbs_link *l)
 {
 	struct ibv_send_wr wr = { .wr_id = f->ops_free,
@@ -143,8 +146,8 @@ int verbs_post_read(void *ctx, const struct ori_proxy_op *op)
 }
 
 /*
- * The data is taken during the call, or copied.  Posts of a queue pair complete in order, so the
- * piece that is next in turn is free whenever fewer than `room` are open.
+ * The data are read during the call, or copied.  Posts of a queue pair complete in order.  So the
+ * next piece of the bounce buffer is free whenever fewer than `room` posts are open.
  */
 int verbs_post_write_inline(void *ctx, const struct ori_proxy_op *op)
 {
@@ -200,7 +203,7 @@ static void log_error(const struct verbs_fabric *f, const struct verbs_link *l,
 			l->rank, f->lib->status_text(wc->status), wc->vendor_err);
 }
 
-/* The oldest post of a link is complete; returns whether the proxy is to be told. */
+/* The oldest post of a link is complete.  Returns 1 if the proxy must be told. */
 static int retire(struct verbs_fabric *f, struct verbs_link *l, uint32_t syndrome,
 		  struct ori_proxy_completion *out)
 {
@@ -224,8 +227,8 @@ static int retire(struct verbs_fabric *f, struct verbs_link *l, uint32_t syndrom
 }
 
 /*
- * Everything up to the post that has completed, as far as there is room; it was the only one to
- * fail.
+ * Retires all posts up to the completed one, as far as there is room.  Only the completed one may
+ * have failed.
  */
 static int retire_ending(struct verbs_fabric *f, struct ori_proxy_completion *out, int room)
 {
@@ -250,7 +253,7 @@ static int complete(struct verbs_fabric *f, const struct ibv_wc *wc,
 	struct verbs_link *l = wc->wr_id < f->ops_room ? f->ops[wc->wr_id].link : NULL;
 
 	if (!l)
-		return 0; /* of nobody's: a device that completes twice */
+		return 0; /* belongs to no post: the device has completed it twice */
 	log_error(f, l, wc);
 	f->ending = l;
 	f->upto = (uint32_t)wc->wr_id;
@@ -258,7 +261,7 @@ static int complete(struct verbs_fabric *f, const struct ibv_wc *wc,
 	return retire_ending(f, out, room);
 }
 
-/* One completion at a time: how many posts it stands for is not known before. */
+/* Takes one completion at a time, because it may stand for any number of posts. */
 static int next_wc(struct verbs_fabric *f, struct ibv_wc *out)
 {
 	if (!f->kept)

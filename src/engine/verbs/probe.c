@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/verbs/probe.c - are the device's atomics real?  Two queue pairs of this NIC speak to each
- * other and execute one fetch-add and one compare-swap; the words must be right afterwards.
+ * engine/verbs/probe.c - do the device's atomics work?  Two queue pairs of this NIC are connected
+ * to each other and execute one fetch-add and one compare-swap.  The words must be right
+ * afterwards.
  *
  * Called once when a NIC is opened, before any link.
  */
@@ -17,10 +18,10 @@ struct probe {
 	struct verbs_fabric *f;
 	struct verbs_link *near, *far;
 	struct ibv_mr *mr;
-	uint64_t words[2]; /* [0] is added to, [1] takes old values */
+	uint64_t words[2]; /* [0] is the target, [1] takes old values */
 };
 
-/* 0, or what went wrong. */
+/* Returns NULL, or what went wrong. */
 static const char *execute(struct probe *p, enum ibv_wr_opcode opcode, uint64_t compare_add,
 			   uint64_t swap)
 {
@@ -82,7 +83,7 @@ static int connect(struct probe *p)
 	return err ? err : verbs_link_ready(p->far, &own, p->near->qp->qp_num);
 }
 
-/* Both ends first, so that nothing is left of them in the CQ when links begin to use it. */
+/* Breaks both ends first, so that nothing of them is left in the CQ when links begin to use it. */
 static void disconnect(struct probe *p)
 {
 	struct ibv_wc wc[4];

@@ -11,7 +11,7 @@
 static int in_range(const char *name, int value, int low, int high, uint8_t *out)
 {
 	if (value < low || value > high)
-		return ori_fail(ORIEL_ECONFIG, "%s=%d: %d to %d", name, value, low, high);
+		return ori_fail(ORIEL_ECONFIG, "%s=%d: must be %d to %d", name, value, low, high);
 	*out = (uint8_t)value;
 	return 0;
 }
@@ -26,7 +26,8 @@ static int read_gid_index(const char *text, int *out)
 		return 0;
 	value = strtol(text, &end, 10);
 	if (end == text || *end || value < 0 || value > 255)
-		return ori_fail(ORIEL_ECONFIG, "ORIEL_IB_GID_INDEX=%s: auto, or 0 to 255", text);
+		return ori_fail(ORIEL_ECONFIG, "ORIEL_IB_GID_INDEX=%s: must be auto, or 0 to 255",
+				text);
 	*out = (int)value;
 	return 0;
 }
@@ -40,8 +41,8 @@ static int read_mtu(int bytes, uint32_t *out)
 		if (bytes == 128 << mtu)
 			*out = (uint32_t)mtu;
 	return *out ? 0 :
-		      ori_fail(ORIEL_ECONFIG, "ORIEL_IB_MTU=%d: 256, 512, 1024, 2048 or 4096",
-			       bytes);
+		      ori_fail(ORIEL_ECONFIG,
+			       "ORIEL_IB_MTU=%d: must be 256, 512, 1024, 2048 or 4096", bytes);
 }
 
 int verbs_settings_read(const struct ori_config *c, struct verbs_settings *out)
@@ -64,7 +65,7 @@ int verbs_settings_read(const struct ori_config *c, struct verbs_settings *out)
 	if (!err)
 		err = in_range("ORIEL_IB_RETRY_CNT", c->ib_retry_cnt, 0, 7, &s.retry_count);
 	if (!err && c->ib_pkey > 65535)
-		err = ori_fail(ORIEL_ECONFIG, "ORIEL_IB_PKEY=%d: 0 to 65535", c->ib_pkey);
+		err = ori_fail(ORIEL_ECONFIG, "ORIEL_IB_PKEY=%d: must be 0 to 65535", c->ib_pkey);
 	if (err)
 		return err;
 	s.pkey_index = (uint16_t)c->ib_pkey;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/verbs/status.c - what libibverbs calls an error, as the syndrome a mlx5 CQE would carry.
+ * engine/verbs/status.c - converts an error of libibverbs to the syndrome of an mlx5 CQE.
  *
  * Pure tables.  Called by post.c and events.c.
  */
@@ -36,15 +36,15 @@ uint32_t verbs_status_syndrome(enum ibv_wc_status status)
 	case IBV_WC_REM_ABORT_ERR:
 	case IBV_WC_FATAL_ERR:
 		return ORI_SYNDROME_ABORTED;
-	default: /* of the queue itself, or of kinds of operations that are never posted */
+	default: /* errors of the queue itself, or of operations that are never posted */
 		return ORI_SYNDROME_LOCAL_QP_OP;
 	}
 }
 
 /*
- * The first three concern one queue pair: as a rule the far end did something this end refused, and
- * the far end's own completion tells its cause.  Ports come and go; whoever has something to send
- * learns it by retries.
+ * The first three concern one queue pair.  Usually this end refused a request of the far end, and
+ * the far end's own completion has the cause.  Ports may go down and come back.  A sender notices
+ * it by its retries.
  */
 uint32_t verbs_event_syndrome(enum ibv_event_type type)
 {

@@ -3,7 +3,7 @@
  * engine/verbs/verbs.h - what the files of the verbs fabric share: one NIC (a device and a port),
  * its links (RC queue pairs) and regions, and each other's calls.
  *
- * The engine's lock is held around every call but opening, so there are no locks here.
+ * The engine holds its lock around every call but opening, so there are no locks here.
  */
 #ifndef ORI_VERBS_H
 #define ORI_VERBS_H
@@ -18,9 +18,10 @@
 #include "choice.h"
 #include "library.h"
 
-#define VERBS_LOOKS_PER_EVENT 64u /* a look at events is a system call */
+/* reading events is a system call, so it is done once per this many looks */
+#define VERBS_LOOKS_PER_EVENT 64u
 
-/* What the ORIEL_IB_* variables say, in range. */
+/* The values of the ORIEL_IB_* variables, checked. */
 struct verbs_settings {
 	struct verbs_hca hca;
 	int gid_index; /* -1: choose */
@@ -30,14 +31,15 @@ struct verbs_settings {
 };
 
 /*
- * How another rank's NIC is reached: the address that ranks exchange.  Untrusted when it comes in.
+ * How another rank's NIC is reached: the address that ranks exchange.  An incoming one is
+ * untrusted.
  */
 struct verbs_address {
 	uint32_t magic;
 	uint8_t link_layer; /* IBV_LINK_LAYER_* */
 	uint8_t gid_type;   /* enum verbs_gid_type */
 	uint8_t mtu;        /* enum ibv_mtu */
-	uint8_t reads;      /* reads and atomics it answers at a time, of one queue pair */
+	uint8_t reads;      /* reads and atomics that it answers at once, per queue pair */
 	uint16_t lid;
 	uint8_t atomics;
 	uint8_t reserved;
@@ -51,20 +53,18 @@ struct verbs_link {
 	struct verbs_fabric *fabric;
 	struct ibv_qp *qp;
 	uint32_t tag;
-	int rank; /* of the other end; -1: not connected */
+	int rank; /* rank of the other end; -1: not connected */
 	uint32_t open, room;
 	int broken; /* takes no more posts */
 	/*
-	 * Places of what is open, in the order posted, linked by `next`.  Not every post is
-	 * signalled; one that completes says so for all before it.  While anything is open,
-	 * something signalled is.
+	 * Places of open posts, in the order posted, linked by `next`.  Not every post is
+	 * signalled.  The completion of a signalled one stands for all before it.  If any post is
+	 * open, a signalled one is open.
 	 */
 	uint32_t first, last;
 	uint32_t signalled; /* open and signalled */
 	uint32_t since;     /* posts since the last signalled one */
-	/*
-	 * Where the device takes no inline data: `room` pieces of registered memory, used in turn.
-	 */
+	/* If the device takes no inline data: `room` pieces of registered memory, used in turn. */
 	uint8_t *bounce;
 	struct ibv_mr *bounce_mr;
 	uint64_t posts;
@@ -73,18 +73,18 @@ struct verbs_link {
 
 struct verbs_region {
 	struct ibv_mr *mr;
-	struct verbs_region *next, **link; /* link: what points at it */
+	struct verbs_region *next, **link; /* link: the pointer that points to it */
 };
 
 #define VERBS_NONE UINT32_MAX
 
-/* A post without its completion; its place is the work request's id. */
+/* A post without its completion.  Its place is the work request's id. */
 struct verbs_op {
 	uint64_t cookie;
 	struct verbs_link *link; /* NULL: free */
-	uint32_t next;           /* free place, or the next one of the link */
+	uint32_t next;           /* the next free place, or the next place of the link */
 	uint8_t signalled;
-	uint8_t marker; /* our own, not the proxy's: nobody is told */
+	uint8_t marker; /* a marker, not an operation of the proxy: nobody is told */
 };
 
 struct verbs_fabric {
@@ -107,17 +107,17 @@ struct verbs_fabric {
 	int wake_fd; /* epoll of completions and events; -1: none */
 
 	/* ---- others ---- */
-	struct verbs_address *peers; /* one a rank; magic 0: not known */
+	struct verbs_address *peers; /* one per rank; magic 0: not known */
 
 	/* ---- work ---- */
-	uint32_t depth; /* posts a link may have open */
+	uint32_t depth; /* largest number of open posts per link */
 	struct verbs_link *links;
 	struct verbs_region *regions;
-	int told_way;         /* how GPU memory is registered was logged */
-	struct verbs_op *ops; /* as many as the CQ has entries, so it cannot overrun */
+	int told_way;         /* it was logged how GPU memory is registered */
+	struct verbs_op *ops; /* as many as CQ entries, so the CQ cannot overrun */
 	uint32_t ops_room, ops_free;
-	uint32_t looks; /* progress calls that found nothing, since the last look at events */
-	int kept;       /* kept_wc was polled and not yet looked at */
+	uint32_t looks; /* progress calls without a completion, since events were last read */
+	int kept;       /* kept_wc was polled and is not handled yet */
 	struct ibv_wc kept_wc;
 	/*
 	 * A completion that stands for more posts than there was room to report: up to `upto` of
@@ -125,15 +125,15 @@ struct verbs_fabric {
 	 */
 	struct verbs_link *ending;
 	uint32_t upto, upto_syndrome;
-	uint32_t unmarked; /* links whose marker found no room */
+	uint32_t unmarked; /* number of links whose marker found no room */
 };
 
-/* settings.c: ORIEL_ECONFIG with a line that names the variable. */
+/* settings.c: ORIEL_ECONFIG with a log line that names the variable. */
 int verbs_settings_read(const struct ori_config *, struct verbs_settings *);
 
 /*
- * device.c: opens the `nic`-th best port and learns what it can do; or says why there is none.
- * With f NULL only looks whether there is one.  *why: the choice, or its lack, as one line.
+ * device.c.  open: opens the `nic`-th best port and learns its abilities, or logs why there is
+ * none.  probe: only looks for a port.  `why` gets one line: the choice, or why there is none.
  */
 int verbs_device_open(struct verbs_fabric *f, const struct ori_config *, uint32_t nic);
 int verbs_device_probe(const struct ori_config *, char *why, size_t bytes);
@@ -141,15 +141,15 @@ int verbs_device_probe(const struct ori_config *, char *why, size_t bytes);
 /* link.c */
 int verbs_link_create(struct verbs_fabric *, uint32_t tag, struct verbs_link **);
 void verbs_link_destroy(struct verbs_link *);
-/* A fresh queue pair to INIT: port, partition key, what peers may do. */
+/* Sets a new queue pair to INIT: port, partition key, rights of peers. */
 int verbs_link_init(struct verbs_link *);
-/* To ready: speaks to queue pair `number` at that address. */
+/* Connects the queue pair to queue pair `number` at that address. */
 int verbs_link_ready(struct verbs_link *, const struct verbs_address *, uint32_t number);
-/* The two ends agree on these by their numbers alone. */
+/* Both ends compute the first PSN from their numbers alone. */
 uint32_t verbs_first_psn(uint32_t from, uint32_t to);
 void verbs_fill_address(const struct verbs_fabric *, const struct verbs_address *,
 			struct ibv_ah_attr *);
-/* Everything open is flushed by the device. */
+/* The device flushes everything open. */
 void verbs_link_break(struct verbs_link *);
 
 /* probe.c: executes a fetch-add and a compare-swap from this NIC to itself. */
@@ -175,12 +175,12 @@ void verbs_events_take(struct verbs_fabric *);
 int verbs_events_open(struct verbs_fabric *);
 int verbs_arm(struct ori_fabric *, int *fd);
 
-/* status.c: ORI_SYNDROME_*, 0 for success; 0 too for events that end nothing. */
+/* status.c: ORI_SYNDROME_*.  0 for success, and for events that end nothing. */
 uint32_t verbs_status_syndrome(enum ibv_wc_status);
 uint32_t verbs_event_syndrome(enum ibv_event_type);
 
-/* address.c: this NIC as peers are told of it. */
-#define VERBS_ADDRESS_MAGIC 0x4f564230u /* "OVB0": another order of bytes reads otherwise */
+/* address.c: the address of this NIC, as peers get it. */
+#define VERBS_ADDRESS_MAGIC 0x4f564230u /* "OVB0": differs in another byte order */
 void verbs_address_own(const struct verbs_fabric *, struct verbs_address *);
 
 #endif

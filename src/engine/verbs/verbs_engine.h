@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/verbs/verbs_engine.h - the verbs engine as others see it: the choice of an engine, and
- * tests.
+ * engine/verbs/verbs_engine.h - the public part of the verbs engine: for the choice of an engine,
+ * and for tests.
  */
 #ifndef ORI_VERBS_ENGINE_H
 #define ORI_VERBS_ENGINE_H
@@ -11,7 +11,8 @@
 extern const struct ori_fabric_kind ori_verbs_fabric;
 
 /*
- * 0: a port can be used, `reason` names it; else why not.  Opens devices to look, and closes them.
+ * Returns 0 if a port can be used, and its name in `reason`; otherwise `reason` says why not.
+ * Opens devices to look, and closes them.
  */
 int ori_verbs_engine_probe(const struct ori_config *, char *reason, size_t bytes);
 int ori_verbs_engine_open(const struct ori_config *, const struct ori_engine_world *,

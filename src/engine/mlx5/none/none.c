@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * engine/mlx5/none/none.c - stands in for the mlx5 engine in builds without libmlx5's headers.
- */
+/* engine/mlx5/none/none.c - replaces the mlx5 engine in builds without the headers of libmlx5. */
 #include <stdio.h>
 
 #include "../../../util/util.h"

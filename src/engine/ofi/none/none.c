@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * engine/ofi/none/none.c - stands in for the ofi engine in builds without libfabric's headers.
- */
+/* engine/ofi/none/none.c - replaces the ofi engine in builds without the headers of libfabric. */
 #include <stdio.h>
 
 #include "../../../util/util.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/verbs/none/none.c - stands in for the verbs engine in builds without libibverbs' headers.
+ * engine/verbs/none/none.c - replaces the verbs engine in builds without the headers of libibverbs.
  */
 #include <stdio.h>
 
