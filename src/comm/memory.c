@@ -160,7 +160,7 @@ static void unlist(struct oriel_comm *c, struct ori_memory *m)
 	if (!m->borrowed)
 		ori_passing_withdraw(c->passing, m->id);
 	pthread_mutex_lock(&c->lock);
-	/* Control memory ends with the comm, and it contains the words that ori_gone_tell() uses. */
+	/* Control memory ends with the comm, and it contains the words of ori_gone_tell(). */
 	if (m != c->slab_memory && m != c->near_memory)
 		ori_gone_tell(c, m->id);
 	for (struct ori_memory **at = &c->memories; *at; at = &(*at)->next)
