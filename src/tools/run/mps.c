@@ -2,8 +2,8 @@
 /*
  * run/mps.c - oriel-run's side of --mps: a private MPS daemon for the job.
  *
- * A keeper (mps_keeper.c), a process of its own, starts and ends the daemon.  A pipe shows it
- * when oriel-run has ended, even by SIGKILL.  This file starts the keeper, waits until the daemon is
+ * A keeper (mps_keeper.c), a process of its own, starts and ends the daemon.  A pipe shows it when
+ * oriel-run has ended, even by SIGKILL.  This file starts the keeper, waits until the daemon is
  * ready, and sets the variables by which CUDA in the ranks finds the daemon.  Called by main()
  * before and after the job, on the only thread.
  */
