@@ -10,7 +10,7 @@
 
 #include <oriel/oriel.h>
 
-/* The library has said why; ranks that wait for this one are told by its end. */
+/* The library has already printed the error.  When this rank exits, waits of the others end. */
 static void must(int status)
 {
 	if (status)
@@ -26,21 +26,22 @@ int main(void)
 	int rank, nranks;
 	char text[64];
 
-	must(oriel_init(&comm)); /* oriel-run says who the ranks are */
+	must(oriel_init(&comm)); /* reads the variables that oriel-run sets */
 	rank = oriel_comm_rank(comm);
 	nranks = oriel_comm_size(comm);
-	options.bytes = sizeof(text); /* of every rank, open to every other */
+	options.bytes = sizeof(text); /* buffer of each rank; all ranks can put into it */
 	must(oriel_window_create(comm, &options, &window));
 
 	snprintf(text, sizeof(text), "hello from rank %d", rank);
 	must(oriel_window_source(window, text, sizeof(text), &source));
-	/* The text to offset 0 over there, then 1 onto signal 0: who sees the 1 sees the text. */
+	/* Puts the text at offset 0 of the right neighbour, then adds 1 to its signal 0. */
 	must(oriel_window_put_signal(window, (rank + 1) % nranks, 0, &source, 0, sizeof(text), 0,
 				     ORIEL_ADD, 1, NULL));
+	/* When signal 0 from the left neighbour is at least 1, its text has arrived. */
 	must(oriel_window_wait_signal(window, (rank + nranks - 1) % nranks, 0, ORIEL_GE, 1, NULL));
 	printf("rank %d of %d received: %s\n", rank, nranks,
 	       (const char *)oriel_window_buffer(window));
 
-	must(oriel_finalize(comm)); /* the window goes too */
+	must(oriel_finalize(comm)); /* also destroys the window */
 	return 0;
 }

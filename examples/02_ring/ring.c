@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * 02_ring - a kernel puts a block of data into the right neighbour's window and waits for the left.
+ * 02_ring - a kernel puts data into the right neighbour's window and waits for the left neighbour.
  *
- * The kernel is device code: here the threads of a block on the CPU, and the same source compiles
- * for a GPU.
+ * The kernel is device code.  Here a block of CPU threads runs it; the same source compiles for a
+ * GPU (04_cuda_ring).
  *
  * Build:  cc ring.c -o ring $(pkg-config --cflags --libs oriel)
  * Run:    oriel-run -n 8 ./ring        (with --debug every call of the kernel is checked)
@@ -23,8 +23,8 @@ struct ring_args {
 };
 
 /*
- * All threads of the block make each call together; `a` is the argument.  What the kernel returns,
- * oriel_comm_sync() returns.
+ * `a` points to the argument.  All threads of the block make each call together.  If the kernel
+ * returns an error, oriel_comm_sync() returns it to the host.
  */
 ORIEL_KERNEL(ring, struct ring_args)
 {
@@ -42,13 +42,14 @@ ORIEL_KERNEL(ring, struct ring_args)
 	return err;
 }
 
+/* The library has already printed the error. */
 static void must(int status)
 {
 	if (status)
 		exit(1);
 }
 
-/* Byte i of what `rank` sends. */
+/* Byte i of the data that `rank` sends. */
 static uint8_t pattern(int rank, uint64_t i)
 {
 	return (uint8_t)(i * 7 + i / 251 + (uint64_t)rank * 31 + 1);
@@ -75,7 +76,7 @@ int main(void)
 	must(oriel_window_device(window, &args.win));
 	must(oriel_window_source(window, data, BYTES, &args.src));
 	must(oriel_launch(comm, &ring, 1, THREADS, &args, sizeof(args), NULL));
-	must(oriel_comm_sync(comm, NULL)); /* the kernel has ended; its status */
+	must(oriel_comm_sync(comm, NULL)); /* waits for the kernel; returns its status */
 
 	received = oriel_window_buffer(window);
 	for (uint64_t i = 0; i < BYTES; i++)

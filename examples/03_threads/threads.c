@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * 03_threads - ranks are threads of one process: no launcher, one debugger sees them all.
+ * 03_threads - ranks are threads of one process: no launcher, and one debugger sees all ranks.
  *
- * Every rank puts its square into its own place of everybody's window; after a barrier each has all
- * squares and adds them up.  Nothing in rank_main() knows that the other ranks are threads.
+ * Every rank puts its square into its own slot in the window of every rank.  After a barrier each
+ * rank has all squares and adds them up.  rank_main() would be the same if ranks were processes.
  *
  * Build:  cc threads.c -o threads $(pkg-config --cflags --libs oriel) -pthread
  * Run:    ./threads        (with ORIEL_CHECKED=1 every call is checked)
@@ -16,13 +16,14 @@
 
 #define RANKS 4
 
+/* The library has already printed the error. */
 static void must(int status)
 {
 	if (status)
 		exit(1);
 }
 
-/* Takes the boot of one rank; returns that rank's sum in place of a pointer. */
+/* `arg` is the boot of this rank.  The return value is this rank's sum, cast to a pointer. */
 static void *rank_main(void *arg)
 {
 	struct oriel_window_options options = ORIEL_WINDOW_OPTIONS_INIT;
@@ -32,17 +33,17 @@ static void *rank_main(void *arg)
 	struct oriel_comm *comm;
 
 	must(oriel_comm_create(arg, NULL, &comm));
-	must(oriel_boot_destroy(arg)); /* the comm has what it needs */
+	must(oriel_boot_destroy(arg)); /* the comm does not need it any more */
 	options.bytes = RANKS * sizeof(square);
 	must(oriel_window_create(comm, &options, &window));
 
 	rank = (uint64_t)oriel_comm_rank(comm);
 	square = rank * rank;
 	must(oriel_window_source(window, &square, sizeof(square), &source));
-	for (int peer = 0; peer < RANKS; peer++) /* this rank is a peer like the others */
+	for (int peer = 0; peer < RANKS; peer++) /* this rank is one of the peers */
 		must(oriel_window_put(window, peer, rank * sizeof(square), &source, 0,
 				      sizeof(square), NULL));
-	must(oriel_window_barrier(window, 0, NULL)); /* every put has arrived */
+	must(oriel_window_barrier(window, 0, NULL)); /* after it, all puts have arrived */
 	for (int r = 0; r < RANKS; r++)
 		sum += ((const uint64_t *)oriel_window_buffer(window))[r];
 	must(oriel_finalize(comm));

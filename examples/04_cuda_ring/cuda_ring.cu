@@ -3,8 +3,9 @@
  * 04_cuda_ring - the ring of 02 on GPUs: a kernel puts into the right neighbour's window and waits
  * for the left one.
  *
- * New beside 02: the file is CUDA, the comm's device is "cuda", memory of oriel_alloc() is the
- * GPU's, so the host reaches it by oriel_copy(); and a launch returns before the kernel has ended.
+ * What differs from 02: the file is CUDA, and the comm's device is "cuda".  oriel_alloc() allocates
+ * GPU memory, which the host reads and writes with oriel_copy().  oriel_launch() returns before the
+ * kernel has ended.
  *
  * Build:  nvcc -std=c++17 -arch=native cuda_ring.cu -o cuda_ring \
  *             $(pkg-config --cflags --libs oriel)
@@ -25,8 +26,8 @@ struct ring_args {
 };
 
 /*
- * All threads of the block make each call together; `a` is the argument.  What the kernel returns,
- * oriel_comm_sync() returns.
+ * `a` points to the argument.  All threads of the block make each call together.  If the kernel
+ * returns an error, oriel_comm_sync() returns it to the host.
  */
 ORIEL_KERNEL(ring, struct ring_args)
 {
@@ -44,13 +45,14 @@ ORIEL_KERNEL(ring, struct ring_args)
 	return err;
 }
 
+/* The library has already printed the error. */
 static void must(int status)
 {
 	if (status)
 		exit(1);
 }
 
-/* Byte i of what `rank` sends. */
+/* Byte i of the data that `rank` sends. */
 static uint8_t pattern(int rank, uint64_t i)
 {
 	return (uint8_t)(i * 7 + i / 251 + (uint64_t)rank * 31 + 1);
@@ -80,13 +82,13 @@ int main(void)
 	must(oriel_window_device(window, &args.win));
 	must(oriel_window_source(window, data, BYTES, &args.src));
 	must(oriel_launch(comm, &ring, 1, THREADS, &args, sizeof(args), NULL));
-	must(oriel_comm_sync(comm, NULL)); /* the kernel has ended; its status */
+	must(oriel_comm_sync(comm, NULL)); /* waits for the kernel; returns its status */
 
 	must(oriel_copy(comm, host, oriel_window_buffer(window), BYTES));
 	for (uint64_t i = 0; i < BYTES; i++)
 		wrong += host[i] != pattern((rank + nranks - 1) % nranks, i);
 	printf("rank %d of %d on the GPU: %llu bytes from the left, %d wrong\n", rank, nranks,
 	       (unsigned long long)BYTES, wrong);
-	must(oriel_finalize(comm)); /* window and memory go too */
+	must(oriel_finalize(comm)); /* also frees the window and `data` */
 	return wrong ? 1 : 0;
 }

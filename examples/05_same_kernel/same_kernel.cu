@@ -2,9 +2,10 @@
 /*
  * 05_same_kernel - one kernel source, run on CPU threads and on a GPU by the same program.
  *
- * Four ranks, threads of this process, add up vectors of doubles: every rank puts its vector into
- * the windows of all, and each adds what it got in the order of the ranks.  First on the CPU, then
- * on the GPU; the results must be equal bit for bit.  Without a GPU only the CPU half runs.
+ * Four ranks, threads of this process, add up vectors of doubles.  Every rank puts its vector into
+ * the windows of all ranks.  Then each rank adds the vectors in its window, in the order of ranks.
+ * The program does that on the CPU, then on the GPU.  The results must be equal bit for bit.
+ * Without a GPU only the CPU half runs.
  *
  * Build:  nvcc -std=c++17 -arch=native same_kernel.cu -o same_kernel \
  *             $(pkg-config --cflags --libs oriel)
@@ -28,7 +29,7 @@ struct sum_args {
 	double *sum;
 };
 
-/* The window holds a vector of every rank. */
+/* The window holds one vector per rank.  The return value reaches oriel_comm_sync(). */
 ORIEL_KERNEL(sum_of_all, struct sum_args)
 {
 	struct oriel_group g = oriel_group_block();
@@ -40,7 +41,7 @@ ORIEL_KERNEL(sum_of_all, struct sum_args)
 		err = oriel_put(&a->win, g, r, (uint64_t)oriel_rank(&a->win) * BYTES, &a->mine, 0,
 				BYTES);
 	if (!err)
-		err = oriel_barrier(&a->win, g, 0); /* every put has arrived */
+		err = oriel_barrier(&a->win, g, 0); /* after it, all puts have arrived */
 	for (i = g.thread; i < COUNT && !err; i += g.size) {
 		double sum = 0;
 
@@ -51,6 +52,7 @@ ORIEL_KERNEL(sum_of_all, struct sum_args)
 	return err;
 }
 
+/* The library has already printed the error. */
 static void must(int status)
 {
 	if (status)
@@ -61,7 +63,7 @@ struct rank {
 	const char *device;
 	int threads; /* of the block */
 	struct oriel_boot *boot;
-	double vector[COUNT]; /* what it gives, then the sum */
+	double vector[COUNT]; /* this rank's input; at the end the sum */
 };
 
 static void *rank_main(void *arg)
@@ -76,7 +78,7 @@ static void *rank_main(void *arg)
 
 	on_device.device = rank->device;
 	must(oriel_comm_create(rank->boot, &on_device, &comm));
-	must(oriel_boot_destroy(rank->boot)); /* the comm has what it needs */
+	must(oriel_boot_destroy(rank->boot)); /* the comm does not need it any more */
 	options.bytes = RANKS * BYTES;
 	must(oriel_window_create(comm, &options, &window));
 	must(oriel_alloc(comm, BYTES, &mine));
@@ -89,9 +91,9 @@ static void *rank_main(void *arg)
 	must(oriel_window_device(window, &args.win));
 	must(oriel_window_source(window, mine, BYTES, &args.mine));
 	must(oriel_launch(comm, &sum_of_all, 1, rank->threads, &args, sizeof(args), NULL));
-	must(oriel_comm_sync(comm, NULL)); /* the kernel has ended; its status */
+	must(oriel_comm_sync(comm, NULL)); /* waits for the kernel; returns its status */
 	must(oriel_copy(comm, rank->vector, sum, BYTES));
-	must(oriel_finalize(comm)); /* window and memory go too */
+	must(oriel_finalize(comm)); /* also frees the window, `mine` and `sum` */
 	return NULL;
 }
 

@@ -2,11 +2,11 @@
 /*
  * 06_mpi - Oriel inside an MPI program: ranks meet through MPI, then put into each other's windows.
  *
- * All that Oriel needs of another runtime is one all-gather.  Here it is MPI's, on a communicator
- * of its own, so that Oriel's messages and the program's do not mix.  MPI still works beside it: at
- * the end the ranks add up with MPI_Allreduce what they found in their windows.
+ * Oriel needs only one function of another runtime: an all-gather.  Here it is MPI_Allgather, on a
+ * communicator of its own, so that messages of Oriel and of the program do not mix.  The program
+ * can go on using MPI: at the end, MPI_Allreduce adds up the sums of all windows.
  *
- * (Under a PMIx launcher, such as Open MPI's mpirun, oriel_init() works without all this.)
+ * Under a PMIx launcher, such as Open MPI's mpirun, none of this is needed: oriel_init() works.
  *
  * Build:  mpicc mpi.c -o mpi $(pkg-config --cflags --libs oriel)
  * Run:    mpirun -np 4 ./mpi        (with ORIEL_CHECKED=1 every call is checked)
@@ -17,7 +17,7 @@
 
 #include <oriel/oriel.h>
 
-/* The library has said why. */
+/* The library has already printed the error. */
 static void must(int status)
 {
 	if (status)
@@ -40,13 +40,16 @@ static void give_up(void *ctx, int why)
 	MPI_Abort(*(MPI_Comm *)ctx, 1);
 }
 
-/* Called when the last comm over the boot is gone; MPI must not be finalized before. */
+/* Oriel calls it when the boot and all its comms have ended.  Call MPI_Finalize() after that. */
 static void done(void *ctx)
 {
 	MPI_Comm_free(ctx);
 }
 
-/* Every rank puts its number into its place of everybody's window; returns the sum of mine. */
+/*
+ * Every rank puts its number into its own slot in the window of every rank.  Returns the sum of all
+ * numbers in this rank's window.
+ */
 static uint64_t exchange(struct oriel_comm *comm)
 {
 	struct oriel_window_options options = ORIEL_WINDOW_OPTIONS_INIT;
@@ -84,7 +87,7 @@ int main(int argc, char **argv)
 	MPI_Comm_size(own, &nranks);
 	must(oriel_boot_user(&ops, &own, rank, nranks, &boot));
 	must(oriel_comm_create(boot, NULL, &comm));
-	must(oriel_boot_destroy(boot)); /* the comm has what it needs */
+	must(oriel_boot_destroy(boot)); /* the comm does not need it any more */
 	sum = exchange(comm);
 	must(oriel_finalize(comm));
 

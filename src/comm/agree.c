@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/agree.c - one round in which all ranks learn how all ranks are doing.
+ * comm/agree.c - one round in which all ranks exchange their call, status and a small record.
  *
- * Every collective call of the library is made of such rounds.  All records have one size, so that
- * a rank in another call is recognised as such and not as a wrong length.
+ * Every collective call of the library consists of such rounds.  All records have the same size.
+ * So a rank that is in another call is reported as such, not as a message of wrong length.
+ *
+ * Called by collective calls, on user threads.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,13 +13,13 @@
 #include "agree.h"
 
 #define CAUSE_BYTES 224
-/* Time for the last round after the deadline, and the least time after the first round. */
+/* Extra time for a round after the deadline, and the least time that is left after round 1. */
 #define LAST_ROUND_NS ORI_NS_PER_S
 
 struct record {
 	uint32_t call;
 	int32_t status;
-	uint64_t bytes; /* of the whole call, which may have further rounds */
+	uint64_t bytes; /* per rank, of the whole call, which may have further rounds */
 	char cause[CAUSE_BYTES];
 	uint8_t payload[ORI_RECORD_BYTES];
 };
@@ -91,10 +93,7 @@ int ori_agree_bytes(struct oriel_boot *boot, uint64_t timeout_ns, enum ori_call 
 	int err;
 
 	if (!record || !records) {
-		/*
-		 * A rank that cannot take part gives up for all; the others would wait until their
-		 * deadline.
-		 */
+		/* This rank cannot take part.  Without abort the others would wait in vain. */
 		err = ori_fail(ORIEL_ENOMEM, "%s: no memory", ori_call_name(call));
 		boot->ops->abort(boot, err, ori_last_error_text());
 		goto out;
@@ -151,7 +150,10 @@ uint64_t ori_comm_round_ns(const struct oriel_comm *c)
 	return c->call_rounds ? left + LAST_ROUND_NS : left;
 }
 
-/* All ranks have come.  If one came at the last moment, time is left for the rest of the call. */
+/*
+ * All ranks have come.  Counts the deadline from the rank that came first.  If the last one came
+ * just before the deadline, a minimum is left for the other rounds of the call.
+ */
 static void share_deadline(struct oriel_comm *c)
 {
 	uint64_t least = c->timeout_ns < LAST_ROUND_NS ? c->timeout_ns : LAST_ROUND_NS;

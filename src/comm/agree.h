@@ -27,27 +27,31 @@ const char *ori_call_name(int call);
 #define ORI_RECORD_BYTES 768
 
 /*
- * One round among the ranks of `boot`.  Every rank tells its call, its status so far (with the text
- * of its last error) and up to ORI_RECORD_BYTES of its own; `all` gets nranks * bytes.  Returns 0
- * if all are in the same call with status 0.  Otherwise all ranks return the same status.  The line
- * names the first rank that failed and its cause, or the rank that is in another call.
+ * One round among the ranks of `boot`.  Every rank sends its call, its status so far (with the text
+ * of its last error) and `bytes` bytes of its own, at most ORI_RECORD_BYTES.  `all` receives
+ * nranks * bytes.  Returns 0 if all ranks are in the same call with status 0.  Otherwise all ranks
+ * return the same status.  The message names the first rank that failed and its cause, or the rank
+ * that is in another call.
  */
 int ori_agree(struct oriel_boot *boot, uint64_t timeout_ns, enum ori_call call, int status,
 	      const void *mine, void *all, size_t bytes);
 
-/* The same for a call of call_bytes bytes in all: ORIEL_EMISMATCH if ranks differ in that. */
+/* The same for a call that moves call_bytes per rank: ORIEL_EMISMATCH if ranks differ in that. */
 int ori_agree_bytes(struct oriel_boot *boot, uint64_t timeout_ns, enum ori_call call, int status,
 		    const void *mine, void *all, size_t bytes, uint64_t call_bytes);
 
 /*
- * A call of several rounds has one deadline.  begin sets it.  After the first round all ranks hold
- * the same deadline, counted from the rank that came first.  So a rank that came later gives up no
- * later than the others, and nobody reports it as the late one.
+ * A call of several rounds has one deadline.  ori_comm_call_begin() sets it.  After the first round
+ * all ranks hold the same deadline, counted from the rank that came first.  So a rank that came
+ * later gives up no later than the others, and no rank reports it as late.
  */
 void ori_comm_call_begin(struct oriel_comm *, enum ori_call);
 /* The time left for a wait between two rounds. */
 uint64_t ori_comm_call_left_ns(const struct oriel_comm *);
-/* The time a round may take: one second more, for ranks that gave up and have a cause to tell. */
+/*
+ * The time that a round may take.  After the first round it is one second more than the time left:
+ * a rank that gave up at the deadline still reports its cause to the others.
+ */
 uint64_t ori_comm_round_ns(const struct oriel_comm *);
 /* One round of the call: ori_agree among all ranks of the comm. */
 int ori_comm_agree(struct oriel_comm *, int status, const void *mine, void *all, size_t bytes);

@@ -5,7 +5,7 @@
  * The top floor of src/comm: it checks arguments, and the files below do the work.  No file of the
  * folder calls it.  Creation and destruction are in comm.c and destroy.c, windows in src/window.
  *
- * Any thread.
+ * User threads, any of them.
  */
 #include <stdio.h>
 
@@ -114,7 +114,7 @@ int oriel_comm_status(struct oriel_comm *c)
 
 /* ---- ranks together ------------------------------------------------------------------------- */
 
-/* A rank with a bad scope tells the whole comm, because no group is known. */
+/* With a bad scope scope_boot() is the whole comm: all ranks learn of the error. */
 static int check_scope(enum oriel_scope scope, const char *call)
 {
 	if (scope == ORIEL_WORLD || scope == ORIEL_NODE)
@@ -128,7 +128,7 @@ static struct oriel_boot *scope_boot(struct oriel_comm *c, enum oriel_scope scop
 	return scope == ORIEL_NODE ? c->node_boot : c->boot;
 }
 
-/* The limits are the same on every boot: a program of thread ranks also runs as processes. */
+/* The limits are the same on every boot, so a program of thread ranks also runs as processes. */
 static int check_gather(const struct oriel_boot *boot, const void *mine, const void *all,
 			size_t bytes)
 {
@@ -227,8 +227,8 @@ int oriel_free(struct oriel_comm *c, void *ptr)
 		return err;
 	err = ori_comm_settle(c);
 	/*
-	 * Kernels or queues may still use the memory: it stays.  On a failed comm the queues end
-	 * with the comm, and nothing is waited for.
+	 * If kernels or queues may still use the memory, it stays.  A failed comm frees it all the
+	 * same: its queues are never used again.
 	 */
 	if (err && !ori_comm_ask(c)) {
 		ori_memory_unclaim(c, m);
@@ -276,7 +276,7 @@ int oriel_launch(struct oriel_comm *c, const struct oriel_kernel *kernel, int nb
 	if (nblocks < 1 || nthreads < 1)
 		return ori_fail(ORIEL_ERANGE, "oriel_launch: %d blocks of %d threads", nblocks,
 				nthreads);
-	/* A kernel that posts cannot wake the engine, so the engine starts to look now. */
+	/* A kernel that posts cannot wake a sleeping engine thread, so it is woken now. */
 	if (c->engine && c->device->separate)
 		c->engine->ops->drive(c->engine);
 	ori_returned_prepare(c, kernel, &launch);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/buffers.c - registered buffers: local memory, counted, that ranks may exchange.
+ * comm/buffers.c - registered buffers: local memory that ranks may exchange.
  *
- * The same range registered again is the same buffer with one reference more; it goes with the last
- * release.  After the exchange each rank has the mapped peers' buffers in its address space, and
- * the keys by which the engine names those of queued peers.
+ * A range that is registered again is the same buffer with one more reference.  The last release
+ * ends the buffer.  After the exchange each rank has the buffers of mapped peers in its address
+ * space, and the keys of the buffers of queued peers.
+ *
+ * Called on user threads; takes the comm's lock.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,20 +26,20 @@ struct oriel_buffer {
 	struct oriel_comm *comm;
 	void *ptr;
 	size_t bytes;
-	uint64_t identity;            /* of its memory, where the device knows one */
-	int refs;                     /* the user's, under the comm's lock */
-	int users;                    /* layers above, under the comm's lock */
+	uint64_t identity;            /* of its memory; 0: the device knows none */
+	int refs;                     /* registrations by the user, under the comm's lock */
+	int users;                    /* requests of layers above, under the comm's lock */
 	struct ori_memory *memory;    /* NULL: not from oriel_alloc */
 	void **mapped;                /* [nranks] after exchange */
 	struct ori_import **imports;  /* [nranks] after exchange */
 	struct oriel_remote *remotes; /* [nranks] after exchange */
 	int has_remote_key, has_local_key;
-	uint32_t remote_key[ORIEL_NICS_MAX]; /* peers use it, from the first exchange on */
-	struct ori_engine_blob tell;         /* and what peers must know of them */
+	uint32_t remote_key[ORIEL_NICS_MAX]; /* for peers; made by the first exchange */
+	struct ori_engine_blob tell;         /* what peers must know besides the keys */
 	uint32_t local_key[ORIEL_NICS_MAX];  /* this rank's own keys; under the comm's lock */
 };
 
-/* What a rank tells the others. */
+/* What a rank sends in an exchange. */
 struct exchange_record {
 	struct ori_export export;
 	uint32_t key[ORIEL_NICS_MAX];
@@ -53,7 +55,7 @@ static void forget_peers(struct oriel_buffer *b)
 {
 	struct oriel_remote *remotes;
 
-	pthread_mutex_lock(&b->comm->lock); /* name_buffer() looks at them */
+	pthread_mutex_lock(&b->comm->lock); /* name_buffer() reads b->remotes */
 	remotes = b->remotes;
 	b->remotes = NULL;
 	pthread_mutex_unlock(&b->comm->lock);
@@ -97,7 +99,7 @@ static void destroy_buffer(struct ori_child *child)
 	free(b);
 }
 
-/* Lock held.  A buffer of the same range and, as far as the device can tell, of the same memory. */
+/* Lock held.  A buffer with the same range and, as far as the device knows, the same memory. */
 static struct oriel_buffer *find_buffer(struct oriel_comm *c, const struct oriel_buffer *like)
 {
 	for (struct ori_child *child = c->children; child; child = child->next) {
@@ -156,10 +158,7 @@ int oriel_buffer_register(struct oriel_comm *c, void *ptr, size_t bytes, struct 
 	err = new_buffer(c, ptr, bytes, &made);
 	if (err)
 		return err;
-	/*
-	 * Search and insertion are under one lock, so two threads that register one range get one
-	 * buffer.
-	 */
+	/* One lock for search and insertion: two threads that register a range get one buffer. */
 	pthread_mutex_lock(&c->lock);
 	there = find_buffer(c, made);
 	if (there) {
@@ -175,7 +174,7 @@ int oriel_buffer_register(struct oriel_comm *c, void *ptr, size_t bytes, struct 
 	return 0;
 }
 
-/* Once per buffer: keys that peers have got stay valid over later exchanges. */
+/* Registers once per buffer: keys that peers have stay valid after later exchanges. */
 static int register_buffer(struct oriel_buffer *b, struct exchange_record *mine)
 {
 	int err = 0;
@@ -289,8 +288,8 @@ int oriel_buffer_remote(struct oriel_buffer *b, int rank, struct oriel_remote *o
 }
 
 /*
- * The key's addresses are those of the memory.  The loopback queue counts into it, so it needs the
- * rights of a peer.
+ * Registers the buffer under its real addresses.  A companion queue may count into the buffer
+ * through the loopback, so the key needs the access rights of a remote peer.
  */
 static int register_local(struct oriel_buffer *b, uint32_t key[ORIEL_NICS_MAX])
 {
@@ -303,7 +302,7 @@ static int register_local(struct oriel_buffer *b, uint32_t key[ORIEL_NICS_MAX])
 	if (!e)
 		return 0;
 	memory.device = device->ops->holds(device, b->ptr);
-	/* peers' engines do not map the user's own memory: see ori_register_remote() */
+	/* Engines of peers do not map memory that the user allocated: describe() in sources.c. */
 	if (b->memory && !b->memory->allocation.identity) {
 		memory.export_id = b->memory->id;
 		memory.export_offset =
@@ -313,8 +312,8 @@ static int register_local(struct oriel_buffer *b, uint32_t key[ORIEL_NICS_MAX])
 }
 
 /*
- * The first key stays.  Registration is not under the lock, because a driver of the engine may take
- * it.
+ * If two threads register at the same time, the first key stays.  The lock is not held meanwhile:
+ * a thread that drives the engine may need it.
  */
 static int keep_local_key(struct oriel_buffer *b)
 {
@@ -376,16 +375,14 @@ int oriel_buffer_release(struct oriel_buffer *b)
 	if (!b)
 		return 0;
 	err = ori_live_check(b, ORI_LIVE_BUFFER, "oriel_buffer_release");
-	/* The handle of a living buffer is unknown here only after the last release. */
+	/* A stale handle means that the last release has been made. */
 	if (err == ORIEL_ESTALE)
 		return ori_fail(ORIEL_EINVAL,
 				"oriel_buffer_release: released more often than registered");
 	if (err)
 		return err;
 	ori_attachments_reap(b->comm);
-	/*
-	 * The last reference and the place in the list go together, so nobody finds a dying buffer.
-	 */
+	/* Under one lock: no thread finds a buffer in the list that has no references. */
 	pthread_mutex_lock(&b->comm->lock);
 	last = --b->refs == 0;
 	gone = last && !b->users;

@@ -5,13 +5,13 @@
 
 #include "comm.h"
 
-/* A held buffer stays exchanged as it is, and lives on when its user has released it. */
+/* A held buffer cannot be exchanged again, and it stays alive after the user's last release. */
 void ori_buffer_hold(struct oriel_buffer *);
 void ori_buffer_unhold(struct oriel_buffer *);
 int ori_buffer_is_exchanged(struct oriel_buffer *);
 size_t ori_buffer_range(struct oriel_buffer *, void **ptr);
 struct oriel_comm *ori_buffer_comm(struct oriel_buffer *);
-/* An exchanged buffer that has [ptr, ptr + bytes), the one registered last; or NULL. */
+/* The exchanged buffer, registered last, that contains [ptr, ptr + bytes); NULL: there is none. */
 struct oriel_buffer *ori_buffer_covering(struct oriel_comm *, const void *ptr, size_t bytes);
 
 #endif

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/comm.c - a comm is made here; destroy.c ends it.
+ * comm/comm.c - creates a comm; destroy.c ends it.
  *
- * Creation is two rounds.  In the first, all ranks tell their facts and where their control memory
- * is.  Then each rank classifies the same facts and maps the control memory of its mapped peers.
- * In the second, all ranks tell how that went.  A rank whose own preparation failed still takes
- * part, so that all ranks learn which rank failed and why.
+ * Creation has two rounds.  In the first, all ranks exchange their facts and the location of their
+ * control memory.  Then each rank classifies the same facts and maps the control memory of its
+ * mapped peers.  In the second round all ranks exchange how that went.  If there are several nodes,
+ * the rounds that choose an engine (links.c) and make queues (connect.c) follow.  A rank that
+ * failed still takes part, so that all ranks learn which rank failed and why.
+ *
+ * Called on user threads.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +28,7 @@
 #include "reports.h"
 #include "speaker.h"
 
-/* What a rank tells in the first round. */
+/* What a rank sends in the first round. */
 struct create_record {
 	struct ori_facts facts;
 	struct ori_export slab, near; /* the two halves of control memory */
@@ -37,9 +40,9 @@ _Static_assert(sizeof(struct create_record) <= ORI_RECORD_BYTES, "must fit a rec
 /* ---- first round: this rank alone ----------------------------------------------------------- */
 
 /*
- * A GPU has few channels to feed it (32 per process), and streams that share one wait for each
- * other's kernels.  So a split comm takes its parent's stream.  On the CPU there is nothing to
- * save, and launches of two comms may run side by side.
+ * A process has few channels to a GPU (32), and streams that share a channel wait for each other's
+ * kernels.  So a split comm uses its parent's stream.  CPU devices have no such limit: each comm
+ * has its own, and launches of two comms may run at the same time.
  */
 static int open_devices(struct oriel_comm *c, const struct oriel_comm *parent)
 {
@@ -155,17 +158,18 @@ static void learn_peers(struct oriel_comm *c, const struct create_record *all)
 }
 
 /*
- * Host memory cannot be mapped from another host.  Of a mapped peer there only the device's half is
- * mapped, with the words that devices write.  The host half is missed: its board, so late reports
- * do not say what that rank itself waits for; its sleepers, of which a GPU has none; its failure
- * word, but the boot tells of failures, too.
+ * Host memory of another host cannot be mapped.  If a mapped peer is on another host, only its near
+ * half is mapped, with the words that devices write.  The host half is missing, with three effects:
+ * - its board: reports of late waits ask the rank through the boot;
+ * - its waiters: a GPU has none that sleep;
+ * - its failure word: the boot tells of failures.
  */
 static int map_control(struct oriel_comm *c, int r, const struct create_record *theirs)
 {
 	struct ori_peer *p = &c->peers[r];
 	int err;
 
-	/* Its memory cannot be mapped, and queues do not need it. */
+	/* Its memory cannot be mapped, and queues to it do not need that. */
 	if (p->far && p->pair.kind == ORIEL_PEER_QUEUED)
 		return 0;
 	if (theirs->slab.bytes < ORI_SLAB_LEAST_BYTES || theirs->slab.bytes > ORI_SLAB_BYTES)
@@ -173,7 +177,7 @@ static int map_control(struct oriel_comm *c, int r, const struct create_record *
 	p->slab_bytes = theirs->slab.bytes;
 	if (p->far)
 		return ori_import_range(c, r, &theirs->near, &p->near_base, &p->near_import);
-	/* Only the engine uses the memory of a queued peer, as its wire. */
+	/* Of a queued peer only the engine uses it: gone.c and the engine's wake-up words. */
 	err = ori_import_range(c, r, &theirs->slab, &p->slab_base, &p->slab_import);
 	if (err || p->pair.kind == ORIEL_PEER_QUEUED)
 		return err;
@@ -198,7 +202,7 @@ static int meet_peers(struct oriel_comm *c, const struct create_record *all)
 	return err;
 }
 
-/* The same place in the device's half. */
+/* The same offset in the device's half. */
 static void *near_of(struct oriel_comm *c, void *host)
 {
 	return ori_control_near(c, (uint64_t)((char *)host - (char *)c->control));
@@ -265,14 +269,14 @@ static int make_node_boot(struct oriel_comm *c)
 	return err;
 }
 
-/* The engine, and the queues that the comm starts with. */
+/* Opens the engine and makes the queues that the comm starts with. */
 static int build_links(struct oriel_comm *c)
 {
 	int err = ori_links_choose(c);
 
 	if (err)
 		return err;
-	/* A rank whose engine does not open tells the others in the first round of connecting. */
+	/* If the engine does not open, the first round of connecting tells the others. */
 	return ori_connect_queues(c, ori_links_open(c), NULL,
 				  c->config.connect ? ORI_CONNECT_ALL : 0);
 }
@@ -282,7 +286,7 @@ static void on_boot_failure(void *ctx, int status, int rank, const char *why)
 	struct oriel_comm *c = ctx;
 	int speaker = ori_log_rank_get();
 
-	/* This is often a thread of the boot, which has no rank of its own to log for. */
+	/* Often a thread of the boot calls this; such a thread logs for no rank. */
 	ori_log_rank_set(c->rank);
 	ori_log(ORI_LOG_ERROR, "the comm has failed: %s", why);
 	ori_log_rank_set(speaker);
@@ -319,7 +323,7 @@ int ori_comm_build(struct oriel_boot *boot, const struct ori_config *config, int
 	c->timeout_ns = (uint64_t)(config->timeout * 1e9);
 	c->quiet = 1; /* no rank stores to another's memory until the second round is over */
 	ori_comm_call_begin(c, ORI_CALL_COMM_CREATE);
-	if (parent) { /* the second half of a split has the deadline of the split */
+	if (parent) { /* part of a split, which has one deadline */
 		c->call_rounds = parent->call_rounds;
 		c->call_end_ns = parent->call_end_ns;
 	}
@@ -347,7 +351,7 @@ int ori_comm_build(struct oriel_boot *boot, const struct ori_config *config, int
 	if (!err)
 		err = ori_speaker_start(c);
 	if (err) {
-		/* The others have their comm: they learn this as a failure of this rank. */
+		/* The other ranks already have their comm: for them this rank fails it. */
 		ori_comm_fail_all(c, err, ori_last_error_text());
 		goto err_live;
 	}
@@ -432,7 +436,7 @@ int oriel_comm_create(struct oriel_boot *boot, const struct oriel_comm_options *
 		      struct oriel_comm **comm)
 {
 	struct oriel_boot *own;
-	/* Defaults for the round that tells of a bad configuration. */
+	/* Used by the round that reports a configuration that cannot be read. */
 	struct ori_config config = { .timeout = 60, .late = 10 };
 	int status, err = ori_live_check(boot, ORI_LIVE_BOOT, "oriel_comm_create");
 

@@ -2,35 +2,37 @@
 /*
  * comm/comm.h - the comm: one rank's view of a group of ranks, with its device, memory and queues.
  *
- * Every other function of the folder is declared beside its source: object.h, memory.h, and so on.
+ * Each other header of the folder declares the functions of its source: object.h, memory.h, etc.
  *
- * Floors.  A file calls files of lower floors only, so no two files call each other in a circle:
+ * Floors.  A file calls only files of lower floors, so no files call each other in a circle:
  *
  *  10  api            public calls: questions, collectives, memory, launches
- *      split          a comm of some ranks of a comm
- *   9  comm           a comm is made
+ *      split          makes a comm from some ranks of a comm
+ *   9  comm           creates a comm
  *      buffers        registered buffers
- *   8  destroy        a comm is ended
- *      sources        local memory as source of puts, memory for peers
- *   7  connect        queues to the peers that are asked for
- *      settle         waits until nothing uses memory that goes
+ *   8  destroy        destroys a comm
+ *      sources        registers local memory for puts and gets, and memory for peers
+ *   7  connect        makes queues to the peers that the user asks for
+ *      settle         waits until nothing uses memory that is about to be freed
  *   6  links          the engine and its tables
  *      returned       what kernels of this rank returned
  *   5  control        the two halves of control memory
  *   4  memory         allocations of this rank
- *   3  gone           tells peers of memory that is gone
- *   2  imports        peers' memory in this address space
+ *   3  gone           tells peers which memory was freed
+ *   2  imports        maps peers' memory into this address space
  *      lanes          queue pairs
- *      speaker        names who is late for kernels of a separate device
- *   1  failure        the first failure, and who is told
+ *      speaker        reports late waits of kernels on a separate device
+ *   1  failure        keeps the first failure and tells the other ranks
  *      fetching       asks another process for a descriptor
  *      registrations  keys of memory, registered sources
- *      reports        questions of late waits
- *      topology       who is mapped, who is queued
+ *      reports        what late waits ask other ranks
+ *      topology       which peers are mapped, which are queued
  *   0  object, agree, facts, layout, passing, slab, spans
  *
+ * A "separate" device has its own memory, which the host cannot read directly: a GPU.
+ *
  * Locking: `lock` guards the lists and the failure text.  The user serialises collective calls on
- * one comm, as all calls whose order matters.
+ * one comm, as in MPI.
  */
 #ifndef ORI_COMM_H
 #define ORI_COMM_H
@@ -64,21 +66,23 @@ struct ori_speaker;
 /* What this rank knows of a peer besides topology. */
 struct ori_peer {
 	int same_process;
-	int far;         /* on another host: the host half of its control memory is out of reach */
-	char socket[32]; /* where its process hands out descriptors */
+	int far;         /* on another host: this rank cannot map its host half */
+	char socket[32]; /* where its process hands out descriptors (passing.c) */
 	uint8_t token[16];
 	struct ori_pair pair;
 	struct ori_control *control; /* mapped and self: the host half; NULL if far */
 	uint64_t slab_bytes;
 	void *slab_base, *near_base;                  /* the two halves of its control memory */
 	struct ori_import *slab_import, *near_import; /* NULL for a rank of this process */
-	uint64_t gone_seen; /* names of gone memory that this rank has heard */
+	uint64_t gone_seen; /* how many names of freed memory this rank has read (gone.c) */
 };
 
 /*
- * What kernels of this rank returned, under the comm's lock.  names: of all kernels that were
- * launched on a separate device; a graph may run them at any time, so none goes before the comm.
- * status, text: the first failure of a launch that was over on return.
+ * What kernels of this rank returned (returned.c), under the comm's lock.
+ *
+ * names: all kernels that were launched on a separate device.  A captured graph may run them at any
+ * time, so a name stays until the comm ends.
+ * status, text: CPU device: the first failure since the last oriel_comm_sync().
  */
 struct ori_kernel_name;
 struct ori_returned {
@@ -102,18 +106,18 @@ struct oriel_comm {
 	struct ori_peer *peers;  /* [nranks] */
 	struct oriel_comm_peer *dev_peers;
 	struct ori_memory *slab_memory; /* the host half of control memory */
-	struct ori_memory *near_memory; /* the device's half; the same where memory is one */
+	struct ori_memory *near_memory; /* the device's half; on the CPU the same memory */
 	uint64_t slab_bytes;
 	/* The collective call under way: agree.c. */
 	int call, call_rounds; /* enum ori_call; rounds that are over */
 	uint64_t call_end_ns;
-	uint32_t fetching; /* atomic: ORI_FETCHING() of the memory that is waited for; 0: none */
-	int boot_lost; /* atomic: status of a failure of the boot while the comm is being made */
-	int quiet;     /* no rank stores to this one's memory: not yet, or not any more */
-	int overdue;   /* atomic: kernels on the comm's own stream have not ended in time */
+	uint32_t fetching; /* atomic: ORI_FETCHING() of the memory this rank waits for; 0: none */
+	int boot_lost;     /* atomic: status of a boot failure during the creation of the comm */
+	int quiet;         /* no peer stores to this rank's memory: not yet, or no longer */
+	int overdue;       /* atomic: kernels on the comm's own stream missed the deadline */
 	struct ori_slab slab;
-	int device_lost;           /* atomic: the user has been told that and why */
-	struct ori_speaker *watch; /* looks after waits of a device that cannot speak; else NULL */
+	int device_lost;           /* atomic: the loss of the device has been logged */
+	struct ori_speaker *watch; /* separate device: reports late waits; else NULL */
 	/* The next three are NULL without queued peers. */
 	const char *engine_name; /* chosen by all ranks */
 	struct ori_engine *engine;
@@ -125,23 +129,23 @@ struct oriel_comm {
 	struct ori_memory *memories;
 	struct ori_import *imports;
 	struct ori_span *sources;         /* all registrations of local memory */
-	struct ori_registration *retired; /* their memory is gone; NICs may look at them */
+	struct ori_registration *retired; /* memory freed, but a NIC may still use the keys */
 	struct ori_child *children;
 	struct ori_attachment *attachments;
-	int next_window;          /* number of the next one */
-	uint64_t generation_seed; /* random: window handles of this comm are told apart by it */
+	int next_window;          /* number of the next window */
+	uint64_t generation_seed; /* random: checked windows detect stale handles by it */
 	char failure_text[256];
-	pthread_cond_t failure_told; /* failure_text is there */
-	int failure_untold;          /* the text was waited for and did not come: not again */
-	struct ori_held *held;       /* a failure that waits for its cause; failure.c */
-	struct ori_returned returned; /* by kernels; returned.c */
+	pthread_cond_t failure_told; /* failure_text has been set */
+	int failure_untold;          /* a wait for the text timed out: later calls do not wait */
+	struct ori_held *held;       /* a failure that waits for its cause (failure.c) */
+	struct ori_returned returned;
 };
 
 /*
- * The body of create and split.  `boot` is the comm's own and is dropped on failure.  `status` is
- * an error of this rank before the call; the others learn it here.  `parent` is NULL, or the comm
- * whose GPU the new one shares; a CPU device is always its own.  `forced_nodes` is NULL, or the
- * node of each rank as the parent has it.
+ * The body of create and split.  Takes ownership of `boot`, also on failure.  `status` is an error
+ * that this rank had before; the other ranks learn it here.  `parent` is NULL, or the comm whose
+ * GPU the new comm shares; on the CPU every comm has its own device.  `forced_nodes` is NULL, or
+ * the node of each rank in the parent.
  */
 int ori_comm_build(struct oriel_boot *boot, const struct ori_config *, int status,
 		   const struct oriel_comm *parent, const int *forced_nodes, struct oriel_comm **);

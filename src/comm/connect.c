@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/connect.c - makes queues to the queued peers that are asked for, and to no others.
+ * comm/connect.c - makes queues to the queued peers that the user asks for, and to no others.
  *
- * All ranks take part in three rounds: who wants whom; the names of the new queues and wires;
- * whether all could connect.  A pair gets queues when one of the two names the other.  The memory
- * of a pair is made when it is connected, so a rank of a large job pays only for the peers it talks
- * to.  Nobody sees a new queue, or posts to it, before the last round is over: after a failure the
- * peers are as unconnected as before.
+ * All ranks take part in the rounds: which rank wants queues to which (and the lists of those that
+ * name single peers); how many new peers each rank has; the names of the new queues and wires;
+ * whether all ranks could connect.  A pair gets queues if one of the two names the other.  The
+ * memory of a pair is allocated when it is connected, so a rank of a large job pays only for the
+ * peers it talks to.  No thread sees a new queue, or posts to it, before the last round is over.
+ * So after a failure the peers are not connected, as before the call.
  *
  * Does not own the tables (links.c) or the queue pairs (lanes.c).  Called by comm creation and by
  * oriel_comm_connect, on any thread.  The engine runs meanwhile.
@@ -21,13 +22,13 @@
 #include "links.h"
 #include "object.h"
 
-/* Where in a row of words the numbers of the lanes begin. */
+/* Index of the first lane number in a row. */
 #define ROW_NUMBERS (1u + sizeof(struct ori_export) / sizeof(uint32_t))
 
-/* What a rank tells in the first round. */
+/* What a rank sends in the first round. */
 struct wish_record {
 	uint32_t lanes, nics, flags; /* must be the same on all ranks */
-	int32_t count;               /* peers it names; ORI_CONNECT_ALL */
+	int32_t count;               /* how many peers it names, or ORI_CONNECT_ALL */
 	struct ori_engine_address address;
 };
 _Static_assert(sizeof(struct wish_record) <= ORI_RECORD_BYTES, "must fit a record");
@@ -35,14 +36,14 @@ _Static_assert(sizeof(struct wish_record) <= ORI_RECORD_BYTES, "must fit a recor
 /* One call, on one rank. */
 struct connecting {
 	struct oriel_comm *comm;
-	int32_t *named; /* ranks that this rank names, each once, without those that have queues */
-	int32_t nnamed; /* or ORI_CONNECT_ALL */
+	int32_t *named;           /* ranks that this rank names; none twice, none that has queues */
+	int32_t nnamed;           /* how many, or ORI_CONNECT_ALL */
 	struct wish_record *wish; /* [nranks] */
-	uint8_t *fresh;           /* [nranks] 1: to be connected now */
-	int32_t count, most;      /* how many of them; the largest number of any rank */
+	uint8_t *fresh;           /* [nranks] 1: this call makes queues to that rank */
+	int32_t count, most;      /* number of such ranks; the largest number on any rank */
 	/*
-	 * [nranks][most] rows of `row` words: peer + 1, the wires from it (struct ori_export), one
-	 * number per lane
+	 * [nranks][most] rows of `row` words each: peer + 1; the wires from that peer (struct
+	 * ori_export); the queue number of each lane.
 	 */
 	uint32_t *rows, row;
 };
@@ -52,7 +53,7 @@ static int needs_queues(struct oriel_comm *c, int rank)
 	return c->peers[rank].pair.kind == ORIEL_PEER_QUEUED && !c->links->link[rank].nlanes;
 }
 
-/* Gathers the same number of bytes from all ranks.  A rank without memory for them aborts. */
+/* Gathers `bytes` from all ranks.  A rank without memory aborts, so that no rank waits. */
 static int gather(struct oriel_comm *c, const void *mine, void *all, uint64_t bytes)
 {
 	int err = mine && all ? ori_boot_round(c->boot, ori_call_name(c->call), mine, all, bytes,
@@ -64,7 +65,7 @@ static int gather(struct oriel_comm *c, const void *mine, void *all, uint64_t by
 	return err;
 }
 
-/* ---- who with whom -------------------------------------------------------------------------- */
+/* ---- which pairs ---------------------------------------------------------------------------- */
 
 static int compare(const struct connecting *k)
 {
@@ -84,7 +85,7 @@ static int compare(const struct connecting *k)
 	return 0;
 }
 
-/* Either end of a pair can ask for its queues. */
+/* Rank a wants queues to b.  Marks the other rank if this one is part of the pair. */
 static void wish_for(struct connecting *k, int a, int b)
 {
 	int me = k->comm->rank;
@@ -141,7 +142,7 @@ static int choose_peers(struct connecting *k)
 	return err;
 }
 
-/* ---- what it is called ---------------------------------------------------------------------- */
+/* ---- making queues -------------------------------------------------------------------------- */
 
 static int make_peer(struct oriel_comm *c, int rank)
 {
@@ -219,7 +220,7 @@ static int set_wires(struct oriel_comm *c, int rank, const uint32_t *row)
 	return err;
 }
 
-/* The lanes, the link over them and its word, as kernels of a separate device see them. */
+/* Copies lanes, link and its word to the tables that kernels of a separate device read. */
 static int publish_peer(struct oriel_comm *c, int rank, const struct oriel_link *link)
 {
 	struct ori_links *l = c->links;
@@ -246,7 +247,10 @@ static int publish_peer(struct oriel_comm *c, int rank, const struct oriel_link 
 	return err;
 }
 
-/* ori_link_to() does not return it yet: nlanes stays 0 until all ranks have connected. */
+/*
+ * Until all ranks have connected, the caller fills a local copy only: nlanes in the table stays 0,
+ * and ori_link_to() returns NULL.
+ */
 static void fill_link(struct oriel_comm *c, int rank, struct oriel_link *link)
 {
 	struct ori_links *l = c->links;
@@ -292,8 +296,8 @@ static int connect_peers(struct connecting *k)
 }
 
 /*
- * All ranks have connected: windows made from now on, and the comm's own handle, reach the new
- * peers.
+ * All ranks have connected.  Makes the new peers visible to the comm's handle, and to windows that
+ * are created from now on.
  */
 static int show_peers(struct connecting *k)
 {
@@ -313,12 +317,12 @@ static int show_peers(struct connecting *k)
 		 * could see the pointer beside a link that has no lanes yet.
 		 */
 		__atomic_store_n(&d->link, ori_link_to(c, r), __ATOMIC_RELEASE);
-		/* while the comm is being made there is no handle yet */
+		/* during the creation of the comm there is no handle yet */
 		if (c->device->separate && c->dev.peers)
 			err = c->device->ops->copy(c->device, (void *)(uintptr_t)&c->dev.peers[r],
 						   d, sizeof(*d));
 	}
-	/* The others go on: they learn it as a failure of this rank. */
+	/* The others have returned from their last round: for them this rank fails the comm. */
 	if (err)
 		ori_comm_fail_all(c, err, ori_last_error_text());
 	return err;
@@ -361,7 +365,7 @@ static int tell_wishes(struct connecting *k, int status, const int *ranks, int n
 	return ori_comm_agree(c, status, &mine, k->wish, k->wish ? sizeof(mine) : 0);
 }
 
-/* Tells how many new peers each rank has, which gives the length of the rows. */
+/* Exchanges how many new peers each rank has; the largest number gives the number of rows. */
 static int tell_counts(struct connecting *k, int status)
 {
 	struct oriel_comm *c = k->comm;
@@ -425,7 +429,7 @@ int oriel_comm_connect(struct oriel_comm *c, const int *ranks, int n)
 				  n > 0 ? " and no list" : "");
 	for (int i = 0; !status && i < n; i++)
 		status = ori_comm_check_rank(c, ranks[i], "oriel_comm_connect");
-	/* Without queued peers there is nothing to make, but all ranks learn of a bad argument. */
+	/* Without queued peers there is nothing to make, but all ranks learn of bad arguments. */
 	if (!c->links)
 		return ori_comm_agree(c, status, NULL, NULL, 0);
 	return ori_connect_queues(c, status, ranks, n);

@@ -2,11 +2,11 @@
 /*
  * comm/control.c - the two halves of a rank's control memory.
  *
- * The host half is a memfd that engines and host code write; it is pinned so that kernels reach it.
- * The device's half is device memory that kernels and mapped peers write.  An offset is taken once
- * and is valid in both.  Where the device's memory is the host's, both halves are one memory.
+ * The host half is a memfd that engines and host code write.  It is pinned so that kernels can
+ * access it.  The near half is device memory that kernels and mapped peers write.  An offset is
+ * taken once and is valid in both halves.  On the CPU both halves are the same memory.
  *
- * Called on user threads, within calls that make or end things; load and store from any thread.
+ * Called on user threads, in calls that create or destroy objects; load and store on any thread.
  */
 #include <string.h>
 
@@ -14,8 +14,8 @@
 #include "memory.h"
 
 /*
- * This rank maps its own slab and those of the other ranks on its host.  Most of the address space
- * is left to other uses.
+ * This rank maps its own slab and those of the other ranks on its host.  If addresses are limited
+ * (ulimit -v), all slabs together take an eighth of them.
  */
 static uint64_t slab_bytes(const struct oriel_comm *c, uint64_t wanted)
 {

@@ -2,9 +2,10 @@
 /*
  * comm/control.h - control memory: what lies at its start, and its two halves (control.c).
  *
- * Words that devices write lie in the device's memory.  Words that engines and the host write lie
- * in host memory that the device reaches, at the same offset.  On the CPU the two halves are one
- * memory, and mirroring and publishing cost nothing.
+ * The near half holds words that devices write; it is in the device's memory.  The host half holds
+ * words that engines and the host write; it is in host memory that the device can access.  A word
+ * has the same offset in both.  On the CPU both halves are the same memory, and mirroring and
+ * publishing cost nothing.
  */
 #ifndef ORI_COMM_CONTROL_H
 #define ORI_COMM_CONTROL_H
@@ -12,9 +13,9 @@
 #include "comm.h"
 
 /*
- * Names of memory that this rank told its peers of and that is gone (gone.c).  Only this rank
- * writes: a name, then the count, which runs for ever.  A reader that is behind by more names than
- * are kept knows only that it has missed some.
+ * Names of memory that this rank has freed, for peers that may have mapped it (gone.c).  Only this
+ * rank writes: first a name, then the count.  The count only grows; name n is in
+ * id[n % ORI_GONE_KEPT].  A reader that is further behind knows only that it has missed names.
  */
 #define ORI_GONE_KEPT 32u
 struct ori_gone {
@@ -26,7 +27,7 @@ struct ori_gone {
 struct ori_control {
 	struct oriel_waiters waiters;
 	struct oriel_waiters engine_waiters; /* the thread of this rank's engine, when it sleeps */
-	uint64_t failure; /* the first; set once, by this rank or by a mapped peer that aborts */
+	uint64_t failure; /* the first failure; set once, by this rank or a mapped peer */
 	uint8_t pad[ORIEL_LINE_BYTES - 8];
 	struct oriel_board board;
 	struct ori_gone gone;
@@ -34,9 +35,9 @@ struct ori_control {
 };
 
 /*
- * Whom to wake after a store to words of a mapped peer.  Sleepers of another host are out of reach.
- * On a GPU nobody sleeps; elsewhere a timer wakes them.  This rank's own sleepers stand in for
- * them, so that no caller tests for NULL.
+ * Which waiters to wake after a store to words of a mapped peer.  Waiters on another host cannot be
+ * woken from here.  That is no loss: GPU waits never sleep, and CPU waits sleep for a limited time.
+ * For such a peer the result is this rank's own waiters, so that no caller tests for NULL.
  */
 static inline struct oriel_waiters *ori_peer_waiters(struct oriel_comm *c, int rank)
 {
@@ -50,12 +51,12 @@ void *ori_control_host(struct oriel_comm *, uint64_t offset);
 void *ori_control_near(struct oriel_comm *, uint64_t offset);
 /* Copies the host half into the device's half. */
 int ori_control_mirror(struct oriel_comm *, uint64_t offset, uint64_t bytes);
-/* A table of this rank's, for kernels to read; *near is `table` itself where memory is one. */
+/* Copies a table to where kernels can read it.  On the CPU *near is `table` itself. */
 int ori_control_publish(struct oriel_comm *, const void *table, uint64_t bytes, const void **near);
 void ori_control_unpublish(struct oriel_comm *, const void *near, uint64_t bytes);
 /*
- * The host reads or writes a word of the device's half.  The status is the device's, without a look
- * at the comm: the caller passes it to ori_comm_device_status().  *value is 0 after an error.
+ * The host reads or writes a word of the device's half.  Both return the status of the device's
+ * copy; the caller passes it to ori_comm_device_status().  *value is 0 after an error.
  */
 int ori_control_load(struct oriel_comm *, const uint64_t *near, uint64_t *value);
 int ori_control_store(struct oriel_comm *, uint64_t *near, uint64_t value);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/destroy.c - a comm is ended here, also one that failed or was never finished.
+ * comm/destroy.c - ends a comm, also one that failed or whose creation failed half-way.
  *
- * Destruction is two rounds: all ranks have come and settled; all engines have stopped.  Then
- * memory goes.  A failed comm is freed without a round.  Called on user threads.
+ * Destruction has two rounds.  After the first, all ranks have come and settled.  After the second,
+ * all engines have stopped.  Then each rank frees its memory.  A failed comm is freed without a
+ * round.  Called on user threads.
  */
 #include <stdlib.h>
 
@@ -19,7 +20,7 @@
 #include "settle.h"
 #include "speaker.h"
 
-/* Ends the threads and the engine of this rank, which may reach peers' memory. */
+/* Ends everything on this rank that may access peers' memory: callbacks, children, engine. */
 static void stop_comm(struct oriel_comm *c)
 {
 	if (c->boot)
@@ -93,9 +94,10 @@ static int has_children(struct oriel_comm *c)
 }
 
 /*
- * An engine may still hold packets for a peer.  With thread ranks that peer's memory is gone once
- * it is freed, so all engines stop first.  A rank that fails here writes no failure word of a peer:
- * that memory may already belong to another comm.
+ * An engine may still hold packets for a peer.  If ranks are threads, an access to memory that the
+ * peer has freed would crash the process.  So all engines stop before any rank frees memory.  A
+ * rank that fails here does not write to failure words of peers: that memory may already belong to
+ * another comm.
  */
 static int stop_together(struct oriel_comm *c)
 {
@@ -121,8 +123,8 @@ int oriel_comm_destroy(struct oriel_comm *c)
 	if (err)
 		return err;
 	/*
-	 * Peers may still store to control memory of this rank (a wake after the last signal), and
-	 * thread ranks share the mapping.  So all ranks must have come here before it goes.
+	 * Peers may still store to control memory of this rank (a wake-up after the last signal),
+	 * and thread ranks share the mapping.  So all ranks must have come here before it is freed.
 	 */
 	if (!ori_comm_failed(c)) {
 		if (has_children(c))
@@ -133,8 +135,11 @@ int oriel_comm_destroy(struct oriel_comm *c)
 		err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_COMM_DESTROY, status, NULL, NULL,
 				0);
 		if (err == ORIEL_EBUSY)
-			return err; /* on all ranks: the comm lives on */
-		/* Ranks that did not come may still store there: the addresses stay. */
+			return err; /* on all ranks: the comm stays usable */
+		/*
+		 * Ranks that did not come may still store to this rank's memory.  On a failed comm
+		 * the addresses stay.
+		 */
 		if (err)
 			ori_comm_fail_all(c, err, ori_last_error_text());
 		else

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm/destroy.h - the end of a comm, also of one that was never finished (destroy.c). */
+/* comm/destroy.h - frees a comm, also one whose creation failed half-way (destroy.c). */
 #ifndef ORI_COMM_DESTROY_H
 #define ORI_COMM_DESTROY_H
 
 #include "comm.h"
 
 /*
- * Frees everything there is of a comm; talks to nobody.  After a failure thread ranks may still
- * store to this rank's memory: then its addresses stay.
+ * Frees all parts of a comm that exist, without communication.  After a failure, ranks that are
+ * threads of this process may still store to this rank's memory.  Then the addresses stay mapped.
  */
 void ori_comm_free(struct oriel_comm *);
 

@@ -2,9 +2,9 @@
 /*
  * comm/facts.c - what this rank tells the others about itself: its host, its device, its overrides.
  *
- * Overrides go into the facts before these are exchanged, so that all ranks decide on the same
- * data.  Does not decide anything itself: that is topology.c.  Called by comm creation and by
- * oriel-info, on any thread.
+ * Overrides (ORIEL_FABRIC, ORIEL_MAPPED, ORIEL_TOPOLOGY) go into the facts before the exchange, so
+ * that all ranks decide on the same data.  Does not decide anything itself: that is topology.c.
+ * Called by comm creation and by oriel-info, on any thread.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -50,8 +50,9 @@ static int read_boot_id(char *text, size_t size, size_t *length)
 }
 
 /*
- * Names of hosts repeat (containers, images), boot ids do not.  The network namespace counts too:
- * ranks pass descriptors over sockets of it, so two namespaces of one machine are two hosts.
+ * Several hosts may have the same name (containers, images), but not the same boot id.  The network
+ * namespace is part of the id: ranks pass descriptors over its abstract sockets, so two namespaces
+ * of one machine are two hosts.
  */
 static int find_host_id(uint64_t *id)
 {
@@ -97,7 +98,7 @@ static int read_integer(const char *name, const char *text, uint64_t max, uint64
 	unsigned long long v;
 	char *end;
 
-	/* strtoull takes blanks, signs and a second 0x; none of them is an integer of ours */
+	/* strtoull also accepts blanks, signs and a second 0x, which are errors here */
 	if (digits[0] && !digits[strspn(digits, hex ? "0123456789abcdefABCDEF" : "0123456789")]) {
 		errno = 0;
 		v = strtoull(digits, &end, hex ? 16 : 10);
@@ -118,7 +119,7 @@ int ori_facts_override(struct ori_facts *facts, const struct ori_config *config)
 
 	if (!facts || !config)
 		return ori_fail(ORIEL_EINVAL, "overrides need facts and a configuration");
-	/* A bad value is an error also where it would not be used. */
+	/* A bad value is an error even if it is not used. */
 	if (config->fabric_uuid[0])
 		err = read_integer("ORIEL_FABRIC_UUID", config->fabric_uuid, UINT64_MAX, &uuid);
 	if (!err && config->fabric_clique[0])

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/failure.c - the first failure of a comm: who, what, why; told to all who wait.
+ * comm/failure.c - the first failure of a comm: a word that ends all waits, and a text.
  *
  * Device code tests the word in control memory; the text is for people.  A mapped peer that aborts
- * writes the word directly, so the word may be there before its text.  Kernels of a separate device
- * test a copy in the device's memory, which the host keeps up to date.
+ * writes the word directly, so the word may be set before its text has arrived.  Kernels of a
+ * separate device test a copy in device memory, which the host keeps up to date.
+ *
+ * Any thread; takes the comm's lock.  Owns the thread of a failure that waits for its cause.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -16,13 +18,13 @@
 #include "failure.h"
 #include "object.h"
 
-/* How long an error of a GPU waits for news of a dead peer; the boot has it in milliseconds. */
+/* How long a GPU error waits for a report of a dead peer.  The boot usually needs milliseconds. */
 #define VERDICT_NS (5 * ORI_NS_PER_S)
-/* How long the other end of a queue has to say why it failed.  It may be stopped for a while. */
+/* How long the other end of a queue has to report the cause.  It may be suspended for a while. */
 #define CAUSE_NS (2 * ORI_NS_PER_S)
 /*
- * How long a failure word waits for its text.  Longer than CAUSE_NS, so that a text that is held
- * back has been told by then.
+ * How long a call waits for the text of a failure word.  Longer than CAUSE_NS: a text that
+ * ori_comm_fail_later() holds back has been published by then.
  */
 #define TEXT_NS (3 * ORI_NS_PER_S)
 
@@ -38,7 +40,6 @@ void ori_comm_fail(struct oriel_comm *c, int status, int rank, const char *why)
 	oriel_cpu_wake(&c->control->waiters);
 }
 
-/* Where the device's memory is separate, kernels test a copy of the word. */
 void ori_comm_tell_device(struct oriel_comm *c)
 {
 	uint64_t failure = ori_comm_failure(c);
@@ -60,8 +61,8 @@ static void await_text(struct oriel_comm *c, uint64_t ns, const int *stop)
 }
 
 /*
- * The word can be there before its text: when a mapped peer set it, or when the other end of a
- * queue has the cause.
+ * The word can be set before its text: a mapped peer has set it, or the other end of a queue has
+ * still to report the cause.
  */
 static void take_text(struct oriel_comm *c, char *text, size_t bytes)
 {
@@ -100,7 +101,7 @@ int ori_comm_failed(struct oriel_comm *c)
 	return ori_fail_silent(status, "the comm has failed: %s", text);
 }
 
-/* The text stays for the watcher that follows.  The word is not set: nobody waits on it yet. */
+/* Keeps the text.  Does not set the failure word: no kernel runs yet that could wait on it. */
 void ori_comm_boot_failed(void *comm, int status, int rank, const char *why)
 {
 	struct oriel_comm *c = comm;
@@ -128,8 +129,8 @@ int ori_comm_lost(struct oriel_comm *c)
 }
 
 /*
- * Some NICs do not report failures.  Asking them makes an error that a kernel found in a CQ known
- * to the comm.
+ * Some NICs do not report failures: a kernel finds the error in a completion queue.  Polling the
+ * engine makes such an error known to the comm.
  */
 int ori_comm_ask(struct oriel_comm *c)
 {
@@ -183,7 +184,7 @@ static void *held_main(void *arg)
 	return NULL;
 }
 
-/* The library's threads block all signals: those are the program's. */
+/* The library's threads block all signals, so that threads of the program handle them. */
 static int start_held(struct ori_held *h)
 {
 	sigset_t all, old;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/fetching.c - the asking side of passing.c: one allocation of another process.
+ * comm/fetching.c - the client of passing.c: asks another process for one allocation.
  *
- * Called by: imports.c, on the user's thread within a collective call, and with a short deadline on
- * whichever thread drives the engine.  The other process may be stopped or gone: connect, send and
+ * Called by: imports.c, on the user's thread in a collective call, and with a short deadline on the
+ * thread that drives the engine.  The other process may be suspended or dead: connect, send and
  * receive all end by the deadline.
  */
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "passing.h"
 
 #define PAUSE_NS (ORI_NS_PER_S / 100)
-/* Longest wait in one system call; after it failures are looked at. */
+/* Longest wait in one system call.  Between two of them go_on() looks for failures. */
 #define SLICE_NS (ORI_NS_PER_S / 50)
 
 struct asking {
@@ -27,7 +27,7 @@ struct asking {
 	int unheard; /* the other side closed without an answer */
 };
 
-/* A system call ended without a result.  0: make it again; else the status that ends the wait. */
+/* After a system call without a result.  0: try again; else the status that ends the wait. */
 static int go_on(const struct asking *a)
 {
 	int err = a->look ? a->look(a->ctx) : 0;
@@ -85,7 +85,7 @@ static int send_request(struct asking *a, int connection)
 	return 0; /* packets are sent whole */
 }
 
-/* Bytes of the answer, with its descriptor, or -1.  *err: the status that ends the wait. */
+/* Returns the bytes of the answer, or -1.  *fd: its descriptor.  *err: why the wait must end. */
 static ssize_t receive(const struct asking *a, int connection, struct ori_passing_answer *answer,
 		       int *fd, int *err)
 {
@@ -160,8 +160,8 @@ static int ask(struct asking *a, struct ori_allocation *theirs)
 }
 
 /*
- * The service closes a connection that says nothing for a while.  The cause may be that this
- * process was stopped meanwhile, so it asks again until its own deadline.
+ * The service closes a connection on which no request comes for a while.  That happens if this
+ * process was suspended in between.  So it asks again until its own deadline.
  */
 int ori_passing_fetch(const char *socket_name, const uint8_t token[16], uint64_t id,
 		      uint64_t timeout_ns, int (*look)(void *ctx), void *ctx,

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/gone.c - tells peers of memory that is gone, so that they unmap it.
+ * comm/gone.c - tells peers which memory was freed, so that they unmap it.
  *
- * When the first packet names memory of a peer, the engine maps that memory, and keeps it mapped.
- * When memory goes, its owner writes the name into its control memory, which ranks of its machine
- * map.  They look there before an engine looks up a name, and in calls that make or end memory.  A
- * mapping goes while the engine is kept out: no packet is being copied then, and the next packet
- * that names the memory finds it gone.
+ * When the first packet names memory of a peer, the engine maps that memory and keeps it mapped.
+ * Before the owner frees memory, it writes the name into its control memory, which the ranks of its
+ * machine map.  They look there before the engine looks up a name, and in calls that create or
+ * destroy windows, allocate memory, or meet all ranks.  A mapping goes only while no thread uses
+ * the engine's mappings: then no packet is being copied, and the next packet that names the memory
+ * does not find it.
  *
  * Telling: any thread.  Looking: the thread that drives the engine, and user threads.
  */
@@ -50,7 +51,7 @@ static struct ori_gone *words_of(const struct oriel_comm *c, int rank)
 	return control && !p->same_process ? &control->gone : NULL;
 }
 
-/* Anything new?  Any thread. */
+/* Has the rank freed memory since the last look?  Any thread. */
 static int has_news(struct oriel_comm *c, int rank)
 {
 	struct ori_gone *g = words_of(c, rank);
@@ -60,9 +61,9 @@ static int has_news(struct oriel_comm *c, int rank)
 }
 
 /*
- * Moves imports whose memory has gone since the last look from the list to *dropped.  Only the
- * engine uses these.  If a peer freed more than its words hold, names were overwritten.  Then all
- * imports of that peer go, and come back when they are named.
+ * Moves imports whose memory was freed since the last look from the list to *dropped.  Only the
+ * engine uses them.  If a peer has freed more memory than its list of names can hold, names were
+ * overwritten.  Then all imports of that peer go; the engine maps them again when it needs them.
  */
 static void look(struct oriel_comm *c, int rank, struct ori_import **dropped)
 {
@@ -74,7 +75,7 @@ static void look(struct oriel_comm *c, int rank, struct ori_import **dropped)
 	/* [GONE2] acquire, system scope; partner [GONE1] in ori_gone_tell(). */
 	count = __atomic_load_n(&g->count, __ATOMIC_ACQUIRE);
 	n = count - *seen;
-	/* one less than there are places: the next name may be on its way into the oldest place */
+	/* At most ORI_GONE_KEPT - 1 names: the owner may be overwriting the oldest place now. */
 	for (uint64_t i = 0; n < ORI_GONE_KEPT && i < n; i++)
 		/* [GONE4] acquire, system scope; partner [GONE3]: the count below is no older */
 		ids[i] = __atomic_load_n(&g->id[(*seen + i) % ORI_GONE_KEPT], __ATOMIC_ACQUIRE);
@@ -114,8 +115,8 @@ static void look_apart(void *arg)
 }
 
 /*
- * The imports are unmapped when the engine runs again.  No packet finds them any more, and a driver
- * may take its time.
+ * Takes the imports from the list while no thread uses the engine's mappings.  Unmaps them after
+ * that, because a driver may be slow; no packet can find them any more.
  */
 static void keep_out(struct looking *l)
 {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/imports.c - peers' memory in this address space: mapped once per allocation, counted.
+ * comm/imports.c - maps peers' memory into this address space, once per allocation.
  *
- * A peer's words about its memory are not trusted.  Ranges are tested against the size that it
- * names, and the device tests that size against the descriptor.  A rank of this host is asked for
- * its descriptor (passing.c); a rank of another host of the NVLink fabric has sent a fabric handle
- * along.
+ * Owns the list of imports and counts their users.  What a peer says about its memory is not
+ * trusted: ranges are checked against the size that it names, and the device checks that size
+ * against the descriptor.  A rank on this host hands out a descriptor (passing.c).  A rank on
+ * another host of the NVLink fabric has sent a fabric handle with its record.
+ *
+ * Called on user threads, and by the thread that drives the engine; takes the comm's lock.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -34,11 +36,11 @@ static struct ori_import *find_import(struct oriel_comm *c, int peer, uint64_t i
 	return i;
 }
 
-/* State of a wait for a peer's memory, which looks at failures and says who is late. */
+/* A wait for a peer's memory.  It ends at a failure, and logs that the peer is late. */
 struct import_wait {
 	struct oriel_comm *comm;
 	int peer;
-	uint64_t start_ns, late_ns; /* late_ns: when to say so next */
+	uint64_t start_ns, late_ns; /* late_ns: time of the next warning */
 };
 
 static int look(void *ctx)
@@ -55,7 +57,7 @@ static int look(void *ctx)
 	return err;
 }
 
-/* Within a collective call, until its deadline. */
+/* For collective calls: waits until the deadline of the call. */
 static int fetch(struct oriel_comm *c, int peer, uint64_t id, struct ori_allocation *theirs)
 {
 	struct import_wait w = { c, peer, ori_now_ns(), 0 };
@@ -77,7 +79,7 @@ static int fetch(struct oriel_comm *c, int peer, uint64_t id, struct ori_allocat
 		     0;
 }
 
-/* For the engine, which cannot wait.  It drops the packet, and the packet comes again. */
+/* For the engine, which must not wait long.  It drops the packet; the sender sends it again. */
 static int fetch_soon(struct oriel_comm *c, int peer, uint64_t id, struct ori_allocation *theirs)
 {
 	const struct ori_peer *p = &c->peers[peer];
@@ -109,7 +111,7 @@ static void drop_parts(struct ori_allocation *theirs)
 	theirs->nparts = 0;
 }
 
-/* What lies behind memory of several parts: each is asked for. */
+/* Asks for each part of memory that consists of several allocations. */
 static int fetch_parts(struct oriel_comm *c, int peer, struct ori_allocation *theirs)
 {
 	struct ori_passing_parts parts;
@@ -146,8 +148,8 @@ static int fetch_parts(struct oriel_comm *c, int peer, struct ori_allocation *th
 }
 
 /*
- * Imports the whole of a peer's allocation.  `bytes` is the size that the peer told; 0: the size
- * that its process tells.
+ * Imports a whole allocation of a peer.  `bytes` is the size in the peer's record; 0: there is no
+ * record, and the size in its process's answer is used.  `soon`: for the engine.
  */
 static int make_import(struct oriel_comm *c, int peer, uint64_t id, uint64_t bytes, int soon,
 		       struct ori_import **out)
@@ -159,7 +161,10 @@ static int make_import(struct oriel_comm *c, int peer, uint64_t id, uint64_t byt
 		return ori_fail(ORIEL_ENOMEM, "no memory for an import's record");
 	i->theirs.fd = -1;
 	err = fetch_one(c, peer, id, soon, &i->theirs);
-	/* Thousands of questions are no work for an engine's thread; honest peers name it none. */
+	/*
+	 * The engine's thread must not make thousands of requests.  A correct peer never gives its
+	 * NIC a name of such memory.
+	 */
 	if (!err && soon && i->theirs.kind == ORI_EXPORT_CUDA_PARTS)
 		err = ori_fail(ORIEL_EPROTO, "rank %d gave its NIC the name of memory in parts",
 			       peer);
@@ -203,7 +208,7 @@ err_record:
 	return err;
 }
 
-/* The same for a rank on another host, whose export has all that is needed. */
+/* The same for a rank on another host: its export contains the fabric handle. */
 static int make_far_import(struct oriel_comm *c, int peer, const struct ori_export *e,
 			   struct ori_import **out)
 {
@@ -281,7 +286,7 @@ void ori_imports_unmap(struct ori_import *dropped)
 	}
 }
 
-/* Lock held.  One user less; the last one moves it from the list to *dropped. */
+/* Lock held.  Removes a user.  Without users the import moves from the list to *dropped. */
 static void unuse(struct oriel_comm *c, struct ori_import *import, struct ori_import **dropped)
 {
 	struct ori_import **at = &c->imports;
@@ -333,8 +338,8 @@ void ori_imports_take_all(struct oriel_comm *c, int peer, struct ori_import **dr
 }
 
 /*
- * An import made here stays until its owner tells that it is gone, so that later payload of the
- * same memory costs only a look into the list.
+ * An import made here stays until the owner frees the memory.  So later packets that name it cost
+ * only a search in the list.
  */
 static struct ori_import *find_or_import(struct oriel_comm *c, int peer, uint64_t id)
 {

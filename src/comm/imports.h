@@ -11,7 +11,7 @@ struct ori_export;
 struct ori_import {
 	int peer;
 	uint64_t id;
-	struct ori_device *device;    /* has mapped it */
+	struct ori_device *device;    /* the device that mapped it */
 	struct ori_allocation theirs; /* without the descriptor */
 	void *base;
 	int users;
@@ -19,30 +19,31 @@ struct ori_import {
 	struct ori_import *next;
 };
 
-/* oriel_comm.fetching: a rank, and the call (enum ori_call) that waits for its memory. */
+/* Value of oriel_comm.fetching: a rank, and the call (enum ori_call) that waits for its memory. */
 #define ORI_FETCHING(call, rank) ((uint32_t)(call) << 16 | ((uint32_t)(rank) + 1u))
 #define ORI_FETCHING_CALL(word) ((int)((word) >> 16))
 #define ORI_FETCHING_RANK(word) ((int)((word)&0xffffu) - 1)
 
-/* A mapped peer's range in this address space; counted, dropped with ori_import_drop. */
+/* Maps a range of a mapped peer.  Each success needs one ori_import_drop(). */
 int ori_import_range(struct oriel_comm *, int peer, const struct ori_export *, void **ptr,
 		     struct ori_import **import);
 void ori_import_drop(struct oriel_comm *, struct ori_import *);
-/* All that are left, when the comm ends. */
+/* Unmaps all imports, when the comm ends. */
 void ori_imports_drop_all(struct oriel_comm *);
 
 /*
- * The whole of a peer's allocation, for engines that carry payload by name.  The address is valid
- * until the thread leaves the engine.  The import is kept until the peer tells that the memory is
- * gone, the window over it goes, or the comm ends.
+ * The local address of [offset, offset + bytes) of a peer's allocation, for engines whose packets
+ * name memory instead of containing it.  NULL: not available.  The address is valid until the
+ * thread leaves the engine.  The import stays until the peer frees the memory, the window over it
+ * is destroyed, or the comm ends.
  *
- * The caller drives the engine, and only short waits are made.  It calls ori_gone_check() first.
+ * Only the thread that drives the engine calls it, after ori_gone_check().  It waits only briefly.
  */
 const void *ori_import_resolve(struct oriel_comm *, int peer, uint64_t id, uint64_t offset,
 			       uint64_t bytes, int *device);
 /*
- * Takes the engine's share in that memory, or in all memory of that rank.  Imports without another
- * user join *dropped, which ori_imports_unmap() unmaps.
+ * Drops the engine's reference to that memory, or to all memory of that rank.  Imports without
+ * another user move to the list *dropped, which the caller gives to ori_imports_unmap().
  */
 void ori_imports_take(struct oriel_comm *, int peer, uint64_t id, struct ori_import **dropped);
 void ori_imports_take_all(struct oriel_comm *, int peer, struct ori_import **dropped);

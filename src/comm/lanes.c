@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/lanes.c - a lane: main queue to a peer, companion queue looped back to this rank, sink.
+ * comm/lanes.c - a lane: the main queue to a peer; the companion queue, which is connected to this
+ * rank itself; and the sink, a word for results that nobody reads.
  *
- * Owns nothing: memory is that of links.c, queue pairs the engine's.
+ * Owns nothing: the memory belongs to links.c, the queue pairs to the engine.  Called by connect.c
+ * on user threads, and by the engine, which reports failed queues here.
  */
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +33,8 @@ uint64_t ori_lane_bytes(uint32_t depth, int own_rings)
 }
 
 /*
- * A lane as kernels see it: the queues' indices lie in their own memory, the rings in the host's.
+ * For kernels of a separate device: the indices of the queues are in device memory, the rings in
+ * host memory.
  */
 int ori_lane_publish(struct oriel_comm *c, struct ori_links *l, int rank, uint32_t n,
 		     struct oriel_lane *out)
@@ -132,9 +135,9 @@ static struct oriel_queue *find_queue(struct oriel_comm *c, uint32_t nic, uint32
 }
 
 /*
- * Called within a step of the engine, before the error's CQE is written.  A companion queue counts
- * that CQE as well.  Whoever waits for the count must find the failure then: oriel_wait_counter
- * looks at the failure word after the count.
+ * The engine calls it before it writes the error CQE.  The companion queue counts that CQE like any
+ * other.  A thread that waits for the count must find the failure: oriel_wait_counter reads the
+ * failure word after the count.
  */
 void ori_lane_doomed(void *comm, uint32_t nic, uint32_t qpn)
 {
@@ -149,7 +152,7 @@ void ori_lane_doomed(void *comm, uint32_t nic, uint32_t qpn)
 	ori_comm_tell_device(c);
 }
 
-/* "64 bytes at offset 4096 of window 0 ...", if the key belongs to a window or buffer. */
+/* "offset 4096 of window 0 ...".  Returns 0 if the key belongs to no window or buffer. */
 static int name_target(struct oriel_comm *c, int rank, uint32_t nic, const struct ori_wqe_op *op,
 		       char *out, size_t bytes)
 {
@@ -163,7 +166,7 @@ static int name_target(struct oriel_comm *c, int rank, uint32_t nic, const struc
 	return named;
 }
 
-/* Describes the operation of the WQE; "" if its bytes do not tell. */
+/* Describes the operation of the WQE for a message; "" if it cannot be decoded. */
 static void describe(struct oriel_comm *c, const struct oriel_queue *q, uint32_t nic, uint64_t wqe,
 		     char *out, size_t bytes)
 {
@@ -185,8 +188,9 @@ static void describe(struct oriel_comm *c, const struct oriel_queue *q, uint32_t
 }
 
 /*
- * Does the cause lie at the other end?  The other end asked for something that was refused here, or
- * had failed before.  Or this queue was ended by an error that is told elsewhere.
+ * Is this error only a consequence, so that another rank or queue reports the cause?  Either this
+ * rank refused a request of the other end, or the other end had failed, or an earlier error flushed
+ * this queue.
  */
 static int is_consequence(uint32_t syndrome)
 {
@@ -201,7 +205,7 @@ void ori_lane_failed(void *comm, uint32_t nic, uint32_t qpn, uint64_t wqe, uint3
 	int is_main, told;
 	struct oriel_queue *q = find_queue(c, nic, qpn, &is_main);
 
-	/* A failure after the first cause has been told is no news. */
+	/* Only the first failure is reported. */
 	pthread_mutex_lock(&c->lock);
 	told = c->failure_text[0] != '\0';
 	pthread_mutex_unlock(&c->lock);

@@ -2,8 +2,8 @@
 /*
  * comm/layout.c - reads the text of an emulated topology: "2x4", or a node id per rank.
  *
- * Owns the grammar and its error lines, nothing else: what a layout means for a pair of ranks is
- * topology.c's.  Pure; called by topology.c on any thread.
+ * Owns the grammar and its error messages only.  topology.c decides what a layout means for a pair
+ * of ranks, and calls this file on any thread.  Pure functions.
  *
  *   RxC    R nodes of C ranks, in blocks; R * C is the number of ranks
  *   list   integers from 0 on with commas between, one per rank; equal numbers are one node
@@ -19,8 +19,8 @@
 #define WANTED "want RxC such as 2x4, or one node id per rank such as 0,0,1,1"
 
 /*
- * One integer at *text, which moves behind it.  strtol alone would let blanks and '+' pass.
- * 0, or why not.
+ * Reads one integer at *text and moves *text behind it.  Returns NULL, or the reason for an error.
+ * strtol alone would accept blanks and '+'.
  */
 static const char *take_integer(const char **text, int *value)
 {

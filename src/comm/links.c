@@ -2,10 +2,11 @@
 /*
  * comm/links.c - the engine that executes a comm's queues, and what all queues share.
  *
- * Ranks agree on an engine, and each opens it.  Afterwards connect.c makes queues to the peers that
- * are asked for.  Owns the tables of links and lanes and the wire of this rank to itself.
+ * Ranks agree on an engine, and each rank opens it.  Afterwards connect.c makes queues to the peers
+ * that the user asks for.  Owns the tables of links and lanes, and the wire of this rank to itself.
  *
- * Called by comm creation and by whoever gives memory back, on any thread.
+ * Called by comm creation, and by calls that free memory, on any thread.  The engine calls the
+ * functions of engine_world() on the thread that drives it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -64,8 +65,8 @@ static const void *resolve(void *ctx, int rank, uint64_t id, uint64_t offset, ui
 	if (rank < 0 || rank >= c->nranks)
 		return NULL;
 	/*
-	 * First: a driver may know new memory by the same handle as old memory that is still mapped
-	 * here.
+	 * This comes first: a driver may give new memory the same handle as freed memory that is
+	 * still mapped here.
 	 */
 	if (!c->peers[rank].same_process)
 		ori_gone_check(c, rank);
@@ -76,7 +77,7 @@ static int copy(void *ctx, void *to, const void *from, uint64_t bytes)
 {
 	struct oriel_comm *c = ctx;
 
-	/* If the context was lost with a dead peer, that is the failure to tell, not this copy. */
+	/* If a peer died and this destroyed the context, report that peer, not this copy. */
 	return ori_comm_device_status(c, c->device->ops->copy(c->device, to, from, bytes));
 }
 
@@ -108,7 +109,7 @@ static int ordered(void *ctx, char *why, size_t why_bytes)
 	return c->device->nics->ordered(c->device, why, why_bytes);
 }
 
-/* Ranks with a GPU map this one's device memory; a CPU rank cannot. */
+/* Can that rank map this rank's device memory?  It can if it has the same kind of device. */
 static int reaches(void *ctx, int rank)
 {
 	struct oriel_comm *c = ctx;
@@ -153,7 +154,7 @@ static int open_engine(struct oriel_comm *c)
 	return ori_engine_open(c->engine_name, &c->config, &world, &c->engine);
 }
 
-/* Values fetched from peers arrive here, on whichever queue. */
+/* Memory for the values that gets and atomics of all queues fetch from peers. */
 static int make_results(struct oriel_comm *c, struct ori_links *l)
 {
 	struct ori_engine_memory results = { .bytes = sizeof(struct oriel_result) *
@@ -166,7 +167,7 @@ static int make_results(struct oriel_comm *c, struct ori_links *l)
 	return c->engine->ops->memory_add(c->engine, &results, l->result_key, NULL);
 }
 
-/* The wires from this rank to itself, for the companion queues. */
+/* Makes the wires from this rank to itself, which the companion queues use. */
 static int make_own_wires(struct oriel_comm *c)
 {
 	uint64_t wires = 0;
@@ -180,7 +181,7 @@ static int make_own_wires(struct oriel_comm *c)
 	return err;
 }
 
-/* Tables for kernels of a separate device; connect.c fills them. */
+/* Makes the tables that kernels of a separate device read; connect.c fills them. */
 static int publish(struct oriel_comm *c, struct ori_links *l)
 {
 	uint64_t n = (uint64_t)c->nranks;
@@ -215,8 +216,8 @@ uint64_t ori_links_wire_bytes(const struct oriel_comm *c)
 }
 
 /*
- * Memory of the library's own, which no user can free.  Whole MiB, so that the next comm can have
- * it again.
+ * Memory of the library, which the user cannot free.  Its size is whole MiB, so that a later comm
+ * can use the same memory again.
  */
 static int make_block(struct oriel_comm *c, uint64_t bytes, int host, struct ori_memory **out)
 {
@@ -315,8 +316,8 @@ int ori_links_open(struct oriel_comm *c)
 /* ---- together ------------------------------------------------------------------------------- */
 
 /*
- * A NIC is best near the GPU it serves, and only the rank's device knows where that is.  A
- * container may hide the PCI tree.  Then the place of the CPU decides, as without a GPU.
+ * The NIC should be near the GPU on the PCI bus, and the device knows the GPU's PCI address.  If a
+ * container hides the PCI tree, the NIC is chosen by the CPU's place, as without a GPU.
  */
 static void place_near_device(struct oriel_comm *c)
 {
@@ -332,7 +333,7 @@ static void place_near_device(struct oriel_comm *c)
 		snprintf(c->config.ib_near, sizeof(c->config.ib_near), "%s", address);
 }
 
-/* The engines that a rank could use. */
+/* The engines that a rank could use, and why it cannot use the others. */
 struct offer_record {
 	uint32_t mask;
 	char why[256];
@@ -373,8 +374,8 @@ int ori_links_choose(struct oriel_comm *c)
 }
 
 /*
- * Operations that were posted and not waited for must be complete before memory goes.  A late write
- * would find its key gone, fail the queue, and with it the comm.
+ * Operations that were posted must be complete before memory is freed.  Otherwise a late write
+ * would not find its key, and would fail the queue and the comm.
  */
 static int wait_idle(struct oriel_comm *c)
 {
@@ -399,7 +400,7 @@ int ori_links_flush(struct oriel_comm *c)
 	uint64_t n = l ? (uint64_t)c->nranks * l->lanes : 0;
 	int err = 0;
 
-	/* The indices are in the device's memory; the engine knows what was rung. */
+	/* The indices are in device memory, but the engine knows what was posted. */
 	if (l && c->device->separate)
 		return wait_idle(c);
 	for (uint64_t i = 0; i < n && !err; i++) {

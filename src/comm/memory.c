@@ -2,8 +2,8 @@
 /*
  * comm/memory.c - memory that this rank allocates so that peers can map it.
  *
- * Owns the list of allocations and the count of their users.  Waits for nobody: whoever ends memory
- * settles the comm first (settle.c).  Called on user threads; takes the comm's lock.
+ * Owns the list of allocations and the count of their users.  Does not wait: a caller that ends
+ * memory settles the comm first (settle.c).  Called on user threads; takes the comm's lock.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static void enlist(struct oriel_comm *c, struct ori_memory *m)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* Do kernels still run that may use this comm's memory? */
+/* Did kernels that may use this comm's memory miss the deadline?  They may still run. */
 static int is_overdue(const struct oriel_comm *c)
 {
 	return __atomic_load_n(&c->overdue, __ATOMIC_RELAXED);
@@ -80,7 +80,10 @@ int ori_memory_alloc_host(struct oriel_comm *c, size_t bytes, struct ori_memory 
 	return make(c, bytes, 1, out);
 }
 
-/* Device memory of the user's own, whole: peers are told of it, and it goes with its one user. */
+/*
+ * Offers device memory that the user allocated, whole, so that peers can map it.  The record has
+ * one user and is freed with it.
+ */
 static int describe(struct oriel_comm *c, const void *ptr, size_t bytes, struct ori_memory **out)
 {
 	struct ori_memory *m = calloc(1, sizeof(*m));
@@ -93,8 +96,8 @@ static int describe(struct oriel_comm *c, const void *ptr, size_t bytes, struct 
 	if (err)
 		goto err_record;
 	/*
-	 * Memory without an identity cannot be told from memory that comes after it at its address.
-	 * It is described anew for each user.
+	 * Without an identity, this memory cannot be distinguished from later memory at the same
+	 * address.  So each user describes it again.
 	 */
 	if (!m->allocation.identity)
 		m->allocation.identity = ORI_IDENTITY_NEVER;
@@ -112,7 +115,7 @@ err_record:
 	return err;
 }
 
-/* Memory that another comm of this process allocated, under the name it has there. */
+/* Memory that another comm of this process allocated; it keeps the name that it has there. */
 static int borrow(struct oriel_comm *c, const void *ptr, size_t bytes, struct ori_memory **out)
 {
 	struct ori_memory *m = calloc(1, sizeof(*m));
@@ -129,7 +132,7 @@ static int borrow(struct oriel_comm *c, const void *ptr, size_t bytes, struct or
 	return 0;
 }
 
-/* Does a rank of another process map this one's memory? */
+/* Does a rank in another process map memory of this rank? */
 static int must_export(const struct oriel_comm *c)
 {
 	for (int r = 0; r < c->nranks; r++)
@@ -143,7 +146,7 @@ int ori_memory_adopt(struct oriel_comm *c, const void *ptr, size_t bytes, struct
 	int err;
 
 	*out = ori_memory_use(c, ptr, bytes);
-	/* engines of queued peers never map the user's own memory: registrations.c */
+	/* engines of queued peers never map memory that the user allocated: sources.c */
 	if (*out || !c->device->separate || !must_export(c) ||
 	    !c->device->ops->holds(c->device, ptr))
 		return 0;
@@ -153,11 +156,11 @@ int ori_memory_adopt(struct oriel_comm *c, const void *ptr, size_t bytes, struct
 
 static void unlist(struct oriel_comm *c, struct ori_memory *m)
 {
-	/* First: a peer that gets it now still hears afterwards that it is gone. */
+	/* Before ori_gone_tell(): a peer that still gets it hears later that it is gone. */
 	if (!m->borrowed)
 		ori_passing_withdraw(c->passing, m->id);
 	pthread_mutex_lock(&c->lock);
-	/* Control memory goes with the comm, and the words that tell lie in it. */
+	/* Control memory ends with the comm, and it contains the words of ori_gone_tell(). */
 	if (m != c->slab_memory && m != c->near_memory)
 		ori_gone_tell(c, m->id);
 	for (struct ori_memory **at = &c->memories; *at; at = &(*at)->next)
@@ -189,7 +192,7 @@ void ori_memory_abandon(struct oriel_comm *c, struct ori_memory *m)
 
 	for (int r = 0; r < c->nranks; r++)
 		shared |= r != c->rank && c->peers[r].same_process;
-	/* host memory of a device that is not given out again keeps its address */
+	/* free_host() itself keeps the address of host memory, because c->quiet is 0 */
 	if (!shared || m->described || m->borrowed || m->host) {
 		ori_memory_free(c, m);
 		return;
@@ -226,7 +229,7 @@ struct ori_memory *ori_memory_use(struct oriel_comm *c, const void *ptr, size_t 
 	for (m = c->memories; m; m = m->next) {
 		uintptr_t base = (uintptr_t)m->allocation.base;
 
-		/* described memory may have been freed, and other memory may be there now */
+		/* the user may have freed described memory and allocated other memory there */
 		if (is_other(m, &now))
 			continue;
 		if (m->users >= 0 && begin >= base && begin - base <= m->allocation.bytes &&
@@ -266,7 +269,7 @@ int ori_memory_claim(struct oriel_comm *c, const char *call, const void *ptr,
 	if (m) {
 		users = m->users;
 		if (!users)
-			m->users = -1; /* ori_memory_use() finds it no longer */
+			m->users = -1; /* ori_memory_use() skips it */
 	}
 	pthread_mutex_unlock(&c->lock);
 	if (!m)
@@ -286,8 +289,8 @@ void ori_memory_unclaim(struct oriel_comm *c, struct ori_memory *m)
 }
 
 /*
- * Finds an allocation that has part of the range but not all of it.  Of this comm's allocations the
- * bytes that the user asked for count, of another comm's whole pages.
+ * Finds an allocation that contains a part of the range but not all of it.  An allocation of this
+ * comm has the bytes that the user asked for; one of another comm has whole pages.
  */
 static int find_left(struct oriel_comm *c, const void *ptr, size_t bytes, void **base, size_t *left)
 {
@@ -342,9 +345,7 @@ void ori_memory_export_far(const struct ori_allocation *a, struct ori_export *ou
 		memcpy(out->handle, a->handle, sizeof(out->handle));
 }
 
-/*
- * Can every mapped peer map it?  exported: ranks of other processes can; far: those of other hosts.
- */
+/* Can every mapped peer map it?  exported: other processes can.  far: other hosts can. */
 static int check_reach(const struct oriel_comm *c, const void *ptr, int exported, int far)
 {
 	for (int r = 0; r < c->nranks; r++) {

@@ -6,44 +6,43 @@
 #include "comm.h"
 
 /*
- * First member of windows, buffers and requests, which stand on a comm.  destroy frees without
- * talking to other ranks.  A failed comm destroys all its children, another comm those that are
- * `along`.
+ * First member of windows, buffers and requests: objects that belong to a comm.  A comm that ends
+ * calls destroy for all its children; they free themselves without communication.  Only a failed
+ * comm may end while it has children that are not `along`.
  */
 struct ori_child {
 	void (*destroy)(struct ori_child *);
 	/*
-	 * Writes, in a user's words, which part of the child a queue names by this key and address
-	 * at that rank.  0: none.  NULL: peers' queues never name the child.  Under the comm's
-	 * lock.
+	 * For messages about a WQE: writes which part of this child has that key and address at
+	 * that rank.  Returns 0 if none has.  NULL if no WQE ever names the child.  The caller
+	 * holds the comm's lock.
 	 */
 	int (*name)(const struct ori_child *, int rank, uint32_t nic, uint32_t key,
 		    uint64_t address, char *out, size_t bytes);
 	struct ori_child *next;
 	/*
-	 * The value of signal `id` from `rank`, if this is window `number` and the host can read
-	 * it.  0: it is not.
+	 * Reads signal `id` from `rank`.  Returns 0 if this is not window `number`, or if the host
+	 * cannot read it.
 	 */
 	int (*signal_from)(const struct ori_child *, int number, int id, int rank, uint64_t *value);
-	/* Of windows: their number, and their failure word in the device's half; else NULL. */
+	/* Windows only: the number, and the failure word in the device's half (else NULL). */
 	int number;
 	const uint64_t *failure;
-	int along; /* the user has no handle to it, so it does not keep the comm from ending */
+	int along; /* the user has no handle to it: oriel_comm_destroy() does not refuse */
 };
 
 /*
- * First member of a struct that a layer above keeps on a comm.  Called on the thread that ends the
- * window, buffer or comm; none talks to other ranks.  forget and destroy are called only when all
- * ranks have come to that call.
+ * First member of a struct that a layer above keeps on a comm.  The thread that ends the window,
+ * buffer or comm calls these functions.  None of them communicates.
  */
 struct ori_attachment {
 	void (*reap)(struct ori_attachment *); /* frees what is no longer needed; may be NULL */
-	void (*forget)(struct ori_attachment *, const void *owner); /* a window or buffer goes */
-	void (*destroy)(struct ori_attachment *);                   /* the comm goes */
+	void (*forget)(struct ori_attachment *, const void *owner); /* a window or buffer ends */
+	void (*destroy)(struct ori_attachment *);                   /* the comm ends */
 	struct ori_attachment *next;
 };
 
-/* First line of a public call: is the handle alive? */
+/* Every public call begins with it: is the handle valid? */
 int ori_comm_check(struct oriel_comm *, const char *call);
 int ori_comm_check_rank(struct oriel_comm *, int rank, const char *call);
 
@@ -52,8 +51,8 @@ int ori_failure_set(uint64_t *word, uint64_t failure);
 /* The first failure of the comm; 0: none.  Any thread. */
 uint64_t ori_comm_failure(const struct oriel_comm *);
 /*
- * Has the comm failed?  For calls that end things: the last error stays as it is, with the cause of
- * the call that fails.
+ * Has the comm failed?  Unlike ori_comm_failed() it leaves the thread's last error as it is.  Calls
+ * that clean up after an error use it, so that the user still sees the cause.
  */
 int ori_comm_has_failed(const struct oriel_comm *);
 
@@ -64,9 +63,9 @@ void ori_attachment_add(struct oriel_comm *, struct ori_attachment *);
 /* The attachment with that destroy function, or NULL. */
 struct ori_attachment *ori_attachment_find(struct oriel_comm *,
 					   void (*destroy)(struct ori_attachment *));
-/* Before the users of a window or buffer are counted. */
+/* Call it before you test whether a window or buffer has users. */
 void ori_attachments_reap(struct oriel_comm *);
-/* Before the window or buffer `owner` goes. */
+/* Call it before the window or buffer `owner` ends. */
 void ori_attachments_forget(struct oriel_comm *, const void *owner);
 
 #endif

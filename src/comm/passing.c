@@ -2,13 +2,13 @@
 /*
  * comm/passing.c - hands memory descriptors to other processes of the same user.
  *
- * There is one service per process: a socket in the abstract namespace (no file to leave behind)
- * and a thread that answers requests {magic, token, id} with a descriptor.  The service answers
- * only a sender that has our user id and knows the token, which ranks learn through their boot.
- * Everything received is untrusted.
+ * There is one service per process: a socket in the abstract namespace, which leaves no file
+ * behind, and a thread that answers requests {magic, token, id} with a descriptor.  It hands out
+ * memory only to a sender that has the same user id and knows the token, which ranks learn through
+ * their boot.  Everything received is untrusted.
  *
- * Owns the socket, the thread and the table of offered descriptors.  The descriptors belong to the
- * memory's owners, who withdraw them before they close them.
+ * Owns the socket, the thread and the table of offered descriptors.  The descriptors belong to
+ * memory.c, which withdraws an offer before it closes the descriptor.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@
 
 struct offer {
 	uint64_t id;
-	uint64_t owner; /* of a part: the id of the whole; else its own */
+	uint64_t owner; /* of a part: the id of the whole allocation; else the own id */
 	struct ori_allocation allocation;
 	struct offer *next;
 };
@@ -78,7 +78,7 @@ void ori_passing_set_timeout(int fd, uint64_t ns)
 
 /* ---- the serving side ----------------------------------------------------------------------- */
 
-/* Every byte is looked at, so that the time taken says nothing about where they differ. */
+/* Compares all bytes, so that the time does not show where the tokens differ. */
 static int tokens_equal(const uint8_t *a, const uint8_t *b)
 {
 	uint8_t difference = 0;
@@ -131,7 +131,7 @@ static void send_answer(int connection, struct ori_passing_answer *answer, int f
 		control.header.cmsg_len = CMSG_LEN(sizeof(int));
 		memcpy(CMSG_DATA(&control.header), &fd, sizeof(int));
 	}
-	/* a peer that has gone needs no answer */
+	/* Other errors mean that the peer is gone and needs no answer. */
 	while (sendmsg(connection, &message, MSG_NOSIGNAL) < 0 && errno == EINTR)
 		;
 }
@@ -171,7 +171,7 @@ static void serve(struct ori_passing *p, int connection)
 		close(fd);
 }
 
-/* The others wait, and can only tell that this process does not answer. */
+/* Peers see only that this process does not answer, so it logs the cause itself, once. */
 static void table_is_full(int error, int *told)
 {
 	char reason[192];
@@ -198,7 +198,7 @@ static void *service_main(void *arg)
 		}
 		if (fds[1].revents)
 			return NULL;
-		/* does not block, because the peer may have gone again */
+		/* The listener does not block: the peer may have closed the connection. */
 		connection = accept4(p->listener, NULL, NULL, SOCK_CLOEXEC);
 		if (connection < 0) {
 			/*
@@ -337,8 +337,8 @@ static int add_offer(struct offer **offers, const struct ori_allocation *allocat
 }
 
 /*
- * Ids follow each other: first the whole's, then those of its parts, which are not found by
- * address.
+ * Ids are consecutive: first the id of the whole allocation, then those of its parts.  Parts have
+ * no base, so that a search by address does not find them.
  */
 int ori_passing_offer(struct ori_passing *p, const struct ori_allocation *allocation, uint64_t *id)
 {
@@ -400,7 +400,7 @@ int ori_passing_find_range(struct ori_passing *p, const void *ptr, size_t bytes,
 		if (begin < base || begin - base > o->allocation.bytes ||
 		    bytes > o->allocation.bytes - (begin - base))
 			continue;
-		/* the user's own memory is described anew: its name goes with its comm */
+		/* memory that the user allocated: each comm describes it for itself */
 		if (o->allocation.identity)
 			continue;
 		*id = o->id;
@@ -421,7 +421,7 @@ int ori_passing_find_left(struct ori_passing *p, const void *ptr, size_t bytes,
 	for (struct offer *o = p->offers; o && !found; o = o->next) {
 		uintptr_t base = (uintptr_t)o->allocation.base, after = base + o->allocation.bytes;
 
-		/* nobody knows whether memory of the user's own is still there */
+		/* not memory that the user allocated: it may have been freed */
 		found = !o->allocation.identity && begin < after && end > base &&
 			(begin < base || end > after);
 		if (found)

@@ -20,18 +20,18 @@ void ori_passing_close(struct ori_passing *);
 const char *ori_passing_socket(const struct ori_passing *);
 const uint8_t *ori_passing_token(const struct ori_passing *);
 int ori_passing_offer(struct ori_passing *, const struct ori_allocation *, uint64_t *id);
-/* For ranks of this process: the allocation itself; 0 or ORIEL_EINVAL, silent. */
+/* For ranks of this process: the offered allocation.  ORIEL_EINVAL, not logged: there is none. */
 int ori_passing_find(struct ori_passing *, uint64_t id, struct ori_allocation *);
-/* The same by address: the offer of oriel_alloc's memory that holds [ptr, ptr + bytes). */
+/* The same by address: memory of oriel_alloc that contains [ptr, ptr + bytes). */
 int ori_passing_find_range(struct ori_passing *, const void *ptr, size_t bytes, uint64_t *id,
 			   struct ori_allocation *);
-/* Is there memory of any comm of this process that has part of [ptr, ptr + bytes), but not all? */
+/* Finds memory of any comm of this process that contains a part of the range, but not all of it. */
 int ori_passing_find_left(struct ori_passing *, const void *ptr, size_t bytes,
 			  struct ori_allocation *);
 void ori_passing_withdraw(struct ori_passing *, uint64_t id);
 /*
- * Asks another process; theirs->fd, if not -1, is the caller's to close.  `look` (may be NULL) is
- * called many times a second meanwhile; a status that it returns ends the wait.
+ * Asks another process.  The caller closes theirs->fd unless it is -1.  During the wait `look` (may
+ * be NULL) is called many times per second; if it returns a status other than 0, the wait ends.
  */
 int ori_passing_fetch(const char *socket, const uint8_t token[16], uint64_t id, uint64_t timeout_ns,
 		      int (*look)(void *ctx), void *ctx, struct ori_allocation *theirs);
@@ -54,7 +54,7 @@ struct ori_passing_answer {
 	uint8_t handle[64];
 };
 
-/* What handle[] of ORI_EXPORT_CUDA_PARTS holds: the ids by which the parts are asked for. */
+/* Content of handle[] for ORI_EXPORT_CUDA_PARTS: the ids of the parts. */
 struct ori_passing_parts {
 	uint64_t first;
 	uint64_t count;

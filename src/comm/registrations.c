@@ -2,9 +2,9 @@
 /*
  * comm/registrations.c - keys by which WQEs name memory, and the sources that are registered.
  *
- * Owns the tree of sources, found by address, and the list of retired ones.  Knows addresses, keys
- * and identities, not allocations: memory.c drops the sources of memory that goes, and sources.c
- * knows whose memory a range is.  Without an engine every key is 0.
+ * Owns the tree of sources, searched by address, and the list of retired ones.  Knows addresses,
+ * keys and identities, but not allocations: memory.c drops the sources of memory that is freed, and
+ * sources.c finds the allocation of a range.  Without an engine every key is 0.
  *
  * Called on user threads; takes the comm's lock.
  */
@@ -28,7 +28,10 @@ void ori_peer_memory_forget(struct oriel_comm *c, int rank, const uint32_t key[O
 		(void)c->engine->ops->memory_told(c->engine, rank, key, NULL);
 }
 
-/* After a failure, peers that have not heard of it may still write there: the engine is silent. */
+/*
+ * After a failure, peers that have not heard of it may still write to the memory.  A silent engine
+ * does not answer them: an answer "no such key" would look like a failure of its own.
+ */
 void ori_unregister(struct oriel_comm *c, const uint32_t key[ORIEL_NICS_MAX])
 {
 	if (!c->engine)
@@ -83,16 +86,16 @@ static struct ori_registration *find_same(struct oriel_comm *c, struct ori_regis
 	return NULL;
 }
 
-/* Does a device tell this memory from all other memory? */
+/* Did a device give this identity?  Then it distinguishes this memory from all other memory. */
 static int is_device_identity(uint64_t identity)
 {
 	return identity && !(identity & ORI_IDENTITY_OURS);
 }
 
 /*
- * The first source in new memory retires all sources of the memory that had its addresses before,
- * wherever they lie in it.  So, of the sources that a device tells apart, one that is of the new
- * memory means that all are.
+ * Retires all sources of older memory that had the addresses of `now`.  The first source in new
+ * memory does that for the whole memory.  So if there already is a source with the identity of
+ * `now`, no older sources are left, and the search ends.
  */
 static void retire_others(struct oriel_comm *c, const struct ori_identity *now)
 {
@@ -210,14 +213,15 @@ void ori_registration_retire(struct oriel_comm *c, struct ori_registration *r)
 }
 
 /*
- * Registrations of memory that the user has freed.  This call may not wait, but a NIC that sends a
- * message again must find its key.  So they go when nothing is under way, now or at a later call.
+ * Drops registrations of memory that the user has freed.  A NIC that retransmits a message must
+ * still find its key, and this call must not wait.  So it drops them only if the engine is idle;
+ * otherwise a later call does.
  */
 void ori_registrations_reap(struct oriel_comm *c)
 {
 	struct ori_registration *gone;
 
-	/* Taken before the question: a source that another thread retires now may be under way. */
+	/* Taken before idle(): a source that another thread retires later may still be in use. */
 	pthread_mutex_lock(&c->lock);
 	gone = c->retired;
 	c->retired = NULL;

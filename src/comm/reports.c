@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/reports.c - the comm's part in reports of late waits: what this rank tells others that wait
- * for it, and what its own reports ask (struct ori_diag_world).
+ * comm/reports.c - connects reports of late waits (src/diag) with the comm.
  *
- * A mapped peer's board is read in memory; a queued peer is asked through the boot, which also
- * reaches other machines. Nothing here runs before a wait is late.
+ * It answers other ranks that wait for this one.  For its own reports it finds out what another
+ * rank waits for (struct ori_diag_world): it reads the board of a mapped peer in memory, and asks
+ * other ranks through the boot.  Nothing here runs before a wait is late.
  */
 #include <stdio.h>
 
@@ -15,10 +15,10 @@
 #include "object.h"
 #include "reports.h"
 
-/* A rank that runs answers in milliseconds.  One that does not is stopped or out of reach. */
+/* A running rank answers in milliseconds.  One that does not is suspended or cannot be reached. */
 #define ASK_NS ORI_NS_PER_S
 
-/* On a thread of the boot's, under its lock. */
+/* Runs on a thread of the boot, under the boot's lock. */
 static void answer(void *ctx, char *out, size_t bytes)
 {
 	struct oriel_comm *c = ctx;

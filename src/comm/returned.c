@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/returned.c - what this rank's kernels returned, and the text of it.
+ * comm/returned.c - what kernels of this rank returned, and its text.
  *
- * On the CPU a launch ends with its outcome.  On a separate device a thread that fails leaves one
+ * On the CPU a launch returns the outcome.  On a separate device a thread that fails stores one
  * word in control memory (struct oriel_kernel_report): status, block and the number of its kernel.
- * Owns the names behind these numbers.  A kernel that succeeds stores nothing.
+ * Owns the table of numbers and names.  A kernel that succeeds stores nothing.
  *
  * Called by: oriel_launch() and oriel_comm_sync(), on any thread.
  */
@@ -17,7 +17,7 @@
 #include "object.h"
 #include "returned.h"
 
-#define NAMES_MAX 0xfffu /* what fits into a report; 0 is for kernels that came after these */
+#define NAMES_MAX 0xfffu /* largest number in a report; further kernels have the number 0 */
 
 struct ori_kernel_name {
 	struct ori_kernel_name *next;
@@ -29,8 +29,8 @@ struct ori_kernel_name {
 /* ---- numbers of kernels ---------------------------------------------------------------------- */
 
 /*
- * Lock held.  A library that was closed may leave its address to another kernel, so names are
- * compared, too.
+ * Lock held.  After dlclose() another kernel may have the same address, so names are compared as
+ * well.
  */
 static struct ori_kernel_name *find_kernel(struct oriel_comm *c, const struct oriel_kernel *kernel)
 {
@@ -41,7 +41,7 @@ static struct ori_kernel_name *find_kernel(struct oriel_comm *c, const struct or
 	return n;
 }
 
-/* Lock held.  NULL: there are too many, or there is no memory; the report then has no name. */
+/* Lock held.  NULL: too many kernels, or no memory; a report then has no name. */
 static struct ori_kernel_name *add_kernel(struct oriel_comm *c, const struct oriel_kernel *kernel)
 {
 	struct ori_kernel_name *n;
@@ -90,7 +90,7 @@ void ori_returned_close(struct oriel_comm *c)
 
 /* ---- why ------------------------------------------------------------------------------------- */
 
-/* The nth window of this comm that a user has: its failure word; NULL past the last. */
+/* The failure word of the nth window of this comm that the user has; NULL: there are fewer. */
 static const uint64_t *window_failure(struct oriel_comm *c, int n, int *number)
 {
 	const uint64_t *word = NULL;
@@ -113,12 +113,11 @@ static int window_text(struct oriel_comm *c, int status, char *out, size_t bytes
 	char text[128];
 	int number;
 
-	/* control memory stays while the comm lives, so the word may be read without the lock */
+	/* Control memory stays until the comm ends, so the word is read without the lock. */
 	for (int n = 0; (word = window_failure(c, n, &number)); n++) {
 		uint64_t failure = 0;
 
-		if (ori_control_load(c, word, &failure) ||
-		    ORIEL_FAILURE_STATUS(failure) != status)
+		if (ori_control_load(c, word, &failure) || ORIEL_FAILURE_STATUS(failure) != status)
 			continue;
 		ori_failure_text(failure, text, sizeof(text));
 		snprintf(out, bytes, "window %d has failed: %s", number, text);
@@ -128,8 +127,8 @@ static int window_text(struct oriel_comm *c, int status, char *out, size_t bytes
 }
 
 /*
- * What made a kernel return this status, where that is known: the comm's first failure, a window's,
- * or `why`, the last error of the thread.  Returns 1 if that has been logged.
+ * Why a kernel returned this status, if that is known: the comm's first failure, the last error of
+ * the kernel's thread (`why`), or a window's failure.  Returns 1 if the cause has been logged.
  */
 static int reason_text(struct oriel_comm *c, int status, const char *why, char *out, size_t bytes)
 {
@@ -147,7 +146,7 @@ static int reason_text(struct oriel_comm *c, int status, const char *why, char *
 	return 0;
 }
 
-/* ORIEL_ETIMEDOUT (the deadline passed), or a number of the user's own. */
+/* "ORIEL_ETIMEDOUT (the deadline passed)", or the number if it is not a status of Oriel. */
 static void status_text(int status, char *out, size_t bytes)
 {
 	if (strcmp(oriel_status_name(status), oriel_status_name(1)))
@@ -157,7 +156,7 @@ static void status_text(int status, char *out, size_t bytes)
 		snprintf(out, bytes, "%d", status);
 }
 
-/* Logs the failure unless its cause has been logged; the text is this thread's last error. */
+/* Sets the failure as this thread's last error.  Logs it unless its cause has been logged. */
 static int tell(struct oriel_comm *c, const char *kernel, uint32_t block, int status,
 		const char *why)
 {
@@ -192,13 +191,13 @@ int ori_returned_note(struct oriel_comm *c, const struct oriel_kernel *kernel,
 	return status;
 }
 
-/* Of launches that were over on return: the caller of oriel_launch() has been told already. */
+/* For CPU launches.  Not logged: oriel_launch() has already returned this failure. */
 static int take_noted(struct oriel_comm *c)
 {
 	char text[sizeof(c->returned.text)];
 	int status;
 
-	/* relaxed: a look, without the lock, for the usual case */
+	/* relaxed, without the lock: in the usual case there is no failure */
 	if (!__atomic_load_n(&c->returned.status, __ATOMIC_RELAXED))
 		return 0;
 	pthread_mutex_lock(&c->lock);
@@ -209,7 +208,7 @@ static int take_noted(struct oriel_comm *c)
 	return status ? ori_fail_silent(status, "%s", text) : 0;
 }
 
-/* The report, and with that room for the next one; 0: there is none. */
+/* Takes the report and makes room for the next one.  0: there is none. */
 static uint64_t take_report(struct oriel_comm *c, char *kernel, size_t bytes)
 {
 	struct oriel_kernel_report *r = &c->control->report;
@@ -243,7 +242,7 @@ int ori_returned_take(struct oriel_comm *c)
 
 	if (!c->device->separate)
 		return take_noted(c);
-	/* relaxed: a look, without the lock, for the usual case; the stream has ended */
+	/* relaxed, without the lock: usually there is no failure, and the stream has ended */
 	if (!__atomic_load_n(&c->control->report.first, __ATOMIC_RELAXED))
 		return 0;
 	word = take_report(c, kernel, sizeof(kernel));

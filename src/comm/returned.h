@@ -6,11 +6,11 @@
 #include "comm.h"
 
 void ori_returned_close(struct oriel_comm *);
-/* Before a launch: where that kernel's threads leave what they return. */
+/* Before a launch: tells the kernel's threads where to store a failure. */
 void ori_returned_prepare(struct oriel_comm *, const struct oriel_kernel *, struct ori_launch *);
-/* After a launch that is over on return: what it returned, with its text as the last error. */
+/* After a launch on the CPU, which is over: its status, with the text as the last error. */
 int ori_returned_note(struct oriel_comm *, const struct oriel_kernel *, const struct ori_launch *);
-/* The first failure since the last take, and its text; after that it is forgotten. */
+/* Returns the first failure since the last take, with its text as the last error; clears it. */
 int ori_returned_take(struct oriel_comm *);
 
 #endif

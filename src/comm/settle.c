@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/settle.c - waits until nothing of this rank uses memory that is about to go.
+ * comm/settle.c - waits until nothing on this rank uses memory that is about to be freed.
  *
- * Two things may use it: kernels on the comm's own stream, and operations posted to queues.  Other
- * streams are the user's to synchronise.  Called on user threads, before memory, keys, windows,
- * buffers or the comm end.  Both waits end by the comm's deadline.
+ * Two things may use it: kernels on the comm's own stream, and operations posted to queues.  The
+ * user synchronises other streams.  Called on user threads, before memory, keys, windows, buffers
+ * or the comm end.  Both waits end by the comm's deadline.
  */
 #include "failure.h"
 #include "links.h"
@@ -16,15 +16,15 @@ static int await_kernels(struct oriel_comm *c)
 {
 	int err = c->device->ops->sync(c->device, NULL);
 
-	/* relaxed: later calls only read that it is set, and no data belongs to it */
+	/* relaxed: no data is read because of the flag */
 	if (err == ORIEL_ETIMEDOUT)
 		__atomic_store_n(&c->overdue, 1, __ATOMIC_RELAXED);
 	return err;
 }
 
 /*
- * Kernels of a failed comm end when they see its failure, which another rank may have told the host
- * only.  The memory that they look at must stay until then.
+ * Kernels of a failed comm end when they see the failure.  Another rank may have written it to the
+ * host's word only, so it is copied to the device.  Memory must stay until the kernels have ended.
  */
 static void end_kernels(struct oriel_comm *c)
 {

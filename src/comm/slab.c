@@ -90,9 +90,7 @@ void ori_slab_give(struct ori_slab *slab, uint64_t offset, uint64_t bytes)
 	} else {
 		struct ori_range *r = new_range(offset, size, next);
 
-		/*
-		 * Without memory for the record the range stays unused: only address space is lost.
-		 */
+		/* Without memory for the record the range is lost, but nothing breaks. */
 		if (!r)
 			return;
 		*at = r;

@@ -6,24 +6,22 @@
 #include <stdint.h>
 
 /*
- * Virtual size of a rank's control slab.  Pages exist only once touched; a comm of 64 ranks with
- * default windows touches well under 1 MiB of it.
+ * Virtual size of a rank's control slab.  Only pages that are touched take memory; a comm of 64
+ * ranks with default windows touches well under 1 MiB.
  */
 #if defined(__SANITIZE_THREAD__)
-/* ThreadSanitizer leaves a program some GiB of addresses only, for all its ranks and comms. */
+/* ThreadSanitizer leaves only some GiB of addresses for all ranks and comms of a process. */
 #define ORI_SLAB_BYTES (1ull << 26)
 #else
 #define ORI_SLAB_BYTES (1ull << 30)
 #endif
-/*
- * Where the device's memory is not the host's: both halves exist from the start, and one is pinned.
- */
+/* On a separate device: all pages of both halves exist from the start, and one half is pinned. */
 #define ORI_SLAB_SEPARATE_BYTES (1ull << 25)
-/* Limits on file sizes or addresses may make it smaller, down to this. */
+/* The least size, if limits of the process (ulimit -f, ulimit -v) make it smaller. */
 #define ORI_SLAB_LEAST_BYTES (1ull << 20)
 #define ORI_SLAB_ALIGN 4096u
 
-/* Cuts offsets out of [0, bytes): first fit, free ranges kept sorted and merged. */
+/* Allocates offsets in [0, bytes): first fit; free ranges are sorted and merged. */
 struct ori_range {
 	uint64_t offset, bytes;
 	struct ori_range *next;

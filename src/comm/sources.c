@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/sources.c - local memory as source of puts and target of gets, and memory for peers.
+ * comm/sources.c - registers local memory for puts and gets, and memory that peers write to.
  *
- * Finds out whose memory a range is, so that a source is never given to memory that only has the
- * address of what was registered (docs/decisions/0029).  Memory that peers write to is registered
- * by whoever tells them of it, who keeps the keys.  Without an engine every key is 0.
+ * Finds the allocation of a range.  So a new allocation at the address of a freed one is never
+ * taken for the registered one (docs/decisions/0029).  The keys of memory that peers write to
+ * belong to the caller, a window or buffer.  Without an engine every key is 0.
  *
  * Does not own the registrations (registrations.c).  Called on user threads.
  */
@@ -16,11 +16,13 @@
 #include "sources.h"
 
 /*
- * Returns the memory of oriel_alloc that the range is part of, in use; NULL if there is none.
+ * Returns the memory of oriel_alloc that contains the range, with one more user; NULL if there is
+ * none.
  *
- * Peers' engines map that memory and read it themselves.  Other memory goes through this rank's
- * engine.  A peer would have to unmap it when the user frees it; the driver's call that unmaps
- * waits for kernels, and those may wait for that peer's engine.
+ * Engines of peers map memory of oriel_alloc and read it themselves.  The data of other memory goes
+ * through this rank's engine.  If peers mapped that, too, they would have to unmap it when the user
+ * frees it.  The driver's unmap waits for kernels, and these may wait for the same peer's engine:
+ * a deadlock.
  */
 static struct ori_memory *describe(struct oriel_comm *c, void *ptr, size_t bytes,
 				   struct ori_engine_memory *out)
@@ -81,7 +83,7 @@ int ori_source_take(struct oriel_comm *c, struct ori_registration **owner, void 
 	r->owner = owner;
 	ori_registration_list(c, r, &now);
 out_memory:
-	/* The user may free the memory while it is registered; the registration goes then, too. */
+	/* The source is no user of the memory: oriel_free() may free it, and drops the source. */
 	ori_memory_unuse(c, m);
 	ori_registrations_reap(c);
 	return err;
@@ -103,7 +105,7 @@ int ori_source_give(struct oriel_comm *c, struct ori_registration **owner,
 	if (!r)
 		return 0;
 	err = ori_comm_settle(c);
-	if (err && !ori_comm_ask(c)) { /* a queue still names it: it goes later */
+	if (err && !ori_comm_ask(c)) { /* a queue may still use the key: drop it later */
 		ori_registration_retire(c, r);
 		return err;
 	}
@@ -113,7 +115,7 @@ int ori_source_give(struct oriel_comm *c, struct ori_registration **owner,
 
 /* ---- memory for peers ----------------------------------------------------------------------- */
 
-/* Peers' engines map the memory of oriel_alloc only; see describe(). */
+/* Engines of peers map only memory of oriel_alloc: see describe(). */
 int ori_register_remote(struct oriel_comm *c, void *ptr, size_t bytes,
 			const struct ori_export *export, uint32_t key[ORIEL_NICS_MAX],
 			struct ori_engine_blob *tell)

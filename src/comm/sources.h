@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm/sources.h - local memory as source of puts, and memory that peers write to (sources.c). */
+/* comm/sources.h - registers local memory for puts and gets, and memory for peers (sources.c). */
 #ifndef ORI_SOURCES_H
 #define ORI_SOURCES_H
 
@@ -7,20 +7,21 @@
 #include "registrations.h"
 
 /*
- * Local memory as source of puts and target of gets.  `owner` is the head of the list it joins;
- * `lasting`: memory that cannot go before its owner.  The same range of the same memory again
- * counts a reference.  Memory that may not be the same is registered anew.
+ * Registers local memory as source of puts and target of gets.  `owner` is the head of the list
+ * that it joins.  `lasting`: the memory cannot be freed before its owner ends.  If the same range
+ * of the same memory is registered, it only gets one more reference.  If the memory may be another
+ * one at the same address, it is registered again.
  */
 int ori_source_take(struct oriel_comm *, struct ori_registration **owner, void *ptr, size_t bytes,
 		    int lasting, struct oriel_source *);
-/* One reference less; the last one waits until this rank's operations are complete. */
+/* Removes a reference.  The last one waits until this rank's operations are complete. */
 int ori_source_give(struct oriel_comm *, struct ori_registration **owner,
 		    const struct oriel_source *);
 
 /*
- * The bits of an address that stay under a remote key, which is zero-based otherwise.  Aligned
- * words keep aligned addresses, and a kernel can register memory under another address only if both
- * agree within a page.
+ * Peers address the memory of a remote key from 0, plus these low bits of its real address.  So
+ * aligned words have aligned addresses.  It is also a condition of the operating system: it
+ * registers memory under another address only if the offsets within a page are equal.
  */
 #define ORI_IOVA_MASK 4095u
 /* Registers memory that peers write to. */

@@ -2,14 +2,14 @@
 /*
  * comm/spans.c - the tree of spans.h: a treap.
  *
- * Random weights keep it shallow whatever order ranges come in.  Equal ones are ordered by the
- * nodes' own addresses, so every node has one place.
+ * Random weights keep it shallow, whatever the order in which ranges are added.  Ranges with equal
+ * begin and name are ordered by the addresses of their nodes, so every node has one place.
  */
 #include <stddef.h>
 
 #include "spans.h"
 
-/* The finaliser of splitmix64: addresses in, bits without a pattern out. */
+/* The finaliser of splitmix64: turns an address into random-looking bits. */
 static uint64_t mix(uint64_t x)
 {
 	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/speaker.c - a thread that speaks for kernels of a separate device.
+ * comm/speaker.c - a thread that reports late waits for kernels of a separate device.
  *
  * A kernel cannot log and cannot be woken.  Its waits write what they wait for on this rank's
- * board, and read a failure word in their own memory.  The thread reads the board and names the
- * rank that is late.  It also copies a failure that another rank wrote into the host's word to the
- * device's word.
+ * board, and read a failure word in device memory.  The thread reads the board and logs which rank
+ * is late.  It also copies a failure from the host's word, which other ranks write, to the device's
+ * word.
  *
- * Only comms on a separate device have one.
+ * Only comms on a separate device have such a thread.
  */
 #include <stdlib.h>
 
@@ -25,7 +25,7 @@ struct ori_speaker {
 	uint32_t stop; /* futex word */
 	int told;      /* the device knows of the failure */
 	struct seen {
-		uint64_t since; /* as in the slot; tells two waits apart */
+		uint64_t since; /* since_ns of the slot: another value is another wait */
 		uint64_t first_ns, next_ns;
 	} seen[ORIEL_BOARD_SLOTS];
 };
@@ -61,9 +61,7 @@ static void *watch_main(void *arg)
 	struct oriel_comm *c = w->comm;
 
 	ori_log_rank_set(c->rank);
-	/*
-	 * relaxed: nothing is read because of the word, and pthread_join() orders the thread's end
-	 */
+	/* relaxed: nothing is read because of the word; pthread_join() orders the end */
 	while (!__atomic_load_n(&w->stop, __ATOMIC_RELAXED)) {
 		uint64_t now = ori_now_ns();
 

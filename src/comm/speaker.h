@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/speaker.h - for kernels of a separate device: names who is late, tells them of failures
- * (speaker.c).
+ * comm/speaker.h - a thread that reports late waits of kernels on a separate device, and tells
+ * these kernels of failures (speaker.c).
  */
 #ifndef ORI_COMM_SPEAKER_H
 #define ORI_COMM_SPEAKER_H

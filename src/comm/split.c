@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/split.c - a comm of some of a comm's ranks.
+ * comm/split.c - makes comms from the ranks of a comm, by colour.
  *
- * Ranks of colour < 0 form a group too, so that every rank makes the same boot calls; that group is
- * dropped.  The new comm has its own boot and control memory, and outlives its parent.  Both comms
- * hold the GPU, with the stream for kernels that name none; the last one closes it.
+ * Ranks with colour < 0 also form a group, so that every rank makes the same boot calls.  That
+ * group is dropped.  The new comm has its own boot and control memory, so it may outlive its
+ * parent.  Both comms share the GPU and its default stream; the comm that ends last closes the GPU.
+ *
+ * Called on user threads.
  */
 #include <stdlib.h>
 
@@ -34,7 +36,7 @@ static int same_group(int a, int b)
 	return a == b || (a < 0 && b < 0);
 }
 
-/* The ranks of this colour in their new order.  *lowest tells the groups of one round apart. */
+/* Lists the ranks of this colour in their new order.  *lowest is a different tag per group. */
 static int list_members(const struct split_record *all, int nranks, int color, struct member *m,
 			int *ranks, int *lowest)
 {

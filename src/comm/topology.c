@@ -2,13 +2,14 @@
 /*
  * comm/topology.c - from the facts of all ranks to nodes, peer kinds and reasons.
  *
- * Two steps.  decide() gives a verdict for a pair alone: what cuts it or what maps it.
- * build_nodes() then makes nodes, sets of ranks that are mapped all-pairs, since "mapped" need not
- * be transitive.  Both are pure, so every rank gets the same answer from the same gathered facts.
+ * Two steps.  decide() gives a verdict for a pair of ranks alone: why they are mapped, or why not.
+ * build_nodes() then makes nodes: sets of ranks in which every pair is mapped.  This is a step of
+ * its own because "mapped" need not be transitive.  Both are pure, so every rank gets the same
+ * answer from the same facts.
  *
- * Does not gather (facts.c) and does not read layout texts (layout.c).  Called by comm creation and
- * split and by oriel-info, on any thread.  The facts come from other processes: check_facts() tests
- * all that is used as an index, a shift or a string before anything looks at it.
+ * Does not gather facts (facts.c) and does not read layout texts (layout.c).  Called by comm
+ * creation, split and oriel-info, on any thread.  The facts come from other processes: before use,
+ * check_facts() tests every value that serves as an index, a shift or a string.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@
 #define GPUS_MAX 64   /* bits of gpu_access */
 #define HOST_SHOWN 24 /* two names and a sentence fit into a reason */
 
-/* What decided a pair.  The mapped ones come first. */
+/* What decided a pair.  VIA_: mapped.  CUT_: not mapped. */
 enum verdict {
 	VIA_FABRIC,
 	VIA_SAME_GPU,
@@ -77,13 +78,13 @@ static enum verdict decide_cuda(const struct ori_facts *a, const struct ori_fact
 		return VIA_FABRIC;
 	if (a->host_id != b->host_id)
 		return CUT_HOSTS;
-	/* A GPU has no peer access to itself, yet memory of another process on it can be mapped. */
+	/* A GPU has no peer access to itself, but its processes can map each other's memory. */
 	if (a->gpu == b->gpu)
 		return VIA_SAME_GPU;
 	return can_access(a, b) && can_access(b, a) ? VIA_PEER_ACCESS : CUT_NO_ACCESS;
 }
 
-/* The verdict for two ranks alone; node_a and node_b are what a layout or a parent says. */
+/* The verdict for two ranks alone; node_a and node_b come from a layout or a parent comm. */
 static enum verdict decide(const struct ori_facts *a, const struct ori_facts *b, int node_a,
 			   int node_b)
 {
@@ -122,7 +123,7 @@ static const char *mode_name(int mode)
 	return mode == ORI_MODE_ON ? "on" : mode == ORI_MODE_OFF ? "off" : "auto";
 }
 
-/* Compares with rank 0 what has to be the same on all ranks. */
+/* Compares settings that must be the same on all ranks with those of rank 0. */
 static int check_alike(const struct ori_facts *first, const struct ori_facts *f, int rank)
 {
 	if ((first->forced_node >= 0) != (f->forced_node >= 0))
@@ -162,7 +163,7 @@ static int check_all(const struct ori_facts *facts, int nranks)
 
 /* ---- nodes ---------------------------------------------------------------------------------- */
 
-/* Where a layout or a parent comm puts a rank; the same number for all without either. */
+/* The node of a rank in a layout or a parent comm.  Without either it is 0 for all ranks. */
 static int emulated_node(const struct ori_facts *facts, int rank)
 {
 	if (facts[rank].forced_node >= 0)
@@ -187,8 +188,8 @@ static int fits(const struct ori_facts *facts, const struct builder *b, int node
 }
 
 /*
- * Ranks in order join the first node whose members all reach them.  Each pair is decided at most
- * once, so this is n * n / 2 verdicts; and node ids come out in the order of their lowest rank.
+ * In the order of ranks, each rank joins the first node in which it is mapped to all members.  Each
+ * pair is decided at most once: n * n / 2 verdicts.  Nodes are numbered by their lowest rank.
  */
 static void build_nodes(const struct ori_facts *facts, struct builder *b, struct ori_topology *t)
 {
@@ -289,7 +290,7 @@ static void fabric_obstacle(const struct ori_facts *facts, int a, int b, char *o
 			 fa->fabric_refused ? a : b);
 }
 
-/* Puts the sentence of a verdict into out; a < b, so both directions of a pair read alike. */
+/* Writes the reason for a verdict.  a < b, so both ranks of a pair give the same text. */
 static void explain(const struct ori_facts *facts, enum verdict v, int a, int b, char *out)
 {
 	const struct ori_facts *fa = &facts[a], *fb = &facts[b];
@@ -337,8 +338,8 @@ static void explain(const struct ori_facts *facts, enum verdict v, int a, int b,
 }
 
 /*
- * The pair alone is mapped, but its ranks are on two nodes: a member of the earlier node refused
- * the rank of the later one.  Names the first such member.
+ * The two ranks alone would be mapped, but they are on two nodes: some member of the first node
+ * is not mapped to the rank of the second.  Names the lowest such member.
  */
 static void explain_split(const struct ori_facts *facts, const struct ori_topology *t, int a, int b,
 			  char *out)
@@ -373,7 +374,7 @@ int ori_classify_pair(const struct ori_facts *facts, const struct ori_topology *
 			   emulated_node(facts, high));
 		p.kind = topology->node[a] == topology->node[b] ? ORIEL_PEER_MAPPED :
 								  ORIEL_PEER_QUEUED;
-		/* NVLink has them, and so has a GPU with itself */
+		/* NVLink fabrics have atomics, and so has a GPU on its own memory */
 		if (v == VIA_PEER_ACCESS && !has_atomics(&facts[a], &facts[b]))
 			p.flags = ORIEL_PEER_NO_ATOMICS;
 		if (is_mapped(v) && p.kind == ORIEL_PEER_QUEUED)

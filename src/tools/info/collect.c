@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/info/collect.c - what can be known without other ranks: build, machine, configuration.
+ * tools/info/collect.c - gathers what needs no other ranks: build, machine, configuration.
  *
- * A machine that hides something (no /proc) gets "unknown" there; only variables make problems.
+ * A value that cannot be read (no /proc) is "unknown".  Only bad variables are problems.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -88,7 +88,7 @@ static void gather_cpu(char *out, size_t size)
 {
 	char maker[64], part[64];
 
-	/* x86 and some boards say a name; other ARM kernels only numbers */
+	/* x86 and some boards have a name; other ARM kernels have only numbers */
 	if (cpuinfo_value("model name", out, size) || cpuinfo_value("Model", out, size))
 		return;
 	if (cpuinfo_value("CPU implementer", maker, sizeof(maker)) &&
@@ -132,7 +132,7 @@ static int is_variable(const char *entry, size_t length)
 	return 0;
 }
 
-/* The warning of ori_config_read() names the nearest right one; here it is counted and kept. */
+/* ori_config_read() warns with the nearest known name.  Here unknown names become problems. */
 static void find_unknown(struct info *info)
 {
 	for (char **entry = environ; entry && *entry; entry++) {
@@ -144,7 +144,7 @@ static void find_unknown(struct info *info)
 	}
 }
 
-/* Opens the device as a comm would, and lets it add what it knows to the facts. */
+/* Opens the device as a comm does, and lets it add its facts. */
 static int try_device(const struct ori_config *config, struct ori_facts *facts)
 {
 	struct ori_device *device;
@@ -163,7 +163,7 @@ int info_gather_config(struct info *info, struct ori_config *config)
 
 	find_unknown(info);
 	err = ori_config_read(config);
-	/* with ORIEL_STRICT=1 the error may be a name that is on the list already */
+	/* with ORIEL_STRICT=1 the error may be an unknown name that is in the list already */
 	if (err &&
 	    (!info->problems || !strstr(ori_last_error_text(), "is not a variable of Oriel")))
 		info_problem_add(info, "%s", ori_last_error_text());

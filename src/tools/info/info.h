@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/info/info.h - what oriel-info knows, between those who gather it and those who print it.
+ * tools/info/info.h - struct info: all that oriel-info gathers and prints.
  *
- * One thread.  collect.c and job.c fill struct info; text.c and json.c only read it, so both
- * formats tell the same.
+ * One thread.  collect.c and job.c fill it.  text.c and json.c only read it, so both formats show
+ * the same.
  */
 #ifndef ORI_INFO_H
 #define ORI_INFO_H
@@ -26,16 +26,16 @@ struct info_machine {
 	char host[64];
 	char cpu[INFO_TEXT_MAX];
 	char kernel[INFO_TEXT_MAX];
-	int cores_usable, cores; /* of this process; of the machine */
+	int cores_usable, cores; /* for this process; in the machine */
 	uint64_t memory_bytes;
 };
 
-/* The ranks of the job that this process is one of. */
+/* The job that this process is a rank of. */
 struct info_job {
-	int present; /* there is a launcher, or one was asked for */
+	int present; /* there is a launcher, or the user asked for one */
 	int rank, nranks;
-	int met; /* the ranks have exchanged what they know, so rank 0 can tell it */
-	struct ori_facts *facts; /* NULL when `error` says why */
+	int met; /* the ranks have exchanged their facts, so rank 0 can print them */
+	struct ori_facts *facts; /* NULL: `error` says why */
 	struct ori_topology topology;
 	char error[INFO_TEXT_MAX];
 };
@@ -44,31 +44,31 @@ struct info {
 	struct info_build build;
 	struct info_machine machine;
 	struct info_job job;
-	/* bad or unknown variables, here or on another rank; any of them is exit status 1 */
-	int problems; /* may count more than are kept */
+	/* Bad or unknown variables, on this or another rank.  With any the exit status is 1. */
+	int problems; /* may be more than INFO_PROBLEMS_MAX */
 	char problem[INFO_PROBLEMS_MAX][INFO_TEXT_MAX];
 };
 
 /* collect.c */
 void info_problem_add(struct info *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void info_gather_here(struct info *);
-/* Read the configuration, and then the facts and the device; what is wrong becomes a problem. */
+/* Read the configuration; then the facts, with the device.  Each error becomes a problem. */
 int info_gather_config(struct info *, struct ori_config *);
 int info_gather_facts(struct info *, const struct ori_config *, struct ori_facts *);
 
-/* job.c: facts_err says that this rank has no facts, which it then tells the others */
+/* job.c: with facts_err this rank has no facts, and tells the other ranks so */
 void info_job_gather(struct info *, const struct ori_config *, const struct ori_facts *,
 		     int facts_err);
 void info_job_free(struct info_job *);
 
-/* main.c: a launcher started this process; and the rank it says, 0 if none */
+/* main.c: did a launcher start this process?  And the rank in its variables; 0: none */
 int info_has_launcher(void);
 int info_rank_by_name(void);
 
-/* text.c, json.c: print to stdout; main() checks whether that worked */
+/* text.c, json.c: print to stdout; main() checks whether all was written */
 void info_print_text(const struct info *);
 void info_print_json(const struct info *);
-/* ["name": "text"] with what stands before it; text NULL is null. */
+/* Prints `before`, then "name": "text"; null for a NULL text. */
 void info_json_member(const char *before, const char *name, const char *text);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * tools/info/job.c - meets the other ranks, exchanges facts, classifies.
  *
- * Uses the boot alone, no comm: a topology that this build could not run can still be
- * shown.  A rank with a bad configuration tells the others so, and no rank waits for it.
+ * Uses only the boot, no comm, so it can show a topology that this build cannot run.  A rank with
+ * a bad configuration tells the others, so that no rank waits for it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static void fill_record(struct record *r, const struct info *info, const struct 
 		r->facts = *facts;
 }
 
-/* Looks through the other ranks' messages; the texts come from outside, so they are ended here. */
+/* Reads the messages of all ranks.  Terminates the texts, because they are untrusted. */
 static int read_records(struct info *info, struct record *all)
 {
 	struct info_job *job = &info->job;

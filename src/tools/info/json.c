@@ -2,8 +2,8 @@
 /*
  * tools/info/json.c - the report for programs: one object, every pair of ranks.
  *
- * Keys are stable: a new one may come, none changes its meaning.  Whatever the environment holds,
- * the output is valid JSON in valid UTF-8.
+ * Keys are stable: new ones may be added, but none changes its meaning.  Whatever the environment
+ * contains, the output is valid JSON in valid UTF-8.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -57,7 +57,6 @@ static void put_string(const char *text)
 	putchar('"');
 }
 
-/* ["name": "text"] with what stands before it: a comma, a bracket. */
 void info_json_member(const char *before, const char *name, const char *text)
 {
 	printf("%s\"%s\": ", before, name);

@@ -2,8 +2,8 @@
 /*
  * tools/info/main.c - the program oriel-info: what this build, this machine and this job look like.
  *
- * Owns the command line and the exit status: 0, 1 for a problem (a bad or unknown variable, a job
- * that could not be gathered, output that could not be written), 2 for a wrong call.
+ * Owns the command line and the exit status: 0; 1 for a problem (a bad or unknown variable, ranks
+ * that did not meet, output that could not be written); 2 for a wrong command line.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -77,7 +77,7 @@ int info_has_launcher(void)
 	       (getenv("PMIX_RANK") && getenv("PMIX_NAMESPACE"));
 }
 
-/* The boot knows the rank for certain, but a rank that fails before it must not print as rank 0. */
+/* For a rank that fails before the boot is open: only rank 0 may print. */
 int info_rank_by_name(void)
 {
 	const char *launcher = getenv("ORIEL_LAUNCHER"), *rank = getenv("RANK");
@@ -90,7 +90,7 @@ int info_rank_by_name(void)
 	return rank ? atoi(rank) : 0;
 }
 
-/* Collects everything.  Without a valid configuration the ranks cannot meet. */
+/* Gathers everything.  Without a valid configuration the ranks cannot meet. */
 static void gather(struct info *info, const struct options *o)
 {
 	struct info_job *job = &info->job;
@@ -124,7 +124,7 @@ static int run(const struct options *o)
 		info_print_json(info);
 	else if (info->job.rank == 0)
 		info_print_text(info);
-	/* the other ranks must not end the job before rank 0 has printed what is wrong */
+	/* An error status of another rank would end the job before rank 0 has printed. */
 	status = info->job.rank == 0 ? info->problems > 0 || info->job.error[0] : !info->job.met;
 	info_job_free(&info->job);
 	free(info);
@@ -138,7 +138,7 @@ int main(int argc, char **argv)
 
 	if (parse_options(argc, argv, &o))
 		return 2;
-	/* a socket of the boot would get this number, and the report would go to another rank */
+	/* If it were closed, a socket of the boot could get this number and receive the report. */
 	if (fcntl(STDOUT_FILENO, F_GETFD) < 0) {
 		fprintf(stderr, "oriel-info: stdout is closed\n");
 		return 1;

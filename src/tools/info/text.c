@@ -17,7 +17,7 @@
 #define MATRIX_RANKS_MAX 16
 #define CLASSES_MAX 12
 
-/* Pairs that are reached alike, for the same reason. */
+/* Pairs of the same kind, for the same reason. */
 struct pair_class {
 	struct ori_pair pair;
 	long count;
@@ -28,7 +28,7 @@ struct pair_classes {
 	struct pair_class one[CLASSES_MAX];
 	int count;
 	long mapped, queued;
-	long others; /* pairs whose reason found no room */
+	long others; /* pairs with further reasons, which are not kept */
 };
 
 static void print_field(const char *name, const char *value)
@@ -149,7 +149,7 @@ static void print_members(const struct ori_topology *t, int node)
 	}
 }
 
-/* A node may span hosts over a fabric; the first host and how many ranks are elsewhere. */
+/* A node may span hosts on a fabric: prints the first host and how many ranks are on others. */
 static void print_node(const struct info_job *job, int node)
 {
 	const struct ori_topology *t = &job->topology;

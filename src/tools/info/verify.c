@@ -3,11 +3,11 @@
  * tools/info/verify.c - the steps of oriel-info --verify: the ranks meet, check, test
  * pairs, exchange results.
  *
- * Under a launcher this process is one rank.  Alone it starts ranks as threads, two to a node, so
- * that mapped and queued pairs are both tried.  A watchdog ends the program in time whatever hangs,
- * with a report that says in which step.
+ * Under a launcher this process is one rank.  Alone it starts ranks as threads, two per node, so
+ * that it tests both mapped and queued pairs.  If a step hangs, a watchdog ends the program
+ * in time, with a report that names the step.
  *
- * Threads: one a rank; the watchdog.
+ * Threads: one per rank in this process, and the watchdog.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ struct hello {
 	int32_t lanes, facts_err;
 };
 
-/* What a rank's thread works with. */
+/* State of a rank's thread. */
 struct rank {
 	const struct info *info;
 	const struct ori_config *config;
@@ -167,7 +167,7 @@ static void check_rank(struct rank *r)
 		   r->v.nranks, r->boot->ops->name, (double)(ori_now_ns() - start_ns) / 1e9);
 }
 
-/* Makes the comm and tries the pairs; a rank that cannot still tells the others so. */
+/* Creates the comm and tests the pairs.  A rank that cannot do so tells the others. */
 static void try_pairs(struct rank *r, struct verify_cell *row)
 {
 	struct oriel_comm_options options = ORIEL_COMM_OPTIONS_INIT;
@@ -189,7 +189,7 @@ static void try_pairs(struct rank *r, struct verify_cell *row)
 	oriel_comm_engine(r->comm, r->v.engine, sizeof(r->v.engine));
 }
 
-/* All ranks know the verdict.  A normal end would wait for whatever hangs. */
+/* All ranks have the results.  Destroying things normally could wait for what hangs. */
 static void take_down(struct rank *r)
 {
 	if (!r->comm)
@@ -201,7 +201,7 @@ static void take_down(struct rank *r)
 	oriel_comm_destroy(r->comm);
 }
 
-/* All ranks' checks into one list: the worst of each, and whose it is. */
+/* Merges the checks of all ranks: keeps the worst state of each, and its rank. */
 static void merge(struct verify *v, const unsigned char *all, size_t bytes)
 {
 	for (int rank = 0; rank < v->nranks; rank++) {
@@ -305,7 +305,7 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
-/* How many ranks the configured layout is for. */
+/* The number of ranks in the configured layout. */
 static int alone_ranks(const struct ori_config *config)
 {
 	int node[ALONE_RANKS_MAX];
@@ -316,7 +316,7 @@ static int alone_ranks(const struct ori_config *config)
 		if (!ori_layout_parse(config->topology, n, node))
 			return n;
 	}
-	return ALONE_RANKS; /* the comm will say what is wrong with it */
+	return ALONE_RANKS; /* a bad layout: the comm reports the error */
 }
 
 static int run_alone(const struct rank *like, struct verify *out)
@@ -350,7 +350,7 @@ static int run_alone(const struct rank *like, struct verify *out)
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
-/* Waits are shorter than in a job.  If the user has set shorter ones, they are kept. */
+/* Makes waits shorter than in a job.  Keeps shorter ones that the user has set. */
 static void shorten_waits(void)
 {
 	const char *timeout = getenv("ORIEL_TIMEOUT"), *late = getenv("ORIEL_LATE");
@@ -385,7 +385,7 @@ static void gather_and_run(struct info *info, struct verify *v)
 		fail_alone(v, VERIFY_VARIABLES, err);
 		return;
 	}
-	known = info->problems; /* of variables; the device's go into their own check */
+	known = info->problems; /* of variables; problems of the device have their own check */
 	r.facts_err = info_gather_facts(info, &config, &facts);
 	if (r.facts_err)
 		snprintf(info->job.error, sizeof(info->job.error), "%s", ori_last_error_text());
@@ -420,7 +420,7 @@ int verify_main(int json)
 	pthread_mutex_lock(&print_lock);
 	if (speaks)
 		print(&v);
-	/* the other ranks must not end the job before rank 0 has printed what is wrong */
+	/* An error status of another rank would end the job before rank 0 has printed. */
 	status = speaks || !v.cells ? !verify_is_good(&v) : 0;
 	free(v.cells);
 	free(info);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/info/verify_local.c - what a rank needs on its own machine, and how to fix what is missing.
+ * tools/info/verify_local.c - checks what a rank needs on its machine, and says how to get it.
  *
  * Called by: verify.c, on the rank's thread, before the ranks meet.
  */
@@ -16,7 +16,7 @@
 #include "../../util/util.h"
 #include "verify.h"
 
-#define RANK_BYTES (32ull << 20) /* of memory, for a rank and its windows here */
+#define RANK_BYTES (32ull << 20) /* memory for a rank and its windows here */
 #define LOCKED_BYTES (64ull << 20)
 
 void verify_set(struct verify_check *c, enum verify_state state, const char *remedy,
@@ -66,7 +66,7 @@ static void check_variables(const struct info *info, struct verify_check *c)
 		verify_set(c, VERIFY_OK, "", "no bad or unknown ORIEL_* variable");
 }
 
-/* As a comm makes its memory. */
+/* Allocates shared memory in the same way as a comm. */
 static void check_shared_memory(struct verify_check *c)
 {
 	size_t bytes = 1 << 20;
@@ -140,7 +140,7 @@ static void check_descriptors(int nranks, struct verify_check *c)
 			   (unsigned long long)want);
 }
 
-/* NICs pin what they read and write; the software NIC does not. */
+/* NICs pin the memory that they access; the software NIC does not. */
 static void check_locked(struct verify_check *c)
 {
 	struct rlimit limit;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/info/verify_pairs.c - every ordered pair of ranks tries what a window does, on every lane.
+ * tools/info/verify_pairs.c - every ordered pair of ranks tests window operations, on every lane.
  *
- * In round k rank r sends to r+k and receives from r-k, so each round is a permutation and n-1
- * rounds are all pairs.  A lane is tried by the block that owns it.  Ranks of a GPU job try what
- * the host can issue.
+ * In round k rank r sends to r+k and receives from r-k.  So each round is a permutation, and n-1
+ * rounds cover all pairs.  The block that uses a lane tests it.  Ranks of a GPU job test only
+ * host-issued calls.
  * Called by: verify.c, on the rank's thread; the kernel on threads of the CPU device.
  */
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "../../util/util.h"
 #include "verify.h"
 
-/* What a source rank writes at its peer, for each lane. */
+/* What a source rank writes to its peer, for each lane. */
 #define DATA_BYTES 1024u
 #define ORDER_WORDS 16u
 #define ORDER_OFF DATA_BYTES
@@ -169,7 +169,7 @@ struct pairs {
 	struct pair_args args;
 };
 
-/* Lanes of a queued peer; a mapped one has no queues, there one block tries. */
+/* Lanes to a queued peer.  A mapped peer has no queues: one block tests it. */
 static int lanes_of(const struct oriel_window_dev *win, int peer)
 {
 	const struct oriel_link *link = win->comm.peers[peer].link;
@@ -179,7 +179,7 @@ static int lanes_of(const struct oriel_window_dev *win, int peer)
 	return link->nlanes < VERIFY_LANES_MAX ? (int)link->nlanes : VERIFY_LANES_MAX;
 }
 
-/* Lanes that this peer does not have are only its others again. */
+/* Marks lanes that this peer does not have: their blocks used its other lanes. */
 static void mark_lanes(struct pairs *p, int peer)
 {
 	const struct oriel_link *link = p->args.win.comm.peers[peer].link;
@@ -215,7 +215,7 @@ static void one_round(struct pairs *p, int k)
 	mark_lanes(p, p->args.from);
 }
 
-/* 1: go on.  All ranks decide alike, so none waits for one that has stopped. */
+/* Returns 1 to go on.  All ranks decide the same, so none waits for one that has stopped. */
 static int all_go_on(struct pairs *p, struct oriel_boot *boot, int go)
 {
 	unsigned char mine = (unsigned char)go, *all = malloc((size_t)p->v->nranks);
@@ -268,7 +268,7 @@ static int prepare(struct pairs *p)
 	return err;
 }
 
-/* The first failure, if a pair brought the comm down; else what the cells say stands. */
+/* If a pair made the comm fail, the check gets that failure. */
 static void check_comm(struct pairs *p, struct verify_check *check)
 {
 	int err = oriel_comm_status(p->comm);
@@ -276,7 +276,7 @@ static void check_comm(struct pairs *p, struct verify_check *check)
 	verify_set(check, VERIFY_OK, "", "all tried");
 	if (!err)
 		return;
-	/* asked again it tells why */
+	/* a call on the failed comm sets the last error to the cause */
 	oriel_comm_barrier(p->comm, ORIEL_WORLD);
 	verify_set(check, VERIFY_FAILED, verify_remedy(err), "%s", ori_last_error_text());
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/info/verify_report.c - the verdict of --verify, for people and as JSON.
+ * tools/info/verify_report.c - the results of --verify, as text and as JSON.
  *
- * Reads struct verify and changes nothing.  Keys of the JSON are stable: a new one may come, none
- * changes its meaning.
+ * Only reads struct verify.  Keys of the JSON are stable: new ones may be added, but none changes
+ * its meaning.
  */
 #include <stdio.h>
 #include <string.h>
@@ -56,7 +56,7 @@ int verify_pair_result(const struct verify *v, int a, int b, int lane, int test)
 	int sent = (int)cell_of(v, a, b, lane)->to[test];
 	int seen = (int)cell_of(v, b, a, lane)->from[test];
 
-	/* a counter and an atomic are known at the source alone */
+	/* only the source knows the result of a counter or an atomic */
 	if (test == VERIFY_COUNTER || test == VERIFY_ATOMIC || sent < 0)
 		return sent;
 	return sent == VERIFY_NOT_ASKED ? sent : seen;
@@ -105,7 +105,7 @@ static int lane_is_asked(const struct verify *v, int a, int b, int lane)
 	return verify_pair_result(v, a, b, lane, VERIFY_PUT) != VERIFY_NOT_ASKED;
 }
 
-/* Lanes of all pairs: tried or not, those with something bad, of those not tried to the end. */
+/* bad, unrun, none: lanes with a bad test, with one that did not run, without atomics. */
 struct tally {
 	long pairs, lanes, bad, unrun, none;
 };

@@ -2,9 +2,9 @@
 /*
  * tools/perf/agree.c - one status for all ranks.
  *
- * What can fail on one rank alone is agreed upon before the next step, so that no rank waits for
- * one that has given up.
- * Called by: the other files of oriel-perf, on the rank's host thread, by all ranks.
+ * After a step that can fail on one rank alone, all ranks exchange their status.  So no rank waits
+ * for one that has given up.
+ * Called by the other files of oriel-perf, on the host thread of all ranks.
  */
 #include "perf.h"
 
@@ -16,7 +16,7 @@ int perf_agree(struct perf_job *job, int status, const char *what)
 	int32_t mine = status, *all = calloc((size_t)job->nranks, sizeof(*all));
 	int err;
 
-	if (!all) { /* cannot even take part: end the others' wait */
+	if (!all) { /* cannot take part: end the waits of the others */
 		oriel_comm_abort(job->comm, ORIEL_ENOMEM);
 		return ORIEL_ENOMEM;
 	}

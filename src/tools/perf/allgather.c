@@ -3,9 +3,9 @@
  * tools/perf/allgather.c - oriel-perf allgather: one window and one request, its execs checked and
  * timed by size.
  *
- * A row of `bytes` is that much from every rank to every rank.  In a verification pass every byte
- * is a hash of (pass, rank, offset), once out of place and once in place; what lies behind must
- * stay.
+ * In a row of `bytes` every rank sends that many bytes to every rank.  In a verification pass every
+ * byte is a hash of (pass, rank, offset).  One pass is out of place, one in place.  Bytes behind
+ * the data must not change.
  * Called by: main.c, on the rank's host thread.
  */
 #include "coll.h"
@@ -87,7 +87,7 @@ static int open_bed(struct bed *b)
 	return perf_agree(b->job, err, "allocating memory");
 }
 
-/* On a failed comm the window cannot be taken down together; it goes with the comm. */
+/* On a failed comm the collective destroy is left out: the window ends with the comm. */
 static int close_bed(struct bed *b)
 {
 	int err;
@@ -136,7 +136,7 @@ static uint64_t stamp(const struct bed *b, int pass, int rank)
 	       perf_coll_mix(b->coll.bytes);
 }
 
-/* A graph replays what was captured, which is out of place. */
+/* A graph always replays the call that was captured, which is out of place. */
 static int is_in_place(const struct bed *b, int pass)
 {
 	return pass % 2 && !b->graph;
@@ -180,7 +180,7 @@ static int read_pass(void *bed, int pass, uint64_t *wrong)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* The algorithm's name begins the line. */
+/* The text of the plan begins with the name of the algorithm. */
 static const char *chosen(struct bed *b, char *text, size_t bytes)
 {
 	if (oriel_allgather_explain(b->request, b->coll.bytes, 1, text, bytes))

@@ -3,10 +3,10 @@
  * tools/perf/alltoallv.c - oriel-perf alltoallv: a request for each size, its calls checked and
  * timed.
  *
- * A row of `bytes` sends each rank that much on average; --split says how they are shared out.
- * Random splits are SPLITS different ones that calls take in turn, so no two calls that follow each
- * other are alike.  In a verification pass every byte is a hash of (pass, from, to, offset), and
- * what lies behind it in its slot must stay.
+ * In a row of `bytes` each rank gets that many bytes on average from each peer; --split says how
+ * they are distributed.  With random splits, calls use SPLITS different splits in turn, so that
+ * consecutive calls differ.  In a verification pass every byte is a hash of (pass, from, to,
+ * offset), and bytes behind the data of a slot must not change.
  * Called by: main.c, on the rank's host thread.
  */
 #include "coll.h"
@@ -20,18 +20,18 @@
 #define POISON 0xa5
 
 struct bed {
-	struct perf_coll coll; /* its bytes are the average peer's */
+	struct perf_coll coll; /* its bytes are the average per peer */
 	struct perf_job *job;
 	struct oriel_alltoallv_request *request;
 	uint64_t most;       /* of any */
-	uint64_t *sizes;     /* device memory: SPLITS x nranks, then what came */
-	uint8_t *host;       /* send or receive buffer, as large as the larger */
-	uint64_t host_bytes; /* of it */
+	uint64_t *sizes;     /* device memory: SPLITS x nranks, then the received sizes */
+	uint8_t *host;       /* copy of the send or receive buffer; size of the larger one */
+	uint64_t host_bytes; /* its size */
 };
 
 /* ---- splits ---------------------------------------------------------------------------------- */
 
-/* What `from` sends `to` in a call by this split; every rank can tell. */
+/* Bytes from `from` to `to` with this split; every rank can compute them. */
 static uint64_t size_of(const struct bed *b, int split, int from, int to)
 {
 	const struct perf_options *o = b->job->opt;
@@ -111,7 +111,7 @@ static int open_bed(struct bed *b)
 	return perf_agree(b->job, err, "allocating memory");
 }
 
-/* On a failed comm the request cannot be taken down together; it goes with the comm. */
+/* On a failed comm the collective destroy is left out: the request ends with the comm. */
 static int close_bed(struct bed *b)
 {
 	int err = 0;

@@ -2,9 +2,9 @@
 /*
  * tools/perf/check.c - the data of a verification pass: fills it, and counts wrong bytes.
  *
- * A byte is a hash of (pass, rank it comes from, offset), so stale data, another rank's data and
- * shifted data all differ.  The landing place is filled with a byte that is checked to stay
- * unchanged just before and after the data.
+ * A byte is a hash of (pass, source rank, offset), so stale data, data of another rank and shifted
+ * data all differ.  The target is filled with a guard byte first; just before and after the data it
+ * must not change.
  * Called by: measure.c, on the rank's host thread, while no kernel runs on this window.
  */
 #include "kernel.h"
@@ -45,7 +45,7 @@ static uint64_t count_bytes(const uint8_t *a, const uint8_t *b, uint64_t bytes)
 	return wrong;
 }
 
-/* Of `data`, the bytes [off, end). */
+/* Counts wrong bytes in [off, end) of `data`. */
 static uint64_t count_pattern(const uint8_t *data, uint64_t off, uint64_t end, uint64_t seed)
 {
 	uint64_t wrong = 0;
@@ -69,7 +69,7 @@ static uint64_t count_guard(const uint8_t *guard)
 	return wrong;
 }
 
-/* Where data is sent from, and where it lands, on this rank. */
+/* The source and the target of the data on this rank. */
 static uint8_t *sending(struct perf_bed *bed)
 {
 	uint8_t *window = oriel_window_buffer(bed->window);
@@ -84,7 +84,7 @@ static uint8_t *landing(struct perf_bed *bed)
 	return (bed->op->to_window ? window : bed->local) + PERF_DATA_OFF;
 }
 
-/* Whose data lands here. */
+/* The rank whose data arrives here. */
 static int origin(const struct perf_bed *bed)
 {
 	int rank = bed->job->rank, n = bed->job->nranks;

@@ -2,7 +2,8 @@
 /*
  * tools/perf/coll.c - one row of a collective: verification passes, then timed runs of its calls.
  *
- * Knows nothing of any collective: what is called and where its bytes lie is the bed's (coll.h).
+ * It does not depend on the collective: struct perf_coll (coll.h) has functions for the calls and
+ * the data.
  * Called by: allgather.c and alltoallv.c, on the rank's host thread.
  */
 #include "coll.h"
@@ -75,7 +76,7 @@ int perf_coll_fits(const struct perf_job *job, const char *name, uint64_t bytes,
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* The others wait for this rank in their call: end their waits, with the reason. */
+/* The other ranks wait for this one in their call: abort, so that they end with the reason. */
 static int fail_call(struct perf_coll *c, int err)
 {
 	fprintf(stderr, "oriel-perf: rank %d: %s of %llu bytes: %s: %s\n", c->job->rank,
@@ -137,7 +138,7 @@ static int run_timed(struct perf_coll *c, const struct perf_plan *p, uint64_t wr
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* algbw: what a rank sends or gets in all, over the time; busbw: what of it others have. */
+/* algbw: all bytes that a rank sends or receives, per time.  busbw: without its own part. */
 static void set_rates(const struct perf_coll *c, struct perf_row *row)
 {
 	double n = c->job->nranks;
@@ -166,7 +167,7 @@ int perf_coll_measure(struct perf_coll *c, const struct perf_plan *p, struct per
 	uint64_t wrong = 0;
 	int err = c->job->opt->check ? run_checks(c, &wrong) : 0;
 
-	/* The second run fills the other half of nccl's columns; percentiles are of the last. */
+	/* nccl-tests has two groups of columns: a second run.  Percentiles are of the last run. */
 	if (!err && c->job->opt->nccl)
 		err = run_timed(c, p, 0, row, &row->again_us);
 	if (!err)

@@ -2,10 +2,10 @@
 /*
  * tools/perf/engine.c - what the engine of queued peers has counted, summed over the ranks.
  *
- * The library gives a line, "soft: wqes 12, packets sent 30 received 28, ...": a name,
- * then numbers, each after its words.  This file knows nothing else about it, so an
- * engine may count anything.
- * Called by: main.c after the last row, on the rank's host thread, by all ranks.
+ * The library gives a line such as "soft: wqes 12, packets sent 30 received 28": a name, then
+ * numbers, each behind its words.  This file knows only this format, so an engine may count
+ * anything.
+ * Called by main.c after the last row, on the host thread of all ranks.
  */
 #include "perf.h"
 
@@ -15,7 +15,7 @@
 
 #define LINE_BYTES 320
 
-/* The words before a number, joined by one blank each; returns where the number is, or NULL. */
+/* Copies the words before a number, with single blanks.  Returns the number's place, or NULL. */
 static const char *take_key(const char *at, char *key, size_t key_bytes)
 {
 	size_t n = 0;
@@ -53,7 +53,7 @@ static void add_line(struct perf_engine *e, const char *line)
 	const char *at = strchr(line, ':');
 	char key[32], *end;
 
-	/* One name: a rank that reaches nobody by queues says "none" and does not count. */
+	/* A rank without queued peers has the name "none", which is ignored. */
 	if (!e->name[0] || at)
 		snprintf(e->name, sizeof(e->name), "%.*s", (int)strcspn(line, ":"), line);
 	if (!at)

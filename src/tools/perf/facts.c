@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/perf/facts.c - what a report says about the machine, the ranks and how they are reached.
+ * tools/perf/facts.c - what a report says about the machine, the ranks and the kinds of peers.
  *
- * Gathered once, from all ranks, so that every rank has the same facts and can decide alike.
+ * Gathered once, from all ranks, so that all ranks have the same facts and decide the same.
  * Called by: main.c, on the rank's host thread.
  */
 #include "perf.h"
@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Beyond this many ranks only rank 0's reasons are gathered: they grow with the square. */
+/* With more ranks only the reasons of rank 0 are gathered: all of them grow with the square. */
 #define ALL_REASONS_RANKS 64
 
 /* The text after the colon of the first line that starts with `key`; 0 if there is none. */
@@ -45,7 +45,7 @@ static void cpu_name(char *out, size_t out_bytes)
 
 	if (proc_field("/proc/cpuinfo", "model name", out, out_bytes))
 		return;
-	/* Arm says who made it and which part it is, in numbers. */
+	/* On Arm there are only numbers of the maker and the part. */
 	if (proc_field("/proc/cpuinfo", "CPU implementer", maker, sizeof(maker)) &&
 	    proc_field("/proc/cpuinfo", "CPU part", part, sizeof(part)))
 		snprintf(out, out_bytes, "implementer %s part %s", maker, part);
@@ -62,7 +62,7 @@ static uint64_t available_bytes(void)
 	return (uint64_t)strtoull(text, NULL, 10) * 1024;
 }
 
-/* How ranks share a GPU, as this rank's environment says. */
+/* How ranks share a GPU, according to this rank's environment. */
 static void gpu_share(char *out, size_t out_bytes)
 {
 	const char *percent = getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
@@ -95,7 +95,7 @@ static void own_machine(struct perf_facts *f)
 			 u.machine);
 }
 
-/* Of a queued peer its NIC, of a mapped one its GPU. */
+/* Does the NIC to a queued peer, or the GPU of a mapped peer, lack atomics? */
 static int has_peer_without_atomics(const struct perf_job *job)
 {
 	struct oriel_comm_peer peer;
@@ -106,7 +106,7 @@ static int has_peer_without_atomics(const struct perf_job *job)
 		return 0;
 	if (dev.flags & ORIEL_PEER_NO_ATOMICS)
 		return 1;
-	/* The handle is the device's: its pointers may lead to memory that the host cannot load. */
+	/* The handle is for the device: the host must not follow its pointers. */
 	for (int r = 0; r < dev.nranks; r++) {
 		if (oriel_copy(job->comm, &peer, &dev.peers[r], sizeof(peer)))
 			return 0;
@@ -133,7 +133,7 @@ static void own_rank(const struct perf_job *job, struct perf_rank *me)
 	me->no_atomics = has_peer_without_atomics(job);
 }
 
-/* The same on all ranks, from what all have told. */
+/* Computes totals from the facts of all ranks; the same on all ranks. */
 static void sum_up(struct perf_facts *f)
 {
 	size_t n = (size_t)f->nranks;
@@ -155,7 +155,7 @@ static int facts_alloc(struct perf_job *job)
 	return f->ranks && f->kinds && f->reasons ? 0 : ORIEL_ENOMEM;
 }
 
-/* This rank's rows of kinds and reasons, then everybody's. */
+/* Fills this rank's rows of kinds and reasons, then gathers those of all ranks. */
 static int gather_peers(struct perf_job *job)
 {
 	struct perf_facts *f = &job->facts;

@@ -2,9 +2,9 @@
 /*
  * tools/perf/graph.c - captures what a function puts on a stream into a CUDA graph, and replays it.
  *
- * The program is linked to no CUDA library: the driver's functions are found at run time, in the
- * library the comm has loaded.  The comm's context is made current by its own device number, the
- * primary one.  Not collective.
+ * The program is not linked with CUDA: it finds the driver's functions at run time, in the library
+ * that the comm has loaded.  The context is the primary context of the comm's device.  Not
+ * collective.
  * Called by: allgather.c, on the rank's host thread.
  */
 #include "perf.h"
@@ -16,7 +16,7 @@
 #define CAPTURE_THREAD_LOCAL 1
 #define STREAM_NON_BLOCKING 1u
 
-/* Every function takes pointers and numbers; the manual has their types. */
+/* Functions of the CUDA driver; its manual has the types of their arguments. */
 static const char *const symbols[] = {
 	"cuDeviceGet",
 	"cuDevicePrimaryCtxRetain",
@@ -84,7 +84,7 @@ static int find_calls(struct perf_graph *g)
 	return 0;
 }
 
-/* The device the comm has: that of --device or ORIEL_DEVICE, as cuda:N; 0 without a number. */
+/* The N of cuda:N in --device or ORIEL_DEVICE; 0 without a number. */
 static int device_number(void)
 {
 	const char *name = getenv("ORIEL_DEVICE");

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/perf/image.c - the kernels of oriel-perf for a GPU, as bytes of the program.
+ * tools/perf/image.c - contains the GPU kernels of oriel-perf, as bytes of the program.
  *
- * nvcc makes them of kernels.cu; PERF_FATBIN is the path of what it made
- * (src/tools/CMakeLists.txt), and not defined where there is no nvcc. Called by: main.c, before
- * the comm is made.
+ * nvcc compiles kernels.cu; PERF_FATBIN is the path of its output (src/tools/CMakeLists.txt).
+ * Without nvcc it is not defined.  Called by main.c, before it creates the comm.
  */
 #include "perf.h"
 
@@ -27,7 +26,7 @@ extern const char perf_image_end[] __attribute__((visibility("hidden")));
 
 int perf_image_add(int say)
 {
-	(void)say; /* the library has said why */
+	(void)say; /* the library logs errors itself */
 	return oriel_kernels_add(perf_image_begin, (size_t)(perf_image_end - perf_image_begin));
 }
 

@@ -2,7 +2,7 @@
 /*
  * tools/perf/json.c - the run as one JSON object: environment, topology, engine, rows.
  *
- * Written beside its final name and renamed, so that a reader never sees half a file.
+ * Written under a temporary name and then renamed, so that a reader never sees half a file.
  * Called by: main.c on rank 0.
  */
 #include "perf.h"
@@ -26,7 +26,7 @@ static int complain(const char *path)
 	return ORIEL_ESYSTEM;
 }
 
-/* Finds out before the measurements whether the file can be written. */
+/* Tests before the measurements whether the file can be written. */
 int perf_json_probe(const char *path)
 {
 	char temp[PATH_BYTES];
@@ -130,7 +130,7 @@ static void put_topology(FILE *f, const struct perf_job *job)
 	fprintf(f, "\n    ]\n  },\n");
 }
 
-/* A name without counts where there are no queued peers. */
+/* Without queued peers there is a name and no counts. */
 static void put_engine(FILE *f, const struct perf_engine *e)
 {
 	fprintf(f, "  \"engine\": { ");

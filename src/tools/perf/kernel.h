@@ -3,10 +3,11 @@
  * tools/perf/kernel.h - what every kernel of oriel-perf shares: its argument and its loop.
  *
  * Owns the layout of one measured run (warm-up, then samples of `batch` operations each) and the
- * way a size is cut among blocks.  The operation itself is a batch function in ops_*.c. Included
- * by: ops_*.c (kernels) and measure.c (fills the argument).  ops_*.c are compiled twice where
- * there is nvcc: with ORIEL_KERNEL_IMAGE for the GPU's kernels alone (kernels.cu), and for the
- * host. Runs on: all threads of a launch; only a block's leader writes results.
+ * division of a size among blocks.  The operation itself is a batch function in ops_*.c.
+ *
+ * Included by ops_*.c (kernels) and measure.c (fills the argument).  With nvcc, ops_*.c are
+ * compiled twice: for the host, and with ORIEL_KERNEL_IMAGE for the GPU (kernels.cu).
+ * Runs on all threads of a launch; only a block's leader writes results.
  */
 #ifndef ORI_PERF_KERNEL_H
 #define ORI_PERF_KERNEL_H
@@ -19,15 +20,15 @@
 /* Data starts one page into the buffers; the guard bytes just before and after it are checked. */
 #define PERF_DATA_OFF 4096u
 #define PERF_GUARD 64u
-/* Words that different ranks or blocks hit lie this far apart. */
+/* Distance of words that different ranks or blocks write. */
 #define PERF_WORD_STRIDE 128u
 
-/* Who begins a ping-pong. */
+/* The part of a rank in a ping-pong. */
 #define PERF_ANSWERS 0
 #define PERF_STARTS 1
 #define PERF_ALONE 2
 
-/* How the end of a put is learnt. */
+/* How a block learns that a put is complete. */
 #define PERF_TICKET 0
 #define PERF_COUNTER 1
 
@@ -35,23 +36,23 @@ struct perf_args {
 	struct oriel_window_dev win;
 	struct oriel_source local; /* put source, get and receive target */
 	uint64_t bytes;
-	uint64_t seen;    /* how far earlier launches on this window counted */
-	uint64_t chunk;   /* sendrecv: what one send may carry without waiting for a receive */
-	int32_t to, from; /* neighbours on the ring, or both the partner */
+	uint64_t seen;    /* operations that earlier launches on this window counted */
+	uint64_t chunk;   /* sendrecv: bytes that a send can move without waiting for a receive */
+	int32_t to, from; /* neighbours on the ring; in a ping-pong both are the partner */
 	int32_t turn;     /* PERF_STARTS, ... */
 	uint32_t warm;    /* operations before the first sample */
 	uint32_t samples;
 	uint32_t batch;     /* operations in a sample */
-	uint32_t check;     /* 1: a verification pass, also look for early exits */
+	uint32_t check;     /* 1: a verification pass, which also looks for waits that end early */
 	uint32_t variant;   /* completion: PERF_TICKET or PERF_COUNTER */
 	uint32_t fan;       /* fanout: how many peers */
 	uint32_t shift;     /* ring distance of `to`; fanout: of its first peer */
-	uint64_t *times;    /* [block][sample]: nanoseconds of a batch */
-	uint64_t *wrong;    /* [block]: bytes, or early exits, found wrong by the kernel */
-	uint64_t *seen_out; /* block 0: how far this launch counted */
+	uint64_t *times;    /* [block][sample]: nanoseconds per batch */
+	uint64_t *wrong;    /* [block]: wrong bytes or early ends that the kernel found */
+	uint64_t *seen_out; /* block 0: `seen` after this launch */
 };
 
-/* What a block carries from batch to batch; alike in all its threads, but `wrong` (leader). */
+/* What a block keeps between batches.  The same in all threads, except `wrong` (leader only). */
 struct perf_state {
 	uint64_t seen;
 	uint64_t wrong;
@@ -92,7 +93,7 @@ ORIEL_DEV struct perf_piece perf_piece(uint64_t bytes, struct oriel_group g)
 	return p;
 }
 
-/* Ring distance to the j-th peer of a fan-out, from that of the first on and past this rank. */
+/* Ring distance of the j-th peer of a fan-out; the first has `first`, this rank is left out. */
 ORIEL_DEV int perf_fan_shift(int nranks, int first, int j)
 {
 	int shift = first + j;
@@ -100,7 +101,7 @@ ORIEL_DEV int perf_fan_shift(int nranks, int first, int j)
 	return shift < nranks ? shift : shift - nranks + 1;
 }
 
-/* The loop of every kernel.  An error ends it; all threads of a group see the same one. */
+/* The loop of every kernel.  An error ends it; all threads of a group get the same error. */
 ORIEL_DEV int perf_loop(const struct perf_args *a, perf_batch_fn *batch)
 {
 	struct oriel_group g = oriel_group_block();

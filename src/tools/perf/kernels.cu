@@ -2,13 +2,13 @@
 /*
  * tools/perf/kernels.cu - all kernels of oriel-perf in one translation unit, for nvcc --fatbin.
  *
- * ORIEL_KERNEL_IMAGE leaves out the host's half of each file; image.c takes the result into the
+ * ORIEL_KERNEL_IMAGE leaves out the host part of each file.  image.c embeds the result in the
  * program.
  */
 #ifndef ORIEL_KERNEL_IMAGE
 #define ORIEL_KERNEL_IMAGE
 #endif
-/* An image does not need the host's names of the kernels. */
+/* The names of kernels for the host are unused here: no warning. */
 #pragma nv_diag_suppress 177
 #include "ops_completion.c"
 #include "ops_data.c"

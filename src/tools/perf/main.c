@@ -2,9 +2,9 @@
 /*
  * tools/perf/main.c - oriel-perf: options, order of the steps, exit status.
  *
- * Ranks come from oriel_boot_env(): run it under oriel-run, or alone as one rank.
- * Exit status: 0, 1 when something failed or was wrong, 2 for a bad command line; the same on
- * every rank.  Only rank 0 prints, except for a rank that itself fails.
+ * Uses oriel_boot_env(): run it under oriel-run, or alone as one rank.  Exit status, the same on
+ * every rank: 0; 1 if something failed or data was wrong; 2 for a bad command line.  Only rank 0
+ * prints; a rank that fails prints its own error.
  */
 #include "perf.h"
 
@@ -61,7 +61,7 @@ static const char help_text[] =
 
 /* ---- flags ----------------------------------------------------------------------------------- */
 
-/* Used before the ranks have met.  All have the same command line, so only one prints. */
+/* For errors before the ranks have met: all have the same command line, so only one prints. */
 static int is_first(void)
 {
 	const char *rank = getenv("RANK");
@@ -265,7 +265,7 @@ static void keep_line(struct perf_options *o, int argc, char **argv)
 				      argv[i]);
 }
 
-/* What depends on the device is known when all flags are read. */
+/* Called after all flags have been read: some defaults depend on the device. */
 static int set_device(struct perf_options *o)
 {
 	const char *device = o->device ? o->device : getenv("ORIEL_DEVICE");
@@ -294,7 +294,7 @@ static int parse(int argc, char **argv, struct perf_options *o)
 		return usage("the operation is missing in", o->line);
 	if (optind + 1 < argc)
 		return usage("only one operation is possible; unexpected", argv[optind + 1]);
-	/* The preamble of nccl-tests names one number for all sizes. */
+	/* The head of nccl-tests' output has one number of iterations for all sizes. */
 	if (o->nccl && !o->iterations)
 		o->iterations = 100;
 	if (o->nccl && o->warm < 0)
@@ -309,7 +309,7 @@ static int parse(int argc, char **argv, struct perf_options *o)
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
-/* Rows are few; a failure to keep one is agreed upon with the others before the next. */
+/* If there is no memory, the caller agrees on the error with the other ranks. */
 static int keep_row(struct perf_rows *rows, const struct perf_row *row)
 {
 	if (rows->n == rows->room) {
@@ -341,7 +341,7 @@ static int run_row(struct perf_bed *bed, struct perf_row *row, struct perf_rows 
 	return err ? err : perf_row_end(bed->job, row, rows);
 }
 
-/* One row, or one for each variant; `fan` peers. */
+/* Measures one row, or one per variant; `fan`: number of peers of a fan-out. */
 static int run_size(struct perf_bed *bed, uint64_t bytes, int fan, struct perf_rows *rows)
 {
 	const struct perf_op *op = bed->op;
@@ -361,7 +361,7 @@ static int run_size(struct perf_bed *bed, uint64_t bytes, int fan, struct perf_r
 	return err;
 }
 
-/* Every number of peers up to 8, then doubled, and all. */
+/* Rows for 1 to 8 peers, then twice as many each time, and for all peers. */
 static int run_fan(struct perf_bed *bed, struct perf_rows *rows)
 {
 	int most = bed->job->nranks - 1, next, err = 0;
@@ -514,7 +514,7 @@ int main(int argc, char **argv)
 	memset(&job, 0, sizeof(job));
 	if (o.cuda && perf_image_add(is_first()))
 		return 1;
-	err = join(&o, &job); /* the library has said why */
+	err = join(&o, &job); /* the library logs errors itself */
 	if (err)
 		return 1;
 	err = run_all(&job, &rows);

@@ -3,8 +3,8 @@
  * tools/perf/measure.c - one operation's memory, and one row: verification passes, timing,
  * percentiles over the samples of all ranks.
  *
- * A rank whose kernel fails aborts the comm, so that the others do not wait for it; whatever can
- * fail before a kernel runs is agreed upon by all ranks first.
+ * A rank whose kernel fails aborts the comm, so that the others do not wait for it.  Before a
+ * kernel runs, all ranks agree on the status of what came before.
  * Called by: main.c, on the rank's host thread.
  */
 #include "kernel.h"
@@ -15,7 +15,7 @@
 #define STAGING_DEPTH 4u
 #define CHECK_BATCH 16u /* operations of a verification pass that moves no data */
 
-/* What each rank gives of a row. */
+/* What each rank contributes to a row. */
 struct share {
 	uint64_t wrong;
 	uint32_t samples;
@@ -35,7 +35,7 @@ static uint64_t area_bytes(const struct perf_job *job, const struct perf_op *op)
 	return data > words ? data : words;
 }
 
-/* The distance at which most ranks meet a queued peer; the shortest such. */
+/* The shortest ring distance at which most ranks have a queued peer. */
 static int far_shift(const struct perf_job *job)
 {
 	int n = job->nranks, best = 1, most = 0;
@@ -54,7 +54,7 @@ static int far_shift(const struct perf_job *job)
 	return best;
 }
 
-/* Slots get smaller when many ranks and blocks have some each. */
+/* Slots are smaller if many ranks and blocks have slots. */
 static uint64_t slot_bytes(const struct perf_job *job)
 {
 	uint64_t slot = 65536, slots = (uint64_t)job->nranks * (uint64_t)job->opt->blocks;
@@ -80,8 +80,8 @@ static uint64_t rank_bytes(const struct perf_job *job, const struct perf_op *op)
 }
 
 /*
- * Fails early if the host has too little memory; a GPU reports this itself.  The facts are the
- * same on all ranks, and so is the answer.
+ * Fails early if the host has too little memory; a GPU reports this itself.  All ranks have the
+ * same facts, so they get the same result.
  */
 int perf_memory_check(struct perf_job *job, const struct perf_op *op)
 {
@@ -169,7 +169,7 @@ int perf_bed_open(struct perf_job *job, const struct perf_op *op, struct perf_be
 	return err;
 }
 
-/* On a failed comm the window cannot be taken down together; it goes with the comm. */
+/* On a failed comm the collective destroy is left out: the window ends with the comm. */
 int perf_bed_close(struct perf_bed *bed)
 {
 	struct oriel_comm *comm = bed->job->comm;
@@ -204,7 +204,7 @@ static void set_peers(const struct perf_bed *bed, struct perf_args *a)
 	a->turn = a->to == rank ? PERF_ALONE : rank & 1 ? PERF_ANSWERS : PERF_STARTS;
 }
 
-/* Where a kernel leaves its results, or where the host has its copy of them. */
+/* Sets the places of results in `base`: device memory, or the host's copy. */
 static void set_results(const struct perf_bed *bed, uint64_t *base, struct perf_args *a)
 {
 	uint64_t blocks = (uint64_t)bed->job->opt->blocks;
@@ -234,7 +234,7 @@ static int set_args(struct perf_bed *bed, const struct perf_row *row, const stru
 	return oriel_window_device(bed->window, &a->win);
 }
 
-/* A failure word, wherever it lies; 0 if it cannot be read any more. */
+/* Reads a failure word in host or device memory; 0 if it cannot be read any more. */
 static uint64_t failure_word(const struct perf_bed *bed, const uint64_t *at)
 {
 	uint64_t word = 0;
@@ -244,7 +244,7 @@ static uint64_t failure_word(const struct perf_bed *bed, const uint64_t *at)
 	return at && !oriel_copy(bed->job->comm, &word, at, sizeof(word)) ? word : 0;
 }
 
-/* Who made the window or the comm fail, or -1. */
+/* The rank that made the window or the comm fail; -1: none. */
 static int culprit(const struct perf_bed *bed, const struct perf_args *a)
 {
 	uint64_t word = failure_word(bed, a->win.failure);
@@ -254,7 +254,7 @@ static int culprit(const struct perf_bed *bed, const struct perf_args *a)
 	return word ? ORIEL_FAILURE_RANK(word) : -1;
 }
 
-/* The others wait for this rank inside their kernels: end their waits, with the reason. */
+/* The other ranks wait for this one in their kernels: abort, so that they end. */
 static int fail_run(struct perf_bed *bed, const struct perf_args *a, int err)
 {
 	int rank = bed->job->rank, who = culprit(bed, a),
@@ -302,7 +302,7 @@ static int run_checks(struct perf_bed *bed, const struct perf_row *row, uint64_t
 	int err = 0;
 
 	for (int pass = 0; !err && pass < PERF_PASSES; pass++) {
-		/* A neighbour may still be reading the last pass's data. */
+		/* A neighbour may still read the data of the last pass. */
 		err = oriel_comm_barrier(bed->job->comm, ORIEL_WORLD);
 		if (err)
 			return err;
@@ -338,7 +338,7 @@ struct perf_plan perf_plan_make(const struct perf_options *opt, uint64_t bytes)
 	/* A GPU's clock ticks every 32 ns, on some every microsecond. */
 	if (opt->cuda && bytes < (1u << 16))
 		per_batch = 40;
-	/* A batch is long enough that reading the clock does not show in it. */
+	/* A batch is so long that the time to read the clock does not matter. */
 	p.samples = (uint32_t)(n / per_batch);
 	p.samples = p.samples < 1 ? 1 : p.samples > PERF_SAMPLES_MAX ? PERF_SAMPLES_MAX : p.samples;
 	p.batch = (uint32_t)((n + p.samples - 1) / p.samples);
@@ -354,7 +354,7 @@ static void take_samples(const struct perf_bed *bed, const struct perf_args *a, 
 {
 	double scale = 1e-3 / a->batch;
 
-	/* A round of a pair is two one-way trips; a rank alone makes one. */
+	/* A round of a pair is two one-way trips; for a rank alone it is one. */
 	if (bed->op->pairs && a->turn != PERF_ALONE)
 		scale /= 2;
 	for (uint32_t i = 0; i < a->samples; i++) {
@@ -376,7 +376,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Nearest rank: the smallest value that `percent` of the samples do not exceed. */
+/* Nearest-rank method: the smallest value that `percent` of the samples do not exceed. */
 static double percentile(const float *sorted, size_t n, size_t percent)
 {
 	size_t at = (n * percent + 99) / 100;
@@ -452,7 +452,7 @@ int perf_row_measure(struct perf_bed *bed, struct perf_row *row)
 	row->batch = p.batch;
 	if (opt->check)
 		err = run_checks(bed, row, &wrong);
-	/* The second run fills the other half of nccl's columns; percentiles are of the last. */
+	/* nccl-tests has two groups of columns: a second run.  Percentiles are of the last run. */
 	if (!err && opt->nccl)
 		err = run_timed(bed, &p, 0, row, &row->again_us);
 	if (!err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/perf/memory.c - device memory as the host sees it: itself on the CPU, through a stage of
+ * tools/perf/memory.c - the host's access to device memory: direct on the CPU, through a copy in
  * host memory on CUDA.
  *
  * Called by: measure.c and check.c, on the rank's host thread, while no kernel runs on this window.

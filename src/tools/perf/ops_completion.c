@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/perf/ops_completion.c - what it costs to learn that a put is complete.
+ * tools/perf/ops_completion.c - the cost of waiting until a put is complete.
  *
- * completion: one put at a time, its end learnt by a ticket (the poster polls the queue) or by a
- * counter (the NIC adds to a word, which the poster polls).  fanout: puts to several peers at once,
- * ended by one look at the sum of a counter, or by polling each peer's queue in turn. A
- * verification pass reads the counter after each wait, which must be exact, and ends in a barrier,
- * so that the data of all is there to be checked.
+ * completion: one put at a time.  The block waits by a ticket (it polls the queue) or by a counter
+ * (it polls a word to which the NIC adds).  fanout: puts to several peers at once.  The block waits
+ * for the sum of a counter, or polls the queue of each peer in turn.  A verification pass reads the
+ * counter after each wait; the value must be exact.  It ends with a barrier, so that all data has
+ * arrived and can be checked.
  * Called by: oriel_launch() through measure.c, on the threads of the launch.
  */
 #include "kernel.h"

@@ -2,14 +2,14 @@
 /*
  * tools/perf/ops_data.c - put, get and staged sendrecv between ring neighbours.
  *
- * Every rank works at once: it puts to (gets from) its right neighbour; a lone rank works on
- * itself.  With several blocks each moves its piece and signals on its own id.
+ * All ranks work at the same time: each puts to, or gets from, its right neighbour.  A single rank
+ * uses itself.  With several blocks each moves its piece and uses its own signal id.
  * Called by: oriel_launch() through measure.c, on the threads of the launch.
  */
 #include "kernel.h"
 #include "perf.h"
 
-/* n puts back to back, then delivery: who has got the left neighbour's signal has its data. */
+/* n puts, then a signal: when the left neighbour's signal is here, its data is here. */
 ORIEL_DEV int put_batch(const struct perf_args *a, struct oriel_group g, struct perf_state *s,
 			uint32_t n)
 {
@@ -47,8 +47,8 @@ ORIEL_DEV int get_batch(const struct perf_args *a, struct oriel_group g, struct 
 }
 
 /*
- * All ranks send before they receive, so one send must fit into the slots without help from its
- * receiver; a larger message travels as several of `chunk` bytes.
+ * All ranks send before they receive, so a send must fit into the free slots: no receiver empties
+ * any meanwhile.  A larger message is sent in several parts of `chunk` bytes.
  */
 ORIEL_DEV int exchange(const struct perf_args *a, struct oriel_group g, struct perf_piece p)
 {

@@ -2,9 +2,9 @@
 /*
  * tools/perf/ops_latency.c - put_signal and signal as a ping-pong of rank pairs.
  *
- * Ranks 2i and 2i+1 play; a lone last rank plays with itself.  In a verification pass the signal
- * word is read after each wait: the partner cannot have signalled again yet, so any other value
- * than the one waited for is an early (or a lost, or a doubled) signal.
+ * Ranks 2i and 2i+1 are partners; a last rank without partner plays with itself.  A verification
+ * pass reads the signal word after each wait.  The partner cannot have signalled again yet, so any
+ * value other than the expected one is an early, lost or repeated signal.
  * Called by: oriel_launch() through measure.c, on the threads of the launch.
  */
 #include "kernel.h"

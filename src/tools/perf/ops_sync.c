@@ -2,13 +2,16 @@
 /*
  * tools/perf/ops_sync.c - barrier of all ranks, and fetch_add at the right neighbour.
  *
- * In a verification pass of the barrier every rank counts its arrivals in a word of its own window
- * just before the barrier, the ranks being late in turn; after the barrier it reads everybody's
- * count (a NIC may have no atomics, so queued peers' are read plainly), and one that is still
- * behind means that the barrier was left early. A verification pass of the atomics looks at every
- * value fetched and, on top, lets all ranks add to a word of rank 0, one word a transport: a lost
- * update leaves the sum short. Called by: oriel_launch() through measure.c, on the threads of the
- * launch; the verify hook on the rank's host thread.
+ * Verification of the barrier: just before the barrier every rank counts its arrival in a word of
+ * its own window.  In turn, one of the ranks arrives late.  After the barrier each rank reads the
+ * words of all ranks: by a get from queued peers, whose NIC may have no atomics, otherwise by an
+ * atomic.  A count that is too small means that the barrier ended early.
+ *
+ * Verification of the atomics: checks every value fetched.  All ranks also add to words of rank 0,
+ * one word per transport: if an update is lost, the sum is too small.
+ *
+ * Called by oriel_launch() through measure.c, on the threads of the launch; the verify function on
+ * the rank's host thread.
  */
 #include "kernel.h"
 #include "perf.h"
@@ -92,7 +95,7 @@ ORIEL_DEV int atomics_batch(const struct perf_args *a, struct oriel_group g, str
 }
 
 #ifndef ORIEL_KERNEL_IMAGE
-/* Rank 0's common words hold what all blocks of all ranks added in all passes so far. */
+/* The common words of rank 0 must hold the sum of all blocks, ranks and passes so far. */
 static int atomics_verify(struct perf_bed *bed, int pass, uint32_t n, uint64_t *wrong)
 {
 	const uint8_t *buffer = oriel_window_buffer(bed->window);

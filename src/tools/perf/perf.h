@@ -35,7 +35,7 @@
 #define PERF_TEXT 96
 #define PERF_FAN_BYTES 65536u /* to each peer of a fan-out */
 #define PERF_COUNTS 16        /* numbers in an engine's line */
-#define PERF_CPU_THREADS 32   /* of a block */
+#define PERF_CPU_THREADS 32   /* per block */
 #define PERF_CUDA_THREADS 512
 
 struct perf_bed;
@@ -48,20 +48,20 @@ struct perf_op {
 	const char *name;
 	const char *legend;  /* one line under the table's title */
 	const char *type;    /* column `type` */
-	uint32_t elem_bytes; /* size / count; 0: the operation moves no data of the user's */
+	uint32_t elem_bytes; /* size / count; 0: the operation moves no user data */
 	uint64_t fixed_bytes;
 	int sized; /* one row per size, else one row of fixed_bytes */
-	int pairs; /* partners 2i and 2i+1 play ping-pong, time is half a round trip; else a ring */
-	int to_window;              /* data lands in the window, else in local memory */
+	int pairs; /* ranks 2i and 2i+1 play ping-pong, time is half a round trip; else a ring */
+	int to_window;              /* data arrives in the window, else in local memory */
 	int from_right;             /* ... and comes from the right neighbour, else from the left */
 	int staged;                 /* needs a window with staging */
-	int far;                    /* the ring's neighbour is the one most ranks reach by queues */
+	int far;                    /* ring at the distance with the most queued neighbours */
 	int fan;                    /* a row is PERF_FAN_BYTES to each of 1 .. nranks - 1 peers */
-	int atomics;                /* needs a NIC that has them */
-	const char *variants[2];    /* two rows a size, these words in column `type` */
-	const struct perf_op *with; /* belongs to that one: asked for by its name, run with it */
+	int atomics;                /* needs a NIC with atomics */
+	const char *variants[2];    /* two rows per size, with these words in column `type` */
+	const struct perf_op *with; /* also runs when the user asks for that operation */
 	const struct oriel_kernel *kernel;
-	/* not NULL: runs the whole table; of the above only the texts count; not in "all" */
+	/* not NULL: runs the whole table, uses only the texts above, and is not part of "all" */
 	int (*run)(struct perf_job *job, const struct perf_op *op, struct perf_rows *rows);
 	/* extra check on the host after a verification pass of n operations, or NULL; collective */
 	int (*verify)(struct perf_bed *bed, int pass, uint32_t n, uint64_t *wrong);
@@ -72,7 +72,7 @@ extern const struct perf_op perf_op_put, perf_op_get, perf_op_put_signal, perf_o
 	perf_op_barrier, perf_op_sendrecv, perf_op_atomics, perf_op_completion, perf_op_fanout,
 	perf_op_alltoallv, perf_op_allgather;
 
-/* How all-to-all-v shares out bytes. */
+/* How all-to-all-v distributes bytes among peers. */
 enum perf_split { PERF_UNIFORM, PERF_RANDOM, PERF_SKEW };
 
 struct perf_options {
@@ -83,7 +83,7 @@ struct perf_options {
 	int check;
 	int blocks, threads; /* threads 0: by device */
 	const char *device;  /* NULL: the library's default */
-	int cuda;            /* by that, or by ORIEL_DEVICE */
+	int cuda;            /* 1: by --device or ORIEL_DEVICE */
 	int quick;
 	int nccl; /* --format nccl */
 	const char *json;
@@ -91,17 +91,17 @@ struct perf_options {
 	uint64_t seed;
 	int explain;
 	int algorithm;  /* allgather */
-	int graph;      /* allgather: a captured exec is replayed */
-	char line[512]; /* the flags as given */
+	int graph;      /* allgather: capture an exec in a CUDA graph and replay it */
+	char line[512]; /* the flags of the command line */
 };
 
-/* What a rank tells the others about itself; goes over oriel_comm_allgather. */
+/* What a rank tells the others about itself, through oriel_comm_allgather. */
 struct perf_rank {
 	char host[64];
 	char device[32];
 	int32_t pid;
 	int32_t node, node_rank, node_size;
-	int32_t no_atomics; /* a NIC of its queued peers, or the GPU of a mapped one, has none */
+	int32_t no_atomics; /* the NIC to a queued peer, or the GPU of a mapped one, has none */
 	uint32_t reserved;
 	uint64_t available_bytes;
 };
@@ -116,10 +116,10 @@ struct perf_facts {
 	char (*reasons)[PERF_TEXT]; /* [rank][peer], or only rank 0's row when has_all is 0 */
 	int has_all;
 	int queued;     /* ordered pairs that are queued peers */
-	int no_atomics; /* a NIC of some queued peer, or the GPU of a mapped one, has none */
+	int no_atomics; /* as in struct perf_rank, for any rank */
 };
 
-/* What the engines of all ranks have done, summed: "soft", and numbers by name. */
+/* What the engines of all ranks have counted, summed: a name such as "soft", and numbers. */
 struct perf_engine {
 	char name[32];
 	int n;
@@ -142,15 +142,15 @@ struct perf_bed {
 	struct perf_job *job;
 	const struct perf_op *op;
 	struct oriel_window *window;
-	uint8_t *local; /* page, data, page: device memory */
-	uint8_t *stage; /* as large, where the host cannot load and store that; else NULL */
-	struct oriel_source source; /* local, as the window sees it */
-	uint64_t *results;          /* times, wrong, seen: device memory */
+	uint8_t *local;             /* device memory: page, data, page */
+	uint8_t *stage;             /* host copy of `local`; NULL if the host can access `local` */
+	struct oriel_source source; /* `local`, registered with the window */
+	uint64_t *results;          /* device memory: times, wrong, seen */
 	uint64_t *results_host;     /* a copy of them, after each kernel */
-	uint64_t area_bytes;        /* room for data in both */
+	uint64_t area_bytes;        /* room for data in `local` and in the window */
 	uint64_t chunk;
 	uint64_t seen;
-	int shift; /* how far away on the ring the neighbour is */
+	int shift; /* distance of the neighbour on the ring */
 };
 
 struct perf_row {
@@ -168,20 +168,20 @@ struct perf_row {
 	uint32_t iterations, batch;
 };
 
-/* Every row of the run, on rank 0's way to the JSON file. */
+/* All rows of the run, for the JSON file of rank 0. */
 struct perf_rows {
 	struct perf_row *row;
 	size_t n, room;
 };
 
-/* How often a row's operation is done. */
+/* How often the operation of a row runs. */
 struct perf_plan {
 	uint32_t iterations, warm, samples, batch;
 };
 
-/* main.c: rank 0 prints the row and all keep it */
+/* main.c: rank 0 prints the row; all ranks keep it */
 int perf_row_end(struct perf_job *job, const struct perf_row *row, struct perf_rows *rows);
-/* fn for every size the flags ask for */
+/* Calls fn for every size that the flags ask for. */
 int perf_sizes_each(const struct perf_options *o, int (*fn)(void *ctx, uint64_t bytes), void *ctx);
 
 /* facts.c */
@@ -196,14 +196,14 @@ int perf_agree(struct perf_job *job, int status, const char *what);
 int perf_memory_check(struct perf_job *job, const struct perf_op *op);
 int perf_bed_open(struct perf_job *job, const struct perf_op *op, struct perf_bed *bed);
 int perf_bed_close(struct perf_bed *bed);
-/* Measures what row->bytes, variant and fan say, and fills in the rest. */
+/* Measures the row that bytes, variant and fan describe, and fills in the rest. */
 int perf_row_measure(struct perf_bed *bed, struct perf_row *row);
 struct perf_plan perf_plan_make(const struct perf_options *opt, uint64_t bytes);
 /* Percentiles, #wrong and the slowest rank's time, from at most PERF_SAMPLES_MAX samples. */
 int perf_samples_join(struct perf_job *job, const float *samples, uint32_t nsamples, uint64_t wrong,
 		      struct perf_row *row, double *time_us);
 
-/* allgather.c: the number of an algorithm, -1 for a name that is none */
+/* allgather.c: the number of an algorithm; -1: there is none of that name */
 int perf_gather_algorithm(const char *name);
 
 /* graph.c: CUDA only; not collective */
@@ -218,15 +218,15 @@ int perf_engine_gather(struct perf_job *job);
 
 /* memory.c: not collective.  One range is open at a time. */
 /*
- * `bytes` at `at` (window or local memory) where the host can load and store them; with what they
- * hold, if `fetch`.
+ * Gives the host access to `bytes` at `at` (window or local memory), on CUDA through a copy.
+ * `fetch`: the copy has the present content.
  */
 int perf_memory_open(struct perf_bed *bed, uint8_t *at, uint64_t bytes, int fetch, uint8_t **host);
-/* What the host has stored there is in device memory. */
+/* Copies what the host has stored there to device memory. */
 int perf_memory_store(struct perf_bed *bed, uint8_t *at, uint64_t bytes);
 int perf_memory_zero(struct perf_bed *bed, uint8_t *at, uint64_t bytes);
 
-/* image.c: before the comm is made; not collective */
+/* image.c: call it before the comm is created; not collective */
 int perf_image_add(int say);
 
 /* check.c: not collective */

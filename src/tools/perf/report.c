@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/perf/report.c - tables on stdout: Oriel's own and nccl-tests' columns.
+ * tools/perf/report.c - tables on stdout, in Oriel's own format or with the columns of nccl-tests.
  *
- * Everything that is not a row begins with #, so that a parser may drop it.
+ * Every line that is not a row begins with #, so that a parser can skip it.
  * Called by: main.c on rank 0.
  */
 #include "perf.h"
@@ -201,7 +201,7 @@ static void print_nccl_half(double us, const struct perf_row *row)
 {
 	double bw = us > 0 ? (double)row->bytes / us * 1e-3 : 0;
 
-	/* Seven places: with fewer digits before the point there are more after it. */
+	/* The column has seven places: large times get fewer digits behind the point. */
 	printf("  %7.*f  %6.2f  %6.2f", us >= 10000 ? 0 : us >= 100 ? 1 : 2, us, bw, bw);
 	if (row->checked)
 		printf("  %5g", (double)row->wrong);
@@ -245,7 +245,7 @@ void perf_report_row(const struct perf_job *job, const struct perf_row *row)
 	fflush(stdout);
 }
 
-/* What went over the queues, and what had to be sent again. */
+/* Prints the counts of the engine, for example of packets and of retransmissions. */
 static void print_engine(const struct perf_engine *e)
 {
 	if (!e->n)

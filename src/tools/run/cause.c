@@ -2,12 +2,12 @@
 /*
  * run/cause.c - decides which rank's failure is the cause of the job's failure.
  *
- * A rank that dies closes its connections before oriel-run can collect its status,
- * because the kernel frees its memory in between, which takes up to seconds.  The others
- * hear of its death meanwhile, and may exit first.  So the first failure that oriel-run
- * sees need not be the cause.  Every rank that is ending at that moment is a suspect, and
- * the verdict waits for all suspects.  A killed rank counts before one that called
- * abort(), and that one before one that exited.  Among equals the first counts.
+ * When a rank dies, the kernel closes its connections first.  Then it frees the memory, which may
+ * take seconds, and only after that oriel-run can collect the status.  In the meantime the other
+ * ranks notice the death and may exit first.  So the first failure that oriel-run sees need not be
+ * the cause.  Every rank that is ending at that moment is a suspect, and the verdict waits for all
+ * suspects.  A killed rank counts before one that called abort(), and that one before one that
+ * exited.  Among equals the first counts.
  *
  * Owns the order in which ranks ended, and the verdict.  Called by job.c, on the only thread.
  */
@@ -22,16 +22,16 @@
 
 #include "run.h"
 
-#define PF_EXITING 0x4 /* /proc/PID/stat, flags: the kernel is taking the process down */
+#define PF_EXITING 0x4 /* flags in /proc/PID/stat: the process is exiting */
 #define PF_DUMPCORE 0x200
 #define NOTED_AT_ONCE 64
 
 /* ---- the order of ends ----------------------------------------------------------------------- */
 
 /*
- * An epoll set hands out its ready descriptors in the order in which they became ready, and a pidfd
- * becomes ready when its process ends.  waitpid() has no such order.  Where the kernel has no
- * pidfds, or no descriptor is left, the order is that of waitpid().
+ * A pidfd becomes ready when its process ends, and epoll returns descriptors in the order in which
+ * they became ready.  waitpid() has no such order; it is used only if the kernel has no pidfds or
+ * no descriptor is left.
  */
 void run_cause_watch(struct run_job *job, int rank)
 {
@@ -92,7 +92,7 @@ static size_t read_proc(pid_t pid, const char *name, char *text, size_t size)
 	return n;
 }
 
-/* A zombie, or a process that the kernel takes down. */
+/* Is it a zombie, or has the kernel begun to end it? */
 static int is_exiting(pid_t pid)
 {
 	char text[1024], state;
@@ -109,7 +109,7 @@ static int is_exiting(pid_t pid)
 	return state == 'Z' || (flags & (PF_EXITING | PF_DUMPCORE));
 }
 
-/* Killed, but the process has not handled the signal yet. */
+/* Has it got a SIGKILL that it has not handled yet? */
 static int has_kill_pending(pid_t pid)
 {
 	char text[4096];

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * run/ending.c - how a job is ended: a verdict, a grace in which the other ranks say what they saw,
- * a request, and SIGKILL (enum run_phase).  Owns the phases and their deadlines; job.c calls it
- * when a rank failed, a signal came or a deadline passed.
+ * run/ending.c - the phases that end a job (enum run_phase): the verdict, a grace in which the
+ * other ranks report what they saw, SIGTERM, and SIGKILL.
+ *
+ * Owns the phases and their deadlines.  job.c and cause.c call it when a rank has failed, a signal
+ * has come or a deadline has passed.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +13,7 @@
 #include "util/util.h"
 
 #define VERDICT_NS                                                                                 \
-	(10 * ORI_NS_PER_S) /* for dying ranks to be gone: the kernel frees their memory */
+	(10 * ORI_NS_PER_S) /* for ranks that are ending: freeing their memory takes time */
 #define KILL_AGAIN_NS (ORI_NS_PER_S / 20)
 #define KILL_GIVE_UP 200 /* rounds: 10 s */
 
@@ -32,7 +34,7 @@ static void enter(struct run_job *job, enum run_phase phase, uint64_t after_ns)
 	job->phase_end_ns = ori_deadline_ns(after_ns);
 }
 
-/* From one phase to the next. */
+/* Time between two phases. */
 static uint64_t step_ns(const struct run_job *job)
 {
 	return (uint64_t)(job->options->grace_s * 1e9);
@@ -55,7 +57,7 @@ void run_end_by(struct run_job *job, int sig)
 }
 
 /*
- * Is called again until nothing is left: descendants of a killed process become our children only
+ * Called again until no process is left: descendants of a killed process become our children only
  * after its death.
  */
 void run_end_now(struct run_job *job)
@@ -64,7 +66,7 @@ void run_end_now(struct run_job *job)
 	enter(job, RUN_KILL, KILL_AGAIN_NS);
 	if (++job->kill_rounds < KILL_GIVE_UP)
 		return;
-	/* They are stuck in the kernel.  We cannot end them, and must not wait for them. */
+	/* They are stuck in the kernel.  Nothing can end them, so we do not wait for them. */
 	if (job->live)
 		run_report_live(job, "giving up on ", ": not ended by SIGKILL");
 	job->live = 0;

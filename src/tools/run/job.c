@@ -2,9 +2,9 @@
 /*
  * run/job.c - the job: one poll loop over signals, output and deadlines.
  *
- * A job is over when no rank and no process that a rank left behind exists any more and
- * all their output is written.  cause.c decides whose failure is its status, and ending.c
- * how it is ended.  Called once, by main(), on the only thread.
+ * A job is over when all ranks and all processes that they left behind have ended, and all their
+ * output is written.  cause.c decides which failure gives the exit status, ending.c how to end the
+ * job.  Called once, by main(), on the only thread.
  */
 #include <errno.h>
 #include <poll.h>
@@ -30,7 +30,7 @@ static int find_rank(const struct run_job *job, pid_t pid)
 	return -1;
 }
 
-/* Its output is written before our message about it. */
+/* Reads its output first, so that it is written before our message about the rank. */
 static void rank_ended(struct run_job *job, struct run_rank *r, int status)
 {
 	run_stream_drain(&r->out);
@@ -48,7 +48,7 @@ static void collect(struct run_job *job)
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
 		rank = find_rank(job, pid);
-		if (rank >= 0) /* else left behind by a rank */
+		if (rank >= 0) /* otherwise a rank left it behind */
 			rank_ended(job, &job->ranks[rank], status);
 	}
 	job->children = pid == 0;
@@ -59,7 +59,7 @@ static void collect(struct run_job *job)
 
 /* ---- signals --------------------------------------------------------------------------------- */
 
-/* Ctrl-Z: our groups do not get it from the terminal. */
+/* Ctrl-Z: the terminal does not send it to the ranks' process groups. */
 static void suspend(struct run_job *job)
 {
 	run_signal_all(job, SIGSTOP);
@@ -135,7 +135,7 @@ static int next_timeout(const struct run_job *job)
 	return ms > 3600000 ? 3600000 : (int)ms;
 }
 
-/* Said once.  If standard error is lost, only the exit status tells. */
+/* Reports lost output once.  If standard error is lost, only the exit status shows it. */
 static void flush_sinks(struct run_job *job)
 {
 	run_sink_flush(&job->out);
@@ -166,7 +166,7 @@ static void one_round(struct run_job *job)
 		run_phase_over(job);
 }
 
-/* No writer is left: what the pipes hold is all that will ever come. */
+/* No writer is left: reads the rest of the pipes. */
 static void end_streams(struct run_job *job)
 {
 	for (int r = 0; r < job->nranks; r++) {
@@ -177,7 +177,7 @@ static void end_streams(struct run_job *job)
 	}
 }
 
-/* A reader that stops reading keeps us only until a signal asks us to end. */
+/* If nobody reads our output, we wait until a signal asks us to end. */
 static void loop(struct run_job *job)
 {
 	while (job->live || job->children)
@@ -193,7 +193,7 @@ static void loop(struct run_job *job)
 		one_round(job);
 }
 
-/* ---- making it ------------------------------------------------------------------------------- */
+/* ---- start ----------------------------------------------------------------------------------- */
 
 static int job_init(struct run_job *job, const struct run_plan *plan)
 {
@@ -235,7 +235,7 @@ static void job_free(struct run_job *job)
 	free(job->ranks);
 }
 
-/* All ranks, or none: a rank that cannot be started ends those before it. */
+/* Starts all ranks.  If one cannot be started, it ends those that run. */
 static void start_ranks(struct run_job *job, const struct run_plan *plan)
 {
 	for (int r = 0; r < job->nranks; r++) {
@@ -262,8 +262,8 @@ int run_job(struct run_plan *plan)
 		job.job_end_ns = ori_deadline_ns((uint64_t)(plan->options->timeout_s * 1e9));
 	start_ranks(&job, plan);
 	/*
-	 * If rank 0 has died, connections to it must be refused: then the ranks end
-	 * (ORIEL_LISTENING).
+	 * From now on only rank 0 holds the listener.  If rank 0 dies, connections are refused, and
+	 * the other ranks end at once (ORIEL_LISTENING).
 	 */
 	run_plan_close_listener(plan);
 	loop(&job);

@@ -2,8 +2,7 @@
 /*
  * run/main.c - oriel-run: starts the ranks of a job on this machine and ends them together.
  *
- * Sets up this process first: descriptors, limits, signals.  The rest is in the files
- * that run.h lists.
+ * Sets up this process: descriptors, limits, signals.  run.h lists the files that do the rest.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,8 +12,8 @@
 #include "run.h"
 
 /*
- * Afterwards 0, 1 and 2 are open, so that no pipe of ours gets such a number.  All above are
- * closed, so that ranks inherit only what we give them.
+ * Opens 0, 1 and 2 if they are closed, so that no pipe of ours gets such a number.  Closes all
+ * others, so that ranks inherit only what we give them.
  */
 static void clean_descriptors(void)
 {
@@ -49,7 +48,7 @@ static void catch_signals(struct run_plan *plan)
 	if (!sigaction(SIGHUP, NULL, &hangup) && hangup.sa_handler != SIG_IGN)
 		sigaddset(&plan->signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &plan->signals, &plan->signal_mask);
-	signal(SIGCHLD, SIG_DFL); /* ignored by some parents, and then waitpid() finds nothing */
+	signal(SIGCHLD, SIG_DFL); /* if the parent ignored it, waitpid() would find nothing */
 	sigaction(SIGPIPE, &ignore, &plan->pipe_action);
 }
 

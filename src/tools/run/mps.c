@@ -2,10 +2,10 @@
 /*
  * run/mps.c - oriel-run's side of --mps: a private MPS daemon for the job.
  *
- * The daemon is started and ended by a keeper (mps_keeper.c), a process of its own that sees by a
- * pipe when oriel-run has gone, however it went, SIGKILL included.  Here: making the keeper,
- * waiting for its word, and giving the ranks the variables by which CUDA finds the daemon.  Called
- * by main() before and after the job, on the only thread.
+ * A keeper (mps_keeper.c), a process of its own, starts and ends the daemon.  A pipe shows it when
+ * oriel-run has ended, even by SIGKILL.  This file starts the keeper, waits until the daemon is
+ * ready, and sets the variables by which CUDA in the ranks finds the daemon.  Called by main()
+ * before and after the job, on the only thread.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,16 +19,14 @@
 #include "run.h"
 #include "util/util.h"
 
-/*
- * Longer than all deadlines of the keeper together, so only a keeper that hangs reaches them.
- */
+/* Longer than all deadlines of the keeper together: only a keeper that hangs reaches them. */
 #define START_NS (45 * ORI_NS_PER_S)
 #define STOP_NS (30 * ORI_NS_PER_S)
 #define LOOK_MS 50
 
 /*
- * Returns the folder's bytes, 0 if there is none.  CUDA makes a unix socket in it, and those have
- * paths of at most 107 bytes.
+ * Returns the length of the folder's name; 0: it could not be made.  CUDA makes a unix socket in
+ * it, and paths of sockets have at most 107 bytes.
  */
 static size_t make_folder(char *folder, size_t size)
 {
@@ -41,8 +39,8 @@ static size_t make_folder(char *folder, size_t size)
 }
 
 /*
- * It must not be our child: the job ends when no child is left, and kills those that ranks left
- * behind.
+ * Forks twice, because the keeper must not be our child: the job ends only when no child is left,
+ * and it kills children that are not ranks.
  */
 static int fork_keeper(const struct run_plan *plan, const char *folder, int hold[2], int say[2])
 {
@@ -67,7 +65,7 @@ static int fork_keeper(const struct run_plan *plan, const char *folder, int hold
 	return run_status_failed(status) ? -1 : 0;
 }
 
-/* A signal that asks us to end came before the job began. */
+/* The pending signal that asks us to end; 0: none.  The job's loop does not run yet. */
 static int asked_to_end(const struct run_plan *plan)
 {
 	static const int asking[] = { SIGINT, SIGTERM, SIGQUIT, SIGHUP };
@@ -81,8 +79,8 @@ static int asked_to_end(const struct run_plan *plan)
 }
 
 /*
- * What the keeper says next: 1 a text, 0 it has ended without one, -1 too late, -2 a signal.
- * `plan` NULL: signals do not matter.
+ * Waits for the next message of the keeper.  1: a text; 0: the keeper has ended; -1: too late; -2:
+ * a signal asks us to end.  With `plan` NULL signals are not looked at.
  */
 static int hear(const struct run_mps *mps, const struct run_plan *plan, uint64_t within_ns,
 		char *text, size_t size)
@@ -102,7 +100,7 @@ static int hear(const struct run_mps *mps, const struct run_plan *plan, uint64_t
 	return n > 0;
 }
 
-/* One line each: several may come at once. */
+/* Prints each line of the text: a read may return several messages. */
 static void print(char *text)
 {
 	char *rest = NULL;
@@ -121,7 +119,7 @@ static void let_go(struct run_mps *mps)
 	mps->hold_fd = mps->say_fd = -1;
 }
 
-/* The keeper says "+" once the daemon answers, or what failed. */
+/* The keeper writes "+" when the daemon answers, or else what failed. */
 static int await_ready(const struct run_plan *plan, struct run_mps *mps)
 {
 	char text[512];
@@ -175,7 +173,7 @@ int run_mps_start(const struct run_plan *plan, struct run_mps *mps)
 	mps->hold_fd = hold[1];
 	mps->say_fd = say[0];
 	hold[1] = say[0] = -1;
-	close(say[1]); /* or its end would never be seen */
+	close(say[1]); /* otherwise read() would never see the end of the pipe */
 	say[1] = -1;
 	code = await_ready(plan, mps);
 	if (!code && set_variables(plan->options, folder)) {

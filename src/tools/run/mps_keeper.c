@@ -2,11 +2,10 @@
 /*
  * run/mps_keeper.c - the process that starts a job's MPS daemon, keeps it, and ends it.
  *
- * Lives in a session of its own, so nothing a terminal sends reaches it or the daemon, and ends
- * when oriel-run's end of a pipe is closed.  It is the subreaper of what it starts: the daemon,
- * which goes into the background, and the server that the daemon starts become its children, so
- * their end is seen by waitpid() and not guessed.  Every step has a deadline and is named when it
- * fails.
+ * It runs in a session of its own, so that signals of a terminal reach neither it nor the daemon.
+ * It ends when oriel-run's end of a pipe closes.  It is a subreaper: the daemon, which goes into
+ * the background, and the server that the daemon starts become its children.  So waitpid() tells
+ * when they have ended.  Every step has a deadline, and a message names the step that failed.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -26,21 +25,21 @@
 #include "util/util.h"
 
 #define CONTROL "nvidia-cuda-mps-control"
-#define START_NS (15 * ORI_NS_PER_S) /* for the program to put its daemon into the background */
-#define READY_NS (15 * ORI_NS_PER_S) /* from there to the first answer */
-#define ASK_NS (5 * ORI_NS_PER_S)    /* for one question */
+#define START_NS (15 * ORI_NS_PER_S) /* until the daemon is in the background */
+#define READY_NS (15 * ORI_NS_PER_S) /* from then to its first answer */
+#define ASK_NS (5 * ORI_NS_PER_S)    /* for one command */
 #define END_NS (10 * ORI_NS_PER_S)   /* from "quit" to the end of daemon and server */
 #define KILL_NS (5 * ORI_NS_PER_S)
 #define LOOK_MS 10
 
-/* What run_control() returns beside exit statuses. */
+/* What run_control() returns besides exit statuses. */
 #define TOO_LATE (-1)
 #define CANCELLED (-2)
 #define CANNOT_START (-3)
 
 struct keeper {
 	const struct run_plan *plan;
-	int hold_fd; /* at its end: oriel-run wants us to end, or has gone */
+	int hold_fd; /* closed by the other side: oriel-run wants us to end, or has ended */
 	int say_fd;
 	int ending;
 	char answer[256]; /* first line that the last command printed */
@@ -60,10 +59,10 @@ __attribute__((format(printf, 2, 3))) static void say(struct keeper *k, const ch
 	if (n > 0)
 		text[n++] = '\n';
 	if (n > 0 && write(k->say_fd, text, (size_t)n) < 0)
-		return; /* oriel-run has gone, and nobody else listens */
+		return; /* oriel-run has ended, and nobody else listens */
 }
 
-/* A short pause; 1 when oriel-run let go meanwhile. */
+/* A short pause.  Returns 1 if oriel-run has closed its end of the pipe. */
 static int pause_or_let_go(const struct keeper *k)
 {
 	struct pollfd p = { .fd = k->ending ? -1 : k->hold_fd, .events = 0 };
@@ -118,8 +117,9 @@ static void keep_answer(struct keeper *k, int out)
 }
 
 /*
- * command NULL: starts the daemon.  Exit status, or one of the above.  What it reads and prints are
- * files in memory: a daemon that keeps them open holds up nobody.
+ * Runs the control program with a command; NULL: starts the daemon.  Returns its exit status, or
+ * one of the values above.  Its input and output are files in memory, not pipes: a daemon may keep
+ * them open, and nobody waits for their end.
  */
 static int run_control(struct keeper *k, const char *command, uint64_t within_ns)
 {
@@ -168,7 +168,7 @@ static int start_daemon(struct keeper *k)
 	return -1;
 }
 
-/* Only a daemon answers with a number; if there is none, the answer is text. */
+/* A daemon answers with a number.  Without a daemon the control program prints a text. */
 static int await_answer(struct keeper *k)
 {
 	uint64_t end = ori_deadline_ns(READY_NS);
@@ -192,7 +192,7 @@ static int await_answer(struct keeper *k)
 
 /* ---- end ------------------------------------------------------------------------------------- */
 
-/* Until no child is left: 1, or 0 at the deadline.  `sig` not 0: they get it, again and again. */
+/* Waits until no child is left: 1, or 0 at the deadline.  Sends them `sig` repeatedly if not 0. */
 static int await_no_child(const struct keeper *k, int sig, uint64_t within_ns)
 {
 	struct run_job no_ranks = { .nranks = 0 };
@@ -258,8 +258,9 @@ static void close_stdio(void)
 }
 
 /*
- * The daemon sees all GPUs and ranks choose among them: with CUDA_VISIBLE_DEVICES set for both,
- * ranks would count on in the daemon's shorter list.  A limit is the ranks' own, too.
+ * The daemon sees all GPUs, and ranks choose among them.  If CUDA_VISIBLE_DEVICES were set for the
+ * daemon, too, ranks would apply it a second time, to the daemon's shorter list.  The limit of SMs
+ * is also set for ranks only.
  */
 static int set_variables(const char *folder)
 {

@@ -2,8 +2,8 @@
 /*
  * run/options.c - the command line of oriel-run: parsing, its errors, the help text.
  *
- * Owns the grammar only; called once, by main().  Every error is one line that says what is wrong
- * and where help is.
+ * Owns the grammar only.  Called once, by main().  Every error is one line that says what is wrong
+ * and how to get help.
  */
 #include <getopt.h>
 #include <math.h>
@@ -83,7 +83,7 @@ static int parse_seconds(const char *option, const char *text, double *seconds)
 	char *end;
 	double s = strtod(text, &end);
 
-	/* 1e9 s is 30 years; in nanoseconds much more would not fit into 64 bits. */
+	/* 1e9 s is 30 years.  Much more would not fit into 64 bits of nanoseconds. */
 	if (end == text || *end || !isfinite(s) || s <= 0 || s > 1e9)
 		return usage_error("%s needs a number of seconds above 0, not '%s'", option, text);
 	*seconds = s;
@@ -107,7 +107,7 @@ static int parse_mps(const char *text, struct run_options *o)
 	return -1;
 }
 
-/* Otherwise every rank would report the error.  Here the parser reports it once. */
+/* Checks it here, so that the error is reported once and not by every rank. */
 static int check_topology(const char *text, int nranks)
 {
 	int *nodes = calloc((size_t)nranks, sizeof(*nodes));
@@ -173,7 +173,7 @@ static int take(int option, char **argv, struct run_options *o)
 	case ':':
 		return usage_error("option '%s' needs a value", argv[optind - 1]);
 	default:
-		if (optopt && optopt < OPT_TOPOLOGY) /* may stand among other letters */
+		if (optopt && optopt < OPT_TOPOLOGY) /* perhaps one of several, as in -xh */
 			return usage_error("unknown option '-%c'", optopt);
 		return usage_error("unknown option '%s'", argv[optind - 1]);
 	}
@@ -186,7 +186,7 @@ int run_options_parse(int argc, char **argv, struct run_options *o)
 	memset(o, 0, sizeof(*o));
 	o->grace_s = RUN_GRACE_S;
 	opterr = 0;
-	/* '+': stop at the program, its options are its own; ':': tell a missing value apart */
+	/* '+': stop at the program, which has its own options; ':': return ':' without a value */
 	while ((option = getopt_long(argc, argv, "+:n:h", names, NULL)) != -1) {
 		verdict = take(option, argv, o);
 		if (verdict >= 0)

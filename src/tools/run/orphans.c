@@ -2,10 +2,10 @@
 /*
  * run/orphans.c - processes that ranks started and left behind.
  *
- * oriel-run is the subreaper of its ranks' families: a process whose parent died becomes
- * a child of oriel-run, whatever group or session it moved to.  They are found by their
- * parent in /proc; those below them become our children when the ones above have ended.
- * Called by job.c at the end of a job.
+ * oriel-run is a subreaper: a process below it whose parent died becomes a child of oriel-run,
+ * whatever its group or session.  This file finds them by their parent in /proc.  Their own
+ * children become ours when they have ended.  Called by ending.c, and by mps_keeper.c for the
+ * processes of the MPS daemon.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -16,7 +16,7 @@
 
 #include "run.h"
 
-/* Parent of a process, or 0 if it is gone already or is a zombie. */
+/* The parent of a process; 0 if the process has ended or is a zombie. */
 static pid_t parent_of(pid_t pid)
 {
 	char path[64], text[512], state;
@@ -32,7 +32,7 @@ static pid_t parent_of(pid_t pid)
 	n = fread(text, 1, sizeof(text) - 1, f);
 	fclose(f);
 	text[n] = '\0';
-	/* pid (name) state parent ...: a name may have blanks and parentheses in it */
+	/* pid (name) state parent ...; a name may contain blanks and parentheses */
 	behind_name = strrchr(text, ')');
 	if (!behind_name || sscanf(behind_name + 1, " %c %d", &state, &parent) != 2)
 		return 0;
@@ -56,7 +56,7 @@ int run_orphans_signal(const struct run_job *job, int sig)
 	while (proc && (e = readdir(proc))) {
 		pid_t pid = isdigit((unsigned char)e->d_name[0]) ? atoi(e->d_name) : 0;
 
-		/* It is our child and not waited for, so its pid cannot be another's by now. */
+		/* Our child keeps its pid until waitpid(), so this cannot hit another process. */
 		if (pid > 1 && parent_of(pid) == getpid() && !is_live_rank(job, pid))
 			found += kill(pid, sig) == 0;
 	}

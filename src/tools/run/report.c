@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * run/report.c - the lines oriel-run prints about its ranks.  Called by job.c.
+ * run/report.c - what oriel-run prints about its ranks.  Called by job.c, cause.c and ending.c.
  */
 #include <stdio.h>
 #include <string.h>
@@ -81,7 +81,7 @@ void run_report_failure(struct run_job *job, int rank)
 		     ending, job->live ? "; ending the job" : "");
 }
 
-/* One line for all that ended alike; `from` is the first of them. */
+/* One line for all ranks with the same status as `from`, the first of them. */
 static void report_alike(struct run_job *job, int from)
 {
 	int status = job->ranks[from].status;

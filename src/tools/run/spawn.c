@@ -2,9 +2,9 @@
 /*
  * run/spawn.c - one rank from fork to exec.
  *
- * Owns what a rank is born with: environment, descriptors 0 to 2, process group, limits, signals.
- * Every descriptor of oriel-run is close-on-exec and foreign ones were closed by main(), so a rank
- * inherits 0, 1, 2 and, if it is rank 0, the rendezvous socket.  Called by job.c before its loop.
+ * Owns the environment, descriptors 0 to 2, process group, limits and signals of a new rank.  Every
+ * descriptor of oriel-run is close-on-exec, and main() has closed all others.  So a rank inherits
+ * 0, 1, 2, and rank 0 also the rendezvous socket.  Called by main() and by job.c before its loop.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -24,8 +24,8 @@
 /* ---- what the ranks have in common ----------------------------------------------------------- */
 
 /*
- * A port of 127.0.0.1 that is ours while the socket is open.  One that does not listen can be bound
- * again by a rank with SO_REUSEADDR; nobody else is given its number meanwhile.
+ * Reserves a port of 127.0.0.1 while the socket is open: the kernel gives its number to nobody
+ * else.  If it does not listen, a rank can bind the same port with SO_REUSEADDR.
  */
 static int open_port(int listening, int *port)
 {
@@ -106,7 +106,7 @@ static int set_number(const char *name, int n)
 	return setenv(name, text, 1);
 }
 
-/* What the user has set is the user's choice. */
+/* Does not replace values that the user has set. */
 static int set_debug(void)
 {
 	return setenv("ORIEL_CHECKED", "1", 0) || setenv("ORIEL_STRICT", "1", 0) ||
@@ -124,7 +124,7 @@ static int set_environment(const struct run_plan *plan, int rank)
 	      set_number("MASTER_PORT", plan->master_port) ||
 	      set_number("ORIEL_PORT", plan->listen_port) || set_number("ORIEL_LISTENING", 1) ||
 	      setenv(plan->mark, "1", 1) ||
-	      setenv("ORIEL_LAUNCHER", "env", 1); /* also where mpirun or srun started us */
+	      setenv("ORIEL_LAUNCHER", "env", 1); /* even if mpirun or srun started us */
 	if (!err && plan->secret[0])
 		err = setenv("ORIEL_SECRET", plan->secret, 1);
 	if (!err && topology)
@@ -153,7 +153,7 @@ static int set_descriptors(const struct run_plan *plan, int rank, int out, int e
 	return dup2(err, STDERR_FILENO) < 0 ? -1 : 0;
 }
 
-/* Our own handling of signals and limits must not reach the program. */
+/* Gives the program the signals and limits that oriel-run was started with. */
 static int set_process(const struct run_plan *plan, int own_group, pid_t parent)
 {
 	if (own_group && setpgid(0, 0))
@@ -164,12 +164,12 @@ static int set_process(const struct run_plan *plan, int own_group, pid_t parent)
 		_exit(1);
 	setrlimit(RLIMIT_NOFILE, &plan->files);
 	sigaction(SIGPIPE, &plan->pipe_action, NULL);
-	signal(SIGINT, SIG_DFL); /* a shell script's '&' ignores these two */
+	signal(SIGINT, SIG_DFL); /* '&' in a shell script makes a program ignore these two */
 	signal(SIGQUIT, SIG_DFL);
 	return sigprocmask(SIG_SETMASK, &plan->signal_mask, NULL);
 }
 
-/* What a child that did not become the program sends. */
+/* What a child sends if it could not execute the program. */
 struct birth_error {
 	int number; /* errno */
 	int in_exec;
@@ -213,7 +213,7 @@ static int open_birth(struct birth *b, int tag)
 	memset(b, -1, sizeof(*b));
 	err = pipe2(b->report, O_CLOEXEC) || pipe2(b->err, O_CLOEXEC) ||
 	      (tag && pipe2(b->out, O_CLOEXEC));
-	/* Only our ends: the program must find its own blocking. */
+	/* Only our ends: the program's ends must block. */
 	return err || fcntl(b->err[0], F_SETFL, O_NONBLOCK) ||
 	       (tag && fcntl(b->out[0], F_SETFL, O_NONBLOCK));
 }
@@ -225,7 +225,7 @@ static void close_birth(struct birth *b)
 	close_both(b->out);
 }
 
-/* Waits until exec closes the pipe.  1 if there was an error instead. */
+/* Waits until exec closes the pipe.  Returns 1 if the child sent an error instead. */
 static int read_report(int fd, struct birth_error *error)
 {
 	ssize_t n;

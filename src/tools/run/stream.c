@@ -2,8 +2,8 @@
 /*
  * run/stream.c - lines from ranks, tagged, to oriel-run's own stdout and stderr.
  *
- * A stream is read only while its sink has nothing pending (job.c sees to that), so a reader that
- * stops reading stops the ranks, as it would without a launcher, and memory stays bounded.
+ * job.c reads a stream only while its sink has nothing to write.  So if nobody reads our output,
+ * the ranks block when they print, as without a launcher, and memory stays bounded.
  */
 #include <errno.h>
 #include <poll.h>
@@ -16,7 +16,7 @@
 #include "run.h"
 
 #define READ_BYTES 16384
-#define WRITE_BYTES 4096 /* PIPE_BUF: a pipe that polls writable takes this much without blocking */
+#define WRITE_BYTES 4096 /* PIPE_BUF: a writable pipe takes this much without blocking */
 
 void run_sink_init(struct run_sink *s, int fd)
 {
@@ -35,7 +35,7 @@ int run_sink_pending(const struct run_sink *s)
 	return s->end > s->begin;
 }
 
-/* A reader that has ended is no error: it has read what it needed. */
+/* EPIPE is no error: the reader has read what it needed. */
 static void sink_break(struct run_sink *s, int error)
 {
 	s->broken = 1;
@@ -43,7 +43,7 @@ static void sink_break(struct run_sink *s, int error)
 	s->begin = s->end = 0;
 }
 
-/* Room for `bytes` more; without memory the sink counts as broken. */
+/* Makes room for `bytes` more.  Without memory the sink is broken. */
 static int sink_room(struct run_sink *s, size_t bytes)
 {
 	size_t size = s->size ? s->size : WRITE_BYTES;
@@ -123,7 +123,7 @@ static int sink_writable(const struct run_sink *s)
 	return poll(&p, 1, 0) == 1;
 }
 
-/* As many whole lines as one write may have, so that others' lines do not get in between. */
+/* As many whole lines as one atomic write may have: lines of other processes do not mix in. */
 static size_t sink_piece(const struct run_sink *s)
 {
 	size_t bytes = s->end - s->begin;
@@ -142,7 +142,7 @@ void run_sink_flush(struct run_sink *s)
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < 0 && errno == EAGAIN) /* somebody else filled it first */
+		if (n < 0 && errno == EAGAIN) /* another process has filled the pipe */
 			return;
 		if (n < 0) {
 			sink_break(s, errno);
@@ -178,7 +178,7 @@ static void stream_take(struct run_stream *s, const char *text, size_t bytes)
 			text++;
 			bytes--;
 		}
-		if (newline && !s->used && s->cut) /* ends a line whose pieces are all out */
+		if (newline && !s->used && s->cut) /* all pieces of the line are written */
 			s->cut = 0;
 		else if (newline || s->used == sizeof(s->line))
 			stream_put(s, !newline);
@@ -192,7 +192,10 @@ int run_stream_read(struct run_stream *s)
 
 	if (s->fd < 0)
 		return 0;
-	/* As for a rank that writes there itself: SIGPIPE, but not for a full disk. */
+	/*
+	 * If the reader of our stdout has gone, the rank gets SIGPIPE, as if it wrote there itself.
+	 * Not if the disk is full.
+	 */
 	if (s->sink->broken && !s->sink->error && s->sink->fd == STDOUT_FILENO) {
 		run_stream_end(s);
 		return 0;
@@ -210,7 +213,7 @@ int run_stream_read(struct run_stream *s)
 
 void run_stream_drain(struct run_stream *s)
 {
-	/* More than a pipe holds, or a process that keeps writing would keep us here. */
+	/* 64 reads are more than a pipe holds.  A limit, because a process may go on writing. */
 	for (int i = 0; i < 64 && run_stream_read(s); i++)
 		;
 }

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * run/warden.c - the process that ends what is left of a job whose oriel-run was killed.
+ * run/warden.c - a process that ends the rest of a job if oriel-run was killed.
  *
- * SIGKILL gives oriel-run no time to act.  The kernel then kills the ranks
- * (PR_SET_PDEATHSIG in spawn.c), but what those have started lives on, with init as its
- * parent.  The warden is out of reach of what is sent to oriel-run's group or session,
- * holds one end of a pipe, and does nothing until the other end closes without a word.
- * Then it kills every process that has the job's mark in the environment it was started
- * with, until there is none.
+ * After SIGKILL oriel-run cannot act.  The kernel kills the ranks (PR_SET_PDEATHSIG in spawn.c),
+ * but processes that the ranks have started go on, as children of init.  The warden is in a session
+ * of its own, so signals to oriel-run's group or session do not reach it.  It holds one end of a
+ * pipe and waits until oriel-run closes the other.  If oriel-run did not write to the pipe before,
+ * the warden kills every process that was started with the job's mark in its environment, until
+ * none is left.
  *
- * Out of its reach: processes that were started with another environment, or that another user
- * owns.
- * Called by main(), before and after the job.
+ * It cannot find processes that were started with another environment, and cannot kill those of
+ * another user.  Called by main(), before and after the job.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -29,13 +28,13 @@
 #include "util/util.h"
 
 #define PAUSE_NS (ORI_NS_PER_S / 50)
-#define QUIET_ROUNDS 5 /* scans in a row without a find: a process just started is seen */
+#define QUIET_ROUNDS 5 /* scans without a find before it ends: a process may just have started */
 #define KILL_NS (10 * ORI_NS_PER_S)
 #define STOP_MS 5000
 
 /* ---- in the warden --------------------------------------------------------------------------- */
 
-/* Reads a whole file of /proc; NULL if it cannot be read.  Environments have any size. */
+/* Reads a whole file of /proc, of any size.  NULL: it cannot be read. */
 static char *read_whole(int fd, size_t *bytes)
 {
 	size_t size = 1 << 16;
@@ -55,7 +54,7 @@ static char *read_whole(int fd, size_t *bytes)
 	return text;
 }
 
-/* Does an entry NAME=... begin with the mark? */
+/* Was the process started with the mark as a variable of its environment? */
 static int has_mark(pid_t pid, const char *mark)
 {
 	size_t length = strlen(mark), bytes, at = 0;
@@ -76,7 +75,7 @@ static int has_mark(pid_t pid, const char *mark)
 	return found;
 }
 
-/* The mark is looked for again behind the pidfd: the number may be another's by now. */
+/* Checks the mark again after pidfd_open(): the pid may belong to another process by then. */
 static int kill_marked(pid_t pid, const char *mark)
 {
 	int fd, killed;
@@ -137,7 +136,7 @@ static void keep_watch(const char *mark, int hold_fd)
 
 /* ---- in oriel-run ---------------------------------------------------------------------------- */
 
-/* Not our child: the job ends when no child is left, and kills those that ranks left behind. */
+/* Forks twice: as our child, it would keep the job from ending, and the job would kill it. */
 static int fork_warden(const char *mark, const int hold[2], const int gone[2])
 {
 	pid_t pid = fork();
@@ -167,7 +166,7 @@ static int make_mark(char *mark, size_t size)
 	uint64_t number;
 	int err = ori_random_bytes(&number, sizeof(number));
 
-	/* The name is the mark, so that jobs within jobs have all of them. */
+	/* The mark is the variable's name, so a job inside a job has the marks of both. */
 	snprintf(mark, size, "_ORIEL_RUN_%016llx", (unsigned long long)number);
 	return err;
 }
@@ -205,7 +204,7 @@ void run_warden_stop(struct run_warden *w)
 
 	if (w->hold_fd < 0)
 		return;
-	/* It may have been killed; then there is nobody to wait for. */
+	/* If the warden was killed, write() fails, and there is nothing to wait for. */
 	if (write(w->hold_fd, "", 1) == 1)
 		(void)poll(&p, 1, STOP_MS);
 	close(w->hold_fd);

@@ -2,8 +2,8 @@
 /*
  * tools/tune/main.c - oriel-tune: command line, start of ranks, order of the steps.
  *
- * Under a launcher it is one rank.  Without one it becomes oriel-run, which starts it again as the
- * ranks. Exit status: 0, 1 when something failed, 2 for a bad command line.
+ * Under a launcher this process is one rank.  Without one it executes oriel-run, which starts the
+ * program again as ranks.  Exit status: 0; 1 if something failed; 2 for a bad command line.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -83,7 +83,7 @@ static int parse(int argc, char **argv, struct tool_options *o)
 	return optind < argc ? usage("unexpected argument", argv[optind]) : -1;
 }
 
-/* Tests before the measurement whether the file can be created; in one process of the job. */
+/* Tests before the measurement whether the file can be created.  One process does this. */
 static int probe_output(const char *path)
 {
 	char temporary[PATH_MAX];
@@ -109,7 +109,7 @@ static int has_launcher(void)
 	return getenv("RANK") || getenv("WORLD_SIZE") || getenv("PMIX_RANK") || getenv("PMI_RANK");
 }
 
-/* Becomes oriel-run, from the folder this program is in; returns only if that fails. */
+/* Executes oriel-run from the folder of this program.  Returns only if that fails. */
 static int become_run(const struct tool_options *o)
 {
 	char self[PATH_MAX], run[PATH_MAX], ranks[16];
@@ -152,7 +152,7 @@ static int become_run(const struct tool_options *o)
 
 static void set_sizes(struct tool_job *job)
 {
-	/* on a CPU the last ones would take most of the minute */
+	/* on a CPU the largest sizes would take most of the minute */
 	uint64_t most = job->opt->quick && job->cores ? 1u << 20 : 16u << 20;
 
 	for (uint64_t bytes = 1024; bytes <= most && job->nsizes < TOOL_SIZES; bytes *= 4)
@@ -257,7 +257,7 @@ int main(int argc, char **argv)
 		return status;
 	if (!has_launcher())
 		return probe_output(o.output) ? 1 : become_run(&o);
-	/* Settings are compared with the first guess, so no file and no variable may replace it. */
+	/* Settings are compared with the first guess, so no file or variable may replace it. */
 	setenv("ORIEL_TUNE_FILE", "none", 1);
 	unsetenv("ORIEL_A2A_PLAN");
 	job = calloc(1, sizeof(*job));
@@ -278,7 +278,7 @@ int main(int argc, char **argv)
 		if (err) {
 			fprintf(stderr, "oriel-tune: rank %d: %s\n", job->rank,
 				oriel_status_text(err));
-			oriel_comm_abort(job->comm, err); /* others may be waiting for this rank */
+			oriel_comm_abort(job->comm, err); /* others may wait for this rank */
 		}
 		status = oriel_comm_destroy(job->comm);
 		err = err ? err : status;

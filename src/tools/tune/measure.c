@@ -2,9 +2,9 @@
 /*
  * tools/tune/measure.c - times of all-to-all-v calls under given plans.
  *
- * A sample is as many calls as fill sample_us, between a barrier and the end of the last; the
- * slowest rank's time counts.  Plans take turns, so that a machine that is slow for a while is slow
- * for all of them.
+ * A sample is a number of calls that takes about sample_us.  It begins after a barrier and ends
+ * with the last call; the time of the slowest rank counts.  Plans are measured in turn, so that a
+ * phase in which the machine is slow affects all plans.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 #define CALLS_MAX 2000
 
-/* What ranks tell after each sample. */
+/* What ranks exchange after each sample. */
 struct sample {
 	double us;
 	double elapsed_s;
@@ -23,7 +23,7 @@ struct sample {
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/* One array of sizes in elements for each kind alone, and for all; an element is a byte. */
+/* Makes one array of sizes per kind of peer, and one for all.  An element is one byte. */
 int tool_sizes_open(struct tool_job *job)
 {
 	size_t bytes = (size_t)job->nranks * sizeof(uint64_t);
@@ -68,7 +68,7 @@ int tool_request_open(struct tool_job *job, uint64_t bytes)
 	int err = fill_sizes(job, bytes);
 
 	if (err) {
-		oriel_comm_abort(job->comm, err); /* the others are on their way into create */
+		oriel_comm_abort(job->comm, err); /* the others would wait in create */
 		return err;
 	}
 	o.slot_bytes = bytes;
@@ -137,7 +137,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* How many calls fill a sample.  The second run counts; the first one touches the pages. */
+/* How many calls make a sample.  Measured in the second run; the first touches all pages. */
 static int count_calls(struct tool_job *job, int which, const struct ori_a2a_plan *plan, int *calls)
 {
 	double us;

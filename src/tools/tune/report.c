@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/tune/report.c - what oriel-tune prints: the effect of the table, and why it is as it is.
+ * tools/tune/report.c - what oriel-tune prints: the effect of the table, and its reasons.
  *
  * Called on rank 0 only.
  */

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/tune/sweep.c - looks for the best blocks, warps and chunk of one kind of peer and size.
+ * tools/tune/sweep.c - searches the best blocks, warps and chunk for one kind of peer and size.
  *
- * --quick walks along one axis after the other from the first guess: chunk, blocks,
- * warps.  Otherwise the whole grid is measured.  A setting replaces the current one only
- * if it is clearly faster, so noise changes nothing.
+ * With --quick it starts at the first guess and changes one value after the other: chunk, blocks,
+ * warps.  Otherwise it measures all combinations.  A setting replaces the current one only if it is
+ * clearly faster, so that noise changes nothing.
  */
 #include <string.h>
 
 #include "tool.h"
 
-#define MARGIN 0.97       /* of the time at hand: what counts as faster */
-#define INBOX_BYTES 8192u /* longest message that may carry its own mark */
+#define MARGIN 0.97       /* faster: at most this part of the current time */
+#define INBOX_BYTES 8192u /* longest message that can have its own mark */
 
 static const uint32_t gpu_blocks[] = { 1, 2, 4, 8, 16, 32 }, gpu_warps[] = { 4, 8, 16 };
 static const uint32_t cpu_blocks[] = { 1, 2, 4 }, cpu_warps[] = { 1, 2 };
@@ -22,7 +22,7 @@ enum axis { CHUNK, BLOCKS, WARPS, AXES };
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 
-/* The n-th value of an axis in *s; 0 past the end. */
+/* Sets the n-th value of an axis in *s.  Returns 0 if there are fewer values. */
 static int set_axis(const struct tool_job *job, enum axis axis, int n, struct ori_a2a_setting *s)
 {
 	int cpu = job->cores > 0;
@@ -54,15 +54,15 @@ int tool_alike(const struct ori_a2a_setting *a, const struct ori_a2a_setting *b,
 }
 
 /*
- * As the device uses it: a GPU has fewer warps, larger chunks and fewer blocks than some settings
- * name, and what comes to the same is measured once.
+ * Changes the setting to what the device really uses: a GPU uses fewer warps, larger chunks or
+ * fewer blocks than some settings say.  So settings that have the same effect are measured once.
  */
 static void make_used(struct tool_job *job, uint64_t bytes, int kind, struct ori_a2a_setting *s)
 {
 	struct ori_a2a_plan plan;
 
 	if (ori_tune_plan(job->comm, bytes, &plan))
-		return; /* contest() says why */
+		return; /* contest() gets the same error and returns it */
 	plan.kind[kind] = *s;
 	if (!ori_tune_resident(job->comm, &plan))
 		*s = plan.kind[kind];
@@ -92,8 +92,8 @@ static void note_points(struct tool_job *job, int kind, uint64_t bytes,
 }
 
 /*
- * Measures the list; list[0] is the setting at hand, and *best becomes what beats it clearly, or
- * it.  *gain: how much faster that is.
+ * Measures the settings of the list; list[0] is the current one.  *best: the fastest, if it is
+ * clearly faster than list[0]; otherwise list[0].  *gain: time of list[0] / time of *best.
  */
 static int contest(struct tool_job *job, struct tool_size *s, int kind,
 		   const struct ori_a2a_setting *list, int n, struct ori_a2a_setting *best,
@@ -140,7 +140,7 @@ static int walk(struct tool_job *job, struct tool_size *s, int kind)
 		next = at;
 		for (int i = 0; set_axis(job, (enum axis)axis, i, &next); i++)
 			n = add(job, kind, list, n, &next, s->bytes);
-		/* the first axis is measured in any case: its times are the size's */
+		/* the first axis is always measured: it gives the times of this size */
 		if (axis == CHUNK || (n > 1 && job->elapsed_s < job->limit_s))
 			err = contest(job, s, kind, list, n, &at, &gain);
 	}
@@ -148,7 +148,7 @@ static int walk(struct tool_job *job, struct tool_size *s, int kind)
 	return err;
 }
 
-/* All settings, in as many contests as needed.  The winner of one is in the next. */
+/* Measures all settings, in several contests.  The winner of one takes part in the next. */
 static int search_grid(struct tool_job *job, struct tool_size *s, int kind)
 {
 	struct ori_a2a_setting list[TOOL_CANDIDATES], at = s->first[kind], x = at;
@@ -170,7 +170,7 @@ static int search_grid(struct tool_job *job, struct tool_size *s, int kind)
 	return err;
 }
 
-/* Measures the best and the first guess once more: a setting that won by chance loses here. */
+/* Measures the best setting and the first guess again, in case the best one won by chance. */
 static int confirm(struct tool_job *job, struct tool_size *s, int kind)
 {
 	struct ori_a2a_setting list[2] = { s->first[kind], s->best[kind] };
@@ -180,7 +180,7 @@ static int confirm(struct tool_job *job, struct tool_size *s, int kind)
 	return contest(job, s, kind, list, 2, &s->best[kind], &s->gain[kind]);
 }
 
-/* Data with its own mark against data, then mark. */
+/* Compares messages that contain their mark with messages whose mark follows separately. */
 static int try_small(struct tool_job *job, struct tool_size *s)
 {
 	struct ori_a2a_plan plans[2];
@@ -212,7 +212,7 @@ int tool_sweep(struct tool_job *job, struct tool_size *s)
 		s->first[k] = plan.kind[k];
 		s->best[k] = plan.kind[k];
 		s->gain[k] = 1;
-		/* with self as the only peer there is nothing to search */
+		/* if this rank is its only peer, there is nothing to search */
 		if (!job->peers[k] || job->nranks == 1)
 			continue;
 		err = job->opt->quick ? walk(job, s, k) : search_grid(job, s, k);

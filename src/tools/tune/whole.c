@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/tune/whole.c - exchanges with all peers: the table against the first guess, and the model.
+ * tools/tune/whole.c - exchanges with all peers: compares the table with the first guess; fits the
+ * model.
  *
- * Settings were found for each kind of peer alone.  Here they run together, beside the first guess
- * and beside one setting for all peers; a size where the table loses gets the first guess back.
+ * sweep.c has found settings for each kind of peer alone.  Here they run together, in comparison
+ * with the first guess and with one setting for all peers.  If the table is slower for a size, that
+ * size gets the first guess back.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +13,7 @@
 #include "tool.h"
 #include "util/util.h"
 
-#define WORSE 1.02 /* times the first guess: then the table is not worth having */
+#define WORSE 1.02 /* the table is slower: more than this times the first guess */
 
 static int make_plan(struct tool_job *job, const struct tool_size *s,
 		     const struct ori_a2a_setting *m, const struct ori_a2a_setting *q,
@@ -25,7 +27,7 @@ static int make_plan(struct tool_job *job, const struct tool_size *s,
 	return err ? err : ori_tune_resident(job->comm, plan);
 }
 
-/* Would calls of that size by the two plans be the same? */
+/* Are calls of that size the same with both plans? */
 static int plans_alike(const struct tool_job *job, const struct ori_a2a_plan *a,
 		       const struct ori_a2a_plan *b, uint64_t bytes)
 {
@@ -35,7 +37,7 @@ static int plans_alike(const struct tool_job *job, const struct ori_a2a_plan *a,
 	return (a->small >= bytes) == (b->small >= bytes);
 }
 
-/* Each different plan once: two rows of one plan would differ by noise. */
+/* Measures equal plans once: two measurements of one plan would differ by noise. */
 static int measure_different(struct tool_job *job, const struct tool_size *s,
 			     const struct ori_a2a_plan *plans, int n, struct tool_time *times)
 {
@@ -100,7 +102,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* How much of the shorter part the longer one hides, as most sizes have it. */
+/* The part of the shorter time that overlaps with the longer one: the median of all sizes. */
 static double median_overlap(const struct tool_job *job)
 {
 	double v[TOOL_SIZES];
@@ -136,7 +138,7 @@ static void set_rows(struct tool_job *job, int kind)
 	}
 }
 
-/* Up to the largest size below which every size gained. */
+/* The largest size such that it and all smaller sizes gained. */
 static uint32_t small_limit(const struct tool_job *job)
 {
 	uint32_t small = 0;
