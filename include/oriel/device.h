@@ -16,7 +16,20 @@
  *
  * An operation has three states.  It is *posted* when the call returns.  It is *complete* when its
  * source may be written again (ticket, counter, flush).  It is *delivered* when it is visible at
- * the peer (signal, barrier, flush).
+ * the peer (signal, barrier, flush).  Delivered does not imply complete: a NIC may read the source
+ * again.  The end of a kernel completes nothing: flush first if the host or a later kernel writes
+ * the source.  docs/rules.md has these rules with examples.
+ *
+ * A kernel is written with ORIEL_KERNEL (device/port.h) and launched with oriel_launch():
+ *
+ *	struct args { struct oriel_window_dev win; };
+ *
+ *	ORIEL_KERNEL(meet, struct args)		// `a` points to the arguments, which are constant
+ *	{
+ *		return oriel_barrier(&a->win, oriel_group_block(), 0);
+ *	}
+ *
+ * Device functions of your own are marked with ORIEL_DEV.
  *
  * The peer executes a block's operations in order, with one exception.  On links without
  * ORIEL_LINK_WRITES_ORDERED, writes may overtake each other: EFA, and a ConnectX whose fabric may
@@ -85,8 +98,9 @@ ORIEL_DEV void *oriel_mapped_address(const struct oriel_window_dev *win, int pee
 
 /*
  * Copies `bytes` from (src, src_off) into the peer's window buffer at dst_off.  `bytes` may be 0.
- * Source and destination must not overlap, unless they are the same place.  The source must not be
- * written before the put is complete.
+ * Source and destination must not overlap, unless they are the same place.  Any alignment works.
+ * The source must not be written before the put is complete.  A put does not begin with a meeting of
+ * the group: if other threads of the group wrote the source, call oriel_group_sync(g) before it.
  */
 ORIEL_DEV int oriel_put(const struct oriel_window_dev *win, struct oriel_group g, int peer,
 			uint64_t dst_off, const struct oriel_source *src, uint64_t src_off,
@@ -291,7 +305,7 @@ ORIEL_DEV int oriel_barrier_peer(const struct oriel_window_dev *win, struct orie
  */
 ORIEL_DEV int oriel_grid_sync(const struct oriel_window_dev *win, struct oriel_group g, int id);
 
-/* ---- staged send and receive (window option `staging`) --------------------------------------- */
+/* ---- staged send and receive (window options staging_*) ---------------------------------------- */
 
 /*
  * Sends or receives a message of `bytes` on a channel of the window.  src and dst are any memory of

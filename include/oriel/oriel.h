@@ -175,7 +175,7 @@ int oriel_comm_engine(struct oriel_comm *comm, char *text, size_t bytes);
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 /*
- * Device memory that peers can map.  oriel_free waits until this rank's operations are complete.
+ * Device memory that peers can map; bytes is at least 1.  oriel_free waits until this rank's operations are complete.
  * If the deadline passes first, it returns that error and frees nothing.
  */
 int oriel_alloc(struct oriel_comm *comm, size_t bytes, void **ptr);
@@ -212,15 +212,19 @@ int oriel_buffer_release(struct oriel_buffer *buffer);
 
 struct oriel_window_options {
 	size_t size;
-	uint32_t signals;  /* ids per source */
+	uint32_t signals;  /* ids per sending rank */
 	uint32_t counters; /* ids per peer */
 	uint32_t barriers; /* ids */
 	/*
 	 * device calls test ranks, ids and ranges; may differ per rank; ORIEL_CHECKED=1 forces it
 	 */
 	int32_t checked;
-	void *buffer; /* memory to expose; NULL: the window allocates `bytes` itself */
-	uint64_t bytes;
+	/*
+	 * The memory to expose.  NULL: the window allocates it, aligned to a page.  Ranks in other
+	 * processes can only map memory of oriel_alloc() or device memory.
+	 */
+	void *buffer;
+	uint64_t bytes; /* of the buffer; the same on all ranks; 0: a window without a buffer */
 	uint64_t staging_slot_bytes; /* 0: no staged send and receive; a multiple of 16 */
 	uint32_t staging_depth;      /* slots per channel; a power of two */
 	uint32_t staging_channels;   /* per pair of ranks */
@@ -266,9 +270,10 @@ int oriel_window_status(struct oriel_window *window); /* first failure, or 0 */
 int oriel_window_reset_signals(struct oriel_window *window, void *stream);
 
 /*
- * Operations issued by the host.  CPU device: finished on return; `stream` is ignored.  CUDA:
- * executed in stream order, also while the stream is captured.  An error that occurs later on the
- * stream becomes the window's failure (oriel_window_status).
+ * Operations issued by the host.  CPU device: complete and delivered on return; `stream` is
+ * ignored.  CUDA: executed in stream order, also while the stream is captured, and complete and
+ * delivered before what follows on the stream.  An error that occurs later on the stream becomes
+ * the window's failure (oriel_window_status).  Flush, counters and atomics are for kernels.
  */
 int oriel_window_put(struct oriel_window *window, int peer, uint64_t dst_off,
 		     const struct oriel_source *src, uint64_t src_off, uint64_t bytes,
@@ -304,6 +309,8 @@ int oriel_window_barrier_timeout(struct oriel_window *window, int id, double tim
  *
  * CUDA: asynchronous on `stream` (a CUstream or cudaStream_t; NULL is the comm's own stream).  The
  * launch is refused if the blocks of all ranks that share the GPU cannot be resident together.
+ *
+ * The end of a kernel completes none of its operations: see the three states in oriel/device.h.
  */
 int oriel_launch(struct oriel_comm *comm, const struct oriel_kernel *kernel, int nblocks,
 		 int nthreads, const void *args, size_t args_bytes, void *stream);

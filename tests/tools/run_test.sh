@@ -297,6 +297,9 @@ expect_status 126
 expect_lines err 1
 expect err "^oriel-run: cannot run '/etc/passwd': Permission denied$"
 
+run_it as_mpirun -np 2 true
+expect_status 0
+
 for bad in '' '-n' '-n 0 true' '-n x true' '-n 4' '-n 9999999 true' '--unknown -n 2 true' '-x' \
 	'-n 2 --timeout 0 true' '-n 2 --timeout -1 true' '-n 2 --timeout nan true' '-n 2 --grace 0 true' \
 	'-n 4 --topology 2x3 true' '-n 4 --topology 0,0,1 true' \

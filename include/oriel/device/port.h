@@ -12,6 +12,10 @@
 #ifndef ORIEL_DEVICE_PORT_H
 #define ORIEL_DEVICE_PORT_H
 
+#if !defined(__cplusplus) && (!defined(__STDC_VERSION__) || __STDC_VERSION__ < 201112L)
+#error "Oriel needs C11 or C++17: compile with -std=c11 or later"
+#endif
+
 #include <stdint.h>
 #include <string.h>
 
