@@ -169,8 +169,9 @@ static int open_job(struct job *job, uint64_t bytes)
 }
 
 /*
- * On all ranks of the row at once; `launches` of them back to back, timed from the second on, in *ms.  A single one has
- * no event behind it: with the events of 8 ranks pending, kernels that wait for each other took twice as long.
+ * On all ranks of the row at once; `launches` of them back to back, timed from the second on, in
+ * *ms.  A single one has no event behind it: with the events of 8 ranks pending, kernels that wait
+ * for each other took twice as long.
  */
 static int run_kernel(struct job *job, const struct oriel_kernel *kernel, int blocks, int threads,
 		      struct bench_args *a, int launches, float *ms)

@@ -371,7 +371,8 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	if (!strcmp(what, "memory")) {
-		sleep(2); /* the other ranks' processes share pages with this one from their start on */
+		/* the other ranks' processes share pages with this one from their start on */
+		sleep(2);
 		before = own_mib();
 	}
 	err = oriel_boot_env(&boot);

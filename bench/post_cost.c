@@ -2,12 +2,11 @@
 /*
  * bench/post_cost.c - posts puts into a queue that nobody executes: what a post costs the poster.
  *
- * Usage: post_cost post|call COUNT
- *	post  the queue's part: one WQE, doorbell record, ring
- *	call  oriel_queue_put() around it, with its tests and the group's agreement
- * bench/run.sh counts the instructions of two runs under callgrind; the difference, divided by that of the
- * counts, is one.  Every slot is free from the start and there is no engine, so nothing is waited for and
- * nothing else runs.
+ * Usage: post_cost post|call COUNT post  the queue's part: one WQE, doorbell record, ring call
+ * oriel_queue_put() around it, with its tests and the group's agreement bench/run.sh counts the
+ * instructions of two runs under callgrind; the difference, divided by that of the counts, is one.
+ * Every slot is free from the start and there is no engine, so nothing is waited for and nothing
+ * else runs.
  */
 #include <oriel/device/queued.h>
 

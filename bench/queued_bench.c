@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/queued_bench.c - figures of queued peers: 2 ranks on different emulated nodes, software NIC.
+ * bench/queued_bench.c - figures of queued peers: 2 ranks on different emulated nodes, software
+ * NIC.
  *
  * Usage, under oriel-run -n 2 --topology 2x1:  queued_bench pair | threads | idle
  *	pair     pinned, one thread a rank: put 8 B + signal, put 1 MiB, small puts a second
@@ -41,7 +42,7 @@ struct bench_args {
 	double *begin, *end; /* [block] */
 };
 
-/* ---- kernels ----------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 ORIEL_KERNEL(ping_pong_kernel, struct bench_args)
 {
@@ -62,7 +63,9 @@ ORIEL_KERNEL(ping_pong_kernel, struct bench_args)
 	return err;
 }
 
-/* Rank 0 puts, its time ends with the flush; rank 1 waits for the signals, and so drives its NIC. */
+/*
+ * Rank 0 puts, its time ends with the flush; rank 1 waits for the signals, and so drives its NIC.
+ */
 ORIEL_KERNEL(put_kernel, struct bench_args)
 {
 	struct oriel_group g = oriel_group_block();
@@ -85,7 +88,7 @@ ORIEL_KERNEL(put_kernel, struct bench_args)
 	return err;
 }
 
-/* ---- running ----------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static int fail(const struct job *job, const char *what, int err)
 {
@@ -221,7 +224,7 @@ static int run_idle(struct job *job)
 	return err;
 }
 
-/* ---- main -------------------------------------------------------------------------------------- */
+/* ---- main ------------------------------------------------------------------------------------ */
 
 static int run(struct job *job, const char *what)
 {

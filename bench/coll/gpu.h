@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/coll/gpu.h - what the GPU programs of bench/coll share: sizes, how often each row is run, how it is timed, the
- * bytes that are sent and how they are checked.
+ * bench/coll/gpu.h - what the GPU programs of bench/coll share: sizes, how often each row is run,
+ * how it is timed, the bytes that are sent and how they are checked.
  *
- * The limit, Oriel and NVSHMEM are measured by the same loops over the same footprint.  A figure is the mean of many
- * calls back to back on one stream, by events on rank 0: ranks go in lock step through the collective itself, so it
- * is the time of all of them.  Nothing of Oriel is used here.
+ * The limit, Oriel and NVSHMEM are measured by the same loops over the same footprint.  A figure is
+ * the mean of many calls back to back on one stream, by events on rank 0: ranks go in lock step
+ * through the collective itself, so it is the time of all of them.  Nothing of Oriel is used here.
  */
 #ifndef ORI_BENCH_COLL_GPU_H
 #define ORI_BENCH_COLL_GPU_H

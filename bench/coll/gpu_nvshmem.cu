@@ -2,11 +2,12 @@
 /*
  * bench/coll/gpu_nvshmem.cu - the rows of gpu_limit.cu with NVSHMEM.
  *
- * Usage: versus_nvshmem_coll 2|8	the number of ranks, each a process
- * All-gather: fcollectmem_on_stream.  All-to-all-v: NVSHMEM has none, so uniform sizes by alltoallmem_on_stream
- * ("/alltoall") and by a kernel that puts with signals, a block a peer, sizes read from device memory ("/puts"), for
- * which no rank may be a call ahead: it ends with a barrier.  The better one counts.
- * bench/coll/gpu.sh builds it where NVSHMEM's wheel is installed, and says so where it is not.  Rank 0 prints.
+ * Usage: versus_nvshmem_coll 2|8  the number of ranks, each a process All-gather:
+ * fcollectmem_on_stream.  All-to-all-v: NVSHMEM has none, so uniform sizes by alltoallmem_on_stream
+ * ("/alltoall") and by a kernel that puts with signals, a block a peer, sizes read from device
+ * memory ("/puts"), for which no rank may be a call ahead: it ends with a barrier.  The better one
+ * counts.  bench/coll/gpu.sh builds it where NVSHMEM's wheel is installed, and says so where it is
+ * not.  Rank 0 prints.
  */
 #include <nvshmem.h>
 #include <nvshmemx.h>
