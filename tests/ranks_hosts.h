@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/ranks_hosts.h - two hosts for ranks of one machine: a network namespace each.  Part of ranks.c.
+ * tests/ranks_hosts.h - two hosts for ranks of one machine: a network namespace each.  Part of
+ * ranks.c.
  *
  * The first rank of each host makes its namespace, the others join it.  The boot's connections were
  * made before and stay where they are.

@@ -150,7 +150,10 @@ struct camp_program {
 	struct camp_step steps[CAMP_STEPS];
 };
 
-/* Ranks are threads of one process on a GPU: one's call of the driver waits for kernels of the others. */
+/*
+ * Ranks are threads of one process on a GPU: one's call of the driver waits for kernels of the
+ * others.
+ */
 static inline int camp_driver_waits(const struct camp_config *c)
 {
 	return c->device == CAMP_GPU && !c->processes;

@@ -166,7 +166,9 @@ static void learn_limits(struct camp_config *c)
 {
 	struct soft_config soft;
 
-	/* an mlx5 NIC may sit on a fabric that routes adaptively: the engine never promises order */
+	/*
+	 * an mlx5 NIC may sit on a fabric that routes adaptively: the engine never promises order
+	 */
 	c->unordered = c->mlx5;
 	c->no_atomics = 0;
 	if (soft_config_personality(&soft, c->nic) || soft_config_faults(&soft, c->faults))

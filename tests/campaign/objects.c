@@ -70,7 +70,10 @@ int camp_do_memory(struct camp_state *s, const struct camp_act *a)
 	return 0;
 }
 
-/* The contract wants sources released before their memory goes; a source that comes later is right all the same. */
+/*
+ * The contract wants sources released before their memory goes; a source that comes later is right
+ * all the same.
+ */
 static int release(struct camp_state *s, const struct camp_act *a, struct camp_memory *m)
 {
 	struct oriel_window *w = m->sourced ? s->windows[m->window] : NULL;
@@ -190,11 +193,12 @@ static int gather_init(struct camp_state *s, const struct camp_act *a)
 	if (a->memory >= 0)
 		return camp_call(s, a,
 				 oriel_allgather_create_buffer(s->comms[a->comm],
-							     s->memories[a->memory].buffer,
-							     a->bytes / (uint64_t)oriel_comm_size(
-										s->comms[a->comm]),
-							     1, &o,
-							     &s->requests[a->request].gather),
+							       s->memories[a->memory].buffer,
+							       a->bytes /
+								       (uint64_t)oriel_comm_size(
+									       s->comms[a->comm]),
+							       1, &o,
+							       &s->requests[a->request].gather),
 				 "oriel_allgather_create_buffer");
 	return camp_call(s, a,
 			 oriel_allgather_create(s->comms[a->comm], s->windows[a->window], &o,

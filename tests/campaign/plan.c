@@ -54,8 +54,9 @@ static int draw_kind(struct camp_random *r)
 }
 
 /*
- * Graphs are a CUDA device's.  Thread ranks of a GPU leave out what calls the driver beside Oriel: a call
- * that frees memory or makes a graph waits for kernels of all ranks, which may wait for this one (README).
+ * Graphs are a CUDA device's.  Thread ranks of a GPU leave out what calls the driver beside Oriel:
+ * a call that frees memory or makes a graph waits for kernels of all ranks, which may wait for this
+ * one (README).
  */
 static int fits(const struct camp_config *c, int kind)
 {

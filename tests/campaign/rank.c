@@ -327,8 +327,8 @@ static int make_tables(struct camp_state *s)
 }
 
 /*
- * A driver may keep the first kernel of a stream behind that of another thread's new stream until the
- * latter has ended (docs/decisions/0024): kernels that wait for each other are not the first.
+ * A driver may keep the first kernel of a stream behind that of another thread's new stream until
+ * the latter has ended (docs/decisions/0024): kernels that wait for each other are not the first.
  */
 static int begin_streams(struct camp_state *s)
 {

@@ -39,7 +39,7 @@ static void check_works(struct bed *b, void *stream)
 	bed_check(b, BLOCK, "after the one that failed");
 }
 
-/* ---- some capture ------------------------------------------------------------------------------ */
+/* ---- some capture ---------------------------------------------------------------------------- */
 
 static void try_mixed(struct bed *b, void *stream, int captures)
 {
@@ -84,7 +84,7 @@ TEST(some_ranks_capture)
 	run_ranks(mixed_rank);
 }
 
-/* ---- one cannot tell --------------------------------------------------------------------------- */
+/* ---- one cannot tell ------------------------------------------------------------------------- */
 
 /* The thread's next question fails. */
 static _Thread_local int cannot_tell;
@@ -129,7 +129,7 @@ TEST(one_rank_cannot_tell_whether_it_captures)
 	run_ranks(unknown_rank);
 }
 
-/* ---- blocks differ ----------------------------------------------------------------------------- */
+/* ---- blocks differ --------------------------------------------------------------------------- */
 
 static void sizes_rank(struct rank_env *env)
 {

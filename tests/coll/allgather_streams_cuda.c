@@ -96,7 +96,9 @@ TEST(kept_requests_give_way_under_pending_work)
 	run_ranks("2x1", 2, evict_rank, NULL);
 }
 
-/* What is kept is bounded: a call beyond that is refused on all ranks, until the stream has passed. */
+/*
+ * What is kept is bounded: a call beyond that is refused on all ranks, until the stream has passed.
+ */
 static void bounded_rank(struct rank_env *env)
 {
 	struct ori_gather_state *state;
@@ -225,7 +227,7 @@ TEST(a_window_stays_under_pending_work)
 	run_ranks(NULL, 2, window_rank, NULL);
 }
 
-/* ---- a second thread --------------------------------------------------------------------------- */
+/* ---- a second thread ------------------------------------------------------------------------- */
 
 #define RELEASES 5000
 

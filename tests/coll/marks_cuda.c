@@ -51,7 +51,7 @@ static void run_one(rank_fn *fn, void *arg)
 	ranks_run(&o, fn, arg);
 }
 
-/* ---- longer than the deadline ------------------------------------------------------------------ */
+/* ---- longer than the deadline ---------------------------------------------------------------- */
 
 static void lost_rank(struct rank_env *env)
 {
@@ -115,7 +115,7 @@ TEST(a_window_stays_under_work_without_an_event)
 	run_one(window_rank, NULL);
 }
 
-/* ---- in time ----------------------------------------------------------------------------------- */
+/* ---- in time --------------------------------------------------------------------------------- */
 
 /* Lets kernels go once the launch is seen to wait for its stream. */
 static void *let_go(void *arg)

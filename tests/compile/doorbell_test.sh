@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# doorbell_test.sh INCLUDE - the order of stores where a NIC's register is rung: the record, a barrier, the register,
-# a barrier, the turn.  No test that runs here has such a register, so the instructions are looked at.
+# doorbell_test.sh INCLUDE - the order of stores where a NIC's register is rung: the record, a
+# barrier, the register, a barrier, the turn.  No test that runs here has such a register, so the
+# instructions are looked at.
 . "$(dirname "$0")/common.sh"
 include=$1
 
@@ -26,7 +27,8 @@ esac
 # The barriers, and on aarch64 the release stores, of ring() as compiler $1 writes them, in order.
 finds() {
 	"$1" -std=gnu11 -O2 -I "$include" -S -o "$work/ring.s" "$work/ring.c" &&
-		sed -n '/^ring:/,/size.*ring/p' "$work/ring.s" | awk '{ print $1 }' | grep -E "$words" |
+		sed -n '/^ring:/,/size.*ring/p' "$work/ring.s" | awk '{ print $1 }' |
+		grep -E "$words" |
 		tr '\n' ' ' | grep -q "^$want "
 }
 

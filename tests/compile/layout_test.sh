@@ -7,7 +7,8 @@
 include=$1
 
 expect "the reference can be made" layout_file "$include" txt
-expect "the reference is not empty" grep -q 'offsetof(struct oriel_window_dev, peers)' "$work/layout.txt"
+expect "the reference is not empty" grep -q 'offsetof(struct oriel_window_dev, peers)' \
+	"$work/layout.txt"
 for compiler in cc clang c++ clang++; do
 	if ! command -v "$compiler" >/dev/null; then
 		echo "left out: no $compiler on PATH"
@@ -22,5 +23,6 @@ for compiler in cc clang c++ clang++; do
 done
 # A wrong offset is seen.
 echo 'static_assert(sizeof(struct oriel_source) == 23, "must fail");' >>"$work/layout.txt"
-expect "a wrong size is refused" bash -c "! cc -x c -std=c11 -I '$include' -c -o /dev/null '$work/layout.txt'"
+expect "a wrong size is refused" bash -c \
+	"! cc -x c -std=c11 -I '$include' -c -o /dev/null '$work/layout.txt'"
 finish

@@ -8,8 +8,8 @@
 #define WORD(i) ((uint64_t)(i)*8)
 
 /*
- * A word is atomic among operations of one transport: a NIC is atomic within itself, not with a CPU or a GPU.
- * So the ranks on other nodes use words of their own.
+ * A word is atomic among operations of one transport: a NIC is atomic within itself, not with a CPU
+ * or a GPU.  So the ranks on other nodes use words of their own.
  */
 #define APART 48 /* words from here on, for peers behind queues */
 

@@ -122,7 +122,9 @@ CONTRACT_KERNEL(turn_kernel)
 	contract_report(a, g, err, wrong);
 }
 
-/* Blocks use an id one after the other: each arrives by its own lane, and by another NIC perhaps. */
+/*
+ * Blocks use an id one after the other: each arrives by its own lane, and by another NIC perhaps.
+ */
 CASE(barrier_blocks_take_turns, c.blocks = 3)
 {
 	struct contract_args a = contract_args(e);

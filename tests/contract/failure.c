@@ -10,8 +10,9 @@
 #include "contract.h"
 
 /*
- * A rank may stand still for seconds wherever it is, so every comm has a long deadline.  Waits that shall end by
- * theirs get a handle of their own with a short one: nothing that should work can run into it.
+ * A rank may stand still for seconds wherever it is, so every comm has a long deadline.  Waits that
+ * shall end by theirs get a handle of their own with a short one: nothing that should work can run
+ * into it.
  */
 #define LONG_S 60.0
 #define SHORT_S 0.02
@@ -146,7 +147,9 @@ CASE(failure_wait_deadline, c.no_window = 1)
 	tear_down(&s);
 }
 
-/* The host's wait has the comm's deadline.  One rank alone has nobody to wait for when it is made. */
+/*
+ * The host's wait has the comm's deadline.  One rank alone has nobody to wait for when it is made.
+ */
 CASE(failure_host_wait_deadline, c.no_window = 1, c.max_ranks = 1, c.shape = CONTRACT_HOST)
 {
 	struct setup s;
@@ -233,7 +236,8 @@ static void aborted(struct contract_env *e, int mode)
 	s.a.value = 1;
 	CHECK_EQ(oriel_comm_barrier(e->comm, ORIEL_WORLD), 0);
 	if (e->rank == 0) {
-		usleep(SOON_US); /* most often the others wait by then; they may as well come later */
+		/* most often the others wait by then; they may as well come later */
+		usleep(SOON_US);
 		CHECK_EQ(oriel_comm_abort(s.comm, ORIEL_EABORTED), 0);
 	} else {
 		took = timed(e, &s, mode, ORIEL_EABORTED);
@@ -304,8 +308,8 @@ static void check_works(struct contract_env *e)
 }
 
 /*
- * A comm that has failed goes while a kernel waits in it, with its window or after it: the kernel ends, and what the
- * rank has beside it works.
+ * A comm that has failed goes while a kernel waits in it, with its window or after it: the kernel
+ * ends, and what the rank has beside it works.
  */
 CASE(failure_destroyed_under_a_wait, c.no_window = 1, c.min_ranks = 2, c.shape = CONTRACT_HOST)
 {
@@ -339,8 +343,8 @@ err_set_up:
 /* ---- a killed rank ------------------------------------------------------------------------- */
 
 /*
- * How many ranks of all rows have gone into the wait that the last one's death ends; shared by all processes.
- * The last rank dies only then: before it, the others' set-up would fail instead.
+ * How many ranks of all rows have gone into the wait that the last one's death ends; shared by all
+ * processes.  The last rank dies only then: before it, the others' set-up would fail instead.
  */
 static uint32_t *waiting;
 

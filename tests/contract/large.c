@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/contract/large.c - contract of transfers over 2^31 bytes: one put and one get, whole and in place.
+ * tests/contract/large.c - contract of transfers over 2^31 bytes: one put and one get, whole and in
+ * place.
  *
  * One pair of ranks a row, since it takes 4 GiB; every 8-byte word is looked at.
  */

@@ -42,7 +42,9 @@ ORIEL_DEV int pass(const struct contract_args *a, struct oriel_group g, int peer
 	return err ? err : oriel_signal(w, g, peer, id, ORIEL_ADD, 1);
 }
 
-/* Message passing to the right through four places of the block; the way back (id + 1) frees them. */
+/*
+ * Message passing to the right through four places of the block; the way back (id + 1) frees them.
+ */
 CONTRACT_KERNEL(litmus_kernel)
 {
 	const struct oriel_window_dev *w = &a->win;
@@ -158,7 +160,10 @@ CASE(order_blocks_set_then_add, c.blocks = 4)
 
 /* ---- puts over puts, puts over gets -------------------------------------------------------- */
 
-/* Two puts to the same bytes: the later one stays, whatever their sizes; with a fence between if asked. */
+/*
+ * Two puts to the same bytes: the later one stays, whatever their sizes; with a fence between if
+ * asked.
+ */
 CONTRACT_KERNEL(overwrite_kernel)
 {
 	const struct oriel_window_dev *w = &a->win;

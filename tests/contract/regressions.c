@@ -253,8 +253,9 @@ static int gave_up_in_time(struct contract_env *e)
 }
 
 /*
- * Each rank comes 0.8 of a deadline after the one before it.  A deadline that began again with every peer
- * let rank 0 stay for two, always; one that is kept is seen in one of the tries, on a busy machine too.
+ * Each rank comes 0.8 of a deadline after the one before it.  A deadline that began again with
+ * every peer let rank 0 stay for two, always; one that is kept is seen in one of the tries, on a
+ * busy machine too.
  */
 CASE(regression_barrier_one_deadline, c.no_window = 1, c.min_ranks = 3, c.max_ranks = 3)
 {

@@ -2,8 +2,8 @@
 /*
  * tests/cuda/gpu.h - what the programs of tests/cuda/ share: ranks on a GPU, checks of CUDA calls.
  *
- * Ranks are made by ranks.h with ORIEL_DEVICE=cuda.  A process that has used CUDA cannot fork ranks that
- * do, so tests with processes stand before those with threads in a file.
+ * Ranks are made by ranks.h with ORIEL_DEVICE=cuda.  A process that has used CUDA cannot fork ranks
+ * that do, so tests with processes stand before those with threads in a file.
  */
 #ifndef ORI_TEST_GPU_H
 #define ORI_TEST_GPU_H
@@ -31,9 +31,9 @@
 	} while (0)
 
 /*
- * A graph that is ready on the GPU.  Making one and, where it was not uploaded, its first launch wait inside the driver
- * for kernels that run: those of thread ranks ahead, which may wait for this one.  So all ranks do this and meet before
- * any of them launches.
+ * A graph that is ready on the GPU.  Making one and, where it was not uploaded, its first launch
+ * wait inside the driver for kernels that run: those of thread ranks ahead, which may wait for this
+ * one.  So all ranks do this and meet before any of them launches.
  */
 static inline cudaError_t gpu_graph_make(cudaGraph_t graph, cudaStream_t stream,
 					 cudaGraphExec_t *exec)

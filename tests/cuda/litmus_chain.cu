@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/cuda/litmus_chain.cu - what window operations promise over three ranks on a GPU: a put, a signal to
- * a second rank, whose signal reaches a third, which must see the put; and two ranks that put, fence and get.
+ * tests/cuda/litmus_chain.cu - what window operations promise over three ranks on a GPU: a put, a
+ * signal to a second rank, whose signal reaches a third, which must see the put; and two ranks that
+ * put, fence and get.
  *
  * Many rounds with random delays; every byte seen too early is counted, and there must be none.
  */
@@ -138,7 +139,7 @@ static void chain(struct rank_env *env)
 	REQUIRE_OK(oriel_free(env->comm, result));
 }
 
-/* ---- fence: store buffering with puts and gets ------------------------------------------------------------ */
+/* ---- fence: store buffering with puts and gets ----------------------------------------------- */
 
 struct fence_args {
 	struct oriel_window_dev win;
@@ -147,8 +148,8 @@ struct fence_args {
 };
 
 /*
- * Both work at rank 1, each with a word of its own a round: put 1, fence, get the other's.  One of the two
- * must see the other's.
+ * Both work at rank 1, each with a word of its own a round: put 1, fence, get the other's.  One of
+ * the two must see the other's.
  */
 ORIEL_KERNEL(fence_kernel, struct fence_args)
 {

@@ -95,8 +95,8 @@ void fake_await_release(enum fake_call);
 /* A kernel was launched (1) or has ended (-1). */
 void fake_kernel_counts(int change);
 /*
- * For calls that on a GPU wait for all kernels of the process and meanwhile keep every other thread out of the
- * driver: a kernel that waits for one that is not launched yet then waits for ever.
+ * For calls that on a GPU wait for all kernels of the process and meanwhile keep every other thread
+ * out of the driver: a kernel that waits for one that is not launched yet then waits for ever.
  */
 void fake_await_kernels(void);
 /* For calls that do not begin by fake_enter(): until no such call waits. */
@@ -207,7 +207,7 @@ struct fake_op {
 	int wide; /* threads of a block as it was launched: the room it takes */
 	void *args;
 	struct oriel_launch_dev launch; /* the kernel's last parameter */
-	struct fake_record *record; /* of an event */
+	struct fake_record *record;     /* of an event */
 };
 
 /* graphs.c; with fake_lock: was the operation for a graph that the stream is captured into? */

@@ -44,7 +44,9 @@ static void copy(char *to, const char *from, size_t bytes)
 		memmove(to, from, bytes);
 		return;
 	}
-	/* [F1] release and acquire; partners are the loads and stores of kernels ([SIG2], [SIG1]). */
+	/*
+	 * [F1] release and acquire; partners are the loads and stores of kernels ([SIG2], [SIG1]).
+	 */
 	word = __atomic_load_n((const uint64_t *)(const void *)from, __ATOMIC_ACQUIRE);
 	__atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELEASE);
 }
@@ -153,8 +155,8 @@ static struct fake_stream *stream_check(void *stream, const char *call)
 	struct fake_stream *s = all_streams;
 
 	if ((uintptr_t)stream <= 2)
-		fake_fault("%s on a default stream: ranks that share a process would wait there for "
-			   "each other",
+		fake_fault("%s on a default stream: ranks that share a process would wait "
+			   "there for each other",
 			   call);
 	while (s && s != stream)
 		s = s->next;

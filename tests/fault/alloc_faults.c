@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/alloc_faults.c - the first allocation of a rank fails, then the second, and so on until
- * a run needs no more: no crash, no hang, a status from every call, everything given back.
+ * tests/fault/alloc_faults.c - the first allocation of a rank fails, then the second, and so on
+ * until a run needs no more: no crash, no hang, a status from every call, everything given back.
  *
  * malloc and its kin are defined here, in front of the C library's (or the sanitizer's).  They fail
  * on rank 0's thread only, or, over TCP, on any thread, and list what the library, which is linked
@@ -19,7 +19,7 @@
 #define SPARE_S 10.0 /* any process may stand still for some seconds */
 #define RUNS_MAX 1000
 
-/* ---- the allocator in front ---------------------------------------------------------------------- */
+/* ---- the allocator in front ------------------------------------------------------------------ */
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
@@ -193,7 +193,7 @@ static void show_held(void)
 	table_unlock();
 }
 
-/* ---- one run --------------------------------------------------------------------------------------- */
+/* ---- one run --------------------------------------------------------------------------------- */
 
 struct run {
 	struct scenario ranks[2];

@@ -9,7 +9,7 @@
 
 #include "boot_job.h"
 
-/* ---- absence ----------------------------------------------------------------------------------- */
+/* ---- absence --------------------------------------------------------------------------------- */
 
 static void only_join(struct job *job, int rank)
 {
@@ -120,7 +120,7 @@ TEST(rank_0_dies_before_the_rendezvous)
 	job_close(&job);
 }
 
-/* ---- refusal ----------------------------------------------------------------------------------- */
+/* ---- refusal --------------------------------------------------------------------------------- */
 
 /* Who is refused does not disturb the others: with the right one they are all there. */
 TEST(wrong_secret)

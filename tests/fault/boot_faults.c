@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/fault/boot_faults.c - ranks of a TCP job that die, stop, come late, give up or disagree:
- * the others get a status, a text that names the rank, and get it in time.  Who never comes, or must
- * not join: boot_door.c.
+ * the others get a status, a text that names the rank, and get it in time.  Who never comes, or
+ * must not join: boot_door.c.
  *
  * Ranks wait for each other's words in shared memory, for lines of the log or for a state in /proc,
  * never for time to pass: any of them may stand still for seconds and nothing else comes of it.
@@ -70,7 +70,7 @@ static void gather_and_note(struct job *job, int rank, struct oriel_boot *boot, 
 	job_note(job, rank, gather(boot, bytes), start);
 }
 
-/* ---- death ------------------------------------------------------------------------------------- */
+/* ---- death ----------------------------------------------------------------------------------- */
 
 static void rank_2_dies(struct job *job, int rank)
 {
@@ -250,7 +250,7 @@ TEST(process_of_an_id_killed)
 	job_close(&job);
 }
 
-/* ---- standstill -------------------------------------------------------------------------------- */
+/* ---- standstill ------------------------------------------------------------------------------ */
 
 /* All threads of the process: one that still runs may be the rendezvous. */
 static int is_stopped(pid_t pid)
@@ -328,8 +328,8 @@ static void hold_reader(void *ctx, int status, int rank, const char *why)
 }
 
 /*
- * Rank 1's reader stands still while rank 2 dies and, as all others, the rendezvous goes: when rank 1
- * cannot send any more it is still told of rank 2, which is the cause.
+ * Rank 1's reader stands still while rank 2 dies and, as all others, the rendezvous goes: when rank
+ * 1 cannot send any more it is still told of rank 2, which is the cause.
  */
 static void reader_is_held(struct job *job, int rank)
 {
@@ -400,7 +400,7 @@ TEST(something_stands_still)
 	job_close(&hub);
 }
 
-/* ---- lateness ---------------------------------------------------------------------------------- */
+/* ---- lateness -------------------------------------------------------------------------------- */
 
 /* Rank 1 is late twice, each time until rank 0 has said so; it has itself no such haste. */
 static void late_then_fine(struct job *job, int rank)
@@ -434,7 +434,7 @@ TEST(late_ranks_are_named)
 	job_close(&job);
 }
 
-/* ---- disagreement ------------------------------------------------------------------------------ */
+/* ---- disagreement ---------------------------------------------------------------------------- */
 
 static void rank_1_gives_up(struct job *job, int rank)
 {

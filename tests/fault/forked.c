@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/forked.c - a rank forks, and the child calls with the handles it inherited: each call is
- * refused with a line, and the parent's objects are as good as before.
+ * tests/fault/forked.c - a rank forks, and the child calls with the handles it inherited: each call
+ * is refused with a line, and the parent's objects are as good as before.
  */
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/phases.c - of three processes, rank 1 dies or stands still: in each phase of a job's life
- * the others get a status in time, with a text that names rank 1, and can take everything down.
+ * tests/fault/phases.c - of three processes, rank 1 dies or stands still: in each phase of a job's
+ * life the others get a status in time, with a text that names rank 1, and can take everything
+ * down.
  *
  * Rank 0 holds the rendezvous.  All jobs of a test run at once: they mostly wait.
  */
@@ -13,8 +14,8 @@
 #include "boot_job.h"
 
 /*
- * Of jobs whose ranks wait for it: others than the victim may stand still for less and are not taken
- * for it.  Who is told of a death does not wait, so those have one that never passes.
+ * Of jobs whose ranks wait for it: others than the victim may stand still for less and are not
+ * taken for it.  Who is told of a death does not wait, so those have one that never passes.
  */
 #define TIMEOUT_S 4.0
 #define TIMEOUT_TEXT "4"
@@ -69,7 +70,7 @@ static void fall_in(const struct way *w, enum phase where)
 		fall();
 }
 
-/* ---- the steps ---------------------------------------------------------------------------------- */
+/* ---- the steps ------------------------------------------------------------------------------- */
 
 static void *fall_soon(void *arg)
 {
@@ -262,7 +263,7 @@ static void walk(struct job *job, int rank)
 	r->told_status = (int)((ori_now_ns() - start) / 1000000);
 }
 
-/* ---- the jobs ------------------------------------------------------------------------------------ */
+/* ---- the jobs -------------------------------------------------------------------------------- */
 
 struct trial {
 	struct job job;

@@ -85,7 +85,7 @@ static void world_error(void *ctx, uint32_t qpn, uint64_t index, uint32_t syndro
 	}
 }
 
-/* ---- the thread -------------------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------------------ */
 
 static int step(void)
 {
@@ -122,7 +122,7 @@ static void *nics_main(void *arg)
 	return NULL;
 }
 
-/* ---- up and down ------------------------------------------------------------------------------- */
+/* ---- up and down ----------------------------------------------------------------------------- */
 
 static void nics_destroy(void)
 {
@@ -199,7 +199,7 @@ void stub_down(void)
 	pthread_mutex_unlock(&power);
 }
 
-/* ---- queue pairs -------------------------------------------------------------------------------- */
+/* ---- queue pairs ----------------------------------------------------------------------------- */
 
 static int turns_grow(struct stub_device *d, uint32_t slot)
 {
@@ -219,8 +219,9 @@ static int turns_grow(struct stub_device *d, uint32_t slot)
 }
 
 /*
- * Numbers of one NIC are enough for packets, but processes must not give the same: which is at the other end is
- * seen by the number alone, as on one NIC that all of them share.  The first try finds out which slot is next.
+ * Numbers of one NIC are enough for packets, but processes must not give the same: which is at the
+ * other end is seen by the number alone, as on one NIC that all of them share.  The first try finds
+ * out which slot is next.
  */
 int stub_number_take(struct stub_device *d, const struct soft_qp_attr *attr, uint32_t *qpn,
 		     uint32_t *cqn)

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mlx5_stub/stub.h - a library in place of libibverbs and libmlx5 whose NICs are software NICs.
+ * tests/mlx5_stub/stub.h - a library in place of libibverbs and libmlx5 whose NICs are software
+ * NICs.
  *
- * The mlx5 engine loads it when ORIEL_IB_LIBRARY and ORIEL_MLX5_LIBRARY name it.  Queue memory, records and doorbells
- * that the engine is shown, or registers itself, are handed to engine/soft, which executes what is posted there on
- * a thread of its own, as hardware does: nobody drives it, nobody is told of errors but by CQE and event, nobody is
- * woken.
+ * The mlx5 engine loads it when ORIEL_IB_LIBRARY and ORIEL_MLX5_LIBRARY name it.  Queue memory,
+ * records and doorbells that the engine is shown, or registers itself, are handed to engine/soft,
+ * which executes what is posted there on a thread of its own, as hardware does: nobody drives it,
+ * nobody is told of errors but by CQE and event, nobody is woken.
  *
- * A process has one NIC a device, shared by its ranks.  NICs of several processes meet in the file that
- * MLX5_STUB_WIRE names (wires.c); without one a process is alone, which is enough for ranks that are threads.
+ * A process has one NIC a device, shared by its ranks.  NICs of several processes meet in the file
+ * that MLX5_STUB_WIRE names (wires.c); without one a process is alone, which is enough for ranks
+ * that are threads.
  *
- * One lock, stub.lock, guards everything but what brings NICs up and down (nic.c); stub_lock() takes it before
- * the NICs' thread does.
+ * One lock, stub.lock, guards everything but what brings NICs up and down (nic.c); stub_lock()
+ * takes it before the NICs' thread does.
  */
 #ifndef ORI_TEST_MLX5_STUB_LIBRARY_H
 #define ORI_TEST_MLX5_STUB_LIBRARY_H
@@ -94,7 +96,10 @@ int stub_number_take(struct stub_device *, const struct soft_qp_attr *, uint32_t
 /* To ready: speaks to queue pair `dest`, of whichever process.  0 or an errno. */
 int stub_connect(struct stub_queue *);
 
-/* wires.c: this process's place among those that meet; where it is taken and given back.  0 or an errno. */
+/*
+ * wires.c: this process's place among those that meet; where it is taken and given back.  0 or an
+ * errno.
+ */
 int stub_place_take(void);
 void stub_place_give(void);
 int stub_place(void);

@@ -2,10 +2,10 @@
 /*
  * tests/mlx5_stub/wires.c - where the NICs of several processes meet: a file, mapped by all.
  *
- * In it: who holds which place, and a ring for each direction between two places.  A lock on the file's first byte
- * guards the table; a lock on byte 1 + place says that it is held, and ends with its process however that
- * ends.  Rings of a pair are emptied by the one of the two that needs them first.  The last to leave removes the
- * file.
+ * In it: who holds which place, and a ring for each direction between two places.  A lock on the
+ * file's first byte guards the table; a lock on byte 1 + place says that it is held, and ends with
+ * its process however that ends.  Rings of a pair are emptied by the one of the two that needs them
+ * first.  The last to leave removes the file.
  *
  * Called by nic.c under stub.lock.
  */

@@ -38,7 +38,9 @@ static void plan_faults(uint64_t *r, struct soft_config *c)
 {
 	static const double chances[] = { 0.01, 0.05, 0.2 };
 	static const uint32_t mtus[] = { 64, 64, 256, 1024, 4096, 8192, 65536 };
-	double *faults[] = { &c->drop, &c->dup, &c->reorder, &c->delay, &c->dbr_late, &c->torn_cqe };
+	double *faults[] = {
+		&c->drop, &c->dup, &c->reorder, &c->delay, &c->dbr_late, &c->torn_cqe,
+	};
 
 	c->mtu = PICK(r, mtus);
 	c->retry_count = 30;

@@ -206,7 +206,8 @@ ended_by_quit
 
 for sig in INT TERM; do
 	begin "signal_$sig"
-	"$run" -n 2 --mps sh -c 'echo $$ >'"$dir"'/rank.$RANK; exec sleep 60' >"$dir/out" 2>"$dir/err" &
+	"$run" -n 2 --mps sh -c 'echo $$ >'"$dir"'/rank.$RANK; exec sleep 60' >"$dir/out" \
+		2>"$dir/err" &
 	job=$!
 	wait_for "$dir/rank.0" "$dir/rank.1"
 	kill -s $sig $job

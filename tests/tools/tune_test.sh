@@ -34,7 +34,8 @@ want 2 "'x'" "$tune" x
 want 0 'tuned' "$tune" -n 2 --topology 2x1 --quick --explain
 grep -q '^# written to' "$dir/out" || fail "no file was named"
 grep -q 'predicted .* measured .* error' "$dir/out" || fail "--explain names no prediction"
-[ "$(find "$dir/cache" -type f | wc -l)" -eq 1 ] || fail "not one file: $(find "$dir/cache" -type f)"
+[ "$(find "$dir/cache" -type f | wc -l)" -eq 1 ] ||
+	fail "not one file: $(find "$dir/cache" -type f)"
 file=$(find "$dir/cache" -type f)
 grep -q '^shape 2x1 on 1 host$' "$file" || fail "the file is for another shape"
 tail -1 "$file" | grep -Eq '^check [0-9a-f]{16}$' || fail "the file has no end"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/unit/cuda_comms.c - comms on the fake CUDA driver: streams that a split comm does not make,
- * pinned memory that the next one gets, and what becomes of the driver's errors when a rank has died or a kernel has crashed.
+ * pinned memory that the next one gets, and what becomes of the driver's errors when a rank has
+ * died or a kernel has crashed.
  *
  * The tests themselves never open a device: ranks are processes, or threads of one process apart.
  */
@@ -186,8 +187,8 @@ static int make_both(struct rank_env *env, double timeout_s, struct oriel_comm *
 }
 
 /*
- * A peer has told the host's word alone, and the comm goes at once: its kernel, which waits, hears of it before the
- * memory that it looks at goes.
+ * A peer has told the host's word alone, and the comm goes at once: its kernel, which waits, hears
+ * of it before the memory that it looks at goes.
  */
 static void fail_under_a_kernel(struct rank_env *env)
 {

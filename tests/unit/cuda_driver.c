@@ -234,7 +234,8 @@ static int use_memory(struct ori_device *d, void *host, void *theirs)
 		CHECK_EQ(seen, 5);
 	else
 		(void)ops->sync(d,
-				NULL); /* a wait that failed has not waited: the kernel may run yet */
+				/* a wait that failed has not waited: the kernel may run yet */
+				NULL);
 	ops->unimport(d, &mine, imported);
 out:
 	ops->free(d, &mine);

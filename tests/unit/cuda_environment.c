@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/cuda_environment.c - thread ranks that open CUDA add to the environment, and adding moves
- * it under who reads it: the library does both under one lock, shown on the fake driver.
+ * tests/unit/cuda_environment.c - thread ranks that open CUDA add to the environment, and adding
+ * moves it under who reads it: the library does both under one lock, shown on the fake driver.
  *
  * This program has the getenv() and setenv() that the library calls.  They look whether the lock is
  * held, so that no two threads need to meet for a mistake to show.  The driver is found once in the
@@ -57,7 +57,9 @@ char *getenv(const char *name)
 	return find(name);
 }
 
-/* Moves the environment every time, and frees what it was: AddressSanitizer sees who still reads. */
+/*
+ * Moves the environment every time, and frees what it was: AddressSanitizer sees who still reads.
+ */
 int setenv(const char *name, const char *value, int replace)
 {
 	static char **made;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/cuda_prepared.c - what device/cuda has ready so that nothing must wait for it later, on
- * the fake driver of tests/fake_cuda: room on the stacks of kernels, the kind of its own memory, pinned memory, streams,
- * the program's kernels.
+ * tests/unit/cuda_prepared.c - what device/cuda has ready so that nothing must wait for it later,
+ * on the fake driver of tests/fake_cuda: room on the stacks of kernels, the kind of its own memory,
+ * pinned memory, streams, the program's kernels.
  */
 #include <oriel/oriel.h>
 
@@ -66,7 +66,10 @@ TEST(copies_know_the_memory_that_is_ours)
 	close_gpu(d);
 }
 
-/* Unpinning waits for kernels: what is given back stays pinned, and is given out again, zeroed, if it may be. */
+/*
+ * Unpinning waits for kernels: what is given back stays pinned, and is given out again, zeroed, if
+ * it may be.
+ */
 TEST(host_memory_is_kept_until_the_last_rank_leaves)
 {
 	struct ori_device *d = open_gpu(""), *other;
@@ -99,7 +102,10 @@ TEST(host_memory_is_kept_until_the_last_rank_leaves)
 	CHECK_EQ(fake_cuda_count("cuMemHostUnregister"), 3);
 }
 
-/* A stream has had a kernel before anybody uses it; where that does not get its turn, another one is taken. */
+/*
+ * A stream has had a kernel before anybody uses it; where that does not get its turn, another one
+ * is taken.
+ */
 TEST(a_stream_is_begun_when_it_is_made)
 {
 	struct ori_device *d = open_gpu(""), *other = NULL;

@@ -253,7 +253,10 @@ __attribute__((unused)) static int end_drain(struct end *e, struct end_queue *d)
 	return (int)first;
 }
 
-/* How many failures the engine told of, once there is one: a thread of its own tells, beside what the queue says. */
+/*
+ * How many failures the engine told of, once there is one: a thread of its own tells, beside what
+ * the queue says.
+ */
 __attribute__((unused)) static int end_failures(struct end *e)
 {
 	uint64_t deadline = ori_now_ns() + END_LIMIT_NS;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/queue_post.c - device/queue.h by one thread: reserve, publish, turn, poll, errors, giving
- * up.  Small rings and first indices near the edges, so that everything wraps in every test.
+ * tests/unit/queue_post.c - device/queue.h by one thread: reserve, publish, turn, poll, errors,
+ * giving up.  Small rings and first indices near the edges, so that everything wraps in every test.
  */
 #include "queue_nic.h"
 

@@ -2,9 +2,9 @@
 /*
  * tests/unit/queue_threads.c - eight producers on one queue, and the NIC on a thread of its own.
  *
- * Each producer puts a payload of its own, adds to a word they all share, and waits until its put is
- * complete.  The NIC watches the rules (queue_nic.h); under ThreadSanitizer a missing edge between
- * payload, WQE, record, doorbell, turn and CQE is a report.
+ * Each producer puts a payload of its own, adds to a word they all share, and waits until its put
+ * is complete.  The NIC watches the rules (queue_nic.h); under ThreadSanitizer a missing edge
+ * between payload, WQE, record, doorbell, turn and CQE is a report.
  */
 #include <pthread.h>
 #include <sched.h>

@@ -222,7 +222,9 @@ TEST(bad_creation)
 	struct soft_nic *nic = t->w.nic[0];
 	struct soft_qp_attr attr = { t->a.sq, t->a.cq, t->a.record, &t->a.doorbell,
 				     3,       0,       WORLD_PD,    0 };
-	struct soft_mr_attr mr = { t->mem[0], UINT64_MAX - 10, BYTES, WORLD_ALL, WORLD_PD, 0, 0, 0 };
+	struct soft_mr_attr mr = {
+		t->mem[0], UINT64_MAX - 10, BYTES, WORLD_ALL, WORLD_PD, 0, 0, 0,
+	};
 	uint32_t qpn, cqn, key;
 	struct soft_config config = t->w.config;
 	struct soft_world around = { .clock = world_clock };

@@ -166,7 +166,10 @@ TEST(the_thread_finds_doorbells_by_itself)
 	lone_close(&l);
 }
 
-/* The ring is pinned, and known to be: a copy from elsewhere would ask the driver, and go through another buffer. */
+/*
+ * The ring is pinned, and known to be: a copy from elsewhere would ask the driver, and go through
+ * another buffer.
+ */
 TEST(small_payload_is_copied_from_the_ring)
 {
 	uint64_t value = 0x1122334455667788;

@@ -460,7 +460,9 @@ TEST(replays_by_seed)
 	CHECK(!memcmp(&a, &b, sizeof(a)));
 }
 
-/* Few entries in the replay cache, many requests that need one, and a wire that loses every eighth. */
+/*
+ * Few entries in the replay cache, many requests that need one, and a wire that loses every eighth.
+ */
 static void small_cache(int ooo, int max_reads)
 {
 	static uint64_t from[2048], to[2048];

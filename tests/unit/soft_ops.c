@@ -342,8 +342,8 @@ TEST(signal_after_data)
 }
 
 /*
- * Reads limited to max_reads at a time, and by the window of numbers, with writes between them.  The
- * answers are more than the wire holds; no ACK of a write may make one of them look lost.
+ * Reads limited to max_reads at a time, and by the window of numbers, with writes between them.
+ * The answers are more than the wire holds; no ACK of a write may make one of them look lost.
  */
 TEST(many_reads)
 {
