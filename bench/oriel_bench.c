@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/oriel_bench.c - Oriel's figures, as the limits of bench/limit are taken: pinned ranks,
- * private source, one thread a rank, kernels of one block.
+ * bench/oriel_bench.c - measures Oriel in the way in which bench/limit measures the limits: pinned
+ * ranks, a private source, one thread per rank, kernels of one block.
  *
  * Usage, under oriel-run:  oriel_bench pair | barrier | create | memory
  *	pair     2 ranks: put 8 B + signal, put 1 MiB and 64 MiB aligned or not, barrier
  *	barrier  any number of ranks on 2 cores
  *	create   time of oriel_window_create, not pinned
  *	memory   memory of a rank outside user buffers, not pinned
- * Rank 0 prints lines "name value unit".  Checks no data: the contract tests and oriel-perf do.
+ * Rank 0 prints lines "name value unit".  No data is checked: the contract tests and oriel-perf do
+ * this.
  */
 #include <oriel/device.h>
 #include <oriel/oriel.h>

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/queued_bench.c - figures of queued peers: 2 ranks on different emulated nodes, software
- * NIC.
+ * bench/queued_bench.c - measures queued peers: 2 ranks on different emulated nodes, with the
+ * software NIC.
  *
  * Usage, under oriel-run -n 2 --topology 2x1:  queued_bench pair | threads | idle
- *	pair     pinned, one thread a rank: put 8 B + signal, put 1 MiB, small puts a second
- *	threads  not pinned: small puts a second from 4 threads of rank 0, on one queue
- *	idle     share of a core that a rank with open queues and nothing to do takes
- * Rank 0 prints lines "name value unit".  Checks no data: the contract tests and oriel-perf do.
+ *	pair     pinned, one thread per rank: put 8 B + signal, put 1 MiB, small puts per second
+ *	threads  not pinned: small puts per second from 4 threads of rank 0, on one queue
+ *	idle     the share of a core that an idle rank with open queues uses
+ * Rank 0 prints lines "name value unit".  No data is checked: the contract tests and oriel-perf do
+ * this.
  */
 #include <oriel/device.h>
 #include <oriel/oriel.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/coll/coll.h - what the programs of bench/coll share: the cases, how often each is run, the
- * bytes that are sent and how they are checked.
+ * bench/coll/coll.h - the parts that the programs of bench/coll share: the cases, the number of
+ * runs of each, the data and its check.
  *
  * The limit, Oriel, Open MPI and OpenSHMEM are measured by the same loops over the same footprint,
- * so that their figures can be set beside each other.  Nothing of Oriel is used here.
+ * so that their figures can be compared.  This file uses nothing of Oriel.
  */
 #ifndef ORI_BENCH_COLL_H
 #define ORI_BENCH_COLL_H

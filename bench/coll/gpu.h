@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/coll/gpu.h - what the GPU programs of bench/coll share: sizes, how often each row is run,
- * how it is timed, the bytes that are sent and how they are checked.
+ * bench/coll/gpu.h - the parts that the GPU programs of bench/coll share: sizes, number of runs,
+ * timing, the data and its check.
  *
  * The limit, Oriel and NVSHMEM are measured by the same loops over the same footprint.  A figure is
- * the mean of many calls back to back on one stream, by events on rank 0: ranks go in lock step
- * through the collective itself, so it is the time of all of them.  Nothing of Oriel is used here.
+ * the mean of many calls back to back on one stream, measured by events on rank 0.  The collective
+ * keeps the ranks in lock step, so this is the time of all ranks.  This file uses nothing of Oriel.
  */
 #ifndef ORI_BENCH_COLL_GPU_H
 #define ORI_BENCH_COLL_GPU_H
