@@ -7,7 +7,7 @@
  * All-gather is fcollectmem_on_stream.  NVSHMEM has no all-to-all-v, so two ways are measured with
  * uniform sizes, and the better one counts:
  *	alltoall  alltoallmem_on_stream
- *	puts	  a kernel that puts with signals, one block per peer, sizes read from device memory.
+ *	puts	  a kernel that puts with signals: one block per peer, sizes in device memory.
  *		  No rank may be one call ahead, so the kernel ends with a barrier.
  * bench/coll/gpu.sh builds this program if the Python wheel of NVSHMEM is installed; else it says
  * so.  Rank 0 prints.

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/campaign/kernel.c - the campaign's one kernel: takes operations from a list and does
+ * tests/campaign/kernel.c - the only kernel of the campaign: takes operations from a list and does
  * them.
  *
- * Runs on the CPU, on the fake driver and, built by nvcc, on a GPU.  A difference or a failed
- * call is noted in the rank's report; after a failed call the block leaves out the rest, since
- * its waits might never end.
+ * Runs on the CPU, on the fake driver and, built by nvcc, on a GPU.  Writes a wrong value or a
+ * failed call into the report of the rank.  After a failed call the block skips its other
+ * operations, because their waits might never end.
  */
 #include "ops.h"
 

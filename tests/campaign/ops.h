@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/campaign/ops.h - what a rank's kernel does: operations, the tables they refer to, the
+ * tests/campaign/ops.h - the work of a rank's kernel: operations, the tables they refer to, the
  * report.
  *
- * A program is turned into one array of operations per rank before it runs (emit.c).  The array
- * lies in device memory; a launch names a part of it, and every block takes the operations that
- * carry its number, in order (kernel.c).  Expected bytes are functions of a tag, so a kernel
- * checks without the host.
+ * emit.c turns a program into one array of operations per rank before it runs.  The array is in
+ * device memory.  A launch names a part of it, and every block takes the operations that carry its
+ * number, in order (kernel.c).  Expected bytes are functions of a tag, so a kernel checks without
+ * the host.
  *
  * C and CUDA: shared between the compilers of host and kernel.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/campaign/plan.c - which steps a seed's program has.
+ * tests/campaign/plan.c - chooses the steps of a seed's program.
  *
- * A step's own seed depends on its number alone, so a step is the same whichever others are left
+ * The seed of a step depends only on its number, so a step stays the same if other steps are left
  * out.
  */
 #include <string.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/coll/allgather_bed.h - what the tests of the all-gather share: receive memory, send memory,
- * and execs of which every byte is checked.
+ * tests/coll/allgather_bed.h - the parts that the tests of the all-gather share: receive memory,
+ * send memory, and calls of which every byte is checked.
  *
  * Every byte is a function of (round, rank, offset).  The receive memory is filled with another
- * byte before each exec, so what comes before its rank is ready is lost and found missing.  Memory
- * is reached by oriel_copy() only, so the same tests run on a device whose memory is not the
- * host's.
+ * byte before each exec.  So data that comes before its rank is ready is overwritten, and found
+ * missing.  The tests access memory only through oriel_copy(), so they also run on a device whose
+ * memory the host cannot touch.
  */
 #ifndef ORI_TEST_ALLGATHER_BED_H
 #define ORI_TEST_ALLGATHER_BED_H

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/coll/allgather_capture_cuda.c - the plain all-gather without a window, where ranks do not
- * come to an agreement: some capture the call and some do not, or one cannot tell, or blocks
- * differ.  All ranks hear of it at once, with the same status, and the next call works.
+ * tests/coll/allgather_capture_cuda.c - the plain all-gather without a window, if ranks cannot
+ * agree.
+ *
+ * Some ranks capture the call and some do not, or one rank cannot tell, or the numbers of blocks
+ * differ.  All ranks return at once with the same status, and the next call works.
  */
 #include "allgather_bed.h"
 #include "cuda_stream.h"

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/coll/allgather_streams_cuda.c - the plain all-gather under work that is pending on streams.
+ * tests/coll/allgather_streams_cuda.c - the plain all-gather while work is pending on streams.
  *
- * The fake driver holds all kernels back while calls are made, so every request, table and staging
- * area of a call is still needed when the next call comes.  Nothing of it may be freed, or used by
- * another stream, before its work has passed; a captured call keeps what it uses as long as its
- * graph.
+ * The fake driver holds all kernels back while calls are made.  So every request, table and staging
+ * area of a call is still in use when the next call comes.  None of them may be freed, or used by
+ * another stream, before its work is done.  A captured call keeps them as long as its graph lives.
  */
 #include <pthread.h>
 #include <stdlib.h>

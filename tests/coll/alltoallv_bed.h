@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/coll/alltoallv_bed.h - what the tests of all-to-all-v share: a request, its memory, and
- * calls of which every byte is checked.
+ * tests/coll/alltoallv_bed.h - the parts that the tests of all-to-all-v share: a request, its
+ * memory, and calls of which every byte is checked.
  *
- * Sizes of a call are a function of (seed, call, from, to) that every rank can compute, and so is
- * every byte.  The receive buffer is filled with another byte before each call, so data that comes
- * too early is lost and found missing.  Memory is reached by oriel_copy() only, so the same tests
- * run on a device whose memory is not the host's.
+ * The sizes of a call are a function of (seed, call, from, to) that every rank can compute, and so
+ * is every byte.  The receive buffer is filled with another byte before each call.  So data that
+ * comes too early is overwritten, and found missing.  The tests access memory only through
+ * oriel_copy(), so they also run on a device whose memory the host cannot touch.
  */
 #ifndef ORI_TEST_ALLTOALLV_BED_H
 #define ORI_TEST_ALLTOALLV_BED_H

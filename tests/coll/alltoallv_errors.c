@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/coll/alltoallv_errors.c - all-to-all-v when something is wrong: options, arguments, sizes
- * beyond the capacity, ranks that do not come.
+ * tests/coll/alltoallv_errors.c - errors of all-to-all-v: options, arguments, sizes beyond the
+ * capacity, ranks that do not call.
  *
- * A refused call gives all ranks the same status and leaves the request in step; a rank that does
- * not come ends the others' call.
+ * A refused call returns the same status on all ranks, and the next call of the request works.  A
+ * rank that does not call ends the call of the others.
  */
 #include <sched.h>
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/coll/alltoallv_random.c - random splits and random plans, hundreds of calls of one request
- * without reset, over layouts of 1 to 8 ranks; the same over a wire with faults; and messages of
- * over 2^31 bytes.
+ * tests/coll/alltoallv_random.c - random splits and random plans of all-to-all-v.
  *
- * A2A_CALLS is how many calls a request makes (60), A2A_LARGE=1 asks for the large messages,
- * A2A_SEED is the seed, which a failing run prints.
+ * One request makes hundreds of calls without reset, on layouts of 1 to 8 ranks, over a good wire
+ * and over one with faults.  There are also messages of more than 2^31 bytes.
+ *
+ * A2A_CALLS is the number of calls of a request (60).  A2A_LARGE=1 enables the large messages.
+ * A2A_SEED is the seed; a run that fails prints it.
  */
 #include "alltoallv_bed.h"
 

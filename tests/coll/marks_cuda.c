@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/coll/marks_cuda.c - an event that cannot be recorded behind a kernel of a collective.
+ * tests/coll/marks_cuda.c - an event that cannot be recorded after the kernel of a collective.
  *
- * The kernel has been launched and nothing stands behind it.  It is waited for; and where that
- * takes too long, it counts as pending from then on.
+ * The kernel is launched, but no event marks its end.  The library waits for the kernel.  If this
+ * takes too long, the kernel counts as pending from then on.
  */
 #include <pthread.h>
 #include <sched.h>

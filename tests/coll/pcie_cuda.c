@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/coll/pcie_cuda.c - GPUs that reach each other's memory but have no atomics there, as over
- * PCIe, on the fake driver: signals of many blocks, refused atomics, collectives.
+ * tests/coll/pcie_cuda.c - GPUs that can access each other's memory but have no atomics there, as
+ * over PCIe, on the fake driver: signals of many blocks, refused atomics, collectives.
  *
- * This file, and the library's kernels beside it, are built so that the fake driver sees every
- * atomic (fake_cuda/atomic.h): one on a peer's memory ends the program.  Ranks are processes with a
- * GPU each.  Single operations: contract.pcie.
+ * This file and the library's kernels in this program are built so that the fake driver sees every
+ * atomic (fake_cuda/atomic.h).  An atomic on a peer's memory ends the program.  Ranks are processes
+ * with one GPU each.  Single operations are in contract.pcie.
  */
 #include <oriel/device.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/contract/contract.c - how a row of the contract suite is run: its memory and window,
- * launches, and the host's way to what lies in device memory.
+ * tests/contract/contract.c - runs a row of the contract suite: its memory and window, launches,
+ * and the host's access to device memory.
  *
- * Linked into every program of tests/contract/.  contract_run_row() is called by the runner on the
- * main thread, all else on the ranks.  Which rows there are is contract_rows.c.
+ * Linked into every program of tests/contract/.  The runner calls contract_run_row() on the main
+ * thread; ranks call the other functions.  contract_rows.c decides which rows there are.
  */
 #include <time.h>
 

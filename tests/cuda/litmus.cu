@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/cuda/litmus.cu - what the primitives of device/port.h promise on a GPU, each pair of a
- * release and an acquire by itself: between two blocks of a kernel, and between two ranks.
+ * tests/cuda/litmus.cu - tests the memory order that the primitives of device/port.h promise on a
+ * GPU, each pair of a release and an acquire by itself: between two blocks of a kernel, and between
+ * two ranks.
  *
- * Message passing: data on several lines, then a word; who sees the word sees the data.  Store
- * buffering: two writers that fence and then look at each other; one at least sees the other.  Each
- * runs many rounds with random delays and counts outcomes that are forbidden: there must be none.
- * Weakened variants show that the test would see them; where a GPU does not show one, that is said.
- * Chains over three ranks are litmus_chain.cu.
+ * Message passing: a writer stores data on several lines, then a word.  A reader that sees the word
+ * must see the data.  Store buffering: two writers store, fence, and read each other's word; at
+ * least one must see the other's store.
+ * Each test runs many rounds with random delays and counts forbidden outcomes; there must be none.
+ * Weakened variants show that the test would find a mistake.  If a GPU never shows a weak outcome,
+ * the test says so.  Chains over three ranks are in litmus_chain.cu.
  */
 #include "gpu.h"
 

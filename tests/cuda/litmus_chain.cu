@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/cuda/litmus_chain.cu - what window operations promise over three ranks on a GPU: a put, a
- * signal to a second rank, whose signal reaches a third, which must see the put; and two ranks that
- * put, fence and get.
+ * tests/cuda/litmus_chain.cu - tests the memory order that window operations promise over three
+ * ranks on a GPU.
  *
- * Many rounds with random delays; every byte seen too early is counted, and there must be none.
+ * Rank A puts, and signals rank B; B signals rank C; C must see the put.  In another test two ranks
+ * put, fence and get.  There are many rounds with random delays.  Every byte that is seen too early
+ * is counted, and there must be none.
  */
 #include "gpu.h"
 

@@ -2,8 +2,8 @@
 /*
  * fake_cuda/streams.c - streams: a queue and a thread that executes it in order; copies.
  *
- * A call that submits work returns at once, as on a GPU, so whoever forgets to wait reads what is
- * not there yet.  Streams wait for each other only where events say so: all are non-blocking ones.
+ * A call that submits work returns at once, as on a GPU.  So code that forgets to wait reads old
+ * data.  Streams wait for each other only through events: all are non-blocking streams.
  */
 #include <fcntl.h>
 #include <stdio.h>
