@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/ranks.c - the ways ranks.h runs a function as several ranks: threads, processes, or as one
- * rank of a job that was launched.
+ * tests/ranks.c - the ways in which ranks.h runs a function as several ranks: threads, processes,
+ * or as one rank of a launched job.
  *
  * Owns the life of a rank around the test's function: boot, comm, destroy, and the verdict.  Knows
  * nothing of what the function tests.  Called by test bodies, on the main thread of the test

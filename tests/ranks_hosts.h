@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/ranks_hosts.h - two hosts for ranks of one machine: a network namespace each.  Part of
- * ranks.c.
+ * tests/ranks_hosts.h - two emulated hosts for ranks of one machine: one network namespace each.
+ * Part of ranks.c.
  *
- * The first rank of each host makes its namespace, the others join it.  The boot's connections were
- * made before and stay where they are.
+ * The first rank of each host creates its namespace, the others join it.  The boot's connections
+ * exist before that and stay in the old namespace.
  */
 #ifndef ORI_TEST_RANKS_HOSTS_H
 #define ORI_TEST_RANKS_HOSTS_H

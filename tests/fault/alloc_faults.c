@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/fault/alloc_faults.c - the first allocation of a rank fails, then the second, and so on
- * until a run needs no more: no crash, no hang, a status from every call, everything given back.
+ * until no run fails any more.
  *
- * malloc and its kin are defined here, in front of the C library's (or the sanitizer's).  They fail
- * on rank 0's thread only, or, over TCP, on any thread, and list what the library, which is linked
- * into this program, holds.  Every run is a process of its own (pool.h).
+ * There must be no crash and no hang, every call must return a status, and everything must be
+ * freed.
+ *
+ * This program defines malloc and its relatives in front of the C library's (or the sanitizer's).
+ * They fail only on rank 0's thread, or, over TCP, on any thread.  They also list what the library
+ * holds, which is linked into this program.  Every run is its own process (pool.h).
  */
 #include <errno.h>
 #include <pthread.h>

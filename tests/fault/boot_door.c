@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/boot_door.c - at the door of a TCP job: ranks that never come, or say what cannot be.
- * The others get a status and a text that names the rank, or are not disturbed at all.
+ * tests/fault/boot_door.c - ranks of a TCP job that never join, or that send impossible values when
+ * they join.
  *
- * What must come first is waited for: a knock at the door, a line of the log.
+ * The other ranks get a status and a text that names the rank, or are not disturbed at all.  The
+ * tests wait for events (a connection, a line of the log), never for time to pass.
  */
 #include <poll.h>
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/boot_faults.c - ranks of a TCP job that die, stop, come late, give up or disagree:
- * the others get a status, a text that names the rank, and get it in time.  Who never comes, or
- * must not join: boot_door.c.
+ * tests/fault/boot_faults.c - ranks of a TCP job that die, stop, come late, give up or disagree.
+ *
+ * The other ranks get a status and a text that names the rank, in time.  Ranks that never come, or
+ * must not join, are in boot_door.c.
  *
  * Ranks wait for each other's words in shared memory, for lines of the log or for a state in /proc,
- * never for time to pass: any of them may stand still for seconds and nothing else comes of it.
+ * never for time to pass.  So a rank may be delayed for seconds without effect on the result.
  */
 #include <dirent.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/boot_job.h - forks the ranks of a job that meet by TCP, each told how to fail, and
+ * tests/fault/boot_job.h - forks the ranks of a job that meet by TCP, tells each how to fail, and
  * collects what each of them saw.  For boot_faults.c and boot_knocks.c.
  */
 #ifndef ORI_TEST_BOOT_JOB_H

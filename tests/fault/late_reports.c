@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/late_reports.c - what a late wait says: which call of the user's it serves, which
- * sources a sum still waits for, and what the late rank is itself waiting for.  The last also when
- * that is a queued peer, whose board nobody else can read.
+ * tests/fault/late_reports.c - the report of a late wait: which call of the user it belongs to,
+ * which sources a sum still waits for, and what the late rank itself waits for.
  *
- * Ranks are processes whose log is read.  A rank that is asked answers though its own threads wait.
+ * The last part also holds for a queued peer, whose board no other rank can read.  Ranks are
+ * processes whose log is read.  A rank answers questions even while its own threads wait.
  */
 #include <oriel/coll.h>
 #include <oriel/oriel.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/phases.c - of three processes, rank 1 dies or stands still: in each phase of a job's
- * life the others get a status in time, with a text that names rank 1, and can take everything
- * down.
+ * tests/fault/phases.c - of three processes, rank 1 dies or stops, in each phase of a job's life.
  *
- * Rank 0 holds the rendezvous.  All jobs of a test run at once: they mostly wait.
+ * The others get a status in time, with a text that names rank 1, and can destroy everything.
+ *
+ * Rank 0 holds the rendezvous.  All jobs of a test run at once, because they mostly wait.
  */
 #include <pthread.h>
 

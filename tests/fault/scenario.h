@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/scenario.h - one rank's way through the library, for tests that let it stumble: from
- * a boot to windows, buffers and a split, and back.  It stops at the first call that fails, then
- * takes down what there is; only where others would wait in a kernel it aborts first.  For
- * alloc_faults.c and syscall_faults.c.
+ * tests/fault/scenario.h - one rank's way through the library, for tests that inject failures: from
+ * a boot to windows, buffers and a split, and back.
+ *
+ * It stops at the first call that fails, then destroys what it has.  It aborts first only if others
+ * would wait in a kernel.  For alloc_faults.c and syscall_faults.c.
  */
 #ifndef ORI_TEST_SCENARIO_H
 #define ORI_TEST_SCENARIO_H

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/syscall_faults.c - the nth of a kind of system call fails: no crash, no hang, a
- * status from every call of the library, no descriptor left open.  EINTR is to have no effect at
- * all.
+ * tests/fault/syscall_faults.c - the nth call of a kind of system call fails.
  *
- * The calls are defined here, in front of the C library's (or the sanitizer's), and fail on any
- * thread of the process: also on the library's own.  Every case is a process of its own (pool.h).
+ * There must be no crash and no hang, every call of the library must return a status, and no
+ * descriptor may stay open.  EINTR must have no effect at all.
+ *
+ * This program defines the calls in front of the C library's (or the sanitizer's).  They fail on
+ * any thread of the process, also on the library's own threads.  Every case is its own process
+ * (pool.h).
  */
 #include <dlfcn.h>
 #include <poll.h>

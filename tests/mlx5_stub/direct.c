@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mlx5_stub/direct.c - what the library has of libmlx5: queues whose memory is shown, and
- * objects made by command.
+ * tests/mlx5_stub/direct.c - the part of libmlx5 that the stub has: queues with visible memory, and
+ * objects created by command.
  *
  * MLX5_STUB_LACKS names one thing that is missing, as a NIC, a driver or a kernel may lack it:
  * mlx5, devx, capabilities, core_direct, cq, qp, memory, doorbell, umem, uar, object.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mlx5_stub/nic.c - the software NICs of a process, and the thread that is their hardware.
+ * tests/mlx5_stub/nic.c - the software NICs of a process, and the thread that plays their hardware.
  *
- * Owns `stub`.  The NICs come up with the first protection domain and go with the last.
+ * Owns `stub`.  The NICs are created with the first protection domain and destroyed with the last.
  */
 #include <errno.h>
 #include <sched.h>

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mlx5_stub/stub.h - a library in place of libibverbs and libmlx5 whose NICs are software
- * NICs.
+ * tests/mlx5_stub/stub.h - a library in place of libibverbs and libmlx5, with software NICs.
  *
- * The mlx5 engine loads it when ORIEL_IB_LIBRARY and ORIEL_MLX5_LIBRARY name it.  Queue memory,
- * records and doorbells that the engine is shown, or registers itself, are handed to engine/soft,
- * which executes what is posted there on a thread of its own, as hardware does: nobody drives it,
- * nobody is told of errors but by CQE and event, nobody is woken.
+ * The mlx5 engine loads it if ORIEL_IB_LIBRARY and ORIEL_MLX5_LIBRARY name it.  The engine gets or
+ * registers queue memory, records and doorbells; the stub passes them to engine/soft.  That
+ * executes the posted WQEs on its own thread, as hardware does: no caller drives it, errors are
+ * reported only by CQE and event, and it wakes no thread.
  *
- * A process has one NIC a device, shared by its ranks.  NICs of several processes meet in the file
- * that MLX5_STUB_WIRE names (wires.c); without one a process is alone, which is enough for ranks
- * that are threads.
+ * A process has one NIC per device, shared by its ranks.  NICs of several processes meet in the
+ * file that MLX5_STUB_WIRE names (wires.c).  Without that file a process is alone, which is enough
+ * for ranks that are threads.
  *
- * One lock, stub.lock, guards everything but what brings NICs up and down (nic.c); stub_lock()
- * takes it before the NICs' thread does.
+ * One lock, stub.lock, guards everything except the creation and destruction of NICs (nic.c).
+ * stub_lock() takes it ahead of the NICs' thread.
  */
 #ifndef ORI_TEST_MLX5_STUB_LIBRARY_H
 #define ORI_TEST_MLX5_STUB_LIBRARY_H

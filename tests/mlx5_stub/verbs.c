@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mlx5_stub/verbs.c - what the library has of libibverbs: devices, memory, state of queue
- * pairs, events.
+ * tests/mlx5_stub/verbs.c - the part of libibverbs that the stub has: devices, memory, state of
+ * queue pairs, events.
  *
- * Two devices, mlx5_0 and mlx5_1, with a RoCE v2 port each.  What only the verbs engine calls is
- * there, so that the library can be loaded, and refuses.
+ * There are two devices, mlx5_0 and mlx5_1, with one RoCE v2 port each.  Functions that only the
+ * verbs engine calls exist, so that the library can be loaded, but refuse.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/sim/program.c - one fiber: runs a thread's operations through the device headers.
+ * tests/sim/program.c - one fiber: runs the operations of a thread through the device headers.
  *
- * The headers are used as they are; nothing here knows how a queue works.  A program ends with the
- * first error, or after everything it posted is complete.
+ * The headers are used unchanged; nothing here knows how a queue works.  A program ends with the
+ * first error, or when everything that it posted is complete.
  */
 #include <string.h>
 

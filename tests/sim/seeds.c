@@ -2,9 +2,9 @@
 /*
  * tests/sim/seeds.c - the scheduler, and the test that runs many seeds through it.
  *
- * ORIEL_SIM_SEEDS says how many (2,000 unless told), ORIEL_SIM_FIRST where to begin;
- * ORIEL_SIM_SEED=n runs one seed and prints its plan.  Coverage of operations under faults is
- * printed at the end, and a pair that never met fails the test when 2,000 seeds or more were run.
+ * ORIEL_SIM_SEEDS is the number of seeds (default 2,000), ORIEL_SIM_FIRST the first one.
+ * ORIEL_SIM_SEED=n runs one seed and prints its plan.  At the end the test prints which operations
+ * met which faults.  With 2,000 seeds or more, it fails if a pair of operation and fault never met.
  */
 #include <malloc.h>
 #include <stdio.h>
