@@ -5,7 +5,7 @@
  * Walks the kept steps once, before any rank starts.  Gives each rank a list of actions (host
  * calls) and a list of operations (kernels).  All ranks do their part of a step before the next
  * step, and no wait of a step needs a later step.  So a program cannot deadlock by itself.
- * Launches of neighbouring steps with the same shape become one kernel at random.
+ * Launches of neighbouring steps with the same shape may become one kernel; the seed decides.
  */
 #include <stdarg.h>
 #include <stdlib.h>

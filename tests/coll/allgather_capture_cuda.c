@@ -3,8 +3,8 @@
  * tests/coll/allgather_capture_cuda.c - the plain all-gather without a window, if ranks cannot
  * agree.
  *
- * Some ranks capture the call and some do not, or one rank cannot tell, or the numbers of blocks
- * differ.  All ranks return at once with the same status, and the next call works.
+ * Some ranks capture the call and some do not, or one rank cannot tell, or the sizes of
+ * blocks differ.  All ranks return at once with the same status, and the next call works.
  */
 #include "allgather_bed.h"
 #include "cuda_stream.h"

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/compile/every_call.h - a kernel that makes every call of oriel/device.h and of the
- * transport layer once, to its own rank (which has no queue to itself, so those calls are refused).
- * Included by a C, a C++ and a CUDA file: one source for all three.
+ * transport layer once, to its own rank.
+ *
+ * A rank has no queue to itself, so the calls that need one are refused.  A C, a C++ and a CUDA
+ * file include it: one source for all three.
  */
 #ifndef ORI_TEST_EVERY_CALL_H
 #define ORI_TEST_EVERY_CALL_H

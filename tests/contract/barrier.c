@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/contract/barrier.c - contract of sync, barrier, their halves and barrier_peer: nobody
- * leaves early, and what was put before is there after.  Every round carries data, so that a
- * barrier that lets a rank through is seen as a stale byte.
+ * tests/contract/barrier.c - contract of sync, barrier, their halves and barrier_peer: no rank
+ * leaves early, and data that was put before the barrier is there after it.
+ *
+ * Every round carries data, so a barrier that lets a rank through too early shows as a stale byte.
  */
 #include <unistd.h>
 

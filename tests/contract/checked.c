@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/contract/checked.c - contract of the `checked` option: bad ranks, ids, ranges and words of
- * device calls get a status on every thread and change nothing; a destroyed window and a barrier id
- * in use are told.  Good calls work as in other windows.
+ * tests/contract/checked.c - contract of the `checked` option.
+ *
+ * Bad ranks, ids, ranges and words of device calls give a status on every thread and change
+ * nothing.  A destroyed window, and a barrier id that is in use, are reported.  Good calls work as
+ * in other windows.
  */
 #include "contract.h"
 

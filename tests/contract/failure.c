@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/contract/failure.c - contract of failure: deadlines, abort, a killed rank.  Every wait ends
- * in time with the right status on every thread, the first cause is kept, and all can be destroyed.
+ * tests/contract/failure.c - contract of failure: deadlines, abort, a killed rank.
+ *
+ * Every wait ends in time with the right status on every thread, the first cause is kept, and
+ * everything can be destroyed.
  */
 #include <pthread.h>
 #include <signal.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/contract/launch.c - contract of launches: what a kernel returns reaches the host with a
- * text, the blocks of a launch meet in oriel_grid_sync, single calls have deadlines of their own.
+ * tests/contract/launch.c - contract of launches: the value that a kernel returns reaches the host
+ * with a text, the blocks of a launch meet in oriel_grid_sync, and single calls have their own
+ * deadlines.
  */
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/contract/memory.c - contract of memory: what a window may lie over, what may be freed when,
- * registered buffers and their references, sources.
+ * tests/contract/memory.c - contract of memory: which memory a window may use, what may be freed
+ * when, registered buffers and their references, sources.
  */
 #include "contract.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/contract/order.c - contract of order and completion: signal after put, fence, flush and
- * tickets.  Each round's bytes differ, so that what comes too early or too late is seen.
+ * tickets.  Each round has different bytes, so data that comes too early or too late is seen.
  */
 #include "contract.h"
 

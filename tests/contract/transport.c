@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/contract/transport.c - contract of the transport layer: the calls of device/mapped.h and
- * device/queued.h on memory the test allocates, registers and exchanges itself.
+ * device/queued.h on memory that the test allocates, registers and exchanges itself.
  *
- * Every pair of ranks, each way by which it is reached; self is left out, as it has no queue and is
- * not a peer.  No window: words and data live in one exchanged buffer a rank.
+ * Every pair of ranks is tested in each way by which it is reached.  Self is left out, because it
+ * has no queue and is not a peer here.  There is no window: words and data are in one exchanged
+ * buffer per rank.
  */
 #include "contract.h"
 

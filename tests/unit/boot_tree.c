@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/unit/boot_tree.c - large results of the TCP boot come down a tree: they are right, ranks
- * may leave at once, and a rank that dies in the middle of the tree is named by all.
+ * may leave at once, and all ranks name a rank that dies in the middle of the tree.
  *
- * On one machine the tree is not used by itself, so ORIEL_BOOT_TREE=on.
+ * On one machine the boot does not choose the tree, so the test sets ORIEL_BOOT_TREE=on.
  */
 #include <pthread.h>
 #include <signal.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/cuda_comms.c - comms on the fake CUDA driver: streams that a split comm does not make,
- * pinned memory that the next one gets, and what becomes of the driver's errors when a rank has
- * died or a kernel has crashed.
+ * tests/unit/cuda_comms.c - comms on the fake CUDA driver: a split comm creates no streams, the
+ * next comm reuses pinned memory, and what happens to errors of the driver after a rank has died or
+ * a kernel has crashed.
  *
- * The tests themselves never open a device: ranks are processes, or threads of one process apart.
+ * The tests themselves never open a device: ranks are processes, or threads of a separate process.
  */
 #include <signal.h>
 #include <time.h>

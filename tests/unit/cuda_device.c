@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/cuda_device.c - device/cuda on the fake driver of tests/fake_cuda: the GPU a rank
- * gets, what the user's memory is taken for, pins, copies, launches.  Every test ends with nothing
- * left over.
+ * tests/unit/cuda_device.c - device/cuda on the fake driver of tests/fake_cuda: the choice of the
+ * GPU, the classification of the user's memory, pins, copies, launches.  Every test ends with
+ * nothing left over.
  */
 #include <pthread.h>
 #include <sys/mman.h>

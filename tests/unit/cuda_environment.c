@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/cuda_environment.c - thread ranks that open CUDA add to the environment, and adding
- * moves it under who reads it: the library does both under one lock, shown on the fake driver.
+ * tests/unit/cuda_environment.c - thread ranks that open CUDA add variables to the environment.
+ * Adding may move the environment while another thread reads it, so the library does both under one
+ * lock.
  *
- * This program has the getenv() and setenv() that the library calls.  They look whether the lock is
- * held, so that no two threads need to meet for a mistake to show.  The driver is found once in the
- * life of a process: every case is a process of its own.
+ * This program defines the getenv() and setenv() that the library calls.  They check that the lock
+ * is held, so a mistake shows without a real race.  A process looks for the driver only once, so
+ * every case is its own process.
  */
 #include <pthread.h>
 #include <unistd.h>

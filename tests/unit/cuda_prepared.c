@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/cuda_prepared.c - what device/cuda has ready so that nothing must wait for it later,
- * on the fake driver of tests/fake_cuda: room on the stacks of kernels, the kind of its own memory,
- * pinned memory, streams, the program's kernels.
+ * tests/unit/cuda_prepared.c - resources that device/cuda prepares, so that no later call must wait
+ * for them, on the fake driver of tests/fake_cuda: stack space of kernels, the kind of its own
+ * memory, pinned memory, streams, the program's kernels.
  */
 #include <oriel/oriel.h>
 

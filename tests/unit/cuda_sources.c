@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/cuda_sources.c - sources in device memory of the user's, on the fake CUDA driver:
- * memory that was freed and made again at the same address is other memory, for this rank and for
+ * tests/unit/cuda_sources.c - sources in the user's device memory, on the fake CUDA driver.  Memory
+ * that was freed and allocated again at the same address is different memory, for this rank and for
  * its peers.
  */
 #include <oriel/oriel.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/unit/mlx5_library.c - the mlx5 engine as the library chooses and uses it, over
- * tests/mlx5_stub: what is said where something is missing, who takes its place, and operations
- * that fail on a NIC that tells nobody.
+ * tests/mlx5_stub: messages if something is missing, the engine that is chosen instead, and
+ * operations that fail on a NIC that reports nothing.
  */
 #include <stdlib.h>
 #include <unistd.h>

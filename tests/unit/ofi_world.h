@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/ofi_world.h - ranks of the ofi engine over TCP on loopback, in one process or two, and
- * a device of the simplest kind at each: one thread that fills a queue, rings, drives and takes the
- * CQEs one by one.
+ * tests/unit/ofi_world.h - ranks of the ofi engine over TCP on loopback, in one process or two.
+ * Each has the simplest device: one thread that fills a queue, rings, drives the engine and takes
+ * the CQEs one by one.
  */
 #ifndef ORI_TEST_OFI_WORLD_H
 #define ORI_TEST_OFI_WORLD_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/unit/options.c - util/options.c: programs with older and newer structs of options.  The
- * struct of `this library` is struct now; struct before and struct later are those of other
- * headers.
+ * struct of "this library" is struct now; struct before and struct later are those of other
+ * versions of the header.
  */
 #include <string.h>
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/proxy_errors.c - bad WQEs, keys and doorbells, and operations that fail: the right
- * syndrome, told once, the rest flushed, nothing touched, and the proxy goes on with its other
- * queues.
+ * tests/unit/proxy_errors.c - bad WQEs, keys and doorbells, and operations that fail.
+ *
+ * Each gets the right syndrome, reported once.  Later WQEs are flushed, no memory is touched, and
+ * the proxy continues with its other queues.
  */
 #include "proxy_world.h"
 

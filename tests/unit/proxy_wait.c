@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/proxy_wait.c - WAIT and the counters: a companion holds until its main queue has
- * completed enough, then the proxy itself adds.  A failed operation is never counted.
+ * tests/unit/proxy_wait.c - WAIT and the counters: a companion queue waits until its main queue has
+ * completed enough; then the proxy itself adds.  A failed operation is never counted.
  */
 #include "proxy_world.h"
 

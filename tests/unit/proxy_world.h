@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/unit/proxy_world.h - a proxy of rank 0 with a back end that is plain memory: rank 1 is an
- * array, an operation is a memcpy.  By seed it completes late, in any order, and has no room now
- * and then; it can fail the n-th operation.  And a device of the simplest kind: one thread that
- * fills a queue, rings, and takes the CQEs one by one.
+ * array, an operation is a memcpy.
+ *
+ * As the seed decides, the back end completes late, in any order, and sometimes has no room; it can
+ * fail the n-th operation.  The device is the simplest one: one thread that fills a queue, rings,
+ * and takes the CQEs one by one.
  */
 #ifndef ORI_TEST_PROXY_WORLD_H
 #define ORI_TEST_PROXY_WORLD_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/queue_transport.c - device/queued.h on a link of its own: which WQEs an operation
- * becomes, in which order they leave, and what each kind of NIC gets.  What arrives on real ranks
- * is tests/contract/transport.c.
+ * tests/unit/queue_transport.c - device/queued.h on a single link: which WQEs an operation becomes,
+ * in which order they leave, and what each kind of NIC gets.  tests/contract/transport.c tests what
+ * arrives on real ranks.
  */
 #include "queue_nic.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/soft_again.c - what is sent again: a request that comes once more after all is over,
- * and one that is lost on a wire which other traffic keeps full.
+ * tests/unit/soft_again.c - packets that are sent again: a request that arrives a second time after
+ * all is over, and a request that is lost on a wire that other traffic keeps full.
  */
 #include "soft_bench.h"
 

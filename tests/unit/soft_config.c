@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/soft_config.c - the fault string and the personalities: every key, what is refused,
- * and that the text a run prints plays the same run.
+ * tests/unit/soft_config.c - the fault string and the personalities: every key, refused values, and
+ * that the text which a run prints repeats the same run.
  */
 #include "soft_world.h"
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/soft_device.h - device memory for the tests of the software NIC: mapped twice.  The
- * address that regions and exports name may not be touched at all, so a NIC that loads or stores
- * there dies; the copy that it must use, and the test, go through the other one.
+ * tests/unit/soft_device.h - device memory for the tests of the software NIC, mapped twice.
+ *
+ * Regions and exports name the first address, which nobody may access.  So a NIC that loads or
+ * stores there crashes.  The device copy, which the NIC must use, and the test go through the
+ * second address.
  */
 #ifndef ORI_TEST_SOFT_DEVICE_H
 #define ORI_TEST_SOFT_DEVICE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/soft_ends.c - doorbells that cannot be, and how queue pairs end: by hand, with their
- * peer, in the middle of traffic; and what creation refuses.
+ * tests/unit/soft_ends.c - impossible doorbells, and the end of queue pairs: by hand, together with
+ * their peer, in the middle of traffic.  Also what creation refuses.
  */
 #include "soft_bench.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/soft_engine.c - the software NIC as an engine whose queues a device posts: nobody
- * drives, and its thread finds doorbells by itself, awake or after a nap; device memory, and what
- * `idle` says.
+ * tests/unit/soft_engine.c - the software NIC as an engine for queues that a device posts to.  No
+ * caller drives it: its thread finds doorbells by itself, awake or after a sleep.  Also device
+ * memory, and the answers of `idle`.
  */
 #include <pthread.h>
 #include <sched.h>

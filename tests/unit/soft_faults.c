@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/unit/soft_faults.c - thousands of messages over a wire that drops, doubles, reorders and
- * delays: all bytes right, every atomic exactly once, one CQE a WQE; and the recovery is seen to
- * have worked.
+ * delays packets.  All bytes are right, every atomic happens exactly once, and each WQE has one
+ * CQE.  The tests also check that recovery took place.
  */
 #include "soft_world.h"
 

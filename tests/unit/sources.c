@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/sources.c - comm/sources.c and registrations.c on the CPU: sources are counted, given
- * back, and never mistaken for memory that was at their address before.
+ * tests/unit/sources.c - comm/sources.c and registrations.c on the CPU: sources are counted and
+ * released, and never mistaken for older memory at the same address.
  */
 #include <stdlib.h>
 #include <sys/mman.h>

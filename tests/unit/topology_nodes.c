@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/topology_nodes.c - nodes made of pairs: cliques, sizes, emulated layouts, what the
- * ranks must agree on, facts that a broken peer could send, and random facts with a fixed seed.
+ * tests/unit/topology_nodes.c - nodes made of pairs: cliques, sizes, emulated layouts, values on
+ * which ranks must agree, facts that a broken peer could send, and random facts with a fixed seed.
  */
 #include <time.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/verbs_device.c - the verbs fabric and its device, over the fake library: atomics that
- * lie, GPU memory, registrations that fail, addresses of others, which device and which settings.
+ * tests/unit/verbs_device.c - the verbs fabric and its device, over the fake library: false claims
+ * about atomics, GPU memory, registrations that fail, addresses of other ranks, and the choice of
+ * device and settings.
  */
 #include <oriel/oriel.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/verbs_fabric.c - the verbs fabric over a library that is plain memory (verbs_fake.h):
- * what real devices in a VM do not show, such as refusals, full queues, errors, events.
+ * tests/unit/verbs_fabric.c - the verbs fabric over a library that is plain memory (verbs_fake.h).
+ * It shows what real devices in a VM do not show: refusals, full queues, errors, events.
  */
 #include <oriel/oriel.h>
 

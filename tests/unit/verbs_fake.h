@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/verbs_fake.h - libibverbs as plain memory: devices that execute a post when it is made
- * and complete it when they are polled, in one process.  It can lie, refuse, run full and raise
- * events as it is told.
+ * tests/unit/verbs_fake.h - libibverbs as plain memory, in one process.  Its devices execute a post
+ * at once, and complete it when they are polled.  A test can make them lie, refuse, run full and
+ * raise events.
  */
 #ifndef ORI_TEST_VERBS_FAKE_H
 #define ORI_TEST_VERBS_FAKE_H

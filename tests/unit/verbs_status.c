@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/unit/verbs_status.c - every error of libibverbs has the syndrome that a mlx5 CQE would
- * carry; the ORIEL_IB_* variables; and what the engine says where there is no device or no library.
+ * carry.  Also the ORIEL_IB_* variables, and the messages if there is no device or no library.
  */
 #include <oriel/oriel.h>
 

@@ -2,8 +2,9 @@
 /*
  * tests/unit/wqe_golden.c - every encoder of oriel/device/wqe.h, byte for byte.
  *
- * Twice: against hex written by hand from the description of the formats, which runs anywhere, and
- * against blocks made by the helpers and structs of infiniband/mlx5dv.h, where that is installed.
+ * Each is compared twice: with hex written by hand from the description of the formats, which runs
+ * anywhere, and with blocks made by the helpers and structs of infiniband/mlx5dv.h, if that is
+ * installed.
  */
 #include <endian.h>
 
