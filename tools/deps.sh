@@ -5,12 +5,14 @@
 #
 #	tools/deps.sh [build] [fabric] [test] [vm] [slurm] [check] [bench]
 #
-# Without arguments: what a build needs.  `fabric` adds the headers of RDMA devices and libfabric:
-# without them the engines that use them are left out.  `test` adds launchers and libraries that
-# tests run with, `vm` what the tests with a virtual RDMA device need (and fetches a kernel for it,
-# to a user cache), `slurm` a Slurm for tests/tools/slurm_test.sh, `check` the tools of
-# tools/check.sh, `bench` Open MPI for the comparison and gnuplot.  Needs root, or sudo that asks
-# nothing; anywhere else it prints the list and exits 1.
+# Without arguments it installs what a build needs.  The groups add:
+#  fabric  headers of RDMA devices and libfabric; without them their engines are left out
+#  test    launchers and libraries that tests use
+#  vm      programs for the tests with a virtual RDMA device, and a kernel in a user cache
+#  slurm   a Slurm for tests/tools/slurm_test.sh
+#  check   the tools of tools/check.sh
+#  bench   Open MPI for comparison, and gnuplot
+# It needs root, or sudo without a password.  Otherwise it prints the list and exits 1.
 set -euo pipefail
 
 # tool or file that shows the package is there | package | why

@@ -91,7 +91,7 @@ trap 'exit 1' INT TERM
 
 # ---- running -------------------------------------------------------------------------------------
 
-# run NAME SECONDS COMMAND...: its output goes to the log, its verdict is one line here and in
+# run NAME SECONDS COMMAND...: writes the output to the log, and the verdict as one line here and to
 # $results.
 run() {
 	local name=$1 limit=$2 log=$logs/$1.log start=$SECONDS status verdict
@@ -114,7 +114,7 @@ run() {
 	fi
 }
 
-# The same beside others, at most at_once of them.
+# The same in the background, with at most at_once programs at a time.
 run_beside() {
 	while [ "$(jobs -rp | wc -l)" -ge $at_once ]; do
 		wait -n
@@ -134,9 +134,9 @@ suite_contract() {
 	done
 	run contract.large 100 "${on_gpu[@]}" "$bin/cuda_contract_large"
 	stop_mps
-	# Thread ranks are one process, which without MPS has channels for all their streams.  One
-	# program at a time: two would take turns on the GPU, and a wait of one costs the turns of
-	# both.
+	# Thread ranks are one process, which without MPS has enough channels for all their streams.
+	# One program runs at a time: two would take turns on the GPU, and a wait of one would cost
+	# turns of both.
 	for program in "$bin"/cuda_contract_*; do
 		name=${program##*/cuda_contract_}
 		[ $name = large ] || run "contract.$name.threads" 200 "${on_gpu[@]}" \
@@ -180,9 +180,9 @@ suite_graph() {
 	run cuda.alltoallv.threads 60 "$bin/cuda_alltoallv" threads_4 threads_8 mixed_threads
 }
 
-# Without MPS, which the tool does not work with.  One rank, whose peer is itself: inside a driver
-# call of one thread the tool sometimes waits for all kernels of the process, and then a second rank
-# never launches what the first waits for.
+# Runs without MPS, which compute-sanitizer does not support.  There is one rank, whose peer is
+# itself.  Inside a driver call of one thread the tool sometimes waits for all kernels of the
+# process.  Then a second rank would never launch the kernel for which the first one waits.
 suite_sanitizer() {
 	local tool case program
 	if ! command -v compute-sanitizer >/dev/null; then
@@ -210,8 +210,8 @@ suite_examples() {
 	run examples.05_same_kernel 60 "$bin/05_same_kernel"
 }
 
-# One short turn: that all of it runs and moves the right bytes.  How fast is for a longer run to
-# say, so a missed target (1) is printed and is no failure here.
+# One short turn shows that all programs run and move the right bytes.  Speed needs a longer run, so
+# a missed target (exit status 1) is printed but is not a failure here.
 suite_bench() {
 	local what
 	run bench.oriel-perf 120 "$bin/oriel-run" -n 2 --mps --timeout 110 \

@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # cuda_sources_test.sh ROOT - nvcc compiles every CUDA source of the tree: *.cu, and the files of
-# the contract suite, which are CUDA as well as C.  As far as PTX, for one GPU: that checks all of
-# both passes' language and takes half the time of object files; cuda_test.sh assembles a kernel of
-# every device call.  Sources that need a library this machine lacks are left out, and named.
+# the contract suite, which are CUDA as well as C.
+# It compiles to PTX for one GPU.  This checks the language of both passes, and takes half the time
+# of object files.  cuda_test.sh also assembles a kernel with every device call.
+# Sources that need a library which this machine lacks are left out, and named.
 . "$(dirname "$0")/common.sh"
 root=$1
 

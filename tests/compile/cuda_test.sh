@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# cuda_test.sh INCLUDE - nvcc builds every public header alone, oriel.h and device.h in both orders,
-# a kernel that makes every device call, and finds the layout of C in its host and device passes.
-# Compiles only: no GPU is needed.
+# cuda_test.sh INCLUDE - nvcc compiles every public header alone, oriel.h and device.h in both
+# orders, and a kernel with every device call.  It also checks that the host and device passes have
+# the struct layout of C.  No GPU is needed.
 . "$(dirname "$0")/common.sh"
 . "$here/layout.sh"
 include=$1

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# names_test.sh INCLUDE - names that users give and take: ORIEL_KERNEL with argument types called
-# like its own parameters, in C and in C++; every public type of C++ by its name alone, which a
-# function of that name would hide.
+# names_test.sh INCLUDE - names that users choose do not collide with ours.  ORIEL_KERNEL works with
+# argument types that are called like its own parameters, in C and in C++.  In C++ every public type
+# can be used by its name alone; a function of that name would hide it.
 . "$(dirname "$0")/common.sh"
 include=$1
 flags=(-Wall -Wextra -Werror -O1 -I "$include" -c -o /dev/null)

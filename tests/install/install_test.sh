@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# install_test.sh CMAKE BUILD - installs the build into a fresh prefix, moves the prefix, and builds
-# and runs consumer.c against it from outside: by find_package, by pkg-config, and statically.  With
-# headers of another version its first call must fail.  By add_subdirectory it is compiled only;
-# subdirectory_test.sh builds and runs it.
+# install_test.sh CMAKE BUILD - installs the build into a fresh prefix and moves the prefix.  Then
+# it builds and runs consumer.c from outside: by find_package, by pkg-config, and statically.
+# With headers of another version the first call must fail.  By add_subdirectory consumer.c is only
+# compiled here; subdirectory_test.sh also runs it.
 set -euo pipefail
 cmake=$1 build=$2
 here=$(cd "$(dirname "$0")" && pwd)
@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 say() { echo "install: $*"; }
 
 "$cmake" --install "$build" --prefix "$work/first" >"$work/log" || { cat "$work/log"; exit 1; }
-# Nothing in it may name the place it was installed to.
+# No installed file may name the original prefix.
 mv "$work/first" "$work/prefix"
 prefix=$work/prefix
 lib=$(dirname "$(find "$prefix" -name 'liboriel.so')")
@@ -22,7 +22,7 @@ for file in bin/oriel-run bin/oriel-info bin/oriel-perf include/oriel/oriel.h \
 	[ -e "$prefix/$file" ] || { say "$file was not installed"; exit 1; }
 done
 
-# Runs program $1 on two ranks and looks at what both printed.
+# Runs program $1 on two ranks and checks the output of both.
 run_it() {
 	timeout 60 "$prefix/bin/oriel-run" -n 2 --timeout 30 "$1" >"$work/out"
 	for line in 'rank 0 of 2 got 101' 'rank 1 of 2 got 100'; do
@@ -49,8 +49,8 @@ END
 	"$cmake" --build "$work/outside/build" >>"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 run_it "$work/outside/build/consumer" find_package
 
-# As a folder of the user's own project: configured, and the program compiled.  The library itself
-# is the one that was tried above.
+# Oriel as a folder of the user's own project: it is configured, and the program is compiled.  The
+# library is the same as above.
 mkdir "$work/inside"
 cp "$here/consumer.c" "$work/inside"
 cat >"$work/inside/CMakeLists.txt" <<END
@@ -71,8 +71,8 @@ END
 }
 say "add_subdirectory: ok"
 
-# Headers and library of different versions: the first call says so, with both, and nothing else
-# happens.
+# Headers and library of different versions: the first call names both versions and fails, and
+# nothing else happens.
 cp -r "$prefix/include" "$work/other"
 for number in 99 0; do
 	sed -i -E "s/(#define ORIEL_VERSION_MINOR) .*/\\1 $number/" "$work/other/oriel/oriel.h"

@@ -6,11 +6,13 @@
 #
 #	tests/mutants/run.sh [COMPILER]
 #
-# The first line of a patch says what is wrong with it.  The test program, which holds the device
-# code, is built from the patched copy.  The rest of the library is built from the tree as it is.
-# Rows that say "thread" run under ThreadSanitizer: there an edge is missing, which no run needs to
-# stumble over.  A patch that does not apply exactly is a failure, and so is one that no row names.
-# Exit: 0 all killed, 1 one survived or could not be made, 77 nothing could be run.
+# The first line of a patch says what is wrong with it.  The test program contains the device code
+# and is built from the patched copy.  The rest of the library is built from the unpatched tree.
+# Rows that say "thread" run under ThreadSanitizer.  There a happens-before edge is missing, and
+# ThreadSanitizer reports it even if no run goes wrong.
+# A patch that does not apply exactly is a failure, and so is a patch that no row names.
+# Exit status: 0 all mutants were found; 1 one was not found or could not be built; 77 nothing could
+# be run.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -38,7 +40,7 @@ flags() { # SANITIZER INCLUDE
 	fi
 }
 
-# What the programs need of the library, once a sanitizer.
+# Builds the parts of the library that the programs need, once per sanitizer.
 library() { # SANITIZER
 	mkdir "$work/$1"
 	(
@@ -70,7 +72,7 @@ mutate() { # PATCH
 	echo "$copy/include"
 }
 
-# Builds a program from the headers of $1, a patch or "clean"; runs the test $4; prints how it
+# Builds a program from the headers of $1 (a patch or "clean"), runs the test $4, and prints how it
 # ended.
 outcome() { # PATCH PROGRAM SANITIZER TEST
 	local program=$work/$2.$3.$1 include=$root/include

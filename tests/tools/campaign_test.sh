@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# tests/tools/campaign_test.sh CAMPAIGN - the campaign itself: a byte or a signal left out of a
-# program on purpose is found and made small, the printed command finds it again, and a program
-# follows from its seed.
+# tests/tools/campaign_test.sh CAMPAIGN - tests the campaign itself.  It must find a byte or a
+# signal that is left out of a program on purpose, and shrink the program.  The printed command must
+# find it again.  The same seed must give the same program.
 set -uo pipefail
 campaign=$1
 out=$(mktemp)
@@ -16,7 +16,8 @@ fail() {
 	failures=$((failures + 1))
 }
 
-# found SABOTAGE TEXT: it is found, shrunk to one step, and replayed.
+# found SABOTAGE TEXT: the sabotage is found, shrunk to one step, and found again by the printed
+# command.
 found() {
 	local args
 	if "$campaign" --sabotage "$1" --seeds 60 --found 1 --timeout 2 --shrink 20 \

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# oriel-perf allgather as a user meets it: what it chooses, what it is told to choose, bad command
-# lines.
+# Tests oriel-perf allgather as a user runs it: the algorithm that it chooses, the one that the user
+# chooses, bad command lines.
 # Usage: gather_test.sh ORIEL_RUN ORIEL_PERF
-# Exit status: 0 all passed, 1 something failed.  Needs no idle machine: it judges no time.
+# Exit status: 0 all passed, 1 something failed.  The machine need not be idle: no time is judged.
 set -u
 run=${1:?usage: gather_test.sh ORIEL_RUN ORIEL_PERF}
 perf=${2:?usage: gather_test.sh ORIEL_RUN ORIEL_PERF}

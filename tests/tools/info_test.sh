@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# tests/tools/info_test.sh INFO [RUN] - drives the program oriel-info; with oriel-run also several
-# ranks.  Every check prints what it wanted when it fails; exit status 1 if any did.
+# tests/tools/info_test.sh INFO [RUN] - tests oriel-info; if RUN (oriel-run) is given, also with
+# several ranks.  A check that fails prints what it wanted.  Exit status: 1 if a check failed.
 set -u
 info=$1
 run=${2:-}
@@ -37,7 +37,7 @@ has() {
 	done
 }
 
-# json EXPRESSION: of the object d in the last output; must be true.
+# json EXPRESSION: must be true for the object d, which is the last output.
 json() {
 	python3 - "$dir/out" "$1" <<-'EOF' || fail "not true of the JSON: $1"
 		import json, sys
@@ -63,8 +63,8 @@ json 'd["devices"][0]["name"] == "cpu" and d["machine"]["cores"] >= 1 and
 json 'v["ORIEL_TIMEOUT"]["default"] == "600" and not v["ORIEL_TIMEOUT"]["set"] and
 	v["ORIEL_TIMEOUT"]["value"] == "600" and all(row["help"] for row in v.values())'
 
-# The leaks of both formats have been looked for.  AddressSanitizer takes seconds a process for that
-# on aarch64, and there are many below.
+# The runs above have checked both formats for leaks.  With AddressSanitizer on aarch64 this takes
+# seconds per process, and many follow.
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 
 # A set variable is marked; text of any bytes stays valid JSON.
@@ -99,7 +99,7 @@ want 2 "$info" --jsno
 has err "usage: oriel-info" "--jsno"
 [ -s "$dir/out" ] && fail "a wrong call prints a report"
 
-# Output that does not arrive.
+# Output that cannot be written.
 "$info" >/dev/full 2>"$dir/err" && fail "a full output is exit status 0"
 has err "cannot write"
 "$info" >&- 2>"$dir/err" && fail "a closed output is exit status 0"
@@ -133,9 +133,9 @@ else
 	echo "info_test.sh: several ranks skipped: no oriel-run was given"
 fi
 
-# verify STATUS COMMAND...: as want, for a --verify in which nobody is to be late.  Its waits are
-# short by design: where a process stands still for two seconds a pair is late and truly said to be.
-# That run tells nothing.
+# verify STATUS COMMAND...: as want, for a --verify in which no rank should be late.  Its waits are
+# short by design.  If the machine stops a process for two seconds, --verify rightly reports a late
+# pair; then the run is repeated.
 verify() {
 	local status=$1 got try
 	shift
@@ -171,8 +171,8 @@ if [ -n "$run" ]; then
 	verify 0 "$run" -n 4 --topology 2x2 "$info" --verify --json
 	json 'd["verdict"] == "ok" and not d["threads"] and len(d["pairs"]) == 12 and
 		sum(p["kind"] == "queued" for p in d["pairs"]) == 8'
-	# a NIC that fails, one that stops, a rank that dies: named, with a remedy, and in time;
-	# rank 0 prints, also when it is the last to end
+	# A NIC that fails, a NIC that stops, a rank that dies: each is named, with a remedy, and in
+	# time. Rank 0 prints, also if it is the last to end.
 	verify 1 env ORIEL_SOFT_FAULTS=seed=1,qp_error_at=20 "$run" -n 4 --grace 40 --topology 2x2 \
 		"$info" --verify
 	has out "pairs          failed" "WQE 19 failed" "ORIEL_EREMOTE" "verdict: FAILED" "-> "

@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The contract suite with the ofi engine over TCP between network namespaces: two joined by a veth
-# pair, three by a bridge.  Each namespace is a host of its own to the library: nothing is shared
-# but the wire.  Where this is not root's (or has no ip) the ranks run on loopback instead, as
-# queued peers of one host.
+# Runs the contract suite with the ofi engine over TCP between network namespaces: two joined by a
+# veth pair, three by a bridge.  For the library each namespace is a host: nothing is shared except
+# the wire.
+# Without root, or without the program ip, the ranks run on loopback instead, as queued peers of one
+# host.
 # Usage: ofi_netns_test.sh FOLDER_OF_CONTRACT_PROGRAMS [THEME...]
-# Exit status: 0 all passed, 1 something failed, 77 skipped (reason printed; under CI=true that is a
-# failure).
+# Exit status: 0 all passed; 1 something failed; 77 skipped (the reason is printed; with CI=true
+# this is a failure).
 set -u
 programs=${1:?usage: ofi_netns_test.sh FOLDER [THEME...]}
 shift
@@ -77,7 +78,7 @@ drop_namespaces() {
 	made=()
 }
 
-# run_theme RANKS MASTER THEME PREFIX: one process a rank; PREFIX "netns" puts each into its
+# run_theme RANKS MASTER THEME PREFIX: one process per rank; PREFIX "netns" puts each into its
 # namespace.
 run_theme() {
 	local ranks=$1 master=$2 theme=$3 where=$4 n pid status=0

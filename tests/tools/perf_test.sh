@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# oriel-perf as a user meets it: every operation, both formats, JSON, bad command lines.
+# Tests oriel-perf as a user runs it: every operation, both formats, JSON, bad command lines.
 # Usage: perf_test.sh ORIEL_RUN ORIEL_PERF
-# Exit status: 0 all passed, 1 something failed.  Needs no idle machine: it judges no time.
+# Exit status: 0 all passed, 1 something failed.  The machine need not be idle: no time is judged.
 set -u
 run=${1:?usage: perf_test.sh ORIEL_RUN ORIEL_PERF}
 perf=${2:?usage: perf_test.sh ORIEL_RUN ORIEL_PERF}
@@ -101,7 +101,7 @@ done
 want 0 "$perf" --help
 has "put_signal" out
 
-# not enough memory, a file that cannot be written: said once, the same on all ranks
+# Not enough memory, a file that cannot be written: one message, and the same status on all ranks.
 want 1 "$run" -n 2 "$perf" put -b 8 -e 8192G
 has "available" err
 want 1 "$run" -n 2 "$perf" put -b 8 -e 8 --json "$dir/no/such/x.json"

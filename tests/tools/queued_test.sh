@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Queued peers as a user meets them: oriel-perf on emulated nodes, with every manner of the software
-# NIC and with its faults.  Right data every time, and a failed queue named on every rank.
+# Tests queued peers as a user meets them: oriel-perf on emulated nodes, with every personality of
+# the software NIC and with its faults.  The data is always right, and every rank names a failed
+# queue.
 # Usage: queued_test.sh ORIEL_RUN ORIEL_PERF
-# Exit status: 0 all passed, 1 something failed.  Needs no idle machine: it judges no time but
-# deadlines.
+# Exit status: 0 all passed, 1 something failed.  The machine need not be idle: only deadlines are
+# judged.
 set -u
 run=${1:?usage: queued_test.sh ORIEL_RUN ORIEL_PERF}
 perf=${2:?usage: queued_test.sh ORIEL_RUN ORIEL_PERF}
@@ -44,7 +45,7 @@ perform() {
 	[ $got -eq "$status" ] || fail "exit status $got instead of $status"
 }
 
-# rows N: N rows, each with #wrong 0, nothing else but comments, and nothing said on stderr.
+# rows N: the output has N rows, each with #wrong 0, and else only comments; stderr is empty.
 rows() {
 	local n
 	n=$(grep -cE \
@@ -57,7 +58,7 @@ rows() {
 	[ ! -s "$dir/err" ] || fail "something on stderr"
 }
 
-# count NAME: that number in the engine's line.
+# count NAME: prints that number of the engine's line.
 count() {
 	sed -n "s/^# engine soft:.*[ ,]$1 \([0-9]*\).*/\1/p" "$dir/out"
 }
@@ -137,7 +138,7 @@ for rank in 0 1 2 3 4 5 6 7; do
 		fail "rank $rank names nobody"
 done
 
-# ---- bad values: one line that says what is right
+# ---- bad values: one line that says which values are right
 
 for bad in ORIEL_SOFT_NIC=cx9 ORIEL_SOFT_FAULTS=drop=2 ORIEL_SOFT_FAULTS=drip=0.1 ORIEL_LANES=17 \
 	ORIEL_NICS=3 ORIEL_QUEUE_DEPTH=3 ORIEL_QUEUE_START=x ORIEL_ENGINE=magic; do

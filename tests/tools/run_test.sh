@@ -4,9 +4,11 @@
 # run_test.sh ORIEL_RUN - tests of the launcher: exit statuses, signals, tags, descriptors,
 # environment, and that nothing is left behind.  Exits 0 if every check passed.
 #
-# Checks processes by the pids that its own ranks wrote down; signals only those it started.  Waits
-# for what can be seen, never for time to pass: any process may stand still for seconds.  --grace is
-# short where the ranks outlive it for certain, long where they are to end within it.
+# The script finds processes by the pids that its own ranks wrote.  It signals only processes that
+# it started.
+# It waits for visible events, never for time to pass, because any process may be delayed for
+# seconds.  --grace is short if the ranks certainly live longer, and long if they must end within
+# it.
 #
 # shellcheck disable=SC2016 # the ranks' shell expands what stands in single quotes
 # shellcheck disable=SC2013 # pids are words
@@ -109,8 +111,8 @@ expect_lines out 6
 expect out '^\[1\] out 1$'
 expect out '^\[2\] half 2$'
 
-# a message of the library or of a tool names its rank once; a line about another rank stays as it
-# is
+# A message of the library or of a tool names its own rank once.  A line about another rank is not
+# changed.
 run_it once -n 2 sh -c 'echo "oriel: rank $RANK: warning: a" >&2; echo "oriel: rank 7: b" >&2
 	echo "oriel-perf: rank $RANK: c" >&2; echo "oriel: rank $RANK:" >&2; echo oriel: >&2'
 expect_lines err 10
@@ -232,8 +234,8 @@ expect err '^oriel-run: rank 1 \(pid [0-9]+\) was killed by signal 9 \(Killed\);
 expect err '^oriel-run: ending ranks 0,2, still running 0.2 s later$'
 all_gone "$dir"/killed.*
 
-# Rank 1 is killed.  The kernel closes its end of the fifo, then frees its memory, then gives its
-# status away: rank 0 is long gone by then, but it only followed.
+# Rank 1 is killed.  The kernel first closes its end of the fifo, then frees its memory, then
+# reports its status.  Rank 0 has ended long before that, but only because of rank 1.
 memory=/dev/shm
 [ -w $memory ] || memory=$dir
 mkfifo "$dir/life"
@@ -246,7 +248,7 @@ expect_status 137
 expect err '^oriel-run: rank 1 \(pid [0-9]+\) was killed by signal 9'
 expect err '^oriel-run: rank 0 then exited with status 5$'
 
-# Of ranks that exit by themselves the first one counts, though oriel-run finds several at once.
+# If ranks exit by themselves, the first one counts, even if oriel-run finds several at once.
 name=first_exit
 "$run" -n 3 --grace 60 sh -c 'echo $$ >'"$dir"'/exits.$RANK
 	until [ -e '"$dir"'/go.$RANK ]; do sleep 0.02; done; exit $((RANK + 1))' >"$dir/out" \
@@ -264,7 +266,7 @@ status=$?
 expect_status 3
 expect err '^oriel-run: rank 2 \(pid [0-9]+\) exited with status 3$'
 
-# A rank that aborts as an answer does not hide the one that was killed.
+# A rank that aborts because another one was killed does not hide that one.
 name=killed_then_aborted
 "$run" -n 2 --grace 60 sh -c 'echo $$ >'"$dir"'/aborts.$RANK; ulimit -c 0
 	until [ -e '"$dir"'/end.$RANK ]; do sleep 0.02; done
@@ -290,7 +292,7 @@ checks=$((checks + 1))
 run_it timeout -n 3 --timeout 0.3 sh -c \
 	'echo $$ >'"$dir"'/timeout.$RANK; [ $RANK = 1 ] || exec sleep 60'
 expect_status 124
-# rank 1 has mostly ended by then
+# Rank 1 has usually ended by then.
 expect err '^oriel-run: .*--timeout.*ranks 0(,|-)2'
 all_gone "$dir"/timeout.*
 
@@ -384,13 +386,13 @@ all_gone "$dir/family"
 checks=$((checks + 1))
 [ -s "$dir/asked" ] || fail "the rank's child was not asked to end"
 
-# SIGKILL: the ranks go with oriel-run, and so does what they started, in other sessions too.
+# SIGKILL: the ranks end with oriel-run, and so do their children, also in other sessions.
 start kill 2
 kill -KILL $job
 wait $job 2>/dev/null
 all_gone "$dir"/kill.*
 
-# of all oriel-run processes whose command line names this test's folder none is left
+# No oriel-run process whose command line names the folder of this test is left.
 checks=$((checks + 1))
 tries=0
 while grep -lsa "$dir/kill\." /proc/[0-9]*/cmdline >"$dir/out"; do
@@ -409,7 +411,7 @@ kill -KILL $job
 wait $job 2>/dev/null
 all_gone "$dir"/nested.*
 
-# A daemon is ended with the job, though the job succeeded.
+# A daemon is ended with the job, even if the job succeeded.
 run_it left_behind -n 2 --grace 0.2 sh -c 'setsid sleep 60 & echo $! >'"$dir"'/left.$RANK; exit 0'
 expect_status 0
 expect err '^oriel-run: ending processes that the ranks started and left running$'
@@ -432,7 +434,8 @@ checks=$((checks + 1))
 [ "$(grep -c 'cannot write standard output: No space left on device' "$dir/err")" -eq 1 ] ||
 	fail "it is not said once"
 
-# A rank's own failure is worth more; a full standard error has nobody to tell.
+# The failure of a rank takes precedence.  If standard error is full, there is no place for a
+# message.
 name=full_disk_and_failure
 timeout 100 "$run" -n 2 --tag sh -c 'echo result; exit 7' >/dev/full 2>"$dir/err"
 status=$?

@@ -90,7 +90,7 @@ make_guest() {
 	mkdir -p "$tree$(dirname "$provider")"
 	cp -L "$provider" "$tree$provider"
 	cp /etc/libibverbs.d/rxe.driver "$tree/etc/libibverbs.d/"
-	# libibverbs is loaded by name, not linked: ldd does not tell it
+	# libibverbs is loaded by name and not linked, so ldd does not list it.
 	verbs=$(ldd "$provider" | grep -oE '/[^ ]+libibverbs\.so[^ ]*')
 	[ $# -gt 0 ] && cp -L "$@" "$tree/oriel/"
 	copy_libraries "$tree" "$(command -v rdma)" "$provider" "$verbs" "$@"
