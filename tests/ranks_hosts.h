@@ -64,7 +64,7 @@ static int hosts_join(struct hosts_place *place, int host, double seconds)
 	return err;
 }
 
-/* By every rank, after its boot and before its comm. */
+/* Called by every rank, after its boot and before its comm. */
 static void hosts_enter(const struct rank_env *env, double seconds, struct hosts_place *place)
 {
 	int host = env->rank * HOSTS / env->nranks, err = 0;
@@ -81,7 +81,7 @@ static void hosts_enter(const struct rank_env *env, double seconds, struct hosts
 			   strerror(errno));
 }
 
-/* In a process of its own: the test program stays where it is. */
+/* In a separate process: the test program stays in its own namespace. */
 static int hosts_can_be_made(void)
 {
 	int status = 1;

@@ -97,7 +97,7 @@ static inline int bed_close(struct bed *b)
 	return err;
 }
 
-/* Poison everywhere, then this round's own block where it starts; what sendbuf must be. */
+/* Fills everything with poison, then writes this round's own block; returns the sendbuf to use. */
 static inline int bed_begin(struct bed *b, uint64_t bytes, int in_place, const void **sendbuf)
 {
 	uint64_t all = bytes * (uint64_t)b->env->nranks, own = bytes * (uint64_t)b->env->rank;
@@ -114,7 +114,7 @@ static inline int bed_begin(struct bed *b, uint64_t bytes, int in_place, const v
 	return err;
 }
 
-/* Every byte, and the guard behind them. */
+/* Checks every byte, and the guard behind them. */
 static inline void bed_check(struct bed *b, uint64_t bytes, const char *what)
 {
 	uint64_t all = bytes * (uint64_t)b->env->nranks, wrong = 0, guard = 0;
@@ -134,7 +134,7 @@ static inline void bed_check(struct bed *b, uint64_t bytes, const char *what)
 			   (unsigned long long)guard);
 }
 
-/* One exec of a request, or with NULL the plain call; checked. */
+/* One exec of a request, or the plain call if the request is NULL; checks the result. */
 static inline int bed_exec(struct bed *b, struct oriel_allgather_request *req, uint64_t count,
 			   uint64_t elem_bytes, int in_place, const char *what)
 {

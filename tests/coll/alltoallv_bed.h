@@ -174,7 +174,7 @@ static inline int bed_prepare(struct bed *b, int way, struct oriel_alltoallv_arg
 	return err;
 }
 
-/* What came, byte by byte, and that nothing else did. */
+/* Checks every byte that came, and that no other byte was written. */
 static inline void bed_look(struct bed *b)
 {
 	struct oriel_comm *c = b->env->comm;
@@ -208,7 +208,7 @@ static inline void bed_look(struct bed *b)
 		CHECK_EQ(bed_not_poison(b->landed + at, b->recv_bytes - at), 0);
 }
 
-/* One call by all ranks; the status it should have on this one. */
+/* One call by all ranks, with the status expected on this rank. */
 static inline void bed_call(struct bed *b, int way)
 {
 	struct oriel_alltoallv_args args = ORIEL_ALLTOALLV_ARGS_INIT;
@@ -253,8 +253,8 @@ static inline int bed_on_cuda(void)
 }
 
 /*
- * Rows a build runs: CUDA ranks are processes, for each has a driver of its own; ThreadSanitizer
- * does not see what orders processes, so there ranks are threads.
+ * Rows that a build runs.  CUDA ranks are processes, because each needs its own driver.
+ * ThreadSanitizer does not see what orders processes, so there ranks are threads.
  */
 static inline int bed_runs(int processes)
 {

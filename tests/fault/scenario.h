@@ -146,7 +146,7 @@ static inline void scenario_note(struct scenario *s, const char *call, int statu
 			   s->rank);
 }
 
-/* A local ending is not to fail, whatever happened before. */
+/* A local destroy must not fail, whatever happened before. */
 static inline void scenario_end(struct scenario *s, const char *call, int status)
 {
 	if (status)
@@ -154,7 +154,7 @@ static inline void scenario_end(struct scenario *s, const char *call, int status
 			   oriel_status_name(status), oriel_last_error());
 }
 
-/* A collective ending tells of the others, but what it ends goes in any case. */
+/* A collective destroy may report failures of other ranks, but always destroys. */
 static inline void scenario_end_all(struct scenario *s, const char *call, int status)
 {
 	scenario_note(s, call, status);

@@ -29,7 +29,7 @@
 #define STUB_EVENTS 64
 #define STUB_PAGE 4096u
 
-/* What these are for, a shared library shows. */
+/* The shared library exports only these functions. */
 #define STUB_EXPORT __attribute__((visibility("default")))
 
 struct stub_device {
@@ -89,7 +89,7 @@ void stub_unlock(void);
 /* nic.c: up with the first protection domain of the process, down with its last.  0 or an errno. */
 int stub_up(void);
 void stub_down(void);
-/* A queue pair with a number that no other process's has.  Under the lock, as all below. */
+/* Creates a queue pair with a number that no other process has.  Needs the lock, as all below. */
 int stub_number_take(struct stub_device *, const struct soft_qp_attr *, uint32_t *qpn,
 		     uint32_t *cqn);
 /* To ready: speaks to queue pair `dest`, of whichever process.  0 or an errno. */
@@ -102,7 +102,10 @@ int stub_connect(struct stub_queue *);
 int stub_place_take(void);
 void stub_place_give(void);
 int stub_place(void);
-/* The rings between this process and that at `place`, and when that one came; fresh to both. */
+/*
+ * The rings between this process and the one at `place`, and when that one joined.  Both find the
+ * rings empty.
+ */
 int stub_wire(int device, int place, struct soft_ring **in, struct soft_ring **out,
 	      uint64_t *start);
 

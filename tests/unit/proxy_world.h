@@ -27,7 +27,7 @@
 	 ORI_PROXY_REMOTE_ATOMIC)
 #define LOCAL_COOKIE 0x10ca1ull
 #define REMOTE_COOKIE 0x5e307eull
-/* What the back end calls the first byte of rank 1: neither a pointer nor 0. */
+/* The back end's address of the first byte of rank 1: neither a pointer nor 0. */
 #define REMOTE_START 0x7000000ull
 
 enum mem_kind { MEM_WRITE, MEM_INLINE, MEM_READ, MEM_ADD, MEM_SWAP, MEM_KINDS };
@@ -194,7 +194,7 @@ static void mem_execute(struct proxy_world *w, struct mem_op *o)
 	}
 }
 
-/* Must it wait for an operation posted before on its link? */
+/* Must it wait for an earlier operation of its link? */
 static int mem_behind(const struct proxy_world *w, const struct mem_op *o)
 {
 	for (int i = 0; w->ordered && i < WORLD_OPS; i++)

@@ -79,8 +79,8 @@ static void bench_close(struct bench *t)
 }
 
 /*
- * One good WQE, the bad one (already in its slot), two good ones: success, the syndrome, two
- * flushes; then one rung after the error, flushed too.
+ * Posts one good WQE, the bad one (already in its slot) and two good ones.  Expects success, the
+ * syndrome and two flushes; then a WQE that is rung after the error, flushed too.
  */
 static void good(struct bench *t)
 {

@@ -59,7 +59,7 @@ static inline void device_reset(void)
 	memset(&device, 0, sizeof(device));
 }
 
-/* Where the bytes can be touched; *is: they are device memory. */
+/* The address at which the bytes can be accessed; *is: they are device memory. */
 static inline uint8_t *device_alias(const void *p, uint64_t bytes, int *is)
 {
 	const uint8_t *at = p;
@@ -108,7 +108,7 @@ __attribute__((unused)) static uint64_t device_copies(void)
  * ---- two ranks with such memory -----------------------------------------------------------------
  */
 
-/* What the memory of a rank is, and how the other one gets at it. */
+/* The kind of a rank's memory, and how the other rank accesses it. */
 struct side {
 	int device, exported, unreached;
 };

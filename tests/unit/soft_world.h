@@ -131,7 +131,9 @@ static void world_ring(struct world *w, int from, int to)
 	w->ring[from][to] = r;
 }
 
-/* `faults` on top of a personality; all may be NULL.  copy: where there is device memory. */
+/*
+ * `faults` are added to a personality; all may be NULL.  copy: the copy function for device memory.
+ */
 __attribute__((unused)) static void world_open_device(struct world *w, int n,
 						      const char *personality, const char *faults,
 						      soft_copy_fn *copy)

@@ -31,7 +31,7 @@ struct fake_wc {
 	struct ibv_qp *qp;
 };
 
-/* What the world is like; set before devices are opened, or in between. */
+/* The state of the fake world; set before devices are opened, or in between. */
 static struct fake {
 	/* ---- as told ---- */
 	int devices;
