@@ -70,9 +70,7 @@ static __device__ __forceinline__ uint64_t gpu_clock_ns(void)
 
 /* ---- the data ---- */
 
-/*
- * Byte i of rank `rank`.  Its period is not a multiple of any stride, so a shifted copy is found.
- */
+/* Byte i of rank `rank`: a hash, so that a copy that is shifted by any stride is found. */
 static __device__ __forceinline__ uint8_t gpu_byte(int rank, uint64_t i)
 {
 	uint64_t x = (i + 1) * 0x9e3779b97f4a7c15ull + (uint64_t)rank * 0x3c6ef372ull;

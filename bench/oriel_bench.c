@@ -258,7 +258,10 @@ static double proc_kib(const char *path, const char *key)
 	return kib;
 }
 
-/* This process's share of memory: shared pages count by the number of those who map them. */
+/*
+ * The proportional share of memory of this process: a shared page is divided by the number of
+ * processes that map it.
+ */
 static double own_mib(void)
 {
 	return (proc_kib("/proc/self/smaps_rollup", "Pss:") +

@@ -117,9 +117,7 @@ static inline const char *coll_name(const struct coll_case *c)
 	return c->op == COLL_GATHER ? "gather" : c->skew ? "skew" : "exchange";
 }
 
-/*
- * Prints "mpi_gather8_64k 331 us"; if bytes are wrong, prints their number instead of the figure.
- */
+/* Prints "mpi_gather8_64k 331 us".  If words are wrong, prints only an error, and returns 1. */
 static inline int coll_print(const char *who, const struct coll_case *c, int nranks, double us,
 			     uint64_t wrong)
 {

@@ -121,8 +121,9 @@ static __global__ void __launch_bounds__(512)
 }
 
 /*
- * Own block to its place and READY, by blocks of its own; then from each peer's place.  ARRIVED
- * says that it was fetched, so that the next call may write there.
+ * Separate blocks copy the own block to its place and set READY.  The others then fetch from each
+ * peer's place.  ARRIVED says that a peer has fetched, so that the next call may overwrite the
+ * place.
  */
 static __global__ void __launch_bounds__(512)
 	gather_pull(struct world w, uint64_t bytes, int blocks, u64 ready, u64 arrived)

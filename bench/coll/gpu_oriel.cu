@@ -181,10 +181,11 @@ static void run_rows(struct job *j, int exchanges, uint64_t most)
 /* ---- a kernel beside all-gathers ---- */
 
 /*
- * A kernel with a block on every SM runs all the while and notes the time after each slice of its
- * work, always the same work.  All-gathers begin when it has run for a while and end before it
- * does.  So what is compared is one kernel whose blocks stand where they stood: launched a second
- * time the driver may put them elsewhere, and ranks that share a GPU on top of each other.
+ * A kernel with one block on every SM runs during the whole measurement.  It records the time after
+ * each slice of its work; all slices are equal.  All-gathers begin after it has run for a while,
+ * and end before it does.  So one kernel is compared with itself, with its blocks in the same
+ * places.  At a second launch the driver could place the blocks elsewhere, and the blocks of ranks
+ * that share a GPU on the same SMs.
  */
 #define BESIDE_SLICES 2000
 #define BESIDE_SLICE_NS 50000u   /* about */

@@ -22,7 +22,7 @@ int camp_do_split(struct camp_state *s, const struct camp_act *a)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* At the address it had before, if nobody has taken that meanwhile. */
+/* At its previous address, if that is still free. */
 static void *map_again(void *last, size_t bytes)
 {
 	void *p = mmap(last, bytes, PROT_READ | PROT_WRITE,
@@ -71,8 +71,8 @@ int camp_do_memory(struct camp_state *s, const struct camp_act *a)
 }
 
 /*
- * The contract wants sources released before their memory goes; a source that comes later is right
- * all the same.
+ * The contract says: release sources before their memory is freed.  A later release is also
+ * accepted.
  */
 static int release(struct camp_state *s, const struct camp_act *a, struct camp_memory *m)
 {

@@ -131,8 +131,8 @@ TEST(layout_of_unequal_nodes)
 }
 
 /*
- * Blocks that a rank shows and such that it stores to its peers, in any order, on one request: what
- * one exec leaves is no business of the next.  Sizes stand around both limits (2 and 3 ranks have a
+ * One request mixes blocks that a rank exposes and blocks that it stores to its peers, in any
+ * order.  One exec must not disturb the next.  Sizes are around both limits (2 and 3 ranks have a
  * lower one).
  */
 static void turns_rank(struct rank_env *env)
@@ -246,8 +246,8 @@ TEST(unguarded)
 }
 
 /*
- * One rank, another each time, comes to the exec when all others have long been in it: the guard
- * keeps their blocks out of its memory until then.
+ * One rank, a different one each time, calls exec long after all others.  The guard keeps their
+ * blocks out of its memory until then.
  */
 static void slow_rank(struct rank_env *env)
 {

@@ -186,8 +186,8 @@ static void graph_rank(struct rank_env *env)
 }
 
 /*
- * The plain call becomes persistent under capture; what it keeps is held by the graph, then goes
- * with the window.
+ * Under capture the plain call becomes persistent.  The graph holds its resources; later they are
+ * freed with the window.
  */
 static void plain_graph_rank(struct rank_env *env)
 {

@@ -9,7 +9,10 @@
 #include "allgather_bed.h"
 #include "coll/allgather/gather.h"
 
-/* Ranks that have come so far with a test, in shared memory: what a rank that fails waits for. */
+/*
+ * The number of ranks that have reached this point of the test, in shared memory.  A rank that
+ * fails on purpose waits for it.
+ */
 static int *come;
 
 static void run(const char *topology, int nranks, int processes, rank_fn *fn)
@@ -164,7 +167,10 @@ TEST(destroyed_in_any_order)
 	run_all(orders_rank);
 }
 
-/* The comm goes first: the request is an empty shell, which its user may still destroy. */
+/*
+ * The comm is destroyed first.  The request is then an empty shell, which its user may still
+ * destroy.
+ */
 static void comm_first_rank(struct rank_env *env)
 {
 	struct oriel_allgather_request *req;
@@ -396,7 +402,8 @@ TEST(a_buffer_in_use_is_not_exchanged)
 /* ---- ranks that fail ------------------------------------------------------------------------- */
 
 /*
- * One rank does not come: the deadline ends the others, and the request is of no more use to any.
+ * One rank does not call.  The deadline ends the call of the others, and the request is unusable on
+ * all ranks.
  */
 static void missing_rank(struct rank_env *env)
 {

@@ -96,7 +96,8 @@ TEST(kept_requests_give_way_under_pending_work)
 }
 
 /*
- * What is kept is bounded: a call beyond that is refused on all ranks, until the stream has passed.
+ * The library keeps a limited number of resources.  A call beyond that is refused on all ranks,
+ * until the work on the stream is done.
  */
 static void bounded_rank(struct rank_env *env)
 {
@@ -164,7 +165,10 @@ TEST(ranks_need_not_use_streams_alike)
 	run_ranks(NULL, 2, handles_rank, NULL);
 }
 
-/* A request goes while its exec is pending: what that needs stays, and so does the window. */
+/*
+ * A request is destroyed while its exec is pending.  The resources of the exec stay, and so does
+ * the window.
+ */
 static void destroy_rank(struct rank_env *env)
 {
 	struct oriel_allgather_request *req;
@@ -194,9 +198,7 @@ TEST(a_request_is_destroyed_under_pending_work)
 	run_ranks(NULL, 2, destroy_rank, NULL);
 }
 
-/*
- * Nobody has a request, and the window stays all the same until what is on the stream has passed.
- */
+/* There is no request any more, but the window stays until the work on the stream is done. */
 static void window_rank(struct rank_env *env)
 {
 	const void *sendbuf;
@@ -398,7 +400,7 @@ static void release(struct captured *c)
 	CHECK_EQ(cuStreamDestroy_v2(c->stream), 0);
 }
 
-/* Two graphs and a call of its own, on three streams at once: each has a staging area to itself. */
+/* Two graphs and a plain call, on three streams at once: each has its own staging area. */
 static void replay_all(struct bed *beds, struct captured *graphs, void *stream, uint64_t bytes)
 {
 	struct rank_env *env = beds[0].env;

@@ -203,9 +203,9 @@ struct gate {
 };
 
 /*
- * After each call one rank keeps what it got until all others are at their next call, and then
- * looks at it once more: nobody may have written there.  The pause only makes a mistake likely to
- * be seen.
+ * After each call one rank keeps its received data until all others are at their next call, and
+ * then checks it again: no rank may have written there.  The pause only makes a mistake more likely
+ * to be seen.
  */
 static void late_rank(struct rank_env *env)
 {
@@ -399,9 +399,9 @@ static uint64_t sizes_large_then_small(uint64_t seed, uint64_t call, int from, i
 }
 
 /*
- * A large message, whose last block tells of it, and behind it a small one, which block 0 tells of
- * before the peer has to say anything.  On lanes of their own the second mark could come first, and
- * would stand for the first.
+ * A large message, which its last block announces, is followed by a small one, which block 0
+ * announces early.  On separate lanes the second mark could arrive first, and would be taken for
+ * the first.
  */
 static void one_after_the_other_rank(struct rank_env *env)
 {

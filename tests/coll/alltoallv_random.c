@@ -110,8 +110,9 @@ TEST(random_splits_in_all_layouts)
 }
 
 /*
- * Faults only between processes: a packet that the wire holds back until a comm goes is written to
- * a ring that thread ranks have lost by then, while a process still has its own mapping of it.
+ * Faults only between processes.  The wire may hold a packet back until a comm is destroyed, and
+ * write it to a ring afterwards.  Thread ranks have freed that ring by then, while a process still
+ * has its own mapping of it.
  */
 TEST(random_splits_over_a_faulty_wire)
 {

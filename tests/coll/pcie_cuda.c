@@ -144,7 +144,7 @@ static void add_launch(struct rank_env *env, struct add_args *a)
 		if (reports[b])
 			check_fail(__FILE__, __LINE__, "rank %d, block %d of id %d: %" PRIu64,
 				   env->rank, b, a->id, reports[b]);
-	/* nobody begins anew while a neighbour still looks at the places of this launch */
+	/* no rank starts again while a neighbour still checks the places of this launch */
 	REQUIRE_OK(oriel_comm_barrier(env->comm, ORIEL_WORLD));
 }
 

@@ -13,7 +13,7 @@
 
 enum { SYNC, BARRIER, ARRIVE_WAIT, PEERS, MIXED };
 
-/* All pairs in one order on all ranks, so nobody waits in a circle; and self, which is no wait. */
+/* All pairs in the same order on all ranks, so there is no cycle of waits.  Self needs no wait. */
 ORIEL_DEV int every_peer(const struct oriel_window_dev *w, struct oriel_group g, int id)
 {
 	int n = oriel_nranks(w), me = oriel_rank(w), err, x, y;

@@ -287,8 +287,8 @@ CASE(checked_stale_handle, c.no_window = 1)
 /* ---- a barrier id in use ------------------------------------------------------------------- */
 
 /*
- * On rank 1 two blocks use one id: the first one in stays until rank 0 comes, so the other is told;
- * only then does it let rank 0 go.
+ * On rank 1 two blocks use one id.  The first block stays until rank 0 comes, so the other one gets
+ * an error.  Only then does it let rank 0 continue.
  */
 CONTRACT_KERNEL(busy_kernel)
 {

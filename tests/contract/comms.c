@@ -123,8 +123,8 @@ CASE(comm_connect, c.shape = CONTRACT_HOST, c.no_window = 1)
 }
 
 /*
- * How a window of the comm reaches `peer`: a put of some bytes and a signal, waited for by who gets
- * it.
+ * Tests how a window of the comm reaches `peer`: a put of some bytes and a signal, for which the
+ * receiver waits.
  */
 static int put_to(struct contract_env *e, struct oriel_comm *comm, struct oriel_window *w, int peer)
 {
@@ -353,8 +353,8 @@ CASE(comm_several, c.shape = CONTRACT_HOST)
 }
 
 /*
- * A rank makes a comm of its own and ends it while a kernel of another rank waits for it: neither
- * may wait for that kernel, for the signal that ends it comes after.
+ * A rank creates its own comm and destroys it while a kernel of another rank waits for this rank.
+ * Neither call may wait for that kernel, because the signal that ends the kernel comes later.
  */
 CASE(comm_goes_beside_a_wait, c.shape = CONTRACT_HOST, c.min_ranks = 2)
 {

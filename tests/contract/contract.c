@@ -110,8 +110,8 @@ static void rank_main(struct rank_env *ranks)
 }
 
 /*
- * Contexts take longer than cases.  Once no more processes are forked, a comm of one rank keeps
- * this process's from row to row; it goes with the process.
+ * Contexts take longer than cases.  When no more processes will be forked, a comm of one rank keeps
+ * this process's context from row to row, until the process ends.
  */
 static void hold_context(void)
 {

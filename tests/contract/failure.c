@@ -12,9 +12,9 @@
 #include "contract.h"
 
 /*
- * A rank may stand still for seconds wherever it is, so every comm has a long deadline.  Waits that
- * shall end by theirs get a handle of their own with a short one: nothing that should work can run
- * into it.
+ * A rank may be delayed for seconds at any point, so every comm has a long deadline.  Waits that
+ * must end by a deadline use their own handle with a short one.  So calls that should succeed
+ * cannot reach it.
  */
 #define LONG_S 60.0
 #define SHORT_S 0.02
@@ -77,7 +77,7 @@ static void set_deadline(struct setup *s, double seconds)
 	s->a.win.comm.timeout_ns = (uint64_t)(seconds * 1e9);
 }
 
-/* A comm of its own with a window, so that the frame's stay whole.  0 or -1. */
+/* A separate comm with a window, so that those of the frame stay usable.  0 or -1. */
 static int set_up(struct contract_env *e, double timeout_s, struct setup *s)
 {
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
@@ -173,7 +173,7 @@ CASE(failure_host_wait_deadline, c.no_window = 1, c.max_ranks = 1, c.shape = CON
 	}
 }
 
-/* A barrier the last rank never comes to: the window is lost on those who came, and only that. */
+/* A barrier that the last rank never enters: only the window is lost, on the ranks that entered. */
 static void barrier_deadline(struct contract_env *e, int mode)
 {
 	struct setup s;
@@ -310,8 +310,8 @@ static void check_works(struct contract_env *e)
 }
 
 /*
- * A comm that has failed goes while a kernel waits in it, with its window or after it: the kernel
- * ends, and what the rank has beside it works.
+ * A failed comm is destroyed while a kernel waits in it, with its window or after it.  The kernel
+ * ends, and the other objects of the rank still work.
  */
 CASE(failure_destroyed_under_a_wait, c.no_window = 1, c.min_ranks = 2, c.shape = CONTRACT_HOST)
 {
@@ -376,7 +376,7 @@ static void die_when_all_wait(uint32_t before, int others)
 	kill(getpid(), SIGKILL);
 }
 
-/* Every comm with the dead rank learns of it, also one that nobody was using. */
+/* Every comm with the dead rank learns of it, also a comm that was not in use. */
 static void check_learns(struct oriel_comm *comm)
 {
 	double start = contract_now();

@@ -329,7 +329,7 @@ CASE(launch_call_deadlines, 0)
 	contract_launch(e, &within_kernel, 1, &a);
 }
 
-/* A barrier and a receive that the last rank does not come to: only the window is lost. */
+/* A barrier and a receive without the last rank: only the window is lost. */
 static void check_lost(struct contract_env *e, int mode)
 {
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;

@@ -130,7 +130,10 @@ CASE(order_blocks_put_set, c.blocks = 4)
 	litmus(e, PUT_SET, 200, 4);
 }
 
-/* A block's SET and ADD take different ways; who sees the later one sees the earlier one. */
+/*
+ * SET and ADD of a block take different paths.  A reader that sees the later one sees the earlier
+ * one.
+ */
 CONTRACT_KERNEL(set_add_kernel)
 {
 	const struct oriel_window_dev *w = &a->win;

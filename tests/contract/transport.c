@@ -237,8 +237,7 @@ CONTRACT_KERNEL(pieces_kernel)
 		}
 	}
 	/*
-	 * Complete, before anybody's memory goes: what was lost on the way is sent again until
-	 * then.
+	 * Waits for completion before any memory is freed: lost packets are sent again until then.
 	 */
 	for (d = 0; d < n && !err && g.block + 1 == g.nblocks; d++)
 		if (t->kind[d] == ORIEL_PEER_QUEUED)

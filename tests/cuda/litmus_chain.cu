@@ -149,8 +149,8 @@ struct fence_args {
 };
 
 /*
- * Both work at rank 1, each with a word of its own a round: put 1, fence, get the other's.  One of
- * the two must see the other's.
+ * Both ranks work at rank 1, each with its own word per round: put 1, fence, get the other's word.
+ * At least one of the two must see the other's put.
  */
 ORIEL_KERNEL(fence_kernel, struct fence_args)
 {

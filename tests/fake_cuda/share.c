@@ -511,7 +511,7 @@ ori_cu_result cuMemGetHandleForAddressRange(void *handle, ori_cu_ptr begin, size
 	return err;
 }
 
-/* Of a pointer that the driver does not know everything is 0, and that is no error. */
+/* For a pointer that the driver does not know, everything is 0, and this is not an error. */
 static int write_attribute(int attribute, void *value, const struct fake_mapping *m, int pinned)
 {
 	unsigned int type = m ? ORI_CU_MEMORY_DEVICE : pinned ? ORI_CU_MEMORY_HOST : 0;

@@ -35,7 +35,7 @@ static unsigned long long last_id;
 
 /* ---- the thread of a stream ------------------------------------------------------------------ */
 
-/* A word goes in one piece, after all that went before: kernels poll such words. */
+/* A word is written in one piece, after all earlier bytes: kernels poll such words. */
 static void copy(char *to, const char *from, size_t bytes)
 {
 	uint64_t word;

@@ -262,7 +262,7 @@ out:
 	run->seconds = scenario_now() - start;
 }
 
-/* Who ran out of memory says so; one who only suffered from it says something. */
+/* A rank that ran out of memory says so.  A rank that was only affected must give some text. */
 static void judge(const struct run *run, int nranks)
 {
 	const struct scenario *s = &run->ranks[0];
@@ -290,7 +290,7 @@ static void judge(const struct run *run, int nranks)
 			   run->n, run->seconds);
 }
 
-/* A rendezvous that nobody came to goes by itself, after its timeout. */
+/* A rendezvous that no rank joins ends by itself, after its timeout. */
 static void check_given_back(int held_before, int fds_before)
 {
 	double until = scenario_now() + TIMEOUT_S + SPARE_S;

@@ -59,7 +59,7 @@ TEST(never_arrives)
 	job_close(&job);
 }
 
-/* The port is bound but nobody listens, so it is nobody else's either. */
+/* The port is bound but not listening, so no other process can take it. */
 TEST(rendezvous_never_arrives)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET,
@@ -103,7 +103,7 @@ static void knock(struct job *job, int rank)
 }
 
 /*
- * Where the launcher gave rank 0 the socket from the start, nobody waits for a rank 0 that is gone.
+ * If the launcher gave rank 0 the socket from the start, no rank waits for a rank 0 that has ended.
  */
 TEST(rank_0_dies_before_the_rendezvous)
 {
@@ -123,7 +123,7 @@ TEST(rank_0_dies_before_the_rendezvous)
 
 /* ---- refusal --------------------------------------------------------------------------------- */
 
-/* Who is refused does not disturb the others: with the right one they are all there. */
+/* A refused rank does not disturb the others: with the right one the job is complete. */
 TEST(wrong_secret)
 {
 	struct job job;

@@ -55,7 +55,9 @@ static struct oriel_boot *enter(struct job *job, int rank)
 	return boot;
 }
 
-/* Tells the others that this rank has come so far; the one that is to fall waits for all. */
+/*
+ * Tells the others that this rank has reached this point.  The rank that will fail waits for all.
+ */
 static void entered(struct job *job, int rank, int falls)
 {
 	__atomic_store_n(&job->ranks[rank].entered, 1, __ATOMIC_RELEASE);
@@ -174,8 +176,8 @@ TEST(process_of_the_rendezvous_killed)
 }
 
 /*
- * Joins by id; the maker of the id is no rank, and is killed.  Rank 0 waits for the other in a
- * collective then; rank 1 begins it when the maker is no more.
+ * Ranks join by id.  The process that made the id is not a rank, and is killed.  At that time rank
+ * 0 waits for rank 1 in a collective; rank 1 calls it when that process has ended.
  */
 static void join_and_wait(struct job *job, const struct oriel_boot_id *id, int rank)
 {
@@ -329,8 +331,8 @@ static void hold_reader(void *ctx, int status, int rank, const char *why)
 }
 
 /*
- * Rank 1's reader stands still while rank 2 dies and, as all others, the rendezvous goes: when rank
- * 1 cannot send any more it is still told of rank 2, which is the cause.
+ * Rank 1's reader is stopped while rank 2 dies and the rendezvous ends with all others.  When rank
+ * 1 cannot send any more, it still learns of rank 2, which is the cause.
  */
 static void reader_is_held(struct job *job, int rank)
 {

@@ -65,7 +65,7 @@ static void await_stopped(void)
 	}
 }
 
-/* After the first round.  DONE goes on; the victim falls once DONE has what it needs of it. */
+/* After the first round.  DONE continues; the victim fails once DONE has what it needs from it. */
 static void between_rounds(void)
 {
 	if (me == VICTIM) {

@@ -72,7 +72,9 @@ static void end_job(struct job *job)
 
 /* ---- a sum ----------------------------------------------------------------------------------- */
 
-/* Rank 2 signals nobody, rank 3 once, the others twice; all but rank 2 wait for eight. */
+/*
+ * Rank 2 signals no rank, rank 3 signals once, the others twice.  All except rank 2 wait for eight.
+ */
 static void sum_is_short(struct job *job, int rank, struct oriel_window *w)
 {
 	uint64_t start = ori_now_ns();
@@ -206,8 +208,8 @@ TEST(a_ring_of_queued_peers_is_a_deadlock)
 }
 
 /*
- * Rank 1 stands still: whoever waits for it says that it does not answer, and is not held up by
- * that.
+ * Rank 1 is stopped.  A rank that waits for it says that it does not answer, and is not delayed by
+ * the question.
  */
 static void one_is_stopped(struct job *job, int rank, struct oriel_window *w)
 {
@@ -243,7 +245,9 @@ TEST(a_stopped_rank_does_not_answer)
 
 /* ---- the call that is late ------------------------------------------------------------------- */
 
-/* Rank 3 comes to each call when the others have said, by that call's name, that it is late. */
+/*
+ * Rank 3 joins each call after the others have reported, by the name of the call, that it is late.
+ */
 static void late_to(struct job *job, int rank, const char *line)
 {
 	if (rank == 3)

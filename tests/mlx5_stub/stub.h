@@ -29,7 +29,7 @@
 #define STUB_EVENTS 64
 #define STUB_PAGE 4096u
 
-/* The shared library exports only these functions. */
+/* Marks the functions that the shared library exports. */
 #define STUB_EXPORT __attribute__((visibility("default")))
 
 struct stub_device {
