@@ -21,9 +21,7 @@
 
 #define RANKS_MAX 256
 #define STACK_BYTES ((size_t)8 << 20)
-/*
- * Long: a rank may stand still for seconds wherever it is.  They pass only when something is wrong.
- */
+/* Long, because a rank may be delayed for seconds at any point.  They pass only on an error. */
 #define DEADLINE_S 150.0
 #define TIMEOUT_S 60.0
 
@@ -372,8 +370,8 @@ static void kill_children(const struct ranks_options *o, pid_t *pids)
 }
 
 /*
- * The id is made by a process of its own: oriel_boot_make_id() starts a thread, and ranks forked
- * from a process with threads confuse the sanitizers.
+ * A separate process makes the id.  oriel_boot_make_id() starts a thread, and ranks forked from a
+ * process with threads confuse the sanitizers.
  */
 struct id_place {
 	struct oriel_boot_id id;
@@ -459,9 +457,9 @@ out:
 /* ---- launched -------------------------------------------------------------------------------- */
 
 /*
- * This process is one rank of a job that somebody else has started, on this machine or on several.
- * Each run is a job of its own, with the next port: a rank that is early must not knock at the last
- * run's hub.
+ * This process is one rank of a job that a launcher started, on this machine or on several.  Each
+ * run is a separate job, with the next port: a rank that is early must not join the hub of the last
+ * run.
  */
 static void run_launched(const struct ranks_options *o, rank_fn *fn, void *arg)
 {

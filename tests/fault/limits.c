@@ -198,8 +198,8 @@ static void few_descriptors(struct job *job, int rank)
 }
 
 /*
- * Who met tells it all others.  Who could not meet, or waits for memory that is not handed out,
- * finds the reason in the log of the rank that has no descriptors left.
+ * Ranks that met tell all others.  A rank that could not meet, or waits for memory that is not
+ * shared, finds the reason in the log of the rank that has no descriptors left.
  */
 static void check_descriptors(struct job *job)
 {

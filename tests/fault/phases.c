@@ -14,8 +14,9 @@
 #include "boot_job.h"
 
 /*
- * Of jobs whose ranks wait for it: others than the victim may stand still for less and are not
- * taken for it.  Who is told of a death does not wait, so those have one that never passes.
+ * The deadline of jobs whose ranks wait for it.  Ranks other than the victim may be delayed for
+ * less, and are not taken for it.  Ranks that learn of a death do not wait, so their deadline never
+ * passes.
  */
 #define TIMEOUT_S 4.0
 #define TIMEOUT_TEXT "4"
@@ -272,8 +273,8 @@ struct trial {
 };
 
 /*
- * A death is told at once, but one who has not yet joined is nobody: then, as for one who stands
- * still, the deadline counts.
+ * A death is reported at once.  But a rank that has not joined yet is unknown; then, as for a rank
+ * that is stopped, the deadline counts.
  */
 static int waits_for_deadline(const struct trial *t, enum phase p)
 {

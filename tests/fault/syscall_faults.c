@@ -264,7 +264,7 @@ static const struct fault {
 
 #define FAULTS (sizeof(faults) / sizeof(faults[0]))
 
-/* A rendezvous that nobody came to closes by itself, after its timeout. */
+/* A rendezvous that no rank joins closes by itself, after its timeout. */
 static void check_fds(int before, const char *name, int n)
 {
 	double until = scenario_now() + TIMEOUT_S + SPARE_S;

@@ -310,8 +310,8 @@ STUB_EXPORT void mlx5dv_devx_free_uar(struct mlx5dv_devx_uar *uar)
 /* ---- objects made by command ----------------------------------------------------------------- */
 
 /*
- * The queue pair behind the CQ that the command names goes over to the memory, record and doorbell
- * that it names.
+ * The queue pair behind the CQ of the command now uses the memory, record and doorbell that the
+ * command names.
  */
 static int make_queue(const uint32_t *in, struct mlx5dv_devx_obj *o, uint32_t *out)
 {

@@ -66,7 +66,10 @@ static void world_kick(void *ctx, int rank)
 	(void)rank;
 }
 
-/* Who posted finds a CQE and no more; who refused a peer's request has none, and gets an event. */
+/*
+ * The rank that posted finds only a CQE.  The rank that refused a peer's request has no CQE, and
+ * gets an event.
+ */
 static void world_error(void *ctx, uint32_t qpn, uint64_t index, uint32_t syndrome)
 {
 	struct stub_device *d = ctx;

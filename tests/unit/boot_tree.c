@@ -70,9 +70,7 @@ static int gather(struct oriel_boot *boot, int round)
 	return err;
 }
 
-/*
- * Links come to stand while the first rounds go by the hub; it matters that none is lost or wrong.
- */
+/* Links are built while the first rounds use the hub.  No result may be lost or wrong. */
 static void many_rounds(struct oriel_boot *boot)
 {
 	for (int i = 0; i < 30; i++)

@@ -200,7 +200,7 @@ static int use_mapped(struct ori_device *d, const struct ori_allocation *mine)
 	return err;
 }
 
-/* A bit of everything.  Returns the first error and undoes what it did. */
+/* Uses a little of everything.  Returns the first error and undoes what it did. */
 static int use_memory(struct ori_device *d, void *host, void *theirs)
 {
 	const struct ori_device_ops *ops = d->ops;
@@ -281,8 +281,8 @@ struct failing {
 };
 
 /*
- * An address that the driver would not unmap must not be used again; and without a context nothing
- * can be given back at all.
+ * An address that the driver could not unmap must not be used again.  Without a context nothing can
+ * be freed at all.
  */
 static int may_leave(const char *call)
 {

@@ -23,11 +23,11 @@
 #define RANKS 4
 #define READS 50
 
-/* What was seen, atomic: calls made while somebody held the lock, and while nobody did. */
+/* Atomic counts: calls made while the lock was held, and while it was not. */
 static int watching, reads, writes, reads_alone, writes_alone;
 static char alone[64]; /* the first name of the latter */
 
-/* With one thread "somebody" is this one.  Only then does a mistake show for certain. */
+/* With one thread only this thread can hold the lock.  Only then a mistake shows for certain. */
 static void look(const char *name, int *held, int *without)
 {
 	if (!__atomic_load_n(&watching, __ATOMIC_RELAXED))
@@ -58,9 +58,7 @@ char *getenv(const char *name)
 	return find(name);
 }
 
-/*
- * Moves the environment every time, and frees what it was: AddressSanitizer sees who still reads.
- */
+/* Moves the environment every time, and frees the old one: AddressSanitizer finds late readers. */
 int setenv(const char *name, const char *value, int replace)
 {
 	static char **made;

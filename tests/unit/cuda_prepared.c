@@ -67,8 +67,8 @@ TEST(copies_know_the_memory_that_is_ours)
 }
 
 /*
- * Unpinning waits for kernels: what is given back stays pinned, and is given out again, zeroed, if
- * it may be.
+ * Unpinning waits for kernels.  So freed memory stays pinned, and is given out again, zeroed, if
+ * that is safe.
  */
 TEST(host_memory_is_kept_until_the_last_rank_leaves)
 {
@@ -87,7 +87,7 @@ TEST(host_memory_is_kept_until_the_last_rank_leaves)
 	REQUIRE_OK(other->ops->alloc_host(other, 8192, &b));
 	CHECK(b.base == first);
 	CHECK_EQ(first[0] + first[8191], 0);
-	/* somebody may still store there: it stays where it is, and nobody gets it */
+	/* a kernel may still store there: it stays pinned, and is not given out again */
 	other->ops->free_host(other, &b, 0);
 	REQUIRE_OK(other->ops->alloc_host(other, 8192, &c));
 	CHECK(c.base != first);
@@ -266,7 +266,10 @@ TEST(notes_go_in_any_order)
 	close_gpu(d);
 }
 
-/* One that is not for this GPU is no reason to have none: who launches it is told. */
+/*
+ * A kernel that is not built for this GPU is not an error by itself; its launch fails with a
+ * message.
+ */
 TEST(a_noted_kernel_may_be_missing)
 {
 	struct oriel_kernel_note note;

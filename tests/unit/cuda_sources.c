@@ -91,7 +91,10 @@ static int registered(struct oriel_comm *c)
 	return n;
 }
 
-/* Freed and made again, the source not given back: the driver hands out the same address. */
+/*
+ * Memory is freed and allocated again, but the source is not released: the driver returns the same
+ * address.
+ */
 static void send_from(struct rank_env *env, enum fake_cuda_memory kind)
 {
 	static void *before; /* rank 0's alone */

@@ -77,7 +77,7 @@ TEST(a_bad_environment_is_told)
 
 /* ---- finalize among several ranks ------------------------------------------------------------ */
 
-/* The last rank has a buffer, so nobody's windows go; then it has none, and all go. */
+/* While the last rank has a buffer, no windows are freed.  Then it has none, and all are freed. */
 static void finalize_rank(struct rank_env *env)
 {
 	struct oriel_window *windows[2];

@@ -336,7 +336,7 @@ TEST(nth_operation_fails)
 }
 
 /*
- * The CQE that gives memory free waits until the back end has let go of it; the error is told at
+ * The CQE that frees memory waits until the back end has released it.  The error is reported at
  * once.
  */
 TEST(flush_waits_for_the_back_end)
@@ -368,7 +368,7 @@ TEST(flush_waits_for_the_back_end)
 	world_close(&w);
 }
 
-/* Completions nobody waits for: told twice, or of a queue that is gone. */
+/* Unexpected completions: reported twice, or for a queue that was destroyed. */
 static struct ori_proxy_completion forged[8];
 static int forged_count;
 

@@ -214,7 +214,8 @@ TEST(wrong_waits)
 }
 
 /*
- * The CQ goes while somebody waits for it; and a queue that waits for itself is ended by a failure.
+ * The CQ is destroyed while a queue waits for it.  A queue that waits for itself is ended by a
+ * failure.
  */
 TEST(waits_that_nobody_can_end)
 {

@@ -271,7 +271,10 @@ TEST(without_atomics_or_a_total_an_add_is_refused)
 	rig_close(&r);
 }
 
-/* Who never got the turn has added nothing: else what it gave up on would arrive with the next. */
+/*
+ * A producer that never got the turn has added nothing.  Else its abandoned add would arrive with
+ * the next one.
+ */
 TEST(who_gives_up_before_its_turn_has_not_touched_the_total)
 {
 	struct rig r;

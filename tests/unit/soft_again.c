@@ -17,9 +17,9 @@ static struct soft_packet waiting(struct bench *t)
 }
 
 /*
- * The requester has its data, the region is given up, and then a second copy of the request
- * arrives, from a wire that was slow.  Nobody is harmed: no error on either side, and the queue
- * pair works on.
+ * The requester has its data and the region is deregistered.  Then a second copy of the request
+ * arrives from a slow wire.  There is no error on either side, and the queue pair continues to
+ * work.
  */
 TEST(late_copy_of_a_read_whose_region_is_gone)
 {

@@ -59,7 +59,7 @@ TEST(every_key)
 	CHECK(c.qps == 12 && c.late_device == 1);
 }
 
-/* Device memory crosses whole, unless somebody asks for packets of a size. */
+/* Device memory is sent in one piece, unless a packet size is set. */
 TEST(mtu_of_device_memory)
 {
 	struct soft_config c = of("cx7", NULL);

@@ -154,7 +154,7 @@ TEST(failed_with_nothing_outstanding)
 	bench_close(t);
 }
 
-/* The peer's queue pair is gone: its number is not found, so nobody answers. */
+/* The peer's queue pair was destroyed: its number is not found, so there is no answer. */
 TEST(peer_destroyed)
 {
 	struct bench *t = bench_open(NULL);

@@ -251,8 +251,8 @@ static uint64_t cpu_ns(void)
 }
 
 /*
- * The thread naps: what an idle job costs is said, and bounded so that a spinning thread is
- * noticed.
+ * The thread sleeps.  The test prints the cost of an idle job, and limits it, so that a spinning
+ * thread is noticed.
  */
 TEST(an_idle_engine_costs_little)
 {

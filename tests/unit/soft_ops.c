@@ -421,7 +421,7 @@ TEST(window_answered_at_once)
 	pair_close(&p);
 }
 
-/* A payload that cannot be reached now is as good as lost, and comes again. */
+/* A payload that cannot be read now counts as lost, and is sent again. */
 TEST(unresolved_payload)
 {
 	struct pair p;

@@ -226,7 +226,7 @@ TEST(streams)
 	depth = "4";
 }
 
-/* One that is not signalled fails: those before it are good, and it is told as itself. */
+/* An unsignalled operation fails: those before it succeed, and its own error is reported. */
 TEST(an_error_within_a_stream)
 {
 	static struct pair p;

@@ -385,7 +385,7 @@ static void try_atomics(struct world *w)
 	printf("rank %d: atomics are right\n", rank);
 }
 
-/* Data, then a signal behind it: who sees the signal sees the data. */
+/* Data, then a signal: a reader that sees the signal sees the data. */
 static void try_order(struct world *w)
 {
 	uint64_t *signal = (uint64_t *)(void *)(w->area + AREA_BYTES - 128);
