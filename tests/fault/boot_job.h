@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/fault/boot_job.h - forks the ranks of a job that meet by TCP, tells each how to fail, and
- * collects what each of them saw.  For boot_faults.c and boot_knocks.c.
+ * collects what each of them saw.  Most tests of this folder with TCP jobs use it.
  */
 #ifndef ORI_TEST_BOOT_JOB_H
 #define ORI_TEST_BOOT_JOB_H
