@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Front door of the CMake build.  `make` alone prints what there is.
-# No target calls make again, so that the last lines printed are those of the last tool.
+# Front door of the CMake build.  `make` alone lists the targets.
+# No target calls make again, so the last lines printed are those of the last tool.
 
 SHELL := /bin/bash
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export DESTDIR
 
-# Ninja where it is installed; a tree already configured keeps what it has.
-# Says all it found the first time, nothing later.
+# Ninja is used if it is installed; a configured tree keeps its generator.  Only the first
+# configuration prints its findings.
 generator = $$(command -v ninja >/dev/null && echo Ninja || echo Unix Makefiles)
 configure = if [ -f build/$(1)/CMakeCache.txt ]; then cmake --preset $(1) $(2) >/dev/null; \
 	else cmake --preset $(1) -G "$(generator)" $(2); fi
 build = cmake --build build/$(1) -j $(JOBS) $(if $(2),--target $(2))
 ctest = ctest --test-dir build/$(1) -j 2 --output-on-failure --no-label-summary --no-tests=error
 
-# Cheap; tools/deps.sh is called only when something is missing.
+# This is cheap: tools/deps.sh is called only if something is missing.
 have = for tool in $(1); do command -v $$tool >/dev/null || exit 1; done
 probe = ( $(call have,cc c++ cmake python3 pkg-config); command -v ninja make >/dev/null || exit 1; \
 	printf '3.25\n%s\n' "$$(cmake --version | sed -n '1s/.* //p')" | sort -V -C )
@@ -44,12 +44,13 @@ help:
 	@echo 'make clean       remove build/'
 	@echo 'Presets for cmake --preset: dev release asan tsan cuda fuzz'
 
-# Without the headers of fabrics those engines are left out, which oriel-info says; that is no failure.
+# Without the headers of a fabric its engine is left out.  oriel-info says so; it is not a failure.
 deps:
 	@$(probe) || tools/deps.sh
 	@( $(call have_headers,$(fabric_headers)) ) || tools/deps.sh fabric || [ "$$CI" != true ]
 
-# Without these some tests are skipped, each with its reason; only in CI is that a failure.
+# Without these packages some tests are skipped, each with its reason.  Only in CI this is a
+# failure.
 deps-test:
 	@( $(call have,mpirun mpicc fi_info ip); $(call have_headers,/usr/include/infiniband/mlx5dv.h); \
 		compgen -G '/usr/lib/*/pmix2/include/pmix.h' >/dev/null ) || \

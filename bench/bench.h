@@ -26,10 +26,10 @@ static inline double bench_now(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Puts the caller on the (rank % 2)-th core it may use.  The same in every program compared. */
+/* Pins the caller to the (rank % 2)-th core that it may use.  All compared programs do the same. */
 static inline int bench_pin(int rank)
 {
-	static cpu_set_t may; /* as it was before the first pinning; forked children inherit it */
+	static cpu_set_t may; /* the mask before the first pinning; forked children inherit it */
 	static int known;
 	int want = rank % BENCH_CORES, seen = 0;
 	cpu_set_t one;
@@ -44,7 +44,7 @@ static inline int bench_pin(int rank)
 		CPU_SET(cpu, &one);
 		return sched_setaffinity(0, sizeof(one), &one);
 	}
-	return -1; /* fewer cores than that: the caller stays where it is */
+	return -1; /* fewer cores than that: the caller is not pinned */
 }
 
 static inline int bench_by_value(const void *a, const void *b)
@@ -66,7 +66,7 @@ static inline void bench_print(const char *name, double value, const char *unit)
 	fflush(stdout);
 }
 
-/* Loops that move about 1 GiB for large sizes and stay short for all. */
+/* Number of loops: large sizes move about 1 GiB, and all sizes stay short. */
 static inline int bench_copies(size_t bytes)
 {
 	return bytes >= (32u << 20) ? 4 : 128;

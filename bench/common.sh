@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash disable=SC2154,SC2034,SC2016 # of the script that sources it
-# What bench/run.sh and bench/coll/run.sh share: messages, the lines about the machine, one measurement, medians.
+# Functions that bench/run.sh and bench/coll/run.sh share: messages, lines about the machine, one
+# measurement, medians.
 #
-# Sourced by bash scripts that have set name (for messages), root, build and later log.
+# A bash script sources this file after it has set name (for messages), root and build.  It sets log
+# before it measures.
 
 die() {
 	echo "$name: $*" >&2
@@ -32,23 +34,27 @@ cache_entry() { # NAME: of the build's
 	sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt" 2>/dev/null
 }
 
-# say_machine COMMAND_LINE: what was run, on what; sets busy, the percentage of time that cores are.
+# say_machine COMMAND_LINE: logs the command and the machine.  Sets busy, the percentage of time
+# that the cores are busy.
 say_machine() {
+	local memory compiler
 	say "# $1"
 	say "# date $(date -u +%Y-%m-%dT%H:%M:%SZ)"
 	say "# commit $(git -C "$root" describe --always --dirty 2>/dev/null || echo unknown)"
 	say "# host $(uname -n), kernel $(uname -srm)"
-	say "# cpu $(cpu_model), $(nproc) cores, $(awk '/^MemTotal/ { printf "%.0f GiB", $2 / 1048576 }' /proc/meminfo)"
-	say "# compiler $(cache_entry CMAKE_C_COMPILER | xargs -r -I{} sh -c '{} --version | head -1')," \
-		"$(cache_entry CMAKE_BUILD_TYPE)"
+	memory=$(awk '/^MemTotal/ { printf "%.0f GiB", $2 / 1048576 }' /proc/meminfo)
+	compiler=$(cache_entry CMAKE_C_COMPILER | xargs -r -I{} sh -c '{} --version | head -1')
+	say "# cpu $(cpu_model), $(nproc) cores, $memory"
+	say "# compiler $compiler, $(cache_entry CMAKE_BUILD_TYPE)"
 	busy=$(busy_percent)
 	say "# load $(cut -d' ' -f1-3 /proc/loadavg), $busy% busy over one second before the start"
 }
 
-# What mpirun needs to put 8 ranks on 2 cores; the programs pin themselves.
+# mpirun needs these flags to start 8 ranks on 2 cores.  The programs pin themselves.
 mpi_flags=(--allow-run-as-root --oversubscribe --bind-to none)
 
-# measure REP COMMAND...: its lines "name value unit" go to the log with the repetition in front.
+# measure REP COMMAND...: appends its lines "name value unit" to the log, with the repetition in
+# front.
 measure() {
 	local rep=$1 out status
 	shift
@@ -62,8 +68,8 @@ measure() {
 	[ -z "$out" ] || awk -v rep="$rep" 'NF == 3 { print rep, $0 }' <<<"$out" >>"$log"
 }
 
-# For the awk programs that read the log: fig[name, i] are the figures, n[name] how many, unit[name] their unit.
-# stats(name) sets med, lo and hi of one, and is 0 if it was not taken.
+# The start of the awk programs that read the log.  fig[name, i] are the figures, n[name] is their
+# number, unit[name] their unit.  stats(name) sets med, lo and hi, or returns 0 without a figure.
 awk_figures='
 	function sort(v, n,    i, j, x) {
 		for (i = 2; i <= n; i++) {
@@ -82,6 +88,8 @@ awk_figures='
 		return 1
 	}
 	function num(x) { return x >= 1000 ? sprintf("%.0f", x) : sprintf("%.4g", x) }
-	function spread(name) { return sprintf("%s %s (%s..%s)", num(med), unit[name], num(lo), num(hi)) }
+	function spread(name) {
+		return sprintf("%s %s (%s..%s)", num(med), unit[name], num(lo), num(hi))
+	}
 	/^[0-9]+ [a-z0-9_]+ [-+.0-9e]+ / { fig[$2, ++n[$2]] = $3; unit[$2] = $4 }
 '

@@ -26,7 +26,7 @@
 	(256ull << 20)  /* of a bandwidth row, and half of it is the window's landing place */
 #define GPU_SLACK 4096u /* room for unaligned copies */
 #define GPU_LAUNCHES 10 /* of a bandwidth row, back to back */
-#define GPU_MEET_S 60.0 /* a rank that does not come by then has failed */
+#define GPU_MEET_S 60.0 /* a rank that does not come within this time has failed */
 
 /* Ping-pong rows of a block: enough rounds for 5 ms or more. */
 struct gpu_size {
@@ -54,7 +54,7 @@ static inline void gpu_must(cudaError_t err, const char *what)
 	_exit(1);
 }
 
-/* Less is moved by few blocks: a row takes 60 ms at most. */
+/* Few blocks move less data: a row takes 60 ms at most. */
 static inline uint64_t gpu_row_bytes(int blocks)
 {
 	return blocks == 1 ? GPU_LARGE / 4 : GPU_LARGE;
@@ -70,7 +70,7 @@ static __device__ __forceinline__ uint64_t gpu_clock_ns(void)
 
 /* ---- the data ---- */
 
-/* Byte i of rank `rank`: not a multiple of any stride a copy could slip by. */
+/* Byte i of rank `rank`: a hash, so that a copy that is shifted by any stride is found. */
 static __device__ __forceinline__ uint8_t gpu_byte(int rank, uint64_t i)
 {
 	uint64_t x = (i + 1) * 0x9e3779b97f4a7c15ull + (uint64_t)rank * 0x3c6ef372ull;
@@ -103,8 +103,8 @@ static inline void gpu_fill(void *at, uint64_t bytes, int rank, cudaStream_t str
 }
 
 /*
- * Are `bytes` at `at` what `rank` has from byte `skip` on?  Clears them, so that the next row
- * cannot live on this one's data.
+ * Checks that `bytes` at `at` are the data of `rank` from byte `skip` on.  Clears them, so that old
+ * data cannot satisfy the next row.
  */
 static inline void gpu_check(const char *row, void *at, uint64_t bytes, int rank, uint64_t skip,
 			     cudaStream_t stream)
@@ -128,12 +128,12 @@ static inline void gpu_check(const char *row, void *at, uint64_t bytes, int rank
 /* ---- ranks by fork, for programs that bring no launcher ---- */
 
 struct gpu_meeting {
-	uint32_t arrived; /* all ranks of all meetings so far */
+	uint32_t arrived; /* arrivals of all ranks at all barriers so far */
 	uint32_t failed;  /* a rank has ended early */
 	uint8_t handles[GPU_RANKS_MAX][2][128];
 };
 
-/* All ranks are here; one that is missing ends the program. */
+/* Waits for all ranks; a missing rank ends the program. */
 static inline void gpu_meet(struct gpu_meeting *m, int nranks, uint32_t *meetings)
 {
 	double end = bench_now() + GPU_MEET_S;
@@ -149,7 +149,7 @@ static inline void gpu_meet(struct gpu_meeting *m, int nranks, uint32_t *meeting
 	}
 }
 
-/* Runs rank(r) in a process each; the exit status of the program. */
+/* Runs rank(r) in one process per rank; returns the exit status of the program. */
 static inline int gpu_fork(int nranks, struct gpu_meeting *m,
 			   void (*rank)(struct gpu_meeting *m, int rank, int nranks))
 {

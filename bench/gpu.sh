@@ -1,16 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Measures the GPU rows: kernels written by hand, Oriel, and NVSHMEM where its wheel is installed, in turn.
+# Measures puts, signals and barriers on a GPU, in turn: kernels written by hand (the limit), Oriel,
+# and NVSHMEM if its Python wheel is installed.
 #
 # Usage: bench/gpu.sh OUT_DIR [--build DIR] [--reps N] [--seconds N]
-#   OUT_DIR     gets bench.log (raw figures, one a line) and table.md
+#   OUT_DIR     gets bench.log (raw figures, one per line) and table.md
 #   --build     where Oriel is built, or is to be built (default build/release)
 #   --reps      interleaved repetitions of everything (default 7)
-#   --seconds   no further repetition is begun that would end later than this after the first (default 200)
+#   --seconds   starts no repetition that would end later than this (default 200)
 #
-# Ranks are processes that share one GPU under a private MPS daemon, each limited to its share of the SMs, alike for
-# all three (NVSHMEM wants it so).  A figure is the median over the repetitions.  Data is checked in every row.
-# Exit status: 0 all targets met, 1 one missed or not measured, 2 bad command line, 77 this machine cannot.
+# Ranks are processes.  They share one GPU under a private MPS daemon, and each is limited to its
+# share of the SMs.  NVSHMEM requires this limit, so all three programs get it.
+# A figure is the median over the repetitions.  Every row checks its data.
+# Exit status: 0 all targets met; 1 a target missed or not measured; 2 bad command line; 77 this
+# machine cannot run it.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 name=bench/gpu.sh reps=7 seconds=200

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/gpu_bench.cu - Oriel's figures on a GPU, row by row as bench/limit/gpu.cu takes the limits.
+ * bench/gpu_bench.cu - measures Oriel on a GPU, in the same rows in which bench/limit/gpu.cu
+ * measures the limits.
  *
  * Usage, under oriel-run with ORIEL_DEVICE=cuda:  gpu_bench pair | many | queued
- *	pair    2 ranks: put_signal of 8 B, 64 KiB, 1 MiB; bandwidth by 1 to 64 blocks, aligned
+ *	pair    2 ranks: put_signal of 8 B, 64 KiB, 1 MiB; bandwidth of 1 to 64 blocks, aligned
  *		and not; sync, barrier
- *	many    8 ranks: sync, barrier, and a ping-pong whose waits are of one source or of the
- *		sum over all
- *	queued  2 ranks on emulated nodes of one (--topology 2x1): put_signal through the
+ *	many    8 ranks: sync, barrier, and a ping-pong that waits for one source or for the sum
+ *		over all sources
+ *	queued  2 ranks on emulated nodes of one rank (--topology 2x1): put_signal through the
  *		software NIC
- * Rank 0 prints lines "name value unit".  Data is checked after every row that moves some.
+ * Rank 0 prints lines "name value unit".  Data is checked after every row that moves data.
  */
 #include <oriel/device.h>
 #include <oriel/oriel.h>
@@ -169,8 +170,9 @@ static int open_job(struct job *job, uint64_t bytes)
 }
 
 /*
- * On all ranks of the row at once; `launches` of them back to back, timed from the second on, in *ms.  A single one has
- * no event behind it: with the events of 8 ranks pending, kernels that wait for each other took twice as long.
+ * On all ranks of the row at once; `launches` of them back to back, timed from the second on, in
+ * *ms.  A single one has no event behind it: with the events of 8 ranks pending, kernels that wait
+ * for each other took twice as long.
  */
 static int run_kernel(struct job *job, const struct oriel_kernel *kernel, int blocks, int threads,
 		      struct bench_args *a, int launches, float *ms)

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash disable=SC2154,SC2034 # of the script that sources it
-# What bench/gpu.sh and bench/coll/gpu.sh share: command line, what the machine has, compiling, MPS, one measurement.
+# What bench/gpu.sh and bench/coll/gpu.sh share: command line, what the machine has, compiling, MPS,
+# one measurement.
 #
-# Sourced by bash scripts that have set name (for messages), root, reps and seconds.  They call, in this order,
-# gpu_options "$@", gpu_begin, gpu_compile for each program (in the background), gpu_compile_nvshmem, gpu_compiled,
-# gpu_mps_start, gpu_measure and gpu_time_left in a loop, gpu_table.  What is here sets: build, out, log, work (a
-# folder that goes when the script ends), nvshmem (empty: not installed), oriel_flags.
+# Sourced by bash scripts that have set name (for messages), root, reps and seconds.  They call, in
+# this order, gpu_options "$@", gpu_begin, gpu_compile for each program (in the background),
+# gpu_compile_nvshmem, gpu_compiled, gpu_mps_start, gpu_measure and gpu_time_left in a loop,
+# gpu_table.  What is here sets: build, out, log, work (a folder that goes when the script ends),
+# nvshmem (empty: not installed), oriel_flags.
 build=$root/build/release out='' gpu_mps_runs='' gpu_pids=()
 
 die() {
@@ -41,7 +43,8 @@ gpu_options() {
 		shift
 	done
 	[ -n "$out" ] || die "usage: $name OUT_DIR [--build DIR] [--reps N] [--seconds N]"
-	[[ $reps =~ ^[1-9][0-9]*$ && $seconds =~ ^[1-9][0-9]*$ ]] || die "--reps and --seconds take numbers from 1"
+	[[ $reps =~ ^[1-9][0-9]*$ && $seconds =~ ^[1-9][0-9]*$ ]] ||
+		die "--reps and --seconds take numbers from 1"
 	mkdir -p "$out" || die "cannot make $out"
 	log=$out/bench.log
 }
@@ -56,8 +59,10 @@ gpu_begin() {
 	local gpu smi
 	nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null) || skip "no nvcc"
 	smi=$(command -v nvidia-smi) || skip "no nvidia-smi, so no GPU"
-	gpu=$("$smi" --query-gpu=name,driver_version,compute_cap --format=csv,noheader -i 0) || skip "no GPU: $gpu"
-	mps=$(command -v nvidia-cuda-mps-control) || skip "no MPS control program: processes would take turns on the GPU"
+	gpu=$("$smi" --query-gpu=name,driver_version,compute_cap --format=csv,noheader -i 0) ||
+		skip "no GPU: $gpu"
+	mps=$(command -v nvidia-cuda-mps-control) ||
+		skip "no MPS control program: processes would take turns on the GPU"
 	arch=sm_$("$smi" --query-gpu=compute_cap --format=csv,noheader -i 0 | tr -d '. ')
 	: >"$log" || die "cannot write $log"
 	work=$(mktemp -d /tmp/oriel-bench.XXXXXX) || exit 1
@@ -80,8 +85,8 @@ gpu_compile() {
 	local program=$1
 	shift
 	{
-		timeout 200 "$nvcc" -O3 -std=c++17 -arch="$arch" -diag-suppress 177 -o "$work/$program" "$@" \
-			>"$work/$program.log" 2>&1 && exit
+		timeout 200 "$nvcc" -O3 -std=c++17 -arch="$arch" -diag-suppress 177 \
+			-o "$work/$program" "$@" >"$work/$program.log" 2>&1 && exit
 		say "# $program does not compile:"
 		head -20 "$work/$program.log" | tee -a "$log"
 		exit 1
@@ -91,18 +96,24 @@ gpu_compile() {
 
 # gpu_compile_nvshmem PROGRAM SOURCE: where NVSHMEM's wheel is installed.
 gpu_compile_nvshmem() {
-	nvshmem=$(python3 -c 'import nvidia, os; print(os.path.join(list(nvidia.__path__)[0], "nvshmem"))' 2>/dev/null)
+	nvshmem=$(python3 \
+		-c 'import nvidia, os; print(os.path.join(list(nvidia.__path__)[0], "nvshmem"))' \
+		2>/dev/null)
 	if [ -z "$nvshmem" ] || [ ! -d "$nvshmem/lib" ]; then
 		say "# NVSHMEM is not measured: its wheel (nvidia-nvshmem) is not installed"
 		nvshmem=''
 		return
 	fi
 	mkdir "$work/lib"
-	ln -s "$(find "$nvshmem/lib" -name 'libnvshmem_host.so.*' | head -1)" "$work/lib/libnvshmem_host.so"
-	gpu_compile "$1" -rdc=true -I"$nvshmem/include" "$2" -L"$work/lib" -L"$nvshmem/lib" -lnvshmem_host \
-		-lnvshmem_device -lcuda -lnvidia-ml
-	say "# NVSHMEM $(sed -n 's/^Version: //p' "$nvshmem"/../../nvidia_nvshmem*.dist-info/METADATA 2>/dev/null | head -1)"
-	export LD_LIBRARY_PATH=$nvshmem/lib:${LD_LIBRARY_PATH:-} NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME=lo
+	ln -s "$(find "$nvshmem/lib" -name 'libnvshmem_host.so.*' | head -1)" \
+		"$work/lib/libnvshmem_host.so"
+	gpu_compile "$1" -rdc=true -I"$nvshmem/include" "$2" -L"$work/lib" -L"$nvshmem/lib" \
+		-lnvshmem_host -lnvshmem_device -lcuda -lnvidia-ml
+	say \
+		"# NVSHMEM $(sed -n 's/^Version: //p' \
+		"$nvshmem"/../../nvidia_nvshmem*.dist-info/METADATA 2>/dev/null | head -1)"
+	export LD_LIBRARY_PATH=$nvshmem/lib:${LD_LIBRARY_PATH:-} \
+		NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME=lo
 	export NVSHMEM_BOOTSTRAP_UID_SOCK_FAMILY=AF_INET NVSHMEM_REMOTE_TRANSPORT=none
 	export NVSHMEM_SYMMETRIC_SIZE=1G NVSHMEM_DISABLE_NVLS=1
 }
@@ -136,7 +147,8 @@ gpu_measure() {
 		tail -15 "$work/err" | sed 's/^/#   /' | tee -a "$log"
 	fi
 	: >"$work/err"
-	[ -z "$text" ] || awk -v rep="$rep" -v who="$who" 'NF == 3 { print rep, who, $0 }' <<<"$text" >>"$log"
+	[ -z "$text" ] ||
+		awk -v rep="$rep" -v who="$who" 'NF == 3 { print rep, who, $0 }' <<<"$text" >>"$log"
 	return $status
 }
 

@@ -3,13 +3,14 @@
 """Turns the raw log of bench/gpu.sh into a table with targets.
 
 Usage: gpu_table.py LOG TABLE.md
-Lines of the log: "# text", or "repetition who row value unit"; a row of the limit may be "row/way", and the
-best way counts.  Exit status: 0 all targets met, 1 one missed or not measured.
+A line of the log is "# text" or "repetition who row value unit".  A row of the limit may be
+"row/way"; then the best way counts.
+Exit status: 0 all targets met; 1 a target missed or not measured.
 """
 import statistics
 import sys
 
-# label, Oriel's row, what it is held against (who, row), target, and whether it is a time (else a rate)
+# label, row, target (the ratio of Oriel to the limit), and whether it is a time (else a rate)
 LIMIT = [
     ("put_signal 8 B, one thread", "thread8", 1.10, True),
     ("put_signal 8 B, block of 512", "block8", 1.05, True),
@@ -28,7 +29,8 @@ LIMIT = [
 BLOCKS = (1, 16, 64)
 SKEWS = (("src1", "source off by 1"), ("dst1", "destination off by 1"),
          ("src4", "source off by 4"), ("dst4", "destination off by 4"))
-ABSOLUTE = [("soft NIC put_signal 8 B", "soft8", 16.0), ("soft NIC put_signal 1 MiB", "soft1m", 20.0)]
+ABSOLUTE = [("soft NIC put_signal 8 B", "soft8", 16.0),
+            ("soft NIC put_signal 1 MiB", "soft1m", 20.0)]
 
 
 class Figures:
@@ -89,10 +91,10 @@ class Table:
         if verdict != "PASS":
             self.bad.append(label)
         unit = "us" if is_time else "GB/s"
-        self.lines.append(f"| {label} | {unit} | {base_text} | {number(mine)} | {f.span('oriel', row)} | "
-                          f"{number(nvshmem)} | {ratio:.2f} x | " if ratio else
-                          f"| {label} | {unit} | {base_text} | {number(mine)} |  | {number(nvshmem)} | - | ")
-        self.lines[-1] += f"{'<=' if is_time else '>='} {target:.2f} x | {verdict} |"
+        span, ratio_text = (f.span("oriel", row), f"{ratio:.2f} x") if ratio else ("", "-")
+        self.lines.append(f"| {label} | {unit} | {base_text} | {number(mine)} | {span} | "
+                          f"{number(nvshmem)} | {ratio_text} | "
+                          f"{'<=' if is_time else '>='} {target:.2f} x | {verdict} |")
 
     def build(self):
         f = self.figures
@@ -103,8 +105,9 @@ class Table:
         for blocks in BLOCKS:
             aligned = f.median("oriel", f"bw{blocks}")
             for suffix, words in SKEWS:
-                self.row(f"put, {blocks} block{'s' if blocks > 1 else ''}, {words}", f"bw{blocks}_{suffix}",
-                         aligned, f"{number(aligned)} (Oriel aligned)", 0.5, False)
+                self.row(f"put, {blocks} block{'s' if blocks > 1 else ''}, {words}",
+                         f"bw{blocks}_{suffix}", aligned, f"{number(aligned)} (Oriel aligned)",
+                         0.5, False)
         one = f.median("oriel", "from_one")
         self.row("ping-pong, wait_signal over 8 sources", "sum_of_all", one,
                  f"{number(one)} (wait_signal_from)", 1.3, True)
@@ -113,11 +116,11 @@ class Table:
             verdict = judge(mine, most, True)
             if verdict != "PASS":
                 self.bad.append(label)
-            self.lines.append(f"| {label} | us | at most {most:.0f} | {number(mine)} | {f.span('oriel', row)} | "
-                              f"- | - | <= {most:.0f} us | {verdict} |")
+            self.lines.append(f"| {label} | us | at most {most:.0f} | {number(mine)} | "
+                              f"{f.span('oriel', row)} | - | - | <= {most:.0f} us | {verdict} |")
 
     def ways(self):
-        """What every way of copying came to, the library's other unroll included."""
+        """A table of all ways of copying, with both unroll factors of the library."""
         rows = ["block64k", "block1m"] + [f"bw{n}" for n in (1, 4, 16, 32, 64)]
         keys = sorted({k[1].partition("/")[2] for k in self.figures.values if "/" in k[1]})
         out = ["| row | " + " | ".join(keys) + " | Oriel, unroll 8 | Oriel, unroll 16 |",
@@ -137,11 +140,14 @@ def main():
     table = Table(figures)
     table.build()
     out = figures.head and ["```", *figures.head, "```", ""]
-    out += ["Medians; smallest and largest beside Oriel's. Ratios are Oriel's to the limit's of the same run.", "",
-            "| row | unit | limit | Oriel | min .. max | NVSHMEM | ratio | target | |", "|---|---|---|---|---|---|---|---|---|"]
+    out += ["Medians; smallest and largest beside Oriel's. "
+            "Ratios are Oriel's to the limit's of the same run.", "",
+            "| row | unit | limit | Oriel | min .. max | NVSHMEM | ratio | target | |",
+            "|---|---|---|---|---|---|---|---|---|"]
     out += table.lines
     out += ["", "Ways of copying (us, GB/s):", ""] + table.ways() + [""]
-    out.append(f"{len(table.bad)} missed or not measured: " + "; ".join(table.bad) if table.bad else "All targets met.")
+    out.append(f"{len(table.bad)} missed or not measured: " + "; ".join(table.bad)
+               if table.bad else "All targets met.")
     with open(sys.argv[2], "w", encoding="utf-8") as file:
         file.write("\n".join(out) + "\n")
     return 1 if table.bad else 0

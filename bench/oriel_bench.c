@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/oriel_bench.c - Oriel's figures, as the limits of bench/limit are taken: pinned ranks,
- * private source, one thread a rank, kernels of one block.
+ * bench/oriel_bench.c - measures Oriel in the way in which bench/limit measures the limits: pinned
+ * ranks, a private source, one thread per rank, kernels of one block.
  *
  * Usage, under oriel-run:  oriel_bench pair | barrier | create | memory
  *	pair     2 ranks: put 8 B + signal, put 1 MiB and 64 MiB aligned or not, barrier
  *	barrier  any number of ranks on 2 cores
  *	create   time of oriel_window_create, not pinned
  *	memory   memory of a rank outside user buffers, not pinned
- * Rank 0 prints lines "name value unit".  Checks no data: the contract tests and oriel-perf do.
+ * Rank 0 prints lines "name value unit".  No data is checked: the contract tests and oriel-perf do
+ * this.
  */
 #include <oriel/device.h>
 #include <oriel/oriel.h>
@@ -257,7 +258,10 @@ static double proc_kib(const char *path, const char *key)
 	return kib;
 }
 
-/* This process's share of memory: shared pages count by the number of those who map them. */
+/*
+ * The proportional share of memory of this process: a shared page is divided by the number of
+ * processes that map it.
+ */
 static double own_mib(void)
 {
 	return (proc_kib("/proc/self/smaps_rollup", "Pss:") +
@@ -371,7 +375,8 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	if (!strcmp(what, "memory")) {
-		sleep(2); /* the other ranks' processes share pages with this one from their start on */
+		/* the other ranks' processes share pages with this one from their start on */
+		sleep(2);
 		before = own_mib();
 	}
 	err = oriel_boot_env(&boot);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/post_cost.c - posts puts into a queue that nobody executes: what a post costs the poster.
+ * bench/post_cost.c - posts puts into a queue that no engine executes, to count the instructions of
+ * one post.
  *
  * Usage: post_cost post|call COUNT
- *	post  the queue's part: one WQE, doorbell record, ring
- *	call  oriel_queue_put() around it, with its tests and the group's agreement
- * bench/run.sh counts the instructions of two runs under callgrind; the difference, divided by that of the
- * counts, is one.  Every slot is free from the start and there is no engine, so nothing is waited for and
- * nothing else runs.
+ *	post  only the queue's part: one WQE, the doorbell record, the doorbell
+ *	call  oriel_queue_put(), which adds argument checks and the agreement of the group
+ * bench/run.sh counts the instructions of two runs under callgrind.  The difference, divided by the
+ * difference of the counts, is the cost of one post.  Every slot is free from the start and there
+ * is no engine, so a post never waits and no other code runs.
  */
 #include <oriel/device/queued.h>
 

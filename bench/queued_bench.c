@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/queued_bench.c - figures of queued peers: 2 ranks on different emulated nodes, software NIC.
+ * bench/queued_bench.c - measures queued peers: 2 ranks on different emulated nodes, with the
+ * software NIC.
  *
  * Usage, under oriel-run -n 2 --topology 2x1:  queued_bench pair | threads | idle
- *	pair     pinned, one thread a rank: put 8 B + signal, put 1 MiB, small puts a second
- *	threads  not pinned: small puts a second from 4 threads of rank 0, on one queue
- *	idle     share of a core that a rank with open queues and nothing to do takes
- * Rank 0 prints lines "name value unit".  Checks no data: the contract tests and oriel-perf do.
+ *	pair     pinned, one thread per rank: put 8 B + signal, put 1 MiB, small puts per second
+ *	threads  not pinned: small puts per second from 4 threads of rank 0, on one queue
+ *	idle     the share of a core that an idle rank with open queues uses
+ * Rank 0 prints lines "name value unit".  No data is checked: the contract tests and oriel-perf do
+ * this.
  */
 #include <oriel/device.h>
 #include <oriel/oriel.h>
@@ -41,7 +43,7 @@ struct bench_args {
 	double *begin, *end; /* [block] */
 };
 
-/* ---- kernels ----------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 ORIEL_KERNEL(ping_pong_kernel, struct bench_args)
 {
@@ -62,7 +64,9 @@ ORIEL_KERNEL(ping_pong_kernel, struct bench_args)
 	return err;
 }
 
-/* Rank 0 puts, its time ends with the flush; rank 1 waits for the signals, and so drives its NIC. */
+/*
+ * Rank 0 puts, its time ends with the flush; rank 1 waits for the signals, and so drives its NIC.
+ */
 ORIEL_KERNEL(put_kernel, struct bench_args)
 {
 	struct oriel_group g = oriel_group_block();
@@ -85,7 +89,7 @@ ORIEL_KERNEL(put_kernel, struct bench_args)
 	return err;
 }
 
-/* ---- running ----------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static int fail(const struct job *job, const char *what, int err)
 {
@@ -221,7 +225,7 @@ static int run_idle(struct job *job)
 	return err;
 }
 
-/* ---- main -------------------------------------------------------------------------------------- */
+/* ---- main ------------------------------------------------------------------------------------ */
 
 static int run(struct job *job, const char *what)
 {

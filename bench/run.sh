@@ -53,7 +53,8 @@ fi
 
 mpirun=$(command -v mpirun || true)
 if [ ! -x "$bin/versus_mpi" ] || [ -z "$mpirun" ]; then
-	say "# Open MPI is not measured: no mpicc or mpirun when this was built (tools/deps.sh bench)"
+	say \
+		"# Open MPI is not measured: no mpicc or mpirun when this was built (tools/deps.sh bench)"
 	mpirun=''
 else
 	say "# versus $($mpirun --version 2>/dev/null | head -1)"
@@ -87,7 +88,8 @@ measure 1 "$bin/oriel-run" -n 64 "$bin/oriel_bench" memory
 
 # shellcheck disable=SC2317 # called by measure
 instructions() { # WHAT COUNT: of post_cost with that many
-	timeout 120 valgrind --tool=callgrind --callgrind-out-file=/dev/null "$bin/post_cost" "$1" "$2" 2>&1 |
+	timeout 120 valgrind --tool=callgrind --callgrind-out-file=/dev/null "$bin/post_cost" "$1" \
+		"$2" 2>&1 |
 		sed -n 's/^==[0-9]*== Collected : *//p'
 }
 
@@ -111,7 +113,8 @@ fi
 
 # ---- report ------------------------------------------------------------------------------------
 
-# name | what | ours | limit ('-': the target is absolute) | '<=' or '>=' | target | unit of the limit
+# name | what | ours | limit ('-': the target is absolute) | '<=' or '>=' | target | unit of the
+# limit
 targets='
 put8_signal|put 8 B + signal, one way|put8_signal|line_store|<=|1.3
 put_1m|put 1 MiB|put1_1m|memcpy1_1m|>=|0.95
@@ -151,7 +154,8 @@ cost_call|instructions, oriel_queue_put|cost_call|-
 
 report() {
 	awk -v targets="$targets" -v others="$others" -v reasons="$reasons" "$awk_figures"'
-	function show(what, ours, limit,    left, right) { # prints the row up to the ratio; sets ratio
+	# prints the row up to the ratio; sets ratio
+	function show(what, ours, limit,    left, right) {
 		ratio = -1
 		if (!stats(ours)) { printf "%-29s not measured", what; return 0 }
 		left = spread(ours)
@@ -174,7 +178,11 @@ report() {
 		m = split(targets, row, "\n")
 		for (k = 1; k <= m; k++) {
 			if (split(row[k], f, "|") != 6) continue
-			if (!show(f[2], f[3], f[4])) { missed++; printf "  MISS  reason: not measured\n"; continue }
+			if (!show(f[2], f[3], f[4])) {
+				missed++
+				printf "  MISS  reason: not measured\n"
+				continue
+			}
 			ok = f[5] == "<=" ? ratio <= f[6] : ratio >= f[6]
 			if (f[4] == "-")
 				printf " %8s %8s  ", "", f[5] " " f[6]
@@ -191,7 +199,8 @@ report() {
 			if (show(f[2], f[3], f[4]) && f[4] != "-") printf " %8.3f", ratio
 			printf "\n"
 		}
-		printf "# %s\n", missed ? missed (missed == 1 ? " target" : " targets") " missed" : "all targets met"
+		word = missed == 1 ? "target" : "targets"
+		printf "# %s\n", missed ? missed " " word " missed" : "all targets met"
 		exit missed > 0
 	}' "$log"
 }

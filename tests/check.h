@@ -31,11 +31,11 @@ extern int check_failures;               /* atomic */
 extern int check_skipped;
 
 void check_register(struct check_test *);
-/* Before all that check_register() was given: for tests that must find the process as it began. */
+/* Runs before all tests of check_register(): for tests that need a fresh process. */
 void check_register_early(struct check_test *);
 void check_fail(const char *file, int line, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Marks the running test as skipped and says why. */
+/* Marks the running test as skipped and prints the reason. */
 void check_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #ifdef __cplusplus
@@ -51,7 +51,7 @@ void check_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 	}                                                                                          \
 	static void test_##name(void)
 
-/* Says what failed and goes on. */
+/* Reports a failure and continues. */
 #define CHECK(cond)                                                                                \
 	do {                                                                                       \
 		if (!(cond))                                                                       \
@@ -67,7 +67,7 @@ void check_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 				   check_b);                                                       \
 	} while (0)
 
-/* Leaves the function when it fails: what follows would crash. */
+/* Leaves the function if it fails, because the code after it would crash. */
 #define REQUIRE(cond)                                                                              \
 	do {                                                                                       \
 		if (!(cond)) {                                                                     \
@@ -76,7 +76,7 @@ void check_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 		}                                                                                  \
 	} while (0)
 
-/* A status that should be 0; prints the library's reason and leaves. */
+/* For a status that should be 0; prints the library's reason and leaves. */
 #define REQUIRE_OK(call)                                                                           \
 	do {                                                                                       \
 		int check_status = (call);                                                         \

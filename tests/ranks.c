@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/ranks.c - the ways ranks.h runs a function as several ranks: threads, processes, or as one rank of
- * a job that was launched.
+ * tests/ranks.c - the ways in which ranks.h runs a function as several ranks: threads, processes,
+ * or as one rank of a launched job.
  *
  * Owns the life of a rank around the test's function: boot, comm, destroy, and the verdict.  Knows
  * nothing of what the function tests.  Called by test bodies, on the main thread of the test
@@ -21,7 +21,7 @@
 
 #define RANKS_MAX 256
 #define STACK_BYTES ((size_t)8 << 20)
-/* Long: a rank may stand still for seconds wherever it is.  They pass only when something is wrong. */
+/* Long, because a rank may be delayed for seconds at any point.  They pass only on an error. */
 #define DEADLINE_S 150.0
 #define TIMEOUT_S 60.0
 
@@ -370,7 +370,7 @@ static void kill_children(const struct ranks_options *o, pid_t *pids)
 }
 
 /*
- * The id is made by a process of its own: oriel_boot_make_id() starts a thread, and ranks forked from a
+ * A separate process makes the id.  oriel_boot_make_id() starts a thread, and ranks forked from a
  * process with threads confuse the sanitizers.
  */
 struct id_place {
@@ -454,11 +454,12 @@ out:
 	munmap(place, sizeof(*place));
 }
 
-/* ---- launched ------------------------------------------------------------------------------------ */
+/* ---- launched -------------------------------------------------------------------------------- */
 
 /*
- * This process is one rank of a job that somebody else has started, on this machine or on several.  Each run
- * is a job of its own, with the next port: a rank that is early must not knock at the last run's hub.
+ * This process is one rank of a job that a launcher started, on this machine or on several.  Each
+ * run is a separate job, with the next port: a rank that is early must not join the hub of the last
+ * run.
  */
 static void run_launched(const struct ranks_options *o, rank_fn *fn, void *arg)
 {

@@ -2,12 +2,13 @@
 /*
  * tests/ranks.h - runs a function as several ranks, on threads or in forked processes.
  *
- * With RANKS_LAUNCHED set in the environment nothing is started: the program is one rank, beside others that
- * a launcher started (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, ORIEL_SECRET), in VMs or namespaces, and all
- * of them run the same tests in the same order.
+ * If RANKS_LAUNCHED is set in the environment, nothing is started.  The program is then one rank of
+ * a job that a launcher started in VMs or namespaces (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT,
+ * ORIEL_SECRET).  All ranks run the same tests in the same order.
  *
- * Never hangs: processes still alive at the deadline are killed and count as failed; with threads
- * the deadline aborts the test program (a thread cannot be killed), naming the ranks still running.
+ * It never hangs.  Processes that are alive at the deadline are killed and count as failed.  With
+ * threads the deadline aborts the test program, because a thread cannot be killed, and names the
+ * ranks that still run.
  */
 #ifndef ORI_TEST_RANKS_H
 #define ORI_TEST_RANKS_H

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/ranks_hosts.h - two hosts for ranks of one machine: a network namespace each.  Part of ranks.c.
+ * tests/ranks_hosts.h - two emulated hosts for ranks of one machine: one network namespace each.
+ * Part of ranks.c.
  *
- * The first rank of each host makes its namespace, the others join it.  The boot's connections were
- * made before and stay where they are.
+ * The first rank of each host creates its namespace, the others join it.  The boot's connections
+ * exist before that and stay in the old namespace.
  */
 #ifndef ORI_TEST_RANKS_HOSTS_H
 #define ORI_TEST_RANKS_HOSTS_H
@@ -63,7 +64,7 @@ static int hosts_join(struct hosts_place *place, int host, double seconds)
 	return err;
 }
 
-/* By every rank, after its boot and before its comm. */
+/* Called by every rank, after its boot and before its comm. */
 static void hosts_enter(const struct rank_env *env, double seconds, struct hosts_place *place)
 {
 	int host = env->rank * HOSTS / env->nranks, err = 0;
@@ -80,7 +81,7 @@ static void hosts_enter(const struct rank_env *env, double seconds, struct hosts
 			   strerror(errno));
 }
 
-/* In a process of its own: the test program stays where it is. */
+/* In a separate process: the test program stays in its own namespace. */
 static int hosts_can_be_made(void)
 {
 	int status = 1;

@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# tools/check.sh [BUILD] - what can be said of the sources without running them; for CI and before
-# a commit.  BUILD is a configured build folder (default build/release): its compile database says
-# how each file is compiled.  One line a step: ok, FAILED or skipped with the reason, and the time.
-# Exits 1 if a step failed.
+# tools/check.sh [BUILD] - checks the sources without running them; for CI and before a commit.
+# BUILD is a configured build folder (default build/release): its compile database says how each
+# file is compiled.
+# Each step prints one line: ok, FAILED or skipped with the reason, and the time.
+# Exit status: 1 if a step failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build/release}
@@ -12,7 +13,7 @@ log=$(mktemp)
 trap 'rm -f "$log" "$log.files" "$log.tidy" "$log.edges"' EXIT
 failed=0
 
-# Files of the tree, with new ones that nobody has added yet, without what git ignores.
+# Files of the tree, including new files that are not added yet, without files that git ignores.
 list() {
 	if git rev-parse --git-dir >/dev/null 2>&1; then
 		git ls-files -co --exclude-standard -- "$@" | sort -u
@@ -28,7 +29,7 @@ list() {
 	done
 }
 
-# step NAME COMMAND...: silent when it passes; 77 is a skip whose reason is the last line printed.
+# step NAME COMMAND...: prints no output if it passes.  77 is a skip; its reason is the last line.
 step() {
 	local name=$1 start=$EPOCHREALTIME status took
 	shift
@@ -82,9 +83,10 @@ check_tidy() {
 }
 
 check_cppcheck() {
-	# Off: uninitvar, it does not follow "set if no error", and both compilers look too;
-	# arithmetic on void pointers is GNU C; readdir is safe on a stream of one's own;
-	# nullPointerRedundantCheck takes a comparison with an optional pointer for a test of NULL.
+	# Disabled checks.  uninitvar does not follow "set if no error", and both compilers check
+	# it.  Arithmetic on void pointers is GNU C.  readdir is safe if only one thread uses the
+	# stream.  nullPointerRedundantCheck takes a comparison with an optional pointer for a test
+	# of NULL.
 	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr \
 		--suppress=missingIncludeSystem --suppress=uninitvar --suppress=ctuuninitvar \
 		--suppress=arithOperationsOnVoidPointer --suppress=readdirCalled \
@@ -92,8 +94,8 @@ check_cppcheck() {
 		-D__aarch64__ -D__linux__ --library=posix src
 }
 
-# Both compilers, all warnings, every C file.  MPI and OpenSHMEM programs need headers of their own
-# and are left to the build.
+# Both compilers, all warnings, every C file.  MPI and OpenSHMEM programs need additional headers,
+# so only the build compiles them.
 check_warnings() {
 	local compiler status=0
 	local needs_mpi='^(bench/versus/|examples/06_mpi/|bench/coll/(mpi|shmem)\.c)'
@@ -141,12 +143,12 @@ check_length() {
 	return $status
 }
 
-# Folders include only what stands below them: the table of tools/layers.py and ARCHITECTURE.md.
+# Folders include only lower folders: the table of tools/layers.py and ARCHITECTURE.md.
 check_layers() {
 	python3 tools/layers.py
 }
 
-# Ordered accesses, their labels, and the table of docs/memory-model.md tell the same.
+# Ordered accesses, their labels, and the table of docs/memory-model.md agree.
 check_edges() {
 	python3 tools/edges.py
 }
@@ -184,7 +186,7 @@ check_variables() {
 	python3 tools/variables.py --check
 }
 
-# Notes to oneself belong in an issue.
+# Notes to oneself belong into an issue.
 check_words() {
 	! { sources; scripts; list '*.md' '*.txt' '*.py' Makefile; } | sort -u |
 		grep -v '^tools/check.sh$' | xargs grep -nE '\b(TODO|FIXME|XXX)\b' /dev/null

@@ -5,12 +5,14 @@
 #
 #	tools/deps.sh [build] [fabric] [test] [vm] [slurm] [check] [bench]
 #
-# Without arguments: what a build needs.  `fabric` adds the headers of RDMA devices and libfabric:
-# without them the engines that use them are left out.  `test` adds launchers and libraries that tests run
-# with, `vm` what the tests with a virtual RDMA device need (and fetches a kernel for it, to a user cache),
-# `slurm` a Slurm for tests/tools/slurm_test.sh, `check` the tools of tools/check.sh, `bench` Open MPI for
-# the comparison and gnuplot.  Needs root, or sudo that asks nothing; anywhere else it prints the list and
-# exits 1.
+# Without arguments it installs what a build needs.  The groups add:
+#  fabric  headers of RDMA devices and libfabric; without them their engines are left out
+#  test    launchers and libraries that tests use
+#  vm      programs for the tests with a virtual RDMA device, and a kernel in a user cache
+#  slurm   a Slurm for tests/tools/slurm_test.sh
+#  check   the tools of tools/check.sh
+#  bench   Open MPI for comparison, and gnuplot
+# It needs root, or sudo without a password.  Otherwise it prints the list and exits 1.
 set -euo pipefail
 
 # tool or file that shows the package is there | package | why
@@ -25,11 +27,11 @@ python3|python3|checks JSON output in the tests
 pkg-config|pkg-config|tests the installed oriel.pc
 '
 fabric_list='
-/usr/include/infiniband/verbs.h|libibverbs-dev|headers of RDMA devices, for the verbs and mlx5 engines
+/usr/include/infiniband/verbs.h|libibverbs-dev|headers of RDMA devices: verbs and mlx5 engines
 /usr/include/rdma/fabric.h|libfabric-dev|headers of libfabric, for the ofi engine
 '
 test_list='
-/usr/include/infiniband/mlx5dv.h|libibverbs-dev|the bytes of our work queues are held against its header
+/usr/include/infiniband/mlx5dv.h|libibverbs-dev|a test compares our WQEs with its structs
 /usr/lib/*/libfabric.so.1|libfabric1|the ofi engine runs on it
 fi_info|libfabric-bin|shows which providers there are
 ip|iproute2|makes network namespaces
@@ -111,7 +113,8 @@ for group in build "$@"; do
 	check) list=$check_list ;;
 	bench) list=$bench_list ;;
 	*)
-		echo "deps: no group '$group'; there are build, fabric, test, vm, slurm, check, bench" >&2
+		echo >&2 \
+			"deps: no group '$group'; there are build, fabric, test, vm, slurm, check, bench"
 		exit 2
 		;;
 	esac

@@ -1,21 +1,26 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# tools/test-gpu.sh [SUITE...] - builds with the preset cuda into build/cuda and runs what needs a GPU:
+# tools/test-gpu.sh [SUITE...] - builds with the preset cuda into build/cuda and runs the tests that
+# need a GPU:
 #
 #   contract    the contract suite as kernels: ranks as threads and as processes (under MPS)
-#   litmus      what the primitives promise, round by round
+#   litmus      the memory order that the primitives promise, round by round
 #   graph       CUDA graphs, the user's memory, streams and events, collectives, failures in kernels
 #   sanitizer   compute-sanitizer (memcheck, synccheck) on one rank
 #   examples    04_cuda_ring, 05_same_kernel
 #   bench       a short measurement
 #
-# All of them without an argument.  One line a program: verdict, seconds, name, its own last line.  Logs are in
-# build/cuda/logs.  Processes share the GPU through one private MPS daemon, which is always stopped; tests that
-# kill a rank get one of their own.  JOBS: compilers at a time.  ROWS=all: every row of the contract suite, which takes
-# longer than the 8 minutes that all suites together should (ranks that are processes start in 2 to 4 s); without it
-# half of the rows with threads and some 45 with processes, by name: 1, 2, 3, 4 and 8 ranks, mapped, queued and mixed.
-# Exit: 0 all passed, or there is no GPU (the reason is printed); 1 something failed.
+# Without an argument all suites run.  Each program gets one line: verdict, seconds, name, and the
+# last line of its output.  Logs are in build/cuda/logs.
+# Processes share the GPU through one private MPS daemon, which is always stopped at the end.  Tests
+# that kill a rank get a daemon of their own.
+# JOBS is the number of parallel compilers.
+# ROWS=all runs every row of the contract suite.  This takes longer than the 8 minutes that all
+# suites together should take, because ranks that are processes need 2 to 4 s to start.  By default
+# half of the rows with threads run, and some 45 rows with processes, chosen by name: 1, 2, 3, 4 and
+# 8 ranks, mapped, queued and mixed.
+# Exit status: 0 all passed, or there is no GPU (the reason is printed); 1 something failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 build=build/cuda
@@ -27,7 +32,7 @@ started=$SECONDS
 rows=$([ "${ROWS:-}" = all ] && echo quick || echo quick,few)
 results='' mps_folder=''
 
-# ---- what there is ------------------------------------------------------------------------------------
+# ---- tools and suites ----------------------------------------------------------------------------
 
 leave_out() {
 	echo "test-gpu: skipped: $*"
@@ -44,17 +49,19 @@ for suite in $suites; do
 	case $suite in
 	contract | litmus | graph | sanitizer | examples | bench) ;;
 	*)
-		echo "test-gpu: unknown suite '$suite'; the suites are contract litmus graph sanitizer examples bench" >&2
+		echo >&2 \
+			"test-gpu: unknown suite '$suite'; the suites are contract litmus graph sanitizer examples bench"
 		exit 1
 		;;
 	esac
 done
 
-# ---- MPS ------------------------------------------------------------------------------------------------
+# ---- MPS -----------------------------------------------------------------------------------------
 
 start_mps() {
 	if ! command -v nvidia-cuda-mps-control >/dev/null; then
-		echo "test-gpu: no nvidia-cuda-mps-control: ranks that are processes take turns on the GPU"
+		echo \
+			"test-gpu: no nvidia-cuda-mps-control: ranks that are processes take turns on the GPU"
 		return
 	fi
 	mps_folder=$(mktemp -d /tmp/oriel-test-gpu.XXXXXX)
@@ -82,9 +89,10 @@ finish() {
 trap finish EXIT
 trap 'exit 1' INT TERM
 
-# ---- running ----------------------------------------------------------------------------------------------
+# ---- running -------------------------------------------------------------------------------------
 
-# run NAME SECONDS COMMAND...: its output goes to the log, its verdict is one line here and in $results.
+# run NAME SECONDS COMMAND...: writes the output to the log, and the verdict as one line here and to
+# $results.
 run() {
 	local name=$1 limit=$2 log=$logs/$1.log start=$SECONDS status verdict
 	shift 2
@@ -97,14 +105,16 @@ run() {
 	*) verdict=FAILED ;;
 	esac
 	echo "$verdict" >>"$results"
-	printf '%-8s %4d s  %-34s %s\n' "$verdict" $((SECONDS - start)) "$name" "$(tail -n 1 "$log")"
+	printf '%-8s %4d s  %-34s %s\n' "$verdict" $((SECONDS - start)) "$name" \
+		"$(tail -n 1 "$log")"
 	if [ $verdict != ok ] && [ $verdict != skip ]; then
-		grep -aE 'check failed|^FAILED|error|deadline' "$log" | head -n 8 | sed 's/^/             /'
+		grep -aE 'check failed|^FAILED|error|deadline' "$log" | head -n 8 |
+			sed 's/^/             /'
 		echo "             whole log: $log"
 	fi
 }
 
-# The same beside others, at most at_once of them.
+# The same in the background, with at most at_once programs at a time.
 run_beside() {
 	while [ "$(jobs -rp | wc -l)" -ge $at_once ]; do
 		wait -n
@@ -124,15 +134,17 @@ suite_contract() {
 	done
 	run contract.large 100 "${on_gpu[@]}" "$bin/cuda_contract_large"
 	stop_mps
-	# Thread ranks are one process, which without MPS has channels for all their streams.  One program at a time: two
-	# would take turns on the GPU, and a wait of one costs the turns of both.
+	# Thread ranks are one process, which without MPS has enough channels for all their streams.
+	# One program runs at a time: two would take turns on the GPU, and a wait of one would cost
+	# turns of both.
 	for program in "$bin"/cuda_contract_*; do
 		name=${program##*/cuda_contract_}
 		[ $name = large ] || run "contract.$name.threads" 200 "${on_gpu[@]}" \
 			ORIEL_CONTRACT=$rows,nokill,threads "$program"
 	done
 	start_mps # what follows may leave it in disorder
-	run contract.failure.kill 150 "${on_gpu[@]}" ORIEL_CONTRACT=$rows,kill "$bin/cuda_contract_failure"
+	run contract.failure.kill 150 "${on_gpu[@]}" ORIEL_CONTRACT=$rows,kill \
+		"$bin/cuda_contract_failure"
 	stop_mps
 }
 
@@ -150,9 +162,10 @@ suite_graph() {
 	for name in memory streams; do
 		run_beside cuda.$name 120 "$bin/cuda_$name"
 	done
-	run_beside cuda.allgather 120 "$bin/cuda_allgather" streams_of_4_processes streams_of_mixed_processes \
-		graphs_of_2_processes graphs_of_queued_processes
-	run_beside cuda.alltoallv 120 "$bin/cuda_alltoallv" processes_2 processes_4 processes_8 mixed_processes
+	run_beside cuda.allgather 120 "$bin/cuda_allgather" streams_of_4_processes \
+		streams_of_mixed_processes graphs_of_2_processes graphs_of_queued_processes
+	run_beside cuda.alltoallv 120 "$bin/cuda_alltoallv" processes_2 processes_4 processes_8 \
+		mixed_processes
 	for name in deadlines abort launches; do
 		run_beside cuda.failure.$name 60 "$bin/cuda_failure" $name
 	done
@@ -167,19 +180,23 @@ suite_graph() {
 	run cuda.alltoallv.threads 60 "$bin/cuda_alltoallv" threads_4 threads_8 mixed_threads
 }
 
-# Without MPS, which the tool does not work with.  One rank, whose peer is itself: inside a driver call of one thread
-# the tool sometimes waits for all kernels of the process, and then a second rank never launches what the first waits for.
+# Runs without MPS, which compute-sanitizer does not support.  There is one rank, whose peer is
+# itself.  Inside a driver call of one thread the tool sometimes waits for all kernels of the
+# process.  Then a second rank would never launch the kernel for which the first one waits.
 suite_sanitizer() {
 	local tool case program
 	if ! command -v compute-sanitizer >/dev/null; then
-		echo "skip        0 s  sanitizer                          no compute-sanitizer on PATH"
+		echo \
+			"skip        0 s  sanitizer                          no compute-sanitizer on PATH"
 		echo skip >>"$results"
 		return
 	fi
 	for tool in memcheck synccheck; do
-		for case in put:put_sizes signal:signal_add barrier:barrier_sync staged:staged_depth_4; do
+		for case in put:put_sizes signal:signal_add barrier:barrier_sync \
+			staged:staged_depth_4; do
 			program=${case%%:*}
-			run sanitizer.$tool.${case#*:} 120 "${on_gpu[@]}" ORIEL_CONTRACT=quick,threads \
+			run sanitizer.$tool.${case#*:} 120 "${on_gpu[@]}" \
+				ORIEL_CONTRACT=quick,threads \
 				compute-sanitizer --tool $tool --error-exitcode 3 --print-limit 5 \
 				"$bin/cuda_contract_$program" "${case#*:}/mapped/1ranks"
 		done
@@ -188,13 +205,13 @@ suite_sanitizer() {
 
 suite_examples() {
 	run examples.04_cuda_ring 60 "$bin/oriel-run" -n 4 --mps --timeout 50 "$bin/04_cuda_ring"
-	run examples.04_cuda_ring.queued 60 "$bin/oriel-run" -n 4 --mps --timeout 50 --topology 2x2 \
-		"$bin/04_cuda_ring"
+	run examples.04_cuda_ring.queued 60 "$bin/oriel-run" -n 4 --mps --timeout 50 \
+		--topology 2x2 "$bin/04_cuda_ring"
 	run examples.05_same_kernel 60 "$bin/05_same_kernel"
 }
 
-# One short turn: that all of it runs and moves the right bytes.  How fast is for a longer run to say, so a
-# missed target (1) is printed and is no failure here.
+# One short turn shows that all programs run and move the right bytes.  Speed needs a longer run, so
+# a missed target (exit status 1) is printed but is not a failure here.
 suite_bench() {
 	local what
 	run bench.oriel-perf 120 "$bin/oriel-run" -n 2 --mps --timeout 110 \
@@ -204,10 +221,11 @@ suite_bench() {
 		run "bench.${what// --/.}" 60 "$bin/oriel-run" -n 8 --mps --timeout 50 \
 			env ORIEL_DEVICE=cuda "$bin/oriel-perf" $what -b 1K -e 16M -f 16
 	done
-	run bench.gpu 150 bash -c "bench/gpu.sh '$logs/bench' --build '$build' --reps 1 --seconds 60 || [ \$? -eq 1 ]"
+	run bench.gpu 150 bash -c \
+		"bench/gpu.sh '$logs/bench' --build '$build' --reps 1 --seconds 60 || [ \$? -eq 1 ]"
 }
 
-# ---- all of it ----------------------------------------------------------------------------------------------
+# ---- all of it -----------------------------------------------------------------------------------
 
 mkdir -p "$logs"
 results=$(mktemp)
@@ -216,7 +234,8 @@ generator=$(command -v ninja >/dev/null && echo Ninja || echo 'Unix Makefiles')
 	nvidia-smi
 	if [ ! -f $build/CMakeCache.txt ]; then
 		cmake --preset cuda -G "$generator"
-	fi && cmake --preset cuda && cmake --build $build -j "$jobs" --target gpu_tests gpu_examples \
+	fi && cmake --preset cuda &&
+		cmake --build $build -j "$jobs" --target gpu_tests gpu_examples \
 		oriel-run oriel-info oriel-perf
 } >"$logs/build.log" 2>&1
 status=$?

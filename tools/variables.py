@@ -48,12 +48,15 @@ FOREIGN = {
     "SLURM_LOCALID": "read where `LOCAL_RANK` is not set (Slurm)",
     "MASTER_ADDR": "address of rank 0's host",
     "MASTER_PORT": "port where ranks meet, unless `ORIEL_PORT` is set",
-    "TORCHELASTIC_RUN_ID": "tells that torchrun started the ranks; serves as secret if torchrun made it",
+    "TORCHELASTIC_RUN_ID":
+        "tells that torchrun started the ranks; serves as secret if torchrun made it",
     "PMIX_RANK": "tells that a PMIx launcher started the ranks",
     "PMIX_NAMESPACE": "the job's name under PMIx",
     "PMI_RANK": "tells oriel-tune and the ofi engine that a launcher started this process",
-    "OMPI_COMM_WORLD_SIZE": "tells that a launcher started several ranks; only warnings depend on it",
-    "SLURM_STEP_NUM_TASKS": "tells that a launcher started several ranks; only warnings depend on it",
+    "OMPI_COMM_WORLD_SIZE":
+        "tells that a launcher started several ranks; only warnings depend on it",
+    "SLURM_STEP_NUM_TASKS":
+        "tells that a launcher started several ranks; only warnings depend on it",
     "PMI_SIZE": "tells that a launcher started several ranks; only warnings depend on it",
     "XDG_CACHE_HOME": "folder of the files of oriel-tune; default `$HOME/.cache`",
     "HOME": "see `XDG_CACHE_HOME`",
@@ -96,8 +99,9 @@ def library():
 def read_names(folder):
     """Names in getenv("X") and ori_environment_get("X"), and in the tables of names beside them."""
     names = set()
+    call = re.compile(r'(?:getenv|_environment_get|_environment_add|env_number)\("(\w+)"')
     for text in sources(folder):
-        names |= set(re.findall(r'(?:getenv|_environment_get|_environment_add|env_number)\("(\w+)"', text))
+        names |= set(call.findall(text))
         for table in re.findall(r"(?:names|sizes)\[\] = \{([^}]*)\}", text):
             if "RANK" in table or "SIZE" in table:
                 names |= set(re.findall(r'"([A-Z_]+)"', table))
@@ -158,8 +162,10 @@ def document():
 
 <!-- Written by tools/variables.py; do not edit.  Texts are in src/util/config.h. -->
 
-The library reads these variables when a boot or a comm is created. A value that is not allowed is an error. An unknown
-`ORIEL_*` name is a warning that shows the nearest known name; with `ORIEL_STRICT=1` it is an error. `oriel-info` lists
+The library reads these variables when a boot or a comm is created. \
+A value that is not allowed is an error. An unknown
+`ORIEL_*` name is a warning that shows the nearest known name; with `ORIEL_STRICT=1` it is an \
+error. `oriel-info` lists
 all variables with the values that apply.
 
 {grouped(rows)}
@@ -184,7 +190,8 @@ def main():
         old = target.read_text() if target.exists() else ""
         if old != text:
             print("docs/variables.md is stale: run tools/variables.py")
-            diff = difflib.unified_diff(old.splitlines(), text.splitlines(), "now", "new", "", "", 0)
+            diff = difflib.unified_diff(old.splitlines(), text.splitlines(),
+                                        "now", "new", "", "", 0)
             print("\n".join(diff))
             sys.exit(1)
     elif sys.argv[1:]:

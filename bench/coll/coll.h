@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/coll/coll.h - what the programs of bench/coll share: the cases, how often each is run, the
- * bytes that are sent and how they are checked.
+ * bench/coll/coll.h - the parts that the programs of bench/coll share: the cases, the number of
+ * runs of each, the data and its check.
  *
  * The limit, Oriel, Open MPI and OpenSHMEM are measured by the same loops over the same footprint,
- * so that their figures can be set beside each other.  Nothing of Oriel is used here.
+ * so that their figures can be compared.  This file uses nothing of Oriel.
  */
 #ifndef ORI_BENCH_COLL_H
 #define ORI_BENCH_COLL_H
@@ -22,7 +22,7 @@ struct coll_case {
 	int skew; /* COLL_EXCHANGE: the next rank gets half of all, `bytes` is the average */
 };
 
-/* all-gather: bytes a rank; all-to-all-v: bytes a peer */
+/* all-gather: bytes per rank; all-to-all-v: bytes per peer */
 static const struct coll_case coll_cases[] = {
 	{ COLL_GATHER, "1k", 1u << 10, 0 },   { COLL_GATHER, "64k", 64u << 10, 0 },
 	{ COLL_GATHER, "1m", 1u << 20, 0 },   { COLL_GATHER, "16m", 16u << 20, 0 },
@@ -31,7 +31,7 @@ static const struct coll_case coll_cases[] = {
 };
 #define COLL_CASES (sizeof(coll_cases) / sizeof(coll_cases[0]))
 
-/* What `from` sends `to`; a multiple of 16, as all sizes are. */
+/* Bytes that `from` sends to `to`; a multiple of 16, as all sizes are. */
 static inline size_t coll_part(const struct coll_case *c, int nranks, int from, int to)
 {
 	size_t half = c->bytes / 2 * (size_t)nranks;
@@ -41,13 +41,13 @@ static inline size_t coll_part(const struct coll_case *c, int nranks, int from, 
 	return to == (from + 1) % nranks ? half : (half / (size_t)(nranks - 1)) & ~(size_t)15;
 }
 
-/* Room for the largest part: where the data of rank r lands begins at r times that. */
+/* Room for the largest part.  The data of rank r lands at r times this. */
 static inline size_t coll_slot(const struct coll_case *c, int nranks)
 {
 	return coll_part(c, nranks, 0, 1 % nranks);
 }
 
-/* What a rank sends and gets; its own block is copied too. */
+/* Bytes that a rank sends and receives; its own block is copied too. */
 static inline size_t coll_send_bytes(const struct coll_case *c, int nranks)
 {
 	return c->op == COLL_GATHER ? c->bytes : c->bytes * (size_t)nranks;
@@ -58,7 +58,7 @@ static inline size_t coll_recv_bytes(const struct coll_case *c, int nranks)
 	return coll_slot(c, nranks) * (size_t)nranks;
 }
 
-/* Calls in one timed loop: about 256 MiB over all ranks, few enough where ranks share cores. */
+/* Calls in one timed loop: about 256 MiB over all ranks, and few if ranks share cores. */
 static inline int coll_loops(const struct coll_case *c, int nranks)
 {
 	size_t moved = c->bytes * (size_t)nranks * (size_t)nranks;
@@ -92,7 +92,7 @@ static inline void coll_fill(uint8_t *send, const struct coll_case *c, int rank,
 	}
 }
 
-/* Words that are not what their sender filled in. */
+/* The number of words that differ from what their sender wrote. */
 static inline uint64_t coll_wrong(const uint8_t *recv, const struct coll_case *c, int rank,
 				  int nranks)
 {
@@ -117,7 +117,7 @@ static inline const char *coll_name(const struct coll_case *c)
 	return c->op == COLL_GATHER ? "gather" : c->skew ? "skew" : "exchange";
 }
 
-/* "mpi_gather8_64k 331 us"; wrong bytes take the figure's place. */
+/* Prints "mpi_gather8_64k 331 us".  If words are wrong, prints only an error, and returns 1. */
 static inline int coll_print(const char *who, const struct coll_case *c, int nranks, double us,
 			     uint64_t wrong)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/coll/gpu.h - what the GPU programs of bench/coll share: sizes, how often each row is run, how it is timed, the
- * bytes that are sent and how they are checked.
+ * bench/coll/gpu.h - the parts that the GPU programs of bench/coll share: sizes, number of runs,
+ * timing, the data and its check.
  *
- * The limit, Oriel and NVSHMEM are measured by the same loops over the same footprint.  A figure is the mean of many
- * calls back to back on one stream, by events on rank 0: ranks go in lock step through the collective itself, so it
- * is the time of all of them.  Nothing of Oriel is used here.
+ * The limit, Oriel and NVSHMEM are measured by the same loops over the same footprint.  A figure is
+ * the mean of many calls back to back on one stream, measured by events on rank 0.  The collective
+ * keeps the ranks in lock step, so this is the time of all ranks.  This file uses nothing of Oriel.
  */
 #ifndef ORI_BENCH_COLL_GPU_H
 #define ORI_BENCH_COLL_GPU_H
@@ -34,7 +34,7 @@ static const struct coll_case coll_cases[] = {
 #define COLL_MOST (16u << 20)
 #define COLL_WARM 20
 
-/* All-gather and skewed splits are of 8 ranks. */
+/* All-gather and skewed splits need 8 ranks. */
 static inline int coll_is_run(const struct coll_case *c, int nranks)
 {
 	return c->op == COLL_EXCHANGE || nranks > 2;
@@ -48,7 +48,7 @@ static inline uint64_t coll_bytes(const struct coll_case *c, int to, int nranks)
 	return c->bytes / (uint64_t)(nranks - 1) / 16 * 16;
 }
 
-/* Data of an all-gather is the same for all. */
+/* All-gather sends the same data to all ranks. */
 static inline int coll_pattern(const struct coll_case *c, int from, int to)
 {
 	return c->op == COLL_GATHER ? from : (from + 1) * GPU_RANKS_MAX + to;
@@ -74,7 +74,7 @@ static inline void coll_fill(const struct coll_case *c, uint8_t *send, int rank,
 			 coll_pattern(c, rank, to), stream);
 }
 
-/* What `from` sent lies at from * stride.  Wrong bytes end the program. */
+/* The data of `from` is at from * stride.  Wrong bytes end the program. */
 static inline void coll_check(const char *row, const struct coll_case *c, uint8_t *recv,
 			      uint64_t stride, int rank, int nranks, cudaStream_t stream)
 {
@@ -83,7 +83,7 @@ static inline void coll_check(const char *row, const struct coll_case *c, uint8_
 			  coll_pattern(c, from, rank), 0, stream);
 }
 
-/* Mean microseconds of n calls of fn(arg), after some to warm up. */
+/* Mean microseconds of n calls of fn(arg), after some calls to warm up. */
 static inline double coll_time(void (*fn)(void *arg), void *arg, int n, cudaStream_t stream)
 {
 	cudaEvent_t begin, end;

@@ -1,16 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# All-gather and all-to-all-v on a GPU: collectives written by hand, Oriel, and NVSHMEM where its wheel is installed, in turn.
+# Measures all-gather and all-to-all-v on a GPU, in turn: collectives written by hand (the limit),
+# Oriel, and NVSHMEM if its Python wheel is installed.
 #
 # Usage: bench/coll/gpu.sh OUT_DIR [--build DIR] [--reps N] [--seconds N]
-#   OUT_DIR     gets bench.log (raw figures, one a line) and table.md
+#   OUT_DIR     gets bench.log (raw figures, one per line) and table.md
 #   --build     where Oriel is built, or is to be built (default build/release)
 #   --reps      interleaved repetitions of everything (default 5)
-#   --seconds   no further repetition is begun that would end later than this after the first (default 120)
+#   --seconds   starts no repetition that would end later than this (default 120)
 #
-# Ranks are processes that share one GPU under a private MPS daemon, each limited to its share of the SMs, alike for all
-# three (NVSHMEM wants it so).  A figure is the median over the repetitions.  Data is checked in every row.
-# Exit status: 0 all targets met, 1 one missed or not measured, 2 bad command line, 77 this machine cannot.
+# Ranks are processes.  They share one GPU under a private MPS daemon, and each is limited to its
+# share of the SMs.  NVSHMEM requires this limit, so all three programs get it.
+# A figure is the median over the repetitions.  Every row checks its data.
+# Exit status: 0 all targets met; 1 a target missed or not measured; 2 bad command line; 77 this
+# machine cannot run it.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 name=bench/coll/gpu.sh reps=5 seconds=120
@@ -24,15 +27,18 @@ gpu_compile oriel "$root/bench/coll/gpu_oriel.cu" "${oriel_flags[@]}"
 gpu_compile_nvshmem versus_nvshmem "$root/bench/coll/gpu_nvshmem.cu"
 gpu_compiled
 gpu_mps_start
-# Files of earlier tuning runs on this machine must not decide what is measured here.
+# Files of earlier tuning runs on this machine must not change the figures.
 export ORIEL_TUNE_FILE=none
-say "# handshake: small messages of an all-to-all-v go as large ones do (ORIEL_A2A_PLAN=small=0), not to the inbox"
-say "# tuned: all-to-all-v by the tables of oriel-tune --quick, made before the first repetition; oriel: by the first guess"
+say \
+	"# handshake: small messages of an all-to-all-v go as large ones do (ORIEL_A2A_PLAN=small=0), not to the inbox"
+say \
+	"# tuned: all-to-all-v by the tables of oriel-tune --quick, made before the first repetition; oriel: by the first guess"
 
 run=$build/bin/oriel-run
 for ranks in 8 2; do
-	CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=$((ranks == 8 ? 12 : 50)) timeout -k 5 90 "$run" -n $ranks \
-		"$build/bin/oriel-tune" --quick -o "$work/tune$ranks" >"$work/tune.log" 2>&1 ||
+	CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=$((ranks == 8 ? 12 : 50)) timeout -k 5 90 \
+		"$run" -n $ranks "$build/bin/oriel-tune" --quick -o "$work/tune$ranks" \
+		>"$work/tune.log" 2>&1 ||
 		say "# FAILED: oriel-tune with $ranks ranks"
 	sed 's/^/# /' "$work/tune.log" | tee -a "$log"
 done
@@ -44,11 +50,17 @@ for ((rep = 1; rep <= reps; rep++)); do
 	gpu_measure $rep limit 50 "$work/limit" 2
 	gpu_measure $rep oriel 50 "$run" -n 2 "$work/oriel" rows
 	[ -z "$nvshmem" ] || gpu_measure $rep nvshmem 50 "$work/versus_nvshmem" 2
-	gpu_measure $rep tuned 12 env ORIEL_TUNE_FILE="$work/tune8" "$run" -n 8 "$work/oriel" exchange
-	gpu_measure $rep tuned 50 env ORIEL_TUNE_FILE="$work/tune2" "$run" -n 2 "$work/oriel" exchange
+	gpu_measure $rep tuned 12 env ORIEL_TUNE_FILE="$work/tune8" "$run" -n 8 \
+		"$work/oriel" exchange
+	gpu_measure $rep tuned 50 env ORIEL_TUNE_FILE="$work/tune2" "$run" -n 2 \
+		"$work/oriel" exchange
 	[ $rep -gt 2 ] || gpu_measure $rep oriel 12 "$run" -n 8 "$work/oriel" busy
-	[ $rep -gt 3 ] || gpu_measure $rep handshake 12 env ORIEL_A2A_PLAN=small=0 "$run" -n 8 "$work/oriel" small
-	[ $rep -gt 3 ] || gpu_measure $rep handshake 50 env ORIEL_A2A_PLAN=small=0 "$run" -n 2 "$work/oriel" small
+	[ $rep -gt 3 ] ||
+		gpu_measure $rep handshake 12 env ORIEL_A2A_PLAN=small=0 "$run" -n 8 \
+			"$work/oriel" small
+	[ $rep -gt 3 ] ||
+		gpu_measure $rep handshake 50 env ORIEL_A2A_PLAN=small=0 "$run" -n 2 \
+			"$work/oriel" small
 	gpu_time_left $rep || break
 done
 gpu_table "$root/bench/coll/gpu_table.py"

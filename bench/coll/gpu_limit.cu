@@ -1,14 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/coll/gpu_limit.cu - what collectives written by hand reach between processes that share a GPU (CUDA IPC,
- * under MPS).
+ * bench/coll/gpu_limit.cu - measures collectives written by hand between processes that share a GPU
+ * (CUDA IPC, under MPS).
  *
- * Usage: limit_coll_gpu 2|8	the number of ranks, each a process
- * All-gather (8 ranks): by the copy engine with a kernel of one warp before and after it, one copy at a time ("ce") or
- * in a batch ("batch"); by one kernel that stores the own block to all ("push"); by one in which the own block goes to
- * its place and the others fetch it ("pull": two copies).  All-to-all-v: one kernel, sizes and offsets read from device
- * memory, the receiver told what came.  Kernels are tried with several numbers of blocks a peer, and the best counts:
- * rows are "row/way".  No failure words, no deadlines, no arguments to test.  A hang is ended by who started it.
+ * Usage: limit_coll_gpu 2|8       the number of ranks, each a process
+ *
+ * All-gather (8 ranks) has these ways:
+ *	ce	the copy engine, with a kernel of one warp before and after it; one copy at a time
+ *	batch	the same, with all copies in one batch
+ *	push	one kernel that stores the own block to all ranks
+ *	pull	one kernel that copies the own block to its place, from where the others fetch it
+ * All-to-all-v is one kernel.  It reads sizes and offsets from device memory, and tells the
+ * receiver how much came.
+ * Kernels are tried with several numbers of blocks per peer, and the best counts: rows are
+ * "row/way".
+ *
+ * There are no failure words, no deadlines and no argument checks.  The caller must end a program
+ * that hangs.
  */
 #include "gpu.h"
 
@@ -113,8 +121,9 @@ static __global__ void __launch_bounds__(512)
 }
 
 /*
- * Own block to its place and READY, by blocks of its own; then from each peer's place.  ARRIVED says that it was
- * fetched, so that the next call may write there.
+ * Separate blocks copy the own block to its place and set READY.  The others then fetch from each
+ * peer's place.  ARRIVED says that a peer has fetched, so that the next call may overwrite the
+ * place.
  */
 static __global__ void __launch_bounds__(512)
 	gather_pull(struct world w, uint64_t bytes, int blocks, u64 ready, u64 arrived)

@@ -2,11 +2,15 @@
 /*
  * bench/coll/gpu_nvshmem.cu - the rows of gpu_limit.cu with NVSHMEM.
  *
- * Usage: versus_nvshmem_coll 2|8	the number of ranks, each a process
- * All-gather: fcollectmem_on_stream.  All-to-all-v: NVSHMEM has none, so uniform sizes by alltoallmem_on_stream
- * ("/alltoall") and by a kernel that puts with signals, a block a peer, sizes read from device memory ("/puts"), for
- * which no rank may be a call ahead: it ends with a barrier.  The better one counts.
- * bench/coll/gpu.sh builds it where NVSHMEM's wheel is installed, and says so where it is not.  Rank 0 prints.
+ * Usage: versus_nvshmem_coll 2|8  the number of ranks, each a process
+ *
+ * All-gather is fcollectmem_on_stream.  NVSHMEM has no all-to-all-v, so two ways are measured with
+ * uniform sizes, and the better one counts:
+ *	alltoall  alltoallmem_on_stream
+ *	puts	  a kernel that puts with signals: one block per peer, sizes in device memory.
+ *		  No rank may be one call ahead, so the kernel ends with a barrier.
+ * bench/coll/gpu.sh builds this program if the Python wheel of NVSHMEM is installed; else it says
+ * so.  Rank 0 prints.
  */
 #include <nvshmem.h>
 #include <nvshmemx.h>

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/coll/gpu_oriel.cu - Oriel's collectives on a GPU, row by row as gpu_limit.cu takes the limits.
+ * bench/coll/gpu_oriel.cu - measures Oriel's collectives on a GPU, in the same rows in which
+ * gpu_limit.cu measures the limits.
  *
  * Usage, under oriel-run with ORIEL_DEVICE=cuda:  oriel_coll_gpu rows | exchange | small | busy
- *	rows    every case of gpu.h: all-gather on a window, out of place; all-to-all-v from the request's send
- *		buffer, sizes in device memory, what came is learned there
- *	exchange of them the all-to-all-v with even splits
- *	small   of those the ones of up to SMALL_BYTES
- *	busy    what a kernel beside all-gathers of 16 MiB loses: one that uses registers alone, one that uses memory;
- *		and the first one beside as many bytes that are copied without Oriel
+ *	rows      every case of gpu.h.  All-gather is out of place, on a window.  All-to-all-v sends
+ *		  from the request's send buffer; sent and received sizes are in device memory.
+ *	exchange  only the all-to-all-v with even splits
+ *	small     only the all-to-all-v with even splits of up to SMALL_BYTES
+ *	busy      how much slower a kernel runs beside all-gathers of 16 MiB: a kernel that uses
+ *		  only registers, and one that uses memory.  For comparison, the first kernel also
+ *		  runs beside as many bytes that are copied without Oriel.
  * Rank 0 prints lines "name value unit".  Data is checked after every row.
  */
 #include <oriel/coll.h>
@@ -179,10 +181,11 @@ static void run_rows(struct job *j, int exchanges, uint64_t most)
 /* ---- a kernel beside all-gathers ---- */
 
 /*
- * A kernel with a block on every SM runs all the while and notes the time after each slice of its work, always the same
- * work.  All-gathers begin when it has run for a while and end before it does.  So what is compared is one kernel whose
- * blocks stand where they stood: launched a second time the driver may put them elsewhere, and ranks that share a GPU
- * on top of each other.
+ * A kernel with one block on every SM runs during the whole measurement.  It records the time after
+ * each slice of its work; all slices are equal.  All-gathers begin after it has run for a while,
+ * and end before it does.  So one kernel is compared with itself, with its blocks in the same
+ * places.  At a second launch the driver could place the blocks elsewhere, and the blocks of ranks
+ * that share a GPU on the same SMs.
  */
 #define BESIDE_SLICES 2000
 #define BESIDE_SLICE_NS 50000u   /* about */
@@ -192,7 +195,10 @@ static void run_rows(struct job *j, int exchanges, uint64_t most)
 #define BESIDE_WARM 20           /* slices at its start that do not count */
 #define BESIDE_BYTES (64u << 20) /* of the one that uses memory */
 
-/* Nanoseconds, and cycles of the SM: what a slice loses of these it loses to others on the SM, not to a slower clock. */
+/*
+ * Nanoseconds, and cycles of the SM: what a slice loses of these it loses to others on the SM, not
+ * to a slower clock.
+ */
 struct note {
 	uint64_t ns, cycles;
 };

@@ -3,21 +3,23 @@
 """Turns the raw log of bench/coll/gpu.sh into a table with targets.
 
 Usage: gpu_table.py LOG TABLE.md
-Lines of the log are as in bench/gpu_table.py, which reads them.  Exit status: 0 all targets met, 1 one missed or not
-measured.
+bench/gpu_table.py reads the log and describes its lines.
+Exit status: 0 all targets met; 1 a target missed or not measured.
 """
 import importlib.util
 import pathlib
 import sys
 
-# Both files are called gpu_table.py: this one is not the one that is wanted.
-_spec = importlib.util.spec_from_file_location("gpu_figures", pathlib.Path(__file__).parents[1] / "gpu_table.py")
+# Both files are called gpu_table.py, so a plain import would find this file.
+_spec = importlib.util.spec_from_file_location(
+    "gpu_figures", pathlib.Path(__file__).parents[1] / "gpu_table.py")
 _figures = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_figures)
 Figures, judge, number = _figures.Figures, _figures.judge, _figures.number
 
 SIZES = {"1k": "1 KiB", "64k": "64 KiB", "1m": "1 MiB", "16m": "16 MiB"}
-# row, ways of the limit it is held against (None: any), target (a ratio, or "us" and a time), ahead of NVSHMEM too
+# row; ways of the limit that it is compared with (None: any); target (a ratio, or "us" and a time);
+# whether it must also be ahead of NVSHMEM
 GATHER = [
     ("gather8_1k", ("push", "pull"), 1.10, True),
     ("gather8_64k", ("push", "pull"), 1.10, True),
@@ -25,8 +27,10 @@ GATHER = [
     ("gather8_16m", ("ce", "batch"), 1.05, False),
 ]
 EXCHANGE = [
-    ("exchange8_1k", 1.10), ("exchange8_64k", 1.10), ("exchange8_1m", 1.05), ("exchange8_16m", 1.05),
-    ("exchange2_1k", 1.25), ("exchange2_64k", 1.25), ("exchange2_1m", 1.10), ("exchange2_16m", 1.05),
+    ("exchange8_1k", 1.10), ("exchange8_64k", 1.10),
+    ("exchange8_1m", 1.05), ("exchange8_16m", 1.05),
+    ("exchange2_1k", 1.25), ("exchange2_64k", 1.25),
+    ("exchange2_1m", 1.10), ("exchange2_16m", 1.05),
 ]
 SKEWED = 1.3
 LOST_PERCENT = 3.0
@@ -39,7 +43,7 @@ class Table:
         self.bad = []
 
     def best(self, who, row, ways=None):
-        """Median of the best way, and its name; ways: what the name may begin with."""
+        """Median of the best way, and its name.  ways: the allowed names, without final digits."""
         found = [(self.f.median(*key), key[1].partition("/")[2]) for key in self.f.values
                  if key[0] == who and key[1].partition("/")[0] == row]
         if ways:
@@ -50,7 +54,8 @@ class Table:
         if verdict != "PASS":
             self.bad.append(label)
         ratio_text = f"{ratio:.2f} x" if ratio else "-"
-        self.lines.append(f"| {label} | {base} | {mine} | {span} | {number(nvshmem)} | {ratio_text} | {target} | {verdict} |")
+        self.lines.append(f"| {label} | {base} | {mine} | {span} | {number(nvshmem)} | "
+                          f"{ratio_text} | {target} | {verdict} |")
 
     def row(self, label, row, ways, target, ahead):
         base, way = self.best("limit", row, ways)
@@ -66,14 +71,16 @@ class Table:
         if verdict == "PASS" and ahead and nvshmem and mine >= nvshmem:
             verdict = "MISS: behind NVSHMEM"
         span = self.f.span("limit", f"{row}/{way}" if way else row)
-        self.add(label, f"{number(base)} ({way}; {span})" if base else "-", text_mine, self.f.span(who, row), nvshmem, ratio,
-                 text, verdict)
+        self.add(label, f"{number(base)} ({way}; {span})" if base else "-", text_mine,
+                 self.f.span(who, row), nvshmem, ratio, text, verdict)
 
     def skew(self, size):
-        even, mine = self.f.median("oriel", f"exchange8_{size}"), self.f.median("oriel", f"skew8_{size}")
+        even = self.f.median("oriel", f"exchange8_{size}")
+        mine = self.f.median("oriel", f"skew8_{size}")
         ratio = mine / even if even and mine else None
         self.add(f"all-to-all-v, 8 ranks, rank 0 gets half of all: {SIZES[size]} from each",
-                 f"{number(even)} (Oriel, {SIZES[size]} to all)", number(mine), self.f.span("oriel", f"skew8_{size}"), None, ratio,
+                 f"{number(even)} (Oriel, {SIZES[size]} to all)", number(mine),
+                 self.f.span("oriel", f"skew8_{size}"), None, ratio,
                  f"<= {SKEWED:.2f} x", judge(ratio, SKEWED, True))
 
     def build(self):
@@ -87,38 +94,56 @@ class Table:
         self.beside()
 
     def beside(self):
-        """A register-only kernel: its time, and the cycles of its SM, which tell a slower clock from others on the SM."""
-        lost, copies = self.f.median("oriel", "lost_registers"), self.f.median("oriel", "lost_registers_copies")
+        """A table of what a kernel loses beside all-gathers, in time and in cycles of its SM.
+
+        If time is lost but no cycles, the clock is slower; else other work is on the SM.
+        """
+        lost = self.f.median("oriel", "lost_registers")
+        copies = self.f.median("oriel", "lost_registers_copies")
         verdict = "not measured" if lost is None else "PASS" if lost < LOST_PERCENT else "MISS"
         if verdict == "MISS" and copies and copies >= LOST_PERCENT:
             verdict = "MISS, as the limit does"
         if verdict != "PASS":
             self.bad.append("a register-only kernel beside all-gathers")
-        self.lost = ["| 8 ranks | slower by, percent | min .. max | in cycles of its SM | target | |", "|---|---|---|---|---|---|"]
+        self.lost = [
+            "| 8 ranks | slower by, percent | min .. max | in cycles of its SM | target | |",
+            "|---|---|---|---|---|---|"]
         for label, row, target, result in (
-                ("a register-only kernel beside all-gathers of 16 MiB", "lost_registers", f"< {LOST_PERCENT:.0f}", verdict),
-                ("beside as many bytes copied without Oriel (the limit)", "lost_registers_copies", "", ""),
-                ("a memory-bound kernel beside all-gathers of 16 MiB", "lost_memory", "", "reported")):
-            self.lost.append(f"| {label} | {percent(self.f.median('oriel', row))} | {self.f.span('oriel', row)} | "
-                             f"{percent(self.f.median('oriel', row + '_cycles'))} | {target} | {result} |")
+                ("a register-only kernel beside all-gathers of 16 MiB",
+                 "lost_registers", f"< {LOST_PERCENT:.0f}", verdict),
+                ("beside as many bytes copied without Oriel (the limit)",
+                 "lost_registers_copies", "", ""),
+                ("a memory-bound kernel beside all-gathers of 16 MiB",
+                 "lost_memory", "", "reported")):
+            self.lost.append(f"| {label} | {percent(self.f.median('oriel', row))} | "
+                             f"{self.f.span('oriel', row)} | "
+                             f"{percent(self.f.median('oriel', row + '_cycles'))} | "
+                             f"{target} | {result} |")
 
     def inbox(self):
-        """The default, messages that carry their own arrival mark, beside the way of large ones."""
-        out = ["| all-to-all-v of 1 KiB a peer | own mark, us | signal after data, us | min .. max |", "|---|---|---|---|"]
+        """A table of small messages sent in both ways.
+
+        By default a small message carries its own arrival mark.  A large one is data and a signal.
+        """
+        out = [
+            "| all-to-all-v of 1 KiB a peer | own mark, us | signal after data, us | min .. max |",
+            "|---|---|---|---|"]
         for ranks in (8, 2):
             row = f"exchange{ranks}_1k"
-            out.append(f"| {ranks} ranks | {number(self.f.median('oriel', row))} | {number(self.f.median('handshake', row))} | "
+            out.append(f"| {ranks} ranks | {number(self.f.median('oriel', row))} | "
+                       f"{number(self.f.median('handshake', row))} | "
                        f"{self.f.span('handshake', row)} |")
         return out
 
     def ways(self):
-        """What every way of the limit came to."""
+        """A table of all ways of the limit."""
         rows = [row for row, *_ in GATHER + EXCHANGE] + ["skew8_1m", "skew8_16m"]
         out = ["| row | ways, us |", "|---|---|"]
         for row in rows:
             found = sorted((self.f.median(*key), key[1].partition("/")[2]) for key in self.f.values
                            if key[0] == "limit" and key[1].partition("/")[0] == row)
-            out.append(f"| {row} | " + ", ".join(f"{way} {number(value)}" for value, way in found) + " |")
+            texts = ", ".join(f"{way} {number(value)}" for value, way in found)
+            out.append(f"| {row} | {texts} |")
         return out
 
 
@@ -134,11 +159,14 @@ def main():
     table = Table(figures)
     table.build()
     out = figures.head and ["```", *figures.head, "```", ""]
-    out += ["Microseconds of one call, medians; smallest and largest beside them. Ratios are Oriel's to the limit's of the same run.",
-            "", "| row | limit | Oriel | min .. max | NVSHMEM | ratio | target | |", "|---|---|---|---|---|---|---|---|"]
+    out += ["Microseconds of one call, medians; smallest and largest beside them. "
+            "Ratios are Oriel's to the limit's of the same run.", "",
+            "| row | limit | Oriel | min .. max | NVSHMEM | ratio | target | |",
+            "|---|---|---|---|---|---|---|---|"]
     out += table.lines + [""] + table.lost + [""] + table.inbox()
     out += ["", "The limit's ways:", ""] + table.ways() + [""]
-    out.append(f"{len(table.bad)} missed or not measured: " + "; ".join(table.bad) if table.bad else "All targets met.")
+    out.append(f"{len(table.bad)} missed or not measured: " + "; ".join(table.bad)
+               if table.bad else "All targets met.")
     with open(sys.argv[2], "w", encoding="utf-8") as file:
         file.write("\n".join(out) + "\n")
     return 1 if table.bad else 0

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/coll/limit.c - the least time in which two cores can move what a collective moves.
+ * bench/coll/limit.c - measures the least time in which two cores can move the bytes of a
+ * collective.
  *
- * Two pinned processes copy, with memcpy, from the send buffers of all ranks (private memory of the
- * process that plays the rank) into the receive buffers of all ranks (a memfd that both map): the
- * footprint of the collective, and no rank ever waits for another.  No Oriel.
- * Usage: limit_coll NRANKS      prints lines "limit_gather8_64k value us", the slower process's
+ * Two pinned processes copy with memcpy from the send buffers of all ranks into the receive buffers
+ * of all ranks.  A send buffer is private memory of the process that plays the rank; the receive
+ * buffers are a memfd that both map.  This is the footprint of the collective, but no rank ever
+ * waits for another.  Nothing of Oriel is used.
+ * Usage: limit_coll NRANKS
+ * Prints lines "limit_gather8_64k value us"; the value is that of the slower process.
  */
 #include <errno.h>
 #include <sys/mman.h>

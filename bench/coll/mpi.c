@@ -2,8 +2,9 @@
 /*
  * bench/coll/mpi.c - the cases of bench/coll with MPI_Allgather and MPI_Alltoallv.
  *
- * Usage, under mpirun:  versus_mpi_coll Ranks are pinned as Oriel's are.  Rank 0 prints lines
- * "mpi_gather8_64k value us": the slowest rank's.
+ * Usage, under mpirun:  versus_mpi_coll
+ * Ranks are pinned as in bench/coll/oriel.c.  Rank 0 prints lines "mpi_gather8_64k value us"; the
+ * value is that of the slowest rank.
  */
 #include <mpi.h>
 

@@ -3,11 +3,11 @@
  * bench/coll/oriel.c - the cases of bench/coll with Oriel: persistent all-gather, all-to-all-v.
  *
  * Usage, under oriel-run:  oriel_coll [PREFIX [CASE [ALGORITHM]]]
- *	PREFIX     of the figures' names (default oriel)
- *	CASE       one case alone: gather_1m, exchange_64k, skew_64k, ...; all: every one
+ *	PREFIX     of the names of the figures (default oriel)
+ *	CASE       only this case: gather_1m, exchange_64k, skew_64k, ...; all: every case
  *	ALGORITHM  of the all-gather: auto, direct, ring, doubling
- * Data is sent from memory of the program's, as with MPI.  Pinned as the others; rank 0 prints
- * lines "oriel_gather8_64k value us": the slowest rank's.
+ * Data is sent from memory of the program, as with MPI.  Ranks are pinned as in the other programs.
+ * Rank 0 prints lines "oriel_gather8_64k value us"; the value is that of the slowest rank.
  */
 #include <oriel/coll.h>
 

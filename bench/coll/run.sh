@@ -1,17 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# All-gather and all-to-all-v on the CPU beside what the machine allows, Open MPI and OpenSHMEM, all taken in this run.
+# Measures all-gather and all-to-all-v on the CPU, and beside them, in the same run, hand-written
+# copies (the limit of the machine), Open MPI and OpenSHMEM.
 #
 # Usage: bench/coll/run.sh [BUILD_DIR] [--out DIR] [--reps N] [--seconds N] [--only peers|layout]
 #   BUILD_DIR   where bin/ is (default build/release)
-#   --out       gets coll.log (raw figures, one a line) and table.md (default BUILD_DIR/coll)
+#   --out       gets coll.log (raw figures, one per line) and table.md (default BUILD_DIR/coll)
 #   --reps      interleaved repetitions of everything (default 9)
-#   --seconds   no further repetition is begun that would end later than this after the start (default 480)
+#   --seconds   starts no repetition that would end later than this (default 480)
 #   --only      peers: 2 and 8 mapped ranks; layout: 8 ranks as 2x4 over software NICs of 2 GB/s
 #
-# Every program checks the bytes it got; one that finds a wrong one prints no figure.  A figure is the median over the
-# repetitions, with the smallest and the largest beside it; ratios are of medians.
-# Exit status: 0 all targets met, 1 one missed, not measured or not judged, 2 bad command line or nothing built.
+# Every program checks the bytes that it received.  If a byte is wrong, it prints no figure.
+# A figure is the median over the repetitions, with the smallest and the largest beside it.  Ratios
+# are ratios of medians.
+# Exit status: 0 all targets met; 1 a target missed, not measured or not judged; 2 bad command line
+# or nothing built.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=$root/build/release out='' reps=9 seconds=480 only=''
@@ -37,7 +40,8 @@ while [ $# -gt 0 ]; do
 	esac
 	shift
 done
-[[ $reps =~ ^[1-9][0-9]*$ && $seconds =~ ^[1-9][0-9]*$ ]] || die "--reps and --seconds take numbers from 1"
+[[ $reps =~ ^[1-9][0-9]*$ && $seconds =~ ^[1-9][0-9]*$ ]] ||
+	die "--reps and --seconds take numbers from 1"
 case $only in '' | peers | layout) ;; *) die "--only takes peers or layout, not '$only'" ;; esac
 out=${out:-$build/coll}
 bin=$build/bin
@@ -56,18 +60,21 @@ say_machine "$command_line"
 judge=1
 if [ "$busy" -gt 5 ]; then
 	judge=0
-	say "# WARNING: the machine is not idle: figures are too high, ratios unsteady, and nothing is judged"
+	say \
+		"# WARNING: the machine is not idle: figures are too high, ratios unsteady, and nothing is judged"
 fi
 
 mpirun=$(command -v mpirun || true)
 oshrun=$(command -v oshrun || true)
 if [ ! -x "$bin/versus_mpi_coll" ] || [ -z "$mpirun" ]; then
 	mpirun=''
-	say "# Open MPI is not measured: no mpicc or mpirun when this was built (tools/deps.sh bench)"
+	say \
+		"# Open MPI is not measured: no mpicc or mpirun when this was built (tools/deps.sh bench)"
 fi
 if [ ! -x "$bin/versus_shmem_coll" ] || [ -z "$oshrun" ]; then
 	oshrun=''
-	say "# OpenSHMEM is not measured: no oshcc or oshrun when this was built (tools/deps.sh bench)"
+	say \
+		"# OpenSHMEM is not measured: no oshcc or oshrun when this was built (tools/deps.sh bench)"
 fi
 
 # ---- measure -----------------------------------------------------------------------------------
@@ -77,8 +84,10 @@ measure_peers() {
 	for n in 2 8; do
 		measure "$rep" "$bin/limit_coll" $n
 		measure "$rep" "$bin/oriel-run" -n $n "$bin/oriel_coll"
-		[ -z "$mpirun" ] || measure "$rep" "$mpirun" "${mpi_flags[@]}" -np $n "$bin/versus_mpi_coll"
-		[ -z "$oshrun" ] || measure "$rep" "$oshrun" "${mpi_flags[@]}" -x SHMEM_SYMMETRIC_SIZE=512M \
+		[ -z "$mpirun" ] ||
+			measure "$rep" "$mpirun" "${mpi_flags[@]}" -np $n "$bin/versus_mpi_coll"
+		[ -z "$oshrun" ] ||
+			measure "$rep" "$oshrun" "${mpi_flags[@]}" -x SHMEM_SYMMETRIC_SIZE=512M \
 			-np $n "$bin/versus_shmem_coll"
 	done
 }
@@ -86,9 +95,10 @@ measure_peers() {
 # 2 nodes of 4 ranks, each rank with a NIC of 2 GB/s.
 layout=(env ORIEL_SOFT_FAULTS=rate=2G "$bin/oriel-run" -n 8 --topology 2x4 "$bin/oriel_coll")
 
-# One setting (blocks/warps/chunk) for all peers, as a library would have it that knows one kind of peer: those of the
-# first guess for mapped and for queued peers on the CPU, and the chunks and blocks of the tables (docs/decisions/0020);
-# always a thread a block, for the cores there are.
+# Each setting (blocks/warps/chunk) is used for all peers.  A library that knows only one kind of
+# peer would do this.  The settings are the first guesses for mapped and queued peers on the CPU,
+# and chunks and blocks of the tables (docs/decisions/0020).  A block always has one thread, because
+# cores are few.
 settings='1/1/1M 1/1/256K 1/1/64K 4/1/256K 16/1/64K'
 
 one_name() { # SETTING: of its figures; 4/1/256K: one4x256k
@@ -100,7 +110,8 @@ measure_plan() { # REP SIZE PLAN: tuned, or one of the settings
 	if [ "$3" = tuned ]; then
 		measure "$1" env ORIEL_TUNE_FILE="$dir/table" "${layout[@]}" tuned "exchange_$2"
 	else
-		measure "$1" env ORIEL_A2A_PLAN="mapped=$3,queued=$3" "${layout[@]}" "$(one_name "$3")" "exchange_$2"
+		measure "$1" env ORIEL_A2A_PLAN="mapped=$3,queued=$3" "${layout[@]}" \
+			"$(one_name "$3")" "exchange_$2"
 	fi
 }
 
@@ -119,10 +130,11 @@ measure_layout() {
 
 SECONDS=0
 if [ "$only" != peers ]; then
-	ORIEL_SOFT_FAULTS=rate=2G timeout 170 "$bin/oriel-tune" -n 8 --topology 2x4 --quick --explain \
-		-o "$dir/table" >"$dir/tune" 2>&1 || say "# FAILED: oriel-tune"
+	ORIEL_SOFT_FAULTS=rate=2G timeout 170 "$bin/oriel-tune" -n 8 --topology 2x4 --quick \
+		--explain -o "$dir/table" >"$dir/tune" 2>&1 || say "# FAILED: oriel-tune"
 	sed 's/^/# /' "$dir/tune" >>"$log"
-	say "# layout 2x4, rate=2G: tuned in $SECONDS seconds; one setting for all peers is one of $settings"
+	say \
+		"# layout 2x4, rate=2G: tuned in $SECONDS seconds; one setting for all peers is one of $settings"
 fi
 
 begun=$SECONDS
@@ -145,29 +157,37 @@ rows_peers() {
 	local n size
 	for n in 2 8; do
 		for size in 64k 1m 16m; do
-			echo "all-gather $size, $n ranks, limit|oriel_gather${n}_$size|limit_gather${n}_$size|<=|1.15"
+			echo \
+				"all-gather $size, $n ranks, limit|oriel_gather${n}_$size|limit_gather${n}_$size|<=|1.15"
 			echo "… against Open MPI|oriel_gather${n}_$size|mpi_gather${n}_$size|<=|1"
-			echo "… against OpenSHMEM|oriel_gather${n}_$size|shmem_gather${n}_$size|<=|1"
+			echo \
+				"… against OpenSHMEM|oriel_gather${n}_$size|shmem_gather${n}_$size|<=|1"
 		done
 		for size in 1k 64k 1m; do
 			[ $size = 1k ] ||
-				echo "all-to-all-v $size, $n ranks, limit|oriel_exchange${n}_$size|limit_exchange${n}_$size|<=|1.15"
-			echo "all-to-all-v $size, $n ranks, Open MPI|oriel_exchange${n}_$size|mpi_exchange${n}_$size|<=|1"
-			echo "… against OpenSHMEM|oriel_exchange${n}_$size|shmem_exchange${n}_$size|<=|1"
+				echo \
+				"all-to-all-v $size, $n ranks, limit|oriel_exchange${n}_$size|limit_exchange${n}_$size|<=|1.15"
+			echo \
+				"all-to-all-v $size, $n ranks, Open MPI|oriel_exchange${n}_$size|mpi_exchange${n}_$size|<=|1"
+			echo \
+				"… against OpenSHMEM|oriel_exchange${n}_$size|shmem_exchange${n}_$size|<=|1"
 		done
 	done
 	for size in 64k 1m; do
-		echo "all-to-all-v $size, 8 ranks, skewed / uniform|oriel_skew8_$size|oriel_exchange8_$size|<=|1.3"
+		echo \
+			"all-to-all-v $size, 8 ranks, skewed / uniform|oriel_skew8_$size|oriel_exchange8_$size|<=|1.3"
 	done
 	echo "all-gather 1k, 8 ranks, Open MPI|oriel_gather8_1k|mpi_gather8_1k|-|-"
 }
 
 rows_layout() {
-	local size setting
+	local size setting one
 	echo "2x4 all-gather 1m, direct / ring|direct_gather8_1m|ring_gather8_1m|>=|1.3"
 	for size in 1k 64k 1m; do
 		for setting in $settings; do
-			echo "2x4 all-to-all-v $size, $setting / tuned|$(one_name "$setting")_exchange8_$size|tuned_exchange8_$size|>=|0.95"
+			one=$(one_name "$setting")_exchange8_$size
+			echo \
+				"2x4 all-to-all-v $size, $setting / tuned|$one|tuned_exchange8_$size|>=|0.95"
 		done
 	done
 }
@@ -185,19 +205,31 @@ report() {
 		while ((getline row < rows) > 0) {
 			split(row, f, "|")
 			aimed = f[4] != "-"
-			if (!stats(f[2])) { missed += aimed; line(f[1], "not measured", "", "", "", aimed ? "MISS" : ""); continue }
+			if (!stats(f[2])) {
+				missed += aimed
+				line(f[1], "not measured", "", "", "", aimed ? "MISS" : "")
+				continue
+			}
 			left = spread(f[2]); mine = med
-			if (!stats(f[3])) { missed += aimed; line(f[1], left, "not measured", "", "", aimed ? "MISS" : ""); continue }
+			if (!stats(f[3])) {
+				missed += aimed
+				line(f[1], left, "not measured", "", "", aimed ? "MISS" : "")
+				continue
+			}
 			ratio = mine / med
 			ok = f[4] == "<=" ? ratio <= f[5] : ratio >= f[5]
-			line(f[1], left, spread(f[3]), sprintf("%.3f", ratio), aimed ? f[4] " " f[5] : "", aimed ? verdict(ok) : "")
+			line(f[1], left, spread(f[3]), sprintf("%.3f", ratio),
+				aimed ? f[4] " " f[5] : "", aimed ? verdict(ok) : "")
 			if (f[2] ~ /^one/ && ratio > best) best = ratio
 		}
 		if (only != "peers")
-			line("2x4 tuned against one setting, at best", "", "", sprintf("%.3f", best), ">= 1.2", verdict(best >= 1.2))
+			line("2x4 tuned against one setting, at best", "", "",
+				sprintf("%.3f", best), ">= 1.2", verdict(best >= 1.2))
 		print ""
 		if (!judge) print "Nothing is judged: the machine was not idle."
-		else printf "%s.\n", missed ? missed (missed == 1 ? " target" : " targets") " missed" : "All targets met"
+		else if (missed)
+			printf "%d %s missed.\n", missed, missed == 1 ? "target" : "targets"
+		else print "All targets met."
 		exit missed > 0 || !judge
 	}' "$log"
 }

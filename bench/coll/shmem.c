@@ -2,10 +2,11 @@
 /*
  * bench/coll/shmem.c - the cases of bench/coll with shmem_fcollect64 and shmem_alltoall64.
  *
- * Usage, under oshrun:  versus_shmem_coll OpenSHMEM has no all-to-all-v, so its all-to-all of equal
- * parts stands beside Oriel's.  A barrier follows each call: without one a fast rank's next call
- * overwrites what a slow one has not read, which MPI and Oriel prevent.  Pinned as the others.
- * Rank 0 prints lines "shmem_gather8_64k value us".
+ * Usage, under oshrun:  versus_shmem_coll
+ * OpenSHMEM has no all-to-all-v, so its all-to-all of equal parts is compared with Oriel's
+ * all-to-all-v.  A barrier follows each call.  Without it, the next call of a fast rank overwrites
+ * data that a slow rank has not read; MPI and Oriel prevent this.  Ranks are pinned as in the other
+ * programs.  Rank 0 prints lines "shmem_gather8_64k value us".
  */
 #include <shmem.h>
 

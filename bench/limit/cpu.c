@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/limit/cpu.c - what this machine can do at best between two processes, by hand.
+ * bench/limit/cpu.c - measures the best that this machine can do between two processes, with code
+ * written by hand.
  *
- * Cache lines thrown to and fro by two pinned processes, and memcpy from private memory into a
- * memfd that both map, by one process and by both at once: the footprint of a put.  No Oriel.
+ * Two pinned processes pass a cache line to and fro.  Then one process, and both at once, copy with
+ * memcpy from private memory into a memfd that both map: this is the footprint of a put.  Nothing
+ * of Oriel is used.
  * Usage: limit_cpu      prints lines "name value unit"
  */
 #include <errno.h>

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/limit/gpu.cu - what kernels written by hand reach between processes that share a GPU
- * (CUDA IPC, under MPS).
+ * bench/limit/gpu.cu - measures kernels written by hand between processes that share a GPU (CUDA
+ * IPC, under MPS).
  *
- * Usage: limit_gpu 2|8	the number of ranks, each a process
- *	2	ping-pong of 8 B by a thread, of 8 B, 64 KiB and 1 MiB by a block of 512;
- *		bandwidth by 1 to 64 blocks; meeting of 2 ranks
- *	8	meeting of 8 ranks
- * No failure words, no deadlines, no arguments to test: only the loads, stores and the one
- * release and acquire that the task cannot do without.  Rows with several ways of copying print
- * one line each, "row/way"; the best counts. Rank 0 prints.  A hang is ended by who started it.
+ * Usage: limit_gpu 2|8    the number of ranks, each a process
+ *	2	ping-pong of 8 B by one thread, and of 8 B, 64 KiB and 1 MiB by a block of 512;
+ *		bandwidth of 1 to 64 blocks; a barrier of 2 ranks
+ *	8	a barrier of 8 ranks
+ * There are no failure words, no deadlines and no argument checks: only the loads and stores, and
+ * the one release and acquire that the task needs.  A row with several ways of copying prints one
+ * line per way, "row/way"; the best counts.  Rank 0 prints.  The caller must end a program that
+ * hangs.
  */
 #include "../gpu.h"
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/ofi/bare_ofi.c - what libfabric alone does: two processes, one endpoint each, no library
- * between.
+ * bench/ofi/bare_ofi.c - measures libfabric alone: two processes with one endpoint each, without
+ * Oriel.
  *
- * The same two operations as oriel_put_signal (a write of 8 bytes, then a signal word), one way,
- * and puts of 1 MiB, 8 open at a time.  Both ends poll without pause, pinned.  "delivered": every
- * completion means that the data is placed at the peer, as it does with Oriel; without, that it
- * left.  Lines "name value unit", for bench/ofi/run.sh.  Usage: bare_ofi [provider [address]].
+ * The operations are those of oriel_put_signal (a write of 8 bytes, then a signal word), one way,
+ * and puts of 1 MiB, 8 of them open at a time.  Both ends are pinned and poll without pause.  In
+ * "delivered" rows a completion means that the data is placed at the peer, as with Oriel.  In the
+ * other rows it means that the data has left.
+ * Prints lines "name value unit" for bench/ofi/run.sh.  Usage: bare_ofi [provider [address]].
  */
 #include <errno.h>
 #include <stdint.h>

@@ -1,18 +1,23 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What it costs to start, at several numbers of ranks; fits the formula, draws it where gnuplot is installed.
+# Measures the time and the memory that a start needs, at several numbers of ranks.  Fits a formula
+# to the times, and draws it if gnuplot is installed.
 #
-# Usage: bench/scale/run.sh [BUILD_DIR] [--out DIR] [--reps N] [--processes "16 64 256"] [--threads "16 64 256 1024"] [--peers "0 4 16 64"]
+# Usage: bench/scale/run.sh [BUILD_DIR] [options]
 #   BUILD_DIR   where bin/ is (default build/release)
-#   --out       where scale.txt, fit.txt, scale.gnuplot and scale.svg go (default BUILD_DIR/scale)
-#   --reps      repetitions; the fastest of each counts, since others only add to it (default 5)
-#   --peers     numbers of peers to connect, of as many processes as the largest of --processes, all queued
-# Limits that are checked: 256 processes make a comm in under 20 s, with under 8 MiB a rank, also with 16 of 255
-# queued peers connected.
-# Exit status: 0 all within the limits, 1 not, or something failed, 2 bad command line.
+#   --out DIR   gets scale.txt, fit.txt, scale.gnuplot and scale.svg (default BUILD_DIR/scale)
+#   --reps N    repetitions; the fastest counts, because other load only adds time (default 5)
+#   --processes "16 64 256"     numbers of ranks that are processes
+#   --threads "16 64 256 1024"  numbers of ranks that are threads
+#   --peers "0 4 16 64"         numbers of queued peers that each rank connects; there are as many
+#                               processes as the largest number of --processes
+# Checked limits: 256 processes create a comm in less than 20 s and with less than 8 MiB per rank,
+# also if 16 of the 255 queued peers are connected.
+# Exit status: 0 all within the limits; 1 a limit exceeded, or something failed; 2 bad command line.
 set -u -o pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
-build=$root/build/release out='' reps=5 processes='16 64 256' threads='16 64 256 1024' peers='0 4 16 64'
+build=$root/build/release out='' reps=5 processes='16 64 256' threads='16 64 256 1024' \
+	peers='0 4 16 64'
 
 die() {
 	echo "bench/scale/run.sh: $*" >&2
@@ -38,7 +43,8 @@ scale=$build/bin/bench_scale
 mkdir -p "$out" || die "cannot make $out"
 : >"$out/scale.txt"
 {
-	echo "# $(date -u +%FT%TZ), $(uname -srm), $(nproc) cores, load before: $(cut -d' ' -f1-3 /proc/loadavg)"
+	echo \
+		"# $(date -u +%FT%TZ), $(uname -srm), $(nproc) cores, load before: $(cut -d' ' -f1-3 /proc/loadavg)"
 	echo "# commit $(git -C "$root" describe --always --dirty 2>/dev/null || echo unknown)"
 	echo "# mode ranks boot_ms allgather_ms classify_ms comm_ms pss_kib"
 	echo "# peers ranks connected comm_ms connect_ms pss_kib"
@@ -49,7 +55,8 @@ measure() { # MODE SIZES, with variables in front
 	local mode=$1 sizes=$2 n i
 	for n in $sizes; do
 		for ((i = 0; i < reps; i++)); do
-			timeout 120 "$scale" "$mode" "$n" 2>"$out/err" | sed "s/^$mode/$3/" | tee -a "$out/scale.txt"
+			timeout 120 "$scale" "$mode" "$n" 2>"$out/err" | sed "s/^$mode/$3/" |
+				tee -a "$out/scale.txt"
 			if [ "${PIPESTATUS[0]}" -ne 0 ]; then
 				echo "bench/scale: $mode $n failed:"
 				tail -3 "$out/err"
@@ -82,6 +89,7 @@ if command -v gnuplot >/dev/null; then
 	(cd "$out" && gnuplot scale.gnuplot) || status=1
 	echo "# plot: $out/scale.svg"
 else
-	echo "# no plot: gnuplot is not installed (tools/deps.sh bench does that); $out/scale.gnuplot draws it"
+	echo \
+		"# no plot: gnuplot is not installed (tools/deps.sh bench does that); $out/scale.gnuplot draws it"
 fi
 exit $status

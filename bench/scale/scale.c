@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/scale/scale.c - what it costs to start, as a function of the number of ranks.
+ * bench/scale/scale.c - measures the time and the memory of a start with N ranks.
  *
  * Usage: bench_scale processes N | tcp N | threads N | peers N P
- *   processes  N processes of this machine meet by TCP, then make a comm
+ *   processes  N processes of this machine meet by TCP, then create a comm
  *   tcp        N threads meet by TCP (sockets as between processes), exchange facts, classify
  *   threads    N threads meet in memory, exchange facts, classify
- *   peers      N processes, all queued peers of each other, make a comm, then queues to P of them each
- * One line on stdout: "mode ranks boot_ms allgather_ms classify_ms comm_ms pss_kib": the slowest rank's
- * time (of classify its CPU time), a 1 KiB allgather, the largest share of memory; "-": not in this mode.
- * Of peers: "peers ranks P comm_ms connect_ms pss_kib".
- * bench/scale/run.sh runs it at several sizes and fits the formula.
+ *   peers      N processes, all queued peers of each other, create a comm; then each creates queues
+ *              to P peers
+ * Prints one line: "mode ranks boot_ms allgather_ms classify_ms comm_ms pss_kib".  Times are those
+ * of the slowest rank; classify_ms is CPU time; the allgather has 1 KiB per rank.  pss_kib is the
+ * largest proportional memory share of a rank.  "-" means: not measured in this mode.
+ * The line of mode peers is "peers ranks P comm_ms connect_ms pss_kib".
+ * bench/scale/run.sh runs this program at several sizes and fits the formula.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -173,7 +175,7 @@ static void run_rank(const struct rank_args *a, int make_comm)
 	oriel_boot_destroy(boot);
 }
 
-/* ---- ranks --------------------------------------------------------------------------------------- */
+/* ---- ranks ----------------------------------------------------------------------------------- */
 
 static int run_processes(const struct oriel_boot_id *id, int n, int peers, struct result *results)
 {
@@ -232,7 +234,7 @@ static int run_threads(const struct oriel_boot_id *id, struct oriel_boot **boots
 	return started < n;
 }
 
-/* ---- the line ------------------------------------------------------------------------------------ */
+/* ---- the line -------------------------------------------------------------------------------- */
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {

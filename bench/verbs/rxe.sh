@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Puts by the verbs engine beside ib_write_bw, on the kernel's rxe driver in one VM, taking turns: the same
-# device, message size, queue depth and timeout, both directions at once.  Emulation proves no speed; the ratio is
-# what is judged.
+# Measures puts of the verbs engine and ib_write_bw in turns, on the kernel's rxe driver in one VM.
+# Both use the same device, message size, queue depth and timeout, and both directions at once.
+# Emulation says nothing about speed, so only the ratio is judged.
 #
 # Usage: bench/verbs/rxe.sh [BUILD_DIR] [--reps N] [--count N] [--bytes N]
 #   BUILD_DIR   where bin/ is (default build/release)
 #   --reps      turns (default 5); a figure is the median
-#   --count     messages a turn (default 40)
-#   --bytes     of a message (default 1048576)
+#   --count     messages per turn (default 40)
+#   --bytes     bytes per message (default 1048576)
 # Exit status: 0 at least 0.8 of ib_write_bw, 1 less or not measured, 77 no VM can run here.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -33,9 +33,10 @@ done
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 
-# median NAME: of the guest's lines "NAME value".
+# median NAME: the median of the guest's lines "NAME value".
 median() {
-	sed -n "s/^$1 //p" "$dir/out" | sort -g | awk '{ v[NR] = $1 } END { if (NR) print v[int((NR + 1) / 2)] }'
+	sed -n "s/^$1 //p" "$dir/out" | sort -g |
+		awk '{ v[NR] = $1 } END { if (NR) print v[int((NR + 1) / 2)] }'
 }
 
 "$vm" one "${files[@]}" -t 300 "
@@ -46,11 +47,12 @@ while [ \$turn -lt $reps ]; do
 	turn=\$((turn + 1))
 	bare >/tmp/server 2>&1 &
 	sleep 1
-	# MiB a second, printed as MB by some versions
+	# the unit is MiB per second, although some versions print MB
 	bare 127.0.0.1 | awk '\$1 == $bytes { print \"bare\", \$4 * 1.048576 }'
 	wait
-	oriel-run -n 2 --topology 2x1 oriel-perf put -b $bytes -e $bytes -n $count >/tmp/perf || exit 1
-	# time of one put of each of the two ranks, in us
+	oriel-run -n 2 --topology 2x1 oriel-perf put -b $bytes -e $bytes -n $count >/tmp/perf ||
+		exit 1
+	# column 4 is the time in us in which each of the two ranks makes one put
 	awk '\$1 == $bytes { print \"oriel\", 2 * $bytes / \$4 }' /tmp/perf
 	grep '^# engine' /tmp/perf
 done" >"$dir/out" 2>&1 || {
@@ -67,7 +69,8 @@ if [ -z "$bare" ] || [ -z "$oriel" ]; then
 	exit 1
 fi
 awk -v o="$oriel" -v b="$bare" -v bytes="$bytes" -v least=$least 'BEGIN {
-	printf "puts of %d bytes on rxe, both ways: %.1f MB/s, ib_write_bw %.1f MB/s, ratio %.2f (target %.1f): %s\n",
-		bytes, o, b, o / b, least, (o >= least * b) ? "met" : "MISSED"
+	printf "puts of %d bytes on rxe, both ways: %.1f MB/s, ", bytes, o
+	printf "ib_write_bw %.1f MB/s, ratio %.2f (target %.1f): %s\n",
+		b, o / b, least, (o >= least * b) ? "met" : "MISSED"
 	exit (o < least * b)
 }'

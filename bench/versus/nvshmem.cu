@@ -2,12 +2,12 @@
 /*
  * bench/versus/nvshmem.cu - the rows of bench/limit/gpu.cu with NVSHMEM.
  *
- * Usage: versus_nvshmem 2|8	the number of ranks, each a process
- *	2	put_signal of 8 B, 64 KiB and 1 MiB by a block of 512; bandwidth by 1 to 64
+ * Usage: versus_nvshmem 2|8       the number of ranks, each a process
+ *	2	put_signal of 8 B, 64 KiB and 1 MiB by a block of 512; bandwidth of 1 to 64
  *		blocks; sync, barrier
  *	8	sync, barrier
- * bench/gpu.sh builds it where NVSHMEM's wheel is installed, and says so where it is not.  Rank 0
- * prints.
+ * bench/gpu.sh builds this program if the Python wheel of NVSHMEM is installed; else it says so.
+ * Rank 0 prints.
  */
 #include <nvshmem.h>
 #include <nvshmemx.h>

@@ -99,8 +99,8 @@ ORIEL_DEV void *oriel_mapped_address(const struct oriel_window_dev *win, int pee
 /*
  * Copies `bytes` from (src, src_off) into the peer's window buffer at dst_off.  `bytes` may be 0.
  * Source and destination must not overlap, unless they are the same place.  Any alignment works.
- * The source must not be written before the put is complete.  A put does not begin with a meeting of
- * the group: if other threads of the group wrote the source, call oriel_group_sync(g) before it.
+ * The source must not be written before the put is complete.  A put does not begin with a meeting
+ * of the group: if other threads of the group wrote the source, call oriel_group_sync(g) before it.
  */
 ORIEL_DEV int oriel_put(const struct oriel_window_dev *win, struct oriel_group g, int peer,
 			uint64_t dst_off, const struct oriel_source *src, uint64_t src_off,
@@ -305,7 +305,7 @@ ORIEL_DEV int oriel_barrier_peer(const struct oriel_window_dev *win, struct orie
  */
 ORIEL_DEV int oriel_grid_sync(const struct oriel_window_dev *win, struct oriel_group g, int id);
 
-/* ---- staged send and receive (window options staging_*) ---------------------------------------- */
+/* ---- staged send and receive (window options staging_*) -------------------------------------- */
 
 /*
  * Sends or receives a message of `bytes` on a channel of the window.  src and dst are any memory of

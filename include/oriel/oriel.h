@@ -175,8 +175,8 @@ int oriel_comm_engine(struct oriel_comm *comm, char *text, size_t bytes);
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 /*
- * Device memory that peers can map; bytes is at least 1.  oriel_free waits until this rank's operations are complete.
- * If the deadline passes first, it returns that error and frees nothing.
+ * Device memory that peers can map; bytes is at least 1.  oriel_free waits until this rank's
+ * operations are complete.  If the deadline passes first, it returns that error and frees nothing.
  */
 int oriel_alloc(struct oriel_comm *comm, size_t bytes, void **ptr);
 int oriel_free(struct oriel_comm *comm, void *ptr);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/campaign/campaign.h - random programs on the whole library: what the files share.
+ * tests/campaign/campaign.h - random programs on the whole library: the declarations that the files
+ * share.
  *
  *   config.c       seed -> ranks, device, topology, NIC, faults, and what --set changes
  *   plan.c         seed -> the steps of a program
@@ -8,15 +9,15 @@
  *   steps_*.c      one function per kind of step
  *   kernel.c       the kernel that does the operations (ops.h)
  *   rank.c         a rank: does its actions, checks, reports
- *   objects.c      the objects of the library that a rank makes and gives back
+ *   objects.c      the objects of the library that a rank creates and destroys
  *   gpu.c          streams, graphs and memory of a CUDA device
- *   run.c          one seed in a process of its own
+ *   run.c          runs one seed in its own process
  *   shrink.c       the smallest part of a failing program that still fails
  *   main.c         the command
  *
- * A step is a kind and a seed of its own: everything else about it follows from these, from the
- * configuration and from the steps kept before it.  So any selection of steps is a program
- * without races.
+ * A step has a kind and its own seed.  Everything else about it follows from these two, from the
+ * configuration and from the steps kept before it.  So any selection of steps is a program without
+ * races.
  */
 #ifndef ORI_CAMPAIGN_H
 #define ORI_CAMPAIGN_H
@@ -150,7 +151,10 @@ struct camp_program {
 	struct camp_step steps[CAMP_STEPS];
 };
 
-/* Ranks are threads of one process on a GPU: one's call of the driver waits for kernels of the others. */
+/*
+ * Ranks are threads of one process on a GPU: one's call of the driver waits for kernels of the
+ * others.
+ */
 static inline int camp_driver_waits(const struct camp_config *c)
 {
 	return c->device == CAMP_GPU && !c->processes;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/campaign/config.c - under which circumstances a seed's program runs.
+ * tests/campaign/config.c - the configuration in which the program of a seed runs.
  *
- * Draws ranks, device, topology, NIC and faults from the seed, changes what --set says, and puts
- * the result into the environment of the process that runs the seed.  Personalities of the
- * software NIC come from the library's own table of variables, so a new one is drawn as soon as
- * its help names it.
+ * Draws ranks, device, topology, NIC and faults from the seed, applies --set, and writes the result
+ * into the environment of the process that runs the seed.  Personalities of the software NIC come
+ * from the library's own table of variables.  So a new one is drawn as soon as its help names it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -166,7 +165,9 @@ static void learn_limits(struct camp_config *c)
 {
 	struct soft_config soft;
 
-	/* an mlx5 NIC may sit on a fabric that routes adaptively: the engine never promises order */
+	/*
+	 * an mlx5 NIC may sit on a fabric that routes adaptively: the engine never promises order
+	 */
 	c->unordered = c->mlx5;
 	c->no_atomics = 0;
 	if (soft_config_personality(&soft, c->nic) || soft_config_faults(&soft, c->faults))

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/campaign/emit.c - from steps to what every rank does.
+ * tests/campaign/emit.c - turns steps into the work of every rank.
  *
- * Walks the kept steps once, before any rank starts, and gives each rank a list of actions (host
- * calls) and one of operations (kernels).  All ranks do a step's part before that of the next
- * step, and no wait of a step needs a later one: so a program cannot stand still by itself.
- * Launches of neighbouring steps become one kernel where their shape is the same, by chance.
+ * Walks the kept steps once, before any rank starts.  Gives each rank a list of actions (host
+ * calls) and a list of operations (kernels).  All ranks do their part of a step before the next
+ * step, and no wait of a step needs a later step.  So a program cannot deadlock by itself.
+ * Launches of neighbouring steps with the same shape may become one kernel; the seed decides.
  */
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/campaign/gpu.c - what a CUDA program does beside Oriel: streams, graphs, memory of its
- * own.
+ * tests/campaign/gpu.c - the CUDA calls that a user's program makes beside Oriel: streams, graphs,
+ * its own memory.
  *
  * Driver calls that the library itself does not make are looked up by name, in the program
- * (tests/fake_cuda) or in the driver's library.  Called on ranks' threads.
+ * (tests/fake_cuda) or in the driver's library.  Called on the threads of the ranks.
  */
 #include <dlfcn.h>
 #include <pthread.h>

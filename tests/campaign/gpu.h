@@ -22,7 +22,7 @@ int camp_gpu_graph_launch(struct oriel_comm *, void *exec, void *stream);
 int camp_gpu_graph_destroy(struct oriel_comm *, void *graph, void *exec);
 /* The kernel as oriel_launch() takes it on this device. */
 const struct oriel_kernel *camp_gpu_kernel(const struct oriel_kernel *);
-/* A failed check if the fake driver still has objects, now that all comms are gone. */
+/* Fails a check if the fake driver still has objects after all comms are destroyed. */
 void camp_gpu_leftovers(void);
 /* Is the driver tests/fake_cuda? */
 int camp_gpu_is_fake(void);

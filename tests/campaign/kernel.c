@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/campaign/kernel.c - the campaign's one kernel: takes operations from a list and does
+ * tests/campaign/kernel.c - the only kernel of the campaign: takes operations from a list and does
  * them.
  *
- * Runs on the CPU, on the fake driver and, built by nvcc, on a GPU.  A difference or a failed
- * call is noted in the rank's report; after a failed call the block leaves out the rest, since
- * its waits might never end.
+ * Runs on the CPU, on the fake driver and, built by nvcc, on a GPU.  Writes a wrong value or a
+ * failed call into the report of the rank.  After a failed call the block skips its other
+ * operations, because their waits might never end.
  */
 #include "ops.h"
 
@@ -20,7 +20,7 @@ struct camp_run {
 	struct oriel_ticket ticket;
 };
 
-/* Who is first fills the report in; the host reads it when no kernel runs. */
+/* The first thread that fails fills in the report.  The host reads it when no kernel runs. */
 ORIEL_DEV_OUT void camp_note(const struct camp_run *r, struct oriel_group g, int status,
 			     uint64_t off, uint64_t expected, uint64_t found)
 {
@@ -151,7 +151,9 @@ ORIEL_DEV_OUT int camp_get(const struct camp_run *r, struct oriel_group g)
 
 /* ---- atomics --------------------------------------------------------------------------------- */
 
-/* A byte of the word is this block's alone: what it finds there is what it has added itself. */
+/*
+ * One byte of the word belongs to this block alone: it must hold what the block itself has added.
+ */
 ORIEL_DEV_OUT int camp_add_field(const struct camp_run *r, struct oriel_group g)
 {
 	const struct camp_op *o = r->o;
@@ -166,7 +168,7 @@ ORIEL_DEV_OUT int camp_add_field(const struct camp_run *r, struct oriel_group g)
 	return err;
 }
 
-/* What was swapped in less what came out, as a sum that does not depend on the order. */
+/* The values swapped in minus the values that came out.  This sum does not depend on the order. */
 ORIEL_DEV_OUT int camp_swap(const struct camp_run *r, struct oriel_group g)
 {
 	const struct camp_op *o = r->o;
@@ -182,7 +184,7 @@ ORIEL_DEV_OUT int camp_swap(const struct camp_run *r, struct oriel_group g)
 	return err;
 }
 
-/* Adds 1 by compare_swap, as often as said, however often others come in between. */
+/* Adds 1 by compare_swap, the given number of times, however often other blocks interfere. */
 ORIEL_DEV_OUT int camp_cas_add(const struct camp_run *r, struct oriel_group g)
 {
 	const struct camp_op *o = r->o;

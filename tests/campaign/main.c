@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/campaign/main.c - the command: runs seeds side by side, counts, and has failing ones
- * shrunk.
+ * tests/campaign/main.c - the command: runs seeds in parallel, counts failures, and starts the
+ * shrinking of failed seeds.
  *
- * Exit status: 0 nothing was found, 1 something was, 2 the command is wrong.
+ * Exit status: 0 no seed failed; 1 a seed failed; 2 the command line is wrong.
  */
 #include <getopt.h>
 #include <stdlib.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/campaign/model.c - what memory and words will hold, and who may use what.
+ * tests/campaign/model.c - predicts the contents of memory and words, and decides which step may
+ * use which of them.
  *
- * Ranges of windows and ids are handed out once between two meetings of all ranks: in between
- * each has one writer, or atomics alone.  What is handed out nowhere keeps the bytes it began
- * with, and is checked too.
+ * Ranges of windows and ids are given out once between two barriers of all ranks.  In between each
+ * range has one writer, or only atomics.  Bytes that are not given out must keep their first value,
+ * and are checked too.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -22,7 +22,7 @@ int camp_do_split(struct camp_state *s, const struct camp_act *a)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* At the address it had before, if nobody has taken that meanwhile. */
+/* At its previous address, if that is still free. */
 static void *map_again(void *last, size_t bytes)
 {
 	void *p = mmap(last, bytes, PROT_READ | PROT_WRITE,
@@ -70,7 +70,10 @@ int camp_do_memory(struct camp_state *s, const struct camp_act *a)
 	return 0;
 }
 
-/* The contract wants sources released before their memory goes; a source that comes later is right all the same. */
+/*
+ * The contract says: release sources before their memory is freed.  A later release is also
+ * accepted.
+ */
 static int release(struct camp_state *s, const struct camp_act *a, struct camp_memory *m)
 {
 	struct oriel_window *w = m->sourced ? s->windows[m->window] : NULL;
@@ -190,11 +193,12 @@ static int gather_init(struct camp_state *s, const struct camp_act *a)
 	if (a->memory >= 0)
 		return camp_call(s, a,
 				 oriel_allgather_create_buffer(s->comms[a->comm],
-							     s->memories[a->memory].buffer,
-							     a->bytes / (uint64_t)oriel_comm_size(
-										s->comms[a->comm]),
-							     1, &o,
-							     &s->requests[a->request].gather),
+							       s->memories[a->memory].buffer,
+							       a->bytes /
+								       (uint64_t)oriel_comm_size(
+									       s->comms[a->comm]),
+							       1, &o,
+							       &s->requests[a->request].gather),
 				 "oriel_allgather_create_buffer");
 	return camp_call(s, a,
 			 oriel_allgather_create(s->comms[a->comm], s->windows[a->window], &o,

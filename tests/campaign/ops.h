@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/campaign/ops.h - what a rank's kernel does: operations, the tables they refer to, the
+ * tests/campaign/ops.h - the work of a rank's kernel: operations, the tables they refer to, the
  * report.
  *
- * A program is turned into one array of operations per rank before it runs (emit.c).  The array
- * lies in device memory; a launch names a part of it, and every block takes the operations that
- * carry its number, in order (kernel.c).  Expected bytes are functions of a tag, so a kernel
- * checks without the host.
+ * emit.c turns a program into one array of operations per rank before it runs.  The array is in
+ * device memory.  A launch names a part of it, and every block takes the operations that carry its
+ * number, in order (kernel.c).  Expected bytes are functions of a tag, so a kernel checks without
+ * the host.
  *
  * C and CUDA: shared between the compilers of host and kernel.
  */
@@ -93,7 +93,7 @@ struct camp_place {
 	struct oriel_source source;
 };
 
-/* The first thing that went wrong in this rank's kernels, and how much did. */
+/* The first failure in this rank's kernels, and the number of failures. */
 struct camp_report {
 	uint64_t wrong; /* atomic: differences and failed calls; who made it 1 fills in the rest */
 	uint64_t stop;  /* atomic: a call has failed, so waits would stand still */
@@ -112,7 +112,7 @@ struct camp_args {
 	uint64_t count;
 };
 
-/* What a byte of a range with this tag is. */
+/* The value of a byte in a range with this tag. */
 ORIEL_DEV uint8_t camp_byte(uint64_t tag, uint64_t i)
 {
 	uint64_t x = tag * 0x9e3779b97f4a7c15ull + (i >> 3) + 1;
@@ -123,7 +123,7 @@ ORIEL_DEV uint8_t camp_byte(uint64_t tag, uint64_t i)
 	return (uint8_t)(x >> (8 * (i & 7)));
 }
 
-/* For sums of values whose order is not known. */
+/* For sums of values in unknown order. */
 ORIEL_DEV uint64_t camp_mix(uint64_t x)
 {
 	x = (x ^ (x >> 31)) * 0x7fb5d329728ea185ull;

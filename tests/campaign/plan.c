@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/campaign/plan.c - which steps a seed's program has.
+ * tests/campaign/plan.c - chooses the steps of a seed's program.
  *
- * A step's own seed depends on its number alone, so a step is the same whichever others are left
+ * The seed of a step depends only on its number, so a step stays the same if other steps are left
  * out.
  */
 #include <string.h>
@@ -54,8 +54,9 @@ static int draw_kind(struct camp_random *r)
 }
 
 /*
- * Graphs are a CUDA device's.  Thread ranks of a GPU leave out what calls the driver beside Oriel: a call
- * that frees memory or makes a graph waits for kernels of all ranks, which may wait for this one (README).
+ * Graphs are a CUDA device's.  Thread ranks of a GPU leave out what calls the driver beside Oriel:
+ * a call that frees memory or makes a graph waits for kernels of all ranks, which may wait for this
+ * one (README).
  */
 static int fits(const struct camp_config *c, int kind)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/campaign/rank.c - one rank of a program: does its actions in order and says what was not
- * as predicted.
+ * tests/campaign/rank.c - one rank of a program: does its actions in order and reports every
+ * difference from the model.
  *
- * The first failure of a rank ends it and, by an abort, the waits of all others.  Which rank's
- * failure is the cause is decided by run.c: a wrong byte before a failed call, that before a
- * deadline, that before an abort.
+ * The first failure of a rank ends the rank and, by an abort, the waits of all other ranks.  run.c
+ * decides which failure is the cause: a wrong byte comes before a failed call, a failed call before
+ * a deadline, a deadline before an abort.
  */
 #include <stdarg.h>
 #include <pthread.h>
@@ -327,8 +327,8 @@ static int make_tables(struct camp_state *s)
 }
 
 /*
- * A driver may keep the first kernel of a stream behind that of another thread's new stream until the
- * latter has ended (docs/decisions/0024): kernels that wait for each other are not the first.
+ * A driver may keep the first kernel of a stream behind that of another thread's new stream until
+ * the latter has ended (docs/decisions/0024): kernels that wait for each other are not the first.
  */
 static int begin_streams(struct camp_state *s)
 {

@@ -52,7 +52,7 @@ struct camp_state {
 
 enum { CAMP_LEVEL_WRONG = 1, CAMP_LEVEL_CALL, CAMP_LEVEL_TIMEOUT, CAMP_LEVEL_ABORTED };
 
-/* Notes the first failure of the rank and ends the waits of all; always returns -1. */
+/* Records the first failure of the rank and ends the waits of all ranks; always returns -1. */
 int camp_fail(struct camp_state *, int level, int step, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 /* 0, or camp_fail() with the library's status and text. */
@@ -69,7 +69,7 @@ int camp_do_buffer(struct camp_state *, const struct camp_act *);
 int camp_do_gather(struct camp_state *, const struct camp_act *);
 int camp_do_a2a(struct camp_state *, const struct camp_act *);
 int camp_do_graph(struct camp_state *, const struct camp_act *);
-/* What is left when a program was cut short. */
+/* Destroys what is left of a program that was cut short. */
 void camp_drop_objects(struct camp_state *);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/campaign/run.c - one seed, run in a process of its own.
+ * tests/campaign/run.c - runs one seed in its own process.
  *
- * So a crash or a wait that never ends is a finding like any other, the environment is the
- * seed's own, and the process that starts seeds never uses CUDA.  Beside the result, what the
- * process printed is kept.  Of tests/check.h this is the part that tests/ranks.c needs.
+ * So a crash or an endless wait is a finding like any other, each seed has its own environment, and
+ * the process that starts seeds never uses CUDA.  The output of the process is kept beside the
+ * result.  Of tests/check.h, this file has the part that tests/ranks.c needs.
  */
 #include <errno.h>
 #include <signal.h>

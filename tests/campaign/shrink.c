@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/campaign/shrink.c - the smallest part of a failing program that still fails, as a
- * command.
+ * tests/campaign/shrink.c - finds the smallest part of a failing program that still fails, and
+ * prints it as a command.
  *
- * Steps are left out in halves, quarters and one by one, then the configuration is made
- * plainer.  Threads are not scheduled by the seed, so an attempt runs the program several times:
- * as often as the failure seems to need, at most 50 times.  All of it ends when its time is
- * over; what is smallest by then is printed.
+ * First steps are left out in halves, in quarters and one by one; then the configuration is
+ * simplified.  The seed does not control the scheduling of threads, so an attempt runs the program
+ * several times: as often as the failure seems to need, at most 50 times.  When the time is over,
+ * the smallest program so far is printed.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -182,8 +182,8 @@ static void renew(struct camp_emit *e, struct gather *g)
 }
 
 /*
- * More places than the library keeps requests for.  The first ones are made in peace; then they are
- * used again, so that calls pile up on the stream before new places come.
+ * More places than the number of requests that the library keeps.  The first ones are used alone;
+ * then they are used again, so that calls are pending on the stream when new places come.
  */
 void camp_step_gather_many(struct camp_emit *e)
 {

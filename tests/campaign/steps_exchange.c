@@ -133,7 +133,7 @@ static void signal_alone(struct camp_emit *e, const struct exchange *x, const st
 	o->value = x->value;
 }
 
-/* The source is written again as soon as that is allowed: what was put must not change by it. */
+/* The source is overwritten as soon as this is allowed; the data that was put must not change. */
 static void reuse_source(struct camp_emit *e, const struct exchange *x, const struct flow *f)
 {
 	struct camp_window *w = &e->windows[x->w];
@@ -418,8 +418,8 @@ void camp_step_pingpong(struct camp_emit *e)
 /* ---- chain: who hears of it from others ------------------------------------------------------ */
 
 /*
- * Rank a puts to the last one and flushes, then tells the next one, who tells the next one.  The
- * last one has heard from its neighbour alone, and finds the bytes of all.
+ * Rank a puts to the last rank and flushes, then signals the next rank, which signals the next one.
+ * The last rank was signalled only by its neighbour, and must find the bytes of all.
  */
 void camp_step_chain(struct camp_emit *e)
 {

@@ -12,7 +12,7 @@
 
 enum atomic { ADD, SWAP, CAS, ATOMICS };
 
-/* Atomic among operations of one transport: those who reach the target alike. */
+/* Atomics are atomic only among ranks that reach the target by the same transport. */
 static int draw_actors(struct camp_emit *e, int w, int target, int *actors)
 {
 	int comm = e->windows[w].comm, n = e->comms[comm].n, queued = 0, k = 0;
@@ -62,7 +62,10 @@ static void act(struct camp_emit *e, int w, int rank, int block, int target, enu
 	o->cell = cell;
 }
 
-/* Nobody knows which value came last: the sums over what went in and what came out tell. */
+/*
+ * The last value is unknown.  So the sum of the values swapped in is compared with the sum of those
+ * that came out.
+ */
 static void check_swaps(struct camp_emit *e, int w, int target, uint64_t off, int cell)
 {
 	struct camp_comm *c = &e->comms[e->windows[w].comm];
@@ -203,8 +206,8 @@ static void take_back(struct camp_emit *e, const struct reuse *x, uint64_t dst, 
 }
 
 /*
- * A GPU's driver waits for all kernels of the process when memory goes: none may wait for one to
- * come.
+ * The driver of a GPU waits for all kernels of the process when memory is freed.  So no kernel may
+ * then wait for one that is not launched yet.
  */
 static void quiet(struct camp_emit *e, int world)
 {

@@ -254,7 +254,7 @@ static void message(struct camp_emit *e, int w, int from, int to, uint64_t bytes
 	camp_op_check_pool(e, w, to, 0, dst, bytes, tag);
 }
 
-/* Messages one after the other in one order that all ranks keep: nobody waits in a ring. */
+/* All ranks send messages in the same order, so no cycle of waiting ranks is possible. */
 void camp_step_staged(struct camp_emit *e)
 {
 	int w = camp_any_window(e), n = 1 + camp_below(&e->random, 10);

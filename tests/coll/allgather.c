@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/coll/allgather.c - the persistent all-gather moves every byte: layouts, algorithms, counts, in place and not,
- * window, buffer and plain call; on mapped, queued and mixed peers.
+ * tests/coll/allgather.c - the persistent all-gather moves every byte: layouts, algorithms, counts,
+ * in place and not, window, buffer and plain call; on mapped, queued and mixed peers.
  */
 #include "allgather_bed.h"
 
@@ -131,8 +131,9 @@ TEST(layout_of_unequal_nodes)
 }
 
 /*
- * Blocks that a rank shows and such that it stores to its peers, in any order, on one request: what one exec leaves
- * is no business of the next.  Sizes stand around both limits (2 and 3 ranks have a lower one).
+ * One request mixes blocks that a rank exposes and blocks that it stores to its peers, in any
+ * order.  One exec must not disturb the next.  Sizes are around both limits (2 and 3 ranks have a
+ * lower one).
  */
 static void turns_rank(struct rank_env *env)
 {
@@ -209,7 +210,7 @@ TEST(faulty_wire)
 	}
 }
 
-/* ---- the guard ------------------------------------------------------------------------------------------ */
+/* ---- the guard ------------------------------------------------------------------------------- */
 
 /* Without it the caller keeps ranks apart: a barrier between reading a result and the next exec. */
 static void unguarded_rank(struct rank_env *env)
@@ -245,7 +246,7 @@ TEST(unguarded)
 }
 
 /*
- * One rank, another each time, comes to the exec when all others have long been in it: the guard keeps their
+ * One rank, a different one each time, calls exec long after all others.  The guard keeps their
  * blocks out of its memory until then.
  */
 static void slow_rank(struct rank_env *env)
@@ -270,12 +271,20 @@ static void slow_rank(struct rank_env *env)
 
 TEST(a_slow_rank)
 {
-	struct ranks_options o = { .nranks = 6, .topology = "3x2", .timeout_s = 60, .processes = 1 };
+	struct ranks_options o = {
+		.nranks = 6,
+		.topology = "3x2",
+		.timeout_s = 60,
+		.processes = 1,
+	};
 
 	ranks_run(&o, slow_rank, NULL);
 }
 
-/* A comm that starts without queues: a request makes those it needs, and direct is not chosen by itself. */
+/*
+ * A comm that starts without queues: a request makes those it needs, and direct is not chosen by
+ * itself.
+ */
 TEST(queues_made_by_the_request)
 {
 	struct grid g = { .topology = "4x2", .nranks = 8 };
@@ -288,7 +297,10 @@ TEST(queues_made_by_the_request)
 	unsetenv("ORIEL_CONNECT");
 }
 
-/* Requests one after the other, of which later ones need more queues than the words of earlier ones have. */
+/*
+ * Requests one after the other, of which later ones need more queues than the words of earlier ones
+ * have.
+ */
 static void growing_rank(struct rank_env *env)
 {
 	struct oriel_allgather_options o = ORIEL_ALLGATHER_OPTIONS_INIT;

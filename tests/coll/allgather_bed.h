@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/coll/allgather_bed.h - what the tests of the all-gather share: receive memory, send memory, and execs of
- * which every byte is checked.
+ * tests/coll/allgather_bed.h - the parts that the tests of the all-gather share: receive memory,
+ * send memory, and calls of which every byte is checked.
  *
- * Every byte is a function of (round, rank, offset).  The receive memory is filled with another byte before each
- * exec, so what comes before its rank is ready is lost and found missing.  Memory is reached by oriel_copy() only,
- * so the same tests run on a device whose memory is not the host's.
+ * Every byte is a function of (round, rank, offset).  The receive memory is filled with another
+ * byte before each exec.  So data that comes before its rank is ready is overwritten, and found
+ * missing.  The tests access memory only through oriel_copy(), so they also run on a device whose
+ * memory the host cannot touch.
  */
 #ifndef ORI_TEST_ALLGATHER_BED_H
 #define ORI_TEST_ALLGATHER_BED_H
@@ -96,7 +97,7 @@ static inline int bed_close(struct bed *b)
 	return err;
 }
 
-/* Poison everywhere, then this round's own block where it starts; what sendbuf must be. */
+/* Fills everything with poison, then writes this round's own block; returns the sendbuf to use. */
 static inline int bed_begin(struct bed *b, uint64_t bytes, int in_place, const void **sendbuf)
 {
 	uint64_t all = bytes * (uint64_t)b->env->nranks, own = bytes * (uint64_t)b->env->rank;
@@ -113,7 +114,7 @@ static inline int bed_begin(struct bed *b, uint64_t bytes, int in_place, const v
 	return err;
 }
 
-/* Every byte, and the guard behind them. */
+/* Checks every byte, and the guard behind them. */
 static inline void bed_check(struct bed *b, uint64_t bytes, const char *what)
 {
 	uint64_t all = bytes * (uint64_t)b->env->nranks, wrong = 0, guard = 0;
@@ -133,7 +134,7 @@ static inline void bed_check(struct bed *b, uint64_t bytes, const char *what)
 			   (unsigned long long)guard);
 }
 
-/* One exec of a request, or with NULL the plain call; checked. */
+/* One exec of a request, or the plain call if the request is NULL; checks the result. */
 static inline int bed_exec(struct bed *b, struct oriel_allgather_request *req, uint64_t count,
 			   uint64_t elem_bytes, int in_place, const char *what)
 {

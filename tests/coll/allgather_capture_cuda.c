@@ -42,7 +42,7 @@ static void check_works(struct bed *b, void *stream)
 	bed_check(b, BLOCK, "after the one that failed");
 }
 
-/* ---- some capture ------------------------------------------------------------------------------ */
+/* ---- some capture ---------------------------------------------------------------------------- */
 
 static void try_mixed(struct bed *b, void *stream, int captures)
 {
@@ -91,7 +91,7 @@ TEST(rank_1_alone_captures)
 	run_ranks(mixed_rank);
 }
 
-/* ---- one cannot tell --------------------------------------------------------------------------- */
+/* ---- one cannot tell ------------------------------------------------------------------------- */
 
 /* The thread's next question fails. */
 static _Thread_local int cannot_tell;
@@ -141,7 +141,7 @@ TEST(rank_1_cannot_tell_whether_it_captures)
 	run_ranks(unknown_rank);
 }
 
-/* ---- blocks differ ----------------------------------------------------------------------------- */
+/* ---- blocks differ --------------------------------------------------------------------------- */
 
 static void sizes_rank(struct rank_env *env)
 {

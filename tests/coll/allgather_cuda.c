@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/coll/allgather_cuda.c - the all-gather on streams: by the copy engine and by a kernel, on mapped and queued
- * peers, captured into graphs; on the fake driver, whose device memory no host code may touch.
+ * tests/coll/allgather_cuda.c - the all-gather on streams: by the copy engine and by a kernel, on
+ * mapped and queued peers, captured into graphs; on the fake driver, whose device memory no host
+ * code may touch.
  */
 #include "allgather_bed.h"
 #include "cuda_stream.h"
@@ -88,8 +89,8 @@ TEST(unequal_nodes)
 }
 
 /*
- * So few SMs that every rank gets one block, or two: they take in turn what a block each would do on a larger GPU.  A
- * grid of the usual size would be refused.
+ * So few SMs that every rank gets one block, or two: they take in turn what a block each would do
+ * on a larger GPU.  A grid of the usual size would be refused.
  */
 static void run_small_gpu(const char *knobs, const char *topology, int nranks, int algorithm)
 {
@@ -111,7 +112,7 @@ TEST(a_gpu_with_room_for_two_blocks_of_a_rank)
 	run_small_gpu("sms=2", NULL, 4, 0);
 }
 
-/* ---- graphs ------------------------------------------------------------------------------------------------ */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
 struct captured {
 	void *stream, *graph, *exec;
@@ -156,7 +157,8 @@ static void release(struct captured *c)
 }
 
 /*
- * The request is destroyed while the graph is there, which replays on; the window cannot go before the graph.
+ * The request is destroyed while the graph is there, which replays on; the window cannot go before
+ * the graph.
  */
 static void graph_rank(struct rank_env *env)
 {
@@ -183,7 +185,10 @@ static void graph_rank(struct rank_env *env)
 	REQUIRE_OK(bed_close(&b));
 }
 
-/* The plain call becomes persistent under capture; what it keeps is held by the graph, then goes with the window. */
+/*
+ * Under capture the plain call becomes persistent.  The graph holds its resources; later they are
+ * freed with the window.
+ */
 static void plain_graph_rank(struct rank_env *env)
 {
 	struct captured c;
@@ -222,7 +227,7 @@ TEST(graphs_of_the_plain_call)
 	run_graph("2x1", 2, plain_graph_rank, 0);
 }
 
-/* ---- the plain call without a window, and a rank that fails ---------------------------------------------------- */
+/* ---- the plain call without a window, and a rank that fails ---------------------------------- */
 
 static void staged_rank(struct rank_env *env)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/coll/allgather_long.c - the all-gather with every count four times in place and four times not, on every
- * layout, with each algorithm; on a good wire and on faulty ones.  Takes minutes: label long.
+ * tests/coll/allgather_long.c - the all-gather with every count four times in place and four times
+ * not, on every layout, with each algorithm; on a good wire and on faulty ones.  Takes minutes:
+ * label long.
  */
 #include "allgather_bed.h"
 

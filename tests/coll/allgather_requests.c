@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/coll/allgather_requests.c - requests of the all-gather: on windows and buffers, several at once, the plain
- * call, in what order things may end, and what is refused.
+ * tests/coll/allgather_requests.c - requests of the all-gather: on windows and buffers, several at
+ * once, the plain call, in what order things may end, and what is refused.
  */
 #include <sched.h>
 #include <signal.h>
@@ -9,7 +9,10 @@
 #include "allgather_bed.h"
 #include "coll/allgather/gather.h"
 
-/* Ranks that have come so far with a test, in shared memory: what a rank that fails waits for. */
+/*
+ * The number of ranks that have reached this point of the test, in shared memory.  A rank that
+ * fails on purpose waits for it.
+ */
 static int *come;
 
 static void run(const char *topology, int nranks, int processes, rank_fn *fn)
@@ -27,7 +30,9 @@ static void run(const char *topology, int nranks, int processes, rank_fn *fn)
 	ranks_run(&o, fn, NULL);
 }
 
-/* Not by the comm: the others are past it, and in nothing of the library's that could fail with it. */
+/*
+ * Not by the comm: the others are past it, and in nothing of the library's that could fail with it.
+ */
 static void come_last(const struct rank_env *env)
 {
 	__atomic_add_fetch(come, 1, __ATOMIC_SEQ_CST);
@@ -44,7 +49,7 @@ static void run_all(rank_fn *fn)
 	run("3x1", 3, 0, fn);
 }
 
-/* ---- on a buffer ----------------------------------------------------------------------------------------- */
+/* ---- on a buffer ----------------------------------------------------------------------------- */
 
 #define MAX_COUNT 3000u
 
@@ -89,7 +94,7 @@ TEST(on_a_buffer)
 	run_all(buffer_rank);
 }
 
-/* ---- several ----------------------------------------------------------------------------------------------- */
+/* ---- several --------------------------------------------------------------------------------- */
 
 /* Two windows, three requests on the first, at different places and at the same one. */
 static void several_rank(struct rank_env *env)
@@ -162,7 +167,10 @@ TEST(destroyed_in_any_order)
 	run_all(orders_rank);
 }
 
-/* The comm goes first: the request is an empty shell, which its user may still destroy. */
+/*
+ * The comm is destroyed first.  The request is then an empty shell, which its user may still
+ * destroy.
+ */
 static void comm_first_rank(struct rank_env *env)
 {
 	struct oriel_allgather_request *req;
@@ -190,7 +198,7 @@ TEST(the_comm_goes_first)
 	run_all(comm_first_rank);
 }
 
-/* ---- the plain call ---------------------------------------------------------------------------------------- */
+/* ---- the plain call -------------------------------------------------------------------------- */
 
 static int kept(struct oriel_comm *comm)
 {
@@ -275,7 +283,10 @@ TEST(plain_in_many_places)
 	run("2x1", 2, 0, plain_many_rank);
 }
 
-/* No window: through the library's, which grows, and in slices when a block is larger than it may be. */
+/*
+ * No window: through the library's, which grows, and in slices when a block is larger than it may
+ * be.
+ */
 static void plain_staged_rank(struct rank_env *env)
 {
 	static const uint64_t counts[] = { 1, 4097, 100, 70001, 0, 70001, 4300001 };
@@ -295,7 +306,7 @@ TEST(plain_without_a_window)
 	run("2x2", 4, 1, plain_staged_rank);
 }
 
-/* ---- what is refused ---------------------------------------------------------------------------------------- */
+/* ---- what is refused ------------------------------------------------------------------------- */
 
 static void refused_exec(struct bed *b)
 {
@@ -349,11 +360,12 @@ static void refused_rank(struct rank_env *env)
 	o.offset = last ? 8 : 0; /* to the end is then another length */
 	CHECK_EQ(oriel_allgather_create(env->comm, b.window, &o, &req), ORIEL_EMISMATCH);
 	CHECK_EQ(oriel_allgather_create_buffer(env->comm, NULL, 1, 1, NULL, &req), ORIEL_EINVAL);
-	CHECK_EQ(oriel_allgather_create_buffer(env->comm, (struct oriel_buffer *)(void *)b.window, 1,
-					     1, NULL, &req),
+	CHECK_EQ(oriel_allgather_create_buffer(env->comm, (struct oriel_buffer *)(void *)b.window,
+					       1, 1, NULL, &req),
 		 ORIEL_EINVAL);
 	REQUIRE_OK(oriel_buffer_register(env->comm, b.send, 1000, &buffer));
-	CHECK_EQ(oriel_allgather_create_buffer(env->comm, buffer, 1001, 1, NULL, &req), ORIEL_ERANGE);
+	CHECK_EQ(oriel_allgather_create_buffer(env->comm, buffer, 1001, 1, NULL, &req),
+		 ORIEL_ERANGE);
 	REQUIRE_OK(oriel_buffer_release(buffer));
 	CHECK(!req);
 	refused_exec(&b);
@@ -387,9 +399,12 @@ TEST(a_buffer_in_use_is_not_exchanged)
 	run_all(exchange_rank);
 }
 
-/* ---- ranks that fail ------------------------------------------------------------------------------------------ */
+/* ---- ranks that fail ------------------------------------------------------------------------- */
 
-/* One rank does not come: the deadline ends the others, and the request is of no more use to any. */
+/*
+ * One rank does not call.  The deadline ends the call of the others, and the request is unusable on
+ * all ranks.
+ */
 static void missing_rank(struct rank_env *env)
 {
 	struct oriel_allgather_request *req;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/coll/allgather_streams_cuda.c - the plain all-gather under work that is pending on streams.
+ * tests/coll/allgather_streams_cuda.c - the plain all-gather while work is pending on streams.
  *
- * The fake driver holds all kernels back while calls are made, so every request, table and staging
- * area of a call is still needed when the next call comes.  Nothing of it may be freed, or used by
- * another stream, before its work has passed; a captured call keeps what it uses as long as its
- * graph.
+ * The fake driver holds all kernels back while calls are made.  So every request, table and staging
+ * area of a call is still in use when the next call comes.  None of them may be freed, or used by
+ * another stream, before its work is done.  A captured call keeps them as long as its graph lives.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -96,7 +95,10 @@ TEST(kept_requests_give_way_under_pending_work)
 	run_ranks("2x1", 2, evict_rank, NULL);
 }
 
-/* What is kept is bounded: a call beyond that is refused on all ranks, until the stream has passed. */
+/*
+ * The library keeps a limited number of resources.  A call beyond that is refused on all ranks,
+ * until the work on the stream is done.
+ */
 static void bounded_rank(struct rank_env *env)
 {
 	struct ori_gather_state *state;
@@ -163,7 +165,10 @@ TEST(ranks_need_not_use_streams_alike)
 	run_ranks(NULL, 2, handles_rank, NULL);
 }
 
-/* A request goes while its exec is pending: what that needs stays, and so does the window. */
+/*
+ * A request is destroyed while its exec is pending.  The resources of the exec stay, and so does
+ * the window.
+ */
 static void destroy_rank(struct rank_env *env)
 {
 	struct oriel_allgather_request *req;
@@ -193,9 +198,7 @@ TEST(a_request_is_destroyed_under_pending_work)
 	run_ranks(NULL, 2, destroy_rank, NULL);
 }
 
-/*
- * Nobody has a request, and the window stays all the same until what is on the stream has passed.
- */
+/* There is no request any more, but the window stays until the work on the stream is done. */
 static void window_rank(struct rank_env *env)
 {
 	const void *sendbuf;
@@ -225,7 +228,7 @@ TEST(a_window_stays_under_pending_work)
 	run_ranks(NULL, 2, window_rank, NULL);
 }
 
-/* ---- a second thread --------------------------------------------------------------------------- */
+/* ---- a second thread ------------------------------------------------------------------------- */
 
 #define RELEASES 5000
 
@@ -397,7 +400,7 @@ static void release(struct captured *c)
 	CHECK_EQ(cuStreamDestroy_v2(c->stream), 0);
 }
 
-/* Two graphs and a call of its own, on three streams at once: each has a staging area to itself. */
+/* Two graphs and a plain call, on three streams at once: each has its own staging area. */
 static void replay_all(struct bed *beds, struct captured *graphs, void *stream, uint64_t bytes)
 {
 	struct rank_env *env = beds[0].env;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/coll/alltoallv.c - all-to-all-v where it is easy to get wrong: sizes of all kinds, plans that change and
- * differ, a late receiver, counts about to wrap.
+ * tests/coll/alltoallv.c - all-to-all-v where it is easy to get wrong: sizes of all kinds, plans
+ * that change and differ, a late receiver, counts about to wrap.
  *
- * Rows: ranks as threads and as processes, all mapped, all queued and mixed; on CUDA (the fake driver) as processes.
+ * Rows: ranks as threads and as processes, all mapped, all queued and mixed; on CUDA (the fake
+ * driver) as processes.
  */
 #include <sched.h>
 
@@ -79,7 +80,7 @@ static void run_calls(struct rank_env *env, bed_sizes_fn *sizes, int calls,
 	}
 }
 
-/* ---- sizes ---------------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 static uint64_t sizes_zero(uint64_t seed, uint64_t call, int from, int to)
 {
@@ -157,7 +158,7 @@ TEST(other_splits_in_every_call_by_the_tuners_plan)
 	run_rows(default_rank, NULL, 1);
 }
 
-/* ---- plans ---------------------------------------------------------------------------------------- */
+/* ---- plans ----------------------------------------------------------------------------------- */
 
 static void changing_rank(struct rank_env *env)
 {
@@ -195,15 +196,16 @@ TEST(ranks_are_tuned_differently)
 	run_rows(differing_rank, NULL, 2);
 }
 
-/* ---- a late receiver -------------------------------------------------------------------------------- */
+/* ---- a late receiver ------------------------------------------------------------------------- */
 
 struct gate {
 	uint32_t entered; /* ranks about to make the call, in all calls so far */
 };
 
 /*
- * After each call one rank keeps what it got until all others are at their next call, and then looks at it once
- * more: nobody may have written there.  The pause only makes a mistake likely to be seen.
+ * After each call one rank keeps its received data until all others are at their next call, and
+ * then checks it again: no rank may have written there.  The pause only makes a mistake more likely
+ * to be seen.
  */
 static void late_rank(struct rank_env *env)
 {
@@ -240,7 +242,7 @@ TEST(a_late_receiver_keeps_its_data)
 	run_rows(late_rank, ranks_shared(sizeof(struct gate)), 2);
 }
 
-/* ---- counts ------------------------------------------------------------------------------------------ */
+/* ---- counts ---------------------------------------------------------------------------------- */
 
 static void wrap_rank(struct rank_env *env)
 {
@@ -269,7 +271,7 @@ TEST(counts_wrap_around)
 	run_rows(wrap_rank, NULL, 1);
 }
 
-/* ---- elements, overlaps, several requests -------------------------------------------------------------- */
+/* ---- elements, overlaps, several requests ---------------------------------------------------- */
 
 static uint64_t sizes_elements(uint64_t seed, uint64_t call, int from, int to)
 {
@@ -374,7 +376,10 @@ static void unsynchronised_rank(struct rank_env *env)
 		REQUIRE_OK(oriel_comm_barrier(env->comm, ORIEL_WORLD));
 		REQUIRE_OK(oriel_alltoallv_exec(b.request, &args, NULL));
 		REQUIRE_OK(oriel_comm_sync(env->comm, NULL));
-		/* all have left the call, so nobody's next data comes before this has been looked at */
+		/*
+		 * all have left the call, so nobody's next data comes before this has been looked
+		 * at
+		 */
 		REQUIRE_OK(oriel_comm_barrier(env->comm, ORIEL_WORLD));
 		bed_look(&b);
 		b.call++;
@@ -394,8 +399,9 @@ static uint64_t sizes_large_then_small(uint64_t seed, uint64_t call, int from, i
 }
 
 /*
- * A large message, whose last block tells of it, and behind it a small one, which block 0 tells of before the peer
- * has to say anything.  On lanes of their own the second mark could come first, and would stand for the first.
+ * A large message, which its last block announces, is followed by a small one, which block 0
+ * announces early.  On separate lanes the second mark could arrive first, and would be taken for
+ * the first.
  */
 static void one_after_the_other_rank(struct rank_env *env)
 {
@@ -416,7 +422,9 @@ static void one_after_the_other_rank(struct rank_env *env)
 		REQUIRE_OK(oriel_comm_sync(env->comm, NULL));
 		bed_look(&b);
 		b.call++;
-		/* what is small comes into the inbox: the receive buffer is this rank's own by now */
+		/*
+		 * what is small comes into the inbox: the receive buffer is this rank's own by now
+		 */
 		bed_call(&b, BED_OWN);
 		REQUIRE_OK(oriel_comm_barrier(env->comm, ORIEL_WORLD));
 	}

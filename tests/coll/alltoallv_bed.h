@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/coll/alltoallv_bed.h - what the tests of all-to-all-v share: a request, its memory, and calls of which every
- * byte is checked.
+ * tests/coll/alltoallv_bed.h - the parts that the tests of all-to-all-v share: a request, its
+ * memory, and calls of which every byte is checked.
  *
- * Sizes of a call are a function of (seed, call, from, to) that every rank can compute, and so is every byte.  The
- * receive buffer is filled with another byte before each call, so data that comes too early is lost and found
- * missing.  Memory is reached by oriel_copy() only, so the same tests run on a device whose memory is not the host's.
+ * The sizes of a call are a function of (seed, call, from, to) that every rank can compute, and so
+ * is every byte.  The receive buffer is filled with another byte before each call.  So data that
+ * comes too early is overwritten, and found missing.  The tests access memory only through
+ * oriel_copy(), so they also run on a device whose memory the host cannot touch.
  */
 #ifndef ORI_TEST_ALLTOALLV_BED_H
 #define ORI_TEST_ALLTOALLV_BED_H
@@ -173,7 +174,7 @@ static inline int bed_prepare(struct bed *b, int way, struct oriel_alltoallv_arg
 	return err;
 }
 
-/* What came, byte by byte, and that nothing else did. */
+/* Checks every byte that came, and that no other byte was written. */
 static inline void bed_look(struct bed *b)
 {
 	struct oriel_comm *c = b->env->comm;
@@ -207,7 +208,7 @@ static inline void bed_look(struct bed *b)
 		CHECK_EQ(bed_not_poison(b->landed + at, b->recv_bytes - at), 0);
 }
 
-/* One call by all ranks; the status it should have on this one. */
+/* One call by all ranks, with the status expected on this rank. */
 static inline void bed_call(struct bed *b, int way)
 {
 	struct oriel_alltoallv_args args = ORIEL_ALLTOALLV_ARGS_INIT;
@@ -252,8 +253,8 @@ static inline int bed_on_cuda(void)
 }
 
 /*
- * Rows a build runs: CUDA ranks are processes, for each has a driver of its own; ThreadSanitizer does not see what
- * orders processes, so there ranks are threads.
+ * Rows that a build runs.  CUDA ranks are processes, because each needs its own driver.
+ * ThreadSanitizer does not see what orders processes, so there ranks are threads.
  */
 static inline int bed_runs(int processes)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/coll/alltoallv_errors.c - all-to-all-v when something is wrong: options, arguments, sizes beyond the capacity,
- * ranks that do not come.
+ * tests/coll/alltoallv_errors.c - errors of all-to-all-v: options, arguments, sizes beyond the
+ * capacity, ranks that do not call.
  *
- * A refused call gives all ranks the same status and leaves the request in step; a rank that does not come ends the
- * others' call.
+ * A refused call returns the same status on all ranks, and the next call of the request works.  A
+ * rank that does not call ends the call of the others.
  */
 #include <sched.h>
 
@@ -38,7 +38,7 @@ static uint64_t sizes_some(uint64_t seed, uint64_t call, int from, int to)
 	return bed_random(seed, call, from, to) % 1000;
 }
 
-/* ---- options and arguments --------------------------------------------------------------------------- */
+/* ---- options and arguments ------------------------------------------------------------------- */
 
 static void options_rank(struct rank_env *env)
 {
@@ -120,9 +120,12 @@ TEST(arguments_that_cannot_be)
 	run_rows(arguments_rank, NULL, 60);
 }
 
-/* ---- refused calls ------------------------------------------------------------------------------------ */
+/* ---- refused calls --------------------------------------------------------------------------- */
 
-/* One call in which `change` has spoilt this rank's sizes (words: sizes, then offsets); all ranks get the status. */
+/*
+ * One call in which `change` has spoilt this rank's sizes (words: sizes, then offsets); all ranks
+ * get the status.
+ */
 static void refused_call(struct bed *b, int way, int spoils, uint64_t index, uint64_t value)
 {
 	struct oriel_alltoallv_args args = ORIEL_ALLTOALLV_ARGS_INIT;
@@ -203,7 +206,7 @@ TEST(more_than_a_packed_buffer_holds_is_refused_on_all_ranks)
 	run_rows(full_rank, NULL, 60);
 }
 
-/* ---- ranks that do not come ------------------------------------------------------------------------------ */
+/* ---- ranks that do not come ------------------------------------------------------------------ */
 
 struct gate {
 	uint32_t ended; /* ranks whose call has ended */

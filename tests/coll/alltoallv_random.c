@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/coll/alltoallv_random.c - random splits and random plans, hundreds of calls of one request without reset, over
- * layouts of 1 to 8 ranks; the same over a wire with faults; and messages of over 2^31 bytes.
+ * tests/coll/alltoallv_random.c - random splits and random plans of all-to-all-v.
  *
- * A2A_CALLS is how many calls a request makes (60), A2A_LARGE=1 asks for the large messages, A2A_SEED is the seed,
- * which a failing run prints.
+ * One request makes hundreds of calls without reset, on layouts of 1 to 8 ranks, over a good wire
+ * and over one with faults.  There are also messages of more than 2^31 bytes.
+ *
+ * A2A_CALLS is the number of calls of a request (60).  A2A_LARGE=1 enables the large messages.
+ * A2A_SEED is the seed; a run that fails prints it.
  */
 #include "alltoallv_bed.h"
 
@@ -108,8 +110,9 @@ TEST(random_splits_in_all_layouts)
 }
 
 /*
- * Faults only between processes: a packet that the wire holds back until a comm goes is written to a ring that thread
- * ranks have lost by then, while a process still has its own mapping of it.
+ * Faults only between processes.  The wire may hold a packet back until a comm is destroyed, and
+ * write it to a ring afterwards.  Thread ranks have freed that ring by then, while a process still
+ * has its own mapping of it.
  */
 TEST(random_splits_over_a_faulty_wire)
 {
@@ -146,7 +149,7 @@ TEST(random_splits_over_several_lanes)
 	unsetenv("ORIEL_QUEUE_START");
 }
 
-/* ---- over 2^31 bytes -------------------------------------------------------------------------------------- */
+/* ---- over 2^31 bytes ------------------------------------------------------------------------- */
 
 #define LARGE ((1ull << 31) + 4096 + 9)
 #define NEEDED_KIB (8ull << 20)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/coll/fabric_cuda.c - ranks of two hosts and an NVLink fabric, on the fake driver: who is
- * mapped and why, windows, buffers and collectives across hosts; two fabrics; a fabric that
- * takes no memory.
+ * tests/coll/fabric_cuda.c - ranks of two hosts and an NVLink fabric, on the fake driver.
  *
- * Hosts are network namespaces (ranks.h), so nothing that one process hands another over a socket
- * crosses them.  Queued peers are reached by the mlx5 stub.  Single operations, and ranks that die,
- * are the contract suite's business (contract.*.fabric).
+ * Tests which peers are mapped and why; windows, buffers and collectives across hosts; two fabrics;
+ * and a fabric for which no memory can be created.
+ *
+ * Hosts are network namespaces (ranks.h), so descriptors that a process passes over a socket do not
+ * cross them.  Queued peers are reached by the mlx5 stub.  Single operations, and ranks that die,
+ * are in the contract suite (contract.*.fabric).
  */
 #include "alltoallv_bed.h"
 #include "fake_cuda/fake_cuda.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/coll/marks_cuda.c - an event that cannot be recorded behind a kernel of a collective.
+ * tests/coll/marks_cuda.c - an event that cannot be recorded after the kernel of a collective.
  *
- * The kernel has been launched and nothing stands behind it.  It is waited for; and where that
- * takes too long, it counts as pending from then on.
+ * The kernel is launched, but no event marks its end.  The library waits for the kernel.  If this
+ * takes too long, the kernel counts as pending from then on.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -51,7 +51,7 @@ static void run_one(rank_fn *fn, void *arg)
 	ranks_run(&o, fn, arg);
 }
 
-/* ---- longer than the deadline ------------------------------------------------------------------ */
+/* ---- longer than the deadline ---------------------------------------------------------------- */
 
 static void lost_rank(struct rank_env *env)
 {
@@ -115,7 +115,7 @@ TEST(a_window_stays_under_work_without_an_event)
 	run_one(window_rank, NULL);
 }
 
-/* ---- in time ----------------------------------------------------------------------------------- */
+/* ---- in time --------------------------------------------------------------------------------- */
 
 /* Lets kernels go once the launch is seen to wait for its stream. */
 static void *let_go(void *arg)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/coll/pcie_cuda.c - GPUs that reach each other's memory but have no atomics there, as over PCIe,
- * on the fake driver: signals of many blocks, refused atomics, collectives.
+ * tests/coll/pcie_cuda.c - GPUs that can access each other's memory but have no atomics there, as
+ * over PCIe, on the fake driver: signals of many blocks, refused atomics, collectives.
  *
- * This file, and the library's kernels beside it, are built so that the fake driver sees every atomic
- * (fake_cuda/atomic.h): one on a peer's memory ends the program.  Ranks are processes with a GPU each.
- * Single operations: contract.pcie.
+ * This file and the library's kernels in this program are built so that the fake driver sees every
+ * atomic (fake_cuda/atomic.h).  An atomic on a peer's memory ends the program.  Ranks are processes
+ * with one GPU each.  Single operations are in contract.pcie.
  */
 #include <oriel/device.h>
 
@@ -17,7 +17,7 @@
 #define ROUNDS 60
 #define WORDS 500u
 
-/* ---- signals of many blocks to one word ------------------------------------------------------- */
+/* ---- signals of many blocks to one word ------------------------------------------------------ */
 
 struct add_args {
 	struct oriel_window_dev win;
@@ -27,8 +27,8 @@ struct add_args {
 };
 
 /*
- * Every block puts its round number to its place at the right neighbour and adds 1 to one word there, by
- * put and signal, put_signal and put_signal_counter in turn.
+ * Every block puts its round number to its place at the right neighbour and adds 1 to one word
+ * there, by put and signal, put_signal and put_signal_counter in turn.
  */
 static void add_rounds(const struct add_args *a, struct oriel_group g)
 {
@@ -144,7 +144,7 @@ static void add_launch(struct rank_env *env, struct add_args *a)
 		if (reports[b])
 			check_fail(__FILE__, __LINE__, "rank %d, block %d of id %d: %" PRIu64,
 				   env->rank, b, a->id, reports[b]);
-	/* nobody begins anew while a neighbour still looks at the places of this launch */
+	/* no rank starts again while a neighbour still checks the places of this launch */
 	REQUIRE_OK(oriel_comm_barrier(env->comm, ORIEL_WORLD));
 }
 
@@ -192,7 +192,7 @@ TEST(signals_with_atomics)
 	run_ranks(add_rank, "gpus=4,sms=4,threads=2");
 }
 
-/* ---- atomics ------------------------------------------------------------------------------------- */
+/* ---- atomics --------------------------------------------------------------------------------- */
 
 struct atomic_args {
 	struct oriel_window_dev win;
@@ -270,7 +270,7 @@ TEST(atomics_are_refused)
 	run_ranks(atomic_rank, NULL);
 }
 
-/* ---- collectives --------------------------------------------------------------------------------- */
+/* ---- collectives ----------------------------------------------------------------------------- */
 
 static uint64_t word_of(int rank, uint64_t i, int exec)
 {

@@ -3,9 +3,9 @@
  * tests/coll/residency_cuda.c - collectives on several streams of a GPU that is too small for all
  * of them at once.
  *
- * Ranks share the GPU, and each call's kernel takes all the room that its rank has.  The first rank
- * makes its calls before the others begin: if all its kernels ran at once, they would fill the GPU
- * and wait there for kernels that find no room.
+ * Ranks share the GPU, and the kernel of each call takes all the room that its rank has.  The first
+ * rank makes its calls before the others begin.  If all its kernels ran at once, they would fill
+ * the GPU and wait for kernels that find no room.
  */
 #include <stdlib.h>
 #include <unistd.h>

@@ -185,7 +185,7 @@ TEST(files_for_something_else)
 	CHECK_EQ(place_remove(&p), 0);
 }
 
-/* Right sums over wrong numbers: whoever wrote it, it is not used. */
+/* The checksums are right but the numbers are wrong: such a file is not used. */
 TEST(numbers_out_of_range)
 {
 	static const struct {
@@ -271,7 +271,7 @@ static void *replace(void *arg)
 	return NULL;
 }
 
-/* Whoever reads while the file is replaced gets the one or the other, whole. */
+/* A reader gets the old or the new file, complete, while the file is replaced. */
 TEST(replaced_at_once)
 {
 	struct ori_tune_table three, five, back;

@@ -16,7 +16,7 @@
 #define BYTES (CHUNKS * CHUNK - 2 * OFF) /* and ends in the middle of the last */
 #define PIECE 4096u
 
-/* ---- memory of the program ---------------------------------------------------------------------- */
+/* ---- memory of the program ------------------------------------------------------------------- */
 
 /* A reserved range and what is mapped there. */
 struct segment {
@@ -78,7 +78,7 @@ static char *segment_window(const struct segment *s)
 	return (char *)(uintptr_t)s->at + OFF;
 }
 
-/* ---- what is put there ----------------------------------------------------------------------------- */
+/* ---- what is put there ----------------------------------------------------------------------- */
 
 static void fill(uint8_t *to, size_t bytes, int rank, int round)
 {
@@ -142,7 +142,7 @@ static int make_window(struct rank_env *env, const struct segment *s, struct ori
 	return oriel_window_create(env->comm, &o, window);
 }
 
-/* ---- tests ------------------------------------------------------------------------------------------ */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 /* A window on the program's memory, then on other memory at the same addresses. */
 static void window_rank(struct rank_env *env)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# tests/compile/common.sh - sourced by the scripts beside it: a work folder, a count of failures.
+# tests/compile/common.sh - sourced by the scripts of this folder: a work folder, a count of
+# failures.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(mktemp -d)
@@ -7,7 +8,7 @@ trap 'rm -rf "$work"' EXIT
 failures=0
 passes=0
 
-# expect NAME COMMAND...: the command must succeed; what it printed is shown when it does not.
+# expect NAME COMMAND...: the command must succeed; if it fails, its output is shown.
 expect() {
 	local name=$1
 	shift
@@ -20,7 +21,7 @@ expect() {
 	fi
 }
 
-# Public headers below folder $1, as a user names them.
+# The public headers below folder $1, with the names that a user includes.
 public_headers() {
 	(cd "$1" && find oriel -name '*.h' | sort)
 }

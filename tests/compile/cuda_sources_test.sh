@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# cuda_sources_test.sh ROOT - nvcc compiles every CUDA source of the tree: *.cu, and the files of the contract
-# suite, which are CUDA as well as C.  As far as PTX, for one GPU: that checks all of both passes' language and
-# takes half the time of object files; cuda_test.sh assembles a kernel of every device call.
-# Sources that need a library this machine lacks are left out, and named.
+# cuda_sources_test.sh ROOT - nvcc compiles every CUDA source of the tree: *.cu, and the files of
+# the contract suite, which are CUDA as well as C.
+# It compiles to PTX for one GPU.  This checks the language of both passes, and takes half the time
+# of object files.  cuda_test.sh also assembles a kernel with every device call.
+# Sources that need a library which this machine lacks are left out, and named.
 . "$(dirname "$0")/common.sh"
 root=$1
 
@@ -18,8 +19,8 @@ cd "$root" || exit 1
 
 compile() {
 	local log=$work/${1//\//_}.log
-	if nvcc -x cu -std=c++17 -arch=sm_90 -D_GNU_SOURCE -Werror all-warnings -I include -I src -I tests -ptx \
-		-o "$work/${1//\//_}.ptx" "$1" >"$log" 2>&1; then
+	if nvcc -x cu -std=c++17 -arch=sm_90 -D_GNU_SOURCE -Werror all-warnings -I include -I src \
+		-I tests -ptx -o "$work/${1//\//_}.ptx" "$1" >"$log" 2>&1; then
 		echo "ok $1"
 	elif grep -q 'fatal error: .*\(nvshmem\|nccl\).*No such file' "$log"; then
 		echo "left out $1: $(grep -m 1 -o 'fatal error: [^:]*' "$log")"

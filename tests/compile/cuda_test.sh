@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# cuda_test.sh INCLUDE - nvcc builds every public header alone, oriel.h and device.h in both orders, a
-# kernel that makes every device call, and finds the layout of C in its host and device passes.
-# Compiles only: no GPU is needed.
+# cuda_test.sh INCLUDE - nvcc compiles every public header alone, oriel.h and device.h in both
+# orders, and a kernel with every device call.  It also checks that the host and device passes have
+# the struct layout of C.  No GPU is needed.
 . "$(dirname "$0")/common.sh"
 . "$here/layout.sh"
 include=$1
@@ -21,7 +21,8 @@ printf '#include <oriel/oriel.h>\n#include <oriel/device.h>\n' >"$work/one.cu"
 expect "host header first" "${nvcc[@]}" "$work/one.cu"
 printf '#include <oriel/device.h>\n#include <oriel/oriel.h>\n' >"$work/one.cu"
 expect "device header first" "${nvcc[@]}" "$work/one.cu"
-printf '#include <oriel/device.h>\ntypedef struct { int x; } args;\nORIEL_KERNEL(k, args) { (void)a; return 0; }\n' >"$work/one.cu"
+printf '%s\n' '#include <oriel/device.h>' 'typedef struct { int x; } args;' \
+	'ORIEL_KERNEL(k, args) { (void)a; return 0; }' >"$work/one.cu"
 expect "arguments called args" "${nvcc[@]}" "$work/one.cu"
 expect "every device call" "${nvcc[@]}" "$here/every_call_cuda.cu"
 expect "the reference layout can be made" layout_file "$include" cu

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# doorbell_test.sh INCLUDE - the order of stores where a NIC's register is rung: the record, a barrier, the register,
-# a barrier, the turn.  No test that runs here has such a register, so the instructions are looked at.
+# doorbell_test.sh INCLUDE - checks the order of stores when the register of a NIC is rung: the
+# record, a barrier, the register, a barrier, the turn.
+# No test on this machine has such a register, so the script reads the instructions.
 . "$(dirname "$0")/common.sh"
 include=$1
 
@@ -23,10 +24,12 @@ x86_64) want='sfence sfence' words='^sfence$' ;;
 	;;
 esac
 
-# The barriers, and on aarch64 the release stores, of ring() as compiler $1 writes them, in order.
+# Prints the barriers of ring() in order, as compiler $1 generates them; on aarch64 also the release
+# stores.
 finds() {
 	"$1" -std=gnu11 -O2 -I "$include" -S -o "$work/ring.s" "$work/ring.c" &&
-		sed -n '/^ring:/,/size.*ring/p' "$work/ring.s" | awk '{ print $1 }' | grep -E "$words" |
+		sed -n '/^ring:/,/size.*ring/p' "$work/ring.s" | awk '{ print $1 }' |
+		grep -E "$words" |
 		tr '\n' ' ' | grep -q "^$want "
 }
 
@@ -37,7 +40,7 @@ for compiler in cc clang; do
 		echo "left out: no $compiler on PATH"
 	fi
 done
-# The search finds it missing.
+# The search itself works: it finds that a barrier is missing.
 sed -i 's/ori_queue_ring(scope, q, next)/(void)scope, q->produced = next/' "$work/ring.c"
 missing() {
 	! finds cc

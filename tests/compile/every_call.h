@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/compile/every_call.h - a kernel that makes every call of oriel/device.h and of the transport
- * layer once, to its own rank (which has no queue to itself, so those calls are refused).  Included
- * by a C, a C++ and a CUDA file: one source for all three.
+ * tests/compile/every_call.h - a kernel that makes every call of oriel/device.h and of the
+ * transport layer once, to its own rank.
+ *
+ * A rank has no queue to itself, so the calls that need one are refused.  A C, a C++ and a CUDA
+ * file include it: one source for all three.
  */
 #ifndef ORI_TEST_EVERY_CALL_H
 #define ORI_TEST_EVERY_CALL_H
@@ -97,7 +99,10 @@ ORIEL_DEV void every_order(const struct every_args *a, struct oriel_group g, int
 		   oriel_recv(w, g, me, 0, a->message + EVERY_CALL_BYTES, EVERY_CALL_BYTES));
 }
 
-/* Two words, a slot with its length, ready and free words, and a cursor, all in the window's buffer. */
+/*
+ * Two words, a slot with its length, ready and free words, and a cursor, all in the window's
+ * buffer.
+ */
 ORIEL_DEV void every_mapped(const struct every_args *a, struct oriel_group g, int *n)
 {
 	const struct oriel_comm_dev *c = &a->win.comm;

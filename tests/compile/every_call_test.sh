@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# every_call_test.sh INCLUDE - every_call.h really names every function that device.h declares, and
-# those of the transport layer.
+# every_call_test.sh INCLUDE - every_call.h names every function that device.h and the transport
+# layer declare.
 . "$(dirname "$0")/common.sh"
 include=$1
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""layout.py INCLUDE - reads every struct of the public headers and writes a C program that prints
-the size of each and the offset of each member as static_assert lines.
+"""layout.py INCLUDE - reads every struct of the public headers and writes a C program.
 
-Reading the headers, and not a list beside them, keeps the test whole when a struct grows.  It knows
-the C of these headers: a struct opens and closes at the left margin, members end in ';'.
+The program prints the size of each struct and the offset of each member as static_assert lines.
+The headers are read instead of a list of members, so that a new member cannot be missed.  The
+parser relies on the style of these headers: a struct opens and closes at the left margin, and each
+member ends in ';'.
 """
 import pathlib
 import re
@@ -11,9 +12,10 @@ import sys
 
 
 def members(body):
-    # A nested struct or union counts as one member; one without a name has nothing to ask for.
+    # A nested struct or union counts as one member.  An anonymous one has no offset to ask for.
     while "{" in body:
-        body = re.sub(r"\b(struct|union)\s*\{[^{}]*\}\s*(\w*)", lambda m: "int " + m[2] if m[2] else "", body)
+        body = re.sub(r"\b(struct|union)\s*\{[^{}]*\}\s*(\w*)",
+                      lambda m: "int " + m[2] if m[2] else "", body)
     for declaration in body.split(";"):
         declaration = " ".join(declaration.split())
         if not declaration:
@@ -27,7 +29,7 @@ def members(body):
 
 
 def without_gpu(text):
-    """Leaves out what stands between #if ORIEL_ON_GPU and its #else or #endif: no struct there is shared."""
+    """Drops the text from #if ORIEL_ON_GPU to its #else or #endif: no struct there is shared."""
     kept, depth, gone = [], 0, 0
     for line in text.splitlines(keepends=True):
         word = line.split()[:2]
@@ -60,7 +62,8 @@ def main():
         names.update(structs(header.read_text()))
     if "oriel_window_dev" not in names:
         sys.exit("layout.py: struct oriel_window_dev not found: the headers look different now")
-    print("#include <stddef.h>\n#include <stdio.h>\n#include <oriel/oriel.h>\n#include <oriel/device.h>\n#include <oriel/coll.h>")
+    for header in ("stddef.h", "stdio.h", "oriel/oriel.h", "oriel/device.h", "oriel/coll.h"):
+        print(f"#include <{header}>")
     print("int main(void)\n{")
     for name, fields in names.items():
         print(f'\tprintf("static_assert(sizeof(struct {name}) == %zu, \\"{name}\\");\\n", '

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# tests/compile/layout.sh - sourced; layout_file INCLUDE LANGUAGE-SUFFIX writes $work/layout.SUFFIX,
-# which asserts that each shared struct looks as the C compiler of this machine lays it out.
+# tests/compile/layout.sh - sourced.  layout_file INCLUDE SUFFIX writes $work/layout.SUFFIX.  That
+# file asserts that each shared struct has the layout of this machine's C compiler.
 layout_file() {
 	python3 "$here/layout.py" "$1" >"$work/print.c" &&
 		cc -std=c11 -O1 -I "$1" -o "$work/print" "$work/print.c" &&

@@ -1,13 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# layout_test.sh INCLUDE - shared structs have one layout in C (the reference), C++ and with clang.
-# The CUDA passes are held against the same file by cuda_test.sh.
+# layout_test.sh INCLUDE - shared structs have one layout in C (the reference), in C++ and with
+# clang.  cuda_test.sh compares the CUDA passes with the same file.
 . "$(dirname "$0")/common.sh"
 . "$here/layout.sh"
 include=$1
 
 expect "the reference can be made" layout_file "$include" txt
-expect "the reference is not empty" grep -q 'offsetof(struct oriel_window_dev, peers)' "$work/layout.txt"
+expect "the reference is not empty" grep -q 'offsetof(struct oriel_window_dev, peers)' \
+	"$work/layout.txt"
 for compiler in cc clang c++ clang++; do
 	if ! command -v "$compiler" >/dev/null; then
 		echo "left out: no $compiler on PATH"
@@ -20,7 +21,8 @@ for compiler in cc clang c++ clang++; do
 	expect "layout with $compiler" "$compiler" "${language[@]}" -I "$include" -c -o /dev/null \
 		"$work/layout.txt"
 done
-# A wrong offset is seen.
+# The test itself works: it finds a wrong offset.
 echo 'static_assert(sizeof(struct oriel_source) == 23, "must fail");' >>"$work/layout.txt"
-expect "a wrong size is refused" bash -c "! cc -x c -std=c11 -I '$include' -c -o /dev/null '$work/layout.txt'"
+expect "a wrong size is refused" bash -c \
+	"! cc -x c -std=c11 -I '$include' -c -o /dev/null '$work/layout.txt'"
 finish

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# macros_test.sh INCLUDE - only device/port.h looks at the compiler.  The one exception is
+# macros_test.sh INCLUDE - only device/port.h tests macros of the compiler.  The one exception is
 # __cplusplus in the host headers, for extern "C".
 . "$(dirname "$0")/common.sh"
 include=$1
@@ -23,6 +23,6 @@ for header in $(public_headers "$include"); do
 	*) expect "$header" clean "$header" "$words" ;;
 	esac
 done
-# The search itself works: port.h is full of them.
+# The search itself works: port.h has many such lines.
 expect "the search finds what is in port.h" finds oriel/device/port.h "$words"
 finish

@@ -1,15 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# names_test.sh INCLUDE - names that users give and take: ORIEL_KERNEL with argument types called like its
-# own parameters, in C and in C++; every public type of C++ by its name alone, which a function of that
-# name would hide.
+# names_test.sh INCLUDE - names that users choose do not collide with ours.  ORIEL_KERNEL works with
+# argument types that are called like its own parameters, in C and in C++.  In C++ every public type
+# can be used by its name alone; a function of that name would hide it.
 . "$(dirname "$0")/common.sh"
 include=$1
 flags=(-Wall -Wextra -Werror -O1 -I "$include" -c -o /dev/null)
 
 # A kernel whose argument type is called $1.
 kernel_file() {
-	printf '#include <oriel/device.h>\ntypedef struct { struct oriel_window_dev win; } %s;\n' "$1"
+	printf '#include <oriel/device.h>\ntypedef struct { struct oriel_window_dev win; } %s;\n' \
+		"$1"
 	printf 'ORIEL_KERNEL(k, %s) { (void)a; return 0; }\nint use(void);\n' "$1"
 	printf 'int use(void) { return k.args_bytes == 0; }\n'
 }
@@ -25,7 +26,8 @@ for compiler in cc clang c++ clang++; do
 	esac
 	for name in args a name args_type kernel symbol; do
 		kernel_file "$name" >"$work/one.txt"
-		expect "arguments called $name with $compiler" "$compiler" "${language[@]}" "${flags[@]}" "$work/one.txt"
+		expect "arguments called $name with $compiler" "$compiler" "${language[@]}" \
+			"${flags[@]}" "$work/one.txt"
 	done
 done
 
@@ -42,6 +44,7 @@ types_file >"$work/types.cpp"
 expect "types were found" grep -q 'extern oriel_boot_id ' "$work/types.cpp"
 for compiler in c++ clang++; do
 	command -v "$compiler" >/dev/null || continue
-	expect "types by their names with $compiler" "$compiler" -std=c++17 "${flags[@]}" "$work/types.cpp"
+	expect "types by their names with $compiler" "$compiler" -std=c++17 "${flags[@]}" \
+		"$work/types.cpp"
 done
 finish

@@ -8,8 +8,8 @@
 #define WORD(i) ((uint64_t)(i)*8)
 
 /*
- * A word is atomic among operations of one transport: a NIC is atomic within itself, not with a CPU or a GPU.
- * So the ranks on other nodes use words of their own.
+ * A word is atomic among operations of one transport: a NIC is atomic within itself, not with a CPU
+ * or a GPU.  So the ranks on other nodes use words of their own.
  */
 #define APART 48 /* words from here on, for peers behind queues */
 
@@ -20,7 +20,7 @@ ORIEL_DEV uint64_t word_for(const struct contract_args *a, int peer, int word)
 	return WORD(word + (apart ? APART : 0));
 }
 
-/* Who works on rank 0's words: all, or where some must go by queues, those alone. */
+/* The ranks that work on rank 0's words: all, or only the queued ones if there are any. */
 static int takes_part(struct contract_env *e, int rank)
 {
 	int nodes = oriel_comm_nodes(e->comm);
@@ -222,7 +222,7 @@ CASE(atomic_lock_of_blocks, c.blocks = 2)
 	lock_and_count(e, 2, 20);
 }
 
-/* A swap that does not happen changes nothing and tells what is there. */
+/* A compare_swap that does not match changes nothing and returns the current value. */
 CONTRACT_KERNEL(compare_kernel)
 {
 	const struct oriel_window_dev *w = &a->win;

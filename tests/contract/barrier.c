@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/contract/barrier.c - contract of sync, barrier, their halves and barrier_peer: nobody
- * leaves early, and what was put before is there after.  Every round carries data, so that a
- * barrier that lets a rank through is seen as a stale byte.
+ * tests/contract/barrier.c - contract of sync, barrier, their halves and barrier_peer: no rank
+ * leaves early, and data that was put before the barrier is there after it.
+ *
+ * Every round carries data, so a barrier that lets a rank through too early shows as a stale byte.
  */
 #include <unistd.h>
 
@@ -12,7 +13,7 @@
 
 enum { SYNC, BARRIER, ARRIVE_WAIT, PEERS, MIXED };
 
-/* All pairs in one order on all ranks, so nobody waits in a circle; and self, which is no wait. */
+/* All pairs in the same order on all ranks, so there is no cycle of waits.  Self needs no wait. */
 ORIEL_DEV int every_peer(const struct oriel_window_dev *w, struct oriel_group g, int id)
 {
 	int n = oriel_nranks(w), me = oriel_rank(w), err, x, y;
@@ -122,7 +123,9 @@ CONTRACT_KERNEL(turn_kernel)
 	contract_report(a, g, err, wrong);
 }
 
-/* Blocks use an id one after the other: each arrives by its own lane, and by another NIC perhaps. */
+/*
+ * Blocks use an id one after the other: each arrives by its own lane, and by another NIC perhaps.
+ */
 CASE(barrier_blocks_take_turns, c.blocks = 3)
 {
 	struct contract_args a = contract_args(e);

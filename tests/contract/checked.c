@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/contract/checked.c - contract of the `checked` option: bad ranks, ids, ranges and words of
- * device calls get a status on every thread and change nothing; a destroyed window and a barrier id
- * in use are told.  Good calls work as in other windows.
+ * tests/contract/checked.c - contract of the `checked` option.
+ *
+ * Bad ranks, ids, ranges and words of device calls give a status on every thread and change
+ * nothing.  A destroyed window, and a barrier id that is in use, are reported.  Good calls work as
+ * in other windows.
  */
 #include "contract.h"
 
@@ -285,8 +287,8 @@ CASE(checked_stale_handle, c.no_window = 1)
 /* ---- a barrier id in use ------------------------------------------------------------------- */
 
 /*
- * On rank 1 two blocks use one id: the first one in stays until rank 0 comes, so the other is told;
- * only then does it let rank 0 go.
+ * On rank 1 two blocks use one id.  The first block stays until rank 0 comes, so the other one gets
+ * an error.  Only then does it let rank 0 continue.
  */
 CONTRACT_KERNEL(busy_kernel)
 {

@@ -122,7 +122,10 @@ CASE(comm_connect, c.shape = CONTRACT_HOST, c.no_window = 1)
 	CHECK_EQ(oriel_comm_connect(e->comm, &bad, 1), ORIEL_ERANGE);
 }
 
-/* How a window of the comm reaches `peer`: a put of some bytes and a signal, waited for by who gets it. */
+/*
+ * Tests how a window of the comm reaches `peer`: a put of some bytes and a signal, for which the
+ * receiver waits.
+ */
 static int put_to(struct contract_env *e, struct oriel_comm *comm, struct oriel_window *w, int peer)
 {
 	struct oriel_source src;
@@ -306,8 +309,8 @@ static void split_of_a_split(struct contract_env *e)
 }
 
 /*
- * A split of a split, and parents that go before their children.  Thread ranks on a GPU begin new streams at the same
- * moment here, which hung in about one round of 60 before decision 0024.
+ * A split of a split, and parents that go before their children.  Thread ranks on a GPU begin new
+ * streams at the same moment here, which hung in about one round of 60 before decision 0024.
  */
 CASE(comm_split_outlives_parent, c.shape = CONTRACT_HOST)
 {
@@ -350,8 +353,8 @@ CASE(comm_several, c.shape = CONTRACT_HOST)
 }
 
 /*
- * A rank makes a comm of its own and ends it while a kernel of another rank waits for it: neither may wait for that
- * kernel, for the signal that ends it comes after.
+ * A rank creates its own comm and destroys it while a kernel of another rank waits for this rank.
+ * Neither call may wait for that kernel, because the signal that ends the kernel comes later.
  */
 CASE(comm_goes_beside_a_wait, c.shape = CONTRACT_HOST, c.min_ranks = 2)
 {

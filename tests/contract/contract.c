@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/contract/contract.c - how a row of the contract suite is run: its memory and window, launches,
- * and the host's way to what lies in device memory.
+ * tests/contract/contract.c - runs a row of the contract suite: its memory and window, launches,
+ * and the host's access to device memory.
  *
- * Linked into every program of tests/contract/.  contract_run_row() is called by the runner on the main
- * thread, all else on the ranks.  Which rows there are is contract_rows.c.
+ * Linked into every program of tests/contract/.  The runner calls contract_run_row() on the main
+ * thread; ranks call the other functions.  contract_rows.c decides which rows there are.
  */
 #include <time.h>
 
@@ -110,8 +110,8 @@ static void rank_main(struct rank_env *ranks)
 }
 
 /*
- * Contexts take longer than cases.  Once no more processes are forked, a comm of one rank keeps this
- * process's from row to row; it goes with the process.
+ * Contexts take longer than cases.  When no more processes will be forked, a comm of one rank keeps
+ * this process's context from row to row, until the process ends.
  */
 static void hold_context(void)
 {
@@ -325,7 +325,7 @@ double contract_now(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ---- device memory, from the host ---------------------------------------------------------------- */
+/* ---- device memory, from the host ------------------------------------------------------------ */
 
 static void copy(struct contract_env *e, void *to, const void *from, size_t bytes)
 {

@@ -1,25 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/contract/contract.h - the frame of the contract suite: one set of cases, run over every
- * transport, number of ranks, group size, and with ranks as threads and as processes.
+ * transport, number of ranks and group size, with ranks as threads and as processes.
  *
- * A case is a rank function; most launch one kernel and look at what it left.  contract_rows.c owns
- * the table of transports (a new transport is one line there) and makes one test per case and row
- * named case/transport/Nranks/group/threads|processes; contract.c runs it through ranks_run().
+ * A case is a rank function.  Most cases launch one kernel and check what it left.  contract_rows.c
+ * owns the table of transports; a new transport is one line there.  It makes one test per case and
+ * row, named case/transport/Nranks/group/threads|processes.  contract.c runs it through
+ * ranks_run().
  *
- * Which rows there are depends on the device, ORIEL_DEVICE: the CPU's groups are blocks of 1, 4 and 32
- * threads; a GPU's are blocks of 1 to 512, a warp of a larger block and a thread of one.
+ * The rows depend on the device, ORIEL_DEVICE.  On the CPU a group is a block of 1, 4 or 32
+ * threads.  On a GPU it is a block of 1 to 512 threads, or a warp or a thread of a larger block.
  *
- * ORIEL_CONTRACT holds words: "threads" runs the rows with thread ranks only, "processes" the
- * others, "quick" leaves out the rows with hundreds of threads, "wide" all but those, "narrow" the
- * groups of 32, "few" two of three rows with processes (CUDA: half of the rows, of those with processes
- * most), "nokill" the cases that kill a rank, "kill" all others; "fake" says that the CUDA device is tests/fake_cuda, where threads are the CPU's;
- * "mlx5" that the queues are executed by tests/mlx5_stub; "fabric" that the ranks are processes on
- * two hosts of an NVLink fabric, which is the fake driver's.
+ * ORIEL_CONTRACT holds words that choose rows or describe the machine:
+ *	threads    only rows with thread ranks
+ *	processes  only rows with processes
+ *	quick      without the rows that have hundreds of threads
+ *	wide       only the rows that have hundreds of threads
+ *	narrow     without groups of 32
+ *	few        without two of three rows with processes (CUDA: without half of the rows, and
+ *		   without most rows with processes)
+ *	nokill     without the cases that kill a rank
+ *	kill       only the cases that kill a rank
+ *	fake       the CUDA device is tests/fake_cuda, whose threads are CPU threads
+ *	mlx5       tests/mlx5_stub executes the queues
+ *	fabric     ranks are processes on two hosts of an NVLink fabric of the fake driver
  *
- * These files are C and CUDA: the same sources built by nvcc give programs that run on either device
- * (tests/cuda/CMakeLists.txt).  So the host's code is C that is C++ too, and touches device memory only
- * through contract_read() and its like.
+ * These files are C and CUDA: nvcc builds programs from the same sources that run on either device
+ * (tests/cuda/CMakeLists.txt).  So host code must be both C and C++, and may touch device memory
+ * only through contract_read() and similar functions.
  */
 #ifndef ORI_TEST_CONTRACT_H
 #define ORI_TEST_CONTRACT_H
@@ -54,7 +62,8 @@ struct contract_row {
 };
 
 enum contract_shape {
-	CONTRACT_PAIRS, /* every (ranks, group), threads and processes in turn; CUDA: some groups in turn */
+	/* every (ranks, group), threads and processes in turn; CUDA: some groups in turn */
+	CONTRACT_PAIRS,
 	CONTRACT_FULL, /* every row; CUDA: threads and processes in turn */
 	CONTRACT_HOST, /* groups of one thread: the case launches no kernel, or does not care */
 };
@@ -174,7 +183,7 @@ double contract_now(void); /* seconds */
 /* The kernel as oriel_launch() takes it on this row's device. */
 const struct oriel_kernel *contract_kernel(const struct oriel_kernel *);
 
-/* ---- device memory, from the host: plain accesses on the CPU ---------------------------------- */
+/* ---- device memory, from the host: plain accesses on the CPU --------------------------------- */
 
 /* Both wait for what the comm's own stream still has to do, then copy. */
 void contract_read(struct contract_env *, void *to, const void *from, size_t bytes);
@@ -183,7 +192,9 @@ void contract_fill_bytes(struct contract_env *, void *to, int value, size_t byte
 /* How many of the bytes are not `value`. */
 uint64_t contract_bytes_not(struct contract_env *, const void *from, int value, size_t bytes);
 uint64_t contract_word(struct contract_env *, const void *from);
-/* Host memory as a source the device can read: itself, or (CUDA) the scratch memory with its bytes. */
+/*
+ * Host memory as a source the device can read: itself, or (CUDA) the scratch memory with its bytes.
+ */
 void *contract_scratch(struct contract_env *, void *mine, size_t bytes);
 /* Words of a window of this rank. */
 uint64_t contract_signal(struct contract_env *, const struct oriel_window_dev *, int id);

@@ -197,8 +197,9 @@ static int wanted_on_cpu(const struct contract_case *c, const struct contract_ro
 }
 
 /*
- * A row costs a context for each rank there, and some kinds of group are alike: each case meets every
- * layout with one or two of the groups, another case with others; threads and processes in turn.
+ * A row costs a context for each rank there, and some kinds of group are alike: each case meets
+ * every layout with one or two of the groups, another case with others; threads and processes in
+ * turn.
  */
 static int wanted_on_cuda(const struct contract_case *c, const struct contract_row *row, int layout,
 			  int g, int ngroups)

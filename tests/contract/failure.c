@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/contract/failure.c - contract of failure: deadlines, abort, a killed rank.  Every wait ends
- * in time with the right status on every thread, the first cause is kept, and all can be destroyed.
+ * tests/contract/failure.c - contract of failure: deadlines, abort, a killed rank.
+ *
+ * Every wait ends in time with the right status on every thread, the first cause is kept, and
+ * everything can be destroyed.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -10,8 +12,9 @@
 #include "contract.h"
 
 /*
- * A rank may stand still for seconds wherever it is, so every comm has a long deadline.  Waits that shall end by
- * theirs get a handle of their own with a short one: nothing that should work can run into it.
+ * A rank may be delayed for seconds at any point, so every comm has a long deadline.  Waits that
+ * must end by a deadline use their own handle with a short one.  So calls that should succeed
+ * cannot reach it.
  */
 #define LONG_S 60.0
 #define SHORT_S 0.02
@@ -74,7 +77,7 @@ static void set_deadline(struct setup *s, double seconds)
 	s->a.win.comm.timeout_ns = (uint64_t)(seconds * 1e9);
 }
 
-/* A comm of its own with a window, so that the frame's stay whole.  0 or -1. */
+/* A separate comm with a window, so that those of the frame stay usable.  0 or -1. */
 static int set_up(struct contract_env *e, double timeout_s, struct setup *s)
 {
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
@@ -146,7 +149,9 @@ CASE(failure_wait_deadline, c.no_window = 1)
 	tear_down(&s);
 }
 
-/* The host's wait has the comm's deadline.  One rank alone has nobody to wait for when it is made. */
+/*
+ * The host's wait has the comm's deadline.  One rank alone has nobody to wait for when it is made.
+ */
 CASE(failure_host_wait_deadline, c.no_window = 1, c.max_ranks = 1, c.shape = CONTRACT_HOST)
 {
 	struct setup s;
@@ -168,7 +173,7 @@ CASE(failure_host_wait_deadline, c.no_window = 1, c.max_ranks = 1, c.shape = CON
 	}
 }
 
-/* A barrier the last rank never comes to: the window is lost on those who came, and only that. */
+/* A barrier that the last rank never enters: only the window is lost, on the ranks that entered. */
 static void barrier_deadline(struct contract_env *e, int mode)
 {
 	struct setup s;
@@ -233,7 +238,8 @@ static void aborted(struct contract_env *e, int mode)
 	s.a.value = 1;
 	CHECK_EQ(oriel_comm_barrier(e->comm, ORIEL_WORLD), 0);
 	if (e->rank == 0) {
-		usleep(SOON_US); /* most often the others wait by then; they may as well come later */
+		/* most often the others wait by then; they may as well come later */
+		usleep(SOON_US);
 		CHECK_EQ(oriel_comm_abort(s.comm, ORIEL_EABORTED), 0);
 	} else {
 		took = timed(e, &s, mode, ORIEL_EABORTED);
@@ -304,8 +310,8 @@ static void check_works(struct contract_env *e)
 }
 
 /*
- * A comm that has failed goes while a kernel waits in it, with its window or after it: the kernel ends, and what the
- * rank has beside it works.
+ * A failed comm is destroyed while a kernel waits in it, with its window or after it.  The kernel
+ * ends, and the other objects of the rank still work.
  */
 CASE(failure_destroyed_under_a_wait, c.no_window = 1, c.min_ranks = 2, c.shape = CONTRACT_HOST)
 {
@@ -339,8 +345,8 @@ err_set_up:
 /* ---- a killed rank ------------------------------------------------------------------------- */
 
 /*
- * How many ranks of all rows have gone into the wait that the last one's death ends; shared by all processes.
- * The last rank dies only then: before it, the others' set-up would fail instead.
+ * How many ranks of all rows have gone into the wait that the last one's death ends; shared by all
+ * processes.  The last rank dies only then: before it, the others' set-up would fail instead.
  */
 static uint32_t *waiting;
 
@@ -370,7 +376,7 @@ static void die_when_all_wait(uint32_t before, int others)
 	kill(getpid(), SIGKILL);
 }
 
-/* Every comm with the dead rank learns of it, also one that nobody was using. */
+/* Every comm with the dead rank learns of it, also a comm that was not in use. */
 static void check_learns(struct oriel_comm *comm)
 {
 	double start = contract_now();

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/contract/large.c - contract of transfers over 2^31 bytes: one put and one get, whole and in place.
+ * tests/contract/large.c - contract of transfers over 2^31 bytes: one put and one get, complete and
+ * at the right place.
  *
- * One pair of ranks a row, since it takes 4 GiB; every 8-byte word is looked at.
+ * A row has one pair of ranks, because it needs 4 GiB.  Every 8-byte word is checked.
  */
 #include "contract.h"
 

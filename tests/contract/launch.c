@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/contract/launch.c - contract of launches: what a kernel returns reaches the host with a
- * text, the blocks of a launch meet in oriel_grid_sync, single calls have deadlines of their own.
+ * tests/contract/launch.c - contract of launches: the value that a kernel returns reaches the host
+ * with a text, the blocks of a launch meet in oriel_grid_sync, and single calls have their own
+ * deadlines.
  */
 #include <unistd.h>
 
@@ -328,7 +329,7 @@ CASE(launch_call_deadlines, 0)
 	contract_launch(e, &within_kernel, 1, &a);
 }
 
-/* A barrier and a receive that the last rank does not come to: only the window is lost. */
+/* A barrier and a receive without the last rank: only the window is lost. */
 static void check_lost(struct contract_env *e, int mode)
 {
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;

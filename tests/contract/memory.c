@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/contract/memory.c - contract of memory: what a window may lie over, what may be freed when,
- * registered buffers and their references, sources.
+ * tests/contract/memory.c - contract of memory: which memory a window may use, what may be freed
+ * when, registered buffers and their references, sources.
  */
 #include "contract.h"
 
@@ -72,7 +72,7 @@ CASE(memory_windows_share_memory, c.shape = CONTRACT_HOST, c.no_window = 1)
 	REQUIRE_OK(oriel_window_destroy(second));
 }
 
-/* One rank's memory is too short, or is none: every rank is told, in the same words. */
+/* The memory of one rank is too short, or is invalid: every rank gets the same status and text. */
 static void refused_window(struct contract_env *e, void *buffer, uint64_t bytes, int status,
 			   const char *text)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/contract/order.c - contract of order and completion: signal after put, fence, flush and
- * tickets.  Each round's bytes differ, so that what comes too early or too late is seen.
+ * tickets.  Each round has different bytes, so data that comes too early or too late is seen.
  */
 #include "contract.h"
 
@@ -42,7 +42,9 @@ ORIEL_DEV int pass(const struct contract_args *a, struct oriel_group g, int peer
 	return err ? err : oriel_signal(w, g, peer, id, ORIEL_ADD, 1);
 }
 
-/* Message passing to the right through four places of the block; the way back (id + 1) frees them. */
+/*
+ * Message passing to the right through four places of the block; the way back (id + 1) frees them.
+ */
 CONTRACT_KERNEL(litmus_kernel)
 {
 	const struct oriel_window_dev *w = &a->win;
@@ -128,7 +130,10 @@ CASE(order_blocks_put_set, c.blocks = 4)
 	litmus(e, PUT_SET, 200, 4);
 }
 
-/* A block's SET and ADD take different ways; who sees the later one sees the earlier one. */
+/*
+ * SET and ADD of a block take different paths.  A reader that sees the later one sees the earlier
+ * one.
+ */
 CONTRACT_KERNEL(set_add_kernel)
 {
 	const struct oriel_window_dev *w = &a->win;
@@ -158,7 +163,10 @@ CASE(order_blocks_set_then_add, c.blocks = 4)
 
 /* ---- puts over puts, puts over gets -------------------------------------------------------- */
 
-/* Two puts to the same bytes: the later one stays, whatever their sizes; with a fence between if asked. */
+/*
+ * Two puts to the same bytes: the later one stays, whatever their sizes; with a fence between if
+ * asked.
+ */
 CONTRACT_KERNEL(overwrite_kernel)
 {
 	const struct oriel_window_dev *w = &a->win;

@@ -96,8 +96,8 @@ ORIEL_DEV int write_fenced(const struct contract_args *a, struct oriel_group g, 
 }
 
 /*
- * Reader: whoever sees flag n sees data n or later.  The acquire is the reader's half of the order
- * (plain loads may pass each other here); the writer's half is the fence alone.
+ * Reader: if it sees flag n, it must see data n or later.  The acquire is the reader's half of the
+ * order, because plain loads may pass each other here.  The writer's half is only the fence.
  */
 ORIEL_DEV int read_fenced(const struct contract_args *a, struct oriel_group g, int peer,
 			  uint64_t *wrong)
@@ -253,8 +253,9 @@ static int gave_up_in_time(struct contract_env *e)
 }
 
 /*
- * Each rank comes 0.8 of a deadline after the one before it.  A deadline that began again with every peer
- * let rank 0 stay for two, always; one that is kept is seen in one of the tries, on a busy machine too.
+ * Each rank comes 0.8 of a deadline after the previous one.  If the deadline started again with
+ * every peer, rank 0 would always stay for two deadlines.  If it is kept, at least one of the tries
+ * shows it, also on a busy machine.
  */
 CASE(regression_barrier_one_deadline, c.no_window = 1, c.min_ranks = 3, c.max_ranks = 3)
 {

@@ -136,7 +136,9 @@ static int settles_at(int want)
 	return open_descriptors() == want;
 }
 
-/* 1: on every rank the windows had one each, and none was left.  0 also if one rank began too soon. */
+/*
+ * 1: on every rank the windows had one each, and none was left.  0 also if one rank began too soon.
+ */
 static int count_windows(struct contract_env *e)
 {
 	struct oriel_window *w[WINDOWS];

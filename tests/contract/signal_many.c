@@ -43,8 +43,8 @@ CASE(signal_reset_between_phases, 0)
 }
 
 /*
- * Resets at any moment of a stream of signals lose none that comes later and bring back none that
- * came before: counts between resets only grow, and afterwards 5 more are exactly 5.
+ * A reset at any time loses no later signal and brings back no earlier one.  Between resets counts
+ * only grow, and afterwards 5 more signals are exactly 5.
  */
 CONTRACT_KERNEL(in_flight_kernel)
 {

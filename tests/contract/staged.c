@@ -156,7 +156,7 @@ CONTRACT_KERNEL(recv_kernel)
 	contract_report(a, g, oriel_recv(&a->win, g, a->peer, a->id, a->local + 4096, a->bytes), 0);
 }
 
-/* To self, so that one rank sees both ends; the window is of no more use on the receiver. */
+/* To self, so that one rank sees both ends.  The window is unusable on the receiver afterwards. */
 static void mismatch(struct contract_env *e, uint64_t sent, uint64_t asked)
 {
 	struct contract_args a = contract_args(e);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/contract/transport.c - contract of the transport layer: the calls of device/mapped.h and
- * device/queued.h on memory the test allocates, registers and exchanges itself.
+ * device/queued.h on memory that the test allocates, registers and exchanges itself.
  *
- * Every pair of ranks, each way by which it is reached; self is left out, as it has no queue and is not
- * a peer.  No window: words and data live in one exchanged buffer a rank.
+ * Every pair of ranks is tested in each way by which it is reached.  Self is left out, because it
+ * has no queue and is not a peer here.  There is no window: words and data are in one exchanged
+ * buffer per rank.
  */
 #include "contract.h"
 
@@ -12,7 +13,9 @@
 #define RANKS 8
 #define LINE 128u
 
-/* The exchanged buffer: data, then lines of words, each by source (or by peer, where written here). */
+/*
+ * The exchanged buffer: data, then lines of words, each by source (or by peer, where written here).
+ */
 #define WORDS (RANKS * PIECE)
 #define COUNTERS (WORDS + RANKS * LINE)
 #define SLOTS (COUNTERS + RANKS * LINE) /* two slots, two lengths and a ready word from one rank */
@@ -66,7 +69,7 @@ ORIEL_DEV struct oriel_queue_word queue_word(struct transport *t, int peer, int 
 	return w;
 }
 
-/* ---- one piece to a peer, in one of the ways there are -------------------------------------------- */
+/* ---- one piece to a peer, in one of the ways there are --------------------------------------- */
 
 ORIEL_DEV int send_mapped(struct transport *t, struct oriel_group g, int peer, int mode,
 			  uint64_t bytes, uint64_t round)
@@ -179,7 +182,7 @@ ORIEL_DEV int acknowledge(struct transport *t, struct oriel_group g, int peer)
 				   1);
 }
 
-/* ---- every rank to its right neighbour, at every distance -------------------------------------------- */
+/* ---- every rank to its right neighbour, at every distance ------------------------------------ */
 
 /* What the left neighbour sent: seen, right to the byte, and nothing beyond it. */
 ORIEL_DEV int receive(struct transport *t, struct oriel_group g, int peer, int mode, uint64_t bytes,
@@ -233,14 +236,16 @@ CONTRACT_KERNEL(pieces_kernel)
 							ORIEL_EQ, round);
 		}
 	}
-	/* Complete, before anybody's memory goes: what was lost on the way is sent again until then. */
+	/*
+	 * Waits for completion before any memory is freed: lost packets are sent again until then.
+	 */
 	for (d = 0; d < n && !err && g.block + 1 == g.nblocks; d++)
 		if (t->kind[d] == ORIEL_PEER_QUEUED)
 			err = oriel_queue_flush(&t->comm, g, d);
 	contract_report(a, g, err, wrong);
 }
 
-/* ---- staged streams of mapped peers ---------------------------------------------------------------------- */
+/* ---- staged streams of mapped peers ---------------------------------------------------------- */
 
 /* The channel from `source` to `target` as rank `me`, one of the two, sees it. */
 ORIEL_DEV struct oriel_mapped_channel channel(struct transport *t, int source, int target)
@@ -262,7 +267,10 @@ ORIEL_DEV struct oriel_mapped_channel channel(struct transport *t, int source, i
 	return c;
 }
 
-/* Pairs one after the other, the same way on all ranks, so that messages may be larger than the slots. */
+/*
+ * Pairs one after the other, the same way on all ranks, so that messages may be larger than the
+ * slots.
+ */
 CONTRACT_KERNEL(streams_kernel)
 {
 	struct transport *t = (struct transport *)(void *)a->local;
@@ -332,7 +340,7 @@ CONTRACT_KERNEL(shared_kernel)
 	contract_report(a, g, err, wrong);
 }
 
-/* ---- the host's side ---------------------------------------------------------------------------------------- */
+/* ---- the host's side ------------------------------------------------------------------------- */
 
 struct buffers {
 	struct oriel_buffer *exchanged, *local;

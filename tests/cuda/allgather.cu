@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/cuda/allgather.cu - the persistent all-gather on a GPU: small blocks by a kernel, large ones by the copy engine,
- * in place and not, on streams and replayed from a graph; every byte checked.
+ * tests/cuda/allgather.cu - the persistent all-gather on a GPU: small blocks by a kernel, large
+ * ones by the copy engine, in place and not, on streams and replayed from a graph; every byte
+ * checked.
  */
 #include "gpu.h"
 
@@ -64,7 +65,10 @@ static void graphs_rank(struct rank_env *env)
 	REQUIRE_OK(bed_open(&b, env, MOST, 1));
 	graph_of(&b, 1000);
 	graph_of(&b, MOST);
-	/* the driver lets go of what a graph held on a thread of its own: once it has, the window goes */
+	/*
+	 * the driver lets go of what a graph held on a thread of its own: once it has, the window
+	 * goes
+	 */
 	while (oriel_window_destroy(b.window) == ORIEL_EBUSY)
 		;
 	b.window = NULL;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/cuda/alltoallv.cu - all-to-all-v on a GPU: random splits from a seed, by calls on a stream and replayed from a
- * graph with sizes that the device changes between replays; what is refused; every byte checked.
+ * tests/cuda/alltoallv.cu - all-to-all-v on a GPU: random splits from a seed, by calls on a stream
+ * and replayed from a graph with sizes that the device changes between replays; what is refused;
+ * every byte checked.
  *
- * A call is three kernels on one stream: the first makes the sizes and the data of the next call and fills the receive
- * buffer with another byte, the second is the call, the third counts what is wrong.  So nothing of it needs the host,
- * and a graph of the three is a new call in every replay.
+ * A call is three kernels on one stream: the first makes the sizes and the data of the next call
+ * and fills the receive buffer with another byte, the second is the call, the third counts what is
+ * wrong.  So nothing of it needs the host, and a graph of the three is a new call in every replay.
  */
 #include "gpu.h"
 
@@ -140,7 +141,7 @@ ORIEL_KERNEL(check_kernel, struct turn)
 	return 0;
 }
 
-/* ---- a request and its memory ---------------------------------------------------------------------------- */
+/* ---- a request and its memory ---------------------------------------------------------------- */
 
 struct bed {
 	struct rank_env *env;
@@ -241,7 +242,7 @@ static void bed_look(struct bed *b, uint64_t calls, const char *what)
 	REQUIRE_OK(oriel_copy(b->env->comm, b->turn.words + CHECKED, &zero, sizeof(zero)));
 }
 
-/* ---- calls on a stream ------------------------------------------------------------------------------------ */
+/* ---- calls on a stream ----------------------------------------------------------------------- */
 
 /* Ranks are cut differently, and every rank differently from call to call. */
 static void random_calls(struct rank_env *env, int packed, uint64_t seed)
@@ -260,7 +261,7 @@ static void random_calls(struct rank_env *env, int packed, uint64_t seed)
 	REQUIRE_OK(bed_close(&b));
 }
 
-/* ---- graphs ------------------------------------------------------------------------------------------------ */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
 static void graph_of(struct rank_env *env, int packed, uint64_t seed)
 {
@@ -281,7 +282,10 @@ static void graph_of(struct rank_env *env, int packed, uint64_t seed)
 	REQUIRE_OK(oriel_comm_barrier(env->comm, ORIEL_WORLD));
 	for (int i = 0; i < REPLAYS; i++) {
 		GPU_OK(cudaGraphLaunch(exec, stream));
-		/* a launch that finds the stream's queue full waits inside the driver, where other ranks may be too */
+		/*
+		 * a launch that finds the stream's queue full waits inside the driver, where other
+		 * ranks may be too
+		 */
 		if (i % DEPTH == DEPTH - 1)
 			REQUIRE_OK(oriel_comm_sync(env->comm, stream));
 	}
@@ -294,7 +298,7 @@ static void graph_of(struct rank_env *env, int packed, uint64_t seed)
 	REQUIRE_OK(bed_close(&b));
 }
 
-/* ---- what is refused --------------------------------------------------------------------------------------- */
+/* ---- what is refused ------------------------------------------------------------------------- */
 
 static void wrong_options(struct rank_env *env)
 {
@@ -317,7 +321,10 @@ static void wrong_options(struct rank_env *env)
 	CHECK(a == NULL);
 }
 
-/* One call for which `spoils` has put another number where the kernel reads a size: refused everywhere, told once. */
+/*
+ * One call for which `spoils` has put another number where the kernel reads a size: refused
+ * everywhere, told once.
+ */
 static void refused_call(struct bed *b, int spoils, uint64_t size)
 {
 	uint64_t words[WORDS];
@@ -359,7 +366,7 @@ static void refusals(struct rank_env *env, int packed, uint64_t seed)
 	CHECK_EQ(oriel_alltoallv_destroy(stale), ORIEL_ESTALE);
 }
 
-/* ---- all of it ---------------------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 static void calls_of(struct rank_env *env)
 {

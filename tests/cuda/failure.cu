@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/cuda/failure.cu - failures while kernels wait on a GPU: a rank that dies, one that aborts, deadlines
- * in kernels and in host-issued operations, and launches that could not run.
+ * tests/cuda/failure.cu - failures while kernels wait on a GPU: a rank that dies, one that aborts,
+ * deadlines in kernels and in host-issued operations, and launches that could not run.
  *
- * A rank killed under MPS may take the daemon's other clients along: run the test "killed" apart from
- * anything else (tools/test-gpu.sh gives it a daemon of its own).
+ * A rank killed under MPS may take the daemon's other clients along: run the test "killed" apart
+ * from anything else (tools/test-gpu.sh gives it a daemon of its own).
  */
 #include <signal.h>
 #include <time.h>
@@ -111,7 +111,7 @@ static int sync_late(struct oriel_comm *comm)
 	return err;
 }
 
-/* ---- deadlines ------------------------------------------------------------------------------------------- */
+/* ---- deadlines ------------------------------------------------------------------------------- */
 
 static void deadlines(struct rank_env *env)
 {
@@ -136,7 +136,7 @@ static void deadlines(struct rank_env *env)
 	tear_down(env, &s);
 }
 
-/* ---- abort ----------------------------------------------------------------------------------------------- */
+/* ---- abort ----------------------------------------------------------------------------------- */
 
 static void aborted(struct rank_env *env)
 {
@@ -156,7 +156,7 @@ static void aborted(struct rank_env *env)
 	tear_down(env, &s);
 }
 
-/* ---- a killed rank --------------------------------------------------------------------------------------- */
+/* ---- a killed rank --------------------------------------------------------------------------- */
 
 /* The last rank has no work on the GPU when it dies; the others wait in kernels. */
 static void killed(struct rank_env *env)
@@ -185,7 +185,7 @@ static void killed(struct rank_env *env)
 	tear_down(env, &s);
 }
 
-/* ---- launches -------------------------------------------------------------------------------------------- */
+/* ---- launches -------------------------------------------------------------------------------- */
 
 static void refused(struct rank_env *env)
 {

@@ -2,8 +2,8 @@
 /*
  * tests/cuda/gpu.h - what the programs of tests/cuda/ share: ranks on a GPU, checks of CUDA calls.
  *
- * Ranks are made by ranks.h with ORIEL_DEVICE=cuda.  A process that has used CUDA cannot fork ranks that
- * do, so tests with processes stand before those with threads in a file.
+ * Ranks are made by ranks.h with ORIEL_DEVICE=cuda.  A process that has used CUDA cannot fork ranks
+ * that do, so tests with processes stand before those with threads in a file.
  */
 #ifndef ORI_TEST_GPU_H
 #define ORI_TEST_GPU_H
@@ -31,9 +31,9 @@
 	} while (0)
 
 /*
- * A graph that is ready on the GPU.  Making one and, where it was not uploaded, its first launch wait inside the driver
- * for kernels that run: those of thread ranks ahead, which may wait for this one.  So all ranks do this and meet before
- * any of them launches.
+ * A graph that is ready on the GPU.  The driver waits for running kernels when a graph is created
+ * and, if it was not uploaded, at its first launch.  Kernels of other thread ranks may in turn wait
+ * for this rank.  So all ranks do this and meet before any of them launches.
  */
 static inline cudaError_t gpu_graph_make(cudaGraph_t graph, cudaStream_t stream,
 					 cudaGraphExec_t *exec)
@@ -45,7 +45,7 @@ static inline cudaError_t gpu_graph_make(cudaGraph_t graph, cudaStream_t stream,
 	return err ? err : cudaStreamSynchronize(stream);
 }
 
-/* Asked in a process of its own: this one must not have used CUDA when it forks ranks. */
+/* Asked in a separate process: this one must not have used CUDA when it forks ranks. */
 static inline int gpu_count(void)
 {
 	static int count = -1;
@@ -64,7 +64,7 @@ static inline int gpu_count(void)
 	return count;
 }
 
-/* Runs fn as ranks on the GPU; a skip with its reason where there is none. */
+/* Runs fn as ranks on the GPU; skips with a reason if there is no GPU. */
 static inline void gpu_run_options(struct ranks_options *o, rank_fn *fn, void *arg)
 {
 	static int used_here;
@@ -93,7 +93,7 @@ static inline void gpu_run(int nranks, int processes, const char *topology, rank
 	gpu_run_options(&o, fn, arg);
 }
 
-/* Waits for the comm's own stream, then copies; 0 where either fails, which is a failed check. */
+/* Waits for the comm's own stream, then copies.  Returns 0 if either fails, which fails a check. */
 static inline uint64_t gpu_word(struct oriel_comm *comm, const void *from)
 {
 	uint64_t word = 0;
@@ -112,7 +112,7 @@ ORIEL_DEV uint32_t gpu_random(uint32_t *state)
 	return *state;
 }
 
-/* Up to a microsecond, so that the two sides meet in every way. */
+/* Waits up to a microsecond, so that the two sides meet in different ways. */
 ORIEL_DEV void gpu_random_delay(uint32_t *state)
 {
 #if ORIEL_ON_GPU

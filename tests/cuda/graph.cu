@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/cuda/graph.cu - window operations in CUDA graphs: captured once, replayed 1,000 times, every replay
- * checked on the device.
+ * tests/cuda/graph.cu - window operations in CUDA graphs: captured once, replayed 1,000 times,
+ * every replay checked on the device.
  *
- * One graph holds a kernel that puts, signals, waits and passes a barrier; another the same as host-issued
- * operations on the capturing stream.  Both wait for "one more" signal and move the start by one, so the
- * captured arguments are right in every replay.
+ * One graph holds a kernel that puts, signals, waits and passes a barrier; another the same as
+ * host-issued operations on the capturing stream.  Both wait for "one more" signal and move the
+ * start by one, so the captured arguments are right in every replay.
  */
 #include "gpu.h"
 
@@ -16,7 +16,8 @@ struct graph_args {
 	struct oriel_window_dev win;
 	struct oriel_source src;
 	uint8_t *local;
-	uint64_t *words; /* [0] replays begun, [1] replays checked, [2] wrong bytes, [3] failed calls */
+	/* [0] replays begun, [1] replays checked, [2] wrong bytes, [3] failed calls */
+	uint64_t *words;
 	int32_t left, right;
 };
 
@@ -100,7 +101,7 @@ ORIEL_KERNEL(after_kernel, struct graph_args)
 	return err;
 }
 
-/* ---- capture and replay ------------------------------------------------------------------------------------ */
+/* ---- capture and replay ---------------------------------------------------------------------- */
 
 struct setup {
 	struct rank_env *env;

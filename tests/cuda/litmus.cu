@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/cuda/litmus.cu - what the primitives of device/port.h promise on a GPU, each pair of a release and
- * an acquire by itself: between two blocks of a kernel, and between two ranks.
+ * tests/cuda/litmus.cu - tests the memory order that the primitives of device/port.h promise on a
+ * GPU, each pair of a release and an acquire by itself: between two blocks of a kernel, and between
+ * two ranks.
  *
- * Message passing: data on several lines, then a word; who sees the word sees the data.  Store buffering:
- * two writers that fence and then look at each other; one at least sees the other.  Each runs many rounds
- * with random delays and counts outcomes that are forbidden: there must be none.  Weakened variants show
- * that the test would see them; where a GPU does not show one, that is said.  Chains over three ranks are
- * litmus_chain.cu.
+ * Message passing: a writer stores data on several lines, then a word.  A reader that sees the word
+ * must see the data.  Store buffering: two writers store, fence, and read each other's word; at
+ * least one must see the other's store.
+ * Each test runs many rounds with random delays and counts forbidden outcomes; there must be none.
+ * Weakened variants show that the test would find a mistake.  If a GPU never shows a weak outcome,
+ * the test says so.  Chains over three ranks are in litmus_chain.cu.
  */
 #include "gpu.h"
 
@@ -99,8 +101,8 @@ ORIEL_DEV uint64_t look(uint64_t *word, int way)
 }
 
 /*
- * Data of round i are i, by plain stores, as a put's are.  With STORE_FETCH_ADD the reader adds 0 to the
- * word the writer stores to: atomic, so no store falls into it.
+ * Data of round i are i, by plain stores, as a put's are.  With STORE_FETCH_ADD the reader adds 0
+ * to the word the writer stores to: atomic, so no store falls into it.
  */
 ORIEL_DEV void write_rounds(const struct litmus_args *a)
 {
@@ -150,7 +152,7 @@ ORIEL_KERNEL(passing_kernel, struct litmus_args)
 	return 0;
 }
 
-/* ---- store buffering --------------------------------------------------------------------------------- */
+/* ---- store buffering ------------------------------------------------------------------------- */
 
 struct buffering_args {
 	uint64_t *both; /* [side][round]: stored by that side */
@@ -184,7 +186,7 @@ ORIEL_KERNEL(buffering_kernel, struct buffering_args)
 	return 0;
 }
 
-/* ---- one rank, two blocks ------------------------------------------------------------------------------ */
+/* ---- one rank, two blocks -------------------------------------------------------------------- */
 
 static void judge(const char *where, int way, const uint64_t *result)
 {
@@ -221,7 +223,7 @@ static void blocks_pass(struct rank_env *env)
 	REQUIRE_OK(oriel_free(env->comm, out));
 }
 
-/* ---- two ranks ------------------------------------------------------------------------------------------- */
+/* ---- two ranks ------------------------------------------------------------------------------- */
 
 /* Rank 0 writes into rank 1's memory; rank 1 reads its own. */
 static void ranks_pass_way(struct rank_env *env, struct oriel_buffer *buffer, struct litmus_args *a,
@@ -267,7 +269,7 @@ static void ranks_pass(struct rank_env *env)
 	REQUIRE_OK(oriel_free(env->comm, out));
 }
 
-/* ---- store buffering, from the host ------------------------------------------------------------------------ */
+/* ---- store buffering, from the host ---------------------------------------------------------- */
 
 #define SB_ROUNDS 20000
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/cuda/litmus_chain.cu - what window operations promise over three ranks on a GPU: a put, a signal to
- * a second rank, whose signal reaches a third, which must see the put; and two ranks that put, fence and get.
+ * tests/cuda/litmus_chain.cu - tests the memory order that window operations promise over three
+ * ranks on a GPU.
  *
- * Many rounds with random delays; every byte seen too early is counted, and there must be none.
+ * Rank A puts, and signals rank B; B signals rank C; C must see the put.  In another test two ranks
+ * put, fence and get.  There are many rounds with random delays.  Every byte that is seen too early
+ * is counted, and there must be none.
  */
 #include "gpu.h"
 
@@ -138,7 +140,7 @@ static void chain(struct rank_env *env)
 	REQUIRE_OK(oriel_free(env->comm, result));
 }
 
-/* ---- fence: store buffering with puts and gets ------------------------------------------------------------ */
+/* ---- fence: store buffering with puts and gets ----------------------------------------------- */
 
 struct fence_args {
 	struct oriel_window_dev win;
@@ -147,8 +149,8 @@ struct fence_args {
 };
 
 /*
- * Both work at rank 1, each with a word of its own a round: put 1, fence, get the other's.  One of the two
- * must see the other's.
+ * Both ranks work at rank 1, each with its own word per round: put 1, fence, get the other's word.
+ * At least one of the two must see the other's put.
  */
 ORIEL_KERNEL(fence_kernel, struct fence_args)
 {

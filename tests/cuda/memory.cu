@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/cuda/memory.cu - the user's own memory on a GPU: cudaMalloc memory as a window and as a source
- * (processes get it by CUDA IPC), from its start and from its middle; memory that cannot be a window and
- * what is said about it.
+ * tests/cuda/memory.cu - the user's own memory on a GPU: cudaMalloc memory as a window and as a
+ * source (processes get it by CUDA IPC), from its start and from its middle; memory that cannot be
+ * a window and what is said about it.
  */
 #include "gpu.h"
 

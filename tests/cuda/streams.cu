@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/cuda/streams.cu - the user's streams and events: window operations and kernels on them, ordered by
- * them, and two host threads that use one window on streams of their own.
+ * tests/cuda/streams.cu - the user's streams and events: window operations and kernels on them,
+ * ordered by them, and two host threads that use one window on streams of their own.
  */
 #include <pthread.h>
 

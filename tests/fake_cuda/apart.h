@@ -53,7 +53,7 @@ static inline void apart_begin(struct apart *a, apart_fn *fn, void *arg)
 	a->fd = fd[0];
 }
 
-/* Reads until it has ended: children have an alarm, so this ends, too. */
+/* Reads until the child has ended.  Children have an alarm, so this ends, too. */
 static inline void apart_end(struct apart *a)
 {
 	char rest[1024];
@@ -77,7 +77,7 @@ static inline void apart_end(struct apart *a)
 		;
 }
 
-/* For a function that should end well. */
+/* For a function that should succeed. */
 static inline void apart_end_well(struct apart *a)
 {
 	apart_end(a);

@@ -38,7 +38,10 @@ static struct counted counted[FAKE_CALLS];
 static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t let_go = PTHREAD_COND_INITIALIZER;
 static int broken; /* atomic */
-/* Under `counting`: kernels that were launched and have not ended, and whether a call waits for them. */
+/*
+ * Under `counting`: kernels that were launched and have not ended, and whether a call waits for
+ * them.
+ */
 static int kernels;
 static int waiting;
 static pthread_cond_t no_kernel = PTHREAD_COND_INITIALIZER;

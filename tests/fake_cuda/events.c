@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fake_cuda/events.c - events: places in the order of a stream, and streams that wait for them.
+ * fake_cuda/events.c - events: positions in a stream, and streams that wait for them.
  *
- * Each record of an event is an object of its own, which the stream that comes to it marks as
- * passed.  A wait names the record that was the last when it was asked for, as with a driver: a
- * later record of the event, on whatever stream, neither delays nor ends it, and an event without
- * any delays nobody.
+ * Each record of an event is its own object.  The stream marks it as passed when it reaches it.  A
+ * wait refers to the last record at the time of the call, as with a real driver.  A later record of
+ * the event, on any stream, neither delays nor ends the wait.  An event without a record delays no
+ * stream.
  */
 #include <stdio.h>
 #include <stdlib.h>

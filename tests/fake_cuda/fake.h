@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fake_cuda/fake.h - what the files of the fake driver share.
+ * fake_cuda/fake.h - the declarations that the files of the fake driver share.
  *
- *   calls.c     knobs, counts, injected failures, what is left over
+ *   calls.c     knobs, counts, injected failures, objects that are left over
  *   devices.c   GPUs, contexts
- *   nvml.c      what NVML tells of them
- *   memory.c    physical memory, addresses, mappings, who may touch them
- *   share.c     export, import, CUDA IPC; memory as a user allocates it; pinned memory
+ *   nvml.c      what NVML reports about the GPUs
+ *   memory.c    physical memory, addresses, mappings, access rights
+ *   share.c     export, import, CUDA IPC; memory that a user allocates; pinned memory
  *   streams.c   streams, copies
- *   events.c    places in the order of a stream, and streams that wait for them
+ *   events.c    events, and streams that wait for them
  *   kernels.c   modules, functions, launches
- *   sms.c       where blocks find room
- *   uses.c      which memory work uses
+ *   sms.c       places for blocks
+ *   uses.c      which memory the work of a stream uses
  *   graphs.c    captured streams, graphs, batches of copies
  *
- * One lock (fake_lock) guards all tables; streams have their own for their queues, taken inside it
- * or alone.  No work of a stream runs under either.
+ * One lock (fake_lock) guards all tables.  Each stream has its own lock for its queue, taken inside
+ * fake_lock or alone.  No work of a stream runs under either lock.
  */
 #ifndef ORI_FAKE_H
 #define ORI_FAKE_H
@@ -95,8 +95,8 @@ void fake_await_release(enum fake_call);
 /* A kernel was launched (1) or has ended (-1). */
 void fake_kernel_counts(int change);
 /*
- * For calls that on a GPU wait for all kernels of the process and meanwhile keep every other thread out of the
- * driver: a kernel that waits for one that is not launched yet then waits for ever.
+ * For calls that on a GPU wait for all kernels of the process and meanwhile keep every other thread
+ * out of the driver: a kernel that waits for one that is not launched yet then waits for ever.
  */
 void fake_await_kernels(void);
 /* For calls that do not begin by fake_enter(): until no such call waits. */
@@ -207,7 +207,7 @@ struct fake_op {
 	int wide; /* threads of a block as it was launched: the room it takes */
 	void *args;
 	struct oriel_launch_dev launch; /* the kernel's last parameter */
-	struct fake_record *record; /* of an event */
+	struct fake_record *record;     /* of an event */
 };
 
 /* graphs.c; with fake_lock: was the operation for a graph that the stream is captured into? */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fake_cuda/graphs.c - streams that are captured, graphs and what they hold, and copies by the batch.
+ * fake_cuda/graphs.c - captured streams, graphs and their contents, and batches of copies.
  *
- * While a stream is captured its work goes into a list instead of its queue; a launch of the graph puts a copy of
- * the list into a queue.  A graph and those instantiated from it share one body, which goes with the last of them
- * and then lets go of its user objects, as a driver does.
+ * While a stream is captured, its work goes into a list instead of its queue.  A launch of the
+ * graph puts a copy of the list into a queue.  A graph and its instances share one body.  The body
+ * is freed with the last of them and then releases its user objects, as with a real driver.
  */
 #include <stdio.h>
 #include <stdlib.h>

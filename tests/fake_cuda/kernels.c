@@ -2,10 +2,9 @@
 /*
  * fake_cuda/kernels.c - modules, functions, launches.
  *
- * A function is a struct oriel_kernel that the fake knows: one that a test gave to
- * fake_cuda_kernel().  Images of modules are not looked at; a name is looked up among those
- * kernels, with the suffix "_gpu" that ORIEL_KERNEL adds.  A launch runs the kernel's CPU body in
- * the library's own pool of threads.
+ * A function is a struct oriel_kernel that a test gave to fake_cuda_kernel().  The image of a
+ * module is ignored.  A name is looked up among those kernels, with the suffix "_gpu" that
+ * ORIEL_KERNEL adds.  A launch runs the kernel's CPU body in the library's own pool of threads.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fake_cuda/memory.c - device memory: physical memory in memfds, addresses that are reserved,
- * mappings of the one at the other, and the guard: while no kernel runs the mappings cannot be
- * touched, so host code that takes device memory for its own crashes here as it would with a GPU,
- * with a line that says so.
+ * fake_cuda/memory.c - device memory: physical memory in memfds, reserved addresses, and mappings
+ * of the memory at the addresses.
+ *
+ * It also has the guard: while no kernel runs, the mappings cannot be accessed.  So host code that
+ * dereferences device memory crashes here as with a GPU, and a line says so.
  */
 #include <errno.h>
 #include <signal.h>

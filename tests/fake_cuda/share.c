@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fake_cuda/share.c - memory between processes (descriptors, fabric handles, CUDA IPC), memory as a
- * user's program allocates it, pinned host memory, and what a pointer points at.
+ * fake_cuda/share.c - memory between processes (descriptors, fabric handles, CUDA IPC), memory that
+ * a user's program allocates, pinned host memory, and attributes of pointers.
  *
- * A fabric handle and an IPC handle name a descriptor of the exporting process; the importer opens
- * it through /proc, so the exporter must be alive and of the same user, as for the real ones.  That
- * way crosses network namespaces, which descriptors over sockets do not: a fabric handle is good on
- * another "host" of the fabric, and nowhere else.
+ * A fabric handle and an IPC handle name a descriptor of the exporting process.  The importer opens
+ * it through /proc, so the exporter must be alive and of the same user, as for real handles.  This
+ * works across network namespaces, while passing descriptors over sockets does not.  So a fabric
+ * handle is valid on another "host" of the same fabric, and nowhere else.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -511,7 +511,7 @@ ori_cu_result cuMemGetHandleForAddressRange(void *handle, ori_cu_ptr begin, size
 	return err;
 }
 
-/* Of a pointer that the driver does not know everything is 0, and that is no error. */
+/* For a pointer that the driver does not know, everything is 0, and this is not an error. */
 static int write_attribute(int attribute, void *value, const struct fake_mapping *m, int pinned)
 {
 	unsigned int type = m ? ORI_CU_MEMORY_DEVICE : pinned ? ORI_CU_MEMORY_HOST : 0;

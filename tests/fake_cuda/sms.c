@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fake_cuda/sms.c - multiprocessors: where the blocks of all kernels find room, or wait.
+ * fake_cuda/sms.c - multiprocessors: places for the blocks of all kernels.
  *
- * A GPU has knob sms of them, each with room for so many blocks and threads.  A block is placed
- * where most is free and keeps its place until its last thread has ended.  Kernels of all streams
- * share this room, in the order in which they began: as on a GPU, no block of a later one is placed
- * while an earlier one has blocks left.  So a kernel that waits, on SMs that it fills, for one
- * behind it waits for ever here, too.
+ * A GPU has as many as knob sms says, each with room for a number of blocks and threads.  A block
+ * is placed on the SM with the most free room, and keeps its place until its last thread has ended.
+ * Kernels of all streams share the SMs in the order in which they began.  As on a GPU, no block of
+ * a later kernel is placed while an earlier one has blocks left.  So a kernel that fills the SMs
+ * and waits for a later kernel waits for ever here, too.
  *
- * A thread of a block that has no place yet is there all the same, and sleeps at the door.  Knob
- * room=0 gives every block a place at once.
+ * A thread of a block without a place exists, but sleeps until there is room.  Knob room=0 gives
+ * every block a place at once.
  */
 #include <stdlib.h>
 

@@ -2,8 +2,8 @@
 /*
  * fake_cuda/streams.c - streams: a queue and a thread that executes it in order; copies.
  *
- * A call that submits work returns at once, as on a GPU, so whoever forgets to wait reads what is
- * not there yet.  Streams wait for each other only where events say so: all are non-blocking ones.
+ * A call that submits work returns at once, as on a GPU.  So code that forgets to wait reads old
+ * data.  Streams wait for each other only through events: all are non-blocking streams.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ static unsigned long long last_id;
 
 /* ---- the thread of a stream ------------------------------------------------------------------ */
 
-/* A word goes in one piece, after all that went before: kernels poll such words. */
+/* A word is written in one piece, after all earlier bytes: kernels poll such words. */
 static void copy(char *to, const char *from, size_t bytes)
 {
 	uint64_t word;
@@ -44,7 +44,9 @@ static void copy(char *to, const char *from, size_t bytes)
 		memmove(to, from, bytes);
 		return;
 	}
-	/* [F1] release and acquire; partners are the loads and stores of kernels ([SIG2], [SIG1]). */
+	/*
+	 * [F1] release and acquire; partners are the loads and stores of kernels ([SIG2], [SIG1]).
+	 */
 	word = __atomic_load_n((const uint64_t *)(const void *)from, __ATOMIC_ACQUIRE);
 	__atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELEASE);
 }
@@ -153,8 +155,8 @@ static struct fake_stream *stream_check(void *stream, const char *call)
 	struct fake_stream *s = all_streams;
 
 	if ((uintptr_t)stream <= 2)
-		fake_fault("%s on a default stream: ranks that share a process would wait there for "
-			   "each other",
+		fake_fault("%s on a default stream: ranks that share a process would wait "
+			   "there for each other",
 			   call);
 	while (s && s != stream)
 		s = s->next;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fake_cuda/uses.c - which device memory the work of a stream uses: memory that goes before is a
- * mistake.
+ * fake_cuda/uses.c - records which device memory the work of a stream uses: freeing it before the
+ * work has ended is a mistake.
  *
- * What a copy uses is known.  A kernel (knob reuse=1) is taken to use all memory that its arguments
- * point into; what it finds by pointers that lie in memory is not seen.
+ * The memory of a copy is known.  With knob reuse=1, a kernel counts as a user of all memory that
+ * its arguments point into.  Pointers that the kernel loads from memory are not seen.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/alloc_faults.c - the first allocation of a rank fails, then the second, and so on until
- * a run needs no more: no crash, no hang, a status from every call, everything given back.
+ * tests/fault/alloc_faults.c - the first allocation of a rank fails, then the second, and so on
+ * until no run fails any more.
  *
- * malloc and its kin are defined here, in front of the C library's (or the sanitizer's).  They fail
- * on rank 0's thread only, or, over TCP, on any thread, and list what the library, which is linked
- * into this program, holds.  Every run is a process of its own (pool.h).
+ * There must be no crash and no hang, every call must return a status, and everything must be
+ * freed.
+ *
+ * This program defines malloc and its relatives in front of the C library's (or the sanitizer's).
+ * They fail only on rank 0's thread, or, over TCP, on any thread.  They also list what the library
+ * holds, which is linked into this program.  Every run is its own process (pool.h).
  */
 #include <errno.h>
 #include <pthread.h>
@@ -19,7 +22,7 @@
 #define SPARE_S 10.0 /* any process may stand still for some seconds */
 #define RUNS_MAX 1000
 
-/* ---- the allocator in front ---------------------------------------------------------------------- */
+/* ---- the allocator in front ------------------------------------------------------------------ */
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
@@ -193,7 +196,7 @@ static void show_held(void)
 	table_unlock();
 }
 
-/* ---- one run --------------------------------------------------------------------------------------- */
+/* ---- one run --------------------------------------------------------------------------------- */
 
 struct run {
 	struct scenario ranks[2];
@@ -259,7 +262,7 @@ out:
 	run->seconds = scenario_now() - start;
 }
 
-/* Who ran out of memory says so; one who only suffered from it says something. */
+/* A rank that ran out of memory says so.  A rank that was only affected must give some text. */
 static void judge(const struct run *run, int nranks)
 {
 	const struct scenario *s = &run->ranks[0];
@@ -287,7 +290,7 @@ static void judge(const struct run *run, int nranks)
 			   run->n, run->seconds);
 }
 
-/* A rendezvous that nobody came to goes by itself, after its timeout. */
+/* A rendezvous that no rank joins ends by itself, after its timeout. */
 static void check_given_back(int held_before, int fds_before)
 {
 	double until = scenario_now() + TIMEOUT_S + SPARE_S;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/bad_input.c - host calls with arguments that are no good.
+ * tests/fault/bad_input.c - host calls with bad arguments.
  *
- * A local call refuses them.  Of a collective one it is the last rank that is wrong: every rank gets the
- * same status, those that were right hear which rank it was, and the comm is as good as before.
+ * A local call refuses them.  In a collective call only the last rank has a bad argument.  Every
+ * rank returns the same status, the other ranks learn which rank it was, and the comm stays usable.
  */
 #include <limits.h>
 
@@ -172,14 +172,15 @@ static int init_many_elements(struct things *t)
 	struct oriel_allgather_request *r;
 
 	return oriel_allgather_create_buffer(t->env->comm, t->buffer, t->wrong ? UINT64_MAX / 8 : 1,
-					   16, NULL, &r);
+					     16, NULL, &r);
 }
 
 static int init_no_elements(struct things *t)
 {
 	struct oriel_allgather_request *r;
 
-	return oriel_allgather_create_buffer(t->env->comm, t->buffer, t->wrong ? 0 : 1, 8, NULL, &r);
+	return oriel_allgather_create_buffer(t->env->comm, t->buffer, t->wrong ? 0 : 1, 8, NULL,
+					     &r);
 }
 
 static int alltoallv_no_options(struct things *t)

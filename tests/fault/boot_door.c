@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/boot_door.c - at the door of a TCP job: ranks that never come, or say what cannot be.
- * The others get a status and a text that names the rank, or are not disturbed at all.
+ * tests/fault/boot_door.c - ranks of a TCP job that never join, or that send impossible values when
+ * they join.
  *
- * What must come first is waited for: a knock at the door, a line of the log.
+ * The other ranks get a status and a text that names the rank, or are not disturbed at all.  The
+ * tests wait for events (a connection, a line of the log), never for time to pass.
  */
 #include <poll.h>
 
 #include "boot_job.h"
 
-/* ---- absence ----------------------------------------------------------------------------------- */
+/* ---- absence --------------------------------------------------------------------------------- */
 
 static void only_join(struct job *job, int rank)
 {
@@ -58,7 +59,7 @@ TEST(never_arrives)
 	job_close(&job);
 }
 
-/* The port is bound but nobody listens, so it is nobody else's either. */
+/* The port is bound but not listening, so no other process can take it. */
 TEST(rendezvous_never_arrives)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET,
@@ -102,7 +103,7 @@ static void knock(struct job *job, int rank)
 }
 
 /*
- * Where the launcher gave rank 0 the socket from the start, nobody waits for a rank 0 that is gone.
+ * If the launcher gave rank 0 the socket from the start, no rank waits for a rank 0 that has ended.
  */
 TEST(rank_0_dies_before_the_rendezvous)
 {
@@ -120,9 +121,9 @@ TEST(rank_0_dies_before_the_rendezvous)
 	job_close(&job);
 }
 
-/* ---- refusal ----------------------------------------------------------------------------------- */
+/* ---- refusal --------------------------------------------------------------------------------- */
 
-/* Who is refused does not disturb the others: with the right one they are all there. */
+/* A refused rank does not disturb the others: with the right one the job is complete. */
 TEST(wrong_secret)
 {
 	struct job job;

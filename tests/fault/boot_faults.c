@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/boot_faults.c - ranks of a TCP job that die, stop, come late, give up or disagree:
- * the others get a status, a text that names the rank, and get it in time.  Who never comes, or must
- * not join: boot_door.c.
+ * tests/fault/boot_faults.c - ranks of a TCP job that die, stop, come late, give up or disagree.
+ *
+ * The other ranks get a status and a text that names the rank, in time.  Ranks that never come, or
+ * must not join, are in boot_door.c.
  *
  * Ranks wait for each other's words in shared memory, for lines of the log or for a state in /proc,
- * never for time to pass: any of them may stand still for seconds and nothing else comes of it.
+ * never for time to pass.  So a rank may be delayed for seconds without effect on the result.
  */
 #include <dirent.h>
 
@@ -54,7 +55,9 @@ static struct oriel_boot *enter(struct job *job, int rank)
 	return boot;
 }
 
-/* Tells the others that this rank has come so far; the one that is to fall waits for all. */
+/*
+ * Tells the others that this rank has reached this point.  The rank that will fail waits for all.
+ */
 static void entered(struct job *job, int rank, int falls)
 {
 	__atomic_store_n(&job->ranks[rank].entered, 1, __ATOMIC_RELEASE);
@@ -70,7 +73,7 @@ static void gather_and_note(struct job *job, int rank, struct oriel_boot *boot, 
 	job_note(job, rank, gather(boot, bytes), start);
 }
 
-/* ---- death ------------------------------------------------------------------------------------- */
+/* ---- death ----------------------------------------------------------------------------------- */
 
 static void rank_2_dies(struct job *job, int rank)
 {
@@ -173,8 +176,8 @@ TEST(process_of_the_rendezvous_killed)
 }
 
 /*
- * Joins by id; the maker of the id is no rank, and is killed.  Rank 0 waits for the other in a
- * collective then; rank 1 begins it when the maker is no more.
+ * Ranks join by id.  The process that made the id is not a rank, and is killed.  At that time rank
+ * 0 waits for rank 1 in a collective; rank 1 calls it when that process has ended.
  */
 static void join_and_wait(struct job *job, const struct oriel_boot_id *id, int rank)
 {
@@ -250,7 +253,7 @@ TEST(process_of_an_id_killed)
 	job_close(&job);
 }
 
-/* ---- standstill -------------------------------------------------------------------------------- */
+/* ---- standstill ------------------------------------------------------------------------------ */
 
 /* All threads of the process: one that still runs may be the rendezvous. */
 static int is_stopped(pid_t pid)
@@ -328,8 +331,8 @@ static void hold_reader(void *ctx, int status, int rank, const char *why)
 }
 
 /*
- * Rank 1's reader stands still while rank 2 dies and, as all others, the rendezvous goes: when rank 1
- * cannot send any more it is still told of rank 2, which is the cause.
+ * Rank 1's reader is stopped while rank 2 dies and the rendezvous ends with all others.  When rank
+ * 1 cannot send any more, it still learns of rank 2, which is the cause.
  */
 static void reader_is_held(struct job *job, int rank)
 {
@@ -400,7 +403,7 @@ TEST(something_stands_still)
 	job_close(&hub);
 }
 
-/* ---- lateness ---------------------------------------------------------------------------------- */
+/* ---- lateness -------------------------------------------------------------------------------- */
 
 /* Rank 1 is late twice, each time until rank 0 has said so; it has itself no such haste. */
 static void late_then_fine(struct job *job, int rank)
@@ -434,7 +437,7 @@ TEST(late_ranks_are_named)
 	job_close(&job);
 }
 
-/* ---- disagreement ------------------------------------------------------------------------------ */
+/* ---- disagreement ---------------------------------------------------------------------------- */
 
 static void rank_1_gives_up(struct job *job, int rank)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/boot_job.h - forks the ranks of a job that meet by TCP, each told how to fail, and
- * collects what each of them saw.  For boot_faults.c and boot_knocks.c.
+ * tests/fault/boot_job.h - forks the ranks of a job that meet by TCP, tells each how to fail, and
+ * collects what each of them saw.  Most tests of this folder with TCP jobs use it.
  */
 #ifndef ORI_TEST_BOOT_JOB_H
 #define ORI_TEST_BOOT_JOB_H
@@ -54,7 +54,7 @@ struct job {
 
 typedef void job_fn(struct job *, int rank);
 
-/* Waits until another rank has set the word; 0: it never did. */
+/* Waits until another rank has set the word; 0 if it never did. */
 static inline int job_await(const int *word)
 {
 	uint64_t until = ori_deadline_ns((uint64_t)(JOB_NEVER_S * 1e9));
@@ -67,7 +67,7 @@ static inline int job_await(const int *word)
 	return 1;
 }
 
-/* In a rank: remembers how its last call went. */
+/* In a rank: records the result of its last call. */
 static inline void job_note(struct job *job, int rank, int status, uint64_t start_ns)
 {
 	struct job_rank *r = &job->ranks[rank];
@@ -110,7 +110,10 @@ static inline void job_setenv(const char *name, int value)
 	setenv(name, text, 1);
 }
 
-/* The ranks' stderr goes to memory that the test and the ranks read: what it says is waited for. */
+/*
+ * The stderr of the ranks goes to memory that the test and the ranks read, so that they can wait
+ * for a line.
+ */
 static inline int job_keep_log(struct job *job)
 {
 	job->log_fd = memfd_create("log", MFD_CLOEXEC);
@@ -128,7 +131,7 @@ static inline int job_log_has(const struct job *job, const char *word)
 	return strstr(text, word) != NULL;
 }
 
-/* Waits until the ranks have logged it; 0: they never did. */
+/* Waits until the ranks have logged the text; 0 if they never did. */
 static inline int job_await_log(const struct job *job, const char *word)
 {
 	uint64_t until = ori_deadline_ns((uint64_t)(JOB_NEVER_S * 1e9));
@@ -180,7 +183,7 @@ static inline void job_start(struct job *job, int rank, const char *secret, job_
 	_exit(check_failures ? 99 : 0);
 }
 
-/* Waits for the rank; one that does not end by itself is killed: code 128 + SIGKILL. */
+/* Waits for the rank.  Kills one that does not end by itself: code 128 + SIGKILL. */
 static inline void job_wait(struct job *job, int rank)
 {
 	uint64_t until = ori_deadline_ns((uint64_t)(JOB_PATIENCE_S * 1e9));
@@ -197,7 +200,7 @@ static inline void job_wait(struct job *job, int rank)
 	job->pids[rank] = 0;
 }
 
-/* Ends one that stands still, or is of no more use. */
+/* Ends a rank that is stopped or no longer needed. */
 static inline void job_kill(struct job *job, int rank)
 {
 	if (job->pids[rank])
@@ -230,7 +233,7 @@ static inline void job_run(struct job *job, job_fn *fn)
 		job_wait(job, r);
 }
 
-/* The rank saw that status, with that word in the text, within the time. */
+/* Checks that the rank saw that status, with that word in the text, within the time. */
 #define CHECK_RANK(job, r, want, word, most_seconds)                                               \
 	do {                                                                                       \
 		struct job_rank *check_r = &(job)->ranks[r];                                       \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/boot_knocks.c - strangers at the rendezvous: garbage, half a hello, silence, a rank
- * that turns to nonsense after a good hello.  The job goes on, or names the rank.
+ * tests/fault/boot_knocks.c - strangers at the rendezvous: garbage, half a hello, silence, and a
+ * rank that sends nonsense after a good hello.  The job goes on, or names the rank.
  */
 #include "../../src/boot/tcp.h"
 #include "boot_job.h"

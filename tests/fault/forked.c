@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/forked.c - a rank forks, and the child calls with the handles it inherited: each call is
- * refused with a line, and the parent's objects are as good as before.
+ * tests/fault/forked.c - a rank forks, and the child uses the handles that it inherited.  Each call
+ * of the child is refused with a line, and the parent's objects stay usable.
  */
 #include <sys/wait.h>
 #include <unistd.h>

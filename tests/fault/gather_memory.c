@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/gather_memory.c - an all-gather for which one rank finds no memory: that rank says
- * so, and the others do not wait for it until their deadline.
+ * tests/fault/gather_memory.c - an all-gather for which one rank cannot allocate memory.  That rank
+ * says so, and the others do not wait for it until their deadline.
  *
- * realloc is defined here, in front of the C library's (or the sanitizer's), and fails on one
- * rank's thread.
+ * This program defines realloc in front of the C library's (or the sanitizer's).  It fails on the
+ * thread of one rank.
  */
 #include <stdlib.h>
 

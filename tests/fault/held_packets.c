@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/held_packets.c - comms of thread ranks that end while their NICs still hold packets back.
+ * tests/fault/held_packets.c - comms of thread ranks that end while their NICs still hold packets
+ * back.
  *
- * A duplicate that the faulty wire delays outlives the message it belongs to, and so the flush before a comm
- * goes.  Its NIC must not put it into the ring of a rank that has freed it.
+ * A duplicate that the faulty wire delays lives longer than its message, and longer than the flush
+ * before a comm is destroyed.  The NIC must not put it into the ring of a rank that has freed the
+ * ring.
  */
 #include <stdlib.h>
 #include <string.h>

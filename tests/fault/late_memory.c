@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/late_memory.c - a rank stands still between the rounds of oriel_window_create or
- * oriel_comm_create, when others are about to map its memory: they end by the deadline of the call,
- * name that rank and no other, and hear of a death at once.
+ * tests/fault/late_memory.c - a rank stops between the rounds of oriel_window_create or
+ * oriel_comm_create, when others are about to map its memory.
  *
- * The ranks are held in place through the table of their boot: it tells where between two rounds
- * each of them is.
+ * The others return by the deadline of the call and name only that rank.  If the rank dies, they
+ * learn it at once.
+ *
+ * The test holds ranks back through the function table of their boot, which shows between which
+ * rounds each rank is.
  */
 #include <oriel/oriel.h>
 
@@ -63,7 +65,7 @@ static void await_stopped(void)
 	}
 }
 
-/* After the first round.  DONE goes on; the victim falls once DONE has what it needs of it. */
+/* After the first round.  DONE continues; the victim fails once DONE has what it needs from it. */
 static void between_rounds(void)
 {
 	if (me == VICTIM) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/late_reports.c - what a late wait says: which call of the user's it serves, which
- * sources a sum still waits for, and what the late rank is itself waiting for.  The last also when
- * that is a queued peer, whose board nobody else can read.
+ * tests/fault/late_reports.c - the report of a late wait: which call of the user it belongs to,
+ * which sources a sum still waits for, and what the late rank itself waits for.
  *
- * Ranks are processes whose log is read.  A rank that is asked answers though its own threads wait.
+ * The last part also holds for a queued peer, whose board no other rank can read.  Ranks are
+ * processes whose log is read.  A rank answers questions even while its own threads wait.
  */
 #include <oriel/coll.h>
 #include <oriel/oriel.h>
@@ -72,7 +72,9 @@ static void end_job(struct job *job)
 
 /* ---- a sum ----------------------------------------------------------------------------------- */
 
-/* Rank 2 signals nobody, rank 3 once, the others twice; all but rank 2 wait for eight. */
+/*
+ * Rank 2 signals no rank, rank 3 signals once, the others twice.  All except rank 2 wait for eight.
+ */
 static void sum_is_short(struct job *job, int rank, struct oriel_window *w)
 {
 	uint64_t start = ori_now_ns();
@@ -206,8 +208,8 @@ TEST(a_ring_of_queued_peers_is_a_deadlock)
 }
 
 /*
- * Rank 1 stands still: whoever waits for it says that it does not answer, and is not held up by
- * that.
+ * Rank 1 is stopped.  A rank that waits for it says that it does not answer, and is not delayed by
+ * the question.
  */
 static void one_is_stopped(struct job *job, int rank, struct oriel_window *w)
 {
@@ -243,7 +245,9 @@ TEST(a_stopped_rank_does_not_answer)
 
 /* ---- the call that is late ------------------------------------------------------------------- */
 
-/* Rank 3 comes to each call when the others have said, by that call's name, that it is late. */
+/*
+ * Rank 3 joins each call after the others have reported, by the name of the call, that it is late.
+ */
 static void late_to(struct job *job, int rank, const char *line)
 {
 	if (rank == 3)

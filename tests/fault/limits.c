@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/limits.c - ranks whose process may have little: file sizes, addresses, descriptors.
+ * tests/fault/limits.c - ranks whose process has low limits: file size, address space, descriptors.
  *
- * A rank works with what there is, or every rank gets a status and a text that names the limit; a
- * signal never comes.  Ranks are processes: a limit is a process's.
+ * A rank works within the limit, or every rank gets a status and a text that names the limit.  No
+ * signal may end a rank.  Ranks are processes, because a limit applies to a process.
  */
 #include <sys/resource.h>
 
@@ -198,8 +198,8 @@ static void few_descriptors(struct job *job, int rank)
 }
 
 /*
- * Who met tells it all others.  Who could not meet, or waits for memory that is not handed out, finds
- * the reason in the log of the rank that has no descriptors left.
+ * Ranks that met tell all others.  A rank that could not meet, or waits for memory that is not
+ * shared, finds the reason in the log of the rank that has no descriptors left.
  */
 static void check_descriptors(struct job *job)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/phases.c - of three processes, rank 1 dies or stands still: in each phase of a job's life
- * the others get a status in time, with a text that names rank 1, and can take everything down.
+ * tests/fault/phases.c - of three processes, rank 1 dies or stops, in each phase of a job's life.
  *
- * Rank 0 holds the rendezvous.  All jobs of a test run at once: they mostly wait.
+ * The others get a status in time, with a text that names rank 1, and can destroy everything.
+ *
+ * Rank 0 holds the rendezvous.  All jobs of a test run at once, because they mostly wait.
  */
 #include <pthread.h>
 
@@ -13,8 +14,9 @@
 #include "boot_job.h"
 
 /*
- * Of jobs whose ranks wait for it: others than the victim may stand still for less and are not taken
- * for it.  Who is told of a death does not wait, so those have one that never passes.
+ * The deadline of jobs whose ranks wait for it.  Ranks other than the victim may be delayed for
+ * less, and are not taken for it.  Ranks that learn of a death do not wait, so their deadline never
+ * passes.
  */
 #define TIMEOUT_S 4.0
 #define TIMEOUT_TEXT "4"
@@ -69,7 +71,7 @@ static void fall_in(const struct way *w, enum phase where)
 		fall();
 }
 
-/* ---- the steps ---------------------------------------------------------------------------------- */
+/* ---- the steps ------------------------------------------------------------------------------- */
 
 static void *fall_soon(void *arg)
 {
@@ -262,7 +264,7 @@ static void walk(struct job *job, int rank)
 	r->told_status = (int)((ori_now_ns() - start) / 1000000);
 }
 
-/* ---- the jobs ------------------------------------------------------------------------------------ */
+/* ---- the jobs -------------------------------------------------------------------------------- */
 
 struct trial {
 	struct job job;
@@ -271,8 +273,8 @@ struct trial {
 };
 
 /*
- * A death is told at once, but one who has not yet joined is nobody: then, as for one who stands
- * still, the deadline counts.
+ * A death is reported at once.  But a rank that has not joined yet is unknown; then, as for a rank
+ * that is stopped, the deadline counts.
  */
 static int waits_for_deadline(const struct trial *t, enum phase p)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/pool.h - many small cases, each in a forked process of its own and some of them at a
- * time: what takes long in them is a deadline, so they wait side by side, and the deadline need not be
- * short.  For alloc_faults.c and syscall_faults.c, on the main thread; the process must have no other
- * threads and no other children.
+ * tests/fault/pool.h - runs many small cases, each in its own forked process, several at a time.
+ *
+ * Most of the time of a case is the wait for a deadline.  So cases wait in parallel, and the
+ * deadline need not be short.  For alloc_faults.c and syscall_faults.c, on the main thread.  The
+ * process must have no other threads and no other children.
  */
 #ifndef ORI_TEST_POOL_H
 #define ORI_TEST_POOL_H

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/refused.c - a put past the end of a queued peer's window: every rank hears the same
- * first cause, which names who put, to whom, which window and where; and has it as its last error.
+ * tests/fault/refused.c - a put past the end of a queued peer's window.
  *
- * The NIC that refuses the put knows of it first.  The rank that asked for it stands still for a
- * while then, and is named all the same.
+ * Every rank gets the same first cause, also as its last error.  It names the source rank, the
+ * target rank, the window and the offset.
+ *
+ * The NIC that refuses the put knows of it first.  The rank that made the put is stopped for a
+ * while at that time, and is named nevertheless.
  */
 #include <oriel/device.h>
 #include <oriel/oriel.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/scenario.h - one rank's way through the library, for tests that let it stumble: from a
- * boot to windows, buffers and a split, and back.  It stops at the first call that fails, then takes
- * down what there is; only where others would wait in a kernel it aborts first.
- * For alloc_faults.c and syscall_faults.c.
+ * tests/fault/scenario.h - one rank's way through the library, for tests that inject failures: from
+ * a boot to windows, buffers and a split, and back.
+ *
+ * It stops at the first call that fails, then destroys what it has.  It aborts first only if others
+ * would wait in a kernel.  For alloc_faults.c and syscall_faults.c.
  */
 #ifndef ORI_TEST_SCENARIO_H
 #define ORI_TEST_SCENARIO_H
@@ -145,7 +146,7 @@ static inline void scenario_note(struct scenario *s, const char *call, int statu
 			   s->rank);
 }
 
-/* A local ending is not to fail, whatever happened before. */
+/* A local destroy must not fail, whatever happened before. */
 static inline void scenario_end(struct scenario *s, const char *call, int status)
 {
 	if (status)
@@ -153,7 +154,7 @@ static inline void scenario_end(struct scenario *s, const char *call, int status
 			   oriel_status_name(status), oriel_last_error());
 }
 
-/* A collective ending tells of the others, but what it ends goes in any case. */
+/* A collective destroy may report failures of other ranks, but always destroys. */
 static inline void scenario_end_all(struct scenario *s, const char *call, int status)
 {
 	scenario_note(s, call, status);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/silent_end.c - a rank gives up and frees its memory while a queued peer has not heard of it.
+ * tests/fault/silent_end.c - a rank gives up and frees its memory before a queued peer has learned
+ * of it.
  *
- * The peer's put must go unanswered, so that it ends by the news of the failure.  An answer ("no such key") would
- * be told as the first cause.  The boot here is one over callbacks, by which no news ever comes: so the put ends
- * by its retries, which are few.
+ * The peer's put must get no answer, so that the news of the failure ends it.  An answer ("no such
+ * key") would be reported as the first cause.  Here the boot uses callbacks and never delivers
+ * news.  So the put ends by its retries, which are few.
  */
 #include <sched.h>
 #include <stdlib.h>

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/syscall_faults.c - the nth of a kind of system call fails: no crash, no hang, a status
- * from every call of the library, no descriptor left open.  EINTR is to have no effect at all.
+ * tests/fault/syscall_faults.c - the nth call of a kind of system call fails.
  *
- * The calls are defined here, in front of the C library's (or the sanitizer's), and fail on any thread
- * of the process: also on the library's own.  Every case is a process of its own (pool.h).
+ * There must be no crash and no hang, every call of the library must return a status, and no
+ * descriptor may stay open.  EINTR must have no effect at all.
+ *
+ * This program defines the calls in front of the C library's (or the sanitizer's).  They fail on
+ * any thread of the process, also on the library's own threads.  Every case is its own process
+ * (pool.h).
  */
 #include <dlfcn.h>
 #include <poll.h>
@@ -21,7 +24,7 @@
 #define TIMEOUT_TEXT "4"
 #define SPARE_S 10.0 /* any process may stand still for some seconds */
 
-/* ---- the calls in front -------------------------------------------------------------------------- */
+/* ---- the calls in front ---------------------------------------------------------------------- */
 
 enum call {
 	MEMFD_CREATE = 1,
@@ -225,7 +228,7 @@ BARE int poll(struct pollfd *fds, nfds_t n, int timeout_ms)
 	FORWARD(int, "poll", (struct pollfd *, nfds_t, int), (fds, n, timeout_ms));
 }
 
-/* ---- what fails how --------------------------------------------------------------------------------- */
+/* ---- what fails how -------------------------------------------------------------------------- */
 
 static const struct fault {
 	enum call call;
@@ -261,7 +264,7 @@ static const struct fault {
 
 #define FAULTS (sizeof(faults) / sizeof(faults[0]))
 
-/* A rendezvous that nobody came to closes by itself, after its timeout. */
+/* A rendezvous that no rank joins closes by itself, after its timeout. */
 static void check_fds(int before, const char *name, int n)
 {
 	double until = scenario_now() + TIMEOUT_S + SPARE_S;
@@ -286,7 +289,7 @@ static void judge(const struct fault *f, int n, int status, const char *call, co
 			   call, status, error);
 }
 
-/* ---- one rank ---------------------------------------------------------------------------------------- */
+/* ---- one rank -------------------------------------------------------------------------------- */
 
 static int boot_alone(struct oriel_boot **boot)
 {
@@ -346,7 +349,7 @@ static int run_one_rank(const struct fault *f, int n, int (*boot)(struct oriel_b
 	return did;
 }
 
-/* ---- the environment ---------------------------------------------------------------------------------- */
+/* ---- the environment ------------------------------------------------------------------------- */
 
 static void *create_comm(void *boot)
 {
@@ -377,7 +380,7 @@ TEST(environment_goes_bad)
 	CHECK_EQ(oriel_boot_destroy(boots[1]), 0);
 }
 
-/* ---- two processes ------------------------------------------------------------------------------------ */
+/* ---- two processes --------------------------------------------------------------------------- */
 
 /* Set before the fork, for the ranks of the job. */
 static const struct fault *job_fault;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fault/told_last.c - what rank 0 is told may end its process, and with it the rendezvous:
- * the others have been told by then, and name the rank it is about, not rank 0.
+ * tests/fault/told_last.c - a message to rank 0 may end its process, and with it the rendezvous.
  *
- * Here rank 0 ends at the very moment when its own message has been sent.
+ * The other ranks must have the message by then, and must name the rank that it is about, not rank
+ * 0.  In this test rank 0 ends as soon as its own message is sent.
  */
 #include <arpa/inet.h>
 #include <sys/syscall.h>

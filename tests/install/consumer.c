@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/install/consumer.c - a program of somebody who installed Oriel: two ranks, each puts its
- * number into the other's window with a kernel of its own.  Built outside the tree by
- * install_test.sh, so it may use nothing but installed files.
+ * tests/install/consumer.c - a program of a user who installed Oriel: two ranks, each puts its
+ * number into the other's window with its own kernel.
+ *
+ * install_test.sh builds it outside the tree, so it can use only installed files.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# install_test.sh CMAKE BUILD - installs the build into a fresh prefix, moves the prefix, and builds
-# and runs consumer.c against it from outside: by find_package, by pkg-config, and statically.  With
-# headers of another version its first call must fail.  By add_subdirectory it is compiled only;
-# subdirectory_test.sh builds and runs it.
+# install_test.sh CMAKE BUILD - installs the build into a fresh prefix and moves the prefix.  Then
+# it builds and runs consumer.c from outside: by find_package, by pkg-config, and statically.
+# With headers of another version the first call must fail.  By add_subdirectory consumer.c is only
+# compiled here; subdirectory_test.sh also runs it.
 set -euo pipefail
 cmake=$1 build=$2
 here=$(cd "$(dirname "$0")" && pwd)
@@ -13,16 +13,16 @@ trap 'rm -rf "$work"' EXIT
 say() { echo "install: $*"; }
 
 "$cmake" --install "$build" --prefix "$work/first" >"$work/log" || { cat "$work/log"; exit 1; }
-# Nothing in it may name the place it was installed to.
+# No installed file may name the original prefix.
 mv "$work/first" "$work/prefix"
 prefix=$work/prefix
 lib=$(dirname "$(find "$prefix" -name 'liboriel.so')")
-for file in bin/oriel-run bin/oriel-info bin/oriel-perf include/oriel/oriel.h include/oriel/first_call.h \
-	include/oriel/device/port.h; do
+for file in bin/oriel-run bin/oriel-info bin/oriel-perf include/oriel/oriel.h \
+	include/oriel/first_call.h include/oriel/device/port.h; do
 	[ -e "$prefix/$file" ] || { say "$file was not installed"; exit 1; }
 done
 
-# Runs program $1 on two ranks and looks at what both printed.
+# Runs program $1 on two ranks and checks the output of both.
 run_it() {
 	timeout 60 "$prefix/bin/oriel-run" -n 2 --timeout 30 "$1" >"$work/out"
 	for line in 'rank 0 of 2 got 101' 'rank 1 of 2 got 100'; do
@@ -44,12 +44,13 @@ find_package(oriel 0.1 REQUIRED)
 add_executable(consumer consumer.c)
 target_link_libraries(consumer PRIVATE oriel::oriel)
 END
-"$cmake" -S "$work/outside" -B "$work/outside/build" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1 &&
+"$cmake" -S "$work/outside" -B "$work/outside/build" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" \
+	2>&1 &&
 	"$cmake" --build "$work/outside/build" >>"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 run_it "$work/outside/build/consumer" find_package
 
-# As a folder of the user's own project: configured, and the program compiled.  The library itself is the one
-# that was tried above.
+# Oriel as a folder of the user's own project: it is configured, and the program is compiled.  The
+# library is the same as above.
 mkdir "$work/inside"
 cp "$here/consumer.c" "$work/inside"
 cat >"$work/inside/CMakeLists.txt" <<END
@@ -63,14 +64,15 @@ if(TARGET unit_config OR TARGET 01_hello_window)
 endif()
 END
 "$cmake" -S "$work/inside" -B "$work/inside/build" -G "Unix Makefiles" >"$work/log" 2>&1 &&
-	make -C "$work/inside/build" -f CMakeFiles/consumer.dir/build.make CMakeFiles/consumer.dir/consumer.c.o \
-		>>"$work/log" 2>&1 || {
+	make -C "$work/inside/build" -f CMakeFiles/consumer.dir/build.make \
+	CMakeFiles/consumer.dir/consumer.c.o >>"$work/log" 2>&1 || {
 	cat "$work/log"
 	exit 1
 }
 say "add_subdirectory: ok"
 
-# Headers and library of different versions: the first call says so, with both, and nothing else happens.
+# Headers and library of different versions: the first call names both versions and fails, and
+# nothing else happens.
 cp -r "$prefix/include" "$work/other"
 for number in 99 0; do
 	sed -i -E "s/(#define ORIEL_VERSION_MINOR) .*/\\1 $number/" "$work/other/oriel/oriel.h"
@@ -79,7 +81,8 @@ for number in 99 0; do
 		say "a program with headers of version 0.$number ran"
 		exit 1
 	fi
-	grep -qE "headers of Oriel 0\\.$number\\.0, but .*liboriel\\.so.* is Oriel 0\\.1\\.0" "$work/out" || {
+	grep -qE "headers of Oriel 0\\.$number\\.0, but .*liboriel\\.so.* is Oriel 0\\.1\\.0" \
+		"$work/out" || {
 		say "both versions should be named here:"
 		cat "$work/out"
 		exit 1
@@ -93,10 +96,12 @@ if ! command -v pkg-config >/dev/null; then
 fi
 export PKG_CONFIG_PATH=$lib/pkgconfig
 # shellcheck disable=SC2046 # the flags are words
-cc -o "$work/shared" "$work/outside/consumer.c" $(pkg-config --cflags --libs oriel) -Wl,-rpath,"$lib"
+cc -o "$work/shared" "$work/outside/consumer.c" $(pkg-config --cflags --libs oriel) \
+	-Wl,-rpath,"$lib"
 run_it "$work/shared" pkg-config
 # shellcheck disable=SC2046
-cc -o "$work/static" "$work/outside/consumer.c" $(pkg-config --cflags oriel) -L"$lib" -l:liboriel.a -pthread
+cc -o "$work/static" "$work/outside/consumer.c" $(pkg-config --cflags oriel) -L"$lib" \
+	-l:liboriel.a -pthread
 run_it "$work/static" 'static library'
 
 # The installed programs find the installed library, wherever the prefix lies.

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# subdirectory_test.sh CMAKE - Oriel as a folder of somebody's project: add_subdirectory() and
+# subdirectory_test.sh CMAKE - Oriel as a folder of a user's project: add_subdirectory() and
 # oriel::oriel build the library, and consumer.c runs with it.  Tests, benchmarks and examples of
-# Oriel are no part of such a project.
+# Oriel are not built in such a project.
 set -euo pipefail
 cmake=$1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -17,7 +17,7 @@ add_subdirectory($(cd "$here/../.." && pwd) oriel)
 add_executable(consumer consumer.c)
 target_link_libraries(consumer PRIVATE oriel::oriel)
 END
-# Without optimisation and GPU kernels: how it is linked is what counts here.
+# Without optimisation and GPU kernels: this test is only about linking.
 "$cmake" -S "$work" -B "$work/build" -DORIEL_KERNELS=OFF >"$work/log" 2>&1 &&
 	"$cmake" --build "$work/build" -j2 --target consumer oriel-run >>"$work/log" 2>&1 || {
 	tail -n 60 "$work/log"

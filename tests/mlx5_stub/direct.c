@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mlx5_stub/direct.c - what the library has of libmlx5: queues whose memory is shown, and objects made by
- * command.
+ * tests/mlx5_stub/direct.c - the part of libmlx5 that the stub has: queues with visible memory, and
+ * objects created by command.
  *
- * MLX5_STUB_LACKS names one thing that is missing, as a NIC, a driver or a kernel may lack it: mlx5, devx,
- * capabilities, core_direct, cq, qp, memory, doorbell, umem, uar, object.
+ * MLX5_STUB_LACKS names one thing that is missing, as a NIC, a driver or a kernel may lack it:
+ * mlx5, devx, capabilities, core_direct, cq, qp, memory, doorbell, umem, uar, object.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static struct stub_context *context_of(struct ibv_context *c)
 	return (struct stub_context *)(void *)c;
 }
 
-/* ---- devices ---------------------------------------------------------------------------------- */
+/* ---- devices --------------------------------------------------------------------------------- */
 
 STUB_EXPORT bool mlx5dv_is_supported(struct ibv_device *d)
 {
@@ -87,7 +87,7 @@ STUB_EXPORT int mlx5dv_devx_general_cmd(struct ibv_context *c, const void *in, s
 	return 0;
 }
 
-/* ---- queues ----------------------------------------------------------------------------------- */
+/* ---- queues ---------------------------------------------------------------------------------- */
 
 static uint8_t *take(struct stub_context *c, size_t bytes)
 {
@@ -236,7 +236,7 @@ STUB_EXPORT int mlx5dv_init_obj(struct mlx5dv_obj *obj, uint64_t type)
 	return 0;
 }
 
-/* ---- what commands name ------------------------------------------------------------------------- */
+/* ---- what commands name ---------------------------------------------------------------------- */
 
 STUB_EXPORT struct mlx5dv_devx_umem *mlx5dv_devx_umem_reg(struct ibv_context *c, void *base,
 							  size_t bytes, uint32_t access)
@@ -307,10 +307,11 @@ STUB_EXPORT void mlx5dv_devx_free_uar(struct mlx5dv_devx_uar *uar)
 	free(u);
 }
 
-/* ---- objects made by command ---------------------------------------------------------------------- */
+/* ---- objects made by command ----------------------------------------------------------------- */
 
 /*
- * The queue pair behind the CQ that the command names goes over to the memory, record and doorbell that it names.
+ * The queue pair behind the CQ of the command now uses the memory, record and doorbell that the
+ * command names.
  */
 static int make_queue(const uint32_t *in, struct mlx5dv_devx_obj *o, uint32_t *out)
 {
@@ -347,7 +348,10 @@ static int make_queue(const uint32_t *in, struct mlx5dv_devx_obj *o, uint32_t *o
 	return 0;
 }
 
-/* Entries follow each other in memory, so the first tells where it begins.  Its tag is 0, the software NIC's not. */
+/*
+ * Entries follow each other in memory, so the first tells where it begins.  Its tag is 0, the
+ * software NIC's not.
+ */
 static int make_key(const uint32_t *in, struct mlx5dv_devx_obj *o, uint32_t *out)
 {
 	uint32_t remote = mlx5_get(in, MLX5_MKC_REMOTE_WRITE);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mlx5_stub/nic.c - the software NICs of a process, and the thread that is their hardware.
+ * tests/mlx5_stub/nic.c - the software NICs of a process, and the thread that plays their hardware.
  *
- * Owns `stub`.  The NICs come up with the first protection domain and go with the last.
+ * Owns `stub`.  The NICs are created with the first protection domain and destroyed with the last.
  */
 #include <errno.h>
 #include <sched.h>
@@ -66,7 +66,10 @@ static void world_kick(void *ctx, int rank)
 	(void)rank;
 }
 
-/* Who posted finds a CQE and no more; who refused a peer's request has none, and gets an event. */
+/*
+ * The rank that posted finds only a CQE.  The rank that refused a peer's request has no CQE, and
+ * gets an event.
+ */
 static void world_error(void *ctx, uint32_t qpn, uint64_t index, uint32_t syndrome)
 {
 	struct stub_device *d = ctx;
@@ -85,7 +88,7 @@ static void world_error(void *ctx, uint32_t qpn, uint64_t index, uint32_t syndro
 	}
 }
 
-/* ---- the thread -------------------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------------------ */
 
 static int step(void)
 {
@@ -122,7 +125,7 @@ static void *nics_main(void *arg)
 	return NULL;
 }
 
-/* ---- up and down ------------------------------------------------------------------------------- */
+/* ---- up and down ----------------------------------------------------------------------------- */
 
 static void nics_destroy(void)
 {
@@ -199,7 +202,7 @@ void stub_down(void)
 	pthread_mutex_unlock(&power);
 }
 
-/* ---- queue pairs -------------------------------------------------------------------------------- */
+/* ---- queue pairs ----------------------------------------------------------------------------- */
 
 static int turns_grow(struct stub_device *d, uint32_t slot)
 {
@@ -219,8 +222,9 @@ static int turns_grow(struct stub_device *d, uint32_t slot)
 }
 
 /*
- * Numbers of one NIC are enough for packets, but processes must not give the same: which is at the other end is
- * seen by the number alone, as on one NIC that all of them share.  The first try finds out which slot is next.
+ * Numbers of one NIC are enough for packets, but processes must not give the same: which is at the
+ * other end is seen by the number alone, as on one NIC that all of them share.  The first try finds
+ * out which slot is next.
  */
 int stub_number_take(struct stub_device *d, const struct soft_qp_attr *attr, uint32_t *qpn,
 		     uint32_t *cqn)

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mlx5_stub/stub.h - a library in place of libibverbs and libmlx5 whose NICs are software NICs.
+ * tests/mlx5_stub/stub.h - a library in place of libibverbs and libmlx5, with software NICs.
  *
- * The mlx5 engine loads it when ORIEL_IB_LIBRARY and ORIEL_MLX5_LIBRARY name it.  Queue memory, records and doorbells
- * that the engine is shown, or registers itself, are handed to engine/soft, which executes what is posted there on
- * a thread of its own, as hardware does: nobody drives it, nobody is told of errors but by CQE and event, nobody is
- * woken.
+ * The mlx5 engine loads it if ORIEL_IB_LIBRARY and ORIEL_MLX5_LIBRARY name it.  The engine gets or
+ * registers queue memory, records and doorbells; the stub passes them to engine/soft.  That
+ * executes the posted WQEs on its own thread, as hardware does: no caller drives it, errors are
+ * reported only by CQE and event, and it wakes no thread.
  *
- * A process has one NIC a device, shared by its ranks.  NICs of several processes meet in the file that
- * MLX5_STUB_WIRE names (wires.c); without one a process is alone, which is enough for ranks that are threads.
+ * A process has one NIC per device, shared by its ranks.  NICs of several processes meet in the
+ * file that MLX5_STUB_WIRE names (wires.c).  Without that file a process is alone, which is enough
+ * for ranks that are threads.
  *
- * One lock, stub.lock, guards everything but what brings NICs up and down (nic.c); stub_lock() takes it before
- * the NICs' thread does.
+ * One lock, stub.lock, guards everything except the creation and destruction of NICs (nic.c).
+ * stub_lock() takes it ahead of the NICs' thread.
  */
 #ifndef ORI_TEST_MLX5_STUB_LIBRARY_H
 #define ORI_TEST_MLX5_STUB_LIBRARY_H
@@ -28,7 +29,7 @@
 #define STUB_EVENTS 64
 #define STUB_PAGE 4096u
 
-/* What these are for, a shared library shows. */
+/* Marks the functions that the shared library exports. */
 #define STUB_EXPORT __attribute__((visibility("default")))
 
 struct stub_device {
@@ -88,17 +89,23 @@ void stub_unlock(void);
 /* nic.c: up with the first protection domain of the process, down with its last.  0 or an errno. */
 int stub_up(void);
 void stub_down(void);
-/* A queue pair with a number that no other process's has.  Under the lock, as all below. */
+/* Creates a queue pair with a number that no other process has.  Needs the lock, as all below. */
 int stub_number_take(struct stub_device *, const struct soft_qp_attr *, uint32_t *qpn,
 		     uint32_t *cqn);
 /* To ready: speaks to queue pair `dest`, of whichever process.  0 or an errno. */
 int stub_connect(struct stub_queue *);
 
-/* wires.c: this process's place among those that meet; where it is taken and given back.  0 or an errno. */
+/*
+ * wires.c: this process's place among those that meet; where it is taken and given back.  0 or an
+ * errno.
+ */
 int stub_place_take(void);
 void stub_place_give(void);
 int stub_place(void);
-/* The rings between this process and that at `place`, and when that one came; fresh to both. */
+/*
+ * The rings between this process and the one at `place`, and when that one joined.  Both find the
+ * rings empty.
+ */
 int stub_wire(int device, int place, struct soft_ring **in, struct soft_ring **out,
 	      uint64_t *start);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mlx5_stub/verbs.c - what the library has of libibverbs: devices, memory, state of queue pairs, events.
+ * tests/mlx5_stub/verbs.c - the part of libibverbs that the stub has: devices, memory, state of
+ * queue pairs, events.
  *
- * Two devices, mlx5_0 and mlx5_1, with a RoCE v2 port each.  What only the verbs engine calls is there, so that the
- * library can be loaded, and refuses.
+ * There are two devices, mlx5_0 and mlx5_1, with one RoCE v2 port each.  Functions that only the
+ * verbs engine calls exist, so that the library can be loaded, but refuse.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -232,7 +233,7 @@ STUB_EXPORT int ibv_destroy_ah(struct ibv_ah *ah)
 	return 0;
 }
 
-/* ---- queue pairs ------------------------------------------------------------------------------ */
+/* ---- queue pairs ----------------------------------------------------------------------------- */
 
 static struct stub_queue *of_qp(struct ibv_qp *qp)
 {
@@ -288,7 +289,7 @@ STUB_EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 	return 0;
 }
 
-/* ---- events ----------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 STUB_EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *out)
 {
@@ -321,7 +322,7 @@ STUB_EXPORT const char *ibv_wc_status_str(enum ibv_wc_status status)
 	return status == IBV_WC_SUCCESS ? "success" : "failure";
 }
 
-/* ---- what the verbs engine would need ---------------------------------------------------------- */
+/* ---- what the verbs engine would need -------------------------------------------------------- */
 
 STUB_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mlx5_stub/wires.c - where the NICs of several processes meet: a file, mapped by all.
+ * tests/mlx5_stub/wires.c - a file in which the NICs of several processes meet; all processes map
+ * it.
  *
- * In it: who holds which place, and a ring for each direction between two places.  A lock on the file's first byte
- * guards the table; a lock on byte 1 + place says that it is held, and ends with its process however that
- * ends.  Rings of a pair are emptied by the one of the two that needs them first.  The last to leave removes the
- * file.
+ * The file has a table of places with their owners, and one ring for each direction between two
+ * places.  A lock on the first byte of the file guards the table.  A lock on byte 1 + place says
+ * that the place is taken; the kernel releases it when the process ends.  The first of two NICs
+ * that needs the rings of the pair empties them.  The last process removes the file.
  *
  * Called by nic.c under stub.lock.
  */

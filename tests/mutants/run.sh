@@ -1,16 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# tests/mutants/run.sh - makes each mistake of tests/mutants/*.patch in a copy of the public headers, and
-# shows that the named test finds it.
+# tests/mutants/run.sh - makes each mistake of tests/mutants/*.patch in a copy of the public
+# headers, and shows that the named test finds it.
 #
 #	tests/mutants/run.sh [COMPILER]
 #
-# The first line of a patch says what is wrong with it.  The test program, which holds the device code,
-# is built from the patched copy.  The rest of the library is built from the tree as it is.  Rows that
-# say "thread" run under ThreadSanitizer: there an edge is missing, which no run needs to stumble over.
-# A patch that does not apply exactly is a failure, and so is one that no row names.
-# Exit: 0 all killed, 1 one survived or could not be made, 77 nothing could be run.
+# The first line of a patch says what is wrong with it.  The test program contains the device code
+# and is built from the patched copy.  The rest of the library is built from the unpatched tree.
+# Rows that say "thread" run under ThreadSanitizer.  There a happens-before edge is missing, and
+# ThreadSanitizer reports it even if no run goes wrong.
+# A patch that does not apply exactly is a failure, and so is a patch that no row names.
+# Exit status: 0 all mutants were found; 1 one was not found or could not be built; 77 nothing could
+# be run.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -38,14 +40,16 @@ flags() { # SANITIZER INCLUDE
 	fi
 }
 
-# What the programs need of the library, once a sanitizer.
+# Builds the parts of the library that the programs need, once per sanitizer.
 library() { # SANITIZER
 	mkdir "$work/$1"
 	(
 		cd "$root" &&
-			ls tests/check.c src/util/*.c src/device/*.c src/device/cpu/*.c src/device/cuda/*.c \
+			ls tests/check.c src/util/*.c src/device/*.c src/device/cpu/*.c \
+			src/device/cuda/*.c \
 				src/kernels/*.c src/diag/*.c src/engine/*.c src/engine/soft/*.c \
-				src/engine/verbs/none/*.c src/engine/ofi/none/*.c src/engine/mlx5/none/*.c
+				src/engine/verbs/none/*.c src/engine/ofi/none/*.c \
+				src/engine/mlx5/none/*.c
 	) | while read -r source; do
 		printf '%s\0%s\0' "$root/$source" "$work/$1/${source//\//_}.o"
 	done | xargs -0 -n 2 -P "$(nproc)" \
@@ -58,7 +62,8 @@ mutate() { # PATCH
 
 	if [ ! -d "$copy" ]; then
 		mkdir "$copy" && cp -r "$root/include" "$copy/" || return
-		patch -d "$copy" -p1 --fuzz=0 --no-backup-if-mismatch -s <"$here/$1.patch" >"$work/patch.log" 2>&1 || {
+		patch -d "$copy" -p1 --fuzz=0 --no-backup-if-mismatch -s <"$here/$1.patch" \
+			>"$work/patch.log" 2>&1 || {
 			rm -rf "$copy"
 			cat "$work/patch.log" >&2
 			return 1
@@ -67,7 +72,8 @@ mutate() { # PATCH
 	echo "$copy/include"
 }
 
-# Builds a program from the headers of $1, a patch or "clean"; runs the test $4; prints how it ended.
+# Builds a program from the headers of $1 (a patch or "clean"), runs the test $4, and prints how it
+# ended.
 outcome() { # PATCH PROGRAM SANITIZER TEST
 	local program=$work/$2.$3.$1 include=$root/include
 
@@ -86,7 +92,8 @@ outcome() { # PATCH PROGRAM SANITIZER TEST
 	fi
 	timeout 30 "$program" "$4" >"$work/run.log" 2>&1
 	case $? in
-	0) grep -q '^1 tests, 0 failed, 0 skipped' "$work/run.log" && echo passed || echo "no such test" ;;
+	0) grep -q '^1 tests, 0 failed, 0 skipped' "$work/run.log" && echo passed ||
+		echo "no such test" ;;
 	1) echo failed ;;
 	66) grep -q 'data race' "$work/run.log" && echo race || echo "sanitizer stopped" ;;
 	124) echo "timed out" ;;
@@ -101,7 +108,8 @@ fi
 library none || exit 1
 have_thread=1
 if ! library thread 2>"$work/thread.log" ||
-	! echo 'int main(void) { return 0; }' | "$cc" -fsanitize=thread -x c -o "$work/probe" - 2>/dev/null ||
+	! echo 'int main(void) { return 0; }' |
+	"$cc" -fsanitize=thread -x c -o "$work/probe" - 2>/dev/null ||
 	! "$work/probe" >/dev/null 2>&1; then
 	have_thread=0
 fi

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/sim/end.c - what must hold when nothing is under way any more.
+ * tests/sim/end.c - the conditions that must hold at the end of a run.
  *
- * After a good run everything is complete and every sum exact.  After a run that a fault ended,
- * sums lie between what was seen complete and what was begun, every byte is either as it was or as
- * it should become, and every rung WQE has its CQE.
+ * After a good run everything is complete and every sum is exact.  After a run that a fault ended,
+ * a sum lies between the operations seen complete and the operations begun.  Every byte has its old
+ * or its new value, and every WQE whose doorbell was rung has its CQE.
  */
 #include <string.h>
 

@@ -2,9 +2,9 @@
 /*
  * tests/sim/fiber.c - fibers, and the device's CPU port on top of them.
  *
- * The device headers call oriel_cpu_drive() wherever they lend the engine time: here that is a
- * switch to the scheduler.  Their slow path looks at the scheduler's clock and never sleeps.  These
- * functions take the place of src/device/cpu/ and src/engine/engine.c in this program.
+ * The device headers call oriel_cpu_drive() where they give the engine time.  Here this call
+ * switches to the scheduler.  Their slow path reads the scheduler's clock and never sleeps.  In
+ * this program these functions replace src/device/cpu/ and src/engine/engine.c.
  */
 #define _XOPEN_SOURCE 700
 #include <stdio.h>

@@ -141,7 +141,8 @@ static void check_counter(struct sim_world *w, int rank, int peer, int thread, u
 			sim_violate(w, "rank %d thread %d: counter %llu, but #%u was not begun",
 				    rank, thread, (unsigned long long)count, op->id);
 		if (main_failed(w, rank, peer, thread))
-			continue; /* an error CQE releases the WAIT too: the comm has failed by then */
+			/* an error CQE releases the WAIT too: the comm has failed by then */
+			continue;
 		if (op->bytes)
 			sim_check_delivered(w, rank, thread, peer, i);
 		else if (op->signal && !ori_reached(*at, op->after))

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/sim/plan.c - from a seed to a plan: layout, faults, programs; and the plan as text.
+ * tests/sim/plan.c - makes a plan from a seed: layout, faults, programs; and prints the plan as
+ * text.
  *
- * Everything that the run needs is decided here, payload addresses and signal values too, so that
- * the invariants can look any of it up at any moment.
+ * Everything that the run needs is decided here, also payload addresses and signal values.  So the
+ * invariants can look up all of it at any time.
  */
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +39,9 @@ static void plan_faults(uint64_t *r, struct soft_config *c)
 {
 	static const double chances[] = { 0.01, 0.05, 0.2 };
 	static const uint32_t mtus[] = { 64, 64, 256, 1024, 4096, 8192, 65536 };
-	double *faults[] = { &c->drop, &c->dup, &c->reorder, &c->delay, &c->dbr_late, &c->torn_cqe };
+	double *faults[] = {
+		&c->drop, &c->dup, &c->reorder, &c->delay, &c->dbr_late, &c->torn_cqe,
+	};
 
 	c->mtu = PICK(r, mtus);
 	c->retry_count = 30;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/sim/program.c - one fiber: runs a thread's operations through the device headers.
+ * tests/sim/program.c - one fiber: runs the operations of a thread through the device headers.
  *
- * The headers are used as they are; nothing here knows how a queue works.  A program ends with the
- * first error, or after everything it posted is complete.
+ * The headers are used unchanged; nothing here knows how a queue works.  A program ends with the
+ * first error, or when everything that it posted is complete.
  */
 #include <string.h>
 
@@ -112,8 +112,8 @@ static void check_words(struct env *e, int peer, int last)
 }
 
 /*
- * After a flush everything before is at the peer, what was read is here, and the sources are the
- * program's again: they are overwritten, so that whoever still reads them is found out.
+ * After a flush all earlier operations are at the peer, reads have landed, and the program owns the
+ * sources again.  They are overwritten, so that code that still reads them is found.
  */
 static int run_flush(struct env *e, int peer, int last)
 {
@@ -154,7 +154,7 @@ static int run_op(struct env *e, struct sim_op *op)
 	}
 }
 
-/* Everything complete, companions too: as a comm does before its memory goes. */
+/* Everything is complete, companions too, as a comm does it before its memory is freed. */
 static int finish(struct env *e)
 {
 	int err = 0;

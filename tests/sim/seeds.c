@@ -2,9 +2,9 @@
 /*
  * tests/sim/seeds.c - the scheduler, and the test that runs many seeds through it.
  *
- * ORIEL_SIM_SEEDS says how many (2,000 unless told), ORIEL_SIM_FIRST where to begin;
- * ORIEL_SIM_SEED=n runs one seed and prints its plan.  Coverage of operations under faults is
- * printed at the end, and a pair that never met fails the test when 2,000 seeds or more were run.
+ * ORIEL_SIM_SEEDS is the number of seeds (default 2,000), ORIEL_SIM_FIRST the first one.
+ * ORIEL_SIM_SEED=n runs one seed and prints its plan.  At the end the test prints which operations
+ * met which faults.  With 2,000 seeds or more, it fails if a pair of operation and fault never met.
  */
 #include <malloc.h>
 #include <stdio.h>
@@ -54,8 +54,8 @@ static uint64_t total_steps, total_struck;
 /* ---- one run --------------------------------------------------------------------------------- */
 
 /*
- * When no NIC finds work the clock moves on in larger leaps, so that timers come due; in ever
- * larger ones once everything that is held back for some steps must have been let go.
+ * If no NIC finds work, the clock advances in larger steps, so that timers expire.  The steps grow
+ * further once everything that was held back for some steps must have been released.
  */
 static void leap(struct sim_world *w)
 {
@@ -120,7 +120,7 @@ static int busy(struct sim_world *w)
 	return 0;
 }
 
-/* What the NICs still have to do, they do.  After a fault answers may be due to who takes none. */
+/* The NICs finish their work.  After a fault, answers may be due to ranks that do not take them. */
 static void settle(struct sim_world *w)
 {
 	uint32_t i = 0;
@@ -257,7 +257,7 @@ static void print_totals(uint64_t seeds)
 	       (unsigned long long)total.dropped, (unsigned long long)total.duplicated);
 }
 
-/* Seeds that once found a mistake, and that `make test` would not come to by counting. */
+/* Seeds that once found a mistake, and that the default range of `make test` does not contain. */
 TEST(seeds_that_found_something)
 {
 	static const uint64_t found[] = {

@@ -11,7 +11,8 @@
  *   world.c       memory, NICs, queues of a run
  *   fiber.c       fibers, and the device's CPU port on the scheduler's clock
  *   program.c     what a fiber does: the operations
- *   invariants.c  what must hold after every step, and at the end
+ *   invariants.c  what must hold after every step
+ *   end.c         what must hold at the end of a run
  *   seeds.c       the scheduler, the test, coverage
  */
 #ifndef ORI_SIM_H

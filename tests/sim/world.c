@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/sim/world.c - builds what a plan asks for: regions between guards, NICs wired to each
- * other, lanes and links as src/comm/ makes them, and a comm for the device code of each rank.
+ * tests/sim/world.c - builds the world of a plan: regions between guards, connected NICs, lanes and
+ * links as src/comm/ makes them, and a comm for the device code of each rank.
  *
- * The wires outlive a run: they are large, and only their headers need a fresh start.
+ * The wires live longer than a run: they are large, and only their headers need a fresh start.
  */
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# tests/tools/campaign_test.sh CAMPAIGN - the campaign itself: a byte or a signal left out of a program on purpose is found
-# and made small, the printed command finds it again, and a program follows from its seed.
+# tests/tools/campaign_test.sh CAMPAIGN - tests the campaign itself.  It must find a byte or a
+# signal that is left out of a program on purpose, and shrink the program.  The printed command must
+# find it again.  The same seed must give the same program.
 set -uo pipefail
 campaign=$1
 out=$(mktemp)
@@ -15,10 +16,12 @@ fail() {
 	failures=$((failures + 1))
 }
 
-# found SABOTAGE TEXT: it is found, shrunk to one step, and replayed.
+# found SABOTAGE TEXT: the sabotage is found, shrunk to one step, and found again by the printed
+# command.
 found() {
 	local args
-	if "$campaign" --sabotage "$1" --seeds 60 --found 1 --timeout 2 --shrink 20 --set device=cpu,processes=0 \
+	if "$campaign" --sabotage "$1" --seeds 60 --found 1 --timeout 2 --shrink 20 \
+		--set device=cpu,processes=0 \
 		--without request,gather,gather_many,alltoallv,reuse >"$out" 2>&1; then
 		fail "sabotage $1: exit 0"
 		return
@@ -27,11 +30,14 @@ found() {
 	args=$(sed -n 's|^  replay: tools/campaign ||p' "$out" | head -n 1)
 	[[ $args =~ --keep\ [0-9]+(,[0-9]+)?\  ]] || fail "sabotage $1: not shrunk: $args"
 	# shellcheck disable=SC2086 # words
-	"$campaign" $args --timeout 2 --shrink 0 >"$out.again" 2>&1 && fail "sabotage $1: the command finds nothing: $args"
-	grep -qE "$2" "$out.again" || fail "sabotage $1: the command finds something else: $(cat "$out.again")"
+	"$campaign" $args --timeout 2 --shrink 0 >"$out.again" 2>&1 &&
+		fail "sabotage $1: the command finds nothing: $args"
+	grep -qE "$2" "$out.again" ||
+		fail "sabotage $1: the command finds something else: $(cat "$out.again")"
 }
 
-found 1 'rank [0-9]+, step [0-9]+ \(exchange\): window [0-9]+ offset [0-9]+: expected 0x[0-9a-f]+, found 0x[0-9a-f]+'
+found 1 \
+	"rank [0-9]+, step [0-9]+ \(exchange\): window [0-9]+ offset [0-9]+: expected 0x[0-9a-f]+, found 0x[0-9a-f]+"
 found 2 'ORIEL_ETIMEDOUT'
 
 "$campaign" --print --seeds 20 >"$out" 2>&1 || fail "--print: exit $?"

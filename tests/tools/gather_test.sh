@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# oriel-perf allgather as a user meets it: what it chooses, what it is told to choose, bad command lines.
+# Tests oriel-perf allgather as a user runs it: the algorithm that it chooses, the one that the user
+# chooses, bad command lines.
 # Usage: gather_test.sh ORIEL_RUN ORIEL_PERF
-# Exit status: 0 all passed, 1 something failed.  Needs no idle machine: it judges no time.
+# Exit status: 0 all passed, 1 something failed.  The machine need not be idle: no time is judged.
 set -u
 run=${1:?usage: gather_test.sh ORIEL_RUN ORIEL_PERF}
 perf=${2:?usage: gather_test.sh ORIEL_RUN ORIEL_PERF}
@@ -30,17 +31,21 @@ want() {
 # rows N TYPES: N rows of one of those types, #wrong 0 in each.
 rows() {
 	local n
-	n=$(grep -cE "^ *[0-9]+ +[0-9]+ +($2) +[0-9.]+ +[0-9.]+ +[0-9.]+ +0 +[0-9.]+ +[0-9.]+$" "$dir/out")
+	n=$(grep -cE "^ *[0-9]+ +[0-9]+ +($2) +[0-9.]+ +[0-9.]+ +[0-9.]+ +0 +[0-9.]+ +[0-9.]+$" \
+		"$dir/out")
 	[ "$n" -eq "$1" ] || fail "$n good rows instead of $1"
 	grep -q 'total wrong 0: OK' "$dir/out" || fail "no line that all is right"
 }
 
 want 0 "$run" -n 8 --topology 2x4 "$perf" allgather -b 1K -e 256K -f 16 -n 4 --explain
 rows 3 'direct|ring|doubling'
-[ "$(grep -c '^#   .* expected us: direct [0-9]*, ring [0-9]*, doubling [0-9]*' "$dir/out")" -eq 3 ] ||
+[ \
+	"$(grep -c '^#   .* expected us: direct [0-9]*, ring [0-9]*, doubling [0-9]*' "$dir/out")" \
+	-eq 3 ] ||
 	fail "not every size is explained"
 for algorithm in direct ring doubling; do
-	want 0 "$run" -n 6 --topology 3x2 "$perf" allgather -b 1 -e 4K -f 64 -n 4 --algorithm $algorithm
+	want 0 "$run" -n 6 --topology 3x2 "$perf" allgather -b 1 -e 4K -f 64 -n 4 --algorithm \
+		$algorithm
 	rows 3 $algorithm
 done
 want 0 "$run" -n 3 "$perf" allgather -b 100 -e 100 -n 4 --json "$dir/json"

@@ -1,14 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# tests/tools/info_test.sh INFO [RUN] - drives the program oriel-info; with oriel-run also several
-# ranks.  Every check prints what it wanted when it fails; exit status 1 if any did.
+# tests/tools/info_test.sh INFO [RUN] - tests oriel-info; if RUN (oriel-run) is given, also with
+# several ranks.  A check that fails prints what it wanted.  Exit status: 1 if a check failed.
 set -u
 info=$1
 run=${2:-}
 failed=0
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
-for name in $(compgen -e | grep '^ORIEL_') RANK WORLD_SIZE MASTER_ADDR MASTER_PORT PMIX_NAMESPACE PMIX_RANK; do
+for name in $(compgen -e | grep '^ORIEL_') RANK WORLD_SIZE MASTER_ADDR MASTER_PORT PMIX_NAMESPACE \
+	PMIX_RANK; do
 	unset "$name"
 done
 
@@ -23,7 +24,8 @@ want() {
 	shift
 	timeout 60 "$@" >"$dir/out" 2>"$dir/err" </dev/null
 	got=$?
-	[ "$got" = "$status" ] || fail "exit status $got, wanted $status: $*: $(tail -n 3 "$dir/err")"
+	[ "$got" = "$status" ] ||
+		fail "exit status $got, wanted $status: $*: $(tail -n 3 "$dir/err")"
 }
 
 # has FILE TEXT...: each text occurs in the file.
@@ -35,7 +37,7 @@ has() {
 	done
 }
 
-# json EXPRESSION: of the object d in the last output; must be true.
+# json EXPRESSION: must be true for the object d, which is the last output.
 json() {
 	python3 - "$dir/out" "$1" <<-'EOF' || fail "not true of the JSON: $1"
 		import json, sys
@@ -56,12 +58,13 @@ json 'set(d) == {"version", "build", "machine", "devices", "engines", "variables
 	"problem_count", "problems", "topology"}'
 json 'd["topology"] is None and d["problems"] == [] and d["problem_count"] == 0'
 json 'd["devices"][0]["name"] == "cpu" and d["machine"]["cores"] >= 1 and
-	d["machine"]["memory_bytes"] > 0 and {"compiler", "arch", "sanitizer", "cuda"} == set(d["build"])'
+	d["machine"]["memory_bytes"] > 0 and
+	{"compiler", "arch", "sanitizer", "cuda"} == set(d["build"])'
 json 'v["ORIEL_TIMEOUT"]["default"] == "600" and not v["ORIEL_TIMEOUT"]["set"] and
 	v["ORIEL_TIMEOUT"]["value"] == "600" and all(row["help"] for row in v.values())'
 
-# The leaks of both formats have been looked for.  AddressSanitizer takes seconds a process for that
-# on aarch64, and there are many below.
+# The runs above have checked both formats for leaks.  With AddressSanitizer on aarch64 this takes
+# seconds per process, and many follow.
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 
 # A set variable is marked; text of any bytes stays valid JSON.
@@ -96,7 +99,7 @@ want 2 "$info" --jsno
 has err "usage: oriel-info" "--jsno"
 [ -s "$dir/out" ] && fail "a wrong call prints a report"
 
-# Output that does not arrive.
+# Output that cannot be written.
 "$info" >/dev/full 2>"$dir/err" && fail "a full output is exit status 0"
 has err "cannot write"
 "$info" >&- 2>"$dir/err" && fail "a closed output is exit status 0"
@@ -130,8 +133,9 @@ else
 	echo "info_test.sh: several ranks skipped: no oriel-run was given"
 fi
 
-# verify STATUS COMMAND...: as want, for a --verify in which nobody is to be late.  Its waits are short by design:
-# where a process stands still for two seconds a pair is late and truly said to be.  That run tells nothing.
+# verify STATUS COMMAND...: as want, for a --verify in which no rank should be late.  Its waits are
+# short by design.  If the machine stops a process for two seconds, --verify rightly reports a late
+# pair; then the run is repeated.
 verify() {
 	local status=$1 got try
 	shift
@@ -141,7 +145,8 @@ verify() {
 		grep -qE 'ORIEL_ETIMEDOUT|did not end within' "$dir/out" "$dir/err" || break
 		echo "info_test.sh: somebody was late, try $try: $*"
 	done
-	[ "$got" = "$status" ] || fail "exit status $got, wanted $status: $*: $(tail -n 3 "$dir/err")"
+	[ "$got" = "$status" ] ||
+		fail "exit status $got, wanted $status: $*: $(tail -n 3 "$dir/err")"
 }
 
 # --verify: alone, under a launcher, and with what must be found.
@@ -150,28 +155,34 @@ has out "verdict: ok" "12 ordered pairs" "threads of this process"
 verify 0 env ORIEL_LANES=4 ORIEL_NICS=2 ORIEL_TOPOLOGY=2x1 "$info" --verify --json
 json 'd["verdict"] == "ok" and d["threads"] and d["nranks"] == 2 and len(d["pairs"]) == 8 and
 	{p["nic"] for p in d["pairs"]} == {0, 1} and
-	all(p[t] == "ok" for p in d["pairs"] for t in ("put", "signal", "order", "counter", "atomic"))'
+	all(p[t] == "ok" for p in d["pairs"]
+		for t in ("put", "signal", "order", "counter", "atomic"))'
 verify 0 env ORIEL_SOFT_NIC=efa "$info" --verify
 has out "the NIC has no atomics" "verdict: ok"
 want 1 env ORIEL_TIMEOUT=x "$info" --verify --json
-json 'd["verdict"] == "failed" and d["checks"][0]["state"] == "failed" and "ORIEL_TIMEOUT" in d["checks"][0]["cause"]
-	and d["checks"][0]["remedy"]'
-want 1 env RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 ORIEL_PORT=0 ORIEL_TIMEOUT=1 "$info" --verify
+json 'd["verdict"] == "failed" and d["checks"][0]["state"] == "failed" and
+	"ORIEL_TIMEOUT" in d["checks"][0]["cause"] and d["checks"][0]["remedy"]'
+want 1 env RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 ORIEL_PORT=0 ORIEL_TIMEOUT=1 \
+	"$info" --verify
 has out "rendezvous     failed" "verdict: FAILED"
-(ulimit -n 40 && want 1 "$info" --verify && has out "open files     failed" "ulimit -n"; exit $failed) || failed=1
+(ulimit -n 40 && want 1 "$info" --verify &&
+	has out "open files     failed" "ulimit -n"; exit $failed) || failed=1
 if [ -n "$run" ]; then
 	verify 0 "$run" -n 4 --topology 2x2 "$info" --verify --json
 	json 'd["verdict"] == "ok" and not d["threads"] and len(d["pairs"]) == 12 and
 		sum(p["kind"] == "queued" for p in d["pairs"]) == 8'
-	# a NIC that fails, one that stops, a rank that dies: named, with a remedy, and in time; rank 0 prints, also
-	# when it is the last to end
-	verify 1 env ORIEL_SOFT_FAULTS=seed=1,qp_error_at=20 "$run" -n 4 --grace 40 --topology 2x2 "$info" --verify
+	# A NIC that fails, a NIC that stops, a rank that dies: each is named, with a remedy, and in
+	# time. Rank 0 prints, also if it is the last to end.
+	verify 1 env ORIEL_SOFT_FAULTS=seed=1,qp_error_at=20 "$run" -n 4 --grace 40 --topology 2x2 \
+		"$info" --verify
 	has out "pairs          failed" "WQE 19 failed" "ORIEL_EREMOTE" "verdict: FAILED" "-> "
 	start=$SECONDS
-	want 1 env ORIEL_SOFT_FAULTS=seed=1,stall_at=10,retry=10 "$run" -n 2 --grace 40 --topology 2x1 "$info" --verify
+	want 1 env ORIEL_SOFT_FAULTS=seed=1,stall_at=10,retry=10 "$run" -n 2 --grace 40 \
+		--topology 2x1 "$info" --verify
 	has out "ORIEL_ETIMEDOUT" "does not answer" "verdict: FAILED"
 	[ $((SECONDS - start)) -le 45 ] || fail "--verify took $((SECONDS - start)) s"
-	verify 137 env ORIEL_SOFT_FAULTS=seed=1,kill_at=12 "$run" -n 4 --grace 40 --topology 2x2 "$info" --verify
+	verify 137 env ORIEL_SOFT_FAULTS=seed=1,kill_at=12 "$run" -n 4 --grace 40 --topology 2x2 \
+		"$info" --verify
 	has out "died" "verdict: FAILED"
 fi
 exit $failed

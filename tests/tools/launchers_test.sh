@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Ranks under launchers that are not ours: mpirun with PMIx, an MPI program, torchrun's variables (and a real
-# torchrun where there is one), a launcher that kills a rank.
+# Tests ranks under other launchers: mpirun with PMIx, an MPI program, the variables of torchrun
+# (and a real torchrun if there is one), a launcher that kills a rank.
 # Usage: launchers_test.sh ORIEL_RUN ORIEL_PERF ORIEL_INFO BIN
 #   BIN   folder with 06_mpi, where it was built
-# Exit status: 0 all passed, 1 something failed, 77 nothing could be tried.  A part that cannot be tried says
-# why; with CI=true that is a failure, if tools/deps.sh test should have installed it.
+# Exit status: 0 all passed; 1 something failed; 77 nothing could be tested.
+# A part that cannot be tested says why.  With CI=true this is a failure if tools/deps.sh test
+# should have installed what is missing.
 set -u
 usage='usage: launchers_test.sh ORIEL_RUN ORIEL_PERF ORIEL_INFO BIN'
 run=${1:?$usage} perf=${2:?$usage} info=${3:?$usage} bin=${4:?$usage}
@@ -40,8 +41,8 @@ has() {
 	grep -qF -- "$2" "$dir/$1" || fail "no '$2' in $1"
 }
 
-# verify LAUNCHER...: oriel-info --verify under it.  Where a process stands still for two seconds a pair is late
-# and truly said to be: that run tells nothing.
+# verify LAUNCHER...: oriel-info --verify under it.  If the machine stops a process for two seconds,
+# --verify rightly reports a late pair; then the run is repeated.
 verify() {
 	local try
 	for try in 1 2 3 4 5; do
@@ -52,7 +53,7 @@ verify() {
 	has out "verdict: ok"
 }
 
-# skip WHAT WHY: said, and in CI a failure.
+# skip WHAT WHY: prints it; in CI this is a failure.
 skip() {
 	echo "launchers_test: $1 skipped: $2"
 	if [ "${CI:-}" = true ]; then
@@ -81,8 +82,8 @@ assert d["topology"]["nranks"] == 4' <"$dir/out" || fail "oriel-info does not se
 	has err "libnone.so"
 }
 
-# Rank 2 is killed while all are at work: rank 0 has printed what it measures.  Each wrapper ends when all ranks
-# have, so that it is Oriel that notices, and not mpirun.
+# Rank 2 is killed while all ranks work: rank 0 has printed what it measures.  Each wrapper ends
+# only when all ranks have ended, so that Oriel notices the death, and not mpirun.
 pmix_death() {
 	cat >"$dir/victim" <<-'SH'
 		#!/bin/bash
@@ -98,26 +99,29 @@ pmix_death() {
 		status=$?
 		: >"$dir/ended.$me"
 		for ((i = 0; i < 1000; i++)); do
-			[ -e "$dir/ended.0" ] && [ -e "$dir/ended.1" ] && [ -e "$dir/ended.3" ] && break
+			[ -e "$dir/ended.0" ] && [ -e "$dir/ended.1" ] && [ -e "$dir/ended.3" ] &&
+				break
 			sleep 0.05
 		done
 		exit $status
 	SH
 	chmod +x "$dir/victim"
-	want any "${mpi[@]}" -np 4 "$dir/victim" "$dir" "$perf" put_signal -b 1M -e 1M -n 10000000 -c 0
+	want any "${mpi[@]}" -np 4 "$dir/victim" "$dir" "$perf" put_signal -b 1M -e 1M -n 10000000 \
+		-c 0
 	has err "rank 2 died"
 }
 
 mpi_program() {
 	local n
 	for n in 1 2 4; do
-		want 0 env ASAN_OPTIONS=detect_leaks=0 "${mpi[@]}" -x ASAN_OPTIONS -np $n "$bin/06_mpi"
+		want 0 env ASAN_OPTIONS=detect_leaks=0 "${mpi[@]}" -x ASAN_OPTIONS -np $n \
+			"$bin/06_mpi"
 		has out "$n ranks of MPI: all windows together hold"
 	done
 }
 
-# As torchrun starts ranks: its own store listens at MASTER_PORT all the time; and here somebody who says
-# nothing at the port after it.
+# Starts ranks as torchrun does: its own store listens at MASTER_PORT all the time.  At the next
+# port a listener that never answers is added.
 torch_variables() {
 	python3 - "$@" >"$dir/out" 2>"$dir/err" <<'PY'
 import os, socket, subprocess, sys, uuid
@@ -138,8 +142,9 @@ after.listen(8)
 run = str(uuid.uuid4())
 ranks = []
 for rank in range(3):
-    env = dict(os.environ, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="3", MASTER_ADDR="localhost",
-               MASTER_PORT=str(port), TORCHELASTIC_RUN_ID=run, TORCHELASTIC_USE_AGENT_STORE="True",
+    env = dict(os.environ, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="3",
+               MASTER_ADDR="localhost", MASTER_PORT=str(port),
+               TORCHELASTIC_RUN_ID=run, TORCHELASTIC_USE_AGENT_STORE="True",
                # as under srun or mpirun, which started torchrun once on each host
                PMIX_NAMESPACE="outer", PMIX_RANK="0")
     ranks.append(subprocess.Popen(sys.argv[1:], env=env))
@@ -163,12 +168,14 @@ fi
 tried=1
 torch_variables "$perf" put_signal -b 8 -e 64 -f 8 -n 10 || fail "torchrun's variables"
 has out "# total wrong 0: OK"
-# PyTorch is no package of tools/deps.sh, so this one may be missing anywhere
+# PyTorch is not a package of tools/deps.sh, so a missing torchrun is never a failure.
 if command -v torchrun >/dev/null; then
-	want 0 torchrun --standalone --nproc-per-node 3 --no-python "$perf" put_signal -b 8 -e 64 -f 8 -n 10
+	want 0 torchrun --standalone --nproc-per-node 3 --no-python "$perf" put_signal -b 8 -e 64 \
+		-f 8 -n 10
 	has out "# total wrong 0: OK"
 else
-	echo "launchers_test: the real torchrun skipped: there is none in PATH; its variables were tried"
+	echo \
+		"launchers_test: the real torchrun skipped: there is none in PATH; its variables were tried"
 fi
 [ $tried -eq 1 ] || exit 77
 [ $failed -eq 0 ] && echo "launchers_test: all passed"

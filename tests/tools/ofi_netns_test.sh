@@ -1,10 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The contract suite with the ofi engine over TCP between network namespaces: two joined by a veth pair, three by
-# a bridge.  Each namespace is a host of its own to the library: nothing is shared but the wire.
-# Where this is not root's (or has no ip) the ranks run on loopback instead, as queued peers of one host.
+# Runs the contract suite with the ofi engine over TCP between network namespaces: two joined by a
+# veth pair, three by a bridge.  For the library each namespace is a host: nothing is shared except
+# the wire.
+# Without root, or without the program ip, the ranks run on loopback instead, as queued peers of one
+# host.
 # Usage: ofi_netns_test.sh FOLDER_OF_CONTRACT_PROGRAMS [THEME...]
-# Exit status: 0 all passed, 1 something failed, 77 skipped (reason printed; under CI=true that is a failure).
+# Exit status: 0 all passed; 1 something failed; 77 skipped (the reason is printed; with CI=true
+# this is a failure).
 set -u
 programs=${1:?usage: ofi_netns_test.sh FOLDER [THEME...]}
 shift
@@ -14,7 +17,8 @@ dir=$(mktemp -d) || exit 1
 name=ori$$
 made=()
 failed=0
-port=$((20000 + $$ % 8000)) # and 300 more each time: all below those that connections get by themselves
+# Each run adds 300.  All ports stay below the range from which the kernel takes ephemeral ports.
+port=$((20000 + $$ % 8000))
 secret=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 
 skip() {
@@ -41,7 +45,8 @@ add_namespace() {
 # join_two: namespaces 0 and 1, one cable.
 join_two() {
 	add_namespace "$name-0" && add_namespace "$name-1" || return 1
-	ip link add "$name-a" netns "$name-0" type veth peer name "$name-b" netns "$name-1" || return 1
+	ip link add "$name-a" netns "$name-0" type veth peer name "$name-b" netns "$name-1" ||
+		return 1
 	ip -n "$name-0" addr add 10.77.0.1/24 dev "$name-a"
 	ip -n "$name-1" addr add 10.77.0.2/24 dev "$name-b"
 	ip -n "$name-0" link set "$name-a" up
@@ -56,7 +61,8 @@ join_three() {
 	ip -n "$name-s" link set br0 up
 	for n in 0 1 2; do
 		add_namespace "$name-$n" || return 1
-		ip link add "eth0" netns "$name-$n" type veth peer name "p$n" netns "$name-s" || return 1
+		ip link add "eth0" netns "$name-$n" type veth peer name "p$n" netns "$name-s" ||
+			return 1
 		ip -n "$name-s" link set "p$n" master br0
 		ip -n "$name-s" link set "p$n" up
 		ip -n "$name-$n" addr add "10.77.0.$((n + 1))/24" dev eth0
@@ -72,17 +78,19 @@ drop_namespaces() {
 	made=()
 }
 
-# run_theme RANKS MASTER THEME PREFIX: one process a rank; PREFIX "netns" puts each into its namespace.
+# run_theme RANKS MASTER THEME PREFIX: one process per rank; PREFIX "netns" puts each into its
+# namespace.
 run_theme() {
 	local ranks=$1 master=$2 theme=$3 where=$4 n pid status=0
 	local -a pids=() into
 	for ((n = 0; n < ranks; n++)); do
 		into=()
 		[ "$where" = netns ] && into=(ip netns exec "$name-$n")
-		RANKS_LAUNCHED=1 ORIEL_ENGINE=ofi ORIEL_CONTRACT=processes,quick,nokill RANK=$n WORLD_SIZE=$ranks \
+		RANKS_LAUNCHED=1 ORIEL_ENGINE=ofi ORIEL_CONTRACT=processes,quick,nokill RANK=$n \
+			WORLD_SIZE=$ranks \
 			LOCAL_RANK=0 MASTER_ADDR=$master MASTER_PORT=$port ORIEL_SECRET=$secret \
-			timeout -k 5 120 "${into[@]}" "$programs/contract_$theme" "/queued/${ranks}ranks/" \
-			>"$dir/$theme.$n" 2>&1 &
+			timeout -k 5 120 "${into[@]}" "$programs/contract_$theme" \
+			"/queued/${ranks}ranks/" >"$dir/$theme.$n" 2>&1 &
 		pids+=($!)
 	done
 	for pid in "${pids[@]}"; do
@@ -104,7 +112,8 @@ run_theme() {
 for theme in "${themes[@]}"; do
 	[ -x "$programs/contract_$theme" ] || skip "no program $programs/contract_$theme"
 done
-ldconfig -p 2>/dev/null | grep -q 'libfabric\.so\.1' || skip "no libfabric.so.1 (tools/deps.sh installs it)"
+ldconfig -p 2>/dev/null | grep -q 'libfabric\.so\.1' ||
+	skip "no libfabric.so.1 (tools/deps.sh installs it)"
 
 where=netns
 if [ "$(id -u)" -ne 0 ]; then

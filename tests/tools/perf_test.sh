@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# oriel-perf as a user meets it: every operation, both formats, JSON, bad command lines.
+# Tests oriel-perf as a user runs it: every operation, both formats, JSON, bad command lines.
 # Usage: perf_test.sh ORIEL_RUN ORIEL_PERF
-# Exit status: 0 all passed, 1 something failed.  Needs no idle machine: it judges no time.
+# Exit status: 0 all passed, 1 something failed.  The machine need not be idle: no time is judged.
 set -u
 run=${1:?usage: perf_test.sh ORIEL_RUN ORIEL_PERF}
 perf=${2:?usage: perf_test.sh ORIEL_RUN ORIEL_PERF}
@@ -32,10 +32,13 @@ want() {
 
 # rows N: the last output has N rows, each of nine columns with #wrong 0.
 rows() {
-	local n
-	n=$(grep -cE '^ *[0-9]+ +[0-9]+ +(uint8|uint64|none|ticket|counter) +[0-9.]+ +[-0-9.]+ +[-0-9.]+ +0 +[0-9.]+ +[0-9.]+$' "$dir/out")
+	local n types='uint8|uint64|none|ticket|counter'
+	n=$(grep -cE \
+		"^ *[0-9]+ +[0-9]+ +($types) +[0-9.]+ +[-0-9.]+ +[-0-9.]+ +0 +[0-9.]+ +[0-9.]+\$" \
+		"$dir/out")
 	[ "$n" -eq "$1" ] || fail "$n good rows instead of $1"
-	[ "$(grep -vc '^#' "$dir/out")" -eq "$1" ] || fail "lines that are neither rows nor comments"
+	[ "$(grep -vc '^#' "$dir/out")" -eq "$1" ] ||
+		fail "lines that are neither rows nor comments"
 }
 
 has() {
@@ -79,14 +82,18 @@ fi
 [ -z "$(find "$dir" -name '*.tmp')" ] || fail "a temporary file stayed"
 
 want 0 "$run" -n 2 "$perf" put --format nccl -b 8 -e 64 -f 8 -n 10 -w 1
-grep -qxF -- '#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong' "$dir/out" || fail "nccl header"
-grep -qxE -- ' {11}8 {13}8 {5}uint8 {4}none {6}-1  +[0-9.]+  +[0-9.]+  +[0-9.]+ +0  +[0-9.]+  +[0-9.]+  +[0-9.]+ +0' "$dir/out" || fail "nccl row"
+columns='     time   algbw   busbw #wrong'
+values='  +[0-9.]+  +[0-9.]+  +[0-9.]+ +0'
+grep -qxF -- "#       size         count      type   redop    root$columns$columns" "$dir/out" ||
+	fail "nccl header"
+grep -qxE -- " {11}8 {13}8 {5}uint8 {4}none {6}-1$values$values" "$dir/out" || fail "nccl row"
 has "# Out of bounds values : 0 OK" out
 has "# Avg bus bandwidth    : " out
 
 # bad command lines: status 2 and one line, before any rank is met
-for bad in "" fly "put get" "put -b 0" "put -b 8X" "put -b 64 -e 8" "put -f 1" "put -c 2" "put --blocks 0" \
-	"put --threads 33" "put --format csv" "put --fly" "put -n" "put -e 99999999999G"; do
+for bad in "" fly "put get" "put -b 0" "put -b 8X" "put -b 64 -e 8" "put -f 1" "put -c 2" \
+	"put --blocks 0" "put --threads 33" "put --format csv" "put --fly" "put -n" \
+	"put -e 99999999999G"; do
 	# shellcheck disable=SC2086 # words on purpose
 	want 2 "$perf" $bad
 	[ "$(wc -l <"$dir/err")" -eq 1 ] || fail "not one line for '$bad'"
@@ -94,7 +101,7 @@ done
 want 0 "$perf" --help
 has "put_signal" out
 
-# not enough memory, a file that cannot be written: said once, the same on all ranks
+# Not enough memory, a file that cannot be written: one message, and the same status on all ranks.
 want 1 "$run" -n 2 "$perf" put -b 8 -e 8192G
 has "available" err
 want 1 "$run" -n 2 "$perf" put -b 8 -e 8 --json "$dir/no/such/x.json"

@@ -1,9 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Queued peers as a user meets them: oriel-perf on emulated nodes, with every manner of the software NIC
-# and with its faults.  Right data every time, and a failed queue named on every rank.
+# Tests queued peers as a user meets them: oriel-perf on emulated nodes, with every personality of
+# the software NIC and with its faults.  The data is always right, and every rank names a failed
+# queue.
 # Usage: queued_test.sh ORIEL_RUN ORIEL_PERF
-# Exit status: 0 all passed, 1 something failed.  Needs no idle machine: it judges no time but deadlines.
+# Exit status: 0 all passed, 1 something failed.  The machine need not be idle: only deadlines are
+# judged.
 set -u
 run=${1:?usage: queued_test.sh ORIEL_RUN ORIEL_PERF}
 perf=${2:?usage: queued_test.sh ORIEL_RUN ORIEL_PERF}
@@ -37,23 +39,26 @@ perform() {
 	shift
 	case="$layout ${flags[*]} $*"
 	# every rank that fails has the time to say why
-	timeout 100 env "$@" "$run" -n "$ranks" --grace 60 --topology "$layout" "$perf" "${flags[@]}" \
-		>"$dir/out" 2>"$dir/err"
+	timeout 100 env "$@" "$run" -n "$ranks" --grace 60 --topology "$layout" "$perf" \
+		"${flags[@]}" >"$dir/out" 2>"$dir/err"
 	got=$?
 	[ $got -eq "$status" ] || fail "exit status $got instead of $status"
 }
 
-# rows N: N rows, each with #wrong 0, nothing else but comments, and nothing said on stderr.
+# rows N: the output has N rows, each with #wrong 0, and else only comments; stderr is empty.
 rows() {
 	local n
-	n=$(grep -cE '^ *[0-9]+ +[0-9]+ +[a-z0-9]+ +[0-9.]+ +[-0-9.]+ +[-0-9.]+ +0 +[0-9.]+ +[0-9.]+$' "$dir/out")
+	n=$(grep -cE \
+		'^ *[0-9]+ +[0-9]+ +[a-z0-9]+ +[0-9.]+ +[-0-9.]+ +[-0-9.]+ +0 +[0-9.]+ +[0-9.]+$' \
+		"$dir/out")
 	[ "$n" -eq "$1" ] || fail "$n good rows instead of $1"
-	[ "$(grep -vc '^#' "$dir/out")" -eq "$1" ] || fail "lines that are neither good rows nor comments"
+	[ "$(grep -vc '^#' "$dir/out")" -eq "$1" ] ||
+		fail "lines that are neither good rows nor comments"
 	grep -qxF '# total wrong 0: OK' "$dir/out" || fail "no total"
 	[ ! -s "$dir/err" ] || fail "something on stderr"
 }
 
-# count NAME: that number in the engine's line.
+# count NAME: prints that number of the engine's line.
 count() {
 	sed -n "s/^# engine soft:.*[ ,]$1 \([0-9]*\).*/\1/p" "$dir/out"
 }
@@ -71,8 +76,10 @@ unsupported() {
 		fail "atomics: not said that the NIC has none"
 }
 
-# ---- what every layout gives; 4 sizes of put, get, put_signal and sendrecv; signal, barrier, atomics;
-# ---- 4 sizes of completion and 1 to n-1 peers of fan-out, by ticket and by counter
+# ---- layouts
+# Every layout gives rows for 4 sizes of put, get, put_signal and sendrecv, and one each for signal,
+# barrier and atomics.  Completion has 4 sizes, and fan-out 1 to n-1 peers, each by ticket and by
+# counter.
 
 perform 0 2x4 8 all --quick -- && rows 41 && more wqes 'packets sent'
 [ -n "$(count retransmits)" ] || fail "retransmits are not told"
@@ -87,16 +94,18 @@ assert e["name"] == "soft" and e["wqes"] > 0 and e["packets_sent"] > 0 and e["re
 assert sum(r["type"] == "counter" for r in x["rows"]) == 5
 PY
 
-# ---- manners, lanes, NICs, depths, starts
+# ---- behaviour of NICs, lanes, NICs per rank, depths, starts
 
-# With QUEUED_FEW set (a build with sanitizers) one setting in three: the others differ in numbers alone.
+# With QUEUED_FEW set (a build with sanitizers) only one setting in three runs: the others differ
+# only in numbers.
 nth=0
 skipped() {
 	nth=$((nth + 1))
 	[ -n "${QUEUED_FEW:-}" ] && [ $((nth % 3)) -ne 0 ]
 }
 for set in ORIEL_SOFT_NIC=cx7 ORIEL_LANES=4 "ORIEL_NICS=2 ORIEL_LANES=2" ORIEL_QUEUE_DEPTH=2 \
-	ORIEL_QUEUE_START=0xfff0 ORIEL_QUEUE_START=4294967288 "ORIEL_QUEUE_START=0xfffff8 ORIEL_QUEUE_DEPTH=4"; do
+	ORIEL_QUEUE_START=0xfff0 ORIEL_QUEUE_START=4294967288 \
+	"ORIEL_QUEUE_START=0xfffff8 ORIEL_QUEUE_DEPTH=4"; do
 	skipped && continue
 	# shellcheck disable=SC2086 # words on purpose
 	perform 0 2x4 8 all --quick -n 60 -- $set && rows 41
@@ -118,17 +127,18 @@ perform 0 2x1 2 all -b 8 -e 32K -f 64 -n 40 --blocks 2 -- ORIEL_LANES=2 ORIEL_QU
 	more retransmits replays
 perform 0 2x1 2 all --quick -- ORIEL_SOFT_FAULTS=seed=9,dbr_late=0.1,torn_cqe=0.1 && rows 29
 
-# ---- faults that are not: every rank ends and says which rank's queue failed, or which rank gave up
+# ---- faults that cannot be repaired
+# Every rank ends and says which rank's queue failed, or which rank gave up.
 
 perform 1 2x4 8 all --quick -- ORIEL_SOFT_FAULTS=seed=7,qp_error_at=500
-grep -qE 'queue to rank [0-7], lane [0-9]+: WQE [0-9]+ failed: [a-z ]+ \(0x[0-9a-f]{2}\)' "$dir/err" ||
-	fail "no line with peer, lane, WQE and syndrome"
+grep -qE 'queue to rank [0-7], lane [0-9]+: WQE [0-9]+ failed: [a-z ]+ \(0x[0-9a-f]{2}\)' \
+	"$dir/err" || fail "no line with peer, lane, WQE and syndrome"
 for rank in 0 1 2 3 4 5 6 7; do
 	sed -n "s/^\[$rank\] oriel-perf: //p" "$dir/err" | grep -qE 'rank [0-7]' ||
 		fail "rank $rank names nobody"
 done
 
-# ---- bad values: one line that says what is right
+# ---- bad values: one line that says which values are right
 
 for bad in ORIEL_SOFT_NIC=cx9 ORIEL_SOFT_FAULTS=drop=2 ORIEL_SOFT_FAULTS=drip=0.1 ORIEL_LANES=17 \
 	ORIEL_NICS=3 ORIEL_QUEUE_DEPTH=3 ORIEL_QUEUE_START=x ORIEL_ENGINE=magic; do

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# run_mps_test.sh ORIEL_RUN - tests of oriel-run --mps against a control program of our own: the
-# daemon is there for the ranks, has the job to itself, and goes with it on every way out.  Exits 0
-# if every check passed.
+# run_mps_test.sh ORIEL_RUN - tests oriel-run --mps with a fake control program.  The daemon runs
+# before the ranks, serves only this job, and ends with it in every case.  Exits 0 if every check
+# passed.
 #
-# Checks processes by the pids that its own daemons and ranks wrote down; signals only those it
-# started.
+# The script finds processes by the pids that its own daemons and ranks wrote.  It signals only
+# processes that it started.
 #
 # shellcheck disable=SC2016 # the ranks' shell expands what stands in single quotes
 
@@ -21,7 +21,7 @@ unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY CUDA_MPS_ACTIVE_THREAD_PERC
 failures=0
 checks=0
 
-# The daemon goes into the background with a server as its child; commands reach it by files.
+# The daemon goes into the background, with a server as its child.  Commands reach it through files.
 cat >"$dir/bin/nvidia-cuda-mps-control" <<'END'
 #!/bin/sh
 folder=$CUDA_MPS_PIPE_DIRECTORY
@@ -206,7 +206,8 @@ ended_by_quit
 
 for sig in INT TERM; do
 	begin "signal_$sig"
-	"$run" -n 2 --mps sh -c 'echo $$ >'"$dir"'/rank.$RANK; exec sleep 60' >"$dir/out" 2>"$dir/err" &
+	"$run" -n 2 --mps sh -c 'echo $$ >'"$dir"'/rank.$RANK; exec sleep 60' >"$dir/out" \
+		2>"$dir/err" &
 	job=$!
 	wait_for "$dir/rank.0" "$dir/rank.1"
 	kill -s $sig $job
@@ -219,7 +220,7 @@ for sig in INT TERM; do
 	ended_by_quit
 done
 
-# Nobody is left to say "quit" but the keeper.
+# Only the keeper is left to say "quit".
 begin signal_KILL
 "$run" -n 1 --mps sh -c 'echo $$ >'"$dir"'/rank.$RANK; exec sleep 60' >"$dir/out" 2>"$dir/err" &
 job=$!

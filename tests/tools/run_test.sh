@@ -4,9 +4,11 @@
 # run_test.sh ORIEL_RUN - tests of the launcher: exit statuses, signals, tags, descriptors,
 # environment, and that nothing is left behind.  Exits 0 if every check passed.
 #
-# Checks processes by the pids that its own ranks wrote down; signals only those it started.  Waits for what
-# can be seen, never for time to pass: any process may stand still for seconds.  --grace is short where the
-# ranks outlive it for certain, long where they are to end within it.
+# The script finds processes by the pids that its own ranks wrote.  It signals only processes that
+# it started.
+# It waits for visible events, never for time to pass, because any process may be delayed for
+# seconds.  --grace is short if the ranks certainly live longer, and long if they must end within
+# it.
 #
 # shellcheck disable=SC2016 # the ranks' shell expands what stands in single quotes
 # shellcheck disable=SC2013 # pids are words
@@ -109,7 +111,8 @@ expect_lines out 6
 expect out '^\[1\] out 1$'
 expect out '^\[2\] half 2$'
 
-# a message of the library or of a tool names its rank once; a line about another rank stays as it is
+# A message of the library or of a tool names its own rank once.  A line about another rank is not
+# changed.
 run_it once -n 2 sh -c 'echo "oriel: rank $RANK: warning: a" >&2; echo "oriel: rank 7: b" >&2
 	echo "oriel-perf: rank $RANK: c" >&2; echo "oriel: rank $RANK:" >&2; echo oriel: >&2'
 expect_lines err 10
@@ -137,7 +140,8 @@ expect_lines err 8
 checks=$((checks + 1))
 [ "$(grep -o x "$dir/err" | wc -l)" -eq 20000 ] || fail "bytes of long lines are lost"
 
-run_it whole_lines -n 8 --tag sh -c 'i=0; while [ $i -lt 200 ]; do echo "$RANK line $i"; i=$((i + 1)); done'
+run_it whole_lines -n 8 --tag sh -c \
+	'i=0; while [ $i -lt 200 ]; do echo "$RANK line $i"; i=$((i + 1)); done'
 expect_lines out 1600
 checks=$((checks + 1))
 [ "$(grep -Ec '^\[([0-7])\] \1 line [0-9]+$' "$dir/out")" -eq 1600 ] || fail "lines are mixed up"
@@ -213,23 +217,25 @@ expect out '^\[0\].*-> socket:'
 
 # ---- failures ------------------------------------------------------------------------------------
 
-# the others go when oriel-run has taken note of the end of rank 3: its pid is no more
+# The other ranks end after oriel-run has reaped rank 3: then its pid does not exist any more.
 run_it exit_code -n 4 --grace 60 sh -c '[ $RANK = 3 ] && { echo $$ >'"$dir"'/first; exit 5; }
-	until [ -s '"$dir"'/first ] && read -r pid <'"$dir"'/first && ! kill -0 "$pid" 2>/dev/null; do sleep 0.02; done
+	until [ -s '"$dir"'/first ] && read -r pid <'"$dir"'/first && ! kill -0 "$pid" 2>/dev/null
+	do sleep 0.02; done
 	echo "lost 3" >&2; exit 1'
 expect_status 5
 expect err '^oriel-run: rank 3 \(pid [0-9]+\) exited with status 5; ending the job$'
 expect err '^\[0\] lost 3$'
 expect err '^oriel-run: ranks 0-2 then exited with status 1$'
 
-run_it killed -n 3 --grace 0.2 sh -c 'echo $$ >'"$dir"'/killed.$RANK; [ $RANK = 1 ] && kill -9 $$; exec sleep 60'
+run_it killed -n 3 --grace 0.2 sh -c \
+	'echo $$ >'"$dir"'/killed.$RANK; [ $RANK = 1 ] && kill -9 $$; exec sleep 60'
 expect_status 137
 expect err '^oriel-run: rank 1 \(pid [0-9]+\) was killed by signal 9 \(Killed\); ending the job$'
 expect err '^oriel-run: ending ranks 0,2, still running 0.2 s later$'
 all_gone "$dir"/killed.*
 
-# Rank 1 is killed.  The kernel closes its end of the fifo, then frees its memory, then gives its status away:
-# rank 0 is long gone by then, but it only followed.
+# Rank 1 is killed.  The kernel first closes its end of the fifo, then frees its memory, then
+# reports its status.  Rank 0 has ended long before that, but only because of rank 1.
 memory=/dev/shm
 [ -w $memory ] || memory=$dir
 mkfifo "$dir/life"
@@ -242,10 +248,11 @@ expect_status 137
 expect err '^oriel-run: rank 1 \(pid [0-9]+\) was killed by signal 9'
 expect err '^oriel-run: rank 0 then exited with status 5$'
 
-# Of ranks that exit by themselves the first one counts, though oriel-run finds several at once.
+# If ranks exit by themselves, the first one counts, even if oriel-run finds several at once.
 name=first_exit
 "$run" -n 3 --grace 60 sh -c 'echo $$ >'"$dir"'/exits.$RANK
-	until [ -e '"$dir"'/go.$RANK ]; do sleep 0.02; done; exit $((RANK + 1))' >"$dir/out" 2>"$dir/err" &
+	until [ -e '"$dir"'/go.$RANK ]; do sleep 0.02; done; exit $((RANK + 1))' >"$dir/out" \
+		2>"$dir/err" &
 job=$!
 wait_for "$dir/exits.0" "$dir/exits.1" "$dir/exits.2"
 kill -STOP $job
@@ -259,10 +266,11 @@ status=$?
 expect_status 3
 expect err '^oriel-run: rank 2 \(pid [0-9]+\) exited with status 3$'
 
-# A rank that aborts as an answer does not hide the one that was killed.
+# A rank that aborts because another one was killed does not hide that one.
 name=killed_then_aborted
 "$run" -n 2 --grace 60 sh -c 'echo $$ >'"$dir"'/aborts.$RANK; ulimit -c 0
-	until [ -e '"$dir"'/end.$RANK ]; do sleep 0.02; done; [ $RANK = 0 ] && kill -ABRT $$; kill -SEGV $$' \
+	until [ -e '"$dir"'/end.$RANK ]; do sleep 0.02; done
+	[ $RANK = 0 ] && kill -ABRT $$; kill -SEGV $$' \
 	>"$dir/out" 2>"$dir/err" &
 job=$!
 wait_for "$dir/aborts.0" "$dir/aborts.1"
@@ -281,9 +289,10 @@ expect_status 3
 checks=$((checks + 1))
 [ "$(head -n 1 "$dir/err")" = "[1] why" ] || fail "the rank's own line is not first"
 
-run_it timeout -n 3 --timeout 0.3 sh -c 'echo $$ >'"$dir"'/timeout.$RANK; [ $RANK = 1 ] || exec sleep 60'
+run_it timeout -n 3 --timeout 0.3 sh -c \
+	'echo $$ >'"$dir"'/timeout.$RANK; [ $RANK = 1 ] || exec sleep 60'
 expect_status 124
-# rank 1 has mostly ended by then
+# Rank 1 has usually ended by then.
 expect err '^oriel-run: .*--timeout.*ranks 0(,|-)2'
 all_gone "$dir"/timeout.*
 
@@ -301,8 +310,8 @@ run_it as_mpirun -np 2 true
 expect_status 0
 
 for bad in '' '-n' '-n 0 true' '-n x true' '-n 4' '-n 9999999 true' '--unknown -n 2 true' '-x' \
-	'-n 2 --timeout 0 true' '-n 2 --timeout -1 true' '-n 2 --timeout nan true' '-n 2 --grace 0 true' \
-	'-n 4 --topology 2x3 true' '-n 4 --topology 0,0,1 true' \
+	'-n 2 --timeout 0 true' '-n 2 --timeout -1 true' '-n 2 --timeout nan true' \
+	'-n 2 --grace 0 true' '-n 4 --topology 2x3 true' '-n 4 --topology 0,0,1 true' \
 	'-n 1 --topology -1 true'; do
 	# shellcheck disable=SC2086 # the words are the arguments
 	run_it "usage: $bad" $bad
@@ -364,9 +373,11 @@ status=$?
 expect_status 143
 all_gone "$dir"/terminate.*
 
-# A rank's own child gets the signal too, not just the end.
+# A child of a rank gets the signal too, and can clean up before it is killed.
 name=family
-"$run" -n 1 --grace 60 sh -c 'sh -c "trap \"echo asked >$0/asked; exit\" TERM; echo \$\$ >$0/family; while :; do sleep 0.05; done" & wait' \
+"$run" -n 1 --grace 60 sh -c \
+	'sh -c "trap \"echo asked >$0/asked; exit\" TERM; echo \$\$ >$0/family
+		while :; do sleep 0.05; done" & wait' \
 	"$dir" >"$dir/out" 2>"$dir/err" &
 job=$!
 wait_for "$dir/family"
@@ -378,13 +389,13 @@ all_gone "$dir/family"
 checks=$((checks + 1))
 [ -s "$dir/asked" ] || fail "the rank's child was not asked to end"
 
-# SIGKILL: the ranks go with oriel-run, and so does what they started, in other sessions too.
+# SIGKILL: the ranks end with oriel-run, and so do their children, also in other sessions.
 start kill 2
 kill -KILL $job
 wait $job 2>/dev/null
 all_gone "$dir"/kill.*
 
-# of all oriel-run processes whose command line names this test's folder none is left
+# No oriel-run process whose command line names the folder of this test is left.
 checks=$((checks + 1))
 tries=0
 while grep -lsa "$dir/kill\." /proc/[0-9]*/cmdline >"$dir/out"; do
@@ -395,14 +406,15 @@ done
 
 # A job within a job: the inner one's processes have both marks.
 name=kill_nested
-"$run" -n 1 "$run" -n 2 sh -c 'setsid sleep 60 & echo $! >'"$dir"'/nested.$RANK; wait' >"$dir/out" 2>"$dir/err" &
+"$run" -n 1 "$run" -n 2 sh -c 'setsid sleep 60 & echo $! >'"$dir"'/nested.$RANK; wait' >"$dir/out" \
+	2>"$dir/err" &
 job=$!
 wait_for "$dir/nested.0" "$dir/nested.1"
 kill -KILL $job
 wait $job 2>/dev/null
 all_gone "$dir"/nested.*
 
-# A daemon is ended with the job, though the job succeeded.
+# A daemon is ended with the job, even if the job succeeded.
 run_it left_behind -n 2 --grace 0.2 sh -c 'setsid sleep 60 & echo $! >'"$dir"'/left.$RANK; exit 0'
 expect_status 0
 expect err '^oriel-run: ending processes that the ranks started and left running$'
@@ -411,7 +423,8 @@ all_gone "$dir"/left.*
 # ---- output that nobody reads --------------------------------------------------------------------
 
 name=broken_pipe
-timeout 100 sh -c '"$0" -n 2 --tag yes 2>"$1/err"; echo $? >"$1/code"' "$run" "$dir" | head -n 3 >"$dir/out"
+timeout 100 sh -c '"$0" -n 2 --tag yes 2>"$1/err"; echo $? >"$1/code"' "$run" "$dir" |
+	head -n 3 >"$dir/out"
 status=$(cat "$dir/code")
 expect_status 141
 expect_lines out 3
@@ -421,9 +434,11 @@ timeout 100 "$run" -n 2 --tag sh -c 'echo result' >/dev/full 2>"$dir/err"
 status=$?
 expect_status 1
 checks=$((checks + 1))
-[ "$(grep -c 'cannot write standard output: No space left on device' "$dir/err")" -eq 1 ] || fail "it is not said once"
+[ "$(grep -c 'cannot write standard output: No space left on device' "$dir/err")" -eq 1 ] ||
+	fail "it is not said once"
 
-# A rank's own failure is worth more; a full standard error has nobody to tell.
+# The failure of a rank takes precedence.  If standard error is full, there is no place for a
+# message.
 name=full_disk_and_failure
 timeout 100 "$run" -n 2 --tag sh -c 'echo result; exit 7' >/dev/full 2>"$dir/err"
 status=$?

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A Slurm of one node, started here for this test alone: srun --mpi=pmix, the batch file of docs/launchers.md,
-# srun without PMIx, a rank that is killed.
+# Starts a Slurm of one node for this test, and tests srun --mpi=pmix, the batch file of
+# docs/launchers.md, srun without PMIx, and a rank that is killed.
 # Usage: slurm_test.sh ORIEL_RUN ORIEL_PERF ORIEL_INFO BIN
-# Exit status: 0 all passed, 1 something failed, 77 skipped, with the reason: Slurm is not installed
-# (tools/deps.sh slurm does that), its daemons do not start here, or this is not root.
+# Exit status: 0 all passed; 1 something failed; 77 skipped, with the reason: Slurm is not installed
+# (tools/deps.sh slurm installs it), its daemons do not start here, or the user is not root.
 set -u
 usage='usage: slurm_test.sh ORIEL_RUN ORIEL_PERF ORIEL_INFO BIN'
 perf=${2:?$usage} info=${3:?$usage} bin=${4:?$usage}
@@ -24,7 +24,8 @@ pids=()
 failed=0
 host=$(hostname -s)
 
-# In the order in which they need each other, each at most 5 s; the steps' own daemons are children of slurmd.
+# In the order in which they need each other, each at most 5 s; the steps' own daemons are children
+# of slurmd.
 # shellcheck disable=SC2317 # called by the trap
 finish() {
 	local i pid
@@ -144,33 +145,39 @@ fi
 want 0 srun -n 4 --overcommit --mpi=pmix "$perf" put_signal -b 8 -e 4K -f 16 -n 20 -w 2
 has out "4 ranks, 1 node"
 has out "# total wrong 0: OK"
-for _ in 1 2 3 4 5; do # where a process stands still for two seconds a pair is late and truly said to be
+# If the machine stops a process for two seconds, --verify rightly reports a late pair: try again.
+for _ in 1 2 3 4 5; do
 	timeout 100 srun -n 3 --overcommit --mpi=pmix "$info" --verify >"$dir/out" 2>"$dir/err"
 	grep -qE 'ORIEL_ETIMEDOUT|did not end within' "$dir/out" "$dir/err" || break
 done
 has out "verdict: ok"
-# without PMIx each would be a job of its own: it says so
+# Without PMIx each rank would be a job of its own: the library says so.
 want 0 srun -n 2 --overcommit --mpi=none "$perf" put -b 8 -e 8 -n 10
 has err "srun --mpi=pmix"
-# as docs/launchers.md says to do without PMIx
+# The way that docs/launchers.md describes for srun without PMIx.
 # shellcheck disable=SC2016 # for the shell of each task
-want 0 env MASTER_ADDR=127.0.0.1 MASTER_PORT="$(port)" ORIEL_SECRET=of-this-test srun -n 3 --overcommit --mpi=none bash -c \
-	'RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS exec "$@"' - "$perf" put -b 8 -e 8 -n 10
+want 0 env MASTER_ADDR=127.0.0.1 MASTER_PORT="$(port)" ORIEL_SECRET=of-this-test srun -n 3 \
+	--overcommit --mpi=none bash -c \
+	'RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS exec "$@"' - \
+	"$perf" put -b 8 -e 8 -n 10
 has out "3 ranks, 1 node"
-# the batch file as it is; PATH leads to the programs
-want 0 env PATH="$(cd "$bin" && pwd):$PATH" sbatch --wait -N 1 --ntasks-per-node 2 -c 1 --overcommit \
-	-o "$dir/job.out" -e "$dir/job.err" "$root/docs/oriel.sbatch" oriel-perf put -b 8 -e 64 -f 8 -n 10
+# The batch file is used unchanged; PATH leads to the programs.
+want 0 env PATH="$(cd "$bin" && pwd):$PATH" sbatch --wait -N 1 --ntasks-per-node 2 -c 1 \
+	--overcommit -o "$dir/job.out" -e "$dir/job.err" "$root/docs/oriel.sbatch" \
+	oriel-perf put -b 8 -e 64 -f 8 -n 10
 cp "$dir/job.out" "$dir/out"
 cp "$dir/job.err" "$dir/err"
 has out "verdict: ok"
 has out "# total wrong 0: OK"
-# Slurm's step goes on when a task dies, unless told otherwise (-K): the others notice by themselves
+# Slurm's step continues when a task dies, except with -K.  So the other ranks must notice it
+# themselves.
 cat >"$dir/victim" <<-'SH'
 	#!/bin/bash
 	dir=$1
 	shift
 	"$@" &
-	for ((i = 0; SLURM_PROCID == 1 && i < 1000; i++)); do # until rank 0 has printed what it measures
+	# until rank 0 has printed what it measures
+	for ((i = 0; SLURM_PROCID == 1 && i < 1000; i++)); do
 		grep -q '^# put' "$dir/out" && break
 		sleep 0.05
 	done
@@ -178,7 +185,8 @@ cat >"$dir/victim" <<-'SH'
 	wait $!
 SH
 chmod +x "$dir/victim"
-want any srun -n 3 --overcommit -K0 --mpi=pmix "$dir/victim" "$dir" "$perf" put -b 1M -e 1M -n 10000000 -c 0
+want any srun -n 3 --overcommit -K0 --mpi=pmix "$dir/victim" "$dir" "$perf" put -b 1M -e 1M \
+	-n 10000000 -c 0
 has err "rank 1 died"
 
 [ $failed -eq 0 ] && echo "slurm_test: all passed"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# oriel-tune: command line, a short run, the file it writes, and that later runs load it.
+# Tests oriel-tune: command line, a short run, the file that it writes, and that later runs load it.
 # Usage: tune_test.sh ORIEL_TUNE ORIEL_RUN      (ORIEL_RUN is beside ORIEL_TUNE, which starts it)
 set -u
 tune=$1
@@ -30,16 +30,17 @@ want 2 "'--nonsense'" "$tune" --nonsense
 want 2 "'1'" "$tune" -n 1
 want 2 "'x'" "$tune" x
 
-# Two queued peers: where later runs look for it, whole, and nothing else beside it.
+# Two queued peers: the file is where later runs look for it, complete, and there is no other file.
 want 0 'tuned' "$tune" -n 2 --topology 2x1 --quick --explain
 grep -q '^# written to' "$dir/out" || fail "no file was named"
 grep -q 'predicted .* measured .* error' "$dir/out" || fail "--explain names no prediction"
-[ "$(find "$dir/cache" -type f | wc -l)" -eq 1 ] || fail "not one file: $(find "$dir/cache" -type f)"
+[ "$(find "$dir/cache" -type f | wc -l)" -eq 1 ] ||
+	fail "not one file: $(find "$dir/cache" -type f)"
 file=$(find "$dir/cache" -type f)
 grep -q '^shape 2x1 on 1 host$' "$file" || fail "the file is for another shape"
 tail -1 "$file" | grep -Eq '^check [0-9a-f]{16}$' || fail "the file has no end"
 
-# -o: to that place, or nothing is measured.
+# -o: the file is written there; if that is impossible, nothing is measured.
 want 0 "written to $dir/table" "$tune" -n 2 --quick -o "$dir/table"
 [ -s "$dir/table" ] || fail "-o wrote nothing"
 want 1 'cannot write' "$tune" -n 2 --quick -o "$dir/table/below"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/boot_pmix.c - the boot under PMIx: our declarations against pmix.h, the choice of the launcher,
- * what goes wrong, and which of rank 0's addresses a rank takes.
+ * tests/unit/boot_pmix.c - the boot under PMIx: our declarations compared with pmix.h, the choice
+ * of the launcher, errors, and which address of rank 0 a rank takes.
  *
- * The PMIx here is this program itself (ORIEL_PMIX_LIBRARY=self): functions that say what a test wants.  A
- * real one, with mpirun and srun, is in tests/tools/launchers_test.sh and slurm_test.sh.
+ * This program itself plays PMIx (ORIEL_PMIX_LIBRARY=self): its functions answer what a test wants.
+ * tests/tools/launchers_test.sh and slurm_test.sh use a real one, with mpirun and srun.
  */
 #include <arpa/inet.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@
 #define HAVE_PMIX_H 0
 #endif
 
-/* ---- declarations -------------------------------------------------------------------------------- */
+/* ---- declarations ---------------------------------------------------------------------------- */
 
 TEST(declarations_are_those_of_pmix_h)
 {
@@ -57,7 +57,7 @@ TEST(declarations_are_those_of_pmix_h)
 #endif
 }
 
-/* ---- a PMIx of our own --------------------------------------------------------------------------- */
+/* ---- a PMIx of our own ----------------------------------------------------------------------- */
 
 static struct {
 	int init, fence, get, nranks, rank; /* statuses; who the server says this is */
@@ -317,7 +317,7 @@ TEST(which_launcher_it_is)
 	take_down();
 }
 
-/* ---- addresses ----------------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 static void add(struct ori_offer *offer, const char *text, int prefix)
 {

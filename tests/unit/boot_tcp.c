@@ -308,7 +308,7 @@ static int reap(int pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* A port below those that the system hands out, and nobody's now; 0: none. */
+/* A port below the ephemeral range that is free now; 0: none. */
 static int free_port(void)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET };
@@ -354,7 +354,7 @@ TEST(environment_with_a_secret)
 	unsetenv("ORIEL_SECRET");
 }
 
-/* The usual way of a test launcher: the parent has the hub and is no rank itself. */
+/* The usual way of a test launcher: the parent runs the hub and is not a rank itself. */
 TEST(children_forked_after_the_id)
 {
 	struct oriel_boot_id id;

@@ -176,7 +176,7 @@ static void until_rank_1_waits(void)
 	check_fail(__FILE__, __LINE__, "rank 1 does not wait");
 }
 
-/* The most impatient decides for all, and rank 0 comes when rank 1 is there. */
+/* The shortest timeout counts for all, and rank 0 comes when rank 1 is there. */
 static void gather_in_vain(struct oriel_boot *boot)
 {
 	uint64_t all[RANKS_MAX], mine = 0;

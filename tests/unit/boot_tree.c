@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/boot_tree.c - large results of the TCP boot come down a tree: they are right, ranks may leave
- * at once, and a rank that dies in the middle of the tree is named by all.
+ * tests/unit/boot_tree.c - large results of the TCP boot come down a tree: they are right, ranks
+ * may leave at once, and all ranks name a rank that dies in the middle of the tree.
  *
- * On one machine the tree is not used by itself, so ORIEL_BOOT_TREE=on.
+ * On one machine the boot does not choose the tree, so the test sets ORIEL_BOOT_TREE=on.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -70,7 +70,7 @@ static int gather(struct oriel_boot *boot, int round)
 	return err;
 }
 
-/* Links come to stand while the first rounds go by the hub; it matters that none is lost or wrong. */
+/* Links are built while the first rounds use the hub.  No result may be lost or wrong. */
 static void many_rounds(struct oriel_boot *boot)
 {
 	for (int i = 0; i < 30; i++)
@@ -108,7 +108,9 @@ TEST(results_are_right_and_come_down_the_tree)
 	unsetenv("ORIEL_BOOT_TREE");
 }
 
-/* All leave right after a result that is still on its way to some: none takes that for a failure. */
+/*
+ * All leave right after a result that is still on its way to some: none takes that for a failure.
+ */
 static void leave_at_once(struct oriel_boot *boot)
 {
 	for (int i = 0; i < 4; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/boot_user.c - the boot over a user's callbacks.  The user's runtime is played by a
- * thread boot, whose ranks are the threads of the test.
+ * tests/unit/boot_user.c - the boot over a user's callbacks.  A thread boot plays the user's
+ * runtime; its ranks are the threads of the test.
  */
 #include <pthread.h>
 

@@ -149,7 +149,10 @@ TEST(strict_refuses_unknown_names)
 	clear();
 }
 
-/* In a process of its own: the warning comes once in its life.  exec, as a fork has our past. */
+/*
+ * In a separate process, because the warning is printed once per process.  It uses exec, because a
+ * forked child inherits the state.
+ */
 TEST(unknown_name_warns_once)
 {
 	char log[4000], self[300];

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tests/unit/cpu_device.c - device/cpu: launches, the barrier of a block, blocks that wait for each other. */
+/*
+ * tests/unit/cpu_device.c - device/cpu: launches, the barrier of a block, blocks that wait for each
+ * other.
+ */
 #include <pthread.h>
 #include <unistd.h>
 

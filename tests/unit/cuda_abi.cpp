@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/cuda_abi.cpp - our own declarations of the CUDA driver against cuda.h, where that is
- * installed.
+ * tests/unit/cuda_abi.cpp - our own declarations of the CUDA driver compared with cuda.h, if that
+ * is installed.
  *
- * All of it is decided by the compiler: sizes and offsets of structs, values of constants, and for
- * each function the kind and size of every argument.  C++ for the sake of taking function types
- * apart.
+ * The compiler decides everything: sizes and offsets of structs, values of constants, and for each
+ * function the kind and size of every argument.  The file is C++ because C cannot take function
+ * types apart.
  */
 #include <cstddef>
 #include <cstdio>

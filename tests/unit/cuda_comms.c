@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/cuda_comms.c - comms on the fake CUDA driver: streams that a split comm does not make,
- * pinned memory that the next one gets, and what becomes of the driver's errors when a rank has died or a kernel has crashed.
+ * tests/unit/cuda_comms.c - comms on the fake CUDA driver: a split comm creates no streams, the
+ * next comm reuses pinned memory, and what happens to errors of the driver after a rank has died or
+ * a kernel has crashed.
  *
- * The tests themselves never open a device: ranks are processes, or threads of one process apart.
+ * The tests themselves never open a device: ranks are processes, or threads of a separate process.
  */
 #include <signal.h>
 #include <time.h>
@@ -186,8 +187,8 @@ static int make_both(struct rank_env *env, double timeout_s, struct oriel_comm *
 }
 
 /*
- * A peer has told the host's word alone, and the comm goes at once: its kernel, which waits, hears of it before the
- * memory that it looks at goes.
+ * A peer has set only the host's failure word, and the comm is destroyed at once.  Its kernel,
+ * which waits, must learn of the failure before the memory that it polls is freed.
  */
 static void fail_under_a_kernel(struct rank_env *env)
 {
@@ -265,7 +266,7 @@ struct stage {
 	uint32_t broken; /* survivors whose driver fails */
 };
 
-/* What follows a first error: the same answer, and everything can be given back. */
+/* After a first error: the same answer, and everything can be freed. */
 static void use_failed(struct oriel_comm *comm, struct oriel_window *window, int expect)
 {
 	uint64_t word = 0;
@@ -279,8 +280,8 @@ static void use_failed(struct oriel_comm *comm, struct oriel_window *window, int
 }
 
 /*
- * The last rank dies once the drivers of all others answer as after a fault under MPS.  They then
- * ask for their work, before or after word of the death has come.
+ * The last rank dies after the drivers of all others answer as after a fault under MPS.  They then
+ * sync, before or after the news of the death has come.
  */
 static void die_under_mps(struct rank_env *env)
 {
@@ -315,8 +316,8 @@ TEST(a_context_lost_with_a_peer_names_the_peer)
 }
 
 /*
- * Nobody can have died where all ranks are one process: the rank whose kernel crashed says so at
- * once, and the others hear of it.
+ * If all ranks are one process, no rank can have died.  The rank whose kernel crashed says so at
+ * once, and the others learn of it.
  */
 static void crash(struct rank_env *env)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/cuda_device.c - device/cuda on the fake driver of tests/fake_cuda: the GPU a rank
- * gets, what the user's memory is taken for, pins, copies, launches.  Every test ends with nothing
- * left over.
+ * tests/unit/cuda_device.c - device/cuda on the fake driver of tests/fake_cuda: the choice of the
+ * GPU, the classification of the user's memory, pins, copies, launches.  Every test ends with
+ * nothing left over.
  */
 #include <pthread.h>
 #include <sys/mman.h>
@@ -20,7 +20,7 @@
 
 #define LONG_S 60 /* of what should work: any thread may stand still for seconds */
 
-/* The driver counts its GPUs once a process: two of them, the first is used if nothing is said. */
+/* The driver counts its GPUs once per process: there are two, and the first is the default. */
 static struct ori_device *open_gpu(const char *name, const char *knobs, double timeout_s)
 {
 	struct ori_device *device = NULL;
@@ -580,7 +580,7 @@ TEST(where_the_gpu_is)
 	cpu->ops->close(cpu);
 }
 
-/* Last of all: what it leaves is never given back, and no later test could count what is left. */
+/* The last test: it leaks, and no later test could count leftovers. */
 TEST(closing_under_a_running_kernel_does_not_wait)
 {
 	struct stage s;

@@ -201,7 +201,7 @@ static int use_mapped(struct ori_device *d, const struct ori_allocation *mine)
 	return err;
 }
 
-/* A bit of everything.  Returns the first error and undoes what it did. */
+/* Uses a little of everything.  Returns the first error and undoes what it did. */
 static int use_memory(struct ori_device *d, void *host, void *theirs)
 {
 	const struct ori_device_ops *ops = d->ops;
@@ -235,7 +235,8 @@ static int use_memory(struct ori_device *d, void *host, void *theirs)
 		CHECK_EQ(seen, 5);
 	else
 		(void)ops->sync(d,
-				NULL); /* a wait that failed has not waited: the kernel may run yet */
+				/* a wait that failed has not waited: the kernel may run yet */
+				NULL);
 	ops->unimport(d, &mine, imported);
 out:
 	ops->free(d, &mine);
@@ -281,8 +282,8 @@ struct failing {
 };
 
 /*
- * An address that the driver would not unmap must not be used again; and without a context nothing
- * can be given back at all.
+ * An address that the driver could not unmap must not be used again.  Without a context nothing can
+ * be freed at all.
  */
 static int may_leave(const char *call)
 {

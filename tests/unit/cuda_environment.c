@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/cuda_environment.c - thread ranks that open CUDA add to the environment, and adding moves
- * it under who reads it: the library does both under one lock, shown on the fake driver.
+ * tests/unit/cuda_environment.c - thread ranks that open CUDA add variables to the environment.
+ * Adding may move the environment while another thread reads it, so the library does both under one
+ * lock.
  *
- * This program has the getenv() and setenv() that the library calls.  They look whether the lock is
- * held, so that no two threads need to meet for a mistake to show.  The driver is found once in the
- * life of a process: every case is a process of its own.
+ * This program defines the getenv() and setenv() that the library calls.  They check that the lock
+ * is held, so a mistake shows without a real race.  A process looks for the driver only once, so
+ * every case is its own process.
  */
 #include <pthread.h>
 #include <unistd.h>
@@ -22,11 +23,11 @@
 #define RANKS 4
 #define READS 50
 
-/* What was seen, atomic: calls made while somebody held the lock, and while nobody did. */
+/* Atomic counts: calls made while the lock was held, and while it was not. */
 static int watching, reads, writes, reads_alone, writes_alone;
 static char alone[64]; /* the first name of the latter */
 
-/* With one thread "somebody" is this one.  Only then does a mistake show for certain. */
+/* With one thread only this thread can hold the lock.  Only then a mistake shows for certain. */
 static void look(const char *name, int *held, int *without)
 {
 	if (!__atomic_load_n(&watching, __ATOMIC_RELAXED))
@@ -57,7 +58,7 @@ char *getenv(const char *name)
 	return find(name);
 }
 
-/* Moves the environment every time, and frees what it was: AddressSanitizer sees who still reads. */
+/* Moves the environment every time, and frees the old one: AddressSanitizer finds late readers. */
 int setenv(const char *name, const char *value, int replace)
 {
 	static char **made;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/cuda_fake.c - the fake driver itself: it must catch what it is there to catch.  Each
- * mistake is made in a process of its own, which has to end by a signal and say which mistake it
- * was.
+ * tests/unit/cuda_fake.c - the fake driver itself: it must catch the mistakes that it is made to
+ * catch.  Each mistake is made in its own process, which must end by a signal and say which mistake
+ * it was.
  */
 #include <oriel/oriel.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/cuda_harsh.c - the fake driver where it is as harsh as a GPU: room on the SMs, the
- * order of streams and events, memory that really goes.  Each test has a process of its own: the
- * driver does not survive fork().
+ * tests/unit/cuda_harsh.c - the fake driver where it is as strict as a GPU: room on the SMs, the
+ * order of streams and events, memory that is really freed.  Each test has its own process, because
+ * the driver does not survive fork().
  */
 #include <sched.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/cuda_lanes.c - queues to many peers on a GPU: they do not come out of the control
- * slab, which is small there because all of it is pinned.  A job of 1,024 ranks is played by two
- * that have queues of the same size.
+ * tests/unit/cuda_lanes.c - queues to many peers on a GPU.  They are not taken from the control
+ * slab, which is small there because all of it is pinned.  Two ranks with queues of the same size
+ * play a job of 1,024 ranks.
  */
 #include <stdlib.h>
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/unit/cuda_late.c - device/cuda when the GPU does not end a copy or a fill in time, on the
- * fake driver of tests/fake_cuda: memory it may still touch is not unmapped, and lanes come back.
- * What is leaked on purpose stays, so these tests are a program of their own.
+ * fake driver of tests/fake_cuda.
+ *
+ * Memory that the GPU may still access is not unmapped, and lanes become usable again.  The library
+ * leaks on purpose here, so these tests are their own program.
  */
 #include <unistd.h>
 

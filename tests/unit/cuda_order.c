@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/cuda_order.c - a signal in the host's memory is seen before the payload in the GPU's:
- * engines whose NIC writes there ask the GPU whether it sees them in order, and refuse one that
- * does not.
+ * tests/unit/cuda_order.c - a signal in host memory may be seen before the payload in GPU memory.
  *
- * The software NIC plays such a NIC with late_device=1.
+ * An engine whose NIC writes into GPU memory asks the GPU whether it keeps this order, and refuses
+ * a GPU that does not.  The software NIC plays such a NIC with late_device=1.
  */
 #include <stdlib.h>
 

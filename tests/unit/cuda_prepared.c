@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/cuda_prepared.c - what device/cuda has ready so that nothing must wait for it later, on
- * the fake driver of tests/fake_cuda: room on the stacks of kernels, the kind of its own memory, pinned memory, streams,
- * the program's kernels.
+ * tests/unit/cuda_prepared.c - resources that device/cuda prepares, so that no later call must wait
+ * for them, on the fake driver of tests/fake_cuda: stack space of kernels, the kind of its own
+ * memory, pinned memory, streams, the program's kernels.
  */
 #include <oriel/oriel.h>
 
@@ -66,7 +66,10 @@ TEST(copies_know_the_memory_that_is_ours)
 	close_gpu(d);
 }
 
-/* Unpinning waits for kernels: what is given back stays pinned, and is given out again, zeroed, if it may be. */
+/*
+ * Unpinning waits for kernels.  So freed memory stays pinned, and is given out again, zeroed, if
+ * that is safe.
+ */
 TEST(host_memory_is_kept_until_the_last_rank_leaves)
 {
 	struct ori_device *d = open_gpu(""), *other;
@@ -84,7 +87,7 @@ TEST(host_memory_is_kept_until_the_last_rank_leaves)
 	REQUIRE_OK(other->ops->alloc_host(other, 8192, &b));
 	CHECK(b.base == first);
 	CHECK_EQ(first[0] + first[8191], 0);
-	/* somebody may still store there: it stays where it is, and nobody gets it */
+	/* a kernel may still store there: it stays pinned, and is not given out again */
 	other->ops->free_host(other, &b, 0);
 	REQUIRE_OK(other->ops->alloc_host(other, 8192, &c));
 	CHECK(c.base != first);
@@ -99,7 +102,10 @@ TEST(host_memory_is_kept_until_the_last_rank_leaves)
 	CHECK_EQ(fake_cuda_count("cuMemHostUnregister"), 3);
 }
 
-/* A stream has had a kernel before anybody uses it; where that does not get its turn, another one is taken. */
+/*
+ * A stream has had a kernel before anybody uses it; where that does not get its turn, another one
+ * is taken.
+ */
 TEST(a_stream_is_begun_when_it_is_made)
 {
 	struct ori_device *d = open_gpu(""), *other = NULL;
@@ -260,7 +266,10 @@ TEST(notes_go_in_any_order)
 	close_gpu(d);
 }
 
-/* One that is not for this GPU is no reason to have none: who launches it is told. */
+/*
+ * A kernel that is not built for this GPU is not an error by itself; its launch fails with a
+ * message.
+ */
 TEST(a_noted_kernel_may_be_missing)
 {
 	struct oriel_kernel_note note;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/cuda_processes.c - device/cuda between processes, on the fake driver: what one exports
- * the other maps and uses in a kernel; what a peer says wrongly is refused.  The test itself never
- * opens a device.
+ * tests/unit/cuda_processes.c - device/cuda between processes, on the fake driver.  One process
+ * exports memory, the other maps it and uses it in a kernel.  Wrong data of a peer is refused.  The
+ * test itself never opens a device.
  */
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tests/unit/cuda_reach.c - queues and registers of a NIC in reach of a GPU's kernels, and what is said where they are not. */
+/*
+ * tests/unit/cuda_reach.c - kernels of a GPU that can access the queues and registers of a NIC, and
+ * the messages if they cannot.
+ */
 #include <stdlib.h>
 
 #include "../check.h"

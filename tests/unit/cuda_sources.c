@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/cuda_sources.c - sources in device memory of the user's, on the fake CUDA driver:
- * memory that was freed and made again at the same address is other memory, for this rank and for
+ * tests/unit/cuda_sources.c - sources in the user's device memory, on the fake CUDA driver.  Memory
+ * that was freed and allocated again at the same address is different memory, for this rank and for
  * its peers.
  */
 #include <oriel/oriel.h>
@@ -91,7 +91,10 @@ static int registered(struct oriel_comm *c)
 	return n;
 }
 
-/* Freed and made again, the source not given back: the driver hands out the same address. */
+/*
+ * Memory is freed and allocated again, but the source is not released: the driver returns the same
+ * address.
+ */
 static void send_from(struct rank_env *env, enum fake_cuda_memory kind)
 {
 	static void *before; /* rank 0's alone */

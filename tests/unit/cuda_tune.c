@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/cuda_tune.c - plans of CUDA ranks, on the fake driver: the tables are where they
- * start, and the blocks of all ranks that share the GPU are resident together.
+ * tests/unit/cuda_tune.c - plans of CUDA ranks, on the fake driver: they start from the tables, and
+ * the blocks of all ranks that share the GPU fit on it together.
  */
 #include "../ranks.h"
 #include "coll/alltoallv/alltoallv.h"

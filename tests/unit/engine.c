@@ -85,7 +85,7 @@ TEST(bad_faults_and_manners_are_refused)
 	CHECK_HAS(oriel_last_error(), "cx99");
 }
 
-/* ---- what a fabric is given ------------------------------------------------------------------- */
+/* ---- what a fabric is given ------------------------------------------------------------------ */
 
 static int asked_fd;
 static uint64_t asked_offset;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/imports.c - comm/imports.c and gone.c: what an engine maps of its peers goes when they
- * give it back.
+ * tests/unit/imports.c - comm/imports.c and gone.c: an engine unmaps the memory of a peer when the
+ * peer frees it.
  *
- * Ranks are processes: those that share one have nothing to map.
+ * Ranks are processes, because ranks of one process have nothing to map.
  */
 #include <oriel/oriel.h>
 

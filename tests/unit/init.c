@@ -75,9 +75,9 @@ TEST(a_bad_environment_is_told)
 	be_alone();
 }
 
-/* ---- finalize among several ranks ---------------------------------------------------------------- */
+/* ---- finalize among several ranks ------------------------------------------------------------ */
 
-/* The last rank has a buffer, so nobody's windows go; then it has none, and all go. */
+/* While the last rank has a buffer, no windows are freed.  Then it has none, and all are freed. */
 static void finalize_rank(struct rank_env *env)
 {
 	struct oriel_window *windows[2];
@@ -152,7 +152,7 @@ TEST(a_failed_comm_is_finalized_without_waiting)
 	ranks_run(&o, aborted_rank, NULL);
 }
 
-/* ---- versions ------------------------------------------------------------------------------------ */
+/* ---- versions -------------------------------------------------------------------------------- */
 
 TEST(headers_of_another_minor_version_do_not_fit)
 {
@@ -168,7 +168,7 @@ TEST(headers_of_another_minor_version_do_not_fit)
 	CHECK_HAS(oriel_last_error(), oriel_version());
 }
 
-/* ---- ORIEL_CHECKED --------------------------------------------------------------------------------- */
+/* ---- ORIEL_CHECKED --------------------------------------------------------------------------- */
 
 /* A put behind the end of the window, with a handle as kernels have it; the status. */
 static int put_behind(const char *checked)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/last_error.c - window/ops.c: every host call that fails leaves a text of its own,
- * whatever this thread's last error was before.
+ * tests/unit/last_error.c - window/ops.c: every host call that fails sets its own text, whatever
+ * the last error of this thread was before.
  */
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/unit/mlx5_engine.c - the mlx5 engine's own code over a stub of libmlx5 whose NIC is the
- * software NIC: two ranks, a main queue between them, a companion looped back.
+ * software NIC: two ranks, a main queue between them, and a companion queue in loopback.
  */
 #include <oriel/oriel.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/mlx5_library.c - the mlx5 engine as the library chooses and uses it, over tests/mlx5_stub: what is said where
- * something is missing, who takes its place, and operations that fail on a NIC that tells nobody.
+ * tests/unit/mlx5_library.c - the mlx5 engine as the library chooses and uses it, over
+ * tests/mlx5_stub: messages if something is missing, the engine that is chosen instead, and
+ * operations that fail on a NIC that reports nothing.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -131,7 +132,7 @@ TEST(listings_say_it)
 	CHECK_HAS(row.text, "core-direct");
 }
 
-/* ---- a NIC that tells nobody -------------------------------------------------------------------- */
+/* ---- a NIC that tells nobody ----------------------------------------------------------------- */
 
 #define PUTS 20
 
@@ -140,7 +141,7 @@ struct count_args {
 	struct oriel_source src;
 	uint64_t *mine;         /* of src */
 	const uint64_t *theirs; /* where the puts arrive */
-	int32_t *wrong; /* counted and not there */
+	int32_t *wrong;         /* counted and not there */
 };
 
 ORIEL_KERNEL(count_kernel, struct count_args)
@@ -205,8 +206,8 @@ static void fail_on(struct rank_env *env)
 }
 
 /*
- * WAIT is satisfied by the CQE of a failed WQE too, and the companion counts it: the count is looked into.  Put, WAIT
- * and add are hit in turn.
+ * WAIT is satisfied by the CQE of a failed WQE too, and the companion counts it: the count is
+ * looked into.  Put, WAIT and add are hit in turn.
  */
 TEST(a_failed_put_is_never_counted)
 {

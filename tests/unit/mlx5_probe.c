@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/mlx5_probe.c - what the mlx5 engine says where something is missing: the thing, and
- * what helps; and that it leaves nothing behind.
+ * tests/unit/mlx5_probe.c - the messages of the mlx5 engine if something is missing: they name the
+ * thing and the remedy.  The probe leaves nothing behind.
  */
 #include <oriel/oriel.h>
 

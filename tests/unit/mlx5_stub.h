@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/mlx5_stub.h - the boundary of the mlx5 engine with the software NIC behind it:
- * queue memory, records and doorbells that the engine gets or gives are handed to soft_nic,
- * which executes what is posted there.
+ * tests/unit/mlx5_stub.h - the interface of the mlx5 engine to libmlx5, with the software NIC
+ * behind it.  The engine gets or provides queue memory, records and doorbells; the stub passes them
+ * to soft_nic, which executes the posted WQEs.
  *
- * Device fake_N is the NIC of rank N.  Everything can be refused, so that each lack shows its
- * remedy.
+ * Device fake_N is the NIC of rank N.  Every call can be refused, so that tests see the message for
+ * each missing thing.
  */
 #ifndef ORI_TEST_MLX5_STUB_H
 #define ORI_TEST_MLX5_STUB_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/mlx5_stub_objects.h - the part of mlx5_stub.h, which includes it, that makes objects by command and maps memory
- * for a GPU.
+ * tests/unit/mlx5_stub_objects.h - the part of mlx5_stub.h that creates objects by command and maps
+ * memory for a GPU.  Included by mlx5_stub.h only.
  */
 #ifndef ORI_TEST_MLX5_STUB_OBJECTS_H
 #define ORI_TEST_MLX5_STUB_OBJECTS_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/ofi_world.h - ranks of the ofi engine over TCP on loopback, in one process or two, and
- * a device of the simplest kind at each: one thread that fills a queue, rings, drives and takes the
- * CQEs one by one.
+ * tests/unit/ofi_world.h - ranks of the ofi engine over TCP on loopback, in one process or two.
+ * Each has the simplest device: one thread that fills a queue, rings, drives the engine and takes
+ * the CQEs one by one.
  */
 #ifndef ORI_TEST_OFI_WORLD_H
 #define ORI_TEST_OFI_WORLD_H
@@ -27,8 +27,8 @@ const char *__lsan_default_suppressions(void)
 }
 
 /*
- * libfabric is not instrumented: ThreadSanitizer sees its copies of data (by way of memcpy) but not
- * the casal and stlr that publish them, so it takes each signalled put for a race.
+ * libfabric is not instrumented.  ThreadSanitizer sees its copies of data (through memcpy) but not
+ * the casal and stlr that publish them.  So it would report each signalled put as a race.
  */
 const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
@@ -47,7 +47,7 @@ struct end_queue {
 	uint64_t doorbell, next, polled;
 };
 
-/* What a rank tells the other. */
+/* What a rank sends to the other. */
 struct end_told {
 	struct ori_engine_address address;
 	struct ori_engine_blob blob;
@@ -68,7 +68,7 @@ struct end {
 	uint32_t syndrome;
 };
 
-/* Skips the test, or fails it where everything should be installed. */
+/* Skips the test, or fails it if everything should be installed. */
 __attribute__((unused)) static int no_ofi(const struct ori_config *config)
 {
 	char reason[256];
@@ -234,8 +234,8 @@ static inline int end_poll(struct end_queue *d, uint32_t *syndrome)
 }
 
 /*
- * Until everything posted has its CQE: the first syndrome, 0 if there is none; -1: it takes too
- * long.
+ * Waits until everything posted has its CQE.  Returns the first syndrome, 0 if there is none, or -1
+ * if it takes too long.
  */
 __attribute__((unused)) static int end_drain(struct end *e, struct end_queue *d)
 {
@@ -253,7 +253,10 @@ __attribute__((unused)) static int end_drain(struct end *e, struct end_queue *d)
 	return (int)first;
 }
 
-/* How many failures the engine told of, once there is one: a thread of its own tells, beside what the queue says. */
+/*
+ * The number of failures that the engine reported, once there is one.  Its own thread reports,
+ * independent of the queue.
+ */
 __attribute__((unused)) static int end_failures(struct end *e)
 {
 	uint64_t deadline = ori_now_ns() + END_LIMIT_NS;

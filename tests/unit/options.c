@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/unit/options.c - util/options.c: programs with older and newer structs of options.  The
- * struct of `this library` is struct now; struct before and struct later are those of other headers.
+ * struct of "this library" is struct now; struct before and struct later are those of other
+ * versions of the header.
  */
 #include <string.h>
 
@@ -179,7 +180,7 @@ TEST(boots_of_other_headers)
 	CHECK_HAS(oriel_last_error(), "oriel_boot_user: an option is set");
 }
 
-/* ---- collectives, on a comm of one rank ---------------------------------------------------------- */
+/* ---- collectives, on a comm of one rank ------------------------------------------------------ */
 
 struct bed {
 	struct oriel_boot *boot;

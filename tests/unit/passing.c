@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tests/unit/passing.c - comm/passing.c, fetching.c: descriptors reach who may have them, no one else. */
+/*
+ * tests/unit/passing.c - comm/passing.c and fetching.c: descriptors reach only processes that may
+ * have them.
+ */
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>

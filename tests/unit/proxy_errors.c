@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/proxy_errors.c - bad WQEs, keys and doorbells, and operations that fail: the right
- * syndrome, told once, the rest flushed, nothing touched, and the proxy goes on with its other
- * queues.
+ * tests/unit/proxy_errors.c - bad WQEs, keys and doorbells, and operations that fail.
+ *
+ * Each gets the right syndrome, reported once.  Later WQEs are flushed, no memory is touched, and
+ * the proxy continues with its other queues.
  */
 #include "proxy_world.h"
 
@@ -335,7 +336,7 @@ TEST(nth_operation_fails)
 }
 
 /*
- * The CQE that gives memory free waits until the back end has let go of it; the error is told at
+ * The CQE that frees memory waits until the back end has released it.  The error is reported at
  * once.
  */
 TEST(flush_waits_for_the_back_end)
@@ -367,7 +368,7 @@ TEST(flush_waits_for_the_back_end)
 	world_close(&w);
 }
 
-/* Completions nobody waits for: told twice, or of a queue that is gone. */
+/* Unexpected completions: reported twice, or for a queue that was destroyed. */
 static struct ori_proxy_completion forged[8];
 static int forged_count;
 

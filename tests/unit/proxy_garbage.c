@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/proxy_garbage.c - nonsense in send queues and doorbells: the proxy must not crash (the
- * sanitizers watch), must hand nothing to the back end that lies outside the known memory (the back
- * end checks), and must stay usable.
+ * tests/unit/proxy_garbage.c - nonsense in send queues and doorbells.
+ *
+ * The proxy must not crash (the sanitizers watch).  It must pass nothing outside the known memory
+ * to the back end (the back end checks).  It must stay usable.
  */
 #include "proxy_world.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/proxy_ops.c - every WQE through the proxy with the bytes checked, over a back end that
- * is late, full and out of order by seed; CQEs in order, one a WQE; fences; every edge of the
- * indices.
+ * tests/unit/proxy_ops.c - every WQE through the proxy, with the bytes checked.  The back end is
+ * late, full and out of order, as the seed decides.  CQEs come in order, one per WQE.  Also fences,
+ * and every edge of the indices.
  */
 #include "proxy_world.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/proxy_wait.c - WAIT and the counters: a companion holds until its main queue has
- * completed enough, then the proxy itself adds.  A failed operation is never counted.
+ * tests/unit/proxy_wait.c - WAIT and the counters: a companion queue waits until its main queue has
+ * completed enough; then the proxy itself adds.  A failed operation is never counted.
  */
 #include "proxy_world.h"
 
@@ -214,7 +214,8 @@ TEST(wrong_waits)
 }
 
 /*
- * The CQ goes while somebody waits for it; and a queue that waits for itself is ended by a failure.
+ * The CQ is destroyed while a queue waits for it.  A queue that waits for itself is ended by a
+ * failure.
  */
 TEST(waits_that_nobody_can_end)
 {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/unit/proxy_world.h - a proxy of rank 0 with a back end that is plain memory: rank 1 is an
- * array, an operation is a memcpy.  By seed it completes late, in any order, and has no room now
- * and then; it can fail the n-th operation.  And a device of the simplest kind: one thread that
- * fills a queue, rings, and takes the CQEs one by one.
+ * array, an operation is a memcpy.
+ *
+ * As the seed decides, the back end completes late, in any order, and sometimes has no room; it can
+ * fail the n-th operation.  The device is the simplest one: one thread that fills a queue, rings,
+ * and takes the CQEs one by one.
  */
 #ifndef ORI_TEST_PROXY_WORLD_H
 #define ORI_TEST_PROXY_WORLD_H
@@ -25,7 +27,7 @@
 	 ORI_PROXY_REMOTE_ATOMIC)
 #define LOCAL_COOKIE 0x10ca1ull
 #define REMOTE_COOKIE 0x5e307eull
-/* What the back end calls the first byte of rank 1: neither a pointer nor 0. */
+/* The back end's address of the first byte of rank 1: neither a pointer nor 0. */
 #define REMOTE_START 0x7000000ull
 
 enum mem_kind { MEM_WRITE, MEM_INLINE, MEM_READ, MEM_ADD, MEM_SWAP, MEM_KINDS };
@@ -192,7 +194,7 @@ static void mem_execute(struct proxy_world *w, struct mem_op *o)
 	}
 }
 
-/* Must it wait for an operation posted before on its link? */
+/* Must it wait for an earlier operation of its link? */
 static int mem_behind(const struct proxy_world *w, const struct mem_op *o)
 {
 	for (int i = 0; w->ordered && i < WORLD_OPS; i++)

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/queue_nic.h - the smallest NIC that can be wrong about a queue: one main queue, one
- * companion, no wire.  It takes what is rung, keeps a copy, executes in order, writes CQEs, and
- * complains when the device breaks a rule: doorbells never go back or past the ring, the record is
- * never behind the doorbell, a WQE carries its own index, a slot is not written before its CQE.
+ * tests/unit/queue_nic.h - the smallest NIC that can check a queue: one main queue, one companion,
+ * no wire.
  *
- * Single-threaded tests hang it into the comm as its engine, so that it runs inside ring and wait;
- * with threads it runs on one of its own.
+ * It takes the WQEs whose doorbell was rung, keeps a copy, executes them in order, and writes CQEs.
+ * It reports a device that breaks a rule.  Doorbells never go back or past the ring.  The record is
+ * never behind the doorbell.  A WQE carries its own index.  A slot is not written before its CQE.
+ *
+ * Single-threaded tests use it as the engine of the comm, so it runs inside ring and wait.  With
+ * threads it runs on its own thread.
  */
 #ifndef ORI_TEST_QUEUE_NIC_H
 #define ORI_TEST_QUEUE_NIC_H

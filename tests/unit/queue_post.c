@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/queue_post.c - device/queue.h by one thread: reserve, publish, turn, poll, errors, giving
- * up.  Small rings and first indices near the edges, so that everything wraps in every test.
+ * tests/unit/queue_post.c - device/queue.h by one thread: reserve, publish, turn, poll, errors,
+ * giving up.  Small rings and first indices near the edges, so that everything wraps in every test.
  */
 #include "queue_nic.h"
 
@@ -111,7 +111,7 @@ TEST(a_full_queue_makes_reserve_wait_and_giving_up_poisons_it)
 		CHECK(n->main.doorbell == bell);
 		CHECK_EQ(ORIEL_FAILURE_STATUS(n->main.q.error), ORIEL_ETIMEDOUT);
 		CHECK_EQ(ORIEL_FAILURE_RANK(n->main.q.error), 1);
-		/* Its slots will never be published: those behind it are told at once. */
+		/* Its slots will never be published: producers behind it get an error at once. */
 		n->hold = 0;
 		CHECK_EQ(post_nop(n, 0, &base), ORIEL_ETIMEDOUT);
 		free(n);
@@ -197,7 +197,7 @@ TEST(an_entry_of_an_earlier_lap_is_not_taken_for_this_one)
 	}
 }
 
-/* One look at the last of many completes them all; `completed` never goes back. */
+/* One poll of the last of many completes them all; `completed` never goes back. */
 TEST(completed_only_grows)
 {
 	struct nic *n = nic_open(8, 0xfffc);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/queue_threads.c - eight producers on one queue, and the NIC on a thread of its own.
+ * tests/unit/queue_threads.c - eight producers on one queue, and the NIC on its own thread.
  *
- * Each producer puts a payload of its own, adds to a word they all share, and waits until its put is
- * complete.  The NIC watches the rules (queue_nic.h); under ThreadSanitizer a missing edge between
- * payload, WQE, record, doorbell, turn and CQE is a report.
+ * Each producer puts its own payload, adds to a word that all share, and waits until its put is
+ * complete.  The NIC checks the rules (queue_nic.h).  ThreadSanitizer reports a missing edge
+ * between payload, WQE, record, doorbell, turn and CQE.
  */
 #include <pthread.h>
 #include <sched.h>

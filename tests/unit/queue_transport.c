@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/queue_transport.c - device/queued.h on a link of its own: which WQEs an operation
- * becomes, in which order they leave, and what each kind of NIC gets.  What arrives on real ranks is
- * tests/contract/transport.c.
+ * tests/unit/queue_transport.c - device/queued.h on a single link: which WQEs an operation becomes,
+ * in which order they leave, and what each kind of NIC gets.  tests/contract/transport.c tests what
+ * arrives on real ranks.
  */
 #include "queue_nic.h"
 
@@ -271,7 +271,10 @@ TEST(without_atomics_or_a_total_an_add_is_refused)
 	rig_close(&r);
 }
 
-/* Who never got the turn has added nothing: else what it gave up on would arrive with the next. */
+/*
+ * A producer that never got the turn has added nothing.  Else its abandoned add would arrive with
+ * the next one.
+ */
 TEST(who_gives_up_before_its_turn_has_not_touched_the_total)
 {
 	struct rig r;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/soft_again.c - what is sent again: a request that comes once more after all is over, and one
- * that is lost on a wire which other traffic keeps full.
+ * tests/unit/soft_again.c - packets that are sent again: a request that arrives a second time after
+ * all is over, and a request that is lost on a wire that other traffic keeps full.
  */
 #include "soft_bench.h"
 
@@ -17,8 +17,9 @@ static struct soft_packet waiting(struct bench *t)
 }
 
 /*
- * The requester has its data, the region is given up, and then a second copy of the request arrives, from
- * a wire that was slow.  Nobody is harmed: no error on either side, and the queue pair works on.
+ * The requester has its data and the region is deregistered.  Then a second copy of the request
+ * arrives from a slow wire.  There is no error on either side, and the queue pair continues to
+ * work.
  */
 TEST(late_copy_of_a_read_whose_region_is_gone)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/soft_bench.h - two ranks for the tests of what goes wrong: guarded memory, a queue
- * pair that is going to fail, and another that shows the NICs to be alive afterwards.
+ * tests/unit/soft_bench.h - two ranks for the tests of errors: guarded memory, a queue pair that
+ * will fail, and another one that shows that the NICs still work afterwards.
  */
 #ifndef ORI_TEST_SOFT_BENCH_H
 #define ORI_TEST_SOFT_BENCH_H
@@ -79,8 +79,8 @@ static void bench_close(struct bench *t)
 }
 
 /*
- * One good WQE, the bad one (already in its slot), two good ones: success, the syndrome, two
- * flushes; then one rung after the error, flushed too.
+ * Posts one good WQE, the bad one (already in its slot) and two good ones.  Expects success, the
+ * syndrome and two flushes; then a WQE that is rung after the error, flushed too.
  */
 static void good(struct bench *t)
 {

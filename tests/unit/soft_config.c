@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/soft_config.c - the fault string and the personalities: every key, what is refused,
- * and that the text a run prints plays the same run.
+ * tests/unit/soft_config.c - the fault string and the personalities: every key, refused values, and
+ * that the text which a run prints repeats the same run.
  */
 #include "soft_world.h"
 
@@ -59,7 +59,7 @@ TEST(every_key)
 	CHECK(c.qps == 12 && c.late_device == 1);
 }
 
-/* Device memory crosses whole, unless somebody asks for packets of a size. */
+/* Device memory is sent in one piece, unless a packet size is set. */
 TEST(mtu_of_device_memory)
 {
 	struct soft_config c = of("cx7", NULL);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/soft_device.h - device memory for the tests of the software NIC: mapped twice.  The
- * address that regions and exports name may not be touched at all, so a NIC that loads or stores
- * there dies; the copy that it must use, and the test, go through the other one.
+ * tests/unit/soft_device.h - device memory for the tests of the software NIC, mapped twice.
+ *
+ * Regions and exports name the first address, which nobody may access.  So a NIC that loads or
+ * stores there crashes.  The device copy, which the NIC must use, and the test go through the
+ * second address.
  */
 #ifndef ORI_TEST_SOFT_DEVICE_H
 #define ORI_TEST_SOFT_DEVICE_H
@@ -57,7 +59,7 @@ static inline void device_reset(void)
 	memset(&device, 0, sizeof(device));
 }
 
-/* Where the bytes can be touched; *is: they are device memory. */
+/* The address at which the bytes can be accessed; *is: they are device memory. */
 static inline uint8_t *device_alias(const void *p, uint64_t bytes, int *is)
 {
 	const uint8_t *at = p;
@@ -106,7 +108,7 @@ __attribute__((unused)) static uint64_t device_copies(void)
  * ---- two ranks with such memory -----------------------------------------------------------------
  */
 
-/* What the memory of a rank is, and how the other one gets at it. */
+/* The kind of a rank's memory, and how the other rank accesses it. */
 struct side {
 	int device, exported, unreached;
 };

@@ -170,8 +170,8 @@ static void crowd_drain(struct crowd *c, int left, int budget)
 }
 
 /*
- * With retry_ns of 1 ms and 14 retries a peer counts as dead after 3 s, and what it has taken and
- * not answered is sent again after 1 ms.  Here there are more than a hundred copies that take much
+ * With retry_ns of 1 ms and 14 retries a peer counts as dead after 3 s.  A request that it has
+ * taken but not answered is sent again after 1 ms.  Here more than a hundred copies take much
  * longer.
  */
 static struct soft_stats slow_copies(uint32_t opcode, const struct side *one, uint32_t bytes,
@@ -245,8 +245,9 @@ static void only_time(void *ctx)
 }
 
 /*
- * A rank's own copies take long, and the answer to a request of its own lies behind what is to be
- * copied.  Its timer has run out by then, but the answer is read first.  At any phase of the timer.
+ * The copies of a rank take long, and the answer to its own request is behind the data to be
+ * copied.  Its timer has expired by then, but the answer is read first.  This holds at any phase of
+ * the timer.
  */
 TEST(who_copies_for_long_reads_its_answers_first)
 {

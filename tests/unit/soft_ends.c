@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/soft_ends.c - doorbells that cannot be, and how queue pairs end: by hand, with their
- * peer, in the middle of traffic; and what creation refuses.
+ * tests/unit/soft_ends.c - impossible doorbells, and the end of queue pairs: by hand, together with
+ * their peer, in the middle of traffic.  Also what creation refuses.
  */
 #include "soft_bench.h"
 
@@ -154,7 +154,7 @@ TEST(failed_with_nothing_outstanding)
 	bench_close(t);
 }
 
-/* The peer's queue pair is gone: its number is not found, so nobody answers. */
+/* The peer's queue pair was destroyed: its number is not found, so there is no answer. */
 TEST(peer_destroyed)
 {
 	struct bench *t = bench_open(NULL);
@@ -222,7 +222,9 @@ TEST(bad_creation)
 	struct soft_nic *nic = t->w.nic[0];
 	struct soft_qp_attr attr = { t->a.sq, t->a.cq, t->a.record, &t->a.doorbell,
 				     3,       0,       WORLD_PD,    0 };
-	struct soft_mr_attr mr = { t->mem[0], UINT64_MAX - 10, BYTES, WORLD_ALL, WORLD_PD, 0, 0, 0 };
+	struct soft_mr_attr mr = {
+		t->mem[0], UINT64_MAX - 10, BYTES, WORLD_ALL, WORLD_PD, 0, 0, 0,
+	};
 	uint32_t qpn, cqn, key;
 	struct soft_config config = t->w.config;
 	struct soft_world around = { .clock = world_clock };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/soft_engine.c - the software NIC as an engine whose queues a device posts: nobody
- * drives, and its thread finds doorbells by itself, awake or after a nap; device memory, and what
- * `idle` says.
+ * tests/unit/soft_engine.c - the software NIC as an engine for queues that a device posts to.  No
+ * caller drives it: its thread finds doorbells by itself, awake or after a sleep.  Also device
+ * memory, and the answers of `idle`.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -166,7 +166,10 @@ TEST(the_thread_finds_doorbells_by_itself)
 	lone_close(&l);
 }
 
-/* The ring is pinned, and known to be: a copy from elsewhere would ask the driver, and go through another buffer. */
+/*
+ * The ring is pinned, and known to be: a copy from elsewhere would ask the driver, and go through
+ * another buffer.
+ */
 TEST(small_payload_is_copied_from_the_ring)
 {
 	uint64_t value = 0x1122334455667788;
@@ -248,8 +251,8 @@ static uint64_t cpu_ns(void)
 }
 
 /*
- * The thread naps: what an idle job costs is said, and bounded so that a spinning thread is
- * noticed.
+ * The thread sleeps.  The test prints the cost of an idle job, and limits it, so that a spinning
+ * thread is noticed.
  */
 TEST(an_idle_engine_costs_little)
 {

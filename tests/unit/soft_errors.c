@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/soft_errors.c - everything a WQE or a peer's request can have wrong: each gets its
- * syndrome, touches nothing outside the registration, and leaves the NIC running.
+ * tests/unit/soft_errors.c - every error in a WQE or in a peer's request: each gets its syndrome,
+ * touches nothing outside the registration, and leaves the NIC running.
  */
 #include "soft_bench.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/unit/soft_faults.c - thousands of messages over a wire that drops, doubles, reorders and
- * delays: all bytes right, every atomic exactly once, one CQE a WQE; and the recovery is seen to
- * have worked.
+ * delays packets.  All bytes are right, every atomic happens exactly once, and each WQE has one
+ * CQE.  The tests also check that recovery took place.
  */
 #include "soft_world.h"
 
@@ -460,7 +460,9 @@ TEST(replays_by_seed)
 	CHECK(!memcmp(&a, &b, sizeof(a)));
 }
 
-/* Few entries in the replay cache, many requests that need one, and a wire that loses every eighth. */
+/*
+ * Few entries in the replay cache, many requests that need one, and a wire that loses every eighth.
+ */
 static void small_cache(int ooo, int max_reads)
 {
 	static uint64_t from[2048], to[2048];

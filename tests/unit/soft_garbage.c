@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/soft_garbage.c - nonsense in send queues, doorbells and on the wire: the NIC must not
- * crash (the sanitizers watch), must write nothing outside the registered memory, and must stay
- * usable.
+ * tests/unit/soft_garbage.c - nonsense in send queues, doorbells and on the wire.
+ *
+ * The NIC must not crash (the sanitizers watch), must write nothing outside the registered memory,
+ * and must stay usable.
  */
 #include "soft_world.h"
 

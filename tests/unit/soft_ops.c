@@ -342,8 +342,8 @@ TEST(signal_after_data)
 }
 
 /*
- * Reads limited to max_reads at a time, and by the window of numbers, with writes between them.  The
- * answers are more than the wire holds; no ACK of a write may make one of them look lost.
+ * Reads limited to max_reads at a time, and by the window of numbers, with writes between them.
+ * The answers are more than the wire holds; no ACK of a write may make one of them look lost.
  */
 TEST(many_reads)
 {
@@ -421,7 +421,7 @@ TEST(window_answered_at_once)
 	pair_close(&p);
 }
 
-/* A payload that cannot be reached now is as good as lost, and comes again. */
+/* A payload that cannot be read now counts as lost, and is sent again. */
 TEST(unresolved_payload)
 {
 	struct pair p;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/soft_threads.c - two NICs driven by two threads, each with a thread's own device: what
- * the single-threaded tests cannot show, the memory order of rings, doorbells, CQEs and signal
- * words. Under ThreadSanitizer every missing edge is a report.
+ * tests/unit/soft_threads.c - two NICs driven by two threads, each with its own device.
+ *
+ * This tests the memory order of rings, doorbells, CQEs and signal words, which single-threaded
+ * tests cannot show.  ThreadSanitizer reports every missing edge.
  */
 #include <pthread.h>
 #include <sched.h>

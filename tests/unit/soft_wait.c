@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/soft_wait.c - WAIT, and the companion queue pair that counts completions with it: a
- * lane as the engine builds it, of a main queue, a companion, a loopback responder and a sink.
+ * tests/unit/soft_wait.c - WAIT, and the companion queue pair that counts completions with it.  A
+ * lane is built as the engine builds it: a main queue, a companion, a loopback responder and a
+ * sink.
  */
 #include "soft_world.h"
 

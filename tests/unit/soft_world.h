@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/unit/soft_world.h - up to four software NICs in one process, stepped by the test, with a
- * clock that only the test moves; and a device of the simplest kind: one thread that fills a send
- * queue, rings, and takes the CQEs one by one.
+ * clock that only the test moves.
+ *
+ * The device is the simplest one: one thread that fills a send queue, rings, and takes the CQEs one
+ * by one.
  */
 #ifndef ORI_TEST_SOFT_WORLD_H
 #define ORI_TEST_SOFT_WORLD_H
@@ -129,7 +131,9 @@ static void world_ring(struct world *w, int from, int to)
 	w->ring[from][to] = r;
 }
 
-/* `faults` on top of a personality; all may be NULL.  copy: where there is device memory. */
+/*
+ * `faults` are added to a personality; all may be NULL.  copy: the copy function for device memory.
+ */
 __attribute__((unused)) static void world_open_device(struct world *w, int n,
 						      const char *personality, const char *faults,
 						      soft_copy_fn *copy)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/sources.c - comm/sources.c and registrations.c on the CPU: sources are counted, given
- * back, and never mistaken for memory that was at their address before.
+ * tests/unit/sources.c - comm/sources.c and registrations.c on the CPU: sources are counted and
+ * released, and never mistaken for older memory at the same address.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -140,7 +140,10 @@ TEST(sources_go_with_their_window_and_their_memory)
 
 /* ---- many ------------------------------------------------------------------------------------ */
 
-/* One byte each of `memory`, or all of them the first: nobody can tell whether it is the same. */
+/*
+ * One byte each of `memory`, or all of them the first byte: the library cannot know whether it is
+ * the same.
+ */
 static void take_and_give(struct oriel_window *w, char *memory, struct oriel_source *s, int apart)
 {
 	for (int i = 0; i < MANY; i++)

@@ -30,7 +30,7 @@ static inline struct ori_facts gpu_rank(int host, int gpu, uint64_t access)
 	return f;
 }
 
-/* A CUDA rank on a fabric; alone on its host, so nothing but the fabric can map it. */
+/* A CUDA rank on a fabric.  It is alone on its host, so only the fabric can map it. */
 static inline struct ori_facts fabric_rank(int host, uint8_t uuid, uint32_t clique)
 {
 	struct ori_facts f = gpu_rank(host, 0, 0);
@@ -41,7 +41,7 @@ static inline struct ori_facts fabric_rank(int host, uint8_t uuid, uint32_t cliq
 	return f;
 }
 
-/* Kind of one pair as the whole topology has it; a negative status when that fails. */
+/* The kind of one pair in the whole topology; a negative status if that fails. */
 static inline int kind_of(const struct ori_facts *facts, int nranks, int a, int b)
 {
 	struct ori_topology t;
@@ -68,9 +68,9 @@ static inline int kind_of(const struct ori_facts *facts, int nranks, int a, int 
 	} while (0)
 
 /*
- * What must hold of every topology: ids dense and in the order of the lowest rank, ranks of a node
- * dense by rank, sizes right, mapped exactly inside nodes, both directions alike, reasons given.
- * Returns how many of these are broken.
+ * Counts broken rules that every topology must satisfy.  Ids are dense, in the order of the lowest
+ * rank.  Ranks of a node are dense by rank.  Sizes are right.  Pairs are mapped exactly inside
+ * nodes.  Both directions are alike.  Reasons are given.
  */
 static inline int count_broken(const struct ori_facts *facts, const struct ori_topology *t)
 {
@@ -101,7 +101,7 @@ static inline int count_broken(const struct ori_facts *facts, const struct ori_t
 	return broken + (seen != t->nnodes);
 }
 
-/* Classifies, tests all of the above, and gives the number of nodes or a negative status. */
+/* Classifies, checks the rules above, and returns the number of nodes or a negative status. */
 static inline int nodes_of(const struct ori_facts *facts, int nranks)
 {
 	struct ori_topology t;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/topology_classify.c - verdicts of pairs: hosts, GPUs, fabric, overrides, mixed devices.
+ * tests/unit/topology_classify.c - verdicts of pairs: hosts, GPUs, fabric, overrides, mixed
+ * devices.
  *
  * Overrides are applied with ori_facts_override(), as each rank does before the exchange.
  * Nodes, cliques and errors are in topology_nodes.c.
  */
 #include "topology_cases.h"
 
-/* ---- hosts and peer access ------------------------------------------------------------------------ */
+/* ---- hosts and peer access ------------------------------------------------------------------- */
 
 TEST(cpu_same_host_is_shared_memory)
 {
@@ -155,7 +156,7 @@ TEST(peer_access_without_atomics)
 	CHECK_EQ(ori_facts_lack_atomics(f, 3), 0);
 }
 
-/* ---- fabric ---------------------------------------------------------------------------------------- */
+/* ---- fabric ---------------------------------------------------------------------------------- */
 
 TEST(fabric_same_uuid_and_clique)
 {
@@ -326,7 +327,7 @@ TEST(fabric_modes_must_agree)
 	CHECK_HAS(oriel_last_error(), "auto and off");
 }
 
-/* ---- overrides of the fabric ------------------------------------------------------------------------ */
+/* ---- overrides of the fabric ----------------------------------------------------------------- */
 
 /* What a rank with these variables would send.  NULL: not set. */
 static void override(struct ori_facts *f, int mode, const char *uuid, const char *clique)

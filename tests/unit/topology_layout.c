@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tests/unit/topology_layout.c - texts of emulated topologies: what is read, what is refused and how. */
+/*
+ * tests/unit/topology_layout.c - texts of emulated topologies: which are accepted, which are
+ * refused, and with which message.
+ */
 #include "topology_cases.h"
 
 static void check_layout(const char *text, int n, const int *want)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/topology_nodes.c - nodes made of pairs: cliques, sizes, emulated layouts, what the
- * ranks must agree on, facts that a broken peer could send, and random facts with a fixed seed.
+ * tests/unit/topology_nodes.c - nodes made of pairs: cliques, sizes, emulated layouts, values on
+ * which ranks must agree, facts that a broken peer could send, and random facts with a fixed seed.
  */
 #include <time.h>
 
@@ -18,7 +18,7 @@ static void check_nodes(const struct ori_facts *f, int n, const int *want)
 	ori_topology_free(&t);
 }
 
-/* ---- shapes ---------------------------------------------------------------------------------------- */
+/* ---- shapes ---------------------------------------------------------------------------------- */
 
 TEST(one_rank)
 {
@@ -127,7 +127,7 @@ TEST(every_pair_of_a_thousand_ranks_with_a_layout)
 	free(f);
 }
 
-/* ---- cliques --------------------------------------------------------------------------------------- */
+/* ---- cliques --------------------------------------------------------------------------------- */
 
 TEST(mapped_is_not_transitive)
 {
@@ -175,7 +175,7 @@ TEST(a_fabric_that_crosses_hosts_of_peer_access)
 	CHECK_PAIR(f, 3, 1, 2, ORIEL_PEER_QUEUED, "mapped alone");
 }
 
-/* ---- layouts and parents ---------------------------------------------------------------------------- */
+/* ---- layouts and parents --------------------------------------------------------------------- */
 
 static void lay_out(struct ori_facts *f, int n, const char *text)
 {
@@ -288,7 +288,7 @@ TEST(forced_nodes_all_or_none)
 	CHECK_HAS(oriel_last_error(), "ranks 0 and 2");
 }
 
-/* ---- bad input -------------------------------------------------------------------------------------- */
+/* ---- bad input ------------------------------------------------------------------------------- */
 
 TEST(arguments_are_checked)
 {
@@ -335,7 +335,7 @@ TEST(facts_of_a_broken_peer_are_refused)
 	CHECK_HAS(oriel_last_error(), "rank 0");
 }
 
-/* ---- random facts ------------------------------------------------------------------------------------ */
+/* ---- random facts ---------------------------------------------------------------------------- */
 
 static uint64_t next_random(uint64_t *state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/verbs_choice.c - which RDMA device, port and address the verbs engine takes: ORIEL_IB_HCA, the
- * order of GIDs, nearness.
+ * tests/unit/verbs_choice.c - which RDMA device, port and address the verbs engine takes:
+ * ORIEL_IB_HCA, the order of GIDs, nearness.
  */
 #include <oriel/oriel.h>
 #include <stdio.h>
@@ -112,7 +112,7 @@ TEST(refused)
 	refuse(text);
 }
 
-/* ---- addresses ---------------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 static struct verbs_gid gid(uint32_t index, uint32_t type, uint8_t first, uint8_t second)
 {
@@ -180,14 +180,16 @@ TEST(empty_entries_are_no_addresses)
 	CHECK_EQ(verbs_gid_choose(table, 0, -1), -1);
 }
 
-/* ---- nearness ------------------------------------------------------------------------------------ */
+/* ---- nearness -------------------------------------------------------------------------------- */
 
 #define GPU "/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:00.0/0000:18:00.0"
 
 TEST(nearest_first)
 {
 	static const char *const nics[] = {
-		/* one switch; another port of the same switch's upstream; one root complex; another */
+		/*
+		 * one switch; another port of the same switch's upstream; one root complex; another
+		 */
 		"/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/0000:19:00.0",
 		"/sys/devices/pci0000:15/0000:15:01.0/0000:1a:00.0/0000:1b:00.0/0000:1c:00.0",
 		"/sys/devices/pci0000:15/0000:15:03.0/0000:20:00.0/0000:21:00.0/0000:22:00.0",

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/verbs_device.c - the verbs fabric and its device, over the fake library: atomics that lie, GPU
- * memory, registrations that fail, addresses of others, which device and which settings.
+ * tests/unit/verbs_device.c - the verbs fabric and its device, over the fake library: false claims
+ * about atomics, GPU memory, registrations that fail, addresses of other ranks, and the choice of
+ * device and settings.
  */
 #include <oriel/oriel.h>
 
@@ -33,7 +34,7 @@ TEST(atomics_are_tried)
 	without_atomics("no atomics: the device has none");
 }
 
-/* ---- memory --------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static int last_fd;
 
@@ -49,7 +50,12 @@ static int give_dmabuf(void *ctx, const void *base, uint64_t bytes, uint64_t *of
 
 static void register_device(struct pair *p, int dmabuf)
 {
-	struct ori_engine_memory m = { .base = p->area[0], .bytes = AREA, .remote = 1, .device = 1 };
+	struct ori_engine_memory m = {
+		.base = p->area[0],
+		.bytes = AREA,
+		.remote = 1,
+		.device = 1,
+	};
 	struct ori_fabric_region region;
 	uint32_t key;
 
@@ -99,7 +105,7 @@ TEST(memory_that_cannot_be)
 	pair_close(&p); /* takes what is left */
 }
 
-/* ---- addresses and devices -------------------------------------------------------------------------------- */
+/* ---- addresses and devices ------------------------------------------------------------------- */
 
 TEST(addresses_of_others)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/verbs_fabric.c - the verbs fabric over a library that is plain memory (verbs_fake.h): what
- * real devices in a VM do not show, such as refusals, full queues, errors, events.
+ * tests/unit/verbs_fabric.c - the verbs fabric over a library that is plain memory (verbs_fake.h).
+ * It shows what real devices in a VM do not show: refusals, full queues, errors, events.
  */
 #include <oriel/oriel.h>
 
@@ -82,7 +82,9 @@ TEST(what_the_queue_pair_is_told)
 	unsetenv("ORIEL_IB_MTU");
 }
 
-/* The data is the caller's only during the call: on a device without inline data it must be copied. */
+/*
+ * The data is the caller's only during the call: on a device without inline data it must be copied.
+ */
 static void inline_by_copy(void)
 {
 	static struct pair p;
@@ -114,7 +116,7 @@ TEST(no_inline_data)
 	inline_by_copy();
 }
 
-/* ---- no room --------------------------------------------------------------------------------------- */
+/* ---- no room --------------------------------------------------------------------------------- */
 
 TEST(a_link_is_full)
 {
@@ -182,7 +184,7 @@ TEST(the_device_refuses)
 	pair_close(&p);
 }
 
-/* ---- streams ------------------------------------------------------------------------------------------- */
+/* ---- streams --------------------------------------------------------------------------------- */
 
 static void post_many(struct pair *p, uint64_t n, uint64_t bad)
 {
@@ -224,7 +226,7 @@ TEST(streams)
 	depth = "4";
 }
 
-/* One that is not signalled fails: those before it are good, and it is told as itself. */
+/* An unsignalled operation fails: those before it succeed, and its own error is reported. */
 TEST(an_error_within_a_stream)
 {
 	static struct pair p;
@@ -260,7 +262,7 @@ TEST(a_marker_waits_for_room)
 	depth = "4";
 }
 
-/* ---- errors ------------------------------------------------------------------------------------------ */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 TEST(errors_of_completions)
 {
@@ -359,7 +361,7 @@ TEST(sleeping)
 	pair_close(&p);
 }
 
-/* ---- atomics ------------------------------------------------------------------------------------------- */
+/* ---- atomics --------------------------------------------------------------------------------- */
 
 #else
 TEST(no_header)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/verbs_fake.h - libibverbs as plain memory: devices that execute a post when it is made and complete it
- * when they are polled, in one process.  It can lie, refuse, run full and raise events as it is told.
+ * tests/unit/verbs_fake.h - libibverbs as plain memory, in one process.  Its devices execute a post
+ * at once, and complete it when they are polled.  A test can make them lie, refuse, run full and
+ * raise events.
  */
 #ifndef ORI_TEST_VERBS_FAKE_H
 #define ORI_TEST_VERBS_FAKE_H
@@ -30,7 +31,7 @@ struct fake_wc {
 	struct ibv_qp *qp;
 };
 
-/* What the world is like; set before devices are opened, or in between. */
+/* The state of the fake world; set before devices are opened, or in between. */
 static struct fake {
 	/* ---- as told ---- */
 	int devices;
@@ -67,7 +68,7 @@ static int fake_number(struct ibv_device *d)
 	return (int)(d - fake_device);
 }
 
-/* ---- devices ---------------------------------------------------------------------------------- */
+/* ---- devices --------------------------------------------------------------------------------- */
 
 static struct ibv_device **fake_device_list(int *n)
 {
@@ -263,7 +264,7 @@ static int fake_query_gid_ex(struct ibv_context *c, uint32_t port, uint32_t inde
 	return 0;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static struct ibv_pd *fake_pd_alloc(struct ibv_context *c)
 {
@@ -328,7 +329,7 @@ static int fake_mr_remove(struct ibv_mr *mr)
 	return 0;
 }
 
-/* ---- queues ------------------------------------------------------------------------------------- */
+/* ---- queues ---------------------------------------------------------------------------------- */
 
 static struct ibv_comp_channel *fake_channel_create(struct ibv_context *c)
 {

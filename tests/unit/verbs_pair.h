@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/verbs_pair.h - two ranks with a verbs fabric each over the fake library, and one link between them:
- * what verbs_fabric.c and verbs_device.c share.
+ * tests/unit/verbs_pair.h - the parts that verbs_fabric.c and verbs_device.c share: two ranks with
+ * a verbs fabric each over the fake library, and one link between them.
  */
 #ifndef ORI_TEST_VERBS_PAIR_H
 #define ORI_TEST_VERBS_PAIR_H
@@ -128,6 +128,6 @@ static __attribute__((unused)) void expect_completion(struct pair *p, uint64_t c
 	CHECK_EQ(c.syndrome, syndrome);
 }
 
-/* ---- operations ----------------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/verbs_status.c - every error of libibverbs has the syndrome that a mlx5 CQE would carry; the
- * ORIEL_IB_* variables; and what the engine says where there is no device or no library.
+ * tests/unit/verbs_status.c - every error of libibverbs has the syndrome that a mlx5 CQE would
+ * carry.  Also the ORIEL_IB_* variables, and the messages if there is no device or no library.
  */
 #include <oriel/oriel.h>
 
@@ -55,7 +55,7 @@ TEST(syndromes_of_events)
 	CHECK_EQ(verbs_event_syndrome(IBV_EVENT_PORT_ERR), 0);
 }
 
-/* ---- variables ----------------------------------------------------------------------------------- */
+/* ---- variables ------------------------------------------------------------------------------- */
 
 static int settings(const char *name, const char *value, struct verbs_settings *out)
 {
@@ -110,7 +110,7 @@ TEST(settings_refused)
 	}
 }
 
-/* ---- nothing to use ------------------------------------------------------------------------------ */
+/* ---- nothing to use -------------------------------------------------------------------------- */
 
 TEST(library_that_is_not_there)
 {

@@ -2,8 +2,9 @@
 /*
  * tests/unit/wqe_golden.c - every encoder of oriel/device/wqe.h, byte for byte.
  *
- * Twice: against hex written by hand from the description of the formats, which runs anywhere, and
- * against blocks made by the helpers and structs of infiniband/mlx5dv.h, where that is installed.
+ * Each is compared twice: with hex written by hand from the description of the formats, which runs
+ * anywhere, and with blocks made by the helpers and structs of infiniband/mlx5dv.h, if that is
+ * installed.
  */
 #include <endian.h>
 
@@ -45,7 +46,7 @@ static const uint8_t value[28] = { 0xc0, 0xc1, 0xc2, 0xc3, 0xc4, 0xc5, 0xc6, 0xc
 				   0xca, 0xcb, 0xcc, 0xcd, 0xce, 0xcf, 0xd0, 0xd1, 0xd2, 0xd3,
 				   0xd4, 0xd5, 0xd6, 0xd7, 0xd8, 0xd9, 0xda, 0xdb };
 
-/* ---- one call for every kind of block ------------------------------------------------------------- */
+/* ---- one call for every kind of block -------------------------------------------------------- */
 
 enum kind {
 	WRITE,
@@ -122,7 +123,7 @@ static void same_block(const void *got, const void *want, const char *name, uint
 		}
 }
 
-/* ---- by hand --------------------------------------------------------------------------------------- */
+/* ---- by hand --------------------------------------------------------------------------------- */
 
 /* What an encoder leaves alone stays as it was: the block starts as 0xee. */
 #define E4 "eeeeeeee"
@@ -326,7 +327,7 @@ TEST(byte_order)
 	CHECK(ori_be64(0x0102030405060708ull) == 0x0807060504030201ull);
 }
 
-/* ---- against the vendor's header -------------------------------------------------------------------- */
+/* ---- against the vendor's header ------------------------------------------------------------- */
 
 #ifdef HAVE_MLX5DV
 

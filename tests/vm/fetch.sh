@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# tests/vm/fetch.sh - gets the kernel that the VM tests boot: downloads the distribution's own kernel package,
-# keeps the kernel and the few modules the tests load, installs nothing.  Called by `tools/deps.sh vm`; the
-# tests themselves never download.
-#
-#	tests/vm/fetch.sh		to ${XDG_CACHE_HOME:-~/.cache}/oriel/vm; does nothing if it is there
+# tests/vm/fetch.sh - gets the kernel that the VM tests boot.  Downloads the kernel package of the
+# distribution, keeps the kernel and the few modules that the tests load, and installs nothing.
+# The files go to ${XDG_CACHE_HOME:-~/.cache}/oriel/vm.  If they are there, it does nothing.
+# `tools/deps.sh vm` calls it; the tests themselves never download.
 set -euo pipefail
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/oriel/vm
-# What the guest loads, in this order and after what each needs.  A name the kernel has built in is no module.
+# The modules that the guest loads, in this order, each after its dependencies.  A name that the
+# kernel has built in is skipped.
 wanted="crc32_generic rdma_rxe ib_uverbs virtio_mmio virtio_pci virtio_net 9p 9pnet_virtio"
 
 die() {
@@ -40,7 +40,8 @@ cd "$work"
 echo "vm/fetch: downloading $package"
 timeout 300 apt-get -q download "$package" || die "cannot download $package"
 mkdir root
-dpkg-deb --fsys-tarfile "$package"_*.deb | tar -x -C root --wildcards './boot/vmlinuz-*' './lib/modules/*' \
+dpkg-deb --fsys-tarfile "$package"_*.deb |
+	tar -x -C root --wildcards './boot/vmlinuz-*' './lib/modules/*' \
 	--exclude='*/drivers/media/*' --exclude='*/drivers/gpu/*' --exclude='*/sound/*'
 version=$(ls root/lib/modules)
 depmod -b root "$version" 2>/dev/null || die "depmod failed on $version"
@@ -48,7 +49,8 @@ depmod -b root "$version" 2>/dev/null || die "depmod failed on $version"
 mkdir new new/modules
 : >new/order
 for module in $wanted; do
-	modprobe -d root -S "$version" --show-depends "$module" 2>/dev/null | sed -n 's/^insmod \([^ ]*\).*/\1/p' |
+	modprobe -d root -S "$version" --show-depends "$module" 2>/dev/null |
+		sed -n 's/^insmod \([^ ]*\).*/\1/p' |
 		while read -r file; do
 			name=$(basename "$file")
 			[ -f "new/modules/$name" ] && continue

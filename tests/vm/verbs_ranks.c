@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/vm/verbs_ranks.c - one of two ranks that drive the verbs engine as a device would: WQEs into queues, a
- * doorbell, CQEs out; without comm or boot.  Ranks are processes on one machine or on two, and meet in a
- * folder both see.
+ * tests/vm/verbs_ranks.c - one of two ranks that drive the verbs engine as a device does: it writes
+ * WQEs into queues, rings a doorbell, and reads CQEs.  There is no comm and no boot.  The ranks are
+ * processes on one or two machines.  They meet in a folder that both see.
  *
  *	verbs_ranks FOLDER RANK SCENARIO
  *
  * ops       every kind of operation, both ways at once; counters by WAIT; queues whose indices wrap
- * revoked   rank 0 takes its memory back without telling: rank 1 gets "remote access", and the queue pair that
- *           this breaks at rank 0 is told there too
+ * revoked   rank 0 deregisters its memory without notice: rank 1 gets "remote access", and rank 0
+ *           reports the queue pair that this breaks
  * gone      rank 1 closes its engine: rank 0 gets "retry exceeded", in the time that ORIEL_IB_* set
- * killed    rank 1 asks for its own power failure (makes FOLDER/kill): the same at rank 0
- * stream    rank 0 writes 64 KiB again and again and tells how many bytes a second: for bench/verbs
+ * killed    rank 1 asks for its own power failure (creates FOLDER/kill): the same at rank 0
+ * stream    rank 0 writes 64 KiB repeatedly and prints bytes per second, for bench/verbs
  *
- * Exit status 0 if all was as it should be; else 1 and what was not.
+ * Exit status: 0 if all checks passed; else 1, after a message for each check that failed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +38,7 @@
 static const char *folder;
 static int rank;
 
-/* ---- the end of it ------------------------------------------------------------------------------------- */
+/* ---- the end of it --------------------------------------------------------------------------- */
 
 static void give_up(const char *what, unsigned long long have, unsigned long long want)
 {
@@ -53,7 +53,7 @@ static void expect(const char *what, uint64_t have, uint64_t want)
 		give_up(what, have, want);
 }
 
-/* ---- meeting in the folder ----------------------------------------------------------------------------- */
+/* ---- meeting in the folder ------------------------------------------------------------------- */
 
 static void path_of(char *out, size_t bytes, const char *name, int of)
 {
@@ -98,7 +98,7 @@ static void meet(const char *name)
 	exchange(name, &mine, &theirs, 1);
 }
 
-/* ---- a rank --------------------------------------------------------------------------------------------- */
+/* ---- a rank ---------------------------------------------------------------------------------- */
 
 struct dev {
 	struct oriel_queue q;
@@ -241,7 +241,7 @@ static void close_world(struct world *w)
 	free(w->source);
 }
 
-/* ---- posting and polling --------------------------------------------------------------------------------- */
+/* ---- posting and polling --------------------------------------------------------------------- */
 
 /* Next CQE in order: 1 if there is one. */
 static int poll_one(struct dev *d, uint32_t *syndrome)
@@ -320,7 +320,7 @@ static void fetch_add(struct world *w, uint64_t remote, uint64_t value, uint64_t
 	ring(w, &w->main);
 }
 
-/* ---- scenarios -------------------------------------------------------------------------------------------- */
+/* ---- scenarios ------------------------------------------------------------------------------- */
 
 static uint8_t pattern(uint64_t i, unsigned seed)
 {
@@ -385,7 +385,7 @@ static void try_atomics(struct world *w)
 	printf("rank %d: atomics are right\n", rank);
 }
 
-/* Data, then a signal behind it: who sees the signal sees the data. */
+/* Data, then a signal: a reader that sees the signal sees the data. */
 static void try_order(struct world *w)
 {
 	uint64_t *signal = (uint64_t *)(void *)(w->area + AREA_BYTES - 128);
@@ -403,7 +403,10 @@ static void try_order(struct world *w)
 		for (int i = 0; i < 8192; i++)
 			expect("byte behind a signal", w->area[i], round);
 		drain_good(w, &w->main);
-		/* the peer overwrites it when it has seen our signal, which says that we are through */
+		/*
+		 * the peer overwrites it when it has seen our signal, which says that we are
+		 * through
+		 */
 		fetch_add(w, AREA_BYTES - 192, 1, 8192);
 		while (__atomic_load_n(signal - 8, __ATOMIC_ACQUIRE) < round) {
 			w->engine->ops->drive(w->engine);

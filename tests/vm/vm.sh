@@ -1,23 +1,24 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# tests/vm/vm.sh - runs a command on real kernel RDMA (the rxe driver) without hardware: in a small VM under
-# plain emulation, or in two that are joined by unix datagram sockets and speak RoCE v2.  Nothing touches the
-# host's network or kernel.
+# tests/vm/vm.sh - runs a command on real kernel RDMA (the rxe driver) without RDMA hardware.
+# It runs in one small VM under plain emulation, or in two.  Two VMs are joined by unix datagram
+# sockets and speak RoCE v2.  Nothing touches the network or the kernel of the host.
 #
-#	vm.sh check			can it run here?  77 and the reason if not; 1 instead of 77 where CI=true
-#	vm.sh one [options] COMMAND	one VM; rxe0 on its loopback
-#	vm.sh two [options] COMMAND	two VMs; rxe0 on eth0, 10.7.0.1 and 10.7.0.2; VM=0 or 1 in the environment
+#	vm.sh check			prints what is missing to run, and exits 77 (1 if CI=true)
+#	vm.sh one [options] COMMAND	one VM; rxe0 is on its loopback
+#	vm.sh two [options] COMMAND	two VMs; rxe0 on eth0, 10.7.0.1 and 10.7.0.2; VM is 0 or 1
 #
-#	-i FILE		puts a program and the libraries it needs into the guest, in its PATH; any number of times
-#	-s FOLDER	shared with the guests as /host, kept afterwards; default: a temporary one
-#	-t SECONDS	the VMs are ended then (default 60)
+#	-i FILE		puts a program and its libraries into the guest, on its PATH; repeatable
+#	-s FOLDER	shared with the guests as /host, and kept; default: a temporary folder
+#	-t SECONDS	after this time the VMs are stopped (default 60)
 #	-c CPUS		of each VM (default 2, and 1 for two VMs)
-#	-d N		VM N is to die: it is killed when a guest makes the file /host/kill, and that must happen
+#	-d N		VM N must die: it is killed when a guest creates the file /host/kill
 #
-# COMMAND is for the guest's busybox shell.  Its output is printed, with "vmN: " before each line where there are
-# two.  Exit status: the command's (the first that is not 0); 124 if the time was up, 125 if a VM ended without
-# telling a status, both with the end of its console.
+# The busybox shell of the guest runs COMMAND.  Its output is printed; with two VMs each line begins
+# with "vmN: ".
+# Exit status: that of the command (the first that is not 0); 124 if the time was up; 125 if a VM
+# ended without a status.  For 124 and 125 the end of the VM's console is printed.
 set -uo pipefail
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/oriel/vm
@@ -26,7 +27,7 @@ x86_64) machine=(qemu-system-x86_64 -M q35 -cpu max) console=ttyS0 ;;
 *) machine=(qemu-system-aarch64 -M "virt,gic-version=3" -cpu cortex-a72) console=ttyAMA0 ;;
 esac
 
-# ---- can it run here? ----------------------------------------------------------------------------------
+# ---- can it run here? ----------------------------------------------------------------------------
 
 find_provider() {
 	find /usr/lib /usr/lib64 -name 'librxe-rdmav*.so' 2>/dev/null | head -1
@@ -53,9 +54,10 @@ check() {
 	return 77
 }
 
-# ---- the guest -----------------------------------------------------------------------------------------
+# ---- the guest -----------------------------------------------------------------------------------
 
-# copy_libraries TREE FILE...: what the files are linked with, all in one folder; the loader where it is looked for.
+# copy_libraries TREE FILE...: copies the libraries of the files into one folder, and the loader to
+# the path where the kernel looks for it.
 copy_libraries() {
 	local tree=$1 file library to
 
@@ -88,7 +90,7 @@ make_guest() {
 	mkdir -p "$tree$(dirname "$provider")"
 	cp -L "$provider" "$tree$provider"
 	cp /etc/libibverbs.d/rxe.driver "$tree/etc/libibverbs.d/"
-	# libibverbs is loaded by name, not linked: ldd does not tell it
+	# libibverbs is loaded by name and not linked, so ldd does not list it.
 	verbs=$(ldd "$provider" | grep -oE '/[^ ]+libibverbs\.so[^ ]*')
 	[ $# -gt 0 ] && cp -L "$@" "$tree/oriel/"
 	copy_libraries "$tree" "$(command -v rdma)" "$provider" "$verbs" "$@"
@@ -128,21 +130,22 @@ make_guest() {
 	rm -rf "$tree"
 }
 
-# boot N CPUS DEVICE...: N is the VM's number, or empty for the only one.  Returns when it has ended.
+# boot N CPUS DEVICE...: N is the VM's number, or empty for the only one.  Returns when it has
+# ended.
 boot() {
 	local n=$1 cpus=$2
 
 	shift 2
-	exec timeout -k 5 "$seconds" "${machine[@]}" -accel tcg,thread=multi -smp "$cpus" -m 1G -nographic \
-		-no-reboot -kernel "$cache/vmlinuz" -initrd "$share/initrd" \
+	exec timeout -k 5 "$seconds" "${machine[@]}" -accel tcg,thread=multi -smp "$cpus" -m 1G \
+		-nographic -no-reboot -kernel "$cache/vmlinuz" -initrd "$share/initrd" \
 		-append "console=$console quiet panic=-1 vm=$n" "$@" \
 		-fsdev local,id=host,path="$share",security_model=none \
 		-device virtio-9p-pci,fsdev=host,mount_tag=host </dev/null >"$share/console$n" 2>&1
 }
 
-# ---- the host's side -----------------------------------------------------------------------------------
+# ---- the host's side -----------------------------------------------------------------------------
 
-# judge N CODE: prints what VM N has said; returns its command's status.
+# judge N CODE: prints the output of VM N; returns the status of its command.
 judge() {
 	local n=$1 code=$2 prefix=${1:+vm$1: } status
 
@@ -157,18 +160,19 @@ judge() {
 		return "$status"
 	fi
 	[ "$code" -eq 124 ] || [ "$code" -eq 137 ] && status=124
-	echo "${prefix}VM ended without a status (${status:+time is up, }qemu returned $code); its console:"
+	echo \
+		"${prefix}VM ended without a status (${status:+time is up, }qemu returned $code); its console:"
 	tail -15 "$share/console$n" | sed "s/^/${prefix}| /"
 	return "${status:-125}"
 }
 
-# The command of VM `dies` ends by power failure, when a guest asks for it.
+# Kills VM `dies` without warning, as a power failure does, when a guest asks for it.
 kill_on_request() {
 	local pid=$1 until=$((SECONDS + seconds))
 
 	while [ $SECONDS -lt "$until" ] && kill -0 "$pid" 2>/dev/null; do
 		if [ -f "$share/kill" ]; then
-			# of `timeout`, which would pass on a gentle signal only: its child is qemu
+			# The child of `timeout` is qemu.  `timeout` itself cannot pass on a KILL.
 			pkill -KILL -P "$pid"
 			return
 		fi
@@ -176,7 +180,7 @@ kill_on_request() {
 	done
 }
 
-# VMs that run, by process; none outlives this script.
+# The process ids of the running VMs.  clean_up() ends them with this script.
 vms=()
 
 clean_up() {
@@ -223,7 +227,8 @@ check)
 	;;
 one | two) ;;
 *)
-	echo "usage: vm.sh check | one | two [-i FILE]... [-s FOLDER] [-t SECONDS] [-c CPUS] [-d N] COMMAND" >&2
+	echo >&2 \
+		"usage: vm.sh check | one | two [-i FILE]... [-s FOLDER] [-t SECONDS] [-c CPUS] [-d N] COMMAND"
 	exit 2
 	;;
 esac

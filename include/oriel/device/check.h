@@ -14,9 +14,9 @@
 /*
  * `what` tells how `value` and `limit` are printed.  One word names things that are numbered
  * ("rank", "signal"): number `value` does not exist, there are `limit` of them.  "end of X": a
- * range that ends at byte `value`, but X has `limit` bytes.  "mixed": `value` is an op above 32 bits
- * of signal id, for rank `limit`; the signal had the other op before.  Any other text: `value`
- * follows it.
+ * range that ends at byte `value`, but X has `limit` bytes.  "mixed": `value` is an op above 32
+ * bits of signal id, for rank `limit`; the signal had the other op before.  Any other text:
+ * `value` follows it.
  */
 ORIEL_DEV_OUT int ori_refuse(const struct oriel_window_dev *win, struct oriel_group g, int status,
 			     const char *call, const char *what, uint64_t value, uint64_t limit)
