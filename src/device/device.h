@@ -254,7 +254,7 @@ uint32_t ori_device_spin_polls(void);
  */
 uint64_t ori_device_shared_bytes(uint64_t wanted, uint64_t maps, uint64_t least);
 
-/* ---- what the folders cpu and cuda have for device.c ------------------------------------------ */
+/* ---- what the folders cpu and cuda have for device.c ---------------------------------------- */
 
 int ori_cpu_device_open(uint64_t timeout_ns, struct ori_device **);
 uint32_t ori_cpu_spin_polls(void);

@@ -190,6 +190,8 @@ ORIEL_DEV_OUT int ori_get_queued(const struct oriel_window_dev *win, struct orie
 
 	if (!l)
 		return ORIEL_ENOTCONN;
+	if (!t.local)
+		return ORIEL_EINVAL;
 	err = ori_agree_window(win, g);
 	if (!err && oriel_group_is_leader(g)) {
 		context = ori_window_context(win);

@@ -90,8 +90,8 @@ static void await_round(struct ori_block *b, const struct oriel_group *g, uint32
 			start = ori_now_ns();
 		/*
 		 * The other threads are in bounded waits themselves, by the comm's deadline or the
-		 * group's own.  So after twice the longer one, a missing thread never comes.  A thread whose kernel has returned does not come
-		 * either.
+		 * group's own.  So after twice the longer one, a missing thread never comes.  A
+		 * thread whose kernel has returned does not come either.
 		 * [CPU7] acquire, process; partner [CPU6]: the generation read next is not older.
 		 */
 		if (__atomic_load_n(&b->left, __ATOMIC_ACQUIRE) && !round_over(b, generation))
