@@ -191,7 +191,7 @@ TEST(settings_that_do_not_fit_the_port)
 {
 	fake_reset();
 	CHECK_EQ(opens("ORIEL_IB_MTU", "4096", 0, ""), ORIEL_ECONFIG);
-	CHECK_HAS(ori_last_error_text(), "carries 2048");
+	CHECK_HAS(ori_last_error_text(), "carries at most 2048 bytes");
 	CHECK_EQ(opens("ORIEL_IB_GID_INDEX", "2", 0, ""), ORIEL_ECONFIG);
 	CHECK_EQ(opens("ORIEL_IB_GID_INDEX", "0", 0, "GID 0 fe80"), 0);
 	CHECK_EQ(opens("ORIEL_IB_PKEY", "1", 0, ""), ORIEL_ECONFIG);
