@@ -214,7 +214,7 @@ static void crowd_rank(struct rank_env *env)
 		REQUIRE_OK(oriel_comm_create(env->boot, NULL, &more[i]));
 	REQUIRE_OK(oriel_comm_barrier(env->comm, ORIEL_WORLD));
 	CHECK_EQ(way_exec(&way), ORIEL_ERANGE);
-	CHECK_HAS(oriel_last_error(), "each of 10 ranks and comms");
+	CHECK_HAS(oriel_last_error(), "each of its 10 ranks and comms");
 	REQUIRE_OK(oriel_comm_barrier(env->comm, ORIEL_WORLD));
 	for (int i = 0; i < 4; i++)
 		REQUIRE_OK(oriel_comm_destroy(more[i]));
