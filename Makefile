@@ -75,7 +75,7 @@ test: deps-test build-release
 	$(call ctest,release) -LE long
 	@$(call configure,tsan)
 	@$(call build,tsan,$(tsan_targets))
-	$(call ctest,tsan) -R '$(order)|[.]threads$$|_threads$$'
+	$(call ctest,tsan) -R '$(order)|^coll.*[.]threads$$|^unit[.](queue|soft)_threads$$'
 
 # What of the contract suite is about memory order; the rest of it under ThreadSanitizer is in test-full.
 order = ^contract[.](order|put|counter|barrier|signal|staged|launch)([.]mlx5)?$$
