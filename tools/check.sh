@@ -106,7 +106,8 @@ check_warnings() {
 		list '*.c' | grep -vE "$needs_mpi" |
 			xargs -P "$(nproc)" -n 8 $compiler -std=gnu11 -D_GNU_SOURCE -O1 \
 				-DORIEL_LIBRARY -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes \
-				-Wmissing-prototypes -Werror -fsyntax-only -pthread -I include -I src -I tests ||
+				-Wmissing-prototypes -Werror -fsyntax-only -pthread \
+				-I include -I src -I tests ||
 			status=1
 	done
 	return $status
