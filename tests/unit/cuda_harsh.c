@@ -88,7 +88,8 @@ static void bench_open(struct bench *b, const char *knobs)
 static void launch(struct bench *b, const struct oriel_kernel *kernel, int nblocks, int nthreads,
 		   struct spin_args *args, int stream)
 {
-	void *params[] = { args }, *function;
+	struct oriel_launch_dev unreported = { 0 }; /* the hidden last parameter of a kernel */
+	void *params[] = { args, &unreported }, *function;
 
 	kernel = fake_cuda_kernel(kernel);
 	CHECK_EQ(kernel->gpu_find(kernel->gpu_symbol, &function), 0);
