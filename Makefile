@@ -35,7 +35,7 @@ help:
 	@echo 'make run         build, then 8 ranks put, signal, wait and pass barriers (at most a minute)'
 	@echo 'make test        build and test, then the contract suite and some collectives under ThreadSanitizer'
 	@echo 'make test-full   all tests under AddressSanitizer and UBSan, then the longest ones and virtual machines'
-	@echo 'make test-slow   all rows of all tests in the release build, and 10,000 random programs (an hour)'
+	@echo 'make test-slow   all rows of all tests in the release build, and 10,000 random programs: takes long'
 	@echo 'make test-gpu    what needs a GPU; SUITE=contract|litmus|graph|sanitizer|examples|bench selects one part'
 	@echo 'make campaign    random programs from seeds; ARGS="--seeds 1000 --from 1" passes options to tools/campaign'
 	@echo 'make check       format, static checks, scripts, links and generated documents: tools/check.sh'
