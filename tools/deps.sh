@@ -8,7 +8,8 @@
 # Without arguments it installs what a build needs.  The groups add:
 #  fabric  headers of RDMA devices and libfabric; without them their engines are left out
 #  test    launchers and libraries that tests use
-#  python  an environment with numpy in a user cache, for the tests of the Python package
+#  python  an environment with numpy in a user cache, for the tests of the Python package, and the
+#          compiler of the device bitcode
 #  torch   torch and Triton in that environment, where PyPI has a build of moderate size
 #  vm      programs for the tests with a virtual RDMA device, and a kernel in a user cache
 #  slurm   a Slurm for tests/tools/slurm_test.sh
@@ -44,6 +45,7 @@ mpicc|libopenmpi-dev|compiles the MPI example
 python_list='
 python3|python3|runs the Python package and its tests
 /usr/lib/python3*/ensurepip|python3-venv|makes an environment for them
+/usr/bin/clang-19|clang-19|compiles the device calls to bitcode, for Triton kernels
 '
 case $(uname -m) in
 aarch64) qemu='qemu-system-aarch64|qemu-system-arm' ;;
