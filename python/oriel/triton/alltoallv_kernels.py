@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Triton kernels of the all-to-all-v.
+
+`exchange` is the collective: one launch sends and receives everything.  The work of a launch is a
+list of items, one per (peer, block of that peer).  In call number k of a state, rank s tells rank
+d by signals of the window:
+
+READY, READY + 1  used in turn, set to `_told_word`: s is in call k, so d may write its slot at s.
+                  The word also has what s sends to d, and what s expects from d.
+DATA              grows by TOTAL in every call, when all bytes of s are there.  Block 0 of the
+                  message adds what the other blocks do not; each of those adds 1.
+
+Every rank does so for every peer in every call, also for 0 bytes.  So the words depend neither on
+sizes nor on the number of blocks, and ranks may use different numbers of blocks.  Every block
+waits for READY before it writes.  A signal is ordered behind the puts of its own block, which is
+why each block adds its own part to DATA.
+
+k lies in device memory: one word per item, which only that item's block reads and increments.
+Block 0 of a peer increments the words of the blocks that this call does not use.  So no block
+depends on another one, and a captured graph can be replayed.
+
+tests/alltoallv_model.py runs these steps in random orders.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+import oriel.triton as ot
+
+# ---- words ---------------------------------------------------------------------------------------
+
+DATA = tl.constexpr(0)  # signal ids
+READY = tl.constexpr(1)
+SIGNALS = 3
+TOTAL = tl.constexpr(1 << 16)  # a message has fewer blocks
+
+# A state in device memory, in words of 64 bits: first failure, then MOST calls per peer.
+STATUS_WORD = 0
+CALLS_WORD = tl.constexpr(16)
+MOST = tl.constexpr(64)  # blocks per peer
+
+_CALL_SHIFT = tl.constexpr(48)
+_REFUSED = tl.constexpr(1 << 46)
+_SIZE_BITS = tl.constexpr(23)
+_SIZE_MASK = tl.constexpr((1 << 23) - 1)
+
+# A status word: 0, or the status, the peer and the call of the first failure.
+STATUS_PEER_SHIFT = tl.constexpr(16)
+STATUS_CALL_SHIFT = tl.constexpr(32)
+ERANGE = tl.constexpr(-2)
+EMISMATCH = tl.constexpr(-10)
+
+
+@triton.jit
+def _fold(size):
+    """A size in 23 bits.  Different sizes below 2^23 stay different; larger ones rarely meet."""
+    return (size ^ (size >> _SIZE_BITS) ^ (size >> (2 * _SIZE_BITS))) & _SIZE_MASK
+
+
+@triton.jit
+def _told_word(k, sends, expects, refused):
+    """Call, refusal, and both sizes.  Calls are the high bits, so words of later calls compare."""
+    word = ((k + 1) << _CALL_SHIFT) | (_fold(sends) << _SIZE_BITS) | _fold(expects)
+    return tl.where(refused, word | _REFUSED, word)
+
+
+@triton.jit
+def _record(words, status, peer, k):
+    """Keeps the first failure since the host asked."""
+    if status != 0:
+        word = (-status).to(tl.int64) | ((peer + 1).to(tl.int64) << STATUS_PEER_SHIFT)
+        word = word | ((k + 1) << STATUS_CALL_SHIFT)
+        tl.atomic_cas(words, tl.zeros_like(word), word)
+
+
+# ---- what an item is -----------------------------------------------------------------------------
+
+
+@triton.jit
+def _item_of(item, rank, blocks, peer_blocks, WORLD: tl.constexpr, PER_PEER: tl.constexpr):
+    """(peer, index, blocks of that peer).  Ranks begin with different peers."""
+    peer = rank + item // blocks
+    peer = tl.where(peer < WORLD, peer, peer - WORLD)
+    if PER_PEER:
+        own = tl.load(peer_blocks + peer)
+    else:
+        own = blocks
+    return peer, item % blocks, own
+
+
+@triton.jit
+def _rows_of(send_splits, recv_splits, peer, row_bytes, slot_rows, send_rows,
+             WORLD: tl.constexpr, LANES: tl.constexpr):
+    """The message for a peer, from splits in rows: (bytes, source offset, expected, refused)."""
+    lane = tl.arange(0, LANES)
+    rows = tl.load(send_splits + lane, mask=lane < WORLD, other=0).to(tl.int64)
+    mine = tl.load(send_splits + peer).to(tl.int64)
+    expects = tl.load(recv_splits + peer).to(tl.int64)
+    before = tl.sum(tl.where(lane < peer, rows, 0), 0)
+    bad = tl.sum(((rows < 0) | (rows > slot_rows)).to(tl.int32), 0)
+    refused = (bad != 0) | (tl.sum(rows, 0) > send_rows)
+    mine = tl.where(refused, 0, mine)
+    return mine * row_bytes, before * row_bytes, expects * row_bytes, refused
+
+
+@triton.jit
+def _bytes_of(send_sizes, send_offsets, recv_sizes, slot_offsets, write_offsets, peer, rank,
+              send_bytes, recv_bytes, WORLD: tl.constexpr, LANES: tl.constexpr):
+    """(bytes, source offset, target offset, expected, refused), from sizes and offsets in bytes."""
+    lane = tl.arange(0, LANES)
+    exists = lane < WORLD
+    sizes = tl.load(send_sizes + lane, mask=exists, other=0)
+    offsets = tl.load(send_offsets + lane, mask=exists, other=0)
+    writes = tl.load(write_offsets + lane, mask=exists, other=0)
+    writes = tl.where(lane == rank, tl.load(slot_offsets + rank), writes)
+    mine = tl.load(send_sizes + peer)
+    start = tl.load(send_offsets + peer)
+    expects = tl.load(recv_sizes + peer)
+    bad = (sizes < 0) | (offsets < 0) | (writes < 0)
+    bad = bad | (offsets > send_bytes - sizes) | (writes > recv_bytes - sizes)
+    refused = tl.sum(bad.to(tl.int32), 0) != 0
+    to = tl.sum(tl.where(lane == peer, writes, 0), 0)
+    return tl.where(refused, 0, mine), start, to, expects, refused
+
+
+@triton.jit
+def _share(nbytes, index, blocks):
+    """(begin, bytes) of a block's share.  It begins at a multiple of 16 bytes."""
+    units = ((nbytes + 15) >> 4).to(tl.int32)  # a GPU divides 32 bits much faster than 64
+    step = ((units + blocks - 1) // blocks).to(tl.int64) << 4
+    begin = tl.minimum(index * step, nbytes)
+    return begin, tl.minimum(step, nbytes - begin)
+
+
+# ---- steps of an item ----------------------------------------------------------------------------
+
+
+@triton.jit
+def _find(words, send_sizes, recv_sizes, send_offsets, slot_offsets, write_offsets, peer, index,
+          rank, row_bytes, slot_rows, send_limit, recv_limit, slot_bytes,
+          WORLD: tl.constexpr, LANES: tl.constexpr, SPLITS: tl.constexpr):
+    """(k, bytes, source offset, target offset, expected bytes, refused).  Loads run together."""
+    k = tl.load(words + CALLS_WORD + peer * MOST + index)
+    if SPLITS:
+        nbytes, start, expects, refused = _rows_of(
+            send_sizes, recv_sizes, peer, row_bytes, slot_rows, send_limit, WORLD, LANES)
+        to = rank.to(tl.int64) * slot_bytes
+    else:
+        nbytes, start, to, expects, refused = _bytes_of(
+            send_sizes, send_offsets, recv_sizes, slot_offsets, write_offsets, peer, rank,
+            send_limit, recv_limit, WORLD, LANES)
+    return k, nbytes, start, to, expects, refused
+
+
+@triton.jit
+def _tell(win, peer, k, nbytes, expects, refused):
+    """Block 0: this rank is in call k, and has read what the last call brought."""
+    word = _told_word(k, nbytes, expects, refused)
+    return ot.signal(win, peer, READY + (k & 1).to(tl.int32), ot.SET, word)
+
+
+@triton.jit
+def _send(win, source, peer, start, to, nbytes, index, blocks, k, rank, chunk,
+          SYNC: tl.constexpr, CHUNKED: tl.constexpr):
+    """Every block: waits for the peer, puts its share, adds its part of TOTAL."""
+    err = tl.full((), 0, tl.int32)
+    if SYNC:
+        if peer != rank:
+            err = ot.wait_signal_from(win, peer, READY + (k & 1).to(tl.int32), ot.GE,
+                                      (k + 1) << _CALL_SHIFT)
+    begin, left = _share(nbytes, index, blocks)
+    start += begin
+    to += begin
+    if CHUNKED:
+        while (err == 0) & (left > chunk):
+            err = ot.put(win, peer, to, source, start, chunk)
+            start += chunk
+            to += chunk
+            left -= chunk
+    if err == 0:
+        part = tl.where(index == 0, TOTAL - blocks + 1, 1).to(tl.int64)
+        err = ot.put_signal(win, peer, to, source, start, left, DATA, ot.ADD, part)
+    return err
+
+
+@triton.jit
+def _count(words, peer, index, blocks, k):
+    """Counts the call: in this block's word, and in those that no block of this call has."""
+    own = words + CALLS_WORD + peer * MOST
+    tl.store(own + index, k + 1)
+    if index == 0:
+        lane = tl.arange(0, MOST)
+        tl.store(own + lane, tl.full((MOST,), 1, tl.int64) + k, mask=lane >= blocks)
+
+
+@triton.jit
+def _compare(win, peer, k, nbytes, expects, refused):
+    """Block 0, after the wait: a status that says whether both ranks mean the same sizes."""
+    heard = ot.read_signal_from(win, peer, READY + (k & 1).to(tl.int32))
+    differ = ((heard >> _SIZE_BITS) & _SIZE_MASK) != _fold(expects)
+    differ = differ | ((heard & _SIZE_MASK) != _fold(nbytes))
+    status = tl.where(differ, EMISMATCH, 0)
+    return tl.where((heard & _REFUSED) != 0, ERANGE, status)
+
+
+@triton.jit
+def _receive(win, words, peer, index, blocks, k, nbytes, expects, refused, rank,
+             SYNC: tl.constexpr, QUEUED: tl.constexpr):
+    """Counts the call.  Block 0 waits for the peer's data.  All blocks end their own puts."""
+    err = tl.full((), 0, tl.int32)
+    _count(words, peer, index, blocks, k)
+    if index == 0:
+        status = tl.where(refused, ERANGE, 0)
+        who = rank
+        if peer != rank:
+            if SYNC:
+                if status == 0:
+                    status = _compare(win, peer, k, nbytes, expects, refused)
+                    who = peer
+            err = ot.wait_signal_from(win, peer, DATA, ot.GE, (k + 1) * TOTAL)
+        if err == 0:
+            _record(words, status, who, k)
+    if QUEUED:
+        if (err == 0) & (peer != rank):
+            err = ot.flush(win, peer)
+    return err
+
+
+@triton.jit
+def _give_up(win, words, err, peer, k):
+    """A call that ended without its peer leaves different counts, so the window is unusable."""
+    if err != 0:
+        _record(words, err, peer, k)
+        ot.fail_window(win, err, peer)
+
+
+# ---- the exchange --------------------------------------------------------------------------------
+
+# One compiled kernel serves all ranks, plans and sizes.
+_RUN_TIME = ["win", "source", "rank", "blocks", "chunk", "row_bytes", "slot_rows", "send_limit",
+             "recv_limit", "slot_bytes"]
+_ANY_ADDRESS = ["words", "send_sizes", "recv_sizes", "send_offsets", "slot_offsets",
+                "write_offsets", "peer_blocks", "peer_chunks"]
+
+
+@triton.jit(do_not_specialize=_RUN_TIME, do_not_specialize_on_alignment=_ANY_ADDRESS)
+def exchange(win: tl.int64, source: tl.int64, words, send_sizes, recv_sizes, send_offsets,
+             slot_offsets, write_offsets, peer_blocks, peer_chunks, rank: tl.int32,
+             blocks: tl.int32, chunk: tl.int64, row_bytes: tl.int64, slot_rows: tl.int64,
+             send_limit: tl.int64, recv_limit: tl.int64, slot_bytes: tl.int64,
+             WORLD: tl.constexpr, LANES: tl.constexpr, SPLITS: tl.constexpr, SYNC: tl.constexpr,
+             QUEUED: tl.constexpr, PER_PEER: tl.constexpr, CHUNKED: tl.constexpr):
+    """One block per item: WORLD * blocks programs.  All of them, of all ranks, run at once.
+
+    With SPLITS, sizes are rows and every source has a slot of slot_rows rows; the limit of what a
+    rank sends is send_limit rows.  Without, sizes and offsets are bytes, and send_limit and
+    recv_limit are the bytes of the buffers.
+    """
+    peer, index, own = _item_of(tl.program_id(0), rank, blocks, peer_blocks, WORLD, PER_PEER)
+    if index < own:
+        if PER_PEER:
+            chunk = tl.load(peer_chunks + peer)
+        k, nbytes, start, to, expects, refused = _find(
+            words, send_sizes, recv_sizes, send_offsets, slot_offsets, write_offsets, peer, index,
+            rank, row_bytes, slot_rows, send_limit, recv_limit, slot_bytes, WORLD, LANES, SPLITS)
+        err = tl.full((), 0, tl.int32)
+        if SYNC:
+            if (index == 0) & (peer != rank):
+                err = _tell(win, peer, k, nbytes, expects, refused)
+        if err == 0:
+            err = _send(win, source, peer, start, to, nbytes, index, own, k, rank, chunk,
+                        SYNC, CHUNKED)
+        if err == 0:
+            err = _receive(win, words, peer, index, own, k, nbytes, expects, refused, rank,
+                           SYNC, QUEUED)
+        _give_up(win, words, err, peer, k)
+
+
+@triton.jit(do_not_specialize=_RUN_TIME, do_not_specialize_on_alignment=_ANY_ADDRESS)
+def exchange_in_turn(win: tl.int64, source: tl.int64, words, send_sizes, recv_sizes, send_offsets,
+                     slot_offsets, write_offsets, peer_blocks, peer_chunks, rank: tl.int32,
+                     blocks: tl.int32, chunk: tl.int64, row_bytes: tl.int64, slot_rows: tl.int64,
+                     send_limit: tl.int64, recv_limit: tl.int64, slot_bytes: tl.int64,
+                     WORLD: tl.constexpr, LANES: tl.constexpr, SPLITS: tl.constexpr,
+                     SYNC: tl.constexpr, QUEUED: tl.constexpr, PER_PEER: tl.constexpr,
+                     CHUNKED: tl.constexpr):
+    """The same with any number of programs, for a GPU without room for all items of all ranks.
+
+    A program goes through three phases, each over all its items.  It waits only in the second and
+    third, and only for an earlier phase of other ranks.  So no program needs another one of its
+    launch to run at the same time.
+    """
+    err = tl.full((), 0, tl.int32)
+    for phase in range(3):
+        for item in range(tl.program_id(0), WORLD * blocks, tl.num_programs(0)):
+            peer, index, own = _item_of(item, rank, blocks, peer_blocks, WORLD, PER_PEER)
+            if (index < own) & (err == 0):
+                if PER_PEER:
+                    chunk = tl.load(peer_chunks + peer)
+                k, nbytes, start, to, expects, refused = _find(
+                    words, send_sizes, recv_sizes, send_offsets, slot_offsets, write_offsets, peer,
+                    index, rank, row_bytes, slot_rows, send_limit, recv_limit, slot_bytes,
+                    WORLD, LANES, SPLITS)
+                if phase == 0:
+                    if SYNC:
+                        if (index == 0) & (peer != rank):
+                            err = _tell(win, peer, k, nbytes, expects, refused)
+                elif phase == 1:
+                    err = _send(win, source, peer, start, to, nbytes, index, own, k, rank, chunk,
+                                SYNC, CHUNKED)
+                else:
+                    err = _receive(win, words, peer, index, own, k, nbytes, expects, refused,
+                                   rank, SYNC, QUEUED)
+                _give_up(win, words, err, peer, k)
