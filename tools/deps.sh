@@ -3,7 +3,7 @@
 #
 # tools/deps.sh - installs the Debian packages that are missing, by name; never upgrades.
 #
-#	tools/deps.sh [build] [fabric] [test] [vm] [slurm] [check] [bench]
+#	tools/deps.sh [build] [fabric] [test] [vm] [slurm] [check] [bench] [python]
 #
 # Without arguments it installs what a build needs.  The groups add:
 #  fabric  headers of RDMA devices and libfabric; without them their engines are left out
@@ -12,6 +12,7 @@
 #  slurm   a Slurm for tests/tools/slurm_test.sh
 #  check   the tools of tools/check.sh
 #  bench   Open MPI for comparison, and gnuplot
+#  python  clang for the device bitcode of oriel.triton
 # It needs root, or sudo without a password.  Otherwise it prints the list and exits 1.
 set -euo pipefail
 
@@ -71,6 +72,9 @@ mpirun|openmpi-bin|runs the comparison with MPI
 mpicc|libopenmpi-dev|compiles the comparison with MPI
 gnuplot|gnuplot-nox|draws the cost of starting over the number of ranks
 '
+python_list='
+/usr/bin/clang-19|clang-19|compiles the device calls to bitcode for Triton
+'
 
 there() {
 	case $1 in
@@ -112,9 +116,11 @@ for group in build "$@"; do
 	slurm) list=$slurm_list ;;
 	check) list=$check_list ;;
 	bench) list=$bench_list ;;
+	python) list=$python_list ;;
 	*)
 		echo >&2 \
-			"deps: no group '$group'; there are build, fabric, test, vm, slurm, check, bench"
+			"deps: no group '$group'; there are build, fabric, test, vm, slurm, check, bench," \
+			"python"
 		exit 2
 		;;
 	esac

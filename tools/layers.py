@@ -19,6 +19,7 @@ ALLOWED = {
     "include": "",
     "util": "",
     "kernels": "",
+    "bitcode": "",
     "diag": "util",
     "engine": "util engine/mlx5/mlx5_engine.h engine/ofi/ofi_engine.h engine/verbs/verbs_engine.h",
     "engine/soft": "util engine",

@@ -77,9 +77,9 @@ ORIEL_DEV_OUT int ori_swap_queued(const struct ori_op_context *context,
 	return ORIEL_ETIMEDOUT;
 }
 
-ORIEL_DEV_OUT int ori_atomic_queued(const struct oriel_window_dev *win, struct oriel_group g,
-				    const struct oriel_window_link *l, struct ori_atomic_args args,
-				    uint64_t *before)
+ORIEL_DEV_OUT int ori_atomic_queued(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
+				    const struct oriel_window_link *l,
+				    ORI_VALUE(ori_atomic_args) args, uint64_t *before)
 {
 	struct ori_op_context context;
 	struct ori_fetch fetch;
@@ -132,8 +132,8 @@ ORIEL_DEV int ori_atomic_mapped(const struct oriel_window_dev *win, struct oriel
 	return ori_group_agree_value(g, 0, before);
 }
 
-ORIEL_DEV_OUT int ori_atomic(const struct oriel_window_dev *win, struct oriel_group g,
-			     const char *call, struct ori_atomic_args args, uint64_t *old)
+ORIEL_DEV_OUT int ori_atomic(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
+			     const char *call, ORI_VALUE(ori_atomic_args) args, uint64_t *old)
 {
 	const struct oriel_window_peer *p;
 	uint64_t before = 0;

@@ -62,7 +62,7 @@ ORIEL_DEV int ori_await(const struct oriel_window_dev *win, struct ori_spin *s, 
 }
 
 /* Checked windows: is another group inside a barrier call on this id? */
-ORIEL_DEV_OUT int ori_barrier_enter(const struct oriel_window_dev *win, struct oriel_group g,
+ORIEL_DEV_OUT int ori_barrier_enter(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				    const char *call, int id)
 {
 	int agreed, err;
@@ -102,7 +102,7 @@ ORIEL_DEV_OUT void ori_barrier_leave(uint32_t *users)
 #define ORI_FLUSH 4
 
 /* Called by the leader: flushes all queued peers before the first arrival anywhere. */
-ORIEL_DEV_OUT int ori_flush_some(const struct oriel_window_dev *win, struct oriel_group g,
+ORIEL_DEV_OUT int ori_flush_some(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				 int first, int last)
 {
 	const struct oriel_window_peer *p;
@@ -116,8 +116,8 @@ ORIEL_DEV_OUT int ori_flush_some(const struct oriel_window_dev *win, struct orie
 	return err;
 }
 
-ORIEL_DEV_OUT int ori_arrive_some(const struct oriel_window_dev *win, struct oriel_group g, int id,
-				  int first, int last)
+ORIEL_DEV_OUT int ori_arrive_some(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
+				  int id, int first, int last)
 {
 	const struct oriel_window_peer *p;
 	int peer, err = 0;
@@ -244,7 +244,7 @@ ORIEL_DEV int ori_barrier_any(const struct oriel_window_dev *win, struct oriel_g
 	return err;
 }
 
-ORIEL_DEV_OUT int ori_barrier_out(const struct oriel_window_dev *win, struct oriel_group g,
+ORIEL_DEV_OUT int ori_barrier_out(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				  const char *call, int id, int first, int last, int parts)
 {
 	return ori_barrier_any(win, g, call, id, first, last, parts);

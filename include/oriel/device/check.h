@@ -18,8 +18,9 @@
  * bits of signal id, for rank `limit`; the signal had the other op before.  Any other text:
  * `value` follows it.
  */
-ORIEL_DEV_OUT int ori_refuse(const struct oriel_window_dev *win, struct oriel_group g, int status,
-			     const char *call, const char *what, uint64_t value, uint64_t limit)
+ORIEL_DEV_OUT int ori_refuse(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
+			     int status, const char *call, const char *what, uint64_t value,
+			     uint64_t limit)
 {
 #if !ORIEL_ON_GPU
 	if (oriel_group_is_leader(g))
@@ -83,14 +84,14 @@ ORIEL_DEV int ori_check_signal(const struct oriel_window_dev *win, struct oriel_
  * A source either adds to a signal or sets it, never both.  The leader stores the first op and
  * tests for all threads.
  */
-ORIEL_DEV_OUT int ori_refuse_mixed(const struct oriel_window_dev *win, struct oriel_group g,
+ORIEL_DEV_OUT int ori_refuse_mixed(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				   const char *call, int peer, int id, int op)
 {
 	return ori_refuse(win, g, ORIEL_EINVAL, call, "mixed", (uint64_t)op << 32 | (uint32_t)id,
 			  (uint64_t)peer);
 }
 
-ORIEL_DEV_OUT int ori_check_mixed(const struct oriel_window_dev *win, struct oriel_group g,
+ORIEL_DEV_OUT int ori_check_mixed(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				  const char *call, int peer, int id, int op)
 {
 	uint64_t i = (uint64_t)(uint32_t)peer * win->signal_stride + (uint32_t)id, first;
@@ -109,7 +110,7 @@ ORIEL_DEV_OUT int ori_check_mixed(const struct oriel_window_dev *win, struct ori
 }
 
 /* The same for every peer.  One that conflicts refuses all, and then nothing is kept. */
-ORIEL_DEV_OUT int ori_check_mixed_all(const struct oriel_window_dev *win, struct oriel_group g,
+ORIEL_DEV_OUT int ori_check_mixed_all(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				      const char *call, int id, int op)
 {
 	int peer, err = 0;
@@ -163,8 +164,8 @@ ORIEL_DEV int ori_check_overlap(const struct oriel_window_dev *win, struct oriel
 
 /* ---- all tests of one call, not inlined: unchecked windows pay nothing ----------------------- */
 
-ORIEL_DEV_OUT int ori_check_transfer(const struct oriel_window_dev *win, struct oriel_group g,
-				     const char *call, struct ori_transfer t)
+ORIEL_DEV_OUT int ori_check_transfer(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
+				     const char *call, ORI_VALUE(ori_transfer) t)
 {
 	int err;
 
@@ -183,8 +184,8 @@ ORIEL_DEV_OUT int ori_check_transfer(const struct oriel_window_dev *win, struct 
 }
 
 /* A put, with its signal and counter if it has them. */
-ORIEL_DEV_OUT int ori_check_put(const struct oriel_window_dev *win, struct oriel_group g,
-				const char *call, struct ori_transfer t, int with_signal,
+ORIEL_DEV_OUT int ori_check_put(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
+				const char *call, ORI_VALUE(ori_transfer) t, int with_signal,
 				int with_counter)
 {
 	int err = with_signal ? ori_check_signal(win, g, call, t.signal, t.op) : 0;
@@ -213,7 +214,7 @@ ORIEL_DEV int ori_check_value(const struct oriel_window_dev *win, struct oriel_g
 }
 
 /* A call on a signal of one source. */
-ORIEL_DEV_OUT int ori_check_wait(const struct oriel_window_dev *win, struct oriel_group g,
+ORIEL_DEV_OUT int ori_check_wait(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				 const char *call, int peer, int id, int cmp)
 {
 	int err = ori_check_id(win, g, call, "signal", id, win->signals);
@@ -224,7 +225,7 @@ ORIEL_DEV_OUT int ori_check_wait(const struct oriel_window_dev *win, struct orie
 }
 
 /* A call on a signal of all sources. */
-ORIEL_DEV_OUT int ori_check_signals(const struct oriel_window_dev *win, struct oriel_group g,
+ORIEL_DEV_OUT int ori_check_signals(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				    const char *call, int id)
 {
 	int err = ori_check_id(win, g, call, "signal", id, win->signals);

@@ -22,8 +22,8 @@ ORIEL_DEV_OUT int ori_grid_give_up(const struct oriel_window_dev *win, int err)
 	return err;
 }
 
-ORIEL_DEV_OUT int ori_grid_wait(const struct oriel_window_dev *win, struct oriel_group g, int id,
-				uint64_t start)
+ORIEL_DEV_OUT int ori_grid_wait(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
+				int id, uint64_t start)
 {
 	const struct oriel_grid *grid = &win->grids[id];
 	struct ori_spin s;
@@ -43,7 +43,8 @@ ORIEL_DEV_OUT int ori_grid_wait(const struct oriel_window_dev *win, struct oriel
 }
 
 /* Called by the leader of each block. */
-ORIEL_DEV_OUT int ori_grid_meet(const struct oriel_window_dev *win, struct oriel_group g, int id)
+ORIEL_DEV_OUT int ori_grid_meet(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
+				int id)
 {
 	struct oriel_grid *grid = &win->grids[id];
 	int err = ori_failed(&win->comm, win->failure);

@@ -260,7 +260,7 @@ ORIEL_DEV int oriel_group_sync(struct oriel_group g)
  * kernels that succeed never call it.  The claim is an atomic on the device's own memory: a GPU's
  * atomics on host memory are not atomic for the host's processor.
  */
-ORIEL_DEV_OUT void ori_kernel_failed(struct oriel_launch_dev launch, uint32_t block, int status)
+ORIEL_DEV_OUT void ori_kernel_failed(ORI_VALUE(oriel_launch_dev) launch, uint32_t block, int status)
 {
 	struct oriel_kernel_report *host;
 	uint64_t taken;

@@ -280,7 +280,7 @@ ORIEL_DEV int ori_channel_wait_filled(const struct ori_op_context *context, stru
 	return err;
 }
 
-ORIEL_DEV_OUT int ori_channel_send(struct ori_op_context context, struct oriel_group g,
+ORIEL_DEV_OUT int ori_channel_send(ORI_VALUE(ori_op_context) context, ORI_VALUE(oriel_group) g,
 				   const struct oriel_mapped_channel *ch, int id, const void *src,
 				   uint64_t bytes)
 {
@@ -315,7 +315,7 @@ ORIEL_DEV_OUT int ori_channel_send(struct ori_op_context context, struct oriel_g
 	return err;
 }
 
-ORIEL_DEV_OUT int ori_channel_recv(struct ori_op_context context, struct oriel_group g,
+ORIEL_DEV_OUT int ori_channel_recv(ORI_VALUE(ori_op_context) context, ORI_VALUE(oriel_group) g,
 				   const struct oriel_mapped_channel *ch, int id, void *dst,
 				   uint64_t bytes)
 {

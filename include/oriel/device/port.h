@@ -22,12 +22,31 @@
 #include "../status.h"
 #include "types.h"
 
-#if defined(__CUDACC__)
+#if defined(ORIEL_BITCODE)
+#define ORIEL_DEV static inline __attribute__((device, always_inline, unused))
+#define ORIEL_DEV_OUT static __attribute__((device, noinline, unused))
+#elif defined(__CUDACC__)
 #define ORIEL_DEV static __host__ __device__ __forceinline__
 #define ORIEL_DEV_OUT static __host__ __device__ __noinline__
 #else
 #define ORIEL_DEV static inline __attribute__((always_inline, unused))
 #define ORIEL_DEV_OUT static __attribute__((noinline, unused))
+#endif
+
+/*
+ * ORI_VALUE(name) is the type of a struct that an ORIEL_DEV_OUT function takes by value.  Triton's
+ * code generator cannot compile such a parameter.  So in its bitcode (src/bitcode) the caller makes
+ * a copy, and the function takes a reference to that.  const: the function may not change it.
+ */
+#if defined(ORIEL_BITCODE)
+template <class type> struct ori_value : type {
+	inline __attribute__((device, always_inline)) ori_value(const type &from) : type(from)
+	{
+	}
+};
+#define ORI_VALUE(name) const ori_value<struct name> &
+#else
+#define ORI_VALUE(name) struct name
 #endif
 
 /*
@@ -44,9 +63,9 @@
 
 /*
  * sm_90 introduced fence.acquire and fence.release.  The older fence does both, and drops the L1
- * too.
+ * too.  The assembler must know them: nvcc's from CUDA 13 on, and Triton's own.
  */
-#if ORIEL_ON_GPU && __CUDA_ARCH__ >= 900 && __CUDACC_VER_MAJOR__ >= 13
+#if ORIEL_ON_GPU && __CUDA_ARCH__ >= 900 && (__CUDACC_VER_MAJOR__ >= 13 || defined(ORIEL_BITCODE))
 #define ORI_HALF_FENCES 1
 #else
 #define ORI_HALF_FENCES 0

@@ -54,8 +54,8 @@ ORIEL_DEV int ori_put_is_few(const struct oriel_window_dev *win, struct oriel_gr
  * A put to a peer that is queued or has no atomics.  Called, not inlined, so that others pay
  * nothing.
  */
-ORIEL_DEV_OUT int ori_put_not_plain(const struct oriel_window_dev *win, struct oriel_group g,
-				    struct ori_transfer t)
+ORIEL_DEV_OUT int ori_put_not_plain(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
+				    ORI_VALUE(ori_transfer) t)
 {
 	struct oriel_window_peer p = *ori_peer_entry(win, t.peer);
 	int err;
@@ -145,8 +145,8 @@ ORIEL_DEV int ori_put_entry(const struct oriel_window_dev *win, struct oriel_gro
 	return 0;
 }
 
-ORIEL_DEV_OUT int ori_put_beyond(const struct oriel_window_dev *win, struct oriel_group g,
-				 struct ori_transfer t)
+ORIEL_DEV_OUT int ori_put_beyond(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
+				 ORI_VALUE(ori_transfer) t)
 {
 	return ori_put_entry(win, g, &win->peers[t.peer], t);
 }

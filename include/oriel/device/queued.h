@@ -138,8 +138,8 @@ ORIEL_DEV int ori_queued_set_count(struct ori_post *post, const struct ori_queue
 	return 0;
 }
 
-ORIEL_DEV_OUT int ori_queued(const struct oriel_comm_dev *comm, struct oriel_group g, int peer,
-			     struct ori_queued_args args)
+ORIEL_DEV_OUT int ori_queued(const struct oriel_comm_dev *comm, ORI_VALUE(oriel_group) g, int peer,
+			     ORI_VALUE(ori_queued_args) args)
 {
 	const struct oriel_link *link = ori_queued_link(comm, peer);
 	struct ori_op_context context;

@@ -43,8 +43,9 @@ ORIEL_DEV uint64_t ori_signal_load(const struct oriel_window_dev *win, int peer,
  * As ori_signal_wait(), for a queued source.  Not inlined, so that others pay nothing.  It has its
  * own struct ori_spin: passing the caller's by address would force that one into memory.
  */
-ORIEL_DEV_OUT int ori_signal_wait_queued(const struct oriel_window_dev *win, struct oriel_group g,
-					 int peer, int id, int cmp, uint64_t value)
+ORIEL_DEV_OUT int ori_signal_wait_queued(const struct oriel_window_dev *win,
+					 ORI_VALUE(oriel_group) g, int peer, int id, int cmp,
+					 uint64_t value)
 {
 	uint64_t i = ori_signal_index(win, peer, id);
 	struct ori_nic_words words;

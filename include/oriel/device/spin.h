@@ -244,7 +244,7 @@ ORIEL_DEV_OUT struct ori_slow_poll ori_spin_poll(const struct oriel_comm_dev *co
 	uint64_t now, age;
 
 	p.err = ori_failed(comm, window_failure);
-	asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
 	p.start_ns = start_ns ? start_ns : now;
 	p.board_slot = board_slot;
 	age = now - p.start_ns;

@@ -103,7 +103,7 @@ ORIEL_DEV struct ori_staged_out ori_staged_out_of(const struct oriel_window_dev 
 }
 
 /* Called by one thread: waits until the slot of `cursor` may be filled again. */
-ORIEL_DEV_OUT int ori_staged_wait_free(const struct oriel_window_dev *win, struct oriel_group g,
+ORIEL_DEV_OUT int ori_staged_wait_free(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				       const struct ori_staged_out *out, uint64_t cursor)
 {
 	struct ori_op_context context = ori_window_context(win);
@@ -153,7 +153,7 @@ ORIEL_DEV_OUT int ori_staged_post(const struct oriel_window_dev *win,
 	return ori_queue_post(&context, l->link, out->lane, &post);
 }
 
-ORIEL_DEV_OUT int ori_send_queued(const struct oriel_window_dev *win, struct oriel_group g,
+ORIEL_DEV_OUT int ori_send_queued(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				  int peer, int channel, const void *src, uint64_t bytes)
 {
 	const struct oriel_window_link *l = ori_peer_entry(win, peer)->link;
@@ -199,7 +199,7 @@ ORIEL_DEV_OUT int ori_staged_free(const struct oriel_window_dev *win,
 	return ori_queue_post(&context, l->link, (uint32_t)channel % l->link->nlanes, &post);
 }
 
-ORIEL_DEV_OUT int ori_recv_queued(const struct oriel_window_dev *win, struct oriel_group g,
+ORIEL_DEV_OUT int ori_recv_queued(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				  int peer, int channel, void *dst, uint64_t bytes)
 {
 	const struct oriel_window_link *l = ori_peer_entry(win, peer)->link;

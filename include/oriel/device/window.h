@@ -13,8 +13,8 @@
 
 /* ---- gets ------------------------------------------------------------------------------------ */
 
-ORIEL_DEV_OUT int ori_get_bytes(const struct oriel_window_dev *win, struct oriel_group g,
-				const char *call, struct ori_transfer t, int blocking)
+ORIEL_DEV_OUT int ori_get_bytes(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
+				const char *call, ORI_VALUE(ori_transfer) t, int blocking)
 {
 	const struct oriel_window_peer *p;
 	int err = win->checked ? ori_check_transfer(win, g, call, t) : 0;
@@ -150,7 +150,7 @@ ORIEL_DEV int oriel_flush(const struct oriel_window_dev *win, struct oriel_group
 }
 
 /* Called by one thread. */
-ORIEL_DEV_OUT int ori_flush_queued_all(const struct oriel_window_dev *win, struct oriel_group g)
+ORIEL_DEV_OUT int ori_flush_queued_all(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g)
 {
 	int peer, err = 0;
 

@@ -57,8 +57,8 @@ ORIEL_DEV void ori_post_set_data(struct ori_post *post, const struct oriel_windo
 }
 
 /* The put family, to a queued peer. */
-ORIEL_DEV_OUT int ori_put_queued(const struct oriel_window_dev *win, struct oriel_group g,
-				 struct ori_transfer t)
+ORIEL_DEV_OUT int ori_put_queued(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
+				 ORI_VALUE(ori_transfer) t)
 {
 	const struct oriel_window_link *l = ori_peer_entry(win, t.peer)->link;
 	struct ori_op_context context;
@@ -84,7 +84,7 @@ ORIEL_DEV_OUT int ori_put_queued(const struct oriel_window_dev *win, struct orie
 }
 
 /* Called by one thread: posts only the word. */
-ORIEL_DEV_OUT int ori_signal_queued(const struct oriel_window_dev *win, struct oriel_group g,
+ORIEL_DEV_OUT int ori_signal_queued(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				    const struct oriel_window_link *l, int peer, int id, int op,
 				    uint64_t value)
 {
@@ -101,7 +101,7 @@ ORIEL_DEV_OUT int ori_signal_queued(const struct oriel_window_dev *win, struct o
 /*
  * Called by one thread: posts this rank's arrival number `count` of barrier `id` at a queued peer.
  */
-ORIEL_DEV_OUT int ori_arrive_queued(const struct oriel_window_dev *win, struct oriel_group g,
+ORIEL_DEV_OUT int ori_arrive_queued(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				    const struct oriel_window_link *l, int id, uint64_t count)
 {
 	struct ori_op_context context = ori_window_context(win);
@@ -179,8 +179,8 @@ ORIEL_DEV struct ori_fetch ori_window_fetch(const struct oriel_window_link *l, s
 	return fetch;
 }
 
-ORIEL_DEV_OUT int ori_get_queued(const struct oriel_window_dev *win, struct oriel_group g,
-				 const struct oriel_window_link *l, struct ori_transfer t,
+ORIEL_DEV_OUT int ori_get_queued(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
+				 const struct oriel_window_link *l, ORI_VALUE(ori_transfer) t,
 				 int blocking)
 {
 	struct ori_op_context context;
@@ -209,7 +209,7 @@ ORIEL_DEV_OUT int ori_get_queued(const struct oriel_window_dev *win, struct orie
  * Called by one thread: waits until all operations on the block's lane to a queued peer are
  * complete, and so delivered.
  */
-ORIEL_DEV_OUT int ori_flush_queued(const struct oriel_window_dev *win, struct oriel_group g,
+ORIEL_DEV_OUT int ori_flush_queued(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				   const struct oriel_window_link *l)
 {
 	struct ori_op_context context = ori_window_context(win);

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * src/bitcode/device.cu - the device API as LLVM bitcode with scalar arguments, for Triton.
+ *
+ * clang compiles this file to liboriel_device_sm80.bc and liboriel_device_sm90.bc (bitcode.cmake).
+ * Triton links it into kernels that call the functions of python/oriel/triton.  Every extern is
+ * named oriel_triton_<call> and takes int and int64_t only.  Bodies are those of oriel/device.h;
+ * nothing is implemented twice.
+ */
+#include "cuda_names.h"
+
+#include <oriel/device.h>
+
+#include "data.h"
+#include "words.h"
