@@ -71,29 +71,55 @@ def _convert(call: str, name: str, value: Any, to: Scalar, semantic: Any) -> cor
     return semantic.cast(scalar, to.dtype)
 
 
-def extern(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes a call of the bitcode out of a declaration: see the head of this file."""
+def _call(symbol: str, scalars: list, types: list[Scalar], result: Scalar, pure: bool, semantic):
+    """Emits the call of a function of the bitcode."""
+    symbols = {tuple(one.dtype for one in types): (symbol, result.dtype)}
+    return core.extern_elementwise("", "", scalars, symbols, is_pure=pure, _semantic=semantic)
+
+
+def _ready(scalars: dict[str, core.tensor], semantic: Any) -> core.tensor:
+    """The last argument of the put family: oriel_triton_put_ready() in src/bitcode/data.h.
+
+    It is pure, so Triton makes the call before a loop if it can.
+    """
+    source = scalars.get("src", semantic.to_tensor(0))
+    args = [scalars["win"], scalars["peer"], semantic.cast(source, core.int64)]
+    return _call(PREFIX + "put_ready", args, [Int64, Int32, Int64], Int64, True, semantic)
+
+
+def _declare(function: Callable[..., Any], has_ready: bool) -> Callable[..., Any]:
     call = function.__name__
     signature = inspect.signature(function, eval_str=True)
     types = [parameter.annotation for parameter in signature.parameters.values()]
     result = signature.return_annotation
-    symbols = {tuple(one.dtype for one in types): (PREFIX + call, result.dtype)}
-    CALLS[call] = (types, result)
+    passed = types + [Int64] * has_ready
+    CALLS[call] = (passed, result)
 
     @functools.wraps(function)
     def emit(*args: Any, _semantic: Any = None, **kwargs: Any) -> core.tensor:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        scalars = [
-            _convert(call, name, value, to, _semantic)
+        scalars = {
+            name: _convert(call, name, value, to, _semantic)
             for (name, value), to in zip(bound.arguments.items(), types)
-        ]
+        }
+        values = list(scalars.values())
+        if has_ready:
+            values.append(_ready(scalars, _semantic))
         # Not pure: Triton keeps the call, and keeps its place among loads and stores.
-        return core.extern_elementwise(
-            "", "", scalars, symbols, is_pure=False, _semantic=_semantic
-        )
+        return _call(PREFIX + call, values, passed, result, False, _semantic)
 
     # Triton passes _semantic only to functions whose signature has it.
     hidden = inspect.Parameter("_semantic", inspect.Parameter.KEYWORD_ONLY, default=None)
     emit.__signature__ = signature.replace(parameters=[*signature.parameters.values(), hidden])
     return core.builtin(emit)
+
+
+def extern(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes a call of the bitcode out of a declaration: see the head of this file."""
+    return _declare(function, has_ready=False)
+
+
+def extern_put(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for the put family, which gets one argument more: _ready()."""
+    return _declare(function, has_ready=True)

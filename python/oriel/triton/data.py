@@ -7,10 +7,10 @@ stored with tl.store() before it.
 
 from __future__ import annotations
 
-from ._extern import Address, Int32, Int64, extern
+from ._extern import Address, Int32, Int64, extern, extern_put
 
 
-@extern
+@extern_put
 def put(
     win: Address, peer: Int32, dst_off: Int64, src: Address, src_off: Int64, bytes: Int64
 ) -> Int32:
@@ -22,7 +22,7 @@ def put(
     """
 
 
-@extern
+@extern_put
 def put_signal(
     win: Address,
     peer: Int32,
@@ -37,7 +37,7 @@ def put_signal(
     """put(), then signal() with op ADD or SET.  Who sees the signal also sees the data."""
 
 
-@extern
+@extern_put
 def put_counter(
     win: Address,
     peer: Int32,
@@ -50,7 +50,7 @@ def put_counter(
     """put(); counter (peer, counter) of this rank grows by 1 when the source may be written."""
 
 
-@extern
+@extern_put
 def put_signal_counter(
     win: Address,
     peer: Int32,

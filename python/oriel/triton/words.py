@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from triton.language import core
 
-from ._extern import Address, Int32, Int64, extern
+from ._extern import Address, Int32, Int64, extern, extern_put
 
 # What a signal does to its word.
 ADD = core.constexpr(1)
@@ -80,7 +80,7 @@ def window_status(win: Address) -> Int32:
 # ---- signals -------------------------------------------------------------------------------------
 
 
-@extern
+@extern_put
 def signal(win: Address, peer: Int32, id: Int32, op: Int32, value: Int64) -> Int32:
     """The peer's word (this rank, id) grows by value (ADD) or becomes value (SET).
 
