@@ -69,10 +69,9 @@ def _told_word(k, sends, expects, refused):
 @triton.jit
 def _record(words, status, peer, k):
     """Keeps the first failure since the host asked."""
-    if status != 0:
-        word = (-status).to(tl.int64) | ((peer + 1).to(tl.int64) << STATUS_PEER_SHIFT)
-        word = word | ((k + 1) << STATUS_CALL_SHIFT)
-        tl.atomic_cas(words, tl.zeros_like(word), word)
+    word = ((k + 1) << STATUS_CALL_SHIFT) | ((peer + 1).to(tl.int64) << STATUS_PEER_SHIFT)
+    word = word - status
+    tl.atomic_cas(words, tl.zeros_like(word), word)
 
 
 # ---- what an item is -----------------------------------------------------------------------------
@@ -91,38 +90,57 @@ def _item_of(item, rank, blocks, peer_blocks, WORLD: tl.constexpr, PER_PEER: tl.
 
 
 @triton.jit
-def _rows_of(send_splits, recv_splits, peer, row_bytes, slot_rows, send_rows,
-             WORLD: tl.constexpr, LANES: tl.constexpr):
-    """The message for a peer, from splits in rows: (bytes, source offset, expected, refused)."""
+def _begin(win, source, peer, index, rank, SYNC: tl.constexpr, QUEUED: tl.constexpr):
+    """After the loads, before their values are used: the fence of _tell() runs beside them.
+
+    Returns what mapped calls need besides the window.
+    """
+    if QUEUED:
+        entry = win
+    else:
+        tells = ((index == 0) & (peer != rank)).to(tl.int32)
+        entry = ot.mapped_begin(win, source, peer, tells if SYNC else 0)
+    return entry
+
+
+@triton.jit
+def _rows_of(win, source, send_splits, recv_splits, peer, index, rank, row_bytes, slot_rows,
+             send_rows, WORLD: tl.constexpr, LANES: tl.constexpr, SYNC: tl.constexpr,
+             QUEUED: tl.constexpr):
+    """The message for a peer, from splits: (entry, bytes, source offset, expected, refused)."""
     lane = tl.arange(0, LANES)
     rows = tl.load(send_splits + lane, mask=lane < WORLD, other=0).to(tl.int64)
     mine = tl.load(send_splits + peer).to(tl.int64)
     expects = tl.load(recv_splits + peer).to(tl.int64)
+    entry = _begin(win, source, peer, index, rank, SYNC, QUEUED)
     before = tl.sum(tl.where(lane < peer, rows, 0), 0)
     bad = tl.sum(((rows < 0) | (rows > slot_rows)).to(tl.int32), 0)
     refused = (bad != 0) | (tl.sum(rows, 0) > send_rows)
     mine = tl.where(refused, 0, mine)
-    return mine * row_bytes, before * row_bytes, expects * row_bytes, refused
+    return entry, mine * row_bytes, before * row_bytes, expects * row_bytes, refused
 
 
 @triton.jit
-def _bytes_of(send_sizes, send_offsets, recv_sizes, slot_offsets, write_offsets, peer, rank,
-              send_bytes, recv_bytes, WORLD: tl.constexpr, LANES: tl.constexpr):
-    """(bytes, source offset, target offset, expected, refused), from sizes and offsets in bytes."""
+def _bytes_of(win, source, send_sizes, send_offsets, recv_sizes, slot_offsets, write_offsets,
+              peer, index, rank, send_bytes, recv_bytes, WORLD: tl.constexpr,
+              LANES: tl.constexpr, SYNC: tl.constexpr, QUEUED: tl.constexpr):
+    """(entry, bytes, source offset, target offset, expected, refused), from sizes in bytes."""
     lane = tl.arange(0, LANES)
     exists = lane < WORLD
     sizes = tl.load(send_sizes + lane, mask=exists, other=0)
     offsets = tl.load(send_offsets + lane, mask=exists, other=0)
     writes = tl.load(write_offsets + lane, mask=exists, other=0)
-    writes = tl.where(lane == rank, tl.load(slot_offsets + rank), writes)
+    own = tl.load(slot_offsets + rank)
     mine = tl.load(send_sizes + peer)
     start = tl.load(send_offsets + peer)
     expects = tl.load(recv_sizes + peer)
+    entry = _begin(win, source, peer, index, rank, SYNC, QUEUED)
+    writes = tl.where(lane == rank, own, writes)
     bad = (sizes < 0) | (offsets < 0) | (writes < 0)
     bad = bad | (offsets > send_bytes - sizes) | (writes > recv_bytes - sizes)
     refused = tl.sum(bad.to(tl.int32), 0) != 0
     to = tl.sum(tl.where(lane == peer, writes, 0), 0)
-    return tl.where(refused, 0, mine), start, to, expects, refused
+    return entry, tl.where(refused, 0, mine), start, to, expects, refused
 
 
 @triton.jit
@@ -138,51 +156,96 @@ def _share(nbytes, index, blocks):
 
 
 @triton.jit
-def _find(words, send_sizes, recv_sizes, send_offsets, slot_offsets, write_offsets, peer, index,
-          rank, row_bytes, slot_rows, send_limit, recv_limit, slot_bytes,
-          WORLD: tl.constexpr, LANES: tl.constexpr, SPLITS: tl.constexpr):
-    """(k, bytes, source offset, target offset, expected bytes, refused).  Loads run together."""
+def _find(win, source, words, send_sizes, recv_sizes, send_offsets, slot_offsets, write_offsets,
+          peer, index, rank, row_bytes, slot_rows, send_limit, recv_limit, slot_bytes,
+          WORLD: tl.constexpr, LANES: tl.constexpr, SPLITS: tl.constexpr, SYNC: tl.constexpr,
+          QUEUED: tl.constexpr):
+    """(k, entry, bytes, source offset, target offset, expected bytes, refused)."""
     k = tl.load(words + CALLS_WORD + peer * MOST + index)
     if SPLITS:
-        nbytes, start, expects, refused = _rows_of(
-            send_sizes, recv_sizes, peer, row_bytes, slot_rows, send_limit, WORLD, LANES)
+        entry, nbytes, start, expects, refused = _rows_of(
+            win, source, send_sizes, recv_sizes, peer, index, rank, row_bytes, slot_rows,
+            send_limit, WORLD, LANES, SYNC, QUEUED)
         to = rank.to(tl.int64) * slot_bytes
     else:
-        nbytes, start, to, expects, refused = _bytes_of(
-            send_sizes, send_offsets, recv_sizes, slot_offsets, write_offsets, peer, rank,
-            send_limit, recv_limit, WORLD, LANES)
-    return k, nbytes, start, to, expects, refused
+        entry, nbytes, start, to, expects, refused = _bytes_of(
+            win, source, send_sizes, send_offsets, recv_sizes, slot_offsets, write_offsets, peer,
+            index, rank, send_limit, recv_limit, WORLD, LANES, SYNC, QUEUED)
+    return k, entry, nbytes, start, to, expects, refused
 
 
 @triton.jit
-def _tell(win, peer, k, nbytes, expects, refused):
+def _ready_id(k):
+    return READY + (k & 1).to(tl.int32)
+
+
+@triton.jit
+def _tell(win, entry, peer, k, nbytes, expects, refused, QUEUED: tl.constexpr):
     """Block 0: this rank is in call k, and has read what the last call brought."""
     word = _told_word(k, nbytes, expects, refused)
-    return ot.signal(win, peer, READY + (k & 1).to(tl.int32), ot.SET, word)
+    if QUEUED:
+        err = ot.signal(win, peer, _ready_id(k), ot.SET, word)
+    else:
+        err = ot.mapped_tell(win, entry, _ready_id(k), word)
+    return err
 
 
 @triton.jit
-def _send(win, source, peer, start, to, nbytes, index, blocks, k, rank, chunk,
-          SYNC: tl.constexpr, CHUNKED: tl.constexpr):
-    """Every block: waits for the peer, puts its share, adds its part of TOTAL."""
+def _differs(win, peer, k, nbytes, expects):
+    """1 if the peer told other sizes, else 0.  Valid from the wait to the end of the call."""
+    same = _told_word(k, expects, nbytes, False)
+    return (ot.read_signal_from(win, peer, _ready_id(k)) != same).to(tl.int32)
+
+
+@triton.jit
+def _await_ready(win, peer, k, nbytes, expects, QUEUED: tl.constexpr):
+    """Every block: the peer may be written.  Returns a status, or 1 if it told other sizes."""
+    if QUEUED:
+        heard = ot.wait_signal_from(win, peer, _ready_id(k), ot.GE, (k + 1) << _CALL_SHIFT)
+        if heard == 0:
+            heard = _differs(win, peer, k, nbytes, expects)
+    else:
+        # what the peer must tell: its size is what is expected here, and the reverse
+        same = _told_word(k, expects, nbytes, False)
+        heard = ot.mapped_wait(win, peer, _ready_id(k), (k + 1) << _CALL_SHIFT, -1, same)
+    return heard
+
+
+@triton.jit
+def _put(win, entry, source, peer, start, to, left, part, chunk, QUEUED: tl.constexpr,
+         CHUNKED: tl.constexpr):
+    """Puts a share.  The last chunk carries the block's part of TOTAL."""
     err = tl.full((), 0, tl.int32)
+    if QUEUED:
+        if CHUNKED:
+            while (err == 0) & (left > chunk):
+                err = ot.put(win, peer, to, source, start, chunk)
+                start += chunk
+                to += chunk
+                left -= chunk
+        if err == 0:
+            err = ot.put_signal(win, peer, to, source, start, left, DATA, ot.ADD, part)
+    else:
+        err = ot.mapped_put_add(win, entry, peer, to, source, start, left, chunk, DATA, part)
+    return err
+
+
+@triton.jit
+def _send(win, entry, source, peer, start, to, nbytes, expects, index, blocks, k, rank, chunk,
+          SYNC: tl.constexpr, QUEUED: tl.constexpr, CHUNKED: tl.constexpr):
+    """Every block: waits for the peer and puts its share.  Returns a status, or 1: sizes differ."""
+    heard = tl.full((), 0, tl.int32)
     if SYNC:
         if peer != rank:
-            err = ot.wait_signal_from(win, peer, READY + (k & 1).to(tl.int32), ot.GE,
-                                      (k + 1) << _CALL_SHIFT)
-    begin, left = _share(nbytes, index, blocks)
-    start += begin
-    to += begin
-    if CHUNKED:
-        while (err == 0) & (left > chunk):
-            err = ot.put(win, peer, to, source, start, chunk)
-            start += chunk
-            to += chunk
-            left -= chunk
-    if err == 0:
+            heard = _await_ready(win, peer, k, nbytes, expects, QUEUED)
+    if heard >= 0:
+        begin, left = _share(nbytes, index, blocks)
         part = tl.where(index == 0, TOTAL - blocks + 1, 1).to(tl.int64)
-        err = ot.put_signal(win, peer, to, source, start, left, DATA, ot.ADD, part)
-    return err
+        err = _put(win, entry, source, peer, start + begin, to + begin, left, part, chunk,
+                   QUEUED, CHUNKED)
+        if err < 0:
+            heard = err
+    return heard
 
 
 @triton.jit
@@ -196,32 +259,21 @@ def _count(words, peer, index, blocks, k):
 
 
 @triton.jit
-def _compare(win, peer, k, nbytes, expects, refused):
-    """Block 0, after the wait: a status that says whether both ranks mean the same sizes."""
-    heard = ot.read_signal_from(win, peer, READY + (k & 1).to(tl.int32))
-    differ = ((heard >> _SIZE_BITS) & _SIZE_MASK) != _fold(expects)
-    differ = differ | ((heard & _SIZE_MASK) != _fold(nbytes))
-    status = tl.where(differ, EMISMATCH, 0)
-    return tl.where((heard & _REFUSED) != 0, ERANGE, status)
-
-
-@triton.jit
-def _receive(win, words, peer, index, blocks, k, nbytes, expects, refused, rank,
-             SYNC: tl.constexpr, QUEUED: tl.constexpr):
+def _receive(win, words, peer, index, blocks, k, refused, heard, rank, QUEUED: tl.constexpr):
     """Counts the call.  Block 0 waits for the peer's data.  All blocks end their own puts."""
     err = tl.full((), 0, tl.int32)
     _count(words, peer, index, blocks, k)
     if index == 0:
-        status = tl.where(refused, ERANGE, 0)
-        who = rank
         if peer != rank:
-            if SYNC:
-                if status == 0:
-                    status = _compare(win, peer, k, nbytes, expects, refused)
-                    who = peer
-            err = ot.wait_signal_from(win, peer, DATA, ot.GE, (k + 1) * TOTAL)
-        if err == 0:
-            _record(words, status, who, k)
+            if QUEUED:
+                err = ot.wait_signal_from(win, peer, DATA, ot.GE, (k + 1) * TOTAL)
+            else:
+                err = ot.mapped_wait(win, peer, DATA, (k + 1) * TOTAL)
+        if refused:
+            _record(words, ERANGE, rank, k)
+        elif heard == 1:
+            told = ot.read_signal_from(win, peer, _ready_id(k))
+            _record(words, tl.where((told & _REFUSED) != 0, ERANGE, EMISMATCH), peer, k)
     if QUEUED:
         if (err == 0) & (peer != rank):
             err = ot.flush(win, peer)
@@ -229,11 +281,14 @@ def _receive(win, words, peer, index, blocks, k, nbytes, expects, refused, rank,
 
 
 @triton.jit
-def _give_up(win, words, err, peer, k):
+def _give_up(win, words, err, peer, k, QUEUED: tl.constexpr):
     """A call that ended without its peer leaves different counts, so the window is unusable."""
-    if err != 0:
+    if err < 0:
         _record(words, err, peer, k)
-        ot.fail_window(win, err, peer)
+        if QUEUED:
+            ot.fail_window(win, err, peer)
+        else:
+            ot.mapped_fail(win, err, peer)
 
 
 # ---- the exchange --------------------------------------------------------------------------------
@@ -262,20 +317,20 @@ def exchange(win: tl.int64, source: tl.int64, words, send_sizes, recv_sizes, sen
     if index < own:
         if PER_PEER:
             chunk = tl.load(peer_chunks + peer)
-        k, nbytes, start, to, expects, refused = _find(
-            words, send_sizes, recv_sizes, send_offsets, slot_offsets, write_offsets, peer, index,
-            rank, row_bytes, slot_rows, send_limit, recv_limit, slot_bytes, WORLD, LANES, SPLITS)
+        k, entry, nbytes, start, to, expects, refused = _find(
+            win, source, words, send_sizes, recv_sizes, send_offsets, slot_offsets, write_offsets,
+            peer, index, rank, row_bytes, slot_rows, send_limit, recv_limit, slot_bytes, WORLD,
+            LANES, SPLITS, SYNC, QUEUED)
         err = tl.full((), 0, tl.int32)
         if SYNC:
             if (index == 0) & (peer != rank):
-                err = _tell(win, peer, k, nbytes, expects, refused)
+                err = _tell(win, entry, peer, k, nbytes, expects, refused, QUEUED)
         if err == 0:
-            err = _send(win, source, peer, start, to, nbytes, index, own, k, rank, chunk,
-                        SYNC, CHUNKED)
-        if err == 0:
-            err = _receive(win, words, peer, index, own, k, nbytes, expects, refused, rank,
-                           SYNC, QUEUED)
-        _give_up(win, words, err, peer, k)
+            err = _send(win, entry, source, peer, start, to, nbytes, expects, index, own, k, rank,
+                        chunk, SYNC, QUEUED, CHUNKED)
+        if err >= 0:
+            err = _receive(win, words, peer, index, own, k, refused, err, rank, QUEUED)
+        _give_up(win, words, err, peer, k, QUEUED)
 
 
 @triton.jit(do_not_specialize=_RUN_TIME, do_not_specialize_on_alignment=_ANY_ADDRESS)
@@ -299,18 +354,22 @@ def exchange_in_turn(win: tl.int64, source: tl.int64, words, send_sizes, recv_si
             if (index < own) & (err == 0):
                 if PER_PEER:
                     chunk = tl.load(peer_chunks + peer)
-                k, nbytes, start, to, expects, refused = _find(
-                    words, send_sizes, recv_sizes, send_offsets, slot_offsets, write_offsets, peer,
-                    index, rank, row_bytes, slot_rows, send_limit, recv_limit, slot_bytes,
-                    WORLD, LANES, SPLITS)
+                k, entry, nbytes, start, to, expects, refused = _find(
+                    win, source, words, send_sizes, recv_sizes, send_offsets, slot_offsets,
+                    write_offsets, peer, index, rank, row_bytes, slot_rows, send_limit,
+                    recv_limit, slot_bytes, WORLD, LANES, SPLITS, SYNC, QUEUED)
                 if phase == 0:
                     if SYNC:
                         if (index == 0) & (peer != rank):
-                            err = _tell(win, peer, k, nbytes, expects, refused)
+                            err = _tell(win, entry, peer, k, nbytes, expects, refused, QUEUED)
                 elif phase == 1:
-                    err = _send(win, source, peer, start, to, nbytes, index, own, k, rank, chunk,
-                                SYNC, CHUNKED)
+                    err = _send(win, entry, source, peer, start, to, nbytes, expects, index, own,
+                                k, rank, chunk, SYNC, QUEUED, CHUNKED)
+                    err = tl.minimum(err, 0)
                 else:
-                    err = _receive(win, words, peer, index, own, k, nbytes, expects, refused,
-                                   rank, SYNC, QUEUED)
-                _give_up(win, words, err, peer, k)
+                    heard = tl.full((), 0, tl.int32)
+                    if SYNC:
+                        if (index == 0) & (peer != rank):
+                            heard = _differs(win, peer, k, nbytes, expects)
+                    err = _receive(win, words, peer, index, own, k, refused, heard, rank, QUEUED)
+                _give_up(win, words, err, peer, k, QUEUED)
