@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import List
 
-from alltoallv_model import Call, Operation, Steps, World
+from .alltoallv_model import Call, Operation, Steps, World
 
 DATA, READY = 0, 1  # signal ids; `ours` uses READY and READY + 1 in turn
 TOTAL = 1 << 16  # what every call adds to DATA, for every pair

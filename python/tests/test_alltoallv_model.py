@@ -4,15 +4,11 @@
 from __future__ import annotations
 
 import functools
-import pathlib
 import random
-import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-
-from alltoallv_model import Call, Deadlock, Overwritten, Scenario, simulate  # noqa: E402
-from alltoallv_protocols import TOTAL, earlier, ours, share  # noqa: E402
+from .alltoallv_model import Call, Deadlock, Overwritten, Scenario, simulate
+from .alltoallv_protocols import TOTAL, earlier, ours, share
 
 SEEDS = 60
 # how a pair is connected

@@ -86,7 +86,7 @@ ORIEL_EXTERN_FAST int oriel_triton_mapped_tell(int64_t win, int64_t entry, int i
 	struct oriel_window_peer p = mapped_entry(entry);
 
 	/*
-	 * [TRITON3] release, system scope, begun in mapped_begin(); partner [TRITON1] of the peer.
+	 * [TRITON3] release, system scope, begun in mapped_begin(); partner [TRITON1] or [SIG2].
 	 * Publishes that this rank has read what earlier calls brought.  Without it the peer's data
 	 * could overwrite bytes that an earlier kernel still reads.
 	 */
@@ -111,7 +111,7 @@ ORIEL_DEV int mapped_poll(struct ori_spin *s, struct ori_failures look, const ui
 		for (more = ori_spin_polls(s); more && !ori_reached(have, s->want); more--)
 			have = ori_poll_sys(word) - base; /* as [TRITON1] */
 	}
-	/* [TRITON1] acquire, system scope, with the polls; partner [SIG1] of the peer. */
+	/* [TRITON1] acquire, system scope, with the polls; partner [TRITON2], [TRITON3], [SIG1]. */
 	ori_poll_end();
 	ori_spin_end(s);
 	*seen = have;
@@ -193,7 +193,7 @@ ORIEL_EXTERN_FAST int oriel_triton_mapped_put_add(int64_t win, int64_t entry, in
 		return 0;
 	}
 	/*
-	 * [TRITON2] release, system scope; partner [TRITON1], [SIG2] or [SIG3] of the peer.
+	 * [TRITON2] release, system scope; partner [TRITON1] or [SIG2] at the peer.
 	 * Publishes the bytes that all threads of the block copied before they met [GROUP1].
 	 * Without it the peer finds the signal and reads old bytes of its buffer.
 	 */

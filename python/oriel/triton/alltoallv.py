@@ -142,9 +142,9 @@ def compute_offsets_from_sizes(sizes: torch.Tensor) -> torch.Tensor:
 
 
 def exchange_offsets(local: torch.Tensor, comm: Any) -> torch.Tensor:
-    """remote_write_offsets: entry p is what rank p has in its local_recv_slot_offsets for this rank.
+    """remote_write_offsets: entry p is where rank p wants the data of this rank.
 
-    Collective.  Offsets that stay the same need one exchange.
+    local is local_recv_slot_offsets.  Collective.  Offsets that stay the same need one exchange.
     """
     if local.dtype != torch.int64 or local.dim() != 1 or local.numel() != comm.size:
         raise ValueError(f"local: must be an int64 tensor of {comm.size} elements, one per rank; "

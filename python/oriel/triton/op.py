@@ -113,7 +113,7 @@ class AlltoallvOp:
         self._send = empty((self.max_input_tokens * self.D,), self.dtype, self.comm, like="torch")
 
     def _prepare(self, state: AlltoallvState) -> None:
-        """Compiles for all sizes: no call compiles while other ranks wait or a graph is captured."""
+        """Compiles for all sizes: no call compiles while ranks wait or a graph is captured."""
         self._source = self._window.register_local_buffer(self._send)
         splits = torch.zeros(self.comm.size, dtype=torch.int64, device=self.device)
         tokens = self.max_input_tokens
