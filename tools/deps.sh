@@ -3,16 +3,18 @@
 #
 # tools/deps.sh - installs the Debian packages that are missing, by name; never upgrades.
 #
-#	tools/deps.sh [build] [fabric] [test] [vm] [slurm] [check] [bench] [python]
+#	tools/deps.sh [build] [fabric] [test] [python] [torch] [vm] [slurm] [check] [bench]
 #
 # Without arguments it installs what a build needs.  The groups add:
 #  fabric  headers of RDMA devices and libfabric; without them their engines are left out
 #  test    launchers and libraries that tests use
+#  python  an environment with numpy in a user cache, for the tests of the Python package, and the
+#          compiler of the device bitcode
+#  torch   torch and Triton in that environment, where PyPI has a build of moderate size
 #  vm      programs for the tests with a virtual RDMA device, and a kernel in a user cache
 #  slurm   a Slurm for tests/tools/slurm_test.sh
 #  check   the tools of tools/check.sh
 #  bench   Open MPI for comparison, and gnuplot
-#  python  clang for the device bitcode of oriel.triton
 # It needs root, or sudo without a password.  Otherwise it prints the list and exits 1.
 set -euo pipefail
 
@@ -39,6 +41,11 @@ ip|iproute2|makes network namespaces
 mpirun|openmpi-bin|a PMIx launcher, and runs the MPI example
 mpicc|libopenmpi-dev|compiles the MPI example
 /usr/lib/*/pmix2/include/pmix.h|libpmix-dev|our declarations of PMIx are held against its header
+'
+python_list='
+python3|python3|runs the Python package and its tests
+/usr/lib/python3*/ensurepip|python3-venv|makes an environment for them
+/usr/bin/clang-19|clang-19|compiles the device calls to bitcode, for Triton kernels
 '
 case $(uname -m) in
 aarch64) qemu='qemu-system-aarch64|qemu-system-arm' ;;
@@ -72,9 +79,6 @@ mpirun|openmpi-bin|runs the comparison with MPI
 mpicc|libopenmpi-dev|compiles the comparison with MPI
 gnuplot|gnuplot-nox|draws the cost of starting over the number of ranks
 '
-python_list='
-/usr/bin/clang-19|clang-19|compiles the device calls to bitcode for Triton
-'
 
 there() {
 	case $1 in
@@ -87,6 +91,13 @@ there() {
 fetch_kernel() {
 	if [ $fetch -eq 1 ]; then
 		"$(dirname "$0")/../tests/vm/fetch.sh"
+	fi
+}
+
+# The environment of the Python tests: made for the user, never installed.
+make_environment() {
+	if [ $environment -eq 1 ]; then
+		"$(dirname "$0")/python-env.sh" ${with_torch:+torch}
 	fi
 }
 
@@ -104,6 +115,8 @@ missing() {
 
 packages=()
 fetch=0
+environment=0
+with_torch=
 for group in build "$@"; do
 	case $group in
 	build) list=$build_list ;;
@@ -113,14 +126,18 @@ for group in build "$@"; do
 		list=$vm_list
 		fetch=1
 		;;
+	python | torch)
+		list=$python_list
+		environment=1
+		[ "$group" = python ] || with_torch=1
+		;;
 	slurm) list=$slurm_list ;;
 	check) list=$check_list ;;
 	bench) list=$bench_list ;;
-	python) list=$python_list ;;
 	*)
 		echo >&2 \
-			"deps: no group '$group'; there are build, fabric, test, vm, slurm, check, bench," \
-			"python"
+			"deps: no group '$group'; there are build, fabric, test, python, torch, vm," \
+			"slurm, check, bench"
 		exit 2
 		;;
 	esac
@@ -137,6 +154,7 @@ if [ ${#packages[@]} -eq 0 ]; then
 	fi
 	echo "deps: nothing is missing"
 	fetch_kernel
+	make_environment
 	exit 0
 fi
 
@@ -154,3 +172,4 @@ apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive timeout 300 apt-get -q -
 "${apt[@]}" update || echo "deps: apt-get update failed; trying with the lists there are" >&2
 "${apt[@]}" install --no-upgrade --no-install-recommends "${packages[@]}"
 fetch_kernel
+make_environment

@@ -205,7 +205,7 @@ def graph(comm: oriel.Comm, replays: int, with_copy: bool, packed: bool = False)
 
     captured = torch.cuda.CUDAGraph()
     stream = torch.cuda.Stream()
-    with torch.cuda.graph(captured, stream=stream):
+    with torch.cuda.graph(captured, stream=stream, capture_error_mode="thread_local"):
         output = call()
     for number in range(replays):
         sizes = [[20 if packed else rng.randrange(41) for _ in range(world)]
@@ -244,7 +244,7 @@ def graph_loop(comm: oriel.Comm) -> None:
     input_splits = program.splits(sizes[comm.rank])
     program.op.fill_send_buffer(program.input(sizes, 0))
     captured = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(captured):
+    with torch.cuda.graph(captured, capture_error_mode="thread_local"):
         for _ in range(4):
             slots = program.op.alltoallv_from_buffer(output_splits, input_splits)
     for _ in range(50):
