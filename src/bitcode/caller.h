@@ -13,8 +13,12 @@
 #ifndef ORIEL_BITCODE_CALLER_H
 #define ORIEL_BITCODE_CALLER_H
 
+/*
+ * An extern is called, because Triton's functions and these are compiled for different targets, as
+ * LLVM sees it.  The fast ones are inlined: those of one instruction, and those whose latency
+ * counts.
+ */
 #define ORIEL_EXTERN extern "C" __attribute__((device))
-/* For externs whose latency counts.  The body must be small: every call has its own copy. */
 #define ORIEL_EXTERN_FAST extern "C" __attribute__((device, always_inline))
 
 /* Made by register_local_buffer() of the host.  The layout is fixed: others write it too. */

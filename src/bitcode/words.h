@@ -12,32 +12,32 @@
 
 /* ---- ranks, peers and addresses -------------------------------------------------------------- */
 
-ORIEL_EXTERN int oriel_triton_rank(int64_t win)
+ORIEL_EXTERN_FAST int oriel_triton_rank(int64_t win)
 {
 	return oriel_rank(caller_window(win));
 }
 
-ORIEL_EXTERN int oriel_triton_nranks(int64_t win)
+ORIEL_EXTERN_FAST int oriel_triton_nranks(int64_t win)
 {
 	return oriel_nranks(caller_window(win));
 }
 
-ORIEL_EXTERN int oriel_triton_peer_kind(int64_t win, int peer)
+ORIEL_EXTERN_FAST int oriel_triton_peer_kind(int64_t win, int peer)
 {
 	return oriel_peer_kind(caller_window(win), peer);
 }
 
-ORIEL_EXTERN int64_t oriel_triton_base(int64_t win)
+ORIEL_EXTERN_FAST int64_t oriel_triton_base(int64_t win)
 {
 	return (int64_t)caller_window(win)->buffer;
 }
 
-ORIEL_EXTERN int64_t oriel_triton_size(int64_t win)
+ORIEL_EXTERN_FAST int64_t oriel_triton_size(int64_t win)
 {
 	return (int64_t)caller_window(win)->bytes;
 }
 
-ORIEL_EXTERN int64_t oriel_triton_mapped_address(int64_t win, int peer, int64_t offset)
+ORIEL_EXTERN_FAST int64_t oriel_triton_mapped_address(int64_t win, int peer, int64_t offset)
 {
 	return (int64_t)oriel_mapped_address(caller_window(win), peer, (uint64_t)offset);
 }
@@ -93,8 +93,8 @@ ORIEL_EXTERN int oriel_triton_wait_signal(int64_t win, int id, int64_t value, in
 	return oriel_wait_signal(caller_window(win), caller_block(timeout_ms), id, (uint64_t)value);
 }
 
-ORIEL_EXTERN int oriel_triton_wait_signal_from(int64_t win, int peer, int id, int cmp,
-					       int64_t value, int timeout_ms)
+ORIEL_EXTERN_FAST int oriel_triton_wait_signal_from(int64_t win, int peer, int id, int cmp,
+						    int64_t value, int timeout_ms)
 {
 	return oriel_wait_signal_from(caller_window(win), caller_block(timeout_ms), peer, id, cmp,
 				      (uint64_t)value);

@@ -49,18 +49,25 @@ ORIEL_DEV void ori_chunk_store(uint8_t *to, const struct ori_chunk *c)
 ORIEL_DEV struct ori_chunk ori_chunk_shift(const struct ori_chunk *low,
 					   const struct ori_chunk *high, uint32_t skew)
 {
-	uint32_t x[8], i, bits = 8u * (skew & 3u);
+	uint32_t x[8], i, bits = 8u * (skew & 3u), here, next;
 	struct ori_chunk out;
 
 #pragma unroll
 	for (i = 0; i < 8; i++)
 		x[i] = i < 4 ? low->w[i] : high->w[i - 4];
+		/* Both words are read before the choice: a chosen address would put x into memory (clang). */
 #pragma unroll
-	for (i = 0; i < 6; i++)
-		x[i] = skew & 8u ? x[i + 2] : x[i];
+	for (i = 0; i < 6; i++) {
+		here = x[i];
+		next = x[i + 2];
+		x[i] = skew & 8u ? next : here;
+	}
 #pragma unroll
-	for (i = 0; i < 5; i++)
-		x[i] = skew & 4u ? x[i + 1] : x[i];
+	for (i = 0; i < 5; i++) {
+		here = x[i];
+		next = x[i + 1];
+		x[i] = skew & 4u ? next : here;
+	}
 #pragma unroll
 	for (i = 0; i < 4; i++)
 		out.w[i] = __funnelshift_r(x[i], x[i + 1], bits);

@@ -52,9 +52,10 @@ def _convert(call: str, name: str, value: Any, to: Scalar, semantic: Any) -> cor
         raise TypeError(f"oriel.triton.{call}: {name} is {value!r}; an integer is needed")
     scalar = semantic.to_tensor(value)
     if scalar.type.is_block():
+        shape = [core._unwrap_if_constexpr(length) for length in scalar.shape]
         raise TypeError(
-            f"oriel.triton.{call}: {name} is a tensor of shape {list(scalar.shape)}; the whole "
-            "block makes one call, with scalars"
+            f"oriel.triton.{call}: {name} is a tensor of shape {shape}; the whole block makes one "
+            "call, with scalars"
         )
     if scalar.dtype.is_ptr():
         if to is not Address:
