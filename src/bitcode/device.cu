@@ -12,4 +12,5 @@
 #include <oriel/device.h>
 
 #include "data.h"
+#include "mapped.h"
 #include "words.h"

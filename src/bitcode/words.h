@@ -57,6 +57,30 @@ ORIEL_EXTERN int oriel_triton_window_status(int64_t win)
 	return ORIEL_FAILURE_STATUS((uint64_t)oriel_triton_window_failure(win));
 }
 
+/*
+ * Fails the window here and on all other ranks, because a protocol of the caller's own ended
+ * without `peer`.  The first failure is kept.  Later calls on the window return it at once.  If the
+ * comm has failed, all ranks know that already.
+ */
+ORIEL_EXTERN int oriel_triton_fail_window(int64_t win, int status, int peer)
+{
+	const struct oriel_window_dev *w = caller_window(win);
+	int rank;
+
+	__syncthreads();
+	if (threadIdx.x == 0 && !ori_load_relaxed_sys(w->comm.failure)) {
+		/* acq_rel without a partner: waits only compare a failure word with 0 */
+		(void)ori_compare_swap_acq_rel_sys(w->failure, 0,
+						   ORIEL_FAILURE_LATE(status, peer, w->comm.rank));
+		/* passes on the first failure, whatever its status */
+		for (rank = 0; rank < w->comm.nranks; rank++)
+			if (rank != w->comm.rank)
+				(void)ori_fail_window(w, ORIEL_ETIMEDOUT, rank);
+	}
+	__syncthreads();
+	return status;
+}
+
 /* ---- signals --------------------------------------------------------------------------------- */
 
 ORIEL_EXTERN int oriel_triton_signal_all(int64_t win, int id, int op, int64_t value)

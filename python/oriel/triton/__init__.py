@@ -48,6 +48,13 @@ from .data import (  # noqa: E402
     send,
     swap,
 )
+from .mapped import (  # noqa: E402
+    mapped_begin,
+    mapped_fail,
+    mapped_put_add,
+    mapped_tell,
+    mapped_wait,
+)
 from .words import (  # noqa: E402
     ADD,
     EQ,
@@ -67,6 +74,7 @@ from .words import (  # noqa: E402
     barrier_peer,
     barrier_wait,
     base,
+    fail_window,
     failure_parts,
     fence,
     flush,

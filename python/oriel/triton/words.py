@@ -77,6 +77,15 @@ def window_status(win: Address) -> Int32:
     """The status of the first failure of the window or its comm, 0 if there is none."""
 
 
+@extern
+def fail_window(win: Address, status: Int32, peer: Int32) -> Int32:
+    """Fails the window on all ranks, because a protocol of your own ended without peer.
+
+    status is a negative ORIEL_E* value, which is also returned.  Waits of other blocks and ranks
+    end.  Later calls on the window return the first failure.
+    """
+
+
 # ---- signals -------------------------------------------------------------------------------------
 
 
