@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# cmake -DIN=FILE -DOUT=FILE -P strip.cmake - removes from LLVM's text what ties functions to a target.
-# LLVM inlines a function only into functions of the same target.  Triton's have none of these
+# cmake -DIN=FILE -DOUT=FILE -P strip.cmake - removes what ties functions to a target from LLVM's
+# text.  LLVM inlines a function only into functions of the same target.  Triton's have none of these
 # attributes.  Without this step a put is a call, and its loads stay inside loops.
 file(READ ${IN} text)
 foreach(attribute target-cpu target-features denormal-fp-math denormal-fp-math-f32 no-trapping-math

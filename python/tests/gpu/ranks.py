@@ -59,14 +59,15 @@ class Stage:
         """Launches on every rank at once, and waits for this rank's kernel.
 
         Rank 0 compiles first, and the others find the result in Triton's cache.  No rank launches
-        before all are ready: a rank that still compiles would let the others' waits end.
+        before all have loaded the kernel: a load may wait for running kernels, and these would
+        wait for the rank that loads.
         """
         options = {"num_warps": num_warps, "extern_libs": self.libs}
         if self.rank == 0:
             kernel.warmup(*args, grid=(grid,), **options)
         self.comm.barrier()
-        if self.rank != 0:
-            kernel.warmup(*args, grid=(grid,), **options)
+        kernel.warmup(*args, grid=(grid,), **options)._init_handles()
+        self.torch.cuda.synchronize()  # what this rank wrote for its peers
         self.comm.barrier()
         kernel[(grid,)](*args, **options)
         self.torch.cuda.synchronize()

@@ -104,7 +104,6 @@ def check_puts(stage: ranks.Stage) -> None:
     for kind in range(6):
         for round, (n, dst, src) in enumerate(cases, 1):
             there.zero_()
-            stage.torch.cuda.synchronize()
             out = stage.words(1)
             stage.launch(
                 put_once, window.device_handle, source, stage.right, stage.left, dst, src, n,
@@ -224,7 +223,7 @@ def check_atomics(stage: ranks.Stage) -> None:
 
 @plain
 def messages(win, right, left, n, source, target, out):
-    # Even ranks send first; a message that fits into the slots needs no receiver.
+    # All ranks send first.  The message fits into the slots, so no rank waits for a receiver.
     tl.store(out + 0, ot.send(win, right, 0, source, n))
     tl.store(out + 1, ot.recv(win, left, 0, target, n))
     tl.store(out + 2, ot.self_copy(target + 8192, source + 1, 3000))
