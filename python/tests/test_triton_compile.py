@@ -91,6 +91,12 @@ ORDER = {
     "barrier_wait": [r"fence\.acquire\.sys"],
     "barrier_peer": [r"fence\.release\.sys", r"st\.relaxed\.sys", r"fence\.acquire\.sys"],
     "grid_sync": [r"atom\.acq_rel\.gpu\.global\.add\.u64", r"ld\.acquire\.gpu"],
+    "fail_window": [r"atom\.acq_rel\.sys\.global\.cas\.b64"],
+    "mapped_begin": [r"ld\.global\.nc", r"fence\.release\.sys"],
+    "mapped_tell": [r"st\.relaxed\.sys\.global\.u64"],
+    "mapped_wait": [r"fence\.acquire\.sys", r"globaltimer"],
+    "mapped_put_add": [r"st\.global\.v4", r"fence\.release\.sys", r"red\.relaxed\.sys"],
+    "mapped_fail": [r"atom\.acq_rel\.sys\.global\.cas\.b64"],
 }
 
 
