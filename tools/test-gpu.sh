@@ -9,6 +9,7 @@
 #   graph       CUDA graphs, the user's memory, streams and events, collectives, failures in kernels
 #   sanitizer   compute-sanitizer (memcheck, synccheck) on one rank
 #   examples    04_cuda_ring, 05_same_kernel
+#   triton      the Triton externs (python/tests/gpu); needs torch, Triton and the device bitcode
 #   bench       a short measurement
 #
 # Without an argument all suites run.  Each program gets one line: verdict, seconds, name, and the
@@ -44,13 +45,14 @@ nvidia-smi -L 2>/dev/null | grep -q GPU || leave_out "nvidia-smi finds no GPU"
 PATH=$PATH:/usr/local/cuda/bin
 command -v nvcc >/dev/null || leave_out "no nvcc on PATH or in /usr/local/cuda/bin"
 
-suites=${*:-contract litmus graph sanitizer examples bench}
+suites=${*:-contract litmus graph sanitizer examples triton bench}
 for suite in $suites; do
 	case $suite in
-	contract | litmus | graph | sanitizer | examples | bench) ;;
+	contract | litmus | graph | sanitizer | examples | triton | bench) ;;
 	*)
 		echo >&2 \
-			"test-gpu: unknown suite '$suite'; the suites are contract litmus graph sanitizer examples bench"
+			"test-gpu: unknown suite '$suite'; the suites are contract litmus graph sanitizer" \
+			"examples triton bench"
 		exit 1
 		;;
 	esac
@@ -208,6 +210,33 @@ suite_examples() {
 	run examples.04_cuda_ring.queued 60 "$bin/oriel-run" -n 4 --mps --timeout 50 \
 		--topology 2x2 "$bin/04_cuda_ring"
 	run examples.05_same_kernel 60 "$bin/05_same_kernel"
+}
+
+# PYTHON is an interpreter with torch and Triton.  The bitcode is made where clang is; ORIEL_BITCODE
+# names the folder to which it was carried.
+suite_triton() {
+	local python=${PYTHON:-python3} folder case
+	for folder in "${ORIEL_BITCODE:-}" $build/lib/oriel build/release/lib/oriel; do
+		[ ! -f "$folder/liboriel_device_sm90.bc" ] || break
+	done
+	if [ ! -f "$folder/liboriel_device_sm90.bc" ]; then
+		echo "skip        0 s  triton                             no device bitcode: ORIEL_BITCODE"
+		echo skip >>"$results"
+		return
+	fi
+	if ! "$python" -c 'import torch, triton' 2>/dev/null; then
+		echo "skip        0 s  triton                             $python has no torch or no Triton"
+		echo skip >>"$results"
+		return
+	fi
+	folder=$(cd "$folder" && pwd)
+	in_python=(env -C python ORIEL_LIBRARY="$PWD/$build/lib/liboriel.so.0"
+		ORIEL_BITCODE="$folder" PYTHONPATH=. "$python")
+	for case in 1_rank 2_mapped 2_queued 8_mapped 8_mixed; do
+		run "triton.ops.$case" 250 "${in_python[@]}" -m unittest -v \
+			"tests.gpu.test_triton_ops.TritonOps.test_$case"
+	done
+	run triton.bench 120 "${in_python[@]}" -m bench.triton_put_signal
 }
 
 # One short turn shows that all programs run and move the right bytes.  Speed needs a longer run, so

@@ -290,7 +290,9 @@ class Order(unittest.TestCase):
     """What Triton and its compiler may not move, and what they should."""
 
     def test_handle_is_loaded_before_the_loop(self) -> None:
-        entry = entry_of(compiled(ring, RING, 90).asm["ptx"])
+        made = compiled(ring, RING, 90)
+        self.assertNotRegex(made.asm["llir"], r"call .*@oriel_triton_(put|wait)", "not inlined")
+        entry = entry_of(made.asm["ptx"])
         constants = [n for n, line in enumerate(entry.splitlines()) if "ld.global.nc" in line]
         self.assertGreaterEqual(len(constants), 8)
         self.assertLess(max(constants), first_line(entry, r"bar\.|fence\."))

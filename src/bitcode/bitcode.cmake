@@ -20,7 +20,7 @@ find_program(ORIEL_BITCODE_CLANG
 	VALIDATOR oriel_clang_is_new DOC "compiler of the device bitcode")
 if(NOT ORIEL_BITCODE_CLANG)
 	if(ORIEL_BITCODE STREQUAL "ON")
-		message(FATAL_ERROR "ORIEL_BITCODE=ON needs clang 16 or later: tools/deps.sh python")
+		message(FATAL_ERROR "ORIEL_BITCODE=ON needs clang 16 or later (tools/deps.sh python)")
 	endif()
 	message(STATUS "device bitcode for Triton: left out (no clang 16 or later)")
 	return()
@@ -32,18 +32,23 @@ message(STATUS "device bitcode for Triton: ${ORIEL_BITCODE_CLANG}")
 set(bitcode_flags -x cuda --cuda-device-only --cuda-path=/nonexistent -nocudainc -nocudalib
 	-fcuda-flush-denormals-to-zero -Xclang -target-feature -Xclang +ptx80
 	-std=c++17 -O2 -fomit-frame-pointer -Wall -Wextra -Werror -DORIEL_BITCODE
-	-I${PROJECT_SOURCE_DIR}/include -emit-llvm -c)
+	-I${PROJECT_SOURCE_DIR}/include -emit-llvm -S)
 set(bitcode_source ${CMAKE_CURRENT_LIST_DIR}/device.cu)
 file(GLOB bitcode_parts CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.h)
 file(GLOB_RECURSE bitcode_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/oriel/*.h)
+set(bitcode_strip ${CMAKE_CURRENT_LIST_DIR}/strip.cmake)
 set(bitcode_files)
 foreach(number 80 90)
 	set(file ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/oriel/liboriel_device_sm${number}.bc)
+	set(text ${CMAKE_CURRENT_BINARY_DIR}/device_sm${number})
 	add_custom_command(OUTPUT ${file}
 		COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/oriel
 		COMMAND ${ORIEL_BITCODE_CLANG} ${bitcode_flags} --cuda-gpu-arch=sm_${number}
-			-o ${file} ${bitcode_source}
-		DEPENDS ${bitcode_source} ${bitcode_parts} ${bitcode_headers}
+			-o ${text}_tied.ll ${bitcode_source}
+		COMMAND ${CMAKE_COMMAND} -DIN=${text}_tied.ll -DOUT=${text}.ll -P ${bitcode_strip}
+		COMMAND ${ORIEL_BITCODE_CLANG} --target=nvptx64-nvidia-cuda -x ir -emit-llvm -c
+			-Xclang -disable-llvm-passes -o ${file} ${text}.ll
+		DEPENDS ${bitcode_source} ${bitcode_parts} ${bitcode_headers} ${bitcode_strip}
 		COMMENT "device bitcode for Triton (sm_${number})" VERBATIM)
 	list(APPEND bitcode_files ${file})
 endforeach()

@@ -14,9 +14,8 @@
 #define ORIEL_BITCODE_CALLER_H
 
 /*
- * An extern is called, because Triton's functions and these are compiled for different targets, as
- * LLVM sees it.  The fast ones are inlined: those of one instruction, and those whose latency
- * counts.
+ * Whether an extern is inlined is for the compiler to decide.  The fast ones always are: those of
+ * one instruction, and those whose latency counts.
  */
 #define ORIEL_EXTERN extern "C" __attribute__((device))
 #define ORIEL_EXTERN_FAST extern "C" __attribute__((device, always_inline))

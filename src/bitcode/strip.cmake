@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# cmake -DIN=FILE -DOUT=FILE -P strip.cmake - removes what ties functions to a target from LLVM's
+# text.  LLVM inlines a function only into functions of the same target.  Triton's have none of these
+# attributes.  Without this step a put is a call, and its loads stay inside loops.
+file(READ ${IN} text)
+foreach(attribute target-cpu target-features denormal-fp-math denormal-fp-math-f32 no-trapping-math
+		stack-protector-buffer-size)
+	string(REGEX REPLACE " *\"${attribute}\"=\"[^\"]*\"" "" text "${text}")
+endforeach()
+file(WRITE ${OUT} "${text}")
