@@ -9,7 +9,8 @@
 #   graph       CUDA graphs, the user's memory, streams and events, collectives, failures in kernels
 #   sanitizer   compute-sanitizer (memcheck, synccheck) on one rank
 #   examples    04_cuda_ring, 05_same_kernel
-#   triton      the Triton externs (python/tests/gpu); needs torch, Triton and the device bitcode
+#   triton      the Triton externs and all-to-all-v (python/tests/gpu); needs torch, Triton and the
+#               device bitcode
 #   bench       a short measurement
 #
 # Without an argument all suites run.  Each program gets one line: verdict, seconds, name, and the
@@ -236,7 +237,13 @@ suite_triton() {
 		run "triton.ops.$case" 250 "${in_python[@]}" -m unittest -v \
 			"tests.gpu.test_triton_ops.TritonOps.test_$case"
 	done
+	for case in 1_rank 2_mapped 8_mapped 2_queued 4_mixed; do
+		run "triton.alltoallv.$case" 250 "${in_python[@]}" -m unittest -v \
+			"tests.gpu.test_alltoallv_op.Alltoallv.test_$case"
+	done
 	run triton.bench 120 "${in_python[@]}" -m bench.triton_put_signal
+	run triton.alltoallv.bench 200 "$bin/oriel-run" -n 8 --mps=12 --timeout 190 \
+		"${in_python[@]}" -m bench.alltoallv
 }
 
 # One short turn shows that all programs run and move the right bytes.  Speed needs a longer run, so

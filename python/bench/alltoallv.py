@@ -4,9 +4,9 @@
     oriel-run -n 8 --mps=12 --timeout 300 python3 python/bench/alltoallv.py [--json FILE]
 
 Both send from their own buffer (zero copy) with the handshake, the same bytes to every peer.  A
-graph has CALLS calls.  A repetition replays each graph once more than the last one and takes the
-time of the slowest rank.  The two take turns.  Before the measurement every byte of both is
-checked, and the counter of the Triton kernel shows that it ran.
+graph has CALLS calls.  A repetition replays a graph twice, measures the second replay, and takes
+the time of the slowest rank.  The two take turns.  Before the measurement every byte of both is
+checked.  After it the count of the Triton kernel shows that it ran.
 
 Rank 0 prints one row per size: median microseconds of a call, smallest and largest, and the ratio.
 The target is 1.10 from 64 KiB on.
