@@ -45,6 +45,11 @@ Scalar = type[Int32] | type[Int64]
 CALLS: dict[str, tuple[list[Scalar], Scalar]] = {}
 
 
+def _is_null(value: Any) -> bool:
+    """A literal 0: an address that is not given."""
+    return isinstance(value, int) and value == 0
+
+
 def _convert(call: str, name: str, value: Any, to: Scalar, semantic: Any) -> core.tensor:
     """The argument as a scalar of the declared type; a TypeError says what is wrong with it."""
     value = core._unwrap_if_constexpr(value)
@@ -65,7 +70,7 @@ def _convert(call: str, name: str, value: Any, to: Scalar, semantic: Any) -> cor
             )
     elif not scalar.dtype.is_int():
         raise TypeError(f"oriel.triton.{call}: {name} is {scalar.dtype}; an integer is needed")
-    elif to is Address and scalar.dtype.primitive_bitwidth < 64 and value != 0:
+    elif to is Address and scalar.dtype.primitive_bitwidth < 64 and not _is_null(value):
         raise TypeError(
             f"oriel.triton.{call}: {name} is {scalar.dtype}; an address is a pointer or an int64"
         )
