@@ -30,7 +30,7 @@ class Int32:
 
 
 class Int64:
-    """An int of 64 bits: bytes, an offset, the value of a word.  Unsigned values keep their bits."""
+    """An int of 64 bits: bytes, an offset, a word.  Unsigned values keep their bits."""
 
     ctype, dtype = "int64_t", core.int64
 
