@@ -52,8 +52,8 @@ for suite in $suites; do
 	contract | litmus | graph | sanitizer | examples | triton | bench) ;;
 	*)
 		echo >&2 \
-			"test-gpu: unknown suite '$suite'; the suites are contract litmus graph sanitizer" \
-			"examples triton bench"
+			"test-gpu: unknown suite '$suite'; the suites are contract litmus graph" \
+			"sanitizer examples triton bench"
 		exit 1
 		;;
 	esac
@@ -117,7 +117,13 @@ run() {
 	fi
 }
 
-# The same in the background, with at most at_once programs at a time.
+# left_out NAME REASON: the verdict of a suite that cannot run here.
+left_out() {
+	echo skip >>"$results"
+	printf '%-8s %4d s  %-34s %s\n' skip 0 "$1" "$2"
+}
+
+# The same as run in the background, with at most at_once programs at a time.
 run_beside() {
 	while [ "$(jobs -rp | wc -l)" -ge $at_once ]; do
 		wait -n
@@ -221,13 +227,11 @@ suite_triton() {
 		[ ! -f "$folder/liboriel_device_sm90.bc" ] || break
 	done
 	if [ ! -f "$folder/liboriel_device_sm90.bc" ]; then
-		echo "skip        0 s  triton                             no device bitcode: ORIEL_BITCODE"
-		echo skip >>"$results"
+		left_out triton "no device bitcode; ORIEL_BITCODE names its folder"
 		return
 	fi
 	if ! "$python" -c 'import torch, triton' 2>/dev/null; then
-		echo "skip        0 s  triton                             $python has no torch or no Triton"
-		echo skip >>"$results"
+		left_out triton "$python has no torch or no Triton"
 		return
 	fi
 	folder=$(cd "$folder" && pwd)
