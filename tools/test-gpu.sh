@@ -9,7 +9,8 @@
 #   graph       CUDA graphs, the user's memory, streams and events, collectives, failures in kernels
 #   sanitizer   compute-sanitizer (memcheck, synccheck) on one rank
 #   examples    04_cuda_ring, 05_same_kernel
-#   triton      the Triton externs (python/tests/gpu); needs torch, Triton and the device bitcode
+#   triton      the Triton externs and all-to-all-v (python/tests/gpu); needs torch, Triton and the
+#               device bitcode
 #   bench       a short measurement
 #
 # Without an argument all suites run.  Each program gets one line: verdict, seconds, name, and the
@@ -51,8 +52,8 @@ for suite in $suites; do
 	contract | litmus | graph | sanitizer | examples | triton | bench) ;;
 	*)
 		echo >&2 \
-			"test-gpu: unknown suite '$suite'; the suites are contract litmus graph sanitizer" \
-			"examples triton bench"
+			"test-gpu: unknown suite '$suite'; the suites are contract litmus graph" \
+			"sanitizer examples triton bench"
 		exit 1
 		;;
 	esac
@@ -116,7 +117,13 @@ run() {
 	fi
 }
 
-# The same in the background, with at most at_once programs at a time.
+# left_out NAME REASON: the verdict of a suite that cannot run here.
+left_out() {
+	echo skip >>"$results"
+	printf '%-8s %4d s  %-34s %s\n' skip 0 "$1" "$2"
+}
+
+# The same as run in the background, with at most at_once programs at a time.
 run_beside() {
 	while [ "$(jobs -rp | wc -l)" -ge $at_once ]; do
 		wait -n
@@ -220,13 +227,11 @@ suite_triton() {
 		[ ! -f "$folder/liboriel_device_sm90.bc" ] || break
 	done
 	if [ ! -f "$folder/liboriel_device_sm90.bc" ]; then
-		echo "skip        0 s  triton                             no device bitcode: ORIEL_BITCODE"
-		echo skip >>"$results"
+		left_out triton "no device bitcode; ORIEL_BITCODE names its folder"
 		return
 	fi
 	if ! "$python" -c 'import torch, triton' 2>/dev/null; then
-		echo "skip        0 s  triton                             $python has no torch or no Triton"
-		echo skip >>"$results"
+		left_out triton "$python has no torch or no Triton"
 		return
 	fi
 	folder=$(cd "$folder" && pwd)
@@ -236,7 +241,13 @@ suite_triton() {
 		run "triton.ops.$case" 250 "${in_python[@]}" -m unittest -v \
 			"tests.gpu.test_triton_ops.TritonOps.test_$case"
 	done
+	for case in 1_rank 2_mapped 8_mapped 2_queued 4_mixed; do
+		run "triton.alltoallv.$case" 250 "${in_python[@]}" -m unittest -v \
+			"tests.gpu.test_alltoallv_op.Alltoallv.test_$case"
+	done
 	run triton.bench 120 "${in_python[@]}" -m bench.triton_put_signal
+	run triton.alltoallv.bench 200 "$bin/oriel-run" -n 8 --mps=12 --timeout 190 \
+		"${in_python[@]}" -m bench.alltoallv
 }
 
 # One short turn shows that all programs run and move the right bytes.  Speed needs a longer run, so

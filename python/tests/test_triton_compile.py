@@ -91,6 +91,12 @@ ORDER = {
     "barrier_wait": [r"fence\.acquire\.sys"],
     "barrier_peer": [r"fence\.release\.sys", r"st\.relaxed\.sys", r"fence\.acquire\.sys"],
     "grid_sync": [r"atom\.acq_rel\.gpu\.global\.add\.u64", r"ld\.acquire\.gpu"],
+    "fail_window": [r"atom\.acq_rel\.sys\.global\.cas\.b64"],
+    "mapped_begin": [r"ld\.global\.nc", r"fence\.release\.sys"],
+    "mapped_tell": [r"st\.relaxed\.sys\.global\.u64"],
+    "mapped_wait": [r"fence\.acquire\.sys", r"globaltimer"],
+    "mapped_put_add": [r"st\.global\.v4", r"fence\.release\.sys", r"red\.relaxed\.sys"],
+    "mapped_fail": [r"atom\.acq_rel\.sys\.global\.cas\.b64"],
 }
 
 
@@ -364,6 +370,11 @@ def small_address(win, src):
 
 
 @triton.jit
+def small_variable(win, src):
+    ot.fence(tl.program_id(0), 0)
+
+
+@triton.jit
 def argument_missing(win, src):
     ot.put(win, 0, 0, src)
 
@@ -385,6 +396,7 @@ class BadInput(unittest.TestCase):
         self.refuses(float_as_bytes, r"put: bytes is .*an integer is needed")
         self.refuses(pointer_as_value, r"signal: value is a pointer")
         self.refuses(small_address, r"fence: win is int32; an address is a pointer or an int64")
+        self.refuses(small_variable, r"fence: win is int32; an address is a pointer or an int64")
         self.refuses(argument_missing, r"missing a required argument: 'src_off'")
 
     def test_outside_a_kernel(self) -> None:

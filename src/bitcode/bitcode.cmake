@@ -20,7 +20,8 @@ find_program(ORIEL_BITCODE_CLANG
 	VALIDATOR oriel_clang_is_new DOC "compiler of the device bitcode")
 if(NOT ORIEL_BITCODE_CLANG)
 	if(ORIEL_BITCODE STREQUAL "ON")
-		message(FATAL_ERROR "ORIEL_BITCODE=ON needs clang 16 or later (tools/deps.sh python)")
+		message(FATAL_ERROR
+			"ORIEL_BITCODE=ON needs clang 16 or later: tools/deps.sh python installs it")
 	endif()
 	message(STATUS "device bitcode for Triton: left out (no clang 16 or later)")
 	return()

@@ -5,7 +5,7 @@
  *
  * Elsewhere these names come from the toolkit.  The bitcode is built on machines that have only
  * clang (-nocudainc -nocudalib).  clang itself brings threadIdx and its relatives.  Every function
- * here is one or two instructions of PTX.  Only device.cu includes this file, before oriel/device.h.
+ * here is one or two instructions of PTX.  Only device.cu includes this file, before device.h.
  */
 #ifndef ORIEL_BITCODE_CUDA_NAMES_H
 #define ORIEL_BITCODE_CUDA_NAMES_H

@@ -2,8 +2,8 @@
 /*
  * src/bitcode/words.h - externs on words: ranks, signals, counters, completion and barriers.
  *
- * A read of a word is made by one thread for all, because Triton needs equal scalars on all threads.
- * The meeting of the block that spreads the value also spreads the order of the acquire [GROUP1].
+ * One thread reads a word for all, because Triton needs equal scalars on all threads.  The meeting
+ * of the block that spreads the value also spreads the order of the acquire.
  */
 #ifndef ORIEL_BITCODE_WORDS_H
 #define ORIEL_BITCODE_WORDS_H

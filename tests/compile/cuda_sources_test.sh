@@ -4,6 +4,7 @@
 # the contract suite, which are CUDA as well as C.
 # It compiles to PTX for one GPU.  This checks the language of both passes, and takes half the time
 # of object files.  cuda_test.sh also assembles a kernel with every device call.
+# src/bitcode is for clang alone, which compiles it in every build that has one.
 # Sources that need a library which this machine lacks are left out, and named.
 . "$(dirname "$0")/common.sh"
 root=$1
@@ -32,7 +33,8 @@ compile() {
 export -f compile
 export work
 
-find examples tests bench src \( -name '*.cu' -o -path 'tests/contract/*.c' \) | sort |
+find examples tests bench src python \( -name '*.cu' -o -path 'tests/contract/*.c' \) \
+	! -path 'src/bitcode/*' | sort |
 	xargs -P "$(nproc)" -I '{}' bash -c 'compile {}' >"$work/all"
 grep -v '^ok' "$work/all"
 passes=$(grep -c '^ok' "$work/all")

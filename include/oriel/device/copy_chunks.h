@@ -55,7 +55,10 @@ ORIEL_DEV struct ori_chunk ori_chunk_shift(const struct ori_chunk *low,
 #pragma unroll
 	for (i = 0; i < 8; i++)
 		x[i] = i < 4 ? low->w[i] : high->w[i - 4];
-		/* Both words are read before the choice: a chosen address would put x into memory (clang). */
+		/*
+	 * Both words are read before the choice.  Otherwise clang chooses an address, and x stays
+	 * in memory.
+	 */
 #pragma unroll
 	for (i = 0; i < 6; i++) {
 		here = x[i];

@@ -3,8 +3,8 @@
  * oriel/device/port.h - the only header that tests for the compiler.
  *
  * It provides the other device headers with function qualifiers, ORIEL_KERNEL, the CPU runtime,
- * fences, hints and a pause.  It has three variants: C11 and C++17 for CPU threads, and CUDA.
- * Ordered loads, stores and adds are in access.h.
+ * fences, hints and a pause.  It has four variants: C11 and C++17 for CPU threads, CUDA, and
+ * bitcode for Triton (ORIEL_BITCODE: src/bitcode).  Ordered loads, stores and adds are in access.h.
  *
  * __CUDA_ARCH__ only chooses the body of a primitive.  Layouts and signatures are the same for the
  * host and the device pass.

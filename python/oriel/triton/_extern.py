@@ -30,7 +30,7 @@ class Int32:
 
 
 class Int64:
-    """An int of 64 bits: bytes, an offset, the value of a word.  Unsigned values keep their bits."""
+    """An int of 64 bits: bytes, an offset, a word.  Unsigned values keep their bits."""
 
     ctype, dtype = "int64_t", core.int64
 
@@ -43,6 +43,11 @@ Scalar = type[Int32] | type[Int64]
 
 # name: (types of the parameters, type of the result), filled by extern()
 CALLS: dict[str, tuple[list[Scalar], Scalar]] = {}
+
+
+def _is_null(value: Any) -> bool:
+    """A literal 0: an address that is not given."""
+    return isinstance(value, int) and value == 0
 
 
 def _convert(call: str, name: str, value: Any, to: Scalar, semantic: Any) -> core.tensor:
@@ -65,7 +70,7 @@ def _convert(call: str, name: str, value: Any, to: Scalar, semantic: Any) -> cor
             )
     elif not scalar.dtype.is_int():
         raise TypeError(f"oriel.triton.{call}: {name} is {scalar.dtype}; an integer is needed")
-    elif to is Address and scalar.dtype.primitive_bitwidth < 64 and value != 0:
+    elif to is Address and scalar.dtype.primitive_bitwidth < 64 and not _is_null(value):
         raise TypeError(
             f"oriel.triton.{call}: {name} is {scalar.dtype}; an address is a pointer or an int64"
         )

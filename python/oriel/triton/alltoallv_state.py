@@ -8,15 +8,13 @@ memory (`words`).  The host reads it only when the program asks.
 from __future__ import annotations
 
 import dataclasses
-import os
-import socket
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
 from .. import _c
 from . import alltoallv_kernels as kernels
-from . import extern_libs
+from . import extern_libs, gpu_room, tuner
 from .alltoallv_plan import (
     MAPPED_CHUNK, MOST_BLOCKS, Plan, Setting, blocks_on_sm, fit, room_for,
 )
@@ -77,7 +75,8 @@ class AlltoallvState:
         self.comm, self.window = comm, window
         self.rank, self.world = comm.rank, comm.size
         self.device = torch.device(device if device is not None else comm.device)
-        self._ranks_here, self._ranks_all = self._sharers()
+        self._ranks_here, self._ranks_all = gpu_room.sharers(comm, self.device)
+        tuner.agree(comm)
         self.queued = [comm.peer_kind(r) == "queued" for r in range(self.world)]
         self.words = torch.zeros(_CALLS + self.world * _MOST, dtype=torch.int64,
                                  device=self.device)
@@ -87,24 +86,6 @@ class AlltoallvState:
         self._rooms: Dict[Any, int] = {}
 
     # ---- the GPU and its room
-
-    def _sharers(self) -> Tuple[int, int]:
-        """How many ranks of this process, and of all processes, use this rank's GPU."""
-        gpu = str(torch.cuda.get_device_properties(self.device).uuid)
-        mine = f"{socket.gethostname()}|{gpu}|{os.getpid()}"
-        everyone = [entry.decode().rstrip("\0") for entry in
-                    self.comm.allgather(mine.encode()[:240].ljust(240, b"\0"))]
-        same_gpu = [e for e in everyone if e.rsplit("|", 1)[0] == mine.rsplit("|", 1)[0]]
-        return same_gpu.count(mine), len(same_gpu)
-
-    def _sms(self) -> Tuple[int, int]:
-        """SMs of this process, and of the GPU.  A share of MPS shows as fewer SMs."""
-        seen = torch.cuda.get_device_properties(self.device).multi_processor_count
-        percent = float(os.environ.get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", 100) or 100)
-        if not 0 < percent < 100:
-            return seen, seen
-        whole = getattr(self.comm, "gpu_sms", None) or seen * 100 // percent
-        return seen, int(whole)
 
     def prepare(self, message: Message, plan: Plan, sync: bool) -> Any:
         """Compiles and loads the kernel that a launch with this plan uses."""
@@ -122,7 +103,7 @@ class AlltoallvState:
             blocks = blocks_on_sm(self.prepare(message, plan, sync).n_regs, plan.warps,
                                   gpu.regs_per_multiprocessor,
                                   gpu.max_threads_per_multi_processor)
-            here, whole = self._sms()
+            here, whole = gpu_room.sms(self.device)
             self._rooms[key] = room_for(blocks, here, whole, self._ranks_here, self._ranks_all)
         return self._rooms[key]
 
@@ -130,10 +111,8 @@ class AlltoallvState:
 
     def settings(self, bytes_per_peer: int) -> List[Setting]:
         """The tuner's setting for each peer."""
-        plan = self.comm.alltoallv_plan(bytes_per_peer)
-        mapped = Setting(plan.mapped.blocks, plan.mapped.warps,
-                         max(plan.mapped.chunk, MAPPED_CHUNK))
-        queued = Setting(plan.queued.blocks, plan.queued.warps, plan.queued.chunk)
+        mapped, queued = tuner.settings(self.comm, bytes_per_peer)
+        mapped = dataclasses.replace(mapped, chunk=max(mapped.chunk, MAPPED_CHUNK))
         return [queued if is_queued else mapped for is_queued in self.queued]
 
     def tuned(self, message: Message, bytes_per_peer: int, sync: bool) -> Plan:

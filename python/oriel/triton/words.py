@@ -195,7 +195,7 @@ def barrier(win: Address, id: Int32, timeout_ms: Int32 = 0) -> Int32:
 
 @extern
 def barrier_arrive_wait(win: Address, id: Int32, timeout_ms: Int32 = 0) -> Int32:
-    """Barrier without the flush: data that was put to this rank by the peers' callers is visible."""
+    """Barrier without the flush: what the peers' calling blocks put to this rank is visible."""
 
 
 @extern
