@@ -73,7 +73,7 @@ ORI_CUDA_NAME unsigned long long __shfl_sync(unsigned mask, unsigned long long v
 
 ORI_CUDA_NAME unsigned __reduce_add_sync(unsigned mask, unsigned value)
 {
-	return (unsigned)__nvvm_redux_sync_add(mask, (int)value);
+	return (unsigned)__nvvm_redux_sync_add((int)value, mask);
 }
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
