@@ -52,7 +52,8 @@ int ori_window_op_here(const struct oriel_window_dev *win, const struct ori_wind
 		       const struct oriel_source *source)
 {
 	struct oriel_group g = oriel_group_within(oriel_group_thread(), op->timeout_ms);
+	static const struct oriel_source none; /* of 0 bytes: a transfer from it is refused */
 
-	return ori_op_run(win, g, op->code, op, source);
+	return ori_op_run(win, g, op->code, op, source ? source : &none);
 }
 #endif

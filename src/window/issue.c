@@ -141,7 +141,7 @@ static int check_atomic(const struct oriel_window *w, const char *call,
 			const struct ori_window_op *op)
 {
 	const struct oriel_window_peer *p = &w->peers[op->peer];
-	const struct oriel_link *link = w->comm->links ? &w->comm->links->link[op->peer] : NULL;
+	const struct oriel_link *link = p->link ? &w->comm->links->link[op->peer] : NULL;
 	uint64_t skew = p->link ? w->links[op->peer].buffer_skew : (uint64_t)(uintptr_t)p->buffer;
 	int err = check_range(call, "window", op->window_off, 8, w->options.bytes);
 
@@ -153,7 +153,7 @@ static int check_atomic(const struct oriel_window *w, const char *call,
 		err = ori_fail(ORIEL_EUNSUPPORTED,
 			       "%s: no native atomics between this GPU and that of rank %d", call,
 			       op->peer);
-	if (!err && p->link && !(link->flags & ORIEL_LINK_ATOMICS))
+	if (!err && link && !(link->flags & ORIEL_LINK_ATOMICS))
 		err = ori_fail(ORIEL_EUNSUPPORTED, "%s: the NIC has no atomics", call);
 	if (!err && op->old && !w->comm->device->ops->can_store(w->comm->device, op->old))
 		err = ori_fail(ORIEL_EINVAL,

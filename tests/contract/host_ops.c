@@ -149,7 +149,8 @@ CASE(host_counter_deadline, c.shape = CONTRACT_HOST)
 		 ORIEL_EINVAL);
 	CHECK_EQ(oriel_window_wait_counter_timeout(e->window, 0, 4, ORIEL_GE, 1, 1e9, NULL),
 		 ORIEL_EINVAL);
-	REQUIRE_OK(oriel_window_put_counter(e->window, last, 0, &e->src, 0, 8, 4, NULL));
+	REQUIRE_OK(oriel_window_put_counter(e->window, last, (uint64_t)e->rank * 8, &e->src, 0, 8,
+					    4, NULL));
 	REQUIRE_OK(oriel_window_wait_counter_timeout(e->window, last, 4, ORIEL_EQ, 1, 30.0, NULL));
 	REQUIRE_OK(oriel_window_wait_counter_timeout(e->window, -1, 4, ORIEL_GE, 1, 30.0, NULL));
 	CHECK_EQ(contract_issued(e, e->comm, e->window,
