@@ -110,7 +110,7 @@ void ori_diag_wait_text(const struct oriel_board_slot *slot, char *out, size_t b
 		snprintf(window, sizeof(window), " of %s", name);
 	}
 	if (is_collective(slot)) {
-		snprintf(out, bytes, "%s in an %s", peer, name);
+		snprintf(out, bytes, "%s in %s %s", peer, name[0] == 'a' ? "an" : "a", name);
 		return;
 	}
 	if (slot->block > 0) /* most kernels have one block */
