@@ -96,8 +96,11 @@ static int launch_separate(struct state *s, struct ori_coll_args *args, void *st
 	struct ori_launch launch;
 	int err;
 
-	ori_returned_prepare(c, ori_coll_kernel(), &launch);
-	args->launch = launch.dev;
+	/* the caller already gets the status of a call that this rank refuses */
+	if (!args->call.refused) {
+		ori_returned_prepare(c, ori_coll_kernel(), &launch);
+		args->launch = launch.dev;
+	}
 	/* a posting kernel cannot wake the engine, so the engine must already be polling */
 	if (c->engine)
 		c->engine->ops->drive(c->engine);
