@@ -210,8 +210,8 @@ ORIEL_DEV void ori_coll_stage(const struct ori_exchange *x, const uint8_t *send,
 }
 
 /*
- * All-to-all and reduce-scatter: rounds of pieces of every rank's block.  `stride` is from one block
- * to the next, `block` the bytes of it that are moved.
+ * All-to-all and reduce-scatter: rounds of pieces of every rank's block.  `stride` is from one
+ * block to the next, `block` the bytes of it that are moved.
  */
 ORIEL_DEV int ori_coll_pieces_run(struct ori_exchange *x, const uint8_t *send, uint8_t *recv,
 				  uint64_t stride, uint64_t block)

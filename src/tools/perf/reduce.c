@@ -190,6 +190,7 @@ static int run_size(void *ctx, uint64_t bytes)
 
 	b->coll.bytes = bytes / sizeof(float) * sizeof(float);
 	row = perf_coll_row(&b->coll, &p, b->coll.op->type);
+	row.count = count_of(b);
 	if (o->graph)
 		err = perf_agree(b->job, perf_graph_capture(exec_on, b, &b->graph),
 				 "capturing a graph");
