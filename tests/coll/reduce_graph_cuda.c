@@ -11,7 +11,7 @@
 
 static void run_ranks(rank_fn *fn)
 {
-	struct ranks_options o = { .nranks = 3, .processes = 1, .deadline_s = 120, .timeout_s = 60 };
+	struct ranks_options o = { .nranks = 3, .processes = 1, .deadline_s = 90, .timeout_s = 60 };
 
 	ranks_run(&o, fn, NULL);
 }
