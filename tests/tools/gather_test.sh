@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Tests oriel-perf allgather, and the reductions, as a user runs them: the algorithm that it chooses,
-# the one that the user chooses, bad command lines.
+# Tests oriel-perf allgather, and the reductions, as a user runs them: the algorithm that it
+# chooses, the one that the user chooses, bad command lines.
 # Usage: gather_test.sh ORIEL_RUN ORIEL_PERF
 # Exit status: 0 all passed, 1 something failed.  The machine need not be idle: no time is judged.
 set -u
