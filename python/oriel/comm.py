@@ -12,7 +12,7 @@ import itertools
 import os
 import struct
 import warnings
-from typing import Any, Callable, Iterable, Sequence
+from typing import Any, Callable, Iterable, NamedTuple, Sequence
 
 from . import _boot, _c
 from ._c import CONSTANTS, check, error, fail, lib
@@ -31,6 +31,22 @@ _PROBLEM = struct.Struct(f"=i{_PROBLEM_BYTES}s")
 
 # Comms that were never closed.  Peers may still store to their memory, so it must stay.
 _unclosed: list[Any] = []
+
+
+class Setting(NamedTuple):
+    """How work for peers of one kind is divided among the threads of the device."""
+
+    blocks: int  # for each peer of this kind
+    warps: int  # of a block; CPU: threads of a block
+    chunk_bytes: int  # of one copy or put
+
+
+class AllToAllVPlan(NamedTuple):
+    """The plan of an all-to-all-v: see Comm.alltoallv_plan()."""
+
+    mapped: Setting  # for mapped peers and this rank itself
+    queued: Setting
+    agreed: bool  # all ranks have the same table
 
 
 class Comm:
@@ -272,6 +288,22 @@ class Comm:
         handle = self._live("all_gather")
         stream = self._stream(stream)
         self._check(lib.oriel_allgather(handle, address, target.address, nbytes, 1, stream))
+
+    def alltoallv_plan(self, bytes_per_peer: int, agree: bool = False) -> AllToAllVPlan:
+        """How an all-to-all-v of that size divides its work, for kernels that do so themselves.
+
+        agree=True: the ranks agree on a table first [C]; then all of them get the same plan.
+        """
+        handle = self._live("alltoallv_plan")
+        if agree:
+            self._check(lib.oriel_alltoallv_plan_agree(handle))
+        plan = _c.oriel_alltoallv_plan(ctypes.sizeof(_c.oriel_alltoallv_plan))
+        check(lib.oriel_alltoallv_plan(handle, bytes_per_peer, ctypes.byref(plan)))
+        settings = [
+            Setting(part.blocks, part.warps, part.chunk_bytes)
+            for part in (plan.mapped, plan.queued)
+        ]
+        return AllToAllVPlan(*settings, bool(plan.agreed))
 
     # ---- ending ----------------------------------------------------------------------------------
 
