@@ -166,7 +166,7 @@ class oriel_alltoallv_setting(Structure):
     _fields_ = [("blocks", c_uint32), ("warps", c_uint32), ("chunk_bytes", c_uint64)]
 
 
-class oriel_alltoallv_plan(Structure):
+class oriel_alltoallv_plan_info(Structure):
     _fields_ = [
         ("size", c_size_t),
         ("mapped", oriel_alltoallv_setting),
@@ -208,7 +208,7 @@ STRUCTS: list[type[Structure]] = [
     oriel_alltoallv_options,
     oriel_alltoallv_args,
     oriel_alltoallv_setting,
-    oriel_alltoallv_plan,
+    oriel_alltoallv_plan_info,
 ]
 
 # ---- functions -----------------------------------------------------------------------------------
@@ -321,7 +321,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "oriel_alltoallv_status": (c_int, [_handle]),
     "oriel_alltoallv_explain": (c_int, [_handle, c_uint64, c_void_p, c_size_t]),
     "oriel_alltoallv_destroy": (c_int, [_handle]),
-    "oriel_alltoallv_plan": (c_int, [_handle, c_uint64, POINTER(oriel_alltoallv_plan)]),
+    "oriel_alltoallv_plan": (c_int, [_handle, c_uint64, POINTER(oriel_alltoallv_plan_info)]),
     "oriel_alltoallv_plan_agree": (c_int, [_handle]),
 }
 

@@ -297,7 +297,7 @@ class Comm:
         handle = self._live("alltoallv_plan")
         if agree:
             self._check(lib.oriel_alltoallv_plan_agree(handle))
-        plan = _c.oriel_alltoallv_plan(ctypes.sizeof(_c.oriel_alltoallv_plan))
+        plan = _c.oriel_alltoallv_plan_info(ctypes.sizeof(_c.oriel_alltoallv_plan_info))
         check(lib.oriel_alltoallv_plan(handle, bytes_per_peer, ctypes.byref(plan)))
         settings = [
             Setting(part.blocks, part.warps, part.chunk_bytes)
@@ -451,7 +451,7 @@ def _device_name(asked: str | None) -> str:
 def _gpus() -> int:
     """The number of GPUs that this process sees."""
     count = ctypes.c_int()
-    driver = ctypes.CDLL("libcuda.so.1")
+    driver = ctypes.CDLL(os.environ.get("ORIEL_CUDA_LIBRARY") or "libcuda.so.1")
     if driver.cuDeviceGetCount(ctypes.byref(count)) or count.value < 1:
         raise fail("EDEVICE", "the CUDA driver does not say how many GPUs there are")
     return count.value
