@@ -75,7 +75,7 @@ class Comm:
         comm._garbage = Garbage()
         comm._children = {}
         comm._callbacks = callbacks
-        comm._views = 0
+        comm._views = set()
         comm.rank = check(lib.oriel_comm_rank(handle))
         comm.size = check(lib.oriel_comm_size(handle))
         comm.device = device
@@ -85,6 +85,7 @@ class Comm:
     _handle: int | None
     _garbage: Garbage
     _children: dict[int, Any]  # open windows, requests, buffers, in the order they were made
+    _views: set[int]  # ids of the owners of arrays over memory of peers and requests
     rank: int
     """This process's or thread's rank in the comm."""
     size: int
@@ -384,8 +385,10 @@ class Comm:
 
     def _agree(self, call: str, problem: Exception | None) -> None:
         """A round in which a rank with bad input tells all others.  All ranks raise, or none."""
-        text = f"{problem}"[:_PROBLEM_BYTES] if problem is not None else ""
-        status = getattr(problem, "status", _c.STATUSES["EINVAL"]) if text else 0
+        status, text = 0, ""
+        if problem is not None:
+            status = getattr(problem, "status", _c.STATUSES["EINVAL"])
+            text = str(problem) or type(problem).__name__
         record = _PROBLEM.pack(status, text.encode()[:_PROBLEM_BYTES])
         others = [_PROBLEM.unpack(other) for other in self.allgather(record)]
         if problem is not None:

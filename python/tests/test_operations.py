@@ -9,8 +9,10 @@ import numpy
 
 import oriel
 from oriel import _c
+from oriel._stream import stream_handle
 
 from . import support
+from .test_memory import CudaArray
 
 
 def atomics(comm: oriel.Comm) -> None:
@@ -115,6 +117,44 @@ def plans(comm: oriel.Comm) -> None:
     plan = comm.alltoallv_plan(65536, agree=True)
     assert plan.agreed
     assert len(set(comm.allgather(repr(plan).encode()))) == 1
+
+
+class CudaStream:
+    """A stream by the protocol __cuda_stream__."""
+
+    def __init__(self, handle: int) -> None:
+        self.handle = handle
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return (0, self.handle)
+
+
+class TorchStream:
+    """What torch.cuda.Stream shows."""
+
+    cuda_stream = 0x5500
+
+
+class Streams(unittest.TestCase):
+    def test_handles(self) -> None:
+        """On a GPU every form of a stream becomes its handle; 0 is CUDA's default stream."""
+        self.assertEqual(stream_handle(0x7000, True), 0x7000)
+        self.assertEqual(stream_handle(CudaStream(0x6600), True), 0x6600)
+        self.assertEqual(stream_handle(TorchStream(), True), 0x5500)
+        self.assertEqual(stream_handle(0, True), 1)
+        self.assertEqual(stream_handle(CudaStream(0), True), 1)
+        self.assertIsNone(stream_handle(oriel.COMM_STREAM, True))
+        self.assertIsNone(stream_handle(None, True))
+        self.assertIsNone(stream_handle(0x7000, False), "the CPU has no streams")
+        with self.assertRaisesRegex(TypeError, "str is no stream"):
+            stream_handle("main", True)
+
+    def test_wrong_device(self) -> None:
+        """Memory of a GPU on a comm of the CPU: the error says what to do."""
+        comm = oriel.Comm.threads(1)[0]
+        with comm, oriel.Window(comm, bytes=64) as window:
+            with self.assertRaisesRegex(ValueError, "cuda:0, but the comm is on cpu.*device="):
+                window.put(0, CudaArray())
 
 
 class Operations(unittest.TestCase):
