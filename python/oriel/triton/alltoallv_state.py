@@ -156,10 +156,8 @@ class AlltoallvState:
         return kernels.exchange_in_turn if plan.in_turn(self.world) else kernels.exchange
 
     def _constants(self, message: Message, plan: Plan, sync: bool) -> Dict[str, Any]:
-        queued = any(self.queued)
         return dict(WORLD=self.world, LANES=next_power_of_two(self.world), SPLITS=message.splits,
-                    SYNC=sync, QUEUED=queued, PER_PEER=plan.peer_blocks is not None,
-                    CHUNKED=queued or message.most_bytes > MAPPED_CHUNK)
+                    SYNC=sync, QUEUED=any(self.queued), PER_PEER=plan.peer_blocks is not None)
 
     def _arguments(self, message: Message, plan: Plan, source: int) -> Tuple[Any, ...]:
         unused = self.words
