@@ -175,6 +175,8 @@ class Arguments(unittest.TestCase):
         good = (FakeComm(), 8, 4, torch.float32, "cuda:0", 8)
         op = AlltoallvOp(*good)
         self.assertTrue(op.sync_buffer)
+        plain = AlltoallvOp(*good[:4], "cuda", 8)
+        self.assertEqual(plain.device, torch.device("cuda:0"))
         self.assertEqual((op.row_bytes, op.slot_bytes), (16, 128))
         self.assertEqual(AlltoallvOp(*good[:2], 3, torch.int8, "cuda:0", 3).slot_bytes, 16)
         for position, bad, words in ((1, 0, "max_input_tokens"), (2, -1, "D"),

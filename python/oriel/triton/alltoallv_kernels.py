@@ -267,11 +267,12 @@ def _receive(win, words, peer, index, blocks, k, refused, heard, rank, QUEUED: t
                 err = ot.wait_signal_from(win, peer, DATA, ot.GE, (k + 1) * TOTAL)
             else:
                 err = ot.mapped_wait(win, peer, DATA, (k + 1) * TOTAL)
-        if refused:
-            _record(words, ERANGE, rank, k)
-        elif heard == 1:
-            told = ot.read_signal_from(win, peer, _ready_id(k))
-            _record(words, tl.where((told & _REFUSED) != 0, ERANGE, EMISMATCH), peer, k)
+        if err == 0:
+            if refused:
+                _record(words, ERANGE, rank, k)
+            elif heard == 1:
+                told = ot.read_signal_from(win, peer, _ready_id(k))
+                _record(words, tl.where((told & _REFUSED) != 0, ERANGE, EMISMATCH), peer, k)
     if QUEUED:
         if (err == 0) & (peer != rank):
             err = ot.flush(win, peer)

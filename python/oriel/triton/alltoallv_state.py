@@ -78,12 +78,17 @@ class AlltoallvState:
         self._ranks_here, self._ranks_all = gpu_room.sharers(comm, self.device)
         tuner.agree(comm)
         self.queued = [comm.peer_kind(r) == "queued" for r in range(self.world)]
-        self.words = torch.zeros(_CALLS + self.world * _MOST, dtype=torch.int64,
-                                 device=self.device)
-        self.libs = extern_libs()
         self._plans: Dict[Any, Plan] = {}
         self._arrays: Dict[Plan, Tuple[torch.Tensor, torch.Tensor]] = {}
         self._rooms: Dict[Any, int] = {}
+        problem = None
+        try:
+            self.words = torch.zeros(_CALLS + self.world * _MOST, dtype=torch.int64,
+                                     device=self.device)
+            self.libs = extern_libs()
+        except Exception as raised:  # any: it must reach the other ranks
+            problem = raised
+        comm._agree("AlltoallvState", problem)
 
     # ---- the GPU and its room
 
