@@ -162,6 +162,20 @@ class oriel_alltoallv_options(Structure):
     ]
 
 
+class oriel_alltoallv_setting(Structure):
+    _fields_ = [("blocks", c_uint32), ("warps", c_uint32), ("chunk_bytes", c_uint64)]
+
+
+class oriel_alltoallv_plan_info(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("mapped", oriel_alltoallv_setting),
+        ("queued", oriel_alltoallv_setting),
+        ("agreed", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
 class oriel_alltoallv_args(Structure):
     _fields_ = [
         ("size", c_size_t),
@@ -193,6 +207,8 @@ STRUCTS: list[type[Structure]] = [
     oriel_allgather_options,
     oriel_alltoallv_options,
     oriel_alltoallv_args,
+    oriel_alltoallv_setting,
+    oriel_alltoallv_plan_info,
 ]
 
 # ---- functions -----------------------------------------------------------------------------------
@@ -305,6 +321,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "oriel_alltoallv_status": (c_int, [_handle]),
     "oriel_alltoallv_explain": (c_int, [_handle, c_uint64, c_void_p, c_size_t]),
     "oriel_alltoallv_destroy": (c_int, [_handle]),
+    "oriel_alltoallv_plan": (c_int, [_handle, c_uint64, POINTER(oriel_alltoallv_plan_info)]),
+    "oriel_alltoallv_plan_agree": (c_int, [_handle]),
 }
 
 # Exported functions that are not declared above, and why.

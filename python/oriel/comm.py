@@ -12,7 +12,7 @@ import itertools
 import os
 import struct
 import warnings
-from typing import Any, Callable, Iterable, Sequence
+from typing import Any, Callable, Iterable, NamedTuple, Sequence
 
 from . import _boot, _c
 from ._c import CONSTANTS, check, error, fail, lib
@@ -31,6 +31,22 @@ _PROBLEM = struct.Struct(f"=i{_PROBLEM_BYTES}s")
 
 # Comms that were never closed.  Peers may still store to their memory, so it must stay.
 _unclosed: list[Any] = []
+
+
+class Setting(NamedTuple):
+    """How work for peers of one kind is divided among the threads of the device."""
+
+    blocks: int  # for each peer of this kind
+    warps: int  # of a block; CPU: threads of a block
+    chunk_bytes: int  # of one copy or put
+
+
+class AllToAllVPlan(NamedTuple):
+    """The plan of an all-to-all-v: see Comm.alltoallv_plan()."""
+
+    mapped: Setting  # for mapped peers and this rank itself
+    queued: Setting
+    agreed: bool  # all ranks have the same table
 
 
 class Comm:
@@ -273,6 +289,22 @@ class Comm:
         stream = self._stream(stream)
         self._check(lib.oriel_allgather(handle, address, target.address, nbytes, 1, stream))
 
+    def alltoallv_plan(self, bytes_per_peer: int, agree: bool = False) -> AllToAllVPlan:
+        """How an all-to-all-v of that size divides its work, for kernels that do so themselves.
+
+        agree=True: the ranks agree on a table first [C]; then all of them get the same plan.
+        """
+        handle = self._live("alltoallv_plan")
+        if agree:
+            self._check(lib.oriel_alltoallv_plan_agree(handle))
+        plan = _c.oriel_alltoallv_plan_info(ctypes.sizeof(_c.oriel_alltoallv_plan_info))
+        check(lib.oriel_alltoallv_plan(handle, bytes_per_peer, ctypes.byref(plan)))
+        settings = [
+            Setting(part.blocks, part.warps, part.chunk_bytes)
+            for part in (plan.mapped, plan.queued)
+        ]
+        return AllToAllVPlan(*settings, bool(plan.agreed))
+
     # ---- ending ----------------------------------------------------------------------------------
 
     def close(self) -> None:
@@ -419,7 +451,7 @@ def _device_name(asked: str | None) -> str:
 def _gpus() -> int:
     """The number of GPUs that this process sees."""
     count = ctypes.c_int()
-    driver = ctypes.CDLL("libcuda.so.1")
+    driver = ctypes.CDLL(os.environ.get("ORIEL_CUDA_LIBRARY") or "libcuda.so.1")
     if driver.cuDeviceGetCount(ctypes.byref(count)) or count.value < 1:
         raise fail("EDEVICE", "the CUDA driver does not say how many GPUs there are")
     return count.value
