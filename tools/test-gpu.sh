@@ -238,8 +238,8 @@ suite_triton() {
 	in_python=(env -C python ORIEL_LIBRARY="$PWD/$build/lib/liboriel.so.0"
 		ORIEL_BITCODE="$folder" PYTHONPATH=. "$python")
 	for case in 1_rank 2_mapped 2_queued 8_mapped 8_mixed; do
-		run "triton.ops.$case" 250 "${in_python[@]}" -m unittest -v \
-			"tests.gpu.test_triton_ops.TritonOps.test_$case"
+		run "triton.ops.$case" 250 "${in_python[@]}" -m tests.run \
+			"gpu.test_triton_ops.TritonOps.test_$case"
 	done
 	for case in 1_rank 2_mapped 8_mapped 2_queued 4_mixed; do
 		run "triton.alltoallv.$case" 250 "${in_python[@]}" -m unittest -v \
@@ -276,7 +276,7 @@ generator=$(command -v ninja >/dev/null && echo Ninja || echo 'Unix Makefiles')
 		cmake --preset cuda -G "$generator"
 	fi && cmake --preset cuda &&
 		cmake --build $build -j "$jobs" --target gpu_tests gpu_examples \
-		oriel-run oriel-info oriel-perf
+		oriel oriel-run oriel-info oriel-perf
 } >"$logs/build.log" 2>&1
 status=$?
 if [ $status -ne 0 ]; then

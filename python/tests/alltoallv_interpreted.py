@@ -148,7 +148,7 @@ class Rank:
             1 << 40, 1 << 41, self.words, torch.tensor(mine), torch.tensor(column), self.words,
             self.words, self.words, own, chunks, rank, max(own.tolist()), 48, row, self.slot,
             self.slot * world, 0, self.slot * row, WORLD=world, LANES=4, SPLITS=True, SYNC=sync,
-            QUEUED=self.queued, PER_PEER=per_peer is not None or self.queued, CHUNKED=True)
+            QUEUED=self.queued, PER_PEER=per_peer is not None or self.queued)
         status = int(self.words[0])
         if status == 0:
             self.check(sizes)

@@ -20,6 +20,8 @@ try:
 except ImportError as error:
     raise unittest.SkipTest(f"no Triton: {error}")
 
+from .support import have
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BITCODE = ROOT / "build" / "release" / "lib" / "oriel"
 if "ORIEL_BITCODE" not in os.environ and BITCODE.is_dir():
@@ -56,7 +58,7 @@ def exchange(kernel=kernels.exchange, warps: int = 16, world: int = 8, lanes: in
              splits: bool = True, sync: bool = True, queued: bool = False,
              per_peer: bool = False, dtype: str = "*i64"):
     constants = {"WORLD": world, "LANES": lanes, "SPLITS": splits, "SYNC": sync,
-                 "QUEUED": queued, "PER_PEER": per_peer, "CHUNKED": queued}
+                 "QUEUED": queued, "PER_PEER": per_peer}
     types = {**POINTERS, "send_sizes": dtype, "recv_sizes": dtype}
     return compiled(kernel, types, constants, warps)
 
@@ -131,6 +133,51 @@ class Exchange(unittest.TestCase):
             with self.subTest(warps=warps, world=world):
                 code = exchange(warps=warps, world=world, lanes=lanes, dtype="*i32")
                 self.check_code(code, warps)
+
+
+class FakeDriver:
+    """A GPU that Triton compiles for, although there is none."""
+
+    def get_current_target(self) -> GPUTarget:
+        return GPUTarget("cuda", 90, 32)
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: int = 0) -> int:
+        return 0
+
+
+@unittest.skipUnless(have("torch"), "no torch")
+class Variants(unittest.TestCase):
+    """What a launch of AlltoallvState compiles."""
+
+    def test_one_kernel_for_all_ranks_and_sizes(self) -> None:
+        """Else ranks would compile while others wait, or while a graph is captured."""
+        import torch
+        from triton.runtime import driver
+
+        from oriel.triton.alltoallv_plan import Setting, fit
+        from oriel.triton.alltoallv_state import AlltoallvState, Message
+
+        driver.set_active(FakeDriver())
+        self.addCleanup(setattr, driver, "_active", None)  # reset_active() needs a GPU
+        state = AlltoallvState.__new__(AlltoallvState)  # without a GPU and without other ranks
+        state.window = type("Window", (), {"device_handle": 1 << 45})
+        state.world, state.queued, state._arrays = 2, [False, False], {}
+        state.words = torch.zeros(16 + 2 * 64, dtype=torch.int64)
+        splits = torch.zeros(8, dtype=torch.int64)
+        kernels.exchange.device_caches.clear()
+        for rank, size, source, blocks, at in ((0, 16, 1 << 44, 1, 0), (1, 1, 16, 1, 1),
+                                               (0, 1 << 33, 7, 4, 3)):
+            state.rank = rank
+            message = Message(True, splits[at:at + 2], splits[at:at + 2], row_bytes=size,
+                              slot_rows=size, send_limit=size, slot_bytes=size)
+            plan = fit([Setting(blocks, 16, 1 << 20)] * 2, None, lambda plan: 66)
+            kernels.exchange.warmup(
+                *state._arguments(message, plan, source), grid=(1,), num_warps=plan.warps,
+                extern_libs=ot.extern_libs(90), **state._constants(message, plan, True))
+        self.assertEqual(len(kernels.exchange.device_caches[0][0]), 1)
 
 
 class Rows(unittest.TestCase):

@@ -14,8 +14,9 @@ for module in ("torch", "triton"):
 
 import torch  # noqa: E402
 
+import oriel  # noqa: E402
 from oriel import Error  # noqa: E402
-from oriel.triton import alltoallv, alltoallv_state, gpu_room, tuner  # noqa: E402
+from oriel.triton import alltoallv, alltoallv_state, gpu_room  # noqa: E402
 from oriel.triton.alltoallv_plan import (  # noqa: E402
     MOST_BLOCKS, Setting, blocks_on_sm, fit, power_of_two, room_for,
 )
@@ -86,6 +87,18 @@ class Plans(unittest.TestCase):
         self.assertEqual(room_for(1, 14, 132, 1, 8), 14)
         self.assertEqual(room_for(2, 132, 132, 8, 8), 33)  # threads of one process
 
+    def test_settings_of_the_tuner(self) -> None:
+        """Each peer has the setting of its kind; chunks of mapped peers are not small."""
+        with oriel.Comm.threads(1)[0] as comm:
+            state = alltoallv_state.AlltoallvState.__new__(alltoallv_state.AlltoallvState)
+            state.comm, state.queued = comm, [False, True]
+            for nbytes in (1, 65536, 1 << 24):
+                mapped, queued = state.settings(nbytes)
+                plan = comm.alltoallv_plan(nbytes)
+                self.assertEqual((mapped.blocks, mapped.warps), plan.mapped[:2])
+                self.assertEqual(mapped.chunk, max(plan.mapped.chunk_bytes, 1 << 20))
+                self.assertEqual(tuple(vars(queued).values()), tuple(plan.queued))
+
     def test_sharers(self) -> None:
         """Ranks of the same GPU, of this process and of others."""
         original = torch.cuda.get_device_properties
@@ -98,11 +111,6 @@ class Plans(unittest.TestCase):
         elsewhere = b"host|5678|1"
         comm.rows = [row.ljust(240, b"\0") for row in (mine, mine, other, elsewhere)]
         self.assertEqual(gpu_room.sharers(comm, torch.device("cuda:0")), (2, 3))
-
-    def test_layout_of_the_plan(self) -> None:
-        """struct oriel_alltoallv_plan of coll/alltoallv.h."""
-        offsets = [getattr(tuner._Plan, name).offset for name, _ in tuner._Plan._fields_]
-        self.assertEqual(offsets, [0, 8, 24, 40, 44])
 
 
 class Offsets(unittest.TestCase):
@@ -175,6 +183,8 @@ class Arguments(unittest.TestCase):
         good = (FakeComm(), 8, 4, torch.float32, "cuda:0", 8)
         op = AlltoallvOp(*good)
         self.assertTrue(op.sync_buffer)
+        plain = AlltoallvOp(*good[:4], "cuda", 8)
+        self.assertEqual(plain.device, torch.device("cuda:0"))
         self.assertEqual((op.row_bytes, op.slot_bytes), (16, 128))
         self.assertEqual(AlltoallvOp(*good[:2], 3, torch.int8, "cuda:0", 3).slot_bytes, 16)
         for position, bad, words in ((1, 0, "max_input_tokens"), (2, -1, "D"),
@@ -184,6 +194,15 @@ class Arguments(unittest.TestCase):
             arguments[position] = bad
             with self.assertRaisesRegex(ValueError, words):
                 AlltoallvOp(*arguments)
+
+    def test_comm_on_the_cpu(self) -> None:
+        """setup() says what to do, and nothing is left behind."""
+        with oriel.Comm.threads(1)[0] as comm:
+            op = AlltoallvOp(comm, 8, 4, torch.float32, "cuda:0", 8)
+            with self.assertRaisesRegex(ValueError, "the comm is on cpu"):
+                op.setup()
+            op.teardown()
+            self.assertFalse(op.is_set_up)
 
     def test_not_set_up(self) -> None:
         op = AlltoallvOp(FakeComm(), 8, 4, torch.float32, "cuda:0", 8)

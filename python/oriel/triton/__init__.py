@@ -102,4 +102,20 @@ from .words import (  # noqa: E402
     window_status,
 )
 
-__all__ = [name for name in dir() if not name.startswith("_") and name != "CALLS"]
+__all__ = sorted(CALLS) + [
+    "ADD",
+    "EQ",
+    "GE",
+    "GT",
+    "LE",
+    "LT",
+    "NE",
+    "PEER_MAPPED",
+    "PEER_NONE",
+    "PEER_QUEUED",
+    "PEER_SELF",
+    "SET",
+    "extern_libs",
+    "failure_parts",
+    "library",
+]

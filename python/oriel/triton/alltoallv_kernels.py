@@ -212,17 +212,15 @@ def _await_ready(win, peer, k, nbytes, expects, QUEUED: tl.constexpr):
 
 
 @triton.jit
-def _put(win, entry, source, peer, start, to, left, part, chunk, QUEUED: tl.constexpr,
-         CHUNKED: tl.constexpr):
+def _put(win, entry, source, peer, start, to, left, part, chunk, QUEUED: tl.constexpr):
     """Puts a share.  The last chunk carries the block's part of TOTAL."""
     err = tl.full((), 0, tl.int32)
     if QUEUED:
-        if CHUNKED:
-            while (err == 0) & (left > chunk):
-                err = ot.put(win, peer, to, source, start, chunk)
-                start += chunk
-                to += chunk
-                left -= chunk
+        while (err == 0) & (left > chunk):
+            err = ot.put(win, peer, to, source, start, chunk)
+            start += chunk
+            to += chunk
+            left -= chunk
         if err == 0:
             err = ot.put_signal(win, peer, to, source, start, left, DATA, ot.ADD, part)
     else:
@@ -232,7 +230,7 @@ def _put(win, entry, source, peer, start, to, left, part, chunk, QUEUED: tl.cons
 
 @triton.jit
 def _send(win, entry, source, peer, start, to, nbytes, expects, index, blocks, k, rank, chunk,
-          SYNC: tl.constexpr, QUEUED: tl.constexpr, CHUNKED: tl.constexpr):
+          SYNC: tl.constexpr, QUEUED: tl.constexpr):
     """Every block: waits for the peer and puts its share.  Returns a status, or 1: sizes differ."""
     heard = tl.full((), 0, tl.int32)
     if SYNC:
@@ -242,7 +240,7 @@ def _send(win, entry, source, peer, start, to, nbytes, expects, index, blocks, k
         begin, left = _share(nbytes, index, blocks)
         part = tl.where(index == 0, TOTAL - blocks + 1, 1).to(tl.int64)
         err = _put(win, entry, source, peer, start + begin, to + begin, left, part, chunk,
-                   QUEUED, CHUNKED)
+                   QUEUED)
         if err < 0:
             heard = err
     return heard
@@ -269,11 +267,12 @@ def _receive(win, words, peer, index, blocks, k, refused, heard, rank, QUEUED: t
                 err = ot.wait_signal_from(win, peer, DATA, ot.GE, (k + 1) * TOTAL)
             else:
                 err = ot.mapped_wait(win, peer, DATA, (k + 1) * TOTAL)
-        if refused:
-            _record(words, ERANGE, rank, k)
-        elif heard == 1:
-            told = ot.read_signal_from(win, peer, _ready_id(k))
-            _record(words, tl.where((told & _REFUSED) != 0, ERANGE, EMISMATCH), peer, k)
+        if err == 0:
+            if refused:
+                _record(words, ERANGE, rank, k)
+            elif heard == 1:
+                told = ot.read_signal_from(win, peer, _ready_id(k))
+                _record(words, tl.where((told & _REFUSED) != 0, ERANGE, EMISMATCH), peer, k)
     if QUEUED:
         if (err == 0) & (peer != rank):
             err = ot.flush(win, peer)
@@ -306,7 +305,7 @@ def exchange(win: tl.int64, source: tl.int64, words, send_sizes, recv_sizes, sen
              blocks: tl.int32, chunk: tl.int64, row_bytes: tl.int64, slot_rows: tl.int64,
              send_limit: tl.int64, recv_limit: tl.int64, slot_bytes: tl.int64,
              WORLD: tl.constexpr, LANES: tl.constexpr, SPLITS: tl.constexpr, SYNC: tl.constexpr,
-             QUEUED: tl.constexpr, PER_PEER: tl.constexpr, CHUNKED: tl.constexpr):
+             QUEUED: tl.constexpr, PER_PEER: tl.constexpr):
     """One block per item: WORLD * blocks programs.  All of them, of all ranks, run at once.
 
     With SPLITS, sizes are rows and every source has a slot of slot_rows rows; the limit of what a
@@ -327,7 +326,7 @@ def exchange(win: tl.int64, source: tl.int64, words, send_sizes, recv_sizes, sen
                 err = _tell(win, entry, peer, k, nbytes, expects, refused, QUEUED)
         if err == 0:
             err = _send(win, entry, source, peer, start, to, nbytes, expects, index, own, k, rank,
-                        chunk, SYNC, QUEUED, CHUNKED)
+                        chunk, SYNC, QUEUED)
         if err >= 0:
             err = _receive(win, words, peer, index, own, k, refused, err, rank, QUEUED)
         _give_up(win, words, err, peer, k, QUEUED)
@@ -339,8 +338,7 @@ def exchange_in_turn(win: tl.int64, source: tl.int64, words, send_sizes, recv_si
                      blocks: tl.int32, chunk: tl.int64, row_bytes: tl.int64, slot_rows: tl.int64,
                      send_limit: tl.int64, recv_limit: tl.int64, slot_bytes: tl.int64,
                      WORLD: tl.constexpr, LANES: tl.constexpr, SPLITS: tl.constexpr,
-                     SYNC: tl.constexpr, QUEUED: tl.constexpr, PER_PEER: tl.constexpr,
-                     CHUNKED: tl.constexpr):
+                     SYNC: tl.constexpr, QUEUED: tl.constexpr, PER_PEER: tl.constexpr):
     """The same with any number of programs, for a GPU without room for all items of all ranks.
 
     A program goes through three phases, each over all its items.  It waits only in the second and
@@ -364,7 +362,7 @@ def exchange_in_turn(win: tl.int64, source: tl.int64, words, send_sizes, recv_si
                             err = _tell(win, entry, peer, k, nbytes, expects, refused, QUEUED)
                 elif phase == 1:
                     err = _send(win, entry, source, peer, start, to, nbytes, expects, index, own,
-                                k, rank, chunk, SYNC, QUEUED, CHUNKED)
+                                k, rank, chunk, SYNC, QUEUED)
                     err = tl.minimum(err, 0)
                 else:
                     heard = tl.full((), 0, tl.int32)

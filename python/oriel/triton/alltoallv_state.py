@@ -14,7 +14,7 @@ import torch
 
 from .. import _c
 from . import alltoallv_kernels as kernels
-from . import extern_libs, gpu_room, tuner
+from . import extern_libs, gpu_room
 from .alltoallv_plan import (
     MAPPED_CHUNK, MOST_BLOCKS, Plan, Setting, blocks_on_sm, fit, room_for,
 )
@@ -76,14 +76,19 @@ class AlltoallvState:
         self.rank, self.world = comm.rank, comm.size
         self.device = torch.device(device if device is not None else comm.device)
         self._ranks_here, self._ranks_all = gpu_room.sharers(comm, self.device)
-        tuner.agree(comm)
+        comm.alltoallv_plan(0, agree=True)
         self.queued = [comm.peer_kind(r) == "queued" for r in range(self.world)]
-        self.words = torch.zeros(_CALLS + self.world * _MOST, dtype=torch.int64,
-                                 device=self.device)
-        self.libs = extern_libs()
         self._plans: Dict[Any, Plan] = {}
         self._arrays: Dict[Plan, Tuple[torch.Tensor, torch.Tensor]] = {}
         self._rooms: Dict[Any, int] = {}
+        problem = None
+        try:
+            self.words = torch.zeros(_CALLS + self.world * _MOST, dtype=torch.int64,
+                                     device=self.device)
+            self.libs = extern_libs()
+        except Exception as raised:  # any: it must reach the other ranks
+            problem = raised
+        comm._agree("AlltoallvState", problem)
 
     # ---- the GPU and its room
 
@@ -111,8 +116,10 @@ class AlltoallvState:
 
     def settings(self, bytes_per_peer: int) -> List[Setting]:
         """The tuner's setting for each peer."""
-        mapped, queued = tuner.settings(self.comm, bytes_per_peer)
-        mapped = dataclasses.replace(mapped, chunk=max(mapped.chunk, MAPPED_CHUNK))
+        plan = self.comm.alltoallv_plan(bytes_per_peer)
+        mapped = Setting(plan.mapped.blocks, plan.mapped.warps,
+                         max(plan.mapped.chunk_bytes, MAPPED_CHUNK))
+        queued = Setting(*plan.queued)
         return [queued if is_queued else mapped for is_queued in self.queued]
 
     def tuned(self, message: Message, bytes_per_peer: int, sync: bool) -> Plan:
@@ -156,10 +163,8 @@ class AlltoallvState:
         return kernels.exchange_in_turn if plan.in_turn(self.world) else kernels.exchange
 
     def _constants(self, message: Message, plan: Plan, sync: bool) -> Dict[str, Any]:
-        queued = any(self.queued)
         return dict(WORLD=self.world, LANES=next_power_of_two(self.world), SPLITS=message.splits,
-                    SYNC=sync, QUEUED=queued, PER_PEER=plan.peer_blocks is not None,
-                    CHUNKED=queued or message.most_bytes > MAPPED_CHUNK)
+                    SYNC=sync, QUEUED=any(self.queued), PER_PEER=plan.peer_blocks is not None)
 
     def _arguments(self, message: Message, plan: Plan, source: int) -> Tuple[Any, ...]:
         unused = self.words

@@ -34,7 +34,7 @@ def _folders() -> list[Path]:
 
 
 def _number(capability: Any) -> int:
-    """9, 0 and 90 and (9, 0) all mean compute capability 9.0; None is the current GPU's."""
+    """90 and (9, 0) both mean compute capability 9.0; None is the current GPU's."""
     if capability is None:
         from triton.runtime import driver
 

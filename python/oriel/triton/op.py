@@ -71,6 +71,8 @@ class AlltoallvOp:
             max_input_tokens, max_recv_tokens_per_peer)
         self.D, self.dtype, self.sync_buffer = D, dtype, bool(sync_buffer)
         self.device = torch.device(device)
+        if self.device.index is None and comm.device.startswith(f"{self.device.type}:"):
+            self.device = torch.device(comm.device)
         self.row_bytes = D * dtype.itemsize
         # every slot begins at a multiple of 16 bytes, which is a multiple of an element
         self.slot_bytes = -(-max_recv_tokens_per_peer * self.row_bytes // 16) * 16
@@ -87,6 +89,7 @@ class AlltoallvOp:
         if self._state is not None:
             raise RuntimeError("setup: the op is already set up; call teardown() first")
         self._agree_arguments()
+        self.comm.connect([r for r in range(self.comm.size) if self.comm.peer_kind(r) == "none"])
         self._agree(self._allocate)
         self._window = Window(self.comm, self._recv, signals=SIGNALS, counters=0, barriers=0)
         try:
@@ -120,6 +123,10 @@ class AlltoallvOp:
         while tokens:
             self._plan_for(state, self._message(splits, splits), tokens)
             tokens //= 2
+        row = torch.zeros((1, self.D), dtype=self.dtype, device=self.device)
+        self._fill(row, 1)
+        self._pack(state, splits, 1, row)  # the splits do not add up to 1: it records that
+        state.words.zero_()
         torch.cuda.synchronize(self.device)
 
     def _agree_arguments(self) -> None:
@@ -148,9 +155,10 @@ class AlltoallvOp:
         """
         if self._window is None:
             return
-        window, self._window, self._state = self._window, None, None
+        self._state = None
         torch.cuda.synchronize(self.device)
-        window.close()  # meets all ranks first, unless the comm has failed
+        self._window.close()  # meets all ranks first, unless the comm has failed
+        self._window = None
         del self._recv, self._send
 
     @property
@@ -216,9 +224,13 @@ class AlltoallvOp:
             raise ValueError(f"fill_send_buffer: num_tokens {count}, but the tensor has "
                              f"{tokens.shape[0]} rows")
         if count:
-            start, to, units = self._units(tokens, self._send, count * self.row_bytes)
-            with torch.cuda.device(self.device):
-                copy_kernel[(-(-units // _COPY_BLOCK),)](to, start, units, BLOCK=_COPY_BLOCK)
+            self._fill(tokens, count)
+
+    def _fill(self, tokens: torch.Tensor, count: int) -> None:
+        start, to, units = self._units(tokens, self._send)
+        with torch.cuda.device(self.device):
+            copy_kernel[(-(-units * count // _COPY_BLOCK),)](to, start, units * count,
+                                                            BLOCK=_COPY_BLOCK)
 
     def slots(self) -> torch.Tensor:
         """The receive buffer: [rank, row, element].  Row i of slot s is valid below the split."""
@@ -301,7 +313,7 @@ class AlltoallvOp:
                 raise ValueError(f"out has {out.shape[0]} rows, packed_output_tokens is {rows}")
         if rows == 0:
             return out
-        slots, to, units = self._units(self._recv, out, self.row_bytes)
+        slots, to, units = self._units(self._recv, out)
         unit = self.row_bytes // units
         with torch.cuda.device(self.device):
             pack_kernel[(world, _PACK_PROGRAMS)](
@@ -311,18 +323,18 @@ class AlltoallvOp:
                 LANES=next_power_of_two(world), BLOCK=_COPY_BLOCK, MISMATCH=_MISMATCH)
         return out
 
-    def _units(self, start: torch.Tensor, to: torch.Tensor,
-               nbytes: int) -> Tuple[torch.Tensor, torch.Tensor, int]:
-        """Both tensors as integers, the widest that divide nbytes; and how many of them."""
-        width = next(w for w in (8, 4, 2, 1)
-                     if nbytes % w == 0 and start.data_ptr() % w == 0 and to.data_ptr() % w == 0)
+    def _units(self, start: torch.Tensor,
+               to: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor, int]:
+        """Both tensors as integers, the widest that divide a row; and how many a row has."""
+        width = next(w for w in (8, 4, 2, 1) if self.row_bytes % w == 0
+                     and start.data_ptr() % w == 0 and to.data_ptr() % w == 0)
         kind = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.int8}[width]
 
         def integers(tensor: torch.Tensor) -> torch.Tensor:
             flat = tensor.reshape(-1).view(torch.int8)
             return flat[: flat.numel() // width * width].view(kind)
 
-        return integers(start), integers(to), nbytes // width
+        return integers(start), integers(to), self.row_bytes // width
 
     # ---- what happened
 
