@@ -36,6 +36,13 @@
  * kernel of a dozen calls took minutes to compile.
  */
 
+/* Before a loop of few rounds whose loads should be in flight together. */
+#if defined(__CUDACC__)
+#define ORI_UNROLL _Pragma("unroll")
+#else
+#define ORI_UNROLL
+#endif
+
 #if defined(__CUDA_ARCH__)
 #define ORIEL_ON_GPU 1
 #else
