@@ -16,9 +16,9 @@
 #define SIZE_LIMIT (1ull << 46)
 
 const struct perf_op *const perf_ops[PERF_OPS] = {
-	&perf_op_put,     &perf_op_get,       &perf_op_put_signal, &perf_op_signal,
-	&perf_op_barrier, &perf_op_sendrecv,  &perf_op_atomics,    &perf_op_completion,
-	&perf_op_fanout,  &perf_op_alltoallv, &perf_op_allgather,
+	&perf_op_put,        &perf_op_get,     &perf_op_put_signal, &perf_op_signal,
+	&perf_op_packet,     &perf_op_barrier, &perf_op_sendrecv,   &perf_op_atomics,
+	&perf_op_completion, &perf_op_fanout,  &perf_op_alltoallv,  &perf_op_allgather,
 };
 
 static const uint64_t quick_sizes[] = { 8, 4096, 65536, 1u << 20 };
@@ -28,8 +28,8 @@ static const char help_text[] =
 	"       oriel-run -n 8 oriel-perf OP [options]\n"
 	"\n"
 	"Measures an operation and checks every byte.  OP is put, get, put_signal, signal,\n"
-	"barrier, sendrecv, atomics or completion; all runs these (completion only if there are\n"
-	"queued peers).  The collectives are allgather and alltoallv.\n"
+	"packet, barrier, sendrecv, atomics or completion; all runs these (completion only if\n"
+	"there are queued peers).  The collectives are allgather and alltoallv.\n"
 	"\n"
 	"  -b SIZE           smallest size in bytes; K, M and G are factors of 1024 (default 8)\n"
 	"  -e SIZE           largest size (default 8M)\n"
@@ -396,6 +396,8 @@ static int run_sized(void *ctx, uint64_t bytes)
 {
 	struct sized *s = ctx;
 
+	if (s->bed->op->most_bytes && bytes > s->bed->op->most_bytes)
+		return 0;
 	return run_size(s->bed, bytes, 0, s->rows);
 }
 
