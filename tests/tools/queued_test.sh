@@ -123,7 +123,7 @@ perform 0 2x4 8 all --quick -- ORIEL_SOFT_FAULTS=seed=1,drop=0.02,dup=0.02,reord
 	more retransmits naks
 perform 0 2x1 2 all -b 8 -e 32K -f 64 -n 40 --blocks 2 -- ORIEL_LANES=2 ORIEL_QUEUE_DEPTH=4 \
 	ORIEL_QUEUE_START=0x7ff0 \
-	ORIEL_SOFT_FAULTS=seed=5,drop=0.02,dup=0.05,reorder=0.1,delay=0.05,mtu=256 && rows 23 &&
+	ORIEL_SOFT_FAULTS=seed=5,drop=0.02,dup=0.05,reorder=0.1,delay=0.05,mtu=256 && rows 26 &&
 	more retransmits replays
 perform 0 2x1 2 all --quick -- ORIEL_SOFT_FAULTS=seed=9,dbr_late=0.1,torn_cqe=0.1 && rows 32
 

@@ -36,17 +36,17 @@
  * kernel of a dozen calls took minutes to compile.
  */
 
-/* Before a loop of few rounds whose loads should be in flight together. */
-#if defined(__CUDACC__)
-#define ORI_UNROLL _Pragma("unroll")
-#else
-#define ORI_UNROLL
-#endif
-
 #if defined(__CUDA_ARCH__)
 #define ORIEL_ON_GPU 1
 #else
 #define ORIEL_ON_GPU 0
+#endif
+
+/* Before a loop of few rounds whose loads should be in flight together. */
+#if ORIEL_ON_GPU
+#define ORI_UNROLL _Pragma("unroll")
+#else
+#define ORI_UNROLL
 #endif
 
 /*
