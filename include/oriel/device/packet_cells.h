@@ -240,22 +240,40 @@ ORIEL_DEV uint32_t ori_cells_takers(struct oriel_group g)
 	return ORIEL_ON_GPU ? g.size : 1u;
 }
 
-/* Called by one thread: waits for the cell and returns its data in *word. */
-ORIEL_DEV int ori_cell_take(const struct oriel_window_dev *win, struct ori_spin *s,
-			    const uint64_t *cell, uint32_t mark, uint64_t *word)
-{
-	uint32_t have = ori_cell_look(cell, word), more;
-	int err = 0;
+/* By value, as struct ori_cells_room. */
+struct ori_cell_taken {
+	uint64_t word;
+	int32_t err;
+};
 
-	while (have != mark && !err) {
-		err = ori_cell_differs(have, mark) ?
-			      ori_packet_mismatch(win, s->peer, mark & 0xffffffu) :
-			      ori_spin(s, s->want - 1);
-		have = ori_cell_look(cell, word);
-		for (more = ori_spin_polls(s); more && have != mark; more--)
-			have = ori_cell_look(cell, word);
+/*
+ * Called by one thread: waits for the cell.  Not inlined: the fast path polls by itself for a while
+ * and needs no struct ori_spin, whose registers every caller would pay for.
+ */
+ORIEL_DEV_OUT struct ori_cell_taken ori_cell_wait(const struct oriel_window_dev *win,
+						  struct oriel_group g, int peer, int box,
+						  uint64_t count, const uint64_t *cell,
+						  uint32_t mark)
+{
+	struct ori_cell_taken t = { 0, 0 };
+	uint32_t have, more;
+	struct ori_spin s;
+
+	ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_PACKET_RECV, peer, box, win->number,
+		       count + 1);
+	ori_spin_within(&s, g);
+	have = ori_cell_look(cell, &t.word);
+	while (have != mark && !t.err) {
+		t.err = ori_cell_differs(have, mark) ?
+				ori_packet_mismatch(win, peer, mark & 0xffffffu) :
+				ori_spin(&s, count);
+		have = ori_cell_look(cell, &t.word);
+		for (more = ori_spin_polls(&s); more && have != mark; more--)
+			have = ori_cell_look(cell, &t.word);
 	}
-	return have == mark ? 0 : err;
+	ori_spin_end(&s);
+	t.err = have == mark ? 0 : t.err;
+	return t;
 }
 
 /* Called by one thread: takes its cells of a packet that has more cells than takers. */
@@ -305,21 +323,19 @@ ORIEL_DEV int ori_cells_take_one(const struct oriel_window_dev *win, struct orie
 				 struct oriel_group g, int peer, int box, uint64_t count, void *dst,
 				 uint64_t bytes)
 {
-	uint32_t mark = ori_cell_mark(win, count + g.thread, bytes);
-	struct ori_spin s;
-	uint64_t word;
-	int err;
+	const uint64_t *cell = ori_box_cell(win, mine, count + g.thread);
+	uint32_t mark = ori_cell_mark(win, count + g.thread, bytes), polls;
+	struct ori_cell_taken t = { 0, 0 };
 
 	if (g.thread >= ori_packet_cells(bytes))
 		return 0;
-	ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_PACKET_RECV, peer, box, win->number,
-		       count + 1);
-	ori_spin_within(&s, g);
-	err = ori_cell_take(win, &s, ori_box_cell(win, mine, count + g.thread), mark, &word);
-	ori_spin_end(&s);
-	if (!err && bytes)
-		ori_cell_deliver(dst, g.thread, bytes, word);
-	return err;
+	for (polls = ORI_SPIN_POLLS; polls && ori_cell_look(cell, &t.word) != mark;)
+		polls--;
+	if (!polls)
+		t = ori_cell_wait(win, g, peer, box, count, cell, mark);
+	if (!t.err && bytes)
+		ori_cell_deliver(dst, g.thread, bytes, t.word);
+	return t.err;
 }
 
 ORIEL_DEV int ori_cells_recv(const struct oriel_window_dev *win, struct oriel_group g,
