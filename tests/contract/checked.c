@@ -193,8 +193,8 @@ static void check_untouched(struct contract_env *e)
 
 CASE(checked_refuses, c.shape = CONTRACT_FULL, c.window.checked = 1, c.window.bytes = BYTES,
      c.window.signals = 4, c.window.counters = 3, c.window.barriers = 2,
-     c.window.staging_slot_bytes = 64, c.window.staging_channels = 1,
-     c.window.boxes = 2, c.window.box_bytes = 64)
+     c.window.staging_slot_bytes = 64, c.window.staging_channels = 1, c.window.boxes = 2,
+     c.window.box_bytes = 64)
 {
 	struct contract_args a = contract_args(e);
 

@@ -4,9 +4,9 @@
  * every replay checked on the device.
  *
  * One graph holds a kernel that puts, signals, waits and passes a barrier.  Another holds the same
- * as host-issued operations on the capturing stream.  A third exchanges packets, whose counts are in
- * device memory.  The first two wait for "one more" signal and move the
- * start by one, so the captured arguments are right in every replay.
+ * as host-issued operations on the capturing stream.  Both wait for "one more" signal and move the
+ * start by one, so the captured arguments are right in every replay.  A third exchanges packets,
+ * whose counts are in device memory.
  */
 #include "gpu.h"
 
