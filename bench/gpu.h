@@ -41,6 +41,21 @@ static const struct gpu_size gpu_sizes[] = {
 	{ "block1m", 1u << 20, 300 },
 };
 
+/* Packets: a block with a thread per 8 bytes, up to GPU_THREADS. */
+struct gpu_packet {
+	const char *name;
+	uint32_t bytes;
+	int threads, rounds;
+};
+
+static const struct gpu_packet gpu_packets[] = {
+	{ "packet8", 8, 32, 8000 },
+	{ "packet1k", 1024, 128, 8000 },
+	{ "packet4k", 4096, GPU_THREADS, 8000 },
+	{ "packet16k", 16384, GPU_THREADS, 4000 },
+};
+#define GPU_PACKETS (int)(sizeof(gpu_packets) / sizeof(gpu_packets[0]))
+
 static const int gpu_blocks[] = { 1, 4, 16, 32, 64 };
 
 #define GPU_WARM 100

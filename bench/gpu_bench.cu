@@ -4,8 +4,8 @@
  * measures the limits.
  *
  * Usage, under oriel-run with ORIEL_DEVICE=cuda:  gpu_bench pair | many | queued
- *	pair    2 ranks: put_signal of 8 B, 64 KiB, 1 MiB; bandwidth of 1 to 64 blocks, aligned
- *		and not; sync, barrier
+ *	pair    2 ranks: put_signal of 8 B, 64 KiB, 1 MiB; packets of 8 B to 16 KiB; bandwidth of 1
+ *		to 64 blocks, aligned and not; sync, barrier
  *	many    8 ranks: sync, barrier, and a ping-pong that waits for one source or for the sum
  *		over all sources
  *	queued  2 ranks on emulated nodes of one rank (--topology 2x1): put_signal through the
@@ -90,6 +90,28 @@ ORIEL_KERNEL(bench_sum, struct bench_args)
 	return rally(a, oriel_group_block(), 1);
 }
 
+ORIEL_KERNEL(bench_packet, struct bench_args)
+{
+	const uint8_t *from = (const uint8_t *)(uintptr_t)a->source.address;
+	struct oriel_group g = oriel_group_block();
+	int second = a->win.comm.rank == 1, err = 0;
+	uint64_t start = 0;
+
+	for (int i = 1; !err && i <= GPU_WARM + a->rounds; i++) {
+		if (i == GPU_WARM + 1)
+			start = clock_ns();
+		if (second)
+			err = oriel_packet_recv(&a->win, g, a->peer, 0, a->win.buffer, a->bytes);
+		if (!err)
+			err = oriel_packet_send(&a->win, g, a->peer, 0, from, a->bytes);
+		if (!err && !second)
+			err = oriel_packet_recv(&a->win, g, a->peer, 0, a->win.buffer, a->bytes);
+	}
+	if (oriel_group_is_leader(g))
+		*a->ns = clock_ns() - start;
+	return err;
+}
+
 ORIEL_KERNEL(bench_meet, struct bench_args)
 {
 	struct oriel_group g = oriel_group_block();
@@ -147,6 +169,8 @@ static int open_job(struct job *job, uint64_t bytes)
 	int err;
 
 	w.bytes = bytes + GPU_SLACK;
+	w.boxes = 1;
+	w.box_bytes = gpu_packets[GPU_PACKETS - 1].bytes;
 	err = oriel_window_create(job->comm, &w, &job->window);
 	if (!err)
 		err = oriel_alloc(job->comm, bytes + GPU_SLACK, &source);
@@ -298,6 +322,9 @@ static int run_pair(struct job *job)
 	for (int i = 0; !err && i < 3; i++)
 		err = run_rally(job, gpu_sizes[i].name, &bench_block, GPU_THREADS,
 				gpu_sizes[i].bytes, gpu_sizes[i].rounds);
+	for (int i = 0; !err && i < GPU_PACKETS; i++)
+		err = run_rally(job, gpu_packets[i].name, &bench_packet, gpu_packets[i].threads,
+				gpu_packets[i].bytes, gpu_packets[i].rounds);
 	for (int i = 0; !err && i < 5; i++)
 		err = run_put(job, gpu_blocks[i], &skews[0]);
 	/* the least, a usual and the largest number of blocks */

@@ -161,6 +161,7 @@ suite_litmus() {
 	start_mps
 	run cuda.litmus 120 "$bin/cuda_litmus"
 	run cuda.litmus_chain 120 "$bin/cuda_litmus_chain"
+	run cuda.litmus_packet 120 "$bin/cuda_litmus_packet"
 	stop_mps
 }
 

@@ -5,7 +5,7 @@
  *
  * Usage: limit_gpu 2|8    the number of ranks, each a process
  *	2	ping-pong of 8 B by one thread, and of 8 B, 64 KiB and 1 MiB by a block of 512;
- *		bandwidth of 1 to 64 blocks; a barrier of 2 ranks
+ *		packets of 8 B to 16 KiB; bandwidth of 1 to 64 blocks; a barrier of 2 ranks
  *	8	a barrier of 8 ranks
  * There are no failure words, no deadlines and no argument checks: only the loads and stores, and
  * the one release and acquire that the task needs.  A row with several ways of copying prints one
@@ -13,6 +13,7 @@
  * hangs.
  */
 #include "../gpu.h"
+#include "gpu_packet.h"
 
 typedef unsigned long long u64;
 
@@ -367,8 +368,38 @@ static void run_put(struct job *job, const char *way, int blocks, launch_fn *lau
 		gpu_check(name, job->data[1] + GPU_LARGE, bytes, 0, 0, job->stream);
 }
 
+/* Cells lie behind the landing place.  They are cleared: marks start again in every row. */
+template <int WIDE>
+static void run_packet(struct job *job, const char *way, const struct gpu_packet *row)
+{
+	const uint64_t cells = GPU_LARGE + GPU_LARGE / 2;
+	int r = job->rank, peer = 1 - r;
+	struct packet_pair p = { (const uint64_t *)job->data[r],
+				 (uint64_t *)(job->data[r] + GPU_LARGE),
+				 (uint64_t *)(job->data[r] + cells),
+				 (uint64_t *)(job->data[peer] + cells), r };
+	char name[48];
+
+	snprintf(name, sizeof(name), "%s/%s", row->name, way);
+	gpu_must(cudaMemsetAsync(p.mine, 0, 2 * PACKET_BOX, job->stream), name);
+	gpu_must(cudaStreamSynchronize(job->stream), name);
+	gpu_meet(job->m, job->n, &job->meetings);
+	packet_ping_pong<WIDE>
+		<<<1, row->threads, 0, job->stream>>>(p, row->bytes, row->rounds, job->ns);
+	gpu_must(cudaGetLastError(), name);
+	gpu_must(cudaStreamSynchronize(job->stream), name);
+	if (r == 0)
+		bench_print(name, (double)*job->ns * 1e-3 / row->rounds / 2, "us");
+	gpu_meet(job->m, job->n, &job->meetings);
+	gpu_check(name, p.target, row->bytes, peer, 0, job->stream);
+}
+
 static void run_pair(struct job *job)
 {
+	for (int i = 0; i < GPU_PACKETS; i++) {
+		run_packet<0>(job, "halves", &gpu_packets[i]);
+		run_packet<1>(job, "wide", &gpu_packets[i]);
+	}
 	run_ping_pong<WAY_8>(job, "thread8", 1, 8, gpu_sizes[0].rounds);
 	run_ping_pong<WAY_8>(job, "block8", GPU_THREADS, 8, gpu_sizes[0].rounds);
 	for (int i = 1; i < 3; i++) {

@@ -64,9 +64,9 @@ ORIEL_DEV int oriel_group_is_leader(struct oriel_group g);
 ORIEL_DEV int oriel_group_sync(struct oriel_group g);
 /*
  * The same group with its own deadline in milliseconds; 0 is the comm's deadline.  The deadline
- * applies to waits that use the returned group: signals, counters, barriers, grid_sync, send and
- * recv.  They return ORIEL_ETIMEDOUT after that time.  oriel_wait_local has a parameter for this
- * instead.
+ * applies to waits that use the returned group: signals, counters, barriers, grid_sync, send, recv
+ * and packets.  They return ORIEL_ETIMEDOUT after that time.  oriel_wait_local has a parameter for
+ * this instead.
  *
  *	err = oriel_wait_signal_from(win, oriel_group_within(g, 50), peer, id, ORIEL_GE, 1);
  */
@@ -318,6 +318,30 @@ ORIEL_DEV int oriel_send(const struct oriel_window_dev *win, struct oriel_group 
 ORIEL_DEV int oriel_recv(const struct oriel_window_dev *win, struct oriel_group g, int peer,
 			 int channel, void *dst, uint64_t bytes);
 
+/* ---- packets (window options boxes and box_bytes) -------------------------------------------- */
+
+/*
+ * Short messages with the least latency.  A box takes the packets of one peer, in order.  send puts
+ * a packet of `bytes` into `box` of the peer; recv takes the next packet of `source` from `box`.
+ * Both ends name the same size, 0 to box_bytes; a larger one is ORIEL_ERANGE.  src and dst are any
+ * memory of the device, with any alignment.  Only one group at a time uses a (peer, box,
+ * direction).  Several boxes are independent.
+ *
+ * send returns when src may be written again.  It does not begin with a meeting of the group: if
+ * other threads wrote the source, call oriel_group_sync(g) before it.  It waits only while the box
+ * is full; a box holds at least four packets of box_bytes.  recv returns when all threads may read
+ * dst.
+ *
+ * A packet publishes its own bytes and nothing else.  It has no order with puts and signals.
+ *
+ * A passed deadline fails only this call, and no packet is lost: the call may be made again.  Then
+ * dst may hold a part of the packet.  Different sizes are ORIEL_EMISMATCH and fail the window.
+ */
+ORIEL_DEV int oriel_packet_send(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+				int box, const void *src, uint64_t bytes);
+ORIEL_DEV int oriel_packet_recv(const struct oriel_window_dev *win, struct oriel_group g,
+				int source, int box, void *dst, uint64_t bytes);
+
 /* The bodies. */
 #include "device/put.h"
 #include "device/window.h"
@@ -327,6 +351,7 @@ ORIEL_DEV int oriel_recv(const struct oriel_window_dev *win, struct oriel_group 
 #include "device/grid.h"
 #include "device/atomic.h"
 #include "device/staged.h"
+#include "device/packet.h"
 #include "device/queued.h"
 
 #endif

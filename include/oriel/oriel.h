@@ -239,10 +239,12 @@ struct oriel_window_options {
 	uint32_t staging_depth;      /* slots per channel; a power of two */
 	uint32_t staging_channels;   /* per pair of ranks */
 	uint64_t first_count;        /* where words and epochs start; for tests of wrap-around */
+	uint32_t boxes;              /* of packets, per pair of ranks; 0: no packets */
+	uint32_t box_bytes; /* the longest packet, up to 8 MiB; a box holds at least four of them */
 };
 #define ORIEL_WINDOW_OPTIONS_INIT                                                                  \
 	{                                                                                          \
-		sizeof(struct oriel_window_options), 16, 16, 16, 0, NULL, 0, 0, 4, 1, 0            \
+		sizeof(struct oriel_window_options), 16, 16, 16, 0, NULL, 0, 0, 4, 1, 0, 0, 0      \
 	}
 
 int oriel_window_create(struct oriel_comm *comm, const struct oriel_window_options *options,

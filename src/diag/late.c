@@ -41,6 +41,10 @@ static const char *op_text(int op)
 		return "completion on lane";
 	case ORIEL_OP_GRID:
 		return "grid sync";
+	case ORIEL_OP_PACKET_SEND:
+		return "room for a packet in box";
+	case ORIEL_OP_PACKET_RECV:
+		return "packet in box";
 	default:
 		return "operation";
 	}

@@ -35,6 +35,18 @@ static void fill(struct oriel_window *w, uint64_t offset, uint64_t words, uint64
 		word[i] = value;
 }
 
+/* All counts of all boxes.  Cells and slots stay zeros, which are no mark. */
+static void init_boxes(struct oriel_window *w, uint64_t first)
+{
+	uint64_t n = (uint64_t)w->comm->nranks * w->options.boxes;
+
+	for (uint64_t i = 0; first && i < n; i++) {
+		struct oriel_box *box = own_host(w, w->layout.boxes + i * w->layout.box.stride);
+
+		box->credit = box->sent = box->freed = box->taken = box->returned = first;
+	}
+}
+
 /*
  * The host half starts as zeros.  Words are set there and copied to the device's half before any
  * peer knows of them.  A word set after the exchange could erase the first signal of a fast peer.
@@ -65,6 +77,7 @@ int ori_window_control_init(struct oriel_window *w, uint64_t generation)
 	fill(w, l->staging_words, channels * ori_staging_row_words(o->staging_depth), first);
 	fill(w, l->staging_free, channels * ORI_STAGING_LINE_WORDS, first);
 	fill(w, l->staging_cursors, channels * ORI_STAGING_LINE_WORDS, first);
+	init_boxes(w, first);
 	header->failure = 0;
 	/*
 	 * [WIN1] release, system scope; partner [CHECK1] in ori_check_live().  Publishes the words
@@ -160,6 +173,30 @@ static void build_arrays(struct oriel_window *w, struct oriel_window_dev *d)
 }
 
 /*
+ * Cells need indivisible stores to every mapped peer, and both ends must agree.  All ranks know all
+ * facts, so the whole comm uses cells or slots.
+ */
+static void build_boxes(struct oriel_window *w, struct oriel_window_dev *d)
+{
+	const struct ori_window_layout *l = &w->layout;
+	uint64_t me = (uint64_t)w->comm->rank, row = me * w->options.boxes * l->box.stride;
+
+	d->boxes = w->options.boxes;
+	if (!d->boxes)
+		return;
+	d->box_memory = own(w, l->boxes);
+	d->box_shift = (int64_t)(l->boxes + row) -
+		       (int64_t)(l->signal_words + me * l->signal_stride * 8);
+	d->box_bytes = w->options.box_bytes;
+	d->box_stride = (uint32_t)l->box.stride;
+	d->box_marked = w->comm->device->separate && !l->has_turns;
+	d->cell_mask = (uint32_t)l->box.cells - 1;
+	d->cell_laps = (uint32_t)__builtin_ctzll(l->box.cells);
+	d->slot_bytes = (uint32_t)l->box.slot_bytes;
+	d->slot_mask = (uint32_t)l->box.slots - 1;
+}
+
+/*
  * Copies the tables of peers to where kernels read them.  Links come first, since peers point to
  * them.
  */
@@ -197,6 +234,7 @@ int ori_window_handle_build(struct oriel_window *w)
 	d->staging_depth = o->staging_depth;
 	d->staging_channels = o->staging_channels;
 	build_arrays(w, d);
+	build_boxes(w, d);
 	err = publish_peers(w, d);
 	for (int r = 0; r < nranks; r++) {
 		d->absent_peers += w->peers[r].kind == ORIEL_PEER_NONE;

@@ -12,6 +12,7 @@
 
 #define IDS_MAX 65536u
 #define STAGING_MAX (1ull << 40) /* bytes per peer */
+#define BOXES_MAX 1024u
 #define LINE_WORDS (ORIEL_LINE_BYTES / 8u)
 
 static int check_count(const char *what, uint32_t n)
@@ -50,7 +51,18 @@ static int check_staging(const struct oriel_window_options *o)
 	return 0;
 }
 
-ORI_OPTIONS_NO_PADDING(struct oriel_window_options, first_count);
+static int check_boxes(const struct oriel_window_options *o)
+{
+	if (o->boxes > BOXES_MAX)
+		return ori_fail(ORIEL_ERANGE, "oriel_window_create: %u boxes, at most %u", o->boxes,
+				BOXES_MAX);
+	if (o->boxes && (!o->box_bytes || o->box_bytes > ORI_BOX_BYTES_MAX))
+		return ori_fail(ORIEL_ERANGE, "oriel_window_create: box_bytes %u, 1 to %u",
+				o->box_bytes, ORI_BOX_BYTES_MAX);
+	return 0;
+}
+
+ORI_OPTIONS_NO_PADDING(struct oriel_window_options, box_bytes);
 
 int ori_window_options_take(const struct oriel_window_options *given,
 			    struct oriel_window_options *o)
@@ -75,7 +87,9 @@ int ori_window_options_take(const struct oriel_window_options *given,
 		err = check_count("counters", o->counters);
 	if (!err)
 		err = check_count("barriers", o->barriers);
-	return err ? err : check_staging(o);
+	if (!err)
+		err = check_staging(o);
+	return err ? err : check_boxes(o);
 }
 
 const char *ori_window_options_differ(const struct oriel_window_options *a,
@@ -97,6 +111,10 @@ const char *ori_window_options_differ(const struct oriel_window_options *a,
 		return "staging_channels";
 	if (a->first_count != b->first_count)
 		return "first_count";
+	if (a->boxes != b->boxes)
+		return "boxes";
+	if (a->boxes && a->box_bytes != b->box_bytes)
+		return "box_bytes";
 	return NULL;
 }
 
@@ -147,6 +165,8 @@ void ori_window_layout(const struct oriel_window_options *o, int nranks, uint32_
 	l->staging_posted = place(&end, lanes ? channels * o->staging_depth : 0);
 	l->staging_out =
 		place(&end, lanes ? channels * o->staging_depth * (o->staging_slot_bytes / 8) : 0);
+	l->box = ori_box_shape_of(o->box_bytes, lanes != 0);
+	l->boxes = place(&end, n * o->boxes * (l->box.stride / 8));
 	l->has_turns = 0;
 	l->signal_turns = end;
 	l->bytes = end;

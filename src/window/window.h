@@ -11,6 +11,7 @@
 
 #include <stdint.h>
 
+#include <oriel/device/box.h>
 #include <oriel/oriel.h>
 
 #include "../comm/comm.h"
@@ -27,6 +28,8 @@ struct ori_window_layout {
 	uint64_t staging_words, staging_free, staging_cursors, staging;
 	/* this rank's own, only with queued peers */
 	uint64_t signal_totals, staging_posted, staging_out;
+	uint64_t boxes; /* [peer][box]; devices and engines write both halves */
+	struct ori_box_shape box;
 	uint64_t signal_turns; /* this rank's own, if has_turns */
 	uint64_t bytes;
 	uint32_t signal_stride, counter_stride, barrier_stride; /* words per row */

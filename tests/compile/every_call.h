@@ -97,6 +97,9 @@ ORIEL_DEV void every_order(const struct every_args *a, struct oriel_group g, int
 	every_note(a, g, n, oriel_send(w, g, me, 0, a->message, EVERY_CALL_BYTES));
 	every_note(a, g, n,
 		   oriel_recv(w, g, me, 0, a->message + EVERY_CALL_BYTES, EVERY_CALL_BYTES));
+	every_note(a, g, n, oriel_packet_send(w, g, me, 0, a->message, EVERY_CALL_BYTES));
+	every_note(a, g, n,
+		   oriel_packet_recv(w, g, me, 0, a->message + EVERY_CALL_BYTES, EVERY_CALL_BYTES));
 }
 
 /*

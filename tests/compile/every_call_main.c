@@ -70,6 +70,8 @@ int main(void)
 	options.bytes = 4096;
 	options.checked = 1;
 	options.staging_slot_bytes = 4096;
+	options.boxes = 1;
+	options.box_bytes = 64;
 	if (failed("boot", oriel_boot_threads(1, &boot)) ||
 	    failed("comm", oriel_comm_create(boot, &comm_options, &comm)))
 		return 1;

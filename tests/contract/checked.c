@@ -25,7 +25,8 @@ enum probe {
 	COUNTER_ID, COUNTER_CMP, COUNTER_ALL_ID, COUNTER_RESET_ID, COUNTER_RESET_RANK, FENCE_RANK,
 	FLUSH_RANK, TICKET_RANK, SYNC_ID, SYNC_ID_LOW, BARRIER_ID, ARRIVE_ID, BARRIER_WAIT_ID,
 	BARRIER_PEER_ID, BARRIER_PEER_RANK, SEND_RANK, SEND_CHANNEL, RECV_RANK, RECV_CHANNEL,
-	PROBES
+	PACKET_SEND_RANK, PACKET_SEND_BOX, PACKET_SEND_END, PACKET_RECV_RANK, PACKET_RECV_BOX,
+	PACKET_RECV_END, PROBES
 };
 
 /* The puts and gets of the list. */
@@ -138,6 +139,12 @@ ORIEL_DEV int probe_rest(const struct contract_args *a, struct oriel_group g, in
 	case SEND_CHANNEL: return oriel_send(w, g, p, 1, a->local, 8);
 	case RECV_RANK: return oriel_recv(w, g, -1, 0, a->local, 8);
 	case RECV_CHANNEL: return oriel_recv(w, g, p, -1, a->local, 8);
+	case PACKET_SEND_RANK: return oriel_packet_send(w, g, n, 0, a->local, 8);
+	case PACKET_SEND_BOX: return oriel_packet_send(w, g, p, 2, a->local, 8);
+	case PACKET_SEND_END: return oriel_packet_send(w, g, p, 0, a->local, 65);
+	case PACKET_RECV_RANK: return oriel_packet_recv(w, g, -1, 0, a->local, 8);
+	case PACKET_RECV_BOX: return oriel_packet_recv(w, g, p, -1, a->local, 8);
+	case PACKET_RECV_END: return oriel_packet_recv(w, g, p, 1, a->local, 1ull << 40);
 	default: return 0;
 	}
 }
@@ -186,7 +193,8 @@ static void check_untouched(struct contract_env *e)
 
 CASE(checked_refuses, c.shape = CONTRACT_FULL, c.window.checked = 1, c.window.bytes = BYTES,
      c.window.signals = 4, c.window.counters = 3, c.window.barriers = 2,
-     c.window.staging_slot_bytes = 64, c.window.staging_channels = 1)
+     c.window.staging_slot_bytes = 64, c.window.staging_channels = 1, c.window.boxes = 2,
+     c.window.box_bytes = 64)
 {
 	struct contract_args a = contract_args(e);
 

@@ -35,6 +35,8 @@ struct oriel_window_options contract_window_options(const struct contract_case *
 	o.staging_channels = c->window.staging_channels ? c->window.staging_channels :
 							  o.staging_channels;
 	o.first_count = c->window.first_count;
+	o.boxes = c->window.boxes;
+	o.box_bytes = c->window.box_bytes;
 	return o;
 }
 

@@ -23,7 +23,20 @@
 #define SOON_US 10000
 #define AT_ONCE_S (LONG_S / 2) /* ended by the failure, not by the deadline */
 
-enum { WAIT_FROM, WAIT_SUM, WAIT_COUNTER, WAIT_COUNTERS, SYNC, BARRIER, PEER, RECV, PUT, SIGNAL };
+enum {
+	WAIT_FROM,
+	WAIT_SUM,
+	WAIT_COUNTER,
+	WAIT_COUNTERS,
+	SYNC,
+	BARRIER,
+	PEER,
+	RECV,
+	PACKET,      /* waits for a packet */
+	PACKET_ROOM, /* fills a box, then waits for room */
+	PUT,
+	SIGNAL
+};
 
 /* One call that nobody answers, or one that should work. */
 CONTRACT_KERNEL(call_kernel)
@@ -56,6 +69,14 @@ CONTRACT_KERNEL(call_kernel)
 	case RECV:
 		err = oriel_recv(w, g, a->peer, 0, a->local, 8);
 		break;
+	case PACKET:
+		err = oriel_packet_recv(w, g, a->peer, 0, a->local, 64);
+		break;
+	case PACKET_ROOM:
+		do
+			err = oriel_packet_send(w, g, a->peer, 0, a->local, 64);
+		while (!err);
+		break;
 	case PUT:
 		err = oriel_put(w, g, a->peer, (uint64_t)oriel_rank(w) * 64, &a->src, 0, 8);
 		break;
@@ -86,6 +107,8 @@ static int set_up(struct contract_env *e, double timeout_s, struct setup *s)
 	memset(s, 0, sizeof(*s));
 	o.bytes = 4096;
 	o.staging_slot_bytes = 64;
+	o.boxes = 1;
+	o.box_bytes = 64;
 	s->a = contract_args(e);
 	s->local = contract_alloc(e, 4096);
 	err = !s->local || contract_comm(e, timeout_s, &s->comm) ||
@@ -277,6 +300,16 @@ CASE(failure_abort_ends_recv, c.no_window = 1)
 	aborted(e, RECV);
 }
 
+CASE(failure_abort_ends_packets, c.no_window = 1)
+{
+	aborted(e, PACKET);
+}
+
+CASE(failure_abort_ends_full_boxes, c.no_window = 1)
+{
+	aborted(e, PACKET_ROOM);
+}
+
 /* Aborted without cleaning up: windows and buffers go with the comm. */
 CASE(failure_abort_then_destroy_comm, c.no_window = 1, c.shape = CONTRACT_HOST)
 {
@@ -427,6 +460,18 @@ CASE(failure_killed_in_barrier, c.no_window = 1, c.min_ranks = 2, c.only_process
      c.last_dies = 1)
 {
 	killed(e, BARRIER);
+}
+
+CASE(failure_killed_in_packet, c.no_window = 1, c.min_ranks = 2, c.only_processes = 1,
+     c.last_dies = 1)
+{
+	killed(e, PACKET);
+}
+
+CASE(failure_killed_before_a_full_box, c.no_window = 1, c.min_ranks = 2, c.only_processes = 1,
+     c.last_dies = 1)
+{
+	killed(e, PACKET_ROOM);
 }
 
 /* Everyone is in the middle of the window's work when it happens. */

@@ -3,9 +3,10 @@
  * tests/cuda/graph.cu - window operations in CUDA graphs: captured once, replayed 1,000 times,
  * every replay checked on the device.
  *
- * One graph holds a kernel that puts, signals, waits and passes a barrier; another the same as
- * host-issued operations on the capturing stream.  Both wait for "one more" signal and move the
- * start by one, so the captured arguments are right in every replay.
+ * One graph holds a kernel that puts, signals, waits and passes a barrier.  Another holds the same
+ * as host-issued operations on the capturing stream.  Both wait for "one more" signal and move the
+ * start by one, so the captured arguments are right in every replay.  A third exchanges packets,
+ * whose counts are in device memory.
  */
 #include "gpu.h"
 
@@ -79,6 +80,28 @@ ORIEL_KERNEL(ring_kernel, struct graph_args)
 	return err;
 }
 
+/* Two packets a replay, so that replays meet every place of the box. */
+ORIEL_KERNEL(packet_kernel, struct graph_args)
+{
+	struct oriel_group g = oriel_group_block();
+	const struct oriel_window_dev *w = &a->win;
+	int err = fill_next(a, g);
+
+	if (!err)
+		err = oriel_packet_send(w, g, a->right, 0, a->local, BYTES / 2);
+	if (!err)
+		err = oriel_packet_send(w, g, a->right, 0, a->local + BYTES / 2, BYTES - BYTES / 2);
+	if (!err)
+		err = oriel_packet_recv(w, g, a->left, 0, a->win.buffer, BYTES / 2);
+	if (!err)
+		err = oriel_packet_recv(w, g, a->left, 0, a->win.buffer + BYTES / 2,
+					BYTES - BYTES / 2);
+	if (!err)
+		err = check_this(a, g);
+	note_failure(a, g, err);
+	return err;
+}
+
 /* What surrounds the host-issued operations. */
 ORIEL_KERNEL(before_kernel, struct graph_args)
 {
@@ -113,6 +136,11 @@ struct setup {
 static int capture_kernel(struct setup *s)
 {
 	return oriel_launch(s->env->comm, &ring_kernel, 1, 256, &s->a, sizeof(s->a), s->stream);
+}
+
+static int capture_packets(struct setup *s)
+{
+	return oriel_launch(s->env->comm, &packet_kernel, 1, 256, &s->a, sizeof(s->a), s->stream);
 }
 
 static int capture_host(struct setup *s)
@@ -177,6 +205,8 @@ static void graphs(struct rank_env *env)
 	memset(&s, 0, sizeof(s));
 	s.env = env;
 	o.bytes = 4096;
+	o.boxes = 1;
+	o.box_bytes = BYTES;
 	REQUIRE_OK(oriel_alloc(env->comm, 4096, &local));
 	REQUIRE_OK(oriel_alloc(env->comm, 4 * 8, &words));
 	s.a.local = (uint8_t *)local;
@@ -190,6 +220,7 @@ static void graphs(struct rank_env *env)
 	GPU_OK(cudaStreamCreateWithFlags(&s.stream, cudaStreamNonBlocking));
 	capture_and_replay(&s, capture_kernel, "a kernel");
 	capture_and_replay(&s, capture_host, "host-issued operations");
+	capture_and_replay(&s, capture_packets, "a kernel with packets");
 	GPU_OK(cudaStreamDestroy(s.stream));
 	REQUIRE_OK(oriel_window_destroy(s.window));
 	REQUIRE_OK(oriel_free(env->comm, local));

@@ -31,6 +31,10 @@ total-outside-turn|queue_transport|none|who_gives_up_before_its_turn
 total-outside-turn|queue_threads|thread|eight_producers_with_totals
 error-as-completion|queue_post|none|an_error_ends_waits_and_posts
 turn-relaxed|queue_threads|thread|eight_producers_with_totals
+packet-mark-relaxed|packet|thread|a_stream_in_slots
+packet-credit-early|packet|thread|a_stream_in_slots
+packet-credit-long|packet|none|a_box_of_cells_takes_what_fits_and_no_more
+packet-half-cell|packet|none|a_cell_with_one_half_is_not_taken
 '
 
 flags() { # SANITIZER INCLUDE

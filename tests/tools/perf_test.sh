@@ -45,19 +45,19 @@ has() {
 	grep -qF -- "$1" "$dir/$2" || fail "no '$1' in $2"
 }
 
-# 3 sizes for put, get, put_signal and sendrecv; one row for signal, barrier and atomics
+# 3 sizes for put, get, put_signal, packet and sendrecv; one row for signal, barrier and atomics
 for n in 1 2 3; do
-	want 0 "$run" -n $n "$perf" all -b 1 -e 4K -f 64 -n 20 -w 2 && rows 15
+	want 0 "$run" -n $n "$perf" all -b 1 -e 4K -f 64 -n 20 -w 2 && rows 18
 	has "# total wrong 0: OK" out
 	has "# topology: $n rank" out
-	for op in put get put_signal signal barrier sendrecv atomics; do
+	for op in put get put_signal signal packet barrier sendrecv atomics; do
 		has "# $op: " out
 	done
 done
 has "size       count    type   time(us)    algbw    busbw  #wrong        p50        p99" out
 
 # sizes that no line, block or thread divides, larger than the staging slots
-want 0 "$run" -n 2 "$perf" all --blocks 2 --threads 4 -b 333 -e 400K -f 1000 -n 4 -w 1 && rows 11
+want 0 "$run" -n 2 "$perf" all --blocks 2 --threads 4 -b 333 -e 400K -f 1000 -n 4 -w 1 && rows 12
 want 0 "$perf" barrier -n 10 && rows 1
 # completion: ticket and counter for each of 2 sizes; fan-out over 1 and 2 peers; no fan-out alone
 want 0 "$run" -n 3 "$perf" completion -b 8 -e 64 -f 8 -n 10 && rows 8

@@ -81,11 +81,11 @@ unsupported() {
 # barrier and atomics.  Completion has 4 sizes, and fan-out 1 to n-1 peers, each by ticket and by
 # counter.
 
-perform 0 2x4 8 all --quick -- && rows 41 && more wqes 'packets sent'
+perform 0 2x4 8 all --quick -- && rows 44 && more wqes 'packets sent'
 [ -n "$(count retransmits)" ] || fail "retransmits are not told"
-perform 0 8x1 8 all --quick -n 60 -- && rows 41
-perform 0 0,0,1 3 all --quick --blocks 2 --threads 2 -- ORIEL_LANES=2 && rows 31
-perform 0 2x1 2 all --quick --blocks 4 --json "$dir/x.json" -- ORIEL_LANES=2 && rows 29
+perform 0 8x1 8 all --quick -n 60 -- && rows 44
+perform 0 0,0,1 3 all --quick --blocks 2 --threads 2 -- ORIEL_LANES=2 && rows 34
+perform 0 2x1 2 all --quick --blocks 4 --json "$dir/x.json" -- ORIEL_LANES=2 && rows 32
 python3 - "$dir/x.json" <<'PY' || fail "JSON content"
 import json, sys
 x = json.load(open(sys.argv[1]))
@@ -108,24 +108,24 @@ for set in ORIEL_SOFT_NIC=cx7 ORIEL_LANES=4 "ORIEL_NICS=2 ORIEL_LANES=2" ORIEL_Q
 	"ORIEL_QUEUE_START=0xfffff8 ORIEL_QUEUE_DEPTH=4"; do
 	skipped && continue
 	# shellcheck disable=SC2086 # words on purpose
-	perform 0 2x4 8 all --quick -n 60 -- $set && rows 41
+	perform 0 2x4 8 all --quick -n 60 -- $set && rows 44
 done
 for set in ORIEL_SOFT_NIC=efa ORIEL_SOFT_NIC=thor2 "ORIEL_SOFT_NIC=efa ORIEL_LANES=4 ORIEL_NICS=2" \
 	ORIEL_SOFT_FAULTS=seed=3,no_atomics=1,ooo=1; do
 	skipped && continue
 	# shellcheck disable=SC2086 # words on purpose
-	perform 0 2x4 8 all --quick -n 60 -- $set && rows 40 && unsupported
+	perform 0 2x4 8 all --quick -n 60 -- $set && rows 43 && unsupported
 done
 
 # ---- faults that are repaired
 
-perform 0 2x4 8 all --quick -- ORIEL_SOFT_FAULTS=seed=1,drop=0.02,dup=0.02,reorder=0.1 && rows 41 &&
+perform 0 2x4 8 all --quick -- ORIEL_SOFT_FAULTS=seed=1,drop=0.02,dup=0.02,reorder=0.1 && rows 44 &&
 	more retransmits naks
 perform 0 2x1 2 all -b 8 -e 32K -f 64 -n 40 --blocks 2 -- ORIEL_LANES=2 ORIEL_QUEUE_DEPTH=4 \
 	ORIEL_QUEUE_START=0x7ff0 \
-	ORIEL_SOFT_FAULTS=seed=5,drop=0.02,dup=0.05,reorder=0.1,delay=0.05,mtu=256 && rows 23 &&
+	ORIEL_SOFT_FAULTS=seed=5,drop=0.02,dup=0.05,reorder=0.1,delay=0.05,mtu=256 && rows 26 &&
 	more retransmits replays
-perform 0 2x1 2 all --quick -- ORIEL_SOFT_FAULTS=seed=9,dbr_late=0.1,torn_cqe=0.1 && rows 29
+perform 0 2x1 2 all --quick -- ORIEL_SOFT_FAULTS=seed=9,dbr_late=0.1,torn_cqe=0.1 && rows 32
 
 # ---- faults that cannot be repaired
 # Every rank ends and says which rank's queue failed, or which rank gave up.

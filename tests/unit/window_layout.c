@@ -129,6 +129,55 @@ TEST(staging_options_are_refused_with_their_name)
 	}
 }
 
+TEST(box_options_are_refused_with_their_name)
+{
+	struct oriel_window_options o = options();
+
+	o.box_bytes = UINT32_MAX; /* without boxes it does not matter */
+	CHECK_EQ(take(&o), 0);
+	o.boxes = 1;
+	CHECK_EQ(take(&o), ORIEL_ERANGE);
+	CHECK_HAS(oriel_last_error(), "box_bytes");
+	o.box_bytes = 0;
+	CHECK_EQ(take(&o), ORIEL_ERANGE);
+	o.box_bytes = 8u << 20;
+	CHECK_EQ(take(&o), 0);
+	o.boxes = 5000;
+	CHECK_EQ(take(&o), ORIEL_ERANGE);
+	CHECK_HAS(oriel_last_error(), "boxes");
+}
+
+TEST(a_box_holds_four_packets_in_either_form)
+{
+	for (uint64_t bytes = 1; bytes <= 8u << 20; bytes += bytes / 3 + 1) {
+		struct ori_box_shape s = ori_box_shape_of(bytes, 0), queued;
+
+		queued = ori_box_shape_of(bytes, 1);
+		CHECK(s.cells >= 4 * ori_packet_cells(bytes));
+		CHECK(s.slots >= 4);
+		CHECK(s.slot_bytes >= bytes + 16);
+		CHECK_EQ(s.cells & (s.cells - 1), 0);
+		CHECK_EQ(s.slots & (s.slots - 1), 0);
+		CHECK_EQ(s.stride % ORIEL_LINE_BYTES, 0);
+		CHECK(s.stride >= sizeof(struct oriel_box) + s.cells * 16);
+		CHECK(s.stride >= sizeof(struct oriel_box) + s.slots * s.slot_bytes);
+		CHECK(queued.stride - s.stride >= s.slots * (8 + s.slot_bytes));
+		CHECK(queued.stride <= UINT32_MAX); /* its place in the handle */
+	}
+}
+
+TEST(boxes_lie_behind_each_other)
+{
+	struct oriel_window_options o = options();
+	struct ori_window_layout l;
+
+	o.boxes = 3;
+	o.box_bytes = 100;
+	ori_window_layout(&o, 5, 0, 0, &l);
+	CHECK_EQ(l.boxes % ORIEL_LINE_BYTES, 0);
+	CHECK_EQ(l.bytes - l.boxes, 5 * 3 * l.box.stride);
+}
+
 TEST(differences_are_named)
 {
 	struct oriel_window_options a = options(), b = options();
@@ -143,6 +192,13 @@ TEST(differences_are_named)
 	b.bytes++;
 	CHECK_HAS(ori_window_options_differ(&a, &b), "bytes");
 	b = options();
+	b.box_bytes++; /* without boxes it does not matter */
+	CHECK(!ori_window_options_differ(&a, &b));
+	a.boxes = b.boxes = 1;
+	CHECK_HAS(ori_window_options_differ(&a, &b), "box_bytes");
+	b.boxes++;
+	CHECK_HAS(ori_window_options_differ(&a, &b), "boxes");
+	a = b = options();
 	b.checked = 1; /* each rank's own business */
 	CHECK(!ori_window_options_differ(&a, &b));
 }

@@ -55,6 +55,63 @@ ORIEL_DEV void ori_store_relaxed_sys(uint64_t *word, uint64_t v)
 #endif
 }
 
+/* ---- pairs of 64-bit words, 16-byte aligned -------------------------------------------------- */
+
+/*
+ * Two words by one instruction.  Each word is indivisible; the pair is not: PTX models a vector as
+ * its elements, in any order.  On a GPU both words leave in one transaction.
+ */
+ORIEL_DEV void ori_store_pair_relaxed_sys(uint64_t *pair, uint64_t low, uint64_t high)
+{
+#if ORIEL_ON_GPU
+	asm volatile("st.relaxed.sys.global.v2.b64 [%0], {%1, %2};" ::"l"(pair), "l"(low), "l"(high)
+		     : "memory");
+#else
+	__atomic_store_n(pair, low, __ATOMIC_RELAXED);
+	__atomic_store_n(pair + 1, high, __ATOMIC_RELAXED);
+#endif
+}
+
+ORIEL_DEV void ori_load_pair_relaxed_sys(const uint64_t *pair, uint64_t *low, uint64_t *high)
+{
+#if ORIEL_ON_GPU
+	asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];"
+		     : "=l"(*low), "=l"(*high)
+		     : "l"(pair)
+		     : "memory");
+#else
+	*low = __atomic_load_n(pair, __ATOMIC_RELAXED);
+	*high = __atomic_load_n(pair + 1, __ATOMIC_RELAXED);
+#endif
+}
+
+/* Plain accesses: words that only the threads of one group use, which meet between them. */
+ORIEL_DEV void ori_store_pair(uint64_t *pair, uint64_t low, uint64_t high)
+{
+#if ORIEL_ON_GPU
+	asm volatile("st.global.v2.b64 [%0], {%1, %2};" ::"l"(pair), "l"(low), "l"(high)
+		     : "memory");
+#else
+	pair[0] = low;
+	pair[1] = high;
+#endif
+}
+
+ORIEL_DEV void ori_load_pair(const uint64_t *pair, uint64_t *low, uint64_t *high)
+{
+#if ORIEL_ON_GPU
+	asm volatile("ld.global.v2.b64 {%0, %1}, [%2];"
+		     : "=l"(*low), "=l"(*high)
+		     : "l"(pair)
+		     : "memory");
+#else
+	*low = pair[0];
+	*high = pair[1];
+#endif
+}
+
+/* ---- acquires and releases in two halves; adds ----------------------------------------------- */
+
 /*
  * An acquire in two halves, for wait loops: polls, then ori_poll_end() once, by the same thread.
  * From sm_90 on the polls are relaxed and the end is a fence.  The L1 is then dropped once, not

@@ -61,6 +61,13 @@ template <class type> struct ori_value : type {
 #define ORIEL_ON_GPU 0
 #endif
 
+/* Before a loop of few rounds whose loads should be in flight together. */
+#if ORIEL_ON_GPU
+#define ORI_UNROLL _Pragma("unroll")
+#else
+#define ORI_UNROLL
+#endif
+
 /*
  * sm_90 introduced fence.acquire and fence.release.  The older fence does both, and drops the L1
  * too.  The assembler must know them: nvcc's from CUDA 13 on, and Triton's own.

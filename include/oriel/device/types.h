@@ -66,6 +66,8 @@ struct oriel_group {
 #define ORIEL_OP_GROUP 8
 #define ORIEL_OP_QUEUE 9
 #define ORIEL_OP_GRID 10
+#define ORIEL_OP_PACKET_SEND 11
+#define ORIEL_OP_PACKET_RECV 12
 
 /* Rows of words that different ranks write lie at least this far apart. */
 #define ORIEL_LINE_BYTES 128
@@ -338,8 +340,9 @@ struct oriel_window_link {
 };
 
 /*
- * The device handle of a window.  It is flat, never changes, has at most 1 KiB, and may be passed
- * by value or by pointer.  Row strides are in words.  All arrays below are in this rank's memory.
+ * The device handle of a window.  It is flat, never changes, has at most 1,088 bytes, and may be
+ * passed by value or by pointer.  Row strides are in words.  All arrays below are in this rank's
+ * memory.
  */
 struct oriel_window_dev {
 	struct oriel_comm_dev comm;
@@ -384,6 +387,35 @@ struct oriel_window_dev {
 	struct oriel_grid *grids; /* [barrier id] */
 	const struct oriel_window_peer *peers; /* nranks entries */
 	struct oriel_window_peer inline_peers[ORIEL_INLINE_PEERS];
+	/* packets: box.h */
+	uint8_t *box_memory; /* [peer][box]: struct oriel_box, then cells or slots */
+	int64_t box_shift;   /* from my signals at a peer to my boxes there */
+	uint32_t boxes;      /* per peer */
+	uint32_t box_bytes;  /* the longest message */
+	uint32_t box_stride; /* bytes from one box to the next */
+	uint32_t box_marked; /* 1: mapped peers use marked cells; 0: slots */
+	uint32_t cell_mask;  /* cells of a ring - 1 */
+	uint32_t cell_laps;  /* a count of cells, shifted right by this, is its lap of the ring */
+	uint32_t slot_bytes; /* of one slot: its header and the longest message */
+	uint32_t slot_mask;  /* slots of a box - 1 */
+};
+
+/*
+ * The head of a box.  Each rank has one box per (peer, number): its slots or cells take the peer's
+ * messages, and its counts are about both directions.  All counts run for ever.  They count cells
+ * where the peer writes cells, and messages where it writes slots.
+ */
+struct oriel_box {
+	uint64_t credit; /* by the peer: how much of what this rank sent it has taken */
+	uint8_t pad0[ORIEL_LINE_BYTES - 8];
+	/* by the group of this rank that sends */
+	uint64_t sent;
+	uint64_t freed; /* `credit` as a sender last saw it */
+	uint8_t pad1[ORIEL_LINE_BYTES - 16];
+	/* by the group of this rank that receives */
+	uint64_t taken;
+	uint64_t returned; /* the credit that the peer was last given */
+	uint8_t pad2[ORIEL_LINE_BYTES - 16];
 };
 
 static_assert(sizeof(void *) == 8, "Oriel needs a 64-bit machine");
@@ -401,7 +433,8 @@ static_assert(sizeof(struct oriel_source) == 24, "layout");
 static_assert(sizeof(struct oriel_ticket) == 16, "layout");
 static_assert(sizeof(struct oriel_mapped_channel) == 56, "layout");
 static_assert(sizeof(struct oriel_window_peer) == 80, "layout");
-static_assert(sizeof(struct oriel_window_dev) <= 1024, "the handle travels by value");
+static_assert(sizeof(struct oriel_window_dev) <= 1088, "the handle travels by value");
+static_assert(sizeof(struct oriel_box) == 3 * ORIEL_LINE_BYTES, "layout");
 static_assert(offsetof(struct oriel_window_dev, bytes) == 96, "layout");
 
 #endif

@@ -13,4 +13,5 @@
 #include "ops_completion.c"
 #include "ops_data.c"
 #include "ops_latency.c"
+#include "ops_packet.c"
 #include "ops_sync.c"

@@ -16,10 +16,10 @@
 #define SIZE_LIMIT (1ull << 46)
 
 const struct perf_op *const perf_ops[PERF_OPS] = {
-	&perf_op_put,       &perf_op_get,           &perf_op_put_signal, &perf_op_signal,
-	&perf_op_barrier,   &perf_op_sendrecv,      &perf_op_atomics,    &perf_op_completion,
-	&perf_op_fanout,    &perf_op_alltoallv,     &perf_op_allgather,  &perf_op_broadcast,
-	&perf_op_allreduce, &perf_op_reducescatter,
+	&perf_op_put,        &perf_op_get,       &perf_op_put_signal,    &perf_op_signal,
+	&perf_op_packet,     &perf_op_barrier,   &perf_op_sendrecv,      &perf_op_atomics,
+	&perf_op_completion, &perf_op_fanout,    &perf_op_alltoallv,     &perf_op_allgather,
+	&perf_op_broadcast,  &perf_op_allreduce, &perf_op_reducescatter,
 };
 
 static const uint64_t quick_sizes[] = { 8, 4096, 65536, 1u << 20 };
@@ -29,8 +29,8 @@ static const char help_text[] =
 	"       oriel-run -n 8 oriel-perf OP [options]\n"
 	"\n"
 	"Measures an operation and checks every byte.  OP is put, get, put_signal, signal,\n"
-	"barrier, sendrecv, atomics or completion; all runs these (completion only if there are\n"
-	"queued peers).  The collectives are allgather, alltoallv, broadcast, allreduce and\n"
+	"packet, barrier, sendrecv, atomics or completion; all runs these (completion only if\n"
+	"there are queued peers).  The collectives are allgather, alltoallv, broadcast, allreduce and\n"
 	"reducescatter.\n"
 	"\n"
 	"  -b SIZE           smallest size in bytes; K, M and G are factors of 1024 (default 8)\n"
@@ -398,6 +398,8 @@ static int run_sized(void *ctx, uint64_t bytes)
 {
 	struct sized *s = ctx;
 
+	if (s->bed->op->most_bytes && bytes > s->bed->op->most_bytes)
+		return 0;
 	return run_size(s->bed, bytes, 0, s->rows);
 }
 

@@ -118,6 +118,10 @@ static int bed_window(struct perf_bed *bed)
 		w.staging_channels = (uint32_t)opt->blocks;
 		bed->chunk = w.staging_slot_bytes * STAGING_DEPTH / 2;
 	}
+	if (bed->op->boxed) {
+		w.boxes = (uint32_t)opt->blocks;
+		w.box_bytes = (uint32_t)bed->op->most_bytes;
+	}
 	return oriel_window_create(bed->job->comm, &w, &bed->window);
 }
 

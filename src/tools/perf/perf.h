@@ -31,12 +31,13 @@
 
 #define PERF_SAMPLES_MAX 256 /* per rank and row */
 #define PERF_BLOCKS_MAX 64
-#define PERF_OPS 14
+#define PERF_OPS 15
 #define PERF_PASSES 2 /* verified iterations of a row */
 #define PERF_TEXT 96
 #define PERF_FAN_BYTES 65536u /* to each peer of a fan-out */
-#define PERF_COUNTS 16        /* numbers in an engine's line */
-#define PERF_CPU_THREADS 32   /* per block */
+#define PERF_PACKET_BYTES 65536u
+#define PERF_COUNTS 16      /* numbers in an engine's line */
+#define PERF_CPU_THREADS 32 /* per block */
 #define PERF_CUDA_THREADS 512
 
 struct perf_bed;
@@ -56,6 +57,8 @@ struct perf_op {
 	int to_window;              /* data arrives in the window, else in local memory */
 	int from_right;             /* ... and comes from the right neighbour, else from the left */
 	int staged;                 /* needs a window with staging */
+	int boxed;                  /* needs a window with a box per block */
+	uint64_t most_bytes;        /* larger sizes have no row; 0: all have one */
 	int far;                    /* ring at the distance with the most queued neighbours */
 	int fan;                    /* a row is PERF_FAN_BYTES to each of 1 .. nranks - 1 peers */
 	int atomics;                /* needs a NIC with atomics */
@@ -70,8 +73,8 @@ struct perf_op {
 
 extern const struct perf_op *const perf_ops[PERF_OPS];
 extern const struct perf_op perf_op_put, perf_op_get, perf_op_put_signal, perf_op_signal,
-	perf_op_barrier, perf_op_sendrecv, perf_op_atomics, perf_op_completion, perf_op_fanout,
-	perf_op_alltoallv, perf_op_allgather, perf_op_broadcast, perf_op_allreduce,
+	perf_op_packet, perf_op_barrier, perf_op_sendrecv, perf_op_atomics, perf_op_completion,
+	perf_op_fanout, perf_op_alltoallv, perf_op_allgather, perf_op_broadcast, perf_op_allreduce,
 	perf_op_reducescatter;
 
 /* How all-to-all-v distributes bytes among peers. */

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * oriel/device/packet_cells.h - packets in marked cells, for mapped peers of a GPU.
+ *
+ * The data announces itself, so neither side fences and no signal follows the data.  All accesses
+ * to cells and credits are relaxed.  What makes that right:
+ *
+ *   A word of a cell is indivisible and has data and mark.  A thread that finds the mark has the
+ *   data.  It reads no other memory because of the mark, so it needs no acquire.
+ *   The cell of a lap is not written again before the credit came.  The receiver gives the credit
+ *   after all its threads have found their marks and met, so no read is left to disturb.
+ *   A packet publishes only its own bytes.  For other memory there are signals.
+ *
+ * Sending: each thread loads the counts and its words, stores its cells, and only then looks at
+ * what it need not wait for: failures and the credit.  Two meetings follow.  Before the first all
+ * threads have read counts and source; before the second the leader stores the new counts, so the
+ * next call finds them.  Receiving: only the leader loads the count, while the packet is probably
+ * still under way; one meeting follows the cells.
+ *
+ * On the CPU this form serves tests and the fake driver: the leader receives alone.
+ */
+#ifndef ORIEL_DEVICE_PACKET_CELLS_H
+#define ORIEL_DEVICE_PACKET_CELLS_H
+
+#include "box.h"
+
+#define ORI_CELLS_UNROLL 4
+
+/* ---- 8 bytes of the user's memory ------------------------------------------------------------ */
+
+/* Fewer than 8 bytes, or bytes that are not aligned. */
+ORIEL_DEV_OUT uint64_t ori_cell_load_odd(const uint8_t *from, uint32_t bytes)
+{
+	uint64_t word = 0;
+	uint32_t i;
+
+	for (i = 0; i < bytes; i++)
+		word |= (uint64_t)from[i] << 8 * i;
+	return word;
+}
+
+ORIEL_DEV_OUT void ori_cell_deliver_odd(uint8_t *to, uint64_t word, uint32_t bytes)
+{
+	uint32_t i;
+
+	for (i = 0; i < bytes; i++)
+		to[i] = (uint8_t)(word >> 8 * i);
+}
+
+/* The bytes of cell i of a packet, as a number whose lowest byte is the first. */
+ORIEL_DEV uint64_t ori_cell_load(const void *src, uint64_t i, uint64_t bytes)
+{
+	const uint8_t *from = (const uint8_t *)src + 8 * i;
+	uint64_t left = bytes - 8 * i;
+
+#if ORIEL_ON_GPU
+	if (left >= 8 && !((uintptr_t)from & 7u)) {
+		uint64_t word;
+
+		asm volatile("ld.global.u64 %0, [%1];" : "=l"(word) : "l"(from) : "memory");
+		return word;
+	}
+#endif
+	return ori_cell_load_odd(from, left < 8 ? (uint32_t)left : 8u);
+}
+
+ORIEL_DEV void ori_cell_deliver(void *dst, uint64_t i, uint64_t bytes, uint64_t word)
+{
+	uint8_t *to = (uint8_t *)dst + 8 * i;
+	uint64_t left = bytes - 8 * i;
+
+#if ORIEL_ON_GPU
+	if (left >= 8 && !((uintptr_t)to & 7u)) {
+		asm volatile("st.global.u64 [%0], %1;" ::"l"(to), "l"(word) : "memory");
+		return;
+	}
+#endif
+	ori_cell_deliver_odd(to, word, left < 8 ? (uint32_t)left : 8u);
+}
+
+/* ---- one cell -------------------------------------------------------------------------------- */
+
+ORIEL_DEV void ori_cell_store(uint64_t *cell, uint64_t word, uint32_t mark)
+{
+	uint64_t high = (uint64_t)mark << 32;
+
+	ori_store_pair_relaxed_sys(cell, high | (uint32_t)word, high | word >> 32);
+}
+
+/* Returns the mark, or 0 if the two words have different ones.  *word is the data. */
+ORIEL_DEV uint32_t ori_cell_look(const uint64_t *cell, uint64_t *word)
+{
+	uint64_t low, high;
+
+	ori_load_pair_relaxed_sys(cell, &low, &high);
+	*word = (uint32_t)low | high << 32;
+	return low >> 32 == high >> 32 ? (uint32_t)(low >> 32) : 0;
+}
+
+/* Is it a mark of the same lap, but of a packet of another size? */
+ORIEL_DEV int ori_cell_differs(uint32_t mark, uint32_t want)
+{
+	return mark != want && mark >> 24 == want >> 24;
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+/* Threads with several cells: their loads are in flight together. */
+ORIEL_DEV_OUT void ori_cells_put_many(const struct oriel_window_dev *win, struct oriel_box *theirs,
+				      uint32_t thread, uint32_t size, uint64_t count,
+				      const void *src, uint64_t bytes)
+{
+	uint64_t cells = ori_packet_cells(bytes), i, at, word[ORI_CELLS_UNROLL];
+	int k;
+
+	for (i = thread; i < cells; i += (uint64_t)ORI_CELLS_UNROLL * size) {
+		ORI_UNROLL
+		for (k = 0; k < ORI_CELLS_UNROLL; k++) {
+			at = i + (uint64_t)k * size;
+			word[k] = at < cells ? ori_cell_load(src, at, bytes) : 0;
+		}
+		ORI_UNROLL
+		for (k = 0; k < ORI_CELLS_UNROLL; k++) {
+			at = i + (uint64_t)k * size;
+			if (at < cells)
+				ori_cell_store(ori_box_cell(win, theirs, count + at), word[k],
+					       ori_cell_mark(win, count + at, bytes));
+		}
+	}
+}
+
+/* By value: a pointer to it would force the sender's count into memory. */
+struct ori_cells_room {
+	uint64_t freed;
+	int32_t err;
+};
+
+/* Called by the group: waits until the credit is `want`. */
+ORIEL_DEV_OUT struct ori_cells_room ori_cells_wait_room(const struct oriel_window_dev *win,
+							struct oriel_group g, int peer, int box,
+							uint64_t want)
+{
+	const uint64_t *credit = &ori_box_mine(win, peer, box)->credit;
+	struct ori_cells_room room = { 0, 0 };
+	struct ori_spin s;
+
+	if (oriel_group_is_leader(g)) {
+		ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_PACKET_SEND, peer, box,
+			       win->number, want);
+		ori_spin_within(&s, g);
+		while (!ori_reached(room.freed = ori_load_relaxed_sys(credit), want) && !room.err)
+			room.err = ori_spin(&s, room.freed);
+		ori_spin_end(&s);
+	}
+	room.err = ori_group_agree_value(g, room.err, &room.freed);
+	return room;
+}
+
+/* What the leader loads beside the cells, and uses after it has stored its own. */
+struct ori_cells_beside {
+	uint64_t credit;
+	struct ori_failures look;
+};
+
+/* After the cells: the group learns of failures, and the leader moves the counts. */
+ORIEL_DEV int ori_cells_sent(struct oriel_group g, const struct oriel_window_peer *p,
+			     struct oriel_box *mine, uint64_t count, uint64_t freed,
+			     struct ori_cells_beside beside)
+{
+	int err = ori_group_agree_failures(g, beside.look);
+
+	if (!err && oriel_group_is_leader(g)) {
+		ori_wake(p->waiters);
+		ori_store_pair(&mine->sent, count,
+			       ori_reached(beside.credit, freed) ? beside.credit : freed);
+	}
+	(void)oriel_group_sync(g);
+	return err;
+}
+
+ORIEL_DEV int ori_cells_send(const struct oriel_window_dev *win, struct oriel_group g,
+			     const struct oriel_window_peer *p, int peer, int box, const void *src,
+			     uint64_t bytes)
+{
+	struct oriel_box *mine = ori_box_mine(win, peer, box);
+	struct oriel_box *theirs = ori_box_theirs(win, p, box);
+	uint64_t cells = ori_packet_cells(bytes), count, freed, want, word = 0;
+	struct ori_cells_beside beside = { 0, { 0, 0 } };
+	struct ori_cells_room room;
+
+	ori_load_pair(&mine->sent, &count, &freed);
+	if (cells <= g.size && 8u * g.thread < bytes)
+		word = ori_cell_load(src, g.thread, bytes);
+	if (oriel_group_is_leader(g)) {
+		beside.credit = ori_load_relaxed_sys(&mine->credit);
+		beside.look = ori_failures_of_window(win);
+	}
+	want = count + cells - win->cell_mask - 1;
+	if (!ori_reached(freed, want)) {
+		room = ori_cells_wait_room(win, g, peer, box, want);
+		if (room.err)
+			return room.err;
+		freed = room.freed;
+	}
+	if (cells > g.size)
+		ori_cells_put_many(win, theirs, g.thread, g.size, count, src, bytes);
+	else if (g.thread < cells)
+		ori_cell_store(ori_box_cell(win, theirs, count + g.thread), word,
+			       ori_cell_mark(win, count + g.thread, bytes));
+	return ori_cells_sent(g, p, mine, count + cells, freed, beside);
+}
+
+/* ---- receiving ------------------------------------------------------------------------------- */
+
+/*
+ * Gives the leader's value to all threads of the group.  The group must meet before it calls this
+ * again: then all of them have read it.
+ */
+ORIEL_DEV uint64_t ori_group_tell(struct oriel_group g, uint64_t value)
+{
+#if ORIEL_ON_GPU
+	__shared__ unsigned long long told;
+
+	if (g.scope == ORIEL_GROUP_WARP)
+		return __shfl_sync(ori_warp_mask(g.size), (unsigned long long)value, 0);
+	if (g.scope == ORIEL_GROUP_BLOCK) {
+		if (g.thread == 0)
+			told = value;
+		__syncthreads();
+		return told;
+	}
+#endif
+	(void)g;
+	return value; /* CPU: the leader receives alone */
+}
+
+/* Threads of the group that take cells. */
+ORIEL_DEV uint32_t ori_cells_takers(struct oriel_group g)
+{
+	return ORIEL_ON_GPU ? g.size : 1u;
+}
+
+/* By value, as struct ori_cells_room. */
+struct ori_cell_taken {
+	uint64_t word;
+	int32_t err;
+};
+
+/*
+ * Called by one thread: waits for the cell.  Not inlined: the fast path polls by itself for a while
+ * and needs no struct ori_spin, whose registers every caller would pay for.
+ */
+ORIEL_DEV_OUT struct ori_cell_taken ori_cell_wait(const struct oriel_window_dev *win,
+						  struct oriel_group g, int peer, int box,
+						  uint64_t count, const uint64_t *cell,
+						  uint32_t mark)
+{
+	struct ori_cell_taken t = { 0, 0 };
+	uint32_t have, more;
+	struct ori_spin s;
+
+	ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_PACKET_RECV, peer, box, win->number,
+		       count + 1);
+	ori_spin_within(&s, g);
+	have = ori_cell_look(cell, &t.word);
+	while (have != mark && !t.err) {
+		t.err = ori_cell_differs(have, mark) ?
+				ori_packet_mismatch(win, peer, mark & 0xffffffu) :
+				ori_spin(&s, count);
+		have = ori_cell_look(cell, &t.word);
+		for (more = ori_spin_polls(&s); more && have != mark; more--)
+			have = ori_cell_look(cell, &t.word);
+	}
+	ori_spin_end(&s);
+	t.err = have == mark ? 0 : t.err;
+	return t;
+}
+
+/* Called by one thread: takes its cells of a packet that has more cells than takers. */
+ORIEL_DEV_OUT int ori_cells_take_many(const struct oriel_window_dev *win, struct oriel_box *mine,
+				      struct oriel_group g, int peer, int box, uint64_t count,
+				      void *dst, uint64_t bytes)
+{
+	uint64_t cells = ori_packet_cells(bytes), i, at, word[ORI_CELLS_UNROLL];
+	uint64_t step = ori_cells_takers(g);
+	uint32_t have, want, missing = 0;
+	struct ori_spin s;
+	int k, err = 0;
+
+	ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_PACKET_RECV, peer, box, win->number,
+		       count + 1);
+	ori_spin_within(&s, g);
+	for (i = g.thread; i < cells && !err; i += ORI_CELLS_UNROLL * step) {
+		do {
+			missing = 0;
+			ORI_UNROLL
+			for (k = 0; k < ORI_CELLS_UNROLL; k++) {
+				at = i + (uint64_t)k * step;
+				if (at >= cells)
+					continue;
+				want = ori_cell_mark(win, count + at, bytes);
+				have = ori_cell_look(ori_box_cell(win, mine, count + at), &word[k]);
+				if (have != want && ori_cell_differs(have, want))
+					err = ori_packet_mismatch(win, peer, bytes);
+				missing |= have ^ want;
+			}
+			if (missing && !err)
+				err = ori_spin(&s, count);
+		} while (missing && !err);
+		ORI_UNROLL
+		for (k = 0; k < ORI_CELLS_UNROLL; k++) {
+			at = i + (uint64_t)k * step;
+			if (at < cells && !missing)
+				ori_cell_deliver(dst, at, bytes, word[k]);
+		}
+	}
+	ori_spin_end(&s);
+	return err;
+}
+
+/* Called by one thread that takes cell number g.thread of the packet, if there is one. */
+ORIEL_DEV int ori_cells_take_one(const struct oriel_window_dev *win, struct oriel_box *mine,
+				 struct oriel_group g, int peer, int box, uint64_t count, void *dst,
+				 uint64_t bytes)
+{
+	const uint64_t *cell = ori_box_cell(win, mine, count + g.thread);
+	uint32_t mark = ori_cell_mark(win, count + g.thread, bytes), polls;
+	struct ori_cell_taken t = { 0, 0 };
+
+	if (g.thread >= ori_packet_cells(bytes))
+		return 0;
+	for (polls = ORI_SPIN_POLLS; polls && ori_cell_look(cell, &t.word) != mark;)
+		polls--;
+	if (!polls)
+		t = ori_cell_wait(win, g, peer, box, count, cell, mark);
+	if (!t.err && bytes)
+		ori_cell_deliver(dst, g.thread, bytes, t.word);
+	return t.err;
+}
+
+ORIEL_DEV int ori_cells_recv(const struct oriel_window_dev *win, struct oriel_group g,
+			     const struct oriel_window_peer *p, int peer, int box, void *dst,
+			     uint64_t bytes)
+{
+	struct oriel_box *mine = ori_box_mine(win, peer, box);
+	uint64_t cells = ori_packet_cells(bytes), count = 0, returned = 0;
+	struct ori_failures look = { 0, 0 };
+	int err = 0;
+
+	if (oriel_group_is_leader(g)) {
+		ori_load_pair(&mine->taken, &count, &returned);
+		look = ori_failures_of_window(win);
+	}
+	count = ori_group_tell(g, count);
+	if (g.thread < ori_cells_takers(g))
+		err = cells > ori_cells_takers(g) ?
+			      ori_cells_take_many(win, mine, g, peer, box, count, dst, bytes) :
+			      ori_cells_take_one(win, mine, g, peer, box, count, dst, bytes);
+	if (!err)
+		err = ori_failures_status(look);
+	/* Here every thread has its cells.  Credits before this meeting would let cells be lost. */
+	err = ori_group_agree_any(g, err);
+	if (err || !oriel_group_is_leader(g))
+		return err;
+	count += cells;
+	if (count - returned > win->cell_mask / ORI_BOX_PACKETS) {
+		returned = count;
+		ori_store_relaxed_sys(&ori_box_theirs(win, p, box)->credit, count);
+		ori_wake(p->waiters);
+	}
+	ori_store_pair(&mine->taken, count, returned);
+	return 0;
+}
+
+#endif
