@@ -67,6 +67,13 @@ FOREIGN = {
     "CUDA_MODULE_LOADING": "set to EAGER for the CUDA driver, unless you set it",
 }
 
+# Read by the Python package, not by the library.
+PYTHON = {
+    "ORIEL_LIBRARY": "file of `liboriel.so`; empty: the one in the package, else an installed one",
+    "ORIEL_PREFIX": "prefix of an installed Oriel, for the package and for its installation",
+    "ORIEL_TORCH": "1: `make test-python` installs torch and Triton if they are missing",
+}
+
 # Read by tests only.
 TESTS = {
     "ORIEL_CONTRACT": "which rows of the contract suite run: threads, processes, quick, wide, few, "
@@ -105,6 +112,18 @@ def read_names(folder):
         for table in re.findall(r"(?:names|sizes)\[\] = \{([^}]*)\}", text):
             if "RANK" in table or "SIZE" in table:
                 names |= set(re.findall(r'"([A-Z_]+)"', table))
+    return names
+
+
+def python_names():
+    """Names that the Python package and the table of names in src/util/config.c have."""
+    text = "".join(f.read_text() for f in sorted((root / "python").rglob("*.py")))
+    text += (root / "Makefile").read_text() + (root / "tools/deps.sh").read_text()
+    known = re.search(r"python\[\] = \{([^}]*)\}", (root / "src/util/config.c").read_text())
+    names = set(re.findall(r'"(ORIEL_\w+)"', known.group(1)))
+    for name in sorted(names):
+        if not re.search(rf"\b{name}\b", text):
+            fail(f"src/util/config.c lists {name}, but nothing in python/ reads it")
     return names
 
 
@@ -174,6 +193,9 @@ all variables with the values that apply.
 The library and its tools also read these. You rarely set them yourself.
 
 {described(foreign, FOREIGN, "src")}
+## Variables of the Python package
+
+{described(python_names(), PYTHON, "python")}
 ## Variables of the tests
 
 {described(tests, TESTS, "tests")}

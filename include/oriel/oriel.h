@@ -38,6 +38,7 @@ extern "C" {
 
 struct oriel_boot;
 struct oriel_comm;
+struct oriel_memory;
 struct oriel_buffer;
 struct oriel_window;
 
@@ -180,6 +181,15 @@ int oriel_comm_engine(struct oriel_comm *comm, char *text, size_t bytes);
  */
 int oriel_alloc(struct oriel_comm *comm, size_t bytes, void **ptr);
 int oriel_free(struct oriel_comm *comm, void *ptr);
+/*
+ * For languages with garbage collection, whose arrays may live longer than the comm.  Memory of
+ * oriel_alloc that is kept stays when its comm ends.  oriel_memory_drop frees it, instead of
+ * oriel_free: like oriel_free while the comm exists, and without a wait afterwards.  If it returns
+ * an error, the memory stays and the call may be repeated.  Do not call it while another thread
+ * destroys the comm.
+ */
+int oriel_memory_keep(struct oriel_comm *comm, void *ptr, struct oriel_memory **memory);
+int oriel_memory_drop(struct oriel_memory *memory);
 
 /*
  * Copies between any two places of this process, in host memory or on the comm's device.  The copy
@@ -243,6 +253,8 @@ int oriel_window_create(struct oriel_comm *comm, const struct oriel_window_optio
  */
 int oriel_window_destroy(struct oriel_window *window);  /* [C] */
 void *oriel_window_buffer(struct oriel_window *window); /* own buffer */
+/* The buffer of `rank` in this rank's address space; NULL if there is none or it is not mapped. */
+void *oriel_window_mapped(struct oriel_window *window, int rank);
 /*
  * Local memory as a put source or get target.  May be called at any time; no peer takes part.  The
  * source is valid in all windows of the comm.  It ends when it is released, its window is

@@ -12,7 +12,7 @@
 #include "agree.h"
 #include "failure.h"
 #include "gone.h"
-#include "memory.h"
+#include "kept.h"
 #include "object.h"
 #include "returned.h"
 #include "settle.h"
@@ -216,14 +216,12 @@ int oriel_alloc(struct oriel_comm *c, size_t bytes, void **ptr)
 	return err;
 }
 
-int oriel_free(struct oriel_comm *c, void *ptr)
+static int free_memory(struct oriel_comm *c, const char *call, const void *ptr)
 {
-	struct ori_memory *m;
-	int err = ori_comm_check(c, "oriel_free");
+	struct ori_memory *m = NULL;
+	int err = ori_memory_claim(c, call, ptr, &m);
 
-	if (!err && ptr)
-		err = ori_memory_claim(c, "oriel_free", ptr, &m);
-	if (err || !ptr)
+	if (err)
 		return err;
 	err = ori_comm_settle(c);
 	/*
@@ -236,6 +234,43 @@ int oriel_free(struct oriel_comm *c, void *ptr)
 	}
 	ori_memory_end(c, m);
 	return 0;
+}
+
+int oriel_free(struct oriel_comm *c, void *ptr)
+{
+	int err = ori_comm_check(c, "oriel_free");
+
+	if (err || !ptr)
+		return err;
+	if (ori_memory_is_kept(c, ptr))
+		return ori_fail(ORIEL_EBUSY, "oriel_free: %p is kept: call oriel_memory_drop", ptr);
+	return free_memory(c, "oriel_free", ptr);
+}
+
+int oriel_memory_keep(struct oriel_comm *c, void *ptr, struct oriel_memory **memory)
+{
+	int err = ori_comm_check(c, "oriel_memory_keep");
+
+	if (err)
+		return err;
+	if (!memory)
+		return ori_fail(ORIEL_EINVAL, "oriel_memory_keep: no place for the handle");
+	return ori_kept_make(c, "oriel_memory_keep", ptr, memory);
+}
+
+int oriel_memory_drop(struct oriel_memory *memory)
+{
+	int err;
+
+	if (!memory)
+		return 0;
+	err = ori_live_check(memory, ORI_LIVE_MEMORY, "oriel_memory_drop");
+	if (!err && memory->comm)
+		err = free_memory(memory->comm, "oriel_memory_drop",
+				  memory->memory->allocation.base);
+	if (!err)
+		ori_kept_free(memory);
+	return err;
 }
 
 int oriel_copy(struct oriel_comm *c, void *to, const void *from, size_t bytes)

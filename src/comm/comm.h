@@ -17,6 +17,7 @@
  *   6  links          the engine and its tables
  *      returned       what kernels of this rank returned
  *   5  control        the two halves of control memory
+ *      kept           memory that outlives its comm
  *   4  memory         allocations of this rank
  *   3  gone           tells peers which memory was freed
  *   2  imports        maps peers' memory into this address space

@@ -12,6 +12,7 @@
 #include "destroy.h"
 #include "failure.h"
 #include "imports.h"
+#include "kept.h"
 #include "links.h"
 #include "object.h"
 #include "passing.h"
@@ -55,6 +56,7 @@ void ori_comm_free(struct oriel_comm *c)
 		ori_import_drop(c, c->peers[r].near_import);
 	}
 	ori_imports_drop_all(c);
+	ori_kept_outlive(c, abandon);
 	while (c->memories) {
 		if (abandon)
 			ori_memory_abandon(c, c->memories);

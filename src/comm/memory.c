@@ -186,14 +186,20 @@ void ori_memory_free(struct oriel_comm *c, struct ori_memory *m)
 	free(m);
 }
 
-void ori_memory_abandon(struct oriel_comm *c, struct ori_memory *m)
+/* Are other ranks threads of this process?  They store to this rank's addresses themselves. */
+static int is_shared(const struct oriel_comm *c)
 {
 	int shared = 0;
 
 	for (int r = 0; r < c->nranks; r++)
 		shared |= r != c->rank && c->peers[r].same_process;
+	return shared;
+}
+
+void ori_memory_abandon(struct oriel_comm *c, struct ori_memory *m)
+{
 	/* free_host() itself keeps the address of host memory, because c->quiet is 0 */
-	if (!shared || m->described || m->borrowed || m->host) {
+	if (!is_shared(c) || m->described || m->borrowed || m->host) {
 		ori_memory_free(c, m);
 		return;
 	}
@@ -203,6 +209,17 @@ void ori_memory_abandon(struct oriel_comm *c, struct ori_memory *m)
 	if (m->allocation.fd >= 0)
 		close(m->allocation.fd);
 	free(m);
+}
+
+int ori_memory_detach(struct oriel_comm *c, struct ori_memory *m, int failed,
+		      struct ori_allocation *out)
+{
+	unlist(c, m);
+	*out = m->allocation;
+	free(m);
+	if (is_overdue(c))
+		return ORI_DETACHED_BUSY;
+	return failed && is_shared(c) ? ORI_DETACHED_SHARED : ORI_DETACHED_FREE;
 }
 
 void ori_memory_end(struct oriel_comm *c, struct ori_memory *m)
@@ -255,6 +272,50 @@ void ori_memory_unuse(struct oriel_comm *c, struct ori_memory *m)
 		ori_memory_end(c, m);
 }
 
+/* Lock held.  The allocation of oriel_alloc at `ptr`, or NULL. */
+static struct ori_memory *find_allocated(const struct oriel_comm *c, const void *ptr)
+{
+	struct ori_memory *m;
+
+	for (m = c->memories; m; m = m->next)
+		if (m->allocation.base == ptr && m != c->slab_memory && m != c->near_memory &&
+		    !m->owned)
+			break;
+	return m;
+}
+
+int ori_memory_keep(struct oriel_comm *c, const char *call, const void *ptr,
+		    struct oriel_memory *kept, struct ori_memory **out)
+{
+	struct ori_memory *m;
+	int busy;
+
+	pthread_mutex_lock(&c->lock);
+	m = find_allocated(c, ptr);
+	busy = m && (m->kept || m->users < 0);
+	if (m && !busy)
+		m->kept = kept;
+	pthread_mutex_unlock(&c->lock);
+	if (!m)
+		return ori_fail(ORIEL_EINVAL, "%s: %p is not from oriel_alloc", call, ptr);
+	if (busy)
+		return ori_fail(ORIEL_EBUSY, "%s: %p is already kept or being freed", call, ptr);
+	*out = m;
+	return 0;
+}
+
+int ori_memory_is_kept(struct oriel_comm *c, const void *ptr)
+{
+	const struct ori_memory *m;
+	int kept;
+
+	pthread_mutex_lock(&c->lock);
+	m = find_allocated(c, ptr);
+	kept = m && m->kept;
+	pthread_mutex_unlock(&c->lock);
+	return kept;
+}
+
 int ori_memory_claim(struct oriel_comm *c, const char *call, const void *ptr,
 		     struct ori_memory **out)
 {
@@ -262,10 +323,7 @@ int ori_memory_claim(struct oriel_comm *c, const char *call, const void *ptr,
 	int users = 0;
 
 	pthread_mutex_lock(&c->lock);
-	for (m = c->memories; m; m = m->next)
-		if (m->allocation.base == ptr && m != c->slab_memory && m != c->near_memory &&
-		    !m->owned)
-			break;
+	m = find_allocated(c, ptr);
 	if (m) {
 		users = m->users;
 		if (!users)

@@ -14,6 +14,7 @@ struct ori_memory {
 	int described; /* the user's own memory: only offered to peers, never freed */
 	int borrowed;  /* belongs to another comm of this process: neither offered nor freed */
 	int host;      /* host memory that kernels can access */
+	struct oriel_memory *kept; /* its handle if it outlives the comm (kept.c), else NULL */
 	struct ori_memory *next;
 };
 
@@ -48,6 +49,22 @@ void ori_memory_end(struct oriel_comm *, struct ori_memory *);
  */
 int ori_memory_claim(struct oriel_comm *, const char *call, const void *ptr, struct ori_memory **);
 void ori_memory_unclaim(struct oriel_comm *, struct ori_memory *);
+
+/* Marks the allocation of oriel_alloc at `ptr` as kept.  ORIEL_EINVAL, or ORIEL_EBUSY: it is. */
+int ori_memory_keep(struct oriel_comm *, const char *call, const void *ptr, struct oriel_memory *,
+		    struct ori_memory **);
+int ori_memory_is_kept(struct oriel_comm *, const void *ptr);
+/*
+ * Takes kept memory off the comm, which ends: peers no longer find it, but it is not given back.
+ * Returns how it may be given back later.
+ */
+enum ori_detached {
+	ORI_DETACHED_FREE = 1, /* nobody else uses it */
+	ORI_DETACHED_SHARED,   /* ranks of this process may still store there */
+	ORI_DETACHED_BUSY,     /* kernels may still run: never */
+};
+int ori_memory_detach(struct oriel_comm *, struct ori_memory *, int failed,
+		      struct ori_allocation *out);
 
 /* Adds a user to the allocation that contains [ptr, ptr + bytes).  NULL: this comm has none. */
 struct ori_memory *ori_memory_use(struct oriel_comm *, const void *ptr, size_t bytes);

@@ -86,6 +86,8 @@ static const char *kind_word(int kind)
 		return "persistent all-gather";
 	case ORI_LIVE_ALLTOALLV:
 		return "all-to-all-v";
+	case ORI_LIVE_MEMORY:
+		return "kept memory";
 	default:
 		return "handle";
 	}

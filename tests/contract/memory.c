@@ -338,3 +338,81 @@ CASE(memory_comm_in_use, c.shape = CONTRACT_HOST, c.no_window = 1)
 	REQUIRE_OK(oriel_free(comm, p));
 	REQUIRE_OK(oriel_comm_destroy(comm));
 }
+
+/* ---- kept memory ---------------------------------------------------------------------------- */
+
+/* Kept memory has its bytes after the comm has ended. */
+CASE(memory_kept_outlives_comm, c.shape = CONTRACT_HOST, c.no_window = 1)
+{
+	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+	struct oriel_memory *kept, *again = NULL;
+	struct oriel_window *w;
+	struct oriel_comm *comm;
+	void *p;
+
+	REQUIRE_OK(contract_comm(e, 30, &comm));
+	REQUIRE_OK(oriel_alloc(comm, BYTES, &p));
+	REQUIRE_OK(oriel_memory_keep(comm, p, &kept));
+	CHECK_EQ(oriel_memory_keep(comm, p, &again), ORIEL_EBUSY);
+	CHECK_EQ(oriel_free(comm, p), ORIEL_EBUSY);
+	CHECK_HAS(oriel_last_error(), "oriel_memory_drop");
+	o.buffer = p;
+	o.bytes = BYTES;
+	REQUIRE_OK(oriel_window_create(comm, &o, &w));
+	CHECK_EQ(oriel_memory_drop(kept), ORIEL_EBUSY); /* the window uses it */
+	CHECK_EQ(use_window(e, w, p), 0);
+	REQUIRE_OK(oriel_window_destroy(w));
+	contract_fill_bytes(e, p, 5, BYTES);
+	REQUIRE_OK(oriel_comm_destroy(comm));
+	CHECK_EQ(contract_bytes_not(e, p, 5, BYTES), 0);
+	REQUIRE_OK(oriel_memory_drop(kept));
+	CHECK(again == NULL);
+}
+
+/* Dropped before the comm ends; and of a comm that failed. */
+CASE(memory_kept_is_dropped, c.shape = CONTRACT_HOST, c.no_window = 1)
+{
+	struct oriel_memory *kept[2], *none = NULL;
+	struct oriel_comm *comm;
+	void *p[2];
+
+	REQUIRE_OK(contract_comm(e, 30, &comm));
+	for (int i = 0; i < 2; i++) {
+		REQUIRE_OK(oriel_alloc(comm, BYTES, &p[i]));
+		REQUIRE_OK(oriel_memory_keep(comm, p[i], &kept[i]));
+	}
+	CHECK_EQ(oriel_memory_keep(comm, (char *)p[0] + 16, &none), ORIEL_EINVAL);
+	CHECK_EQ(oriel_memory_keep(comm, p[0], NULL), ORIEL_EINVAL);
+	CHECK_EQ(oriel_memory_drop((struct oriel_memory *)(void *)comm), ORIEL_EINVAL);
+	CHECK_EQ(oriel_memory_drop(NULL), 0);
+	REQUIRE_OK(oriel_memory_drop(kept[0]));
+	CHECK_EQ(oriel_memory_drop(kept[0]), ORIEL_ESTALE);
+	contract_fill_bytes(e, p[1], 6, BYTES);
+	REQUIRE_OK(oriel_comm_barrier(comm, ORIEL_WORLD));
+	REQUIRE_OK(oriel_comm_abort(comm, ORIEL_EABORTED));
+	REQUIRE_OK(oriel_comm_destroy(comm));
+	CHECK_EQ(contract_bytes_not(e, p[1], 6, BYTES), 0);
+	REQUIRE_OK(oriel_memory_drop(kept[1]));
+}
+
+/* The windows of mapped peers are in this address space; those of queued peers are not. */
+CASE(memory_window_mapped, c.shape = CONTRACT_HOST)
+{
+	uint8_t mark = (uint8_t)(e->rank + 1), got;
+
+	contract_write(e, oriel_window_buffer(e->window), &mark, 1);
+	REQUIRE_OK(oriel_window_barrier(e->window, 0, NULL));
+	for (int r = 0; r < e->nranks; r++) {
+		void *theirs = oriel_window_mapped(e->window, r);
+
+		CHECK_EQ(!theirs, oriel_comm_peer_kind(e->comm, r) == ORIEL_PEER_QUEUED);
+		if (theirs) {
+			contract_read(e, &got, theirs, 1);
+			CHECK_EQ(got, r + 1);
+		}
+	}
+	CHECK(oriel_window_mapped(e->window, e->rank) == oriel_window_buffer(e->window));
+	CHECK(oriel_window_mapped(e->window, e->nranks) == NULL);
+	CHECK(oriel_window_mapped(e->window, -1) == NULL);
+	REQUIRE_OK(oriel_window_barrier(e->window, 0, NULL));
+}
