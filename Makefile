@@ -23,23 +23,29 @@ probe = ( $(call have,cc c++ cmake python3 pkg-config); command -v ninja make >/
 # Options of tools/campaign.
 ARGS ?=
 
+# The interpreter of the Python tests; without it, the one of tools/python-env.sh.
+PYTHON ?=
+export PYTHON
+
 # Suites: contract litmus graph sanitizer examples bench; all of them without SUITE.
 SUITE ?=
 
 fabric_headers = /usr/include/infiniband/verbs.h /usr/include/rdma/fabric.h
 have_headers = for file in $(1); do [ -e $$file ] || exit 1; done
 
-.PHONY: help run test test-full test-slow test-gpu campaign check bench install clean deps deps-test deps-vm deps-check build-release
+.PHONY: help run test test-python wheel test-full test-slow test-gpu campaign check bench install clean deps deps-test deps-python deps-torch deps-vm deps-check build-release
 
 help:
 	@echo 'make run         build, then 8 ranks put, signal, wait and pass barriers (at most a minute)'
 	@echo 'make test        build and test, then the contract suite and some collectives under ThreadSanitizer'
+	@echo 'make test-python all tests of the Python package, also those with torch and Triton where they are'
 	@echo 'make test-full   all tests under AddressSanitizer and UBSan, then the longest ones and virtual machines'
 	@echo 'make test-slow   all rows of all tests in the release build, and 10,000 random programs: takes long'
 	@echo 'make test-gpu    what needs a GPU; SUITE=contract|litmus|graph|sanitizer|examples|bench selects one part'
 	@echo 'make campaign    random programs from seeds; ARGS="--seeds 1000 --from 1" passes options to tools/campaign'
 	@echo 'make check       format, static checks, scripts, links and generated documents: tools/check.sh'
 	@echo 'make bench       measure Oriel beside what the machine allows: bench/run.sh'
+	@echo 'make wheel       dist/oriel-*.whl for this architecture, with library, tools and bitcode inside'
 	@echo 'make install     install to PREFIX (now $(PREFIX)), below DESTDIR if it is set'
 	@echo 'make clean       remove build/'
 	@echo 'Presets for cmake --preset: dev release asan tsan cuda fuzz'
@@ -56,6 +62,13 @@ deps-test:
 		compgen -G '/usr/lib/*/pmix2/include/pmix.h' >/dev/null ) || \
 		tools/deps.sh test || [ "$$CI" != true ]
 
+# Without numpy the tests of the Python package are skipped.  Only in CI this is a failure.
+deps-python:
+	@tools/python-env.sh --print >/dev/null || tools/deps.sh python || [ "$$CI" != true ]
+
+deps-torch:
+	@tools/deps.sh torch || [ "$$CI" != true ]
+
 deps-vm:
 	@( $(call have,cpio busybox); [ -f "$${XDG_CACHE_HOME:-$$HOME/.cache}/oriel/vm/complete" ] && \
 		compgen -c qemu-system- >/dev/null ) || tools/deps.sh vm || [ "$$CI" != true ]
@@ -71,7 +84,7 @@ run: build-release
 	build/release/bin/oriel-run -n 8 build/release/bin/oriel-perf all --quick
 
 # ThreadSanitizer does not see across processes, so its preset runs rows with thread ranks only.
-test: deps-test build-release
+test: deps-test deps-python build-release
 	$(call ctest,release) -LE long
 	@$(call configure,tsan)
 	@$(call build,tsan,$(tsan_targets))
@@ -80,6 +93,18 @@ test: deps-test build-release
 # What of the contract suite is about memory order; the rest of it under ThreadSanitizer is in test-full.
 order = ^contract[.](order|put|counter|barrier|signal|staged|launch)([.]mlx5)?$$
 tsan_targets = contract_tests unit_queue_threads unit_soft_threads coll_allgather coll_alltoallv
+
+# PYTHON chooses an interpreter that has torch already.
+test-python: deps-torch build-release
+	$(call ctest,release) -L '^python'
+
+# A wheel needs no compiler and no installed Oriel where it is used.
+wheel: deps-python build-release
+	rm -rf build/wheel
+	cmake --install build/release --prefix build/wheel --strip >/dev/null
+	ORIEL_PREFIX=$(CURDIR)/build/wheel $(or $(PYTHON),$$(tools/python-env.sh --print)) -m pip wheel -q \
+		--disable-pip-version-check --no-deps --no-build-isolation -w dist ./python
+	@ls -1 dist/*.whl
 
 test-full: deps-test deps-vm build-release
 	@$(call configure,tsan)

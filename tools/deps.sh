@@ -3,11 +3,13 @@
 #
 # tools/deps.sh - installs the Debian packages that are missing, by name; never upgrades.
 #
-#	tools/deps.sh [build] [fabric] [test] [vm] [slurm] [check] [bench]
+#	tools/deps.sh [build] [fabric] [test] [python] [torch] [vm] [slurm] [check] [bench]
 #
 # Without arguments it installs what a build needs.  The groups add:
 #  fabric  headers of RDMA devices and libfabric; without them their engines are left out
 #  test    launchers and libraries that tests use
+#  python  an environment with numpy in a user cache, for the tests of the Python package
+#  torch   torch and Triton in that environment, where PyPI has a build of moderate size
 #  vm      programs for the tests with a virtual RDMA device, and a kernel in a user cache
 #  slurm   a Slurm for tests/tools/slurm_test.sh
 #  check   the tools of tools/check.sh
@@ -38,6 +40,10 @@ ip|iproute2|makes network namespaces
 mpirun|openmpi-bin|a PMIx launcher, and runs the MPI example
 mpicc|libopenmpi-dev|compiles the MPI example
 /usr/lib/*/pmix2/include/pmix.h|libpmix-dev|our declarations of PMIx are held against its header
+'
+python_list='
+python3|python3|runs the Python package and its tests
+/usr/lib/python3*/ensurepip|python3-venv|makes an environment for them
 '
 case $(uname -m) in
 aarch64) qemu='qemu-system-aarch64|qemu-system-arm' ;;
@@ -86,6 +92,13 @@ fetch_kernel() {
 	fi
 }
 
+# The environment of the Python tests: made for the user, never installed.
+make_environment() {
+	if [ $environment -eq 1 ]; then
+		"$(dirname "$0")/python-env.sh" ${with_torch:+torch}
+	fi
+}
+
 # Prints the packages of list $1 that are missing; says why on stderr.
 missing() {
 	local tool package why
@@ -100,6 +113,8 @@ missing() {
 
 packages=()
 fetch=0
+environment=0
+with_torch=
 for group in build "$@"; do
 	case $group in
 	build) list=$build_list ;;
@@ -109,12 +124,18 @@ for group in build "$@"; do
 		list=$vm_list
 		fetch=1
 		;;
+	python | torch)
+		list=$python_list
+		environment=1
+		[ "$group" = python ] || with_torch=1
+		;;
 	slurm) list=$slurm_list ;;
 	check) list=$check_list ;;
 	bench) list=$bench_list ;;
 	*)
 		echo >&2 \
-			"deps: no group '$group'; there are build, fabric, test, vm, slurm, check, bench"
+			"deps: no group '$group'; there are build, fabric, test, python, torch, vm," \
+			"slurm, check, bench"
 		exit 2
 		;;
 	esac
@@ -131,6 +152,7 @@ if [ ${#packages[@]} -eq 0 ]; then
 	fi
 	echo "deps: nothing is missing"
 	fetch_kernel
+	make_environment
 	exit 0
 fi
 
@@ -148,3 +170,4 @@ apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive timeout 300 apt-get -q -
 "${apt[@]}" update || echo "deps: apt-get update failed; trying with the lists there are" >&2
 "${apt[@]}" install --no-upgrade --no-install-recommends "${packages[@]}"
 fetch_kernel
+make_environment

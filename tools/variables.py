@@ -69,6 +69,7 @@ FOREIGN = {
 
 # Read by the Python package, not by the library.
 PYTHON = {
+    "ORIEL_BITCODE": "folder of the device bitcode; empty: inside the package or beside the library",
     "ORIEL_LIBRARY": "file of `liboriel.so`; empty: the one in the package, else an installed one",
     "ORIEL_PREFIX": "prefix of an installed Oriel, for the package and for its installation",
     "ORIEL_TORCH": "1: `make test-python` installs torch and Triton if they are missing",

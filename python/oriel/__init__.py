@@ -18,9 +18,12 @@ from ._c import VERSION as _VERSION
 from ._c import lib as _lib
 from ._error import Error
 from ._stream import COMM_STREAM
+from .collectives import AllGather, AllToAllV
 from .comm import NODE, WORLD, Comm
 from .memory import Memory, empty
-from .window import ADD, EQ, GE, GT, LE, LT, NE, SET, Source, Window
+from .operations import ADD, EQ, GE, GT, LE, LT, NE, SET
+from .source import Source
+from .window import Window
 
 __version__ = ".".join(str(part) for part in _VERSION)
 
@@ -32,6 +35,8 @@ def version() -> str:
 
 __all__ = [
     "ADD",
+    "AllGather",
+    "AllToAllV",
     "COMM_STREAM",
     "Comm",
     "EQ",

@@ -201,6 +201,7 @@ _handle = c_void_p
 _out = POINTER(c_void_p)
 _text = c_char_p
 _window_word = [_handle, c_int, c_int, c_int, c_uint64]  # window, peer, id, op or cmp, value
+_atomic = [_handle, c_int, c_uint64, c_uint64]  # window, peer, offset, value; then the old value
 _transfer = [_handle, c_int, c_uint64, c_void_p, c_uint64, c_uint64]  # ..., source, offset, bytes
 
 # name: (result, arguments)
@@ -267,6 +268,24 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "oriel_window_wait_signal_timeout": (c_int, [*_window_word, c_double, c_void_p]),
     "oriel_window_barrier": (c_int, [_handle, c_int, c_void_p]),
     "oriel_window_barrier_timeout": (c_int, [_handle, c_int, c_double, c_void_p]),
+    "oriel_window_device_address": (c_int, [_handle, _out]),
+    "oriel_window_put_counter": (c_int, [*_transfer, c_int, c_void_p]),
+    "oriel_window_put_signal_counter": (
+        c_int,
+        [*_transfer, c_int, c_int, c_uint64, c_int, c_void_p],
+    ),
+    "oriel_window_flush": (c_int, [_handle, c_int, c_void_p]),
+    "oriel_window_fetch_add": (c_int, [*_atomic, c_void_p, c_void_p]),
+    "oriel_window_swap": (c_int, [*_atomic, c_void_p, c_void_p]),
+    "oriel_window_compare_swap": (c_int, [*_atomic, c_uint64, c_void_p, c_void_p]),
+    "oriel_window_signal_all": (c_int, [_handle, c_int, c_int, c_uint64, c_void_p]),
+    "oriel_window_reset_signal": (c_int, [_handle, c_int, c_void_p]),
+    "oriel_window_signal_advance": (c_int, [_handle, c_int, c_int, c_uint64, c_void_p]),
+    "oriel_window_wait_counter": (c_int, [*_window_word, c_void_p]),
+    "oriel_window_wait_counter_timeout": (c_int, [*_window_word, c_double, c_void_p]),
+    "oriel_window_reset_counter": (c_int, [_handle, c_int, c_int, c_void_p]),
+    "oriel_window_read_signal": (c_int, [_handle, c_int, c_int, POINTER(c_uint64)]),
+    "oriel_window_read_counter": (c_int, [_handle, c_int, c_int, POINTER(c_uint64)]),
     "oriel_allgather": (c_int, [_handle, c_void_p, c_void_p, c_uint64, c_uint64, c_void_p]),
     "oriel_allgather_supported": (c_int, [_handle]),
     "oriel_allgather_create": (c_int, [_handle, _handle, POINTER(oriel_allgather_options), _out]),

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Finds liboriel.so and the files that come with it.
 
-The order is: ORIEL_LIBRARY (a file), the copy inside this package, an installed library under
-ORIEL_PREFIX, and the system's usual places.  Nothing here loads the library; _c.py does.
+The order is: ORIEL_LIBRARY (a file), the copy inside this package, the release build of the source
+tree that the package lies in, an installed library under ORIEL_PREFIX, and the system's usual
+places.  Nothing here loads the library; _c.py does.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ def library_path() -> str:
             raise ImportError(f"ORIEL_LIBRARY={named}: there is no such file")
         return named
     places = [PACKAGE / "lib" / NAME]
+    if (PACKAGE.parent / "pyproject.toml").is_file():
+        places.append(PACKAGE.parent.parent / "build" / "release" / "lib" / NAME)
     prefix = os.environ.get("ORIEL_PREFIX")
     for root in [prefix, sys.prefix, "/usr/local", "/opt/oriel", "/usr"]:
         if root:
@@ -63,7 +66,10 @@ def tool_path(name: str) -> str | None:
 def bitcode_paths() -> list[str]:
     """The files of device bitcode (liboriel_device*.bc) for Triton kernels; may be empty."""
     library = Path(library_path())
+    named = os.environ.get("ORIEL_BITCODE")
     folders = [PACKAGE / "lib", library.parent, library.parent / "oriel"]
+    if named:
+        folders = [Path(named)]
     for folder in folders:
         found = sorted(str(path) for path in folder.glob("liboriel_device*.bc"))
         if found:

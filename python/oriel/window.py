@@ -9,74 +9,18 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import struct
 from typing import Any
 
 from . import _c
-from ._c import CONSTANTS, check, error, fail, lib
+from ._c import check, error, fail, lib
 from ._describe import Region
 from .comm import Comm
 from .memory import Memory, array_over, region_for, tensor_over
+from .operations import Operations
+from .source import Source
 
-ADD, SET = CONSTANTS["ORIEL_ADD"], CONSTANTS["ORIEL_SET"]
-EQ, NE, GT = CONSTANTS["ORIEL_EQ"], CONSTANTS["ORIEL_NE"], CONSTANTS["ORIEL_GT"]
-GE, LT, LE = CONSTANTS["ORIEL_GE"], CONSTANTS["ORIEL_LT"], CONSTANTS["ORIEL_LE"]
-
-# Sources that a stream may still use; more are released, which may wait.
-_PENDING_SOURCES = 64
-
-
-class Source:
-    """Local memory as the source of puts or the target of gets; made by Window.source().
-
-    It holds the memory's owner until it is released.  So the memory is not freed under a NIC, and
-    other memory never comes to lie at its address meanwhile.
-    """
-
-    def __init__(self, window: Window, region: Region) -> None:
-        self._struct = _c.oriel_source()
-        self._window: Window | None = None
-        handle = window._live("source")
-        pointer = ctypes.byref(self._struct)
-        check(lib.oriel_window_source(handle, region.address, region.nbytes, pointer))
-        self._window = window
-        self._pointer = ctypes.addressof(self._struct)
-        self._region: Region | None = region
-        self.nbytes = region.nbytes
-        window._sources[id(self)] = self
-
-    def release(self) -> None:
-        """Ends the source; waits until this rank's operations are complete.  May be repeated."""
-        window = self._window
-        if window is None:
-            return
-        if window._handle is not None:
-            struct = ctypes.byref(self._struct)
-            check(lib.oriel_window_source_release(window._handle, struct))
-        self._forget()
-
-    def _forget(self) -> None:
-        if self._window is not None:
-            self._window._sources.pop(id(self), None)
-        self._window = None
-        self._region = None
-        self._pointer = 0
-        self.nbytes = 0
-
-    @property
-    def writable(self) -> bool:
-        """May a get write to it?"""
-        return self._region is not None and self._region.writable
-
-    def __enter__(self) -> Source:
-        return self
-
-    def __exit__(self, *_exception: Any) -> None:
-        self.release()
-
-    def __repr__(self) -> str:
-        if self._window is None:
-            return "<oriel.Source, released>"
-        return f"<oriel.Source of {self.nbytes} bytes>"
+_LOCAL_BUFFER = struct.Struct("=QQQII")  # base, size, window, keys[2]
 
 
 class _PeerMemory:
@@ -92,7 +36,7 @@ class _PeerMemory:
         self._window.comm._views -= 1
 
 
-class Window:
+class Window(Operations):
     """Memory, signals, counters and barriers with the same layout on every rank.
 
     Args:
@@ -124,6 +68,8 @@ class Window:
         self.comm = comm
         self._sources: dict[int, Source] = {}
         self._pending: dict[tuple[int, int], Source] = {}
+        self._local_buffers: dict[tuple[int, int], tuple[Memory, Source]] = {}
+        self._device_handle: int | None = None
         self._views = 0
         problem = None
         comm._live("Window")
@@ -237,177 +183,43 @@ class Window:
             region = region_for(self.comm, memory, "source")
         return Source(self, region)
 
-    def _source_of(self, memory: Any, call: str) -> tuple[Source, bool]:
-        """A source for one call, and whether the caller releases it."""
-        if isinstance(memory, Source):
-            if memory._window is None:
-                raise fail("ESTALE", f"{call}: the source was released")
-            return memory, False
-        region = region_for(self.comm, memory, call)
-        if not self.comm._on_gpu:
-            return Source(self, region), True
-        # The stream may still use it.  It holds the owner, so the address cannot be other memory.
+    # ---- for kernels -----------------------------------------------------------------------------
+
+    @property
+    def device_handle(self) -> int:
+        """The address of the window's flat handle (struct oriel_window_dev), for kernels.
+
+        It lies in memory that kernels of the comm's device can read, and is valid until close().
+        """
+        if self._device_handle is None:
+            address = ctypes.c_void_p()
+            handle = self._live("device_handle")
+            check(lib.oriel_window_device_address(handle, ctypes.byref(address)))
+            self._device_handle = address.value
+        return self._device_handle
+
+    def register_local_buffer(self, memory: Any) -> int:
+        """The device address of a struct that describes local memory to kernels.
+
+        Its 32 bytes are {u64 base; u64 size; u64 window; u32 keys[2]}; `window` is device_handle.
+        The window holds the memory, and the struct, until it is closed.  Registering the same
+        memory again returns the same address.
+        """
+        region = region_for(self.comm, memory, "register_local_buffer")
         key = (region.address, region.nbytes)
-        source = self._pending.get(key)
-        if source is None:
-            if len(self._pending) >= _PENDING_SOURCES:
-                self._synced()
-            source = self._pending[key] = Source(self, region)
-        return source, False
+        known = self._local_buffers.get(key)
+        if known is None:
+            known = self._local_buffers[key] = self._describe_local(region)
+        return known[0].address
 
-    def _synced(self) -> None:
-        """The streams are idle, or enough sources have gathered."""
-        while self._pending:
-            _, source = self._pending.popitem()
-            source.release()
-
-    # ---- operations ------------------------------------------------------------------------------
-
-    def put(
-        self,
-        peer: int,
-        source: Any,
-        offset: int = 0,
-        source_offset: int = 0,
-        nbytes: int | None = None,
-        stream: Any = None,
-    ) -> None:
-        """Stores memory of this rank in the window of `peer`, at `offset`.
-
-        source: a Source, an array or a tensor.  nbytes=None: all of it from source_offset on.
-        """
-        src, own = (source, False) if type(source) is Source else self._source_of(source, "put")
-        if nbytes is None:
-            nbytes = src.nbytes - source_offset
-        status = lib.oriel_window_put(
-            self._handle,
-            peer,
-            offset,
-            src._pointer,
-            source_offset,
-            nbytes,
-            None if not self.comm._on_gpu else self.comm._stream(stream),
-        )
-        if own:
-            src.release()
-        if status:
-            raise self._error(status, src)
-
-    def get(
-        self,
-        peer: int,
-        target: Any,
-        offset: int = 0,
-        target_offset: int = 0,
-        nbytes: int | None = None,
-        stream: Any = None,
-    ) -> None:
-        """Loads memory of the window of `peer`, from `offset`, into memory of this rank."""
-        dst, own = (target, False) if type(target) is Source else self._source_of(target, "get")
-        try:
-            if not dst.writable and dst._window is not None:
-                raise ValueError("get: target is read-only: pass memory that can be written")
-            if nbytes is None:
-                nbytes = dst.nbytes - target_offset
-            status = lib.oriel_window_get(
-                self._handle,
-                peer,
-                offset,
-                dst._pointer,
-                target_offset,
-                nbytes,
-                self.comm._stream(stream),
-            )
-            if status:
-                raise self._error(status, dst)
-        finally:
-            if own:
-                dst.release()
-
-    def put_signal(
-        self,
-        peer: int,
-        source: Any,
-        offset: int = 0,
-        source_offset: int = 0,
-        nbytes: int | None = None,
-        signal: int = 0,
-        op: int = ADD,
-        value: int = 1,
-        stream: Any = None,
-    ) -> None:
-        """put(), then signal(): who has seen the signal sees the data."""
-        if type(source) is Source:
-            src, own = source, False
-        else:
-            src, own = self._source_of(source, "put_signal")
-        if nbytes is None:
-            nbytes = src.nbytes - source_offset
-        status = lib.oriel_window_put_signal(
-            self._handle,
-            peer,
-            offset,
-            src._pointer,
-            source_offset,
-            nbytes,
-            signal,
-            op,
-            value,
-            None if not self.comm._on_gpu else self.comm._stream(stream),
-        )
-        if own:
-            src.release()
-        if status:
-            raise self._error(status, src)
-
-    def signal(
-        self, peer: int, signal: int = 0, op: int = ADD, value: int = 1, stream: Any = None
-    ) -> None:
-        """Adds to (op=ADD), or sets (op=SET), the signal word of this rank at `peer`."""
-        stream = self.comm._stream(stream)
-        status = lib.oriel_window_signal(self._handle, peer, signal, op, value, stream)
-        if status:
-            raise self._error(status)
-
-    def wait_signal(
-        self,
-        peer: int | None = None,
-        signal: int = 0,
-        value: int = 1,
-        cmp: int = GE,
-        timeout: float | None = None,
-        stream: Any = None,
-    ) -> None:
-        """Waits until the word of `peer` compares with `value`; None: the sum over all sources.
-
-        A signal word only grows: iteration i waits for i.  timeout: seconds for this call.
-        """
-        peer = -1 if peer is None else peer
-        stream = self.comm._stream(stream)
-        if timeout is None:
-            status = lib.oriel_window_wait_signal(self._handle, peer, signal, cmp, value, stream)
-        else:
-            status = lib.oriel_window_wait_signal_timeout(
-                self._handle, peer, signal, cmp, value, timeout, stream
-            )
-        if status:
-            raise self._error(status)
-
-    def reset_signals(self, stream: Any = None) -> None:
-        """Every signal of this rank reads 0 again.  Only when nothing is in flight."""
-        status = lib.oriel_window_reset_signals(self._handle, self.comm._stream(stream))
-        if status:
-            raise self._error(status)
-
-    def barrier(self, id: int = 0, timeout: float | None = None, stream: Any = None) -> None:
-        """All ranks meet at barrier `id`; all earlier operations of this rank are delivered."""
-        stream = self.comm._stream(stream)
-        if timeout is None:
-            status = lib.oriel_window_barrier(self._handle, id, stream)
-        else:
-            status = lib.oriel_window_barrier_timeout(self._handle, id, timeout, stream)
-        if status:
-            raise self._error(status)
+    def _describe_local(self, region: Region) -> tuple[Memory, Source]:
+        source = Source(self, region)
+        keys = source._struct.key
+        base, size = source._struct.address, source._struct.bytes
+        text = _LOCAL_BUFFER.pack(base, size, self.device_handle, keys[0], keys[1])
+        place = Memory(self.comm, len(text))
+        check(lib.oriel_copy(self.comm._handle, place.address, text, len(text)))
+        return place, source
 
     @property
     def status(self) -> int:
@@ -452,6 +264,8 @@ class Window:
         for source in list(self._sources.values()):
             source._forget()
         self._pending.clear()
+        self._local_buffers.clear()
+        self._device_handle = None
         comm._children.pop(self._number, None)
         if raised:
             raise raised
@@ -475,14 +289,6 @@ class Window:
         if self._handle is None:
             raise fail("ESTALE", f"{call}: the window is closed")
         return self._handle
-
-    def _error(self, status: int, source: Source | None = None) -> Exception:
-        """The exception for a failed operation."""
-        if self._handle is None:
-            return fail("ESTALE", "the window is closed")
-        if source is not None and source._window is None and not source._pointer:
-            return fail("ESTALE", "the source was released")
-        return error(status)
 
     def _owners(self) -> Any:
         """What must stay if the window is never closed."""

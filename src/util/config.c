@@ -214,7 +214,8 @@ static const char *nearest_name(const char *name)
 static int is_known(const char *name)
 {
 	/* read by the Python package and its tests, not here */
-	static const char *const python[] = { "ORIEL_LIBRARY", "ORIEL_PREFIX", "ORIEL_TORCH" };
+	static const char *const python[] = { "ORIEL_BITCODE", "ORIEL_LIBRARY", "ORIEL_PREFIX",
+					      "ORIEL_TORCH" };
 
 	for (size_t i = 0; i < ORI_COUNT(python); i++) {
 		if (!strcmp(name, python[i]))
