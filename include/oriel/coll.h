@@ -7,5 +7,7 @@
 
 #include "coll/allgather.h"
 #include "coll/alltoallv.h"
+#include "coll/reduce.h"
+#include "coll/team.h"
 
 #endif

@@ -55,6 +55,8 @@ const char *ori_call_name(int call)
 		return "oriel_allgather";
 	case ORI_CALL_FINALIZE:
 		return "oriel_finalize";
+	case ORI_CALL_TEAM_CREATE:
+		return "oriel_team_create";
 	default:
 		return "an unknown call";
 	}

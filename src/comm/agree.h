@@ -20,6 +20,7 @@ enum ori_call {
 	ORI_CALL_ALLTOALLV_CREATE,
 	ORI_CALL_GATHER,
 	ORI_CALL_FINALIZE,
+	ORI_CALL_TEAM_CREATE,
 };
 /* "oriel_window_create" */
 const char *ori_call_name(int call);

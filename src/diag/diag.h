@@ -19,6 +19,8 @@
 #define ORI_USE_SHIFT 28
 #define ORI_USE_ALLGATHER (1 << ORI_USE_SHIFT)
 #define ORI_USE_ALLTOALLV (2 << ORI_USE_SHIFT)
+/* 3 to 6: the collective that a wait on a team belongs to, ORI_COLL_* of device/team.h */
+#define ORI_USE_TEAM (7 << ORI_USE_SHIFT)
 /* "window 3", or "all-gather (window 3)". */
 void ori_diag_window_text(int number, char *out, size_t bytes);
 

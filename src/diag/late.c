@@ -9,9 +9,14 @@
 #include <time.h>
 
 #include <oriel/device/spin.h>
+#include <oriel/device/team.h>
 
 #include "../util/util.h"
 #include "diag.h"
+
+_Static_assert(ORI_COLL_SHIFT == ORI_USE_SHIFT &&
+		       ORI_COLL_ALLGATHER << ORI_COLL_SHIFT == ORI_USE_ALLGATHER,
+	       "waits on a team have the use of a window in the same bits");
 
 #define SOURCES_NAMED 8 /* sources listed for a sum */
 
@@ -51,6 +56,16 @@ static const char *use_text(int number)
 		return "all-gather";
 	case ORI_USE_ALLTOALLV:
 		return "all-to-all-v";
+	case ORI_COLL_BROADCAST << ORI_USE_SHIFT:
+		return "broadcast";
+	case ORI_COLL_ALLREDUCE << ORI_USE_SHIFT:
+		return "all-reduce";
+	case ORI_COLL_REDUCESCATTER << ORI_USE_SHIFT:
+		return "reduce-scatter";
+	case ORI_COLL_ALLTOALL << ORI_USE_SHIFT:
+		return "all-to-all";
+	case ORI_USE_TEAM:
+		return "team";
 	default:
 		return NULL;
 	}
@@ -95,7 +110,7 @@ void ori_diag_wait_text(const struct oriel_board_slot *slot, char *out, size_t b
 		snprintf(window, sizeof(window), " of %s", name);
 	}
 	if (is_collective(slot)) {
-		snprintf(out, bytes, "%s in an %s", peer, name);
+		snprintf(out, bytes, "%s in %s %s", peer, name[0] == 'a' ? "an" : "a", name);
 		return;
 	}
 	if (slot->block > 0) /* most kernels have one block */

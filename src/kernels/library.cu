@@ -12,3 +12,4 @@
 #include "gather.c"
 #include "gather_node.c"
 #include "alltoallv.c"
+#include "coll.c"

@@ -82,6 +82,8 @@ static const char *kind_word(int kind)
 		return "buffer";
 	case ORI_LIVE_WINDOW:
 		return "window";
+	case ORI_LIVE_TEAM:
+		return "team";
 	case ORI_LIVE_ALLGATHER:
 		return "persistent all-gather";
 	case ORI_LIVE_ALLTOALLV:

@@ -93,7 +93,8 @@ enum ori_live_kind {
 	ORI_LIVE_WINDOW,
 	ORI_LIVE_ALLTOALLV,
 	ORI_LIVE_ALLGATHER,
-	ORI_LIVE_MEMORY
+	ORI_LIVE_MEMORY,
+	ORI_LIVE_TEAM
 };
 
 int ori_live_add(const void *handle, enum ori_live_kind kind); /* 0 or ORIEL_ENOMEM */

@@ -15,6 +15,7 @@
 #include "fake.h"
 #include "kernels/gather.h"
 #include "kernels/alltoallv.h"
+#include "kernels/coll.h"
 #include "kernels/window_ops.h"
 #include "util/util.h"
 
@@ -94,6 +95,7 @@ __attribute__((constructor)) static void add_library_kernels(void)
 	fake_cuda_kernel(ori_gather_node_kernel());
 	for (int i = 0; i < ORI_A2A_KERNELS; i++)
 		fake_cuda_kernel(ori_a2a_kernel(i));
+	fake_cuda_kernel(ori_coll_kernel());
 	if (ori_cuda_images_add(image, sizeof(image)))
 		fake_fault("the library takes no image");
 }

@@ -16,7 +16,7 @@
 #include "../../util/options.h"
 #include "../../comm/agree.h"
 #include "../../comm/failure.h"
-#include "../../comm/links.h"
+#include "../connect.h"
 #include "alltoallv.h"
 
 #define BYTES_MAX (1ull << 44)
@@ -300,40 +300,13 @@ int oriel_alltoallv_destroy(struct oriel_alltoallv_request *a)
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-static int is_connected(struct oriel_comm *c)
-{
-	for (int r = 0; r < c->nranks; r++)
-		if (c->peers[r].pair.kind == ORIEL_PEER_QUEUED && !ori_link_to(c, r))
-			return 0;
-	return 1;
-}
-
-/*
- * Every rank sends to every other.  So a comm that was created without queues (ORIEL_CONNECT_NONE)
- * gets all of them now.  All ranks get here if one of them lacks some.
- */
-static int connect_all(struct oriel_comm *c)
-{
-	int *ranks, n = 0, err;
-
-	ranks = calloc((size_t)c->nranks, sizeof(*ranks));
-	err = ranks ? 0 : ori_fail(ORIEL_ENOMEM, "oriel_alltoallv_create: no memory");
-	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_ALLTOALLV_CREATE, err, NULL, NULL, 0);
-	for (int r = 0; !err && r < c->nranks; r++)
-		if (c->peers[r].pair.kind == ORIEL_PEER_QUEUED && !ori_link_to(c, r))
-			ranks[n++] = r;
-	if (!err)
-		err = oriel_comm_connect(c, ranks, n);
-	free(ranks);
-	return err;
-}
-
 /* The rounds after the memory is allocated.  On failure the window is destroyed again. */
 static int meet(struct oriel_alltoallv_request *a, int status, const struct ori_a2a_layout *l,
 		struct create_record *all)
 {
 	struct oriel_comm *c = a->comm;
-	struct create_record mine = { .options = a->options, .connected = is_connected(c) };
+	struct create_record mine = { .options = a->options,
+				      .connected = ori_coll_is_connected(c) };
 	int err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_ALLTOALLV_CREATE, status, &mine, all,
 			    sizeof(mine));
 	int connected = 1;
@@ -345,7 +318,7 @@ static int meet(struct oriel_alltoallv_request *a, int status, const struct ori_
 	if (!err)
 		err = ori_tune_agree(c);
 	if (!err && !connected)
-		err = connect_all(c);
+		err = ori_coll_connect(c, ORI_CALL_ALLTOALLV_CREATE);
 	if (!err)
 		err = make_window(a, l);
 	if (err)

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bench/reduce/oriel.c - all-reduce, reduce-scatter and broadcast of the host with Oriel.
+ *
+ * Usage, under oriel-run:  oriel_reduce [allreduce | reducescatter | broadcast]
+ * Buffers are malloc memory, as with MPI.  Rank 0 prints lines "oriel_allreduce8_64k value us".
+ */
+#include <oriel/coll.h>
+#include <oriel/oriel.h>
+
+#include "reduce.h"
+
+static int call(const struct reduce_job *j, enum reduce_op op, size_t count)
+{
+	struct oriel_comm *c = j->context;
+
+	switch (op) {
+	case REDUCE_ALL:
+		return oriel_allreduce(c, j->send, j->recv, count, ORIEL_TYPE_FLOAT,
+				       ORIEL_REDUCE_SUM, NULL);
+	case REDUCE_SCATTER:
+		return oriel_reducescatter(c, j->send, j->recv, count / (size_t)j->nranks,
+					   ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, NULL);
+	default:
+		return oriel_broadcast(c, j->send, count, sizeof(float), 0, NULL);
+	}
+}
+
+static int meet(const struct reduce_job *j)
+{
+	return oriel_comm_barrier(j->context, ORIEL_WORLD);
+}
+
+static int slowest(const struct reduce_job *j, double *us, int n)
+{
+	return oriel_allreduce(j->context, us, us, (uint64_t)n, ORIEL_TYPE_DOUBLE, ORIEL_REDUCE_MAX,
+			       NULL);
+}
+
+int main(int argc, char **argv)
+{
+	struct reduce_job job = { .call = call, .meet = meet, .slowest = slowest };
+	struct oriel_comm *comm;
+	int err = oriel_init(&comm);
+
+	if (err)
+		return 1;
+	job.context = comm;
+	job.rank = oriel_comm_rank(comm);
+	job.nranks = oriel_comm_size(comm);
+	bench_pin(job.rank);
+	err = reduce_run(&job, "oriel", argc > 1 ? argv[1] : NULL);
+	return oriel_finalize(comm) || err;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * oriel/coll/reduce.h - broadcast, all-reduce and reduce-scatter, called by the host.
+ *
+ * Buffers are any local memory, with any alignment: host memory on the CPU, device memory on CUDA.
+ * Data goes through memory of the library, which the first of these calls on a comm creates.
+ *
+ * All ranks of the comm make the same calls in the same order, with the same arguments except
+ * buffers and streams. [C]  Ranks compare their calls.  If a rank has bad arguments, all ranks
+ * return its status.  If ranks make different calls, all return ORIEL_EMISMATCH.  Then no buffer is
+ * written, and the next call works.
+ *
+ * CPU: complete on return.  CUDA: one kernel, complete in stream order; the stream may be in
+ * capture, on all ranks or on none.  Calls on several streams run in the order in which they are
+ * made.  Graphs are not part of that order: while one runs, no other of these calls may run on the
+ * comm.  The comm must outlive the graph.  A call that is refused later, on the stream, is returned
+ * by oriel_comm_sync().
+ *
+ * If a rank does not come within the deadline, dies or aborts, all ranks return an error, and so do
+ * later calls on the comm.
+ */
+#ifndef ORIEL_COLL_REDUCE_H
+#define ORIEL_COLL_REDUCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* ORIEL_TYPE_*, ORIEL_REDUCE_*, and the order of summing */
+#include "../device/reduce.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct oriel_comm;
+
+/* `count` elements of `elem_bytes` in `buffer` of rank `root` replace those of all other ranks. */
+int oriel_broadcast(struct oriel_comm *comm, void *buffer, uint64_t count, uint64_t elem_bytes,
+		    int root, void *stream);
+/*
+ * recvbuf[i] becomes sendbuf[i] of all ranks, combined in rank order: the bits are the same on all
+ * ranks and in every run.  sendbuf may be recvbuf; NULL means the same.
+ */
+int oriel_allreduce(struct oriel_comm *comm, const void *sendbuf, void *recvbuf, uint64_t count,
+		    int type, int op, void *stream);
+/*
+ * sendbuf has one block of `count` elements per rank.  recvbuf becomes this rank's block of all
+ * ranks, combined in rank order.  recvbuf may be the start of sendbuf, or the own block in it.
+ */
+int oriel_reducescatter(struct oriel_comm *comm, const void *sendbuf, void *recvbuf, uint64_t count,
+			int type, int op, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * oriel/coll/team.h - the memory for collectives inside a kernel.
+ *
+ * The calls themselves are in oriel/device/coll.h.  A kernel gets the handle by value, as it gets
+ * the handle of a window:
+ *
+ *	struct args { struct oriel_team_dev team; float *data; };
+ *
+ *	ORIEL_KERNEL(add_up, struct args)
+ *	{
+ *		return oriel_coll_allreduce(&a->team, oriel_group_block(), 0, a->data, a->data,
+ *					    1024, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM);
+ *	}
+ *
+ * [C] marks a collective call, as in oriel/oriel.h.
+ */
+#ifndef ORIEL_COLL_TEAM_H
+#define ORIEL_COLL_TEAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../device/team.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct oriel_comm;
+struct oriel_team;
+
+/* The same on all ranks. */
+struct oriel_team_options {
+	size_t size;
+	uint32_t channels; /* calls that may run at the same time, at least 1 */
+	uint32_t reserved; /* 0 */
+	/*
+	 * Data that a rank shows in one round of a channel; 0: chosen.  Longer calls have several
+	 * rounds.  A channel takes twice this much memory, and four times if any rank has queued
+	 * peers.
+	 */
+	uint64_t slot_bytes;
+	uint64_t first_count; /* where words start: for tests of wrap-around */
+};
+#define ORIEL_TEAM_OPTIONS_INIT                                                                    \
+	{                                                                                          \
+		sizeof(struct oriel_team_options), 1, 0, 0, 0                                      \
+	}
+
+/*
+ * options may be NULL.  Creates missing queues to peers (a comm made with ORIEL_CONNECT_NONE has
+ * none). [C]
+ */
+int oriel_team_create(struct oriel_comm *comm, const struct oriel_team_options *options,
+		      struct oriel_team **team);
+/* The handle for kernels; valid until the team is destroyed.  Graphs may contain it. */
+int oriel_team_device(struct oriel_team *team, struct oriel_team_dev *dev);
+/*
+ * The first failure of the team.  Without one: the first call on any channel that was refused since
+ * the last oriel_team_status(), with the rank and the reason; or 0.
+ */
+int oriel_team_status(struct oriel_team *team);
+int oriel_team_destroy(struct oriel_team *team); /* [C] */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * oriel/device/team.h - the device handle of a team, and the layout of its memory.
+ *
+ * A team is the memory in which the ranks of a comm meet for collectives inside a kernel.  The host
+ * creates it (oriel/coll/team.h).  It has channels; one group of every rank uses a channel at a
+ * time.  Channels are independent of each other.
+ *
+ * A collective is a sequence of rounds (exchange.h).  In round k of a channel a rank fills slot
+ * k % 2 of its own and shows it to all ranks.  Mapped peers read it there.  For queued peers it is
+ * put into the row that they have for this rank.  Rounds are counted for ever, in this memory.  So
+ * a captured graph can be replayed, and nothing is ever reset.
+ *
+ * A channel lies in the team's window as follows; all ranks have the same layout:
+ *	struct ori_channel
+ *	2 slots:           struct ori_show, then slot_bytes of data
+ *	nranks x 2 rows:   struct ori_show, then row_bytes of data; only if any rank has queued peers
+ *	nranks x 2 tickets of posted rows; only then
+ */
+#ifndef ORIEL_DEVICE_TEAM_H
+#define ORIEL_DEVICE_TEAM_H
+
+#include "types.h"
+
+/* What a rank does in a round.  The first one of a call is compared between all ranks. */
+#define ORI_COLL_ALLGATHER 1 /* as diag/diag.h names the use of a window */
+#define ORI_COLL_BROADCAST 3
+#define ORI_COLL_ALLREDUCE 4
+#define ORI_COLL_REDUCESCATTER 5
+#define ORI_COLL_ALLTOALL 6
+#define ORI_COLL_SHIFT 28 /* where reports have it in the number of a window */
+
+struct ori_terms {
+	uint64_t size; /* elements */
+	uint8_t kind;  /* ORI_COLL_* */
+	uint8_t type, op;
+	uint8_t refused; /* 0, or minus the status with which this rank refuses the call */
+	int32_t root;
+};
+
+/* The head of a slot or row, 64 bytes; data follows. */
+struct ori_show {
+	struct ori_terms call;
+	uint8_t pad[48];
+};
+
+/* The state of a channel.  Only this rank uses it. */
+struct ori_channel {
+	uint64_t rounds; /* complete; by the leader of the group that uses the channel */
+	/* 0, or a failure word: the first refused call since the host asked, and by which rank */
+	uint64_t refused;
+	struct ori_terms first, other; /* then: the call of rank 0, and the one that differs */
+	uint64_t verdict;              /* kernels/coll.c: minus block 0's status, for all blocks */
+	uint8_t pad[ORIEL_LINE_BYTES - 56];
+};
+
+struct oriel_team_dev {
+	struct oriel_window_dev win;
+	struct oriel_source source; /* the window's own buffer */
+	uint64_t channel_bytes;     /* from one channel to the next */
+	uint64_t slot_bytes;        /* data of a slot, a multiple of 64 */
+	uint64_t row_bytes;  /* data of a row, a multiple of 64; 0: nobody has queued peers */
+	uint64_t once_bytes; /* up to here an all-reduce is one round: each rank reduces all */
+	uint32_t channels;
+	uint32_t reserved;
+};
+
+static_assert(sizeof(struct ori_terms) == 16, "layout");
+static_assert(sizeof(struct ori_show) == 64, "layout");
+static_assert(sizeof(struct ori_channel) == ORIEL_LINE_BYTES, "layout");
+static_assert(sizeof(struct oriel_team_dev) <= 1152, "the handle travels by value");
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * coll/team/team.h - the team, and declarations shared by the files of this folder.
+ *
+ * create.c creates and destroys teams, refusal.c tells why ranks refused a call, calls.c makes the
+ * collectives of the host on a team that belongs to the comm.  Device code is in
+ * include/oriel/device/{team,exchange,coll}.h.
+ */
+#ifndef ORI_COLL_TEAM_H
+#define ORI_COLL_TEAM_H
+
+#include <oriel/coll/team.h>
+#include <oriel/oriel.h>
+
+#include "../../comm/object.h"
+
+struct oriel_team {
+	struct ori_child child; /* must be first: the comm destroys through it */
+	struct oriel_comm *comm;
+	struct oriel_team_options options;
+	struct oriel_window *window;
+	struct oriel_team_dev dev;
+	int blocks; /* separate devices: that a call of the host may have; the same on all ranks */
+};
+
+/* create.c.  `call` is the user's call, for reports; along: the comm destroys the team. */
+int ori_team_make(struct oriel_comm *, const char *call, const struct oriel_team_options *,
+		  int along, struct oriel_team **);
+int ori_team_check(struct oriel_team *, const char *call);
+/* Pure: sizes and offsets of a team for that many ranks.  Returns the bytes of its window. */
+uint64_t ori_team_layout(const struct oriel_team_options *, int nranks, int queued,
+			 struct oriel_team_dev *);
+
+/*
+ * refusal.c.  If a call was refused on the channel since the last take: its status, with rank and
+ * reason as the last error.  `call` names the user's call.
+ */
+int ori_team_refusal_take(struct oriel_team *, uint32_t channel, const char *call);
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * kernels/coll.c - host-issued collectives of a team: see coll.h.  Compiled twice, as window_ops.c
+ * is.
+ */
+#include <oriel/device/coll.h>
+
+#include "coll.h"
+
+/* Elements of a block, in whole chunks of 64 bytes; *begin: the first. */
+ORIEL_DEV uint64_t ori_coll_block_share(const struct ori_terms *call, struct oriel_group g,
+					uint64_t *begin)
+{
+	uint64_t unit = 64u / (call->type ? oriel_type_bytes(call->type) : 1);
+	uint64_t share = (call->size + g.nblocks - 1) / g.nblocks;
+
+	share = (share + unit - 1) / unit * unit;
+	*begin = share * g.block;
+	if (*begin >= call->size)
+		return 0;
+	return call->size - *begin < share ? call->size - *begin : share;
+}
+
+/* Block 0 compares the calls of all ranks; all blocks return its verdict. */
+ORIEL_DEV int ori_coll_verdict(const struct ori_coll_args *a, struct oriel_group g)
+{
+	uint64_t *word = &((struct ori_channel *)(void *)a->team.win.buffer)->verdict, verdict = 0;
+	struct ori_exchange x;
+	int err = 0, met;
+
+	if (g.block == 0) {
+		err = ori_exchange_begin(&x, &a->team, g, 0, &a->call);
+		if (!err)
+			err = ori_coll_compare(&x);
+		if (oriel_group_is_leader(g))
+			*word = (uint64_t)(uint32_t)-err;
+	}
+	met = oriel_grid_sync(&a->team.win, g, ORI_COLL_GRID);
+	if (!met && oriel_group_is_leader(g))
+		verdict = *word; /* [GRID3] has ordered it after block 0's store */
+	met = ori_group_agree_value(g, met, &verdict);
+	/* no block enters the next call, and stores there, before all have read the word */
+	if (!met)
+		met = oriel_grid_sync(&a->team.win, g, ORI_COLL_GRID);
+	return met ? met : -(int)verdict;
+}
+
+ORIEL_DEV int ori_coll_blocks(const struct ori_coll_args *a, struct oriel_group g)
+{
+	uint64_t begin, elem = a->call.type ? oriel_type_bytes(a->call.type) : 1;
+	struct ori_terms share = a->call;
+	int err = ori_coll_verdict(a, g);
+
+	share.size = ori_coll_block_share(&a->call, g, &begin);
+	if (err || !share.size)
+		return err;
+	return ori_coll_run(&a->team, g, (int)g.block, &share, a->send + begin * elem,
+			    a->recv + begin * elem, a->call.size * elem);
+}
+
+ORIEL_KERNEL(ori_coll, struct ori_coll_args)
+{
+	struct oriel_group g = oriel_group_block();
+	uint64_t elem = a->call.type ? oriel_type_bytes(a->call.type) : 1;
+	int err;
+
+	if (g.nblocks > 1)
+		err = ori_coll_blocks(a, g);
+	else
+		err = ori_coll_run(&a->team, g, 0, &a->call, a->send, a->recv, a->call.size * elem);
+	if (err && oriel_group_is_leader(g))
+		ori_kernel_failed(a->launch, g.block, err);
+	return err;
+}
+
+#ifndef ORIEL_KERNEL_IMAGE
+const struct oriel_kernel *ori_coll_kernel(void)
+{
+	return &ori_coll;
+}
+#endif

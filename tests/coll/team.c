@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/coll/team.c - collectives inside a running kernel: every call against the model, several
+ * blocks on several channels, many calls in one kernel, refusals, deadlines, counts about to wrap.
+ *
+ * Rows as in reduce.c.
+ */
+#include <oriel/device/coll.h>
+
+#include "reduce_bed.h"
+
+const struct oriel_kernel *fake_cuda_kernel(const struct oriel_kernel *) __attribute__((weak));
+
+static const struct bed_row rows[] = {
+	{ "alone", 1, 0, NULL },          { "two processes", 2, 1, NULL },
+	{ "three threads", 3, 0, NULL },  { "eight processes", 8, 1, NULL },
+	{ "mixed threads", 4, 0, "2x2" }, { "mixed processes", 4, 1, "2x2" },
+	{ "queued", 3, 0, "3x1" },
+};
+
+/* ---- the kernel ------------------------------------------------------------------------------ */
+
+struct args {
+	struct oriel_team_dev team;
+	uint8_t *memory;      /* of a block: send, then recv */
+	uint64_t block_bytes; /* from one block's memory to the next */
+	uint64_t recv_off;
+	uint64_t count;
+	uint32_t timeout_ms;
+	int32_t kind, type, op, root, channel, calls;
+};
+
+static int make_one(const struct args *a, struct oriel_group g, int channel, const uint8_t *send,
+		    uint8_t *recv)
+{
+	switch (a->kind) {
+	case ORI_COLL_BROADCAST:
+		return oriel_coll_broadcast(&a->team, g, channel, recv, a->count, a->root);
+	case ORI_COLL_ALLGATHER:
+		return oriel_coll_allgather(&a->team, g, channel, send, recv, a->count);
+	case ORI_COLL_ALLTOALL:
+		return oriel_coll_alltoall(&a->team, g, channel, send, recv, a->count);
+	case ORI_COLL_ALLREDUCE:
+		return oriel_coll_allreduce(&a->team, g, channel, send, recv, a->count, a->type,
+					    a->op);
+	default:
+		return oriel_coll_reducescatter(&a->team, g, channel, send, recv, a->count, a->type,
+						a->op);
+	}
+}
+
+/* Each block makes the calls on its own channel, with its own memory. */
+ORIEL_KERNEL(make_calls, struct args)
+{
+	struct oriel_group g = oriel_group_within(oriel_group_block(), a->timeout_ms);
+	uint8_t *mine = a->memory + g.block * a->block_bytes;
+	int err = 0;
+
+	for (int i = 0; i < a->calls && !err; i++)
+		err = make_one(a, g, a->channel + (int)g.block, mine, mine + a->recv_off);
+	return err;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+struct job {
+	struct bed bed;
+	struct oriel_team *team;
+	struct args args;
+};
+
+static void open_job(struct job *j, struct rank_env *env, const struct oriel_team_options *o,
+		     uint64_t bytes)
+{
+	memset(j, 0, sizeof(*j));
+	bed_open(&j->bed, env, bytes);
+	REQUIRE_OK(oriel_team_create(env->comm, o, &j->team));
+	REQUIRE_OK(oriel_team_device(j->team, &j->args.team));
+	j->args.memory = j->bed.memory;
+}
+
+static void close_job(struct job *j)
+{
+	CHECK_EQ(oriel_team_destroy(j->team), 0);
+	bed_close(&j->bed);
+}
+
+static int launch(struct job *j, int nblocks, int nthreads)
+{
+	const struct oriel_kernel *kernel = &make_calls;
+	int err, synced;
+
+	if (bed_on_cuda() && fake_cuda_kernel)
+		kernel = fake_cuda_kernel(kernel);
+	err = oriel_launch(j->bed.env->comm, kernel, nblocks, nthreads, &j->args, sizeof(j->args),
+			   NULL);
+	/* on the CPU the launch has returned the kernel's status, and the sync does it again */
+	synced = oriel_comm_sync(j->bed.env->comm, NULL);
+	return err ? err : synced;
+}
+
+/* The byte that `from` has for `to` at this place; all ranks can compute it. */
+static uint8_t byte_of(const struct bed *b, int from, int to, uint64_t i)
+{
+	return (uint8_t)model_mix(b->seed + i + ((uint64_t)from << 32) + ((uint64_t)to << 48));
+}
+
+static uint64_t elem_of(const struct args *a)
+{
+	return a->type ? model_bytes(a->type) : 1;
+}
+
+/* Bytes of a block's input and output. */
+static void sizes_of(const struct job *j, uint64_t *send, uint64_t *recv)
+{
+	uint64_t n = (uint64_t)j->bed.env->nranks, bytes = j->args.count * elem_of(&j->args);
+	int kind = j->args.kind;
+
+	*send = kind == ORI_COLL_ALLTOALL || kind == ORI_COLL_REDUCESCATTER ? n * bytes : bytes;
+	*recv = kind == ORI_COLL_ALLTOALL || kind == ORI_COLL_ALLGATHER ? n * bytes : bytes;
+}
+
+static void fill_block(struct job *j, uint64_t off)
+{
+	struct bed *b = &j->bed;
+	uint64_t send, recv, count = j->args.count;
+	int to;
+
+	sizes_of(j, &send, &recv);
+	if (j->args.type)
+		bed_fill(b, off, j->args.type, 0, send / elem_of(&j->args));
+	for (uint64_t i = 0; i < send && !j->args.type; i++) {
+		to = j->args.kind == ORI_COLL_ALLTOALL ? (int)(i / count) : 0;
+		b->host[off + i] = byte_of(b, b->env->rank, to, i % count);
+	}
+	if (j->args.kind == ORI_COLL_BROADCAST && b->env->rank == j->args.root)
+		memcpy(b->host + off + j->args.recv_off, b->host + off, send);
+}
+
+static void check_block(struct job *j, uint64_t off)
+{
+	struct bed *b = &j->bed;
+	uint64_t send, recv, wrong = 0, count = j->args.count;
+	int from, to, kind = j->args.kind, first = kind == ORI_COLL_REDUCESCATTER;
+
+	sizes_of(j, &send, &recv);
+	off += j->args.recv_off;
+	if (j->args.type) {
+		bed_check(b, off, j->args.type, j->args.op,
+			  first ? (uint64_t)b->env->rank * count : 0, count);
+		return;
+	}
+	for (uint64_t i = 0; i < recv; i++) {
+		from = kind == ORI_COLL_BROADCAST ? j->args.root : (int)(i / count);
+		to = kind == ORI_COLL_ALLTOALL ? b->env->rank : 0;
+		wrong += b->host[off + i] != byte_of(b, from, to, i % count);
+	}
+	CHECK_EQ(wrong, 0);
+	CHECK_EQ(b->host[off + recv], BED_POISON);
+}
+
+static void call_all(struct job *j, int kind, int type, int op, uint64_t count, int nblocks,
+		     int nthreads)
+{
+	struct bed *b = &j->bed;
+	uint64_t send, recv;
+
+	j->args.kind = kind;
+	j->args.type = type;
+	j->args.op = op;
+	j->args.count = count;
+	j->args.root = (int)(b->seed % (uint64_t)b->env->nranks);
+	sizes_of(j, &send, &recv);
+	j->args.recv_off = send + 3; /* not aligned */
+	j->args.block_bytes = send + recv + 20;
+	if (j->args.block_bytes * (uint64_t)nblocks > b->bytes) {
+		check_fail(__FILE__, __LINE__, "the test's memory is too small");
+		return;
+	}
+	memset(b->host, BED_POISON, b->bytes);
+	for (int i = 0; i < nblocks; i++)
+		fill_block(j, (uint64_t)i * j->args.block_bytes);
+	bed_push(b);
+	bed_pull(b, "the kernel", launch(j, nblocks, nthreads));
+	for (int i = 0; i < nblocks; i++)
+		check_block(j, (uint64_t)i * j->args.block_bytes);
+	b->seed = model_mix(b->seed);
+}
+
+/* Every collective with this many elements. */
+static void call_every(struct job *j, uint64_t count, int nblocks, int nthreads)
+{
+	call_all(j, ORI_COLL_BROADCAST, 0, 0, count, nblocks, nthreads);
+	call_all(j, ORI_COLL_ALLGATHER, 0, 0, count, nblocks, nthreads);
+	call_all(j, ORI_COLL_ALLTOALL, 0, 0, count, nblocks, nthreads);
+	call_all(j, ORI_COLL_ALLREDUCE, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, count, nblocks,
+		 nthreads);
+	call_all(j, ORI_COLL_REDUCESCATTER, ORIEL_TYPE_INT16, ORIEL_REDUCE_MIN, count, nblocks,
+		 nthreads);
+}
+
+/* ---- every call ------------------------------------------------------------------------------ */
+
+static void every_rank(struct rank_env *env)
+{
+	static const uint64_t counts[] = { 0, 1, 5, 64, 1000, 5003 };
+	struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT;
+	struct job j;
+
+	o.channels = 3;
+	o.slot_bytes = 4096; /* so that calls have many rounds */
+	open_job(&j, env, &o, 400000);
+	for (size_t i = 0; i < ORI_COUNT(counts) && !check_failures; i++) {
+		j.args.calls = 1 + (int)i % 3;
+		call_every(&j, counts[i], 1 + (int)i % 3, 1 + (int)i % 4);
+	}
+	close_job(&j);
+}
+
+TEST(every_call_inside_a_kernel)
+{
+	bed_rows(rows, ORI_COUNT(rows), every_rank, NULL);
+}
+
+static void default_rank(struct rank_env *env)
+{
+	struct job j;
+
+	open_job(&j, env, NULL, 3000000);
+	j.args.calls = 1;
+	call_all(&j, ORI_COLL_ALLREDUCE, ORIEL_TYPE_DOUBLE, ORIEL_REDUCE_SUM, 150001, 1, 1);
+	call_all(&j, ORI_COLL_BROADCAST, 0, 0, 1200001, 1, 2);
+	close_job(&j);
+}
+
+TEST(a_team_without_options)
+{
+	const struct bed_row few[] = { { "three threads", 3, 0, NULL },
+				       { "mixed processes", 4, 1, "2x2" } };
+
+	bed_rows(few, ORI_COUNT(few), default_rank, NULL);
+}
+
+/* ---- counts ---------------------------------------------------------------------------------- */
+
+static void wrap_rank(struct rank_env *env)
+{
+	struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT;
+	struct job j;
+
+	o.slot_bytes = 1024;
+	o.first_count = UINT64_MAX - 5;
+	open_job(&j, env, &o, 100000);
+	j.args.calls = 4;
+	call_every(&j, 700, 1, 1);
+	close_job(&j);
+}
+
+TEST(words_wrap)
+{
+	const struct bed_row few[] = { { "three threads", 3, 0, NULL },
+				       { "mixed processes", 4, 1, "2x2" } };
+
+	bed_rows(few, ORI_COUNT(few), wrap_rank, NULL);
+}
+
+/* ---- refusals -------------------------------------------------------------------------------- */
+
+static void refused_rank(struct rank_env *env)
+{
+	struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT;
+	struct job j;
+
+	o.channels = 2;
+	open_job(&j, env, &o, 100000);
+	j.args.calls = 1;
+	j.args.kind = ORI_COLL_ALLREDUCE;
+	j.args.type = ORIEL_TYPE_INT32;
+	j.args.op = ORIEL_REDUCE_SUM;
+	j.args.count = env->rank == 1 ? 20 : 21;
+	CHECK_EQ(launch(&j, 1, 1), ORIEL_EMISMATCH);
+	CHECK_EQ(oriel_team_status(j.team), ORIEL_EMISMATCH);
+	CHECK_HAS(oriel_last_error(), "rank 0 and rank 1 differ in their counts: 21 and 20");
+	CHECK_EQ(oriel_team_status(j.team), 0);
+	j.args.op = env->rank == 0 ? 77 : ORIEL_REDUCE_SUM;
+	CHECK_EQ(launch(&j, 1, 1), ORIEL_EINVAL);
+	CHECK_EQ(oriel_team_status(j.team), ORIEL_EINVAL);
+	CHECK_HAS(oriel_last_error(), "rank 0 refused the call");
+	/* a channel that does not exist: on all ranks, because they cannot be told there */
+	j.args.channel = 2;
+	CHECK_EQ(launch(&j, 1, 1), ORIEL_ERANGE);
+	j.args.channel = 0;
+	call_every(&j, 100, 2, 1);
+	close_job(&j);
+}
+
+TEST(refused_calls_lose_nothing)
+{
+	const struct bed_row few[] = { { "three threads", 3, 0, NULL },
+				       { "mixed processes", 4, 1, "2x2" } };
+
+	bed_rows(few, ORI_COUNT(few), refused_rank, NULL);
+}
+
+/* Rank 0 does not make the call.  The others give up after their own deadline. */
+static void late_rank(struct rank_env *env)
+{
+	struct job j;
+	int err;
+
+	open_job(&j, env, NULL, 100000);
+	j.args.calls = 1;
+	call_all(&j, ORI_COLL_ALLTOALL, 0, 0, 50, 1, 1);
+	CHECK_EQ(oriel_comm_barrier(env->comm, ORIEL_WORLD), 0);
+	j.args.timeout_ms = 300;
+	if (env->rank) {
+		CHECK_EQ(launch(&j, 1, 1), ORIEL_ETIMEDOUT);
+		err = oriel_team_status(j.team);
+		CHECK_EQ(err, ORIEL_ETIMEDOUT);
+		CHECK_HAS(oriel_last_error(), "rank 0");
+		CHECK_EQ(launch(&j, 1, 1), ORIEL_ETIMEDOUT); /* at once */
+	}
+	CHECK_EQ(oriel_comm_barrier(env->comm, ORIEL_WORLD), 0);
+	/* the team has failed on the late rank too, and can be destroyed */
+	CHECK_EQ(oriel_team_status(j.team), ORIEL_ETIMEDOUT);
+	close_job(&j);
+}
+
+TEST(a_deadline_inside_a_kernel)
+{
+	const struct bed_row few[] = { { "three threads", 3, 0, NULL },
+				       { "mixed processes", 4, 1, "2x2" } };
+
+	bed_rows(few, ORI_COUNT(few), late_rank, NULL);
+}
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+static void options_rank(struct rank_env *env)
+{
+	struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT, good = ORIEL_TEAM_OPTIONS_INIT;
+	struct oriel_team *team = NULL, *other = NULL;
+
+	o.channels = env->rank ? 1 : 0;
+	CHECK_EQ(oriel_team_create(env->comm, &o, &team), ORIEL_ERANGE);
+	o = good;
+	o.slot_bytes = 10;
+	CHECK_EQ(oriel_team_create(env->comm, &o, &team), ORIEL_ERANGE);
+	o = good;
+	o.reserved = env->rank == 1;
+	CHECK_EQ(oriel_team_create(env->comm, &o, &team), ORIEL_EINVAL);
+	o = good;
+	o.slot_bytes = env->rank ? 8192 : 4096;
+	CHECK_EQ(oriel_team_create(env->comm, &o, &team), ORIEL_EMISMATCH);
+	CHECK_HAS(oriel_last_error(), "slot_bytes");
+	CHECK_EQ(oriel_team_create(env->comm, NULL, env->rank ? &team : NULL), ORIEL_EINVAL);
+	CHECK(!team);
+	REQUIRE_OK(oriel_team_create(env->comm, NULL, &team));
+	REQUIRE_OK(oriel_team_create(env->comm, NULL, &other));
+	CHECK_EQ(oriel_team_device(team, NULL), ORIEL_EINVAL);
+	CHECK_EQ(oriel_comm_destroy(env->comm), ORIEL_EBUSY);
+	/* ranks pass different teams: nothing is destroyed */
+	CHECK_EQ(oriel_team_destroy(env->rank ? team : other), ORIEL_EMISMATCH);
+	CHECK_EQ(oriel_team_destroy(team), 0);
+	CHECK_EQ(oriel_team_destroy(other), 0);
+	CHECK_EQ(oriel_team_destroy(NULL), 0);
+	CHECK_EQ(oriel_team_status(team), ORIEL_ESTALE);
+}
+
+TEST(options_and_handles)
+{
+	const struct bed_row few[] = { { "threads", 2, 0, NULL }, { "processes", 2, 1, NULL } };
+
+	bed_rows(few, ORI_COUNT(few), options_rank, NULL);
+}
