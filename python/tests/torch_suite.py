@@ -7,7 +7,7 @@
     python3 torch_suite.py table            # writes docs/torch-tests.md
 
 The tests are those of torch/testing/_internal/distributed/distributed_test.py of the installed
-wheel.  They run with three ranks.  Tests that ask for more ranks run again with eight.  Outcomes
+wheel.  They run with three ranks.  Tests that ask for more ranks run again with as many.  Outcomes
 are kept as lines of JSON in --results, so an interrupted run continues.
 """
 from __future__ import annotations
@@ -26,11 +26,12 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 WORKER = HERE / "torch_suite_worker.py"
 BACKENDS = ("gloo", "oriel")
-FEW_RANKS, MANY_RANKS = 3, 8
+RANKS = 3
+# A test that is skipped with such a reason runs again with more ranks.
+AGAIN = (("world size of 4", 4), ("small world size", 8))
 LIMIT_S = 100  # per test; two tests of PyTorch have limits of their own, see LONG_LIMIT_S
 LONG_LIMIT_S = 560
 BATCH = 12  # tests per worker process, so that one import of torch serves several
-SMALL_WORLD = "small world size"
 # In the part: one test of every kind, and those of data-parallel training that take no seconds.
 PART = ("all_", "barrier", "broadcast", "gather", "scatter", "reduce", "send", "isend", "irecv",
         "batch", "new_subgroups", "get_", "nccl", "coalescing", "stateless")
@@ -84,7 +85,7 @@ def environment() -> dict[str, str]:
 
 def all_names(results: Path) -> list[str]:
     """The names of all tests of the installed wheel."""
-    done = subprocess.run(Run("gloo", FEW_RANKS, results).command([]), env=environment(),
+    done = subprocess.run(Run("gloo", RANKS, results).command([]), env=environment(),
                           capture_output=True, text=True, timeout=120, check=False)
     names = [line for line in done.stdout.splitlines() if line.startswith("test_")]
     if done.returncode != 0 or not names:
@@ -161,19 +162,34 @@ def run_command(args: argparse.Namespace) -> int:
         names = [name for name in names if args.only in name]
     deadline = time.monotonic() + 60 * args.minutes
     for backend in args.backend or BACKENDS:
-        few = Run(backend, FEW_RANKS, args.results)
-        many = Run(backend, MANY_RANKS, args.results)
-        if args.fresh:
-            few.file.unlink(missing_ok=True)
-            many.file.unlink(missing_ok=True)
-        if not run_all(few, names, args.jobs, deadline):
-            print(f"torch_suite: out of time after {args.minutes} minutes; run it again")
-            return 1
-        again = [name for name in names if SMALL_WORLD in few.outcomes()[name].reason]
-        if not args.part and not run_all(many, again, 1, deadline):
+        if not run_backend(backend, names, args, deadline):
             print(f"torch_suite: out of time after {args.minutes} minutes; run it again")
             return 1
     return 0
+
+
+def run_backend(backend: str, names: list[str], args: argparse.Namespace, deadline: float) -> bool:
+    """Run the tests on one backend.  False: out of time."""
+    first = Run(backend, RANKS, args.results)
+    more = [(text, Run(backend, ranks, args.results)) for text, ranks in AGAIN]
+    for run in [first, *(run for _, run in more)] if args.fresh else []:
+        run.file.unlink(missing_ok=True)
+    if not run_all(first, names, args.jobs, deadline):
+        return False
+    outcomes = first.outcomes()
+    for text, run in more if not args.part else []:
+        again = [name for name in names if text in outcomes[name].reason]
+        if not run_all(run, again, 1, deadline):
+            return False
+    return True
+
+
+def outcomes_of(backend: str, results: Path) -> dict[str, Outcome]:
+    """The outcomes of all tests of a backend, with the number of ranks that a test asks for."""
+    found = Run(backend, RANKS, results).outcomes()
+    for _, ranks in AGAIN:
+        found.update(Run(backend, ranks, results).outcomes())
+    return found
 
 
 def main() -> int:
@@ -193,9 +209,7 @@ def main() -> int:
         return run_command(args)
     import torch_suite_table
 
-    few = [Run(backend, FEW_RANKS, args.results).outcomes() for backend in BACKENDS]
-    many = [Run(backend, MANY_RANKS, args.results).outcomes() for backend in BACKENDS]
-    gloo, oriel = ({**f, **m} for f, m in zip(few, many))
+    gloo, oriel = (outcomes_of(backend, args.results) for backend in BACKENDS)
     if args.what == "check":
         return torch_suite_table.check(gloo, oriel)
     return torch_suite_table.write(gloo, oriel, ROOT / "docs" / "torch-tests.md")

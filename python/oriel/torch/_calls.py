@@ -2,7 +2,7 @@
 """The collectives of a group as torch.distributed calls them.
 
 The methods bring the arguments of each call into one form and check them.  Then the call goes into
-the group's line, and from there to _cpu.py or _cuda.py, which move the data.
+the group's line and from there to _cpu.py, or to a stream of a GPU and _cuda.py.
 
 Arguments are checked in the line and not before.  If they are bad, the other ranks learn it in the
 meeting of the call.  So all ranks raise, and no rank waits for the one that has refused.
@@ -16,6 +16,7 @@ import torch.distributed as dist
 from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors
 
 from . import _reduce, _sparse
+from ._cuda import CudaWork
 from ._meeting import dtype_code
 from ._reduce import Op
 from ._work import Line, Work
@@ -39,6 +40,10 @@ class Calls(dist.ProcessGroup):
              outs: Any = None) -> Work | None:
         """Put a call into the line.  `prepare` checks its arguments and returns what to do."""
         first = tensors[0] if tensors else None
+        outs = list(tensors) if outs is None else outs
+        waits = not getattr(opts, "asyncOp", True)
+        if first is not None and first.is_cuda:
+            return self._issue(name, tensors, outs, waits, prepare)
 
         def call() -> None:
             on = self._on(name, first)
@@ -50,13 +55,16 @@ class Calls(dist.ProcessGroup):
                 raise
             action(on)
 
-        outs = list(tensors) if outs is None else outs
-        if getattr(opts, "asyncOp", True):
-            return self._line.run(self._new_work(name, outs, first), call, name, outs)
-        return self._line.run(None, call, name, outs)
+        return self._line.run(None if waits else Work(name, outs), call, name, outs)
 
-    def _new_work(self, name: str, outs: list[Any], tensor: torch.Tensor | None) -> Work:
-        return Work(name, outs)
+    def _issue(self, name: str, tensors: Tensors, outs: Any, waits: bool,
+               prepare: Callable[[], Action]) -> Work | None:
+        """Issue a call on a GPU.  It follows a stream, so it does not need the line."""
+        on = self._on(name, tensors[0])
+        _check_tensors(name, tensors)
+        action = prepare()
+        work = None if waits else CudaWork(name, outs, tensors[0].device)
+        return on.issue(action, work, tensors)
 
     # ---- reductions ----
 

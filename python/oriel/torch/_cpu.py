@@ -237,6 +237,13 @@ class CpuCollectives:
         self.meeting.meet(call, payload.data_ptr(), nbytes)
         return self.meeting.rows(torch.int64, splits.numel())
 
+    def largest_split(self, dtype: torch.dtype, arrive: Sequence[int], leave: Sequence[int]) -> int:
+        """Compare the splits of all ranks for an all-to-all on another device."""
+        splits = torch.tensor([*leave, *arrive], dtype=torch.int64)
+        table = self._share_splits(splits, torch.empty(0, dtype=dtype))
+        _check_splits(table, self.ranks)
+        return int(table.max())
+
     def _pick_inline(self, table: torch.Tensor, targets: list[int], skip: int, item: int) -> None:
         for rank, target in enumerate(targets):
             row = table[rank, :self.rank + 1].tolist()

@@ -20,8 +20,9 @@ from oriel._c import fail
 
 from ._calls import Calls, one_tensor
 from ._cpu import CpuCollectives
-from ._messages import ANY, Message, Messages
+from ._cuda import CudaCollectives
 from ._message_work import MessageWork, checked_tensor
+from ._messages import ANY, Messages
 from ._work import Line, Work
 
 # How long a rank that shuts down waits for the others.  After that it ends the group for all.
@@ -49,6 +50,7 @@ class ProcessGroup(Calls):
         # Not later: a message may be the first call, and only two ranks make it.
         self._messages = Messages(self._comm)
         self._cpu = CpuCollectives(self._comm)
+        self._cuda: dict[torch.device, CudaCollectives] = {}
         self._line = Line(f"oriel-{rank}")
         self._open = True
         _groups.add(self)
@@ -125,8 +127,24 @@ class ProcessGroup(Calls):
     def _on(self, name: str, tensor: torch.Tensor | None) -> Any:
         if tensor is None or tensor.device.type == "cpu":
             return self._cpu
+        if tensor.is_cuda:
+            return self._cuda.get(tensor.device) or self._start_cuda(tensor.device)
         raise fail("EUNSUPPORTED", f"{name}: tensors on {tensor.device} are not supported: move "
                    "them to the CPU or to CUDA")
+
+    def _start_cuda(self, device: torch.device) -> CudaCollectives:
+        """The first collective on a GPU makes a comm on it.  All ranks come here together."""
+        name = f"cuda:{device.index}"
+        comm = oriel.Comm.from_store(self._store, self._rank, self._size, device=name,
+                                     timeout=self._seconds)
+        self._cuda[device] = CudaCollectives(comm, device, self._largest_split)
+        return self._cuda[device]
+
+    def _largest_split(self, *splits: Any) -> int:
+        found: list[int] = []
+        self._line.run(None, lambda: found.append(self._cpu.largest_split(*splits)), "all_to_all",
+                       [])
+        return found[0]
 
     # ---- messages ----
 
@@ -214,6 +232,10 @@ class ProcessGroup(Calls):
         self._messages.close()
         _groups.discard(self)
         try:
+            for collectives in self._cuda.values():
+                if abort and not collectives.comm.status:
+                    collectives.comm.abort()
+                collectives.close()
             self._comm.close()
         except oriel.Error:
             if not abort:

@@ -74,9 +74,11 @@ class MessageWork(Work):
         """Wait until a time of time.monotonic().  False: it passed, and a receive is cancelled."""
         if not self._messages.wait(lambda: self._finished, deadline):
             self._messages.cancel(self._message)
-            return self._finished
-        self.wait()
-        return True
+        if getattr(self._failure, "name", None) == "ORIEL_ETIMEDOUT":
+            return False
+        if self._failure is not None:
+            raise self._failure
+        return self._finished
 
     def wait(self, timeout: timedelta = _NO_TIMEOUT) -> bool:
         """Wait for the message, at most for the timeout given here and that of the group."""

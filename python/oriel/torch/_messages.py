@@ -76,7 +76,8 @@ class Messages:
         self._sent = [0] * comm.size  # slots filled at each rank
         self._taken = [0] * comm.size  # slots emptied of each source
         self._sends: dict[int, deque[Message]] = {}
-        self._receives: list[Message] = []
+        self._receives: list[Message] = []  # that no message has come for
+        self._wanted: set[Message] = set()  # all receives that have not ended
         self._partial: list[Message | _Unclaimed | None] = [None] * comm.size
         self._unclaimed: list[_Unclaimed] = []
         self._ended: list[tuple[Message, BaseException | None]] = []
@@ -103,6 +104,7 @@ class Messages:
         """Post a receive."""
         with self._lock:
             self._check_open(message)
+            self._wanted.add(message)
             kept = next((kept for kept in self._unclaimed if _fits(message, kept)), None)
             if kept is None:
                 self._receives.append(message)
@@ -121,18 +123,16 @@ class Messages:
         with self._lock:
             if message in self._receives:
                 self._receives.remove(message)
+                self._wanted.discard(message)
 
     def _watch(self) -> None:
         """Let the group's thread carry on with what is left."""
-        if not self._sends and not self._receives and not self._partly():
+        if not self._sends and not self._wanted:
             return
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name="oriel-messages", daemon=True)
             self._thread.start()
         self._wake.set()
-
-    def _partly(self) -> bool:
-        return any(kept.claimed is not None for kept in self._unclaimed)
 
     # ---- moving ----
 
@@ -147,6 +147,10 @@ class Messages:
         self._tell()
         return moved
 
+    def _finish(self, message: Message, failure: BaseException | None) -> None:
+        self._wanted.discard(message)
+        self._ended.append((message, failure))
+
     def _tell(self) -> None:
         """Call on_end of what has ended.  Not under the lock: it may lead to further messages."""
         while self._ended:
@@ -159,7 +163,7 @@ class Messages:
     def _advance(self) -> bool:
         try:
             moved = self._fill_slots() if self._sends else False
-            if self._receives or self._sends or self._partly():
+            if self._wanted or self._sends:
                 moved = self._empty_slots() or moved
         except oriel.Error as failure:
             return self._fail_all(failure)
@@ -178,7 +182,7 @@ class Messages:
             room = self._depth - (self._sent[peer] - self._read(peer, _FREED))
             while queue and room > 0:
                 if self._send_piece(peer, queue[0]):
-                    self._ended.append((queue.popleft(), None))
+                    self._finish(queue.popleft(), None)
                 room -= 1
                 moved = True
             if not queue:
@@ -250,18 +254,18 @@ class Messages:
 
     def _complete(self, target: Message | _Unclaimed, source: int) -> None:
         if isinstance(target, Message):
-            self._ended.append((target, None))
+            self._finish(target, None)
         elif target.claimed is not None:
             if target in self._unclaimed:
                 self._unclaimed.remove(target)
-            self._ended.append((target.claimed, _deliver(target.claimed, target)))
+            self._finish(target.claimed, _deliver(target.claimed, target))
 
     def _claim(self, message: Message, kept: _Unclaimed) -> None:
         """Give a receive the message that came before it."""
         kept.claimed = message
         if kept.moved == kept.total:
             self._unclaimed.remove(kept)
-            self._ended.append((message, _deliver(message, kept)))
+            self._finish(message, _deliver(message, kept))
 
     # ---- waiting ----
 
@@ -282,9 +286,9 @@ class Messages:
         """The group's thread: carries on while something is left, then sleeps."""
         idle = 0
         while not self._closed:
-            if not self._sends and not self._receives and not self._partly():
+            if not self._sends and not self._wanted:
                 self._wake.clear()
-                if not self._sends and not self._receives and not self._partly():
+                if not self._sends and not self._wanted and not self._closed:
                     self._wake.wait()
                 continue
             if self.advance():
@@ -303,17 +307,17 @@ class Messages:
                 self._receives.remove(message)
             for peer in [p for p, q in self._sends.items() if now > q[0].deadline]:
                 late += self._sends.pop(peer)
-            self._ended += [(message, timed_out(message)) for message in late]
+            for message in late:
+                self._finish(message, timed_out(message))
         self._tell()
 
     def _fail_all(self, failure: BaseException) -> bool:
         """Fail what is pending.  False: nothing was."""
-        pending = self._receives + [m for queue in self._sends.values() for m in queue]
-        pending += [m for m in self._partial if isinstance(m, Message)]
-        pending += [kept.claimed for kept in self._unclaimed if kept.claimed is not None]
+        pending = [*self._wanted, *(m for queue in self._sends.values() for m in queue)]
         self._receives, self._sends, self._unclaimed = [], {}, []
         self._partial = [None] * self.ranks
-        self._ended += [(message, failure) for message in pending]
+        for message in pending:
+            self._finish(message, failure)
         return bool(pending)
 
     # ---- the end ----
