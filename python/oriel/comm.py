@@ -373,6 +373,10 @@ class Comm:
     def _stream(self, stream: Any) -> int | None:
         return stream_handle(stream, self._on_gpu)
 
+    def _pointer(self, stream: Any) -> ctypes.c_void_p:
+        """The stream for calls whose arguments are not declared."""
+        return ctypes.c_void_p(stream_handle(stream, self._on_gpu))
+
 
 def _comm_options(
     device: str | None = None,

@@ -28,12 +28,25 @@ _PENDING_SOURCES = 64
 # ctypes cuts an int argument to 32 bits without a word.
 _INT_MAX = 2**31 - 1
 
+# The calls whose cost counts.  They get ints and ready ctypes objects; an argument of another type,
+# such as an integer of numpy, takes the declared function.
+_put = lib.quick("oriel_window_put")
+_get = lib.quick("oriel_window_get")
+_put_signal = lib.quick("oriel_window_put_signal")
+_signal = lib.quick("oriel_window_signal")
+_wait_signal = lib.quick("oriel_window_wait_signal")
+_ArgumentError = ctypes.ArgumentError
+_u64 = ctypes.c_uint64
+_ZERO = _u64(0)
+_ONE = _u64(1)
+
 
 class Operations:
     """The operations of a Window."""
 
     comm: Comm
     _handle: int | None
+    _pointer: ctypes.c_void_p  # the handle for C calls; NULL when the window is closed
     _pending: dict[tuple[int, int], Source]
 
     # ---- data ------------------------------------------------------------------------------------
@@ -51,16 +64,20 @@ class Operations:
 
         source: a Source, an array or a tensor.  nbytes=None: all of it from source_offset on.
         """
+        if peer >> 31:
+            self._narrow(peer, 0)
+        at, start = _u64(offset), _u64(source_offset)
+        size = None if nbytes is None else _u64(nbytes)
+        stream = self.comm._pointer(stream) if self.comm._on_gpu else None
         src = source if type(source) is Source else self._source_of(source, "put")
-        if nbytes is None:
-            nbytes = src.nbytes - source_offset
-        if peer > _INT_MAX:
-            raise _no_rank(peer)
-        stream = self.comm._stream(stream) if self.comm._on_gpu else None
-        pointer = src._pointer
-        status = lib.oriel_window_put(
-            self._handle, peer, offset, pointer, source_offset, nbytes, stream
-        )
+        if size is None:
+            size = _u64(src.nbytes - source_offset)
+        try:
+            status = _put(self._pointer, peer, at, src._pointer, start, size, stream)
+        except _ArgumentError:
+            status = lib.oriel_window_put(
+                self._pointer, peer, at, src._pointer, start, size, stream
+            )
         if status:
             raise self._failure(status, src)
         if src.once:
@@ -76,18 +93,22 @@ class Operations:
         stream: Any = None,
     ) -> None:
         """Loads memory of the window of `peer`, from `offset`, into memory of this rank."""
+        if peer >> 31:
+            self._narrow(peer, 0)
+        at, start = _u64(offset), _u64(target_offset)
+        size = None if nbytes is None else _u64(nbytes)
+        stream = self.comm._pointer(stream) if self.comm._on_gpu else None
         dst = target if type(target) is Source else self._source_of(target, "get", write=True)
-        if not dst.writable and dst._pointer:
+        if not dst.writable and dst._pointer.value:
             raise ValueError("get: target is read-only: pass memory that can be written")
-        if nbytes is None:
-            nbytes = dst.nbytes - target_offset
-        if peer > _INT_MAX:
-            raise _no_rank(peer)
-        stream = self.comm._stream(stream) if self.comm._on_gpu else None
-        pointer = dst._pointer
-        status = lib.oriel_window_get(
-            self._handle, peer, offset, pointer, target_offset, nbytes, stream
-        )
+        if size is None:
+            size = _u64(dst.nbytes - target_offset)
+        try:
+            status = _get(self._pointer, peer, at, dst._pointer, start, size, stream)
+        except _ArgumentError:
+            status = lib.oriel_window_get(
+                self._pointer, peer, at, dst._pointer, start, size, stream
+            )
         if status:
             raise self._failure(status, dst)
         if dst.once:
@@ -106,16 +127,24 @@ class Operations:
         stream: Any = None,
     ) -> None:
         """put(), then signal(): who has seen the signal sees the data."""
+        if (peer | signal | op) >> 31:
+            self._narrow(peer, signal, op)
+        at = _u64(offset) if offset else _ZERO
+        start = _u64(source_offset) if source_offset else _ZERO
+        size = None if nbytes is None else _u64(nbytes)
+        add = _ONE if value == 1 else _u64(value)
+        stream = self.comm._pointer(stream) if self.comm._on_gpu else None
         src = source if type(source) is Source else self._source_of(source, "put_signal")
-        if nbytes is None:
-            nbytes = src.nbytes - source_offset
-        if peer > _INT_MAX or signal > _INT_MAX or op > _INT_MAX:
-            raise _no_rank(peer) if peer > _INT_MAX else _no_id("signal", max(signal, op))
-        stream = self.comm._stream(stream) if self.comm._on_gpu else None
-        pointer = src._pointer
-        status = lib.oriel_window_put_signal(
-            self._handle, peer, offset, pointer, source_offset, nbytes, signal, op, value, stream
-        )
+        if size is None:
+            size = _u64(src.nbytes - source_offset) if source_offset else src._size
+        try:
+            status = _put_signal(
+                self._pointer, peer, at, src._pointer, start, size, signal, op, add, stream
+            )
+        except _ArgumentError:
+            status = lib.oriel_window_put_signal(
+                self._pointer, peer, at, src._pointer, start, size, signal, op, add, stream
+            )
         if status:
             raise self._failure(status, src)
         if src.once:
@@ -132,14 +161,15 @@ class Operations:
         stream: Any = None,
     ) -> None:
         """put(); the counter of `peer` at this rank then grows by 1."""
-        src = source if type(source) is Source else self._source_of(source, "put_counter")
-        if nbytes is None:
-            nbytes = src.nbytes - source_offset
         self._narrow(peer, counter)
+        at, start = _u64(offset), _u64(source_offset)
+        size = None if nbytes is None else _u64(nbytes)
         stream = self.comm._stream(stream)
-        pointer = src._pointer
+        src = source if type(source) is Source else self._source_of(source, "put_counter")
+        if size is None:
+            size = _u64(src.nbytes - source_offset)
         status = lib.oriel_window_put_counter(
-            self._handle, peer, offset, pointer, source_offset, nbytes, counter, stream
+            self._pointer, peer, at, src._pointer, start, size, counter, stream
         )
         if status:
             raise self._failure(status, src)
@@ -152,7 +182,7 @@ class Operations:
         Operations of this class need no flush.
         """
         peer = -1 if peer is None else self._narrow(peer, 0)
-        self._try(lib.oriel_window_flush(self._handle, peer, self.comm._stream(stream)))
+        self._try(lib.oriel_window_flush(self._pointer, peer, self.comm._stream(stream)))
 
     # ---- atomics ---------------------------------------------------------------------------------
 
@@ -198,7 +228,7 @@ class Operations:
             place = region.address
         elif self.comm._on_gpu:
             place = None
-        self._try(call(self._handle, peer, offset, *values, place, self.comm._stream(stream)))
+        self._try(call(self._pointer, peer, offset, *values, place, self.comm._stream(stream)))
         return None if self.comm._on_gpu or old is not None else word.value
 
     # ---- signals ---------------------------------------------------------------------------------
@@ -207,9 +237,16 @@ class Operations:
         self, peer: int, signal: int = 0, op: int = ADD, value: int = 1, stream: Any = None
     ) -> None:
         """Adds to (op=ADD), or sets (op=SET), the signal word of this rank at `peer`."""
-        self._narrow(peer, signal)
-        stream = self.comm._stream(stream)
-        self._try(lib.oriel_window_signal(self._handle, peer, signal, op, value, stream))
+        add = _ONE if value == 1 else _u64(value)
+        stream = self.comm._pointer(stream) if self.comm._on_gpu else None
+        if (peer | signal | op) >> 31:
+            self._narrow(peer, signal, op)
+        try:
+            status = _signal(self._pointer, peer, signal, op, add, stream)
+        except _ArgumentError:
+            status = lib.oriel_window_signal(self._pointer, peer, signal, op, add, stream)
+        if status:
+            raise self._failure(status)
 
     def signal_all(
         self, signal: int = 0, op: int = ADD, value: int = 1, stream: Any = None
@@ -217,7 +254,7 @@ class Operations:
         """Signals every rank except this one."""
         self._narrow(0, signal)
         stream = self.comm._stream(stream)
-        self._try(lib.oriel_window_signal_all(self._handle, signal, op, value, stream))
+        self._try(lib.oriel_window_signal_all(self._pointer, signal, op, value, stream))
 
     def wait_signal(
         self,
@@ -232,31 +269,38 @@ class Operations:
 
         A signal word only grows: iteration i waits for i.  timeout: seconds for this call.
         """
-        peer = -1 if peer is None else self._narrow(peer, signal)
-        stream = self.comm._stream(stream)
-        if timeout is None:
-            status = lib.oriel_window_wait_signal(self._handle, peer, signal, cmp, value, stream)
-        else:
+        peer = -1 if peer is None else self._narrow(peer, signal, cmp)
+        stream = self.comm._pointer(stream) if self.comm._on_gpu else None
+        want = _u64(value)
+        if timeout is not None:
             status = lib.oriel_window_wait_signal_timeout(
-                self._handle, peer, signal, cmp, value, timeout, stream
+                self._pointer, peer, signal, cmp, want, timeout, stream
             )
-        self._try(status)
+        else:
+            try:
+                status = _wait_signal(self._pointer, peer, signal, cmp, want, stream)
+            except _ArgumentError:
+                status = lib.oriel_window_wait_signal(
+                    self._pointer, peer, signal, cmp, want, stream
+                )
+        if status:
+            raise self._failure(status)
 
     def read_signal(self, peer: int | None = None, signal: int = 0) -> int:
         """The word of `peer` now; None: the sum over all sources.  Follows no stream."""
         peer = -1 if peer is None else self._narrow(peer, signal)
         word = ctypes.c_uint64()
-        self._try(lib.oriel_window_read_signal(self._handle, peer, signal, ctypes.byref(word)))
+        self._try(lib.oriel_window_read_signal(self._pointer, peer, signal, ctypes.byref(word)))
         return word.value
 
     def reset_signal(self, signal: int = 0, stream: Any = None) -> None:
         """Later reads and waits of this id count from the present value."""
         self._narrow(0, signal)
-        self._try(lib.oriel_window_reset_signal(self._handle, signal, self.comm._stream(stream)))
+        self._try(lib.oriel_window_reset_signal(self._pointer, signal, self.comm._stream(stream)))
 
     def reset_signals(self, stream: Any = None) -> None:
         """reset_signal() for all ids.  Only when nothing is in flight."""
-        self._try(lib.oriel_window_reset_signals(self._handle, self.comm._stream(stream)))
+        self._try(lib.oriel_window_reset_signals(self._pointer, self.comm._stream(stream)))
 
     def signal_advance(
         self, peer: int | None = None, signal: int = 0, value: int = 1, stream: Any = None
@@ -264,7 +308,7 @@ class Operations:
         """Later reads and waits count from a base that is `value` higher; None: for the sum."""
         peer = -1 if peer is None else self._narrow(peer, signal)
         stream = self.comm._stream(stream)
-        self._try(lib.oriel_window_signal_advance(self._handle, peer, signal, value, stream))
+        self._try(lib.oriel_window_signal_advance(self._pointer, peer, signal, value, stream))
 
     # ---- counters and barriers -------------------------------------------------------------------
 
@@ -281,10 +325,10 @@ class Operations:
         peer = -1 if peer is None else self._narrow(peer, counter)
         stream = self.comm._stream(stream)
         if timeout is None:
-            status = lib.oriel_window_wait_counter(self._handle, peer, counter, cmp, value, stream)
+            status = lib.oriel_window_wait_counter(self._pointer, peer, counter, cmp, value, stream)
         else:
             status = lib.oriel_window_wait_counter_timeout(
-                self._handle, peer, counter, cmp, value, timeout, stream
+                self._pointer, peer, counter, cmp, value, timeout, stream
             )
         self._try(status)
 
@@ -292,7 +336,7 @@ class Operations:
         """The counter of `peer` now; None: the sum over peers.  Follows no stream."""
         peer = -1 if peer is None else self._narrow(peer, counter)
         word = ctypes.c_uint64()
-        self._try(lib.oriel_window_read_counter(self._handle, peer, counter, ctypes.byref(word)))
+        self._try(lib.oriel_window_read_counter(self._pointer, peer, counter, ctypes.byref(word)))
         return word.value
 
     def reset_counter(
@@ -301,26 +345,28 @@ class Operations:
         """Later reads and waits count from the present value; None: the counters of all peers."""
         peer = -1 if peer is None else self._narrow(peer, counter)
         stream = self.comm._stream(stream)
-        self._try(lib.oriel_window_reset_counter(self._handle, peer, counter, stream))
+        self._try(lib.oriel_window_reset_counter(self._pointer, peer, counter, stream))
 
     def barrier(self, id: int = 0, timeout: float | None = None, stream: Any = None) -> None:
         """All ranks meet at barrier `id`; all earlier operations of this rank are delivered."""
         self._narrow(0, id)
         stream = self.comm._stream(stream)
         if timeout is None:
-            status = lib.oriel_window_barrier(self._handle, id, stream)
+            status = lib.oriel_window_barrier(self._pointer, id, stream)
         else:
-            status = lib.oriel_window_barrier_timeout(self._handle, id, timeout, stream)
+            status = lib.oriel_window_barrier_timeout(self._pointer, id, timeout, stream)
         self._try(status)
 
     # ---- inside ----------------------------------------------------------------------------------
 
-    def _narrow(self, peer: int, id: int) -> int:
-        """A peer and an id that fit a C int; the library checks the rest."""
+    def _narrow(self, peer: int, id: int, code: int = 0) -> int:
+        """A peer, an id and a code that fit a C int; the library checks the rest."""
         if not -_INT_MAX <= peer <= _INT_MAX:
-            raise _no_rank(peer)
+            raise fail("ERANGE", f"rank {peer} does not exist")
         if not -_INT_MAX <= id <= _INT_MAX:
-            raise _no_id("id", id)
+            raise fail("ERANGE", f"id {id} does not exist")
+        if not -_INT_MAX <= code <= _INT_MAX:
+            raise fail("EINVAL", f"{code} is no operation or comparison")
         return peer
 
     def _try(self, status: int) -> None:
@@ -331,7 +377,7 @@ class Operations:
         """The exception for a failed operation; ends a source that was made for it."""
         if self._handle is None:
             raised = fail("ESTALE", "the window is closed")
-        elif source is not None and not source._pointer:
+        elif source is not None and not source._pointer.value:
             raised = fail("ESTALE", "the source was released")
         else:
             raised = error(status)
@@ -358,11 +404,3 @@ class Operations:
         while self._pending:
             _, source = self._pending.popitem()
             source.release()
-
-
-def _no_rank(peer: int) -> Exception:
-    return fail("ERANGE", f"rank {peer} does not exist")
-
-
-def _no_id(what: str, number: int) -> Exception:
-    return fail("ERANGE", f"{what} {number} does not exist")

@@ -28,7 +28,8 @@ class Source:
         pointer = ctypes.byref(self._struct)
         check(lib.oriel_window_source(handle, region.address, region.nbytes, pointer))
         self._window = window
-        self._pointer = ctypes.addressof(self._struct)
+        self._pointer = ctypes.c_void_p(ctypes.addressof(self._struct))
+        self._size = ctypes.c_uint64(region.nbytes)
         self._region: Region | None = region
         self.nbytes = region.nbytes
         self.once = once  # made for one call, which releases it
@@ -49,7 +50,8 @@ class Source:
             self._window._sources.pop(id(self), None)
         self._window = None
         self._region = None
-        self._pointer = 0
+        self._pointer = ctypes.c_void_p()
+        self._size = ctypes.c_uint64()
         self.nbytes = 0
 
     @property

@@ -65,6 +65,7 @@ class Window(Operations):
         staging_channels: int = 1,
     ) -> None:
         self._handle: int | None = None
+        self._pointer = ctypes.c_void_p()
         self.comm = comm
         self._sources: dict[int, Source] = {}
         self._pending: dict[tuple[int, int], Source] = {}
@@ -98,6 +99,7 @@ class Window(Operations):
         )
         comm._check(status)
         self._handle = handle.value
+        self._pointer = handle
         self._number = comm._adopt(self)
 
     def _take_buffer(self, buffer: Any, nbytes: int) -> None:
@@ -261,6 +263,7 @@ class Window(Operations):
             status = 0 if self._views else lib.oriel_window_destroy(self._handle)
         raised = error(status) if status else None
         self._handle = None
+        self._pointer = ctypes.c_void_p()
         for source in list(self._sources.values()):
             source._forget()
         self._pending.clear()

@@ -8,6 +8,7 @@ A body is a function at the top of a test module that takes a comm.  As processe
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import subprocess
 import sys
