@@ -277,15 +277,22 @@ int oriel_window_source(struct oriel_window *window, void *ptr, size_t bytes,
  */
 int oriel_window_source_release(struct oriel_window *window, struct oriel_source *source);
 int oriel_window_device(struct oriel_window *window, struct oriel_window_dev *dev);
+/*
+ * The address of the same handle in memory that kernels can read: device memory, or on the CPU
+ * ordinary memory.  It is for languages whose kernels take pointers.  The handle never changes, and
+ * the address is valid until the window is destroyed.  Later calls return the same address.
+ */
+int oriel_window_device_address(struct oriel_window *window, const struct oriel_window_dev **dev);
 int oriel_window_status(struct oriel_window *window); /* first failure, or 0 */
-/* Resets every id as oriel_reset_signal does.  Only for windows whose signals all use ORIEL_ADD. */
-int oriel_window_reset_signals(struct oriel_window *window, void *stream);
+
+/* ---- operations issued by the host ----------------------------------------------------------- */
 
 /*
- * Operations issued by the host.  CPU device: complete and delivered on return; `stream` is
- * ignored.  CUDA: executed in stream order, also while the stream is captured, and complete and
- * delivered before what follows on the stream.  An error that occurs later on the stream becomes
- * the window's failure (oriel_window_status).  Flush, counters and atomics are for kernels.
+ * Each call means what the device call of the same name means (oriel/device.h).  CPU device: the
+ * operation is complete and delivered on return; `stream` is ignored.  CUDA: it is executed in
+ * stream order, also while the stream is captured, and complete and delivered before what follows
+ * on the stream.  An error that occurs later on the stream becomes the window's failure
+ * (oriel_window_status).
  */
 int oriel_window_put(struct oriel_window *window, int peer, uint64_t dst_off,
 		     const struct oriel_source *src, uint64_t src_off, uint64_t bytes,
@@ -296,19 +303,83 @@ int oriel_window_get(struct oriel_window *window, int peer, uint64_t src_off,
 int oriel_window_put_signal(struct oriel_window *window, int peer, uint64_t dst_off,
 			    const struct oriel_source *src, uint64_t src_off, uint64_t bytes,
 			    int signal, int op, uint64_t value, void *stream);
+/* Counter (peer, counter) has grown by 1 when the call is complete. */
+int oriel_window_put_counter(struct oriel_window *window, int peer, uint64_t dst_off,
+			     const struct oriel_source *src, uint64_t src_off, uint64_t bytes,
+			     int counter, void *stream);
+int oriel_window_put_signal_counter(struct oriel_window *window, int peer, uint64_t dst_off,
+				    const struct oriel_source *src, uint64_t src_off,
+				    uint64_t bytes, int signal, int op, uint64_t value, int counter,
+				    void *stream);
+/*
+ * Waits until operations of kernels to `peer` (peer < 0: to all peers) are complete and delivered,
+ * and their counters have counted them.  It covers all blocks of kernels that ended before the
+ * call (CUDA: earlier on the stream) without a flush of their own.  Operations of the calls in this
+ * section need no flush.
+ */
+int oriel_window_flush(struct oriel_window *window, int peer, void *stream);
+
+/*
+ * Atomics on an 8-byte aligned word of the peer's window buffer.  The previous value goes to *old;
+ * old may be NULL.  CPU: any memory.  CUDA: memory that the device can write (oriel_alloc,
+ * cudaMalloc, pinned host memory); other memory is refused with ORIEL_EINVAL.  There *old is
+ * written in stream order, so it must stay valid until then.
+ */
+int oriel_window_fetch_add(struct oriel_window *window, int peer, uint64_t offset, uint64_t value,
+			   uint64_t *old, void *stream);
+int oriel_window_swap(struct oriel_window *window, int peer, uint64_t offset, uint64_t value,
+		      uint64_t *old, void *stream);
+int oriel_window_compare_swap(struct oriel_window *window, int peer, uint64_t offset,
+			      uint64_t expected, uint64_t value, uint64_t *old, void *stream);
+
 int oriel_window_signal(struct oriel_window *window, int peer, int id, int op, uint64_t value,
 			void *stream);
+/* Signals every rank except this one. */
+int oriel_window_signal_all(struct oriel_window *window, int id, int op, uint64_t value,
+			    void *stream);
 /*
  * peer >= 0: compares the word of that source.  peer < 0: the sum over sources; cmp must be
  * ORIEL_GE.
  */
 int oriel_window_wait_signal(struct oriel_window *window, int peer, int id, int cmp, uint64_t value,
 			     void *stream);
+/* Later reads and waits of `id` count from the present value.  For ids that use ORIEL_ADD. */
+int oriel_window_reset_signal(struct oriel_window *window, int id, void *stream);
+/* Resets every id.  Only for windows whose signals all use ORIEL_ADD. */
+int oriel_window_reset_signals(struct oriel_window *window, void *stream);
+/*
+ * Later reads and waits of `id` count from a base that is `value` higher.  peer >= 0: for that
+ * source.  peer < 0: for the sum over sources.  So a captured graph can wait for "one more" at each
+ * launch.
+ */
+int oriel_window_signal_advance(struct oriel_window *window, int peer, int id, uint64_t value,
+				void *stream);
+
+/*
+ * Waits for a counter of this rank.  peer >= 0: the counter of that peer.  peer < 0: the sum over
+ * peers; cmp must be ORIEL_GE.
+ */
+int oriel_window_wait_counter(struct oriel_window *window, int peer, int id, int cmp,
+			      uint64_t value, void *stream);
+/* Later reads and waits count from the present value.  peer < 0: the counters of all peers. */
+int oriel_window_reset_counter(struct oriel_window *window, int peer, int id, void *stream);
+
 int oriel_window_barrier(struct oriel_window *window, int id, void *stream);
+
 /* The same with a deadline per call, in seconds: more than 0, at most 49 days. */
 int oriel_window_wait_signal_timeout(struct oriel_window *window, int peer, int id, int cmp,
 				     uint64_t value, double timeout, void *stream);
+int oriel_window_wait_counter_timeout(struct oriel_window *window, int peer, int id, int cmp,
+				      uint64_t value, double timeout, void *stream);
 int oriel_window_barrier_timeout(struct oriel_window *window, int id, double timeout, void *stream);
+
+/*
+ * The present value of a signal or counter.  peer < 0: the sum over sources or peers.  These calls
+ * wait for nothing and follow no stream, so they also work while kernels run.  The caller sees what
+ * the sources wrote before they signalled.  A failed window returns its failure and no value.
+ */
+int oriel_window_read_signal(struct oriel_window *window, int peer, int id, uint64_t *value);
+int oriel_window_read_counter(struct oriel_window *window, int peer, int id, uint64_t *value);
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 

@@ -97,6 +97,8 @@ struct ori_device_ops {
 	void (*free_host)(struct ori_device *, struct ori_allocation *, int again);
 	/* Is this memory that the host cannot load and store? */
 	int (*holds)(struct ori_device *, const void *ptr);
+	/* Can kernels store to this address?  A device may answer yes where it cannot tell. */
+	int (*can_store)(struct ori_device *, const void *ptr);
 	/* Does the whole range belong to memory of this process? */
 	int (*is_memory)(struct ori_device *, const void *ptr, size_t bytes);
 	void (*identify)(struct ori_device *, const void *ptr, struct ori_identity *);

@@ -4,11 +4,13 @@
  *
  * It decides nothing: it only turns offsets into pointers.
  */
+#include <pthread.h>
 #include <string.h>
 
 #include <oriel/device.h>
 
 #include "../comm/control.h"
+#include "../comm/failure.h"
 #include "../comm/links.h"
 #include "../comm/sources.h"
 #include "window.h"
@@ -205,7 +207,37 @@ int ori_window_handle_build(struct oriel_window *w)
 	}
 	w->host_dev = *d;
 	w->host_dev.checked = 1;
+	/* the table that kernels read may lie in device memory */
+	w->host_dev.peers = w->peers;
 	return err;
+}
+
+/* Only one thread at a time publishes a handle.  It is rare: once per window that needs it. */
+static pthread_mutex_t publishing = PTHREAD_MUTEX_INITIALIZER;
+
+/* Not when the handle is built: few programs need it, and the slab is small. */
+int ori_window_handle_publish(struct oriel_window *w, const struct oriel_window_dev **near)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&publishing);
+	if (!w->near_handle) {
+		err = ori_comm_device_status(w->comm,
+					     ori_control_publish(w->comm, &w->dev, sizeof(w->dev),
+								 &w->near_handle));
+		if (err)
+			ori_window_handle_unpublish(w);
+	}
+	if (!err)
+		*near = w->near_handle;
+	pthread_mutex_unlock(&publishing);
+	return err;
+}
+
+void ori_window_handle_unpublish(struct oriel_window *w)
+{
+	ori_control_unpublish(w->comm, w->near_handle, sizeof(w->dev));
+	w->near_handle = NULL;
 }
 
 void ori_window_use_set(struct oriel_window *w, int use)

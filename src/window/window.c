@@ -50,6 +50,7 @@ static void free_control(struct oriel_window *w)
 		return;
 	header = ori_control_near(c, w->control_offset + w->layout.header);
 	(void)ori_control_store(c, &header->generation, 0);
+	ori_window_handle_unpublish(w);
 	ori_control_unpublish(c, w->near_peers, (uint64_t)c->nranks * sizeof(*w->peers));
 	ori_control_unpublish(c, w->near_links, (uint64_t)c->nranks * sizeof(*w->links));
 	/* After a failure a peer may still store here, so the pages are not reused. */

@@ -3,7 +3,8 @@
  * window/window.h - the window, and declarations shared by the files of this folder.
  *
  * layout.c places each array in a window's control memory.  window.c creates and destroys windows.
- * handle.c builds the device handle.  ops.c issues operations from the host.
+ * handle.c builds the device handle; access.c gives it to the user.  ops.c and
+ * words.c issue operations from the host through issue.c.  reads.c reads words at once.
  */
 #ifndef ORI_WINDOW_H
 #define ORI_WINDOW_H
@@ -63,6 +64,7 @@ struct oriel_window {
 	struct ori_registration *sources; /* sources that the user has not released */
 	struct oriel_window_dev dev;      /* what the user gets */
 	struct oriel_window_dev host_dev; /* the same, always checked: for host-issued calls */
+	const void *near_handle;          /* `dev` where kernels read it; NULL: not wanted yet */
 	int users;                        /* atomic: requests and captured graphs that use it */
 };
 
@@ -84,6 +86,9 @@ void ori_window_peer_fill(struct oriel_window *, int rank, uint64_t control_offs
 void ori_window_link_fill(struct oriel_window *, int rank, const uint32_t *control_key,
 			  const uint32_t *buffer_key, uint64_t buffer_address);
 int ori_window_handle_build(struct oriel_window *);
+/* The handle in memory that kernels can read; it stays there until the window ends. */
+int ori_window_handle_publish(struct oriel_window *, const struct oriel_window_dev **near);
+void ori_window_handle_unpublish(struct oriel_window *);
 /* From now on reports name the collective (ORI_USE_*).  Call it before the handle is given out. */
 void ori_window_use_set(struct oriel_window *, int use);
 

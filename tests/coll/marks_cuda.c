@@ -38,7 +38,7 @@ static void bench_close(struct bench *b)
 /* A kernel that does nothing. */
 static int launch(struct bench *b, int stream, struct ori_mark **mark)
 {
-	struct ori_window_op nothing = { .code = ORI_WINDOW_NOTHING };
+	struct ori_window_op_args nothing = { .op = { .code = ORI_WINDOW_NOTHING } };
 
 	return b->streams->launch(&b->d->base, ori_window_op_kernel(), 1, 1, &nothing,
 				  sizeof(nothing), b->stream[stream], mark);

@@ -111,6 +111,30 @@ static void log_end(const char *path, int old, int rank)
 	close(old);
 }
 
+static void check_setting(const struct oriel_alltoallv_setting *s,
+			  const struct ori_a2a_setting *own)
+{
+	CHECK_EQ(s->blocks, own->blocks);
+	CHECK_EQ(s->warps, own->warps);
+	CHECK_EQ(s->chunk_bytes, own->chunk);
+}
+
+/* The public call gives the tuner's plan; before the agreement that is the first guess. */
+static void check_public(struct oriel_comm *c, uint32_t agreed)
+{
+	struct oriel_alltoallv_plan_info plan = ORIEL_ALLTOALLV_PLAN_INIT;
+	struct ori_a2a_plan own;
+
+	if (agreed)
+		REQUIRE_OK(ori_tune_plan(c, 5000, &own));
+	else
+		ori_tune_first(ORI_PRESET_CPU, 5000, &own);
+	REQUIRE_OK(oriel_alltoallv_plan(c, 5000, &plan));
+	CHECK_EQ(plan.agreed, agreed);
+	check_setting(&plan.mapped, &own.kind[ORI_PLAN_MAPPED]);
+	check_setting(&plan.queued, &own.kind[ORI_PLAN_QUEUED]);
+}
+
 static void scene_rank(struct rank_env *env)
 {
 	const struct given *g = &scene->given[env->rank];
@@ -123,13 +147,15 @@ static void scene_rank(struct rank_env *env)
 	snprintf(c->config.a2a_plan, sizeof(c->config.a2a_plan), "%s", g->plan ? g->plan : "");
 	if (g->file && strcmp(g->file, "none"))
 		REQUIRE_OK(give_file(c, r, g->file));
+	check_public(c, 0);
 	old = log_begin(path);
-	seen->status[r] = ori_tune_agree(c);
+	seen->status[r] = oriel_alltoallv_plan_agree(c);
 	log_end(path, old, r);
 	if (!seen->status[r]) {
 		/* once is for all: a second time nobody is waited for */
 		if (r == 0)
-			CHECK_EQ(ori_tune_agree(c), 0);
+			CHECK_EQ(oriel_alltoallv_plan_agree(c), 0);
+		check_public(c, 1);
 		REQUIRE_OK(ori_tune_plan(c, 5000, &seen->plan[r]));
 		REQUIRE_OK(ori_tune_explain(c, 5000, seen->explain[r], sizeof(seen->explain[r])));
 		seen->predicted[r] = ori_tune_predict_us(c, 5000);
@@ -349,4 +375,46 @@ TEST(a_bad_wish_fails_on_all_ranks)
 	CHECK_EQ(play(&s), RANKS);
 	CHECK_HAS(seen->log[2], "mapped=nonsense");
 	CHECK_HAS(seen->log[0], "rank 2");
+}
+
+/* ---- the public struct ----------------------------------------------------------------------- */
+
+/* Struct of a newer program, with fields that this library does not know. */
+struct newer_plan {
+	struct oriel_alltoallv_plan_info plan;
+	uint64_t more[2];
+};
+
+static void struct_rank(struct rank_env *env)
+{
+	struct oriel_alltoallv_plan_info plan = ORIEL_ALLTOALLV_PLAN_INIT, was;
+	struct newer_plan newer = { .plan = ORIEL_ALLTOALLV_PLAN_INIT };
+
+	memset(&plan.queued, 0xee, sizeof(plan.queued));
+	was = plan;
+	CHECK_EQ(oriel_alltoallv_plan(NULL, 1, &plan), ORIEL_EINVAL);
+	CHECK_EQ(oriel_alltoallv_plan(env->comm, 1, NULL), ORIEL_EINVAL);
+	CHECK_EQ(oriel_alltoallv_plan_agree(NULL), ORIEL_EINVAL);
+	plan.size = was.size = 0;
+	CHECK_EQ(oriel_alltoallv_plan(env->comm, 1, &plan), ORIEL_EINVAL);
+	CHECK_HAS(oriel_last_error(), "ORIEL_ALLTOALLV_PLAN_INIT");
+	CHECK(!memcmp(&plan, &was, sizeof(plan)));
+	/* an older program, whose struct ends after `mapped` */
+	plan.size = was.size = offsetof(struct oriel_alltoallv_plan_info, queued);
+	REQUIRE_OK(oriel_alltoallv_plan(env->comm, UINT64_MAX, &plan));
+	CHECK(plan.mapped.blocks >= 1 && plan.mapped.warps >= 1 && plan.mapped.chunk_bytes >= 16);
+	CHECK(!memcmp(&plan.queued, &was.queued, sizeof(was.queued)));
+	newer.plan.size = sizeof(newer);
+	REQUIRE_OK(oriel_alltoallv_plan(env->comm, 0, &newer.plan));
+	CHECK_EQ(newer.plan.size, sizeof(newer));
+	CHECK(newer.plan.queued.blocks >= 1 && !newer.more[0] && !newer.more[1]);
+	newer.more[1] = 1;
+	CHECK_EQ(oriel_alltoallv_plan(env->comm, 0, &newer.plan), ORIEL_EINVAL);
+}
+
+TEST(public_struct_may_grow)
+{
+	struct ranks_options o = { .nranks = 1 };
+
+	ranks_run(&o, struct_rank, NULL);
 }

@@ -176,6 +176,7 @@ ori_cu_result cuDeviceGetAttribute(int *value, int attribute, ori_cu_device gpu)
 		{ ORI_CU_DEV_MPS, fake_knobs.mps },
 		{ ORI_CU_DEV_WRITES_ORDER, fake_knobs.order ? ORI_CU_WRITES_ORDER_OWNER : 0 },
 		{ ORI_CU_DEV_HOST_PAGES, fake_knobs.c2c },
+		{ ORI_CU_DEV_PAGEABLE, fake_knobs.c2c },
 	};
 	int err = enter_gpu(FAKE_cuDeviceGetAttribute, gpu);
 

@@ -123,6 +123,44 @@ int oriel_alltoallv_explain(struct oriel_alltoallv_request *request, uint64_t by
 			    char *text, size_t bytes);
 int oriel_alltoallv_destroy(struct oriel_alltoallv_request *request); /* [C] */
 
+/* ---- plans, for kernels of a program that move data between ranks themselves ----------------- */
+
+/* How work is divided among the threads of the device, for peers of one kind. */
+struct oriel_alltoallv_setting {
+	uint32_t blocks;      /* for each peer of this kind, at least 1 */
+	uint32_t warps;       /* of a block; CPU: threads of a block */
+	uint64_t chunk_bytes; /* of one copy or put, a multiple of 16 */
+};
+
+struct oriel_alltoallv_plan_info {
+	size_t size;
+	struct oriel_alltoallv_setting mapped; /* for mapped peers and this rank itself */
+	struct oriel_alltoallv_setting queued;
+	uint32_t agreed;   /* 1: all ranks have the same table, so they get the same plan */
+	uint32_t reserved; /* 0 */
+};
+#define ORIEL_ALLTOALLV_PLAN_INIT                                                                  \
+	{                                                                                          \
+		sizeof(struct oriel_alltoallv_plan_info), { 0, 0, 0 }, { 0, 0, 0 }, 0, 0           \
+	}
+
+/*
+ * The plan of an exchange that sends bytes_per_peer to the peer that gets most.  Local.  It is the
+ * plan that a request of this comm would use, and it only affects speed.
+ *
+ * The plan comes from the table that the ranks agreed on: measured by oriel-tune, else the first
+ * guess, with the settings of ORIEL_A2A_PLAN.  Before the ranks agreed (`agreed` is 0) it is the
+ * first guess for the device, without tuning file and ORIEL_A2A_PLAN.
+ */
+int oriel_alltoallv_plan(struct oriel_comm *comm, uint64_t bytes_per_peer,
+			 struct oriel_alltoallv_plan_info *plan);
+/*
+ * The ranks agree on a table.  oriel_alltoallv_create does the same, so this call is for programs
+ * without a request.  Only the first call on a comm communicates.  No other thread may ask for a
+ * plan of this comm at the same time. [C]
+ */
+int oriel_alltoallv_plan_agree(struct oriel_comm *comm);
+
 #ifdef __cplusplus
 }
 #endif

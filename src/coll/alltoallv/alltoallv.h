@@ -2,7 +2,8 @@
 /*
  * coll/alltoallv/alltoallv.h - the request, and declarations shared by the files of this folder.
  *
- * create.c creates and destroys requests, exec.c makes their calls.  The kernel is
+ * create.c creates and destroys requests, exec.c makes their calls, plan.c tells users the
+ * plan.  The kernel is
  * kernels/alltoallv.c; its plan comes from coll/tune.
  */
 #ifndef ORI_COLL_ALLTOALLV_H

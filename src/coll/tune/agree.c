@@ -254,6 +254,13 @@ int ori_tune_agree(struct oriel_comm *c)
 	return err;
 }
 
+int ori_tune_is_agreed(struct oriel_comm *c)
+{
+	const struct tune *t = look(c);
+
+	return t && t->agreed;
+}
+
 /* ---- plans ----------------------------------------------------------------------------------- */
 
 uint32_t ori_tune_peers(struct oriel_comm *c, int kind)

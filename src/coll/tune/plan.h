@@ -19,9 +19,12 @@ struct oriel_comm;
 /*
  * [C] All ranks use one table: that of the lowest rank whose file fits, else the first guess.  The
  * first call on a comm is one round; later calls do nothing.  Called when a request is created, on
- * all ranks.
+ * all ranks, and by oriel_alltoallv_plan_agree().
  */
 int ori_tune_agree(struct oriel_comm *comm);
+
+/* Have all ranks agreed on a table or on the first guess? */
+int ori_tune_is_agreed(struct oriel_comm *comm);
 
 /*
  * bytes_per_peer: the bytes that a call is expected to send to the peer that gets most.  Not

@@ -59,6 +59,13 @@ static int cpu_holds(struct ori_device *device, const void *ptr)
 	return 0;
 }
 
+static int cpu_can_store(struct ori_device *device, const void *ptr)
+{
+	(void)device;
+	(void)ptr;
+	return 1;
+}
+
 /* Pages may be unmapped and replaced, and a process cannot detect this. */
 static void cpu_identify(struct ori_device *device, const void *ptr, struct ori_identity *out)
 {
@@ -115,6 +122,7 @@ static const struct ori_device_ops cpu_ops = {
 	.unimport = ori_cpu_unimport,
 	.discard = ori_cpu_discard,
 	.holds = cpu_holds,
+	.can_store = cpu_can_store,
 	.is_memory = ori_cpu_is_memory,
 	.identify = cpu_identify,
 	.copy = cpu_copy,

@@ -143,6 +143,7 @@ void ori_cuda_discard(struct ori_device *, struct ori_allocation *, size_t offse
 int ori_cuda_describe(struct ori_device *, const void *ptr, size_t bytes, struct ori_allocation *);
 void ori_cuda_forget(struct ori_device *, struct ori_allocation *);
 int ori_cuda_holds(struct ori_device *, const void *ptr);
+int ori_cuda_can_store(struct ori_device *, const void *ptr);
 int ori_cuda_is_memory(struct ori_device *, const void *ptr, size_t bytes);
 void ori_cuda_identify(struct ori_device *, const void *ptr, struct ori_identity *);
 /*

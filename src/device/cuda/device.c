@@ -103,6 +103,7 @@ static const struct ori_device_ops cuda_ops = {
 	.alloc_host = ori_cuda_alloc_host,
 	.free_host = ori_cuda_free_host,
 	.holds = ori_cuda_holds,
+	.can_store = ori_cuda_can_store,
 	.is_memory = ori_cuda_is_memory,
 	.identify = ori_cuda_identify,
 	.copy = ori_cuda_copy,

@@ -90,6 +90,7 @@ struct ori_cu_copy_attributes { /* CUmemcpyAttributes */
 	X(ORI_CU_DEV_UVA, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 41)                              \
 	X(ORI_CU_DEV_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 75)                      \
 	X(ORI_CU_DEV_MINOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 76)                      \
+	X(ORI_CU_DEV_PAGEABLE, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, 88)                     \
 	X(ORI_CU_DEV_VMM, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 102)            \
 	X(ORI_CU_DEV_POSIX_FD, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,    \
 	  103)                                                                                     \

@@ -101,6 +101,19 @@ int ori_cuda_holds(struct ori_device *device, const void *ptr)
 	return f.type == ORI_CU_MEMORY_DEVICE && !f.managed;
 }
 
+/* A GPU with access to pageable memory also reaches host memory that the driver does not know. */
+int ori_cuda_can_store(struct ori_device *device, const void *ptr)
+{
+	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
+	int pageable = 0;
+
+	if (ori_cuda_memory_type(d->gpu, ptr))
+		return 1;
+	if (d->gpu->cu->cuDeviceGetAttribute(&pageable, ORI_CU_DEV_PAGEABLE, d->gpu->dev))
+		return 1; /* a lost GPU reports itself at the launch */
+	return pageable;
+}
+
 /* Memory that a program mapped piece by piece consists of several adjacent allocations. */
 static int is_device_memory(const struct ori_cuda_gpu *gpu, const void *ptr, size_t bytes)
 {

@@ -363,7 +363,7 @@ static int has_kernels(struct ori_cuda_gpu *gpu)
 
 int ori_cuda_begin_stream(struct ori_cuda_device *d, void *stream)
 {
-	struct ori_window_op nothing = { .code = ORI_WINDOW_NOTHING };
+	struct ori_window_op_args nothing = { .op = { .code = ORI_WINDOW_NOTHING } };
 	int err;
 
 	if (!has_kernels(d->gpu))
