@@ -51,7 +51,7 @@ class Calls(dist.ProcessGroup):
                 _check_tensors(name, tensors)
                 action = prepare()
             except (ValueError, TypeError, RuntimeError) as bad:
-                on.refuse(name, str(bad))
+                on.refuse(str(bad))
                 raise
             action(on)
 

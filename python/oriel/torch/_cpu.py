@@ -37,9 +37,9 @@ class CpuCollectives:
         self._gather: oriel.AllGather | None = None
         self._chunk = min(_GATHER_MOST, max(_GATHER_LEAST, _GATHER_BYTES // comm.size))
 
-    def refuse(self, name: str, why: str) -> None:
+    def refuse(self, why: str) -> None:
         """Take part in the meeting of a call whose arguments are bad."""
-        self.meeting.refuse(name, why)
+        self.meeting.refuse(why)
 
     # ---- blocks of all ranks ----
 

@@ -72,9 +72,6 @@ class CudaCollectives:
         self._slots: oriel.AllToAllV | None = None
         self._slot = min(_SLOT_MOST, _ALL_SLOTS // comm.size)
 
-    def refuse(self, name: str, why: str) -> None:
-        """Nothing: the rank raises, and the others notice it in the library's own check."""
-
     def issue(self, action: Callable[[Any], None], work: CudaWork | None,
               tensors: Sequence[torch.Tensor]) -> CudaWork | None:
         """Issue a call: to the current stream, or to the group's own if there is a work object."""

@@ -89,10 +89,10 @@ class Meeting:
             if view[start:start + size] != head:
                 raise self._differ(call, start // BLOCK)
 
-    def refuse(self, name: str, why: str) -> None:
+    def refuse(self, why: str) -> None:
         """Tell all ranks that this rank's arguments are bad.  Raises only if the comm failed."""
         self._sequence += 1
-        text = f"{name}: {why}".encode()[:INLINE]
+        text = why.encode()[:INLINE]
         head = _HEADER.pack(self._sequence, REFUSED, 0, 0, 0, -1, 0, len(text))
         self._show(head, text, len(text))
 
