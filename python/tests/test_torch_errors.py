@@ -33,7 +33,7 @@ def _cases() -> list[Case]:
         (lambda: dist.all_gather([one], one), lambda: dist.all_gather([two, two], two), "rank"),
         (lambda: dist.all_to_all_single(torch.ones(3), torch.ones(3), [1, 2], [1, 2]),
          lambda: dist.all_to_all_single(torch.ones(3), torch.ones(3), [1, 2], [1, 2]),
-         "rank 0 sends 2 elements to rank 1, which expects 1"),
+         "rank 1 sends 1 elements to rank 0, which expects 2"),
         (lambda: dist.all_to_all_single(torch.ones(3), torch.ones(3)),
          lambda: dist.all_to_all_single(torch.ones(4), torch.ones(4)), "pass output splits"),
     ]

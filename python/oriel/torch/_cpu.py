@@ -10,13 +10,14 @@ Called by: the line of a group, one call at a time.
 from __future__ import annotations
 
 import ctypes
+import struct
 from ctypes import memmove
 from typing import Sequence
 
 import torch
 
 import oriel
-from oriel._c import check, lib
+from oriel._c import check, fail, lib
 
 from . import _native, _reduce
 from ._meeting import INLINE, Call, Meeting
@@ -35,6 +36,7 @@ class CpuCollectives:
         self.meeting = Meeting(comm)
         self._slots: Slots | None = None  # made by the first call that needs it, on all ranks
         self._gather: oriel.AllGather | None = None
+        self._splits = struct.Struct(f"<{2 * comm.size}q")  # input and output splits of a rank
         self._chunk = min(_GATHER_MOST, max(_GATHER_LEAST, _GATHER_BYTES // comm.size))
 
     def refuse(self, why: str) -> None:
@@ -207,49 +209,52 @@ class CpuCollectives:
     def all_to_all(self, out: torch.Tensor, tensor: torch.Tensor, arrive: Sequence[int],
                    leave: Sequence[int]) -> None:
         """Sends `leave[r]` elements to rank r and gets `arrive[r]` from it, packed in rank order."""
-        splits = torch.tensor([*leave, *arrive], dtype=torch.int64)
-        table = self._share_splits(splits, tensor)
-        inline = int(table[:, :self.ranks].sum(1).max()) * tensor.itemsize
-        _check_splits(table, self.ranks)
+        item = tensor.itemsize
+        table = self._share_splits(tensor, arrive, leave)
         targets, position = [], out.data_ptr()
         for count in arrive:
             targets.append(position)
-            position += count * out.itemsize
-        if splits.nbytes + inline <= INLINE:
-            self._pick_inline(table, targets, splits.nbytes, tensor.itemsize)
+            position += count * item
+        most = max(sum(row) for row in table) * item  # of one rank, in bytes
+        if self._splits.size + most <= INLINE:
+            self._pick_inline(table, targets, item)
             return
-        item = tensor.itemsize
         self._exchange().swap(tensor.data_ptr(), [count * item for count in leave], targets,
-                              [count * item for count in arrive], int(table.max()) * item)
-
-    def _share_splits(self, splits: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
-        """The splits of all ranks.  Small tensors travel with them."""
-        call = Call("all_to_all", tensor.dtype)
-        if splits.nbytes > INLINE:
-            table = torch.empty(self.ranks, splits.numel(), dtype=torch.int64)
-            self.meeting.meet(call)
-            self._gather_to([row.data_ptr() for row in table], splits.data_ptr(), splits.nbytes)
-            return table
-        payload, nbytes = splits, splits.nbytes
-        if nbytes + tensor.nbytes <= INLINE:
-            payload = torch.cat([splits.view(torch.uint8), tensor.reshape(-1).view(torch.uint8)])
-            nbytes += tensor.nbytes
-        self.meeting.meet(call, payload.data_ptr(), nbytes)
-        return self.meeting.rows(torch.int64, splits.numel())
+                              [count * item for count in arrive],
+                              max(max(row) for row in table) * item)
 
     def largest_split(self, dtype: torch.dtype, arrive: Sequence[int], leave: Sequence[int]) -> int:
         """Compare the splits of all ranks for an all-to-all on another device."""
-        splits = torch.tensor([*leave, *arrive], dtype=torch.int64)
-        table = self._share_splits(splits, torch.empty(0, dtype=dtype))
-        _check_splits(table, self.ranks)
-        return int(table.max())
+        table = self._share_splits(torch.empty(0, dtype=dtype), arrive, leave)
+        return max(max(row) for row in table)
 
-    def _pick_inline(self, table: torch.Tensor, targets: list[int], skip: int, item: int) -> None:
+    def _share_splits(self, tensor: torch.Tensor, arrive: Sequence[int],
+                      leave: Sequence[int]) -> list[tuple[int, ...]]:
+        """What every rank sends to every rank.  Small tensors travel with the splits."""
+        call, size = Call("all_to_all", tensor.dtype), self._splits.size
+        splits = self._splits.pack(*leave, *arrive)
+        if size <= INLINE:
+            inline = size + tensor.nbytes <= INLINE
+            self.meeting.meet(call, tensor.data_ptr(), tensor.nbytes if inline else 0, splits)
+            table = self.meeting.unpack(self._splits)
+        else:
+            self.meeting.meet(call)
+            mine = ctypes.create_string_buffer(splits, size)
+            every = ctypes.create_string_buffer(self.ranks * size)
+            start = ctypes.addressof(every)
+            self._gather_to(range(start, start + self.ranks * size, size), ctypes.addressof(mine),
+                            size)
+            table = list(self._splits.iter_unpack(every))
+        leaves = [row[:self.ranks] for row in table]
+        _check_splits(leaves, [row[self.ranks:] for row in table])
+        return leaves
+
+    def _pick_inline(self, table: list[tuple[int, ...]], targets: list[int], item: int) -> None:
         for rank, target in enumerate(targets):
-            row = table[rank, :self.rank + 1].tolist()
-            if row[-1]:
-                before = skip + sum(row[:-1]) * item
-                memmove(target, self.meeting.payload(rank) + before, row[-1] * item)
+            row = table[rank]
+            if row[self.rank]:
+                before = self._splits.size + sum(row[:self.rank]) * item
+                memmove(target, self.meeting.payload(rank) + before, row[self.rank] * item)
 
     def _exchange(self) -> Slots:
         if self._slots is None:
@@ -257,12 +262,14 @@ class CpuCollectives:
         return self._slots
 
 
-def _check_splits(table: torch.Tensor, ranks: int) -> None:
+def _check_splits(leaves: list[tuple[int, ...]], arrives: list[tuple[int, ...]]) -> None:
     """All ranks see all splits, so all ranks raise if one pair of ranks differs."""
-    leave, arrive = table[:, :ranks], table[:, ranks:].t()
-    if not torch.equal(leave, arrive):
-        source, target = (leave != arrive).nonzero()[0].tolist()
-        raise oriel._c.fail(
-            "EMISMATCH", f"all_to_all: rank {source} sends {int(leave[source, target])} elements to "
-            f"rank {target}, which expects {int(arrive[source, target])}: input splits of the one "
-            "must be output splits of the other", source)
+    if list(zip(*leaves)) == arrives:
+        return
+    for target, arrive in enumerate(arrives):
+        for source, count in enumerate(arrive):
+            sent = leaves[source][target]
+            if sent != count:
+                raise fail("EMISMATCH", f"all_to_all: rank {source} sends {sent} elements to rank "
+                           f"{target}, which expects {count}: input splits of the one must be "
+                           "output splits of the other", source)

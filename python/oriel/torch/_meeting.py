@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from ctypes import memmove
 from typing import NamedTuple
 
 import torch
@@ -71,19 +72,23 @@ class Meeting:
         self._bytes = self._window.tensor()  # uint8, all blocks
         self._view = memoryview(self._bytes.numpy())
         self._mine = ctypes.create_string_buffer(BLOCK)
-        self._payload = ctypes.addressof(self._mine) + _HEAD
+        self._start = ctypes.addressof(self._mine)
+        self._payload = self._start + _HEAD
         self._base = self._bytes.data_ptr() + _HEAD
         self._exec = lib.oriel_allgather_exec
         self._handle = self._request._handle
         self._sequence = 0
         self._rows: dict[tuple[torch.dtype, int, int], torch.Tensor] = {}
 
-    def meet(self, call: Call, address: int = 0, nbytes: int = 0) -> None:
-        """Show this rank's call, with `nbytes` of payload, and check that all ranks make it."""
+    def meet(self, call: Call, address: int = 0, nbytes: int = 0, prefix: bytes = b"") -> None:
+        """Show this rank's call and check that all ranks make it.
+
+        The payload is `prefix`, and behind it `nbytes` from `address`.
+        """
         self._sequence += 1
         head = _HEADER.pack(self._sequence, _KIND_CODES[call.kind], _DTYPE_CODES[call.dtype],
                             call.op, 0, call.root, call.count, 0)
-        self._show(head, address, nbytes)
+        self._show(head, prefix, address, nbytes)
         size, view = len(head), self._view
         for start in range(0, self.ranks * BLOCK, BLOCK):
             if view[start:start + size] != head:
@@ -94,12 +99,14 @@ class Meeting:
         self._sequence += 1
         text = why.encode()[:INLINE]
         head = _HEADER.pack(self._sequence, REFUSED, 0, 0, 0, -1, 0, len(text))
-        self._show(head, text, len(text))
+        self._show(head, text, 0, 0)
 
-    def _show(self, head: bytes, payload: int | bytes, nbytes: int) -> None:
-        self._mine[:len(head)] = head
+    def _show(self, head: bytes, prefix: bytes, address: int, nbytes: int) -> None:
+        memmove(self._start, head, len(head))
+        if prefix:
+            memmove(self._payload, prefix, len(prefix))
         if nbytes:
-            ctypes.memmove(self._payload, payload, nbytes)
+            memmove(self._payload + len(prefix), address, nbytes)
         status = self._exec(self._handle, self._mine, BLOCK, 1, None)
         if status:
             check(status)
@@ -135,6 +142,11 @@ class Meeting:
             rows = blocks[:, start:start + count * dtype.itemsize].view(dtype)
             self._rows[key] = rows
         return rows
+
+    def unpack(self, form: struct.Struct) -> list[tuple[int, ...]]:
+        """The numbers at the start of every rank's payload."""
+        return [form.unpack_from(self._view, start)
+                for start in range(_HEAD, self.ranks * BLOCK, BLOCK)]
 
     def payload(self, rank: int) -> int:
         """The address of a rank's payload."""

@@ -112,6 +112,16 @@ class Work(dist.Work):
         return torch.futures.Future()
 
 
+def _without_gradients(call: Callable[[], Any]) -> None:
+    """torch.no_grad() in a fifth of its time, which counts in a call of some microseconds."""
+    before = torch.is_grad_enabled()
+    torch._C._set_grad_enabled(False)
+    try:
+        call()
+    finally:
+        torch._C._set_grad_enabled(before)
+
+
 class Line:
     """The calls of one group, run one at a time and in order."""
 
@@ -132,8 +142,7 @@ class Line:
         if work is None and self._waiting == 0 and self._turn.acquire(blocking=False):
             try:
                 self._check_open(name)
-                with torch.no_grad():
-                    call()
+                _without_gradients(call)
                 return None
             finally:
                 self._turn.release()
