@@ -85,8 +85,8 @@ def main() -> None:
         torch.testing.assert_close(model.forward(x, ahead), want, rtol=1e-4, atol=1e-4)
     after, ahead = timed(model, x, False), timed(model, x, True)
     if dist.get_rank() == 0:
-        print(f"fsdp_gather: equal to the whole model; {after:.1f} ms a pass if layers are gathered "
-              f"after computing, {ahead:.1f} ms if ahead of it")
+        print(f"fsdp_gather: equal to the whole model; a pass takes {after:.1f} ms if layers are "
+              f"gathered after computing, {ahead:.1f} ms if ahead of it")
     dist.destroy_process_group()
 
 

@@ -274,7 +274,7 @@ class Calls(dist.ProcessGroup):
 # ---- arguments ----
 
 def one_tensor(tensors: Any) -> torch.Tensor:
-    """The tensor of a list with one.  Lists with more are from the time of several GPUs per rank."""
+    """The tensor of a list with one.  Longer lists are from the time of many GPUs per rank."""
     if isinstance(tensors, torch.Tensor):
         return tensors
     if len(tensors) != 1:

@@ -186,7 +186,8 @@ class CpuCollectives:
             return
         counts = [nbytes if rank == root else 0 for rank in range(self.ranks)]
         arrive = [nbytes if mine else 0] * self.ranks
-        self._exchange().swap(tensor.data_ptr(), counts, targets or [0] * self.ranks, arrive, nbytes)
+        self._exchange().swap(tensor.data_ptr(), counts, targets or [0] * self.ranks, arrive,
+                              nbytes)
 
     def scatter(self, out: torch.Tensor, parts: Sequence[torch.Tensor], root: int) -> None:
         """Rank r gets the r-th of the root's parts; `parts` is empty elsewhere."""
@@ -208,7 +209,7 @@ class CpuCollectives:
 
     def all_to_all(self, out: torch.Tensor, tensor: torch.Tensor, arrive: Sequence[int],
                    leave: Sequence[int]) -> None:
-        """Sends `leave[r]` elements to rank r and gets `arrive[r]` from it, packed in rank order."""
+        """Sends leave[r] elements to rank r and gets arrive[r] from it, packed in rank order."""
         item = tensor.itemsize
         table = self._share_splits(tensor, arrive, leave)
         targets, position = [], out.data_ptr()
@@ -223,7 +224,8 @@ class CpuCollectives:
                               [count * item for count in arrive],
                               max(max(row) for row in table) * item)
 
-    def largest_split(self, dtype: torch.dtype, arrive: Sequence[int], leave: Sequence[int]) -> int:
+    def largest_split(self, dtype: torch.dtype, arrive: Sequence[int],
+                      leave: Sequence[int]) -> int:
         """Compare the splits of all ranks for an all-to-all on another device."""
         table = self._share_splits(torch.empty(0, dtype=dtype), arrive, leave)
         return max(max(row) for row in table)

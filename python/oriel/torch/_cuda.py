@@ -166,14 +166,15 @@ class CudaCollectives:
 
     def all_to_all(self, out: torch.Tensor, tensor: torch.Tensor, arrive: Sequence[int],
                    leave: Sequence[int]) -> None:
-        """Sends `leave[r]` elements to rank r and gets `arrive[r]` from it, packed in rank order."""
+        """Sends leave[r] elements to rank r and gets arrive[r] from it, packed in rank order."""
         item = tensor.itemsize
         # All ranks must make the same number of rounds, and only all splits tell how many.
         largest = self._agree(tensor.dtype, arrive, leave) * item
         source = tensor.reshape(-1).view(torch.uint8)
         target = out.view(-1).view(torch.uint8)
         for start in range(0, largest, self._slot):
-            self._round(source, target, [n * item for n in leave], [n * item for n in arrive], start)
+            self._round(source, target, [n * item for n in leave], [n * item for n in arrive],
+                        start)
 
     def _round(self, source: torch.Tensor, target: torch.Tensor, leave: list[int],
                arrive: list[int], start: int) -> None:

@@ -120,7 +120,8 @@ class Meeting:
                 return fail("EREMOTE", f"{call.kind}: rank {other} failed: {text.decode()}", other)
         sequence, kind, dtype, op, _, root, count, _ = self._header(rank)
         theirs = Call(KINDS[kind], _DTYPES[dtype], count, op, root)
-        text = f"{call.kind}: ranks differ: rank {self.rank} calls {call}, rank {rank} calls {theirs}"
+        text = (f"{call.kind}: ranks differ: rank {self.rank} calls {call}, rank {rank} calls "
+                f"{theirs}")
         if op != call.op:
             text += f" (operators {call.op} and {op})"
         if sequence != self._sequence:
@@ -131,7 +132,7 @@ class Meeting:
         return _HEADER.unpack_from(self._view, rank * BLOCK)
 
     def rows(self, dtype: torch.dtype, count: int, skip: int = 0) -> torch.Tensor:
-        """The payloads of all ranks (ranks x count), from byte `skip`; valid until the next meet."""
+        """The payloads of all ranks (ranks x count), from byte `skip`, until the next meet()."""
         key = (dtype, count, skip)
         rows = self._rows.get(key)
         if rows is None:

@@ -14,6 +14,9 @@ def all_reduce(tensor: torch.Tensor, op: Op) -> Callable[[Any], None]:
     """Check a sparse tensor and return the call that sums it over all ranks."""
     if op.code != _reduce.SUM:
         raise ValueError(f"all_reduce: {op.name} of sparse tensors: only SUM has a meaning there")
+    if tensor.device.type != "cpu":
+        raise ValueError(f"all_reduce: a sparse tensor on {tensor.device}: pass tensor.to_dense(), "
+                         "or move it to the CPU")
     entries = tensor.coalesce()
     return lambda on: _sum(tensor, entries, on)
 
