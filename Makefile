@@ -99,7 +99,12 @@ test-python: deps-torch build-release
 	$(call ctest,release) -L '^python'
 
 # A wheel needs no compiler and no installed Oriel where it is used.
-wheel: deps-python build-release
+wheel_targets = oriel oriel_static oriel-run oriel-info oriel-perf oriel-tune
+wheel: deps deps-python
+	@$(call configure,release)
+	@$(call build,release,$(wheel_targets))
+	@! cmake --build build/release --target help | grep -q oriel_device_bitcode || \
+		$(call build,release,oriel_device_bitcode)
 	rm -rf build/wheel
 	cmake --install build/release --prefix build/wheel --strip >/dev/null
 	ORIEL_PREFIX=$(CURDIR)/build/wheel $(or $(PYTHON),$$(tools/python-env.sh --print)) -m pip wheel -q \

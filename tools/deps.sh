@@ -134,8 +134,8 @@ for group in build "$@"; do
 	bench) list=$bench_list ;;
 	*)
 		echo >&2 \
-			"deps: no group '$group'; there are build, fabric, test, python, torch, vm," \
-			"slurm, check, bench"
+			"deps: no group '$group'; there are build, fabric, test, python, torch," \
+			"vm, slurm, check, bench"
 		exit 2
 		;;
 	esac

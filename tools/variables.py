@@ -69,7 +69,7 @@ FOREIGN = {
 
 # Read by the Python package, not by the library.
 PYTHON = {
-    "ORIEL_BITCODE": "folder of the device bitcode; empty: inside the package or beside the library",
+    "ORIEL_BITCODE": "folder of the device bitcode; empty: in the package or beside the library",
     "ORIEL_LIBRARY": "file of `liboriel.so`; empty: the one in the package, else an installed one",
     "ORIEL_PREFIX": "prefix of an installed Oriel, for the package and for its installation",
     "ORIEL_TORCH": "1: `make test-python` installs torch and Triton if they are missing",
@@ -119,7 +119,7 @@ def read_names(folder):
 def python_names():
     """Names that the Python package and the table of names in src/util/config.c have."""
     text = "".join(f.read_text() for f in sorted((root / "python").rglob("*.py")))
-    text += (root / "Makefile").read_text() + (root / "tools/deps.sh").read_text()
+    text += (root / "Makefile").read_text() + (root / "tools/python-env.sh").read_text()
     known = re.search(r"python\[\] = \{([^}]*)\}", (root / "src/util/config.c").read_text())
     names = set(re.findall(r'"(ORIEL_\w+)"', known.group(1)))
     for name in sorted(names):

@@ -9,6 +9,7 @@ the package is imported.  python/tests/test_headers.py compares this file with t
 from __future__ import annotations
 
 import ctypes
+import operator
 from ctypes import (
     CFUNCTYPE,
     POINTER,
@@ -17,7 +18,6 @@ from ctypes import (
     c_double,
     c_int,
     c_int32,
-    c_int64,
     c_size_t,
     c_ubyte,
     c_uint32,
@@ -162,6 +162,20 @@ class oriel_alltoallv_options(Structure):
     ]
 
 
+class oriel_alltoallv_setting(Structure):
+    _fields_ = [("blocks", c_uint32), ("warps", c_uint32), ("chunk_bytes", c_uint64)]
+
+
+class oriel_alltoallv_plan_info(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("mapped", oriel_alltoallv_setting),
+        ("queued", oriel_alltoallv_setting),
+        ("agreed", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
 class oriel_alltoallv_args(Structure):
     _fields_ = [
         ("size", c_size_t),
@@ -193,50 +207,64 @@ STRUCTS: list[type[Structure]] = [
     oriel_allgather_options,
     oriel_alltoallv_options,
     oriel_alltoallv_args,
+    oriel_alltoallv_setting,
+    oriel_alltoallv_plan_info,
 ]
 
 # ---- functions -----------------------------------------------------------------------------------
 
+
+class _int(c_int):
+    """An int argument; ctypes alone would cut a longer one to 32 bits without a word."""
+
+    @classmethod
+    def from_param(cls, value: Any) -> c_int:
+        number = operator.index(value)
+        if not -(2**31) <= number < 2**31:
+            raise OverflowError(f"{number} does not fit an int of 32 bits")
+        return c_int(number)
+
+
 _handle = c_void_p
 _out = POINTER(c_void_p)
 _text = c_char_p
-_window_word = [_handle, c_int, c_int, c_int, c_uint64]  # window, peer, id, op or cmp, value
-_atomic = [_handle, c_int, c_uint64, c_uint64]  # window, peer, offset, value; then the old value
-_transfer = [_handle, c_int, c_uint64, c_void_p, c_uint64, c_uint64]  # ..., source, offset, bytes
+_window_word = [_handle, _int, _int, _int, c_uint64]  # window, peer, id, op or cmp, value
+_atomic = [_handle, _int, c_uint64, c_uint64]  # window, peer, offset, value; then the old value
+_transfer = [_handle, _int, c_uint64, c_void_p, c_uint64, c_uint64]  # ..., source, offset, bytes
 
 # name: (result, arguments)
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
-    "oriel_header_check": (c_int, [c_int]),
+    "oriel_header_check": (c_int, [_int]),
     "oriel_version": (_text, []),
-    "oriel_status_name": (_text, [c_int]),
-    "oriel_status_text": (_text, [c_int]),
+    "oriel_status_name": (_text, [_int]),
+    "oriel_status_text": (_text, [_int]),
     "oriel_last_error": (_text, []),
     "oriel_init": (c_int, [_out]),
     "oriel_finalize": (c_int, [_handle]),
     "oriel_boot_env": (c_int, [_out]),
-    "oriel_boot_threads": (c_int, [c_int, _out]),
+    "oriel_boot_threads": (c_int, [_int, _out]),
     "oriel_boot_make_id": (c_int, [POINTER(oriel_boot_id)]),
-    "oriel_boot_join": (c_int, [POINTER(oriel_boot_id), c_int, c_int, _out]),
-    "oriel_boot_user": (c_int, [POINTER(oriel_boot_ops), c_void_p, c_int, c_int, _out]),
+    "oriel_boot_join": (c_int, [POINTER(oriel_boot_id), _int, _int, _out]),
+    "oriel_boot_user": (c_int, [POINTER(oriel_boot_ops), c_void_p, _int, _int, _out]),
     "oriel_boot_rank": (c_int, [_handle]),
     "oriel_boot_nranks": (c_int, [_handle]),
     "oriel_boot_destroy": (c_int, [_handle]),
     "oriel_comm_create": (c_int, [_handle, POINTER(oriel_comm_options), _out]),
-    "oriel_comm_split": (c_int, [_handle, c_int, c_int, _out]),
+    "oriel_comm_split": (c_int, [_handle, _int, _int, _out]),
     "oriel_comm_destroy": (c_int, [_handle]),
-    "oriel_comm_abort": (c_int, [_handle, c_int]),
+    "oriel_comm_abort": (c_int, [_handle, _int]),
     "oriel_comm_status": (c_int, [_handle]),
     "oriel_comm_rank": (c_int, [_handle]),
     "oriel_comm_size": (c_int, [_handle]),
     "oriel_comm_nodes": (c_int, [_handle]),
-    "oriel_comm_node": (c_int, [_handle, c_int]),
-    "oriel_comm_node_rank": (c_int, [_handle, c_int]),
-    "oriel_comm_node_size": (c_int, [_handle, c_int]),
-    "oriel_comm_peer_kind": (c_int, [_handle, c_int]),
-    "oriel_comm_peer_reason": (_text, [_handle, c_int]),
-    "oriel_comm_allgather": (c_int, [_handle, c_int, c_void_p, c_void_p, c_size_t]),
-    "oriel_comm_barrier": (c_int, [_handle, c_int]),
-    "oriel_comm_connect": (c_int, [_handle, POINTER(c_int), c_int]),
+    "oriel_comm_node": (c_int, [_handle, _int]),
+    "oriel_comm_node_rank": (c_int, [_handle, _int]),
+    "oriel_comm_node_size": (c_int, [_handle, _int]),
+    "oriel_comm_peer_kind": (c_int, [_handle, _int]),
+    "oriel_comm_peer_reason": (_text, [_handle, _int]),
+    "oriel_comm_allgather": (c_int, [_handle, _int, c_void_p, c_void_p, c_size_t]),
+    "oriel_comm_barrier": (c_int, [_handle, _int]),
+    "oriel_comm_connect": (c_int, [_handle, POINTER(c_int), _int]),
     "oriel_comm_device": (c_int, [_handle, POINTER(oriel_comm_dev)]),
     "oriel_comm_engine": (c_int, [_handle, c_void_p, c_size_t]),
     "oriel_comm_sync": (c_int, [_handle, c_void_p]),
@@ -247,14 +275,14 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "oriel_copy": (c_int, [_handle, c_void_p, c_void_p, c_size_t]),
     "oriel_buffer_register": (c_int, [_handle, c_void_p, c_size_t, _out]),
     "oriel_buffer_exchange": (c_int, [_handle, _handle]),
-    "oriel_buffer_mapped": (c_void_p, [_handle, c_int]),
-    "oriel_buffer_remote": (c_int, [_handle, c_int, POINTER(oriel_remote)]),
+    "oriel_buffer_mapped": (c_void_p, [_handle, _int]),
+    "oriel_buffer_remote": (c_int, [_handle, _int, POINTER(oriel_remote)]),
     "oriel_buffer_source": (c_int, [_handle, POINTER(oriel_source)]),
     "oriel_buffer_release": (c_int, [_handle]),
     "oriel_window_create": (c_int, [_handle, POINTER(oriel_window_options), _out]),
     "oriel_window_destroy": (c_int, [_handle]),
     "oriel_window_buffer": (c_void_p, [_handle]),
-    "oriel_window_mapped": (c_void_p, [_handle, c_int]),
+    "oriel_window_mapped": (c_void_p, [_handle, _int]),
     "oriel_window_source": (c_int, [_handle, c_void_p, c_size_t, POINTER(oriel_source)]),
     "oriel_window_source_release": (c_int, [_handle, POINTER(oriel_source)]),
     "oriel_window_device": (c_int, [_handle, POINTER(oriel_window_dev)]),
@@ -262,30 +290,30 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "oriel_window_reset_signals": (c_int, [_handle, c_void_p]),
     "oriel_window_put": (c_int, [*_transfer, c_void_p]),
     "oriel_window_get": (c_int, [*_transfer, c_void_p]),
-    "oriel_window_put_signal": (c_int, [*_transfer, c_int, c_int, c_uint64, c_void_p]),
+    "oriel_window_put_signal": (c_int, [*_transfer, _int, _int, c_uint64, c_void_p]),
     "oriel_window_signal": (c_int, [*_window_word, c_void_p]),
     "oriel_window_wait_signal": (c_int, [*_window_word, c_void_p]),
     "oriel_window_wait_signal_timeout": (c_int, [*_window_word, c_double, c_void_p]),
-    "oriel_window_barrier": (c_int, [_handle, c_int, c_void_p]),
-    "oriel_window_barrier_timeout": (c_int, [_handle, c_int, c_double, c_void_p]),
+    "oriel_window_barrier": (c_int, [_handle, _int, c_void_p]),
+    "oriel_window_barrier_timeout": (c_int, [_handle, _int, c_double, c_void_p]),
     "oriel_window_device_address": (c_int, [_handle, _out]),
-    "oriel_window_put_counter": (c_int, [*_transfer, c_int, c_void_p]),
+    "oriel_window_put_counter": (c_int, [*_transfer, _int, c_void_p]),
     "oriel_window_put_signal_counter": (
         c_int,
-        [*_transfer, c_int, c_int, c_uint64, c_int, c_void_p],
+        [*_transfer, _int, _int, c_uint64, _int, c_void_p],
     ),
-    "oriel_window_flush": (c_int, [_handle, c_int, c_void_p]),
+    "oriel_window_flush": (c_int, [_handle, _int, c_void_p]),
     "oriel_window_fetch_add": (c_int, [*_atomic, c_void_p, c_void_p]),
     "oriel_window_swap": (c_int, [*_atomic, c_void_p, c_void_p]),
     "oriel_window_compare_swap": (c_int, [*_atomic, c_uint64, c_void_p, c_void_p]),
-    "oriel_window_signal_all": (c_int, [_handle, c_int, c_int, c_uint64, c_void_p]),
-    "oriel_window_reset_signal": (c_int, [_handle, c_int, c_void_p]),
-    "oriel_window_signal_advance": (c_int, [_handle, c_int, c_int, c_uint64, c_void_p]),
+    "oriel_window_signal_all": (c_int, [_handle, _int, _int, c_uint64, c_void_p]),
+    "oriel_window_reset_signal": (c_int, [_handle, _int, c_void_p]),
+    "oriel_window_signal_advance": (c_int, [_handle, _int, _int, c_uint64, c_void_p]),
     "oriel_window_wait_counter": (c_int, [*_window_word, c_void_p]),
     "oriel_window_wait_counter_timeout": (c_int, [*_window_word, c_double, c_void_p]),
-    "oriel_window_reset_counter": (c_int, [_handle, c_int, c_int, c_void_p]),
-    "oriel_window_read_signal": (c_int, [_handle, c_int, c_int, POINTER(c_uint64)]),
-    "oriel_window_read_counter": (c_int, [_handle, c_int, c_int, POINTER(c_uint64)]),
+    "oriel_window_reset_counter": (c_int, [_handle, _int, _int, c_void_p]),
+    "oriel_window_read_signal": (c_int, [_handle, _int, _int, POINTER(c_uint64)]),
+    "oriel_window_read_counter": (c_int, [_handle, _int, _int, POINTER(c_uint64)]),
     "oriel_allgather": (c_int, [_handle, c_void_p, c_void_p, c_uint64, c_uint64, c_void_p]),
     "oriel_allgather_supported": (c_int, [_handle]),
     "oriel_allgather_create": (c_int, [_handle, _handle, POINTER(oriel_allgather_options), _out]),
@@ -309,11 +337,13 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "oriel_alltoallv_create": (c_int, [_handle, POINTER(oriel_alltoallv_options), _out]),
     "oriel_alltoallv_send_buffer": (c_void_p, [_handle]),
     "oriel_alltoallv_recv_buffer": (c_void_p, [_handle]),
-    "oriel_alltoallv_slot": (c_void_p, [_handle, c_int]),
+    "oriel_alltoallv_slot": (c_void_p, [_handle, _int]),
     "oriel_alltoallv_exec": (c_int, [_handle, POINTER(oriel_alltoallv_args), c_void_p]),
     "oriel_alltoallv_status": (c_int, [_handle]),
     "oriel_alltoallv_explain": (c_int, [_handle, c_uint64, c_void_p, c_size_t]),
     "oriel_alltoallv_destroy": (c_int, [_handle]),
+    "oriel_alltoallv_plan": (c_int, [_handle, c_uint64, POINTER(oriel_alltoallv_plan_info)]),
+    "oriel_alltoallv_plan_agree": (c_int, [_handle]),
 }
 
 # Exported functions that are not declared above, and why.

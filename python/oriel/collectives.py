@@ -150,6 +150,7 @@ class AllGather(_Request):
             status = lib.oriel_allgather_create(comm, handle, ctypes.byref(options), out)
         else:
             region, buffer = self._region, ctypes.byref(self._buffer)
+            options.bytes = 0  # max_count says it
             # All ranks go on to the collective call, also one whose memory is refused here.
             status = lib.oriel_buffer_register(comm, region.address, region.nbytes, buffer)
             room = (nbytes or max(0, region.nbytes - offset)) // self.comm.size
@@ -216,12 +217,12 @@ class _RequestMemory:
 
     def __init__(self, request: AllToAllV) -> None:
         self._request = request
-        request._views += 1
-        request.comm._views += 1
+        request._views.add(id(self))
+        request.comm._views.add(id(self))
 
-    def __del__(self) -> None:
-        self._request._views -= 1
-        self._request.comm._views -= 1
+    def __del__(self) -> None:  # on any thread
+        self._request._views.discard(id(self))
+        self._request.comm._views.discard(id(self))
 
 
 class AllToAllV(_Request):
@@ -255,7 +256,7 @@ class AllToAllV(_Request):
         expect_bytes: int = 0,
     ) -> None:
         self.comm = comm
-        self._views = 0
+        self._views: set[int] = set()  # owners of arrays over its memory
         comm._live("AllToAllV")
         problem = None
         if min(slot_bytes, recv_bytes, send_bytes, elem_bytes, expect_bytes) < 0:
@@ -365,7 +366,7 @@ class AllToAllV(_Request):
         if self._views:
             gc.collect()
         if not failed:
-            left = f"close: {self._views} arrays over memory of the all-to-all-v are left"
+            left = f"close: {len(self._views)} arrays over memory of the all-to-all-v are left"
             comm._agree("close", fail("EBUSY", left) if self._views else None)
         # A failed comm does not wait.  Arrays over the memory keep the C request.
         status = 0 if self._views else lib.oriel_alltoallv_destroy(self._handle)

@@ -12,7 +12,7 @@ import itertools
 import os
 import struct
 import warnings
-from typing import Any, Callable, Iterable, Sequence
+from typing import Any, Callable, Iterable, NamedTuple, Sequence
 
 from . import _boot, _c
 from ._c import CONSTANTS, check, error, fail, lib
@@ -31,6 +31,22 @@ _PROBLEM = struct.Struct(f"=i{_PROBLEM_BYTES}s")
 
 # Comms that were never closed.  Peers may still store to their memory, so it must stay.
 _unclosed: list[Any] = []
+
+
+class Setting(NamedTuple):
+    """How work for peers of one kind is divided among the threads of the device."""
+
+    blocks: int  # for each peer of this kind
+    warps: int  # of a block; CPU: threads of a block
+    chunk_bytes: int  # of one copy or put
+
+
+class AllToAllVPlan(NamedTuple):
+    """The plan of an all-to-all-v: see Comm.alltoallv_plan()."""
+
+    mapped: Setting  # for mapped peers and this rank itself
+    queued: Setting
+    agreed: bool  # all ranks have the same table
 
 
 class Comm:
@@ -59,7 +75,7 @@ class Comm:
         comm._garbage = Garbage()
         comm._children = {}
         comm._callbacks = callbacks
-        comm._views = 0
+        comm._views = set()
         comm.rank = check(lib.oriel_comm_rank(handle))
         comm.size = check(lib.oriel_comm_size(handle))
         comm.device = device
@@ -69,6 +85,7 @@ class Comm:
     _handle: int | None
     _garbage: Garbage
     _children: dict[int, Any]  # open windows, requests, buffers, in the order they were made
+    _views: set[int]  # ids of the owners of arrays over memory of peers and requests
     rank: int
     """This process's or thread's rank in the comm."""
     size: int
@@ -273,6 +290,22 @@ class Comm:
         stream = self._stream(stream)
         self._check(lib.oriel_allgather(handle, address, target.address, nbytes, 1, stream))
 
+    def alltoallv_plan(self, bytes_per_peer: int, agree: bool = False) -> AllToAllVPlan:
+        """How an all-to-all-v of that size divides its work, for kernels that do so themselves.
+
+        agree=True: the ranks agree on a table first [C]; then all of them get the same plan.
+        """
+        handle = self._live("alltoallv_plan")
+        if agree:
+            self._check(lib.oriel_alltoallv_plan_agree(handle))
+        plan = _c.oriel_alltoallv_plan_info(ctypes.sizeof(_c.oriel_alltoallv_plan_info))
+        check(lib.oriel_alltoallv_plan(handle, bytes_per_peer, ctypes.byref(plan)))
+        settings = [
+            Setting(part.blocks, part.warps, part.chunk_bytes)
+            for part in (plan.mapped, plan.queued)
+        ]
+        return AllToAllVPlan(*settings, bool(plan.agreed))
+
     # ---- ending ----------------------------------------------------------------------------------
 
     def close(self) -> None:
@@ -352,8 +385,10 @@ class Comm:
 
     def _agree(self, call: str, problem: Exception | None) -> None:
         """A round in which a rank with bad input tells all others.  All ranks raise, or none."""
-        text = f"{problem}"[:_PROBLEM_BYTES] if problem is not None else ""
-        status = getattr(problem, "status", _c.STATUSES["EINVAL"]) if text else 0
+        status, text = 0, ""
+        if problem is not None:
+            status = getattr(problem, "status", _c.STATUSES["EINVAL"])
+            text = str(problem) or type(problem).__name__
         record = _PROBLEM.pack(status, text.encode()[:_PROBLEM_BYTES])
         others = [_PROBLEM.unpack(other) for other in self.allgather(record)]
         if problem is not None:
@@ -419,7 +454,7 @@ def _device_name(asked: str | None) -> str:
 def _gpus() -> int:
     """The number of GPUs that this process sees."""
     count = ctypes.c_int()
-    driver = ctypes.CDLL("libcuda.so.1")
+    driver = ctypes.CDLL(os.environ.get("ORIEL_CUDA_LIBRARY") or "libcuda.so.1")
     if driver.cuDeviceGetCount(ctypes.byref(count)) or count.value < 1:
         raise fail("EDEVICE", "the CUDA driver does not say how many GPUs there are")
     return count.value

@@ -72,6 +72,7 @@ class Garbage:
     def __init__(self) -> None:
         self._handles: list[int] = []
         self._ended = False
+        self._drop = lib.oriel_memory_drop  # finalisers also run when modules are gone
 
     def add(self, handle: int) -> None:
         """Called by finalisers, on any thread, at any time."""
@@ -82,9 +83,12 @@ class Garbage:
     def free(self) -> None:
         """Frees what can be freed; what is still in use is tried again later."""
         left = []
-        while self._handles:
-            handle = self._handles.pop()
-            if lib.oriel_memory_drop(handle):
+        while True:
+            try:
+                handle = self._handles.pop()  # another thread may do the same
+            except IndexError:
+                break
+            if self._drop(handle):
                 left.append(handle)
         self._handles += left
 

@@ -28,12 +28,12 @@ class _PeerMemory:
 
     def __init__(self, window: Window) -> None:
         self._window = window
-        window._views += 1
-        window.comm._views += 1
+        window._views.add(id(self))
+        window.comm._views.add(id(self))
 
-    def __del__(self) -> None:
-        self._window._views -= 1
-        self._window.comm._views -= 1
+    def __del__(self) -> None:  # on any thread
+        self._window._views.discard(id(self))
+        self._window.comm._views.discard(id(self))
 
 
 class Window(Operations):
@@ -71,7 +71,7 @@ class Window(Operations):
         self._pending: dict[tuple[int, int], Source] = {}
         self._local_buffers: dict[tuple[int, int], tuple[Memory, Source]] = {}
         self._device_handle: int | None = None
-        self._views = 0
+        self._views: set[int] = set()  # owners of arrays over memory of peers
         problem = None
         comm._live("Window")
         comm._garbage.free()
@@ -251,7 +251,7 @@ class Window(Operations):
             if self._views:
                 problem = fail(
                     "EBUSY",
-                    f"close: {self._views} arrays or tensors over memory of peers are left: "
+                    f"close: {len(self._views)} arrays or tensors over memory of peers are left: "
                     "delete them first",
                 )
             comm._agree("close", problem)

@@ -22,7 +22,7 @@ import oriel
 from oriel._library import tool_path
 
 PYTHON = Path(__file__).resolve().parent.parent
-SECONDS = 60
+SECONDS = 120  # for a command; most need a few
 Body = Callable[[oriel.Comm], None]
 
 

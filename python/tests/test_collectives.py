@@ -62,6 +62,9 @@ def persistent_gather(comm: oriel.Comm) -> None:
         array[comm.rank] = 100 + comm.rank
         request.exec(nbytes=400)
         expect_gathered(array, comm, 1)
+    with oriel.AllGather(comm, array, offset=0, bytes=40 * comm.size) as request:
+        request.exec(numpy.full(10, 500 + comm.rank, "int32"))
+        expect_gathered(array.reshape(-1)[: 10 * comm.size], comm, 5)
     left = oriel.AllGather(comm, array)  # the comm closes it
     comm.barrier()
     assert not left.closed

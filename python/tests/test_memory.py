@@ -3,6 +3,7 @@
 
 import ctypes
 import gc
+import threading
 import unittest
 import weakref
 
@@ -241,21 +242,18 @@ class Lifetimes(unittest.TestCase):
     def test_unclosed_comm(self) -> None:
         """A comm that is forgotten warns, does not wait, and its memory stays."""
         comms = oriel.Comm.threads(2)
-        memory = numpy.zeros(16)
+        buffers = [numpy.zeros(16), numpy.zeros(16)]
         windows = [None, None]
 
         def make(comm: oriel.Comm) -> None:
-            windows[comm.rank] = oriel.Window(comm, memory if comm.rank else numpy.zeros(16))
-
-        import threading
+            windows[comm.rank] = oriel.Window(comm, buffers[comm.rank])
 
         workers = [threading.Thread(target=make, args=(comm,)) for comm in comms]
         for worker in workers:
             worker.start()
         for worker in workers:
             worker.join()
-        gone = weakref.ref(memory)
-        del memory
+        gone = weakref.ref(buffers.pop())
         with self.assertWarnsRegex(ResourceWarning, "rank 1: a comm was not closed"):
             del comms[1], workers
             windows[1] = None

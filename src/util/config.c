@@ -211,7 +211,7 @@ static const char *nearest_name(const char *name)
 	return nearest;
 }
 
-static int is_known(const char *name)
+int ori_config_is_known(const char *name)
 {
 	/* read by the Python package and its tests, not here */
 	static const char *const python[] = { "ORIEL_BITCODE", "ORIEL_LIBRARY", "ORIEL_PREFIX",
@@ -250,7 +250,7 @@ static int check_names(int strict)
 		if (strncmp(*entry, "ORIEL_", 6))
 			continue;
 		copy_name(*entry, name);
-		if (is_known(name))
+		if (ori_config_is_known(name))
 			continue;
 		if (strict)
 			return ori_fail(ORIEL_ECONFIG,

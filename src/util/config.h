@@ -161,5 +161,7 @@ struct ori_config_row {
 	const char *value; /* from the environment, NULL if unset */
 };
 int ori_config_row(int n, struct ori_config_row *row);
+/* Is this ORIEL_* variable read by the library, or by the Python package? */
+int ori_config_is_known(const char *name);
 
 #endif

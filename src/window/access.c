@@ -27,6 +27,14 @@ void *oriel_window_buffer(struct oriel_window *w)
 	return ori_window_check(w, "oriel_window_buffer") ? NULL : w->buffer;
 }
 
+void *oriel_window_mapped(struct oriel_window *w, int rank)
+{
+	if (ori_window_check(w, "oriel_window_mapped") ||
+	    ori_comm_check_rank(w->comm, rank, "oriel_window_mapped"))
+		return NULL;
+	return w->peers[rank].buffer;
+}
+
 int oriel_window_device(struct oriel_window *w, struct oriel_window_dev *dev)
 {
 	int err = ori_window_check(w, "oriel_window_device");

@@ -122,25 +122,15 @@ void info_gather_here(struct info *info)
 	gather_machine(&info->machine);
 }
 
-static int is_variable(const char *entry, size_t length)
-{
-	struct ori_config_row row;
-
-	for (int n = 0; ori_config_row(n, &row); n++)
-		if (strlen(row.name) == length && !strncmp(row.name, entry, length))
-			return 1;
-	return 0;
-}
-
 /* ori_config_read() warns with the nearest known name.  Here unknown names become problems. */
 static void find_unknown(struct info *info)
 {
 	for (char **entry = environ; entry && *entry; entry++) {
-		size_t length = strcspn(*entry, "=");
+		char name[100];
 
-		if (!strncmp(*entry, "ORIEL_", 6) && !is_variable(*entry, length))
-			info_problem_add(info, "%.*s is not a variable of Oriel",
-					 length < 100 ? (int)length : 100, *entry);
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(*entry, "="), *entry);
+		if (!strncmp(name, "ORIEL_", 6) && !ori_config_is_known(name))
+			info_problem_add(info, "%s is not a variable of Oriel", name);
 	}
 }
 
