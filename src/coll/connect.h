@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* coll/connect.h - queues to all peers, for collectives in which every rank sends to every other. */
+/* coll/connect.h - queues to all peers, for collectives in which all ranks send to all others. */
 #ifndef ORI_COLL_CONNECT_H
 #define ORI_COLL_CONNECT_H
 

@@ -99,11 +99,3 @@ int oriel_window_source_release(struct oriel_window *w, struct oriel_source *sou
 		memset(source, 0, sizeof(*source));
 	return err;
 }
-
-void *oriel_window_mapped(struct oriel_window *w, int rank)
-{
-	if (ori_window_check(w, "oriel_window_mapped") ||
-	    ori_comm_check_rank(w->comm, rank, "oriel_window_mapped"))
-		return NULL;
-	return w->peers[rank].buffer;
-}

@@ -62,7 +62,8 @@ def main():
         names.update(structs(header.read_text()))
     if "oriel_window_dev" not in names:
         sys.exit("layout.py: struct oriel_window_dev not found: the headers look different now")
-    for header in ("stddef.h", "stdio.h", "oriel/oriel.h", "oriel/device.h", "oriel/coll.h"):
+    for header in ("stddef.h", "stdio.h", "oriel/oriel.h", "oriel/device.h", "oriel/coll.h",
+                   "oriel/device/coll.h"):
         print(f"#include <{header}>")
     print("int main(void)\n{")
     for name, fields in names.items():

@@ -10,6 +10,7 @@ layout_file() {
 			echo '#include <oriel/oriel.h>'
 			echo '#include <oriel/device.h>'
 			echo '#include <oriel/coll.h>'
+			echo '#include <oriel/device/coll.h>'
 			"$work/print"
 		} >"$work/layout.$2"
 }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Tests oriel-perf allgather as a user runs it: the algorithm that it chooses, the one that the user
-# chooses, bad command lines.
+# Tests oriel-perf allgather, and the reductions, as a user runs them: the algorithm that it
+# chooses, the one that the user chooses, bad command lines.
 # Usage: gather_test.sh ORIEL_RUN ORIEL_PERF
 # Exit status: 0 all passed, 1 something failed.  The machine need not be idle: no time is judged.
 set -u
@@ -56,6 +56,11 @@ rows = json.load(open(sys.argv[1]))["rows"]
 sys.exit(not (len(rows) == 1 and rows[0]["wrong"] == 0 and rows[0]["time_us"] > 0))
 END
 want 0 "$perf" allgather -b 8 -e 8 -n 2
+# the reductions check every element; sizes that are no multiple of a float are cut
+for op in broadcast allreduce reducescatter; do
+	want 0 "$run" -n 4 --topology 2x2 "$perf" $op -b 8 -e 30000 -f 7 -n 4
+	want 0 "$perf" $op -b 8 -e 8 -n 2
+done
 want 2 "$perf" allgather --algorithm tree
 want 2 "$perf" allgather --graph
 grep -q 'needs --device cuda' "$dir/err" || fail "no word of what --graph needs"

@@ -37,8 +37,8 @@ struct oriel_team_options {
 	uint32_t reserved; /* 0 */
 	/*
 	 * Data that a rank shows in one round of a channel; 0: chosen.  Longer calls have several
-	 * rounds.  A channel takes twice this much memory, and four times if any rank has queued
-	 * peers.
+	 * rounds.  A channel takes twice this much memory, and about six times if any rank has
+	 * queued peers.
 	 */
 	uint64_t slot_bytes;
 	uint64_t first_count; /* where words start: for tests of wrap-around */

@@ -9,9 +9,8 @@
  *
  * Buffers are any memory of the device that this rank can load and store, with any alignment;
  * multiples of 16 bytes are fastest.  Peers never touch it: data goes through the team's memory.
- * On return all threads of the group may read the result and write the buffers again.  A call
- * begins with no meeting of the group: if other threads of the group have written the source, call
- * oriel_group_sync(g) first, as before a put.
+ * A call begins and ends with a meeting of the group.  So any thread of the group may have written
+ * the source before, and all may read the result and write the buffers afterwards.
  *
  * All threads of all ranks get the same status if arguments are bad: the status of the rank whose
  * arguments are bad, or ORIEL_EMISMATCH if ranks make different calls.  Then no buffer is written,
@@ -210,8 +209,8 @@ ORIEL_DEV void ori_coll_stage(const struct ori_exchange *x, const uint8_t *send,
 }
 
 /*
- * All-to-all and reduce-scatter: rounds of pieces of every rank's block.  `stride` is from one block
- * to the next, `block` the bytes of it that are moved.
+ * All-to-all and reduce-scatter: rounds of pieces of every rank's block.  `stride` is from one
+ * block to the next, `block` the bytes of it that are moved.
  */
 ORIEL_DEV int ori_coll_pieces_run(struct ori_exchange *x, const uint8_t *send, uint8_t *recv,
 				  uint64_t stride, uint64_t block)

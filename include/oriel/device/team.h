@@ -14,8 +14,8 @@
  * A channel lies in the team's window as follows; all ranks have the same layout:
  *	struct ori_channel
  *	2 slots:           struct ori_show, then slot_bytes of data
- *	nranks x 2 rows:   struct ori_show, then row_bytes of data; only if any rank has queued peers
- *	nranks x 2 tickets of posted rows; only then
+ *	nranks x 2 rows:   struct ori_show, then row_bytes of data  (if any rank has queued peers)
+ *	nranks x 2 words:  the last WQE of a row that was put       (likewise)
  */
 #ifndef ORIEL_DEVICE_TEAM_H
 #define ORIEL_DEVICE_TEAM_H

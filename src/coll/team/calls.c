@@ -17,6 +17,7 @@
 #include <oriel/coll/reduce.h>
 #include <oriel/device/coll.h>
 
+#include "../../comm/agree.h"
 #include "../../comm/failure.h"
 #include "../../comm/returned.h"
 #include "../../kernels/coll.h"
@@ -47,6 +48,15 @@ static void destroy(struct ori_attachment *a)
 	free(s);
 }
 
+/* The other ranks are about to create the team: they learn that this rank cannot. */
+static int refuse_memory(struct oriel_comm *c, const char *call)
+{
+	int err = ori_fail(ORIEL_ENOMEM, "%s: no memory", call);
+
+	(void)ori_agree(c->boot, c->timeout_ns, ORI_CALL_TEAM_CREATE, err, NULL, NULL, 0);
+	return err;
+}
+
 /* Creates the team at the first call.  Collective then. */
 static int get_state(struct oriel_comm *c, const char *call, struct state **out)
 {
@@ -58,7 +68,7 @@ static int get_state(struct oriel_comm *c, const char *call, struct state **out)
 	if (!s) {
 		s = calloc(1, sizeof(*s));
 		if (!s)
-			return ori_fail(ORIEL_ENOMEM, "%s: no memory", call);
+			return refuse_memory(c, call);
 		s->comm = c;
 		s->attachment.forget = forget;
 		s->attachment.destroy = destroy;
@@ -96,8 +106,11 @@ static int launch_separate(struct state *s, struct ori_coll_args *args, void *st
 	struct ori_launch launch;
 	int err;
 
-	ori_returned_prepare(c, ori_coll_kernel(), &launch);
-	args->launch = launch.dev;
+	/* the caller already gets the status of a call that this rank refuses */
+	if (!args->call.refused) {
+		ori_returned_prepare(c, ori_coll_kernel(), &launch);
+		args->launch = launch.dev;
+	}
 	/* a posting kernel cannot wake the engine, so the engine must already be polling */
 	if (c->engine)
 		c->engine->ops->drive(c->engine);

@@ -30,8 +30,8 @@
 #define CPU_SLOT_BYTES (512u << 10)
 #define GPU_SLOT_BYTES (512u << 10)
 /*
- * Up to here every rank reduces all elements of all ranks, in one round.  A second round costs about
- * as much as the reduction of this many bytes.
+ * Up to here every rank reduces all elements of all ranks, in one round.  A second round costs
+ * about as much as the reduction of this many bytes.
  */
 #define ONCE_BYTES (64u << 10)
 

@@ -4,7 +4,7 @@
  *
  * It does not depend on the collective: struct perf_coll (coll.h) has functions for the calls and
  * the data.
- * Called by: allgather.c and alltoallv.c, on the rank's host thread.
+ * Called by: allgather.c, alltoallv.c and reduce.c, on the rank's host thread.
  */
 #include "coll.h"
 
@@ -138,14 +138,20 @@ static int run_timed(struct perf_coll *c, const struct perf_plan *p, uint64_t wr
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* algbw: all bytes that a rank sends or receives, per time.  busbw: without its own part. */
+/*
+ * algbw: all bytes that a rank sends or receives, per time.  busbw: without its own part; as
+ * nccl-tests count it.
+ */
 static void set_rates(const struct perf_coll *c, struct perf_row *row)
 {
-	double n = c->job->nranks;
+	double n = c->job->nranks, blocks = c->traffic == PERF_TRAFFIC_BLOCKS ? n : 1;
+	double bus = c->traffic == PERF_TRAFFIC_ONCE  ? 1 :
+		     c->traffic == PERF_TRAFFIC_TWICE ? 2 * (n - 1) / n :
+							(n - 1) / n;
 
 	if (row->time_us > 0)
-		row->algbw = (double)row->bytes * n / row->time_us * 1e-3;
-	row->busbw = row->algbw * (n - 1) / n;
+		row->algbw = (double)row->bytes * blocks / row->time_us * 1e-3;
+	row->busbw = row->algbw * bus;
 }
 
 struct perf_row perf_coll_row(const struct perf_coll *c, const struct perf_plan *p,

@@ -16,9 +16,10 @@
 #define SIZE_LIMIT (1ull << 46)
 
 const struct perf_op *const perf_ops[PERF_OPS] = {
-	&perf_op_put,     &perf_op_get,       &perf_op_put_signal, &perf_op_signal,
-	&perf_op_barrier, &perf_op_sendrecv,  &perf_op_atomics,    &perf_op_completion,
-	&perf_op_fanout,  &perf_op_alltoallv, &perf_op_allgather,
+	&perf_op_put,       &perf_op_get,           &perf_op_put_signal, &perf_op_signal,
+	&perf_op_barrier,   &perf_op_sendrecv,      &perf_op_atomics,    &perf_op_completion,
+	&perf_op_fanout,    &perf_op_alltoallv,     &perf_op_allgather,  &perf_op_broadcast,
+	&perf_op_allreduce, &perf_op_reducescatter,
 };
 
 static const uint64_t quick_sizes[] = { 8, 4096, 65536, 1u << 20 };
@@ -29,7 +30,8 @@ static const char help_text[] =
 	"\n"
 	"Measures an operation and checks every byte.  OP is put, get, put_signal, signal,\n"
 	"barrier, sendrecv, atomics or completion; all runs these (completion only if there are\n"
-	"queued peers).  The collectives are allgather and alltoallv.\n"
+	"queued peers).  The collectives are allgather, alltoallv, broadcast, allreduce and\n"
+	"reducescatter.\n"
 	"\n"
 	"  -b SIZE           smallest size in bytes; K, M and G are factors of 1024 (default 8)\n"
 	"  -e SIZE           largest size (default 8M)\n"
@@ -49,7 +51,7 @@ static const char help_text[] =
 	"                    all bytes); the size is the average per peer\n"
 	"  --seed N          alltoallv: seed of random splits (default 1)\n"
 	"  --algorithm NAME  allgather, between nodes: auto (default), direct, ring or doubling\n"
-	"  --graph           allgather with cuda: capture a graph and replay it\n"
+	"  --graph           allgather and reductions with cuda: capture a graph and replay it\n"
 	"  --explain         allgather: print the algorithm of each size and the estimated time\n"
 	"                    of the others; alltoallv: print the plan of each size, the reason\n"
 	"                    for it and its estimated time\n"

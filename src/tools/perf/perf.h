@@ -14,6 +14,7 @@
  *	json.c     the same as one JSON object
  *	ops_*.c    the operations that are one kernel on a window
  *	alltoallv.c  all-to-all-v, called from the host
+ *	reduce.c     broadcast, all-reduce and reduce-scatter, called from the host
  *	allgather.c  the persistent all-gather, called from the host
  *	graph.c    captures and replays a CUDA graph
  *
@@ -30,7 +31,7 @@
 
 #define PERF_SAMPLES_MAX 256 /* per rank and row */
 #define PERF_BLOCKS_MAX 64
-#define PERF_OPS 11
+#define PERF_OPS 14
 #define PERF_PASSES 2 /* verified iterations of a row */
 #define PERF_TEXT 96
 #define PERF_FAN_BYTES 65536u /* to each peer of a fan-out */
@@ -70,7 +71,8 @@ struct perf_op {
 extern const struct perf_op *const perf_ops[PERF_OPS];
 extern const struct perf_op perf_op_put, perf_op_get, perf_op_put_signal, perf_op_signal,
 	perf_op_barrier, perf_op_sendrecv, perf_op_atomics, perf_op_completion, perf_op_fanout,
-	perf_op_alltoallv, perf_op_allgather;
+	perf_op_alltoallv, perf_op_allgather, perf_op_broadcast, perf_op_allreduce,
+	perf_op_reducescatter;
 
 /* How all-to-all-v distributes bytes among peers. */
 enum perf_split { PERF_UNIFORM, PERF_RANDOM, PERF_SKEW };

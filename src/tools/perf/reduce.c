@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tools/perf/reduce.c - oriel-perf broadcast, allreduce and reducescatter: host calls, checked and
+ * timed by size.
+ *
+ * Elements are floats.  They are small whole numbers, so their sums are exact, and a hash of (pass,
+ * rank, place).  A pass of an all-reduce is out of place, the next one in place.
+ * Called by: main.c, on the rank's host thread.
+ */
+#include "coll.h"
+
+#include <oriel/coll.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#define POISON 0xa5
+#define GUARD 64u
+
+struct bed {
+	struct perf_coll coll; /* its bytes are of the broadcast, the vector, or a block */
+	struct perf_job *job;
+	struct perf_graph *graph; /* --graph: of the row */
+	uint8_t *send, *recv;     /* device memory */
+	float *host;
+	uint64_t send_bytes, recv_bytes; /* of the largest row */
+};
+
+static int is(const struct bed *b, const struct perf_op *op)
+{
+	return b->coll.op == op;
+}
+
+/* Elements of the row, and of this rank's input. */
+static uint64_t count_of(const struct bed *b)
+{
+	return b->coll.bytes / sizeof(float);
+}
+
+static uint64_t input_of(const struct bed *b)
+{
+	return count_of(b) * (is(b, &perf_op_reducescatter) ? (uint64_t)b->job->nranks : 1);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static int open_bed(struct bed *b)
+{
+	uint64_t end = b->job->opt->end, n = (uint64_t)b->job->nranks;
+	void *send = NULL, *recv = NULL;
+	int err;
+
+	b->send_bytes = end * (is(b, &perf_op_reducescatter) ? n : 1);
+	b->recv_bytes = end + GUARD;
+	err = perf_coll_fits(b->job, b->coll.op->name, end,
+			     (b->job->opt->cuda ? 1 : 2) * b->send_bytes + b->recv_bytes);
+	if (err)
+		return err;
+	err = oriel_alloc(b->job->comm, b->send_bytes, &send);
+	if (!err)
+		err = oriel_alloc(b->job->comm, b->recv_bytes, &recv);
+	b->send = send;
+	b->recv = recv;
+	b->host = malloc(b->send_bytes + b->recv_bytes);
+	if (!err && !b->host)
+		err = ORIEL_ENOMEM;
+	return perf_agree(b->job, err, "allocating memory");
+}
+
+static void close_bed(struct bed *b)
+{
+	free(b->host);
+	if (oriel_comm_status(b->job->comm))
+		return;
+	if (b->send)
+		(void)oriel_free(b->job->comm, b->send);
+	if (b->recv)
+		(void)oriel_free(b->job->comm, b->recv);
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static int exec_from(struct bed *b, const void *send, void *stream)
+{
+	struct oriel_comm *c = b->job->comm;
+
+	if (is(b, &perf_op_broadcast))
+		return oriel_broadcast(c, b->recv, count_of(b), sizeof(float), 0, stream);
+	if (is(b, &perf_op_allreduce))
+		return oriel_allreduce(c, send, b->recv, count_of(b), ORIEL_TYPE_FLOAT,
+				       ORIEL_REDUCE_SUM, stream);
+	return oriel_reducescatter(c, b->send, b->recv, count_of(b), ORIEL_TYPE_FLOAT,
+				   ORIEL_REDUCE_SUM, stream);
+}
+
+static int exec_on(void *ctx, void *stream)
+{
+	struct bed *b = ctx;
+
+	return exec_from(b, b->send, stream);
+}
+
+static int exec(void *bed, uint32_t i)
+{
+	struct bed *b = bed;
+
+	(void)i;
+	return b->graph ? perf_graph_replay(b->graph) : exec_on(b, NULL);
+}
+
+static int settle(void *bed)
+{
+	struct bed *b = bed;
+
+	return b->graph ? perf_graph_sync(b->graph) : oriel_comm_sync(b->job->comm, NULL);
+}
+
+/* ---- verification ---------------------------------------------------------------------------- */
+
+static float element(const struct bed *b, int pass, int rank, uint64_t i)
+{
+	uint64_t seed = (uint64_t)(pass + 1) << 56 ^ (uint64_t)(rank + 1) << 40;
+
+	return (float)(perf_coll_mix(seed + b->coll.bytes + i) % 64);
+}
+
+/* A graph always replays the call that was captured, which is out of place. */
+static int is_in_place(const struct bed *b, int pass)
+{
+	return is(b, &perf_op_broadcast) || (is(b, &perf_op_allreduce) && pass % 2 && !b->graph);
+}
+
+static int write_pass(void *bed, int pass)
+{
+	struct bed *b = bed;
+	struct oriel_comm *c = b->job->comm;
+	int err;
+
+	memset(b->host, POISON, b->recv_bytes);
+	err = oriel_copy(c, b->recv, b->host, b->recv_bytes);
+	for (uint64_t i = 0; i < input_of(b); i++)
+		b->host[i] = element(b, pass, b->job->rank, i);
+	return err ? err :
+		     oriel_copy(c, is_in_place(b, pass) ? b->recv : b->send, b->host,
+				input_of(b) * sizeof(float));
+}
+
+static int pass_call(void *bed, int pass)
+{
+	struct bed *b = bed;
+
+	return is_in_place(b, pass) && !b->graph ? exec_from(b, NULL, NULL) : exec(b, 0);
+}
+
+static float expected(const struct bed *b, int pass, uint64_t i)
+{
+	uint64_t first = is(b, &perf_op_reducescatter) ? (uint64_t)b->job->rank * count_of(b) : 0;
+	float sum = 0;
+
+	if (is(b, &perf_op_broadcast))
+		return element(b, pass, 0, i);
+	for (int r = 0; r < b->job->nranks; r++)
+		sum += element(b, pass, r, first + i);
+	return sum;
+}
+
+static int read_pass(void *bed, int pass, uint64_t *wrong)
+{
+	struct bed *b = bed;
+	const uint8_t *bytes = (const uint8_t *)b->host;
+	uint64_t end = count_of(b) * sizeof(float);
+	int err = oriel_copy(b->job->comm, b->host, b->recv, end + GUARD);
+
+	for (uint64_t i = 0; !err && i < count_of(b); i++)
+		*wrong += b->host[i] == expected(b, pass, i) ? 0 : sizeof(float);
+	for (uint64_t i = end; !err && i < end + GUARD; i++)
+		*wrong += bytes[i] != POISON;
+	return err;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static int run_size(void *ctx, uint64_t bytes)
+{
+	struct bed *b = ctx;
+	const struct perf_options *o = b->job->opt;
+	struct perf_plan p = perf_plan_make(o, bytes * (uint64_t)b->job->nranks);
+	struct perf_row row;
+	int err = 0;
+
+	b->coll.bytes = bytes / sizeof(float) * sizeof(float);
+	row = perf_coll_row(&b->coll, &p, b->coll.op->type);
+	row.count = count_of(b);
+	if (o->graph)
+		err = perf_agree(b->job, perf_graph_capture(exec_on, b, &b->graph),
+				 "capturing a graph");
+	if (!err)
+		err = perf_coll_measure(&b->coll, &p, &row);
+	perf_graph_free(b->graph);
+	b->graph = NULL;
+	return err ? err : perf_row_end(b->job, &row, b->coll.rows);
+}
+
+static int run(struct perf_job *job, const struct perf_op *op, struct perf_rows *rows)
+{
+	struct bed b = { .job = job,
+			 .coll = { .job = job,
+				   .op = op,
+				   .rows = rows,
+				   .traffic = op == &perf_op_broadcast ? PERF_TRAFFIC_ONCE :
+					      op == &perf_op_allreduce ? PERF_TRAFFIC_TWICE :
+									 PERF_TRAFFIC_BLOCKS,
+				   .call = exec,
+				   .settle = settle,
+				   .write_pass = write_pass,
+				   .pass_call = pass_call,
+				   .read_pass = read_pass } };
+	int err;
+
+	b.coll.bed = &b;
+	err = open_bed(&b);
+	if (!err && job->rank == 0)
+		perf_report_op(job, op);
+	/* the first call of a comm creates the library's memory */
+	b.coll.bytes = 0;
+	if (!err)
+		err = exec_on(&b, NULL);
+	if (!err)
+		err = perf_sizes_each(job->opt, run_size, &b);
+	close_bed(&b);
+	return err;
+}
+
+const struct perf_op perf_op_broadcast = {
+	.name = "broadcast",
+	.legend = "rank 0 sends `size` bytes to every rank; time of one call",
+	.type = "float",
+	.elem_bytes = 4,
+	.sized = 1,
+	.run = run,
+};
+
+const struct perf_op perf_op_allreduce = {
+	.name = "allreduce",
+	.legend = "every rank gets the sum of all ranks' `size` bytes of floats; time of one call; "
+		  "busbw counts 2 (n - 1) / n of them",
+	.type = "float",
+	.elem_bytes = 4,
+	.sized = 1,
+	.run = run,
+};
+
+const struct perf_op perf_op_reducescatter = {
+	.name = "reducescatter",
+	.legend = "every rank gets its block of `size` bytes of the sum of all ranks' floats; time "
+		  "of one call, rates of all bytes a rank gives",
+	.type = "float",
+	.elem_bytes = 4,
+	.sized = 1,
+	.run = run,
+};
