@@ -82,6 +82,8 @@ class CpuCollectives:
         """Blocks of `nbytes` from all ranks, chunk by chunk through the window."""
         window = self._gathering().tensor().data_ptr()
         for start in range(0, nbytes, self._chunk):
+            if start:
+                self._guard()
             count = min(self._chunk, nbytes - start)
             self._gather_chunk(source + start, count)
             for rank, target in enumerate(targets):
@@ -90,9 +92,16 @@ class CpuCollectives:
     def _gathering(self) -> oriel.Window:
         if self._gather is None:
             self._window = oriel.Window(self.comm, bytes=self.ranks * self._chunk)
-            self._gather = oriel.AllGather(self.comm, self._window)
+            self._gather = oriel.AllGather(self.comm, self._window, unguarded=True)
             self._window_bytes = self._window.tensor()
         return self._window
+
+    def _guard(self) -> None:
+        """All ranks have read what has arrived, so that more may arrive.
+
+        The meeting of a call is the guard of its first round.  Further rounds need their own.
+        """
+        self.meeting.meet(Call("barrier"))
 
     def _gather_chunk(self, source: int, count: int) -> None:
         status = lib.oriel_allgather_exec(self._gather._handle, source, count, 1, None)
@@ -129,6 +138,8 @@ class CpuCollectives:
         self._gathering()
         step = self._chunk // mine.itemsize
         for start in range(0, mine.numel(), step):
+            if start:
+                self._guard()
             part = mine[start:start + step]
             self._gather_chunk(part.data_ptr(), part.nbytes)
             rows = self._window_bytes[:self.ranks * part.nbytes].view(mine.dtype)
@@ -260,7 +271,7 @@ class CpuCollectives:
 
     def _exchange(self) -> Slots:
         if self._slots is None:
-            self._slots = Slots(self.comm)
+            self._slots = Slots(self.comm, self._guard)
         return self._slots
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import memmove
-from typing import Sequence
+from typing import Callable, Sequence
 
 import oriel
 from oriel import _c
@@ -22,11 +22,13 @@ _SEND = 16 << 20  # what a rank sends in a round, without a copy on this side
 class Slots:
     """An all-to-all-v request and the arrays of its arguments."""
 
-    def __init__(self, comm: oriel.Comm) -> None:
+    def __init__(self, comm: oriel.Comm, guard: Callable[[], None]) -> None:
+        self._guard = guard  # called between rounds: all ranks have emptied their slots
         self.ranks, self.rank = comm.size, comm.rank
         self.slot = min(_MOST, max(_LEAST, _ALL_SLOTS // comm.size))
         self._send = max(_SEND, self.slot * comm.size)
-        self._request = oriel.AllToAllV(comm, slot_bytes=self.slot, send_bytes=self._send)
+        self._request = oriel.AllToAllV(comm, slot_bytes=self.slot, send_bytes=self._send,
+                                        synchronised=False)
         handle = self._request._handle
         self._places = [lib.oriel_alltoallv_slot(handle, rank) for rank in range(comm.size)]
         self._buffer = lib.oriel_alltoallv_send_buffer(handle)
@@ -49,6 +51,8 @@ class Slots:
         if leave[own]:
             memmove(targets[own], starts[own], leave[own])
         for start in range(0, largest, self.slot):
+            if start:
+                self._guard()
             self._load(starts, leave, start)
             check(lib.oriel_alltoallv_exec(self._request._handle, ctypes.byref(self._args), None))
             for rank, total in enumerate(arrive):
@@ -89,6 +93,7 @@ class Slots:
         """Every rank sends its own part to all ranks but the root, which has everything."""
         own, me = counts[self.rank], self.rank
         for start in range(0, part, self.slot):
+            self._guard()
             count = max(0, min(self.slot, own - start))
             for rank in range(self.ranks):
                 self._sizes[rank] = 0 if rank in (me, root) else count
