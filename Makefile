@@ -123,6 +123,13 @@ test-full: deps-test deps-vm build-release
 test-slow: deps-test deps-vm build-release
 	$(call ctest,release)
 	tools/campaign --seeds 10000 --seconds 3000
+	@python=$(or $(PYTHON),$$(tools/python-env.sh --print || echo python3)); \
+	if $$python -c 'import torch, expecttest' 2>/dev/null; then \
+		export ORIEL_LIBRARY=$(CURDIR)/build/release/lib/liboriel.so.0; \
+		$$python python/tests/torch_suite.py run --fresh && $$python python/tests/torch_suite.py check; \
+	else \
+		echo "skipped: all of PyTorch's own tests: $$python has no torch or no expecttest"; \
+	fi
 
 test-gpu:
 	@JOBS=$(JOBS) tools/test-gpu.sh $(SUITE)

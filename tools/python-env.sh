@@ -32,5 +32,5 @@ if [ "$(uname -m)" = x86_64 ] && [ "${ORIEL_TORCH-0}" != 1 ]; then
 		"gigabytes (ORIEL_TORCH=1 installs it)"
 	exit 0
 fi
-timeout 900 "$python" -m pip install -q --disable-pip-version-check torch triton
+timeout 900 "$python" -m pip install -q --disable-pip-version-check torch triton expecttest
 echo "python-env: torch and Triton are in $folder"

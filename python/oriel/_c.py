@@ -325,6 +325,15 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "oriel_allgather_status": (c_int, [_handle]),
     "oriel_allgather_destroy": (c_int, [_handle]),
     "oriel_allgather_explain": (c_int, [_handle, c_uint64, c_uint64, c_void_p, c_size_t]),
+    "oriel_allreduce": (
+        c_int,
+        [_handle, c_void_p, c_void_p, c_uint64, c_int, c_int, c_void_p],
+    ),
+    "oriel_broadcast": (c_int, [_handle, c_void_p, c_uint64, c_uint64, c_int, c_void_p]),
+    "oriel_reducescatter": (
+        c_int,
+        [_handle, c_void_p, c_void_p, c_uint64, c_int, c_int, c_void_p],
+    ),
     "oriel_alltoallv_create": (c_int, [_handle, POINTER(oriel_alltoallv_options), _out]),
     "oriel_alltoallv_send_buffer": (c_void_p, [_handle]),
     "oriel_alltoallv_recv_buffer": (c_void_p, [_handle]),
@@ -339,7 +348,12 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
 
 # Exported functions that are not declared above, and why.
 _FOR_KERNELS = "called by kernels that a C compiler compiled"
+_FOR_TEAMS = "a team is for collectives inside kernels that a C compiler compiled"
 LEFT_OUT = {
+    "oriel_team_create": _FOR_TEAMS,
+    "oriel_team_destroy": _FOR_TEAMS,
+    "oriel_team_device": _FOR_TEAMS,
+    "oriel_team_status": _FOR_TEAMS,
     "oriel_cpu_drive": _FOR_KERNELS,
     "oriel_cpu_group_agree": _FOR_KERNELS,
     "oriel_cpu_report": _FOR_KERNELS,

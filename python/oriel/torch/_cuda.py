@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Collectives on tensors of one GPU, over a comm on that GPU.
+
+Calls are issued to a stream and return at once.  A synchronous call uses PyTorch's current stream.
+An asynchronous one uses a stream of the group's own, which first waits for the current stream; the
+work's wait() makes the current stream wait for it.  The calls of a comm run in the order in which
+they are issued: where the stream changes, the new one waits for the last call.
+
+The host does not meet the other ranks here.  Ranks that make different calls get their error from
+the library, in the call or in a later one.
+"""
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Callable, Sequence
+
+import torch
+
+import oriel
+from oriel._c import check, lib
+
+from . import _native, _reduce
+from ._reduce import Op
+from ._work import Work
+
+_ALL_SLOTS = 64 << 20
+_SLOT_MOST = 16 << 20
+_NO_TIMEOUT = timedelta(0)
+
+
+class CudaWork(Work):
+    """A call on a stream.  It has finished for the host when the GPU has passed its event."""
+
+    def __init__(self, name: str, tensors: list[Any], device: torch.device) -> None:
+        super().__init__(name, tensors)
+        self._device = device
+        self._event = torch.cuda.Event()
+
+    def issued(self, stream: torch.cuda.Stream) -> None:
+        """The call is in the stream."""
+        self._event.record(stream)
+        self._stream = stream
+        self.finish()
+
+    def wait(self, timeout: timedelta = _NO_TIMEOUT) -> bool:
+        """Make the current stream wait for the call.  The host does not wait."""
+        super().wait(timeout)
+        torch.cuda.current_stream(self._device).wait_event(self._event)
+        return True
+
+    def is_completed(self) -> bool:
+        """Whether the GPU has finished the call."""
+        return self._finished and self._event.query()
+
+    def _new_future(self) -> torch.futures.Future:
+        return torch.futures.Future(devices=[self._device])
+
+    def _settle(self, future: torch.futures.Future) -> None:
+        # The future records the streams that are current now, and its users wait for them.
+        with torch.cuda.stream(self._stream):
+            super()._settle(future)
+
+
+class CudaCollectives:
+    """The collectives of one group on one GPU."""
+
+    def __init__(self, comm: oriel.Comm, device: torch.device, agree: Callable) -> None:
+        self.comm, self.ranks, self.rank, self.device = comm, comm.size, comm.rank, device
+        self._agree = agree  # the hosts of the ranks compare their splits; gives the largest
+        self._side = torch.cuda.Stream(device)
+        self._last: tuple[torch.cuda.Stream, torch.cuda.Event] | None = None
+        self._slots: oriel.AllToAllV | None = None
+        self._slot = min(_SLOT_MOST, _ALL_SLOTS // comm.size)
+
+    def issue(self, action: Callable[[Any], None], work: CudaWork | None,
+              tensors: Sequence[torch.Tensor]) -> CudaWork | None:
+        """Issue a call: to the current stream, or to the group's own if there is a work object."""
+        current = torch.cuda.current_stream(self.device)
+        stream = current if work is None else self._side
+        if work is not None:
+            stream.wait_stream(current)
+        if self._last is not None and self._last[0] != stream:
+            stream.wait_event(self._last[1])
+        with torch.no_grad(), torch.cuda.device(self.device), torch.cuda.stream(stream):
+            action(self)
+        self._last = (stream, stream.record_event())
+        if work is not None:
+            for tensor in tensors:
+                tensor.record_stream(stream)
+            work.issued(stream)
+        return work
+
+    def _stream(self) -> int | None:
+        return self.comm._stream(None)
+
+    # ---- blocks of all ranks ----
+
+    def all_gather_flat(self, out: torch.Tensor, tensor: torch.Tensor) -> None:
+        """Every rank gets the tensors of all ranks in one tensor."""
+        if tensor.nbytes:
+            check(lib.oriel_allgather(self.comm._live("all_gather"), tensor.data_ptr(),
+                                      out.data_ptr(), tensor.nbytes, 1, self._stream()))
+
+    def _rows(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensors of all ranks, one row each."""
+        rows = tensor.new_empty(self.ranks, tensor.numel())
+        self.all_gather_flat(rows, tensor)
+        return rows
+
+    def all_gather(self, outs: Sequence[torch.Tensor], tensor: torch.Tensor) -> None:
+        """The same into a list."""
+        for out, row in zip(outs, self._rows(tensor)):
+            out.copy_(row.view_as(out))
+
+    def gather(self, outs: Sequence[torch.Tensor], tensor: torch.Tensor, root: int) -> None:
+        """The root gets the tensors of all ranks."""
+        self.all_gather(outs, tensor)
+
+    # ---- reductions ----
+
+    def all_reduce(self, tensor: torch.Tensor, op: Op) -> None:
+        """Every rank gets the reduction over all ranks."""
+        self._reduce(tensor, op, tensor.view(-1))
+
+    def reduce(self, tensor: torch.Tensor, root: int, op: Op) -> None:
+        """The root gets it; other ranks keep their tensors."""
+        keep = self.rank == root
+        self._reduce(tensor, op, tensor.view(-1) if keep else torch.empty_like(tensor).view(-1))
+
+    def _reduce(self, tensor: torch.Tensor, op: Op, out: torch.Tensor) -> None:
+        mine = _reduce.before(tensor, op)
+        if not out.numel():
+            return
+        if not _native.all_reduce(self.comm, mine, out, op, self._stream()):
+            _reduce.reduce_rows(self._rows(mine), op, out)
+        _reduce.after(out, op, self.ranks)
+
+    def reduce_scatter(self, out: torch.Tensor, tensor: torch.Tensor, op: Op) -> None:
+        """Rank r gets the reduction of all ranks' r-th parts."""
+        mine, flat = _reduce.before(tensor, op), out.view(-1)
+        if not out.numel():
+            return
+        if not _native.reduce_scatter(self.comm, mine, flat, op, self._stream()):
+            rows = self._rows(mine).view(self.ranks, self.ranks, -1)
+            _reduce.reduce_rows(rows[:, self.rank].contiguous(), op, flat)
+        _reduce.after(flat, op, self.ranks)
+
+    # ---- one root ----
+
+    def broadcast(self, tensor: torch.Tensor, root: int) -> None:
+        """Every rank gets the root's tensor."""
+        if not tensor.nbytes:
+            return
+        if not _native.broadcast(self.comm, tensor, root, self._stream()):
+            tensor.copy_(self._rows(tensor)[root].view_as(tensor))
+
+    def scatter(self, out: torch.Tensor, parts: Sequence[torch.Tensor], root: int) -> None:
+        """Rank r gets the r-th of the root's parts."""
+        packed = out.new_empty(self.ranks, out.numel())
+        if self.rank == root:
+            torch.cat([part.reshape(-1) for part in parts], out=packed.view(-1))
+        self.broadcast(packed, root)
+        out.copy_(packed[self.rank].view_as(out))
+
+    # ---- every pair ----
+
+    def all_to_all(self, out: torch.Tensor, tensor: torch.Tensor, arrive: Sequence[int],
+                   leave: Sequence[int]) -> None:
+        """Sends leave[r] elements to rank r and gets arrive[r] from it, packed in rank order."""
+        item = tensor.itemsize
+        # All ranks must make the same number of rounds, and only all splits tell how many.
+        largest = self._agree(tensor.dtype, arrive, leave) * item
+        source = tensor.reshape(-1).view(torch.uint8)
+        target = out.view(-1).view(torch.uint8)
+        for start in range(0, largest, self._slot):
+            self._round(source, target, [n * item for n in leave], [n * item for n in arrive],
+                        start)
+
+    def _round(self, source: torch.Tensor, target: torch.Tensor, leave: list[int],
+               arrive: list[int], start: int) -> None:
+        """One exchange of at most a slot per pair.  The pieces are packed in the send buffer."""
+        if self._slots is None:
+            self._slots = oriel.AllToAllV(self.comm, slot_bytes=self._slot)
+        request, slot = self._slots, self._slot
+        pieces, position = [], 0
+        for count in leave:
+            size = max(0, min(slot, count - start))
+            pieces.append(source[position + start:position + start + size])
+            position += count
+        sizes = torch.tensor([len(piece) for piece in pieces], dtype=torch.int64,
+                             device=self.device)
+        packed = request.send_buffer(torch.uint8)
+        torch.cat(pieces, out=packed[:sum(map(len, pieces))])
+        request.exec(sizes)
+        came, position = request.recv_buffer(torch.uint8), 0
+        step = (len(came) - slot) // (self.ranks - 1) if self.ranks > 1 else 0
+        for rank, count in enumerate(arrive):
+            size = max(0, min(slot, count - start))
+            target[position + start:position + start + size] = came[rank * step:rank * step + size]
+            position += count
+
+    def close(self) -> None:
+        """Wait for the GPU and end the comm. [C]"""
+        torch.cuda.synchronize(self.device)
+        self.comm.close()

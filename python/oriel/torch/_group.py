@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The process group "oriel": its comms, its life, and its messages.
+
+PyTorch calls a group from Python (torch.distributed) and from C++ (data-parallel training).  Both
+find the methods by their names.
+"""
+from __future__ import annotations
+
+import atexit
+import time
+import weakref
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+import oriel
+from oriel._c import fail
+
+from ._calls import Calls, one_tensor
+from ._cpu import CpuCollectives
+from ._cuda import CudaCollectives
+from ._message_work import MessageWork, checked_tensor
+from ._messages import ANY, Messages
+from ._work import Line, Work
+
+# How long a rank that shuts down waits for the others.  After that it ends the group for all.
+_FAREWELL_S = 30.0
+# Tags of monitored_barrier.  Tags of programs are not negative.
+_HELLO, _WELCOME = -2, -3
+
+_groups: weakref.WeakSet = weakref.WeakSet()
+
+
+def create(store: dist.Store, rank: int, size: int, timeout: timedelta) -> ProcessGroup:
+    """Make a group.  torch.distributed calls this in init_process_group and new_group. [C]"""
+    return ProcessGroup(store, rank, size, timeout)
+
+
+class ProcessGroup(Calls):
+    """The ranks of one group, over comms of their own."""
+
+    def __init__(self, store: dist.Store, rank: int, size: int, timeout: timedelta) -> None:
+        super().__init__(rank, size)
+        self._group_name = self._group_desc = ""
+        self._store, self._rank, self._size = store, rank, size
+        self._seconds = timeout.total_seconds()
+        self._comm = oriel.Comm.from_store(store, rank, size, device="cpu", timeout=self._seconds)
+        # Not later: a message may be the first call, and only two ranks make it.
+        self._messages = Messages(self._comm)
+        self._cpu = CpuCollectives(self._comm)
+        self._cuda: dict[torch.device, CudaCollectives] = {}
+        self._line = Line(f"oriel-{rank}")
+        self._open = True
+        _groups.add(self)
+
+    # ---- what torch.distributed asks a group ----
+
+    def getBackendName(self) -> str:  # noqa: N802 (name of PyTorch)
+        """The name under which the backend is registered."""
+        return "oriel"
+
+    name = _get_backend_name = getBackendName
+
+    def rank(self) -> int:
+        """This process's rank in the group."""
+        return self._rank
+
+    def size(self) -> int:
+        """The number of ranks of the group."""
+        return self._size
+
+    getRank, getSize = rank, size  # noqa: N815 (names of PyTorch)
+
+    # PyTorch's own group asks its backends for these, but this group is its own backend.
+    def getGroupName(self) -> str:  # noqa: N802
+        """The name by which PyTorch finds the group."""
+        return self._group_name
+
+    def setGroupName(self, name: str) -> None:  # noqa: N802
+        """Set the name of the group."""
+        self._group_name = name
+
+    def getGroupDesc(self) -> str:  # noqa: N802
+        """The description that the creator of the group gave."""
+        return self._group_desc
+
+    def setGroupDesc(self, desc: str) -> None:  # noqa: N802
+        """Set the description of the group."""
+        self._group_desc = desc
+
+    _set_group_name, _set_group_desc = setGroupName, setGroupDesc
+    group_name = property(getGroupName)
+    group_desc = property(getGroupDesc)
+
+    @property
+    def _device_types(self) -> list[torch.device]:
+        # While PyTorch creates a group, it attaches its flight recorder to groups that name
+        # devices.  The recorder needs a backend in C++, which this group does not have.
+        if self not in dist.distributed_c10d._world.pg_map:
+            return []
+        return [torch.device("cpu"), torch.device("cuda")]
+
+    def _get_backend(self, device: torch.device) -> ProcessGroup:
+        return self
+
+    supports_splitting = False
+    supports_coalescing = False
+
+    def get_group_store(self) -> dist.Store:
+        """The store through which the ranks found each other."""
+        return self._store
+
+    def _get_sequence_number_for_group(self) -> int:
+        return self._line.calls
+
+    def _set_sequence_number_for_group(self) -> None:
+        """The line counts its calls from the start, so there is nothing to agree on."""
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """The timeout of messages that are posted from now on.  Collectives keep theirs."""
+        self._seconds = timeout.total_seconds()
+
+    _set_default_timeout = set_timeout
+
+    def _on(self, name: str, tensor: torch.Tensor | None) -> Any:
+        if tensor is None or tensor.device.type == "cpu":
+            return self._cpu
+        if tensor.is_cuda:
+            return self._cuda.get(tensor.device) or self._start_cuda(tensor.device)
+        raise fail("EUNSUPPORTED", f"{name}: tensors on {tensor.device} are not supported: move "
+                   "them to the CPU or to CUDA")
+
+    def _start_cuda(self, device: torch.device) -> CudaCollectives:
+        """The first collective on a GPU makes a comm on it.  All ranks come here together."""
+        name = f"cuda:{device.index}"
+        comm = oriel.Comm.from_store(self._store, self._rank, self._size, device=name,
+                                     timeout=self._seconds)
+        self._cuda[device] = CudaCollectives(comm, device, self._largest_split)
+        return self._cuda[device]
+
+    def _largest_split(self, *splits: Any) -> int:
+        found: list[int] = []
+        self._line.run(None, lambda: found.append(self._cpu.largest_split(*splits)), "all_to_all",
+                       [])
+        return found[0]
+
+    # ---- messages ----
+
+    def send(self, tensors: Any, peer: int, tag: int = 0) -> Work:
+        """Send a tensor to a rank.  The work ends when the tensor may be written again."""
+        return self._post("send to", tensors, peer, tag)
+
+    def recv(self, tensors: Any, peer: int, tag: int = 0) -> Work:
+        """Receive a tensor from a rank."""
+        return self._post("recv from", tensors, peer, tag)
+
+    def recv_anysource(self, tensors: Any, tag: int = 0) -> Work:
+        """Receive a tensor from whichever rank sends it.  source_rank() of the work tells which."""
+        return self._post("recv from", tensors, ANY, tag)
+
+    recvAnysource = recv_anysource  # noqa: N815 (name of PyTorch)
+
+    def _post(self, what: str, tensors: Any, peer: int, tag: int,
+              seconds: float | None = None) -> MessageWork:
+        tensor = checked_tensor(what, one_tensor(tensors))
+        if peer != ANY and not 0 <= peer < self._size:
+            raise ValueError(f"{what} rank {peer}: ranks are 0 to {self._size - 1}")
+        if peer == self._rank:
+            raise ValueError(f"{what} rank {peer}: this is the rank itself")
+        deadline = time.monotonic() + (self._seconds if seconds is None else seconds)
+        return MessageWork(self._messages, what, tensor, peer, tag, deadline)
+
+    def monitored_barrier(self, timeout: timedelta | None = None,
+                          wait_all_ranks: bool = False) -> None:
+        """A barrier in which rank 0 waits for every rank and names those that do not come."""
+        seconds = self._seconds if timeout is None else timeout.total_seconds()
+        deadline, ms = time.monotonic() + seconds, round(1000 * seconds)
+        token = torch.zeros(1)
+        if self._rank:
+            self._post("send to", token, 0, _HELLO, seconds).wait()
+            self._await_rank_0(seconds, ms)
+            return
+        hellos = [self._post("recv from", torch.zeros(1), rank, _HELLO, seconds)
+                  for rank in range(1, self._size)]
+        late = []
+        for rank, hello in enumerate(hellos, 1):
+            if not hello.within(deadline):
+                late.append(rank)
+                if not wait_all_ranks:
+                    break
+        if late:
+            names = ("Rank " if len(late) == 1 else "Ranks ") + ", ".join(map(str, late))
+            raise fail("ETIMEDOUT", f"monitored_barrier: {names} failed to pass monitoredBarrier "
+                       f"in {ms} ms", late[0])
+        for rank in range(1, self._size):
+            self._post("send to", token, rank, _WELCOME, seconds).wait()
+
+    def _await_rank_0(self, seconds: float, ms: int) -> None:
+        welcome = self._post("recv from", torch.zeros(1), 0, _WELCOME, seconds)
+        if not welcome.within(time.monotonic() + seconds):
+            raise fail("ETIMEDOUT", f"monitored_barrier: rank {self._rank} passed "
+                       f"monitoredBarrier, but rank 0 did not answer in {ms} ms: another rank did "
+                       "not come, see the error of rank 0", 0)
+
+    # ---- the end ----
+
+    def shutdown(self) -> None:
+        """Finish what is in the line, wait for the other ranks to do the same, and end the group.
+
+        A rank that does not come within 30 s (or the group's timeout) no longer holds up others.
+        """
+        if not self._open:
+            return
+        self._open = False
+        self._line.close(wait=True)
+        together = self._messages.say_goodbye(min(self._seconds, _FAREWELL_S))
+        self._end(abort=not together)
+
+    def abort(self) -> None:
+        """End the group at once: all pending calls of all ranks fail."""
+        if not self._open:
+            return
+        self._open = False
+        self._end(abort=True)
+
+    def _end(self, abort: bool) -> None:
+        if abort and not self._comm.status:
+            self._comm.abort()
+        self._line.close(wait=False)
+        self._messages.close()
+        _groups.discard(self)
+        try:
+            for collectives in self._cuda.values():
+                if abort and not collectives.comm.status:
+                    collectives.comm.abort()
+                collectives.close()
+            self._comm.close()
+        except oriel.Error:
+            if not abort:
+                raise
+
+
+@atexit.register
+def _shut_down_all() -> None:
+    """A program may end without destroy_process_group: its last calls still reach all ranks."""
+    for group in list(_groups):
+        group.shutdown()

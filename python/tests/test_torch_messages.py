@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Messages of the torch.distributed backend: sizes, tags, any source, order, many at once."""
+from __future__ import annotations
+
+import unittest
+from datetime import timedelta
+
+from .torch_ranks import dist, raised, run_ranks, torch
+
+
+def ring(rank: int, ranks: int) -> None:
+    """Messages of all sizes go round; the largest are many times the ring of slots."""
+    right, left = (rank + 1) % ranks, (rank - 1) % ranks
+    for count in (0, 1, 16_000, 16_369, 3_000_000):
+        got = torch.empty(count)
+        send = dist.isend(torch.full((count,), float(rank)), right)
+        dist.recv(got, left)
+        send.wait()
+        assert torch.equal(got, torch.full((count,), float(left))), count
+
+
+def tags(rank: int, ranks: int) -> None:
+    """Receives find their messages by tag, whatever the order of the sends."""
+    if rank == 0:
+        for tag in range(40):
+            dist.isend(torch.full((tag * 1000,), float(tag)), 1, tag=tag)
+        dist.barrier()
+        return
+    for tag in [*range(39, -1, -2), *range(0, 39, 2)]:
+        got = torch.empty(tag * 1000)
+        assert dist.recv(got, 0, tag=tag) == 0
+        assert bool((got == tag).all())
+    dist.barrier()
+
+
+def any_source(rank: int, ranks: int) -> None:
+    """Rank 0 takes messages from whoever sends them."""
+    if rank:
+        for index in range(10):
+            dist.send(torch.tensor([rank, index]), 0)
+        return
+    last = dict.fromkeys(range(1, ranks), -1)
+    for _ in range(10 * (ranks - 1)):
+        got = torch.empty(2, dtype=torch.int64)
+        source = dist.recv(got)
+        assert got.tolist() == [source, last[source] + 1], "messages of one rank stay in order"
+        last[source] += 1
+
+
+def beside_collectives(rank: int, ranks: int) -> None:
+    """A large message moves on while its sender is inside a collective."""
+    right, left = (rank + 1) % ranks, (rank - 1) % ranks
+    send = dist.isend(torch.full((2_000_000,), float(rank)), right)
+    if rank % 2 == 0:
+        dist.barrier()
+    got = torch.empty(2_000_000)
+    dist.recv(got, left)
+    if rank % 2:
+        dist.barrier()
+    send.wait()
+    assert bool((got == left).all())
+
+
+def beside_sender_in_collective(rank: int, ranks: int) -> None:
+    """The receiver joins the collective only after the message, which needs its sender's help."""
+    if rank == 0:
+        send = dist.isend(torch.ones(4_000_000), 1)
+        dist.barrier()
+        send.wait()
+        return
+    got = torch.empty(4_000_000)
+    dist.recv(got, 0)
+    dist.barrier()
+    assert bool((got == 1).all())
+
+
+def batch(rank: int, ranks: int) -> None:
+    """batch_isend_irecv between all pairs."""
+    others = [peer for peer in range(ranks) if peer != rank]
+    got = {peer: torch.empty(50_000) for peer in others}
+    ops = [dist.P2POp(dist.irecv, got[peer], peer) for peer in others]
+    ops += [dist.P2POp(dist.isend, torch.full((50_000,), rank * 10.0 + peer), peer)
+            for peer in others]
+    for work in dist.batch_isend_irecv(ops):
+        work.wait()
+    for peer in others:
+        assert bool((got[peer] == peer * 10 + rank).all())
+
+
+def wrong(rank: int, ranks: int) -> list[str]:
+    """Sizes that differ, a message that does not come, tensors that are not contiguous."""
+    texts = []
+    if rank == 0:
+        dist.send(torch.ones(3), 1)
+        dist.send(torch.ones(5), 1, tag=1)
+        dist.barrier()
+        return texts
+    texts.append(str(raised(lambda: dist.recv(torch.empty(4), 0))))
+    texts.append(str(raised(lambda: dist.recv(torch.empty(4, 4).t(), 0))))
+    late = dist.irecv(torch.empty(1), 0, tag=7)
+    texts.append(str(raised(lambda: late.wait(timedelta(seconds=0.2)))))
+    got = torch.zeros(5)
+    dist.recv(got, 0, tag=1)  # the group is as good as before
+    assert bool((got == 1).all())
+    dist.barrier()
+    return texts
+
+
+def watched(rank: int, ranks: int) -> str:
+    """monitored_barrier passes if all come, and names those that do not."""
+    dist.monitored_barrier()
+    text = ""
+    if rank != 1:
+        text = str(raised(lambda: dist.monitored_barrier(
+            timeout=timedelta(seconds=1), wait_all_ranks=True)))
+    dist.barrier()
+    return text
+
+
+class Messages(unittest.TestCase):
+    """Each body on its number of ranks."""
+
+    def test_ring(self) -> None:
+        """All sizes."""
+        run_ranks(ring, 3)
+
+    def test_tags(self) -> None:
+        """Forty tags, in another order."""
+        run_ranks(tags, 2)
+
+    def test_any_source(self) -> None:
+        """Four senders, one receiver."""
+        run_ranks(any_source, 5)
+
+    def test_beside_collectives(self) -> None:
+        """Messages and collectives do not hold each other up."""
+        run_ranks(beside_collectives, 4)
+        run_ranks(beside_sender_in_collective, 2)
+
+    def test_batch(self) -> None:
+        """All pairs at once."""
+        run_ranks(batch, 4)
+
+    def test_wrong(self) -> None:
+        """Errors say what to do, and the group stays usable."""
+        size, strides, late = run_ranks(wrong, 2)[1]
+        self.assertIn("rank 0 sent 12 bytes", size)
+        self.assertIn("pass tensor.contiguous()", strides)
+        self.assertIn("rank 0 did not send in time", late)
+
+    def test_watched(self) -> None:
+        """monitored_barrier."""
+        first, _, third = run_ranks(watched, 3)
+        self.assertIn("Rank 1 failed to pass monitoredBarrier in 1000 ms", first)
+        self.assertIn("rank 0 did not answer", third)
+
+
+if __name__ == "__main__":
+    unittest.main()
