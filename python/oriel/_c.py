@@ -126,6 +126,8 @@ class oriel_window_options(Structure):
         ("staging_depth", c_uint32),
         ("staging_channels", c_uint32),
         ("first_count", c_uint64),
+        ("boxes", c_uint32),
+        ("box_bytes", c_uint32),
     ]
 
 
@@ -194,7 +196,7 @@ class oriel_comm_dev(Structure):
 
 
 class oriel_window_dev(Structure):
-    _fields_ = [("words", c_uint64 * 128)]
+    _fields_ = [("words", c_uint64 * 136)]
 
 
 STRUCTS: list[type[Structure]] = [

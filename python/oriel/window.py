@@ -47,6 +47,7 @@ class Window(Operations):
         signals, counters, barriers: how many ids of each.
         checked: kernels test ranks, ids and ranges.
         staging_slot_bytes, staging_depth, staging_channels: staged send and receive of kernels.
+        boxes, box_bytes: packets of kernels; box_bytes is the longest packet.
 
     The constructor and close() are collective.  Bad input of one rank raises on all ranks.
     """
@@ -63,6 +64,8 @@ class Window(Operations):
         staging_slot_bytes: int = 0,
         staging_depth: int = 4,
         staging_channels: int = 1,
+        boxes: int = 0,
+        box_bytes: int = 0,
     ) -> None:
         self._handle: int | None = None
         self._pointer = ctypes.c_void_p()
@@ -89,6 +92,8 @@ class Window(Operations):
                 staging_depth,
                 staging_channels,
                 0,
+                _count("boxes", boxes),
+                _count("box_bytes", box_bytes),
             )
         except (TypeError, ValueError, _c.Error, ctypes.ArgumentError) as raised:
             problem = raised
