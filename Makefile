@@ -27,7 +27,7 @@ ARGS ?=
 PYTHON ?=
 export PYTHON
 
-# Suites: contract litmus graph sanitizer examples triton bench; all of them without SUITE.
+# Suites: contract litmus graph sanitizer examples triton torch bench; all of them without SUITE.
 SUITE ?=
 
 fabric_headers = /usr/include/infiniband/verbs.h /usr/include/rdma/fabric.h
@@ -41,7 +41,7 @@ help:
 	@echo 'make test-python all tests of the Python package, also those with torch and Triton where they are'
 	@echo 'make test-full   all tests under AddressSanitizer and UBSan, then the longest ones and virtual machines'
 	@echo 'make test-slow   all rows of all tests in the release build, and 10,000 random programs: takes long'
-	@echo 'make test-gpu    what needs a GPU; SUITE=contract|litmus|graph|sanitizer|examples|triton|bench selects one part'
+	@echo 'make test-gpu    what needs a GPU; SUITE=contract|litmus|graph|sanitizer|examples|triton|torch|bench selects one part'
 	@echo 'make campaign    random programs from seeds; ARGS="--seeds 1000 --from 1" passes options to tools/campaign'
 	@echo 'make check       format, static checks, scripts, links and generated documents: tools/check.sh'
 	@echo 'make bench       measure Oriel beside what the machine allows: bench/run.sh'

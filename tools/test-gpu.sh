@@ -11,6 +11,7 @@
 #   examples    04_cuda_ring, 05_same_kernel
 #   triton      the Triton externs and all-to-all-v (python/tests/gpu); needs torch, Triton and the
 #               device bitcode
+#   torch       the backend of torch.distributed with tensors on a GPU; needs torch
 #   bench       a short measurement
 #
 # Without an argument all suites run.  Each program gets one line: verdict, seconds, name, and the
@@ -46,14 +47,14 @@ nvidia-smi -L 2>/dev/null | grep -q GPU || leave_out "nvidia-smi finds no GPU"
 PATH=$PATH:/usr/local/cuda/bin
 command -v nvcc >/dev/null || leave_out "no nvcc on PATH or in /usr/local/cuda/bin"
 
-suites=${*:-contract litmus graph sanitizer examples triton bench}
+suites=${*:-contract litmus graph sanitizer examples triton torch bench}
 for suite in $suites; do
 	case $suite in
-	contract | litmus | graph | sanitizer | examples | triton | bench) ;;
+	contract | litmus | graph | sanitizer | examples | triton | torch | bench) ;;
 	*)
 		echo >&2 \
 			"test-gpu: unknown suite '$suite'; the suites are contract litmus graph" \
-			"sanitizer examples triton bench"
+			"sanitizer examples triton torch bench"
 		exit 1
 		;;
 	esac
@@ -246,9 +247,28 @@ suite_triton() {
 		run "triton.alltoallv.$case" 250 "${in_python[@]}" -m unittest -v \
 			"tests.gpu.test_alltoallv_op.Alltoallv.test_$case"
 	done
+	run triton.gather_matmul 100 "$bin/oriel-run" -n 8 --mps=12 --timeout 90 \
+		"${in_python[@]}" examples/gather_matmul.py
 	run triton.bench 120 "${in_python[@]}" -m bench.triton_put_signal
 	run triton.alltoallv.bench 200 "$bin/oriel-run" -n 8 --mps=12 --timeout 190 \
 		"${in_python[@]}" -m bench.alltoallv
+}
+
+suite_torch() {
+	local python=${PYTHON:-python3} ranks
+	if ! "$python" -c 'import torch' 2>/dev/null; then
+		left_out torch "$python has no torch"
+		return
+	fi
+	in_python=(env -C python ORIEL_LIBRARY="$PWD/$build/lib/liboriel.so.0" PYTHONPATH=.
+		"$python" -m torch.distributed.run)
+	start_mps
+	for ranks in 2 8; do
+		run "torch.collectives.$ranks" 120 "${in_python[@]}" --nproc-per-node "$ranks" \
+			-m tests.gpu.torch_rank
+	done
+	run torch.moe 100 "${in_python[@]}" --nproc-per-node 4 examples/moe.py --device cuda
+	stop_mps
 }
 
 # One short turn shows that all programs run and move the right bytes.  Speed needs a longer run, so

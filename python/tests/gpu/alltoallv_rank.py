@@ -28,6 +28,7 @@ def all_cases() -> "dict[str, object]":
 
 def main(names: "list[str]") -> int:
     cases = all_cases()
+    torch.set_num_threads(1)  # several ranks share the processors
     with oriel.Comm.from_env(device="cuda") as comm:
         torch.cuda.set_device(comm.device)
         for name in names or cases:
