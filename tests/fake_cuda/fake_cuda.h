@@ -63,6 +63,11 @@ void fake_cuda_break(int code);
 void fake_cuda_hold(const char *call, int hold);
 /* How often a call was made since the knobs were set. */
 int fake_cuda_count(const char *call);
+/*
+ * The default stream (handle 1) of a test that plays a user who passes it: `stream` stands for it
+ * from now on.  NULL: work there ends the program again, because Oriel itself never uses it.
+ */
+void fake_cuda_default_stream(void *stream);
 /* The calls the library may make; n counts from 0, NULL past the end. */
 const char *fake_cuda_call_name(int n);
 

@@ -241,7 +241,8 @@ ori_cu_result cuMemcpyBatchAsync_v2(ori_cu_ptr *to, ori_cu_ptr *from, size_t *by
 	int err = 0, capturing = 0;
 
 	(void)cuStreamIsCapturing(stream, &capturing);
-	if (capturing || nattributes != 1 || first[0] || a->source_order != 1)
+	if (capturing || (uintptr_t)stream <= 1 || nattributes != 1 || first[0] ||
+	    a->source_order != 1)
 		return FAKE_INVALID_VALUE;
 	for (size_t i = 0; i < n && !err; i++)
 		err = cuMemcpyAsync(to[i], from[i], bytes[i], stream);

@@ -149,11 +149,22 @@ static void *stream_main(void *arg)
 
 /* ---- streams --------------------------------------------------------------------------------- */
 
+static void *default_stream;
+
+void fake_cuda_default_stream(void *stream)
+{
+	pthread_mutex_lock(&fake_lock);
+	default_stream = stream;
+	pthread_mutex_unlock(&fake_lock);
+}
+
 /* Wants fake_lock. */
 static struct fake_stream *stream_check(void *stream, const char *call)
 {
 	struct fake_stream *s = all_streams;
 
+	if ((uintptr_t)stream == 1 && default_stream)
+		stream = default_stream;
 	if ((uintptr_t)stream <= 2)
 		fake_fault("%s on a default stream: ranks that share a process would wait "
 			   "there for each other",

@@ -11,6 +11,9 @@
 
 #define BATCH 16
 
+/* CUDA's default stream, as a caller names it (CU_STREAM_LEGACY). */
+#define DEFAULT_STREAM ((void *)1)
+
 /* Several copies in one driver call.  They may run at the same time. */
 static int copy_batch(struct ori_cuda_device *d, const struct ori_copy_job *copies, int n,
 		      void *stream)
@@ -66,8 +69,9 @@ static int cuda_copies(struct ori_device *device, const struct ori_copy_job *cop
 	if (err)
 		return err;
 	err = ori_cuda_is_capturing(d, stream, &capturing);
-	/* a batch cannot be captured */
-	if (!err && n > 1 && !capturing && d->gpu->cu->streams.cuMemcpyBatchAsync)
+	/* The driver takes a batch neither into a graph nor on the default stream. */
+	if (!err && n > 1 && !capturing && stream != DEFAULT_STREAM &&
+	    d->gpu->cu->streams.cuMemcpyBatchAsync)
 		err = copy_batch(d, copies, n, stream);
 	else if (!err)
 		err = copy_each(d, copies, n, stream);
