@@ -7,7 +7,8 @@
 
 #define BYTES 8192
 
-static int use_window(struct contract_env *e, struct oriel_window *w, const void *memory)
+static int use_window(struct contract_env *e, struct oriel_comm *comm, struct oriel_window *w,
+		      const void *memory)
 {
 	struct oriel_source s;
 	uint8_t mine[64], got[64], *in = (uint8_t *)oriel_window_buffer(w);
@@ -22,6 +23,7 @@ static int use_window(struct contract_env *e, struct oriel_window *w, const void
 				     &s) != 0;
 	wrong += oriel_window_put_signal(w, next, 100, &s, 0, 64, 0, ORIEL_ADD, 1, NULL) != 0;
 	wrong += oriel_window_wait_signal(w, last, 0, ORIEL_GE, 1, NULL) != 0;
+	wrong += oriel_comm_sync(comm, NULL) != 0;
 	contract_read(e, got, in + 100, sizeof(got));
 	for (int i = 0; i < 64; i++)
 		wrong += got[i] != contract_byte(2, last, e->rank, (uint64_t)i);
@@ -43,7 +45,7 @@ CASE(memory_window_over_alloc, c.shape = CONTRACT_HOST, c.no_window = 1)
 		o.buffer = p + offs[i];
 		o.bytes = BYTES;
 		REQUIRE_OK(oriel_window_create(e->comm, &o, &w));
-		CHECK_EQ(use_window(e, w, p + offs[i]), 0);
+		CHECK_EQ(use_window(e, e->comm, w, p + offs[i]), 0);
 		/* the user's memory is as it was, but for what was put */
 		CHECK_EQ(contract_bytes_not(e, p + offs[i], i, 100), 0);
 		CHECK_EQ(contract_bytes_not(e, p + offs[i] + 164, i, BYTES - 164), 0);
@@ -65,8 +67,8 @@ CASE(memory_windows_share_memory, c.shape = CONTRACT_HOST, c.no_window = 1)
 	REQUIRE_OK(oriel_window_create(e->comm, &o, &first));
 	o.buffer = p + off + BYTES;
 	REQUIRE_OK(oriel_window_create(e->comm, &o, &second));
-	CHECK_EQ(use_window(e, first, p + off), 0);
-	CHECK_EQ(use_window(e, second, p + off + BYTES), 0);
+	CHECK_EQ(use_window(e, e->comm, first, p + off), 0);
+	CHECK_EQ(use_window(e, e->comm, second, p + off + BYTES), 0);
 	REQUIRE_OK(oriel_window_destroy(first));
 	REQUIRE_OK(oriel_window_barrier(second, 0, NULL));
 	REQUIRE_OK(oriel_window_destroy(second));
@@ -156,7 +158,7 @@ static void window_over_malloc(struct contract_env *e, int on_this_rank)
 	} else {
 		CHECK_EQ(err, 0);
 		if (!err)
-			CHECK_EQ(use_window(e, w, o.buffer), 0);
+			CHECK_EQ(use_window(e, e->comm, w, o.buffer), 0);
 		CHECK_EQ(oriel_window_destroy(w), 0);
 	}
 	free(plain);
@@ -188,7 +190,7 @@ CASE(memory_free_in_use, c.shape = CONTRACT_HOST, c.no_window = 1)
 	o.bytes = BYTES;
 	REQUIRE_OK(oriel_window_create(e->comm, &o, &w));
 	CHECK_EQ(oriel_free(e->comm, p), ORIEL_EBUSY);
-	CHECK_EQ(use_window(e, w, p), 0);
+	CHECK_EQ(use_window(e, e->comm, w, p), 0);
 	REQUIRE_OK(oriel_window_destroy(w));
 	REQUIRE_OK(oriel_buffer_register(e->comm, p, BYTES, &buffer));
 	CHECK_EQ(oriel_free(e->comm, p), ORIEL_EBUSY);
@@ -360,7 +362,7 @@ CASE(memory_kept_outlives_comm, c.shape = CONTRACT_HOST, c.no_window = 1)
 	o.bytes = BYTES;
 	REQUIRE_OK(oriel_window_create(comm, &o, &w));
 	CHECK_EQ(oriel_memory_drop(kept), ORIEL_EBUSY); /* the window uses it */
-	CHECK_EQ(use_window(e, w, p), 0);
+	CHECK_EQ(use_window(e, comm, w, p), 0);
 	REQUIRE_OK(oriel_window_destroy(w));
 	contract_fill_bytes(e, p, 5, BYTES);
 	REQUIRE_OK(oriel_comm_destroy(comm));

@@ -120,7 +120,7 @@ CASE(who_host_agrees, c.shape = CONTRACT_HOST)
 		CHECK_EQ(peer.node, oriel_comm_node(e->comm, k));
 	}
 	CHECK_EQ(oriel_comm_node_size(e->comm, e->rank), mapped);
-	CHECK(sizeof(struct oriel_window_dev) <= 1024);
+	CHECK(sizeof(struct oriel_window_dev) <= 1088);
 }
 
 /* ---- groups -------------------------------------------------------------------------------- */

@@ -74,7 +74,7 @@ x = json.load(open(sys.argv[1]))
 assert set(x) == {"environment", "topology", "engine", "rows"}, x.keys()
 assert x["engine"] == {"name": "none"}, x["engine"]
 assert x["environment"]["ranks"] == 2 and len(x["topology"]["ranks"]) == 2
-assert len(x["rows"]) == 11 and all(r["wrong"] == 0 and r["time_us"] > 0 for r in x["rows"])
+assert len(x["rows"]) == 13 and all(r["wrong"] == 0 and r["time_us"] > 0 for r in x["rows"])
 PY
 else
 	fail "JSON is not valid"
