@@ -3,8 +3,8 @@
  * tests/reduce_model.h - what a reduction must give, computed one element at a time, without the
  * code of the library.
  *
- * Integers are combined in 64 bits and cut.  16-bit floating point is converted by the compiler
- * (half), or by a comparison of distances (bfloat16).
+ * Integers are combined in 64 bits and cut.  16-bit floating point is converted by arithmetic in
+ * double (half), or by a comparison of distances (bfloat16).
  */
 #ifndef ORI_TEST_REDUCE_MODEL_H
 #define ORI_TEST_REDUCE_MODEL_H
@@ -48,19 +48,30 @@ static inline uint64_t model_mix(uint64_t x)
 
 static inline float model_of_half(uint16_t h)
 {
-	_Float16 x;
+	int sign = h >> 15 ? -1 : 1, exponent = h >> 10 & 31, fraction = h & 1023;
 
-	memcpy(&x, &h, sizeof(x));
-	return (float)x;
+	if (exponent == 31)
+		return fraction ? NAN : (float)sign * INFINITY;
+	if (!exponent)
+		return (float)ldexp((double)sign * fraction, -24);
+	return (float)ldexp(sign * (1024 + fraction), exponent - 25);
 }
 
+/* The nearest multiple of the step at f's exponent; nearbyint() rounds ties to even. */
 static inline uint16_t model_half(float f)
 {
-	_Float16 x = (_Float16)f;
-	uint16_t h;
+	uint16_t sign = signbit(f) ? 0x8000u : 0;
+	double size = fabs((double)f), steps;
+	int exponent;
 
-	memcpy(&h, &x, sizeof(h));
-	return h;
+	if (isnan(f))
+		return (uint16_t)(sign | 0x7e00u);
+	if (size >= 65520)
+		return (uint16_t)(sign | 0x7c00u);
+	exponent = size < ldexp(1, -14) ? -14 : ilogb(size);
+	steps = nearbyint(ldexp(size, 10 - exponent));
+	/* 1024 steps carry into the exponent by themselves; below them lie the subnormals. */
+	return (uint16_t)(sign | (uint16_t)((exponent + 14) * 1024 + (int)steps));
 }
 
 static inline float model_of_bfloat16(uint16_t b)

@@ -19,15 +19,22 @@ COMM_STREAM = _CommStream()
 """The comm's own stream, for stream= of a comm on a GPU."""
 
 
-def stream_handle(stream: Any, on_gpu: bool) -> int | None:
-    """The handle for the C call; None is the comm's own stream."""
+def is_capturing() -> bool:
+    """Whether torch captures the current stream into a CUDA graph."""
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.cuda.is_initialized() and bool(
+        torch.cuda.is_current_stream_capturing())
+
+
+def stream_handle(stream: Any, on_gpu: bool, device: str = "cuda") -> int | None:
+    """The handle for the C call; None is the comm's own stream.  device: the comm's GPU."""
     if not on_gpu or stream is COMM_STREAM:
         return None
     if stream is None:
         torch = sys.modules.get("torch")
         if torch is None or not torch.cuda.is_initialized():
             return None
-        return torch.cuda.current_stream().cuda_stream or _CUDA_DEFAULT
+        return torch.cuda.current_stream(device).cuda_stream or _CUDA_DEFAULT
     if isinstance(stream, int):
         return stream or _CUDA_DEFAULT
     protocol = getattr(stream, "__cuda_stream__", None)

@@ -406,11 +406,11 @@ class Comm:
         return number
 
     def _stream(self, stream: Any) -> int | None:
-        return stream_handle(stream, self._on_gpu)
+        return stream_handle(stream, self._on_gpu, self.device)
 
     def _pointer(self, stream: Any) -> ctypes.c_void_p:
         """The stream for calls whose arguments are not declared."""
-        return ctypes.c_void_p(stream_handle(stream, self._on_gpu))
+        return ctypes.c_void_p(stream_handle(stream, self._on_gpu, self.device))
 
 
 def _comm_options(

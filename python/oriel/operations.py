@@ -15,6 +15,7 @@ import ctypes
 from typing import Any
 
 from ._c import CONSTANTS, error, fail, lib
+from ._stream import is_capturing
 from .comm import Comm
 from .memory import region_for
 from .source import Source
@@ -48,6 +49,7 @@ class Operations:
     _handle: int | None
     _pointer: ctypes.c_void_p  # the handle for C calls; NULL when the window is closed
     _pending: dict[tuple[int, int], Source]
+    _captured: dict[tuple[int, int], Source]
 
     # ---- data ------------------------------------------------------------------------------------
 
@@ -392,8 +394,12 @@ class Operations:
             return Source(self, region, once=True)  # type: ignore[arg-type]
         # The stream may still use it.  It holds the owner, so the address cannot be other memory.
         key = (region.address, region.nbytes)
-        source = self._pending.get(key)
-        if source is None:
+        captured = is_capturing()
+        source = self._captured.get(key) or (None if captured else self._pending.get(key))
+        if source is None and captured:
+            # A graph may be replayed at any time, so its sources stay until the window closes.
+            source = self._captured[key] = Source(self, region)  # type: ignore[arg-type]
+        elif source is None:
             if len(self._pending) >= _PENDING_SOURCES:
                 self._synced()
             source = self._pending[key] = Source(self, region)  # type: ignore[arg-type]

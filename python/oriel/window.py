@@ -72,6 +72,7 @@ class Window(Operations):
         self.comm = comm
         self._sources: dict[int, Source] = {}
         self._pending: dict[tuple[int, int], Source] = {}
+        self._captured: dict[tuple[int, int], Source] = {}
         self._local_buffers: dict[tuple[int, int], tuple[Memory, Source]] = {}
         self._device_handle: int | None = None
         self._views: set[int] = set()  # owners of arrays over memory of peers
@@ -272,6 +273,7 @@ class Window(Operations):
         for source in list(self._sources.values()):
             source._forget()
         self._pending.clear()
+        self._captured.clear()
         self._local_buffers.clear()
         self._device_handle = None
         comm._children.pop(self._number, None)
