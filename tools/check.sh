@@ -98,7 +98,7 @@ check_cppcheck() {
 # so only the build compiles them.
 check_warnings() {
 	local compiler status=0
-	local needs_mpi='^(bench/versus/|examples/06_mpi/|bench/coll/(mpi|shmem)\.c|bench/reduce/mpi\.c)'
+	local needs_mpi='^(bench/versus/|examples/06_mpi/|bench/(coll|reduce)/(mpi|shmem)\.c)'
 	for compiler in cc clang; do
 		if ! command -v $compiler >/dev/null; then
 			continue
