@@ -105,7 +105,7 @@ static const char *direction_text(int op)
 void ori_diag_wait_text(const struct oriel_board_slot *slot, char *out, size_t bytes)
 {
 	unsigned long long have = slot->have, want = slot->want;
-	char window[64] = "", peer[32] = "all ranks", block[32] = "", name[48];
+	char window[64] = "", peer[32] = "all ranks", block[32] = "", name[48] = "";
 
 	if (slot->peer >= 0)
 		snprintf(peer, sizeof(peer), "rank %d", slot->peer);

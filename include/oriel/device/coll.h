@@ -243,12 +243,19 @@ ORIEL_DEV int ori_coll_pieces_run(struct ori_exchange *x, const uint8_t *send, u
 	return err ? err : oriel_group_sync(x->g);
 }
 
+/* How many elements these bytes are.  The type was checked before the first round. */
+ORIEL_DEV uint64_t ori_coll_elements(const struct ori_exchange *x, uint64_t bytes)
+{
+	uint32_t elem = oriel_type_bytes(x->call.type);
+
+	return elem ? bytes / elem : 0;
+}
+
 /* Every rank shows all its elements, and every rank reduces all of them. */
 ORIEL_DEV int ori_coll_allreduce_once(struct ori_exchange *x, const uint8_t *send, uint8_t *recv,
 				      uint64_t bytes)
 {
 	uint64_t most = ori_coll_common_max(x->team), at, n;
-	uint32_t elem = oriel_type_bytes(x->call.type);
 	struct ori_parts parts;
 	struct ori_sources from;
 	int err = 0;
@@ -264,7 +271,8 @@ ORIEL_DEV int ori_coll_allreduce_once(struct ori_exchange *x, const uint8_t *sen
 		from = ori_exchange_commons(x, parts);
 		from.mine = send + at;
 		if (!err)
-			ori_reduce(x->g, recv + at, &from, n / elem, x->call.type, x->call.op);
+			ori_reduce(x->g, recv + at, &from, ori_coll_elements(x, n), x->call.type,
+				   x->call.op);
 	}
 	return err ? err : oriel_group_sync(x->g);
 }
@@ -287,7 +295,6 @@ ORIEL_DEV int ori_coll_allreduce_shared(struct ori_exchange *x, const uint8_t *s
 	int r, err = 0, rank = x->team->win.comm.rank;
 	uint64_t ranks = (uint32_t)x->team->win.comm.nranks, chunk, at, n, last = 0, before = 0;
 	uint64_t piece = ori_coll_piece(bytes, ranks, ori_coll_piece_max(x->team, 1)), share;
-	uint32_t elem = oriel_type_bytes(x->call.type);
 	struct ori_parts parts = ori_coll_parts(piece, 0, ranks * piece, 0);
 	struct ori_sources from;
 
@@ -312,7 +319,7 @@ ORIEL_DEV int ori_coll_allreduce_shared(struct ori_exchange *x, const uint8_t *s
 			from = ori_exchange_pieces(x, parts);
 			from.mine = send + at - chunk + (uint32_t)rank * piece;
 			ori_reduce(x->g, ori_exchange_slot(x) + parts.common_off, &from,
-				   share / elem, x->call.type, x->call.op);
+				   ori_coll_elements(x, share), x->call.type, x->call.op);
 		}
 		for (r = 0; r < (int)ranks; r++)
 			if (r != rank)

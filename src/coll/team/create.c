@@ -245,7 +245,7 @@ int ori_team_make(struct oriel_comm *c, const char *call, const struct oriel_tea
 	for (int r = 0; r < c->nranks; r++)
 		mine.queued |= c->peers[r].pair.kind == ORIEL_PEER_QUEUED;
 	err = meet(t, call, err, along, &mine, all);
-	if (err)
+	if (err || !team)
 		goto err_memory;
 	free(all);
 	ori_child_add(c, &t->child);
