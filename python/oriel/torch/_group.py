@@ -22,7 +22,8 @@ from ._calls import Calls, one_tensor
 from ._cpu import CpuCollectives
 from ._cuda import CudaCollectives
 from ._message_work import MessageWork, checked_tensor
-from ._messages import ANY, Messages
+from ._message import ANY
+from ._messages import Messages
 from ._work import Line, Work
 
 # How long a rank that shuts down waits for the others.  After that it ends the group for all.
