@@ -115,8 +115,9 @@ class Calls(dist.ProcessGroup):
         def prepare() -> Action:
             _check_parts("reduce_scatter", parts, self._size, out)
             _reduce.check_op("reduce_scatter", op, out.dtype)
-            packed = torch.cat([part.reshape(-1) for part in parts])
-            return lambda on: on.reduce_scatter(out, packed, op)
+            # Packed within the call: on a GPU, memory belongs to the stream that it is made on.
+            return lambda on: on.reduce_scatter(
+                out, torch.cat([part.reshape(-1) for part in parts]), op)
 
         return self._run("reduce_scatter", [out, *parts], opts, prepare, [out])
 

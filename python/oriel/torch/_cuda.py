@@ -128,16 +128,22 @@ class CudaCollectives:
         self._reduce(tensor, op, tensor.view(-1) if keep else torch.empty_like(tensor).view(-1))
 
     def _reduce(self, tensor: torch.Tensor, op: Op, out: torch.Tensor) -> None:
-        mine = _reduce.before(tensor, op)
+        mine = self._scaled(tensor, op)
         if not out.numel():
             return
         if not _native.all_reduce(self.comm, mine, out, op, self._stream()):
             _reduce.reduce_rows(self._rows(mine), op, out)
         _reduce.after(out, op, self.ranks)
 
+    def _scaled(self, tensor: torch.Tensor, op: Op) -> torch.Tensor:
+        if isinstance(op.factor, torch.Tensor) and op.factor.is_cuda:
+            # The caller may drop the factor as soon as the call is issued.
+            op.factor.record_stream(torch.cuda.current_stream(self.device))
+        return _reduce.before(tensor, op)
+
     def reduce_scatter(self, out: torch.Tensor, tensor: torch.Tensor, op: Op) -> None:
         """Rank r gets the reduction of all ranks' r-th parts."""
-        mine, flat = _reduce.before(tensor, op), out.view(-1)
+        mine, flat = self._scaled(tensor, op), out.view(-1)
         if not out.numel():
             return
         if not _native.reduce_scatter(self.comm, mine, flat, op, self._stream()):
