@@ -4,7 +4,8 @@
 Calls are issued to a stream and return at once.  A synchronous call uses PyTorch's current stream.
 An asynchronous one uses a stream of the group's own, which first waits for the current stream; the
 work's wait() makes the current stream wait for it.  The calls of a comm run in the order in which
-they are issued: where the stream changes, the new one waits for the last call.
+they are issued: where the stream changes, the new one waits for the last call.  While the current
+stream is captured into a graph, no call waits for calls outside the graph, or they for it.
 
 The host does not meet the other ranks here.  Ranks that make different calls get their error from
 the library, in the call or in a later one.
@@ -26,6 +27,12 @@ from ._work import Work
 _ALL_SLOTS = 64 << 20
 _SLOT_MOST = 16 << 20
 _NO_TIMEOUT = timedelta(0)
+
+
+def _is_captured(stream: torch.cuda.Stream) -> bool:
+    """Whether calls on the stream go into a graph at present."""
+    with torch.cuda.stream(stream):  # also makes its device current
+        return torch.cuda.is_current_stream_capturing()
 
 
 class CudaWork(Work):
@@ -76,14 +83,19 @@ class CudaCollectives:
               tensors: Sequence[torch.Tensor]) -> CudaWork | None:
         """Issue a call: to the current stream, or to the group's own if there is a work object."""
         current = torch.cuda.current_stream(self.device)
+        captured = _is_captured(current)
         stream = current if work is None else self._side
         if work is not None:
             stream.wait_stream(current)
-        if self._last is not None and self._last[0] != stream:
+        elif captured and _is_captured(self._side):
+            stream.wait_stream(self._side)  # an asynchronous call of the same graph
+        # An event of a graph means nothing outside of it, and CUDA refuses to wait for one.
+        if not captured and self._last is not None and self._last[0] != stream:
             stream.wait_event(self._last[1])
         with torch.no_grad(), torch.cuda.device(self.device), torch.cuda.stream(stream):
             action(self)
-        self._last = (stream, stream.record_event())
+        if not captured:
+            self._last = (stream, stream.record_event())
         if work is not None:
             for tensor in tensors:
                 tensor.record_stream(stream)
