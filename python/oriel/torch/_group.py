@@ -26,8 +26,11 @@ from ._message import ANY
 from ._messages import Messages
 from ._work import Line, Work
 
-# How long a rank that shuts down waits for the others.  After that it ends the group for all.
+# How long a rank that shuts down waits for its own calls, and then for the other ranks.  After that
+# it ends the group for all.
 _FAREWELL_S = 30.0
+# How long it waits for the call that runs when the comm has been aborted.
+_LAST_CALL_S = 5.0
 # Tags of monitored_barrier.  Tags of programs are not negative.
 _HELLO, _WELCOME = -2, -3
 
@@ -210,13 +213,13 @@ class ProcessGroup(Calls):
     def shutdown(self) -> None:
         """Finish what is in the line, wait for the other ranks to do the same, and end the group.
 
-        A rank that does not come within 30 s (or the group's timeout) no longer holds up others.
+        Each of the two waits ends after 30 s (or the group's timeout).  Then the group is aborted.
         """
         if not self._open:
             return
         self._open = False
-        self._line.close(wait=True)
-        together = self._messages.say_goodbye(min(self._seconds, _FAREWELL_S))
+        limit = min(self._seconds, _FAREWELL_S)
+        together = self._line.close(limit) and self._messages.say_goodbye(limit)
         self._end(abort=not together)
 
     def abort(self) -> None:
@@ -229,7 +232,7 @@ class ProcessGroup(Calls):
     def _end(self, abort: bool) -> None:
         if abort and not self._comm.status:
             self._comm.abort()
-        self._line.close(wait=False)
+        self._line.close(_LAST_CALL_S)
         self._messages.close()
         _groups.discard(self)
         try:
