@@ -235,15 +235,16 @@ class ProcessGroup(Calls):
         self._line.close(_LAST_CALL_S)
         self._messages.close()
         _groups.discard(self)
-        try:
-            for collectives in self._cuda.values():
-                if abort and not collectives.comm.status:
-                    collectives.comm.abort()
-                collectives.close()
-            self._comm.close()
-        except oriel.Error:
-            if not abort:
-                raise
+        failures = []
+        for ending in (*self._cuda.values(), self._comm):
+            try:
+                if abort and ending is not self._comm and not ending.comm.status:
+                    ending.comm.abort()
+                ending.close()
+            except oriel.Error as failure:  # what is left is closed all the same
+                failures.append(failure)
+        if failures and not abort:
+            raise failures[0]
 
 
 @atexit.register
