@@ -32,6 +32,8 @@ def _cases() -> list[Case]:
          "pass tensor.contiguous()"),
         (lambda: dist.all_reduce(one, dist.ReduceOp.BAND), lambda: dist.all_reduce(one),
          "BAND needs integers"),
+        (lambda: dist.all_reduce(one.to("meta")), lambda: dist.all_reduce(one),
+         "tensors on meta are not supported"),
         (lambda: dist.all_gather([one], one), lambda: dist.all_gather([two, two], two), "rank"),
         (lambda: dist.all_to_all_single(torch.ones(3), torch.ones(3), [1, 2], [1, 2]),
          lambda: dist.all_to_all_single(torch.ones(3), torch.ones(3), [1, 2], [1, 2]),

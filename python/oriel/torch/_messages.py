@@ -39,6 +39,7 @@ class Messages:
 
     def __init__(self, comm: oriel.Comm) -> None:
         self.comm, self.ranks, self.rank = comm, comm.size, comm.rank
+        self._others = [rank for rank in range(comm.size) if rank != comm.rank]
         self._depth = 8 if comm.size <= 16 else 4
         ring = self._depth * SLOT
         self._window = oriel.Window(comm, bytes=(comm.size + 1) * ring)
@@ -239,9 +240,7 @@ class Messages:
 
     def _empty_slots(self) -> bool:
         moved = False
-        for source in range(self.ranks):
-            if source == self.rank:
-                continue
+        for source in self._others:
             count = self._read(source, _ARRIVED) - self._taken[source]
             for _ in range(count):
                 slot = self._rings[source] + self._taken[source] % self._depth * SLOT
@@ -347,9 +346,11 @@ class Messages:
 
     def _expire(self, now: float) -> None:
         with self._lock:
-            pending = [*self._wanted, *(m for queue in self._sends.values() for m in queue)]
-            self._withdraw(message for message in pending if now > message.deadline)
+            self._withdraw(m for m in self._unfinished() if now > m.deadline)
         self._tell()
+
+    def _unfinished(self) -> list[Message]:
+        return [*self._wanted, *(m for queue in self._sends.values() for m in queue)]
 
     def _break(self, failure: BaseException) -> bool:
         """End the group for all ranks.  Pieces may be lost, so nothing can follow them."""
@@ -363,8 +364,7 @@ class Messages:
 
     def _fail_all(self, failure: BaseException) -> bool:
         """Fail what is pending.  False: nothing was."""
-        sends = [m for queue in self._sends.values() for m in queue if not m.cut]
-        pending = [*self._wanted, *sends]
+        pending = [message for message in self._unfinished() if not message.cut]
         self._receives, self._sends, self._unclaimed = [], {}, []
         self._partial = [None] * self.ranks
         for message in pending:
@@ -377,19 +377,16 @@ class Messages:
         """Tell all ranks that this one needs the group no more.  True: all others have said it."""
         deadline = time.monotonic() + seconds
         try:
-            for rank in self._others():
+            for rank in self._others:
                 check(lib.oriel_window_signal(self._handle, rank, _BYE, oriel.ADD, 1, None))
             # Messages that are still on their way are moved on meanwhile.
-            return self.wait(lambda: all(self._bye(rank) for rank in self._others()), deadline)
+            return self.wait(lambda: all(self._bye(rank) for rank in self._others), deadline)
         except oriel.Error:
             return False  # the comm has failed: nobody needs to wait
 
     def _bye(self, rank: int) -> bool:
         with self._lock:
             return self._read(rank, _BYE) > 0
-
-    def _others(self) -> Iterable[int]:
-        return (rank for rank in range(self.ranks) if rank != self.rank)
 
     def close(self) -> None:
         """End the thread and fail what is pending.  The window ends with the comm."""
