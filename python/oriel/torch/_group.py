@@ -250,5 +250,11 @@ class ProcessGroup(Calls):
 @atexit.register
 def _shut_down_all() -> None:
     """A program may end without destroy_process_group: its last calls still reach all ranks."""
+    failures = []
     for group in list(_groups):
-        group.shutdown()
+        try:
+            group.shutdown()
+        except oriel.Error as failure:  # the other groups still end in order
+            failures.append(failure)
+    if failures:
+        raise failures[0]  # Python prints it
