@@ -75,6 +75,24 @@ def odd_types(rank: int, ranks: int) -> None:
         same(mine, total / 2, "premul")
 
 
+def factors(rank: int, ranks: int) -> None:
+    """PREMUL_SUM keeps the dtype of the tensor: whole numbers, and factors of another dtype."""
+    half = dist._make_nccl_premul_sum(0.5)
+    wide = dist._make_nccl_premul_sum(torch.tensor([0.5], dtype=torch.float32))
+    for count in (3, 4000):
+        for dtype in (torch.int64, torch.uint8, torch.bfloat16, torch.float64):
+            scaled = everyone(ranks, 2 * ranks * count, dtype).double() / 2
+            exact = scaled if dtype.is_floating_point else scaled.trunc()
+            want = exact.sum(0).to(dtype)
+            for op in (half, wide):
+                mine = data(rank, 2 * ranks * count, dtype)
+                out = torch.empty(2 * count, dtype=dtype)
+                dist.reduce_scatter_tensor(out, mine, op)
+                same(out, want[rank * 2 * count:][:2 * count], ("reduce_scatter", dtype))
+                dist.all_reduce(mine, op)
+                same(mine, want, ("all_reduce", dtype))
+
+
 def blocks(rank: int, ranks: int) -> None:
     """all_gather, broadcast, gather, scatter, reduce_scatter, all_to_all."""
     for count in SIZES:
@@ -161,6 +179,10 @@ class Collectives(unittest.TestCase):
     def test_odd_types(self) -> None:
         """Types and operators that have a way of their own."""
         run_ranks(odd_types, 3)
+
+    def test_factors(self) -> None:
+        """Factors in front of a sum."""
+        run_ranks(factors, 2)
 
     def test_blocks(self) -> None:
         """Blocks of all ranks and of one root."""

@@ -11,6 +11,8 @@ from typing import Callable
 
 from .torch_ranks import dist, raised, run_ranks, torch
 
+from oriel.torch import _group  # after torch_ranks, which skips the tests without torch
+
 # What rank 0 does, what the others do, and what every rank's error must contain.
 Case = tuple[Callable[[], object], Callable[[], object], str]
 
@@ -30,6 +32,8 @@ def _cases() -> list[Case]:
          "pass tensor.contiguous()"),
         (lambda: dist.all_reduce(one, dist.ReduceOp.BAND), lambda: dist.all_reduce(one),
          "BAND needs integers"),
+        (lambda: dist.all_reduce(one.to("meta")), lambda: dist.all_reduce(one),
+         "tensors on meta are not supported"),
         (lambda: dist.all_gather([one], one), lambda: dist.all_gather([two, two], two), "rank"),
         (lambda: dist.all_to_all_single(torch.ones(3), torch.ones(3), [1, 2], [1, 2]),
          lambda: dist.all_to_all_single(torch.ones(3), torch.ones(3), [1, 2], [1, 2]),
@@ -80,6 +84,17 @@ def aborted(rank: int, ranks: int) -> str:
     return str(raised(lambda: dist.all_reduce(torch.ones(3))))
 
 
+def stuck(rank: int, ranks: int) -> tuple[str, float]:
+    """Rank 0 shuts down while a call waits for rank 1, which does not make it."""
+    if rank == 1:
+        time.sleep(3)
+        return "", 0.0
+    _group._FAREWELL_S = 1.0  # of the 30 seconds
+    work, start = dist.all_reduce(torch.ones(3), async_op=True), time.monotonic()
+    dist.destroy_process_group()
+    return str(raised(work.wait)), time.monotonic() - start
+
+
 def works(rank: int, ranks: int) -> str:
     """wait() with a timeout, and calls after the end."""
     if rank == 0:
@@ -128,6 +143,13 @@ class Errors(unittest.TestCase):
         """abort() ends the calls of all ranks."""
         for text in run_ranks(aborted, 3)[1:]:
             self.assertIn("ORIEL_EABORTED", text)
+
+    def test_stuck(self) -> None:
+        """A shutdown does not wait for ever for a call: it aborts the group."""
+        text, seconds = run_ranks(stuck, 2, timeout=60)[0]
+        self.assertIn("ORIEL_EABORTED", text)
+        self.assertGreater(seconds, 0.9)
+        self.assertLess(seconds, 15)
 
     def test_works(self) -> None:
         """Work objects tell what became of their calls."""

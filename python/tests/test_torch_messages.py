@@ -2,6 +2,7 @@
 """Messages of the torch.distributed backend: sizes, tags, any source, order, many at once."""
 from __future__ import annotations
 
+import time
 import unittest
 from datetime import timedelta
 
@@ -106,6 +107,79 @@ def wrong(rank: int, ranks: int) -> list[str]:
     return texts
 
 
+def expired(rank: int, ranks: int) -> str:
+    """A send ends half-way while nobody waits for it.  The next, larger message arrives whole."""
+    if rank == 1:
+        dist.barrier()
+        got = torch.zeros(1_000_000, dtype=torch.uint8)
+        text = str(raised(lambda: dist.recv(got, 0)))
+        dist.recv(got, 0)
+        assert bool((got == 2).all())
+        return text
+    group = dist.group.WORLD
+    group.set_timeout(timedelta(seconds=0.2))
+    first = dist.isend(torch.full((600_000,), 1, dtype=torch.uint8), 1)
+    group.set_timeout(timedelta(seconds=30))
+    second = dist.isend(torch.full((1_000_000,), 2, dtype=torch.uint8), 1)
+    until = time.monotonic() + 10
+    while not first.is_completed() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not second.is_completed(), "a message ends by its own deadline"
+    dist.barrier()
+    second.wait()
+    return str(first.exception())
+
+
+def given_up(rank: int, ranks: int) -> list[str]:
+    """Sends that raised do not go out later, and a receive learns that its sender stopped."""
+    soon = timedelta(seconds=0.2)
+    if rank == 0:
+        works = [dist.isend(torch.ones(600_000), 1), dist.isend(torch.ones(1), 1, tag=5)]
+        texts = [str(raised(lambda work=work: work.wait(soon))) for work in works]
+        dist.barrier()
+        dist.send(torch.full((600_000,), 3.0), 1)
+        return texts
+    dist.barrier()
+    got = torch.empty(600_000)
+    texts = [str(raised(lambda: dist.recv(got, 0))),
+             str(raised(lambda: dist.irecv(torch.empty(1), 0, tag=5).wait(soon)))]
+    dist.recv(got, 0)
+    assert bool((got == 3).all())
+    return texts
+
+
+def half_received(rank: int, ranks: int) -> str:
+    """A receive times out half-way: its tensor stays untouched, and the next receive gets all."""
+    if rank == 0:
+        messages = dist.group.WORLD._messages
+        fill = messages._fill_slots
+        messages._fill_slots = lambda: False if messages._sent[1] else fill()
+        send = dist.isend(torch.arange(300_000), 1)
+        dist.barrier()
+        messages._fill_slots = fill
+        send.wait()
+        return ""
+    first, second = torch.zeros(300_000, dtype=torch.int64), torch.zeros(300_000, dtype=torch.int64)
+    receive = dist.irecv(first, 0)
+    text = str(raised(lambda: receive.wait(timedelta(seconds=0.5))))
+    assert receive.is_completed() and bool(first[1000]), "a part of the message has come"
+    first.fill_(-1)
+    dist.barrier()
+    dist.recv(second, 0)
+    assert torch.equal(second, torch.arange(300_000)) and bool((first == -1).all())
+    return text
+
+
+def out_of_step(rank: int, ranks: int) -> str:
+    """A sender skips a message number: all messages of both ranks fail."""
+    if rank == 0:
+        answer = dist.irecv(torch.empty(1), 1)
+        dist.group.WORLD._messages._begun[1] += 1
+        dist.isend(torch.ones(5), 1)
+        return str(raised(answer.wait))
+    return str(raised(lambda: dist.recv(torch.empty(5), 0)))
+
+
 def watched(rank: int, ranks: int) -> str:
     """monitored_barrier passes if all come, and names those that do not."""
     dist.monitored_barrier()
@@ -147,6 +221,30 @@ class Messages(unittest.TestCase):
         self.assertIn("rank 0 sent 12 bytes", size)
         self.assertIn("pass tensor.contiguous()", strides)
         self.assertIn("rank 0 did not send in time", late)
+
+    def test_expired(self) -> None:
+        """A send that ends half-way does not spoil those that follow."""
+        sender, receiver = run_ranks(expired, 2)
+        self.assertIn("rank 1 did not receive in time", sender)
+        self.assertIn("rank 0 gave the message up after", receiver)
+
+    def test_given_up(self) -> None:
+        """Both sides of a message that was given up raise."""
+        sender, receiver = run_ranks(given_up, 2)
+        for text in sender:
+            self.assertIn("rank 1 did not receive in time", text)
+        self.assertIn("rank 0 gave the message up after", receiver[0])
+        self.assertIn("rank 0 did not send in time", receiver[1])
+
+    def test_half_received(self) -> None:
+        """A receive that ends half-way loses nothing."""
+        self.assertIn("rank 0 did not send in time", run_ranks(half_received, 2)[1])
+
+    def test_out_of_step(self) -> None:
+        """A piece that does not continue its message is never stored."""
+        sender, receiver = run_ranks(out_of_step, 2)
+        self.assertIn("byte 0 of message 1 with 20 bytes came, but byte 0 of message 0", receiver)
+        self.assertIn("rank 1 aborted", sender)
 
     def test_watched(self) -> None:
         """monitored_barrier."""

@@ -5,7 +5,9 @@ The methods bring the arguments of each call into one form and check them.  Then
 the group's line and from there to _cpu.py, or to a stream of a GPU and _cuda.py.
 
 Arguments are checked in the line and not before.  If they are bad, the other ranks learn it in the
-meeting of the call.  So all ranks raise, and no rank waits for the one that has refused.
+meeting of the call.  So all ranks raise, and no rank waits for the one that has refused.  This does
+not cover arguments that torch.distributed itself never passes, such as lists of several tensors for
+one rank, and calls on a GPU, which have no meeting: these raise on the rank alone.
 """
 from __future__ import annotations
 
@@ -46,12 +48,12 @@ class Calls(dist.ProcessGroup):
             return self._issue(name, tensors, outs, waits, prepare)
 
         def call() -> None:
-            on = self._on(name, first)
             try:
+                on = self._on(name, first)
                 _check_tensors(name, tensors)
                 action = prepare()
             except (ValueError, TypeError, RuntimeError) as bad:
-                on.refuse(str(bad))
+                self._on(name, None).refuse(str(bad))
                 raise
             action(on)
 
@@ -115,8 +117,9 @@ class Calls(dist.ProcessGroup):
         def prepare() -> Action:
             _check_parts("reduce_scatter", parts, self._size, out)
             _reduce.check_op("reduce_scatter", op, out.dtype)
-            packed = torch.cat([part.reshape(-1) for part in parts])
-            return lambda on: on.reduce_scatter(out, packed, op)
+            # Packed within the call: on a GPU, memory belongs to the stream that it is made on.
+            return lambda on: on.reduce_scatter(
+                out, torch.cat([part.reshape(-1) for part in parts]), op)
 
         return self._run("reduce_scatter", [out, *parts], opts, prepare, [out])
 

@@ -4,10 +4,14 @@
 Calls are issued to a stream and return at once.  A synchronous call uses PyTorch's current stream.
 An asynchronous one uses a stream of the group's own, which first waits for the current stream; the
 work's wait() makes the current stream wait for it.  The calls of a comm run in the order in which
-they are issued: where the stream changes, the new one waits for the last call.
+they are issued: where the stream changes, the new one waits for the last call.  While the current
+stream is captured into a graph, no call waits for calls outside the graph, or they for it.
 
-The host does not meet the other ranks here.  Ranks that make different calls get their error from
-the library, in the call or in a later one.
+The host does not meet the other ranks here.  If ranks make calls of different sizes, the library
+refuses them on the GPU, after the call has returned.  The host sees the error once the GPU has
+passed the call: in wait(), is_completed(), is_success() or exception() of a work that has passed,
+or at the latest in the shutdown of the group.  An error is reported once per rank, to whichever
+asks first.  A work whose wait() comes before the GPU has passed the call does not raise it.
 """
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from typing import Any, Callable, Sequence
 import torch
 
 import oriel
-from oriel._c import check, lib
+from oriel._c import check, error, lib
 
 from . import _native, _reduce
 from ._reduce import Op
@@ -28,6 +32,12 @@ _SLOT_MOST = 16 << 20
 _NO_TIMEOUT = timedelta(0)
 
 
+def _is_captured(stream: torch.cuda.Stream) -> bool:
+    """Whether calls on the stream go into a graph at present."""
+    with torch.cuda.stream(stream):  # also makes its device current
+        return torch.cuda.is_current_stream_capturing()
+
+
 class CudaWork(Work):
     """A call on a stream.  It has finished for the host when the GPU has passed its event."""
 
@@ -35,22 +45,54 @@ class CudaWork(Work):
         super().__init__(name, tensors)
         self._device = device
         self._event = torch.cuda.Event()
+        self._refusal: Callable[[], oriel.Error | None] | None = None
+        self._in_graph = False
 
-    def issued(self, stream: torch.cuda.Stream) -> None:
-        """The call is in the stream."""
+    def issued(self, stream: torch.cuda.Stream,
+               refusal: Callable[[], oriel.Error | None] | None) -> None:
+        """The call is in the stream.  refusal: asks for its error; None for a call of a graph."""
         self._event.record(stream)
-        self._stream = stream
+        self._stream, self._refusal = stream, refusal
+        self._in_graph = refusal is None
         self.finish()
+
+    def _passed(self) -> bool:
+        """Whether the GPU has finished the call.  If so, its error is taken, once.
+
+        A call of a graph counts as finished when it is in the graph: only replays run it.
+        """
+        if not self._finished:
+            return False
+        if self._in_graph:
+            return True
+        if _is_captured(torch.cuda.current_stream(self._device)):
+            return False  # CUDA allows no question during a capture
+        if not self._event.query():
+            return False
+        refusal, self._refusal = self._refusal, None
+        if refusal is not None and self._failure is None:
+            self._failure = refusal()
+        return True
 
     def wait(self, timeout: timedelta = _NO_TIMEOUT) -> bool:
         """Make the current stream wait for the call.  The host does not wait."""
+        self._passed()
         super().wait(timeout)
         torch.cuda.current_stream(self._device).wait_event(self._event)
         return True
 
     def is_completed(self) -> bool:
         """Whether the GPU has finished the call."""
-        return self._finished and self._event.query()
+        return self._passed()
+
+    def is_success(self) -> bool:
+        """Whether the GPU has finished the call without an error."""
+        return self._passed() and self._failure is None
+
+    def exception(self) -> BaseException | None:
+        """The error of the call, as far as it is known now."""
+        self._passed()
+        return self._failure
 
     def _new_future(self) -> torch.futures.Future:
         return torch.futures.Future(devices=[self._device])
@@ -76,19 +118,32 @@ class CudaCollectives:
               tensors: Sequence[torch.Tensor]) -> CudaWork | None:
         """Issue a call: to the current stream, or to the group's own if there is a work object."""
         current = torch.cuda.current_stream(self.device)
+        captured = _is_captured(current)
         stream = current if work is None else self._side
         if work is not None:
             stream.wait_stream(current)
-        if self._last is not None and self._last[0] != stream:
+        elif captured and _is_captured(self._side):
+            stream.wait_stream(self._side)  # an asynchronous call of the same graph
+        # An event of a graph means nothing outside of it, and CUDA refuses to wait for one.
+        if not captured and self._last is not None and self._last[0] != stream:
             stream.wait_event(self._last[1])
         with torch.no_grad(), torch.cuda.device(self.device), torch.cuda.stream(stream):
             action(self)
-        self._last = (stream, stream.record_event())
+        if not captured:
+            self._last = (stream, stream.record_event())
         if work is not None:
             for tensor in tensors:
                 tensor.record_stream(stream)
-            work.issued(stream)
+            work.issued(stream, None if captured else self.refusal)
         return work
+
+    def refusal(self) -> oriel.Error | None:
+        """The first error on the GPU since the last question, of any call of the comm."""
+        if self.comm.closed:  # the shutdown has asked
+            return None
+        # Not PyTorch's stream: the comm's own one is idle, so nothing is waited for.
+        status = lib.oriel_comm_sync(self.comm._live("wait"), None)
+        return error(status) if status else None
 
     def _stream(self) -> int | None:
         return self.comm._stream(None)
@@ -128,16 +183,22 @@ class CudaCollectives:
         self._reduce(tensor, op, tensor.view(-1) if keep else torch.empty_like(tensor).view(-1))
 
     def _reduce(self, tensor: torch.Tensor, op: Op, out: torch.Tensor) -> None:
-        mine = _reduce.before(tensor, op)
+        mine = self._scaled(tensor, op)
         if not out.numel():
             return
         if not _native.all_reduce(self.comm, mine, out, op, self._stream()):
             _reduce.reduce_rows(self._rows(mine), op, out)
         _reduce.after(out, op, self.ranks)
 
+    def _scaled(self, tensor: torch.Tensor, op: Op) -> torch.Tensor:
+        if isinstance(op.factor, torch.Tensor) and op.factor.is_cuda:
+            # The caller may drop the factor as soon as the call is issued.
+            op.factor.record_stream(torch.cuda.current_stream(self.device))
+        return _reduce.before(tensor, op)
+
     def reduce_scatter(self, out: torch.Tensor, tensor: torch.Tensor, op: Op) -> None:
         """Rank r gets the reduction of all ranks' r-th parts."""
-        mine, flat = _reduce.before(tensor, op), out.view(-1)
+        mine, flat = self._scaled(tensor, op), out.view(-1)
         if not out.numel():
             return
         if not _native.reduce_scatter(self.comm, mine, flat, op, self._stream()):
@@ -200,6 +261,9 @@ class CudaCollectives:
             position += count
 
     def close(self) -> None:
-        """Wait for the GPU and end the comm. [C]"""
+        """Wait for the GPU and end the comm.  Raises an error that nobody has asked for. [C]"""
         torch.cuda.synchronize(self.device)
+        refused = self.refusal()
         self.comm.close()
+        if refused is not None:
+            raise refused

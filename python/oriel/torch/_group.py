@@ -22,11 +22,15 @@ from ._calls import Calls, one_tensor
 from ._cpu import CpuCollectives
 from ._cuda import CudaCollectives
 from ._message_work import MessageWork, checked_tensor
-from ._messages import ANY, Messages
+from ._message import ANY
+from ._messages import Messages
 from ._work import Line, Work
 
-# How long a rank that shuts down waits for the others.  After that it ends the group for all.
+# How long a rank that shuts down waits for its own calls, and then for the other ranks.  After that
+# it ends the group for all.
 _FAREWELL_S = 30.0
+# How long it waits for the call that runs when the comm has been aborted.
+_LAST_CALL_S = 5.0
 # Tags of monitored_barrier.  Tags of programs are not negative.
 _HELLO, _WELCOME = -2, -3
 
@@ -209,13 +213,13 @@ class ProcessGroup(Calls):
     def shutdown(self) -> None:
         """Finish what is in the line, wait for the other ranks to do the same, and end the group.
 
-        A rank that does not come within 30 s (or the group's timeout) no longer holds up others.
+        Each of the two waits ends after 30 s (or the group's timeout).  Then the group is aborted.
         """
         if not self._open:
             return
         self._open = False
-        self._line.close(wait=True)
-        together = self._messages.say_goodbye(min(self._seconds, _FAREWELL_S))
+        limit = min(self._seconds, _FAREWELL_S)
+        together = self._line.close(limit) and self._messages.say_goodbye(limit)
         self._end(abort=not together)
 
     def abort(self) -> None:
@@ -228,22 +232,29 @@ class ProcessGroup(Calls):
     def _end(self, abort: bool) -> None:
         if abort and not self._comm.status:
             self._comm.abort()
-        self._line.close(wait=False)
+        self._line.close(_LAST_CALL_S)
         self._messages.close()
         _groups.discard(self)
-        try:
-            for collectives in self._cuda.values():
-                if abort and not collectives.comm.status:
-                    collectives.comm.abort()
-                collectives.close()
-            self._comm.close()
-        except oriel.Error:
-            if not abort:
-                raise
+        failures = []
+        for ending in (*self._cuda.values(), self._comm):
+            try:
+                if abort and ending is not self._comm and not ending.comm.status:
+                    ending.comm.abort()
+                ending.close()
+            except oriel.Error as failure:  # what is left is closed all the same
+                failures.append(failure)
+        if failures and not abort:
+            raise failures[0]
 
 
 @atexit.register
 def _shut_down_all() -> None:
     """A program may end without destroy_process_group: its last calls still reach all ranks."""
+    failures = []
     for group in list(_groups):
-        group.shutdown()
+        try:
+            group.shutdown()
+        except oriel.Error as failure:  # the other groups still end in order
+            failures.append(failure)
+    if failures:
+        raise failures[0]  # Python prints it

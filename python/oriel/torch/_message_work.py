@@ -7,10 +7,12 @@ from datetime import timedelta
 
 import torch
 
-from ._messages import Message, Messages, timed_out
+from ._message import Message
+from ._messages import Messages
 from ._work import Work
 
 _NO_TIMEOUT = timedelta(0)
+_TELL_S = 30.0
 
 
 def checked_tensor(what: str, tensor: torch.Tensor) -> torch.Tensor:
@@ -71,24 +73,31 @@ class MessageWork(Work):
         return self._finished
 
     def within(self, deadline: float) -> bool:
-        """Wait until a time of time.monotonic().  False: it passed, and a receive is cancelled."""
+        """Wait until a time of time.monotonic().  False: it passed, and the message is given up."""
         if not self._messages.wait(lambda: self._finished, deadline):
-            self._messages.cancel(self._message)
+            self._give_up()
         if getattr(self._failure, "name", None) == "ORIEL_ETIMEDOUT":
             return False
         if self._failure is not None:
             raise self._failure
         return self._finished
 
+    def _give_up(self) -> None:
+        """End the message.  It may have ended just now: then it keeps its own result."""
+        self._messages.cancel(self._message)
+        self._pass_gate(_TELL_S)  # another thread may be about to tell the end
+
     def wait(self, timeout: timedelta = _NO_TIMEOUT) -> bool:
-        """Wait for the message, at most for the timeout given here and that of the group."""
+        """Wait for the message, at most for the timeout given here and that of the group.
+
+        If that passes, the message has ended: it fails, and it neither goes out nor comes in later.
+        """
         if not self._finished:
             seconds = timeout.total_seconds()
             until = min(self._message.deadline, time.monotonic() + seconds if seconds > 0
                         else self._message.deadline)
             if not self._messages.wait(lambda: self._finished, until):
-                self._messages.cancel(self._message)
-                raise timed_out(self._message)
+                self._give_up()
         if self._failure is not None:
             raise self._failure
         return True

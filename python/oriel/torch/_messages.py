@@ -9,11 +9,14 @@ send() returns.
 The receiver finds the receive that belongs to a message by source and tag.  Messages without one
 are kept until it is posted.  Any thread that waits moves all messages forward.  A thread of the
 group's own does it if nobody waits, so a message never depends on the program's next call.
+
+A message that ends half-way leaves the stream of pieces whole.  A send that is given up is followed
+by a slot that says so.  A receive that is given up leaves its message to the next receive.  Any
+other error ends the group, because the ranks may no longer agree on what comes next.
 """
 from __future__ import annotations
 
 import ctypes
-import struct
 import threading
 import time
 from collections import deque
@@ -21,41 +24,14 @@ from ctypes import memmove
 from typing import Any, Iterable
 
 import oriel
-from oriel._c import check, error, fail, lib
+from oriel._c import STATUSES, check, error, fail, lib
 
-ANY = -1
-SLOT = 64 << 10
-_HEAD = 64
-PIECE = SLOT - _HEAD
+from ._message import (ANY, CUT, HEAD, PIECE, SLOT, Header, Message, Unclaimed, check_order,
+                       given_up, timed_out)
+
 _ARRIVED, _FREED, _BYE = 0, 1, 2  # signals
-_HEADER = struct.Struct("<qQQ")  # tag, bytes of the message, bytes of this piece
-_GE = oriel.GE
 _IDLE_S = (0.0, 0.0, 0.0, 0.0, 20e-6, 20e-6, 50e-6, 100e-6, 200e-6, 500e-6)
-
-
-class Message:
-    """A message that is sent or received.  `on_end` is called once, with the exception or None."""
-
-    def __init__(self, what: str, peer: int, tag: int, address: int, nbytes: int, deadline: float,
-                 on_end: Any) -> None:
-        self.what, self.peer, self.tag = what, peer, tag
-        self.address, self.nbytes = address, nbytes
-        self.deadline, self.on_end = deadline, on_end
-        self.moved = 0
-
-    def __str__(self) -> str:
-        who = "any rank" if self.peer == ANY else f"rank {self.peer}"
-        tag = f" with tag {self.tag}" if self.tag else ""
-        return f"{self.what} {who}{tag}, {self.nbytes} bytes"
-
-
-class _Unclaimed:
-    """A message, or the beginning of one, that no receive was posted for."""
-
-    def __init__(self, source: int, tag: int, total: int) -> None:
-        self.source, self.tag, self.total, self.moved = source, tag, total, 0
-        self.memory = ctypes.create_string_buffer(max(1, total))
-        self.claimed: Message | None = None
+_EXPIRE_S = 10e-3  # between two looks for messages that are late
 
 
 class Messages:
@@ -63,6 +39,7 @@ class Messages:
 
     def __init__(self, comm: oriel.Comm) -> None:
         self.comm, self.ranks, self.rank = comm, comm.size, comm.rank
+        self._others = [rank for rank in range(comm.size) if rank != comm.rank]
         self._depth = 8 if comm.size <= 16 else 4
         ring = self._depth * SLOT
         self._window = oriel.Window(comm, bytes=(comm.size + 1) * ring)
@@ -75,12 +52,15 @@ class Messages:
         self._ring_off = comm.rank * ring  # of this rank's slots in every window
         self._sent = [0] * comm.size  # slots filled at each rank
         self._taken = [0] * comm.size  # slots emptied of each source
+        self._begun = [0] * comm.size  # messages begun to each rank
+        self._due = [0] * comm.size  # number of the message that comes next from each source
         self._sends: dict[int, deque[Message]] = {}
         self._receives: list[Message] = []  # that no message has come for
         self._wanted: set[Message] = set()  # all receives that have not ended
-        self._partial: list[Message | _Unclaimed | None] = [None] * comm.size
-        self._unclaimed: list[_Unclaimed] = []
-        self._ended: list[tuple[Message, BaseException | None]] = []
+        self._partial: list[Message | Unclaimed | None] = [None] * comm.size
+        self._unclaimed: list[Unclaimed] = []
+        self._ended: deque[tuple[Message, BaseException | None]] = deque()
+        self._failure: BaseException | None = None  # the first one; nothing moves after it
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
@@ -94,8 +74,7 @@ class Messages:
         """Post a message.  Its memory may be written again after on_end."""
         with self._lock:
             self._check_open(message)
-            queue = self._sends.setdefault(message.peer, deque())
-            queue.append(message)
+            self._sends.setdefault(message.peer, deque()).append(message)
             self._advance()
         self._tell()
         self._watch()
@@ -105,7 +84,7 @@ class Messages:
         with self._lock:
             self._check_open(message)
             self._wanted.add(message)
-            kept = next((kept for kept in self._unclaimed if _fits(message, kept)), None)
+            kept = next((kept for kept in self._unclaimed if kept.fits(message)), None)
             if kept is None:
                 self._receives.append(message)
             else:
@@ -119,20 +98,63 @@ class Messages:
             raise fail("ESTALE", f"{message}: the process group is shut down")
 
     def cancel(self, message: Message) -> None:
-        """Forget a receive that nobody waits for any more."""
+        """End a message that nobody waits for any more, unless it has ended: as timed out."""
         with self._lock:
-            if message in self._receives:
-                self._receives.remove(message)
-                self._wanted.discard(message)
+            self._withdraw([message])
+        self._tell()
+
+    def _withdraw(self, messages: Iterable[Message]) -> None:
+        try:
+            for message in messages:
+                if message in self._wanted:
+                    self._withdraw_receive(message)
+                elif message in self._sends.get(message.peer, ()) and not message.cut:
+                    self._withdraw_send(message)
+                else:
+                    continue
+                self._finish(message, timed_out(message))
+        except Exception as failure:  # no memory for what has come of a message
+            self._break(failure)
+
+    def _withdraw_send(self, message: Message) -> None:
+        if message.moved:
+            message.cut = True  # its memory is not read any more; the receiver is told
+            return
+        queue = self._sends[message.peer]
+        queue.remove(message)
+        if not queue:
+            del self._sends[message.peer]
+
+    def _withdraw_receive(self, message: Message) -> None:
+        """What has come of the message, and its rest, wait for another receive."""
+        if message in self._receives:
+            self._receives.remove(message)
+            return
+        if message in self._partial:
+            kept = Unclaimed(message.peer, message.tag, message.nbytes)
+            memmove(kept.memory, message.address, message.moved)
+            kept.moved = message.moved
+            self._partial[message.peer] = kept
+            self._unclaimed.append(kept)
+        else:
+            kept = next(kept for kept in self._partial if getattr(kept, "claimed", None) is message)
+            kept.claimed = None
+        later = next((other for other in self._receives if kept.fits(other)), None)
+        if later is not None:
+            self._receives.remove(later)
+            self._claim(later, kept)
 
     def _watch(self) -> None:
         """Let the group's thread carry on with what is left."""
-        if not self._sends and not self._wanted:
+        if not self._pending():
             return
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name="oriel-messages", daemon=True)
             self._thread.start()
         self._wake.set()
+
+    def _pending(self) -> bool:
+        return bool(self._sends or self._wanted)
 
     # ---- moving ----
 
@@ -155,18 +177,20 @@ class Messages:
         """Call on_end of what has ended.  Not under the lock: it may lead to further messages."""
         while self._ended:
             try:
-                message, failure = self._ended.pop()
+                message, failure = self._ended.popleft()
             except IndexError:  # another thread was faster
                 return
             message.on_end(failure)
 
     def _advance(self) -> bool:
+        if self._failure is not None:
+            return self._fail_all(self._failure)
         try:
             moved = self._fill_slots() if self._sends else False
-            if self._wanted or self._sends:
+            if self._pending():
                 moved = self._empty_slots() or moved
-        except oriel.Error as failure:
-            return self._fail_all(failure)
+        except Exception as failure:
+            return self._break(failure)
         return moved
 
     def _read(self, peer: int, signal: int) -> int:
@@ -182,7 +206,9 @@ class Messages:
             room = self._depth - (self._sent[peer] - self._read(peer, _FREED))
             while queue and room > 0:
                 if self._send_piece(peer, queue[0]):
-                    self._finish(queue.popleft(), None)
+                    ended = queue.popleft()
+                    if not ended.cut:  # that one has been told to its caller
+                        self._finish(ended, None)
                 room -= 1
                 moved = True
             if not queue:
@@ -191,28 +217,30 @@ class Messages:
 
     def _send_piece(self, peer: int, message: Message) -> bool:
         """Store the next piece at the peer.  True: it was the last one."""
-        count = min(PIECE, message.nbytes - message.moved)
+        if message.number < 0:
+            message.number = self._begun[peer]
+            self._begun[peer] += 1
+        count = 0 if message.cut else min(PIECE, message.nbytes - message.moved)
         place = self._ring_off + self._sent[peer] % self._depth * SLOT
         mapped = self._mapped[peer]
         slot = mapped + place if mapped else self._staging
-        memmove(slot, _HEADER.pack(message.tag, message.nbytes, count), _HEADER.size)
+        Header(message.tag, message.nbytes, message.number, message.moved,
+               CUT if message.cut else count).store(slot)
         if count:
-            memmove(slot + _HEAD, message.address + message.moved, count)
+            memmove(slot + HEAD, message.address + message.moved, count)
         if mapped:
             check(lib.oriel_window_signal(self._handle, peer, _ARRIVED, oriel.ADD, 1, None))
         else:
             check(lib.oriel_window_put_signal(
-                self._handle, peer, place, self._source._pointer, self._staging_off, _HEAD + count,
+                self._handle, peer, place, self._source._pointer, self._staging_off, HEAD + count,
                 _ARRIVED, oriel.ADD, 1, None))
         self._sent[peer] += 1
         message.moved += count
-        return message.moved == message.nbytes
+        return message.cut or message.moved == message.nbytes
 
     def _empty_slots(self) -> bool:
         moved = False
-        for source in range(self.ranks):
-            if source == self.rank:
-                continue
+        for source in self._others:
             count = self._read(source, _ARRIVED) - self._taken[source]
             for _ in range(count):
                 slot = self._rings[source] + self._taken[source] % self._depth * SLOT
@@ -224,48 +252,61 @@ class Messages:
         return moved
 
     def _take_piece(self, source: int, slot: int) -> None:
-        tag, total, count = _HEADER.unpack(ctypes.string_at(slot, _HEADER.size))
-        target = self._partial[source]
+        came, target = Header.load(slot), self._partial[source]
+        check_order(source, came, self._due[source], target)
+        if came.count == CUT:
+            self._take_cut(source, target)
+            return
         if target is None:
-            target = self._target(source, tag, total)
-        address = target.address if isinstance(target, Message) else ctypes.addressof(target.memory)
-        if count:
-            memmove(address + target.moved, slot + _HEAD, count)
-        target.moved += count
-        self._partial[source] = target if target.moved < total else None
-        if target.moved == total:
-            self._complete(target, source)
+            target = self._target(source, came.tag, came.total)
+        if came.count:
+            memmove(target.address + target.moved, slot + HEAD, came.count)
+        target.moved += came.count
+        if target.moved < came.total:
+            self._partial[source] = target
+            return
+        self._partial[source] = None
+        self._due[source] += 1
+        self._complete(target)
 
-    def _target(self, source: int, tag: int, total: int) -> Message | _Unclaimed:
+    def _take_cut(self, source: int, target: Message | Unclaimed) -> None:
+        """The sender has given up the message that is coming."""
+        self._partial[source] = None
+        self._due[source] += 1
+        receive = target if isinstance(target, Message) else target.claimed
+        if target in self._unclaimed:
+            self._unclaimed.remove(target)
+        if receive is not None:
+            self._finish(receive, given_up(receive, source, target.moved))
+
+    def _target(self, source: int, tag: int, total: int) -> Message | Unclaimed:
         """The receive for a message that begins, or memory of our own."""
-        for message in self._receives:
-            if message.peer in (source, ANY) and message.tag == tag:
-                self._receives.remove(message)
-                if message.nbytes == total:
-                    message.peer = source
-                    return message
-                # The message is taken off its ring all the same, so that later ones can pass.
-                kept = _Unclaimed(source, tag, total)
-                kept.claimed = message
-                return kept
-        kept = _Unclaimed(source, tag, total)
+        receive = next((receive for receive in self._receives
+                        if receive.tag == tag and receive.peer in (source, ANY)), None)
+        if receive is not None:
+            self._receives.remove(receive)
+            if receive.nbytes == total:
+                receive.peer = source
+                return receive
+        # Also if the sizes differ: the message leaves its ring, so that later ones can pass.
+        kept = Unclaimed(source, tag, total)
+        kept.claimed = receive
         self._unclaimed.append(kept)
         return kept
 
-    def _complete(self, target: Message | _Unclaimed, source: int) -> None:
+    def _complete(self, target: Message | Unclaimed) -> None:
         if isinstance(target, Message):
             self._finish(target, None)
         elif target.claimed is not None:
-            if target in self._unclaimed:
-                self._unclaimed.remove(target)
-            self._finish(target.claimed, _deliver(target.claimed, target))
+            self._unclaimed.remove(target)
+            self._finish(target.claimed, target.deliver(target.claimed))
 
-    def _claim(self, message: Message, kept: _Unclaimed) -> None:
+    def _claim(self, message: Message, kept: Unclaimed) -> None:
         """Give a receive the message that came before it."""
         kept.claimed = message
         if kept.moved == kept.total:
             self._unclaimed.remove(kept)
-            self._finish(message, _deliver(message, kept))
+            self._finish(message, kept.deliver(message))
 
     # ---- waiting ----
 
@@ -284,11 +325,11 @@ class Messages:
 
     def _serve(self) -> None:
         """The group's thread: carries on while something is left, then sleeps."""
-        idle = 0
+        idle, look = 0, 0.0
         while not self._closed:
-            if not self._sends and not self._wanted:
+            if not self._pending():
                 self._wake.clear()
-                if not self._sends and not self._wanted and not self._closed:
+                if not self._pending() and not self._closed:
                     self._wake.wait()
                 continue
             if self.advance():
@@ -297,23 +338,33 @@ class Messages:
                 # Slower than a thread that waits: this one only helps out.
                 time.sleep(min(1e-3, 50e-6 * (idle + 1)))
                 idle += 1
-                self._expire()
+            # Also while messages move: they need not be those that are late.
+            now = time.monotonic()
+            if now >= look:
+                self._expire(now)
+                look = now + _EXPIRE_S
 
-    def _expire(self) -> None:
-        now = time.monotonic()
+    def _expire(self, now: float) -> None:
         with self._lock:
-            late = [m for m in self._receives if now > m.deadline]
-            for message in late:
-                self._receives.remove(message)
-            for peer in [p for p, q in self._sends.items() if now > q[0].deadline]:
-                late += self._sends.pop(peer)
-            for message in late:
-                self._finish(message, timed_out(message))
+            self._withdraw(m for m in self._unfinished() if now > m.deadline)
         self._tell()
+
+    def _unfinished(self) -> list[Message]:
+        return [*self._wanted, *(m for queue in self._sends.values() for m in queue)]
+
+    def _break(self, failure: BaseException) -> bool:
+        """End the group for all ranks.  Pieces may be lost, so nothing can follow them."""
+        self._failure = failure
+        try:
+            if not self.comm.status:
+                self.comm.abort(getattr(failure, "status", STATUSES["EABORTED"]))
+        except oriel.Error:
+            pass  # the comm is closed
+        return self._fail_all(failure)
 
     def _fail_all(self, failure: BaseException) -> bool:
         """Fail what is pending.  False: nothing was."""
-        pending = [*self._wanted, *(m for queue in self._sends.values() for m in queue)]
+        pending = [message for message in self._unfinished() if not message.cut]
         self._receives, self._sends, self._unclaimed = [], {}, []
         self._partial = [None] * self.ranks
         for message in pending:
@@ -326,19 +377,16 @@ class Messages:
         """Tell all ranks that this one needs the group no more.  True: all others have said it."""
         deadline = time.monotonic() + seconds
         try:
-            for rank in self._others():
+            for rank in self._others:
                 check(lib.oriel_window_signal(self._handle, rank, _BYE, oriel.ADD, 1, None))
             # Messages that are still on their way are moved on meanwhile.
-            return self.wait(lambda: all(self._bye(rank) for rank in self._others()), deadline)
+            return self.wait(lambda: all(self._bye(rank) for rank in self._others), deadline)
         except oriel.Error:
             return False  # the comm has failed: nobody needs to wait
 
     def _bye(self, rank: int) -> bool:
         with self._lock:
             return self._read(rank, _BYE) > 0
-
-    def _others(self) -> Iterable[int]:
-        return (rank for rank in range(self.ranks) if rank != self.rank)
 
     def close(self) -> None:
         """End the thread and fail what is pending.  The window ends with the comm."""
@@ -350,27 +398,3 @@ class Messages:
             self._fail_all(fail("EABORTED", "the process group was shut down"))
             self._source.release()
         self._tell()
-
-
-def _fits(message: Message, kept: _Unclaimed) -> bool:
-    return (kept.claimed is None and kept.tag == message.tag
-            and message.peer in (kept.source, ANY))
-
-
-def _deliver(message: Message, kept: _Unclaimed) -> BaseException | None:
-    """Copy a message that was kept to its receive.  Returns the error if the sizes differ."""
-    message.peer = kept.source
-    if kept.total != message.nbytes:
-        return fail("EMISMATCH", f"{message}: rank {kept.source} sent {kept.total} bytes: send and "
-                    "receive tensors of the same size", kept.source)
-    if kept.total:
-        memmove(message.address, kept.memory, kept.total)
-    return None
-
-
-def timed_out(message: Message) -> oriel.Error:
-    """The error of a message whose deadline has passed."""
-    rank = None if message.peer == ANY else message.peer
-    did = "send" if message.what == "recv from" else "receive"
-    who = "no rank sent anything" if rank is None else f"rank {rank} did not {did} in time"
-    return fail("ETIMEDOUT", f"{message}: {who}", rank)

@@ -52,6 +52,7 @@ def all_reduce(comm: oriel.Comm, tensor: torch.Tensor, out: torch.Tensor, op: Op
     codes = _codes(out.dtype, op)
     if codes is None or not HAS_REDUCE:
         return False
+    assert tensor.dtype == out.dtype, (tensor.dtype, out.dtype)
     kind, operator, parts = codes
     check(lib.oriel_allreduce(comm._live("all_reduce"), tensor.data_ptr(), out.data_ptr(),
                               out.numel() * parts, kind, operator, stream))
@@ -64,6 +65,7 @@ def reduce_scatter(comm: oriel.Comm, tensor: torch.Tensor, out: torch.Tensor, op
     codes = _codes(out.dtype, op)
     if codes is None or not HAS_REDUCE:
         return False
+    assert tensor.dtype == out.dtype, (tensor.dtype, out.dtype)
     kind, operator, parts = codes
     check(lib.oriel_reducescatter(comm._live("reduce_scatter"), tensor.data_ptr(), out.data_ptr(),
                                   out.numel() * parts, kind, operator, stream))

@@ -104,8 +104,16 @@ def reduce_rows(rows: torch.Tensor, op: Op, out: torch.Tensor) -> None:
 
 
 def before(tensor: torch.Tensor, op: Op) -> torch.Tensor:
-    """What a rank contributes: the tensor, or its product with the factor of PREMUL_SUM."""
-    return tensor if op.factor is None else tensor * op.factor
+    """What a rank contributes: the tensor, or its product with the factor of PREMUL_SUM.
+
+    The product has the tensor's own dtype: the collectives count in its elements.
+    """
+    if op.factor is None:
+        return tensor
+    if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
+        return (tensor * op.factor).to(tensor.dtype)
+    # Whole numbers are multiplied as doubles and rounded towards zero, as AVG does.
+    return (tensor.double() * op.factor).to(tensor.dtype)
 
 
 def after(tensor: torch.Tensor, op: Op, ranks: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from datetime import timedelta
 from typing import Any, Callable
 
@@ -18,8 +19,6 @@ import torch.distributed as dist
 from oriel._c import fail
 
 _NO_TIMEOUT = timedelta(0)
-# How long close() waits for the call that the worker is in.  The comm has been aborted by then.
-_LAST_CALL_S = 5.0
 
 
 class Work(dist.Work):
@@ -187,15 +186,22 @@ class Line:
             self._waiting -= 1
         work.finish(failure)
 
-    def close(self, wait: bool) -> None:
-        """Refuse further calls and end the worker.  wait: after all calls in the line."""
+    def close(self, seconds: float) -> bool:
+        """Refuse further calls and end the worker after those in the line.  May be repeated.
+
+        False: a call still runs after this time.
+        """
+        until = time.monotonic() + seconds
         with self._count:
-            if self._closed:
-                return
-            self._closed = True
-            self._calls.put(None)
+            if not self._closed:
+                self._closed = True
+                self._calls.put(None)
         if self._worker is not None and self._worker is not threading.current_thread():
-            self._worker.join(None if wait else _LAST_CALL_S)
+            self._worker.join(seconds)
+            if self._worker.is_alive():
+                return False
         # An inline call of another thread may still run.
-        if self._turn.acquire(timeout=_LAST_CALL_S):
-            self._turn.release()
+        if not self._turn.acquire(timeout=max(0.0, until - time.monotonic())):
+            return False
+        self._turn.release()
+        return True
