@@ -95,7 +95,7 @@ ORIEL_DEV int ori_slot_send(const struct oriel_window_dev *win, struct oriel_gro
 	if (err)
 		return err;
 	slot = ori_box_slot(win, theirs, count);
-	ori_group_copy(g, slot + ORI_SLOT_HEADER, src, bytes);
+	ori_slot_copy(g, slot + ORI_SLOT_HEADER, src, bytes, src);
 	err = ori_agree_window(win, g);
 	if (!err && oriel_group_is_leader(g)) {
 		/* Relaxed: the mark publishes it. */
@@ -131,7 +131,7 @@ ORIEL_DEV int ori_slot_take(const struct oriel_window_dev *win, struct oriel_gro
 	err = ori_group_agree(g, err);
 	if (err)
 		return err;
-	ori_group_copy(g, dst, slot + ORI_SLOT_HEADER, bytes);
+	ori_slot_copy(g, dst, slot + ORI_SLOT_HEADER, bytes, dst);
 	/* Credits before this meeting would let the sender write over what is being copied. */
 	return ori_agree_window(win, g);
 }
@@ -284,7 +284,7 @@ ORIEL_DEV_OUT int ori_packet_send_queued(const struct oriel_window_dev *win, str
 	if (err)
 		return err;
 	out = (uint8_t *)ori_host_half(&win->comm, ori_box_out(win, mine, count));
-	ori_group_copy(g, out + ORI_SLOT_HEADER, src, bytes);
+	ori_slot_copy(g, out + ORI_SLOT_HEADER, src, bytes, src);
 	if (oriel_group_is_leader(g))
 		*((uint64_t *)(void *)out + 1) = bytes;
 	err = ori_agree_window(win, g);
