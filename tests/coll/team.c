@@ -5,9 +5,13 @@
  *
  * Rows as in reduce.c.
  */
+#include <time.h>
+
 #include <oriel/device/coll.h>
 
 #include "reduce_bed.h"
+
+#define UNSHOWN_DEADLINE_S 20 /* of ranks that must be told before it */
 
 const struct oriel_kernel *fake_cuda_kernel(const struct oriel_kernel *) __attribute__((weak));
 
@@ -332,6 +336,42 @@ TEST(a_deadline_inside_a_kernel)
 				       { "mixed processes", 4, 1, "2x2" } };
 
 	bed_rows(few, ORI_COUNT(few), late_rank, NULL);
+}
+
+/*
+ * A queue of rank 0 to rank 1 has passed a deadline.  So rank 0 cannot show its slot, and rank 2
+ * learns of it long before its own deadline.  Rank 1 learns of it from rank 2.
+ */
+static void unshown_rank(struct rank_env *env)
+{
+	struct oriel_queue *q;
+	struct timespec begin, end;
+	struct job j;
+
+	open_job(&j, env, NULL, 100000);
+	j.args.calls = 1;
+	call_all(&j, ORI_COLL_ALLTOALL, 0, 0, 50, 1, 1);
+	CHECK_EQ(oriel_comm_barrier(env->comm, ORIEL_WORLD), 0);
+	if (env->rank == 0) {
+		q = ori_peer_entry(&j.args.team.win, 1)->link->link->lanes[0].main;
+		(void)ori_queue_poison(q, ORIEL_ETIMEDOUT);
+	}
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	CHECK_EQ(launch(&j, 1, 1), ORIEL_ETIMEDOUT);
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	CHECK(end.tv_sec - begin.tv_sec < UNSHOWN_DEADLINE_S / 2);
+	CHECK_EQ(oriel_team_status(j.team), ORIEL_ETIMEDOUT);
+	close_job(&j);
+}
+
+TEST(a_slot_that_cannot_be_shown_ends_the_round)
+{
+	struct ranks_options o = {
+		.nranks = 3, .topology = "3x1", .deadline_s = 60, .timeout_s = UNSHOWN_DEADLINE_S
+	};
+
+	if (!bed_on_cuda()) /* the test writes to the queue */
+		ranks_run(&o, unshown_rank, NULL);
 }
 
 /* ---- options --------------------------------------------------------------------------------- */

@@ -203,6 +203,51 @@ CASE(packet_exchange, BOXED(BOX_BYTES))
 }
 
 /*
+ * Memory that only the kernel can name: a variable of the one thread, or shared memory of a GPU's
+ * block.  Packets leave from it and come back to it.
+ */
+CONTRACT_KERNEL(own_memory_kernel)
+{
+	const struct oriel_window_dev *w = &a->win;
+	int right = contract_right(w, 1), left = contract_left(w, 1), me = oriel_rank(w);
+	uint64_t variable[PLACE / 8], wrong = 0, bytes;
+	int err = 0, i;
+#if ORIEL_ON_GPU
+	__shared__ uint64_t shared[PLACE / 8];
+	uint8_t *mine = (uint8_t *)shared;
+#else
+	uint8_t *mine = a->local;
+#endif
+
+	if (g.size == 1)
+		mine = (uint8_t *)variable;
+	for (i = 0; i < a->rounds && !err; i++) {
+		bytes = packet_bytes(i, BOX_BYTES);
+		contract_fill(g, mine + i % 9, bytes, (uint64_t)i, me, right);
+		err = oriel_group_sync(g);
+		if (!err)
+			err = oriel_packet_send(w, g, right, a->id, mine + i % 9, bytes);
+		if (!err)
+			err = oriel_packet_recv(w, g, left, a->id, mine + i % 3 * 8, bytes);
+		if (!err)
+			wrong += contract_wrong(g, mine + i % 3 * 8, bytes, (uint64_t)i, left, me);
+		if (!err)
+			err = oriel_group_sync(g);
+	}
+	contract_report(a, g, err, wrong);
+}
+
+CASE(packet_own_memory, c.shape = CONTRACT_FULL, BOXED(BOX_BYTES))
+{
+	for (int form = 0; form < FORMS; form++) {
+		struct contract_args a = args_of_form(e, form);
+
+		a.rounds = contract_rounds(e, 48);
+		contract_launch(e, &own_memory_kernel, 1, &a);
+	}
+}
+
+/*
  * Data that looks like a mark, in every word: of the next packets, of this lap and the next.  A
  * receiver that mistook data for a mark would return before its packet came.
  */

@@ -229,9 +229,13 @@ ORIEL_DEV int ori_exchange_show(const struct ori_exchange *x, const struct ori_p
 			/* [SIG1] inside; partner [SIG2] in ori_exchange_wait() */
 			(void)ori_signal_peer(win, x->g, p, (int)x->channel, ORIEL_SET,
 					      x->round + 1);
-	for (p = 0; p < win->comm.nranks && !err && oriel_group_is_leader(x->g); p++)
-		if (p != win->comm.rank && ori_exchange_is_queued(x, p))
-			err = ori_exchange_post(x, parts, p);
+	for (p = 0; p < win->comm.nranks && !err && oriel_group_is_leader(x->g); p++) {
+		if (p == win->comm.rank || !ori_exchange_is_queued(x, p))
+			continue;
+		err = ori_exchange_post(x, parts, p);
+		if (err)
+			(void)ori_exchange_give_up(x, err, p);
+	}
 	return err;
 }
 

@@ -95,7 +95,7 @@ ORIEL_DEV int ori_slot_send(const struct oriel_window_dev *win, struct oriel_gro
 	if (err)
 		return err;
 	slot = ori_box_slot(win, theirs, count);
-	ori_group_copy(g, slot + ORI_SLOT_HEADER, src, bytes);
+	ori_slot_copy(g, slot + ORI_SLOT_HEADER, src, bytes, src);
 	err = ori_agree_window(win, g);
 	if (!err && oriel_group_is_leader(g)) {
 		/* Relaxed: the mark publishes it. */
@@ -131,7 +131,7 @@ ORIEL_DEV int ori_slot_take(const struct oriel_window_dev *win, struct oriel_gro
 	err = ori_group_agree(g, err);
 	if (err)
 		return err;
-	ori_group_copy(g, dst, slot + ORI_SLOT_HEADER, bytes);
+	ori_slot_copy(g, dst, slot + ORI_SLOT_HEADER, bytes, dst);
 	/* Credits before this meeting would let the sender write over what is being copied. */
 	return ori_agree_window(win, g);
 }
@@ -216,6 +216,31 @@ ORIEL_DEV uint64_t ori_box_remote(const struct oriel_window_dev *win,
 	       (uint64_t)(uint32_t)box * win->box_stride;
 }
 
+#define ORI_BOX_BURST 2u /* most WQEs that a packet or a credit takes at once */
+
+/*
+ * Called by one thread: waits until the queues of the box have room for a post.  This wait holds no
+ * slot of a queue, so it may end at the group's own deadline.  The post behind it has the comm's
+ * deadline: a producer that gives up with a slot poisons the queue.
+ */
+ORIEL_DEV_OUT int ori_box_wait_room(const struct oriel_window_dev *win, struct oriel_group g,
+				    const struct oriel_window_link *l, int box)
+{
+	struct ori_op_context context = ori_window_context(win);
+	uint32_t lane = ori_box_lane(l, box);
+	struct oriel_queue *q = l->link->lanes[lane].main;
+	int err;
+
+	ori_context_within(&context, g);
+	err = ori_queue_wait(&context, q,
+			     ori_load_relaxed_sys(&q->reserved) + ORI_BOX_BURST - q->depth);
+	if (err || lane == 0)
+		return err;
+	q = l->link->lanes[0].main; /* the mark may leave there */
+	return ori_queue_wait(&context, q,
+			      ori_load_relaxed_sys(&q->reserved) + ORI_BOX_BURST - q->depth);
+}
+
 /* Called by one thread: waits until the slot of packet `count` is free at both ends. */
 ORIEL_DEV_OUT int ori_box_wait_free(const struct oriel_window_dev *win, struct oriel_group g,
 				    const struct oriel_window_link *l, int peer, int box,
@@ -231,8 +256,9 @@ ORIEL_DEV_OUT int ori_box_wait_free(const struct oriel_window_dev *win, struct o
 		return err;
 	ori_context_within(&context, g);
 	/* The peer has it, but the NIC may send it again until its WQE is complete. */
-	return ori_queue_wait(&context, l->link->lanes[ori_box_lane(l, box)].main,
-			      ori_box_posted(win, mine)[count & win->slot_mask]);
+	err = ori_queue_wait(&context, l->link->lanes[ori_box_lane(l, box)].main,
+			     ori_box_posted(win, mine)[count & win->slot_mask]);
+	return err ? err : ori_box_wait_room(win, g, l, box);
 }
 
 /* Called by one thread: posts size and data of packet `count`, then its mark. */
@@ -284,7 +310,7 @@ ORIEL_DEV_OUT int ori_packet_send_queued(const struct oriel_window_dev *win, str
 	if (err)
 		return err;
 	out = (uint8_t *)ori_host_half(&win->comm, ori_box_out(win, mine, count));
-	ori_group_copy(g, out + ORI_SLOT_HEADER, src, bytes);
+	ori_slot_copy(g, out + ORI_SLOT_HEADER, src, bytes, src);
 	if (oriel_group_is_leader(g))
 		*((uint64_t *)(void *)out + 1) = bytes;
 	err = ori_agree_window(win, g);
@@ -297,12 +323,15 @@ ORIEL_DEV_OUT int ori_packet_send_queued(const struct oriel_window_dev *win, str
 }
 
 /* Called by one thread: tells a queued sender that this rank has taken `count` packets. */
-ORIEL_DEV_OUT int ori_box_give_credit(const struct oriel_window_dev *win,
+ORIEL_DEV_OUT int ori_box_give_credit(const struct oriel_window_dev *win, struct oriel_group g,
 				      const struct oriel_window_link *l, int box, uint64_t count)
 {
 	struct ori_op_context context = ori_window_context(win);
 	struct ori_post post;
+	int err = ori_box_wait_room(win, g, l, box);
 
+	if (err)
+		return err;
 	ori_post_init(&post);
 	post.signal = ORIEL_SET;
 	post.word = ori_box_remote(win, l, box);
@@ -311,26 +340,62 @@ ORIEL_DEV_OUT int ori_box_give_credit(const struct oriel_window_dev *win,
 	return ori_queue_post(&context, l->link, ori_box_lane(l, box), &post);
 }
 
+/*
+ * Called by the group before it takes packet `count`.  A receive whose packet came, but whose
+ * credit did not leave in time, has left the credit to this call.  Without it the sender may wait
+ * for that credit while this rank waits for the packet.
+ */
+ORIEL_DEV int ori_box_give_overdue(const struct oriel_window_dev *win, struct oriel_group g,
+				   const struct oriel_window_link *l, struct oriel_box *mine,
+				   int box, uint64_t count)
+{
+	int err = 0;
+
+	if (!ori_slot_credit_is_due(win, count, mine->returned))
+		return 0;
+	if (oriel_group_is_leader(g))
+		err = ori_box_give_credit(win, g, l, box, count);
+	/* Before this meeting all threads have read the counts. */
+	err = ori_group_agree(g, err);
+	if (!err && oriel_group_is_leader(g))
+		ori_store_pair(&mine->taken, count, count);
+	return err;
+}
+
+/*
+ * Called by the leader when `count` packets are taken.  The last one is delivered, so a passed
+ * deadline of its credit is no error: the caller would repeat the call and miss a packet.
+ */
+ORIEL_DEV int ori_box_taken(const struct oriel_window_dev *win, struct oriel_group g,
+			    const struct oriel_window_link *l, struct oriel_box *mine, int box,
+			    uint64_t count)
+{
+	uint64_t returned = mine->returned;
+	int err = 0;
+
+	if (ori_slot_credit_is_due(win, count, returned)) {
+		err = ori_box_give_credit(win, g, l, box, count);
+		returned = err ? returned : count;
+	}
+	ori_store_pair(&mine->taken, count, returned);
+	return err == ORIEL_ETIMEDOUT ? 0 : err;
+}
+
 ORIEL_DEV_OUT int ori_packet_recv_queued(const struct oriel_window_dev *win, struct oriel_group g,
 					 int peer, int box, void *dst, uint64_t bytes)
 {
 	const struct oriel_window_link *l = ori_peer_entry(win, peer)->link;
 	struct oriel_box *mine = ori_box_mine(win, peer, box);
-	uint64_t count = mine->taken, returned;
+	uint64_t count = mine->taken;
 	int err;
 
 	if (!l)
 		return ORIEL_ENOTCONN;
-	err = ori_slot_take(win, g, peer, box, count, dst, bytes, 1);
-	if (!err && oriel_group_is_leader(g)) {
-		count++;
-		returned = mine->returned;
-		if (ori_slot_credit_is_due(win, count, returned)) {
-			returned = count;
-			err = ori_box_give_credit(win, l, box, count);
-		}
-		ori_store_pair(&mine->taken, count, returned);
-	}
+	err = ori_box_give_overdue(win, g, l, mine, box, count);
+	if (!err)
+		err = ori_slot_take(win, g, peer, box, count, dst, bytes, 1);
+	if (!err && oriel_group_is_leader(g))
+		err = ori_box_taken(win, g, l, mine, box, count + 1);
 	return ori_group_agree(g, err);
 }
 

@@ -22,61 +22,9 @@
 #ifndef ORIEL_DEVICE_PACKET_CELLS_H
 #define ORIEL_DEVICE_PACKET_CELLS_H
 
-#include "box.h"
+#include "packet_memory.h"
 
 #define ORI_CELLS_UNROLL 4
-
-/* ---- 8 bytes of the user's memory ------------------------------------------------------------ */
-
-/* Fewer than 8 bytes, or bytes that are not aligned. */
-ORIEL_DEV_OUT uint64_t ori_cell_load_odd(const uint8_t *from, uint32_t bytes)
-{
-	uint64_t word = 0;
-	uint32_t i;
-
-	for (i = 0; i < bytes; i++)
-		word |= (uint64_t)from[i] << 8 * i;
-	return word;
-}
-
-ORIEL_DEV_OUT void ori_cell_deliver_odd(uint8_t *to, uint64_t word, uint32_t bytes)
-{
-	uint32_t i;
-
-	for (i = 0; i < bytes; i++)
-		to[i] = (uint8_t)(word >> 8 * i);
-}
-
-/* The bytes of cell i of a packet, as a number whose lowest byte is the first. */
-ORIEL_DEV uint64_t ori_cell_load(const void *src, uint64_t i, uint64_t bytes)
-{
-	const uint8_t *from = (const uint8_t *)src + 8 * i;
-	uint64_t left = bytes - 8 * i;
-
-#if ORIEL_ON_GPU
-	if (left >= 8 && !((uintptr_t)from & 7u)) {
-		uint64_t word;
-
-		asm volatile("ld.global.u64 %0, [%1];" : "=l"(word) : "l"(from) : "memory");
-		return word;
-	}
-#endif
-	return ori_cell_load_odd(from, left < 8 ? (uint32_t)left : 8u);
-}
-
-ORIEL_DEV void ori_cell_deliver(void *dst, uint64_t i, uint64_t bytes, uint64_t word)
-{
-	uint8_t *to = (uint8_t *)dst + 8 * i;
-	uint64_t left = bytes - 8 * i;
-
-#if ORIEL_ON_GPU
-	if (left >= 8 && !((uintptr_t)to & 7u)) {
-		asm volatile("st.global.u64 [%0], %1;" ::"l"(to), "l"(word) : "memory");
-		return;
-	}
-#endif
-	ori_cell_deliver_odd(to, word, left < 8 ? (uint32_t)left : 8u);
-}
 
 /* ---- one cell -------------------------------------------------------------------------------- */
 
