@@ -140,8 +140,8 @@ TEST(a_credit_that_is_owed_leaves_before_the_wait)
 	rig_close(r);
 }
 
-/* A full queue ends a send at the group's own deadline.  The queue stays usable. */
-TEST(a_send_that_finds_the_queue_full_may_be_repeated)
+/* The group has its own deadline, and the comm has one of 20 s. */
+TEST(a_full_queue_ends_a_send_and_is_not_poisoned)
 {
 	struct oriel_group g = oriel_group_within(oriel_group_thread(), SOON_MS);
 	struct rig *r = rig_open();
