@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # tools/python-env.sh [torch | --print] - makes the environment of the Python tests in the user's
-# cache, from PyPI: numpy, and what builds a wheel.  With `torch` also torch and Triton.
+# cache, from PyPI: numpy, and what builds a wheel.  With `torch` also Triton and torch.
 #
 # On x86-64 PyPI has torch only as a CUDA build of several gigabytes.  There it is left out, unless
-# ORIEL_TORCH=1 asks for it.  --print prints the interpreter and exits 1 if there is none.
+# ORIEL_TORCH=1 asks for it.  Triton alone compiles kernels, so it is always installed.
+# --print prints the interpreter and exits 1 if there is none.
 set -euo pipefail
 
 version=$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
@@ -26,6 +27,10 @@ if [ ! -f "$folder/complete" ]; then
 fi
 if [ "${1-}" != torch ] || "$python" -c 'import torch, triton' 2>/dev/null; then
 	exit 0
+fi
+if ! "$python" -c 'import triton' 2>/dev/null; then
+	timeout 600 "$python" -m pip install -q --disable-pip-version-check triton
+	echo "python-env: Triton is in $folder"
 fi
 if [ "$(uname -m)" = x86_64 ] && [ "${ORIEL_TORCH-0}" != 1 ]; then
 	echo "python-env: torch is left out: for x86-64 PyPI has only the CUDA build of several" \
