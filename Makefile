@@ -91,7 +91,7 @@ test: deps-test deps-python build-release
 	$(call ctest,tsan) -R '$(order)|^coll.*[.]threads$$|^unit[.](queue|soft)_threads$$'
 
 # What of the contract suite is about memory order; the rest of it under ThreadSanitizer is in test-full.
-order = ^contract[.](order|put|counter|barrier|signal|staged|launch)([.]mlx5)?$$
+order = ^contract[.](order|put|barrier|signal)([.]mlx5)?$$
 tsan_targets = contract_tests unit_queue_threads unit_soft_threads coll_allgather coll_alltoallv coll_reduce coll_team
 
 # PYTHON chooses an interpreter that has torch already.
