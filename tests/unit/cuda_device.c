@@ -291,41 +291,6 @@ static void *copy_often(void *arg)
 	return NULL;
 }
 
-/* The driver refuses batches on the default stream, which PyTorch passes. */
-TEST(copies_run_on_the_default_stream)
-{
-	static unsigned char host[3][64];
-	struct ori_device *d = open_gpu("cuda", "", LONG_S);
-	const struct ori_cuda_driver *cu;
-	struct ori_allocation a;
-	struct ori_copy_job jobs[3];
-	void *stream, *context;
-
-	REQUIRE(d);
-	REQUIRE_OK(ori_cuda_driver_get(&cu));
-	REQUIRE(!cu->cuDevicePrimaryCtxRetain(&context, 0) && !cu->cuCtxPushCurrent(context));
-	CHECK_EQ(d->ops->alloc(d, sizeof(host), &a), 0);
-	REQUIRE(!cu->cuStreamCreateWithPriority(&stream, ORI_CU_STREAM_NON_BLOCKING, 0));
-	fake_cuda_default_stream(stream);
-	memset(host, 7, sizeof(host));
-	for (int i = 0; i < 3; i++) {
-		jobs[i].to = (char *)a.base + (size_t)i * sizeof(host[0]);
-		jobs[i].from = host[i];
-		jobs[i].bytes = sizeof(host[0]);
-	}
-	CHECK_EQ(d->streams->copies(d, jobs, 3, (void *)1), 0);
-	CHECK_EQ(d->ops->sync(d, stream), 0);
-	memset(host, 0, sizeof(host));
-	CHECK_EQ(d->ops->copy(d, host, a.base, sizeof(host)), 0);
-	CHECK_EQ(host[0][0] + host[2][63], 14);
-	fake_cuda_default_stream(NULL);
-	CHECK_EQ(cu->cuStreamDestroy(stream), 0);
-	cu->cuCtxPopCurrent(&context);
-	cu->cuDevicePrimaryCtxRelease(0);
-	d->ops->free(d, &a);
-	close_gpu(d);
-}
-
 /* More threads than there are streams for copies. */
 TEST(many_threads_copy_at_once)
 {
