@@ -227,7 +227,7 @@ static void dying_rank(struct rank_env *env)
 	err = status_of(env, make_call(env, which, b.memory));
 	CHECK_EQ(err, ORIEL_EPEER);
 	CHECK(says("rank 1"));
-	free(b.host);
+	bed_close(&b);
 }
 
 TEST(a_dead_rank_ends_the_call)
