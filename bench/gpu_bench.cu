@@ -112,6 +112,32 @@ ORIEL_KERNEL(bench_packet, struct bench_args)
 	return err;
 }
 
+/* The same through a line: as a kernel with many rounds would do it. */
+ORIEL_KERNEL(bench_line, struct bench_args)
+{
+	const uint8_t *from = (const uint8_t *)(uintptr_t)a->source.address;
+	struct oriel_group g = oriel_group_block();
+	int second = a->win.comm.rank == 1, err, last;
+	struct oriel_line line;
+	uint64_t start = 0;
+
+	err = oriel_line_open(&line, &a->win, g, a->peer, 0);
+	for (int i = 1; !err && i <= GPU_WARM + a->rounds; i++) {
+		if (i == GPU_WARM + 1)
+			start = clock_ns();
+		if (second)
+			err = oriel_line_recv(&line, g, a->win.buffer, a->bytes);
+		if (!err)
+			err = oriel_line_send(&line, g, from, a->bytes);
+		if (!err && !second)
+			err = oriel_line_recv(&line, g, a->win.buffer, a->bytes);
+	}
+	if (oriel_group_is_leader(g))
+		*a->ns = clock_ns() - start;
+	last = oriel_line_close(&line, g);
+	return err ? err : last;
+}
+
 ORIEL_KERNEL(bench_meet, struct bench_args)
 {
 	struct oriel_group g = oriel_group_block();
@@ -313,6 +339,17 @@ static int run_put(struct job *job, int blocks, const struct skew *skew)
 	return err;
 }
 
+/* Through a line; and by single calls, which have no limit of their own. */
+static int run_packets(struct job *job, const struct gpu_packet *row)
+{
+	char name[32];
+	int err = run_rally(job, row->name, &bench_line, row->threads, row->bytes, row->rounds);
+
+	snprintf(name, sizeof(name), "%s_call", row->name);
+	return err ? err :
+		     run_rally(job, name, &bench_packet, row->threads, row->bytes, row->rounds);
+}
+
 static int run_pair(struct job *job)
 {
 	int err = open_job(job, GPU_LARGE);
@@ -323,8 +360,7 @@ static int run_pair(struct job *job)
 		err = run_rally(job, gpu_sizes[i].name, &bench_block, GPU_THREADS,
 				gpu_sizes[i].bytes, gpu_sizes[i].rounds);
 	for (int i = 0; !err && i < GPU_PACKETS; i++)
-		err = run_rally(job, gpu_packets[i].name, &bench_packet, gpu_packets[i].threads,
-				gpu_packets[i].bytes, gpu_packets[i].rounds);
+		err = run_packets(job, &gpu_packets[i]);
 	for (int i = 0; !err && i < 5; i++)
 		err = run_put(job, gpu_blocks[i], &skews[0]);
 	/* the least, a usual and the largest number of blocks */

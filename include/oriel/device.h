@@ -342,6 +342,40 @@ ORIEL_DEV int oriel_packet_send(const struct oriel_window_dev *win, struct oriel
 ORIEL_DEV int oriel_packet_recv(const struct oriel_window_dev *win, struct oriel_group g,
 				int source, int box, void *dst, uint64_t bytes);
 
+/* ---- lines: a box that a group holds open ---------------------------------------------------- */
+
+/*
+ * For kernels that exchange many packets with the same peer.  A line keeps addresses and counts in
+ * registers, so a packet of 8 bytes takes about half the time.  Each thread of the group has its
+ * own struct oriel_line; all threads make every call.
+ *
+ *	struct oriel_line line;
+ *
+ *	err = oriel_line_open(&line, &a->win, g, peer, box);
+ *	for (i = 0; i < rounds && !err; i++) {
+ *		err = oriel_line_send(&line, g, mine, bytes);
+ *		if (!err)
+ *			err = oriel_line_recv(&line, g, theirs, bytes);
+ *	}
+ *	last = oriel_line_close(&line, g);
+ *
+ * Packets are the same as those of packet_send and packet_recv, and either end may use either kind
+ * of call.  While a line is open, no other call of this rank uses the (peer, box).  Every line that
+ * was opened must be closed before its kernel ends, also after an error; otherwise the box is lost.
+ *
+ * A send does not end with a meeting: each thread has read its own part of src.  Call
+ * oriel_group_sync(g) before another thread writes src; a receive meets too.  A send does not look
+ * at failures unless the box is full.  close returns the window's failure, or 0.
+ */
+struct oriel_line;
+ORIEL_DEV int oriel_line_open(struct oriel_line *line, const struct oriel_window_dev *win,
+			      struct oriel_group g, int peer, int box);
+ORIEL_DEV int oriel_line_send(struct oriel_line *line, struct oriel_group g, const void *src,
+			      uint64_t bytes);
+ORIEL_DEV int oriel_line_recv(struct oriel_line *line, struct oriel_group g, void *dst,
+			      uint64_t bytes);
+ORIEL_DEV int oriel_line_close(struct oriel_line *line, struct oriel_group g);
+
 /* The bodies. */
 #include "device/put.h"
 #include "device/window.h"
@@ -352,6 +386,7 @@ ORIEL_DEV int oriel_packet_recv(const struct oriel_window_dev *win, struct oriel
 #include "device/atomic.h"
 #include "device/staged.h"
 #include "device/packet.h"
+#include "device/line.h"
 #include "device/queued.h"
 
 #endif

@@ -257,7 +257,8 @@ ORIEL_DEV uint32_t like_a_mark(const struct oriel_window_dev *w, int packet, uin
 
 	if (packet % 2)
 		return (uint32_t)ori_slot_mark((uint64_t)packet + 1 + i % 4);
-	return ori_cell_mark(w, count + (uint64_t)(packet % 4) * (w->cell_mask + 1) / 2, 64);
+	return ori_ring_mark(ori_ring_of(w, ori_box_mine(w, 0, 0)),
+			     count + (uint64_t)(packet % 4) * (w->cell_mask + 1) / 2, 64);
 }
 
 CONTRACT_KERNEL(marks_kernel)

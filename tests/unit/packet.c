@@ -172,7 +172,7 @@ TEST(a_cell_with_one_half_is_not_taken)
 	for (int half = 0; half < 2; half++) {
 		struct world *w = make_world(1);
 		struct oriel_box *box = ori_box_mine(&w->rank[1].win, 0, 0);
-		uint64_t *cell = ori_box_cell(&w->rank[1].win, box, 0), whole[2];
+		uint64_t *cell = ori_ring_cell(ori_ring_of(&w->rank[1].win, box), 0), whole[2];
 
 		CHECK_EQ(send_one(w, 3, 8, 0), 0);
 		memcpy(whole, cell, 16);
@@ -189,7 +189,7 @@ TEST(a_packet_with_a_missing_cell_is_not_taken)
 {
 	struct world *w = make_world(1);
 	struct oriel_box *box = ori_box_mine(&w->rank[1].win, 0, 0);
-	uint64_t *cell = ori_box_cell(&w->rank[1].win, box, 4), whole[2];
+	uint64_t *cell = ori_ring_cell(ori_ring_of(&w->rank[1].win, box), 4), whole[2];
 
 	CHECK_EQ(send_one(w, 9, 39, 0), 0);
 	memcpy(whole, cell, 16);

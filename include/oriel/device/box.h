@@ -91,12 +91,6 @@ ORIEL_DEV uint8_t *ori_box_data(struct oriel_box *box)
 	return (uint8_t *)box + sizeof(*box);
 }
 
-ORIEL_DEV uint64_t *ori_box_cell(const struct oriel_window_dev *win, struct oriel_box *box,
-				 uint64_t count)
-{
-	return (uint64_t *)(void *)(ori_box_data(box) + (count & win->cell_mask) * 16u);
-}
-
 ORIEL_DEV uint8_t *ori_box_slot(const struct oriel_window_dev *win, struct oriel_box *box,
 				uint64_t count)
 {
@@ -104,16 +98,6 @@ ORIEL_DEV uint8_t *ori_box_slot(const struct oriel_window_dev *win, struct oriel
 }
 
 /* ---- marks ----------------------------------------------------------------------------------- */
-
-/*
- * The mark of a cell: bit 31, 7 bits of the lap, 24 bits of the packet's size.  Every lap writes
- * every cell of the ring.  So a cell that is waited for holds zeros or the mark of the lap before,
- * and 7 bits are enough for ever.  Memory of zeros holds no mark, because of bit 31.
- */
-ORIEL_DEV uint32_t ori_cell_mark(const struct oriel_window_dev *win, uint64_t count, uint64_t bytes)
-{
-	return 0x80000000u | ((uint32_t)(count >> win->cell_laps) & 0x7fu) << 24 | (uint32_t)bytes;
-}
 
 /* The mark of a slot: unlike every earlier one there, and never 0, at which memory starts. */
 ORIEL_DEV uint64_t ori_slot_mark(uint64_t count)

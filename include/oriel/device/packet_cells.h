@@ -28,6 +28,41 @@
 
 /* ---- one cell -------------------------------------------------------------------------------- */
 
+/*
+ * The cells of a box.  It is passed by value: every store to a cell would make the compiler load
+ * the members of a window again.
+ */
+struct ori_ring {
+	uint8_t *cells;
+	uint32_t mask; /* cells of the ring, less one */
+	uint32_t laps; /* the lap of a count: its bits from here on */
+};
+
+ORIEL_DEV struct ori_ring ori_ring_of(const struct oriel_window_dev *win, struct oriel_box *box)
+{
+	struct ori_ring r;
+
+	r.cells = ori_box_data(box);
+	r.mask = win->cell_mask;
+	r.laps = win->cell_laps;
+	return r;
+}
+
+ORIEL_DEV uint64_t *ori_ring_cell(struct ori_ring r, uint64_t count)
+{
+	return (uint64_t *)(void *)(r.cells + (count & r.mask) * 16u);
+}
+
+/*
+ * The mark of a cell: bit 31, 7 bits of the lap, 24 bits of the packet's size.  Every lap writes
+ * every cell of the ring.  So a cell that is waited for holds zeros or the mark of the lap before,
+ * and 7 bits are enough for ever.  Memory of zeros holds no mark, because of bit 31.
+ */
+ORIEL_DEV uint32_t ori_ring_mark(struct ori_ring r, uint64_t count, uint64_t bytes)
+{
+	return 0x80000000u | ((uint32_t)(count >> r.laps) & 0x7fu) << 24 | (uint32_t)bytes;
+}
+
 ORIEL_DEV void ori_cell_store(uint64_t *cell, uint64_t word, uint32_t mark)
 {
 	uint64_t high = (uint64_t)mark << 32;
@@ -53,28 +88,51 @@ ORIEL_DEV int ori_cell_differs(uint32_t mark, uint32_t want)
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-/* Threads with several cells: their loads are in flight together. */
-ORIEL_DEV_OUT void ori_cells_put_many(const struct oriel_window_dev *win, struct oriel_box *theirs,
-				      uint32_t thread, uint32_t size, uint64_t count,
-				      const void *src, uint64_t bytes)
+/*
+ * Threads with several cells: their loads are in flight together.  That needs whole words; a test
+ * of each word would put a branch between the loads.
+ */
+ORIEL_DEV void ori_cells_put_words(struct ori_ring out, uint32_t thread, uint32_t size,
+				   uint64_t count, const uint8_t *src, uint64_t bytes)
 {
-	uint64_t cells = ori_packet_cells(bytes), i, at, word[ORI_CELLS_UNROLL];
+	uint64_t cells = bytes / 8, i, at, word[ORI_CELLS_UNROLL];
 	int k;
 
 	for (i = thread; i < cells; i += (uint64_t)ORI_CELLS_UNROLL * size) {
 		ORI_UNROLL
 		for (k = 0; k < ORI_CELLS_UNROLL; k++) {
 			at = i + (uint64_t)k * size;
-			word[k] = at < cells ? ori_cell_load(src, at, bytes) : 0;
+			if (at < cells)
+				word[k] = ori_user_word(src + 8 * at);
 		}
 		ORI_UNROLL
 		for (k = 0; k < ORI_CELLS_UNROLL; k++) {
 			at = i + (uint64_t)k * size;
 			if (at < cells)
-				ori_cell_store(ori_box_cell(win, theirs, count + at), word[k],
-					       ori_cell_mark(win, count + at, bytes));
+				ori_cell_store(ori_ring_cell(out, count + at), word[k],
+					       ori_ring_mark(out, count + at, bytes));
 		}
 	}
+}
+
+ORIEL_DEV_OUT void ori_cells_put_odd(ORI_VALUE(ori_ring) out, uint32_t thread, uint32_t size,
+				     uint64_t count, const void *src, uint64_t bytes)
+{
+	uint64_t cells = ori_packet_cells(bytes), i;
+
+	for (i = thread; i < cells; i += size)
+		ori_cell_store(ori_ring_cell(out, count + i),
+			       bytes ? ori_cell_load(src, i, bytes) : 0,
+			       ori_ring_mark(out, count + i, bytes));
+}
+
+ORIEL_DEV void ori_cells_put(struct ori_ring out, struct oriel_group g, uint64_t count,
+			     const void *src, uint64_t bytes)
+{
+	if (ori_user_words_are_whole(src, bytes))
+		ori_cells_put_words(out, g.thread, g.size, count, (const uint8_t *)src, bytes);
+	else
+		ori_cells_put_odd(out, g.thread, g.size, count, src, bytes);
 }
 
 /* By value: a pointer to it would force the sender's count into memory. */
@@ -131,7 +189,7 @@ ORIEL_DEV int ori_cells_send(const struct oriel_window_dev *win, struct oriel_gr
 			     uint64_t bytes)
 {
 	struct oriel_box *mine = ori_box_mine(win, peer, box);
-	struct oriel_box *theirs = ori_box_theirs(win, p, box);
+	struct ori_ring out = ori_ring_of(win, ori_box_theirs(win, p, box));
 	uint64_t cells = ori_packet_cells(bytes), count, freed, want, word = 0;
 	struct ori_cells_beside beside = { 0, { 0, 0 } };
 	struct ori_cells_room room;
@@ -143,18 +201,18 @@ ORIEL_DEV int ori_cells_send(const struct oriel_window_dev *win, struct oriel_gr
 		beside.credit = ori_load_relaxed_sys(&mine->credit);
 		beside.look = ori_failures_of_window(win);
 	}
-	want = count + cells - win->cell_mask - 1;
+	want = count + cells - out.mask - 1;
 	if (!ori_reached(freed, want)) {
-		room = ori_cells_wait_room(win, g, peer, box, want);
+		room = ORI_RARE(ori_cells_wait_room)(win, g, peer, box, want);
 		if (room.err)
 			return room.err;
 		freed = room.freed;
 	}
 	if (cells > g.size)
-		ori_cells_put_many(win, theirs, g.thread, g.size, count, src, bytes);
+		ori_cells_put(out, g, count, src, bytes);
 	else if (g.thread < cells)
-		ori_cell_store(ori_box_cell(win, theirs, count + g.thread), word,
-			       ori_cell_mark(win, count + g.thread, bytes));
+		ori_cell_store(ori_ring_cell(out, count + g.thread), word,
+			       ori_ring_mark(out, count + g.thread, bytes));
 	return ori_cells_sent(g, p, mine, count + cells, freed, beside);
 }
 
@@ -213,7 +271,7 @@ ORIEL_DEV_OUT struct ori_cell_taken ori_cell_wait(const struct oriel_window_dev 
 	have = ori_cell_look(cell, &t.word);
 	while (have != mark && !t.err) {
 		t.err = ori_cell_differs(have, mark) ?
-				ori_packet_mismatch(win, peer, mark & 0xffffffu) :
+				ORI_RARE(ori_packet_mismatch)(win, peer, mark & 0xffffffu) :
 				ori_spin(&s, count);
 		have = ori_cell_look(cell, &t.word);
 		for (more = ori_spin_polls(&s); more && have != mark; more--)
@@ -225,54 +283,56 @@ ORIEL_DEV_OUT struct ori_cell_taken ori_cell_wait(const struct oriel_window_dev 
 }
 
 /* Called by one thread: takes its cells of a packet that has more cells than takers. */
-ORIEL_DEV_OUT int ori_cells_take_many(const struct oriel_window_dev *win, struct oriel_box *mine,
-				      struct oriel_group g, int peer, int box, uint64_t count,
-				      void *dst, uint64_t bytes)
+ORIEL_DEV int ori_cells_take_many(const struct oriel_window_dev *win, struct ori_ring in,
+				  struct oriel_group g, int peer, int box, uint64_t count,
+				  void *dst, uint64_t bytes)
 {
 	uint64_t cells = ori_packet_cells(bytes), i, at, word[ORI_CELLS_UNROLL];
 	uint64_t step = ori_cells_takers(g);
-	uint32_t have, want, missing = 0;
-	struct ori_spin s;
+	uint32_t missing, polls;
+	struct ori_cell_taken t;
 	int k, err = 0;
 
-	ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_PACKET_RECV, peer, box, win->number,
-		       count + 1);
-	ori_spin_within(&s, g);
-	for (i = g.thread; i < cells && !err; i += ORI_CELLS_UNROLL * step) {
+	for (i = g.thread; i < cells; i += ORI_CELLS_UNROLL * step) {
+		polls = ORI_SPIN_POLLS;
 		do {
 			missing = 0;
 			ORI_UNROLL
 			for (k = 0; k < ORI_CELLS_UNROLL; k++) {
 				at = i + (uint64_t)k * step;
-				if (at >= cells)
-					continue;
-				want = ori_cell_mark(win, count + at, bytes);
-				have = ori_cell_look(ori_box_cell(win, mine, count + at), &word[k]);
-				if (have != want && ori_cell_differs(have, want))
-					err = ori_packet_mismatch(win, peer, bytes);
-				missing |= have ^ want;
+				if (at < cells)
+					missing |= ori_cell_look(ori_ring_cell(in, count + at),
+								 &word[k]) ^
+						   ori_ring_mark(in, count + at, bytes);
 			}
-			if (missing && !err)
-				err = ori_spin(&s, count);
-		} while (missing && !err);
+		} while (missing && --polls);
 		ORI_UNROLL
 		for (k = 0; k < ORI_CELLS_UNROLL; k++) {
 			at = i + (uint64_t)k * step;
-			if (at < cells && !missing)
-				ori_cell_deliver(dst, at, bytes, word[k]);
+			if (at >= cells)
+				continue;
+			if (missing) {
+				t = ORI_RARE(ori_cell_wait)(win, g, peer, box, count,
+							    ori_ring_cell(in, count + at),
+							    ori_ring_mark(in, count + at, bytes));
+				word[k] = t.word;
+				err = t.err;
+			}
+			if (err)
+				return err;
+			ori_cell_deliver(dst, at, bytes, word[k]);
 		}
 	}
-	ori_spin_end(&s);
-	return err;
+	return 0;
 }
 
 /* Called by one thread that takes cell number g.thread of the packet, if there is one. */
-ORIEL_DEV int ori_cells_take_one(const struct oriel_window_dev *win, struct oriel_box *mine,
+ORIEL_DEV int ori_cells_take_one(const struct oriel_window_dev *win, struct ori_ring in,
 				 struct oriel_group g, int peer, int box, uint64_t count, void *dst,
 				 uint64_t bytes)
 {
-	const uint64_t *cell = ori_box_cell(win, mine, count + g.thread);
-	uint32_t mark = ori_cell_mark(win, count + g.thread, bytes), polls;
+	const uint64_t *cell = ori_ring_cell(in, count + g.thread);
+	uint32_t mark = ori_ring_mark(in, count + g.thread, bytes), polls;
 	struct ori_cell_taken t = { 0, 0 };
 
 	if (g.thread >= ori_packet_cells(bytes))
@@ -280,10 +340,24 @@ ORIEL_DEV int ori_cells_take_one(const struct oriel_window_dev *win, struct orie
 	for (polls = ORI_SPIN_POLLS; polls && ori_cell_look(cell, &t.word) != mark;)
 		polls--;
 	if (!polls)
-		t = ori_cell_wait(win, g, peer, box, count, cell, mark);
+		t = ORI_RARE(ori_cell_wait)(win, g, peer, box, count, cell, mark);
 	if (!t.err && bytes)
 		ori_cell_deliver(dst, g.thread, bytes, t.word);
 	return t.err;
+}
+
+/* Called by all threads of the group: those that take cells wait for theirs and deliver them. */
+ORIEL_DEV int ori_cells_take(const struct oriel_window_dev *win, struct ori_ring in,
+			     struct oriel_group g, int peer, int box, uint64_t count, void *dst,
+			     uint64_t bytes)
+{
+	uint32_t takers = ori_cells_takers(g);
+
+	if (g.thread >= takers)
+		return 0;
+	if (ori_packet_cells(bytes) > takers)
+		return ori_cells_take_many(win, in, g, peer, box, count, dst, bytes);
+	return ori_cells_take_one(win, in, g, peer, box, count, dst, bytes);
 }
 
 ORIEL_DEV int ori_cells_recv(const struct oriel_window_dev *win, struct oriel_group g,
@@ -293,17 +367,14 @@ ORIEL_DEV int ori_cells_recv(const struct oriel_window_dev *win, struct oriel_gr
 	struct oriel_box *mine = ori_box_mine(win, peer, box);
 	uint64_t cells = ori_packet_cells(bytes), count = 0, returned = 0;
 	struct ori_failures look = { 0, 0 };
-	int err = 0;
+	int err;
 
 	if (oriel_group_is_leader(g)) {
 		ori_load_pair(&mine->taken, &count, &returned);
 		look = ori_failures_of_window(win);
 	}
 	count = ori_group_tell(g, count);
-	if (g.thread < ori_cells_takers(g))
-		err = cells > ori_cells_takers(g) ?
-			      ori_cells_take_many(win, mine, g, peer, box, count, dst, bytes) :
-			      ori_cells_take_one(win, mine, g, peer, box, count, dst, bytes);
+	err = ori_cells_take(win, ori_ring_of(win, mine), g, peer, box, count, dst, bytes);
 	if (!err)
 		err = ori_failures_status(look);
 	/* Here every thread has its cells.  Credits before this meeting would let cells be lost. */

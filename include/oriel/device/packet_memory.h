@@ -31,6 +31,25 @@ ORIEL_DEV_OUT void ori_cell_deliver_odd(uint8_t *to, uint64_t word, uint32_t byt
 		to[i] = (uint8_t)(word >> 8 * i);
 }
 
+/* Are all cells of the packet aligned words of 8 bytes?  On a CPU no access needs to know. */
+ORIEL_DEV int ori_user_words_are_whole(const void *users, uint64_t bytes)
+{
+	return ORIEL_ON_GPU && bytes && !(((uintptr_t)users | bytes) & 7u);
+}
+
+/* An aligned word. */
+ORIEL_DEV uint64_t ori_user_word(const uint8_t *from)
+{
+	uint64_t word;
+
+#if ORIEL_ON_GPU
+	asm volatile("ld.u64 %0, [%1];" : "=l"(word) : "l"(from) : "memory");
+#else
+	memcpy(&word, from, 8);
+#endif
+	return word;
+}
+
 /* The bytes of cell i of a packet, as a number whose lowest byte is the first. */
 ORIEL_DEV uint64_t ori_cell_load(const void *src, uint64_t i, uint64_t bytes)
 {
@@ -38,12 +57,8 @@ ORIEL_DEV uint64_t ori_cell_load(const void *src, uint64_t i, uint64_t bytes)
 	uint64_t left = bytes - 8 * i;
 
 #if ORIEL_ON_GPU
-	if (left >= 8 && !((uintptr_t)from & 7u)) {
-		uint64_t word;
-
-		asm volatile("ld.u64 %0, [%1];" : "=l"(word) : "l"(from) : "memory");
-		return word;
-	}
+	if (left >= 8 && !((uintptr_t)from & 7u))
+		return ori_user_word(from);
 #endif
 	return ori_cell_load_odd(from, left < 8 ? (uint32_t)left : 8u);
 }

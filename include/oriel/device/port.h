@@ -50,6 +50,24 @@ template <class type> struct ori_value : type {
 #endif
 
 /*
+ * ORI_RARE(function)(arguments) calls an ORIEL_DEV_OUT function that a fast path hardly ever needs.
+ * On a GPU it calls through a pointer.  ptxas gives functions that it can see registers beside
+ * those of their callers, all the way down.  A kernel with a deep rare path then keeps its own
+ * values on the stack, also where it never makes the call.  A call through a pointer has a fixed
+ * convention, in which the called function saves registers.
+ */
+#if defined(__CUDACC__) && !defined(ORIEL_BITCODE)
+template <class function> static __device__ __forceinline__ function *ori_rare(function *f)
+{
+	asm("" : "+l"(f));
+	return f;
+}
+#define ORI_RARE(function) ori_rare(function)
+#else
+#define ORI_RARE(function) function
+#endif
+
+/*
  * ORIEL_DEV functions are inlined: the fast path of every call.  ORIEL_DEV_OUT functions exist once
  * per translation unit: posting to queues, streams, barriers.  When these were inlined too, a
  * kernel of a dozen calls took minutes to compile.

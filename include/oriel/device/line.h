@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * oriel/device/line.h - bodies of device.h: a box that a group holds open.
+ *
+ * A line keeps in registers what a packet call loads each time: addresses, counts, credits.  Its
+ * calls then touch only the cells and the user's memory.  Three rules make that right.
+ *
+ *   While a line is open, no other call uses the box in either direction.  So the counts in memory
+ *   may be old.  oriel_line_close() stores them.
+ *   Every thread has its own copy of the line, and all copies are equal.  Counts move by sizes that
+ *   all threads know.  The credit moves only in ori_cells_wait_room(), which tells all threads.
+ *   A send has no meeting.  Each thread waits for nothing but room, and no thread writes a cell of
+ *   another one.
+ *
+ * Cells, marks and memory order are those of packet_cells.h.  Slots and queued peers use the packet
+ * calls: there the counts belong to memory, and loading them is not what takes the time.
+ */
+#ifndef ORIEL_DEVICE_LINE_H
+#define ORIEL_DEVICE_LINE_H
+
+#include "packet.h"
+
+/* One thread's copy of a line.  The members belong to the calls. */
+struct oriel_line {
+	const struct oriel_window_dev *win;
+	struct oriel_box *mine; /* counts and credit; NULL: the packet calls are used */
+	uint64_t *credit;       /* the peer's: what this rank has taken */
+	struct oriel_waiters *waiters;
+	struct ori_ring in, out; /* cells that the peer writes, and that this rank writes */
+	uint64_t sent, freed;    /* cells written, and cells that the peer has given back */
+	uint64_t taken, returned;
+	int32_t peer, box;
+};
+
+/* Do marked cells serve this peer? */
+ORIEL_DEV int ori_line_has_cells(const struct oriel_window_dev *win,
+				 const struct oriel_window_peer *p)
+{
+	return ori_peer_is_mapped(p) && win->box_marked;
+}
+
+ORIEL_DEV int oriel_line_open(struct oriel_line *line, const struct oriel_window_dev *win,
+			      struct oriel_group g, int peer, int box)
+{
+	struct oriel_window_peer p;
+	struct oriel_box *theirs;
+	int err = 0;
+
+	if (!win->boxes)
+		return ORI_RARE(ori_packet_refuse)(win, g, "line_open", 0);
+	if (win->checked)
+		err = ORI_RARE(ori_check_packet)(win, g, "line_open", peer, box);
+	if (err)
+		return err;
+	p = ori_window_entry(win, peer);
+	line->win = win;
+	line->mine = NULL;
+	line->waiters = p.waiters;
+	line->peer = peer;
+	line->box = box;
+	line->sent = line->freed = line->taken = line->returned = 0;
+	if (!ori_line_has_cells(win, &p))
+		return 0;
+	line->mine = ori_box_mine(win, peer, box);
+	theirs = ori_box_theirs(win, &p, box);
+	line->credit = &theirs->credit;
+	line->in = ori_ring_of(win, line->mine);
+	line->out = ori_ring_of(win, theirs);
+	ori_load_pair(&line->mine->sent, &line->sent, &line->freed);
+	ori_load_pair(&line->mine->taken, &line->taken, &line->returned);
+	return 0;
+}
+
+/* Without cells.  Not inlined: their registers would be taken from the way with cells. */
+ORIEL_DEV_OUT int ori_line_send_call(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
+				     int peer, int box, const void *src, uint64_t bytes)
+{
+	return oriel_packet_send(win, g, peer, box, src, bytes);
+}
+
+ORIEL_DEV_OUT int ori_line_recv_call(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
+				     int peer, int box, void *dst, uint64_t bytes)
+{
+	return oriel_packet_recv(win, g, peer, box, dst, bytes);
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+ORIEL_DEV int ori_line_send_cells(struct oriel_line *line, struct oriel_group g, const void *src,
+				  uint64_t bytes)
+{
+	uint64_t cells = ori_packet_cells(bytes), want = line->sent + cells - line->out.mask - 1;
+	uint64_t at = line->sent + g.thread;
+	struct ori_cells_room room;
+
+	if (!ori_reached(line->freed, want)) {
+		room = ORI_RARE(ori_cells_wait_room)(line->win, g, line->peer, line->box, want);
+		if (room.err)
+			return room.err;
+		line->freed = room.freed;
+	}
+	if (cells > g.size)
+		ori_cells_put(line->out, g, line->sent, src, bytes);
+	else if (g.thread < cells)
+		ori_cell_store(ori_ring_cell(line->out, at),
+			       bytes ? ori_cell_load(src, g.thread, bytes) : 0,
+			       ori_ring_mark(line->out, at, bytes));
+	line->sent += cells;
+	if (oriel_group_is_leader(g))
+		ori_wake(line->waiters);
+	return 0;
+}
+
+ORIEL_DEV int oriel_line_send(struct oriel_line *line, struct oriel_group g, const void *src,
+			      uint64_t bytes)
+{
+	if (!line->mine)
+		return ORI_RARE(ori_line_send_call)(line->win, g, line->peer, line->box, src,
+						    bytes);
+	if (!ori_packet_fits(line->win, bytes))
+		return ORI_RARE(ori_packet_refuse)(line->win, g, "line_send", bytes);
+	return ori_line_send_cells(line, g, src, bytes);
+}
+
+/* ---- receiving ------------------------------------------------------------------------------- */
+
+ORIEL_DEV int ori_line_recv_cells(struct oriel_line *line, struct oriel_group g, void *dst,
+				  uint64_t bytes)
+{
+	int err = ori_cells_take(line->win, line->in, g, line->peer, line->box, line->taken, dst,
+				 bytes);
+
+	/* Here every thread has its cells.  Credits before this meeting would let cells be lost. */
+	err = ori_group_agree_any(g, err);
+	if (err)
+		return err;
+	line->taken += ori_packet_cells(bytes);
+	if (line->taken - line->returned <= line->in.mask / ORI_BOX_PACKETS)
+		return 0;
+	line->returned = line->taken;
+	if (oriel_group_is_leader(g)) {
+		ori_store_relaxed_sys(line->credit, line->taken);
+		ori_wake(line->waiters);
+	}
+	return 0;
+}
+
+ORIEL_DEV int oriel_line_recv(struct oriel_line *line, struct oriel_group g, void *dst,
+			      uint64_t bytes)
+{
+	if (!line->mine)
+		return ORI_RARE(ori_line_recv_call)(line->win, g, line->peer, line->box, dst,
+						    bytes);
+	if (!ori_packet_fits(line->win, bytes))
+		return ORI_RARE(ori_packet_refuse)(line->win, g, "line_recv", bytes);
+	return ori_line_recv_cells(line, g, dst, bytes);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+ORIEL_DEV int oriel_line_close(struct oriel_line *line, struct oriel_group g)
+{
+	struct ori_failures look = { 0, 0 };
+
+	if (oriel_group_is_leader(g)) {
+		look = ori_failures_of_window(line->win);
+		if (line->mine) {
+			ori_store_pair(&line->mine->sent, line->sent, line->freed);
+			ori_store_pair(&line->mine->taken, line->taken, line->returned);
+		}
+	}
+	/* The next call of any thread reads the counts. */
+	return ori_group_agree_failures(g, look);
+}
+
+#endif
