@@ -65,6 +65,20 @@ ORIEL_KERNEL(make_calls, struct args)
 	return err;
 }
 
+/* ---- both ways ------------------------------------------------------------------------------- */
+
+/* How the teams of a test move short calls. */
+static uint32_t cells;
+
+/* On CPUs a team has cells only if it is asked for them. */
+static void both_ways(const struct bed_row *some, size_t n, void (*rank)(struct rank_env *))
+{
+	for (cells = bed_on_cuda() ? ORIEL_CELLS_NEVER : ORIEL_CELLS_CHOSEN;
+	     cells <= ORIEL_CELLS_IF_POSSIBLE && !check_failures; cells += bed_on_cuda() ? 1 : 2)
+		bed_rows(some, n, rank, NULL);
+	cells = ORIEL_CELLS_CHOSEN;
+}
+
 /* ---- calls ----------------------------------------------------------------------------------- */
 
 struct job {
@@ -76,9 +90,14 @@ struct job {
 static void open_job(struct job *j, struct rank_env *env, const struct oriel_team_options *o,
 		     uint64_t bytes)
 {
+	struct oriel_team_options all = ORIEL_TEAM_OPTIONS_INIT;
+
 	memset(j, 0, sizeof(*j));
 	bed_open(&j->bed, env, bytes);
-	REQUIRE_OK(oriel_team_create(env->comm, o, &j->team));
+	if (o)
+		all = *o;
+	all.cells = cells;
+	REQUIRE_OK(oriel_team_create(env->comm, o || cells ? &all : NULL, &j->team));
 	REQUIRE_OK(oriel_team_device(j->team, &j->args.team));
 	j->args.memory = j->bed.memory;
 }
@@ -223,7 +242,7 @@ static void every_rank(struct rank_env *env)
 
 TEST(every_call_inside_a_kernel)
 {
-	bed_rows(rows, ORI_COUNT(rows), every_rank, NULL);
+	both_ways(rows, ORI_COUNT(rows), every_rank);
 }
 
 static void default_rank(struct rank_env *env)
@@ -242,7 +261,7 @@ TEST(a_team_without_options)
 	const struct bed_row few[] = { { "three threads", 3, 0, NULL },
 				       { "mixed processes", 4, 1, "2x2" } };
 
-	bed_rows(few, ORI_COUNT(few), default_rank, NULL);
+	both_ways(few, ORI_COUNT(few), default_rank);
 }
 
 /* ---- counts ---------------------------------------------------------------------------------- */
@@ -265,7 +284,99 @@ TEST(words_wrap)
 	const struct bed_row few[] = { { "three threads", 3, 0, NULL },
 				       { "mixed processes", 4, 1, "2x2" } };
 
-	bed_rows(few, ORI_COUNT(few), wrap_rank, NULL);
+	both_ways(few, ORI_COUNT(few), wrap_rank);
+}
+
+/*
+ * Marks of cells have 31 bits of the round's number.  Before they repeat, places are cleared: about
+ * the counts where the bits below 2^30 are 0.
+ */
+static void marks_rank(struct rank_env *env)
+{
+	static const uint64_t first[] = { (1ull << 30) - 3, (1ull << 31) - 4, (1ull << 32) - 5 };
+	struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT;
+	struct job j;
+
+	for (size_t i = 0; i < ORI_COUNT(first) && !check_failures; i++) {
+		o.first_count = first[i];
+		open_job(&j, env, &o, 100000);
+		j.args.calls = 3;
+		call_every(&j, 40, 1, 1 + (int)i);
+		close_job(&j);
+	}
+}
+
+TEST(marks_wrap)
+{
+	const struct bed_row few[] = { { "two threads", 2, 0, NULL },
+				       { "three processes", 3, 1, NULL } };
+
+	both_ways(few, ORI_COUNT(few), marks_rank);
+}
+
+/* Words of marked cells at this rank whose mark is older than `oldest`. */
+static int old_marks(struct job *j, uint32_t oldest)
+{
+	const struct oriel_team_dev *t = &j->args.team;
+	uint64_t bytes = t->channel_bytes - t->cells_off, *words = malloc(bytes);
+	int old = 0;
+
+	CHECK_EQ(oriel_copy(j->bed.env->comm, words, t->win.buffer + t->cells_off, bytes), 0);
+	for (uint64_t i = 0; i < bytes / 8; i++)
+		old += words[i] >> 32 && (uint32_t)(words[i] >> 32) < oldest;
+	free(words);
+	return old;
+}
+
+/* Long blocks, then the count at which places are cleared: no mark of the blocks is left. */
+static void clear_rank(struct rank_env *env)
+{
+	struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT;
+	struct job j;
+
+	o.first_count = (1ull << 30) - 4;
+	open_job(&j, env, &o, 100000);
+	j.args.calls = 1;
+	for (int i = 0; i < 2; i++)
+		call_all(&j, ORI_COLL_ALLGATHER, 0, 0, 4096, 1, 2);
+	if (j.args.team.cell_bytes)
+		CHECK(old_marks(&j, 0xc0000000u) > 1000);
+	for (int i = 0; i < 6; i++)
+		call_all(&j, ORI_COLL_ALLGATHER, 0, 0, 8, 1, 2);
+	CHECK_EQ(oriel_comm_barrier(env->comm, ORIEL_WORLD), 0);
+	if (j.args.team.cell_bytes)
+		CHECK_EQ(old_marks(&j, 0xc0000000u), 0);
+	close_job(&j);
+}
+
+TEST(cells_of_old_marks_are_cleared)
+{
+	const struct bed_row few[] = { { "three threads", 3, 0, NULL },
+				       { "two processes", 2, 1, NULL } };
+
+	both_ways(few, ORI_COUNT(few), clear_rank);
+}
+
+/* Short and long calls in turn, and calls at the edge between them. */
+static void edge_rank(struct rank_env *env)
+{
+	static const uint64_t counts[] = { 8, 9000, 511, 512, 513, 1, 4095, 4096, 4097, 2048 };
+	struct job j;
+
+	open_job(&j, env, NULL, 400000);
+	for (size_t i = 0; i < ORI_COUNT(counts) && !check_failures; i++) {
+		j.args.calls = 2;
+		call_every(&j, counts[i], 1, 1 + (int)i % 4);
+	}
+	close_job(&j);
+}
+
+TEST(short_and_long_calls)
+{
+	const struct bed_row few[] = { { "three threads", 3, 0, NULL },
+				       { "three processes", 3, 1, NULL } };
+
+	both_ways(few, ORI_COUNT(few), edge_rank);
 }
 
 /* ---- refusals -------------------------------------------------------------------------------- */
@@ -286,6 +397,16 @@ static void refused_rank(struct rank_env *env)
 	CHECK_EQ(oriel_team_status(j.team), ORIEL_EMISMATCH);
 	CHECK_HAS(oriel_last_error(), "rank 0 and rank 1 differ in their counts: 21 and 20");
 	CHECK_EQ(oriel_team_status(j.team), 0);
+	/* one rank's call is short, the others' are long; and the other way round */
+	j.args.count = env->rank == 1 ? 20 : 5000;
+	CHECK_EQ(launch(&j, 1, 2), ORIEL_EMISMATCH);
+	j.args.count = env->rank == 0 ? 5000 : 20;
+	CHECK_EQ(launch(&j, 1, 3), ORIEL_EMISMATCH);
+	CHECK_EQ(oriel_team_status(j.team), ORIEL_EMISMATCH);
+	j.args.kind = env->rank == 1 ? ORI_COLL_ALLREDUCE : ORI_COLL_BROADCAST;
+	CHECK_EQ(launch(&j, 1, 1), ORIEL_EMISMATCH);
+	CHECK_EQ(oriel_team_status(j.team), ORIEL_EMISMATCH);
+	j.args.kind = ORI_COLL_ALLREDUCE;
 	j.args.op = env->rank == 0 ? 77 : ORIEL_REDUCE_SUM;
 	CHECK_EQ(launch(&j, 1, 1), ORIEL_EINVAL);
 	CHECK_EQ(oriel_team_status(j.team), ORIEL_EINVAL);
@@ -303,7 +424,7 @@ TEST(refused_calls_lose_nothing)
 	const struct bed_row few[] = { { "three threads", 3, 0, NULL },
 				       { "mixed processes", 4, 1, "2x2" } };
 
-	bed_rows(few, ORI_COUNT(few), refused_rank, NULL);
+	both_ways(few, ORI_COUNT(few), refused_rank);
 }
 
 /* Rank 0 does not make the call.  The others give up after their own deadline. */
@@ -335,7 +456,7 @@ TEST(a_deadline_inside_a_kernel)
 	const struct bed_row few[] = { { "three threads", 3, 0, NULL },
 				       { "mixed processes", 4, 1, "2x2" } };
 
-	bed_rows(few, ORI_COUNT(few), late_rank, NULL);
+	both_ways(few, ORI_COUNT(few), late_rank);
 }
 
 /*
@@ -387,8 +508,11 @@ static void options_rank(struct rank_env *env)
 	o.slot_bytes = 10;
 	CHECK_EQ(oriel_team_create(env->comm, &o, &team), ORIEL_ERANGE);
 	o = good;
-	o.reserved = env->rank == 1;
+	o.cells = env->rank == 1 ? 3 : 0;
 	CHECK_EQ(oriel_team_create(env->comm, &o, &team), ORIEL_EINVAL);
+	o.cells = env->rank == 1 ? ORIEL_CELLS_NEVER : ORIEL_CELLS_IF_POSSIBLE;
+	CHECK_EQ(oriel_team_create(env->comm, &o, &team), ORIEL_EMISMATCH);
+	CHECK_HAS(oriel_last_error(), "cells");
 	o = good;
 	o.slot_bytes = env->rank ? 8192 : 4096;
 	CHECK_EQ(oriel_team_create(env->comm, &o, &team), ORIEL_EMISMATCH);

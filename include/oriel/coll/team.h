@@ -30,11 +30,18 @@ extern "C" {
 struct oriel_comm;
 struct oriel_team;
 
+/*
+ * Short calls can move their data in marked cells, as packets do: one step instead of four.  That
+ * needs ranks that all map each other.  On GPUs it is chosen if it is possible; on CPUs it is
+ * slower.
+ */
+enum oriel_cells { ORIEL_CELLS_CHOSEN = 0, ORIEL_CELLS_NEVER = 1, ORIEL_CELLS_IF_POSSIBLE = 2 };
+
 /* The same on all ranks. */
 struct oriel_team_options {
 	size_t size;
 	uint32_t channels; /* calls that may run at the same time, at least 1 */
-	uint32_t reserved; /* 0 */
+	uint32_t cells;    /* ORIEL_CELLS_*: how short calls move their data */
 	/*
 	 * Data that a rank shows in one round of a channel; 0: chosen.  Longer calls have several
 	 * rounds.  A channel takes twice this much memory, and about six times if any rank has

@@ -19,8 +19,7 @@
 #ifndef ORIEL_DEVICE_COLL_H
 #define ORIEL_DEVICE_COLL_H
 
-#include "exchange.h"
-#include "reduce.h"
+#include "coll_short.h"
 
 /* `bytes` of `data` on rank `root` replace those on all other ranks. */
 ORIEL_DEV int oriel_coll_broadcast(const struct oriel_team_dev *team, struct oriel_group g,
@@ -137,12 +136,20 @@ ORIEL_DEV struct ori_terms ori_terms_reduce(int kind, uint64_t count, int type, 
 	return call;
 }
 
+/* One round; in the first one of a call the ranks also compare their terms. */
+ORIEL_DEV int ori_coll_meet(struct ori_exchange *x, struct ori_parts parts)
+{
+	int err = x->first && x->team->cell_bytes ? ori_terms_meet(x) : 0;
+
+	return err ? err : ori_exchange_meet(x, parts);
+}
+
 /* A call that moves nothing, or that this rank refuses: the ranks only compare their calls. */
 ORIEL_DEV int ori_coll_compare(struct ori_exchange *x)
 {
-	int err = ori_exchange_open(x);
+	int err = x->team->cell_bytes ? ori_coll_short(x, NULL, NULL, 0, 0) : ori_exchange_open(x);
 
-	return err ? err : ori_exchange_meet(x, ori_coll_parts(0, 0, 0, 0));
+	return err || x->team->cell_bytes ? err : ori_exchange_meet(x, ori_coll_parts(0, 0, 0, 0));
 }
 
 /* ---- bodies ---------------------------------------------------------------------------------- */
@@ -162,7 +169,7 @@ ORIEL_DEV int ori_coll_broadcast_run(struct ori_exchange *x, uint8_t *data)
 		parts = ori_coll_parts(0, 0, 0, own ? n : 0);
 		if (own)
 			ori_group_copy(x->g, ori_exchange_slot(x), data + at, n);
-		err = ori_exchange_meet(x, parts);
+		err = ori_coll_meet(x, parts);
 		from = ori_exchange_commons(x, parts);
 		if (!err && !own)
 			ori_group_copy(x->g, data + at, ori_source(&from, root), n);
@@ -186,7 +193,7 @@ ORIEL_DEV int ori_coll_allgather_run(struct ori_exchange *x, const uint8_t *send
 			return err;
 		parts = ori_coll_parts(0, 0, 0, n);
 		ori_group_copy(x->g, ori_exchange_slot(x), send + at, n);
-		err = ori_exchange_meet(x, parts);
+		err = ori_coll_meet(x, parts);
 		from = ori_exchange_commons(x, parts);
 		from.mine = send + at;
 		for (r = 0; r < from.n && !err; r++)
@@ -228,7 +235,7 @@ ORIEL_DEV int ori_coll_pieces_run(struct ori_exchange *x, const uint8_t *send, u
 		if (err)
 			return err;
 		ori_coll_stage(x, send + at, stride, n, piece);
-		err = ori_exchange_meet(x, parts);
+		err = ori_coll_meet(x, parts);
 		if (err)
 			return err;
 		from = ori_exchange_pieces(x, parts);
@@ -267,7 +274,7 @@ ORIEL_DEV int ori_coll_allreduce_once(struct ori_exchange *x, const uint8_t *sen
 			return err;
 		parts = ori_coll_parts(0, 0, 0, n);
 		ori_group_copy(x->g, ori_exchange_slot(x), send + at, n);
-		err = ori_exchange_meet(x, parts);
+		err = ori_coll_meet(x, parts);
 		from = ori_exchange_commons(x, parts);
 		from.mine = send + at;
 		if (!err)
@@ -327,7 +334,7 @@ ORIEL_DEV int ori_coll_allreduce_shared(struct ori_exchange *x, const uint8_t *s
 					       send + at + (uint32_t)r * piece,
 					       ori_coll_share(n, piece, r));
 		parts.pieces = n;
-		err = ori_exchange_meet(x, parts);
+		err = ori_coll_meet(x, parts);
 	}
 	return err ? err : oriel_group_sync(x->g);
 }
@@ -349,6 +356,12 @@ ORIEL_DEV_OUT int ori_coll_run(const struct oriel_team_dev *team, struct oriel_g
 		return err;
 	if (call->refused || !call->size)
 		return ori_coll_compare(&x);
+	if (ori_coll_is_short(team, call, bytes))
+		return ori_coll_short(&x, from, (uint8_t *)recv, stride, bytes);
+	if (team->cell_bytes) {
+		ori_terms_send(&x);
+		ori_cells_wake(&x);
+	}
 	switch (call->kind) {
 	case ORI_COLL_BROADCAST:
 		return ori_coll_broadcast_run(&x, (uint8_t *)recv);

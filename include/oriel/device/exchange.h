@@ -24,7 +24,7 @@
 
 #include "../device.h"
 #include "sources.h"
-#include "team.h"
+#include "team_cells.h"
 
 /* One call on a channel.  Every thread of the group has its own copy, all alike. */
 struct ori_exchange {
@@ -95,6 +95,8 @@ ORIEL_DEV struct ori_sources ori_exchange_sources(const struct ori_exchange *x, 
 	s.mine = x->team->win.buffer + s.mapped_off;
 	s.queued_off = ori_exchange_row_off(x, round, 0) + sizeof(struct ori_show) + row_off;
 	s.queued_bytes = 2 * (sizeof(struct ori_show) + x->team->row_bytes);
+	s.rows = NULL;
+	s.row_bytes = 0;
 	return s;
 }
 
@@ -302,14 +304,25 @@ ORIEL_DEV struct ori_terms ori_exchange_call(const struct ori_exchange *x, int r
 	return call;
 }
 
+/* Called by the leader: the host can read in the channel why a call was refused. */
+ORIEL_DEV_OUT void ori_exchange_note(const struct ori_exchange *x, const struct ori_terms *first,
+				     const struct ori_terms *other, int err, int rank)
+{
+	struct ori_channel *state = ori_exchange_state(x);
+
+	if (state->refused)
+		return;
+	state->first = *first;
+	state->other = *other;
+	state->refused = ORIEL_FAILURE(err, rank);
+}
+
 /*
  * Called by the leader: do all ranks make the same call?  Every rank sees the calls of all ranks,
  * so all come to the same result: the status of the first rank that refuses, else ORIEL_EMISMATCH.
- * The host can read the details in the channel.
  */
 ORIEL_DEV_OUT int ori_exchange_compare(const struct ori_exchange *x)
 {
-	struct ori_channel *state = ori_exchange_state(x);
 	struct ori_terms first = ori_exchange_call(x, 0), other;
 	int r, bad = -1, err = 0, n = x->team->win.comm.nranks;
 
@@ -323,11 +336,8 @@ ORIEL_DEV_OUT int ori_exchange_compare(const struct ori_exchange *x)
 	if (bad < 0)
 		return 0;
 	err = err ? err : ORIEL_EMISMATCH;
-	if (!state->refused) {
-		state->first = first;
-		state->other = ori_exchange_call(x, bad);
-		state->refused = ORIEL_FAILURE(err, bad);
-	}
+	other = ori_exchange_call(x, bad);
+	ori_exchange_note(x, &first, &other, err, bad);
 	return err;
 }
 
@@ -363,6 +373,15 @@ ORIEL_DEV int ori_exchange_begin(struct ori_exchange *x, const struct oriel_team
 	return err;
 }
 
+/* Called by the whole group: the round is over on this rank. */
+ORIEL_DEV void ori_exchange_end(struct ori_exchange *x)
+{
+	ori_places_end(x->team, x->g, x->base, x->round);
+	x->round++;
+	if (oriel_group_is_leader(x->g))
+		ori_exchange_state(x)->rounds = x->round;
+}
+
 /*
  * Called by the whole group after it filled the slot: shows it to all ranks, and waits until all
  * have shown theirs.  The first round of a call also compares the calls.
@@ -385,12 +404,9 @@ ORIEL_DEV int ori_exchange_meet(struct ori_exchange *x, struct ori_parts parts)
 	err = ori_group_agree_any(x->g, err);
 	if (err)
 		return err;
-	x->round++;
-	if (oriel_group_is_leader(x->g)) {
-		ori_exchange_state(x)->rounds = x->round;
-		if (x->first)
-			err = ori_exchange_compare(x);
-	}
+	ori_exchange_end(x);
+	if (x->first && oriel_group_is_leader(x->g))
+		err = ori_exchange_compare(x);
 	if (x->first)
 		err = ori_group_agree(x->g, err);
 	x->first = 0;

@@ -17,14 +17,18 @@ struct ori_sources {
 	uint64_t mapped_off;   /* in the window of a mapped peer */
 	uint64_t queued_off;   /* in the own window: row 0 */
 	uint64_t queued_bytes; /* from one row to the next */
-	int32_t own;           /* this rank */
-	int32_t n;             /* ranks */
+	const uint8_t *rows;   /* not NULL: the data of all ranks lies here, in rows */
+	uint64_t row_bytes;
+	int32_t own; /* this rank */
+	int32_t n;   /* ranks */
 };
 
 ORIEL_DEV const uint8_t *ori_source(const struct ori_sources *s, int r)
 {
 	struct oriel_window_peer p;
 
+	if (s->rows)
+		return s->rows + (uint64_t)(uint32_t)r * s->row_bytes;
 	if (r == s->own)
 		return s->mine;
 	p = ori_window_entry(s->win, r);

@@ -16,6 +16,7 @@
  *	2 slots:           struct ori_show, then slot_bytes of data
  *	nranks x 2 rows:   struct ori_show, then row_bytes of data  (if any rank has queued peers)
  *	nranks x 2 words:  the last WQE of a row that was put       (likewise)
+ *	nranks x 2 places: marked cells, see team_cells.h           (if the team has cells)
  */
 #ifndef ORIEL_DEVICE_TEAM_H
 #define ORIEL_DEVICE_TEAM_H
@@ -37,6 +38,8 @@ struct ori_terms {
 	uint8_t refused; /* 0, or minus the status with which this rank refuses the call */
 	int32_t root;
 };
+
+#define ORI_TERMS_CELLS 2u /* their cells in a place */
 
 /* The head of a slot or row, 64 bytes; data follows. */
 struct ori_show {
@@ -62,7 +65,9 @@ struct oriel_team_dev {
 	uint64_t row_bytes;  /* data of a row, a multiple of 64; 0: nobody has queued peers */
 	uint64_t once_bytes; /* up to here an all-reduce is one round: each rank reduces all */
 	uint32_t channels;
-	uint32_t reserved;
+	uint32_t cell_bytes;  /* up to here a rank's block is sent in cells; 0: the team has none */
+	uint64_t cells_off;   /* of the places, in a channel */
+	uint64_t first_round; /* where marks start: for tests of wrap-around */
 };
 
 static_assert(sizeof(struct ori_terms) == 16, "layout");

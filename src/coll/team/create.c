@@ -34,6 +34,8 @@
  * about as much as the reduction of this many bytes.
  */
 #define ONCE_BYTES (64u << 10)
+/* Blocks up to here go in cells: twice the bytes, but one step. */
+#define CELL_BYTES 4096u
 
 int ori_team_check(struct oriel_team *t, const char *call)
 {
@@ -51,10 +53,9 @@ static int check_options(const char *call, const struct oriel_team_options *o, i
 	if (o->channels < 1 || o->channels > CHANNELS_MAX)
 		return ori_fail(ORIEL_ERANGE, "%s: %u channels, must be 1 to %u", call, o->channels,
 				CHANNELS_MAX);
-	if (o->reserved)
-		return ori_fail(ORIEL_EINVAL,
-				"%s: reserved is %u, must be 0: use ORIEL_TEAM_OPTIONS_INIT", call,
-				o->reserved);
+	if (o->cells > ORIEL_CELLS_IF_POSSIBLE)
+		return ori_fail(ORIEL_EINVAL, "%s: cells is %u, must be one of ORIEL_CELLS_*", call,
+				o->cells);
 	if (o->slot_bytes && (o->slot_bytes < least || o->slot_bytes > SLOT_BYTES_MAX))
 		return ori_fail(ORIEL_ERANGE,
 				"%s: slot_bytes %llu, must be 0 or %llu to %llu for %d ranks", call,
@@ -99,7 +100,20 @@ static uint64_t row_bytes(uint64_t slot_bytes, int nranks)
 	return row / UNIT * UNIT;
 }
 
-uint64_t ori_team_layout(const struct oriel_team_options *o, int nranks, int queued,
+/*
+ * Does the team have cells, if all ranks map each other?  PCIe does not promise that 8 bytes stay
+ * whole: there no team has them.
+ */
+static int wants_cells(const struct oriel_team *t)
+{
+	if (ori_facts_lack_atomics(t->comm->facts, t->comm->nranks))
+		return 0;
+	if (t->options.cells == ORIEL_CELLS_CHOSEN)
+		return t->comm->device->separate;
+	return t->options.cells == ORIEL_CELLS_IF_POSSIBLE;
+}
+
+uint64_t ori_team_layout(const struct oriel_team_options *o, int nranks, int queued, int cells,
 			 struct oriel_team_dev *d)
 {
 	uint64_t n = (uint64_t)nranks, bytes;
@@ -112,6 +126,12 @@ uint64_t ori_team_layout(const struct oriel_team_options *o, int nranks, int que
 	if (queued)
 		bytes += 2 * n * (sizeof(struct ori_show) + d->row_bytes) +
 			 2 * n * sizeof(uint64_t);
+	if (cells) {
+		d->cell_bytes = CELL_BYTES;
+		d->first_round = o->first_count;
+		d->cells_off = (bytes + ORIEL_LINE_BYTES - 1) / ORIEL_LINE_BYTES * ORIEL_LINE_BYTES;
+		bytes = d->cells_off + 2 * n * (ORI_TERMS_CELLS + CELL_BYTES / 8u) * 16u;
+	}
 	d->channel_bytes = (bytes + ORIEL_LINE_BYTES - 1) / ORIEL_LINE_BYTES * ORIEL_LINE_BYTES;
 	return d->channel_bytes * o->channels;
 }
@@ -147,6 +167,7 @@ static int compare_options(const char *call, const struct record *all, int nrank
 		const char *field = a->channels != b->channels       ? "channels" :
 				    a->slot_bytes != b->slot_bytes   ? "slot_bytes" :
 				    a->first_count != b->first_count ? "first_count" :
+				    a->cells != b->cells             ? "cells" :
 								       NULL;
 
 		if (field)
@@ -195,7 +216,9 @@ static int meet(struct oriel_team *t, const char *call, int status, int along, s
 	if (!err && !connected)
 		err = ori_coll_connect(c, ORI_CALL_TEAM_CREATE);
 	if (!err)
-		err = make_window(t, ori_team_layout(&t->options, c->nranks, queued, &t->dev),
+		err = make_window(t,
+				  ori_team_layout(&t->options, c->nranks, queued,
+						  wants_cells(t) && !queued, &t->dev),
 				  along);
 	if (err)
 		return err;
