@@ -18,7 +18,8 @@ import torch.distributed as dist
 import oriel
 from oriel._c import fail
 
-from ._calls import Calls, one_tensor
+from ._arguments import one_tensor
+from ._calls import Calls
 from ._cpu import CpuCollectives
 from ._cuda import CudaCollectives
 from ._message_work import MessageWork, checked_tensor
