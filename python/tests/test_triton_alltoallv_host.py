@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import inspect
 import unittest
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
 
-from .support import have
+from .support import have, threads
 
 for module in ("torch", "triton"):
     if not have(module):
@@ -104,13 +107,35 @@ class Plans(unittest.TestCase):
         original = torch.cuda.get_device_properties
         torch.cuda.get_device_properties = lambda device: type("P", (), {"uuid": "1234"})
         self.addCleanup(setattr, torch.cuda, "get_device_properties", original)
-        comm = FakeComm()
-        gpu_room.sharers(comm, torch.device("cuda:0"))
-        mine = comm.given.rstrip(b"\0")
+        name = gpu_room.gpu_name(torch.device("cuda:0"))
+        self.assertIn("|1234|", name)
+        comm, mine = FakeComm(), name.encode()
         other = mine.rsplit(b"|", 1)[0] + b"|1"
         elsewhere = b"host|5678|1"
         comm.rows = [row.ljust(240, b"\0") for row in (mine, mine, other, elsewhere)]
-        self.assertEqual(gpu_room.sharers(comm, torch.device("cuda:0")), (2, 3))
+        self.assertEqual(gpu_room.sharers(comm, name), (2, 3))
+
+    def test_a_rank_without_its_gpu(self) -> None:
+        """torch finds no GPU on rank 0: all ranks raise, at once."""
+        def properties(device: torch.device) -> Any:
+            if device.type == "cuda":
+                raise RuntimeError(f"{device}: no such GPU")
+            return SimpleNamespace(uuid="1234")
+
+        raised: "dict[int, Exception]" = {}
+
+        def body(comm: oriel.Comm) -> None:
+            device = "cuda:0" if comm.rank == 0 else "cpu"
+            try:
+                alltoallv_state.AlltoallvState(comm, None, device)
+            except Exception as problem:
+                raised[comm.rank] = problem
+
+        with mock.patch.object(torch.cuda, "get_device_properties", properties), \
+                mock.patch.object(alltoallv_state, "extern_libs", dict):
+            threads(body, 2)
+        self.assertRegex(str(raised[0]), "cuda:0: no such GPU")
+        self.assertRegex(str(raised[1]), "AlltoallvState: rank 0 failed: cuda:0: no such GPU")
 
 
 class Offsets(unittest.TestCase):

@@ -74,21 +74,22 @@ class AlltoallvState:
     def __init__(self, comm: Any, window: Any, device: Any = None) -> None:
         self.comm, self.window = comm, window
         self.rank, self.world = comm.rank, comm.size
-        self.device = torch.device(device if device is not None else comm.device)
-        self._ranks_here, self._ranks_all = gpu_room.sharers(comm, self.device)
-        comm.alltoallv_plan(0, agree=True)
-        self.queued = [comm.peer_kind(r) == "queued" for r in range(self.world)]
         self._plans: Dict[Any, Plan] = {}
         self._arrays: Dict[Plan, Tuple[torch.Tensor, torch.Tensor]] = {}
         self._rooms: Dict[Any, int] = {}
-        problem = None
+        problem, gpu = None, ""
         try:
+            self.device = torch.device(device if device is not None else comm.device)
+            gpu = gpu_room.gpu_name(self.device)
             self.words = torch.zeros(_CALLS + self.world * _MOST, dtype=torch.int64,
                                      device=self.device)
             self.libs = extern_libs()
         except Exception as raised:  # any: it must reach the other ranks
             problem = raised
         comm._agree("AlltoallvState", problem)
+        self._ranks_here, self._ranks_all = gpu_room.sharers(comm, gpu)
+        comm.alltoallv_plan(0, agree=True)
+        self.queued = [comm.peer_kind(r) == "queued" for r in range(self.world)]
 
     # ---- the GPU and its room
 
