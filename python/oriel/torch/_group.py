@@ -7,6 +7,7 @@ find the methods by their names.
 from __future__ import annotations
 
 import atexit
+import functools
 import time
 import weakref
 from datetime import timedelta
@@ -36,6 +37,8 @@ _LAST_CALL_S = 5.0
 _HELLO, _WELCOME = -2, -3
 
 _groups: weakref.WeakSet = weakref.WeakSet()
+# Comms whose memory a thread may still use.
+_left: list[oriel.Comm] = []
 
 
 def create(store: dist.Store, rank: int, size: int, timeout: timedelta) -> ProcessGroup:
@@ -233,19 +236,34 @@ class ProcessGroup(Calls):
     def _end(self, abort: bool) -> None:
         if abort and not self._comm.status:
             self._comm.abort()
-        self._line.close(_LAST_CALL_S)
-        self._messages.close()
+        quiet = self._line.close(_LAST_CALL_S)
+        quiet = self._messages.close(_LAST_CALL_S) and quiet
         _groups.discard(self)
         failures = []
-        for ending in (*self._cuda.values(), self._comm):
+        limit = _LAST_CALL_S if abort else min(self._seconds, _FAREWELL_S)
+        endings = [functools.partial(self._end_cuda, on, abort, limit)
+                   for on in self._cuda.values()]
+        for end in (*endings, self._comm.close if quiet else self._leave):
             try:
-                if abort and ending is not self._comm and not ending.comm.status:
-                    ending.comm.abort()
-                ending.close()
-            except oriel.Error as failure:  # what is left is closed all the same
+                end()
+            except RuntimeError as failure:  # what is left is closed all the same
                 failures.append(failure)
         if failures and not abort:
             raise failures[0]
+
+    @staticmethod
+    def _end_cuda(on: CudaCollectives, abort: bool, limit: float) -> None:
+        if abort and not on.comm.status:
+            on.comm.abort()
+        on.close(limit)
+
+    def _leave(self) -> None:
+        """A thread is still inside a call of the comm, so its memory must stay."""
+        _left.append(self._comm)
+        if not self._comm.status:
+            self._comm.abort()
+        raise fail("ETIMEDOUT", f"destroy_process_group: a call of rank {self._rank} has not ended "
+                   f"after {_LAST_CALL_S:.0f} s: the memory of the group stays")
 
 
 @atexit.register
