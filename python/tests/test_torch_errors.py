@@ -56,7 +56,7 @@ def _forms() -> list[Case]:
         (lambda: group.allreduce([one, one], rest).wait(), reduces, "2 tensors: a call takes one"),
         (lambda: group.allreduce([], rest).wait(), reduces, "0 tensors: a call takes one"),
         (lambda: group.allreduce([None], rest).wait(), reduces, "NoneType"),
-        (lambda: group.allreduce([one], "sum").wait(), reduces, "one of torch.distributed.ReduceOp"),
+        (lambda: group.allreduce([one], "sum").wait(), reduces, "of torch.distributed.ReduceOp"),
         (lambda: group.broadcast([one], "first").wait(), lambda: group.broadcast([one], 0).wait(),
          "pass BroadcastOptions, or the number of the root"),
         (lambda: group.broadcast([one, one], waits), lambda: group.broadcast([one], waits),
