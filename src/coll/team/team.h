@@ -20,6 +20,7 @@ struct oriel_team {
 	struct oriel_team_options options;
 	struct oriel_window *window;
 	struct oriel_team_dev dev;
+	const void *near_handle; /* `dev` where kernels can read it; NULL: nobody has asked */
 	int blocks; /* separate devices: that a call of the host may have; the same on all ranks */
 };
 
