@@ -23,6 +23,7 @@ from .comm import NODE, WORLD, Comm
 from .memory import Memory, empty
 from .operations import ADD, EQ, GE, GT, LE, LT, NE, SET
 from .source import Source
+from .team import Team
 from .window import Window
 
 __version__ = ".".join(str(part) for part in _VERSION)
@@ -50,6 +51,7 @@ __all__ = [
     "NODE",
     "SET",
     "Source",
+    "Team",
     "WORLD",
     "Window",
     "empty",

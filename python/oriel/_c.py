@@ -164,6 +164,16 @@ class oriel_alltoallv_options(Structure):
     ]
 
 
+class oriel_team_options(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("channels", c_uint32),
+        ("reserved", c_uint32),
+        ("slot_bytes", c_uint64),
+        ("first_count", c_uint64),
+    ]
+
+
 class oriel_alltoallv_setting(Structure):
     _fields_ = [("blocks", c_uint32), ("warps", c_uint32), ("chunk_bytes", c_uint64)]
 
@@ -211,6 +221,7 @@ STRUCTS: list[type[Structure]] = [
     oriel_alltoallv_args,
     oriel_alltoallv_setting,
     oriel_alltoallv_plan_info,
+    oriel_team_options,
 ]
 
 # ---- functions -----------------------------------------------------------------------------------
@@ -346,16 +357,16 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "oriel_alltoallv_destroy": (c_int, [_handle]),
     "oriel_alltoallv_plan": (c_int, [_handle, c_uint64, POINTER(oriel_alltoallv_plan_info)]),
     "oriel_alltoallv_plan_agree": (c_int, [_handle]),
+    "oriel_team_create": (c_int, [_handle, POINTER(oriel_team_options), _out]),
+    "oriel_team_destroy": (c_int, [_handle]),
+    "oriel_team_device_address": (c_int, [_handle, _out]),
+    "oriel_team_status": (c_int, [_handle]),
 }
 
 # Exported functions that are not declared above, and why.
 _FOR_KERNELS = "called by kernels that a C compiler compiled"
-_FOR_TEAMS = "a team is for collectives inside kernels that a C compiler compiled"
 LEFT_OUT = {
-    "oriel_team_create": _FOR_TEAMS,
-    "oriel_team_destroy": _FOR_TEAMS,
-    "oriel_team_device": _FOR_TEAMS,
-    "oriel_team_status": _FOR_TEAMS,
+    "oriel_team_device": "for kernels that a C compiler compiled; others take the address",
     "oriel_cpu_drive": _FOR_KERNELS,
     "oriel_cpu_group_agree": _FOR_KERNELS,
     "oriel_cpu_report": _FOR_KERNELS,

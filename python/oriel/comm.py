@@ -76,6 +76,7 @@ class Comm:
         comm._children = {}
         comm._callbacks = callbacks
         comm._views = set()
+        comm._kept = {}
         comm.rank = check(lib.oriel_comm_rank(handle))
         comm.size = check(lib.oriel_comm_size(handle))
         comm.device = device
@@ -86,6 +87,7 @@ class Comm:
     _garbage: Garbage
     _children: dict[int, Any]  # open windows, requests, buffers, in the order they were made
     _views: set[int]  # ids of the owners of arrays over memory of peers and requests
+    _kept: dict[Any, Any]  # what other modules keep for the comm until it is closed
     rank: int
     """This process's or thread's rank in the comm."""
     size: int
@@ -321,6 +323,7 @@ class Comm:
             child = self._children.get(number)
             if child is not None:
                 child.close()
+        self._kept.clear()
         if self._failed() and self._views:
             _unclosed.append(self._handle)
             self._handle = None

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -73,6 +75,36 @@ def run_processes(body: Callable[..., Any], nranks: int, **variables: str) -> An
     return command([oriel_run(), "-n", str(nranks), *rank], **variables)
 
 
+def launched(launcher: list[str], body: Callable[..., Any], **variables: str) -> str:
+    """Runs the body under another launcher; returns the output.  All ranks must succeed."""
+    rank = [sys.executable, "-m", "tests.support", body.__module__, body.__name__]
+    done = command([*launcher, *rank], **variables)
+    if done.returncode:
+        raise AssertionError(f"{body.__name__} under {' '.join(launcher)} failed:\n{done.stdout}")
+    return done.stdout
+
+
+def mpirun(nranks: int) -> list[str]:
+    """The command of Open MPI.  The machine may have fewer cores than ranks, and more networks."""
+    if not shutil.which("mpirun"):
+        raise unittest.SkipTest("there is no mpirun: tools/deps.sh test installs it")
+    os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    options = ["--oversubscribe", "--bind-to", "none", "--mca", "oob_tcp_if_include", "lo"]
+    return ["mpirun", *options, "-np", str(nranks)]
+
+
+def srun(nranks: int) -> list[str]:
+    """The command of Slurm, where a cluster answers."""
+    launcher = ["srun", "--mpi=pmix", "--overcommit", "-n", str(nranks)]
+    try:
+        works = subprocess.run([*launcher, "true"], capture_output=True, timeout=20).returncode == 0
+    except (FileNotFoundError, subprocess.TimeoutExpired):
+        works = False
+    if not works:
+        raise unittest.SkipTest("no Slurm cluster answers to srun")
+    return launcher
+
+
 def threads(body: Body, nranks: int, **options: Any) -> None:
     """Runs the body on thread ranks.  Raises the first exception."""
     comms = oriel.Comm.threads(nranks, timeout=30, **options)
@@ -109,10 +141,13 @@ def everywhere(body: Body) -> None:
 
 
 def main() -> None:
-    """One rank."""
+    """One rank.  A body without parameters makes its comm itself."""
     module, function = sys.argv[1:3]
     body = getattr(importlib.import_module(module), function)
     try:
+        if not inspect.signature(body).parameters:
+            body()
+            return
         with oriel.Comm.from_env() as comm:
             body(comm)
     except BaseException:

@@ -6,6 +6,7 @@ It needs no GPU: tests/gpu/torch_rank.py runs the collectives themselves.
 from __future__ import annotations
 
 import contextlib
+import threading
 import unittest
 from types import SimpleNamespace
 from typing import Any, Iterator
@@ -68,7 +69,7 @@ def fake_gpu() -> Iterator[tuple[_cuda.CudaCollectives, Stream, Stream]]:
         for name, fake in fakes.items():
             stack.enter_context(mock.patch.object(torch.cuda, name, fake))
         stack.enter_context(mock.patch.object(_cuda, "_is_captured", lambda s: s.captured))
-        comm = SimpleNamespace(size=2, rank=0, closed=False)
+        comm = SimpleNamespace(size=2, rank=0, closed=False, status=0)
         yield _cuda.CudaCollectives(comm, torch.device("cuda:0"), None), current, side
 
 
@@ -114,6 +115,30 @@ class CudaHost(unittest.TestCase):
             for _ in range(2):
                 self.assertIn("4 and 5 elements", str(raised(refused.wait)))
             self.assertTrue(good.wait() and good.is_success())
+
+    def test_close_with_a_busy_gpu(self) -> None:
+        """The wait for the GPU has an end: an abort helps, or the comm stays."""
+        for helps in (True, False):
+            ends, closed = threading.Event(), []
+            with self.subTest(abort_helps=helps), fake_gpu() as (on, _, _), mock.patch.object(
+                    torch.cuda, "synchronize", lambda device: ends.wait(60)), mock.patch.object(
+                    _cuda, "_LAST_KERNEL_S", 0.2), mock.patch.object(
+                    _cuda.CudaCollectives, "refusal", lambda _: None):
+                on.comm.abort = ends.set if helps else lambda: None
+                on.comm.close = lambda: closed.append(True)
+                error = raised(lambda: on.close(0.2))
+            self.assertEqual(closed, [True] if helps else [])
+            self.assertEqual("cuda:0 is still busy" in str(error), not helps)
+            self.assertEqual(on.comm in _cuda._busy, not helps)
+            ends.set()
+
+    def test_close_after_a_bad_kernel(self) -> None:
+        """What the wait for the GPU raises comes to the caller."""
+        def fails(device: torch.device) -> None:
+            raise RuntimeError("device-side assert")
+
+        with fake_gpu() as (on, _, _), mock.patch.object(torch.cuda, "synchronize", fails):
+            self.assertIn("device-side assert", str(raised(lambda: on.close(1))))
 
 
 if __name__ == "__main__":

@@ -43,10 +43,35 @@ def _cases() -> list[Case]:
     ]
 
 
+def _forms() -> list[Case]:
+    """Arguments that have no form of PyTorch's: found before the call has a place in the line."""
+    group, one, rest = dist.group.WORLD, torch.ones(4), dist.AllreduceOptions()
+    waits = dist.BroadcastOptions()
+    waits.asyncOp = False
+
+    def reduces() -> object:
+        return group.allreduce([one], rest).wait()
+
+    return [
+        (lambda: group.allreduce([one, one], rest).wait(), reduces, "2 tensors: a call takes one"),
+        (lambda: group.allreduce([], rest).wait(), reduces, "0 tensors: a call takes one"),
+        (lambda: group.allreduce([None], rest).wait(), reduces, "NoneType"),
+        (lambda: group.allreduce([one], "sum").wait(), reduces, "of torch.distributed.ReduceOp"),
+        (lambda: group.broadcast([one], "first").wait(), lambda: group.broadcast([one], 0).wait(),
+         "pass BroadcastOptions, or the number of the root"),
+        (lambda: group.broadcast([one, one], waits), lambda: group.broadcast([one], waits),
+         "2 tensors"),
+        (lambda: group.reduce([one], "first").wait(), lambda: group.reduce([one], 0).wait(),
+         "pass ReduceOptions"),
+        (lambda: group.allgather(None, [one]).wait(),
+         lambda: group.allgather([[one.clone(), one.clone()]], [one]).wait(), "NoneType"),
+    ]
+
+
 def refused(rank: int, ranks: int) -> list[str]:
     """All cases, one after the other, on a group that stays usable."""
     texts = []
-    for first, others, _ in _cases():
+    for first, others, _ in _cases() + _forms():
         texts.append(str(raised(first if rank == 0 else others)))
         good = torch.tensor([rank])
         dist.all_reduce(good)
@@ -119,10 +144,15 @@ class Errors(unittest.TestCase):
 
     def test_refused(self) -> None:
         """Bad input of one rank raises on all ranks."""
+        wants = [want for _, _, want in _cases() + _forms()]
         for rank, texts in enumerate(run_ranks(refused, 2)):
-            for (_, _, want), text in zip(_cases(), texts):
+            self.assertEqual(len(texts), len(wants))
+            for want, text in zip(wants, texts):
                 with self.subTest(rank=rank, want=want):
                     self.assertIn(want, text)
+            if rank:  # the error of the other rank names the rank with the bad arguments
+                for text in texts[-len(_forms()):]:
+                    self.assertIn("rank 0 failed: ", text)
 
     def test_late(self) -> None:
         """The deadline passes, and the error names the rank that is late."""

@@ -2,11 +2,14 @@
 """Messages of the torch.distributed backend: sizes, tags, any source, order, many at once."""
 from __future__ import annotations
 
+import threading
 import time
 import unittest
 from datetime import timedelta
 
 from .torch_ranks import dist, raised, run_ranks, torch
+
+from oriel.torch import _group  # after torch_ranks, which skips the tests without torch
 
 
 def ring(rank: int, ranks: int) -> None:
@@ -180,6 +183,24 @@ def out_of_step(rank: int, ranks: int) -> str:
     return str(raised(lambda: dist.recv(torch.empty(5), 0)))
 
 
+def stuck(rank: int, ranks: int) -> tuple[str, float]:
+    """What runs at the end of a message does not return, while rank 0 shuts the group down."""
+    if rank:
+        time.sleep(1)
+        return str(raised(dist.destroy_process_group)), 0.0
+    _group._LAST_CALL_S = 0.5
+    inside, ends = threading.Event(), threading.Event()
+    receive = dist.irecv(torch.empty(1), 1)
+    receive.get_future().add_done_callback(lambda _: (inside.set(), ends.wait(60)))
+    receive._message.deadline = time.monotonic() + 0.1  # it ends on the group's thread
+    assert inside.wait(10)
+    start = time.monotonic()
+    error = raised(dist.destroy_process_group)
+    seconds = time.monotonic() - start
+    ends.set()
+    return str(error), seconds
+
+
 def watched(rank: int, ranks: int) -> str:
     """monitored_barrier passes if all come, and names those that do not."""
     dist.monitored_barrier()
@@ -245,6 +266,13 @@ class Messages(unittest.TestCase):
         sender, receiver = run_ranks(out_of_step, 2)
         self.assertIn("byte 0 of message 1 with 20 bytes came, but byte 0 of message 0", receiver)
         self.assertIn("rank 1 aborted", sender)
+
+    def test_stuck(self) -> None:
+        """The end of a group does not wait for ever for its thread, and keeps the memory."""
+        (text, seconds), (other, _) = run_ranks(stuck, 2)
+        self.assertIn("has not ended after", text)
+        self.assertLess(seconds, 20)
+        self.assertIn("rank 0 aborted", other)
 
     def test_watched(self) -> None:
         """monitored_barrier."""

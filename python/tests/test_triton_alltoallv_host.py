@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import unittest
+import weakref
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
 
-from .support import have
+from .support import have, threads
 
 for module in ("torch", "triton"):
     if not have(module):
@@ -99,18 +104,59 @@ class Plans(unittest.TestCase):
                 self.assertEqual(mapped.chunk, max(plan.mapped.chunk_bytes, 1 << 20))
                 self.assertEqual(tuple(vars(queued).values()), tuple(plan.queued))
 
+    def test_room_of_a_kernel(self) -> None:
+        """Kernels for other types of splits have other registers, so they have their own room."""
+        state = alltoallv_state.AlltoallvState.__new__(alltoallv_state.AlltoallvState)
+        state.world, state.device, state._rooms = 2, torch.device("cuda:0"), {}
+        state._ranks_here = state._ranks_all = 1
+        registers = {torch.int32: 64, torch.int64: 128}
+        state.prepare = lambda message, plan, sync: SimpleNamespace(
+            n_regs=registers[message.send_sizes.dtype])
+        gpu = SimpleNamespace(regs_per_multiprocessor=65536, max_threads_per_multi_processor=2048)
+        plan = fit([Setting(8, 16, 65536)] * 2, None, lambda plan: 66)
+        rooms = []
+        with mock.patch.object(torch.cuda, "get_device_properties", lambda device: gpu), \
+                mock.patch.object(gpu_room, "sms", lambda device: (100, 100)):
+            for dtype in registers:
+                splits = torch.zeros(2, dtype=dtype)
+                message = alltoallv_state.Message(True, splits, splits)
+                rooms.append(state.room(message, plan, True))
+        self.assertEqual(rooms, [200, 100])
+
     def test_sharers(self) -> None:
         """Ranks of the same GPU, of this process and of others."""
         original = torch.cuda.get_device_properties
         torch.cuda.get_device_properties = lambda device: type("P", (), {"uuid": "1234"})
         self.addCleanup(setattr, torch.cuda, "get_device_properties", original)
-        comm = FakeComm()
-        gpu_room.sharers(comm, torch.device("cuda:0"))
-        mine = comm.given.rstrip(b"\0")
+        name = gpu_room.gpu_name(torch.device("cuda:0"))
+        self.assertIn("|1234|", name)
+        comm, mine = FakeComm(), name.encode()
         other = mine.rsplit(b"|", 1)[0] + b"|1"
         elsewhere = b"host|5678|1"
         comm.rows = [row.ljust(240, b"\0") for row in (mine, mine, other, elsewhere)]
-        self.assertEqual(gpu_room.sharers(comm, torch.device("cuda:0")), (2, 3))
+        self.assertEqual(gpu_room.sharers(comm, name), (2, 3))
+
+    def test_a_rank_without_its_gpu(self) -> None:
+        """torch finds no GPU on rank 0: all ranks raise, at once."""
+        def properties(device: torch.device) -> Any:
+            if device.type == "cuda":
+                raise RuntimeError(f"{device}: no such GPU")
+            return SimpleNamespace(uuid="1234")
+
+        raised: "dict[int, Exception]" = {}
+
+        def body(comm: oriel.Comm) -> None:
+            device = "cuda:0" if comm.rank == 0 else "cpu"
+            try:
+                alltoallv_state.AlltoallvState(comm, None, device)
+            except Exception as problem:
+                raised[comm.rank] = problem
+
+        with mock.patch.object(torch.cuda, "get_device_properties", properties), \
+                mock.patch.object(alltoallv_state, "extern_libs", dict):
+            threads(body, 2)
+        self.assertRegex(str(raised[0]), "cuda:0: no such GPU")
+        self.assertRegex(str(raised[1]), "AlltoallvState: rank 0 failed: cuda:0: no such GPU")
 
 
 class Offsets(unittest.TestCase):
@@ -203,6 +249,36 @@ class Arguments(unittest.TestCase):
                 op.setup()
             op.teardown()
             self.assertFalse(op.is_set_up)
+
+    def test_cache(self) -> None:
+        """get_or_create() gives the same op again, and nothing outlives its comm."""
+        set_up, torn_down = [], []
+
+        def teardown(op: AlltoallvOp) -> None:
+            torn_down.append(op.D)
+
+        arguments = (torch.float32, "cuda:0", 8)
+        with mock.patch.object(AlltoallvOp, "setup", lambda op: set_up.append(op.D) or op), \
+                mock.patch.object(AlltoallvOp, "teardown", teardown), \
+                mock.patch.object(AlltoallvOp, "is_set_up", True):
+            first, second = (oriel.Comm.threads(1)[0] for _ in range(2))
+            op = AlltoallvOp.get_or_create(second, 8, 3, *arguments)
+            self.assertIs(AlltoallvOp.get_or_create(second, 8, 3, *arguments), op)
+            AlltoallvOp.get_or_create(first, 8, 4, *arguments)
+            AlltoallvOp.get_or_create(second, 8, 5, *arguments)
+            self.assertEqual(set_up, [3, 4, 5])
+            gone = [weakref.ref(op), weakref.ref(first)]
+            AlltoallvOp.clear_cache(second)
+            self.assertEqual(torn_down, [3, 5])
+            del op
+            AlltoallvOp.get_or_create(second, 8, 6, *arguments)
+            first.close()
+            del first
+            gc.collect()
+            self.assertEqual([ref() for ref in gone], [None, None])
+            AlltoallvOp.clear_cache()
+            self.assertEqual(torn_down, [3, 5, 6])
+            second.close()
 
     def test_not_set_up(self) -> None:
         op = AlltoallvOp(FakeComm(), 8, 4, torch.float32, "cuda:0", 8)

@@ -121,3 +121,12 @@ void ori_attachments_forget(struct oriel_comm *c, const void *owner)
 	for (struct ori_attachment *a = first_attachment(c); a; a = a->next)
 		a->forget(a, owner);
 }
+
+void ori_attachments_explain(struct oriel_comm *c, const struct oriel_kernel *kernel, int status,
+			     char *out, size_t bytes)
+{
+	out[0] = '\0';
+	for (struct ori_attachment *a = first_attachment(c); a; a = a->next)
+		if (a->explain)
+			a->explain(a, kernel, status, out, bytes);
+}

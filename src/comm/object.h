@@ -33,12 +33,20 @@ struct ori_child {
 
 /*
  * First member of a struct that a layer above keeps on a comm.  The thread that ends the window,
- * buffer or comm calls these functions.  None of them communicates.
+ * buffer or comm, or asks for the failures of kernels, calls these functions.  None of them
+ * communicates.
  */
 struct ori_attachment {
 	void (*reap)(struct ori_attachment *); /* frees what is no longer needed; may be NULL */
 	void (*forget)(struct ori_attachment *, const void *owner); /* a window or buffer ends */
 	void (*destroy)(struct ori_attachment *);                   /* the comm ends */
+	/*
+	 * oriel_comm_sync() has found that `kernel` failed.  Writes the reason to `out` if this
+	 * layer launched it and knows why.  What it kept about failed kernels is old afterwards,
+	 * so it forgets that in any case.  May be NULL.
+	 */
+	void (*explain)(struct ori_attachment *, const struct oriel_kernel *kernel, int status,
+			char *out, size_t bytes);
 	struct ori_attachment *next;
 };
 
@@ -67,5 +75,8 @@ struct ori_attachment *ori_attachment_find(struct oriel_comm *,
 void ori_attachments_reap(struct oriel_comm *);
 /* Call it before the window or buffer `owner` ends. */
 void ori_attachments_forget(struct oriel_comm *, const void *owner);
+/* Why the kernel failed, as far as a layer above knows it; else "".  kernel may be NULL. */
+void ori_attachments_explain(struct oriel_comm *, const struct oriel_kernel *kernel, int status,
+			     char *out, size_t bytes);
 
 #endif

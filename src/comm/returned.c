@@ -127,8 +127,9 @@ static int window_text(struct oriel_comm *c, int status, char *out, size_t bytes
 }
 
 /*
- * Why a kernel returned this status, if that is known: the comm's first failure, the last error of
- * the kernel's thread (`why`), or a window's failure.  Returns 1 if the cause has been logged.
+ * Why a kernel returned this status, if that is known: the comm's first failure, what the caller
+ * knows (`why`), or a window's failure.  Returns 1 if the cause has been logged.  That holds for
+ * `why` on the CPU, where it is the last error of the kernel's thread.
  */
 static int reason_text(struct oriel_comm *c, int status, const char *why, char *out, size_t bytes)
 {
@@ -138,7 +139,7 @@ static int reason_text(struct oriel_comm *c, int status, const char *why, char *
 	}
 	if (why[0]) {
 		snprintf(out, bytes, ": %s", why);
-		return 1;
+		return !c->device->separate;
 	}
 	out[0] = '\0';
 	if (bytes > 2 && window_text(c, status, out + 2, bytes - 2))
@@ -208,8 +209,12 @@ static int take_noted(struct oriel_comm *c)
 	return status ? ori_fail_silent(status, "%s", text) : 0;
 }
 
-/* Takes the report and makes room for the next one.  0: there is none. */
-static uint64_t take_report(struct oriel_comm *c, char *kernel, size_t bytes)
+/*
+ * Takes the report and makes room for the next one.  0: there is none.  *kernel and its name stay
+ * as they are if the kernel has no number.
+ */
+static uint64_t take_report(struct oriel_comm *c, const struct oriel_kernel **kernel, char *name,
+			    size_t bytes)
 {
 	struct oriel_kernel_report *r = &c->control->report;
 	struct ori_kernel_name *n;
@@ -226,10 +231,11 @@ static uint64_t take_report(struct oriel_comm *c, char *kernel, size_t bytes)
 		 * without this order the 0 could come after that, and nobody would learn of it.
 		 */
 		__atomic_store_n(&r->taken, r->taken + 1, __ATOMIC_RELEASE);
-		snprintf(kernel, bytes, "?");
 		for (n = c->returned.names; n; n = n->next)
-			if (n->number == ORIEL_REPORT_KERNEL(word))
-				snprintf(kernel, bytes, "%s", n->name);
+			if (n->number == ORIEL_REPORT_KERNEL(word)) {
+				*kernel = n->kernel;
+				snprintf(name, bytes, "%s", n->name);
+			}
 	}
 	pthread_mutex_unlock(&c->lock);
 	return word;
@@ -237,7 +243,8 @@ static uint64_t take_report(struct oriel_comm *c, char *kernel, size_t bytes)
 
 int ori_returned_take(struct oriel_comm *c)
 {
-	char kernel[64];
+	const struct oriel_kernel *kernel = NULL;
+	char name[64] = "?", why[256];
 	uint64_t word;
 
 	if (!c->device->separate)
@@ -245,8 +252,9 @@ int ori_returned_take(struct oriel_comm *c)
 	/* relaxed, without the lock: usually there is no failure, and the stream has ended */
 	if (!__atomic_load_n(&c->control->report.first, __ATOMIC_RELAXED))
 		return 0;
-	word = take_report(c, kernel, sizeof(kernel));
+	word = take_report(c, &kernel, name, sizeof(name));
 	if (!word)
 		return 0;
-	return tell(c, kernel, ORIEL_REPORT_BLOCK(word), ORIEL_REPORT_STATUS(word), "");
+	ori_attachments_explain(c, kernel, ORIEL_REPORT_STATUS(word), why, sizeof(why));
+	return tell(c, name, ORIEL_REPORT_BLOCK(word), ORIEL_REPORT_STATUS(word), why);
 }

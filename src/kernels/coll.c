@@ -60,14 +60,23 @@ ORIEL_DEV int ori_coll_blocks(const struct ori_coll_args *a, struct oriel_group 
 
 ORIEL_KERNEL(ori_coll, struct ori_coll_args)
 {
+	struct ori_channel *channel = (struct ori_channel *)(void *)a->team.win.buffer;
 	struct oriel_group g = oriel_group_block();
-	uint64_t elem = a->call.type ? oriel_type_bytes(a->call.type) : 1;
+	uint64_t elem = a->call.type ? oriel_type_bytes(a->call.type) : 1, pending = 0;
 	int err;
 
+	if (a->call.refused && oriel_group_is_leader(g))
+		pending = channel->refused;
 	if (g.nblocks > 1)
 		err = ori_coll_blocks(a, g);
 	else
 		err = ori_coll_run(&a->team, g, 0, &a->call, a->send, a->recv, a->call.size * elem);
+	/*
+	 * The host has returned the status of a call that this rank itself refuses.  Nobody takes
+	 * that refusal, and it would stand before the next one.
+	 */
+	if (a->call.refused && oriel_group_is_leader(g))
+		channel->refused = pending;
 	if (err && oriel_group_is_leader(g))
 		ori_kernel_failed(a->launch, g.block, err);
 	return err;

@@ -497,6 +497,23 @@ TEST(a_slot_that_cannot_be_shown_ends_the_round)
 
 /* ---- options --------------------------------------------------------------------------------- */
 
+/* The handle where kernels can read it: one place per team, with the bytes of the handle. */
+static void check_address(struct rank_env *env, struct oriel_team *team, struct oriel_team *other)
+{
+	const struct oriel_team_dev *there, *again, *elsewhere;
+	struct oriel_team_dev dev, copy;
+
+	CHECK_EQ(oriel_team_device_address(team, NULL), ORIEL_EINVAL);
+	CHECK_EQ(oriel_team_device_address(NULL, &there), ORIEL_EINVAL);
+	REQUIRE_OK(oriel_team_device_address(team, &there));
+	REQUIRE_OK(oriel_team_device_address(team, &again));
+	REQUIRE_OK(oriel_team_device_address(other, &elsewhere));
+	CHECK(there == again && there != elsewhere);
+	REQUIRE_OK(oriel_team_device(team, &dev));
+	REQUIRE_OK(oriel_copy(env->comm, &copy, there, sizeof(copy)));
+	CHECK(!memcmp(&copy, &dev, sizeof(dev)));
+}
+
 static void options_rank(struct rank_env *env)
 {
 	struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT, good = ORIEL_TEAM_OPTIONS_INIT;
@@ -522,6 +539,7 @@ static void options_rank(struct rank_env *env)
 	REQUIRE_OK(oriel_team_create(env->comm, NULL, &team));
 	REQUIRE_OK(oriel_team_create(env->comm, NULL, &other));
 	CHECK_EQ(oriel_team_device(team, NULL), ORIEL_EINVAL);
+	check_address(env, team, other);
 	CHECK_EQ(oriel_comm_destroy(env->comm), ORIEL_EBUSY);
 	/* ranks pass different teams: nothing is destroyed */
 	CHECK_EQ(oriel_team_destroy(env->rank ? team : other), ORIEL_EMISMATCH);

@@ -64,6 +64,12 @@ int oriel_team_create(struct oriel_comm *comm, const struct oriel_team_options *
 /* The handle for kernels; valid until the team is destroyed.  Graphs may contain it. */
 int oriel_team_device(struct oriel_team *team, struct oriel_team_dev *dev);
 /*
+ * The address of the same handle in memory that kernels can read, as oriel_window_device_address()
+ * gives it for a window.  It is for languages whose kernels take pointers.  The handle never
+ * changes, and the address is valid until the team is destroyed.
+ */
+int oriel_team_device_address(struct oriel_team *team, const struct oriel_team_dev **dev);
+/*
  * The first failure of the team.  Without one: the first call on any channel that was refused since
  * the last oriel_team_status(), with the rank and the reason; or 0.
  */

@@ -29,42 +29,42 @@ ORIEL_DEV int ori_coll_is_short(const struct oriel_team_dev *team, const struct 
 }
 
 /* Called by the group: combines the rows that a short round has filled. */
-ORIEL_DEV int ori_short_reduce(struct ori_exchange *x, const uint8_t *rows, uint64_t row,
-			       uint8_t *recv)
+ORIEL_DEV int ori_short_reduce(struct ori_exchange *x, const struct ori_terms *call,
+			       const uint8_t *rows, uint64_t row, uint8_t *recv)
 {
 	struct ori_sources from = ori_exchange_sources(x, x->round, 0, 0);
 
 	from.rows = rows;
 	from.row_bytes = row;
-	ori_reduce(x->g, recv, &from, x->call.size, x->call.type, x->call.op);
+	ori_reduce(x->g, recv, &from, call->size, call->type, call->op);
 	return oriel_group_sync(x->g);
 }
 
-/* `stride`: from one rank's block in send or recv to the next. */
-ORIEL_DEV_OUT int ori_coll_short(struct ori_exchange *x, const uint8_t *send, uint8_t *recv,
-				 uint64_t stride, uint64_t bytes)
+/* `stride`: from one rank's block in send or recv to the next.  `call`: see coll.h, bodies. */
+ORIEL_DEV_FOLD int ori_coll_short(struct ori_exchange *x, const struct ori_terms *call,
+				  const uint8_t *send, uint8_t *recv, uint64_t stride,
+				  uint64_t bytes)
 {
+	int personal = call->kind == ORI_COLL_ALLTOALL || call->kind == ORI_COLL_REDUCESCATTER;
 	uint8_t *rows = ori_exchange_slot(x);
 	struct ori_short s;
 	int err;
 
 	s.send = send;
 	s.recv = recv;
-	s.send_stride = x->call.kind == ORI_COLL_ALLTOALL ||
-					x->call.kind == ORI_COLL_REDUCESCATTER ?
-				stride :
-				0;
+	s.send_stride = personal ? stride : 0;
 	s.recv_stride = stride;
-	s.bytes = x->call.refused ? 0 : (uint32_t)bytes;
-	s.root = x->call.kind == ORI_COLL_BROADCAST ? x->call.root : -1;
+	s.bytes = call->refused ? 0 : (uint32_t)bytes;
+	s.root = call->kind == ORI_COLL_BROADCAST ? call->root : -1;
 	s.inverse = s.bytes ? (1ull << 32) / ori_short_cells(&s) + 1 : 0;
-	if (x->call.type) {
+	if (call->type) {
 		s.recv = rows;
 		s.recv_stride = ori_short_row(bytes);
 	}
 	err = ori_short_round(x, &s);
-	return err || !s.bytes || !x->call.type ? err :
-						  ori_short_reduce(x, rows, s.recv_stride, recv);
+	if (err || !s.bytes || !call->type)
+		return err;
+	return ori_short_reduce(x, call, rows, s.recv_stride, recv);
 }
 
 #endif

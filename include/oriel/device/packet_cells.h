@@ -143,7 +143,7 @@ struct ori_cells_room {
 
 /* Called by the group: waits until the credit is `want`. */
 ORIEL_DEV_OUT struct ori_cells_room ori_cells_wait_room(const struct oriel_window_dev *win,
-							struct oriel_group g, int peer, int box,
+							ORI_VALUE(oriel_group) g, int peer, int box,
 							uint64_t want)
 {
 	const uint64_t *credit = &ori_box_mine(win, peer, box)->credit;
@@ -257,7 +257,7 @@ struct ori_cell_taken {
  * and needs no struct ori_spin, whose registers every caller would pay for.
  */
 ORIEL_DEV_OUT struct ori_cell_taken ori_cell_wait(const struct oriel_window_dev *win,
-						  struct oriel_group g, int peer, int box,
+						  ORI_VALUE(oriel_group) g, int peer, int box,
 						  uint64_t count, const uint64_t *cell,
 						  uint32_t mark)
 {

@@ -7,6 +7,8 @@
     dist.init_process_group("oriel")       # under torchrun
     dist.all_reduce(tensor)
 
+oriel.torch.init_process_group() does the same under mpirun, srun and oriel-run.
+
 docs/torch.md describes what it offers.
 """
 from __future__ import annotations
@@ -14,8 +16,9 @@ from __future__ import annotations
 import torch.distributed as dist
 
 from ._group import ProcessGroup, create
+from ._launch import init_process_group
 
-__all__ = ["ProcessGroup", "register"]
+__all__ = ["ProcessGroup", "init_process_group", "register"]
 
 
 def register() -> None:

@@ -15,13 +15,14 @@ asks first.  A work whose wait() comes before the GPU has passed the call does n
 """
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 from typing import Any, Callable, Sequence
 
 import torch
 
 import oriel
-from oriel._c import check, error, lib
+from oriel._c import check, error, fail, lib
 
 from . import _native, _reduce
 from ._reduce import Op
@@ -30,6 +31,10 @@ from ._work import Work
 _ALL_SLOTS = 64 << 20
 _SLOT_MOST = 16 << 20
 _NO_TIMEOUT = timedelta(0)
+# How long close() waits for the GPU when the comm has been aborted.
+_LAST_KERNEL_S = 5.0
+# Comms whose memory a kernel may still use.
+_busy: list[oriel.Comm] = []
 
 
 def _is_captured(stream: torch.cuda.Stream) -> bool:
@@ -144,6 +149,26 @@ class CudaCollectives:
         # Not PyTorch's stream: the comm's own one is idle, so nothing is waited for.
         status = lib.oriel_comm_sync(self.comm._live("wait"), None)
         return error(status) if status else None
+
+    def _idle_within(self, seconds: float) -> bool:
+        """Wait for all work on the GPU.  False: it goes on after this time.
+
+        CUDA has no such wait with a limit, so a thread waits, and stays behind in the worst case.
+        """
+        failures: list[BaseException] = []
+
+        def wait() -> None:
+            try:
+                torch.cuda.synchronize(self.device)
+            except BaseException as failure:  # of a kernel of the program
+                failures.append(failure)
+
+        thread = threading.Thread(target=wait, name="oriel-synchronize", daemon=True)
+        thread.start()
+        thread.join(seconds)
+        if failures:
+            raise failures[0]
+        return not thread.is_alive()
 
     def _stream(self) -> int | None:
         return self.comm._stream(None)
@@ -260,9 +285,20 @@ class CudaCollectives:
             target[position + start:position + start + size] = came[rank * step:rank * step + size]
             position += count
 
-    def close(self) -> None:
-        """Wait for the GPU and end the comm.  Raises an error that nobody has asked for. [C]"""
-        torch.cuda.synchronize(self.device)
+    def close(self, seconds: float) -> None:
+        """Wait for the GPU and end the comm.  Raises an error that nobody has asked for. [C]
+
+        If the GPU is still busy after this time, the comm is aborted, which ends the waits of its
+        kernels.  If the GPU is busy even then, the comm stays: kernels may still use its memory.
+        """
+        if not self._idle_within(seconds):
+            if not self.comm.status:
+                self.comm.abort()
+            if not self._idle_within(_LAST_KERNEL_S):
+                _busy.append(self.comm)
+                raise fail("ETIMEDOUT", f"destroy_process_group: {self.device} is still busy after "
+                           f"{seconds + _LAST_KERNEL_S:.0f} s: a kernel of the program does not "
+                           "end; the memory of the group stays")
         refused = self.refusal()
         self.comm.close()
         if refused is not None:

@@ -7,10 +7,12 @@ find the methods by their names.
 from __future__ import annotations
 
 import atexit
+import functools
+import sys
 import time
 import weakref
 from datetime import timedelta
-from typing import Any
+from typing import Any, Sequence
 
 import torch
 import torch.distributed as dist
@@ -18,12 +20,14 @@ import torch.distributed as dist
 import oriel
 from oriel._c import fail
 
-from ._calls import Calls, one_tensor
+from ._arguments import one_tensor
+from ._calls import Calls
 from ._cpu import CpuCollectives
 from ._cuda import CudaCollectives
 from ._message_work import MessageWork, checked_tensor
 from ._message import ANY
 from ._messages import Messages
+from ._split import split
 from ._work import Line, Work
 
 # How long a rank that shuts down waits for its own calls, and then for the other ranks.  After that
@@ -35,6 +39,8 @@ _LAST_CALL_S = 5.0
 _HELLO, _WELCOME = -2, -3
 
 _groups: weakref.WeakSet = weakref.WeakSet()
+# Comms whose memory a thread may still use.
+_left: list[oriel.Comm] = []
 
 
 def create(store: dist.Store, rank: int, size: int, timeout: timedelta) -> ProcessGroup:
@@ -43,14 +49,17 @@ def create(store: dist.Store, rank: int, size: int, timeout: timedelta) -> Proce
 
 
 class ProcessGroup(Calls):
-    """The ranks of one group, over comms of their own."""
+    """The ranks of one group, over comms of their own.  comm: the first of them, if it is there."""
 
-    def __init__(self, store: dist.Store, rank: int, size: int, timeout: timedelta) -> None:
+    def __init__(self, store: dist.Store, rank: int, size: int, timeout: timedelta,
+                 comm: oriel.Comm | None = None) -> None:
         super().__init__(rank, size)
         self._group_name = self._group_desc = ""
         self._store, self._rank, self._size = store, rank, size
         self._seconds = timeout.total_seconds()
-        self._comm = oriel.Comm.from_store(store, rank, size, device="cpu", timeout=self._seconds)
+        self._is_split, self._splits = comm is not None, 0
+        self._comm = comm or oriel.Comm.from_store(store, rank, size, device="cpu",
+                                                   timeout=self._seconds)
         # Not later: a message may be the first call, and only two ranks make it.
         self._messages = Messages(self._comm)
         self._cpu = CpuCollectives(self._comm)
@@ -101,16 +110,44 @@ class ProcessGroup(Calls):
     @property
     def _device_types(self) -> list[torch.device]:
         # While PyTorch creates a group, it attaches its flight recorder to groups that name
-        # devices.  The recorder needs a backend in C++, which this group does not have.
-        if self not in dist.distributed_c10d._world.pg_map:
+        # devices.  The recorder needs a backend in C++, which this group does not have.  But
+        # split_group() needs the devices of a group that it creates.
+        creates = self not in dist.distributed_c10d._world.pg_map
+        if creates and not (self._is_split and sys._getframe(1).f_code.co_name == "split_group"):
             return []
         return [torch.device("cpu"), torch.device("cuda")]
 
     def _get_backend(self, device: torch.device) -> ProcessGroup:
         return self
 
-    supports_splitting = False
+    supports_splitting = True
     supports_coalescing = False
+
+    def comm_split_count(self) -> int:
+        """How often the group was split.  PyTorch makes descriptions of groups from it."""
+        return self._splits
+
+    def split_group(self, ranks: Sequence[int], timeout: timedelta | None = None, opts: Any = None,
+                    group_name: str | None = None, group_desc: str | None = None,
+                    device_types: Any = None) -> ProcessGroup | None:
+        """The group of these ranks of this group; None if this rank is not one of them. [C]
+
+        All ranks of this group make the call, each with the list of its own part.  Collectives on
+        the CPU keep the timeout of this group; messages and GPUs have the new one.
+        """
+        found: list[oriel.Comm | None] = []
+        # In the line: a call before it may still be creating windows on the comm.
+        self._line.run(None, lambda: found.append(split(self._comm, ranks)), "split_group", [])
+        name = group_name or f"{self._group_name}:split:{self._splits}:{ranks[0]}"
+        self._splits += 1
+        comm = found[0]
+        if comm is None:
+            return None
+        group = ProcessGroup(dist.PrefixStore(f"{name}/", self._store), comm.rank, comm.size,
+                             timeout or timedelta(seconds=self._seconds), comm)
+        group.setGroupName(name)
+        group.setGroupDesc(group_desc or "")
+        return group
 
     def get_group_store(self) -> dist.Store:
         """The store through which the ranks found each other."""
@@ -232,19 +269,34 @@ class ProcessGroup(Calls):
     def _end(self, abort: bool) -> None:
         if abort and not self._comm.status:
             self._comm.abort()
-        self._line.close(_LAST_CALL_S)
-        self._messages.close()
+        quiet = self._line.close(_LAST_CALL_S)
+        quiet = self._messages.close(_LAST_CALL_S) and quiet
         _groups.discard(self)
         failures = []
-        for ending in (*self._cuda.values(), self._comm):
+        limit = _LAST_CALL_S if abort else min(self._seconds, _FAREWELL_S)
+        endings = [functools.partial(self._end_cuda, on, abort, limit)
+                   for on in self._cuda.values()]
+        for end in (*endings, self._comm.close if quiet else self._leave):
             try:
-                if abort and ending is not self._comm and not ending.comm.status:
-                    ending.comm.abort()
-                ending.close()
-            except oriel.Error as failure:  # what is left is closed all the same
+                end()
+            except RuntimeError as failure:  # what is left is closed all the same
                 failures.append(failure)
         if failures and not abort:
             raise failures[0]
+
+    @staticmethod
+    def _end_cuda(on: CudaCollectives, abort: bool, limit: float) -> None:
+        if abort and not on.comm.status:
+            on.comm.abort()
+        on.close(limit)
+
+    def _leave(self) -> None:
+        """A thread is still inside a call of the comm, so its memory must stay."""
+        _left.append(self._comm)
+        if not self._comm.status:
+            self._comm.abort()
+        raise fail("ETIMEDOUT", f"destroy_process_group: a call of rank {self._rank} has not ended "
+                   f"after {_LAST_CALL_S:.0f} s: the memory of the group stays")
 
 
 @atexit.register

@@ -28,6 +28,7 @@ from oriel._c import STATUSES, check, error, fail, lib
 
 from ._message import (ANY, CUT, HEAD, PIECE, SLOT, Header, Message, Unclaimed, check_order,
                        given_up, timed_out)
+from ._work import joined
 
 _ARRIVED, _FREED, _BYE = 0, 1, 2  # signals
 _IDLE_S = (0.0, 0.0, 0.0, 0.0, 20e-6, 20e-6, 50e-6, 100e-6, 200e-6, 500e-6)
@@ -61,8 +62,7 @@ class Messages:
         self._unclaimed: list[Unclaimed] = []
         self._ended: deque[tuple[Message, BaseException | None]] = deque()
         self._failure: BaseException | None = None  # the first one; nothing moves after it
-        self._lock = threading.Lock()
-        self._wake = threading.Event()
+        self._lock, self._wake = threading.Lock(), threading.Event()
         self._thread: threading.Thread | None = None
         self._closed = False
         self._word = ctypes.c_uint64()
@@ -388,13 +388,15 @@ class Messages:
         with self._lock:
             return self._read(rank, _BYE) > 0
 
-    def close(self) -> None:
-        """End the thread and fail what is pending.  The window ends with the comm."""
+    def close(self, seconds: float) -> bool:
+        """End the thread and fail what is pending.  False: a thread still uses the window."""
         self._closed = True
         self._wake.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
-        with self._lock:
-            self._fail_all(fail("EABORTED", "the process group was shut down"))
-            self._source.release()
+        # The thread may be in code of the program, which runs when a message ends.
+        if not joined(self._thread, seconds) or not self._lock.acquire(timeout=seconds):
+            return False
+        self._fail_all(fail("EABORTED", "the process group was shut down"))
+        self._lock.release()
+        self._source.release()
         self._tell()
+        return True

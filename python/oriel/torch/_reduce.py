@@ -34,9 +34,14 @@ _PLAIN = {code: Op(code, name, None) for code, name in _NAMES.items()}
 def op_of(reduce_op: dist.ReduceOp | RedOpType) -> Op:
     """The operator of torch.distributed as an Op."""
     kind = reduce_op.op if isinstance(reduce_op, dist.ReduceOp) else reduce_op
-    code = int(kind)
+    try:
+        code = int(kind)
+        plain = _PLAIN[code]
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(f"operator {reduce_op!r}: pass one of "
+                         "torch.distributed.ReduceOp") from None
     if code != PREMUL_SUM:
-        return _PLAIN[code]
+        return plain
     return Op(code, "PREMUL_SUM", reduce_op.__getstate__()[1])
 
 

@@ -121,6 +121,14 @@ def _without_gradients(call: Callable[[], Any]) -> None:
         torch._C._set_grad_enabled(before)
 
 
+def joined(thread: threading.Thread | None, seconds: float) -> bool:
+    """Wait for the end of a thread.  True: there is none, it has ended, or this is the thread."""
+    if thread is None or thread is threading.current_thread():
+        return True
+    thread.join(seconds)
+    return not thread.is_alive()
+
+
 class Line:
     """The calls of one group, run one at a time and in order."""
 
@@ -196,10 +204,8 @@ class Line:
             if not self._closed:
                 self._closed = True
                 self._calls.put(None)
-        if self._worker is not None and self._worker is not threading.current_thread():
-            self._worker.join(seconds)
-            if self._worker.is_alive():
-                return False
+        if not joined(self._worker, seconds):
+            return False
         # An inline call of another thread may still run.
         if not self._turn.acquire(timeout=max(0.0, until - time.monotonic())):
             return False

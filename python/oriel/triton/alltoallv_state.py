@@ -44,6 +44,11 @@ class Message:
     slot_bytes: int = 0
     most_bytes: int = 0  # that one message may have
 
+    @property
+    def variant(self) -> Tuple[bool, torch.dtype, torch.dtype]:
+        """What a kernel is compiled for, as far as the message decides it."""
+        return self.splits, self.send_sizes.dtype, self.recv_sizes.dtype
+
 
 @dataclasses.dataclass(frozen=True)
 class Failure:
@@ -74,21 +79,22 @@ class AlltoallvState:
     def __init__(self, comm: Any, window: Any, device: Any = None) -> None:
         self.comm, self.window = comm, window
         self.rank, self.world = comm.rank, comm.size
-        self.device = torch.device(device if device is not None else comm.device)
-        self._ranks_here, self._ranks_all = gpu_room.sharers(comm, self.device)
-        comm.alltoallv_plan(0, agree=True)
-        self.queued = [comm.peer_kind(r) == "queued" for r in range(self.world)]
         self._plans: Dict[Any, Plan] = {}
         self._arrays: Dict[Plan, Tuple[torch.Tensor, torch.Tensor]] = {}
         self._rooms: Dict[Any, int] = {}
-        problem = None
+        problem, gpu = None, ""
         try:
+            self.device = torch.device(device if device is not None else comm.device)
+            gpu = gpu_room.gpu_name(self.device)
             self.words = torch.zeros(_CALLS + self.world * _MOST, dtype=torch.int64,
                                      device=self.device)
             self.libs = extern_libs()
         except Exception as raised:  # any: it must reach the other ranks
             problem = raised
         comm._agree("AlltoallvState", problem)
+        self._ranks_here, self._ranks_all = gpu_room.sharers(comm, gpu)
+        comm.alltoallv_plan(0, agree=True)
+        self.queued = [comm.peer_kind(r) == "queued" for r in range(self.world)]
 
     # ---- the GPU and its room
 
@@ -102,7 +108,8 @@ class AlltoallvState:
 
     def room(self, message: Message, plan: Plan, sync: bool) -> int:
         """How many blocks this rank may launch so that those of all ranks run at once."""
-        key = (plan.warps, plan.in_turn(self.world), sync, message.splits)
+        per_peer = plan.peer_blocks is not None
+        key = (plan.warps, plan.in_turn(self.world), per_peer, sync, message.variant)
         if key not in self._rooms:
             gpu = torch.cuda.get_device_properties(self.device)
             blocks = blocks_on_sm(self.prepare(message, plan, sync).n_regs, plan.warps,
@@ -124,7 +131,7 @@ class AlltoallvState:
 
     def tuned(self, message: Message, bytes_per_peer: int, sync: bool) -> Plan:
         """The plan of the library's tuner for messages of about this size."""
-        key = (max(0, bytes_per_peer - 1).bit_length(), sync, message.splits)
+        key = (max(0, bytes_per_peer - 1).bit_length(), sync, message.variant)
         if key not in self._plans:
             size = min(1 << key[0], message.most_bytes or 1 << key[0])
             self._plans[key] = self._fit(message, self.settings(size), None, sync)
@@ -133,7 +140,7 @@ class AlltoallvState:
     def given(self, message: Message, blocks: int, warps: int, chunk: int,
               peer_blocks: Optional[Sequence[int]], sync: bool) -> Plan:
         """A plan with the caller's numbers, as far as they fit."""
-        key = (blocks, warps, chunk, tuple(peer_blocks or ()), sync, message.splits)
+        key = (blocks, warps, chunk, tuple(peer_blocks or ()), sync, message.variant)
         if key not in self._plans:
             mapped = Setting(blocks, warps, max(chunk, MAPPED_CHUNK))
             each = [Setting(blocks, warps, chunk) if q else mapped for q in self.queued]

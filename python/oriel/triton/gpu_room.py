@@ -17,10 +17,14 @@ import torch
 _CORES_PER_SM = {(7, 0): 64, (7, 5): 64, (8, 0): 64}  # all later GPUs have 128
 
 
-def sharers(comm: Any, device: torch.device) -> Tuple[int, int]:
-    """How many ranks of this process, and of all processes, use this rank's GPU. [C]"""
+def gpu_name(device: torch.device) -> str:
+    """A name that only this GPU has, on all hosts, with this process behind it."""
     gpu = str(torch.cuda.get_device_properties(device).uuid)
-    mine = f"{socket.gethostname()[:120]}|{gpu}|{os.getpid()}"
+    return f"{socket.gethostname()[:120]}|{gpu}|{os.getpid()}"
+
+
+def sharers(comm: Any, mine: str) -> Tuple[int, int]:
+    """How many ranks of this process, and of all processes, use the GPU `mine`. [C]"""
     records = comm.allgather(mine.encode().ljust(240, b"\0"))
     everyone = [record.rstrip(b"\0").decode() for record in records]
     same_gpu = [other for other in everyone if other.rsplit("|", 1)[0] == mine.rsplit("|", 1)[0]]

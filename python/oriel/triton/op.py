@@ -12,13 +12,13 @@ replays of a captured graph.  docs/triton-alltoallv.md is the guide.
 from __future__ import annotations
 
 import struct
-import threading
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Optional, Tuple
 
 import torch
 
 from ..memory import empty
 from ..window import Window
+from . import op_cache
 from .alltoallv_plan import MOST_BYTES, Plan
 from .alltoallv_rows import copy_kernel, pack_kernel
 from .alltoallv_state import SIGNALS, AlltoallvState, Failure, Message, next_power_of_two
@@ -26,10 +26,6 @@ from .alltoallv_state import SIGNALS, AlltoallvState, Failure, Message, next_pow
 _MISMATCH = 10  # -ORIEL_EMISMATCH
 _COPY_BLOCK = 2048  # units of one program
 _PACK_PROGRAMS = 16  # per slot
-
-# (comm, arguments): the op.  It holds the comm, so that no other comm gets its identity.
-_cache: "Dict[Any, AlltoallvOp]" = {}
-_cache_lock = threading.Lock()
 
 
 class AlltoallvOp:
@@ -118,14 +114,15 @@ class AlltoallvOp:
     def _prepare(self, state: AlltoallvState) -> None:
         """Compiles for all sizes: no call compiles while ranks wait or a graph is captured."""
         self._source = self._window.register_local_buffer(self._send)
-        splits = torch.zeros(self.comm.size, dtype=torch.int64, device=self.device)
-        tokens = self.max_input_tokens
-        while tokens:
-            self._plan_for(state, self._message(splits, splits), tokens)
-            tokens //= 2
         row = torch.zeros((1, self.D), dtype=self.dtype, device=self.device)
         self._fill(row, 1)
-        self._pack(state, splits, 1, row)  # the splits do not add up to 1: it records that
+        for dtype in (torch.int32, torch.int64):
+            splits = torch.zeros(self.comm.size, dtype=dtype, device=self.device)
+            tokens = self.max_input_tokens
+            while tokens:
+                self._plan_for(state, self._message(splits, splits), tokens)
+                tokens //= 2
+            self._pack(state, splits, 1, row)  # the splits do not add up to 1: it records that
         state.words.zero_()
         torch.cuda.synchronize(self.device)
 
@@ -185,24 +182,22 @@ class AlltoallvOp:
         max_recv_tokens_per_peer: int,
         sync_buffer: bool = True,
     ) -> "AlltoallvOp":
-        """The op with these arguments, set up.  Equal arguments give the same op. [C]"""
-        key = (comm, max_input_tokens, D, dtype, torch.device(device), max_recv_tokens_per_peer,
+        """The op with these arguments, set up.  Equal arguments give the same op. [C]
+
+        The op lives until clear_cache(), or until its comm is closed.
+        """
+        key = (max_input_tokens, D, dtype, torch.device(device), max_recv_tokens_per_peer,
                bool(sync_buffer))
-        with _cache_lock:
-            op = _cache.get(key)
+        op = op_cache.find(comm, key)
         if op is None or not op.is_set_up:
-            op = cls(*key).setup()
-            with _cache_lock:
-                _cache[key] = op
+            op = cls(comm, *key).setup()
+            op_cache.keep(comm, key, op)
         return op
 
     @classmethod
     def clear_cache(cls, comm: Any = None) -> None:
         """Tears down the ops of get_or_create(), of one comm or of all, oldest first. [C]"""
-        with _cache_lock:
-            keys = [key for key in _cache if comm is None or key[0] is comm]
-            ops = [_cache.pop(key) for key in keys]
-        for op in ops:
+        for op in op_cache.take(comm):
             op.teardown()
 
     # ---- buffers
@@ -278,6 +273,8 @@ class AlltoallvOp:
         state = self._live("alltoallv")
         for name, splits in (("output_splits", output_splits), ("input_splits", input_splits)):
             self._check_splits(name, splits)
+        if output_splits.dtype != input_splits.dtype:  # no kernel is compiled for a mixture
+            output_splits, input_splits = output_splits.long(), input_splits.long()
         if num_input_tokens is not None:
             self._check_tokens("alltoallv", num_input_tokens)
         message = self._message(input_splits, output_splits)

@@ -48,6 +48,25 @@ static void destroy(struct ori_attachment *a)
 	free(s);
 }
 
+/*
+ * Why the kernel of a call failed.  The refusal is taken in any case: only the first report of a
+ * kernel is kept, so this one may belong to a call that nobody will ask about.
+ */
+static void explain(struct ori_attachment *a, const struct oriel_kernel *kernel, int status,
+		    char *out, size_t bytes)
+{
+	struct state *s = (struct state *)a;
+	struct ori_channel state;
+	char text[192];
+
+	if (!s->team || ori_team_refusal_read(s->team, 0, &state) || !state.refused)
+		return;
+	if (kernel != ori_coll_kernel() || status != ORIEL_FAILURE_STATUS(state.refused))
+		return;
+	ori_team_refusal_text(&state, text, sizeof(text));
+	snprintf(out, bytes, "%s: %s", ori_team_call_text(state.first.kind), text);
+}
+
 /* The other ranks are about to create the team: they learn that this rank cannot. */
 static int refuse_memory(struct oriel_comm *c, const char *call)
 {
@@ -72,6 +91,7 @@ static int get_state(struct oriel_comm *c, const char *call, struct state **out)
 		s->comm = c;
 		s->attachment.forget = forget;
 		s->attachment.destroy = destroy;
+		s->attachment.explain = explain;
 		ori_attachment_add(c, &s->attachment);
 	}
 	*out = s;
@@ -143,8 +163,9 @@ static int run_here(struct state *s, const char *call, const struct ori_coll_arg
 {
 	int err = ori_coll_kernel()->cpu(args), refused;
 
-	if (!err)
-		return 0;
+	/* the caller returns the status of a call that this rank refuses, with its own text */
+	if (!err || args->call.refused)
+		return err;
 	refused = ori_team_refusal_take(s->team, 0, call);
 	return refused ? refused : tell_failure(s, call, err);
 }

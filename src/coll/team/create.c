@@ -8,10 +8,12 @@
  *
  * Called by users, and by calls.c for the comm's own team; on all ranks at once.
  */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../../comm/agree.h"
+#include "../../comm/control.h"
 #include "../../comm/failure.h"
 #include "../../kernels/coll.h"
 #include "../../util/options.h"
@@ -310,6 +312,38 @@ int oriel_team_device(struct oriel_team *t, struct oriel_team_dev *dev)
 	return 0;
 }
 
+/* Only one thread at a time publishes a handle.  It is rare: once per team that needs it. */
+static pthread_mutex_t publishing = PTHREAD_MUTEX_INITIALIZER;
+
+static void unpublish(struct oriel_team *t)
+{
+	ori_control_unpublish(t->comm, t->near_handle, sizeof(t->dev));
+	t->near_handle = NULL;
+}
+
+int oriel_team_device_address(struct oriel_team *t, const struct oriel_team_dev **dev)
+{
+	const char *call = "oriel_team_device_address";
+	int err = ori_team_check(t, call);
+
+	if (!err && !dev)
+		err = ori_fail(ORIEL_EINVAL, "%s: no place for the address", call);
+	if (err)
+		return err;
+	pthread_mutex_lock(&publishing);
+	if (!t->near_handle) {
+		err = ori_comm_device_status(t->comm,
+					     ori_control_publish(t->comm, &t->dev, sizeof(t->dev),
+								 &t->near_handle));
+		if (err)
+			unpublish(t);
+	}
+	if (!err)
+		*dev = t->near_handle;
+	pthread_mutex_unlock(&publishing);
+	return err;
+}
+
 int oriel_team_status(struct oriel_team *t)
 {
 	const char *call = "oriel_team_status";
@@ -341,6 +375,7 @@ int oriel_team_destroy(struct oriel_team *t)
 		return err; /* the same on all ranks: teams differ and all stay */
 	ori_child_remove(c, &t->child);
 	ori_live_remove(t);
+	unpublish(t);
 	free(t);
 	return err;
 }

@@ -11,7 +11,7 @@
 #include "../../window/window.h"
 #include "team.h"
 
-static const char *kind_text(int kind)
+const char *ori_team_call_text(int kind)
 {
 	switch (kind) {
 	case ORI_COLL_ALLGATHER:
@@ -34,7 +34,8 @@ static void difference_text(const struct ori_terms *a, const struct ori_terms *b
 			    size_t bytes)
 {
 	if (a->kind != b->kind)
-		snprintf(out, bytes, "calls: %s and %s", kind_text(a->kind), kind_text(b->kind));
+		snprintf(out, bytes, "calls: %s and %s", ori_team_call_text(a->kind),
+			 ori_team_call_text(b->kind));
 	else if (a->type != b->type)
 		snprintf(out, bytes, "types: %u and %u", a->type, b->type);
 	else if (a->op != b->op)
@@ -46,25 +47,41 @@ static void difference_text(const struct ori_terms *a, const struct ori_terms *b
 			 (unsigned long long)a->size, (unsigned long long)b->size);
 }
 
-int ori_team_refusal_take(struct oriel_team *t, uint32_t channel, const char *call)
+int ori_team_refusal_read(struct oriel_team *t, uint32_t channel, struct ori_channel *state)
 {
-	struct ori_channel state, *there;
+	struct ori_channel *there;
 	const uint64_t zero = 0;
-	char text[128];
-	int rank, status, err;
+	int err;
 
 	there = (struct ori_channel *)(void *)(t->dev.win.buffer + channel * t->dev.channel_bytes);
-	err = oriel_copy(t->comm, &state, there, sizeof(state));
+	err = oriel_copy(t->comm, state, there, sizeof(*state));
+	if (err || !state->refused)
+		return err;
+	return oriel_copy(t->comm, &there->refused, &zero, sizeof(zero));
+}
+
+void ori_team_refusal_text(const struct ori_channel *state, char *out, size_t bytes)
+{
+	int rank = ORIEL_FAILURE_RANK(state->refused);
+	char text[128];
+
+	if (state->other.refused) {
+		snprintf(out, bytes, "rank %d refused the call: %s", rank,
+			 oriel_status_text(ORIEL_FAILURE_STATUS(state->refused)));
+		return;
+	}
+	difference_text(&state->first, &state->other, text, sizeof(text));
+	snprintf(out, bytes, "rank 0 and rank %d differ in their %s", rank, text);
+}
+
+int ori_team_refusal_take(struct oriel_team *t, uint32_t channel, const char *call)
+{
+	struct ori_channel state;
+	char text[192];
+	int err = ori_team_refusal_read(t, channel, &state);
+
 	if (err || !state.refused)
 		return err;
-	err = oriel_copy(t->comm, &there->refused, &zero, sizeof(zero));
-	if (err)
-		return err;
-	rank = ORIEL_FAILURE_RANK(state.refused);
-	status = ORIEL_FAILURE_STATUS(state.refused);
-	if (state.other.refused)
-		return ori_fail(status, "%s: rank %d refused the call: %s", call, rank,
-				oriel_status_text(status));
-	difference_text(&state.first, &state.other, text, sizeof(text));
-	return ori_fail(status, "%s: rank 0 and rank %d differ in their %s", call, rank, text);
+	ori_team_refusal_text(&state, text, sizeof(text));
+	return ori_fail(ORIEL_FAILURE_STATUS(state.refused), "%s: %s", call, text);
 }

@@ -20,6 +20,7 @@ struct oriel_team {
 	struct oriel_team_options options;
 	struct oriel_window *window;
 	struct oriel_team_dev dev;
+	const void *near_handle; /* `dev` where kernels can read it; NULL: nobody has asked */
 	int blocks; /* separate devices: that a call of the host may have; the same on all ranks */
 };
 
@@ -36,5 +37,10 @@ uint64_t ori_team_layout(const struct oriel_team_options *, int nranks, int queu
  * reason as the last error.  `call` names the user's call.
  */
 int ori_team_refusal_take(struct oriel_team *, uint32_t channel, const char *call);
+/* The two halves of it.  Copies the state of the channel; state->refused is 0 without a refusal. */
+int ori_team_refusal_read(struct oriel_team *, uint32_t channel, struct ori_channel *state);
+void ori_team_refusal_text(const struct ori_channel *state, char *out, size_t bytes);
+/* The name of an ORI_COLL_*. */
+const char *ori_team_call_text(int kind);
 
 #endif
