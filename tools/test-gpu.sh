@@ -8,7 +8,7 @@
 #   litmus      the memory order that the primitives promise, round by round
 #   graph       CUDA graphs, the user's memory, streams and events, collectives, failures in kernels
 #   sanitizer   compute-sanitizer (memcheck, synccheck) on one rank
-#   examples    04_cuda_ring, 05_same_kernel
+#   examples    04_cuda_ring, 05_same_kernel, 07_fused
 #   triton      the Triton externs and all-to-all-v (python/tests/gpu); needs torch, Triton and the
 #               device bitcode
 #   torch       the backend of torch.distributed with tensors on a GPU; needs torch
@@ -219,6 +219,8 @@ suite_examples() {
 	run examples.04_cuda_ring.queued 60 "$bin/oriel-run" -n 4 --mps --timeout 50 \
 		--topology 2x2 "$bin/04_cuda_ring"
 	run examples.05_same_kernel 60 "$bin/05_same_kernel"
+	run examples.07_fused 60 env ORIEL_DEVICE=cuda "$bin/oriel-run" -n 4 --mps --timeout 50 \
+		"$bin/07_fused_gpu"
 }
 
 # PYTHON is an interpreter with torch and Triton.  The bitcode is made where clang is; ORIEL_BITCODE

@@ -45,15 +45,19 @@ ORIEL_DEV int ori_coll_verdict(const struct ori_coll_args *a, struct oriel_group
 	return met ? met : -(int)verdict;
 }
 
+/* One place that calls ori_coll_run(): it is inlined, with all collectives of all types. */
 ORIEL_DEV int ori_coll_blocks(const struct ori_coll_args *a, struct oriel_group g)
 {
-	uint64_t begin, elem = a->call.type ? oriel_type_bytes(a->call.type) : 1;
+	uint64_t begin = 0, elem = a->call.type ? oriel_type_bytes(a->call.type) : 1;
 	struct ori_terms share = a->call;
-	int err = ori_coll_verdict(a, g);
+	int err = 0;
 
-	share.size = ori_coll_block_share(&a->call, g, &begin);
-	if (err || !share.size)
-		return err;
+	if (g.nblocks > 1) {
+		err = ori_coll_verdict(a, g);
+		share.size = ori_coll_block_share(&a->call, g, &begin);
+		if (err || !share.size)
+			return err;
+	}
 	return ori_coll_run(&a->team, g, (int)g.block, &share, a->send + begin * elem,
 			    a->recv + begin * elem, a->call.size * elem);
 }
@@ -62,15 +66,12 @@ ORIEL_KERNEL(ori_coll, struct ori_coll_args)
 {
 	struct ori_channel *channel = (struct ori_channel *)(void *)a->team.win.buffer;
 	struct oriel_group g = oriel_group_block();
-	uint64_t elem = a->call.type ? oriel_type_bytes(a->call.type) : 1, pending = 0;
+	uint64_t pending = 0;
 	int err;
 
 	if (a->call.refused && oriel_group_is_leader(g))
 		pending = channel->refused;
-	if (g.nblocks > 1)
-		err = ori_coll_blocks(a, g);
-	else
-		err = ori_coll_run(&a->team, g, 0, &a->call, a->send, a->recv, a->call.size * elem);
+	err = ori_coll_blocks(a, g);
 	/*
 	 * The host has returned the status of a call that this rank itself refuses.  Nobody takes
 	 * that refusal, and it would stand before the next one.

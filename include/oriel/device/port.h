@@ -29,7 +29,7 @@
 #elif defined(__CUDACC__)
 #define ORIEL_DEV static __host__ __device__ __forceinline__
 #define ORIEL_DEV_OUT static __host__ __device__ __noinline__
-#define ORIEL_DEV_FOLD ORIEL_DEV_OUT
+#define ORIEL_DEV_FOLD ORIEL_DEV
 #else
 #define ORIEL_DEV static inline __attribute__((always_inline, unused))
 #define ORIEL_DEV_OUT static __attribute__((noinline, unused))
@@ -60,9 +60,11 @@ template <class type> struct ori_value : type {
  * convention, in which the called function saves registers.
  */
 #if defined(__CUDACC__) && !defined(ORIEL_BITCODE)
-template <class function> static __device__ __forceinline__ function *ori_rare(function *f)
+template <class function> static __host__ __device__ __forceinline__ function *ori_rare(function *f)
 {
+#if defined(__CUDA_ARCH__)
 	asm("" : "+l"(f));
+#endif
 	return f;
 }
 #define ORI_RARE(function) ori_rare(function)
@@ -75,9 +77,9 @@ template <class function> static __device__ __forceinline__ function *ori_rare(f
  * per translation unit: posting to queues, streams, barriers.  When these were inlined too, a
  * kernel of a dozen calls took minutes to compile.
  *
- * ORIEL_DEV_FOLD functions choose among many loops by their arguments.  A C program compiles all of
- * them once.  Triton compiles them for every kernel, which takes a minute.  There the functions are
- * inlined, and constant arguments leave one loop.
+ * ORIEL_DEV_FOLD functions choose among many loops by their arguments.  For a CPU all loops are
+ * compiled once.  For a GPU that takes a minute.  So there the functions are inlined, and constant
+ * arguments leave one loop.
  */
 
 #if defined(__CUDA_ARCH__)
