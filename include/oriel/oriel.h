@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "device/element.h"
 #include "device/group.h"
 #include "device/types.h"
 #include "status.h"
@@ -334,6 +335,13 @@ int oriel_window_swap(struct oriel_window *window, int peer, uint64_t offset, ui
 int oriel_window_compare_swap(struct oriel_window *window, int peer, uint64_t offset,
 			      uint64_t expected, uint64_t value, uint64_t *old, void *stream);
 
+/*
+ * The same on an element of any type (oriel_atomic of oriel/device.h): an integer of 1 to 8 bytes,
+ * a float or a double.
+ */
+int oriel_window_atomic(struct oriel_window *window, int peer, uint64_t offset, int type, int op,
+			uint64_t expected, uint64_t value, uint64_t *old, void *stream);
+
 int oriel_window_signal(struct oriel_window *window, int peer, int id, int op, uint64_t value,
 			void *stream);
 /* Signals every rank except this one. */
@@ -368,12 +376,26 @@ int oriel_window_reset_counter(struct oriel_window *window, int peer, int id, vo
 
 int oriel_window_barrier(struct oriel_window *window, int id, void *stream);
 
+/*
+ * Waits until an integer of this rank's own window buffer compares: oriel_wait_word of
+ * oriel/device.h.
+ */
+int oriel_window_wait_word(struct oriel_window *window, uint64_t offset, int type, int cmp,
+			   uint64_t value, void *stream);
+/* Waits for one of several words: oriel_wait_any_word of oriel/device.h.  CPU device only. */
+int oriel_window_wait_any_word(struct oriel_window *window, const struct oriel_words *words,
+			       uint64_t first, uint64_t *index);
+
 /* The same with a deadline per call, in seconds: more than 0, at most 49 days. */
 int oriel_window_wait_signal_timeout(struct oriel_window *window, int peer, int id, int cmp,
 				     uint64_t value, double timeout, void *stream);
 int oriel_window_wait_counter_timeout(struct oriel_window *window, int peer, int id, int cmp,
 				      uint64_t value, double timeout, void *stream);
 int oriel_window_barrier_timeout(struct oriel_window *window, int id, double timeout, void *stream);
+int oriel_window_wait_word_timeout(struct oriel_window *window, uint64_t offset, int type, int cmp,
+				   uint64_t value, double timeout, void *stream);
+int oriel_window_wait_any_word_timeout(struct oriel_window *window, const struct oriel_words *words,
+				       uint64_t first, double timeout, uint64_t *index);
 
 /*
  * The present value of a signal or counter.  peer < 0: the sum over sources or peers.  These calls
@@ -382,6 +404,8 @@ int oriel_window_barrier_timeout(struct oriel_window *window, int id, double tim
  */
 int oriel_window_read_signal(struct oriel_window *window, int peer, int id, uint64_t *value);
 int oriel_window_read_counter(struct oriel_window *window, int peer, int id, uint64_t *value);
+/* An integer of this rank's own window buffer, with its sign extended.  CPU device only. */
+int oriel_window_read_word(struct oriel_window *window, uint64_t offset, int type, uint64_t *value);
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
