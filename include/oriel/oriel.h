@@ -407,6 +407,33 @@ int oriel_window_read_counter(struct oriel_window *window, int peer, int id, uin
 /* An integer of this rank's own window buffer, with its sign extended.  CPU device only. */
 int oriel_window_read_word(struct oriel_window *window, uint64_t offset, int type, uint64_t *value);
 
+/* ---- transfers of any memory, by host code on the CPU device --------------------------------- */
+
+/*
+ * As oriel_window_put and oriel_window_get, but the local memory needs no source: the stack,
+ * constants, any array.  For queued peers the data goes through registered memory of the window,
+ * which the first such call creates (1 MiB).  Any threads may call at the same time.
+ *
+ * A put returns when `src` may be written again.  Its data is delivered by oriel_flush() of the
+ * same block: a group `g` of one thread with g.block = block (oriel_group_thread).  Blocks are the
+ * lanes of the device API: puts of one block to one peer arrive in order.  A get returns when `dst`
+ * holds the data.  ORIEL_EUNSUPPORTED on a separate device.
+ */
+int oriel_window_put_bytes(struct oriel_window *window, int peer, uint64_t dst_off, const void *src,
+			   uint64_t bytes, uint32_t block);
+int oriel_window_get_bytes(struct oriel_window *window, int peer, uint64_t src_off, void *dst,
+			   uint64_t bytes, uint32_t block);
+/*
+ * The same for `count` elements of elem_bytes.  Strides are in bytes from one element to the next;
+ * they may be negative, or 0.
+ */
+int oriel_window_put_strided(struct oriel_window *window, int peer, uint64_t dst_off,
+			     int64_t dst_stride, const void *src, int64_t src_stride,
+			     uint64_t elem_bytes, uint64_t count, uint32_t block);
+int oriel_window_get_strided(struct oriel_window *window, int peer, uint64_t src_off,
+			     int64_t src_stride, void *dst, int64_t dst_stride, uint64_t elem_bytes,
+			     uint64_t count, uint32_t block);
+
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 /*

@@ -361,6 +361,10 @@ _FOR_KERNELS = "called by kernels that a C compiler compiled"
 _FOR_TEAMS = "a team is for collectives inside kernels that a C compiler compiled"
 _FOR_FRONT_ENDS = "for front ends in C; Python makes sources, and waits for single words"
 LEFT_OUT = {
+    "oriel_window_get_bytes": _FOR_FRONT_ENDS,
+    "oriel_window_get_strided": _FOR_FRONT_ENDS,
+    "oriel_window_put_bytes": _FOR_FRONT_ENDS,
+    "oriel_window_put_strided": _FOR_FRONT_ENDS,
     "oriel_window_wait_any_word": _FOR_FRONT_ENDS,
     "oriel_window_wait_any_word_timeout": _FOR_FRONT_ENDS,
     "oriel_team_create": _FOR_TEAMS,
