@@ -53,6 +53,8 @@ struct osh_control {
 #define OSH_STOP 0x20000u /* this PE's watcher ends: shmem_finalize() */
 
 #define OSH_BOUNCE_BYTES 65536
+/* The heap begins at such an address on every PE: the most that shmem_align() can give. */
+#define OSH_HEAP_ALIGN (2u << 20)
 
 /* Barriers of the window by id.  Teams use windows of their own comms. */
 #define OSH_BARRIER_ALL 0
@@ -94,9 +96,10 @@ struct osh_state {
 	struct oriel_window *window;
 	struct oriel_comm *comm; /* the world */
 	struct osh_control *control;
-	void *memory;    /* of the window, from oriel_alloc() */
-	uint64_t bounce; /* offset of OSH_BOUNCE_BYTES for rma.c */
-	int any_queued;  /* is any pair of PEs of the job queued?  Alike on all PEs. */
+	void *allocation; /* from oriel_alloc() */
+	uint8_t *memory;  /* the window in it */
+	uint64_t bounce;  /* offset of OSH_BOUNCE_BYTES for rma.c */
+	int any_queued;   /* is any pair of PEs of the job queued?  Alike on all PEs. */
 	int thread_level;
 	int debug;              /* SHMEM_DEBUG */
 	int pid;                /* of the process that called shmem_init(), not of its children */

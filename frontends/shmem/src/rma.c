@@ -30,7 +30,7 @@ static void put_bounced(const char *call, const struct osh_ctx *ctx, int pe, uin
 	pthread_mutex_lock(&bounce_lock);
 	for (; bytes; bytes -= piece, source += piece, offset += piece) {
 		piece = bytes < OSH_BOUNCE_BYTES ? bytes : OSH_BOUNCE_BYTES;
-		memcpy((uint8_t *)osh.memory + osh.bounce, source, piece);
+		memcpy(osh.memory + osh.bounce, source, piece);
 		osh_check(call, oriel_put(&osh.dev, ctx->group, pe, offset, &osh.source, osh.bounce,
 					  piece));
 		complete(call, ctx, pe);
@@ -48,7 +48,7 @@ static void get_bounced(const char *call, const struct osh_ctx *ctx, int pe, uin
 		piece = bytes < OSH_BOUNCE_BYTES ? bytes : OSH_BOUNCE_BYTES;
 		osh_check(call, oriel_get(&osh.dev, ctx->group, pe, offset, &osh.source, osh.bounce,
 					  piece));
-		memcpy(dest, (uint8_t *)osh.memory + osh.bounce, piece);
+		memcpy(dest, osh.memory + osh.bounce, piece);
 	}
 	pthread_mutex_unlock(&bounce_lock);
 }
