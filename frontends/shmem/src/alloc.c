@@ -113,8 +113,7 @@ void *shmem_calloc(size_t count, size_t size)
 
 void *shmem_align(size_t alignment, size_t size)
 {
-	if (!alignment || alignment & (alignment - 1) || alignment % sizeof(void *) ||
-	    alignment > OSH_HEAP_ALIGN)
+	if (!alignment || alignment & (alignment - 1) || alignment > OSH_HEAP_ALIGN)
 		return NULL;
 	return take("shmem_align", size, alignment < LEAST_ALIGNMENT ? LEAST_ALIGNMENT : alignment);
 }
