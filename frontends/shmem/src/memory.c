@@ -179,8 +179,7 @@ void osh_memory_open(uint64_t heap_bytes)
 	osh_globals_find(&globals);
 	osh.heap_bytes = round_up(heap_bytes, page);
 	agree_on_shape(&globals, osh.heap_bytes, npes);
-	osh.bounce = page;
-	globals_offset = osh.bounce + OSH_BOUNCE_BYTES;
+	globals_offset = page;
 	osh.heap_offset = round_up(globals_offset + globals.bytes, OSH_HEAP_ALIGN);
 	take_memory(osh.heap_offset + osh.heap_bytes, osh.heap_bytes);
 	open_window(osh.heap_offset + osh.heap_bytes);
