@@ -209,7 +209,7 @@ void osh_get_queued(const char *call, const struct osh_ctx *ctx, int pe, uint64_
 /* Called after stores to a mapped PE: wakes its waits that sleep. */
 static inline void osh_wake(int pe)
 {
-	(void)pe;
+	oriel_wake(&osh.dev, pe);
 }
 
 /* Any put.  `pe` is a PE of the context. */
