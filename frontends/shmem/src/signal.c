@@ -45,8 +45,8 @@ static void put_signal(const char *call, const struct osh_ctx *ctx, void *dest, 
 	void shmem_##F(__VA_ARGS__ TYPE *dest, const TYPE *source, size_t nelems,                  \
 		       uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)                    \
 	{                                                                                          \
-		put_signal(CALL(F), CTX(CALL(F)), dest, source, nelems *(BYTES), sig_addr, signal, \
-			   sig_op, pe, NBI);                                                       \
+		put_signal(CALL(F), CTX(CALL(F)), dest, source, osh_bytes(nelems, BYTES),          \
+			   sig_addr, signal, sig_op, pe, NBI);                                     \
 	}
 #define DEFINE_PUTS(F, TYPE, BYTES)                                                                \
 	DEFINE_PUT(F, TYPE, BYTES, DEFAULT_CTX, 0, )                                               \
