@@ -27,7 +27,8 @@ static int me, npes;
 		shmem_##NAME##_wait_until(&word, SHMEM_CMP_GT, (TYPE)-6);                          \
 		shmem_##NAME##_wait_until(&word, SHMEM_CMP_LT, (TYPE)-4);                          \
 		/* signed or not? */                                                               \
-		CHECK_EQ(shmem_##NAME##_test(&word, SHMEM_CMP_LT, (TYPE)1), (TYPE)-1 < (TYPE)0);   \
+		CHECK_EQ(shmem_##NAME##_test(&word, SHMEM_CMP_LT, (TYPE)1),                        \
+			 !((TYPE)-1 > (TYPE)0));                                                   \
 		CHECK_EQ(shmem_##NAME##_test(&word, SHMEM_CMP_GT, (TYPE)1), (TYPE)-1 > (TYPE)0);   \
 		shmem_barrier_all();                                                               \
 	}
