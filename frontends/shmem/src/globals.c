@@ -52,10 +52,14 @@ static int is_left_out(const char *name)
 
 /* ---- the objects of this process ------------------------------------------------------------- */
 
+typedef ElfW(Addr) elf_address;
+typedef ElfW(Phdr) elf_header;
+typedef ElfW(Dyn) elf_dynamic;
+
 struct object {
 	const char *name; /* file name without folders; "" for the program */
-	ElfW(Addr) base;
-	const ElfW(Phdr) * headers;
+	elf_address base;
+	const elf_header *headers;
 	int nheaders;
 	int linked; /* needed by the program, directly or not */
 };
@@ -86,7 +90,7 @@ static int note_object(struct dl_phdr_info *info, size_t bytes, void *arg)
 	return 0;
 }
 
-static const ElfW(Phdr) * header_of(const struct object *o, ElfW(Word) type)
+static const elf_header *header_of(const struct object *o, uint32_t type)
 {
 	int i;
 
@@ -112,13 +116,13 @@ static void mark_name(struct objects *all, const char *name)
 /* Marks what an object needs, and what that needs. */
 static void mark_linked(struct objects *all, struct object *o)
 {
-	const ElfW(Phdr) *header = header_of(o, PT_DYNAMIC);
-	const ElfW(Dyn) * first, *d;
-	ElfW(Addr) strings = 0;
+	const elf_header *header = header_of(o, PT_DYNAMIC);
+	const elf_dynamic *first, *d;
+	elf_address strings = 0;
 
 	if (!header)
 		return;
-	first = (const ElfW(Dyn) *)(o->base + header->p_vaddr);
+	first = (const elf_dynamic *)(o->base + header->p_vaddr);
 	for (d = first; d->d_tag != DT_NULL; d++)
 		if (d->d_tag == DT_STRTAB)
 			strings = d->d_un.d_ptr;
@@ -133,9 +137,9 @@ static void mark_linked(struct objects *all, struct object *o)
 /* ---- segments -------------------------------------------------------------------------------- */
 
 /* Whole pages of a writable part.  What the loader made read-only after its work is left out. */
-static void add_segment(struct osh_globals *g, const struct object *o, const ElfW(Phdr) * part)
+static void add_segment(struct osh_globals *g, const struct object *o, const elf_header *part)
 {
-	const ElfW(Phdr) *relro = header_of(o, PT_GNU_RELRO);
+	const elf_header *relro = header_of(o, PT_GNU_RELRO);
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), end, sealed;
 	struct osh_segment *s;
 	uintptr_t start = (o->base + part->p_vaddr) & ~(page - 1);

@@ -213,7 +213,7 @@ void osh_memory_close(void)
 	osh_check("shmem_finalize", oriel_free(osh.comm, osh.allocation));
 }
 
-/* ---- public: where things are ----------------------------------------------------------------- */
+/* ---- public: where things are ---------------------------------------------------------------- */
 
 int shmem_pe_accessible(int pe)
 {

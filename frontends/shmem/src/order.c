@@ -10,7 +10,7 @@
 
 void osh_quiet(const char *call, const struct osh_ctx *ctx)
 {
-	/* Without partners of ours: it orders the program's loads and stores. */
+	/* No partner of ours: it orders the program's loads and stores. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!osh.nqueued)
 		return;
@@ -22,7 +22,7 @@ void osh_fence(const char *call, const struct osh_ctx *ctx)
 {
 	int pe;
 
-	/* As above. */
+	/* No partner of ours, as above. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!osh.nqueued)
 		return;
