@@ -187,7 +187,7 @@ static void *run(void *unused)
 	(void)unused;
 	while (!err) {
 		err = oriel_wait_signal(&agent.idle, agent_group(), ASKED, total + 1);
-		/* Acquire; partner: the release in osh_agent_close(). */
+		/* [SHMEM3] acquire, process; partner [SHMEM2] in osh_agent_close(). */
 		if (__atomic_load_n(&agent.stop, __ATOMIC_ACQUIRE))
 			break;
 		if (!err)
@@ -256,7 +256,11 @@ void osh_agent_close(void)
 	if (!agent.window)
 		return;
 	if (agent.running) {
-		/* Release; partner: the acquire in run().  The signal ends its wait. */
+		/*
+		 * [SHMEM2] release, process; partner [SHMEM3] in run().  Publishes nothing but the
+		 * end itself.  The signal that follows ends the agent's wait: without the order it
+		 * could wake, not see the word, and wait for ever.
+		 */
 		__atomic_store_n(&agent.stop, 1, __ATOMIC_RELEASE);
 		osh_check("shmem_finalize",
 			  oriel_signal(&agent.dev, osh.context.group, osh.pe, ASKED, ORIEL_ADD, 1));

@@ -16,47 +16,24 @@
 void osh_fail_alignment(const char *call, const void *address, uint64_t bytes)
 	__attribute__((noreturn, cold));
 
-/*
- * Release and acquire; partners are the same accesses by other PEs, and their waits.  The standard
- * asks for less, but programs build locks of these.  `op` is a constant wherever this is inlined.
- */
-#define OSH_NATIVE(NAME, TYPE)                                                                     \
-	static inline uint64_t NAME(TYPE *word, int op, uint64_t expected, uint64_t value)         \
-	{                                                                                          \
-		TYPE old = (TYPE)expected, v = (TYPE)value;                                        \
-                                                                                                   \
-		switch (op) {                                                                      \
-		case ORIEL_ATOMIC_FETCH:                                                           \
-			return __atomic_load_n(word, __ATOMIC_ACQUIRE);                            \
-		case ORIEL_ATOMIC_SET:                                                             \
-			__atomic_store_n(word, v, __ATOMIC_RELEASE);                               \
-			return 0;                                                                  \
-		case ORIEL_ATOMIC_SWAP:                                                            \
-			return __atomic_exchange_n(word, v, __ATOMIC_ACQ_REL);                     \
-		case ORIEL_ATOMIC_COMPARE_SWAP:                                                    \
-			__atomic_compare_exchange_n(word, &old, v, 0, __ATOMIC_ACQ_REL,            \
-						    __ATOMIC_ACQUIRE);                             \
-			return old;                                                                \
-		case ORIEL_ATOMIC_AND:                                                             \
-			return __atomic_fetch_and(word, v, __ATOMIC_ACQ_REL);                      \
-		case ORIEL_ATOMIC_OR:                                                              \
-			return __atomic_fetch_or(word, v, __ATOMIC_ACQ_REL);                       \
-		case ORIEL_ATOMIC_XOR:                                                             \
-			return __atomic_fetch_xor(word, v, __ATOMIC_ACQ_REL);                      \
-		default:                                                                           \
-			return __atomic_fetch_add(word, v, __ATOMIC_ACQ_REL);                      \
-		}                                                                                  \
-	}
-
-OSH_NATIVE(osh_native32, uint32_t)
-OSH_NATIVE(osh_native64, uint64_t)
-#undef OSH_NATIVE
-
+/* On memory of this host.  Returns the previous bits; a SET returns none.  `op` is a constant. */
 static inline uint64_t osh_native(void *word, uint64_t bytes, int op, uint64_t expected,
 				  uint64_t value)
 {
-	return bytes == 4 ? osh_native32(word, op, expected, value) :
-			    osh_native64(word, op, expected, value);
+	/*
+	 * [SHMEM1] release and acquire, sys: PEs are processes; partners: [SHMEM1] of other PEs on
+	 * the word, and [WORD1] of waits for it.  Publishes what the PE put before, or what it
+	 * asked for before.  The standard promises less, but programs build locks of atomics.
+	 */
+	if (op == ORIEL_ATOMIC_SET && bytes == 4)
+		ori_store_release32_sys(word, (uint32_t)value);
+	else if (op == ORIEL_ATOMIC_SET)
+		ori_store_release_sys(word, value);
+	else if (bytes == 4) /* as [SHMEM1] */
+		return ori_atomic32_acq_rel_sys(word, op, expected, value);
+	else
+		return ori_atomic64_acq_rel_sys(word, op, expected, value);
+	return 0;
 }
 
 /*
