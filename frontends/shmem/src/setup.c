@@ -10,6 +10,7 @@
 
 #include "options.h"
 #include "osh.h"
+#include "set.h"
 
 struct osh_state osh;
 
@@ -37,11 +38,14 @@ static void open_comm(const struct osh_options *options)
 static void open_parts(void)
 {
 	osh_watch_start();
+	osh_teams_open();
 }
 
 static void close_parts(void)
 {
 	osh_ctx_free_of(SHMEM_TEAM_INVALID);
+	osh_sets_close();
+	osh_active_sets_forget();
 	osh_watch_stop();
 }
 
