@@ -36,11 +36,9 @@ static void no_room(const char *call, uint64_t bytes)
 	if (osh.pe == 0)
 		fprintf(stderr,
 			"shmem: %s: no room for %llu bytes: the largest free piece of the heap has "
-			"%llu of %llu bytes; set SHMEM_SYMMETRIC_SIZE higher, for example to "
-			"%lluM\n",
+			"%llu bytes; set SHMEM_SYMMETRIC_SIZE higher (now %llu)\n",
 			call, (unsigned long long)bytes, (unsigned long long)osh_heap_largest(),
-			(unsigned long long)osh.heap_bytes,
-			(unsigned long long)((2 * osh.heap_bytes + bytes) >> 20) + 1);
+			(unsigned long long)osh.heap_bytes);
 }
 
 static void *take(const char *call, uint64_t bytes, uint64_t alignment)
