@@ -35,20 +35,25 @@ ends() {
 	job --topology 2x1 -- "$@"
 }
 
-ends not_ready 1 'shmem: shmem_barrier_all: the library is not initialised: call shmem_init\(\) first'
+ends not_ready 1 \
+	'shmem: shmem_barrier_all: the library is not initialised: call shmem_init\(\) first'
 ends bad_pe 1 'shmem: PE 0: shmem_long_p: PE 2 does not exist \(PEs are 0 to 1\)'
 ends negative_pe 1 'shmem: PE 0: shmem_long_g: PE -1 does not exist'
 ends bad_address 1 'shmem: PE 0: shmem_long_put: dest 0x[0-9a-f]+ is not symmetric'
 ends bad_source 1 'shmem: PE 0: shmem_long_get: source 0x[0-9a-f]+ is not symmetric'
-ends beyond_end 1 'shmem_putmem: dest .* with 1099511627776 bytes goes beyond the end of the variables of the program: [0-9]+ bytes are left'
+ends beyond_end 1 \
+	'1099511627776 bytes goes beyond the end of the variables of the program: [0-9]+ bytes are'
 ends too_many 1 'shmem_put128: dest .* goes beyond the end'
 ends bad_stride 1 'shmem_long_iput: the stride of dest is 0: it must be at least 1'
 ends bad_context 1 'shmem_ctx_long_p: the context is SHMEM_CTX_INVALID'
 ends destroy_default 1 'shmem_ctx_destroy: SHMEM_CTX_DEFAULT cannot be destroyed'
-ends bad_free 1 'shmem_free: 0x[0-9a-f]+ was not allocated from the symmetric heap, or is already free'
-ends double_free 1 'shmem_free: 0x[0-9a-f]+ was not allocated from the symmetric heap, or is already free'
+ends bad_free 1 \
+	'shmem_free: 0x[0-9a-f]+ was not allocated from the symmetric heap, or is already free'
+ends double_free 1 \
+	'shmem_free: 0x[0-9a-f]+ was not allocated from the symmetric heap, or is already free'
 ends bad_sizes 1 'shmem_malloc: PE . asks for .00 bytes and PE . for .00: sizes must be alike'
-ends too_small 0 'shmem: shmem_malloc: no room for 2097152 bytes: .* set SHMEM_SYMMETRIC_SIZE higher \(now 1048576\)'
+ends too_small 0 \
+	'shmem_malloc: no room for 2097152 bytes: .* SHMEM_SYMMETRIC_SIZE higher \(now 1048576\)'
 
 # The status of a job, and the PE that ended it.
 ends exit_five 5 'rank 0 .*exited with status 5'
@@ -70,16 +75,19 @@ for size in 0.5m 512K 524288 .0005g 512kb; do
 	SHMEM_SYMMETRIC_SIZE=$size SHMEM_DEBUG=1 ends says 0 'heap of (524288|540672) bytes'
 done
 for size in abc 1x -5 5MM 1e400; do
-	SHMEM_SYMMETRIC_SIZE=$size ends says 1 "shmem_init: SHMEM_SYMMETRIC_SIZE=$size is not a size: use"
+	SHMEM_SYMMETRIC_SIZE=$size ends says 1 \
+		"shmem_init: SHMEM_SYMMETRIC_SIZE=$size is not a size: use"
 done
 (
 	ulimit -v 2000000
-	SHMEM_SYMMETRIC_SIZE=4G job -- says 1 'shmem_init: cannot map .*ulimit -v.*set SHMEM_SYMMETRIC_SIZE lower'
+	SHMEM_SYMMETRIC_SIZE=4G job -- says 1 \
+		'shmem_init: cannot map .*ulimit -v.*set SHMEM_SYMMETRIC_SIZE lower'
 	exit $failures
 ) || failures=$((failures + 1))
 
 # PEs with heaps of different sizes.
-"$run" -n 2 --timeout 30 /bin/sh -c 'SHMEM_SYMMETRIC_SIZE=$((RANK + 1))M exec "$0" says' "$program" >"$out" 2>&1
+"$run" -n 2 --timeout 30 /bin/sh -c \
+	'SHMEM_SYMMETRIC_SIZE=$((RANK + 1))M exec "$0" says' "$program" >"$out" 2>&1
 [ $? -eq 1 ] || fail "different sizes: status"
 grep -q 'SHMEM_SYMMETRIC_SIZE is .* bytes here and .* on PE .: it must be alike' "$out" ||
 	fail "different sizes: text"
