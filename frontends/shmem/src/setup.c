@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent.h"
 #include "options.h"
 #include "osh.h"
 
@@ -37,11 +38,13 @@ static void open_comm(const struct osh_options *options)
 static void open_parts(void)
 {
 	osh_watch_start();
+	osh_agent_open();
 }
 
 static void close_parts(void)
 {
 	osh_ctx_free_of(SHMEM_TEAM_INVALID);
+	osh_agent_close();
 	osh_watch_stop();
 }
 
