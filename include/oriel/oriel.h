@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "device/element.h"
 #include "device/group.h"
 #include "device/types.h"
 #include "status.h"
@@ -353,6 +354,13 @@ int oriel_window_swap(struct oriel_window *window, int peer, uint64_t offset, ui
 int oriel_window_compare_swap(struct oriel_window *window, int peer, uint64_t offset,
 			      uint64_t expected, uint64_t value, uint64_t *old, void *stream);
 
+/*
+ * The same on an element of any type (oriel_atomic of oriel/device.h): an integer of 1 to 8 bytes,
+ * a float or a double.
+ */
+int oriel_window_atomic(struct oriel_window *window, int peer, uint64_t offset, int type, int op,
+			uint64_t expected, uint64_t value, uint64_t *old, void *stream);
+
 int oriel_window_signal(struct oriel_window *window, int peer, int id, int op, uint64_t value,
 			void *stream);
 /* Signals every rank except this one. */
@@ -387,12 +395,26 @@ int oriel_window_reset_counter(struct oriel_window *window, int peer, int id, vo
 
 int oriel_window_barrier(struct oriel_window *window, int id, void *stream);
 
+/*
+ * Waits until an integer of this rank's own window buffer compares: oriel_wait_word of
+ * oriel/device.h.
+ */
+int oriel_window_wait_word(struct oriel_window *window, uint64_t offset, int type, int cmp,
+			   uint64_t value, void *stream);
+/* Waits for one of several words: oriel_wait_any_word of oriel/device.h.  CPU device only. */
+int oriel_window_wait_any_word(struct oriel_window *window, const struct oriel_words *words,
+			       uint64_t first, uint64_t *index);
+
 /* The same with a deadline per call, in seconds: more than 0, at most 49 days. */
 int oriel_window_wait_signal_timeout(struct oriel_window *window, int peer, int id, int cmp,
 				     uint64_t value, double timeout, void *stream);
 int oriel_window_wait_counter_timeout(struct oriel_window *window, int peer, int id, int cmp,
 				      uint64_t value, double timeout, void *stream);
 int oriel_window_barrier_timeout(struct oriel_window *window, int id, double timeout, void *stream);
+int oriel_window_wait_word_timeout(struct oriel_window *window, uint64_t offset, int type, int cmp,
+				   uint64_t value, double timeout, void *stream);
+int oriel_window_wait_any_word_timeout(struct oriel_window *window, const struct oriel_words *words,
+				       uint64_t first, double timeout, uint64_t *index);
 
 /*
  * The present value of a signal or counter.  peer < 0: the sum over sources or peers.  These calls
@@ -401,6 +423,35 @@ int oriel_window_barrier_timeout(struct oriel_window *window, int id, double tim
  */
 int oriel_window_read_signal(struct oriel_window *window, int peer, int id, uint64_t *value);
 int oriel_window_read_counter(struct oriel_window *window, int peer, int id, uint64_t *value);
+/* An integer of this rank's own window buffer, with its sign extended.  CPU device only. */
+int oriel_window_read_word(struct oriel_window *window, uint64_t offset, int type, uint64_t *value);
+
+/* ---- transfers of any memory, by host code on the CPU device --------------------------------- */
+
+/*
+ * As oriel_window_put and oriel_window_get, but the local memory needs no source: the stack,
+ * constants, any array.  For queued peers the data goes through registered memory of the window,
+ * which the first such call creates (1 MiB).  Any threads may call at the same time.
+ *
+ * A put returns when `src` may be written again.  Its data is delivered by oriel_flush() of the
+ * same block: a group `g` of one thread with g.block = block (oriel_group_thread).  Blocks are the
+ * lanes of the device API: puts of one block to one peer arrive in order.  A get returns when `dst`
+ * holds the data.  ORIEL_EUNSUPPORTED on a separate device.
+ */
+int oriel_window_put_bytes(struct oriel_window *window, int peer, uint64_t dst_off, const void *src,
+			   uint64_t bytes, uint32_t block);
+int oriel_window_get_bytes(struct oriel_window *window, int peer, uint64_t src_off, void *dst,
+			   uint64_t bytes, uint32_t block);
+/*
+ * The same for `count` elements of elem_bytes.  Strides are in bytes from one element to the next;
+ * they may be negative, or 0.
+ */
+int oriel_window_put_strided(struct oriel_window *window, int peer, uint64_t dst_off,
+			     int64_t dst_stride, const void *src, int64_t src_stride,
+			     uint64_t elem_bytes, uint64_t count, uint32_t block);
+int oriel_window_get_strided(struct oriel_window *window, int peer, uint64_t src_off,
+			     int64_t src_stride, void *dst, int64_t dst_stride, uint64_t elem_bytes,
+			     uint64_t count, uint32_t block);
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 

@@ -232,6 +232,7 @@ _out = POINTER(c_void_p)
 _text = c_char_p
 _window_word = [_handle, _int, _int, _int, c_uint64]  # window, peer, id, op or cmp, value
 _atomic = [_handle, _int, c_uint64, c_uint64]  # window, peer, offset, value; then the old value
+_word = [_handle, c_uint64, _int, _int, c_uint64]  # window, offset, type, cmp, value
 _transfer = [_handle, _int, c_uint64, c_void_p, c_uint64, c_uint64]  # ..., source, offset, bytes
 
 # name: (result, arguments)
@@ -309,6 +310,13 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "oriel_window_fetch_add": (c_int, [*_atomic, c_void_p, c_void_p]),
     "oriel_window_swap": (c_int, [*_atomic, c_void_p, c_void_p]),
     "oriel_window_compare_swap": (c_int, [*_atomic, c_uint64, c_void_p, c_void_p]),
+    "oriel_window_atomic": (
+        c_int,
+        [_handle, _int, c_uint64, _int, _int, c_uint64, c_uint64, c_void_p, c_void_p],
+    ),
+    "oriel_window_wait_word": (c_int, [*_word, c_void_p]),
+    "oriel_window_wait_word_timeout": (c_int, [*_word, c_double, c_void_p]),
+    "oriel_window_read_word": (c_int, [_handle, c_uint64, _int, POINTER(c_uint64)]),
     "oriel_window_signal_all": (c_int, [_handle, _int, _int, c_uint64, c_void_p]),
     "oriel_window_reset_signal": (c_int, [_handle, _int, c_void_p]),
     "oriel_window_signal_advance": (c_int, [_handle, _int, _int, c_uint64, c_void_p]),
@@ -352,7 +360,14 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
 # Exported functions that are not declared above, and why.
 _FOR_KERNELS = "called by kernels that a C compiler compiled"
 _FOR_TEAMS = "a team is for collectives inside kernels that a C compiler compiled"
+_FOR_FRONT_ENDS = "for front ends in C; Python makes sources, and waits for single words"
 LEFT_OUT = {
+    "oriel_window_get_bytes": _FOR_FRONT_ENDS,
+    "oriel_window_get_strided": _FOR_FRONT_ENDS,
+    "oriel_window_put_bytes": _FOR_FRONT_ENDS,
+    "oriel_window_put_strided": _FOR_FRONT_ENDS,
+    "oriel_window_wait_any_word": _FOR_FRONT_ENDS,
+    "oriel_window_wait_any_word_timeout": _FOR_FRONT_ENDS,
     "oriel_team_create": _FOR_TEAMS,
     "oriel_team_destroy": _FOR_TEAMS,
     "oriel_team_device": _FOR_TEAMS,

@@ -6,7 +6,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "globals.h"
 #include "osh.h"
+
+static uint64_t round_up(uint64_t n, uint64_t alignment)
+{
+	return (n + alignment - 1) & ~(alignment - 1);
+}
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
@@ -40,27 +46,83 @@ static void open_window(uint64_t bytes)
 	osh_check("shmem_init", oriel_window_create(osh.comm, &o, &osh.window));
 	osh_check("shmem_init", oriel_window_device(osh.window, &osh.dev));
 	osh_check("shmem_init", oriel_window_source(osh.window, osh.memory, bytes, &osh.source));
-	osh.control = osh.memory;
+	osh.control = (struct osh_control *)osh.memory;
 }
 
-/* Notes where each PE's window is here, and whether any pair of PEs is queued. */
-static void find_peers(int npes)
+/*
+ * What PEs must have alike: the sizes of the parts, in order, so that offsets mean the same
+ * everywhere.  `queued` is collected on the way.
+ */
+struct shape {
+	uint64_t heap_bytes;
+	uint64_t globals_bytes;
+	uint64_t globals_hash;
+	uint64_t queued;
+};
+
+static uint64_t hash_of(const struct osh_globals *g)
 {
-	uint8_t **peers = calloc((size_t)npes, sizeof(*peers)), *queued = calloc((size_t)npes, 1);
-	uint8_t mine;
+	uint64_t hash = 0xcbf29ce484222325u;
+	const char *c;
+	int i;
+
+	for (i = 0; i < g->n; i++) {
+		hash = (hash ^ g->segment[i].bytes) * 0x100000001b3u;
+		for (c = g->segment[i].name; *c; c++)
+			hash = (hash ^ (uint8_t)*c) * 0x100000001b3u;
+	}
+	return hash;
+}
+
+static void compare_shapes(const struct shape *mine, const struct shape *other, int pe)
+{
+	if (other->heap_bytes != mine->heap_bytes)
+		osh_fail("shmem_init",
+			 "SHMEM_SYMMETRIC_SIZE is %llu bytes here and %llu on PE %d: it must be "
+			 "alike on all PEs",
+			 (unsigned long long)mine->heap_bytes,
+			 (unsigned long long)other->heap_bytes, pe);
+	if (other->globals_bytes != mine->globals_bytes ||
+	    other->globals_hash != mine->globals_hash)
+		osh_fail("shmem_init",
+			 "PE %d runs another program, or other versions of its libraries: its "
+			 "variables have %llu bytes, here they have %llu",
+			 pe, (unsigned long long)other->globals_bytes,
+			 (unsigned long long)mine->globals_bytes);
+}
+
+/* Compares what all PEs have, before memory is exposed. */
+static void agree_on_shape(const struct osh_globals *g, uint64_t heap_bytes, int npes)
+{
+	struct shape mine = { heap_bytes, g->bytes, hash_of(g), 0 };
+	struct shape *all = calloc((size_t)npes, sizeof(*all));
 	int pe;
 
-	if (!peers || !queued)
+	if (!all)
+		osh_fail("shmem_init", "no memory for %d PEs", npes);
+	for (pe = 0; pe < npes; pe++)
+		mine.queued |= oriel_comm_peer_kind(osh.comm, pe) == ORIEL_PEER_QUEUED;
+	osh_check("shmem_init",
+		  oriel_comm_allgather(osh.comm, ORIEL_WORLD, &mine, all, sizeof(mine)));
+	for (pe = 0; pe < npes; pe++) {
+		compare_shapes(&mine, &all[pe], pe);
+		osh.any_queued |= all[pe].queued != 0;
+	}
+	free(all);
+}
+
+/* Notes where each PE's window is here. */
+static void find_peers(int npes)
+{
+	uint8_t **peers = calloc((size_t)npes, sizeof(*peers));
+	int pe;
+
+	if (!peers)
 		osh_fail("shmem_init", "no memory for %d PEs", npes);
 	for (pe = 0; pe < npes; pe++) {
 		peers[pe] = oriel_window_mapped(osh.window, pe);
 		osh.nqueued += !peers[pe];
 	}
-	mine = osh.nqueued > 0;
-	osh_check("shmem_init", oriel_comm_allgather(osh.comm, ORIEL_WORLD, &mine, queued, 1));
-	for (pe = 0; pe < npes; pe++)
-		osh.any_queued |= queued[pe];
-	free(queued);
 	osh.peers = peers;
 }
 
@@ -74,33 +136,71 @@ static void add_region(uintptr_t base, uint64_t bytes, uint64_t offset, const ch
 	snprintf(r->name, sizeof(r->name), "%s", name);
 }
 
-void osh_memory_open(uint64_t heap_bytes)
+static void add_regions(const struct osh_globals *g, uint64_t globals_offset)
 {
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), heap_offset;
-	uint64_t heap = (heap_bytes + page - 1) & ~(page - 1);
-	int npes = oriel_comm_size(osh.comm);
+	char name[sizeof(osh.regions[0].name)];
+	int i;
 
-	osh.bounce = page;
-	heap_offset = osh.bounce + OSH_BOUNCE_BYTES;
-	osh_check("shmem_init", oriel_alloc(osh.comm, heap_offset + heap, &osh.memory));
-	open_window(heap_offset + heap);
-	find_peers(npes);
-	osh_heap_open(heap);
-	osh.heap = (uintptr_t)osh.memory + heap_offset;
-	osh.heap_bytes = heap;
-	osh.heap_offset = heap_offset;
-	add_region(osh.heap, heap, heap_offset, "the symmetric heap");
+	add_region(osh.heap, osh.heap_bytes, osh.heap_offset, "the symmetric heap");
+	for (i = 0; i < g->n; i++) {
+		snprintf(name, sizeof(name), "the variables of %s", g->segment[i].name);
+		add_region(g->segment[i].start, g->segment[i].bytes, globals_offset, name);
+		globals_offset += g->segment[i].bytes;
+	}
+}
+
+/* The window's memory, aligned like the heap in it. */
+static void take_memory(uint64_t bytes, uint64_t heap_bytes)
+{
+	int err = oriel_alloc(osh.comm, bytes + OSH_HEAP_ALIGN, &osh.allocation);
+
+	if (err)
+		osh_fail("shmem_init",
+			 "%s; %llu bytes of it are the symmetric heap: set SHMEM_SYMMETRIC_SIZE "
+			 "lower, or raise the limit",
+			 oriel_last_error(), (unsigned long long)heap_bytes);
+	osh.memory = (uint8_t *)round_up((uintptr_t)osh.allocation, OSH_HEAP_ALIGN);
+}
+
+static void open_default_context(int npes)
+{
 	osh.context.group.size = 1;
 	osh.context.group.nblocks = 1;
 	osh.context.team = SHMEM_TEAM_WORLD;
 	osh.context.npes = npes;
+}
+
+void osh_memory_open(uint64_t heap_bytes)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), globals_offset;
+	int npes = oriel_comm_size(osh.comm);
+	struct osh_globals globals;
+
+	osh_globals_find(&globals);
+	osh.heap_bytes = round_up(heap_bytes, page);
+	agree_on_shape(&globals, osh.heap_bytes, npes);
+	globals_offset = page;
+	osh.heap_offset = round_up(globals_offset + globals.bytes, OSH_HEAP_ALIGN);
+	take_memory(osh.heap_offset + osh.heap_bytes, osh.heap_bytes);
+	open_window(osh.heap_offset + osh.heap_bytes);
+	find_peers(npes);
+	osh_heap_open(osh.heap_bytes);
+	osh.heap = (uintptr_t)osh.memory + osh.heap_offset;
+	open_default_context(npes);
+	osh_globals_move(&globals, osh.memory + globals_offset);
+	add_regions(&globals, globals_offset);
 	osh.npes = (unsigned int)npes;
+	osh_debug("heap of %llu bytes at %p, %d segments of variables with %llu bytes",
+		  (unsigned long long)osh.heap_bytes, (void *)osh.heap, globals.n,
+		  (unsigned long long)globals.bytes);
 }
 
 void osh_memory_close(void)
 {
 	osh.npes = 0;
 	osh.nregions = 0;
+	osh.nqueued = 0;
+	osh.any_queued = 0;
 	osh.heap_bytes = 0;
 	osh.control = NULL;
 	osh_heap_close();
@@ -109,147 +209,11 @@ void osh_memory_close(void)
 	osh.window = NULL;
 	free((void *)(uintptr_t)osh.peers);
 	osh.peers = NULL;
-	osh_check("shmem_finalize", oriel_free(osh.comm, osh.memory));
+	/* The program's variables keep their pages: their own mapping holds them. */
+	osh_check("shmem_finalize", oriel_free(osh.comm, osh.allocation));
 }
 
-/* ---- allocation ------------------------------------------------------------------------------ */
-
-/*
- * Meets all PEs and compares `bytes` with the next PE, so all PEs together compare all sizes.  The
- * two words are used in turn: a PE stores to a word again only after the barrier of the next
- * allocation, and its neighbour has read the word before that barrier.
- */
-static void agree(const char *call, uint64_t bytes)
-{
-	static unsigned int turn;
-	int next = (osh.pe + 1) % (int)osh.npes;
-	uint64_t at, theirs;
-
-	turn ^= 1;
-	at = offsetof(struct osh_control, asked) + 8 * turn;
-	osh.control->asked[turn] = bytes;
-	osh_barrier(call, OSH_BARRIER_ALL);
-	osh_check(call, oriel_get_value(&osh.dev, osh.context.group, next, at, &theirs, 8));
-	if (theirs != bytes)
-		osh_fail(call, "PE %d asks for %llu bytes and PE %d for %llu: sizes must be alike",
-			 osh.pe, (unsigned long long)bytes, next, (unsigned long long)theirs);
-}
-
-static void no_room(const char *call, uint64_t bytes)
-{
-	if (osh.pe == 0)
-		fprintf(stderr,
-			"shmem: %s: no room for %llu bytes: the largest free piece of the heap has "
-			"%llu of %llu bytes; set SHMEM_SYMMETRIC_SIZE higher, for example to "
-			"%lluM\n",
-			call, (unsigned long long)bytes, (unsigned long long)osh_heap_largest(),
-			(unsigned long long)osh.heap_bytes,
-			(unsigned long long)((2 * osh.heap_bytes + bytes) >> 20) + 1);
-}
-
-static void *take(const char *call, uint64_t bytes, uint64_t alignment)
-{
-	uint64_t offset;
-
-	osh_check_ready(call);
-	if (!bytes)
-		return NULL;
-	offset = osh_heap_take(bytes, alignment);
-	agree(call, bytes);
-	if (offset == OSH_NOWHERE) {
-		no_room(call, bytes);
-		return NULL;
-	}
-	return (void *)(osh.heap + offset);
-}
-
-/* The heap's offset of a pointer that a call gave to the program. */
-static uint64_t block_of(const char *call, const void *ptr)
-{
-	uint64_t offset = (uintptr_t)ptr - osh.heap;
-
-	if (offset >= osh.heap_bytes || osh_heap_bytes(offset) == OSH_NOWHERE)
-		osh_fail(call, "%p was not allocated from the symmetric heap, or is already free",
-			 ptr);
-	return offset;
-}
-
-static void give(const char *call, void *ptr)
-{
-	uint64_t offset;
-
-	osh_check_ready(call);
-	if (!ptr)
-		return;
-	offset = block_of(call, ptr);
-	osh_barrier(call, OSH_BARRIER_ALL);
-	osh_heap_give(offset);
-}
-
-/* ---- public ---------------------------------------------------------------------------------- */
-
-#define LEAST_ALIGNMENT 64 /* a cache line: blocks of different uses do not share one */
-
-void *shmem_malloc(size_t size)
-{
-	return take("shmem_malloc", size, LEAST_ALIGNMENT);
-}
-
-void *shmem_malloc_with_hints(size_t size, long hints)
-{
-	(void)hints; /* all memory of the heap is as good */
-	return take("shmem_malloc_with_hints", size, LEAST_ALIGNMENT);
-}
-
-void *shmem_calloc(size_t count, size_t size)
-{
-	size_t bytes;
-	void *ptr;
-
-	if (__builtin_mul_overflow(count, size, &bytes))
-		bytes = SIZE_MAX / 2;
-	ptr = take("shmem_calloc", bytes, LEAST_ALIGNMENT);
-	if (!ptr)
-		return NULL;
-	memset(ptr, 0, bytes);
-	/* No PE may put before every PE has cleared its part. */
-	osh_barrier("shmem_calloc", OSH_BARRIER_ALL);
-	return ptr;
-}
-
-void *shmem_align(size_t alignment, size_t size)
-{
-	if (!alignment || alignment & (alignment - 1) || alignment % sizeof(void *))
-		return NULL;
-	return take("shmem_align", size, alignment < LEAST_ALIGNMENT ? LEAST_ALIGNMENT : alignment);
-}
-
-void *shmem_realloc(void *ptr, size_t size)
-{
-	uint64_t offset, old;
-	void *now;
-
-	if (!ptr)
-		return take("shmem_realloc", size, LEAST_ALIGNMENT);
-	if (!size) {
-		give("shmem_realloc", ptr);
-		return NULL;
-	}
-	osh_check_ready("shmem_realloc");
-	offset = block_of("shmem_realloc", ptr);
-	old = osh_heap_bytes(offset);
-	now = take("shmem_realloc", size, LEAST_ALIGNMENT);
-	if (!now)
-		return NULL;
-	memcpy(now, ptr, old < size ? old : size);
-	give("shmem_realloc", ptr);
-	return now;
-}
-
-void shmem_free(void *ptr)
-{
-	give("shmem_free", ptr);
-}
+/* ---- public: where things are ----------------------------------------------------------------- */
 
 int shmem_pe_accessible(int pe)
 {
@@ -272,26 +236,4 @@ void *shmem_ptr(const void *dest, int pe)
 	if (offset == OSH_NOWHERE || !osh.peers[pe])
 		return NULL;
 	return pe == osh.pe ? (void *)(uintptr_t)dest : osh.peers[pe] + offset;
-}
-
-/* ---- deprecated names ------------------------------------------------------------------------ */
-
-void *shmalloc(size_t size)
-{
-	return take("shmalloc", size, LEAST_ALIGNMENT);
-}
-
-void *shmemalign(size_t alignment, size_t size)
-{
-	return shmem_align(alignment, size);
-}
-
-void *shrealloc(void *ptr, size_t size)
-{
-	return shmem_realloc(ptr, size);
-}
-
-void shfree(void *ptr)
-{
-	give("shfree", ptr);
 }

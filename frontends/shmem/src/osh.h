@@ -52,7 +52,8 @@ struct osh_control {
 #define OSH_EXIT 0x10000u /* the job ends with the status in the low bits */
 #define OSH_STOP 0x20000u /* this PE's watcher ends: shmem_finalize() */
 
-#define OSH_BOUNCE_BYTES 65536
+/* The heap begins at such an address on every PE: the most that shmem_align() can give. */
+#define OSH_HEAP_ALIGN (2u << 20)
 
 /* Barriers of the window by id.  Teams use windows of their own comms. */
 #define OSH_BARRIER_ALL 0
@@ -94,9 +95,9 @@ struct osh_state {
 	struct oriel_window *window;
 	struct oriel_comm *comm; /* the world */
 	struct osh_control *control;
-	void *memory;    /* of the window, from oriel_alloc() */
-	uint64_t bounce; /* offset of OSH_BOUNCE_BYTES for rma.c */
-	int any_queued;  /* is any pair of PEs of the job queued?  Alike on all PEs. */
+	void *allocation; /* from oriel_alloc() */
+	uint8_t *memory;  /* the window in it */
+	int any_queued;   /* is any pair of PEs of the job queued?  Alike on all PEs. */
 	int thread_level;
 	int debug;              /* SHMEM_DEBUG */
 	int pid;                /* of the process that called shmem_init(), not of its children */
@@ -209,7 +210,19 @@ void osh_get_queued(const char *call, const struct osh_ctx *ctx, int pe, uint64_
 /* Called after stores to a mapped PE: wakes its waits that sleep. */
 static inline void osh_wake(int pe)
 {
-	(void)pe;
+	oriel_wake(&osh.dev, pe);
+}
+
+/* Strided transfers; strides are in elements and at least 1. */
+void osh_iput(const char *call, const struct osh_ctx *ctx, void *dest, const void *source,
+	      ptrdiff_t dst, ptrdiff_t sst, uint64_t nelems, uint64_t elem_bytes, int pe);
+void osh_iget(const char *call, const struct osh_ctx *ctx, void *dest, const void *source,
+	      ptrdiff_t dst, ptrdiff_t sst, uint64_t nelems, uint64_t elem_bytes, int pe);
+
+/* The bytes of nelems elements.  Too many for 64 bits become too many for any region. */
+static inline uint64_t osh_bytes(uint64_t nelems, uint64_t elem_bytes)
+{
+	return OSH_LIKELY(nelems <= UINT64_MAX / elem_bytes) ? nelems * elem_bytes : UINT64_MAX;
 }
 
 /* Any put.  `pe` is a PE of the context. */

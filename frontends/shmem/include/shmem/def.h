@@ -10,14 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-#include <complex>
-typedef std::complex<float> osh_complexf;
-typedef std::complex<double> osh_complexd;
-#else
-typedef float _Complex osh_complexf;
-typedef double _Complex osh_complexd;
-#endif
+/* C++ programs use these types of C too: std::complex has the same layout. */
+__extension__ typedef float _Complex osh_complexf;
+__extension__ typedef double _Complex osh_complexd;
 
 #define SHMEM_FUNCTION_ATTRIBUTES
 #define SHMEM_ATTRIBUTE_NORETURN __attribute__((noreturn))
