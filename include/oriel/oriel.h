@@ -131,6 +131,25 @@ int oriel_comm_create(struct oriel_boot *boot, const struct oriel_comm_options *
 int oriel_comm_split(struct oriel_comm *comm, int color, int key,
 		     struct oriel_comm **sub); /* [C] */
 /*
+ * The `n` ranks in `ranks` form a comm; their new ranks are their places in the list.  Collective
+ * over these ranks only: no other rank of the comm takes part or learns of it.  Each of them makes
+ * the call with the same list and the same tag, which is 0 or more.
+ *
+ * A rank makes one such call at a time per tag, and ranks make their calls with one tag in the same
+ * order.  Calls with different tags are independent, also on several threads of a rank and beside
+ * other collective calls of the comm.
+ *
+ * A rank that cannot use its own list (itself missing, a rank twice or out of range) returns
+ * ORIEL_EINVAL or ORIEL_ERANGE at once; the ranks that it should have met wait until their
+ * deadline.  If two ranks wait for each other with different lists, both return ORIEL_EMISMATCH at
+ * once.  Any other difference ends at the deadline, with the ranks that did not come.  In all cases
+ * a later call works.  ORIEL_EBUSY: another thread of this rank is in a call with this tag.
+ * ORIEL_EUNSUPPORTED: the comm came from oriel_boot_user, and the list has neither one rank nor
+ * all.
+ */
+int oriel_comm_subset(struct oriel_comm *comm, const int *ranks, int n, int tag,
+		      struct oriel_comm **sub);
+/*
  * [C] Windows and buffers must be destroyed first, else ORIEL_EBUSY on all ranks.  A failed comm
  * destroys them itself.  Memory of oriel_alloc is freed too.  If the buffer of a failed window is
  * malloc memory, other ranks that are threads may still use it.  Free it only after their calls

@@ -80,7 +80,9 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 /* Runs all timers.  Returns the time of the next one. */
 static uint64_t run_timers(struct tcp_hub *hub, uint64_t now)
 {
-	uint64_t next = ori_hub_gather_timer(hub, now);
+	uint64_t next = ori_hub_round_timer(hub, hub->gathers, now);
+
+	next = sooner(next, ori_hub_meet_timer(hub, now));
 
 	for (struct hub_conn *c = hub->conns; c; c = c->next) {
 		ori_hub_conn_timer(hub, c, now);

@@ -11,6 +11,7 @@
 #include "agent.h"
 #include "options.h"
 #include "osh.h"
+#include "set.h"
 
 struct osh_state osh;
 
@@ -39,11 +40,14 @@ static void open_parts(void)
 {
 	osh_watch_start();
 	osh_agent_open();
+	osh_teams_open();
 }
 
 static void close_parts(void)
 {
 	osh_ctx_free_of(SHMEM_TEAM_INVALID);
+	osh_sets_close();
+	osh_active_sets_forget();
 	osh_agent_close();
 	osh_watch_stop();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * misuse/words.c - one mistake with atomics, waits, signals or locks, named by the argument.
+ * ends/words.c - one mistake with atomics, waits, signals or locks, named by the argument.
  * words.sh looks at the line and the status that follow.
  */
 #include <signal.h>

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# tests/shmem/misuse/words.sh ORIEL_RUN PROGRAM - a wrong call ends the job soon, with a status other
+# tests/shmem/ends/words.sh ORIEL_RUN PROGRAM - a wrong call ends the job soon, with a status other
 # than 0 and one line that names PE, call and cause; on mapped and on queued PEs.
 set -uo pipefail
 run=$1 program=$2

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# tests/shmem/ends_test.sh ORIEL_RUN PROGRAM - what jobs of OpenSHMEM print and return when they end
-# early (ends/ends.c).  Every case runs with mapped PEs and with queued ones.
+# tests/shmem/ends/setup.sh ORIEL_RUN PROGRAM - what jobs of OpenSHMEM print and return when they end
+# early (setup.c).  Every case runs with mapped PEs and with queued ones.
 set -uo pipefail
 run=$1 program=$2
 out=$(mktemp)
@@ -92,5 +92,5 @@ done
 grep -q 'SHMEM_SYMMETRIC_SIZE is .* bytes here and .* on PE .: it must be alike' "$out" ||
 	fail "different sizes: text"
 
-[ $failures -eq 0 ] && echo "ends_test: all of it passed"
+[ $failures -eq 0 ] && echo "ends/setup.sh: all of it passed"
 exit $((failures > 0))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ends.c CASE - programs that end early, by a mistake or by intention.  ends_test.sh knows what
+ * setup.c CASE - programs that end early, by a mistake or by intention.  setup.sh knows what
  * each of them prints and returns.
  */
 #include <signal.h>
