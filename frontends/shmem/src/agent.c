@@ -8,15 +8,19 @@
  * signal, ANSWERED.  Both signals only count.  A PE has at most RING requests under way to another,
  * so no slot is written before its last use is over.
  *
- * The agent waits for the sum of ASKED over all PEs.  It may wait for hours, and that is no error.
- * So it waits with a handle of its own: no deadline, no reports, and a place on no board, where
- * reports of other waits would find it.  Its futex is its own too.  Otherwise the agent would be a
- * sleeper of this PE, and every put of a mapped PE would wake it by a system call.  The price is
- * that an agent that has been idle for 0.3 ms needs up to 1 ms to notice a request.
+ * Between requests the agent rests in three ways.  Right after one it yields.  Then it sleeps as a
+ * wait of Oriel does, and the engine wakes it.  But while it is such a sleeper, every put of a
+ * mapped PE makes a system call to wake it.  So after a while without requests it only naps: then
+ * the first request waits for up to 1 ms.
  */
+#include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "agent.h"
 #include "amo.h"
@@ -27,7 +31,11 @@
 #define ANSWERED 1
 /* Answers leave by a lane that no context of the program is likely to have. */
 #define AGENT_BLOCK 0x7fffffffu
-#define NEVER_NS (1ull << 62)
+/* How long after the last request the agent yields, and how long it sleeps to be woken. */
+#define YIELD_NS 300000ull
+#define SLEEPER_NS 50000000ull
+#define SLEEP_NS 100000 /* a NIC wakes nobody */
+#define NAP_NS 1000000
 
 /* What a PE asks for; it travels by value, in one WQE. */
 struct request {
@@ -53,9 +61,6 @@ struct out {
 static struct {
 	struct oriel_window *window;
 	struct oriel_window_dev dev;
-	struct oriel_window_dev idle; /* for the wait of the agent */
-	struct oriel_waiters waiters;
-	struct oriel_board board;
 	struct out *out; /* [npes] */
 	struct line *lines;
 	uint64_t *served; /* [npes]: requests executed; by the agent */
@@ -168,8 +173,6 @@ static int serve(uint64_t *total)
 	int pe, err = 0;
 
 	for (pe = 0; pe < (int)osh.npes && !err; pe++) {
-		if (pe == osh.pe)
-			continue;
 		while (!err && oriel_read_signal_from(&agent.dev, pe, ASKED) != agent.served[pe]) {
 			err = serve_one(pe);
 			++*total;
@@ -178,20 +181,60 @@ static int serve(uint64_t *total)
 	return err;
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Sleeps as struct oriel_waiters describes: announce, look once more, sleep on the epoch. */
+static void sleep_until_woken(uint64_t total)
+{
+	struct oriel_waiters *w = agent.dev.comm.waiters;
+	const struct timespec longest = { 0, SLEEP_NS };
+	uint32_t epoch;
+
+	/* seq_cst without a partner: a waker that misses the announcement costs one SLEEP_NS */
+	__atomic_fetch_add(&w->sleepers, 1, __ATOMIC_SEQ_CST);
+	/* acquire without a partner of ours: the word that is read next is no older */
+	epoch = __atomic_load_n(&w->epoch, __ATOMIC_ACQUIRE);
+	if (oriel_read_signal(&agent.dev, ASKED) == total)
+		syscall(SYS_futex, &w->epoch, FUTEX_WAIT, epoch, &longest, NULL, 0);
+	/* seq_cst without a partner, as above */
+	__atomic_fetch_sub(&w->sleepers, 1, __ATOMIC_SEQ_CST);
+}
+
+static void rest(uint64_t total, uint64_t idle_ns)
+{
+	const struct timespec nap = { 0, NAP_NS };
+
+	if (idle_ns < YIELD_NS)
+		sched_yield();
+	else if (idle_ns < SLEEPER_NS)
+		sleep_until_woken(total);
+	else
+		nanosleep(&nap, NULL);
+}
+
 /* A failed comm ends the thread.  The program's own calls report the failure. */
 static void *run(void *unused)
 {
-	uint64_t total = 0;
+	uint64_t total = 0, last = 0;
 	int err = 0;
 
 	(void)unused;
-	while (!err) {
-		err = oriel_wait_signal(&agent.idle, agent_group(), ASKED, total + 1);
-		/* [SHMEM3] acquire, process; partner [SHMEM2] in osh_agent_close(). */
-		if (__atomic_load_n(&agent.stop, __ATOMIC_ACQUIRE))
-			break;
-		if (!err)
+	/* [SHMEM3] acquire, process; partner [SHMEM2] in osh_agent_close(). */
+	while (!err && !__atomic_load_n(&agent.stop, __ATOMIC_ACQUIRE)) {
+		oriel_cpu_drive(agent.dev.comm.engine);
+		if (oriel_read_signal(&agent.dev, ASKED) != total) {
 			err = serve(&total);
+			last = now_ns();
+			continue;
+		}
+		rest(total, now_ns() - last);
+		err = ori_failed(&agent.dev.comm, agent.dev.failure);
 	}
 	return NULL;
 }
@@ -211,17 +254,6 @@ static void start(void)
 	if (err)
 		osh_fail("shmem_init", "cannot start a thread: %s", strerror(err));
 	agent.running = 1;
-}
-
-static void make_idle_handle(void)
-{
-	memset(&agent.waiters, 0, sizeof(agent.waiters));
-	memset(&agent.board, 0, sizeof(agent.board));
-	agent.idle = agent.dev;
-	agent.idle.comm.timeout_ns = NEVER_NS;
-	agent.idle.comm.late_ns = NEVER_NS;
-	agent.idle.comm.waiters = &agent.waiters;
-	agent.idle.comm.board = &agent.board;
 }
 
 void osh_agent_open(void)
@@ -245,7 +277,6 @@ void osh_agent_open(void)
 	for (pe = 0; pe < osh.npes; pe++)
 		pthread_mutex_init(&agent.out[pe].lock, NULL);
 	agent.stop = 0;
-	make_idle_handle();
 	if (osh.nqueued)
 		start();
 }
@@ -258,12 +289,9 @@ void osh_agent_close(void)
 	if (agent.running) {
 		/*
 		 * [SHMEM2] release, process; partner [SHMEM3] in run().  Publishes nothing but the
-		 * end itself.  The signal that follows ends the agent's wait: without the order it
-		 * could wake, not see the word, and wait for ever.
+		 * end itself.
 		 */
 		__atomic_store_n(&agent.stop, 1, __ATOMIC_RELEASE);
-		osh_check("shmem_finalize",
-			  oriel_signal(&agent.dev, osh.context.group, osh.pe, ASKED, ORIEL_ADD, 1));
 		pthread_join(agent.thread, NULL);
 		agent.running = 0;
 	}

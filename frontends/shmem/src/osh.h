@@ -55,7 +55,7 @@ struct osh_control {
 #define OSH_STOP 0x20000u /* this PE's watcher ends: shmem_finalize() */
 
 /* The heap begins at such an address on every PE: the most that shmem_align() can give. */
-#define OSH_HEAP_ALIGN (2u << 20)
+#define OSH_HEAP_ALIGN (64u << 20)
 
 /* Barriers of the window by id.  Teams use windows of their own comms. */
 #define OSH_BARRIER_ALL 0
