@@ -127,8 +127,7 @@ size_t osh_wait_some(const char *call, const struct oriel_words *words, size_t *
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-/* After a test that failed. */
-static void not_yet(const char *call)
+void osh_not_yet(const char *call)
 {
 	static _Thread_local unsigned int failed;
 
@@ -147,7 +146,7 @@ size_t osh_test_any(const char *call, const struct oriel_words *words)
 
 	if (index < words->count)
 		return index;
-	not_yet(call);
+	osh_not_yet(call);
 	return SIZE_MAX;
 }
 
@@ -156,7 +155,7 @@ size_t osh_test_some(const char *call, const struct oriel_words *words, size_t *
 	size_t n = collect(words, 0, indices);
 
 	if (!n)
-		not_yet(call);
+		osh_not_yet(call);
 	return n;
 }
 
@@ -170,7 +169,7 @@ int osh_test_all(const char *call, const struct oriel_words *words)
 			continue;
 		one = one_of(words, i);
 		if (oriel_find_word(&osh.dev, &one, 0)) {
-			not_yet(call);
+			osh_not_yet(call);
 			return 0;
 		}
 	}

@@ -36,4 +36,7 @@ int osh_test_all(const char *call, const struct oriel_words *words);
 size_t osh_test_any(const char *call, const struct oriel_words *words);
 size_t osh_test_some(const char *call, const struct oriel_words *words, size_t *indices);
 
+/* After a test that failed, because programs test in a loop. */
+void osh_not_yet(const char *call);
+
 #endif
