@@ -39,7 +39,7 @@ unset PYTEST_ADDOPTS
 run_it() { # PES WORD [OPTION...]
 	local pes=$1 word=$2
 	shift 2
-	if ! timeout 150 "$work/prefix/bin/oshrun" -n "$pes" "$@" --timeout 140 \
+	if ! timeout 300 "$work/prefix/bin/oshrun" -n "$pes" "$@" --timeout 290 \
 		"$python" -m pytest -q -p no:cacheprovider --rootdir "$source" "$source/test" \
 		>"$work/out" 2>&1; then
 		tail -n 80 "$work/out"
