@@ -3,7 +3,7 @@
 #
 # tools/deps.sh - installs the Debian packages that are missing, by name; never upgrades.
 #
-#	tools/deps.sh [build] [fabric] [test] [python] [torch] [vm] [slurm] [check] [bench]
+#	tools/deps.sh [build] [fabric] [test] [python] [torch] [shmem] [vm] [slurm] [check] [bench]
 #
 # Without arguments it installs what a build needs.  The groups add:
 #  fabric  headers of RDMA devices and libfabric; without them their engines are left out
@@ -11,6 +11,7 @@
 #  python  an environment with numpy in a user cache, for the tests of the Python package, and the
 #          compiler of the device bitcode
 #  torch   torch and Triton in that environment, where PyPI has a build of moderate size
+#  shmem   the source of shmem4py in a user cache, and what its build and its tests need
 #  vm      programs for the tests with a virtual RDMA device, and a kernel in a user cache
 #  slurm   a Slurm for tests/tools/slurm_test.sh
 #  check   the tools of tools/check.sh
@@ -46,6 +47,11 @@ python_list='
 python3|python3|runs the Python package and its tests
 /usr/lib/python3*/ensurepip|python3-venv|makes an environment for them
 /usr/bin/clang-19|clang-19|compiles the device calls to bitcode, for Triton kernels
+'
+shmem_list='
+python3|python3|runs shmem4py and its tests
+/usr/lib/python3*/ensurepip|python3-venv|makes an environment for them
+/usr/include/python3*/Python.h|python3-dev|compiles shmem4py
 '
 case $(uname -m) in
 aarch64) qemu='qemu-system-aarch64|qemu-system-arm' ;;
@@ -94,10 +100,13 @@ fetch_kernel() {
 	fi
 }
 
-# The environment of the Python tests: made for the user, never installed.
-make_environment() {
+# The environments of the Python tests: made for the user, never installed.
+make_environments() {
 	if [ $environment -eq 1 ]; then
 		"$(dirname "$0")/python-env.sh" ${with_torch:+torch}
+	fi
+	if [ $shmem_environment -eq 1 ]; then
+		"$(dirname "$0")/shmem-env.sh"
 	fi
 }
 
@@ -116,6 +125,7 @@ missing() {
 packages=()
 fetch=0
 environment=0
+shmem_environment=0
 with_torch=
 for group in build "$@"; do
 	case $group in
@@ -131,13 +141,17 @@ for group in build "$@"; do
 		environment=1
 		[ "$group" = python ] || with_torch=1
 		;;
+	shmem)
+		list=$shmem_list
+		shmem_environment=1
+		;;
 	slurm) list=$slurm_list ;;
 	check) list=$check_list ;;
 	bench) list=$bench_list ;;
 	*)
 		echo >&2 \
 			"deps: no group '$group'; there are build, fabric, test, python, torch," \
-			"vm, slurm, check, bench"
+			"shmem, vm, slurm, check, bench"
 		exit 2
 		;;
 	esac
@@ -154,7 +168,7 @@ if [ ${#packages[@]} -eq 0 ]; then
 	fi
 	echo "deps: nothing is missing"
 	fetch_kernel
-	make_environment
+	make_environments
 	exit 0
 fi
 
@@ -172,4 +186,4 @@ apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive timeout 300 apt-get -q -
 "${apt[@]}" update || echo "deps: apt-get update failed; trying with the lists there are" >&2
 "${apt[@]}" install --no-upgrade --no-install-recommends "${packages[@]}"
 fetch_kernel
-make_environment
+make_environments

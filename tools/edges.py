@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """tools/edges.py - do the labels of ordered accesses and docs/memory-model.md tell the same?
 
-docs/memory-model.md says how labels are written.  Checked, over src/ and include/:
+docs/memory-model.md says how labels are written.  Checked, over src/, include/ and frontends/:
 
   code   an ordered access has a label or a reason in a comment near it; a label has a module's
          prefix and one meaning (one order, one folder), and names a partner; every label that is
@@ -20,7 +20,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PRIMITIVES = "include/oriel/device/access.h"
+PRIMITIVES = ("include/oriel/device/access.h", "include/oriel/device/access_words.h")
 NEAR = 8  # lines between a comment and its access
 
 ANY = r"[A-Z][A-Z0-9_]*\d"  # also one without a module's prefix
@@ -35,9 +35,10 @@ FENCE = r"__sync_\w+|__atomic_thread_fence"
 
 
 def primitives():
-    """Names of the ordered primitives of access.h; of a poll in two halves the second one."""
-    text = (ROOT / PRIMITIVES).read_text()
+    """Names of the ordered primitives; of a poll in two halves the second one."""
+    text = "".join((ROOT / name).read_text() for name in PRIMITIVES)
     names = set(re.findall(r"^ORIEL_DEV [\w ]+?\**(ori_\w+)\(", text, re.M))
+    names |= set(re.findall(r"^ORI_WORD_ATOMIC\((ori_\w+),", text, re.M))
     return {n for n in names if re.search(r"acquire|release|acq_rel|poll_end|fence_", n)
             and n != "ori_release_at"}
 
@@ -83,7 +84,8 @@ class Source:
 
 
 def read_sources():
-    paths = [p for base in ("src", "include") for p in sorted((ROOT / base).rglob("*"))]
+    bases = ("src", "include", "frontends")
+    paths = [p for base in bases for p in sorted((ROOT / base).rglob("*"))]
     return [Source(p) for p in paths if p.suffix in (".c", ".h", ".cu")]
 
 
@@ -91,7 +93,7 @@ def check_accesses(sources):
     """Ordered accesses without label or reason."""
     ordered = re.compile(rf"\b(?:{BUILTIN}|{FENCE}|(?:{'|'.join(sorted(primitives()))})(?=\())")
     for source in sources:
-        if source.name == PRIMITIVES:
+        if source.name in PRIMITIVES:
             continue
         for number, line in enumerate(source.code, 1):
             near = ordered.search(line) and source.near(number)

@@ -64,9 +64,9 @@ ORIEL_DEV int oriel_group_is_leader(struct oriel_group g);
 ORIEL_DEV int oriel_group_sync(struct oriel_group g);
 /*
  * The same group with its own deadline in milliseconds; 0 is the comm's deadline.  The deadline
- * applies to waits that use the returned group: signals, counters, barriers, grid_sync, send, recv
- * and packets.  They return ORIEL_ETIMEDOUT after that time.  oriel_wait_local has a parameter for
- * this instead.
+ * applies to waits that use the returned group: words, signals, counters, barriers, grid_sync,
+ * send, recv and packets.  They return ORIEL_ETIMEDOUT after that time.  oriel_wait_local has a
+ * parameter for this instead.
  *
  *	err = oriel_wait_signal_from(win, oriel_group_within(g, 50), peer, id, ORIEL_GE, 1);
  */
@@ -172,6 +172,60 @@ ORIEL_DEV int oriel_swap(const struct oriel_window_dev *win, struct oriel_group 
 			 uint64_t offset, uint64_t value, uint64_t *old);
 ORIEL_DEV int oriel_compare_swap(const struct oriel_window_dev *win, struct oriel_group g, int peer,
 				 uint64_t offset, uint64_t expected, uint64_t value, uint64_t *old);
+
+/*
+ * One atomic on an element of 1 to 8 bytes of the peer's window buffer, aligned to its size.
+ * `type` is an integer, ORIEL_TYPE_INT8 to _UINT64, ORIEL_TYPE_FLOAT or ORIEL_TYPE_DOUBLE.  `op` is
+ * ORIEL_ATOMIC_FETCH, _SET, _SWAP, _COMPARE_SWAP, _ADD, or for integers _AND, _OR, _XOR.  Sums of
+ * integers wrap.  `expected` and `value` hold the bits of the element in their low bits; upper bits
+ * are ignored.  compare_swap compares bits.  *old, which may be NULL, gets the previous bits, with
+ * the sign of signed integers extended.  Order, transports and refusals are those of the calls
+ * above.  The atomic also wakes a wait of a mapped peer for the word.
+ *
+ * A NIC has atomics of 8 bytes only.  So the atomic of a queued peer on a shorter element works on
+ * the 8 aligned bytes that hold it.  All of them must lie in the window, else ORIEL_EINVAL in a
+ * checked window.
+ */
+ORIEL_DEV int oriel_atomic(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			   uint64_t offset, int type, int op, uint64_t expected, uint64_t value,
+			   uint64_t *old);
+
+/* ---- words of this rank's own window buffer -------------------------------------------------- */
+
+/*
+ * Waits until "the integer at `offset` of this rank's buffer <cmp> value" is true; cmp is ORIEL_EQ,
+ * _NE, _GT, _GE, _LT or _LE.  The integer has the size and the sign of `type` (ORIEL_TYPE_INT8 to
+ * _UINT64) and is aligned to its size.  Unlike counts of signals, two values are never further
+ * apart than their type allows: INT64_MIN is the smallest.  A passed deadline fails only this call.
+ *
+ * Any rank may write the word: by oriel_put_value(), a put of its bytes, an atomic, or (mapped
+ * peers) a store.  The group sees what that rank wrote before, if the write was an atomic, or if a
+ * fence or flush came before it.  A wait may sleep for up to 1 ms on the CPU: a mapped peer that
+ * only stores calls oriel_wake() after it.
+ */
+ORIEL_DEV int oriel_wait_word(const struct oriel_window_dev *win, struct oriel_group g,
+			      uint64_t offset, int type, int cmp, uint64_t value);
+/*
+ * Waits until one of several words compares, and gives its index in all threads.  The search begins
+ * with word `first`, so that a caller can be fair.  If no word is left (count is 0, or all are
+ * skipped), *index is words->count at once.
+ */
+ORIEL_DEV int oriel_wait_any_word(const struct oriel_window_dev *win, struct oriel_group g,
+				  const struct oriel_words *words, uint64_t first, uint64_t *index);
+/*
+ * The same words now: the index of the first one that compares, or words->count.  The call does
+ * not wait, and one thread may make it alone.
+ */
+ORIEL_DEV uint64_t oriel_find_word(const struct oriel_window_dev *win,
+				   const struct oriel_words *words, uint64_t first);
+/* The value of one word now, with its sign extended.  One thread may call it alone. */
+ORIEL_DEV uint64_t oriel_read_word(const struct oriel_window_dev *win, uint64_t offset, int type);
+/*
+ * Wakes waits of `peer` that sleep on the CPU, after stores into its window by one thread.  It
+ * costs a load if nobody sleeps.  Puts to queued peers, atomics and signals wake by themselves.  A
+ * wake is a hint: a wait that misses it finds the word after at most 1 ms.
+ */
+ORIEL_DEV void oriel_wake(const struct oriel_window_dev *win, int peer);
 
 /* ---- signals: one 64-bit word at the receiver per (source, id) ------------------------------- */
 
@@ -384,6 +438,8 @@ ORIEL_DEV int oriel_line_close(struct oriel_line *line, struct oriel_group g);
 #include "device/barrier.h"
 #include "device/grid.h"
 #include "device/atomic.h"
+#include "device/atomic_typed.h"
+#include "device/word.h"
 #include "device/staged.h"
 #include "device/packet.h"
 #include "device/line.h"

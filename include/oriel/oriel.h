@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "device/element.h"
 #include "device/group.h"
 #include "device/types.h"
 #include "status.h"
@@ -129,6 +130,25 @@ int oriel_comm_create(struct oriel_boot *boot, const struct oriel_comm_options *
  */
 int oriel_comm_split(struct oriel_comm *comm, int color, int key,
 		     struct oriel_comm **sub); /* [C] */
+/*
+ * The `n` ranks in `ranks` form a comm; their new ranks are their places in the list.  Collective
+ * over these ranks only: no other rank of the comm takes part or learns of it.  Each of them makes
+ * the call with the same list and the same tag, which is 0 or more.
+ *
+ * A rank makes one such call at a time per tag, and ranks make their calls with one tag in the same
+ * order.  Calls with different tags are independent, also on several threads of a rank and beside
+ * other collective calls of the comm.
+ *
+ * A rank that cannot use its own list (itself missing, a rank twice or out of range) returns
+ * ORIEL_EINVAL or ORIEL_ERANGE at once; the ranks that it should have met wait until their
+ * deadline.  If two ranks wait for each other with different lists, both return ORIEL_EMISMATCH at
+ * once.  Any other difference ends at the deadline, with the ranks that did not come.  In all cases
+ * a later call works.  ORIEL_EBUSY: another thread of this rank is in a call with this tag.
+ * ORIEL_EUNSUPPORTED: the comm came from oriel_boot_user, and the list has neither one rank nor
+ * all.
+ */
+int oriel_comm_subset(struct oriel_comm *comm, const int *ranks, int n, int tag,
+		      struct oriel_comm **sub);
 /*
  * [C] Windows and buffers must be destroyed first, else ORIEL_EBUSY on all ranks.  A failed comm
  * destroys them itself.  Memory of oriel_alloc is freed too.  If the buffer of a failed window is
@@ -334,6 +354,13 @@ int oriel_window_swap(struct oriel_window *window, int peer, uint64_t offset, ui
 int oriel_window_compare_swap(struct oriel_window *window, int peer, uint64_t offset,
 			      uint64_t expected, uint64_t value, uint64_t *old, void *stream);
 
+/*
+ * The same on an element of any type (oriel_atomic of oriel/device.h): an integer of 1 to 8 bytes,
+ * a float or a double.
+ */
+int oriel_window_atomic(struct oriel_window *window, int peer, uint64_t offset, int type, int op,
+			uint64_t expected, uint64_t value, uint64_t *old, void *stream);
+
 int oriel_window_signal(struct oriel_window *window, int peer, int id, int op, uint64_t value,
 			void *stream);
 /* Signals every rank except this one. */
@@ -368,12 +395,26 @@ int oriel_window_reset_counter(struct oriel_window *window, int peer, int id, vo
 
 int oriel_window_barrier(struct oriel_window *window, int id, void *stream);
 
+/*
+ * Waits until an integer of this rank's own window buffer compares: oriel_wait_word of
+ * oriel/device.h.
+ */
+int oriel_window_wait_word(struct oriel_window *window, uint64_t offset, int type, int cmp,
+			   uint64_t value, void *stream);
+/* Waits for one of several words: oriel_wait_any_word of oriel/device.h.  CPU device only. */
+int oriel_window_wait_any_word(struct oriel_window *window, const struct oriel_words *words,
+			       uint64_t first, uint64_t *index);
+
 /* The same with a deadline per call, in seconds: more than 0, at most 49 days. */
 int oriel_window_wait_signal_timeout(struct oriel_window *window, int peer, int id, int cmp,
 				     uint64_t value, double timeout, void *stream);
 int oriel_window_wait_counter_timeout(struct oriel_window *window, int peer, int id, int cmp,
 				      uint64_t value, double timeout, void *stream);
 int oriel_window_barrier_timeout(struct oriel_window *window, int id, double timeout, void *stream);
+int oriel_window_wait_word_timeout(struct oriel_window *window, uint64_t offset, int type, int cmp,
+				   uint64_t value, double timeout, void *stream);
+int oriel_window_wait_any_word_timeout(struct oriel_window *window, const struct oriel_words *words,
+				       uint64_t first, double timeout, uint64_t *index);
 
 /*
  * The present value of a signal or counter.  peer < 0: the sum over sources or peers.  These calls
@@ -382,6 +423,35 @@ int oriel_window_barrier_timeout(struct oriel_window *window, int id, double tim
  */
 int oriel_window_read_signal(struct oriel_window *window, int peer, int id, uint64_t *value);
 int oriel_window_read_counter(struct oriel_window *window, int peer, int id, uint64_t *value);
+/* An integer of this rank's own window buffer, with its sign extended.  CPU device only. */
+int oriel_window_read_word(struct oriel_window *window, uint64_t offset, int type, uint64_t *value);
+
+/* ---- transfers of any memory, by host code on the CPU device --------------------------------- */
+
+/*
+ * As oriel_window_put and oriel_window_get, but the local memory needs no source: the stack,
+ * constants, any array.  For queued peers the data goes through registered memory of the window,
+ * which the first such call creates (1 MiB).  Any threads may call at the same time.
+ *
+ * A put returns when `src` may be written again.  Its data is delivered by oriel_flush() of the
+ * same block: a group `g` of one thread with g.block = block (oriel_group_thread).  Blocks are the
+ * lanes of the device API: puts of one block to one peer arrive in order.  A get returns when `dst`
+ * holds the data.  ORIEL_EUNSUPPORTED on a separate device.
+ */
+int oriel_window_put_bytes(struct oriel_window *window, int peer, uint64_t dst_off, const void *src,
+			   uint64_t bytes, uint32_t block);
+int oriel_window_get_bytes(struct oriel_window *window, int peer, uint64_t src_off, void *dst,
+			   uint64_t bytes, uint32_t block);
+/*
+ * The same for `count` elements of elem_bytes.  Strides are in bytes from one element to the next;
+ * they may be negative, or 0.
+ */
+int oriel_window_put_strided(struct oriel_window *window, int peer, uint64_t dst_off,
+			     int64_t dst_stride, const void *src, int64_t src_stride,
+			     uint64_t elem_bytes, uint64_t count, uint32_t block);
+int oriel_window_get_strided(struct oriel_window *window, int peer, uint64_t src_off,
+			     int64_t src_stride, void *dst, int64_t dst_stride, uint64_t elem_bytes,
+			     uint64_t count, uint32_t block);
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 

@@ -243,6 +243,7 @@ _out = POINTER(c_void_p)
 _text = c_char_p
 _window_word = [_handle, _int, _int, _int, c_uint64]  # window, peer, id, op or cmp, value
 _atomic = [_handle, _int, c_uint64, c_uint64]  # window, peer, offset, value; then the old value
+_word = [_handle, c_uint64, _int, _int, c_uint64]  # window, offset, type, cmp, value
 _transfer = [_handle, _int, c_uint64, c_void_p, c_uint64, c_uint64]  # ..., source, offset, bytes
 
 # name: (result, arguments)
@@ -264,6 +265,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "oriel_boot_destroy": (c_int, [_handle]),
     "oriel_comm_create": (c_int, [_handle, POINTER(oriel_comm_options), _out]),
     "oriel_comm_split": (c_int, [_handle, _int, _int, _out]),
+    "oriel_comm_subset": (c_int, [_handle, POINTER(c_int), _int, _int, _out]),
     "oriel_comm_destroy": (c_int, [_handle]),
     "oriel_comm_abort": (c_int, [_handle, _int]),
     "oriel_comm_status": (c_int, [_handle]),
@@ -319,6 +321,13 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "oriel_window_fetch_add": (c_int, [*_atomic, c_void_p, c_void_p]),
     "oriel_window_swap": (c_int, [*_atomic, c_void_p, c_void_p]),
     "oriel_window_compare_swap": (c_int, [*_atomic, c_uint64, c_void_p, c_void_p]),
+    "oriel_window_atomic": (
+        c_int,
+        [_handle, _int, c_uint64, _int, _int, c_uint64, c_uint64, c_void_p, c_void_p],
+    ),
+    "oriel_window_wait_word": (c_int, [*_word, c_void_p]),
+    "oriel_window_wait_word_timeout": (c_int, [*_word, c_double, c_void_p]),
+    "oriel_window_read_word": (c_int, [_handle, c_uint64, _int, POINTER(c_uint64)]),
     "oriel_window_signal_all": (c_int, [_handle, _int, _int, c_uint64, c_void_p]),
     "oriel_window_reset_signal": (c_int, [_handle, _int, c_void_p]),
     "oriel_window_signal_advance": (c_int, [_handle, _int, _int, c_uint64, c_void_p]),
@@ -365,7 +374,14 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
 
 # Exported functions that are not declared above, and why.
 _FOR_KERNELS = "called by kernels that a C compiler compiled"
+_FOR_FRONT_ENDS = "for front ends in C; Python makes sources, and waits for single words"
 LEFT_OUT = {
+    "oriel_window_get_bytes": _FOR_FRONT_ENDS,
+    "oriel_window_get_strided": _FOR_FRONT_ENDS,
+    "oriel_window_put_bytes": _FOR_FRONT_ENDS,
+    "oriel_window_put_strided": _FOR_FRONT_ENDS,
+    "oriel_window_wait_any_word": _FOR_FRONT_ENDS,
+    "oriel_window_wait_any_word_timeout": _FOR_FRONT_ENDS,
     "oriel_team_device": "for kernels that a C compiler compiled; others take the address",
     "oriel_cpu_drive": _FOR_KERNELS,
     "oriel_cpu_group_agree": _FOR_KERNELS,

@@ -255,6 +255,15 @@ class Comm:
         self._check(lib.oriel_comm_split(self._live("split"), color, key, ctypes.byref(sub)))
         return self._over(sub.value, self.device, self._callbacks) if sub.value else None
 
+    def subset(self, ranks: Iterable[int], tag: int = 0) -> Comm:
+        """The given ranks form a comm, in this order.  Only they make the call, all alike. [C]"""
+        wanted = list(ranks)
+        array = (ctypes.c_int * max(1, len(wanted)))(*wanted)
+        sub = ctypes.c_void_p()
+        handle = self._live("subset")
+        self._check(lib.oriel_comm_subset(handle, array, len(wanted), tag, ctypes.byref(sub)))
+        return self._over(sub.value, self.device, self._callbacks)
+
     def connect(self, ranks: Iterable[int] = ()) -> None:
         """Makes queues to the given ranks (connect="none").  Each rank passes its own list. [C]"""
         wanted = list(ranks)

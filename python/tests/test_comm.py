@@ -55,6 +55,11 @@ def splits(comm: oriel.Comm) -> None:
     assert (none is None) == (comm.rank == 0)
     if none is not None:
         none.close()
+    ends = [comm.size - 1, 0] if comm.size > 1 else [0]
+    if comm.rank in ends:  # the other ranks take no part
+        both = comm.subset(ends, tag=3)
+        assert (both.size, both.rank) == (len(ends), ends.index(comm.rank))
+        both.close()
 
 
 def connects(comm: oriel.Comm) -> None:

@@ -49,6 +49,18 @@ struct ori_boot_backend {
 	int (*subgroup)(struct oriel_boot *, const int *members, int n, uint32_t tag,
 			uint64_t timeout_ns, struct oriel_boot **sub);
 	/*
+	 * Makes a group of `members` as subgroup does, but only the members call it.  Members make
+	 * their calls with one tag in the same order; calls with different tags are independent.
+	 * Messages name `call`.  The new boot's waited_ns tells how long the first member waited.
+	 * Nothing else of this boot changes, so threads may call it beside its rounds.
+	 *
+	 * ORIEL_EMISMATCH: two members wait for each other with different lists.  ORIEL_EBUSY: this
+	 * rank is already in a call with the tag.  ORIEL_EUNSUPPORTED: this boot cannot reach some
+	 * of its ranks without all others.
+	 */
+	int (*subset)(struct oriel_boot *, const int *members, int n, uint32_t tag,
+		      const char *call, uint64_t timeout_ns, struct oriel_boot **sub);
+	/*
 	 * Sets the one watcher of this boot.  NULL removes it: no watcher is called after the
 	 * return.
 	 */

@@ -63,15 +63,21 @@ static void destroy(struct ori_round *g)
 	free(g->have);
 	free(g->who);
 	free(g->data);
+	free(g->members);
 	free(g);
 }
 
-void ori_round_destroy(struct ori_round **list, struct ori_round *g)
+void ori_round_unlist(struct ori_round **list, struct ori_round *g)
 {
 	while (*list && *list != g)
 		list = &(*list)->next;
 	if (*list)
 		*list = g->next;
+}
+
+void ori_round_destroy(struct ori_round **list, struct ori_round *g)
+{
+	ori_round_unlist(list, g);
 	destroy(g);
 }
 
@@ -106,7 +112,7 @@ static void fail_bytes(struct ori_round *g, uint32_t index, size_t bytes)
 	fail(g, &r);
 }
 
-static void fail_lists(struct ori_round *g, uint32_t index)
+void ori_round_fail_lists(struct ori_round *g, uint32_t index)
 {
 	struct ori_round_report r = { .status = ORIEL_EMISMATCH, .kind = ORI_GATHER_LISTS };
 
@@ -126,7 +132,7 @@ void ori_round_add(struct ori_round *g, uint32_t index, uint32_t who, int n, con
 	uint64_t now = ori_now_ns();
 
 	if (n != g->n || index >= (uint32_t)g->n || g->have[index]) {
-		fail_lists(g, index);
+		ori_round_fail_lists(g, index);
 		return;
 	}
 	g->have[index] = 1;

@@ -47,12 +47,18 @@ struct ori_round {
 	uint64_t start_ns, deadline_ns, late_ns;
 	int late_told;
 	struct ori_round_report failed; /* status 0: it has not failed */
+	/* Meetings only (meet.c): which group and tag they belong to, and who must come. */
+	uint64_t scope;
+	uint32_t *members; /* n: the owner's number of each member; NULL: an ordinary collective */
+	void *made;        /* the owner's: what the members made together */
 };
 
 struct ori_round *ori_round_find(struct ori_round *list, uint64_t gid, uint64_t seq);
 /* Adds an empty record to the list.  NULL: no memory. */
 struct ori_round *ori_round_create(struct ori_round **list, uint64_t gid, uint64_t seq, int n,
 				   size_t bytes, uint32_t first);
+/* Takes it off the list, if it is there. */
+void ori_round_unlist(struct ori_round **list, struct ori_round *);
 void ori_round_destroy(struct ori_round **list, struct ori_round *);
 void ori_round_destroy_all(struct ori_round **list);
 /* Takes one member's bytes and deadline.  A part that does not fit fails the collective. */
@@ -62,6 +68,8 @@ void ori_round_add(struct ori_round *, uint32_t index, uint32_t who, int n, cons
  * Fails the collective with `status` and the missing ranks.  Does nothing if it has failed already.
  */
 void ori_round_expire(struct ori_round *, int status);
+/* Fails the collective with ORIEL_EMISMATCH: member `index` has another list of members. */
+void ori_round_fail_lists(struct ori_round *, uint32_t index);
 /* How long its first member has waited.  Sent with the result, in the field `rank`. */
 int ori_round_age_ms(const struct ori_round *);
 void ori_round_missing(const struct ori_round *, struct ori_round_report *);

@@ -30,6 +30,13 @@ static int single_subgroup(struct oriel_boot *boot, const int *members, int n, u
 	return err ? err : ori_boot_single_create(sub);
 }
 
+static int single_subset(struct oriel_boot *boot, const int *members, int n, uint32_t tag,
+			 const char *call, uint64_t timeout_ns, struct oriel_boot **sub)
+{
+	(void)call;
+	return single_subgroup(boot, members, n, tag, timeout_ns, sub);
+}
+
 static void single_watch(struct oriel_boot *boot, ori_boot_watch_fn *fn, void *ctx)
 {
 	(void)boot;
@@ -53,6 +60,7 @@ static const struct ori_boot_backend single_ops = {
 	.name = "single",
 	.allgather = single_allgather,
 	.subgroup = single_subgroup,
+	.subset = single_subset,
 	.watch = single_watch,
 	.abort = single_abort,
 	.answer = ori_boot_no_answer,

@@ -17,7 +17,7 @@
 /* ---- messages (tcp_wire.c) ------------------------------------------------------------------ */
 
 #define TCP_MAGIC 0x31424f52u /* "ROB1" */
-#define TCP_VERSION 3u
+#define TCP_VERSION 4u
 #define TCP_SECRET_BYTES 64
 #define TCP_CONTRIB_MAX ORI_BOOT_PART_MAX /* one rank's part of an allgather */
 #define TCP_RESULT_MAX ORI_BOOT_RESULT_MAX
@@ -43,7 +43,9 @@ enum tcp_type {
 	TCP_LEFT,     /* from the hub: the uint32 ranks that have said BYE */
 	/* both ways: asks `rank` what it is doing, or `rank` asks; seq numbers the question */
 	TCP_ASK,
-	TCP_TELL /* both ways: the answer, a text */
+	TCP_TELL, /* both ways: the answer, a text */
+	/* to the hub: struct tcp_contrib, struct tcp_meet, the uint32 world ranks of all members */
+	TCP_MEET
 };
 
 /* All numbers are little-endian, like every machine that Oriel runs on. */
@@ -78,10 +80,16 @@ struct tcp_contrib {
 	uint64_t timeout_ns, late_ns;
 };
 
+struct tcp_meet {
+	uint64_t scope; /* meetings of one scope exclude each other: a group and a tag */
+	uint64_t count; /* how many meetings this rank has come to; goes to all members */
+};
+
 _Static_assert(sizeof(struct tcp_header) == 32, "the header travels");
 _Static_assert(sizeof(struct tcp_hello) == 104, "the hello travels");
 _Static_assert(sizeof(struct tcp_welcome) == 32, "the welcome travels");
 _Static_assert(sizeof(struct tcp_contrib) == 24, "the contribution travels");
+_Static_assert(sizeof(struct tcp_meet) == 16, "the meeting travels");
 _Static_assert(sizeof(struct ori_round_report) == 104, "the report travels");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers travel as they lie in memory");
 

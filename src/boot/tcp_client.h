@@ -3,6 +3,7 @@
  * boot/tcp_client.h - the inside of a rank's TCP boot, from top to bottom:
  *
  *	tcp_group.c   the table of boot.h
+ *	tcp_gather.c  a collective of a group
  *	tcp_reader.c  the thread that takes messages
  *	tcp_join.c    how a rank meets the others
  *	tcp_take.c    what messages mean
@@ -47,7 +48,8 @@ struct tcp_group {
 	struct oriel_boot base;
 	struct tcp_client *client;
 	uint64_t gid;
-	int *world; /* member -> world rank */
+	uint64_t scope; /* of a meeting: its parent and tag (tcp_group.c); 0: an ordinary group */
+	int *world;     /* member -> world rank */
 	struct tcp_group *next;
 	uint64_t seq, subgroups; /* calls made so far */
 	/* The collective in progress. */
@@ -136,6 +138,7 @@ struct tcp_client {
 	struct tcp_group *groups;
 	struct tcp_early *early;
 	int nearly;
+	uint64_t meetings;   /* that this rank has come to so far */
 	unsigned char *gone; /* enum tcp_gone of each world rank */
 	int lost;            /* 0, or the status of a connection that is unusable */
 	char lost_why[128];
@@ -147,6 +150,18 @@ struct tcp_client {
 
 /* tcp_reader.c: the thread that takes messages. */
 int ori_tcp_reader_start(struct tcp_client *);
+
+/* What a rank gives to a collective, and where the result goes. */
+struct tcp_part {
+	enum tcp_type type; /* TCP_CONTRIB or TCP_MEET */
+	const void *mine;
+	size_t bytes;
+	void *all;
+	size_t all_bytes;
+};
+
+/* tcp_gather.c: takes part in the next collective of the group, and waits for its end. */
+int ori_tcp_gather(struct tcp_group *, const struct tcp_part *, uint64_t timeout_ns);
 
 /* tcp_join.c: connects, says hello, waits for the welcome. */
 int ori_tcp_meet(struct tcp_client *);

@@ -16,133 +16,18 @@ static const struct ori_boot_backend tcp_ops;
 
 /* ---- allgather ------------------------------------------------------------------------------ */
 
-/* Lock held.  Has a member left for good?  Returns 0, or ORIEL_EPEER with the text. */
-static int check_left(struct tcp_group *g)
-{
-	char name[64];
-
-	for (int i = 0; i < g->base.nranks; i++) {
-		if (g->client->gone[g->world[i]] != TCP_GONE_LEFT)
-			continue;
-		ori_boot_rank_text(g->world, i, name, sizeof(name));
-		snprintf(g->text, sizeof(g->text), "%s left the group", name);
-		return ORIEL_EPEER;
-	}
-	return 0;
-}
-
-/* Lock held.  Returns the group's failure.  Logs it the first time, later only keeps the text. */
-static int failed_status(struct tcp_group *g)
-{
-	if (g->logged)
-		return ori_fail_silent(g->failed, "%s: %s", ori_boot_serves(&g->base), g->why);
-	g->logged = 1;
-	return ori_fail(g->failed, "%s: %s", ori_boot_serves(&g->base), g->why);
-}
-
-/* Returns 0 if the collective may be sent. */
-static int begin(struct tcp_group *g, void *all, size_t bytes, uint64_t *seq)
-{
-	struct tcp_client *c = g->client;
-	int err = 0;
-
-	pthread_mutex_lock(&c->lock);
-	*seq = g->seq++;
-	if (g->failed) {
-		err = failed_status(g);
-	} else if (check_left(g)) {
-		err = ori_fail(ORIEL_EPEER, "%s: %s", ori_boot_serves(&g->base), g->text);
-	} else {
-		g->pending = 1;
-		g->call = ori_boot_serves(&g->base);
-		g->answered = 0;
-		g->complete = 0;
-		g->pending_seq = *seq;
-		g->all = all;
-		g->all_bytes = (size_t)g->base.nranks * bytes;
-	}
-	pthread_mutex_unlock(&c->lock);
-	return err;
-}
-
-static int contribute(struct tcp_group *g, uint64_t seq, const void *mine, size_t bytes,
-		      uint64_t timeout_ns, uint64_t deadline_ns)
-{
-	struct tcp_client *c = g->client;
-	struct tcp_contrib part;
-	struct tcp_header h;
-
-	memset(&part, 0, sizeof(part));
-	part.index = (uint32_t)g->base.rank;
-	part.n = (uint32_t)g->base.nranks;
-	part.timeout_ns = timeout_ns;
-	part.late_ns = c->late_ns;
-	ori_tcp_header_fill(&h, TCP_CONTRIB, g->gid, seq, c->rank, sizeof(part) + bytes);
-	return ori_tcp_client_send(c, &h, &part, sizeof(part), mine, bytes, deadline_ns);
-}
-
-static int end(struct tcp_group *g, uint64_t timeout_ns, uint64_t deadline_ns)
-{
-	struct tcp_client *c = g->client;
-	struct timespec when;
-	char hub[80];
-	int err = 0;
-
-	ori_boot_timespec(deadline_ns, &when);
-	pthread_mutex_lock(&c->lock);
-	/* A complete collective is not lost when a member fails now: its result is on the way. */
-	while (!g->answered && !(g->failed && !g->complete) && err != ETIMEDOUT)
-		err = pthread_cond_timedwait(&c->cond, &c->lock, &when);
-	g->pending = 0;
-	if (g->answered) {
-		err = g->status ? ori_fail(g->status, "%s: %s", g->call, g->text) : 0;
-	} else if (g->failed) {
-		err = failed_status(g);
-	} else {
-		c->hub_silent = 1;
-		ori_tcp_hub_text(g, hub, sizeof(hub));
-		err = ori_fail(ORIEL_ETIMEDOUT, "%s: no answer from %s within %.1f s", g->call, hub,
-			       (double)timeout_ns / 1e9 + 2);
-	}
-	pthread_mutex_unlock(&c->lock);
-	return err;
-}
-
-static int gather(struct oriel_boot *boot, const void *mine, void *all, size_t bytes,
-		  uint64_t timeout_ns)
-{
-	struct tcp_group *g = (struct tcp_group *)boot;
-	uint64_t deadline = ori_deadline_ns(ori_boot_grace_ns(timeout_ns)), seq;
-	int err;
-
-	if (bytes > TCP_CONTRIB_MAX || (size_t)boot->nranks * bytes > TCP_RESULT_MAX)
-		return ori_fail(ORIEL_ERANGE, "%s: %zu bytes from each of %d ranks are too many",
-				ori_boot_serves(boot), bytes, boot->nranks);
-	err = begin(g, all, bytes, &seq);
-	if (err)
-		return err;
-	err = contribute(g, seq, mine, bytes, timeout_ns, deadline);
-	/*
-	 * Half a message may be sent, so this connection is unusable.  A hub that closed it may
-	 * have sent the reason before.  The reader takes the remaining messages, and then the end
-	 * of the stream, which shutdown() guarantees.  A child of fork() has no reader.
-	 */
-	if (err == -ETIMEDOUT)
-		ori_tcp_client_lost(g->client, ORIEL_ETIMEDOUT, "does not take messages");
-	else if (err && g->client->pid == getpid())
-		shutdown(g->client->fd, SHUT_RDWR);
-	else if (err)
-		ori_tcp_client_lost(g->client, ORIEL_EPEER, "is gone");
-	return end(g, timeout_ns, deadline);
-}
-
 static int tcp_allgather(struct oriel_boot *boot, const void *mine, void *all, size_t bytes,
 			 uint64_t timeout_ns)
 {
 	struct tcp_group *g = (struct tcp_group *)boot;
 	struct tcp_client *c = g->client;
-	int err = gather(boot, mine, all, bytes, timeout_ns);
+	struct tcp_part part = { TCP_CONTRIB, mine, bytes, all, (size_t)boot->nranks * bytes };
+	int err;
 
+	if (bytes > TCP_CONTRIB_MAX || part.all_bytes > TCP_RESULT_MAX)
+		return ori_fail(ORIEL_ERANGE, "%s: %zu bytes from each of %d ranks are too many",
+				ori_boot_serves(boot), bytes, boot->nranks);
+	err = ori_tcp_gather(g, &part, timeout_ns);
 	pthread_mutex_lock(&c->lock);
 	if (err && g->failed && g->failed_rank != boot->rank)
 		ori_watch_settle(&g->watch, &c->lock, &c->cond, g->failed, g->failed_rank, g->why);
@@ -194,10 +79,22 @@ static void fail_if_late(struct tcp_group *g)
 	}
 }
 
-static int group_create(struct tcp_client *c, uint64_t gid, const int *world, int rank, int n,
-			struct oriel_boot **boot)
+/* Lock held.  Is a thread of this rank in a meeting of that scope? */
+static int is_meeting(const struct tcp_client *c, uint64_t scope)
+{
+	const struct tcp_group *g = c->groups;
+
+	while (g && g->scope != scope)
+		g = g->next;
+	return g != NULL;
+}
+
+/* scope: of a meeting, else 0.  Returns ORIEL_EBUSY, without a message, if it has one already. */
+static int group_create(struct tcp_client *c, uint64_t gid, uint64_t scope, const int *world,
+			int rank, int n, struct oriel_boot **boot)
 {
 	struct tcp_group *g = calloc(1, sizeof(*g));
+	int busy;
 
 	if (!g)
 		return ori_fail(ORIEL_ENOMEM, "no memory for a group of %d ranks", n);
@@ -209,16 +106,37 @@ static int group_create(struct tcp_client *c, uint64_t gid, const int *world, in
 	ori_boot_init(&g->base, &tcp_ops, rank, n);
 	g->client = c;
 	g->gid = gid;
+	g->scope = scope;
 	for (int i = 0; i < n; i++)
 		g->world[i] = world ? world[i] : i;
 	pthread_mutex_lock(&c->lock);
-	c->refs++;
-	g->next = c->groups;
-	c->groups = g;
-	fail_if_late(g);
+	busy = scope && is_meeting(c, scope);
+	if (!busy) {
+		c->refs++;
+		g->next = c->groups;
+		c->groups = g;
+		fail_if_late(g);
+	}
 	pthread_mutex_unlock(&c->lock);
+	if (busy) {
+		free(g->world);
+		free(g);
+		return ORIEL_EBUSY;
+	}
 	*boot = &g->base;
 	return 0;
+}
+
+/* World ranks of members of the group; NULL: no memory. */
+static int *world_of(const struct tcp_group *g, const int *members, int n)
+{
+	int *world = malloc((size_t)n * sizeof(*world));
+
+	if (!world)
+		ori_fail(ORIEL_ENOMEM, "no memory for a group of %d ranks", n);
+	for (int i = 0; world && i < n; i++)
+		world[i] = g->world[members[i]];
+	return world;
 }
 
 /* All members compute the same number from the same calls, so nothing is sent. */
@@ -237,12 +155,10 @@ static int tcp_subgroup(struct oriel_boot *boot, const int *members, int n, uint
 	call = g->subgroups++;
 	pthread_mutex_unlock(&g->client->lock);
 	gid = mix(mix(mix(g->gid, call), tag), 1);
-	world = malloc((size_t)n * sizeof(*world));
+	world = world_of(g, members, n);
 	if (!world)
-		return ori_fail(ORIEL_ENOMEM, "no memory for a group of %d ranks", n);
-	for (int i = 0; i < n; i++)
-		world[i] = g->world[members[i]];
-	err = group_create(g->client, gid, world, me, n, sub);
+		return ORIEL_ENOMEM;
+	err = group_create(g->client, gid, 0, world, me, n, sub);
 	free(world);
 	return err;
 }
@@ -302,10 +218,99 @@ static void tcp_boot_close(struct oriel_boot *boot)
 		ori_tcp_client_close(c);
 }
 
+/* ---- subsets -------------------------------------------------------------------------------- */
+
+/* What a rank sends to a meeting.  The list of members follows. */
+static size_t meet_bytes(int n)
+{
+	return sizeof(struct tcp_meet) + (size_t)n * sizeof(uint32_t);
+}
+
+/*
+ * Meets the other members: a group that exists for this one collective.  counts: how many meetings
+ * each member has come to.  A count of this rank that is not the present one belongs to an earlier
+ * call that was given up.
+ */
+static int meet(struct tcp_group *g, const char *call, unsigned char *message, uint64_t *counts,
+		uint64_t timeout_ns)
+{
+	int n = g->base.nranks;
+	struct tcp_part part = { TCP_MEET, message, meet_bytes(n), counts,
+				 (size_t)n * sizeof(*counts) };
+	struct tcp_meet head = { .scope = g->scope };
+	uint32_t rank;
+	int err;
+
+	pthread_mutex_lock(&g->client->lock);
+	head.count = ++g->client->meetings;
+	pthread_mutex_unlock(&g->client->lock);
+	memcpy(message, &head, sizeof(head));
+	for (int i = 0; i < n; i++) {
+		rank = (uint32_t)g->world[i];
+		memcpy(message + sizeof(head) + (size_t)i * sizeof(rank), &rank, sizeof(rank));
+	}
+	g->base.serves = call;
+	err = ori_tcp_gather(g, &part, timeout_ns);
+	if (!err && counts[g->base.rank] != head.count)
+		err = ori_fail(ORIEL_EPROTO, "%s: the answer belongs to an earlier call", call);
+	return err;
+}
+
+/*
+ * Only the members take part, so they have no common count of calls.  They meet at the hub, and the
+ * number of their group follows from the counts of all members.
+ */
+static int tcp_subset(struct oriel_boot *boot, const int *members, int n, uint32_t tag,
+		      const char *call, uint64_t timeout_ns, struct oriel_boot **sub)
+{
+	struct tcp_group *g = (struct tcp_group *)boot;
+	uint64_t scope = mix(mix(g->gid, tag), 2) | 1, gid = mix(scope, (uint64_t)n),
+		 *counts = NULL, waited;
+	int me, err = ori_boot_members_check(boot, members, n, &me);
+	struct oriel_boot *meeting;
+	unsigned char *message = NULL;
+	int *world;
+
+	if (err)
+		return err;
+	world = world_of(g, members, n);
+	if (!world)
+		return ORIEL_ENOMEM;
+	for (int i = 0; i < n; i++)
+		gid = mix(gid, (uint64_t)world[i]);
+	err = group_create(g->client, gid, scope, world, me, n, &meeting);
+	if (err == ORIEL_EBUSY)
+		err = ori_fail(err, "%s: another thread of rank %d is in a call with tag %u", call,
+			       boot->rank, tag);
+	if (err)
+		goto out_world;
+	counts = calloc((size_t)n, sizeof(*counts));
+	message = malloc(meet_bytes(n));
+	if (counts && message)
+		err = meet((struct tcp_group *)meeting, call, message, counts, timeout_ns);
+	else
+		err = ori_fail(ORIEL_ENOMEM, "%s: no memory for %d ranks", call, n);
+	waited = meeting->waited_ns;
+	ori_boot_drop(meeting);
+	gid = ~gid; /* else the counts would lead to the number of a meeting with a longer list */
+	for (int i = 0; !err && i < n; i++)
+		gid = mix(gid, counts[i]);
+	if (!err)
+		err = group_create(g->client, gid, 0, world, me, n, sub);
+	if (!err)
+		(*sub)->waited_ns = waited;
+	free(counts);
+	free(message);
+out_world:
+	free(world);
+	return err;
+}
+
 static const struct ori_boot_backend tcp_ops = {
 	.name = "tcp",
 	.allgather = tcp_allgather,
 	.subgroup = tcp_subgroup,
+	.subset = tcp_subset,
 	.watch = tcp_watch,
 	.abort = tcp_abort,
 	.answer = ori_tcp_answer,
@@ -349,7 +354,7 @@ int ori_tcp_join_create(const struct tcp_join *join, struct oriel_boot **boot)
 	err = ori_tcp_meet(c);
 	if (err)
 		goto err_gone;
-	err = group_create(c, 0, NULL, c->rank, c->nranks, boot);
+	err = group_create(c, 0, 0, NULL, c->rank, c->nranks, boot);
 	if (err)
 		goto err_fd;
 	err = ori_tcp_reader_start(c);

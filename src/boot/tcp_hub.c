@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -81,7 +80,9 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 /* Runs all timers.  Returns the time of the next one. */
 static uint64_t run_timers(struct tcp_hub *hub, uint64_t now)
 {
-	uint64_t next = ori_hub_gather_timer(hub, now);
+	uint64_t next = ori_hub_round_timer(hub, hub->gathers, now);
+
+	next = sooner(next, ori_hub_meet_timer(hub, now));
 
 	for (struct hub_conn *c = hub->conns; c; c = c->next) {
 		ori_hub_conn_timer(hub, c, now);
@@ -302,19 +303,15 @@ static int open_socket(struct tcp_place *place, int listen_fd)
 }
 
 /*
- * Lock held.  The library's threads block all signals: those belong to the program.  fork() cannot
- * wait for a thread that is still starting, so this waits for its start, some microseconds.
+ * Lock held.  fork() cannot wait for a thread that is still starting, so this waits for its start,
+ * some microseconds.
  */
 static int start_thread(struct tcp_hub *hub)
 {
 	struct timespec when;
-	sigset_t all, old;
 	int err;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&hub->thread, NULL, hub_main, hub);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	err = ori_thread_start(&hub->thread, hub_main, hub);
 	if (err)
 		return err;
 	ori_boot_timespec(ori_deadline_ns(START_NS), &when);

@@ -5,6 +5,7 @@
  *	tcp_hub.c        life and loop
  *	tcp_hub_conn.c   connections: bytes in, timers, endings
  *	tcp_hub_join.c   who may join
+ *	tcp_hub_meet.c   meetings: some ranks make a group
  *	tcp_hub_round.c  collectives
  *	tcp_hub_tree.c   the tree that large results come down
  *	tcp_hub_out.c    messages out
@@ -93,8 +94,9 @@ struct tcp_hub {
 	int failed; /* some rank never came; every later rank is told `why` */
 	char why[ORI_BOOT_WHY_BYTES];
 	struct ori_round *gathers;
-	int tree;         /* the welcomes contained parents */
-	int links_wanted; /* number of ranks with a parent */
+	struct ori_round *meetings; /* meet.h */
+	int tree;                   /* the welcomes contained parents */
+	int links_wanted;           /* number of ranks with a parent */
 	/*
 	 * Number of ranks whose link to their parent is up.  -1: a link broke, so the tree is no
 	 * longer used.
@@ -157,7 +159,20 @@ int ori_hub_tree_send(struct tcp_hub *, const struct ori_round *);
 
 /* tcp_hub_round.c */
 void ori_hub_contrib(struct tcp_hub *, struct hub_conn *);
-/* Handles late ranks and deadlines.  Returns when it must be called again. */
-uint64_t ori_hub_gather_timer(struct tcp_hub *, uint64_t now);
+/*
+ * Handles late ranks and deadlines of a list of collectives or meetings.  Returns when it must be
+ * called again.  A collective whose deadline passes is failed, and its members are told.
+ */
+uint64_t ori_hub_round_timer(struct tcp_hub *, struct ori_round *list, uint64_t now);
+/* Sends a report, or the result, to all members that have come. */
+void ori_hub_send_report(struct tcp_hub *, const struct ori_round *, enum tcp_type,
+			 const struct ori_round_report *);
+void ori_hub_send_result(struct tcp_hub *, const struct ori_round *);
+
+/* tcp_hub_meet.c */
+void ori_hub_meet(struct tcp_hub *, struct hub_conn *);
+uint64_t ori_hub_meet_timer(struct tcp_hub *, uint64_t now);
+/* A rank has left or died: nobody waits for it any longer. */
+void ori_hub_meet_gone(struct tcp_hub *, int rank);
 
 #endif

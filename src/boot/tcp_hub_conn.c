@@ -2,10 +2,10 @@
 /*
  * boot/tcp_hub_conn.c - the hub's connections: bytes in, timers, endings.
  *
- * Owns the list of connections and their states.  Never blocks.  tcp_hub_join.c and tcp_hub_round.c
- * decide what a message means, tcp_hub_out.c sends.  Nothing is freed while the loop walks the
- * list: a connection that must end is marked broken, and removed at the end of the turn.  On the
- * hub's thread.
+ * Owns the list of connections and their states.  Never blocks.  tcp_hub_join.c, tcp_hub_round.c
+ * and tcp_hub_meet.c decide what a message means, tcp_hub_out.c sends.  Nothing is freed while the
+ * loop walks the list: a connection that must end is marked broken, and removed at the end of the
+ * turn.  On the hub's thread.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -95,6 +95,7 @@ static void take_bye(struct tcp_hub *hub, struct hub_conn *c)
 	hub->slots[c->rank].conn = NULL;
 	hub->live--;
 	hub->left[hub->nleft++] = (uint32_t)c->rank; /* each rank once */
+	ori_hub_meet_gone(hub, c->rank);
 }
 
 void ori_hub_tell_left(struct tcp_hub *hub)
@@ -110,6 +111,8 @@ static void take_message(struct tcp_hub *hub, struct hub_conn *c)
 {
 	if (c->in.header.type == TCP_CONTRIB)
 		ori_hub_contrib(hub, c);
+	else if (c->in.header.type == TCP_MEET)
+		ori_hub_meet(hub, c);
 	else if (c->in.header.type == TCP_ABORT)
 		take_abort(hub, c);
 	else if (c->in.header.type == TCP_LINKED)
@@ -240,6 +243,7 @@ static void conn_gone(struct tcp_hub *hub, struct hub_conn *c)
 		hub->slots[c->rank].state = SLOT_DEAD;
 		hub->slots[c->rank].conn = NULL;
 		hub->live--;
+		ori_hub_meet_gone(hub, c->rank);
 		ori_hub_send_others(hub, NULL, TCP_DEAD, 0, 0, c->rank, NULL, 0);
 	}
 	conn_free(c);
@@ -272,6 +276,7 @@ void ori_hub_close_all(struct tcp_hub *hub)
 		conn_free(c);
 	}
 	ori_round_destroy_all(&hub->gathers);
+	ori_round_destroy_all(&hub->meetings);
 	free(hub->slots);
 	free(hub->left);
 	hub->slots = NULL;

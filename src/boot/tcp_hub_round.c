@@ -9,8 +9,8 @@
 
 #include "tcp_hub.h"
 
-static void send_report(struct tcp_hub *hub, const struct ori_round *g, enum tcp_type type,
-			const struct ori_round_report *report)
+void ori_hub_send_report(struct tcp_hub *hub, const struct ori_round *g, enum tcp_type type,
+			 const struct ori_round_report *report)
 {
 	/* those of the hub's own process last, as in ori_hub_send_others() */
 	for (int own = 0; own <= 1; own++)
@@ -23,7 +23,7 @@ static void send_report(struct tcp_hub *hub, const struct ori_round *g, enum tcp
 }
 
 /* All ranks share one copy of the result. */
-static void send_result(struct tcp_hub *hub, const struct ori_round *g)
+void ori_hub_send_result(struct tcp_hub *hub, const struct ori_round *g)
 {
 	struct hub_blob *blob = ori_hub_blob(TCP_RESULT, g->gid, g->seq, ori_round_age_ms(g),
 					     g->data, (size_t)g->n * g->bytes);
@@ -79,14 +79,14 @@ void ori_hub_contrib(struct tcp_hub *hub, struct hub_conn *c)
 	ori_round_add(g, part.index, (uint32_t)c->rank, (int)part.n, c->body + sizeof(part), bytes,
 		      part.timeout_ns, part.late_ns);
 	if (g->failed.status && !had_failed)
-		send_report(hub, g, TCP_FAIL, &g->failed);
+		ori_hub_send_report(hub, g, TCP_FAIL, &g->failed);
 	/* A late member, or one that is not in the list of the others. */
 	if (g->failed.status && (had_failed || g->failed.kind == ORI_GATHER_LISTS))
 		ori_hub_send(c, TCP_FAIL, g->gid, g->seq, 0, &g->failed, sizeof(g->failed));
 	if (g->arrived < g->n)
 		return;
 	if (!g->failed.status && !ori_hub_tree_send(hub, g))
-		send_result(hub, g);
+		ori_hub_send_result(hub, g);
 	ori_round_destroy(&hub->gathers, g);
 	return;
 
@@ -95,24 +95,24 @@ err_malformed:
 	c->broken = 1;
 }
 
-uint64_t ori_hub_gather_timer(struct tcp_hub *hub, uint64_t now)
+uint64_t ori_hub_round_timer(struct tcp_hub *hub, struct ori_round *list, uint64_t now)
 {
 	uint64_t next = UINT64_MAX;
 
-	for (struct ori_round *g = hub->gathers; g; g = g->next) {
+	for (struct ori_round *g = list; g; g = g->next) {
 		struct ori_round_report report;
 
 		if (g->failed.status)
 			continue;
 		if (now >= g->deadline_ns) {
 			ori_round_expire(g, ORIEL_ETIMEDOUT);
-			send_report(hub, g, TCP_FAIL, &g->failed);
+			ori_hub_send_report(hub, g, TCP_FAIL, &g->failed);
 			continue;
 		}
 		if (!g->late_told && now >= g->late_ns) {
 			g->late_told = 1;
 			ori_round_missing(g, &report);
-			send_report(hub, g, TCP_LATE, &report);
+			ori_hub_send_report(hub, g, TCP_LATE, &report);
 		}
 		if (g->deadline_ns < next)
 			next = g->deadline_ns;

@@ -7,7 +7,6 @@
  * Protocol: docs/protocols/boot-tcp.md
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,15 +102,9 @@ static void *reader_main(void *arg)
 	return NULL;
 }
 
-/* The library's threads block all signals: those belong to the program. */
 int ori_tcp_reader_start(struct tcp_client *c)
 {
-	sigset_t all, old;
-	int err;
+	int err = ori_thread_start(&c->reader, reader_main, c);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&c->reader, NULL, reader_main, c);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return err ? ori_fail_errno(err, "cannot start the reader of rank %d", c->rank) : 0;
 }

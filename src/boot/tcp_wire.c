@@ -32,6 +32,10 @@ int64_t ori_tcp_body_max(uint32_t type, int from_hub)
 	switch (type) {
 	case TCP_CONTRIB:
 		return from_hub ? -1 : (int64_t)sizeof(struct tcp_contrib) + TCP_CONTRIB_MAX;
+	case TCP_MEET:
+		return from_hub ? -1 :
+				  (int64_t)(sizeof(struct tcp_contrib) + sizeof(struct tcp_meet)) +
+					  4 * ORI_BOOT_RANKS_MAX;
 	case TCP_BYE:
 	case TCP_LINKED:
 		return from_hub ? -1 : 0;

@@ -2,9 +2,9 @@
 /*
  * boot/threads.c - a boot whose ranks are threads of this process.
  *
- * Owns the group that the ranks share: one lock, one condition, the collectives in progress, the
- * watchers, and the subgroups that some members have not fetched yet.  Each rank has a small boot
- * that points to the group.
+ * Owns the collectives in progress, the watchers, and the subgroups that some members have not
+ * fetched yet.  They are in the group that the ranks share (threads_group.c), under its lock.  Each
+ * rank has a small boot that points to the group.
  *
  * Called by: comm through the table of boot.h; each rank's boot by that rank's threads.
  */
@@ -12,135 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "impl.h"
-#include "round.h"
-#include "watch.h"
-
-struct thread_group;
-
-/* A subgroup that some of its members have not fetched yet. */
-struct thread_offer {
-	struct thread_offer *next;
-	uint64_t call;
-	uint32_t tag;
-	int n, fetched;
-	int *members;
-	struct thread_group *group;
-};
-
-/* All fields but n, late_ns and world are under the lock. */
-struct thread_group {
-	pthread_mutex_t lock;
-	pthread_cond_t cond; /* a collective moved, a watcher ended */
-	int n, refs;
-	uint64_t late_ns;
-	int *world;          /* member -> rank of the first group, for messages */
-	unsigned char *gone; /* this member has closed its boot */
-	struct ori_watch *watches;
-	struct ori_round *gathers;
-	struct thread_offer *offers;
-	int failed, failed_rank; /* status of an abort, and its rank */
-	char why[ORI_BOOT_WHY_BYTES];
-};
-
-struct thread_boot {
-	struct oriel_boot base;
-	struct thread_group *group;
-	uint64_t seq, subgroups; /* calls made so far; used by the rank only */
-};
+#include "threads.h"
 
 static const struct ori_boot_backend thread_ops;
 
-/* ---- the shared group ----------------------------------------------------------------------- */
-
-static void group_free(struct thread_group *g)
-{
-	pthread_mutex_destroy(&g->lock);
-	pthread_cond_destroy(&g->cond);
-	free(g->world);
-	free(g->gone);
-	free(g->watches);
-	free(g);
-}
-
-/* world: NULL for the first group. */
-static int group_create(int n, uint64_t late_ns, const int *members, const int *world,
-			struct thread_group **out)
-{
-	struct thread_group *g = calloc(1, sizeof(*g));
-	int err;
-
-	if (!g)
-		return ori_fail(ORIEL_ENOMEM, "no memory for a group of %d threads", n);
-	err = ori_boot_cond_init(&g->cond);
-	if (err) {
-		free(g);
-		return err;
-	}
-	pthread_mutex_init(&g->lock, NULL);
-	g->n = n;
-	g->late_ns = late_ns;
-	g->world = calloc((size_t)n, sizeof(*g->world));
-	g->gone = calloc((size_t)n, 1);
-	g->watches = calloc((size_t)n, sizeof(*g->watches));
-	if (!g->world || !g->gone || !g->watches) {
-		group_free(g);
-		return ori_fail(ORIEL_ENOMEM, "no memory for a group of %d threads", n);
-	}
-	for (int i = 0; i < n; i++)
-		g->world[i] = members ? world[members[i]] : i;
-	*out = g;
-	return 0;
-}
-
-static void group_drop(struct thread_group *g);
 static void thread_abort(struct oriel_boot *boot, int status, const char *why);
-
-static void offers_destroy(struct thread_offer *offer)
-{
-	while (offer) {
-		struct thread_offer *next = offer->next;
-
-		group_drop(offer->group);
-		free(offer->members);
-		free(offer);
-		offer = next;
-	}
-}
-
-static void group_hold(struct thread_group *g)
-{
-	pthread_mutex_lock(&g->lock);
-	g->refs++;
-	pthread_mutex_unlock(&g->lock);
-}
-
-static void group_drop(struct thread_group *g)
-{
-	int last;
-
-	pthread_mutex_lock(&g->lock);
-	last = --g->refs == 0;
-	pthread_mutex_unlock(&g->lock);
-	if (!last)
-		return;
-	offers_destroy(g->offers);
-	ori_round_destroy_all(&g->gathers);
-	group_free(g);
-}
-
-static int boot_create(struct thread_group *g, int rank, struct oriel_boot **out)
-{
-	struct thread_boot *b = calloc(1, sizeof(*b));
-
-	if (!b)
-		return ori_fail(ORIEL_ENOMEM, "no memory for the boot of rank %d", rank);
-	ori_boot_init(&b->base, &thread_ops, rank, g->n);
-	b->group = g;
-	group_hold(g);
-	*out = &b->base;
-	return 0;
-}
 
 /* ---- allgather ------------------------------------------------------------------------------ */
 
@@ -284,7 +160,7 @@ static struct thread_offer *offer_create(struct thread_group *g, uint64_t call, 
 	if (!offer->members)
 		goto err_offer;
 	memcpy(offer->members, members, (size_t)n * sizeof(*members));
-	if (group_create(n, g->late_ns, members, g->world, &offer->group))
+	if (ori_thread_group_create(n, g->late_ns, members, g->world, &offer->group))
 		goto err_members;
 	offer->group->refs = 1; /* the offer's own reference */
 	offer->call = call;
@@ -310,7 +186,7 @@ static void offer_remove(struct thread_group *g, struct thread_offer *offer)
 		at = &(*at)->next;
 	*at = offer->next;
 	offer->next = NULL;
-	offers_destroy(offer);
+	ori_thread_offers_destroy(offer);
 }
 
 /*
@@ -332,7 +208,7 @@ static int offer_fetch(struct thread_boot *b, uint32_t tag, const int *members, 
 	if (offer->n != n || memcmp(offer->members, members, (size_t)n * sizeof(*members)))
 		return ori_fail(ORIEL_EMISMATCH,
 				"rank %d has another list of members for a subgroup", b->base.rank);
-	err = boot_create(offer->group, me, sub);
+	err = ori_thread_boot_create(offer->group, &thread_ops, me, sub);
 	if (!err && ++offer->fetched == n)
 		offer_remove(g, offer);
 	return err;
@@ -426,7 +302,7 @@ static void thread_close(struct oriel_boot *boot)
 	g->gone[boot->rank] = 1;
 	pthread_cond_broadcast(&g->cond);
 	pthread_mutex_unlock(&g->lock);
-	group_drop(g);
+	ori_thread_group_drop(g);
 	free(boot);
 }
 
@@ -434,6 +310,7 @@ static const struct ori_boot_backend thread_ops = {
 	.name = "threads",
 	.allgather = thread_allgather,
 	.subgroup = thread_subgroup,
+	.subset = ori_thread_subset,
 	.watch = thread_watch,
 	.abort = thread_abort,
 	.answer = thread_answer,
@@ -444,16 +321,16 @@ static const struct ori_boot_backend thread_ops = {
 int ori_boot_threads_create(int nranks, uint64_t late_ns, struct oriel_boot **boots)
 {
 	struct thread_group *g;
-	int err = group_create(nranks, late_ns, NULL, NULL, &g);
+	int err = ori_thread_group_create(nranks, late_ns, NULL, NULL, &g);
 
 	if (err)
 		return err;
 	g->refs = 1; /* until all boots exist */
 	for (int r = 0; r < nranks && !err; r++) {
-		err = boot_create(g, r, &boots[r]);
+		err = ori_thread_boot_create(g, &thread_ops, r, &boots[r]);
 		for (int i = 0; err && i < r; i++)
 			ori_boot_drop(boots[i]);
 	}
-	group_drop(g);
+	ori_thread_group_drop(g);
 	return err;
 }

@@ -179,6 +179,26 @@ static int user_subgroup(struct oriel_boot *boot, const int *members, int n, uin
 	return n == 1 ? ori_boot_single_create(sub) : ori_boot_id_join(&config, &id, me, n, sub);
 }
 
+/* The callbacks gather from all ranks, so some ranks cannot meet without the others. */
+static int user_subset(struct oriel_boot *boot, const int *members, int n, uint32_t tag,
+		       const char *call, uint64_t timeout_ns, struct oriel_boot **sub)
+{
+	int me, err = ori_boot_members_check(boot, members, n, &me);
+
+	(void)tag;
+	(void)timeout_ns;
+	if (err)
+		return err;
+	if (n == boot->nranks)
+		return whole_subgroup((struct user_boot *)boot, members, me, sub);
+	if (n == 1)
+		return ori_boot_single_create(sub);
+	return ori_fail(ORIEL_EUNSUPPORTED,
+			"%s: %d of %d ranks cannot meet alone: oriel_boot_user has callbacks for "
+			"all ranks only; use oriel_comm_split",
+			call, n, boot->nranks);
+}
+
 /* The user's runtime cannot call the library, so a watcher is never called. */
 static void user_watch(struct oriel_boot *boot, ori_boot_watch_fn *fn, void *ctx)
 {
@@ -219,6 +239,7 @@ static const struct ori_boot_backend user_ops = {
 	.name = "user",
 	.allgather = user_allgather,
 	.subgroup = user_subgroup,
+	.subset = user_subset,
 	.watch = user_watch,
 	.abort = user_abort,
 	.answer = ori_boot_no_answer,

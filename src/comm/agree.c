@@ -57,6 +57,8 @@ const char *ori_call_name(int call)
 		return "oriel_finalize";
 	case ORI_CALL_TEAM_CREATE:
 		return "oriel_team_create";
+	case ORI_CALL_COMM_SUBSET:
+		return "oriel_comm_subset";
 	default:
 		return "an unknown call";
 	}

@@ -80,7 +80,7 @@ static void export_whole(const struct ori_memory *m, struct ori_export *out)
 	ori_memory_export_far(&m->allocation, out);
 }
 
-static int prepare(struct oriel_comm *c, const struct oriel_comm *parent, const int *forced_nodes,
+static int prepare(struct oriel_comm *c, const struct ori_origin *origin,
 		   struct create_record *mine)
 {
 	int err;
@@ -90,7 +90,7 @@ static int prepare(struct oriel_comm *c, const struct oriel_comm *parent, const 
 	c->dev_peers = calloc((size_t)c->nranks, sizeof(*c->dev_peers));
 	if (!c->facts || !c->peers || !c->dev_peers)
 		return ori_fail(ORIEL_ENOMEM, "no memory for a comm of %d ranks", c->nranks);
-	err = open_devices(c, parent);
+	err = open_devices(c, origin ? origin->parent : NULL);
 	if (!err)
 		err = ori_passing_open(&c->passing);
 	if (!err)
@@ -101,8 +101,8 @@ static int prepare(struct oriel_comm *c, const struct oriel_comm *parent, const 
 		err = gather_facts(c, &mine->facts);
 	if (err)
 		return err;
-	if (forced_nodes) {
-		mine->facts.forced_node = forced_nodes[c->rank];
+	if (origin) {
+		mine->facts.forced_node = origin->nodes[c->rank];
 		memset(mine->facts.layout, 0, sizeof(mine->facts.layout));
 	}
 	memcpy(mine->socket, ori_passing_socket(c->passing), sizeof(mine->socket));
@@ -294,8 +294,7 @@ static void on_boot_failure(void *ctx, int status, int rank, const char *why)
 }
 
 int ori_comm_build(struct oriel_boot *boot, const struct ori_config *config, int status,
-		   const struct oriel_comm *parent, const int *forced_nodes,
-		   struct oriel_comm **out)
+		   const struct ori_origin *origin, struct oriel_comm **out)
 {
 	struct oriel_comm *c = calloc(1, sizeof(*c));
 	struct create_record mine, *all = calloc((size_t)boot->nranks, sizeof(*all));
@@ -307,7 +306,8 @@ int ori_comm_build(struct oriel_boot *boot, const struct ori_config *config, int
 	}
 	if (!c || !all) {
 		err = ori_fail(ORIEL_ENOMEM, "no memory for a comm");
-		(void)ori_agree(boot, (uint64_t)(config->timeout * 1e9), ORI_CALL_COMM_CREATE, err,
+		(void)ori_agree(boot, (uint64_t)(config->timeout * 1e9),
+				origin ? (enum ori_call)origin->call : ORI_CALL_COMM_CREATE, err,
 				NULL, NULL, 0);
 		free(c);
 		free(all);
@@ -322,13 +322,13 @@ int ori_comm_build(struct oriel_boot *boot, const struct ori_config *config, int
 	c->config = *config;
 	c->timeout_ns = (uint64_t)(config->timeout * 1e9);
 	c->quiet = 1; /* no rank stores to another's memory until the second round is over */
-	ori_comm_call_begin(c, ORI_CALL_COMM_CREATE);
-	if (parent) { /* part of a split, which has one deadline */
-		c->call_rounds = parent->call_rounds;
-		c->call_end_ns = parent->call_end_ns;
+	ori_comm_call_begin(c, origin ? (enum ori_call)origin->call : ORI_CALL_COMM_CREATE);
+	if (origin) { /* part of a call that has one deadline */
+		c->call_rounds = 1;
+		c->call_end_ns = origin->end_ns;
 	}
 	if (!status)
-		status = prepare(c, parent, forced_nodes, &mine);
+		status = prepare(c, origin, &mine);
 	err = ori_comm_agree(c, status, &mine, all, sizeof(mine));
 	if (err)
 		goto err_comm;
@@ -449,5 +449,5 @@ int oriel_comm_create(struct oriel_boot *boot, const struct oriel_comm_options *
 	if (!status && !comm)
 		status = ori_fail(ORIEL_EINVAL, "oriel_comm_create: no place for the comm");
 	err = duplicate_boot(boot, (uint64_t)(config.timeout * 1e9), &own);
-	return err ? err : ori_comm_build(own, &config, status, NULL, NULL, comm);
+	return err ? err : ori_comm_build(own, &config, status, NULL, comm);
 }

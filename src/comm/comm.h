@@ -7,7 +7,7 @@
  * Floors.  A file calls only files of lower floors, so no files call each other in a circle:
  *
  *  10  api            public calls: questions, collectives, memory, launches
- *      split          makes a comm from some ranks of a comm
+ *      split, subset  make a comm from some ranks of a comm
  *   9  comm           creates a comm
  *      buffers        registered buffers
  *   8  destroy        destroys a comm
@@ -142,13 +142,20 @@ struct oriel_comm {
 	struct ori_returned returned;
 };
 
+/* Where a comm that is made from another one comes from. */
+struct ori_origin {
+	const struct oriel_comm *parent; /* the new comm shares its GPU; not its CPU device */
+	const int *nodes;                /* the node of each rank in the parent */
+	int call;                        /* enum ori_call, for messages */
+	uint64_t end_ns; /* the deadline of the whole call; the first round is over */
+};
+
 /*
- * The body of create and split.  Takes ownership of `boot`, also on failure.  `status` is an error
- * that this rank had before; the other ranks learn it here.  `parent` is NULL, or the comm whose
- * GPU the new comm shares; on the CPU every comm has its own device.  `forced_nodes` is NULL, or
- * the node of each rank in the parent.
+ * The body of create, split and subset.  Takes ownership of `boot`, also on failure.  `status` is
+ * an error that this rank had before; the other ranks learn it here.  `origin` is NULL for a comm
+ * that is made from a boot.
  */
 int ori_comm_build(struct oriel_boot *boot, const struct ori_config *, int status,
-		   const struct oriel_comm *parent, const int *forced_nodes, struct oriel_comm **);
+		   const struct ori_origin *origin, struct oriel_comm **);
 
 #endif

@@ -8,7 +8,6 @@
  *
  * Any thread; takes the comm's lock.  Owns the thread of a failure that waits for its cause.
  */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -184,17 +183,9 @@ static void *held_main(void *arg)
 	return NULL;
 }
 
-/* The library's threads block all signals, so that threads of the program handle them. */
 static int start_held(struct ori_held *h)
 {
-	sigset_t all, old;
-	int err;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&h->thread, NULL, held_main, h);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return err;
+	return ori_thread_start(&h->thread, held_main, h);
 }
 
 void ori_comm_fail_later(struct oriel_comm *c, int status, const char *why)

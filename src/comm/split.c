@@ -59,6 +59,7 @@ int oriel_comm_split(struct oriel_comm *c, int color, int key, struct oriel_comm
 	struct split_record mine = { color, key }, *all = NULL;
 	struct oriel_boot *boot = NULL;
 	struct member *members = NULL;
+	struct ori_origin origin = { .parent = c, .call = ORI_CALL_COMM_SPLIT };
 	int *ranks = NULL, *nodes = NULL;
 	int n, lowest = 0, status = 0, err = ori_comm_check(c, "oriel_comm_split");
 
@@ -90,7 +91,9 @@ int oriel_comm_split(struct oriel_comm *c, int color, int key, struct oriel_comm
 	}
 	for (int i = 0; i < n; i++)
 		nodes[i] = c->topology.node[ranks[i]];
-	err = ori_comm_build(boot, &c->config, 0, c, nodes, sub);
+	origin.nodes = nodes;
+	origin.end_ns = c->call_end_ns;
+	err = ori_comm_build(boot, &c->config, 0, &origin, sub);
 out:
 	free(all);
 	free(members);

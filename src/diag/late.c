@@ -10,6 +10,7 @@
 
 #include <oriel/device/spin.h>
 #include <oriel/device/team.h>
+#include <oriel/device/word.h>
 
 #include "../util/util.h"
 #include "diag.h"
@@ -102,6 +103,35 @@ static const char *direction_text(int op)
 	return is_own_operation(op) ? "for operations to" : "from";
 }
 
+/* A word of the user's window: its offset is packed into `id` and `peer` (device/word.h). */
+static int is_window_word(const struct oriel_board_slot *slot)
+{
+	return slot->op == ORIEL_OP_WORD && slot->window >= 0 && slot->peer < 0;
+}
+
+static void word_text(const struct oriel_board_slot *slot, const char *window, const char *block,
+		      char *out, size_t bytes)
+{
+	static const char *const compare[8] = { [ORIEL_NE] = "not ",
+						[ORIEL_GT] = "more than ",
+						[ORIEL_GE] = "at least ",
+						[ORIEL_LT] = "less than ",
+						[ORIEL_LE] = "at most " };
+	unsigned long long at = ORI_WORD_OFFSET(slot->peer, slot->id);
+	const char *how = compare[ORI_WORD_CMP(slot->peer)];
+
+	if (!ORI_WORD_CMP(slot->peer))
+		snprintf(out, bytes, "any of %llu words at offset %llu%s%s",
+			 (unsigned long long)slot->want, at, window, block);
+	else if (ORI_WORD_SIGNED(slot->peer))
+		snprintf(out, bytes, "word at offset %llu%s: have %lld, want %s%lld%s", at, window,
+			 (long long)slot->have, how ? how : "", (long long)slot->want, block);
+	else
+		snprintf(out, bytes, "word at offset %llu%s: have %llu, want %s%llu%s", at, window,
+			 (unsigned long long)slot->have, how ? how : "",
+			 (unsigned long long)slot->want, block);
+}
+
 void ori_diag_wait_text(const struct oriel_board_slot *slot, char *out, size_t bytes)
 {
 	unsigned long long have = slot->have, want = slot->want;
@@ -119,7 +149,9 @@ void ori_diag_wait_text(const struct oriel_board_slot *slot, char *out, size_t b
 	}
 	if (slot->block > 0) /* most kernels have one block */
 		snprintf(block, sizeof(block), " (block %d)", slot->block);
-	if (slot->op == ORIEL_OP_GRID)
+	if (is_window_word(slot))
+		word_text(slot, window, block, out, bytes);
+	else if (slot->op == ORIEL_OP_GRID)
 		snprintf(out, bytes, "grid sync %d%s: %llu of %llu blocks of this rank have come",
 			 slot->id, window, have, want);
 	else

@@ -31,6 +31,8 @@
 #define ORI_WINDOW_WAIT_COUNTER 16   /* peer < 0: the sum over all peers */
 #define ORI_WINDOW_RESET_COUNTER 17  /* peer < 0: all peers */
 #define ORI_WINDOW_FLUSH 18          /* peer < 0: all peers */
+#define ORI_WINDOW_ATOMIC 19
+#define ORI_WINDOW_WAIT_WORD 20 /* of the own window */
 
 /* Members that an operation does not have are 0. */
 struct ori_window_op {
@@ -42,9 +44,9 @@ struct ori_window_op {
 	uint64_t *old;     /* atomics: where the previous value goes; NULL: nowhere */
 	int32_t code;      /* ORI_WINDOW_* */
 	int32_t peer;
-	int32_t id;          /* signal or barrier */
-	int32_t counter;     /* id of a counter */
-	int32_t op;          /* ORIEL_ADD or ORIEL_SET; for waits ORIEL_EQ ... */
+	int32_t id;      /* signal or barrier; ORIEL_TYPE_* of an atomic or a word */
+	int32_t counter; /* id of a counter */
+	int32_t op;      /* ORIEL_ADD or ORIEL_SET; waits: ORIEL_EQ ...; atomic: ORIEL_ATOMIC_* */
 	uint32_t timeout_ms; /* of a wait; 0: the comm's */
 };
 

@@ -105,6 +105,8 @@ ORIEL_DEV_OUT int ori_op_word(const struct oriel_window_dev *win, struct oriel_g
 		return oriel_wait_counter(win, g, o->peer, o->counter, o->op, o->value);
 	case ORI_WINDOW_RESET_COUNTER:
 		return ori_op_reset_counter(win, g, o);
+	case ORI_WINDOW_WAIT_WORD:
+		return oriel_wait_word(win, g, o->window_off, o->id, o->op, o->value);
 	default:
 		return ORIEL_EINVAL;
 	}
@@ -118,6 +120,9 @@ ORIEL_DEV_OUT int ori_op_atomic(const struct oriel_window_dev *win, struct oriel
 		return oriel_fetch_add(win, g, o->peer, o->window_off, o->value, o->old);
 	if (o->code == ORI_WINDOW_SWAP)
 		return oriel_swap(win, g, o->peer, o->window_off, o->value, o->old);
+	if (o->code == ORI_WINDOW_ATOMIC)
+		return oriel_atomic(win, g, o->peer, o->window_off, o->id, o->op, o->expected,
+				    o->value, o->old);
 	return oriel_compare_swap(win, g, o->peer, o->window_off, o->expected, o->value, o->old);
 }
 
@@ -142,6 +147,7 @@ ORIEL_DEV int ori_op_run(const struct oriel_window_dev *win, struct oriel_group 
 	case ORI_WINDOW_FETCH_ADD:
 	case ORI_WINDOW_SWAP:
 	case ORI_WINDOW_COMPARE_SWAP:
+	case ORI_WINDOW_ATOMIC:
 		return ori_op_atomic(win, g, o);
 	case ORI_WINDOW_SIGNAL:
 		return ori_op_signal(win, g, o);

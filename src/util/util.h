@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * util/util.h - what every module uses: errors and log, clock, random bytes, futexes, crowded
- * cores, the list of live handles.
+ * util/util.h - what every module uses: errors and log, clock, random bytes, futexes, threads,
+ * crowded cores, the list of live handles.
  *
  * Does not know the objects of ranks.  May be called on any thread.
  */
 #ifndef ORI_UTIL_H
 #define ORI_UTIL_H
 
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -66,6 +67,11 @@ int ori_core_count(void);
  */
 void ori_futex_wait(uint32_t *word, uint32_t expected, uint64_t ns);
 void ori_futex_wake_all(uint32_t *word);
+
+/* ---- threads of the library (thread.c) ------------------------------------------------------- */
+
+/* As pthread_create().  Signals of the program are blocked in the thread. */
+int ori_thread_start(pthread_t *thread, void *(*body)(void *), void *arg);
 
 /* ---- crowded cores (crowd.c) ----------------------------------------------------------------- */
 

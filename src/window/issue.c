@@ -136,6 +136,27 @@ static int check_transfer(const struct oriel_window *w, const char *call,
 	return err ? err : check_range(call, "source", op->source_off, op->bytes, source->bytes);
 }
 
+/* Does the operation exist on that type, and can a NIC of 8-byte atomics reach the word? */
+static int check_typed(const struct oriel_window *w, const char *call,
+		       const struct ori_window_op *op, uint64_t skew, uint64_t bytes)
+{
+	uint64_t begin = (skew + op->window_off) & ~7ull;
+
+	if (!ori_atomic_is_valid(op->id, op->op))
+		return ori_fail(ORIEL_EINVAL, "%s: no operation %d on type %d", call, op->op,
+				op->id);
+	if ((skew + op->window_off) % bytes)
+		return ori_fail(ORIEL_EINVAL,
+				"%s: the word must be aligned to its size; its offset is %llu",
+				call, (unsigned long long)op->window_off);
+	if (w->peers[op->peer].link && (begin < skew || begin + 8 > skew + w->options.bytes))
+		return ori_fail(ORIEL_EINVAL,
+				"%s: the 8 aligned bytes that hold the word pass an end of the "
+				"window; its offset is %llu",
+				call, (unsigned long long)op->window_off);
+	return 0;
+}
+
 /* The word is checked after its peer, whose buffer decides the alignment. */
 static int check_atomic(const struct oriel_window *w, const char *call,
 			const struct ori_window_op *op)
@@ -143,9 +164,13 @@ static int check_atomic(const struct oriel_window *w, const char *call,
 	const struct oriel_window_peer *p = &w->peers[op->peer];
 	const struct oriel_link *link = p->link ? &w->comm->links->link[op->peer] : NULL;
 	uint64_t skew = p->link ? w->links[op->peer].buffer_skew : (uint64_t)(uintptr_t)p->buffer;
-	int err = check_range(call, "window", op->window_off, 8, w->options.bytes);
+	int typed = op->code == ORI_WINDOW_ATOMIC;
+	uint64_t bytes = typed ? oriel_type_bytes(op->id) : 8;
+	int err = check_range(call, "window", op->window_off, bytes, w->options.bytes);
 
-	if (!err && (skew + op->window_off) % 8)
+	if (!err && typed)
+		err = check_typed(w, call, op, skew, bytes);
+	else if (!err && (skew + op->window_off) % 8)
 		err = ori_fail(ORIEL_EINVAL,
 			       "%s: the word must be 8-byte aligned; its offset is %llu", call,
 			       (unsigned long long)op->window_off);
@@ -160,6 +185,24 @@ static int check_atomic(const struct oriel_window *w, const char *call,
 			       "%s: the device cannot write the old value to %p: use oriel_alloc, "
 			       "device memory or pinned host memory",
 			       call, (void *)op->old);
+	return err;
+}
+
+/* A word of this rank's own buffer. */
+static int check_word(const struct oriel_window *w, const char *call,
+		      const struct ori_window_op *op)
+{
+	int err = check_compare(call, op->op);
+
+	if (!err && !ori_type_is_integer(op->id))
+		err = ori_fail(ORIEL_EINVAL, "%s: type %d is no integer type", call, op->id);
+	if (!err)
+		err = check_range(call, "window", op->window_off, oriel_type_bytes(op->id),
+				  w->options.bytes);
+	if (!err && ((uintptr_t)w->buffer + op->window_off) % oriel_type_bytes(op->id))
+		err = ori_fail(ORIEL_EINVAL,
+			       "%s: the word must be aligned to its size; its offset is %llu", call,
+			       (unsigned long long)op->window_off);
 	return err;
 }
 
@@ -190,6 +233,8 @@ static int check_words(const struct oriel_window *w, const char *call,
 		return ori_window_check_id(call, "signal", op->id, w->options.signals);
 	case ORI_WINDOW_BARRIER:
 		return ori_window_check_id(call, "barrier", op->id, w->options.barriers);
+	case ORI_WINDOW_WAIT_WORD:
+		return check_word(w, call, op);
 	default:
 		return 0;
 	}
@@ -205,7 +250,7 @@ static int is_transfer(int code)
 static int is_atomic(int code)
 {
 	return code == ORI_WINDOW_FETCH_ADD || code == ORI_WINDOW_SWAP ||
-	       code == ORI_WINDOW_COMPARE_SWAP;
+	       code == ORI_WINDOW_COMPARE_SWAP || code == ORI_WINDOW_ATOMIC;
 }
 
 static int needs_peer(int code)
@@ -286,4 +331,14 @@ int ori_window_take_timeout(const char *call, double seconds, uint32_t *ms)
 	if (!*ms)
 		*ms = 1;
 	return 0;
+}
+
+int ori_window_issue_within(struct oriel_window *w, const char *call, struct ori_window_op *op,
+			    double timeout, void *stream)
+{
+	int err = ori_window_check(w, call);
+
+	if (!err)
+		err = ori_window_take_timeout(call, timeout, &op->timeout_ms);
+	return err ? err : ori_window_issue(w, call, op, NULL, stream);
 }

@@ -63,6 +63,9 @@ static inline __attribute__((always_inline)) int ori_window_issue_fast(
 /* Checks with a message: a rank, and an id of `ids` signals, counters or barriers (`what`). */
 int ori_window_check_peer(const struct oriel_window *, const char *call, int peer);
 int ori_window_check_id(const char *call, const char *what, int id, uint32_t ids);
+/* ori_window_issue() of a wait with its own deadline in seconds. */
+int ori_window_issue_within(struct oriel_window *, const char *call, struct ori_window_op *,
+			    double timeout, void *stream);
 /* *ms: a deadline in whole milliseconds, at least one. */
 int ori_window_take_timeout(const char *call, double seconds, uint32_t *ms);
 

@@ -22,6 +22,7 @@
 #include "../comm/memory.h"
 #include "../comm/settle.h"
 #include "../comm/sources.h"
+#include "bounce.h"
 #include "window.h"
 
 struct create_record {
@@ -75,6 +76,8 @@ static void free_window(struct oriel_window *w)
 			ori_gone_forget(w->comm, r, w->queued_ids[r]);
 	}
 	ori_sources_end(w->comm, &w->sources);
+	ori_bounce_free(w);
+	pthread_mutex_destroy(&w->bounce_lock);
 	if (w->registered) {
 		ori_unregister(w->comm, w->control_key);
 		ori_unregister(w->comm, w->buffer_key);
@@ -442,6 +445,7 @@ int oriel_window_create(struct oriel_comm *c, const struct oriel_window_options 
 	}
 	w->comm = c;
 	w->number = number;
+	pthread_mutex_init(&w->bounce_lock, NULL);
 	w->child.destroy = destroy_window;
 	w->child.name = name_window;
 	w->child.signal_from = signal_from;

@@ -3,8 +3,9 @@
  * window/window.h - the window, and declarations shared by the files of this folder.
  *
  * layout.c places each array in a window's control memory.  window.c creates and destroys windows.
- * handle.c builds the device handle; access.c gives it to the user.  ops.c and
- * words.c issue operations from the host through issue.c.  reads.c reads words at once.
+ * handle.c builds the device handle; access.c gives it to the user.  ops.c, words.c and typed.c
+ * issue operations from the host through issue.c.  reads.c reads words at once.  bytes.c moves data
+ * of any memory, through bounce.c where a NIC is involved.
  */
 #ifndef ORI_WINDOW_H
 #define ORI_WINDOW_H
@@ -47,6 +48,8 @@ struct ori_window_header {
 	uint64_t failure;
 };
 
+struct ori_bounce;
+
 struct oriel_window {
 	struct ori_child child; /* must be first: the comm destroys through it */
 	struct oriel_comm *comm;
@@ -68,7 +71,9 @@ struct oriel_window {
 	struct oriel_window_dev dev;      /* what the user gets */
 	struct oriel_window_dev host_dev; /* the same, always checked: for host-issued calls */
 	const void *near_handle;          /* `dev` where kernels read it; NULL: not wanted yet */
-	int users;                        /* atomic: requests and captured graphs that use it */
+	struct ori_bounce *bounce;        /* NULL until it is needed; guarded by bounce_lock */
+	pthread_mutex_t bounce_lock;
+	int users; /* atomic: requests and captured graphs that use it */
 };
 
 /* layout.c.  Logs and returns ORIEL_EINVAL or ORIEL_ERANGE for invalid options. */

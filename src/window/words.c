@@ -63,16 +63,6 @@ static int refuse_sum(struct oriel_window *w, const char *call, const char *what
 		     ori_fail(ORIEL_EINVAL, "%s: a sum over %s waits by ORIEL_GE only", call, what);
 }
 
-static int issue_within(struct oriel_window *w, const char *call, struct ori_window_op *op,
-			double timeout, void *stream)
-{
-	int err = ori_window_check(w, call);
-
-	if (!err)
-		err = ori_window_take_timeout(call, timeout, &op->timeout_ms);
-	return err ? err : ori_window_issue(w, call, op, NULL, stream);
-}
-
 int oriel_window_wait_signal(struct oriel_window *w, int peer, int id, int cmp, uint64_t value,
 			     void *stream)
 {
@@ -95,7 +85,7 @@ int oriel_window_wait_signal_timeout(struct oriel_window *w, int peer, int id, i
 
 	if (peer < 0 && cmp != ORIEL_GE)
 		return refuse_sum(w, call, "sources");
-	return issue_within(w, call, &op, timeout, stream);
+	return ori_window_issue_within(w, call, &op, timeout, stream);
 }
 
 /* ---- counters -------------------------------------------------------------------------------- */
@@ -127,7 +117,7 @@ int oriel_window_wait_counter_timeout(struct oriel_window *w, int peer, int id, 
 
 	if (peer < 0 && cmp != ORIEL_GE)
 		return refuse_sum(w, call, "peers");
-	return issue_within(w, call, &op, timeout, stream);
+	return ori_window_issue_within(w, call, &op, timeout, stream);
 }
 
 int oriel_window_reset_counter(struct oriel_window *w, int peer, int id, void *stream)
@@ -150,5 +140,5 @@ int oriel_window_barrier_timeout(struct oriel_window *w, int id, double timeout,
 {
 	struct ori_window_op op = { .code = ORI_WINDOW_BARRIER, .peer = ALL_PEERS, .id = id };
 
-	return issue_within(w, "oriel_window_barrier_timeout", &op, timeout, stream);
+	return ori_window_issue_within(w, "oriel_window_barrier_timeout", &op, timeout, stream);
 }

@@ -51,6 +51,24 @@ ORIEL_DEV void every_put_and_get(const struct every_args *a, struct oriel_group 
 	every_note(a, g, n, value == 9 ? 0 : ORIEL_EREMOTE);
 }
 
+ORIEL_DEV void every_word(const struct every_args *a, struct oriel_group g, int *n)
+{
+	struct oriel_words words = { 128, 1, ORIEL_TYPE_INT16, ORIEL_LT, 0, NULL, NULL };
+	const struct oriel_window_dev *w = &a->win;
+	uint64_t value = 0;
+
+	every_note(a, g, n,
+		   oriel_atomic(w, g, oriel_rank(w), 128, ORIEL_TYPE_INT16, ORIEL_ATOMIC_ADD, 0,
+				(uint64_t)-20, &value));
+	every_note(a, g, n, value == 10 ? 0 : ORIEL_EREMOTE);
+	every_note(a, g, n, oriel_wait_word(w, g, 128, ORIEL_TYPE_INT16, ORIEL_LT, 0));
+	every_note(a, g, n, oriel_wait_any_word(w, g, &words, 0, &value));
+	every_note(a, g, n, oriel_find_word(w, &words, 0) == value ? 0 : ORIEL_EREMOTE);
+	every_note(a, g, n,
+		   oriel_read_word(w, 128, ORIEL_TYPE_INT16) == (uint64_t)-10 ? 0 : ORIEL_EREMOTE);
+	oriel_wake(w, oriel_rank(w));
+}
+
 ORIEL_DEV void every_signal(const struct every_args *a, struct oriel_group g, int *n)
 {
 	const struct oriel_window_dev *w = &a->win;
@@ -176,6 +194,7 @@ ORIEL_KERNEL(every_call, struct every_args)
 	(void)oriel_index_to_peer(w, 0);
 	every_note(a, g, &n, oriel_mapped_address(w, me, 0) ? 0 : ORIEL_EREMOTE);
 	every_put_and_get(a, g, &n);
+	every_word(a, g, &n);
 	every_signal(a, g, &n);
 	every_order(a, g, &n);
 	every_mapped(a, g, &n);

@@ -400,6 +400,7 @@ static void use_after(struct contract_env *e, struct oriel_comm *comm, struct or
 	CHECK_EQ(oriel_comm_status(comm), ORIEL_ESTALE);
 	CHECK_EQ(oriel_comm_barrier(comm, ORIEL_WORLD), ORIEL_ESTALE);
 	CHECK_EQ(oriel_comm_split(comm, 0, 0, &sub), ORIEL_ESTALE);
+	CHECK_EQ(oriel_comm_subset(comm, &e->rank, 1, 0, &sub), ORIEL_ESTALE);
 	CHECK_EQ(oriel_comm_abort(comm, ORIEL_EABORTED), ORIEL_ESTALE);
 	CHECK_EQ(oriel_comm_destroy(comm), ORIEL_ESTALE);
 	CHECK_EQ(oriel_alloc(comm, 4096, &p), ORIEL_ESTALE);

@@ -39,9 +39,11 @@ static int use_comm(struct objects *o)
 	struct oriel_comm_dev dev;
 	uint64_t mine = 0, all[8];
 	void *p = NULL;
+	int self = 0;
 
 	return REFUSED(oriel_comm_create, o->boot, NULL, &sub) +
 	       REFUSED(oriel_comm_split, o->comm, 0, 0, &sub) +
+	       REFUSED(oriel_comm_subset, o->comm, &self, 1, 0, &sub) +
 	       REFUSED(oriel_comm_barrier, o->comm, ORIEL_WORLD) +
 	       REFUSED(oriel_comm_allgather, o->comm, ORIEL_WORLD, &mine, all, 8) +
 	       REFUSED(oriel_comm_connect, o->comm, NULL, 0) +

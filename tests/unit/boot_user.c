@@ -200,3 +200,32 @@ TEST(bad_arguments)
 	boot->ops->abort(boot, ORIEL_EPEER, "nobody hears");
 	CHECK_EQ(oriel_boot_destroy(boot), 0);
 }
+
+/* Some ranks cannot meet without the others: they are told so, and nothing waits. */
+static void subsets(struct oriel_boot *boot, struct runtime *rt)
+{
+	int pair[2] = { 0, 1 }, all[3] = { 2, 1, 0 };
+	struct oriel_boot *sub = NULL;
+	uint64_t got[RANKS_MAX];
+
+	(void)rt;
+	if (boot->rank < 2) {
+		CHECK_EQ(boot->ops->subset(boot, pair, 2, 0, "the_call", TIMEOUT_NS, &sub),
+			 ORIEL_EUNSUPPORTED);
+		CHECK_HAS(oriel_last_error(), "the_call");
+		CHECK_HAS(oriel_last_error(), "oriel_comm_split");
+	}
+	REQUIRE_OK(boot->ops->subset(boot, &boot->rank, 1, 0, "the_call", TIMEOUT_NS, &sub));
+	CHECK_EQ(sub->nranks, 1);
+	ori_boot_drop(sub);
+	REQUIRE_OK(boot->ops->subset(boot, all, 3, 0, "the_call", TIMEOUT_NS, &sub));
+	CHECK_EQ(gather_u64(sub, (uint64_t)boot->rank, got), 0);
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(got[i], 2 - i);
+	ori_boot_drop(sub);
+}
+
+TEST(subsets_of_one_and_of_all)
+{
+	run_ranks(3, subsets);
+}

@@ -118,9 +118,10 @@ ORIEL_DEV int ori_atomic_mapped(const struct oriel_window_dev *win, struct oriel
 		return err;
 	if (oriel_group_is_leader(g)) {
 		/*
-		 * [FETCH3] release and acquire, system scope; partner: [FETCH3] of another rank
-		 * on this word.  Publishes what the group wrote, and orders what it does next.
-		 * Without it a lock made of compare_swap would let its holder read old data.
+		 * [FETCH3] release and acquire, system scope; partner: [FETCH3] or [WORD2] of
+		 * another rank on this word, and [WORD1] of its owner.  Publishes what the group
+		 * wrote, and orders what it does next.  Without it a lock made of compare_swap
+		 * would let its holder read old data.
 		 */
 		if (args.what == ORI_ATOMIC_ADD)
 			*before = ori_fetch_add_acq_rel_sys(word, args.value);

@@ -17,21 +17,8 @@
 #ifndef ORIEL_DEVICE_REDUCE_H
 #define ORIEL_DEVICE_REDUCE_H
 
+#include "element.h"
 #include "sources.h"
-
-/* Types of elements. */
-#define ORIEL_TYPE_INT8 1
-#define ORIEL_TYPE_UINT8 2
-#define ORIEL_TYPE_INT16 3
-#define ORIEL_TYPE_UINT16 4
-#define ORIEL_TYPE_INT32 5
-#define ORIEL_TYPE_UINT32 6
-#define ORIEL_TYPE_INT64 7
-#define ORIEL_TYPE_UINT64 8
-#define ORIEL_TYPE_HALF 9      /* IEEE binary16 */
-#define ORIEL_TYPE_BFLOAT16 10 /* the upper half of a float */
-#define ORIEL_TYPE_FLOAT 11
-#define ORIEL_TYPE_DOUBLE 12
 
 /* Operators.  AND, OR and XOR combine bits and are for integers only. */
 #define ORIEL_REDUCE_SUM 1
@@ -41,16 +28,6 @@
 #define ORIEL_REDUCE_AND 5
 #define ORIEL_REDUCE_OR 6
 #define ORIEL_REDUCE_XOR 7
-
-/* Bytes of an element; 0: no such type. */
-ORIEL_DEV uint32_t oriel_type_bytes(int type)
-{
-	if (type < ORIEL_TYPE_INT8 || type > ORIEL_TYPE_DOUBLE)
-		return 0;
-	if (type <= ORIEL_TYPE_UINT64)
-		return 1u << ((type - 1) / 2);
-	return type <= ORIEL_TYPE_BFLOAT16 ? 2u : type == ORIEL_TYPE_FLOAT ? 4u : 8u;
-}
 
 /* Can elements of this type be combined by this operator? */
 ORIEL_DEV int oriel_reduce_is_valid(int type, int op)

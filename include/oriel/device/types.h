@@ -55,6 +55,16 @@ struct oriel_group {
 #define ORIEL_LT 5
 #define ORIEL_LE 6
 
+/* What an atomic does with the word: oriel_atomic(). */
+#define ORIEL_ATOMIC_FETCH 1
+#define ORIEL_ATOMIC_SET 2
+#define ORIEL_ATOMIC_SWAP 3
+#define ORIEL_ATOMIC_COMPARE_SWAP 4
+#define ORIEL_ATOMIC_ADD 5
+#define ORIEL_ATOMIC_AND 6
+#define ORIEL_ATOMIC_OR 7
+#define ORIEL_ATOMIC_XOR 8
+
 /* What a group waits for: oriel_board_slot.op, and the words in its reports. */
 #define ORIEL_OP_SIGNAL 1
 #define ORIEL_OP_SIGNAL_SUM 2
@@ -94,8 +104,8 @@ struct oriel_waiters {
 struct oriel_board_slot {
 	uint32_t state; /* 0 free, 1 taken and being filled, 2 valid */
 	int32_t op;     /* ORIEL_OP_* */
-	int32_t peer;   /* who is waited for; -1: several */
-	int32_t id;
+	int32_t peer;   /* who is waited for; < 0: several */
+	int32_t id;     /* word of a window: with `peer` its offset, see device/word.h */
 	int32_t window; /* window number, -1: none */
 	int32_t block;
 	uint64_t have;
@@ -274,6 +284,20 @@ struct oriel_source {
 	uint32_t key[ORIEL_NICS_MAX]; /* for queued peers, one per NIC */
 };
 
+/*
+ * Words of this rank's own window buffer, one after the other, and what to compare them with:
+ * oriel_wait_any_word().
+ */
+struct oriel_words {
+	uint64_t offset; /* of the first word */
+	uint64_t count;
+	int32_t type;       /* an integer: ORIEL_TYPE_INT8 to ORIEL_TYPE_UINT64 */
+	int32_t cmp;        /* ORIEL_EQ ... */
+	uint64_t value;     /* what every word is compared with, if `values` is NULL */
+	const void *values; /* NULL, or [count] elements of the type: one per word */
+	const int *skip;    /* NULL, or [count]: a word with a number other than 0 is left out */
+};
+
 /* All operations that a block had posted to a peer when the ticket was taken. */
 struct oriel_ticket {
 	int32_t peer;
@@ -431,6 +455,7 @@ static_assert(sizeof(struct oriel_kernel_report) == ORIEL_LINE_BYTES, "layout");
 static_assert(sizeof(struct oriel_launch_dev) == 24, "layout");
 static_assert(sizeof(struct oriel_source) == 24, "layout");
 static_assert(sizeof(struct oriel_ticket) == 16, "layout");
+static_assert(sizeof(struct oriel_words) == 48, "layout");
 static_assert(sizeof(struct oriel_mapped_channel) == 56, "layout");
 static_assert(sizeof(struct oriel_window_peer) == 80, "layout");
 static_assert(sizeof(struct oriel_window_dev) <= 1088, "the handle travels by value");

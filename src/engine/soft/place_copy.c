@@ -6,21 +6,40 @@
  */
 #include <string.h>
 
+#include <oriel/device/access_words.h>
 #include <oriel/oriel.h>
 
 #include "../../util/util.h"
 #include "state.h"
 
-static int is_word(const void *p, uint32_t bytes)
+static int is_aligned(const void *p, uint32_t bytes)
 {
-	return bytes == 8 && ((uintptr_t)p & 7) == 0;
+	return ((uintptr_t)p & (bytes - 1)) == 0;
+}
+
+static void store_word(void *to, uint32_t bytes, uint64_t word)
+{
+	/*
+	 * [SOFT9] release, sys; partners [SIG2], [SIG3] and [WORD1] of the threads that wait for
+	 * the word, and [SOFT8].  Publishes what this NIC placed before, for earlier messages.
+	 * Without it a thread could see the word and not the data before it.  Device copies are
+	 * covered, because they were complete before soft_place_move() returned.
+	 */
+	if (bytes == 8)
+		__atomic_store_n((uint64_t *)to, word, __ATOMIC_RELEASE);
+	else if (bytes == 4)
+		__atomic_store_n((uint32_t *)to, (uint32_t)word, __ATOMIC_RELEASE);
+	else if (bytes == 2) /* as [SOFT9] */
+		__atomic_store_n((uint16_t *)to, (uint16_t)word, __ATOMIC_RELEASE);
+	else
+		__atomic_store_n((uint8_t *)to, (uint8_t)word, __ATOMIC_RELEASE);
 }
 
 void soft_place_copy(void *to, const void *from, uint32_t bytes)
 {
-	uint64_t word;
+	uint64_t word = 0;
 
-	if (bytes != 8) {
+	if (bytes > 8 || !bytes || (bytes & (bytes - 1))) {
 		/* source and target may overlap: thread ranks and loopback use one mapping */
 		memmove(to, from, bytes);
 		return;
@@ -29,20 +48,14 @@ void soft_place_copy(void *to, const void *from, uint32_t bytes)
 	 * [SOFT8] acquire, sys; partner [SIG1], or [SOFT7] and [SOFT9] of another NIC.  An atomic
 	 * load, because an aligned word that is read over the wire is never torn.
 	 */
-	if (is_word(from, bytes))
-		word = __atomic_load_n((const uint64_t *)from, __ATOMIC_ACQUIRE);
+	if (is_aligned(from, bytes))
+		word = ori_load_word_acquire_sys(from, bytes);
 	else
-		memcpy(&word, from, 8);
-	/*
-	 * [SOFT9] release, sys; partners [SIG2] and [SIG3] of the threads that wait for the word,
-	 * and [SOFT8].  Publishes what this NIC placed before, for earlier messages.  Without it a
-	 * thread could see the word and not the data before it.  Device copies are covered, because
-	 * they were complete before soft_place_move() returned.
-	 */
-	if (is_word(to, bytes))
-		__atomic_store_n((uint64_t *)to, word, __ATOMIC_RELEASE);
+		memcpy(&word, from, bytes);
+	if (is_aligned(to, bytes))
+		store_word(to, bytes, word);
 	else
-		memcpy(to, &word, 8);
+		memcpy(to, &word, bytes);
 }
 
 int soft_place_move(struct soft_nic *nic, void *to, const void *from, uint32_t bytes, int device)

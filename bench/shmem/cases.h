@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bench/shmem/cases.h - the cases of bench/shmem, their loop and the check of their data.
+ *
+ * The OpenSHMEM of this tree, another OpenSHMEM and Oriel's own calls are measured by the same loop
+ * over the same amount of data.  This file uses none of these libraries.
+ *
+ * A rank's data are doubles: its number plus 1.  A timed loop ends with a meeting of all ranks, so
+ * that the slowest rank counts.  A figure is the median of BENCH_BLOCKS loops.
+ */
+#ifndef ORI_BENCH_SHMEM_CASES_H
+#define ORI_BENCH_SHMEM_CASES_H
+
+#include <string.h>
+
+#include "../bench.h"
+
+#define CASES_GROUP 16 /* so many collective calls follow each other; then all ranks meet */
+#define CASES_MOST (1u << 20)
+
+struct cases_size {
+	const char *name;
+	size_t bytes; /* of a transfer; of a rank's part in a collective */
+};
+
+static const struct cases_size cases_sizes[] = {
+	{ "8", 8 },
+	{ "1k", 1u << 10 },
+	{ "64k", 64u << 10 },
+	{ "1m", CASES_MOST },
+};
+#define CASES_SIZES (sizeof(cases_sizes) / sizeof(cases_sizes[0]))
+
+enum cases_who { CASES_FIRST, CASES_PAIR, CASES_ALL }; /* the ranks that make the calls */
+
+/* What the receive memory must hold after the loop. */
+enum cases_data {
+	CASES_NOTHING,
+	CASES_AT_SECOND, /* rank 1: data of rank 0 */
+	CASES_AT_FIRST,  /* rank 0: data of rank 1 */
+	CASES_AT_BOTH,   /* each of the two: data of the other */
+	CASES_FROM_ROOT, /* all except rank 0: its data */
+	CASES_BLOCKS,    /* all: one block per rank */
+	CASES_SUM,       /* all: the sum over the ranks */
+};
+
+struct cases_job {
+	int rank, nranks;
+	double *send, *recv; /* each has room for nranks parts of CASES_MOST bytes */
+	void *context;       /* of the library that is measured */
+	/* returns when all ranks have called it; 0 on success */
+	int (*meet)(struct cases_job *);
+};
+
+struct cases_case {
+	const char *name;
+	enum cases_who who;
+	enum cases_data data;
+	int only_small; /* 8 bytes */
+	/* makes `rounds` calls; 0 on success */
+	int (*loop)(struct cases_job *, size_t bytes, int rounds);
+	/* calls before and after all loops of a size, on all ranks; may be NULL */
+	int (*open)(struct cases_job *, size_t bytes);
+	int (*close)(struct cases_job *);
+};
+
+/* Short loops: about 64 MiB, and fewer calls where 8 ranks share two cores. */
+static inline int cases_rounds(const struct cases_case *c, int nranks, size_t bytes)
+{
+	int crowded = c->who != CASES_FIRST && nranks > BENCH_CORES;
+	size_t parts = c->who == CASES_ALL ? (size_t)nranks : 1;
+	size_t most = c->who == CASES_FIRST ? 20000 : crowded ? 320 : 3200;
+	size_t n = (64u << 20) / (bytes * parts * parts);
+
+	n = n > most ? most : n;
+	return n < CASES_GROUP ? CASES_GROUP : (int)(n - n % CASES_GROUP);
+}
+
+static inline int cases_block_is(const double *block, size_t bytes, double want)
+{
+	for (size_t i = 0; i < bytes / sizeof(double); i++)
+		if (block[i] != want)
+			return 0;
+	return 1;
+}
+
+static inline int cases_is_right(const struct cases_job *j, enum cases_data data, size_t bytes)
+{
+	double n = j->nranks;
+
+	switch (data) {
+	case CASES_AT_SECOND:
+		return j->rank != 1 || cases_block_is(j->recv, bytes, 1);
+	case CASES_AT_FIRST:
+		return j->rank != 0 || cases_block_is(j->recv, bytes, 2);
+	case CASES_AT_BOTH:
+		return j->rank > 1 || cases_block_is(j->recv, bytes, j->rank ? 1 : 2);
+	case CASES_FROM_ROOT:
+		return !j->rank || cases_block_is(j->recv, bytes, 1);
+	case CASES_BLOCKS:
+		for (int r = 0; r < j->nranks; r++)
+			if (!cases_block_is(j->recv + (size_t)r * bytes / sizeof(double), bytes,
+					    r + 1))
+				return 0;
+		return 1;
+	case CASES_SUM:
+		return cases_block_is(j->recv, bytes, n * (n + 1) / 2);
+	default:
+		return 1;
+	}
+}
+
+static inline int cases_acts(const struct cases_job *j, enum cases_who who)
+{
+	return who == CASES_ALL || j->rank == 0 || (who == CASES_PAIR && j->rank == 1);
+}
+
+/* One size of one case.  Rank 0 prints "shmem_put2_64k value us". */
+static inline int cases_time(struct cases_job *j, const char *prefix, const struct cases_case *c,
+			     const struct cases_size *s)
+{
+	int rounds = cases_rounds(c, j->nranks, s->bytes), err = 0;
+	double us[BENCH_BLOCKS];
+	char name[64];
+
+	memset(j->recv, 0, (size_t)j->nranks * CASES_MOST);
+	if (c->open)
+		err = c->open(j, s->bytes);
+	for (int b = -1; !err && b < BENCH_BLOCKS; b++) { /* the first is the warm-up */
+		double start;
+
+		err = j->meet(j);
+		start = bench_now();
+		if (!err && cases_acts(j, c->who))
+			err = c->loop(j, s->bytes, rounds);
+		if (!err && c->who != CASES_FIRST)
+			err = j->meet(j);
+		if (b >= 0)
+			us[b] = (bench_now() - start) * 1e6 / rounds;
+	}
+	if (!err)
+		err = j->meet(j);
+	if (!err && !cases_is_right(j, c->data, s->bytes)) {
+		fprintf(stderr, "%s %s %s: wrong data on rank %d\n", prefix, c->name, s->name,
+			j->rank);
+		err = 1;
+	}
+	if (!err && c->close)
+		err = c->close(j);
+	if (err || j->rank)
+		return err;
+	snprintf(name, sizeof(name), "%s_%s%d_%s", prefix, c->name, j->nranks, s->name);
+	bench_print(name, bench_median(us, BENCH_BLOCKS), "us");
+	return 0;
+}
+
+/* All cases, or the one that is named. */
+static inline int cases_run(struct cases_job *j, const char *prefix, const char *only,
+			    const struct cases_case *cases, size_t n)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < (size_t)j->nranks * CASES_MOST / sizeof(double); i++)
+		j->send[i] = j->rank + 1;
+	for (size_t c = 0; !err && c < n; c++)
+		for (size_t s = 0; !err && s < (cases[c].only_small ? 1 : CASES_SIZES); s++)
+			if (!only || !strcmp(only, cases[c].name))
+				err = cases_time(j, prefix, &cases[c], &cases_sizes[s]);
+	return err;
+}
+
+#endif

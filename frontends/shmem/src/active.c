@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * active.c - active sets: what deprecated collectives name by a first PE, a stride and a number.
+ *
+ * A set is made at its first use, by its PEs alone, and kept: programs use few of them, many times.
+ * The set of all PEs is SHMEM_TEAM_WORLD.  pSync is symmetric, and calls that run at the same time
+ * have different ones.  So its offset is the tag by which PEs find each other.
+ */
+#include <pthread.h>
+
+#include "set.h"
+
+struct active {
+	struct osh_set set;
+	int start, log_stride;
+	struct active *next;
+};
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct active *actives; /* under list_lock */
+
+static int tag_of(const long *pSync)
+{
+	uint64_t offset = osh_offset(pSync, sizeof(*pSync));
+
+	return offset == OSH_NOWHERE ? 0 : (int)(offset / sizeof(*pSync) % 0x7fffffff);
+}
+
+static struct active *find(int start, int log_stride, int n)
+{
+	struct active *a;
+
+	pthread_mutex_lock(&list_lock);
+	for (a = actives; a; a = a->next) {
+		if (a->start == start && a->log_stride == log_stride && a->set.n == n)
+			break;
+	}
+	pthread_mutex_unlock(&list_lock);
+	return a;
+}
+
+static struct active *make(const char *call, int start, int log_stride, int n, int rank)
+{
+	struct active *a = osh_set_scratch(call, sizeof(*a));
+	int *world = osh_set_scratch(call, (uint64_t)n * sizeof(*world));
+
+	for (int i = 0; i < n; i++)
+		world[i] = start + (i << log_stride);
+	osh_set_open(&a->set, world, n, rank, 1);
+	a->start = start;
+	a->log_stride = log_stride;
+	pthread_mutex_lock(&list_lock);
+	a->next = actives;
+	actives = a;
+	pthread_mutex_unlock(&list_lock);
+	return a;
+}
+
+/* Returns this PE's number in the set. */
+static int check(const char *call, int start, int log_stride, int n)
+{
+	int64_t stride, last;
+	int off = osh.pe - start;
+
+	osh_check_ready(call);
+	osh_check_pe(call, start);
+	if (log_stride < 0 || log_stride > 30 || n < 1)
+		osh_fail(call, "an active set of %d PEs with logPE_stride %d is not possible", n,
+			 log_stride);
+	stride = (int64_t)1 << log_stride;
+	last = start + (n - 1) * stride;
+	if (last >= (int64_t)osh.npes)
+		osh_fail(call,
+			 "the active set (PE_start %d, logPE_stride %d, PE_size %d) goes beyond "
+			 "the last PE, %d",
+			 start, log_stride, n, (int)osh.npes - 1);
+	if (off < 0 || osh.pe > last || off % stride)
+		osh_fail(call,
+			 "this PE is not in the active set (PE_start %d, logPE_stride %d, PE_size "
+			 "%d)",
+			 start, log_stride, n);
+	return (int)(off / stride);
+}
+
+struct osh_set *osh_active_set(const char *call, int PE_start, int logPE_stride, int PE_size,
+			       const long *pSync)
+{
+	int rank = check(call, PE_start, logPE_stride, PE_size);
+	struct active *a;
+
+	if (PE_size == (int)osh.npes)
+		return &osh_team_world.set;
+	if (PE_size == 1)
+		logPE_stride = 0; /* any stride is the same set */
+	a = find(PE_start, logPE_stride, PE_size);
+	if (!a)
+		a = make(call, PE_start, logPE_stride, PE_size, rank);
+	if (OSH_UNLIKELY(!a->set.comm))
+		a->set.tag = tag_of(pSync);
+	return &a->set;
+}
+
+/* They have been closed and freed with all other sets. */
+void osh_active_sets_forget(void)
+{
+	actives = NULL;
+}
+
+/* ---- public: barriers ------------------------------------------------------------------------ */
+
+void shmem_sync(int PE_start, int logPE_stride, int PE_size, long *pSync)
+{
+	struct osh_set *s = osh_active_set("shmem_sync", PE_start, logPE_stride, PE_size, pSync);
+
+	if (s == &osh_team_world.set)
+		shmem_sync_all();
+	else
+		osh_set_meet("shmem_sync", s);
+}
+
+void shmem_barrier(int PE_start, int logPE_stride, int PE_size, long *pSync)
+{
+	struct osh_set *s = osh_active_set("shmem_barrier", PE_start, logPE_stride, PE_size, pSync);
+
+	if (s == &osh_team_world.set) {
+		shmem_barrier_all();
+		return;
+	}
+	osh_quiet("shmem_barrier", &osh.context);
+	osh_set_meet("shmem_barrier", s);
+}

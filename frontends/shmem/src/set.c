@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * set.c - sets of PEs: what they own in Oriel, and their collectives.
+ *
+ * The collectives are those of Oriel's device API, called on the caller's thread: no launch, and
+ * any memory.  Oriel compares the calls of all PEs, so different sizes end the job with a message.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include <oriel/device/coll.h>
+
+#include "set.h"
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct osh_set *sets; /* under list_lock */
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+void osh_set_open(struct osh_set *s, const int *world, int n, int rank, int owned)
+{
+	struct osh_set **at = &sets;
+
+	memset(s, 0, sizeof(*s));
+	s->world = world;
+	s->n = n;
+	s->rank = rank;
+	s->owned = owned;
+	pthread_mutex_lock(&list_lock);
+	while (*at)
+		at = &(*at)->next;
+	*at = s;
+	pthread_mutex_unlock(&list_lock);
+}
+
+static void take_out(struct osh_set *s)
+{
+	struct osh_set **at = &sets;
+
+	pthread_mutex_lock(&list_lock);
+	while (*at && *at != s)
+		at = &(*at)->next;
+	if (*at)
+		*at = s->next;
+	pthread_mutex_unlock(&list_lock);
+}
+
+void osh_set_close(const char *call, struct osh_set *s)
+{
+	take_out(s);
+	osh_check(call, oriel_team_destroy(s->rounds));
+	osh_check(call, oriel_window_destroy(s->meeting));
+	if (s->comm != osh.comm)
+		osh_check(call, oriel_comm_destroy(s->comm));
+	free((void *)s->world);
+	if (s->owned)
+		free(s);
+}
+
+/* By the PEs of the sets, then by age: this order is the same on all PEs. */
+static int goes_before(const struct osh_set *a, const struct osh_set *b)
+{
+	for (int i = 0; i < a->n && i < b->n; i++) {
+		if (a->world[i] != b->world[i])
+			return a->world[i] < b->world[i];
+	}
+	return a->n < b->n;
+}
+
+/*
+ * Closing a set is collective over its PEs.  A PE that closed sets in the order of their age could
+ * wait for one that does so in another order: threads of a PE make sets in any order.
+ */
+void osh_sets_close(void)
+{
+	while (sets) {
+		struct osh_set *first = sets;
+
+		for (struct osh_set *s = sets; s; s = s->next) {
+			if (goes_before(s, first))
+				first = s;
+		}
+		osh_set_close("shmem_finalize", first);
+	}
+}
+
+struct oriel_comm *osh_set_comm(const char *call, struct osh_set *s)
+{
+	if (!s->comm)
+		osh_check(call, oriel_comm_subset(osh.comm, s->world, s->n, s->tag, &s->comm));
+	return s->comm;
+}
+
+static void make_rounds(const char *call, struct osh_set *s)
+{
+	osh_check(call, oriel_team_create(osh_set_comm(call, s), NULL, &s->rounds));
+	osh_check(call, oriel_team_device(s->rounds, &s->dev));
+}
+
+static void make_meeting(const char *call, struct osh_set *s)
+{
+	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+
+	o.signals = 0;
+	o.counters = 0;
+	o.barriers = 1;
+	osh_check(call, oriel_window_create(osh_set_comm(call, s), &o, &s->meeting));
+	osh_check(call, oriel_window_device(s->meeting, &s->barrier));
+}
+
+void *osh_set_scratch(const char *call, uint64_t bytes)
+{
+	void *memory = malloc(bytes);
+
+	if (!memory)
+		osh_fail(call, "no memory for %llu bytes of scratch", (unsigned long long)bytes);
+	return memory;
+}
+
+/* ---- collectives ----------------------------------------------------------------------------- */
+
+/* The rounds of a set, for a call that begins. */
+static inline const struct oriel_team_dev *rounds(const char *call, struct osh_set *s)
+{
+	if (OSH_UNLIKELY(!s->rounds))
+		make_rounds(call, s);
+	return &s->dev;
+}
+
+/* A device call keeps no text: the team has it. */
+static void check_rounds(const char *call, struct osh_set *s, int err)
+{
+	if (OSH_LIKELY(!err))
+		return;
+	(void)oriel_team_status(s->rounds);
+	osh_fail_status(call, err);
+}
+
+void osh_set_meet(const char *call, struct osh_set *s)
+{
+	if (OSH_UNLIKELY(!s->meeting))
+		make_meeting(call, s);
+	osh_check(call, oriel_barrier_arrive_wait(&s->barrier, osh.context.group, 0));
+}
+
+void osh_set_broadcast(const char *call, struct osh_set *s, void *data, uint64_t bytes, int root)
+{
+	check_rounds(call, s,
+		     oriel_coll_broadcast(rounds(call, s), osh.context.group, 0, data, bytes,
+					  root));
+}
+
+void osh_set_gather(const char *call, struct osh_set *s, const void *source, void *dest,
+		    uint64_t bytes)
+{
+	check_rounds(call, s,
+		     oriel_coll_allgather(rounds(call, s), osh.context.group, 0, source, dest,
+					  bytes));
+}
+
+void osh_set_exchange(const char *call, struct osh_set *s, const void *source, void *dest,
+		      uint64_t bytes)
+{
+	check_rounds(call, s,
+		     oriel_coll_alltoall(rounds(call, s), osh.context.group, 0, source, dest,
+					 bytes));
+}
+
+void osh_set_reduce(const char *call, struct osh_set *s, const void *source, void *dest,
+		    uint64_t count, int type, int op)
+{
+	check_rounds(call, s,
+		     oriel_coll_allreduce(rounds(call, s), osh.context.group, 0, source, dest,
+					  count, type, op));
+}

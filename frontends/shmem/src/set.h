@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * set.h - sets of PEs that make collectives: teams (team.c) and active sets (active.c).
+ *
+ * A set is a comm of Oriel.  What collectives need is made by the first one that needs it: the
+ * comm, the rounds (an Oriel team) and a window for barriers.  A collective is made by all PEs of
+ * the set in the same order, so all of them make these things at the same time.
+ *
+ * One thread of a PE makes a collective on a set at a time, as the specification demands.
+ */
+#ifndef OSH_SET_H
+#define OSH_SET_H
+
+#include <oriel/coll.h>
+
+#include "osh.h"
+
+struct osh_set {
+	int rank, n;      /* this PE's number in the set; how many PEs it has */
+	const int *world; /* [n]: PEs of the world, in the order of the set */
+	int tag;          /* of oriel_comm_subset(), if the comm is made by the first collective */
+	struct oriel_comm *comm;         /* NULL: not made yet; the world's is osh.comm */
+	struct oriel_team *rounds;       /* NULL: not made yet */
+	struct oriel_team_dev dev;       /* of rounds */
+	struct oriel_window *meeting;    /* NULL: not made yet */
+	struct oriel_window_dev barrier; /* of meeting: barrier 0 */
+	int owned;                       /* the struct is malloc memory and goes with the set */
+	struct osh_set *next;            /* all sets, in the order in which they were made */
+};
+
+/* ---- life (set.c) ---------------------------------------------------------------------------- */
+
+/*
+ * Lists a set.  world becomes the set's own.  A set that is the first member of malloc memory is
+ * `owned`: that memory is freed with it.
+ */
+void osh_set_open(struct osh_set *, const int *world, int n, int rank, int owned);
+/* Frees what a set has made, on all its PEs at once, and takes it off the list. */
+void osh_set_close(const char *call, struct osh_set *);
+/* Closes all sets, in an order that all PEs agree on. */
+void osh_sets_close(void);
+/* The set's comm; makes it if need be. */
+struct oriel_comm *osh_set_comm(const char *call, struct osh_set *);
+
+/* ---- collectives (set.c); a failure ends the job --------------------------------------------- */
+
+/* All PEs of the set meet.  Completes no operation of a context. */
+void osh_set_meet(const char *call, struct osh_set *);
+/* `bytes` of data at PE `root` of the set replace those of all others. */
+void osh_set_broadcast(const char *call, struct osh_set *, void *data, uint64_t bytes, int root);
+/* Blocks of `bytes` of all PEs, in the order of the set. */
+void osh_set_gather(const char *call, struct osh_set *, const void *source, void *dest,
+		    uint64_t bytes);
+/* Block i of source goes to PE i. */
+void osh_set_exchange(const char *call, struct osh_set *, const void *source, void *dest,
+		      uint64_t bytes);
+/* type, op: ORIEL_TYPE_*, ORIEL_REDUCE_*. */
+void osh_set_reduce(const char *call, struct osh_set *, const void *source, void *dest,
+		    uint64_t count, int type, int op);
+
+/* nelems * bytes; the end of the job if that is more than any memory has. */
+static inline uint64_t osh_set_bytes(const char *call, size_t nelems, size_t bytes)
+{
+	uint64_t product;
+
+	if (OSH_UNLIKELY(__builtin_mul_overflow(nelems, bytes, &product)))
+		osh_fail(call, "%zu elements of %zu bytes do not fit into memory", nelems, bytes);
+	return product;
+}
+
+/* Memory for a call that works piece by piece; the end of the job without it. */
+void *osh_set_scratch(const char *call, uint64_t bytes);
+
+/* ---- from handles and numbers to sets -------------------------------------------------------- */
+
+struct osh_team {
+	struct osh_set set;
+	shmem_team_config_t config;
+};
+
+/* team.c: the predefined teams. */
+extern struct osh_team osh_team_world __attribute__((visibility("hidden")));
+extern struct osh_team osh_team_shared __attribute__((visibility("hidden")));
+void osh_teams_open(void);
+
+/* The team of a handle; NULL for SHMEM_TEAM_INVALID. */
+static inline struct osh_team *osh_team_of(const char *call, shmem_team_t team)
+{
+	osh_check_ready(call);
+	if (OSH_LIKELY(team == SHMEM_TEAM_WORLD))
+		return &osh_team_world;
+	return team == SHMEM_TEAM_SHARED ? &osh_team_shared : team;
+}
+
+/* active.c: the set of PEs PE_start, PE_start + 2^logPE_stride, ...; makes it at its first use. */
+struct osh_set *osh_active_set(const char *call, int PE_start, int logPE_stride, int PE_size,
+			       const long *pSync);
+void osh_active_sets_forget(void);
+
+/* ---- collectives of typed calls (coll.c, reduce.c) ------------------------------------------- */
+
+void osh_coll_collect(const char *call, struct osh_set *, void *dest, const void *source,
+		      size_t nelems, size_t size);
+/* dst, sst: strides in elements. */
+void osh_coll_alltoalls(const char *call, struct osh_set *, void *dest, const void *source,
+			ptrdiff_t dst, ptrdiff_t sst, size_t nelems, size_t size);
+
+#endif
