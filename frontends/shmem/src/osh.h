@@ -50,7 +50,7 @@ struct osh_control {
 	uint8_t pad0[60];
 	uint64_t asked[2]; /* sizes of this PE's last two allocations: by this PE (alloc.c) */
 	uint8_t pad1[48];
-	/* What waits of this PE look at: offsets [low, high) of the window; by this PE (awaited.c) */
+	/* Offsets [low, high) of the words that waits of this PE look at: by this PE (awaited.c) */
 	uint64_t awaited_low, awaited_high;
 	uint8_t pad2[48];
 };
