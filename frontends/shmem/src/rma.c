@@ -83,17 +83,18 @@ void osh_iput(const char *call, const struct osh_ctx *ctx, void *dest, const voi
 	      ptrdiff_t dst, ptrdiff_t sst, uint64_t nelems, uint64_t elem_bytes, int pe)
 {
 	int to = osh_ctx_pe(call, ctx, pe);
-	uint64_t offset;
+	uint64_t offset, bytes;
 
 	if (!nelems)
 		return;
-	offset = osh_offset_of(call, "dest", dest, extent(call, "dest", dst, nelems, elem_bytes));
+	bytes = extent(call, "dest", dst, nelems, elem_bytes);
+	offset = osh_offset_of(call, "dest", dest, bytes);
 	(void)extent(call, "source", sst, nelems, elem_bytes);
 	osh_check(call, oriel_window_put_strided(osh.window, to, offset, dst * (int64_t)elem_bytes,
 						 source, sst * (int64_t)elem_bytes, elem_bytes,
 						 nelems, ctx->group.block));
 	if (osh.peers[to])
-		osh_wake(to);
+		osh_wake(to, offset, bytes);
 }
 
 void osh_iget(const char *call, const struct osh_ctx *ctx, void *dest, const void *source,
