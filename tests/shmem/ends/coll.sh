@@ -44,6 +44,10 @@ for topology in 1x3 3x1; do
 	ends $topology much "shmem_long_fcollect: 4611686018427387904 elements of 8 bytes"
 	ends $topology dead "rank 2"
 done
+ends 1x3 large_bytes "shmem_long_fcollect: PE 1 gives 32776 bytes, PE 0 32768"
+ends 3x1 large_bytes "rank 0 and rank 1 differ in their bytes: 32768 and 32776"
+ends 1x3 large_calls "PE 1 makes another call than PE 0"
+ends 3x1 large_calls "differ in their calls: all-gather and broadcast"
 pes=4
 for topology in 1x4 4x1; do
 	ends $topology sets "shmem_long_sum_to_all: " "different lists"
