@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """tools/edges.py - do the labels of ordered accesses and docs/memory-model.md tell the same?
 
-docs/memory-model.md says how labels are written.  Checked, over src/ and include/:
+docs/memory-model.md says how labels are written.  Checked, over src/, include/ and frontends/:
 
   code   an ordered access has a label or a reason in a comment near it; a label has a module's
          prefix and one meaning (one order, one folder), and names a partner; every label that is
@@ -84,7 +84,8 @@ class Source:
 
 
 def read_sources():
-    paths = [p for base in ("src", "include") for p in sorted((ROOT / base).rglob("*"))]
+    bases = ("src", "include", "frontends")
+    paths = [p for base in bases for p in sorted((ROOT / base).rglob("*"))]
     return [Source(p) for p in paths if p.suffix in (".c", ".h", ".cu")]
 
 

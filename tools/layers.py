@@ -35,6 +35,7 @@ ALLOWED = {
     "comm": "util diag engine device boot",
     "window": "util diag kernels engine device comm",
     "coll": "util kernels engine device boot comm window",
+    "frontends/shmem": "",
     "tools": "util kernels engine device boot comm window coll",
 }
 
@@ -71,7 +72,7 @@ def allows(folder, target):
 
 def sources():
     """Every source file of the library: its path, and its path as in folder_of()."""
-    for base in ("src", "include"):
+    for base in ("src", "include", "frontends"):
         for path in sorted((ROOT / base).rglob("*")):
             if path.suffix in (".c", ".h", ".cu"):
                 yield path, str(path.relative_to(ROOT / "src" if base == "src" else ROOT))

@@ -10,6 +10,8 @@ shift 2
 
 faulty=ORIEL_SOFT_FAULTS=seed=5,drop=0.01,dup=0.01,reorder=0.05,mtu=512
 ROWS="1:- 2:- 3:- 8:- 2:2x1 3:3x1 8:8x1 3:0,0,1 8:2x4 3:3x1:$faulty 8:2x4:$faulty"
+# NICs whose atomics are not those of a CPU, and NICs without order and without atomics
+ROWS+=" 8:2x4:ORIEL_SOFT_NIC=cx7 3:0,0,1:ORIEL_SOFT_NIC=efa"
 
 failures=0
 for row in ${*:-$ROWS}; do

@@ -36,11 +36,9 @@ static void no_room(const char *call, uint64_t bytes)
 	if (osh.pe == 0)
 		fprintf(stderr,
 			"shmem: %s: no room for %llu bytes: the largest free piece of the heap has "
-			"%llu of %llu bytes; set SHMEM_SYMMETRIC_SIZE higher, for example to "
-			"%lluM\n",
+			"%llu bytes; set SHMEM_SYMMETRIC_SIZE higher (now %llu)\n",
 			call, (unsigned long long)bytes, (unsigned long long)osh_heap_largest(),
-			(unsigned long long)osh.heap_bytes,
-			(unsigned long long)((2 * osh.heap_bytes + bytes) >> 20) + 1);
+			(unsigned long long)osh.heap_bytes);
 }
 
 static void *take(const char *call, uint64_t bytes, uint64_t alignment)
@@ -111,11 +109,14 @@ void *shmem_calloc(size_t count, size_t size)
 	return ptr;
 }
 
+/* The standard leaves other alignments than powers of two open: the next one is as good. */
 void *shmem_align(size_t alignment, size_t size)
 {
-	if (!alignment || alignment & (alignment - 1) || alignment > OSH_HEAP_ALIGN)
-		return NULL;
-	return take("shmem_align", size, alignment < LEAST_ALIGNMENT ? LEAST_ALIGNMENT : alignment);
+	uint64_t power = LEAST_ALIGNMENT;
+
+	while (power < alignment && power < OSH_HEAP_ALIGN)
+		power *= 2;
+	return power < alignment ? NULL : take("shmem_align", size, power);
 }
 
 void *shmem_realloc(void *ptr, size_t size)

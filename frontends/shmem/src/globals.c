@@ -12,9 +12,13 @@
  *
  * Another thread may write a variable during the move.  The segment is read-only meanwhile, and
  * that thread waits in the handler of SIGSEGV until the new pages are there.
+ *
+ * In a program that is linked with the static libraries, the variables of Oriel itself are among
+ * these pages.  Such a program works, but must not call fork(): the child would change them.
  */
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <sched.h>
 #include <signal.h>
@@ -52,10 +56,14 @@ static int is_left_out(const char *name)
 
 /* ---- the objects of this process ------------------------------------------------------------- */
 
+typedef ElfW(Addr) elf_address;
+typedef ElfW(Phdr) elf_header;
+typedef ElfW(Dyn) elf_dynamic;
+
 struct object {
 	const char *name; /* file name without folders; "" for the program */
-	ElfW(Addr) base;
-	const ElfW(Phdr) * headers;
+	elf_address base;
+	const elf_header *headers;
 	int nheaders;
 	int linked; /* needed by the program, directly or not */
 };
@@ -86,7 +94,7 @@ static int note_object(struct dl_phdr_info *info, size_t bytes, void *arg)
 	return 0;
 }
 
-static const ElfW(Phdr) * header_of(const struct object *o, ElfW(Word) type)
+static const elf_header *header_of(const struct object *o, uint32_t type)
 {
 	int i;
 
@@ -112,13 +120,13 @@ static void mark_name(struct objects *all, const char *name)
 /* Marks what an object needs, and what that needs. */
 static void mark_linked(struct objects *all, struct object *o)
 {
-	const ElfW(Phdr) *header = header_of(o, PT_DYNAMIC);
-	const ElfW(Dyn) * first, *d;
-	ElfW(Addr) strings = 0;
+	const elf_header *header = header_of(o, PT_DYNAMIC);
+	const elf_dynamic *first, *d;
+	elf_address strings = 0;
 
 	if (!header)
 		return;
-	first = (const ElfW(Dyn) *)(o->base + header->p_vaddr);
+	first = (const elf_dynamic *)(o->base + header->p_vaddr);
 	for (d = first; d->d_tag != DT_NULL; d++)
 		if (d->d_tag == DT_STRTAB)
 			strings = d->d_un.d_ptr;
@@ -133,9 +141,9 @@ static void mark_linked(struct objects *all, struct object *o)
 /* ---- segments -------------------------------------------------------------------------------- */
 
 /* Whole pages of a writable part.  What the loader made read-only after its work is left out. */
-static void add_segment(struct osh_globals *g, const struct object *o, const ElfW(Phdr) * part)
+static void add_segment(struct osh_globals *g, const struct object *o, const elf_header *part)
 {
-	const ElfW(Phdr) *relro = header_of(o, PT_GNU_RELRO);
+	const elf_header *relro = header_of(o, PT_GNU_RELRO);
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), end, sealed;
 	struct osh_segment *s;
 	uintptr_t start = (o->base + part->p_vaddr) & ~(page - 1);
@@ -154,6 +162,8 @@ static void add_segment(struct osh_globals *g, const struct object *o, const Elf
 	s = &g->segment[g->n++];
 	s->start = start;
 	s->bytes = end - start;
+	s->zeros = (o->base + part->p_vaddr + part->p_filesz + page - 1) & ~(page - 1);
+	s->zeros = s->zeros < end ? s->zeros : end;
 	s->name = *o->name ? o->name : "the program";
 	g->bytes += s->bytes;
 }
@@ -182,23 +192,36 @@ void osh_globals_find(struct osh_globals *g)
 
 /* ---- the move -------------------------------------------------------------------------------- */
 
-/* The segment that is moved now.  Only the moving thread writes these, never during the move. */
+/*
+ * What is moved, and the segment that is moved now.  Only the moving thread writes these, and never
+ * while pages are read-only.
+ */
+static struct osh_globals moving;
 static volatile uintptr_t moving_start, moving_end;
 
 static struct sigaction before;
 
-/* A thread that writes to the segment waits here, then its store is executed again. */
+static int is_moving(uintptr_t at)
+{
+	return at >= moving_start && at < moving_end;
+}
+
+/*
+ * A thread that writes to the segment waits here, then its store is executed again.  The move may
+ * also have ended between the fault and this call.
+ */
 static void wait_for_move(int sig, siginfo_t *info, void *context)
 {
 	uintptr_t at = (uintptr_t)info->si_addr;
+	int i;
 
-	if (at >= moving_start && at < moving_end) {
-		while (at >= moving_start && at < moving_end)
-			sched_yield();
-		return;
-	}
-	/* Not ours: the fault comes again, with the handler of before. */
 	(void)context;
+	while (is_moving(at))
+		sched_yield();
+	for (i = 0; i < moving.n; i++)
+		if (at - moving.segment[i].start < moving.segment[i].bytes)
+			return;
+	/* A fault of the program: it comes again, with the handler of before. */
 	sigaction(sig, &before, NULL);
 }
 
@@ -213,17 +236,48 @@ static int is_zero(const uint64_t *words, size_t n)
 }
 
 /* Pages of zeros are not written: a large .bss takes memory only where it is used. */
-static void copy_pages(uint8_t *to, const uint8_t *from, uint64_t bytes, uint64_t page)
+static void copy_page(uint8_t *to, const uint8_t *from, uint64_t page)
 {
-	uint64_t at;
+	if (!is_zero((const uint64_t *)(const void *)from, page / 8))
+		memcpy(to, from, page);
+}
 
-	for (at = 0; at < bytes; at += page)
-		if (!is_zero((const uint64_t *)(const void *)(from + at), page / 8))
-			memcpy(to + at, from + at, page);
+#define MAP_ENTRIES 256
+#define MAP_USED (3ull << 62) /* the page is in memory or swapped out */
+
+/*
+ * Notes which of `n` pages were ever used; `map` is /proc/self/pagemap, or -1.  If the kernel does
+ * not tell, all of them.
+ */
+static void find_used(int map, uintptr_t at, uint64_t page, uint64_t n, uint64_t *used)
+{
+	ssize_t want = (ssize_t)(n * sizeof(*used)), got = -1;
+
+	if (map >= 0)
+		got = pread(map, used, (size_t)want, (off_t)(at / page * sizeof(*used)));
+	if (got != want)
+		memset(used, 0xff, (size_t)want);
+}
+
+/* Reading pages of .bss that were never used would take longer than all the rest. */
+static void copy_segment(uint8_t *to, const struct osh_segment *s, uint64_t page, int map)
+{
+	uint64_t used[MAP_ENTRIES], i, n;
+	uintptr_t at = s->start, end = s->start + s->bytes;
+
+	for (; at < s->zeros; at += page, to += page)
+		copy_page(to, (const uint8_t *)at, page);
+	for (; at < end; at += n * page, to += n * page) {
+		n = (end - at) / page < MAP_ENTRIES ? (end - at) / page : MAP_ENTRIES;
+		find_used(map, at, page, n, used);
+		for (i = 0; i < n; i++)
+			if (used[i] & MAP_USED)
+				copy_page(to + i * page, (const uint8_t *)at + i * page, page);
+	}
 }
 
 /* Returns 0 or an errno.  If it fails, the segment is as before. */
-static int move_segment(const struct osh_segment *s, uint8_t *memory)
+static int move_segment(const struct osh_segment *s, uint8_t *memory, int map)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	void *start = (void *)s->start;
@@ -234,7 +288,7 @@ static int move_segment(const struct osh_segment *s, uint8_t *memory)
 	if (mprotect(start, s->bytes, PROT_READ)) {
 		error = errno;
 	} else {
-		copy_pages(memory, start, s->bytes, page);
+		copy_segment(memory, s, page, map);
 		if (mremap(memory, 0, s->bytes, MREMAP_MAYMOVE | MREMAP_FIXED, start) != start) {
 			error = errno;
 			mprotect(start, s->bytes, PROT_READ | PROT_WRITE);
@@ -247,16 +301,24 @@ static int move_segment(const struct osh_segment *s, uint8_t *memory)
 void osh_globals_move(const struct osh_globals *g, uint8_t *memory)
 {
 	struct sigaction wait = { .sa_flags = SA_SIGINFO | SA_RESTART };
-	int i, error = 0;
+	static int moved;
+	int i, error = 0, map = -1;
 
+	/* After the first move .bss is a view of shared pages, and the map tells less about it. */
+	if (!moved)
+		map = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	moved = 1;
+	moving = *g;
 	wait.sa_sigaction = wait_for_move;
 	sigemptyset(&wait.sa_mask);
 	sigaction(SIGSEGV, &wait, &before);
 	for (i = 0; i < g->n && !error; i++) {
-		error = move_segment(&g->segment[i], memory);
+		error = move_segment(&g->segment[i], memory, map);
 		memory += g->segment[i].bytes;
 	}
 	sigaction(SIGSEGV, &before, NULL);
+	if (map >= 0)
+		close(map);
 	if (error)
 		osh_fail("shmem_init", "cannot make the variables of %s symmetric: %s",
 			 g->segment[i - 1].name, strerror(error));

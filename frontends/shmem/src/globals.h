@@ -10,6 +10,7 @@
 struct osh_segment {
 	uintptr_t start; /* whole pages */
 	uint64_t bytes;
+	uintptr_t zeros;  /* from here on the file has nothing: pages start as zeros */
 	const char *name; /* of the library, or "the program" */
 };
 

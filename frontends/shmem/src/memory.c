@@ -149,17 +149,18 @@ static void add_regions(const struct osh_globals *g, uint64_t globals_offset)
 	}
 }
 
-/* The window's memory, aligned like the heap in it. */
-static void take_memory(uint64_t bytes, uint64_t heap_bytes)
+/* Takes memory and places the window in it so that the heap is aligned. */
+static void take_memory(void)
 {
-	int err = oriel_alloc(osh.comm, bytes + OSH_HEAP_ALIGN, &osh.allocation);
+	uint64_t bytes = osh.heap_offset + osh.heap_bytes;
 
-	if (err)
+	if (oriel_alloc(osh.comm, bytes + OSH_HEAP_ALIGN, &osh.allocation))
 		osh_fail("shmem_init",
 			 "%s; %llu bytes of it are the symmetric heap: set SHMEM_SYMMETRIC_SIZE "
 			 "lower, or raise the limit",
-			 oriel_last_error(), (unsigned long long)heap_bytes);
-	osh.memory = (uint8_t *)round_up((uintptr_t)osh.allocation, OSH_HEAP_ALIGN);
+			 oriel_last_error(), (unsigned long long)osh.heap_bytes);
+	osh.heap = round_up((uintptr_t)osh.allocation + osh.heap_offset, OSH_HEAP_ALIGN);
+	osh.memory = (uint8_t *)osh.heap - osh.heap_offset;
 }
 
 static void open_default_context(int npes)
@@ -180,12 +181,11 @@ void osh_memory_open(uint64_t heap_bytes)
 	osh.heap_bytes = round_up(heap_bytes, page);
 	agree_on_shape(&globals, osh.heap_bytes, npes);
 	globals_offset = page;
-	osh.heap_offset = round_up(globals_offset + globals.bytes, OSH_HEAP_ALIGN);
-	take_memory(osh.heap_offset + osh.heap_bytes, osh.heap_bytes);
+	osh.heap_offset = globals_offset + globals.bytes;
+	take_memory();
 	open_window(osh.heap_offset + osh.heap_bytes);
 	find_peers(npes);
 	osh_heap_open(osh.heap_bytes);
-	osh.heap = (uintptr_t)osh.memory + osh.heap_offset;
 	open_default_context(npes);
 	osh_globals_move(&globals, osh.memory + globals_offset);
 	add_regions(&globals, globals_offset);
@@ -213,7 +213,7 @@ void osh_memory_close(void)
 	osh_check("shmem_finalize", oriel_free(osh.comm, osh.allocation));
 }
 
-/* ---- public: where things are ----------------------------------------------------------------- */
+/* ---- public: where things are ---------------------------------------------------------------- */
 
 int shmem_pe_accessible(int pe)
 {

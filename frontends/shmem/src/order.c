@@ -5,24 +5,36 @@
  * Operations on mapped PEs are loads and stores: a fence of the processor orders them.  Operations
  * on queued PEs are on the context's lane: Oriel's fence and flush concern that lane alone.
  */
+#include "agent.h"
 #include "osh.h"
 
 void osh_quiet(const char *call, const struct osh_ctx *ctx)
 {
-	/* Without partners of ours: it orders the program's loads and stores. */
+	/* No partner of ours: it orders the program's loads and stores. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (osh.nqueued)
-		osh_check(call, oriel_flush_all(&osh.dev, ctx->group));
+	if (!osh.nqueued)
+		return;
+	osh_check(call, oriel_flush_all(&osh.dev, ctx->group));
+	osh_agent_drain(call);
 }
 
 void osh_fence(const char *call, const struct osh_ctx *ctx)
 {
 	int pe;
 
-	/* As above. */
+	/* No partner of ours, as above. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!osh.nqueued)
 		return;
+	/*
+	 * Atomics on queued PEs are requests on the lane of the default context.  They come after
+	 * its earlier puts, but puts do not come after them, and other contexts have other lanes.
+	 */
+	osh_agent_drain(call);
+	if (ctx->group.block) {
+		osh_check(call, oriel_flush_all(&osh.dev, ctx->group));
+		return;
+	}
 	for (pe = 0; pe < (int)osh.npes; pe++)
 		if (!osh.peers[pe])
 			osh_check(call, oriel_fence(&osh.dev, ctx->group, pe));
@@ -30,6 +42,7 @@ void osh_fence(const char *call, const struct osh_ctx *ctx)
 
 void osh_barrier(const char *call, int id)
 {
+	osh_agent_drain(call);
 	osh_check(call, oriel_barrier(&osh.dev, osh.context.group, id));
 }
 

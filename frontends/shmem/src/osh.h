@@ -21,6 +21,8 @@
 #include <oriel/device.h>
 #include <oriel/oriel.h>
 
+/* The library defines functions whose names are macros for programs. */
+#define OSH_NO_GENERIC
 #include "shmem.h"
 
 #define OSH_LIKELY(x) __builtin_expect(!!(x), 1)
@@ -53,7 +55,7 @@ struct osh_control {
 #define OSH_STOP 0x20000u /* this PE's watcher ends: shmem_finalize() */
 
 /* The heap begins at such an address on every PE: the most that shmem_align() can give. */
-#define OSH_HEAP_ALIGN (2u << 20)
+#define OSH_HEAP_ALIGN (64u << 20)
 
 /* Barriers of the window by id.  Teams use windows of their own comms. */
 #define OSH_BARRIER_ALL 0
@@ -111,7 +113,7 @@ extern struct osh_state osh __attribute__((visibility("hidden")));
 /* Prints "shmem: PE 3: <call>: ..." and ends the job. */
 void osh_fail(const char *call, const char *format, ...)
 	__attribute__((noreturn, cold, format(printf, 2, 3)));
-/* The same for a status of Oriel.  If another PE called shmem_global_exit(), ends with its status. */
+/* The same for a status of Oriel.  If a PE called shmem_global_exit(), ends with its status. */
 void osh_fail_status(const char *call, int err) __attribute__((noreturn, cold));
 /* Prints a line if SHMEM_DEBUG is set. */
 void osh_debug(const char *format, ...) __attribute__((cold, format(printf, 1, 2)));

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent.h"
 #include "options.h"
 #include "osh.h"
 #include "set.h"
@@ -38,6 +39,7 @@ static void open_comm(const struct osh_options *options)
 static void open_parts(void)
 {
 	osh_watch_start();
+	osh_agent_open();
 	osh_teams_open();
 }
 
@@ -46,6 +48,7 @@ static void close_parts(void)
 	osh_ctx_free_of(SHMEM_TEAM_INVALID);
 	osh_sets_close();
 	osh_active_sets_forget();
+	osh_agent_close();
 	osh_watch_stop();
 }
 
