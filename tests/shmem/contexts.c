@@ -8,7 +8,7 @@
 #include "pe.h"
 
 #define THREADS 4
-#define ROUNDS 50
+#define ROUNDS 15
 #define N 1000
 
 static int me, npes, next, before;

@@ -35,7 +35,7 @@ struct osh_region {
 	uintptr_t base;
 	uint64_t bytes;
 	uint64_t offset; /* in the window, alike on all PEs */
-	char name[40];   /* for messages: "the heap", "globals of libx.so" */
+	char name[80];   /* for messages: "the symmetric heap", "the variables of libx.so" */
 };
 
 #define OSH_REGIONS_MAX 64
@@ -241,7 +241,7 @@ static inline uint64_t osh_bytes(uint64_t nelems, uint64_t elem_bytes)
 	return OSH_LIKELY(nelems <= UINT64_MAX / elem_bytes) ? nelems * elem_bytes : UINT64_MAX;
 }
 
-/* Any put.  `pe` is a PE of the context. */
+/* Any put.  `pe` is a PE of the context.  memmove(): a PE may put to itself, also overlapping. */
 static inline void osh_put(const char *call, const struct osh_ctx *ctx, void *dest,
 			   const void *source, uint64_t bytes, int pe, int nbi)
 {
@@ -252,7 +252,7 @@ static inline void osh_put(const char *call, const struct osh_ctx *ctx, void *de
 		return;
 	offset = osh_offset_of(call, "dest", dest, bytes);
 	if (OSH_LIKELY(osh.peers[to] != NULL)) {
-		memcpy(osh.peers[to] + offset, source, bytes);
+		memmove(osh.peers[to] + offset, source, bytes);
 		osh_wake(to, offset, bytes);
 		return;
 	}
@@ -269,7 +269,7 @@ static inline void osh_get(const char *call, const struct osh_ctx *ctx, void *de
 		return;
 	offset = osh_offset_of(call, "source", source, bytes);
 	if (OSH_LIKELY(osh.peers[from] != NULL)) {
-		memcpy(dest, osh.peers[from] + offset, bytes);
+		memmove(dest, osh.peers[from] + offset, bytes);
 		return;
 	}
 	osh_get_queued(call, ctx, from, offset, dest, bytes, nbi);
