@@ -8,7 +8,7 @@
 #include "pe.h"
 
 #define THREADS 4
-#define ROUNDS 50
+#define ROUNDS 15
 #define N 1000
 
 static int me, npes, next, before;
@@ -40,6 +40,8 @@ static void many(void)
 		CHECK_EQ(shmem_long_g(&words[i], next), 100 * me + i);
 	for (i = 0; i < 40; i += 2)
 		shmem_ctx_destroy(ctx[i]);
+	shmem_ctx_quiet(SHMEM_CTX_INVALID); /* these three do nothing */
+	shmem_ctx_fence(SHMEM_CTX_INVALID);
 	shmem_ctx_destroy(SHMEM_CTX_INVALID);
 	CHECK(shmem_ctx_get_team(SHMEM_CTX_INVALID, &team) != 0);
 	CHECK(team == SHMEM_TEAM_INVALID);

@@ -162,7 +162,7 @@ static int serve_one(int pe)
 				  r->expected, r->value);
 
 	if ((op & ~FETCH_BIT) != ORIEL_ATOMIC_FETCH)
-		osh_wake(osh.pe);
+		osh_wake(osh.pe, offset, bytes);
 	agent.served[pe]++;
 	return answer(pe, slot, (op & FETCH_BIT) != 0, old);
 }

@@ -49,7 +49,7 @@ static inline uint64_t osh_amo_at(const char *call, int pe, uint64_t offset, uin
 		return osh_agent_ask(call, pe, offset, bytes, op, expected, value, fetch);
 	old = osh_native(osh.peers[pe] + offset, bytes, op, expected, value);
 	if (op != ORIEL_ATOMIC_FETCH)
-		osh_wake(pe);
+		osh_wake(pe, offset, bytes);
 	return old;
 }
 

@@ -29,12 +29,16 @@
 #include "globals.h"
 #include "osh.h"
 
-/* Their variables are of no use to a program, and some are written while we copy. */
+/*
+ * Libraries of the system and of this project, by the beginning of their names.  A program has no
+ * use for their variables, and their own threads may write them at any time.
+ */
 static const char *const left_out[] = {
-	"ld-linux", "ld64.",     "ld-musl",  "libc.",      "libm.",   "libmvec.",  "libpthread.",
-	"libdl.",   "librt.",    "libgcc_s", "libstdc++.", "libc++",  "liboriel",  "libasan.",
-	"libtsan.", "libubsan.", "liblsan.", "libgomp.",   "libomp.", "libnuma.",  "libpmix",
-	"linux-vd", "libatomic", "libresol", "libutil.",   "libanl.", "libgfortr", "libquadm",
+	"ld-linux",  "ld64.so",     "ld-musl",     "linux-vdso", "libc.so",   "libm.so",
+	"libmvec",   "libpthread",  "libdl.so",    "librt.so",   "libresolv", "libutil.so",
+	"libanl.so", "libgcc_s",    "libstdc++",   "libc++",     "libatomic", "libgomp",
+	"libomp.so", "libgfortran", "libquadmath", "libasan",    "libtsan",   "libubsan",
+	"liblsan",   "libnuma",     "libpmix",     "liboriel",
 };
 
 static const char *base_name(const char *path)

@@ -72,9 +72,11 @@ static void leave_place(const struct lock *l)
 /* A wait for `node`.  At the deadline the line names who is known to be before this PE. */
 static void wait_node(const struct lock *l, int cmp, uint64_t value, int before)
 {
-	int err = oriel_wait_word(&osh.dev, osh.context.group, l->node, ORIEL_TYPE_INT32, cmp,
-				  value);
+	int err;
 
+	osh_awaited_begin(l->node, sizeof(int32_t));
+	err = oriel_wait_word(&osh.dev, osh.context.group, l->node, ORIEL_TYPE_INT32, cmp, value);
+	osh_awaited_end();
 	if (err == ORIEL_ETIMEDOUT)
 		osh_fail(l->call,
 			 "gave up waiting for the lock: PE %d is before this PE; it holds the lock "

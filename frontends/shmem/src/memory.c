@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memory.c - the symmetric memory of a PE: one window, its regions, and the calls that allocate.
+ * memory.c - the symmetric memory of a PE: one window and its regions.
+ *
+ * shmem_init() opens it, before any other call.  Later only the tables are read, by any thread.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -57,7 +57,8 @@ void shmem_quiet(void)
 void shmem_ctx_quiet(shmem_ctx_t ctx)
 {
 	osh_check_ready("shmem_ctx_quiet");
-	osh_quiet("shmem_ctx_quiet", osh_ctx_of("shmem_ctx_quiet", ctx));
+	if (ctx != SHMEM_CTX_INVALID)
+		osh_quiet("shmem_ctx_quiet", osh_ctx_of("shmem_ctx_quiet", ctx));
 }
 
 void shmem_fence(void)
@@ -69,7 +70,8 @@ void shmem_fence(void)
 void shmem_ctx_fence(shmem_ctx_t ctx)
 {
 	osh_check_ready("shmem_ctx_fence");
-	osh_fence("shmem_ctx_fence", osh_ctx_of("shmem_ctx_fence", ctx));
+	if (ctx != SHMEM_CTX_INVALID)
+		osh_fence("shmem_ctx_fence", osh_ctx_of("shmem_ctx_fence", ctx));
 }
 
 void shmem_barrier_all(void)

@@ -35,7 +35,7 @@ struct osh_region {
 	uintptr_t base;
 	uint64_t bytes;
 	uint64_t offset; /* in the window, alike on all PEs */
-	char name[40];   /* for messages: "the heap", "globals of libx.so" */
+	char name[80];   /* for messages: "the symmetric heap", "the variables of libx.so" */
 };
 
 #define OSH_REGIONS_MAX 64
@@ -48,8 +48,11 @@ struct osh_region {
 struct osh_control {
 	uint32_t exit; /* 0, or OSH_EXIT | status: by the PE that calls shmem_global_exit() */
 	uint8_t pad0[60];
-	uint64_t asked[2]; /* sizes of this PE's last two allocations: by this PE (memory.c) */
+	uint64_t asked[2]; /* sizes of this PE's last two allocations: by this PE (alloc.c) */
 	uint8_t pad1[48];
+	/* Offsets [low, high) of the words that waits of this PE look at: by this PE (awaited.c) */
+	uint64_t awaited_low, awaited_high;
+	uint8_t pad2[48];
 };
 #define OSH_EXIT 0x10000u /* the job ends with the status in the low bits */
 #define OSH_STOP 0x20000u /* this PE's watcher ends: shmem_finalize() */
@@ -209,10 +212,21 @@ void osh_put_queued(const char *call, const struct osh_ctx *ctx, int pe, uint64_
 void osh_get_queued(const char *call, const struct osh_ctx *ctx, int pe, uint64_t offset,
 		    void *dest, uint64_t bytes, int nbi);
 
-/* Called after stores to a mapped PE: wakes its waits that sleep. */
-static inline void osh_wake(int pe)
+/* Around a wait for words of this PE: tells other PEs which stores should wake it (awaited.c). */
+void osh_awaited_begin(uint64_t offset, uint64_t bytes);
+void osh_awaited_end(void);
+/* The peer has threads that sleep: wakes them if they wait for these bytes. */
+void osh_wake_awaited(int pe, uint64_t offset, uint64_t bytes) __attribute__((cold));
+
+/*
+ * Called after stores to a mapped PE: wakes its waits for these bytes.  Only a PE that sleeps costs
+ * more than a load.  A missed wake costs the waiter at most 1 ms, so the load is relaxed.
+ */
+static inline void osh_wake(int pe, uint64_t offset, uint64_t bytes)
 {
-	oriel_wake(&osh.dev, pe);
+	if (OSH_UNLIKELY(
+		    __atomic_load_n(&osh.dev.comm.peers[pe].waiters->sleepers, __ATOMIC_RELAXED)))
+		osh_wake_awaited(pe, offset, bytes);
 }
 
 /* Strided transfers; strides are in elements and at least 1. */
@@ -227,7 +241,7 @@ static inline uint64_t osh_bytes(uint64_t nelems, uint64_t elem_bytes)
 	return OSH_LIKELY(nelems <= UINT64_MAX / elem_bytes) ? nelems * elem_bytes : UINT64_MAX;
 }
 
-/* Any put.  `pe` is a PE of the context. */
+/* Any put.  `pe` is a PE of the context.  memmove(): a PE may put to itself, also overlapping. */
 static inline void osh_put(const char *call, const struct osh_ctx *ctx, void *dest,
 			   const void *source, uint64_t bytes, int pe, int nbi)
 {
@@ -238,8 +252,8 @@ static inline void osh_put(const char *call, const struct osh_ctx *ctx, void *de
 		return;
 	offset = osh_offset_of(call, "dest", dest, bytes);
 	if (OSH_LIKELY(osh.peers[to] != NULL)) {
-		memcpy(osh.peers[to] + offset, source, bytes);
-		osh_wake(to);
+		memmove(osh.peers[to] + offset, source, bytes);
+		osh_wake(to, offset, bytes);
 		return;
 	}
 	osh_put_queued(call, ctx, to, offset, source, bytes, nbi);
@@ -255,7 +269,7 @@ static inline void osh_get(const char *call, const struct osh_ctx *ctx, void *de
 		return;
 	offset = osh_offset_of(call, "source", source, bytes);
 	if (OSH_LIKELY(osh.peers[from] != NULL)) {
-		memcpy(dest, osh.peers[from] + offset, bytes);
+		memmove(dest, osh.peers[from] + offset, bytes);
 		return;
 	}
 	osh_get_queued(call, ctx, from, offset, dest, bytes, nbi);

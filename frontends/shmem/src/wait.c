@@ -23,8 +23,13 @@ static void check_cmp(const char *call, int cmp)
 
 void osh_wait(const char *call, uint64_t offset, int type, int cmp, uint64_t value)
 {
+	int err;
+
 	check_cmp(call, cmp);
-	osh_check(call, oriel_wait_word(&osh.dev, osh.context.group, offset, type, cmp, value));
+	osh_awaited_begin(offset, oriel_type_bytes(type));
+	err = oriel_wait_word(&osh.dev, osh.context.group, offset, type, cmp, value);
+	osh_awaited_end();
+	osh_check(call, err);
 }
 
 void osh_wait_for(const char *call, const volatile void *ivar, int type, int cmp, uint64_t value)
@@ -73,24 +78,36 @@ static struct oriel_words one_of(const struct oriel_words *words, uint64_t i)
 	return one;
 }
 
+/* Waits for one of the words; its index, or their count if none is left. */
+static uint64_t wait_any(const char *call, const struct oriel_words *words)
+{
+	uint64_t index;
+	int err;
+
+	osh_awaited_begin(words->offset, words->count * oriel_type_bytes(words->type));
+	err = oriel_wait_any_word(&osh.dev, osh.context.group, words, 0, &index);
+	osh_awaited_end();
+	osh_check(call, err);
+	return index;
+}
+
 void osh_wait_all(const char *call, const struct oriel_words *words)
 {
 	struct oriel_words one;
-	uint64_t i, index;
+	uint64_t i;
 
 	for (i = 0; i < words->count; i++) {
 		if (words->skip && words->skip[i])
 			continue;
 		one = one_of(words, i);
-		osh_check(call, oriel_wait_any_word(&osh.dev, osh.context.group, &one, 0, &index));
+		(void)wait_any(call, &one);
 	}
 }
 
 size_t osh_wait_any(const char *call, const struct oriel_words *words)
 {
-	uint64_t index;
+	uint64_t index = wait_any(call, words);
 
-	osh_check(call, oriel_wait_any_word(&osh.dev, osh.context.group, words, 0, &index));
 	return index < words->count ? index : SIZE_MAX;
 }
 

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# tests/shmem/ends/setup.sh ORIEL_RUN PROGRAM - what jobs of OpenSHMEM print and return when they end
-# early (setup.c).  Every case runs with mapped PEs and with queued ones.
+# tests/shmem/ends/setup.sh ORIEL_RUN PROGRAM - what jobs of OpenSHMEM print and return when they
+# end early (setup.c).  Every case runs with mapped PEs and with queued ones.
 set -uo pipefail
 run=$1 program=$2
 out=$(mktemp)
