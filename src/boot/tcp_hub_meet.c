@@ -38,10 +38,28 @@ static int parse(const struct tcp_hub *hub, const struct hub_conn *c, struct vis
 	if (!v->members)
 		return -1;
 	memcpy(v->members, c->body + fixed, bytes - fixed);
+	for (uint32_t i = 0; i < v->part.n; i++) {
+		if (v->members[i] >= (uint32_t)hub->nranks)
+			goto err_members;
+	}
 	if (v->members[v->part.index] == (uint32_t)c->rank)
 		return 0;
+
+err_members:
 	free(v->members);
 	return -1;
+}
+
+/* Then the client has been told by LEFT or DEAD, or will be, and gives up by itself. */
+static int has_gone_member(const struct tcp_hub *hub, const struct visitor *v)
+{
+	for (uint32_t i = 0; i < v->part.n; i++) {
+		enum slot_state state = hub->slots[v->members[i]].state;
+
+		if (state == SLOT_LEFT || state == SLOT_DEAD)
+			return 1;
+	}
+	return 0;
 }
 
 /* A rank that comes to a meeting has given up every other one of that scope. */
@@ -85,6 +103,8 @@ static void come(struct tcp_hub *hub, struct hub_conn *c, const struct visitor *
 	struct ori_round *m, *other;
 
 	withdraw(hub, v->meet.scope, (uint32_t)c->rank);
+	if (has_gone_member(hub, v))
+		return;
 	m = open_meeting(hub, c, v);
 	if (!m) {
 		ori_hub_warn(hub, "a rank, for want of memory");

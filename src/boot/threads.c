@@ -300,6 +300,7 @@ static void thread_close(struct oriel_boot *boot)
 	ori_watch_set(&g->watches[boot->rank], &g->lock, &g->cond, NULL, NULL);
 	g->watches[boot->rank].answer = NULL;
 	g->gone[boot->rank] = 1;
+	ori_thread_meet_gone(g, boot->rank);
 	pthread_cond_broadcast(&g->cond);
 	pthread_mutex_unlock(&g->lock);
 	ori_thread_group_drop(g);

@@ -61,5 +61,7 @@ int ori_thread_boot_create(struct thread_group *, const struct ori_boot_backend 
 /* threads_meet.c: an entry of the table of boot.h. */
 int ori_thread_subset(struct oriel_boot *, const int *members, int n, uint32_t tag,
 		      const char *call, uint64_t timeout_ns, struct oriel_boot **sub);
+/* Lock held: a rank has left. */
+void ori_thread_meet_gone(struct thread_group *, int rank);
 
 #endif

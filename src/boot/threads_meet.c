@@ -117,7 +117,8 @@ static int visit(struct visit *v, const int *members, uint64_t timeout_ns, char 
 
 	ori_round_add(m, (uint32_t)v->me, (uint32_t)v->boot->base.rank, m->n, NULL, 0, timeout_ns,
 		      v->group->late_ns);
-	ori_meeting_clash(v->group->meetings, m);
+	if (!broken(v, text))
+		ori_meeting_clash(v->group->meetings, m);
 	pthread_cond_broadcast(&v->group->cond);
 	if (m->arrived == m->n)
 		err = make_group(v, members);
@@ -157,6 +158,19 @@ static int enter(struct visit *v, const int *members, const uint32_t *list, int 
 out:
 	pthread_mutex_unlock(&g->lock);
 	return err ? ori_fail(err, "%s: %s", v->call, text) : 0;
+}
+
+/*
+ * Its members that wait leave by themselves.  Until they do, the meeting must not exclude another
+ * one, which the same members make without that rank.
+ */
+void ori_thread_meet_gone(struct thread_group *g, int rank)
+{
+	for (struct ori_round *m = g->meetings, *after; m; m = after) {
+		after = m->next;
+		if (ori_meeting_index(m, (uint32_t)rank) >= 0)
+			ori_round_unlist(&g->meetings, m);
+	}
 }
 
 int ori_thread_subset(struct oriel_boot *boot, const int *members, int n, uint32_t tag,

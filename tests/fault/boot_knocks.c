@@ -210,3 +210,39 @@ TEST(a_contribution_beyond_its_group)
 	message.part.index = 2;
 	nonsense_after_hello(&message, sizeof(message));
 }
+
+/* A rank comes to meetings that cannot be: each field is wrong once. */
+TEST(a_meeting_that_cannot_be)
+{
+	struct {
+		struct tcp_header h;
+		struct tcp_contrib part;
+		struct tcp_meet meet;
+		uint32_t members[2];
+	} good, message;
+	size_t bytes = sizeof(good) - sizeof(good.h);
+
+	memset(&good, 0, sizeof(good));
+	ori_tcp_header_fill(&good.h, TCP_MEET, 7, 0, 1, bytes);
+	good.part = (struct tcp_contrib){ 1, 2, NEVER_NS, NEVER_NS };
+	good.members[1] = 1;
+	message = good;
+	message.h.rank = 0; /* it speaks for another */
+	nonsense_after_hello(&message, sizeof(message));
+	message = good;
+	message.members[1] = 0; /* it is not at its place in the list */
+	nonsense_after_hello(&message, sizeof(message));
+	message = good;
+	message.members[0] = 2; /* a rank that does not exist */
+	nonsense_after_hello(&message, sizeof(message));
+	message = good;
+	message.part.n = 1; /* a longer list than it says */
+	message.part.index = 0;
+	nonsense_after_hello(&message, sizeof(message));
+	message = good;
+	message.part.index = 2;
+	nonsense_after_hello(&message, sizeof(message));
+	message = good;
+	message.h.bytes = sizeof(message.part); /* no list at all */
+	nonsense_after_hello(&message, sizeof(message.h) + sizeof(message.part));
+}

@@ -411,3 +411,32 @@ TEST(environment_of_one_rank)
 	CHECK_EQ(oriel_boot_destroy(boot), 0);
 	CHECK_EQ(oriel_boot_env(NULL), ORIEL_EINVAL);
 }
+
+/*
+ * The last rank leaves while the others wait for it, or before they come.  They learn it, and meet
+ * without it: a meeting that it left behind excludes no other one.
+ */
+static void meet_without_the_last(struct oriel_boot *boot)
+{
+	int members[RANKS_MAX], n = boot->nranks;
+	struct oriel_boot *sub = NULL;
+	uint64_t all[RANKS_MAX];
+
+	for (int r = 0; r < n; r++)
+		members[r] = r;
+	if (boot->rank == n - 1)
+		return;
+	CHECK_EQ(boot->ops->subset(boot, members, n, 5, "the_call", TIMEOUT_NS, &sub), ORIEL_EPEER);
+	CHECK_HAS(oriel_last_error(), "left the group");
+	REQUIRE_OK(boot->ops->subset(boot, members, n - 1, 5, "the_call", TIMEOUT_NS, &sub));
+	CHECK_EQ(gather_u64(sub, (uint64_t)boot->rank, all), 0);
+	for (int r = 0; r < n - 1; r++)
+		CHECK_EQ(all[r], r);
+	ori_boot_drop(sub);
+}
+
+TEST(subset_whose_member_left)
+{
+	for (int i = 0; i < 30; i++)
+		run_ranks(4, meet_without_the_last);
+}

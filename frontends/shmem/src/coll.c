@@ -11,13 +11,35 @@
 
 /* ---- bodies ---------------------------------------------------------------------------------- */
 
-static void broadcast(const char *call, struct osh_set *s, void *dest, const void *source,
-		      uint64_t bytes, int root)
+void osh_coll_broadcast(const char *call, struct osh_set *s, void *dest, const void *source,
+			uint64_t bytes, int root)
 {
 	if (OSH_UNLIKELY(root < 0 || root >= s->n))
 		osh_fail_pe(call, root, s->n);
 	/* The root only reads. */
-	osh_set_broadcast(call, s, s->rank == root ? (void *)source : dest, bytes, root);
+	if (!osh_direct_broadcast(call, s, dest, source, bytes, root))
+		osh_set_broadcast(call, s, s->rank == root ? (void *)source : dest, bytes, root);
+}
+
+void osh_coll_fcollect(const char *call, struct osh_set *s, void *dest, const void *source,
+		       uint64_t bytes)
+{
+	if (!osh_direct_gather(call, s, source, dest, bytes))
+		osh_set_gather(call, s, source, dest, bytes);
+}
+
+void osh_coll_alltoall(const char *call, struct osh_set *s, void *dest, const void *source,
+		       uint64_t bytes)
+{
+	if (!osh_direct_exchange(call, s, source, dest, bytes))
+		osh_set_exchange(call, s, source, dest, bytes);
+}
+
+/* A team's broadcast writes dest of the root too. */
+static void broadcast_all(const char *call, struct osh_set *s, void *dest, const void *source,
+			  uint64_t bytes, int root)
+{
+	osh_coll_broadcast(call, s, dest, source, bytes, root);
 	if (s->rank == root && dest != source && bytes)
 		memmove(dest, source, bytes);
 }
@@ -38,13 +60,11 @@ void osh_coll_collect(const char *call, struct osh_set *s, void *dest, const voi
 	for (i = 1; i < s->n; i++)
 		equal &= all[i] == all[0];
 	if (equal)
-		osh_set_gather(call, s, source, dest, bytes);
+		osh_coll_fcollect(call, s, dest, source, bytes);
 	for (i = 0; i < s->n && !equal; at += all[i++]) {
 		if (!all[i])
 			continue;
-		if (i == s->rank)
-			memmove(at, source, bytes);
-		osh_set_broadcast(call, s, at, all[i], i);
+		broadcast_all(call, s, at, source, all[i], i);
 	}
 	free(all);
 }
@@ -94,7 +114,7 @@ void osh_coll_alltoalls(const char *call, struct osh_set *s, void *dest, const v
 	if (dst < 1 || sst < 1)
 		osh_fail(call, "strides are %td and %td, must be 1 or more", dst, sst);
 	if ((dst == 1 && sst == 1) || !nelems) {
-		osh_set_exchange(call, s, source, dest, nelems * size);
+		osh_coll_alltoall(call, s, dest, source, nelems * size);
 		return;
 	}
 	piece = piece ? piece : 1;
@@ -122,8 +142,8 @@ void osh_coll_alltoalls(const char *call, struct osh_set *s, void *dest, const v
                                                                                                    \
 		if (!team)                                                                         \
 			return -1;                                                                 \
-		broadcast(call, &team->set, dest, source, osh_set_bytes(call, nelems, BYTES),      \
-			  PE_root);                                                                \
+		broadcast_all(call, &team->set, dest, source, osh_set_bytes(call, nelems, BYTES),  \
+			      PE_root);                                                            \
 		return 0;                                                                          \
 	}                                                                                          \
 	int shmem_##NAME##collect##SUFFIX(shmem_team_t handle, TYPE *dest, const TYPE *source,     \
@@ -145,8 +165,8 @@ void osh_coll_alltoalls(const char *call, struct osh_set *s, void *dest, const v
                                                                                                    \
 		if (!team)                                                                         \
 			return -1;                                                                 \
-		osh_set_gather(call, &team->set, source, dest,                                     \
-			       osh_set_bytes(call, nelems, BYTES));                                \
+		osh_coll_fcollect(call, &team->set, dest, source,                                  \
+				  osh_set_bytes(call, nelems, BYTES));                             \
 		return 0;                                                                          \
 	}                                                                                          \
 	int shmem_##NAME##alltoall##SUFFIX(shmem_team_t handle, TYPE *dest, const TYPE *source,    \
@@ -157,8 +177,8 @@ void osh_coll_alltoalls(const char *call, struct osh_set *s, void *dest, const v
                                                                                                    \
 		if (!team)                                                                         \
 			return -1;                                                                 \
-		osh_set_exchange(call, &team->set, source, dest,                                   \
-				 osh_set_bytes(call, nelems, BYTES));                              \
+		osh_coll_alltoall(call, &team->set, dest, source,                                  \
+				  osh_set_bytes(call, nelems, BYTES));                             \
 		return 0;                                                                          \
 	}                                                                                          \
 	int shmem_##NAME##alltoalls##SUFFIX(shmem_team_t handle, TYPE *dest, const TYPE *source,   \

@@ -26,6 +26,11 @@ void osh_set_open(struct osh_set *s, const int *world, int n, int rank, int owne
 	s->n = n;
 	s->rank = rank;
 	s->owned = owned;
+	s->mapped = 1;
+	/* A node is a set of ranks in which all pairs are mapped. */
+	for (int i = 0; i < n; i++)
+		s->mapped &= oriel_comm_node(osh.comm, world[i]) ==
+			     oriel_comm_node(osh.comm, world[0]);
 	pthread_mutex_lock(&list_lock);
 	while (*at)
 		at = &(*at)->next;

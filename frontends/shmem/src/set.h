@@ -24,6 +24,7 @@ struct osh_set {
 	struct oriel_team_dev dev;       /* of rounds */
 	struct oriel_window *meeting;    /* NULL: not made yet */
 	struct oriel_window_dev barrier; /* of meeting: barrier 0 */
+	int mapped;                      /* every pair of its PEs is mapped */
 	int owned;                       /* the struct is malloc memory and goes with the set */
 	struct osh_set *next;            /* all sets, in the order in which they were made */
 };
@@ -71,6 +72,16 @@ static inline uint64_t osh_set_bytes(const char *call, size_t nelems, size_t byt
 /* Memory for a call that works piece by piece; the end of the job without it. */
 void *osh_set_scratch(const char *call, uint64_t bytes);
 
+/* ---- the same for large blocks among mapped PEs (direct.c) ----------------------------------- */
+
+/* They return 0, on all PEs alike, if the data must take the other way. */
+int osh_direct_broadcast(const char *call, struct osh_set *, void *dest, const void *source,
+			 uint64_t bytes, int root);
+int osh_direct_gather(const char *call, struct osh_set *, const void *source, void *dest,
+		      uint64_t bytes);
+int osh_direct_exchange(const char *call, struct osh_set *, const void *source, void *dest,
+			uint64_t bytes);
+
 /* ---- from handles and numbers to sets -------------------------------------------------------- */
 
 struct osh_team {
@@ -99,6 +110,13 @@ void osh_active_sets_forget(void);
 
 /* ---- collectives of typed calls (coll.c, reduce.c) ------------------------------------------- */
 
+/* The root's source goes to dest of all others. */
+void osh_coll_broadcast(const char *call, struct osh_set *, void *dest, const void *source,
+			uint64_t bytes, int root);
+void osh_coll_fcollect(const char *call, struct osh_set *, void *dest, const void *source,
+		       uint64_t bytes);
+void osh_coll_alltoall(const char *call, struct osh_set *, void *dest, const void *source,
+		       uint64_t bytes);
 void osh_coll_collect(const char *call, struct osh_set *, void *dest, const void *source,
 		      size_t nelems, size_t size);
 /* dst, sst: strides in elements. */

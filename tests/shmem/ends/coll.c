@@ -10,7 +10,9 @@
 
 #include <shmem.h>
 
-static long source[64], dest[64];
+#define LARGE 4096 /* elements that mapped PEs copy directly */
+
+static long source[4 * LARGE], dest[4 * LARGE];
 static long psync[SHMEM_REDUCE_SYNC_SIZE];
 static int me;
 
@@ -25,6 +27,19 @@ static void calls(void)
 		shmem_long_broadcast(SHMEM_TEAM_WORLD, dest, source, 1, 0);
 	else
 		shmem_long_fcollect(SHMEM_TEAM_WORLD, dest, source, 1);
+}
+
+static void large_bytes(void)
+{
+	shmem_long_fcollect(SHMEM_TEAM_WORLD, dest, source, me == 1 ? LARGE + 1 : LARGE);
+}
+
+static void large_calls(void)
+{
+	if (me == 1)
+		shmem_long_broadcast(SHMEM_TEAM_WORLD, dest, source, LARGE, 0);
+	else
+		shmem_long_fcollect(SHMEM_TEAM_WORLD, dest, source, LARGE);
 }
 
 static void types(void)
@@ -107,11 +122,22 @@ static const struct mistake {
 	const char *name;
 	void (*make)(void);
 } mistakes[] = {
-	{ "bytes", bytes },   { "calls", calls },     { "types", types },
-	{ "roots", roots },   { "no_root", no_root }, { "long_doubles", long_doubles },
-	{ "sets", sets },     { "outside", outside }, { "beyond", beyond },
-	{ "splits", splits }, { "strides", strides }, { "world", world },
-	{ "much", much },     { "dead", dead },
+	{ "bytes", bytes },
+	{ "calls", calls },
+	{ "types", types },
+	{ "roots", roots },
+	{ "no_root", no_root },
+	{ "long_doubles", long_doubles },
+	{ "sets", sets },
+	{ "outside", outside },
+	{ "beyond", beyond },
+	{ "splits", splits },
+	{ "strides", strides },
+	{ "world", world },
+	{ "large_bytes", large_bytes },
+	{ "large_calls", large_calls },
+	{ "much", much },
+	{ "dead", dead },
 };
 
 int main(int argc, char **argv)
