@@ -118,6 +118,8 @@ void osh_coll_alltoalls(const char *call, struct osh_set *s, void *dest, const v
 		return;
 	}
 	piece = piece ? piece : 1;
+	if (piece < nelems)
+		osh_set_compare(call, s, nelems);
 	piece = piece < nelems ? piece : nelems;
 	packed = osh_set_scratch(call, 2 * piece * (uint64_t)s->n * size);
 	for (first = 0; first < nelems; first += count) {

@@ -44,6 +44,8 @@ static void reduce_gathered(const char *call, struct osh_set *s, void *dest, con
 
 	(void)osh_set_bytes(call, count, size);
 	piece = piece ? piece : 1;
+	if (piece < count)
+		osh_set_compare(call, s, count);
 	piece = piece < count ? piece : count;
 	all = osh_set_scratch(call, piece * (uint64_t)s->n * size + 1);
 	at = 0;

@@ -163,6 +163,20 @@ void osh_set_gather(const char *call, struct osh_set *s, const void *source, voi
 					  bytes));
 }
 
+void osh_set_compare(const char *call, struct osh_set *s, uint64_t nelems)
+{
+	uint64_t *all = osh_set_scratch(call, (uint64_t)s->n * sizeof(*all));
+
+	osh_set_gather(call, s, &nelems, all, sizeof(nelems));
+	for (int i = 1; i < s->n; i++) {
+		if (all[i] != all[0])
+			osh_fail(call, "PE %d gives %llu elements, PE %d %llu", s->world[i],
+				 (unsigned long long)all[i], s->world[0],
+				 (unsigned long long)all[0]);
+	}
+	free(all);
+}
+
 void osh_set_exchange(const char *call, struct osh_set *s, const void *source, void *dest,
 		      uint64_t bytes)
 {

@@ -69,6 +69,11 @@ static inline uint64_t osh_set_bytes(const char *call, size_t nelems, size_t byt
 	return product;
 }
 
+/*
+ * For calls that work piece by piece: ends the job if PEs give different numbers of elements.  The
+ * first piece would not show it.
+ */
+void osh_set_compare(const char *call, struct osh_set *, uint64_t nelems);
 /* Memory for a call that works piece by piece; the end of the job without it. */
 void *osh_set_scratch(const char *call, uint64_t bytes);
 

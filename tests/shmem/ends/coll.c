@@ -66,6 +66,19 @@ static void long_doubles(void)
 				    me == 1 ? 3 : 2);
 }
 
+/* More elements than one piece: the first pieces are alike. */
+static void many_long_doubles(void)
+{
+	shmem_longdouble_sum_reduce(SHMEM_TEAM_WORLD, (long double *)dest, (long double *)source,
+				    me == 1 ? 8001 : 8000);
+}
+
+static void strided(void)
+{
+	shmem_char_alltoalls(SHMEM_TEAM_WORLD, (char *)dest, (char *)source, 1, 2,
+			     me == 1 ? 15000 : 12857);
+}
+
 /* Neither set is that of all four PEs. */
 static void sets(void)
 {
@@ -136,6 +149,8 @@ static const struct mistake {
 	{ "world", world },
 	{ "large_bytes", large_bytes },
 	{ "large_calls", large_calls },
+	{ "many_long_doubles", many_long_doubles },
+	{ "strided", strided },
 	{ "much", much },
 	{ "dead", dead },
 };
