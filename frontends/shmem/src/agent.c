@@ -9,9 +9,9 @@
  * so no slot is written before its last use is over.
  *
  * Between requests the agent rests in three ways.  Right after one it yields.  Then it sleeps as a
- * wait of Oriel does, and the engine wakes it.  But while it is such a sleeper, every put of a
- * mapped PE makes a system call to wake it.  So after a while without requests it only naps: then
- * the first request waits for up to 1 ms.
+ * wait of Oriel does, and the engine wakes it.  But while this PE has a sleeper, each barrier
+ * arrival and each signal of a mapped PE makes a system call.  So after a while without requests
+ * the agent only naps: then the first request waits for up to 1 ms.
  */
 #include <linux/futex.h>
 #include <pthread.h>
