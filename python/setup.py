@@ -100,7 +100,7 @@ def built(folder):
         raise SystemExit("no Oriel is installed, and its sources are not above: set ORIEL_PREFIX")
     print("oriel: no installed library of this version; builds one with CMake")
     build = Path(folder) / "build"
-    parts = ["TESTS", "BENCH", "EXAMPLES"]
+    parts = ["TESTS", "BENCH", "EXAMPLES", "SHMEM"]
     configure = ["cmake", "-S", str(TREE), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release"]
     configure += ["-DCMAKE_INSTALL_LIBDIR=lib", *[f"-DORIEL_{part}=OFF" for part in parts]]
     prefix = str(Path(folder) / "prefix")

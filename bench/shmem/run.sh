@@ -58,7 +58,8 @@ fi
 oshrun=$(command -v oshrun || true)
 if [ ! -x "$bin/versus_shmem_bench" ] || [ -z "$oshrun" ]; then
 	oshrun=''
-	say "# Open MPI is not measured: no oshcc or oshrun when this was built (tools/deps.sh bench)"
+	say \
+		"# Open MPI is not measured: no oshcc or oshrun when this was built (tools/deps.sh bench)"
 fi
 
 start=$SECONDS
@@ -66,7 +67,8 @@ for ((rep = 1; rep <= reps; rep++)); do
 	begin=$SECONDS
 	for n in 2 8; do
 		measure "$rep" "$bin/oriel-run" -n $n "$bin/shmem_bench" shmem ${only:+"$only"}
-		measure "$rep" "$bin/oriel-run" -n $n "$bin/oriel_shmem_bench" oriel ${only:+"$only"}
+		measure "$rep" "$bin/oriel-run" -n $n "$bin/oriel_shmem_bench" oriel \
+			${only:+"$only"}
 		[ -z "$oshrun" ] ||
 			measure "$rep" "$oshrun" "${mpi_flags[@]}" -x SHMEM_SYMMETRIC_SIZE \
 				-np $n "$bin/versus_shmem_bench" ompi ${only:+"$only"}

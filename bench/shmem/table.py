@@ -5,7 +5,7 @@
 A figure is the median over the repetitions, in microseconds, with the least and the largest in
 brackets.  With --idle the rows are judged by two targets:
   own    at most 1.15 times Oriel's own call, and 20 ns more for 8 bytes and 1 KiB
-  other  below 64 KiB ahead of the other OpenSHMEM; from 64 KiB not behind it by more than the spread
+  other  below 64 KiB ahead of the other OpenSHMEM; from 64 KiB within the spread of both
 Exit status: 0 all targets are met; 1 a target is missed, or nothing was judged; 2 no figures.
 """
 from __future__ import annotations
