@@ -242,6 +242,8 @@ suite_triton() {
 	for case in 1_rank 2_mapped 2_queued 8_mapped 8_mixed; do
 		run "triton.ops.$case" 250 "${in_python[@]}" -m tests.run \
 			"gpu.test_triton_ops.TritonOps.test_$case"
+		run "triton.coll.$case" 250 "${in_python[@]}" -m tests.run \
+			"gpu.test_triton_coll.TritonColl.test_$case"
 	done
 	for case in 1_rank 2_mapped 8_mapped 2_queued 4_mixed; do
 		run "triton.alltoallv.$case" 250 "${in_python[@]}" -m unittest -v \

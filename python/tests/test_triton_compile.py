@@ -92,12 +92,25 @@ ORDER = {
     "barrier_peer": [r"fence\.release\.sys", r"st\.relaxed\.sys", r"fence\.acquire\.sys"],
     "grid_sync": [r"atom\.acq_rel\.gpu\.global\.add\.u64", r"ld\.acquire\.gpu"],
     "fail_window": [r"atom\.acq_rel\.sys\.global\.cas\.b64"],
+    "packet_send": [r"bar\.sync", r"st\.relaxed\.sys[\w.:]*\.v2", r"fence\.release\.sys"],
+    "packet_recv": [r"ld\.relaxed\.sys[\w.:]*\.v2", r"globaltimer", r"fence\.acquire\.sys"],
+    "team_rank": [r"ld\.global"],
+    "team_nranks": [r"ld\.global"],
+    "coll_broadcast": [r"fence\.release\.sys", r"fence\.acquire\.sys", r"globaltimer"],
+    "coll_allgather": [r"fence\.release\.sys", r"fence\.acquire\.sys", r"globaltimer"],
+    "coll_alltoall": [r"fence\.release\.sys", r"fence\.acquire\.sys", r"globaltimer"],
+    "coll_allreduce": [r"fence\.release\.sys", r"fence\.acquire\.sys", r"add\.(rn\.)?f32"],
+    "coll_reducescatter": [r"fence\.release\.sys", r"fence\.acquire\.sys", r"add\.(rn\.)?f32"],
     "mapped_begin": [r"ld\.global\.nc", r"fence\.release\.sys"],
     "mapped_tell": [r"st\.relaxed\.sys\.global\.u64"],
     "mapped_wait": [r"fence\.acquire\.sys", r"globaltimer"],
     "mapped_put_add": [r"st\.global\.v4", r"fence\.release\.sys", r"red\.relaxed\.sys"],
     "mapped_fail": [r"atom\.acq_rel\.sys\.global\.cas\.b64"],
 }
+
+
+# Arguments of collectives that are constants: with values of the run a kernel has every reduction.
+CONSTANTS = {"type": "ot.FLOAT16", "op": "ot.SUM"}
 
 
 def compiled(kernel, signature: dict[str, str], capability: int, warps: int = 4, constants=None):
@@ -117,6 +130,9 @@ def kernel_of(calls: list[str], folder: str):
         types, _ = _extern.CALLS[call]
         names = [f"{call}_{name}" for name in _signature(call)]
         signature.update({n: "i32" if t is _extern.Int32 else "i64" for n, t in zip(names, types)})
+        for name, constant in CONSTANTS.items() if call.startswith("coll_") else ():
+            signature.pop(f"{call}_{name}", None)
+            names = [constant if given == f"{call}_{name}" else given for given in names]
         body.append(f"    total += ot.{call}({', '.join(names)}).to(tl.int64)")
     lines = ["import triton, triton.language as tl", "import oriel.triton as ot", "@triton.jit"]
     lines += [f"def kernel({', '.join(signature)}, out):", "    total = tl.load(out)", *body]

@@ -76,6 +76,13 @@ ORI_CUDA_NAME unsigned __reduce_add_sync(unsigned mask, unsigned value)
 	return (unsigned)__nvvm_redux_sync_add((int)value, mask);
 }
 
+/* ---- types ----------------------------------------------------------------------------------- */
+
+/* 16 bytes that one instruction moves. */
+struct __attribute__((aligned(16))) uint4 {
+	unsigned x, y, z, w;
+};
+
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
 ORI_CUDA_NAME int __ffs(int word)

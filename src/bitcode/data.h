@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * src/bitcode/data.h - externs that move data: puts, gets, atomics, staged messages, local copies.
+ * src/bitcode/data.h - externs that move data: puts, gets, atomics, messages, packets, copies.
  *
  * Every one of them begins with a meeting of the block.  A Triton program stores a tensor with all
  * its threads and then puts it, with no place for a meeting of its own between the two.
@@ -267,7 +267,7 @@ ORIEL_EXTERN int64_t oriel_triton_compare_swap(int64_t win, int peer, int64_t of
 	return err ? 0 : (int64_t)old;
 }
 
-/* ---- staged messages and copies of this rank ------------------------------------------------- */
+/* ---- staged messages ------------------------------------------------------------------------- */
 
 ORIEL_EXTERN int oriel_triton_send(int64_t win, int peer, int channel, int64_t src, int64_t bytes,
 				   int timeout_ms)
@@ -285,7 +285,27 @@ ORIEL_EXTERN int oriel_triton_recv(int64_t win, int peer, int channel, int64_t d
 			  (uint64_t)bytes);
 }
 
-/* A copy in this rank's memory by the whole block; any size and alignment. */
+/* ---- packets --------------------------------------------------------------------------------- */
+
+ORIEL_EXTERN int oriel_triton_packet_send(int64_t win, int peer, int box, int64_t src,
+					  int64_t bytes, int timeout_ms)
+{
+	__syncthreads();
+	return oriel_packet_send(caller_window(win), caller_block(timeout_ms), peer, box,
+				 (const void *)src, (uint64_t)bytes);
+}
+
+ORIEL_EXTERN int oriel_triton_packet_recv(int64_t win, int peer, int box, int64_t dst,
+					  int64_t bytes, int timeout_ms)
+{
+	__syncthreads();
+	return oriel_packet_recv(caller_window(win), caller_block(timeout_ms), peer, box,
+				 (void *)dst, (uint64_t)bytes);
+}
+
+/* ---- copies of this rank --------------------------------------------------------------------- */
+
+/* By the whole block; any size and alignment. */
 ORIEL_EXTERN int oriel_triton_self_copy(int64_t dst, int64_t src, int64_t bytes)
 {
 	__syncthreads();

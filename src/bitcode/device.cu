@@ -11,6 +11,7 @@
 
 #include <oriel/device.h>
 
+#include "coll.h"
 #include "data.h"
 #include "mapped.h"
 #include "words.h"

@@ -129,7 +129,7 @@ ORIEL_DEV int ori_packet_fits(const struct oriel_window_dev *win, uint64_t bytes
 	return win->boxes && bytes <= win->box_bytes;
 }
 
-ORIEL_DEV_OUT int ori_packet_refuse(const struct oriel_window_dev *win, struct oriel_group g,
+ORIEL_DEV_OUT int ori_packet_refuse(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				    const char *call, uint64_t bytes)
 {
 	if (!win->boxes)
@@ -139,7 +139,7 @@ ORIEL_DEV_OUT int ori_packet_refuse(const struct oriel_window_dev *win, struct o
 			  "packet is longer than box_bytes of the window; bytes:", bytes, 0);
 }
 
-ORIEL_DEV_OUT int ori_check_packet(const struct oriel_window_dev *win, struct oriel_group g,
+ORIEL_DEV_OUT int ori_check_packet(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				   const char *call, int peer, int box)
 {
 	int err = ori_check_id(win, g, call, "box", box, win->boxes);

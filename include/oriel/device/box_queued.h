@@ -50,7 +50,7 @@ ORIEL_DEV uint64_t ori_box_remote(const struct oriel_window_dev *win,
  * slot of a queue, so it may end at the group's own deadline.  The post behind it has the comm's
  * deadline: a producer that gives up with a slot poisons the queue.
  */
-ORIEL_DEV_OUT int ori_box_wait_room(const struct oriel_window_dev *win, struct oriel_group g,
+ORIEL_DEV_OUT int ori_box_wait_room(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				    const struct oriel_window_link *l, int box)
 {
 	struct ori_op_context context = ori_window_context(win);
@@ -99,7 +99,7 @@ ORIEL_DEV_OUT int ori_box_post(const struct oriel_window_dev *win,
 }
 
 /* Called by one thread: tells a queued sender that this rank has taken `count` packets. */
-ORIEL_DEV_OUT int ori_box_give_credit(const struct oriel_window_dev *win, struct oriel_group g,
+ORIEL_DEV_OUT int ori_box_give_credit(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				      const struct oriel_window_link *l, int box, uint64_t count)
 {
 	struct ori_op_context context = ori_window_context(win);

@@ -147,6 +147,11 @@ ORIEL_DEV int ori_coll_compare(struct ori_exchange *x)
 
 /* ---- bodies ---------------------------------------------------------------------------------- */
 
+/*
+ * Type and operator come from the caller's `call`, and not from x->call.  Functions that are not
+ * inlined get the address of x, so a compiler does not know what is in x after them.
+ */
+
 ORIEL_DEV int ori_coll_broadcast_run(struct ori_exchange *x, uint8_t *data)
 {
 	uint64_t most = ori_coll_common_max(x->team), bytes = x->call.size, at, n;
@@ -212,13 +217,14 @@ ORIEL_DEV void ori_coll_stage(const struct ori_exchange *x, const uint8_t *send,
  * All-to-all and reduce-scatter: rounds of pieces of every rank's block.  `stride` is from one
  * block to the next, `block` the bytes of it that are moved.
  */
-ORIEL_DEV int ori_coll_pieces_run(struct ori_exchange *x, const uint8_t *send, uint8_t *recv,
-				  uint64_t stride, uint64_t block)
+ORIEL_DEV int ori_coll_pieces_run(struct ori_exchange *x, const struct ori_terms *call,
+				  const uint8_t *send, uint8_t *recv, uint64_t stride,
+				  uint64_t block)
 {
 	uint64_t ranks = (uint32_t)x->team->win.comm.nranks, at, n;
 	uint64_t piece = ori_coll_piece(block, 1, ori_coll_piece_max(x->team, 0));
 	uint64_t own = (uint64_t)(uint32_t)x->team->win.comm.rank * stride;
-	int r, err = 0, type = x->call.type;
+	int r, err = 0, type = call->type;
 	struct ori_parts parts = ori_coll_parts(piece, ranks * piece, 0, 0);
 	struct ori_sources from;
 
@@ -235,7 +241,7 @@ ORIEL_DEV int ori_coll_pieces_run(struct ori_exchange *x, const uint8_t *send, u
 		from.mine = send + own + at;
 		if (type)
 			ori_reduce(x->g, recv + at, &from, n / oriel_type_bytes(type), type,
-				   x->call.op);
+				   call->op);
 		for (r = 0; r < from.n && !type; r++)
 			ori_group_copy(x->g, recv + (uint64_t)(uint32_t)r * stride + at,
 				       ori_source(&from, r), n);
@@ -244,16 +250,16 @@ ORIEL_DEV int ori_coll_pieces_run(struct ori_exchange *x, const uint8_t *send, u
 }
 
 /* How many elements these bytes are.  The type was checked before the first round. */
-ORIEL_DEV uint64_t ori_coll_elements(const struct ori_exchange *x, uint64_t bytes)
+ORIEL_DEV uint64_t ori_coll_elements(const struct ori_terms *call, uint64_t bytes)
 {
-	uint32_t elem = oriel_type_bytes(x->call.type);
+	uint32_t elem = oriel_type_bytes(call->type);
 
 	return elem ? bytes / elem : 0;
 }
 
 /* Every rank shows all its elements, and every rank reduces all of them. */
-ORIEL_DEV int ori_coll_allreduce_once(struct ori_exchange *x, const uint8_t *send, uint8_t *recv,
-				      uint64_t bytes)
+ORIEL_DEV int ori_coll_allreduce_once(struct ori_exchange *x, const struct ori_terms *call,
+				      const uint8_t *send, uint8_t *recv, uint64_t bytes)
 {
 	uint64_t most = ori_coll_common_max(x->team), at, n;
 	struct ori_parts parts;
@@ -271,8 +277,8 @@ ORIEL_DEV int ori_coll_allreduce_once(struct ori_exchange *x, const uint8_t *sen
 		from = ori_exchange_commons(x, parts);
 		from.mine = send + at;
 		if (!err)
-			ori_reduce(x->g, recv + at, &from, ori_coll_elements(x, n), x->call.type,
-				   x->call.op);
+			ori_reduce(x->g, recv + at, &from, ori_coll_elements(call, n), call->type,
+				   call->op);
 	}
 	return err ? err : oriel_group_sync(x->g);
 }
@@ -289,8 +295,8 @@ ORIEL_DEV uint64_t ori_coll_share(uint64_t n, uint64_t piece, int r)
  * Every rank reduces its piece of a chunk, and shows the result in the next round, together with
  * its elements of the next chunk.  So there is one round per chunk, and one more.
  */
-ORIEL_DEV int ori_coll_allreduce_shared(struct ori_exchange *x, const uint8_t *send, uint8_t *recv,
-					uint64_t bytes)
+ORIEL_DEV int ori_coll_allreduce_shared(struct ori_exchange *x, const struct ori_terms *call,
+					const uint8_t *send, uint8_t *recv, uint64_t bytes)
 {
 	int r, err = 0, rank = x->team->win.comm.rank;
 	uint64_t ranks = (uint32_t)x->team->win.comm.nranks, chunk, at, n, last = 0, before = 0;
@@ -319,7 +325,7 @@ ORIEL_DEV int ori_coll_allreduce_shared(struct ori_exchange *x, const uint8_t *s
 			from = ori_exchange_pieces(x, parts);
 			from.mine = send + at - chunk + (uint32_t)rank * piece;
 			ori_reduce(x->g, ori_exchange_slot(x) + parts.common_off, &from,
-				   ori_coll_elements(x, share), x->call.type, x->call.op);
+				   ori_coll_elements(call, share), call->type, call->op);
 		}
 		for (r = 0; r < (int)ranks; r++)
 			if (r != rank)
@@ -336,9 +342,9 @@ ORIEL_DEV int ori_coll_allreduce_shared(struct ori_exchange *x, const uint8_t *s
  * One call on a channel.  One function per translation unit, because every collective uses the same
  * few loops.  `stride`: from one rank's block to the next, where buffers have several.
  */
-ORIEL_DEV_OUT int ori_coll_run(const struct oriel_team_dev *team, struct oriel_group g, int channel,
-			       const struct ori_terms *call, const void *send, void *recv,
-			       uint64_t stride)
+ORIEL_DEV_FOLD int ori_coll_run(const struct oriel_team_dev *team, ORI_VALUE(oriel_group) g,
+				int channel, const struct ori_terms *call, const void *send,
+				void *recv, uint64_t stride)
 {
 	const uint8_t *from = (const uint8_t *)send;
 	uint64_t bytes = call->size * (call->type ? oriel_type_bytes(call->type) : 1);
@@ -357,10 +363,10 @@ ORIEL_DEV_OUT int ori_coll_run(const struct oriel_team_dev *team, struct oriel_g
 	case ORI_COLL_ALLREDUCE:
 		/* with two ranks both ways move as much, and the first has one round less */
 		if (bytes <= team->once_bytes || team->win.comm.nranks <= 2)
-			return ori_coll_allreduce_once(&x, from, (uint8_t *)recv, bytes);
-		return ori_coll_allreduce_shared(&x, from, (uint8_t *)recv, bytes);
+			return ori_coll_allreduce_once(&x, call, from, (uint8_t *)recv, bytes);
+		return ori_coll_allreduce_shared(&x, call, from, (uint8_t *)recv, bytes);
 	default:
-		return ori_coll_pieces_run(&x, from, (uint8_t *)recv, stride, bytes);
+		return ori_coll_pieces_run(&x, call, from, (uint8_t *)recv, stride, bytes);
 	}
 }
 

@@ -166,7 +166,7 @@ ORIEL_DEV int ori_slot_recv(const struct oriel_window_dev *win, struct oriel_gro
 }
 
 /* On a GPU slots are rare, and on a CPU cells are.  The rare form is not inlined. */
-ORIEL_DEV_OUT int ori_packet_send_rare(const struct oriel_window_dev *win, struct oriel_group g,
+ORIEL_DEV_OUT int ori_packet_send_rare(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				       int peer, int box, const void *src, uint64_t bytes)
 {
 	const struct oriel_window_peer *p = ori_peer_entry(win, peer);
@@ -175,7 +175,7 @@ ORIEL_DEV_OUT int ori_packet_send_rare(const struct oriel_window_dev *win, struc
 			      ori_cells_send(win, g, p, peer, box, src, bytes);
 }
 
-ORIEL_DEV_OUT int ori_packet_recv_rare(const struct oriel_window_dev *win, struct oriel_group g,
+ORIEL_DEV_OUT int ori_packet_recv_rare(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				       int peer, int box, void *dst, uint64_t bytes)
 {
 	const struct oriel_window_peer *p = ori_peer_entry(win, peer);
@@ -187,7 +187,7 @@ ORIEL_DEV_OUT int ori_packet_recv_rare(const struct oriel_window_dev *win, struc
 /* ---- queued peers ---------------------------------------------------------------------------- */
 
 /* Called by one thread: waits until the slot of packet `count` is free at both ends. */
-ORIEL_DEV_OUT int ori_box_wait_free(const struct oriel_window_dev *win, struct oriel_group g,
+ORIEL_DEV_OUT int ori_box_wait_free(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				    const struct oriel_window_link *l, int peer, int box,
 				    uint64_t count, uint64_t *freed)
 {
@@ -206,8 +206,9 @@ ORIEL_DEV_OUT int ori_box_wait_free(const struct oriel_window_dev *win, struct o
 	return err ? err : ori_box_wait_room(win, g, l, box);
 }
 
-ORIEL_DEV_OUT int ori_packet_send_queued(const struct oriel_window_dev *win, struct oriel_group g,
-					 int peer, int box, const void *src, uint64_t bytes)
+ORIEL_DEV_OUT int ori_packet_send_queued(const struct oriel_window_dev *win,
+					 ORI_VALUE(oriel_group) g, int peer, int box,
+					 const void *src, uint64_t bytes)
 {
 	const struct oriel_window_link *l = ori_peer_entry(win, peer)->link;
 	struct oriel_box *mine = ori_box_mine(win, peer, box);
@@ -278,8 +279,9 @@ ORIEL_DEV int ori_box_taken(const struct oriel_window_dev *win, struct oriel_gro
 	return err == ORIEL_ETIMEDOUT ? 0 : err;
 }
 
-ORIEL_DEV_OUT int ori_packet_recv_queued(const struct oriel_window_dev *win, struct oriel_group g,
-					 int peer, int box, void *dst, uint64_t bytes)
+ORIEL_DEV_OUT int ori_packet_recv_queued(const struct oriel_window_dev *win,
+					 ORI_VALUE(oriel_group) g, int peer, int box, void *dst,
+					 uint64_t bytes)
 {
 	const struct oriel_window_link *l = ori_peer_entry(win, peer)->link;
 	struct oriel_box *mine = ori_box_mine(win, peer, box);

@@ -85,7 +85,7 @@ struct ori_cells_room {
 
 /* Called by the group: waits until the credit is `want`. */
 ORIEL_DEV_OUT struct ori_cells_room ori_cells_wait_room(const struct oriel_window_dev *win,
-							struct oriel_group g, int peer, int box,
+							ORI_VALUE(oriel_group) g, int peer, int box,
 							uint64_t want)
 {
 	const uint64_t *credit = &ori_box_mine(win, peer, box)->credit;
@@ -199,7 +199,7 @@ struct ori_cell_taken {
  * and needs no struct ori_spin, whose registers every caller would pay for.
  */
 ORIEL_DEV_OUT struct ori_cell_taken ori_cell_wait(const struct oriel_window_dev *win,
-						  struct oriel_group g, int peer, int box,
+						  ORI_VALUE(oriel_group) g, int peer, int box,
 						  uint64_t count, const uint64_t *cell,
 						  uint32_t mark)
 {
@@ -226,7 +226,7 @@ ORIEL_DEV_OUT struct ori_cell_taken ori_cell_wait(const struct oriel_window_dev 
 
 /* Called by one thread: takes its cells of a packet that has more cells than takers. */
 ORIEL_DEV_OUT int ori_cells_take_many(const struct oriel_window_dev *win, struct oriel_box *mine,
-				      struct oriel_group g, int peer, int box, uint64_t count,
+				      ORI_VALUE(oriel_group) g, int peer, int box, uint64_t count,
 				      void *dst, uint64_t bytes)
 {
 	uint64_t cells = ori_packet_cells(bytes), i, at, word[ORI_CELLS_UNROLL];

@@ -25,12 +25,15 @@
 #if defined(ORIEL_BITCODE)
 #define ORIEL_DEV static inline __attribute__((device, always_inline, unused))
 #define ORIEL_DEV_OUT static __attribute__((device, noinline, unused))
+#define ORIEL_DEV_FOLD ORIEL_DEV
 #elif defined(__CUDACC__)
 #define ORIEL_DEV static __host__ __device__ __forceinline__
 #define ORIEL_DEV_OUT static __host__ __device__ __noinline__
+#define ORIEL_DEV_FOLD ORIEL_DEV_OUT
 #else
 #define ORIEL_DEV static inline __attribute__((always_inline, unused))
 #define ORIEL_DEV_OUT static __attribute__((noinline, unused))
+#define ORIEL_DEV_FOLD ORIEL_DEV_OUT
 #endif
 
 /*
@@ -53,6 +56,10 @@ template <class type> struct ori_value : type {
  * ORIEL_DEV functions are inlined: the fast path of every call.  ORIEL_DEV_OUT functions exist once
  * per translation unit: posting to queues, streams, barriers.  When these were inlined too, a
  * kernel of a dozen calls took minutes to compile.
+ *
+ * ORIEL_DEV_FOLD functions choose among many loops by their arguments.  A C program compiles all of
+ * them once.  Triton compiles them for every kernel, which takes a minute.  There the functions are
+ * inlined, and constant arguments leave one loop.
  */
 
 #if defined(__CUDA_ARCH__)

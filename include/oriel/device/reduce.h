@@ -188,8 +188,8 @@ ORIEL_DEV uint16_t ori_bfloat16_of_float(float f)
 		x = OUT(acc);                                                                      \
 		memcpy(dst + off, &x, sizeof(x));                                                  \
 	}                                                                                          \
-	ORIEL_DEV_OUT void name(struct oriel_group g, uint8_t *dst, const struct ori_sources *s,   \
-				uint64_t count)                                                    \
+	ORIEL_DEV_OUT void name(ORI_VALUE(oriel_group) g, uint8_t *dst,                            \
+				const struct ori_sources *s, uint64_t count)                       \
 	{                                                                                          \
 		uint64_t i, packs = 0;                                                             \
                                                                                                    \
@@ -243,8 +243,8 @@ ORIEL_DEV uint16_t ori_bfloat16_of_float(float f)
 		}                                                                                  \
 		name##_store(dst + off, acc, n);                                                   \
 	}                                                                                          \
-	ORIEL_DEV_OUT void name(struct oriel_group g, uint8_t *dst, const struct ori_sources *s,   \
-				uint64_t count)                                                    \
+	ORIEL_DEV_OUT void name(ORI_VALUE(oriel_group) g, uint8_t *dst,                            \
+				const struct ori_sources *s, uint64_t count)                       \
 	{                                                                                          \
 		uint64_t tile, tiles = count / ORI_TILE;                                           \
                                                                                                    \
@@ -323,8 +323,8 @@ ORI_REDUCE_REALS(double, double, double, ORI_SAME, ORI_SAME)
  * Called by the whole group: combines `count` elements of all sources into dst.  The caller has
  * tested type and operator, and the group meets afterwards.
  */
-ORIEL_DEV_OUT void ori_reduce(struct oriel_group g, void *to, const struct ori_sources *s,
-			      uint64_t count, int type, int op)
+ORIEL_DEV_FOLD void ori_reduce(ORI_VALUE(oriel_group) g, void *to, const struct ori_sources *s,
+			       uint64_t count, int type, int op)
 {
 	uint8_t *dst = (uint8_t *)to;
 

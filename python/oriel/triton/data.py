@@ -184,5 +184,28 @@ def recv(
 
 
 @extern
+def packet_send(
+    win: Address, peer: Int32, box: Int32, src: Address, bytes: Int64, timeout_ms: Int32 = 0
+) -> Int32:
+    """Puts a packet into a box of the peer: a short message with the least latency.
+
+    The window has boxes (oriel.Window(boxes=..., box_bytes=...)).  src is any device memory, and
+    may be written again when the call returns.  The call waits only while the box is full.  A
+    packet publishes its own bytes and nothing else.  One block at a time uses a (peer, box).
+    """
+
+
+@extern
+def packet_recv(
+    win: Address, peer: Int32, box: Int32, dst: Address, bytes: Int64, timeout_ms: Int32 = 0
+) -> Int32:
+    """Takes the next packet of the peer from the box.  Both ends name the same size.
+
+    A passed deadline loses nothing: the call may be made again.  Another size is ORIEL_EMISMATCH
+    (-10), and fails the window.
+    """
+
+
+@extern
 def self_copy(dst: Address, src: Address, bytes: Int64) -> Int32:
     """Copies between two places of this rank's memory, by the whole block; any alignment."""
