@@ -51,14 +51,28 @@ def refused(comm: oriel.Comm) -> None:
     oriel.Team(comm).close()
 
 
+def failed(comm: oriel.Comm) -> None:
+    """Teams of a comm that has failed end with it."""
+    first, window, second = oriel.Team(comm), oriel.Window(comm, bytes=64), oriel.Team(comm)
+    second.device_handle
+    comm.barrier()
+    comm.abort()
+    assert first.status and second.status
+    comm.close()
+    assert comm.closed and first.closed and window.closed and second.closed
+
+
 class Teams(unittest.TestCase):
-    """Both bodies on threads and processes."""
+    """The bodies on threads and processes."""
 
     def test_teams(self) -> None:
         support.threads(teams, 1)
         support.threads(teams, 3)
         support.threads(teams, 2, topology="2x1")
         support.processes(teams, 2)
+
+    def test_failed(self) -> None:
+        support.threads(failed, 2)
 
     def test_refused(self) -> None:
         support.threads(refused, 2)

@@ -132,6 +132,23 @@ class CudaHost(unittest.TestCase):
             self.assertEqual(on.comm in _cuda._busy, not helps)
             ends.set()
 
+    def test_close_at_the_end_of_the_program(self) -> None:
+        """Python starts no thread then: the last call is waited for, within the limit."""
+        def no_thread(_: threading.Thread) -> None:
+            raise RuntimeError("can't create new thread at interpreter shutdown")
+
+        for passed in (True, False):
+            closed: list[bool] = []
+            with self.subTest(passed=passed), fake_gpu() as (on, _, _), mock.patch.object(
+                    threading.Thread, "start", no_thread), mock.patch.object(
+                    _cuda, "_LAST_KERNEL_S", 0.1), mock.patch.object(
+                    _cuda.CudaCollectives, "refusal", lambda _: None):
+                on.comm.abort, on.comm.close = lambda: None, lambda: closed.append(True)
+                on.issue(lambda _: None, None, [])
+                on._last[1].passed = passed
+                error = raised(lambda: on.close(0.1))
+            self.assertEqual((closed, error is None), ([True] if passed else [], passed))
+
     def test_close_after_a_bad_kernel(self) -> None:
         """What the wait for the GPU raises comes to the caller."""
         def fails(device: torch.device) -> None:

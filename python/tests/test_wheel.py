@@ -4,6 +4,7 @@
 The library comes from the build that the tests use.  No compiler runs.
 """
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -33,6 +34,50 @@ with oriel.Comm.from_env() as comm:
     print("got", bytes(got).decode())
 """
 
+WITH_NUMPY = """
+import shutil
+
+import numpy
+import oriel
+
+assert shutil.which("cc") is None and shutil.which("gcc") is None
+with oriel.Comm.from_env() as comm:
+    right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    memory = oriel.empty((4, 100), "float32", comm)
+    window = oriel.Window(comm, memory)
+    window.put_signal(right, numpy.full((4, 100), comm.rank, "float32"))
+    window.wait_signal(left)
+    assert (memory == left).all()
+    print("rank", comm.rank, "has numbers")
+"""
+
+WITH_TRITON = """
+import sys
+
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+import oriel.triton as ot
+
+
+@triton.jit
+def send(win, team, src, x, peer):
+    err = ot.put_signal(win, peer, 0, src, 0, 64, 0, ot.ADD, 1)
+    err = err | ot.packet_send(win, peer, 0, x, 64)
+    err = err | ot.coll_broadcast(team, 0, x, 64, 0)
+    tl.store(x, err)
+
+
+assert ot.library(90).startswith(sys.prefix), ot.library(90)
+source = ASTSource(send, {"win": "i64", "team": "i64", "src": "i64", "x": "*i32", "peer": "i32"})
+options = {"extern_libs": ot.extern_libs(90), "num_warps": 4}
+made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+assert ".extern .func" not in made.asm["ptx"]
+print("cubin of", len(made.asm["cubin"]), "bytes")
+"""
+
 
 def prefix_of_the_build(folder: Path) -> Path:
     """A prefix with the library and the tools of the build, as `cmake --install` makes it."""
@@ -59,6 +104,16 @@ def clean_environment(folder: Path) -> dict[str, str]:
     env = {k: v for k, v in os.environ.items() if not k.startswith(("ORIEL_", "PYTHON"))}
     env["HOME"] = str(folder)
     return env
+
+
+def only(packages: list[str], folder: Path) -> str:
+    """A folder with just these packages of the interpreter that runs the tests."""
+    folder.mkdir()
+    for package in packages:
+        found = importlib.util.find_spec(package).submodule_search_locations[0]
+        for path in Path(found).parent.glob(f"{package}*"):  # also its libraries and its metadata
+            (folder / path.name).symlink_to(path)
+    return str(folder)
 
 
 def run(program: list[str], env: dict[str, str], cwd: Path) -> str:
@@ -94,6 +149,7 @@ class Wheel(unittest.TestCase):
             pip = [str(home / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
             run([*pip, "install", "-q", "--no-index", str(wheel)], env, folder)
             self.use(home / "bin", env, folder)
+            self.use_with_packages(home / "bin", env, folder)
 
     def build(self, folder: Path, env: dict[str, str]) -> Path:
         prefix = prefix_of_the_build(folder / "prefix")
@@ -127,6 +183,20 @@ class Wheel(unittest.TestCase):
         self.assertIn("got hello 1", text)
         text = run([str(programs / "oriel-perf"), "--help"], env, folder)
         self.assertIn("put", text)
+
+    def use_with_packages(self, programs: Path, env: dict[str, str], folder: Path) -> None:
+        """numpy, and Triton where it is, on a machine without a compiler."""
+        python, script = str(programs / "python"), folder / "script.py"
+        env = {**env, "PATH": str(programs), "PYTHONPATH": only(["numpy"], folder / "numpy")}
+        script.write_text(WITH_NUMPY)
+        text = run([str(programs / "oriel-run"), "-n", "2", python, str(script)], env, folder)
+        self.assertEqual(text.count("has numbers"), 2)
+        if not support.have("triton") or not _library.bitcode_paths():
+            print("the wheel's bitcode is not compiled: no Triton, or no bitcode", flush=True)
+            return
+        env["PYTHONPATH"] = only(["numpy", "triton"], folder / "triton")
+        script.write_text(WITH_TRITON)
+        self.assertRegex(run([python, str(script)], env, folder), r"cubin of \d+ bytes")
 
     def test_prefix_of_another_version(self) -> None:
         """An ORIEL_PREFIX without this version is an error, not a silent build."""

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * src/bitcode/data.h - externs that move data: puts, gets, atomics, messages, packets, local copies.
+ * src/bitcode/data.h - externs that move data: puts, gets, atomics, messages, packets, copies.
  *
  * Every one of them begins with a meeting of the block.  A Triton program stores a tensor with all
  * its threads and then puts it, with no place for a meeting of its own between the two.
