@@ -286,10 +286,12 @@ static int tcp_subset(struct oriel_boot *boot, const int *members, int n, uint32
 		goto out_world;
 	counts = calloc((size_t)n, sizeof(*counts));
 	message = malloc(meet_bytes(n));
-	if (counts && message)
+	if (counts && message) {
 		err = meet((struct tcp_group *)meeting, call, message, counts, timeout_ns);
-	else
-		err = ori_fail(ORIEL_ENOMEM, "%s: no memory for %d ranks", call, n);
+	} else {
+		err = ORIEL_ENOMEM;
+		ori_fail(err, "%s: no memory for %d ranks", call, n);
+	}
 	waited = meeting->waited_ns;
 	ori_boot_drop(meeting);
 	gid = ~gid; /* else the counts would lead to the number of a meeting with a longer list */
