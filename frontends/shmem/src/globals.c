@@ -266,7 +266,7 @@ static void find_used(int map, uintptr_t at, uint64_t page, uint64_t n, uint64_t
 /* Reading pages of .bss that were never used would take longer than all the rest. */
 static void copy_segment(uint8_t *to, const struct osh_segment *s, uint64_t page, int map)
 {
-	uint64_t used[MAP_ENTRIES], i, n;
+	uint64_t used[MAP_ENTRIES] = { 0 }, i, n;
 	uintptr_t at = s->start, end = s->start + s->bytes;
 
 	for (; at < s->zeros; at += page, to += page)
