@@ -64,13 +64,13 @@ int oriel_window_read_word(struct oriel_window *w, uint64_t offset, int type, ui
 	static const char call[] = "oriel_window_read_word";
 	int err = ori_window_check(w, call);
 
-	if (!err && w->comm->device->separate)
-		err = refuse_separate(call);
-	if (!err && !value)
-		err = ori_fail(ORIEL_EINVAL, "%s: no place for the value", call);
-	if (!err)
-		err = ori_check_words(&w->host_dev, oriel_group_thread(), call, offset, type,
-				      ORIEL_EQ, 1);
+	if (err)
+		return err;
+	if (w->comm->device->separate)
+		return refuse_separate(call);
+	if (!value)
+		return ori_fail(ORIEL_EINVAL, "%s: no place for the value", call);
+	err = ori_check_words(&w->host_dev, oriel_group_thread(), call, offset, type, ORIEL_EQ, 1);
 	if (err)
 		return err;
 	if (w->host_dev.queued_peers)
