@@ -149,6 +149,26 @@ static void wait_some(int vector, int test)
 	CHECK_EQ(shmem_long_test_some(flags, (size_t)npes, indices, status, SHMEM_CMP_EQ, 7), 0);
 }
 
+/* Words that all compare are found in turn: none stays behind the others for ever. */
+static void any_is_fair(int test)
+{
+	static long words[PES_MAX];
+	int found[PES_MAX] = { 0 };
+	size_t at;
+	int i;
+
+	for (i = 0; i < PES_MAX; i++)
+		words[i] = 7;
+	for (i = 0; i < PES_MAX; i++) {
+		if (test)
+			at = shmem_long_test_any(words, PES_MAX, NULL, SHMEM_CMP_EQ, 7);
+		else
+			at = shmem_long_wait_until_any(words, PES_MAX, NULL, SHMEM_CMP_EQ, 7);
+		CHECK(at < PES_MAX && !found[at]);
+		found[at] = 1;
+	}
+}
+
 /* Names before 1.4, and a wait that ends by an atomic of another PE. */
 static void other_names(void)
 {
@@ -182,6 +202,8 @@ int main(void)
 		wait_any(i & 1, i >> 1);
 		wait_some(i & 1, i >> 1);
 	}
+	any_is_fair(0);
+	any_is_fair(1);
 	other_names();
 	shmem_finalize();
 	return 0;

@@ -56,7 +56,10 @@ static struct active *make(const char *call, int start, int log_stride, int n, i
 	return a;
 }
 
-/* Returns this PE's number in the set. */
+/*
+ * Returns this PE's number in the set, or -1 if it is not in it.  The standard leaves open what the
+ * call of such a PE does.  Some programs make the call on all PEs, so there it returns at once.
+ */
 static int check(const char *call, int start, int log_stride, int n)
 {
 	int64_t stride, last;
@@ -74,12 +77,14 @@ static int check(const char *call, int start, int log_stride, int n)
 			 "the active set (PE_start %d, logPE_stride %d, PE_size %d) goes beyond "
 			 "the last PE, %d",
 			 start, log_stride, n, (int)osh.npes - 1);
-	if (off < 0 || osh.pe > last || off % stride)
+	if (off >= 0 && osh.pe <= last && off % stride == 0)
+		return (int)(off / stride);
+	if (osh.dev.checked)
 		osh_fail(call,
 			 "this PE is not in the active set (PE_start %d, logPE_stride %d, PE_size "
 			 "%d)",
 			 start, log_stride, n);
-	return (int)(off / stride);
+	return -1;
 }
 
 struct osh_set *osh_active_set(const char *call, int PE_start, int logPE_stride, int PE_size,
@@ -88,6 +93,8 @@ struct osh_set *osh_active_set(const char *call, int PE_start, int logPE_stride,
 	int rank = check(call, PE_start, logPE_stride, PE_size);
 	struct active *a;
 
+	if (rank < 0)
+		return NULL;
 	if (PE_size == (int)osh.npes)
 		return &osh_team_world.set;
 	if (PE_size == 1)
@@ -114,7 +121,7 @@ void shmem_sync(int PE_start, int logPE_stride, int PE_size, long *pSync)
 
 	if (s == &osh_team_world.set)
 		shmem_sync_all();
-	else
+	else if (s)
 		osh_set_meet("shmem_sync", s);
 }
 
@@ -124,8 +131,8 @@ void shmem_barrier(int PE_start, int logPE_stride, int PE_size, long *pSync)
 
 	if (s == &osh_team_world.set) {
 		shmem_barrier_all();
-		return;
+	} else if (s) {
+		osh_quiet("shmem_barrier", &osh.context);
+		osh_set_meet("shmem_barrier", s);
 	}
-	osh_quiet("shmem_barrier", &osh.context);
-	osh_set_meet("shmem_barrier", s);
 }

@@ -183,7 +183,8 @@ OSH_REDUCE_ARITHMETIC_TYPES(DEFINE_TEAM, prod)
 		(void)pWrk;                                                                        \
 		if (nreduce < 0)                                                                   \
 			osh_fail(call, "nreduce is %d", nreduce);                                  \
-		reduce_##NAME##_##OP(call, s, dest, source, (size_t)nreduce);                      \
+		if (s)                                                                             \
+			reduce_##NAME##_##OP(call, s, dest, source, (size_t)nreduce);              \
 	}
 
 OSH_OLD_REDUCE_BITWISE_TYPES(DEFINE_ACTIVE, and)

@@ -108,7 +108,10 @@ static inline struct osh_team *osh_team_of(const char *call, shmem_team_t team)
 	return team == SHMEM_TEAM_SHARED ? &osh_team_shared : team;
 }
 
-/* active.c: the set of PEs PE_start, PE_start + 2^logPE_stride, ...; makes it at its first use. */
+/*
+ * active.c: the set of PEs PE_start, PE_start + 2^logPE_stride, ...; makes it at its first use.
+ * NULL: this PE is not in it, and its call does nothing.
+ */
 struct osh_set *osh_active_set(const char *call, int PE_start, int logPE_stride, int PE_size,
 			       const long *pSync);
 void osh_active_sets_forget(void);

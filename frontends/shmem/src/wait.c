@@ -78,14 +78,20 @@ static struct oriel_words one_of(const struct oriel_words *words, uint64_t i)
 	return one;
 }
 
-/* Waits for one of the words; its index, or their count if none is left. */
-static uint64_t wait_any(const char *call, const struct oriel_words *words)
+/*
+ * Where a search for any word begins: after the word that this thread found last.  So no word
+ * waits for ever behind one that always compares.
+ */
+static _Thread_local uint64_t turn;
+
+/* Waits for one of the words, from `first` on; its index, or their count if none is left. */
+static uint64_t wait_any(const char *call, const struct oriel_words *words, uint64_t first)
 {
 	uint64_t index;
 	int err;
 
 	osh_awaited_begin(words->offset, words->count * oriel_type_bytes(words->type));
-	err = oriel_wait_any_word(&osh.dev, osh.context.group, words, 0, &index);
+	err = oriel_wait_any_word(&osh.dev, osh.context.group, words, first, &index);
 	osh_awaited_end();
 	osh_check(call, err);
 	return index;
@@ -100,14 +106,15 @@ void osh_wait_all(const char *call, const struct oriel_words *words)
 		if (words->skip && words->skip[i])
 			continue;
 		one = one_of(words, i);
-		(void)wait_any(call, &one);
+		(void)wait_any(call, &one, 0);
 	}
 }
 
 size_t osh_wait_any(const char *call, const struct oriel_words *words)
 {
-	uint64_t index = wait_any(call, words);
+	uint64_t index = wait_any(call, words, turn);
 
+	turn = index + 1;
 	return index < words->count ? index : SIZE_MAX;
 }
 
@@ -134,9 +141,9 @@ static size_t collect(const struct oriel_words *words, uint64_t first, size_t *i
  */
 size_t osh_wait_some(const char *call, const struct oriel_words *words, size_t *indices)
 {
-	size_t first = osh_wait_any(call, words);
+	uint64_t first = wait_any(call, words, 0);
 
-	if (first == SIZE_MAX)
+	if (first == words->count)
 		return 0;
 	indices[0] = first;
 	return 1 + collect(words, first + 1, indices + 1);
@@ -159,10 +166,12 @@ void osh_not_yet(const char *call)
 
 size_t osh_test_any(const char *call, const struct oriel_words *words)
 {
-	uint64_t index = oriel_find_word(&osh.dev, words, 0);
+	uint64_t index = oriel_find_word(&osh.dev, words, turn);
 
-	if (index < words->count)
+	if (index < words->count) {
+		turn = index + 1;
 		return index;
+	}
 	osh_not_yet(call);
 	return SIZE_MAX;
 }
