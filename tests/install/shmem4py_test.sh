@@ -35,7 +35,9 @@ export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
 export PYTHONPATH=$work/site ORIEL_TIMEOUT=60
 unset PYTEST_ADDOPTS
 
-# Every PE runs all tests and reports them, so N PEs print N lines of totals.
+# Every PE runs all tests and prints its totals, perhaps several on one line.
+totals() { grep -oE '[0-9]+ passed(, [0-9]+ subtests passed)?' "$work/out"; }
+
 run_it() { # PES WORD [OPTION...]
 	local pes=$1 word=$2
 	shift 2
@@ -46,12 +48,12 @@ run_it() { # PES WORD [OPTION...]
 		echo "shmem4py: failed on $pes $word PEs"
 		exit 1
 	fi
-	if [ "$(grep -cE '^[0-9]+ passed' "$work/out")" -ne "$pes" ]; then
+	if [ "$(totals | wc -l)" -ne "$pes" ]; then
 		tail -n 30 "$work/out"
 		echo "shmem4py: $pes PEs should report that their tests passed"
 		exit 1
 	fi
-	echo "shmem4py: $pes $word PEs: $(grep -E '^[0-9]+ passed' "$work/out" | head -1)"
+	echo "shmem4py: $pes $word PEs: $(totals | sort -u | tr '\n' ' ')"
 }
 
 run_it 1 mapped

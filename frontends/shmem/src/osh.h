@@ -241,6 +241,54 @@ static inline uint64_t osh_bytes(uint64_t nelems, uint64_t elem_bytes)
 	return OSH_LIKELY(nelems <= UINT64_MAX / elem_bytes) ? nelems * elem_bytes : UINT64_MAX;
 }
 
+/* A word at any address.  Stores through it are made once, as they are written here. */
+typedef volatile uint64_t __attribute__((aligned(1), may_alias)) osh_any_word;
+typedef volatile uint32_t __attribute__((aligned(1), may_alias)) osh_any_half;
+typedef volatile uint16_t __attribute__((aligned(1), may_alias)) osh_any_quarter;
+
+#define OSH_WORDS_MOST 64 /* bytes that are stored word by word */
+
+/*
+ * A copy to another PE.  It stores the last word once; of up to OSH_WORDS_MOST bytes every word.
+ * The PE may wait for such a word, and set it to 0 as soon as it has come.  memmove() stores 8, 16
+ * or 32 bytes twice, so its second store could undo that.
+ */
+static inline void osh_store(uint8_t *to, const uint8_t *from, uint64_t bytes)
+{
+	uint64_t word;
+
+	if (bytes > OSH_WORDS_MOST) {
+		memcpy(to, from, bytes - sizeof(word));
+		to += bytes - sizeof(word);
+		from += bytes - sizeof(word);
+		bytes = sizeof(word);
+	}
+	for (; bytes >= sizeof(word); bytes -= sizeof(word)) {
+		memcpy(&word, from, sizeof(word));
+		*(osh_any_word *)to = word;
+		to += sizeof(word);
+		from += sizeof(word);
+	}
+	if (bytes & 4) {
+		uint32_t half;
+
+		memcpy(&half, from, sizeof(half));
+		*(osh_any_half *)to = half;
+		to += sizeof(half);
+		from += sizeof(half);
+	}
+	if (bytes & 2) {
+		uint16_t quarter;
+
+		memcpy(&quarter, from, sizeof(quarter));
+		*(osh_any_quarter *)to = quarter;
+		to += sizeof(quarter);
+		from += sizeof(quarter);
+	}
+	if (bytes & 1)
+		*(volatile uint8_t *)to = *from;
+}
+
 /* Any put.  `pe` is a PE of the context.  memmove(): a PE may put to itself, also overlapping. */
 static inline void osh_put(const char *call, const struct osh_ctx *ctx, void *dest,
 			   const void *source, uint64_t bytes, int pe, int nbi)
@@ -252,7 +300,10 @@ static inline void osh_put(const char *call, const struct osh_ctx *ctx, void *de
 		return;
 	offset = osh_offset_of(call, "dest", dest, bytes);
 	if (OSH_LIKELY(osh.peers[to] != NULL)) {
-		memmove(osh.peers[to] + offset, source, bytes);
+		if (OSH_LIKELY(to != osh.pe))
+			osh_store(osh.peers[to] + offset, source, bytes);
+		else
+			memmove(osh.peers[to] + offset, source, bytes);
 		osh_wake(to, offset, bytes);
 		return;
 	}

@@ -52,6 +52,10 @@ ORIEL_DEV int oriel_line_open(struct oriel_line *line, const struct oriel_window
 		err = ORI_RARE(ori_check_packet)(win, g, "line_open", peer, box);
 	if (err)
 		return err;
+	/* The leader of a packet call before this one may be about to store the counts. */
+	err = oriel_group_sync(g);
+	if (err)
+		return err;
 	p = ori_window_entry(win, peer);
 	line->win = win;
 	line->mine = NULL;
