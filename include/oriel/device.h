@@ -185,7 +185,7 @@ ORIEL_DEV int oriel_compare_swap(const struct oriel_window_dev *win, struct orie
  * A NIC has atomics of 8 bytes only.  So the atomic of a queued peer on a shorter element works on
  * the 8 aligned bytes that hold it.  All of them must lie in the window, else ORIEL_EINVAL in a
  * checked window.  It writes all of them back, also for ORIEL_ATOMIC_FETCH, which adds 0 there.  So
- * no rank may change any of these bytes by another transport, or by a plain store, at the same time.
+ * no rank may change any of these bytes by another transport or a plain store at the same time.
  */
 ORIEL_DEV int oriel_atomic(const struct oriel_window_dev *win, struct oriel_group g, int peer,
 			   uint64_t offset, int type, int op, uint64_t expected, uint64_t value,

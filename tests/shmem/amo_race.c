@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * amo_race.c - all PEs, the owner included, hammer the same words with atomics of both widths and of
- * all kinds.  PEs that reach a word in different ways (its owner, a mapped PE, a queued PE) must not
- * lose each other's updates.
+ * amo_race.c - all PEs, the owner included, hammer the same words with atomics of both widths and
+ * of all kinds.  PEs that reach a word in different ways (its owner, a mapped PE, a queued PE) must
+ * not lose each other's updates.
  */
 #include <pthread.h>
 
