@@ -417,6 +417,7 @@ ORIEL_DEV int oriel_packet_recv(const struct oriel_window_dev *win, struct oriel
  * Packets are the same as those of packet_send and packet_recv, and either end may use either kind
  * of call.  While a line is open, no other call of this rank uses the (peer, box).  Every line that
  * was opened must be closed before its kernel ends, also after an error; otherwise the box is lost.
+ * A line whose opening failed may be closed too.
  *
  * A send does not end with a meeting: each thread has read its own part of src.  Call
  * oriel_group_sync(g) before another thread writes src; a receive meets too.  A send does not look

@@ -46,25 +46,24 @@ ORIEL_DEV int oriel_line_open(struct oriel_line *line, const struct oriel_window
 	struct oriel_box *theirs;
 	int err = 0;
 
+	/* First: a line whose opening failed may be closed too. */
+	memset(line, 0, sizeof(*line));
+	line->win = win;
+	line->peer = peer;
+	line->box = box;
 	if (!win->boxes)
 		return ORI_RARE(ori_packet_refuse)(win, g, "line_open", 0);
 	if (win->checked)
 		err = ORI_RARE(ori_check_packet)(win, g, "line_open", peer, box);
-	if (err)
-		return err;
 	/* The leader of a packet call before this one may be about to store the counts. */
-	err = oriel_group_sync(g);
+	if (!err)
+		err = oriel_group_sync(g);
 	if (err)
 		return err;
 	p = ori_window_entry(win, peer);
-	line->win = win;
-	line->mine = NULL;
-	line->waiters = p.waiters;
-	line->peer = peer;
-	line->box = box;
-	line->sent = line->freed = line->taken = line->returned = 0;
 	if (!ori_line_has_cells(win, &p))
 		return 0;
+	line->waiters = p.waiters;
 	line->mine = ori_box_mine(win, peer, box);
 	theirs = ori_box_theirs(win, &p, box);
 	line->credit = &theirs->credit;
