@@ -39,7 +39,7 @@ static struct active *find(int start, int log_stride, int n)
 	return a;
 }
 
-static struct active *make(const char *call, int start, int log_stride, int n, int rank)
+static struct active *make(const char *call, int start, int log_stride, int n, int tag, int rank)
 {
 	struct active *a = osh_set_scratch(call, sizeof(*a));
 	int *world = osh_set_scratch(call, (uint64_t)n * sizeof(*world));
@@ -47,6 +47,7 @@ static struct active *make(const char *call, int start, int log_stride, int n, i
 	for (int i = 0; i < n; i++)
 		world[i] = start + (i << log_stride);
 	osh_set_open(&a->set, world, n, rank, 1);
+	osh_set_name(call, &a->set, NULL, tag);
 	a->start = start;
 	a->log_stride = log_stride;
 	pthread_mutex_lock(&list_lock);
@@ -101,9 +102,7 @@ struct osh_set *osh_active_set(const char *call, int PE_start, int logPE_stride,
 		logPE_stride = 0; /* any stride is the same set */
 	a = find(PE_start, logPE_stride, PE_size);
 	if (!a)
-		a = make(call, PE_start, logPE_stride, PE_size, rank);
-	if (OSH_UNLIKELY(!a->set.comm))
-		a->set.tag = tag_of(pSync);
+		a = make(call, PE_start, logPE_stride, PE_size, tag_of(pSync), rank);
 	return &a->set;
 }
 
