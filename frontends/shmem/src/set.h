@@ -115,8 +115,8 @@ static inline struct osh_team *osh_team_of(const char *call, shmem_team_t team)
 }
 
 /*
- * active.c: the set of PEs PE_start, PE_start + 2^logPE_stride, ...; makes it at its first use.
- * NULL: this PE is not in it, and its call does nothing.
+ * active.c: the set of PEs PE_start, PE_start + 2^logPE_stride, ... for calls with this pSync;
+ * makes it at its first use.  NULL: this PE is not in it, and its call does nothing.
  */
 struct osh_set *osh_active_set(const char *call, int PE_start, int logPE_stride, int PE_size,
 			       const long *pSync);
