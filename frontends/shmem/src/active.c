@@ -2,9 +2,12 @@
 /*
  * active.c - active sets: what deprecated collectives name by a first PE, a stride and a number.
  *
- * A set is made at its first use, by its PEs alone, and kept: programs use few of them, many times.
- * The set of all PEs is SHMEM_TEAM_WORLD.  pSync is symmetric, and calls that run at the same time
- * have different ones.  So its offset is the tag by which PEs find each other.
+ * Threads of a PE may make such calls at the same time, even on the same PEs.  Then each call has a
+ * pSync of its own.  So PEs and pSync together name a set, and the threads do not meet in it.  This
+ * holds for the set of all PEs too: it is not SHMEM_TEAM_WORLD, which another thread may use.
+ *
+ * pSync is symmetric.  Its offset is the tag by which the PEs of a call find each other.  A set is
+ * made at its first use, by its PEs alone, and kept: programs use few of them, many times.
  */
 #include <pthread.h>
 
@@ -26,20 +29,21 @@ static int tag_of(const long *pSync)
 	return offset == OSH_NOWHERE ? 0 : (int)(offset / sizeof(*pSync) % 0x7fffffff);
 }
 
-static struct active *find(int start, int log_stride, int n)
+/* Under list_lock. */
+static struct active *find(int start, int log_stride, int n, int tag)
 {
 	struct active *a;
 
-	pthread_mutex_lock(&list_lock);
 	for (a = actives; a; a = a->next) {
-		if (a->start == start && a->log_stride == log_stride && a->set.n == n)
+		if (a->set.name[0] == tag && a->start == start && a->log_stride == log_stride &&
+		    a->set.n == n)
 			break;
 	}
-	pthread_mutex_unlock(&list_lock);
 	return a;
 }
 
-static struct active *make(const char *call, int start, int log_stride, int n, int rank)
+/* Under list_lock.  Does not communicate: the first collective makes the comm. */
+static struct active *make(const char *call, int start, int log_stride, int n, int tag, int rank)
 {
 	struct active *a = osh_set_scratch(call, sizeof(*a));
 	int *world = osh_set_scratch(call, (uint64_t)n * sizeof(*world));
@@ -47,12 +51,11 @@ static struct active *make(const char *call, int start, int log_stride, int n, i
 	for (int i = 0; i < n; i++)
 		world[i] = start + (i << log_stride);
 	osh_set_open(&a->set, world, n, rank, 1);
+	osh_set_name(call, &a->set, NULL, tag);
 	a->start = start;
 	a->log_stride = log_stride;
-	pthread_mutex_lock(&list_lock);
 	a->next = actives;
 	actives = a;
-	pthread_mutex_unlock(&list_lock);
 	return a;
 }
 
@@ -91,19 +94,19 @@ struct osh_set *osh_active_set(const char *call, int PE_start, int logPE_stride,
 			       const long *pSync)
 {
 	int rank = check(call, PE_start, logPE_stride, PE_size);
+	int tag;
 	struct active *a;
 
 	if (rank < 0)
 		return NULL;
-	if (PE_size == (int)osh.npes)
-		return &osh_team_world.set;
 	if (PE_size == 1)
 		logPE_stride = 0; /* any stride is the same set */
-	a = find(PE_start, logPE_stride, PE_size);
+	tag = tag_of(pSync);
+	pthread_mutex_lock(&list_lock);
+	a = find(PE_start, logPE_stride, PE_size, tag);
 	if (!a)
-		a = make(call, PE_start, logPE_stride, PE_size, rank);
-	if (OSH_UNLIKELY(!a->set.comm))
-		a->set.tag = tag_of(pSync);
+		a = make(call, PE_start, logPE_stride, PE_size, tag, rank);
+	pthread_mutex_unlock(&list_lock);
 	return &a->set;
 }
 
@@ -119,9 +122,7 @@ void shmem_sync(int PE_start, int logPE_stride, int PE_size, long *pSync)
 {
 	struct osh_set *s = osh_active_set("shmem_sync", PE_start, logPE_stride, PE_size, pSync);
 
-	if (s == &osh_team_world.set)
-		shmem_sync_all();
-	else if (s)
+	if (s)
 		osh_set_meet("shmem_sync", s);
 }
 
@@ -129,9 +130,7 @@ void shmem_barrier(int PE_start, int logPE_stride, int PE_size, long *pSync)
 {
 	struct osh_set *s = osh_active_set("shmem_barrier", PE_start, logPE_stride, PE_size, pSync);
 
-	if (s == &osh_team_world.set) {
-		shmem_barrier_all();
-	} else if (s) {
+	if (s) {
 		osh_quiet("shmem_barrier", &osh.context);
 		osh_set_meet("shmem_barrier", s);
 	}

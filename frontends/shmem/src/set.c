@@ -19,8 +19,6 @@ static struct osh_set *sets; /* under list_lock */
 
 void osh_set_open(struct osh_set *s, const int *world, int n, int rank, int owned)
 {
-	struct osh_set **at = &sets;
-
 	memset(s, 0, sizeof(*s));
 	s->world = world;
 	s->n = n;
@@ -32,10 +30,20 @@ void osh_set_open(struct osh_set *s, const int *world, int n, int rank, int owne
 		s->mapped &= oriel_comm_node(osh.comm, world[i]) ==
 			     oriel_comm_node(osh.comm, world[0]);
 	pthread_mutex_lock(&list_lock);
-	while (*at)
-		at = &(*at)->next;
-	*at = s;
+	s->next = sets;
+	sets = s;
 	pthread_mutex_unlock(&list_lock);
+}
+
+void osh_set_name(const char *call, struct osh_set *s, const struct osh_set *parent, int number)
+{
+	int above = parent ? parent->depth : 0;
+
+	s->depth = above + 1;
+	s->name = osh_set_scratch(call, (uint64_t)s->depth * sizeof(*s->name));
+	for (int i = 0; i < above; i++)
+		s->name[i] = parent->name[i];
+	s->name[above] = number;
 }
 
 static void take_out(struct osh_set *s)
@@ -58,23 +66,34 @@ void osh_set_close(const char *call, struct osh_set *s)
 	if (s->comm != osh.comm)
 		osh_check(call, oriel_comm_destroy(s->comm));
 	free((void *)s->world);
+	free(s->name);
 	if (s->owned)
 		free(s);
 }
 
-/* By the PEs of the sets, then by age: this order is the same on all PEs. */
+/* As strcmp(): a list that begins another one comes first. */
+static int compare_lists(const int *a, int na, const int *b, int nb)
+{
+	for (int i = 0; i < na && i < nb; i++) {
+		if (a[i] != b[i])
+			return a[i] < b[i] ? -1 : 1;
+	}
+	return (na > nb) - (na < nb);
+}
+
 static int goes_before(const struct osh_set *a, const struct osh_set *b)
 {
-	for (int i = 0; i < a->n && i < b->n; i++) {
-		if (a->world[i] != b->world[i])
-			return a->world[i] < b->world[i];
-	}
-	return a->n < b->n;
+	int order = compare_lists(a->world, a->n, b->world, b->n);
+
+	if (!order)
+		order = compare_lists(a->name, a->depth, b->name, b->depth);
+	return order < 0;
 }
 
 /*
  * Closing a set is collective over its PEs.  A PE that closed sets in the order of their age could
- * wait for one that does so in another order: threads of a PE make sets in any order.
+ * wait for one that does so in another order: threads of a PE make sets in any order.  PEs and name
+ * of a set are the same on all its PEs, and no two sets share both.
  */
 void osh_sets_close(void)
 {
@@ -92,7 +111,7 @@ void osh_sets_close(void)
 struct oriel_comm *osh_set_comm(const char *call, struct osh_set *s)
 {
 	if (!s->comm)
-		osh_check(call, oriel_comm_subset(osh.comm, s->world, s->n, s->tag, &s->comm));
+		osh_check(call, oriel_comm_subset(osh.comm, s->world, s->n, s->name[0], &s->comm));
 	return s->comm;
 }
 

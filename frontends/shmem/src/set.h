@@ -16,9 +16,10 @@
 #include "osh.h"
 
 struct osh_set {
-	int rank, n;      /* this PE's number in the set; how many PEs it has */
-	const int *world; /* [n]: PEs of the world, in the order of the set */
-	int tag;          /* of oriel_comm_subset(), if the comm is made by the first collective */
+	int rank, n;       /* this PE's number in the set; how many PEs it has */
+	const int *world;  /* [n]: PEs of the world, in the order of the set */
+	int *name;         /* [depth]: the path to this set from one without parent */
+	int depth, splits; /* splits: how many have been made of it, the same on all its PEs */
 	struct oriel_comm *comm;         /* NULL: not made yet; the world's is osh.comm */
 	struct oriel_team *rounds;       /* NULL: not made yet */
 	struct oriel_team_dev dev;       /* of rounds */
@@ -26,7 +27,7 @@ struct osh_set {
 	struct oriel_window_dev barrier; /* of meeting: barrier 0 */
 	int mapped;                      /* every pair of its PEs is mapped */
 	int owned;                       /* the struct is malloc memory and goes with the set */
-	struct osh_set *next;            /* all sets, in the order in which they were made */
+	struct osh_set *next;            /* all sets */
 };
 
 /* ---- life (set.c) ---------------------------------------------------------------------------- */
@@ -36,6 +37,11 @@ struct osh_set {
  * `owned`: that memory is freed with it.
  */
 void osh_set_open(struct osh_set *, const int *world, int n, int rank, int owned);
+/*
+ * Names a set among those with the same PEs, alike on all of them: number `number` of its parent.
+ * Without parent, the number is the tag of oriel_comm_subset(), by which the set makes its comm.
+ */
+void osh_set_name(const char *call, struct osh_set *, const struct osh_set *parent, int number);
 /* Frees what a set has made, on all its PEs at once, and takes it off the list. */
 void osh_set_close(const char *call, struct osh_set *);
 /* Closes all sets, in an order that all PEs agree on. */
@@ -109,8 +115,8 @@ static inline struct osh_team *osh_team_of(const char *call, shmem_team_t team)
 }
 
 /*
- * active.c: the set of PEs PE_start, PE_start + 2^logPE_stride, ...; makes it at its first use.
- * NULL: this PE is not in it, and its call does nothing.
+ * active.c: the set of PEs PE_start, PE_start + 2^logPE_stride, ... for calls with this pSync;
+ * makes it at its first use.  NULL: this PE is not in it, and its call does nothing.
  */
 struct osh_set *osh_active_set(const char *call, int PE_start, int logPE_stride, int PE_size,
 			       const long *pSync);

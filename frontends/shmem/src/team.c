@@ -11,7 +11,8 @@
 
 struct osh_team osh_team_world, osh_team_shared;
 
-/* The tag of the comm of SHMEM_TEAM_SHARED; those of active sets are smaller. */
+/* Names of sets without parent: those of active sets are from 0 to less than SHARED_TAG. */
+#define WORLD_NAME (-1)
 #define SHARED_TAG 0x7fffffff
 
 /* ---- the predefined teams -------------------------------------------------------------------- */
@@ -28,6 +29,7 @@ static void open_world(void)
 	for (int pe = 0; pe < (int)osh.npes; pe++)
 		world[pe] = pe;
 	osh_set_open(&osh_team_world.set, world, (int)osh.npes, osh.pe, 0);
+	osh_set_name("shmem_init", &osh_team_world.set, NULL, WORLD_NAME);
 	osh_team_world.set.comm = osh.comm;
 }
 
@@ -45,7 +47,7 @@ static void open_shared(void)
 		world[n++] = pe;
 	}
 	osh_set_open(&osh_team_shared.set, world, n, rank, 0);
-	osh_team_shared.set.tag = SHARED_TAG;
+	osh_set_name("shmem_init", &osh_team_shared.set, NULL, SHARED_TAG);
 }
 
 void osh_teams_open(void)
@@ -139,7 +141,7 @@ static shmem_team_t make_team(const char *call, struct osh_team *parent, const s
 {
 	struct oriel_comm *comm = NULL;
 	struct osh_team *team;
-	int *world;
+	int *world, number = parent->set.splits++;
 
 	osh_check(call, oriel_comm_split(osh_set_comm(call, &parent->set), split->color, split->key,
 					 &comm));
@@ -153,6 +155,7 @@ static shmem_team_t make_team(const char *call, struct osh_team *parent, const s
 	for (int i = 0; i < split->n; i++)
 		world[i] = parent->set.world[split->member(split, i)];
 	osh_set_open(&team->set, world, split->n, split->key, 1);
+	osh_set_name(call, &team->set, &parent->set, number);
 	team->set.comm = comm;
 	team->config.num_contexts = mask & SHMEM_TEAM_NUM_CONTEXTS ? config->num_contexts : 0;
 	return team;
