@@ -276,7 +276,8 @@ static int check_op(struct oriel_window *w, const char *call, const struct ori_w
 
 	if (!err && (op->peer >= 0 || needs_peer(op->code)))
 		err = ori_window_check_peer(w, call, op->peer);
-	if (!err && is_transfer(op->code))
+	/* every transfer has a source: ops.c has refused the others */
+	if (!err && source && is_transfer(op->code))
 		err = check_transfer(w, call, op, source);
 	if (!err && is_atomic(op->code))
 		err = check_atomic(w, call, op);
