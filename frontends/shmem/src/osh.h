@@ -41,6 +41,12 @@ struct osh_region {
 #define OSH_REGIONS_MAX 64
 #define OSH_NOWHERE UINT64_MAX /* the offset of an address outside symmetric memory */
 
+/* What a call of shmem_malloc() or shmem_free() asks for. */
+struct osh_asked {
+	uint64_t bytes;  /* 0: a block is freed */
+	uint64_t offset; /* in the heap; OSH_NOWHERE: no room */
+};
+
 /*
  * At offset 0 of the window.  Words are written as the comment says; a PE reads its own and those
  * of others.
@@ -48,8 +54,8 @@ struct osh_region {
 struct osh_control {
 	uint32_t exit; /* 0, or OSH_EXIT | status: by the PE that calls shmem_global_exit() */
 	uint8_t pad0[60];
-	uint64_t asked[2]; /* sizes of this PE's last two allocations: by this PE (alloc.c) */
-	uint8_t pad1[48];
+	struct osh_asked asked[2]; /* last two calls of this PE: by this PE (alloc.c) */
+	uint8_t pad1[32];
 	/* Offsets [low, high) of the words that waits of this PE look at: by this PE (awaited.c) */
 	uint64_t awaited_low, awaited_high;
 	uint8_t pad2[48];

@@ -96,6 +96,36 @@ static void bad_sizes(void)
 	(void)shmem_malloc(me == 0 ? 100 : 200);
 }
 
+static void other_block(void)
+{
+	void *a = shmem_malloc(64), *b = shmem_malloc(64);
+
+	shmem_free(me == 0 ? a : b);
+}
+
+static void other_alignment(void)
+{
+	(void)shmem_malloc(64);
+	(void)shmem_align(me == 0 ? 64 : 4096, 64);
+}
+
+/* The heap has 1 MiB: PE 0 finds room in it, but with its alignment PE 1 does not. */
+static void other_room(void)
+{
+	(void)shmem_malloc(64);
+	(void)shmem_align(me == 0 ? 64 : (size_t)1 << 20, 64);
+}
+
+static void free_or_malloc(void)
+{
+	void *p = shmem_malloc(64);
+
+	if (me == 0)
+		shmem_free(p);
+	else
+		(void)shmem_malloc(64);
+}
+
 static void double_free(void)
 {
 	void *p = shmem_malloc(10);
@@ -180,6 +210,10 @@ static const struct {
 	{ "killed", killed, 1 },
 	{ "late", late, 1 },
 	{ "bad_sizes", bad_sizes, 0 },
+	{ "other_block", other_block, 0 },
+	{ "other_alignment", other_alignment, 0 },
+	{ "other_room", other_room, 0 },
+	{ "free_or_malloc", free_or_malloc, 0 },
 	{ "double_free", double_free, 0 },
 	{ "too_small", too_small, 0 },
 	{ "global_exit_three", global_exit_three, 0 },
