@@ -23,21 +23,38 @@
 #include "osh.h"
 
 #define LOOK_NS 100000000
-#define FLUSH_S 5 /* the most that output may take at an early end */
+#define FLUSH_S 2 /* the most that output may take at an early end */
 
 static pthread_t watcher;
 static int watching;
 
 /* ---- ending ---------------------------------------------------------------------------------- */
 
+static volatile sig_atomic_t leave_status;
+
+static void leave_now(int sig)
+{
+	(void)sig;
+	_exit(leave_status);
+}
+
 /*
- * Ends this process at once, after its output is written.  The alarm ends it too if another thread
- * holds the lock of a stream for ever.
+ * Ends this process at once, after its output is written.  Another thread may hold the lock of a
+ * stream for ever, for example in fgets().  Then the alarm ends the process, with the same status.
+ * The alarm needs a thread that does not block it: this one.
  */
 static void leave(int status) __attribute__((noreturn));
 static void leave(int status)
 {
-	signal(SIGALRM, SIG_DFL);
+	struct sigaction act = { .sa_handler = leave_now };
+	sigset_t alarm_only;
+
+	leave_status = status;
+	sigemptyset(&act.sa_mask);
+	sigaction(SIGALRM, &act, NULL);
+	sigemptyset(&alarm_only);
+	sigaddset(&alarm_only, SIGALRM);
+	pthread_sigmask(SIG_UNBLOCK, &alarm_only, NULL);
 	alarm(FLUSH_S);
 	fflush(NULL);
 	_exit(status);

@@ -160,6 +160,23 @@ static void global_exit_zero(void)
 	global_exit(0);
 }
 
+/* PE 0 holds the lock of a stream, as in fgets(), and blocks the alarm in its thread. */
+static void global_exit_locked(void)
+{
+	sigset_t alarms;
+
+	if (me == 0) {
+		sigemptyset(&alarms);
+		sigaddset(&alarms, SIGALRM);
+		pthread_sigmask(SIG_BLOCK, &alarms, NULL);
+		flockfile(stdin);
+		shmem_barrier_all();
+		compute_for_ever();
+	}
+	shmem_barrier_all();
+	global_exit(0);
+}
+
 static void returns(void)
 {
 	shmem_long_p(&word, 1, (me + 1) % npes);
@@ -218,6 +235,7 @@ static const struct {
 	{ "too_small", too_small, 0 },
 	{ "global_exit_three", global_exit_three, 0 },
 	{ "global_exit_zero", global_exit_zero, 0 },
+	{ "global_exit_locked", global_exit_locked, 0 },
 	{ "returns", returns, 0 },
 	{ "twice", twice, 0 },
 	{ "says", says, 0 },
