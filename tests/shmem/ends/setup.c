@@ -3,6 +3,7 @@
  * setup.c CASE - programs that end early, by a mistake or by intention.  setup.sh knows what
  * each of them prints and returns.
  */
+#include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -177,6 +178,38 @@ static void global_exit_locked(void)
 	global_exit(0);
 }
 
+static void *global_exit_soon(void *unused)
+{
+	usleep(300000);
+	shmem_global_exit(5);
+	return unused;
+}
+
+/* Stands still for two seconds.  Then a child ends this process, so that the job is over soon. */
+static void stop_and_die(void)
+{
+	if (!fork()) {
+		sleep(2);
+		kill(getppid(), SIGKILL);
+		_exit(0);
+	}
+	raise(SIGSTOP);
+}
+
+/* PE 1 does not answer, and its queue is full: the posts of shmem_global_exit() find no room. */
+static void global_exit_full(void)
+{
+	static char piece[4096], there[sizeof(piece)];
+	pthread_t thread;
+
+	shmem_barrier_all();
+	if (me == 1)
+		stop_and_die();
+	CHECK(!pthread_create(&thread, NULL, global_exit_soon, NULL));
+	for (;;)
+		shmem_putmem_nbi(there, piece, sizeof(piece), 1);
+}
+
 static void returns(void)
 {
 	shmem_long_p(&word, 1, (me + 1) % npes);
@@ -236,6 +269,7 @@ static const struct {
 	{ "global_exit_three", global_exit_three, 0 },
 	{ "global_exit_zero", global_exit_zero, 0 },
 	{ "global_exit_locked", global_exit_locked, 0 },
+	{ "global_exit_full", global_exit_full, 0 },
 	{ "returns", returns, 0 },
 	{ "twice", twice, 0 },
 	{ "says", says, 0 },
