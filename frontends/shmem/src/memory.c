@@ -237,5 +237,5 @@ void *shmem_ptr(const void *dest, int pe)
 	offset = osh_offset(dest, 1);
 	if (offset == OSH_NOWHERE || !osh.peers[pe])
 		return NULL;
-	return pe == osh.pe ? (void *)(uintptr_t)dest : osh.peers[pe] + offset;
+	return osh_mapped(pe, dest, offset);
 }

@@ -247,6 +247,15 @@ static inline uint64_t osh_bytes(uint64_t nelems, uint64_t elem_bytes)
 	return OSH_LIKELY(nelems <= UINT64_MAX / elem_bytes) ? nelems * elem_bytes : UINT64_MAX;
 }
 
+/*
+ * Where a mapped PE has the bytes of `address`.  On the own PE it is the address itself: variables
+ * have a second view in the window, and only within one view memmove() sees that areas overlap.
+ */
+static inline uint8_t *osh_mapped(int pe, const void *address, uint64_t offset)
+{
+	return pe == osh.pe ? (uint8_t *)(uintptr_t)address : osh.peers[pe] + offset;
+}
+
 /* Any put.  `pe` is a PE of the context.  memmove(): a PE may put to itself, also overlapping. */
 static inline void osh_put(const char *call, const struct osh_ctx *ctx, void *dest,
 			   const void *source, uint64_t bytes, int pe, int nbi)
@@ -258,7 +267,7 @@ static inline void osh_put(const char *call, const struct osh_ctx *ctx, void *de
 		return;
 	offset = osh_offset_of(call, "dest", dest, bytes);
 	if (OSH_LIKELY(osh.peers[to] != NULL)) {
-		memmove(osh.peers[to] + offset, source, bytes);
+		memmove(osh_mapped(to, dest, offset), source, bytes);
 		osh_wake(to, offset, bytes);
 		return;
 	}
@@ -275,7 +284,7 @@ static inline void osh_get(const char *call, const struct osh_ctx *ctx, void *de
 		return;
 	offset = osh_offset_of(call, "source", source, bytes);
 	if (OSH_LIKELY(osh.peers[from] != NULL)) {
-		memmove(dest, osh.peers[from] + offset, bytes);
+		memmove(dest, osh_mapped(from, source, offset), bytes);
 		return;
 	}
 	osh_get_queued(call, ctx, from, offset, dest, bytes, nbi);
