@@ -83,7 +83,7 @@ static void fail_with(const char *call, const char *text) __attribute__((noretur
 static void fail_with(const char *call, const char *text)
 {
 	char line[1024];
-	int pe = osh.comm ? osh.pe : -1, n;
+	int pe = osh.pid ? osh.pe : -1, n; /* known from shmem_init() on, and after the comm */
 
 	if (pe < 0)
 		n = snprintf(line, sizeof(line), "shmem: %s: %s\n", call, text);

@@ -3,6 +3,7 @@
  * setup.c CASE - programs that end early, by a mistake or by intention.  setup.sh knows what
  * each of them prints and returns.
  */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
@@ -229,6 +230,32 @@ static void twice(void)
 	shmem_finalize();
 }
 
+/*
+ * PE 1 dies while PE 0 waits for it in the middle of shmem_finalize().  The library's calls of
+ * oriel_window_destroy() come here: a program's functions go before those of its libraries.
+ */
+static int dies_in_finalize;
+
+struct oriel_window;
+int oriel_window_destroy(struct oriel_window *window);
+int oriel_window_destroy(struct oriel_window *window)
+{
+	int (*original)(struct oriel_window *);
+
+	if (dies_in_finalize && me == 1) {
+		usleep(200000);
+		killed();
+	}
+	*(void **)&original = dlsym(RTLD_NEXT, "oriel_window_destroy");
+	return original(window);
+}
+
+static void finalize_alone(void)
+{
+	dies_in_finalize = 1;
+	shmem_finalize();
+}
+
 static void says(void)
 {
 	char name[SHMEM_MAX_NAME_LEN];
@@ -272,6 +299,7 @@ static const struct {
 	{ "global_exit_full", global_exit_full, 0 },
 	{ "returns", returns, 0 },
 	{ "twice", twice, 0 },
+	{ "finalize_alone", finalize_alone, 0 },
 	{ "says", says, 0 },
 };
 
