@@ -131,6 +131,33 @@ static void data_before_flag(void)
 	}
 }
 
+/* Moves n bytes of the own PE by `by`, forwards and back. */
+static void overlap_in(unsigned char *area, size_t n, size_t by, int salt)
+{
+	fill(area, n, me, salt);
+	shmem_putmem(area + by, area, n, me);
+	check_bytes(area + by, n, me, salt);
+	shmem_putmem(area, area + by, n, me);
+	check_bytes(area, n, me, salt);
+	shmem_getmem(area + by, area, n, me);
+	check_bytes(area + by, n, me, salt);
+	shmem_getmem(area, area + by, n, me);
+	check_bytes(area, n, me, salt);
+}
+
+/* A put or get of a PE to itself may overlap, in the heap and in globals. */
+static void overlapping(void)
+{
+	unsigned char *heap_area = shmem_malloc(MOST);
+	size_t by;
+
+	for (by = 1; by < 50000; by = by * 3 + 1) {
+		overlap_in(heap_area, 50000, by, (int)by);
+		overlap_in(global_area, 50000, by, (int)by + 1);
+	}
+	shmem_free(heap_area);
+}
+
 static void constant_source(void)
 {
 	unsigned char *dest = shmem_malloc(sizeof(constant));
@@ -152,6 +179,7 @@ int main(void)
 	many_at_once();
 	data_before_flag();
 	constant_source();
+	overlapping();
 	shmem_finalize();
 	return 0;
 }

@@ -3,6 +3,7 @@
  * alloc.c - shmem_malloc() and its relatives.
  *
  * All PEs make the same calls in the same order, so heap.c gives all of them the same offsets.
+ * Each call compares them: a difference ends the job.
  */
 #include <stdio.h>
 
@@ -10,25 +11,62 @@
 
 #define LEAST_ALIGNMENT 64 /* a cache line: blocks of different uses do not share one */
 
+static const char *place(char text[32], uint64_t offset)
+{
+	if (offset == OSH_NOWHERE)
+		return "no room";
+	snprintf(text, 32, "offset %llu", (unsigned long long)offset);
+	return text;
+}
+
+/* Ends the job: this PE and the next one pass different things. */
+static void differ(const char *call, const struct osh_asked *mine, int next,
+		   const struct osh_asked *theirs) __attribute__((noreturn, cold));
+static void differ(const char *call, const struct osh_asked *mine, int next,
+		   const struct osh_asked *theirs)
+{
+	char here[32], there[32];
+
+	if (!mine->bytes != !theirs->bytes)
+		osh_fail(call, "PE %d %s at %s and PE %d %s at %s: all PEs make the same calls",
+			 osh.pe, mine->bytes ? "allocates" : "frees", place(here, mine->offset),
+			 next, theirs->bytes ? "allocates" : "frees", place(there, theirs->offset));
+	if (!mine->bytes)
+		osh_fail(call, "PE %d frees the block at %s and PE %d the one at %s of the heap",
+			 osh.pe, place(here, mine->offset), next, place(there, theirs->offset));
+	if (mine->bytes != theirs->bytes)
+		osh_fail(call, "PE %d asks for %llu bytes and PE %d for %llu: sizes must be alike",
+			 osh.pe, (unsigned long long)mine->bytes, next,
+			 (unsigned long long)theirs->bytes);
+	osh_fail(call,
+		 "PE %d finds %s and PE %d %s in its heap: alignments and all earlier calls must "
+		 "be alike",
+		 osh.pe, place(here, mine->offset), next, place(there, theirs->offset));
+}
+
 /*
- * Meets all PEs and compares `bytes` with the next PE, so all PEs together compare all sizes.  The
- * two words are used in turn: a PE stores to a word again only after the barrier of the next
- * allocation, and its neighbour has read the word before that barrier.
+ * Meets all PEs and compares what is asked with the next PE, so all PEs together compare all.
+ * `bytes` is 0 for a block that is freed.  The same sizes at the same offsets keep all heaps alike.
+ *
+ * The two places are used in turn: a PE stores to a place again only after the barrier of the next
+ * call, and its neighbour has read the place before that barrier.
  */
-static void agree(const char *call, uint64_t bytes)
+static void agree(const char *call, uint64_t bytes, uint64_t offset)
 {
 	static unsigned int turn;
+	const struct osh_asked mine = { bytes, offset };
 	int next = (osh.pe + 1) % (int)osh.npes;
-	uint64_t at, theirs;
+	struct osh_asked theirs;
+	uint64_t at;
 
 	turn ^= 1;
-	at = offsetof(struct osh_control, asked) + 8 * turn;
-	osh.control->asked[turn] = bytes;
+	at = offsetof(struct osh_control, asked) + turn * sizeof(mine);
+	osh.control->asked[turn] = mine;
 	osh_barrier(call, OSH_BARRIER_ALL);
-	osh_check(call, oriel_get_value(&osh.dev, osh.context.group, next, at, &theirs, 8));
-	if (theirs != bytes)
-		osh_fail(call, "PE %d asks for %llu bytes and PE %d for %llu: sizes must be alike",
-			 osh.pe, (unsigned long long)bytes, next, (unsigned long long)theirs);
+	osh_check(call, oriel_window_get_bytes(osh.window, next, at, &theirs, sizeof(theirs),
+					       osh.context.group.block));
+	if (theirs.bytes != bytes || theirs.offset != offset)
+		differ(call, &mine, next, &theirs);
 }
 
 static void no_room(const char *call, uint64_t bytes)
@@ -49,7 +87,7 @@ static void *take(const char *call, uint64_t bytes, uint64_t alignment)
 	if (!bytes)
 		return NULL;
 	offset = osh_heap_take(bytes, alignment);
-	agree(call, bytes);
+	agree(call, bytes, offset);
 	if (offset == OSH_NOWHERE) {
 		no_room(call, bytes);
 		return NULL;
@@ -76,7 +114,7 @@ static void give(const char *call, void *ptr)
 	if (!ptr)
 		return;
 	offset = block_of(call, ptr);
-	osh_barrier(call, OSH_BARRIER_ALL);
+	agree(call, 0, offset);
 	osh_heap_give(offset);
 }
 

@@ -23,21 +23,39 @@
 #include "osh.h"
 
 #define LOOK_NS 100000000
-#define FLUSH_S 5 /* the most that output may take at an early end */
+#define FLUSH_S 2 /* the most that output may take at an early end */
+#define TELL_S 1  /* the most that shmem_global_exit() waits for queued PEs */
 
 static pthread_t watcher;
 static int watching;
 
 /* ---- ending ---------------------------------------------------------------------------------- */
 
+static volatile sig_atomic_t leave_status;
+
+static void leave_now(int sig)
+{
+	(void)sig;
+	_exit(leave_status);
+}
+
 /*
- * Ends this process at once, after its output is written.  The alarm ends it too if another thread
- * holds the lock of a stream for ever.
+ * Ends this process at once, after its output is written.  Another thread may hold the lock of a
+ * stream for ever, for example in fgets().  Then the alarm ends the process, with the same status.
+ * The alarm needs a thread that does not block it: this one.
  */
 static void leave(int status) __attribute__((noreturn));
 static void leave(int status)
 {
-	signal(SIGALRM, SIG_DFL);
+	struct sigaction act = { .sa_handler = leave_now };
+	sigset_t alarm_only;
+
+	leave_status = status;
+	sigemptyset(&act.sa_mask);
+	sigaction(SIGALRM, &act, NULL);
+	sigemptyset(&alarm_only);
+	sigaddset(&alarm_only, SIGALRM);
+	pthread_sigmask(SIG_UNBLOCK, &alarm_only, NULL);
 	alarm(FLUSH_S);
 	fflush(NULL);
 	_exit(status);
@@ -65,7 +83,7 @@ static void fail_with(const char *call, const char *text) __attribute__((noretur
 static void fail_with(const char *call, const char *text)
 {
 	char line[1024];
-	int pe = osh.comm ? osh.pe : -1, n;
+	int pe = osh.pid ? osh.pe : -1, n; /* known from shmem_init() on, and after the comm */
 
 	if (pe < 0)
 		n = snprintf(line, sizeof(line), "shmem: %s: %s\n", call, text);
@@ -158,33 +176,77 @@ void osh_debug(const char *format, ...)
 
 /* ---- shmem_global_exit() --------------------------------------------------------------------- */
 
-/* Stores the word of a PE and wakes its thread, as far as it can be reached now. */
-static void tell(int pe, uint32_t word)
+/* Signals of the program are for its own threads. */
+static int start_thread(pthread_t *thread, void *(*body)(void *), void *arg)
 {
-	struct osh_control *c = (struct osh_control *)osh.peers[pe];
-	const uint64_t at = offsetof(struct osh_control, exit);
+	sigset_t all, before;
+	int err;
 
-	if (!c) {
-		(void)oriel_put_value(&osh.dev, osh.context.group, pe, at, &word, sizeof(word));
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	err = pthread_create(thread, NULL, body, arg);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return err;
+}
+
+/* Stores the word of every mapped PE and wakes its thread. */
+static void tell_mapped(uint32_t word)
+{
+	struct osh_control *c;
+	int pe;
+
+	for (pe = 0; pe < (int)osh.npes; pe++) {
+		c = (struct osh_control *)osh.peers[pe];
+		if (!c || pe == osh.pe)
+			continue;
+		/* Relaxed: the word publishes nothing. */
+		__atomic_store_n(&c->exit, word, __ATOMIC_RELAXED);
+		syscall(SYS_futex, &c->exit, FUTEX_WAKE, 1, NULL, NULL, 0);
+	}
+}
+
+static void *tell_queued(void *arg)
+{
+	const uint64_t at = offsetof(struct osh_control, exit);
+	uint32_t word = (uint32_t)(uintptr_t)arg;
+	int pe;
+
+	for (pe = 0; pe < (int)osh.npes; pe++)
+		if (!osh.peers[pe])
+			(void)oriel_put_value(&osh.dev, osh.context.group, pe, at, &word,
+					      sizeof(word));
+	(void)oriel_flush_all(&osh.dev, osh.context.group);
+	return NULL;
+}
+
+/*
+ * A full queue to a PE that does not answer holds a post until the comm's deadline: a post that has
+ * its place in the queue cannot give up.  So a thread makes the posts, and this one waits for it
+ * as long as it wants.
+ */
+static void tell_queued_soon(uint32_t word)
+{
+	struct timespec until;
+	pthread_t thread;
+
+	if (start_thread(&thread, tell_queued, (void *)(uintptr_t)word)) {
+		(void)tell_queued((void *)(uintptr_t)word);
 		return;
 	}
-	/* Relaxed: the word publishes nothing. */
-	__atomic_store_n(&c->exit, word, __ATOMIC_RELAXED);
-	syscall(SYS_futex, &c->exit, FUTEX_WAKE, 1, NULL, NULL, 0);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += TELL_S;
+	(void)pthread_timedjoin_np(thread, NULL, &until);
 }
 
 void shmem_global_exit(int status)
 {
-	struct oriel_group g = oriel_group_within(osh.context.group, 1000);
-	int pe;
+	uint32_t word = OSH_EXIT | ((uint32_t)status & 0xff);
 
 	if (!is_pe())
 		leave(status);
-	for (pe = 0; pe < (int)osh.npes; pe++)
-		if (pe != osh.pe)
-			tell(pe, OSH_EXIT | ((uint32_t)status & 0xff));
+	tell_mapped(word);
 	if (osh.nqueued)
-		(void)oriel_flush_all(&osh.dev, g);
+		tell_queued_soon(word);
 	leave(status);
 }
 
@@ -205,14 +267,8 @@ static void *watch(void *unused)
 
 void osh_watch_start(void)
 {
-	sigset_t all, before;
-	int err;
+	int err = start_thread(&watcher, watch, NULL);
 
-	/* Signals of the program are for its own threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = pthread_create(&watcher, NULL, watch, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (err)
 		osh_fail("shmem_init", "cannot start a thread: %s", strerror(err));
 	watching = 1;

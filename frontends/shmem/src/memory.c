@@ -197,8 +197,12 @@ void osh_memory_open(uint64_t heap_bytes)
 		  (unsigned long long)globals.bytes);
 }
 
+/* Handles are forgotten before a failure is reported: the report must not use what is destroyed. */
 void osh_memory_close(void)
 {
+	struct oriel_window *window = osh.window;
+	void *allocation = osh.allocation;
+
 	osh.npes = 0;
 	osh.nregions = 0;
 	osh.nqueued = 0;
@@ -206,13 +210,14 @@ void osh_memory_close(void)
 	osh.heap_bytes = 0;
 	osh.control = NULL;
 	osh_heap_close();
-	(void)oriel_window_source_release(osh.window, &osh.source);
-	osh_check("shmem_finalize", oriel_window_destroy(osh.window));
+	(void)oriel_window_source_release(window, &osh.source);
 	osh.window = NULL;
+	osh_check("shmem_finalize", oriel_window_destroy(window));
 	free((void *)(uintptr_t)osh.peers);
 	osh.peers = NULL;
 	/* The program's variables keep their pages: their own mapping holds them. */
-	osh_check("shmem_finalize", oriel_free(osh.comm, osh.allocation));
+	osh.allocation = NULL;
+	osh_check("shmem_finalize", oriel_free(osh.comm, allocation));
 }
 
 /* ---- public: where things are ---------------------------------------------------------------- */
@@ -237,5 +242,5 @@ void *shmem_ptr(const void *dest, int pe)
 	offset = osh_offset(dest, 1);
 	if (offset == OSH_NOWHERE || !osh.peers[pe])
 		return NULL;
-	return pe == osh.pe ? (void *)(uintptr_t)dest : osh.peers[pe] + offset;
+	return osh_mapped(pe, dest, offset);
 }

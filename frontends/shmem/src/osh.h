@@ -41,6 +41,12 @@ struct osh_region {
 #define OSH_REGIONS_MAX 64
 #define OSH_NOWHERE UINT64_MAX /* the offset of an address outside symmetric memory */
 
+/* What a call of shmem_malloc() or shmem_free() asks for. */
+struct osh_asked {
+	uint64_t bytes;  /* 0: a block is freed */
+	uint64_t offset; /* in the heap; OSH_NOWHERE: no room */
+};
+
 /*
  * At offset 0 of the window.  Words are written as the comment says; a PE reads its own and those
  * of others.
@@ -48,8 +54,8 @@ struct osh_region {
 struct osh_control {
 	uint32_t exit; /* 0, or OSH_EXIT | status: by the PE that calls shmem_global_exit() */
 	uint8_t pad0[60];
-	uint64_t asked[2]; /* sizes of this PE's last two allocations: by this PE (alloc.c) */
-	uint8_t pad1[48];
+	struct osh_asked asked[2]; /* last two calls of this PE: by this PE (alloc.c) */
+	uint8_t pad1[32];
 	/* Offsets [low, high) of the words that waits of this PE look at: by this PE (awaited.c) */
 	uint64_t awaited_low, awaited_high;
 	uint8_t pad2[48];
@@ -289,6 +295,15 @@ static inline void osh_store(uint8_t *to, const uint8_t *from, uint64_t bytes)
 		*(volatile uint8_t *)to = *from;
 }
 
+/*
+ * Where a mapped PE has the bytes of `address`.  On the own PE it is the address itself: variables
+ * have a second view in the window, and only within one view memmove() sees that areas overlap.
+ */
+static inline uint8_t *osh_mapped(int pe, const void *address, uint64_t offset)
+{
+	return pe == osh.pe ? (uint8_t *)(uintptr_t)address : osh.peers[pe] + offset;
+}
+
 /* Any put.  `pe` is a PE of the context.  memmove(): a PE may put to itself, also overlapping. */
 static inline void osh_put(const char *call, const struct osh_ctx *ctx, void *dest,
 			   const void *source, uint64_t bytes, int pe, int nbi)
@@ -303,7 +318,7 @@ static inline void osh_put(const char *call, const struct osh_ctx *ctx, void *de
 		if (OSH_LIKELY(to != osh.pe))
 			osh_store(osh.peers[to] + offset, source, bytes);
 		else
-			memmove(osh.peers[to] + offset, source, bytes);
+			memmove(dest, source, bytes);
 		osh_wake(to, offset, bytes);
 		return;
 	}
@@ -320,7 +335,7 @@ static inline void osh_get(const char *call, const struct osh_ctx *ctx, void *de
 		return;
 	offset = osh_offset_of(call, "source", source, bytes);
 	if (OSH_LIKELY(osh.peers[from] != NULL)) {
-		memmove(dest, osh.peers[from] + offset, bytes);
+		memmove(dest, osh_mapped(from, source, offset), bytes);
 		return;
 	}
 	osh_get_queued(call, ctx, from, offset, dest, bytes, nbi);

@@ -108,13 +108,16 @@ void shmem_query_thread(int *provided)
 
 void shmem_finalize(void)
 {
+	struct oriel_comm *comm;
+
 	pthread_mutex_lock(&setup_lock);
 	if (osh.npes) {
 		osh_barrier("shmem_finalize", OSH_BARRIER_END);
 		close_parts();
 		osh_memory_close();
-		osh_check("shmem_finalize", oriel_finalize(osh.comm));
-		osh.comm = NULL;
+		comm = osh.comm;
+		osh.comm = NULL; /* a failed call may have destroyed it */
+		osh_check("shmem_finalize", oriel_finalize(comm));
 	}
 	pthread_mutex_unlock(&setup_lock);
 }

@@ -3,6 +3,8 @@
  * setup.c CASE - programs that end early, by a mistake or by intention.  setup.sh knows what
  * each of them prints and returns.
  */
+#include <dlfcn.h>
+#include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -96,6 +98,36 @@ static void bad_sizes(void)
 	(void)shmem_malloc(me == 0 ? 100 : 200);
 }
 
+static void other_block(void)
+{
+	void *a = shmem_malloc(64), *b = shmem_malloc(64);
+
+	shmem_free(me == 0 ? a : b);
+}
+
+static void other_alignment(void)
+{
+	(void)shmem_malloc(64);
+	(void)shmem_align(me == 0 ? 64 : 4096, 64);
+}
+
+/* The heap has 1 MiB: PE 0 finds room in it, but with its alignment PE 1 does not. */
+static void other_room(void)
+{
+	(void)shmem_malloc(64);
+	(void)shmem_align(me == 0 ? 64 : (size_t)1 << 20, 64);
+}
+
+static void free_or_malloc(void)
+{
+	void *p = shmem_malloc(64);
+
+	if (me == 0)
+		shmem_free(p);
+	else
+		(void)shmem_malloc(64);
+}
+
 static void double_free(void)
 {
 	void *p = shmem_malloc(10);
@@ -130,6 +162,55 @@ static void global_exit_zero(void)
 	global_exit(0);
 }
 
+/* PE 0 holds the lock of a stream, as in fgets(), and blocks the alarm in its thread. */
+static void global_exit_locked(void)
+{
+	sigset_t alarms;
+
+	if (me == 0) {
+		sigemptyset(&alarms);
+		sigaddset(&alarms, SIGALRM);
+		pthread_sigmask(SIG_BLOCK, &alarms, NULL);
+		flockfile(stdin);
+		shmem_barrier_all();
+		compute_for_ever();
+	}
+	shmem_barrier_all();
+	global_exit(0);
+}
+
+static void *global_exit_soon(void *unused)
+{
+	usleep(300000);
+	shmem_global_exit(5);
+	return unused;
+}
+
+/* Stands still for two seconds.  Then a child ends this process, so that the job is over soon. */
+static void stop_and_die(void)
+{
+	if (!fork()) {
+		sleep(2);
+		kill(getppid(), SIGKILL);
+		_exit(0);
+	}
+	raise(SIGSTOP);
+}
+
+/* PE 1 does not answer, and its queue is full: the posts of shmem_global_exit() find no room. */
+static void global_exit_full(void)
+{
+	static char piece[4096], there[sizeof(piece)];
+	pthread_t thread;
+
+	shmem_barrier_all();
+	if (me == 1)
+		stop_and_die();
+	CHECK(!pthread_create(&thread, NULL, global_exit_soon, NULL));
+	for (;;)
+		shmem_putmem_nbi(there, piece, sizeof(piece), 1);
+}
+
 static void returns(void)
 {
 	shmem_long_p(&word, 1, (me + 1) % npes);
@@ -146,6 +227,32 @@ static void twice(void)
 	shmem_barrier_all();
 	CHECK_EQ(word, 1 + (me + npes - 1) % npes);
 	shmem_finalize();
+	shmem_finalize();
+}
+
+/*
+ * PE 1 dies while PE 0 waits for it in the middle of shmem_finalize().  The library's calls of
+ * oriel_window_destroy() come here: a program's functions go before those of its libraries.
+ */
+static int dies_in_finalize;
+
+struct oriel_window;
+int oriel_window_destroy(struct oriel_window *window);
+int oriel_window_destroy(struct oriel_window *window)
+{
+	int (*original)(struct oriel_window *);
+
+	if (dies_in_finalize && me == 1) {
+		usleep(200000);
+		killed();
+	}
+	*(void **)&original = dlsym(RTLD_NEXT, "oriel_window_destroy");
+	return original(window);
+}
+
+static void finalize_alone(void)
+{
+	dies_in_finalize = 1;
 	shmem_finalize();
 }
 
@@ -180,12 +287,19 @@ static const struct {
 	{ "killed", killed, 1 },
 	{ "late", late, 1 },
 	{ "bad_sizes", bad_sizes, 0 },
+	{ "other_block", other_block, 0 },
+	{ "other_alignment", other_alignment, 0 },
+	{ "other_room", other_room, 0 },
+	{ "free_or_malloc", free_or_malloc, 0 },
 	{ "double_free", double_free, 0 },
 	{ "too_small", too_small, 0 },
 	{ "global_exit_three", global_exit_three, 0 },
 	{ "global_exit_zero", global_exit_zero, 0 },
+	{ "global_exit_locked", global_exit_locked, 0 },
+	{ "global_exit_full", global_exit_full, 0 },
 	{ "returns", returns, 0 },
 	{ "twice", twice, 0 },
+	{ "finalize_alone", finalize_alone, 0 },
 	{ "says", says, 0 },
 };
 

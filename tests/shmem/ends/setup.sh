@@ -52,6 +52,14 @@ ends bad_free 1 \
 ends double_free 1 \
 	'shmem_free: 0x[0-9a-f]+ was not allocated from the symmetric heap, or is already free'
 ends bad_sizes 1 'shmem_malloc: PE . asks for .00 bytes and PE . for .00: sizes must be alike'
+ends other_block 1 \
+	'shmem_free: PE (0 frees the block at offset 0 and PE 1|1 .* offset 64 and PE 0) the one at'
+ends other_alignment 1 \
+	'shmem_align: PE (0 finds offset 64 and PE 1 .* 4096|1 .* 4096 and PE 0 offset 64) in its'
+ends other_room 1 \
+	'shmem_align: PE (0 finds offset 64 and PE 1 no room|1 finds no room and PE 0 offset 64) in'
+ends free_or_malloc 1 \
+	'PE (0 frees at offset 0 and PE 1 allocates at .* 64|1 .* 64 and PE 0 frees at .* 0): all'
 ends too_small 0 \
 	'shmem_malloc: no room for 2097152 bytes: .* SHMEM_SYMMETRIC_SIZE higher \(now 1048576\)'
 
@@ -61,6 +69,9 @@ ends killed 137 'rank 0 .*killed by signal 9'
 ends killed 137 'PE 1: shmem_barrier_all: .*rank 0'
 ends global_exit_three 3 'PE 1 ends the job'
 ends global_exit_zero 0 'PE 1 ends the job'
+job -- global_exit_locked 0 'PE 1 ends the job'
+job --topology 2x1 -- global_exit_full 5 'rank 0 .*exited with status 5'
+ends finalize_alone 137 'PE 0: shmem_finalize: .*rank 1'
 ends returns 0 ''
 ends twice 0 ''
 ORIEL_TIMEOUT=2 ends late 1 'PE 1: shmem_barrier_all: .*rank 0'
