@@ -192,14 +192,14 @@ static int check_atomic(const struct oriel_window *w, const char *call,
 static int check_word(const struct oriel_window *w, const char *call,
 		      const struct ori_window_op *op)
 {
+	uint64_t bytes = ori_type_is_integer(op->id) ? oriel_type_bytes(op->id) : 0;
 	int err = check_compare(call, op->op);
 
-	if (!err && !ori_type_is_integer(op->id))
+	if (!err && !bytes)
 		err = ori_fail(ORIEL_EINVAL, "%s: type %d is no integer type", call, op->id);
 	if (!err)
-		err = check_range(call, "window", op->window_off, oriel_type_bytes(op->id),
-				  w->options.bytes);
-	if (!err && ((uintptr_t)w->buffer + op->window_off) % oriel_type_bytes(op->id))
+		err = check_range(call, "window", op->window_off, bytes, w->options.bytes);
+	if (!err && ((uintptr_t)w->buffer + op->window_off) & (bytes - 1))
 		err = ori_fail(ORIEL_EINVAL,
 			       "%s: the word must be aligned to its size; its offset is %llu", call,
 			       (unsigned long long)op->window_off);
