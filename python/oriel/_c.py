@@ -168,7 +168,7 @@ class oriel_team_options(Structure):
     _fields_ = [
         ("size", c_size_t),
         ("channels", c_uint32),
-        ("reserved", c_uint32),
+        ("cells", c_uint32),
         ("slot_bytes", c_uint64),
         ("first_count", c_uint64),
     ]

@@ -99,6 +99,7 @@ ORIEL_DEV void every_order(const struct every_args *a, struct oriel_group g, int
 	const struct oriel_window_dev *w = &a->win;
 	int me = oriel_rank(w);
 	struct oriel_ticket ticket;
+	struct oriel_line line;
 
 	memset(&ticket, 0, sizeof(ticket));
 	every_note(a, g, n, oriel_fence(w, g, me));
@@ -118,6 +119,11 @@ ORIEL_DEV void every_order(const struct every_args *a, struct oriel_group g, int
 	every_note(a, g, n, oriel_packet_send(w, g, me, 0, a->message, EVERY_CALL_BYTES));
 	every_note(a, g, n,
 		   oriel_packet_recv(w, g, me, 0, a->message + EVERY_CALL_BYTES, EVERY_CALL_BYTES));
+	every_note(a, g, n, oriel_line_open(&line, w, g, me, 0));
+	every_note(a, g, n, oriel_line_send(&line, g, a->message, EVERY_CALL_BYTES));
+	every_note(a, g, n,
+		   oriel_line_recv(&line, g, a->message + EVERY_CALL_BYTES, EVERY_CALL_BYTES));
+	every_note(a, g, n, oriel_line_close(&line, g));
 }
 
 /*

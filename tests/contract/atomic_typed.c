@@ -199,7 +199,8 @@ CASE(typed_steps, c.shape = CONTRACT_FULL)
 
 CASE(typed_host, c.shape = CONTRACT_HOST)
 {
-	uint64_t *old = (uint64_t *)(void *)(e->local + 40000), off = 2 * (uint64_t)e->rank;
+	/* 8 bytes per rank: mapped and queued ranks must not share them */
+	uint64_t *old = (uint64_t *)(void *)(e->local + 40000), off = 8 * (uint64_t)e->rank + 2;
 
 	for (int k = 0; k < e->nranks; k++) {
 		REQUIRE_OK(oriel_window_atomic(e->window, k, off, ORIEL_TYPE_INT16,
@@ -216,7 +217,7 @@ CASE(typed_host, c.shape = CONTRACT_HOST)
 	for (int k = 0; k < e->nranks; k++) {
 		uint16_t have = 0;
 
-		contract_read(e, &have, e->buffer + 2 * k, sizeof(have));
+		contract_read(e, &have, e->buffer + 8 * k + 2, sizeof(have));
 		CHECK_EQ(have, 0x101);
 	}
 }
