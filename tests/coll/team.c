@@ -339,6 +339,7 @@ static void clear_rank(struct rank_env *env)
 	j.args.calls = 1;
 	for (int i = 0; i < 2; i++)
 		call_all(&j, ORI_COLL_ALLGATHER, 0, 0, 4096, 1, 2);
+	CHECK_EQ(oriel_comm_barrier(env->comm, ORIEL_WORLD), 0); /* no rank stores cells any more */
 	if (j.args.team.cell_bytes)
 		CHECK(old_marks(&j, 0xc0000000u) > 1000);
 	for (int i = 0; i < 6; i++)

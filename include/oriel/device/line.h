@@ -165,6 +165,8 @@ ORIEL_DEV int oriel_line_close(struct oriel_line *line, struct oriel_group g)
 {
 	struct ori_failures look = { 0, 0 };
 
+	/* A call that refuses its arguments meets nobody: threads may still be in open. */
+	(void)oriel_group_sync(g);
 	if (oriel_group_is_leader(g)) {
 		look = ori_failures_of_window(line->win);
 		if (line->mine) {
