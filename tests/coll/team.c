@@ -314,14 +314,17 @@ TEST(marks_wrap)
 	both_ways(few, ORI_COUNT(few), marks_rank);
 }
 
-/* Words of marked cells at this rank whose mark is older than `oldest`. */
+/* Words of marked cells here whose mark is older than `oldest`.  No rank stores meanwhile. */
 static int old_marks(struct job *j, uint32_t oldest)
 {
 	const struct oriel_team_dev *t = &j->args.team;
 	uint64_t bytes = t->channel_bytes - t->cells_off, *words = malloc(bytes);
+	struct oriel_comm *comm = j->bed.env->comm;
 	int old = 0;
 
-	CHECK_EQ(oriel_copy(j->bed.env->comm, words, t->win.buffer + t->cells_off, bytes), 0);
+	CHECK_EQ(oriel_comm_barrier(comm, ORIEL_WORLD), 0);
+	CHECK_EQ(oriel_copy(comm, words, t->win.buffer + t->cells_off, bytes), 0);
+	CHECK_EQ(oriel_comm_barrier(comm, ORIEL_WORLD), 0);
 	for (uint64_t i = 0; i < bytes / 8; i++)
 		old += words[i] >> 32 && (uint32_t)(words[i] >> 32) < oldest;
 	free(words);
@@ -339,12 +342,10 @@ static void clear_rank(struct rank_env *env)
 	j.args.calls = 1;
 	for (int i = 0; i < 2; i++)
 		call_all(&j, ORI_COLL_ALLGATHER, 0, 0, 4096, 1, 2);
-	CHECK_EQ(oriel_comm_barrier(env->comm, ORIEL_WORLD), 0); /* no rank stores cells any more */
 	if (j.args.team.cell_bytes)
 		CHECK(old_marks(&j, 0xc0000000u) > 1000);
 	for (int i = 0; i < 6; i++)
 		call_all(&j, ORI_COLL_ALLGATHER, 0, 0, 8, 1, 2);
-	CHECK_EQ(oriel_comm_barrier(env->comm, ORIEL_WORLD), 0);
 	if (j.args.team.cell_bytes)
 		CHECK_EQ(old_marks(&j, 0xc0000000u), 0);
 	close_job(&j);

@@ -58,6 +58,44 @@ ORIEL_DEV uint32_t ori_short_cells(const struct ori_short *s)
 	return (s->bytes + 7u) / 8u;
 }
 
+/* ---- cells of a round ------------------------------------------------------------------------ */
+
+/*
+ * A round also tells that this rank has read what others showed in the round before: they may
+ * write there again.  On a GPU no fence is needed for that.  The values of those reads were stored
+ * elsewhere before the group met, and the cell is stored after the meeting.  A CPU may execute a
+ * load after a later store.
+ */
+ORIEL_DEV void ori_round_store(uint64_t *cell, uint64_t word, uint32_t mark)
+{
+#if ORIEL_ON_GPU
+	ori_cell_store(cell, word, mark);
+#else
+	uint64_t high = (uint64_t)mark << 32;
+
+	/*
+	 * [CELL1] release, CPU only; partner [CELL2].  Comes after all reads of the last rounds.
+	 * Without it the reader of this cell could write over what this rank still reads.
+	 */
+	ori_store_release_sys(cell, high | (uint32_t)word);
+	ori_store_release_sys(cell + 1, high | word >> 32);
+#endif
+}
+
+/* As ori_cell_look(). */
+ORIEL_DEV uint32_t ori_round_look(const uint64_t *cell, uint64_t *word)
+{
+#if ORIEL_ON_GPU
+	return ori_cell_look(cell, word);
+#else
+	/* [CELL2] acquire, CPU only; partner [CELL1]. */
+	uint64_t low = ori_load_acquire_sys(cell), high = ori_load_acquire_sys(cell + 1);
+
+	*word = (uint32_t)low | high << 32;
+	return low >> 32 == high >> 32 ? (uint32_t)(low >> 32) : 0;
+#endif
+}
+
 /* ---- sending --------------------------------------------------------------------------------- */
 
 /* The 8 bytes of the terms that cell 0 or 1 carries. */
@@ -74,8 +112,8 @@ ORIEL_DEV void ori_cell_send(const struct ori_exchange *x, int peer, uint32_t ce
 	uint64_t at = ori_place_off(x->team, x->base, x->round, x->team->win.comm.rank);
 	uint8_t *to = ori_window_entry(&x->team->win, peer).buffer;
 
-	ori_cell_store((uint64_t *)(void *)(to + at + cell * 16u), word,
-		       ori_round_mark(x->team, x->round));
+	ori_round_store((uint64_t *)(void *)(to + at + cell * 16u), word,
+			ori_round_mark(x->team, x->round));
 }
 
 /* Called by all threads of the group: this rank's terms to all ranks, itself included. */
@@ -122,8 +160,8 @@ ORIEL_DEV struct ori_terms ori_terms_from(const struct ori_exchange *x, int sour
 	struct ori_terms call;
 	uint64_t words[2];
 
-	(void)ori_cell_look(ori_cell_from(x, source, 0), &words[0]);
-	(void)ori_cell_look(ori_cell_from(x, source, 1), &words[1]);
+	(void)ori_round_look(ori_cell_from(x, source, 0), &words[0]);
+	(void)ori_round_look(ori_cell_from(x, source, 1), &words[1]);
 	memcpy(&call, words, sizeof(call));
 	return call;
 }
@@ -135,8 +173,8 @@ ORIEL_DEV_OUT int ori_terms_stop(const struct ori_exchange *x, int source)
 	struct ori_terms call;
 	uint64_t word;
 
-	if (ori_cell_look(ori_cell_from(x, source, 0), &word) != mark ||
-	    ori_cell_look(ori_cell_from(x, source, 1), &word) != mark)
+	if (ori_round_look(ori_cell_from(x, source, 0), &word) != mark ||
+	    ori_round_look(ori_cell_from(x, source, 1), &word) != mark)
 		return 0;
 	call = ori_terms_from(x, source);
 	return call.refused || ori_terms_differ(&call, &x->call);
@@ -161,7 +199,7 @@ ORIEL_DEV_OUT struct ori_cell_taken ori_short_wait(const struct ori_exchange *x,
 	ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_SIGNAL, source, (int)x->channel,
 		       ori_exchange_name(x), x->round + 1);
 	ori_spin_within(&s, x->g);
-	while (ori_cell_look(at, &t.word) != mark && !t.err) {
+	while (ori_round_look(at, &t.word) != mark && !t.err) {
 		t.err = ori_spin(&s, x->round);
 		if (!t.err && ori_terms_stop(x, source))
 			t.err = ORI_TERMS_STOP;
@@ -183,7 +221,7 @@ ORIEL_DEV int ori_terms_wait(const struct ori_exchange *x)
 		int source = ori_rank_of_step(x, i / ORI_TERMS_CELLS);
 		const uint64_t *cell = ori_cell_from(x, source, i % ORI_TERMS_CELLS);
 
-		for (polls = ORI_SPIN_POLLS; polls && ori_cell_look(cell, &t.word) != mark;)
+		for (polls = ORI_SPIN_POLLS; polls && ori_round_look(cell, &t.word) != mark;)
 			polls--;
 		if (!polls)
 			t = ORI_RARE(ori_short_wait)(x, source, i % ORI_TERMS_CELLS);
@@ -206,7 +244,7 @@ ORIEL_DEV_OUT int ori_terms_compare(const struct ori_exchange *x)
 
 	mark = ori_round_mark(x->team, x->round);
 	for (i = 0; i < n; i++)
-		while (ori_cell_look(ori_cell_from(x, (int)(i / 2), i % 2), &t.word) != mark) {
+		while (ori_round_look(ori_cell_from(x, (int)(i / 2), i % 2), &t.word) != mark) {
 			t = ori_short_wait(x, (int)(i / 2), i % 2);
 			if (t.err < 0)
 				return t.err;
@@ -253,7 +291,7 @@ ORIEL_DEV int ori_short_take(const struct ori_exchange *x, const struct ori_shor
 		ORI_UNROLL
 		for (k = 0; k < ORI_ROUND_CELLS; k++)
 			if (i + (uint32_t)k * step < n)
-				missing |= ori_cell_look(cell[k], &word[k]) ^ mark;
+				missing |= ori_round_look(cell[k], &word[k]) ^ mark;
 	} while (missing && --polls);
 	ORI_UNROLL
 	for (k = 0; k < ORI_ROUND_CELLS; k++) {
