@@ -367,6 +367,9 @@ ORIEL_DEV int ori_exchange_begin(struct ori_exchange *x, const struct oriel_team
 	if (oriel_group_is_leader(g)) {
 		err = ori_failed(&team->win.comm, team->win.failure);
 		rounds = ori_exchange_state(x)->rounds;
+		/* The rank that failed may not reach a rank that waits for this one. */
+		if (err)
+			(void)ori_exchange_give_up(x, err, team->win.comm.rank);
 	}
 	err = ori_group_agree_value(g, err, &rounds);
 	x->round = rounds;
@@ -394,6 +397,8 @@ ORIEL_DEV int ori_exchange_meet(struct ori_exchange *x, struct ori_parts parts)
 		memcpy(x->team->win.buffer + ori_exchange_slot_off(x, x->round), &x->call,
 		       sizeof(x->call));
 	err = ori_agree_window(&x->team->win, x->g);
+	if (err && oriel_group_is_leader(x->g))
+		(void)ori_exchange_give_up(x, err, x->team->win.comm.rank); /* as in begin */
 	if (err)
 		return err;
 	if (x->g.thread < ori_group_lanes(x->g)) {
