@@ -125,7 +125,7 @@ test-full: deps-test deps-vm build-release
 	$(call ctest,tsan) -L contract -E '$(order)'
 	@$(call configure,asan)
 	@$(call build,asan)
-	$(call ctest,asan)
+	$(call ctest,asan) -LE '^shmem$$'
 	$(call ctest,release) -L 'vm|full'
 
 test-slow: deps-test deps-vm build-release
