@@ -401,8 +401,8 @@ ORIEL_DEV int oriel_packet_recv(const struct oriel_window_dev *win, struct oriel
 
 /*
  * For kernels that exchange many packets with the same peer.  A line keeps addresses and counts in
- * registers, so a packet of 8 bytes takes about half the time.  Each thread of the group has its
- * own struct oriel_line; all threads make every call.
+ * registers, where a single call loads them each time.  Each thread of the group has its own struct
+ * oriel_line; all threads make every call.
  *
  *	struct oriel_line line;
  *

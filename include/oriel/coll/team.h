@@ -32,8 +32,8 @@ struct oriel_team;
 
 /*
  * Short calls can move their data in marked cells, as packets do: one step instead of four.  That
- * needs ranks that all map each other.  On GPUs it is chosen if it is possible; on CPUs it is
- * slower.
+ * needs ranks that all map each other.  GPUs choose it if it is possible.  CPUs do not: for them a
+ * mark in every word was slower (docs/decisions/0019).
  */
 enum oriel_cells { ORIEL_CELLS_CHOSEN = 0, ORIEL_CELLS_NEVER = 1, ORIEL_CELLS_IF_POSSIBLE = 2 };
 
@@ -45,7 +45,7 @@ struct oriel_team_options {
 	/*
 	 * Data that a rank shows in one round of a channel; 0: chosen.  Longer calls have several
 	 * rounds.  A channel takes twice this much memory, and about six times if any rank has
-	 * queued peers.
+	 * queued peers.  Cells take another 16 KiB per rank.
 	 */
 	uint64_t slot_bytes;
 	uint64_t first_count; /* where words start: for tests of wrap-around */
