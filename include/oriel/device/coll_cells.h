@@ -231,16 +231,14 @@ ORIEL_DEV int ori_terms_wait(const struct ori_exchange *x)
 	return !t.err && x->call.refused ? ORI_TERMS_STOP : t.err;
 }
 
-/*
- * Called by the leader: which rank refuses, or differs?  Every rank has the terms of all ranks
- * before it returns, so all come to the same result.
- */
+/* Called by the leader: waits for the terms of all ranks, and compares them. */
 ORIEL_DEV_OUT int ori_terms_compare(const struct ori_exchange *x)
 {
 	uint32_t i, n = ORI_TERMS_CELLS * (uint32_t)x->team->win.comm.nranks, mark;
-	struct ori_terms first, other;
 	struct ori_cell_taken t = { 0, 0 };
-	int r, bad = -1, err = 0;
+	struct ori_compared c;
+	struct ori_terms call;
+	int r;
 
 	mark = ori_round_mark(x->team, x->round);
 	for (i = 0; i < n; i++)
@@ -249,20 +247,12 @@ ORIEL_DEV_OUT int ori_terms_compare(const struct ori_exchange *x)
 			if (t.err < 0)
 				return t.err;
 		}
-	first = ori_terms_from(x, 0);
-	for (r = 0; r < x->team->win.comm.nranks && !err; r++) {
-		other = ori_terms_from(x, r);
-		if (other.refused)
-			err = -(int)other.refused;
-		if (other.refused || (bad < 0 && ori_terms_differ(&first, &other)))
-			bad = r;
+	c.err = 0;
+	for (r = 0; r < x->team->win.comm.nranks && !c.err; r++) {
+		call = ori_terms_from(x, r);
+		ori_compared_add(&c, r, &call);
 	}
-	if (bad < 0)
-		return 0;
-	err = err ? err : ORIEL_EMISMATCH;
-	other = ori_terms_from(x, bad);
-	ori_exchange_note(x, &first, &other, err, bad);
-	return err;
+	return ori_compared_end(x, &c);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------- */

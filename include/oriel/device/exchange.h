@@ -304,41 +304,61 @@ ORIEL_DEV struct ori_terms ori_exchange_call(const struct ori_exchange *x, int r
 	return call;
 }
 
-/* Called by the leader: the host can read in the channel why a call was refused. */
-ORIEL_DEV_OUT void ori_exchange_note(const struct ori_exchange *x, const struct ori_terms *first,
-				     const struct ori_terms *other, int err, int rank)
-{
-	struct ori_channel *state = ori_exchange_state(x);
+/*
+ * What the leader finds when it looks at the calls of all ranks, from rank 0 on.  Every rank sees
+ * all calls, so all come to the same result: the status of the first rank that refuses, else
+ * ORIEL_EMISMATCH.
+ */
+struct ori_compared {
+	struct ori_terms first, other; /* of rank 0, and of the rank `bad` */
+	int32_t bad;                   /* -1: all make the same call */
+	int32_t err;                   /* not 0: a rank refuses, and the others need no look */
+};
 
-	if (state->refused)
-		return;
-	state->first = *first;
-	state->other = *other;
-	state->refused = ORIEL_FAILURE(err, rank);
+ORIEL_DEV void ori_compared_add(struct ori_compared *c, int rank, const struct ori_terms *call)
+{
+	if (rank == 0) {
+		c->first = *call;
+		c->bad = -1;
+		c->err = 0;
+	}
+	if (call->refused)
+		c->err = -(int)call->refused;
+	if (call->refused || (c->bad < 0 && ori_terms_differ(&c->first, call))) {
+		c->other = *call;
+		c->bad = rank;
+	}
 }
 
-/*
- * Called by the leader: do all ranks make the same call?  Every rank sees the calls of all ranks,
- * so all come to the same result: the status of the first rank that refuses, else ORIEL_EMISMATCH.
- */
+/* Returns the result.  The host can read in the channel why a call was refused. */
+ORIEL_DEV_OUT int ori_compared_end(const struct ori_exchange *x, const struct ori_compared *c)
+{
+	struct ori_channel *state = ori_exchange_state(x);
+	int err = c->err ? c->err : ORIEL_EMISMATCH;
+
+	if (c->bad < 0)
+		return 0;
+	if (!state->refused) {
+		state->first = c->first;
+		state->other = c->other;
+		state->refused = ORIEL_FAILURE(err, c->bad);
+	}
+	return err;
+}
+
+/* Called by the leader: do all ranks make the same call? */
 ORIEL_DEV_OUT int ori_exchange_compare(const struct ori_exchange *x)
 {
-	struct ori_terms first = ori_exchange_call(x, 0), other;
-	int r, bad = -1, err = 0, n = x->team->win.comm.nranks;
+	struct ori_compared c;
+	struct ori_terms call;
+	int r;
 
-	for (r = 0; r < n && !err; r++) {
-		other = ori_exchange_call(x, r);
-		if (other.refused)
-			err = -(int)other.refused;
-		if (other.refused || (bad < 0 && ori_terms_differ(&first, &other)))
-			bad = r;
+	c.err = 0;
+	for (r = 0; r < x->team->win.comm.nranks && !c.err; r++) {
+		call = ori_exchange_call(x, r);
+		ori_compared_add(&c, r, &call);
 	}
-	if (bad < 0)
-		return 0;
-	err = err ? err : ORIEL_EMISMATCH;
-	other = ori_exchange_call(x, bad);
-	ori_exchange_note(x, &first, &other, err, bad);
-	return err;
+	return ori_compared_end(x, &c);
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
