@@ -7,6 +7,7 @@
  */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <oriel/device/coll.h>
 
@@ -184,8 +185,10 @@ void osh_set_gather(const char *call, struct osh_set *s, const void *source, voi
 
 void osh_set_compare(const char *call, struct osh_set *s, uint64_t nelems)
 {
-	uint64_t *all = osh_set_scratch(call, (uint64_t)s->n * sizeof(*all));
+	uint64_t bytes = (uint64_t)s->n * sizeof(nelems);
+	uint64_t *all = osh_set_scratch(call, bytes);
 
+	memset(all, 0, bytes); /* static analysis does not follow what peers write */
 	osh_set_gather(call, s, &nelems, all, sizeof(nelems));
 	for (int i = 1; i < s->n; i++) {
 		if (all[i] != all[0])
