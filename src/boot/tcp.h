@@ -17,7 +17,7 @@
 /* ---- messages (tcp_wire.c) ------------------------------------------------------------------ */
 
 #define TCP_MAGIC 0x31424f52u /* "ROB1" */
-#define TCP_VERSION 3u
+#define TCP_VERSION 4u
 #define TCP_SECRET_BYTES 64
 #define TCP_CONTRIB_MAX ORI_BOOT_PART_MAX /* one rank's part of an allgather */
 #define TCP_RESULT_MAX ORI_BOOT_RESULT_MAX
