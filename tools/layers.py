@@ -35,7 +35,7 @@ ALLOWED = {
     "comm": "util diag engine device boot",
     "window": "util diag kernels engine device comm",
     "coll": "util kernels engine device boot comm window",
-    "tools": "util kernels engine device boot comm window coll",
+    "tools": "util diag kernels engine device boot comm window coll",
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
