@@ -176,12 +176,14 @@ static void find_cycles(struct ori_graph *g)
 
 /* ---- late ranks ------------------------------------------------------------------------------ */
 
+/* Its own operations to the peer do not count: a NIC completes them, not the peer. */
 static int waits_for(const struct ori_graph *g, int rank, int peer)
 {
 	const struct ori_report *r = &g->reports[rank];
 
 	for (int i = 0; i < r->nwaits; i++)
-		if (is_old(r, &r->waits[i]) && ori_graph_needs(g, &r->waits[i], rank, peer))
+		if (is_old(r, &r->waits[i]) && !ori_diag_is_own(r->waits[i].op) &&
+		    ori_graph_needs(g, &r->waits[i], rank, peer))
 			return 1;
 	return 0;
 }
