@@ -99,7 +99,7 @@ test-python: deps-torch build-release
 	$(call ctest,release) -L '^python'
 
 # A wheel needs no compiler and no installed Oriel where it is used.
-wheel_targets = oriel oriel_static oriel-run oriel-info oriel-perf oriel-tune
+wheel_targets = oriel oriel_static oriel-run oriel-info oriel-perf oriel-tune oriel-doctor
 wheel: deps deps-python
 	@$(call configure,release)
 	@$(call build,release,$(wheel_targets))

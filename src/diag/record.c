@@ -7,8 +7,10 @@
  *
  * Called by: service.c, and by oriel-doctor.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -99,4 +101,24 @@ void ori_record_remove(const char *folder, pid_t pid)
 		ori_record_path(folder, pid, kinds[i], path);
 		unlink(path);
 	}
+}
+
+/* A process that was killed leaves its files behind. */
+void ori_record_each(const char *folder, void (*found)(void *ctx, pid_t pid), void *ctx)
+{
+	DIR *dir = opendir(folder);
+	struct dirent *entry;
+	int pid, used;
+
+	while (dir && (entry = readdir(dir))) {
+		used = 0;
+		if (sscanf(entry->d_name, "%d.%*[a-z]%n", &pid, &used) != 1 || !used || pid <= 0)
+			continue;
+		if (kill(pid, 0) && errno == ESRCH)
+			ori_record_remove(folder, pid);
+		else if (found && strstr(entry->d_name, ".job"))
+			found(ctx, pid);
+	}
+	if (dir)
+		closedir(dir);
 }

@@ -26,5 +26,7 @@ void ori_record_address(const char *folder, pid_t pid, struct sockaddr_un *);
 /* Writes PID.job as a whole.  0 or -1 with errno. */
 int ori_record_write(const char *folder, pid_t pid, const char *text);
 void ori_record_remove(const char *folder, pid_t pid);
+/* Calls `found` for each process that has a record, and removes records of processes that ended. */
+void ori_record_each(const char *folder, void (*found)(void *ctx, pid_t pid), void *ctx);
 
 #endif

@@ -232,6 +232,8 @@ static void write_record(struct service *s)
 static void start(struct service *s, const char *value)
 {
 	char why[160] = "no memory for a thread";
+	int rank, nranks;
+	uint64_t job;
 
 	s->pid = getpid();
 	s->listener = -1;
@@ -247,6 +249,9 @@ static void start(struct service *s, const char *value)
 	}
 	s->running = 1;
 	take_signal();
+	/* one rank is enough to clean up after jobs that were killed */
+	if (ori_diag_member(0, &job, &rank, &nranks) && rank == 0)
+		ori_record_each(s->folder, NULL, NULL);
 }
 
 static void stop(struct service *s)

@@ -143,6 +143,23 @@ TEST(a_child_has_its_own)
 	remove_folder();
 }
 
+/* A process that was killed leaves its files, and they are recognised by its number. */
+TEST(files_of_a_dead_process_go)
+{
+	pid_t child;
+
+	make_folder();
+	child = fork();
+	if (!child) {
+		ori_service_open(folder);
+		_exit(0);
+	}
+	waitpid(child, NULL, 0);
+	CHECK(rmdir(folder)); /* it is not empty */
+	ori_record_each(folder, NULL, NULL);
+	CHECK_EQ(rmdir(folder), 0);
+}
+
 /* What others could write to is refused, and nothing is made there. */
 TEST(a_folder_of_others_is_refused)
 {

@@ -2,16 +2,11 @@
 /*
  * doctor/find.c - which processes of this user can be asked, and to which jobs they belong.
  *
- * The records are files in a private directory (diag/record.h).  The record of a process that was
- * killed stays there; it is recognised by its process id and removed.
+ * The records are files in a private directory (diag/record.h).
  */
-#include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "doctor.h"
 
@@ -97,28 +92,30 @@ static int by_job_and_rank(const void *a, const void *b)
 	return x->rank - y->rank;
 }
 
+struct finding {
+	const char *folder;
+	struct doctor_places *places;
+	int err;
+};
+
+static void found(void *ctx, pid_t pid)
+{
+	struct finding *f = ctx;
+
+	if (!f->err)
+		f->err = read_record(f->folder, pid, f->places);
+}
+
 int doctor_find(const char *folder, struct doctor_places *p)
 {
-	DIR *dir = opendir(folder);
-	struct dirent *entry;
-	int pid, used, err = 0;
+	struct finding f = { folder, p, 0 };
 
 	p->place = NULL;
 	p->count = 0;
-	while (dir && !err && (entry = readdir(dir))) {
-		used = 0;
-		if (sscanf(entry->d_name, "%d.job%n", &pid, &used) != 1 || !used || pid <= 0)
-			continue;
-		if (kill(pid, 0) && errno == ESRCH)
-			ori_record_remove(folder, pid);
-		else
-			err = read_record(folder, pid, p);
-	}
-	if (dir)
-		closedir(dir);
+	ori_record_each(folder, found, &f);
 	if (p->count)
 		qsort(p->place, (size_t)p->count, sizeof(*p->place), by_job_and_rank);
-	return err;
+	return f.err;
 }
 
 void doctor_find_free(struct doctor_places *p)

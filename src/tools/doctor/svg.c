@@ -14,17 +14,19 @@
 #define NODE_R 22.0
 #define PI 3.14159265358979323846
 
+#define CHAR_W 7.4 /* of the verdict, on average */
+
 struct picture {
 	FILE *out;
 	const struct ori_graph *g;
-	double size, radius;
+	double width, size, radius; /* size: height of the part with ranks */
 };
 
 static void place(const struct picture *p, int rank, double *x, double *y)
 {
 	double turn = 2 * PI * rank / (p->g->nranks > 0 ? p->g->nranks : 1) - PI / 2;
 
-	*x = p->size / 2 + p->radius * cos(turn);
+	*x = p->width / 2 + p->radius * cos(turn);
 	*y = p->size / 2 + p->radius * sin(turn);
 }
 
@@ -126,55 +128,67 @@ static void put_ranks(const struct picture *p)
 	}
 }
 
-/* The same words as in the text, below the picture. */
+/* The words of the verdict about one rank; "" if there are none. */
+static const char *verdict_text(const struct ori_graph *g, int rank, char *text, size_t bytes)
+{
+	char words[300], who[64];
+
+	text[0] = '\0';
+	if (ori_graph_begins_cycle(g, rank)) {
+		ori_graph_cycle_text(g, rank, words, sizeof(words));
+		snprintf(text, bytes, "deadlock: %s", words);
+	} else if (g->marks[rank] == ORI_MARK_LATE) {
+		(void)ori_graph_waiters(g, rank, who, sizeof(who));
+		snprintf(text, bytes, "late: rank %d; waiting for it: %s", rank, who);
+	}
+	return text;
+}
+
+/* Below the picture. */
 static void put_verdict(const struct picture *p)
 {
 	double y = p->size + 4;
-	char text[300], who[64];
+	char text[320];
 
 	for (int r = 0; r < p->g->nranks; r++) {
-		if (ori_graph_begins_cycle(p->g, r)) {
-			ori_graph_cycle_text(p->g, r, text, sizeof(text));
-			fprintf(p->out,
-				"<text x=\"12\" y=\"%.0f\" fill=\"#c62828\">deadlock: %s"
-				"</text>\n",
-				y, text);
-		} else if (p->g->marks[r] == ORI_MARK_LATE) {
-			(void)ori_graph_waiters(p->g, r, who, sizeof(who));
-			fprintf(p->out,
-				"<text x=\"12\" y=\"%.0f\" fill=\"#b06a00\">late: rank %d; "
-				"waiting for it: %s</text>\n",
-				y, r, who);
-		} else {
+		if (!verdict_text(p->g, r, text, sizeof(text))[0])
 			continue;
-		}
+		fprintf(p->out, "<text x=\"12\" y=\"%.0f\" fill=\"%s\">%s</text>\n", y,
+			colour(p->g->marks[r]), text);
 		y += 18;
 	}
 }
 
-static int verdicts(const struct ori_graph *g)
+/* The picture is as wide as its ranks and its longest line need. */
+static void measure(struct picture *p, int *lines)
 {
-	int n = 0;
+	char text[320];
 
-	for (int r = 0; r < g->nranks; r++)
-		n += ori_graph_begins_cycle(g, r) || g->marks[r] == ORI_MARK_LATE;
-	return n;
+	p->radius = p->g->nranks * (2 * NODE_R + 24) / (2 * PI);
+	if (p->radius < 110)
+		p->radius = 110;
+	p->size = p->width = 2 * (p->radius + NODE_R + 16);
+	*lines = 0;
+	for (int r = 0; r < p->g->nranks; r++) {
+		double need = (double)strlen(verdict_text(p->g, r, text, sizeof(text))) * CHAR_W;
+
+		*lines += need > 0;
+		if (need + 24 > p->width)
+			p->width = need + 24;
+	}
 }
 
 void doctor_svg(const struct doctor_job *job, FILE *out)
 {
 	struct picture p = { .out = out, .g = &job->graph };
+	int lines;
 
-	p.radius = job->graph.nranks * (2 * NODE_R + 24) / (2 * PI);
-	if (p.radius < 110)
-		p.radius = 110;
-	p.size = 2 * (p.radius + NODE_R + 16);
+	measure(&p, &lines);
 	fprintf(out,
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" "
 		"width=\"%.0f\" font-family=\"sans-serif\" font-size=\"14\">\n"
 		"<title>who waits for whom: job %u</title>\n<defs>",
-		p.size < 420 ? 420 : p.size, p.size + 18 * verdicts(p.g) + 8,
-		p.size < 420 ? 420 : p.size, (unsigned)(uint32_t)job->job);
+		p.width, p.size + 18 * lines + 8, p.width, (unsigned)(uint32_t)job->job);
 	for (int i = 0; i < 2; i++)
 		fprintf(out,
 			"<marker id=\"%s\" markerWidth=\"10\" markerHeight=\"10\" refX=\"2\" "
