@@ -189,7 +189,7 @@ static void answer(void *ctx, char *out, size_t bytes)
 	used = strlen(out);
 	if (used + 2 >= bytes)
 		return;
-	strcpy(out + used, "\n");
+	out[used] = '\n';
 	ori_diag_report(c->job, c->job_rank, 0, out + used + 1, bytes - used - 1);
 }
 

@@ -12,7 +12,7 @@
 #include "report.h"
 
 /* How a rank is marked. */
-enum ori_mark {
+enum ori_rank_mark {
 	ORI_MARK_NONE,
 	ORI_MARK_WAITS,    /* it waits, and may go on */
 	ORI_MARK_LATE,     /* others wait for it, and it waits for no rank */
@@ -23,7 +23,7 @@ enum ori_mark {
 struct ori_graph {
 	int nranks;
 	struct ori_report *reports; /* [nranks] */
-	unsigned char *marks;       /* [nranks] enum ori_mark */
+	unsigned char *marks;       /* [nranks] enum ori_rank_mark */
 	int *next;     /* [nranks] in a deadlock: the rank that it waits for; else -1 */
 	int deadlocks; /* number of cycles */
 };

@@ -104,7 +104,7 @@ void ori_graph_cycle_text(const struct ori_graph *g, int rank, char *out, size_t
 			at += (size_t)snprintf(out + at, bytes - at, " waits for %d", next);
 	} while (next != rank);
 	if (at >= bytes && bytes > 4)
-		strcpy(out + bytes - 4, "...");
+		memcpy(out + bytes - 4, "...", 4);
 }
 
 static void say_late(const struct speech *s, const struct ori_graph *g, int rank)

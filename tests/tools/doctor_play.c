@@ -143,8 +143,12 @@ static const struct {
 
 int main(int argc, char **argv)
 {
+	const char *away = getenv("PLAY_AWAY"), *rank = getenv("RANK");
 	struct play p;
 
+	/* a rank without a record, like one on another machine */
+	if (away && rank && !strcmp(away, rank))
+		setenv("ORIEL_DOCTOR", "off", 1);
 	must(oriel_init(&p.comm));
 	p.rank = oriel_comm_rank(p.comm);
 	p.nranks = oriel_comm_size(p.comm);

@@ -221,6 +221,16 @@ json 'not r[2]["answers"] and "stopped" in r[2]["silent"] and r[2]["waits"][0]["
 kill -CONT "$pid"
 end_job
 
+# A rank without a record, like one on another machine: it is asked through the boot.
+for topology in 1x3 3x1; do
+	start 3 "$play" ring ORIEL_TOPOLOGY=$topology PLAY_AWAY=1
+	judge deadlock
+	[ "$(ls "$dir/doctor"/*.job | wc -l)" = 2 ] || fail "rank 1 has a record"
+	json 'd["deadlocks"] == [[0, 1, 2]] and r[1]["answers"] and r[1]["pid"] > 0'
+	json 'r[1]["waits"][0]["call"] == "oriel_window_wait_signal" and r[1]["windows"] == 1'
+	end_job
+done
+
 # A signal that a NIC loses: its sender waits for its own operation, with the state of the queue.
 start 2 "$play" lost ORIEL_TOPOLOGY=2x1 ORIEL_SOFT_FAULTS=seed=1,stall_at=1
 judge late

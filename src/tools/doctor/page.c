@@ -2,6 +2,10 @@
 /* doctor/page.c - contains page.html as bytes of the program; DOCTOR_PAGE is its path. */
 #include "doctor.h"
 
+#ifndef DOCTOR_PAGE /* a check that only parses this file */
+#define DOCTOR_PAGE "page.html"
+#endif
+
 __asm__(".pushsection .rodata\n"
 	".global doctor_page_begin\n"
 	".hidden doctor_page_begin\n"
@@ -18,6 +22,6 @@ extern const char doctor_page_end[] __attribute__((visibility("hidden")));
 
 const char *doctor_page(size_t *bytes)
 {
-	*bytes = (size_t)(doctor_page_end - doctor_page_begin);
+	*bytes = (size_t)((uintptr_t)doctor_page_end - (uintptr_t)doctor_page_begin);
 	return doctor_page_begin;
 }
