@@ -85,14 +85,16 @@ static void export_whole(const struct ori_memory *m, struct ori_export *out)
 
 /*
  * Reports name a rank by its number in the job.  What rank 0 sends here names the job and the comm.
- * The lower half of a job's name is the process id of its rank 0, which users know.
+ * The lower half of a job's name is the process id of its rank 0, which users know.  Comms that the
+ * same processes create one by one belong to one job, so that a cycle over two of them is found.
  */
 static int name_job(struct oriel_comm *c, const struct oriel_comm *parent,
 		    struct create_record *mine)
 {
+	uint64_t place = (mine->facts.host_id ^ (uint64_t)c->nranks) * 0x9e3779b97f4a7c15ull;
 	int err = ori_random_bytes(&mine->key, sizeof(mine->key));
 
-	mine->job = parent ? parent->job : (mine->key << 32 | (uint32_t)getpid());
+	mine->job = parent ? parent->job : place >> 32 << 32 | (uint32_t)getpid();
 	mine->job_rank = parent ? parent->job_rank : c->rank;
 	mine->job_ranks = parent ? parent->job_ranks : c->nranks;
 	c->world = calloc((size_t)c->nranks, sizeof(*c->world));

@@ -100,7 +100,7 @@ struct oriel_comm {
 	uint64_t timeout_ns;
 	int rank, nranks;
 	/*
-	 * For reports.  The job is the comm that was created first, with all comms split from it.
+	 * For reports.  A job is the comms that the same ranks create, and comms split from them.
 	 * `key` is the same on all ranks of this comm.
 	 */
 	uint64_t job, key;

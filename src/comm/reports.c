@@ -131,11 +131,10 @@ static int count_windows(struct oriel_comm *c)
 static void add_kinds(struct oriel_comm *c, struct ori_lines *lines)
 {
 	char kinds[ORI_REPORT_KINDS + 1] = "";
-	int n = c->nranks < ORI_REPORT_KINDS ? c->nranks : ORI_REPORT_KINDS;
 
-	for (int r = 0; r < n; r++)
-		kinds[r] = "-smq"[c->peers[r].pair.kind & 3];
-	kinds[n] = '\0';
+	for (int r = 0; r < c->nranks; r++)
+		if (c->world[r] < ORI_REPORT_KINDS)
+			kinds[c->world[r]] = "-smq"[c->peers[r].pair.kind & 3];
 	ori_lines_add(lines, "kinds %s", kinds);
 }
 

@@ -49,7 +49,8 @@ static void look_at_slot(struct ori_speaker *w, int n, uint64_t now)
 		seen->told = 0;
 	}
 	/* A kernel cannot print when it gives up, and its slot is empty then. */
-	if (!seen->told && now - seen->first_ns + 3 * LOOK_NS > c->timeout_ns) {
+	if (!seen->told && now - seen->first_ns > c->timeout_ns / 2 &&
+	    now - seen->first_ns + 3 * LOOK_NS > c->timeout_ns) {
 		seen->told = 1;
 		ori_doctor_deadline(&c->control->board);
 	}

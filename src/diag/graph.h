@@ -43,7 +43,7 @@ void ori_graph_cycle_text(const struct ori_graph *, int rank, char *out, size_t 
 int ori_graph_begins_cycle(const struct ori_graph *, int rank);
 /* The word for a mark in JSON: "deadlock". */
 const char *ori_mark_text(int mark);
-/* Calls `say` for each line; `detail` adds queues and failures. */
+/* Calls `say` for each line; `detail` adds queues, failures, and ranks from 64 on. */
 void ori_graph_print(const struct ori_graph *, int detail, void (*say)(void *ctx, const char *line),
 		     void *ctx);
 

@@ -13,6 +13,8 @@
 
 #include "graph.h"
 
+#define RANKS_SAID 64 /* in a log, which a large job must not flood */
+
 struct speech {
 	void (*say)(void *ctx, const char *line);
 	void *ctx;
@@ -152,6 +154,10 @@ void ori_graph_print(const struct ori_graph *g, int detail,
 	struct speech s = { say_line, ctx };
 
 	for (int r = 0; r < g->nranks; r++) {
+		if (!detail && r == RANKS_SAID) {
+			say(&s, "  and %d more ranks: oriel-doctor shows them", g->nranks - r);
+			break;
+		}
 		say_rank(&s, &g->reports[r], r);
 		if (detail)
 			say_detail(&s, &g->reports[r], r);

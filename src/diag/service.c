@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -40,13 +41,13 @@ static struct service {
 	int refs;
 	pid_t pid; /* whose service it is: a child of fork() starts its own */
 	int running;
-	int listener;
+	int listener, stop_fd; /* stop_fd: an eventfd that wakes the thread */
 	pthread_t thread;
 	char folder[ORI_RECORD_PATH_BYTES];
 	int stop;  /* atomic */
 	int asked; /* atomic: SIGUSR1 has come */
 	int tid;   /* atomic: the thread, for the handler; 0: none */
-} service = { .lock = PTHREAD_MUTEX_INITIALIZER, .listener = -1 };
+} service = { .lock = PTHREAD_MUTEX_INITIALIZER, .listener = -1, .stop_fd = -1 };
 
 /* ---- SIGUSR1 --------------------------------------------------------------------------------- */
 
@@ -165,8 +166,8 @@ static void take_connection(int listener)
 /* All signals are blocked except SIGUSR1 during ppoll(): so none is missed between two of them. */
 static void *service_main(void *arg)
 {
-	int listener = *(int *)arg;
-	struct pollfd p = { listener, POLLIN, 0 };
+	struct service *s = arg;
+	struct pollfd p[2] = { { s->listener, POLLIN, 0 }, { s->stop_fd, POLLIN, 0 } };
 	sigset_t during;
 
 	sigfillset(&during);
@@ -176,8 +177,8 @@ static void *service_main(void *arg)
 	while (!__atomic_load_n(&service.stop, __ATOMIC_RELAXED)) {
 		if (__atomic_exchange_n(&service.asked, 0, __ATOMIC_RELAXED))
 			ori_doctor_signal(&service.stop);
-		else if (ppoll(&p, 1, NULL, &during) > 0)
-			take_connection(listener);
+		else if (ppoll(p, 2, NULL, &during) > 0 && p[0].revents)
+			take_connection(p[0].fd);
 	}
 	return NULL;
 }
@@ -192,7 +193,9 @@ static int listen_here(struct service *s, char *why, size_t bytes)
 	ori_record_address(s->folder, s->pid, &address);
 	unlink(address.sun_path); /* of an earlier process with this number */
 	s->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (s->listener < 0 || bind(s->listener, (struct sockaddr *)&address, sizeof(address)) ||
+	s->stop_fd = eventfd(0, EFD_CLOEXEC);
+	if (s->listener < 0 || s->stop_fd < 0 ||
+	    bind(s->listener, (struct sockaddr *)&address, sizeof(address)) ||
 	    listen(s->listener, 64)) {
 		snprintf(why, bytes, "%s", strerror(errno));
 		return -1;
@@ -208,7 +211,7 @@ static int start_thread(struct service *s)
 	s->stop = s->asked = 0;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&s->thread, NULL, service_main, &s->listener);
+	err = pthread_create(&s->thread, NULL, service_main, s);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return err;
 }
@@ -229,6 +232,17 @@ static void write_record(struct service *s)
 			strerror(errno));
 }
 
+static void close_service(struct service *s)
+{
+	if (s->listener >= 0) {
+		close(s->listener);
+		ori_record_remove(s->folder, s->pid);
+	}
+	if (s->stop_fd >= 0)
+		close(s->stop_fd);
+	s->listener = s->stop_fd = -1;
+}
+
 static void start(struct service *s, const char *value)
 {
 	char why[160] = "no memory for a thread";
@@ -236,15 +250,12 @@ static void start(struct service *s, const char *value)
 	uint64_t job;
 
 	s->pid = getpid();
-	s->listener = -1;
+	s->listener = s->stop_fd = -1;
 	if (ori_record_folder(value, 1, s->folder, why, sizeof(why)) ||
 	    listen_here(s, why, sizeof(why)) || start_thread(s)) {
 		ori_log(ORI_LOG_INFO, "oriel-doctor cannot ask this process: %s: %s", s->folder,
 			why);
-		if (s->listener >= 0) {
-			close(s->listener);
-			ori_record_remove(s->folder, s->pid);
-		}
+		close_service(s);
 		return;
 	}
 	s->running = 1;
@@ -256,13 +267,15 @@ static void start(struct service *s, const char *value)
 
 static void stop(struct service *s)
 {
+	uint64_t one = 1;
+
 	give_signal_back();
 	__atomic_store_n(&s->stop, 1, __ATOMIC_RELAXED);
-	shutdown(s->listener, SHUT_RDWR); /* wakes the thread */
-	pthread_join(s->thread, NULL);
+	/* a write of 1 to a fresh eventfd cannot fail or block */
+	if (write(s->stop_fd, &one, sizeof(one)) == (ssize_t)sizeof(one))
+		pthread_join(s->thread, NULL);
 	__atomic_store_n(&s->tid, 0, __ATOMIC_RELAXED);
-	close(s->listener);
-	ori_record_remove(s->folder, s->pid);
+	close_service(s);
 	s->running = 0;
 }
 

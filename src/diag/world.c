@@ -38,15 +38,16 @@ static struct entry *find(const struct oriel_board *board)
 
 int ori_diag_list(const struct oriel_board *board, const struct ori_diag_world *world)
 {
-	struct entry *e = calloc(1, sizeof(*e));
+	struct entry *e = calloc(1, sizeof(*e)), **at = &entries;
 
 	if (!e)
 		return ori_fail(ORIEL_ENOMEM, "no memory to list a comm for reports");
 	e->board = board;
 	e->world = *world;
 	pthread_mutex_lock(&lock);
-	e->next = entries;
-	entries = e;
+	while (*at) /* the comm that was created first leads a rank's report */
+		at = &(*at)->next;
+	*at = e;
 	pthread_mutex_unlock(&lock);
 	return 0;
 }
