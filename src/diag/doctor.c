@@ -14,7 +14,7 @@
 
 /* A running rank answers in milliseconds. */
 #define ASK_NS (ORI_NS_PER_S / 2)
-/* After this time, silent ranks are no longer given ASK_NS each. */
+/* After this time, the board of a rank is read where it is mapped, and nobody is waited for. */
 #define COLLECT_NS (2 * ORI_NS_PER_S)
 /* A rank of another host that printed the graph less than this ago has printed this one. */
 #define TOLD_US 3000000u
@@ -30,7 +30,7 @@ static void collect(struct ori_graph *g, uint64_t job, const int *stop)
 		if (stop && __atomic_load_n(stop, __ATOMIC_RELAXED))
 			break;
 		ori_diag_ask_report(job, r, text, ORI_REPORT_BYTES,
-				    passed < COLLECT_NS ? ASK_NS : ASK_NS / 100);
+				    passed < COLLECT_NS ? ASK_NS : 0);
 		ori_report_parse(&g->reports[r], text);
 		g->reports[r].sampled_us = (ori_now_ns() - start) / 1000;
 	}

@@ -60,6 +60,15 @@ static int is_old(const struct ori_report *r, const struct ori_report_wait *w)
 	return w->age_us >= r->sampled_us + FLIGHT_US;
 }
 
+int ori_graph_has_old_wait(const struct ori_graph *g)
+{
+	for (int r = 0; r < g->nranks; r++)
+		for (int i = 0; i < g->reports[r].nwaits; i++)
+			if (is_old(&g->reports[r], &g->reports[r].waits[i]))
+				return 1;
+	return 0;
+}
+
 /* Blocks of the rank itself meet in a grid sync: it ends when the other blocks go on. */
 static int is_inner(const struct ori_report_wait *w)
 {

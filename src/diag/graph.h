@@ -35,6 +35,8 @@ void ori_graph_judge(struct ori_graph *);
 
 /* Does this wait need rank `peer` to act? */
 int ori_graph_needs(const struct ori_graph *, const struct ori_report_wait *, int rank, int peer);
+/* Has a rank a wait that began before the collection? */
+int ori_graph_has_old_wait(const struct ori_graph *);
 /* The ranks that wait for `rank`, as "0-2,5"; returns how many. */
 int ori_graph_waiters(const struct ori_graph *, int rank, char *out, size_t bytes);
 /* Starts at `rank`: "rank 0 waits for 1 waits for 0".  It is the lowest rank of its cycle. */

@@ -124,15 +124,29 @@ static void say_late(const struct speech *s, const struct ori_graph *g, int rank
 	    n == 1 ? "s" : "", who);
 }
 
-/* Waits without a late rank or a deadlock: the ranks may go on by themselves. */
+/* No rank is late, and there is no deadlock. */
+static void say_nothing_found(const struct speech *s, const struct ori_graph *g)
+{
+	int waiting = 0;
+
+	for (int r = 0; r < g->nranks; r++)
+		waiting += g->reports[r].nwaits > 0;
+	if (ori_graph_has_old_wait(g))
+		say(s, "no deadlock, and no late rank: the waits are for a rank's own operations, "
+		       "blocks or signals");
+	else if (waiting)
+		say(s, "no deadlock, and no late rank: the waits have just begun");
+	else
+		say(s, "no rank waits");
+}
+
 static void say_verdict(const struct speech *s, const struct ori_graph *g)
 {
 	char cycle[400];
-	int found = 0, waiting = 0;
+	int late = 0;
 
 	for (int r = 0; r < g->nranks; r++) {
-		waiting += g->reports[r].nwaits > 0;
-		found += g->marks[r] == ORI_MARK_LATE;
+		late += g->marks[r] == ORI_MARK_LATE;
 		if (g->marks[r] == ORI_MARK_LATE)
 			say_late(s, g, r);
 	}
@@ -142,10 +156,8 @@ static void say_verdict(const struct speech *s, const struct ori_graph *g)
 		ori_graph_cycle_text(g, r, cycle, sizeof(cycle));
 		say(s, "deadlock: %s", cycle);
 	}
-	if (!found && !g->deadlocks)
-		say(s, "%s",
-		    waiting ? "no deadlock, and no late rank: these waits are young or change" :
-			      "no rank waits");
+	if (!late && !g->deadlocks)
+		say_nothing_found(s, g);
 }
 
 void ori_graph_print(const struct ori_graph *g, int detail,

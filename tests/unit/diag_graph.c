@@ -193,6 +193,29 @@ TEST(a_silent_rank_says_why)
 	ori_graph_close(&g);
 }
 
+/* What is neither a deadlock nor a late rank. */
+TEST(other_verdicts)
+{
+	static const char *const young[] = { YOUNG(1), "windows 1\n" };
+	static const char *const own[] = { QUEUE(1), "windows 1\n" };
+	static const char *const self[] = { WAITS(0), "windows 1\n" };
+	static const char *const none[] = { "windows 1\n", "windows 1\n" };
+	struct ori_graph g;
+
+	graph_of(&g, 2, young);
+	CHECK_HAS(text_of(&g), "no deadlock, and no late rank: the waits have just begun\n");
+	ori_graph_close(&g);
+	graph_of(&g, 2, own);
+	CHECK_HAS(text_of(&g), "no late rank: the waits are for a rank's own operations");
+	ori_graph_close(&g);
+	graph_of(&g, 2, self);
+	CHECK_HAS(text_of(&g), "no late rank: the waits are for a rank's own operations");
+	ori_graph_close(&g);
+	graph_of(&g, 2, none);
+	CHECK_HAS(text_of(&g), "no rank waits\n");
+	ori_graph_close(&g);
+}
+
 /* ---- reports --------------------------------------------------------------------------------- */
 
 /* Lines that are cut, wrong or unknown are skipped, and the rest counts. */
