@@ -3,9 +3,11 @@
  * tests/tools/doctor_play.c - ranks that hang on purpose, for doctor_test.sh.
  *
  * The argument says how: host and kernel waits in a ring, a rank that sleeps, a barrier that one
- * rank does not reach, a collective call of the host crossed with a wait, a ring over two comms.
+ * rank does not reach, a collective call of the host crossed with a wait, a ring over two comms, a
+ * ring of threads.
  * The ranks end at their deadline, PLAY_S seconds.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,6 +143,35 @@ static const struct {
 	{ "two_comms", two_comms },
 };
 
+/* ---- ranks that are threads of one process --------------------------------------------------- */
+
+#define THREADS 3
+
+static void *thread_main(void *boot)
+{
+	struct play p;
+
+	must(oriel_comm_create((struct oriel_boot *)boot, NULL, &p.comm));
+	p.rank = oriel_comm_rank(p.comm);
+	p.nranks = oriel_comm_size(p.comm);
+	make_window(&p, p.comm, &p.window);
+	ring(&p);
+	return NULL;
+}
+
+static int threads(void)
+{
+	struct oriel_boot *boots[THREADS];
+	pthread_t thread[THREADS];
+
+	must(oriel_boot_threads(THREADS, boots));
+	for (int i = 0; i < THREADS; i++)
+		must(pthread_create(&thread[i], NULL, thread_main, boots[i]));
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(thread[i], NULL);
+	_exit(0);
+}
+
 int main(int argc, char **argv)
 {
 	const char *away = getenv("PLAY_AWAY"), *rank = getenv("RANK");
@@ -149,6 +180,8 @@ int main(int argc, char **argv)
 	/* a rank without a record, like one on another machine */
 	if (away && rank && !strcmp(away, rank))
 		setenv("ORIEL_DOCTOR", "off", 1);
+	if (argc == 2 && !strcmp(argv[1], "threads"))
+		return threads();
 	must(oriel_init(&p.comm));
 	p.rank = oriel_comm_rank(p.comm);
 	p.nranks = oriel_comm_size(p.comm);

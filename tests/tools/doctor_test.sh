@@ -261,6 +261,19 @@ judge deadlock
 json 'd["deadlocks"] == [[0, 1]] and r[0]["waits"][0]["comm"] != r[1]["waits"][0]["comm"]'
 end_job
 
+# Ranks that are threads of one process.
+start 1 "$play" threads
+judge deadlock
+json 'd["deadlocks"] == [[0, 1, 2]] and len({rank["pid"] for rank in r}) == 1'
+kill -USR1 "$(member '["ranks"][1]["pid"]')"
+for _ in $(seq 50); do
+	grep -q "doctor: deadlock: rank 0 waits for 1 waits for 2 waits for 0" "$dir/job" && break
+	sleep 0.1
+done
+[ "$(grep -c "who waits for whom, after SIGUSR1" "$dir/job")" = 1 ] ||
+	fail "not one graph of thread ranks: $(cat "$dir/job")"
+end_job
+
 # At a deadline one rank prints the graph.
 start 2 "$play" ring ORIEL_TIMEOUT=2
 wait "$job"

@@ -166,6 +166,20 @@ static void ask_about(struct collection *c, int rank)
 	}
 }
 
+/* A process with several ranks is asked once.  Returns the report of its silent rank, or NULL. */
+static const struct ori_report *silent_before(const struct collection *c,
+					      const struct doctor_places *places, int n)
+{
+	for (int i = 0; i < n; i++) {
+		const struct doctor_place *p = &places->place[i];
+
+		if (p->job == c->job->job && p->pid == places->place[n].pid &&
+		    c->job->graph.reports[p->rank].silent[0])
+			return &c->job->graph.reports[p->rank];
+	}
+	return NULL;
+}
+
 /* Ranks of this machine first: then there is somebody to ask about the others. */
 static void ask_all(struct collection *c, const struct doctor_places *places)
 {
@@ -173,9 +187,14 @@ static void ask_all(struct collection *c, const struct doctor_places *places)
 
 	for (int i = 0; i < places->count; i++) {
 		const struct doctor_place *p = &places->place[i];
+		const struct ori_report *same;
 
-		if (p->job == c->job->job && p->rank < g->nranks && g->reports[p->rank].rank < 0 &&
-		    !g->reports[p->rank].silent[0])
+		if (p->job != c->job->job || p->rank >= g->nranks || g->reports[p->rank].rank >= 0)
+			continue;
+		same = silent_before(c, places, i);
+		if (same)
+			g->reports[p->rank] = *same;
+		else
 			ask_process(c, p);
 	}
 	for (int r = 0; r < g->nranks; r++)

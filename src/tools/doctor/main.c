@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <oriel/oriel.h>
 
@@ -136,22 +137,45 @@ static int show(const char *folder, uint64_t job, int what)
 	return strcmp(verdict, "late") ? 0 : DOCTOR_EXIT_LATE;
 }
 
-static int run(const struct options *o)
+/*
+ * Finds the ranks of this user.  Ranks and this program may have different environments: without
+ * ORIEL_DOCTOR both places are tried.  Returns 0, or an exit status after it has printed one line.
+ */
+static int find(char *folder, struct doctor_places *places)
 {
-	char folder[ORI_RECORD_PATH_BYTES], why[160];
-	struct doctor_places places;
-	uint64_t job = 0;
-	int status;
+	const char *value = getenv("ORIEL_DOCTOR");
+	char why[160], shared[ORI_RECORD_PATH_BYTES];
+	int err = ori_record_folder(value, 0, folder, why, sizeof(why));
 
-	if (ori_record_folder(getenv("ORIEL_DOCTOR"), 0, folder, why, sizeof(why))) {
-		fprintf(stderr, "oriel-doctor: no job of this user runs here: %s: %s\n", folder,
-			why);
-		return DOCTOR_EXIT_NONE;
-	}
-	if (doctor_find(folder, &places)) {
+	places->count = 0;
+	places->place = NULL;
+	if (!err && doctor_find(folder, places)) {
 		fprintf(stderr, "oriel-doctor: out of memory\n");
 		return DOCTOR_EXIT_NONE;
 	}
+	if (places->count || (value && strcmp(value, "auto")))
+		goto out;
+	snprintf(shared, sizeof(shared), "/tmp/oriel-%u", (unsigned)geteuid());
+	doctor_find_free(places);
+	err = ori_record_folder(shared, 0, folder, why, sizeof(why));
+	if (!err && doctor_find(folder, places))
+		err = -1;
+out:
+	if (err)
+		fprintf(stderr, "oriel-doctor: no job of this user runs here: %s: %s\n", folder,
+			why);
+	return err ? DOCTOR_EXIT_NONE : 0;
+}
+
+static int run(const struct options *o)
+{
+	char folder[ORI_RECORD_PATH_BYTES];
+	struct doctor_places places;
+	uint64_t job = 0;
+	int status = find(folder, &places);
+
+	if (status)
+		return status;
 	if (o->what == OPT_LIST) {
 		doctor_list(&places);
 		status = places.count ? 0 : DOCTOR_EXIT_NONE;
