@@ -107,7 +107,8 @@ test-shmem: deps-shmem build-release
 	$(call ctest,release) -L '^shmem'
 
 # A wheel needs no compiler and no installed Oriel where it is used.
-wheel_targets = oriel oriel_static oriel_shmem oriel_shmem_static oriel-run oriel-info oriel-perf oriel-tune
+wheel_targets = oriel oriel_static oriel_shmem oriel_shmem_static oriel-run oriel-info oriel-perf oriel-tune \
+	oriel-doctor
 wheel: deps deps-python
 	@$(call configure,release)
 	@$(call build,release,$(wheel_targets))

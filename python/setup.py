@@ -26,7 +26,7 @@ except ImportError:  # setuptools before 70.1
 
 HERE = Path(__file__).resolve().parent
 TREE = HERE.parent
-TOOLS = ["oriel-run", "oriel-info", "oriel-perf", "oriel-tune"]
+TOOLS = ["oriel-run", "oriel-info", "oriel-perf", "oriel-tune", "oriel-doctor"]
 
 
 def header_version(include):

@@ -36,7 +36,7 @@ ALLOWED = {
     "window": "util diag kernels engine device comm",
     "coll": "util kernels engine device boot comm window",
     "frontends/shmem": "",
-    "tools": "util kernels engine device boot comm window coll",
+    "tools": "util diag kernels engine device boot comm window coll",
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')

@@ -27,7 +27,7 @@ TYPES = {
 }
 
 GROUPS = [
-    ("Device, waits and log", "DEVICE CUDA_LIBRARY TIMEOUT LATE LOG STRICT CHECKED"),
+    ("Device, waits and log", "DEVICE CUDA_LIBRARY TIMEOUT LATE LOG DOCTOR STRICT CHECKED"),
     ("Which peers are mapped", "TOPOLOGY FABRIC FABRIC_UUID FABRIC_CLIQUE MAPPED"),
     ("How ranks meet", "LAUNCHER PMIX_LIBRARY SECRET PORT BOOT_ADDR BOOT_TREE LISTEN_FD LISTENING"),
     ("Queues and engines", "ENGINE CONNECT LANES NICS QUEUE_DEPTH QUEUE_START NIC_ORDER"),
@@ -60,6 +60,7 @@ FOREIGN = {
     "PMI_SIZE": "tells that a launcher started several ranks; only warnings depend on it",
     "XDG_CACHE_HOME": "folder of the files of oriel-tune; default `$HOME/.cache`",
     "HOME": "see `XDG_CACHE_HOME`",
+    "XDG_RUNTIME_DIR": "oriel-doctor finds ranks in its folder `oriel`, else in `/tmp/oriel-UID`",
     "TMPDIR": "folder for the files of `oriel-run --mps`; default `/tmp`",
     "CUDA_MPS_PIPE_DIRECTORY": "folder where the CUDA driver finds its MPS daemon",
     "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "share of a GPU's SMs that MPS gives this rank",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The console scripts oriel-run, oriel-info, oriel-perf and oriel-tune of the package."""
+"""The console scripts oriel-run, oriel-info, oriel-perf, oriel-tune and oriel-doctor."""
 
 from __future__ import annotations
 
@@ -36,3 +36,8 @@ def perf() -> NoReturn:
 def tune() -> NoReturn:
     """oriel-tune"""
     _become("oriel-tune")
+
+
+def doctor() -> NoReturn:
+    """oriel-doctor"""
+    _become("oriel-doctor")

@@ -38,7 +38,7 @@ def facts() -> list[tuple[str, str]]:
     ]
     bitcode = _library.bitcode_paths()
     rows.append(("bitcode", ", ".join(bitcode) if bitcode else "none: no Triton kernels"))
-    for name in ("oriel-run", "oriel-info", "oriel-perf", "oriel-tune"):
+    for name in ("oriel-run", "oriel-info", "oriel-perf", "oriel-tune", "oriel-doctor"):
         rows.append((name, _library.tool_path(name) or "not found"))
     return rows
 

@@ -86,7 +86,7 @@ def prefix_of_the_build(folder: Path) -> Path:
         (folder / name).mkdir(parents=True)
     shutil.copy2(library, folder / "lib" / "liboriel.so.0")
     shutil.copy2(TREE / "include" / "oriel" / "oriel.h", folder / "include" / "oriel")
-    for name in ("oriel-run", "oriel-info", "oriel-perf", "oriel-tune"):
+    for name in ("oriel-run", "oriel-info", "oriel-perf", "oriel-tune", "oriel-doctor"):
         tool = _library.tool_path(name)
         if tool is None:
             raise unittest.SkipTest(f"{name} is not beside the library")

@@ -23,12 +23,12 @@
 typedef void ori_boot_watch_fn(void *ctx, int status, int rank, const char *why);
 
 /*
- * Writes what this rank is doing ("itself waits ..."), for a rank that waits for it.  Does not
- * block.
+ * Writes what this rank is doing ("itself waits ..."), for a rank that waits for it, and further
+ * lines for a report.  Does not block.
  */
 typedef void ori_boot_answer_fn(void *ctx, char *out, size_t bytes);
 
-#define ORI_BOOT_ANSWER_BYTES 256
+#define ORI_BOOT_ANSWER_BYTES 4608 /* a line of text, then a report of src/diag/report.h */
 
 struct ori_boot_backend {
 	const char *name; /* "threads", "tcp", "user", "single" */
@@ -96,6 +96,12 @@ struct oriel_boot {
 	 * rounds, by the thread that makes them.
 	 */
 	const char *serves;
+	/*
+	 * The same for reports, on any thread: the user's call of the round under way, and since
+	 * when.  Both atomic, relaxed: a report may name the last call for a moment.
+	 */
+	const char *round_call; /* NULL: no round */
+	uint64_t round_since_ns;
 };
 
 /*

@@ -60,8 +60,12 @@ int ori_boot_round(struct oriel_boot *boot, const char *call, const void *mine, 
 		   size_t bytes, uint64_t timeout_ns)
 {
 	const char *outer = ori_boot_serve_begin(boot, call);
-	int err = boot->ops->allgather(boot, mine, all, bytes, timeout_ns);
+	int err;
 
+	__atomic_store_n(&boot->round_since_ns, ori_now_ns(), __ATOMIC_RELAXED);
+	__atomic_store_n(&boot->round_call, boot->serves, __ATOMIC_RELAXED);
+	err = boot->ops->allgather(boot, mine, all, bytes, timeout_ns);
+	__atomic_store_n(&boot->round_call, NULL, __ATOMIC_RELAXED);
 	ori_boot_serve_end(boot, outer);
 	return err;
 }

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../engine/engine.h"
 #include "../util/options.h"
@@ -34,6 +35,8 @@ struct create_record {
 	struct ori_export slab, near; /* the two halves of control memory */
 	char socket[32];
 	uint8_t token[16];
+	uint64_t job, key;
+	int32_t job_rank, job_ranks;
 };
 _Static_assert(sizeof(struct create_record) <= ORI_RECORD_BYTES, "must fit a record");
 
@@ -80,6 +83,26 @@ static void export_whole(const struct ori_memory *m, struct ori_export *out)
 	ori_memory_export_far(&m->allocation, out);
 }
 
+/*
+ * Reports name a rank by its number in the job.  What rank 0 sends here names the job and the comm.
+ * The lower half of a job's name is the process id of its rank 0, which users know.  Comms that the
+ * same processes create one by one belong to one job, so that a cycle over two of them is found.
+ */
+static int name_job(struct oriel_comm *c, const struct oriel_comm *parent,
+		    struct create_record *mine)
+{
+	uint64_t place = (mine->facts.host_id ^ (uint64_t)c->nranks) * 0x9e3779b97f4a7c15ull;
+	int err = ori_random_bytes(&mine->key, sizeof(mine->key));
+
+	mine->job = parent ? parent->job : place >> 32 << 32 | (uint32_t)getpid();
+	mine->job_rank = parent ? parent->job_rank : c->rank;
+	mine->job_ranks = parent ? parent->job_ranks : c->nranks;
+	c->world = calloc((size_t)c->nranks, sizeof(*c->world));
+	if (!err && !c->world)
+		err = ori_fail(ORIEL_ENOMEM, "no memory for a comm of %d ranks", c->nranks);
+	return err;
+}
+
 static int prepare(struct oriel_comm *c, const struct ori_origin *origin,
 		   struct create_record *mine)
 {
@@ -109,7 +132,7 @@ static int prepare(struct oriel_comm *c, const struct ori_origin *origin,
 	memcpy(mine->token, ori_passing_token(c->passing), sizeof(mine->token));
 	export_whole(c->slab_memory, &mine->slab);
 	export_whole(c->near_memory, &mine->near);
-	return 0;
+	return name_job(c, origin ? origin->parent : NULL, mine);
 }
 
 /* ---- second round: with everybody's facts --------------------------------------------------- */
@@ -155,6 +178,12 @@ static void learn_peers(struct oriel_comm *c, const struct create_record *all)
 	}
 	ori_crowd_ranks_set(on_host, in_process);
 	tell_sharers(c);
+	c->job = all[0].job;
+	c->key = all[0].key;
+	c->job_rank = all[c->rank].job_rank;
+	c->job_ranks = all[c->rank].job_ranks;
+	for (int r = 0; r < c->nranks; r++)
+		c->world[r] = all[r].job_rank;
 }
 
 /*
@@ -356,6 +385,7 @@ int ori_comm_build(struct oriel_boot *boot, const struct ori_config *config, int
 		goto err_live;
 	}
 	c->boot->ops->watch(c->boot, on_boot_failure, c);
+	ori_reports_ready(c);
 	free(all);
 	*out = c;
 	return 0;

@@ -20,13 +20,13 @@
  *      kept           memory that outlives its comm
  *   4  memory         allocations of this rank
  *   3  gone           tells peers which memory was freed
+ *      reports        what a rank tells of itself, and asks other ranks
  *   2  imports        maps peers' memory into this address space
  *      lanes          queue pairs
  *      speaker        reports late waits of kernels on a separate device
  *   1  failure        keeps the first failure and tells the other ranks
  *      fetching       asks another process for a descriptor
  *      registrations  keys of memory, registered sources
- *      reports        what late waits ask other ranks
  *      topology       which peers are mapped, which are queued
  *   0  object, agree, facts, layout, passing, slab, spans
  *
@@ -99,6 +99,15 @@ struct oriel_comm {
 	struct ori_config config;
 	uint64_t timeout_ns;
 	int rank, nranks;
+	/*
+	 * For reports.  A job is the comms that the same ranks create, and comms split from them.
+	 * `key` is the same on all ranks of this comm.
+	 */
+	uint64_t job, key;
+	int job_rank, job_ranks;
+	int *world;        /* [nranks] the rank in the job of each rank */
+	uint64_t syndrome; /* atomic: ORI_SYNDROME_NOTE() of the last failed queue; 0: none */
+	int attended;      /* this comm holds the service of oriel-doctor */
 	struct ori_device *device;      /* runs kernels */
 	struct ori_device *host_device; /* maps host memory of peers; the same on the CPU */
 	struct ori_passing *passing;    /* descriptor service of this process */

@@ -32,6 +32,13 @@ struct ori_control {
 	struct oriel_board board;
 	struct ori_gone gone;
 	struct oriel_kernel_report report; /* what kernels of a separate device returned */
+	/*
+	 * Of the lowest rank of a host: when a rank of this host last printed who waits for whom,
+	 * with the lowest bit set while it collects.  By any rank of the host, with CAS
+	 * (reports.c).
+	 */
+	uint64_t graph_ns;
+	uint8_t pad2[ORIEL_LINE_BYTES - 8];
 };
 
 /*

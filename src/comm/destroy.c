@@ -78,6 +78,7 @@ void ori_comm_free(struct oriel_comm *c)
 	free(c->facts);
 	free(c->peers);
 	free(c->dev_peers);
+	free(c->world);
 	ori_failure_close(c);
 	ori_returned_close(c);
 	pthread_mutex_destroy(&c->lock);

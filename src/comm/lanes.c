@@ -205,6 +205,11 @@ void ori_lane_failed(void *comm, uint32_t nic, uint32_t qpn, uint64_t wqe, uint3
 	int is_main, told;
 	struct oriel_queue *q = find_queue(c, nic, qpn, &is_main);
 
+	if (q)
+		/* relaxed: reports show it, and nothing else depends on it */
+		__atomic_store_n(&c->syndrome,
+				 ORI_SYNDROME_NOTE(q->peer, q->lane, is_main, syndrome),
+				 __ATOMIC_RELAXED);
 	/* Only the first failure is reported. */
 	pthread_mutex_lock(&c->lock);
 	told = c->failure_text[0] != '\0';

@@ -57,6 +57,11 @@ struct ori_links {
 	const void *near_lanes, *near_words;
 };
 
+/* struct oriel_comm.syndrome: the last error CQE of this rank. */
+#define ORI_SYNDROME_NOTE(peer, lane, is_main, syndrome)                                           \
+	((uint64_t)(uint32_t)(peer) << 32 | (uint64_t)((lane)&0xffffu) << 16 |                     \
+	 (uint64_t)((is_main) != 0) << 9 | 1u << 8 | ((syndrome)&0xffu))
+
 /* Collective: chooses the best engine that all ranks offer. */
 int ori_links_choose(struct oriel_comm *);
 /* Opens the chosen engine on this rank and makes the tables, without queues to any peer. */

@@ -1,36 +1,198 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm/reports.c - connects reports of late waits (src/diag) with the comm.
+ * comm/reports.c - connects reports of waits (src/diag) with the comm.
  *
- * It answers other ranks that wait for this one.  For its own reports it finds out what another
- * rank waits for (struct ori_diag_world): it reads the board of a mapped peer in memory, and asks
- * other ranks through the boot.  Nothing here runs before a wait is late.
+ * It answers other ranks that wait for this one.  For this rank's own reports it finds out what
+ * another rank does (struct ori_diag_world): it reads the board of a mapped peer in memory, and
+ * asks other ranks through the boot.  Nothing here runs before a wait is late or somebody asks.
  */
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "../diag/diag.h"
+#include "../diag/report.h"
 #include "agree.h"
 #include "control.h"
 #include "imports.h"
+#include "links.h"
 #include "object.h"
 #include "reports.h"
 
 /* A running rank answers in milliseconds.  One that does not is suspended or cannot be reached. */
 #define ASK_NS ORI_NS_PER_S
 
+/* ---- the report of this rank ----------------------------------------------------------------- */
+
+/* "0-3,7": the ranks in the job of all ranks of the comm; "*" if that is all of them. */
+static void members_text(const struct oriel_comm *c, char *out, size_t bytes)
+{
+	size_t at = 0;
+	int last;
+
+	out[0] = '\0';
+	for (int r = 0; r < c->nranks && c->nranks < c->job_ranks; r = last + 1) {
+		for (last = r; last + 1 < c->nranks && c->world[last + 1] == c->world[last] + 1;)
+			last++;
+		at += (size_t)snprintf(out + at, bytes - at, "%s%d-%d", at ? "," : "", c->world[r],
+				       c->world[last]);
+		if (at >= bytes)
+			break;
+	}
+	if (!at || at >= bytes) /* too long: a reader takes it for all ranks */
+		snprintf(out, bytes, "*");
+}
+
+/* The collective call of the host that this rank is in, if any. */
+static void add_round(struct oriel_comm *c, struct ori_lines *lines)
+{
+	const char *call = __atomic_load_n(&c->boot->round_call, __ATOMIC_RELAXED);
+	uint64_t since = __atomic_load_n(&c->boot->round_since_ns, __ATOMIC_RELAXED);
+	uint32_t fetching = __atomic_load_n(&c->fetching, __ATOMIC_RELAXED);
+	char members[48];
+
+	if (fetching) {
+		int rank = ORI_FETCHING_RANK(fetching);
+
+		ori_lines_add(lines, "wait %llx %d %d 0 -1 0 0 0 0 %s", (unsigned long long)c->key,
+			      ORI_REPORT_FETCH, rank < c->nranks ? c->world[rank] : -1,
+			      ori_call_name(ORI_FETCHING_CALL(fetching)));
+	} else if (call) {
+		members_text(c, members, sizeof(members));
+		ori_lines_add(lines, "round %llx %llu %s %s", (unsigned long long)c->key,
+			      (unsigned long long)((ori_now_ns() - since) / 1000), members, call);
+	}
+}
+
+static int late_source(void *ctx, int window, int id)
+{
+	struct oriel_comm *c = ctx;
+
+	return ori_diag_late_source(&c->control->board, window, id);
+}
+
+static void add_queue(struct oriel_comm *c, int rank, uint32_t n, struct ori_lines *lines)
+{
+	struct oriel_queue *q =
+		ori_lane_main(&c->links->lane[(uint64_t)rank * c->links->lanes + n]);
+	uint64_t posted, complete, error;
+
+	if (!q)
+		return;
+	/* relaxed: three looks at counts that move */
+	posted = __atomic_load_n(&q->produced, __ATOMIC_RELAXED);
+	complete = __atomic_load_n(&q->completed, __ATOMIC_RELAXED);
+	error = __atomic_load_n(&q->error, __ATOMIC_RELAXED);
+	if (posted != complete || error)
+		ori_lines_add(lines, "queue %d %u %llu %llu %d", c->world[rank], n,
+			      (unsigned long long)posted, (unsigned long long)complete,
+			      ORIEL_FAILURE_STATUS(error));
+}
+
+/* Queues with work or an error.  The indices of a GPU's queues are in its own memory. */
+static void add_queues(struct oriel_comm *c, struct ori_lines *lines)
+{
+	if (!c->links || c->device->separate)
+		return;
+	for (int r = 0; r < c->nranks; r++)
+		for (uint32_t n = 0; n < c->links->lanes; n++)
+			add_queue(c, r, n, lines);
+}
+
+static void add_failure(struct oriel_comm *c, struct ori_lines *lines)
+{
+	uint64_t note = __atomic_load_n(&c->syndrome, __ATOMIC_RELAXED);
+	char text[sizeof(c->failure_text)];
+
+	pthread_mutex_lock(&c->lock);
+	memcpy(text, c->failure_text, sizeof(text));
+	pthread_mutex_unlock(&c->lock);
+	if (text[0])
+		ori_lines_add(lines, "failure %s", text);
+	if (note)
+		ori_lines_add(lines, "syndrome 0x%02x: %s, %s queue to rank %d, lane %d",
+			      (unsigned)(note & 0xff), ori_syndrome_text((uint32_t)note & 0xff),
+			      note >> 9 & 1 ? "main" : "companion", (int)(note >> 32),
+			      (int)(note >> 16 & 0xffff));
+}
+
+static int count_windows(struct oriel_comm *c)
+{
+	int n = 0;
+
+	pthread_mutex_lock(&c->lock);
+	for (struct ori_child *child = c->children; child; child = child->next)
+		n += child->failure != NULL;
+	pthread_mutex_unlock(&c->lock);
+	return n;
+}
+
+/* How this rank reaches the ranks of the job, as far as they are in this comm. */
+static void add_kinds(struct oriel_comm *c, struct ori_lines *lines)
+{
+	char kinds[ORI_REPORT_KINDS + 1] = "";
+
+	for (int r = 0; r < c->nranks; r++)
+		if (c->world[r] < ORI_REPORT_KINDS)
+			kinds[c->world[r]] = "-smq"[c->peers[r].pair.kind & 3];
+	ori_lines_add(lines, "kinds %s", kinds);
+}
+
+static void add_who(struct oriel_comm *c, struct ori_lines *lines, int ready)
+{
+	const struct ori_facts *facts = &c->facts[c->rank];
+
+	ori_lines_add(lines, "who %d %d %llx %d %d %s %s", c->job_rank, c->job_ranks,
+		      (unsigned long long)c->job, (int)getpid(),
+		      ready ? c->topology.node[c->rank] : 0, facts->host[0] ? facts->host : "?",
+		      c->config.device);
+}
+
+static void report(void *ctx, struct ori_lines *lines, int first, int ready, int full)
+{
+	struct oriel_comm *c = ctx;
+	struct ori_report_comm comm = { c->key, c->job_rank, c->world, c->nranks, late_source, c };
+	char counts[256] = "";
+
+	if (first)
+		add_who(c, lines, ready);
+	ori_report_board(lines, &comm, &c->control->board);
+	add_round(c, lines);
+	add_failure(c, lines);
+	if (!ready)
+		return;
+	add_queues(c, lines);
+	ori_lines_add(lines, "windows %d", count_windows(c));
+	if (c->nranks == c->job_ranks)
+		add_kinds(c, lines);
+	if (!full || !c->engine)
+		return;
+	c->engine->ops->statistics(c->engine, counts, sizeof(counts));
+	ori_lines_add(lines, "engine %s: %s", c->engine->ops->name, counts);
+}
+
+/* ---- questions ------------------------------------------------------------------------------- */
+
 /* Runs on a thread of the boot, under the boot's lock. */
 static void answer(void *ctx, char *out, size_t bytes)
 {
 	struct oriel_comm *c = ctx;
 	uint32_t fetching = __atomic_load_n(&c->fetching, __ATOMIC_RELAXED);
+	size_t used;
 
 	if (fetching)
 		snprintf(out, bytes, "itself waits in %s for memory of rank %d",
 			 ori_call_name(ORI_FETCHING_CALL(fetching)), ORI_FETCHING_RANK(fetching));
 	else
-		ori_diag_board_text(&c->control->board, out, bytes);
+		ori_diag_board_text(&c->control->board, out, bytes < 256 ? bytes : 256);
+	used = strlen(out);
+	if (used + 2 >= bytes)
+		return;
+	out[used] = '\n';
+	ori_diag_report(c->job, c->job_rank, 0, out + used + 1, bytes - used - 1);
 }
 
+/* The first line of an answer is for late reports. */
 static int ask(void *ctx, int rank, char *out, size_t bytes)
 {
 	struct oriel_comm *c = ctx;
@@ -43,7 +205,45 @@ static int ask(void *ctx, int rank, char *out, size_t bytes)
 	err = c->boot->ops->ask(c->boot, rank, out, bytes, ASK_NS);
 	if (err == ORIEL_ETIMEDOUT)
 		snprintf(out, bytes, "does not answer");
+	out[err ? strlen(out) : strcspn(out, "\n")] = '\0';
 	return !err || err == ORIEL_ETIMEDOUT;
+}
+
+/* The report of a rank that does not answer, as far as this rank knows it. */
+static void report_silent(struct oriel_comm *c, int rank, const char *why, char *out, size_t bytes)
+{
+	struct ori_report_comm comm = { c->key, c->world[rank], c->world, c->nranks, NULL, NULL };
+	struct ori_lines lines;
+
+	ori_lines_begin(&lines, out, bytes);
+	ori_lines_add(&lines, "who %d %d %llx 0 %d %s ?", c->world[rank], c->job_ranks,
+		      (unsigned long long)c->job, c->topology.node[rank],
+		      c->facts[rank].host[0] ? c->facts[rank].host : "?");
+	ori_lines_add(&lines, "silent %s", why);
+	if (c->peers[rank].control)
+		ori_report_board(&lines, &comm, &c->peers[rank].control->board);
+}
+
+static void ask_report(void *ctx, int rank, char *out, size_t bytes, uint64_t timeout_ns)
+{
+	struct oriel_comm *c = ctx;
+	size_t head;
+	int err;
+
+	if (rank == c->rank) {
+		ori_diag_report(c->job, c->job_rank, 0, out, bytes);
+		return;
+	}
+	err = c->boot->ops->ask(c->boot, rank, out, bytes, timeout_ns);
+	if (err == ORIEL_EUNSUPPORTED) {
+		report_silent(c, rank, "it cannot be asked", out, bytes);
+	} else if (err) {
+		report_silent(c, rank, "it is stopped, has ended or cannot be reached", out, bytes);
+	} else {
+		head = strcspn(out, "\n");
+		head += out[head] == '\n';
+		memmove(out, out + head, strlen(out + head) + 1);
+	}
 }
 
 static int signal_from(void *ctx, int window, int id, int rank, uint64_t *value)
@@ -58,14 +258,73 @@ static int signal_from(void *ctx, int window, int id, int rank, uint64_t *value)
 	return known;
 }
 
+/* ---- one graph per host ---------------------------------------------------------------------- */
+
+/* A graph that is older than this was about another deadline. */
+#define GRAPH_NS (3 * ORI_NS_PER_S)
+/* How long a rank waits for the one that collects, so that its own wait stays on the board. */
+#define COLLECTED_NS ORI_NS_PER_S
+#define LOOK_NS 1000000u
+
+/* The word of the lowest rank of this host.  Its control memory is mapped, also if it is queued. */
+static uint64_t *graph_word(struct oriel_comm *c)
+{
+	for (int r = 0; r < c->rank; r++)
+		if (!c->peers[r].far && c->peers[r].slab_base)
+			return &((struct ori_control *)c->peers[r].slab_base)->graph_ns;
+	return &c->control->graph_ns;
+}
+
+/* All accesses to the word are relaxed: it orders nothing, reports travel by other ways. */
+static int claim(void *ctx)
+{
+	struct oriel_comm *c = ctx;
+	uint64_t *word = graph_word(c), now = ori_now_ns(), deadline = now + COLLECTED_NS;
+	uint64_t was = __atomic_load_n(word, __ATOMIC_RELAXED);
+
+	if ((!was || now > was + GRAPH_NS) &&
+	    __atomic_compare_exchange_n(word, &was, now | 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		return 1;
+	while (__atomic_load_n(word, __ATOMIC_RELAXED) & 1 && ori_now_ns() < deadline)
+		ori_sleep_ns(LOOK_NS);
+	return 0;
+}
+
+static void claimed(void *ctx)
+{
+	struct oriel_comm *c = ctx;
+
+	__atomic_store_n(graph_word(c), ori_now_ns() & ~1ull, __ATOMIC_RELAXED);
+}
+
+/* ---- begin and end --------------------------------------------------------------------------- */
+
 int ori_reports_open(struct oriel_comm *c)
 {
-	struct ori_diag_world world = { c, c->nranks, signal_from, ask };
+	struct ori_diag_world world = { .ctx = c,
+					.nranks = c->nranks,
+					.job = c->job,
+					.job_rank = c->job_rank,
+					.job_ranks = c->job_ranks,
+					.world = c->world,
+					.signal_from = signal_from,
+					.ask = ask,
+					.ask_report = ask_report,
+					.claim = claim,
+					.claimed = claimed,
+					.report = report };
 	int err = ori_diag_list(&c->control->board, &world);
 
 	if (!err)
 		c->boot->ops->answer(c->boot, answer, c);
 	return err;
+}
+
+void ori_reports_ready(struct oriel_comm *c)
+{
+	ori_diag_ready(&c->control->board);
+	ori_service_open(c->config.doctor);
+	c->attended = 1;
 }
 
 void ori_reports_close(struct oriel_comm *c)
@@ -74,4 +333,7 @@ void ori_reports_close(struct oriel_comm *c)
 		return;
 	c->boot->ops->answer(c->boot, NULL, NULL);
 	ori_diag_unlist(&c->control->board);
+	if (c->attended)
+		ori_service_close();
+	c->attended = 0;
 }

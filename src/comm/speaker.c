@@ -27,6 +27,7 @@ struct ori_speaker {
 	struct seen {
 		uint64_t since; /* since_ns of the slot: another value is another wait */
 		uint64_t first_ns, next_ns;
+		int told; /* the graph has been printed: the kernel is about to give up */
 	} seen[ORIEL_BOARD_SLOTS];
 };
 
@@ -45,6 +46,13 @@ static void look_at_slot(struct ori_speaker *w, int n, uint64_t now)
 		seen->since = slot.since_ns;
 		seen->first_ns = now;
 		seen->next_ns = now + late;
+		seen->told = 0;
+	}
+	/* A kernel cannot print when it gives up, and its slot is empty then. */
+	if (!seen->told && now - seen->first_ns > c->timeout_ns / 2 &&
+	    now - seen->first_ns + 3 * LOOK_NS > c->timeout_ns) {
+		seen->told = 1;
+		ori_doctor_deadline(&c->control->board);
 	}
 	if (now < seen->next_ns)
 		return;

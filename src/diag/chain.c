@@ -47,7 +47,7 @@ static void cycle_text(const int *path, int first, int n, char *out, size_t byte
 	size_t at = (size_t)snprintf(out, bytes, "; deadlock: rank %d", path[first]);
 
 	for (int i = first + 1; i <= n && at < bytes; i++)
-		at += (size_t)snprintf(out + at, bytes - at, " waits for rank %d",
+		at += (size_t)snprintf(out + at, bytes - at, " waits for %d",
 				       path[i < n ? i : first]);
 }
 

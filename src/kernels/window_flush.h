@@ -17,7 +17,7 @@
 ORIEL_DEV_OUT int ori_flush_lanes(const struct oriel_window_dev *win,
 				  const struct oriel_window_link *l)
 {
-	struct ori_op_context context = ori_window_context(win);
+	struct ori_op_context context = ori_call_context(win, ORIEL_CALL_FLUSH);
 	uint32_t n;
 	int err = 0;
 
@@ -60,7 +60,7 @@ ORIEL_DEV int ori_flush_counts(const struct oriel_window_dev *win, struct oriel_
 	if (!l)
 		return 0;
 	if (oriel_group_is_leader(g)) {
-		context = ori_window_context(win);
+		context = ori_call_context(win, ORIEL_CALL_FLUSH);
 		q = l->link->lanes[ori_lane_of(l->link, g)].companion;
 		err = ori_queue_wait(&context, q, ori_queue_rung(q));
 	}

@@ -25,6 +25,9 @@
 	  "exports")                                                                               \
 	X(SECONDS, timeout, "ORIEL_TIMEOUT", "600", "seconds after which a wait fails")            \
 	X(SECONDS, late, "ORIEL_LATE", "10", "seconds after which a wait logs which rank is late") \
+	X(TEXT, doctor, "ORIEL_DOCTOR", "auto",                                                    \
+	  "how oriel-doctor finds this process: auto (a private directory of the user), "          \
+	  "a directory, or off (also: no graph on SIGUSR1)")                                       \
 	X(FLAG, checked, "ORIEL_CHECKED", "0",                                                     \
 	  "1: every window is checked: device calls test ranks, ids and ranges")                   \
 	X(CHOICE_LOG, log, "ORIEL_LOG", "warn",                                                    \

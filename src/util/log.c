@@ -25,7 +25,7 @@ static _Thread_local int log_rank = -1;
 static _Thread_local char last_error[TEXT_BYTES];
 static _Thread_local uint64_t last_error_count;
 
-static const char *const level_words[] = { "error", "warning", "info", "debug" };
+static const char *const level_words[] = { "error: ", "warning: ", "info: ", "debug: " };
 
 void ori_log_level_set(enum ori_log_level level)
 {
@@ -73,16 +73,16 @@ static void write_line(const char *line, size_t bytes)
 	}
 }
 
-static void emit(enum ori_log_level level, const char *text)
+/* `word` is the level and ": ", or "". */
+static void emit_word(const char *word, const char *text)
 {
 	char line[LINE_BYTES];
 	int n;
 
 	if (log_rank >= 0)
-		n = snprintf(line, sizeof(line) - 1, "oriel: rank %d: %s: %s", log_rank,
-			     level_words[level], text);
+		n = snprintf(line, sizeof(line) - 1, "oriel: rank %d: %s%s", log_rank, word, text);
 	else
-		n = snprintf(line, sizeof(line) - 1, "oriel: %s: %s", level_words[level], text);
+		n = snprintf(line, sizeof(line) - 1, "oriel: %s%s", word, text);
 	if (n < 0)
 		return;
 	if ((size_t)n > sizeof(line) - 2)
@@ -91,6 +91,11 @@ static void emit(enum ori_log_level level, const char *text)
 	make_printable(line);
 	line[n] = '\n';
 	write_line(line, (size_t)n + 1);
+}
+
+static void emit(enum ori_log_level level, const char *text)
+{
+	emit_word(level_words[level], text);
 }
 
 void ori_log(enum ori_log_level level, const char *fmt, ...)
@@ -105,6 +110,19 @@ void ori_log(enum ori_log_level level, const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	emit(level, text);
+	errno = saved;
+}
+
+void ori_log_answer(const char *fmt, ...)
+{
+	char text[LINE_BYTES - 64];
+	int saved = errno;
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	emit_word("", text);
 	errno = saved;
 }
 

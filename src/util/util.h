@@ -24,6 +24,8 @@ enum ori_log_level { ORI_LOG_ERROR, ORI_LOG_WARN, ORI_LOG_INFO, ORI_LOG_DEBUG };
 
 /* One line to stderr: "oriel: rank 3: warning: ...".  One write, so lines do not mix. */
 void ori_log(enum ori_log_level level, const char *fmt, ...) ORI_PRINTF(2, 3);
+/* One line that the user has asked for: no level, and ORIEL_LOG does not suppress it. */
+void ori_log_answer(const char *fmt, ...) ORI_PRINTF(1, 2);
 void ori_log_level_set(enum ori_log_level level);
 enum ori_log_level ori_log_level_get(void);
 /* The rank in this thread's log lines; -1: not known.  A new thread has none. */

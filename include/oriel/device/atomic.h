@@ -94,7 +94,7 @@ ORIEL_DEV_OUT int ori_atomic_queued(const struct oriel_window_dev *win, ORI_VALU
 	if (err)
 		return err;
 	if (oriel_group_is_leader(g)) {
-		context = ori_window_context(win);
+		context = ori_call_context(win, ORIEL_CALL_ATOMIC);
 		fetch = ori_window_fetch(l, g, args.offset);
 		if (args.what == ORI_ATOMIC_SWAP)
 			err = ori_swap_queued(&context, &fetch, args.value, before);

@@ -197,7 +197,7 @@ ORIEL_DEV_OUT int ori_typed_queued(const struct oriel_window_dev *win, ORI_VALUE
 				   const struct oriel_window_link *l,
 				   ORI_VALUE(ori_typed_args) args, uint64_t *before)
 {
-	struct ori_op_context context = ori_window_context(win);
+	struct ori_op_context context = ori_call_context(win, ORIEL_CALL_TYPED_ATOMIC);
 	struct ori_fetch fetch = ori_window_fetch(l, g, args.offset);
 	uint32_t shift = 8u * (uint32_t)(fetch.remote & 7u), tries;
 	int whole = args.bytes == 8 && ori_type_is_integer(args.type), err;

@@ -100,6 +100,13 @@ ORIEL_DEV_OUT void ori_barrier_leave(uint32_t *users)
 #define ORI_ARRIVE 1
 #define ORI_WAIT 2
 #define ORI_FLUSH 4
+#define ORI_PAIR 8 /* a barrier of two ranks; only reports look at it */
+
+/* What a barrier's wait is on the board: the parts tell which call it is. */
+ORIEL_DEV int ori_barrier_op(int parts)
+{
+	return ORIEL_OP_BARRIER | (ORIEL_CALL_BARRIERS + parts) << ORIEL_CALL_SHIFT;
+}
 
 /* Called by the leader: flushes all queued peers before the first arrival anywhere. */
 ORIEL_DEV_OUT int ori_flush_some(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
@@ -185,12 +192,13 @@ ORIEL_DEV void ori_arrive_lane(const struct oriel_window_dev *win, struct oriel_
 }
 
 ORIEL_DEV int ori_await_lane(const struct oriel_window_dev *win, struct oriel_group g,
-			     uint32_t lanes, int id, int first, int last)
+			     uint32_t lanes, int id, int first, int last, int parts)
 {
 	struct ori_spin s;
 	int peer, err = 0;
 
-	ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_BARRIER, first, id, win->number, 0);
+	ori_spin_begin(&s, &win->comm, win->failure, ori_barrier_op(parts), first, id, win->number,
+		       0);
 	ori_spin_within(&s, g);
 	for (peer = first + (int)g.thread; peer < last && !err; peer += (int)lanes) {
 		if (peer == win->comm.rank)
@@ -236,7 +244,7 @@ ORIEL_DEV int ori_barrier_any(const struct oriel_window_dev *win, struct oriel_g
 		if (!err && (parts & ORI_ARRIVE))
 			ori_arrive_lane(win, g, lanes, id, first, last, sent);
 		if (!err && (parts & ORI_WAIT))
-			err = ori_await_lane(win, g, lanes, id, first, last);
+			err = ori_await_lane(win, g, lanes, id, first, last, parts);
 	}
 	err = ori_group_agree_any(g, err);
 	if (win->checked && oriel_group_is_leader(g))
@@ -252,13 +260,13 @@ ORIEL_DEV_OUT int ori_barrier_out(const struct oriel_window_dev *win, ORI_VALUE(
 
 /* Called by one lane: waits until the mapped rank `peer` has arrived `count` times. */
 ORIEL_DEV int ori_await_mapped(const struct oriel_window_dev *win, struct oriel_group g, int peer,
-			       int id, uint64_t count)
+			       int id, uint64_t count, int parts)
 {
 	uint64_t i = (uint64_t)(uint32_t)peer * win->barrier_stride + (uint32_t)id;
 	struct ori_spin s;
 	int err;
 
-	ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_BARRIER, peer, id, win->number,
+	ori_spin_begin(&s, &win->comm, win->failure, ori_barrier_op(parts), peer, id, win->number,
 		       count);
 	ori_spin_within(&s, g);
 	err = ori_word_wait_count(&s, &win->arrival_words[i]);
@@ -321,7 +329,7 @@ ORIEL_DEV int ori_barrier_lanes(const struct oriel_window_dev *win, struct oriel
 				ori_store_relaxed_sys(ori_arrivals_sent(win, peer, id), count);
 			}
 			if (parts & ORI_WAIT)
-				err = ori_await_mapped(win, g, peer, id, count);
+				err = ori_await_mapped(win, g, peer, id, count, parts);
 		}
 	}
 	return ori_group_agree_any(g, err);
@@ -371,7 +379,7 @@ ORIEL_DEV int oriel_barrier_peer(const struct oriel_window_dev *win, struct orie
 		err = ori_check_peer(win, g, "barrier_peer", peer);
 	return err ? err :
 		     ori_barrier_steps(win, g, "barrier_peer", id, peer, peer + 1,
-				       ORI_FLUSH | ORI_ARRIVE | ORI_WAIT);
+				       ORI_FLUSH | ORI_ARRIVE | ORI_WAIT | ORI_PAIR);
 }
 
 #endif

@@ -53,7 +53,7 @@ ORIEL_DEV uint64_t ori_box_remote(const struct oriel_window_dev *win,
 ORIEL_DEV_OUT int ori_box_wait_room(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				    const struct oriel_window_link *l, int box)
 {
-	struct ori_op_context context = ori_window_context(win);
+	struct ori_op_context context = ori_call_context(win, ORIEL_CALL_PACKET_SEND);
 	uint32_t lane = ori_box_lane(l, box);
 	struct oriel_queue *q = l->link->lanes[lane].main;
 	int err;
@@ -76,7 +76,7 @@ ORIEL_DEV_OUT int ori_box_post(const struct oriel_window_dev *win,
 	struct oriel_box *mine = ori_box_mine(win, peer, box);
 	uint64_t slot = ori_box_remote(win, l, box) + sizeof(struct oriel_box) +
 			(count & win->slot_mask) * win->slot_bytes;
-	struct ori_op_context context = ori_window_context(win);
+	struct ori_op_context context = ori_call_context(win, ORIEL_CALL_PACKET_SEND);
 	uint32_t lane = ori_box_lane(l, box);
 	struct ori_post post;
 	int err;
@@ -102,7 +102,7 @@ ORIEL_DEV_OUT int ori_box_post(const struct oriel_window_dev *win,
 ORIEL_DEV_OUT int ori_box_give_credit(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				      const struct oriel_window_link *l, int box, uint64_t count)
 {
-	struct ori_op_context context = ori_window_context(win);
+	struct ori_op_context context = ori_call_context(win, ORIEL_CALL_PACKET_RECV);
 	struct ori_post post;
 	int err = ori_box_wait_room(win, g, l, box);
 

@@ -28,8 +28,9 @@ ORIEL_DEV int ori_result_take(const struct ori_op_context *context, uint32_t blo
 
 	*slot = block % ORIEL_RESULT_SLOTS;
 	r = &context->comm->results[*slot];
-	ori_spin_begin(&s, context->comm, context->window_failure, ORIEL_OP_QUEUE,
-		       context->comm->rank, (int)*slot, context->window, 0);
+	ori_spin_begin(&s, context->comm, context->window_failure,
+		       ORIEL_OP_QUEUE | context->call << ORIEL_CALL_SHIFT, context->comm->rank,
+		       (int)*slot, context->window, 0);
 	/* [FETCH1] acquire, system scope; partner [FETCH2]: the last user has read its value. */
 	while (!err && ori_compare_swap_acq_rel_sys(&r->lock, 0, 1) != 0)
 		err = ori_spin(&s, 1);

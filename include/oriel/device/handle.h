@@ -18,7 +18,7 @@ struct ori_op_context {
 	const struct oriel_comm_dev *comm;
 	const uint64_t *window_failure; /* NULL: no window */
 	int32_t window;                 /* its number, for reports; -1: none */
-	int32_t reserved;
+	int32_t call;                   /* ORIEL_CALL_*, for reports; 0: none */
 	uint64_t timeout_ns;
 };
 
@@ -29,7 +29,7 @@ ORIEL_DEV struct ori_op_context ori_comm_context(const struct oriel_comm_dev *co
 	context.comm = comm;
 	context.window_failure = NULL;
 	context.window = -1;
-	context.reserved = 0;
+	context.call = 0;
 	context.timeout_ns = comm->timeout_ns;
 	return context;
 }
@@ -48,8 +48,17 @@ ORIEL_DEV struct ori_op_context ori_window_context(const struct oriel_window_dev
 	context.comm = &win->comm;
 	context.window_failure = win->failure;
 	context.window = win->number;
-	context.reserved = 0;
+	context.call = 0;
 	context.timeout_ns = win->comm.timeout_ns;
+	return context;
+}
+
+/* The same for the waits of one call, which reports name. */
+ORIEL_DEV struct ori_op_context ori_call_context(const struct oriel_window_dev *win, int call)
+{
+	struct ori_op_context context = ori_window_context(win);
+
+	context.call = call;
 	return context;
 }
 

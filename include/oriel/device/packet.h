@@ -192,7 +192,7 @@ ORIEL_DEV_OUT int ori_box_wait_free(const struct oriel_window_dev *win, ORI_VALU
 				    uint64_t count, uint64_t *freed)
 {
 	struct oriel_box *mine = ori_box_mine(win, peer, box);
-	struct ori_op_context context = ori_window_context(win);
+	struct ori_op_context context = ori_call_context(win, ORIEL_CALL_PACKET_SEND);
 	uint64_t *credit = (uint64_t *)ori_host_half(&win->comm, &mine->credit);
 	int err = ori_slot_wait_free(win, g, peer, box, credit, count, freed,
 				     win->comm.host_shift != 0);

@@ -28,8 +28,9 @@ ORIEL_DEV struct ori_wqe *ori_queue_slot(const struct oriel_queue *q, uint64_t i
 ORIEL_DEV void ori_queue_spin_begin(struct ori_spin *s, const struct ori_op_context *context,
 				    const struct oriel_queue *q, uint64_t want)
 {
-	ori_spin_begin(s, context->comm, context->window_failure, ORIEL_OP_QUEUE, q->peer,
-		       (int)q->lane, context->window, want);
+	ori_spin_begin(s, context->comm, context->window_failure,
+		       ORIEL_OP_QUEUE | context->call << ORIEL_CALL_SHIFT, q->peer, (int)q->lane,
+		       context->window, want);
 	ori_spin_host(s, context->comm->host_shift != 0);
 	s->timeout_ns = context->timeout_ns;
 }

@@ -106,7 +106,7 @@ ORIEL_DEV struct ori_staged_out ori_staged_out_of(const struct oriel_window_dev 
 ORIEL_DEV_OUT int ori_staged_wait_free(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				       const struct ori_staged_out *out, uint64_t cursor)
 {
-	struct ori_op_context context = ori_window_context(win);
+	struct ori_op_context context = ori_call_context(win, ORIEL_CALL_SEND);
 	int err = ori_channel_wait(&context, g, ORIEL_OP_SEND, out->peer, out->channel,
 				   out->free_count, cursor + 1 - win->staging_depth,
 				   win->comm.host_shift != 0);
@@ -132,7 +132,7 @@ ORIEL_DEV_OUT int ori_staged_post(const struct oriel_window_dev *win,
 	uint64_t row = ori_staging_row_words(win->staging_depth) * 8;
 	uint64_t words = l->staging_words + channel * row;
 	uint64_t at = (channel * win->staging_depth + slot) * win->staging_slot_bytes;
-	struct ori_op_context context = ori_window_context(win);
+	struct ori_op_context context = ori_call_context(win, ORIEL_CALL_SEND);
 	struct ori_post post;
 	int err;
 
@@ -157,7 +157,7 @@ ORIEL_DEV_OUT int ori_send_queued(const struct oriel_window_dev *win, ORI_VALUE(
 				  int peer, int channel, const void *src, uint64_t bytes)
 {
 	const struct oriel_window_link *l = ori_peer_entry(win, peer)->link;
-	struct ori_op_context context = ori_window_context(win);
+	struct ori_op_context context = ori_call_context(win, ORIEL_CALL_SEND);
 	uint64_t cursor, sent = 0, slot_bytes = win->staging_slot_bytes, piece;
 	struct ori_staged_out out;
 	int err, over = 0;
@@ -191,7 +191,7 @@ ORIEL_DEV_OUT int ori_send_queued(const struct oriel_window_dev *win, ORI_VALUE(
 ORIEL_DEV_OUT int ori_staged_free(const struct oriel_window_dev *win,
 				  const struct oriel_window_link *l, int channel, uint64_t count)
 {
-	struct ori_op_context context = ori_window_context(win);
+	struct ori_op_context context = ori_call_context(win, ORIEL_CALL_RECV);
 	struct ori_post post;
 
 	ori_post_init(&post);
@@ -203,7 +203,7 @@ ORIEL_DEV_OUT int ori_recv_queued(const struct oriel_window_dev *win, ORI_VALUE(
 				  int peer, int channel, void *dst, uint64_t bytes)
 {
 	const struct oriel_window_link *l = ori_peer_entry(win, peer)->link;
-	struct ori_op_context context = ori_window_context(win);
+	struct ori_op_context context = ori_call_context(win, ORIEL_CALL_RECV);
 	struct oriel_mapped_channel ch;
 	uint64_t cursor, got = 0, piece;
 	int err, over = 0;

@@ -79,6 +79,29 @@ struct oriel_group {
 #define ORIEL_OP_PACKET_SEND 11
 #define ORIEL_OP_PACKET_RECV 12
 
+/*
+ * The user's call that a wait belongs to, in the bits of oriel_board_slot.op above the operation.
+ * It is part of a constant, so it costs a wait nothing.  0: the one call that waits like this.
+ */
+#define ORIEL_CALL_SHIFT 8
+#define ORIEL_CALL_PUT 1
+#define ORIEL_CALL_GET 2
+#define ORIEL_CALL_SIGNAL 3
+#define ORIEL_CALL_ATOMIC 4
+#define ORIEL_CALL_FENCE 5
+#define ORIEL_CALL_FLUSH 6
+#define ORIEL_CALL_WAIT_LOCAL 7
+#define ORIEL_CALL_SEND 8
+#define ORIEL_CALL_RECV 9
+#define ORIEL_CALL_PACKET_SEND 10
+#define ORIEL_CALL_PACKET_RECV 11
+#define ORIEL_CALL_TYPED_ATOMIC 12
+#define ORIEL_CALL_BARRIERS 16 /* + the parts of the barrier: barrier.h */
+/* Added by the host library: host code waits, not a kernel. */
+#define ORIEL_CALL_BY_HOST (1 << 16)
+#define ORIEL_OP_OF(op) ((op)&0xff)
+#define ORIEL_CALL_OF(op) (((op) >> ORIEL_CALL_SHIFT) & 0xff)
+
 /* Rows of words that different ranks write lie at least this far apart. */
 #define ORIEL_LINE_BYTES 128
 /* Peers whose entries travel inside the window handle. */
@@ -103,7 +126,7 @@ struct oriel_waiters {
  */
 struct oriel_board_slot {
 	uint32_t state; /* 0 free, 1 taken and being filled, 2 valid */
-	int32_t op;     /* ORIEL_OP_* */
+	int32_t op;     /* ORIEL_OP_*, and ORIEL_CALL_* << ORIEL_CALL_SHIFT */
 	int32_t peer;   /* who is waited for; < 0: several */
 	int32_t id;     /* word of a window: with `peer` its offset, see device/word.h */
 	int32_t window; /* window number, -1: none */

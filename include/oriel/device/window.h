@@ -66,7 +66,7 @@ ORIEL_DEV int ori_get_words(const struct oriel_window_dev *win, struct oriel_gro
 		memcpy(words, p->buffer + src_off, bytes);
 		return 0;
 	}
-	context = ori_window_context(win);
+	context = ori_call_context(win, ORIEL_CALL_GET);
 	fetch = ori_window_fetch(p->link, g, src_off);
 	return ori_fetch_bytes(&context, &fetch, words, bytes);
 }
@@ -123,7 +123,7 @@ ORIEL_DEV int oriel_fence(const struct oriel_window_dev *win, struct oriel_group
 	if (!p->link)
 		return ORIEL_ENOTCONN;
 	if (oriel_group_is_leader(g)) {
-		context = ori_window_context(win);
+		context = ori_call_context(win, ORIEL_CALL_FENCE);
 		err = ori_lane_fence(&context, p->link->link, ori_lane_of(p->link->link, g));
 	}
 	return ori_group_agree(g, err);
@@ -220,7 +220,7 @@ ORIEL_DEV int oriel_wait_local(const struct oriel_window_dev *win, struct oriel_
 	if (!p->link)
 		return ORIEL_ENOTCONN;
 	if (oriel_group_is_leader(g)) {
-		context = ori_window_context(win);
+		context = ori_call_context(win, ORIEL_CALL_WAIT_LOCAL);
 		if (timeout_ns)
 			context.timeout_ns = timeout_ns;
 		err = ori_queue_wait(&context, p->link->link->lanes[ticket->lane].main,

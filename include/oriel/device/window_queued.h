@@ -71,7 +71,7 @@ ORIEL_DEV_OUT int ori_put_queued(const struct oriel_window_dev *win, ORI_VALUE(o
 	err = ori_agree_window(win, g);
 	if (!err && oriel_group_is_leader(g)) {
 		lane = ori_lane_of(l->link, g);
-		context = ori_window_context(win);
+		context = ori_call_context(win, ORIEL_CALL_PUT);
 		ori_post_init(&post);
 		ori_post_set_data(&post, l, t);
 		if (t.signal >= 0)
@@ -88,7 +88,7 @@ ORIEL_DEV_OUT int ori_signal_queued(const struct oriel_window_dev *win, ORI_VALU
 				    const struct oriel_window_link *l, int peer, int id, int op,
 				    uint64_t value)
 {
-	struct ori_op_context context = ori_window_context(win);
+	struct ori_op_context context = ori_call_context(win, ORIEL_CALL_SIGNAL);
 	struct ori_post post;
 
 	if (!l)
@@ -104,7 +104,7 @@ ORIEL_DEV_OUT int ori_signal_queued(const struct oriel_window_dev *win, ORI_VALU
 ORIEL_DEV_OUT int ori_arrive_queued(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				    const struct oriel_window_link *l, int id, uint64_t count)
 {
-	struct ori_op_context context = ori_window_context(win);
+	struct ori_op_context context = ori_call_context(win, ORIEL_CALL_BARRIERS);
 	struct ori_post post;
 
 	if (!l)
@@ -194,7 +194,7 @@ ORIEL_DEV_OUT int ori_get_queued(const struct oriel_window_dev *win, ORI_VALUE(o
 		return ORIEL_EINVAL;
 	err = ori_agree_window(win, g);
 	if (!err && oriel_group_is_leader(g)) {
-		context = ori_window_context(win);
+		context = ori_call_context(win, ORIEL_CALL_GET);
 		lane = ori_lane_of(l->link, g);
 		ori_post_init(&read);
 		ori_post_set_data(&read, l, t);
@@ -212,7 +212,7 @@ ORIEL_DEV_OUT int ori_get_queued(const struct oriel_window_dev *win, ORI_VALUE(o
 ORIEL_DEV_OUT int ori_flush_queued(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				   const struct oriel_window_link *l)
 {
-	struct ori_op_context context = ori_window_context(win);
+	struct ori_op_context context = ori_call_context(win, ORIEL_CALL_FLUSH);
 
 	ori_context_within(&context, g);
 	return l ? ori_lane_flush(&context, l->link, ori_lane_of(l->link, g)) : ORIEL_ENOTCONN;

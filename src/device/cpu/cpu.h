@@ -35,6 +35,9 @@ struct ori_block {
 };
 
 void ori_cpu_thread_set(const struct oriel_cpu_thread *);
+/* Does this thread run a kernel?  Reports name calls of host code by other names. */
+int ori_cpu_in_kernel(void);
+void ori_cpu_kernel_depth_add(int levels);
 /* A thread of the block has left the kernel, so threads that still wait for it must give up. */
 void ori_cpu_group_leave(struct ori_block *);
 

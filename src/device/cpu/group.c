@@ -16,10 +16,21 @@
 #define SLEEP_NS 10000000ull
 
 static __thread struct oriel_cpu_thread self = { 0, 1, 0, 1, NULL };
+static __thread int kernel_depth; /* a kernel may launch a kernel */
 
 const struct oriel_cpu_thread *oriel_cpu_this_thread(void)
 {
 	return &self;
+}
+
+int ori_cpu_in_kernel(void)
+{
+	return kernel_depth > 0;
+}
+
+void ori_cpu_kernel_depth_add(int levels)
+{
+	kernel_depth += levels;
 }
 
 void ori_cpu_thread_set(const struct oriel_cpu_thread *thread)

@@ -78,7 +78,9 @@ static void run_thread(struct job *job, uint32_t index)
 	t.nthreads = job->nthreads;
 	t.shared = job->blocks ? &job->blocks[t.block] : NULL;
 	ori_cpu_thread_set(&t);
+	ori_cpu_kernel_depth_add(1);
 	status = job->kernel->cpu(job->args);
+	ori_cpu_kernel_depth_add(-1);
 	if (status)
 		note_failure(job, t.block, status, ori_last_error_count() != texts);
 	if (t.shared)

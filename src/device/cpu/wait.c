@@ -92,6 +92,8 @@ int oriel_cpu_spin_slow(struct ori_spin *s, uint64_t have)
 	if (!s->start_ns) {
 		s->start_ns = now;
 		s->block = oriel_cpu_this_thread()->block;
+		if (!ori_cpu_in_kernel())
+			s->op |= ORIEL_CALL_BY_HOST;
 		s->next_late_ns = now + s->comm->late_ns;
 	}
 	age = now - s->start_ns;
