@@ -150,6 +150,21 @@ int oriel_comm_split(struct oriel_comm *comm, int color, int key,
 int oriel_comm_subset(struct oriel_comm *comm, const int *ranks, int n, int tag,
 		      struct oriel_comm **sub);
 /*
+ * After the death of a rank: the ranks of `comm` that are left form a comm, in their old order.
+ * Each of them makes the call, and destroys the old comm then or later.  It needs no comm that has
+ * failed: without deaths, all ranks form a comm.  Ranks that have destroyed all their comms are not
+ * waited for.
+ *
+ * If ranks die during the call, it begins again without them.  A rank whose new comm fails before
+ * it is used makes the call again, on the old comm or on the new one: both meet the ranks that could
+ * not make the new one.  A rank makes one such call at a time.
+ *
+ * A rank that lives but does not come ends the call at the deadline (ORIEL_ETIMEDOUT) by name.
+ * ORIEL_EPEER: the process with the rendezvous has died, which is that of rank 0 or the one that
+ * made the id.  ORIEL_EUNSUPPORTED: the comm came from oriel_boot_user.
+ */
+int oriel_comm_shrink(struct oriel_comm *comm, struct oriel_comm **sub);
+/*
  * [C] Windows and buffers must be destroyed first, else ORIEL_EBUSY on all ranks.  A failed comm
  * destroys them itself.  Memory of oriel_alloc is freed too.  If the buffer of a failed window is
  * malloc memory, other ranks that are threads may still use it.  Free it only after their calls

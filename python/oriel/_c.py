@@ -265,6 +265,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "oriel_boot_destroy": (c_int, [_handle]),
     "oriel_comm_create": (c_int, [_handle, POINTER(oriel_comm_options), _out]),
     "oriel_comm_split": (c_int, [_handle, _int, _int, _out]),
+    "oriel_comm_shrink": (c_int, [_handle, _out]),
     "oriel_comm_subset": (c_int, [_handle, POINTER(c_int), _int, _int, _out]),
     "oriel_comm_destroy": (c_int, [_handle]),
     "oriel_comm_abort": (c_int, [_handle, _int]),

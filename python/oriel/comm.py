@@ -264,6 +264,15 @@ class Comm:
         self._check(lib.oriel_comm_subset(handle, array, len(wanted), tag, ctypes.byref(sub)))
         return self._over(sub.value, self.device, self._callbacks)
 
+    def shrink(self) -> Comm:
+        """After a death: the ranks that live form a comm, in their old order.  They all call it.
+
+        Close the old comm afterwards.  See docs/restart.md.
+        """
+        sub = ctypes.c_void_p()
+        self._check(lib.oriel_comm_shrink(self._live("shrink"), ctypes.byref(sub)))
+        return self._over(sub.value, self.device, self._callbacks)
+
     def connect(self, ranks: Iterable[int] = ()) -> None:
         """Makes queues to the given ranks (connect="none").  Each rank passes its own list. [C]"""
         wanted = list(ranks)

@@ -15,6 +15,13 @@
 
 #include <oriel/oriel.h>
 
+/*
+ * The tag with which survivors meet (subset), after the failure of a group.  A group that has
+ * failed is no hindrance.  Members may come from different groups, if both have the same living
+ * members: one may have seen a new group fail that others could not make.
+ */
+#define ORI_BOOT_SURVIVORS UINT32_MAX
+
 /* The limits of an allgather: bytes of one member, and of all members together. */
 #define ORI_BOOT_PART_MAX (16u << 20)
 #define ORI_BOOT_RESULT_MAX (1u << 30)
@@ -60,6 +67,11 @@ struct ori_boot_backend {
 	 */
 	int (*subset)(struct oriel_boot *, const int *members, int n, uint32_t tag,
 		      const char *call, uint64_t timeout_ns, struct oriel_boot **sub);
+	/*
+	 * gone[member] = 1 for those that have died or left, as far as this rank knows; else 0.
+	 * NULL: this boot does not learn of it.
+	 */
+	void (*gone)(struct oriel_boot *, unsigned char *gone);
 	/*
 	 * Sets the one watcher of this boot.  NULL removes it: no watcher is called after the
 	 * return.

@@ -37,6 +37,12 @@ static int single_subset(struct oriel_boot *boot, const int *members, int n, uin
 	return single_subgroup(boot, members, n, tag, timeout_ns, sub);
 }
 
+static void single_gone(struct oriel_boot *boot, unsigned char *gone)
+{
+	(void)boot;
+	gone[0] = 0;
+}
+
 static void single_watch(struct oriel_boot *boot, ori_boot_watch_fn *fn, void *ctx)
 {
 	(void)boot;
@@ -61,6 +67,7 @@ static const struct ori_boot_backend single_ops = {
 	.allgather = single_allgather,
 	.subgroup = single_subgroup,
 	.subset = single_subset,
+	.gone = single_gone,
 	.watch = single_watch,
 	.abort = single_abort,
 	.answer = ori_boot_no_answer,

@@ -256,6 +256,12 @@ static int meet(struct tcp_group *g, const char *call, unsigned char *message, u
 	return err;
 }
 
+/* Meetings of one scope exclude each other.  Survivors meet from wherever they are. */
+static uint64_t scope_of(const struct tcp_group *g, uint32_t tag)
+{
+	return mix(mix(tag == ORI_BOOT_SURVIVORS ? 0 : g->gid, tag), 2) | 1;
+}
+
 /*
  * Only the members take part, so they have no common count of calls.  They meet at the hub, and the
  * number of their group follows from the counts of all members.
@@ -264,8 +270,7 @@ static int tcp_subset(struct oriel_boot *boot, const int *members, int n, uint32
 		      const char *call, uint64_t timeout_ns, struct oriel_boot **sub)
 {
 	struct tcp_group *g = (struct tcp_group *)boot;
-	uint64_t scope = mix(mix(g->gid, tag), 2) | 1, gid = mix(scope, (uint64_t)n),
-		 *counts = NULL, waited;
+	uint64_t scope = scope_of(g, tag), gid = mix(scope, (uint64_t)n), *counts = NULL, waited;
 	int me, err = ori_boot_members_check(boot, members, n, &me);
 	struct oriel_boot *meeting;
 	unsigned char *message = NULL;
@@ -308,11 +313,22 @@ out_world:
 	return err;
 }
 
+static void tcp_gone(struct oriel_boot *boot, unsigned char *gone)
+{
+	struct tcp_group *g = (struct tcp_group *)boot;
+
+	pthread_mutex_lock(&g->client->lock);
+	for (int i = 0; i < boot->nranks; i++)
+		gone[i] = g->client->gone[g->world[i]] != TCP_HERE;
+	pthread_mutex_unlock(&g->client->lock);
+}
+
 static const struct ori_boot_backend tcp_ops = {
 	.name = "tcp",
 	.allgather = tcp_allgather,
 	.subgroup = tcp_subgroup,
 	.subset = tcp_subset,
+	.gone = tcp_gone,
 	.watch = tcp_watch,
 	.abort = tcp_abort,
 	.answer = ori_tcp_answer,

@@ -292,6 +292,15 @@ static int thread_ask(struct oriel_boot *boot, int rank, char *out, size_t bytes
 	return err;
 }
 
+static void thread_gone(struct oriel_boot *boot, unsigned char *gone)
+{
+	struct thread_group *g = ((struct thread_boot *)boot)->group;
+
+	pthread_mutex_lock(&g->lock);
+	memcpy(gone, g->gone, (size_t)boot->nranks);
+	pthread_mutex_unlock(&g->lock);
+}
+
 static void thread_close(struct oriel_boot *boot)
 {
 	struct thread_group *g = ((struct thread_boot *)boot)->group;
@@ -312,6 +321,7 @@ static const struct ori_boot_backend thread_ops = {
 	.allgather = thread_allgather,
 	.subgroup = thread_subgroup,
 	.subset = ori_thread_subset,
+	.gone = thread_gone,
 	.watch = thread_watch,
 	.abort = thread_abort,
 	.answer = thread_answer,

@@ -21,6 +21,7 @@ struct visit {
 	const char *call;
 	int *world; /* member of the meeting -> rank of the first group, for messages */
 	int me;
+	int survivors; /* they know that the group has failed */
 };
 
 static void visit_end(struct visit *v)
@@ -56,7 +57,7 @@ static int broken(const struct visit *v, char *text)
 	const struct ori_round *m = v->meeting;
 	char name[64];
 
-	if (v->group->failed) {
+	if (v->group->failed && !v->survivors) {
 		snprintf(text, ORI_BOOT_WHY_BYTES, "%s", v->group->why);
 		return v->group->failed;
 	}
@@ -177,7 +178,9 @@ int ori_thread_subset(struct oriel_boot *boot, const int *members, int n, uint32
 		      const char *call, uint64_t timeout_ns, struct oriel_boot **sub)
 {
 	struct thread_boot *b = (struct thread_boot *)boot;
-	struct visit v = { .boot = b, .group = b->group, .call = call };
+	struct visit v = {
+		.boot = b, .group = b->group, .call = call, .survivors = tag == ORI_BOOT_SURVIVORS
+	};
 	uint32_t *list = NULL;
 	int err = ori_boot_members_check(boot, members, n, &v.me);
 

@@ -59,6 +59,8 @@ const char *ori_call_name(int call)
 		return "oriel_team_create";
 	case ORI_CALL_COMM_SUBSET:
 		return "oriel_comm_subset";
+	case ORI_CALL_COMM_SHRINK:
+		return "oriel_comm_shrink";
 	default:
 		return "an unknown call";
 	}

@@ -22,6 +22,7 @@ enum ori_call {
 	ORI_CALL_FINALIZE,
 	ORI_CALL_TEAM_CREATE,
 	ORI_CALL_COMM_SUBSET,
+	ORI_CALL_COMM_SHRINK,
 };
 /* "oriel_window_create" */
 const char *ori_call_name(int call);

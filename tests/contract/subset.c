@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/contract/subset.c - oriel_comm_subset: comms of listed ranks, made without the others.
+ * tests/contract/subset.c - comms of listed ranks (oriel_comm_subset), and of those that live
+ * (oriel_comm_shrink), made without the others.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -294,4 +295,63 @@ CASE(subset_member_dies, c.shape = CONTRACT_HOST, c.no_window = 1, c.min_ranks =
 	CHECK_EQ(oriel_comm_subset(e->comm, list, n, 0, &sub), ORIEL_EPEER);
 	CHECK(contract_now() - start < AT_ONCE_S);
 	CHECK_HAS(oriel_last_error(), name);
+}
+
+/* ---- oriel_comm_shrink ----------------------------------------------------------------------- */
+
+CASE(shrink_without_deaths, c.shape = CONTRACT_HOST)
+{
+	struct oriel_comm *sub = (struct oriel_comm *)(void *)e, *same = sub;
+	int list[8] = { 0 }, n = every(e, 0, 1, list);
+
+	REQUIRE_OK(oriel_comm_shrink(e->comm, &sub));
+	check_sub(e, sub, list, n);
+	REQUIRE_OK(oriel_comm_destroy(sub));
+	CHECK_EQ(oriel_comm_shrink(NULL, &sub), ORIEL_EINVAL);
+	sub = same;
+	CHECK_EQ(oriel_comm_shrink(e->comm, e->rank == n - 1 ? NULL : &sub), ORIEL_EINVAL);
+	CHECK(sub == same);
+	CHECK_HAS(oriel_last_error(), "oriel_comm_shrink");
+}
+
+/* A rank that aborts a comm lives on. */
+CASE(shrink_after_an_abort, c.shape = CONTRACT_HOST, c.min_ranks = 2)
+{
+	struct oriel_comm *comm = NULL, *sub = NULL;
+	int list[8], n = every(e, 0, 1, list);
+
+	REQUIRE_OK(oriel_comm_split(e->comm, 0, 0, &comm));
+	if (e->rank == n - 1)
+		REQUIRE_OK(oriel_comm_abort(comm, ORIEL_EPROTO));
+	CHECK(oriel_comm_barrier(comm, ORIEL_WORLD) < 0);
+	REQUIRE_OK(oriel_comm_shrink(comm, &sub));
+	oriel_comm_destroy(comm); /* reports how it failed */
+	check_sub(e, sub, list, n);
+	REQUIRE_OK(oriel_comm_destroy(sub));
+}
+
+CASE(survivors_make_a_comm, c.shape = CONTRACT_HOST, c.no_window = 1, c.min_ranks = 2,
+     c.only_processes = 1, c.last_dies = 1)
+{
+	struct oriel_comm *sub = NULL, *again = NULL;
+	int list[8], n = every(e, 0, 1, list) - 1;
+	double start;
+
+	REQUIRE_OK(oriel_comm_barrier(e->comm, ORIEL_WORLD));
+	if (e->rank == n) {
+		usleep(100000); /* the others are in the call, or come later: both must end */
+		raise(SIGKILL);
+	}
+	if (e->rank % 2) /* some ranks know of the death, some do not */
+		CHECK_EQ(oriel_comm_barrier(e->comm, ORIEL_WORLD), ORIEL_EPEER);
+	else
+		usleep(150000);
+	start = contract_now();
+	REQUIRE_OK(oriel_comm_shrink(e->comm, &sub));
+	CHECK(contract_now() - start < AT_ONCE_S);
+	check_sub(e, sub, list, n);
+	REQUIRE_OK(oriel_comm_shrink(sub, &again));
+	REQUIRE_OK(oriel_comm_destroy(sub));
+	check_sub(e, again, list, n);
+	REQUIRE_OK(oriel_comm_destroy(again));
 }

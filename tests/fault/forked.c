@@ -44,6 +44,7 @@ static int use_comm(struct objects *o)
 	return REFUSED(oriel_comm_create, o->boot, NULL, &sub) +
 	       REFUSED(oriel_comm_split, o->comm, 0, 0, &sub) +
 	       REFUSED(oriel_comm_subset, o->comm, &self, 1, 0, &sub) +
+	       REFUSED(oriel_comm_shrink, o->comm, &sub) +
 	       REFUSED(oriel_comm_barrier, o->comm, ORIEL_WORLD) +
 	       REFUSED(oriel_comm_allgather, o->comm, ORIEL_WORLD, &mine, all, 8) +
 	       REFUSED(oriel_comm_connect, o->comm, NULL, 0) +
