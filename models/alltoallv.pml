@@ -3,8 +3,8 @@
  * models/alltoallv.pml - the words of all-to-all-v (src/kernels/alltoallv.h, alltoallv_steps.h):
  * told[], came, and the two inboxes of a row.  Mapped peers, fixed slots, `synchronised`.
  *
- * Two ranks make CALLS calls.  In each call each rank chooses a small message (inbox) or a large one
- * (straight into the receive buffer).  A rank may read its receive buffer until its next call.
+ * Two ranks make CALLS calls.  In each call each rank chooses a small message (inbox) or a large
+ * one (straight into the receive buffer).  A rank may read its receive buffer until its next call.
  *
  * Safety: a rank gets what the peer sent in this call, and its receive buffer does not change until
  * it makes the next call.
@@ -51,7 +51,7 @@ inline ori_a2a_tell()
 	fi
 }
 
-/* ori_a2a_send(): ori_a2a_target() waits until the peer is in the call, then the data goes there. */
+/* ori_a2a_send(): ori_a2a_target() waits until the peer is in the call, then sends the data. */
 inline ori_a2a_send()
 {
 	if

@@ -3,8 +3,8 @@
  * models/failure.pml - how a failure reaches all ranks (src/comm/failure.c, object.c, and the boot
  * that tells of deaths: src/boot/tcp_hub_conn.c, tcp_take.c).
  *
- * Each of three ranks waits for a signal of the next one.  Rank 2 may die before it signals.  Rank 0
- * may lose patience, once: it then fails the comm for all.  All ranks are mapped, so a rank that
+ * Each of three ranks waits for a signal of the next one.  Rank 2 may die before it signals.  Rank
+ * 0 may lose patience, once: it then fails the comm for all.  All ranks are mapped, so a rank that
  * gives up writes the words of the others itself, and also tells the boot.
  *
  * Safety: a failure word keeps its first value; it names a rank that died, or one that gave up when

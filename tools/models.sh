@@ -23,7 +23,8 @@ check() {
 	local dir=$work/$1-$2 out
 	mkdir -p "$dir"
 	(
-		cd "$dir" && cp "$OLDPWD/$1.pml" . && spin -a -DMUTANT="$2" "$1.pml" >spin.log 2>&1 &&
+		cd "$dir" && cp "$OLDPWD/$1.pml" . &&
+			spin -a -DMUTANT="$2" "$1.pml" >spin.log 2>&1 &&
 			cc -O1 -DSAFETY -DMEMLIM=512 -DVECTORSZ=2048 -o pan pan.c 2>cc.log &&
 			timeout 60 ./pan -m200000 >pan.log 2>&1
 	)
@@ -34,7 +35,8 @@ check() {
 		cat "$dir"/*.log | tail -n 5 >&2
 		return
 	fi
-	awk '/errors: /{errors = $NF} /states, stored/{states = $1} END {print errors, states}' "$out"
+	awk '/errors: /{errors = $NF} /states, stored/{states = $1} END {print errors, states}' \
+		"$out"
 }
 
 [ $# -gt 0 ] || set -- *.pml
