@@ -99,7 +99,7 @@ static int ask_for_memory(const struct victim *v)
 	if (connect(fd, (struct sockaddr *)&address, length))
 		return 2; /* not what this test is about */
 	(void)send(fd, &r, sizeof(r), MSG_NOSIGNAL);
-	return recvmsg(fd, &message, 0) > 0 || message.msg_controllen ? 1 : 0;
+	return recvmsg(fd, &message, 0) > 0; /* else it was closed without an answer */
 }
 
 static int open_by_proc(const struct victim *v)
