@@ -24,8 +24,10 @@ fuzz_one() {
 	local name=$1 log=$build/fuzz/$1.log status
 	mkdir -p "$build/fuzz/$name"
 	# The library's own log lines would be most of the output: close_fd_mask drops them.
+	# print_funcs would start a symbolizer, whose pipes look like leaked descriptors.
 	"$build/bin/fuzz_$name" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=1500 \
-		-close_fd_mask=2 -print_final_stats=1 -artifact_prefix="$build/fuzz/faults/$name-" \
+		-close_fd_mask=2 -print_funcs=0 -print_final_stats=1 \
+		-artifact_prefix="$build/fuzz/faults/$name-" \
 		"$build/fuzz/$name" "$tests/corpus/$name" >"$log" 2>&1
 	status=$?
 	if [ $status -ne 0 ]; then

@@ -110,10 +110,13 @@ static void message(struct yard *y, int i, enum hub_op op, struct fuzz_input *in
 	struct tcp_meet meet = { 0 };
 	struct tcp_header h;
 	uint32_t type = fuzz_byte(in) % 20, bytes;
+	uint64_t gid, seq;
 
 	memset(body, 0, sizeof(body));
-	ori_tcp_header_fill(&h, (enum tcp_type)type, fuzz_byte(in) % 3, fuzz_byte(in) % 3,
-			    fuzz_byte(in) % 6, 0);
+	/* one after the other: the order in which arguments are evaluated is the compiler's */
+	gid = fuzz_byte(in) % 3;
+	seq = fuzz_byte(in) % 3;
+	ori_tcp_header_fill(&h, (enum tcp_type)type, gid, seq, fuzz_byte(in) % 6, 0);
 	if (op == OP_CONTRIB || op == OP_MEET) {
 		h.type = op == OP_MEET ? TCP_MEET : TCP_CONTRIB;
 		part.index = fuzz_byte(in) % 5;

@@ -148,10 +148,14 @@ static int send_message(struct yard *y, struct fuzz_input *in)
 	unsigned char bytes[sizeof(struct tcp_header) + BODY];
 	uint8_t how = fuzz_byte(in);
 	struct tcp_header h;
-	uint32_t body;
+	uint64_t gid, seq;
+	uint32_t type, body;
 
-	ori_tcp_header_fill(&h, (enum tcp_type)(fuzz_byte(in) % 20), gids[fuzz_byte(in) % 4],
-			    fuzz_byte(in) % 3, fuzz_byte(in) % 6, 0);
+	/* one after the other: the order in which arguments are evaluated is the compiler's */
+	type = fuzz_byte(in) % 20;
+	gid = gids[fuzz_byte(in) % 4];
+	seq = fuzz_byte(in) % 3;
+	ori_tcp_header_fill(&h, (enum tcp_type)type, gid, seq, fuzz_byte(in) % 6, 0);
 	body = how & 1 ? ALL_BYTES : how & 2 ? sizeof(struct ori_round_report) : fuzz_byte(in);
 	fuzz_take(in, bytes + sizeof(h), body);
 	h.bytes = how & 4 ? fuzz_word(in) % (1u << 20) : body;
