@@ -35,8 +35,10 @@ check() {
 		cat "$dir"/*.log | tail -n 5 >&2
 		return
 	fi
-	awk '/errors: /{errors = $NF} /states, stored/{states = $1} END {print errors, states}' \
-		"$out"
+	awk 'BEGIN { errors = "incomplete"; states = 0 }
+		/errors: / { errors = $NF }
+		/states, stored/ { states = $1 }
+		END { print errors, states }' "$out"
 }
 
 [ $# -gt 0 ] || set -- *.pml
