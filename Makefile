@@ -33,7 +33,7 @@ SUITE ?=
 fabric_headers = /usr/include/infiniband/verbs.h /usr/include/rdma/fabric.h
 have_headers = for file in $(1); do [ -e $$file ] || exit 1; done
 
-.PHONY: help run test test-python test-shmem wheel test-full test-slow test-gpu campaign check bench install clean deps deps-test deps-python deps-torch deps-shmem deps-vm deps-check build-release
+.PHONY: help run test test-python test-shmem wheel test-full test-slow test-gpu fuzz campaign check bench install clean deps deps-test deps-python deps-torch deps-shmem deps-vm deps-check build-release
 
 help:
 	@echo 'make run         build, then 8 ranks put, signal, wait and pass barriers (at most a minute)'
@@ -43,6 +43,7 @@ help:
 	@echo 'make test-full   AddressSanitizer and UBSan (not OpenSHMEM), then the longest tests and virtual machines'
 	@echo 'make test-slow   all rows of all tests in the release build, and 10,000 random programs: takes long'
 	@echo 'make test-gpu    what needs a GPU; SUITE=contract|litmus|graph|sanitizer|examples|triton|torch|bench selects one part'
+	@echo 'make fuzz        libFuzzer on every parser of untrusted bytes, MINUTES=5 each, two at a time'
 	@echo 'make campaign    random programs from seeds; ARGS="--seeds 1000 --from 1" passes options to tools/campaign'
 	@echo 'make check       format, static checks, scripts, links and generated documents: tools/check.sh'
 	@echo 'make bench       measure Oriel beside what the machine allows: bench/run.sh'
@@ -59,7 +60,7 @@ deps:
 # Without these packages some tests are skipped, each with its reason.  Only in CI this is a
 # failure.
 deps-test:
-	@( $(call have,mpirun mpicc fi_info ip); $(call have_headers,/usr/include/infiniband/mlx5dv.h); \
+	@( $(call have,mpirun mpicc fi_info ip clang spin); $(call have_headers,/usr/include/infiniband/mlx5dv.h); \
 		compgen -G '/usr/lib/*/pmix2/include/pmix.h' >/dev/null ) || \
 		tools/deps.sh test || [ "$$CI" != true ]
 
@@ -129,6 +130,15 @@ test-full: deps-test deps-vm build-release
 	@$(call build,asan)
 	$(call ctest,asan) -LE '^shmem$$'
 	$(call ctest,release) -L 'vm|full'
+	@if command -v clang >/dev/null; then $(call configure,fuzz) && $(call build,fuzz,fuzz_programs) && \
+		$(call ctest,fuzz) -L '^fuzz$$'; else echo 'skipped: fuzzing needs clang'; fi
+
+# 15 s per program in make test-full; here as long as asked for.
+MINUTES ?= 5
+fuzz: deps
+	@$(call configure,fuzz)
+	@$(call build,fuzz,fuzz_programs)
+	@tools/fuzz.sh build/fuzz $$(($(MINUTES) * 60))
 
 test-slow: deps-test deps-vm build-release
 	$(call ctest,release)

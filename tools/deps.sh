@@ -42,6 +42,9 @@ ip|iproute2|makes network namespaces
 mpirun|openmpi-bin|a PMIx launcher, and runs the MPI example
 mpicc|libopenmpi-dev|compiles the MPI example
 /usr/lib/*/pmix2/include/pmix.h|libpmix-dev|our declarations of PMIx are held against its header
+clang|clang|libFuzzer, for tests/fuzz
+/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a|libclang-rt-dev|libFuzzer itself
+spin|spin|checks the models of the protocols
 '
 python_list='
 python3|python3|runs the Python package and its tests

@@ -234,7 +234,7 @@ static int get_offer(struct pmix_job *job, struct ori_offer *offer)
 		memcpy(offer, v->data.object.bytes, sizeof(*offer));
 	value_free(v);
 	if (!err && offer->status)
-		err = ori_fail(offer->status < 0 ? offer->status : ORIEL_EPROTO,
+		err = ori_fail(ori_status_received(offer->status, ORIEL_EPROTO),
 			       "rank 0 could not open the rendezvous: %s",
 			       oriel_status_text(offer->status));
 	return err;

@@ -132,7 +132,8 @@ static int take_refusal(struct tcp_client *c, const unsigned char *body, uint32_
 		return TRY_AGAIN;
 	if (status >= 0)
 		return not_ours(c);
-	return ori_fail(status, "rank %d of %d could not join: %s", c->rank, c->nranks, text);
+	return ori_fail(ori_status_received(status, ORIEL_EBOOT),
+			"rank %d of %d could not join: %s", c->rank, c->nranks, text);
 }
 
 static void show_late(const unsigned char *body, uint32_t bytes, int nranks)

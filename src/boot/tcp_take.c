@@ -89,7 +89,7 @@ static int take_report(struct tcp_client *c, const struct tcp_header *h, const v
 		return 0;
 	}
 	memcpy(g->text, text, sizeof(g->text));
-	answer(g, r.status);
+	answer(g, ori_status_received(r.status, ORIEL_EPROTO));
 	return 0;
 }
 
@@ -191,6 +191,7 @@ static int take_abort(struct tcp_client *c, const struct tcp_header *h, const un
 	text[h->bytes - 4] = '\0';
 	if (status >= 0)
 		return -EPROTO;
+	status = ori_status_received(status, ORIEL_EABORTED);
 	g = ori_tcp_group_find(c, h->gid);
 	if (!g) {
 		keep_early(c, h, status, text);

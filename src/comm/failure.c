@@ -7,6 +7,7 @@
  * separate device test a copy in device memory, which the host keeps up to date.
  *
  * Any thread; takes the comm's lock.  Owns the thread of a failure that waits for its cause.
+ * Model: models/failure.pml
  */
 #include <stdio.h>
 #include <stdlib.h>

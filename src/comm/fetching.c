@@ -100,7 +100,11 @@ static ssize_t receive(const struct asking *a, int connection, struct ori_passin
 
 	do {
 		message.msg_control = control.bytes;
-		message.msg_controllen = sizeof(control.bytes);
+		/*
+		 * Room for one descriptor exactly.  CMSG_SPACE() is rounded up to room for two, and
+		 * a second one, from a hostile process, would stay open for ever.
+		 */
+		message.msg_controllen = CMSG_LEN(sizeof(int));
 		got = recvmsg(connection, &message, MSG_CMSG_CLOEXEC);
 	} while (got < 0 && is_slice_over() && !(*err = go_on(a)));
 	header = got < 0 ? NULL : CMSG_FIRSTHDR(&message);

@@ -19,6 +19,8 @@
  * copies it out.  Rows have two inboxes, used in turn.  A rank that writes an inbox in call k+2 has
  * seen what the receiver told in call k+1.  So the receiver has left call k and no longer reads
  * that inbox.  The same holds for told[] and grant[], and so 16 bits of k are enough.
+ *
+ * Model: models/alltoallv.pml
  */
 #ifndef ORI_KERNELS_ALLTOALLV_H
 #define ORI_KERNELS_ALLTOALLV_H

@@ -68,6 +68,18 @@ const char *oriel_status_text(int status)
 	}
 }
 
+int ori_status_received(int status, int otherwise)
+{
+	switch (status) {
+#define STATUS_CASE(name, value, text) case (value):
+		ORIEL_STATUS_LIST(STATUS_CASE)
+#undef STATUS_CASE
+		return status ? status : otherwise;
+	default:
+		return otherwise;
+	}
+}
+
 const char *oriel_last_error(void)
 {
 	return ori_last_error_text();

@@ -51,6 +51,14 @@ void ori_last_error_clear(void);
 /* How often this thread's text was set.  Shows whether a failed call has left a text. */
 uint64_t ori_last_error_count(void);
 
+/* ---- statuses (status.c) --------------------------------------------------------------------- */
+
+/*
+ * The status of a failure that another process has told: itself if it is one of status.h, else
+ * `otherwise`.  A failure word has 16 bits for it, so another number could look like success.
+ */
+int ori_status_received(int status, int otherwise);
+
 /* ---- clock and random (clock.c) -------------------------------------------------------------- */
 
 uint64_t ori_now_ns(void);

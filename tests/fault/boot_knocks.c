@@ -246,3 +246,33 @@ TEST(a_meeting_that_cannot_be)
 	message.h.bytes = sizeof(message.part); /* no list at all */
 	nonsense_after_hello(&message, sizeof(message.h) + sizeof(message.part));
 }
+
+/* A failure word has 16 bits for a status, and in these the first one would be 0: success. */
+TEST(an_abort_with_a_status_that_does_not_exist)
+{
+	static const int32_t statuses[] = { -65536, INT32_MIN, -1000 };
+
+	for (size_t i = 0; i < ORI_COUNT(statuses); i++) {
+		struct {
+			struct tcp_header h;
+			int32_t status;
+			char text[4];
+		} message;
+		struct job job;
+		int fd;
+
+		if (job_open(&job, 2, JOB_NEVER))
+			return;
+		job_start(&job, 0, NULL, works_on);
+		fd = pose_as_rank_1(&job);
+		memset(&message, 0, sizeof(message));
+		ori_tcp_header_fill(&message.h, TCP_ABORT, 0, 0, 1, 8);
+		message.status = statuses[i];
+		memcpy(message.text, "fire", 4);
+		CHECK_EQ(send(fd, &message, sizeof(message), MSG_NOSIGNAL), (int)sizeof(message));
+		job_wait(&job, 0);
+		CHECK_RANK(&job, 0, ORIEL_EABORTED, "rank 1 aborted: fire", JOB_SOON_S);
+		close(fd);
+		job_close(&job);
+	}
+}

@@ -228,6 +228,15 @@ BARE int poll(struct pollfd *fds, nfds_t n, int timeout_ms)
 	FORWARD(int, "poll", (struct pollfd *, nfds_t, int), (fds, n, timeout_ms));
 }
 
+/* The name that poll() has in a hardened library, where its array has a known size. */
+int __poll_chk(struct pollfd *fds, nfds_t n, int timeout_ms, size_t bytes);
+
+BARE int __poll_chk(struct pollfd *fds, nfds_t n, int timeout_ms, size_t bytes)
+{
+	(void)bytes;
+	return poll(fds, n, timeout_ms);
+}
+
 /* ---- what fails how -------------------------------------------------------------------------- */
 
 static const struct fault {

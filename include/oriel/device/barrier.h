@@ -11,6 +11,8 @@
  *
  * Only the part for mapped peers is inlined.  A called function gets the handle by address and
  * reads it through caches that every acquire empties.
+ *
+ * Model: models/barrier.pml
  */
 #ifndef ORIEL_DEVICE_BARRIER_H
 #define ORIEL_DEVICE_BARRIER_H

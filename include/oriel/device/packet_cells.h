@@ -18,6 +18,8 @@
  * still under way; one meeting follows the cells.
  *
  * On the CPU this form serves tests and the fake driver: the leader receives alone.
+ *
+ * Model: models/packets.pml
  */
 #ifndef ORIEL_DEVICE_PACKET_CELLS_H
 #define ORIEL_DEVICE_PACKET_CELLS_H

@@ -5,6 +5,8 @@
  *
  * One thread makes each call, after its group met.  The path of a word depends on the abilities of
  * the link's NIC (docs/decisions/0009).
+ *
+ * Model of counts: models/companion.pml
  */
 #ifndef ORIEL_DEVICE_POST_H
 #define ORIEL_DEVICE_POST_H

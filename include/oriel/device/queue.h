@@ -13,6 +13,8 @@
  *   [QUEUE3] to [QUEUE4]: the turn, from a producer to the next one; to [QUEUE8]: its count.
  *   [QUEUE5]: a CQE, from the engine or the NIC to the polling thread.
  *   [QUEUE6] to [QUEUE7]: a complete WQE, from the thread that saw its CQE to all others.
+ *
+ * Model: models/queue.pml
  */
 #ifndef ORIEL_DEVICE_QUEUE_H
 #define ORIEL_DEVICE_QUEUE_H

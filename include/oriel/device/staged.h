@@ -5,6 +5,8 @@
  * It lays out the window's staging memory as streams of mapped.h.  For each (source, channel) the
  * receiver has `depth` slots and a row of words: `depth` lengths, then `ready`.  For each (peer,
  * channel) the sender has a free count.  Cursors of both directions are local.
+ *
+ * Model: models/staged.pml
  */
 #ifndef ORIEL_DEVICE_STAGED_H
 #define ORIEL_DEVICE_STAGED_H

@@ -20,6 +20,19 @@ static int temp_name(const char *path, char *temp)
 	return n > 0 && n < PATH_BYTES ? 0 : ORIEL_EINVAL;
 }
 
+/*
+ * Opens a new file.  The folder may be /tmp, where another user may have put a link under this
+ * name: the link is not followed.
+ */
+static FILE *temp_open(const char *path, char *temp)
+{
+	errno = ENAMETOOLONG;
+	if (temp_name(path, temp))
+		return NULL;
+	(void)unlink(temp); /* left by a dead process with the same number */
+	return fopen(temp, "wxe");
+}
+
 static int complain(const char *path)
 {
 	fprintf(stderr, "oriel-perf: cannot write %s: %s\n", path, strerror(errno));
@@ -32,8 +45,7 @@ int perf_json_probe(const char *path)
 	char temp[PATH_BYTES];
 	FILE *f;
 
-	errno = ENAMETOOLONG;
-	f = temp_name(path, temp) ? NULL : fopen(temp, "we");
+	f = temp_open(path, temp);
 	if (!f)
 		return complain(path);
 	fclose(f);
@@ -175,8 +187,7 @@ int perf_json_write(const struct perf_job *job, const struct perf_rows *rows)
 	int bad;
 	FILE *f;
 
-	errno = ENAMETOOLONG;
-	f = temp_name(path, temp) ? NULL : fopen(temp, "we");
+	f = temp_open(path, temp);
 	if (!f)
 		return complain(path);
 	fprintf(f, "{\n");
