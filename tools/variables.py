@@ -60,6 +60,8 @@ FOREIGN = {
     "PMI_SIZE": "tells that a launcher started several ranks; only warnings depend on it",
     "XDG_CACHE_HOME": "folder of the files of oriel-tune; default `$HOME/.cache`",
     "HOME": "see `XDG_CACHE_HOME`",
+    "TERM": "without it, or with `dumb`, tools show no line of progress",
+    "_ORIEL_TERMINAL": "set by oriel-run for rank 0: terminal for a tool's line of progress",
     "TMPDIR": "folder for the files of `oriel-run --mps`; default `/tmp`",
     "CUDA_MPS_PIPE_DIRECTORY": "folder where the CUDA driver finds its MPS daemon",
     "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "share of a GPU's SMs that MPS gives this rank",

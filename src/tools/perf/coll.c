@@ -158,6 +158,7 @@ struct perf_row perf_coll_row(const struct perf_coll *c, const struct perf_plan 
 				.iterations = p->iterations,
 				.batch = p->batch };
 
+	perf_progress_row(c->job, c->op, c->bytes);
 	return row;
 }
 

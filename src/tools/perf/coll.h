@@ -32,7 +32,7 @@ uint64_t perf_coll_wrong(const uint8_t *data, uint64_t bytes, uint64_t seed);
 int perf_coll_fits(const struct perf_job *job, const char *name, uint64_t bytes, uint64_t each);
 /* Checks if the user asked for it, and measures.  Fills in times, rates and #wrong of the row. */
 int perf_coll_measure(struct perf_coll *c, const struct perf_plan *p, struct perf_row *row);
-/* A row of c->bytes, with nothing measured yet. */
+/* A row of c->bytes, with nothing measured yet; call it just before you measure. */
 struct perf_row perf_coll_row(const struct perf_coll *c, const struct perf_plan *p,
 			      const char *type);
 

@@ -45,6 +45,7 @@ int perf_row_end(struct perf_job *job, struct perf_row *row, struct perf_rows *r
 	if (job->past)
 		row->past_us = perf_past_find(job->past, row);
 	err = perf_agree(job, keep_row(rows, row), "keeping a row");
+	perf_progress_clear(job);
 	if (!err && job->rank == 0)
 		perf_report_row(job, row);
 	return err;
@@ -52,8 +53,10 @@ int perf_row_end(struct perf_job *job, struct perf_row *row, struct perf_rows *r
 
 static int run_row(struct perf_bed *bed, struct perf_row *row, struct perf_rows *rows)
 {
-	int err = row->unsupported ? 0 : perf_row_measure(bed, row);
+	int err;
 
+	perf_progress_row(bed->job, row->op, row->bytes);
+	err = row->unsupported ? 0 : perf_row_measure(bed, row);
 	return err ? err : perf_row_end(bed->job, row, rows);
 }
 
@@ -256,8 +259,10 @@ static int join(const struct perf_options *o, struct perf_job *job)
 static int run_job(struct perf_job *job)
 {
 	struct perf_rows rows = { NULL, 0, 0 };
-	int err = run_all(job, &rows), bad = count_wrong(job, &rows), verdict = 0;
+	int err = run_all(job, &rows), bad, verdict = 0;
 
+	perf_progress_clear(job);
+	bad = count_wrong(job, &rows);
 	if (!err && !bad && job->opt->compare)
 		verdict = judge(job, &rows);
 	perf_past_free(job->past);

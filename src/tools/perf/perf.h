@@ -15,6 +15,7 @@
  *	limit.c    the speed of memcpy, as a limit in a plot
  *	head.c     what is printed before the first table
  *	report.c   tables in all formats
+ *	progress.c  a line on the terminal
  *	file.c     files that appear complete or not at all
  *	json.c     the run as one JSON object
  *	json_read.c  reads a JSON file
@@ -177,6 +178,9 @@ struct perf_job {
 	struct perf_facts facts;
 	struct perf_engine engine;
 	struct perf_past *past; /* --compare, rank 0: the rows of the run before */
+	/* rank 0, for the line of progress */
+	const struct perf_op *current;
+	int rows_begun; /* of it */
 };
 
 /* Window and memory of one operation, for all its sizes. */
@@ -251,6 +255,10 @@ struct perf_plan perf_plan_make(const struct perf_options *opt, uint64_t bytes);
 /* Percentiles, #wrong and the slowest rank's time, from at most PERF_SAMPLES_MAX samples. */
 int perf_samples_join(struct perf_job *job, const float *samples, uint32_t nsamples, uint64_t wrong,
 		      struct perf_row *row, double *time_us);
+
+/* progress.c: not collective */
+void perf_progress_row(struct perf_job *job, const struct perf_op *op, uint64_t bytes);
+void perf_progress_clear(const struct perf_job *job);
 
 /* rates.c: not collective */
 /* Bytes that the rate algbw counts: of all ranks, for collectives. */

@@ -11,6 +11,7 @@
 
 #include "coll/alltoallv/alltoallv.h"
 #include "tool.h"
+#include "tools/common/progress.h"
 #include "util/util.h"
 
 #define CALLS_MAX 2000
@@ -160,6 +161,10 @@ int tool_measure(struct tool_job *job, int which, const struct ori_a2a_plan *pla
 
 	if (n > TOOL_CANDIDATES)
 		return ORIEL_EINVAL;
+	if (job->rank == 0)
+		tool_progress_show("exchanges of %llu bytes (size %d of %d): %d settings",
+				   (unsigned long long)job->size[job->current].bytes,
+				   job->current + 1, job->nsizes, n);
 	for (int rep = 0; !err && rep < job->reps; rep++)
 		for (int i = 0; !err && i < n; i++)
 			err = take_sample(job, which, &plans[i], calls, &us[i][rep]);
