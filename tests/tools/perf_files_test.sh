@@ -129,6 +129,7 @@ has "install the package gnuplot-nox" err
 # A gnuplot that fails, and one that reads nothing: the old file stays.
 echo old >"$dir/x.svg"
 for body in 'cat >/dev/null; exit 5' 'exec <&-; exit 5'; do
+	# shellcheck disable=SC2016 # for the script
 	printf '#!/bin/bash\n[ "$1" = --version ] && exit 0\n%s\n' "$body" >"$dir/bin/gnuplot"
 	chmod +x "$dir/bin/gnuplot"
 	want 1 "$run" -n 2 env PATH="$dir/bin:$PATH" "$perf" "${flags[@]}" --plot "$dir/x.svg"

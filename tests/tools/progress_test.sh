@@ -54,6 +54,7 @@ for command in "'$perf' $put 2>/dev/null" "'$run' -n 2 '$perf' $put 2>/dev/null"
 	shows " 64 "
 	grep -q $'\e' "$dir/tty" && fail "progress in spite of: $command"
 done
+# shellcheck disable=SC2086 # words on purpose
 "$run" -n 2 "$perf" $put >"$dir/tty" 2>&1 || fail "without a terminal"
 grep -q $'\e' "$dir/tty" && fail "progress without a terminal"
 
