@@ -4,9 +4,10 @@
 tools/variables.py [--check] - writes docs/variables.md from the sources.
 
 The library's variables come from the list in src/util/config.h, their groups from
-src/tools/info/groups.h, build options from the CMake files.  Variables that are read in other places are found by their getenv() calls; their texts are in this
-file, and a variable without a text is an error.  --check writes nothing and exits 1 if the
-document differs from what would be written.
+src/tools/info/groups.h, build options from the CMake files.  Variables that are read in other
+places are found by their getenv() calls; their texts are in this file, and a variable without a
+text is an error.  --check writes nothing and exits 1 if the document differs from what would be
+written.
 """
 import difflib
 import re

@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,23 +79,17 @@ static size_t columns(void)
 	return ioctl(line.fd, TIOCGWINSZ, &size) || size.ws_col < 20 ? 80 : size.ws_col;
 }
 
-void tool_progress_show(const char *fmt, ...)
+void tool_progress_show(const char *text)
 {
-	char text[LINE_BYTES], out[LINE_BYTES + 32];
+	char out[LINE_BYTES];
 	size_t most;
-	va_list ap;
 	int n;
 
 	if (!line.opened)
 		open_terminal();
 	if (line.fd < 0)
 		return;
-	va_start(ap, fmt);
-	n = vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	if (n < 0)
-		return;
-	n = snprintf(out, sizeof(out), CLEAR "%s, %lld s", text,
+	n = snprintf(out, sizeof(out), CLEAR "%.200s, %lld s", text,
 		     (long long)(now_s() - line.start_s));
 	most = strlen(CLEAR) + columns() - 1;
 	write_terminal(out, (size_t)n < most ? (size_t)n : most);

@@ -9,7 +9,7 @@
 #define ORI_TOOLS_PROGRESS_H
 
 /* Replaces the line.  The time since the first call is added to it. */
-void tool_progress_show(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void tool_progress_show(const char *text);
 /* Removes the line: call it before you print anything else. */
 void tool_progress_clear(void);
 

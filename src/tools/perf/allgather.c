@@ -4,8 +4,8 @@
  * timed by size.
  *
  * In a row of `bytes` every rank sends that many bytes to every rank.  In a verification pass every
- * byte is a hash of (pass, rank, offset).  One pass is out of place, one in place (coll.c).  Bytes behind
- * the data must not change.
+ * byte is a hash of (pass, rank, offset).  One pass is out of place, one in place (coll.c).  Bytes
+ * behind the data must not change.
  * Called by: main.c, on the rank's host thread.
  */
 #include "coll.h"

@@ -3,8 +3,8 @@
  * tools/perf/plot.c - --plot: time and bandwidth over the size, drawn by gnuplot.
  *
  * This file writes the script: the medians of each operation, then two graphs side by side.
- * child.c runs gnuplot, which reads the script from a pipe and writes the SVG to its standard output.  So
- * no file name and no text of the user is part of a command line.
+ * child.c runs gnuplot, which reads the script from a pipe and writes the SVG to its standard
+ * output.  So no file name and no text of the user is part of a command line.
  * Called by: main.c on rank 0, before the measurements (probe) and after them.
  */
 #include "child.h"

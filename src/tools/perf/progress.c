@@ -36,6 +36,7 @@ static int count_rows(const struct perf_job *job, const struct perf_op *op)
 
 void perf_progress_row(struct perf_job *job, const struct perf_op *op, uint64_t bytes)
 {
+	char text[128];
 	int rows;
 
 	if (job->rank)
@@ -43,11 +44,10 @@ void perf_progress_row(struct perf_job *job, const struct perf_op *op, uint64_t 
 	job->rows_begun = op == job->current ? job->rows_begun + 1 : 1;
 	job->current = op;
 	rows = count_rows(job, op);
-	if (rows > 1)
-		tool_progress_show("%s of %llu bytes: row %d of %d", op->name,
-				   (unsigned long long)bytes, job->rows_begun, rows);
-	else
-		tool_progress_show("%s of %llu bytes", op->name, (unsigned long long)bytes);
+	snprintf(text, sizeof(text),
+		 rows > 1 ? "%s of %llu bytes: row %d of %d" : "%s of %llu bytes", op->name,
+		 (unsigned long long)bytes, job->rows_begun, rows);
+	tool_progress_show(text);
 }
 
 void perf_progress_clear(const struct perf_job *job)
