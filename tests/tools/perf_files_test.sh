@@ -71,7 +71,7 @@ want 0 "$run" -n 2 "$perf" "${flags[@]}" --json "$dir/old.json"
 scaled 1000000 >"$dir/slow.json"
 scaled 0.000001 >"$dir/fast.json"
 want 0 "$run" -n 2 "$perf" "${flags[@]}" --compare "$dir/slow.json"
-has "old p50  ratio" out
+has "old_p50  ratio" out
 has "2 of 2 rows, 0 slower by more than 10 %" out
 grep -qE '^ +8( +[0-9.]+){4} +0 +[0-9.]+ +0\.00$' "$dir/out" || fail "no old time and ratio"
 want 3 "$run" -n 2 "$perf" "${flags[@]}" --compare "$dir/fast.json" --tolerance 50

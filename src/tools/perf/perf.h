@@ -21,6 +21,7 @@
  *	json_read.c  reads a JSON file
  *	compare.c  compares the rows with those of a JSON file
  *	plot.c     a picture of the rows, drawn by gnuplot
+ *	child.c    runs another program, such as gnuplot
  *	ops_*.c    the operations that are one kernel on a window
  *	alltoallv.c  all-to-all-v, called from the host
  *	reduce.c     broadcast, all-reduce and reduce-scatter, called from the host

@@ -38,7 +38,9 @@ static const char *const colours[] = { "#0072b2", "#d55e00", "#009e73", "#cc79a7
 				       "#e69f00", "#56b4e9", "#000000", "#8c6d31" };
 #define COLOURS (sizeof(colours) / sizeof(colours[0]))
 
-static char *const gnuplot[] = { (char *)(uintptr_t) "gnuplot", NULL };
+/* Without the user's own settings, which could change the output. */
+static char *const gnuplot[] = { (char *)(uintptr_t) "gnuplot",
+				 (char *)(uintptr_t) "--default-settings", NULL };
 static char *const gnuplot_version[] = { (char *)(uintptr_t) "gnuplot",
 					 (char *)(uintptr_t) "--version", NULL };
 

@@ -21,7 +21,7 @@ static void print_columns(const struct perf_job *job, const struct perf_op *op)
 		printf(" %8s", "busbw");
 	printf(" %7s", "#wrong");
 	if (job->past)
-		printf(" %10s %6s", "old p50", "ratio");
+		printf(" %10s %6s", "old_p50", "ratio");
 	printf("\n");
 }
 
