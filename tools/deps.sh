@@ -45,6 +45,7 @@ mpicc|libopenmpi-dev|compiles the MPI example
 clang|clang|libFuzzer, for tests/fuzz
 /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a|libclang-rt-dev|libFuzzer itself
 spin|spin|checks the models of the protocols
+gnuplot|gnuplot-nox|draws the plots of oriel-perf
 '
 python_list='
 python3|python3|runs the Python package and its tests

@@ -3,10 +3,11 @@
 """
 tools/variables.py [--check] - writes docs/variables.md from the sources.
 
-The library's variables come from the list in src/util/config.h, build options from the CMake files.
-Variables that are read in other places are found by their getenv() calls; their texts are in this
-file, and a variable without a text is an error.  --check writes nothing and exits 1 if the
-document differs from what would be written.
+The library's variables come from the list in src/util/config.h, their groups from
+src/tools/info/groups.h, build options from the CMake files.  Variables that are read in other
+places are found by their getenv() calls; their texts are in this file, and a variable without a
+text is an error.  --check writes nothing and exits 1 if the document differs from what would be
+written.
 """
 import difflib
 import re
@@ -25,18 +26,6 @@ TYPES = {
     "CHOICE_LOG": "word",
     "CHOICE_MODE": "word",
 }
-
-GROUPS = [
-    ("Device, waits and log", "DEVICE CUDA_LIBRARY TIMEOUT LATE LOG DOCTOR STRICT CHECKED"),
-    ("Which peers are mapped", "TOPOLOGY FABRIC FABRIC_UUID FABRIC_CLIQUE MAPPED"),
-    ("How ranks meet", "LAUNCHER PMIX_LIBRARY SECRET PORT BOOT_ADDR BOOT_TREE LISTEN_FD LISTENING"),
-    ("Queues and engines", "ENGINE CONNECT LANES NICS QUEUE_DEPTH QUEUE_START NIC_ORDER"),
-    ("Software NIC", "SOFT_NIC SOFT_FAULTS"),
-    ("Engines verbs and mlx5", "IB_ MLX5_"),
-    ("Engine ofi", "OFI_"),
-    ("Collectives", "TUNE_FILE A2A_PLAN"),
-    ("Other", ""),
-]
 
 # Read by the library or its tools, set by launchers, by the system or by CUDA.
 FOREIGN = {
@@ -61,6 +50,8 @@ FOREIGN = {
     "XDG_CACHE_HOME": "folder of the files of oriel-tune; default `$HOME/.cache`",
     "HOME": "see `XDG_CACHE_HOME`",
     "XDG_RUNTIME_DIR": "oriel-doctor finds ranks in its folder `oriel`, else in `/tmp/oriel-UID`",
+    "TERM": "without it, or with `dumb`, tools show no line of progress",
+    "_ORIEL_TERMINAL": "set by oriel-run for rank 0: terminal for a tool's line of progress",
     "TMPDIR": "folder for the files of `oriel-run --mps`; default `/tmp`",
     "CUDA_MPS_PIPE_DIRECTORY": "folder where the CUDA driver finds its MPS daemon",
     "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "share of a GPU's SMs that MPS gives this rank",
@@ -141,6 +132,15 @@ def options():
     return rows
 
 
+def groups():
+    """Rows (title, names) of src/tools/info/groups.h, which oriel-info --all shows too."""
+    text = (root / "src/tools/info/groups.h").read_text()
+    rows = re.findall(r'\{ "([^"]+)",\s*"([^"]*)" \}', text)
+    if not rows or len(rows) != text.count('{ "'):
+        fail("a line of src/tools/info/groups.h has a form that is not understood")
+    return rows
+
+
 def table(head, rows):
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
@@ -149,7 +149,7 @@ def table(head, rows):
 
 def group_of(name):
     short = name[len("ORIEL_") :]
-    for title, words in GROUPS:
+    for title, words in groups():
         for word in words.split():
             if short == word or (word.endswith("_") and short.startswith(word)):
                 return title
@@ -158,7 +158,7 @@ def group_of(name):
 
 def grouped(rows):
     parts = []
-    for title, _ in GROUPS:
+    for title, _ in groups():
         mine = [r for r in rows if group_of(r[1]) == title]
         if mine:
             cells = [(f"`{n}`", TYPES[t], f"`{d}`" if d else "-", h) for t, n, d, h in mine]
@@ -187,7 +187,7 @@ The library reads these variables when a boot or a comm is created. \
 A value that is not allowed is an error. An unknown
 `ORIEL_*` name is a warning that shows the nearest known name; with `ORIEL_STRICT=1` it is an \
 error. `oriel-info` lists
-all variables with the values that apply.
+the variables that are set, `oriel-info --all` all of them, with the values that apply.
 
 {grouped(rows)}
 ## Variables of launchers and of the system

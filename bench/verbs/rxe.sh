@@ -52,8 +52,8 @@ while [ \$turn -lt $reps ]; do
 	wait
 	oriel-run -n 2 --topology 2x1 oriel-perf put -b $bytes -e $bytes -n $count >/tmp/perf ||
 		exit 1
-	# column 4 is the time in us in which each of the two ranks makes one put
-	awk '\$1 == $bytes { print \"oriel\", 2 * $bytes / \$4 }' /tmp/perf
+	# column 2 is the time in us in which each of the two ranks makes one put
+	awk '\$1 == $bytes { print \"oriel\", 2 * $bytes / \$2 }' /tmp/perf
 	grep '^# engine' /tmp/perf
 done" >"$dir/out" 2>&1 || {
 	echo "rxe.sh: the VM's run failed:"

@@ -49,7 +49,20 @@ ln -s "$prefix/bin/oshcc" elsewhere
 [ "$(./elsewhere --showme:compile)" = "-I$prefix/include" ] || die 'a link to oshcc is lost'
 ./elsewhere --showme hello.c | grep -q -- '-loriel_shmem$' || die '--showme shows no library'
 ! ./elsewhere --showme -c hello.c | grep -q -- -loriel_shmem || die 'oshcc -c names a library'
-"$prefix/bin/oshcc" --version >/dev/null || die 'oshcc --version fails'
+# --version is the compiler's, because build systems look at it, and one line more.
+"$prefix/bin/oshcc" --version >out || die 'oshcc --version fails'
+[ "$(head -1 out)" = "$(cc --version | head -1)" ] || die 'oshcc --version is not the compiler'
+tail -1 out | grep -qE '^oshcc: OpenSHMEM 1.5 on Oriel [0-9]+\.[0-9]+\.[0-9]+$' ||
+	die 'oshcc --version does not say which Oriel'
+for flag in -h --help; do
+	"$prefix/bin/oshc++" $flag | grep -q '^Usage: oshc++ ' || die "oshc++ $flag"
+	"$prefix/bin/oshrun" $flag | grep -q -- '--topology' || die "oshrun $flag"
+done
+"$prefix/bin/oshrun" --version | grep -qE '^oshrun of oriel-run [0-9]+\.[0-9]+\.[0-9]+$' ||
+	die 'oshrun --version'
+for name in oshrun oshcc oshc++; do
+	[ -s "$prefix/share/bash-completion/completions/$name" ] || die "no completion of $name"
+done
 
 mkdir outside
 mv hello.c outside

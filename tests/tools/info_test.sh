@@ -47,10 +47,26 @@ json() {
 	EOF
 }
 
+# narrow: the last output fits into 100 columns.
+narrow() {
+	awk 'length($0) > 100 { wide = 1; print } END { exit wide }' "$dir/out" ||
+		fail "lines of more than 100 columns"
+}
+
 # Plain: all sections, nothing set, no ranks needed.
 want 0 "$info"
-has out "oriel 0." build machine devices engines variables topology ORIEL_TIMEOUT "cpu " oriel-run
+has out "oriel 0." build machine devices engines "variables (0 of " topology "cpu " oriel-run
 grep -q '^problems' "$dir/out" && fail "problems without a reason"
+grep -q 'ORIEL_TIMEOUT' "$dir/out" && fail "a variable that is not set is shown"
+narrow
+
+# --all: every variable once, in the groups of docs/variables.md.
+want 0 "$info" --all
+narrow
+has out "  Device, waits and log" "  Engines verbs and mlx5"
+names=$(grep -oE '^ +[ *] ORIEL_[A-Z0-9_]+' "$dir/out" | tr -s '\n' ' ')
+want 0 "$info" --json
+json "sorted(v) == sorted('$names'.split())"
 
 want 0 "$info" --json
 python3 -m json.tool "$dir/out" >/dev/null || fail "python3 -m json.tool refuses the output"
@@ -69,7 +85,16 @@ export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 
 # A set variable is marked; text of any bytes stays valid JSON.
 want 0 env ORIEL_TIMEOUT=7 "$info"
-grep -Eq '^ +\* ORIEL_TIMEOUT +seconds +7 +600 ' "$dir/out" || fail "a set variable is not marked"
+grep -Eq '^ +\* ORIEL_TIMEOUT +7 +seconds .* \(default: 600\)$' "$dir/out" ||
+	fail "a set variable is not shown"
+has out "variables (1 of "
+long=$(printf 'x%.0s' {1..230})
+for flag in "" --all; do
+	want 0 env ORIEL_TUNE_FILE="$long" ORIEL_BOOT_ADDR=$'a\e[31m b' "$info" $flag
+	narrow
+	[ "$(grep -oE 'x{5,}' "$dir/out" | tr -d '\n')" = "$long" ] || fail "a long value is cut"
+	has out "a?[31m b"
+done
 want 0 env ORIEL_BOOT_ADDR=$'q"\\\t\e\xff\xc3\xa9\xed\xa0\x80' "$info" --json
 json 'v["ORIEL_BOOT_ADDR"]["set"] and
 	v["ORIEL_BOOT_ADDR"]["value"].startswith("q\"\\\t\x1b\ufffd\u00e9\ufffd")'
@@ -93,10 +118,14 @@ want 1 env $(seq -f 'ORIEL_X%g=1' 40) "$info" --json
 json 'd["problem_count"] == 40 and len(d["problems"]) == 32'
 
 # Command line.
-want 0 "$info" --help
-has out usage: --json
+for flag in -h --help; do
+	want 0 "$info" $flag
+	has out Usage: --json
+done
+want 0 "$info" --version
+grep -qxE 'oriel-info [0-9]+\.[0-9]+\.[0-9]+' "$dir/out" || fail "--version"
 want 2 "$info" --jsno
-has err "usage: oriel-info" "--jsno"
+has err "Usage: oriel-info" "--jsno"
 [ -s "$dir/out" ] && fail "a wrong call prints a report"
 
 # Output that cannot be written.
@@ -114,6 +143,10 @@ if [ -n "$run" ]; then
 	want 0 "$run" -n 4 --topology 2x2 "$info"
 	has out "topology (4 ranks, 2 nodes)" "0   .  M  Q  Q" "node 1   ranks 2-3" \
 		"2 pairs mapped, 4 queued" "ORIEL_TOPOLOGY puts them on nodes 0 and 1"
+	narrow
+	want 0 "$run" -n 24 --topology "$(printf '0,1,%.0s' {1..11})0,1" "$info"
+	has out "node 1   ranks 1, 3, 5, 7, "
+	narrow
 	[ "$(grep -c '^variables' "$dir/out")" = 1 ] || fail "not exactly one rank prints"
 	want 0 "$run" -n 3 "$info" --json
 	json 'len(d["topology"]["pairs"]) == 3 and d["topology"]["nnodes"] == 1 and

@@ -64,7 +64,7 @@ skip() {
 
 pmix_ranks() {
 	want 0 "${mpi[@]}" -np 4 "$perf" put_signal -b 8 -e 4K -f 16 -n 20 -w 2
-	has out "4 ranks, 1 node"
+	has out "4 ranks on 1 node"
 	has out "# total wrong 0: OK"
 	want 0 "${mpi[@]}" -np 1 "$perf" put -b 8 -e 8 -n 10
 	want 0 "${mpi[@]}" -np 3 -x ORIEL_TOPOLOGY=3x1 "$perf" all -b 8 -e 64 -f 8 -n 10 -w 1
@@ -76,7 +76,7 @@ assert d["topology"]["nranks"] == 4' <"$dir/out" || fail "oriel-info does not se
 	verify "${mpi[@]}" -np 3
 	# an oriel-run inside is a job of its own, not ranks of the outer one
 	want 0 "${mpi[@]}" -np 1 "$run" -n 3 "$perf" put -b 8 -e 8 -n 10
-	has out "3 ranks, 1 node"
+	has out "3 ranks on 1 node"
 	# without the library no rank takes itself for a job of one
 	want any "${mpi[@]}" -np 2 -x ORIEL_PMIX_LIBRARY=libnone.so "$perf" put -b 8 -e 8 -n 10
 	has err "libnone.so"

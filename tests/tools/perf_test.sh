@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Tests oriel-perf as a user runs it: every operation, both formats, JSON, bad command lines.
+# Tests oriel-perf as a user runs it: every operation, its tables, JSON, bad command lines.
+# perf_files_test.sh tests --compare, --plot and --format csv.
 # Usage: perf_test.sh ORIEL_RUN ORIEL_PERF
 # Exit status: 0 all passed, 1 something failed.  The machine need not be idle: no time is judged.
 set -u
@@ -30,12 +31,10 @@ want() {
 	fi
 }
 
-# rows N: the last output has N rows, each of nine columns with #wrong 0.
+# rows N: the last output has N rows, each of six columns, or seven with a type, with #wrong 0.
 rows() {
-	local n types='uint8|uint64|none|ticket|counter'
-	n=$(grep -cE \
-		"^ *[0-9]+ +[0-9]+ +($types) +[0-9.]+ +[-0-9.]+ +[-0-9.]+ +0 +[0-9.]+ +[0-9.]+\$" \
-		"$dir/out")
+	local n
+	n=$(grep -cE '^ *[0-9]+( +(ticket|counter))?( +[-0-9.]+){4} +0$' "$dir/out")
 	[ "$n" -eq "$1" ] || fail "$n good rows instead of $1"
 	[ "$(grep -vc '^#' "$dir/out")" -eq "$1" ] ||
 		fail "lines that are neither rows nor comments"
@@ -49,12 +48,24 @@ has() {
 for n in 1 2 3; do
 	want 0 "$run" -n $n "$perf" all -b 1 -e 4K -f 64 -n 20 -w 2 && rows 18
 	has "# total wrong 0: OK" out
-	has "# topology: $n rank" out
+	has ": $n rank" out
 	for op in put get put_signal signal packet barrier sendrecv atomics; do
 		has "# $op: " out
 	done
 done
-has "size       count    type   time(us)    algbw    busbw  #wrong        p50        p99" out
+has "#    size(B)   time(us)    p50(us)    p99(us)     GB/s  #wrong" out
+# The head is short; -v adds machine, ranks and map.
+want 0 "$run" -n 3 "$perf" put -b 8 -e 8 -n 10 && rows 1
+[ "$(wc -l <"$dir/out")" -le 8 ] || fail "$(wc -l <"$dir/out") lines for one row"
+want 0 "$run" -n 3 "$perf" put -b 8 -e 8 -n 10 -v && rows 1
+for words in "# date 20" "# host " "# rank 2: pid" "from \\ to" "# time is the largest mean"; do
+	has "$words" out
+done
+# A bandwidth of links only where it is another number: not with two ranks of an all-reduce.
+want 0 "$run" -n 2 "$perf" allreduce -b 8 -e 64 -f 8 -n 10
+grep -q "GB/s    busbw" "$dir/out" && fail "a column repeats another"
+want 0 "$run" -n 3 "$perf" allreduce -b 8 -e 64 -f 8 -n 10
+has "GB/s    busbw" out
 
 # sizes that no line, block or thread divides, larger than the staging slots
 want 0 "$run" -n 2 "$perf" all --blocks 2 --threads 4 -b 333 -e 400K -f 1000 -n 4 -w 1 && rows 12
@@ -71,7 +82,8 @@ if python3 -m json.tool "$dir/x.json" >/dev/null; then
 	python3 - "$dir/x.json" <<'PY' || fail "JSON content"
 import json, sys
 x = json.load(open(sys.argv[1]))
-assert set(x) == {"environment", "topology", "engine", "rows"}, x.keys()
+assert set(x) == {"schema", "schema_version", "environment", "topology", "engine", "rows"}, x.keys()
+assert x["schema"] == "oriel-perf" and x["schema_version"] == 1
 assert x["engine"] == {"name": "none"}, x["engine"]
 assert x["environment"]["ranks"] == 2 and len(x["topology"]["ranks"]) == 2
 assert len(x["rows"]) == 13 and all(r["wrong"] == 0 and r["time_us"] > 0 for r in x["rows"])
@@ -81,25 +93,42 @@ else
 fi
 [ -z "$(find "$dir" -name '*.tmp')" ] || fail "a temporary file stayed"
 
-want 0 "$run" -n 2 "$perf" put --format nccl -b 8 -e 64 -f 8 -n 10 -w 1
+# nccl OP SIZE COUNT TYPE REDOP ROOT OUT IN: the first row of three ranks, with or without a run out
+# of place and in place (yes, no).
+nccl() {
+	local yes='  +[0-9.]+  +[0-9.]+  +[0-9.]+ +0' no=' +N/A +N/A +N/A +N/A'
+	local out=${!7} in=${!8}
+	want 0 "$run" -n 3 "$perf" "$1" --format nccl -b 8 -e 64 -f 8 -n 10 -w 1 || return
+	grep -qxE " +$2 +$3 +$4 +$5 +$6$out$in" "$dir/out" || fail "nccl row of $1"
+}
+nccl put 8 8 uint8 none -1 yes no
 columns='     time   algbw   busbw #wrong'
-values='  +[0-9.]+  +[0-9.]+  +[0-9.]+ +0'
 grep -qxF -- "#       size         count      type   redop    root$columns$columns" "$dir/out" ||
 	fail "nccl header"
-grep -qxE -- " {11}8 {13}8 {5}uint8 {4}none {6}-1$values$values" "$dir/out" || fail "nccl row"
 has "# Out of bounds values : 0 OK" out
 has "# Avg bus bandwidth    : " out
+has "it cannot run in place" out
+nccl allgather 24 8 uint8 none -1 yes yes
+nccl alltoallv 24 8 uint8 none -1 yes no
+nccl allreduce 8 2 float sum -1 yes yes
+nccl reducescatter 24 2 float sum -1 yes yes
+nccl broadcast 8 2 float none 0 no yes
 
 # bad command lines: status 2 and one line, before any rank is met
 for bad in "" fly "put get" "put -b 0" "put -b 8X" "put -b 64 -e 8" "put -f 1" "put -c 2" \
-	"put --blocks 0" "put --threads 33" "put --format csv" "put --fly" "put -n" \
-	"put -e 99999999999G"; do
+	"put --blocks 0" "put --threads 33" "put --format osu" "put --fly" "put -n" \
+	"put -e 99999999999G" "put --tolerance x" "put --tolerance -1" "put --limit 5" \
+	"put --limit 0 --plot x.svg" "barrier --plot x.svg" "put --format csv -v"; do
 	# shellcheck disable=SC2086 # words on purpose
 	want 2 "$perf" $bad
 	[ "$(wc -l <"$dir/err")" -eq 1 ] || fail "not one line for '$bad'"
 done
-want 0 "$perf" --help
-has "put_signal" out
+for flag in -h --help; do
+	want 0 "$perf" $flag
+	has "put_signal" out
+done
+want 0 "$perf" --version
+grep -qxE 'oriel-perf [0-9]+\.[0-9]+\.[0-9]+' "$dir/out" || fail "--version"
 
 # Not enough memory, a file that cannot be written: one message, and the same status on all ranks.
 want 1 "$run" -n 2 "$perf" put -b 8 -e 8192G

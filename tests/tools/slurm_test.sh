@@ -143,7 +143,7 @@ fi
 # ---- ranks ---------------------------------------------------------------------------------------
 
 want 0 srun -n 4 --overcommit --mpi=pmix "$perf" put_signal -b 8 -e 4K -f 16 -n 20 -w 2
-has out "4 ranks, 1 node"
+has out "4 ranks on 1 node"
 has out "# total wrong 0: OK"
 # If the machine stops a process for two seconds, --verify rightly reports a late pair: try again.
 for _ in 1 2 3 4 5; do
@@ -160,7 +160,7 @@ want 0 env MASTER_ADDR=127.0.0.1 MASTER_PORT="$(port)" ORIEL_SECRET=of-this-test
 	--overcommit --mpi=none bash -c \
 	'RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS exec "$@"' - \
 	"$perf" put -b 8 -e 8 -n 10
-has out "3 ranks, 1 node"
+has out "3 ranks on 1 node"
 # The batch file is used unchanged; PATH leads to the programs.
 want 0 env PATH="$(cd "$bin" && pwd):$PATH" sbatch --wait -N 1 --ntasks-per-node 2 -c 1 \
 	--overcommit -o "$dir/job.out" -e "$dir/job.err" "$root/docs/oriel.sbatch" \

@@ -25,7 +25,9 @@ want() {
 	grep -qF -- "$words" "$dir/out" || fail "$* did not say '$words': $(tail -3 "$dir/out")"
 }
 
-want 0 'usage: oriel-tune' "$tune" --help
+want 0 'Usage: oriel-tune' "$tune" --help
+want 0 'Usage: oriel-tune' "$tune" -h
+want 0 'oriel-tune 0.' "$tune" --version
 want 2 "'--nonsense'" "$tune" --nonsense
 want 2 "'1'" "$tune" -n 1
 want 2 "'x'" "$tune" x

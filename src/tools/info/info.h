@@ -65,10 +65,19 @@ void info_job_free(struct info_job *);
 int info_has_launcher(void);
 int info_rank_by_name(void);
 
-/* text.c, json.c: print to stdout; main() checks whether all was written */
-void info_print_text(const struct info *);
+/* text.c, json.c: print to stdout; main() checks whether all was written.  all: every variable */
+void info_print_text(const struct info *, int all);
 void info_print_json(const struct info *);
 /* Prints `before`, then "name": "text"; null for a NULL text. */
 void info_json_member(const char *before, const char *name, const char *text);
+
+/* variables.c: those that are set, or all of them by group */
+void info_print_variables(int all);
+
+/* wrap.c: a text and a newline; begins at `column`, and continues at `indent` on further lines */
+#define INFO_COLUMNS 100
+void info_wrap(const char *text, int column, int indent);
+/* A value, padded to the width.  Both replace characters that control the terminal. */
+void info_put(const char *value, int width);
 
 #endif

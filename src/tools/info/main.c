@@ -11,17 +11,22 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <oriel/oriel.h>
+
 #include "info.h"
 #include "verify.h"
 
-#define USAGE "usage: oriel-info [--verify] [--json] [--ranks-from-env] [--help]\n"
+#define USAGE                                                                                      \
+	"Usage: oriel-info [--all] [--verify] [--json] [--ranks-from-env] [--help] [--version]\n"
 
 static const char help[] = USAGE
 	"\n"
 	"Shows the version, the build, the machine, the devices, the engines and the ORIEL_*\n"
-	"variables.  Under a launcher it also shows how the ranks reach each other, and why:\n"
+	"variables that are set.  Under a launcher it also shows how the ranks reach each\n"
+	"other, and why:\n"
 	"    oriel-run -n 4 oriel-info\n"
 	"\n"
+	"  --all             show every variable by group, with its meaning\n"
 	"  --verify          test the prerequisites, then put, signal, order, counter and atomic\n"
 	"                    between all pairs of ranks and on every NIC, for at most 20 s; each\n"
 	"                    failure is printed with its cause and how to fix it; without a\n"
@@ -29,12 +34,13 @@ static const char help[] = USAGE
 	"  --json            print one JSON object, with every pair of ranks\n"
 	"  --ranks-from-env  show the topology also without a launcher (then there is one rank)\n"
 	"  -h, --help        print this text\n"
+	"  --version         print the version\n"
 	"\n"
 	"Exit status: 0 if all is well; 1 if a variable is bad or unknown, the ranks do not\n"
 	"meet, or --verify finds a failure; 2 for a wrong command line.\n";
 
 struct options {
-	int json, ranks, help, verify;
+	int json, ranks, help, verify, all, version;
 };
 
 static int parse_options(int argc, char **argv, struct options *o)
@@ -44,6 +50,10 @@ static int parse_options(int argc, char **argv, struct options *o)
 			o->json = 1;
 		} else if (!strcmp(argv[i], "--ranks-from-env")) {
 			o->ranks = 1;
+		} else if (!strcmp(argv[i], "--all")) {
+			o->all = 1;
+		} else if (!strcmp(argv[i], "--version")) {
+			o->version = 1;
 		} else if (!strcmp(argv[i], "--verify")) {
 			o->verify = 1;
 		} else if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
@@ -123,7 +133,7 @@ static int run(const struct options *o)
 	if (info->job.rank == 0 && o->json)
 		info_print_json(info);
 	else if (info->job.rank == 0)
-		info_print_text(info);
+		info_print_text(info, o->all);
 	/* An error status of another rank would end the job before rank 0 has printed. */
 	status = info->job.rank == 0 ? info->problems > 0 || info->job.error[0] : !info->job.met;
 	info_job_free(&info->job);
@@ -145,6 +155,8 @@ int main(int argc, char **argv)
 	}
 	if (o.help)
 		fputs(help, stdout);
+	else if (o.version)
+		printf("oriel-info %s\n", oriel_version());
 	else
 		status = o.verify ? verify_main(o.json) : run(&o);
 	return close_output() ? 1 : status;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/info/text.c - the report for people: short sections, aligned, readable with 64 ranks.
+ * tools/info/text.c - the report for people: short sections, aligned, at most INFO_COLUMNS columns,
+ * readable with 64 ranks.
  */
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <oriel/oriel.h>
@@ -33,17 +34,21 @@ struct pair_classes {
 
 static void print_field(const char *name, const char *value)
 {
-	printf("  %-13s %s\n", name, value);
+	printf("  %-13s ", name);
+	info_wrap(value, 16, 16);
 }
 
 static void print_build(const struct info_build *b)
 {
+	char cuda[INFO_TEXT_MAX];
+
+	snprintf(cuda, sizeof(cuda), "%s; library kernels: %s", b->cuda ? "yes" : "no",
+		 ori_kernels_text());
 	printf("oriel %s\n\nbuild\n", oriel_version());
 	print_field("compiler", b->compiler);
 	print_field("architecture", b->arch);
 	print_field("sanitizer", b->sanitizer);
-	printf("  %-13s %s; library kernels: %s\n", "cuda", b->cuda ? "yes" : "no",
-	       ori_kernels_text());
+	print_field("cuda", cuda);
 }
 
 static void print_machine(const struct info_machine *m)
@@ -73,31 +78,6 @@ static void print_parts(void)
 		print_field("none", "only mapped peers can be reached (ranks of one node)");
 }
 
-/* A value from the environment, without characters that control the terminal. */
-static void print_value(const char *value, int width)
-{
-	int n = 0;
-
-	for (; value[n]; n++)
-		putchar(iscntrl((unsigned char)value[n]) ? '?' : value[n]);
-	printf("%*s", n < width ? width - n : 0, "");
-}
-
-static void print_variables(void)
-{
-	struct ori_config_row row;
-
-	printf("\nvariables (* is set in the environment)\n");
-	printf("    %-20s %-8s %-12s %-10s %s\n", "name", "type", "value", "default", "meaning");
-	for (int n = 0; ori_config_row(n, &row); n++) {
-		const char *def = row.def[0] ? row.def : "-";
-
-		printf("  %c %-20s %-8s ", row.value ? '*' : ' ', row.name, row.type);
-		print_value(row.value ? row.value : def, 12);
-		printf(" %-10s %s\n", def, row.help);
-	}
-}
-
 static void print_problems(const struct info *info)
 {
 	int kept = info->problems < INFO_PROBLEMS_MAX ? info->problems : INFO_PROBLEMS_MAX;
@@ -107,8 +87,7 @@ static void print_problems(const struct info *info)
 	printf("\nproblems\n");
 	for (int i = 0; i < kept; i++) {
 		printf("  ");
-		print_value(info->problem[i], 0);
-		putchar('\n');
+		info_wrap(info->problem[i], 2, 4);
 	}
 	if (info->problems > kept)
 		printf("  and %d more\n", info->problems - kept);
@@ -131,8 +110,8 @@ static void print_matrix(const struct ori_topology *t)
 	printf("\n  . self   M mapped: load and store   Q queued: needs an engine\n");
 }
 
-/* "0-3,8": the ranks of a node. */
-static void print_members(const struct ori_topology *t, int node)
+/* "0-3, 8": the ranks of a node. */
+static void put_members(FILE *to, const struct ori_topology *t, int node)
 {
 	const char *comma = "";
 
@@ -143,8 +122,8 @@ static void print_members(const struct ori_topology *t, int node)
 			continue;
 		while (last + 1 < t->nranks && t->node[last + 1] == node)
 			last++;
-		printf(last > r ? "%s%d-%d" : "%s%d", comma, r, last);
-		comma = ",";
+		fprintf(to, last > r ? "%s%d-%d" : "%s%d", comma, r, last);
+		comma = ", ";
 		r = last;
 	}
 }
@@ -154,6 +133,9 @@ static void print_node(const struct info_job *job, int node)
 {
 	const struct ori_topology *t = &job->topology;
 	int first = 0, elsewhere = 0;
+	char *line = NULL;
+	size_t bytes;
+	FILE *to = open_memstream(&line, &bytes);
 
 	while (t->node[first] != node)
 		first++;
@@ -161,12 +143,17 @@ static void print_node(const struct info_job *job, int node)
 		elsewhere += t->node[r] == node &&
 			     job->facts[r].host_id != job->facts[first].host_id;
 	printf("  node %-3d %s ", node, t->node_size[first] > 1 ? "ranks" : "rank ");
-	print_members(t, node);
-	printf(" on ");
-	print_value(job->facts[first].host, 0);
-	if (elsewhere)
-		printf(" and %d on other hosts", elsewhere);
-	printf("\n");
+	if (to) {
+		put_members(to, t, node);
+		fprintf(to, " on %s", job->facts[first].host);
+		if (elsewhere)
+			fprintf(to, " and %d on other hosts", elsewhere);
+	}
+	if (to && !fclose(to))
+		info_wrap(line, 17, 17);
+	else
+		printf("(out of memory)\n");
+	free(line);
 }
 
 static void count_pair(struct pair_classes *classes, const struct ori_pair *p, int a, int b)
@@ -201,11 +188,14 @@ static void print_classes(const struct info_job *job)
 	printf("\n  %ld pairs mapped, %ld queued\n", classes.mapped, classes.queued);
 	for (int i = 0; i < classes.count; i++) {
 		struct pair_class *c = &classes.one[i];
+		char text[sizeof(c->pair.reason) + 48];
 
 		printf("  %7ld %s  ", c->count,
 		       c->pair.kind == ORIEL_PEER_MAPPED ? "mapped" : "queued");
-		print_value(c->pair.reason, 0);
-		printf(c->count > 1 ? " (%d and %d, ...)\n" : " (%d and %d)\n", c->a, c->b);
+		snprintf(text, sizeof(text),
+			 c->count > 1 ? "%s (%d and %d, ...)" : "%s (%d and %d)", c->pair.reason,
+			 c->a, c->b);
+		info_wrap(text, 18, 18);
 	}
 	if (classes.others)
 		printf("  %7ld with other reasons; --json shows every pair\n", classes.others);
@@ -219,8 +209,7 @@ static void print_topology(const struct info_job *job)
 	}
 	if (!job->facts) {
 		printf("\ntopology\n  not known: ");
-		print_value(job->error, 0);
-		printf("\n");
+		info_wrap(job->error, 13, 13);
 		return;
 	}
 	printf("\ntopology (%d %s, %d %s)\n", job->nranks, job->nranks == 1 ? "rank" : "ranks",
@@ -234,12 +223,12 @@ static void print_topology(const struct info_job *job)
 		print_classes(job);
 }
 
-void info_print_text(const struct info *info)
+void info_print_text(const struct info *info, int all)
 {
 	print_build(&info->build);
 	print_machine(&info->machine);
 	print_parts();
-	print_variables();
+	info_print_variables(all);
 	print_problems(info);
 	print_topology(&info->job);
 }

@@ -225,8 +225,8 @@ void verify_print_text(const struct verify *v)
 	printf("oriel %s: can %d %s work together here?\n", oriel_version(), v->nranks,
 	       v->nranks == 1 ? "rank" : "ranks");
 	if (v->threads)
-		printf("(no launcher: the ranks are %d threads of this process; to test a whole "
-		       "job use oriel-run, mpirun, torchrun or srun --mpi=pmix)\n",
+		printf("(no launcher: the ranks are %d threads of this process; to test a whole\n"
+		       " job use oriel-run, mpirun, torchrun or srun --mpi=pmix)\n",
 		       v->nranks);
 	printf("\nprerequisites\n");
 	print_checks(v);

@@ -4,8 +4,8 @@
  * timed by size.
  *
  * In a row of `bytes` every rank sends that many bytes to every rank.  In a verification pass every
- * byte is a hash of (pass, rank, offset).  One pass is out of place, one in place.  Bytes behind
- * the data must not change.
+ * byte is a hash of (pass, rank, offset).  One pass is out of place, one in place (coll.c).  Bytes
+ * behind the data must not change.
  * Called by: main.c, on the rank's host thread.
  */
 #include "coll.h"
@@ -109,7 +109,8 @@ static int exec_on(void *ctx, void *stream)
 {
 	struct bed *b = ctx;
 
-	return oriel_allgather_exec(b->request, b->send, b->coll.bytes, 1, stream);
+	return oriel_allgather_exec(b->request, b->coll.in_place ? NULL : b->send, b->coll.bytes, 1,
+				    stream);
 }
 
 static int exec(void *bed, uint32_t i)
@@ -136,12 +137,6 @@ static uint64_t stamp(const struct bed *b, int pass, int rank)
 	       perf_coll_mix(b->coll.bytes);
 }
 
-/* A graph always replays the call that was captured, which is out of place. */
-static int is_in_place(const struct bed *b, int pass)
-{
-	return pass % 2 && !b->graph;
-}
-
 static int write_pass(void *bed, int pass)
 {
 	struct bed *b = bed;
@@ -153,16 +148,7 @@ static int write_pass(void *bed, int pass)
 	memset(b->host, POISON, all);
 	err = oriel_copy(c, b->recv, b->host, all);
 	perf_coll_fill(b->host, bytes, stamp(b, pass, b->job->rank));
-	return err ? err : oriel_copy(c, is_in_place(b, pass) ? own : b->send, b->host, bytes);
-}
-
-static int pass_call(void *bed, int pass)
-{
-	struct bed *b = bed;
-
-	return is_in_place(b, pass) ?
-		       oriel_allgather_exec(b->request, NULL, b->coll.bytes, 1, NULL) :
-		       exec(b, 0);
+	return err ? err : oriel_copy(c, b->coll.in_place ? own : b->send, b->host, bytes);
 }
 
 static int read_pass(void *bed, int pass, uint64_t *wrong)
@@ -225,7 +211,6 @@ static int run(struct perf_job *job, const struct perf_op *op, struct perf_rows 
 				   .call = exec,
 				   .settle = settle,
 				   .write_pass = write_pass,
-				   .pass_call = pass_call,
 				   .read_pass = read_pass } };
 	int err, closed;
 
@@ -245,7 +230,11 @@ const struct perf_op perf_op_allgather = {
 		"persistent: every rank gets a block of `size` bytes from every rank; time of one "
 		"exec, rates of all bytes a rank gets; type is the algorithm between nodes",
 	.type = "auto",
+	.element = "uint8",
+	.typed = 1,
 	.elem_bytes = 1,
+	.traffic = PERF_TRAFFIC_BLOCKS,
+	.place = PERF_EITHER_PLACE,
 	.sized = 1,
 	.run = run,
 };

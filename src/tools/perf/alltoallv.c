@@ -176,11 +176,6 @@ static int write_pass(void *bed, int pass)
 	return oriel_copy(c, oriel_alltoallv_recv_buffer(b->request), b->host, b->host_bytes);
 }
 
-static int pass_call(void *bed, int pass)
-{
-	return call(bed, (uint32_t)pass);
-}
-
 static int read_pass(void *bed, int pass, uint64_t *wrong)
 {
 	struct bed *b = bed;
@@ -255,7 +250,6 @@ static int run(struct perf_job *job, const struct perf_op *op, struct perf_rows 
 				  .call = call,
 				  .settle = settle,
 				  .write_pass = write_pass,
-				  .pass_call = pass_call,
 				  .read_pass = read_pass };
 
 	if (job->rank == 0)
@@ -269,7 +263,10 @@ const struct perf_op perf_op_alltoallv = {
 		"every rank sends every rank `size` bytes on average (--split); time of one call, "
 		"rates of all bytes a rank sends",
 	.type = "uniform",
+	.element = "uint8",
+	.typed = 1,
 	.elem_bytes = 1,
+	.traffic = PERF_TRAFFIC_BLOCKS,
 	.sized = 1,
 	.run = run,
 };

@@ -87,20 +87,29 @@ static int fail_call(struct perf_coll *c, int err)
 	return err;
 }
 
-static int run_checks(struct perf_coll *c, uint64_t *wrong)
+/* A graph always replays the call that was captured, which is out of place. */
+static int has_both(const struct perf_coll *c)
+{
+	return c->op->place == PERF_EITHER_PLACE && !c->job->opt->graph;
+}
+
+/* Passes are out of place and in place in turn, if the operation can do both. */
+static int run_checks(struct perf_coll *c, uint64_t wrong[2])
 {
 	int err = 0;
 
 	for (int pass = 0; !err && pass < PERF_PASSES; pass++) {
+		c->in_place = has_both(c) ? pass % 2 : c->op->place == PERF_IN_PLACE;
 		err = perf_agree(c->job, c->write_pass(c->bed, pass), "filling memory");
 		if (err)
 			return err;
-		err = c->pass_call(c->bed, pass);
+		err = c->call(c->bed, (uint32_t)pass);
 		if (!err)
 			err = c->settle(c->bed);
 		if (err)
 			return fail_call(c, err);
-		err = perf_agree(c->job, c->read_pass(c->bed, pass, wrong), "checking memory");
+		err = perf_agree(c->job, c->read_pass(c->bed, pass, &wrong[c->in_place]),
+				 "checking memory");
 	}
 	return err;
 }
@@ -138,22 +147,6 @@ static int run_timed(struct perf_coll *c, const struct perf_plan *p, uint64_t wr
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/*
- * algbw: all bytes that a rank sends or receives, per time.  busbw: without its own part; as
- * nccl-tests count it.
- */
-static void set_rates(const struct perf_coll *c, struct perf_row *row)
-{
-	double n = c->job->nranks, blocks = c->traffic == PERF_TRAFFIC_BLOCKS ? n : 1;
-	double bus = c->traffic == PERF_TRAFFIC_ONCE  ? 1 :
-		     c->traffic == PERF_TRAFFIC_TWICE ? 2 * (n - 1) / n :
-							(n - 1) / n;
-
-	if (row->time_us > 0)
-		row->algbw = (double)row->bytes * blocks / row->time_us * 1e-3;
-	row->busbw = row->algbw * bus;
-}
-
 struct perf_row perf_coll_row(const struct perf_coll *c, const struct perf_plan *p,
 			      const char *type)
 {
@@ -165,20 +158,35 @@ struct perf_row perf_coll_row(const struct perf_coll *c, const struct perf_plan 
 				.iterations = p->iterations,
 				.batch = p->batch };
 
+	perf_progress_row(c->job, c->op, c->bytes);
 	return row;
+}
+
+/* nccl-tests has a group of columns for runs in place.  Percentiles are those of the last run. */
+static int run_in_place(struct perf_coll *c, const struct perf_plan *p, uint64_t wrong,
+			struct perf_row *row)
+{
+	int err;
+
+	c->in_place = 1;
+	err = run_timed(c, p, wrong, row, &row->in_place_us);
+	row->in_place_wrong = row->wrong;
+	return err;
 }
 
 int perf_coll_measure(struct perf_coll *c, const struct perf_plan *p, struct perf_row *row)
 {
-	uint64_t wrong = 0;
-	int err = c->job->opt->check ? run_checks(c, &wrong) : 0;
+	uint64_t wrong[2] = { 0, 0 }; /* of passes out of place, in place */
+	int err = c->job->opt->check ? run_checks(c, wrong) : 0;
 
-	/* nccl-tests has two groups of columns: a second run.  Percentiles are of the last run. */
-	if (!err && c->job->opt->nccl)
-		err = run_timed(c, p, 0, row, &row->again_us);
+	if (!err && c->job->opt->format == PERF_FORMAT_NCCL && has_both(c)) {
+		err = run_in_place(c, p, wrong[1], row);
+		wrong[1] = 0;
+	}
+	c->in_place = c->op->place == PERF_IN_PLACE;
 	if (!err)
-		err = run_timed(c, p, wrong, row, &row->time_us);
+		err = run_timed(c, p, wrong[0] + wrong[1], row, &row->time_us);
 	if (!err)
-		set_rates(c, row);
+		perf_rates_set(row, c->job->nranks);
 	return err;
 }

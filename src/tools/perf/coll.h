@@ -9,25 +9,17 @@
 
 #include "perf.h"
 
-/* How much data a collective moves, for the rates of a row. */
-enum perf_traffic {
-	PERF_TRAFFIC_BLOCKS, /* the bytes of the row are a block, and there is one per rank */
-	PERF_TRAFFIC_ONCE,   /* they are all data, which goes to every rank */
-	PERF_TRAFFIC_TWICE,  /* they are all data, which is collected and goes to every rank */
-};
-
 struct perf_coll {
 	struct perf_job *job;
 	const struct perf_op *op;
 	struct perf_rows *rows;
 	uint64_t bytes; /* of the row: one rank's block, or the average part of a peer */
-	enum perf_traffic traffic;
-	void *bed; /* argument of the functions below, which all ranks call alike */
-	int (*call)(void *bed, uint32_t i); /* the i-th call of a run */
+	int in_place;   /* the calls now have their result in the buffer of the input */
+	void *bed;      /* argument of the functions below, which all ranks call alike */
+	int (*call)(void *bed, uint32_t i); /* the i-th call of a run, or of that pass */
 	int (*settle)(void *bed);           /* waits for all calls and returns their status */
 	/* A verification pass: write_pass and read_pass are not collective. */
 	int (*write_pass)(void *bed, int pass);
-	int (*pass_call)(void *bed, int pass);
 	int (*read_pass)(void *bed, int pass, uint64_t *wrong);
 };
 
@@ -40,7 +32,7 @@ uint64_t perf_coll_wrong(const uint8_t *data, uint64_t bytes, uint64_t seed);
 int perf_coll_fits(const struct perf_job *job, const char *name, uint64_t bytes, uint64_t each);
 /* Checks if the user asked for it, and measures.  Fills in times, rates and #wrong of the row. */
 int perf_coll_measure(struct perf_coll *c, const struct perf_plan *p, struct perf_row *row);
-/* A row of c->bytes, with nothing measured yet. */
+/* A row of c->bytes, with nothing measured yet; call it just before you measure. */
 struct perf_row perf_coll_row(const struct perf_coll *c, const struct perf_plan *p,
 			      const char *type);
 

@@ -1,57 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/perf/json.c - the run as one JSON object: environment, topology, engine, rows.
+ * tools/perf/json.c - the run as one JSON object: schema, environment, topology, engine, rows.
  *
- * Written under a temporary name and then renamed, so that a reader never sees half a file.
+ * docs/perf.md describes every key.  New keys may be added; if a key changes its meaning or goes,
+ * PERF_SCHEMA_VERSION grows.
  * Called by: main.c on rank 0.
  */
 #include "perf.h"
-
-#include <errno.h>
-#include <string.h>
-#include <unistd.h>
-
-#define PATH_BYTES 4096
-
-static int temp_name(const char *path, char *temp)
-{
-	int n = snprintf(temp, PATH_BYTES, "%s.%d.tmp", path, (int)getpid());
-
-	return n > 0 && n < PATH_BYTES ? 0 : ORIEL_EINVAL;
-}
-
-/*
- * Opens a new file.  The folder may be /tmp, where another user may have put a link under this
- * name: the link is not followed.
- */
-static FILE *temp_open(const char *path, char *temp)
-{
-	errno = ENAMETOOLONG;
-	if (temp_name(path, temp))
-		return NULL;
-	(void)unlink(temp); /* left by a dead process with the same number */
-	return fopen(temp, "wxe");
-}
-
-static int complain(const char *path)
-{
-	fprintf(stderr, "oriel-perf: cannot write %s: %s\n", path, strerror(errno));
-	return ORIEL_ESYSTEM;
-}
-
-/* Tests before the measurements whether the file can be written. */
-int perf_json_probe(const char *path)
-{
-	char temp[PATH_BYTES];
-	FILE *f;
-
-	f = temp_open(path, temp);
-	if (!f)
-		return complain(path);
-	fclose(f);
-	unlink(temp);
-	return 0;
-}
 
 static void put_text(FILE *f, const char *text)
 {
@@ -174,6 +129,10 @@ static void put_row(FILE *f, const struct perf_row *row)
 	else
 		fprintf(f, "\"algbw_GBps\": null, \"busbw_GBps\": null, ");
 	fprintf(f, "\"p50_us\": %.6g, \"p99_us\": %.6g, ", row->p50_us, row->p99_us);
+	if (row->in_place_us > 0)
+		fprintf(f, "\"in_place_us\": %.6g, ", row->in_place_us);
+	if (row->limit > 0)
+		fprintf(f, "\"limit_GBps\": %.6g, ", row->limit);
 	if (row->checked)
 		fprintf(f, "\"wrong\": %llu }", (unsigned long long)row->wrong);
 	else
@@ -182,15 +141,14 @@ static void put_row(FILE *f, const struct perf_row *row)
 
 int perf_json_write(const struct perf_job *job, const struct perf_rows *rows)
 {
-	const char *path = job->opt->json;
-	char temp[PATH_BYTES];
-	int bad;
-	FILE *f;
+	struct perf_file file;
+	int err = perf_file_open(&file, job->opt->json);
+	FILE *f = file.stream;
 
-	f = temp_open(path, temp);
-	if (!f)
-		return complain(path);
-	fprintf(f, "{\n");
+	if (err)
+		return err;
+	fprintf(f, "{\n  \"schema\": \"%s\",\n  \"schema_version\": %d,\n", PERF_SCHEMA,
+		PERF_SCHEMA_VERSION);
 	put_environment(f, job);
 	put_topology(f, job);
 	put_engine(f, &job->engine);
@@ -200,11 +158,5 @@ int perf_json_write(const struct perf_job *job, const struct perf_rows *rows)
 		put_row(f, &rows->row[i]);
 	}
 	fprintf(f, "\n  ]\n}\n");
-	bad = ferror(f);
-	if (fclose(f) || bad || rename(temp, path)) {
-		complain(path);
-		unlink(temp);
-		return ORIEL_ESYSTEM;
-	}
-	return 0;
+	return perf_file_close(&file, 0);
 }

@@ -456,13 +456,11 @@ int perf_row_measure(struct perf_bed *bed, struct perf_row *row)
 	row->batch = p.batch;
 	if (opt->check)
 		err = run_checks(bed, row, &wrong);
-	/* nccl-tests has two groups of columns: a second run.  Percentiles are of the last run. */
-	if (!err && opt->nccl)
-		err = run_timed(bed, &p, 0, row, &row->again_us);
 	if (!err)
 		err = run_timed(bed, &p, wrong, row, &row->time_us);
-	if (!err && row->time_us > 0)
-		row->algbw = (double)row->bytes / row->time_us * 1e-3;
-	row->busbw = row->algbw;
+	if (!err)
+		perf_rates_set(row, bed->job->nranks);
+	if (!err && opt->plot)
+		err = perf_limit_measure(bed->job, row);
 	return err;
 }

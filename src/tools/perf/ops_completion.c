@@ -131,6 +131,8 @@ const struct perf_op perf_op_completion = {
 	.sized = 1,
 	.to_window = 1,
 	.far = 1,
+	.element = "uint8",
+	.typed = 1,
 	.variants = { "ticket", "counter" },
 	.kernel = &completion_kernel,
 };
@@ -143,6 +145,8 @@ const struct perf_op perf_op_fanout = {
 	.to_window = 1,
 	.far = 1,
 	.fan = 1,
+	.element = "uint8",
+	.typed = 1,
 	.variants = { "ticket", "counter" },
 	.with = &perf_op_completion,
 	.kernel = &fanout_kernel,

@@ -104,6 +104,7 @@ const struct perf_op perf_op_put = {
 	.elem_bytes = 1,
 	.sized = 1,
 	.to_window = 1,
+	.copies = 1,
 	.kernel = &put_kernel,
 };
 
@@ -115,6 +116,7 @@ const struct perf_op perf_op_get = {
 	.elem_bytes = 1,
 	.sized = 1,
 	.from_right = 1,
+	.copies = 1,
 	.kernel = &get_kernel,
 };
 

@@ -83,6 +83,7 @@ const struct perf_op perf_op_put_signal = {
 	.sized = 1,
 	.pairs = 1,
 	.to_window = 1,
+	.copies = 1,
 	.kernel = &put_signal_kernel,
 };
 

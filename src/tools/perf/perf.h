@@ -2,7 +2,8 @@
 /*
  * tools/perf/perf.h - the parts of oriel-perf and what they hand to each other.
  *
- *	main.c     options, order of the steps, exit status
+ *	main.c     order of the steps, exit status
+ *	options.c  the command line
  *	facts.c    machine, ranks and topology, gathered from all ranks
  *	agree.c    one status for all ranks
  *	engine.c   what the engine of queued peers has counted
@@ -10,8 +11,17 @@
  *	memory.c   device memory as the host sees it
  *	image.c    the kernels for a GPU, if nvcc compiled them (kernels.cu)
  *	measure.c  memory of an operation, verification passes, timing, percentiles
- *	report.c   tables in both formats
- *	json.c     the same as one JSON object
+ *	rates.c    bandwidths of a row
+ *	limit.c    the speed of memcpy, as a limit in a plot
+ *	head.c     what is printed before the first table
+ *	report.c   tables in all formats
+ *	progress.c  a line on the terminal
+ *	file.c     files that appear complete or not at all
+ *	json.c     the run as one JSON object
+ *	json_read.c  reads a JSON file
+ *	compare.c  compares the rows with those of a JSON file
+ *	plot.c     a picture of the rows, drawn by gnuplot
+ *	child.c    runs another program, such as gnuplot
  *	ops_*.c    the operations that are one kernel on a window
  *	alltoallv.c  all-to-all-v, called from the host
  *	reduce.c     broadcast, all-reduce and reduce-scatter, called from the host
@@ -32,6 +42,7 @@
 #define PERF_SAMPLES_MAX 256 /* per rank and row */
 #define PERF_BLOCKS_MAX 64
 #define PERF_OPS 15
+#define PERF_QUICK_SIZES 4
 #define PERF_PASSES 2 /* verified iterations of a row */
 #define PERF_TEXT 96
 #define PERF_FAN_BYTES 65536u /* to each peer of a fan-out */
@@ -45,12 +56,33 @@ struct perf_job;
 struct perf_op;
 struct perf_rows;
 
+/* How much data an operation moves, for the rates of a row. */
+enum perf_traffic {
+	PERF_TRAFFIC_PEER,   /* the bytes of the row go to one peer, or to a few */
+	PERF_TRAFFIC_BLOCKS, /* they are a block, and there is one per rank */
+	PERF_TRAFFIC_ONCE,   /* they are all data, which goes to every rank */
+	PERF_TRAFFIC_TWICE,  /* they are all data, which is collected and goes to every rank */
+};
+
+/* Where an operation can have its result. */
+enum perf_place {
+	PERF_OUT_OF_PLACE,
+	PERF_EITHER_PLACE, /* in the buffer of the input too */
+	PERF_IN_PLACE,     /* only there */
+};
+
 /* One operation; the table of them is perf_ops. */
 struct perf_op {
 	const char *name;
 	const char *legend;  /* one line under the table's title */
 	const char *type;    /* column `type` */
+	const char *element; /* type of an element; NULL: it is `type` */
+	int typed;           /* rows of one table differ in `type`, so it is shown */
 	uint32_t elem_bytes; /* size / count; 0: the operation moves no user data */
+	enum perf_traffic traffic;
+	enum perf_place place;
+	int sums;   /* it adds up elements */
+	int copies; /* a mapped peer of a CPU gets the data by one copy: memcpy is its limit */
 	uint64_t fixed_bytes;
 	int sized; /* one row per size, else one row of fixed_bytes */
 	int pairs; /* ranks 2i and 2i+1 play ping-pong, time is half a round trip; else a ring */
@@ -77,8 +109,12 @@ extern const struct perf_op perf_op_put, perf_op_get, perf_op_put_signal, perf_o
 	perf_op_fanout, perf_op_alltoallv, perf_op_allgather, perf_op_broadcast, perf_op_allreduce,
 	perf_op_reducescatter;
 
+extern const uint64_t perf_quick_sizes[PERF_QUICK_SIZES];
+
 /* How all-to-all-v distributes bytes among peers. */
 enum perf_split { PERF_UNIFORM, PERF_RANDOM, PERF_SKEW };
+
+enum perf_format { PERF_FORMAT_ORIEL, PERF_FORMAT_NCCL, PERF_FORMAT_CSV };
 
 struct perf_options {
 	const struct perf_op *op; /* NULL: all */
@@ -89,10 +125,12 @@ struct perf_options {
 	int blocks, threads; /* threads 0: by device */
 	const char *device;  /* NULL: the library's default */
 	int cuda;            /* 1: by --device or ORIEL_DEVICE */
-	int quick;
-	int nccl; /* --format nccl */
-	const char *json;
-	enum perf_split split; /* alltoallv */
+	int quick, verbose;
+	enum perf_format format;
+	const char *json, *plot, *compare; /* files; NULL: none */
+	double tolerance;                  /* --compare: percent */
+	double limit;                      /* --plot: GB/s; 0: none was given */
+	enum perf_split split;             /* alltoallv */
 	uint64_t seed;
 	int explain;
 	int algorithm;  /* allgather */
@@ -140,6 +178,10 @@ struct perf_job {
 	int rank, nranks;
 	struct perf_facts facts;
 	struct perf_engine engine;
+	struct perf_past *past; /* --compare, rank 0: the rows of the run before */
+	/* rank 0, for the line of progress */
+	const struct perf_op *current;
+	int rows_begun; /* of it */
 };
 
 /* Window and memory of one operation, for all its sizes. */
@@ -167,8 +209,10 @@ struct perf_row {
 	uint64_t bytes, count;
 	double time_us, algbw, busbw;
 	double p50_us, p99_us;
-	double again_us; /* second timed run, nccl format only */
-	uint64_t wrong;
+	double in_place_us; /* nccl format and PERF_EITHER_PLACE only, else 0 */
+	double limit;       /* GB/s that memcpy reaches; 0: not measured */
+	double past_us;     /* --compare: median of the run before; 0: it has no such row */
+	uint64_t wrong, in_place_wrong; /* all; those of passes in place */
 	int checked;
 	uint32_t iterations, batch;
 };
@@ -184,8 +228,13 @@ struct perf_plan {
 	uint32_t iterations, warm, samples, batch;
 };
 
+/* options.c: 0; an exit status; or -1 for --help and --version, which it has printed */
+int perf_options_parse(int argc, char **argv, struct perf_options *o);
+/* For errors before the ranks have met: all have the same command line, so only one prints. */
+int perf_is_first(void);
+
 /* main.c: rank 0 prints the row; all ranks keep it */
-int perf_row_end(struct perf_job *job, const struct perf_row *row, struct perf_rows *rows);
+int perf_row_end(struct perf_job *job, struct perf_row *row, struct perf_rows *rows);
 /* Calls fn for every size that the flags ask for. */
 int perf_sizes_each(const struct perf_options *o, int (*fn)(void *ctx, uint64_t bytes), void *ctx);
 
@@ -207,6 +256,24 @@ struct perf_plan perf_plan_make(const struct perf_options *opt, uint64_t bytes);
 /* Percentiles, #wrong and the slowest rank's time, from at most PERF_SAMPLES_MAX samples. */
 int perf_samples_join(struct perf_job *job, const float *samples, uint32_t nsamples, uint64_t wrong,
 		      struct perf_row *row, double *time_us);
+
+/* progress.c: not collective */
+void perf_progress_row(struct perf_job *job, const struct perf_op *op, uint64_t bytes);
+void perf_progress_clear(const struct perf_job *job);
+
+/* rates.c: not collective */
+/* Bytes that the rate algbw counts: of all ranks, for collectives. */
+uint64_t perf_total_bytes(const struct perf_op *op, uint64_t bytes, int nranks);
+/* busbw / algbw, as nccl-tests counts them. */
+double perf_bus_factor(const struct perf_op *op, int nranks);
+/* Is busbw a number of its own? */
+int perf_has_bus(const struct perf_op *op, int nranks);
+/* GB/s of the row's bytes in that time. */
+double perf_algbw(const struct perf_row *row, int nranks, double us);
+void perf_rates_set(struct perf_row *row, int nranks);
+
+/* limit.c: fills in the limit of a row that copies */
+int perf_limit_measure(struct perf_job *job, struct perf_row *row);
 
 /* allgather.c: the number of an algorithm; -1: there is none of that name */
 int perf_gather_algorithm(const char *name);
@@ -238,18 +305,44 @@ int perf_image_add(int say);
 int perf_check_fill(struct perf_bed *bed, int pass, uint64_t bytes);
 int perf_check_count(struct perf_bed *bed, int pass, uint64_t bytes, uint64_t *wrong);
 
-/* report.c: called on rank 0 only */
+/* head.c: called on rank 0 only */
 void perf_report_head(const struct perf_job *job);
-void perf_report_op(const struct perf_job *job, const struct perf_op *op);
-void perf_report_row(const struct perf_job *job, const struct perf_row *row);
-void perf_report_tail(const struct perf_job *job, const struct perf_rows *rows);
 const char *perf_kind_name(int kind);
 /* Calls fn for every different (kind, reason) with the number of ordered pairs that have it. */
 void perf_reasons_each(const struct perf_facts *f,
 		       void (*fn)(void *ctx, int kind, const char *reason, long pairs), void *ctx);
 
+/* report.c: called on rank 0 only */
+void perf_report_names(const struct perf_job *job);
+void perf_report_op(const struct perf_job *job, const struct perf_op *op);
+void perf_report_row(const struct perf_job *job, const struct perf_row *row);
+void perf_report_tail(const struct perf_job *job, const struct perf_rows *rows);
+
+/* file.c: rank 0 only; not collective.  A reader never sees half a file. */
+#define PERF_PATH_BYTES 4096
+struct perf_file {
+	const char *path;
+	char temporary[PERF_PATH_BYTES];
+	FILE *stream;
+};
+int perf_file_probe(const char *path); /* tests before the measurements */
+int perf_file_open(struct perf_file *file, const char *path);
+int perf_file_close(struct perf_file *file, int failed); /* failed: there is no file then */
+
 /* json.c: rank 0 only; not collective */
-int perf_json_probe(const char *path);
+#define PERF_SCHEMA "oriel-perf"
+#define PERF_SCHEMA_VERSION 1
 int perf_json_write(const struct perf_job *job, const struct perf_rows *rows);
+
+/* compare.c: rank 0 only; not collective */
+int perf_past_read(const char *path, struct perf_past **past);
+void perf_past_free(struct perf_past *past);
+double perf_past_find(const struct perf_past *past, const struct perf_row *row);
+/* Reports rows that are slower than allowed.  Returns 0, 1 (no row could be compared) or 3. */
+int perf_past_judge(const struct perf_job *job, const struct perf_rows *rows);
+
+/* plot.c: rank 0 only; not collective */
+int perf_plot_probe(const struct perf_options *o);
+int perf_plot_write(const struct perf_job *job, const struct perf_rows *rows);
 
 #endif

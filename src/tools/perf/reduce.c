@@ -4,7 +4,8 @@
  * timed by size.
  *
  * Elements are floats.  They are small whole numbers, so their sums are exact, and a hash of (pass,
- * rank, place).  A pass of an all-reduce is out of place, the next one in place.
+ * rank, place).  Passes of all-reduce and reduce-scatter are out of place and in
+ * place in turn (coll.c).
  * Called by: main.c, on the rank's host thread.
  */
 #include "coll.h"
@@ -40,6 +41,12 @@ static uint64_t count_of(const struct bed *b)
 static uint64_t input_of(const struct bed *b)
 {
 	return count_of(b) * (is(b, &perf_op_reducescatter) ? (uint64_t)b->job->nranks : 1);
+}
+
+/* Reduce-scatter: this rank's block of its own input, which gets the result in place. */
+static uint8_t *own_block(const struct bed *b)
+{
+	return b->send + (uint64_t)b->job->rank * count_of(b) * sizeof(float);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -80,24 +87,18 @@ static void close_bed(struct bed *b)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-static int exec_from(struct bed *b, const void *send, void *stream)
+static int exec_on(void *ctx, void *stream)
 {
+	struct bed *b = ctx;
 	struct oriel_comm *c = b->job->comm;
 
 	if (is(b, &perf_op_broadcast))
 		return oriel_broadcast(c, b->recv, count_of(b), sizeof(float), 0, stream);
 	if (is(b, &perf_op_allreduce))
-		return oriel_allreduce(c, send, b->recv, count_of(b), ORIEL_TYPE_FLOAT,
-				       ORIEL_REDUCE_SUM, stream);
-	return oriel_reducescatter(c, b->send, b->recv, count_of(b), ORIEL_TYPE_FLOAT,
-				   ORIEL_REDUCE_SUM, stream);
-}
-
-static int exec_on(void *ctx, void *stream)
-{
-	struct bed *b = ctx;
-
-	return exec_from(b, b->send, stream);
+		return oriel_allreduce(c, b->coll.in_place ? NULL : b->send, b->recv, count_of(b),
+				       ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, stream);
+	return oriel_reducescatter(c, b->send, b->coll.in_place ? own_block(b) : b->recv,
+				   count_of(b), ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, stream);
 }
 
 static int exec(void *bed, uint32_t i)
@@ -124,32 +125,19 @@ static float element(const struct bed *b, int pass, int rank, uint64_t i)
 	return (float)(perf_coll_mix(seed + b->coll.bytes + i) % 64);
 }
 
-/* A graph always replays the call that was captured, which is out of place. */
-static int is_in_place(const struct bed *b, int pass)
-{
-	return is(b, &perf_op_broadcast) || (is(b, &perf_op_allreduce) && pass % 2 && !b->graph);
-}
-
 static int write_pass(void *bed, int pass)
 {
 	struct bed *b = bed;
 	struct oriel_comm *c = b->job->comm;
-	int err;
+	int in_recv = b->coll.in_place && !is(b, &perf_op_reducescatter), err;
 
 	memset(b->host, POISON, b->recv_bytes);
 	err = oriel_copy(c, b->recv, b->host, b->recv_bytes);
 	for (uint64_t i = 0; i < input_of(b); i++)
 		b->host[i] = element(b, pass, b->job->rank, i);
 	return err ? err :
-		     oriel_copy(c, is_in_place(b, pass) ? b->recv : b->send, b->host,
+		     oriel_copy(c, in_recv ? b->recv : b->send, b->host,
 				input_of(b) * sizeof(float));
-}
-
-static int pass_call(void *bed, int pass)
-{
-	struct bed *b = bed;
-
-	return is_in_place(b, pass) && !b->graph ? exec_from(b, NULL, NULL) : exec(b, 0);
 }
 
 static float expected(const struct bed *b, int pass, uint64_t i)
@@ -164,9 +152,23 @@ static float expected(const struct bed *b, int pass, uint64_t i)
 	return sum;
 }
 
-static int read_pass(void *bed, int pass, uint64_t *wrong)
+/* Reduce-scatter in place: the own block is the result, and the others must not change. */
+static int read_blocks(struct bed *b, int pass, uint64_t *wrong)
 {
-	struct bed *b = bed;
+	uint64_t first = (uint64_t)b->job->rank * count_of(b), end = first + count_of(b);
+	int err = oriel_copy(b->job->comm, b->host, b->send, input_of(b) * sizeof(float));
+
+	for (uint64_t i = 0; !err && i < input_of(b); i++) {
+		float want = i >= first && i < end ? expected(b, pass, i - first) :
+						     element(b, pass, b->job->rank, i);
+
+		*wrong += b->host[i] == want ? 0 : sizeof(float);
+	}
+	return err;
+}
+
+static int read_result(struct bed *b, int pass, uint64_t *wrong)
+{
 	const uint8_t *bytes = (const uint8_t *)b->host;
 	uint64_t end = count_of(b) * sizeof(float);
 	int err = oriel_copy(b->job->comm, b->host, b->recv, end + GUARD);
@@ -176,6 +178,14 @@ static int read_pass(void *bed, int pass, uint64_t *wrong)
 	for (uint64_t i = end; !err && i < end + GUARD; i++)
 		*wrong += bytes[i] != POISON;
 	return err;
+}
+
+static int read_pass(void *bed, int pass, uint64_t *wrong)
+{
+	struct bed *b = bed;
+
+	return b->coll.in_place && is(b, &perf_op_reducescatter) ? read_blocks(b, pass, wrong) :
+								   read_result(b, pass, wrong);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -207,13 +217,9 @@ static int run(struct perf_job *job, const struct perf_op *op, struct perf_rows 
 			 .coll = { .job = job,
 				   .op = op,
 				   .rows = rows,
-				   .traffic = op == &perf_op_broadcast ? PERF_TRAFFIC_ONCE :
-					      op == &perf_op_allreduce ? PERF_TRAFFIC_TWICE :
-									 PERF_TRAFFIC_BLOCKS,
 				   .call = exec,
 				   .settle = settle,
 				   .write_pass = write_pass,
-				   .pass_call = pass_call,
 				   .read_pass = read_pass } };
 	int err;
 
@@ -236,6 +242,8 @@ const struct perf_op perf_op_broadcast = {
 	.legend = "rank 0 sends `size` bytes to every rank; time of one call",
 	.type = "float",
 	.elem_bytes = 4,
+	.traffic = PERF_TRAFFIC_ONCE,
+	.place = PERF_IN_PLACE,
 	.sized = 1,
 	.run = run,
 };
@@ -246,6 +254,9 @@ const struct perf_op perf_op_allreduce = {
 		  "busbw counts 2 (n - 1) / n of them",
 	.type = "float",
 	.elem_bytes = 4,
+	.traffic = PERF_TRAFFIC_TWICE,
+	.place = PERF_EITHER_PLACE,
+	.sums = 1,
 	.sized = 1,
 	.run = run,
 };
@@ -256,6 +267,9 @@ const struct perf_op perf_op_reducescatter = {
 		  "of one call, rates of all bytes a rank gives",
 	.type = "float",
 	.elem_bytes = 4,
+	.traffic = PERF_TRAFFIC_BLOCKS,
+	.place = PERF_EITHER_PLACE,
+	.sums = 1,
 	.sized = 1,
 	.run = run,
 };

@@ -1,179 +1,71 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/perf/report.c - tables on stdout, in Oriel's own format or with the columns of nccl-tests.
+ * tools/perf/report.c - tables on stdout: Oriel's own, with the columns of nccl-tests, or CSV.
  *
- * Every line that is not a row begins with #, so that a parser can skip it.
+ * Every line that is not a row begins with #, so that a parser can skip it; CSV has rows only.  A
+ * table of Oriel's own has no column that says nothing: `type` is there if rows differ in it, busbw
+ * if it is not algbw, and the run before if there is one (--compare).
  * Called by: main.c on rank 0.
  */
 #include "perf.h"
 
-#include <stdlib.h>
-#include <string.h>
+/* ---- Oriel's own ----------------------------------------------------------------------------- */
 
-#define MAP_RANKS 16 /* the largest map drawn pair by pair */
-#define RANK_LINES 8
-#define REASONS 8 /* different reasons printed */
-
-/* ---- environment and topology ---------------------------------------------------------------- */
-
-const char *perf_kind_name(int kind)
+static void print_columns(const struct perf_job *job, const struct perf_op *op)
 {
-	switch (kind) {
-	case ORIEL_PEER_SELF:
-		return "self";
-	case ORIEL_PEER_MAPPED:
-		return "mapped";
-	case ORIEL_PEER_QUEUED:
-		return "queued";
-	default:
-		return "none";
-	}
+	printf("#\n# %s: %s\n# %10s", op->name, op->legend, "size(B)");
+	if (op->typed)
+		printf(" %8s", "type");
+	printf(" %10s %10s %10s %8s", "time(us)", "p50(us)", "p99(us)", "GB/s");
+	if (perf_has_bus(op, job->nranks))
+		printf(" %8s", "busbw");
+	printf(" %7s", "#wrong");
+	if (job->past)
+		printf(" %10s %6s", "old_p50", "ratio");
+	printf("\n");
 }
 
-static char kind_letter(int kind)
+static void print_past(const struct perf_row *row)
 {
-	return kind == ORIEL_PEER_SELF   ? 's' :
-	       kind == ORIEL_PEER_MAPPED ? 'M' :
-	       kind == ORIEL_PEER_QUEUED ? 'Q' :
-					   '.';
-}
-
-void perf_reasons_each(const struct perf_facts *f,
-		       void (*fn)(void *ctx, int kind, const char *reason, long pairs), void *ctx)
-{
-	long n = f->has_all ? (long)f->nranks * f->nranks : f->nranks;
-
-	for (long i = 0; i < n; i++) {
-		long pairs = 0, first = -1;
-
-		for (long j = 0; j < n; j++) {
-			if (f->kinds[j] != f->kinds[i] || strcmp(f->reasons[j], f->reasons[i]))
-				continue;
-			first = first < 0 ? j : first;
-			pairs++;
-		}
-		if (first == i)
-			fn(ctx, f->kinds[i], f->reasons[i], pairs);
-	}
-}
-
-static void print_reason(void *ctx, int kind, const char *reason, long pairs)
-{
-	int *printed = ctx;
-
-	if (kind == ORIEL_PEER_SELF || ++*printed > REASONS)
-		return;
-	printf("#   %s, %ld %s: %s\n", perf_kind_name(kind), pairs, pairs == 1 ? "pair" : "pairs",
-	       reason);
-}
-
-static void print_nodes(const struct perf_facts *f)
-{
-	for (int node = 0; node < f->nodes; node++) {
-		int printed = 0;
-
-		printf("#   node %d: rank%s", node, f->nranks > 1 ? "s" : "");
-		for (int r = 0; r < f->nranks; r++) {
-			if (f->ranks[r].node != node)
-				continue;
-			if (printed < 32)
-				printf(" %d", r);
-			printed++;
-		}
-		printf(printed > 32 ? " ... (%d ranks)\n" : "\n", printed);
-	}
-}
-
-static void print_map(const struct perf_facts *f)
-{
-	printf("#   from \\ to");
-	for (int r = 0; r < f->nranks; r++)
-		printf(" %2d", r);
-	printf("    (M mapped: loads and stores, Q queued, s self)\n");
-	for (int r = 0; r < f->nranks; r++) {
-		printf("#   %9d", r);
-		for (int peer = 0; peer < f->nranks; peer++)
-			printf("  %c",
-			       kind_letter(f->kinds[(size_t)r * (size_t)f->nranks + (size_t)peer]));
-		printf("\n");
-	}
-}
-
-static void print_topology(const struct perf_job *job)
-{
-	const struct perf_facts *f = &job->facts;
-	int printed = 0;
-
-	printf("# topology: %d %s on %d %s\n", f->nranks, f->nranks == 1 ? "rank" : "ranks",
-	       f->nodes, f->nodes == 1 ? "node" : "nodes");
-	print_nodes(f);
-	if (f->nranks > 1 && f->nranks <= MAP_RANKS)
-		print_map(f);
-	perf_reasons_each(f, print_reason, &printed);
-	if (printed > REASONS)
-		printf("#   and %d more reasons\n", printed - REASONS);
-	if (!f->has_all)
-		printf("#   (reasons as rank 0 sees them)\n");
-}
-
-static void print_environment(const struct perf_job *job)
-{
-	const struct perf_facts *f = &job->facts;
-
-	printf("# oriel-perf %s: one-sided windows, %d %s, %d %s, device %s\n", oriel_version(),
-	       f->nranks, f->nranks == 1 ? "rank" : "ranks", f->nodes,
-	       f->nodes == 1 ? "node" : "nodes", f->ranks[0].device);
-	printf("# date %s\n", f->date);
-	printf("# host %s, kernel %s\n", f->ranks[0].host, f->kernel);
-	printf("# cpu %s, %ld cores\n", f->cpu, f->cores);
-	if (f->share[0])
-		printf("# gpu: %s; %d threads per block\n", f->share, job->opt->threads);
-	printf("# flags: %s\n", job->opt->line);
-	for (int r = 0; r < f->nranks && r < RANK_LINES; r++)
-		printf("# rank %d: pid %d on %s, device %s, node %d (%d of %d)\n", r,
-		       (int)f->ranks[r].pid, f->ranks[r].host, f->ranks[r].device, f->ranks[r].node,
-		       f->ranks[r].node_rank, f->ranks[r].node_size);
-	if (f->nranks > RANK_LINES)
-		printf("# and %d more ranks\n", f->nranks - RANK_LINES);
-}
-
-static void print_nccl_preamble(const struct perf_job *job)
-{
-	const struct perf_options *o = job->opt;
-	const struct perf_facts *f = &job->facts;
-
-	printf("# nThread %d nGpus 1 minBytes %llu maxBytes %llu step: %llu(factor) warmup "
-	       "iters: %d iters: %u agg iters: 1 validation: %d graph: 0\n",
-	       o->threads, (unsigned long long)o->begin, (unsigned long long)o->end,
-	       (unsigned long long)o->factor, o->warm, o->iterations, o->check);
-	printf("#\n# Using devices\n");
-	for (int r = 0; r < f->nranks; r++)
-		printf("#  Rank %2d Group %2d Pid %6d on %10s device %2d [0000:00:00] %s\n", r, 0,
-		       (int)f->ranks[r].pid, f->ranks[r].host, f->ranks[r].node_rank,
-		       f->ranks[r].device);
-	printf("#\n");
-}
-
-void perf_report_head(const struct perf_job *job)
-{
-	print_environment(job);
-	printf("#\n");
-	print_topology(job);
-	printf("#\n");
-	if (job->opt->nccl)
-		print_nccl_preamble(job);
+	if (row->past_us > 0)
+		printf(" %10.3f %6.2f", row->past_us, row->p50_us / row->past_us);
 	else
-		printf("# time is the largest mean of any rank; p50 and p99 are over the samples "
-		       "of all ranks; 1 GB is 1e9 bytes\n");
-	fflush(stdout);
+		printf(" %10s %6s", "-", "-");
 }
 
-/* ---- tables ---------------------------------------------------------------------------------- */
+static void print_row(const struct perf_job *job, const struct perf_row *row)
+{
+	char algbw[16] = "-", busbw[16] = "-", wrong[24] = "N/A";
+
+	if (row->bytes) {
+		snprintf(algbw, sizeof(algbw), "%.3f", row->algbw);
+		snprintf(busbw, sizeof(busbw), "%.3f", row->busbw);
+	}
+	if (row->checked)
+		snprintf(wrong, sizeof(wrong), "%llu", (unsigned long long)row->wrong);
+	printf("%12llu", (unsigned long long)row->bytes);
+	if (row->op->typed)
+		printf(" %8s", row->type);
+	printf(" %10.3f %10.3f %10.3f %8s", row->time_us, row->p50_us, row->p99_us, algbw);
+	if (perf_has_bus(row->op, job->nranks))
+		printf(" %8s", busbw);
+	printf(" %7s", wrong);
+	if (job->past)
+		print_past(row);
+	printf("\n");
+}
+
+/* ---- nccl-tests ------------------------------------------------------------------------------ */
 
 static void print_nccl_columns(const struct perf_op *op)
 {
-	printf("# %s: %s; both halves are runs of the same operation, none is in place\n", op->name,
-	       op->legend);
+	static const char *const places[] = {
+		[PERF_OUT_OF_PLACE] = "; it cannot run in place",
+		[PERF_EITHER_PLACE] = "",
+		[PERF_IN_PLACE] = "; it always runs in place",
+	};
+
+	printf("# %s: %s%s\n", op->name, op->legend, places[op->place]);
 	printf("#\n"
 	       "#                                                              out-of-place        "
 	       "               in-place          \n"
@@ -183,65 +75,103 @@ static void print_nccl_columns(const struct perf_op *op)
 	       "      (us)  (GB/s)  (GB/s)       \n");
 }
 
-void perf_report_op(const struct perf_job *job, const struct perf_op *op)
+/* us 0: the operation was not run so. */
+static void print_nccl_half(const struct perf_job *job, const struct perf_row *row, double us,
+			    uint64_t wrong)
 {
-	if (job->opt->nccl) {
-		print_nccl_columns(op);
+	double bw = perf_algbw(row, job->nranks, us);
+
+	if (us <= 0) {
+		printf("  %7s  %6s  %6s  %5s", "N/A", "N/A", "N/A", "N/A");
 		return;
 	}
-	printf("#\n# %s: %s\n", op->name, op->legend);
-	printf("# %10s %11s %7s %10s %8s %8s %7s %10s %10s\n", "size", "count", "type", "time(us)",
-	       "algbw", "busbw", "#wrong", "p50", "p99");
-	printf("# %10s %11s %7s %10s %8s %8s %7s %10s %10s\n", "(B)", "(elements)", "", "",
-	       "(GB/s)", "(GB/s)", "", "(us)", "(us)");
-	fflush(stdout);
-}
-
-static void print_nccl_half(double us, const struct perf_row *row)
-{
-	double bw = us > 0 ? (double)row->bytes / us * 1e-3 : 0;
-
 	/* The column has seven places: large times get fewer digits behind the point. */
-	printf("  %7.*f  %6.2f  %6.2f", us >= 10000 ? 0 : us >= 100 ? 1 : 2, us, bw, bw);
+	printf("  %7.*f  %6.2f  %6.2f",
+	       us >= 10000 ? 0 :
+	       us >= 100   ? 1 :
+			     2,
+	       us, bw, bw * perf_bus_factor(row->op, job->nranks));
 	if (row->checked)
-		printf("  %5g", (double)row->wrong);
+		printf("  %5g", (double)wrong);
 	else
 		printf("  %5s", "N/A");
 }
 
-static void print_nccl_row(const struct perf_row *row)
+/* As in nccl-tests, size is the larger of the input and the result, count that of one rank. */
+static void print_nccl_row(const struct perf_job *job, const struct perf_row *row)
 {
-	printf("%12llu  %12llu  %8s  %6s  %6d", (unsigned long long)row->bytes,
-	       (unsigned long long)row->count, row->type, "none", -1);
-	print_nccl_half(row->time_us, row);
-	print_nccl_half(row->again_us, row);
+	const struct perf_op *op = row->op;
+	int in_only = op->place == PERF_IN_PLACE;
+
+	printf("%12llu  %12llu  %8s  %6s  %6d",
+	       (unsigned long long)perf_total_bytes(op, row->bytes, job->nranks),
+	       (unsigned long long)row->count, op->element ? op->element : op->type,
+	       op->sums ? "sum" : "none", op->traffic == PERF_TRAFFIC_ONCE ? 0 : -1);
+	print_nccl_half(job, row, in_only ? 0 : row->time_us, row->wrong - row->in_place_wrong);
+	print_nccl_half(job, row, in_only ? row->time_us : row->in_place_us,
+			in_only ? row->wrong : row->in_place_wrong);
 	printf("\n");
+}
+
+/* ---- CSV ------------------------------------------------------------------------------------- */
+
+/* An empty value: there is none.  No value has a comma or a quotation mark. */
+static void print_csv_row(const struct perf_job *job, const struct perf_row *row)
+{
+	printf("%s,%llu,%llu,%s,", row->op->name, (unsigned long long)row->bytes,
+	       (unsigned long long)row->count, row->type);
+	if (row->fan)
+		printf("%d", row->fan);
+	if (row->unsupported) {
+		printf(",,,,,,,%s\n", job->past ? ",," : "");
+		return;
+	}
+	printf(",%u,%.6g,%.6g,%.6g,", row->iterations, row->time_us, row->p50_us, row->p99_us);
+	if (row->bytes)
+		printf("%.6g,%.6g,", row->algbw, row->busbw);
+	else
+		printf(",,");
+	if (row->checked)
+		printf("%llu", (unsigned long long)row->wrong);
+	if (job->past && row->past_us > 0)
+		printf(",%.6g,%.6g", row->past_us, row->p50_us / row->past_us);
+	else if (job->past)
+		printf(",,");
+	printf("\n");
+}
+
+/* ---- all formats ----------------------------------------------------------------------------- */
+
+/* CSV has one line of names for all operations. */
+void perf_report_names(const struct perf_job *job)
+{
+	if (job->opt->format == PERF_FORMAT_CSV)
+		printf("op,size,count,type,peers,iterations,time_us,p50_us,p99_us,algbw_GBps,"
+		       "busbw_GBps,wrong%s\n",
+		       job->past ? ",old_p50_us,ratio" : "");
+	fflush(stdout);
+}
+
+void perf_report_op(const struct perf_job *job, const struct perf_op *op)
+{
+	if (job->opt->format == PERF_FORMAT_ORIEL)
+		print_columns(job, op);
+	else if (job->opt->format == PERF_FORMAT_NCCL)
+		print_nccl_columns(op);
+	fflush(stdout);
 }
 
 void perf_report_row(const struct perf_job *job, const struct perf_row *row)
 {
-	char algbw[16] = "-", busbw[16] = "-", wrong[24] = "N/A";
-
-	if (row->unsupported) {
-		printf("# %10llu %11llu %7s not supported by this NIC or GPU\n",
-		       (unsigned long long)row->bytes, (unsigned long long)row->count, row->type);
-		fflush(stdout);
-		return;
-	}
-	if (job->opt->nccl) {
-		print_nccl_row(row);
-		fflush(stdout);
-		return;
-	}
-	if (row->bytes) {
-		snprintf(algbw, sizeof(algbw), "%.3f", row->algbw);
-		snprintf(busbw, sizeof(busbw), "%.3f", row->busbw);
-	}
-	if (row->checked)
-		snprintf(wrong, sizeof(wrong), "%llu", (unsigned long long)row->wrong);
-	printf("%12llu %11llu %7s %10.3f %8s %8s %7s %10.3f %10.3f\n",
-	       (unsigned long long)row->bytes, (unsigned long long)row->count, row->type,
-	       row->time_us, algbw, busbw, wrong, row->p50_us, row->p99_us);
+	if (job->opt->format == PERF_FORMAT_CSV)
+		print_csv_row(job, row);
+	else if (row->unsupported)
+		printf("# %10llu not supported by this NIC or GPU\n",
+		       (unsigned long long)row->bytes);
+	else if (job->opt->format == PERF_FORMAT_NCCL)
+		print_nccl_row(job, row);
+	else
+		print_row(job, row);
 	fflush(stdout);
 }
 
@@ -262,12 +192,14 @@ void perf_report_tail(const struct perf_job *job, const struct perf_rows *rows)
 	uint64_t wrong = 0;
 	double busbw = 0;
 
+	if (job->opt->format == PERF_FORMAT_CSV)
+		return;
 	for (size_t i = 0; i < rows->n; i++) {
 		wrong += rows->row[i].wrong;
 		busbw += rows->row[i].busbw;
 	}
 	print_engine(&job->engine);
-	if (job->opt->nccl)
+	if (job->opt->format == PERF_FORMAT_NCCL)
 		printf("# Out of bounds values : %llu %s\n# Avg bus bandwidth    : %g \n#\n",
 		       (unsigned long long)wrong, wrong ? "FAILED" : "OK",
 		       rows->n ? busbw / (double)rows->n : 0);

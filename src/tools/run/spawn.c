@@ -113,6 +113,20 @@ static int set_debug(void)
 	       setenv("ORIEL_LATE", "2", 0) || setenv("ORIEL_LOG", "info", 0);
 }
 
+/*
+ * A rank's standard error is a pipe, on which a line of progress cannot be replaced.  Tools show it
+ * on our terminal themselves.  With --tag our lines come later than the rank's, so there is none.
+ */
+static int set_terminal(const struct run_plan *plan, int rank)
+{
+	char path[128];
+
+	if (rank || plan->options->tag || !isatty(STDERR_FILENO) ||
+	    ttyname_r(STDERR_FILENO, path, sizeof(path)))
+		return unsetenv("_ORIEL_TERMINAL");
+	return setenv("_ORIEL_TERMINAL", path, 1);
+}
+
 static int set_environment(const struct run_plan *plan, int rank)
 {
 	const char *topology = plan->options->topology;
@@ -131,6 +145,8 @@ static int set_environment(const struct run_plan *plan, int rank)
 		err = setenv("ORIEL_TOPOLOGY", topology, 1);
 	if (!err && plan->options->debug)
 		err = set_debug();
+	if (!err)
+		err = set_terminal(plan, rank);
 	if (!err) /* an outer oriel-run may have set it */
 		err = rank ? unsetenv("ORIEL_LISTEN_FD") :
 			     set_number("ORIEL_LISTEN_FD", plan->listen_fd);

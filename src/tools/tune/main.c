@@ -14,10 +14,11 @@
 #include <unistd.h>
 
 #include "tool.h"
+#include "tools/common/progress.h"
 #include "util/util.h"
 
 static const char help_text[] =
-	"usage: oriel-tune [options]               starts the ranks itself, with oriel-run\n"
+	"Usage: oriel-tune [options]               starts the ranks itself, with oriel-run\n"
 	"       oriel-run -n 8 oriel-tune [options]\n"
 	"\n"
 	"Measures which settings of the all-to-all-v (blocks, warps, chunk) are fastest on this\n"
@@ -28,7 +29,8 @@ static const char help_text[] =
 	"  --quick          vary one setting at a time, on a CPU up to 1 MiB: under a minute\n"
 	"  --explain        print for each size the reason, the predicted and the measured time\n"
 	"  -o FILE          write to FILE (default: the file that later runs load); -: no file\n"
-	"  --help           print this text\n";
+	"  -h, --help       print this text\n"
+	"  --version        print the version\n";
 
 static int usage(const char *what, const char *value)
 {
@@ -42,19 +44,20 @@ static int usage(const char *what, const char *value)
 /* -1: go on; else the exit status. */
 static int parse(int argc, char **argv, struct tool_options *o)
 {
-	enum { TOPOLOGY = 256, QUICK, EXPLAIN, HELP };
+	enum { TOPOLOGY = 256, QUICK, EXPLAIN, VERSION };
 	static const struct option names[] = {
 		{ "topology", required_argument, NULL, TOPOLOGY },
 		{ "quick", no_argument, NULL, QUICK },
 		{ "explain", no_argument, NULL, EXPLAIN },
-		{ "help", no_argument, NULL, HELP },
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, VERSION },
 		{ NULL, 0, NULL, 0 },
 	};
 	int c;
 	char *end;
 
 	opterr = 0;
-	while ((c = getopt_long(argc, argv, "n:o:", names, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "n:o:h", names, NULL)) != -1) {
 		switch (c) {
 		case 'n':
 			o->ranks = (int)strtol(optarg, &end, 10);
@@ -73,8 +76,11 @@ static int parse(int argc, char **argv, struct tool_options *o)
 		case EXPLAIN:
 			o->explain = 1;
 			break;
-		case HELP:
+		case 'h':
 			fputs(help_text, stdout);
+			return 0;
+		case VERSION:
+			printf("oriel-tune %s\n", oriel_version());
 			return 0;
 		default:
 			return usage("unknown option or missing value at", argv[optind - 1]);
@@ -238,8 +244,12 @@ static int run(struct tool_job *job)
 	if (job->rank == 0)
 		tool_report_head(job, &key);
 	err = tool_sizes_open(job);
-	for (int i = 0; !err && i < job->nsizes; i++)
+	for (int i = 0; !err && i < job->nsizes; i++) {
+		job->current = i;
 		err = tune_size(job, &job->size[i]);
+	}
+	if (job->rank == 0)
+		tool_progress_clear();
 	if (!err)
 		err = finish(job, &key);
 	tool_sizes_close(job);

@@ -11,6 +11,7 @@
 
 #include "coll/alltoallv/alltoallv.h"
 #include "tool.h"
+#include "tools/common/progress.h"
 #include "util/util.h"
 
 #define CALLS_MAX 2000
@@ -152,6 +153,16 @@ static int count_calls(struct tool_job *job, int which, const struct ori_a2a_pla
 	return 0;
 }
 
+static void show_progress(const struct tool_job *job, int settings)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "exchanges of %llu bytes (size %d of %d): %d settings",
+		 (unsigned long long)job->size[job->current].bytes, job->current + 1, job->nsizes,
+		 settings);
+	tool_progress_show(text);
+}
+
 int tool_measure(struct tool_job *job, int which, const struct ori_a2a_plan *plans, int n,
 		 struct tool_time *times)
 {
@@ -160,6 +171,8 @@ int tool_measure(struct tool_job *job, int which, const struct ori_a2a_plan *pla
 
 	if (n > TOOL_CANDIDATES)
 		return ORIEL_EINVAL;
+	if (job->rank == 0)
+		show_progress(job, n);
 	for (int rep = 0; !err && rep < job->reps; rep++)
 		for (int i = 0; !err && i < n; i++)
 			err = take_sample(job, which, &plans[i], calls, &us[i][rep]);

@@ -63,6 +63,7 @@ struct tool_job {
 	uint64_t *sizes[ORI_PLAN_KINDS + 1];     /* device memory [nranks]: per kind, and for all */
 	struct tool_size size[TOOL_SIZES];
 	int nsizes;
+	int current; /* index of the size that is measured */
 	struct ori_tune_point points[ORI_PLAN_KINDS][TOOL_POINTS];
 	size_t npoints[ORI_PLAN_KINDS];
 	struct ori_tune_table table;
