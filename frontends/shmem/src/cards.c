@@ -8,7 +8,8 @@
  * the others read it.  Rounds of Oriel need three steps: a signal, the terms, the data.
  *
  * Calls use slots of the set's window in turn.  A slot has, on each PE, a card of every PE and an
- * area.  Two slots serve exchanges, RING slots serve broadcasts.  Few slots stay in the cache.
+ * area.  Two slots serve exchanges, RING slots serve broadcasts.  Few slots stay in the cache.  A
+ * window begins as zeros, and the first call has number 1.
  *
  * When may a PE use a slot again?  When all others have left the call that used it, and a PE that
  * sends a card has left all earlier calls.  An exchange waits for the cards of all.  So two slots
@@ -141,7 +142,7 @@ static uint64_t number_in(const struct osh_set *s, uint64_t slot, int i)
 			       __ATOMIC_ACQUIRE);
 }
 
-/* Has PE i sent the card of this call, or another one that it sends not earlier? */
+/* Has PE i sent the card of this call, or one that tells that it makes another call? */
 static int has_come(const struct osh_set *s, int i)
 {
 	uint64_t ring = EXCHANGES + s->calls % RING;

@@ -86,7 +86,7 @@ int osh_direct_broadcast(const char *call, struct osh_set *s, void *dest, const 
 
 /* ---- blocks of all PEs ----------------------------------------------------------------------- */
 
-/* Copies the own block without a word between, as it may be there already. */
+/* A program may give its block at its place in dest. */
 static void copy_own(uint8_t *to, const void *source, uint64_t bytes)
 {
 	if (bytes && to != source)
