@@ -7,9 +7,11 @@
  * whether all make the same call, and what they give.  More data lies in an area of its PE, where
  * the others read it.  Rounds of Oriel need three steps: a signal, the terms, the data.
  *
- * Calls use slots of the set's window in turn.  A slot has, on each PE, a card of every PE and an
- * area.  Two slots serve exchanges, RING slots serve broadcasts.  Few slots stay in the cache.  A
- * window begins as zeros, and the first call has number 1.
+ * The root of a broadcast writes one card, into its own memory: the others look there.
+ *
+ * Calls use slots of the set's window in turn.  Two slots serve exchanges: each has, on each PE, a
+ * card of every PE and an area.  RING slots serve broadcasts: each has a card and an area of the PE
+ * itself.  A window begins as zeros, and the first call has number 1.
  *
  * When may a PE use a slot again?  When all others have left the call that used it, and a PE that
  * sends a card has left all earlier calls.  An exchange waits for the cards of all.  So two slots
@@ -25,11 +27,11 @@
 #include "cards.h"
 
 #define EXCHANGES 2u /* slots */
-#define RING 8u
+#define RING 32u     /* slots; a meeting of 8 PEs on two cores takes as long as four broadcasts */
 
 static uint64_t area_off(int n, uint64_t slot)
 {
-	uint64_t cards = (uint64_t)n * (EXCHANGES + RING) * sizeof(struct osh_card);
+	uint64_t cards = ((uint64_t)n * EXCHANGES + RING) * sizeof(struct osh_card);
 
 	/* an exchange may have a block for each PE */
 	if (slot <= EXCHANGES)
@@ -58,10 +60,14 @@ void osh_cards_close(struct osh_set *s)
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
-/* The card of PE `from` for the current call, at PE `at`. */
-static struct osh_card *card(const struct osh_set *s, int at, int from)
+/* The card of PE `from` for PE `to`: an exchange has it at PE `to`, a broadcast at PE `from`. */
+static struct osh_card *card(const struct osh_set *s, uint64_t slot, int to, int from)
 {
-	return (struct osh_card *)(void *)s->desks[at] + s->slot * (uint64_t)s->n + (uint64_t)from;
+	uint64_t n = (uint64_t)s->n;
+
+	if (slot < EXCHANGES)
+		return (struct osh_card *)(void *)s->desks[to] + slot * n + (uint64_t)from;
+	return (struct osh_card *)(void *)s->desks[from] + EXCHANGES * n + (slot - EXCHANGES);
 }
 
 static uint8_t *area(const struct osh_set *s, int at)
@@ -71,7 +77,7 @@ static uint8_t *area(const struct osh_set *s, int at)
 
 const struct osh_card *osh_card_of(const struct osh_set *s, int i)
 {
-	return card(s, s->rank, i);
+	return card(s, s->slot, s->rank, i);
 }
 
 const uint8_t *osh_card_data(const struct osh_set *s, int i)
@@ -94,9 +100,9 @@ static void show(const struct osh_set *s, const struct osh_card *terms, const vo
 }
 
 /* `data` may be NULL. */
-static void send(struct osh_set *s, int to, const struct osh_card *terms, const void *data)
+static void write_card(struct osh_set *s, int to, const struct osh_card *terms, const void *data)
 {
-	struct osh_card *c = card(s, to, s->rank);
+	struct osh_card *c = card(s, s->slot, to, s->rank);
 
 	c->bytes = terms->bytes;
 	c->source = terms->source;
@@ -113,7 +119,6 @@ static void send(struct osh_set *s, int to, const struct osh_card *terms, const 
 	 * earlier call, or write a card that this PE still reads.
 	 */
 	__atomic_store_n(&c->number, s->calls, __ATOMIC_RELEASE);
-	oriel_wake(&osh.dev, s->world[to]);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------- */
@@ -132,17 +137,14 @@ static void compare(const char *call, const struct osh_set *s, int i, const stru
 			 (unsigned long long)c->bytes, (unsigned long long)mine->bytes);
 }
 
-/* The number of the card that PE i has sent last to a slot. */
+/* The number of the last card of PE i for this PE, in a slot. */
 static uint64_t number_in(const struct osh_set *s, uint64_t slot, int i)
 {
-	const struct osh_card *cards = (const struct osh_card *)(void *)s->desks[s->rank];
-
-	/* [SHMEM5] acquire, system scope; partner [SHMEM4] in send(). */
-	return __atomic_load_n(&cards[slot * (uint64_t)s->n + (uint64_t)i].number,
-			       __ATOMIC_ACQUIRE);
+	/* [SHMEM5] acquire, system scope; partner [SHMEM4] in write_card(). */
+	return __atomic_load_n(&card(s, slot, s->rank, i)->number, __ATOMIC_ACQUIRE);
 }
 
-/* Has PE i sent the card of this call, or one that tells that it makes another call? */
+/* Has PE i written the card of this call, or one that tells that it makes another call? */
 static int has_come(const struct osh_set *s, int i)
 {
 	uint64_t ring = EXCHANGES + s->calls % RING;
@@ -207,7 +209,8 @@ void osh_cards_exchange(const char *call, struct osh_set *s, const struct osh_ca
 	for (int k = 1; k <= s->n; k++) {
 		int i = other(s, k);
 
-		send(s, i, terms, blocks ? blocks + (uint64_t)i * stride : NULL);
+		write_card(s, i, terms, blocks ? blocks + (uint64_t)i * stride : NULL);
+		oriel_wake(&osh.dev, s->world[i]);
 	}
 	for (int k = 1; k < s->n; k++)
 		take(call, s, other(s, k), terms);
@@ -229,6 +232,7 @@ void osh_cards_broadcast(const char *call, struct osh_set *s, const struct osh_c
 		return;
 	}
 	show(s, terms, source, 1);
+	write_card(s, s->rank, terms, source);
 	for (int k = 1; k < s->n; k++)
-		send(s, other(s, k), terms, source);
+		oriel_wake(&osh.dev, s->world[other(s, k)]);
 }
