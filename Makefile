@@ -40,7 +40,7 @@ help:
 	@echo 'make test        build and test, then the contract suite and some collectives under ThreadSanitizer'
 	@echo 'make test-python all tests of the Python package, also those with torch and Triton where they are'
 	@echo 'make test-shmem  OpenSHMEM: its tests, an installed prefix, and shmem4py with its own tests'
-	@echo 'make test-full   AddressSanitizer and UBSan (not OpenSHMEM), then the longest tests and virtual machines'
+	@echo 'make test-full   AddressSanitizer and UBSan, then the longest tests and virtual machines'
 	@echo 'make test-slow   all rows of all tests in the release build, and 10,000 random programs: takes long'
 	@echo 'make test-gpu    what needs a GPU; SUITE=contract|litmus|graph|sanitizer|examples|triton|torch|bench selects one part'
 	@echo 'make fuzz        libFuzzer on every parser of untrusted bytes, MINUTES=5 each, two at a time'
@@ -121,14 +121,19 @@ wheel: deps deps-python
 		--disable-pip-version-check --no-deps --no-build-isolation -w dist ./python
 	@ls -1 dist/*.whl
 
-# OpenSHMEM's programs have passed under AddressSanitizer in parts, not yet as a whole.
+# OpenSHMEM under ThreadSanitizer: the programs with threads, with the agent, and with cards.
+shmem_tsan = active_threads amo_race cards coll_threads lock set_threads
+empty :=
+space := $(empty) $(empty)
+
 test-full: deps-test deps-vm build-release
 	@$(call configure,tsan)
-	@$(call build,tsan,$(tsan_targets))
+	@$(call build,tsan,$(tsan_targets) $(addprefix shmem_,$(shmem_tsan)))
 	$(call ctest,tsan) -L contract -E '$(order)'
+	$(call ctest,tsan) -R '^shmem[.]($(subst $(space),|,$(shmem_tsan)))$$'
 	@$(call configure,asan)
 	@$(call build,asan)
-	$(call ctest,asan) -LE '^shmem$$'
+	$(call ctest,asan)
 	$(call ctest,release) -L 'vm|full'
 	@if command -v clang >/dev/null; then $(call configure,fuzz) && $(call build,fuzz,fuzz_programs) && \
 		$(call ctest,fuzz) -L '^fuzz$$'; else echo 'skipped: fuzzing needs clang'; fi

@@ -5,6 +5,11 @@
  * Usage, under oriel-run:  oriel_shmem_bench [PREFIX [CASE]]
  * One-sided calls are made by a kernel of one thread, which runs on the calling thread.
  * Collectives are those of the host.  OpenSHMEM's alltoalls has no relative here.
+ *
+ * In shmem.c calls take turns among CASES_GROUP pSync arrays, and each has its own memory in the
+ * library.  So the requests of an all-gather take turns here, on one receive memory: otherwise one
+ * side had its words in the cache, and the other had not.  An all-to-all has one request, because
+ * the receive memory belongs to it.
  */
 #include <oriel/coll.h>
 #include <oriel/device.h>
@@ -19,7 +24,7 @@ struct library {
 	struct oriel_window *send, *recv; /* the memory of the job */
 	struct oriel_window_dev from, to; /* their handles */
 	struct oriel_source send_source, recv_source;
-	struct oriel_allgather_request *gather;
+	struct oriel_allgather_request *gather[CASES_GROUP];
 	struct oriel_alltoallv_request *exchange;
 	uint64_t *counts; /* of the exchange */
 };
@@ -122,14 +127,14 @@ static int meet(struct cases_job *j)
 	return oriel_window_barrier(l->recv, 2, NULL);
 }
 
-typedef int collective(struct cases_job *j, size_t bytes);
+typedef int collective(struct cases_job *j, size_t bytes, int turn);
 
 static int repeat(struct cases_job *j, size_t bytes, int rounds, collective *call)
 {
 	int err = 0;
 
 	for (int i = 0; !err && i < rounds; i++) {
-		err = call(j, bytes);
+		err = call(j, bytes, i % CASES_GROUP);
 		if (!err && i % CASES_GROUP == CASES_GROUP - 1)
 			err = meet(j);
 	}
@@ -137,49 +142,58 @@ static int repeat(struct cases_job *j, size_t bytes, int rounds, collective *cal
 }
 
 /* OpenSHMEM has two buffers here, and the root's second one is not written. */
-static int call_broadcast(struct cases_job *j, size_t bytes)
+static int call_broadcast(struct cases_job *j, size_t bytes, int turn)
 {
 	struct library *l = j->context;
 
+	(void)turn;
 	return oriel_broadcast(l->comm, j->rank ? j->recv : j->send, bytes, 1, 0, NULL);
 }
 
-static int call_sum(struct cases_job *j, size_t bytes)
+static int call_sum(struct cases_job *j, size_t bytes, int turn)
 {
 	struct library *l = j->context;
 
+	(void)turn;
 	return oriel_allreduce(l->comm, j->send, j->recv, bytes / sizeof(double), ORIEL_TYPE_DOUBLE,
 			       ORIEL_REDUCE_SUM, NULL);
 }
 
-static int call_gather(struct cases_job *j, size_t bytes)
+static int call_gather(struct cases_job *j, size_t bytes, int turn)
 {
 	struct library *l = j->context;
 
-	return oriel_allgather_exec(l->gather, j->send, bytes, 1, NULL);
+	return oriel_allgather_exec(l->gather[turn], j->send, bytes, 1, NULL);
 }
 
 static int open_gather(struct cases_job *j, size_t bytes)
 {
 	struct oriel_allgather_options options = ORIEL_ALLGATHER_OPTIONS_INIT;
 	struct library *l = j->context;
+	int err = 0;
 
 	options.bytes = bytes * (uint64_t)j->nranks;
-	return oriel_allgather_create(l->comm, l->recv, &options, &l->gather);
+	for (int i = 0; !err && i < CASES_GROUP; i++)
+		err = oriel_allgather_create(l->comm, l->recv, &options, &l->gather[i]);
+	return err;
 }
 
 static int close_gather(struct cases_job *j)
 {
 	struct library *l = j->context;
+	int err = 0;
 
-	return oriel_allgather_destroy(l->gather);
+	for (int i = 0; i < CASES_GROUP; i++)
+		err |= oriel_allgather_destroy(l->gather[i]);
+	return err;
 }
 
-static int call_alltoall(struct cases_job *j, size_t bytes)
+static int call_alltoall(struct cases_job *j, size_t bytes, int turn)
 {
 	struct oriel_alltoallv_args args = ORIEL_ALLTOALLV_ARGS_INIT;
 	struct library *l = j->context;
 
+	(void)turn;
 	args.send = j->send;
 	args.send_sizes = l->counts;
 	args.expect_bytes = bytes;

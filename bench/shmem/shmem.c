@@ -6,8 +6,9 @@
  * The source needs OpenSHMEM 1.4 only, so that several implementations can be compared.  Where 1.5
  * has put_signal, it is used; otherwise a put, a fence and a put of the signal replace it.
  *
- * A pSync array may be used again only after all PEs have left the call that used it.  So calls
- * take turns among CASES_GROUP arrays, and a barrier follows the last of them.
+ * A pSync array may be used again only after all PEs have left the call that used it, and so may a
+ * work array.  So calls take turns among CASES_GROUP arrays of each, and a barrier follows the last
+ * of them, as in the loops of Oriel's own calls.
  */
 #include <shmem.h>
 
@@ -22,7 +23,7 @@
 
 /* Symmetric: the same address on all PEs. */
 static long psync[CASES_GROUP][PSYNC_LONGS];
-static double work[2][WORK_DOUBLES];
+static double work[CASES_GROUP][WORK_DOUBLES];
 static long word;
 static uint64_t signal_word;
 
@@ -198,10 +199,8 @@ static void call_alltoalls(struct cases_job *j, size_t words, int turn)
 
 static void call_sum(struct cases_job *j, size_t words, int turn)
 {
-	shmem_double_sum_to_all(j->recv, j->send, (int)words, 0, 0, j->nranks, work[turn % 2],
+	shmem_double_sum_to_all(j->recv, j->send, (int)words, 0, 0, j->nranks, work[turn],
 				psync[turn]);
-	if (turn % 2)
-		shmem_barrier_all(); /* the work arrays are two only */
 }
 
 #define COLLECTIVE(name)                                                                           \

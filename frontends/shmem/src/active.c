@@ -20,7 +20,14 @@ struct active {
 };
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct active *actives; /* under list_lock */
+#define LISTS 64u                     /* 6 bits of list_of() */
+static struct active *actives[LISTS]; /* by tag; under list_lock */
+
+/* Arrays of one type lie at equal distances: the multiplication spreads them. */
+static struct active **list_of(int tag)
+{
+	return &actives[(unsigned int)tag * 2654435761u >> 26];
+}
 
 static int tag_of(const long *pSync)
 {
@@ -34,7 +41,7 @@ static struct active *find(int start, int log_stride, int n, int tag)
 {
 	struct active *a;
 
-	for (a = actives; a; a = a->next) {
+	for (a = *list_of(tag); a; a = a->next) {
 		if (a->set.name[0] == tag && a->start == start && a->log_stride == log_stride &&
 		    a->set.n == n)
 			break;
@@ -54,8 +61,8 @@ static struct active *make(const char *call, int start, int log_stride, int n, i
 	osh_set_name(call, &a->set, NULL, tag);
 	a->start = start;
 	a->log_stride = log_stride;
-	a->next = actives;
-	actives = a;
+	a->next = *list_of(tag);
+	*list_of(tag) = a;
 	return a;
 }
 
@@ -113,7 +120,7 @@ struct osh_set *osh_active_set(const char *call, int PE_start, int logPE_stride,
 /* They have been closed and freed with all other sets. */
 void osh_active_sets_forget(void)
 {
-	actives = NULL;
+	memset(actives, 0, sizeof(actives));
 }
 
 /* ---- public: barriers ------------------------------------------------------------------------ */

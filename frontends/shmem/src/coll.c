@@ -24,14 +24,14 @@ void osh_coll_broadcast(const char *call, struct osh_set *s, void *dest, const v
 void osh_coll_fcollect(const char *call, struct osh_set *s, void *dest, const void *source,
 		       uint64_t bytes)
 {
-	if (!osh_direct_gather(call, s, source, dest, bytes))
+	if (!osh_direct_fcollect(call, s, dest, source, bytes))
 		osh_set_gather(call, s, source, dest, bytes);
 }
 
 void osh_coll_alltoall(const char *call, struct osh_set *s, void *dest, const void *source,
 		       uint64_t bytes)
 {
-	if (!osh_direct_exchange(call, s, source, dest, bytes))
+	if (!osh_direct_alltoall(call, s, dest, source, bytes))
 		osh_set_exchange(call, s, source, dest, bytes);
 }
 
@@ -55,6 +55,8 @@ void osh_coll_collect(const char *call, struct osh_set *s, void *dest, const voi
 	uint8_t *at = dest;
 	int i, equal = 1;
 
+	if (osh_direct_collect(call, s, dest, source, bytes))
+		return;
 	all = osh_set_scratch(call, (uint64_t)s->n * sizeof(*all));
 	osh_set_gather(call, s, &bytes, all, sizeof(bytes));
 	for (i = 1; i < s->n; i++)
@@ -117,6 +119,9 @@ void osh_coll_alltoalls(const char *call, struct osh_set *s, void *dest, const v
 		osh_coll_alltoall(call, s, dest, source, nelems * size);
 		return;
 	}
+	if (osh_direct_alltoalls(call, s, dest, source, (uint64_t)to.stride, (uint64_t)from.stride,
+				 nelems, size))
+		return;
 	piece = piece ? piece : 1;
 	if (piece < nelems)
 		osh_set_compare(call, s, nelems);
@@ -125,8 +130,8 @@ void osh_coll_alltoalls(const char *call, struct osh_set *s, void *dest, const v
 	for (first = 0; first < nelems; first += count) {
 		count = nelems - first < piece ? nelems - first : piece;
 		pack(&from, first, count, packed);
-		osh_set_exchange(call, s, packed, packed + piece * (uint64_t)s->n * size,
-				 count * size);
+		osh_coll_alltoall(call, s, packed + piece * (uint64_t)s->n * size, packed,
+				  count * size);
 		unpack(&to, first, count, packed + piece * (uint64_t)s->n * size);
 	}
 	free(packed);

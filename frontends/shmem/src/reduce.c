@@ -2,9 +2,10 @@
 /*
  * reduce.c - reductions over teams and over active sets, for all types.
  *
- * Oriel reduces integers, float and double.  For long double and complex numbers the elements of
- * all PEs are gathered, piece by piece, and every PE combines them.  Both ways combine in the order
- * of the set, so the result has the same bits on all PEs.
+ * Mapped PEs read each other's elements (direct.c).  For others Oriel reduces integers, float and
+ * double.  It lacks long double and complex numbers: their elements are gathered, piece by piece,
+ * and every PE combines them.  All ways combine in the order of the set, so the result has the same
+ * bits on all PEs.
  */
 #include <stdlib.h>
 
@@ -32,29 +33,29 @@ static inline int integer_type(size_t bytes, int is_signed)
 
 /* ---- types that Oriel lacks ------------------------------------------------------------------ */
 
-/* Combines n blocks of `count` elements, the second and later ones into a sum in dest. */
-typedef void combine_fn(void *dest, const void *all, uint64_t count, int n);
-
 static void reduce_gathered(const char *call, struct osh_set *s, void *dest, const void *source,
-			    size_t count, size_t size, combine_fn *combine)
+			    const struct osh_reduction *r)
 {
-	uint64_t piece = PIECE_BYTES / ((uint64_t)s->n * size), at, n;
-	const uint8_t *from = source;
+	uint64_t piece = PIECE_BYTES / ((uint64_t)s->n * r->size), at, n;
+	const uint8_t **blocks, *from = source;
 	uint8_t *to = dest, *all;
 
-	(void)osh_set_bytes(call, count, size);
 	piece = piece ? piece : 1;
-	if (piece < count)
-		osh_set_compare(call, s, count);
-	piece = piece < count ? piece : count;
-	all = osh_set_scratch(call, piece * (uint64_t)s->n * size + 1);
+	if (piece < r->count)
+		osh_set_compare(call, s, r->count);
+	piece = piece < r->count ? piece : r->count;
+	all = osh_set_scratch(call, piece * (uint64_t)s->n * r->size + 1);
+	blocks = osh_set_scratch(call, (uint64_t)s->n * sizeof(*blocks));
 	at = 0;
 	do { /* also for 0 elements: the PEs meet */
-		n = count - at < piece ? count - at : piece;
-		osh_set_gather(call, s, from + at * size, all, n * size);
-		combine(to + at * size, all, n, s->n);
+		n = r->count - at < piece ? r->count - at : piece;
+		osh_set_gather(call, s, from + at * r->size, all, n * r->size);
+		for (int i = 0; i < s->n; i++)
+			blocks[i] = all + (uint64_t)i * n * r->size;
+		r->combine(to + at * r->size, blocks, n, s->n);
 		at += n;
-	} while (at < count);
+	} while (at < r->count);
+	free(blocks);
 	free(all);
 }
 
@@ -64,17 +65,18 @@ static void reduce_gathered(const char *call, struct osh_set *s, void *dest, con
 #define COMBINE_max(a, b) ((b) > (a) ? (b) : (a))
 
 #define DEFINE_COMBINE(NAME, TYPE, OP)                                                             \
-	static void combine_##NAME##_##OP(void *dest, const void *all, uint64_t count, int n)      \
+	static void combine_##NAME##_##OP(void *dest, const uint8_t *const *from, uint64_t count,  \
+					  int n)                                                   \
 	{                                                                                          \
-		const TYPE *from = all;                                                            \
-		TYPE *to = dest;                                                                   \
+		for (uint64_t off = 0; off < count * sizeof(TYPE); off += sizeof(TYPE)) {          \
+			TYPE x, y;                                                                 \
                                                                                                    \
-		for (uint64_t i = 0; i < count; i++) {                                             \
-			TYPE x = from[i];                                                          \
-                                                                                                   \
-			for (int pe = 1; pe < n; pe++)                                             \
-				x = COMBINE_##OP(x, from[(uint64_t)pe * count + i]);               \
-			to[i] = x;                                                                 \
+			memcpy(&x, from[0] + off, sizeof(x));                                      \
+			for (int pe = 1; pe < n; pe++) {                                           \
+				memcpy(&y, from[pe] + off, sizeof(y));                             \
+				x = COMBINE_##OP(x, y);                                            \
+			}                                                                          \
+			memcpy((uint8_t *)dest + off, &x, sizeof(x));                              \
 		}                                                                                  \
 	}
 
@@ -97,20 +99,33 @@ OSH_COMPLEX(DEFINE_COMBINE, prod)
 #define OPERATOR_sum ORIEL_REDUCE_SUM
 #define OPERATOR_prod ORIEL_REDUCE_PRODUCT
 
-/* How a reduction runs: by Oriel, or by gathering. */
-#define REDUCE_ORIEL(NAME, TYPE, OP)                                                               \
-	osh_set_reduce(call, s, source, dest, count, TYPE_OF(TYPE), OPERATOR_##OP)
-#define REDUCE_GATHERED(NAME, TYPE, OP)                                                            \
-	reduce_gathered(call, s, dest, source, count, sizeof(TYPE), combine_##NAME##_##OP)
+/* What the types that Oriel lacks are called in a card. */
+enum { OTHER_longdouble = 0x80, OTHER_complexf, OTHER_complexd };
 
-#define DEFINE_BODY(NAME, TYPE, OP, REDUCE)                                                        \
+static void reduce(const char *call, struct osh_set *s, void *dest, const void *source,
+		   const struct osh_reduction *r)
+{
+	(void)osh_set_bytes(call, r->count, r->size);
+	if (osh_direct_reduce(call, s, dest, source, r))
+		return;
+	if (r->combine)
+		reduce_gathered(call, s, dest, source, r);
+	else
+		osh_set_reduce(call, s, source, dest, r);
+}
+
+#define DEFINE_BODY(NAME, TYPE, OP, ORIEL_TYPE, COMBINE)                                           \
 	static void reduce_##NAME##_##OP(const char *call, struct osh_set *s, TYPE *dest,          \
 					 const TYPE *source, size_t count)                         \
 	{                                                                                          \
-		REDUCE(NAME, TYPE, OP);                                                            \
+		struct osh_reduction r = { count, sizeof(TYPE), ORIEL_TYPE, OPERATOR_##OP,         \
+					   COMBINE };                                              \
+                                                                                                   \
+		reduce(call, s, dest, source, &r);                                                 \
 	}
-#define DEFINE_BY_ORIEL(NAME, TYPE, OP) DEFINE_BODY(NAME, TYPE, OP, REDUCE_ORIEL)
-#define DEFINE_BY_GATHERING(NAME, TYPE, OP) DEFINE_BODY(NAME, TYPE, OP, REDUCE_GATHERED)
+#define DEFINE_BY_ORIEL(NAME, TYPE, OP) DEFINE_BODY(NAME, TYPE, OP, TYPE_OF(TYPE), NULL)
+#define DEFINE_BY_GATHERING(NAME, TYPE, OP)                                                        \
+	DEFINE_BODY(NAME, TYPE, OP, OTHER_##NAME, combine_##NAME##_##OP)
 
 /* Types of the tables that Oriel has. */
 #define OWN_REALS(X, OP) X(float, float, OP) X(double, double, OP)

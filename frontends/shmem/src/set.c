@@ -4,6 +4,7 @@
  *
  * The collectives are those of Oriel's device API, called on the caller's thread: no launch, and
  * any memory.  Oriel compares the calls of all PEs, so different sizes end the job with a message.
+ * Mapped PEs have faster ones (direct.c), and come here if their data is not symmetric.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 
 #include <oriel/device/coll.h>
 
-#include "set.h"
+#include "cards.h"
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct osh_set *sets; /* under list_lock */
@@ -64,6 +65,7 @@ void osh_set_close(const char *call, struct osh_set *s)
 	take_out(s);
 	osh_check(call, oriel_team_destroy(s->rounds));
 	osh_check(call, oriel_window_destroy(s->meeting));
+	osh_cards_close(s);
 	if (s->comm != osh.comm)
 		osh_check(call, oriel_comm_destroy(s->comm));
 	free((void *)s->world);
@@ -126,11 +128,14 @@ static void make_meeting(const char *call, struct osh_set *s)
 {
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
 
+	o.bytes = s->mapped ? osh_cards_bytes(s->n) : 0;
 	o.signals = 0;
 	o.counters = 0;
 	o.barriers = 1;
 	osh_check(call, oriel_window_create(osh_set_comm(call, s), &o, &s->meeting));
 	osh_check(call, oriel_window_device(s->meeting, &s->barrier));
+	if (s->mapped)
+		osh_cards_open(call, s);
 }
 
 void *osh_set_scratch(const char *call, uint64_t bytes)
@@ -161,10 +166,15 @@ static void check_rounds(const char *call, struct osh_set *s, int err)
 	osh_fail_status(call, err);
 }
 
-void osh_set_meet(const char *call, struct osh_set *s)
+void osh_set_ready(const char *call, struct osh_set *s)
 {
 	if (OSH_UNLIKELY(!s->meeting))
 		make_meeting(call, s);
+}
+
+void osh_set_meet(const char *call, struct osh_set *s)
+{
+	osh_set_ready(call, s);
 	osh_check(call, oriel_barrier_arrive_wait(&s->barrier, osh.context.group, 0));
 }
 
@@ -208,9 +218,20 @@ void osh_set_exchange(const char *call, struct osh_set *s, const void *source, v
 }
 
 void osh_set_reduce(const char *call, struct osh_set *s, const void *source, void *dest,
-		    uint64_t count, int type, int op)
+		    const struct osh_reduction *r)
 {
 	check_rounds(call, s,
 		     oriel_coll_allreduce(rounds(call, s), osh.context.group, 0, source, dest,
-					  count, type, op));
+					  r->count, r->type, r->op));
+}
+
+void osh_set_combine(const struct osh_set *s, const struct osh_reduction *r, void *dest,
+		     uint64_t count)
+{
+	struct ori_sources from = { .table = s->blocks, .n = s->n };
+
+	if (r->combine)
+		r->combine(dest, s->blocks, count, s->n);
+	else
+		ori_reduce(osh.context.group, dest, &from, count, r->type, r->op);
 }

@@ -26,8 +26,14 @@ struct osh_set {
 	struct oriel_window *meeting;    /* NULL: not made yet */
 	struct oriel_window_dev barrier; /* of meeting: barrier 0 */
 	int mapped;                      /* every pair of its PEs is mapped */
-	int owned;                       /* the struct is malloc memory and goes with the set */
-	struct osh_set *next;            /* all sets */
+	/* mapped sets, once `meeting` is made: cards.c */
+	uint64_t calls, exchanges; /* so far */
+	uint64_t met;              /* the last call that began with a meeting of all */
+	uint64_t slot;             /* of the call that runs */
+	uint8_t **desks;           /* [n]: the cards at each PE */
+	const uint8_t **blocks;    /* [n]: for the call that runs, where the data of each PE is */
+	int owned;                 /* the struct is malloc memory and goes with the set */
+	struct osh_set *next;      /* all sets */
 };
 
 /* ---- life (set.c) ---------------------------------------------------------------------------- */
@@ -53,6 +59,8 @@ struct oriel_comm *osh_set_comm(const char *call, struct osh_set *);
 
 /* All PEs of the set meet.  Completes no operation of a context. */
 void osh_set_meet(const char *call, struct osh_set *);
+/* Makes what a mapped set needs for cards. */
+void osh_set_ready(const char *call, struct osh_set *);
 /* `bytes` of data at PE `root` of the set replace those of all others. */
 void osh_set_broadcast(const char *call, struct osh_set *, void *data, uint64_t bytes, int root);
 /* Blocks of `bytes` of all PEs, in the order of the set. */
@@ -61,9 +69,23 @@ void osh_set_gather(const char *call, struct osh_set *, const void *source, void
 /* Block i of source goes to PE i. */
 void osh_set_exchange(const char *call, struct osh_set *, const void *source, void *dest,
 		      uint64_t bytes);
-/* type, op: ORIEL_TYPE_*, ORIEL_REDUCE_*. */
+
+/* Combines `count` elements at each of n places, in this order. */
+typedef void osh_combine_fn(void *dest, const uint8_t *const *from, uint64_t count, int n);
+
+struct osh_reduction {
+	uint64_t count;
+	size_t size;             /* of an element */
+	int type, op;            /* ORIEL_REDUCE_*; ORIEL_TYPE_*, or a number above them */
+	osh_combine_fn *combine; /* of a type that Oriel lacks; else NULL */
+};
+
+/* Of a type that Oriel has. */
 void osh_set_reduce(const char *call, struct osh_set *, const void *source, void *dest,
-		    uint64_t count, int type, int op);
+		    const struct osh_reduction *);
+/* Local: combines `count` elements at each of s->blocks. */
+void osh_set_combine(const struct osh_set *, const struct osh_reduction *, void *dest,
+		     uint64_t count);
 
 /* nelems * bytes; the end of the job if that is more than any memory has. */
 static inline uint64_t osh_set_bytes(const char *call, size_t nelems, size_t bytes)
@@ -83,15 +105,22 @@ void osh_set_compare(const char *call, struct osh_set *, uint64_t nelems);
 /* Memory for a call that works piece by piece; the end of the job without it. */
 void *osh_set_scratch(const char *call, uint64_t bytes);
 
-/* ---- the same for large blocks among mapped PEs (direct.c) ----------------------------------- */
+/* ---- the same among mapped PEs (direct.c) ---------------------------------------------------- */
 
 /* They return 0, on all PEs alike, if the data must take the other way. */
 int osh_direct_broadcast(const char *call, struct osh_set *, void *dest, const void *source,
 			 uint64_t bytes, int root);
-int osh_direct_gather(const char *call, struct osh_set *, const void *source, void *dest,
-		      uint64_t bytes);
-int osh_direct_exchange(const char *call, struct osh_set *, const void *source, void *dest,
+int osh_direct_fcollect(const char *call, struct osh_set *, void *dest, const void *source,
 			uint64_t bytes);
+int osh_direct_collect(const char *call, struct osh_set *, void *dest, const void *source,
+		       uint64_t bytes);
+int osh_direct_alltoall(const char *call, struct osh_set *, void *dest, const void *source,
+			uint64_t bytes);
+/* Long blocks only.  dst, sst: strides in bytes. */
+int osh_direct_alltoalls(const char *call, struct osh_set *, void *dest, const void *source,
+			 uint64_t dst, uint64_t sst, size_t nelems, size_t size);
+int osh_direct_reduce(const char *call, struct osh_set *, void *dest, const void *source,
+		      const struct osh_reduction *);
 
 /* ---- from handles and numbers to sets -------------------------------------------------------- */
 

@@ -97,6 +97,7 @@ ORIEL_DEV struct ori_sources ori_exchange_sources(const struct ori_exchange *x, 
 	s.queued_bytes = 2 * (sizeof(struct ori_show) + x->team->row_bytes);
 	s.rows = NULL;
 	s.row_bytes = 0;
+	s.table = NULL;
 	return s;
 }
 

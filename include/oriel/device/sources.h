@@ -4,7 +4,7 @@
  *
  * The data of this rank may lie anywhere.  The data of a mapped peer lies in that peer's window, at
  * the same offset for all of them.  The data of a queued peer was put into this rank's own window,
- * into the row of that peer.
+ * into the row of that peer.  Callers that know the addresses themselves give a table.
  */
 #ifndef ORIEL_DEVICE_SOURCES_H
 #define ORIEL_DEVICE_SOURCES_H
@@ -19,14 +19,17 @@ struct ori_sources {
 	uint64_t queued_bytes; /* from one row to the next */
 	const uint8_t *rows;   /* not NULL: the data of all ranks lies here, in rows */
 	uint64_t row_bytes;
-	int32_t own; /* this rank */
-	int32_t n;   /* ranks */
+	const uint8_t *const *table; /* CPU, not NULL: where the data of each rank lies */
+	int32_t own;                 /* this rank */
+	int32_t n;                   /* ranks */
 };
 
 ORIEL_DEV const uint8_t *ori_source(const struct ori_sources *s, int r)
 {
 	struct oriel_window_peer p;
 
+	if (!ORIEL_ON_GPU && s->table)
+		return s->table[r];
 	if (s->rows)
 		return s->rows + (uint64_t)(uint32_t)r * s->row_bytes;
 	if (r == s->own)

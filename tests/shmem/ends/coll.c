@@ -29,6 +29,20 @@ static void calls(void)
 		shmem_long_fcollect(SHMEM_TEAM_WORLD, dest, source, 1);
 }
 
+/* The root does not wait for the others, and goes on. */
+static void root_calls(void)
+{
+	if (me == 0)
+		shmem_long_broadcast(SHMEM_TEAM_WORLD, dest, source, 1, 0);
+	else
+		shmem_long_fcollect(SHMEM_TEAM_WORLD, dest, source, 1);
+}
+
+static void short_bytes(void)
+{
+	shmem_long_broadcast(SHMEM_TEAM_WORLD, dest, source, me == 1 ? 2 : 1, 0);
+}
+
 static void large_bytes(void)
 {
 	shmem_long_fcollect(SHMEM_TEAM_WORLD, dest, source, me == 1 ? LARGE + 1 : LARGE);
@@ -147,6 +161,8 @@ static const struct mistake {
 	{ "splits", splits },
 	{ "strides", strides },
 	{ "world", world },
+	{ "root_calls", root_calls },
+	{ "short_bytes", short_bytes },
 	{ "large_bytes", large_bytes },
 	{ "large_calls", large_calls },
 	{ "many_long_doubles", many_long_doubles },

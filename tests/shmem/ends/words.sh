@@ -12,7 +12,7 @@ expect() {
 	local mistake=$1 text=$2 out status options
 	for options in "" "--topology 2x1"; do
 		# shellcheck disable=SC2086 # words
-		out=$(env SHMEM_SYMMETRIC_SIZE=16M "${@:3}" timeout 15 "$run" -n 2 $options \
+		out=$(env SHMEM_SYMMETRIC_SIZE=16M "${@:3}" timeout 60 "$run" -n 2 $options \
 			"$program" "$mistake" 2>&1)
 		status=$?
 		if [ $status -eq 0 ] || [ $status -eq 124 ] || ! grep -qF -- "$text" <<<"$out"; then
