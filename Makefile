@@ -33,7 +33,7 @@ SUITE ?=
 fabric_headers = /usr/include/infiniband/verbs.h /usr/include/rdma/fabric.h
 have_headers = for file in $(1); do [ -e $$file ] || exit 1; done
 
-.PHONY: help run test test-python test-shmem wheel test-full test-slow test-gpu campaign check bench build install dist deb clean deps deps-test deps-python deps-torch deps-shmem deps-vm deps-check deps-deb build-release
+.PHONY: help run test test-python test-shmem wheel test-full test-slow test-gpu campaign check bench versus versus-gpu build install dist deb clean deps deps-test deps-python deps-torch deps-shmem deps-vm deps-check deps-deb deps-bench build-release
 
 help:
 	@echo 'make run         build, then 8 ranks put, signal, wait and pass barriers (at most a minute)'
@@ -46,6 +46,8 @@ help:
 	@echo 'make campaign    random programs from seeds; ARGS="--seeds 1000 --from 1" passes options to tools/campaign'
 	@echo 'make check       format, static checks, scripts, links and generated documents: tools/check.sh'
 	@echo 'make bench       measure Oriel beside what the machine allows: bench/run.sh'
+	@echo 'make versus      Oriel beside Open MPI and OpenSHMEM: table and plot, at most 10 minutes'
+	@echo 'make versus-gpu  Oriel beside hand-written kernels, NVSHMEM and NCCL on a GPU'
 	@echo 'make build       what is installed, without tests'
 	@echo 'make wheel       dist/oriel-*.whl for this architecture, with library, tools and bitcode inside'
 	@echo 'make install     install to PREFIX (now $(PREFIX)), below DESTDIR if it is set'
@@ -87,6 +89,10 @@ deps-check:
 # Without them make deb cannot work, and the test of the packages is skipped.
 deps-deb:
 	@( $(call have,dpkg-buildpackage dh dh_python3) ) || tools/deps.sh deb
+
+# Without these, peers of make versus are skipped, each with its package.
+deps-bench:
+	@( $(call have,mpirun mpicc oshcc gnuplot) ) || tools/deps.sh bench || true
 
 build-release: deps
 	@$(call configure,release)
@@ -158,6 +164,15 @@ check: deps deps-check
 
 bench: build-release
 	@bench/run.sh build/release
+
+# PUBLISH=1 writes the table and the plot into the documents, on an idle machine.
+versus: deps deps-bench
+	@$(call configure,release)
+	@$(call build,release,versus_programs)
+	@bench/versus.sh build/release $(if $(PUBLISH),--publish)
+
+versus-gpu:
+	@bench/versus-gpu.sh
 
 build: deps
 	@$(call configure,release)

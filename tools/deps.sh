@@ -3,7 +3,8 @@
 #
 # tools/deps.sh - installs the Debian packages that are missing, by name; never upgrades.
 #
-#	tools/deps.sh [build] [fabric] [test] [python] [torch] [shmem] [vm] [slurm] [check] [bench] [deb]
+#	tools/deps.sh [build] [fabric] [test] [python] [torch] [shmem] [vm] [slurm] [check] [bench]
+#		[deb]
 #
 # Without arguments it installs what a build needs.  The groups add:
 #  fabric  headers of RDMA devices and libfabric; without them their engines are left out

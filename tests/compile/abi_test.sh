@@ -29,7 +29,8 @@ sed 's/^\(oriel_window_options\) .*/\1 4096/' "$work/now" >"$work/grown"
 sed 's/^\(oriel_window_dev\) .*/\1 65536/' "$work/now" >"$work/grown_fixed"
 for name in shrunk gone moved grown_fixed; do
 	expect "$name is a change" bash -c "! cmp -s '$work/now' '$work/$name'"
-	expect "$name is refused" bash -c "! python3 '$here/abi.py' --grow '$work/now' '$work/$name'"
+	expect "$name is refused" bash -c \
+		"! python3 '$here/abi.py' --grow '$work/now' '$work/$name'"
 done
 expect "growth is told" bash -c "! python3 '$here/abi.py' '$work/now' '$work/grown'"
 expect "growth can be kept" python3 "$here/abi.py" --grow "$work/now" "$work/grown"

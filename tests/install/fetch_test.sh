@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# fetch_test.sh CMAKE - Oriel as a part of a user's project: FetchContent unpacks the archive of make
-# dist, oriel::oriel builds the library, and consumer.c runs with it.  Tests, benchmarks and examples
-# of Oriel are not built in such a project.
+# fetch_test.sh CMAKE - Oriel as a part of a user's project: FetchContent unpacks the archive of
+# make dist, oriel::oriel builds the library, and consumer.c runs with it.  Tests, benchmarks and
+# examples of Oriel are not built in such a project.
 set -euo pipefail
 cmake=$1
 here=$(cd "$(dirname "$0")" && pwd)

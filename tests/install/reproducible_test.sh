@@ -12,7 +12,8 @@ trap 'rm -rf "$work"' EXIT
 for folder in one "a/second folder"; do
 	tree=$work/$folder
 	mkdir -p "$tree"
-	tar -C "$source" --exclude=./build --exclude=./.git --exclude=./dist -cf - . | tar -C "$tree" -xf -
+	tar -C "$source" --exclude=./build --exclude=./.git --exclude=./dist -cf - . |
+		tar -C "$tree" -xf -
 	"$cmake" -S "$tree" -B "$tree/build/here" -DCMAKE_BUILD_TYPE=Release -DORIEL_TESTS=OFF \
 		-DORIEL_BENCH=OFF -DORIEL_EXAMPLES=OFF -DORIEL_SHMEM=OFF -DORIEL_BITCODE=OFF \
 		-DORIEL_KERNELS="${ORIEL_KERNELS:-OFF}" >"$work/log" 2>&1 &&
