@@ -5,7 +5,8 @@
 #
 # A program that was compiled with older headers relies on this list.  A member that moves, or a
 # struct that shrinks, breaks it.  A struct may grow at its end if its first member is `size`.
-# --update writes the list anew, and refuses to if that would break a program.
+# --update writes the list anew, and refuses to if that would break a program.  Before 1.0 a new
+# minor version may break programs (docs/decisions/0036): empty the list first.
 . "$(dirname "$0")/common.sh"
 . "$here/layout.sh"
 include=$1 list=$2
