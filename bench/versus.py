@@ -119,14 +119,17 @@ def rows(figures: Figures, wanted: list[tuple[str, int, tuple[str, ...]]]) -> li
 
 def caption(figures: Figures) -> list[str]:
     """What the numbers are and where they come from."""
-    skipped = [line for line in figures.head if line.startswith(("skipped:", "WARNING", "FAILED"))]
+    said = [f"{line}." for line in figures.head if line.startswith(("skipped:", "WARNING"))]
+    failed = sum(line.startswith("FAILED") for line in figures.head)
+    if failed:
+        said.append(f"{failed} runs of a program failed or took too long: the log names them.")
     repetitions = max(len(values) for values in figures.values.values())
     return [f"Machine: {figures.said('cpu')}. Date: {figures.said('date')}.",
             f"Commit {figures.said('commit')}. Beside it: {figures.said('versus') or 'nothing'}.",
             f"Microseconds: the median of {repetitions} interleaved repetitions, with the smallest "
             "and the largest.",
             "The last column is the time of the faster of the others, divided by Oriel's.",
-            *skipped]
+            *said]
 
 
 def plot(figures: Figures, out: Path) -> bool:

@@ -10,7 +10,7 @@
 #   --seconds   no program starts later than this, and none runs longer (default 480)
 #   --cases     cases of bench/shmem, with commas
 #   --publish   also writes docs/results/DATE-versus, docs/images/versus.svg and the table of
-#               README.md; refuses to if the machine is not idle
+#               README.md; refuses to if the machine is not idle or the tree has changes
 #
 # The programs take turns, so that a machine that is slow for a while is slow for all.  A peer that
 # is not there is skipped, and the name of its package is printed.
@@ -55,6 +55,9 @@ log=$out/bench.log
 export ORIEL_TUNE_FILE=none ORIEL_TIMEOUT=60 SHMEM_SYMMETRIC_SIZE=64M
 
 say_machine "$command_line"
+if [ -n "$publish" ] && [ -n "$(git -C "$root" status --porcelain)" ]; then
+	die "there are changes that are not committed: nothing is published"
+fi
 if [ "$busy" -gt 5 ]; then
 	[ -z "$publish" ] || die "the machine is $busy% busy: nothing is published"
 	say "# WARNING: the machine is not idle: these figures say nothing"
