@@ -39,8 +39,8 @@ endif()
 execute_process(COMMAND ${ORIEL_NVCC} --list-gpu-code OUTPUT_VARIABLE known
 	OUTPUT_STRIP_TRAILING_WHITESPACE)
 string(REGEX MATCHALL "[0-9]+" known "${known}")
-foreach(number ${kernel_codes})
-	if(NOT number IN_LIST known)
+foreach(number ${kernel_codes}) # the headers need sm_80
+	if(number LESS 80 OR NOT number IN_LIST known)
 		list(REMOVE_ITEM kernel_codes ${number})
 	endif()
 endforeach()
