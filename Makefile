@@ -64,7 +64,7 @@ deps:
 # Without these packages some tests are skipped, each with its reason.  Only in CI this is a
 # failure.
 deps-test:
-	@( $(call have,mpirun mpicc fi_info ip); $(call have_headers,/usr/include/infiniband/mlx5dv.h); \
+	@( $(call have,mpirun mpicc fi_info ip gnuplot); $(call have_headers,/usr/include/infiniband/mlx5dv.h); \
 		compgen -G '/usr/lib/*/pmix2/include/pmix.h' >/dev/null ) || \
 		tools/deps.sh test || [ "$$CI" != true ]
 

@@ -44,6 +44,7 @@ ip|iproute2|makes network namespaces
 mpirun|openmpi-bin|a PMIx launcher, and runs the MPI example
 mpicc|libopenmpi-dev|compiles the MPI example
 /usr/lib/*/pmix2/include/pmix.h|libpmix-dev|our declarations of PMIx are held against its header
+gnuplot|gnuplot-nox|draws the plot that a test of make versus reads
 '
 python_list='
 python3|python3|runs the Python package and its tests
