@@ -33,7 +33,7 @@ SUITE ?=
 fabric_headers = /usr/include/infiniband/verbs.h /usr/include/rdma/fabric.h
 have_headers = for file in $(1); do [ -e $$file ] || exit 1; done
 
-.PHONY: help run test test-python test-shmem wheel test-full test-slow test-gpu fuzz campaign check bench install clean deps deps-test deps-python deps-torch deps-shmem deps-vm deps-check build-release
+.PHONY: help run test test-python test-shmem wheel test-full test-slow test-gpu fuzz campaign check bench versus versus-gpu build install dist deb clean deps deps-test deps-python deps-torch deps-shmem deps-vm deps-check deps-deb deps-bench build-release
 
 help:
 	@echo 'make run         build, then 8 ranks put, signal, wait and pass barriers (at most a minute)'
@@ -47,8 +47,13 @@ help:
 	@echo 'make campaign    random programs from seeds; ARGS="--seeds 1000 --from 1" passes options to tools/campaign'
 	@echo 'make check       format, static checks, scripts, links and generated documents: tools/check.sh'
 	@echo 'make bench       measure Oriel beside what the machine allows: bench/run.sh'
+	@echo 'make versus      Oriel beside Open MPI and OpenSHMEM: table and plot, at most 10 minutes'
+	@echo 'make versus-gpu  Oriel beside hand-written kernels, NVSHMEM and NCCL on a GPU'
+	@echo 'make build       what is installed, without tests'
 	@echo 'make wheel       dist/oriel-*.whl for this architecture, with library, tools and bitcode inside'
 	@echo 'make install     install to PREFIX (now $(PREFIX)), below DESTDIR if it is set'
+	@echo 'make dist        dist/oriel-VERSION.tar.gz, the sources of the last commit'
+	@echo 'make deb         Debian packages in dist/, from the sources of the last commit'
 	@echo 'make clean       remove build/'
 	@echo 'Presets for cmake --preset: dev release asan tsan cuda fuzz'
 
@@ -60,7 +65,7 @@ deps:
 # Without these packages some tests are skipped, each with its reason.  Only in CI this is a
 # failure.
 deps-test:
-	@( $(call have,mpirun mpicc fi_info ip clang spin); $(call have_headers,/usr/include/infiniband/mlx5dv.h); \
+	@( $(call have,mpirun mpicc fi_info ip gnuplot clang spin); $(call have_headers,/usr/include/infiniband/mlx5dv.h); \
 		compgen -G '/usr/lib/*/pmix2/include/pmix.h' >/dev/null ) || \
 		tools/deps.sh test || [ "$$CI" != true ]
 
@@ -81,6 +86,14 @@ deps-vm:
 
 deps-check:
 	@( $(call have,clang-format clang-tidy cppcheck) ) || tools/deps.sh check
+
+# Without them make deb cannot work, and the test of the packages is skipped.
+deps-deb:
+	@( $(call have,dpkg-buildpackage dh dh_python3 mmdebstrap) ) || tools/deps.sh deb || [ "$$CI" != true ]
+
+# Without these, peers of make versus are skipped, each with its package.
+deps-bench:
+	@( $(call have,mpirun mpicc oshcc gnuplot) ) || tools/deps.sh bench || true
 
 build-release: deps
 	@$(call configure,release)
@@ -108,16 +121,13 @@ test-shmem: deps-shmem build-release
 	$(call ctest,release) -L '^shmem'
 
 # A wheel needs no compiler and no installed Oriel where it is used.
-wheel_targets = oriel oriel_static oriel_shmem oriel_shmem_static oriel-run oriel-info oriel-perf oriel-tune \
-	oriel-doctor
+# It goes to other machines, so it has machine code for all GPUs.
 wheel: deps deps-python
-	@$(call configure,release)
-	@$(call build,release,$(wheel_targets))
-	@! cmake --build build/release --target help | grep -q oriel_device_bitcode || \
-		$(call build,release,oriel_device_bitcode)
-	rm -rf build/wheel
-	cmake --install build/release --prefix build/wheel --strip >/dev/null
-	ORIEL_PREFIX=$(CURDIR)/build/wheel $(or $(PYTHON),$$(tools/python-env.sh --print)) -m pip wheel -q \
+	@$(call configure,wheel)
+	@$(call build,wheel,oriel_product)
+	rm -rf build/wheel/prefix
+	cmake --install build/wheel --prefix build/wheel/prefix --strip >/dev/null
+	ORIEL_PREFIX=$(CURDIR)/build/wheel/prefix $(or $(PYTHON),$$(tools/python-env.sh --print)) -m pip wheel -q \
 		--disable-pip-version-check --no-deps --no-build-isolation -w dist ./python
 	@ls -1 dist/*.whl
 
@@ -145,7 +155,7 @@ fuzz: deps
 	@$(call build,fuzz,fuzz_programs)
 	@tools/fuzz.sh build/fuzz $$(($(MINUTES) * 60))
 
-test-slow: deps-test deps-vm build-release
+test-slow: deps-test deps-vm deps-deb build-release
 	$(call ctest,release)
 	tools/campaign --seeds 10000 --seconds 3000
 	@python=$(or $(PYTHON),$$(tools/python-env.sh --print || echo python3)); \
@@ -170,10 +180,29 @@ check: deps deps-check
 bench: build-release
 	@bench/run.sh build/release
 
+# PUBLISH=1 writes the table and the plot into the documents, on an idle machine.
+versus: deps deps-bench
+	@$(call configure,release)
+	@$(call build,release,versus_programs)
+	@bench/versus.sh build/release $(if $(PUBLISH),--publish)
+
+versus-gpu:
+	@bench/versus-gpu.sh
+
+build: deps
+	@$(call configure,release)
+	@$(call build,release,oriel_product)
+
 install: deps
 	@$(call configure,release,-DCMAKE_INSTALL_PREFIX=$(PREFIX))
-	@$(call build,release)
+	@$(call build,release,oriel_product)
 	cmake --install build/release --prefix $(PREFIX)
+
+dist:
+	@tools/dist.sh
+
+deb: deps-deb
+	@tools/deb.sh
 
 clean:
 	rm -rf build

@@ -4,6 +4,7 @@
 # tools/deps.sh - installs the Debian packages that are missing, by name; never upgrades.
 #
 #	tools/deps.sh [build] [fabric] [test] [python] [torch] [shmem] [vm] [slurm] [check] [bench]
+#		[deb]
 #
 # Without arguments it installs what a build needs.  The groups add:
 #  fabric  headers of RDMA devices and libfabric; without them their engines are left out
@@ -16,6 +17,7 @@
 #  slurm   a Slurm for tests/tools/slurm_test.sh
 #  check   the tools of tools/check.sh
 #  bench   Open MPI for comparison, and gnuplot
+#  deb     builds the Debian packages and tests them in a clean root
 # It needs root, or sudo without a password.  Otherwise it prints the list and exits 1.
 set -euo pipefail
 
@@ -45,7 +47,7 @@ mpicc|libopenmpi-dev|compiles the MPI example
 clang|clang|libFuzzer, for tests/fuzz
 /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a|libclang-rt-dev|libFuzzer itself
 spin|spin|checks the models of the protocols
-gnuplot|gnuplot-nox|draws the plots of oriel-perf
+gnuplot|gnuplot-nox|draws the plots of oriel-perf and make versus
 '
 python_list='
 python3|python3|runs the Python package and its tests
@@ -87,7 +89,15 @@ cppcheck|cppcheck|static checks
 bench_list='
 mpirun|openmpi-bin|runs the comparison with MPI
 mpicc|libopenmpi-dev|compiles the comparison with MPI
-gnuplot|gnuplot-nox|draws the cost of starting over the number of ranks
+gnuplot|gnuplot-nox|draws plots: make versus, the cost of starting over the number of ranks
+'
+deb_list='
+dpkg-buildpackage|dpkg-dev|builds Debian packages
+dh|debhelper|the usual steps of such a build
+dh_python3|dh-python|the same for the Python package
+/usr/include/infiniband/verbs.h|libibverbs-dev|headers of RDMA devices: verbs and mlx5 engines
+/usr/include/rdma/fabric.h|libfabric-dev|headers of libfabric, for the ofi engine
+mmdebstrap|mmdebstrap|makes a clean root, in which a test installs the packages
 '
 
 there() {
@@ -152,10 +162,11 @@ for group in build "$@"; do
 	slurm) list=$slurm_list ;;
 	check) list=$check_list ;;
 	bench) list=$bench_list ;;
+	deb) list=$deb_list ;;
 	*)
 		echo >&2 \
 			"deps: no group '$group'; there are build, fabric, test, python, torch," \
-			"shmem, vm, slurm, check, bench"
+			"shmem, vm, slurm, check, bench, deb"
 		exit 2
 		;;
 	esac

@@ -21,13 +21,13 @@
 struct cases_size {
 	const char *name;
 	size_t bytes; /* of a transfer; of a rank's part in a collective */
+	int fine;     /* measured only if a program is asked for all sizes */
 };
 
 static const struct cases_size cases_sizes[] = {
-	{ "8", 8 },
-	{ "1k", 1u << 10 },
-	{ "64k", 64u << 10 },
-	{ "1m", CASES_MOST },
+	{ "8", 8, 0 },           { "64", 64, 1 },           { "256", 256, 1 },
+	{ "1k", 1u << 10, 0 },   { "4k", 4u << 10, 1 },     { "16k", 16u << 10, 1 },
+	{ "64k", 64u << 10, 0 }, { "256k", 256u << 10, 1 }, { "1m", CASES_MOST, 0 },
 };
 #define CASES_SIZES (sizeof(cases_sizes) / sizeof(cases_sizes[0]))
 
@@ -154,18 +154,39 @@ static inline int cases_time(struct cases_job *j, const char *prefix, const stru
 	return 0;
 }
 
-/* All cases, or the one that is named. */
-static inline int cases_run(struct cases_job *j, const char *prefix, const char *only,
+/* Is `name` in the list, whose words have commas between them?  Without a list every name is. */
+static inline int cases_listed(const char *list, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *word = list; word; word = strchr(word, ','), word = word ? word + 1 : NULL)
+		if (!strncmp(word, name, n) && (word[n] == ',' || !word[n]))
+			return 1;
+	return !list;
+}
+
+/*
+ * argv: PREFIX of the printed names [CASES, with commas, or "all" [fine]].  `fine` measures all
+ * sizes, otherwise a few.
+ */
+static inline int cases_run(struct cases_job *j, int argc, char **argv, const char *prefix,
 			    const struct cases_case *cases, size_t n)
 {
-	int err = 0;
+	const char *only = argc > 2 && strcmp(argv[2], "all") ? argv[2] : NULL;
+	int fine = argc > 3 && !strcmp(argv[3], "fine"), err = 0;
 
+	prefix = argc > 1 ? argv[1] : prefix;
 	for (size_t i = 0; i < (size_t)j->nranks * CASES_MOST / sizeof(double); i++)
 		j->send[i] = j->rank + 1;
-	for (size_t c = 0; !err && c < n; c++)
-		for (size_t s = 0; !err && s < (cases[c].only_small ? 1 : CASES_SIZES); s++)
-			if (!only || !strcmp(only, cases[c].name))
+	for (size_t c = 0; !err && c < n; c++) {
+		size_t sizes = cases[c].only_small ? 1 : CASES_SIZES;
+
+		if (!cases_listed(only, cases[c].name))
+			continue;
+		for (size_t s = 0; !err && s < sizes; s++)
+			if (fine || !cases_sizes[s].fine)
 				err = cases_time(j, prefix, &cases[c], &cases_sizes[s]);
+	}
 	return err;
 }
 

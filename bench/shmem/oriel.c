@@ -2,7 +2,7 @@
 /*
  * bench/shmem/oriel.c - the cases of bench/shmem with Oriel's own calls.
  *
- * Usage, under oriel-run:  oriel_shmem_bench [PREFIX [CASE]]
+ * Usage, under oriel-run:  oriel_shmem_bench [PREFIX [CASES [fine]]]
  * One-sided calls are made by a kernel of one thread, which runs on the calling thread.
  * Collectives are those of the host.  OpenSHMEM's alltoalls has no relative here.
  *
@@ -292,8 +292,7 @@ int main(int argc, char **argv)
 	if (!err)
 		err = open_window(&job, &l.recv, &l.to, &l.recv_source, &job.recv);
 	if (!err)
-		err = cases_run(&job, argc > 1 ? argv[1] : "oriel", argc > 2 ? argv[2] : NULL,
-				cases, sizeof(cases) / sizeof(cases[0]));
+		err = cases_run(&job, argc, argv, "oriel", cases, sizeof(cases) / sizeof(cases[0]));
 	if (err) {
 		fprintf(stderr, "oriel_shmem_bench: rank %d: error %d\n", job.rank, err);
 		oriel_comm_abort(l.comm, ORIEL_EABORTED);

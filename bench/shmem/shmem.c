@@ -2,7 +2,7 @@
 /*
  * bench/shmem/shmem.c - the cases of bench/shmem with OpenSHMEM.
  *
- * Usage, under oshrun:  shmem_bench [PREFIX [CASE]]
+ * Usage, under oshrun:  shmem_bench [PREFIX [CASES [fine]]]
  * The source needs OpenSHMEM 1.4 only, so that several implementations can be compared.  Where 1.5
  * has put_signal, it is used; otherwise a put, a fence and a put of the signal replace it.
  *
@@ -254,8 +254,7 @@ int main(int argc, char **argv)
 			2 * job.nranks);
 		shmem_global_exit(1);
 	}
-	err = cases_run(&job, argc > 1 ? argv[1] : "shmem", argc > 2 ? argv[2] : NULL, cases,
-			sizeof(cases) / sizeof(cases[0]));
+	err = cases_run(&job, argc, argv, "shmem", cases, sizeof(cases) / sizeof(cases[0]));
 	shmem_barrier_all();
 	/* Not shmem_finalize(): Open MPI 4.1.4's crashes, and its output would be lost. */
 	shmem_global_exit(err);

@@ -3,7 +3,7 @@
 # install_test.sh CMAKE BUILD - installs the build into a fresh prefix and moves the prefix.  Then
 # it builds and runs consumer.c from outside: by find_package, by pkg-config, and statically.
 # With headers of another version the first call must fail.  By add_subdirectory consumer.c is only
-# compiled here; subdirectory_test.sh also runs it.
+# compiled here; fetch_test.sh also runs it.
 set -euo pipefail
 cmake=$1 build=$2
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,19 +1,26 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# subdirectory_test.sh CMAKE - Oriel as a folder of a user's project: add_subdirectory() and
-# oriel::oriel build the library, and consumer.c runs with it.  Tests, benchmarks and examples of
-# Oriel are not built in such a project.
+# fetch_test.sh CMAKE - Oriel as a part of a user's project: FetchContent unpacks the archive of
+# make dist, oriel::oriel builds the library, and consumer.c runs with it.  Tests, benchmarks and
+# examples of Oriel are not built in such a project.
 set -euo pipefail
 cmake=$1
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+if ! git -C "$here" rev-parse --git-dir >/dev/null 2>&1; then
+	echo "skipped: the archive is made from a git commit, and this is no git repository"
+	exit 77
+fi
+archive=$("$here/../../tools/dist.sh" "$work/dist")
 
 cp "$here/consumer.c" "$work"
 cat >"$work/CMakeLists.txt" <<END
 cmake_minimum_required(VERSION 3.25)
 project(consumer LANGUAGES C CXX)
-add_subdirectory($(cd "$here/../.." && pwd) oriel)
+include(FetchContent)
+FetchContent_Declare(oriel URL file://$archive)
+FetchContent_MakeAvailable(oriel)
 add_executable(consumer consumer.c)
 target_link_libraries(consumer PRIVATE oriel::oriel)
 END
@@ -36,4 +43,4 @@ if "$cmake" --build "$work/build" --target help | grep -qE 'unit_|contract_|01_h
 	echo "install: tests or examples of Oriel are part of the project"
 	exit 1
 fi
-echo "install: add_subdirectory: built and run"
+echo "install: FetchContent: built and run"
