@@ -62,12 +62,15 @@ int main(void)
 	struct oriel_comm *comm;
 	struct shift_args args;
 	uint64_t total = 0;
+	int rank, left;
 
 	must(oriel_init(&comm));
+	rank = oriel_comm_rank(comm);
+	left = (rank + oriel_comm_size(comm) - 1) % oriel_comm_size(comm);
 	options.bytes = sizeof(words);
 	must(oriel_window_create(comm, &options, &window));
 	for (int i = 0; i < BLOCKS * PART_WORDS; i++)
-		words[i] = (uint64_t)oriel_comm_rank(comm);
+		words[i] = (uint64_t)rank;
 
 	args.total = &total;
 	must(oriel_window_device(window, &args.win));
@@ -75,7 +78,7 @@ int main(void)
 	must(oriel_launch(comm, &shift, BLOCKS, THREADS, &args, sizeof(args), NULL));
 	must(oriel_comm_sync(comm, NULL));
 
-	printf("rank %d received words with the sum %d\n", oriel_comm_rank(comm), (int)total);
+	printf("rank %d received words with the sum %d\n", rank, (int)total);
 	must(oriel_finalize(comm));
-	return 0;
+	return total != (uint64_t)left * BLOCKS * PART_WORDS;
 }
