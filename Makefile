@@ -33,11 +33,12 @@ SUITE ?=
 fabric_headers = /usr/include/infiniband/verbs.h /usr/include/rdma/fabric.h
 have_headers = for file in $(1); do [ -e $$file ] || exit 1; done
 
-.PHONY: help run test test-python test-shmem wheel test-full test-slow test-gpu campaign check bench install clean deps deps-test deps-python deps-torch deps-shmem deps-vm deps-check build-release
+.PHONY: help run test documents test-python test-shmem wheel test-full test-slow test-gpu campaign check bench install clean deps deps-test deps-python deps-torch deps-shmem deps-vm deps-check build-release
 
 help:
 	@echo 'make run         build, then 8 ranks put, signal, wait and pass barriers (at most a minute)'
 	@echo 'make test        build and test, then the contract suite and some collectives under ThreadSanitizer'
+	@echo 'make documents   run the commands of the documents; compare output and quotations (at most 4 minutes)'
 	@echo 'make test-python all tests of the Python package, also those with torch and Triton where they are'
 	@echo 'make test-shmem  OpenSHMEM: its tests, an installed prefix, and shmem4py with its own tests'
 	@echo 'make test-full   AddressSanitizer and UBSan (not OpenSHMEM), then the longest tests and virtual machines'
@@ -90,14 +91,18 @@ run: build-release
 
 # ThreadSanitizer does not see across processes, so its preset runs rows with thread ranks only.
 test: deps-test deps-python build-release
-	$(call ctest,release) -LE '^(long|shmem)$$'
+	$(call ctest,release) -LE '^(long|shmem|documents)$$'
 	@$(call configure,tsan)
 	@$(call build,tsan,$(tsan_targets))
-	$(call ctest,tsan) -R '$(order)|^coll.*[.]threads$$|^unit[.](queue|soft)_threads$$'
+	$(call ctest,tsan) -R '$(order)|^coll.*[.]threads$$|^unit[.](queue|soft)_threads$$|^documents[.]fault_race$$'
 
 # What of the contract suite is about memory order; the rest of it under ThreadSanitizer is in test-full.
 order = ^contract[.](order|put|barrier|signal)([.]mlx5)?$$
-tsan_targets = contract_tests unit_queue_threads unit_soft_threads coll_allgather coll_alltoallv coll_reduce coll_team
+tsan_targets = contract_tests unit_queue_threads unit_soft_threads coll_allgather coll_alltoallv coll_reduce coll_team faults_race
+
+# What the documents say: their commands and output, quotations, programs with a fault.
+documents: build-release
+	$(call ctest,release) -L '^documents$$'
 
 # PYTHON chooses an interpreter that has torch already.
 test-python: deps-torch build-release

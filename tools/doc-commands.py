@@ -11,11 +11,12 @@ $HOME/oriel.  Variables and the current folder last until the end of the documen
 An HTML comment before a block says what is different about it:
 
     <!-- fails -->      the block must end with a status other than 0
-    <!-- slow -->       the block does not run; so do gpu, root, network, cluster and after
+    <!-- slow -->       the block does not run; nor with gpu, root, network, cluster, machine, after
+    <!-- file NAME -->  before a block of any kind: it is written to NAME in the scratch folder
     <!-- prints -->     before a block `text`: each of its lines must be in the output of the
                         commands before it, in any order; `...` in a line stands for any text
 
-`after` is for commands of tools that another document installs first.
+`machine`: what it prints depends on the machine.  `after`: it needs what another document makes.
 Exit status: 0 if all is as the documents say; 1 otherwise; 77 if a program is missing.
 """
 
@@ -33,7 +34,7 @@ from pathlib import Path
 from doc_blocks import Block, blocks_of, documents
 
 SOURCE = Path(__file__).resolve().parent.parent
-EXEMPT = {"slow", "gpu", "root", "network", "cluster", "after"}
+EXEMPT = {"slow", "gpu", "root", "network", "cluster", "machine", "after"}
 BLOCK_SECONDS = 60.0
 
 
@@ -54,7 +55,8 @@ def misspelt(block: Block) -> str | None:
 class Scratch:
     """The folder where the commands of one document run, and their environment."""
 
-    def __init__(self, root: Path, name: str, build: Path):
+    def __init__(self, root: Path, document: Path, build: Path):
+        name = f"{document.parent.name}-{document.stem}"
         self.folder = root / name
         self.home = root / "home"
         self.state = root / f"{name}.state"
@@ -152,7 +154,7 @@ class Runner:
             self.fail(text)
         if wrong or not any(block.kind == "sh" for block in blocks):
             return
-        scratch = Scratch(self.root, path.stem, self.build)
+        scratch = Scratch(self.root, path, self.build)
         output: str | None = None
         for block in blocks:
             if block.kind == "sh":
@@ -161,6 +163,9 @@ class Runner:
                     output = None
                 else:
                     output = self.command(scratch, block)
+            elif block.note.startswith("file "):
+                name = Path(block.note.removeprefix("file ").strip()).name
+                (scratch.folder / name).write_text("\n".join(block.lines) + "\n")
             elif block.note == "prints" and output is not None:
                 for line in not_printed(block, output):
                     self.fail(f"{block.place}: not printed: {line}", output)
