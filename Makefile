@@ -60,7 +60,7 @@ deps:
 # Without these packages some tests are skipped, each with its reason.  Only in CI this is a
 # failure.
 deps-test:
-	@( $(call have,mpirun mpicc fi_info ip); $(call have_headers,/usr/include/infiniband/mlx5dv.h); \
+	@( $(call have,mpirun mpicc fi_info ip mandoc); $(call have_headers,/usr/include/infiniband/mlx5dv.h); \
 		compgen -G '/usr/lib/*/pmix2/include/pmix.h' >/dev/null ) || \
 		tools/deps.sh test || [ "$$CI" != true ]
 
@@ -101,7 +101,7 @@ order = ^contract[.](order|put|barrier|signal)([.]mlx5)?$$
 tsan_targets = contract_tests unit_queue_threads unit_soft_threads coll_allgather coll_alltoallv coll_reduce coll_team faults_race
 
 # What the documents say: their commands and output, quotations, programs with a fault.
-documents: build-release
+documents: deps-test build-release
 	$(call ctest,release) -L '^documents$$'
 
 # PYTHON chooses an interpreter that has torch already.
