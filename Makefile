@@ -33,12 +33,13 @@ SUITE ?=
 fabric_headers = /usr/include/infiniband/verbs.h /usr/include/rdma/fabric.h
 have_headers = for file in $(1); do [ -e $$file ] || exit 1; done
 
-.PHONY: help run test documents test-python test-shmem wheel test-full test-slow test-gpu campaign check bench install clean deps deps-test deps-python deps-torch deps-shmem deps-vm deps-check build-release
+.PHONY: help run test documents site test-python test-shmem wheel test-full test-slow test-gpu campaign check bench install clean deps deps-test deps-python deps-torch deps-shmem deps-vm deps-check build-release
 
 help:
 	@echo 'make run         build, then 8 ranks put, signal, wait and pass barriers (at most a minute)'
 	@echo 'make test        build and test, then the contract suite and some collectives under ThreadSanitizer'
 	@echo 'make documents   run the commands of the documents; compare output and quotations (at most 4 minutes)'
+	@echo 'make site        the documents as a site with search, in build/site/index.html'
 	@echo 'make test-python all tests of the Python package, also those with torch and Triton where they are'
 	@echo 'make test-shmem  OpenSHMEM: its tests, an installed prefix, and shmem4py with its own tests'
 	@echo 'make test-full   AddressSanitizer and UBSan (not OpenSHMEM), then the longest tests and virtual machines'
@@ -103,6 +104,10 @@ tsan_targets = contract_tests unit_queue_threads unit_soft_threads coll_allgathe
 # What the documents say: their commands and output, quotations, programs with a fault.
 documents: deps-test build-release
 	$(call ctest,release) -L '^documents$$'
+
+# mkdocs comes from PyPI, into an environment in the user's cache.
+site:
+	@tools/site.sh
 
 # PYTHON chooses an interpreter that has torch already.
 test-python: deps-torch build-release
