@@ -2,9 +2,9 @@
 /*
  * This program has a fault on purpose: its kernel writes behind the end of the window.
  *
- * The window has room for 100 numbers.  The last thread of a loop puts number 100.  Without checks
- * this overwrites other memory of the neighbour, or nothing that anybody notices.  docs/debugging.md
- * shows how a checked window finds it.
+ * The window has room for 100 numbers, 0 to 99.  The loop also puts number 100.  Without checks
+ * this overwrites other memory of the neighbour, or nothing that anybody notices.
+ * docs/debugging.md shows how a checked window finds it.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tutorial, step 8: a fused all-to-all.  One kernel sends tokens to experts, computes, and collects.
+ * Tutorial, step 8: a fused all-to-all.  One kernel sends tokens to experts, computes, collects.
  *
  * Every rank is an expert.  A token names the expert it needs.  Results come back to the rank that
  * has the token.  Each block serves its own peers: it computes for one peer while the data of
