@@ -190,7 +190,7 @@ def call_page(call: Call, neighbours: list[str]) -> str:
     out += paragraphs(call.comment or [f"This call belongs to: {call.section}."])
     if re.search(r"\bint oriel_", call.prototype):
         out += [".SH RETURN VALUE", "0 or more on success, or a negative status; see",
-                ".I oriel/status.h .", "oriel_last_error() has the text of the last failure."]
+                ".IR oriel/status.h .", "oriel_last_error() has the text of the last failure."]
     others = [name for name in neighbours if name != call.name][:12]
     if others:
         out += [".SH SEE ALSO"]
