@@ -33,11 +33,13 @@ SUITE ?=
 fabric_headers = /usr/include/infiniband/verbs.h /usr/include/rdma/fabric.h
 have_headers = for file in $(1); do [ -e $$file ] || exit 1; done
 
-.PHONY: help run test test-python test-shmem wheel test-full test-slow test-gpu fuzz campaign check bench versus versus-gpu build install dist deb clean deps deps-test deps-python deps-torch deps-shmem deps-vm deps-check deps-deb deps-bench build-release
+.PHONY: help run test documents site test-python test-shmem wheel test-full test-slow test-gpu fuzz campaign check bench versus versus-gpu build install dist deb clean deps deps-test deps-python deps-torch deps-shmem deps-vm deps-check deps-deb deps-bench build-release
 
 help:
 	@echo 'make run         build, then 8 ranks put, signal, wait and pass barriers (at most a minute)'
 	@echo 'make test        build and test, then the contract suite and some collectives under ThreadSanitizer'
+	@echo 'make documents   run the commands of the documents; compare output and quotations (at most 4 minutes)'
+	@echo 'make site        the documents as a site with search, in build/site/index.html'
 	@echo 'make test-python all tests of the Python package, also those with torch and Triton where they are'
 	@echo 'make test-shmem  OpenSHMEM: its tests, an installed prefix, and shmem4py with its own tests'
 	@echo 'make test-full   AddressSanitizer and UBSan, then the longest tests and virtual machines'
@@ -65,7 +67,7 @@ deps:
 # Without these packages some tests are skipped, each with its reason.  Only in CI this is a
 # failure.
 deps-test:
-	@( $(call have,mpirun mpicc fi_info ip gnuplot clang spin); $(call have_headers,/usr/include/infiniband/mlx5dv.h); \
+	@( $(call have,mpirun mpicc fi_info ip gnuplot clang spin mandoc); $(call have_headers,/usr/include/infiniband/mlx5dv.h); \
 		compgen -G '/usr/lib/*/pmix2/include/pmix.h' >/dev/null ) || \
 		tools/deps.sh test || [ "$$CI" != true ]
 
@@ -104,14 +106,22 @@ run: build-release
 
 # ThreadSanitizer does not see across processes, so its preset runs rows with thread ranks only.
 test: deps-test deps-python build-release
-	$(call ctest,release) -LE '^(long|shmem)$$'
+	$(call ctest,release) -LE '^(long|shmem|documents)$$'
 	@$(call configure,tsan)
 	@$(call build,tsan,$(tsan_targets))
-	$(call ctest,tsan) -R '$(order)|^coll.*[.]threads$$|^unit[.](queue|soft)_threads$$'
+	$(call ctest,tsan) -R '$(order)|^coll.*[.]threads$$|^unit[.](queue|soft)_threads$$|^documents[.]fault_race$$'
 
 # What of the contract suite is about memory order; the rest of it under ThreadSanitizer is in test-full.
 order = ^contract[.](order|put|barrier|signal)([.]mlx5)?$$
-tsan_targets = contract_tests unit_queue_threads unit_soft_threads coll_allgather coll_alltoallv coll_reduce coll_team
+tsan_targets = contract_tests unit_queue_threads unit_soft_threads coll_allgather coll_alltoallv coll_reduce coll_team faults_race
+
+# What the documents say: their commands and output, quotations, programs with a fault.
+documents: deps-test build-release
+	$(call ctest,release) -L '^documents$$'
+
+# mkdocs comes from PyPI, into an environment in the user's cache.
+site:
+	@tools/site.sh
 
 # PYTHON chooses an interpreter that has torch already.
 test-python: deps-torch build-release

@@ -41,6 +41,7 @@ test_list='
 /usr/lib/*/libfabric.so.1|libfabric1|the ofi engine runs on it
 fi_info|libfabric-bin|shows which providers there are
 ip|iproute2|makes network namespaces
+mandoc|mandoc|checks the manual pages
 mpirun|openmpi-bin|a PMIx launcher, and runs the MPI example
 mpicc|libopenmpi-dev|compiles the MPI example
 /usr/lib/*/pmix2/include/pmix.h|libpmix-dev|our declarations of PMIx are held against its header

@@ -139,7 +139,7 @@ ORIEL_DEV void ori_group_copy(struct oriel_group g, void *dst, const void *src, 
 	if (bytes == 0 || dst == src)
 		return;
 	if (g.size == 1) {
-		memcpy(dst, src, bytes);
+		memcpy(dst, src, ori_seen_bytes(bytes));
 		return;
 	}
 	/* Pieces are whole lines of the destination; `skew` is how far into a line it starts. */
@@ -153,7 +153,8 @@ ORIEL_DEV void ori_group_copy(struct oriel_group g, void *dst, const void *src, 
 	if (end > bytes)
 		end = bytes;
 	if (begin < end)
-		memcpy((uint8_t *)dst + begin, (const uint8_t *)src + begin, end - begin);
+		memcpy((uint8_t *)dst + begin, (const uint8_t *)src + begin,
+		       ori_seen_bytes(end - begin));
 }
 
 ORIEL_DEV int ori_copy_once(struct oriel_group g, uint8_t *d, const uint8_t *s, uint64_t bytes)

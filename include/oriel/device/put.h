@@ -234,7 +234,7 @@ ORIEL_DEV int oriel_put_value(const struct oriel_window_dev *win, struct oriel_g
 		return ori_put_queued(win, g, t);
 	}
 	if (oriel_group_is_leader(g))
-		memcpy(p->buffer + dst_off, value, bytes);
+		memcpy(p->buffer + dst_off, value, ori_seen_bytes(bytes));
 	return ori_agree_window(win, g);
 }
 

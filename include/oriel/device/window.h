@@ -63,7 +63,7 @@ ORIEL_DEV int ori_get_words(const struct oriel_window_dev *win, struct oriel_gro
 	if (err)
 		return err;
 	if (ori_peer_is_mapped(p)) {
-		memcpy(words, p->buffer + src_off, bytes);
+		memcpy(words, p->buffer + src_off, ori_seen_bytes(bytes));
 		return 0;
 	}
 	context = ori_call_context(win, ORIEL_CALL_GET);

@@ -1,0 +1,35 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# man_test.sh MAN MAP - every name that the library exports, every device call and every tool has a
+# manual page; mandoc has no warning about any page.
+set -uo pipefail
+man=$1 map=$2
+tools=$(cd "$(dirname "$0")/../../tools" && pwd)
+failures=0
+
+fail() {
+	echo "FAILED: $*"
+	failures=$((failures + 1))
+}
+
+names=$(grep -oE '\boriel_[a-z0-9_]+;' "$map" | tr -d ';')
+[ "$(wc -w <<<"$names")" -gt 100 ] || fail "$map: too few names"
+for name in $names $(python3 "$tools/man.py" --names); do
+	[ -s "$man/man3/$name.3" ] || fail "$name has no page"
+done
+for name in oriel_put_signal oriel_coll_allreduce oriel_window_create; do
+	[ -s "$man/man3/$name.3" ] || fail "$name has no page"
+done
+for name in run info perf tune; do
+	[ -s "$man/man1/oriel-$name.1" ] || fail "oriel-$name has no page"
+done
+grep -q 'sees the' "$man/man3/oriel_window_put_signal.3" ||
+	fail "the page of a host call lacks the text of its device call"
+
+if ! command -v mandoc >/dev/null; then
+	echo "left out: no mandoc (tools/deps.sh test installs it)"
+elif ! mandoc -Tlint -W warning "$man"/man?/*; then
+	fail "mandoc has warnings"
+fi
+[ $failures -eq 0 ] && echo "man_test: all pages are there"
+exit $((failures > 0))

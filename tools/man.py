@@ -1,0 +1,254 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Writes the manual pages of Oriel from one source: the headers' comments and the tools' --help.
+
+    tools/man.py OUT [PROGRAM ...]      OUT/man3: a page per call; OUT/man1: a page per program
+    tools/man.py --names                the names of all calls that get a page
+
+A call is a prototype in a public header.  Its text is the comment above it; calls that follow each
+other without an empty line or comment share one.  The sections of the headers become SEE ALSO.
+The date is SOURCE_DATE_EPOCH, else that of the last commit.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parent.parent
+INCLUDE = SOURCE / "include"
+HEADERS = ["oriel.h", "coll/allgather.h", "coll/alltoallv.h", "coll/reduce.h", "coll/team.h",
+           "device.h", "device/coll.h", "device/port.h", "first_call.h"]
+SECTION = re.compile(r"^/\* -{2,} (.*?) -+ \*/$")
+NAME = re.compile(r"\b(oriel_\w+)\s*\(")
+
+
+@dataclass
+class Call:
+    """A prototype with the comment that describes it."""
+
+    name: str
+    header: str
+    section: str
+    prototype: str
+    comment: list[str] = field(default_factory=list)
+
+
+# ---- reading headers ---------------------------------------------------------------------------
+
+
+def comment_text(lines: list[str]) -> list[str]:
+    """The lines of a comment without its marks.  An empty line separates paragraphs."""
+    text = "\n".join(lines).strip()
+    text = re.sub(r"^/\*+|\*+/$", "", text)
+    plain = [re.sub(r"^\s*\* ?", "", line).rstrip() for line in text.splitlines()]
+    while plain and not plain[0].strip():
+        plain.pop(0)
+    while plain and not plain[-1].strip():
+        plain.pop()
+    return plain
+
+
+def split_items(text: str) -> list[tuple[str, list[str]]]:
+    """A header as items: ("comment" | "code" | "empty", lines)."""
+    items: list[tuple[str, list[str]]] = []
+    lines = text.splitlines()
+    i = 0
+    while i < len(lines):
+        start = i
+        if lines[i].lstrip().startswith("/*"):
+            while "*/" not in lines[i]:
+                i += 1
+            items.append(("comment", lines[start : i + 1]))
+        elif not lines[i].strip():
+            items.append(("empty", [""]))
+        elif re.match(r"(ORIEL_DEV |const |void |int |uint64_t )[\w *]*oriel_\w+\(", lines[i]):
+            while not re.search(r"[;{]\s*(/\*.*\*/)?$", lines[i]):
+                i += 1
+            items.append(("code", lines[start : i + 1]))
+        else:
+            items.append(("other", [lines[i]]))
+        i += 1
+    return items
+
+
+def calls_of(header: str) -> list[Call]:
+    """All prototypes of a header, in order.  Bodies of inline functions do not count."""
+    found: list[Call] = []
+    section, comment = "", []
+    for kind, lines in split_items((INCLUDE / "oriel" / header).read_text()):
+        title = SECTION.match(lines[0])
+        if title:
+            section, comment = title.group(1), []
+        elif kind == "comment":
+            comment = comment_text(lines)
+        elif kind == "code":
+            text = "\n".join(lines)
+            behind = re.search(r"/\*\s*(.*?)\s*\*/\s*$", text)
+            prototype = re.sub(r"\s*/\*.*?\*/\s*$", "", text)
+            if prototype.endswith(";"):
+                note = [behind.group(1)] if behind else []
+                name = NAME.search(prototype)
+                assert name, prototype
+                found.append(Call(name.group(1), header, section, prototype, comment + note))
+        elif kind == "empty":
+            comment = []
+    return found
+
+
+def with_device_text(call: Call, calls: dict[str, Call]) -> Call:
+    """A host call that only refers to the device call of the same name gets its text too."""
+    twin = calls.get(call.name.replace("oriel_window_", "oriel_"))
+    if call.section != "operations issued by the host" or not twin or twin is call:
+        return call
+    shared = "Each call means what the device call of the same name means"
+    if call.comment and not call.comment[0].startswith(shared):
+        return call
+    return Call(call.name, call.header, call.section, call.prototype,
+                twin.comment + ["", f"This is the text of the device call {twin.name}().", ""]
+                + call.comment)
+
+
+def all_calls() -> list[Call]:
+    """The calls of all public headers; the first prototype of a name counts."""
+    calls: dict[str, Call] = {}
+    for header in HEADERS:
+        for call in calls_of(header):
+            calls.setdefault(call.name, call)
+    return [with_device_text(call, calls) for call in calls.values()]
+
+
+# ---- writing pages -----------------------------------------------------------------------------
+
+
+def roff(text: str) -> str:
+    """Text for a line of a page."""
+    text = text.replace("\\", "\\e").replace("-", "\\-")
+    return "\\&" + text if text.startswith((".", "'")) else text
+
+
+def page_date() -> str:
+    """The same date for every build of the same sources."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    if not epoch:
+        git = ["git", "-C", str(SOURCE), "log", "-1", "--format=%ct"]
+        try:
+            epoch = subprocess.run(git, capture_output=True, text=True, check=True).stdout
+        except (OSError, subprocess.CalledProcessError):
+            epoch = str((INCLUDE / "oriel" / "oriel.h").stat().st_mtime)
+    return time.strftime("%Y-%m-%d", time.gmtime(float(epoch)))
+
+
+def version() -> str:
+    """The version in oriel.h."""
+    text = (INCLUDE / "oriel" / "oriel.h").read_text()
+    return ".".join(re.findall(r"#define ORIEL_VERSION_\w+ (\d+)", text))
+
+
+def head(name: str, number: int) -> list[str]:
+    """The title line of a page."""
+    return [f'.TH {name.upper()} {number} "{page_date()}" "Oriel {version()}" "Oriel"']
+
+
+def paragraphs(lines: list[str]) -> list[str]:
+    """Text with paragraphs; indented lines are code."""
+    out: list[str] = []
+    code = False
+    for line in lines:
+        indented = line.startswith(("\t", "    "))
+        if indented != code and line.strip():
+            out.append(".EX" if indented else ".EE")
+            code = indented
+        if line.strip():
+            out.append(roff(line.expandtabs(8)) if code else roff(line.strip()))
+        elif code:
+            out.append("")
+        elif out and out[-1] != ".PP":
+            out.append(".PP")
+    while out and out[-1] in ("", ".PP"):
+        out.pop()
+    return out + ([".EE"] if code else [])
+
+
+def summary(call: Call) -> str:
+    """A short text for the line NAME."""
+    first = " ".join(call.comment).split(".  ")[0].split(". ")[0].rstrip(".")
+    words = first if 0 < len(first) <= 72 else call.section or "a call of Oriel"
+    return words[0].lower() + words[1:]
+
+
+def call_page(call: Call, neighbours: list[str]) -> str:
+    """The page of one call."""
+    out = head(call.name, 3)
+    out += [".SH NAME", f"{roff(call.name)} \\- {roff(summary(call))}"]
+    out += [".SH SYNOPSIS", ".nf", f".B #include <oriel/{call.header}>", ""]
+    out += [roff(line.expandtabs(8)) for line in call.prototype.splitlines()] + [".fi"]
+    out += [".SH DESCRIPTION"]
+    out += paragraphs(call.comment or [f"This call belongs to: {call.section}."])
+    if re.search(r"\bint oriel_", call.prototype):
+        out += [".SH RETURN VALUE", "0 or more on success, or a negative status; see",
+                ".IR oriel/status.h .", "oriel_last_error() has the text of the last failure."]
+    others = [name for name in neighbours if name != call.name][:12]
+    if others:
+        out += [".SH SEE ALSO"]
+        out += [f".BR {roff(name)} (3){',' if name != others[-1] else ''}" for name in others]
+    return "\n".join(out) + "\n"
+
+
+def program_page(name: str, text: str) -> str:
+    """The page of a program from its --help."""
+    lines = text.rstrip().splitlines()
+    usage = []
+    while lines and lines[0].strip():
+        usage.append(re.sub(r"^[Uu]sage:", "      ", lines.pop(0)).strip())
+    about = " ".join(line.strip() for line in lines if line.strip()).split(". ")[0].rstrip(".")
+    about = about if len(about) <= 90 else f"a tool of Oriel {version()}"
+    out = head(name, 1)
+    out += [".SH NAME", f"{roff(name)} \\- {roff(about[0].lower() + about[1:])}"]
+    out += [".SH SYNOPSIS", ".nf"] + [roff(line) for line in usage] + [".fi"]
+    out += [".SH DESCRIPTION"]
+    for line in lines:
+        item = re.match(r"^  (\S.*?)(?:\s{2,}(.*))?$", line)
+        if item and item.group(2):
+            if out[-1] == ".PP":
+                out.pop()
+            out += [".TP", f"\\fB{roff(item.group(1))}\\fR", roff(item.group(2))]
+        elif line.strip():
+            out.append(roff(line.strip()))
+        elif out[-1] not in (".PP", ".SH DESCRIPTION"):
+            out.append(".PP")
+    return "\n".join(out) + "\n"
+
+
+def main() -> int:
+    """The program."""
+    calls = all_calls()
+    if sys.argv[1:] == ["--names"]:
+        print("\n".join(call.name for call in calls))
+        return 0
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    out = Path(sys.argv[1])
+    for folder in ("man1", "man3"):
+        (out / folder).mkdir(parents=True, exist_ok=True)
+        for old in (out / folder).glob("oriel*"):
+            old.unlink()
+    sections: dict[tuple[str, str], list[str]] = {}
+    for call in calls:
+        sections.setdefault((call.header, call.section), []).append(call.name)
+    for call in calls:
+        page = call_page(call, sections[call.header, call.section])
+        (out / "man3" / f"{call.name}.3").write_text(page)
+    for program in map(Path, sys.argv[2:]):
+        help_text = subprocess.run([program, "--help"], capture_output=True, text=True, check=True,
+                                   timeout=20)
+        text = help_text.stdout or help_text.stderr
+        (out / "man1" / f"{program.name}.1").write_text(program_page(program.name, text))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
