@@ -121,6 +121,25 @@ TEST(threads_divide_the_tiles)
 	check_all(3, MOST, 0, 7, 1);
 }
 
+/* The addresses are the caller's: nothing else of the sources is used. */
+TEST(a_table_of_addresses)
+{
+	uint64_t seed = model_mix(7);
+	const uint8_t *table[RANKS];
+	uint8_t out[MOST * 8];
+	struct bed b;
+
+	open_bed(&b, ORIEL_TYPE_DOUBLE, RANKS, seed, 8);
+	for (int r = 0; r < RANKS; r++)
+		table[r] = b.data[r] + 8;
+	memset(&b.s, 0, sizeof(b.s));
+	b.s.table = table;
+	b.s.n = RANKS;
+	reduce(&b, out, MOST, ORIEL_TYPE_DOUBLE, ORIEL_REDUCE_SUM, 1);
+	check(ORIEL_TYPE_DOUBLE, ORIEL_REDUCE_SUM, RANKS, seed, out, MOST);
+	close_bed(&b);
+}
+
 /* ---- 16-bit floating point ------------------------------------------------------------------- */
 
 TEST(every_half_converts_as_the_compiler_does)
