@@ -156,8 +156,8 @@ int oriel_comm_subset(struct oriel_comm *comm, const int *ranks, int n, int tag,
  * waited for.
  *
  * If ranks die during the call, it begins again without them.  A rank whose new comm fails before
- * it is used makes the call again, on the old comm or on the new one: both meet the ranks that could
- * not make the new one.  A rank makes one such call at a time.
+ * it is used makes the call again, on the old comm or on the new one: both meet the ranks that
+ * could not make the new one.  A rank makes one such call at a time.
  *
  * A rank that lives but does not come ends the call at the deadline (ORIEL_ETIMEDOUT) by name.
  * ORIEL_EPEER: the process with the rendezvous has died, which is that of rank 0 or the one that
