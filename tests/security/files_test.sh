@@ -32,8 +32,10 @@ TMPDIR=$work/tmp XDG_RUNTIME_DIR=$work/run ORIEL_TOPOLOGY=2x1 \
 	"$bin/oriel-run" -n 2 "$bin/oriel-perf" put --quick >"$work/log" 2>&1 ||
 	fail "the job ended with $?: $(cat "$work/log")"
 [ "$before" -eq "$(shared)" ] || fail "the job left files in /dev/shm"
-left=$(find "$work/tmp" "$work/run" -mindepth 1)
+left=$(find "$work/tmp" "$work/run" -mindepth 1 ! -path "$work/run/oriel")
 [ -z "$left" ] || fail "the job left files: $left"
+# oriel-doctor's directory stays for the next job, empty and private.
+[ "$(stat -c %a "$work/run/oriel")" = 700 ] || fail "$work/run/oriel is not private"
 
 # The secret of a job is in the environment, not in a command line that every user can read.
 "$bin/oriel-run" -n 2 bash -c 'cat /proc/$$/cmdline /proc/$PPID/cmdline | tr "\0" "\n"
