@@ -40,7 +40,9 @@ range)
 	;;
 reuse)
 	hides "$run" -n 2 "$program"
-	finds 'messages were overwritten on their way' "$run" -n 2 --topology 2x1 "$program"
+	# a race with the NIC: once in 20 runs is enough
+	finds 'messages were overwritten on their way' bash -c \
+		'for i in {1..20}; do "$@" || exit; done' _ "$run" -n 2 --topology 2x1 "$program"
 	;;
 order)
 	hides "$run" -n 2 --topology 2x1 "$program"
