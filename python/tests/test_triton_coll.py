@@ -38,7 +38,8 @@ class Collectives(unittest.TestCase):
     """What a kernel with collectives contains."""
 
     def test_constants_are_those_of_the_header(self) -> None:
-        text = (ROOT / "include" / "oriel" / "device" / "reduce.h").read_text()
+        headers = ROOT / "include" / "oriel" / "device"
+        text = "".join((headers / name).read_text() for name in ("element.h", "reduce.h"))
         found = re.findall(r"^#define ORIEL_(TYPE|REDUCE)_(\w+) (\d+)", text, re.M)
         self.assertEqual(len(found), 19)
         renamed = {"HALF": "FLOAT16", "FLOAT": "FLOAT32", "DOUBLE": "FLOAT64"}
