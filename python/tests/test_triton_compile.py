@@ -212,7 +212,9 @@ class EveryCall(unittest.TestCase):
         if used:
             self.assertLessEqual(used["REG"], 168, "registers")
             self.assertLessEqual(used["STACK"], 1024, "stack")
-            self.assertLessEqual(used["SHARED"], 1024 + 64, "static shared memory")
+            # Triton's own memory comes behind this, and its matrix products need a multiple of
+            # 1024.  The GPU keeps the first 1024 bytes for itself.
+            self.assertIn(used["SHARED"], (0, 1024, 2048), "static shared memory")
 
     def test_each_on_sm90(self) -> None:
         for call in sorted(_extern.CALLS):

@@ -9,6 +9,11 @@
  */
 #include "cuda_names.h"
 
+/*
+ * Triton's shared memory comes behind that of the calls, without an alignment of its own.  Its
+ * matrix products need a multiple of 1024: the hardware permutes 128-byte rows by the address.
+ */
+#define ORI_BLOCK_WORDS_ALIGN 1024
 #include <oriel/device.h>
 
 #include "coll.h"

@@ -84,18 +84,40 @@ ORIEL_DEV struct oriel_group oriel_group_within(struct oriel_group g, uint32_t t
 
 #if ORIEL_ON_GPU
 /*
+ * The words through which the threads of a block tell each other something: all the static shared
+ * memory of Oriel.  A front end whose compiler wants its own shared memory, which comes behind
+ * this, at a multiple of some number, defines that number.
+ */
+#ifndef ORI_BLOCK_WORDS_ALIGN
+#define ORI_BLOCK_WORDS_ALIGN 16
+#endif
+struct ori_block_words {
+	unsigned long long value, told;
+	int verdict;
+} __attribute__((aligned(ORI_BLOCK_WORDS_ALIGN)));
+
+ORIEL_DEV struct ori_block_words *ori_block_words(void)
+{
+	__shared__ struct ori_block_words words;
+	struct ori_block_words *at = &words;
+
+#if defined(ORIEL_BITCODE)
+	__asm__("" : "+l"(at)); /* LLVM would keep only the members used, and lose the alignment */
+#endif
+	return at;
+}
+
+/*
  * Called by all threads of a block after a barrier.  It gives the verdict of one thread to all.
  * The next call begins with a barrier too, so all threads have read the word before it is written
  * again.  If several threads store a verdict, any one of them remains.
  */
 ORIEL_DEV_OUT int ori_block_verdict(int gives, int verdict)
 {
-	__shared__ int shared_verdict;
-
 	if (gives)
-		shared_verdict = verdict;
+		ori_block_words()->verdict = verdict;
 	__syncthreads();
-	return shared_verdict;
+	return ori_block_words()->verdict;
 }
 
 ORIEL_DEV uint32_t ori_warp_mask(uint32_t lanes)
@@ -134,16 +156,12 @@ ORIEL_DEV int ori_group_agree_value(struct oriel_group g, int verdict, uint64_t 
 		return __syncthreads_or(g.thread == 0 && verdict) ?
 			       ori_block_verdict(g.thread == 0, verdict) :
 			       0;
-	{
-		__shared__ unsigned long long slot;
-
-		__syncthreads();
-		if (g.thread == 0)
-			slot = *value;
-		verdict = ori_block_verdict(g.thread == 0, verdict);
-		*value = slot;
-		return verdict;
-	}
+	__syncthreads();
+	if (g.thread == 0)
+		ori_block_words()->value = *value;
+	verdict = ori_block_verdict(g.thread == 0, verdict);
+	*value = ori_block_words()->value;
+	return verdict;
 #else
 	return oriel_cpu_group_agree(g.shared, &g, verdict, value);
 #endif

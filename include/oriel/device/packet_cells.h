@@ -227,15 +227,13 @@ ORIEL_DEV int ori_cells_send(const struct oriel_window_dev *win, struct oriel_gr
 ORIEL_DEV uint64_t ori_group_tell(struct oriel_group g, uint64_t value)
 {
 #if ORIEL_ON_GPU
-	__shared__ unsigned long long told;
-
 	if (g.scope == ORIEL_GROUP_WARP)
 		return __shfl_sync(ori_warp_mask(g.size), (unsigned long long)value, 0);
 	if (g.scope == ORIEL_GROUP_BLOCK) {
 		if (g.thread == 0)
-			told = value;
+			ori_block_words()->told = value;
 		__syncthreads();
-		return told;
+		return ori_block_words()->told;
 	}
 #endif
 	(void)g;
