@@ -74,8 +74,9 @@ gpu_begin() {
 	say "# GPU $gpu; $("$nvcc" --version | sed -n 's/^Cuda compilation tools, //p')"
 	if [ ! -x "$build/bin/oriel-run" ] || [ ! -e "$build/lib/liboriel.so" ]; then
 		{ cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DORIEL_TESTS=OFF &&
-			cmake --build "$build" -j "$(nproc)"; } >"$work/build.log" 2>&1 ||
-			{ tail -20 "$work/build.log"; die "Oriel does not build in $build"; }
+			cmake --build "$build" -j "$(nproc)" --target oriel oriel-run oriel-tune
+		} >"$work/build.log" 2>&1 ||
+			{ grep -a -m 5 -A 3 'rror' "$work/build.log"; die "Oriel does not build in $build"; }
 	fi
 	oriel_flags=(-I"$root/include" -L"$build/lib" -loriel -Xlinker -rpath="$build/lib")
 }
