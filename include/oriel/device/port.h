@@ -37,6 +37,16 @@
 #endif
 
 /*
+ * Can device code write trace events?  Not in Triton's bitcode: its compiler sees every called
+ * function, and a traced put would take registers from kernels that never trace.
+ */
+#if defined(ORIEL_BITCODE)
+#define ORIEL_TRACES 0
+#else
+#define ORIEL_TRACES 1
+#endif
+
+/*
  * ORI_VALUE(name) is the type of a struct that an ORIEL_DEV_OUT function takes by value.  Triton's
  * code generator cannot compile such a parameter.  So in its bitcode (src/bitcode) the caller makes
  * a copy, and the function takes a reference to that.  const: the function may not change it.
@@ -130,6 +140,7 @@ void oriel_cpu_spin_end(struct ori_spin *);
 void oriel_cpu_wake(struct oriel_waiters *);
 void oriel_cpu_drive(struct ori_engine *);
 void oriel_cpu_yield(void);
+uint64_t oriel_cpu_now_ns(void);
 void oriel_cpu_report(const struct oriel_comm_dev *, const char *call, const char *what,
 		      uint64_t value, uint64_t limit);
 
