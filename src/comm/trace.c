@@ -247,10 +247,10 @@ void ori_trace_close(struct oriel_comm *c)
 	if (!t)
 		return;
 	unlist(t);
-	/* After a failure of the device the count is unknown: the events themselves tell. */
+	/* A device that has failed cannot tell its count.  The events themselves can be read. */
 	if (t->kernel_head &&
 	    c->device->ops->copy(c->device, &kernel_count, t->kernels.count, sizeof(kernel_count)))
-		kernel_count = t->kernels.capacity;
+		kernel_count = ORI_TRACE_UNKNOWN;
 	write_file(t, kernel_count);
 	c->trace = NULL;
 	free_trace(t);
@@ -265,7 +265,7 @@ static __attribute__((destructor)) void write_rest(void)
 	pthread_mutex_lock(&lock);
 	for (struct ori_trace *t = traces; t; t = t->next)
 		if (t->file && t->pid == (int)getpid())
-			write_file(t, t->kernels.capacity);
+			write_file(t, ORI_TRACE_UNKNOWN);
 	traces = NULL;
 	pthread_mutex_unlock(&lock);
 }

@@ -84,7 +84,11 @@ int ori_trace_clock_align(struct oriel_comm *, struct ori_clock_offset *out);
  */
 void ori_trace_clock_device(struct oriel_comm *, const struct oriel_kernel *);
 
-/* trace_file.c: writes events and facts to t->file.  Returns 0, or the errno of the failure. */
+/*
+ * trace_file.c: writes events and facts to t->file.  Returns 0, or the errno of the failure.
+ * kernel_count: how many events kernels of a separate device had, or ORI_TRACE_UNKNOWN.
+ */
+#define ORI_TRACE_UNKNOWN UINT64_MAX
 int ori_trace_file_write(struct ori_trace *, uint64_t kernel_count);
 
 #endif

@@ -10,12 +10,14 @@
  * Called on user threads, in calls that create a comm or a window.
  */
 #include <stdlib.h>
+#include <time.h>
 
 #include "agree.h"
 #include "trace.h"
 
 #define ROUNDS 8
 #define LAUNCHES 4
+#define GUESS_ERROR_NS 1000000u
 
 struct reading {
 	uint64_t entered_ns, left_ns; /* of the last round */
@@ -76,6 +78,18 @@ int ori_trace_clock_align(struct oriel_comm *c, struct ori_clock_offset *out)
 	return 0;
 }
 
+/* A GPU's clock counts from 1970 and follows the host's.  The error is an estimate. */
+static struct ori_clock_offset guess(void)
+{
+	struct ori_clock_offset out = { 0, GUESS_ERROR_NS };
+	struct timespec t;
+
+	if (!clock_gettime(CLOCK_REALTIME, &t))
+		out.ahead_ns = (int64_t)t.tv_sec * (int64_t)ORI_NS_PER_S + (int64_t)t.tv_nsec -
+			       (int64_t)ori_now_ns();
+	return out;
+}
+
 void ori_trace_clock_device(struct oriel_comm *c, const struct oriel_kernel *kernel)
 {
 	struct bounds b = { INT64_MIN, INT64_MAX };
@@ -95,8 +109,6 @@ void ori_trace_clock_device(struct oriel_comm *c, const struct oriel_kernel *ker
 		if (!err)
 			tighten(&b, (int64_t)(*at - end), (int64_t)(*at - begin));
 	}
-	if (err)
-		return;
-	t->device = middle(b);
+	t->device = err ? guess() : middle(b);
 	t->device_known = 1;
 }

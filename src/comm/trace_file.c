@@ -335,7 +335,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 
 int ori_trace_file_write(struct ori_trace *t, uint64_t kernel_count)
 {
-	uint64_t host_count = ori_load_relaxed_sys(&t->host_count), complete;
+	uint64_t host_count = ori_load_relaxed_sys(&t->host_count), complete, kernels;
 	uint64_t nhost = least(host_count, t->host.capacity);
 	uint64_t nkernel = least(kernel_count, t->kernels.capacity);
 	struct bursts b = { .room = nhost + nkernel };
@@ -351,9 +351,10 @@ int ori_trace_file_write(struct ori_trace *t, uint64_t kernel_count)
 	fputs("{\"traceEvents\":[\n", t->file);
 	write_names(t);
 	complete = write_events(t, &t->host, nhost, t->clock.ahead_ns, &b);
-	complete += write_events(t, &t->kernels, nkernel, t->clock.ahead_ns + t->device.ahead_ns,
-				 &b);
-	write_facts(t, complete, host_count + kernel_count - complete);
+	kernels = write_events(t, &t->kernels, nkernel, t->clock.ahead_ns + t->device.ahead_ns, &b);
+	if (kernel_count == ORI_TRACE_UNKNOWN)
+		kernel_count = kernels;
+	write_facts(t, complete + kernels, host_count - complete + kernel_count - kernels);
 	free(b.all);
 	errno = 0;
 	if (!fflush(t->file) && !ferror(t->file))

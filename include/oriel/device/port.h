@@ -37,16 +37,6 @@
 #endif
 
 /*
- * Can device code write trace events?  Not in Triton's bitcode: its compiler sees every called
- * function, and a traced put would take registers from kernels that never trace.
- */
-#if defined(ORIEL_BITCODE)
-#define ORIEL_TRACES 0
-#else
-#define ORIEL_TRACES 1
-#endif
-
-/*
  * ORI_VALUE(name) is the type of a struct that an ORIEL_DEV_OUT function takes by value.  Triton's
  * code generator cannot compile such a parameter.  So in its bitcode (src/bitcode) the caller makes
  * a copy, and the function takes a reference to that.  const: the function may not change it.
@@ -96,6 +86,19 @@ template <class function> static __host__ __device__ __forceinline__ function *o
 #define ORIEL_ON_GPU 1
 #else
 #define ORIEL_ON_GPU 0
+#endif
+
+/*
+ * Can this code write trace events?  On a GPU only if it is compiled with ORIEL_TRACE_DEVICE: a
+ * traced call is called through a pointer, and a kernel with such calls gets the registers of the
+ * largest function that may be behind it (docs/decisions/0047).  Not in Triton's bitcode.
+ */
+#if ORIEL_ON_GPU && (!defined(ORIEL_TRACE_DEVICE) || defined(ORIEL_BITCODE))
+#define ORIEL_TRACES 0
+#define ORI_WATCH(function) function
+#else
+#define ORIEL_TRACES 1
+#define ORI_WATCH(function) ORI_RARE(function)
 #endif
 
 /* Before a loop of few rounds whose loads should be in flight together. */

@@ -91,7 +91,8 @@ ORIEL_DEV uint32_t ori_trace_checksum(const uint64_t *word)
 
 	for (i = 0; i < 7; i++)
 		sum = (sum << 13 | sum >> 51) ^ word[i];
-	return (uint32_t)(sum ^ sum >> 32) | 1u;
+	sum ^= sum >> 32;
+	return (uint32_t)sum ? (uint32_t)sum : 1u;
 }
 
 /* Called by one thread.  The event ends now, unless the note says when. */
@@ -124,7 +125,7 @@ ORIEL_DEV void ori_trace_end(const struct oriel_comm_dev *comm, struct oriel_gro
 		return;
 	n.block = g.block;
 	n.status = status;
-	ORI_RARE(ori_trace_write)(comm->trace, n);
+	ORI_WATCH(ori_trace_write)(comm->trace, n);
 }
 
 /* A put with its signal, or a signal alone. */
