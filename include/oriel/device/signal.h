@@ -106,7 +106,7 @@ ORIEL_DEV int ori_signal_one(const struct oriel_window_dev *win, struct oriel_gr
 	return ori_peer_is_mapped(&p) ? 0 : ori_group_agree(g, err);
 }
 
-/* As ori_watch_put().  peer < 0: a signal to all others. */
+/* Notes a signal.  peer < 0: to all other ranks. */
 ORIEL_DEV void ori_trace_signal(const struct oriel_window_dev *win, struct oriel_group g, int peer,
 				int id, int op, uint64_t value, uint64_t begin_ns, int status)
 {
