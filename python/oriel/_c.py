@@ -386,6 +386,7 @@ LEFT_OUT = {
     "oriel_team_device": "for kernels that a C compiler compiled; others take the address",
     "oriel_cpu_drive": _FOR_KERNELS,
     "oriel_cpu_group_agree": _FOR_KERNELS,
+    "oriel_cpu_now_ns": _FOR_KERNELS,
     "oriel_cpu_report": _FOR_KERNELS,
     "oriel_cpu_spin_end": _FOR_KERNELS,
     "oriel_cpu_spin_slow": _FOR_KERNELS,

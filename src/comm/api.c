@@ -16,6 +16,7 @@
 #include "object.h"
 #include "returned.h"
 #include "settle.h"
+#include "trace.h"
 
 /* ---- questions ------------------------------------------------------------------------------ */
 
@@ -295,6 +296,7 @@ int oriel_launch(struct oriel_comm *c, const struct oriel_kernel *kernel, int nb
 {
 	int err = ori_comm_check(c, "oriel_launch");
 	struct ori_launch launch;
+	uint64_t begin_ns;
 
 	if (err)
 		return err;
@@ -315,8 +317,10 @@ int oriel_launch(struct oriel_comm *c, const struct oriel_kernel *kernel, int nb
 	if (c->engine && c->device->separate)
 		c->engine->ops->drive(c->engine);
 	ori_returned_prepare(c, kernel, &launch);
+	begin_ns = ori_trace_call_begin(c);
 	err = c->device->ops->launch(c->device, kernel, nblocks, nthreads, args, args_bytes, stream,
 				     &launch);
+	ori_trace_call(c, begin_ns, kernel->name, 0, err);
 	/* The failure that ended the kernel's calls becomes this thread's last error. */
 	if (!err && !c->device->separate) {
 		(void)ori_comm_failed(c);

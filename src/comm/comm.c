@@ -28,6 +28,7 @@
 #include "passing.h"
 #include "reports.h"
 #include "speaker.h"
+#include "trace.h"
 
 /* What a rank sends in the first round. */
 struct create_record {
@@ -37,6 +38,7 @@ struct create_record {
 	uint8_t token[16];
 	uint64_t job, key;
 	int32_t job_rank, job_ranks;
+	struct ori_trace_offer trace;
 };
 _Static_assert(sizeof(struct create_record) <= ORI_RECORD_BYTES, "must fit a record");
 
@@ -132,6 +134,7 @@ static int prepare(struct oriel_comm *c, const struct ori_origin *origin,
 	memcpy(mine->token, ori_passing_token(c->passing), sizeof(mine->token));
 	export_whole(c->slab_memory, &mine->slab);
 	export_whole(c->near_memory, &mine->near);
+	ori_trace_offer(c, &mine->trace);
 	return name_job(c, origin ? origin->parent : NULL, mine);
 }
 
@@ -372,6 +375,8 @@ int ori_comm_build(struct oriel_boot *boot, const struct ori_config *config, int
 		status = ori_live_add(c, ORI_LIVE_COMM);
 	c->quiet = 0;
 	err = ori_comm_agree(c, status, NULL, NULL, 0);
+	if (!err)
+		err = ori_trace_open(c, &all[0].trace, sizeof(*all));
 	if (!err && c->topology.nnodes > 1)
 		err = build_links(c);
 	if (err)

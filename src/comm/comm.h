@@ -18,6 +18,7 @@
  *      returned       what kernels of this rank returned
  *   5  control        the two halves of control memory
  *      kept           memory that outlives its comm
+ *      trace          events of this rank, for ORIEL_TRACE
  *   4  memory         allocations of this rank
  *   3  gone           tells peers which memory was freed
  *      reports        what a rank tells of itself, and asks other ranks
@@ -28,7 +29,8 @@
  *      fetching       asks another process for a descriptor
  *      registrations  keys of memory, registered sources
  *      topology       which peers are mapped, which are queued
- *   0  object, agree, facts, layout, passing, slab, spans
+ *      trace_clock    compares the clocks of ranks and devices
+ *   0  object, agree, facts, layout, passing, slab, spans, trace_file
  *
  * A "separate" device has its own memory, which the host cannot read directly: a GPU.
  *
@@ -63,6 +65,7 @@ struct ori_passing;
 struct ori_registration;
 struct ori_span;
 struct ori_speaker;
+struct ori_trace;
 
 /* What this rank knows of a peer besides topology. */
 struct ori_peer {
@@ -127,6 +130,7 @@ struct oriel_comm {
 	int overdue;       /* atomic: kernels on the comm's own stream missed the deadline */
 	struct ori_slab slab;
 	int device_lost;           /* atomic: the loss of the device has been logged */
+	struct ori_trace *trace;   /* NULL: no trace of this rank */
 	struct ori_speaker *watch; /* separate device: reports late waits; else NULL */
 	/* The next three are NULL without queued peers. */
 	const char *engine_name; /* chosen by all ranks */

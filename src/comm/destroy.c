@@ -20,6 +20,7 @@
 #include "returned.h"
 #include "settle.h"
 #include "speaker.h"
+#include "trace.h"
 
 /* Ends everything on this rank that may access peers' memory: callbacks, children, engine. */
 static void stop_comm(struct oriel_comm *c)
@@ -51,6 +52,7 @@ void ori_comm_free(struct oriel_comm *c)
 		c->quiet = 0;
 	stop_comm(c);
 	ori_speaker_stop(c);
+	ori_trace_close(c);
 	for (int r = 0; c->peers && r < c->nranks; r++) {
 		ori_import_drop(c, c->peers[r].slab_import);
 		ori_import_drop(c, c->peers[r].near_import);

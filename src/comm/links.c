@@ -23,6 +23,7 @@
 #include "imports.h"
 #include "links.h"
 #include "registrations.h"
+#include "trace.h"
 
 #define IDLE_LOOK_NS 20000ull
 #define BLOCK_BYTES (1u << 20)
@@ -125,6 +126,11 @@ static void kick(void *ctx, int rank)
 	ori_wake(&control->engine_waiters);
 }
 
+static void completed(void *ctx, uint32_t nic, uint32_t qpn, uint64_t wqe)
+{
+	ori_trace_completed(ctx, nic, qpn, wqe);
+}
+
 static struct ori_engine_world engine_world(struct oriel_comm *c)
 {
 	struct ori_engine_world world = { .ctx = c,
@@ -142,7 +148,8 @@ static struct ori_engine_world engine_world(struct oriel_comm *c)
 					  .device_posts = c->device->separate,
 					  .kick = kick,
 					  .doomed = ori_lane_doomed,
-					  .failed = ori_lane_failed };
+					  .failed = ori_lane_failed,
+					  .completed = c->trace ? completed : NULL };
 
 	return world;
 }
@@ -150,8 +157,11 @@ static struct ori_engine_world engine_world(struct oriel_comm *c)
 static int open_engine(struct oriel_comm *c)
 {
 	struct ori_engine_world world = engine_world(c);
+	int err = ori_engine_open(c->engine_name, &c->config, &world, &c->engine);
 
-	return ori_engine_open(c->engine_name, &c->config, &world, &c->engine);
+	if (!err)
+		ori_trace_engine(c, c->engine->nics);
+	return err;
 }
 
 /* Memory for the values that gets and atomics of all queues fetch from peers. */

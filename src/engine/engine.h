@@ -70,6 +70,11 @@ struct ori_engine_world {
 	void (*doomed)(void *ctx, uint32_t nic, uint32_t qpn);
 	/* The same with the cause.  Called once per queue, without the engine's lock. */
 	void (*failed)(void *ctx, uint32_t nic, uint32_t qpn, uint64_t wqe, uint32_t syndrome);
+	/*
+	 * A WQE is complete: its CQE is about to be written.  For traces.  NULL: nobody asks.  An
+	 * engine whose NIC writes the CQEs does not call it.
+	 */
+	void (*completed)(void *ctx, uint32_t nic, uint32_t qpn, uint64_t wqe);
 };
 
 struct ori_engine_memory {

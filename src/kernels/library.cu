@@ -13,3 +13,4 @@
 #include "gather_node.c"
 #include "alltoallv.c"
 #include "coll.c"
+#include "clock.c"

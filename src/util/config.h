@@ -118,6 +118,10 @@
 	X(TEXT, a2a_plan, "ORIEL_A2A_PLAN", "",                                                    \
 	  "plan of the all-to-all-v: tables, proposal, cpu, or "                                   \
 	  "mapped=BLOCKS/WARPS/CHUNK,queued=BLOCKS/WARPS/CHUNK,small=BYTES")                       \
+	X(TEXT, trace, "ORIEL_TRACE", "",                                                          \
+	  "folder for a trace of every rank: docs/tracing.md; empty: no trace")                    \
+	X(COUNT, trace_events, "ORIEL_TRACE_EVENTS", "262144",                                     \
+	  "events that a rank keeps for its trace, 64 bytes each; later ones are counted")         \
 	X(COUNT, listen_fd, "ORIEL_LISTEN_FD", "0",                                                \
 	  "set by oriel-run: listening socket that rank 0 inherits (0: none)")                     \
 	X(FLAG, listening, "ORIEL_LISTENING", "0",                                                 \

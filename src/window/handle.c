@@ -225,7 +225,9 @@ int ori_window_handle_build(struct oriel_window *w)
 	d->bytes = o->bytes;
 	d->buffer = w->buffer;
 	d->number = w->number;
-	d->checked = o->checked || w->comm->config.checked;
+	d->checked = o->checked || w->comm->config.checked ? ORIEL_WINDOW_CHECKED : 0;
+	if (d->comm.trace)
+		d->checked |= ORIEL_WINDOW_TRACED;
 	d->first_count = o->first_count;
 	d->signals = o->signals;
 	d->counters = o->counters;
@@ -244,7 +246,7 @@ int ori_window_handle_build(struct oriel_window *w)
 			d->inline_peers[r] = w->peers[r];
 	}
 	w->host_dev = *d;
-	w->host_dev.checked = 1;
+	w->host_dev.checked |= ORIEL_WINDOW_CHECKED;
 	/* the table that kernels read may lie in device memory */
 	w->host_dev.peers = w->peers;
 	return err;

@@ -22,6 +22,8 @@
 #include "../comm/memory.h"
 #include "../comm/settle.h"
 #include "../comm/sources.h"
+#include "../comm/trace.h"
+#include "../kernels/clock.h"
 #include "bounce.h"
 #include "window.h"
 
@@ -454,6 +456,7 @@ int oriel_window_create(struct oriel_comm *c, const struct oriel_window_options 
 	err = ori_comm_agree(c, status, &mine, all, sizeof(mine));
 	if (err)
 		goto err_window;
+	ori_trace_clock_device(c, ori_clock_kernel());
 	status = map_peers(w, all);
 	if (!status)
 		status = ori_window_handle_build(w);

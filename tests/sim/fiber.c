@@ -167,6 +167,11 @@ void oriel_cpu_yield(void)
 	oriel_cpu_drive(NULL);
 }
 
+uint64_t oriel_cpu_now_ns(void)
+{
+	return clock_of->now_ns;
+}
+
 int oriel_cpu_spin_slow(struct ori_spin *s, uint64_t have)
 {
 	int err = ori_failed(s->comm, s->window_failure);

@@ -89,7 +89,7 @@ static int check(const char *call, int start, int log_stride, int n)
 			 start, log_stride, n, (int)osh.npes - 1);
 	if (off >= 0 && osh.pe <= last && off % stride == 0)
 		return (int)(off / stride);
-	if (osh.dev.checked)
+	if (osh.dev.checked & ORIEL_WINDOW_CHECKED)
 		osh_fail(call,
 			 "this PE is not in the active set (PE_start %d, logPE_stride %d, PE_size "
 			 "%d)",

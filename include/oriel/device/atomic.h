@@ -138,7 +138,9 @@ ORIEL_DEV_OUT int ori_atomic(const struct oriel_window_dev *win, ORI_VALUE(oriel
 {
 	const struct oriel_window_peer *p;
 	uint64_t before = 0;
-	int err = win->checked ? ori_check_atomic(win, g, call, args.peer, args.offset) : 0;
+	int err = ori_window_is_checked(win) ?
+			  ori_check_atomic(win, g, call, args.peer, args.offset) :
+			  0;
 
 	if (err)
 		return err;

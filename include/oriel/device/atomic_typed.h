@@ -249,7 +249,7 @@ ORIEL_DEV_OUT int ori_typed_refused(const struct oriel_window_dev *win, ORI_VALU
 ORIEL_DEV_OUT int ori_atomic_typed(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				   ORI_VALUE(ori_typed_args) args, uint64_t *old)
 {
-	int err = win->checked ? ori_check_typed(win, g, args) : 0;
+	int err = ori_window_is_checked(win) ? ori_check_typed(win, g, args) : 0;
 	const struct oriel_window_peer *p;
 	uint64_t before = 0;
 

@@ -221,10 +221,14 @@ ORIEL_DEV int ori_barrier_any(const struct oriel_window_dev *win, struct oriel_g
 	uint32_t lanes = ori_group_lanes(g);
 	struct ori_failures look = { 0, 0 };
 	uint64_t sent = 0;
-	int err = win->checked ? ori_barrier_enter(win, g, call, id) : 0;
+	int err = ori_window_is_checked(win) ? ori_barrier_enter(win, g, call, id) : 0;
+	struct ori_trace_note n;
 
 	if (err)
 		return err;
+	n = ori_trace_note_of(ORIEL_TRACE_BARRIER, ori_trace_begin(&win->comm, g),
+			      last - first == 1 ? first : -1, id, win->number);
+	n.op = parts;
 	/* These loads run while the group meets. */
 	if (g.thread < lanes) {
 		look = ori_failures_load(&win->comm, win->failure);
@@ -249,7 +253,8 @@ ORIEL_DEV int ori_barrier_any(const struct oriel_window_dev *win, struct oriel_g
 			err = ori_await_lane(win, g, lanes, id, first, last, parts);
 	}
 	err = ori_group_agree_any(g, err);
-	if (win->checked && oriel_group_is_leader(g))
+	ori_trace_end(&win->comm, g, n, err);
+	if (ori_window_is_checked(win) && oriel_group_is_leader(g))
 		ori_barrier_leave(&win->barrier_users[id]);
 	return err;
 }
@@ -377,7 +382,7 @@ ORIEL_DEV int oriel_barrier_peer(const struct oriel_window_dev *win, struct orie
 {
 	int err = 0;
 
-	if (win->checked)
+	if (ori_window_is_checked(win))
 		err = ori_check_peer(win, g, "barrier_peer", peer);
 	return err ? err :
 		     ori_barrier_steps(win, g, "barrier_peer", id, peer, peer + 1,

@@ -9,7 +9,7 @@
 #ifndef ORIEL_DEVICE_CHECK_H
 #define ORIEL_DEVICE_CHECK_H
 
-#include "handle.h"
+#include "trace.h"
 
 /*
  * `what` tells how `value` and `limit` are printed.  One word names things that are numbered
@@ -183,10 +183,10 @@ ORIEL_DEV_OUT int ori_check_transfer(const struct oriel_window_dev *win, ORI_VAL
 	return err;
 }
 
-/* A put, with its signal and counter if it has them. */
-ORIEL_DEV_OUT int ori_check_put(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
-				const char *call, ORI_VALUE(ori_transfer) t, int with_signal,
-				int with_counter)
+/* A put, with its signal and counter if it has them.  Inlined: only ori_watch_put() calls it. */
+ORIEL_DEV int ori_check_put(const struct oriel_window_dev *win, struct oriel_group g,
+			    const char *call, struct ori_transfer t, int with_signal,
+			    int with_counter)
 {
 	int err = with_signal ? ori_check_signal(win, g, call, t.signal, t.op) : 0;
 

@@ -136,12 +136,34 @@ ORIEL_DEV struct ori_terms ori_terms_reduce(int kind, uint64_t count, int type, 
 	return call;
 }
 
+/*
+ * The note of a collective or of a round.  Only on the CPU: on a GPU the time of the beginning
+ * would take a register of every collective, also where nothing is traced.
+ */
+ORIEL_DEV struct ori_trace_note ori_coll_note(const struct oriel_team_dev *team,
+					      struct oriel_group g, uint32_t channel,
+					      const struct ori_terms *call, int kind)
+{
+	uint64_t begin_ns = ORIEL_ON_GPU ? 0 : ori_trace_begin(&team->win.comm, g);
+	struct ori_trace_note n = ori_trace_note_of(kind, begin_ns, -1, (int)channel,
+						    team->win.number);
+
+	n.op = call->kind;
+	n.bytes = call->size * (call->type ? oriel_type_bytes(call->type) : 1);
+	return n;
+}
+
 /* One round; in the first one of a call the ranks also compare their terms. */
 ORIEL_DEV int ori_coll_meet(struct ori_exchange *x, struct ori_parts parts)
 {
+	struct ori_trace_note n = ori_coll_note(x->team, x->g, x->channel, &x->call,
+						ORIEL_TRACE_ROUND);
 	int err = x->first && x->team->cell_bytes ? ori_terms_meet(x) : 0;
 
-	return err ? err : ori_exchange_meet(x, parts);
+	if (!err)
+		err = ori_exchange_meet(x, parts);
+	ori_trace_end(&x->team->win.comm, x->g, n, err);
+	return err;
 }
 
 /* A call that moves nothing, or that this rank refuses: the ranks only compare their calls. */
@@ -346,13 +368,10 @@ ORIEL_DEV int ori_coll_allreduce_shared(struct ori_exchange *x, const struct ori
 	return err ? err : oriel_group_sync(x->g);
 }
 
-/*
- * One call on a channel.  One function per translation unit, because every collective uses the same
- * few loops.  `stride`: from one rank's block to the next, where buffers have several.
- */
-ORIEL_DEV_FOLD int ori_coll_run(const struct oriel_team_dev *team, ORI_VALUE(oriel_group) g,
-				int channel, const struct ori_terms *call, const void *send,
-				void *recv, uint64_t stride)
+/* `stride`: from one rank's block to the next, where buffers have several. */
+ORIEL_DEV int ori_coll_steps(const struct oriel_team_dev *team, struct oriel_group g, int channel,
+			     const struct ori_terms *call, const void *send, void *recv,
+			     uint64_t stride)
 {
 	const uint8_t *from = (const uint8_t *)send;
 	uint64_t bytes = call->size * (call->type ? oriel_type_bytes(call->type) : 1);
@@ -382,6 +401,21 @@ ORIEL_DEV_FOLD int ori_coll_run(const struct oriel_team_dev *team, ORI_VALUE(ori
 	default:
 		return ori_coll_pieces_run(&x, call, from, (uint8_t *)recv, stride, bytes);
 	}
+}
+
+/*
+ * One call on a channel.  One function per translation unit, because every collective uses the same
+ * few loops.
+ */
+ORIEL_DEV_FOLD int ori_coll_run(const struct oriel_team_dev *team, ORI_VALUE(oriel_group) g,
+				int channel, const struct ori_terms *call, const void *send,
+				void *recv, uint64_t stride)
+{
+	struct ori_trace_note n = ori_coll_note(team, g, (uint32_t)channel, call, ORIEL_TRACE_COLL);
+	int err = ori_coll_steps(team, g, channel, call, send, recv, stride);
+
+	ori_trace_end(&team->win.comm, g, n, err);
+	return err;
 }
 
 /* ---- public ---------------------------------------------------------------------------------- */

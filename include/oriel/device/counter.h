@@ -61,7 +61,7 @@ ORIEL_DEV int oriel_wait_counter(const struct oriel_window_dev *win, struct orie
 	uint64_t have;
 	int err = 0;
 
-	if (win->checked) {
+	if (ori_window_is_checked(win)) {
 		err = ori_check_id(win, g, "wait_counter", "counter", id, win->counters);
 		if (!err)
 			err = ori_check_compare(win, g, "wait_counter", cmp);
@@ -102,7 +102,7 @@ ORIEL_DEV int oriel_wait_counter_all(const struct oriel_window_dev *win, struct 
 	uint64_t have;
 	int peer, err = 0;
 
-	if (win->checked) {
+	if (ori_window_is_checked(win)) {
 		err = ori_check_id(win, g, "wait_counter_all", "counter", id, win->counters);
 		if (!err)
 			err = ori_check_live(win, g, "wait_counter_all");
@@ -137,7 +137,7 @@ ORIEL_DEV int oriel_reset_counter(const struct oriel_window_dev *win, struct ori
 {
 	int err = 0;
 
-	if (win->checked) {
+	if (ori_window_is_checked(win)) {
 		err = ori_check_id(win, g, "reset_counter", "counter", id, win->counters);
 		if (!err)
 			err = ori_check_peer(win, g, "reset_counter", peer);

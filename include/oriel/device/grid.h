@@ -78,7 +78,7 @@ ORIEL_DEV int oriel_grid_sync(const struct oriel_window_dev *win, struct oriel_g
 {
 	int err = 0;
 
-	if (win->checked) {
+	if (ori_window_is_checked(win)) {
 		err = ori_check_id(win, g, "grid_sync", "barrier", id, win->barriers);
 		if (!err && g.scope != ORIEL_GROUP_BLOCK)
 			err = ori_refuse(win, g, ORIEL_EINVAL, "grid_sync",

@@ -110,6 +110,12 @@ ORIEL_DEV_OUT void ori_tell_failure(const struct oriel_window_peer *p, uint64_t 
 	ori_wake(p->waiters);
 }
 
+/* Does the window test the arguments of its calls?  See also trace.h. */
+ORIEL_DEV int ori_window_is_checked(const struct oriel_window_dev *win)
+{
+	return win->checked & ORIEL_WINDOW_CHECKED;
+}
+
 /* ---- a peer's entry -------------------------------------------------------------------------- */
 
 ORIEL_DEV const struct oriel_window_peer *ori_peer_entry(const struct oriel_window_dev *win,

@@ -53,7 +53,7 @@ ORIEL_DEV int oriel_line_open(struct oriel_line *line, const struct oriel_window
 	line->box = box;
 	if (!win->boxes)
 		return ORI_RARE(ori_packet_refuse)(win, g, "line_open", 0);
-	if (win->checked)
+	if (ori_window_is_checked(win))
 		err = ORI_RARE(ori_check_packet)(win, g, "line_open", peer, box);
 	/* The leader of a packet call before this one may be about to store the counts. */
 	if (!err)

@@ -308,7 +308,7 @@ ORIEL_DEV int oriel_packet_send(const struct oriel_window_dev *win, struct oriel
 
 	if (!ori_packet_fits(win, bytes))
 		return ori_packet_refuse(win, g, "packet_send", bytes);
-	if (win->checked)
+	if (ori_window_is_checked(win))
 		err = ori_check_packet(win, g, "packet_send", peer, box);
 	if (err)
 		return err;
@@ -329,7 +329,7 @@ ORIEL_DEV int oriel_packet_recv(const struct oriel_window_dev *win, struct oriel
 
 	if (!ori_packet_fits(win, bytes))
 		return ori_packet_refuse(win, g, "packet_recv", bytes);
-	if (win->checked)
+	if (ori_window_is_checked(win))
 		err = ori_check_packet(win, g, "packet_recv", peer, box);
 	if (err)
 		return err;

@@ -100,6 +100,19 @@ ORIEL_DEV uint64_t ori_seen_bytes(uint64_t bytes)
 	return bytes;
 }
 
+/*
+ * Can this code write trace events?  On a GPU only if it is compiled with ORIEL_TRACE_DEVICE: a
+ * traced call is called through a pointer, and a kernel with such calls gets the registers of the
+ * largest function that may be behind it (docs/decisions/0047).  Not in Triton's bitcode.
+ */
+#if ORIEL_ON_GPU && (!defined(ORIEL_TRACE_DEVICE) || defined(ORIEL_BITCODE))
+#define ORIEL_TRACES 0
+#define ORI_WATCH(function) function
+#else
+#define ORIEL_TRACES 1
+#define ORI_WATCH(function) ORI_RARE(function)
+#endif
+
 /* Before a loop of few rounds whose loads should be in flight together. */
 #if ORIEL_ON_GPU
 #define ORI_UNROLL _Pragma("unroll")
@@ -142,6 +155,7 @@ void oriel_cpu_spin_end(struct ori_spin *);
 void oriel_cpu_wake(struct oriel_waiters *);
 void oriel_cpu_drive(struct ori_engine *);
 void oriel_cpu_yield(void);
+uint64_t oriel_cpu_now_ns(void);
 void oriel_cpu_report(const struct oriel_comm_dev *, const char *call, const char *what,
 		      uint64_t value, uint64_t limit);
 

@@ -167,6 +167,55 @@ ORIEL_DEV int ori_put_bytes(const struct oriel_window_dev *win, struct oriel_gro
 			     t);
 }
 
+ORIEL_DEV int ori_put_value(const struct oriel_window_dev *win, struct oriel_group g,
+			    struct ori_transfer t)
+{
+	const struct oriel_window_peer *p = ori_peer_entry(win, t.peer);
+
+	if (!ori_peer_is_mapped(p))
+		return ori_put_queued(win, g, t);
+	if (oriel_group_is_leader(g))
+		memcpy(p->buffer + t.offset, t.value, ori_seen_bytes(t.bytes));
+	return ori_agree_window(win, g);
+}
+
+/*
+ * A put in a window that is checked or traced.  A checked one tests its arguments.  A traced one
+ * makes the whole put here and returns ORI_WATCHED, so that the fast path has no code for traces.
+ */
+ORIEL_DEV_OUT int ori_watch_put(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
+				const char *call, ORI_VALUE(ori_transfer) t, int with_signal,
+				int with_counter)
+{
+	int err = ori_window_is_checked(win) ?
+			  ori_check_put(win, g, call, t, with_signal, with_counter) :
+			  0;
+	uint64_t begin_ns;
+
+	if (err || !ori_traced(&win->comm))
+		return err;
+	begin_ns = ori_trace_begin(&win->comm, g);
+	err = ori_put_bytes(win, g, t);
+	ori_trace_transfer(win, g, t, begin_ns, err);
+	return err ? err : ORI_WATCHED;
+}
+
+ORIEL_DEV_OUT int ori_watch_value(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
+				  ORI_VALUE(ori_transfer) t)
+{
+	int err = ori_window_is_checked(win) ?
+			  ori_check_value(win, g, "put_value", t.peer, t.offset, t.bytes) :
+			  0;
+	uint64_t begin_ns;
+
+	if (err || !ori_traced(&win->comm))
+		return err;
+	begin_ns = ori_trace_begin(&win->comm, g);
+	err = ori_put_value(win, g, t);
+	ori_trace_transfer(win, g, t, begin_ns, err);
+	return err ? err : ORI_WATCHED;
+}
+
 /* ---- public ---------------------------------------------------------------------------------- */
 
 ORIEL_DEV int oriel_put(const struct oriel_window_dev *win, struct oriel_group g, int peer,
@@ -174,9 +223,11 @@ ORIEL_DEV int oriel_put(const struct oriel_window_dev *win, struct oriel_group g
 			uint64_t bytes)
 {
 	struct ori_transfer t = ori_transfer_of(peer, dst_off, src, src_off, bytes);
-	int err = win->checked ? ori_check_put(win, g, "put", ori_transfer_out(t), 0, 0) : 0;
+	int err = win->checked ?
+			  ORI_WATCH(ori_watch_put)(win, g, "put", ori_transfer_out(t), 0, 0) :
+			  0;
 
-	return err ? err : ori_put_bytes(win, g, t);
+	return err ? ori_watched_status(err) : ori_put_bytes(win, g, t);
 }
 
 ORIEL_DEV int oriel_put_signal(const struct oriel_window_dev *win, struct oriel_group g, int peer,
@@ -187,8 +238,10 @@ ORIEL_DEV int oriel_put_signal(const struct oriel_window_dev *win, struct oriel_
 	int err;
 
 	t = ori_transfer_signal(t, signal, op, value);
-	err = win->checked ? ori_check_put(win, g, "put_signal", ori_transfer_out(t), 1, 0) : 0;
-	return err ? err : ori_put_bytes(win, g, t);
+	err = win->checked ?
+		      ORI_WATCH(ori_watch_put)(win, g, "put_signal", ori_transfer_out(t), 1, 0) :
+		      0;
+	return err ? ori_watched_status(err) : ori_put_bytes(win, g, t);
 }
 
 ORIEL_DEV int oriel_put_counter(const struct oriel_window_dev *win, struct oriel_group g, int peer,
@@ -199,8 +252,10 @@ ORIEL_DEV int oriel_put_counter(const struct oriel_window_dev *win, struct oriel
 	int err;
 
 	t.counter = counter;
-	err = win->checked ? ori_check_put(win, g, "put_counter", ori_transfer_out(t), 0, 1) : 0;
-	return err ? err : ori_put_bytes(win, g, t);
+	err = win->checked ?
+		      ORI_WATCH(ori_watch_put)(win, g, "put_counter", ori_transfer_out(t), 0, 1) :
+		      0;
+	return err ? ori_watched_status(err) : ori_put_bytes(win, g, t);
 }
 
 ORIEL_DEV int oriel_put_signal_counter(const struct oriel_window_dev *win, struct oriel_group g,
@@ -213,29 +268,21 @@ ORIEL_DEV int oriel_put_signal_counter(const struct oriel_window_dev *win, struc
 
 	t = ori_transfer_signal(t, signal, op, value);
 	t.counter = counter;
-	err = win->checked ?
-		      ori_check_put(win, g, "put_signal_counter", ori_transfer_out(t), 1, 1) :
-		      0;
-	return err ? err : ori_put_bytes(win, g, t);
+	err = win->checked ? ORI_WATCH(ori_watch_put)(win, g, "put_signal_counter",
+						      ori_transfer_out(t), 1, 1) :
+			     0;
+	return err ? ori_watched_status(err) : ori_put_bytes(win, g, t);
 }
 
 ORIEL_DEV int oriel_put_value(const struct oriel_window_dev *win, struct oriel_group g, int peer,
 			      uint64_t dst_off, const void *value, uint64_t bytes)
 {
 	struct ori_transfer t = ori_transfer_of(peer, dst_off, NULL, 0, bytes);
-	const struct oriel_window_peer *p;
-	int err = win->checked ? ori_check_value(win, g, "put_value", peer, dst_off, bytes) : 0;
+	int err;
 
-	if (err)
-		return err;
-	p = ori_peer_entry(win, peer);
-	if (!ori_peer_is_mapped(p)) {
-		t.value = value;
-		return ori_put_queued(win, g, t);
-	}
-	if (oriel_group_is_leader(g))
-		memcpy(p->buffer + dst_off, value, ori_seen_bytes(bytes));
-	return ori_agree_window(win, g);
+	t.value = value;
+	err = win->checked ? ORI_WATCH(ori_watch_value)(win, g, ori_transfer_out(t)) : 0;
+	return err ? ori_watched_status(err) : ori_put_value(win, g, t);
 }
 
 #endif

@@ -19,7 +19,7 @@
 #ifndef ORIEL_DEVICE_QUEUE_H
 #define ORIEL_DEVICE_QUEUE_H
 
-#include "handle.h"
+#include "trace.h"
 #include "wqe.h"
 
 ORIEL_DEV struct ori_wqe *ori_queue_slot(const struct oriel_queue *q, uint64_t index)
@@ -264,10 +264,26 @@ ORIEL_DEV int ori_queue_turn(const struct ori_op_context *context, struct oriel_
 	return ori_queue_turn_slow(context, q, base);
 }
 
+/* Notes the WQEs that are about to be rung.  The trace shows each burst until its last CQE. */
+ORIEL_DEV_OUT void ori_trace_post(const struct ori_op_context *context, const struct oriel_queue *q,
+				  uint64_t next)
+{
+	struct ori_trace_note n = ori_trace_note_of(ORIEL_TRACE_POST, ori_trace_now(), q->peer,
+						    (int)q->qpn, context->window);
+
+	n.end_ns = n.begin_ns;
+	n.bytes = next - ori_load_relaxed_sys(&q->produced);
+	n.value = next;
+	n.base = q->lane;
+	ori_trace_write(context->comm->trace, n);
+}
+
 /* Called by the producer that has the turn: hands everything before `next` to the engine. */
 ORIEL_DEV void ori_queue_ring(const struct ori_op_context *context, struct oriel_queue *q,
 			      uint64_t next)
 {
+	if (ori_traced(context->comm))
+		ORI_WATCH(ori_trace_post)(context, q, next);
 	/*
 	 * [QUEUE1] release, system scope; partner [SOFT5], [MLX2] or the NIC, which read the
 	 * record.  Publishes the WQEs before `next` and the payload they name.  Without it the NIC

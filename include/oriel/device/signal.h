@@ -91,21 +91,12 @@ ORIEL_DEV int ori_signal_peer(const struct oriel_window_dev *win, struct oriel_g
 	return 0;
 }
 
-ORIEL_DEV int oriel_signal(const struct oriel_window_dev *win, struct oriel_group g, int peer,
-			   int id, int op, uint64_t value)
+ORIEL_DEV int ori_signal_one(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			     int id, int op, uint64_t value)
 {
 	struct oriel_window_peer p;
-	int err = 0;
+	int err = ori_agree_window(win, g);
 
-	if (win->checked) {
-		err = ori_check_signal(win, g, "signal", id, op);
-		if (!err)
-			err = ori_check_peer(win, g, "signal", peer);
-		if (!err)
-			err = ori_check_mixed(win, g, "signal", peer, id, op);
-	}
-	if (!err)
-		err = ori_agree_window(win, g);
 	if (err)
 		return err;
 	if (oriel_group_is_leader(g))
@@ -115,21 +106,53 @@ ORIEL_DEV int oriel_signal(const struct oriel_window_dev *win, struct oriel_grou
 	return ori_peer_is_mapped(&p) ? 0 : ori_group_agree(g, err);
 }
 
-ORIEL_DEV int oriel_signal_all(const struct oriel_window_dev *win, struct oriel_group g, int id,
-			       int op, uint64_t value)
+/* Notes a signal.  peer < 0: to all other ranks. */
+ORIEL_DEV void ori_trace_signal(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+				int id, int op, uint64_t value, uint64_t begin_ns, int status)
 {
-	int peer, err = 0;
+	struct ori_trace_note n = ori_trace_note_of(ORIEL_TRACE_SIGNAL, begin_ns, peer, id,
+						    win->number);
 
-	if (win->checked) {
-		err = ori_check_signal(win, g, "signal_all", id, op);
+	n.op = op;
+	n.value = value;
+	ori_trace_end(&win->comm, g, n, status);
+}
+
+ORIEL_DEV_OUT int ori_watch_signal(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
+				   int peer, int id, int op, uint64_t value)
+{
+	uint64_t begin_ns;
+	int err = 0;
+
+	if (ori_window_is_checked(win)) {
+		err = ori_check_signal(win, g, "signal", id, op);
 		if (!err)
-			err = ori_check_live(win, g, "signal_all");
+			err = ori_check_peer(win, g, "signal", peer);
 		if (!err)
-			err = ori_check_mixed_all(win, g, "signal_all", id, op);
+			err = ori_check_mixed(win, g, "signal", peer, id, op);
 	}
+	if (err || !ori_traced(&win->comm))
+		return err;
+	begin_ns = ori_trace_begin(&win->comm, g);
+	err = ori_signal_one(win, g, peer, id, op, value);
+	ori_trace_signal(win, g, peer, id, op, value, begin_ns, err);
+	return err ? err : ORI_WATCHED;
+}
+
+ORIEL_DEV int oriel_signal(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			   int id, int op, uint64_t value)
+{
+	int err = win->checked ? ORI_WATCH(ori_watch_signal)(win, g, peer, id, op, value) : 0;
+
+	return err ? ori_watched_status(err) : ori_signal_one(win, g, peer, id, op, value);
+}
+
+ORIEL_DEV int ori_signal_all(const struct oriel_window_dev *win, struct oriel_group g, int id,
+			     int op, uint64_t value)
+{
 	/* signals all of them or none */
-	if (!err && win->absent_peers)
-		err = ORIEL_ENOTCONN;
+	int peer, err = win->absent_peers ? ORIEL_ENOTCONN : 0;
+
 	if (!err)
 		err = ori_agree_window(win, g);
 	if (err)
@@ -145,15 +168,74 @@ ORIEL_DEV int oriel_signal_all(const struct oriel_window_dev *win, struct oriel_
 	return ori_group_agree(g, err);
 }
 
+ORIEL_DEV_OUT int ori_watch_signal_all(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
+				       int id, int op, uint64_t value)
+{
+	uint64_t begin_ns;
+	int err = 0;
+
+	if (ori_window_is_checked(win)) {
+		err = ori_check_signal(win, g, "signal_all", id, op);
+		if (!err)
+			err = ori_check_live(win, g, "signal_all");
+		if (!err)
+			err = ori_check_mixed_all(win, g, "signal_all", id, op);
+	}
+	if (err || !ori_traced(&win->comm))
+		return err;
+	begin_ns = ori_trace_begin(&win->comm, g);
+	err = ori_signal_all(win, g, id, op, value);
+	ori_trace_signal(win, g, -1, id, op, value, begin_ns, err);
+	return err ? err : ORI_WATCHED;
+}
+
+ORIEL_DEV int oriel_signal_all(const struct oriel_window_dev *win, struct oriel_group g, int id,
+			       int op, uint64_t value)
+{
+	int err = win->checked ? ORI_WATCH(ori_watch_signal_all)(win, g, id, op, value) : 0;
+
+	return err ? ori_watched_status(err) : ori_signal_all(win, g, id, op, value);
+}
+
+/* Called by one thread: how far resets have moved the source's base, in totals of the source. */
+ORIEL_DEV uint64_t ori_signal_moved(const struct oriel_window_dev *win, int peer, int id)
+{
+	return ori_load_relaxed_sys(&win->signal_base[ori_signal_index(win, peer, id)]) -
+	       win->first_count;
+}
+
+ORIEL_DEV_OUT int ori_watch_wait(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
+				 int peer, int id, int cmp, uint64_t value)
+{
+	struct ori_trace_note n;
+	int err = ori_window_is_checked(win) ?
+			  ori_check_wait(win, g, "wait_signal_from", peer, id, cmp) :
+			  0;
+
+	if (err || !ori_traced(&win->comm))
+		return err;
+	n = ori_trace_note_of(ORIEL_TRACE_WAIT_SIGNAL, ori_trace_begin(&win->comm, g), peer, id,
+			      win->number);
+	n.op = cmp;
+	n.value = value;
+	if (oriel_group_is_leader(g)) {
+		n.base = ori_signal_moved(win, peer, id);
+		err = ori_signal_wait(win, g, peer, id, cmp, value);
+	}
+	ori_trace_end(&win->comm, g, n, err);
+	err = ori_group_agree(g, err);
+	return err ? err : ORI_WATCHED;
+}
+
 ORIEL_DEV int oriel_wait_signal_from(const struct oriel_window_dev *win, struct oriel_group g,
 				     int peer, int id, int cmp, uint64_t value)
 {
 	int err = 0;
 
 	if (win->checked)
-		err = ori_check_wait(win, g, "wait_signal_from", peer, id, cmp);
+		err = ORI_WATCH(ori_watch_wait)(win, g, peer, id, cmp, value);
 	if (err)
-		return err;
+		return ori_watched_status(err);
 	if (oriel_group_is_leader(g))
 		err = ori_signal_wait(win, g, peer, id, cmp, value);
 	return ori_group_agree(g, err);
@@ -231,19 +313,47 @@ ORIEL_DEV int ori_wait_sum(const struct oriel_window_dev *win, struct oriel_grou
 	return any ? ori_lanes_status(lanes, err) : 0;
 }
 
-ORIEL_DEV int oriel_wait_signal(const struct oriel_window_dev *win, struct oriel_group g, int id,
-				uint64_t value)
+ORIEL_DEV int ori_wait_sum_group(const struct oriel_window_dev *win, struct oriel_group g, int id,
+				 uint64_t value)
 {
 	uint32_t lanes = ori_group_lanes(g);
 	int err = 0;
 
-	if (win->checked)
-		err = ori_check_signals(win, g, "wait_signal", id);
-	if (err)
-		return err;
 	if (g.thread < lanes)
 		err = ori_wait_sum(win, g, lanes, id, value);
 	return ori_group_agree(g, err);
+}
+
+/* As ori_watch_put(). */
+ORIEL_DEV_OUT int ori_watch_sum(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
+				int id, uint64_t value)
+{
+	struct ori_trace_note n;
+	int err = ori_window_is_checked(win) ? ori_check_signals(win, g, "wait_signal", id) : 0;
+	int peer;
+
+	if (err || !ori_traced(&win->comm))
+		return err;
+	n = ori_trace_note_of(ORIEL_TRACE_WAIT_SUM, ori_trace_begin(&win->comm, g), -1, id,
+			      win->number);
+	n.op = ORIEL_GE;
+	n.value = value;
+	if (oriel_group_is_leader(g)) {
+		n.base = ori_load_relaxed_sys(&win->signal_sum_base[id]);
+		for (peer = 0; peer < win->comm.nranks; peer++)
+			n.base += ori_signal_moved(win, peer, id);
+	}
+	err = ori_wait_sum_group(win, g, id, value);
+	ori_trace_end(&win->comm, g, n, err);
+	return err ? err : ORI_WATCHED;
+}
+
+ORIEL_DEV int oriel_wait_signal(const struct oriel_window_dev *win, struct oriel_group g, int id,
+				uint64_t value)
+{
+	int err = win->checked ? ORI_WATCH(ori_watch_sum)(win, g, id, value) : 0;
+
+	return err ? ori_watched_status(err) : ori_wait_sum_group(win, g, id, value);
 }
 
 ORIEL_DEV int oriel_reset_signal(const struct oriel_window_dev *win, struct oriel_group g, int id)
@@ -251,7 +361,7 @@ ORIEL_DEV int oriel_reset_signal(const struct oriel_window_dev *win, struct orie
 	int err = 0;
 	int peer;
 
-	if (win->checked)
+	if (ori_window_is_checked(win))
 		err = ori_check_signals(win, g, "reset_signal", id);
 	if (!err)
 		err = ori_agree_window(win, g);
@@ -285,7 +395,7 @@ ORIEL_DEV int oriel_signal_advance(const struct oriel_window_dev *win, struct or
 {
 	int err = 0;
 
-	if (win->checked)
+	if (ori_window_is_checked(win))
 		err = ori_check_signals(win, g, "signal_advance", id);
 	return err ? err : ori_advance(win, g, &win->signal_sum_base[id], value);
 }
@@ -295,7 +405,7 @@ ORIEL_DEV int oriel_signal_advance_from(const struct oriel_window_dev *win, stru
 {
 	int err = 0;
 
-	if (win->checked)
+	if (ori_window_is_checked(win))
 		err = ori_check_wait(win, g, "signal_advance_from", peer, id, ORIEL_EQ);
 	return err ? err :
 		     ori_advance(win, g, &win->signal_base[ori_signal_index(win, peer, id)], value);

@@ -246,7 +246,7 @@ ORIEL_DEV int oriel_send(const struct oriel_window_dev *win, struct oriel_group 
 	if (!win->staging_slot_bytes)
 		return ori_refuse(win, g, ORIEL_EUNSUPPORTED, "send",
 				  "window was created without staging", 0, 0);
-	if (win->checked)
+	if (ori_window_is_checked(win))
 		err = ori_check_channel(win, g, "send", peer, channel);
 	if (err)
 		return err;
@@ -268,7 +268,7 @@ ORIEL_DEV int oriel_recv(const struct oriel_window_dev *win, struct oriel_group 
 	if (!win->staging_slot_bytes)
 		return ori_refuse(win, g, ORIEL_EUNSUPPORTED, "recv",
 				  "window was created without staging", 0, 0);
-	if (win->checked)
+	if (ori_window_is_checked(win))
 		err = ori_check_channel(win, g, "recv", peer, channel);
 	if (err)
 		return err;

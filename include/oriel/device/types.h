@@ -102,6 +102,10 @@ struct oriel_group {
 #define ORIEL_OP_OF(op) ((op)&0xff)
 #define ORIEL_CALL_OF(op) (((op) >> ORIEL_CALL_SHIFT) & 0xff)
 
+/* Bits of oriel_window_dev.checked. */
+#define ORIEL_WINDOW_CHECKED 1 /* calls test ranks, ids and ranges */
+#define ORIEL_WINDOW_TRACED 2  /* calls are noted in comm.trace */
+
 /* Rows of words that different ranks write lie at least this far apart. */
 #define ORIEL_LINE_BYTES 128
 /* Peers whose entries travel inside the window handle. */
@@ -183,6 +187,38 @@ struct oriel_launch_dev {
 	int64_t host_shift;                 /* from there to the host's half */
 	uint32_t kernel;                    /* its number in the comm */
 	uint32_t reserved;
+};
+
+/* ---- traces (docs/tracing.md) ---------------------------------------------------------------- */
+
+/* What a trace event is about. */
+#define ORIEL_TRACE_PUT 1
+#define ORIEL_TRACE_GET 2
+#define ORIEL_TRACE_SIGNAL 3
+#define ORIEL_TRACE_WAIT_SIGNAL 4 /* of one source */
+#define ORIEL_TRACE_WAIT_SUM 5    /* of all sources */
+#define ORIEL_TRACE_BARRIER 6
+#define ORIEL_TRACE_POST 7   /* WQEs handed over to a queue */
+#define ORIEL_TRACE_CQE 8    /* a WQE is complete */
+#define ORIEL_TRACE_WAIT 9   /* any other wait; the op is its ORIEL_OP_* */
+#define ORIEL_TRACE_COLL 10  /* a collective of a team */
+#define ORIEL_TRACE_ROUND 11 /* a round of one: all ranks meet */
+#define ORIEL_TRACE_CALL 12  /* a call of the host: a launch, or a collective with a request */
+
+/*
+ * One event, written once.  Words: begin, end (ns of the writer's clock), peer and id, window and
+ * block, bytes, value, base; the last holds kind, op, status and a checksum (trace.h).
+ */
+struct oriel_trace_event {
+	uint64_t word[8];
+};
+
+/* Where events go.  The first `capacity` events are kept; later ones are only counted. */
+struct oriel_trace_dev {
+	uint64_t *count; /* events so far; by every writer */
+	struct oriel_trace_event *events;
+	uint64_t capacity;
+	uint64_t reserved;
 };
 
 /* ---- queues ---------------------------------------------------------------------------------- */
@@ -298,6 +334,7 @@ struct oriel_comm_dev {
 	 * 0 if both are the same memory.
 	 */
 	int64_t host_shift;
+	const struct oriel_trace_dev *trace; /* NULL: this rank writes no trace */
 };
 
 /* Local memory as the source of puts or the target of gets. */
@@ -399,7 +436,7 @@ struct oriel_window_dev {
 	const uint64_t *generation_word; /* == generation while the window lives */
 	uint64_t generation;
 	int32_t number;        /* window number in its comm, for reports */
-	int32_t checked;       /* tests ranks, ids and ranges */
+	int32_t checked;       /* ORIEL_WINDOW_* bits; 0: the fast paths */
 	uint32_t queued_peers; /* how many peers are not mapped */
 	uint32_t absent_peers; /* how many of these had no queues when the window was made */
 	uint64_t first_count;  /* initial value of all words: 0 except in tests of wrap-around */
@@ -469,13 +506,15 @@ static_assert(sizeof(void *) == 8, "Oriel needs a 64-bit machine");
 static_assert(sizeof(struct oriel_waiters) == 128, "layout");
 static_assert(sizeof(struct oriel_board_slot) == 64, "layout");
 static_assert(sizeof(struct oriel_comm_peer) == 48, "layout");
-static_assert(sizeof(struct oriel_comm_dev) == 96, "layout");
+static_assert(sizeof(struct oriel_comm_dev) == 104, "layout");
 static_assert(sizeof(struct oriel_queue) == 5 * ORIEL_LINE_BYTES, "layout");
 static_assert(sizeof(struct oriel_result) == 64, "layout");
 static_assert(sizeof(struct oriel_turn) == 32, "layout");
 static_assert(sizeof(struct oriel_grid) == 16, "layout");
 static_assert(sizeof(struct oriel_kernel_report) == ORIEL_LINE_BYTES, "layout");
 static_assert(sizeof(struct oriel_launch_dev) == 24, "layout");
+static_assert(sizeof(struct oriel_trace_event) == 64, "layout");
+static_assert(sizeof(struct oriel_trace_dev) == 32, "layout");
 static_assert(sizeof(struct oriel_source) == 24, "layout");
 static_assert(sizeof(struct oriel_ticket) == 16, "layout");
 static_assert(sizeof(struct oriel_words) == 48, "layout");
@@ -483,6 +522,6 @@ static_assert(sizeof(struct oriel_mapped_channel) == 56, "layout");
 static_assert(sizeof(struct oriel_window_peer) == 80, "layout");
 static_assert(sizeof(struct oriel_window_dev) <= 1088, "the handle travels by value");
 static_assert(sizeof(struct oriel_box) == 3 * ORIEL_LINE_BYTES, "layout");
-static_assert(offsetof(struct oriel_window_dev, bytes) == 96, "layout");
+static_assert(offsetof(struct oriel_window_dev, bytes) == 104, "layout");
 
 #endif

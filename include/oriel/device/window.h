@@ -13,15 +13,11 @@
 
 /* ---- gets ------------------------------------------------------------------------------------ */
 
-ORIEL_DEV_OUT int ori_get_bytes(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
-				const char *call, ORI_VALUE(ori_transfer) t, int blocking)
+ORIEL_DEV int ori_get_move(const struct oriel_window_dev *win, struct oriel_group g,
+			   struct ori_transfer t, int blocking)
 {
-	const struct oriel_window_peer *p;
-	int err = win->checked ? ori_check_transfer(win, g, call, t) : 0;
+	const struct oriel_window_peer *p = ori_peer_entry(win, t.peer);
 
-	if (err)
-		return err;
-	p = ori_peer_entry(win, t.peer);
 	if (!ori_peer_is_mapped(p))
 		return ori_get_queued(win, g, p->link, t, blocking);
 	/*
@@ -32,6 +28,22 @@ ORIEL_DEV_OUT int ori_get_bytes(const struct oriel_window_dev *win, ORI_VALUE(or
 		ori_group_copy(g, (uint8_t *)(uintptr_t)ori_transfer_local(t), p->buffer + t.offset,
 			       t.bytes);
 	return ori_agree_window(win, g);
+}
+
+ORIEL_DEV_OUT int ori_get_bytes(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
+				const char *call, ORI_VALUE(ori_transfer) t, int blocking)
+{
+	int err = ori_window_is_checked(win) ? ori_check_transfer(win, g, call, t) : 0;
+	struct ori_trace_note n;
+
+	if (err)
+		return err;
+	n = ori_trace_note_of(ORIEL_TRACE_GET, ori_trace_begin(&win->comm, g), t.peer, -1,
+			      win->number);
+	n.bytes = t.bytes;
+	err = ori_get_move(win, g, t, blocking);
+	ori_trace_end(&win->comm, g, n, err);
+	return err;
 }
 
 ORIEL_DEV int oriel_get(const struct oriel_window_dev *win, struct oriel_group g, int peer,
@@ -79,7 +91,7 @@ ORIEL_DEV int oriel_get_value(const struct oriel_window_dev *win, struct oriel_g
 	int err = 0;
 	uint32_t i;
 
-	if (win->checked)
+	if (ori_window_is_checked(win))
 		err = ori_check_value(win, g, "get_value", peer, src_off, bytes);
 	if (err)
 		return err;
@@ -110,7 +122,7 @@ ORIEL_DEV int oriel_fence(const struct oriel_window_dev *win, struct oriel_group
 	struct ori_op_context context;
 	int err = 0;
 
-	if (win->checked)
+	if (ori_window_is_checked(win))
 		err = ori_check_peer(win, g, "fence", peer);
 	ori_fence_sys(); /* no partner of ours: it orders the user's puts */
 	if (!err)
@@ -134,7 +146,7 @@ ORIEL_DEV int oriel_flush(const struct oriel_window_dev *win, struct oriel_group
 	const struct oriel_window_peer *p;
 	int err = 0;
 
-	if (win->checked)
+	if (ori_window_is_checked(win))
 		err = ori_check_peer(win, g, "flush", peer);
 	ori_fence_sys(); /* no partner of ours: it orders the user's puts */
 	if (!err)
@@ -165,7 +177,7 @@ ORIEL_DEV int oriel_flush_all(const struct oriel_window_dev *win, struct oriel_g
 {
 	int err = 0;
 
-	if (win->checked)
+	if (ori_window_is_checked(win))
 		err = ori_check_live(win, g, "flush_all");
 	ori_fence_sys(); /* no partner of ours: it orders the user's puts */
 	if (!err)
@@ -183,7 +195,7 @@ ORIEL_DEV int oriel_take_ticket(const struct oriel_window_dev *win, struct oriel
 	const struct oriel_window_peer *p;
 	int err = 0;
 
-	if (win->checked)
+	if (ori_window_is_checked(win))
 		err = ori_check_peer(win, g, "take_ticket", peer);
 	if (err)
 		return err;
@@ -208,7 +220,7 @@ ORIEL_DEV int oriel_wait_local(const struct oriel_window_dev *win, struct oriel_
 	struct ori_op_context context;
 	int err = 0;
 
-	if (win->checked)
+	if (ori_window_is_checked(win))
 		err = ori_check_peer(win, g, "wait_local", ticket->peer);
 	if (!err)
 		err = ori_agree_window(win, g);

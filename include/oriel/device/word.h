@@ -116,7 +116,7 @@ ORIEL_DEV int oriel_wait_word(const struct oriel_window_dev *win, struct oriel_g
 {
 	int err = 0;
 
-	if (win->checked)
+	if (ori_window_is_checked(win))
 		err = ori_check_words(win, g, "wait_word", offset, type, cmp, 1);
 	if (err)
 		return err;
@@ -196,7 +196,7 @@ ORIEL_DEV int oriel_wait_any_word(const struct oriel_window_dev *win, struct ori
 	uint64_t found = words->count;
 	int err = 0;
 
-	if (win->checked)
+	if (ori_window_is_checked(win))
 		err = ori_check_words(win, g, "wait_any_word", words->offset, words->type,
 				      words->cmp, words->count);
 	if (err)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "../../comm/failure.h"
+#include "../../comm/trace.h"
 #include "gather.h"
 
 int ori_gather_bytes(const char *call, int nranks, uint64_t count, uint64_t elem_bytes,
@@ -78,7 +79,7 @@ int ori_gather_exec(struct oriel_allgather_request *r, const char *call, const v
 		    uint64_t count, uint64_t elem_bytes, void *stream)
 {
 	const void *from;
-	uint64_t bytes = 0, texts;
+	uint64_t bytes = 0, texts, begin_ns;
 	int err = ori_gather_bytes(call, r->comm->nranks, count, elem_bytes, &bytes);
 
 	if (!err && bytes * (uint64_t)r->comm->nranks > r->view.bytes)
@@ -101,7 +102,9 @@ int ori_gather_exec(struct oriel_allgather_request *r, const char *call, const v
 	if (__atomic_exchange_n(&r->busy, 1, __ATOMIC_ACQUIRE))
 		return ori_fail(ORIEL_EBUSY, "%s: another thread runs this request", call);
 	texts = ori_last_error_count();
+	begin_ns = ori_trace_call_begin(r->comm);
 	err = run(r, from, bytes, stream);
+	ori_trace_call(r->comm, begin_ns, "all-gather", bytes, err);
 	/*
 	 * [AG2] release, process scope; partner [AG1], [AG3].  Publishes the state that this exec
 	 * left in the request: counts, plans, scratch memory.  Without it an exec on another thread

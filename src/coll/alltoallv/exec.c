@@ -13,6 +13,7 @@
 #include "../../util/options.h"
 #include "../../comm/control.h"
 #include "../../comm/failure.h"
+#include "../../comm/trace.h"
 #include "alltoallv.h"
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -283,6 +284,7 @@ int oriel_alltoallv_exec(struct oriel_alltoallv_request *a,
 {
 	struct oriel_alltoallv_args in = ORIEL_ALLTOALLV_ARGS_INIT;
 	int err = ori_alltoallv_check(a, "oriel_alltoallv_exec");
+	uint64_t begin_ns;
 
 	if (!err)
 		err = take_args(given, &in);
@@ -290,11 +292,16 @@ int oriel_alltoallv_exec(struct oriel_alltoallv_request *a,
 		return err;
 	set_pointers(a, &in);
 	err = choose_plan(a, &in);
-	if (!err && a->comm->device->separate)
-		return launch_separate(a, stream);
+	begin_ns = ori_trace_call_begin(a->comm);
+	if (!err && a->comm->device->separate) {
+		err = launch_separate(a, stream);
+		ori_trace_call(a->comm, begin_ns, "all-to-all-v", 0, err);
+		return err;
+	}
 	if (!err)
 		err = oriel_launch(a->comm, a->kernel, a->grid, a->threads, &a->args,
 				   sizeof(a->args), stream);
+	ori_trace_call(a->comm, begin_ns, "all-to-all-v", 0, err);
 	if (err)
 		return err;
 	/* relaxed: the launch has ended, so nothing writes these words any more */

@@ -15,7 +15,8 @@
 #include <sched.h>
 #include <string.h>
 
-#include <oriel/device/spin.h>
+#include <oriel/device/team.h>
+#include <oriel/device/trace.h>
 
 #include "../../diag/diag.h"
 #include "../../engine/progress.h"
@@ -123,12 +124,38 @@ int oriel_cpu_spin_slow(struct ori_spin *s, uint64_t have)
 	return 0;
 }
 
+/*
+ * Notes a wait that took the slow path.  The calls that wait for a user's signal or barrier note
+ * themselves.
+ */
+static void trace_wait(const struct ori_spin *s)
+{
+	int own = s->op == ORIEL_OP_SIGNAL || s->op == ORIEL_OP_SIGNAL_SUM ||
+		  s->op == ORIEL_OP_BARRIER;
+	struct ori_trace_note n = ori_trace_note_of(ORIEL_TRACE_WAIT, s->start_ns, s->peer, s->id,
+						    s->window);
+
+	if (own && s->window >= 0 && !(s->window >> ORI_COLL_SHIFT))
+		return;
+	n.op = s->op;
+	n.value = s->want;
+	n.block = s->block;
+	ori_trace_write(s->comm->trace, n);
+}
+
 void oriel_cpu_spin_end(struct ori_spin *s)
 {
+	if (ori_traced(s->comm))
+		trace_wait(s);
 	if (s->asleep)
 		/* seq_cst without a partner, as in note_work() */
 		__atomic_fetch_sub(&s->comm->waiters->sleepers, 1, __ATOMIC_SEQ_CST);
 	ori_board_clear(s);
+}
+
+uint64_t oriel_cpu_now_ns(void)
+{
+	return ori_now_ns();
 }
 
 void oriel_cpu_yield(void)

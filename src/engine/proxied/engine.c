@@ -21,6 +21,13 @@
 
 /* ---- what proxy and fabric tell -------------------------------------------------------------- */
 
+static void queue_completed(void *ctx, uint32_t qpn, uint64_t wqe)
+{
+	struct proxied_nic *n = ctx;
+
+	n->engine->world.completed(n->engine->world.ctx, n->number, qpn, wqe);
+}
+
 /*
  * Called within a step, before the error's CQE is visible.  The comm gets the details after the
  * lock is released.
@@ -254,7 +261,8 @@ static int open_nic(struct proxied_engine *e, const struct ori_config *config,
 				       .nranks = e->world.nranks,
 				       .strict = config->strict,
 				       .failed = queue_failed,
-				       .failed_ctx = n };
+				       .failed_ctx = n,
+				       .completed = e->world.completed ? queue_completed : NULL };
 	struct ori_proxy_backend backend;
 	int err;
 

@@ -90,6 +90,8 @@ static void write_cqe(struct ori_proxy *p, struct proxy_queue *q, uint32_t opcod
 	memcpy(cqe, &body, offsetof(struct ori_cqe, wqe_counter));
 	/* wqe_counter (big-endian), signature 0, op_own: in memory order */
 	word = ori_be16((uint16_t)q->ci) | (code << 4 | owner) << 24;
+	if (p->attr.completed)
+		p->attr.completed(p->attr.failed_ctx, q->number, q->cq_count);
 	/*
 	 * [PROXY6] release, sys; partner [QUEUE5] in ori_queue_poll().  Publishes the body, earlier
 	 * writes of the fabric or the proxy, and that the WQE's slot and source are free.  Without

@@ -77,6 +77,8 @@ struct ori_proxy_attr {
 	 */
 	void (*failed)(void *ctx, uint32_t qpn, uint64_t wqe, uint32_t syndrome);
 	void *failed_ctx;
+	/* A CQE is about to be written; gets failed_ctx.  NULL: nobody asks. */
+	void (*completed)(void *ctx, uint32_t qpn, uint64_t wqe);
 };
 
 int ori_proxy_create(const struct ori_proxy_attr *, struct ori_proxy **);

@@ -53,6 +53,8 @@ static void finish(struct soft_nic *nic, struct soft_qp *qp, uint32_t word)
 {
 	struct ori_cqe *cqe = &qp->attr.cq[qp->cq_count & (qp->attr.depth - 1)];
 
+	if (nic->world.completed)
+		nic->world.completed(nic->world.ctx, qp->number, qp->cq_count);
 	/*
 	 * [SOFT4] release, sys; partner [QUEUE5] in ori_queue_poll().  Publishes the body, the
 	 * answer of a READ or atomic placed before, and that the WQE's slot and source are free.

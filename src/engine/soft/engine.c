@@ -69,6 +69,13 @@ static void world_kick(void *ctx, int rank)
 		n->engine->world.kick(n->engine->world.ctx, rank);
 }
 
+static void world_completed(void *ctx, uint32_t qpn, uint64_t wqe)
+{
+	struct nic_context *n = ctx;
+
+	n->engine->world.completed(n->engine->world.ctx, n->number, qpn, wqe);
+}
+
 static void world_error(void *ctx, uint32_t qpn, uint64_t wqe, uint32_t syndrome)
 {
 	struct nic_context *n = ctx;
@@ -367,7 +374,8 @@ int ori_soft_engine_open(const struct ori_config *config, const struct ori_engin
 					.kick = world_kick,
 					.error = world_error,
 					.copy = world->copy ? world_copy : NULL,
-					.reaches = world->reaches ? world_reaches : NULL };
+					.reaches = world->reaches ? world_reaches : NULL,
+					.completed = world->completed ? world_completed : NULL };
 
 		e->context[n].engine = e;
 		e->context[n].number = (uint32_t)n;

@@ -106,14 +106,18 @@ typedef void soft_kick_fn(void *ctx, int rank);
  */
 typedef void soft_error_fn(void *ctx, uint32_t qpn, uint64_t wqe_index, uint32_t syndrome);
 
+/* A CQE is about to be written; from within step. */
+typedef void soft_completed_fn(void *ctx, uint32_t qpn, uint64_t wqe_index);
+
 struct soft_world {
 	void *ctx;
 	soft_clock_fn *clock;
 	soft_resolve_fn *resolve;
 	soft_kick_fn *kick;
 	soft_error_fn *error;
-	soft_copy_fn *copy;       /* NULL: there is no device memory */
-	soft_reaches_fn *reaches; /* NULL: every rank can */
+	soft_copy_fn *copy;           /* NULL: there is no device memory */
+	soft_reaches_fn *reaches;     /* NULL: every rank can */
+	soft_completed_fn *completed; /* NULL: nobody asks */
 };
 
 int soft_nic_create(const struct soft_config *, const struct soft_world *, int rank, int nranks,

@@ -120,4 +120,5 @@ _oriel() {
 	fi
 }
 
-complete -F _oriel oriel-run oriel-info oriel-perf oriel-tune oriel-doctor oshrun oshcc oshc++ oshcxx
+complete -F _oriel oriel-run oriel-info oriel-perf oriel-tune oriel-doctor oriel-trace \
+	oshrun oshcc oshc++ oshcxx
