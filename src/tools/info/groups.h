@@ -12,7 +12,8 @@
 static const struct info_group {
 	const char *title, *names;
 } info_groups[] = {
-	{ "Device, waits and log", "DEVICE CUDA_LIBRARY TIMEOUT LATE LOG DOCTOR TRACE STRICT CHECKED" },
+	{ "Device, waits and log", "DEVICE CUDA_LIBRARY TIMEOUT LATE LOG DOCTOR STRICT CHECKED" },
+	{ "Traces", "TRACE TRACE_" },
 	{ "Which peers are mapped", "TOPOLOGY FABRIC FABRIC_UUID FABRIC_CLIQUE MAPPED" },
 	{ "How ranks meet",
 	  "LAUNCHER PMIX_LIBRARY SECRET PORT BOOT_ADDR BOOT_TREE LISTEN_FD LISTENING" },
