@@ -76,7 +76,10 @@ gpu_begin() {
 		{ cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DORIEL_TESTS=OFF &&
 			cmake --build "$build" -j "$(nproc)" --target oriel oriel-run oriel-tune
 		} >"$work/build.log" 2>&1 ||
-			{ grep -a -m 5 -A 3 'rror' "$work/build.log"; die "Oriel does not build in $build"; }
+			{
+				grep -a -m 5 -A 3 rror "$work/build.log"
+				die "Oriel does not build in $build"
+			}
 	fi
 	oriel_flags=(-I"$root/include" -L"$build/lib" -loriel -Xlinker -rpath="$build/lib")
 }

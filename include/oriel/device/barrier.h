@@ -346,7 +346,8 @@ ORIEL_DEV int ori_barrier_lanes(const struct oriel_window_dev *win, struct oriel
 ORIEL_DEV int ori_barrier_steps(const struct oriel_window_dev *win, struct oriel_group g,
 				const char *call, int id, int first, int last, int parts)
 {
-	if (!win->checked && !win->queued_peers && last - first <= (int)ori_group_lanes(g))
+	if (!ori_window_is_watched(win) && !win->queued_peers &&
+	    last - first <= (int)ori_group_lanes(g))
 		return ori_barrier_lanes(win, g, id, first, last, parts);
 	return ORIEL_ON_GPU ? ori_barrier_out(win, g, call, id, first, last, parts) :
 			      ori_barrier_any(win, g, call, id, first, last, parts);

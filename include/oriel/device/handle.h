@@ -116,6 +116,12 @@ ORIEL_DEV int ori_window_is_checked(const struct oriel_window_dev *win)
 	return win->checked & ORIEL_WINDOW_CHECKED;
 }
 
+/* Must a call do more than its work?  Code that cannot write traces does not ask for them. */
+ORIEL_DEV int ori_window_is_watched(const struct oriel_window_dev *win)
+{
+	return ORIEL_TRACES ? win->checked : ori_window_is_checked(win);
+}
+
 /* ---- a peer's entry -------------------------------------------------------------------------- */
 
 ORIEL_DEV const struct oriel_window_peer *ori_peer_entry(const struct oriel_window_dev *win,

@@ -92,12 +92,14 @@ ORIEL_DEV_OUT int ori_line_recv_call(const struct oriel_window_dev *win, ORI_VAL
 ORIEL_DEV int ori_line_send_cells(struct oriel_line *line, struct oriel_group g, const void *src,
 				  uint64_t bytes)
 {
-	uint64_t cells = ori_packet_cells(bytes), want = line->sent + cells - line->out.mask - 1;
+	uint32_t cells = (uint32_t)ori_packet_cells(bytes), mask = line->out.mask;
 	uint64_t at = line->sent + g.thread;
 	struct ori_cells_room room;
 
-	if (!ori_reached(line->freed, want)) {
-		room = ORI_RARE(ori_cells_wait_room)(line->win, g, line->peer, line->box, want);
+	/* The counts are less than 2^31 apart: their low halves are enough. */
+	if ((uint32_t)line->sent + cells - (uint32_t)line->freed > mask + 1) {
+		room = ORI_RARE(ori_cells_wait_room)(line->win, g, line->peer, line->box,
+						     line->sent + cells - mask - 1);
 		if (room.err)
 			return room.err;
 		line->freed = room.freed;
@@ -105,8 +107,7 @@ ORIEL_DEV int ori_line_send_cells(struct oriel_line *line, struct oriel_group g,
 	if (cells > g.size)
 		ori_cells_put(line->out, g, line->sent, src, bytes);
 	else if (g.thread < cells)
-		ori_cell_store(ori_ring_cell(line->out, at),
-			       bytes ? ori_cell_load(src, g.thread, bytes) : 0,
+		ori_cell_store(ori_ring_cell(line->out, at), ori_cells_word(src, g.thread, bytes),
 			       ori_ring_mark(line->out, at, bytes));
 	line->sent += cells;
 	if (oriel_group_is_leader(g))
@@ -138,7 +139,7 @@ ORIEL_DEV int ori_line_recv_cells(struct oriel_line *line, struct oriel_group g,
 	if (err)
 		return err;
 	line->taken += ori_packet_cells(bytes);
-	if (line->taken - line->returned <= line->in.mask / ORI_BOX_PACKETS)
+	if ((uint32_t)line->taken - (uint32_t)line->returned <= line->in.mask / ORI_BOX_PACKETS)
 		return 0;
 	line->returned = line->taken;
 	if (oriel_group_is_leader(g)) {

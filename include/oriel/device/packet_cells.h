@@ -82,10 +82,46 @@ ORIEL_DEV uint32_t ori_cell_look(const uint64_t *cell, uint64_t *word)
 	return low >> 32 == high >> 32 ? (uint32_t)(low >> 32) : 0;
 }
 
+/* One look at a cell: 0 if it has the mark.  Then *word is its data. */
+ORIEL_DEV uint32_t ori_cell_missing(const uint64_t *cell, uint32_t mark, uint64_t *word)
+{
+	uint64_t low, high;
+
+	ori_load_pair_relaxed_sys(cell, &low, &high);
+	*word = (uint32_t)low | high << 32;
+	return ((uint32_t)(low >> 32) ^ mark) | ((uint32_t)(high >> 32) ^ mark);
+}
+
 /* Is it a mark of the same lap, but of a packet of another size? */
 ORIEL_DEV int ori_cell_differs(uint32_t mark, uint32_t want)
 {
 	return mark != want && mark >> 24 == want >> 24;
+}
+
+/*
+ * Cells of a packet that lie side by side: those of one lap, so all have one mark.  A packet is one
+ * run, or two if the ring begins again inside it.
+ */
+struct ori_run {
+	uint8_t *cells;
+	uint32_t n, mark;
+};
+
+ORIEL_DEV struct ori_run ori_run_of(struct ori_ring r, uint64_t count, uint32_t left,
+				    uint64_t bytes)
+{
+	uint32_t first = (uint32_t)count & r.mask, room = r.mask + 1 - first;
+	struct ori_run run;
+
+	run.cells = r.cells + (uint64_t)first * 16u;
+	run.n = left < room ? left : room;
+	run.mark = ori_ring_mark(r, count, bytes);
+	return run;
+}
+
+ORIEL_DEV uint64_t *ori_run_cell(struct ori_run r, uint32_t at)
+{
+	return (uint64_t *)(void *)(r.cells + (uint64_t)at * 16u);
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */
@@ -94,26 +130,40 @@ ORIEL_DEV int ori_cell_differs(uint32_t mark, uint32_t want)
  * Threads with several cells: their loads are in flight together.  That needs whole words; a test
  * of each word would put a branch between the loads.
  */
+ORIEL_DEV void ori_run_put_words(struct ori_run run, uint32_t thread, uint32_t size,
+				 const uint8_t *src)
+{
+	uint64_t word[ORI_CELLS_UNROLL];
+	uint32_t i, at;
+	int k;
+
+	for (i = thread; i < run.n; i += ORI_CELLS_UNROLL * size) {
+		ORI_UNROLL
+		for (k = 0; k < ORI_CELLS_UNROLL; k++) {
+			at = i + (uint32_t)k * size;
+			if (at < run.n)
+				word[k] = ori_user_word(src + (uint64_t)at * 8u);
+		}
+		ORI_UNROLL
+		for (k = 0; k < ORI_CELLS_UNROLL; k++) {
+			at = i + (uint32_t)k * size;
+			if (at < run.n)
+				ori_cell_store(ori_run_cell(run, at), word[k], run.mark);
+		}
+	}
+}
+
 ORIEL_DEV void ori_cells_put_words(struct ori_ring out, uint32_t thread, uint32_t size,
 				   uint64_t count, const uint8_t *src, uint64_t bytes)
 {
-	uint64_t cells = bytes / 8, i, at, word[ORI_CELLS_UNROLL];
-	int k;
+	uint32_t left = (uint32_t)(bytes / 8);
+	struct ori_run run;
 
-	for (i = thread; i < cells; i += (uint64_t)ORI_CELLS_UNROLL * size) {
-		ORI_UNROLL
-		for (k = 0; k < ORI_CELLS_UNROLL; k++) {
-			at = i + (uint64_t)k * size;
-			if (at < cells)
-				word[k] = ori_user_word(src + 8 * at);
-		}
-		ORI_UNROLL
-		for (k = 0; k < ORI_CELLS_UNROLL; k++) {
-			at = i + (uint64_t)k * size;
-			if (at < cells)
-				ori_cell_store(ori_ring_cell(out, count + at), word[k],
-					       ori_ring_mark(out, count + at, bytes));
-		}
+	for (; left; left -= run.n) {
+		run = ori_run_of(out, count, left, bytes);
+		ori_run_put_words(run, thread, size, src);
+		src += (uint64_t)run.n * 8u;
+		count += run.n;
 	}
 }
 
@@ -135,6 +185,14 @@ ORIEL_DEV void ori_cells_put(struct ori_ring out, struct oriel_group g, uint64_t
 		ori_cells_put_words(out, g.thread, g.size, count, (const uint8_t *)src, bytes);
 	else
 		ori_cells_put_odd(out, g.thread, g.size, count, src, bytes);
+}
+
+/* The word of cell i of a packet with at most one cell per thread. */
+ORIEL_DEV uint64_t ori_cells_word(const void *src, uint32_t i, uint64_t bytes)
+{
+	if (ori_user_words_are_whole(src, bytes))
+		return ori_user_word((const uint8_t *)src + (uint64_t)i * 8u);
+	return bytes ? ori_cell_load(src, i, bytes) : 0;
 }
 
 /* By value: a pointer to it would force the sender's count into memory. */
@@ -198,7 +256,7 @@ ORIEL_DEV int ori_cells_send(const struct oriel_window_dev *win, struct oriel_gr
 
 	ori_load_pair(&mine->sent, &count, &freed);
 	if (cells <= g.size && 8u * g.thread < bytes)
-		word = ori_cell_load(src, g.thread, bytes);
+		word = ori_cells_word(src, g.thread, bytes);
 	if (oriel_group_is_leader(g)) {
 		beside.credit = ori_load_relaxed_sys(&mine->credit);
 		beside.look = ori_failures_of_window(win);
@@ -282,45 +340,80 @@ ORIEL_DEV_OUT struct ori_cell_taken ori_cell_wait(const struct oriel_window_dev 
 	return t;
 }
 
+/* Called by one thread: waits for the cells that it looks at together. */
+ORIEL_DEV_OUT int ori_run_wait(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
+			       int peer, int box, uint64_t count, ORI_VALUE(ori_run) run,
+			       uint32_t at, uint32_t step)
+{
+	struct ori_cell_taken t = { 0, 0 };
+	int k;
+
+	for (k = 0; k < ORI_CELLS_UNROLL && at < run.n && !t.err; k++, at += step)
+		t = ORI_RARE(ori_cell_wait)(win, g, peer, box, count, ori_run_cell(run, at),
+					    run.mark);
+	return t.err;
+}
+
+/* One look at the cells at, at + step and so on.  Returns 0 if all of them are there. */
+ORIEL_DEV uint32_t ori_run_look(struct ori_run run, uint32_t at, uint32_t step, uint64_t *word)
+{
+	uint32_t missing = 0;
+	int k;
+
+	ORI_UNROLL
+	for (k = 0; k < ORI_CELLS_UNROLL; k++, at += step)
+		if (at < run.n)
+			missing |= ori_cell_missing(ori_run_cell(run, at), run.mark, &word[k]);
+	return missing;
+}
+
+/* `done`: cells of the packet before this run. */
+ORIEL_DEV void ori_run_deliver(struct ori_run run, uint32_t at, uint32_t step, uint32_t done,
+			       const uint64_t *word, void *dst, uint64_t bytes)
+{
+	uint8_t *to = (uint8_t *)dst + (uint64_t)done * 8u;
+	int k;
+
+	if (ori_user_words_are_whole(dst, bytes)) {
+		ORI_UNROLL
+		for (k = 0; k < ORI_CELLS_UNROLL; k++, at += step)
+			if (at < run.n)
+				ori_user_word_store(to + (uint64_t)at * 8u, word[k]);
+		return;
+	}
+	ORI_UNROLL
+	for (k = 0; k < ORI_CELLS_UNROLL; k++, at += step)
+		if (at < run.n)
+			ori_cell_deliver(dst, done + at, bytes, word[k]);
+}
+
 /* Called by one thread: takes its cells of a packet that has more cells than takers. */
 ORIEL_DEV int ori_cells_take_many(const struct oriel_window_dev *win, struct ori_ring in,
 				  struct oriel_group g, int peer, int box, uint64_t count,
 				  void *dst, uint64_t bytes)
 {
-	uint64_t cells = ori_packet_cells(bytes), i, at, word[ORI_CELLS_UNROLL];
-	uint64_t step = ori_cells_takers(g);
-	uint32_t missing, polls;
-	struct ori_cell_taken t;
-	int k, err = 0;
+	uint32_t cells = (uint32_t)ori_packet_cells(bytes), step = ori_cells_takers(g);
+	uint32_t done, i, polls;
+	int err;
+	uint64_t word[ORI_CELLS_UNROLL];
+	struct ori_run run;
 
-	for (i = g.thread; i < cells; i += ORI_CELLS_UNROLL * step) {
-		polls = ORI_SPIN_POLLS;
-		do {
-			missing = 0;
-			ORI_UNROLL
-			for (k = 0; k < ORI_CELLS_UNROLL; k++) {
-				at = i + (uint64_t)k * step;
-				if (at < cells)
-					missing |= ori_cell_look(ori_ring_cell(in, count + at),
-								 &word[k]) ^
-						   ori_ring_mark(in, count + at, bytes);
+	for (done = 0; done < cells; done += run.n) {
+		run = ori_run_of(in, count + done, cells - done, bytes);
+		for (i = g.thread; i < run.n; i += ORI_CELLS_UNROLL * step) {
+			polls = ORI_SPIN_POLLS;
+			ORI_NO_UNROLL
+			while (ori_run_look(run, i, step, word)) {
+				if (--polls)
+					continue;
+				/* After it the next look finds all cells. */
+				err = ORI_RARE(ori_run_wait)(win, g, peer, box, count, run, i,
+							     step);
+				if (err)
+					return err;
+				polls = 1;
 			}
-		} while (missing && --polls);
-		ORI_UNROLL
-		for (k = 0; k < ORI_CELLS_UNROLL; k++) {
-			at = i + (uint64_t)k * step;
-			if (at >= cells)
-				continue;
-			if (missing) {
-				t = ORI_RARE(ori_cell_wait)(win, g, peer, box, count,
-							    ori_ring_cell(in, count + at),
-							    ori_ring_mark(in, count + at, bytes));
-				word[k] = t.word;
-				err = t.err;
-			}
-			if (err)
-				return err;
-			ori_cell_deliver(dst, at, bytes, word[k]);
+			ori_run_deliver(run, i, step, done, word, dst, bytes);
 		}
 	}
 	return 0;
@@ -332,18 +425,26 @@ ORIEL_DEV int ori_cells_take_one(const struct oriel_window_dev *win, struct ori_
 				 uint64_t bytes)
 {
 	const uint64_t *cell = ori_ring_cell(in, count + g.thread);
-	uint32_t mark = ori_ring_mark(in, count + g.thread, bytes), polls;
-	struct ori_cell_taken t = { 0, 0 };
+	uint32_t mark = ori_ring_mark(in, count + g.thread, bytes), polls = ORI_SPIN_POLLS;
+	struct ori_cell_taken t;
+	uint64_t word;
 
-	if (g.thread >= ori_packet_cells(bytes))
+	if (g.thread >= (uint32_t)ori_packet_cells(bytes))
 		return 0;
-	for (polls = ORI_SPIN_POLLS; polls && ori_cell_look(cell, &t.word) != mark;)
-		polls--;
-	if (!polls)
+	ORI_NO_UNROLL
+	while (ori_cell_missing(cell, mark, &word)) {
+		if (--polls)
+			continue;
 		t = ORI_RARE(ori_cell_wait)(win, g, peer, box, count, cell, mark);
-	if (!t.err && bytes)
-		ori_cell_deliver(dst, g.thread, bytes, t.word);
-	return t.err;
+		if (t.err)
+			return t.err;
+		polls = 1; /* the next look finds it */
+	}
+	if (ori_user_words_are_whole(dst, bytes))
+		ori_user_word_store((uint8_t *)dst + (uint64_t)g.thread * 8u, word);
+	else if (bytes)
+		ori_cell_deliver(dst, g.thread, bytes, word);
+	return 0;
 }
 
 /* Called by all threads of the group: those that take cells wait for theirs and deliver them. */

@@ -50,6 +50,15 @@ ORIEL_DEV uint64_t ori_user_word(const uint8_t *from)
 	return word;
 }
 
+ORIEL_DEV void ori_user_word_store(uint8_t *to, uint64_t word)
+{
+#if ORIEL_ON_GPU
+	asm volatile("st.u64 [%0], %1;" ::"l"(to), "l"(word) : "memory");
+#else
+	memcpy(to, &word, 8);
+#endif
+}
+
 /* The bytes of cell i of a packet, as a number whose lowest byte is the first. */
 ORIEL_DEV uint64_t ori_cell_load(const void *src, uint64_t i, uint64_t bytes)
 {
@@ -70,7 +79,7 @@ ORIEL_DEV void ori_cell_deliver(void *dst, uint64_t i, uint64_t bytes, uint64_t 
 
 #if ORIEL_ON_GPU
 	if (left >= 8 && !((uintptr_t)to & 7u)) {
-		asm volatile("st.u64 [%0], %1;" ::"l"(to), "l"(word) : "memory");
+		ori_user_word_store(to, word);
 		return;
 	}
 #endif

@@ -223,7 +223,7 @@ ORIEL_DEV int oriel_put(const struct oriel_window_dev *win, struct oriel_group g
 			uint64_t bytes)
 {
 	struct ori_transfer t = ori_transfer_of(peer, dst_off, src, src_off, bytes);
-	int err = win->checked ?
+	int err = ori_window_is_watched(win) ?
 			  ORI_WATCH(ori_watch_put)(win, g, "put", ori_transfer_out(t), 0, 0) :
 			  0;
 
@@ -238,7 +238,7 @@ ORIEL_DEV int oriel_put_signal(const struct oriel_window_dev *win, struct oriel_
 	int err;
 
 	t = ori_transfer_signal(t, signal, op, value);
-	err = win->checked ?
+	err = ori_window_is_watched(win) ?
 		      ORI_WATCH(ori_watch_put)(win, g, "put_signal", ori_transfer_out(t), 1, 0) :
 		      0;
 	return err ? ori_watched_status(err) : ori_put_bytes(win, g, t);
@@ -252,7 +252,7 @@ ORIEL_DEV int oriel_put_counter(const struct oriel_window_dev *win, struct oriel
 	int err;
 
 	t.counter = counter;
-	err = win->checked ?
+	err = ori_window_is_watched(win) ?
 		      ORI_WATCH(ori_watch_put)(win, g, "put_counter", ori_transfer_out(t), 0, 1) :
 		      0;
 	return err ? ori_watched_status(err) : ori_put_bytes(win, g, t);
@@ -268,9 +268,9 @@ ORIEL_DEV int oriel_put_signal_counter(const struct oriel_window_dev *win, struc
 
 	t = ori_transfer_signal(t, signal, op, value);
 	t.counter = counter;
-	err = win->checked ? ORI_WATCH(ori_watch_put)(win, g, "put_signal_counter",
-						      ori_transfer_out(t), 1, 1) :
-			     0;
+	err = ori_window_is_watched(win) ? ORI_WATCH(ori_watch_put)(win, g, "put_signal_counter",
+								    ori_transfer_out(t), 1, 1) :
+					   0;
 	return err ? ori_watched_status(err) : ori_put_bytes(win, g, t);
 }
 
@@ -281,7 +281,8 @@ ORIEL_DEV int oriel_put_value(const struct oriel_window_dev *win, struct oriel_g
 	int err;
 
 	t.value = value;
-	err = win->checked ? ORI_WATCH(ori_watch_value)(win, g, ori_transfer_out(t)) : 0;
+	err = ori_window_is_watched(win) ? ORI_WATCH(ori_watch_value)(win, g, ori_transfer_out(t)) :
+					   0;
 	return err ? ori_watched_status(err) : ori_put_value(win, g, t);
 }
 

@@ -142,7 +142,9 @@ ORIEL_DEV_OUT int ori_watch_signal(const struct oriel_window_dev *win, ORI_VALUE
 ORIEL_DEV int oriel_signal(const struct oriel_window_dev *win, struct oriel_group g, int peer,
 			   int id, int op, uint64_t value)
 {
-	int err = win->checked ? ORI_WATCH(ori_watch_signal)(win, g, peer, id, op, value) : 0;
+	int err = ori_window_is_watched(win) ?
+			  ORI_WATCH(ori_watch_signal)(win, g, peer, id, op, value) :
+			  0;
 
 	return err ? ori_watched_status(err) : ori_signal_one(win, g, peer, id, op, value);
 }
@@ -192,7 +194,9 @@ ORIEL_DEV_OUT int ori_watch_signal_all(const struct oriel_window_dev *win, ORI_V
 ORIEL_DEV int oriel_signal_all(const struct oriel_window_dev *win, struct oriel_group g, int id,
 			       int op, uint64_t value)
 {
-	int err = win->checked ? ORI_WATCH(ori_watch_signal_all)(win, g, id, op, value) : 0;
+	int err = ori_window_is_watched(win) ?
+			  ORI_WATCH(ori_watch_signal_all)(win, g, id, op, value) :
+			  0;
 
 	return err ? ori_watched_status(err) : ori_signal_all(win, g, id, op, value);
 }
@@ -232,7 +236,7 @@ ORIEL_DEV int oriel_wait_signal_from(const struct oriel_window_dev *win, struct 
 {
 	int err = 0;
 
-	if (win->checked)
+	if (ori_window_is_watched(win))
 		err = ORI_WATCH(ori_watch_wait)(win, g, peer, id, cmp, value);
 	if (err)
 		return ori_watched_status(err);
@@ -351,7 +355,7 @@ ORIEL_DEV_OUT int ori_watch_sum(const struct oriel_window_dev *win, ORI_VALUE(or
 ORIEL_DEV int oriel_wait_signal(const struct oriel_window_dev *win, struct oriel_group g, int id,
 				uint64_t value)
 {
-	int err = win->checked ? ORI_WATCH(ori_watch_sum)(win, g, id, value) : 0;
+	int err = ori_window_is_watched(win) ? ORI_WATCH(ori_watch_sum)(win, g, id, value) : 0;
 
 	return err ? ori_watched_status(err) : ori_wait_sum_group(win, g, id, value);
 }
