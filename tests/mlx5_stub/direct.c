@@ -83,7 +83,8 @@ STUB_EXPORT int mlx5dv_devx_general_cmd(struct ibv_context *c, const void *in, s
 	if (lacks("capabilities") || in_bytes != 16 || out_bytes != MLX5_CAP_WORDS * 4 ||
 	    mlx5_get(in, MLX5_OPCODE) != MLX5_OP_QUERY_HCA_CAP)
 		return EINVAL;
-	mlx5_set(out, MLX5_CAP_CORE_DIRECT, !lacks("core_direct"));
+	if (mlx5_get(in, MLX5_OP_MOD) == MLX5_CAP_GENERAL_NOW)
+		mlx5_set(out, MLX5_CAP_CORE_DIRECT, !lacks("core_direct"));
 	return 0;
 }
 

@@ -46,6 +46,16 @@ TEST(everything_is_there)
 	stub_close_world();
 }
 
+/* The format of timestamps is that of the device: the stub checks each queue pair. */
+TEST(timestamps_by_capability)
+{
+	stub_open_world();
+	for (stub.no_roce = 0; stub.no_roce < 2; stub.no_roce++)
+		for (stub.ts_formats = 0; stub.ts_formats < 3; stub.ts_formats++)
+			CHECK_EQ(probe(), 0);
+	stub_close_world();
+}
+
 TEST(each_lack_is_named)
 {
 	stub_open_world();

@@ -61,6 +61,8 @@ static struct stub {
 	int no_umem, no_uar, no_object, no_context;
 	int no_registers, no_pages; /* in reach of a GPU that posts */
 	uint32_t blocks;            /* of the send queue for a request */
+	uint32_t ts_formats;        /* capability: 0 free-running, 1 real time, 2 both */
+	int no_roce;                /* the device has no group of RoCE capabilities */
 	/* ---- as it is ---- */
 	struct world world;
 	struct stub_queue *queues;
@@ -119,9 +121,13 @@ static int stub_command(struct ibv_context *c, const void *in, size_t in_bytes, 
 	CHECK_EQ(in_bytes, 16);
 	CHECK_EQ(out_bytes, 16 + 4096);
 	CHECK_EQ(mlx5_get(in, MLX5_OPCODE), MLX5_OP_QUERY_HCA_CAP);
-	CHECK_EQ(mlx5_get(in, MLX5_OP_MOD), 1);
 	if (stub.no_command)
 		return EPERM;
+	if (mlx5_get(in, MLX5_OP_MOD) == MLX5_CAP_ROCE_NOW) {
+		mlx5_set(out, MLX5_CAP_ROCE_TS_FORMAT, stub.ts_formats);
+		return stub.no_roce ? EREMOTEIO : 0;
+	}
+	CHECK_EQ(mlx5_get(in, MLX5_OP_MOD), MLX5_CAP_GENERAL_NOW);
 	mlx5_set(out, MLX5_CAP_CORE_DIRECT, !stub.no_core_direct);
 	return 0;
 }

@@ -67,6 +67,7 @@ static void stub_object_queue(const uint32_t *in, struct mlx5dv_devx_obj *o, uin
 	CHECK_EQ(mlx5_get(in, MLX5_QPC_PD), WORLD_PD);
 	CHECK_EQ(mlx5_get(in, MLX5_QPC_RQ_TYPE), 3);
 	CHECK_EQ(mlx5_get(in, MLX5_QPC_UAR_PAGE), 99);
+	CHECK_EQ(mlx5_get(in, MLX5_QPC_TS_FORMAT), stub.ts_formats && !stub.no_roce ? 1 : 0);
 	CHECK_EQ(mlx5_get(in, MLX5_WQ_UMEM_ID), 77);
 	CHECK_EQ(mlx5_get(in, MLX5_QPC_DBR_UMEM_ID), 77);
 	CHECK(mlx5_get(in, MLX5_WQ_UMEM_VALID) && mlx5_get(in, MLX5_QPC_DBR_UMEM_VALID));

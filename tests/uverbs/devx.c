@@ -31,6 +31,7 @@ enum syndrome {
 	SYN_PATH,
 	SYN_WIRE,
 	SYN_KEY,
+	SYN_TIMESTAMP,
 };
 
 struct command {
@@ -61,6 +62,17 @@ static int refuse(const struct command *c, enum syndrome syndrome)
 	return EREMOTEIO;
 }
 
+/*
+ * UVERBS_CLOCK=real: the device's clock shows real time, as REAL_TIME_CLOCK_ENABLE of mlxconfig
+ * makes it.
+ */
+static int clock_is_real(void)
+{
+	const char *clock = getenv("UVERBS_CLOCK");
+
+	return clock && !strcmp(clock, "real");
+}
+
 /* ---- capabilities ---------------------------------------------------------------------------- */
 
 int uv_devx_other(const struct uv_call *call)
@@ -76,6 +88,8 @@ int uv_devx_other(const struct uv_call *call)
 		return refuse(&c, SYN_COMMAND);
 	if (mlx5_get(c.in, MLX5_OP_MOD) >> 1 == CAP_GENERAL)
 		mlx5_set(c.out, MLX5_CAP_CORE_DIRECT, 1);
+	if (mlx5_get(c.in, MLX5_OP_MOD) >> 1 == CAP_ROCE)
+		mlx5_set(c.out, MLX5_CAP_ROCE_TS_FORMAT, (uint32_t)clock_is_real());
 	return 0;
 }
 
@@ -122,6 +136,8 @@ static int make_queue(const struct command *c, struct uv_qp *qp)
 		return refuse(c, SYN_MEMORY);
 	if (send.blocks != cq->depth || record < ring || record + 8 > memory->bytes)
 		return refuse(c, SYN_SIZE);
+	if (clock_is_real() != (mlx5_get(c->in, MLX5_QPC_TS_FORMAT) != MLX5_TS_FREE_RUNNING))
+		return refuse(c, SYN_TIMESTAMP);
 	if (!uv_uar_of_page(file, send.page))
 		return refuse(c, SYN_PAGE);
 	if (!pd_exists(file, send.pd))

@@ -132,7 +132,7 @@ int mlx5_nic_open(struct mlx5_nic *n, const struct ori_config *config, uint32_t 
 	if (!err)
 		err = open_direct(n, why, bytes);
 	if (!err)
-		err = mlx5_devx_core_direct(n, why, bytes);
+		err = mlx5_devx_capabilities(n, why, bytes);
 	if (!err)
 		err = check_atomics(n, why, bytes);
 	if (!err)

@@ -34,6 +34,7 @@
 	X(OBJECT, 0x48, 24)   /* qpn, in and out; index of a memory key, out */                    \
 	X(SYNDROME, 0x20, 32) /* out */                                                            \
 	X(CAP_CORE_DIRECT, 0x80 + 0x22c, 1)                                                        \
+	X(CAP_ROCE_TS_FORMAT, 0x80 + 0x1e, 2)                                                      \
 	X(WQ_UMEM_ID, 0x840, 32)                                                                   \
 	X(WQ_UMEM_VALID, 0x860, 1)                                                                 \
 	/* queue pair context, at 0xc0 of the commands that carry one */                           \
@@ -43,6 +44,7 @@
 	X(QPC_MTU, 0xc0 + 0x40, 3)                                                                 \
 	X(QPC_LOG_MSG_MAX, 0xc0 + 0x43, 5)                                                         \
 	X(QPC_LOG_SQ_SIZE, 0xc0 + 0x51, 4)                                                         \
+	X(QPC_TS_FORMAT, 0xc0 + 0x58, 2)                                                           \
 	X(QPC_UAR_PAGE, 0xc0 + 0x68, 24)                                                           \
 	X(QPC_USER_INDEX, 0xc0 + 0x88, 24)                                                         \
 	X(QPC_REMOTE_QPN, 0xc0 + 0xa8, 24)                                                         \
@@ -112,7 +114,11 @@ enum mlx5_field {
 #define MLX5_RQ_NONE 3u        /* no receive queue */
 #define MLX5_ATOMIC_UP_TO_8 3u /* atomics of up to 8 bytes */
 #define MLX5_ACCESS_KLM 2u
-#define MLX5_CAP_GENERAL_NOW 1u /* current general capabilities, not the possible maximum */
+/* groups of capabilities: the current ones, not the possible maximum */
+#define MLX5_CAP_GENERAL_NOW 1u
+#define MLX5_CAP_ROCE_NOW 9u
+#define MLX5_TS_FREE_RUNNING 0u /* timestamps of CQEs count cycles */
+#define MLX5_TS_DEFAULT 1u      /* as the device is set up */
 
 static inline uint32_t mlx5_get(const uint32_t *words, enum mlx5_field field)
 {

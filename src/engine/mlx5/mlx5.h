@@ -77,7 +77,8 @@ struct mlx5_nic {
 	const struct mlx5_boundary *b;
 	uint32_t number;
 	uint32_t pdn;
-	uint32_t blocks; /* blocks of the send queue that libmlx5 reserves per work request */
+	uint32_t ts_format; /* of queue pairs made by command: MLX5_TS_* */
+	uint32_t blocks;    /* blocks of the send queue that libmlx5 reserves per work request */
 	/*
 	 * If a GPU posts: lets the GPU access memory; else NULL.  `unreached` says why the last try
 	 * failed, or "".
@@ -140,7 +141,8 @@ void mlx5_queue_drop(struct mlx5_queue *);
 int mlx5_cq_make(struct mlx5_queue *, uint32_t depth, char *why, size_t bytes);
 
 /* devx.c: objects that libibverbs cannot make, made by command. */
-int mlx5_devx_core_direct(struct mlx5_nic *, char *why, size_t bytes);
+/* Checks what is needed, and keeps what queue pairs must be told. */
+int mlx5_devx_capabilities(struct mlx5_nic *, char *why, size_t bytes);
 int mlx5_devx_queue_make(struct mlx5_queue *, uint32_t depth, char *why, size_t bytes);
 int mlx5_devx_queue_connect(struct mlx5_queue *, const struct verbs_address *, uint32_t number);
 /* A key under which the `bytes` at `address` of `key` have the addresses iova, iova + 1, ... */
