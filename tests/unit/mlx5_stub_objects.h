@@ -184,6 +184,8 @@ __attribute__((unused)) static int stub_reach(void *ctx, void *base, uint64_t by
 	}
 	stub.mapped++;
 	stub.doorbells += registers;
+	if (registers && stub.mapped_doorbells < 64)
+		stub.doorbell_pages[stub.mapped_doorbells++] = base;
 	return 0;
 }
 
@@ -192,6 +194,11 @@ __attribute__((unused)) static void stub_unreach(void *ctx, void *base)
 	(void)ctx;
 	CHECK_EQ((uintptr_t)base % 4096, 0);
 	stub.mapped--;
+	for (int i = 0; i < stub.mapped_doorbells; i++)
+		if (stub.doorbell_pages[i] == base) {
+			stub.doorbell_pages[i] = stub.doorbell_pages[--stub.mapped_doorbells];
+			break;
+		}
 }
 
 #endif

@@ -3,8 +3,8 @@
  * engine/mlx5/memory.c - registered memory under the addresses that WQEs use.
  *
  * Devices write the WQEs, so a region must itself be addressed by its `iova`.  The kernel accepts
- * an iova that has the same low 12 bits as the address.  For any other iova, a second key is made
- * over the region's key.  Called under the engine's lock.
+ * an iova that has the same offset in a page as the address.  For any other iova, a second key is
+ * made over the region's key.  Called under the engine's lock.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -62,7 +62,7 @@ int mlx5_region_add(struct mlx5_nic *n, const struct ori_engine_memory *m, uint3
 
 	if (!r)
 		return ori_fail(ORIEL_ENOMEM, "no memory to register memory");
-	err = !m->device && m->iova != address && (m->iova ^ address) % MLX5_PAGE == 0 ?
+	err = !m->device && m->iova != address && (m->iova ^ address) % mlx5_page_bytes() == 0 ?
 		      add_aligned(n, m, r) :
 		      add_any(n, m, r);
 	if (err) {

@@ -19,7 +19,6 @@
 #include "boundary.h"
 #include "mlx5_engine.h"
 
-#define MLX5_PAGE 4096u
 #define MLX5_WHY 256
 /*
  * There is an mlx5 NIC, but something is missing to use it directly.  ORIEL_EUNSUPPORTED: there is
@@ -127,7 +126,11 @@ void *mlx5_memory_take(size_t bytes, void *nic);
 void mlx5_memory_give(void *base, void *nic);
 /* Lets the posting device access the page of a doorbell. */
 int mlx5_doorbell_map(struct mlx5_nic *, void *doorbell, char *why, size_t bytes);
+/* Before libmlx5 unmaps the pages of doorbells, which it does when the context is closed. */
+void mlx5_doorbells_drop(struct mlx5_nic *);
 void mlx5_pieces_drop(struct mlx5_nic *);
+/* Bytes of a page of this machine: the kernel registers and maps memory by pages. */
+size_t mlx5_page_bytes(void);
 
 /* queue.c */
 int mlx5_queue_make(struct mlx5_nic *, uint32_t depth, int core_direct, char *why, size_t bytes,
