@@ -236,6 +236,11 @@ static int make_key(const struct command *c, struct uv_mr *mr)
 		next = at + bytes;
 		left -= bytes;
 	}
+	if (!attr.bytes) { /* filled later, by a WQE: until then nobody may use it */
+		attr.base = mr;
+		attr.bytes = 1;
+		attr.access = 0;
+	}
 	if (left || soft_mr_create(nic, &attr, &mr->key))
 		return refuse(c, SYN_KEY);
 	mr->key &= ~0xffu;
