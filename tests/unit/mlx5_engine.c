@@ -183,6 +183,19 @@ TEST(a_put_arrives)
 	pair_close(&p);
 }
 
+/* oriel-perf adds up the numbers of all ranks: each has words before it, and they are counts. */
+TEST(statistics_are_counts)
+{
+	struct pair p;
+	char text[256];
+
+	pair_open(&p, "16", 0);
+	p.e[0]->ops->statistics(p.e[0], text, sizeof(text));
+	CHECK(!strncmp(text, "looks at all CQs ", 17));
+	CHECK_HAS(text, ", failed queues 0");
+	pair_close(&p);
+}
+
 TEST(rings_go_round)
 {
 	struct pair p;
