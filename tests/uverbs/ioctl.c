@@ -3,7 +3,7 @@
  * tests/uverbs/ioctl.c - a request of RDMA_VERBS_IOCTL: its attributes, and who answers it.
  *
  * The older commands, which were written to the descriptor, come as the method INVOKE_WRITE, as
- * they do on kernels since 5.0.  What is not in the table is refused as an old kernel refuses what
+ * they do on newer kernels.  What is not in the table is refused as an old kernel refuses what
  * it does not know.  UVERBS_TRACE=1 prints every request.
  */
 #include <errno.h>
