@@ -172,7 +172,7 @@ void mlx5_nic_close(struct mlx5_nic *n)
 			mlx5_region_remove(n, n->regions[i]->key);
 	if (n->v.pd)
 		n->v.lib->pd_free(n->v.pd);
-	/* before the context, which unmaps them: a device must not keep a mapping of other memory */
+	/* before the context, which unmaps them: a GPU must not keep a mapping of other memory */
 	mlx5_doorbells_drop(n);
 	if (n->v.context)
 		n->v.lib->close(n->v.context);
