@@ -341,6 +341,35 @@ TEST(memory_anywhere)
 	pair_close(&p);
 }
 
+/* By dma-buf, else as the host's, and by a key over a key only if pages do not agree. */
+TEST(memory_of_a_gpu)
+{
+	static const struct {
+		int no_dmabuf, iova, dmabufs, keys;
+	} cases[] = { { 0, 1003, 1, 0 }, { 1, 1003, 0, 0 }, { 0, 3, 1, 1 } };
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct ori_engine_memory m = { .bytes = 200, .remote = 1, .device = 1 };
+		uint32_t key[ORIEL_NICS_MAX];
+		struct pair p;
+
+		pair_open(&p, "8", 0);
+		((struct mlx5_engine *)p.e[1])->nic[0].v.world.dmabuf = stub_dmabuf;
+		stub.no_dmabuf = cases[i].no_dmabuf;
+		m.base = p.area[1] + 1003;
+		m.iova = (uint64_t)cases[i].iova;
+		CHECK_EQ(p.e[1]->ops->memory_add(p.e[1], &m, key, NULL), 0);
+		CHECK_EQ(stub.dmabufs, cases[i].dmabufs);
+		CHECK_EQ(stub.keys, cases[i].keys);
+		world_fill(p.area[0], 2048, 3);
+		put(&p, m.iova, 200, key[0]);
+		CHECK_EQ(finish(&p.main[0]), 1);
+		CHECK(!memcmp(p.area[1] + 1003, p.area[0] + m.iova, 200));
+		p.e[1]->ops->memory_remove(p.e[1], key);
+		pair_close(&p);
+	}
+}
+
 /* `good` puts, then one with a wrong key and two more; *every* looks in between, or none. */
 static void fail_after(uint32_t good, int watched)
 {
