@@ -160,8 +160,8 @@ int verbs_memory_add(struct ori_fabric *, const struct ori_engine_memory *,
 		     struct ori_fabric_region *);
 void verbs_memory_remove(struct ori_fabric *, const struct ori_fabric_region *);
 /*
- * GPU memory as a dma-buf, under addresses from `iova` on, which has the offset of the memory within
- * a page.  NULL: the reason is in errno; EOPNOTSUPP if one side does not support dma-bufs.
+ * GPU memory as a dma-buf, under addresses from `iova` on.  The memory and `iova` have the same
+ * offset in a page.  NULL: the reason is in errno; EOPNOTSUPP if one side has no dma-bufs.
  */
 struct ibv_mr *verbs_dmabuf_add(struct verbs_fabric *, const struct ori_engine_memory *,
 				uint64_t iova);
