@@ -68,7 +68,7 @@ STUB_EXPORT int open(const char *path, int flags, ...)
 
 	if (number >= 0)
 		return open_device(number, flags);
-	if (flags & (O_CREAT | O_TMPFILE)) {
+	if (flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE) {
 		va_start(list, flags);
 		mode = va_arg(list, mode_t);
 		va_end(list);
@@ -82,7 +82,9 @@ STUB_EXPORT int close(int fd)
 
 	if (file) {
 		__atomic_store_n(&files[fd], NULL, __ATOMIC_RELEASE);
-		uv_close(file);
+		/* a child closes its copy of the descriptor; the device and its thread stay here */
+		if (file->process == getpid())
+			uv_close(file);
 	}
 	return NEXT(int (*)(int), "close")(fd);
 }

@@ -41,6 +41,7 @@ struct uv_file *uv_open(int number)
 
 	if (!file)
 		return NULL;
+	file->process = getpid();
 	file->number = number;
 	file->device = &stub.devices[number];
 	file->event_in = file->event_out = -1;

@@ -12,6 +12,8 @@
 
 #include "uverbs.h"
 
+#define DEPTH_MAX 32768u /* of the software NIC */
+
 /* ---- CQ -------------------------------------------------------------------------------------- */
 
 /* A NIC writes nothing into a new CQ, but the software NIC does: that is undone. */
@@ -48,10 +50,10 @@ int uv_cq_create(const struct uv_call *call)
 	uv_get(call, UVERBS_ATTR_CREATE_CQ_CQE, &entries, sizeof(entries));
 	uv_get(call, UVERBS_ATTR_UHW_IN, &vendor, sizeof(vendor));
 	cq->device = call->file->device;
-	for (cq->depth = 1; cq->depth < entries + 1;)
+	for (cq->depth = 1; cq->depth <= entries && cq->depth <= DEPTH_MAX;)
 		cq->depth *= 2;
-	if (vendor.cqe_size != sizeof(struct ori_cqe) || vendor.cqe_comp_en || cq->depth > 32768 ||
-	    vendor.buf_addr % STUB_PAGE || vendor.db_addr % 8 ||
+	if (vendor.cqe_size != sizeof(struct ori_cqe) || vendor.cqe_comp_en ||
+	    cq->depth > DEPTH_MAX || vendor.buf_addr % STUB_PAGE || vendor.db_addr % 8 ||
 	    !(vendor.flags & MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX) ||
 	    !uv_uar_of_page(call->file, vendor.uar_page_index))
 		err = EINVAL;
@@ -139,6 +141,7 @@ void uv_qp_drop(struct uv_qp *qp)
 		at = &(*at)->next;
 	*at = qp->next;
 	soft_qp_destroy(qp->cq->device->nic, qp->cq->qpn);
+	qp->cq->qpn = 0; /* the number may be given again */
 	qp->cq->qp = NULL;
 	free(qp);
 }

@@ -24,6 +24,7 @@
 #include <rdma/rdma_user_ioctl_cmds.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "../mlx5_stub/nics.h"
 
@@ -39,6 +40,7 @@ struct uv_object {
 /* An open descriptor of a device.  Closing it destroys what is left. */
 struct uv_file {
 	struct stub_device *device;
+	pid_t process;           /* that opened it; its children cannot use it */
 	int number;              /* of the device */
 	int up;                  /* it has a context, and the NICs are up for it */
 	int event_in, event_out; /* both ends of its events: -1, or a socket pair */
@@ -78,7 +80,8 @@ struct uv_uar {
 struct uv_cq {
 	struct uv_object base;
 	struct stub_device *device;
-	uint32_t qpn, cqn, depth;
+	uint32_t qpn; /* of the software queue pair; 0: it is gone */
+	uint32_t cqn, depth;
 	uint64_t doorbell; /* what the software NIC looks at: uar.c */
 	uint32_t record[2];
 	struct uv_qp *qp; /* that uses it, or did */

@@ -7,7 +7,7 @@
  * highest bit of word 0, and a width.  A field wider than 32 bits is two whole words.
  *
  * Source: the lists of fields in mlx5_ifc.h of Linux and of rdma-core 44 (structs cmd_hca_cap,
- * roce_cap, create_qp_in, qpc, ads, create_mkey_in, mkc, klm).  tests/unit/mlx5_fields.c adds up
+ * roce_cap, create_qp_in, qpc, ads, create_mkey_in, mkc; klm of Linux only).  mlx5_fields.c adds up
  * the widths of those lists and compares.
  */
 #ifndef ORI_MLX5_IFC_H
