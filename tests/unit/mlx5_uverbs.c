@@ -172,6 +172,24 @@ TEST(memory)
 	mlx5_nic_close(&n);
 }
 
+/* As the kernel: what others use stays.  So an engine that ends in a wrong order is found. */
+TEST(what_is_used_is_not_destroyed)
+{
+	struct mlx5_nic n;
+	struct mlx5_queue *q;
+
+	if (!there_is_a_kernel())
+		return;
+	CHECK_EQ(nic_open(&n, 0), 0);
+	CHECK_EQ(mlx5_queue_make(&n, 16, 0, why, sizeof(why), &q), 0);
+	CHECK_EQ(n.v.lib->pd_free(n.v.pd), EBUSY);
+	CHECK_EQ(n.v.lib->cq_destroy(q->ibv_cq), EBUSY);
+	mlx5_queue_drop(q);
+	CHECK_EQ(n.v.lib->pd_free(n.v.pd), 0);
+	n.v.pd = NULL;
+	mlx5_nic_close(&n);
+}
+
 /*
  * libmlx5 has positions of fields of its own.  The emulated device reads a command of libmlx5 with
  * the engine's table: protection domain, mode, queue pair and opcode are where both say.

@@ -41,6 +41,11 @@ static int destroy(const struct uv_call *call, enum uv_kind kind, uint16_t id)
 
 int uv_pd_destroy(const struct uv_call *call)
 {
+	uint64_t handle = uv_get_value(call, UVERBS_ATTR_DESTROY_PD_HANDLE);
+	struct uv_pd *pd = uv_find(call->file, UV_PD, handle);
+
+	if (pd && pd->users)
+		return EBUSY;
 	return destroy(call, UV_PD, UVERBS_ATTR_DESTROY_PD_HANDLE);
 }
 
@@ -103,6 +108,8 @@ int uv_mr_reg(const struct uv_call *call)
 		free(mr);
 		return ENOMEM;
 	}
+	mr->pd = pd;
+	pd->users++;
 	r.lkey = r.rkey = mr->key;
 	r.mr_handle = uv_add(call->file, UV_MR, &mr->base);
 	uv_put(call, UVERBS_ATTR_CORE_OUT, &r, sizeof(r));
@@ -112,6 +119,8 @@ int uv_mr_reg(const struct uv_call *call)
 void uv_mr_drop(struct uv_mr *mr)
 {
 	soft_mr_destroy(mr->device->nic, mr->key);
+	if (mr->pd)
+		mr->pd->users--;
 	free(mr);
 }
 
@@ -134,24 +143,41 @@ int uv_ah_create(const struct uv_call *call)
 	struct ib_uverbs_create_ah request;
 	struct ib_uverbs_create_ah_resp r;
 	struct mlx5_ib_create_ah_resp vendor = { .response_length = sizeof(vendor) };
-	struct uv_object *ah;
+	struct uv_pd *pd;
+	struct uv_ah *ah;
 
 	uv_get(call, UVERBS_ATTR_CORE_IN, &request, sizeof(request));
-	if (!uv_find(call->file, UV_PD, request.pd_handle) || !request.attr.is_global)
+	pd = uv_find(call->file, UV_PD, request.pd_handle);
+	if (!pd || !request.attr.is_global)
 		return EINVAL;
 	ah = calloc(1, sizeof(*ah));
 	if (!ah)
 		return ENOMEM;
+	ah->pd = pd;
+	pd->users++;
 	uv_mac(request.attr.grh.dgid, vendor.dmac);
-	r.ah_handle = uv_add(call->file, UV_AH, ah);
+	r.ah_handle = uv_add(call->file, UV_AH, &ah->base);
 	uv_put(call, UVERBS_ATTR_CORE_OUT, &r, sizeof(r));
 	uv_put(call, UVERBS_ATTR_UHW_OUT, &vendor, sizeof(vendor));
 	return 0;
 }
 
+void uv_ah_drop(struct uv_ah *ah)
+{
+	ah->pd->users--;
+	free(ah);
+}
+
 int uv_ah_destroy(const struct uv_call *call)
 {
-	return destroy(call, UV_AH, UVERBS_ATTR_DESTROY_AH_HANDLE);
+	uint64_t handle = uv_get_value(call, UVERBS_ATTR_DESTROY_AH_HANDLE);
+	struct uv_ah *ah = uv_find(call->file, UV_AH, handle);
+
+	if (!ah)
+		return ENOENT;
+	uv_forget(call->file, UV_AH, &ah->base);
+	uv_ah_drop(ah);
+	return 0;
 }
 
 /* ---- memory that commands name --------------------------------------------------------------- */

@@ -60,6 +60,8 @@ static void drop(enum uv_kind kind, void *object)
 		uv_uar_drop(object);
 	else if (kind == UV_MR)
 		uv_mr_drop(object);
+	else if (kind == UV_AH)
+		uv_ah_drop(object);
 	else
 		free(object);
 }

@@ -143,6 +143,8 @@ void uv_qp_drop(struct uv_qp *qp)
 	soft_qp_destroy(qp->cq->device->nic, qp->cq->qpn);
 	qp->cq->qpn = 0; /* the number may be given again */
 	qp->cq->qp = NULL;
+	if (qp->pd)
+		qp->pd->users--;
 	free(qp);
 }
 
@@ -156,6 +158,7 @@ static int create(const struct uv_call *call, struct uv_qp *qp)
 	struct uv_cq *cq = uv_find(call->file, UV_CQ, cq_handle);
 	struct mlx5_ib_create_qp vendor;
 	struct uv_send_queue send = { 0 };
+	int err;
 
 	uv_get(call, UVERBS_ATTR_UHW_IN, &vendor, sizeof(vendor));
 	if (!pd || !cq || uv_get_value(call, UVERBS_ATTR_CREATE_QP_TYPE) != IBV_QPT_RC ||
@@ -172,7 +175,12 @@ static int create(const struct uv_call *call, struct uv_qp *qp)
 	send.pd = pd->number;
 	qp->file = call->file;
 	uv_get(call, UVERBS_ATTR_CREATE_QP_USER_HANDLE, &qp->user_handle, sizeof(qp->user_handle));
-	return uv_qp_attach(qp, cq, &send);
+	err = uv_qp_attach(qp, cq, &send);
+	if (!err) {
+		qp->pd = pd;
+		pd->users++;
+	}
+	return err;
 }
 
 int uv_qp_create(const struct uv_call *call)

@@ -50,11 +50,18 @@ struct uv_file {
 struct uv_pd {
 	struct uv_object base; /* first, as in all below */
 	uint32_t number;
+	uint32_t users; /* regions, address handles and queue pairs: while there are any, it stays */
+};
+
+struct uv_ah {
+	struct uv_object base;
+	struct uv_pd *pd;
 };
 
 /* A key of the software NIC: of a memory region, or made by command. */
 struct uv_mr {
 	struct uv_object base;
+	struct uv_pd *pd; /* NULL: made by command */
 	struct stub_device *device;
 	uint32_t key;
 };
@@ -90,7 +97,8 @@ struct uv_cq {
 /* Made by libibverbs, or (then `by_command`) by a command. */
 struct uv_qp {
 	struct uv_object base;
-	struct uv_cq *cq; /* NULL: destroyed */
+	struct uv_cq *cq;
+	struct uv_pd *pd; /* NULL: made by command */
 	struct uv_file *file;
 	struct uv_uar *uar;
 	const uint32_t *record;
@@ -151,6 +159,7 @@ int uv_ah_destroy(const struct uv_call *);
 int uv_umem_reg(const struct uv_call *);
 int uv_umem_destroy(const struct uv_call *);
 void uv_mr_drop(struct uv_mr *);
+void uv_ah_drop(struct uv_ah *);
 /* Is all of it mapped?  The kernel would pin it. */
 int uv_is_mapped(uint64_t address, uint64_t bytes);
 
