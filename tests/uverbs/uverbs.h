@@ -50,7 +50,7 @@ struct uv_file {
 struct uv_pd {
 	struct uv_object base; /* first, as in all below */
 	uint32_t number;
-	uint32_t users; /* regions, address handles and queue pairs: while there are any, it stays */
+	uint32_t users; /* regions, address handles, queue pairs: while there are any, it stays */
 };
 
 struct uv_ah {
