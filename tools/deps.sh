@@ -38,6 +38,7 @@ fabric_list='
 '
 test_list='
 /usr/include/infiniband/mlx5dv.h|libibverbs-dev|a test compares our WQEs with its structs
+/usr/lib/*/libmlx5.so.1|ibverbs-providers|the mlx5 engine runs on it, over an emulated kernel
 /usr/lib/*/libfabric.so.1|libfabric1|the ofi engine runs on it
 fi_info|libfabric-bin|shows which providers there are
 ip|iproute2|makes network namespaces

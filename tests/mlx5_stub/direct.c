@@ -83,7 +83,8 @@ STUB_EXPORT int mlx5dv_devx_general_cmd(struct ibv_context *c, const void *in, s
 	if (lacks("capabilities") || in_bytes != 16 || out_bytes != MLX5_CAP_WORDS * 4 ||
 	    mlx5_get(in, MLX5_OPCODE) != MLX5_OP_QUERY_HCA_CAP)
 		return EINVAL;
-	mlx5_set(out, MLX5_CAP_CORE_DIRECT, !lacks("core_direct"));
+	if (mlx5_get(in, MLX5_OP_MOD) == MLX5_CAP_GENERAL_NOW)
+		mlx5_set(out, MLX5_CAP_CORE_DIRECT, !lacks("core_direct"));
 	return 0;
 }
 
@@ -136,7 +137,7 @@ STUB_EXPORT struct ibv_cq_ex *mlx5dv_create_cq(struct ibv_context *c,
 	if (!q)
 		return NULL;
 	q->context = context_of(c);
-	q->device = (struct stub_device *)(void *)c->device;
+	q->device = stub_device_of(c);
 	for (q->depth = 1; q->depth < attr->cqe + 1;)
 		q->depth *= 2;
 	/* the send queue as large as its CQ: what a command makes lies elsewhere */
@@ -155,8 +156,8 @@ STUB_EXPORT struct ibv_cq_ex *mlx5dv_create_cq(struct ibv_context *c,
 		stub_lock();
 		err = stub_number_take(q->device, &soft, &q->qpn, &q->cqn);
 		if (!err) {
-			q->next = stub.queues;
-			stub.queues = q;
+			q->next = stub_queues;
+			stub_queues = q;
 		}
 		stub_unlock();
 	}
@@ -171,7 +172,7 @@ STUB_EXPORT struct ibv_cq_ex *mlx5dv_create_cq(struct ibv_context *c,
 
 STUB_EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 {
-	struct stub_queue *q = (struct stub_queue *)(void *)cq, **at = &stub.queues;
+	struct stub_queue *q = (struct stub_queue *)(void *)cq, **at = &stub_queues;
 
 	if (q->blocks)
 		return EBUSY;
@@ -315,7 +316,7 @@ STUB_EXPORT void mlx5dv_devx_free_uar(struct mlx5dv_devx_uar *uar)
  */
 static int make_queue(const uint32_t *in, struct mlx5dv_devx_obj *o, uint32_t *out)
 {
-	struct stub_queue *q = stub.queues;
+	struct stub_queue *q = stub_queues;
 	struct stub_umem *memory = umems;
 	struct stub_uar *uar = uars;
 	uint64_t record = mlx5_get64(in, MLX5_QPC_DBR_ADDR);
@@ -382,7 +383,7 @@ STUB_EXPORT struct mlx5dv_devx_obj *mlx5dv_devx_obj_create(struct ibv_context *c
 
 	if (!o)
 		return NULL;
-	o->device = (struct stub_device *)(void *)c->device;
+	o->device = stub_device_of(c);
 	stub_lock();
 	if (!lacks("object") && in_bytes >= MLX5_COMMAND_WORDS * 4 && out_bytes == 16)
 		err = mlx5_get(in, MLX5_OPCODE) == MLX5_OP_CREATE_QP ? make_queue(in, o, out) :
@@ -411,7 +412,7 @@ STUB_EXPORT int mlx5dv_devx_obj_modify(struct mlx5dv_devx_obj *o, const void *in
 	else if (op == MLX5_OP_INIT2RTR_QP)
 		q->dest = mlx5_get(in, MLX5_QPC_REMOTE_QPN);
 	else if (op == MLX5_OP_RTR2RTS_QP)
-		err = stub_connect(q);
+		err = stub_connect(q->device, q->qpn, q->dest);
 	if (!err)
 		q->state++;
 	stub_unlock();

@@ -2,7 +2,7 @@
 /*
  * tests/mlx5_stub/nic.c - the software NICs of a process, and the thread that plays their hardware.
  *
- * Owns `stub`.  The NICs are created with the first protection domain and destroyed with the last.
+ * Owns `stub`.  The NICs are created with the first user and destroyed with the last.
  */
 #include <errno.h>
 #include <sched.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "stub.h"
+#include "nics.h"
 #include "util/util.h"
 
 #define STEP_BUDGET 64
@@ -22,7 +22,7 @@
 #define SLOT_BITS 14
 
 static pthread_mutex_t power =
-	PTHREAD_MUTEX_INITIALIZER; /* guards pds, thread and stop; before stub.lock */
+	PTHREAD_MUTEX_INITIALIZER; /* guards users, thread and stop; before stub.lock */
 
 struct stub stub = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -72,20 +72,9 @@ static void world_kick(void *ctx, int rank)
  */
 static void world_error(void *ctx, uint32_t qpn, uint64_t index, uint32_t syndrome)
 {
-	struct stub_device *d = ctx;
-	struct stub_queue *q = stub.queues;
-
 	(void)index;
-	if (syndrome != ORI_SYNDROME_LOCAL_ACCESS)
-		return;
-	while (q && (q->device != d || q->qpn != qpn))
-		q = q->next;
-	if (q && q->context->nevents < STUB_EVENTS) {
-		struct ibv_async_event *e = &q->context->events[q->context->nevents++];
-
-		e->event_type = IBV_EVENT_QP_ACCESS_ERR;
-		e->element.qp = &q->qp;
-	}
+	if (syndrome == ORI_SYNDROME_LOCAL_ACCESS)
+		stub_hooks.refused(ctx, qpn);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------ */
@@ -97,6 +86,8 @@ static int step(void)
 	while (__atomic_load_n(&stub.wanted, __ATOMIC_RELAXED))
 		sched_yield();
 	pthread_mutex_lock(&stub.lock);
+	if (stub_hooks.look)
+		stub_hooks.look();
 	for (int i = 0; i < STUB_DEVICES; i++)
 		done += soft_nic_step(stub.devices[i].nic, STEP_BUDGET);
 	pthread_mutex_unlock(&stub.lock);
@@ -174,7 +165,7 @@ int stub_up(void)
 	int err = 0;
 
 	pthread_mutex_lock(&power);
-	if (!stub.pds) {
+	if (!stub.users) {
 		stub_lock();
 		err = nics_create();
 		stub_unlock();
@@ -184,7 +175,7 @@ int stub_up(void)
 			err = ENOMEM;
 		}
 	}
-	stub.pds += !err;
+	stub.users += !err;
 	pthread_mutex_unlock(&power);
 	return err;
 }
@@ -192,7 +183,7 @@ int stub_up(void)
 void stub_down(void)
 {
 	pthread_mutex_lock(&power);
-	if (!--stub.pds) {
+	if (!--stub.users) {
 		__atomic_store_n(&stub.stop, 1, __ATOMIC_RELEASE);
 		pthread_join(stub.thread, NULL);
 		stub_lock();
@@ -242,10 +233,9 @@ int stub_number_take(struct stub_device *d, const struct soft_qp_attr *attr, uin
 	return soft_qp_create(d->nic, attr, qpn, cqn) ? ENOMEM : 0;
 }
 
-int stub_connect(struct stub_queue *q)
+int stub_connect(struct stub_device *d, uint32_t qpn, uint32_t dest)
 {
-	struct stub_device *d = q->device;
-	int place = (int)(q->dest >> PLACE_SHIFT), err;
+	int place = (int)(dest >> PLACE_SHIFT), err;
 	struct soft_ring *in, *out;
 	uint64_t start;
 
@@ -257,5 +247,5 @@ int stub_connect(struct stub_queue *q)
 	if (d->met[place] != start)
 		soft_nic_wire(d->nic, place, in, out);
 	d->met[place] = start;
-	return soft_qp_connect(d->nic, q->qpn, place, q->dest) ? EINVAL : 0;
+	return soft_qp_connect(d->nic, qpn, place, dest) ? EINVAL : 0;
 }

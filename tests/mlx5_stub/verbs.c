@@ -18,10 +18,29 @@
 #undef ibv_query_port
 #undef ibv_reg_mr
 
-static struct stub_device *device_of(struct ibv_context *c)
+struct stub_queue *stub_queues;
+static struct ibv_device handles[STUB_DEVICES];
+
+struct stub_device *stub_device_of(struct ibv_context *c)
 {
-	return (struct stub_device *)(void *)c->device;
+	return &stub.devices[c->device - handles];
 }
+
+static void refused(struct stub_device *d, uint32_t qpn)
+{
+	struct stub_queue *q = stub_queues;
+
+	while (q && (q->device != d || q->qpn != qpn))
+		q = q->next;
+	if (q && q->context->nevents < STUB_EVENTS) {
+		struct ibv_async_event *e = &q->context->events[q->context->nevents++];
+
+		e->event_type = IBV_EVENT_QP_ACCESS_ERR;
+		e->element.qp = &q->qp;
+	}
+}
+
+const struct stub_hooks stub_hooks = { .refused = refused };
 
 /* ---- devices --------------------------------------------------------------------------------- */
 
@@ -29,7 +48,7 @@ static struct stub_device *device_of(struct ibv_context *c)
 __attribute__((constructor)) static void devices_init(void)
 {
 	for (int i = 0; i < STUB_DEVICES; i++) {
-		struct ibv_device *d = &stub.devices[i].device;
+		struct ibv_device *d = &handles[i];
 
 		d->node_type = IBV_NODE_CA;
 		d->transport_type = IBV_TRANSPORT_IB;
@@ -44,7 +63,7 @@ STUB_EXPORT struct ibv_device **ibv_get_device_list(int *n)
 	if (!list)
 		return NULL;
 	for (int i = 0; i < STUB_DEVICES; i++)
-		list[i] = &stub.devices[i].device;
+		list[i] = &handles[i];
 	*n = STUB_DEVICES;
 	return list;
 }
@@ -114,7 +133,7 @@ STUB_EXPORT int ibv_query_gid(struct ibv_context *c, uint8_t port, int index, un
 		return -1;
 	out->raw[10] = out->raw[11] = 0xff;
 	out->raw[12] = 10;
-	out->raw[15] = (uint8_t)(device_of(c) - stub.devices + 1);
+	out->raw[15] = (uint8_t)(c->device - handles + 1);
 	return 0;
 }
 
@@ -135,6 +154,7 @@ STUB_EXPORT int _ibv_query_gid_ex(struct ibv_context *c, uint32_t port, uint32_t
 
 STUB_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *c)
 {
+	static uint32_t last_pd; /* guarded by the lock */
 	struct stub_pd *pd = calloc(1, sizeof(*pd));
 	int err = pd ? stub_up() : ENOMEM;
 
@@ -145,7 +165,7 @@ STUB_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *c)
 	}
 	pd->pd.context = c;
 	stub_lock();
-	pd->number = ++stub.last_pd & 0xffffff;
+	pd->number = ++last_pd & 0xffffff;
 	stub_unlock();
 	return &pd->pd;
 }
@@ -184,7 +204,7 @@ STUB_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *base, size_
 	}
 	if (!m)
 		return NULL;
-	m->device = device_of(pd->context);
+	m->device = stub_device_of(pd->context);
 	m->mr.context = pd->context;
 	m->mr.pd = pd;
 	m->mr.addr = base;
@@ -266,7 +286,7 @@ STUB_EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int m
 		q->dest = attr->dest_qp_num;
 	}
 	if (attr->qp_state == IBV_QPS_RTS)
-		err = stub_connect(q);
+		err = stub_connect(q->device, q->qpn, q->dest);
 	if (!err)
 		q->state = (int)attr->qp_state;
 	stub_unlock();

@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "stub.h"
+#include "nics.h"
 
 struct wires_pair {
 	uint64_t low, high; /* starts of the two for whom the rings were emptied */

@@ -183,6 +183,19 @@ TEST(a_put_arrives)
 	pair_close(&p);
 }
 
+/* oriel-perf adds up the numbers of all ranks: each has words before it, and they are counts. */
+TEST(statistics_are_counts)
+{
+	struct pair p;
+	char text[256];
+
+	pair_open(&p, "16", 0);
+	p.e[0]->ops->statistics(p.e[0], text, sizeof(text));
+	CHECK(!strncmp(text, "looks at all CQs ", 17));
+	CHECK_HAS(text, ", failed queues 0");
+	pair_close(&p);
+}
+
 TEST(rings_go_round)
 {
 	struct pair p;
@@ -326,6 +339,35 @@ TEST(memory_anywhere)
 	CHECK_EQ(stub.keys, 1);
 	p.e[1]->ops->memory_remove(p.e[1], key);
 	pair_close(&p);
+}
+
+/* By dma-buf, else as the host's, and by a key over a key only if pages do not agree. */
+TEST(memory_of_a_gpu)
+{
+	static const struct {
+		int no_dmabuf, iova, dmabufs, keys;
+	} cases[] = { { 0, 1003, 1, 0 }, { 1, 1003, 0, 0 }, { 0, 3, 1, 1 } };
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct ori_engine_memory m = { .bytes = 200, .remote = 1, .device = 1 };
+		uint32_t key[ORIEL_NICS_MAX];
+		struct pair p;
+
+		pair_open(&p, "8", 0);
+		((struct mlx5_engine *)p.e[1])->nic[0].v.world.dmabuf = stub_dmabuf;
+		stub.no_dmabuf = cases[i].no_dmabuf;
+		m.base = p.area[1] + 1003;
+		m.iova = (uint64_t)cases[i].iova;
+		CHECK_EQ(p.e[1]->ops->memory_add(p.e[1], &m, key, NULL), 0);
+		CHECK_EQ(stub.dmabufs, cases[i].dmabufs);
+		CHECK_EQ(stub.keys, cases[i].keys);
+		world_fill(p.area[0], 2048, 3);
+		put(&p, m.iova, 200, key[0]);
+		CHECK_EQ(finish(&p.main[0]), 1);
+		CHECK(!memcmp(p.area[1] + 1003, p.area[0] + m.iova, 200));
+		p.e[1]->ops->memory_remove(p.e[1], key);
+		pair_close(&p);
+	}
 }
 
 /* `good` puts, then one with a wrong key and two more; *every* looks in between, or none. */

@@ -46,6 +46,16 @@ TEST(everything_is_there)
 	stub_close_world();
 }
 
+/* The format of timestamps is that of the device: the stub checks each queue pair. */
+TEST(timestamps_by_capability)
+{
+	stub_open_world();
+	for (stub.no_roce = 0; stub.no_roce < 2; stub.no_roce++)
+		for (stub.ts_formats = 0; stub.ts_formats < 3; stub.ts_formats++)
+			CHECK_EQ(probe(), 0);
+	stub_close_world();
+}
+
 TEST(each_lack_is_named)
 {
 	stub_open_world();
@@ -81,6 +91,7 @@ TEST(out_of_a_gpus_reach)
 
 	stub_open_world();
 	stub_config(&config, 0, "16");
+	stub.alone = 1;
 	CHECK_EQ(ori_mlx5_engine_probe(&config, &world, text, sizeof(text)), 0);
 	CHECK(stub.doorbells > 0);
 	CHECK_EQ(stub.mapped, 0);

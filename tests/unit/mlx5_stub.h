@@ -59,15 +59,22 @@ static struct stub {
 	int not_mlx5, no_open, no_core_direct, no_command, no_cq, big_cqe, no_qp, no_show,
 		no_doorbell;
 	int no_umem, no_uar, no_object, no_context;
+	int no_dmabuf;
 	int no_registers, no_pages; /* in reach of a GPU that posts */
 	uint32_t blocks;            /* of the send queue for a request */
+	uint32_t ts_formats;        /* capability: 0 free-running, 1 real time, 2 both */
+	int no_roce;                /* the device has no group of RoCE capabilities */
 	/* ---- as it is ---- */
 	struct world world;
 	struct stub_queue *queues;
 	struct stub_umem *umem;
 	struct stub_uar *uar;
 	struct mlx5dv_ctx_allocators from;
-	int mapped, doorbells, keys;
+	uint8_t *dmabuf_base;
+	int mapped, doorbells, keys, dmabufs;
+	int alone;            /* only one engine or probe runs */
+	int mapped_doorbells; /* pages of doorbells in a GPU's reach */
+	void *doorbell_pages[64];
 } stub;
 
 static int stub_rank(struct ibv_context *c)
@@ -95,6 +102,14 @@ static struct ibv_context *stub_open(struct ibv_device *device, struct mlx5dv_co
 	return stub.no_open ? NULL : fake_open(device);
 }
 
+/* libmlx5 unmaps the pages of doorbells now.  Ranks share the list, so one alone is checked. */
+static int stub_close(struct ibv_context *c)
+{
+	if (stub.alone)
+		CHECK_EQ(stub.mapped_doorbells, 0);
+	return fake_close(c);
+}
+
 static int stub_context_set(struct ibv_context *c, enum mlx5dv_set_ctx_attr_type type, void *attr)
 {
 	(void)c;
@@ -119,9 +134,13 @@ static int stub_command(struct ibv_context *c, const void *in, size_t in_bytes, 
 	CHECK_EQ(in_bytes, 16);
 	CHECK_EQ(out_bytes, 16 + 4096);
 	CHECK_EQ(mlx5_get(in, MLX5_OPCODE), MLX5_OP_QUERY_HCA_CAP);
-	CHECK_EQ(mlx5_get(in, MLX5_OP_MOD), 1);
 	if (stub.no_command)
 		return EPERM;
+	if (mlx5_get(in, MLX5_OP_MOD) == MLX5_CAP_ROCE_NOW) {
+		mlx5_set(out, MLX5_CAP_ROCE_TS_FORMAT, stub.ts_formats);
+		return stub.no_roce ? EREMOTEIO : 0;
+	}
+	CHECK_EQ(mlx5_get(in, MLX5_OP_MOD), MLX5_CAP_GENERAL_NOW);
 	mlx5_set(out, MLX5_CAP_CORE_DIRECT, !stub.no_core_direct);
 	return 0;
 }
@@ -162,6 +181,30 @@ static struct ibv_mr *stub_mr_add_iova(struct ibv_pd *pd, void *base, size_t byt
 static struct ibv_mr *stub_mr_add(struct ibv_pd *pd, void *base, size_t bytes, int access)
 {
 	return stub_mr_add_iova(pd, base, bytes, (uintptr_t)base, (unsigned int)access);
+}
+
+/* The place of the memory in the dma-buf, and that it was asked for, are in `stub`. */
+__attribute__((unused)) static int stub_dmabuf(void *ctx, const void *base, uint64_t bytes,
+					       uint64_t *offset)
+{
+	(void)ctx;
+	(void)bytes;
+	*offset = (uintptr_t)base % 4096 + 8192;
+	stub.dmabuf_base = (uint8_t *)(uintptr_t)base - *offset;
+	return dup(STDERR_FILENO);
+}
+
+static struct ibv_mr *stub_mr_add_dmabuf(struct ibv_pd *pd, uint64_t offset, size_t bytes,
+					 uint64_t iova, int fd, int access)
+{
+	CHECK(fd >= 0);
+	/* as the kernel has it */
+	CHECK_EQ((offset ^ iova) % 4096, 0);
+	errno = EOPNOTSUPP;
+	if (stub.no_dmabuf)
+		return NULL;
+	stub.dmabufs++;
+	return stub_mr_add_iova(pd, stub.dmabuf_base + offset, bytes, iova, (unsigned int)access);
 }
 
 static int stub_mr_remove(struct ibv_mr *mr)
@@ -387,8 +430,10 @@ static void stub_open_world(void)
 	fake_reset();
 	fake.devices = 2;
 	verbs = fake_library;
+	verbs.close = stub_close;
 	verbs.query_gid_ex = stub_query_gid_ex;
 	verbs.mr_add = stub_mr_add;
+	verbs.mr_add_dmabuf = stub_mr_add_dmabuf;
 	verbs.mr_remove = stub_mr_remove;
 	verbs.cq_destroy = stub_cq_destroy;
 	verbs.qp_modify = stub_qp_modify;

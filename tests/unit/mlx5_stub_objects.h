@@ -67,6 +67,7 @@ static void stub_object_queue(const uint32_t *in, struct mlx5dv_devx_obj *o, uin
 	CHECK_EQ(mlx5_get(in, MLX5_QPC_PD), WORLD_PD);
 	CHECK_EQ(mlx5_get(in, MLX5_QPC_RQ_TYPE), 3);
 	CHECK_EQ(mlx5_get(in, MLX5_QPC_UAR_PAGE), 99);
+	CHECK_EQ(mlx5_get(in, MLX5_QPC_TS_FORMAT), stub.ts_formats && !stub.no_roce ? 1 : 0);
 	CHECK_EQ(mlx5_get(in, MLX5_WQ_UMEM_ID), 77);
 	CHECK_EQ(mlx5_get(in, MLX5_QPC_DBR_UMEM_ID), 77);
 	CHECK(mlx5_get(in, MLX5_WQ_UMEM_VALID) && mlx5_get(in, MLX5_QPC_DBR_UMEM_VALID));
@@ -183,6 +184,8 @@ __attribute__((unused)) static int stub_reach(void *ctx, void *base, uint64_t by
 	}
 	stub.mapped++;
 	stub.doorbells += registers;
+	if (registers && stub.mapped_doorbells < 64)
+		stub.doorbell_pages[stub.mapped_doorbells++] = base;
 	return 0;
 }
 
@@ -191,6 +194,11 @@ __attribute__((unused)) static void stub_unreach(void *ctx, void *base)
 	(void)ctx;
 	CHECK_EQ((uintptr_t)base % 4096, 0);
 	stub.mapped--;
+	for (int i = 0; i < stub.mapped_doorbells; i++)
+		if (stub.doorbell_pages[i] == base) {
+			stub.doorbell_pages[i] = stub.doorbell_pages[--stub.mapped_doorbells];
+			break;
+		}
 }
 
 #endif

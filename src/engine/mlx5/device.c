@@ -132,7 +132,7 @@ int mlx5_nic_open(struct mlx5_nic *n, const struct ori_config *config, uint32_t 
 	if (!err)
 		err = open_direct(n, why, bytes);
 	if (!err)
-		err = mlx5_devx_core_direct(n, why, bytes);
+		err = mlx5_devx_capabilities(n, why, bytes);
 	if (!err)
 		err = check_atomics(n, why, bytes);
 	if (!err)
@@ -172,6 +172,8 @@ void mlx5_nic_close(struct mlx5_nic *n)
 			mlx5_region_remove(n, n->regions[i]->key);
 	if (n->v.pd)
 		n->v.lib->pd_free(n->v.pd);
+	/* before the context, which unmaps them: a GPU must not keep a mapping of other memory */
+	mlx5_doorbells_drop(n);
 	if (n->v.context)
 		n->v.lib->close(n->v.context);
 	n->v.pd = NULL;

@@ -24,28 +24,51 @@ static uint32_t log2_of(uint32_t n)
 	return n > 1 ? 31u - (uint32_t)__builtin_clz(n) : 0;
 }
 
-/* ---- capability ---------------------------------------------------------------------------- */
+/* ---- capabilities -------------------------------------------------------------------------- */
 
-int mlx5_devx_core_direct(struct mlx5_nic *n, char *why, size_t bytes)
+static int query(struct mlx5_nic *n, uint32_t group, uint32_t *out)
 {
-	uint32_t in[4] = { 0 }, *out = calloc(MLX5_CAP_WORDS, 4);
+	uint32_t in[4] = { 0 };
+	int err;
+
+	memset(out, 0, MLX5_CAP_WORDS * 4);
+	mlx5_set(in, MLX5_OPCODE, MLX5_OP_QUERY_HCA_CAP);
+	mlx5_set(in, MLX5_OP_MOD, group);
+	err = n->b->command(n->v.context, in, sizeof(in), out, MLX5_CAP_WORDS * 4);
+	return err > 0 ? err : err ? errno : 0;
+}
+
+/*
+ * A device whose clock shows real time refuses a queue pair with free-running timestamps, and an
+ * old one knows no other format.  A device without RoCE does not answer: it counts cycles.
+ */
+static uint32_t choose_ts_format(struct mlx5_nic *n, uint32_t *room)
+{
+	return !query(n, MLX5_CAP_ROCE_NOW, room) && mlx5_get(room, MLX5_CAP_ROCE_TS_FORMAT) ?
+		       MLX5_TS_DEFAULT :
+		       MLX5_TS_FREE_RUNNING;
+}
+
+int mlx5_devx_capabilities(struct mlx5_nic *n, char *why, size_t bytes)
+{
+	uint32_t *out = calloc(MLX5_CAP_WORDS, 4);
 	int err, has;
 
 	if (!out) {
 		snprintf(why, bytes, "no memory to query %s", n->v.name);
 		return ORIEL_ENOMEM;
 	}
-	mlx5_set(in, MLX5_OPCODE, MLX5_OP_QUERY_HCA_CAP);
-	mlx5_set(in, MLX5_OP_MOD, MLX5_CAP_GENERAL_NOW);
-	err = n->b->command(n->v.context, in, sizeof(in), out, MLX5_CAP_WORDS * 4);
+	err = query(n, MLX5_CAP_GENERAL_NOW, out);
 	has = !err && mlx5_get(out, MLX5_CAP_CORE_DIRECT);
+	if (has)
+		n->ts_format = choose_ts_format(n, out);
 	free(out);
 	if (has)
 		return 0;
 	if (err)
 		snprintf(why, bytes,
 			 "%s does not report its capabilities (%s): set UCTX_EN=1 with mlxconfig",
-			 n->v.name, strerror(err > 0 ? err : errno));
+			 n->v.name, strerror(err));
 	else
 		snprintf(why, bytes,
 			 "%s has no core-direct (WAIT), which counters need: update its firmware, "
@@ -103,6 +126,7 @@ int mlx5_devx_queue_make(struct mlx5_queue *q, uint32_t depth, char *why, size_t
 	mlx5_set(in, MLX5_QPC_ST, MLX5_ST_RC);
 	mlx5_set(in, MLX5_QPC_PM_STATE, MLX5_PM_MIGRATED);
 	mlx5_set(in, MLX5_QPC_PD, n->pdn);
+	mlx5_set(in, MLX5_QPC_TS_FORMAT, n->ts_format);
 	mlx5_set(in, MLX5_QPC_UAR_PAGE, q->uar->page_id);
 	mlx5_set(in, MLX5_QPC_USER_INDEX, 0xffffff);
 	mlx5_set(in, MLX5_QPC_CQN_SND, q->cqn);

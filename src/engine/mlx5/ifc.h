@@ -5,6 +5,10 @@
  *
  * A command is an array of big-endian 32-bit words.  A field has a first bit, counted from the
  * highest bit of word 0, and a width.  A field wider than 32 bits is two whole words.
+ *
+ * Source: the lists of fields in mlx5_ifc.h of Linux and of rdma-core 44 (structs cmd_hca_cap,
+ * roce_cap, create_qp_in, qpc, ads, create_mkey_in, mkc; klm of Linux only).  mlx5_fields.c adds up
+ * the widths of those lists and compares.
  */
 #ifndef ORI_MLX5_IFC_H
 #define ORI_MLX5_IFC_H
@@ -34,6 +38,7 @@
 	X(OBJECT, 0x48, 24)   /* qpn, in and out; index of a memory key, out */                    \
 	X(SYNDROME, 0x20, 32) /* out */                                                            \
 	X(CAP_CORE_DIRECT, 0x80 + 0x22c, 1)                                                        \
+	X(CAP_ROCE_TS_FORMAT, 0x80 + 0x1e, 2)                                                      \
 	X(WQ_UMEM_ID, 0x840, 32)                                                                   \
 	X(WQ_UMEM_VALID, 0x860, 1)                                                                 \
 	/* queue pair context, at 0xc0 of the commands that carry one */                           \
@@ -43,6 +48,7 @@
 	X(QPC_MTU, 0xc0 + 0x40, 3)                                                                 \
 	X(QPC_LOG_MSG_MAX, 0xc0 + 0x43, 5)                                                         \
 	X(QPC_LOG_SQ_SIZE, 0xc0 + 0x51, 4)                                                         \
+	X(QPC_TS_FORMAT, 0xc0 + 0x58, 2)                                                           \
 	X(QPC_UAR_PAGE, 0xc0 + 0x68, 24)                                                           \
 	X(QPC_USER_INDEX, 0xc0 + 0x88, 24)                                                         \
 	X(QPC_REMOTE_QPN, 0xc0 + 0xa8, 24)                                                         \
@@ -112,7 +118,11 @@ enum mlx5_field {
 #define MLX5_RQ_NONE 3u        /* no receive queue */
 #define MLX5_ATOMIC_UP_TO_8 3u /* atomics of up to 8 bytes */
 #define MLX5_ACCESS_KLM 2u
-#define MLX5_CAP_GENERAL_NOW 1u /* current general capabilities, not the possible maximum */
+/* groups of capabilities: the current ones, not the possible maximum */
+#define MLX5_CAP_GENERAL_NOW 1u
+#define MLX5_CAP_ROCE_NOW 9u
+#define MLX5_TS_FREE_RUNNING 0u /* timestamps of CQEs count cycles */
+#define MLX5_TS_DEFAULT 1u      /* as the device is set up */
 
 static inline uint32_t mlx5_get(const uint32_t *words, enum mlx5_field field)
 {

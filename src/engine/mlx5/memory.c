@@ -3,8 +3,8 @@
  * engine/mlx5/memory.c - registered memory under the addresses that WQEs use.
  *
  * Devices write the WQEs, so a region must itself be addressed by its `iova`.  The kernel accepts
- * an iova that has the same low 12 bits as the address.  For any other iova, a second key is made
- * over the region's key.  Called under the engine's lock.
+ * an iova that has the same offset in a page as the address.  For any other iova, a second key is
+ * made over the region's key.  Called under the engine's lock.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,15 +15,26 @@
 static int add_aligned(struct mlx5_nic *n, const struct ori_engine_memory *m, struct mlx5_region *r)
 {
 	unsigned int access = IBV_ACCESS_LOCAL_WRITE;
+	int by_dmabuf, no_dmabuf;
 
 	if (m->remote)
 		access |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 			  IBV_ACCESS_REMOTE_ATOMIC;
-	r->mr = n->b->mr_add_iova(n->v.pd, m->base, m->bytes, m->iova, access);
+	if (m->device)
+		r->mr = verbs_dmabuf_add(&n->v, m, m->iova);
+	no_dmabuf = errno;
+	by_dmabuf = r->mr != NULL;
+	/* GPU memory: through the driver's peer memory, which looks like the host's here */
+	if (!r->mr)
+		r->mr = n->b->mr_add_iova(n->v.pd, m->base, m->bytes, m->iova, access);
 	if (!r->mr)
 		return ori_fail_errno(errno, "%s: cannot register %llu bytes%s", n->v.name,
 				      (unsigned long long)m->bytes,
-				      errno == ENOMEM ? ": raise ulimit -l" : "");
+				      errno == ENOMEM ? ": raise ulimit -l" :
+				      m->device ? ": GPU memory needs dma-buf or nvidia-peermem" :
+						  "");
+	if (m->device)
+		verbs_tell_way(&n->v, by_dmabuf, no_dmabuf);
 	r->key = r->mr->lkey;
 	return 0;
 }
@@ -62,7 +73,7 @@ int mlx5_region_add(struct mlx5_nic *n, const struct ori_engine_memory *m, uint3
 
 	if (!r)
 		return ori_fail(ORIEL_ENOMEM, "no memory to register memory");
-	err = !m->device && m->iova != address && (m->iova ^ address) % MLX5_PAGE == 0 ?
+	err = m->iova != address && (m->iova ^ address) % mlx5_page_bytes() == 0 ?
 		      add_aligned(n, m, r) :
 		      add_any(n, m, r);
 	if (err) {

@@ -19,7 +19,6 @@
 #include "boundary.h"
 #include "mlx5_engine.h"
 
-#define MLX5_PAGE 4096u
 #define MLX5_WHY 256
 /*
  * There is an mlx5 NIC, but something is missing to use it directly.  ORIEL_EUNSUPPORTED: there is
@@ -77,7 +76,8 @@ struct mlx5_nic {
 	const struct mlx5_boundary *b;
 	uint32_t number;
 	uint32_t pdn;
-	uint32_t blocks; /* blocks of the send queue that libmlx5 reserves per work request */
+	uint32_t ts_format; /* of queue pairs made by command: MLX5_TS_* */
+	uint32_t blocks;    /* blocks of the send queue that libmlx5 reserves per work request */
 	/*
 	 * If a GPU posts: lets the GPU access memory; else NULL.  `unreached` says why the last try
 	 * failed, or "".
@@ -126,7 +126,11 @@ void *mlx5_memory_take(size_t bytes, void *nic);
 void mlx5_memory_give(void *base, void *nic);
 /* Lets the posting device access the page of a doorbell. */
 int mlx5_doorbell_map(struct mlx5_nic *, void *doorbell, char *why, size_t bytes);
+/* Before libmlx5 unmaps the pages of doorbells, which it does when the context is closed. */
+void mlx5_doorbells_drop(struct mlx5_nic *);
 void mlx5_pieces_drop(struct mlx5_nic *);
+/* Bytes of a page of this machine: the kernel registers and maps memory by pages. */
+size_t mlx5_page_bytes(void);
 
 /* queue.c */
 int mlx5_queue_make(struct mlx5_nic *, uint32_t depth, int core_direct, char *why, size_t bytes,
@@ -140,7 +144,8 @@ void mlx5_queue_drop(struct mlx5_queue *);
 int mlx5_cq_make(struct mlx5_queue *, uint32_t depth, char *why, size_t bytes);
 
 /* devx.c: objects that libibverbs cannot make, made by command. */
-int mlx5_devx_core_direct(struct mlx5_nic *, char *why, size_t bytes);
+/* Checks what is needed, and keeps what queue pairs must be told. */
+int mlx5_devx_capabilities(struct mlx5_nic *, char *why, size_t bytes);
 int mlx5_devx_queue_make(struct mlx5_queue *, uint32_t depth, char *why, size_t bytes);
 int mlx5_devx_queue_connect(struct mlx5_queue *, const struct verbs_address *, uint32_t number);
 /* A key under which the `bytes` at `address` of `key` have the addresses iova, iova + 1, ... */

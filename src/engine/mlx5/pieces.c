@@ -10,9 +10,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "../../util/util.h"
 #include "mlx5.h"
+
+size_t mlx5_page_bytes(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
+}
 
 static int keep(struct mlx5_nic *n, void *base, size_t bytes, int doorbells)
 {
@@ -48,7 +54,7 @@ static void drop(struct mlx5_nic *n, struct mlx5_piece **at)
 
 void *mlx5_memory_take(size_t bytes, void *nic)
 {
-	size_t whole = (bytes + MLX5_PAGE - 1) & ~(size_t)(MLX5_PAGE - 1);
+	size_t page = mlx5_page_bytes(), whole = (bytes + page - 1) & ~(page - 1);
 	/* cppcheck-suppress invalidFunctionArg */
 	void *base = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -72,21 +78,33 @@ void mlx5_memory_give(void *base, void *nic)
 		}
 }
 
-/* Queues share pages of doorbells.  Each page is mapped once, until the NIC is closed. */
+/* Queues share pages of doorbells.  Each page is mapped once, until the context is closed. */
 int mlx5_doorbell_map(struct mlx5_nic *n, void *doorbell, char *why, size_t bytes)
 {
-	void *page = (char *)doorbell - (uintptr_t)doorbell % MLX5_PAGE;
+	size_t page_bytes = mlx5_page_bytes();
+	void *page = (char *)doorbell - (uintptr_t)doorbell % page_bytes;
 
 	if (!n->device)
 		return 0;
 	for (struct mlx5_piece *p = n->pieces; p; p = p->next)
 		if (p->doorbells && p->base == page)
 			return 0;
-	if (!keep(n, page, MLX5_PAGE, 1))
+	if (!keep(n, page, page_bytes, 1))
 		return 0;
 	snprintf(why, bytes, "doorbells of %s: %s; or set ORIEL_ENGINE=verbs", n->v.name,
 		 n->unreached[0] ? n->unreached : "no memory");
 	return MLX5_LACKING;
+}
+
+void mlx5_doorbells_drop(struct mlx5_nic *n)
+{
+	struct mlx5_piece **at = &n->pieces;
+
+	while (*at)
+		if ((*at)->doorbells)
+			drop(n, at);
+		else
+			at = &(*at)->next;
 }
 
 void mlx5_pieces_drop(struct mlx5_nic *n)

@@ -37,8 +37,8 @@ static struct ibv_mr *add_host(struct verbs_fabric *f, const struct ori_engine_m
 
 /* ---- GPU memory ------------------------------------------------------------------------------ */
 
-/* NULL: the reason is in errno; EOPNOTSUPP if one side does not support dma-bufs. */
-static struct ibv_mr *add_dmabuf(struct verbs_fabric *f, const struct ori_engine_memory *m)
+struct ibv_mr *verbs_dmabuf_add(struct verbs_fabric *f, const struct ori_engine_memory *m,
+				uint64_t iova)
 {
 	struct ibv_mr *mr;
 	uint64_t offset = 0;
@@ -52,24 +52,18 @@ static struct ibv_mr *add_dmabuf(struct verbs_fabric *f, const struct ori_engine
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
-	mr = f->lib->mr_add_dmabuf(f->pd, offset, m->bytes, (uint64_t)(uintptr_t)m->base, fd,
-				   access_of(f, m));
+	mr = f->lib->mr_add_dmabuf(f->pd, offset, m->bytes, iova, fd, access_of(f, m));
 	error = errno;
 	close(fd); /* the registration keeps its own reference */
 	errno = error;
 	return mr;
 }
 
-/* Logs once how GPU memory is registered: it decides which drivers a cluster needs. */
-static struct ibv_mr *add_device(struct verbs_fabric *f, const struct ori_engine_memory *m)
+/* Logged once, because it decides which drivers a cluster needs. */
+void verbs_tell_way(struct verbs_fabric *f, int by_dmabuf, int error)
 {
-	struct ibv_mr *mr = add_dmabuf(f, m);
-	int error = errno, by_dmabuf = mr != NULL;
-
-	if (!mr)
-		mr = f->lib->mr_add(f->pd, m->base, m->bytes, access_of(f, m));
-	if (!mr || f->told_way)
-		return mr;
+	if (f->told_way)
+		return;
 	f->told_way = 1;
 	if (by_dmabuf)
 		ori_log(ORI_LOG_INFO, "%s: GPU memory is registered by dma-buf", f->name);
@@ -77,6 +71,17 @@ static struct ibv_mr *add_device(struct verbs_fabric *f, const struct ori_engine
 		ori_log(ORI_LOG_INFO,
 			"%s: GPU memory is registered through the driver's peer memory; dma-buf: %s",
 			f->name, strerror(error));
+}
+
+static struct ibv_mr *add_device(struct verbs_fabric *f, const struct ori_engine_memory *m)
+{
+	struct ibv_mr *mr = verbs_dmabuf_add(f, m, (uint64_t)(uintptr_t)m->base);
+	int error = errno, by_dmabuf = mr != NULL;
+
+	if (!mr)
+		mr = f->lib->mr_add(f->pd, m->base, m->bytes, access_of(f, m));
+	if (mr)
+		verbs_tell_way(f, by_dmabuf, error);
 	return mr;
 }
 

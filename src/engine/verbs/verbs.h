@@ -159,6 +159,14 @@ int verbs_probe_atomics(struct verbs_fabric *, char *why, size_t bytes);
 int verbs_memory_add(struct ori_fabric *, const struct ori_engine_memory *,
 		     struct ori_fabric_region *);
 void verbs_memory_remove(struct ori_fabric *, const struct ori_fabric_region *);
+/*
+ * GPU memory as a dma-buf, under addresses from `iova` on.  The memory and `iova` have the same
+ * offset in a page.  NULL: the reason is in errno; EOPNOTSUPP if one side has no dma-bufs.
+ */
+struct ibv_mr *verbs_dmabuf_add(struct verbs_fabric *, const struct ori_engine_memory *,
+				uint64_t iova);
+/* Logs how GPU memory is registered.  `error`: why not by dma-buf. */
+void verbs_tell_way(struct verbs_fabric *, int by_dmabuf, int error);
 
 /* post.c */
 int verbs_ops_create(struct verbs_fabric *, uint32_t room);
