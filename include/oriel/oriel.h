@@ -118,8 +118,12 @@ enum oriel_connect { ORIEL_CONNECT_ALL = 1, ORIEL_CONNECT_NONE = 2 };
 
 enum oriel_scope { ORIEL_WORLD = 0, ORIEL_NODE = 1 };
 
+/*
+ * Creates a comm of all ranks of the boot.  It finds out how each peer is reached, and creates
+ * queues to queued peers.  Options NULL: as ORIEL_COMM_OPTIONS_INIT. [C]
+ */
 int oriel_comm_create(struct oriel_boot *boot, const struct oriel_comm_options *options,
-		      struct oriel_comm **comm); /* [C] */
+		      struct oriel_comm **comm);
 /*
  * Ranks with the same colour form a comm, ordered by key, then by rank.  A rank with colour < 0
  * joins none and gets *sub = NULL.
@@ -282,8 +286,13 @@ struct oriel_window_options {
 		sizeof(struct oriel_window_options), 16, 16, 16, 0, NULL, 0, 0, 4, 1, 0, 0, 0      \
 	}
 
+/*
+ * Creates a window on all ranks.  Its signals, counters and barriers start at 0.
+ * ORIEL_WINDOW_OPTIONS_INIT gives 16 of each, numbered from 0, and no buffer: set at least `bytes`.
+ * ORIEL_EMISMATCH: ranks differ in an option other than `buffer` and `checked`. [C]
+ */
 int oriel_window_create(struct oriel_comm *comm, const struct oriel_window_options *options,
-			struct oriel_window **window); /* [C] */
+			struct oriel_window **window);
 /*
  * Returns ORIEL_EBUSY while a captured graph or a request uses the window, and ORIEL_EMISMATCH if
  * ranks pass different windows.  In both cases no window is destroyed.

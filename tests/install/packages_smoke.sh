@@ -42,6 +42,7 @@ has() {
 for name in oriel_init oriel_window_create oriel_put_signal oriel_allreduce; do
 	has liboriel-dev /usr/share/man/man3/$name.3.gz
 done
+has liboriel-dev /usr/share/man/man7/oriel.7.gz
 completions=/usr/share/bash-completion/completions
 for name in run info perf tune doctor; do
 	has oriel-tools /usr/share/man/man1/oriel-$name.1.gz
