@@ -36,8 +36,8 @@ say "oriel-oshcc: ok"
 
 # has PACKAGE FILE: the package has this file, also where the system leaves out manual pages.
 has() {
-	dpkg -L "$1" >out
-	grep -qx "$2" out || die "package $1 has no $2"
+	dpkg -L "$1" >files
+	grep -qx "$2" files || die "package $1 has no $2"
 }
 for name in oriel_init oriel_window_create oriel_put_signal oriel_allreduce; do
 	has liboriel-dev /usr/share/man/man3/$name.3.gz
