@@ -6,9 +6,10 @@
                                         OUT/man7/oriel.7: where to begin, all calls, all statuses
     tools/man.py --names                the names of all calls that get a page
 
-A call is a prototype in a public header.  Its text is the comment above it; calls that follow each
-other without an empty line or comment share one.  The sections of the headers become SEE ALSO.
-A page also has the structs of its header that the call takes, with their initial values.
+A call is a prototype in a public header.  Its text is the comment above it.  Calls that follow each
+other without an empty line or comment share one, unless a call has a note behind it.  The sections
+of the headers become SEE ALSO.  A page also has the structs of its header that the call takes, with
+their initial values.
 The date is SOURCE_DATE_EPOCH, else that of the last commit.
 """
 
@@ -105,22 +106,25 @@ def split_items(text: str) -> list[tuple[str, list[str]]]:
 def calls_of(header: str) -> list[Call]:
     """All prototypes of a header, in order.  Bodies of inline functions do not count."""
     found: list[Call] = []
-    section, comment = "", []
+    section, comment, shared = "", [], False
     for kind, lines in split_items((INCLUDE / "oriel" / header).read_text()):
         title = SECTION.match(lines[0])
         if title:
             section, comment = title.group(1), []
         elif kind == "comment":
-            comment = comment_text(lines)
+            comment, shared = comment_text(lines), False
         elif kind == "code":
             text = "\n".join(lines)
             behind = re.search(r"/\*\s*(.*?)\s*\*/\s*$", text)
             prototype = re.sub(r"\s*/\*.*?\*/\s*$", "", text)
             if prototype.endswith(";"):
                 note = [behind.group(1)] if behind else []
+                if shared and MARK.sub("", "".join(note)):
+                    comment = []  # a note of its own describes this call alone
                 name = NAME.search(prototype)
                 assert name, prototype
                 found.append(Call(name.group(1), header, section, prototype, comment + note))
+                shared = True
         elif kind == "empty":
             comment = []
     return found
