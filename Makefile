@@ -36,7 +36,7 @@ have_headers = for file in $(1); do [ -e $$file ] || exit 1; done
 .PHONY: help run test documents site test-python test-shmem wheel test-full test-slow test-gpu fuzz campaign check bench versus versus-gpu build install dist deb clean deps deps-test deps-python deps-torch deps-shmem deps-vm deps-check deps-deb deps-bench build-release
 
 help:
-	@echo 'make run         build, then 8 ranks put, signal, wait and pass barriers (at most a minute)'
+	@echo 'make run         build tools and examples, then 8 ranks put, signal, wait and pass barriers'
 	@echo 'make test        build and test, then the contract suite and some collectives under ThreadSanitizer'
 	@echo 'make documents   run the commands of the documents; compare output and quotations (at most 4 minutes)'
 	@echo 'make site        the documents as a site with search, in build/site/index.html'
@@ -101,7 +101,10 @@ build-release: deps
 	@$(call configure,release)
 	@$(call build,release)
 
-run: build-release
+# Tools and examples, without tests: the first command of a new user takes a third of the time.
+run: deps
+	@$(call configure,release)
+	@$(call build,release,oriel-run oriel-perf oriel-info oriel-tune oriel-doctor oriel_examples)
 	build/release/bin/oriel-run -n 8 build/release/bin/oriel-perf all --quick
 
 # ThreadSanitizer does not see across processes, so its preset runs rows with thread ranks only.

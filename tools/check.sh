@@ -164,23 +164,9 @@ check_columns() {
 	{ sources; scripts; list '*.md' '*.py'; } | sort -u | xargs python3 tools/columns.py
 }
 
-# Relative links of the Markdown files lead to files that exist.
+# Relative links of the Markdown files lead to files and headings that exist.
 check_links() {
-	local file target status=0
-	while read -r file; do
-		while read -r target; do
-			target=${target%%#*}
-			case $target in
-			'' | http://* | https://* | mailto:*) continue ;;
-			esac
-			if [ ! -e "$(dirname "$file")/$target" ]; then
-				echo "$file: link to $target, which does not exist"
-				status=1
-			fi
-		done < <(sed '/^```/,/^```/d' "$file" | grep -oE '\]\([^) ]+\)' |
-			sed -E 's/^\]\((.*)\)$/\1/')
-	done < <(list '*.md')
-	return $status
+	list '*.md' | xargs python3 tools/links.py
 }
 
 check_space() {

@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes the manual pages of Oriel from one source: the headers' comments and the tools' --help.
 
-    tools/man.py OUT [PROGRAM ...]      OUT/man3: a page per call; OUT/man1: a page per program
+    tools/man.py OUT [PROGRAM ...]      OUT/man3: a page per call; OUT/man1: a page per program;
+                                        OUT/man7/oriel.7: where to begin, all calls, all statuses
     tools/man.py --names                the names of all calls that get a page
 
-A call is a prototype in a public header.  Its text is the comment above it; calls that follow each
-other without an empty line or comment share one.  The sections of the headers become SEE ALSO.
+A call is a prototype in a public header.  Its text is the comment above it.  Calls that follow each
+other without an empty line or comment share one, unless a call has a note behind it.  The sections
+of the headers become SEE ALSO.  A page also has the structs of its header that the call takes, with
+their initial values.
 The date is SOURCE_DATE_EPOCH, else that of the last commit.
 """
 
@@ -24,6 +27,15 @@ HEADERS = ["oriel.h", "coll/allgather.h", "coll/alltoallv.h", "coll/reduce.h", "
            "device.h", "device/coll.h", "device/port.h", "first_call.h"]
 SECTION = re.compile(r"^/\* -{2,} (.*?) -+ \*/$")
 NAME = re.compile(r"\b(oriel_\w+)\s*\(")
+MARK = re.compile(r"\s*\[C\]\s*")
+COLLECTIVE = ["This is a collective call: all ranks of the comm make it, in the same order.  If it",
+              "fails on one rank, all ranks return an error that names the rank and the cause."]
+ABOUT = ["A rank exposes a window: a buffer with signals, counters and barriers.  Other ranks put",
+         "data into it, signal it and wait for it, from host code or from inside a kernel.  The",
+         "shortest program calls oriel_init, oriel_window_create, oriel_window_source,",
+         "oriel_window_put_signal, oriel_window_wait_signal and oriel_finalize."]
+# Headers whose calls without a comment serve the other headers.
+INTERNAL = {"device/port.h", "first_call.h"}
 
 
 @dataclass
@@ -35,6 +47,22 @@ class Call:
     section: str
     prototype: str
     comment: list[str] = field(default_factory=list)
+
+    def is_collective(self) -> bool:
+        """Has the comment the mark of a collective call?"""
+        return any(MARK.search(line) for line in self.comment)
+
+    def text(self) -> list[str]:
+        """The comment, with a sentence in place of the mark of a collective call."""
+        lines = [MARK.sub(" ", line).strip() if MARK.search(line) else line
+                 for line in self.comment]
+        if not any(lines):
+            lines = []
+        if self.is_collective():
+            lines += [""] * bool(lines) + COLLECTIVE
+        if not lines and self.header in INTERNAL:
+            return ["The headers of Oriel call this.  Programs need not."]
+        return lines or [f"This call belongs to: {self.section}."]
 
 
 # ---- reading headers ---------------------------------------------------------------------------
@@ -78,25 +106,43 @@ def split_items(text: str) -> list[tuple[str, list[str]]]:
 def calls_of(header: str) -> list[Call]:
     """All prototypes of a header, in order.  Bodies of inline functions do not count."""
     found: list[Call] = []
-    section, comment = "", []
+    section, comment, shared = "", [], False
     for kind, lines in split_items((INCLUDE / "oriel" / header).read_text()):
         title = SECTION.match(lines[0])
         if title:
             section, comment = title.group(1), []
         elif kind == "comment":
-            comment = comment_text(lines)
+            comment, shared = comment_text(lines), False
         elif kind == "code":
             text = "\n".join(lines)
             behind = re.search(r"/\*\s*(.*?)\s*\*/\s*$", text)
             prototype = re.sub(r"\s*/\*.*?\*/\s*$", "", text)
             if prototype.endswith(";"):
                 note = [behind.group(1)] if behind else []
+                if shared and MARK.sub("", "".join(note)):
+                    comment = []  # a note of its own describes this call alone
                 name = NAME.search(prototype)
                 assert name, prototype
                 found.append(Call(name.group(1), header, section, prototype, comment + note))
+                shared = True
         elif kind == "empty":
             comment = []
     return found
+
+
+def structs_of(call: Call) -> list[str]:
+    """The structs of the call's header that its prototype names, each with its ..._INIT."""
+    source = (INCLUDE / "oriel" / call.header).read_text()
+    out: list[str] = []
+    for name in dict.fromkeys(re.findall(r"struct (oriel_\w+)", call.prototype)):
+        found = re.search(rf"^struct {name} {{\n.*?^}};\n", source, re.M | re.S)
+        if not found:
+            continue
+        out += [""] * bool(out) + found.group(0).splitlines()
+        init = re.search(rf"^#define {name.upper()}_INIT\s*\\\n.*?^\t}}\n", source, re.M | re.S)
+        if init:
+            out += re.sub(r"[ \t]*\\\n", " \\\\\n", init.group(0)).splitlines()
+    return out
 
 
 def with_device_text(call: Call, calls: dict[str, Call]) -> Call:
@@ -175,9 +221,10 @@ def paragraphs(lines: list[str]) -> list[str]:
 
 def summary(call: Call) -> str:
     """A short text for the line NAME."""
-    first = " ".join(call.comment).split(".  ")[0].split(". ")[0].rstrip(".")
+    comment = MARK.sub(" ", " ".join(call.comment)).strip()
+    first = comment.split(".  ")[0].split(". ")[0].rstrip(".")
     words = first if 0 < len(first) <= 72 else call.section or "a call of Oriel"
-    return words[0].lower() + words[1:]
+    return words if words[:2].isupper() else words[0].lower() + words[1:]
 
 
 def call_page(call: Call, neighbours: list[str]) -> str:
@@ -187,15 +234,63 @@ def call_page(call: Call, neighbours: list[str]) -> str:
     out += [".SH SYNOPSIS", ".nf", f".B #include <oriel/{call.header}>", ""]
     out += [roff(line.expandtabs(8)) for line in call.prototype.splitlines()] + [".fi"]
     out += [".SH DESCRIPTION"]
-    out += paragraphs(call.comment or [f"This call belongs to: {call.section}."])
+    out += paragraphs(call.text())
+    structs = structs_of(call)
+    if structs:
+        out += [".SH STRUCTURES", ".nf"] + [roff(line.expandtabs(8)) for line in structs] + [".fi"]
     if re.search(r"\bint oriel_", call.prototype):
         out += [".SH RETURN VALUE", "0 or more on success, or a negative status; see",
                 ".IR oriel/status.h .", "oriel_last_error() has the text of the last failure."]
     others = [name for name in neighbours if name != call.name][:12]
-    if others:
-        out += [".SH SEE ALSO"]
-        out += [f".BR {roff(name)} (3){',' if name != others[-1] else ''}" for name in others]
+    out += [".SH SEE ALSO"] + [f".BR {roff(name)} (3)," for name in others] + [".BR oriel (7)"]
     return "\n".join(out) + "\n"
+
+
+def header_text(header: str) -> list[str]:
+    """The comment at the head of a header, without its first line, which is the file's name."""
+    comments = [lines for kind, lines in split_items((INCLUDE / "oriel" / header).read_text())
+                if kind == "comment"]
+    text = comment_text(comments[1])
+    return text[2:] if len(text) > 2 and not text[1] else text
+
+
+def statuses() -> list[tuple[str, str]]:
+    """Names and texts of status.h."""
+    source = (INCLUDE / "oriel" / "status.h").read_text()
+    return re.findall(r'X\((\w+), -?\d+, "(.*?)"\)', source)
+
+
+def overview_page(calls: list[Call], programs: list[str]) -> str:
+    """The page with which a reader begins."""
+    out = head("oriel", 7)
+    out += [".SH NAME", "oriel \\- one\\-sided windows between GPUs and CPUs"]
+    out += [".SH SYNOPSIS", ".nf"]
+    out += [f".B #include <oriel/{name}.h>" for name in ("oriel", "device", "coll")] + [""]
+    out += [roff("cc program.c $(pkg-config --cflags --libs oriel)"),
+            roff("oriel-run -n 4 ./a.out"), ".fi", ".SH DESCRIPTION"]
+    out += paragraphs(ABOUT)
+    for title, header in (("CALLS OF THE HOST", "oriel.h"), ("CALLS OF A KERNEL", "device.h")):
+        out += [f".SH {title}"] + paragraphs(header_text(header))
+        out += call_list([call for call in calls if call.header == header])
+    out += [".SH COLLECTIVES"]
+    out += call_list([call for call in calls if "coll" in call.header])
+    out += [".SH STATUSES"]
+    for name, text in statuses():
+        out += [".TP", f".B ORIEL_{name}", roff(text)]
+    if programs:
+        out += [".SH SEE ALSO"]
+        out += [f".BR {roff(name)} (1){',' if name != programs[-1] else ''}" for name in programs]
+    return "\n".join(out) + "\n"
+
+
+def call_list(calls: list[Call]) -> list[str]:
+    """Names by section, each section with its title."""
+    out: list[str] = []
+    for section in dict.fromkeys((call.section or call.header) for call in calls):
+        names = [call.name + " [C]" * call.is_collective() for call in calls
+                 if (call.section or call.header) == section]
+        out += [".TP", f".B {roff(section)}", roff(", ".join(names))]
+    return out
 
 
 def program_page(name: str, text: str) -> str:
@@ -232,7 +327,7 @@ def main() -> int:
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     out = Path(sys.argv[1])
-    for folder in ("man1", "man3"):
+    for folder in ("man1", "man3", "man7"):
         (out / folder).mkdir(parents=True, exist_ok=True)
         for old in (out / folder).glob("oriel*"):
             old.unlink()
@@ -242,7 +337,10 @@ def main() -> int:
     for call in calls:
         page = call_page(call, sections[call.header, call.section])
         (out / "man3" / f"{call.name}.3").write_text(page)
-    for program in map(Path, sys.argv[2:]):
+    programs = [Path(program) for program in sys.argv[2:]]
+    overview = overview_page(calls, [program.name for program in programs])
+    (out / "man7" / "oriel.7").write_text(overview)
+    for program in programs:
         help_text = subprocess.run([program, "--help"], capture_output=True, text=True, check=True,
                                    timeout=20)
         text = help_text.stdout or help_text.stderr

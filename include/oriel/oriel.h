@@ -92,8 +92,10 @@ int oriel_boot_threads(int nranks, struct oriel_boot **boots);
 int oriel_boot_make_id(struct oriel_boot_id *id);
 int oriel_boot_join(const struct oriel_boot_id *id, int rank, int nranks,
 		    struct oriel_boot **boot); /* [C] */
+/* The ranks find each other through the callbacks of the user. */
 int oriel_boot_user(const struct oriel_boot_ops *ops, void *ctx, int rank, int nranks,
 		    struct oriel_boot **boot);
+/* This rank's number, and how many ranks the boot has. */
 int oriel_boot_rank(const struct oriel_boot *boot);
 int oriel_boot_nranks(const struct oriel_boot *boot);
 /* A comm keeps what it needs of its boot, so the boot may be destroyed before the comm. */
@@ -118,8 +120,12 @@ enum oriel_connect { ORIEL_CONNECT_ALL = 1, ORIEL_CONNECT_NONE = 2 };
 
 enum oriel_scope { ORIEL_WORLD = 0, ORIEL_NODE = 1 };
 
+/*
+ * Creates a comm of all ranks of the boot.  It finds out how each peer is reached, and creates
+ * queues to queued peers.  Options NULL: as ORIEL_COMM_OPTIONS_INIT. [C]
+ */
 int oriel_comm_create(struct oriel_boot *boot, const struct oriel_comm_options *options,
-		      struct oriel_comm **comm); /* [C] */
+		      struct oriel_comm **comm);
 /*
  * Ranks with the same colour form a comm, ordered by key, then by rank.  A rank with colour < 0
  * joins none and gets *sub = NULL.
@@ -182,14 +188,15 @@ int oriel_comm_nodes(struct oriel_comm *comm);
 int oriel_comm_node(struct oriel_comm *comm, int rank);
 int oriel_comm_node_rank(struct oriel_comm *comm, int rank);
 int oriel_comm_node_size(struct oriel_comm *comm, int rank);
-int oriel_comm_peer_kind(struct oriel_comm *comm, int rank); /* ORIEL_PEER_* */
+int oriel_comm_peer_kind(struct oriel_comm *comm, int rank); /* one of ORIEL_PEER_* */
 /* Why the peer has this kind.  The text is valid while the comm exists. */
 const char *oriel_comm_peer_reason(struct oriel_comm *comm, int rank);
 
 /* For small host data: up to 16 MiB per rank and 1 GiB in total, else ORIEL_ERANGE. */
 int oriel_comm_allgather(struct oriel_comm *comm, enum oriel_scope scope, const void *mine,
-			 void *all, size_t bytes);                       /* [C] */
-int oriel_comm_barrier(struct oriel_comm *comm, enum oriel_scope scope); /* [C] */
+			 void *all, size_t bytes); /* [C] */
+/* Returns when all ranks of the comm, or of this rank's node, have made the call. [C] */
+int oriel_comm_barrier(struct oriel_comm *comm, enum oriel_scope scope);
 /*
  * Creates queues to the given ranks.  It is for large jobs whose comm starts without queues
  * (ORIEL_CONNECT_NONE).  Each rank passes its own list, which may be empty.  A pair is connected if
@@ -201,6 +208,7 @@ int oriel_comm_barrier(struct oriel_comm *comm, enum oriel_scope scope); /* [C] 
  * ORIEL_ENOTCONN.  Barriers and signal_all need queues to all peers and return it too. [C]
  */
 int oriel_comm_connect(struct oriel_comm *comm, const int *ranks, int n);
+/* The comm's own handle for kernels, without a window. */
 int oriel_comm_device(struct oriel_comm *comm, struct oriel_comm_dev *dev);
 /*
  * One line about the engine that executes this rank's queues, with its statistics: "soft: wqes 12,
@@ -238,7 +246,8 @@ int oriel_copy(struct oriel_comm *comm, void *to, const void *from, size_t bytes
  */
 int oriel_buffer_register(struct oriel_comm *comm, void *ptr, size_t bytes,
 			  struct oriel_buffer **buffer);
-int oriel_buffer_exchange(struct oriel_comm *comm, struct oriel_buffer *buffer); /* [C] */
+/* Makes the buffers of all ranks known to all ranks: mapped, or addressed by queues. [C] */
+int oriel_buffer_exchange(struct oriel_comm *comm, struct oriel_buffer *buffer);
 /* The buffer of `rank` in this rank's address space; NULL if not exchanged or not mapped. */
 void *oriel_buffer_mapped(struct oriel_buffer *buffer, int rank);
 /*
@@ -282,14 +291,19 @@ struct oriel_window_options {
 		sizeof(struct oriel_window_options), 16, 16, 16, 0, NULL, 0, 0, 4, 1, 0, 0, 0      \
 	}
 
+/*
+ * Creates a window on all ranks.  Its signals, counters and barriers start at 0.
+ * ORIEL_WINDOW_OPTIONS_INIT gives 16 of each, numbered from 0, and no buffer: set at least `bytes`.
+ * ORIEL_EMISMATCH: ranks differ in an option other than `buffer` and `checked`. [C]
+ */
 int oriel_window_create(struct oriel_comm *comm, const struct oriel_window_options *options,
-			struct oriel_window **window); /* [C] */
+			struct oriel_window **window);
 /*
  * Returns ORIEL_EBUSY while a captured graph or a request uses the window, and ORIEL_EMISMATCH if
  * ranks pass different windows.  In both cases no window is destroyed.
  */
 int oriel_window_destroy(struct oriel_window *window);  /* [C] */
-void *oriel_window_buffer(struct oriel_window *window); /* own buffer */
+void *oriel_window_buffer(struct oriel_window *window); /* this rank's own buffer */
 /* The buffer of `rank` in this rank's address space; NULL if there is none or it is not mapped. */
 void *oriel_window_mapped(struct oriel_window *window, int rank);
 /*
@@ -313,6 +327,7 @@ int oriel_window_source(struct oriel_window *window, void *ptr, size_t bytes,
  * ORIEL_EINVAL: the source is not, or no longer, a source of this window.
  */
 int oriel_window_source_release(struct oriel_window *window, struct oriel_source *source);
+/* The window as kernels see it: a flat handle for the arguments of a kernel. */
 int oriel_window_device(struct oriel_window *window, struct oriel_window_dev *dev);
 /*
  * The address of the same handle in memory that kernels can read: device memory, or on the CPU

@@ -25,6 +25,18 @@ for name in run info perf tune; do
 done
 grep -q 'sees the' "$man/man3/oriel_window_put_signal.3" ||
 	fail "the page of a host call lacks the text of its device call"
+# A page explains the mark of a collective call, and has the options that the call takes.
+page=$man/man3/oriel_window_create.3
+for text in 'a collective call' 'uint32_t signals;' '#define ORIEL_WINDOW_OPTIONS_INIT'; do
+	grep -qF "$text" "$page" || fail "$page lacks: $text"
+done
+for name in oriel_comm_device oriel_alltoallv_recv_buffer oriel_window_status; do
+	grep -q 'collective call' "$man/man3/$name.3" && fail "$name is no collective call"
+done
+grep -lF '[C]' "$man"/man3/* && fail "pages with a mark that only the headers explain"
+for name in oriel_init 'oriel_window_create \[C\]' oriel_put_signal oriel_allreduce ORIEL_EPEER; do
+	grep -qE "(^|[ ,])$name" "$man/man7/oriel.7" || fail "oriel(7) does not name $name"
+done
 
 if ! command -v mandoc >/dev/null; then
 	echo "left out: no mandoc (tools/deps.sh test installs it)"

@@ -23,6 +23,7 @@ def load(name: str) -> ModuleType:
 
 commands = load("doc-commands")
 quotes = load("doc-quotes")
+links = load("links")
 
 
 class Documents(unittest.TestCase):
@@ -68,6 +69,20 @@ class Documents(unittest.TestCase):
         self.assertEqual(self.failures("<!-- slow -->\n```sh\nfalse\n```\n"), [])
         self.assertIn("no known note", self.failures("<!-- slwo -->\n```sh\ntrue\n```\n")[0])
         self.assertIn("not `bash`", self.failures("```bash\ntrue\n```\n")[0])
+
+    def test_links(self) -> None:
+        (self.root / "other.md").write_text("# A `b_c`: (d)\n\n## Twice\n\n## Twice\n")
+        heading = "# Here, and there\n"
+        for good in ("other.md", ".", "other.md#a-b_c-d", "other.md#twice-1", "#here-and-there",
+                     "https://example.org/x#y", "<other.md>"):
+            self.assertEqual(links.faults_of(self.document(f"{heading}[x]({good})\n")), [], good)
+        for bad in ("missing.md", "other.md#d", "other.md#twice-2", "#there", "missing/"):
+            found = links.faults_of(self.document(f"{heading}[x]({bad}) and ![y](other.md)\n"))
+            self.assertEqual(len(found), 1, bad)
+            self.assertIn(f"page.md:2: link to {bad}", found[0])
+        for code in ("`[x](missing.md)`", "```\n[x](missing.md)\n```"):
+            self.assertEqual(links.faults_of(self.document(code + "\n")), [], code)
+        self.assertEqual(len(links.faults_of(self.document("[x][y]\n\n[y]: missing.md\n"))), 1)
 
     def test_quotations(self) -> None:
         for lines, wrong in (("int main(void)\n...\nmust(oriel_init(&comm));", 0),

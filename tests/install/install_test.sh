@@ -22,6 +22,17 @@ for file in bin/oriel-run bin/oriel-info bin/oriel-perf bin/oriel-doctor bin/ori
 	share/bash-completion/completions/oriel-perf; do
 	[ -e "$prefix/$file" ] || { say "$file was not installed"; exit 1; }
 done
+# Manual pages need python3.  make install builds oriel_product alone, so it must make them.
+if command -v python3 >/dev/null; then
+	for page in man1/oriel-run.1 man3/oriel_window_create.3; do
+		[ -s "$prefix/share/man/$page" ] || { say "$page was not installed"; exit 1; }
+	done
+	if [ -f "$build/build.ninja" ] && ! ninja -C "$build" -t query oriel_product |
+		grep -q 'oriel_man$'; then
+		say "oriel_product does not make the manual pages"
+		exit 1
+	fi
+fi
 
 # Runs program $1 on two ranks and checks the output of both.
 run_it() {

@@ -34,6 +34,25 @@ oriel-oshrun -n 4 --timeout 30 ./hello >out 2>&1 || die oriel-oshrun
 [ "$(grep -c '^PE [0-3] of 4 got ' out)" -eq 4 ] || die oriel-oshrun
 say "oriel-oshcc: ok"
 
+# has PACKAGE FILE: the package has this file, also where the system leaves out manual pages.
+has() {
+	dpkg -L "$1" >files
+	grep -qx "$2" files || die "package $1 has no $2"
+}
+for name in oriel_init oriel_window_create oriel_put_signal oriel_allreduce; do
+	has liboriel-dev /usr/share/man/man3/$name.3.gz
+done
+has liboriel-dev /usr/share/man/man7/oriel.7.gz
+completions=/usr/share/bash-completion/completions
+for name in run info perf tune doctor; do
+	has oriel-tools /usr/share/man/man1/oriel-$name.1.gz
+	has oriel-tools $completions/oriel-$name
+done
+for name in oriel-perf oriel-oshrun; do
+	bash -c ". $completions/$name && complete -p $name" >out 2>&1 || die "completion of $name"
+done
+say "manual pages and completion: ok"
+
 python3 -c 'import oriel; comm = oriel.Comm.from_env(); print("rank", comm.rank, "of", comm.size)' \
 	>out 2>&1 || die "import oriel"
 grep -qx 'rank 0 of 1' out || die "import oriel"

@@ -98,5 +98,10 @@ gives "--format" "$run" -n 4 --topology 2x2 "$perf" put --fo
 gives "csv" "$run" -n 4 "$perf" put --format c
 gives "$dir/old.json $dir/older.json" "$run" -n 4 cat "$dir/ol"
 
+# Debian packages install oshrun as oriel-oshrun: the same completion under that name.
+ln -s "$(realpath "$run")" "$dir/bin/oriel-oshrun"
+gives "--tag --timeout --topology" "$dir/bin/oriel-oshrun" --t
+gives "oriel-test-of-completion" "$dir/bin/oriel-oshrun" -n 4 oriel-test-of
+
 [ $failed -eq 0 ] && echo "completion_test: all passed"
 exit $failed

@@ -56,7 +56,13 @@ done
 has "#    size(B)   time(us)    p50(us)    p99(us)     GB/s  #wrong" out
 # The head is short; -v adds machine, ranks and map.
 want 0 "$run" -n 3 "$perf" put -b 8 -e 8 -n 10 && rows 1
-[ "$(wc -l <"$dir/out")" -le 8 ] || fail "$(wc -l <"$dir/out") lines for one row"
+[ "$(wc -l <"$dir/out")" -le 9 ] || fail "$(wc -l <"$dir/out") lines for one row"
+# With more threads than cores the head says so; with one rank and one thread it does not.
+want 0 "$perf" put -b 8 -e 8 -n 10 && rows 1
+grep -q 'take turns' "$dir/out" && fail "one thread takes no turns"
+if [ "$(getconf _NPROCESSORS_ONLN)" -lt 16 ]; then
+	want 0 "$perf" put -b 8 -e 8 -n 10 --threads 16 && has "threads take turns" out
+fi
 want 0 "$run" -n 3 "$perf" put -b 8 -e 8 -n 10 -v && rows 1
 for words in "# date 20" "# host " "# rank 2: pid" "from \\ to" "# time is the largest mean"; do
 	has "$words" out

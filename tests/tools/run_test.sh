@@ -13,7 +13,7 @@
 # shellcheck disable=SC2016 # the ranks' shell expands what stands in single quotes
 # shellcheck disable=SC2013 # pids are words
 
-run=$1
+run=$(realpath "$1")
 [ -x "$run" ] || { echo "usage: $0 path-of-oriel-run" >&2; exit 2; }
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
@@ -300,6 +300,13 @@ run_it not_found -n 8 /no/such/program
 expect_status 127
 expect_lines err 1
 expect err "^oriel-run: cannot run '/no/such/program': No such file or directory$"
+
+# A program of this folder, named as mpirun would take it.
+printf '#!/bin/sh\n' >"$dir/here" && chmod +x "$dir/here"
+cd "$dir" && run_it in_this_folder -n 2 here
+cd "$OLDPWD" || exit 1
+expect_status 127
+expect err "^oriel-run: cannot run 'here': .*; write \./here for the file in this folder$"
 
 run_it not_executable -n 8 /etc/passwd
 expect_status 126

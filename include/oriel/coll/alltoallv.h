@@ -95,6 +95,7 @@ struct oriel_alltoallv_args {
 /* Creates missing queues to peers (a comm made with ORIEL_CONNECT_NONE has none). [C] */
 int oriel_alltoallv_create(struct oriel_comm *comm, const struct oriel_alltoallv_options *options,
 			   struct oriel_alltoallv_request **request);
+/* The request's own memory: to send from without a copy, and where data arrives. */
 void *oriel_alltoallv_send_buffer(struct oriel_alltoallv_request *request);
 void *oriel_alltoallv_recv_buffer(struct oriel_alltoallv_request *request);
 /* Fixed slots: where the data of `rank` arrives; NULL for a packed request. */
@@ -121,7 +122,8 @@ int oriel_alltoallv_status(struct oriel_alltoallv_request *request);
  */
 int oriel_alltoallv_explain(struct oriel_alltoallv_request *request, uint64_t bytes_per_peer,
 			    char *text, size_t bytes);
-int oriel_alltoallv_destroy(struct oriel_alltoallv_request *request); /* [C] */
+/* Frees the request and its memory. [C] */
+int oriel_alltoallv_destroy(struct oriel_alltoallv_request *request);
 
 /* ---- plans, for kernels of a program that move data between ranks themselves ----------------- */
 

@@ -74,7 +74,8 @@ int oriel_team_device_address(struct oriel_team *team, const struct oriel_team_d
  * the last oriel_team_status(), with the rank and the reason; or 0.
  */
 int oriel_team_status(struct oriel_team *team);
-int oriel_team_destroy(struct oriel_team *team); /* [C] */
+/* Frees the team and its memory. [C] */
+int oriel_team_destroy(struct oriel_team *team);
 
 #ifdef __cplusplus
 }

@@ -103,7 +103,7 @@ _oriel() {
 	previous=${COMP_WORDS[COMP_CWORD - 1]}
 	list=$(_oriel_help "$command")
 	case $tool in
-	oriel-run | oshrun) program=$(_oriel_program "$list") ;;
+	oriel-run | oshrun | oriel-oshrun) program=$(_oriel_program "$list") ;;
 	esac
 	if [ -n "$program" ] && [[ $current != -* || $COMP_CWORD -gt $program ]]; then
 		_oriel_started "$program"
@@ -114,7 +114,7 @@ _oriel() {
 		_oriel_reply -W "$(cut -d' ' -f1 <<<"$list")" -- "$current"
 	else
 		case $tool in
-		osh*) _oriel_files "$current" ;;
+		osh* | oriel-osh*) _oriel_files "$current" ;;
 		*) _oriel_reply -W "$(_oriel_operands "$tool")" -- "$current" ;;
 		esac
 	fi
@@ -122,3 +122,4 @@ _oriel() {
 
 complete -F _oriel oriel-run oriel-info oriel-perf oriel-tune oriel-doctor oriel-trace \
 	oshrun oshcc oshc++ oshcxx
+complete -F _oriel oriel-oshrun oriel-oshcc oriel-oshc++ # their names in Debian packages

@@ -123,6 +123,20 @@ static void print_job(const struct perf_job *job)
 	printf("\n");
 }
 
+/* With more threads than cores, turns of milliseconds are part of every mean. */
+static void print_crowd(const struct perf_job *job)
+{
+	const struct perf_facts *f = &job->facts;
+	int ranks = perf_local_ranks(job, 0);
+
+	if (!strcmp(f->ranks[0].device, "cpu") &&
+	    (long)ranks * job->opt->blocks * job->opt->threads > f->cores)
+		printf("#   %d %s on %ld %s: threads take turns, so compare p50; a mean contains "
+		       "the turns\n",
+		       ranks, ranks == 1 ? "rank" : "ranks", f->cores,
+		       f->cores == 1 ? "core" : "cores");
+}
+
 static void print_environment(const struct perf_job *job)
 {
 	const struct perf_facts *f = &job->facts;
@@ -175,6 +189,7 @@ void perf_report_head(const struct perf_job *job)
 		return;
 	print_job(job);
 	print_reasons(&job->facts);
+	print_crowd(job);
 	if (job->opt->verbose)
 		print_more(job);
 	if (job->opt->format == PERF_FORMAT_NCCL)

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -252,14 +253,26 @@ static int read_report(int fd, struct birth_error *error)
 	return n == sizeof(*error);
 }
 
+/* Is it a program of this folder, named without the folder?  mpirun would find it. */
+static int is_in_this_folder(const char *name)
+{
+	struct stat st;
+
+	return !strchr(name, '/') && !stat(name, &st) && S_ISREG(st.st_mode) && !access(name, X_OK);
+}
+
 static int birth_failed(const struct run_plan *plan, int rank, const struct birth_error *e)
 {
+	const char *name = plan->options->command[0];
+
 	if (!e->in_exec) {
 		fprintf(stderr, "oriel-run: cannot start rank %d: %s\n", rank, strerror(e->number));
 		return 1;
 	}
-	fprintf(stderr, "oriel-run: cannot run '%s': %s\n", plan->options->command[0],
-		strerror(e->number));
+	fprintf(stderr, "oriel-run: cannot run '%s': %s", name, strerror(e->number));
+	if (e->number == ENOENT && is_in_this_folder(name))
+		fprintf(stderr, "; write ./%s for the file in this folder", name);
+	fprintf(stderr, "\n");
 	return e->number == ENOENT ? RUN_EXIT_NOT_FOUND : RUN_EXIT_NOT_EXECUTABLE;
 }
 
