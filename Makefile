@@ -33,7 +33,7 @@ SUITE ?=
 fabric_headers = /usr/include/infiniband/verbs.h /usr/include/rdma/fabric.h
 have_headers = for file in $(1); do [ -e $$file ] || exit 1; done
 
-.PHONY: help run test documents site test-python test-shmem wheel test-full test-slow test-gpu fuzz campaign check bench versus versus-gpu build install dist deb clean deps deps-test deps-python deps-torch deps-shmem deps-vm deps-check deps-deb deps-bench build-release
+.PHONY: help run test documents site test-python test-shmem wheel test-full test-slow test-gpu fuzz campaign deaths check bench versus versus-gpu build install dist deb clean deps deps-test deps-python deps-torch deps-shmem deps-vm deps-check deps-deb deps-bench build-release
 
 help:
 	@echo 'make run         build, then 8 ranks put, signal, wait and pass barriers (at most a minute)'
@@ -47,6 +47,7 @@ help:
 	@echo 'make test-gpu    what needs a GPU; SUITE=contract|litmus|graph|sanitizer|examples|triton|torch|bench selects one part'
 	@echo 'make fuzz        libFuzzer on every parser of untrusted bytes, MINUTES=5 each, two at a time'
 	@echo 'make campaign    random programs from seeds; ARGS="--seeds 1000 --from 1" passes options to tools/campaign'
+	@echo 'make deaths      COUNT=1000 jobs from SEED=n, each with one rank killed, stopped or starved of memory'
 	@echo 'make check       format, static checks, scripts, links and generated documents: tools/check.sh'
 	@echo 'make bench       measure Oriel beside what the machine allows: bench/run.sh'
 	@echo 'make versus      Oriel beside Open MPI and OpenSHMEM: table and plot, at most 10 minutes'
@@ -182,6 +183,14 @@ test-gpu:
 campaign: deps
 	@$(call configure,release)
 	@JOBS=$(JOBS) tools/campaign $(ARGS)
+
+# A failing job prints the seed that runs it again with COUNT=1.
+COUNT ?= 1000
+SEED ?= $(shell date +%s)
+deaths: deps
+	@$(call configure,release)
+	@$(call build,release,fault_deaths)
+	DEATHS_COUNT=$(COUNT) DEATHS_SEED=$(SEED) build/release/bin/fault_deaths
 
 check: deps deps-check
 	@$(call configure,release)
