@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * diag/chain.c - follows a chain of waits: to its last rank, or back to one of its ranks, which is a
+ * diag/chain.c - follows a chain of waits to its last rank, or back to one of its own, which is a
  * deadlock.
  *
  * Every rank in the chain is asked what it does, as late.c asks the first one.  The answer is a
