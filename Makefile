@@ -33,7 +33,7 @@ SUITE ?=
 fabric_headers = /usr/include/infiniband/verbs.h /usr/include/rdma/fabric.h
 have_headers = for file in $(1); do [ -e $$file ] || exit 1; done
 
-.PHONY: help run test documents site test-python test-shmem wheel test-full test-slow test-gpu fuzz campaign deaths check bench versus versus-gpu build install dist deb clean deps deps-test deps-python deps-torch deps-shmem deps-vm deps-check deps-deb deps-bench build-release
+.PHONY: help run test documents site test-python test-shmem wheel test-full test-slow test-gpu fuzz campaign deaths soak check bench versus versus-gpu build install dist deb clean deps deps-test deps-python deps-torch deps-shmem deps-vm deps-check deps-deb deps-bench build-release
 
 help:
 	@echo 'make run         build, then 8 ranks put, signal, wait and pass barriers (at most a minute)'
@@ -48,6 +48,7 @@ help:
 	@echo 'make fuzz        libFuzzer on every parser of untrusted bytes, MINUTES=5 each, two at a time'
 	@echo 'make campaign    random programs from seeds; ARGS="--seeds 1000 --from 1" passes options to tools/campaign'
 	@echo 'make deaths      COUNT=1000 jobs from SEED=n, each with one rank killed, stopped or starved of memory'
+	@echo 'make soak        full load on every transport for MINUTES=60; memory and descriptors must stay as they are'
 	@echo 'make check       format, static checks, scripts, links and generated documents: tools/check.sh'
 	@echo 'make bench       measure Oriel beside what the machine allows: bench/run.sh'
 	@echo 'make versus      Oriel beside Open MPI and OpenSHMEM: table and plot, at most 10 minutes'
@@ -160,7 +161,7 @@ test-full: deps-test deps-vm build-release
 		$(call ctest,fuzz) -L '^fuzz$$'; else echo 'skipped: fuzzing needs clang'; fi
 
 # 15 s per program in make test-full; here as long as asked for.
-MINUTES ?= 5
+fuzz: MINUTES ?= 5
 fuzz: deps
 	@$(call configure,fuzz)
 	@$(call build,fuzz,fuzz_programs)
@@ -191,6 +192,13 @@ deaths: deps
 	@$(call configure,release)
 	@$(call build,release,fault_deaths)
 	DEATHS_COUNT=$(COUNT) DEATHS_SEED=$(SEED) build/release/bin/fault_deaths
+
+# At least 10,000 windows and 1,000 comms, also if MINUTES is short.
+soak: MINUTES ?= 60
+soak: deps
+	@$(call configure,release)
+	@$(call build,release,soak oriel-run oriel-info)
+	@tools/soak.sh build/release $$(($(MINUTES) * 60)) 10000 1000
 
 check: deps deps-check
 	@$(call configure,release)
