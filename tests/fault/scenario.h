@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/fault/scenario.h - one rank's way through the library, for tests that inject failures: from
- * a boot to windows, buffers and a split, and back.
+ * a boot to windows, collectives, buffers and a split, and back.
  *
  * It stops at the first call that fails, then destroys what it has.  It aborts first only if others
  * would wait in a kernel.  For alloc_faults.c and syscall_faults.c.
@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <oriel/coll.h>
 #include <oriel/device.h>
 #include <oriel/oriel.h>
 
@@ -28,6 +29,8 @@ struct scenario {
 	void *memory;
 	struct oriel_window *window;
 	struct oriel_source source;
+	struct oriel_allgather_request *gather;
+	struct oriel_alltoallv_request *exchange;
 	struct oriel_buffer *buffer;
 	/* what came of it */
 	int status;       /* of the first call that failed, else 0 */
@@ -99,6 +102,40 @@ static inline int scenario_launch(struct scenario *s)
 	return err;
 }
 
+static inline int scenario_reduce(struct scenario *s)
+{
+	uint64_t values[4] = { 1, 2, 3, 4 };
+
+	return oriel_allreduce(s->comm, NULL, values, 4, ORIEL_TYPE_UINT64, ORIEL_REDUCE_SUM, NULL);
+}
+
+static inline int scenario_gather_create(struct scenario *s)
+{
+	return oriel_allgather_create(s->comm, s->window, NULL, &s->gather);
+}
+
+static inline int scenario_gather(struct scenario *s)
+{
+	return oriel_allgather_exec(s->gather, NULL, 64, 8, NULL);
+}
+
+static inline int scenario_exchange_create(struct scenario *s)
+{
+	struct oriel_alltoallv_options o = ORIEL_ALLTOALLV_OPTIONS_INIT;
+
+	o.slot_bytes = 512;
+	return oriel_alltoallv_create(s->comm, &o, &s->exchange);
+}
+
+static inline int scenario_alltoallv(struct scenario *s)
+{
+	struct oriel_alltoallv_args args = ORIEL_ALLTOALLV_ARGS_INIT;
+	uint64_t sizes[2] = { 512, 512 };
+
+	args.send_sizes = sizes;
+	return oriel_alltoallv_exec(s->exchange, &args, NULL);
+}
+
 static inline int scenario_register(struct scenario *s)
 {
 	return oriel_buffer_register(s->comm, s->memory, 2 * SCENARIO_BYTES, &s->buffer);
@@ -127,8 +164,11 @@ static const struct scenario_step {
 	{ "window_create", scenario_window },     { "window_source", scenario_source },
 	{ "put_signal", scenario_put },           { "wait_signal", scenario_wait },
 	{ "window_barrier", scenario_barrier },   { "launch", scenario_launch },
-	{ "buffer_register", scenario_register }, { "buffer_exchange", scenario_exchange },
-	{ "comm_split", scenario_split },         { "comm_barrier", scenario_sub_barrier },
+	{ "allreduce", scenario_reduce },         { "allgather_create", scenario_gather_create },
+	{ "allgather_exec", scenario_gather },    { "alltoallv_create", scenario_exchange_create },
+	{ "alltoallv_exec", scenario_alltoallv }, { "buffer_register", scenario_register },
+	{ "buffer_exchange", scenario_exchange }, { "comm_split", scenario_split },
+	{ "comm_barrier", scenario_sub_barrier },
 };
 
 static inline void scenario_note(struct scenario *s, const char *call, int status)
@@ -172,6 +212,8 @@ static inline void scenario_run(struct scenario *s)
 	if (s->call && !strcmp(s->call, "launch"))
 		scenario_end(s, "comm_abort", oriel_comm_abort(s->comm, s->status));
 	scenario_end_all(s, "comm_destroy (split)", oriel_comm_destroy(s->sub));
+	scenario_end_all(s, "alltoallv_destroy", oriel_alltoallv_destroy(s->exchange));
+	scenario_end(s, "allgather_destroy", oriel_allgather_destroy(s->gather));
 	scenario_end(s, "buffer_release", oriel_buffer_release(s->buffer));
 	scenario_end_all(s, "window_destroy", oriel_window_destroy(s->window));
 	if (s->memory)
