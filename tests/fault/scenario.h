@@ -4,7 +4,7 @@
  * a boot to windows, collectives, buffers and a split, and back.
  *
  * It stops at the first call that fails, then destroys what it has.  It aborts first only if others
- * would wait in a kernel.  For alloc_faults.c and syscall_faults.c.
+ * would wait in a kernel.  For alloc_faults.c, syscall_faults.c and cuda_faults.c.
  */
 #ifndef ORI_TEST_SCENARIO_H
 #define ORI_TEST_SCENARIO_H
@@ -102,11 +102,11 @@ static inline int scenario_launch(struct scenario *s)
 	return err;
 }
 
+/* On a separate device this must be device memory, as in the all-to-all-v below. */
 static inline int scenario_reduce(struct scenario *s)
 {
-	uint64_t values[4] = { 1, 2, 3, 4 };
-
-	return oriel_allreduce(s->comm, NULL, values, 4, ORIEL_TYPE_UINT64, ORIEL_REDUCE_SUM, NULL);
+	return oriel_allreduce(s->comm, NULL, s->memory, 4, ORIEL_TYPE_UINT64, ORIEL_REDUCE_SUM,
+			       NULL);
 }
 
 static inline int scenario_gather_create(struct scenario *s)
@@ -131,9 +131,16 @@ static inline int scenario_alltoallv(struct scenario *s)
 {
 	struct oriel_alltoallv_args args = ORIEL_ALLTOALLV_ARGS_INIT;
 	uint64_t sizes[2] = { 512, 512 };
+	int err = oriel_copy(s->comm, s->memory, sizes, sizeof(sizes));
 
-	args.send_sizes = sizes;
-	return oriel_alltoallv_exec(s->exchange, &args, NULL);
+	args.send_sizes = s->memory;
+	return err ? err : oriel_alltoallv_exec(s->exchange, &args, NULL);
+}
+
+/* On a separate device the work above may be pending yet. */
+static inline int scenario_sync(struct scenario *s)
+{
+	return oriel_comm_sync(s->comm, NULL);
 }
 
 static inline int scenario_register(struct scenario *s)
@@ -166,9 +173,9 @@ static const struct scenario_step {
 	{ "window_barrier", scenario_barrier },   { "launch", scenario_launch },
 	{ "allreduce", scenario_reduce },         { "allgather_create", scenario_gather_create },
 	{ "allgather_exec", scenario_gather },    { "alltoallv_create", scenario_exchange_create },
-	{ "alltoallv_exec", scenario_alltoallv }, { "buffer_register", scenario_register },
-	{ "buffer_exchange", scenario_exchange }, { "comm_split", scenario_split },
-	{ "comm_barrier", scenario_sub_barrier },
+	{ "alltoallv_exec", scenario_alltoallv }, { "comm_sync", scenario_sync },
+	{ "buffer_register", scenario_register }, { "buffer_exchange", scenario_exchange },
+	{ "comm_split", scenario_split },         { "comm_barrier", scenario_sub_barrier },
 };
 
 static inline void scenario_note(struct scenario *s, const char *call, int status)
