@@ -277,6 +277,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: soak SECONDS [WINDOWS [COMMS]]\n");
 		return 2;
 	}
+	memset(&s.flat, 0, sizeof(s.flat)); /* touched now, or the samples themselves would grow */
 	err = begin(&s);
 	if (!err)
 		err = run(&s, atof(argv[1]), argc > 2 ? strtoull(argv[2], NULL, 10) : 0,
