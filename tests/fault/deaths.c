@@ -111,26 +111,6 @@ static void check_nothing_held(int fds_before)
 
 static struct fate *fate; /* of this process's job; shared with its ranks */
 
-static void rank_main(struct job *job, int rank)
-{
-	struct mortal m = { .fate = fate, .rank = rank, .n = fate->nranks };
-	uint64_t start = ori_now_ns();
-	int fds = scenario_open_fds(), err;
-
-	err = live(&m);
-	job_note(job, rank, err, start);
-	CHECK_EQ(count_maps("/dev/shm/"), 0); /* such memory would outlive its processes */
-	/* a program that cannot go on tells the others */
-	if (rank == fate->victim && err && m.comm)
-		oriel_comm_abort(m.comm, err);
-	take_down(&m);
-	job->ranks[rank].told_status = (int)(m.slowest_ns / 1000000);
-	if (rank != fate->victim)
-		check_nothing_held(fds);
-}
-
-/* ---- the verdict ----------------------------------------------------------------------------- */
-
 /* "rank 1" is not named by "rank 12". */
 static int names_rank(const char *text, int rank)
 {
@@ -142,6 +122,44 @@ static int names_rank(const char *text, int rank)
 			return 1;
 	return 0;
 }
+
+/*
+ * Blocks of a kernel may wait for different ranks.  Each logs why it gave up, and the status tells
+ * of the first block only.
+ */
+static int a_block_named(const struct job *job, int rank)
+{
+	char text[16000], head[32], *line, *rest;
+	ssize_t n = pread(job->log_fd, text, sizeof(text) - 1, 0);
+	size_t bytes = (size_t)snprintf(head, sizeof(head), "oriel: rank %d: error: ", rank);
+
+	text[n < 0 ? 0 : n] = '\0';
+	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+		if (!strncmp(line, head, bytes) && names_rank(line + bytes, fate->victim))
+			return 1;
+	return 0;
+}
+
+static void rank_main(struct job *job, int rank)
+{
+	struct mortal m = { .fate = fate, .rank = rank, .n = fate->nranks };
+	uint64_t start = ori_now_ns();
+	int fds = scenario_open_fds(), err;
+
+	err = live(&m);
+	job_note(job, rank, err, start);
+	job->ranks[rank].told = fate->phase == BARRIER && a_block_named(job, rank);
+	CHECK_EQ(count_maps("/dev/shm/"), 0); /* such memory would outlive its processes */
+	/* a program that cannot go on tells the others */
+	if (rank == fate->victim && err && m.comm)
+		oriel_comm_abort(m.comm, err);
+	take_down(&m);
+	job->ranks[rank].told_status = (int)(m.slowest_ns / 1000000);
+	if (rank != fate->victim)
+		check_nothing_held(fds);
+}
+
+/* ---- the verdict ----------------------------------------------------------------------------- */
 
 /* A death is reported at once; of a rank that has not joined yet only the deadline can tell. */
 static int waits_for_deadline(void)
@@ -155,7 +173,7 @@ static void judge_survivor(const struct job *job, int r, struct verdict *v)
 	double most = waits_for_deadline() ? DEADLINE_S + JOB_SPARE_S : JOB_SOON_S;
 	double seconds = one->at_ns > fate->fell_ns ? (double)(one->at_ns - fate->fell_ns) / 1e9 :
 						      0;
-	int named = one->status < 0 && names_rank(one->error, fate->victim);
+	int named = one->status < 0 && (names_rank(one->error, fate->victim) || one->told);
 
 	if (!one->ran || job->codes[r])
 		check_fail(__FILE__, __LINE__, "rank %d ended with %d", r, job->codes[r]);

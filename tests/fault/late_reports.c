@@ -397,3 +397,37 @@ TEST(a_collective_that_gives_up_says_its_name)
 	CHECK(job_log_has(&job, "all-gather (window 1): rank 3 did not come within"));
 	job_close(&job);
 }
+
+static void one_stays_away_from_a_sum(struct job *job, int rank, struct oriel_window *w)
+{
+	uint64_t start = ori_now_ns(), value = 1;
+	int err = 0;
+
+	(void)w;
+	for (int i = 0; i < (rank == 3 ? 1 : 2) && !err; i++)
+		err = oriel_allreduce(comm, NULL, &value, 1, ORIEL_TYPE_UINT64, ORIEL_REDUCE_SUM,
+				      NULL);
+	job_note(job, rank, err, start);
+}
+
+/*
+ * A rank whose own wait gave up has its words in the status, not only that the team has failed.  The
+ * failure of a faster rank may end the waits of the others.
+ */
+TEST(a_sum_that_gives_up_says_who_is_late)
+{
+	struct job job;
+	int own_words = 0;
+
+	topology = NULL;
+	play = one_stays_away_from_a_sum;
+	start_job(&job, TIMEOUT_TEXT);
+	end_job(&job);
+	for (int r = 0; r < 3; r++) {
+		CHECK_RANK(&job, r, ORIEL_ETIMEDOUT, "oriel_allreduce: ", TIMEOUT_S + JOB_SPARE_S);
+		CHECK_HAS(job.ranks[r].error, "rank 3");
+		own_words += strstr(job.ranks[r].error, "rank 3 did not come within") != NULL;
+	}
+	CHECK(own_words > 0);
+	job_close(&job);
+}
