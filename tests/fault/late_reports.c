@@ -411,8 +411,8 @@ static void one_stays_away_from_a_sum(struct job *job, int rank, struct oriel_wi
 }
 
 /*
- * A rank whose own wait gave up has its words in the status, not only that the team has failed.  The
- * failure of a faster rank may end the waits of the others.
+ * A rank whose own wait gave up has its words in the status, not only that the team has failed.
+ * The failure of a faster rank may end the waits of the others.
  */
 TEST(a_sum_that_gives_up_says_who_is_late)
 {
