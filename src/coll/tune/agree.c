@@ -414,7 +414,7 @@ int ori_tune_explain(struct oriel_comm *c, uint64_t bytes_per_peer, char *text, 
 	return 0;
 }
 
-/* ---- for oriel-tune ------------------------------------------------------------------------ */
+/* ---- for oriel-tune -------------------------------------------------------------------------- */
 
 int ori_tune_use(struct oriel_comm *c, const struct ori_tune_table *table)
 {
