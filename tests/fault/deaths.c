@@ -31,7 +31,8 @@ static const char *const transport_names[TRANSPORTS] = { "mapped", "queued", "mi
 
 /* What came of a job; shared with its process. */
 struct verdict {
-	int ran, named, unharmed;
+	int ran, named;
+	int unharmed;   /* the rank had no memory to get, and needed none: nothing to name */
 	double seconds; /* the slowest survivor, from the fall to its status */
 };
 
@@ -184,7 +185,7 @@ static void judge_survivor(const struct job *job, int r, struct verdict *v)
 		check_fail(__FILE__, __LINE__,
 			   "rank %d: %.1f s to a status, %.1f s in a call that destroys", r,
 			   seconds, one->told_status / 1e3);
-	v->named = v->named && (named || v->unharmed);
+	v->named = v->named && named;
 	if (seconds > v->seconds)
 		v->seconds = seconds;
 }
@@ -330,7 +331,7 @@ static void print_cell(int phase, int kind, int transport, int count)
 		if ((int)f.phase != phase || (int)f.kind != kind || (int)f.transport != transport)
 			continue;
 		jobs++;
-		named += verdicts[i].named;
+		named += verdicts[i].named && !verdicts[i].unharmed;
 		unharmed += verdicts[i].unharmed;
 		if (verdicts[i].seconds > worst)
 			worst = verdicts[i].seconds;
