@@ -181,6 +181,9 @@ static void judge_survivor(const struct job *job, int r, struct verdict *v)
 	if (!v->unharmed && !named)
 		check_fail(__FILE__, __LINE__, "rank %d got %s, and does not name rank %d: \"%s\"",
 			   r, oriel_status_name(one->status), fate->victim, one->error);
+	if (v->unharmed && one->status)
+		check_fail(__FILE__, __LINE__, "rank %d got %s, but rank %d was well: \"%s\"", r,
+			   oriel_status_name(one->status), fate->victim, one->error);
 	if (seconds > most || one->told_status / 1e3 > most)
 		check_fail(__FILE__, __LINE__,
 			   "rank %d: %.1f s to a status, %.1f s in a call that destroys", r,
