@@ -46,6 +46,6 @@ done
 # Each rank prints "rank 0: 10 s, N signals, N puts, N windows, N comms".
 awk '$6 == "signals," { signals += $5; puts += $7
 		if ($2 == "0:") { windows += $9; comms += $11; seconds += $3 } }
-	END { printf "in all: %d s, %.0f signals, %d puts, %d windows, %d comms\n", seconds, signals,
-		puts, windows, comms }' "$log"
+	END { printf "in all: %d s, %.0f signals, %d puts, %d windows, %d comms\n",
+		seconds, signals, puts, windows, comms }' "$log"
 exit $status
