@@ -73,8 +73,9 @@ static void unlist(struct tcp_group *g, const struct tcp_ask *ask)
 }
 
 /* One question and its answer; 1: it came. */
-static int ask_once(struct tcp_group *g, int rank, char *out, size_t bytes, uint64_t timeout_ns)
+static int ask_once(struct oriel_boot *boot, int rank, char *out, size_t bytes, uint64_t timeout_ns)
 {
+	struct tcp_group *g = (struct tcp_group *)boot;
 	struct tcp_client *c = g->client;
 	uint64_t deadline = ori_deadline_ns(timeout_ns);
 	struct tcp_ask ask = { .world_rank = g->world[rank], .out = out, .bytes = bytes };
@@ -109,7 +110,8 @@ static int hub_is_silent(struct tcp_group *g, int asked, uint64_t timeout_ns)
 
 	/* a caller without that much time does not learn it */
 	return timeout_ns >= PROBE_NS && g->world[asked] != g->client->hub_rank &&
-	       asked != g->base.rank && !ask_once(g, g->base.rank, own, sizeof(own), PROBE_NS);
+	       asked != g->base.rank &&
+	       !ask_once(&g->base, g->base.rank, own, sizeof(own), PROBE_NS);
 }
 
 int ori_tcp_ask(struct oriel_boot *boot, int rank, char *out, size_t bytes, uint64_t timeout_ns)
@@ -117,7 +119,7 @@ int ori_tcp_ask(struct oriel_boot *boot, int rank, char *out, size_t bytes, uint
 	struct tcp_group *g = (struct tcp_group *)boot;
 	char hub[128];
 
-	if (ask_once(g, rank, out, bytes, timeout_ns))
+	if (ask_once(boot, rank, out, bytes, timeout_ns))
 		return 0;
 	out[0] = '\0';
 	if (hub_is_silent(g, rank, timeout_ns)) {
