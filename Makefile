@@ -33,7 +33,7 @@ SUITE ?=
 fabric_headers = /usr/include/infiniband/verbs.h /usr/include/rdma/fabric.h
 have_headers = for file in $(1); do [ -e $$file ] || exit 1; done
 
-.PHONY: help run test documents site test-python test-shmem wheel test-full test-slow test-gpu fuzz campaign check bench versus versus-gpu build install dist deb clean deps deps-test deps-python deps-torch deps-shmem deps-vm deps-check deps-deb deps-bench build-release
+.PHONY: help run test documents site test-python test-shmem wheel test-full test-slow test-gpu fuzz campaign deaths soak coverage check bench versus versus-gpu build install dist deb clean deps deps-test deps-python deps-torch deps-shmem deps-vm deps-check deps-deb deps-bench build-release
 
 help:
 	@echo 'make run         build tools and examples, then 8 ranks put, signal, wait and pass barriers'
@@ -47,6 +47,9 @@ help:
 	@echo 'make test-gpu    what needs a GPU; SUITE=contract|litmus|graph|sanitizer|examples|triton|torch|bench selects one part'
 	@echo 'make fuzz        libFuzzer on every parser of untrusted bytes, MINUTES=5 each, two at a time'
 	@echo 'make campaign    random programs from seeds; ARGS="--seeds 1000 --from 1" passes options to tools/campaign'
+	@echo 'make deaths      COUNT=1000 jobs from SEED=n, each with one rank killed, stopped or starved of memory'
+	@echo 'make soak        full load on every transport for MINUTES=60; memory and descriptors must stay as they are'
+	@echo 'make coverage    which lines of the library the tests run, per folder, and functions that never run'
 	@echo 'make check       format, static checks, scripts, links and generated documents: tools/check.sh'
 	@echo 'make bench       measure Oriel beside what the machine allows: bench/run.sh'
 	@echo 'make versus      Oriel beside Open MPI and OpenSHMEM: table and plot, at most 10 minutes'
@@ -57,7 +60,7 @@ help:
 	@echo 'make dist        dist/oriel-VERSION.tar.gz, the sources of the last commit'
 	@echo 'make deb         Debian packages in dist/, from the sources of the last commit'
 	@echo 'make clean       remove build/'
-	@echo 'Presets for cmake --preset: dev release asan tsan cuda fuzz'
+	@echo 'Presets for cmake --preset: dev release asan tsan cuda coverage fuzz'
 
 # Without the headers of a fabric its engine is left out.  oriel-info says so; it is not a failure.
 deps:
@@ -162,7 +165,7 @@ test-full: deps-test deps-vm build-release
 		$(call ctest,fuzz) -L '^fuzz$$'; else echo 'skipped: fuzzing needs clang'; fi
 
 # 15 s per program in make test-full; here as long as asked for.
-MINUTES ?= 5
+fuzz: MINUTES ?= 5
 fuzz: deps
 	@$(call configure,fuzz)
 	@$(call build,fuzz,fuzz_programs)
@@ -185,6 +188,30 @@ test-gpu:
 campaign: deps
 	@$(call configure,release)
 	@JOBS=$(JOBS) tools/campaign $(ARGS)
+
+# A failing job prints the seed that runs it again with COUNT=1.
+COUNT ?= 1000
+SEED ?= $(shell date +%s)
+deaths: deps
+	@$(call configure,release)
+	@$(call build,release,fault_deaths)
+	DEATHS_COUNT=$(COUNT) DEATHS_SEED=$(SEED) build/release/bin/fault_deaths
+
+# At least 10,000 windows and 1,000 comms, also if MINUTES is short.
+soak: MINUTES ?= 60
+soak: deps
+	@$(call configure,release)
+	@$(call build,release,soak oriel-run oriel-info)
+	@tools/soak.sh build/release $$(($(MINUTES) * 60)) 10000 1000
+
+# The counts of earlier runs are dropped.  A test that fails is shown, and counts as far as it ran.
+coverage: deps deps-test
+	@$(call configure,coverage)
+	@$(call build,coverage)
+	@find build/coverage -name '*.gcda' -delete
+	-$(call ctest,coverage) -L '^(unit|fault|coll|security|sim)$$' -LE '^full$$' -E '[.](cuda_faults|harsh)$$'
+	-$(call ctest,coverage) -L '^contract$$' -LE '^long$$'
+	@tools/coverage.py build/coverage --functions
 
 check: deps deps-check
 	@$(call configure,release)

@@ -89,7 +89,8 @@ struct ori_boot_backend {
 	void (*answer)(struct oriel_boot *, ori_boot_answer_fn *, void *ctx);
 	/*
 	 * Asks another member what it is doing.  0: `out` has its answer.  ORIEL_ETIMEDOUT: no
-	 * answer came in time.  ORIEL_EUNSUPPORTED: it cannot be asked.  Logs nothing.
+	 * answer came in time; `out` is "" or names what stands between, such as "rank 0 (the
+	 * rendezvous) does not answer".  ORIEL_EUNSUPPORTED: it cannot be asked.  Logs nothing.
 	 */
 	int (*ask)(struct oriel_boot *, int rank, char *out, size_t bytes, uint64_t timeout_ns);
 	/* Leaves the group and frees the boot.  Called when the last reference is dropped. */

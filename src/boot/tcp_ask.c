@@ -10,11 +10,13 @@
  * Protocol: docs/protocols/boot-tcp.md
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "tcp_client.h"
 
 #define SEND_NS (2 * ORI_NS_PER_S)
+#define PROBE_NS (ORI_NS_PER_S / 2)
 
 void ori_tcp_answer(struct oriel_boot *boot, ori_boot_answer_fn *fn, void *ctx)
 {
@@ -70,7 +72,8 @@ static void unlist(struct tcp_group *g, const struct tcp_ask *ask)
 	*at = ask->next;
 }
 
-int ori_tcp_ask(struct oriel_boot *boot, int rank, char *out, size_t bytes, uint64_t timeout_ns)
+/* One question and its answer; 1: it came. */
+static int ask_once(struct oriel_boot *boot, int rank, char *out, size_t bytes, uint64_t timeout_ns)
 {
 	struct tcp_group *g = (struct tcp_group *)boot;
 	struct tcp_client *c = g->client;
@@ -94,5 +97,34 @@ int ori_tcp_ask(struct oriel_boot *boot, int rank, char *out, size_t bytes, uint
 		err = pthread_cond_timedwait(&c->cond, &c->lock, &when);
 	unlist(g, &ask);
 	pthread_mutex_unlock(&c->lock);
-	return ask.answered ? 0 : ORIEL_ETIMEDOUT;
+	return ask.answered;
+}
+
+/*
+ * Every answer comes through the rendezvous.  A question to this rank itself goes the same way, so
+ * without an answer to it the rendezvous is silent, and the rank that was asked may be well.
+ */
+static int hub_is_silent(struct tcp_group *g, int asked, uint64_t timeout_ns)
+{
+	char own[ORI_BOOT_ANSWER_BYTES];
+
+	/* a caller without that much time does not learn it */
+	return timeout_ns >= PROBE_NS && g->world[asked] != g->client->hub_rank &&
+	       asked != g->base.rank &&
+	       !ask_once(&g->base, g->base.rank, own, sizeof(own), PROBE_NS);
+}
+
+int ori_tcp_ask(struct oriel_boot *boot, int rank, char *out, size_t bytes, uint64_t timeout_ns)
+{
+	struct tcp_group *g = (struct tcp_group *)boot;
+	char hub[128];
+
+	if (ask_once(boot, rank, out, bytes, timeout_ns))
+		return 0;
+	out[0] = '\0';
+	if (hub_is_silent(g, rank, timeout_ns)) {
+		ori_tcp_hub_text(g, hub, sizeof(hub));
+		snprintf(out, bytes, "%s does not answer", hub);
+	}
+	return ORIEL_ETIMEDOUT;
 }

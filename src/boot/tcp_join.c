@@ -150,6 +150,12 @@ static void show_late(const unsigned char *body, uint32_t bytes, int nranks)
 	ori_log(ORI_LOG_WARN, "still waiting to meet %s (%.1f s)", names, (double)r.ns / 1e9);
 }
 
+/* Whose the rendezvous is, for a message, where this is known before it has answered. */
+static const char *of_rank_0(const struct tcp_client *c)
+{
+	return c->of_rank_0 ? " of rank 0" : "";
+}
+
 /* Returns 0 if welcome, TRY_AGAIN if the other side closed the connection, or a status. */
 static int hear_answer(struct tcp_client *c, uint64_t deadline_ns)
 {
@@ -192,8 +198,8 @@ static int hear_answer(struct tcp_client *c, uint64_t deadline_ns)
 	if (err != -ETIMEDOUT || (!heard && c->ports > 1))
 		return TRY_AGAIN;
 	return ori_fail(ORIEL_ETIMEDOUT,
-			"rank %d of %d: the rendezvous at %s took the connection but does not answer",
-			c->rank, c->nranks, c->place.name);
+			"rank %d of %d: the rendezvous%s at %s took the connection but does not answer",
+			c->rank, c->nranks, of_rank_0(c), c->place.name);
 }
 
 static int meet_once(struct tcp_client *c, uint64_t deadline_ns, int *last_errno)
@@ -238,9 +244,10 @@ static int never_met(const struct tcp_client *c, int last, int reached)
 		snprintf(place, sizeof(place), "%s", c->place.name);
 	if (reached)
 		return ori_fail(ORIEL_ETIMEDOUT,
-				"rank %d of %d: the rendezvous at %s hung up and did not take this "
-				"rank again within %.1f s: %s",
-				c->rank, c->nranks, place, (double)c->timeout_ns / 1e9,
+				"rank %d of %d: the rendezvous%s at %s hung up and did not take "
+				"this rank again within %.1f s: %s",
+				c->rank, c->nranks, of_rank_0(c), place,
+				(double)c->timeout_ns / 1e9,
 				ori_errno_text(last, reason, sizeof(reason)));
 	return ori_fail(ORIEL_ETIMEDOUT,
 			"rank %d of %d: %s has%s opened the rendezvous at %s within %.1f s: %s",

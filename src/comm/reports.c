@@ -196,6 +196,7 @@ static void answer(void *ctx, char *out, size_t bytes)
 static int ask(void *ctx, int rank, char *out, size_t bytes)
 {
 	struct oriel_comm *c = ctx;
+	char between[160];
 	int err;
 
 	if (c->peers[rank].control) {
@@ -203,8 +204,11 @@ static int ask(void *ctx, int rank, char *out, size_t bytes)
 		return 1;
 	}
 	err = c->boot->ops->ask(c->boot, rank, out, bytes, ASK_NS);
-	if (err == ORIEL_ETIMEDOUT)
-		snprintf(out, bytes, "does not answer");
+	if (err == ORIEL_ETIMEDOUT) {
+		snprintf(between, sizeof(between), "%s", out);
+		snprintf(out, bytes, "%s%s", between[0] ? "cannot be asked: " : "does not answer",
+			 between);
+	}
 	out[err ? strlen(out) : strcspn(out, "\n")] = '\0';
 	return !err || err == ORIEL_ETIMEDOUT;
 }
@@ -227,6 +231,7 @@ static void report_silent(struct oriel_comm *c, int rank, const char *why, char 
 static void ask_report(void *ctx, int rank, char *out, size_t bytes, uint64_t timeout_ns)
 {
 	struct oriel_comm *c = ctx;
+	char why[160] = "it is stopped, has ended or cannot be reached";
 	size_t head;
 	int err;
 
@@ -238,7 +243,9 @@ static void ask_report(void *ctx, int rank, char *out, size_t bytes, uint64_t ti
 	if (err == ORIEL_EUNSUPPORTED) {
 		report_silent(c, rank, "it cannot be asked", out, bytes);
 	} else if (err) {
-		report_silent(c, rank, "it is stopped, has ended or cannot be reached", out, bytes);
+		if (err == ORIEL_ETIMEDOUT && out[0])
+			snprintf(why, sizeof(why), "%s", out);
+		report_silent(c, rank, why, out, bytes);
 	} else {
 		head = strcspn(out, "\n");
 		head += out[head] == '\n';

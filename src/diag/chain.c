@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * diag/chain.c - finds deadlocks: a chain of waits that comes back to one of its ranks.
+ * diag/chain.c - follows a chain of waits to its last rank, or back to one of its own, which is a
+ * deadlock.
  *
  * Every rank in the chain is asked what it does, as late.c asks the first one.  The answer is a
  * text, also from ranks of other hosts, and is parsed here.  A rank whose blocks wait for different
@@ -56,7 +57,7 @@ static void cycle_text(const int *path, int first, int n, char *out, size_t byte
  * begun to wait may have just sent what this rank waits for.  In a deadlock, the rank that came
  * last finds only older waits, so a deadlock is always reported.
  */
-void ori_diag_cycle_text(const struct oriel_board *own, int rank, int peer, const char *does,
+void ori_diag_chain_text(const struct oriel_board *own, int rank, int peer, const char *does,
 			 uint64_t age_ns, char *out, size_t bytes)
 {
 	/* texts are rounded to tenths of a second */
@@ -72,8 +73,13 @@ void ori_diag_cycle_text(const struct oriel_board *own, int rank, int peer, cons
 			cycle_text(path, at, n, out, bytes);
 			return;
 		}
-		if (n == HOPS_MAX || !ori_diag_ask(own, next, text, sizeof(text)))
+		if (n == HOPS_MAX || !ori_diag_ask(own, next, text, sizeof(text))) {
+			snprintf(out, bytes, "; the chain of waits leads to rank %d", next);
 			return;
+		}
 		path[n++] = next;
 	}
+	if (n > 2)
+		snprintf(out, bytes, "; the chain of waits ends at rank %d, which %.120s",
+			 path[n - 1], text);
 }

@@ -128,10 +128,10 @@ void ori_diag_board_text(const struct oriel_board *, char *out, size_t bytes);
 
 /*
  * chain.c.  `rank` has waited age_ns for `peer`.  `does` is the text of ori_diag_board_text() for
- * the peer.  Writes "; deadlock: rank 0 waits for 1 waits for 0" if the chain of waits is
- * a cycle, else "".
+ * the peer.  Writes "; deadlock: rank 0 waits for 1 waits for 0" if the chain of waits is a cycle,
+ * "; the chain of waits ends at rank 3, which ..." if it goes on behind the peer, else "".
  */
-void ori_diag_cycle_text(const struct oriel_board *own, int rank, int peer, const char *does,
+void ori_diag_chain_text(const struct oriel_board *own, int rank, int peer, const char *does,
 			 uint64_t age_ns, char *out, size_t bytes);
 
 /*

@@ -57,14 +57,14 @@ void ori_diag_board_text(const struct oriel_board *board, char *out, size_t byte
 }
 
 /*
- * What the late rank itself waits for, from its board or by its own answer; "" if unknown.  Adds a
- * text if these waits form a cycle.
+ * What the late rank itself waits for, from its board or by its own answer; "" if unknown.  Adds
+ * where a longer chain of waits ends, because that rank is the one to look at.
  */
 static void peer_text(const struct oriel_board_slot *slot, int rank, int peer,
 		      const struct oriel_board *own, const struct oriel_board *board,
 		      uint64_t age_ns, char *out, size_t bytes)
 {
-	char does[256], cycle[160] = "";
+	char does[256], chain[200] = "";
 
 	out[0] = '\0';
 	if (board)
@@ -72,8 +72,8 @@ static void peer_text(const struct oriel_board_slot *slot, int rank, int peer,
 	else if (!ori_diag_ask(own, peer, does, sizeof(does)))
 		return;
 	if (!ori_diag_is_own(slot->op))
-		ori_diag_cycle_text(own, rank, peer, does, age_ns, cycle, sizeof(cycle));
-	snprintf(out, bytes, "; rank %d %s%s", peer, does, cycle);
+		ori_diag_chain_text(own, rank, peer, does, age_ns, chain, sizeof(chain));
+	snprintf(out, bytes, "; rank %d %s%s", peer, does, chain);
 }
 
 /* ---- sums ------------------------------------------------------------------------------------ */

@@ -30,9 +30,11 @@ static uint64_t failure_word(struct oriel_window *w)
 int ori_window_failed(struct oriel_window *w)
 {
 	uint64_t failure = failure_word(w);
+	int of_comm = ORIEL_FAILURE_STATUS(ori_comm_failure(w->comm));
 	char name[48], text[128];
 
-	if (!failure)
+	/* a wait that the comm's failure ended names the rank it waited for, which may be well */
+	if (!failure || of_comm == ORIEL_FAILURE_STATUS(failure))
 		return ori_comm_failed(w->comm);
 	ori_diag_window_text(w->dev.number, name, sizeof(name));
 	ori_failure_text(failure, text, sizeof(text));

@@ -421,6 +421,18 @@ static int take_number(struct oriel_comm *c)
 	return number;
 }
 
+int ori_window_cannot_create(struct oriel_comm *c, int status)
+{
+	int err = ori_comm_failed(c);
+
+	if (err)
+		return err;
+	(void)take_number(c);
+	ori_comm_call_begin(c, ORI_CALL_WINDOW_CREATE);
+	(void)ori_comm_agree(c, status, NULL, NULL, 0);
+	return status;
+}
+
 int oriel_window_create(struct oriel_comm *c, const struct oriel_window_options *options,
 			struct oriel_window **window)
 {

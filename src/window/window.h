@@ -76,6 +76,12 @@ struct oriel_window {
 	int users; /* atomic: requests and captured graphs that use it */
 };
 
+/*
+ * In place of oriel_window_create(), on a rank that has failed with `status` just before.  The
+ * others learn it, and the call fails on all ranks.  Returns the status. [C]
+ */
+int ori_window_cannot_create(struct oriel_comm *, int status);
+
 /* layout.c.  Logs and returns ORIEL_EINVAL or ORIEL_ERANGE for invalid options. */
 int ori_window_options_take(const struct oriel_window_options *given,
 			    struct oriel_window_options *);

@@ -132,6 +132,9 @@ static void in_a_row(struct job *job, int rank, struct oriel_window *w)
 		CHECK(job_await_log(job, "; rank 1 itself waits"));
 		CHECK(job_await_log(job, "; rank 2 itself waits"));
 		CHECK(job_await_log(job, "; rank 3 waits for nothing in Oriel"));
+		/* rank 0 names the rank that all wait for */
+		CHECK(job_await_log(job, "; the chain of waits ends at rank 3, which waits for "
+					 "nothing in Oriel"));
 	} else {
 		err = oriel_window_wait_signal(w, rank + 1, 5, ORIEL_GE, 1, NULL);
 	}
@@ -238,6 +241,46 @@ TEST(a_stopped_rank_does_not_answer)
 			job_wait(&job, r);
 	job_kill(&job, 1);
 	CHECK_RANK(&job, 2, ORIEL_ETIMEDOUT, "from rank 1: have 0, want 1; rank 1 does not answer",
+		   TIMEOUT_S + JOB_SPARE_S);
+	job_close(&job);
+}
+
+/*
+ * Rank 0 is stopped, and with it the rendezvous through which ranks are asked.  A rank that waits
+ * for another one does not say of that one that it does not answer.
+ */
+static void rendezvous_is_stopped(struct job *job, int rank, struct oriel_window *w)
+{
+	uint64_t start = ori_now_ns();
+	int err = 0;
+
+	__atomic_store_n(&job->ranks[rank].entered, 1, __ATOMIC_RELEASE);
+	for (int r = 1; r < RANKS && rank == 0; r++)
+		CHECK(job_await(&job->ranks[r].entered)); /* they have their window through it */
+	if (rank == 0) {
+		job_note(job, rank, 0, start);
+		kill(getpid(), SIGSTOP);
+	} else if (rank == 2) {
+		err = oriel_window_wait_signal(w, 1, 5, ORIEL_GE, 1, NULL);
+		job_note(job, rank, err, start);
+	} else {
+		job_note(job, rank, 0, start);
+	}
+}
+
+TEST(a_stopped_rendezvous_is_named)
+{
+	struct job job;
+
+	topology = "4x1";
+	play = rendezvous_is_stopped;
+	start_job(&job, TIMEOUT_TEXT);
+	for (int r = 1; r < RANKS; r++)
+		job_wait(&job, r);
+	job_kill(&job, 0);
+	CHECK_RANK(&job, 2, ORIEL_ETIMEDOUT,
+		   "from rank 1: have 0, want 1; rank 1 cannot be asked: rank 0 (the rendezvous) "
+		   "does not answer",
 		   TIMEOUT_S + JOB_SPARE_S);
 	job_close(&job);
 }
@@ -352,5 +395,39 @@ TEST(a_collective_that_gives_up_says_its_name)
 		CHECK_RANK(&job, r, ORIEL_ETIMEDOUT, "all-gather (window 1)",
 			   TIMEOUT_S + JOB_SPARE_S);
 	CHECK(job_log_has(&job, "all-gather (window 1): rank 3 did not come within"));
+	job_close(&job);
+}
+
+static void one_stays_away_from_a_sum(struct job *job, int rank, struct oriel_window *w)
+{
+	uint64_t start = ori_now_ns(), value = 1;
+	int err = 0;
+
+	(void)w;
+	for (int i = 0; i < (rank == 3 ? 1 : 2) && !err; i++)
+		err = oriel_allreduce(comm, NULL, &value, 1, ORIEL_TYPE_UINT64, ORIEL_REDUCE_SUM,
+				      NULL);
+	job_note(job, rank, err, start);
+}
+
+/*
+ * A rank whose own wait gave up has its words in the status, not only that the team has failed.
+ * The failure of a faster rank may end the waits of the others.
+ */
+TEST(a_sum_that_gives_up_says_who_is_late)
+{
+	struct job job;
+	int own_words = 0;
+
+	topology = NULL;
+	play = one_stays_away_from_a_sum;
+	start_job(&job, TIMEOUT_TEXT);
+	end_job(&job);
+	for (int r = 0; r < 3; r++) {
+		CHECK_RANK(&job, r, ORIEL_ETIMEDOUT, "oriel_allreduce: ", TIMEOUT_S + JOB_SPARE_S);
+		CHECK_HAS(job.ranks[r].error, "rank 3");
+		own_words += strstr(job.ranks[r].error, "rank 3 did not come within") != NULL;
+	}
+	CHECK(own_words > 0);
 	job_close(&job);
 }

@@ -3,8 +3,8 @@
  * tests/fault/pool.h - runs many small cases, each in its own forked process, several at a time.
  *
  * Most of the time of a case is the wait for a deadline.  So cases wait in parallel, and the
- * deadline need not be short.  For alloc_faults.c and syscall_faults.c, on the main thread.  The
- * process must have no other threads and no other children.
+ * deadline need not be short.  For alloc_faults.c, syscall_faults.c, cuda_faults.c and
+ * deaths.c, on the main thread.  The process must have no other threads and no other children.
  */
 #ifndef ORI_TEST_POOL_H
 #define ORI_TEST_POOL_H
@@ -19,7 +19,9 @@
 
 #include "../check.h"
 
+#ifndef POOL_WIDTH
 #define POOL_WIDTH 48
+#endif
 #define POOL_HANG_S 100 /* a case that hangs is ended, and has failed */
 
 struct pool {

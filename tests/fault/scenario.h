@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/fault/scenario.h - one rank's way through the library, for tests that inject failures: from
- * a boot to windows, buffers and a split, and back.
+ * a boot to windows, collectives, buffers and a split, and back.
  *
  * It stops at the first call that fails, then destroys what it has.  It aborts first only if others
- * would wait in a kernel.  For alloc_faults.c and syscall_faults.c.
+ * would wait in a kernel.  For alloc_faults.c, syscall_faults.c and cuda_faults.c.
  */
 #ifndef ORI_TEST_SCENARIO_H
 #define ORI_TEST_SCENARIO_H
@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <oriel/coll.h>
 #include <oriel/device.h>
 #include <oriel/oriel.h>
 
@@ -28,6 +29,8 @@ struct scenario {
 	void *memory;
 	struct oriel_window *window;
 	struct oriel_source source;
+	struct oriel_allgather_request *gather;
+	struct oriel_alltoallv_request *exchange;
 	struct oriel_buffer *buffer;
 	/* what came of it */
 	int status;       /* of the first call that failed, else 0 */
@@ -99,6 +102,47 @@ static inline int scenario_launch(struct scenario *s)
 	return err;
 }
 
+/* On a separate device this must be device memory, as in the all-to-all-v below. */
+static inline int scenario_reduce(struct scenario *s)
+{
+	return oriel_allreduce(s->comm, NULL, s->memory, 4, ORIEL_TYPE_UINT64, ORIEL_REDUCE_SUM,
+			       NULL);
+}
+
+static inline int scenario_gather_create(struct scenario *s)
+{
+	return oriel_allgather_create(s->comm, s->window, NULL, &s->gather);
+}
+
+static inline int scenario_gather(struct scenario *s)
+{
+	return oriel_allgather_exec(s->gather, NULL, 64, 8, NULL);
+}
+
+static inline int scenario_exchange_create(struct scenario *s)
+{
+	struct oriel_alltoallv_options o = ORIEL_ALLTOALLV_OPTIONS_INIT;
+
+	o.slot_bytes = 512;
+	return oriel_alltoallv_create(s->comm, &o, &s->exchange);
+}
+
+static inline int scenario_alltoallv(struct scenario *s)
+{
+	struct oriel_alltoallv_args args = ORIEL_ALLTOALLV_ARGS_INIT;
+	uint64_t sizes[2] = { 512, 512 };
+	int err = oriel_copy(s->comm, s->memory, sizes, sizeof(sizes));
+
+	args.send_sizes = s->memory;
+	return err ? err : oriel_alltoallv_exec(s->exchange, &args, NULL);
+}
+
+/* On a separate device the work above may be pending yet. */
+static inline int scenario_sync(struct scenario *s)
+{
+	return oriel_comm_sync(s->comm, NULL);
+}
+
 static inline int scenario_register(struct scenario *s)
 {
 	return oriel_buffer_register(s->comm, s->memory, 2 * SCENARIO_BYTES, &s->buffer);
@@ -127,6 +171,9 @@ static const struct scenario_step {
 	{ "window_create", scenario_window },     { "window_source", scenario_source },
 	{ "put_signal", scenario_put },           { "wait_signal", scenario_wait },
 	{ "window_barrier", scenario_barrier },   { "launch", scenario_launch },
+	{ "allreduce", scenario_reduce },         { "allgather_create", scenario_gather_create },
+	{ "allgather_exec", scenario_gather },    { "alltoallv_create", scenario_exchange_create },
+	{ "alltoallv_exec", scenario_alltoallv }, { "comm_sync", scenario_sync },
 	{ "buffer_register", scenario_register }, { "buffer_exchange", scenario_exchange },
 	{ "comm_split", scenario_split },         { "comm_barrier", scenario_sub_barrier },
 };
@@ -172,6 +219,8 @@ static inline void scenario_run(struct scenario *s)
 	if (s->call && !strcmp(s->call, "launch"))
 		scenario_end(s, "comm_abort", oriel_comm_abort(s->comm, s->status));
 	scenario_end_all(s, "comm_destroy (split)", oriel_comm_destroy(s->sub));
+	scenario_end_all(s, "alltoallv_destroy", oriel_alltoallv_destroy(s->exchange));
+	scenario_end(s, "allgather_destroy", oriel_allgather_destroy(s->gather));
 	scenario_end(s, "buffer_release", oriel_buffer_release(s->buffer));
 	scenario_end_all(s, "window_destroy", oriel_window_destroy(s->window));
 	if (s->memory)

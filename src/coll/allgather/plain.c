@@ -150,17 +150,21 @@ static int make_area(struct oriel_comm *c, struct ori_gather_state *s, uint64_t 
 	o.signals = o.counters = o.barriers = 0;
 	o.bytes = slice * (uint64_t)c->nranks;
 	/* a rank without memory still takes part, and makes the call fail on all ranks */
-	err = oriel_window_create(c, a ? &o : NULL, a ? &a->window : NULL);
-	if (!err && a) {
+	if (!a) {
+		err = ori_fail(ORIEL_ENOMEM, "%s: no memory for a window", call);
+		return ori_window_cannot_create(c, err);
+	}
+	err = oriel_window_create(c, &o, &a->window);
+	if (!err) {
 		a->window->child.along = 1;
 		err = ori_gather_init(c, call, 0, a->window, NULL, NULL, 1, &a->request);
 		/* destroyed on all ranks, since the call failed on all */
 		if (err)
 			(void)oriel_window_destroy(a->window);
 	}
-	if (err || !a) {
+	if (err) {
 		free(a);
-		return err ? err : ORIEL_ENOMEM;
+		return err;
 	}
 	a->request->staging = 1;
 	a->bytes = slice;

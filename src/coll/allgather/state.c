@@ -351,10 +351,14 @@ int ori_gather_words_make(struct ori_gather_state *s, struct ori_gather_words **
 	o.counters = o.barriers = 0;
 	o.bytes = ori_gather_shown_room(s->comm, &s->map);
 	/* A rank without memory still takes part, and makes the call fail on all ranks. */
-	err = oriel_window_create(s->comm, w ? &o : NULL, w ? &w->window : NULL);
-	if (err || !w) {
+	if (!w) {
+		err = ori_fail(ORIEL_ENOMEM, "no memory for the words of an all-gather");
+		return ori_window_cannot_create(s->comm, err);
+	}
+	err = oriel_window_create(s->comm, &o, &w->window);
+	if (err) {
 		free(w);
-		return err ? err : ORIEL_ENOMEM;
+		return err;
 	}
 	/*
 	 * The user never sees this window.  It does not block the comm's destruction, and is

@@ -147,11 +147,15 @@ static int launch_separate(struct state *s, struct ori_coll_args *args, void *st
 	return ori_comm_device_status(c, err);
 }
 
-/* The failure of the team or comm, in the words of the user's call. */
-static int tell_failure(struct state *s, const char *call, int err)
+/*
+ * The failure of the team or comm, in the words of the user's call.  A wait of this rank that gave
+ * up has said more than the team knows: whom it waited for, and why that rank is late.
+ */
+static int tell_failure(struct state *s, const char *call, int err, uint64_t texts)
 {
-	char text[256];
-	int status = oriel_window_status(s->team->window);
+	int has_text = err == ORIEL_ETIMEDOUT && ori_last_error_count() != texts;
+	char text[400];
+	int status = has_text ? err : oriel_window_status(s->team->window);
 
 	if (!status)
 		return ori_fail(err, "%s: %s", call, oriel_status_text(err));
@@ -161,13 +165,14 @@ static int tell_failure(struct state *s, const char *call, int err)
 
 static int run_here(struct state *s, const char *call, const struct ori_coll_args *args)
 {
+	uint64_t texts = ori_last_error_count();
 	int err = ori_coll_kernel()->cpu(args), refused;
 
 	/* the caller returns the status of a call that this rank refuses, with its own text */
 	if (!err || args->call.refused)
 		return err;
 	refused = ori_team_refusal_take(s->team, 0, call);
-	return refused ? refused : tell_failure(s, call, err);
+	return refused ? refused : tell_failure(s, call, err, texts);
 }
 
 /*

@@ -414,7 +414,7 @@ int ori_tune_explain(struct oriel_comm *c, uint64_t bytes_per_peer, char *text, 
 	return 0;
 }
 
-/* ---- for oriel-tune and tests ---------------------------------------------------------------- */
+/* ---- for oriel-tune -------------------------------------------------------------------------- */
 
 int ori_tune_use(struct oriel_comm *c, const struct ori_tune_table *table)
 {
@@ -428,11 +428,4 @@ int ori_tune_use(struct oriel_comm *c, const struct ori_tune_table *table)
 	if (table)
 		t->table = *table;
 	return 0;
-}
-
-const struct ori_tune_table *ori_tune_table(struct oriel_comm *c)
-{
-	const struct tune *t = look(c);
-
-	return t && t->has_table ? &t->table : NULL;
 }

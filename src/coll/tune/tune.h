@@ -145,8 +145,6 @@ void ori_bytes_text(uint64_t bytes, char *text, size_t room);
 
 /* Sets the table to use from now on; NULL: the first guess.  Local: all ranks must do it. */
 int ori_tune_use(struct oriel_comm *, const struct ori_tune_table *);
-/* The table that was agreed on; NULL for the first guess. */
-const struct ori_tune_table *ori_tune_table(struct oriel_comm *);
 /*
  * Adjusts a plan to what the kernels of a GPU really use.  Blocks are reduced until those of all
  * ranks run at once.  Warps are limited to the maximum of a block, and chunks of mapped peers are
