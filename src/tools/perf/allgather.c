@@ -236,5 +236,6 @@ const struct perf_op perf_op_allgather = {
 	.traffic = PERF_TRAFFIC_BLOCKS,
 	.place = PERF_EITHER_PLACE,
 	.sized = 1,
+	.inside = &perf_inside_allgather,
 	.run = run,
 };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/perf/alltoallv.c - oriel-perf alltoallv: a request for each size, its calls checked and
- * timed.
+ * tools/perf/alltoallv.c - oriel-perf alltoallv and alltoall: a request for each size, its calls
+ * checked and timed.
  *
  * In a row of `bytes` each rank gets that many bytes on average from each peer; --split says how
  * they are distributed.  With random splits, calls use SPLITS different splits in turn, so that
- * consecutive calls differ.  In a verification pass every byte is a hash of (pass, from, to,
- * offset), and bytes behind the data of a slot must not change.
+ * consecutive calls differ.  An all-to-all has uniform splits.  In a verification pass every byte
+ * is a hash of (pass, from, to, offset), and bytes behind the data of a slot must not change.
  * Called by: main.c, on the rank's host thread.
  */
 #include "coll.h"
@@ -31,15 +31,20 @@ struct bed {
 
 /* ---- splits ---------------------------------------------------------------------------------- */
 
+static enum perf_split split_of(const struct bed *b)
+{
+	return b->coll.op == &perf_op_alltoall ? PERF_UNIFORM : b->job->opt->split;
+}
+
 /* Bytes from `from` to `to` with this split; every rank can compute them. */
 static uint64_t size_of(const struct bed *b, int split, int from, int to)
 {
 	const struct perf_options *o = b->job->opt;
 	uint64_t n = (uint64_t)b->job->nranks, half = b->coll.bytes * n / 2;
 
-	if (o->split == PERF_UNIFORM || n == 1)
+	if (split_of(b) == PERF_UNIFORM || n == 1)
 		return b->coll.bytes;
-	if (o->split == PERF_SKEW)
+	if (split_of(b) == PERF_SKEW)
 		return to == (from + 1) % (int)n ? half : half / (n - 1);
 	return perf_coll_mix(perf_coll_mix(o->seed * 1000003u + (uint64_t)split) ^
 			     perf_coll_mix(b->coll.bytes + ((uint64_t)from << 50) +
@@ -65,7 +70,7 @@ static uint64_t most_of(const struct bed *b)
 
 static int check_memory(const struct bed *b)
 {
-	return perf_coll_fits(b->job, "alltoallv", b->coll.bytes,
+	return perf_coll_fits(b->job, b->coll.op->name, b->coll.bytes,
 			      (b->job->opt->cuda ? 1 : 3) * (uint64_t)b->job->nranks * b->most);
 }
 
@@ -103,8 +108,8 @@ static int open_bed(struct bed *b)
 	err = oriel_alltoallv_create(b->job->comm, &o, &b->request);
 	if (err) {
 		if (b->job->rank == 0)
-			fprintf(stderr, "oriel-perf: cannot create the request for alltoallv: %s\n",
-				oriel_last_error());
+			fprintf(stderr, "oriel-perf: cannot create the request for %s: %s\n",
+				b->coll.op->name, oriel_last_error());
 		return err;
 	}
 	err = open_local(b);
@@ -215,9 +220,9 @@ static void explain(const struct bed *b, const struct perf_row *row)
 static int run_row(struct bed *b)
 {
 	static const char *const names[] = { "uniform", "random", "skew" };
-	const struct perf_options *o = b->job->opt;
-	struct perf_plan p = perf_plan_make(o, b->coll.bytes * (uint64_t)b->job->nranks);
-	struct perf_row row = perf_coll_row(&b->coll, &p, names[o->split]);
+	struct perf_plan p = perf_plan_make(b->job->opt, b->coll.bytes * (uint64_t)b->job->nranks);
+	const char *type = b->coll.op->typed ? names[split_of(b)] : b->coll.op->type;
+	struct perf_row row = perf_coll_row(&b->coll, &p, type);
 	int err = perf_coll_measure(&b->coll, &p, &row);
 
 	if (!err)
@@ -256,6 +261,18 @@ static int run(struct perf_job *job, const struct perf_op *op, struct perf_rows 
 		perf_report_op(job, op);
 	return perf_sizes_each(job->opt, run_size, &like);
 }
+
+const struct perf_op perf_op_alltoall = {
+	.name = "alltoall",
+	.legend = "every rank sends every rank `size` bytes, as an all-to-all-v of equal sizes; "
+		  "time of one call, rates of all bytes a rank sends",
+	.type = "uint8",
+	.elem_bytes = 1,
+	.traffic = PERF_TRAFFIC_BLOCKS,
+	.sized = 1,
+	.inside = &perf_inside_alltoall,
+	.run = run,
+};
 
 const struct perf_op perf_op_alltoallv = {
 	.name = "alltoallv",

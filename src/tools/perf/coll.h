@@ -2,7 +2,8 @@
 /*
  * tools/perf/coll.h - what the rows of collectives share: test data and its check, timing, rates.
  *
- * allgather.c, alltoallv.c and reduce.c each fill a struct perf_coll; coll.c does the rest.
+ * allgather.c, alltoallv.c, reduce.c and inside.c each fill a struct perf_coll; coll.c does the
+ * rest.
  */
 #ifndef PERF_COLL_H
 #define PERF_COLL_H
@@ -18,6 +19,8 @@ struct perf_coll {
 	void *bed;      /* argument of the functions below, which all ranks call alike */
 	int (*call)(void *bed, uint32_t i); /* the i-th call of a run, or of that pass */
 	int (*settle)(void *bed);           /* waits for all calls and returns their status */
+	/* NULL, or makes all calls of the plan at once: microseconds per call of each sample */
+	int (*timed)(void *bed, const struct perf_plan *p, float *us);
 	/* A verification pass: write_pass and read_pass are not collective. */
 	int (*write_pass)(void *bed, int pass);
 	int (*read_pass)(void *bed, int pass, uint64_t *wrong);
