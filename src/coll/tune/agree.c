@@ -7,9 +7,9 @@
  * missing optimisation must not end a run.  The lowest rank that has such a file logs one line.
  * The data is attached to the comm and freed with it.
  *
- * Called by: coll/alltoallv and coll/allgather when a request is created, oriel-tune, tests.  agree
- * and use run on the comm's host thread.  The others may run on any thread, as nothing changes
- * afterwards.
+ * Called by: coll/alltoallv, coll/allgather and coll/team when something is created, oriel-tune,
+ * tests.  agree and use run on the comm's host thread.  The others may run on any thread, as
+ * nothing changes afterwards.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -353,6 +353,19 @@ int ori_tune_plan(struct oriel_comm *c, uint64_t bytes, struct ori_a2a_plan *pla
 	plan->uniform = ori_tune_peers(c, ORI_PLAN_QUEUED) == 0;
 	plan->cores = t ? t->cores : own_cores(c);
 	return ori_tune_resident(c, plan);
+}
+
+/*
+ * A cell takes twice its bytes, but saves three of four steps.  That pays on GPUs; on CPUs a mark
+ * in every word was slower (docs/decisions/0019).
+ */
+uint32_t ori_tune_cells(struct oriel_comm *c)
+{
+	const struct tune *t = look(c);
+
+	if (t && t->has_table)
+		return t->table.cells;
+	return c->device->separate ? ORI_TUNE_CELLS_MAX : 0;
 }
 
 int ori_tune_link(struct oriel_comm *c, int kind, uint64_t *latency_ns, uint64_t *bytes_per_us)

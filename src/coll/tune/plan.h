@@ -4,7 +4,7 @@
  *
  * coll/alltoallv asks for a plan when a request is created and when the size of its calls changes.
  * coll/tune answers from the table that all ranks agreed on.  kernels/alltoallv_plan.h defines a
- * plan.
+ * plan.  coll/team asks how short collectives move their data.
  */
 #ifndef ORI_COLL_TUNE_PLAN_H
 #define ORI_COLL_TUNE_PLAN_H
@@ -42,5 +42,13 @@ int ori_tune_explain(struct oriel_comm *comm, uint64_t bytes_per_peer, char *tex
  * was measured.
  */
 int ori_tune_link(struct oriel_comm *comm, int kind, uint64_t *latency_ns, uint64_t *bytes_per_us);
+
+/*
+ * Collectives of a team whose ranks all map each other: blocks up to this many bytes go in marked
+ * cells, longer ones by slot and signal.  A multiple of 8, at most ORI_TUNE_CELLS_MAX; 0: none go
+ * in cells.  Before ori_tune_agree() it is the first guess.
+ */
+#define ORI_TUNE_CELLS_MAX 4096u
+uint32_t ori_tune_cells(struct oriel_comm *comm);
 
 #endif
