@@ -78,6 +78,10 @@ CONSTANTS = {
     "ORIEL_GATHER_DIRECT": 1,
     "ORIEL_GATHER_RING": 2,
     "ORIEL_GATHER_DOUBLING": 3,
+    "ORIEL_GATHER_POLICY_DEFAULT": 0,
+    "ORIEL_GATHER_BY_SIZE": 1,
+    "ORIEL_GATHER_FASTEST": 2,
+    "ORIEL_GATHER_NO_SMS": 3,
     "ORIEL_GATHER_UNGUARDED": 1,
 }
 
@@ -147,6 +151,8 @@ class oriel_allgather_options(Structure):
         ("offset", c_uint64),
         ("bytes", c_uint64),
         ("chunk_bytes", c_uint64),
+        ("policy", c_int32),
+        ("reserved", c_int32),
     ]
 
 

@@ -24,6 +24,12 @@ _ALGORITHMS = {
     "ring": CONSTANTS["ORIEL_GATHER_RING"],
     "doubling": CONSTANTS["ORIEL_GATHER_DOUBLING"],
 }
+_POLICIES = {
+    "default": CONSTANTS["ORIEL_GATHER_POLICY_DEFAULT"],
+    "by_size": CONSTANTS["ORIEL_GATHER_BY_SIZE"],
+    "fastest": CONSTANTS["ORIEL_GATHER_FASTEST"],
+    "no_sms": CONSTANTS["ORIEL_GATHER_NO_SMS"],
+}
 
 
 class _Request:
@@ -82,6 +88,8 @@ class AllGather(_Request):
         unguarded: leaves out the handshake that protects memory that its owner still reads.
         offset, bytes: the part of the target to use; 0 bytes: to its end.
         chunk_bytes: forwarded in such pieces; 0: chosen.
+        policy: what moves data between the GPUs of a node: "fastest" (kernels), "no_sms" (copy
+            engines), "by_size" (kernels up to 1 MiB), or "default" (ORIEL_GATHER_POLICY).
 
     The constructor is collective, close() is local.
     """
@@ -97,6 +105,7 @@ class AllGather(_Request):
         offset: int = 0,
         bytes: int = 0,
         chunk_bytes: int = 0,
+        policy: str = "default",
     ) -> None:
         self.comm = comm
         self.target = target
@@ -105,7 +114,7 @@ class AllGather(_Request):
         problem = None
         try:
             self._region = self._take(target)
-            options = self._options(algorithm, unguarded, offset, bytes, chunk_bytes)
+            options = self._options(algorithm, unguarded, offset, bytes, chunk_bytes, policy)
         except (TypeError, ValueError, _c.Error) as raised:
             problem = raised
         comm._agree("AllGather", problem)
@@ -126,11 +135,20 @@ class AllGather(_Request):
         return region
 
     def _options(
-        self, algorithm: str, unguarded: bool, offset: int, nbytes: int, chunk_bytes: int
+        self,
+        algorithm: str,
+        unguarded: bool,
+        offset: int,
+        nbytes: int,
+        chunk_bytes: int,
+        policy: str,
     ) -> _c.oriel_allgather_options:
         if algorithm not in _ALGORITHMS:
             names = ", ".join(_ALGORITHMS)
             raise ValueError(f"algorithm={algorithm!r}: must be one of {names}")
+        if policy not in _POLICIES:
+            names = ", ".join(_POLICIES)
+            raise ValueError(f"policy={policy!r}: must be one of {names}")
         if min(offset, nbytes, chunk_bytes) < 0:
             raise ValueError("offset, bytes and chunk_bytes must not be negative")
         return _c.oriel_allgather_options(
@@ -140,6 +158,7 @@ class AllGather(_Request):
             offset,
             nbytes,
             chunk_bytes,
+            _POLICIES[policy],
         )
 
     def _create(self, options: _c.oriel_allgather_options, offset: int, nbytes: int) -> None:

@@ -42,8 +42,8 @@ def plain_gather(comm: oriel.Comm) -> None:
 def persistent_gather(comm: oriel.Comm) -> None:
     """oriel.AllGather on a window and on memory; sizes may change."""
     with oriel.Window(comm, bytes=8192 * comm.size) as window:
-        for algorithm in ("auto", "ring"):
-            request = oriel.AllGather(comm, window, algorithm=algorithm)
+        for algorithm, policy in (("auto", "no_sms"), ("ring", "fastest")):
+            request = oriel.AllGather(comm, window, algorithm=algorithm, policy=policy)
             for turn, count in enumerate((1, 512, 1024)):
                 request.exec(numpy.full(count, 100 * turn + comm.rank))
                 expect_gathered(window.array(dtype="int64")[: count * comm.size], comm, turn)
@@ -87,6 +87,10 @@ def bad_gather(comm: oriel.Comm) -> None:
         oriel.AllGather(comm, array, algorithm="guess")
     except ValueError as error:
         assert "doubling" in str(error)
+    try:
+        oriel.AllGather(comm, array, policy="guess")
+    except ValueError as error:
+        assert "no_sms" in str(error)
     request = oriel.AllGather(comm, array)
     try:
         request.exec(numpy.zeros(9, "uint8"))

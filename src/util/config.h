@@ -118,6 +118,9 @@
 	X(TEXT, a2a_plan, "ORIEL_A2A_PLAN", "",                                                    \
 	  "plan of the all-to-all-v: tables, proposal, cpu, or "                                   \
 	  "mapped=BLOCKS/WARPS/CHUNK,queued=BLOCKS/WARPS/CHUNK,small=BYTES")                       \
+	X(TEXT, gather_policy, "ORIEL_GATHER_POLICY", "by_size",                                   \
+	  "what moves data of an all-gather between GPUs of a node: by_size (kernels up "          \
+	  "to 1 MiB, then copy engines), fastest (kernels) or no_sms (copy engines)")              \
 	X(COUNT, listen_fd, "ORIEL_LISTEN_FD", "0",                                                \
 	  "set by oriel-run: listening socket that rank 0 inherits (0: none)")                     \
 	X(FLAG, listening, "ORIEL_LISTENING", "0",                                                 \

@@ -142,7 +142,7 @@ for bad in "" fly "put get" "put -b 0" "put -b 8X" "put -b 64 -e 8" "put -f 1" "
 	"put -e 99999999999G" "put --tolerance x" "put --tolerance -1" "put --limit 5" \
 	"put --limit 0 --plot x.svg" "barrier --plot x.svg" "put --format csv -v" \
 	"alltoallv --in-kernel" "allgather --in-kernel --algorithm ring" \
-	"allreduce --in-kernel --explain"; do
+	"allreduce --in-kernel --explain" "allgather --policy slow"; do
 	# shellcheck disable=SC2086 # words on purpose
 	want 2 "$perf" $bad
 	[ "$(wc -l <"$dir/err")" -eq 1 ] || fail "not one line for '$bad'"

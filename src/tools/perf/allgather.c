@@ -38,6 +38,16 @@ int perf_gather_algorithm(const char *name)
 	return -1;
 }
 
+int perf_gather_policy(const char *name)
+{
+	static const char *const policies[] = { "default", "by_size", "fastest", "no_sms" };
+
+	for (int i = 0; i < 4; i++)
+		if (!strcmp(policies[i], name))
+			return i;
+	return -1;
+}
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 static uint64_t recv_bytes(const struct perf_job *job, uint64_t bytes)
@@ -74,6 +84,7 @@ static int open_bed(struct bed *b)
 		return err;
 	w.bytes = recv_bytes(b->job, b->job->opt->end);
 	o.algorithm = b->job->opt->algorithm;
+	o.policy = b->job->opt->policy;
 	err = oriel_window_create(b->job->comm, &w, &b->window);
 	if (!err)
 		err = oriel_allgather_create(b->job->comm, b->window, &o, &b->request);

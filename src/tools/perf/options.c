@@ -57,6 +57,8 @@ static const char help_text[] =
 	"                    all bytes); the size is the average per peer\n"
 	"  --seed N          alltoallv: seed of random splits (default 1)\n"
 	"  --algorithm NAME  allgather, between nodes: auto (default), direct, ring or doubling\n"
+	"  --policy NAME     allgather, between GPUs of a node: by_size, fastest, no_sms, or default\n"
+	"                    (ORIEL_GATHER_POLICY)\n"
 	"  --graph           allgather and reductions with cuda: capture a graph and replay it\n"
 	"  --explain         allgather: print the algorithm of each size and the estimated time\n"
 	"                    of the others; alltoall, alltoallv: print the plan of each size, the reason\n"
@@ -160,6 +162,7 @@ enum {
 	FLAG_SEED,
 	FLAG_EXPLAIN,
 	FLAG_ALGORITHM,
+	FLAG_POLICY,
 	FLAG_GRAPH,
 	FLAG_IN_KERNEL,
 	FLAG_VERSION
@@ -182,6 +185,7 @@ static const struct option long_flags[] = {
 	{ "explain", no_argument, NULL, FLAG_EXPLAIN },
 	{ "algorithm", required_argument, NULL, FLAG_ALGORITHM },
 	{ "graph", no_argument, NULL, FLAG_GRAPH },
+	{ "policy", required_argument, NULL, FLAG_POLICY },
 	{ "in-kernel", no_argument, NULL, FLAG_IN_KERNEL },
 	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, FLAG_VERSION },
@@ -241,6 +245,12 @@ static int set_word(struct perf_options *o, int flag, const char *word)
 		n = find_word(splits, word);
 		o->split = (enum perf_split)n;
 		return n < 0 ? usage("--split needs uniform, random or skew, not", word) : 0;
+	case FLAG_POLICY:
+		o->policy = perf_gather_policy(word);
+		return o->policy < 0 ?
+			       usage("--policy needs by_size, fastest, no_sms or default, not",
+				     word) :
+			       0;
 	default:
 		o->algorithm = perf_gather_algorithm(word);
 		return o->algorithm < 0 ?
@@ -312,6 +322,7 @@ static int set_flag(struct perf_options *o, int flag, const char *text, const ch
 	case FLAG_FORMAT:
 	case FLAG_SPLIT:
 	case FLAG_ALGORITHM:
+	case FLAG_POLICY:
 		return set_word(o, flag, text);
 	case 'v':
 	case FLAG_QUICK:
@@ -378,8 +389,8 @@ static int check_in_kernel(const struct perf_options *o)
 {
 	if (o->op && o->op->run && !o->op->inside)
 		return usage("--in-kernel: there is no call inside a kernel for", o->op->name);
-	if (o->graph || o->explain || o->algorithm)
-		return usage("--in-kernel: leave out --graph, --explain and --algorithm in",
+	if (o->graph || o->explain || o->algorithm || o->policy)
+		return usage("--in-kernel excludes --graph, --explain, --algorithm, --policy in",
 			     o->line);
 	return 0;
 }

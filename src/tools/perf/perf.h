@@ -143,6 +143,7 @@ struct perf_options {
 	uint64_t seed;
 	int explain;
 	int algorithm;  /* allgather */
+	int policy;     /* allgather */
 	int graph;      /* allgather: capture an exec in a CUDA graph and replay it */
 	char line[512]; /* the flags of the command line */
 };
@@ -307,6 +308,7 @@ int perf_limit_measure(struct perf_job *job, struct perf_row *row);
 
 /* allgather.c: the number of an algorithm; -1: there is none of that name */
 int perf_gather_algorithm(const char *name);
+int perf_gather_policy(const char *name); /* likewise */
 
 /* graph.c: CUDA only; not collective */
 struct perf_graph;
