@@ -156,6 +156,10 @@ class oriel_allgather_options(Structure):
     ]
 
 
+class oriel_alltoallv_setting(Structure):
+    _fields_ = [("blocks", c_uint32), ("warps", c_uint32), ("chunk_bytes", c_uint64)]
+
+
 class oriel_alltoallv_options(Structure):
     _fields_ = [
         ("size", c_size_t),
@@ -167,6 +171,8 @@ class oriel_alltoallv_options(Structure):
         ("reserved", c_int32),
         ("expect_bytes", c_uint64),
         ("first_count", c_uint64),
+        ("mapped", oriel_alltoallv_setting),
+        ("queued", oriel_alltoallv_setting),
     ]
 
 
@@ -178,10 +184,6 @@ class oriel_team_options(Structure):
         ("slot_bytes", c_uint64),
         ("first_count", c_uint64),
     ]
-
-
-class oriel_alltoallv_setting(Structure):
-    _fields_ = [("blocks", c_uint32), ("warps", c_uint32), ("chunk_bytes", c_uint64)]
 
 
 class oriel_alltoallv_plan_info(Structure):

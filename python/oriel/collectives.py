@@ -247,8 +247,8 @@ class _RequestMemory:
 class AllToAllV(_Request):
     """A persistent all-to-all-v: every rank sends elements to every rank.
 
-    Set exactly one of slot_bytes and recv_bytes.  All are alike on all ranks, except send_bytes and
-    expect_bytes.
+    Set exactly one of slot_bytes and recv_bytes.  All are alike on all ranks, except send_bytes,
+    expect_bytes, mapped and queued.
 
     Args:
         comm: the ranks.
@@ -258,6 +258,8 @@ class AllToAllV(_Request):
         elem_bytes: bytes of an element; sizes and offsets count elements.
         synchronised: data arrives only after the receiver has made its own call.
         expect_bytes: a hint for speed: the bytes for the peer that gets most; 0: unknown.
+        mapped, queued: the plan for peers of that kind: (blocks, warps, chunk_bytes), such as a
+            Setting of comm.alltoallv_plan(); None: the tuner decides.  Ranks may differ.
 
     The constructor and close() are collective.
     """
@@ -273,6 +275,8 @@ class AllToAllV(_Request):
         elem_bytes: int = 1,
         synchronised: bool = True,
         expect_bytes: int = 0,
+        mapped: tuple[int, int, int] | None = None,
+        queued: tuple[int, int, int] | None = None,
     ) -> None:
         self.comm = comm
         self._views: set[int] = set()  # owners of arrays over its memory
@@ -280,6 +284,9 @@ class AllToAllV(_Request):
         problem = None
         if min(slot_bytes, recv_bytes, send_bytes, elem_bytes, expect_bytes) < 0:
             problem = ValueError("AllToAllV: numbers of bytes must not be negative")
+        for name, setting in (("mapped", mapped), ("queued", queued)):
+            if setting is not None and (len(setting) != 3 or min(setting) < 1):
+                problem = ValueError(f"{name}={setting!r}: must be (blocks, warps, chunk_bytes)")
         comm._agree("AllToAllV", problem)
         options = _c.oriel_alltoallv_options(
             ctypes.sizeof(_c.oriel_alltoallv_options),
@@ -291,6 +298,8 @@ class AllToAllV(_Request):
             0,
             expect_bytes,
             0,
+            tuple(mapped or (0, 0, 0)),
+            tuple(queued or (0, 0, 0)),
         )
         request = ctypes.c_void_p()
         create = lib.oriel_alltoallv_create

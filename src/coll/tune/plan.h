@@ -33,6 +33,18 @@ int ori_tune_is_agreed(struct oriel_comm *comm);
  */
 int ori_tune_plan(struct oriel_comm *comm, uint64_t bytes_per_peer, struct ori_a2a_plan *plan);
 
+/*
+ * The same with settings of a request, one per kind of peer, which come before all others.  A kind
+ * with 0 blocks has none.  given may be NULL.
+ */
+int ori_tune_plan_with(struct oriel_comm *comm, uint64_t bytes_per_peer,
+		       const struct ori_a2a_setting *given, struct ori_a2a_plan *plan);
+int ori_tune_explain_with(struct oriel_comm *comm, uint64_t bytes_per_peer,
+			  const struct ori_a2a_setting *given, char *text, size_t bytes);
+
+/* Can a plan have this setting? */
+int ori_tune_setting_fits(const struct ori_a2a_setting *setting);
+
 /* One readable line: the plan, and its origin ("measured ...", "first guess for cuda"). */
 int ori_tune_explain(struct oriel_comm *comm, uint64_t bytes_per_peer, char *text, size_t bytes);
 
