@@ -122,6 +122,12 @@ for op in broadcast allgather alltoall allreduce reducescatter; do
 	has "# total wrong 0: OK" out
 	grep -q "^# $op: .*one call inside a kernel" "$dir/out" || fail "legend of $op"
 done
+for split in uniform random skew; do
+	want 0 "$run" -n 3 "$perf" alltoallv --in-kernel --split $split --blocks 2 -b 5 -e 30K \
+		-f 77 -n 10
+	[ "$(grep -cE "^ *[0-9]+ +$split( +[-0-9.]+){5} +0\$" "$dir/out")" -eq 3 ] ||
+		fail "rows of alltoallv, $split"
+done
 for op in barrier packet; do
 	want 0 "$run" -n 2 "$perf" $op --in-kernel -b 8 -e 8 -n 10 && rows 1
 	has ", inside a kernel" out
@@ -141,7 +147,7 @@ for bad in "" fly "put get" "put -b 0" "put -b 8X" "put -b 64 -e 8" "put -f 1" "
 	"put --blocks 0" "put --threads 33" "put --format osu" "put --fly" "put -n" \
 	"put -e 99999999999G" "put --tolerance x" "put --tolerance -1" "put --limit 5" \
 	"put --limit 0 --plot x.svg" "barrier --plot x.svg" "put --format csv -v" \
-	"alltoallv --in-kernel" "allgather --in-kernel --algorithm ring" \
+	"allgather --in-kernel --algorithm ring" \
 	"allreduce --in-kernel --explain" "allgather --policy slow"; do
 	# shellcheck disable=SC2086 # words on purpose
 	want 2 "$perf" $bad

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/perf/inside.c - oriel-perf OP --in-kernel: collectives that a running kernel calls.
+ * tools/perf/inside.c - oriel-perf OP --in-kernel: collectives that a running kernel calls, with
+ * the same size for all ranks.  inside_v.c has the all-to-all-v.
  *
  * All timed calls of a row are made by one kernel, and so are its calls for warming up.  A
  * verification pass is a kernel that makes one call.  An operation has one or more blocks of data
@@ -10,10 +11,7 @@
  * sums are exact.  Bytes behind the result must not change.
  * Called by: main.c, on the rank's host thread.
  */
-#include "coll.h"
-#include "ops_coll.h"
-
-#include <oriel/coll.h>
+#include "team.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +22,7 @@
 struct bed {
 	struct perf_coll coll;
 	struct perf_job *job;
-	struct oriel_team *team;
-	struct perf_results results;
+	struct perf_team team;
 	uint8_t *send, *recv; /* device memory */
 	uint8_t *host;        /* room for the larger of the two */
 	uint64_t send_bytes, recv_bytes;
@@ -98,12 +95,11 @@ static int open_local(struct bed *b)
 	b->host = malloc(most);
 	if (!err && !b->host)
 		err = ORIEL_ENOMEM;
-	return err ? err : perf_results_open(b->job, &b->results);
+	return err;
 }
 
 static int open_bed(struct bed *b)
 {
-	struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT;
 	uint64_t end = b->job->opt->end;
 	int err;
 
@@ -111,30 +107,19 @@ static int open_bed(struct bed *b)
 	b->recv_bytes = results(b) * end + GUARD;
 	err = perf_coll_fits(b->job, b->coll.op->name, end,
 			     (b->job->opt->cuda ? 1 : 2) * (b->send_bytes + b->recv_bytes));
-	if (err)
-		return err;
-	o.channels = (uint32_t)b->job->opt->blocks;
-	err = oriel_team_create(b->job->comm, &o, &b->team);
-	if (err) {
-		if (b->job->rank == 0)
-			fprintf(stderr, "oriel-perf: cannot create the team for %s: %s\n",
-				b->coll.op->name, oriel_last_error());
-		return err;
-	}
-	return perf_agree(b->job, open_local(b), "allocating memory");
+	if (!err)
+		err = perf_team_open(&b->team, b->job, b->coll.op);
+	return err ? err : perf_agree(b->job, open_local(b), "allocating memory");
 }
 
-/* On a failed comm the collective destroy is left out: the team ends with the comm. */
 static int close_bed(struct bed *b)
 {
-	int err = 0;
+	int err;
 
 	free(b->host);
-	perf_results_close(b->job, &b->results);
+	err = perf_team_close(&b->team);
 	if (oriel_comm_status(b->job->comm))
-		return 0;
-	if (b->team)
-		err = oriel_team_destroy(b->team);
+		return err;
 	if (b->send)
 		(void)oriel_free(b->job->comm, b->send);
 	if (b->recv)
@@ -144,30 +129,14 @@ static int close_bed(struct bed *b)
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-/* Runs the calls of the plan in one kernel.  Afterwards `a` has the results. */
 static int run_kernel(struct bed *b, const struct perf_plan *p, struct perf_coll_args *a)
 {
-	const struct perf_options *opt = b->job->opt;
-	int err;
-
 	memset(a, 0, sizeof(*a));
 	a->run.bytes = b->coll.bytes;
-	a->run.warm = p->warm;
-	a->run.samples = p->samples;
-	a->run.batch = p->batch;
 	a->send = b->send;
 	a->recv = b->recv;
 	a->in_place = (uint32_t)b->coll.in_place;
-	perf_results_set(b->job, &b->results, &a->run);
-	err = oriel_team_device(b->team, &a->team);
-	if (!err)
-		err = oriel_launch(b->job->comm, b->coll.op->kernel, opt->blocks, opt->threads, a,
-				   sizeof(*a), NULL);
-	if (!err)
-		err = oriel_comm_sync(b->job->comm, NULL);
-	if (!err)
-		err = perf_results_fetch(b->job, &b->results, &a->run);
-	return err;
+	return perf_team_run(&b->team, p, a);
 }
 
 static int call(void *bed, uint32_t i)
@@ -183,7 +152,7 @@ static int settle(void *bed)
 {
 	struct bed *b = bed;
 
-	return oriel_team_status(b->team);
+	return oriel_team_status(b->team.team);
 }
 
 static int timed(void *bed, const struct perf_plan *p, float *us)

@@ -5,13 +5,13 @@
  * Each block has a channel of the team, and its share of every rank's data (perf_piece).  Shares
  * lie one behind the other; in a share the data of the ranks lies in rank order.  So with one block
  * the layout is that of the call.
- * Called by: oriel_launch() through inside.c, on the threads of the launch.
+ * Called by: oriel_launch() through team.c, on the threads of the launch.
  */
 #include "ops_coll.h"
 
 #include <oriel/device/coll.h>
 
-#include "perf.h"
+#include "coll.h"
 
 ORIEL_DEV const struct perf_coll_args *coll_args(const struct perf_args *run)
 {
@@ -76,6 +76,25 @@ ORIEL_DEV int alltoall_batch(const struct perf_args *run, struct oriel_group g,
 	return err;
 }
 
+/* Other sizes in each call, which only the device reads. */
+ORIEL_DEV int alltoallv_batch(const struct perf_args *run, struct oriel_group g,
+			      struct perf_state *s, uint32_t n)
+{
+	const struct perf_coll_args *a = coll_args(run);
+	uint64_t ranks = (uint32_t)a->team.win.comm.nranks, at = g.block * ranks * a->cut;
+	uint32_t i, split;
+	int err = 0;
+
+	(void)s;
+	for (i = 0; !err && i < n; i++) {
+		split = (a->first_split + i) % PERF_SPLITS;
+		err = oriel_coll_alltoallv(&a->team, g, (int)g.block, a->send + at,
+					   a->sizes + (split * g.nblocks + g.block) * ranks,
+					   a->recv + at, a->came + g.block * ranks, a->cut);
+	}
+	return err;
+}
+
 ORIEL_DEV int allreduce_batch(const struct perf_args *run, struct oriel_group g,
 			      struct perf_state *s, uint32_t n)
 {
@@ -127,6 +146,11 @@ ORIEL_KERNEL(alltoall_kernel, struct perf_coll_args)
 	return perf_loop(&a->run, alltoall_batch);
 }
 
+ORIEL_KERNEL(alltoallv_kernel, struct perf_coll_args)
+{
+	return perf_loop(&a->run, alltoallv_batch);
+}
+
 ORIEL_KERNEL(allreduce_kernel, struct perf_coll_args)
 {
 	return perf_loop(&a->run, allreduce_batch);
@@ -174,6 +198,20 @@ const struct perf_op perf_inside_alltoall = {
 	.sized = 1,
 	.kernel = &alltoall_kernel,
 	.run = perf_inside_run,
+};
+
+const struct perf_op perf_inside_alltoallv = {
+	.name = "alltoallv",
+	.legend = "every rank sends every rank `size` bytes on average (--split); time of one call "
+		  "inside a kernel, rates of all bytes a rank sends",
+	.type = "uniform",
+	.element = "uint8",
+	.typed = 1,
+	.elem_bytes = 1,
+	.traffic = PERF_TRAFFIC_BLOCKS,
+	.sized = 1,
+	.kernel = &alltoallv_kernel,
+	.run = perf_inside_v_run,
 };
 
 const struct perf_op perf_inside_allreduce = {

@@ -2,7 +2,7 @@
 /*
  * tools/perf/ops_coll.h - the argument of kernels that call collectives.
  *
- * inside.c fills it, and the kernels of ops_coll.c read it.
+ * inside.c and inside_v.c fill it, and the kernels of ops_coll.c read it.
  */
 #ifndef PERF_OPS_COLL_H
 #define PERF_OPS_COLL_H
@@ -16,7 +16,11 @@ struct perf_coll_args {
 	struct oriel_team_dev team;
 	uint8_t *send, *recv; /* any memory of the device */
 	uint32_t in_place;
-	uint32_t reserved;
+	/* all-to-all-v only */
+	uint32_t first_split;
+	const uint64_t *sizes; /* [split][block][rank]; calls use the splits in turn */
+	uint64_t *came;        /* [block][rank] */
+	uint64_t cut;          /* bytes from one rank's share of a block to the next */
 };
 
 #endif

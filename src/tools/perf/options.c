@@ -387,8 +387,6 @@ static int set_device(struct perf_options *o)
 /* What calls of the host have, and calls inside a kernel do not. */
 static int check_in_kernel(const struct perf_options *o)
 {
-	if (o->op && o->op->run && !o->op->inside)
-		return usage("--in-kernel: there is no call inside a kernel for", o->op->name);
 	if (o->graph || o->explain || o->algorithm || o->policy)
 		return usage("--in-kernel excludes --graph, --explain, --algorithm, --policy in",
 			     o->line);

@@ -28,6 +28,9 @@
  *	reduce.c     broadcast, all-reduce and reduce-scatter, called from the host
  *	allgather.c  the persistent all-gather, called from the host
  *	inside.c   collectives inside a kernel; their kernels are in ops_coll.c
+ *	inside_v.c  all-to-all-v inside a kernel
+ *	team.c     the team of both
+ *	split.c    how an all-to-all-v distributes its bytes
  *	graph.c    captures and replays a CUDA graph
  *
  * One host thread per rank.  Every function that returns a status returns an error on all ranks
@@ -115,7 +118,7 @@ extern const struct perf_op perf_op_put, perf_op_get, perf_op_put_signal, perf_o
 	perf_op_allreduce, perf_op_reducescatter;
 /* ops_coll.c: the collectives inside a kernel */
 extern const struct perf_op perf_inside_broadcast, perf_inside_allgather, perf_inside_alltoall,
-	perf_inside_allreduce, perf_inside_reducescatter;
+	perf_inside_alltoallv, perf_inside_allreduce, perf_inside_reducescatter;
 
 extern const uint64_t perf_quick_sizes[PERF_QUICK_SIZES];
 
@@ -285,8 +288,9 @@ int perf_results_fetch(const struct perf_job *job, const struct perf_results *r,
 void perf_results_samples(const struct perf_job *job, const struct perf_args *a, double scale,
 			  float *us);
 
-/* inside.c */
+/* inside.c, inside_v.c */
 int perf_inside_run(struct perf_job *job, const struct perf_op *op, struct perf_rows *rows);
+int perf_inside_v_run(struct perf_job *job, const struct perf_op *op, struct perf_rows *rows);
 
 /* progress.c: not collective */
 void perf_progress_row(struct perf_job *job, const struct perf_op *op, uint64_t bytes);
