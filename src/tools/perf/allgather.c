@@ -193,7 +193,7 @@ static int run_size(void *ctx, uint64_t bytes)
 	struct bed *b = ctx;
 	const struct perf_options *o = b->job->opt;
 	struct perf_plan p = perf_plan_make(o, bytes * (uint64_t)b->job->nranks);
-	char text[256] = "";
+	char text[512] = "";
 	struct perf_row row;
 	int err = 0;
 
