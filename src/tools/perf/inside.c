@@ -109,7 +109,10 @@ static int open_bed(struct bed *b)
 			     (b->job->opt->cuda ? 1 : 2) * (b->send_bytes + b->recv_bytes));
 	if (!err)
 		err = perf_team_open(&b->team, b->job, b->coll.op);
-	return err ? err : perf_agree(b->job, open_local(b), "allocating memory");
+	if (err)
+		return err;
+	err = open_local(b);
+	return perf_agree(b->job, err, "allocating memory");
 }
 
 static int close_bed(struct bed *b)
@@ -238,9 +241,10 @@ static uint64_t count_wrong(const struct bed *b, int pass, struct perf_piece p, 
 	if (b->coll.op->elem_bytes == 1)
 		return perf_coll_wrong(at, p.bytes, stamp(b, pass, (int)q, from) + p.begin);
 	for (uint64_t i = 0; i < p.bytes / sizeof(float); i++) {
-		float want = expected(b, pass, q, p.begin / sizeof(float) + i);
+		float want = expected(b, pass, q, p.begin / sizeof(float) + i), have;
 
-		wrong += memcmp(at + i * sizeof(want), &want, sizeof(want)) ? sizeof(want) : 0;
+		memcpy(&have, at + i * sizeof(have), sizeof(have));
+		wrong += have == want ? 0 : sizeof(have);
 	}
 	return wrong;
 }

@@ -93,7 +93,10 @@ static int open_bed(struct bed *b)
 			     (b->job->opt->cuda ? 1 : 3) * b->area);
 	if (!err)
 		err = perf_team_open(&b->team, b->job, b->coll.op);
-	return err ? err : perf_agree(b->job, open_local(b), "allocating memory");
+	if (err)
+		return err;
+	err = open_local(b);
+	return perf_agree(b->job, err, "allocating memory");
 }
 
 static int close_bed(struct bed *b)

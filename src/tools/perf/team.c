@@ -17,11 +17,14 @@ int perf_team_open(struct perf_team *t, struct perf_job *job, const struct perf_
 	t->op = op;
 	o.channels = (uint32_t)job->opt->blocks;
 	err = oriel_team_create(job->comm, &o, &t->team);
-	if (err && job->rank == 0)
-		fprintf(stderr, "oriel-perf: cannot create the team for %s: %s\n", op->name,
-			oriel_last_error());
-	return err ? err :
-		     perf_agree(job, perf_results_open(job, &t->results), "allocating memory");
+	if (err) {
+		if (job->rank == 0)
+			fprintf(stderr, "oriel-perf: cannot create the team for %s: %s\n", op->name,
+				oriel_last_error());
+		return err;
+	}
+	err = perf_results_open(job, &t->results);
+	return perf_agree(job, err, "allocating memory");
 }
 
 /* On a failed comm the collective destroy is left out: the team ends with the comm. */
