@@ -4,7 +4,8 @@
  * ranks, a private source, one thread per rank, kernels of one block.
  *
  * Usage, under oriel-run:  oriel_bench pair | barrier | create | memory
- *	pair     2 ranks: put 8 B + signal, put 1 MiB and 64 MiB aligned or not, barrier
+ *	pair     2 ranks: put 8 B + signal, packet of 8 B, put 1 MiB and 64 MiB aligned or not,
+ *	         barrier
  *	barrier  any number of ranks on 2 cores
  *	create   time of oriel_window_create, not pinned
  *	memory   memory of a rank outside user buffers, not pinned
@@ -58,6 +59,25 @@ ORIEL_KERNEL(ping_pong_kernel, struct bench_args)
 					       ORIEL_ADD, 1);
 		if (!err && !second)
 			err = oriel_wait_signal_from(&a->win, g, a->peer, 0, ORIEL_GE, i);
+	}
+	*a->seconds = bench_now() - start;
+	return err;
+}
+
+ORIEL_KERNEL(packet_kernel, struct bench_args)
+{
+	struct oriel_group g = oriel_group_block();
+	uint64_t out = 1, in = 0;
+	int second = a->win.comm.rank == 1, err = 0;
+	double start = bench_now();
+
+	for (int i = 0; !err && i < a->rounds; i++) {
+		if (second)
+			err = oriel_packet_recv(&a->win, g, a->peer, 0, &in, sizeof(in));
+		if (!err)
+			err = oriel_packet_send(&a->win, g, a->peer, 0, &out, sizeof(out));
+		if (!err && !second)
+			err = oriel_packet_recv(&a->win, g, a->peer, 0, &in, sizeof(in));
 	}
 	*a->seconds = bench_now() - start;
 	return err;
@@ -121,6 +141,8 @@ static int make_window(struct job *job, uint64_t bytes)
 	int err;
 
 	w.bytes = bytes;
+	w.boxes = 1;
+	w.box_bytes = 64;
 	err = oriel_window_create(job->comm, &w, &job->window);
 	if (err)
 		return err;
@@ -131,7 +153,7 @@ static int make_window(struct job *job, uint64_t bytes)
 	return oriel_window_source(job->window, src, bytes, &job->source);
 }
 
-static int run_ping_pong(struct job *job)
+static int run_ping_pong(struct job *job, const struct oriel_kernel *kernel, const char *name)
 {
 	struct bench_args a = { .peer = 1 - job->rank, .rounds = ROUNDS };
 	double ns[BENCH_BLOCKS + 1] = { 0 };
@@ -139,12 +161,12 @@ static int run_ping_pong(struct job *job)
 
 	/* the first block is the warm-up */
 	for (int b = 0; !err && b <= BENCH_BLOCKS; b++) {
-		err = launch(job, &ping_pong_kernel, &a, &ns[b]);
+		err = launch(job, kernel, &a, &ns[b]);
 		a.first += ROUNDS;
 		ns[b] *= 1e9 / ROUNDS / 2;
 	}
 	if (!err && job->rank == 0)
-		bench_print("put8_signal", bench_median(ns + 1, BENCH_BLOCKS), "ns");
+		bench_print(name, bench_median(ns + 1, BENCH_BLOCKS), "ns");
 	return err;
 }
 
@@ -336,7 +358,9 @@ static int run_pair(struct job *job)
 		return ORIEL_EINVAL;
 	err = make_window(job, LARGE + SLACK);
 	if (!err)
-		err = run_ping_pong(job);
+		err = run_ping_pong(job, &ping_pong_kernel, "put8_signal");
+	if (!err)
+		err = run_ping_pong(job, &packet_kernel, "packet8");
 	if (!err)
 		err = run_barrier(job);
 	for (size_t i = 0; !err && i < sizeof(put_cases) / sizeof(put_cases[0]); i++)

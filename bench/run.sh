@@ -117,6 +117,7 @@ fi
 # limit
 targets='
 put8_signal|put 8 B + signal, one way|put8_signal|line_store|<=|1.3
+packet8|packet of 8 B, one way|packet8|line_packet|<=|1.15
 put_1m|put 1 MiB|put1_1m|memcpy1_1m|>=|0.95
 put_64m|put 64 MiB|put1_64m|memcpy1_64m|>=|0.95
 put2_1m|put 1 MiB, both ranks|put2_1m|memcpy2_1m|>=|0.95

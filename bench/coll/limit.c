@@ -5,10 +5,16 @@
  *
  * Two pinned processes copy with memcpy from the send buffers of all ranks into the receive buffers
  * of all ranks.  A send buffer is private memory of the process that plays the rank; the receive
- * buffers are a memfd that both map.  This is the footprint of the collective, but no rank ever
- * waits for another.  Nothing of Oriel is used.
+ * buffers are a memfd that all map.  This is the footprint of the collective, but no rank ever
+ * waits for another.
+ *
+ * If there are more ranks than cores, a second limit has one process per rank for small blocks:
+ * each copies the data of its rank, and then waits until all have.  So it also switches processes,
+ * once per rank and call.  It is still less than a collective, in which nobody may write before the
+ * owner of the memory has read the last result.  Nothing of Oriel is used.
  * Usage: limit_coll NRANKS
- * Prints lines "limit_gather8_64k value us"; the value is that of the slower process.
+ * Prints lines "limit_gather8_64k value us" and "switch_gather8_64k value us"; the value is that of
+ * the slowest process.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -18,12 +24,20 @@
 #include "coll.h"
 
 #define RANKS_MAX 64
+#define SWITCH_BYTES (64u << 10) /* for larger blocks switches weigh little */
+#define POLLS 64                 /* before a process lets another one run */
 
-/* arrived: by both, before a timed loop.  us, wrong: by process i in its own place. */
+/* A process's own line: calls that it has made. */
+struct mark {
+	_Alignas(128) uint64_t calls;
+};
+
+/* arrived: by all, before a timed loop.  us, wrong: by process i in its own place. */
 struct shared {
+	struct mark mark[RANKS_MAX];
 	uint64_t arrived;
-	double us[BENCH_CORES][BENCH_BLOCKS];
-	uint64_t wrong[BENCH_CORES];
+	double us[RANKS_MAX][BENCH_BLOCKS];
+	uint64_t wrong[RANKS_MAX];
 };
 
 struct job {
@@ -31,17 +45,46 @@ struct job {
 	uint8_t *recv; /* rank r's at r * coll_recv_bytes */
 	uint8_t *send[RANKS_MAX];
 	int nranks;
+	int processes; /* 2, or one per rank, which then wait for each other in each call */
 };
 
-/* The partner may be dead: no wait is endless. */
-static void meet(struct shared *s, uint64_t round)
+static int switches(const struct job *job)
 {
-	double end = bench_now() + BENCH_DEADLINE_S;
+	return job->processes > BENCH_CORES;
+}
 
-	__atomic_fetch_add(&s->arrived, 1, __ATOMIC_ACQ_REL);
-	while (__atomic_load_n(&s->arrived, __ATOMIC_ACQUIRE) < BENCH_CORES * round)
-		if (bench_now() > end)
+/* The partner may be dead: no wait is endless. */
+static void wait_for(const struct job *job, const uint64_t *word, uint64_t value)
+{
+	double end = 0;
+
+	for (uint64_t polls = 1; __atomic_load_n(word, __ATOMIC_ACQUIRE) < value; polls++) {
+		if (switches(job) && polls > POLLS)
+			(void)sched_yield();
+		if (polls % 65536)
+			continue;
+		if (end == 0)
+			end = bench_now() + BENCH_DEADLINE_S;
+		else if (bench_now() > end)
 			_exit(1);
+	}
+}
+
+static void meet(const struct job *job, uint64_t round)
+{
+	__atomic_fetch_add(&job->s->arrived, 1, __ATOMIC_ACQ_REL);
+	wait_for(job, &job->s->arrived, (uint64_t)job->processes * round);
+}
+
+/* After a call: the data of all ranks has come. */
+static void meet_call(const struct job *job, int me)
+{
+	struct mark *marks = job->s->mark;
+	uint64_t calls = marks[me].calls + 1;
+
+	__atomic_store_n(&marks[me].calls, calls, __ATOMIC_RELEASE);
+	for (int i = 1; i < job->processes; i++)
+		wait_for(job, &marks[(me + i) % job->processes].calls, calls);
 }
 
 /* What rank r sends, to the next rank first, as Oriel's ranks do. */
@@ -61,15 +104,17 @@ static void copy_rank(const struct job *job, const struct coll_case *c, int r)
 
 static void copy_mine(const struct job *job, const struct coll_case *c, int me)
 {
-	for (int r = me; r < job->nranks; r += BENCH_CORES)
+	for (int r = me; r < job->nranks; r += job->processes)
 		copy_rank(job, c, r);
+	if (switches(job))
+		meet_call(job, me);
 }
 
 static int make_sends(struct job *job, const struct coll_case *c, int me)
 {
 	size_t bytes = coll_send_bytes(c, job->nranks);
 
-	for (int r = me; r < job->nranks; r += BENCH_CORES) {
+	for (int r = me; r < job->nranks; r += job->processes) {
 		job->send[r] = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 				    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (job->send[r] == MAP_FAILED)
@@ -89,49 +134,64 @@ static int part(struct job *job, const struct coll_case *c, int me)
 	for (int b = -1; b < BENCH_BLOCKS; b++) { /* the first is the warm-up */
 		double start;
 
-		meet(job->s, (uint64_t)(b + 2));
+		meet(job, (uint64_t)(b + 2));
 		start = bench_now();
 		for (int i = 0; i < n; i++)
 			copy_mine(job, c, me);
 		if (b >= 0)
 			job->s->us[me][b] = (bench_now() - start) * 1e6 / n;
 	}
-	meet(job->s, BENCH_BLOCKS + 2);
-	for (int r = me; r < job->nranks; r += BENCH_CORES)
+	meet(job, BENCH_BLOCKS + 2);
+	for (int r = me; r < job->nranks; r += job->processes)
 		job->s->wrong[me] +=
 			coll_wrong(job->recv + (size_t)r * coll_recv_bytes(c, job->nranks), c, r,
 				   job->nranks);
-	for (int r = me; r < job->nranks; r += BENCH_CORES)
+	for (int r = me; r < job->nranks; r += job->processes)
 		munmap(job->send[r], coll_send_bytes(c, job->nranks));
 	return 0;
 }
 
-static int run_both(struct job *job, const struct coll_case *c)
+/* This process is the first one; the others are its children. */
+static int run_processes(struct job *job, const struct coll_case *c)
 {
-	struct shared *s = job->s;
-	double us[BENCH_BLOCKS];
-	int status = 1, mine;
-	pid_t pid = fork();
+	int failed = 0, status, started = 1;
 
-	if (pid < 0)
-		return -1;
-	if (pid == 0)
-		_exit(part(job, c, 1) < 0);
-	mine = part(job, c, 0);
-	if (waitpid(pid, &status, 0) != pid || status || mine) {
-		fprintf(stderr, "limit_coll: a process failed\n");
-		return -1;
+	for (; started < job->processes && !failed; started++) {
+		pid_t pid = fork();
+
+		if (pid == 0)
+			_exit(part(job, c, started) < 0);
+		failed = pid < 0;
 	}
-	for (int b = 0; b < BENCH_BLOCKS; b++)
-		us[b] = s->us[0][b] > s->us[1][b] ? s->us[0][b] : s->us[1][b];
-	return coll_print("limit", c, job->nranks, bench_median(us, BENCH_BLOCKS),
-			  s->wrong[0] + s->wrong[1]);
+	/* without all of them, those that run give up at their deadline */
+	failed |= !failed && part(job, c, 0);
+	for (int i = 1; i < started; i++)
+		failed |= wait(&status) > 0 && status;
+	if (failed)
+		fprintf(stderr, "limit_coll: a process failed\n");
+	return failed ? -1 : 0;
 }
 
-static int run_case(int nranks, const struct coll_case *c)
+static int report(const struct job *job, const struct coll_case *c)
 {
-	size_t recv = coll_recv_bytes(c, nranks) * (size_t)nranks, bytes = recv + 4096;
-	struct job job = { .nranks = nranks };
+	const struct shared *s = job->s;
+	double us[BENCH_BLOCKS] = { 0 };
+	uint64_t wrong = 0;
+
+	for (int p = 0; p < job->processes; p++) {
+		wrong += s->wrong[p];
+		for (int b = 0; b < BENCH_BLOCKS; b++)
+			us[b] = s->us[p][b] > us[b] ? s->us[p][b] : us[b];
+	}
+	return coll_print(switches(job) ? "switch" : "limit", c, job->nranks,
+			  bench_median(us, BENCH_BLOCKS), wrong);
+}
+
+static int run_case(int nranks, const struct coll_case *c, int processes)
+{
+	size_t recv = coll_recv_bytes(c, nranks) * (size_t)nranks;
+	size_t bytes = recv + sizeof(struct shared);
+	struct job job = { .nranks = nranks, .processes = processes };
 	int fd = memfd_create("limit", MFD_CLOEXEC), err;
 	uint8_t *base;
 
@@ -148,7 +208,9 @@ static int run_case(int nranks, const struct coll_case *c)
 	memset(base, 0, bytes);
 	job.recv = base;
 	job.s = (struct shared *)(void *)(base + recv);
-	err = run_both(&job, c);
+	err = run_processes(&job, c);
+	if (!err)
+		err = report(&job, c);
 	munmap(base, bytes);
 	return err;
 }
@@ -157,13 +219,16 @@ int main(int argc, char **argv)
 {
 	long nranks = argc == 2 ? strtol(argv[1], NULL, 10) : 0;
 
-	_Static_assert(sizeof(struct shared) <= 4096, "one page behind the buffers");
 	if (nranks < 1 || nranks > RANKS_MAX) {
 		fprintf(stderr, "usage: limit_coll NRANKS (1 to %d)\n", RANKS_MAX);
 		return 2;
 	}
 	for (size_t i = 0; i < COLL_CASES; i++)
-		if (run_case((int)nranks, &coll_cases[i]))
+		if (run_case((int)nranks, &coll_cases[i], BENCH_CORES))
+			return 1;
+	for (size_t i = 0; i < COLL_CASES && nranks > BENCH_CORES; i++)
+		if (coll_cases[i].bytes <= SWITCH_BYTES &&
+		    run_case((int)nranks, &coll_cases[i], (int)nranks))
 			return 1;
 	return 0;
 }

@@ -3,9 +3,10 @@
  * bench/limit/cpu.c - measures the best that this machine can do between two processes, with code
  * written by hand.
  *
- * Two pinned processes pass a cache line to and fro.  Then one process, and both at once, copy with
- * memcpy from private memory into a memfd that both map: this is the footprint of a put.  Nothing
- * of Oriel is used.
+ * Two pinned processes pass a cache line to and fro: a word, a word behind a payload, or a message
+ * of 8 bytes beside its mark in one line, which is the limit of a packet.  Then one process, and
+ * both at once, copy with memcpy from private memory into a memfd that both map: this is the
+ * footprint of a put.  Nothing of Oriel is used.
  * Usage: limit_cpu      prints lines "name value unit"
  */
 #include <errno.h>
@@ -21,15 +22,22 @@
 #define LINE 128
 #define LARGE (64u << 20)
 
+/* A message and its mark, in one line. */
+struct packet {
+	_Alignas(LINE) uint64_t mark;
+	uint64_t data;
+};
+
 struct court {
 	_Alignas(LINE) uint64_t there; /* written by the first process */
 	_Alignas(LINE) uint64_t back;  /* written by the second */
 	_Alignas(LINE) uint64_t payload_there;
 	_Alignas(LINE) uint64_t payload_back;
+	struct packet packet_there, packet_back;
 	_Alignas(LINE) uint64_t arrived; /* both, before a timed loop */
 };
 
-enum variant { STORE, ADD, PAYLOAD };
+enum variant { STORE, ADD, PAYLOAD, PACKET };
 
 struct shared {
 	struct court court;
@@ -61,6 +69,37 @@ static void throw_line(uint64_t *word, uint64_t *payload, uint64_t i, enum varia
 		__atomic_store_n(word, i, __ATOMIC_RELEASE);
 }
 
+/* Loads the message from the caller's memory, and the receiver stores it to its own. */
+static void send_packet(struct packet *p, const volatile uint64_t *from, uint64_t i)
+{
+	*(volatile uint64_t *)&p->data = *from;
+	__atomic_store_n(&p->mark, i, __ATOMIC_RELEASE);
+}
+
+static void take_packet(const struct packet *p, volatile uint64_t *to, uint64_t i)
+{
+	wait_for(&p->mark, i);
+	*to = p->data;
+}
+
+/* Each answer allows the next message, so a line is free again when it is written. */
+static int play_packets(struct court *c, int second, uint64_t first_round, uint64_t rounds)
+{
+	volatile uint64_t mine, got = 0;
+	uint64_t wrong = 0;
+
+	for (uint64_t i = first_round; i < first_round + rounds; i++) {
+		mine = 2 * i + (uint64_t)second;
+		if (!second)
+			send_packet(&c->packet_there, &mine, i);
+		take_packet(second ? &c->packet_there : &c->packet_back, &got, i);
+		if (second)
+			send_packet(&c->packet_back, &mine, i);
+		wrong += got != 2 * i + (uint64_t)!second;
+	}
+	return wrong ? -1 : 0;
+}
+
 static void play(struct court *c, int second, uint64_t first_round, uint64_t rounds, enum variant v)
 {
 	for (uint64_t i = first_round; i < first_round + rounds; i++) {
@@ -74,21 +113,29 @@ static void play(struct court *c, int second, uint64_t first_round, uint64_t rou
 	}
 }
 
+static int rally(struct court *c, int second, uint64_t at, uint64_t rounds, enum variant v)
+{
+	if (v == PACKET)
+		return play_packets(c, second, at, rounds);
+	play(c, second, at, rounds, v);
+	return 0;
+}
+
 /* One process's part of a ping-pong; the first gets the one-way time in nanoseconds. */
 static double ping_pong(struct court *c, int second, enum variant v)
 {
 	double ns[BENCH_BLOCKS];
 	uint64_t at = 1;
+	int bad = rally(c, second, at, ROUNDS / 4, v); /* warm-up */
 
-	play(c, second, at, ROUNDS / 4, v); /* warm-up */
 	at += ROUNDS / 4;
 	for (int b = 0; b < BENCH_BLOCKS; b++, at += ROUNDS) {
 		double start = bench_now();
 
-		play(c, second, at, ROUNDS, v);
+		bad |= rally(c, second, at, ROUNDS, v);
 		ns[b] = (bench_now() - start) * 1e9 / ROUNDS / 2;
 	}
-	return bench_median(ns, BENCH_BLOCKS);
+	return bad ? -1 : bench_median(ns, BENCH_BLOCKS);
 }
 
 /* Copies while the other process does the same (meet) or nothing; GB/s of this process. */
@@ -134,10 +181,10 @@ struct limit_case {
 };
 
 static const struct limit_case cases[] = {
-	{ "line_store", "ns", 0, STORE, 0 },        { "line_add", "ns", 0, ADD, 0 },
-	{ "line_payload", "ns", 0, PAYLOAD, 0 },    { "memcpy1_1m", "GB/s", 1, STORE, 1u << 20 },
-	{ "memcpy1_64m", "GB/s", 1, STORE, LARGE }, { "memcpy2_1m", "GB/s", 2, STORE, 1u << 20 },
-	{ "memcpy2_64m", "GB/s", 2, STORE, LARGE },
+	{ "line_store", "ns", 0, STORE, 0 },          { "line_add", "ns", 0, ADD, 0 },
+	{ "line_payload", "ns", 0, PAYLOAD, 0 },      { "line_packet", "ns", 0, PACKET, 0 },
+	{ "memcpy1_1m", "GB/s", 1, STORE, 1u << 20 }, { "memcpy1_64m", "GB/s", 1, STORE, LARGE },
+	{ "memcpy2_1m", "GB/s", 2, STORE, 1u << 20 }, { "memcpy2_64m", "GB/s", 2, STORE, LARGE },
 };
 
 static double part(struct shared *s, const struct limit_case *c, int second)

@@ -78,6 +78,10 @@ CONSTANTS = {
     "ORIEL_GATHER_DIRECT": 1,
     "ORIEL_GATHER_RING": 2,
     "ORIEL_GATHER_DOUBLING": 3,
+    "ORIEL_GATHER_POLICY_DEFAULT": 0,
+    "ORIEL_GATHER_BY_SIZE": 1,
+    "ORIEL_GATHER_FASTEST": 2,
+    "ORIEL_GATHER_NO_SMS": 3,
     "ORIEL_GATHER_UNGUARDED": 1,
 }
 
@@ -147,7 +151,13 @@ class oriel_allgather_options(Structure):
         ("offset", c_uint64),
         ("bytes", c_uint64),
         ("chunk_bytes", c_uint64),
+        ("policy", c_int32),
+        ("reserved", c_int32),
     ]
+
+
+class oriel_alltoallv_setting(Structure):
+    _fields_ = [("blocks", c_uint32), ("warps", c_uint32), ("chunk_bytes", c_uint64)]
 
 
 class oriel_alltoallv_options(Structure):
@@ -161,6 +171,8 @@ class oriel_alltoallv_options(Structure):
         ("reserved", c_int32),
         ("expect_bytes", c_uint64),
         ("first_count", c_uint64),
+        ("mapped", oriel_alltoallv_setting),
+        ("queued", oriel_alltoallv_setting),
     ]
 
 
@@ -172,10 +184,6 @@ class oriel_team_options(Structure):
         ("slot_bytes", c_uint64),
         ("first_count", c_uint64),
     ]
-
-
-class oriel_alltoallv_setting(Structure):
-    _fields_ = [("blocks", c_uint32), ("warps", c_uint32), ("chunk_bytes", c_uint64)]
 
 
 class oriel_alltoallv_plan_info(Structure):

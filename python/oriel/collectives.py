@@ -24,6 +24,12 @@ _ALGORITHMS = {
     "ring": CONSTANTS["ORIEL_GATHER_RING"],
     "doubling": CONSTANTS["ORIEL_GATHER_DOUBLING"],
 }
+_POLICIES = {
+    "default": CONSTANTS["ORIEL_GATHER_POLICY_DEFAULT"],
+    "by_size": CONSTANTS["ORIEL_GATHER_BY_SIZE"],
+    "fastest": CONSTANTS["ORIEL_GATHER_FASTEST"],
+    "no_sms": CONSTANTS["ORIEL_GATHER_NO_SMS"],
+}
 
 
 class _Request:
@@ -82,6 +88,8 @@ class AllGather(_Request):
         unguarded: leaves out the handshake that protects memory that its owner still reads.
         offset, bytes: the part of the target to use; 0 bytes: to its end.
         chunk_bytes: forwarded in such pieces; 0: chosen.
+        policy: what moves data between the GPUs of a node: "fastest" (kernels), "no_sms" (copy
+            engines), "by_size" (kernels up to 1 MiB), or "default" (ORIEL_GATHER_POLICY).
 
     The constructor is collective, close() is local.
     """
@@ -97,6 +105,7 @@ class AllGather(_Request):
         offset: int = 0,
         bytes: int = 0,
         chunk_bytes: int = 0,
+        policy: str = "default",
     ) -> None:
         self.comm = comm
         self.target = target
@@ -105,7 +114,7 @@ class AllGather(_Request):
         problem = None
         try:
             self._region = self._take(target)
-            options = self._options(algorithm, unguarded, offset, bytes, chunk_bytes)
+            options = self._options(algorithm, unguarded, offset, bytes, chunk_bytes, policy)
         except (TypeError, ValueError, _c.Error) as raised:
             problem = raised
         comm._agree("AllGather", problem)
@@ -126,11 +135,20 @@ class AllGather(_Request):
         return region
 
     def _options(
-        self, algorithm: str, unguarded: bool, offset: int, nbytes: int, chunk_bytes: int
+        self,
+        algorithm: str,
+        unguarded: bool,
+        offset: int,
+        nbytes: int,
+        chunk_bytes: int,
+        policy: str,
     ) -> _c.oriel_allgather_options:
         if algorithm not in _ALGORITHMS:
             names = ", ".join(_ALGORITHMS)
             raise ValueError(f"algorithm={algorithm!r}: must be one of {names}")
+        if policy not in _POLICIES:
+            names = ", ".join(_POLICIES)
+            raise ValueError(f"policy={policy!r}: must be one of {names}")
         if min(offset, nbytes, chunk_bytes) < 0:
             raise ValueError("offset, bytes and chunk_bytes must not be negative")
         return _c.oriel_allgather_options(
@@ -140,6 +158,7 @@ class AllGather(_Request):
             offset,
             nbytes,
             chunk_bytes,
+            _POLICIES[policy],
         )
 
     def _create(self, options: _c.oriel_allgather_options, offset: int, nbytes: int) -> None:
@@ -228,8 +247,8 @@ class _RequestMemory:
 class AllToAllV(_Request):
     """A persistent all-to-all-v: every rank sends elements to every rank.
 
-    Set exactly one of slot_bytes and recv_bytes.  All are alike on all ranks, except send_bytes and
-    expect_bytes.
+    Set exactly one of slot_bytes and recv_bytes.  All are alike on all ranks, except send_bytes,
+    expect_bytes, mapped and queued.
 
     Args:
         comm: the ranks.
@@ -239,6 +258,8 @@ class AllToAllV(_Request):
         elem_bytes: bytes of an element; sizes and offsets count elements.
         synchronised: data arrives only after the receiver has made its own call.
         expect_bytes: a hint for speed: the bytes for the peer that gets most; 0: unknown.
+        mapped, queued: the plan for peers of that kind: (blocks, warps, chunk_bytes), such as a
+            Setting of comm.alltoallv_plan(); None: the tuner decides.  Ranks may differ.
 
     The constructor and close() are collective.
     """
@@ -254,6 +275,8 @@ class AllToAllV(_Request):
         elem_bytes: int = 1,
         synchronised: bool = True,
         expect_bytes: int = 0,
+        mapped: tuple[int, int, int] | None = None,
+        queued: tuple[int, int, int] | None = None,
     ) -> None:
         self.comm = comm
         self._views: set[int] = set()  # owners of arrays over its memory
@@ -261,6 +284,9 @@ class AllToAllV(_Request):
         problem = None
         if min(slot_bytes, recv_bytes, send_bytes, elem_bytes, expect_bytes) < 0:
             problem = ValueError("AllToAllV: numbers of bytes must not be negative")
+        for name, setting in (("mapped", mapped), ("queued", queued)):
+            if setting is not None and (len(setting) != 3 or min(setting) < 1):
+                problem = ValueError(f"{name}={setting!r}: must be (blocks, warps, chunk_bytes)")
         comm._agree("AllToAllV", problem)
         options = _c.oriel_alltoallv_options(
             ctypes.sizeof(_c.oriel_alltoallv_options),
@@ -272,6 +298,8 @@ class AllToAllV(_Request):
             0,
             expect_bytes,
             0,
+            tuple(mapped or (0, 0, 0)),
+            tuple(queued or (0, 0, 0)),
         )
         request = ctypes.c_void_p()
         create = lib.oriel_alltoallv_create

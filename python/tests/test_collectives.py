@@ -42,8 +42,8 @@ def plain_gather(comm: oriel.Comm) -> None:
 def persistent_gather(comm: oriel.Comm) -> None:
     """oriel.AllGather on a window and on memory; sizes may change."""
     with oriel.Window(comm, bytes=8192 * comm.size) as window:
-        for algorithm in ("auto", "ring"):
-            request = oriel.AllGather(comm, window, algorithm=algorithm)
+        for algorithm, policy in (("auto", "no_sms"), ("ring", "fastest")):
+            request = oriel.AllGather(comm, window, algorithm=algorithm, policy=policy)
             for turn, count in enumerate((1, 512, 1024)):
                 request.exec(numpy.full(count, 100 * turn + comm.rank))
                 expect_gathered(window.array(dtype="int64")[: count * comm.size], comm, turn)
@@ -87,6 +87,10 @@ def bad_gather(comm: oriel.Comm) -> None:
         oriel.AllGather(comm, array, algorithm="guess")
     except ValueError as error:
         assert "doubling" in str(error)
+    try:
+        oriel.AllGather(comm, array, policy="guess")
+    except ValueError as error:
+        assert "no_sms" in str(error)
     request = oriel.AllGather(comm, array)
     try:
         request.exec(numpy.zeros(9, "uint8"))
@@ -110,7 +114,8 @@ def all_to_all(comm: oriel.Comm) -> None:
     sizes = numpy.array([comm.rank + peer + 1 for peer in range(comm.size)], "uint64")
     data = numpy.concatenate([numpy.full(n, 1000 * comm.rank + d) for d, n in enumerate(sizes)])
     total = 2 * comm.size * comm.size
-    for options in ({"slot_bytes": 8 * 2 * comm.size}, {"recv_bytes": 8 * total}):
+    slots = {"slot_bytes": 8 * 2 * comm.size, "mapped": (2, 1, 64)}
+    for options in (slots, {"recv_bytes": 8 * total}):
         request = oriel.AllToAllV(comm, send_bytes=8 * total, elem_bytes=8, **options)
         assert "blocks" in request.explain(4096) or request.explain(4096)
         for from_buffer in (False, True):
@@ -131,6 +136,8 @@ def all_to_all(comm: oriel.Comm) -> None:
                 assert (recv[at : at + count] == 1000 * source + comm.rank).all()
             del recv
         assert request.status == 0
+        explained = "options of the request" in request.explain(4096)
+        assert explained == ("mapped" in options), request.explain(4096)
         view = request.recv_buffer() if comm.rank == 0 else None
         try:
             request.close()
@@ -144,6 +151,13 @@ def all_to_all(comm: oriel.Comm) -> None:
 
 def bad_all_to_all(comm: oriel.Comm) -> None:
     """Sizes beyond the capacity of one rank fail the call on all; the request stays usable."""
+    for setting in ((1, 1), (0, 1, 64), (1, 1, 65)):
+        try:
+            oriel.AllToAllV(comm, slot_bytes=64, queued=setting)
+        except (ValueError, oriel.Error) as error:
+            assert "queued" in str(error)
+        else:
+            raise AssertionError("accepted")
     request = oriel.AllToAllV(comm, slot_bytes=16)
     small = numpy.full(comm.size, 4, "uint64")
     big = numpy.full(comm.size, 17, "uint64")

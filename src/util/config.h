@@ -122,6 +122,9 @@
 	  "folder for a trace of every rank: docs/tracing.md; empty: no trace")                    \
 	X(COUNT, trace_events, "ORIEL_TRACE_EVENTS", "262144",                                     \
 	  "events that a rank keeps for its trace, 64 bytes each; later ones are counted")         \
+	X(TEXT, gather_policy, "ORIEL_GATHER_POLICY", "by_size",                                   \
+	  "what moves data of an all-gather between GPUs of a node: by_size (kernels up "          \
+	  "to 1 MiB, then copy engines), fastest (kernels) or no_sms (copy engines)")              \
 	X(COUNT, listen_fd, "ORIEL_LISTEN_FD", "0",                                                \
 	  "set by oriel-run: listening socket that rank 0 inherits (0: none)")                     \
 	X(FLAG, listening, "ORIEL_LISTENING", "0",                                                 \

@@ -355,6 +355,24 @@ static void refused_rank(struct rank_env *env)
 	CHECK_EQ(oriel_allgather_create(env->comm, b.window, &o, &req), ORIEL_EMISMATCH);
 	CHECK_HAS(oriel_last_error(), "the algorithm");
 	o.algorithm = 0;
+	o.policy = last ? ORIEL_GATHER_NO_SMS + 1 : 0;
+	CHECK_EQ(oriel_allgather_create(env->comm, b.window, &o, &req), ORIEL_EINVAL);
+	CHECK_HAS(oriel_last_error(), "policy 4");
+	/* no option is by_size, so only the last rank differs */
+	o.policy = last ? ORIEL_GATHER_NO_SMS : env->rank % 2 ? ORIEL_GATHER_BY_SIZE : 0;
+	CHECK_EQ(oriel_allgather_create(env->comm, b.window, &o, &req), ORIEL_EMISMATCH);
+	CHECK_HAS(oriel_last_error(), "the policy");
+	o.policy = 0;
+	o.reserved = last;
+	CHECK_EQ(oriel_allgather_create(env->comm, b.window, &o, &req), ORIEL_EINVAL);
+	o.reserved = 0;
+	if (last)
+		snprintf(env->comm->config.gather_policy, sizeof(env->comm->config.gather_policy),
+			 "slow");
+	CHECK_EQ(oriel_allgather_create(env->comm, b.window, &o, &req), ORIEL_ECONFIG);
+	CHECK_HAS(oriel_last_error(), "ORIEL_GATHER_POLICY=slow");
+	snprintf(env->comm->config.gather_policy, sizeof(env->comm->config.gather_policy),
+		 "by_size");
 	o.offset = last ? b.room * 2 : 0;
 	CHECK_EQ(oriel_allgather_create(env->comm, b.window, &o, &req), ORIEL_ERANGE);
 	o.offset = last ? 8 : 0; /* to the end is then another length */

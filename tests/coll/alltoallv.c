@@ -196,6 +196,34 @@ TEST(ranks_are_tuned_differently)
 	run_rows(differing_rank, NULL, 2);
 }
 
+/* Settings of the request: they are used, explained, and may differ between ranks. */
+static void settings_rank(struct rank_env *env)
+{
+	struct oriel_alltoallv_options o = slots_of(SLOT);
+	char text[256];
+	struct bed b;
+
+	o.mapped = (struct oriel_alltoallv_setting){ 2 + (uint32_t)env->rank % 3, 2, 512 };
+	REQUIRE_OK(bed_open(&b, env, &o, sizes_random, 11));
+	for (int i = 0; i < (bed_on_cuda() ? FAKE_CALLS : 12); i++)
+		bed_call(&b, i % BED_WAYS);
+	if (!bed_on_cuda()) {
+		CHECK_EQ(b.request->plan.kind[ORI_PLAN_MAPPED].blocks, o.mapped.blocks);
+		CHECK_EQ(b.request->plan.kind[ORI_PLAN_MAPPED].warps, 2);
+		CHECK_EQ(b.request->plan.kind[ORI_PLAN_MAPPED].chunk, 512);
+		CHECK(b.request->plan.kind[ORI_PLAN_QUEUED].chunk != 512);
+	}
+	REQUIRE_OK(oriel_alltoallv_explain(b.request, SLOT, text, sizeof(text)));
+	CHECK_HAS(text, b.request->plan.uniform ? "(options of the request)" :
+						  "(mapped: options of the request; queued: ");
+	bed_close(&b);
+}
+
+TEST(settings_of_the_request)
+{
+	run_rows(settings_rank, NULL, 3);
+}
+
 /* ---- a late receiver ------------------------------------------------------------------------- */
 
 struct gate {

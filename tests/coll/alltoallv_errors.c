@@ -40,6 +40,25 @@ static uint64_t sizes_some(uint64_t seed, uint64_t call, int from, int to)
 
 /* ---- options and arguments ------------------------------------------------------------------- */
 
+/* Settings that no plan can have, on one rank alone. */
+static void refuse_settings(struct rank_env *env, struct oriel_alltoallv_options *o)
+{
+	static const struct oriel_alltoallv_setting bad[] = {
+		{ 0, 1, 16 }, { 65, 1, 16 },        { 1, 0, 16 }, { 1, 33, 16 },      { 1, 1, 0 },
+		{ 1, 1, 24 }, { 1, 1, 2ull << 30 }, { 0, 0, 16 }, { 1, 1, 1008 + 1 },
+	};
+	const struct oriel_alltoallv_setting none = { 0, 0, 0 };
+	struct oriel_alltoallv_request *a = NULL;
+
+	for (size_t i = 0; i < ORI_COUNT(bad); i++) {
+		o->mapped = env->rank == env->nranks - 1 && i % 2 ? bad[i] : none;
+		o->queued = env->rank == env->nranks - 1 && i % 2 == 0 ? bad[i] : none;
+		CHECK_EQ(oriel_alltoallv_create(env->comm, o, &a), ORIEL_ERANGE);
+		CHECK_HAS(oriel_last_error(), i % 2 ? "mapped has" : "queued has");
+	}
+	o->mapped = o->queued = none;
+}
+
 static void options_rank(struct rank_env *env)
 {
 	const struct oriel_alltoallv_options good = ORIEL_ALLTOALLV_OPTIONS_INIT;
@@ -66,6 +85,7 @@ static void options_rank(struct rank_env *env)
 	CHECK_EQ(oriel_alltoallv_create(env->comm, &o, &a), ORIEL_EINVAL);
 	CHECK_HAS(oriel_last_error(), "reserved is 1, must be 0");
 	o.reserved = 0;
+	refuse_settings(env, &o);
 	o.slot_bytes = 1ull << 60;
 	CHECK_EQ(oriel_alltoallv_create(env->comm, &o, &a), ORIEL_ERANGE);
 	CHECK_EQ(oriel_alltoallv_create(env->comm, NULL, &a), ORIEL_EINVAL);

@@ -53,6 +53,7 @@ static void make_table(struct ori_tune_table *t, uint32_t blocks)
 	t->model[1] = (struct ori_tune_model){ 20, 2000, 2000, 0.05 };
 	t->overlap = 0.75;
 	t->small = 4096;
+	t->cells = 256;
 	t->rows[0] = ORI_TUNE_ROWS;
 	t->rows[1] = 2;
 	for (uint32_t i = 0; i < ORI_TUNE_ROWS; i++)
@@ -203,7 +204,10 @@ TEST(numbers_out_of_range)
 		{ "small 4096\n", "small 9999999\n" },
 		{ "latency 1500 ", "latency -1 " },
 		{ "latency 1500 ", "latency 99999999999999999999999 " },
-		{ "oriel-tune 1\n", "oriel-tune 2\n" },
+		{ "cells 256\n", "cells 4104\n" },
+		{ "cells 256\n", "cells 257\n" },
+		{ "cells 256\n", "" },
+		{ "oriel-tune 2\n", "oriel-tune 1\n" },
 		{ "ns 12500\n", "ns 12500 \n" },
 	};
 	char text[ORI_TUNE_FILE_BYTES], changed[ORI_TUNE_FILE_BYTES], why[256];

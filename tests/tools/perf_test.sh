@@ -120,11 +120,41 @@ nccl allreduce 8 2 float sum -1 yes yes
 nccl reducescatter 24 2 float sum -1 yes yes
 nccl broadcast 8 2 float none 0 no yes
 
+# Collectives inside a kernel: 3 sizes each, two blocks of two threads, sizes that nothing divides.
+for op in broadcast allgather alltoall allreduce reducescatter; do
+	want 0 "$run" -n 3 "$perf" $op --in-kernel --blocks 2 --threads 2 -b 5 -e 30K -f 77 -n 10
+	[ "$(grep -cE '^ *[0-9]+( +[-0-9.]+){4,5} +0$' "$dir/out")" -eq 3 ] || fail "rows of $op"
+	has ", inside a kernel" out
+	has "# total wrong 0: OK" out
+	grep -q "^# $op: .*one call inside a kernel" "$dir/out" || fail "legend of $op"
+done
+for split in uniform random skew; do
+	want 0 "$run" -n 3 "$perf" alltoallv --in-kernel --split $split --blocks 2 -b 5 -e 30K \
+		-f 77 -n 10
+	[ "$(grep -cE "^ *[0-9]+ +$split( +[-0-9.]+){5} +0\$" "$dir/out")" -eq 3 ] ||
+		fail "rows of alltoallv, $split"
+done
+for op in barrier packet; do
+	want 0 "$run" -n 2 "$perf" $op --in-kernel -b 8 -e 8 -n 10 && rows 1
+	has ", inside a kernel" out
+done
+# queued peers, and more data than a round of the team moves
+want 0 "$run" -n 4 --topology 2x2 "$perf" alltoall --in-kernel -b 8 -e 600K -f 75000 -n 4 &&
+	has "# total wrong 0: OK" out
+want 0 "$run" -n 3 "$perf" alltoall -b 8 -e 64 -f 8 -n 10 --json "$dir/host.json"
+has "# alltoall: " out
+nccl alltoall 24 8 uint8 none -1 yes no
+want 0 "$run" -n 3 "$perf" alltoall --in-kernel -b 8 -e 64 -f 8 -n 10 --tolerance 1000000 \
+	--compare "$dir/host.json"
+has "note: in_kernel: 0 before, 1 now" out
+
 # bad command lines: status 2 and one line, before any rank is met
 for bad in "" fly "put get" "put -b 0" "put -b 8X" "put -b 64 -e 8" "put -f 1" "put -c 2" \
 	"put --blocks 0" "put --threads 33" "put --format osu" "put --fly" "put -n" \
 	"put -e 99999999999G" "put --tolerance x" "put --tolerance -1" "put --limit 5" \
-	"put --limit 0 --plot x.svg" "barrier --plot x.svg" "put --format csv -v"; do
+	"put --limit 0 --plot x.svg" "barrier --plot x.svg" "put --format csv -v" \
+	"allgather --in-kernel --algorithm ring" \
+	"allreduce --in-kernel --explain" "allgather --policy slow"; do
 	# shellcheck disable=SC2086 # words on purpose
 	want 2 "$perf" $bad
 	[ "$(wc -l <"$dir/err")" -eq 1 ] || fail "not one line for '$bad'"

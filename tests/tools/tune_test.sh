@@ -40,11 +40,15 @@ grep -q 'predicted .* measured .* error' "$dir/out" || fail "--explain names no 
 	fail "not one file: $(find "$dir/cache" -type f)"
 file=$(find "$dir/cache" -type f)
 grep -q '^shape 2x1 on 1 host$' "$file" || fail "the file is for another shape"
+grep -q 'no choice of cells was measured' "$dir/out" || fail "queued peers have cells"
 tail -1 "$file" | grep -Eq '^check [0-9a-f]{16}$' || fail "the file has no end"
 
 # -o: the file is written there; if that is impossible, nothing is measured.
 want 0 "written to $dir/table" "$tune" -n 2 --quick -o "$dir/table"
 [ -s "$dir/table" ] || fail "-o wrote nothing"
+[ "$(grep -cE '^# all-gather of .* with signals, .* with cells$' "$dir/out")" -eq 4 ] ||
+	fail "short collectives were not measured"
+grep -Eq '^cells (0|64|256|1024|4096)$' "$dir/table" || fail "the table does not choose cells"
 want 1 'cannot write' "$tune" -n 2 --quick -o "$dir/table/below"
 
 exit $failed

@@ -46,6 +46,22 @@ TEST(the_rows_of_the_table)
 }
 
 /* Costs that are equal: the first counts, whatever a compiler makes of sums and products. */
+TEST(what_a_kernel_moves)
+{
+	struct ori_gather_map one = { .nranks = 8, .nnodes = 1, .rails = 8 };
+	struct ori_gather_map two = { .nranks = 16, .nnodes = 2, .rails = 8 };
+
+	CHECK_EQ(ori_gather_kernel_bytes(&one, ORIEL_GATHER_BY_SIZE), 1u << 20);
+	CHECK_EQ(ori_gather_kernel_bytes(&one, ORIEL_GATHER_FASTEST), 1ull << 31);
+	CHECK_EQ(ori_gather_kernel_bytes(&two, ORIEL_GATHER_FASTEST), 1u << 20);
+	CHECK_EQ(ori_gather_kernel_bytes(&one, ORIEL_GATHER_NO_SMS), 0);
+	CHECK_EQ(ori_gather_kernel_bytes(&two, ORIEL_GATHER_NO_SMS), 0);
+	for (int p = ORIEL_GATHER_BY_SIZE; p <= ORIEL_GATHER_NO_SMS; p++)
+		CHECK_EQ(ori_gather_policy_of("a call", ori_gather_policy_name(p)), p);
+	CHECK_EQ(ori_gather_policy_of("a call", "default"), ORIEL_ECONFIG);
+	CHECK_EQ(ori_gather_policy_of("a call", ""), ORIEL_ECONFIG);
+}
+
 TEST(equal_costs)
 {
 	static const struct ori_gather_speed none = { 0, 0, 0.1 }, huge = { 1e300, 1e300, 1e300 };

@@ -33,6 +33,17 @@ enum oriel_gather_algorithm {
 };
 
 /*
+ * What moves data between the GPUs of a node.  On the CPU there is one way, and the policy changes
+ * nothing.
+ */
+enum oriel_gather_policy {
+	ORIEL_GATHER_POLICY_DEFAULT = 0, /* ORIEL_GATHER_POLICY; without it BY_SIZE */
+	ORIEL_GATHER_BY_SIZE = 1,        /* blocks up to 1 MiB as FASTEST, larger ones as NO_SMS */
+	ORIEL_GATHER_FASTEST = 2,        /* kernels; several nodes: as BY_SIZE */
+	ORIEL_GATHER_NO_SMS = 3, /* copy engines; SMs only run kernels of one warp, which signal */
+};
+
+/*
  * Leaves out the handshake that protects receive memory while its owner still reads it.  The caller
  * must make sure that all ranks have read the last result before any rank makes the next call.
  */
@@ -45,10 +56,12 @@ struct oriel_allgather_options {
 	uint64_t offset;   /* of the receive memory in the window or buffer; may differ by rank */
 	uint64_t bytes;    /* of it, for all ranks' blocks; 0: to the end; alike on all ranks */
 	uint64_t chunk_bytes; /* forwarded in such pieces; 0: chosen */
+	int32_t policy;       /* enum oriel_gather_policy; the same on all ranks */
+	int32_t reserved;     /* 0 */
 };
 #define ORIEL_ALLGATHER_OPTIONS_INIT                                                               \
 	{                                                                                          \
-		sizeof(struct oriel_allgather_options), ORIEL_GATHER_AUTO, 0, 0, 0, 0              \
+		sizeof(struct oriel_allgather_options), ORIEL_GATHER_AUTO, 0, 0, 0, 0, 0, 0        \
 	}
 
 /*
@@ -92,7 +105,10 @@ int oriel_allgather_status(struct oriel_allgather_request *request);
  */
 int oriel_allgather_destroy(struct oriel_allgather_request *request);
 
-/* Writes one line: which algorithm an exec of that size uses, and why.  The line is cut to fit. */
+/*
+ * Writes one line: which algorithm an exec of that size uses, and why; on a GPU also what moves the
+ * data.  The line is cut to fit.
+ */
 int oriel_allgather_explain(struct oriel_allgather_request *request, uint64_t count,
 			    uint64_t elem_bytes, char *text, size_t bytes);
 

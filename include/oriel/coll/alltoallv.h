@@ -21,9 +21,16 @@ extern "C" {
 struct oriel_comm;
 struct oriel_alltoallv_request;
 
+/* How work is divided among the threads of the device, for peers of one kind. */
+struct oriel_alltoallv_setting {
+	uint32_t blocks;      /* for each peer of this kind, 1 to 64 */
+	uint32_t warps;       /* of a block, 1 to 32; CPU: threads of a block */
+	uint64_t chunk_bytes; /* of one copy or put: a multiple of 16, up to 1 GiB */
+};
+
 /*
- * The same on all ranks, except send_bytes and expect_bytes.  Set exactly one of slot_bytes and
- * recv_bytes; the other is 0.
+ * The same on all ranks, except send_bytes, expect_bytes and the settings.  Set exactly one of
+ * slot_bytes and recv_bytes; the other is 0.
  */
 struct oriel_alltoallv_options {
 	size_t size;
@@ -56,10 +63,20 @@ struct oriel_alltoallv_options {
 	/* A hint for speed: the bytes that a call sends to the peer that gets most.  0: unknown. */
 	uint64_t expect_bytes;
 	uint64_t first_count; /* where internal counts start: for tests of wrap-around */
+	/*
+	 * The plan of all calls, for each kind of peer: it comes before ORIEL_A2A_PLAN and the
+	 * tuner.  All 0: the tuner decides.  On a GPU blocks and warps are reduced to what fits,
+	 * and chunks of mapped peers are at least 1 MiB.  A plan only affects speed.
+	 */
+	struct oriel_alltoallv_setting mapped; /* for mapped peers and this rank itself */
+	struct oriel_alltoallv_setting queued;
 };
 #define ORIEL_ALLTOALLV_OPTIONS_INIT                                                               \
 	{                                                                                          \
-		sizeof(struct oriel_alltoallv_options), 0, 0, 0, 1, 1, 0, 0, 0                     \
+		sizeof(struct oriel_alltoallv_options), 0, 0, 0, 1, 1, 0, 0, 0, { 0, 0, 0 },       \
+		{                                                                                  \
+			0, 0, 0                                                                    \
+		}                                                                                  \
 	}
 
 /*
@@ -126,13 +143,6 @@ int oriel_alltoallv_explain(struct oriel_alltoallv_request *request, uint64_t by
 int oriel_alltoallv_destroy(struct oriel_alltoallv_request *request);
 
 /* ---- plans, for kernels of a program that move data between ranks themselves ----------------- */
-
-/* How work is divided among the threads of the device, for peers of one kind. */
-struct oriel_alltoallv_setting {
-	uint32_t blocks;      /* for each peer of this kind, at least 1 */
-	uint32_t warps;       /* of a block; CPU: threads of a block */
-	uint64_t chunk_bytes; /* of one copy or put, a multiple of 16 */
-};
 
 struct oriel_alltoallv_plan_info {
 	size_t size;

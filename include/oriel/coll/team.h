@@ -32,8 +32,9 @@ struct oriel_team;
 
 /*
  * Short calls can move their data in marked cells, as packets do: one step instead of four.  That
- * needs ranks that all map each other.  GPUs choose it if it is possible.  CPUs do not: for them a
- * mark in every word was slower (docs/decisions/0019).
+ * needs ranks that all map each other.  The table of oriel-tune says up to which size it is faster.
+ * Without a table GPUs choose it up to 4 KiB, and CPUs do not: for them a mark in every word was
+ * slower (docs/decisions/0019).
  */
 enum oriel_cells { ORIEL_CELLS_CHOSEN = 0, ORIEL_CELLS_NEVER = 1, ORIEL_CELLS_IF_POSSIBLE = 2 };
 

@@ -37,6 +37,17 @@ ORIEL_DEV int oriel_coll_allgather(const struct oriel_team_dev *team, struct ori
 ORIEL_DEV int oriel_coll_alltoall(const struct oriel_team_dev *team, struct oriel_group g,
 				  int channel, const void *send, void *recv, uint64_t bytes);
 /*
+ * Rank r gets send_bytes[r] bytes, which begin at r * slot_bytes of send.  The data of rank r
+ * arrives at r * slot_bytes of recv, and recv_bytes[r] becomes its size.  Other bytes of recv do
+ * not change.  Both arrays have an entry per rank.  send and recv must not overlap.
+ *
+ * slot_bytes is the same on all ranks.  A rank with a larger size refuses the call: ORIEL_ERANGE on
+ * all ranks.
+ */
+ORIEL_DEV int oriel_coll_alltoallv(const struct oriel_team_dev *team, struct oriel_group g,
+				   int channel, const void *send, const uint64_t *send_bytes,
+				   void *recv, uint64_t *recv_bytes, uint64_t slot_bytes);
+/*
  * recv[i] becomes send[i] of all ranks, combined in rank order (reduce.h).  send may be recv.  The
  * result has the same bits on all ranks.
  */
@@ -461,5 +472,7 @@ ORIEL_DEV int oriel_coll_reducescatter(const struct oriel_team_dev *team, struct
 
 	return ori_coll_run(team, g, channel, &call, send, recv, count * oriel_type_bytes(type));
 }
+
+#include "coll_v.h"
 
 #endif

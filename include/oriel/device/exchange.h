@@ -188,9 +188,12 @@ ORIEL_DEV int ori_exchange_open(const struct ori_exchange *x)
 
 /* ---- the round ------------------------------------------------------------------------------- */
 
-/* Called by one thread: puts the parts of a queued peer, then its signal. */
+/*
+ * Called by one thread: puts the parts of a queued peer, then its signal.  sizes: see
+ * ori_exchange_meet_sized().
+ */
 ORIEL_DEV_OUT int ori_exchange_post(const struct ori_exchange *x, const struct ori_parts *parts,
-				    int peer)
+				    const uint64_t *sizes, uint64_t shown, int peer)
 {
 	const struct oriel_team_dev *t = x->team;
 	const struct oriel_window_dev *win = &t->win;
@@ -204,6 +207,8 @@ ORIEL_DEV_OUT int ori_exchange_post(const struct ori_exchange *x, const struct o
 
 	if (piece > parts->piece)
 		piece = parts->piece;
+	if (sizes && sizes[peer] < shown + piece)
+		piece = sizes[peer] > shown ? sizes[peer] - shown : 0;
 	if (x->first)
 		err = oriel_put_value(win, one, peer, to, &x->call, sizeof(x->call));
 	to += sizeof(struct ori_show);
@@ -222,7 +227,8 @@ ORIEL_DEV_OUT int ori_exchange_post(const struct ori_exchange *x, const struct o
 }
 
 /* Called by all lanes after the group met: tells every rank that the slot is filled. */
-ORIEL_DEV int ori_exchange_show(const struct ori_exchange *x, const struct ori_parts *parts)
+ORIEL_DEV int ori_exchange_show(const struct ori_exchange *x, const struct ori_parts *parts,
+				const uint64_t *sizes, uint64_t shown)
 {
 	const struct oriel_window_dev *win = &x->team->win;
 	int p, err = 0;
@@ -235,7 +241,7 @@ ORIEL_DEV int ori_exchange_show(const struct ori_exchange *x, const struct ori_p
 	for (p = 0; p < win->comm.nranks && !err && oriel_group_is_leader(x->g); p++) {
 		if (p == win->comm.rank || !ori_exchange_is_queued(x, p))
 			continue;
-		err = ori_exchange_post(x, parts, p);
+		err = ori_exchange_post(x, parts, sizes, shown, p);
 		if (err)
 			(void)ori_exchange_give_up(x, err, p);
 	}
@@ -409,8 +415,12 @@ ORIEL_DEV void ori_exchange_end(struct ori_exchange *x)
 /*
  * Called by the whole group after it filled the slot: shows it to all ranks, and waits until all
  * have shown theirs.  The first round of a call also compares the calls.
+ *
+ * sizes: not NULL if rank r's piece ends with its message of sizes[r] bytes, of which `shown` were
+ * shown in earlier rounds.
  */
-ORIEL_DEV int ori_exchange_meet(struct ori_exchange *x, struct ori_parts parts)
+ORIEL_DEV int ori_exchange_meet_sized(struct ori_exchange *x, struct ori_parts parts,
+				      const uint64_t *sizes, uint64_t shown)
 {
 	int err;
 
@@ -423,7 +433,7 @@ ORIEL_DEV int ori_exchange_meet(struct ori_exchange *x, struct ori_parts parts)
 	if (err)
 		return err;
 	if (x->g.thread < ori_group_lanes(x->g)) {
-		err = ori_exchange_show(x, &parts);
+		err = ori_exchange_show(x, &parts, sizes, shown);
 		if (!err)
 			err = ori_exchange_await(x);
 	}
@@ -437,6 +447,12 @@ ORIEL_DEV int ori_exchange_meet(struct ori_exchange *x, struct ori_parts parts)
 		err = ori_group_agree(x->g, err);
 	x->first = 0;
 	return err;
+}
+
+/* The same with whole pieces. */
+ORIEL_DEV int ori_exchange_meet(struct ori_exchange *x, struct ori_parts parts)
+{
+	return ori_exchange_meet_sized(x, parts, NULL, 0);
 }
 
 #endif

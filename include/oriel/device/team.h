@@ -25,6 +25,7 @@
 
 /* What a rank does in a round.  The first one of a call is compared between all ranks. */
 #define ORI_COLL_ALLGATHER 1 /* as diag/diag.h names the use of a window */
+#define ORI_COLL_ALLTOALLV 2 /* likewise */
 #define ORI_COLL_BROADCAST 3
 #define ORI_COLL_ALLREDUCE 4
 #define ORI_COLL_REDUCESCATTER 5

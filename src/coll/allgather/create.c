@@ -32,7 +32,7 @@ _Static_assert(sizeof(struct init_record) <= ORI_RECORD_BYTES, "must fit a recor
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-ORI_OPTIONS_NO_PADDING(struct oriel_allgather_options, chunk_bytes);
+ORI_OPTIONS_NO_PADDING(struct oriel_allgather_options, reserved);
 
 static int check_options(const char *call, const struct oriel_allgather_options *o)
 {
@@ -40,6 +40,26 @@ static int check_options(const char *call, const struct oriel_allgather_options 
 		return ori_fail(ORIEL_EINVAL, "%s: algorithm %d is none", call, o->algorithm);
 	if (o->flags & ~ORIEL_GATHER_UNGUARDED)
 		return ori_fail(ORIEL_EINVAL, "%s: unknown flags %#x", call, o->flags);
+	if (o->policy < ORIEL_GATHER_POLICY_DEFAULT || o->policy > ORIEL_GATHER_NO_SMS)
+		return ori_fail(ORIEL_EINVAL, "%s: policy %d is none", call, o->policy);
+	if (o->reserved)
+		return ori_fail(ORIEL_EINVAL,
+				"%s: reserved is %d, must be 0: use ORIEL_ALLGATHER_OPTIONS_INIT",
+				call, o->reserved);
+	return 0;
+}
+
+/* Replaces the default by the policy that counts.  Ranks compare that one. */
+static int take_policy(struct oriel_allgather_request *r, const char *call)
+{
+	int policy = r->options.policy;
+
+	if (!policy)
+		policy = ori_gather_policy_of(call, r->comm->config.gather_policy);
+	if (policy < 0)
+		return policy;
+	r->options.policy = policy;
+	r->kernel_bytes = ori_gather_kernel_bytes(&r->state->map, policy);
 	return 0;
 }
 
@@ -72,6 +92,8 @@ static int compare(const char *call, const struct init_record *all, int nranks)
 			what = "flags";
 		else if (a->options.chunk_bytes != b->options.chunk_bytes)
 			what = "chunk_bytes";
+		else if (a->options.policy != b->options.policy)
+			what = "the policy (option or ORIEL_GATHER_POLICY)";
 		if (what)
 			return ori_fail(ORIEL_EMISMATCH, "%s: rank %d and rank 0 differ in %s",
 					call, r, what);
@@ -239,6 +261,8 @@ static int fill_record(struct oriel_allgather_request *r, const char *call,
 	uint64_t all;
 	int err = check_options(call, &r->options);
 
+	if (!err)
+		err = take_policy(r, call);
 	if (err)
 		return err;
 	all = r->window ? r->window->options.bytes : ori_buffer_range(r->buffer, &ptr);
@@ -273,7 +297,6 @@ static int new_request(struct oriel_comm *c, struct oriel_window *w, struct orie
 					       .buffer = b,
 					       .options = *o,
 					       .lanes = c->links ? (uint32_t)c->config.lanes : 1,
-					       .kernel_bytes = ORI_GATHER_KERNEL_BYTES,
 					       .token = token };
 	pthread_mutex_lock(&s->lock);
 	r->next = s->requests;

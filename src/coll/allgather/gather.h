@@ -180,7 +180,8 @@ void ori_gather_to_mapped(const struct oriel_gather_view *, int rank,
  * Kernels that copy took 46 us at 1 MiB.
  */
 #define ORI_GATHER_KERNEL_BYTES (1u << 20)
-#define ORI_GATHER_COPY_THREADS 512 /* of a block of that kernel, at most */
+#define ORI_GATHER_FASTEST_BYTES (1ull << 31) /* kernels/gather_node.c divides 32 bits */
+#define ORI_GATHER_COPY_THREADS 512           /* of a block of that kernel, at most */
 
 /* ---- show.c ---------------------------------------------------------------------------------- */
 

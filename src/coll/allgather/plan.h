@@ -82,5 +82,10 @@ void ori_gather_choose(const struct ori_gather_map *, const struct ori_gather_sp
 		       uint64_t bytes, int wanted, uint64_t chunk, int direct,
 		       struct ori_gather_choice *);
 const char *ori_gather_name(int algorithm);
+/* "fastest" and so on.  The other way round: the policy; ORIEL_ECONFIG, logged, if it is none. */
+const char *ori_gather_policy_name(int policy);
+int ori_gather_policy_of(const char *call, const char *text);
+/* Separate devices: blocks up to this many bytes are moved by a kernel, larger ones are copied. */
+uint64_t ori_gather_kernel_bytes(const struct ori_gather_map *, int policy);
 
 #endif

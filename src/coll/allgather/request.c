@@ -162,6 +162,26 @@ int oriel_allgather_destroy(struct oriel_allgather_request *r)
 	return 0;
 }
 
+/* What moves an exec's blocks inside a node. */
+static const char *mover(const struct oriel_allgather_request *r, uint64_t bytes)
+{
+	if (!r->comm->device->separate)
+		return ori_gather_is_shown(r, bytes) ?
+			       "each shows its block and copies all others" :
+			       "each stores its block to all";
+	return bytes <= r->kernel_bytes ? "a kernel stores each block to all" :
+					  "copy engines copy each block to all, without SMs";
+}
+
+/* The policy matters, and is named, where there are copy engines. */
+static const char *policy_text(const struct oriel_allgather_request *r, char *text, size_t bytes)
+{
+	if (!r->comm->device->separate)
+		return "";
+	snprintf(text, bytes, " (policy %s)", ori_gather_policy_name(r->options.policy));
+	return text;
+}
+
 int oriel_allgather_explain(struct oriel_allgather_request *r, uint64_t count, uint64_t elem_bytes,
 			    char *text, size_t bytes)
 {
@@ -170,6 +190,8 @@ int oriel_allgather_explain(struct oriel_allgather_request *r, uint64_t count, u
 	const struct ori_gather_speed *s;
 	const struct ori_gather_map *m;
 	uint64_t each = 0;
+	char words[32];
+	const char *policy;
 	int err = check_request(r, call);
 
 	if (!err && (!text || !bytes))
@@ -181,19 +203,19 @@ int oriel_allgather_explain(struct oriel_allgather_request *r, uint64_t count, u
 	choose(r, each, &c);
 	s = &r->state->speed;
 	m = &r->state->map;
+	policy = policy_text(r, words, sizeof(words));
 	if (m->nnodes == 1)
-		snprintf(text, bytes, "%s: one node of %d ranks, each %s",
-			 ori_gather_name(c.algorithm), m->nranks,
-			 ori_gather_is_shown(r, each) ? "shows its block and copies all others" :
-							"stores its block to all");
+		snprintf(text, bytes, "%s: one node of %d ranks, %s%s",
+			 ori_gather_name(c.algorithm), m->nranks, mover(r, each), policy);
 	else
 		snprintf(text, bytes,
 			 "%s%s: %d nodes, chunk %llu; expected us: direct %.0f, ring %.0f, doubling "
-			 "%.0f (put %.1f us, %.2f GB/s; copy %.1f GB/s)%s",
+			 "%.0f (put %.1f us, %.2f GB/s; copy %.1f GB/s)%s; in a node %s%s",
 			 ori_gather_name(c.algorithm), r->options.algorithm ? " (forced)" : "",
 			 m->nnodes, (unsigned long long)c.chunk, c.cost_ns[1] / 1e3,
 			 c.cost_ns[2] / 1e3, c.cost_ns[3] / 1e3, s->latency_ns / 1e3,
 			 1 / s->net_ns_byte, 1 / s->copy_ns_byte,
-			 r->state->direct ? "" : "; direct is not connected");
+			 r->state->direct ? "" : "; direct is not connected", mover(r, each),
+			 policy);
 	return 0;
 }

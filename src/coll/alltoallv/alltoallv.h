@@ -2,9 +2,8 @@
 /*
  * coll/alltoallv/alltoallv.h - the request, and declarations shared by the files of this folder.
  *
- * create.c creates and destroys requests, exec.c makes their calls, plan.c tells users the
- * plan.  The kernel is
- * kernels/alltoallv.c; its plan comes from coll/tune.
+ * create.c creates and destroys requests, exec.c makes their calls, plan.c tells users the plan.
+ * The kernel is kernels/alltoallv.c; its plan comes from the options or from coll/tune.
  */
 #ifndef ORI_COLL_ALLTOALLV_H
 #define ORI_COLL_ALLTOALLV_H
@@ -30,7 +29,9 @@ struct oriel_alltoallv_request {
 	struct oriel_window_dev handle; /* the window's */
 	struct ori_a2a_args args;       /* of the next call; pointers and plan change */
 	struct ori_a2a_plan plan;       /* the plan of args */
-	uint64_t plan_bytes;            /* bytes per peer that it was made for */
+	/* settings of the options; 0 blocks: none */
+	struct ori_a2a_setting given[ORI_PLAN_KINDS];
+	uint64_t plan_bytes; /* bytes per peer that it was made for */
 	int plan_known;
 	int plan_forced; /* by ori_alltoallv_plan_set() */
 	const struct oriel_kernel *kernel;

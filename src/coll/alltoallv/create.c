@@ -39,7 +39,7 @@ static int check_bytes(const char *what, uint64_t bytes)
 			(unsigned long long)bytes, BYTES_MAX);
 }
 
-ORI_OPTIONS_NO_PADDING(struct oriel_alltoallv_options, first_count);
+ORI_OPTIONS_NO_PADDING(struct oriel_alltoallv_options, queued);
 
 static int take_options(const struct oriel_alltoallv_options *given,
 			struct oriel_alltoallv_options *o)
@@ -51,6 +51,20 @@ static int take_options(const struct oriel_alltoallv_options *given,
 		return ori_fail(ORIEL_EINVAL, "oriel_alltoallv_create: no options");
 	return ori_options_take("oriel_alltoallv_create", "ORIEL_ALLTOALLV_OPTIONS_INIT", given, o,
 				sizeof(*o));
+}
+
+/* Copies a setting of the options.  It is refused if no plan can have it. */
+static int take_setting(const char *name, const struct oriel_alltoallv_setting *given,
+			struct ori_a2a_setting *s)
+{
+	*s = (struct ori_a2a_setting){ given->blocks, given->warps, given->chunk_bytes };
+	if (!(s->blocks | s->warps | s->chunk) || ori_tune_setting_fits(s))
+		return 0;
+	return ori_fail(ORIEL_ERANGE,
+			"oriel_alltoallv_create: %s has %u blocks, %u warps and chunks of %llu "
+			"bytes, must be 1 to 64, 1 to 32 and a multiple of 16 up to 1 GiB, or all "
+			"0",
+			name, s->blocks, s->warps, (unsigned long long)s->chunk);
 }
 
 static int check_options(const struct oriel_alltoallv_options *o)
@@ -195,6 +209,10 @@ static int prepare(struct oriel_alltoallv_request *a, const struct oriel_alltoal
 
 	if (!err)
 		err = check_options(&a->options);
+	if (!err)
+		err = take_setting("mapped", &a->options.mapped, &a->given[ORI_PLAN_MAPPED]);
+	if (!err)
+		err = take_setting("queued", &a->options.queued, &a->given[ORI_PLAN_QUEUED]);
 	if (err)
 		return err;
 	ori_alltoallv_layout(&a->options, a->comm->nranks, l);

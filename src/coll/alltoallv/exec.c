@@ -155,7 +155,7 @@ static int choose_plan(struct oriel_alltoallv_request *a, const struct oriel_all
 	bytes = expected_bytes(a, in);
 	if (a->plan_known && bytes == a->plan_bytes)
 		return 0;
-	err = ori_tune_plan(a->comm, bytes, &a->plan);
+	err = ori_tune_plan_with(a->comm, bytes, a->given, &a->plan);
 	if (err)
 		return err;
 	a->plan_bytes = bytes;
@@ -187,7 +187,7 @@ int oriel_alltoallv_explain(struct oriel_alltoallv_request *a, uint64_t bytes_pe
 		return err;
 	if (!text || !bytes)
 		return ori_fail(ORIEL_EINVAL, "oriel_alltoallv_explain: no place for the text");
-	return ori_tune_explain(a->comm, bytes_per_peer, text, bytes);
+	return ori_tune_explain_with(a->comm, bytes_per_peer, a->given, text, bytes);
 }
 
 /* ---- status ---------------------------------------------------------------------------------- */

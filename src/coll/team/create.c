@@ -3,8 +3,9 @@
  * coll/team/create.c - creates and destroys teams.
  *
  * A team is a window that the library lays out (include/oriel/device/team.h).  Creation is a round
- * in which ranks compare options, then the rounds of the window, then a last one.  A rank that
- * failed still takes part in each round, and all ranks fail alike.
+ * in which ranks compare options, then one for the tuner if the comm had none yet, then the rounds
+ * of the window, then a last one.  A rank that failed still takes part in each round, and all ranks
+ * fail alike.
  *
  * Called by users, and by calls.c for the comm's own team; on all ranks at once.
  */
@@ -19,6 +20,7 @@
 #include "../../util/options.h"
 #include "../../window/window.h"
 #include "../connect.h"
+#include "../tune/plan.h"
 #include "team.h"
 
 #define CHANNELS_MAX 1024u
@@ -36,8 +38,6 @@
  * about as much as the reduction of this many bytes.
  */
 #define ONCE_BYTES (64u << 10)
-/* Blocks up to here go in cells: twice the bytes, but one step. */
-#define CELL_BYTES 4096u
 
 int ori_team_check(struct oriel_team *t, const char *call)
 {
@@ -103,19 +103,27 @@ static uint64_t row_bytes(uint64_t slot_bytes, int nranks)
 }
 
 /*
- * Does the team have cells, if all ranks map each other?  PCIe does not promise that 8 bytes stay
- * whole: there no team has them.
+ * Up to how many bytes blocks go in cells, if all ranks map each other.  PCIe does not promise that
+ * 8 bytes stay whole: there no team has cells.  Collective if the tuner decides.
  */
-static int wants_cells(const struct oriel_team *t)
+static int choose_cells(const struct oriel_team *t, uint32_t *bytes)
 {
+	int err;
+
+	*bytes = 0;
 	if (ori_facts_lack_atomics(t->comm->facts, t->comm->nranks))
 		return 0;
-	if (t->options.cells == ORIEL_CELLS_CHOSEN)
-		return t->comm->device->separate;
-	return t->options.cells == ORIEL_CELLS_IF_POSSIBLE;
+	if (t->options.cells == ORIEL_CELLS_IF_POSSIBLE)
+		*bytes = ORI_TUNE_CELLS_MAX;
+	if (t->options.cells != ORIEL_CELLS_CHOSEN)
+		return 0;
+	err = ori_tune_agree(t->comm);
+	if (!err)
+		*bytes = ori_tune_cells(t->comm);
+	return err;
 }
 
-uint64_t ori_team_layout(const struct oriel_team_options *o, int nranks, int queued, int cells,
+uint64_t ori_team_layout(const struct oriel_team_options *o, int nranks, int queued, uint32_t cells,
 			 struct oriel_team_dev *d)
 {
 	uint64_t n = (uint64_t)nranks, bytes;
@@ -129,10 +137,10 @@ uint64_t ori_team_layout(const struct oriel_team_options *o, int nranks, int que
 		bytes += 2 * n * (sizeof(struct ori_show) + d->row_bytes) +
 			 2 * n * sizeof(uint64_t);
 	if (cells) {
-		d->cell_bytes = CELL_BYTES;
+		d->cell_bytes = cells;
 		d->first_round = o->first_count;
 		d->cells_off = (bytes + ORIEL_LINE_BYTES - 1) / ORIEL_LINE_BYTES * ORIEL_LINE_BYTES;
-		bytes = d->cells_off + 2 * n * (ORI_TERMS_CELLS + CELL_BYTES / 8u) * 16u;
+		bytes = d->cells_off + 2 * n * (ORI_TERMS_CELLS + cells / 8u) * 16u;
 	}
 	d->channel_bytes = (bytes + ORIEL_LINE_BYTES - 1) / ORIEL_LINE_BYTES * ORIEL_LINE_BYTES;
 	return d->channel_bytes * o->channels;
@@ -206,6 +214,7 @@ static int meet(struct oriel_team *t, const char *call, int status, int along, s
 	int err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_TEAM_CREATE, status, mine, all,
 			    sizeof(*mine));
 	int connected = 1, queued = 0;
+	uint32_t cells = 0;
 
 	if (!err)
 		err = compare_options(call, all, c->nranks);
@@ -217,10 +226,11 @@ static int meet(struct oriel_team *t, const char *call, int status, int along, s
 	}
 	if (!err && !connected)
 		err = ori_coll_connect(c, ORI_CALL_TEAM_CREATE);
+	if (!err && !queued)
+		err = choose_cells(t, &cells);
 	if (!err)
 		err = make_window(t,
-				  ori_team_layout(&t->options, c->nranks, queued,
-						  wants_cells(t) && !queued, &t->dev),
+				  ori_team_layout(&t->options, c->nranks, queued, cells, &t->dev),
 				  along);
 	if (err)
 		return err;

@@ -16,6 +16,8 @@ const char *ori_team_call_text(int kind)
 	switch (kind) {
 	case ORI_COLL_ALLGATHER:
 		return "all-gather";
+	case ORI_COLL_ALLTOALLV:
+		return "all-to-all-v";
 	case ORI_COLL_BROADCAST:
 		return "broadcast";
 	case ORI_COLL_ALLREDUCE:

@@ -28,8 +28,11 @@ struct oriel_team {
 int ori_team_make(struct oriel_comm *, const char *call, const struct oriel_team_options *,
 		  int along, struct oriel_team **);
 int ori_team_check(struct oriel_team *, const char *call);
-/* Pure: sizes and offsets of a team for that many ranks.  Returns the bytes of its window. */
-uint64_t ori_team_layout(const struct oriel_team_options *, int nranks, int queued, int cells,
+/*
+ * Pure: sizes and offsets of a team for that many ranks.  Blocks up to `cells` bytes go in cells.
+ * Returns the bytes of its window.
+ */
+uint64_t ori_team_layout(const struct oriel_team_options *, int nranks, int queued, uint32_t cells,
 			 struct oriel_team_dev *);
 
 /*

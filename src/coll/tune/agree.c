@@ -7,9 +7,9 @@
  * missing optimisation must not end a run.  The lowest rank that has such a file logs one line.
  * The data is attached to the comm and freed with it.
  *
- * Called by: coll/alltoallv and coll/allgather when a request is created, oriel-tune, tests.  agree
- * and use run on the comm's host thread.  The others may run on any thread, as nothing changes
- * afterwards.
+ * Called by: coll/alltoallv, coll/allgather and coll/team when something is created, oriel-tune,
+ * tests.  agree and use run on the comm's host thread.  The others may run on any thread, as
+ * nothing changes afterwards.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -347,12 +347,34 @@ int ori_tune_resident(struct oriel_comm *c, struct ori_a2a_plan *plan)
 
 int ori_tune_plan(struct oriel_comm *c, uint64_t bytes, struct ori_a2a_plan *plan)
 {
+	return ori_tune_plan_with(c, bytes, NULL, plan);
+}
+
+int ori_tune_plan_with(struct oriel_comm *c, uint64_t bytes, const struct ori_a2a_setting *given,
+		       struct ori_a2a_plan *plan)
+{
 	const struct tune *t = look(c);
 
 	(void)fill(c, t, bytes, plan);
+	for (int k = 0; given && k < ORI_PLAN_KINDS; k++)
+		if (given[k].blocks)
+			plan->kind[k] = given[k];
 	plan->uniform = ori_tune_peers(c, ORI_PLAN_QUEUED) == 0;
 	plan->cores = t ? t->cores : own_cores(c);
 	return ori_tune_resident(c, plan);
+}
+
+/*
+ * A cell takes twice its bytes, but saves three of four steps.  That pays on GPUs; on CPUs a mark
+ * in every word was slower (docs/decisions/0019).
+ */
+uint32_t ori_tune_cells(struct oriel_comm *c)
+{
+	const struct tune *t = look(c);
+
+	if (t && t->has_table)
+		return t->table.cells;
+	return c->device->separate ? ORI_TUNE_CELLS_MAX : 0;
 }
 
 int ori_tune_link(struct oriel_comm *c, int kind, uint64_t *latency_ns, uint64_t *bytes_per_us)
@@ -396,21 +418,44 @@ static double fit_error(const struct tune *t, const struct ori_a2a_plan *plan)
 
 int ori_tune_explain(struct oriel_comm *c, uint64_t bytes_per_peer, char *text, size_t bytes)
 {
+	return ori_tune_explain_with(c, bytes_per_peer, NULL, text, bytes);
+}
+
+/* Of the kinds of peers that the comm has, which have settings of the request? */
+static const char *given_text(const struct ori_a2a_setting *given, int uniform)
+{
+	int mapped = given && given[ORI_PLAN_MAPPED].blocks;
+	int queued = given && given[ORI_PLAN_QUEUED].blocks && !uniform;
+
+	if (mapped && (queued || uniform))
+		return "options of the request";
+	return mapped ? "mapped: options of the request; queued: " :
+	       queued ? "queued: options of the request; mapped: " :
+			"";
+}
+
+int ori_tune_explain_with(struct oriel_comm *c, uint64_t bytes_per_peer,
+			  const struct ori_a2a_setting *given, char *text, size_t bytes)
+{
 	const struct tune *t = look(c);
 	struct ori_a2a_plan plan;
 	char size[24], settings[160], prediction[80] = "";
-	const char *source = fill(c, t, bytes_per_peer, &plan);
+	const char *source = fill(c, t, bytes_per_peer, &plan), *own;
 	double us = ori_tune_predict_us(c, bytes_per_peer);
-	int err = ori_tune_plan(c, bytes_per_peer, &plan);
+	int err = ori_tune_plan_with(c, bytes_per_peer, given, &plan);
 
 	if (err)
 		return err;
+	own = given_text(given, (int)plan.uniform);
 	ori_bytes_text(bytes_per_peer, size, sizeof(size));
 	ori_plan_text(&plan, settings, sizeof(settings));
-	if (us > 0)
+	/* the table's model is that of its own settings */
+	if (us > 0 && !own[0])
 		snprintf(prediction, sizeof(prediction), "; %.3g us predicted, fits within %.0f %%",
 			 us, 100 * fit_error(t, &plan));
-	snprintf(text, bytes, "%s per peer: %s (%s%s)", size, settings, source, prediction);
+	if (own[0] && own[strlen(own) - 1] != ' ')
+		source = "";
+	snprintf(text, bytes, "%s per peer: %s (%s%s%s)", size, settings, own, source, prediction);
 	return 0;
 }
 

@@ -128,6 +128,8 @@ static void read_numbers(struct reader *r, struct ori_tune_table *t)
 	expect(r, "\n");
 	t->small = (uint32_t)named(r, "small", 1u << 20);
 	expect(r, "\n");
+	t->cells = (uint32_t)named(r, "cells", ORI_TUNE_CELLS_MAX);
+	expect(r, "\n");
 	for (int k = 0; k < ORI_PLAN_KINDS; k++)
 		read_kind(r, t, k);
 	if (r->at != r->end)
@@ -137,6 +139,8 @@ static void read_numbers(struct reader *r, struct ori_tune_table *t)
 int ori_tune_table_check(const struct ori_tune_table *t)
 {
 	if (!(t->overlap >= 0 && t->overlap <= 1) || t->small > 1u << 20)
+		return ORIEL_EPROTO;
+	if (t->cells > ORI_TUNE_CELLS_MAX || t->cells % 8)
 		return ORIEL_EPROTO;
 	for (int k = 0; k < ORI_PLAN_KINDS; k++) {
 		const struct ori_tune_model *m = &t->model[k];

@@ -4,7 +4,7 @@
  *
  * coll/alltoallv asks for a plan when a request is created and when the size of its calls changes.
  * coll/tune answers from the table that all ranks agreed on.  kernels/alltoallv_plan.h defines a
- * plan.
+ * plan.  coll/team asks how short collectives move their data.
  */
 #ifndef ORI_COLL_TUNE_PLAN_H
 #define ORI_COLL_TUNE_PLAN_H
@@ -33,6 +33,18 @@ int ori_tune_is_agreed(struct oriel_comm *comm);
  */
 int ori_tune_plan(struct oriel_comm *comm, uint64_t bytes_per_peer, struct ori_a2a_plan *plan);
 
+/*
+ * The same with settings of a request, one per kind of peer, which come before all others.  A kind
+ * with 0 blocks has none.  given may be NULL.
+ */
+int ori_tune_plan_with(struct oriel_comm *comm, uint64_t bytes_per_peer,
+		       const struct ori_a2a_setting *given, struct ori_a2a_plan *plan);
+int ori_tune_explain_with(struct oriel_comm *comm, uint64_t bytes_per_peer,
+			  const struct ori_a2a_setting *given, char *text, size_t bytes);
+
+/* Can a plan have this setting? */
+int ori_tune_setting_fits(const struct ori_a2a_setting *setting);
+
 /* One readable line: the plan, and its origin ("measured ...", "first guess for cuda"). */
 int ori_tune_explain(struct oriel_comm *comm, uint64_t bytes_per_peer, char *text, size_t bytes);
 
@@ -42,5 +54,13 @@ int ori_tune_explain(struct oriel_comm *comm, uint64_t bytes_per_peer, char *tex
  * was measured.
  */
 int ori_tune_link(struct oriel_comm *comm, int kind, uint64_t *latency_ns, uint64_t *bytes_per_us);
+
+/*
+ * Collectives of a team whose ranks all map each other: blocks up to this many bytes go in marked
+ * cells, longer ones by slot and signal.  A multiple of 8, at most ORI_TUNE_CELLS_MAX; 0: none go
+ * in cells.  Before ori_tune_agree() it is the first guess.
+ */
+#define ORI_TUNE_CELLS_MAX 4096u
+uint32_t ori_tune_cells(struct oriel_comm *comm);
 
 #endif

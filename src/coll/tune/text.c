@@ -35,6 +35,13 @@ static int take(const char **at, uint64_t most, uint64_t *out)
 	return value <= most ? 0 : -1;
 }
 
+int ori_tune_setting_fits(const struct ori_a2a_setting *s)
+{
+	return s->blocks >= 1 && s->blocks <= ORI_TUNE_BLOCKS_MAX && s->warps >= 1 &&
+	       s->warps <= ORI_TUNE_WARPS_MAX && s->chunk >= 16 && s->chunk % 16 == 0 &&
+	       s->chunk <= ORI_TUNE_CHUNK_MAX;
+}
+
 static int take_setting(const char **at, struct ori_a2a_setting *s)
 {
 	uint64_t blocks, warps, chunk;
@@ -43,10 +50,8 @@ static int take_setting(const char **at, struct ori_a2a_setting *s)
 	    take(at, ORI_TUNE_WARPS_MAX, &warps) || *(*at)++ != '/' ||
 	    take(at, ORI_TUNE_CHUNK_MAX, &chunk))
 		return -1;
-	if (!blocks || !warps || chunk < 16 || chunk % 16)
-		return -1;
 	*s = (struct ori_a2a_setting){ (uint32_t)blocks, (uint32_t)warps, chunk };
-	return 0;
+	return ori_tune_setting_fits(s) ? 0 : -1;
 }
 
 static int starts(const char **at, const char *word)

@@ -68,7 +68,7 @@ double ori_tune_overlap(double mapped_us, double queued_us, double both_us);
 /* ---- cache.c: the file ----------------------------------------------------------------------- */
 
 #define ORI_TUNE_ROWS 12
-#define ORI_TUNE_VERSION 1
+#define ORI_TUNE_VERSION 2
 #define ORI_TUNE_CHUNK_MAX (1u << 30)
 #define ORI_TUNE_BLOCKS_MAX 64
 #define ORI_TUNE_WARPS_MAX 32
@@ -88,7 +88,7 @@ struct ori_tune_table {
 	double overlap;
 	uint32_t rows[ORI_PLAN_KINDS]; /* 0: this kind was not measured */
 	uint32_t small;
-	uint32_t reserved;
+	uint32_t cells;                                         /* ori_tune_cells() */
 	struct ori_tune_row row[ORI_PLAN_KINDS][ORI_TUNE_ROWS]; /* by size, ascending */
 };
 

@@ -27,6 +27,7 @@ _oriel_words() {
 	case "$1 $2" in
 	"oriel-perf --format") echo oriel nccl csv ;;
 	"oriel-perf --split") echo uniform random skew ;;
+	"oriel-perf --policy") echo by_size fastest no_sms default ;;
 	"oriel-perf --algorithm") echo auto direct ring doubling ;;
 	"oriel-perf --device") echo cpu cuda ;;
 	"oriel-perf -c") echo 0 1 ;;

@@ -21,7 +21,7 @@ static const struct info_group {
 	{ "Software NIC", "SOFT_NIC SOFT_FAULTS" },
 	{ "Engines verbs and mlx5", "IB_ MLX5_" },
 	{ "Engine ofi", "OFI_" },
-	{ "Collectives", "TUNE_FILE A2A_PLAN" },
+	{ "Collectives", "TUNE_FILE A2A_PLAN GATHER_POLICY" },
 	{ "Other", "" },
 };
 

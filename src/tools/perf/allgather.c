@@ -38,6 +38,16 @@ int perf_gather_algorithm(const char *name)
 	return -1;
 }
 
+int perf_gather_policy(const char *name)
+{
+	static const char *const policies[] = { "default", "by_size", "fastest", "no_sms" };
+
+	for (int i = 0; i < 4; i++)
+		if (!strcmp(policies[i], name))
+			return i;
+	return -1;
+}
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 static uint64_t recv_bytes(const struct perf_job *job, uint64_t bytes)
@@ -74,6 +84,7 @@ static int open_bed(struct bed *b)
 		return err;
 	w.bytes = recv_bytes(b->job, b->job->opt->end);
 	o.algorithm = b->job->opt->algorithm;
+	o.policy = b->job->opt->policy;
 	err = oriel_window_create(b->job->comm, &w, &b->window);
 	if (!err)
 		err = oriel_allgather_create(b->job->comm, b->window, &o, &b->request);
@@ -182,7 +193,7 @@ static int run_size(void *ctx, uint64_t bytes)
 	struct bed *b = ctx;
 	const struct perf_options *o = b->job->opt;
 	struct perf_plan p = perf_plan_make(o, bytes * (uint64_t)b->job->nranks);
-	char text[256] = "";
+	char text[512] = "";
 	struct perf_row row;
 	int err = 0;
 
@@ -236,5 +247,6 @@ const struct perf_op perf_op_allgather = {
 	.traffic = PERF_TRAFFIC_BLOCKS,
 	.place = PERF_EITHER_PLACE,
 	.sized = 1,
+	.inside = &perf_inside_allgather,
 	.run = run,
 };

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/perf/alltoallv.c - oriel-perf alltoallv: a request for each size, its calls checked and
- * timed.
+ * tools/perf/alltoallv.c - oriel-perf alltoallv and alltoall: a request for each size, its calls
+ * checked and timed.
  *
  * In a row of `bytes` each rank gets that many bytes on average from each peer; --split says how
- * they are distributed.  With random splits, calls use SPLITS different splits in turn, so that
- * consecutive calls differ.  In a verification pass every byte is a hash of (pass, from, to,
- * offset), and bytes behind the data of a slot must not change.
+ * they are distributed (split.c).  With random splits, calls use PERF_SPLITS different splits in
+ * turn, so that consecutive calls differ.  An all-to-all has uniform splits.  In a verification
+ * pass every byte is a hash of (pass, from, to, offset), and bytes behind the data of a slot must
+ * not change.
  * Called by: main.c, on the rank's host thread.
  */
 #include "coll.h"
@@ -16,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPLITS 8
 #define POISON 0xa5
 
 struct bed {
@@ -24,54 +24,22 @@ struct bed {
 	struct perf_job *job;
 	struct oriel_alltoallv_request *request;
 	uint64_t most;       /* of any */
-	uint64_t *sizes;     /* device memory: SPLITS x nranks, then the received sizes */
+	uint64_t *sizes;     /* device memory: PERF_SPLITS x nranks, then the received sizes */
 	uint8_t *host;       /* copy of the send or receive buffer; size of the larger one */
 	uint64_t host_bytes; /* its size */
 };
-
-/* ---- splits ---------------------------------------------------------------------------------- */
-
-/* Bytes from `from` to `to` with this split; every rank can compute them. */
-static uint64_t size_of(const struct bed *b, int split, int from, int to)
-{
-	const struct perf_options *o = b->job->opt;
-	uint64_t n = (uint64_t)b->job->nranks, half = b->coll.bytes * n / 2;
-
-	if (o->split == PERF_UNIFORM || n == 1)
-		return b->coll.bytes;
-	if (o->split == PERF_SKEW)
-		return to == (from + 1) % (int)n ? half : half / (n - 1);
-	return perf_coll_mix(perf_coll_mix(o->seed * 1000003u + (uint64_t)split) ^
-			     perf_coll_mix(b->coll.bytes + ((uint64_t)from << 50) +
-					   ((uint64_t)to << 40))) %
-	       (2 * b->coll.bytes + 1);
-}
-
-static uint64_t most_of(const struct bed *b)
-{
-	uint64_t most = 0;
-
-	for (int s = 0; s < SPLITS; s++)
-		for (int from = 0; from < b->job->nranks; from++)
-			for (int to = 0; to < b->job->nranks; to++) {
-				uint64_t bytes = size_of(b, s, from, to);
-
-				most = bytes > most ? bytes : most;
-			}
-	return most;
-}
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 static int check_memory(const struct bed *b)
 {
-	return perf_coll_fits(b->job, "alltoallv", b->coll.bytes,
+	return perf_coll_fits(b->job, b->coll.op->name, b->coll.bytes,
 			      (b->job->opt->cuda ? 1 : 3) * (uint64_t)b->job->nranks * b->most);
 }
 
 static int open_local(struct bed *b)
 {
-	uint64_t n = (uint64_t)b->job->nranks, words = (SPLITS + 1) * n, *sizes;
+	uint64_t n = (uint64_t)b->job->nranks, words = (PERF_SPLITS + 1) * n, *sizes;
 	void *device = NULL;
 	int err = oriel_alloc(b->job->comm, words * 8, &device);
 
@@ -81,8 +49,8 @@ static int open_local(struct bed *b)
 	sizes = calloc(words, 8);
 	if (!err && (!b->host || !sizes))
 		err = ORIEL_ENOMEM;
-	for (uint64_t i = 0; !err && i < SPLITS * n; i++)
-		sizes[i] = size_of(b, (int)(i / n), b->job->rank, (int)(i % n));
+	for (uint64_t i = 0; !err && i < PERF_SPLITS * n; i++)
+		sizes[i] = perf_split_bytes(&b->coll, (int)(i / n), b->job->rank, (int)(i % n));
 	if (!err)
 		err = oriel_copy(b->job->comm, b->sizes, sizes, words * 8);
 	free(sizes);
@@ -94,7 +62,7 @@ static int open_bed(struct bed *b)
 	struct oriel_alltoallv_options o = ORIEL_ALLTOALLV_OPTIONS_INIT;
 	int err;
 
-	b->most = most_of(b);
+	b->most = perf_split_most(&b->coll);
 	err = check_memory(b);
 	if (err)
 		return err;
@@ -103,8 +71,8 @@ static int open_bed(struct bed *b)
 	err = oriel_alltoallv_create(b->job->comm, &o, &b->request);
 	if (err) {
 		if (b->job->rank == 0)
-			fprintf(stderr, "oriel-perf: cannot create the request for alltoallv: %s\n",
-				oriel_last_error());
+			fprintf(stderr, "oriel-perf: cannot create the request for %s: %s\n",
+				b->coll.op->name, oriel_last_error());
 		return err;
 	}
 	err = open_local(b);
@@ -135,8 +103,8 @@ static int call(void *bed, uint32_t i)
 	struct oriel_alltoallv_args args = ORIEL_ALLTOALLV_ARGS_INIT;
 	uint64_t n = (uint64_t)b->job->nranks;
 
-	args.send_sizes = b->sizes + (i % SPLITS) * n;
-	args.recv_sizes = b->sizes + SPLITS * n;
+	args.send_sizes = b->sizes + (i % PERF_SPLITS) * n;
+	args.recv_sizes = b->sizes + PERF_SPLITS * n;
 	return oriel_alltoallv_exec(b->request, &args, NULL);
 }
 
@@ -164,7 +132,7 @@ static int write_pass(void *bed, int pass)
 	int err;
 
 	for (int to = 0; to < b->job->nranks; to++) {
-		uint64_t bytes = size_of(b, pass % SPLITS, b->job->rank, to);
+		uint64_t bytes = perf_split_bytes(&b->coll, pass % PERF_SPLITS, b->job->rank, to);
 
 		perf_coll_fill(b->host + at, bytes, stamp(b, pass, b->job->rank, to));
 		at += bytes;
@@ -180,14 +148,14 @@ static int read_pass(void *bed, int pass, uint64_t *wrong)
 {
 	struct bed *b = bed;
 	uint64_t n = (uint64_t)b->job->nranks, stride = b->host_bytes / n, *came = calloc(n, 8);
-	int err = came ? oriel_copy(b->job->comm, came, b->sizes + SPLITS * n, n * 8) :
+	int err = came ? oriel_copy(b->job->comm, came, b->sizes + PERF_SPLITS * n, n * 8) :
 			 ORIEL_ENOMEM;
 
 	if (!err)
 		err = oriel_copy(b->job->comm, b->host, oriel_alltoallv_recv_buffer(b->request),
 				 b->host_bytes);
 	for (int from = 0; !err && from < b->job->nranks; from++) {
-		uint64_t bytes = size_of(b, pass % SPLITS, from, b->job->rank);
+		uint64_t bytes = perf_split_bytes(&b->coll, pass % PERF_SPLITS, from, b->job->rank);
 		const uint8_t *slot = b->host + (uint64_t)from * stride;
 
 		*wrong += came[from] == bytes ? 0 : 8;
@@ -214,10 +182,9 @@ static void explain(const struct bed *b, const struct perf_row *row)
 
 static int run_row(struct bed *b)
 {
-	static const char *const names[] = { "uniform", "random", "skew" };
-	const struct perf_options *o = b->job->opt;
-	struct perf_plan p = perf_plan_make(o, b->coll.bytes * (uint64_t)b->job->nranks);
-	struct perf_row row = perf_coll_row(&b->coll, &p, names[o->split]);
+	struct perf_plan p = perf_plan_make(b->job->opt, b->coll.bytes * (uint64_t)b->job->nranks);
+	const char *type = b->coll.op->typed ? perf_split_name(&b->coll) : b->coll.op->type;
+	struct perf_row row = perf_coll_row(&b->coll, &p, type);
 	int err = perf_coll_measure(&b->coll, &p, &row);
 
 	if (!err)
@@ -257,6 +224,18 @@ static int run(struct perf_job *job, const struct perf_op *op, struct perf_rows 
 	return perf_sizes_each(job->opt, run_size, &like);
 }
 
+const struct perf_op perf_op_alltoall = {
+	.name = "alltoall",
+	.legend = "every rank sends every rank `size` bytes, as an all-to-all-v of equal sizes; "
+		  "time of one call, rates of all bytes a rank sends",
+	.type = "uint8",
+	.elem_bytes = 1,
+	.traffic = PERF_TRAFFIC_BLOCKS,
+	.sized = 1,
+	.inside = &perf_inside_alltoall,
+	.run = run,
+};
+
 const struct perf_op perf_op_alltoallv = {
 	.name = "alltoallv",
 	.legend =
@@ -268,5 +247,6 @@ const struct perf_op perf_op_alltoallv = {
 	.elem_bytes = 1,
 	.traffic = PERF_TRAFFIC_BLOCKS,
 	.sized = 1,
+	.inside = &perf_inside_alltoallv,
 	.run = run,
 };

@@ -4,7 +4,7 @@
  *
  * It does not depend on the collective: struct perf_coll (coll.h) has functions for the calls and
  * the data.
- * Called by: allgather.c, alltoallv.c and reduce.c, on the rank's host thread.
+ * Called by: allgather.c, alltoallv.c, reduce.c and inside.c, on the rank's host thread.
  */
 #include "coll.h"
 
@@ -127,19 +127,27 @@ static int run_calls(struct perf_coll *c, uint32_t n, uint64_t *ns)
 	return err;
 }
 
-static int run_timed(struct perf_coll *c, const struct perf_plan *p, uint64_t wrong,
-		     struct perf_row *row, double *time_us)
+/* The samples, from calls of the host. */
+static int time_calls(struct perf_coll *c, const struct perf_plan *p, float *us)
 {
-	float us[PERF_SAMPLES_MAX];
 	uint64_t ns;
-	int err = oriel_comm_barrier(c->job->comm, ORIEL_WORLD);
+	int err = run_calls(c, p->warm, &ns);
 
-	if (!err)
-		err = run_calls(c, p->warm, &ns);
 	for (uint32_t i = 0; !err && i < p->samples; i++) {
 		err = run_calls(c, p->batch, &ns);
 		us[i] = (float)((double)ns * 1e-3 / p->batch);
 	}
+	return err;
+}
+
+static int run_timed(struct perf_coll *c, const struct perf_plan *p, uint64_t wrong,
+		     struct perf_row *row, double *time_us)
+{
+	float us[PERF_SAMPLES_MAX];
+	int err = oriel_comm_barrier(c->job->comm, ORIEL_WORLD);
+
+	if (!err)
+		err = c->timed ? c->timed(c->bed, p, us) : time_calls(c, p, us);
 	if (err)
 		return fail_call(c, err);
 	return perf_samples_join(c->job, us, p->samples, wrong, row, time_us);

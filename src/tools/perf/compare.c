@@ -112,7 +112,8 @@ static void note_difference(struct out out, const struct perf_job *job, const st
 	} numbers[] = { { "ranks", f->nranks },
 			{ "nodes", f->nodes },
 			{ "blocks", job->opt->blocks },
-			{ "threads", job->opt->threads } };
+			{ "threads", job->opt->threads },
+			{ "in_kernel", job->opt->in_kernel } };
 	const struct {
 		const char *key, *now;
 	} texts[] = { { "device", f->ranks[0].device },

@@ -120,7 +120,7 @@ static void print_job(const struct perf_job *job)
 	if (blocks > 1 || threads > 1)
 		printf(", %d %s of %d %s", blocks, blocks == 1 ? "block" : "blocks", threads,
 		       threads == 1 ? "thread" : "threads");
-	printf("\n");
+	printf("%s\n", job->opt->in_kernel ? ", inside a kernel" : "");
 }
 
 /* With more threads than cores, turns of milliseconds are part of every mean. */

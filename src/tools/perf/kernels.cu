@@ -10,6 +10,7 @@
 #endif
 /* The names of kernels for the host are unused here: no warning. */
 #pragma nv_diag_suppress 177
+#include "ops_coll.c"
 #include "ops_completion.c"
 #include "ops_data.c"
 #include "ops_latency.c"

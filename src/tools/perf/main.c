@@ -12,10 +12,10 @@
 #include <string.h>
 
 const struct perf_op *const perf_ops[PERF_OPS] = {
-	&perf_op_put,        &perf_op_get,       &perf_op_put_signal,    &perf_op_signal,
-	&perf_op_packet,     &perf_op_barrier,   &perf_op_sendrecv,      &perf_op_atomics,
-	&perf_op_completion, &perf_op_fanout,    &perf_op_alltoallv,     &perf_op_allgather,
-	&perf_op_broadcast,  &perf_op_allreduce, &perf_op_reducescatter,
+	&perf_op_put,        &perf_op_get,       &perf_op_put_signal, &perf_op_signal,
+	&perf_op_packet,     &perf_op_barrier,   &perf_op_sendrecv,   &perf_op_atomics,
+	&perf_op_completion, &perf_op_fanout,    &perf_op_alltoall,   &perf_op_alltoallv,
+	&perf_op_allgather,  &perf_op_broadcast, &perf_op_allreduce,  &perf_op_reducescatter,
 };
 
 const uint64_t perf_quick_sizes[PERF_QUICK_SIZES] = { 8, 4096, 65536, 1u << 20 };
@@ -136,6 +136,8 @@ static int run_op(struct perf_job *job, const struct perf_op *op, struct perf_ro
 	struct perf_bed bed;
 	int err, closed;
 
+	if (job->opt->in_kernel && op->inside)
+		op = op->inside;
 	if (op->run)
 		return op->run(job, op, rows);
 	err = perf_memory_check(job, op);

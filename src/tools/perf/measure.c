@@ -64,11 +64,6 @@ static uint64_t slot_bytes(const struct perf_job *job)
 	return slot;
 }
 
-static uint64_t results_words(const struct perf_options *opt)
-{
-	return (uint64_t)opt->blocks * (PERF_SAMPLES_MAX + 2) + 1;
-}
-
 static uint64_t rank_bytes(const struct perf_job *job, const struct perf_op *op)
 {
 	uint64_t bytes = (job->opt->cuda ? 1 : 2) * (area_bytes(job, op) + 2ull * PERF_DATA_OFF);
@@ -129,17 +124,15 @@ static int bed_local(struct perf_bed *bed)
 {
 	struct oriel_comm *comm = bed->job->comm;
 	uint64_t bytes = bed->area_bytes + 2ull * PERF_DATA_OFF;
-	void *local = NULL, *results = NULL;
+	void *local = NULL;
 	int err = oriel_alloc(comm, bytes, &local);
 
 	bed->local = local;
 	if (!err)
-		err = oriel_alloc(comm, results_words(bed->job->opt) * 8, &results);
-	bed->results = results;
-	bed->results_host = calloc(results_words(bed->job->opt), 8);
+		err = perf_results_open(bed->job, &bed->results);
 	if (bed->job->opt->cuda)
 		bed->stage = malloc(bytes);
-	if (!err && (!bed->results_host || (bed->job->opt->cuda && !bed->stage)))
+	if (!err && bed->job->opt->cuda && !bed->stage)
 		err = ORIEL_ENOMEM;
 	if (!err)
 		err = oriel_window_source(bed->window, local, bytes, &bed->source);
@@ -180,16 +173,13 @@ int perf_bed_close(struct perf_bed *bed)
 	int err = 0;
 
 	free(bed->stage);
-	free(bed->results_host);
 	bed->stage = NULL;
-	bed->results_host = NULL;
+	perf_results_close(bed->job, &bed->results);
 	if (oriel_comm_status(comm))
 		return 0;
 	err = oriel_window_destroy(bed->window);
 	if (bed->local)
 		oriel_free(comm, bed->local);
-	if (bed->results)
-		oriel_free(comm, bed->results);
 	return err;
 }
 
@@ -208,16 +198,6 @@ static void set_peers(const struct perf_bed *bed, struct perf_args *a)
 	a->turn = a->to == rank ? PERF_ALONE : rank & 1 ? PERF_ANSWERS : PERF_STARTS;
 }
 
-/* Sets the places of results in `base`: device memory, or the host's copy. */
-static void set_results(const struct perf_bed *bed, uint64_t *base, struct perf_args *a)
-{
-	uint64_t blocks = (uint64_t)bed->job->opt->blocks;
-
-	a->times = base;
-	a->wrong = a->times + blocks * PERF_SAMPLES_MAX;
-	a->seen_out = a->wrong + blocks;
-}
-
 static int set_args(struct perf_bed *bed, const struct perf_row *row, const struct perf_plan *p,
 		    int check, struct perf_args *a)
 {
@@ -233,7 +213,7 @@ static int set_args(struct perf_bed *bed, const struct perf_row *row, const stru
 	a->samples = p->samples;
 	a->batch = p->batch;
 	a->check = (uint32_t)check;
-	set_results(bed, bed->results, a);
+	perf_results_set(bed->job, &bed->results, a);
 	set_peers(bed, a);
 	return oriel_window_device(bed->window, &a->win);
 }
@@ -289,9 +269,7 @@ static int run_kernel(struct perf_bed *bed, const struct perf_row *row, const st
 	if (!err)
 		err = oriel_comm_sync(bed->job->comm, NULL);
 	if (!err)
-		err = oriel_copy(bed->job->comm, bed->results_host, bed->results,
-				 results_words(opt) * 8);
-	set_results(bed, bed->results_host, a);
+		err = perf_results_fetch(bed->job, &bed->results, a);
 	if (err)
 		return fail_run(bed, a, err);
 	bed->seen = *a->seen_out;
@@ -353,24 +331,12 @@ struct perf_plan perf_plan_make(const struct perf_options *opt, uint64_t bytes)
 	return p;
 }
 
-/* A sample lasts until its slowest block has ended. */
 static void take_samples(const struct perf_bed *bed, const struct perf_args *a, float *us)
 {
-	double scale = 1e-3 / a->batch;
-
 	/* A round of a pair is two one-way trips; for a rank alone it is one. */
-	if (bed->op->pairs && a->turn != PERF_ALONE)
-		scale /= 2;
-	for (uint32_t i = 0; i < a->samples; i++) {
-		uint64_t longest = 0;
+	int trips = bed->op->pairs && a->turn != PERF_ALONE ? 2 : 1;
 
-		for (int b = 0; b < bed->job->opt->blocks; b++) {
-			uint64_t ns = a->times[(uint64_t)b * a->samples + i];
-
-			longest = ns > longest ? ns : longest;
-		}
-		us[i] = (float)((double)longest * scale);
-	}
+	perf_results_samples(bed->job, a, 1.0 / trips, us);
 }
 
 static int by_value(const void *a, const void *b)

@@ -22,8 +22,8 @@ static const char help_text[] =
 	"\n"
 	"Measures an operation and checks every byte.  OP is put, get, put_signal, signal,\n"
 	"packet, barrier, sendrecv, atomics or completion; all runs these (completion only if\n"
-	"there are queued peers).  The collectives are allgather, alltoallv, broadcast, allreduce\n"
-	"and reducescatter.\n"
+	"there are queued peers).  The collectives are allgather, alltoall, alltoallv, broadcast,\n"
+	"allreduce and reducescatter.\n"
 	"\n"
 	"What is measured:\n"
 	"  -b SIZE           smallest size in bytes; K, M and G are factors of 1024 (default 8)\n"
@@ -36,6 +36,8 @@ static const char help_text[] =
 	"  --blocks N        blocks per launch, 1 to 64; they share the data (default 1)\n"
 	"  --threads N       threads per block: cpu 1 to 32 (default 1), cuda 1 to 512\n"
 	"                    (default 512)\n"
+	"  --in-kernel       collectives are called by the blocks of one running kernel, and not by\n"
+	"                    the host; operations that are no collectives always are\n"
 	"  --device NAME     cpu, cuda or cuda:N (default: ORIEL_DEVICE, or cpu)\n"
 	"  --quick           only 8 B, 4 KiB, 64 KiB and 1 MiB, with few iterations\n"
 	"\n"
@@ -55,9 +57,11 @@ static const char help_text[] =
 	"                    all bytes); the size is the average per peer\n"
 	"  --seed N          alltoallv: seed of random splits (default 1)\n"
 	"  --algorithm NAME  allgather, between nodes: auto (default), direct, ring or doubling\n"
+	"  --policy NAME     allgather, between GPUs of a node: by_size, fastest, no_sms, or default\n"
+	"                    (ORIEL_GATHER_POLICY)\n"
 	"  --graph           allgather and reductions with cuda: capture a graph and replay it\n"
 	"  --explain         allgather: print the algorithm of each size and the estimated time\n"
-	"                    of the others; alltoallv: print the plan of each size, the reason\n"
+	"                    of the others; alltoall, alltoallv: print the plan of each size, the reason\n"
 	"                    for it and its estimated time\n"
 	"\n"
 	"  -h, --help        print this text\n"
@@ -158,7 +162,9 @@ enum {
 	FLAG_SEED,
 	FLAG_EXPLAIN,
 	FLAG_ALGORITHM,
+	FLAG_POLICY,
 	FLAG_GRAPH,
+	FLAG_IN_KERNEL,
 	FLAG_VERSION
 };
 
@@ -179,6 +185,8 @@ static const struct option long_flags[] = {
 	{ "explain", no_argument, NULL, FLAG_EXPLAIN },
 	{ "algorithm", required_argument, NULL, FLAG_ALGORITHM },
 	{ "graph", no_argument, NULL, FLAG_GRAPH },
+	{ "policy", required_argument, NULL, FLAG_POLICY },
+	{ "in-kernel", no_argument, NULL, FLAG_IN_KERNEL },
 	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, FLAG_VERSION },
 	{ NULL, 0, NULL, 0 },
@@ -237,6 +245,12 @@ static int set_word(struct perf_options *o, int flag, const char *word)
 		n = find_word(splits, word);
 		o->split = (enum perf_split)n;
 		return n < 0 ? usage("--split needs uniform, random or skew, not", word) : 0;
+	case FLAG_POLICY:
+		o->policy = perf_gather_policy(word);
+		return o->policy < 0 ?
+			       usage("--policy needs by_size, fastest, no_sms or default, not",
+				     word) :
+			       0;
 	default:
 		o->algorithm = perf_gather_algorithm(word);
 		return o->algorithm < 0 ?
@@ -269,6 +283,9 @@ static void set_switch(struct perf_options *o, int flag)
 		break;
 	case FLAG_EXPLAIN:
 		o->explain = 1;
+		break;
+	case FLAG_IN_KERNEL:
+		o->in_kernel = 1;
 		break;
 	default:
 		o->graph = 1;
@@ -305,11 +322,13 @@ static int set_flag(struct perf_options *o, int flag, const char *text, const ch
 	case FLAG_FORMAT:
 	case FLAG_SPLIT:
 	case FLAG_ALGORITHM:
+	case FLAG_POLICY:
 		return set_word(o, flag, text);
 	case 'v':
 	case FLAG_QUICK:
 	case FLAG_EXPLAIN:
 	case FLAG_GRAPH:
+	case FLAG_IN_KERNEL:
 		set_switch(o, flag);
 		return 0;
 	case FLAG_SEED:
@@ -365,6 +384,15 @@ static int set_device(struct perf_options *o)
 	return 0;
 }
 
+/* What calls of the host have, and calls inside a kernel do not. */
+static int check_in_kernel(const struct perf_options *o)
+{
+	if (o->graph || o->explain || o->algorithm || o->policy)
+		return usage("--in-kernel excludes --graph, --explain, --algorithm, --policy in",
+			     o->line);
+	return 0;
+}
+
 /* Flags that need, or exclude, another. */
 static int check_together(const struct perf_options *o)
 {
@@ -377,7 +405,7 @@ static int check_together(const struct perf_options *o)
 		return usage("--plot needs an operation with sizes, not", o->op->name);
 	if (o->limit > 0 && !o->plot)
 		return usage("--limit needs --plot, which is missing in", o->line);
-	return 0;
+	return o->in_kernel ? check_in_kernel(o) : 0;
 }
 
 int perf_options_parse(int argc, char **argv, struct perf_options *o)

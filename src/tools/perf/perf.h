@@ -11,6 +11,7 @@
  *	memory.c   device memory as the host sees it
  *	image.c    the kernels for a GPU, if nvcc compiled them (kernels.cu)
  *	measure.c  memory of an operation, verification passes, timing, percentiles
+ *	results.c  what a kernel measures, and how the host gets it
  *	rates.c    bandwidths of a row
  *	limit.c    the speed of memcpy, as a limit in a plot
  *	head.c     what is printed before the first table
@@ -23,9 +24,13 @@
  *	plot.c     a picture of the rows, drawn by gnuplot
  *	child.c    runs another program, such as gnuplot
  *	ops_*.c    the operations that are one kernel on a window
- *	alltoallv.c  all-to-all-v, called from the host
+ *	alltoallv.c  all-to-all and all-to-all-v, called from the host
  *	reduce.c     broadcast, all-reduce and reduce-scatter, called from the host
  *	allgather.c  the persistent all-gather, called from the host
+ *	inside.c   collectives inside a kernel; their kernels are in ops_coll.c
+ *	inside_v.c  all-to-all-v inside a kernel
+ *	team.c     the team of both
+ *	split.c    how an all-to-all-v distributes its bytes
  *	graph.c    captures and replays a CUDA graph
  *
  * One host thread per rank.  Every function that returns a status returns an error on all ranks
@@ -41,7 +46,7 @@
 
 #define PERF_SAMPLES_MAX 256 /* per rank and row */
 #define PERF_BLOCKS_MAX 64
-#define PERF_OPS 15
+#define PERF_OPS 16
 #define PERF_QUICK_SIZES 4
 #define PERF_PASSES 2 /* verified iterations of a row */
 #define PERF_TEXT 96
@@ -51,6 +56,7 @@
 #define PERF_CPU_THREADS 32 /* per block */
 #define PERF_CUDA_THREADS 512
 
+struct perf_args;
 struct perf_bed;
 struct perf_job;
 struct perf_op;
@@ -97,6 +103,8 @@ struct perf_op {
 	const char *variants[2];    /* two rows per size, with these words in column `type` */
 	const struct perf_op *with; /* also runs when the user asks for that operation */
 	const struct oriel_kernel *kernel;
+	/* of a collective that the host calls: the same inside a kernel, for --in-kernel */
+	const struct perf_op *inside;
 	/* not NULL: runs the whole table, uses only the texts above, and is not part of "all" */
 	int (*run)(struct perf_job *job, const struct perf_op *op, struct perf_rows *rows);
 	/* extra check on the host after a verification pass of n operations, or NULL; collective */
@@ -106,8 +114,11 @@ struct perf_op {
 extern const struct perf_op *const perf_ops[PERF_OPS];
 extern const struct perf_op perf_op_put, perf_op_get, perf_op_put_signal, perf_op_signal,
 	perf_op_packet, perf_op_barrier, perf_op_sendrecv, perf_op_atomics, perf_op_completion,
-	perf_op_fanout, perf_op_alltoallv, perf_op_allgather, perf_op_broadcast, perf_op_allreduce,
-	perf_op_reducescatter;
+	perf_op_fanout, perf_op_alltoall, perf_op_alltoallv, perf_op_allgather, perf_op_broadcast,
+	perf_op_allreduce, perf_op_reducescatter;
+/* ops_coll.c: the collectives inside a kernel */
+extern const struct perf_op perf_inside_broadcast, perf_inside_allgather, perf_inside_alltoall,
+	perf_inside_alltoallv, perf_inside_allreduce, perf_inside_reducescatter;
 
 extern const uint64_t perf_quick_sizes[PERF_QUICK_SIZES];
 
@@ -126,6 +137,7 @@ struct perf_options {
 	const char *device;  /* NULL: the library's default */
 	int cuda;            /* 1: by --device or ORIEL_DEVICE */
 	int quick, verbose;
+	int in_kernel; /* collectives are called inside a kernel */
 	enum perf_format format;
 	const char *json, *plot, *compare; /* files; NULL: none */
 	double tolerance;                  /* --compare: percent */
@@ -134,6 +146,7 @@ struct perf_options {
 	uint64_t seed;
 	int explain;
 	int algorithm;  /* allgather */
+	int policy;     /* allgather */
 	int graph;      /* allgather: capture an exec in a CUDA graph and replay it */
 	char line[512]; /* the flags of the command line */
 };
@@ -184,6 +197,12 @@ struct perf_job {
 	int rows_begun; /* of it */
 };
 
+/* What the blocks of a kernel measure: times, wrong, seen (struct perf_args). */
+struct perf_results {
+	uint64_t *device; /* memory that kernels write */
+	uint64_t *host;   /* a copy, after each kernel */
+};
+
 /* Window and memory of one operation, for all its sizes. */
 struct perf_bed {
 	struct perf_job *job;
@@ -192,9 +211,8 @@ struct perf_bed {
 	uint8_t *local;             /* device memory: page, data, page */
 	uint8_t *stage;             /* host copy of `local`; NULL if the host can access `local` */
 	struct oriel_source source; /* `local`, registered with the window */
-	uint64_t *results;          /* device memory: times, wrong, seen */
-	uint64_t *results_host;     /* a copy of them, after each kernel */
-	uint64_t area_bytes;        /* room for data in `local` and in the window */
+	struct perf_results results;
+	uint64_t area_bytes; /* room for data in `local` and in the window */
 	uint64_t chunk;
 	uint64_t seen;
 	int shift; /* distance of the neighbour on the ring */
@@ -257,6 +275,23 @@ struct perf_plan perf_plan_make(const struct perf_options *opt, uint64_t bytes);
 int perf_samples_join(struct perf_job *job, const float *samples, uint32_t nsamples, uint64_t wrong,
 		      struct perf_row *row, double *time_us);
 
+/* results.c: not collective */
+int perf_results_open(struct perf_job *job, struct perf_results *r);
+void perf_results_close(struct perf_job *job, struct perf_results *r);
+/* Where the kernel writes them. */
+void perf_results_set(const struct perf_job *job, const struct perf_results *r,
+		      struct perf_args *a);
+/* After the kernel: the host's copy, and `a` points into it. */
+int perf_results_fetch(const struct perf_job *job, const struct perf_results *r,
+		       struct perf_args *a);
+/* Microseconds per operation of each sample: the time of its slowest block, times `scale`. */
+void perf_results_samples(const struct perf_job *job, const struct perf_args *a, double scale,
+			  float *us);
+
+/* inside.c, inside_v.c */
+int perf_inside_run(struct perf_job *job, const struct perf_op *op, struct perf_rows *rows);
+int perf_inside_v_run(struct perf_job *job, const struct perf_op *op, struct perf_rows *rows);
+
 /* progress.c: not collective */
 void perf_progress_row(struct perf_job *job, const struct perf_op *op, uint64_t bytes);
 void perf_progress_clear(const struct perf_job *job);
@@ -277,6 +312,7 @@ int perf_limit_measure(struct perf_job *job, struct perf_row *row);
 
 /* allgather.c: the number of an algorithm; -1: there is none of that name */
 int perf_gather_algorithm(const char *name);
+int perf_gather_policy(const char *name); /* likewise */
 
 /* graph.c: CUDA only; not collective */
 struct perf_graph;

@@ -245,6 +245,7 @@ const struct perf_op perf_op_broadcast = {
 	.traffic = PERF_TRAFFIC_ONCE,
 	.place = PERF_IN_PLACE,
 	.sized = 1,
+	.inside = &perf_inside_broadcast,
 	.run = run,
 };
 
@@ -258,6 +259,7 @@ const struct perf_op perf_op_allreduce = {
 	.place = PERF_EITHER_PLACE,
 	.sums = 1,
 	.sized = 1,
+	.inside = &perf_inside_allreduce,
 	.run = run,
 };
 
@@ -271,5 +273,6 @@ const struct perf_op perf_op_reducescatter = {
 	.place = PERF_EITHER_PLACE,
 	.sums = 1,
 	.sized = 1,
+	.inside = &perf_inside_reducescatter,
 	.run = run,
 };

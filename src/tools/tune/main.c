@@ -22,7 +22,8 @@ static const char help_text[] =
 	"       oriel-run -n 8 oriel-tune [options]\n"
 	"\n"
 	"Measures which settings of the all-to-all-v (blocks, warps, chunk) are fastest on this\n"
-	"machine, for each kind of peer and each size.  Later runs load the file it writes.\n"
+	"machine, for each kind of peer and each size, and up to which size collectives of a team\n"
+	"move their data in marked cells.  Later runs load the file it writes.\n"
 	"\n"
 	"  -n N             number of ranks to start (default 8)\n"
 	"  --topology TEXT  layout of the ranks, as for oriel-run: 2x4\n"
@@ -250,6 +251,8 @@ static int run(struct tool_job *job)
 	}
 	if (job->rank == 0)
 		tool_progress_clear();
+	if (!err)
+		err = tool_cells_sweep(job);
 	if (!err)
 		err = finish(job, &key);
 	tool_sizes_close(job);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/tune/measure.c - times of all-to-all-v calls under given plans.
+ * tools/tune/measure.c - times of all-to-all-v calls under given plans, and what all times share.
  *
  * A sample is a number of calls that takes about sample_us.  It begins after a barrier and ends
  * with the last call; the time of the slowest rank counts.  Plans are measured in turn, so that a
@@ -87,7 +87,7 @@ int tool_request_close(struct tool_job *job)
 
 /* ---- samples --------------------------------------------------------------------------------- */
 
-static int gather(struct tool_job *job, double us, double *slowest)
+int tool_gather(struct tool_job *job, double us, double *slowest)
 {
 	struct sample mine = { us, (double)(ori_now_ns() - job->start_ns) / 1e9 };
 	struct sample *all = calloc((size_t)job->nranks, sizeof(*all));
@@ -128,7 +128,7 @@ static int take_sample(struct tool_job *job, int which, const struct ori_a2a_pla
 		oriel_comm_abort(job->comm, err);
 		return err;
 	}
-	return gather(job, (double)(ori_now_ns() - start) / 1e3 / calls, us);
+	return tool_gather(job, (double)(ori_now_ns() - start) / 1e3 / calls, us);
 }
 
 static int by_value(const void *a, const void *b)
@@ -136,6 +136,19 @@ static int by_value(const void *a, const void *b)
 	double x = *(const double *)a, y = *(const double *)b;
 
 	return (x > y) - (x < y);
+}
+
+int tool_calls(const struct tool_job *job, double us)
+{
+	double calls = job->sample_us / (us > 0.01 ? us : 0.01);
+
+	return calls < 2 ? 2 : calls > CALLS_MAX ? CALLS_MAX : (int)calls;
+}
+
+struct tool_time tool_time_of(double *us, int n)
+{
+	qsort(us, (size_t)n, sizeof(*us), by_value);
+	return (struct tool_time){ .least = us[0], .us = us[n / 2], .most = us[n - 1] };
 }
 
 /* How many calls make a sample.  Measured in the second run; the first touches all pages. */
@@ -148,8 +161,7 @@ static int count_calls(struct tool_job *job, int which, const struct ori_a2a_pla
 		err = take_sample(job, which, plan, 4, &us);
 	if (err)
 		return err;
-	us = job->sample_us / (us > 0.01 ? us : 0.01);
-	*calls = us < 2 ? 2 : us > CALLS_MAX ? CALLS_MAX : (int)us;
+	*calls = tool_calls(job, us);
 	return 0;
 }
 
@@ -176,11 +188,7 @@ int tool_measure(struct tool_job *job, int which, const struct ori_a2a_plan *pla
 	for (int rep = 0; !err && rep < job->reps; rep++)
 		for (int i = 0; !err && i < n; i++)
 			err = take_sample(job, which, &plans[i], calls, &us[i][rep]);
-	for (int i = 0; !err && i < n; i++) {
-		qsort(us[i], (size_t)job->reps, sizeof(us[i][0]), by_value);
-		times[i].least = us[i][0];
-		times[i].us = us[i][job->reps / 2];
-		times[i].most = us[i][job->reps - 1];
-	}
+	for (int i = 0; !err && i < n; i++)
+		times[i] = tool_time_of(us[i], job->reps);
 	return err;
 }

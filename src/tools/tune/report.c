@@ -47,6 +47,28 @@ static void report_models(struct tool_job *job)
 		       100 * job->table.overlap);
 }
 
+static void report_cells(const struct tool_job *job)
+{
+	char size[24], signals[64], cells[64];
+
+	for (int i = 0; i < job->nshort; i++) {
+		const struct tool_cells *s = &job->short_calls[i];
+
+		ori_bytes_text(s->bytes, size, sizeof(size));
+		time_text(&s->signals, signals, sizeof(signals));
+		time_text(&s->cells, cells, sizeof(cells));
+		printf("# all-gather of %s: %s us with signals, %s us with cells\n", size, signals,
+		       cells);
+	}
+	ori_bytes_text(job->cells, size, sizeof(size));
+	if (!job->nshort)
+		printf("# collectives of a team: no choice of cells was measured\n");
+	else if (job->cells)
+		printf("# collectives of a team: blocks up to %s go in cells\n", size);
+	else
+		printf("# collectives of a team: no block goes in cells\n");
+}
+
 void tool_report_sizes(struct tool_job *job)
 {
 	char before[64], after[64], one[64], size[24];
@@ -67,6 +89,7 @@ void tool_report_sizes(struct tool_job *job)
 		printf("%s\n", s->reverted ? "  first guess kept" : "");
 	}
 	report_models(job);
+	report_cells(job);
 }
 
 static void report_kind(const struct tool_size *s, int kind)

@@ -5,6 +5,7 @@
  *   main.c     reads the command line and starts ranks
  *   measure.c  times exchanges
  *   sweep.c    searches the best setting per kind of peer and size
+ *   cells.c    searches up to which size collectives use marked cells
  *   whole.c    compares the table with the first guess, and fits the model
  *   report.c   prints
  *
@@ -26,6 +27,7 @@
 #define TOOL_REPS_MAX 31
 #define TOOL_POINTS 1024
 #define TOOL_CANDIDATES 24
+#define TOOL_SHORT 4 /* sizes of short collectives */
 
 struct tool_options {
 	int quick, explain, ranks;
@@ -53,6 +55,12 @@ struct tool_size {
 	int reverted; /* the table was slower, so it has the first guess for this size */
 };
 
+/* An all-gather of a short block, moved in two ways. */
+struct tool_cells {
+	uint64_t bytes;
+	struct tool_time signals, cells;
+};
+
 struct tool_job {
 	const struct tool_options *opt;
 	struct oriel_comm *comm;
@@ -64,6 +72,9 @@ struct tool_job {
 	struct tool_size size[TOOL_SIZES];
 	int nsizes;
 	int current; /* index of the size that is measured */
+	struct tool_cells short_calls[TOOL_SHORT];
+	int nshort;     /* 0: there was no choice */
+	uint32_t cells; /* as in the table */
 	struct ori_tune_point points[ORI_PLAN_KINDS][TOOL_POINTS];
 	size_t npoints[ORI_PLAN_KINDS];
 	struct ori_tune_table table;
@@ -83,6 +94,12 @@ int tool_request_close(struct tool_job *);
 /* Measures the plans in turn, `reps` times: medians and spread. */
 int tool_measure(struct tool_job *, int which, const struct ori_a2a_plan *plans, int n,
 		 struct tool_time *times);
+/* The largest time of all ranks. */
+int tool_gather(struct tool_job *, double us, double *slowest);
+/* How many calls that take `us` make a sample. */
+int tool_calls(const struct tool_job *, double us);
+/* Sorts the samples. */
+struct tool_time tool_time_of(double *us, int n);
 int tool_sizes_open(struct tool_job *);
 void tool_sizes_close(struct tool_job *);
 
@@ -90,6 +107,9 @@ void tool_sizes_close(struct tool_job *);
 int tool_alike(const struct ori_a2a_setting *, const struct ori_a2a_setting *, uint64_t bytes);
 /* Collective.  Fills first, best, kind, gain and small of a size whose request is open. */
 int tool_sweep(struct tool_job *, struct tool_size *);
+
+/* cells.c: collective.  Fills short_calls and cells. */
+int tool_cells_sweep(struct tool_job *);
 
 /* whole.c: collective */
 int tool_compare(struct tool_job *, struct tool_size *); /* fills the other fields */

@@ -163,6 +163,7 @@ int tool_fit(struct tool_job *job)
 	}
 	t->overlap = median_overlap(job);
 	t->small = small_limit(job);
+	t->cells = job->cells;
 	if (!err && ori_tune_table_check(t))
 		err = ori_fail(ORIEL_EPROTO, "the table that was measured makes no sense");
 	return err ? err : ori_tune_use(job->comm, t);
