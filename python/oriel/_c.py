@@ -210,7 +210,7 @@ class oriel_alltoallv_args(Structure):
 
 # The flat handles are only carried, never read by Python: their bytes are enough.
 class oriel_comm_dev(Structure):
-    _fields_ = [("words", c_uint64 * 12)]
+    _fields_ = [("words", c_uint64 * 13)]
 
 
 class oriel_window_dev(Structure):

@@ -17,8 +17,8 @@ say() { echo "install: $*"; }
 mv "$work/first" "$work/prefix"
 prefix=$work/prefix
 lib=$(dirname "$(find "$prefix" -name 'liboriel.so')")
-for file in bin/oriel-run bin/oriel-info bin/oriel-perf bin/oriel-doctor bin/oriel-trace include/oriel/oriel.h \
-	include/oriel/first_call.h include/oriel/device/port.h \
+for file in bin/oriel-run bin/oriel-info bin/oriel-perf bin/oriel-doctor bin/oriel-trace \
+	include/oriel/oriel.h include/oriel/first_call.h include/oriel/device/port.h \
 	share/bash-completion/completions/oriel-perf; do
 	[ -e "$prefix/$file" ] || { say "$file was not installed"; exit 1; }
 done

@@ -113,17 +113,11 @@ ORIEL_DEV uint64_t ori_seen_bytes(uint64_t bytes)
 #define ORI_WATCH(function) ORI_RARE(function)
 #endif
 
-/*
- * ORI_UNROLL: before a loop of few rounds whose loads should be in flight together.
- * ORI_NO_UNROLL: before a loop that polls.  It fits the cache of instructions, and what follows it
- * is near.
- */
+/* Before a loop of few rounds whose loads should be in flight together. */
 #if ORIEL_ON_GPU
 #define ORI_UNROLL _Pragma("unroll")
-#define ORI_NO_UNROLL _Pragma("unroll 1")
 #else
 #define ORI_UNROLL
-#define ORI_NO_UNROLL
 #endif
 
 /*
