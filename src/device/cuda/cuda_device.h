@@ -25,8 +25,11 @@
 #define ORI_CUDA_IMAGES_MAX 64
 #define ORI_CUDA_FUNCTIONS_MAX 1024
 
-/* Stack of a kernel's thread: a window handle (at most 1 KiB), and the locals of calls. */
-#define ORI_CUDA_STACK_BYTES ((size_t)1536)
+/*
+ * Stack of a kernel's thread: a window handle (at most 1 KiB), and the locals of calls.  Collectives
+ * need most: the all-reduce of oriel-perf 2024 bytes.
+ */
+#define ORI_CUDA_STACK_BYTES ((size_t)2048)
 
 /*
  * A lane does one copy at a time: the thread that has set `busy` owns stream and bounce buffer.  A
