@@ -154,7 +154,7 @@ space := $(empty) $(empty)
 
 test-full: deps-test deps-vm build-release
 	@$(call configure,tsan)
-	@$(call build,tsan,$(tsan_targets) $(addprefix shmem_,$(shmem_tsan)))
+	@$(call build,tsan,$(tsan_targets) oriel-run $(addprefix shmem_,$(shmem_tsan)))
 	$(call ctest,tsan) -L contract -E '$(order)'
 	$(call ctest,tsan) -R '^shmem[.]($(subst $(space),|,$(shmem_tsan)))$$'
 	@$(call configure,asan)
