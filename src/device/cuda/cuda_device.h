@@ -26,8 +26,8 @@
 #define ORI_CUDA_FUNCTIONS_MAX 1024
 
 /*
- * Stack of a kernel's thread: a window handle (at most 1 KiB), and the locals of calls.  Collectives
- * need most: the all-reduce of oriel-perf 2024 bytes.
+ * Stack of a kernel's thread: a window handle (at most 1 KiB), and the locals of calls.
+ * Collectives need most: the all-reduce of oriel-perf 2024 bytes.
  */
 #define ORI_CUDA_STACK_BYTES ((size_t)2048)
 
