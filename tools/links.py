@@ -17,6 +17,7 @@ from urllib.parse import unquote
 
 SOURCE = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\]\(<?([^()\s>]+)>?(?:\s+\"[^\"]*\")?\)")
+BROKEN = re.compile(r"\]\([^)\s]*$")
 REFERENCE = re.compile(r"^\s{0,3}\[[^\]]+\]:\s+<?([^\s>]+)")
 TARGET = re.compile(r"<a\s+(?:id|name)=\"([^\"]+)\"")
 ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:", re.I)
@@ -81,6 +82,8 @@ def faults_of(path: Path) -> list[str]:
     """One line per bad link of a document."""
     found = []
     for number, line in text_of(path):
+        if BROKEN.search(line):
+            found.append(f"{os.path.relpath(path)}:{number}: a link is broken over two lines")
         for link in LINK.findall(line) + REFERENCE.findall(line):
             fault = "" if ELSEWHERE.match(link) else fault_of(path, link)
             if fault:

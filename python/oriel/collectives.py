@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import operator
 from typing import Any
 
 from . import _c
@@ -244,6 +245,16 @@ class _RequestMemory:
         self._request.comm._views.discard(id(self))
 
 
+def _is_setting(setting: Any) -> bool:
+    """Is it (blocks, warps, chunk_bytes), each a whole number that the C struct can hold?"""
+    try:
+        numbers = [operator.index(number) for number in setting]
+    except TypeError:
+        return False
+    limits = ((1 << 32) - 1, (1 << 32) - 1, (1 << 64) - 1)
+    return len(numbers) == 3 and all(0 < n <= most for n, most in zip(numbers, limits))
+
+
 class AllToAllV(_Request):
     """A persistent all-to-all-v: every rank sends elements to every rank.
 
@@ -285,7 +296,7 @@ class AllToAllV(_Request):
         if min(slot_bytes, recv_bytes, send_bytes, elem_bytes, expect_bytes) < 0:
             problem = ValueError("AllToAllV: numbers of bytes must not be negative")
         for name, setting in (("mapped", mapped), ("queued", queued)):
-            if setting is not None and (len(setting) != 3 or min(setting) < 1):
+            if setting is not None and not _is_setting(setting):
                 problem = ValueError(f"{name}={setting!r}: must be (blocks, warps, chunk_bytes)")
         comm._agree("AllToAllV", problem)
         options = _c.oriel_alltoallv_options(

@@ -151,9 +151,12 @@ def all_to_all(comm: oriel.Comm) -> None:
 
 def bad_all_to_all(comm: oriel.Comm) -> None:
     """Sizes beyond the capacity of one rank fail the call on all; the request stays usable."""
-    for setting in ((1, 1), (0, 1, 64), (1, 1, 65)):
+    bad = ((1, 1), (0, 1, 64), (1, 1, 65), 5, (1.0, 1, 64), (1 << 32, 1, 64))
+    for number, setting in enumerate(bad):
+        # the last three on one rank only: all ranks must refuse
+        mine = setting if number < 3 or comm.rank == comm.size - 1 else (1, 1, 64)
         try:
-            oriel.AllToAllV(comm, slot_bytes=64, queued=setting)
+            oriel.AllToAllV(comm, slot_bytes=64, queued=mine)
         except (ValueError, oriel.Error) as error:
             assert "queued" in str(error)
         else:

@@ -199,6 +199,7 @@ static int ask(void *ctx, int rank, char *out, size_t bytes)
 	char between[160];
 	int err;
 
+	out[0] = '\0'; /* a boot that cannot ask writes nothing */
 	if (c->peers[rank].control) {
 		ori_diag_board_text(&c->peers[rank].control->board, out, bytes);
 		return 1;

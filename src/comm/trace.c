@@ -251,7 +251,11 @@ void ori_trace_close(struct oriel_comm *c)
 	if (t->kernel_head &&
 	    c->device->ops->copy(c->device, &kernel_count, t->kernels.count, sizeof(kernel_count)))
 		kernel_count = ORI_TRACE_UNKNOWN;
-	write_file(t, kernel_count);
+	/* The process may be exiting: then the file has been written. */
+	pthread_mutex_lock(&lock);
+	if (t->file)
+		write_file(t, kernel_count);
+	pthread_mutex_unlock(&lock);
 	c->trace = NULL;
 	free_trace(t);
 }

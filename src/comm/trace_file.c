@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <oriel/device/barrier.h>
 #include <oriel/device/team.h>
 #include <oriel/device/trace.h>
 
@@ -223,7 +224,11 @@ static void write_arguments(FILE *f, const struct event *e)
 	int signal = (e->kind == ORIEL_TRACE_PUT && e->id >= 0) || e->kind == ORIEL_TRACE_SIGNAL;
 	int word = e->kind == ORIEL_TRACE_WAIT && e->op == ORIEL_OP_WORD;
 
-	fprintf(f, ",\"args\":{\"status\":\"%s\"", e->status ? oriel_status_name(e->status) : "ok");
+	/* a wait inside a call does not know how it ended: the call does */
+	fprintf(f, ",\"args\":{\"status\":\"%s\"",
+		e->kind == ORIEL_TRACE_WAIT ? "unknown" :
+		e->status                   ? oriel_status_name(e->status) :
+					      "ok");
 	/* the word of a user's window has its offset there (device/word.h) */
 	if (e->peer >= 0 && !word)
 		fprintf(f, ",\"peer\":%d", e->peer);
@@ -233,7 +238,10 @@ static void write_arguments(FILE *f, const struct event *e)
 	if (signal || wait)
 		fprintf(f, ",\"signal\":%d", e->id);
 	else if (e->kind == ORIEL_TRACE_BARRIER)
-		fprintf(f, ",\"barrier\":%d", e->id);
+		fprintf(f, ",\"barrier\":%d%s", e->id,
+			e->op == ORI_ARRIVE ? ",\"part\":\"arrive\"" :
+			e->op == ORI_WAIT   ? ",\"part\":\"wait\"" :
+					      "");
 	if (signal)
 		fprintf(f, ",\"op\":\"%s\"", e->op == ORIEL_ADD ? "add" : "set");
 	if (wait && compare[e->op & 7])

@@ -71,6 +71,10 @@ def main() -> None:
     ended = Counter(e["id"] for e in events if e["ph"] == "e")
     if begun != ended:
         fail(f"bursts of WQEs without an end: {(begun - ended) or (ended - begun)}")
+    for event in events:
+        inside_call = event["name"] in ("wait in a collective", "wait in a barrier")
+        if inside_call and event["args"].get("window", 1 << 28) < 1 << 28:
+            fail(f"the wait of a user's call is noted twice: {event}")
     for wish in sys.argv[2:]:
         name, count = wish.rsplit("=", 1)
         if counts[name] < 1 if count == "+" else counts[name] != int(count):

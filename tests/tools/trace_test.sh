@@ -89,6 +89,43 @@ job ORIEL_TRACE="$dir/t" -- "$ranks" lost
 merged lost wait_signal_from=67 arrows=69
 line='rank 1 waited .* for signal 3 of window 0 from rank 0, >= 1: ORIEL_ETIMEDOUT; no signal came'
 grep -q "without a signal: $line" "$dir/out" || fail "the lost signal is not named"
+"$trace" report "$dir/t" --json >"$dir/out" 2>"$dir/err" || fail "report --json"
+python3 -c 'import json,sys
+waits = json.load(open(sys.argv[1]))["comms"][0]["waits"]
+one = [w for w in waits if (w["rank"], w["for"]) == (1, 0)][0]
+assert one["total_us"] < 1.5 * one["longest_us"], one' "$dir/out" 2>"$dir/err" ||
+	fail "a wait counts twice"
+
+# A barrier in two parts: rank 0 computes between them, and nobody waits.
+rm -rf "$dir/t" && mkdir "$dir/t"
+python3 - "$dir/t" <<'END'
+import json
+import sys
+
+PARTS = ((0, 0.0, "arrive"), (1, 40e3, "arrive"), (0, 80e3, "wait"), (1, 81e3, "wait"))
+for rank in (0, 1):
+    events = [
+        {"name": "barrier", "cat": "barrier", "ph": "X", "ts": at, "dur": 1.0, "pid": who, "tid": 0,
+         "args": {"status": "ok", "window": 0, "in": "window 0", "barrier": 0, "part": part}}
+        for who, at, part in PARTS if who == rank
+    ]
+    facts = {"version": 1, "comm": "1", "rank": rank, "nranks": 2, "lost": 0, "clock_error_ns": 0}
+    with open(f"{sys.argv[1]}/oriel-1-rank{rank}.json", "w", encoding="utf-8") as file:
+        json.dump({"oriel": facts, "traceEvents": events}, file)
+END
+"$trace" report "$dir/t" --json >"$dir/out" 2>"$dir/err" || fail "report of a barrier in two parts"
+python3 -c 'import json,sys
+assert not json.load(open(sys.argv[1]))["comms"][0]["waits"]' "$dir/out" 2>"$dir/err" ||
+	fail "a barrier in two parts waits"
+
+# The heaviest pair may have any number of bytes.
+python3 -c 'import importlib.machinery as m,importlib.util as u,sys
+loader = m.SourceFileLoader("trace", sys.argv[1])
+trace = u.module_from_spec(u.spec_from_loader("trace", loader))
+sys.dont_write_bytecode = True
+loader.exec_module(trace)
+for top in range(1, 5000): trace.heat_text([[0, top * 65536], [top, 1]])' "$trace" 2>"$dir/err" ||
+	fail "shades: $(tail -n 1 "$dir/err")"
 
 # A program that ends without destroying its comms.
 rm -rf "$dir/t"

@@ -39,8 +39,8 @@ enum oriel_gather_algorithm {
 enum oriel_gather_policy {
 	ORIEL_GATHER_POLICY_DEFAULT = 0, /* ORIEL_GATHER_POLICY; without it BY_SIZE */
 	ORIEL_GATHER_BY_SIZE = 1,        /* blocks up to 1 MiB as FASTEST, larger ones as NO_SMS */
-	ORIEL_GATHER_FASTEST = 2,        /* kernels; several nodes: as BY_SIZE */
-	ORIEL_GATHER_NO_SMS = 3, /* copy engines; SMs only run kernels of one warp, which signal */
+	ORIEL_GATHER_FASTEST = 2, /* kernels up to 2 GiB per block; several nodes: as BY_SIZE */
+	ORIEL_GATHER_NO_SMS = 3,  /* copy engines; SMs only run kernels of one warp, which signal */
 };
 
 /*

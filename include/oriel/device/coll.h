@@ -39,7 +39,8 @@ ORIEL_DEV int oriel_coll_alltoall(const struct oriel_team_dev *team, struct orie
 /*
  * Rank r gets send_bytes[r] bytes, which begin at r * slot_bytes of send.  The data of rank r
  * arrives at r * slot_bytes of recv, and recv_bytes[r] becomes its size.  Other bytes of recv do
- * not change.  Both arrays have an entry per rank.  send and recv must not overlap.
+ * not change.  Both arrays have an entry per rank.  send and recv must not overlap, nor the
+ * two arrays.
  *
  * slot_bytes is the same on all ranks.  A rank with a larger size refuses the call: ORIEL_ERANGE on
  * all ranks.

@@ -3,8 +3,8 @@
  * oriel/device/coll_v.h - the body of oriel_coll_alltoallv(); coll.h declares it and includes this.
  *
  * The first round shows the sizes, the largest of them, and the first piece of each message.  All
- * ranks then know how many rounds the longest message of any pair takes.  So a call whose messages
- * fit the team's slot together is one round.
+ * ranks then know how many rounds the longest message of any pair takes.  So a call is one round
+ * if its longest message is at most (slot - sizes) / ranks.
  */
 #ifndef ORIEL_DEVICE_COLL_V_H
 #define ORIEL_DEVICE_COLL_V_H

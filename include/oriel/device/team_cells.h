@@ -50,6 +50,8 @@ ORIEL_DEV_OUT void ori_places_clear(const struct oriel_team_dev *t, ORI_VALUE(or
 								   ori_place_off(t, base, round,
 										 r)),
 					      0);
+	/* Before the cell of the next round, which lets its peer write the place again. */
+	ori_fence_sys(); /* no acquire of ours: it orders stores to one place */
 	(void)oriel_group_sync(g);
 }
 

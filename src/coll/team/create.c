@@ -99,7 +99,10 @@ static uint64_t row_bytes(uint64_t slot_bytes, int nranks)
 		whole = slot_bytes;
 	row = row > whole ? row : whole;
 	row = row > 2 * UNIT ? row : 2 * UNIT;
-	return row / UNIT * UNIT;
+	/* An all-to-all-v tells sizes and their largest in it (device/coll_v.h). */
+	whole = ((uint64_t)nranks + 1) * sizeof(uint64_t);
+	row = row > whole ? row : whole;
+	return (row + UNIT - 1) / UNIT * UNIT;
 }
 
 /*

@@ -323,23 +323,23 @@ static void used(int kind, struct ori_a2a_setting *s)
 		s->chunk = ORI_A2A_GPU_CHUNK;
 }
 
-/* The blocks of all ranks on a GPU wait for each other, so all must be resident. */
+/*
+ * The blocks of all ranks on a GPU wait for each other, so all must be resident.  Ranks may have
+ * plans of different widths, and a narrow block keeps a wide one from its SM.  So each block counts
+ * as the widest that a kernel may have.
+ */
 int ori_tune_resident(struct oriel_comm *c, struct ori_a2a_plan *plan)
 {
 	int resident = 0, err;
-	uint32_t warps;
 
 	if (!c->device->separate)
 		return 0;
 	for (int k = 0; k < ORI_PLAN_KINDS; k++)
 		used(k, &plan->kind[k]);
-	warps = plan->kind[ORI_PLAN_MAPPED].warps;
-	if (!plan->uniform && plan->kind[ORI_PLAN_QUEUED].warps > warps)
-		warps = plan->kind[ORI_PLAN_QUEUED].warps;
 	err = c->device->ops->resident(c->device,
 				       ori_a2a_kernel(plan->uniform ? ORI_A2A_KERNEL_MAPPED :
 								      ORI_A2A_KERNEL_MIXED),
-				       (int)warps * 32, &resident);
+				       ORI_A2A_THREADS, &resident);
 	if (!err)
 		(void)ori_tune_cap(plan, (uint32_t)c->nranks, (uint64_t)resident);
 	return err;

@@ -130,14 +130,14 @@ int oriel_cpu_spin_slow(struct ori_spin *s, uint64_t have)
  */
 static void trace_wait(const struct ori_spin *s)
 {
-	int own = s->op == ORIEL_OP_SIGNAL || s->op == ORIEL_OP_SIGNAL_SUM ||
-		  s->op == ORIEL_OP_BARRIER;
+	int op = ORIEL_OP_OF(s->op); /* without the call that waits */
+	int own = op == ORIEL_OP_SIGNAL || op == ORIEL_OP_SIGNAL_SUM || op == ORIEL_OP_BARRIER;
 	struct ori_trace_note n = ori_trace_note_of(ORIEL_TRACE_WAIT, s->start_ns, s->peer, s->id,
 						    s->window);
 
 	if (own && s->window >= 0 && !(s->window >> ORI_COLL_SHIFT))
 		return;
-	n.op = s->op;
+	n.op = op;
 	n.value = s->want;
 	n.block = s->block;
 	ori_trace_write(s->comm->trace, n);

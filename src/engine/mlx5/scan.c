@@ -56,9 +56,13 @@ static int is_of(const struct mlx5_queue *q, uint64_t index, struct entry e)
 static uint64_t written(const struct mlx5_queue *q)
 {
 	uint64_t low = q->seen, high = q->seen + q->depth;
+	struct entry first = look(q, low);
 
-	/* Most queues have nothing new, and a rank has thousands: then one load is enough. */
-	if (!is_of(q, low, look(q, low)))
+	/*
+	 * Most queues have nothing new, and a rank has thousands: then one load is enough.  A place
+	 * of a later lap is something new.
+	 */
+	if (first.opcode == ORI_CQE_INVALID || first.counter == (uint16_t)(low - q->depth))
 		return low;
 	while (low < high) {
 		uint64_t middle = low + (high - low) / 2;
