@@ -212,10 +212,14 @@ static int is_moving(uintptr_t at)
 
 /*
  * A thread that writes to the segment waits here, then its store is executed again.  The move may
- * also have ended between the fault and this call.
+ * also have ended between the fault and this call.  So the handler stays after the move.  Each
+ * thread can come so late once; a program that protects its variables itself comes again and again.
  */
+#define LATE_FAULTS 10000
+
 static void wait_for_move(int sig, siginfo_t *info, void *context)
 {
+	static int late;
 	uintptr_t at = (uintptr_t)info->si_addr;
 	int i;
 
@@ -223,7 +227,8 @@ static void wait_for_move(int sig, siginfo_t *info, void *context)
 	while (is_moving(at))
 		sched_yield();
 	for (i = 0; i < moving.n; i++)
-		if (at - moving.segment[i].start < moving.segment[i].bytes)
+		if (at - moving.segment[i].start < moving.segment[i].bytes &&
+		    __atomic_fetch_add(&late, 1, __ATOMIC_RELAXED) < LATE_FAULTS)
 			return;
 	/* A fault of the program: it comes again, with the handler of before. */
 	sigaction(sig, &before, NULL);
@@ -304,7 +309,7 @@ static int move_segment(const struct osh_segment *s, uint8_t *memory, int map)
 
 void osh_globals_move(const struct osh_globals *g, uint8_t *memory)
 {
-	struct sigaction wait = { .sa_flags = SA_SIGINFO | SA_RESTART };
+	struct sigaction wait = { .sa_flags = SA_SIGINFO | SA_RESTART }, now;
 	static int moved;
 	int i, error = 0, map = -1;
 
@@ -315,12 +320,13 @@ void osh_globals_move(const struct osh_globals *g, uint8_t *memory)
 	moving = *g;
 	wait.sa_sigaction = wait_for_move;
 	sigemptyset(&wait.sa_mask);
-	sigaction(SIGSEGV, &wait, &before);
+	sigaction(SIGSEGV, &wait, &now);
+	if (!(now.sa_flags & SA_SIGINFO) || now.sa_sigaction != wait_for_move)
+		before = now;
 	for (i = 0; i < g->n && !error; i++) {
 		error = move_segment(&g->segment[i], memory, map);
 		memory += g->segment[i].bytes;
 	}
-	sigaction(SIGSEGV, &before, NULL);
 	if (map >= 0)
 		close(map);
 	if (error)
