@@ -43,7 +43,7 @@ step() {
 		printf '%-14s skipped %5s s  (%s)\n' "$name" "$took" "$(tail -n 1 "$log")"
 	else
 		printf '%-14s FAILED  %5s s\n' "$name" "$took"
-		head -n 60 "$log" | sed 's/^/    /'
+		sed -n '1,60s/^/    /p' "$log"
 		failed=1
 	fi
 }
@@ -119,10 +119,25 @@ check_warnings() {
 	return $status
 }
 
+# With pipefail, `command | grep -q word` fails at random: grep ends at the first match, and the
+# command dies of SIGPIPE if it has more to write.  `| head` does the same.  Prints such lines; a
+# line that ends with a pipe or a backslash goes on in the next one.
+early_ends() {
+	awk '/^[[:space:]]*#/ { next }
+		{ line = before $0; before = "" }
+		line ~ /([^|][|]|\\)[[:space:]]*$/ { sub(/\\$/, "", line); before = line; next }
+		line ~ /[^|][|][[:space:]]*(head |grep -[a-zA-Z]*[qm])/ { print FILENAME ": " line; found = 1 }
+		END { exit !found }' "$1"
+}
+
 check_scripts() {
 	local file status=0
 	while read -r file; do
 		bash -n "$file" || status=1
+		if grep -q 'set .*pipefail' "$file" && early_ends "$file"; then
+			echo "under pipefail use 'grep word >/dev/null' and 'sed -n 1p', which read to the end"
+			status=1
+		fi
 	done < <(scripts)
 	return $status
 }
@@ -130,7 +145,7 @@ check_scripts() {
 check_spdx() {
 	local file status=0
 	while read -r file; do
-		if ! head -n 3 "$file" | grep -q 'SPDX-License-Identifier: BSD-3-Clause'; then
+		if ! sed -n 1,3p "$file" | grep 'SPDX-License-Identifier: BSD-3-Clause' >/dev/null; then
 			echo "$file: no SPDX line among the first three"
 			status=1
 		fi

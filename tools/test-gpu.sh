@@ -43,7 +43,7 @@ leave_out() {
 }
 
 command -v nvidia-smi >/dev/null || leave_out "no nvidia-smi: this machine has no NVIDIA driver"
-nvidia-smi -L 2>/dev/null | grep -q GPU || leave_out "nvidia-smi finds no GPU"
+nvidia-smi -L 2>/dev/null | grep GPU >/dev/null || leave_out "nvidia-smi finds no GPU"
 PATH=$PATH:/usr/local/cuda/bin
 command -v nvcc >/dev/null || leave_out "no nvcc on PATH or in /usr/local/cuda/bin"
 
@@ -112,7 +112,7 @@ run() {
 	printf '%-8s %4d s  %-34s %s\n' "$verdict" $((SECONDS - start)) "$name" \
 		"$(tail -n 1 "$log")"
 	if [ $verdict != ok ] && [ $verdict != skip ]; then
-		grep -aE 'check failed|^FAILED|error|deadline' "$log" | head -n 8 |
+		grep -aE 'check failed|^FAILED|error|deadline' "$log" | sed -n 1,8p |
 			sed 's/^/             /'
 		echo "             whole log: $log"
 	fi
@@ -177,6 +177,9 @@ suite_graph() {
 		streams_of_mixed_processes graphs_of_2_processes graphs_of_queued_processes
 	run_beside cuda.alltoallv 120 "$bin/cuda_alltoallv" processes_2 processes_4 processes_8 \
 		mixed_processes
+	for name in lines team team_v; do
+		run_beside coll.$name 120 "${on_gpu[@]}" "$bin/cuda_coll_$name"
+	done
 	for name in deadlines abort launches; do
 		run_beside cuda.failure.$name 60 "$bin/cuda_failure" $name
 	done
@@ -318,5 +321,5 @@ done
 
 bad=$(grep -cE 'FAILED|TIMEOUT' "$results")
 echo "test-gpu: $(wc -l <"$results") programs, $bad failed, $(grep -c skip "$results") skipped," \
-	"$((SECONDS - started)) s, $(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1)"
+	"$((SECONDS - started)) s, $(nvidia-smi --query-gpu=name --format=csv,noheader | sed -n 1p)"
 [ "$bad" -eq 0 ]

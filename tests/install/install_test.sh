@@ -28,7 +28,7 @@ if command -v python3 >/dev/null; then
 		[ -s "$prefix/share/man/$page" ] || { say "$page was not installed"; exit 1; }
 	done
 	if [ -f "$build/build.ninja" ] && ! ninja -C "$build" -t query oriel_product |
-		grep -q 'oriel_man$'; then
+		grep 'oriel_man$' >/dev/null; then
 		say "oriel_product does not make the manual pages"
 		exit 1
 	fi

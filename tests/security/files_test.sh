@@ -40,7 +40,7 @@ left=$(find "$work/tmp" "$work/run" -mindepth 1 ! -path "$work/run/oriel")
 # The secret of a job is in the environment, not in a command line that every user can read.
 "$bin/oriel-run" -n 2 bash -c 'cat /proc/$$/cmdline /proc/$PPID/cmdline | tr "\0" "\n"
 	echo "has $ORIEL_SECRET"' >"$work/log"
-secret=$(sed -nE 's/.*has ([0-9a-f]+)$/\1/p' "$work/log" | head -n 1)
+secret=$(sed -nE 's/.*has ([0-9a-f]+)$/\1/p' "$work/log" | sed -n 1p)
 [ ${#secret} -eq 64 ] || fail "the job has no secret of 64 digits: '$secret'"
 [ "$(grep -c "${secret:-none}" "$work/log")" -eq 2 ] || fail "the secret is in a command line"
 exit $failed

@@ -12,33 +12,33 @@ failures=0
 
 fail() {
 	echo "FAILED: $*"
-	sed 's/^/    /' "$out" | head -n 40
+	sed 's/^/    /' "$out" | sed -n 1,40p
 	failures=$((failures + 1))
 }
 
-# found SABOTAGE TEXT: the sabotage is found, shrunk to one step, and found again by the printed
-# command.
+# found SABOTAGE TIMEOUT TEXT: the sabotage is found, shrunk to one step, and found again by the
+# printed command.  A timeout must be short if it is what is found, else long.
 found() {
 	local args
-	if "$campaign" --sabotage "$1" --seeds 60 --found 1 --timeout 2 --shrink 20 \
+	if "$campaign" --sabotage "$1" --seeds 60 --found 1 --timeout "$2" --shrink 60 \
 		--set device=cpu,processes=0 \
 		--without request,gather,gather_many,alltoallv,reuse >"$out" 2>&1; then
 		fail "sabotage $1: exit 0"
 		return
 	fi
-	grep -qE "$2" "$out" || fail "sabotage $1: nothing like: $2"
-	args=$(sed -n 's|^  replay: tools/campaign ||p' "$out" | head -n 1)
+	grep -qE "$3" "$out" || fail "sabotage $1: nothing like: $3"
+	args=$(sed -n 's|^  replay: tools/campaign ||p' "$out" | sed -n 1p)
 	[[ $args =~ --keep\ [0-9]+(,[0-9]+)?\  ]] || fail "sabotage $1: not shrunk: $args"
 	# shellcheck disable=SC2086 # words
-	"$campaign" $args --timeout 2 --shrink 0 >"$out.again" 2>&1 &&
+	"$campaign" $args --timeout "$2" --shrink 0 >"$out.again" 2>&1 &&
 		fail "sabotage $1: the command finds nothing: $args"
-	grep -qE "$2" "$out.again" ||
+	grep -qE "$3" "$out.again" ||
 		fail "sabotage $1: the command finds something else: $(cat "$out.again")"
 }
 
-found 1 \
+found 1 20 \
 	"rank [0-9]+, step [0-9]+ \(exchange\): window [0-9]+ offset [0-9]+: expected 0x[0-9a-f]+, found 0x[0-9a-f]+"
-found 2 'ORIEL_ETIMEDOUT'
+found 2 2 'ORIEL_ETIMEDOUT'
 
 "$campaign" --print --seeds 20 >"$out" 2>&1 || fail "--print: exit $?"
 "$campaign" --print --seeds 20 >"$out.again" 2>&1

@@ -30,7 +30,7 @@ for tool in apt-get apt-cache dpkg-deb depmod modprobe; do
 	command -v $tool >/dev/null || die "$tool is missing (Debian: apt, dpkg, kmod)"
 done
 package=$(apt-cache depends "linux-image-$flavour" 2>/dev/null |
-	sed -n 's/.*Depends: \(linux-image-[0-9][^ ]*\)$/\1/p' | head -1)
+	sed -n 's/.*Depends: \(linux-image-[0-9][^ ]*\)$/\1/p' | sed -n 1p)
 [ -n "$package" ] || die "this distribution has no package linux-image-$flavour"
 
 mkdir -p "$cache"

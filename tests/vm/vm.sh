@@ -30,7 +30,7 @@ esac
 # ---- can it run here? ----------------------------------------------------------------------------
 
 find_provider() {
-	find /usr/lib /usr/lib64 -name 'librxe-rdmav*.so' 2>/dev/null | head -1
+	find /usr/lib /usr/lib64 -name 'librxe-rdmav*.so' 2>/dev/null | sed -n 1p
 }
 
 missing() {
