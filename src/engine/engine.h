@@ -137,7 +137,7 @@ struct ori_engine_ops {
 		       uint32_t remote_number);
 	/*
 	 * `in` is in this rank's memory, `out` in that of `rank`.  Both were zero when they were
-	 * made.
+	 * made.  NULL if wire_bytes is 0.
 	 */
 	void (*wire_set)(struct ori_engine *, uint32_t nic, int rank, void *in, void *out);
 	/* Starts the engine.  Queues and wires may be added before and after this. */

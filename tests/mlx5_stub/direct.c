@@ -4,7 +4,7 @@
  * objects created by command.
  *
  * MLX5_STUB_LACKS names one thing that is missing, as a NIC, a driver or a kernel may lack it:
- * mlx5, devx, capabilities, core_direct, cq, qp, memory, doorbell, umem, uar, object.
+ * mlx5, devx, capabilities, core_direct, channel, cq, qp, memory, doorbell, umem, uar, object.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static struct stub_umem *umems;
 static struct stub_uar *uars;
 static uint32_t last_id;
 
-static int lacks(const char *what)
+int stub_lacks(const char *what)
 {
 	const char *missing = getenv("MLX5_STUB_LACKS");
 
@@ -56,15 +56,15 @@ static struct stub_context *context_of(struct ibv_context *c)
 STUB_EXPORT bool mlx5dv_is_supported(struct ibv_device *d)
 {
 	(void)d;
-	return !lacks("mlx5");
+	return !stub_lacks("mlx5");
 }
 
 STUB_EXPORT struct ibv_context *mlx5dv_open_device(struct ibv_device *d,
 						   struct mlx5dv_context_attr *attr)
 {
 	errno = EPERM;
-	return lacks("devx") || attr->flags != MLX5DV_CONTEXT_FLAGS_DEVX ? NULL :
-									   ibv_open_device(d);
+	return stub_lacks("devx") || attr->flags != MLX5DV_CONTEXT_FLAGS_DEVX ? NULL :
+										ibv_open_device(d);
 }
 
 STUB_EXPORT int mlx5dv_set_context_attr(struct ibv_context *c, enum mlx5dv_set_ctx_attr_type type,
@@ -80,11 +80,11 @@ STUB_EXPORT int mlx5dv_devx_general_cmd(struct ibv_context *c, const void *in, s
 					void *out, size_t out_bytes)
 {
 	(void)c;
-	if (lacks("capabilities") || in_bytes != 16 || out_bytes != MLX5_CAP_WORDS * 4 ||
+	if (stub_lacks("capabilities") || in_bytes != 16 || out_bytes != MLX5_CAP_WORDS * 4 ||
 	    mlx5_get(in, MLX5_OPCODE) != MLX5_OP_QUERY_HCA_CAP)
 		return EINVAL;
 	if (mlx5_get(in, MLX5_OP_MOD) == MLX5_CAP_GENERAL_NOW)
-		mlx5_set(out, MLX5_CAP_CORE_DIRECT, !lacks("core_direct"));
+		mlx5_set(out, MLX5_CAP_CORE_DIRECT, !stub_lacks("core_direct"));
 	return 0;
 }
 
@@ -138,6 +138,10 @@ STUB_EXPORT struct ibv_cq_ex *mlx5dv_create_cq(struct ibv_context *c,
 		return NULL;
 	q->context = context_of(c);
 	q->device = stub_device_of(c);
+	/* before others find the queue in the list */
+	q->cq.context = c;
+	q->cq.channel = attr->channel;
+	q->cq.cq_context = attr->cq_context;
 	for (q->depth = 1; q->depth < attr->cqe + 1;)
 		q->depth *= 2;
 	/* the send queue as large as its CQ: what a command makes lies elsewhere */
@@ -149,7 +153,7 @@ STUB_EXPORT struct ibv_cq_ex *mlx5dv_create_cq(struct ibv_context *c,
 	q->doorbell = page_take();
 	soft.doorbell = q->doorbell;
 	soft.depth = q->depth;
-	if (lacks("cq") || !(attr->flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) ||
+	if (stub_lacks("cq") || !(attr->flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) ||
 	    direct->cqe_size != 64)
 		err = EINVAL;
 	else if (q->sq && q->ring && q->doorbell) {
@@ -166,7 +170,6 @@ STUB_EXPORT struct ibv_cq_ex *mlx5dv_create_cq(struct ibv_context *c,
 		errno = err;
 		return NULL;
 	}
-	q->cq.context = c;
 	return &q->cq;
 }
 
@@ -192,7 +195,7 @@ STUB_EXPORT struct ibv_qp *mlx5dv_create_qp(struct ibv_context *c, struct ibv_qp
 	struct stub_queue *q = (struct stub_queue *)(void *)attr->send_cq;
 
 	errno = EINVAL;
-	if (lacks("qp") || attr->qp_type != IBV_QPT_RC ||
+	if (stub_lacks("qp") || attr->qp_type != IBV_QPT_RC ||
 	    !(direct->create_flags & MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE))
 		return NULL;
 	for (q->blocks = 1; q->blocks < attr->cap.max_send_wr * BLOCKS;)
@@ -227,11 +230,11 @@ STUB_EXPORT int mlx5dv_init_obj(struct mlx5dv_obj *obj, uint64_t type)
 	if (type == MLX5DV_OBJ_QP) {
 		q = (struct stub_queue *)(void *)((char *)obj->qp.in -
 						  offsetof(struct stub_queue, qp));
-		obj->qp.out->sq.buf = lacks("memory") ? NULL : q->sq;
+		obj->qp.out->sq.buf = stub_lacks("memory") ? NULL : q->sq;
 		obj->qp.out->sq.wqe_cnt = q->blocks;
 		obj->qp.out->sq.stride = 64;
 		obj->qp.out->dbrec = q->record;
-		obj->qp.out->bf.reg = lacks("doorbell") ? NULL : q->doorbell;
+		obj->qp.out->bf.reg = stub_lacks("doorbell") ? NULL : q->doorbell;
 		obj->qp.out->bf.size = 256;
 	}
 	return 0;
@@ -242,7 +245,7 @@ STUB_EXPORT int mlx5dv_init_obj(struct mlx5dv_obj *obj, uint64_t type)
 STUB_EXPORT struct mlx5dv_devx_umem *mlx5dv_devx_umem_reg(struct ibv_context *c, void *base,
 							  size_t bytes, uint32_t access)
 {
-	struct stub_umem *u = lacks("umem") ? NULL : calloc(1, sizeof(*u));
+	struct stub_umem *u = stub_lacks("umem") ? NULL : calloc(1, sizeof(*u));
 
 	(void)c;
 	(void)access;
@@ -274,7 +277,7 @@ STUB_EXPORT int mlx5dv_devx_umem_dereg(struct mlx5dv_devx_umem *umem)
 
 STUB_EXPORT struct mlx5dv_devx_uar *mlx5dv_devx_alloc_uar(struct ibv_context *c, uint32_t type)
 {
-	struct stub_uar *u = lacks("uar") ? NULL : calloc(1, sizeof(*u));
+	struct stub_uar *u = stub_lacks("uar") ? NULL : calloc(1, sizeof(*u));
 
 	(void)c;
 	(void)type;
@@ -385,7 +388,7 @@ STUB_EXPORT struct mlx5dv_devx_obj *mlx5dv_devx_obj_create(struct ibv_context *c
 		return NULL;
 	o->device = stub_device_of(c);
 	stub_lock();
-	if (!lacks("object") && in_bytes >= MLX5_COMMAND_WORDS * 4 && out_bytes == 16)
+	if (!stub_lacks("object") && in_bytes >= MLX5_COMMAND_WORDS * 4 && out_bytes == 16)
 		err = mlx5_get(in, MLX5_OPCODE) == MLX5_OP_CREATE_QP ? make_queue(in, o, out) :
 								       make_key(in, o, out);
 	stub_unlock();

@@ -73,8 +73,28 @@ static void world_kick(void *ctx, int rank)
 static void world_error(void *ctx, uint32_t qpn, uint64_t index, uint32_t syndrome)
 {
 	(void)index;
+	stub_hooks.failed(ctx, qpn);
 	if (syndrome == ORI_SYNDROME_LOCAL_ACCESS)
 		stub_hooks.refused(ctx, qpn);
+}
+
+void stub_notice_fail(struct stub_notice *notice, struct stub_device *d, uint32_t qpn)
+{
+	const struct soft_qp *qp = soft_qp_find(d->nic, qpn);
+
+	notice->failed = 1;
+	notice->cqes = qp ? qp->cq_count : 0;
+}
+
+int stub_notice_take(struct stub_notice *notice, struct stub_device *d, uint32_t qpn)
+{
+	const struct soft_qp *qp = notice->armed && notice->failed ? soft_qp_find(d->nic, qpn) :
+								     NULL;
+
+	if (!qp || qp->cq_count <= notice->cqes)
+		return 0;
+	notice->armed = 0;
+	return 1;
 }
 
 /* ---- the thread ------------------------------------------------------------------------------ */
@@ -86,8 +106,7 @@ static int step(void)
 	while (__atomic_load_n(&stub.wanted, __ATOMIC_RELAXED))
 		sched_yield();
 	pthread_mutex_lock(&stub.lock);
-	if (stub_hooks.look)
-		stub_hooks.look();
+	stub_hooks.look();
 	for (int i = 0; i < STUB_DEVICES; i++)
 		done += soft_nic_step(stub.devices[i].nic, STEP_BUDGET);
 	pthread_mutex_unlock(&stub.lock);

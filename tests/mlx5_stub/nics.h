@@ -60,12 +60,28 @@ int stub_connect(struct stub_device *, uint32_t qpn, uint32_t dest);
 
 /*
  * Each library has its own; the NICs' thread calls them with the lock.  `look`: before each step.
- * `refused`: a queue pair refused a request of its peer, and is in error.
+ * `failed`: a queue pair is in error.  Its error CQEs come later.  `refused`: the reason is that it
+ * refused a request of its peer.
  */
 struct stub_hooks {
-	void (*look)(void); /* NULL: nothing to do */
+	void (*look)(void);
+	void (*failed)(struct stub_device *, uint32_t qpn);
 	void (*refused)(struct stub_device *, uint32_t qpn);
 };
+
+/*
+ * Completion events of a CQ that was armed for errors.  The event is due when the CQ has more CQEs
+ * than at the moment of the failure, because the next one is an error.
+ */
+struct stub_notice {
+	int armed, failed;
+	uint64_t cqes; /* at the failure */
+};
+
+/* Notes the failure of a queue pair. */
+void stub_notice_fail(struct stub_notice *, struct stub_device *, uint32_t qpn);
+/* Returns 1 once: now the event is due. */
+int stub_notice_take(struct stub_notice *, struct stub_device *, uint32_t qpn);
 
 extern const struct stub_hooks stub_hooks;
 

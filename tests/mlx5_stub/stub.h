@@ -43,6 +43,8 @@ struct stub_queue {
 	uint8_t *sq, *ring;
 	uint32_t record[2];
 	uint64_t *doorbell; /* a page of its own, as contexts have */
+	struct stub_notice notice;
+	int event; /* on its channel, not yet read */
 	struct stub_queue *next;
 };
 
@@ -51,5 +53,12 @@ extern struct stub_queue *stub_queues;
 
 /* verbs.c */
 struct stub_device *stub_device_of(struct ibv_context *);
+
+/* channel.c */
+int stub_arm(struct ibv_cq *, int solicited);
+/* verbs.c: sends an asynchronous event. */
+void stub_refused(struct stub_device *, uint32_t qpn);
+/* direct.c: does MLX5_STUB_LACKS name it? */
+int stub_lacks(const char *what);
 
 #endif

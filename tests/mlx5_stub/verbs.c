@@ -26,7 +26,7 @@ struct stub_device *stub_device_of(struct ibv_context *c)
 	return &stub.devices[c->device - handles];
 }
 
-static void refused(struct stub_device *d, uint32_t qpn)
+void stub_refused(struct stub_device *d, uint32_t qpn)
 {
 	struct stub_queue *q = stub_queues;
 
@@ -39,8 +39,6 @@ static void refused(struct stub_device *d, uint32_t qpn)
 		e->element.qp = &q->qp;
 	}
 }
-
-const struct stub_hooks stub_hooks = { .refused = refused };
 
 /* ---- devices --------------------------------------------------------------------------------- */
 
@@ -86,6 +84,7 @@ STUB_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *d)
 		return NULL;
 	c->context.device = d;
 	c->context.async_fd = eventfd(0, EFD_CLOEXEC);
+	c->context.ops.req_notify_cq = stub_arm;
 	return &c->context;
 }
 
@@ -344,19 +343,6 @@ STUB_EXPORT const char *ibv_wc_status_str(enum ibv_wc_status status)
 
 /* ---- what the verbs engine would need -------------------------------------------------------- */
 
-STUB_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c)
-{
-	(void)c;
-	errno = EOPNOTSUPP;
-	return NULL;
-}
-
-STUB_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
-{
-	(void)channel;
-	return EOPNOTSUPP;
-}
-
 STUB_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *c, int entries, void *ctx,
 					 struct ibv_comp_channel *channel, int vector)
 {
@@ -367,20 +353,6 @@ STUB_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *c, int entries, voi
 	(void)vector;
 	errno = EOPNOTSUPP;
 	return NULL;
-}
-
-STUB_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **ctx)
-{
-	(void)channel;
-	(void)cq;
-	(void)ctx;
-	return -1;
-}
-
-STUB_EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n)
-{
-	(void)cq;
-	(void)n;
 }
 
 STUB_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)

@@ -171,6 +171,8 @@ TEST(a_put_arrives)
 	struct pair p;
 
 	pair_open(&p, "16", 0);
+	/* a fabric that routes adaptively lets writes pass each other, and nobody can ask it */
+	CHECK_EQ(p.e[0]->link_flags & ORIEL_LINK_WRITES_ORDERED, 0);
 	/* four blocks a request, and still as asked */
 	CHECK_EQ(p.main[0].depth, 16);
 	CHECK_EQ(p.companion.depth, 16);
@@ -191,8 +193,8 @@ TEST(statistics_are_counts)
 
 	pair_open(&p, "16", 0);
 	p.e[0]->ops->statistics(p.e[0], text, sizeof(text));
-	CHECK(!strncmp(text, "looks at all CQs ", 17));
-	CHECK_HAS(text, ", failed queues 0");
+	CHECK(!strncmp(text, "looks at queues ", 16));
+	CHECK_HAS(text, ", events 0, failed queues 0");
 	pair_close(&p);
 }
 
@@ -388,8 +390,7 @@ static void fail_after(uint32_t good, int watched)
 	put(&p, 0, 8, p.key[1][0]);
 	put(&p, 0, 8, p.key[1][0]);
 	CHECK_EQ(finish(&p.main[0]), ORIEL_EREMOTE);
-	for (int i = 0; i < 200 && !p.told[0].failed; i++)
-		mlx5_watch_scan(e);
+	CHECK_EQ(mlx5_watch_scan(e), 1);
 	CHECK_EQ(p.told[0].doomed, 1);
 	CHECK_EQ(p.told[0].failed, 1);
 	CHECK_EQ(p.told[0].qpn, p.main[0].qpn);
@@ -416,6 +417,9 @@ TEST(an_error_is_found_after_laps)
 	fail_after(65536 - 8, 0);
 	fail_after(65536 - 5, 0);
 	fail_after(32768 + 3, 0);
+	/* the record's 16 bits begin again, with the failed WQE before or after that */
+	for (uint32_t good = 65536 - 3; good < 65536 + 10; good++)
+		fail_after(good, 0);
 }
 
 TEST(an_event_is_told)

@@ -94,6 +94,16 @@ TEST(verbs_takes_its_place_and_a_line_says_why)
 	}
 }
 
+/* They only make errors known sooner. */
+TEST(completion_events_may_be_missing)
+{
+	uint32_t mask = 0;
+
+	CHECK_EQ(offer("auto", "channel", &mask), 0);
+	CHECK(mask & ORI_ENGINE_MLX5);
+	CHECK(!strstr(captured, "verbs"));
+}
+
 /* Nobody asked for one. */
 TEST(another_makers_nic_gets_no_line)
 {
@@ -207,7 +217,7 @@ static void fail_on(struct rank_env *env)
 
 /*
  * WAIT is satisfied by the CQE of a failed WQE too, and the companion counts it: the count is
- * looked into.  Put, WAIT and add are hit in turn.
+ * looked into.  Put, WAIT and add are hit in turn, with completion events and without.
  */
 TEST(a_failed_put_is_never_counted)
 {
@@ -216,8 +226,8 @@ TEST(a_failed_put_is_never_counted)
 
 	for (int at = 1; at <= 9; at++) {
 		snprintf(faults, sizeof(faults), "seed=%d,qp_error_at=%d", at, at);
-		use_stub("mlx5", NULL);
 		setenv("ORIEL_SOFT_FAULTS", faults, 1);
+		use_stub("mlx5", at % 2 ? "channel" : NULL);
 		ranks_run(&o, fail_on, NULL);
 	}
 	unsetenv("ORIEL_SOFT_FAULTS");

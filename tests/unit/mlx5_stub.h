@@ -59,7 +59,7 @@ static struct stub {
 	int not_mlx5, no_open, no_core_direct, no_command, no_cq, big_cqe, no_qp, no_show,
 		no_doorbell;
 	int no_umem, no_uar, no_object, no_context;
-	int no_dmabuf;
+	int no_dmabuf, no_channel;
 	int no_registers, no_pages; /* in reach of a GPU that posts */
 	uint32_t blocks;            /* of the send queue for a request */
 	uint32_t ts_formats;        /* capability: 0 free-running, 1 real time, 2 both */
@@ -71,6 +71,7 @@ static struct stub {
 	struct stub_uar *uar;
 	struct mlx5dv_ctx_allocators from;
 	uint8_t *dmabuf_base;
+	struct stub_queue *notice; /* whose completion event comes next; NULL: none */
 	int mapped, doorbells, keys, dmabufs;
 	int alone;            /* only one engine or probe runs */
 	int mapped_doorbells; /* pages of doorbells in a GPU's reach */
@@ -246,6 +247,10 @@ static struct ibv_cq_ex *stub_cq_create(struct ibv_context *c, struct ibv_cq_ini
 	CHECK(attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS);
 	CHECK(attr->flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN);
 	CHECK(direct->comp_mask & MLX5DV_CQ_INIT_ATTR_MASK_CQE_SIZE && direct->cqe_size == 64);
+	CHECK(!attr->channel || attr->cq_context);
+	s->cq.context = c;
+	s->cq.channel = attr->channel;
+	s->cq.cq_context = attr->cq_context;
 	s->rank = stub_rank(c);
 	for (s->depth = 1; s->depth < (int)attr->cqe + 1;)
 		s->depth *= 2;
@@ -281,6 +286,24 @@ static int stub_cq_destroy(struct ibv_cq *cq)
 	stub_give(s->ring);
 	free(s);
 	fake.live--;
+	return 0;
+}
+
+static struct ibv_comp_channel *stub_channel_create(struct ibv_context *c)
+{
+	errno = EOPNOTSUPP;
+	return stub.no_channel ? NULL : fake_channel_create(c);
+}
+
+static int stub_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **ctx)
+{
+	struct stub_queue *s = stub.notice;
+
+	if (!s || s->cq.channel != channel)
+		return -1;
+	stub.notice = NULL;
+	*cq = (struct ibv_cq *)(void *)&s->cq;
+	*ctx = s->cq.cq_context;
 	return 0;
 }
 
@@ -435,6 +458,8 @@ static void stub_open_world(void)
 	verbs.mr_add = stub_mr_add;
 	verbs.mr_add_dmabuf = stub_mr_add_dmabuf;
 	verbs.mr_remove = stub_mr_remove;
+	verbs.channel_create = stub_channel_create;
+	verbs.cq_event = stub_cq_event;
 	verbs.cq_destroy = stub_cq_destroy;
 	verbs.qp_modify = stub_qp_modify;
 	verbs.qp_destroy = stub_qp_destroy;

@@ -6,9 +6,12 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+#include <oriel/device/queue.h>
 
 #include "../check.h"
 #include "engine/mlx5/ifc.h"
@@ -220,4 +223,98 @@ TEST(a_command_of_libmlx5_itself)
 		CHECK_EQ(destroy(made), 0);
 	mlx5_nic_close(&n);
 	dlclose(library);
+}
+
+/* ---- a completion event ---------------------------------------------------------------------- */
+
+static struct told {
+	int failures;
+	uint32_t qpn, syndrome;
+} told;
+
+static void told_doomed(void *ctx, uint32_t nic, uint32_t qpn)
+{
+	(void)ctx;
+	(void)nic;
+	(void)qpn;
+}
+
+static void told_failed(void *ctx, uint32_t nic, uint32_t qpn, uint64_t wqe, uint32_t syndrome)
+{
+	(void)ctx;
+	(void)nic;
+	(void)wqe;
+	told.failures++;
+	told.qpn = qpn;
+	told.syndrome = syndrome;
+}
+
+/* Eight bytes to itself, with a key that no NIC has if `wrong`.  Returns the poll of its CQE. */
+static int write_to_itself(struct oriel_queue *q, const char *area, uint32_t key, uint32_t wrong)
+{
+	uint64_t deadline = ori_now_ns() + 10 * ORI_NS_PER_S;
+	int done = 0;
+
+	ori_wqe_rdma(ori_queue_slot(q, q->produced), q->produced, q->qpn, ORI_WQE_RDMA_WRITE,
+		     (uintptr_t)area, key ^ wrong, (uintptr_t)area + 8, key, 8, 0);
+	q->reserved = ++q->produced;
+	ori_store_release32_sys(&q->record[1], ori_doorbell_record(q->produced));
+	ori_store_release_sys(q->doorbell, ori_doorbell_value(q->produced, q->qpn));
+	while (!done && ori_now_ns() < deadline)
+		done = ori_queue_poll(q, q->produced - 1);
+	return done;
+}
+
+static int is_readable(int fd, int ms)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, ms);
+}
+
+/*
+ * libmlx5 arms CQs for errors: successes send no event, an error sends one.  The engine's thread
+ * does not run, so only the event can be what is read here.
+ */
+TEST(an_error_sends_a_completion_event)
+{
+	struct ori_engine_world world = { .nranks = 1,
+					  .doomed = told_doomed,
+					  .failed = told_failed };
+	struct oriel_queue q = { .depth = 16 };
+	struct ori_engine *e;
+	struct ori_config config;
+	struct mlx5_nic *n;
+	uint32_t key[ORIEL_NICS_MAX], responder;
+	char *area = aligned_alloc(4096, 4096);
+	struct ori_engine_memory m = {
+		.base = area, .iova = (uintptr_t)area, .bytes = 4096, .remote = 1
+	};
+
+	if (!there_is_a_kernel())
+		goto out;
+	memset(area, 0, 4096);
+	CHECK_EQ(ori_config_read(&config), 0);
+	CHECK_EQ(ori_mlx5_engine_open(&config, &world, &e), 0);
+	n = &((struct mlx5_engine *)e)->nic[0];
+	CHECK_EQ(e->ops->memory_add(e, &m, key, NULL), 0);
+	CHECK_EQ(e->ops->queue_add(e, 0, &q, 0), 0);
+	CHECK_EQ(e->ops->responder_add(e, 0, &responder), 0);
+	CHECK_EQ(e->ops->connect(e, 0, q.qpn, 0, responder), 0);
+	CHECK_EQ(e->ops->connect(e, 0, responder, 0, q.qpn), 0);
+	for (int i = 0; i < 40; i++)
+		CHECK_EQ(write_to_itself(&q, area, key[0], 0), 1);
+	CHECK_EQ(is_readable(n->notices->fd, 20), 0);
+	CHECK_EQ(write_to_itself(&q, area, key[0], 0x5500), ORIEL_EREMOTE);
+	CHECK_EQ(is_readable(n->notices->fd, 10000), 1);
+	CHECK_EQ(mlx5_watch_turn((struct mlx5_engine *)e), 1);
+	CHECK(n->events >= 1);
+	CHECK_EQ(told.failures, 1);
+	CHECK_EQ(told.qpn, q.qpn);
+	CHECK_EQ(told.syndrome, ORI_SYNDROME_REMOTE_ACCESS);
+	CHECK_EQ(is_readable(n->notices->fd, 0), 0);
+	e->ops->memory_remove(e, key);
+	e->ops->close(e);
+out:
+	free(area);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit/ofi_errors.c - the ofi engine when something is wrong: keys, ranges, a peer that is killed,
- * a provider that does not exist.  Every operation ends with a syndrome, and the comm is told once.
+ * unit/ofi_errors.c - the ofi engine when something is wrong: keys, ranges, a peer that is killed
+ * or stands still, a provider that does not exist.  An operation that fails ends with a syndrome,
+ * and the comm is told once.
  */
 #include <signal.h>
 #include <sys/socket.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "engine/ofi/ofi.h"
+#include "engine/proxied/proxied.h"
 #include "ofi_world.h"
 
 #include <rdma/fi_errno.h>
@@ -40,13 +42,69 @@ static void child_main(int fd)
 	_exit(0);
 }
 
-/* Registered before the others: the child must find a process without threads. */
-static void peer_gone(void)
+/* Drives the engine until a ping to the peer is open, or not.  Returns 0 if that takes too long. */
+static int await_pinged(struct end *e, int open)
+{
+	struct proxied_engine *engine = (struct proxied_engine *)e->engine;
+	struct ofi_fabric *fabric = (struct ofi_fabric *)engine->nic[0].fabric;
+	uint64_t deadline = ori_now_ns() + END_LIMIT_NS;
+	int pinged = !open;
+
+	while (pinged != open && ori_now_ns() < deadline) {
+		e->engine->ops->drive(e->engine);
+		ori_proxied_lock(engine);
+		pinged = fabric->peers[1].pinged;
+		ori_proxied_unlock(engine);
+	}
+	return pinged == open;
+}
+
+/* A peer that is silent for a while is asked, but it is not given up. */
+static void stop_peer(struct end *e, pid_t child)
+{
+	int status;
+
+	for (int round = 0; round < 2; round++) {
+		CHECK_EQ(kill(child, SIGSTOP), 0);
+		CHECK_EQ(waitpid(child, &status, WUNTRACED), child);
+		end_add(e, 0, 1);
+		/* the second silence needs a ping of its own */
+		CHECK(await_pinged(e, 1));
+		CHECK_EQ(kill(child, SIGCONT), 0);
+		CHECK_EQ(end_drain(e, &e->main), 0);
+		CHECK(await_pinged(e, 0));
+		CHECK_EQ(*e->sink, round); /* the old value of the word */
+	}
+	CHECK_EQ(e->doomed, 0);
+	CHECK_EQ(__atomic_load_n(&e->failed, __ATOMIC_ACQUIRE), 0);
+}
+
+static void kill_peer(struct end *e, pid_t child)
+{
+	uint64_t start;
+	int syndrome;
+
+	/* some are on their way when the peer dies, some come after it */
+	for (int i = 0; i < 8; i++)
+		end_rdma(e, ORI_WQE_RDMA_WRITE, 4096, 4096, 1 << 20, e->theirs.key[0]);
+	CHECK_EQ(kill(child, SIGKILL), 0);
+	for (int i = 0; i < 8; i++)
+		end_add(e, 0, 1);
+	start = ori_now_ns();
+	syndrome = end_drain(e, &e->main);
+	CHECK_EQ(syndrome, ORI_SYNDROME_RETRY_EXCEEDED);
+	CHECK(ori_now_ns() - start < END_LIMIT_NS);
+	CHECK_EQ(end_failures(e), 1);
+	CHECK_EQ(e->doomed, 1);
+	CHECK_EQ(e->syndrome, ORI_SYNDROME_RETRY_EXCEEDED);
+}
+
+/* One child for both tests, and before all others: it must find a process without threads. */
+static void peer_stopped_and_gone(void)
 {
 	struct ori_config config;
 	struct end e;
-	uint64_t start;
-	int fds[2], status, syndrome;
+	int fds[2], status;
 	pid_t child;
 
 	REQUIRE(!socketpair(AF_UNIX, SOCK_STREAM, 0, fds));
@@ -67,19 +125,8 @@ static void peer_gone(void)
 	}
 	end_rdma(&e, ORI_WQE_RDMA_WRITE, 4096, 4096, 1000, e.theirs.key[0]);
 	CHECK_EQ(end_drain(&e, &e.main), 0);
-	/* some are on their way when the peer dies, some come after it */
-	for (int i = 0; i < 8; i++)
-		end_rdma(&e, ORI_WQE_RDMA_WRITE, 4096, 4096, 1 << 20, e.theirs.key[0]);
-	CHECK_EQ(kill(child, SIGKILL), 0);
-	for (int i = 0; i < 8; i++)
-		end_add(&e, 0, 1);
-	start = ori_now_ns();
-	syndrome = end_drain(&e, &e.main);
-	CHECK_EQ(syndrome, ORI_SYNDROME_RETRY_EXCEEDED);
-	CHECK(ori_now_ns() - start < END_LIMIT_NS);
-	CHECK_EQ(end_failures(&e), 1);
-	CHECK_EQ(e.doomed, 1);
-	CHECK_EQ(e.syndrome, ORI_SYNDROME_RETRY_EXCEEDED);
+	stop_peer(&e, child);
+	kill_peer(&e, child);
 	end_close(&e);
 out:
 	(void)kill(child, SIGKILL);
@@ -87,10 +134,10 @@ out:
 	close(fds[0]);
 }
 
-static struct check_test reg_peer_gone = { "peer_gone", peer_gone, NULL };
-__attribute__((constructor)) static void add_peer_gone(void)
+static struct check_test reg_peer = { "peer_stopped_and_gone", peer_stopped_and_gone, NULL };
+__attribute__((constructor)) static void add_peer(void)
 {
-	check_register_early(&reg_peer_gone);
+	check_register_early(&reg_peer);
 }
 
 /*

@@ -34,6 +34,21 @@ TEST(atomics_are_tried)
 	without_atomics("no atomics: the device has none");
 }
 
+/* An older libibverbs: types of addresses come from sysfs, which has no such device. */
+TEST(an_old_library_shows_no_types_of_addresses)
+{
+	static struct verbs_library old;
+	static struct pair p;
+
+	fake_reset();
+	old = fake_library;
+	old.query_gid_ex = NULL;
+	verbs_library_set("fake", &old);
+	REQUIRE(!pair_open(&p));
+	CHECK_EQ(((struct verbs_fabric *)p.end[0])->gid.type, VERBS_GID_ROCE_V1);
+	pair_close(&p);
+}
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 static int last_fd;

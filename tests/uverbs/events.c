@@ -67,4 +67,10 @@ static void refused(struct stub_device *device, uint32_t qpn)
 		uv_event(qp, IBV_EVENT_QP_ACCESS_ERR);
 }
 
-const struct stub_hooks stub_hooks = { .look = uv_look, .refused = refused };
+static void look(void)
+{
+	uv_look();
+	uv_channels_look();
+}
+
+const struct stub_hooks stub_hooks = { .look = look, .failed = uv_cq_failed, .refused = refused };

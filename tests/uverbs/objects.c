@@ -56,6 +56,8 @@ static void drop(enum uv_kind kind, void *object)
 		uv_qp_drop(object);
 	else if (kind == UV_CQ)
 		uv_cq_drop(object);
+	else if (kind == UV_CHANNEL)
+		uv_channel_drop(object);
 	else if (kind == UV_UAR)
 		uv_uar_drop(object);
 	else if (kind == UV_MR)

@@ -50,6 +50,10 @@ int uv_cq_create(const struct uv_call *call)
 	uv_get(call, UVERBS_ATTR_CREATE_CQ_CQE, &entries, sizeof(entries));
 	uv_get(call, UVERBS_ATTR_UHW_IN, &vendor, sizeof(vendor));
 	cq->device = call->file->device;
+	cq->channel = uv_channel_of(call->file,
+				    uv_get_value(call, UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL));
+	uv_get(call, UVERBS_ATTR_CREATE_CQ_USER_HANDLE, &cq->user_handle, sizeof(cq->user_handle));
+	cq->record_arm = (const uint32_t *)(uintptr_t)vendor.db_addr;
 	for (cq->depth = 1; cq->depth <= entries && cq->depth <= DEPTH_MAX;)
 		cq->depth *= 2;
 	if (vendor.cqe_size != sizeof(struct ori_cqe) || vendor.cqe_comp_en ||
@@ -91,6 +95,8 @@ int uv_cq_destroy(const struct uv_call *call)
 		return ENOENT;
 	if (cq->qp)
 		return EBUSY;
+	if (cq->channel)
+		r.comp_events_reported = uv_cq_events_end(cq);
 	uv_forget(call->file, UV_CQ, &cq->base);
 	uv_cq_drop(cq);
 	uv_put(call, UVERBS_ATTR_DESTROY_CQ_RESP, &r, sizeof(r));

@@ -115,6 +115,13 @@ struct uv_qp *uv_qp_of_number(const struct stub_device *device, uint32_t qpn)
 	return NULL;
 }
 
+void uv_each_qp(void (*what)(struct uv_qp *))
+{
+	for (const struct uv_uar *uar = uars; uar; uar = uar->next)
+		for (struct uv_qp *qp = uar->queues; qp; qp = qp->next)
+			what(qp);
+}
+
 /* ---- doorbells ------------------------------------------------------------------------------- */
 
 static void read_records(const struct uv_uar *uar)

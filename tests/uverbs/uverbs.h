@@ -30,7 +30,18 @@
 
 #define UV_GID_INDEX 3u /* of the address that is RoCE v2 and IPv4, as on most ConnectX */
 
-enum uv_kind { UV_PD, UV_MR, UV_AH, UV_UAR, UV_UMEM, UV_CQ, UV_QP, UV_OBJECT, UV_KINDS };
+enum uv_kind {
+	UV_PD,
+	UV_MR,
+	UV_AH,
+	UV_UAR,
+	UV_UMEM,
+	UV_CHANNEL,
+	UV_CQ,
+	UV_QP,
+	UV_OBJECT,
+	UV_KINDS
+};
 
 struct uv_object {
 	uint32_t handle;
@@ -83,11 +94,22 @@ struct uv_uar {
 	struct uv_uar *next; /* of the process */
 };
 
+/* Completion events: both ends of a socket pair, and the program's descriptor of the second. */
+struct uv_channel {
+	struct uv_object base;
+	int fd, in, out;
+};
+
 /* A CQ, and the software NIC's queue pair behind it, which waits for its send queue. */
 struct uv_cq {
 	struct uv_object base;
 	struct stub_device *device;
-	uint32_t qpn; /* of the software queue pair; 0: it is gone */
+	struct uv_channel *channel; /* or NULL */
+	uint64_t user_handle;       /* by which an event names it */
+	const uint32_t *record_arm; /* the program's: ring index, then what it is armed for */
+	struct stub_notice notice;
+	uint32_t events; /* sent */
+	uint32_t qpn;    /* of the software queue pair; 0: it is gone */
 	uint32_t cqn, depth;
 	uint64_t doorbell; /* what the software NIC looks at: uar.c */
 	uint32_t record[2];
@@ -149,6 +171,17 @@ void uv_event(struct uv_qp *, uint32_t type);
 /* Takes back unread events of a queue pair.  Returns how many were read. */
 uint32_t uv_events_end(struct uv_qp *);
 
+/* channels.c */
+int uv_channel_create(const struct uv_call *);
+void uv_channel_drop(struct uv_channel *);
+/* NULL: the program has no such descriptor. */
+struct uv_channel *uv_channel_of(const struct uv_file *, uint64_t fd);
+/* A queue pair is in error: an event follows, if its CQ is armed. */
+void uv_cq_failed(struct stub_device *, uint32_t qpn);
+void uv_channels_look(void);
+/* Takes back unread events of a CQ.  Returns how many were read. */
+uint32_t uv_cq_events_end(struct uv_cq *);
+
 /* memory.c */
 int uv_pd_alloc(const struct uv_call *);
 int uv_pd_destroy(const struct uv_call *);
@@ -169,6 +202,7 @@ int uv_uar_destroy(const struct uv_call *);
 void uv_uar_drop(struct uv_uar *);
 struct uv_uar *uv_uar_of_page(const struct uv_file *, uint32_t page);
 struct uv_qp *uv_qp_of_number(const struct stub_device *, uint32_t qpn);
+void uv_each_qp(void (*what)(struct uv_qp *)); /* of the process */
 /* Looks at all registers; what was rung reaches the software NIC. */
 void uv_look(void);
 

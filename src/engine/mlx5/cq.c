@@ -17,6 +17,8 @@ int mlx5_cq_make(struct mlx5_queue *q, uint32_t depth, char *why, size_t bytes)
 	struct mlx5_nic *n = q->nic;
 	/* libmlx5 makes one entry more, and rounds up */
 	struct ibv_cq_init_attr_ex attr = { .cqe = depth - 1,
+					    .cq_context = q,
+					    .channel = n->notices,
 					    .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
 					    .flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN };
 	struct mlx5dv_cq_init_attr direct = { .comp_mask = MLX5DV_CQ_INIT_ATTR_MASK_CQE_SIZE,
@@ -44,5 +46,11 @@ int mlx5_cq_make(struct mlx5_queue *q, uint32_t depth, char *why, size_t bytes)
 	}
 	q->cq = out.buf;
 	q->cqn = out.cqn;
+	/*
+	 * For solicited completions, which posts do not have, and for errors.  So the NIC sends one
+	 * event, at the first error CQE.  A CQ that cannot be armed is looked at in its turn.
+	 */
+	if (n->notices)
+		(void)ibv_req_notify_cq(q->ibv_cq, 1);
 	return 0;
 }

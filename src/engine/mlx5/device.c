@@ -99,12 +99,22 @@ static int place_queues(struct mlx5_nic *n, char *why, size_t bytes)
 	return MLX5_LACKING;
 }
 
-/* Events are read without blocking. */
-static int unblock_events(struct mlx5_nic *n, char *why, size_t bytes)
+static int unblock(int fd)
 {
-	int flags = fcntl(n->v.context->async_fd, F_GETFL);
+	int flags = fcntl(fd, F_GETFL);
 
-	if (flags >= 0 && !fcntl(n->v.context->async_fd, F_SETFL, flags | O_NONBLOCK))
+	return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+}
+
+/* Events are read without blocking.  Without completion events, errors are found more slowly. */
+static int open_events(struct mlx5_nic *n, char *why, size_t bytes)
+{
+	n->notices = n->v.lib->channel_create(n->v.context);
+	if (!n->notices)
+		ori_log(ORI_LOG_INFO,
+			"%s has no completion events (%s): a failed queue is found in its turn",
+			n->v.name, strerror(errno));
+	if (!unblock(n->v.context->async_fd) && (!n->notices || !unblock(n->notices->fd)))
 		return 0;
 	snprintf(why, bytes, "events of %s cannot be read without waiting (%s)", n->v.name,
 		 strerror(errno));
@@ -140,7 +150,7 @@ int mlx5_nic_open(struct mlx5_nic *n, const struct ori_config *config, uint32_t 
 	if (!err)
 		err = place_queues(n, why, bytes);
 	if (!err)
-		err = unblock_events(n, why, bytes);
+		err = open_events(n, why, bytes);
 	if (err)
 		mlx5_nic_close(n);
 	return err;
@@ -167,15 +177,20 @@ void mlx5_nic_close(struct mlx5_nic *n)
 		n->queues = q->next;
 		mlx5_queue_drop(q);
 	}
+	n->queue_count = 0;
+	n->turn = NULL;
 	for (uint32_t i = 0; i < MLX5_REGION_LISTS; i++)
 		while (n->regions[i])
 			mlx5_region_remove(n, n->regions[i]->key);
+	if (n->notices)
+		n->v.lib->channel_destroy(n->notices);
 	if (n->v.pd)
 		n->v.lib->pd_free(n->v.pd);
 	/* before the context, which unmaps them: a GPU must not keep a mapping of other memory */
 	mlx5_doorbells_drop(n);
 	if (n->v.context)
 		n->v.lib->close(n->v.context);
+	n->notices = NULL;
 	n->v.pd = NULL;
 	n->v.context = NULL;
 	/* after the context, whose queues and records were there */

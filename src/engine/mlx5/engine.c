@@ -131,6 +131,7 @@ static int add(struct mlx5_engine *e, uint32_t nic, uint32_t depth, int core_dir
 	if (!err) {
 		(*out)->next = n->queues;
 		n->queues = *out;
+		n->queue_count++;
 	}
 	pthread_mutex_unlock(&e->lock);
 	return err ? ori_fail(err, "mlx5: %s", why) : 0;
@@ -207,16 +208,6 @@ static int mlx5_connect(struct ori_engine *engine, uint32_t nic, uint32_t qpn, i
 	return err;
 }
 
-/* wire_bytes is 0: never called */
-static void mlx5_wire_set(struct ori_engine *engine, uint32_t nic, int rank, void *in, void *out)
-{
-	(void)engine;
-	(void)nic;
-	(void)rank;
-	(void)in;
-	(void)out;
-}
-
 /* ---- life ---------------------------------------------------------------------------------- */
 
 static int mlx5_start(struct ori_engine *engine)
@@ -241,11 +232,17 @@ static int mlx5_idle(struct ori_engine *engine)
 static void mlx5_statistics(struct ori_engine *engine, char *out, size_t bytes)
 {
 	struct mlx5_engine *e = engine_of(engine);
+	uint64_t visits = 0, events = 0;
 
 	pthread_mutex_lock(&e->lock);
+	for (uint32_t n = 0; n < engine->nics; n++) {
+		visits += e->nic[n].visits;
+		events += e->nic[n].events;
+	}
 	/* Numbers that can be added up over ranks: so no name of a NIC, which has a number too. */
-	snprintf(out, bytes, "looks at all CQs %llu, failed queues %llu",
-		 (unsigned long long)e->scans, (unsigned long long)e->failures);
+	snprintf(out, bytes, "looks at queues %llu, events %llu, failed queues %llu",
+		 (unsigned long long)visits, (unsigned long long)events,
+		 (unsigned long long)e->failures);
 	pthread_mutex_unlock(&e->lock);
 }
 
@@ -288,7 +285,6 @@ static const struct ori_engine_ops mlx5_ops = {
 	.queue_number = mlx5_queue_number,
 	.responder_add = mlx5_responder_add,
 	.connect = mlx5_connect,
-	.wire_set = mlx5_wire_set,
 	.start = mlx5_start,
 	.idle = mlx5_idle,
 	.silence = mlx5_silence,

@@ -44,10 +44,9 @@ struct mlx5_queue {
 	uint8_t *sq, *cq;
 	uint32_t *record;
 	uint64_t *doorbell;
-	uint64_t seen;  /* CQEs before this one are successes */
-	uint32_t looks; /* written by the watcher */
-	int told;       /* its failure was reported */
-	int answers;    /* a responder: nothing is posted to it */
+	uint64_t seen; /* WQEs that were rung at the last look */
+	int told;      /* its failure was reported */
+	int answers;   /* a responder: nothing is posted to it */
 	struct mlx5_queue *next;
 };
 
@@ -84,7 +83,11 @@ struct mlx5_nic {
 	 */
 	const struct ori_engine_world *device;
 	char unreached[MLX5_WHY];
+	struct ibv_comp_channel *notices; /* of error CQEs; NULL: the device has none */
 	struct mlx5_queue *queues;
+	uint32_t queue_count;
+	struct mlx5_queue *turn; /* the watcher looks at it next; NULL: at the first */
+	uint64_t visits, events; /* looks at queues; events taken, of both kinds */
 	struct mlx5_region *regions[MLX5_REGION_LISTS]; /* by key, memory.c */
 	struct mlx5_piece *pieces;
 };
@@ -105,7 +108,7 @@ struct mlx5_engine {
 	struct verbs_address *peers; /* [nranks * ORIEL_NICS_MAX]; magic 0: not known */
 	pthread_t thread;
 	int started, stop;
-	uint64_t scans, failures;
+	uint64_t failures;
 };
 
 /*
@@ -156,15 +159,23 @@ struct mlx5dv_devx_obj *mlx5_devx_key(struct mlx5_nic *, uint32_t key, uint64_t 
 int mlx5_region_add(struct mlx5_nic *, const struct ori_engine_memory *, uint32_t *key);
 void mlx5_region_remove(struct mlx5_nic *, uint32_t key);
 
+/* look.c: has the queue failed?  Then the first WQE that did, and its syndrome. */
+int mlx5_queue_failed(struct mlx5_queue *, uint64_t *index, uint32_t *syndrome);
+/* The first WQE without a CQE. */
+uint64_t mlx5_queue_pending(const struct mlx5_queue *);
+/* Has every WQE that was rung its CQE? */
+int mlx5_queue_idle(const struct mlx5_queue *);
+
 /* scan.c */
 int mlx5_watch_start(struct mlx5_engine *);
 void mlx5_watch_stop(struct mlx5_engine *);
 /*
- * Looks once at every queue.  Returns how many failed.  They have been reported on return,
- * whichever thread found them.
+ * Takes the events of all NICs, and looks once at every queue.  Returns how many failed.  They have
+ * been reported on return, whichever thread found them.
  */
 int mlx5_watch_scan(struct mlx5_engine *);
-/* Has every WQE that was rung its CQE? */
-int mlx5_queue_idle(const struct mlx5_queue *);
+/* The same with only the next few queues of each NIC: what the thread does every millisecond. */
+#define MLX5_TURN_QUEUES 64u
+int mlx5_watch_turn(struct mlx5_engine *);
 
 #endif

@@ -152,17 +152,6 @@ static int proxied_connect(struct ori_engine *engine, uint32_t nic, uint32_t qpn
 	return err;
 }
 
-/* ---- wires: fabrics bring their own ---------------------------------------------------------- */
-
-static void no_wire_set(struct ori_engine *engine, uint32_t nic, int rank, void *in, void *out)
-{
-	(void)engine;
-	(void)nic;
-	(void)rank;
-	(void)in;
-	(void)out;
-}
-
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static int proxied_start(struct ori_engine *engine)
@@ -238,7 +227,6 @@ static const struct ori_engine_ops proxied_ops = {
 	.queue_number = proxied_queue_number,
 	.responder_add = proxied_responder_add,
 	.connect = proxied_connect,
-	.wire_set = no_wire_set,
 	.start = proxied_start,
 	.idle = ori_proxied_idle,
 	.silence = ori_proxied_silence,
