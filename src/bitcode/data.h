@@ -106,7 +106,7 @@ ORIEL_DEV int put_fast(int64_t win, int what, int peer, uint64_t dst_off, int64_
 		t = ori_transfer_signal(t, signal, op, value);
 	if (what & PUT_COUNTER)
 		t.counter = counter;
-	return ori_put_entry(&c.w, caller_block(0), &c.entry, t);
+	return ori_put_entry(&c.w, caller_block(0), &c.entry, t, NULL);
 }
 
 ORIEL_EXTERN_FAST int oriel_triton_put(int64_t win, int peer, int64_t dst_off, int64_t src,

@@ -7,6 +7,12 @@
 
 #include "coll.h"
 
+#ifdef ORIEL_KERNEL_IMAGE
+#define ori_any_reducer ori_reducer_of
+#else
+#include "loops.h"
+#endif
+
 /* Elements of a block, in whole chunks of 64 bytes; *begin: the first. */
 ORIEL_DEV uint64_t ori_coll_block_share(const struct ori_terms *call, struct oriel_group g,
 					uint64_t *begin)
@@ -45,7 +51,7 @@ ORIEL_DEV int ori_coll_verdict(const struct ori_coll_args *a, struct oriel_group
 	return met ? met : -(int)verdict;
 }
 
-/* One place that calls ori_coll_run(): it is inlined, with all collectives of all types. */
+/* One place that calls ori_coll_run(): a GPU inlines it, with all collectives of all types. */
 ORIEL_DEV int ori_coll_blocks(const struct ori_coll_args *a, struct oriel_group g)
 {
 	uint64_t begin = 0, elem = a->call.type ? oriel_type_bytes(a->call.type) : 1;
@@ -58,7 +64,8 @@ ORIEL_DEV int ori_coll_blocks(const struct ori_coll_args *a, struct oriel_group 
 		if (err || !share.size)
 			return err;
 	}
-	return ori_coll_run(&a->team, g, (int)g.block, &share, a->send + begin * elem,
+	return ori_coll_run(&a->team, g, (int)g.block, &share,
+			    ori_any_reducer(a->call.type, a->call.op), a->send + begin * elem,
 			    a->recv + begin * elem, a->call.size * elem);
 }
 

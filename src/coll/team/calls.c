@@ -22,6 +22,7 @@
 #include "../../comm/returned.h"
 #include "../../kernels/coll.h"
 #include "../../window/window.h"
+#include "cards.h"
 #include "team.h"
 
 #define GPU_CHANNELS 32u
@@ -32,6 +33,7 @@ struct state {
 	struct oriel_comm *comm;
 	struct oriel_team *team; /* a child of the comm, which destroys it */
 	struct ori_mark *mark;   /* behind the last call on a stream */
+	struct ori_cards cards;  /* CPU: if all ranks map each other */
 };
 
 static void forget(struct ori_attachment *a, const void *owner)
@@ -101,6 +103,12 @@ static int get_state(struct oriel_comm *c, const char *call, struct state **out)
 	outer = ori_boot_serve_begin(c->boot, call);
 	err = ori_team_make(c, call, &o, 1, &s->team);
 	ori_boot_serve_end(c->boot, outer);
+	if (!err && s->team->desk_off) {
+		s->cards.comm = c;
+		s->cards.team = &s->team->dev;
+		s->cards.desk_off = s->team->desk_off;
+		s->cards.strict = s->team->checked;
+	}
 	return err;
 }
 
@@ -119,17 +127,30 @@ static int count_blocks(const struct oriel_team *t, const struct ori_terms *call
 	return (int)(blocks < most ? blocks : most);
 }
 
-static int launch_separate(struct state *s, struct ori_coll_args *args, void *stream)
+static void fill_args(const struct state *s, struct ori_coll_args *args,
+		      const struct ori_terms *call, const void *send, void *recv)
+{
+	args->team = s->team->dev;
+	args->launch.report = NULL;
+	args->call = *call;
+	args->send = send;
+	args->recv = recv;
+}
+
+static int launch_separate(struct state *s, const struct ori_terms *call, const void *send,
+			   void *recv, void *stream)
 {
 	struct oriel_comm *c = s->comm;
 	struct ori_mark *mark = NULL;
+	struct ori_coll_args args;
 	struct ori_launch launch;
 	int err;
 
+	fill_args(s, &args, call, send, recv);
 	/* the caller already gets the status of a call that this rank refuses */
-	if (!args->call.refused) {
+	if (!call->refused) {
 		ori_returned_prepare(c, ori_coll_kernel(), &launch);
-		args->launch = launch.dev;
+		args.launch = launch.dev;
 	}
 	/* a posting kernel cannot wake the engine, so the engine must already be polling */
 	if (c->engine)
@@ -137,9 +158,8 @@ static int launch_separate(struct state *s, struct ori_coll_args *args, void *st
 	err = c->device->streams->follow(c->device, stream, s->mark);
 	if (!err)
 		err = c->device->streams->launch(c->device, ori_coll_kernel(),
-						 count_blocks(s->team, &args->call),
-						 ORI_COLL_THREADS, args, sizeof(*args), stream,
-						 &mark);
+						 count_blocks(s->team, call), ORI_COLL_THREADS,
+						 &args, sizeof(args), stream, &mark);
 	if (mark) {
 		c->device->streams->unmark(c->device, s->mark);
 		s->mark = mark;
@@ -163,16 +183,24 @@ static int tell_failure(struct state *s, const char *call, int err, uint64_t tex
 	return ori_fail_silent(status, "%s: %s", call, text);
 }
 
-static int run_here(struct state *s, const char *call, const struct ori_coll_args *args)
+static int run_here(struct state *s, const char *name, const struct ori_terms *call,
+		    const void *send, void *recv)
 {
 	uint64_t texts = ori_last_error_count();
-	int err = ori_coll_kernel()->cpu(args), refused;
+	struct ori_coll_args args;
+	int err, refused;
 
+	if (s->cards.team) {
+		err = ori_cards_run(&s->cards, name, call, send, recv);
+	} else {
+		fill_args(s, &args, call, send, recv);
+		err = ori_coll_kernel()->cpu(&args);
+	}
 	/* the caller returns the status of a call that this rank refuses, with its own text */
-	if (!err || args->call.refused)
+	if (!err || call->refused || s->cards.told)
 		return err;
-	refused = ori_team_refusal_take(s->team, 0, call);
-	return refused ? refused : tell_failure(s, call, err, texts);
+	refused = ori_team_refusal_take(s->team, 0, name);
+	return refused ? refused : tell_failure(s, name, err, texts);
 }
 
 /*
@@ -182,26 +210,21 @@ static int run_here(struct state *s, const char *call, const struct ori_coll_arg
 static int run(struct oriel_comm *c, const char *name, int status, struct ori_terms call,
 	       const void *send, void *recv, void *stream)
 {
-	struct ori_coll_args args;
 	struct state *s = NULL;
 	char text[256];
 	int err;
 
-	snprintf(text, sizeof(text), "%s", status ? oriel_last_error() : "");
+	if (status)
+		snprintf(text, sizeof(text), "%s", oriel_last_error());
 	err = get_state(c, name, &s);
 	if (err)
 		return err;
 	if (status)
 		call.refused = (uint8_t)-status;
-	args.team = s->team->dev;
-	args.launch.report = NULL;
-	args.call = call;
-	args.send = send;
-	args.recv = recv;
 	if (c->device->separate)
-		err = launch_separate(s, &args, stream);
+		err = launch_separate(s, &call, send, recv, stream);
 	else
-		err = run_here(s, name, &args);
+		err = run_here(s, name, &call, send, recv);
 	return status ? ori_fail_silent(status, "%s", text) : err;
 }
 

@@ -21,10 +21,13 @@
 #include "../../window/window.h"
 #include "../connect.h"
 #include "../tune/plan.h"
+#include "cards.h"
 #include "team.h"
 
 #define CHANNELS_MAX 1024u
 #define SLOT_BYTES_MAX (1ull << 32)
+/* With 64 ranks; then ori_short_step() of device/coll_cells.h is exact. */
+#define LINE_BYTES_MAX (64u << 10)
 #define UNIT 64u /* slots and rows are multiples of it */
 
 /*
@@ -46,11 +49,12 @@ int ori_team_check(struct oriel_team *t, const char *call)
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-ORI_OPTIONS_NO_PADDING(struct oriel_team_options, first_count);
+ORI_OPTIONS_NO_PADDING(struct oriel_team_options, line_bytes);
 
 static int check_options(const char *call, const struct oriel_team_options *o, int nranks)
 {
 	uint64_t least = (uint64_t)UNIT * (uint64_t)(nranks + 1);
+	uint32_t most = nranks <= 64 ? LINE_BYTES_MAX : LINE_BYTES_MAX / 16;
 
 	if (o->channels < 1 || o->channels > CHANNELS_MAX)
 		return ori_fail(ORIEL_ERANGE, "%s: %u channels, must be 1 to %u", call, o->channels,
@@ -58,6 +62,10 @@ static int check_options(const char *call, const struct oriel_team_options *o, i
 	if (o->cells > ORIEL_CELLS_IF_POSSIBLE)
 		return ori_fail(ORIEL_EINVAL, "%s: cells is %u, must be one of ORIEL_CELLS_*", call,
 				o->cells);
+	if (o->line_bytes % 8 || o->line_bytes > most)
+		return ori_fail(ORIEL_ERANGE,
+				"%s: line_bytes %llu, must be a multiple of 8, at most %u for %d ranks",
+				call, (unsigned long long)o->line_bytes, most, nranks);
 	if (o->slot_bytes && (o->slot_bytes < least || o->slot_bytes > SLOT_BYTES_MAX))
 		return ori_fail(ORIEL_ERANGE,
 				"%s: slot_bytes %llu, must be 0 or %llu to %llu for %d ranks", call,
@@ -134,12 +142,15 @@ uint64_t ori_team_layout(const struct oriel_team_options *o, int nranks, int que
 	d->channels = o->channels;
 	d->slot_bytes = o->slot_bytes / UNIT * UNIT;
 	d->row_bytes = queued ? row_bytes(d->slot_bytes, nranks) : 0;
-	d->once_bytes = nranks > 2 ? ONCE_BYTES / (uint64_t)(nranks - 1) : ONCE_BYTES;
+	d->once_bytes = nranks > 2 ? ONCE_BYTES / (uint32_t)(nranks - 1) : ONCE_BYTES;
 	bytes = sizeof(struct ori_channel) + 2 * (sizeof(struct ori_show) + d->slot_bytes);
 	if (queued)
 		bytes += 2 * n * (sizeof(struct ori_show) + d->row_bytes) +
 			 2 * n * sizeof(uint64_t);
 	if (cells) {
+		d->short_bytes = cells;
+		if (o->line_bytes > cells)
+			cells = (uint32_t)o->line_bytes;
 		d->cell_bytes = cells;
 		d->first_round = o->first_count;
 		d->cells_off = (bytes + ORIEL_LINE_BYTES - 1) / ORIEL_LINE_BYTES * ORIEL_LINE_BYTES;
@@ -157,7 +168,7 @@ struct record {
 	int32_t connected; /* it has queues to all its queued peers */
 	int32_t queued;    /* it has queued peers */
 	int32_t blocks;    /* separate devices: blocks that it may launch */
-	int32_t pad;
+	int32_t checked;   /* its comm has ORIEL_CHECKED */
 };
 
 static int blocks_of(struct oriel_team *t, struct record *mine)
@@ -181,6 +192,7 @@ static int compare_options(const char *call, const struct record *all, int nrank
 				    a->slot_bytes != b->slot_bytes   ? "slot_bytes" :
 				    a->first_count != b->first_count ? "first_count" :
 				    a->cells != b->cells             ? "cells" :
+				    a->line_bytes != b->line_bytes   ? "line_bytes" :
 								       NULL;
 
 		if (field)
@@ -209,6 +221,15 @@ static int make_window(struct oriel_team *t, uint64_t bytes, int along)
 	return err;
 }
 
+/* A team of the comm itself has desks behind its channels, if all ranks can read them. */
+static uint64_t add_desk(struct oriel_team *t, int along, int queued, uint64_t bytes)
+{
+	if (!along || queued || t->comm->device->separate || t->comm->nranks > ORI_CARDS_RANKS)
+		return bytes;
+	t->desk_off = bytes;
+	return bytes + sizeof(struct ori_desk);
+}
+
 /* The rounds.  On failure nothing is left of the window. */
 static int meet(struct oriel_team *t, const char *call, int status, int along, struct record *mine,
 		struct record *all)
@@ -218,6 +239,7 @@ static int meet(struct oriel_team *t, const char *call, int status, int along, s
 			    sizeof(*mine));
 	int connected = 1, queued = 0;
 	uint32_t cells = 0;
+	uint64_t bytes;
 
 	if (!err)
 		err = compare_options(call, all, c->nranks);
@@ -225,16 +247,17 @@ static int meet(struct oriel_team *t, const char *call, int status, int along, s
 	for (int r = 0; !err && r < c->nranks; r++) {
 		connected &= all[r].connected;
 		queued |= all[r].queued;
+		t->checked |= all[r].checked;
 		t->blocks = all[r].blocks < t->blocks ? all[r].blocks : t->blocks;
 	}
 	if (!err && !connected)
 		err = ori_coll_connect(c, ORI_CALL_TEAM_CREATE);
 	if (!err && !queued)
 		err = choose_cells(t, &cells);
-	if (!err)
-		err = make_window(t,
-				  ori_team_layout(&t->options, c->nranks, queued, cells, &t->dev),
-				  along);
+	if (!err) {
+		bytes = ori_team_layout(&t->options, c->nranks, queued, cells, &t->dev);
+		err = make_window(t, add_desk(t, along, queued, bytes), along);
+	}
 	if (err)
 		return err;
 	status = oriel_window_device(t->window, &t->dev.win);
@@ -280,6 +303,7 @@ int ori_team_make(struct oriel_comm *c, const char *call, const struct oriel_tea
 		err = blocks_of(t, &mine);
 	mine.options = t->options;
 	mine.connected = ori_coll_is_connected(c);
+	mine.checked = c->config.checked;
 	for (int r = 0; r < c->nranks; r++)
 		mine.queued |= c->peers[r].pair.kind == ORIEL_PEER_QUEUED;
 	err = meet(t, call, err, along, &mine, all);

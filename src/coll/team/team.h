@@ -3,8 +3,8 @@
  * coll/team/team.h - the team, and declarations shared by the files of this folder.
  *
  * create.c creates and destroys teams, refusal.c tells why ranks refused a call, calls.c makes the
- * collectives of the host on a team that belongs to the comm.  Device code is in
- * include/oriel/device/{team,exchange,coll}.h.
+ * collectives of the host on a team that belongs to the comm.  Among mapped ranks of the CPU these
+ * use cards.c and moves.c, else the device code in include/oriel/device/{team,exchange,coll}.h.
  */
 #ifndef ORI_COLL_TEAM_H
 #define ORI_COLL_TEAM_H
@@ -22,6 +22,8 @@ struct oriel_team {
 	struct oriel_team_dev dev;
 	const void *near_handle; /* `dev` where kernels can read it; NULL: nobody has asked */
 	int blocks; /* separate devices: that a call of the host may have; the same on all ranks */
+	uint64_t desk_off; /* of the desk in every rank's window (cards.h); 0: there is none */
+	int checked;       /* a rank of the comm has ORIEL_CHECKED; the same on all ranks */
 };
 
 /* create.c.  `call` is the user's call, for reports; along: the comm destroys the team. */
