@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,6 +21,8 @@
 
 #include "memory.h"
 #include "trace.h"
+
+#define LARGE_PAGE ((size_t)2 << 20)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards `traces` and all names */
 static struct ori_trace *traces;
@@ -57,15 +60,24 @@ static int open_file(struct ori_trace *t, const char *folder)
 	return untraced(t, "cannot create", errno);
 }
 
-/* Touches all pages now: a fault later would be in the time of a call. */
+/*
+ * An event is one cache line, and a page has few events: large pages save page walks.  Touches all
+ * pages now, because a fault later would be in the time of a call.
+ */
 static int host_room(struct ori_trace *t, uint64_t capacity)
 {
-	t->host.events = malloc(capacity * sizeof(*t->host.events));
+	size_t bytes = (size_t)capacity * sizeof(*t->host.events);
+	size_t large = bytes >= LARGE_PAGE ? LARGE_PAGE : sizeof(*t->host.events);
+
+	t->host.events = aligned_alloc(large, (bytes + large - 1) / large * large);
 	if (!t->host.events)
 		return untraced(t, "no memory for the events of", ENOMEM);
-	memset(t->host.events, 0, capacity * sizeof(*t->host.events));
+	if (large == LARGE_PAGE)
+		(void)madvise(t->host.events, bytes, MADV_HUGEPAGE);
+	memset(t->host.events, 0, bytes);
 	t->host.count = &t->host_count;
 	t->host.capacity = capacity;
+	ori_trace_ticks_begin(t);
 	return 0;
 }
 
@@ -121,13 +133,14 @@ static void unlist(const struct ori_trace *t)
 static struct ori_trace *make(struct oriel_comm *c, uint32_t id)
 {
 	uint64_t capacity = c->config.trace_events ? (uint64_t)c->config.trace_events : 1;
-	struct ori_trace *t = calloc(1, sizeof(*t));
+	struct ori_trace *t = aligned_alloc(_Alignof(struct ori_trace), sizeof(*t));
 	int bad;
 
 	if (!t) {
 		ori_log(ORI_LOG_WARN, "ORIEL_TRACE: no memory; this rank writes no trace");
 		return NULL;
 	}
+	memset(t, 0, sizeof(*t));
 	t->id = id;
 	t->rank = c->rank;
 	t->nranks = c->nranks;
@@ -150,20 +163,22 @@ static struct ori_trace *make(struct oriel_comm *c, uint32_t id)
 	return NULL;
 }
 
-int ori_trace_open(struct oriel_comm *c, const struct ori_trace_offer *offers, size_t stride)
+int ori_trace_open(struct oriel_comm *c, const struct ori_trace_offer *offers, size_t stride,
+		   void *scratch)
 {
 	const char *at = (const char *)offers;
 	struct ori_clock_offset clock = { 0, 0 };
+	uint32_t id = offers->id;
 	int any = 0, err;
 
 	for (int r = 0; r < c->nranks; r++)
 		any |= ((const struct ori_trace_offer *)(at + (size_t)r * stride))->wanted != 0;
 	if (!any)
 		return 0;
-	err = ori_trace_clock_align(c, &clock);
+	err = ori_trace_clock_align(c, scratch, &clock);
 	if (err || !c->config.trace[0])
 		return err;
-	c->trace = make(c, offers->id);
+	c->trace = make(c, id);
 	if (!c->trace)
 		return 0;
 	c->trace->clock = clock;
@@ -200,6 +215,7 @@ void ori_trace_call(struct oriel_comm *c, uint64_t begin_ns, const char *name, u
 
 	if (!c->trace || !begin_ns)
 		return;
+	n.end = ori_now_ns();
 	n.id = name_number(c->trace, name);
 	n.bytes = bytes;
 	n.status = status;
@@ -219,7 +235,7 @@ void ori_trace_completed(struct oriel_comm *c, uint32_t nic, uint32_t qpn, uint6
 	if (!c->trace)
 		return;
 	n = ori_trace_note_of(ORIEL_TRACE_CQE, ori_now_ns(), -1, (int)qpn, -1);
-	n.end_ns = n.begin_ns;
+	n.end = n.begin;
 	n.value = wqe + 1;
 	n.base = nic;
 	ori_trace_write(&c->trace->host, n);
@@ -229,8 +245,10 @@ void ori_trace_completed(struct oriel_comm *c, uint32_t nic, uint32_t qpn, uint6
 
 static void write_file(struct ori_trace *t, uint64_t kernel_count)
 {
-	int why = ori_trace_file_write(t, kernel_count);
+	int why;
 
+	ori_trace_ticks_end(t);
+	why = ori_trace_file_write(t, kernel_count);
 	if (fclose(t->file) && !why)
 		why = errno;
 	t->file = NULL;

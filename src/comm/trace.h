@@ -3,7 +3,7 @@
  * comm/trace.h - the trace of a rank (ORIEL_TRACE, docs/tracing.md).
  *
  * trace.c owns the memory of the events and notes calls of the host.  trace_clock.c aligns clocks.
- * trace_file.c writes the file.
+ * trace_ticks.c turns ticks of the processor into times.  trace_file.c writes the file.
  */
 #ifndef ORI_COMM_TRACE_H
 #define ORI_COMM_TRACE_H
@@ -27,13 +27,22 @@ struct ori_trace_head {
 	uint64_t count;
 };
 
+/* The counter of ori_ticks() and the clock at the same time. */
+struct ori_tick_mark {
+	uint64_t ticks, ns;
+	uint64_t error_ticks; /* the clock was read at most this long before or after */
+};
+
 struct ori_trace {
 	/*
 	 * Events of host code.  On the CPU also those of kernels; a separate device has events of
-	 * its own, in host memory, and their count in its memory.
+	 * its own, in host memory, and their count in its memory.  Every writer reads `host` and
+	 * adds to its count: both are in one cache line.
 	 */
-	struct oriel_trace_dev host, kernels;
+	_Alignas(ORIEL_LINE_BYTES) struct oriel_trace_dev host;
 	uint64_t host_count;
+	struct oriel_trace_dev kernels;
+	struct ori_tick_mark first, last; /* if host.ticks: when the trace began and ended */
 	struct ori_memory *kernel_events; /* host memory; the last place is for the clock */
 	struct ori_memory *kernel_head;   /* device memory: struct ori_trace_head */
 	uint32_t nics;                    /* a queue of lane n belongs to NIC n % nics */
@@ -59,10 +68,12 @@ struct ori_trace_offer {
 /*
  * Collective, if any rank wants a trace: aligns the clocks, opens this rank's file and makes room
  * for its events.  A rank that cannot write its file logs one line and goes on without a trace.
- * Fails only if a round fails.
+ * Fails only if a round fails.  scratch: memory for nranks struct ori_clock_reading.  It may hold
+ * the offers, which are read first.
  */
 void ori_trace_offer(const struct oriel_comm *, struct ori_trace_offer *);
-int ori_trace_open(struct oriel_comm *, const struct ori_trace_offer *offers, size_t stride);
+int ori_trace_open(struct oriel_comm *, const struct ori_trace_offer *offers, size_t stride,
+		   void *scratch);
 /* Writes the file.  Nothing uses the comm any more, unless it has failed. */
 void ori_trace_close(struct oriel_comm *);
 
@@ -75,14 +86,30 @@ void ori_trace_engine(struct oriel_comm *, uint32_t nics);
 void ori_trace_completed(struct oriel_comm *, uint32_t nic, uint32_t qpn, uint64_t wqe);
 
 /*
- * trace_clock.c.  Collective: *out is how far this rank's clock is ahead of rank 0's.
+ * trace_clock.c.  Collective: *out is how far this rank's clock is ahead of rank 0's.  all: memory
+ * for nranks readings.  It is the caller's: a trace must not fail a comm for want of memory.
  */
-int ori_trace_clock_align(struct oriel_comm *, struct ori_clock_offset *out);
+struct ori_clock_reading {
+	uint64_t entered_ns, left_ns; /* of the last round */
+};
+int ori_trace_clock_align(struct oriel_comm *, struct ori_clock_reading *all,
+			  struct ori_clock_offset *out);
 /*
  * Separate device: compares the clock of kernels with this rank's.  The kernel stores its clock to
- * the address that is its argument.  Once per comm; later calls do nothing.
+ * the address that is its argument.  A library without kernels guesses.  Once per comm; later calls
+ * do nothing.
  */
 void ori_trace_clock_device(struct oriel_comm *, const struct oriel_kernel *);
+
+/*
+ * trace_ticks.c.  Begin: events of the host are timed with ori_ticks() if the system itself counts
+ * its time with that counter.  End: before the file is written.  Between the two, the time of a
+ * tick is on a straight line.  error_ns: by how much a time may be wrong.
+ */
+void ori_trace_ticks_begin(struct ori_trace *);
+void ori_trace_ticks_end(struct ori_trace *);
+int64_t ori_trace_ticks_ns(const struct ori_trace *, uint64_t ticks);
+uint64_t ori_trace_ticks_error_ns(const struct ori_trace *);
 
 /*
  * trace_file.c: writes events and facts to t->file.  Returns 0, or the errno of the failure.

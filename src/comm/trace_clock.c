@@ -9,7 +9,6 @@
  *
  * Called on user threads, in calls that create a comm or a window.
  */
-#include <stdlib.h>
 #include <time.h>
 
 #include "agree.h"
@@ -18,10 +17,6 @@
 #define ROUNDS 8
 #define LAUNCHES 4
 #define GUESS_ERROR_NS 1000000u
-
-struct reading {
-	uint64_t entered_ns, left_ns; /* of the last round */
-};
 
 /* The difference is between the two: the host's clock was read before and after the other one. */
 struct bounds {
@@ -51,24 +46,24 @@ static struct ori_clock_offset middle(struct bounds b)
 	return out;
 }
 
-int ori_trace_clock_align(struct oriel_comm *c, struct ori_clock_offset *out)
+int ori_trace_clock_align(struct oriel_comm *c, struct ori_clock_reading *all,
+			  struct ori_clock_offset *out)
 {
-	struct reading *all = calloc((size_t)c->nranks, sizeof(*all)), mine = { 0, 0 };
-	int status = all ? 0 : ori_fail(ORIEL_ENOMEM, "no memory to align the clocks"), err = 0;
+	struct ori_clock_reading mine = { 0, 0 };
 	struct bounds b = { INT64_MIN, INT64_MAX };
+	int err = 0;
 
 	for (int n = 0; n <= ROUNDS && !err; n++) {
-		struct reading last = mine;
+		struct ori_clock_reading last = mine;
 
 		mine.entered_ns = ori_now_ns();
-		err = ori_comm_agree(c, status, &last, all, sizeof(last));
+		err = ori_comm_agree(c, 0, &last, all, sizeof(last));
 		mine.left_ns = ori_now_ns();
 		/* what came is about the round before */
 		if (!err && n)
 			tighten(&b, (int64_t)(last.entered_ns - all[0].left_ns),
 				(int64_t)(last.left_ns - all[0].entered_ns));
 	}
-	free(all);
 	if (err)
 		return err;
 	*out = middle(b);
@@ -90,16 +85,13 @@ static struct ori_clock_offset guess(void)
 	return out;
 }
 
-void ori_trace_clock_device(struct oriel_comm *c, const struct oriel_kernel *kernel)
+static struct ori_clock_offset measure(struct oriel_comm *c, const struct oriel_kernel *kernel)
 {
 	struct bounds b = { INT64_MIN, INT64_MAX };
 	struct ori_trace *t = c->trace;
-	uint64_t *at, begin, end;
+	uint64_t *at = &t->kernels.events[t->kernels.capacity].word[0], begin, end;
 	int err = 0;
 
-	if (!t || t->device_known || !c->device->separate)
-		return;
-	at = &t->kernels.events[t->kernels.capacity].word[0];
 	for (int n = 0; n < LAUNCHES && !err; n++) {
 		begin = ori_now_ns();
 		err = c->device->ops->launch(c->device, kernel, 1, 1, &at, sizeof(at), NULL, NULL);
@@ -109,6 +101,22 @@ void ori_trace_clock_device(struct oriel_comm *c, const struct oriel_kernel *ker
 		if (!err)
 			tighten(&b, (int64_t)(*at - end), (int64_t)(*at - begin));
 	}
-	t->device = err ? guess() : middle(b);
+	return err ? guess() : middle(b);
+}
+
+void ori_trace_clock_device(struct oriel_comm *c, const struct oriel_kernel *kernel)
+{
+	struct ori_trace *t = c->trace;
+	int can;
+
+	if (!t || t->device_known || !c->device->separate)
+		return;
+	can = c->device->ops->has_kernel(c->device, kernel);
+	if (!can)
+		ori_log(ORI_LOG_INFO,
+			"ORIEL_TRACE: this library was built without kernels for GPUs, so times "
+			"of kernels may be wrong by %u us",
+			GUESS_ERROR_NS / 1000);
+	t->device = can ? measure(c, kernel) : guess();
 	t->device_known = 1;
 }

@@ -33,17 +33,28 @@ struct event {
 
 /* ---- reading events -------------------------------------------------------------------------- */
 
-/* Returns 0 if the event is not there or not complete. */
-static int read_event(const struct oriel_trace_event *from, int64_t ahead_ns, struct event *e)
+static int64_t time_of(const struct ori_trace *t, uint64_t word, int ticks)
 {
-	uint64_t w[8];
+	return ticks ? ori_trace_ticks_ns(t, word) : (int64_t)word;
+}
+
+/* Returns 0 if the event is not there or not complete. */
+static int read_event(const struct ori_trace *t, const struct oriel_trace_event *from,
+		      int64_t ahead_ns, struct event *e)
+{
+	int ticks;
+	uint64_t w[8], sum;
 
 	for (int i = 0; i < 8; i++)
 		w[i] = ori_load_relaxed_sys(&from->word[i]);
-	if (!w[7] || (uint32_t)(w[7] >> 32) != ori_trace_checksum(w))
+	sum = (uint32_t)w[7];
+	for (int i = 0; i < 7; i++)
+		sum = ori_trace_mix(sum, w[i]);
+	if (w[7] >> 32 != ori_trace_seal(sum) >> 32)
 		return 0;
-	e->begin_ns = (int64_t)w[0] - ahead_ns;
-	e->end_ns = (int64_t)w[1] - ahead_ns;
+	ticks = (w[7] & ORIEL_TRACE_TICKS) != 0;
+	e->begin_ns = time_of(t, w[0], ticks) - ahead_ns;
+	e->end_ns = time_of(t, w[1], ticks) - ahead_ns;
 	if (e->end_ns < e->begin_ns)
 		e->end_ns = e->begin_ns;
 	e->peer = (int32_t)(uint32_t)w[2];
@@ -53,7 +64,7 @@ static int read_event(const struct oriel_trace_event *from, int64_t ahead_ns, st
 	e->bytes = w[4];
 	e->value = w[5];
 	e->base = w[6];
-	e->kind = (int)(w[7] & 0xff);
+	e->kind = (int)(w[7] & 0xff & ~(uint64_t)ORIEL_TRACE_TICKS);
 	e->op = (int)(w[7] >> 8 & 0xff);
 	e->status = (int16_t)(w[7] >> 16 & 0xffff);
 	return 1;
@@ -94,7 +105,7 @@ static void add_bursts(const struct ori_trace *t, const struct oriel_trace_dev *
 	struct event e;
 
 	for (uint64_t i = 0; i < n && b->n < b->room; i++)
-		if (read_event(&from->events[i], 0, &e) && e.kind == ORIEL_TRACE_POST) {
+		if (read_event(t, &from->events[i], 0, &e) && e.kind == ORIEL_TRACE_POST) {
 			b->all[b->n].queue = queue_of(t, &e);
 			b->all[b->n++].next = e.value;
 		}
@@ -132,15 +143,13 @@ static void write_us(FILE *f, const char *key, int64_t ns)
 	fprintf(f, ",\"%s\":%s%llu.%03llu", key, ns < 0 ? "-" : "", size / 1000, size % 1000);
 }
 
-static const char *const coll_names[8] = { [ORI_COLL_ALLGATHER] = "all-gather",
-					   [ORI_COLL_BROADCAST] = "broadcast",
-					   [ORI_COLL_ALLREDUCE] = "all-reduce",
-					   [ORI_COLL_REDUCESCATTER] = "reduce-scatter",
-					   [ORI_COLL_ALLTOALL] = "all-to-all" };
+static const char *const coll_names[8] = {
+	[ORI_COLL_ALLGATHER] = "all-gather",         [ORI_COLL_ALLTOALLV] = "all-to-all-v",
+	[ORI_COLL_BROADCAST] = "broadcast",          [ORI_COLL_ALLREDUCE] = "all-reduce",
+	[ORI_COLL_REDUCESCATTER] = "reduce-scatter", [ORI_COLL_ALLTOALL] = "all-to-all"
+};
 
 static const char *const wait_names[16] = { [ORIEL_OP_SIGNAL] = "wait in a collective",
-					    [ORIEL_OP_SIGNAL_SUM] = "wait in a collective",
-					    [ORIEL_OP_BARRIER] = "wait in a barrier",
 					    [ORIEL_OP_COUNTER] = "wait_counter",
 					    [ORIEL_OP_SEND] = "send: wait for a free slot",
 					    [ORIEL_OP_RECV] = "recv: wait for a message",
@@ -294,7 +303,7 @@ static uint64_t write_events(struct ori_trace *t, const struct oriel_trace_dev *
 	struct event e;
 
 	for (uint64_t i = 0; i < n && !ferror(t->file); i++) {
-		if (!read_event(&from->events[i], ahead_ns, &e))
+		if (!read_event(t, &from->events[i], ahead_ns, &e))
 			continue;
 		complete++;
 		if (e.kind != ORIEL_TRACE_CQE || is_burst(t, b, &e))
@@ -328,7 +337,8 @@ static void write_facts(const struct ori_trace *t, uint64_t events, uint64_t los
 		t->id, t->rank, t->nranks);
 	write_text(t->file, t->hostname);
 	fprintf(t->file, ",\"clock_ahead_ns\":%lld,\"clock_error_ns\":%llu",
-		(long long)t->clock.ahead_ns, (unsigned long long)t->clock.error_ns);
+		(long long)t->clock.ahead_ns,
+		(unsigned long long)(t->clock.error_ns + ori_trace_ticks_error_ns(t)));
 	if (t->device_known)
 		fprintf(t->file, ",\"device_ahead_ns\":%lld,\"device_error_ns\":%llu",
 			(long long)t->device.ahead_ns, (unsigned long long)t->device.error_ns);

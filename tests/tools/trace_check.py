@@ -59,6 +59,25 @@ def check_arrows(events: list[dict[str, Any]], error_us: float) -> int:
     return len(ends)
 
 
+def check_twice(events: list[dict[str, Any]]) -> None:
+    """A wait inside a call that waits for the same signal is that wait, noted again."""
+    calls: dict[Any, list[dict[str, Any]]] = defaultdict(list)
+
+    def key(event: dict[str, Any]) -> tuple[Any, ...]:
+        args = event["args"]
+        return event["pid"], event["tid"], args.get("window"), args.get("peer")
+
+    for event in events:
+        if event["ph"] == "X" and event["cat"] == "wait":
+            calls[key(event)].append(event)
+    for event in events:
+        if event["ph"] == "X" and event["cat"] == "inner":
+            end = event["ts"] + event["dur"]
+            for call in calls[key(event)]:
+                if call["ts"] <= event["ts"] and end <= call["ts"] + call["dur"]:
+                    fail(f"a wait is noted twice: {event}")
+
+
 def main() -> None:
     """Checks the file of the command line."""
     with open(sys.argv[1], encoding="utf-8") as file:
@@ -67,6 +86,7 @@ def main() -> None:
     error_us = max(comm["clock_error_us"] for comm in data["oriel"])
     counts = Counter(e["name"] for e in events if e["ph"] in "Xb")
     counts["arrows"] = check_arrows(events, error_us)
+    check_twice(events)
     begun = Counter(e["id"] for e in events if e["ph"] == "b")
     ended = Counter(e["id"] for e in events if e["ph"] == "e")
     if begun != ended:

@@ -72,6 +72,13 @@ for variables in ORIEL_MAPPED=0 "ORIEL_MAPPED=0 ORIEL_SOFT_FAULTS=$faults" \
 	merged "$variables" "${calls[@]}" "$wqes"
 done
 
+# All-to-all-v: 1 call in a kernel and 5 of the host per rank.  No wait is noted twice.
+for variables in ORIEL_MAPPED=1 ORIEL_MAPPED=0; do
+	rm -rf "$dir/t"
+	job ORIEL_TRACE="$dir/t" $variables -- "$ranks" exchange
+	merged "all-to-all-v, $variables" all-to-all-v=18 trace_team=3 round=+
+done
+
 if [ -n "$fake" ]; then
 	for variables in ORIEL_MAPPED=1 ORIEL_MAPPED=0; do
 		rm -rf "$dir/t"
@@ -80,10 +87,12 @@ if [ -n "$fake" ]; then
 		merged "fake CUDA, $variables" "${calls[@]}" all-reduce=3
 		grep -h -o '"device_error_ns"' "$dir"/t/*.json | wc -l | grep -qx 3 ||
 			fail "clocks of devices were not compared"
+		grep -q '"device_error_ns":1000000,' "$dir"/t/*.json && fail "clocks were guessed"
 	done
 fi
 
-# A signal that nobody sends: its wait is there, has no arrow, and the report names it.
+# A signal that nobody sends: its wait is there, has no arrow, and the report names it.  It lasts a
+# second: the other waits of rank 1 for rank 0 are far shorter, even if a process stands still.
 rm -rf "$dir/t"
 job ORIEL_TRACE="$dir/t" -- "$ranks" lost
 merged lost wait_signal_from=67 arrows=69
@@ -93,7 +102,7 @@ grep -q "without a signal: $line" "$dir/out" || fail "the lost signal is not nam
 python3 -c 'import json,sys
 waits = json.load(open(sys.argv[1]))["comms"][0]["waits"]
 one = [w for w in waits if (w["rank"], w["for"]) == (1, 0)][0]
-assert one["total_us"] < 1.5 * one["longest_us"], one' "$dir/out" 2>"$dir/err" ||
+assert one["total_us"] < 1.9 * one["longest_us"], one' "$dir/out" 2>"$dir/err" ||
 	fail "a wait counts twice"
 
 # A barrier in two parts: rank 0 computes between them, and nobody waits.

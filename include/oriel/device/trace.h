@@ -17,6 +17,9 @@
 
 #include "handle.h"
 
+/* How many places ahead a writer fetches: the time of a few calls hides that of a cache miss. */
+#define ORI_TRACE_AHEAD 6
+
 /* What ori_watch_...() returns if it made the whole call: neither 0 nor a status. */
 #define ORI_WATCHED 1
 
@@ -44,31 +47,47 @@ ORIEL_DEV uint64_t ori_trace_now(void)
 	return now;
 }
 
-/* The beginning of a call: the leader's clock, 0 for the other threads and if nothing is traced. */
+/* When a call begins, or is about to publish: in ticks, if the trace has them. */
+ORIEL_DEV uint64_t ori_trace_time(const struct oriel_trace_dev *t)
+{
+	return !ORIEL_ON_GPU && t->ticks ? ori_ticks() : ori_trace_now();
+}
+
+/*
+ * When a call ends.  The word that ended a wait is loaded before the time is read.  Otherwise the
+ * wait could seem to end before its signal was sent.
+ */
+ORIEL_DEV uint64_t ori_trace_time_late(const struct oriel_trace_dev *t)
+{
+	ori_ticks_after_loads();
+	return ori_trace_time(t);
+}
+
+/* The beginning of a call: the leader's time, 0 for the other threads and if nothing is traced. */
 ORIEL_DEV uint64_t ori_trace_begin(const struct oriel_comm_dev *comm, struct oriel_group g)
 {
-	return ori_traced(comm) && oriel_group_is_leader(g) ? ori_trace_now() : 0;
+	return ori_traced(comm) && oriel_group_is_leader(g) ? ori_trace_time(comm->trace) : 0;
 }
 
 /* An event before it is packed. */
 struct ori_trace_note {
-	uint64_t begin_ns, end_ns;
+	uint64_t begin, end;
 	int32_t kind, op, status;
 	int32_t peer, id, window; /* < 0: none, or several peers */
 	uint32_t block;
-	uint32_t reserved;
+	uint32_t ticks; /* not 0: begin and end are ticks */
 	uint64_t bytes;
 	uint64_t value; /* of a signal; what a wait wants; the count of a queue after a post */
 	uint64_t base;  /* of a wait: the total at which its own count was 0 */
 };
 
-ORIEL_DEV struct ori_trace_note ori_trace_note_of(int kind, uint64_t begin_ns, int peer, int id,
+ORIEL_DEV struct ori_trace_note ori_trace_note_of(int kind, uint64_t begin, int peer, int id,
 						  int window)
 {
 	struct ori_trace_note n;
 
-	n.begin_ns = begin_ns;
-	n.end_ns = 0;
+	n.begin = begin;
+	n.end = 0;
 	n.kind = kind;
 	n.op = 0;
 	n.status = 0;
@@ -76,69 +95,114 @@ ORIEL_DEV struct ori_trace_note ori_trace_note_of(int kind, uint64_t begin_ns, i
 	n.id = id;
 	n.window = window;
 	n.block = 0;
-	n.reserved = 0;
+	n.ticks = 0;
 	n.bytes = 0;
 	n.value = 0;
 	n.base = 0;
 	return n;
 }
 
-/* 32 bits of all words but the last half word; never 0. */
-ORIEL_DEV uint32_t ori_trace_checksum(const uint64_t *word)
+/* The checksum after one more word.  It begins with the lower half of the last word. */
+ORIEL_DEV uint64_t ori_trace_mix(uint64_t sum, uint64_t word)
 {
-	uint64_t sum = word[7] & 0xffffffffu;
-	int i;
-
-	for (i = 0; i < 7; i++)
-		sum = (sum << 13 | sum >> 51) ^ word[i];
-	sum ^= sum >> 32;
-	return (uint32_t)sum ? (uint32_t)sum : 1u;
+	return (sum << 13 | sum >> 51) ^ word;
 }
 
-/* Called by one thread.  The event ends now, unless the note says when. */
-ORIEL_DEV_OUT void ori_trace_write(const struct oriel_trace_dev *t, ORI_VALUE(ori_trace_note) n)
+/* The upper half of the last word: never 0, so a place that was never written has no event. */
+ORIEL_DEV uint64_t ori_trace_seal(uint64_t sum)
 {
-	uint64_t place = ori_fetch_add_relaxed_dev(t->count, 1), word[8];
-	int i;
+	uint32_t half = (uint32_t)(sum ^ sum >> 32);
+
+	return (uint64_t)(half ? half : 1u) << 32;
+}
+
+/* Stores a word of an event and returns the checksum after it. */
+ORIEL_DEV uint64_t ori_trace_store(struct oriel_trace_event *e, int i, uint64_t word, uint64_t sum)
+{
+	ori_store_relaxed_sys(&e->word[i], word);
+	return ori_trace_mix(sum, word);
+}
+
+/* Called by one thread. */
+ORIEL_DEV void ori_trace_write_here(const struct oriel_trace_dev *t, struct ori_trace_note n)
+{
+	uint64_t place = ori_fetch_add_relaxed_dev(t->count, 1), last, sum;
+	struct oriel_trace_event *e;
 
 	if (place >= t->capacity)
 		return;
-	word[0] = n.begin_ns;
-	word[1] = n.end_ns ? n.end_ns : ori_trace_now();
-	word[2] = (uint64_t)(uint32_t)n.peer | (uint64_t)(uint32_t)n.id << 32;
-	word[3] = (uint64_t)(uint32_t)n.window | (uint64_t)n.block << 32;
-	word[4] = n.bytes;
-	word[5] = n.value;
-	word[6] = n.base;
-	word[7] = (uint64_t)(n.kind & 0xff) | (uint64_t)(n.op & 0xff) << 8 |
-		  (uint64_t)(n.status & 0xffff) << 16;
-	word[7] |= (uint64_t)ori_trace_checksum(word) << 32;
-	for (i = 0; i < 8; i++)
-		ori_store_relaxed_sys(&t->events[place].word[i], word[i]);
+	e = &t->events[place];
+	/* A store that misses its line would hold up the stores of the next copy. */
+	if (place + ORI_TRACE_AHEAD < t->capacity)
+		ori_prefetch_for_write(e + ORI_TRACE_AHEAD);
+	last = (uint64_t)(n.kind | (n.ticks ? ORIEL_TRACE_TICKS : 0)) |
+	       (uint64_t)(n.op & 0xff) << 8 | (uint64_t)(n.status & 0xffff) << 16;
+	sum = ori_trace_store(e, 0, n.begin, last);
+	sum = ori_trace_store(e, 1, n.end, sum);
+	sum = ori_trace_store(e, 2, (uint32_t)n.peer | (uint64_t)(uint32_t)n.id << 32, sum);
+	sum = ori_trace_store(e, 3, (uint32_t)n.window | (uint64_t)n.block << 32, sum);
+	sum = ori_trace_store(e, 4, n.bytes, sum);
+	sum = ori_trace_store(e, 5, n.value, sum);
+	sum = ori_trace_store(e, 6, n.base, sum);
+	ori_store_relaxed_sys(&e->word[7], last | ori_trace_seal(sum));
 }
 
-/* Called by any thread with what ori_trace_begin() gave it: the leader writes the note. */
+ORIEL_DEV_OUT void ori_trace_write(const struct oriel_trace_dev *t, ORI_VALUE(ori_trace_note) n)
+{
+	ori_trace_write_here(t, n);
+}
+
+/* What all notes of calls have. */
+ORIEL_DEV struct ori_trace_note ori_trace_ended(const struct oriel_trace_dev *t,
+						struct oriel_group g, struct ori_trace_note n,
+						int status)
+{
+	n.block = g.block;
+	n.status = status;
+	n.ticks = !ORIEL_ON_GPU && t->ticks;
+	if (!n.end)
+		n.end = ori_trace_time_late(t);
+	return n;
+}
+
+/*
+ * Called by any thread with what ori_trace_begin() gave it: the leader writes the note.  The call
+ * ends now, unless the note says when.
+ */
 ORIEL_DEV void ori_trace_end(const struct oriel_comm_dev *comm, struct oriel_group g,
 			     struct ori_trace_note n, int status)
 {
-	if (!n.begin_ns)
+	if (!n.begin)
 		return;
-	n.block = g.block;
-	n.status = status;
+	n = ori_trace_ended(comm->trace, g, n, status);
 	ORI_WATCH(ori_trace_write)(comm->trace, n);
 }
 
-/* A put with its signal, or a signal alone. */
-ORIEL_DEV void ori_trace_transfer(const struct oriel_window_dev *win, struct oriel_group g,
-				  struct ori_transfer t, uint64_t begin_ns, int status)
+/*
+ * The same in a function that is called only if something is traced.  On a CPU the note then stays
+ * in registers.
+ */
+ORIEL_DEV void ori_trace_end_here(const struct oriel_comm_dev *comm, struct oriel_group g,
+				  struct ori_trace_note n, int status)
 {
-	struct ori_trace_note n = ori_trace_note_of(ORIEL_TRACE_PUT, begin_ns, t.peer, t.signal,
+	if (ORIEL_ON_GPU)
+		ori_trace_end(comm, g, n, status);
+	else if (n.begin)
+		ori_trace_write_here(comm->trace, ori_trace_ended(comm->trace, g, n, status));
+}
+
+/* A put, with its signal if it has one.  moved: when all bytes were there, or 0: now. */
+ORIEL_DEV void ori_trace_transfer(const struct oriel_window_dev *win, struct oriel_group g,
+				  struct ori_transfer t, uint64_t begin, uint64_t moved, int status)
+{
+	struct ori_trace_note n = ori_trace_note_of(ORIEL_TRACE_PUT, begin, t.peer, t.signal,
 						    win->number);
 
+	n.end = moved;
 	n.op = t.signal >= 0 ? t.op : 0;
 	n.bytes = t.bytes;
 	n.value = t.signal_value;
-	ori_trace_end(&win->comm, g, n, status);
+	ori_trace_end_here(&win->comm, g, n, status);
 }
 
 #endif
