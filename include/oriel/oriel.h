@@ -45,17 +45,21 @@ struct oriel_window;
 
 /* ---- versions, errors ------------------------------------------------------------------------ */
 
-const char *oriel_version(void);           /* "0.1.0" */
-const char *oriel_status_name(int status); /* "ORIEL_ETIMEDOUT" */
-const char *oriel_status_text(int status); /* "the deadline passed" */
-const char *oriel_last_error(void);        /* this thread's last failure, "" if none */
+/* The version of the library: "0.1.0". */
+const char *oriel_version(void);
+/* The name of a status: "ORIEL_ETIMEDOUT". */
+const char *oriel_status_name(int status);
+/* The text of a status: "the deadline passed". */
+const char *oriel_status_text(int status);
+/* The text of this thread's last failure, "" if none. */
+const char *oriel_last_error(void);
 
 /* ---- the usual case: one comm, set up from the launcher and the environment ------------------ */
 
 /*
- * Calls oriel_boot_env, oriel_comm_create with default options, and oriel_boot_destroy.  *comm is
- * an ordinary comm: oriel_comm_split, for example, works on it.  Call it again only after
- * oriel_finalize. [C]
+ * Creates a comm of all ranks that the launcher started.  Calls oriel_boot_env, oriel_comm_create
+ * with default options, and oriel_boot_destroy.  *comm is an ordinary comm: oriel_comm_split, for
+ * example, works on it.  Call it again only after oriel_finalize. [C]
  */
 int oriel_init(struct oriel_comm **comm);
 /*
@@ -83,22 +87,25 @@ struct oriel_boot_ops {
 };
 
 /*
- * From the environment: PMIx; else RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT; else one rank. [C]
+ * Finds the ranks from the environment: PMIx; else RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT; else
+ * one rank. [C]
  */
 int oriel_boot_env(struct oriel_boot **boot);
-/* The ranks are nranks threads of this process; boots[r] is for the thread that becomes rank r. */
+/* Makes boots for ranks that are threads; boots[r] is for the thread that becomes rank r. */
 int oriel_boot_threads(int nranks, struct oriel_boot **boots);
-/* One process makes an id and sends it to all others by any means.  Then all processes join. */
+/* Makes an id for a job.  One process makes it and sends it to all others by any means. */
 int oriel_boot_make_id(struct oriel_boot_id *id);
+/* Joins the job of an id.  All processes make the call, also the one that made the id. */
 int oriel_boot_join(const struct oriel_boot_id *id, int rank, int nranks,
 		    struct oriel_boot **boot); /* [C] */
 /* The ranks find each other through the callbacks of the user. */
 int oriel_boot_user(const struct oriel_boot_ops *ops, void *ctx, int rank, int nranks,
 		    struct oriel_boot **boot);
-/* This rank's number, and how many ranks the boot has. */
+/* This rank's number in the boot. */
 int oriel_boot_rank(const struct oriel_boot *boot);
+/* How many ranks the boot has. */
 int oriel_boot_nranks(const struct oriel_boot *boot);
-/* A comm keeps what it needs of its boot, so the boot may be destroyed before the comm. */
+/* Destroys a boot.  A comm keeps what it needs of it, so the boot may be destroyed first. */
 int oriel_boot_destroy(struct oriel_boot *boot);
 
 /* ---- comm: who the ranks are and how each is reached ----------------------------------------- */
@@ -127,8 +134,8 @@ enum oriel_scope { ORIEL_WORLD = 0, ORIEL_NODE = 1 };
 int oriel_comm_create(struct oriel_boot *boot, const struct oriel_comm_options *options,
 		      struct oriel_comm **comm);
 /*
- * Ranks with the same colour form a comm, ordered by key, then by rank.  A rank with colour < 0
- * joins none and gets *sub = NULL.
+ * Divides a comm into smaller ones.  Ranks with the same colour form a comm, ordered by key, then
+ * by rank.  A rank with colour < 0 joins none and gets *sub = NULL.
  *
  * CUDA: both comms share one default stream (oriel_launch() with stream NULL).  Work that one comm
  * launches there runs after all earlier work of the other.  So all ranks must launch in the same
@@ -137,9 +144,9 @@ int oriel_comm_create(struct oriel_boot *boot, const struct oriel_comm_options *
 int oriel_comm_split(struct oriel_comm *comm, int color, int key,
 		     struct oriel_comm **sub); /* [C] */
 /*
- * The `n` ranks in `ranks` form a comm; their new ranks are their places in the list.  Collective
- * over these ranks only: no other rank of the comm takes part or learns of it.  Each of them makes
- * the call with the same list and the same tag, which is 0 or more.
+ * Makes a comm of the `n` ranks in `ranks`.  Their new ranks are their places in the list.
+ * Collective over these ranks only: no other rank of the comm takes part or learns of it.  Each of
+ * them makes the call with the same list and the same tag, which is 0 or more.
  *
  * A rank makes one such call at a time per tag, and ranks make their calls with one tag in the same
  * order.  Calls with different tags are independent, also on several threads of a rank and beside
@@ -156,7 +163,7 @@ int oriel_comm_split(struct oriel_comm *comm, int color, int key,
 int oriel_comm_subset(struct oriel_comm *comm, const int *ranks, int n, int tag,
 		      struct oriel_comm **sub);
 /*
- * After the death of a rank: the ranks of `comm` that are left form a comm, in their old order.
+ * Makes a comm of the ranks that are left after the death of a rank.  They keep their old order.
  * Each of them makes the call, and destroys the old comm then or later.  It needs no comm that has
  * failed: without deaths, all ranks form a comm.  Ranks that have destroyed all their comms are not
  * waited for.
@@ -171,31 +178,46 @@ int oriel_comm_subset(struct oriel_comm *comm, const int *ranks, int n, int tag,
  */
 int oriel_comm_shrink(struct oriel_comm *comm, struct oriel_comm **sub);
 /*
- * [C] Windows and buffers must be destroyed first, else ORIEL_EBUSY on all ranks.  A failed comm
- * destroys them itself.  Memory of oriel_alloc is freed too.  If the buffer of a failed window is
- * malloc memory, other ranks that are threads may still use it.  Free it only after their calls
- * have returned.
+ * Destroys a comm and frees its memory of oriel_alloc.  Windows and buffers must be destroyed
+ * first, else ORIEL_EBUSY on all ranks.  A failed comm destroys them itself.  If the buffer of a
+ * failed window is malloc memory, other ranks that are threads may still use it.  Free it only
+ * after their calls have returned. [C]
  */
 int oriel_comm_destroy(struct oriel_comm *comm);
 /* Ends every wait on every rank of the comm with ORIEL_EABORTED.  `why` is any status except 0. */
 int oriel_comm_abort(struct oriel_comm *comm, int why);
-int oriel_comm_status(struct oriel_comm *comm); /* first failure, or 0 */
+/* The first failure of the comm, or 0. */
+int oriel_comm_status(struct oriel_comm *comm);
 
-/* Queries return the value, or a negative status for a bad argument. */
+/* The next calls return the value, or a negative status for a bad argument. */
+
+/* This rank's number in the comm. */
 int oriel_comm_rank(struct oriel_comm *comm);
+/* How many ranks the comm has. */
 int oriel_comm_size(struct oriel_comm *comm);
+/* How many nodes the comm has. */
 int oriel_comm_nodes(struct oriel_comm *comm);
+/* The number of the node on which `rank` is. */
 int oriel_comm_node(struct oriel_comm *comm, int rank);
+/* The number of `rank` among the ranks of its node. */
 int oriel_comm_node_rank(struct oriel_comm *comm, int rank);
+/* How many ranks the node of `rank` has. */
 int oriel_comm_node_size(struct oriel_comm *comm, int rank);
-int oriel_comm_peer_kind(struct oriel_comm *comm, int rank); /* one of ORIEL_PEER_* */
-/* Why the peer has this kind.  The text is valid while the comm exists. */
+/* How `rank` is reached: one of ORIEL_PEER_*. */
+int oriel_comm_peer_kind(struct oriel_comm *comm, int rank);
+/* Why a peer is reached as it is: a text that is valid while the comm exists. */
 const char *oriel_comm_peer_reason(struct oriel_comm *comm, int rank);
 
-/* For small host data: up to 16 MiB per rank and 1 GiB in total, else ORIEL_ERANGE. */
+/*
+ * Gathers small host data of all ranks: up to 16 MiB per rank and 1 GiB in total, else
+ * ORIEL_ERANGE.
+ */
 int oriel_comm_allgather(struct oriel_comm *comm, enum oriel_scope scope, const void *mine,
 			 void *all, size_t bytes); /* [C] */
-/* Returns when all ranks of the comm, or of this rank's node, have made the call. [C] */
+/*
+ * Barrier of the host code of all ranks.  Returns when all ranks of the comm, or of this rank's
+ * node, have made the call. [C]
+ */
 int oriel_comm_barrier(struct oriel_comm *comm, enum oriel_scope scope);
 /*
  * Creates queues to the given ranks.  It is for large jobs whose comm starts without queues
@@ -208,57 +230,65 @@ int oriel_comm_barrier(struct oriel_comm *comm, enum oriel_scope scope);
  * ORIEL_ENOTCONN.  Barriers and signal_all need queues to all peers and return it too. [C]
  */
 int oriel_comm_connect(struct oriel_comm *comm, const int *ranks, int n);
-/* The comm's own handle for kernels, without a window. */
+/* Gives the comm's own handle for kernels, without a window. */
 int oriel_comm_device(struct oriel_comm *comm, struct oriel_comm_dev *dev);
 /*
- * One line about the engine that executes this rank's queues, with its statistics: "soft: wqes 12,
- * ...".  The line is "none" without queued peers.  A line that does not fit is cut.
+ * Describes the engine that executes this rank's queues.  The text is one line with statistics:
+ * "soft: wqes 12, ...".  It is "none" without queued peers.  A line that does not fit is cut.
  */
 int oriel_comm_engine(struct oriel_comm *comm, char *text, size_t bytes);
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/*
- * Device memory that peers can map; bytes is at least 1.  oriel_free waits until this rank's
- * operations are complete.  If the deadline passes first, it returns that error and frees nothing.
- */
+/* Allocates memory of the comm's device that peers can map; bytes is at least 1. */
 int oriel_alloc(struct oriel_comm *comm, size_t bytes, void **ptr);
+/*
+ * Frees memory of oriel_alloc.  It first waits until this rank's operations are complete.  If the
+ * deadline passes before, it returns that error and frees nothing.
+ */
 int oriel_free(struct oriel_comm *comm, void *ptr);
 /*
- * For languages with garbage collection, whose arrays may live longer than the comm.  Memory of
- * oriel_alloc that is kept stays when its comm ends.  oriel_memory_drop frees it, instead of
- * oriel_free: like oriel_free while the comm exists, and without a wait afterwards.  If it returns
- * an error, the memory stays and the call may be repeated.  Do not call it while another thread
- * destroys the comm.
+ * Keeps memory of oriel_alloc when its comm ends.  It is for languages with garbage collection,
+ * whose arrays may live longer than the comm.  oriel_memory_drop frees such memory.
  */
 int oriel_memory_keep(struct oriel_comm *comm, void *ptr, struct oriel_memory **memory);
+/*
+ * Frees memory of oriel_memory_keep, instead of oriel_free.  It works like oriel_free while the
+ * comm exists, and without a wait afterwards.  If it returns an error, the memory stays and the
+ * call may be repeated.  Do not call it while another thread destroys the comm.
+ */
 int oriel_memory_drop(struct oriel_memory *memory);
 
 /*
- * Copies between any two places of this process, in host memory or on the comm's device.  The copy
- * is finished on return, even while kernels run.
+ * Copies memory of this process, from and to the host or the comm's device.  The copy is finished
+ * on return, even while kernels run.
  */
 int oriel_copy(struct oriel_comm *comm, void *to, const void *from, size_t bytes);
 
 /*
- * Local.  Registering the same range again adds a reference and returns the same buffer.  Release
- * it once per registration, before its memory is freed or unmapped.
+ * Registers memory of this rank.  Local.  Registering the same range again adds a reference and
+ * returns the same buffer.  Release it once per registration, before its memory is freed or
+ * unmapped.
  */
 int oriel_buffer_register(struct oriel_comm *comm, void *ptr, size_t bytes,
 			  struct oriel_buffer **buffer);
 /* Makes the buffers of all ranks known to all ranks: mapped, or addressed by queues. [C] */
 int oriel_buffer_exchange(struct oriel_comm *comm, struct oriel_buffer *buffer);
-/* The buffer of `rank` in this rank's address space; NULL if not exchanged or not mapped. */
+/* Where this process maps the buffer of `rank`; NULL if not exchanged or not mapped. */
 void *oriel_buffer_mapped(struct oriel_buffer *buffer, int rank);
 /*
- * The buffer of a queued rank, from offset 0, as work queues address it (device/types.h).  Call it
- * after the exchange.
+ * Tells how work queues address the buffer of a queued rank.  It is the buffer from offset 0
+ * (device/types.h).  Call it after the exchange.
  */
 int oriel_buffer_remote(struct oriel_buffer *buffer, int rank, struct oriel_remote *remote);
-/* This rank's buffer as source of puts, or as memory for counters; valid until its last release. */
+/*
+ * Gives this rank's buffer as source of puts, or as memory for counters.  It is valid until the
+ * buffer's last release.
+ */
 int oriel_buffer_source(struct oriel_buffer *buffer, struct oriel_source *source);
 /*
- * The last release waits until this rank's operations are complete.  Peers must flush theirs first.
+ * Releases a registered buffer.  The last release waits until this rank's operations are complete.
+ * Peers must flush theirs first.
  */
 int oriel_buffer_release(struct oriel_buffer *buffer);
 
@@ -299,16 +329,18 @@ struct oriel_window_options {
 int oriel_window_create(struct oriel_comm *comm, const struct oriel_window_options *options,
 			struct oriel_window **window);
 /*
- * Returns ORIEL_EBUSY while a captured graph or a request uses the window, and ORIEL_EMISMATCH if
- * ranks pass different windows.  In both cases no window is destroyed.
+ * Destroys a window on all ranks.  Returns ORIEL_EBUSY while a captured graph or a request uses the
+ * window, and ORIEL_EMISMATCH if ranks pass different windows.  In both cases no window is
+ * destroyed. [C]
  */
-int oriel_window_destroy(struct oriel_window *window);  /* [C] */
-void *oriel_window_buffer(struct oriel_window *window); /* this rank's own buffer */
-/* The buffer of `rank` in this rank's address space; NULL if there is none or it is not mapped. */
+int oriel_window_destroy(struct oriel_window *window);
+/* The address of this rank's own window buffer. */
+void *oriel_window_buffer(struct oriel_window *window);
+/* Where this process maps the buffer of `rank`; NULL if there is none or it is not mapped. */
 void *oriel_window_mapped(struct oriel_window *window, int rank);
 /*
- * Local memory as a put source or get target.  May be called at any time; no peer takes part.  The
- * source is valid in all windows of the comm.  It ends when it is released, its window is
+ * Registers local memory as put source or get target.  Call it at any time; no peer takes part.
+ * The source is valid in all windows of the comm.  It ends when it is released, its window is
  * destroyed, or oriel_free frees its memory.
  *
  * Release the source before you free or unmap the memory, because a NIC may still read the old
@@ -322,20 +354,23 @@ void *oriel_window_mapped(struct oriel_window *window, int rank);
 int oriel_window_source(struct oriel_window *window, void *ptr, size_t bytes,
 			struct oriel_source *source);
 /*
- * Waits until this rank's operations are complete, as oriel_buffer_release does.  Then the memory
- * may be freed.  Clears *source.  NULL and a cleared source are accepted and need no release.
- * ORIEL_EINVAL: the source is not, or no longer, a source of this window.
+ * Releases a source and clears *source.  It first waits until this rank's operations are complete,
+ * as oriel_buffer_release does.  Then the memory may be freed.  NULL and a cleared source are
+ * accepted and need no release.  ORIEL_EINVAL: the source is not, or no longer, a source of this
+ * window.
  */
 int oriel_window_source_release(struct oriel_window *window, struct oriel_source *source);
-/* The window as kernels see it: a flat handle for the arguments of a kernel. */
+/* Gives the window as kernels see it: a flat handle for the arguments of a kernel. */
 int oriel_window_device(struct oriel_window *window, struct oriel_window_dev *dev);
 /*
- * The address of the same handle in memory that kernels can read: device memory, or on the CPU
- * ordinary memory.  It is for languages whose kernels take pointers.  The handle never changes, and
- * the address is valid until the window is destroyed.  Later calls return the same address.
+ * Gives the address of the window's handle for kernels.  It is in memory that kernels can read:
+ * device memory, or on the CPU ordinary memory.  It is for languages whose kernels take pointers.
+ * The handle never changes, and the address is valid until the window is destroyed.  Later calls
+ * return the same address.
  */
 int oriel_window_device_address(struct oriel_window *window, const struct oriel_window_dev **dev);
-int oriel_window_status(struct oriel_window *window); /* first failure, or 0 */
+/* The first failure of the window, or 0. */
+int oriel_window_status(struct oriel_window *window);
 
 /* ---- operations issued by the host ----------------------------------------------------------- */
 
@@ -344,7 +379,7 @@ int oriel_window_status(struct oriel_window *window); /* first failure, or 0 */
  * operation is complete and delivered on return; `stream` is ignored.  CUDA: it is executed in
  * stream order, also while the stream is captured, and complete and delivered before what follows
  * on the stream.  An error that occurs later on the stream becomes the window's failure
- * (oriel_window_status).
+ * (oriel_window_status).  A wait without a timeout of its own ends at the comm's deadline.
  */
 int oriel_window_put(struct oriel_window *window, int peer, uint64_t dst_off,
 		     const struct oriel_source *src, uint64_t src_off, uint64_t bytes,
@@ -355,27 +390,35 @@ int oriel_window_get(struct oriel_window *window, int peer, uint64_t src_off,
 int oriel_window_put_signal(struct oriel_window *window, int peer, uint64_t dst_off,
 			    const struct oriel_source *src, uint64_t src_off, uint64_t bytes,
 			    int signal, int op, uint64_t value, void *stream);
-/* Counter (peer, counter) has grown by 1 when the call is complete. */
+/* Puts data and counts it: counter (peer, counter) has grown by 1 when the put is complete. */
 int oriel_window_put_counter(struct oriel_window *window, int peer, uint64_t dst_off,
 			     const struct oriel_source *src, uint64_t src_off, uint64_t bytes,
 			     int counter, void *stream);
+/*
+ * Puts data, signals the peer and counts the put.  This is oriel_window_put_signal; counter (peer,
+ * counter) has grown by 1 when it is complete.
+ */
 int oriel_window_put_signal_counter(struct oriel_window *window, int peer, uint64_t dst_off,
 				    const struct oriel_source *src, uint64_t src_off,
 				    uint64_t bytes, int signal, int op, uint64_t value, int counter,
 				    void *stream);
 /*
- * Waits until operations of kernels to `peer` (peer < 0: to all peers) are complete and delivered,
- * and their counters have counted them.  It covers all blocks of kernels that ended before the
+ * Waits until operations of kernels to `peer` are complete and delivered.  Their counters have then
+ * counted them.  peer < 0: to all peers.  It covers all blocks of kernels that ended before the
  * call (CUDA: earlier on the stream) without a flush of their own.  Operations of the calls in this
  * section need no flush.
  */
 int oriel_window_flush(struct oriel_window *window, int peer, void *stream);
 
 /*
- * Atomics on an 8-byte aligned word of the peer's window buffer.  The previous value goes to *old;
- * old may be NULL.  CPU: any memory.  CUDA: memory that the device can write (oriel_alloc,
- * cudaMalloc, pinned host memory); other memory is refused with ORIEL_EINVAL.  There *old is
- * written in stream order, so it must stay valid until then.
+ * oriel_window_fetch_add adds `value` to a word of the peer's window buffer.  oriel_window_swap
+ * stores `value` in a word of the peer's window buffer.  oriel_window_compare_swap stores `value`
+ * in a word of the peer's window buffer if it has `expected`.
+ *
+ * The word is 8 bytes, aligned.  Its previous value goes to *old; old may be NULL.  CPU: any
+ * memory.  CUDA: memory that the device can write (oriel_alloc, cudaMalloc, pinned host memory);
+ * other memory is refused with ORIEL_EINVAL.  There *old is written in stream order, so it must
+ * stay valid until then.
  */
 int oriel_window_fetch_add(struct oriel_window *window, int peer, uint64_t offset, uint64_t value,
 			   uint64_t *old, void *stream);
@@ -385,29 +428,37 @@ int oriel_window_compare_swap(struct oriel_window *window, int peer, uint64_t of
 			      uint64_t expected, uint64_t value, uint64_t *old, void *stream);
 
 /*
- * The same on an element of any type (oriel_atomic of oriel/device.h): an integer of 1 to 8 bytes,
- * a float or a double.
+ * Makes an atomic on an element of any type in the peer's window buffer.  This is oriel_atomic of
+ * oriel/device.h: `type` is an integer of 1 to 8 bytes, a float or a double, and `op` is one of
+ * ORIEL_ATOMIC_*.  *old is that of the calls above.
  */
 int oriel_window_atomic(struct oriel_window *window, int peer, uint64_t offset, int type, int op,
 			uint64_t expected, uint64_t value, uint64_t *old, void *stream);
 
+/*
+ * Signals a peer: adds to a word there, or sets it.  The peer's word (this rank, id) grows by
+ * `value` (op is ORIEL_ADD) or becomes `value` (op is ORIEL_SET).  An id uses one of the two, never
+ * both.
+ */
 int oriel_window_signal(struct oriel_window *window, int peer, int id, int op, uint64_t value,
 			void *stream);
-/* Signals every rank except this one. */
+/* Signals every rank except this one.  `op` is ORIEL_ADD or ORIEL_SET, as for one rank. */
 int oriel_window_signal_all(struct oriel_window *window, int id, int op, uint64_t value,
 			    void *stream);
 /*
- * peer >= 0: compares the word of that source.  peer < 0: the sum over sources; cmp must be
- * ORIEL_GE.
+ * Waits for a signal of one rank, or of all ranks together.  peer >= 0: until "the word of (peer,
+ * id) <cmp> value" is true; cmp is ORIEL_EQ, _NE, _GT, _GE, _LT or _LE.  peer < 0: until the sum of
+ * `id` over all ranks, this one included, is at least `value`; cmp must be ORIEL_GE.  Then this
+ * rank sees all that those ranks wrote before they signalled.  A wait does not change the signal.
  */
 int oriel_window_wait_signal(struct oriel_window *window, int peer, int id, int cmp, uint64_t value,
 			     void *stream);
-/* Later reads and waits of `id` count from the present value.  For ids that use ORIEL_ADD. */
+/* Lets later reads and waits of `id` count from its present value.  For ids with ORIEL_ADD. */
 int oriel_window_reset_signal(struct oriel_window *window, int id, void *stream);
-/* Resets every id.  Only for windows whose signals all use ORIEL_ADD. */
+/* Resets the signals of every id.  Only for windows whose signals all use ORIEL_ADD. */
 int oriel_window_reset_signals(struct oriel_window *window, void *stream);
 /*
- * Later reads and waits of `id` count from a base that is `value` higher.  peer >= 0: for that
+ * Lets later reads and waits of `id` count from a base that is `value` higher.  peer >= 0: for that
  * source.  peer < 0: for the sum over sources.  So a captured graph can wait for "one more" at each
  * launch.
  */
@@ -415,27 +466,44 @@ int oriel_window_signal_advance(struct oriel_window *window, int peer, int id, u
 				void *stream);
 
 /*
- * Waits for a counter of this rank.  peer >= 0: the counter of that peer.  peer < 0: the sum over
- * peers; cmp must be ORIEL_GE.
+ * Waits for a counter of this rank.  peer >= 0: until "the counter (peer, id) <cmp> value" is true;
+ * cmp is ORIEL_EQ, _NE, _GT, _GE, _LT or _LE.  peer < 0: until the sum over peers is at least
+ * `value`; cmp must be ORIEL_GE.
  */
 int oriel_window_wait_counter(struct oriel_window *window, int peer, int id, int cmp,
 			      uint64_t value, void *stream);
-/* Later reads and waits count from the present value.  peer < 0: the counters of all peers. */
+/*
+ * Lets later reads and waits of a counter count from its present value.  peer < 0: the counters of
+ * all peers.
+ */
 int oriel_window_reset_counter(struct oriel_window *window, int peer, int id, void *stream);
 
+/*
+ * Barrier of all ranks.  All of them pass the same id.  On return, data that any rank had put with
+ * the calls of this section is visible.
+ */
 int oriel_window_barrier(struct oriel_window *window, int id, void *stream);
 
 /*
- * Waits until an integer of this rank's own window buffer compares: oriel_wait_word of
- * oriel/device.h.
+ * Waits until an integer of this rank's own window buffer compares.  This is oriel_wait_word of
+ * oriel/device.h: cmp is ORIEL_EQ, _NE, _GT, _GE, _LT or _LE.
  */
 int oriel_window_wait_word(struct oriel_window *window, uint64_t offset, int type, int cmp,
 			   uint64_t value, void *stream);
-/* Waits for one of several words: oriel_wait_any_word of oriel/device.h.  CPU device only. */
+/* Waits for one of several words.  See oriel_wait_any_word of oriel/device.h.  CPU device only. */
 int oriel_window_wait_any_word(struct oriel_window *window, const struct oriel_words *words,
 			       uint64_t first, uint64_t *index);
 
-/* The same with a deadline per call, in seconds: more than 0, at most 49 days. */
+/*
+ * oriel_window_wait_signal_timeout waits for a signal, with a deadline;
+ * oriel_window_wait_counter_timeout waits for a counter, with a deadline;
+ * oriel_window_barrier_timeout meets all ranks in a barrier, with a deadline;
+ * oriel_window_wait_word_timeout waits for a word of this rank's window, with a deadline;
+ * oriel_window_wait_any_word_timeout waits for one of several words, with a deadline.
+ *
+ * The deadline is in seconds: more than 0, at most 49 days.  If it passes, the call returns
+ * ORIEL_ETIMEDOUT.  Otherwise each call is the one whose name lacks _timeout.
+ */
 int oriel_window_wait_signal_timeout(struct oriel_window *window, int peer, int id, int cmp,
 				     uint64_t value, double timeout, void *stream);
 int oriel_window_wait_counter_timeout(struct oriel_window *window, int peer, int id, int cmp,
@@ -447,21 +515,24 @@ int oriel_window_wait_any_word_timeout(struct oriel_window *window, const struct
 				       uint64_t first, double timeout, uint64_t *index);
 
 /*
- * The present value of a signal or counter.  peer < 0: the sum over sources or peers.  These calls
- * wait for nothing and follow no stream, so they also work while kernels run.  The caller sees what
- * the sources wrote before they signalled.  A failed window returns its failure and no value.
+ * oriel_window_read_signal gives the present value of a signal; oriel_window_read_counter gives the
+ * present value of a counter.  peer < 0: the sum over sources or peers.  These calls wait for
+ * nothing and follow no stream, so they also work while kernels run.  The caller sees what the
+ * sources wrote before they signalled.  A failed window returns its failure and no value.
  */
 int oriel_window_read_signal(struct oriel_window *window, int peer, int id, uint64_t *value);
 int oriel_window_read_counter(struct oriel_window *window, int peer, int id, uint64_t *value);
-/* An integer of this rank's own window buffer, with its sign extended.  CPU device only. */
+/* Reads an integer of this rank's own window buffer, with its sign extended.  CPU device only. */
 int oriel_window_read_word(struct oriel_window *window, uint64_t offset, int type, uint64_t *value);
 
 /* ---- transfers of any memory, by host code on the CPU device --------------------------------- */
 
 /*
- * As oriel_window_put and oriel_window_get, but the local memory needs no source: the stack,
- * constants, any array.  For queued peers the data goes through registered memory of the window,
- * which the first such call creates (1 MiB).  Any threads may call at the same time.
+ * oriel_window_put_bytes puts data from any local memory; oriel_window_get_bytes gets data into any
+ * local memory.  They are oriel_window_put and oriel_window_get, but the local memory needs no
+ * source: the stack, constants, any array.  For queued peers the data goes through registered
+ * memory of the window, which the first such call creates (1 MiB).  Any threads may call at the
+ * same time.
  *
  * A put returns when `src` may be written again.  Its data is delivered by oriel_flush() of the
  * same block: a group `g` of one thread with g.block = block (oriel_group_thread).  Blocks are the
@@ -473,8 +544,10 @@ int oriel_window_put_bytes(struct oriel_window *window, int peer, uint64_t dst_o
 int oriel_window_get_bytes(struct oriel_window *window, int peer, uint64_t src_off, void *dst,
 			   uint64_t bytes, uint32_t block);
 /*
- * The same for `count` elements of elem_bytes.  Strides are in bytes from one element to the next;
- * they may be negative, or 0.
+ * oriel_window_put_strided puts elements with strides, from any local memory;
+ * oriel_window_get_strided gets elements with strides, into any local memory.  There are `count`
+ * elements of elem_bytes.  Strides are in bytes from one element to the next; they may be negative,
+ * or 0.  Otherwise these are put_bytes and get_bytes.
  */
 int oriel_window_put_strided(struct oriel_window *window, int peer, uint64_t dst_off,
 			     int64_t dst_stride, const void *src, int64_t src_stride,
@@ -486,7 +559,7 @@ int oriel_window_get_strided(struct oriel_window *window, int peer, uint64_t src
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 /*
- * Runs `kernel` with a copy of args.
+ * Runs a kernel with a copy of args.
  *
  * CPU: nblocks blocks of 1 to 32 threads, which all run at the same time.  The call is synchronous
  * and returns the kernel's status, as oriel_comm_sync() does.  A launch of one block of one thread
@@ -500,18 +573,19 @@ int oriel_window_get_strided(struct oriel_window *window, int peer, uint64_t src
 int oriel_launch(struct oriel_comm *comm, const struct oriel_kernel *kernel, int nblocks,
 		 int nthreads, const void *args, size_t args_bytes, void *stream);
 /*
- * Waits until all work launched on the stream is finished; ORIEL_ETIMEDOUT after the comm's
- * deadline.  CPU: there is nothing to wait for.  Then it returns the status of the kernels: the
- * first status other than 0 of any thread since the last call.  This covers all kernels that
- * oriel_launch() ran for this comm, on any stream or in a graph.  oriel_last_error() names the
- * kernel, the block and the status.  If the comm or a window had failed, it names that failure too.
+ * Waits for the work launched on the stream, and returns the kernels' status.  It waits until all
+ * work is finished; ORIEL_ETIMEDOUT after the comm's deadline.  CPU: there is nothing to wait for.
+ * Then it returns the status of the kernels: the first status other than 0 of any thread since the
+ * last call.  This covers all kernels that oriel_launch() ran for this comm, on any stream or in a
+ * graph.  oriel_last_error() names the kernel, the block and the status.  If the comm or a window
+ * had failed, it names that failure too.
  */
 int oriel_comm_sync(struct oriel_comm *comm, void *stream);
 /*
- * Adds an image of kernels (nvcc -DORIEL_KERNEL_IMAGE --fatbin).  CUDA comms that are created later
- * search it for kernels that a C compiler compiled.  The image must stay in memory.  On GPUs
- * already in use it is loaded at once, which waits for all kernels of the process.  So add images
- * before you create comms.
+ * Adds an image of kernels for CUDA (nvcc -DORIEL_KERNEL_IMAGE --fatbin).  CUDA comms that are
+ * created later search it for kernels that a C compiler compiled.  The image must stay in memory.
+ * On GPUs already in use it is loaded at once, which waits for all kernels of the process.  So add
+ * images before you create comms.
  */
 int oriel_kernels_add(const void *image, size_t bytes);
 

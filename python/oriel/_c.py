@@ -183,6 +183,7 @@ class oriel_team_options(Structure):
         ("cells", c_uint32),
         ("slot_bytes", c_uint64),
         ("first_count", c_uint64),
+        ("line_bytes", c_uint64),
     ]
 
 

@@ -36,6 +36,7 @@ class Team:
                 0,
                 _positive("slot_bytes", slot_bytes, 0, 2**64),
                 0,
+                0,
             )
         except (TypeError, ValueError) as raised:
             problem = raised

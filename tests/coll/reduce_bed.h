@@ -38,12 +38,12 @@ static inline void bed_open(struct bed *b, struct rank_env *env, uint64_t bytes)
 	b->env = env;
 	b->bytes = bytes + 64;
 	b->cuda = bed_on_cuda();
-	b->host = malloc(b->bytes);
+	b->host = (uint8_t *)malloc(b->bytes);
 	b->seed = 11;
 	if (b->cuda)
 		REQUIRE_OK(oriel_alloc(env->comm, b->bytes, (void **)&b->memory));
 	else
-		b->memory = malloc(b->bytes);
+		b->memory = (uint8_t *)malloc(b->bytes);
 }
 
 static inline void bed_close(struct bed *b)

@@ -50,7 +50,7 @@ struct job {
 static void open_job(struct job *j, struct rank_env *env, uint64_t team_slot, uint64_t bytes)
 {
 	struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT;
-	const uint32_t *cells = env->arg;
+	const uint32_t *cells = (const uint32_t *)env->arg;
 
 	memset(j, 0, sizeof(*j));
 	bed_open(&j->bed, env, bytes);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # cuda_sources_test.sh ROOT - nvcc compiles every CUDA source of the tree: *.cu, and the files of
-# the contract suite, which are CUDA as well as C.
+# the contract suite and tests/coll/team*.c, which are CUDA as well as C.
 # It compiles to PTX for one GPU.  This checks the language of both passes, and takes half the time
 # of object files.  cuda_test.sh also assembles a kernel with every device call.
 # src/bitcode is for clang alone, which compiles it in every build that has one.
@@ -33,7 +33,8 @@ compile() {
 export -f compile
 export work
 
-find examples tests bench src python \( -name '*.cu' -o -path 'tests/contract/*.c' \) \
+find examples tests bench src python \
+	\( -name '*.cu' -o -path 'tests/contract/*.c' -o -path 'tests/coll/team*.c' \) \
 	! -path 'src/bitcode/*' | sort |
 	xargs -P "$(nproc)" -I '{}' bash -c 'compile {}' >"$work/all"
 grep -v '^ok' "$work/all"

@@ -33,7 +33,7 @@ done
 
 # A variable of each struct and enum that the public headers declare, without the word struct.
 types_file() {
-	printf '#include <oriel/coll.h>\n#include <oriel/device.h>\n#include <oriel/oriel.h>\n'
+	printf '#include <oriel/%s.h>\n' coll device device/coll oriel
 	(cd "$include" && cat oriel/*.h oriel/coll/*.h oriel/device/*.h) |
 		grep -oE '^(struct|enum) oriel_[a-z0-9_]+' | sort -u | while read -r _ type; do
 		printf 'extern %s *pointer_to_%s;\n' "$type" "$type"

@@ -65,55 +65,56 @@ struct oriel_allgather_options {
 	}
 
 /*
- * Returns 1 if every rank can be reached and this rank's GPU, if any, has the library's kernels and
- * room for them.  Returns 0 otherwise; oriel_last_error() says why.  Negative: a status.  Local.
+ * Tells if the all-gather works on a comm.  Returns 1 if every rank can be reached and this rank's
+ * GPU, if any, has the library's kernels and room for them.  Returns 0 otherwise;
+ * oriel_last_error() says why.  Negative: a status.  Local.
  */
 int oriel_allgather_supported(struct oriel_comm *comm);
 
 /*
- * Creates a request on a window of the comm.  options may be NULL.  The window cannot be destroyed
- * before the request. [C]
+ * Creates an all-gather request on a window of the comm.  options may be NULL.  The window cannot
+ * be destroyed before the request. [C]
  */
 int oriel_allgather_create(struct oriel_comm *comm, struct oriel_window *window,
 			   const struct oriel_allgather_options *options,
 			   struct oriel_allgather_request **request);
 /*
- * Creates a request on a registered buffer with room for max_count elements per rank.  If the
- * buffer is not exchanged yet, this call exchanges it.  The request keeps a reference to the
- * buffer. [C]
+ * Creates an all-gather request on a registered buffer.  The buffer has room for max_count elements
+ * per rank.  If the buffer is not exchanged yet, this call exchanges it.  The request keeps a
+ * reference to the buffer. [C]
  */
 int oriel_allgather_create_buffer(struct oriel_comm *comm, struct oriel_buffer *buffer,
 				  uint64_t max_count, uint64_t elem_bytes,
 				  const struct oriel_allgather_options *options,
 				  struct oriel_allgather_request **request);
 /*
- * count is limited by the receive memory.  count and elem_bytes may differ from call to call.
- * sendbuf is any local memory outside the receive memory, or the place of the own block in it (in
- * place).  NULL means in place.
+ * Executes an all-gather request.  count is limited by the receive memory.  count and elem_bytes
+ * may differ from call to call.  sendbuf is any local memory outside the receive memory, or the
+ * place of the own block in it (in place).  NULL means in place.
  *
  * CPU: complete on return.  CUDA: complete in stream order; the stream may be in capture.  An error
  * after the return is the status of later calls.
  */
 int oriel_allgather_exec(struct oriel_allgather_request *request, const void *sendbuf,
 			 uint64_t count, uint64_t elem_bytes, void *stream);
-/* The first failure, or 0. */
+/* The first failure of the request, or 0. */
 int oriel_allgather_status(struct oriel_allgather_request *request);
 /*
- * Local.  Ranks may call it at any time between execs, in any order, also after
- * oriel_comm_destroy.  Pending execs on a stream and captured graphs keep what they need.  The
- * window cannot be destroyed before they end.
+ * Destroys an all-gather request.  Local.  Ranks may call it at any time between execs, in any
+ * order, also after oriel_comm_destroy.  Pending execs on a stream and captured graphs keep what
+ * they need.  The window cannot be destroyed before they end.
  */
 int oriel_allgather_destroy(struct oriel_allgather_request *request);
 
 /*
- * Writes one line: which algorithm an exec of that size uses, and why; on a GPU also what moves the
- * data.  The line is cut to fit.
+ * Says which algorithm an exec of that size uses, and why.  The text is one line; on a GPU it also
+ * names what moves the data.  The line is cut to fit.
  */
 int oriel_allgather_explain(struct oriel_allgather_request *request, uint64_t count,
 			    uint64_t elem_bytes, char *text, size_t bytes);
 
 /*
- * An all-gather for which the caller creates no request.
+ * Gathers the data of all ranks on all ranks.  The caller creates no request for it.
  *
  * If a window or an exchanged buffer of the comm covers recvbuf, the first call makes a request and
  * keeps it by offset and length.  Later calls execute it.  All ranks must then use recvbufs in the

@@ -109,18 +109,22 @@ struct oriel_alltoallv_args {
 		sizeof(struct oriel_alltoallv_args), NULL, NULL, NULL, NULL, NULL, 0               \
 	}
 
-/* Creates missing queues to peers (a comm made with ORIEL_CONNECT_NONE has none). [C] */
+/*
+ * Creates an all-to-all-v request.  It creates missing queues to peers (a comm made with
+ * ORIEL_CONNECT_NONE has none). [C]
+ */
 int oriel_alltoallv_create(struct oriel_comm *comm, const struct oriel_alltoallv_options *options,
 			   struct oriel_alltoallv_request **request);
-/* The request's own memory: to send from without a copy, and where data arrives. */
+/* The request's own memory to send from without a copy. */
 void *oriel_alltoallv_send_buffer(struct oriel_alltoallv_request *request);
+/* The request's own memory where data arrives. */
 void *oriel_alltoallv_recv_buffer(struct oriel_alltoallv_request *request);
-/* Fixed slots: where the data of `rank` arrives; NULL for a packed request. */
+/* Where the data of `rank` arrives, with fixed slots; NULL for a packed request. */
 void *oriel_alltoallv_slot(struct oriel_alltoallv_request *request, int rank);
 /*
- * All ranks make the same calls, one at a time per request (CUDA: in the order of one stream).  A
- * call is complete on return (CUDA: in the order of the stream).  Then all data for this rank has
- * arrived, and the send memory may be written again.
+ * Executes an all-to-all-v request.  All ranks make the same calls, one at a time per request
+ * (CUDA: in the order of one stream).  A call is complete on return (CUDA: in the order of the
+ * stream).  Then all data for this rank has arrived, and the send memory may be written again.
  *
  * A size or offset beyond the capacity makes the call fail with ORIEL_ERANGE on all ranks.  No data
  * goes from or to the rank with the bad size, and the request stays usable.  On CUDA
@@ -134,12 +138,13 @@ int oriel_alltoallv_exec(struct oriel_alltoallv_request *request,
  */
 int oriel_alltoallv_status(struct oriel_alltoallv_request *request);
 /*
- * Writes one readable line: the plan of a call that sends bytes_per_peer to the peer that gets
- * most, why it was chosen, and its expected time if measured.  A line that does not fit is cut.
+ * Describes the plan of a call, in one line.  It is the plan of a call that sends bytes_per_peer to
+ * the peer that gets most, why it was chosen, and its expected time if measured.  A line that does
+ * not fit is cut.
  */
 int oriel_alltoallv_explain(struct oriel_alltoallv_request *request, uint64_t bytes_per_peer,
 			    char *text, size_t bytes);
-/* Frees the request and its memory. [C] */
+/* Destroys the request and frees its memory. [C] */
 int oriel_alltoallv_destroy(struct oriel_alltoallv_request *request);
 
 /* ---- plans, for kernels of a program that move data between ranks themselves ----------------- */
@@ -157,8 +162,9 @@ struct oriel_alltoallv_plan_info {
 	}
 
 /*
- * The plan of an exchange that sends bytes_per_peer to the peer that gets most.  Local.  It is the
- * plan that a request of this comm would use, and it only affects speed.
+ * Gives the plan of an exchange, for kernels that move data themselves.  The exchange sends
+ * bytes_per_peer to the peer that gets most.  Local.  It is the plan that a request of this comm
+ * would use, and it only affects speed.
  *
  * The plan comes from the table that the ranks agreed on: measured by oriel-tune, else the first
  * guess, with the settings of ORIEL_A2A_PLAN.  Before the ranks agreed (`agreed` is 0) it is the
@@ -167,9 +173,9 @@ struct oriel_alltoallv_plan_info {
 int oriel_alltoallv_plan(struct oriel_comm *comm, uint64_t bytes_per_peer,
 			 struct oriel_alltoallv_plan_info *plan);
 /*
- * The ranks agree on a table.  oriel_alltoallv_create does the same, so this call is for programs
- * without a request.  Only the first call on a comm communicates.  No other thread may ask for a
- * plan of this comm at the same time. [C]
+ * Lets the ranks agree on a table of plans.  oriel_alltoallv_create does the same, so this call is
+ * for programs without a request.  Only the first call on a comm communicates.  No other thread may
+ * ask for a plan of this comm at the same time. [C]
  */
 int oriel_alltoallv_plan_agree(struct oriel_comm *comm);
 

@@ -50,24 +50,33 @@ struct oriel_team_options {
 	 */
 	uint64_t slot_bytes;
 	uint64_t first_count; /* where words start: for tests of wrap-around */
+	/*
+	 * In a team with cells, lines (oriel/device/coll_line.h) use them for blocks of this many
+	 * bytes too, if other calls do not anyway; 0: as other calls.  A multiple of 8, at most
+	 * 64 KiB, and 4 KiB with more than 64 ranks.  Cells then take four times this much memory
+	 * per rank and channel.
+	 */
+	uint64_t line_bytes;
 };
 #define ORIEL_TEAM_OPTIONS_INIT                                                                    \
 	{                                                                                          \
-		sizeof(struct oriel_team_options), 1, 0, 0, 0                                      \
+		sizeof(struct oriel_team_options), 1, 0, 0, 0, 0                                   \
 	}
 
 /*
- * options may be NULL.  Creates missing queues to peers (a comm made with ORIEL_CONNECT_NONE has
- * none). [C]
+ * Creates a team, the memory for collectives inside a kernel.  options may be NULL.  Creates
+ * missing queues to peers (a comm made with ORIEL_CONNECT_NONE has none). [C]
  */
 int oriel_team_create(struct oriel_comm *comm, const struct oriel_team_options *options,
 		      struct oriel_team **team);
-/* The handle for kernels; valid until the team is destroyed.  Graphs may contain it. */
+/*
+ * Gives the team's handle for kernels; valid until the team is destroyed.  Graphs may contain it.
+ */
 int oriel_team_device(struct oriel_team *team, struct oriel_team_dev *dev);
 /*
- * The address of the same handle in memory that kernels can read, as oriel_window_device_address()
- * gives it for a window.  It is for languages whose kernels take pointers.  The handle never
- * changes, and the address is valid until the team is destroyed.
+ * Gives the address of the team's handle for kernels.  It is in memory that kernels can read, as
+ * oriel_window_device_address() gives it for a window.  It is for languages whose kernels take
+ * pointers.  The handle never changes, and the address is valid until the team is destroyed.
  */
 int oriel_team_device_address(struct oriel_team *team, const struct oriel_team_dev **dev);
 /*
@@ -75,7 +84,7 @@ int oriel_team_device_address(struct oriel_team *team, const struct oriel_team_d
  * the last oriel_team_status(), with the rank and the reason; or 0.
  */
 int oriel_team_status(struct oriel_team *team);
-/* Frees the team and its memory. [C] */
+/* Destroys the team and frees its memory. [C] */
 int oriel_team_destroy(struct oriel_team *team);
 
 #ifdef __cplusplus

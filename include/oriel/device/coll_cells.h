@@ -47,6 +47,12 @@ ORIEL_DEV int ori_rank_of_step(const struct ori_exchange *x, uint32_t step)
 	return (int)(r < n ? r : r - n);
 }
 
+/* The same among the ranks of a part. */
+ORIEL_DEV int ori_part_rank(const struct ori_exchange *x, uint32_t step)
+{
+	return x->parts == 1 ? ori_rank_of_step(x, step) : ori_part_first(x) + (int)step * x->parts;
+}
+
 /* i / cells of a block.  Exact while i times the cells is below 2^32. */
 ORIEL_DEV uint32_t ori_short_step(const struct ori_short *s, uint32_t i)
 {
@@ -104,13 +110,26 @@ ORIEL_DEV uint64_t ori_terms_word(const struct ori_terms *call, uint32_t cell)
 	uint64_t words[2];
 
 	memcpy(words, call, sizeof(words));
-	return words[cell];
+	return cell ? words[1] : words[0]; /* an index would put them into memory */
+}
+
+ORIEL_DEV struct ori_terms ori_terms_join(uint64_t first, uint64_t second)
+{
+	uint64_t words[ORI_TERMS_CELLS];
+	struct ori_terms call;
+
+	words[0] = first;
+	words[1] = second;
+	memcpy(&call, words, sizeof(call));
+	return call;
 }
 
 ORIEL_DEV void ori_cell_send(const struct ori_exchange *x, int peer, uint32_t cell, uint64_t word)
 {
 	uint64_t at = ori_place_off(x->team, x->base, x->round, x->team->win.comm.rank);
-	uint8_t *to = ori_window_entry(&x->team->win, peer).buffer;
+	/* From the table: a warp sends to many peers, and constants at many addresses are slow. */
+	uint8_t *to = ORIEL_ON_GPU ? x->team->win.peers[peer].buffer :
+				     ori_window_entry(&x->team->win, peer).buffer;
 
 	ori_round_store((uint64_t *)(void *)(to + at + cell * 16u), word,
 			ori_round_mark(x->team, x->round));
@@ -129,7 +148,7 @@ ORIEL_DEV void ori_terms_send(const struct ori_exchange *x)
 /* Called by all threads of the group: the data. */
 ORIEL_DEV void ori_short_send(const struct ori_exchange *x, const struct ori_short *s)
 {
-	uint32_t cells = ori_short_cells(s), i, n = cells * (uint32_t)x->team->win.comm.nranks;
+	uint32_t cells = ori_short_cells(s), i, n = cells * ori_part_ranks(x);
 	int peer;
 
 	if (s->root >= 0 && s->root != x->team->win.comm.rank)
@@ -137,7 +156,7 @@ ORIEL_DEV void ori_short_send(const struct ori_exchange *x, const struct ori_sho
 	for (i = x->g.thread; i < n; i += x->g.size) {
 		uint32_t step = ori_short_step(s, i), cell = i - step * cells;
 
-		peer = ori_rank_of_step(x, step);
+		peer = ori_part_rank(x, step);
 		ori_cell_send(x, peer, ORI_TERMS_CELLS + cell,
 			      ori_cell_load(s->send + (uint32_t)peer * s->send_stride, cell,
 					    s->bytes));
@@ -145,12 +164,12 @@ ORIEL_DEV void ori_short_send(const struct ori_exchange *x, const struct ori_sho
 }
 
 /* Called by all threads after the cells: on CPUs other ranks may sleep. */
-ORIEL_DEV void ori_cells_wake(const struct ori_exchange *x)
+ORIEL_DEV void ori_team_wake(const struct oriel_team_dev *team)
 {
 	int r;
 
-	for (r = 0; !ORIEL_ON_GPU && r < x->team->win.comm.nranks; r++)
-		ori_wake(ori_window_entry(&x->team->win, r).waiters);
+	for (r = 0; !ORIEL_ON_GPU && r < team->win.comm.nranks; r++)
+		ori_wake(ori_window_entry(&team->win, r).waiters);
 }
 
 /* ---- the terms of all ranks ------------------------------------------------------------------ */
@@ -187,8 +206,8 @@ ORIEL_DEV_OUT int ori_terms_stop(const struct ori_exchange *x, int source)
  * Called by one thread: waits for a cell of `source`.  A rank with other terms may never send it,
  * so the wait ends if those have come.
  */
-ORIEL_DEV_OUT struct ori_cell_taken ori_short_wait(const struct ori_exchange *x, int source,
-						   uint32_t cell)
+ORIEL_DEV_OUT struct ori_cell_taken ori_short_wait_out(const struct ori_exchange *x, int source,
+						       uint32_t cell)
 {
 	const struct oriel_window_dev *win = &x->team->win;
 	const uint64_t *at = ori_cell_from(x, source, cell);
@@ -206,8 +225,16 @@ ORIEL_DEV_OUT struct ori_cell_taken ori_short_wait(const struct ori_exchange *x,
 	}
 	ori_spin_end(&s);
 	if (t.err < 0)
-		(void)ori_exchange_give_up(x, t.err, source);
+		(void)ori_exchange_give_up_out(x, t.err, source);
 	return t;
+}
+
+ORIEL_DEV struct ori_cell_taken ori_short_wait(const struct ori_exchange *x, int source,
+					       uint32_t cell)
+{
+	struct ori_exchange copy = *x;
+
+	return ORI_RARE(ori_short_wait_out)(&copy, source, cell);
 }
 
 /* Called by the takers: waits for the terms of all ranks.  Returns 0, a status, ORI_TERMS_STOP. */
@@ -224,7 +251,7 @@ ORIEL_DEV int ori_terms_wait(const struct ori_exchange *x)
 		for (polls = ORI_SPIN_POLLS; polls && ori_round_look(cell, &t.word) != mark;)
 			polls--;
 		if (!polls)
-			t = ORI_RARE(ori_short_wait)(x, source, i % ORI_TERMS_CELLS);
+			t = ori_short_wait(x, source, i % ORI_TERMS_CELLS);
 		if (!t.err && t.word != ori_terms_word(&x->call, i % ORI_TERMS_CELLS))
 			t.err = ORI_TERMS_STOP;
 	}
@@ -243,7 +270,7 @@ ORIEL_DEV_OUT int ori_terms_compare(const struct ori_exchange *x)
 	mark = ori_round_mark(x->team, x->round);
 	for (i = 0; i < n; i++)
 		while (ori_round_look(ori_cell_from(x, (int)(i / 2), i % 2), &t.word) != mark) {
-			t = ori_short_wait(x, (int)(i / 2), i % 2);
+			t = ori_short_wait_out(x, (int)(i / 2), i % 2);
 			if (t.err < 0)
 				return t.err;
 		}
@@ -256,6 +283,13 @@ ORIEL_DEV_OUT int ori_terms_compare(const struct ori_exchange *x)
 }
 
 /* ---- receiving ------------------------------------------------------------------------------- */
+
+/* The rank whose cells are taken in a step. */
+ORIEL_DEV int ori_short_source(const struct ori_exchange *x, const struct ori_short *s,
+			       uint32_t step)
+{
+	return s->root >= 0 ? s->root : ori_part_rank(x, step);
+}
 
 /* Called by the takers: one pass of at most ORI_ROUND_CELLS cells per thread, from `i` on. */
 ORIEL_DEV int ori_short_take(const struct ori_exchange *x, const struct ori_short *s, uint32_t i,
@@ -272,7 +306,7 @@ ORIEL_DEV int ori_short_take(const struct ori_exchange *x, const struct ori_shor
 		uint32_t at = i + (uint32_t)k * step, q = ori_short_step(s, at);
 
 		if (at < n)
-			cell[k] = ori_cell_from(x, s->root >= 0 ? s->root : ori_rank_of_step(x, q),
+			cell[k] = ori_cell_from(x, ori_short_source(x, s, q),
 						ORI_TERMS_CELLS + at - q * cells);
 	}
 	polls = ORI_SPIN_POLLS;
@@ -288,9 +322,8 @@ ORIEL_DEV int ori_short_take(const struct ori_exchange *x, const struct ori_shor
 		uint32_t at = i + (uint32_t)k * step, q = ori_short_step(s, at);
 
 		if (missing && at < n && !t.err) {
-			t = ORI_RARE(
-				ori_short_wait)(x, s->root >= 0 ? s->root : ori_rank_of_step(x, q),
-						ORI_TERMS_CELLS + at - q * cells);
+			t = ORI_RARE(ori_short_wait)(x, ori_short_source(x, s, q),
+						     ORI_TERMS_CELLS + at - q * cells);
 			word[k] = t.word;
 		}
 	}
@@ -308,9 +341,8 @@ ORIEL_DEV void ori_short_deliver(const struct ori_exchange *x, const struct ori_
 		uint32_t at = i + (uint32_t)k * step, q = ori_short_step(s, at);
 
 		if (at < n)
-			ori_cell_deliver(s->recv + (s->root >= 0 ?
-							    0u :
-							    (uint32_t)ori_rank_of_step(x, q)) *
+			ori_cell_deliver(s->recv + (s->root >= 0 ? 0u :
+								   (uint32_t)ori_part_rank(x, q)) *
 							   s->recv_stride,
 					 at - q * cells, s->bytes, word[k]);
 	}
@@ -322,16 +354,25 @@ ORIEL_DEV void ori_short_deliver(const struct ori_exchange *x, const struct ori_
  * Called by the group after it agreed on what its threads have found.  If terms are not all the
  * same, the round is over on all ranks.
  */
-ORIEL_DEV_OUT int ori_terms_end(struct ori_exchange *x, int verdict)
+ORIEL_DEV_OUT int ori_terms_end_out(struct ori_exchange *x, int verdict)
 {
 	int err = verdict;
 
 	if (err == ORI_TERMS_STOP) {
 		err = oriel_group_is_leader(x->g) ? ori_terms_compare(x) : 0;
+		if (oriel_group_is_leader(x->g) && !err)
+			err = ORIEL_EMISMATCH; /* a rank has changed its terms meanwhile */
 		err = ori_group_agree(x->g, err);
 		ori_exchange_end(x);
 	}
 	return err;
+}
+
+ORIEL_DEV int ori_terms_end(const struct ori_exchange *x, int verdict)
+{
+	struct ori_exchange copy = *x; /* the call is over, so nobody needs the round after it */
+
+	return ORI_RARE(ori_terms_end_out)(&copy, verdict);
 }
 
 /* Called by the group: this rank's terms were sent.  Waits for those of all ranks. */
@@ -351,19 +392,22 @@ ORIEL_DEV int ori_short_round(struct ori_exchange *x, const struct ori_short *s)
 	uint64_t word[ORI_ROUND_CELLS];
 
 	if (s->root < 0)
-		n *= (uint32_t)x->team->win.comm.nranks;
+		n *= ori_part_ranks(x);
 	else if (s->root == x->team->win.comm.rank)
 		n = 0;
-	ori_terms_send(x);
+	if (x->first)
+		ori_terms_send(x);
 	ori_short_send(x, s);
-	ori_cells_wake(x);
+	ori_team_wake(x->team);
 	first = taker ? x->g.thread : n;
-	if (taker)
+	if (taker && x->first)
 		err = ori_terms_wait(x);
 	if (!err && first < n)
 		err = ori_short_take(x, s, first, n, word);
 	/* Nothing is delivered before all threads know that all ranks make the same call. */
 	err = ori_group_agree_any(x->g, err);
+	if (err == ORI_TERMS_STOP && !x->first)
+		return ORIEL_EMISMATCH; /* another call on the channel of a line */
 	if (err)
 		return ori_terms_end(x, err);
 	for (i = first; i < n && !err;) {
@@ -373,6 +417,8 @@ ORIEL_DEV int ori_short_round(struct ori_exchange *x, const struct ori_short *s)
 			err = ori_short_take(x, s, i, n, word);
 	}
 	err = ori_group_agree_any(x->g, err);
+	if (err == ORI_TERMS_STOP)
+		return ORIEL_EMISMATCH; /* likewise */
 	if (!err)
 		ori_exchange_end(x);
 	return err;

@@ -55,34 +55,41 @@ ORIEL_DEV struct ori_parts ori_coll_v_parts(const struct ori_exchange *x, uint64
 ORIEL_DEV int ori_coll_v_meet(struct ori_exchange *x, const struct ori_coll_v *v,
 			      struct ori_parts parts, uint64_t at)
 {
+	struct ori_trace_note n = ori_coll_note(x->team, x->g, x->channel, &x->call,
+						ORIEL_TRACE_ROUND);
 	int err = x->first && x->team->cell_bytes ? ori_terms_meet(x) : 0;
 
-	return err ? err : ori_exchange_meet_sized(x, parts, v->send_bytes, at);
+	if (!err)
+		err = ori_exchange_meet_sized(x, parts, v->send_bytes, at);
+	ori_trace_end(&x->team->win.comm, x->g, n, err);
+	return err;
 }
 
 ORIEL_DEV void ori_coll_v_stage(const struct ori_exchange *x, const struct ori_coll_v *v,
 				uint64_t at, uint64_t piece)
 {
+	struct ori_coll_part p = ori_coll_part(x->g, x->team->win.comm.nranks);
 	int r;
 
-	for (r = 0; r < x->team->win.comm.nranks; r++)
+	for (r = p.first; r < x->team->win.comm.nranks; r += p.step)
 		if (r != x->team->win.comm.rank)
-			ori_group_copy(x->g, ori_exchange_slot(x) + (uint32_t)r * piece,
-				       v->send + (uint64_t)(uint32_t)r * v->slot + at,
-				       ori_coll_v_part(v->send_bytes[r], at, piece));
+			ori_coll_copy(p.g, ori_exchange_slot(x) + (uint32_t)r * piece,
+				      v->send + (uint64_t)(uint32_t)r * v->slot + at,
+				      ori_coll_v_part(v->send_bytes[r], at, piece));
 }
 
 ORIEL_DEV void ori_coll_v_take(const struct ori_exchange *x, const struct ori_coll_v *v,
 			       struct ori_parts parts, uint64_t at)
 {
 	struct ori_sources from = ori_exchange_pieces(x, parts);
+	struct ori_coll_part p = ori_coll_part(x->g, from.n);
 	int r;
 
 	from.mine = v->send + (uint64_t)(uint32_t)from.own * v->slot + at;
-	for (r = 0; r < from.n; r++)
-		ori_group_copy(x->g, v->recv + (uint64_t)(uint32_t)r * v->slot + at,
-			       ori_source(&from, r),
-			       ori_coll_v_part(v->recv_bytes[r], at, parts.piece));
+	for (r = p.first; r < from.n; r += p.step)
+		ori_coll_copy(p.g, v->recv + (uint64_t)(uint32_t)r * v->slot + at,
+			      ori_source(&from, r),
+			      ori_coll_v_part(v->recv_bytes[r], at, parts.piece));
 }
 
 /* Called by the group: its sizes, and the largest of them, for all ranks. */
@@ -135,7 +142,7 @@ ORIEL_DEV int ori_coll_v_begin(struct ori_exchange *x, struct ori_coll_v *v, uin
 	return err;
 }
 
-ORIEL_DEV_FOLD int ori_coll_v_run(struct ori_exchange *x, struct ori_coll_v *v)
+ORIEL_DEV_LONG int ori_coll_v_run(struct ori_exchange *x, struct ori_coll_v *v)
 {
 	uint64_t first = ori_coll_v_first(x->team, v->slot), at, piece;
 	struct ori_parts parts;
@@ -143,7 +150,7 @@ ORIEL_DEV_FOLD int ori_coll_v_run(struct ori_exchange *x, struct ori_coll_v *v)
 
 	if (x->team->cell_bytes) {
 		ori_terms_send(x);
-		ori_cells_wake(x);
+		ori_team_wake(x->team);
 	}
 	err = ori_coll_v_begin(x, v, first);
 	if (err)
@@ -164,33 +171,45 @@ ORIEL_DEV_FOLD int ori_coll_v_run(struct ori_exchange *x, struct ori_coll_v *v)
 	return err ? err : oriel_group_sync(x->g);
 }
 
-ORIEL_DEV int oriel_coll_alltoallv(const struct oriel_team_dev *team, struct oriel_group g,
-				   int channel, const void *send, const uint64_t *send_bytes,
-				   void *recv, uint64_t *recv_bytes, uint64_t slot_bytes)
+ORIEL_DEV int ori_coll_v_call(const struct oriel_team_dev *team, struct oriel_group g, int channel,
+			      struct ori_terms *call, struct ori_coll_v *v)
 {
-	struct ori_terms call = ori_terms_of(ORI_COLL_ALLTOALLV, slot_bytes);
 	struct ori_exchange x;
-	struct ori_coll_v v;
 	int r, err;
 
 	/* any thread of the group may have written the sizes */
 	err = oriel_group_sync(g);
 	if (err)
 		return err;
+	for (r = 0; r < team->win.comm.nranks; r++)
+		v->most = v->send_bytes[r] > v->most ? v->send_bytes[r] : v->most;
+	if (v->most > v->slot)
+		call->refused = (uint8_t)-ORIEL_ERANGE;
+	err = ori_exchange_begin(&x, team, g, (uint32_t)channel, call);
+	if (err)
+		return err;
+	return call->refused ? ori_coll_compare(&x) : ori_coll_v_run(&x, v);
+}
+
+ORIEL_DEV int oriel_coll_alltoallv(const struct oriel_team_dev *team, struct oriel_group g,
+				   int channel, const void *send, const uint64_t *send_bytes,
+				   void *recv, uint64_t *recv_bytes, uint64_t slot_bytes)
+{
+	struct ori_terms call = ori_terms_of(ORI_COLL_ALLTOALLV, slot_bytes);
+	struct ori_trace_note n = ori_coll_note(team, g, (uint32_t)channel, &call,
+						ORIEL_TRACE_COLL);
+	struct ori_coll_v v;
+	int err;
+
 	v.send = (const uint8_t *)send;
 	v.recv = (uint8_t *)recv;
 	v.send_bytes = send_bytes;
 	v.recv_bytes = recv_bytes;
 	v.slot = slot_bytes;
 	v.most = 0;
-	for (r = 0; r < team->win.comm.nranks; r++)
-		v.most = send_bytes[r] > v.most ? send_bytes[r] : v.most;
-	if (v.most > slot_bytes)
-		call.refused = (uint8_t)-ORIEL_ERANGE;
-	err = ori_exchange_begin(&x, team, g, (uint32_t)channel, &call);
-	if (err)
-		return err;
-	return call.refused ? ori_coll_compare(&x) : ori_coll_v_run(&x, &v);
+	err = ori_coll_v_call(team, g, channel, &call, &v);
+	ori_trace_end(&team->win.comm, g, n, err);
+	return err;
 }
 
 #endif

@@ -17,104 +17,12 @@
  * and a rank enters that one after it has read the slot.  So no other handshake is needed.  The
  * data of queued peers moves by puts; a ticket tells when their source may be written again.
  *
- * Edges: data is published by signals, [SIG1], and found by [SIG2] of mapped.h.
+ * Edges: data is published by signals, [SIG1] or [ROUND1], and found by [SIG2] of mapped.h.
  */
 #ifndef ORIEL_DEVICE_EXCHANGE_H
 #define ORIEL_DEVICE_EXCHANGE_H
 
-#include "../device.h"
-#include "sources.h"
-#include "team_cells.h"
-
-/* One call on a channel.  Every thread of the group has its own copy, all alike. */
-struct ori_exchange {
-	const struct oriel_team_dev *team;
-	struct oriel_group g;
-	struct ori_terms call;
-	uint32_t channel;
-	int32_t first;  /* the next round is the first one of this call */
-	uint64_t round; /* number of the next round */
-	uint64_t base;  /* offset of the channel in the window */
-};
-
-/* The data of a round: pieces for each rank from the start of the slot on, and a part for all. */
-struct ori_parts {
-	uint64_t piece;      /* bytes from one rank's piece to the next; 0: no pieces */
-	uint64_t pieces;     /* bytes of all pieces together: the last ones may be shorter */
-	uint64_t common_off; /* in the slot */
-	uint64_t common;     /* bytes */
-};
-
-/* ---- places ---------------------------------------------------------------------------------- */
-
-ORIEL_DEV struct ori_channel *ori_exchange_state(const struct ori_exchange *x)
-{
-	return (struct ori_channel *)(void *)(x->team->win.buffer + x->base);
-}
-
-/* Offset of the head of this round's slot in every rank's window. */
-ORIEL_DEV uint64_t ori_exchange_slot_off(const struct ori_exchange *x, uint64_t round)
-{
-	return x->base + sizeof(struct ori_channel) +
-	       (round & 1u) * (sizeof(struct ori_show) + x->team->slot_bytes);
-}
-
-/* Offset of the head of the row of rank `source`. */
-ORIEL_DEV uint64_t ori_exchange_row_off(const struct ori_exchange *x, uint64_t round, int source)
-{
-	return x->base + sizeof(struct ori_channel) +
-	       2 * (sizeof(struct ori_show) + x->team->slot_bytes) +
-	       (2 * (uint64_t)(uint32_t)source + (round & 1u)) *
-		       (sizeof(struct ori_show) + x->team->row_bytes);
-}
-
-/* The number of the last WQE of this round's puts to a queued peer. */
-ORIEL_DEV uint64_t *ori_exchange_posted(const struct ori_exchange *x, int peer)
-{
-	uint64_t rows = ori_exchange_row_off(x, 0, x->team->win.comm.nranks);
-
-	return (uint64_t *)(void *)(x->team->win.buffer + rows) +
-	       (2 * (uint64_t)(uint32_t)peer + (x->round & 1u));
-}
-
-/* Where this rank's data of the next round goes. */
-ORIEL_DEV uint8_t *ori_exchange_slot(const struct ori_exchange *x)
-{
-	return x->team->win.buffer + ori_exchange_slot_off(x, x->round) + sizeof(struct ori_show);
-}
-
-ORIEL_DEV struct ori_sources ori_exchange_sources(const struct ori_exchange *x, uint64_t round,
-						  uint64_t slot_off, uint64_t row_off)
-{
-	struct ori_sources s;
-
-	s.win = &x->team->win;
-	s.own = x->team->win.comm.rank;
-	s.n = x->team->win.comm.nranks;
-	s.mapped_off = ori_exchange_slot_off(x, round) + sizeof(struct ori_show) + slot_off;
-	s.mine = x->team->win.buffer + s.mapped_off;
-	s.queued_off = ori_exchange_row_off(x, round, 0) + sizeof(struct ori_show) + row_off;
-	s.queued_bytes = 2 * (sizeof(struct ori_show) + x->team->row_bytes);
-	s.rows = NULL;
-	s.row_bytes = 0;
-	s.table = NULL;
-	return s;
-}
-
-/* What every rank has shown for this rank in the round that was met last. */
-ORIEL_DEV struct ori_sources ori_exchange_pieces(const struct ori_exchange *x,
-						 struct ori_parts parts)
-{
-	return ori_exchange_sources(x, x->round - 1, parts.piece * (uint32_t)x->team->win.comm.rank,
-				    0);
-}
-
-/* What every rank has shown for all.  A row holds it behind the piece of its rank. */
-ORIEL_DEV struct ori_sources ori_exchange_commons(const struct ori_exchange *x,
-						  struct ori_parts parts)
-{
-	return ori_exchange_sources(x, x->round - 1, parts.common_off, parts.piece);
-}
+#include "exchange_terms.h"
 
 /* ---- before the round ------------------------------------------------------------------------ */
 
@@ -136,13 +44,19 @@ ORIEL_DEV int ori_exchange_is_queued(const struct ori_exchange *x, int peer)
 	return x->team->win.queued_peers && ori_peer_is_queued(&x->team->win, peer);
 }
 
-/* Called by one thread when a round cannot end: no rank may wait for this one any longer. */
-ORIEL_DEV_OUT int ori_exchange_give_up(const struct ori_exchange *x, int err, int late)
+/*
+ * Functions that are not inlined get a copy of the call.  A pointer to the caller's own would force
+ * that into memory, and on a GPU every acquire drops the cache that such memory is in.
+ */
+
+ORIEL_DEV_OUT int ori_exchange_give_up_out(const struct ori_exchange *x, int err, int late)
 {
 	const struct oriel_window_dev *win = &x->team->win;
 	uint64_t failure = ORIEL_FAILURE_LATE(err, late, win->comm.rank);
 	int p;
 
+	/* Several lanes may store this, all the same. */
+	ori_store_relaxed_sys(&ori_exchange_state(x)->rounds, x->round | ORI_ROUNDS_FAILED);
 	if (err != ORIEL_ETIMEDOUT)
 		return err; /* window or comm have failed: all ranks know */
 	/* acq_rel without a partner: no other data depends on a failure word */
@@ -153,8 +67,15 @@ ORIEL_DEV_OUT int ori_exchange_give_up(const struct ori_exchange *x, int err, in
 	return err;
 }
 
-/* Called by the leader: waits until the puts of two rounds ago have left their source. */
-ORIEL_DEV_OUT int ori_exchange_complete(const struct ori_exchange *x)
+/* Called by one thread when a round cannot end: no rank may wait for this one any longer. */
+ORIEL_DEV int ori_exchange_give_up(const struct ori_exchange *x, int err, int late)
+{
+	struct ori_exchange copy = *x;
+
+	return ORI_RARE(ori_exchange_give_up_out)(&copy, err, late);
+}
+
+ORIEL_DEV_OUT int ori_exchange_complete_out(const struct ori_exchange *x)
 {
 	const struct oriel_window_dev *win = &x->team->win;
 	struct oriel_group one = ori_exchange_poster(x);
@@ -169,9 +90,17 @@ ORIEL_DEV_OUT int ori_exchange_complete(const struct ori_exchange *x)
 		ticket.lane = ori_lane_of(ori_peer_entry(win, p)->link->link, one);
 		err = oriel_wait_local(win, one, &ticket, 0);
 		if (err)
-			(void)ori_exchange_give_up(x, err, p);
+			(void)ori_exchange_give_up_out(x, err, p);
 	}
 	return err;
+}
+
+/* Called by the leader: waits until the puts of two rounds ago have left their source. */
+ORIEL_DEV int ori_exchange_complete(const struct ori_exchange *x)
+{
+	struct ori_exchange copy = *x;
+
+	return ORI_RARE(ori_exchange_complete_out)(&copy);
 }
 
 /* Called by the whole group.  After it the slot of the next round may be filled. */
@@ -202,11 +131,13 @@ ORIEL_DEV_OUT int ori_exchange_post(const struct ori_exchange *x, const struct o
 	uint64_t to = ori_exchange_row_off(x, x->round, win->comm.rank);
 	uint64_t data = from + sizeof(struct ori_show), at = parts->piece * (uint32_t)peer;
 	struct oriel_ticket ticket;
-	uint64_t piece = at < parts->pieces ? parts->pieces - at : 0;
+	uint64_t piece = at < parts->pieces ? parts->pieces - at : 0, common = parts->common;
 	int err = 0;
 
 	if (piece > parts->piece)
 		piece = parts->piece;
+	if (!ori_part_has(x, peer))
+		piece = common = 0;
 	if (sizes && sizes[peer] < shown + piece)
 		piece = sizes[peer] > shown ? sizes[peer] - shown : 0;
 	if (x->first)
@@ -214,9 +145,9 @@ ORIEL_DEV_OUT int ori_exchange_post(const struct ori_exchange *x, const struct o
 	to += sizeof(struct ori_show);
 	if (!err && piece)
 		err = oriel_put(win, one, peer, to, &t->source, data + at, piece);
-	if (!err && parts->common)
+	if (!err && common)
 		err = oriel_put(win, one, peer, to + parts->piece, &t->source,
-				data + parts->common_off, parts->common);
+				data + parts->common_off, common);
 	if (!err)
 		err = oriel_signal(win, one, peer, (int)x->channel, ORIEL_ADD, 1);
 	if (!err)
@@ -293,79 +224,74 @@ ORIEL_DEV int ori_exchange_await(const struct ori_exchange *x)
 	return err;
 }
 
-/* ---- the ranks compare their calls ----------------------------------------------------------- */
-
-ORIEL_DEV int ori_terms_differ(const struct ori_terms *a, const struct ori_terms *b)
-{
-	return a->size != b->size || a->kind != b->kind || a->type != b->type || a->op != b->op ||
-	       a->root != b->root;
-}
-
-/* The call of rank r, as it is shown in the round that was met last. */
-ORIEL_DEV struct ori_terms ori_exchange_call(const struct ori_exchange *x, int r)
-{
-	struct ori_sources s = ori_exchange_sources(x, x->round - 1, 0, 0);
-	struct ori_terms call;
-
-	memcpy(&call, ori_source(&s, r) - sizeof(struct ori_show), sizeof(call));
-	return call;
-}
-
 /*
- * What the leader finds when it looks at the calls of all ranks, from rank 0 on.  Every rank sees
- * all calls, so all come to the same result: the status of the first rank that refuses, else
- * ORIEL_EMISMATCH.
+ * Called by the group after it filled the slot, if all ranks are mapped and each has its own lane:
+ * shows the slot and waits for all, as ori_barrier_lanes() does.  The loads of entry and failure
+ * words run while the group meets.
  */
-struct ori_compared {
-	struct ori_terms first, other; /* of rank 0, and of the rank `bad` */
-	int32_t bad;                   /* -1: all make the same call */
-	int32_t err;                   /* not 0: a rank refuses, and the others need no look */
-};
-
-ORIEL_DEV void ori_compared_add(struct ori_compared *c, int rank, const struct ori_terms *call)
+ORIEL_DEV int ori_exchange_lanes(const struct ori_exchange *x)
 {
-	if (rank == 0) {
-		c->first = *call;
-		c->bad = -1;
-		c->err = 0;
+	const struct oriel_window_dev *win = &x->team->win;
+	int peer = (int)x->g.thread, n = win->comm.nranks, err;
+	uint64_t *there = NULL, want = win->first_count + x->round + 1;
+	struct ori_failures look = { 0, 0 };
+	struct oriel_waiters *waiters = NULL;
+	struct ori_spin s;
+
+	if (peer < n) {
+		const struct oriel_window_peer *p = ORIEL_ON_GPU ? &win->peers[peer] :
+								   ori_peer_entry(win, peer);
+
+		look = ori_failures_of_window(win);
+		there = p->signals + x->channel;
+		waiters = p->waiters;
 	}
-	if (call->refused)
-		c->err = -(int)call->refused;
-	if (call->refused || (c->bad < 0 && ori_terms_differ(&c->first, call))) {
-		c->other = *call;
-		c->bad = rank;
+	err = oriel_group_sync(x->g);
+	if (peer < n) {
+		/* The first half of [ROUND1]; the second one is the store below. */
+		ori_release_begin();
+		ori_release_hold(x->g, n);
+		if (err || ori_failures_any(look)) {
+			err = err ? err : ori_failures_status(look);
+			(void)ori_exchange_give_up(x, err, win->comm.rank); /* as in begin */
+		} else if (peer != win->comm.rank) {
+			/*
+			 * [ROUND1] release, system scope; partner [SIG2] in ori_word_wait_count().
+			 * Publishes what the group wrote into its slot.  Without it the peer reads
+			 * the data of an older round.
+			 */
+			ori_release_store(there, want);
+			ori_wake(waiters);
+			ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_SIGNAL, peer,
+				       (int)x->channel, ori_exchange_name(x), want);
+			ori_spin_within(&s, x->g);
+			err = ori_word_wait_count(&s, &win->signal_words
+							       [ori_signal_index(win, peer,
+										 (int)x->channel)]);
+			ori_spin_end(&s);
+			if (err)
+				(void)ori_exchange_give_up(x, err, peer);
+		}
 	}
+	return ori_group_agree_any(x->g, err);
 }
 
-/* Returns the result.  The host can read in the channel why a call was refused. */
-ORIEL_DEV_OUT int ori_compared_end(const struct ori_exchange *x, const struct ori_compared *c)
+/* The same in any team. */
+ORIEL_DEV_OUT int ori_exchange_any(const struct ori_exchange *x, const struct ori_parts *parts,
+				   const uint64_t *sizes, uint64_t shown)
 {
-	struct ori_channel *state = ori_exchange_state(x);
-	int err = c->err ? c->err : ORIEL_EMISMATCH;
+	int err = ori_agree_window(&x->team->win, x->g);
 
-	if (c->bad < 0)
-		return 0;
-	if (!state->refused) {
-		state->first = c->first;
-		state->other = c->other;
-		state->refused = ORIEL_FAILURE(err, c->bad);
+	if (err && oriel_group_is_leader(x->g))
+		(void)ori_exchange_give_up(x, err, x->team->win.comm.rank); /* as in begin */
+	if (err)
+		return err;
+	if (x->g.thread < ori_group_lanes(x->g)) {
+		err = ori_exchange_show(x, parts, sizes, shown);
+		if (!err)
+			err = ori_exchange_await(x);
 	}
-	return err;
-}
-
-/* Called by the leader: do all ranks make the same call? */
-ORIEL_DEV_OUT int ori_exchange_compare(const struct ori_exchange *x)
-{
-	struct ori_compared c;
-	struct ori_terms call;
-	int r;
-
-	c.err = 0;
-	for (r = 0; r < x->team->win.comm.nranks && !c.err; r++) {
-		call = ori_exchange_call(x, r);
-		ori_compared_add(&c, r, &call);
-	}
-	return ori_compared_end(x, &c);
+	return ori_group_agree_any(x->g, err);
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -386,6 +312,8 @@ ORIEL_DEV int ori_exchange_begin(struct ori_exchange *x, const struct oriel_team
 	x->call = *call;
 	x->channel = channel;
 	x->first = 1;
+	x->part = 0;
+	x->parts = 1;
 	x->round = 0;
 	x->base = channel * team->channel_bytes;
 	/* no channel, so the other ranks cannot be told */
@@ -393,7 +321,8 @@ ORIEL_DEV int ori_exchange_begin(struct ori_exchange *x, const struct oriel_team
 		return ORIEL_ERANGE;
 	if (oriel_group_is_leader(g)) {
 		err = ori_failed(&team->win.comm, team->win.failure);
-		rounds = ori_exchange_state(x)->rounds;
+		rounds = ori_exchange_state(x)->rounds & ~ORI_ROUNDS_FAILED;
+		x->round = rounds;
 		/* The rank that failed may not reach a rank that waits for this one. */
 		if (err)
 			(void)ori_exchange_give_up(x, err, team->win.comm.rank);
@@ -406,7 +335,8 @@ ORIEL_DEV int ori_exchange_begin(struct ori_exchange *x, const struct oriel_team
 /* Called by the whole group: the round is over on this rank. */
 ORIEL_DEV void ori_exchange_end(struct ori_exchange *x)
 {
-	ori_places_end(x->team, x->g, x->base, x->round);
+	if (ori_round_clears(x->team, x->round))
+		ori_places_clear(x->team, x->g, x->base, x->round, ori_part_first(x), x->parts);
 	x->round++;
 	if (oriel_group_is_leader(x->g))
 		ori_exchange_state(x)->rounds = x->round;
@@ -422,22 +352,23 @@ ORIEL_DEV void ori_exchange_end(struct ori_exchange *x)
 ORIEL_DEV int ori_exchange_meet_sized(struct ori_exchange *x, struct ori_parts parts,
 				      const uint64_t *sizes, uint64_t shown)
 {
+	const struct oriel_window_dev *win = &x->team->win;
+	struct ori_exchange copy;
+	struct ori_parts whole;
 	int err;
 
-	if (x->first && oriel_group_is_leader(x->g))
-		memcpy(x->team->win.buffer + ori_exchange_slot_off(x, x->round), &x->call,
-		       sizeof(x->call));
-	err = ori_agree_window(&x->team->win, x->g);
-	if (err && oriel_group_is_leader(x->g))
-		(void)ori_exchange_give_up(x, err, x->team->win.comm.rank); /* as in begin */
-	if (err)
-		return err;
-	if (x->g.thread < ori_group_lanes(x->g)) {
-		err = ori_exchange_show(x, &parts, sizes, shown);
-		if (!err)
-			err = ori_exchange_await(x);
+	if (x->first && oriel_group_is_leader(x->g)) {
+		copy = *x;
+		memcpy(win->buffer + ori_exchange_slot_off(x, x->round), &copy.call,
+		       sizeof(copy.call));
 	}
-	err = ori_group_agree_any(x->g, err);
+	if (!win->queued_peers && win->comm.nranks <= (int)ori_group_lanes(x->g)) {
+		err = ori_exchange_lanes(x);
+	} else {
+		copy = *x;
+		whole = parts;
+		err = ori_exchange_any(&copy, &whole, sizes, shown);
+	}
 	if (err)
 		return err;
 	ori_exchange_end(x);

@@ -92,7 +92,7 @@ ORIEL_DEV struct oriel_group oriel_group_within(struct oriel_group g, uint32_t t
 #define ORI_BLOCK_WORDS_ALIGN 16
 #endif
 struct ori_block_words {
-	unsigned long long value, told;
+	unsigned long long value, told, credit;
 	int verdict;
 } __attribute__((aligned(ORI_BLOCK_WORDS_ALIGN)));
 

@@ -8,7 +8,8 @@
  *   While a line is open, no other call uses the box in either direction.  So the counts in memory
  *   may be old.  oriel_line_close() stores them.
  *   Every thread has its own copy of the line, and all copies are equal.  Counts move by sizes that
- *   all threads know.  The credit moves only in ori_cells_wait_room(), which tells all threads.
+ *   all threads know.  The credit moves only where the group meets: in ori_cells_wait_room(), or
+ *   with a packet that is received.
  *   A send has no meeting.  Each thread waits for nothing but room, and no thread writes a cell of
  *   another one.
  *
@@ -128,16 +129,39 @@ ORIEL_DEV int oriel_line_send(struct oriel_line *line, struct oriel_group g, con
 
 /* ---- receiving ------------------------------------------------------------------------------- */
 
-ORIEL_DEV int ori_line_recv_cells(struct oriel_line *line, struct oriel_group g, void *dst,
-				  uint64_t bytes)
+/*
+ * Should this receive look for credit?  It does if half of the ring is used, so that no send needs
+ * a wait with its own meetings.  All threads come to the same answer.  Receives of short packets do
+ * not look: they would take longer, and their sends wait rarely.
+ */
+ORIEL_DEV int ori_line_wants_credit(const struct oriel_line *line)
 {
-	int err = ori_cells_take(line->win, line->in, g, line->peer, line->box, line->taken, dst,
-				 bytes);
+	return (uint32_t)line->sent - (uint32_t)line->freed > line->out.mask / 2;
+}
 
-	/* Here every thread has its cells.  Credits before this meeting would let cells be lost. */
-	err = ori_group_agree_any(g, err);
-	if (err)
-		return err;
+/* The leader tells before the group meets, and all threads hear after it. */
+ORIEL_DEV void ori_line_tell_credit(struct oriel_group g, uint64_t credit)
+{
+#if ORIEL_ON_GPU
+	if (oriel_group_is_leader(g))
+		ori_block_words()->credit = credit;
+#endif
+	(void)g;
+	(void)credit;
+}
+
+ORIEL_DEV void ori_line_hear_credit(struct oriel_line *line, struct oriel_group g)
+{
+#if ORIEL_ON_GPU
+	line->freed = ori_block_words()->credit;
+#endif
+	(void)line;
+	(void)oriel_group_sync(g); /* the leader may tell the credit of another line next */
+}
+
+/* After the meeting of a receive: counts it, and gives credit if it is due. */
+ORIEL_DEV int ori_line_took(struct oriel_line *line, struct oriel_group g, uint64_t bytes)
+{
 	line->taken += ori_packet_cells(bytes);
 	if ((uint32_t)line->taken - (uint32_t)line->returned <= line->in.mask / ORI_BOX_PACKETS)
 		return 0;
@@ -147,6 +171,40 @@ ORIEL_DEV int ori_line_recv_cells(struct oriel_line *line, struct oriel_group g,
 		ori_wake(line->waiters);
 	}
 	return 0;
+}
+
+/* A packet with more cells than the block has threads. */
+ORIEL_DEV int ori_line_recv_long(struct oriel_line *line, struct oriel_group g, void *dst,
+				 uint64_t bytes)
+{
+	int wants = ori_line_wants_credit(line), err;
+	uint64_t credit = 0;
+
+	if (wants && oriel_group_is_leader(g))
+		credit = ori_load_relaxed_sys(&line->mine->credit);
+	err = ori_cells_take_many(line->win, line->in, g, line->peer, line->box, line->taken, dst,
+				  bytes);
+	if (wants)
+		ori_line_tell_credit(g, credit);
+	/* Here every thread has its cells.  Credits before this meeting would let cells be lost. */
+	err = ori_group_agree_any(g, err);
+	if (wants)
+		ori_line_hear_credit(line, g);
+	return err ? err : ori_line_took(line, g, bytes);
+}
+
+ORIEL_DEV int ori_line_recv_cells(struct oriel_line *line, struct oriel_group g, void *dst,
+				  uint64_t bytes)
+{
+	int err;
+
+	if (ORIEL_ON_GPU && g.scope == ORIEL_GROUP_BLOCK && ori_packet_cells(bytes) > g.size)
+		return ori_line_recv_long(line, g, dst, bytes);
+	err = ori_cells_take(line->win, line->in, g, line->peer, line->box, line->taken, dst,
+			     bytes);
+	/* Here every thread has its cells.  Credits before this meeting would let cells be lost. */
+	err = ori_group_agree_any(g, err);
+	return err ? err : ori_line_took(line, g, bytes);
 }
 
 ORIEL_DEV int oriel_line_recv(struct oriel_line *line, struct oriel_group g, void *dst,

@@ -108,7 +108,7 @@ ORIEL_DEV int ori_word_wait_count(struct ori_spin *s, const uint64_t *word)
 		if (err)
 			break;
 	}
-	/* [SIG2] acquire, system scope, with the polls; partner [SIG1] or [BARRIER1]. */
+	/* [SIG2] acquire, system scope, with the polls; partner [SIG1], [BARRIER1] or [ROUND1]. */
 	ori_poll_end();
 	return err;
 }

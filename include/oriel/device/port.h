@@ -26,14 +26,17 @@
 #define ORIEL_DEV static inline __attribute__((device, always_inline, unused))
 #define ORIEL_DEV_OUT static __attribute__((device, noinline, unused))
 #define ORIEL_DEV_FOLD ORIEL_DEV
+#define ORIEL_DEV_LONG ORIEL_DEV
 #elif defined(__CUDACC__)
 #define ORIEL_DEV static __host__ __device__ __forceinline__
 #define ORIEL_DEV_OUT static __host__ __device__ __noinline__
 #define ORIEL_DEV_FOLD ORIEL_DEV
+#define ORIEL_DEV_LONG ORIEL_DEV_OUT
 #else
 #define ORIEL_DEV static inline __attribute__((always_inline, unused))
 #define ORIEL_DEV_OUT static __attribute__((noinline, unused))
 #define ORIEL_DEV_FOLD ORIEL_DEV_OUT
+#define ORIEL_DEV_LONG ORIEL_DEV_OUT
 #endif
 
 /*
@@ -77,10 +80,26 @@ template <class function> static __host__ __device__ __forceinline__ function *o
  * per translation unit: posting to queues, streams, barriers.  When these were inlined too, a
  * kernel of a dozen calls took minutes to compile.
  *
- * ORIEL_DEV_FOLD functions choose among many loops by their arguments.  For a CPU all loops are
- * compiled once.  For a GPU that takes a minute.  So there the functions are inlined, and constant
- * arguments leave one loop.
+ * ORIEL_DEV_FOLD functions choose among many variants by their arguments.  For a CPU they exist
+ * once.  For a GPU they are inlined, and constant arguments leave one variant.
+ *
+ * ORIEL_DEV_LONG functions move long data, and exist once per translation unit.
+ *
+ * To compile the loops of all types and operators takes seconds, for a GPU a minute.  So the two
+ * get theirs from the caller, as pointers: ORI_NAMES_LOOPS.  Constant arguments leave one loop.  A
+ * GPU's short calls do without a pointer (ORI_NAMES_WORDS).  Triton's code generator has none, so
+ * its bitcode inlines everything.
  */
+#if defined(ORIEL_BITCODE)
+#define ORI_NAMES_LOOPS 0
+#define ORI_NAMES_WORDS 0
+#elif defined(__CUDACC__)
+#define ORI_NAMES_LOOPS 1
+#define ORI_NAMES_WORDS 0
+#else
+#define ORI_NAMES_LOOPS 1
+#define ORI_NAMES_WORDS 1
+#endif
 
 #if defined(__CUDA_ARCH__)
 #define ORIEL_ON_GPU 1
@@ -112,6 +131,19 @@ ORIEL_DEV uint64_t ori_seen_bytes(uint64_t bytes)
 #define ORIEL_TRACES 1
 #define ORI_WATCH(function) ORI_RARE(function)
 #endif
+
+/* The number of the highest bit of v, which is not 0. */
+ORIEL_DEV uint32_t ori_high_bit(uint32_t v)
+{
+#if ORIEL_ON_GPU
+	uint32_t bit;
+
+	asm("bfind.u32 %0, %1;" : "=r"(bit) : "r"(v));
+	return bit;
+#else
+	return 31u - (uint32_t)__builtin_clz(v);
+#endif
+}
 
 /* Before a loop of few rounds whose loads should be in flight together. */
 #if ORIEL_ON_GPU
@@ -318,6 +350,34 @@ ORIEL_DEV void ori_pause(void)
 	__builtin_ia32_pause();
 #elif defined(__aarch64__) && !defined(__CUDACC__)
 	__asm__ volatile("yield");
+#endif
+}
+
+/*
+ * CPU: a counter of constant rate that all cores share; 0 if this processor has none.  Reading it
+ * takes half the time of a clock.  Earlier loads may still be on their way when it is read.
+ */
+ORIEL_DEV uint64_t ori_ticks(void)
+{
+	uint64_t ticks = 0;
+
+#if ORIEL_ON_GPU
+#elif defined(__x86_64__)
+	ticks = __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks)::"memory");
+#endif
+	return ticks;
+}
+
+/* CPU: earlier loads have their values before the counter is read. */
+ORIEL_DEV void ori_ticks_after_loads(void)
+{
+#if ORIEL_ON_GPU
+#elif defined(__x86_64__)
+	__asm__ volatile("lfence" ::: "memory");
+#elif defined(__aarch64__)
+	__asm__ volatile("isb" ::: "memory");
 #endif
 }
 

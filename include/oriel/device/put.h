@@ -103,19 +103,25 @@ ORIEL_DEV int ori_put_move(const struct oriel_window_dev *win, struct oriel_grou
 		end->look = ori_failures_of_window(win);
 	if (!few && !ori_peer_is_plain(&p))
 		return 0;
-	/* Fetches the line of the signal during the copy, not after it. */
-	if (t.signal >= 0 && oriel_group_is_leader(g)) {
-		ori_prefetch_for_write(&p.signals[t.signal]);
+	/*
+	 * On CPUs the line of the signal is not fetched ahead: the receiver polls it, and would
+	 * take it back before the copy ends.
+	 */
+	if (t.signal >= 0 && oriel_group_is_leader(g))
 		end->word = ori_release_at(&p.signals[t.signal]);
-	}
 	if (t.bytes && !ori_copy_late(movers, early, p.buffer + t.offset, t.bytes))
 		ori_group_copy(movers, p.buffer + t.offset, ori_transfer_local(t), t.bytes);
 	return 1;
 }
 
-/* The put family, given the peer's entry.  The compiler removes parts that a call does not use. */
+/*
+ * The put family, given the peer's entry.  The compiler removes parts that a call does not use.
+ * moved: NULL, or the trace's time of the moment before the leader publishes.  The time is read
+ * while the stores of the copy leave the core, so it costs nothing there.
+ */
 ORIEL_DEV int ori_put_entry(const struct oriel_window_dev *win, struct oriel_group g,
-			    const struct oriel_window_peer *entry, struct ori_transfer t)
+			    const struct oriel_window_peer *entry, struct ori_transfer t,
+			    uint64_t *moved)
 {
 	struct ori_put_end end = { { 0, 0 }, NULL, NULL };
 	int few = ori_put_is_few(win, g, t.bytes), err;
@@ -128,6 +134,8 @@ ORIEL_DEV int ori_put_entry(const struct oriel_window_dev *win, struct oriel_gro
 	err = ori_group_agree_failures(g, end.look);
 	if (err || !oriel_group_is_leader(g))
 		return err;
+	if (moved)
+		*moved = ori_trace_time(win->comm.trace);
 	if (t.signal >= 0) {
 		/*
 		 * [SIG1] release, system scope; partners [SIG2] and [SIG3].  Publishes the bytes
@@ -148,7 +156,7 @@ ORIEL_DEV int ori_put_entry(const struct oriel_window_dev *win, struct oriel_gro
 ORIEL_DEV_OUT int ori_put_beyond(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				 ORI_VALUE(ori_transfer) t)
 {
-	return ori_put_entry(win, g, &win->peers[t.peer], t);
+	return ori_put_entry(win, g, &win->peers[t.peer], t, NULL);
 }
 
 /*
@@ -157,14 +165,14 @@ ORIEL_DEV_OUT int ori_put_beyond(const struct oriel_window_dev *win, ORI_VALUE(o
  * inlined.
  */
 ORIEL_DEV int ori_put_bytes(const struct oriel_window_dev *win, struct oriel_group g,
-			    struct ori_transfer t)
+			    struct ori_transfer t, uint64_t *moved)
 {
 	if (ORIEL_ON_GPU && t.peer >= ORIEL_INLINE_PEERS)
 		return ori_put_beyond(win, g, ori_transfer_out(t));
 	return ori_put_entry(win, g,
 			     ORIEL_ON_GPU ? &win->inline_peers[t.peer] :
 					    ori_peer_entry(win, t.peer),
-			     t);
+			     t, moved);
 }
 
 ORIEL_DEV int ori_put_value(const struct oriel_window_dev *win, struct oriel_group g,
@@ -190,13 +198,13 @@ ORIEL_DEV_OUT int ori_watch_put(const struct oriel_window_dev *win, ORI_VALUE(or
 	int err = ori_window_is_checked(win) ?
 			  ori_check_put(win, g, call, t, with_signal, with_counter) :
 			  0;
-	uint64_t begin_ns;
+	uint64_t begin, moved = 0;
 
 	if (err || !ori_traced(&win->comm))
 		return err;
-	begin_ns = ori_trace_begin(&win->comm, g);
-	err = ori_put_bytes(win, g, t);
-	ori_trace_transfer(win, g, t, begin_ns, err);
+	begin = ori_trace_begin(&win->comm, g);
+	err = ori_put_bytes(win, g, t, &moved);
+	ori_trace_transfer(win, g, t, begin, moved, err);
 	return err ? err : ORI_WATCHED;
 }
 
@@ -206,13 +214,13 @@ ORIEL_DEV_OUT int ori_watch_value(const struct oriel_window_dev *win, ORI_VALUE(
 	int err = ori_window_is_checked(win) ?
 			  ori_check_value(win, g, "put_value", t.peer, t.offset, t.bytes) :
 			  0;
-	uint64_t begin_ns;
+	uint64_t begin;
 
 	if (err || !ori_traced(&win->comm))
 		return err;
-	begin_ns = ori_trace_begin(&win->comm, g);
+	begin = ori_trace_begin(&win->comm, g);
 	err = ori_put_value(win, g, t);
-	ori_trace_transfer(win, g, t, begin_ns, err);
+	ori_trace_transfer(win, g, t, begin, 0, err);
 	return err ? err : ORI_WATCHED;
 }
 
@@ -227,7 +235,7 @@ ORIEL_DEV int oriel_put(const struct oriel_window_dev *win, struct oriel_group g
 			  ORI_WATCH(ori_watch_put)(win, g, "put", ori_transfer_out(t), 0, 0) :
 			  0;
 
-	return err ? ori_watched_status(err) : ori_put_bytes(win, g, t);
+	return err ? ori_watched_status(err) : ori_put_bytes(win, g, t, NULL);
 }
 
 ORIEL_DEV int oriel_put_signal(const struct oriel_window_dev *win, struct oriel_group g, int peer,
@@ -241,7 +249,7 @@ ORIEL_DEV int oriel_put_signal(const struct oriel_window_dev *win, struct oriel_
 	err = ori_window_is_watched(win) ?
 		      ORI_WATCH(ori_watch_put)(win, g, "put_signal", ori_transfer_out(t), 1, 0) :
 		      0;
-	return err ? ori_watched_status(err) : ori_put_bytes(win, g, t);
+	return err ? ori_watched_status(err) : ori_put_bytes(win, g, t, NULL);
 }
 
 ORIEL_DEV int oriel_put_counter(const struct oriel_window_dev *win, struct oriel_group g, int peer,
@@ -255,7 +263,7 @@ ORIEL_DEV int oriel_put_counter(const struct oriel_window_dev *win, struct oriel
 	err = ori_window_is_watched(win) ?
 		      ORI_WATCH(ori_watch_put)(win, g, "put_counter", ori_transfer_out(t), 0, 1) :
 		      0;
-	return err ? ori_watched_status(err) : ori_put_bytes(win, g, t);
+	return err ? ori_watched_status(err) : ori_put_bytes(win, g, t, NULL);
 }
 
 ORIEL_DEV int oriel_put_signal_counter(const struct oriel_window_dev *win, struct oriel_group g,
@@ -271,7 +279,7 @@ ORIEL_DEV int oriel_put_signal_counter(const struct oriel_window_dev *win, struc
 	err = ori_window_is_watched(win) ? ORI_WATCH(ori_watch_put)(win, g, "put_signal_counter",
 								    ori_transfer_out(t), 1, 1) :
 					   0;
-	return err ? ori_watched_status(err) : ori_put_bytes(win, g, t);
+	return err ? ori_watched_status(err) : ori_put_bytes(win, g, t, NULL);
 }
 
 ORIEL_DEV int oriel_put_value(const struct oriel_window_dev *win, struct oriel_group g, int peer,

@@ -271,7 +271,7 @@ ORIEL_DEV_OUT void ori_trace_post(const struct ori_op_context *context, const st
 	struct ori_trace_note n = ori_trace_note_of(ORIEL_TRACE_POST, ori_trace_now(), q->peer,
 						    (int)q->qpn, context->window);
 
-	n.end_ns = n.begin_ns;
+	n.end = n.begin;
 	n.bytes = next - ori_load_relaxed_sys(&q->produced);
 	n.value = next;
 	n.base = q->lane;

@@ -120,12 +120,51 @@ ORIEL_DEV uint16_t ori_bfloat16_of_float(float f)
 #define ORI_TILE 512u
 
 /*
+ * Defines name_word(row, n): the elements of n words of 8 bytes, combined into those of one.  Not
+ * inlined: callers whose type is not a constant would contain all of them.
+ */
+#define ORI_WORD_SOURCES 8
+struct ori_row {
+	uint64_t word[ORI_WORD_SOURCES];
+};
+
+#define ORI_REDUCE_WORD(name, type, wide, IN, OUT, OP)                                             \
+	ORIEL_DEV_OUT uint64_t name##_word(ORI_VALUE(ori_row) row, int n)                          \
+	{                                                                                          \
+		union {                                                                            \
+			uint64_t all;                                                              \
+			type one[8u / sizeof(type)];                                               \
+		} x;                                                                               \
+		wide acc[8u / sizeof(type)];                                                       \
+		uint32_t e;                                                                        \
+		int r;                                                                             \
+                                                                                                   \
+		x.all = row.word[0];                                                               \
+		ORI_UNROLL                                                                         \
+		for (e = 0; e < 8u / sizeof(type); e++)                                            \
+			acc[e] = IN(x.one[e]);                                                     \
+		ORI_UNROLL                                                                         \
+		for (r = 1; r < ORI_WORD_SOURCES; r++) {                                           \
+			x.all = row.word[r];                                                       \
+			ORI_UNROLL                                                                 \
+			for (e = 0; e < 8u / sizeof(type); e++)                                    \
+				if (r < n)                                                         \
+					acc[e] = (wide)OP(acc[e], IN(x.one[e]));                   \
+		}                                                                                  \
+		ORI_UNROLL                                                                         \
+		for (e = 0; e < 8u / sizeof(type); e++)                                            \
+			x.one[e] = OUT(acc[e]);                                                    \
+		return x.all;                                                                      \
+	}
+
+/*
  * Defines name(g, dst, s, count) for elements of `type` in memory, which IN turns into `wide` and
  * OUT turns back.  The threads of the group divide the tiles.  An element is stored after all its
  * sources were loaded, so dst may be one of the sources.
  */
 #if ORIEL_ON_GPU
 #define ORI_REDUCE_LOOP(name, type, wide, IN, OUT, OP)                                             \
+	ORI_REDUCE_WORD(name, type, wide, IN, OUT, OP)                                             \
 	ORIEL_DEV void name##_pack(uint8_t *dst, const struct ori_sources *s, uint64_t off)        \
 	{                                                                                          \
 		union {                                                                            \
@@ -179,6 +218,7 @@ ORIEL_DEV uint16_t ori_bfloat16_of_float(float f)
 	}
 #else
 #define ORI_REDUCE_LOOP(name, type, wide, IN, OUT, OP)                                             \
+	ORI_REDUCE_WORD(name, type, wide, IN, OUT, OP)                                             \
 	ORIEL_DEV wide name##_at(const uint8_t *p, uint32_t i)                                     \
 	{                                                                                          \
 		type x;                                                                            \
@@ -270,31 +310,60 @@ ORI_REDUCE_REALS(double, double, double, ORI_SAME, ORI_SAME)
 
 /* ---- the choice ------------------------------------------------------------------------------ */
 
-#define ORI_REDUCE_CASE(n, name)                                                                   \
+/* DO(name) is what is done with the functions of the type and operator. */
+#define ORI_REDUCE_CASE(n, DO, name)                                                               \
 	case n:                                                                                    \
-		name(g, dst, s, count);                                                            \
+		DO(name);                                                                          \
 		break;
 
-#define ORI_REDUCE_CHOOSE_INTEGER(bits, sign)                                                      \
+#define ORI_REDUCE_CHOOSE_INTEGER(DO, bits, sign)                                                  \
 	switch (op) {                                                                              \
-		ORI_REDUCE_CASE(ORIEL_REDUCE_SUM, ori_sum_u##bits)                                 \
-		ORI_REDUCE_CASE(ORIEL_REDUCE_PRODUCT, ori_product_u##bits)                         \
-		ORI_REDUCE_CASE(ORIEL_REDUCE_MIN, ori_min_##sign##bits)                            \
-		ORI_REDUCE_CASE(ORIEL_REDUCE_MAX, ori_max_##sign##bits)                            \
-		ORI_REDUCE_CASE(ORIEL_REDUCE_AND, ori_and_u##bits)                                 \
-		ORI_REDUCE_CASE(ORIEL_REDUCE_OR, ori_or_u##bits)                                   \
-		ORI_REDUCE_CASE(ORIEL_REDUCE_XOR, ori_xor_u##bits)                                 \
+		ORI_REDUCE_CASE(ORIEL_REDUCE_SUM, DO, ori_sum_u##bits)                             \
+		ORI_REDUCE_CASE(ORIEL_REDUCE_PRODUCT, DO, ori_product_u##bits)                     \
+		ORI_REDUCE_CASE(ORIEL_REDUCE_MIN, DO, ori_min_##sign##bits)                        \
+		ORI_REDUCE_CASE(ORIEL_REDUCE_MAX, DO, ori_max_##sign##bits)                        \
+		ORI_REDUCE_CASE(ORIEL_REDUCE_AND, DO, ori_and_u##bits)                             \
+		ORI_REDUCE_CASE(ORIEL_REDUCE_OR, DO, ori_or_u##bits)                               \
+		ORI_REDUCE_CASE(ORIEL_REDUCE_XOR, DO, ori_xor_u##bits)                             \
 	}                                                                                          \
 	break
 
-#define ORI_REDUCE_CHOOSE_REAL(name)                                                               \
+#define ORI_REDUCE_CHOOSE_REAL(DO, name)                                                           \
 	switch (op) {                                                                              \
-		ORI_REDUCE_CASE(ORIEL_REDUCE_SUM, ori_sum_##name)                                  \
-		ORI_REDUCE_CASE(ORIEL_REDUCE_PRODUCT, ori_product_##name)                          \
-		ORI_REDUCE_CASE(ORIEL_REDUCE_MIN, ori_min_##name)                                  \
-		ORI_REDUCE_CASE(ORIEL_REDUCE_MAX, ori_max_##name)                                  \
+		ORI_REDUCE_CASE(ORIEL_REDUCE_SUM, DO, ori_sum_##name)                              \
+		ORI_REDUCE_CASE(ORIEL_REDUCE_PRODUCT, DO, ori_product_##name)                      \
+		ORI_REDUCE_CASE(ORIEL_REDUCE_MIN, DO, ori_min_##name)                              \
+		ORI_REDUCE_CASE(ORIEL_REDUCE_MAX, DO, ori_max_##name)                              \
 	}                                                                                          \
 	break
+
+#define ORI_REDUCE_CHOOSE(DO)                                                                      \
+	switch (type) {                                                                            \
+	case ORIEL_TYPE_INT8:                                                                      \
+		ORI_REDUCE_CHOOSE_INTEGER(DO, 8, i);                                               \
+	case ORIEL_TYPE_UINT8:                                                                     \
+		ORI_REDUCE_CHOOSE_INTEGER(DO, 8, u);                                               \
+	case ORIEL_TYPE_INT16:                                                                     \
+		ORI_REDUCE_CHOOSE_INTEGER(DO, 16, i);                                              \
+	case ORIEL_TYPE_UINT16:                                                                    \
+		ORI_REDUCE_CHOOSE_INTEGER(DO, 16, u);                                              \
+	case ORIEL_TYPE_INT32:                                                                     \
+		ORI_REDUCE_CHOOSE_INTEGER(DO, 32, i);                                              \
+	case ORIEL_TYPE_UINT32:                                                                    \
+		ORI_REDUCE_CHOOSE_INTEGER(DO, 32, u);                                              \
+	case ORIEL_TYPE_INT64:                                                                     \
+		ORI_REDUCE_CHOOSE_INTEGER(DO, 64, i);                                              \
+	case ORIEL_TYPE_UINT64:                                                                    \
+		ORI_REDUCE_CHOOSE_INTEGER(DO, 64, u);                                              \
+	case ORIEL_TYPE_HALF:                                                                      \
+		ORI_REDUCE_CHOOSE_REAL(DO, half);                                                  \
+	case ORIEL_TYPE_BFLOAT16:                                                                  \
+		ORI_REDUCE_CHOOSE_REAL(DO, bfloat16);                                              \
+	case ORIEL_TYPE_FLOAT:                                                                     \
+		ORI_REDUCE_CHOOSE_REAL(DO, float);                                                 \
+	case ORIEL_TYPE_DOUBLE:                                                                    \
+		ORI_REDUCE_CHOOSE_REAL(DO, double);                                                \
+	}
 
 /*
  * Called by the whole group: combines `count` elements of all sources into dst.  The caller has
@@ -305,32 +374,70 @@ ORIEL_DEV_FOLD void ori_reduce(ORI_VALUE(oriel_group) g, void *to, const struct 
 {
 	uint8_t *dst = (uint8_t *)to;
 
-	switch (type) {
-	case ORIEL_TYPE_INT8:
-		ORI_REDUCE_CHOOSE_INTEGER(8, i);
-	case ORIEL_TYPE_UINT8:
-		ORI_REDUCE_CHOOSE_INTEGER(8, u);
-	case ORIEL_TYPE_INT16:
-		ORI_REDUCE_CHOOSE_INTEGER(16, i);
-	case ORIEL_TYPE_UINT16:
-		ORI_REDUCE_CHOOSE_INTEGER(16, u);
-	case ORIEL_TYPE_INT32:
-		ORI_REDUCE_CHOOSE_INTEGER(32, i);
-	case ORIEL_TYPE_UINT32:
-		ORI_REDUCE_CHOOSE_INTEGER(32, u);
-	case ORIEL_TYPE_INT64:
-		ORI_REDUCE_CHOOSE_INTEGER(64, i);
-	case ORIEL_TYPE_UINT64:
-		ORI_REDUCE_CHOOSE_INTEGER(64, u);
-	case ORIEL_TYPE_HALF:
-		ORI_REDUCE_CHOOSE_REAL(half);
-	case ORIEL_TYPE_BFLOAT16:
-		ORI_REDUCE_CHOOSE_REAL(bfloat16);
-	case ORIEL_TYPE_FLOAT:
-		ORI_REDUCE_CHOOSE_REAL(float);
-	case ORIEL_TYPE_DOUBLE:
-		ORI_REDUCE_CHOOSE_REAL(double);
-	}
+#define ORI_REDUCE_BLOCKS(name) name(g, dst, s, count)
+	ORI_REDUCE_CHOOSE(ORI_REDUCE_BLOCKS)
+#undef ORI_REDUCE_BLOCKS
+}
+
+typedef void ori_reduce_loop(ORI_VALUE(oriel_group) g, uint8_t *dst, const struct ori_sources *s,
+			     uint64_t count);
+typedef uint64_t ori_reduce_words(ORI_VALUE(ori_row) row, int n);
+
+/* A type and an operator, for functions that are not inlined: see port.h, ORI_NAMES_LOOPS. */
+struct ori_reducer {
+	int32_t type, op;      /* 0: nothing is combined */
+	ori_reduce_loop *loop; /* with ORI_NAMES_LOOPS */
+#if ORI_NAMES_WORDS
+	ori_reduce_words *words;
+#endif
+};
+
+ORIEL_DEV struct ori_reducer ori_reducer_of(int type, int op)
+{
+	struct ori_reducer how;
+
+	how.type = type;
+	how.op = op;
+	how.loop = NULL;
+#if ORI_NAMES_WORDS
+	how.words = NULL;
+#define ORI_REDUCE_NAME(name) how.loop = name, how.words = name##_word
+#else
+#define ORI_REDUCE_NAME(name) how.loop = name
+#endif
+#if ORI_NAMES_LOOPS
+	ORI_REDUCE_CHOOSE(ORI_REDUCE_NAME)
+#endif
+#undef ORI_REDUCE_NAME
+	return how;
+}
+
+/* As ori_reduce(). */
+ORIEL_DEV void ori_reducer_run(struct ori_reducer how, struct oriel_group g, void *to,
+			       const struct ori_sources *s, uint64_t count)
+{
+#if ORI_NAMES_LOOPS
+	if (how.loop)
+		how.loop(g, (uint8_t *)to, s, count);
+#else
+	ori_reduce(g, to, s, count, how.type, how.op);
+#endif
+}
+
+/* The elements of n words, at most ORI_WORD_SOURCES, combined in their order. */
+ORIEL_DEV uint64_t ori_reducer_word(struct ori_reducer how, struct ori_row row, int n)
+{
+#if ORI_NAMES_WORDS
+	return how.words(row, n);
+#else
+	int type = how.type, op = how.op;
+	uint64_t result = 0;
+
+#define ORI_REDUCE_WORDS(name) result = name##_word(row, n)
+	ORI_REDUCE_CHOOSE(ORI_REDUCE_WORDS)
+#undef ORI_REDUCE_WORDS
+	return result;
+#endif
 }
 
 #endif

@@ -44,14 +44,14 @@ ORIEL_DEV uint64_t ori_signal_load(const struct oriel_window_dev *win, int peer,
  * own struct ori_spin: passing the caller's by address would force that one into memory.
  */
 ORIEL_DEV_OUT int ori_signal_wait_queued(const struct oriel_window_dev *win,
-					 ORI_VALUE(oriel_group) g, int peer, int id, int cmp,
-					 uint64_t value)
+					 ORI_VALUE(oriel_group) g, int op, int peer, int id,
+					 int cmp, uint64_t value)
 {
 	uint64_t i = ori_signal_index(win, peer, id);
 	struct ori_nic_words words;
 	struct ori_spin s;
 
-	ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_SIGNAL, peer, id, win->number, value);
+	ori_spin_begin(&s, &win->comm, win->failure, op, peer, id, win->number, value);
 	ori_spin_within(&s, g);
 	ori_spin_host(&s, 1);
 	words.first = (uint64_t *)ori_host_half(&win->comm, &win->signal_words[i]);
@@ -60,19 +60,25 @@ ORIEL_DEV_OUT int ori_signal_wait_queued(const struct oriel_window_dev *win,
 	return ori_nic_words_wait(&s, &words, ori_load_relaxed_sys(&win->signal_base[i]), cmp);
 }
 
-/* Called by one thread: waits until (source, id) compares. */
-ORIEL_DEV int ori_signal_wait(const struct oriel_window_dev *win, struct oriel_group g, int peer,
-			      int id, int cmp, uint64_t value)
+/* Called by one thread: waits until (source, id) compares.  op: ORIEL_OP_SIGNAL and flags. */
+ORIEL_DEV int ori_signal_wait_op(const struct oriel_window_dev *win, struct oriel_group g, int op,
+				 int peer, int id, int cmp, uint64_t value)
 {
 	uint64_t i = ori_signal_index(win, peer, id);
 	struct ori_spin s;
 
 	if (ori_words_are_host(win, peer))
-		return ori_signal_wait_queued(win, g, peer, id, cmp, value);
-	ori_spin_begin(&s, &win->comm, win->failure, ORIEL_OP_SIGNAL, peer, id, win->number, value);
+		return ori_signal_wait_queued(win, g, op, peer, id, cmp, value);
+	ori_spin_begin(&s, &win->comm, win->failure, op, peer, id, win->number, value);
 	ori_spin_within(&s, g);
 	return ori_word_wait(&s, &win->signal_words[i], ori_load_relaxed_sys(&win->signal_base[i]),
 			     cmp);
+}
+
+ORIEL_DEV int ori_signal_wait(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			      int id, int cmp, uint64_t value)
+{
+	return ori_signal_wait_op(win, g, ORIEL_OP_SIGNAL, peer, id, cmp, value);
 }
 
 /* Called by one thread after its group met. */
@@ -108,9 +114,9 @@ ORIEL_DEV int ori_signal_one(const struct oriel_window_dev *win, struct oriel_gr
 
 /* Notes a signal.  peer < 0: to all other ranks. */
 ORIEL_DEV void ori_trace_signal(const struct oriel_window_dev *win, struct oriel_group g, int peer,
-				int id, int op, uint64_t value, uint64_t begin_ns, int status)
+				int id, int op, uint64_t value, uint64_t begin, int status)
 {
-	struct ori_trace_note n = ori_trace_note_of(ORIEL_TRACE_SIGNAL, begin_ns, peer, id,
+	struct ori_trace_note n = ori_trace_note_of(ORIEL_TRACE_SIGNAL, begin, peer, id,
 						    win->number);
 
 	n.op = op;
@@ -121,7 +127,7 @@ ORIEL_DEV void ori_trace_signal(const struct oriel_window_dev *win, struct oriel
 ORIEL_DEV_OUT int ori_watch_signal(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				   int peer, int id, int op, uint64_t value)
 {
-	uint64_t begin_ns;
+	uint64_t begin;
 	int err = 0;
 
 	if (ori_window_is_checked(win)) {
@@ -133,9 +139,9 @@ ORIEL_DEV_OUT int ori_watch_signal(const struct oriel_window_dev *win, ORI_VALUE
 	}
 	if (err || !ori_traced(&win->comm))
 		return err;
-	begin_ns = ori_trace_begin(&win->comm, g);
+	begin = ori_trace_begin(&win->comm, g);
 	err = ori_signal_one(win, g, peer, id, op, value);
-	ori_trace_signal(win, g, peer, id, op, value, begin_ns, err);
+	ori_trace_signal(win, g, peer, id, op, value, begin, err);
 	return err ? err : ORI_WATCHED;
 }
 
@@ -173,7 +179,7 @@ ORIEL_DEV int ori_signal_all(const struct oriel_window_dev *win, struct oriel_gr
 ORIEL_DEV_OUT int ori_watch_signal_all(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				       int id, int op, uint64_t value)
 {
-	uint64_t begin_ns;
+	uint64_t begin;
 	int err = 0;
 
 	if (ori_window_is_checked(win)) {
@@ -185,9 +191,9 @@ ORIEL_DEV_OUT int ori_watch_signal_all(const struct oriel_window_dev *win, ORI_V
 	}
 	if (err || !ori_traced(&win->comm))
 		return err;
-	begin_ns = ori_trace_begin(&win->comm, g);
+	begin = ori_trace_begin(&win->comm, g);
 	err = ori_signal_all(win, g, id, op, value);
-	ori_trace_signal(win, g, -1, id, op, value, begin_ns, err);
+	ori_trace_signal(win, g, -1, id, op, value, begin, err);
 	return err ? err : ORI_WATCHED;
 }
 
@@ -201,11 +207,33 @@ ORIEL_DEV int oriel_signal_all(const struct oriel_window_dev *win, struct oriel_
 	return err ? ori_watched_status(err) : ori_signal_all(win, g, id, op, value);
 }
 
+ORIEL_DEV uint64_t oriel_read_signal_from(const struct oriel_window_dev *win, int peer, int id)
+{
+	/* Loads the base first, because a load after an acquire waits for it. */
+	uint64_t base = ori_load_relaxed_sys(&win->signal_base[ori_signal_index(win, peer, id)]);
+
+	/* [SIG3] inside: data may be read after this read. */
+	return ori_signal_load(win, peer, id) - base;
+}
+
 /* Called by one thread: how far resets have moved the source's base, in totals of the source. */
 ORIEL_DEV uint64_t ori_signal_moved(const struct oriel_window_dev *win, int peer, int id)
 {
 	return ori_load_relaxed_sys(&win->signal_base[ori_signal_index(win, peer, id)]) -
 	       win->first_count;
+}
+
+/*
+ * When a traced wait begins; 0: now, which is also its end.  A signal that has arrived already is
+ * waited for in no time.  Only a CPU asks, for which reading the time takes longer than this.
+ */
+ORIEL_DEV uint64_t ori_trace_wait_begin(const struct oriel_window_dev *win, int peer, int id,
+					int cmp, uint64_t value)
+{
+	/* [SIG3] inside, for the look alone: ori_signal_wait() follows. */
+	if (!ORIEL_ON_GPU && ori_compare(oriel_read_signal_from(win, peer, id), cmp, value))
+		return 0;
+	return ori_trace_time(win->comm.trace);
 }
 
 ORIEL_DEV_OUT int ori_watch_wait(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
@@ -218,15 +246,18 @@ ORIEL_DEV_OUT int ori_watch_wait(const struct oriel_window_dev *win, ORI_VALUE(o
 
 	if (err || !ori_traced(&win->comm))
 		return err;
-	n = ori_trace_note_of(ORIEL_TRACE_WAIT_SIGNAL, ori_trace_begin(&win->comm, g), peer, id,
-			      win->number);
+	n = ori_trace_note_of(ORIEL_TRACE_WAIT_SIGNAL, 0, peer, id, win->number);
 	n.op = cmp;
 	n.value = value;
 	if (oriel_group_is_leader(g)) {
 		n.base = ori_signal_moved(win, peer, id);
-		err = ori_signal_wait(win, g, peer, id, cmp, value);
+		n.begin = ori_trace_wait_begin(win, peer, id, cmp, value);
+		err = ori_signal_wait_op(win, g, ORIEL_OP_SIGNAL | ORIEL_CALL_NOTED, peer, id, cmp,
+					 value);
+		n.end = ori_trace_time_late(win->comm.trace);
+		n.begin = n.begin ? n.begin : n.end;
 	}
-	ori_trace_end(&win->comm, g, n, err);
+	ori_trace_end_here(&win->comm, g, n, err);
 	err = ori_group_agree(g, err);
 	return err ? err : ORI_WATCHED;
 }
@@ -243,15 +274,6 @@ ORIEL_DEV int oriel_wait_signal_from(const struct oriel_window_dev *win, struct 
 	if (oriel_group_is_leader(g))
 		err = ori_signal_wait(win, g, peer, id, cmp, value);
 	return ori_group_agree(g, err);
-}
-
-ORIEL_DEV uint64_t oriel_read_signal_from(const struct oriel_window_dev *win, int peer, int id)
-{
-	/* Loads the base first, because a load after an acquire waits for it. */
-	uint64_t base = ori_load_relaxed_sys(&win->signal_base[ori_signal_index(win, peer, id)]);
-
-	/* [SIG3] inside: data may be read after this read. */
-	return ori_signal_load(win, peer, id) - base;
 }
 
 ORIEL_DEV uint64_t oriel_read_signal(const struct oriel_window_dev *win, int id)

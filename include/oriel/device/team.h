@@ -50,7 +50,8 @@ struct ori_show {
 
 /* The state of a channel.  Only this rank uses it. */
 struct ori_channel {
-	uint64_t rounds; /* complete; by the leader of the group that uses the channel */
+	/* complete; by the leader of the group that uses the channel; or with ORI_ROUNDS_FAILED */
+	uint64_t rounds;
 	/* 0, or a failure word: the first refused call since the host asked, and by which rank */
 	uint64_t refused;
 	struct ori_terms first, other; /* then: the call of rank 0, and the one that differs */
@@ -58,15 +59,19 @@ struct ori_channel {
 	uint8_t pad[ORIEL_LINE_BYTES - 56];
 };
 
+/* Set in ori_channel.rounds when a call found the team failed: the next one sends nothing. */
+#define ORI_ROUNDS_FAILED (1ull << 63)
+
 struct oriel_team_dev {
 	struct oriel_window_dev win;
 	struct oriel_source source; /* the window's own buffer */
 	uint64_t channel_bytes;     /* from one channel to the next */
 	uint64_t slot_bytes;        /* data of a slot, a multiple of 64 */
 	uint64_t row_bytes;  /* data of a row, a multiple of 64; 0: nobody has queued peers */
-	uint64_t once_bytes; /* up to here an all-reduce is one round: each rank reduces all */
+	uint32_t once_bytes; /* up to here an all-reduce is one round: each rank reduces all */
 	uint32_t channels;
-	uint32_t cell_bytes;  /* up to here a rank's block is sent in cells; 0: the team has none */
+	uint32_t cell_bytes;  /* room of a place, in cells; 0: the team has none */
+	uint32_t short_bytes; /* up to here ordinary calls send blocks in cells */
 	uint64_t cells_off;   /* of the places, in a channel */
 	uint64_t first_round; /* where marks start: for tests of wrap-around */
 };

@@ -38,13 +38,14 @@ ORIEL_DEV uint32_t ori_round_mark(const struct oriel_team_dev *t, uint64_t round
 	return 0x80000000u | ((uint32_t)(round + t->first_round) & ORI_ROUND_MARKS);
 }
 
+/* Of the sources first, first + step and so on. */
 ORIEL_DEV_OUT void ori_places_clear(const struct oriel_team_dev *t, ORI_VALUE(oriel_group) g,
-				    uint64_t base, uint64_t round)
+				    uint64_t base, uint64_t round, int first, int step)
 {
 	uint64_t place = (ORI_TERMS_CELLS + t->cell_bytes / 8u) * 16u, i;
 	int r;
 
-	for (r = 0; r < t->win.comm.nranks; r++)
+	for (r = first; r < t->win.comm.nranks; r += step)
 		for (i = 8u * g.thread; i < place; i += 8u * g.size)
 			ori_store_relaxed_sys((uint64_t *)(void *)(t->win.buffer + i +
 								   ori_place_off(t, base, round,
@@ -55,12 +56,10 @@ ORIEL_DEV_OUT void ori_places_clear(const struct oriel_team_dev *t, ORI_VALUE(or
 	(void)oriel_group_sync(g);
 }
 
-/* Called by the group at the end of each round. */
-ORIEL_DEV void ori_places_end(const struct oriel_team_dev *t, struct oriel_group g, uint64_t base,
-			      uint64_t round)
+/* Are places cleared at the end of this round? */
+ORIEL_DEV int ori_round_clears(const struct oriel_team_dev *t, uint64_t round)
 {
-	if (t->cell_bytes && ((round + t->first_round) & ORI_ROUND_CLEAR) <= 1)
-		ori_places_clear(t, g, base, round);
+	return t->cell_bytes && ((round + t->first_round) & ORI_ROUND_CLEAR) <= 1;
 }
 
 #endif

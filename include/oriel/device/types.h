@@ -99,6 +99,8 @@ struct oriel_group {
 #define ORIEL_CALL_BARRIERS 16 /* + the parts of the barrier: barrier.h */
 /* Added by the host library: host code waits, not a kernel. */
 #define ORIEL_CALL_BY_HOST (1 << 16)
+/* The call notes its wait in the trace itself. */
+#define ORIEL_CALL_NOTED (1 << 17)
 #define ORIEL_OP_OF(op) ((op)&0xff)
 #define ORIEL_CALL_OF(op) (((op) >> ORIEL_CALL_SHIFT) & 0xff)
 
@@ -204,6 +206,8 @@ struct oriel_launch_dev {
 #define ORIEL_TRACE_COLL 10  /* a collective of a team */
 #define ORIEL_TRACE_ROUND 11 /* a round of one: all ranks meet */
 #define ORIEL_TRACE_CALL 12  /* a call of the host: a launch, or a collective with a request */
+/* Beside the kind: the times of the event are ori_ticks(), otherwise nanoseconds. */
+#define ORIEL_TRACE_TICKS 0x80
 
 /*
  * One event, written once.  Words: begin, end (ns of the writer's clock), peer and id, window and
@@ -218,7 +222,7 @@ struct oriel_trace_dev {
 	uint64_t *count; /* events so far; by every writer */
 	struct oriel_trace_event *events;
 	uint64_t capacity;
-	uint64_t reserved;
+	uint64_t ticks; /* not 0: calls on the CPU are timed with ori_ticks() */
 };
 
 /* ---- queues ---------------------------------------------------------------------------------- */

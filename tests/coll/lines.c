@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/coll/lines.c - collectives that a kernel holds open (device/coll_line.h): many calls, each
+ * with other data, every byte checked in the kernel; parts; rounds in which marks repeat; calls
+ * before and after a line; refusals, deadlines.
+ *
+ * Rows as in team.c.  Each is run with and without cells.
+ */
+#include <oriel/device/coll.h>
+
+#include "reduce_bed.h"
+
+const struct oriel_kernel *fake_cuda_kernel(const struct oriel_kernel *) __attribute__((weak));
+
+static const struct bed_row rows[] = {
+	{ "alone", 1, 0, NULL },
+	{ "two processes", 2, 1, NULL },
+	{ "three threads", 3, 0, NULL },
+	{ "five processes", 5, 1, NULL },
+	{ "eight threads", 8, 0, NULL },
+	{ "mixed threads", 4, 0, "2x2" },
+	{ "mixed processes", 4, 1, "2x2" },
+	{ "queued", 3, 0, "3x1" },
+};
+
+/* A block's memory: what it found wrong, data to send, data that came. */
+struct args {
+	struct oriel_team_dev team;
+	uint8_t *memory;
+	uint64_t block_bytes, send_off, recv_off;
+	uint64_t count; /* bytes of a rank's block; all-reduce: 32-bit integers */
+	uint32_t timeout_ms;
+	int32_t kind, parts, calls, lines, between, first_part;
+};
+
+/* What rank `from` sends to `to` in a call: another byte for each call, place and pair. */
+ORIEL_DEV uint8_t byte_of(int from, int to, uint64_t i, int call)
+{
+	return (uint8_t)(i * 7u + i / 251u + (uint32_t)call * 13u + (uint32_t)from * 31u +
+			 (uint32_t)to * 101u);
+}
+
+ORIEL_DEV uint32_t int_of(int from, uint64_t i, int call)
+{
+	return (uint32_t)i * 2654435761u + (uint32_t)call * 97u + (uint32_t)from * 12345u;
+}
+
+ORIEL_DEV void fill_send(const struct args *a, struct oriel_group g, uint8_t *send, int call)
+{
+	int n = a->team.win.comm.nranks, me = a->team.win.comm.rank, to;
+	uint64_t i;
+
+	if (a->kind == ORI_COLL_ALLREDUCE) {
+		for (i = g.thread; i < a->count; i += g.size) {
+			uint32_t v = int_of(me, i, call);
+
+			memcpy(send + 4 * i, &v, sizeof(v));
+		}
+		return;
+	}
+	for (to = 0; to < (a->kind == ORI_COLL_ALLTOALL ? n : 1); to++)
+		for (i = g.thread; i < a->count; i += g.size)
+			send[(uint64_t)(uint32_t)to * a->count + i] = byte_of(me, to, i, call);
+}
+
+/* How many bytes of the call are wrong, among those that this thread looks at. */
+ORIEL_DEV uint64_t count_wrong(const struct args *a, struct oriel_group g, const uint8_t *recv,
+			       int part, int call)
+{
+	int n = a->team.win.comm.nranks, me = a->team.win.comm.rank, r;
+	int to = a->kind == ORI_COLL_ALLTOALL ? me : 0;
+	uint64_t i, wrong = 0;
+
+	if (a->kind == ORI_COLL_ALLREDUCE) {
+		for (i = g.thread; i < a->count; i += g.size) {
+			uint32_t sum = 0, v;
+
+			for (r = 0; r < n; r++)
+				sum += int_of(r, i, call);
+			memcpy(&v, recv + 4 * i, sizeof(v));
+			wrong += v != sum;
+		}
+		return wrong;
+	}
+	for (r = 0; r < n; r++)
+		for (i = g.thread; (me + r) % a->parts == part && i < a->count; i += g.size)
+			wrong += recv[(uint64_t)(uint32_t)r * a->count + i] !=
+				 byte_of(r, to, i, call);
+	return wrong;
+}
+
+ORIEL_DEV int open_line(const struct args *a, struct oriel_group g, int part,
+			struct oriel_coll_line *line)
+{
+	if (a->kind == ORI_COLL_ALLREDUCE)
+		return oriel_coll_open_allreduce(line, &a->team, g, (int)g.block, a->count,
+						 ORIEL_TYPE_UINT32, ORIEL_REDUCE_SUM);
+	if (a->kind == ORI_COLL_ALLTOALL)
+		return oriel_coll_open_alltoall(line, &a->team, g, (int)g.block, a->count, part,
+						a->parts);
+	return oriel_coll_open_allgather(line, &a->team, g, (int)g.block, a->count, part, a->parts);
+}
+
+/* The calls of a line, with a check after each. */
+ORIEL_DEV int use_line(const struct args *a, struct oriel_group g, struct oriel_coll_line *line,
+		       int part, uint64_t *wrong)
+{
+	uint8_t *mine = a->memory + g.block * a->block_bytes, *recv = mine + a->recv_off;
+	int err = 0, i;
+
+	for (i = 0; i < a->calls && !err; i++) {
+		/* every other call in its own place */
+		uint8_t *to = a->kind == ORI_COLL_ALLREDUCE && i % 2 ? mine + a->send_off : recv;
+		uint8_t *send = mine + a->send_off;
+
+		if (a->kind == ORI_COLL_ALLGATHER && i % 2)
+			send = recv + (uint64_t)(uint32_t)a->team.win.comm.rank * a->count;
+		fill_send(a, g, send, i);
+		err = oriel_coll_again(line, g, send, to);
+		if (!err)
+			*wrong += count_wrong(a, g, to, part, i);
+		if (!err)
+			err = oriel_group_sync(g);
+	}
+	return err;
+}
+
+/* An ordinary call on the channel finds its rounds where the line has left them. */
+ORIEL_DEV int call_between(const struct args *a, struct oriel_group g, uint64_t *wrong)
+{
+	uint64_t *word = (uint64_t *)(void *)(a->memory + g.block * a->block_bytes) + 1;
+	int err;
+
+	if (oriel_group_is_leader(g))
+		*word = (uint64_t)(uint32_t)a->team.win.comm.rank + 1;
+	err = oriel_coll_allreduce(&a->team, g, (int)g.block, word, word, 1, ORIEL_TYPE_UINT64,
+				   ORIEL_REDUCE_MAX);
+	*wrong += !err && *word != (uint64_t)(uint32_t)a->team.win.comm.nranks;
+	return err ? err : oriel_group_sync(g);
+}
+
+/* Each block is a part, with its own channel and memory. */
+ORIEL_KERNEL(line_kernel, struct args)
+{
+	struct oriel_group g = oriel_group_within(oriel_group_block(), a->timeout_ms);
+	uint8_t *mine = a->memory + g.block * a->block_bytes;
+	int part = a->first_part + (int)g.block, err = 0, closed, i;
+	struct oriel_coll_line line;
+	uint64_t wrong = 0;
+
+	for (i = 0; i < a->lines && !err; i++) {
+		err = open_line(a, g, part, &line);
+		if (!err)
+			err = use_line(a, g, &line, part, &wrong);
+		closed = oriel_coll_close(&line, g);
+		if (!err)
+			err = closed;
+		/* a line that was closed is of no use, and does no harm */
+		if (!err && (oriel_coll_again(&line, g, mine, mine) != ORIEL_EINVAL ||
+			     oriel_coll_close(&line, g) != ORIEL_EINVAL))
+			wrong++;
+		if (!err && a->between)
+			err = call_between(a, g, &wrong);
+	}
+	if (wrong)
+		(void)ori_fetch_add_relaxed_dev((uint64_t *)(void *)mine, wrong);
+	return err;
+}
+
+/* ---- jobs ------------------------------------------------------------------------------------ */
+
+struct job {
+	struct bed bed;
+	struct oriel_team *team;
+	struct args args;
+};
+
+/* How the teams of a test move short calls. */
+static uint32_t cells;
+
+static void both_ways(const struct bed_row *some, size_t n, void (*rank)(struct rank_env *))
+{
+	for (cells = ORIEL_CELLS_NEVER; cells <= ORIEL_CELLS_IF_POSSIBLE && !check_failures;
+	     cells++)
+		bed_rows(some, n, rank, NULL);
+}
+
+static void open_job(struct job *j, struct rank_env *env, struct oriel_team_options *o,
+		     uint64_t bytes)
+{
+	memset(j, 0, sizeof(*j));
+	bed_open(&j->bed, env, bytes);
+	o->cells = cells;
+	o->channels = (uint32_t)env->nranks + 1;
+	REQUIRE_OK(oriel_team_create(env->comm, o, &j->team));
+	REQUIRE_OK(oriel_team_device(j->team, &j->args.team));
+	j->args.memory = j->bed.memory;
+	j->args.parts = 1;
+	j->args.lines = 2;
+	j->args.between = 1;
+}
+
+static void close_job(struct job *j)
+{
+	CHECK_EQ(oriel_team_destroy(j->team), 0);
+	bed_close(&j->bed);
+}
+
+static int launch(struct job *j, int nblocks, int nthreads)
+{
+	const struct oriel_kernel *kernel = &line_kernel;
+	int err, synced;
+
+	if (bed_on_cuda() && fake_cuda_kernel)
+		kernel = fake_cuda_kernel(kernel);
+	err = oriel_launch(j->bed.env->comm, kernel, nblocks, nthreads, &j->args, sizeof(j->args),
+			   NULL);
+	synced = oriel_comm_sync(j->bed.env->comm, NULL);
+	return err ? err : synced;
+}
+
+/* odd: addresses that are no multiples of 8; ODD_SOME: only on some ranks. */
+#define ODD_SOME 2
+
+static void set_call(struct job *j, int kind, uint64_t count, int odd)
+{
+	int mine = odd == ODD_SOME ? j->bed.env->rank % 2 : odd;
+	uint64_t n = (uint64_t)j->bed.env->nranks,
+		 bytes = count * (kind == ORI_COLL_ALLREDUCE ? 4 : n);
+
+	j->args.kind = kind;
+	j->args.count = count;
+	j->args.send_off = 16 + (mine ? 3 : 0);
+	j->args.recv_off = ((16 + bytes + 15) & ~(uint64_t)7) + (mine ? 5 : 0);
+	j->args.block_bytes = (j->args.recv_off + bytes + 15) & ~(uint64_t)7;
+}
+
+/* Every block's calls, each byte of which its kernel has checked; and nothing behind them. */
+static void call_lines(struct job *j, int kind, uint64_t count, int odd, int nblocks, int nthreads)
+{
+	struct bed *b = &j->bed;
+	uint64_t n = (uint64_t)b->env->nranks, wrong, end;
+
+	set_call(j, kind, count, odd);
+	if (j->args.block_bytes * (uint64_t)nblocks > b->bytes) {
+		check_fail(__FILE__, __LINE__, "the test's memory is too small");
+		return;
+	}
+	memset(b->host, BED_POISON, b->bytes);
+	for (int i = 0; i < nblocks; i++)
+		memset(b->host + (uint64_t)i * j->args.block_bytes, 0, 8);
+	bed_push(b);
+	bed_pull(b, "the kernel", launch(j, nblocks, nthreads));
+	end = j->args.recv_off + count * (kind == ORI_COLL_ALLREDUCE ? 4 : n);
+	for (int i = 0; i < nblocks; i++) {
+		memcpy(&wrong, b->host + (uint64_t)i * j->args.block_bytes, sizeof(wrong));
+		CHECK_EQ(wrong, 0);
+		CHECK_EQ(b->host[(uint64_t)i * j->args.block_bytes + end], BED_POISON);
+	}
+	if (check_failures)
+		printf("kind %d, count %llu, odd %d, %d blocks of %d threads\n", kind,
+		       (unsigned long long)count, odd, nblocks, nthreads);
+}
+
+/* ---- every line ------------------------------------------------------------------------------ */
+
+static void every_rank(struct rank_env *env)
+{
+	static const uint64_t counts[] = { 0, 1, 16, 1000, 4096, 5000, 20000 };
+	struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT;
+	int real = bed_on_cuda() && !fake_cuda_kernel, threads;
+	struct job j;
+
+	o.slot_bytes = 16384; /* so that calls have several rounds */
+	o.line_bytes = 8192;
+	open_job(&j, env, &o, 2000000);
+	for (size_t i = 0; i < ORI_COUNT(counts) && !check_failures; i++) {
+		threads = real ? 96 << i % 3 : 1 + (int)i % 3;
+		j.args.calls = 3;
+		call_lines(&j, ORI_COLL_ALLTOALL, counts[i], 0, 1, threads);
+		call_lines(&j, ORI_COLL_ALLGATHER, counts[i], 0, 1, real ? threads : 1);
+		call_lines(&j, ORI_COLL_ALLREDUCE, counts[i], 0, 1, real ? threads : 1);
+		call_lines(&j, ORI_COLL_ALLTOALL, counts[i], 1, 1, threads);
+		call_lines(&j, ORI_COLL_ALLREDUCE, counts[i], ODD_SOME, 1, real ? threads : 1);
+	}
+	close_job(&j);
+}
+
+TEST(every_line)
+{
+	both_ways(rows, ORI_COUNT(rows), every_rank);
+}
+
+/* From one part to a part per rank; each block is one. */
+static void parts_rank(struct rank_env *env)
+{
+	static const uint64_t counts[] = { 8, 128, 1027, 9000 };
+	struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT;
+	int real = bed_on_cuda() && !fake_cuda_kernel;
+	struct job j;
+
+	o.line_bytes = 8192;
+	open_job(&j, env, &o, 2000000);
+	j.args.lines = 3;
+	for (int parts = 1; parts <= env->nranks; parts++)
+		for (size_t i = 0; i < ORI_COUNT(counts) && !check_failures; i++) {
+			j.args.parts = parts;
+			/* an odd number of rounds ends with one more */
+			j.args.calls = 1 + ((int)i + parts) % 4;
+			call_lines(&j, i % 2 ? ORI_COLL_ALLGATHER : ORI_COLL_ALLTOALL, counts[i],
+				   ODD_SOME, parts, real ? 64 : 1 + parts % 2);
+		}
+	close_job(&j);
+}
+
+TEST(parts_of_a_line)
+{
+	both_ways(rows, ORI_COUNT(rows), parts_rank);
+}
+
+/* Places are cleared before a mark repeats; words of slots wrap. */
+static void wrap_rank(struct rank_env *env)
+{
+	static const uint64_t first[] = { (1ull << 30) - 6, (1ull << 31) - 7, UINT64_MAX - 8 };
+	struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT;
+	struct job j;
+
+	for (size_t i = 0; i < ORI_COUNT(first) && !check_failures; i++) {
+		o.first_count = first[i];
+		open_job(&j, env, &o, 200000);
+		j.args.calls = 9;
+		j.args.parts = env->nranks;
+		call_lines(&j, ORI_COLL_ALLTOALL, 64, 0, env->nranks, 1);
+		close_job(&j);
+	}
+}
+
+TEST(marks_wrap_in_a_line)
+{
+	const struct bed_row few[] = { { "two threads", 2, 0, NULL },
+				       { "three processes", 3, 1, NULL },
+				       { "mixed processes", 4, 1, "2x2" } };
+
+	both_ways(few, ORI_COUNT(few), wrap_rank);
+}
+
+/* ---- refusals and deadlines ------------------------------------------------------------------ */
+
+static void refused_rank(struct rank_env *env)
+{
+	struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT;
+	struct job j;
+
+	open_job(&j, env, &o, 200000);
+	j.args.calls = 2;
+	j.args.lines = 1;
+	set_call(&j, ORI_COLL_ALLTOALL, env->rank == 1 ? 64 : 72, 0);
+	CHECK_EQ(launch(&j, 1, 1), ORIEL_EMISMATCH);
+	CHECK_EQ(oriel_team_status(j.team), ORIEL_EMISMATCH);
+	set_call(&j, ORI_COLL_ALLTOALL, 64, 0);
+	j.args.parts = env->rank == 1 ? 2 : 1;
+	CHECK_EQ(launch(&j, 1, 1), ORIEL_EMISMATCH);
+	CHECK_EQ(oriel_team_status(j.team), ORIEL_EMISMATCH);
+	CHECK_HAS(oriel_last_error(), "the same part and parts");
+	j.args.parts = 2;
+	j.args.first_part = env->rank == 1;
+	CHECK_EQ(launch(&j, 1, 1), ORIEL_EMISMATCH);
+	CHECK_EQ(oriel_team_status(j.team), ORIEL_EMISMATCH);
+	j.args.parts = 2;
+	j.args.first_part = env->rank == 0 ? 2 : 0; /* there are 0 and 1 */
+	CHECK_EQ(launch(&j, 1, 1), ORIEL_ERANGE);
+	CHECK_EQ(oriel_team_status(j.team), ORIEL_ERANGE);
+	j.args.first_part = 0;
+	j.args.parts = env->nranks + 1;
+	CHECK_EQ(launch(&j, 1, 1), ORIEL_ERANGE);
+	CHECK_EQ(oriel_team_status(j.team), ORIEL_ERANGE);
+	j.args.parts = 1;
+	call_lines(&j, ORI_COLL_ALLTOALL, 64, 0, 1, 1);
+	close_job(&j);
+}
+
+TEST(refused_lines_lose_nothing)
+{
+	const struct bed_row few[] = { { "three threads", 3, 0, NULL },
+				       { "mixed processes", 4, 1, "2x2" } };
+
+	both_ways(few, ORI_COUNT(few), refused_rank);
+}
+
+/* Rank 0 makes fewer calls.  The others give up after their own deadline, and name it. */
+static void late_rank(struct rank_env *env)
+{
+	struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT;
+	struct job j;
+	int err;
+
+	open_job(&j, env, &o, 200000);
+	set_call(&j, ORI_COLL_ALLGATHER, 64, 0);
+	j.args.calls = env->rank ? 9 : 6;
+	j.args.lines = 1;
+	j.args.between = 0;
+	j.args.timeout_ms = 1500;
+	err = launch(&j, 1, 1);
+	if (env->rank == 0)
+		CHECK(err == 0 || err == ORIEL_ETIMEDOUT); /* it may close after the deadline */
+	else
+		CHECK_EQ(err, ORIEL_ETIMEDOUT);
+	if (env->rank == 1) {
+		CHECK_EQ(oriel_team_status(j.team), ORIEL_ETIMEDOUT);
+		CHECK_HAS(oriel_last_error(), "rank 0");
+	}
+	CHECK_EQ(oriel_comm_barrier(env->comm, ORIEL_WORLD), 0);
+	CHECK_EQ(oriel_team_status(j.team), ORIEL_ETIMEDOUT);
+	close_job(&j);
+}
+
+TEST(a_deadline_in_a_line)
+{
+	const struct bed_row few[] = { { "two threads", 2, 0, NULL },
+				       { "mixed processes", 4, 1, "2x2" } };
+
+	both_ways(few, ORI_COUNT(few), late_rank);
+}
+
+/* Rank 0 leaves its line early and makes another call there.  Nobody succeeds, or hangs. */
+static void other_call_rank(struct rank_env *env)
+{
+	struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT;
+	struct job j;
+	int err;
+
+	open_job(&j, env, &o, 400000);
+	set_call(&j, ORI_COLL_ALLGATHER, 1000, env->rank % 2);
+	j.args.calls = env->rank ? 9 : 6;
+	j.args.lines = 1;
+	j.args.timeout_ms = 1000;
+	err = launch(&j, 1, 1);
+	CHECK(err == ORIEL_EMISMATCH || err == ORIEL_ETIMEDOUT);
+	(void)oriel_comm_barrier(env->comm, ORIEL_WORLD);
+	(void)oriel_team_status(j.team);
+	close_job(&j);
+}
+
+TEST(another_call_on_the_channel_of_a_line)
+{
+	const struct bed_row few[] = { { "three threads", 3, 0, NULL } };
+
+	cells = ORIEL_CELLS_IF_POSSIBLE; /* without them the other call may pass for the line's */
+	bed_rows(few, ORI_COUNT(few), other_call_rank, NULL);
+}
