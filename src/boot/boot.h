@@ -115,6 +115,12 @@ struct oriel_boot {
 	 */
 	const char *round_call; /* NULL: no round */
 	uint64_t round_since_ns;
+	/*
+	 * Called when a round has passed its deadline, while reports still show it.  NULL: nothing.
+	 * Written between rounds, as `serves`.
+	 */
+	void (*late)(void *ctx);
+	void *late_ctx;
 };
 
 /*

@@ -11,6 +11,8 @@
 
 #include "impl.h"
 
+#define LATE_LEAST_NS 100000000ull
+
 void ori_boot_init(struct oriel_boot *boot, const struct ori_boot_backend *ops, int rank,
 		   int nranks)
 {
@@ -65,6 +67,10 @@ int ori_boot_round(struct oriel_boot *boot, const char *call, const void *mine, 
 	__atomic_store_n(&boot->round_since_ns, ori_now_ns(), __ATOMIC_RELAXED);
 	__atomic_store_n(&boot->round_call, boot->serves, __ATOMIC_RELAXED);
 	err = boot->ops->allgather(boot, mine, all, bytes, timeout_ns);
+	/* A rank that comes after the others gave up has not waited, and has nothing to tell. */
+	if (err == ORIEL_ETIMEDOUT && boot->late &&
+	    ori_now_ns() - boot->round_since_ns >= LATE_LEAST_NS)
+		boot->late(boot->late_ctx);
 	__atomic_store_n(&boot->round_call, NULL, __ATOMIC_RELAXED);
 	ori_boot_serve_end(boot, outer);
 	return err;

@@ -41,6 +41,8 @@ struct create_record {
 	struct ori_trace_offer trace;
 };
 _Static_assert(sizeof(struct create_record) <= ORI_RECORD_BYTES, "must fit a record");
+_Static_assert(sizeof(struct create_record) >= sizeof(struct ori_clock_reading),
+	       "its memory is reused");
 
 /* ---- first round: this rank alone ----------------------------------------------------------- */
 
@@ -313,6 +315,14 @@ static int build_links(struct oriel_comm *c)
 				  c->config.connect ? ORI_CONNECT_ALL : 0);
 }
 
+/* A user who asks for faults and gets none would take the run for a proof. */
+static void warn_of_faults(const struct oriel_comm *c)
+{
+	if (c->rank == 0 && c->nranks > 1 && c->config.soft_faults[0])
+		ori_log(ORI_LOG_WARN, "ORIEL_SOFT_FAULTS has no effect: all ranks are on one node, "
+				      "so no peer is queued (oriel-run --topology makes nodes)");
+}
+
 static void on_boot_failure(void *ctx, int status, int rank, const char *why)
 {
 	struct oriel_comm *c = ctx;
@@ -376,9 +386,11 @@ int ori_comm_build(struct oriel_boot *boot, const struct ori_config *config, int
 	c->quiet = 0;
 	err = ori_comm_agree(c, status, NULL, NULL, 0);
 	if (!err)
-		err = ori_trace_open(c, &all[0].trace, sizeof(*all));
+		err = ori_trace_open(c, &all[0].trace, sizeof(*all), all);
 	if (!err && c->topology.nnodes > 1)
 		err = build_links(c);
+	else if (!err && !origin)
+		warn_of_faults(c);
 	if (err)
 		goto err_live;
 	err = build_device_handle(c);

@@ -30,7 +30,8 @@
  *      registrations  keys of memory, registered sources
  *      topology       which peers are mapped, which are queued
  *      trace_clock    compares the clocks of ranks and devices
- *   0  object, agree, facts, layout, passing, slab, spans, trace_file
+ *      trace_file     writes the events of a rank
+ *   0  object, agree, facts, layout, passing, slab, spans, trace_ticks
  *
  * A "separate" device has its own memory, which the host cannot read directly: a GPU.
  *
@@ -127,7 +128,7 @@ struct oriel_comm {
 	uint32_t fetching; /* atomic: ORI_FETCHING() of the memory this rank waits for; 0: none */
 	int boot_lost;     /* atomic: status of a boot failure during the creation of the comm */
 	int quiet;         /* no peer stores to this rank's memory: not yet, or no longer */
-	int overdue;       /* atomic: kernels on the comm's own stream missed the deadline */
+	uint32_t overdue;  /* atomic: deadlines that kernels on the comm's own stream missed */
 	struct ori_slab slab;
 	int device_lost;           /* atomic: the loss of the device has been logged */
 	struct ori_trace *trace;   /* NULL: no trace of this rank */

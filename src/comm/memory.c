@@ -26,7 +26,7 @@ static void enlist(struct oriel_comm *c, struct ori_memory *m)
 /* Did kernels that may use this comm's memory miss the deadline?  They may still run. */
 static int is_overdue(const struct oriel_comm *c)
 {
-	return __atomic_load_n(&c->overdue, __ATOMIC_RELAXED);
+	return __atomic_load_n(&c->overdue, __ATOMIC_RELAXED) != 0;
 }
 
 static void give_back(const struct oriel_comm *c, struct ori_memory *m)

@@ -82,31 +82,32 @@ void ori_attachment_add(struct oriel_comm *c, struct ori_attachment *a)
 {
 	pthread_mutex_lock(&c->lock);
 	a->next = c->attachments;
-	c->attachments = a;
+	/*
+	 * [ATTACH1] release, process scope; partner [ATTACH2] in first_attachment().  Publishes the
+	 * attachment.  Without it a thread could find it before its members are set.
+	 */
+	__atomic_store_n(&c->attachments, a, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&c->lock);
+}
+
+/*
+ * Nothing is taken off the list before the comm goes, so it may be walked without the lock.  Short
+ * collectives do that in each call.
+ */
+static struct ori_attachment *first_attachment(struct oriel_comm *c)
+{
+	/* [ATTACH2] acquire, process scope; partner [ATTACH1] in ori_attachment_add(). */
+	return __atomic_load_n(&c->attachments, __ATOMIC_ACQUIRE);
 }
 
 struct ori_attachment *ori_attachment_find(struct oriel_comm *c,
 					   void (*destroy)(struct ori_attachment *))
 {
-	struct ori_attachment *a;
+	struct ori_attachment *a = first_attachment(c);
 
-	pthread_mutex_lock(&c->lock);
-	for (a = c->attachments; a && a->destroy != destroy; a = a->next)
-		;
-	pthread_mutex_unlock(&c->lock);
+	while (a && a->destroy != destroy)
+		a = a->next;
 	return a;
-}
-
-/* Nothing is taken off the list before the comm goes, so it may be walked without the lock. */
-static struct ori_attachment *first_attachment(struct oriel_comm *c)
-{
-	struct ori_attachment *first;
-
-	pthread_mutex_lock(&c->lock);
-	first = c->attachments;
-	pthread_mutex_unlock(&c->lock);
-	return first;
 }
 
 void ori_attachments_reap(struct oriel_comm *c)

@@ -21,6 +21,8 @@
 
 /* A running rank answers in milliseconds.  One that does not is suspended or cannot be reached. */
 #define ASK_NS ORI_NS_PER_S
+/* The same for a question that a wait asks before its deadline: it looks at no word meanwhile. */
+#define BRIEF_NS (ORI_NS_PER_S / 20)
 
 /* ---- the report of this rank ----------------------------------------------------------------- */
 
@@ -68,7 +70,7 @@ static int late_source(void *ctx, int window, int id)
 {
 	struct oriel_comm *c = ctx;
 
-	return ori_diag_late_source(&c->control->board, window, id);
+	return ori_diag_late_source(&c->control->board, c->rank, window, id);
 }
 
 static void add_queue(struct oriel_comm *c, int rank, uint32_t n, struct ori_lines *lines)
@@ -178,13 +180,16 @@ static void answer(void *ctx, char *out, size_t bytes)
 {
 	struct oriel_comm *c = ctx;
 	uint32_t fetching = __atomic_load_n(&c->fetching, __ATOMIC_RELAXED);
+	const char *call = __atomic_load_n(&c->boot->round_call, __ATOMIC_RELAXED);
+	uint64_t since = __atomic_load_n(&c->boot->round_since_ns, __ATOMIC_RELAXED);
 	size_t used;
 
 	if (fetching)
 		snprintf(out, bytes, "itself waits in %s for memory of rank %d",
 			 ori_call_name(ORI_FETCHING_CALL(fetching)), ORI_FETCHING_RANK(fetching));
-	else
-		ori_diag_board_text(&c->control->board, out, bytes < 256 ? bytes : 256);
+	else if (!ori_diag_board_text(&c->control->board, out, bytes < 256 ? bytes : 256) && call)
+		snprintf(out, bytes, "itself waits %.1f s in %s for ranks that have not called it",
+			 (double)(ori_now_ns() - since) * 1e-9, call);
 	used = strlen(out);
 	if (used + 2 >= bytes)
 		return;
@@ -192,19 +197,25 @@ static void answer(void *ctx, char *out, size_t bytes)
 	ori_diag_report(c->job, c->job_rank, 0, out + used + 1, bytes - used - 1);
 }
 
-/* The first line of an answer is for late reports. */
-static int ask(void *ctx, int rank, char *out, size_t bytes)
+/*
+ * The first line of an answer is for late reports.  The board of a mapped rank has its waits, but
+ * not the calls that meet through the boot: these need a question.
+ */
+static int ask(void *ctx, int rank, int brief, char *out, size_t bytes)
 {
 	struct oriel_comm *c = ctx;
+	struct ori_control *mapped = c->peers[rank].control;
 	char between[160];
 	int err;
 
+	if (mapped && ori_diag_board_text(&mapped->board, out, bytes))
+		return 1;
 	out[0] = '\0'; /* a boot that cannot ask writes nothing */
-	if (c->peers[rank].control) {
-		ori_diag_board_text(&c->peers[rank].control->board, out, bytes);
+	err = c->boot->ops->ask(c->boot, rank, out, bytes, mapped && brief ? BRIEF_NS : ASK_NS);
+	if (mapped && (err == ORIEL_EUNSUPPORTED || (err && brief))) {
+		snprintf(out, bytes, ORI_DIAG_NO_WAIT);
 		return 1;
 	}
-	err = c->boot->ops->ask(c->boot, rank, out, bytes, ASK_NS);
 	if (err == ORIEL_ETIMEDOUT) {
 		snprintf(between, sizeof(between), "%s", out);
 		snprintf(out, bytes, "%s%s", between[0] ? "cannot be asked: " : "does not answer",
@@ -271,7 +282,7 @@ static int signal_from(void *ctx, int window, int id, int rank, uint64_t *value)
 /* A graph that is older than this was about another deadline. */
 #define GRAPH_NS (3 * ORI_NS_PER_S)
 /* How long a rank waits for the one that collects, so that its own wait stays on the board. */
-#define COLLECTED_NS ORI_NS_PER_S
+#define COLLECTED_NS (5 * ORI_NS_PER_S / 2)
 #define LOOK_NS 1000000u
 
 /* The word of the lowest rank of this host.  Its control memory is mapped, also if it is queued. */
@@ -307,6 +318,20 @@ static void claimed(void *ctx)
 
 /* ---- begin and end --------------------------------------------------------------------------- */
 
+/*
+ * Called by the boot, on the thread that makes the round.  Boards do not show rounds.  So without
+ * answers the graph would call ranks late that are in this round too.  The question to this rank
+ * itself goes as far as that to any other.
+ */
+static void round_late(void *ctx)
+{
+	struct oriel_comm *c = ctx;
+	char own[ORI_BOOT_ANSWER_BYTES];
+
+	if (!c->boot->ops->ask(c->boot, c->rank, own, sizeof(own), ASK_NS / 2))
+		ori_doctor_deadline(&c->control->board);
+}
+
 int ori_reports_open(struct oriel_comm *c)
 {
 	struct ori_diag_world world = { .ctx = c,
@@ -331,6 +356,9 @@ int ori_reports_open(struct oriel_comm *c)
 void ori_reports_ready(struct oriel_comm *c)
 {
 	ori_diag_ready(&c->control->board);
+	/* Not earlier: ranks that cannot make a comm unmap their memory at different times. */
+	c->boot->late_ctx = c;
+	c->boot->late = round_late;
 	ori_service_open(c->config.doctor);
 	c->attended = 1;
 }
@@ -340,6 +368,7 @@ void ori_reports_close(struct oriel_comm *c)
 	if (!c->control)
 		return;
 	c->boot->ops->answer(c->boot, NULL, NULL);
+	c->boot->late = NULL;
 	ori_diag_unlist(&c->control->board);
 	if (c->attended)
 		ori_service_close();

@@ -11,14 +11,21 @@
 #include "object.h"
 #include "settle.h"
 
-/* Waits for all kernels on the comm's own stream. */
+/*
+ * Waits for all kernels on the comm's own stream.  When they have ended, none is overdue any more,
+ * unless another thread has waited in vain meanwhile: then the count differs.
+ */
 static int await_kernels(struct oriel_comm *c)
 {
+	/* relaxed: no data is read because of the count */
+	uint32_t before = __atomic_load_n(&c->overdue, __ATOMIC_RELAXED);
 	int err = c->device->ops->sync(c->device, NULL);
 
-	/* relaxed: no data is read because of the flag */
 	if (err == ORIEL_ETIMEDOUT)
-		__atomic_store_n(&c->overdue, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&c->overdue, 1, __ATOMIC_RELAXED);
+	else if (!err && before)
+		__atomic_compare_exchange_n(&c->overdue, &before, 0, 0, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED);
 	return err;
 }
 

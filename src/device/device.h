@@ -74,7 +74,8 @@ struct ori_device_ops {
 	void (*free)(struct ori_device *, struct ori_allocation *);
 	/*
 	 * Finds the user's own memory as an allocation that peers can map.  It is the whole
-	 * allocation around ptr.  Fails with ORIEL_EEXPORT and the reason.  forget() undoes it.
+	 * allocation around ptr.  Fails with ORIEL_EEXPORT and the reason.  forget() undoes it;
+	 * it is NULL for a device whose describe() always fails.
 	 */
 	int (*describe)(struct ori_device *, const void *ptr, size_t bytes,
 			struct ori_allocation *);
@@ -110,6 +111,11 @@ struct ori_device_ops {
 	/* launch: NULL if the kernel's status is not needed. */
 	int (*launch)(struct ori_device *, const struct oriel_kernel *, int nblocks, int nthreads,
 		      const void *args, size_t args_bytes, void *stream, struct ori_launch *launch);
+	/*
+	 * Would a launch find this kernel?  A library that was built without nvcc has none for
+	 * GPUs.
+	 */
+	int (*has_kernel)(struct ori_device *, const struct oriel_kernel *);
 	/*
 	 * The number of blocks that this rank may launch so that the blocks of all ranks and comms
 	 * on the device run at once.

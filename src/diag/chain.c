@@ -73,7 +73,7 @@ void ori_diag_chain_text(const struct oriel_board *own, int rank, int peer, cons
 			cycle_text(path, at, n, out, bytes);
 			return;
 		}
-		if (n == HOPS_MAX || !ori_diag_ask(own, next, text, sizeof(text))) {
+		if (n == HOPS_MAX || !ori_diag_ask(own, next, 1, text, sizeof(text))) {
 			snprintf(out, bytes, "; the chain of waits leads to rank %d", next);
 			return;
 		}

@@ -57,8 +57,9 @@ struct ori_diag_world {
 	int (*signal_from)(void *ctx, int window, int id, int rank, uint64_t *value);
 	/*
 	 * What that rank says it is doing ("itself waits ...").  Returns 0 if it cannot be asked.
+	 * brief: a mapped rank that does not answer soon waits for nothing, as its board says.
 	 */
-	int (*ask)(void *ctx, int rank, char *out, size_t bytes);
+	int (*ask)(void *ctx, int rank, int brief, char *out, size_t bytes);
 	/* The report of that rank (report.h), from the rank itself or from its board. */
 	void (*ask_report)(void *ctx, int rank, char *out, size_t bytes, uint64_t timeout_ns);
 	/*
@@ -81,14 +82,14 @@ int ori_diag_list(const struct oriel_board *,
 void ori_diag_ready(const struct oriel_board *);  /* the comm is complete */
 void ori_diag_unlist(const struct oriel_board *);
 int ori_diag_signal_from(const struct oriel_board *, int window, int id, int rank, uint64_t *value);
-int ori_diag_ask(const struct oriel_board *, int rank, char *out, size_t bytes);
+int ori_diag_ask(const struct oriel_board *, int rank, int brief, char *out, size_t bytes);
 int ori_diag_nranks(const struct oriel_board *); /* 0: not listed */
 /* Holds the comm, so that its functions may be called; NULL if it is not listed. */
 struct ori_diag_held;
 struct ori_diag_held *ori_diag_hold(const struct oriel_board *, struct ori_diag_world *);
 void ori_diag_drop(struct ori_diag_held *);
-/* The source that has added least to a sum of signals; -1 if unknown. */
-int ori_diag_late_source(const struct oriel_board *, int window, int id);
+/* The source that has added least to a sum of signals of this rank; -1 if unknown. */
+int ori_diag_late_source(const struct oriel_board *, int rank, int window, int id);
 
 /* The report of a rank of this process, over all its comms. */
 void ori_diag_report(uint64_t job, int job_rank, int full, char *out, size_t bytes);
@@ -120,10 +121,11 @@ int ori_diag_is_own(int op);
 /* The age of a wait by the clock that its slot was filled with; 0 if it fits no clock. */
 uint64_t ori_diag_age_ns(uint64_t since_ns);
 /*
- * What a rank waits for, according to its board: "itself waits 1.5 s for ...", or "waits for
- * nothing in Oriel".
+ * What a rank waits for, according to its board: "itself waits 1.5 s for ...".  Returns 0 if there
+ * is no wait on the board; the text is then ORI_DIAG_NO_WAIT.
  */
-void ori_diag_board_text(const struct oriel_board *, char *out, size_t bytes);
+int ori_diag_board_text(const struct oriel_board *, char *out, size_t bytes);
+#define ORI_DIAG_NO_WAIT "waits for nothing in Oriel"
 #define ORI_DIAG_OTHERS " (and %d other waits)" /* other blocks, which wait for other ranks */
 
 /*

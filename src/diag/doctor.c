@@ -25,12 +25,13 @@ static void collect(struct ori_graph *g, uint64_t job, const int *stop)
 	char *text = malloc(ORI_REPORT_BYTES);
 
 	for (int r = 0; text && r < g->nranks; r++) {
-		uint64_t passed = ori_now_ns() - start;
+		uint64_t passed = ori_now_ns() - start, left = 0;
 
 		if (stop && __atomic_load_n(stop, __ATOMIC_RELAXED))
 			break;
-		ori_diag_ask_report(job, r, text, ORI_REPORT_BYTES,
-				    passed < COLLECT_NS ? ASK_NS : 0);
+		if (passed < COLLECT_NS)
+			left = COLLECT_NS - passed;
+		ori_diag_ask_report(job, r, text, ORI_REPORT_BYTES, left < ASK_NS ? left : ASK_NS);
 		ori_report_parse(&g->reports[r], text);
 		g->reports[r].sampled_us = (ori_now_ns() - start) / 1000;
 	}

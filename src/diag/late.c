@@ -35,7 +35,7 @@ static int other_waits(const struct oriel_board *board, int n, const struct orie
 	return others;
 }
 
-void ori_diag_board_text(const struct oriel_board *board, char *out, size_t bytes)
+int ori_diag_board_text(const struct oriel_board *board, char *out, size_t bytes)
 {
 	char wait[160], age[32], more[48] = "";
 	struct oriel_board_slot slot;
@@ -45,8 +45,8 @@ void ori_diag_board_text(const struct oriel_board *board, char *out, size_t byte
 		if (ori_board_read(board, n, &slot))
 			break;
 	if (n == ORIEL_BOARD_SLOTS) {
-		snprintf(out, bytes, "waits for nothing in Oriel");
-		return;
+		snprintf(out, bytes, ORI_DIAG_NO_WAIT);
+		return 0;
 	}
 	ori_diag_wait_text(&slot, wait, sizeof(wait));
 	age_text(slot.since_ns, age, sizeof(age));
@@ -54,23 +54,27 @@ void ori_diag_board_text(const struct oriel_board *board, char *out, size_t byte
 	if (others)
 		snprintf(more, sizeof(more), ORI_DIAG_OTHERS, others);
 	snprintf(out, bytes, "itself waits%s for %s%s", age, wait, more);
+	return 1;
 }
 
 /*
- * What the late rank itself waits for, from its board or by its own answer; "" if unknown.  Adds
+ * What the late rank itself waits for, from its board or by its own answer; "" if unknown.  Its
+ * board has no calls that meet through the boot, so a rank without a wait there is asked too.  Adds
  * where a longer chain of waits ends, because that rank is the one to look at.
  */
 static void peer_text(const struct oriel_board_slot *slot, int rank, int peer,
 		      const struct oriel_board *own, const struct oriel_board *board,
-		      uint64_t age_ns, char *out, size_t bytes)
+		      uint64_t age_ns, int brief, char *out, size_t bytes)
 {
 	char does[256], chain[200] = "";
 
 	out[0] = '\0';
-	if (board)
-		ori_diag_board_text(board, does, sizeof(does));
-	else if (!ori_diag_ask(own, peer, does, sizeof(does)))
-		return;
+	if (!(board && ori_diag_board_text(board, does, sizeof(does))) &&
+	    !ori_diag_ask(own, peer, brief, does, sizeof(does))) {
+		if (!board || !own)
+			return;
+		snprintf(does, sizeof(does), ORI_DIAG_NO_WAIT);
+	}
 	if (!ori_diag_is_own(slot->op))
 		ori_diag_chain_text(own, rank, peer, does, age_ns, chain, sizeof(chain));
 	snprintf(out, bytes, "; rank %d %s%s", peer, does, chain);
@@ -106,20 +110,27 @@ static void least_add(struct least *l, int rank, uint64_t value)
 
 /*
  * Writes "; least from rank 2: 0, rank 0: 1 and 5 more".  Returns the rank that added least, or -1
- * if unknown.
+ * if unknown.  Of ranks that added the same, the waiting one is the last: few signal themselves.
  */
-static int sources_text(const struct oriel_board_slot *slot, const struct oriel_board *own,
-			char *out, size_t bytes)
+static int sources_text(const struct oriel_board_slot *slot, int rank,
+			const struct oriel_board *own, char *out, size_t bytes)
 {
+	struct ori_diag_world w;
+	struct ori_diag_held *held = ori_diag_hold(own, &w);
 	struct least l = { .count = 0 };
-	int nranks = ori_diag_nranks(own);
 	size_t at = 0;
 	uint64_t value;
 
 	out[0] = '\0';
-	for (int r = 0; r < nranks; r++)
-		if (ori_diag_signal_from(own, slot->window, slot->id, r, &value))
+	if (!held)
+		return -1;
+	for (int i = 1; i <= w.nranks; i++) {
+		int r = (rank + i) % w.nranks;
+
+		if (w.signal_from(w.ctx, slot->window, slot->id, r, &value))
 			least_add(&l, r, value);
+	}
+	ori_diag_drop(held);
 	for (int i = 0; i < l.count && at < bytes; i++)
 		at += (size_t)snprintf(out + at, bytes - at, "%s rank %d: %llu",
 				       i ? "," : "; least from", l.rank[i],
@@ -131,55 +142,74 @@ static int sources_text(const struct oriel_board_slot *slot, const struct oriel_
 
 /* ---- the line -------------------------------------------------------------------------------- */
 
+/*
+ * What the report says of a wait.  A warning while it waits.  When it is given up: an error, or no
+ * more than the text of oriel_last_error() if the caller has chosen a short deadline, which may
+ * pass in every round of a loop.
+ */
+enum tone { TONE_WAITS, TONE_CHOSEN, TONE_GAVE_UP };
+
+static void speak(enum tone tone, const char *text)
+{
+	if (tone == TONE_GAVE_UP)
+		(void)ori_fail(ORIEL_ETIMEDOUT, "%s", text);
+	else if (tone == TONE_CHOSEN)
+		(void)ori_fail_silent(ORIEL_ETIMEDOUT, "%s", text);
+	if (tone != TONE_GAVE_UP)
+		ori_log(tone == TONE_WAITS ? ORI_LOG_WARN : ORI_LOG_INFO, "%s", text);
+}
+
 /* The user called the collective and does not know the wait inside it. */
-static void tell_collective(const struct oriel_board_slot *slot, double age, int given_up,
-			    const char *peer)
+static void collective_text(const struct oriel_board_slot *slot, double age, int waits,
+			    const char *peer, char *out, size_t bytes)
 {
 	char name[48];
 
 	ori_diag_window_text(slot->window, name, sizeof(name));
-	if (given_up)
-		(void)ori_fail(ORIEL_ETIMEDOUT, "%s: rank %d did not come within %.1f s%s", name,
-			       slot->peer, age, peer);
+	if (waits)
+		snprintf(out, bytes, "%s: rank %d is late: waiting %.1f s%s", name, slot->peer, age,
+			 peer);
 	else
-		ori_log(ORI_LOG_WARN, "%s: rank %d is late: waiting %.1f s%s", name, slot->peer,
-			age, peer);
+		snprintf(out, bytes, "%s: rank %d did not come within %.1f s%s", name, slot->peer,
+			 age, peer);
 }
 
 static void tell(const struct oriel_board_slot *slot, int rank, const struct oriel_board *own,
-		 const struct oriel_board *board, uint64_t age_ns, int given_up)
+		 const struct oriel_board *board, uint64_t age_ns, enum tone tone)
 {
-	char wait[160], sources[384] = "", peer[448] = "";
+	char wait[160], sources[384] = "", peer[448] = "", text[1100];
 	double age = (double)age_ns * 1e-9;
 	int late = slot->peer;
 
 	ori_diag_wait_text(slot, wait, sizeof(wait));
 	if (ORIEL_OP_OF(slot->op) == ORIEL_OP_SIGNAL_SUM) {
-		late = sources_text(slot, own, sources, sizeof(sources));
+		late = sources_text(slot, rank, own, sources, sizeof(sources));
 		board = NULL;
 	}
+	/* Asking through the boot may take a second: not with a short deadline. */
 	if (late >= 0 && late != rank)
-		peer_text(slot, rank, late, own, board, age_ns, peer, sizeof(peer));
+		peer_text(slot, rank, late, tone == TONE_CHOSEN ? NULL : own, board, age_ns,
+			  tone == TONE_WAITS, peer, sizeof(peer));
 	if (ori_diag_is_collective(slot))
-		tell_collective(slot, age, given_up, peer);
-	else if (given_up)
-		(void)ori_fail(ORIEL_ETIMEDOUT, "gave up after %.1f s: %s%s%s", age, wait, sources,
-			       peer);
+		collective_text(slot, age, tone == TONE_WAITS, peer, text, sizeof(text));
 	else
-		ori_log(ORI_LOG_WARN, "waiting %.1f s for %s%s%s", age, wait, sources, peer);
+		snprintf(text, sizeof(text), "%s %.1f s%s %s%s%s",
+			 tone == TONE_WAITS ? "waiting" : "gave up after", age,
+			 tone == TONE_WAITS ? " for" : ":", wait, sources, peer);
+	speak(tone, text);
 }
 
 void ori_diag_late_slot(const struct oriel_board_slot *slot, int rank,
 			const struct oriel_board *own, const struct oriel_board *board,
 			uint64_t age_ns)
 {
-	tell(slot, rank, own, board, age_ns, 0);
+	tell(slot, rank, own, board, age_ns, TONE_WAITS);
 }
 
 void ori_diag_late(const struct ori_spin *s, uint64_t have, uint64_t age_ns, int given_up)
 {
-	const struct oriel_board *own;
 	struct oriel_board_slot mine;
+	int chosen = s->timeout_ns < s->comm->timeout_ns;
 
 	mine.op = s->op;
 	mine.peer = s->peer;
@@ -188,13 +218,11 @@ void ori_diag_late(const struct ori_spin *s, uint64_t have, uint64_t age_ns, int
 	mine.have = have;
 	mine.want = s->want;
 	mine.block = (int32_t)s->block;
-	/*
-	 * Other ranks are asked through the boot, which may take a second.  A wait with a short
-	 * deadline of its own does not ask.
-	 */
-	own = s->timeout_ns < s->comm->timeout_ns ? NULL : s->comm->board;
-	tell(&mine, s->comm->rank, own, s->peer < 0 ? NULL : s->comm->peers[s->peer].board, age_ns,
-	     given_up);
-	if (given_up && own)
-		ori_doctor_deadline(own);
+	tell(&mine, s->comm->rank, s->comm->board,
+	     s->peer < 0 ? NULL : s->comm->peers[s->peer].board, age_ns,
+	     !given_up ? TONE_WAITS :
+	     chosen    ? TONE_CHOSEN :
+			 TONE_GAVE_UP);
+	if (given_up && !chosen)
+		ori_doctor_deadline(s->comm->board);
 }

@@ -136,29 +136,32 @@ int ori_diag_signal_from(const struct oriel_board *board, int window, int id, in
 	return known;
 }
 
-int ori_diag_ask(const struct oriel_board *board, int rank, char *out, size_t bytes)
+int ori_diag_ask(const struct oriel_board *board, int rank, int brief, char *out, size_t bytes)
 {
 	struct entry *e = begin(board);
 	int told = 0;
 
 	if (!e)
 		return 0;
-	told = e->world.ask(e->world.ctx, rank, out, bytes);
+	told = e->world.ask(e->world.ctx, rank, brief, out, bytes);
 	end(e);
 	return told;
 }
 
-int ori_diag_late_source(const struct oriel_board *board, int window, int id)
+int ori_diag_late_source(const struct oriel_board *board, int rank, int window, int id)
 {
 	int nranks = ori_diag_nranks(board), late = -1;
 	uint64_t value, least = 0;
 
-	for (int r = 0; r < nranks; r++)
+	for (int i = 1; i <= nranks; i++) {
+		int r = (rank + i) % nranks; /* this rank is the last: few signal themselves */
+
 		if (ori_diag_signal_from(board, window, id, r, &value) &&
 		    (late < 0 || value < least)) {
 			late = r;
 			least = value;
 		}
+	}
 	return late;
 }
 

@@ -29,7 +29,8 @@
 	  "how oriel-doctor finds this process: auto (a private directory of the user), "          \
 	  "a directory, or off (also: no graph on SIGUSR1)")                                       \
 	X(FLAG, checked, "ORIEL_CHECKED", "0",                                                     \
-	  "1: every window is checked: device calls test ranks, ids and ranges")                   \
+	  "1: every window is checked: device calls test ranks, ids and ranges; ranks meet in "    \
+	  "every broadcast")                                                                       \
 	X(CHOICE_LOG, log, "ORIEL_LOG", "warn",                                                    \
 	  "what is logged: error, warn, info or debug; each includes those before it")             \
 	X(FLAG, strict, "ORIEL_STRICT", "0",                                                       \

@@ -154,6 +154,19 @@ struct oriel_window *ori_window_covering(struct oriel_comm *c, const void *ptr, 
 	return found;
 }
 
+struct oriel_window *ori_window_numbered(struct oriel_comm *c, int number)
+{
+	struct ori_child *child;
+
+	pthread_mutex_lock(&c->lock);
+	for (child = c->children; child; child = child->next)
+		if (child->destroy == destroy_window &&
+		    ((struct oriel_window *)child)->number == number)
+			break;
+	pthread_mutex_unlock(&c->lock);
+	return (struct oriel_window *)child;
+}
+
 struct oriel_window *ori_window_left(struct oriel_comm *c, int *others)
 {
 	struct oriel_window *newest = NULL;

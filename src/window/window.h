@@ -108,6 +108,8 @@ void ori_window_use_set(struct oriel_window *, int use);
 
 /* The newest user window of the comm whose buffer contains [ptr, ptr + bytes), or NULL. */
 struct oriel_window *ori_window_covering(struct oriel_comm *, const void *ptr, uint64_t bytes);
+/* The window of the comm with that number, or NULL. */
+struct oriel_window *ori_window_numbered(struct oriel_comm *, int number);
 
 /*
  * The user's newest window of the comm, or NULL.  *others counts the user's objects that block its

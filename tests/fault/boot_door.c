@@ -121,6 +121,26 @@ TEST(rank_0_dies_before_the_rendezvous)
 	job_close(&job);
 }
 
+/* Another program has the port of the rendezvous, and answers in its own way. */
+TEST(a_stranger_has_the_port)
+{
+	struct job job;
+	char bytes[256];
+	int fd;
+
+	if (job_open(&job, 2, JOB_NEVER))
+		return;
+	job_start(&job, 1, NULL, only_join);
+	fd = accept(job.listen_fd, NULL, NULL);
+	CHECK(recv(fd, bytes, sizeof(bytes), 0) > 0);
+	memset(bytes, 'x', sizeof(bytes));
+	CHECK_EQ(send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL), (int)sizeof(bytes));
+	job_wait(&job, 1);
+	close(fd);
+	CHECK_RANK(&job, 1, ORIEL_EPROTO, "answers, but not as a rendezvous", JOB_SOON_S);
+	job_close(&job);
+}
+
 /* ---- refusal --------------------------------------------------------------------------------- */
 
 /* A refused rank does not disturb the others: with the right one the job is complete. */

@@ -42,7 +42,7 @@ gives() {
 
 for tool in "$run" "$info" "$perf" "$tune"; do
 	got=$(words "$tool" -)
-	wanted=$("$tool" --help | grep -oE '^ +(-[a-z](, --[a-z-]+)?|--[a-z-]+)' | tr -d ',' |
+	wanted=$("$tool" --help | grep -oE '^ +(-[a-z]+(, --[a-z-]+)?|--[a-z-]+)' | tr -d ',' |
 		tr -s ' ' '\n' | grep . | sort | paste -sd' ')
 	[ "$got" = "$wanted" ] || fail "${tool##*/} -: '$got', not '$wanted'"
 	for flag in -h --help --version; do

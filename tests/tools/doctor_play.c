@@ -120,6 +120,24 @@ static void crossed(struct play *p)
 		(void)oriel_window_wait_signal(p->window, 0, 5, ORIEL_GE, 7, NULL);
 }
 
+/* The last rank has forgotten a signal to rank 1, and all others are at the end of the program. */
+static void forgotten(struct play *p)
+{
+	if (p->rank == 1)
+		(void)oriel_window_wait_signal(p->window, p->nranks - 1, 5, ORIEL_GE, 7, NULL);
+	else
+		(void)oriel_finalize(p->comm);
+}
+
+/* The last rank comes to a barrier long after the others gave up, and gives up at once. */
+static void too_late(struct play *p)
+{
+	if (p->rank == p->nranks - 1)
+		sleep(9);
+	(void)oriel_comm_barrier(p->comm, ORIEL_WORLD);
+	sleep(p->rank == p->nranks - 1 ? 0 : 8); /* it can still be asked */
+}
+
 /* Rank 0 waits for 1 in one comm; rank 1 waits for 0 in a comm with the ranks in reverse. */
 static void two_comms(struct play *p)
 {
@@ -138,9 +156,9 @@ static const struct {
 	const char *name;
 	void (*play)(struct play *);
 } plays[] = {
-	{ "ring", ring },           { "kernel", kernel },   { "asleep", asleep },
-	{ "lost", lost },           { "barrier", barrier }, { "crossed", crossed },
-	{ "two_comms", two_comms },
+	{ "ring", ring },           { "kernel", kernel },       { "asleep", asleep },
+	{ "lost", lost },           { "barrier", barrier },     { "crossed", crossed },
+	{ "two_comms", two_comms }, { "forgotten", forgotten }, { "too_late", too_late },
 };
 
 /* ---- ranks that are threads of one process --------------------------------------------------- */

@@ -9,7 +9,7 @@ run=${1:?usage: perf_files_test.sh ORIEL_RUN ORIEL_PERF}
 perf=${2:?usage: perf_files_test.sh ORIEL_RUN ORIEL_PERF}
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
-export ORIEL_TIMEOUT=40
+export ORIEL_TIMEOUT=40 ORIEL_LATE=40 # no line about a late rank
 failed=0
 
 fail() {

@@ -23,8 +23,9 @@
 #include "osh.h"
 
 #define LOOK_NS 100000000
-#define FLUSH_S 2 /* the most that output may take at an early end */
-#define TELL_S 1  /* the most that shmem_global_exit() waits for queued PEs */
+#define FLUSH_S 2    /* the most that output may take at an early end */
+#define CAUSE_MS 150 /* how long the death of another PE may take, in most cases */
+#define TELL_S 1     /* the most that shmem_global_exit() waits for queued PEs */
 
 static pthread_t watcher;
 static int watching;
@@ -96,8 +97,12 @@ static void fail_with(const char *call, const char *text)
 	/* One write: lines of several PEs do not mix. */
 	if (write(STDERR_FILENO, line, (size_t)n) < 0)
 		(void)errno; /* there is nobody left to tell */
-	if (is_pe())
+	if (is_pe()) {
+		/* The PE that is the cause should be seen to end before those that notice it. */
+		if (oriel_comm_status(osh.comm))
+			usleep(CAUSE_MS * 1000u);
 		(void)oriel_comm_abort(osh.comm, ORIEL_EABORTED);
+	}
 	leave(1);
 }
 

@@ -35,6 +35,12 @@ static int cpu_launch(struct ori_device *device, const struct oriel_kernel *kern
 }
 
 /* Every thread of a launch has its own worker, so only the launch's limit counts. */
+static int cpu_has_kernel(struct ori_device *device, const struct oriel_kernel *kernel)
+{
+	(void)device;
+	return kernel->cpu != NULL;
+}
+
 static int cpu_resident(struct ori_device *device, const struct oriel_kernel *kernel, int nthreads,
 			int *nblocks)
 {
@@ -45,12 +51,6 @@ static int cpu_resident(struct ori_device *device, const struct oriel_kernel *ke
 }
 
 /* ---- what host memory makes trivial ---------------------------------------------------------- */
-
-static void cpu_forget(struct ori_device *device, struct ori_allocation *a)
-{
-	(void)device;
-	(void)a;
-}
 
 static int cpu_holds(struct ori_device *device, const void *ptr)
 {
@@ -117,7 +117,6 @@ static const struct ori_device_ops cpu_ops = {
 	.alloc = ori_cpu_alloc,
 	.free = ori_cpu_free,
 	.describe = ori_cpu_describe,
-	.forget = cpu_forget,
 	.import = ori_cpu_import,
 	.unimport = ori_cpu_unimport,
 	.discard = ori_cpu_discard,
@@ -127,6 +126,7 @@ static const struct ori_device_ops cpu_ops = {
 	.identify = cpu_identify,
 	.copy = cpu_copy,
 	.launch = cpu_launch,
+	.has_kernel = cpu_has_kernel,
 	.resident = cpu_resident,
 	.sync = cpu_sync,
 	.facts = cpu_facts,

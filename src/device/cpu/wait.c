@@ -124,19 +124,22 @@ int oriel_cpu_spin_slow(struct ori_spin *s, uint64_t have)
 	return 0;
 }
 
-/*
- * Notes a wait that took the slow path.  The calls that wait for a user's signal or barrier note
- * themselves.
- */
+/* Does the call that waits note the wait itself?  Calls for a signal of one source say so. */
+static int is_noted(const struct ori_spin *s, int op)
+{
+	return op == ORIEL_OP_SIGNAL_SUM || op == ORIEL_OP_BARRIER || s->op & ORIEL_CALL_NOTED;
+}
+
+/* Notes a wait that took the slow path. */
 static void trace_wait(const struct ori_spin *s)
 {
 	int op = ORIEL_OP_OF(s->op); /* without the call that waits */
-	int own = op == ORIEL_OP_SIGNAL || op == ORIEL_OP_SIGNAL_SUM || op == ORIEL_OP_BARRIER;
 	struct ori_trace_note n = ori_trace_note_of(ORIEL_TRACE_WAIT, s->start_ns, s->peer, s->id,
 						    s->window);
 
-	if (own && s->window >= 0 && !(s->window >> ORI_COLL_SHIFT))
+	if (is_noted(s, op))
 		return;
+	n.end = ori_now_ns();
 	n.op = op;
 	n.value = s->want;
 	n.block = s->block;

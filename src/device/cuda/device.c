@@ -108,6 +108,7 @@ static const struct ori_device_ops cuda_ops = {
 	.identify = ori_cuda_identify,
 	.copy = ori_cuda_copy,
 	.launch = ori_cuda_launch,
+	.has_kernel = ori_cuda_has_kernel,
 	.resident = ori_cuda_resident,
 	.sync = ori_cuda_sync,
 	.facts = ori_cuda_facts,

@@ -24,23 +24,34 @@
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
+/* Its name in an image; 0 if the kernel has none, or one that is too long. */
+static int name_function(const struct oriel_kernel *kernel, char name[NAME_MAX_BYTES])
+{
+	return kernel->name &&
+	       snprintf(name, NAME_MAX_BYTES, "%s_gpu", kernel->name) < NAME_MAX_BYTES;
+}
+
+/* NULL if it is nowhere; *err is then the error of the program's CUDA runtime, if it has one. */
+static void *search_function(struct ori_cuda_gpu *gpu, const struct oriel_kernel *kernel,
+			     const char *name, int *err)
+{
+	void *function = NULL;
+
+	*err = kernel->gpu_find ? kernel->gpu_find(kernel->gpu_symbol, &function) : 0;
+	return kernel->gpu_find && !*err ? function : ori_cuda_images_find(gpu, name);
+}
+
 static int find_function(struct ori_cuda_gpu *gpu, const struct oriel_kernel *kernel,
 			 void **function)
 {
 	char name[NAME_MAX_BYTES];
 	int err = 0;
 
-	if (!kernel->name ||
-	    snprintf(name, sizeof(name), "%s_gpu", kernel->name) >= (int)sizeof(name))
+	if (!name_function(kernel, name))
 		return ori_fail(ORIEL_EINVAL,
 				"a kernel has no name, or a name of more than %d bytes",
 				NAME_MAX_BYTES - 5);
-	if (kernel->gpu_find) {
-		err = kernel->gpu_find(kernel->gpu_symbol, function);
-		if (!err)
-			return 0;
-	}
-	*function = ori_cuda_images_find(gpu, name);
+	*function = search_function(gpu, kernel, name, &err);
 	if (*function)
 		return 0;
 	if (err)
@@ -136,6 +147,22 @@ static int get_function(struct ori_cuda_gpu *gpu, const struct oriel_kernel *ker
 	look_at_function(gpu, kernel, function);
 	*out = remember(gpu, kernel, function);
 	return 0;
+}
+
+int ori_cuda_has_kernel(struct ori_device *device, const struct oriel_kernel *kernel)
+{
+	struct ori_cuda_device *d = (struct ori_cuda_device *)device;
+	struct ori_cuda_scope scope;
+	char name[NAME_MAX_BYTES];
+	int has = 0, err;
+
+	if (!name_function(kernel, name) || ori_cuda_enter(d->gpu, &scope))
+		return 0;
+	pthread_mutex_lock(&d->gpu->lock);
+	has = known_function(d->gpu, kernel) || search_function(d->gpu, kernel, name, &err);
+	pthread_mutex_unlock(&d->gpu->lock);
+	ori_cuda_leave(&scope);
+	return has;
 }
 
 size_t ori_cuda_function_find(struct ori_cuda_gpu *gpu, const struct oriel_kernel *kernel)

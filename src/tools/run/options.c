@@ -23,6 +23,7 @@ static const char help[] =
 	"Starts N processes of a program on this machine as the ranks of one job.\n"
 	"\n"
 	"  -n N               number of ranks\n"
+	"  -np N              the same, as mpirun has it\n"
 	"  --topology LAYOUT  emulate several nodes: 2x4, or one node id per rank: 0,0,1,1\n"
 	"  --timeout S        end the job after S seconds (exit status 124)\n"
 	"  --grace S          let the other ranks run for S seconds after the first failure\n"
