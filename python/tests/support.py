@@ -72,7 +72,8 @@ def processes(body: Callable[..., Any], nranks: int, **variables: str) -> str:
 def run_processes(body: Callable[..., Any], nranks: int, **variables: str) -> Any:
     """The same, whatever the outcome."""
     rank = [sys.executable, "-m", "tests.support", body.__module__, body.__name__]
-    return command([oriel_run(), "-n", str(nranks), *rank], **variables)
+    # With time for the ranks that are left: they report what they saw.
+    return command([oriel_run(), "-n", str(nranks), "--grace", "30", *rank], **variables)
 
 
 def launched(launcher: list[str], body: Callable[..., Any], **variables: str) -> str:

@@ -89,9 +89,10 @@ def late(comm: oriel.Comm) -> None:
     comm.barrier()
     if comm.rank != 1:
         start = time.monotonic()
-        error = raised(window.barrier, timeout=0.3)
+        # Not shorter: another rank may come a second late.
+        error = raised(window.barrier, timeout=3)
         assert error.name == "ORIEL_ETIMEDOUT" and error.rank == 1, (error, error.rank)
-        assert time.monotonic() - start < 10
+        assert time.monotonic() - start < 20
         assert window.status == error.status
     comm.barrier()
 

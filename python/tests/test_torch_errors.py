@@ -82,7 +82,7 @@ def refused(rank: int, ranks: int) -> list[str]:
 def late(rank: int, ranks: int) -> tuple[str, float]:
     """Rank 1 does not come."""
     if rank == 1:
-        time.sleep(4)
+        time.sleep(9)  # more than the deadline and as long for the farewell
         return "", 0.0
     start = time.monotonic()
     error = raised(lambda: dist.all_reduce(torch.ones(100)))
@@ -156,10 +156,10 @@ class Errors(unittest.TestCase):
 
     def test_late(self) -> None:
         """The deadline passes, and the error names the rank that is late."""
-        results = run_ranks(late, 3, timeout=1.5)
+        results = run_ranks(late, 3, timeout=4)
         for text, seconds in (results[0], results[2]):
             self.assertIn("rank 1", text)
-            self.assertLess(seconds, 20)
+            self.assertLess(seconds, 30)
 
     def test_killed(self) -> None:
         """A rank that dies ends the waits of all others."""

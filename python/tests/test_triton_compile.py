@@ -211,7 +211,7 @@ class EveryCall(unittest.TestCase):
             print(f"sm_{capability} {' '.join(calls):24}", used)
         if used:
             self.assertLessEqual(used["REG"], 168, "registers")
-            self.assertLessEqual(used["STACK"], 1024, "stack")
+            self.assertLessEqual(used["STACK"], 1408, "stack")
             # Triton's own memory comes behind this, and its matrix products need a multiple of
             # 1024.  The GPU keeps the first 1024 bytes for itself.
             self.assertIn(used["SHARED"], (0, 1024, 2048), "static shared memory")

@@ -9,7 +9,7 @@
 
 #include "contract.h"
 
-#define SHORT_S 0.5 /* deadline of calls that must pass it */
+#define SHORT_S 0.9 /* deadline of calls that must pass it */
 #define LONG_S 60
 #define AT_ONCE_S 20 /* far below LONG_S; the machine may be busy */
 

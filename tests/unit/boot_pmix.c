@@ -7,6 +7,9 @@
  * tests/tools/launchers_test.sh and slurm_test.sh use a real one, with mpirun and srun.
  */
 #include <arpa/inet.h>
+#include <dlfcn.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <unistd.h>
 
 #include "../../src/boot/launcher.h"
@@ -355,4 +358,111 @@ TEST(the_address_on_a_network_of_ours_is_taken)
 	CHECK(!strcmp(place.name, "240.0.2.7:1234"));
 	offer.count = ORI_OFFER_ADDRESSES + 1;
 	CHECK_EQ(ori_offer_take(&offer, &place), ORIEL_EPROTO);
+}
+
+/* The interfaces of a host that a test describes; NULL: the real ones. */
+static struct ifaddrs *fake_interfaces;
+static int no_interfaces; /* the system does not tell them */
+
+int getifaddrs(struct ifaddrs **out)
+{
+	int (*real)(struct ifaddrs **);
+
+	*out = fake_interfaces;
+	if (fake_interfaces || no_interfaces)
+		return no_interfaces ? -1 : 0;
+	*(void **)&real = dlsym(RTLD_NEXT, "getifaddrs");
+	return real(out);
+}
+
+void freeifaddrs(struct ifaddrs *list)
+{
+	void (*real)(struct ifaddrs *);
+
+	if (list == fake_interfaces)
+		return;
+	*(void **)&real = dlsym(RTLD_NEXT, "freeifaddrs");
+	real(list);
+}
+
+struct fake_interface {
+	const char *text, *mask; /* NULL: no address */
+	unsigned int flags;
+};
+
+union fake_address {
+	struct sockaddr any;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+
+static struct sockaddr *parse(union fake_address *a, const char *text)
+{
+	memset(a, 0, sizeof(*a));
+	a->any.sa_family = strchr(text, ':') ? AF_INET6 : AF_INET;
+	CHECK_EQ(inet_pton(a->any.sa_family, text,
+			   strchr(text, ':') ? (void *)&a->v6.sin6_addr : &a->v4.sin_addr),
+		 1);
+	return &a->any;
+}
+
+/* Returns the status of ori_offer_addresses() on a host with these interfaces. */
+static int offer_of(const struct fake_interface *from, int n, struct ori_offer *offer)
+{
+	union fake_address address[8], mask[8];
+	struct ifaddrs list[8] = { 0 };
+	struct ori_config config;
+	int err;
+
+	CHECK_EQ(ori_config_read(&config), 0);
+	for (int i = 0; i < n; i++) {
+		list[i].ifa_next = i + 1 < n ? &list[i + 1] : NULL;
+		list[i].ifa_flags = from[i].flags;
+		if (!from[i].text)
+			continue;
+		list[i].ifa_addr = parse(&address[i], from[i].text);
+		list[i].ifa_netmask = parse(&mask[i], from[i].mask);
+	}
+	fake_interfaces = list;
+	err = ori_offer_addresses(&config, 0, offer);
+	fake_interfaces = NULL;
+	return err;
+}
+
+static void check_address(const struct ori_offer_address *a, const char *text, int prefix)
+{
+	char have[INET6_ADDRSTRLEN] = "";
+
+	inet_ntop(a->family, a->bytes, have, sizeof(have));
+	if (strcmp(have, text))
+		check_fail(__FILE__, __LINE__, "%s is not %s", have, text);
+	CHECK_EQ(a->prefix, prefix);
+}
+
+TEST(addresses_that_other_hosts_can_reach_are_offered)
+{
+	static const struct fake_interface host[] = {
+		{ "127.0.0.1", "255.0.0.0", IFF_UP | IFF_LOOPBACK },
+		{ NULL, NULL, IFF_UP },
+		{ "fe80::1", "ffff:ffff:ffff:ffff::", IFF_UP },
+		{ "fd00::7", "ffff:ffff:ffff::", IFF_UP },
+		{ "10.1.2.3", "255.255.240.0", IFF_UP },
+		{ "10.9.9.9", "255.255.255.0", 0 },
+	};
+	struct ori_config config;
+	struct ori_offer offer;
+
+	memset(&offer, 0, sizeof(offer));
+	REQUIRE_OK(offer_of(host, 6, &offer));
+	REQUIRE(offer.count == 2);
+	check_address(&offer.address[0], "10.1.2.3", 20); /* IPv4 comes first */
+	check_address(&offer.address[1], "fd00::7", 48);
+	/* a host without a network */
+	CHECK_EQ(offer_of(host, 3, &offer), ORIEL_ECONFIG);
+	CHECK_HAS(oriel_last_error(), "no address that other hosts can reach; set ORIEL_BOOT_ADDR");
+	REQUIRE_OK(ori_config_read(&config));
+	no_interfaces = 1;
+	CHECK_EQ(ori_offer_addresses(&config, 0, &offer), ORIEL_ESYSTEM);
+	no_interfaces = 0;
+	CHECK_HAS(oriel_last_error(), "set ORIEL_BOOT_ADDR");
 }

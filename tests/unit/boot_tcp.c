@@ -7,6 +7,9 @@
  */
 #include <netinet/in.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -354,6 +357,52 @@ TEST(environment_with_a_secret)
 	unsetenv("ORIEL_SECRET");
 }
 
+/* Another program has the socket.  It answers, but does not speak the protocol. */
+static void be_stranger(int s)
+{
+	char bytes[256];
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;) {
+		int fd = accept(s, NULL, NULL);
+
+		/* takes the hello, or closing would discard the answer */
+		(void)!recv(fd, bytes, sizeof(bytes), 0);
+		memset(bytes, 'x', sizeof(bytes));
+		(void)!send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL);
+		while (recv(fd, bytes, sizeof(bytes), 0) > 0)
+			;
+		close(fd);
+	}
+}
+
+/* Under torchrun the hub takes the first free port, and ranks look for it there. */
+TEST(environment_of_torchrun_with_a_taken_port)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET };
+	int pids[2], stranger, s, first;
+	char port[16];
+
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	first = free_port(); /* of the ports after torchrun's own */
+	at.sin_port = htons((uint16_t)first);
+	REQUIRE(first && !bind(s, (struct sockaddr *)&at, sizeof(at)) && !listen(s, 16));
+	stranger = fork();
+	if (!stranger)
+		be_stranger(s);
+	close(s);
+	setenv("TORCHELASTIC_RUN_ID", "a job", 1);
+	snprintf(port, sizeof(port), "%d", first - 1);
+	for (int r = 0; r < 2; r++)
+		pids[r] = env_child(r, "2", "127.0.0.1", port);
+	for (int r = 0; r < 2; r++)
+		CHECK_EQ(reap(pids[r]), 0);
+	unsetenv("TORCHELASTIC_RUN_ID");
+	kill(stranger, SIGKILL);
+	CHECK_EQ(reap(stranger), 128 + SIGKILL);
+}
+
 /* The usual way of a test launcher: the parent runs the hub and is not a rank itself. */
 TEST(children_forked_after_the_id)
 {
@@ -439,4 +488,34 @@ TEST(subset_whose_member_left)
 {
 	for (int i = 0; i < 30; i++)
 		run_ranks(4, meet_without_the_last);
+}
+
+/*
+ * Ranks 0 and 1 would wait for each other with different lists.  Both learn it at once, and meet
+ * with the same list.
+ */
+static void lists_differ(struct oriel_boot *boot)
+{
+	const int members[] = { 0, 1, 2 };
+	struct oriel_boot *sub = NULL;
+	uint64_t all[2], start = ori_now_ns();
+
+	if (boot->rank < 2) {
+		CHECK_EQ(boot->ops->subset(boot, members, boot->rank ? 2 : 3, 5, "the_call",
+					   TIMEOUT_NS, &sub),
+			 ORIEL_EMISMATCH);
+		CHECK_HAS(oriel_last_error(), "the_call: the ranks have different lists");
+		CHECK(ori_now_ns() - start < TIMEOUT_NS / 2);
+		REQUIRE_OK(boot->ops->subset(boot, members, 2, 5, "the_call", TIMEOUT_NS, &sub));
+		CHECK_EQ(gather_u64(sub, (uint64_t)boot->rank, all), 0);
+		CHECK(all[0] == 0 && all[1] == 1);
+		ori_boot_drop(sub);
+	}
+	/* nobody leaves before */
+	CHECK_EQ(boot->ops->allgather(boot, NULL, NULL, 0, TIMEOUT_NS), 0);
+}
+
+TEST(subsets_of_different_lists)
+{
+	run_ranks(3, lists_differ);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tests/unit/boot_threads.c - the boot whose ranks are threads of one process. */
 #include <pthread.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "../../src/boot/boot.h"
@@ -354,4 +355,61 @@ TEST(subset_whose_member_left)
 {
 	for (int i = 0; i < 30; i++)
 		run_ranks(4, meet_without_the_last);
+}
+
+/* ---- lateness -------------------------------------------------------------------------------- */
+
+static int log_fd; /* what the library logs goes there */
+
+static int log_has(const char *word)
+{
+	char text[4000];
+	ssize_t n = pread(log_fd, text, sizeof(text) - 1, 0);
+
+	text[n < 0 ? 0 : n] = '\0';
+	return strstr(text, word) != NULL;
+}
+
+static void await_log(const char *word)
+{
+	uint64_t deadline = ori_deadline_ns(TIMEOUT_NS / 2);
+
+	while (!log_has(word) && ori_now_ns() < deadline)
+		usleep(1000);
+}
+
+/* Rank 1 is late twice, each time until rank 0 has said so.  Then all goes well. */
+static void late_then_fine(struct oriel_boot *boot)
+{
+	const int members[] = { 1, 0 };
+	struct oriel_boot *sub = NULL;
+	uint64_t all[2];
+
+	if (boot->rank == 1)
+		await_log("boot exchange is late: rank 1 did not come within");
+	CHECK_EQ(gather_u64(boot, (uint64_t)boot->rank, all), 0);
+	CHECK(all[0] == 0 && all[1] == 1);
+	if (boot->rank == 1)
+		await_log("the_call is late: rank 0 (world rank 1) did not come within");
+	REQUIRE_OK(boot->ops->subset(boot, members, 2, 5, "the_call", TIMEOUT_NS, &sub));
+	CHECK_EQ(gather_u64(sub, (uint64_t)boot->rank, all), 0);
+	CHECK(all[0] == 1 && all[1] == 0);
+	ori_boot_drop(sub);
+}
+
+TEST(late_ranks_are_named)
+{
+	int standard_error = dup(STDERR_FILENO);
+
+	log_fd = memfd_create("log", MFD_CLOEXEC);
+	REQUIRE(log_fd >= 0 && standard_error >= 0);
+	dup2(log_fd, STDERR_FILENO);
+	setenv("ORIEL_LATE", "0.1", 1);
+	run_ranks(2, late_then_fine);
+	unsetenv("ORIEL_LATE");
+	dup2(standard_error, STDERR_FILENO);
+	close(standard_error);
+	CHECK(log_has("rank 0: warning: boot exchange is late: rank 1 did not come within"));
+	CHECK(log_has("rank 0: warning: the_call is late: rank 0 (world rank 1) did not come"));
+	close(log_fd);
 }

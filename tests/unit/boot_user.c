@@ -4,6 +4,10 @@
  * runtime; its ranks are the threads of the test.
  */
 #include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <oriel/oriel.h>
 
 #include "../../src/boot/boot.h"
 #include "../../src/util/util.h"
@@ -228,4 +232,55 @@ static void subsets(struct oriel_boot *boot, struct runtime *rt)
 TEST(subsets_of_one_and_of_all)
 {
 	run_ranks(3, subsets);
+}
+
+static int log_fd; /* what the library logs goes there */
+
+static int has_logged(void)
+{
+	char text[4000];
+	ssize_t n = pread(log_fd, text, sizeof(text) - 1, 0);
+
+	text[n < 0 ? 0 : n] = '\0';
+	return strstr(text, "signal 3 of window 0 from rank 1: have 0, want 1; "
+			    "rank 1 waits for nothing in Oriel") != NULL;
+}
+
+/* Such a boot asks no rank, so the report has what the peer's memory says. */
+static void signal_late(struct oriel_boot *boot, struct runtime *rt)
+{
+	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+	uint64_t deadline = ori_deadline_ns(TIMEOUT_NS / 2);
+	struct oriel_window *w = NULL;
+	struct oriel_comm *comm = NULL;
+
+	(void)rt;
+	o.bytes = 64;
+	REQUIRE_OK(oriel_comm_create(boot, NULL, &comm));
+	REQUIRE_OK(oriel_window_create(comm, &o, &w));
+	if (boot->rank == 0) {
+		CHECK_EQ(oriel_window_wait_signal(w, 1, 3, ORIEL_GE, 1, NULL), 0);
+	} else {
+		while (!has_logged() && ori_now_ns() < deadline)
+			usleep(1000);
+		CHECK_EQ(oriel_window_signal(w, 0, 3, ORIEL_ADD, 1, NULL), 0);
+	}
+	CHECK_EQ(oriel_window_destroy(w), 0);
+	CHECK_EQ(oriel_comm_destroy(comm), 0);
+}
+
+TEST(a_late_wait_names_a_rank_that_cannot_be_asked)
+{
+	int standard_error = dup(STDERR_FILENO);
+
+	log_fd = memfd_create("log", MFD_CLOEXEC);
+	REQUIRE(log_fd >= 0 && standard_error >= 0);
+	dup2(log_fd, STDERR_FILENO);
+	setenv("ORIEL_LATE", "0.1", 1);
+	run_ranks(2, signal_late);
+	unsetenv("ORIEL_LATE");
+	dup2(standard_error, STDERR_FILENO);
+	close(standard_error);
+	CHECK(has_logged());
+	close(log_fd);
 }

@@ -224,3 +224,49 @@ TEST(two_host_threads_launch_at_once)
 	CHECK_EQ(w[1].err, 0);
 	w[0].device->ops->close(w[0].device);
 }
+
+/* ---- what host memory and one stream make trivial ------------------------------------------ */
+
+static void gone(void *arg)
+{
+	*(int *)arg = 1;
+}
+
+/* Entries of the table that the comm calls on GPUs: on a CPU they promise the same. */
+TEST(streams_are_in_order)
+{
+	struct ori_device *device = open_device(60);
+	uint32_t seen[4] = { 0 }, rounds[2] = { 0 };
+	struct count_args args = { seen, rounds };
+	struct ori_mark *mark = (struct ori_mark *)(void *)seen;
+	int held = 1, was_gone = 0;
+
+	REQUIRE(device);
+	CHECK_EQ(device->streams->hold(device, NULL, gone, &was_gone, &held), 0);
+	CHECK_EQ(held, 0); /* so gone() is never called */
+	CHECK_EQ(was_gone, 0);
+	CHECK_EQ(device->streams->launch(device, &count_kernel, 2, 2, &args, sizeof(args), NULL,
+					 &mark),
+		 0);
+	for (int i = 0; i < 4; i++)
+		CHECK_EQ(seen[i], 1);
+	CHECK(mark == NULL);
+	CHECK_EQ(device->streams->passed(device, mark), 1);
+	CHECK_EQ(device->streams->follow(device, NULL, mark), 0);
+	ori_device_drop(device);
+}
+
+TEST(memory_of_others_is_reached_but_not_given)
+{
+	struct ori_device *device = open_device(60);
+	struct ori_allocation a;
+	int on_stack = 0, nblocks = 0;
+
+	REQUIRE(device);
+	CHECK_EQ(device->ops->can_store(device, &on_stack), 1);
+	CHECK_EQ(device->ops->describe(device, &on_stack, sizeof(on_stack), &a), ORIEL_EEXPORT);
+	CHECK_HAS(ori_last_error_text(), "oriel_alloc");
+	CHECK_EQ(device->ops->resident(device, &count_kernel, 4, &nblocks), 0);
+	CHECK(nblocks >= 32);
+	ori_device_drop(device);
+}

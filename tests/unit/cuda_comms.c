@@ -260,6 +260,54 @@ TEST(memory_stays_for_a_kernel_that_is_late)
 	CHECK_HAS(a.text, "bytes of device memory are never given back");
 }
 
+/*
+ * oriel_free() returns at the deadline and frees nothing.  The memory can be used again, and freed
+ * when the kernel has ended.
+ */
+static void free_under_a_late_kernel(struct rank_env *env)
+{
+	struct oriel_window *window = NULL;
+	struct oriel_buffer *buffer = NULL;
+	struct oriel_comm *comm = NULL;
+	void *memory = NULL;
+
+	REQUIRE(!make_both(env, LONG_S, &comm, &window));
+	REQUIRE_OK(oriel_alloc(comm, 4096, &memory));
+	((struct ori_cuda_device *)comm->device)->timeout_ns = 200000000; /* of the stream alone */
+	fake_cuda_hold("cuLaunchKernel", 1);
+	REQUIRE_OK(oriel_window_signal(window, 0, 0, ORIEL_ADD, 1, NULL));
+	CHECK_EQ(oriel_free(comm, memory), ORIEL_ETIMEDOUT);
+	CHECK_EQ(oriel_comm_status(comm), 0);
+	((struct ori_cuda_device *)comm->device)->timeout_ns = (uint64_t)(LONG_S * 1e9);
+	fake_cuda_hold("cuLaunchKernel", 0);
+	REQUIRE_OK(oriel_buffer_register(comm, memory, 4096, &buffer));
+	CHECK_EQ(oriel_free(comm, memory), ORIEL_EBUSY);
+	CHECK_HAS(oriel_last_error(), "used by 1 windows or buffers");
+	CHECK_EQ(oriel_buffer_release(buffer), 0);
+	CHECK_EQ(oriel_free(comm, memory), 0);
+	CHECK_EQ(oriel_window_destroy(window), 0);
+	CHECK_EQ(oriel_comm_destroy(comm), 0);
+}
+
+static void thread_free(void *arg)
+{
+	struct ranks_options o = { .nranks = 1, .no_comm = 1 };
+	char left[256];
+
+	(void)arg;
+	ranks_run(&o, free_under_a_late_kernel, NULL);
+	if (fake_cuda_live(left, sizeof(left)))
+		check_fail(__FILE__, __LINE__, "left over:%s", left);
+}
+
+TEST(memory_that_could_not_be_freed_is_freed_later)
+{
+	struct apart a;
+
+	apart_run(&a, thread_free, NULL);
+	CHECK(!strstr(a.text, "never given back"));
+}
+
 /* ---- errors of a lost context ---------------------------------------------------------------- */
 
 struct stage {

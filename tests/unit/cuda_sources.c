@@ -10,6 +10,7 @@
 #include "../ranks.h"
 #include "comm/comm.h"
 #include "comm/spans.h"
+#include "device/cuda/cuda_device.h"
 #include "fake_cuda/apart.h"
 #include "fake_cuda/fake_cuda.h"
 
@@ -226,4 +227,65 @@ static void share(struct rank_env *env)
 TEST(a_window_in_the_same_allocation_keeps_its_source)
 {
 	run_both(share);
+}
+
+/* A late kernel may still use the key of a released source.  The key goes when nothing uses it. */
+static void release_under_a_late_kernel(struct bed *b, void *memory)
+{
+	struct ori_cuda_device *device = (struct ori_cuda_device *)b->comm->device;
+	uint64_t timeout_ns = device->timeout_ns;
+	struct oriel_source s, other;
+
+	REQUIRE_OK(oriel_window_source(b->window, memory, BYTES, &s));
+	device->timeout_ns = 200000000; /* of the stream alone */
+	fake_cuda_hold("cuLaunchKernel", 1);
+	REQUIRE_OK(oriel_window_put(b->window, 1, 0, &s, 0, BYTES, NULL));
+	CHECK_EQ(oriel_window_source_release(b->window, &s), ORIEL_ETIMEDOUT);
+	CHECK_EQ(oriel_comm_status(b->comm), 0);
+	CHECK_EQ(registered(b->comm), 0);
+	CHECK(b->comm->retired);
+	device->timeout_ns = timeout_ns;
+	fake_cuda_hold("cuLaunchKernel", 0);
+	/* without its key the put would fail the comm */
+	REQUIRE_OK(oriel_comm_sync(b->comm, NULL));
+	CHECK_EQ(oriel_window_source_release(b->window, &s), ORIEL_EINVAL); /* only once */
+	REQUIRE_OK(oriel_window_source(b->window, memory, 64, &other));
+	CHECK_EQ(oriel_window_source_release(b->window, &other), 0); /* waits for the put */
+	REQUIRE_OK(oriel_window_source(b->window, memory, 64, &other));
+	CHECK(!b->comm->retired);
+	CHECK_EQ(oriel_window_source_release(b->window, &other), 0);
+}
+
+static void release_late(struct rank_env *env)
+{
+	struct bed *b = calloc(1, sizeof(*b));
+	unsigned char last = 0;
+	void *memory;
+
+	REQUIRE(b);
+	open_bed(env, b);
+	memory = fake_cuda_malloc(0, FAKE_CUDA_MALLOC, BYTES);
+	memset(b->host, 77, BYTES);
+	fake_cuda_write(memory, b->host, BYTES);
+	meet(b);
+	if (!b->rank)
+		release_under_a_late_kernel(b, memory);
+	/* no kernel of rank 1 is held back: it waits for rank 0 without one */
+	REQUIRE_OK(oriel_comm_barrier(b->comm, ORIEL_WORLD));
+	if (b->rank) {
+		REQUIRE_OK(oriel_copy(b->comm, &last,
+				      (char *)oriel_window_buffer(b->window) + BYTES - 1, 1));
+		CHECK_EQ(last, 77);
+	}
+	close_bed(b);
+	fake_cuda_free(memory);
+	free(b);
+}
+
+TEST(a_source_released_under_a_late_kernel_keeps_its_key)
+{
+	rank_fn *fn = release_late;
+	struct apart a;
+
+	apart_run(&a, run_threads, &fn);
 }

@@ -62,7 +62,7 @@ static void one_gives_up(struct rank_env *env)
 static void give_up(const char *topology, int processes)
 {
 	struct ranks_options o = {
-		.nranks = 2, .processes = processes, .topology = topology, .timeout_s = 3
+		.nranks = 2, .processes = processes, .topology = topology, .timeout_s = 6
 	};
 
 	ranks_run(&o, one_gives_up, NULL);
@@ -100,7 +100,7 @@ static void nobody_signals(struct rank_env *env)
 
 TEST(a_wait_that_timed_out_has_its_text)
 {
-	struct ranks_options o = { .nranks = 2, .timeout_s = 3 };
+	struct ranks_options o = { .nranks = 2, .timeout_s = 6 };
 	int *gone = ranks_shared(sizeof(*gone));
 
 	REQUIRE(gone);

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "../pe.h"
@@ -186,12 +187,18 @@ static void *global_exit_soon(void *unused)
 	return unused;
 }
 
-/* Stands still for two seconds.  Then a child ends this process, so that the job is over soon. */
+/*
+ * Stands still.  The launcher ends this process when PE 0 has ended; if it does not, a child does
+ * after 15 seconds.  The child ends with this process: nobody is to wait for it.
+ */
 static void stop_and_die(void)
 {
+	pid_t pe = getpid();
+
 	if (!fork()) {
-		sleep(2);
-		kill(getppid(), SIGKILL);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		sleep(15);
+		kill(pe, SIGKILL);
 		_exit(0);
 	}
 	raise(SIGSTOP);

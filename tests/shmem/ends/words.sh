@@ -32,8 +32,8 @@ expect cmp "shmem_long_wait_until: 9 is not a comparison"
 expect ivars "shmem_long_wait_until_all: ivars"
 expect clear "does not hold the lock"
 expect sig_op "shmem_long_put_signal: 7 is neither SHMEM_SIGNAL_SET nor SHMEM_SIGNAL_ADD"
-expect late_word "have 0, want at least 5" ORIEL_TIMEOUT=1
+expect late_word "have 0, want at least 5" ORIEL_TIMEOUT=4
 expect late_lock "shmem_set_lock: gave up waiting for the lock: PE 0 is before this PE" \
-	ORIEL_TIMEOUT=1
+	ORIEL_TIMEOUT=4
 expect dead "rank 1"
 exit $((failures > 0))
