@@ -6,10 +6,18 @@
                                         OUT/man7/oriel.7: where to begin, all calls, all statuses
     tools/man.py --names                the names of all calls that get a page
 
+    tools/man.py --unnamed              the calls whose page has no good line NAME
+
 A call is a prototype in a public header.  Its text is the comment above it.  Calls that follow each
 other without an empty line or comment share one, unless a call has a note behind it.  The sections
 of the headers become SEE ALSO.  A page also has the structs of its header that the call takes, with
 their initial values.
+
+The line NAME is the first sentence of the comment: it says in a few words what the call does.  In a
+comment that several calls share, it is the sentence that begins with the call's own name:
+
+    oriel_send sends a message of `bytes`; oriel_recv receives a message of `bytes`.  ...
+
 The date is SOURCE_DATE_EPOCH, else that of the last commit.
 """
 
@@ -24,7 +32,7 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parent.parent
 INCLUDE = SOURCE / "include"
 HEADERS = ["oriel.h", "coll/allgather.h", "coll/alltoallv.h", "coll/reduce.h", "coll/team.h",
-           "device.h", "device/coll.h", "device/port.h", "first_call.h"]
+           "device.h", "device/coll.h", "device/coll_line.h"]
 SECTION = re.compile(r"^/\* -{2,} (.*?) -+ \*/$")
 NAME = re.compile(r"\b(oriel_\w+)\s*\(")
 MARK = re.compile(r"\s*\[C\]\s*")
@@ -34,8 +42,19 @@ ABOUT = ["A rank exposes a window: a buffer with signals, counters and barriers.
          "data into it, signal it and wait for it, from host code or from inside a kernel.  The",
          "shortest program calls oriel_init, oriel_window_create, oriel_window_source,",
          "oriel_window_put_signal, oriel_window_wait_signal and oriel_finalize."]
-# Headers whose calls without a comment serve the other headers.
-INTERNAL = {"device/port.h", "first_call.h"}
+NAME_MOST = 80  # characters of a text in the line NAME
+
+# What calls return that are an int, but not a status.
+VALUE = "The value, or a negative status for a bad argument; see"
+RETURNS = {
+    "oriel_boot_rank": VALUE, "oriel_boot_nranks": VALUE, "oriel_comm_rank": VALUE,
+    "oriel_comm_size": VALUE, "oriel_comm_nodes": VALUE, "oriel_comm_node": VALUE,
+    "oriel_comm_node_rank": VALUE, "oriel_comm_node_size": VALUE, "oriel_comm_peer_kind": VALUE,
+    "oriel_allgather_supported": "1 or 0, or a negative status; see",
+    "oriel_group_is_leader": "1 or 0.", "oriel_rank": "The rank.",
+    "oriel_nranks": "The number of ranks.", "oriel_peer_kind": "One of ORIEL_PEER_*.",
+    "oriel_peer_to_index": "The index.", "oriel_index_to_peer": "The rank.",
+}
 
 
 @dataclass
@@ -60,8 +79,6 @@ class Call:
             lines = []
         if self.is_collective():
             lines += [""] * bool(lines) + COLLECTIVE
-        if not lines and self.header in INTERNAL:
-            return ["The headers of Oriel call this.  Programs need not."]
         return lines or [f"This call belongs to: {self.section}."]
 
 
@@ -220,17 +237,38 @@ def paragraphs(lines: list[str]) -> list[str]:
 
 
 def summary(call: Call) -> str:
-    """A short text for the line NAME."""
-    comment = MARK.sub(" ", " ".join(call.comment)).strip()
-    first = comment.split(".  ")[0].split(". ")[0].rstrip(".")
-    words = first if 0 < len(first) <= 72 else call.section or "a call of Oriel"
-    return words if words[:2].isupper() else words[0].lower() + words[1:]
+    """A short text for the line NAME; "" if the comment has none."""
+    comment = MARK.sub(" ", " ".join(line.strip() for line in call.comment)).strip()
+    device_name = call.name.replace("oriel_window_", "oriel_")
+    for name in (call.name, device_name):
+        own = re.search(rf"(?:^|[.;] +){name} (.*?)[.;](?: |$)", comment)
+        if own:
+            return own.group(1) if len(own.group(1)) <= NAME_MOST else ""
+    first = re.split(r"\. ", comment)[0].rstrip(".")
+    if len(first) > NAME_MOST:
+        first = re.split("[:;] ", first)[0]
+    if not first or len(first) > NAME_MOST or first.startswith("oriel_"):
+        return ""
+    return first if first[:2].isupper() else first[0].lower() + first[1:]
+
+
+def return_value(call: Call) -> list[str]:
+    """The section about what an int means."""
+    if not re.search(r"\bint oriel_", call.prototype):
+        return []
+    text = RETURNS.get(call.name, "0 on success, or a negative status; see")
+    out = [".SH RETURN VALUE", roff(text)]
+    if text.endswith("see"):
+        out += [".IR oriel/status.h ."]
+        if not call.prototype.startswith("ORIEL_DEV"):
+            out += ["oriel_last_error() has the text of the last failure."]
+    return out
 
 
 def call_page(call: Call, neighbours: list[str]) -> str:
     """The page of one call."""
     out = head(call.name, 3)
-    out += [".SH NAME", f"{roff(call.name)} \\- {roff(summary(call))}"]
+    out += [".SH NAME", f"{roff(call.name)} \\- {roff(summary(call) or call.section)}"]
     out += [".SH SYNOPSIS", ".nf", f".B #include <oriel/{call.header}>", ""]
     out += [roff(line.expandtabs(8)) for line in call.prototype.splitlines()] + [".fi"]
     out += [".SH DESCRIPTION"]
@@ -238,9 +276,7 @@ def call_page(call: Call, neighbours: list[str]) -> str:
     structs = structs_of(call)
     if structs:
         out += [".SH STRUCTURES", ".nf"] + [roff(line.expandtabs(8)) for line in structs] + [".fi"]
-    if re.search(r"\bint oriel_", call.prototype):
-        out += [".SH RETURN VALUE", "0 or more on success, or a negative status; see",
-                ".IR oriel/status.h .", "oriel_last_error() has the text of the last failure."]
+    out += return_value(call)
     others = [name for name in neighbours if name != call.name][:12]
     out += [".SH SEE ALSO"] + [f".BR {roff(name)} (3)," for name in others] + [".BR oriel (7)"]
     return "\n".join(out) + "\n"
@@ -323,6 +359,9 @@ def main() -> int:
     calls = all_calls()
     if sys.argv[1:] == ["--names"]:
         print("\n".join(call.name for call in calls))
+        return 0
+    if sys.argv[1:] == ["--unnamed"]:
+        print("\n".join(call.name for call in calls if not summary(call)))
         return 0
     if len(sys.argv) < 2:
         sys.exit(__doc__)

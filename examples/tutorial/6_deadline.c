@@ -56,7 +56,7 @@ int main(void)
 	args.tries = &tries;
 	must(oriel_window_device(window, &args.win));
 	if (oriel_comm_rank(comm) == oriel_comm_size(comm) - 1)
-		usleep(350 * 1000); /* this rank is late */
+		usleep(1550 * 1000); /* this rank is late */
 	must(oriel_launch(comm, &patient, 1, 1, &args, sizeof(args), NULL));
 	must(oriel_comm_sync(comm, NULL));
 

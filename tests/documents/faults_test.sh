@@ -50,7 +50,7 @@ order)
 		ORIEL_SOFT_FAULTS=seed=1,reorder=0.3 "$run" -n 2 --topology 2x1 "$program"
 	;;
 late)
-	finds 'deadlock: rank 2 waits for 1 waits for 2' env ORIEL_TIMEOUT=4 \
+	finds 'deadlock: rank 2 waits for 1 waits for 2' env ORIEL_TIMEOUT=12 \
 		"$run" -n 4 --debug "$program"
 	grep -qE 'rank 2 itself waits [0-9.]+ s for signal 1 of window 0 from rank 1' "$out" || {
 		echo "late: no line names the signal that rank 2 waits for"

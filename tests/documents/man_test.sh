@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# man_test.sh MAN MAP - every name that the library exports, every device call and every tool has a
-# manual page; mandoc has no warning about any page.
+# man_test.sh MAN MAP - every call of a program and every tool has a manual page that says what it
+# does; what only the headers call has none; mandoc has no warning about any page.
 set -uo pipefail
 man=$1 map=$2
 tools=$(cd "$(dirname "$0")/../../tools" && pwd)
@@ -12,11 +12,21 @@ fail() {
 	failures=$((failures + 1))
 }
 
-names=$(grep -oE '\boriel_[a-z0-9_]+;' "$map" | tr -d ';')
+internal='^oriel_(cpu_[a-z_]+|header_check|kernels_(note|forget))$'
+names=$(grep -oE '\boriel_[a-z0-9_]+;' "$map" | tr -d ';' | grep -vE "$internal")
 [ "$(wc -w <<<"$names")" -gt 100 ] || fail "$map: too few names"
 for name in $names $(python3 "$tools/man.py" --names); do
 	[ -s "$man/man3/$name.3" ] || fail "$name has no page"
 done
+find "$man/man3" -name '*.3' | sed 's|.*/||; s/[.]3$//' | grep -E "$internal" &&
+	fail "pages of calls that programs do not make"
+unnamed=$(python3 "$tools/man.py" --unnamed)
+[ -z "$unnamed" ] || fail "the comment does not begin with a short sentence: ${unnamed//$'\n'/ }"
+# The values of arguments, and that a wait waits.
+grep -q 'ORIEL_EQ' "$man/man3/oriel_window_wait_signal.3" || fail "wait_signal: no values of cmp"
+grep -q 'ORIEL_SET' "$man/man3/oriel_window_put_signal.3" || fail "put_signal: no values of op"
+grep -q '^0 or more on success' "$man"/man3/* &&
+	fail "a page does not know if its call returns a status"
 for name in oriel_put_signal oriel_coll_allreduce oriel_window_create; do
 	[ -s "$man/man3/$name.3" ] || fail "$name has no page"
 done

@@ -65,6 +65,13 @@ class Documents(unittest.TestCase):
         self.assertEqual(len(found), 1)
         self.assertIn("not finished after", found[0])
 
+    def test_a_late_pair(self) -> None:
+        """Only --verify may run again, and not for ever."""
+        text = "```sh\n: --verify; echo x >>n; echo ORIEL_ETIMEDOUT; [ $(wc -l <n) = %d ]\n```\n"
+        self.assertEqual(self.failures(text % 3), [])
+        self.assertEqual(len(self.failures(text % 4)), 1)
+        self.assertEqual(len(self.failures((text % 3).replace("--verify", ""))), 1)
+
     def test_notes(self) -> None:
         self.assertEqual(self.failures("<!-- slow -->\n```sh\nfalse\n```\n"), [])
         self.assertIn("no known note", self.failures("<!-- slwo -->\n```sh\ntrue\n```\n")[0])
