@@ -126,7 +126,10 @@ early_ends() {
 	awk '/^[[:space:]]*#/ { next }
 		{ line = before $0; before = "" }
 		line ~ /([^|][|]|\\)[[:space:]]*$/ { sub(/\\$/, "", line); before = line; next }
-		line ~ /[^|][|][[:space:]]*(head |grep -[a-zA-Z]*[qm])/ { print FILENAME ": " line; found = 1 }
+		line ~ /[^|][|][[:space:]]*(head |grep -[a-zA-Z]*[qm])/ {
+			print FILENAME ": " line
+			found = 1
+		}
 		END { exit !found }' "$1"
 }
 
@@ -135,7 +138,7 @@ check_scripts() {
 	while read -r file; do
 		bash -n "$file" || status=1
 		if grep -q 'set .*pipefail' "$file" && early_ends "$file"; then
-			echo "under pipefail use 'grep word >/dev/null' and 'sed -n 1p', which read to the end"
+			echo "under pipefail 'grep word >/dev/null' and 'sed -n 1p' read to the end"
 			status=1
 		fi
 	done < <(scripts)
@@ -145,7 +148,8 @@ check_scripts() {
 check_spdx() {
 	local file status=0
 	while read -r file; do
-		if ! sed -n 1,3p "$file" | grep 'SPDX-License-Identifier: BSD-3-Clause' >/dev/null; then
+		if ! sed -n 1,3p "$file" |
+			grep 'SPDX-License-Identifier: BSD-3-Clause' >/dev/null; then
 			echo "$file: no SPDX line among the first three"
 			status=1
 		fi

@@ -23,7 +23,8 @@ trap 'rm -f "$log" "$wire"*' EXIT
 # Topology and engine; "-" is the default.  mlx5 runs on the stub of its libraries.  libmlx5 is the
 # same engine on the real libraries, over the emulated kernel.
 transports=("mapped - -" "queued 0,1,2 soft" "mixed 0,0,1 soft")
-"$build/bin/oriel-info" 2>/dev/null | grep '^ *ofi  *libfabric' >/dev/null && transports+=("ofi 0,1,2 ofi")
+"$build/bin/oriel-info" 2>/dev/null | grep '^ *ofi  *libfabric' >/dev/null &&
+	transports+=("ofi 0,1,2 ofi")
 [ -n "$stub" ] && transports+=("mlx5 0,1,2 mlx5")
 # The build says whether the real libraries are there.
 [ -n "$kernel" ] && grep -q '^ORIEL_LIBMLX5:[A-Z]*=/' "$build/CMakeCache.txt" &&

@@ -39,7 +39,8 @@ for line in 'rank 0 of 2 got 101' 'rank 1 of 2 got 100'; do
 		exit 1
 	}
 done
-if "$cmake" --build "$work/build" --target help | grep -E 'unit_|contract_|01_hello|campaign' >/dev/null; then
+if "$cmake" --build "$work/build" --target help |
+	grep -E 'unit_|contract_|01_hello|campaign' >/dev/null; then
 	echo "install: tests or examples of Oriel are part of the project"
 	exit 1
 fi

@@ -31,7 +31,8 @@ for file in lib/liboriel.so lib/liboriel.a bin/oriel-info; do
 	else
 		echo "reproducible: $file: FAILED; these strings differ first:"
 		diff <(strings -a "$work/one/build/here/$file") \
-			<(strings -a "$work/a/second folder/build/here/$file") | sed -n 1,10p || true
+			<(strings -a "$work/a/second folder/build/here/$file") |
+			sed -n 1,10p || true
 		status=1
 	fi
 done

@@ -47,8 +47,10 @@ run_it ./cxx oshc++
 run_it ./two 'oshcc in two steps'
 ln -s "$prefix/bin/oshcc" elsewhere
 [ "$(./elsewhere --showme:compile)" = "-I$prefix/include" ] || die 'a link to oshcc is lost'
-./elsewhere --showme hello.c | grep -- '-loriel_shmem$' >/dev/null || die '--showme shows no library'
-! ./elsewhere --showme -c hello.c | grep -- -loriel_shmem >/dev/null || die 'oshcc -c names a library'
+./elsewhere --showme hello.c | grep -- '-loriel_shmem$' >/dev/null ||
+	die '--showme shows no library'
+! ./elsewhere --showme -c hello.c | grep -- -loriel_shmem >/dev/null ||
+	die 'oshcc -c names a library'
 # --version is the compiler's, because build systems look at it, and one line more.
 "$prefix/bin/oshcc" --version >out || die 'oshcc --version fails'
 [ "$(head -1 out)" = "$(cc --version | sed -n 1p)" ] || die 'oshcc --version is not the compiler'
@@ -58,7 +60,8 @@ for flag in -h --help; do
 	"$prefix/bin/oshc++" $flag | grep '^Usage: oshc++ ' >/dev/null || die "oshc++ $flag"
 	"$prefix/bin/oshrun" $flag | grep -- '--topology' >/dev/null || die "oshrun $flag"
 done
-"$prefix/bin/oshrun" --version | grep -E '^oshrun of oriel-run [0-9]+\.[0-9]+\.[0-9]+$' >/dev/null ||
+"$prefix/bin/oshrun" --version |
+	grep -E '^oshrun of oriel-run [0-9]+\.[0-9]+\.[0-9]+$' >/dev/null ||
 	die 'oshrun --version'
 for name in oshrun oshcc oshc++; do
 	[ -s "$prefix/share/bash-completion/completions/$name" ] || die "no completion of $name"
