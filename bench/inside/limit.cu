@@ -231,9 +231,8 @@ static __global__ void __launch_bounds__(INSIDE_THREADS, 1) reduce_cells(struct 
 #pragma unroll
 			for (int k = 0; k < 8; k++)
 				if (k < w.n)
-					cell_store(w.area[(w.me + k) % w.n] + box +
-							   2 * w.me * a.slot + j * 16,
-						   x, i);
+					cell_store(w.area[k] + box + 2 * w.me * a.slot + j * 16, x,
+						   i);
 		}
 		for (uint32_t j = threadIdx.x; j < n; j += blockDim.x) {
 			int there;

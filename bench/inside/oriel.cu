@@ -6,7 +6,7 @@
  * Each block has its own channel of a team, and its share of every rank's data ("blocks").  A share
  * lies behind the share of the block before, with the data of the ranks in rank order.
  * With lines the calls are held open.  Blocks then divide the ranks ("parts"); in an all-reduce
- * they divide the data as before ("lines").
+ * they divide the data as before ("lines").  Long data is also received in a window ("into").
  */
 #include <oriel/coll/team.h>
 #include <oriel/device/coll.h>
@@ -16,6 +16,7 @@
 
 struct inside_args {
 	struct oriel_team_dev team;
+	struct oriel_window_dev win;
 	const uint8_t *send;
 	uint8_t *recv;
 	uint64_t bytes; /* of a block */
@@ -70,8 +71,8 @@ ORIEL_DEV int make_calls(const struct inside_args *a, int op)
 	return err;
 }
 
-/* The same calls, held open. */
-ORIEL_DEV int make_line_calls(const struct inside_args *a, int op)
+/* The same calls, held open.  `into`: known to the compiler. */
+ORIEL_DEV int make_line_calls(const struct inside_args *a, int op, int into)
 {
 	struct oriel_group g = oriel_group_block();
 	uint64_t own = op == INSIDE_REDUCE ? g.block * a->bytes : 0, start = 0;
@@ -85,10 +86,12 @@ ORIEL_DEV int make_line_calls(const struct inside_args *a, int op)
 	else
 		err = oriel_coll_open_allreduce(&line, &a->team, g, part, a->bytes / 4,
 						ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM);
+	if (!err && into)
+		err = oriel_coll_into(&line, g, &a->win, 0);
 	for (int i = 1; !err && i <= GPU_WARM + a->calls; i++) {
 		if (i == GPU_WARM + 1)
 			start = clock_ns();
-		err = oriel_coll_again(&line, g, a->send + own, a->recv + own);
+		err = oriel_coll_again(&line, g, a->send + own, into ? NULL : a->recv + own);
 	}
 	tell_time(a, g, clock_ns() - start);
 	closed = oriel_coll_close(&line, g);
@@ -97,17 +100,27 @@ ORIEL_DEV int make_line_calls(const struct inside_args *a, int op)
 
 ORIEL_KERNEL(inside_exchange_line, struct inside_args)
 {
-	return make_line_calls(a, INSIDE_EXCHANGE);
+	return make_line_calls(a, INSIDE_EXCHANGE, 0);
 }
 
 ORIEL_KERNEL(inside_gather_line, struct inside_args)
 {
-	return make_line_calls(a, INSIDE_GATHER);
+	return make_line_calls(a, INSIDE_GATHER, 0);
 }
 
 ORIEL_KERNEL(inside_reduce_line, struct inside_args)
 {
-	return make_line_calls(a, INSIDE_REDUCE);
+	return make_line_calls(a, INSIDE_REDUCE, 0);
+}
+
+ORIEL_KERNEL(inside_exchange_into, struct inside_args)
+{
+	return make_line_calls(a, INSIDE_EXCHANGE, 1);
+}
+
+ORIEL_KERNEL(inside_gather_into, struct inside_args)
+{
+	return make_line_calls(a, INSIDE_GATHER, 1);
 }
 
 ORIEL_KERNEL(inside_exchange, struct inside_args)
@@ -130,6 +143,7 @@ ORIEL_KERNEL(inside_reduce, struct inside_args)
 struct job {
 	struct oriel_comm *comm;
 	struct oriel_team *team;
+	struct oriel_window *window;
 	uint8_t *send, *recv;
 	uint64_t *ns;
 	int rank, n;
@@ -158,27 +172,36 @@ static void fill_or_check(struct job *j, const char *row, const struct inside_ca
 	}
 }
 
-static int run_row(struct job *j, const struct inside_case *c, int blocks, int lines)
+/* How a call is made. */
+enum { ONCE, LINES, INTO };
+
+static int run_row(struct job *j, const struct inside_case *c, int blocks, int way)
 {
-	const struct oriel_kernel *kernels[2][3] = {
+	const struct oriel_kernel *kernels[3][3] = {
 		{ &inside_exchange, &inside_gather, &inside_reduce },
 		{ &inside_exchange_line, &inside_gather_line, &inside_reduce_line },
+		{ &inside_exchange_into, &inside_gather_into, NULL },
 	};
 	/* how many blocks divide the data; parts of a line divide the ranks */
-	int shares = lines && c->op != INSIDE_REDUCE ? 1 : blocks;
+	int shares = way != ONCE && c->op != INSIDE_REDUCE ? 1 : blocks;
 	struct inside_args a;
 	uint64_t ns = 0;
 	char name[64];
 	int err;
 
 	snprintf(name, sizeof(name), "%s/%s%d", c->name,
-		 !lines                 ? "blocks" :
+		 way == ONCE            ? "blocks" :
+		 way == INTO            ? "into" :
 		 c->op == INSIDE_REDUCE ? "lines" :
 					  "parts",
 		 blocks);
 	memset(&a, 0, sizeof(a));
+	err = oriel_window_device(j->window, &a.win);
+	if (err)
+		return err;
 	fill_or_check(j, name, c, shares, 0);
 	gpu_must(cudaMemset(j->recv, 0, (size_t)INSIDE_MOST * j->n), "recv");
+	gpu_must(cudaMemset(a.win.buffer, 0, (size_t)INSIDE_MOST * j->n), "window");
 	gpu_must(cudaMemset(j->ns, 0, sizeof(*j->ns)), "time");
 	err = oriel_team_device(j->team, &a.team);
 	a.send = j->send;
@@ -189,7 +212,7 @@ static int run_row(struct job *j, const struct inside_case *c, int blocks, int l
 	if (!err)
 		err = oriel_comm_barrier(j->comm, ORIEL_WORLD);
 	if (!err)
-		err = oriel_launch(j->comm, kernels[lines][c->op], blocks, INSIDE_THREADS, &a,
+		err = oriel_launch(j->comm, kernels[way][c->op], blocks, INSIDE_THREADS, &a,
 				   sizeof(a), j->stream);
 	if (!err)
 		err = oriel_comm_sync(j->comm, j->stream);
@@ -197,6 +220,10 @@ static int run_row(struct job *j, const struct inside_case *c, int blocks, int l
 		err = oriel_copy(j->comm, &ns, j->ns, sizeof(ns));
 	if (err)
 		return err;
+	if (way == INTO)
+		gpu_must(cudaMemcpy(j->recv, a.win.buffer, (size_t)INSIDE_MOST * j->n,
+				    cudaMemcpyDefault),
+			 "received data");
 	fill_or_check(j, name, c, shares, 1);
 	if (j->rank == 0)
 		bench_print(name, (double)ns / 1e3 / c->calls, "us");
@@ -209,21 +236,27 @@ static int run_rows(struct job *j, const struct inside_case *c, int blocks)
 	int err = 0, divides = inside_divides(c, blocks);
 
 	if (divides)
-		err = run_row(j, c, blocks, 0);
+		err = run_row(j, c, blocks, ONCE);
 	if (!err && (c->op == INSIDE_REDUCE ? divides : blocks <= j->n))
-		err = run_row(j, c, blocks, 1);
+		err = run_row(j, c, blocks, LINES);
+	if (!err && c->op != INSIDE_REDUCE && blocks <= j->n && c->bytes > 16384)
+		err = run_row(j, c, blocks, INTO);
 	return err;
 }
 
 static int open_job(struct job *j)
 {
+	struct oriel_window_options w = ORIEL_WINDOW_OPTIONS_INIT;
 	struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT;
 	void *at[3] = { NULL, NULL, NULL };
 	int err;
 
 	o.channels = (uint32_t)inside_blocks[INSIDE_COUNTS - 1];
 	o.line_bytes = 64u << 10;
+	w.bytes = (uint64_t)INSIDE_MOST * (uint64_t)j->n;
 	err = oriel_team_create(j->comm, &o, &j->team);
+	if (!err)
+		err = oriel_window_create(j->comm, &w, &j->window);
 	for (int i = 0; i < 3 && !err; i++)
 		err = oriel_alloc(j->comm, i < 2 ? (uint64_t)INSIDE_MOST * j->n : 4096, &at[i]);
 	if (err)
@@ -262,5 +295,6 @@ int main(void)
 	oriel_free(job.comm, job.send);
 	oriel_free(job.comm, job.recv);
 	oriel_free(job.comm, job.ns);
-	return oriel_team_destroy(job.team) || oriel_finalize(job.comm);
+	return oriel_window_destroy(job.window) || oriel_team_destroy(job.team) ||
+	       oriel_finalize(job.comm);
 }

@@ -26,6 +26,8 @@ static const struct bed_row rows[] = {
 /* A block's memory: what it found wrong, data to send, data that came. */
 struct args {
 	struct oriel_team_dev team;
+	struct oriel_window_dev win; /* `into` is not 0: data is received there */
+	uint64_t into;               /* bytes of the window for each block */
 	uint8_t *memory;
 	uint64_t block_bytes, send_off, recv_off;
 	uint64_t count; /* bytes of a rank's block; all-reduce: 32-bit integers */
@@ -101,12 +103,25 @@ ORIEL_DEV int open_line(const struct args *a, struct oriel_group g, int part,
 	return oriel_coll_open_allgather(line, &a->team, g, (int)g.block, a->count, part, a->parts);
 }
 
+/* Where a block receives in the window: not at its begin, and at any byte. */
+ORIEL_DEV uint64_t into_off(const struct args *a, struct oriel_group g)
+{
+	return 64 + g.block * a->into + a->recv_off % 8;
+}
+
 /* The calls of a line, with a check after each. */
 ORIEL_DEV int use_line(const struct args *a, struct oriel_group g, struct oriel_coll_line *line,
 		       int part, uint64_t *wrong)
 {
 	uint8_t *mine = a->memory + g.block * a->block_bytes, *recv = mine + a->recv_off;
 	int err = 0, i;
+
+	if (a->into) {
+		recv = a->win.buffer + into_off(a, g);
+		err = oriel_coll_into(line, g, &a->win, into_off(a, g));
+		if (!err && oriel_coll_again(line, g, mine, mine) != ORIEL_EINVAL)
+			*wrong += 1; /* another place than the one that was named */
+	}
 
 	for (i = 0; i < a->calls && !err; i++) {
 		/* every other call in its own place */
@@ -116,7 +131,7 @@ ORIEL_DEV int use_line(const struct args *a, struct oriel_group g, struct oriel_
 		if (a->kind == ORI_COLL_ALLGATHER && i % 2)
 			send = recv + (uint64_t)(uint32_t)a->team.win.comm.rank * a->count;
 		fill_send(a, g, send, i);
-		err = oriel_coll_again(line, g, send, to);
+		err = oriel_coll_again(line, g, send, a->into && i % 3 ? NULL : to);
 		if (!err)
 			*wrong += count_wrong(a, g, to, part, i);
 		if (!err)
@@ -171,6 +186,7 @@ ORIEL_KERNEL(line_kernel, struct args)
 
 struct job {
 	struct bed bed;
+	struct oriel_window *window;
 	struct oriel_team *team;
 	struct args args;
 };
@@ -203,6 +219,8 @@ static void open_job(struct job *j, struct rank_env *env, struct oriel_team_opti
 static void close_job(struct job *j)
 {
 	CHECK_EQ(oriel_team_destroy(j->team), 0);
+	if (j->window)
+		CHECK_EQ(oriel_window_destroy(j->window), 0);
 	bed_close(&j->bed);
 }
 
@@ -290,6 +308,92 @@ TEST(every_line)
 {
 	both_ways(rows, ORI_COUNT(rows), every_rank);
 }
+
+/* ---- straight into a window ------------------------------------------------------------------ */
+
+static void open_window(struct job *j, uint64_t bytes)
+{
+	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+
+	o.bytes = bytes;
+	REQUIRE_OK(oriel_window_create(j->bed.env->comm, &o, &j->window));
+	REQUIRE_OK(oriel_window_device(j->window, &j->args.win));
+}
+
+/* Every part receives in the window, and no byte behind its places changes. */
+static void into_rank(struct rank_env *env)
+{
+	static const uint64_t counts[] = { 0, 8, 1027, 9000, 60000 };
+	struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT;
+	int real = bed_on_cuda() && !fake_cuda_kernel;
+	uint64_t bytes = 5000000, end;
+	uint8_t *host, *there;
+	struct job j;
+
+	o.line_bytes = 8192;
+	open_job(&j, env, &o, 8000000);
+	open_window(&j, bytes);
+	host = calloc(1, bytes);
+	there = oriel_window_buffer(j.window);
+	for (int parts = 1; parts <= env->nranks && host; parts += 1 + parts / 2)
+		for (size_t i = 0; i < ORI_COUNT(counts) && !check_failures; i++) {
+			j.args.parts = parts;
+			j.args.calls = 2 + ((int)i + parts) % 3;
+			j.args.into = ((uint64_t)env->nranks * counts[i] + 127) & ~(uint64_t)63;
+			memset(host, BED_POISON, bytes);
+			REQUIRE_OK(oriel_copy(env->comm, there, host, bytes));
+			CHECK_EQ(oriel_comm_barrier(env->comm, ORIEL_WORLD), 0);
+			call_lines(&j, i % 2 ? ORI_COLL_ALLTOALL : ORI_COLL_ALLGATHER, counts[i],
+				   counts[i] % 8 ? 1 : 0, parts, real ? 128 : 1 + parts % 2);
+			REQUIRE_OK(oriel_copy(env->comm, host, there, bytes));
+			end = 64 + (uint64_t)parts * j.args.into;
+			CHECK_EQ(host[0], BED_POISON);
+			for (uint64_t at = end; at < bytes; at++)
+				CHECK(host[at] == BED_POISON);
+			CHECK_EQ(oriel_comm_barrier(env->comm, ORIEL_WORLD), 0);
+		}
+	free(host);
+	close_job(&j);
+}
+
+TEST(a_line_into_a_window)
+{
+	both_ways(rows, ORI_COUNT(rows), into_rank);
+}
+
+/* Other windows, offsets and sizes are refused by all ranks, and lose nothing. */
+static void into_refused_rank(struct rank_env *env)
+{
+	struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT;
+	struct job j;
+
+	open_job(&j, env, &o, 400000);
+	open_window(&j, 4096);
+	j.args.calls = 1;
+	j.args.lines = 1;
+	j.args.into = 4096;
+	set_call(&j, ORI_COLL_ALLTOALL, 4096, 0); /* more than the window has */
+	CHECK_EQ(launch(&j, 1, 1), ORIEL_ERANGE);
+	CHECK_EQ(oriel_team_status(j.team), ORIEL_ERANGE);
+	set_call(&j, ORI_COLL_ALLTOALL, 64, env->rank == 1);
+	CHECK_EQ(launch(&j, 1, 1), ORIEL_EMISMATCH);
+	CHECK_EQ(oriel_team_status(j.team), ORIEL_EMISMATCH);
+	CHECK_HAS(oriel_last_error(), "same window, at the same offset");
+	set_call(&j, ORI_COLL_ALLREDUCE, 64, 0);
+	CHECK_EQ(launch(&j, 1, 1), ORIEL_EINVAL);
+	call_lines(&j, ORI_COLL_ALLTOALL, 64, 0, 1, 1);
+	close_job(&j);
+}
+
+TEST(refused_windows_lose_nothing)
+{
+	const struct bed_row few[] = { { "three threads", 3, 0, NULL },
+				       { "mixed processes", 4, 1, "2x2" } };
+
+	both_ways(few, ORI_COUNT(few), into_refused_rank);
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
 
 /* From one part to a part per rank; each block is one. */
 static void parts_rank(struct rank_env *env)

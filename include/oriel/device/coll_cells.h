@@ -248,6 +248,7 @@ ORIEL_DEV int ori_terms_wait(const struct ori_exchange *x)
 		int source = ori_rank_of_step(x, i / ORI_TERMS_CELLS);
 		const uint64_t *cell = ori_cell_from(x, source, i % ORI_TERMS_CELLS);
 
+		ORI_ROLLED
 		for (polls = ORI_SPIN_POLLS; polls && ori_round_look(cell, &t.word) != mark;)
 			polls--;
 		if (!polls)
@@ -310,6 +311,7 @@ ORIEL_DEV int ori_short_take(const struct ori_exchange *x, const struct ori_shor
 						ORI_TERMS_CELLS + at - q * cells);
 	}
 	polls = ORI_SPIN_POLLS;
+	ORI_ROLLED
 	do {
 		missing = 0;
 		ORI_UNROLL

@@ -153,6 +153,16 @@ ORIEL_DEV uint32_t ori_high_bit(uint32_t v)
 #endif
 
 /*
+ * Before a loop that polls a fixed number of times.  ptxas would unroll all of them: in the
+ * exchange of coll_line.h that was 64 x 4 loads, 40 KiB of code, and registers on the stack.
+ */
+#if ORIEL_ON_GPU
+#define ORI_ROLLED _Pragma("unroll 1")
+#else
+#define ORI_ROLLED
+#endif
+
+/*
  * sm_90 introduced fence.acquire and fence.release.  The older fence does both, and drops the L1
  * too.  The assembler must know them: nvcc's from CUDA 13 on, and Triton's own.
  */

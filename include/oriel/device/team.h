@@ -42,6 +42,14 @@ struct ori_terms {
 
 #define ORI_TERMS_CELLS 2u /* their cells in a place */
 
+/*
+ * Terms of a line have no root.  A number below -1 tells them from those of other calls, and the
+ * ranks compare the part with it.
+ */
+#define ORI_LINE_ROOT(part, parts, ranks) (-1 - ((parts) + (part) * ((ranks) + 1)))
+/* The same when the ranks compare the windows of oriel_coll_into(); `size` is then the offset. */
+#define ORI_INTO_ROOT(number) (-(1 << 24) - (number))
+
 /* The head of a slot or row, 64 bytes; data follows. */
 struct ori_show {
 	struct ori_terms call;

@@ -42,6 +42,8 @@ static void difference_text(const struct ori_terms *a, const struct ori_terms *b
 		snprintf(out, bytes, "types: %u and %u", a->type, b->type);
 	else if (a->op != b->op)
 		snprintf(out, bytes, "operators: %u and %u", a->op, b->op);
+	else if (a->root <= ORI_INTO_ROOT(0) && b->root <= ORI_INTO_ROOT(0))
+		snprintf(out, bytes, "places: all receive in the same window, at the same offset");
 	else if (a->root != b->root && (a->root < -1 || b->root < -1)) /* ORI_LINE_ROOT() */
 		snprintf(out, bytes, "lines: all open one, with the same part and parts");
 	else if (a->root != b->root)
