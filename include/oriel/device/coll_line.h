@@ -137,9 +137,13 @@ ORIEL_DEV int ori_line_open(struct oriel_coll_line *l, const struct oriel_team_d
 	l->how = how;
 	l->bytes = call.size * (call.type ? oriel_type_bytes(call.type) : 1);
 	l->err = met.err;
-	if (!met.err)
-		ori_line_share(l, g);
-	return met.err;
+	if (met.err || !l->bytes)
+		return met.err;
+	if (ori_coll_is_short(team, &call, l->bytes, ori_line_cells(l)))
+		ori_line_share_words(l, g);
+	else if (ori_line_is_long(l))
+		ori_line_share_slots(l, g);
+	return 0;
 }
 
 ORIEL_DEV int oriel_coll_open_alltoall(struct oriel_coll_line *line,
@@ -174,6 +178,7 @@ ORIEL_DEV int oriel_coll_into(struct oriel_coll_line *line, struct oriel_group g
 	uint64_t all = line->bytes * (uint32_t)own->comm.nranks, terms[2];
 	struct ori_terms call = line->x.call;
 	struct ori_line_compared met;
+	int peer;
 
 	if (line->err || call.type)
 		return line->err ? line->err : ORIEL_EINVAL;
@@ -191,16 +196,25 @@ ORIEL_DEV int oriel_coll_into(struct oriel_coll_line *line, struct oriel_group g
 	line->opened = (uint32_t)met.round;
 	line->into = win;
 	line->into_off = offset;
+	line->place = win->buffer + offset;
+	if (line->way == ORI_LINE_SLOTS) {
+		line->way = ORI_LINE_PUSH;
+		if (line->words) {
+			peer = ori_part_rank(&line->x, g.thread >> ori_high_bit(line->lanes));
+			line->out = ori_window_entry(win, peer).buffer + offset +
+				    line->bytes * (uint32_t)own->comm.rank;
+		}
+	}
 	line->err = met.err;
 	return met.err;
 }
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-/* Any call.  `x`: a copy; its round is moved on. */
-ORIEL_DEV_LONG int ori_line_rounds(struct ori_exchange *x, ORI_VALUE(ori_reducer) how,
-				   const uint8_t *send, uint8_t *recv, uint64_t bytes,
-				   uint32_t cells)
+/* Called by the group: a call that coll_line_slots.h does not make. */
+ORIEL_DEV_LONG int ori_line_general(struct ori_exchange *x, ORI_VALUE(ori_reducer) how,
+				    const uint8_t *send, uint8_t *recv, uint64_t bytes,
+				    uint32_t cells)
 {
 	struct ori_exchange mine = *x; /* see exchange.h */
 	int err = oriel_group_sync(mine.g);
@@ -211,16 +225,61 @@ ORIEL_DEV_LONG int ori_line_rounds(struct ori_exchange *x, ORI_VALUE(ori_reducer
 	return err;
 }
 
-ORIEL_DEV int ori_line_any(struct oriel_coll_line *l, struct oriel_group g, const uint8_t *send,
-			   uint8_t *recv)
+/*
+ * Any call, or help for one that needs it.  `line`: a copy; its round is moved on.  Returns a
+ * status, or ORI_LINE_HELP: cells have come, and are to be taken.
+ */
+ORIEL_DEV_OUT int ori_line_rounds(struct oriel_coll_line *line, ORI_VALUE(oriel_group) g,
+				  const uint8_t *send, uint8_t *recv, uint64_t at, int help)
 {
-	struct ori_exchange copy = l->x;
 	int err;
 
-	copy.g = g;
-	err = ORI_RARE(ori_line_rounds)(&copy, l->how, send, recv, l->bytes, ori_line_cells(l));
-	l->x.round = copy.round;
+	line->x.g = g;
+	if (ori_line_is_long(line))
+		return ori_line_slots_any(line, g, send, recv, at, help);
+	if (!help)
+		return ori_line_general(&line->x, line->how, send, recv, line->bytes,
+					ori_line_cells(line));
+	err = ori_line_wait_out(&line->x, (uint32_t)(line->bytes / 8u));
+	return err ? err : ORI_LINE_HELP;
+}
+
+ORIEL_DEV int ori_line_help(struct oriel_coll_line *l, struct oriel_group g, const uint8_t *send,
+			    uint8_t *recv, uint64_t at, int help)
+{
+	struct oriel_coll_line copy = *l;
+	int err = ORI_RARE(ori_line_rounds)(&copy, g, send, recv, at, help);
+
+	l->x.round = copy.x.round;
 	return err;
+}
+
+/* Called by the group. */
+ORIEL_DEV int ori_line_call(struct oriel_coll_line *l, struct oriel_group g, const uint8_t *send,
+			    uint8_t *recv)
+{
+	int err, help = 0;
+	uint64_t at = 0;
+
+	/* Places are cleared at the end of some rounds: team_cells.h. */
+	if (l->way == ORI_LINE_WORDS && !(((uintptr_t)send | (uintptr_t)recv) & 7u) &&
+	    !ori_round_clears(l->x.team, l->x.round)) {
+		err = ori_line_words(l, g, send, recv, 0);
+		ORI_ROLLED
+		while (err == ORI_LINE_HELP) {
+			err = ori_line_help(l, g, send, recv, 0, 1);
+			if (err == ORI_LINE_HELP)
+				err = ori_line_words(l, g, send, recv, 1);
+		}
+		return err;
+	}
+	if (l->way >= ORI_LINE_SLOTS && ori_line_is_usual(l, send, recv)) {
+		err = ori_line_slots(l, g, send, recv, &at);
+		if (err != ORI_LINE_HELP)
+			return err;
+		help = 1;
+	}
+	return ori_line_help(l, g, send, recv, at, help);
 }
 
 ORIEL_DEV int oriel_coll_again(struct oriel_coll_line *line, struct oriel_group g, const void *send,
@@ -228,23 +287,14 @@ ORIEL_DEV int oriel_coll_again(struct oriel_coll_line *line, struct oriel_group 
 {
 	struct ori_trace_note n = ori_coll_note(line->x.team, g, line->x.channel, &line->x.call,
 						ORIEL_TRACE_COLL);
-	uint8_t *place = (uint8_t *)recv;
+	uint8_t *to = line->place ? line->place : (uint8_t *)recv;
+	const uint8_t *from = (const uint8_t *)send;
 
 	if (line->err)
 		return line->err;
-	if (line->into) {
-		place = line->into->buffer + line->into_off;
-		if (recv && recv != place)
-			return ORIEL_EINVAL;
-	}
-	/* Places are cleared at the end of some rounds: team_cells.h. */
-	if (line->lanes && !(((uintptr_t)send | (uintptr_t)place) & 7u) &&
-	    !ori_round_clears(line->x.team, line->x.round))
-		line->err = ori_line_words(line, g, (const uint8_t *)send, place);
-	else if (ori_line_is_mapped(line))
-		line->err = ori_line_long(line, g, (const uint8_t *)send, place);
-	else
-		line->err = ori_line_any(line, g, (const uint8_t *)send, place);
+	if (line->place && recv && recv != to)
+		return ORIEL_EINVAL;
+	line->err = ori_line_call(line, g, from, to);
 	ori_trace_end(&line->x.team->win.comm, g, n, line->err);
 	return line->err;
 }
@@ -258,9 +308,12 @@ ORIEL_DEV int oriel_coll_close(struct oriel_coll_line *line, struct oriel_group 
 	(void)oriel_group_sync(g);
 	if (!line->err && line->x.parts > 1 && !line->x.team->row_bytes &&
 	    (((uint32_t)line->x.round ^ line->opened) & 1u)) {
-		line->err = ori_line_meet(line, g);
+		struct ori_exchange copy = line->x;
+
+		copy.g = g;
+		line->err = ORI_RARE(ori_line_meet_out)(&copy);
 		if (!line->err)
-			ori_line_met(line, g);
+			ori_line_end_any(line, g);
 	}
 	if (oriel_group_is_leader(g)) {
 		look = ori_failures_of_window(&line->x.team->win);

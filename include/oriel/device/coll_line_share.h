@@ -7,27 +7,58 @@
 
 #include "coll_long.h"
 
+/* How the calls of a line are made. */
+enum ori_line_way {
+	ORI_LINE_ANY,   /* by ori_line_rounds(), which can make every call */
+	ORI_LINE_WORDS, /* short, coll_line_words.h */
+	ORI_LINE_SLOTS, /* long, coll_line_slots.h */
+	ORI_LINE_PUSH,  /* straight into a window, likewise */
+};
+
 /*
- * One thread's copy of a line.  The members belong to the calls.  It has few, because a thread
- * holds them in registers between the calls.
+ * One thread's copy of a line.  The members belong to the calls.  They are few, because a thread
+ * holds them in registers between the calls.  What a GPU's thread keeps on its stack is lost from
+ * the cache with every acquire.
  */
 struct oriel_coll_line {
 	struct ori_exchange x; /* `first` is 0: the terms were compared */
 	struct ori_reducer how;
 	uint64_t bytes; /* of a rank's block */
-	/* Calls in whole words.  Addresses are those of even rounds, and of the thread's first cell. */
+	/*
+	 * What this thread moves.  The threads of a group divide the ranks of the part, `lanes` for
+	 * each.  In words: its cells at the peer and here, in even rounds, and its first word in
+	 * send and recv.  Through slots: the peer's block in the own slot, the own block in the
+	 * peer's slot, in even rounds, and the peer's block in send and recv.
+	 */
 	uint8_t *out;
 	const uint8_t *in;
-	uint64_t from, to; /* offset of the thread's first word in send and recv */
-	uint32_t words;    /* of the block that this thread helps to move, behind its first one */
-	uint32_t lanes;    /* threads that move a block together; 0: calls have other ways */
-	/* Blocks that go straight into a window: oriel_coll_into() */
+	uint64_t from, to;
+	uint32_t words; /* of a block, from its first one on; slots: 1; 0: the thread has no rank */
+	uint32_t lanes; /* a power of 2 */
+	uint32_t units; /* slots: of 64 bytes, the most of a block in one round */
+	/* oriel_coll_into() */
+	uint8_t *place; /* NULL: there is none */
 	const struct oriel_window_dev *into;
 	uint64_t into_off;
 	uint32_t opened; /* low bits of its first round */
-	int32_t peer;
-	int32_t err; /* the line has failed */
+	int32_t way;     /* enum ori_line_way */
+	int32_t err;     /* the line has failed */
 };
+
+/*
+ * Not a status: something is unusual in a call, and ori_line_rounds() must help.  It is called at
+ * one place only, where nothing but the line must survive the call: what must would be kept on the
+ * stack all the time.
+ */
+#define ORI_LINE_HELP 1
+
+/* Ranks of the largest part. */
+ORIEL_DEV uint32_t ori_line_ranks(const struct oriel_coll_line *l)
+{
+	uint32_t ranks = (uint32_t)l->x.team->win.comm.nranks, parts = (uint32_t)l->x.parts;
+
+	return (ranks + parts - 1) / parts;
+}
 
 /*
  * Which blocks a line sends in cells.  All ranks must come to the same result, so it depends only
@@ -39,9 +70,8 @@ struct oriel_coll_line {
 
 ORIEL_DEV uint32_t ori_line_cells(const struct oriel_coll_line *l)
 {
-	uint32_t ranks = (uint32_t)l->x.team->win.comm.nranks, parts = (uint32_t)l->x.parts, most;
+	uint32_t most = (l->x.call.type ? ORI_LINE_REDUCED : ORI_LINE_MOVED) / ori_line_ranks(l);
 
-	most = (l->x.call.type ? ORI_LINE_REDUCED : ORI_LINE_MOVED) / ((ranks + parts - 1) / parts);
 	return l->x.team->cell_bytes < most ? l->x.team->cell_bytes : most;
 }
 
@@ -58,26 +88,6 @@ ORIEL_DEV void ori_line_end(struct oriel_coll_line *l, struct oriel_group g)
 	/* so that a line that nobody closes does not make later calls take old cells */
 	if (oriel_group_is_leader(g))
 		ori_exchange_state(&l->x)->rounds = l->x.round;
-}
-
-/* ---- waits ----------------------------------------------------------------------------------- */
-
-/* Called by one thread that has looked in vain: waits for a cell of `source`. */
-ORIEL_DEV_OUT int ori_line_wait_out(const struct ori_exchange *x, int source, uint32_t cell)
-{
-	struct ori_cell_taken t = ori_short_wait_out(x, source, ORI_TERMS_CELLS + cell);
-
-	/* that rank makes another call on this channel */
-	return t.err == ORI_TERMS_STOP ? ORIEL_EMISMATCH : t.err;
-}
-
-ORIEL_DEV int ori_line_wait(const struct oriel_coll_line *l, struct oriel_group g, int source,
-			    uint32_t cell)
-{
-	struct ori_exchange copy = l->x;
-
-	copy.g = g;
-	return ORI_RARE(ori_line_wait_out)(&copy, source, cell);
 }
 
 #endif

@@ -20,152 +20,182 @@
 
 /* ---- the meeting of a round ------------------------------------------------------------------ */
 
-/* Called by one lane that has looked in vain: waits until `peer` has come to this round. */
-ORIEL_DEV_OUT int ori_line_await_out(const struct ori_exchange *x, int peer)
+/*
+ * Called by the group if something is unusual: a peer is late, or the window has failed.  What was
+ * shown before is shown again.
+ */
+ORIEL_DEV_OUT int ori_line_meet_out(const struct ori_exchange *x)
 {
-	int err = ori_exchange_wait(x, peer);
+	const struct oriel_window_dev *win = &x->team->win;
+	uint32_t ranks = ori_part_ranks(x), lanes = ori_group_lanes(x->g), i;
+	int err = ori_agree_window(win, x->g), peer;
 
-	return err ? ori_exchange_give_up_out(x, err, peer) : 0;
-}
-
-ORIEL_DEV int ori_line_await(const struct oriel_coll_line *l, struct oriel_group g, int peer)
-{
-	const struct oriel_window_dev *win = &l->x.team->win;
-	uint64_t want = win->first_count + l->x.round + 1;
-	const uint64_t *word = &win->signal_words[ori_signal_index(win, peer, (int)l->x.channel)];
-	struct ori_exchange copy;
-	uint32_t polls;
-
-	ORI_ROLLED
-	for (polls = ORI_SPIN_POLLS; polls && !ori_reached(ori_poll_sys(word), want);)
-		polls--;
-	/* [SIG2] acquire, system scope, with the polls; partner [ROUND2]. */
-	ori_poll_end();
-	if (polls)
-		return 0;
-	copy = l->x;
-	copy.g = g;
-	return ORI_RARE(ori_line_await_out)(&copy, peer);
-}
-
-/* Called by one lane when the group must not go on: no rank may wait for this one any longer. */
-ORIEL_DEV int ori_line_give_up(const struct oriel_coll_line *l, struct oriel_group g, int err)
-{
-	struct ori_exchange copy = l->x;
-
-	copy.g = g;
-	return ori_exchange_give_up(&copy, err, l->x.team->win.comm.rank);
+	if (err && oriel_group_is_leader(x->g))
+		(void)ori_exchange_give_up_out(x, err, win->comm.rank); /* as in exchange.h */
+	if (err)
+		return err;
+	for (i = x->g.thread; i < ranks && x->g.thread < lanes; i += lanes) {
+		peer = ori_part_rank(x, i);
+		if (peer != win->comm.rank)
+			/* [SIG1] inside; partner [SIG2] in ori_exchange_wait() */
+			(void)ori_signal_peer(win, x->g, peer, (int)x->channel, ORIEL_SET,
+					      x->round + 1);
+	}
+	for (i = x->g.thread; i < ranks && x->g.thread < lanes && !err; i += lanes) {
+		peer = ori_part_rank(x, i);
+		if (peer != win->comm.rank)
+			err = ori_exchange_wait(x, peer);
+		if (err)
+			(void)ori_exchange_give_up_out(x, err, peer);
+	}
+	return ori_group_agree_any(x->g, err);
 }
 
 /*
- * Called by the group: shows to the ranks of its part what it has written, and waits until they
- * have shown the same.  The loads of the failure words run while the group meets.
+ * Called by the group, which has a lane for every rank of its part: shows them what it has written,
+ * and polls until they have shown the same.  Returns 0, or that something is unusual; then
+ * ori_line_meet_out() follows.  The lanes find out addresses and load the failure words before the
+ * group meets: every instruction after the fence delays all ranks.
  */
-ORIEL_DEV int ori_line_meet(struct oriel_coll_line *l, struct oriel_group g)
+ORIEL_DEV int ori_line_meet(const struct oriel_coll_line *l, struct oriel_group g)
 {
 	const struct oriel_window_dev *win = &l->x.team->win;
-	uint32_t ranks = ori_part_ranks(&l->x), lanes = ori_group_lanes(g), i;
-	uint64_t want = win->first_count + l->x.round + 1;
+	uint32_t ranks = ori_part_ranks(&l->x), polls = ORI_WORDS_POLLS;
+	uint64_t want = win->first_count + l->x.round + 1, *there = NULL;
 	struct ori_failures look = { 0, 0 };
-	int err, peer;
+	struct oriel_waiters *waiters = NULL;
+	const uint64_t *here = NULL;
+	int odd, late = 0;
 
-	if (lanes > ranks)
-		lanes = ranks;
-	if (g.thread < lanes)
+	if (g.thread < ranks) {
+		int peer = ori_part_rank(&l->x, g.thread);
+		struct oriel_window_peer p = ori_window_entry(win, peer);
+
 		look = ori_failures_of_window(win);
-	err = oriel_group_sync(g);
-	if (g.thread < lanes) {
+		if (peer != win->comm.rank)
+			there = p.signals + l->x.channel;
+		waiters = p.waiters;
+		here = &win->signal_words[ori_signal_index(win, peer, (int)l->x.channel)];
+	}
+	odd = oriel_group_sync(g);
+	if (g.thread < ranks) {
 		/* The first half of [ROUND2]; the second one is the store below. */
 		ori_release_begin();
-		ori_release_hold(g, (int)lanes);
-		if (err || ori_failures_any(look))
-			err = ori_line_give_up(l, g, err ? err : ori_failures_status(look));
-		for (i = g.thread; i < ranks && !err; i += lanes) {
-			struct oriel_window_peer p;
-
-			peer = ori_part_rank(&l->x, i);
-			p = ori_window_entry(win, peer);
-			if (peer == win->comm.rank)
-				continue;
+		ori_release_hold(g, (int)ranks);
+		odd |= ori_failures_any(look);
+		if (!odd && there) {
 			/*
-			 * [ROUND2] release, system scope; partner [SIG2] in ori_line_await().
-			 * Publishes what the group wrote into its slot or into the peer's window.
-			 * Without it the peer reads the data of an older round.
+			 * [ROUND2] release, system scope; partner [SIG2] below.  Publishes what the
+			 * group wrote into its slot or into the peer's window.  Without it the peer
+			 * reads the data of an older round.
 			 */
-			ori_release_store(p.signals + l->x.channel, want);
-			ori_wake(p.waiters);
+			ori_release_store(there, want);
+			ori_wake(waiters);
+			ORI_ROLLED
+			do
+				late = !ori_reached(ori_poll_sys(here), want);
+			while (late && --polls);
 		}
-		for (i = g.thread; i < ranks && !err; i += lanes) {
-			peer = ori_part_rank(&l->x, i);
-			if (peer != win->comm.rank)
-				err = ori_line_await(l, g, peer);
-		}
+		/* [SIG2] acquire, system scope, with the polls; partner [ROUND2]. */
+		ori_poll_end();
 	}
-	return ori_group_agree_any(g, err);
+	return ori_group_any(g, odd | late);
 }
 
-/* Called by the group after ori_line_meet(), and after it has read what was shown. */
-ORIEL_DEV void ori_line_met(struct oriel_coll_line *l, struct oriel_group g)
-{
-	if (ori_round_clears(l->x.team, l->x.round))
-		ORI_RARE(ori_places_clear)
-		(l->x.team, g, l->x.base, l->x.round, ori_part_first(&l->x), l->x.parts);
-	ori_line_end(l, g);
-}
+/* ---- the usual calls: whole chunks of 16 bytes ----------------------------------------------- */
 
-/* ---- through slots --------------------------------------------------------------------------- */
-
-/* Where rank r's piece is among those of a part. */
-ORIEL_DEV uint32_t ori_line_index(const struct oriel_coll_line *l, int r)
+/* Offset of this round's data in every rank's window. */
+ORIEL_DEV uint64_t ori_line_slot_off(const struct oriel_coll_line *l, uint64_t round)
 {
-	return (uint32_t)r / (uint32_t)l->x.parts;
+	return ori_exchange_slot_off(&l->x, round) + sizeof(struct ori_show);
 }
 
 /* The most bytes of a block in one round. */
 ORIEL_DEV uint64_t ori_line_piece(const struct oriel_coll_line *l)
 {
-	uint32_t ranks = (uint32_t)l->x.team->win.comm.nranks, parts = (uint32_t)l->x.parts;
 	uint32_t units = (uint32_t)(l->x.team->slot_bytes / 64u);
 
 	if (l->x.call.kind == ORI_COLL_ALLTOALL)
-		units /= (ranks + parts - 1) / parts;
+		units /= ori_line_ranks(l);
 	return (uint64_t)units * 64u;
+}
+
+/* Where rank r's piece is among those of a part. */
+ORIEL_DEV uint32_t ori_line_index(const struct oriel_coll_line *l, int r)
+{
+	return l->x.call.kind == ORI_COLL_ALLTOALL ? (uint32_t)r / (uint32_t)l->x.parts : 0;
+}
+
+/* The threads that move the data of one rank. */
+ORIEL_DEV struct oriel_group ori_line_movers(const struct oriel_coll_line *l, struct oriel_group g)
+{
+	g.thread &= l->lanes - 1;
+	g.size = l->lanes;
+	return g;
+}
+
+/* Called when the line is open: what does this thread move? */
+ORIEL_DEV void ori_line_share_slots(struct oriel_coll_line *l, struct oriel_group g)
+{
+	const struct oriel_window_dev *win = &l->x.team->win;
+	uint64_t piece = ori_line_piece(l), slot = ori_line_slot_off(l, 0);
+	int peer, me = win->comm.rank;
+	uint32_t step;
+
+	if (l->bytes % 16u || g.scope != ORIEL_GROUP_BLOCK ||
+	    ori_line_ranks(l) > ori_group_lanes(g))
+		return;
+	l->units = (uint32_t)(piece / 64u);
+	if (l->how.type) {
+		if (ORIEL_ON_GPU && win->comm.nranks <= ORI_WORD_SOURCES)
+			l->way = ORI_LINE_SLOTS;
+		return;
+	}
+	l->lanes = ori_words_lanes(ori_line_ranks(l), g.size);
+	/* On a CPU the threads of a group copy together, so they have one rank. */
+	if (ORIEL_ON_GPU ? l->lanes < 32u : l->lanes != g.size || ori_line_ranks(l) > 1)
+		return;
+	l->way = ORI_LINE_SLOTS;
+	step = g.thread >> ori_high_bit(l->lanes);
+	l->words = step < ori_part_ranks(&l->x);
+	if (!l->words)
+		return;
+	peer = ori_part_rank(&l->x, step);
+	l->out = win->buffer + slot + piece * ori_line_index(l, peer);
+	l->in = ori_window_entry(win, peer).buffer + slot + piece * ori_line_index(l, me);
+	l->to = l->bytes * (uint32_t)peer;
+	l->from = l->x.call.kind == ORI_COLL_ALLTOALL ? l->to : 0;
+}
+
+ORIEL_DEV void ori_line_copy(struct oriel_group g, uint8_t *to, const uint8_t *from, uint64_t n)
+{
+#if ORIEL_ON_GPU
+	ori_copy_chunks(g, to, from, n / 16u);
+#else
+	ori_group_copy(g, to, from, n);
+#endif
 }
 
 /* One round of an all-to-all or an all-gather: n bytes of each block. */
 ORIEL_DEV int ori_line_swap(struct oriel_coll_line *l, struct oriel_group g, const uint8_t *send,
 			    uint8_t *recv, uint64_t n)
 {
-	int ranks = (int)ori_part_ranks(&l->x), all = l->x.call.kind != ORI_COLL_ALLTOALL;
-	uint64_t slot = ori_exchange_slot_off(&l->x, l->x.round) + sizeof(struct ori_show), mine;
-	int me = l->x.team->win.comm.rank, i, r, err;
-	struct ori_coll_part p = ori_coll_part(g, ranks);
-	uint64_t piece = all ? 0 : ori_line_piece(l);
-	const uint8_t *from;
+	uint64_t half = (uint32_t)l->x.round & 1u ?
+				sizeof(struct ori_show) + l->x.team->slot_bytes :
+				0;
+	struct oriel_group movers = ori_line_movers(l, g);
+	int all = l->x.call.kind == ORI_COLL_ALLGATHER;
 
 	if (all)
-		ori_coll_copy(g, l->x.team->win.buffer + slot, send, n);
-	for (i = p.first; i < ranks && !all; i += p.step) {
-		r = ori_coll_rank(&l->x, i);
-		if (r != me)
-			ori_coll_copy(p.g,
-				      l->x.team->win.buffer + slot + ori_line_index(l, r) * piece,
-				      send + (uint64_t)(uint32_t)r * l->bytes, n);
-	}
-	err = ori_line_meet(l, g);
-	if (err)
-		return err;
-	mine = all ? 0 : (uint64_t)(uint32_t)me * l->bytes;
-	for (i = p.first; i < ranks; i += p.step) {
-		r = ori_coll_rank(&l->x, i);
-		from = r == me ? send + mine :
-				 ori_window_entry(&l->x.team->win, r).buffer + slot +
-					 ori_line_index(l, me) * piece;
-		if (recv + (uint64_t)(uint32_t)r * l->bytes != from)
-			ori_coll_copy(p.g, recv + (uint64_t)(uint32_t)r * l->bytes, from, n);
-	}
-	ori_line_met(l, g);
-	return oriel_group_sync(g); /* the next one is the first meeting of the next round */
+		ori_line_copy(g, l->x.team->win.buffer + ori_line_slot_off(l, l->x.round), send, n);
+	else if (l->words)
+		ori_line_copy(movers, l->out + half, send + l->from, n);
+	if (ori_line_meet(l, g))
+		return ORI_LINE_HELP;
+	if (l->words)
+		ori_line_copy(movers, recv + l->to, l->in + half, n);
+	ori_line_end(l, g);
+	return oriel_group_sync(g);
 }
 
 /* Two words of 8 bytes, at a multiple of 16. */
@@ -189,84 +219,172 @@ ORIEL_DEV void ori_pair_store(uint8_t *to, uint64_t low, uint64_t high)
 #endif
 }
 
-/* The combining of a round, for any addresses and lengths. */
-ORIEL_DEV_OUT int ori_line_combine(const struct ori_exchange *x, ORI_VALUE(ori_reducer) how,
-				   uint8_t *recv, uint64_t n)
-{
-	struct ori_sources from = ori_exchange_sources(x, x->round, 0, 0);
-
-	ori_reducer_run(how, x->g, recv, &from, ori_coll_elements(how, n));
-	return 0;
-}
-
 /* One round of an all-reduce: every rank shows n bytes, and combines those of all ranks. */
 ORIEL_DEV int ori_line_pull(struct oriel_coll_line *l, struct oriel_group g, const uint8_t *send,
 			    uint8_t *recv, uint64_t n)
 {
-	uint64_t slot = ori_exchange_slot_off(&l->x, l->x.round) + sizeof(struct ori_show), i;
 	const struct oriel_window_dev *win = &l->x.team->win;
-	int ranks = win->comm.nranks, r, err;
+	uint64_t slot = ori_line_slot_off(l, l->x.round), i;
 	struct ori_row low = { { 0 } }, high = { { 0 } };
-	struct ori_exchange copy;
+	int r;
 
-	ori_coll_copy(g, win->buffer + slot, send, n);
-	err = ori_line_meet(l, g);
-	if (err)
-		return err;
-	if (!ORIEL_ON_GPU || ranks > ORI_WORD_SOURCES || ((uintptr_t)recv | n) & 15u) {
-		copy = l->x;
-		copy.g = g;
-		(void)ORI_RARE(ori_line_combine)(&copy, l->how, recv, n);
-	} else {
-		for (i = 16u * g.thread; i < n; i += 16u * g.size) {
-			ORI_UNROLL
-			for (r = 0; r < ORI_WORD_SOURCES; r++)
-				if (r < ranks)
-					ori_pair_load(win->inline_peers[r].buffer + slot + i,
-						      &low.word[r], &high.word[r]);
-			ori_pair_store(recv + i, ori_reducer_word(l->how, low, ranks),
-				       ori_reducer_word(l->how, high, ranks));
-		}
+	ori_line_copy(g, win->buffer + slot, send, n);
+	if (ori_line_meet(l, g))
+		return ORI_LINE_HELP;
+	for (i = 16u * g.thread; i < n; i += 16u * g.size) {
+		ORI_UNROLL
+		for (r = 0; r < ORI_WORD_SOURCES; r++)
+			if (r < win->comm.nranks)
+				ori_pair_load(ori_window_entry(win, r).buffer + slot + i,
+					      &low.word[r], &high.word[r]);
+		ori_pair_store(recv + i, ori_reducer_word(l->how, low, win->comm.nranks),
+			       ori_reducer_word(l->how, high, win->comm.nranks));
 	}
-	ori_line_met(l, g);
+	ori_line_end(l, g);
 	return oriel_group_sync(g);
 }
 
-/* ---- straight into a window ------------------------------------------------------------------ */
-
-ORIEL_DEV int ori_line_push(struct oriel_coll_line *l, struct oriel_group g, const uint8_t *send)
+/* Straight into the window.  *step: where the call is, if it needs help. */
+ORIEL_DEV int ori_line_push(struct oriel_coll_line *l, struct oriel_group g, const uint8_t *send,
+			    uint64_t *step)
 {
-	int ranks = (int)ori_part_ranks(&l->x), all = l->x.call.kind != ORI_COLL_ALLTOALL, i, r;
-	uint64_t to = l->into_off + (uint64_t)(uint32_t)l->x.team->win.comm.rank * l->bytes;
-	struct ori_coll_part p = ori_coll_part(g, ranks);
-	int err = ori_line_meet(l, g); /* places may be written */
-	const uint8_t *from;
-	uint8_t *at;
-
-	if (err)
-		return err;
-	ori_line_met(l, g);
-	for (i = p.first; i < ranks; i += p.step) {
-		r = ori_coll_rank(&l->x, i);
-		at = ori_window_entry(l->into, r).buffer + to;
-		from = send + (all ? 0 : (uint64_t)(uint32_t)r * l->bytes);
-		if (at != from)
-			ori_coll_copy(p.g, at, from, l->bytes);
+	/* first: places may be written; then: data has come */
+	ORI_ROLLED
+	for (*step = 0; *step < 2; *step += 1) {
+		if (ori_line_meet(l, g))
+			return ORI_LINE_HELP;
+		ori_line_end(l, g);
+		if (l->words && !*step && l->out != send + l->from)
+			ori_line_copy(ori_line_movers(l, g), l->out, send + l->from, l->bytes);
 	}
-	err = ori_line_meet(l, g); /* they have come */
-	if (!err)
-		ori_line_met(l, g);
+	return 0;
+}
+
+/* No places are cleared in so many rounds: see team_cells.h.  A call has fewer. */
+#define ORI_LINE_ROUNDS (1u << 28)
+
+ORIEL_DEV int ori_line_is_usual(const struct oriel_coll_line *l, const uint8_t *send,
+				const uint8_t *recv)
+{
+	uint32_t next = (uint32_t)(l->x.round + l->x.team->first_round) & ORI_ROUND_CLEAR;
+
+	return !(((uintptr_t)send | (uintptr_t)recv) & 15u) && next > 1 &&
+	       next < ORI_ROUND_CLEAR - ORI_LINE_ROUNDS;
+}
+
+/* Called by the group.  *at: where the call is, if it needs help. */
+ORIEL_DEV int ori_line_slots(struct oriel_coll_line *l, struct oriel_group g, const uint8_t *send,
+			     uint8_t *recv, uint64_t *at)
+{
+	uint64_t most, n;
+	int err;
+
+	if (l->way == ORI_LINE_PUSH)
+		return ori_line_push(l, g, send, at);
+	most = (uint64_t)l->units * 64u;
+	err = oriel_group_sync(g); /* any thread may have written the source */
+	for (*at = 0; *at < l->bytes && !err; *at += err ? 0 : n) {
+		n = ori_coll_least(l->bytes - *at, most);
+		if (l->how.type)
+			err = ori_line_pull(l, g, send + *at, recv + *at, n);
+		else
+			err = ori_line_swap(l, g, send + *at, recv + *at, n);
+	}
 	return err;
 }
 
-/* ---- the call -------------------------------------------------------------------------------- */
+/* ---- the same for any group, address and length ---------------------------------------------- */
 
-/* Can a line use this file?  All ranks come to the same result. */
-ORIEL_DEV int ori_line_is_mapped(const struct oriel_coll_line *l)
+ORIEL_DEV void ori_line_end_any(struct oriel_coll_line *l, struct oriel_group g)
+{
+	if (ori_round_clears(l->x.team, l->x.round))
+		ori_places_clear(l->x.team, g, l->x.base, l->x.round, ori_part_first(&l->x),
+				 l->x.parts);
+	ori_line_end(l, g);
+}
+
+/* `shown`: the data is in the slot already. */
+ORIEL_DEV int ori_line_swap_any(struct oriel_coll_line *l, struct oriel_group g,
+				const uint8_t *send, uint8_t *recv, uint64_t n, int shown)
+{
+	int ranks = (int)ori_part_ranks(&l->x), all = l->x.call.kind == ORI_COLL_ALLGATHER, i, r;
+	uint64_t slot = ori_line_slot_off(l, l->x.round), piece = ori_line_piece(l);
+	const struct oriel_window_dev *win = &l->x.team->win;
+	struct ori_coll_part p = ori_coll_part(g, ranks);
+	const uint8_t *mine;
+	int err;
+
+	if (all && !shown)
+		ori_group_copy(g, win->buffer + slot, send, n);
+	for (i = p.first; i < ranks && !all && !shown; i += p.step) {
+		r = ori_coll_rank(&l->x, i);
+		ori_group_copy(p.g, win->buffer + slot + ori_line_index(l, r) * piece,
+			       send + (uint64_t)(uint32_t)r * l->bytes, n);
+	}
+	err = ori_line_meet_out(&l->x);
+	if (err)
+		return err;
+	for (i = p.first; i < ranks; i += p.step) {
+		r = ori_coll_rank(&l->x, i);
+		mine = ori_window_entry(win, r).buffer + slot;
+		ori_group_copy(p.g, recv + (uint64_t)(uint32_t)r * l->bytes,
+			       mine + ori_line_index(l, win->comm.rank) * piece, n);
+	}
+	ori_line_end_any(l, g);
+	return oriel_group_sync(g);
+}
+
+ORIEL_DEV int ori_line_pull_any(struct oriel_coll_line *l, struct oriel_group g,
+				const uint8_t *send, uint8_t *recv, uint64_t n, int shown)
+{
+	struct ori_sources from;
+	int err;
+
+	if (!shown)
+		ori_group_copy(g, l->x.team->win.buffer + ori_line_slot_off(l, l->x.round), send,
+			       n);
+	err = ori_line_meet_out(&l->x);
+	if (err)
+		return err;
+	from = ori_exchange_sources(&l->x, l->x.round, 0, 0);
+	ori_reducer_run(l->how, g, recv, &from, ori_coll_elements(l->how, n));
+	ori_line_end_any(l, g);
+	return oriel_group_sync(g);
+}
+
+ORIEL_DEV int ori_line_push_any(struct oriel_coll_line *l, struct oriel_group g,
+				const uint8_t *send, uint64_t step)
+{
+	int ranks = (int)ori_part_ranks(&l->x), all = l->x.call.kind == ORI_COLL_ALLGATHER, i, r;
+	uint64_t to = l->into_off + (uint64_t)(uint32_t)l->x.team->win.comm.rank * l->bytes;
+	struct ori_coll_part p = ori_coll_part(g, ranks);
+	const uint8_t *from;
+	uint8_t *at;
+	int err;
+
+	for (; step < 2; step++) {
+		err = ori_line_meet_out(&l->x);
+		if (err)
+			return err;
+		ori_line_end_any(l, g);
+		for (i = p.first; i < ranks && !step; i += p.step) {
+			r = ori_coll_rank(&l->x, i);
+			at = ori_window_entry(l->into, r).buffer + to;
+			from = send + (all ? 0 : (uint64_t)(uint32_t)r * l->bytes);
+			if (at != from)
+				ori_group_copy(p.g, at, from, l->bytes);
+		}
+	}
+	return 0;
+}
+
+/* Do the calls of a line take the ways of this file?  All ranks come to the same result. */
+ORIEL_DEV int ori_line_is_long(const struct oriel_coll_line *l)
 {
 	const struct oriel_team_dev *t = l->x.team;
 
-	if (t->row_bytes || ori_coll_is_short(t, &l->x.call, l->bytes, ori_line_cells(l)))
+	if (!l->bytes || t->row_bytes ||
+	    ori_coll_is_short(t, &l->x.call, l->bytes, ori_line_cells(l)))
 		return 0;
 	/*
 	 * Every rank reads all elements of all ranks.  On an H200 with 8 ranks that is faster than
@@ -276,23 +394,22 @@ ORIEL_DEV int ori_line_is_mapped(const struct oriel_coll_line *l)
 	       l->bytes <= (ORIEL_ON_GPU ? 8u : 1u) * (uint64_t)t->once_bytes;
 }
 
-/* Called by the group. */
-ORIEL_DEV int ori_line_long(struct oriel_coll_line *l, struct oriel_group g, const uint8_t *send,
-			    uint8_t *recv)
+/* The whole call, or what is left of it from `at` on: its data is shown, but not all ranks came. */
+ORIEL_DEV_OUT int ori_line_slots_any(struct oriel_coll_line *l, ORI_VALUE(oriel_group) g,
+				     const uint8_t *send, uint8_t *recv, uint64_t at, int shown)
 {
-	uint64_t most, at, n;
+	uint64_t most = ori_line_piece(l), n;
 	int err;
 
 	if (l->into)
-		return ori_line_push(l, g, send);
-	most = ori_line_piece(l);
-	err = oriel_group_sync(g); /* any thread may have written the source */
-	for (at = 0; at < l->bytes && !err; at += n) {
+		return ori_line_push_any(l, g, send, at);
+	err = oriel_group_sync(g);
+	for (; at < l->bytes && !err; at += n, shown = 0) {
 		n = ori_coll_least(l->bytes - at, most);
 		if (l->how.type)
-			err = ori_line_pull(l, g, send + at, recv + at, n);
+			err = ori_line_pull_any(l, g, send + at, recv + at, n, shown);
 		else
-			err = ori_line_swap(l, g, send + at, recv + at, n);
+			err = ori_line_swap_any(l, g, send + at, recv + at, n, shown);
 	}
 	return err;
 }

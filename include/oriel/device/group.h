@@ -194,6 +194,21 @@ ORIEL_DEV int ori_group_agree_any(struct oriel_group g, int verdict)
 #endif
 }
 
+/* The same, [GROUP1]: does any thread have the flag?  On the CPU only the leader's counts. */
+ORIEL_DEV int ori_group_any(struct oriel_group g, int flag)
+{
+#if ORIEL_ON_GPU
+	if (g.scope == ORIEL_GROUP_THREAD)
+		return flag;
+	if (g.scope == ORIEL_GROUP_BLOCK)
+		return __syncthreads_or(flag);
+	__syncwarp(ori_warp_mask(g.size));
+	return __any_sync(ori_warp_mask(g.size), flag);
+#else
+	return ori_group_agree(g, flag);
+#endif
+}
+
 /*
  * How many threads of a group share the work on its peers ("lanes").  On CUDA these are the threads
  * of the first warp; on the CPU only the leader.

@@ -27,9 +27,9 @@
 
 /*
  * Stack of a kernel's thread: a window handle (at most 1 KiB), and the locals of calls.
- * Collectives need most: the all-reduce of oriel-perf 2200 bytes.
+ * Collectives with queued peers need most: a line some 2700 bytes.
  */
-#define ORI_CUDA_STACK_BYTES ((size_t)2560)
+#define ORI_CUDA_STACK_BYTES ((size_t)3072)
 
 /*
  * A lane does one copy at a time: the thread that has set `busy` owns stream and bounce buffer.  A
