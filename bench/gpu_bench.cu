@@ -75,6 +75,40 @@ ORIEL_DEV int rally(const struct bench_args *a, struct oriel_group g, int sum)
 	return err;
 }
 
+/* The same through a path: as a kernel with many rounds would do it. */
+ORIEL_DEV int path_rally(const struct bench_args *a, struct oriel_group g)
+{
+	int second = a->win.comm.rank == 1, err;
+	struct oriel_path path;
+	uint64_t start = 0;
+
+	err = oriel_path_open(&path, &a->win, g, a->peer, &a->source, 0);
+	for (int i = 1; !err && i <= GPU_WARM + a->rounds; i++) {
+		if (i == GPU_WARM + 1)
+			start = clock_ns();
+		if (second)
+			err = oriel_path_wait(&path, g, a->first + (uint64_t)i);
+		if (!err)
+			err = oriel_path_put_signal(&path, g, a->dst_off, a->src_off, a->bytes,
+						    ORIEL_SET, a->first + (uint64_t)i);
+		if (!err && !second)
+			err = oriel_path_wait(&path, g, a->first + (uint64_t)i);
+	}
+	if (oriel_group_is_leader(g))
+		*a->ns = clock_ns() - start;
+	return err;
+}
+
+ORIEL_KERNEL(bench_path_thread, struct bench_args)
+{
+	return path_rally(a, oriel_group_thread());
+}
+
+ORIEL_KERNEL(bench_path, struct bench_args)
+{
+	return path_rally(a, oriel_group_block());
+}
+
 ORIEL_KERNEL(bench_thread, struct bench_args)
 {
 	return rally(a, oriel_group_thread(), 0);
@@ -350,15 +384,26 @@ static int run_packets(struct job *job, const struct gpu_packet *row)
 		     run_rally(job, name, &bench_packet, row->threads, row->bytes, row->rounds);
 }
 
+/* By single calls, and on a path. */
+static int run_blocks(struct job *job, const struct gpu_size *row)
+{
+	char name[48];
+	int err = run_rally(job, row->name, &bench_block, GPU_THREADS, row->bytes, row->rounds);
+
+	snprintf(name, sizeof(name), "%s_path", row->name);
+	return err ? err : run_rally(job, name, &bench_path, GPU_THREADS, row->bytes, row->rounds);
+}
+
 static int run_pair(struct job *job)
 {
 	int err = open_job(job, GPU_LARGE);
 
 	if (!err)
 		err = run_rally(job, "thread8", &bench_thread, 1, 8, gpu_sizes[0].rounds);
+	if (!err)
+		err = run_rally(job, "thread8_path", &bench_path_thread, 1, 8, gpu_sizes[0].rounds);
 	for (int i = 0; !err && i < 3; i++)
-		err = run_rally(job, gpu_sizes[i].name, &bench_block, GPU_THREADS,
-				gpu_sizes[i].bytes, gpu_sizes[i].rounds);
+		err = run_blocks(job, &gpu_sizes[i]);
 	for (int i = 0; !err && i < GPU_PACKETS; i++)
 		err = run_packets(job, &gpu_packets[i]);
 	for (int i = 0; !err && i < 5; i++)

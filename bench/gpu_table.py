@@ -10,12 +10,17 @@ Exit status: 0 all targets met; 1 a target missed or not measured.
 import statistics
 import sys
 
-# label, row, target (the ratio of Oriel to the limit), and whether it is a time (else a rate)
+# label, row, target (the ratio of Oriel to the limit), and whether it is a time (else a rate); the
+# limit of a row "x_path" is that of "x"
 LIMIT = [
     ("put_signal 8 B, one thread", "thread8", 1.10, True),
     ("put_signal 8 B, block of 512", "block8", 1.05, True),
     ("put_signal 64 KiB, block of 512", "block64k", 1.05, True),
     ("put_signal 1 MiB, block of 512", "block1m", 1.05, True),
+    ("put_signal on a path, 8 B, one thread", "thread8_path", 1.10, True),
+    ("put_signal on a path, 8 B, block of 512", "block8_path", 1.10, True),
+    ("put_signal on a path, 64 KiB, block of 512", "block64k_path", 1.08, True),
+    ("put_signal on a path, 1 MiB, block of 512", "block1m_path", 1.05, True),
     ("packet 8 B, block of 32", "packet8", 1.25, True),
     ("packet 1 KiB, block of 128", "packet1k", 1.20, True),
     ("packet 4 KiB, block of 512", "packet4k", 1.15, True),
@@ -103,9 +108,11 @@ class Table:
     def build(self):
         f = self.figures
         for label, row, target, is_time in LIMIT:
-            base, way = f.best("limit", row.replace("barrier", "sync"), is_time)
+            plain = row.replace("barrier", "sync").removesuffix("_path")
+            base, way = f.best("limit", plain, is_time)
             text = number(base) + (f" ({way})" if way else "")
-            self.row(label, row, base, text, target, is_time, f.median("nvshmem", row))
+            nvshmem = f.median("nvshmem", row.removesuffix("_path"))
+            self.row(label, row, base, text, target, is_time, nvshmem)
         for blocks in BLOCKS:
             aligned = f.median("oriel", f"bw{blocks}")
             for suffix, words in SKEWS:

@@ -459,6 +459,36 @@ ORIEL_DEV int oriel_line_recv(struct oriel_line *line, struct oriel_group g, voi
 			      uint64_t bytes);
 ORIEL_DEV int oriel_line_close(struct oriel_line *line, struct oriel_group g);
 
+/* ---- paths: puts to one peer, again and again ------------------------------------------------ */
+
+/*
+ * For kernels that put and signal to the same peer many times.  oriel_path_open opens a path: the
+ * puts of this group to a peer, from one source, with one signal; oriel_path_put_signal puts and
+ * signals on a path; oriel_path_wait waits for the peer's signal of the same number.  A path keeps
+ * addresses in registers, where oriel_put_signal and oriel_wait_signal_from find them each time.
+ * Everything else is as in these calls, and either end may use either kind.  Each thread of the
+ * group has its own struct oriel_path; all threads make every call.  There is nothing to close.
+ *
+ *	struct oriel_path path;
+ *
+ *	err = oriel_path_open(&path, &a->win, g, peer, &a->source, signal);
+ *	for (i = 1; i <= rounds && !err; i++) {
+ *		err = oriel_path_put_signal(&path, g, dst_off, src_off, bytes, ORIEL_SET, i);
+ *		if (!err)
+ *			err = oriel_path_wait(&path, g, i);
+ *	}
+ *
+ * open meets nobody.  A peer or signal that does not exist is ORIEL_ERANGE.  wait waits until the
+ * signals of the peer are `value` or more.
+ */
+struct oriel_path;
+ORIEL_DEV int oriel_path_open(struct oriel_path *path, const struct oriel_window_dev *win,
+			      struct oriel_group g, int peer, const struct oriel_source *src,
+			      int signal);
+ORIEL_DEV int oriel_path_put_signal(struct oriel_path *path, struct oriel_group g, uint64_t dst_off,
+				    uint64_t src_off, uint64_t bytes, int op, uint64_t value);
+ORIEL_DEV int oriel_path_wait(struct oriel_path *path, struct oriel_group g, uint64_t value);
+
 /* The bodies. */
 #include "device/put.h"
 #include "device/window.h"
@@ -472,6 +502,7 @@ ORIEL_DEV int oriel_line_close(struct oriel_line *line, struct oriel_group g);
 #include "device/staged.h"
 #include "device/packet.h"
 #include "device/line.h"
+#include "device/path.h"
 #include "device/queued.h"
 
 #endif

@@ -100,6 +100,7 @@ ORIEL_DEV void every_order(const struct every_args *a, struct oriel_group g, int
 	int me = oriel_rank(w);
 	struct oriel_ticket ticket;
 	struct oriel_line line;
+	struct oriel_path path;
 
 	memset(&ticket, 0, sizeof(ticket));
 	every_note(a, g, n, oriel_fence(w, g, me));
@@ -124,6 +125,9 @@ ORIEL_DEV void every_order(const struct every_args *a, struct oriel_group g, int
 	every_note(a, g, n,
 		   oriel_line_recv(&line, g, a->message + EVERY_CALL_BYTES, EVERY_CALL_BYTES));
 	every_note(a, g, n, oriel_line_close(&line, g));
+	every_note(a, g, n, oriel_path_open(&path, w, g, me, &a->src, 0));
+	every_note(a, g, n, oriel_path_put_signal(&path, g, 0, 0, 8, ORIEL_ADD, 1));
+	every_note(a, g, n, oriel_path_wait(&path, g, 1));
 }
 
 /*
