@@ -131,7 +131,9 @@ ORIEL_DEV int use_line(const struct args *a, struct oriel_group g, struct oriel_
 		if (a->kind == ORI_COLL_ALLGATHER && i % 2)
 			send = recv + (uint64_t)(uint32_t)a->team.win.comm.rank * a->count;
 		fill_send(a, g, send, i);
-		err = oriel_coll_again(line, g, send, a->into && i % 3 ? NULL : to);
+		err = oriel_group_sync(g);
+		if (!err)
+			err = oriel_coll_again(line, g, send, a->into && i % 3 ? NULL : to);
 		if (!err)
 			*wrong += count_wrong(a, g, to, part, i);
 		if (!err)

@@ -4,8 +4,8 @@
  *
  * A kernel that makes the same call again and again opens a line for it.  The ranks compare their
  * calls once, when it is opened.  Then every thread keeps in registers what other calls find out
- * each time: the round, its peer, addresses.  A short call is then one step with two meetings of
- * the group: store cells, take cells (coll_line_words.h).
+ * each time: the round, its peer, addresses.  A short call is then one step with one meeting of the
+ * group: store cells, take cells (coll_line_words.h).
  *
  *	struct oriel_coll_line line;
  *	int err = oriel_coll_open_alltoall(&line, &a->team, g, 0, 1024, 0, 1);
@@ -15,6 +15,10 @@
  *	closed = oriel_coll_close(&line, g);
  *
  * All ranks make the same number of calls on a line, and close it.
+ *
+ * A call does not begin with a meeting of the group, as other collectives do.  If other threads
+ * have written what a thread sends, the group meets before the call: oriel_group_sync().  A call
+ * ends with a meeting: all threads see what has come, and may write send again.
  *
  * Parts.  Several blocks can divide the peers of an all-to-all or an all-gather.  Each opens its
  * own line, on its own channel, as one of `parts` parts.  Part p exchanges data with the ranks r of
@@ -217,9 +221,9 @@ ORIEL_DEV_LONG int ori_line_general(struct ori_exchange *x, ORI_VALUE(ori_reduce
 				    uint32_t cells)
 {
 	struct ori_exchange mine = *x; /* see exchange.h */
-	int err = oriel_group_sync(mine.g);
+	int err = 0;
 
-	if (!err && bytes)
+	if (bytes)
 		err = ori_coll_rounds(&mine, how, send, recv, bytes, bytes, cells);
 	x->round = mine.round;
 	return err;

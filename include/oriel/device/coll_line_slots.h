@@ -276,13 +276,11 @@ ORIEL_DEV int ori_line_is_usual(const struct oriel_coll_line *l, const uint8_t *
 ORIEL_DEV int ori_line_slots(struct oriel_coll_line *l, struct oriel_group g, const uint8_t *send,
 			     uint8_t *recv, uint64_t *at)
 {
-	uint64_t most, n;
-	int err;
+	uint64_t most = (uint64_t)l->units * 64u, n;
+	int err = 0;
 
 	if (l->way == ORI_LINE_PUSH)
 		return ori_line_push(l, g, send, at);
-	most = (uint64_t)l->units * 64u;
-	err = oriel_group_sync(g); /* any thread may have written the source */
 	for (*at = 0; *at < l->bytes && !err; *at += err ? 0 : n) {
 		n = ori_coll_least(l->bytes - *at, most);
 		if (l->how.type)
@@ -399,11 +397,10 @@ ORIEL_DEV_OUT int ori_line_slots_any(struct oriel_coll_line *l, ORI_VALUE(oriel_
 				     const uint8_t *send, uint8_t *recv, uint64_t at, int shown)
 {
 	uint64_t most = ori_line_piece(l), n;
-	int err;
+	int err = 0;
 
 	if (l->into)
 		return ori_line_push_any(l, g, send, at);
-	err = oriel_group_sync(g);
 	for (; at < l->bytes && !err; at += n, shown = 0) {
 		n = ori_coll_least(l->bytes - at, most);
 		if (l->how.type)

@@ -247,10 +247,8 @@ ORIEL_DEV int ori_line_reduce(const struct oriel_coll_line *l, struct oriel_grou
 ORIEL_DEV int ori_line_words(struct oriel_coll_line *l, struct oriel_group g, const uint8_t *send,
 			     uint8_t *recv, int sent)
 {
-	int odd = oriel_group_sync(g); /* any thread may have written the source */
+	int odd;
 
-	if (odd)
-		return odd;
 	if (l->how.type && ORI_WORDS_ROWS > 1 && l->words > g.size)
 		odd = ori_line_reduce(l, g, send, recv, sent, ORI_WORDS_ROWS);
 	else if (l->how.type)
