@@ -85,8 +85,8 @@ inline ori_places_clear(number)
 	od
 }
 
-/* ori_line_meet() */
-inline ori_line_meet()
+/* ori_line_compare() */
+inline ori_line_compare()
 {
 	ori_round_of_all();
 	ori_places_clear(round - 1);
@@ -127,7 +127,7 @@ active [RANKS] proctype rank()
 	:: else -> ready
 	fi;
 	ori_round_of_all();
-	ori_line_meet();
+	ori_line_compare();
 	do
 	:: made < calls -> ori_round_of_part(); made++
 	:: else -> break

@@ -138,7 +138,7 @@ check_scripts() {
 	while read -r file; do
 		bash -n "$file" || status=1
 		if grep -q 'set .*pipefail' "$file" && early_ends "$file"; then
-			echo "under pipefail 'grep word >/dev/null' and 'sed -n 1p' read to the end"
+			echo "under pipefail use 'grep word >/dev/null' or 'sed -n 1p': they read all"
 			status=1
 		fi
 	done < <(scripts)

@@ -478,8 +478,10 @@ ORIEL_DEV int oriel_line_close(struct oriel_line *line, struct oriel_group g);
  *			err = oriel_path_wait(&path, g, i);
  *	}
  *
- * open meets nobody.  A peer or signal that does not exist is ORIEL_ERANGE.  wait waits until the
- * signals of the peer are `value` or more.
+ * open meets nobody.  A peer or signal that does not exist is ORIEL_ERANGE.  A path that only
+ * signals or waits needs no source: NULL, and 0 bytes.  A path uses the window's handle and the
+ * source where they are; both must live as long as it is used.  wait waits until the signals of the
+ * peer are `value` or more.
  */
 struct oriel_path;
 ORIEL_DEV int oriel_path_open(struct oriel_path *path, const struct oriel_window_dev *win,

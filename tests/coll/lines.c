@@ -103,7 +103,7 @@ ORIEL_DEV int open_line(const struct args *a, struct oriel_group g, int part,
 	return oriel_coll_open_allgather(line, &a->team, g, (int)g.block, a->count, part, a->parts);
 }
 
-/* Where a block receives in the window: not at its begin, and at any byte. */
+/* Where a block receives in the window: not at its beginning, and at any byte. */
 ORIEL_DEV uint64_t into_off(const struct args *a, struct oriel_group g)
 {
 	return 64 + g.block * a->into + a->recv_off % 8;
@@ -118,7 +118,9 @@ ORIEL_DEV int use_line(const struct args *a, struct oriel_group g, struct oriel_
 
 	if (a->into) {
 		recv = a->win.buffer + into_off(a, g);
-		err = oriel_coll_into(line, g, &a->win, into_off(a, g));
+		err = oriel_coll_into(line, g, &a->win, 64);
+		if (!err) /* the last place counts */
+			err = oriel_coll_into(line, g, &a->win, into_off(a, g));
 		if (!err && oriel_coll_again(line, g, mine, mine) != ORIEL_EINVAL)
 			*wrong += 1; /* another place than the one that was named */
 	}
@@ -239,20 +241,23 @@ static int launch(struct job *j, int nblocks, int nthreads)
 	return err ? err : synced;
 }
 
-/* odd: addresses that are no multiples of 8; ODD_SOME: only on some ranks. */
+/* odd: addresses that are no multiples of 8; ODD_SOME: only on some ranks; ODD_WORDS: of 16. */
 #define ODD_SOME 2
+#define ODD_WORDS 3
 
 static void set_call(struct job *j, int kind, uint64_t count, int odd)
 {
-	int mine = odd == ODD_SOME ? j->bed.env->rank % 2 : odd;
+	int mine = odd == ODD_SOME ? j->bed.env->rank % 2 : odd == 1;
 	uint64_t n = (uint64_t)j->bed.env->nranks,
 		 bytes = count * (kind == ORI_COLL_ALLREDUCE ? 4 : n);
 
 	j->args.kind = kind;
 	j->args.count = count;
 	j->args.send_off = 16 + (mine ? 3 : 0);
-	j->args.recv_off = ((16 + bytes + 15) & ~(uint64_t)7) + (mine ? 5 : 0);
-	j->args.block_bytes = (j->args.recv_off + bytes + 15) & ~(uint64_t)7;
+	j->args.recv_off = ((16 + bytes + 31) & ~(uint64_t)15) + (mine ? 5 : 0);
+	if (odd == ODD_WORDS)
+		j->args.recv_off += 8; /* whole words, but not whole chunks of 16 bytes */
+	j->args.block_bytes = (j->args.recv_off + bytes + 31) & ~(uint64_t)15;
 }
 
 /* Every block's calls, each byte of which its kernel has checked; and nothing behind them. */
@@ -302,6 +307,7 @@ static void every_rank(struct rank_env *env)
 		call_lines(&j, ORI_COLL_ALLREDUCE, counts[i], 0, 1, real ? threads : 1);
 		call_lines(&j, ORI_COLL_ALLTOALL, counts[i], 1, 1, threads);
 		call_lines(&j, ORI_COLL_ALLREDUCE, counts[i], ODD_SOME, 1, real ? threads : 1);
+		call_lines(&j, ORI_COLL_ALLREDUCE, counts[i], ODD_WORDS, 1, real ? threads : 1);
 	}
 	close_job(&j);
 }
@@ -337,7 +343,9 @@ static void into_rank(struct rank_env *env)
 	open_window(&j, bytes);
 	host = (uint8_t *)calloc(1, bytes);
 	there = (uint8_t *)oriel_window_buffer(j.window);
-	for (int parts = 1; parts <= env->nranks && host; parts += 1 + parts / 2)
+	/* a part, some, and one for each rank */
+	for (int parts = 1; parts <= env->nranks && host;
+	     parts = parts < 2 || parts == env->nranks ? parts + 1 : env->nranks)
 		for (size_t i = 0; i < ORI_COUNT(counts) && !check_failures; i++) {
 			j.args.parts = parts;
 			j.args.calls = 2 + ((int)i + parts) % 3;
@@ -384,6 +392,7 @@ static void into_refused_rank(struct rank_env *env)
 	CHECK_HAS(oriel_last_error(), "same window, at the same offset");
 	set_call(&j, ORI_COLL_ALLREDUCE, 64, 0);
 	CHECK_EQ(launch(&j, 1, 1), ORIEL_EINVAL);
+	CHECK_EQ(oriel_team_status(j.team), 0); /* nobody was asked */
 	call_lines(&j, ORI_COLL_ALLTOALL, 64, 0, 1, 1);
 	close_job(&j);
 }
@@ -420,6 +429,37 @@ static void parts_rank(struct rank_env *env)
 	close_job(&j);
 }
 
+/* A part per rank, and blocks of several rounds; some ranks have odd addresses. */
+static void rounds_rank(struct rank_env *env)
+{
+#ifdef __SANITIZE_THREAD__ /* it looks at every access */
+	static const uint64_t counts[] = { 6016 };
+#else
+	static const uint64_t counts[] = { 4096, 6016, 40000 };
+#endif
+	struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT;
+	int real = bed_on_cuda() && !fake_cuda_kernel;
+	struct job j;
+
+	o.slot_bytes = 4096;
+	open_job(&j, env, &o, 8000000);
+	j.args.parts = env->nranks;
+	j.args.calls = 3;
+	for (size_t i = 0; i < ORI_COUNT(counts) && !check_failures; i++) {
+		int threads = real ? 128 : 1 + (int)i;
+
+		call_lines(&j, ORI_COLL_ALLTOALL, counts[i], 0, env->nranks, threads);
+		call_lines(&j, ORI_COLL_ALLGATHER, counts[i], ODD_SOME, env->nranks, threads);
+		call_lines(&j, ORI_COLL_ALLTOALL, counts[i], ODD_WORDS, env->nranks, threads);
+	}
+	close_job(&j);
+}
+
+TEST(parts_with_rounds)
+{
+	both_ways(rows, ORI_COUNT(rows), rounds_rank);
+}
+
 TEST(parts_of_a_line)
 {
 	both_ways(rows, ORI_COUNT(rows), parts_rank);
@@ -434,10 +474,11 @@ static void wrap_rank(struct rank_env *env)
 
 	for (size_t i = 0; i < ORI_COUNT(first) && !check_failures; i++) {
 		o.first_count = first[i];
-		open_job(&j, env, &o, 200000);
+		open_job(&j, env, &o, 400000);
 		j.args.calls = 9;
 		j.args.parts = env->nranks;
 		call_lines(&j, ORI_COLL_ALLTOALL, 64, 0, env->nranks, 1);
+		call_lines(&j, ORI_COLL_ALLGATHER, 8192, 0, env->nranks, 1); /* slots */
 		close_job(&j);
 	}
 }

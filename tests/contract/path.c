@@ -130,7 +130,16 @@ CONTRACT_KERNEL(refused_kernel)
 	wrong += oriel_path_open(&path, w, g, -1, &a->src, 0) != ORIEL_ERANGE;
 	wrong += oriel_path_open(&path, w, g, me, &a->src, 4) != ORIEL_ERANGE;
 	wrong += oriel_path_open(&path, w, g, me, &a->src, -1) != ORIEL_ERANGE;
+	/* no source: it can signal and wait */
+	wrong += oriel_path_open(&path, w, g, me, NULL, 3) != 0;
+	wrong += oriel_path_put_signal(&path, g, 0, 0, 0, ORIEL_SET, 7) != 0;
+	wrong += oriel_path_wait(&path, g, 7) != 0;
 	contract_report(a, g, 0, wrong);
+}
+
+CASE(path_checked, SIGNALS, c.window.checked = 1)
+{
+	ring(e, PATHS, PATHS);
 }
 
 CASE(path_refused, SIGNALS)

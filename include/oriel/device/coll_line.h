@@ -17,8 +17,9 @@
  * All ranks make the same number of calls on a line, and close it.
  *
  * A call does not begin with a meeting of the group, as other collectives do.  If other threads
- * have written what a thread sends, the group meets before the call: oriel_group_sync().  A call
- * ends with a meeting: all threads see what has come, and may write send again.
+ * have written what a thread sends, or may still read what the last call received in the same
+ * place, the group meets before the call: oriel_group_sync().  A call ends with a meeting: all
+ * threads see what has come, and may write send again.
  *
  * Parts.  Several blocks can divide the peers of an all-to-all or an all-gather.  Each opens its
  * own line, on its own channel, as one of `parts` parts.  Part p exchanges data with the ranks r of
@@ -66,7 +67,8 @@ ORIEL_DEV int oriel_coll_open_allreduce(struct oriel_coll_line *line,
  * make this call right after they have opened the line, with the same window and offset.  The
  * window has the ranks of the team.  Long data then goes straight to its place.  A peer may write
  * there from the moment the owner makes the call of the line.  If it is refused, all ranks get the
- * same status, and the line can only be closed.  Of an all-reduce: ORIEL_EINVAL.
+ * same status, and the line can only be closed.  Of an all-reduce, and after the first call of a
+ * line: ORIEL_EINVAL, and nothing changes.
  */
 ORIEL_DEV int oriel_coll_into(struct oriel_coll_line *line, struct oriel_group g,
 			      const struct oriel_window_dev *win, uint64_t offset);
@@ -184,7 +186,8 @@ ORIEL_DEV int oriel_coll_into(struct oriel_coll_line *line, struct oriel_group g
 	struct ori_line_compared met;
 	int peer;
 
-	if (line->err || call.type)
+	/* All ranks come to the same result here. */
+	if (line->err || call.type || (uint32_t)line->x.round != line->opened)
 		return line->err ? line->err : ORIEL_EINVAL;
 	call.size = offset;
 	call.root = ORI_INTO_ROOT(win->number);
@@ -201,7 +204,7 @@ ORIEL_DEV int oriel_coll_into(struct oriel_coll_line *line, struct oriel_group g
 	line->into = win;
 	line->into_off = offset;
 	line->place = win->buffer + offset;
-	if (line->way == ORI_LINE_SLOTS) {
+	if (line->way >= ORI_LINE_SLOTS) {
 		line->way = ORI_LINE_PUSH;
 		if (line->words) {
 			peer = ori_part_rank(&line->x, g.thread >> ori_high_bit(line->lanes));

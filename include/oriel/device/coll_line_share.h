@@ -46,9 +46,8 @@ struct oriel_coll_line {
 };
 
 /*
- * Not a status: something is unusual in a call, and ori_line_rounds() must help.  It is called at
- * one place only, where nothing but the line must survive the call: what must would be kept on the
- * stack all the time.
+ * Not a status: something is unusual in a call, and ori_line_rounds() must help.  It is called only
+ * where nothing but the line must survive: what must would be kept on the stack all the time.
  */
 #define ORI_LINE_HELP 1
 

@@ -134,6 +134,9 @@ ORIEL_DEV struct oriel_group ori_line_movers(const struct oriel_coll_line *l, st
 	return g;
 }
 
+/* A call has fewer rounds.  None of them may clear places: see team_cells.h. */
+#define ORI_LINE_ROUNDS (1u << 16)
+
 /* Called when the line is open: what does this thread move? */
 ORIEL_DEV void ori_line_share_slots(struct oriel_coll_line *l, struct oriel_group g)
 {
@@ -143,7 +146,7 @@ ORIEL_DEV void ori_line_share_slots(struct oriel_coll_line *l, struct oriel_grou
 	uint32_t step;
 
 	if (l->bytes % 16u || g.scope != ORIEL_GROUP_BLOCK ||
-	    ori_line_ranks(l) > ori_group_lanes(g))
+	    ori_line_ranks(l) > ori_group_lanes(g) || l->bytes / piece >= ORI_LINE_ROUNDS - 1)
 		return;
 	l->units = (uint32_t)(piece / 64u);
 	if (l->how.type) {
@@ -260,16 +263,13 @@ ORIEL_DEV int ori_line_push(struct oriel_coll_line *l, struct oriel_group g, con
 	return 0;
 }
 
-/* No places are cleared in so many rounds: see team_cells.h.  A call has fewer. */
-#define ORI_LINE_ROUNDS (1u << 28)
-
 ORIEL_DEV int ori_line_is_usual(const struct oriel_coll_line *l, const uint8_t *send,
 				const uint8_t *recv)
 {
 	uint32_t next = (uint32_t)(l->x.round + l->x.team->first_round) & ORI_ROUND_CLEAR;
 
-	return !(((uintptr_t)send | (uintptr_t)recv) & 15u) && next > 1 &&
-	       next < ORI_ROUND_CLEAR - ORI_LINE_ROUNDS;
+	return !(((uintptr_t)send | (uintptr_t)recv) & 15u) &&
+	       (!l->x.team->cell_bytes || (next > 1 && next < ORI_ROUND_CLEAR - ORI_LINE_ROUNDS));
 }
 
 /* Called by the group.  *at: where the call is, if it needs help. */

@@ -18,7 +18,7 @@ ORIEL_DEV uint64_t ori_short_row(uint64_t bytes)
 
 /*
  * `bytes` of a block; 0 is short too: a call that moves nothing, or that this rank refuses.  `most`
- * is short_bytes of the team, or cell_bytes for a line (coll_line.h).
+ * is short_bytes of the team, or ori_line_cells() of a line (coll_line.h).
  */
 ORIEL_DEV int ori_coll_is_short(const struct oriel_team_dev *team, const struct ori_terms *call,
 				uint64_t bytes, uint32_t most)

@@ -47,7 +47,7 @@ ORIEL_DEV int oriel_path_open(struct oriel_path *path, const struct oriel_window
 		return 0;
 	i = ori_signal_index(win, peer, signal);
 	path->to = p.buffer;
-	path->from = (const uint8_t *)(uintptr_t)src->address;
+	path->from = src ? (const uint8_t *)(uintptr_t)src->address : NULL;
 	path->there = ori_release_at(&p.signals[signal]);
 	path->here = &win->signal_words[i];
 	path->base = &win->signal_base[i];
