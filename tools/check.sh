@@ -138,7 +138,7 @@ check_scripts() {
 	while read -r file; do
 		bash -n "$file" || status=1
 		if grep -q 'set .*pipefail' "$file" && early_ends "$file"; then
-			echo "under pipefail use 'grep word >/dev/null' or 'sed -n 1p': they read all"
+			echo "use 'grep word >/dev/null' or 'sed -n 1p', which read to the end"
 			status=1
 		fi
 	done < <(scripts)

@@ -31,9 +31,9 @@
  *
  * Ranks that exchange nothing in a part have last met when the line was opened.  One of them may
  * still read what another one sent then.  So the first round after such a line must use the other
- * places and slots: if the number of rounds is odd, the line ends with one of its own.  Also they cannot
- * clear the places that they have for each other (team_cells.h).  So these are cleared when the
- * line is opened, at the end of two rounds.
+ * places and slots: if the number of rounds is odd, the line ends with one of its own.  Also they
+ * cannot clear the places that they have for each other (team_cells.h).  So these are cleared when
+ * the line is opened, at the end of two rounds.
  *
  * Model: models/rounds.pml
  *
