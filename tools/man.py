@@ -363,7 +363,7 @@ def main() -> int:
     if sys.argv[1:] == ["--unnamed"]:
         print("\n".join(call.name for call in calls if not summary(call)))
         return 0
-    if len(sys.argv) < 2:
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__)
     out = Path(sys.argv[1])
     for folder in ("man1", "man3", "man7"):
