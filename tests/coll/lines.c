@@ -331,7 +331,11 @@ static void open_window(struct job *j, uint64_t bytes)
 /* Every part receives in the window, and no byte behind its places changes. */
 static void into_rank(struct rank_env *env)
 {
+#ifdef __SANITIZE_THREAD__ /* it looks at every access */
+	static const uint64_t counts[] = { 0, 8, 1027, 9000 };
+#else
 	static const uint64_t counts[] = { 0, 8, 1027, 9000, 60000 };
+#endif
 	struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT;
 	int real = bed_on_cuda() && !fake_cuda_kernel;
 	uint64_t bytes = 5000000, end, at;
