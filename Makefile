@@ -156,7 +156,7 @@ space := $(empty) $(empty)
 # Under AddressSanitizer only in test-slow: tests that wait for deadlines or look for order, long ones
 # of collectives, and rows of the contract suite on an unordered fabric, the fake driver and the stub
 # of mlx5.  Their code runs in other tests too.  CTest ignores a pattern of ten parentheses or more.
-asan_later = ^(contract[.](order|failure|subset)([.].*)?|contract[.].*[.](fabric|cuda|mlx5)|contract[.]packet[.].*|coll[.](allgather|allgather_requests|alltoallv|alltoallv_random|alltoallv_errors|team|lines.*|reduce_errors[.].*)|unit[.]last_error|shmem[.]ends_.*|tools[.](run_mps|doctor|info)_test|fault[.](late_reports|late_memory|told_last)|tools[.]queued_test|(mutants|campaign|sim)[.](run|seeds))$$
+asan_later = ^(contract[.](order|failure|subset|path)([.].*)?|contract[.].*[.](fabric|cuda|mlx5)|contract[.]packet[.].*|coll[.](allgather|allgather_requests|alltoallv|alltoallv_random|alltoallv_errors|team|lines.*|reduce_errors[.].*)|unit[.]last_error|shmem[.]ends_.*|tools[.](run_mps|doctor|info)_test|fault[.](late_reports|late_memory|told_last)|tools[.]queued_test|(mutants|campaign|sim)[.](run|seeds))$$
 
 test-full: deps-test deps-vm build-release
 	@$(call configure,tsan)
