@@ -173,6 +173,8 @@ class oriel_alltoallv_options(Structure):
         ("first_count", c_uint64),
         ("mapped", oriel_alltoallv_setting),
         ("queued", oriel_alltoallv_setting),
+        ("recv_memory", c_void_p),
+        ("recv_memory_bytes", c_uint64),
     ]
 
 

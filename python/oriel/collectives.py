@@ -271,6 +271,8 @@ class AllToAllV(_Request):
         expect_bytes: a hint for speed: the bytes for the peer that gets most; 0: unknown.
         mapped, queued: the plan for peers of that kind: (blocks, warps, chunk_bytes), such as a
             Setting of comm.alltoallv_plan(); None: the tuner decides.  Ranks may differ.
+        recv: an array (GPU: tensor) where data arrives, on all ranks or on none, such as
+            oriel.empty() gives it; None: memory of the request.
 
     The constructor and close() are collective.
     """
@@ -288,8 +290,10 @@ class AllToAllV(_Request):
         expect_bytes: int = 0,
         mapped: tuple[int, int, int] | None = None,
         queued: tuple[int, int, int] | None = None,
+        recv: Any = None,
     ) -> None:
         self.comm = comm
+        self._recv: Region | None = None
         self._views: set[int] = set()  # owners of arrays over its memory
         comm._live("AllToAllV")
         problem = None
@@ -298,6 +302,11 @@ class AllToAllV(_Request):
         for name, setting in (("mapped", mapped), ("queued", queued)):
             if setting is not None and not _is_setting(setting):
                 problem = ValueError(f"{name}={setting!r}: must be (blocks, warps, chunk_bytes)")
+        try:
+            if recv is not None:
+                self._recv = region_for(comm, recv, "recv", write=True)
+        except (TypeError, ValueError, _c.Error) as raised:
+            problem = raised
         comm._agree("AllToAllV", problem)
         options = _c.oriel_alltoallv_options(
             ctypes.sizeof(_c.oriel_alltoallv_options),
@@ -311,6 +320,8 @@ class AllToAllV(_Request):
             0,
             tuple(mapped or (0, 0, 0)),
             tuple(queued or (0, 0, 0)),
+            self._recv.address if self._recv else None,
+            self._recv.nbytes if self._recv else 0,
         )
         request = ctypes.c_void_p()
         create = lib.oriel_alltoallv_create
@@ -335,11 +346,11 @@ class AllToAllV(_Request):
     def recv_buffer(self, dtype: Any = "uint8") -> Any:
         """The receive memory as an array (GPU: tensor)."""
         address = lib.oriel_alltoallv_recv_buffer(self._live("recv_buffer"))
-        return self._over(address, self._recv_bytes, dtype)
+        return self._over(address, self._recv_bytes, dtype, self._recv)
 
-    def _over(self, address: int, nbytes: int, dtype: Any) -> Any:
+    def _over(self, address: int, nbytes: int, dtype: Any, owner: Any = None) -> Any:
         device = self.comm.device
-        region = Region(address, nbytes, device, _RequestMemory(self), True, 1)
+        region = Region(address, nbytes, device, owner or _RequestMemory(self), True, 1)
         make = array_over if device == "cpu" else tensor_over
         return make(region, dtype, None)
 
@@ -415,4 +426,4 @@ class AllToAllV(_Request):
             raise raised
 
     def _owners(self) -> Any:
-        return None
+        return self._recv

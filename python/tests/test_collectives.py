@@ -149,6 +149,31 @@ def all_to_all(comm: oriel.Comm) -> None:
         request.close()
 
 
+def all_to_all_into(comm: oriel.Comm) -> None:
+    """Data arrives in an array of the caller's, which outlives the request."""
+    sizes = numpy.arange(1, comm.size + 1, dtype="uint64")  # rank r gets r + 1 elements
+    data = numpy.full(int(sizes.sum()), comm.rank)
+    table = oriel.empty((comm.size, 16), "int64", comm)
+    table[:] = -1
+    request = oriel.AllToAllV(comm, slot_bytes=8 * 16, elem_bytes=8, recv=table)
+    request.exec(sizes, data)
+    view = request.recv_buffer("int64")
+    request.close()  # the array over the caller's memory does not hinder it
+    assert (view.reshape(comm.size, 16) == table).all()
+    for source in range(comm.size):
+        assert (table[source, : comm.rank + 1] == source).all()
+        assert (table[source, comm.rank + 1 :] == -1).all()
+    # one rank's mistake is everybody's
+    last = comm.rank == comm.size - 1
+    for bad, name in ((table[:, :15].copy(), "recv"), (b"read-only", "recv"), (5, "recv")):
+        try:
+            oriel.AllToAllV(comm, slot_bytes=128, recv=bad if last else table)
+        except (TypeError, ValueError, oriel.Error) as error:
+            assert name in str(error), error
+        else:
+            raise AssertionError("accepted")
+
+
 def bad_all_to_all(comm: oriel.Comm) -> None:
     """Sizes beyond the capacity of one rank fail the call on all; the request stays usable."""
     bad = ((1, 1), (0, 1, 64), (1, 1, 65), 5, (1.0, 1, 64), (1 << 32, 1, 64))
@@ -197,6 +222,9 @@ class Collectives(unittest.TestCase):
 
     def test_all_to_all(self) -> None:
         support.everywhere(all_to_all)
+
+    def test_all_to_all_into(self) -> None:
+        support.everywhere(all_to_all_into)
 
     def test_bad_all_to_all(self) -> None:
         support.everywhere(bad_all_to_all)

@@ -55,7 +55,7 @@
 
 #define ORI_A2A_REFUSED (~0ull) /* grant[]: there is no room for this call */
 
-/* In the receiver's window, one per source; two inboxes follow it.  Written by the source. */
+/* In the receiver's win, one per source; two inboxes follow it.  Written by the source. */
 struct ori_a2a_row {
 	uint64_t told[2];
 	uint64_t came;    /* mapped peers */
@@ -82,13 +82,16 @@ struct ori_a2a_state {
 struct ori_a2a_args {
 	struct oriel_comm_dev comm;
 	const struct oriel_window_dev *win;
-	uint8_t *buffer; /* the window's, and so are these */
+	/* the window with the receive memory: another one if the caller gave that memory */
+	const struct oriel_window_dev *recv_win;
+	uint8_t *buffer; /* of win, and so are these */
 	uint64_t *failure;
 	uint8_t *peers[ORI_A2A_INLINE_PEERS]; /* windows of the first peers; NULL: queued */
 	struct oriel_source staging;          /* the request's send buffer */
 	const uint8_t *send;                  /* base of the offsets */
 	const uint64_t *send_sizes, *send_offsets;
 	uint64_t *recv_sizes, *recv_offsets;
+	uint8_t *recv; /* this rank's receive memory */
 	struct ori_a2a_state *state;
 	/* [nranks]: blocks that have sent their share of this call to that queued peer */
 	uint32_t *arrived;
@@ -99,7 +102,7 @@ struct ori_a2a_args {
 	uint64_t slot_stride; /* bytes; 0: packed */
 	uint64_t slot_elems;  /* the same in elements */
 	uint64_t recv_elems;  /* that the receive buffer holds */
-	uint64_t recv_off;    /* where it is in the window */
+	uint64_t recv_off;    /* where it is in recv_win */
 	uint64_t row_stride;  /* rows are at the start of the window */
 	uint64_t inbox_bytes;
 	uint64_t staging_off; /* where `send` is in the send buffer */

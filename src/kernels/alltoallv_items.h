@@ -71,6 +71,14 @@ ORIEL_DEV int ori_a2a_is_queued(const struct ori_a2a_args *a, int peer)
 	return !ori_peer_is_mapped(ori_peer_entry(a->win, peer));
 }
 
+/* The receive memory of a mapped peer. */
+ORIEL_DEV uint8_t *ori_a2a_recv_of(const struct ori_a2a_args *a, const struct ori_a2a_item *it)
+{
+	/* the usual case needs no load */
+	return a->recv_win == a->win ? it->window + a->recv_off :
+				       a->recv_win->peers[it->peer].buffer + a->recv_off;
+}
+
 /*
  * A group of one thread that posts to a queued peer as that peer's block `index`.  Posts that tell
  * a peer something always go as block 0.  Then one NIC executes them in the order of the calls,

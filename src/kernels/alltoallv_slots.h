@@ -85,7 +85,7 @@ ORIEL_DEV int ori_a2a_send_slot(const struct ori_a2a_args *a, struct oriel_group
 	uint64_t begin, bytes = ori_a2a_slice(it, &begin);
 	uint64_t place = (uint64_t)(uint32_t)a->comm.rank * a->slot_stride;
 	const uint8_t *from = a->send + it->src_off + begin;
-	uint8_t *to = it->window + a->recv_off + place + begin;
+	uint8_t *to = ori_a2a_recv_of(a, it) + place + begin;
 	struct ori_failures look = ori_a2a_failures_early(a,
 							  g); /* on its way while data is copied */
 	int err;

@@ -146,11 +146,11 @@ ORIEL_DEV void ori_a2a_copy(const struct ori_a2a_args *a, struct oriel_group g, 
 }
 
 /*
- * One thread posts.  The lane of block 0 keeps order, so a single block need not wait.  Several
- * blocks must be complete before they meet.
+ * One thread posts.  The lane of block 0 keeps order, also between windows, so a single block need
+ * not wait.  Several blocks must be complete before they meet.  off: in the receive memory.
  */
 ORIEL_DEV_OUT int ori_a2a_send_queued(const struct ori_a2a_args *a, struct oriel_group g,
-				      const struct ori_a2a_item *it, uint64_t dst_off)
+				      const struct ori_a2a_item *it, uint64_t off)
 {
 	struct oriel_group one = ori_a2a_poster(it->peer, it->index);
 	uint64_t begin, end, piece, chunk = a->chunk[ORI_PLAN_QUEUED];
@@ -163,8 +163,8 @@ ORIEL_DEV_OUT int ori_a2a_send_queued(const struct ori_a2a_args *a, struct oriel
 	if (!err && oriel_group_is_leader(g)) {
 		for (; !err && begin < end; begin += piece) {
 			piece = end - begin < chunk ? end - begin : chunk;
-			err = oriel_put(a->win, one, it->peer, dst_off + begin, &a->staging,
-					it->staged_off + begin, piece);
+			err = oriel_put(a->recv_win, one, it->peer, a->recv_off + off + begin,
+					&a->staging, it->staged_off + begin, piece);
 		}
 		if (!err && it->blocks > 1)
 			err = oriel_flush(a->win, one, it->peer);
@@ -189,7 +189,7 @@ ORIEL_DEV int ori_a2a_arrive(const struct ori_a2a_args *a, const struct ori_a2a_
 }
 
 /*
- * Finds where this rank's data goes in the peer's window.  Waits until the data may be written
+ * Finds where this rank's data goes in the peer's receive memory.  Waits until it may be written
  * there.
  */
 ORIEL_DEV int ori_a2a_target(const struct ori_a2a_args *a, struct oriel_group g, int parts,
@@ -197,14 +197,11 @@ ORIEL_DEV int ori_a2a_target(const struct ori_a2a_args *a, struct oriel_group g,
 {
 	int err = 0;
 
-	*off = a->recv_off + (uint64_t)(uint32_t)a->comm.rank * a->slot_stride;
-	if (ori_a2a_is_packed(a, parts)) {
+	*off = (uint64_t)(uint32_t)a->comm.rank * a->slot_stride;
+	if (ori_a2a_is_packed(a, parts))
 		err = ori_a2a_granted(a, g, parts, it->peer, k, off);
-		if (!err && *off != ORI_A2A_REFUSED)
-			*off += a->recv_off;
-	} else if (a->synchronised) {
+	else if (a->synchronised)
 		err = ori_a2a_await(a, g, parts, it->peer, ORI_A2A_WAIT_TOLD, k, &it->told);
-	}
 	return err;
 }
 
@@ -277,7 +274,8 @@ ORIEL_DEV int ori_a2a_send(const struct ori_a2a_args *a, struct oriel_group g, i
 	 */
 	look = ori_a2a_failures_early(a, g);
 	if (off != ORI_A2A_REFUSED)
-		ori_a2a_copy(a, g, it->window + off + begin, a->send + it->src_off + begin, bytes);
+		ori_a2a_copy(a, g, ori_a2a_recv_of(a, it) + off + begin,
+			     a->send + it->src_off + begin, bytes);
 	if (bytes > ori_a2a_mapped_chunk(a))
 		look = ori_a2a_failures_early(a, g);
 	err = ori_group_agree_failures(g, look);
@@ -323,8 +321,8 @@ ORIEL_DEV int ori_a2a_receive_self(const struct ori_a2a_args *a, struct oriel_gr
 		ori_a2a_tell_caller(a, g, it->peer, 0, 0);
 		return 0;
 	}
-	ori_a2a_copy(a, g, a->buffer + a->recv_off + place * a->elem_bytes + begin,
-		     a->send + it->src_off + begin, bytes);
+	ori_a2a_copy(a, g, a->recv + place * a->elem_bytes + begin, a->send + it->src_off + begin,
+		     bytes);
 	if (it->index == 0)
 		ori_a2a_tell_caller(a, g, it->peer, it->count, place);
 	return oriel_group_sync(g);
@@ -364,7 +362,7 @@ ORIEL_DEV void ori_a2a_take(const struct ori_a2a_args *a, struct oriel_group g,
 		count = 0;
 		place = 0;
 	} else if (word & ORI_A2A_INLINE && count) {
-		ori_group_copy(g, a->buffer + a->recv_off + place * a->elem_bytes,
+		ori_group_copy(g, a->recv + place * a->elem_bytes,
 			       (const uint8_t *)row + ori_a2a_inbox_off(a, k),
 			       count * a->elem_bytes);
 	}

@@ -3,10 +3,10 @@
  * oriel/coll/alltoallv.h - all-to-all-v: every rank sends elements to every rank.  The number of
  * elements may differ for each pair of ranks.
  *
- * A request owns a receive buffer and a send buffer in device memory.  It can be executed any
- * number of times.  Sizes lie in device memory and may differ for every peer and every call; 0 is
- * allowed.  The host does not read them, so a call can be captured into a CUDA graph.  The request
- * must then outlive the graph.  Statuses and [C] are those of oriel/oriel.h.
+ * A request owns a send buffer in device memory, and a receive buffer if the caller gives none.  It
+ * can be executed any number of times.  Sizes lie in device memory and may differ for every peer
+ * and every call; 0 is allowed.  The host does not read them, so a call can be captured into a CUDA
+ * graph.  The request must then outlive the graph.  Statuses and [C] are those of oriel/oriel.h.
  */
 #ifndef ORIEL_COLL_ALLTOALLV_H
 #define ORIEL_COLL_ALLTOALLV_H
@@ -29,8 +29,8 @@ struct oriel_alltoallv_setting {
 };
 
 /*
- * The same on all ranks, except send_bytes, expect_bytes and the settings.  Set exactly one of
- * slot_bytes and recv_bytes; the other is 0.
+ * The same on all ranks, except send_bytes, expect_bytes, the settings and where recv_memory is.
+ * Set exactly one of slot_bytes and recv_bytes; the other is 0.
  */
 struct oriel_alltoallv_options {
 	size_t size;
@@ -70,13 +70,19 @@ struct oriel_alltoallv_options {
 	 */
 	struct oriel_alltoallv_setting mapped; /* for mapped peers and this rank itself */
 	struct oriel_alltoallv_setting queued;
+	/*
+	 * Memory of the caller where data arrives, a multiple of 16, on all ranks or on none; NULL:
+	 * the request allocates it.  Peers in other processes must be able to map it, as with
+	 * `buffer` of a window.  It is the caller's again when the request is destroyed.
+	 */
+	void *recv_memory;
+	/* Bytes of it.  Packed: at least recv_bytes; fixed slots: a slot for each rank. */
+	uint64_t recv_memory_bytes;
 };
 #define ORIEL_ALLTOALLV_OPTIONS_INIT                                                               \
 	{                                                                                          \
 		sizeof(struct oriel_alltoallv_options), 0, 0, 0, 1, 1, 0, 0, 0, { 0, 0, 0 },       \
-		{                                                                                  \
-			0, 0, 0                                                                    \
-		}                                                                                  \
+			{ 0, 0, 0 }, NULL, 0                                                       \
 	}
 
 /*
@@ -117,7 +123,7 @@ int oriel_alltoallv_create(struct oriel_comm *comm, const struct oriel_alltoallv
 			   struct oriel_alltoallv_request **request);
 /* The request's own memory to send from without a copy. */
 void *oriel_alltoallv_send_buffer(struct oriel_alltoallv_request *request);
-/* The request's own memory where data arrives. */
+/* The memory where data arrives: the caller's recv_memory, or the request's own. */
 void *oriel_alltoallv_recv_buffer(struct oriel_alltoallv_request *request);
 /* Where the data of `rank` arrives, with fixed slots; NULL for a packed request. */
 void *oriel_alltoallv_slot(struct oriel_alltoallv_request *request, int rank);

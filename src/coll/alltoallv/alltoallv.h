@@ -2,7 +2,8 @@
 /*
  * coll/alltoallv/alltoallv.h - the request, and declarations shared by the files of this folder.
  *
- * create.c creates and destroys requests, exec.c makes their calls, plan.c tells users the plan.
+ * create.c creates and destroys requests, options.c checks their options, exec.c makes their calls,
+ * plan.c tells users the plan.
  * The kernel is kernels/alltoallv.c; its plan comes from the options or from coll/tune.
  */
 #ifndef ORI_COLL_ALLTOALLV_H
@@ -23,12 +24,13 @@ struct oriel_alltoallv_request {
 	struct oriel_comm *comm;
 	struct oriel_alltoallv_options options;
 	struct oriel_window *window;
-	void *memory;                   /* rows, state, receive buffer: the window's */
-	void *send;                     /* send buffer */
-	uint64_t send_bytes;            /* of it */
-	struct oriel_window_dev handle; /* the window's */
-	struct ori_a2a_args args;       /* of the next call; pointers and plan change */
-	struct ori_a2a_plan plan;       /* the plan of args */
+	struct oriel_window *recv_window; /* receive memory of the caller, or NULL */
+	void *memory;                     /* rows, state, receive buffer: the window's */
+	void *send;                       /* send buffer */
+	uint64_t send_bytes;              /* of it */
+	struct oriel_window_dev handle;   /* the window's */
+	struct ori_a2a_args args;         /* of the next call; pointers and plan change */
+	struct ori_a2a_plan plan;         /* the plan of args */
 	/* settings of the options; 0 blocks: none */
 	struct ori_a2a_setting given[ORI_PLAN_KINDS];
 	uint64_t plan_bytes; /* bytes per peer that it was made for */
@@ -42,14 +44,27 @@ struct oriel_alltoallv_request {
 struct ori_a2a_layout {
 	uint64_t inbox_bytes, row_stride, slot_stride;
 	uint64_t slot_elems; /* slot_stride in elements; 0: packed, or a slot is less than one */
-	uint64_t state, arrived, handle, recv;
+	uint64_t state, arrived, handle;
+	uint64_t recv;       /* 0: the caller gave receive memory */
 	uint64_t recv_bytes; /* of the receive buffer */
 	uint64_t bytes;
 };
 
-/* create.c; pure */
+/*
+ * options.c.  Takes and checks what the caller gave: options, settings of plans and the layout that
+ * follows from them.
+ */
+int ori_alltoallv_options_take(const struct oriel_alltoallv_options *given, int nranks,
+			       struct oriel_alltoallv_options *,
+			       struct ori_a2a_setting settings[ORI_PLAN_KINDS],
+			       struct ori_a2a_layout *);
+/* The name of an option in which two ranks must not differ but do, or NULL. */
+const char *ori_alltoallv_options_differ(const struct oriel_alltoallv_options *,
+					 const struct oriel_alltoallv_options *);
+/* Pure. */
 void ori_alltoallv_layout(const struct oriel_alltoallv_options *, int nranks,
 			  struct ori_a2a_layout *);
+/* create.c */
 int ori_alltoallv_check(struct oriel_alltoallv_request *, const char *call);
 
 /*

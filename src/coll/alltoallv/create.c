@@ -3,9 +3,10 @@
  * coll/alltoallv/create.c - creates and destroys all-to-all-v requests.
  *
  * A request is a window and a separate send buffer.  The window's buffer holds the rows of all
- * peers, this rank's state and the receive buffer.  Creation is a round in which ranks compare
- * options, then the rounds of the window, then a last one.  A rank that failed still takes part in
- * each round, and all ranks fail alike.
+ * peers, this rank's state and the receive buffer.  Receive memory of the caller is a second
+ * window, which only data goes to.  Creation is a round in which ranks compare options, then the
+ * rounds of the windows, then a last one.  A rank that failed still takes part in each round, and
+ * all ranks fail alike.
  *
  * Called by users, on all ranks at once.
  */
@@ -13,102 +14,14 @@
 #include <string.h>
 
 #include "../../window/window.h"
-#include "../../util/options.h"
 #include "../../comm/agree.h"
 #include "../../comm/failure.h"
 #include "../connect.h"
 #include "alltoallv.h"
 
-#define BYTES_MAX (1ull << 44)
-#define PAGE 4096u
-
-static_assert(BYTES_MAX < ORI_A2A_INLINE, "elements of a message in the word that tells of it");
-
 int ori_alltoallv_check(struct oriel_alltoallv_request *a, const char *call)
 {
 	return ori_live_check(a, ORI_LIVE_ALLTOALLV, call);
-}
-
-/* ---- options --------------------------------------------------------------------------------- */
-
-static int check_bytes(const char *what, uint64_t bytes)
-{
-	if (bytes <= BYTES_MAX)
-		return 0;
-	return ori_fail(ORIEL_ERANGE, "oriel_alltoallv_create: %s %llu, at most %llu", what,
-			(unsigned long long)bytes, BYTES_MAX);
-}
-
-ORI_OPTIONS_NO_PADDING(struct oriel_alltoallv_options, queued);
-
-static int take_options(const struct oriel_alltoallv_options *given,
-			struct oriel_alltoallv_options *o)
-{
-	const struct oriel_alltoallv_options init = ORIEL_ALLTOALLV_OPTIONS_INIT;
-
-	*o = init;
-	if (!given)
-		return ori_fail(ORIEL_EINVAL, "oriel_alltoallv_create: no options");
-	return ori_options_take("oriel_alltoallv_create", "ORIEL_ALLTOALLV_OPTIONS_INIT", given, o,
-				sizeof(*o));
-}
-
-/* Copies a setting of the options.  It is refused if no plan can have it. */
-static int take_setting(const char *name, const struct oriel_alltoallv_setting *given,
-			struct ori_a2a_setting *s)
-{
-	*s = (struct ori_a2a_setting){ given->blocks, given->warps, given->chunk_bytes };
-	if (!(s->blocks | s->warps | s->chunk) || ori_tune_setting_fits(s))
-		return 0;
-	return ori_fail(ORIEL_ERANGE,
-			"oriel_alltoallv_create: %s has %u blocks, %u warps and chunks of %llu "
-			"bytes, must be 1 to 64, 1 to 32 and a multiple of 16 up to 1 GiB, or all "
-			"0",
-			name, s->blocks, s->warps, (unsigned long long)s->chunk);
-}
-
-static int check_options(const struct oriel_alltoallv_options *o)
-{
-	int err;
-
-	if (!o->slot_bytes == !o->recv_bytes)
-		return ori_fail(ORIEL_EINVAL,
-				"oriel_alltoallv_create: one of slot_bytes (fixed slots) and "
-				"recv_bytes (packed) must be given, not %s",
-				o->slot_bytes ? "both" : "none");
-	if (!o->elem_bytes)
-		return ori_fail(ORIEL_EINVAL, "oriel_alltoallv_create: elements of 0 bytes");
-	if (o->synchronised != 0 && o->synchronised != 1)
-		return ori_fail(ORIEL_EINVAL,
-				"oriel_alltoallv_create: synchronised is %d, must be 0 or 1",
-				o->synchronised);
-	if (o->reserved)
-		return ori_fail(ORIEL_EINVAL,
-				"oriel_alltoallv_create: reserved is %d, must be 0: use "
-				"ORIEL_ALLTOALLV_OPTIONS_INIT",
-				o->reserved);
-	err = check_bytes("slot_bytes", o->slot_bytes);
-	if (!err)
-		err = check_bytes("recv_bytes", o->recv_bytes);
-	if (!err)
-		err = check_bytes("send_bytes", o->send_bytes);
-	return err ? err : check_bytes("elem_bytes", o->elem_bytes);
-}
-
-static const char *options_differ(const struct oriel_alltoallv_options *a,
-				  const struct oriel_alltoallv_options *b)
-{
-	if (a->slot_bytes != b->slot_bytes)
-		return "slot_bytes";
-	if (a->recv_bytes != b->recv_bytes)
-		return "recv_bytes";
-	if (a->elem_bytes != b->elem_bytes)
-		return "elem_bytes";
-	if (!a->synchronised != !b->synchronised)
-		return "synchronised";
-	if (a->first_count != b->first_count)
-		return "first_count";
-	return NULL;
 }
 
 /* What a rank sends in the round. */
@@ -122,7 +35,7 @@ struct create_record {
 static int compare_options(const struct create_record *all, int nranks)
 {
 	for (int r = 1; r < nranks; r++) {
-		const char *field = options_differ(&all[0].options, &all[r].options);
+		const char *field = ori_alltoallv_options_differ(&all[0].options, &all[r].options);
 
 		if (field)
 			return ori_fail(ORIEL_EMISMATCH,
@@ -134,55 +47,6 @@ static int compare_options(const struct create_record *all, int nranks)
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
-
-static uint64_t round_up(uint64_t bytes, uint64_t unit)
-{
-	return (bytes + unit - 1) / unit * unit;
-}
-
-static uint64_t place(uint64_t *end, uint64_t bytes, uint64_t align)
-{
-	uint64_t at = round_up(*end, align);
-
-	*end = at + bytes;
-	return at;
-}
-
-/*
- * Elements of a slot.  Offsets count elements, and a slot begins at a multiple of 16 bytes.  So a
- * slot is a whole number of both.  0: a slot has no room for one element.
- */
-static uint64_t slot_elems(const struct oriel_alltoallv_options *o)
-{
-	uint64_t unit = o->elem_bytes, step = 16;
-
-	if (o->slot_bytes < o->elem_bytes)
-		return 0;
-	for (; step > 1 && unit % 2 == 0; step /= 2)
-		unit /= 2;
-	return round_up((o->slot_bytes + o->elem_bytes - 1) / o->elem_bytes, step);
-}
-
-void ori_alltoallv_layout(const struct oriel_alltoallv_options *o, int nranks,
-			  struct ori_a2a_layout *l)
-{
-	uint64_t n = (uint64_t)nranks, end = 0,
-		 most = o->slot_bytes ? o->slot_bytes : o->recv_bytes;
-
-	l->inbox_bytes = round_up(most < ORI_A2A_INBOX_BYTES ? most : ORI_A2A_INBOX_BYTES,
-				  ORIEL_LINE_BYTES);
-	l->row_stride = sizeof(struct ori_a2a_row) + 2 * l->inbox_bytes;
-	l->slot_elems = slot_elems(o);
-	l->slot_stride = l->slot_elems ? l->slot_elems * o->elem_bytes :
-					 round_up(o->slot_bytes, 16);
-	l->recv_bytes = o->slot_bytes ? n * l->slot_stride : o->recv_bytes;
-	(void)place(&end, n * l->row_stride, ORIEL_LINE_BYTES); /* rows are at 0 */
-	l->state = place(&end, sizeof(struct ori_a2a_state), ORIEL_LINE_BYTES);
-	l->arrived = place(&end, n * sizeof(uint32_t), ORIEL_LINE_BYTES);
-	l->handle = place(&end, sizeof(struct oriel_window_dev), ORIEL_LINE_BYTES);
-	l->recv = place(&end, l->recv_bytes, PAGE);
-	l->bytes = end;
-}
 
 /* Sets the counts of a request that does not start at 0, before any peer knows the memory. */
 static int set_first_counts(struct oriel_alltoallv_request *a, const struct ori_a2a_layout *l)
@@ -205,17 +69,10 @@ static int set_first_counts(struct oriel_alltoallv_request *a, const struct ori_
 static int prepare(struct oriel_alltoallv_request *a, const struct oriel_alltoallv_options *options,
 		   struct ori_a2a_layout *l)
 {
-	int err = take_options(options, &a->options);
+	int err = ori_alltoallv_options_take(options, a->comm->nranks, &a->options, a->given, l);
 
-	if (!err)
-		err = check_options(&a->options);
-	if (!err)
-		err = take_setting("mapped", &a->options.mapped, &a->given[ORI_PLAN_MAPPED]);
-	if (!err)
-		err = take_setting("queued", &a->options.queued, &a->given[ORI_PLAN_QUEUED]);
 	if (err)
 		return err;
-	ori_alltoallv_layout(&a->options, a->comm->nranks, l);
 	a->send_bytes = a->options.send_bytes ? a->options.send_bytes : l->recv_bytes;
 	/* room for copied data: every peer's part starts at a multiple of 16 bytes */
 	err = oriel_alloc(a->comm, a->send_bytes + 16u * (uint64_t)a->comm->nranks, &a->send);
@@ -224,20 +81,44 @@ static int prepare(struct oriel_alltoallv_request *a, const struct oriel_alltoal
 	return err ? err : set_first_counts(a, l);
 }
 
-static int make_window(struct oriel_alltoallv_request *a, const struct ori_a2a_layout *l)
+static int make_window(struct oriel_alltoallv_request *a, uint32_t signals, void *buffer,
+		       uint64_t bytes, struct oriel_window **window)
 {
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
 	int err;
 
-	o.signals = ORI_A2A_SIGNALS;
+	o.signals = signals;
 	o.counters = 0;
 	o.barriers = 0;
-	o.buffer = a->memory;
-	o.bytes = l->bytes;
+	o.buffer = buffer;
+	o.bytes = bytes;
 	o.first_count = a->options.first_count;
-	err = oriel_window_create(a->comm, &o, &a->window);
+	err = oriel_window_create(a->comm, &o, window);
 	if (!err)
-		ori_window_use_set(a->window, ORI_USE_ALLTOALLV);
+		ori_window_use_set(*window, ORI_USE_ALLTOALLV);
+	return err;
+}
+
+/* Destroys the windows, if all ranks can.  The one of the rows says if a rank cannot. */
+static int destroy_windows(struct oriel_alltoallv_request *a)
+{
+	int err = oriel_window_destroy(a->window), err2 = 0;
+
+	if (a->recv_window && (!err || ori_comm_failed(a->comm)))
+		err2 = oriel_window_destroy(a->recv_window);
+	return err ? err : err2;
+}
+
+/* On failure there is no window. */
+static int make_windows(struct oriel_alltoallv_request *a, const struct ori_a2a_layout *l)
+{
+	int err = make_window(a, ORI_A2A_SIGNALS, a->memory, l->bytes, &a->window);
+
+	if (err || !a->options.recv_memory)
+		return err;
+	err = make_window(a, 0, a->options.recv_memory, l->recv_bytes, &a->recv_window);
+	if (err)
+		(void)oriel_window_destroy(a->window);
 	return err;
 }
 
@@ -257,6 +138,13 @@ static int fill_args(struct oriel_alltoallv_request *a, const struct ori_a2a_lay
 					  &args->staging);
 	args->comm = a->handle.comm;
 	args->win = (const struct oriel_window_dev *)(void *)((char *)a->memory + l->handle);
+	args->recv_win = args->win;
+	args->recv = (uint8_t *)a->memory + l->recv;
+	if (a->recv_window) {
+		args->recv = a->options.recv_memory;
+		if (!err)
+			err = oriel_window_device_address(a->recv_window, &args->recv_win);
+	}
 	args->buffer = a->handle.buffer;
 	args->failure = a->handle.failure;
 	args->number = a->handle.number;
@@ -286,7 +174,7 @@ static void destroy_child(struct ori_child *child)
 	free(child);
 }
 
-/* Frees a request, also an unfinished one.  The window, if any, is already destroyed. */
+/* Frees a request, also an unfinished one.  Its windows, if any, are already destroyed. */
 static void free_request(struct oriel_alltoallv_request *a)
 {
 	(void)oriel_free(a->comm, a->memory);
@@ -306,7 +194,7 @@ int oriel_alltoallv_destroy(struct oriel_alltoallv_request *a)
 		return err;
 	/* No rank continues before all have arrived, so no rank writes here after this. */
 	outer = ori_boot_serve_begin(a->comm->boot, call);
-	err = oriel_window_destroy(a->window);
+	err = destroy_windows(a);
 	ori_boot_serve_end(a->comm->boot, outer);
 	if (err && !ori_comm_failed(a->comm))
 		return err; /* the same on all ranks: requests differ and all stay */
@@ -338,7 +226,7 @@ static int meet(struct oriel_alltoallv_request *a, int status, const struct ori_
 	if (!err && !connected)
 		err = ori_coll_connect(c, ORI_CALL_ALLTOALLV_CREATE);
 	if (!err)
-		err = make_window(a, l);
+		err = make_windows(a, l);
 	if (err)
 		return err;
 	status = fill_args(a, l);
@@ -347,7 +235,7 @@ static int meet(struct oriel_alltoallv_request *a, int status, const struct ori_
 	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_ALLTOALLV_CREATE, status, NULL, NULL, 0);
 	if (err) {
 		ori_live_remove(a);
-		(void)oriel_window_destroy(a->window);
+		(void)destroy_windows(a);
 	}
 	return err;
 }

@@ -321,7 +321,7 @@ void *oriel_alltoallv_recv_buffer(struct oriel_alltoallv_request *a)
 {
 	if (ori_alltoallv_check(a, "oriel_alltoallv_recv_buffer"))
 		return NULL;
-	return (char *)a->memory + a->args.recv_off;
+	return a->args.recv;
 }
 
 void *oriel_alltoallv_slot(struct oriel_alltoallv_request *a, int rank)
@@ -329,5 +329,5 @@ void *oriel_alltoallv_slot(struct oriel_alltoallv_request *a, int rank)
 	if (ori_alltoallv_check(a, "oriel_alltoallv_slot") ||
 	    ori_comm_check_rank(a->comm, rank, "oriel_alltoallv_slot") || !a->args.slot_stride)
 		return NULL;
-	return (char *)a->memory + a->args.recv_off + (uint64_t)rank * a->args.slot_stride;
+	return a->args.recv + (uint64_t)rank * a->args.slot_stride;
 }
