@@ -163,6 +163,7 @@ suite_litmus() {
 	run cuda.litmus 120 "$bin/cuda_litmus"
 	run cuda.litmus_chain 120 "$bin/cuda_litmus_chain"
 	run cuda.litmus_packet 120 "$bin/cuda_litmus_packet"
+	run coll.litmus 240 "${on_gpu[@]}" "$bin/cuda_coll_litmus"
 	stop_mps
 }
 

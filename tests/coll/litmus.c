@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/coll/litmus.c - memory order of what moves data without a meeting of its own: packets,
+ * lines, paths and collectives that are held open, by the million.
+ *
+ * Nothing but the calls themselves orders the ranks, and every word is checked.  A torn cell, a
+ * cell taken early, data behind its signal or a credit given early shows as a wrong word.  C for
+ * the CPU, where aarch64 is the hard case, and CUDA for a GPU.  LITMUS_ROUNDS: rounds of a stream.
+ */
+#include <oriel/device.h>
+
+#include "lines_bed.h"
+
+#define STREAM_BYTES 1024u
+
+/* What a stream is made of. */
+enum { PACKETS, LINES, PATHS };
+
+struct stream_args {
+	struct oriel_window_dev win;
+	struct oriel_source source; /* `local` */
+	uint64_t *local, *wrong;
+	uint64_t bytes;
+	int32_t rounds, mode;
+};
+
+static int rounds_of_test(void)
+{
+	const char *given = getenv("LITMUS_ROUNDS");
+
+	return given ? atoi(given) : bed_on_cuda() && !fake_cuda_kernel ? 1000000 : 20000;
+}
+
+/* ---- streams --------------------------------------------------------------------------------- */
+
+ORIEL_DEV uint64_t word_of(uint64_t round, int from, uint64_t k)
+{
+	return (round * 2u + (uint32_t)from) * 0x9e3779b97f4a7c15ull + k;
+}
+
+ORIEL_DEV void fill_words(const struct stream_args *a, struct oriel_group g, uint64_t round)
+{
+	uint64_t k;
+
+	for (k = g.thread; k < a->bytes / 8; k += g.size)
+		a->local[k] = word_of(round, a->win.comm.rank, k);
+}
+
+ORIEL_DEV uint64_t wrong_words(const struct stream_args *a, struct oriel_group g,
+			       const uint64_t *words, uint64_t round)
+{
+	uint64_t k, wrong = 0;
+
+	for (k = g.thread; k < a->bytes / 8; k += g.size)
+		wrong += words[k] != word_of(round, 1 - a->win.comm.rank, k);
+	return wrong;
+}
+
+/* Rank 0 sends, rank 1 receives; neither waits for anything else. */
+ORIEL_DEV int stream_packets(const struct stream_args *a, struct oriel_group g, uint64_t *wrong)
+{
+	int sends = a->win.comm.rank == 0, i, closed = 0, err = 0;
+	struct oriel_line line;
+
+	if (a->mode == LINES)
+		err = oriel_line_open(&line, &a->win, g, sends, 0);
+	if (err)
+		return err;
+	for (i = 0; i < a->rounds && !err; i++) {
+		if (sends) {
+			fill_words(a, g, (uint64_t)i);
+			err = oriel_group_sync(g);
+			if (!err)
+				err = a->mode == LINES ?
+					      oriel_line_send(&line, g, a->local, a->bytes) :
+					      oriel_packet_send(&a->win, g, 1, 0, a->local,
+								a->bytes);
+			continue;
+		}
+		err = a->mode == LINES ? oriel_line_recv(&line, g, a->local, a->bytes) :
+					 oriel_packet_recv(&a->win, g, 0, 0, a->local, a->bytes);
+		if (!err) {
+			*wrong += wrong_words(a, g, a->local, (uint64_t)i);
+			err = oriel_group_sync(g);
+		}
+	}
+	if (a->mode == LINES)
+		closed = oriel_line_close(&line, g);
+	return err ? err : closed;
+}
+
+/*
+ * Both ranks put into the other's window, into its halves in turn.  A rank that signals round i + 1
+ * has read what came in round i, so round i + 2 may go there.
+ */
+ORIEL_DEV int stream_paths(const struct stream_args *a, struct oriel_group g, uint64_t *wrong)
+{
+	uint64_t i, half;
+	struct oriel_path path;
+	int err = oriel_path_open(&path, &a->win, g, 1 - a->win.comm.rank, &a->source, 0);
+
+	for (i = 1; i <= (uint64_t)a->rounds && !err; i++) {
+		half = (i & 1u) * STREAM_BYTES;
+		fill_words(a, g, i);
+		err = oriel_group_sync(g);
+		if (!err)
+			err = oriel_path_put_signal(&path, g, half, 0, a->bytes, ORIEL_SET, i);
+		if (!err)
+			err = oriel_path_wait(&path, g, i);
+		if (!err) {
+			*wrong += wrong_words(a, g, (uint64_t *)(void *)(a->win.buffer + half), i);
+			err = oriel_group_sync(g);
+		}
+	}
+	return err;
+}
+
+ORIEL_KERNEL(stream_kernel, struct stream_args)
+{
+	struct oriel_group g = oriel_group_block();
+	uint64_t wrong = 0;
+	int err = a->mode == PATHS ? stream_paths(a, g, &wrong) : stream_packets(a, g, &wrong);
+
+	if (wrong)
+		(void)ori_fetch_add_acq_rel_sys(a->wrong, wrong);
+	return err;
+}
+
+/* marked: the form of packets, cells with marks or slots (device/box.h). */
+static void stream(struct rank_env *env, int mode, uint64_t bytes, int threads, int marked)
+{
+	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+	struct oriel_window *window;
+	struct stream_args a;
+	uint64_t wrong = 0;
+	void *local;
+
+	memset(&a, 0, sizeof(a));
+	o.bytes = 2 * STREAM_BYTES;
+	o.boxes = 1;
+	o.box_bytes = STREAM_BYTES;
+	REQUIRE_OK(oriel_window_create(env->comm, &o, &window));
+	REQUIRE_OK(oriel_window_device(window, &a.win));
+	REQUIRE_OK(oriel_alloc(env->comm, STREAM_BYTES + 8, &local));
+	REQUIRE_OK(oriel_window_source(window, local, STREAM_BYTES, &a.source));
+	a.local = (uint64_t *)local;
+	a.wrong = a.local + STREAM_BYTES / 8;
+	a.win.box_marked = (uint32_t)marked;
+	a.bytes = bytes;
+	a.rounds = rounds_of_test();
+	a.mode = mode;
+	REQUIRE_OK(oriel_copy(env->comm, a.wrong, &wrong, sizeof(wrong)));
+	REQUIRE_OK(oriel_launch(env->comm, &stream_kernel, 1, threads, &a, sizeof(a), NULL));
+	REQUIRE_OK(oriel_comm_sync(env->comm, NULL));
+	REQUIRE_OK(oriel_copy(env->comm, &wrong, a.wrong, sizeof(wrong)));
+	CHECK_EQ(wrong, 0);
+	if (env->rank == 1)
+		printf("  %d rounds of %llu bytes, %d threads%s: %llu wrong words\n", a.rounds,
+		       (unsigned long long)bytes, threads, marked ? ", marked cells" : "",
+		       (unsigned long long)wrong);
+	REQUIRE_OK(oriel_window_destroy(window));
+	REQUIRE_OK(oriel_free(env->comm, local));
+}
+
+/* Groups of a CPU are one thread where time counts: threads of one group only switch. */
+static void streams(struct rank_env *env, int mode)
+{
+	int real = bed_on_cuda() && !fake_cuda_kernel, i;
+	static const uint64_t bytes[] = { 8, 256, 1024 };
+	static const int threads[] = { 1, 32, 128 };
+
+	for (int marked = 0; marked < (mode == PATHS ? 1 : 2); marked++)
+		for (i = 0; i < 3 && !check_failures; i++)
+			stream(env, mode, bytes[i], real ? threads[i] : 1, marked);
+}
+
+static void packets_rank(struct rank_env *env)
+{
+	streams(env, PACKETS);
+}
+
+static void lines_rank(struct rank_env *env)
+{
+	streams(env, LINES);
+}
+
+static void paths_rank(struct rank_env *env)
+{
+	streams(env, PATHS);
+}
+
+static const struct bed_row pairs[] = {
+	{ "two threads", 2, 0, NULL },
+	{ "two processes", 2, 1, NULL },
+};
+
+TEST(packets_in_a_stream)
+{
+	bed_rows(pairs, ORI_COUNT(pairs), packets_rank, NULL);
+}
+
+TEST(lines_in_a_stream)
+{
+	bed_rows(pairs, ORI_COUNT(pairs), lines_rank, NULL);
+}
+
+TEST(paths_to_and_fro)
+{
+	bed_rows(pairs, ORI_COUNT(pairs), paths_rank, NULL);
+}
+
+/* ---- collectives that are held open ---------------------------------------------------------- */
+
+static const struct bed_row groups[] = {
+	{ "two processes", 2, 1, NULL },
+	{ "two threads", 2, 0, NULL },
+	{ "three threads", 3, 0, NULL },
+};
+
+/* Short calls through cells, and long ones through slots; marks of short calls repeat often. */
+static void collectives_rank(struct rank_env *env)
+{
+	static const struct {
+		int kind;
+		uint64_t count;
+	} calls[] = { { ORI_COLL_ALLTOALL, 64 },   { ORI_COLL_ALLTOALL, 20000 },
+		      { ORI_COLL_ALLGATHER, 200 }, { ORI_COLL_ALLGATHER, 20000 },
+		      { ORI_COLL_ALLREDUCE, 16 },  { ORI_COLL_ALLREDUCE, 5000 } };
+	int real = bed_on_cuda() && !fake_cuda_kernel, rounds = rounds_of_test();
+	struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT;
+	struct job j;
+
+	o.slot_bytes = 16384;
+	o.line_bytes = 8192;
+	open_job(&j, env, &o, 400000);
+	j.args.lines = 1;
+	for (size_t i = 0; i < ORI_COUNT(calls) && !check_failures; i++) {
+		j.args.calls = rounds / (calls[i].count > 1000 ? 20 : 2);
+		call_lines(&j, calls[i].kind, calls[i].count, 0, 1, real ? 96 : 1);
+	}
+	close_job(&j);
+}
+
+TEST(collectives_held_open)
+{
+	both_ways(groups, ORI_COUNT(groups), collectives_rank);
+}
