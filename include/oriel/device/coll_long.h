@@ -111,11 +111,15 @@ ORIEL_DEV void ori_coll_collect(const struct ori_exchange *x, const struct ori_s
 	}
 }
 
-/* `stride`: from one rank's block in recv to the next. */
-ORIEL_DEV int ori_coll_allgather_run(struct ori_exchange *x, const uint8_t *send, uint8_t *recv,
-				     uint64_t stride)
+/*
+ * Every rank shows all its bytes, and every rank takes all of them: it gathers them, `stride` from
+ * one rank's block in recv to the next, or it reduces them.
+ */
+ORIEL_DEV int ori_coll_common_run(struct ori_exchange *x, struct ori_reducer how,
+				  const uint8_t *send, uint8_t *recv, uint64_t stride,
+				  uint64_t bytes)
 {
-	uint64_t most = ori_coll_common_max(x->team), bytes = x->call.size, at, n;
+	uint64_t most = ori_coll_common_max(x->team), at, n;
 	struct ori_parts parts;
 	struct ori_sources from;
 	int err = 0;
@@ -128,9 +132,13 @@ ORIEL_DEV int ori_coll_allgather_run(struct ori_exchange *x, const uint8_t *send
 		parts = ori_coll_parts(0, 0, 0, n);
 		ori_coll_copy(x->g, ori_exchange_slot(x), send + at, n);
 		err = ori_coll_meet(x, parts);
+		if (err)
+			return err;
 		from = ori_exchange_commons(x, parts);
 		from.mine = send + at;
-		if (!err)
+		if (how.type)
+			ori_reducer_run(how, x->g, recv + at, &from, ori_coll_elements(how, n));
+		else
 			ori_coll_collect(x, &from, recv + at, stride, n);
 	}
 	return err ? err : oriel_group_sync(x->g);
@@ -181,31 +189,6 @@ ORIEL_DEV int ori_coll_pieces_run(struct ori_exchange *x, struct ori_reducer how
 			ori_reducer_run(how, x->g, recv + at, &from, ori_coll_elements(how, n));
 		else
 			ori_coll_collect(x, &from, recv + at, stride, n);
-	}
-	return err ? err : oriel_group_sync(x->g);
-}
-
-/* Every rank shows all its elements, and every rank reduces all of them. */
-ORIEL_DEV int ori_coll_allreduce_once(struct ori_exchange *x, struct ori_reducer how,
-				      const uint8_t *send, uint8_t *recv, uint64_t bytes)
-{
-	uint64_t most = ori_coll_common_max(x->team), at, n;
-	struct ori_parts parts;
-	struct ori_sources from;
-	int err = 0;
-
-	for (at = 0; at < bytes && !err; at += n) {
-		n = ori_coll_least(bytes - at, most);
-		err = ori_exchange_open(x);
-		if (err)
-			return err;
-		parts = ori_coll_parts(0, 0, 0, n);
-		ori_coll_copy(x->g, ori_exchange_slot(x), send + at, n);
-		err = ori_coll_meet(x, parts);
-		from = ori_exchange_commons(x, parts);
-		from.mine = send + at;
-		if (!err)
-			ori_reducer_run(how, x->g, recv + at, &from, ori_coll_elements(how, n));
 	}
 	return err ? err : oriel_group_sync(x->g);
 }
@@ -284,19 +267,15 @@ ORIEL_DEV int ori_coll_rounds(struct ori_exchange *x, struct ori_reducer how, co
 		ori_terms_send(x);
 		ori_team_wake(team);
 	}
-	switch (x->call.kind) {
-	case ORI_COLL_BROADCAST:
+	if (x->call.kind == ORI_COLL_BROADCAST)
 		return ori_coll_broadcast_run(x, recv);
-	case ORI_COLL_ALLGATHER:
-		return ori_coll_allgather_run(x, send, recv, stride);
-	case ORI_COLL_ALLREDUCE:
-		/* with two ranks both ways move as much, and the first has one round less */
-		if (bytes <= team->once_bytes || team->win.comm.nranks <= 2)
-			return ori_coll_allreduce_once(x, how, send, recv, bytes);
+	/* with two ranks both ways of an all-reduce move as much, and the first has one round less */
+	if (x->call.kind == ORI_COLL_ALLREDUCE && bytes > team->once_bytes &&
+	    team->win.comm.nranks > 2)
 		return ori_coll_allreduce_shared(x, how, send, recv, bytes);
-	default:
-		return ori_coll_pieces_run(x, how, send, recv, stride, bytes);
-	}
+	if (x->call.kind == ORI_COLL_ALLREDUCE || x->call.kind == ORI_COLL_ALLGATHER)
+		return ori_coll_common_run(x, how, send, recv, stride, bytes);
+	return ori_coll_pieces_run(x, how, send, recv, stride, bytes);
 }
 
 /*
