@@ -165,6 +165,13 @@ int ori_tcp_hub_start(struct tcp_place *, int listen_fd, int keep, uint64_t time
 struct tcp_hub *ori_tcp_hub_find(const struct tcp_place *);
 /* Drops a hold (NULL: none).  The last one waits for the hub's end, at most timeout_ns. */
 void ori_tcp_hub_release(struct tcp_hub *, uint64_t timeout_ns);
+/*
+ * An abort by a rank of the hub's own process: its number, and a wait until the hub has passed it
+ * on, at most two seconds.  The process may end right after an abort, and the hub with it.  The
+ * other ranks must learn that it was an abort.  hub may be NULL.
+ */
+uint64_t ori_tcp_hub_abort_begin(struct tcp_hub *hub);
+void ori_tcp_hub_abort_wait(struct tcp_hub *hub, uint64_t number);
 
 /*
  * Joins and frees hubs that ended while nobody waited for them.  Called by the next start and by

@@ -84,6 +84,8 @@ struct tcp_hub {
 	pthread_cond_t cond;
 	int holds, ready, ended, stop;
 	int complete; /* written by the hub's thread: all ranks have joined */
+	/* aborts by ranks of this process: begun, and passed on to the others */
+	uint64_t aborts, aborts_passed;
 	/* Used by the hub's thread only. */
 	struct hub_conn *conns;
 	int strangers; /* connections in CONN_HELLO */
@@ -106,6 +108,9 @@ struct tcp_hub {
 	unsigned warned; /* number of bad connections so far */
 	int full;        /* errno of the last accept without a free descriptor; 0: none */
 };
+
+/* tcp_hub.c */
+void ori_hub_abort_passed(struct tcp_hub *);
 
 /* tcp_hub_conn.c */
 void ori_hub_accept(struct tcp_hub *);

@@ -3,7 +3,8 @@
  * tests/fault/told_last.c - a message to rank 0 may end its process, and with it the rendezvous.
  *
  * The other ranks must have the message by then, and must name the rank that it is about, not rank
- * 0.  In this test rank 0 ends as soon as its own message is sent.
+ * 0.  In this test rank 0 ends as soon as its own message is sent.  An abort is a message from
+ * rank 0, which ends as soon as the call returns, and the rendezvous is slow to pass it on.
  */
 #include <arpa/inet.h>
 #include <sys/syscall.h>
@@ -37,24 +38,29 @@ static int is_own(int fd)
 	return 0;
 }
 
-static int is_deadly(int fd, const void *data, size_t bytes)
+/* Does rank 0 send the message of this test? */
+static int is_message(const void *data, size_t bytes)
 {
 	struct tcp_header h;
 
 	if (!in_rank_0 || bytes < sizeof(h))
 		return 0;
 	memcpy(&h, data, sizeof(h));
-	return h.magic == TCP_MAGIC && h.type == (uint32_t)deadly && is_own(fd);
+	return h.magic == TCP_MAGIC && h.type == (uint32_t)deadly;
 }
 
 /* In place of libc's, for the library too. */
 ssize_t send(int fd, const void *data, size_t bytes, int flags)
 {
 	/* asked before: whoever is told may hang up at once */
-	int deadly_one = is_deadly(fd, data, bytes);
-	ssize_t n = syscall(SYS_sendto, fd, data, bytes, flags, NULL, 0);
+	int message = is_message(data, bytes), own = message && is_own(fd);
+	ssize_t n;
 
-	if (deadly_one && n == (ssize_t)bytes)
+	if (message && !own && deadly == TCP_ABORT)
+		usleep(100000);
+	n = syscall(SYS_sendto, fd, data, bytes, flags, NULL, 0);
+
+	if (own && deadly != TCP_ABORT && n == (ssize_t)bytes)
 		_exit(5);
 	return n;
 }
@@ -81,6 +87,10 @@ static void run_rank(struct job *job, int rank)
 		if (deadly == TCP_DEAD)
 			kill(getpid(), SIGKILL);
 		sleep(60); /* killed before */
+	}
+	if (!err && rank == 0 && deadly == TCP_ABORT) {
+		boot->ops->abort(boot, ORIEL_EABORTED, "of the test");
+		_exit(5);
 	}
 	if (!err)
 		err = meet(boot, deadly == TCP_FAIL ? soon : never);
@@ -125,6 +135,11 @@ TEST(a_death)
 TEST(a_collective_that_ran_out_of_time)
 {
 	check_job(TCP_FAIL, JOB_NEVER, ORIEL_ETIMEDOUT, "rank 3 did not come within");
+}
+
+TEST(an_abort_by_rank_0)
+{
+	check_job(TCP_ABORT, JOB_NEVER, ORIEL_EABORTED, "rank 0 aborted");
 }
 
 TEST(a_rank_that_never_came)
