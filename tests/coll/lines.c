@@ -70,12 +70,13 @@ static void into_rank(struct rank_env *env)
 #endif
 	struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT;
 	int real = bed_on_cuda() && !fake_cuda_kernel;
-	uint64_t bytes = 5000000, end, at;
+	uint64_t n = (uint64_t)env->nranks, most = n * n * counts[ORI_COUNT(counts) - 1];
+	uint64_t bytes = most + 128 * n + 4096, end, at;
 	uint8_t *host, *there;
 	struct job j;
 
 	o.line_bytes = 8192;
-	open_job(&j, env, &o, 8000000);
+	open_job(&j, env, &o, 2 * most + 128 * n);
 	open_window(&j, bytes);
 	host = (uint8_t *)calloc(1, bytes);
 	there = (uint8_t *)oriel_window_buffer(j.window);
@@ -85,7 +86,7 @@ static void into_rank(struct rank_env *env)
 		for (size_t i = 0; i < ORI_COUNT(counts) && !check_failures; i++) {
 			j.args.parts = parts;
 			j.args.calls = 2 + ((int)i + parts) % 3;
-			j.args.into = ((uint64_t)env->nranks * counts[i] + 127) & ~(uint64_t)63;
+			j.args.into = (n * counts[i] + 127) & ~(uint64_t)63;
 			memset(host, BED_POISON, bytes);
 			REQUIRE_OK(oriel_copy(env->comm, there, host, bytes));
 			CHECK_EQ(oriel_comm_barrier(env->comm, ORIEL_WORLD), 0);

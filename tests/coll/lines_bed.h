@@ -87,18 +87,20 @@ static inline void call_lines(struct job *j, int kind, uint64_t count, int odd, 
 			      int nthreads)
 {
 	struct bed *b = &j->bed;
-	uint64_t n = (uint64_t)b->env->nranks, wrong, end;
+	uint64_t n = (uint64_t)b->env->nranks, all = b->bytes, wrong, end;
 
 	set_call(j, kind, count, odd);
-	if (j->args.block_bytes * (uint64_t)nblocks > b->bytes) {
+	if (j->args.block_bytes * (uint64_t)nblocks > all) {
 		check_fail(__FILE__, __LINE__, "the test's memory is too small");
 		return;
 	}
+	b->bytes = j->args.block_bytes * (uint64_t)nblocks; /* of this call */
 	memset(b->host, BED_POISON, b->bytes);
 	for (int i = 0; i < nblocks; i++)
 		memset(b->host + (uint64_t)i * j->args.block_bytes, 0, 8);
 	bed_push(b);
 	bed_pull(b, "the kernel", launch(j, nblocks, nthreads));
+	b->bytes = all;
 	end = j->args.recv_off + count * (kind == ORI_COLL_ALLREDUCE ? 4 : n);
 	for (int i = 0; i < nblocks; i++) {
 		memcpy(&wrong, b->host + (uint64_t)i * j->args.block_bytes, sizeof(wrong));
