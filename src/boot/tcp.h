@@ -165,13 +165,24 @@ int ori_tcp_hub_start(struct tcp_place *, int listen_fd, int keep, uint64_t time
 struct tcp_hub *ori_tcp_hub_find(const struct tcp_place *);
 /* Drops a hold (NULL: none).  The last one waits for the hub's end, at most timeout_ns. */
 void ori_tcp_hub_release(struct tcp_hub *, uint64_t timeout_ns);
+
+/* ---- aborts (tcp_hub_abort.c) ---------------------------------------------------------------- */
+
+/* An abort by a rank of the hub's own process.  The members belong to the calls. */
+struct tcp_abort {
+	struct tcp_abort *next;
+	uint64_t number; /* 0: the hub is in another process, and nobody waits */
+	int taken, sent;
+};
+
 /*
- * An abort by a rank of the hub's own process: its number, and a wait until the hub has passed it
- * on, at most two seconds.  The process may end right after an abort, and the hub with it.  The
- * other ranks must learn that it was an abort.  hub may be NULL.
+ * Around sending an abort to the hub.  end() waits until the hub has sent it to the ranks of other
+ * processes, at most two seconds: this process may end right after the abort, and the hub with it.
+ * Then the others would not learn that it was an abort.  hub may be NULL.  failed: it was not sent
+ * to the hub.
  */
-uint64_t ori_tcp_hub_abort_begin(struct tcp_hub *hub);
-void ori_tcp_hub_abort_wait(struct tcp_hub *hub, uint64_t number);
+void ori_tcp_hub_abort_begin(struct tcp_hub *hub, struct tcp_abort *);
+void ori_tcp_hub_abort_end(struct tcp_hub *hub, struct tcp_abort *, int failed);
 
 /*
  * Joins and frees hubs that ended while nobody waited for them.  Called by the next start and by

@@ -184,8 +184,9 @@ static void tcp_abort(struct oriel_boot *boot, int status, const char *why)
 	char text[ORI_BOOT_WHY_BYTES];
 	struct tcp_header h;
 	int32_t code = status < 0 ? status : ORIEL_EABORTED;
-	uint64_t number;
+	struct tcp_abort mine;
 	size_t bytes;
+	int err;
 
 	if (!why || !*why)
 		why = "no reason";
@@ -194,12 +195,12 @@ static void tcp_abort(struct oriel_boot *boot, int status, const char *why)
 	pthread_mutex_lock(&c->lock);
 	ori_tcp_group_fail(g, code, boot->rank, text);
 	pthread_mutex_unlock(&c->lock);
-	ori_tcp_header_fill(&h, TCP_ABORT, g->gid, 0, c->rank, 4 + bytes);
-	number = ori_tcp_hub_abort_begin(c->hub);
+	ori_tcp_hub_abort_begin(c->hub, &mine);
+	ori_tcp_header_fill(&h, TCP_ABORT, g->gid, mine.number, c->rank, 4 + bytes);
 	/* An error is not reported here: the reader notices a hub that cannot be reached. */
-	if (!ori_tcp_client_send(c, &h, &code, 4, why, bytes,
-				 ori_deadline_ns(ori_boot_grace_ns(0))))
-		ori_tcp_hub_abort_wait(c->hub, number);
+	err = ori_tcp_client_send(c, &h, &code, 4, why, bytes,
+				  ori_deadline_ns(ori_boot_grace_ns(0)));
+	ori_tcp_hub_abort_end(c->hub, &mine, err);
 }
 
 static void tcp_boot_close(struct oriel_boot *boot)

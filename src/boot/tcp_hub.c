@@ -252,6 +252,7 @@ static void *hub_main(void *arg)
 			poll_once(hub, &set, hub->stop_ns ? hub->stop_ns : next, now);
 			ori_hub_tell_left(hub);
 			ori_hub_sweep(hub);
+			ori_hub_aborts_sent(hub);
 		}
 	}
 	free(set.fds);
@@ -391,42 +392,6 @@ err_wake:
 err_hub:
 	free(hub);
 	return err;
-}
-
-/* ---- aborts by ranks of this process -------------------------------------------------------- */
-
-uint64_t ori_tcp_hub_abort_begin(struct tcp_hub *hub)
-{
-	uint64_t number;
-
-	if (!hub || hub->pid != getpid())
-		return 0;
-	ori_tcp_lock();
-	number = ++hub->aborts;
-	ori_tcp_unlock();
-	return number;
-}
-
-void ori_tcp_hub_abort_wait(struct tcp_hub *hub, uint64_t number)
-{
-	struct timespec when;
-	int err = 0;
-
-	if (!number)
-		return;
-	ori_boot_timespec(ori_deadline_ns(ori_boot_grace_ns(0)), &when);
-	ori_tcp_lock();
-	while (hub->aborts_passed < number && !hub->ended && err != ETIMEDOUT)
-		err = ori_tcp_wait(&hub->cond, &when);
-	ori_tcp_unlock();
-}
-
-void ori_hub_abort_passed(struct tcp_hub *hub)
-{
-	ori_tcp_lock();
-	hub->aborts_passed++;
-	pthread_cond_broadcast(&hub->cond);
-	ori_tcp_unlock();
 }
 
 /* ---- holders -------------------------------------------------------------------------------- */

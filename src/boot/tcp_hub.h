@@ -83,9 +83,9 @@ struct tcp_hub {
 	struct tcp_hub *next;
 	pthread_cond_t cond;
 	int holds, ready, ended, stop;
-	int complete; /* written by the hub's thread: all ranks have joined */
-	/* aborts by ranks of this process: begun, and passed on to the others */
-	uint64_t aborts, aborts_passed;
+	int complete;             /* written by the hub's thread: all ranks have joined */
+	struct tcp_abort *aborts; /* of ranks of this process, which wait */
+	uint64_t last_abort;      /* number of the last one */
 	/* Used by the hub's thread only. */
 	struct hub_conn *conns;
 	int strangers; /* connections in CONN_HELLO */
@@ -107,10 +107,14 @@ struct tcp_hub {
 	uint64_t idle_ns, accept_ns, stop_ns;
 	unsigned warned; /* number of bad connections so far */
 	int full;        /* errno of the last accept without a free descriptor; 0: none */
+	int abort_taken; /* somebody waits until an abort is sent */
 };
 
-/* tcp_hub.c */
-void ori_hub_abort_passed(struct tcp_hub *);
+/* tcp_hub_abort.c */
+/* The hub has queued the abort with this number for the other ranks. */
+void ori_hub_abort_taken(struct tcp_hub *, uint64_t number);
+/* Called in each turn of the loop: tells those who wait, if everything queued is sent. */
+void ori_hub_aborts_sent(struct tcp_hub *);
 
 /* tcp_hub_conn.c */
 void ori_hub_accept(struct tcp_hub *);

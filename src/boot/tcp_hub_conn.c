@@ -74,8 +74,8 @@ static void take_abort(struct tcp_hub *hub, struct hub_conn *c)
 		return;
 	}
 	ori_hub_send_others(hub, c, TCP_ABORT, h->gid, 0, c->rank, c->body, h->bytes);
-	if (c->has_hub)
-		ori_hub_abort_passed(hub);
+	if (c->has_hub && h->seq)
+		ori_hub_abort_taken(hub, h->seq);
 }
 
 /* Forwards a question or an answer to the rank that it names, with the sender's rank. */
