@@ -122,9 +122,9 @@ ORIEL_DEV int ori_coll_common_run(struct ori_exchange *x, struct ori_reducer how
 	uint64_t most = ori_coll_common_max(x->team), at, n;
 	struct ori_parts parts;
 	struct ori_sources from;
-	int err = 0;
+	int err;
 
-	for (at = 0; at < bytes && !err; at += n) {
+	for (at = 0; at < bytes; at += n) {
 		n = ori_coll_least(bytes - at, most);
 		err = ori_exchange_open(x);
 		if (err)
@@ -141,7 +141,7 @@ ORIEL_DEV int ori_coll_common_run(struct ori_exchange *x, struct ori_reducer how
 		else
 			ori_coll_collect(x, &from, recv + at, stride, n);
 	}
-	return err ? err : oriel_group_sync(x->g);
+	return oriel_group_sync(x->g);
 }
 
 /* Copies n bytes of each rank's block to that rank's piece.  The own one is not staged. */
