@@ -259,7 +259,7 @@ class AllToAllV(_Request):
     """A persistent all-to-all-v: every rank sends elements to every rank.
 
     Set exactly one of slot_bytes and recv_bytes.  All are alike on all ranks, except send_bytes,
-    expect_bytes, mapped and queued.
+    expect_bytes, mapped, queued, and the place and size of recv.
 
     Args:
         comm: the ranks.
@@ -305,6 +305,8 @@ class AllToAllV(_Request):
         try:
             if recv is not None:
                 self._recv = region_for(comm, recv, "recv", write=True)
+                if not self._recv.nbytes:
+                    raise ValueError("recv has no elements: it needs room for what arrives")
         except (TypeError, ValueError, _c.Error) as raised:
             problem = raised
         comm._agree("AllToAllV", problem)

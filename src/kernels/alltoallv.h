@@ -55,7 +55,7 @@
 
 #define ORI_A2A_REFUSED (~0ull) /* grant[]: there is no room for this call */
 
-/* In the receiver's win, one per source; two inboxes follow it.  Written by the source. */
+/* In `win` of the receiver, one per source; two inboxes follow it.  Written by the source. */
 struct ori_a2a_row {
 	uint64_t told[2];
 	uint64_t came;    /* mapped peers */
@@ -103,7 +103,7 @@ struct ori_a2a_args {
 	uint64_t slot_elems;  /* the same in elements */
 	uint64_t recv_elems;  /* that the receive buffer holds */
 	uint64_t recv_off;    /* where it is in recv_win */
-	uint64_t row_stride;  /* rows are at the start of the window */
+	uint64_t row_stride;  /* rows are at the start of win */
 	uint64_t inbox_bytes;
 	uint64_t staging_off; /* where `send` is in the send buffer */
 	uint64_t chunk[2];    /* ORI_PLAN_MAPPED, ORI_PLAN_QUEUED (alltoallv_plan.h) */

@@ -143,7 +143,7 @@ struct oriel_window *ori_window_covering(struct oriel_comm *c, const void *ptr, 
 	for (struct ori_child *child = c->children; child && !found; child = child->next) {
 		struct oriel_window *w = (struct oriel_window *)child;
 
-		if (child->destroy != destroy_window || child->along || !w->buffer)
+		if (child->destroy != destroy_window || child->along || w->hidden || !w->buffer)
 			continue;
 		base = (uintptr_t)w->buffer;
 		if (begin >= base && begin - base <= w->options.bytes &&

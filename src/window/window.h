@@ -73,7 +73,8 @@ struct oriel_window {
 	const void *near_handle;          /* `dev` where kernels read it; NULL: not wanted yet */
 	struct ori_bounce *bounce;        /* NULL until it is needed; guarded by bounce_lock */
 	pthread_mutex_t bounce_lock;
-	int users; /* atomic: requests and captured graphs that use it */
+	int users;  /* atomic: requests and captured graphs that use it */
+	int hidden; /* of a request, over memory of the user's, who may have a window of it too */
 };
 
 /*

@@ -6,6 +6,8 @@
  * Rows: ranks as threads and as processes, all mapped, all queued and mixed, more ranks than the
  * kernel's argument names; on CUDA (the fake driver) as processes.
  */
+#include <sched.h>
+
 #include "alltoallv_bed.h"
 
 #define SLOT 5000u
@@ -160,6 +162,83 @@ TEST(a_second_request_in_the_same_memory)
 	run_rows(twice_rank, 2);
 }
 
+/* ---- beside a window of the caller ------------------------------------------------------------ */
+
+/*
+ * The memory lies in a window, at another place on every rank.  A collective that looks for a
+ * window over its own memory must find the caller's.
+ */
+static void window_rank(struct rank_env *env)
+{
+	struct oriel_alltoallv_options o = ORIEL_ALLTOALLV_OPTIONS_INIT;
+	struct oriel_window_options wo = ORIEL_WINDOW_OPTIONS_INIT;
+	uint64_t n = (uint64_t)env->nranks, half = 16384 * n, mine, all[64];
+	struct oriel_window *window;
+	uint8_t *buffer;
+	struct bed b;
+
+	o.slot_bytes = SLOT;
+	o.send_bytes = ROOM;
+	wo.bytes = 2 * half;
+	REQUIRE_OK(oriel_window_create(env->comm, &wo, &window));
+	buffer = oriel_window_buffer(window);
+	o.recv_memory = buffer + half * ((uint64_t)env->rank % 2);
+	o.recv_memory_bytes = half;
+	REQUIRE_OK(bed_open(&b, env, &o, sizes_any, 9));
+	for (uint64_t i = 0; i < 3; i++) {
+		uint8_t *into = buffer + half * (1 - (uint64_t)env->rank % 2);
+
+		bed_call(&b, (int)i);
+		mine = 100 * i + (uint64_t)env->rank;
+		REQUIRE_OK(oriel_copy(env->comm, b.own, &mine, sizeof(mine)));
+		REQUIRE_OK(oriel_allgather(env->comm, b.own, into, 1, sizeof(mine), NULL));
+		REQUIRE_OK(oriel_comm_sync(env->comm, NULL));
+		REQUIRE_OK(oriel_copy(env->comm, all, into, n * sizeof(mine)));
+		for (uint64_t r = 0; r < n; r++)
+			CHECK_EQ(all[r], 100 * i + r);
+	}
+	bed_close(&b);
+	REQUIRE_OK(oriel_window_destroy(window));
+}
+
+TEST(memory_in_a_window_of_the_caller)
+{
+	run_rows(window_rank, 2);
+}
+
+/* ---- a comm that fails ----------------------------------------------------------------------- */
+
+/* The memory is the caller's again, whatever happened to the comm. */
+static void aborted_rank(struct rank_env *env)
+{
+	struct oriel_alltoallv_options o = ORIEL_ALLTOALLV_OPTIONS_INIT;
+	struct memory m;
+	struct bed b;
+
+	o.slot_bytes = SLOT;
+	o.send_bytes = ROOM;
+	REQUIRE_OK(memory_open(&m, env, &o));
+	REQUIRE_OK(bed_open(&b, env, &o, sizes_any, 4));
+	bed_call(&b, 0);
+	REQUIRE_OK(oriel_comm_barrier(env->comm, ORIEL_WORLD));
+	if (env->rank == 0)
+		REQUIRE_OK(oriel_comm_abort(env->comm, ORIEL_EABORTED));
+	while (!oriel_comm_status(env->comm))
+		sched_yield();
+	CHECK_EQ(oriel_alltoallv_destroy(b.request), 0);
+	CHECK_EQ(oriel_free(env->comm, b.words), 0);
+	CHECK_EQ(oriel_free(env->comm, b.own), 0);
+	CHECK_EQ(oriel_free(env->comm, m.all), 0);
+	free(b.host);
+	free(b.sent);
+	free(b.landed);
+}
+
+TEST(a_comm_that_was_aborted)
+{
+	run_rows(aborted_rank, 2);
+}
+
 /* ---- refusals -------------------------------------------------------------------------------- */
 
 static void refuse(struct rank_env *env, const struct oriel_alltoallv_options *o, int status,
@@ -196,6 +275,12 @@ static void refused_rank(struct rank_env *env)
 		refuse(env, &o, ORIEL_EMISMATCH, "differ in option recv_memory");
 	}
 	REQUIRE_OK(bed_open(&b, env, &good, sizes_few, 3)); /* nothing of it has left a trace */
+	bed_call(&b, 0);
+	bed_close(&b);
+	/* a program that was compiled before there was recv_memory */
+	good.size = offsetof(struct oriel_alltoallv_options, recv_memory);
+	REQUIRE_OK(bed_open(&b, env, &good, sizes_few, 3));
+	CHECK(oriel_alltoallv_recv_buffer(b.request) != good.recv_memory);
 	bed_call(&b, 0);
 	bed_close(&b);
 	REQUIRE_OK(oriel_free(env->comm, m.all));

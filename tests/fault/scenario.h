@@ -124,6 +124,9 @@ static inline int scenario_exchange_create(struct scenario *s)
 	struct oriel_alltoallv_options o = ORIEL_ALLTOALLV_OPTIONS_INIT;
 
 	o.slot_bytes = 512;
+	o.recv_memory = (char *)s->memory +
+			SCENARIO_BYTES; /* a second window, which can fail too */
+	o.recv_memory_bytes = SCENARIO_BYTES;
 	return oriel_alltoallv_create(s->comm, &o, &s->exchange);
 }
 

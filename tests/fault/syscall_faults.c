@@ -465,7 +465,7 @@ enum kind { ONE_ALONE, ONE_OVER_TCP, TWO, KINDS };
 static const int numbers[] = { 1, 2, 3, 4, 5, 6, 7, 8, 11, 15, 20, 26, 33, 41 };
 
 #define NUMBERS (sizeof(numbers) / sizeof(numbers[0]))
-#define NUMBERS_MAX 200 /* of one process */
+#define NUMBERS_MAX 300 /* of one process */
 
 /* Shared with the processes of the cases: 1: there are not so many; 2: it failed. */
 static int (*verdicts)[KINDS][FAULTS];

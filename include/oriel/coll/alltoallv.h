@@ -29,8 +29,8 @@ struct oriel_alltoallv_setting {
 };
 
 /*
- * The same on all ranks, except send_bytes, expect_bytes, the settings and where recv_memory is.
- * Set exactly one of slot_bytes and recv_bytes; the other is 0.
+ * The same on all ranks, except send_bytes, expect_bytes, the settings, and place and size of
+ * recv_memory.  Set exactly one of slot_bytes and recv_bytes; the other is 0.
  */
 struct oriel_alltoallv_options {
 	size_t size;
@@ -71,12 +71,16 @@ struct oriel_alltoallv_options {
 	struct oriel_alltoallv_setting mapped; /* for mapped peers and this rank itself */
 	struct oriel_alltoallv_setting queued;
 	/*
-	 * Memory of the caller where data arrives, a multiple of 16, on all ranks or on none; NULL:
-	 * the request allocates it.  Peers in other processes must be able to map it, as with
-	 * `buffer` of a window.  It is the caller's again when the request is destroyed.
+	 * Memory of the caller where data arrives, on all ranks or on none; NULL: the request
+	 * allocates it.  Its address is a multiple of 16.  Peers in other processes must be able to
+	 * map it, as with `buffer` of a window.  It must exist until the request is destroyed, and
+	 * what a call sends must lie elsewhere.
 	 */
 	void *recv_memory;
-	/* Bytes of it.  Packed: at least recv_bytes; fixed slots: a slot for each rank. */
+	/*
+	 * Bytes of it.  Packed: at least recv_bytes.  Fixed slots: a slot for each rank, which is
+	 * slot_bytes rounded up to a multiple of 16 and of elem_bytes.
+	 */
 	uint64_t recv_memory_bytes;
 };
 #define ORIEL_ALLTOALLV_OPTIONS_INIT                                                               \

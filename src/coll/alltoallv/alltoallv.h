@@ -24,7 +24,7 @@ struct oriel_alltoallv_request {
 	struct oriel_comm *comm;
 	struct oriel_alltoallv_options options;
 	struct oriel_window *window;
-	struct oriel_window *recv_window; /* receive memory of the caller, or NULL */
+	struct oriel_window *recv_window; /* receive memory of the caller; NULL: window has it */
 	void *memory;                     /* rows, state, receive buffer: the window's */
 	void *send;                       /* send buffer */
 	uint64_t send_bytes;              /* of it */
@@ -45,8 +45,9 @@ struct ori_a2a_layout {
 	uint64_t inbox_bytes, row_stride, slot_stride;
 	uint64_t slot_elems; /* slot_stride in elements; 0: packed, or a slot is less than one */
 	uint64_t state, arrived, handle;
-	uint64_t recv;       /* 0: the caller gave receive memory */
-	uint64_t recv_bytes; /* of the receive buffer */
+	uint64_t recv_handle; /* of the window of the receive memory */
+	uint64_t recv;        /* 0: the caller gave receive memory */
+	uint64_t recv_bytes;  /* of the receive buffer */
 	uint64_t bytes;
 };
 

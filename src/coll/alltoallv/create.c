@@ -4,7 +4,7 @@
  *
  * A request is a window and a separate send buffer.  The window's buffer holds the rows of all
  * peers, this rank's state and the receive buffer.  Receive memory of the caller is a second
- * window, which only data goes to.  Creation is a round in which ranks compare options, then the
+ * window instead, which only data goes to.  Creation is a round in which ranks compare options, then the
  * rounds of the windows, then a last one.  A rank that failed still takes part in each round, and
  * all ranks fail alike.
  *
@@ -30,6 +30,8 @@ struct create_record {
 	int32_t connected; /* it has queues to all its queued peers */
 	int32_t pad;
 };
+
+_Static_assert(sizeof(struct create_record) <= ORI_RECORD_BYTES, "must fit a record");
 
 /* The same status on all ranks: each rank compares all options with those of rank 0. */
 static int compare_options(const struct create_record *all, int nranks)
@@ -99,14 +101,19 @@ static int make_window(struct oriel_alltoallv_request *a, uint32_t signals, void
 	return err;
 }
 
-/* Destroys the windows, if all ranks can.  The one of the rows says if a rank cannot. */
-static int destroy_windows(struct oriel_alltoallv_request *a)
+/*
+ * Destroys the windows.  *stays: a rank cannot, and all keep both.  Only the window of the rows can
+ * be in use, or be another one on another rank: the second one is hidden, and goes with it.
+ */
+static int destroy_windows(struct oriel_alltoallv_request *a, int *stays)
 {
-	int err = oriel_window_destroy(a->window), err2 = 0;
+	int err = oriel_window_destroy(a->window), second;
 
-	if (a->recv_window && (!err || ori_comm_failed(a->comm)))
-		err2 = oriel_window_destroy(a->recv_window);
-	return err ? err : err2;
+	*stays = err && !ori_comm_failed(a->comm);
+	if (*stays)
+		return err;
+	second = oriel_window_destroy(a->recv_window); /* NULL: nothing */
+	return err ? err : second;
 }
 
 /* On failure there is no window. */
@@ -119,7 +126,24 @@ static int make_windows(struct oriel_alltoallv_request *a, const struct ori_a2a_
 	err = make_window(a, 0, a->options.recv_memory, l->recv_bytes, &a->recv_window);
 	if (err)
 		(void)oriel_window_destroy(a->window);
+	else
+		a->recv_window->hidden = 1;
 	return err;
+}
+
+/*
+ * The handle of the second window, where kernels read it.  A put to it that waits must end when the
+ * request fails, so it has the failure word of the first window, and its number for reports.
+ */
+static int put_recv_handle(struct oriel_alltoallv_request *a, const struct ori_a2a_layout *l)
+{
+	struct oriel_window_dev dev;
+	int err = oriel_window_device(a->recv_window, &dev);
+
+	dev.failure = a->handle.failure;
+	dev.number = a->handle.number;
+	return err ? err :
+		     oriel_copy(a->comm, (char *)a->memory + l->recv_handle, &dev, sizeof(dev));
 }
 
 /* Fills the parts of the kernel's argument that are the same in all calls. */
@@ -142,8 +166,10 @@ static int fill_args(struct oriel_alltoallv_request *a, const struct ori_a2a_lay
 	args->recv = (uint8_t *)a->memory + l->recv;
 	if (a->recv_window) {
 		args->recv = a->options.recv_memory;
+		args->recv_win = (const struct oriel_window_dev *)(void *)((char *)a->memory +
+									   l->recv_handle);
 		if (!err)
-			err = oriel_window_device_address(a->recv_window, &args->recv_win);
+			err = put_recv_handle(a, l);
 	}
 	args->buffer = a->handle.buffer;
 	args->failure = a->handle.failure;
@@ -167,7 +193,7 @@ static int fill_args(struct oriel_alltoallv_request *a, const struct ori_a2a_lay
 
 /* ---- ending ---------------------------------------------------------------------------------- */
 
-/* Called by a failed comm, which destroys window and memory itself. */
+/* Called by a failed comm, which destroys windows and memory itself. */
 static void destroy_child(struct ori_child *child)
 {
 	ori_live_remove(child);
@@ -185,7 +211,7 @@ static void free_request(struct oriel_alltoallv_request *a)
 int oriel_alltoallv_destroy(struct oriel_alltoallv_request *a)
 {
 	const char *call = "oriel_alltoallv_destroy", *outer;
-	int err;
+	int err, stays;
 
 	if (!a)
 		return 0;
@@ -194,9 +220,9 @@ int oriel_alltoallv_destroy(struct oriel_alltoallv_request *a)
 		return err;
 	/* No rank continues before all have arrived, so no rank writes here after this. */
 	outer = ori_boot_serve_begin(a->comm->boot, call);
-	err = destroy_windows(a);
+	err = destroy_windows(a, &stays);
 	ori_boot_serve_end(a->comm->boot, outer);
-	if (err && !ori_comm_failed(a->comm))
+	if (stays)
 		return err; /* the same on all ranks: requests differ and all stay */
 	ori_child_remove(a->comm, &a->child);
 	ori_live_remove(a);
@@ -206,7 +232,7 @@ int oriel_alltoallv_destroy(struct oriel_alltoallv_request *a)
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* The rounds after the memory is allocated.  On failure the window is destroyed again. */
+/* The rounds after the memory is allocated.  On failure the windows are destroyed again. */
 static int meet(struct oriel_alltoallv_request *a, int status, const struct ori_a2a_layout *l,
 		struct create_record *all)
 {
@@ -215,7 +241,7 @@ static int meet(struct oriel_alltoallv_request *a, int status, const struct ori_
 				      .connected = ori_coll_is_connected(c) };
 	int err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_ALLTOALLV_CREATE, status, &mine, all,
 			    sizeof(mine));
-	int connected = 1;
+	int connected = 1, stays;
 
 	if (!err)
 		err = compare_options(all, c->nranks);
@@ -235,7 +261,7 @@ static int meet(struct oriel_alltoallv_request *a, int status, const struct ori_
 	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_ALLTOALLV_CREATE, status, NULL, NULL, 0);
 	if (err) {
 		ori_live_remove(a);
-		(void)destroy_windows(a);
+		(void)destroy_windows(a, &stays);
 	}
 	return err;
 }

@@ -135,6 +135,9 @@ void ori_alltoallv_layout(const struct oriel_alltoallv_options *o, int nranks,
 	l->state = place(&end, sizeof(struct ori_a2a_state), ORIEL_LINE_BYTES);
 	l->arrived = place(&end, n * sizeof(uint32_t), ORIEL_LINE_BYTES);
 	l->handle = place(&end, sizeof(struct oriel_window_dev), ORIEL_LINE_BYTES);
+	l->recv_handle = o->recv_memory ?
+				 place(&end, sizeof(struct oriel_window_dev), ORIEL_LINE_BYTES) :
+				 l->handle;
 	l->recv = o->recv_memory ? 0 : place(&end, l->recv_bytes, PAGE);
 	l->bytes = end;
 }
