@@ -162,7 +162,7 @@ TEST(a_second_request_in_the_same_memory)
 	run_rows(twice_rank, 2);
 }
 
-/* ---- beside a window of the caller ------------------------------------------------------------ */
+/* ---- beside a window of the caller ----------------------------------------------------------- */
 
 /*
  * The memory lies in a window, at another place on every rank.  A collective that looks for a

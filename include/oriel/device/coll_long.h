@@ -269,7 +269,7 @@ ORIEL_DEV int ori_coll_rounds(struct ori_exchange *x, struct ori_reducer how, co
 	}
 	if (x->call.kind == ORI_COLL_BROADCAST)
 		return ori_coll_broadcast_run(x, recv);
-	/* with two ranks both ways of an all-reduce move as much, and the first has one round less */
+	/* between two ranks this way moves no less than the other one, and has a round more */
 	if (x->call.kind == ORI_COLL_ALLREDUCE && bytes > team->once_bytes &&
 	    team->win.comm.nranks > 2)
 		return ori_coll_allreduce_shared(x, how, send, recv, bytes);

@@ -4,9 +4,9 @@
  *
  * A request is a window and a separate send buffer.  The window's buffer holds the rows of all
  * peers, this rank's state and the receive buffer.  Receive memory of the caller is a second
- * window instead, which only data goes to.  Creation is a round in which ranks compare options, then the
- * rounds of the windows, then a last one.  A rank that failed still takes part in each round, and
- * all ranks fail alike.
+ * window instead, which only data goes to.  Creation is a round in which ranks compare options,
+ * then the rounds of the windows, then a last one.  A rank that failed still takes part in each
+ * round, and all ranks fail alike.
  *
  * Called by users, on all ranks at once.
  */
