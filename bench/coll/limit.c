@@ -8,13 +8,14 @@
  * buffers are a memfd that all map.  This is the footprint of the collective, but no rank ever
  * waits for another.
  *
- * If there are more ranks than cores, a second limit has one process per rank for small blocks:
- * each copies the data of its rank, and then waits until all have.  So it also switches processes,
- * once per rank and call.  It is still less than a collective, in which nobody may write before the
- * owner of the memory has read the last result.  Nothing of Oriel is used.
+ * If there are more ranks than cores, a second limit has one process per rank for small blocks, so
+ * it also switches processes.  Each copies the data of its rank, and then waits until all have.  As
+ * in a collective, nobody writes to a rank that may still read the last result: a rank says when it
+ * enters a call, and the others copy to it then.  A third limit leaves that out, and is less than a
+ * collective.  Nothing of Oriel is used.
  * Usage: limit_coll NRANKS
- * Prints lines "limit_gather8_64k value us" and "switch_gather8_64k value us"; the value is that of
- * the slowest process.
+ * Prints lines "limit_gather8_64k value us", and with "switch_" and "unguarded_" for the others; the
+ * value is that of the slowest process.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -27,9 +28,10 @@
 #define SWITCH_BYTES (64u << 10) /* for larger blocks switches weigh little */
 #define POLLS 64                 /* before a process lets another one run */
 
-/* A process's own line: calls that it has made. */
+/* A process's own line: calls that it has entered, and those whose data it has copied. */
 struct mark {
-	_Alignas(128) uint64_t calls;
+	_Alignas(128) uint64_t entered;
+	uint64_t calls;
 };
 
 /* arrived: by all, before a timed loop.  us, wrong: by process i in its own place. */
@@ -46,6 +48,7 @@ struct job {
 	uint8_t *send[RANKS_MAX];
 	int nranks;
 	int processes; /* 2, or one per rank, which then wait for each other in each call */
+	int guarded;   /* one per rank: copies wait for the rank that receives */
 };
 
 static int switches(const struct job *job)
@@ -87,25 +90,59 @@ static void meet_call(const struct job *job, int me)
 		wait_for(job, &marks[(me + i) % job->processes].calls, calls);
 }
 
+static void copy_block(const struct job *job, const struct coll_case *c, int r, int to)
+{
+	size_t step = c->op == COLL_GATHER ? 0 : c->bytes;
+	uint8_t *at = job->recv + (size_t)to * coll_recv_bytes(c, job->nranks) +
+		      (size_t)r * c->bytes;
+
+	memcpy(at, job->send[r] + (size_t)to * step, c->bytes);
+	__asm__ volatile("" ::"r"(at) : "memory"); /* each copy is made */
+}
+
 /* What rank r sends, to the next rank first, as Oriel's ranks do. */
 static void copy_rank(const struct job *job, const struct coll_case *c, int r)
 {
-	size_t step = c->op == COLL_GATHER ? 0 : c->bytes;
+	for (int i = 1; i <= job->nranks; i++)
+		copy_block(job, c, r, (r + i) % job->nranks);
+}
 
-	for (int i = 1; i <= job->nranks; i++) {
-		size_t to = (size_t)((r + i) % job->nranks);
-		uint8_t *at = job->recv + to * coll_recv_bytes(c, job->nranks) +
-			      (size_t)r * c->bytes;
+/* The same, to each rank as soon as it is in the call. */
+static void copy_guarded(const struct job *job, const struct coll_case *c, int r)
+{
+	struct mark *marks = job->s->mark;
+	uint64_t call = marks[r].entered + 1, copied = 0, all = ~0ull >> (64 - job->nranks);
+	uint64_t polls = 0;
+	double end = bench_now() + BENCH_DEADLINE_S;
 
-		memcpy(at, job->send[r] + to * step, c->bytes);
-		__asm__ volatile("" ::"r"(at) : "memory"); /* each copy is made */
+	__atomic_store_n(&marks[r].entered, call, __ATOMIC_RELEASE);
+	while (copied != all) {
+		for (int i = 1; i <= job->nranks; i++) {
+			int to = (r + i) % job->nranks;
+
+			if (copied >> to & 1 ||
+			    __atomic_load_n(&marks[to].entered, __ATOMIC_ACQUIRE) < call)
+				continue;
+			copy_block(job, c, r, to);
+			copied |= 1ull << to;
+		}
+		if (copied == all)
+			break;
+		if (++polls > POLLS / 8)
+			(void)sched_yield();
+		if (polls % 65536 == 0 && bench_now() > end)
+			_exit(1);
 	}
 }
 
 static void copy_mine(const struct job *job, const struct coll_case *c, int me)
 {
-	for (int r = me; r < job->nranks; r += job->processes)
-		copy_rank(job, c, r);
+	if (job->guarded) {
+		copy_guarded(job, c, me);
+	} else {
+		for (int r = me; r < job->nranks; r += job->processes)
+			copy_rank(job, c, r);
+	}
 	if (switches(job))
 		meet_call(job, me);
 }
@@ -183,15 +220,17 @@ static int report(const struct job *job, const struct coll_case *c)
 		for (int b = 0; b < BENCH_BLOCKS; b++)
 			us[b] = s->us[p][b] > us[b] ? s->us[p][b] : us[b];
 	}
-	return coll_print(switches(job) ? "switch" : "limit", c, job->nranks,
-			  bench_median(us, BENCH_BLOCKS), wrong);
+	return coll_print(job->guarded  ? "switch" :
+			  switches(job) ? "unguarded" :
+					  "limit",
+			  c, job->nranks, bench_median(us, BENCH_BLOCKS), wrong);
 }
 
-static int run_case(int nranks, const struct coll_case *c, int processes)
+static int run_case(int nranks, const struct coll_case *c, int processes, int guarded)
 {
 	size_t recv = coll_recv_bytes(c, nranks) * (size_t)nranks;
 	size_t bytes = recv + sizeof(struct shared);
-	struct job job = { .nranks = nranks, .processes = processes };
+	struct job job = { .nranks = nranks, .processes = processes, .guarded = guarded };
 	int fd = memfd_create("limit", MFD_CLOEXEC), err;
 	uint8_t *base;
 
@@ -224,11 +263,11 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	for (size_t i = 0; i < COLL_CASES; i++)
-		if (run_case((int)nranks, &coll_cases[i], BENCH_CORES))
+		if (run_case((int)nranks, &coll_cases[i], BENCH_CORES, 0))
 			return 1;
-	for (size_t i = 0; i < COLL_CASES && nranks > BENCH_CORES; i++)
-		if (coll_cases[i].bytes <= SWITCH_BYTES &&
-		    run_case((int)nranks, &coll_cases[i], (int)nranks))
+	for (size_t i = 0; i < 2 * COLL_CASES && nranks > BENCH_CORES; i++)
+		if (coll_cases[i / 2].bytes <= SWITCH_BYTES &&
+		    run_case((int)nranks, &coll_cases[i / 2], (int)nranks, (int)i % 2))
 			return 1;
 	return 0;
 }
