@@ -14,7 +14,7 @@
  * enters a call, and the others copy to it then.  A third limit leaves that out, and is less than a
  * collective.  Nothing of Oriel is used.
  * Usage: limit_coll NRANKS
- * Prints lines "limit_gather8_64k value us", and with "switch_" and "unguarded_" for the others; the
+ * Prints lines "limit_gather8_64k value us", with "switch_" and "unguarded_" for the others.  The
  * value is that of the slowest process.
  */
 #include <errno.h>
