@@ -171,17 +171,18 @@ void ori_tcp_hub_release(struct tcp_hub *, uint64_t timeout_ns);
 /* An abort by a rank of the hub's own process.  The members belong to the calls. */
 struct tcp_abort {
 	struct tcp_abort *next;
-	uint64_t number; /* 0: the hub is in another process, and nobody waits */
+	uint64_t until_ns; /* when the call ends at the latest */
+	uint64_t number;   /* 0: the hub is in another process, and nobody waits */
 	int taken, sent;
 };
 
 /*
  * Around sending an abort to the hub.  end() waits until the hub has sent it to the ranks of other
- * processes, at most two seconds: this process may end right after the abort, and the hub with it.
- * Then the others would not learn that it was an abort.  hub may be NULL.  failed: it was not sent
- * to the hub.
+ * processes, at most until until_ns: this process may end right after the abort, and the hub with
+ * it.  Then the others would not learn that it was an abort.  hub may be NULL.  failed: it was not
+ * sent to the hub.
  */
-void ori_tcp_hub_abort_begin(struct tcp_hub *hub, struct tcp_abort *);
+void ori_tcp_hub_abort_begin(struct tcp_hub *hub, struct tcp_abort *, uint64_t until_ns);
 void ori_tcp_hub_abort_end(struct tcp_hub *hub, struct tcp_abort *, int failed);
 
 /*

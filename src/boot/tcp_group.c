@@ -195,11 +195,10 @@ static void tcp_abort(struct oriel_boot *boot, int status, const char *why)
 	pthread_mutex_lock(&c->lock);
 	ori_tcp_group_fail(g, code, boot->rank, text);
 	pthread_mutex_unlock(&c->lock);
-	ori_tcp_hub_abort_begin(c->hub, &mine);
+	ori_tcp_hub_abort_begin(c->hub, &mine, ori_deadline_ns(ori_boot_grace_ns(0)));
 	ori_tcp_header_fill(&h, TCP_ABORT, g->gid, mine.number, c->rank, 4 + bytes);
 	/* An error is not reported here: the reader notices a hub that cannot be reached. */
-	err = ori_tcp_client_send(c, &h, &code, 4, why, bytes,
-				  ori_deadline_ns(ori_boot_grace_ns(0)));
+	err = ori_tcp_client_send(c, &h, &code, 4, why, bytes, mine.until_ns);
 	ori_tcp_hub_abort_end(c->hub, &mine, err);
 }
 

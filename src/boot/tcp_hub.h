@@ -5,6 +5,7 @@
  *	tcp_hub.c        life and loop
  *	tcp_hub_conn.c   connections: bytes in, timers, endings
  *	tcp_hub_join.c   who may join
+ *	tcp_hub_abort.c  aborts by ranks of this process
  *	tcp_hub_meet.c   meetings: some ranks make a group
  *	tcp_hub_round.c  collectives
  *	tcp_hub_tree.c   the tree that large results come down

@@ -10,9 +10,9 @@
 
 #include "tcp_hub.h"
 
-void ori_tcp_hub_abort_begin(struct tcp_hub *hub, struct tcp_abort *a)
+void ori_tcp_hub_abort_begin(struct tcp_hub *hub, struct tcp_abort *a, uint64_t until_ns)
 {
-	*a = (struct tcp_abort){ 0 };
+	*a = (struct tcp_abort){ .until_ns = until_ns };
 	if (!hub || hub->pid != getpid())
 		return;
 	ori_tcp_lock();
@@ -30,7 +30,7 @@ void ori_tcp_hub_abort_end(struct tcp_hub *hub, struct tcp_abort *a, int failed)
 
 	if (!a->number)
 		return;
-	ori_boot_timespec(ori_deadline_ns(ori_boot_grace_ns(0)), &when);
+	ori_boot_timespec(a->until_ns, &when);
 	ori_tcp_lock();
 	while (!failed && !a->sent && !hub->ended && err != ETIMEDOUT)
 		err = ori_tcp_wait(&hub->cond, &when);

@@ -124,11 +124,14 @@ static int make_windows(struct oriel_alltoallv_request *a, const struct ori_a2a_
 	if (err || !a->options.recv_memory)
 		return err;
 	err = make_window(a, 0, a->options.recv_memory, l->recv_bytes, &a->recv_window);
-	if (err)
+	if (err) {
 		(void)oriel_window_destroy(a->window);
-	else
-		a->recv_window->hidden = 1;
-	return err;
+		return err;
+	}
+	pthread_mutex_lock(&a->comm->lock);
+	a->recv_window->hidden = 1;
+	pthread_mutex_unlock(&a->comm->lock);
+	return 0;
 }
 
 /*
