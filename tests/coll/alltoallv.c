@@ -14,34 +14,14 @@
 #define FAKE_CALLS                                                                                 \
 	6 /* of a request on the fake driver, whose kernels are threads that must be started */
 
-struct row {
-	const char *name;
-	int nranks, processes;
-	const char *topology;
+static const struct bed_row rows[] = {
+	{ 4, 0, NULL },  { 3, 1, NULL },  { 4, 0, "2x2" },
+	{ 4, 1, "2x2" }, { 3, 0, "3x1" }, { 1, 0, NULL },
 };
 
-static const struct row rows[] = {
-	{ "threads", 4, 0, NULL },          { "processes", 3, 1, NULL }, { "mixed", 4, 0, "2x2" },
-	{ "mixed processes", 4, 1, "2x2" }, { "queued", 3, 0, "3x1" },   { "alone", 1, 0, NULL },
-};
-
-/* Every row; on CUDA those of processes, quicker under a driver that runs kernels as threads. */
 static void run_rows(rank_fn *fn, void *arg, int min_ranks)
 {
-	struct ranks_options o = { .deadline_s = 120, .timeout_s = 60 };
-
-	for (size_t i = 0; i < ORI_COUNT(rows); i++) {
-		if (rows[i].nranks < min_ranks || !bed_runs(rows[i].processes))
-			continue;
-		o.nranks = rows[i].nranks;
-		o.processes = rows[i].processes;
-		o.topology = rows[i].topology;
-		ranks_run(&o, fn, arg);
-		if (check_failures) {
-			printf("... in row \"%s\"\n", rows[i].name);
-			return;
-		}
-	}
+	bed_rows(rows, ORI_COUNT(rows), fn, arg, min_ranks);
 }
 
 static struct oriel_alltoallv_options slots_of(uint64_t bytes)

@@ -265,4 +265,30 @@ static inline int bed_runs(int processes)
 #endif
 }
 
+/* A job of a test: how many ranks, as what, and how they reach each other. */
+struct bed_row {
+	int nranks, processes;
+	const char *topology;
+};
+
+/* Runs `fn` in every row that this build runs and that has enough ranks, until one fails. */
+static inline void bed_rows(const struct bed_row *rows, size_t n, rank_fn *fn, void *arg,
+			    int min_ranks)
+{
+	struct ranks_options o = { .deadline_s = 120, .timeout_s = 60 };
+
+	for (size_t i = 0; i < n && !check_failures; i++) {
+		if (rows[i].nranks < min_ranks || !bed_runs(rows[i].processes))
+			continue;
+		o.nranks = rows[i].nranks;
+		o.processes = rows[i].processes;
+		o.topology = rows[i].topology;
+		ranks_run(&o, fn, arg);
+		if (check_failures)
+			printf("... in row %zu: %d %s, topology %s\n", i, o.nranks,
+			       o.processes ? "processes" : "threads",
+			       o.topology ? o.topology : "of the machine");
+	}
+}
+
 #endif

@@ -10,27 +10,13 @@
 
 #include "alltoallv_bed.h"
 
-struct row {
-	int nranks, processes;
-	const char *topology;
-};
-
-static const struct row rows[] = {
+static const struct bed_row rows[] = {
 	{ 3, 0, NULL }, { 2, 1, NULL }, { 4, 1, "2x2" }, { 2, 0, "2x1" }
 };
 
-static void run_rows(rank_fn *fn, void *arg, double timeout_s)
+static void run_rows(rank_fn *fn)
 {
-	struct ranks_options o = { .deadline_s = 120, .timeout_s = timeout_s };
-
-	for (size_t i = 0; i < ORI_COUNT(rows); i++) {
-		if (!bed_runs(rows[i].processes))
-			continue;
-		o.nranks = rows[i].nranks;
-		o.processes = rows[i].processes;
-		o.topology = rows[i].topology;
-		ranks_run(&o, fn, arg);
-	}
+	bed_rows(rows, ORI_COUNT(rows), fn, NULL, 1);
 }
 
 static uint64_t sizes_some(uint64_t seed, uint64_t call, int from, int to)
@@ -103,7 +89,7 @@ static void options_rank(struct rank_env *env)
 
 TEST(options_that_cannot_be)
 {
-	run_rows(options_rank, NULL, 60);
+	run_rows(options_rank);
 }
 
 static void arguments_rank(struct rank_env *env)
@@ -137,7 +123,7 @@ static void arguments_rank(struct rank_env *env)
 
 TEST(arguments_that_cannot_be)
 {
-	run_rows(arguments_rank, NULL, 60);
+	run_rows(arguments_rank);
 }
 
 /* ---- refused calls --------------------------------------------------------------------------- */
@@ -191,7 +177,7 @@ static void refused_rank(struct rank_env *env)
 
 TEST(sizes_beyond_the_capacity_are_refused_on_all_ranks)
 {
-	run_rows(refused_rank, NULL, 60);
+	run_rows(refused_rank);
 }
 
 static uint64_t sizes_fill(uint64_t seed, uint64_t call, int from, int to)
@@ -223,7 +209,7 @@ static void full_rank(struct rank_env *env)
 
 TEST(more_than_a_packed_buffer_holds_is_refused_on_all_ranks)
 {
-	run_rows(full_rank, NULL, 60);
+	run_rows(full_rank);
 }
 
 /* ---- ranks that do not come ------------------------------------------------------------------ */
@@ -309,7 +295,7 @@ static void aborting_rank(struct rank_env *env)
 
 TEST(an_abort_ends_the_call)
 {
-	run_rows(aborting_rank, NULL, 60);
+	run_rows(aborting_rank);
 }
 
 /* A failed comm takes requests along that nobody has destroyed. */
@@ -330,5 +316,5 @@ static void left_rank(struct rank_env *env)
 
 TEST(a_failed_comm_takes_requests_along)
 {
-	run_rows(left_rank, NULL, 60);
+	run_rows(left_rank);
 }

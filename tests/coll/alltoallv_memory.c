@@ -13,28 +13,14 @@
 #define SLOT 5000u
 #define ROOM 65536u
 
-struct row {
-	int nranks, processes;
-	const char *topology;
-};
-
-static const struct row rows[] = {
+static const struct bed_row rows[] = {
 	{ 4, 0, NULL },  { 3, 1, NULL },  { 4, 0, "2x2" }, { 4, 1, "2x2" },
 	{ 3, 0, "3x1" }, { 10, 0, NULL }, { 1, 0, NULL },
 };
 
 static void run_rows(rank_fn *fn, int min_ranks)
 {
-	struct ranks_options o = { .deadline_s = 120, .timeout_s = 60 };
-
-	for (size_t i = 0; i < ORI_COUNT(rows); i++) {
-		if (rows[i].nranks < min_ranks || !bed_runs(rows[i].processes))
-			continue;
-		o.nranks = rows[i].nranks;
-		o.processes = rows[i].processes;
-		o.topology = rows[i].topology;
-		ranks_run(&o, fn, NULL);
-	}
+	bed_rows(rows, ORI_COUNT(rows), fn, NULL, min_ranks);
 }
 
 static uint64_t sizes_any(uint64_t seed, uint64_t call, int from, int to)
