@@ -3,15 +3,19 @@
  * bench/coll/gpu_limit.cu - measures collectives written by hand between processes that share a GPU
  * (CUDA IPC, under MPS).
  *
- * Usage: limit_coll_gpu 2|8       the number of ranks, each a process
+ * Usage: limit_coll_gpu RANKS [OP:BYTES[:SEED]...]    2 to 8 ranks, each a process; the cases of
+ *                                                     gpu.h, or those that are named
  *
- * All-gather (8 ranks) has these ways:
+ * All-gather has these ways:
  *	ce	the copy engine, with a kernel of one warp before and after it; one copy at a time
  *	batch	the same, with all copies in one batch
  *	push	one kernel that stores the own block to all ranks
+ *	weave	the same, but blocks of a peer take turns instead of halves
+ *	fan	the same, but a block loads a chunk once and stores it to all ranks
  *	pull	one kernel that copies the own block to its place, from where the others fetch it
  * All-to-all-v is one kernel.  It reads sizes and offsets from device memory, and tells the
- * receiver how much came.
+ * receiver how much came.  Its way "shares" has a list of shares, all of about the same size, which
+ * the host made: it needs no time to find them.
  * Kernels are tried with several numbers of blocks per peer, and the best counts: rows are
  * "row/way".
  *
@@ -97,6 +101,16 @@ static __device__ __forceinline__ void copy_share(uint8_t *to, const uint8_t *fr
 		copy(to + at, from + at, bytes - at < share ? bytes - at : share);
 }
 
+/* Chunk by chunk, block b of those that share them. */
+#define CHUNK (64u << 10)
+
+static __device__ __forceinline__ void copy_turns(uint8_t *to, const uint8_t *from, uint64_t bytes,
+						  int b, int blocks)
+{
+	for (uint64_t at = (uint64_t)b * CHUNK; at < bytes; at += (uint64_t)blocks * CHUNK)
+		copy(to + at, from + at, bytes - at < CHUNK ? bytes - at : CHUNK);
+}
+
 /* ---- kernels; call: counts from 1 ---- */
 
 /* blocks: of a peer.  arrived: what this rank's ARRIVED words were before. */
@@ -117,6 +131,62 @@ static __global__ void __launch_bounds__(512)
 		add_release(word_of(w, p, w.me, ARRIVED), 1);
 		if (b == 0)
 			await(word_of(w, w.me, p, ARRIVED), arrived + blocks);
+	}
+}
+
+static __global__ void __launch_bounds__(512)
+	gather_weave(struct world w, uint64_t bytes, int blocks, u64 call, u64 arrived)
+{
+	int p = (blockIdx.x / blocks + w.me) % w.n, b = blockIdx.x % blocks;
+
+	if (!threadIdx.x) {
+		if (b == 0)
+			store_release(word_of(w, p, w.me, READY), call);
+		await(word_of(w, w.me, p, READY), call);
+	}
+	__syncthreads();
+	copy_turns(w.recv[p] + w.me * bytes, w.send[w.me], bytes, b, blocks);
+	__syncthreads();
+	if (!threadIdx.x) {
+		add_release(word_of(w, p, w.me, ARRIVED), 1);
+		if (b == 0)
+			await(word_of(w, w.me, p, ARRIVED), arrived + blocks);
+	}
+}
+
+/* All blocks share all of the data; each tells all ranks. */
+static __global__ void __launch_bounds__(512)
+	gather_fan(struct world w, uint64_t bytes, u64 call, u64 arrived)
+{
+	uint64_t n = bytes / 16, step = (uint64_t)gridDim.x * blockDim.x;
+	const uint4 *s = (const uint4 *)w.send[w.me];
+	uint4 v[4];
+	int q = threadIdx.x, p;
+
+	if (q < w.n) {
+		if (blockIdx.x == 0)
+			store_release(word_of(w, q, w.me, READY), call);
+		await(word_of(w, w.me, q, READY), call);
+	}
+	__syncthreads();
+	for (uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += 4 * step) {
+#pragma unroll
+		for (int k = 0; k < 4; k++)
+			if (i + k * step < n)
+				v[k] = s[i + k * step];
+		for (int r = 0; r < w.n; r++) {
+			p = (r + w.me) % w.n;
+#pragma unroll
+			for (int k = 0; k < 4; k++)
+				if (i + k * step < n)
+					((uint4 *)(w.recv[p] + w.me * bytes))[i + k * step] = v[k];
+		}
+	}
+	__syncthreads();
+	if (q < w.n) {
+		add_release(word_of(w, q, w.me, ARRIVED), 1);
+		if (blockIdx.x == 0)
+			await(word_of(w, w.me, q, ARRIVED), arrived + gridDim.x);
 	}
 }
 
@@ -183,17 +253,100 @@ static __global__ void __launch_bounds__(512)
 	}
 }
 
+/*
+ * All-reduce between buffers that all ranks map.  A rank sums its part of the elements from all
+ * ranks, in their order, and stores the sums to all.
+ */
+static __global__ void __launch_bounds__(512)
+	reduce(struct world w, uint64_t bytes, u64 call, u64 arrived)
+{
+	uint64_t n = bytes / 16 / w.n, step = (uint64_t)gridDim.x * blockDim.x;
+	uint64_t i = n * w.me + (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
+	uint64_t end = w.me + 1 == w.n ? bytes / 16 : n * (w.me + 1);
+	int q = threadIdx.x;
+
+	if (q < w.n) {
+		if (blockIdx.x == 0)
+			store_release(word_of(w, q, w.me, READY), call);
+		await(word_of(w, w.me, q, READY), call);
+	}
+	__syncthreads();
+	for (; i < end; i += step) {
+		float4 sum, v[GPU_RANKS_MAX];
+
+#pragma unroll
+		for (int r = 0; r < GPU_RANKS_MAX; r++)
+			if (r < w.n)
+				v[r] = ((const float4 *)w.send[r])[i];
+		sum = v[0];
+#pragma unroll
+		for (int r = 1; r < GPU_RANKS_MAX; r++)
+			if (r < w.n) {
+				sum.x += v[r].x;
+				sum.y += v[r].y;
+				sum.z += v[r].z;
+				sum.w += v[r].w;
+			}
+#pragma unroll
+		for (int r = 0; r < GPU_RANKS_MAX; r++)
+			if (r < w.n)
+				((float4 *)w.recv[r])[i] = sum;
+	}
+	__syncthreads();
+	if (q < w.n) {
+		add_release(word_of(w, q, w.me, ARRIVED), 1);
+		if (blockIdx.x == 0)
+			await(word_of(w, w.me, q, ARRIVED), arrived + gridDim.x);
+	}
+}
+
+/* A block's part of the message for `peer`; the shares of a message count ONE together. */
+#define ONE (1ull << 16)
+#define SHARES 64
+
+struct share {
+	uint64_t begin, bytes, count;
+	int peer, first;
+};
+
+static __global__ void __launch_bounds__(512)
+	exchange_shares(struct world w, const struct share *shares, uint64_t slot, u64 call)
+{
+	struct share s = shares[blockIdx.x];
+	int p = s.peer;
+	uint64_t bytes = w.sizes[p], offset = w.offsets[p];
+
+	if (!threadIdx.x) {
+		if (s.first)
+			store_release(word_of(w, p, w.me, READY), call);
+		await(word_of(w, w.me, p, READY), call);
+	}
+	__syncthreads();
+	copy(w.recv[p] + w.me * slot + s.begin, w.send[w.me] + offset + s.begin, s.bytes);
+	__syncthreads();
+	if (!threadIdx.x) {
+		if (s.first)
+			*word_of(w, p, w.me, SIZE) = bytes;
+		add_release(word_of(w, p, w.me, ARRIVED), s.count);
+		if (s.first)
+			await(word_of(w, w.me, p, ARRIVED), call * ONE);
+	}
+}
+
 /* ---- running ---- */
+
+static struct coll_list cases;
 
 struct job {
 	struct gpu_meeting *m;
 	uint32_t meetings;
 	struct world w;
 	u64 *sizes, *offsets;
+	struct share *shares;
 	cudaStream_t stream;
 	/* of the row that runs */
 	const struct coll_case *c;
-	int blocks, threads;
+	int blocks, threads, nshares;
 	u64 ready, arrived;
 };
 
@@ -204,6 +357,41 @@ static void call_push(void *arg)
 	gather_push<<<j->w.n * j->blocks, j->threads, 0, j->stream>>>(j->w, j->c->bytes, j->blocks,
 								      ++j->ready, j->arrived);
 	j->arrived += j->blocks;
+}
+
+static void call_weave(void *arg)
+{
+	struct job *j = (struct job *)arg;
+
+	gather_weave<<<j->w.n * j->blocks, j->threads, 0, j->stream>>>(j->w, j->c->bytes, j->blocks,
+								       ++j->ready, j->arrived);
+	j->arrived += j->blocks;
+}
+
+static void call_fan(void *arg)
+{
+	struct job *j = (struct job *)arg;
+	int grid = j->w.n * j->blocks;
+
+	gather_fan<<<grid, j->threads, 0, j->stream>>>(j->w, j->c->bytes, ++j->ready, j->arrived);
+	j->arrived += grid;
+}
+
+static void call_shares(void *arg)
+{
+	struct job *j = (struct job *)arg;
+
+	exchange_shares<<<j->nshares, j->threads, 0, j->stream>>>(j->w, j->shares, j->c->bytes,
+								  ++j->ready);
+}
+
+static void call_reduce(void *arg)
+{
+	struct job *j = (struct job *)arg;
+	int grid = j->w.n * j->blocks;
+
+	reduce<<<grid, j->threads, 0, j->stream>>>(j->w, j->c->bytes, ++j->ready, j->arrived);
+	j->arrived += grid;
 }
 
 static void call_pull(void *arg)
@@ -303,7 +491,8 @@ static void run_kernel(struct job *j, const char *what, const void *kernel, void
 	gpu_must(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fit, kernel, j->threads, 0),
 		 "occupancy");
 	for (j->blocks = 1; j->blocks <= 64; j->blocks *= 2) {
-		if (j->w.n * j->blocks > fit * sms || j->c->bytes / j->blocks < 1024)
+		if (j->w.n * j->blocks > fit * sms ||
+		    (j->blocks > 1 && j->c->bytes / j->blocks < 1024))
 			break;
 		snprintf(way, sizeof(way), "%s%d", what, j->blocks);
 		run_row(j, way, fn);
@@ -315,7 +504,7 @@ static void set_sizes(struct job *j)
 	u64 sizes[GPU_RANKS_MAX], offsets[GPU_RANKS_MAX];
 
 	for (int p = 0; p < j->w.n; p++) {
-		sizes[p] = coll_bytes(j->c, p, j->w.n);
+		sizes[p] = coll_bytes(j->c, j->w.me, p, j->w.n);
 		offsets[p] = (u64)p * j->c->bytes;
 	}
 	gpu_must(cudaMemcpy(j->sizes, sizes, j->w.n * sizeof(u64), cudaMemcpyDefault), "sizes");
@@ -323,12 +512,52 @@ static void set_sizes(struct job *j)
 		 "offsets");
 }
 
+/* Shares of at most `most` bytes. */
+static void run_shares(struct job *j, uint64_t most, const char *way)
+{
+	struct share list[SHARES];
+	int n = 0;
+
+	for (int i = 0; i < j->w.n; i++) {
+		int p = (j->w.me + i) % j->w.n;
+		uint64_t bytes = coll_bytes(j->c, j->w.me, p, j->w.n),
+			 blocks = (bytes + most - 1) / most;
+
+		for (uint64_t b = 0; b < blocks && n < SHARES; b++, n++) {
+			uint64_t share = (bytes / blocks + 127) & ~127ull, at = share * b;
+
+			list[n].peer = p;
+			list[n].first = b == 0;
+			list[n].begin = at;
+			list[n].bytes = bytes - at < share ? bytes - at : share;
+			list[n].count = b ? 1 : ONE - (blocks - 1);
+		}
+	}
+	gpu_must(cudaMemcpy(j->shares, list, n * sizeof(list[0]), cudaMemcpyDefault), "shares");
+	j->nshares = n;
+	j->threads = 512;
+	run_row(j, way, call_shares);
+}
+
 static void run_case(struct job *j)
 {
+	uint64_t sum = 0, grain;
+
 	coll_fill(j->c, j->w.send[j->w.me], j->w.me, j->w.n, j->stream);
 	set_sizes(j);
+	if (j->c->op == COLL_REDUCE) {
+		run_kernel(j, "direct", (const void *)reduce, call_reduce);
+		return;
+	}
 	if (j->c->op != COLL_GATHER) {
 		run_kernel(j, "blocks", (const void *)exchange, call_exchange);
+		for (int p = 0; p < j->w.n; p++)
+			sum += coll_bytes(j->c, j->w.me, p, j->w.n);
+		if (j->c->op == COLL_SKEW || j->c->op == COLL_RANDOM) {
+			grain = sum / j->w.n < 64u << 10 ? 64u << 10 : sum / j->w.n;
+			run_shares(j, grain, "shares1");
+			run_shares(j, grain * 2 / 3, "shares2");
+		}
 		return;
 	}
 	run_row(j, "ce", call_ce);
@@ -336,6 +565,10 @@ static void run_case(struct job *j)
 	run_row(j, "batch", call_batch);
 #endif
 	run_kernel(j, "push", (const void *)gather_push, call_push);
+	if (j->c->bytes >= 1u << 20) {
+		run_kernel(j, "weave", (const void *)gather_weave, call_weave);
+		run_kernel(j, "fan", (const void *)gather_fan, call_fan);
+	}
 	if (j->c->bytes >= 64u << 10)
 		run_kernel(j, "pull", (const void *)gather_pull, call_pull);
 }
@@ -353,7 +586,7 @@ static void *open_peer(const uint8_t *handle, const char *what)
 /* One allocation of data: what is sent, then what is received. */
 static void open_job(struct job *j)
 {
-	uint64_t half = (uint64_t)COLL_MOST * j->w.n;
+	uint64_t half = cases.recv;
 	int me = j->w.me;
 
 	gpu_must(cudaSetDevice(0), "device");
@@ -361,6 +594,7 @@ static void open_job(struct job *j)
 	gpu_must(cudaMalloc(&j->w.words[me], WORDS * sizeof(u64)), "words");
 	gpu_must(cudaMalloc(&j->sizes, GPU_RANKS_MAX * sizeof(u64)), "sizes");
 	gpu_must(cudaMalloc(&j->offsets, GPU_RANKS_MAX * sizeof(u64)), "offsets");
+	gpu_must(cudaMalloc(&j->shares, SHARES * sizeof(*j->shares)), "shares");
 	j->w.sizes = j->sizes;
 	j->w.offsets = j->offsets;
 	gpu_must(cudaStreamCreateWithFlags(&j->stream, cudaStreamNonBlocking), "stream");
@@ -387,21 +621,20 @@ static void run_rank(struct gpu_meeting *m, int rank, int n)
 	job.w.me = rank;
 	job.w.n = n;
 	open_job(&job);
-	for (size_t i = 0; i < COLL_CASES; i++)
-		if (coll_is_run(&coll_cases[i], n)) {
-			job.c = &coll_cases[i];
-			run_case(&job);
-		}
+	for (int i = 0; i < cases.n; i++) {
+		job.c = &cases.c[i];
+		run_case(&job);
+	}
 	gpu_meet(m, n, &job.meetings);
 }
 
 int main(int argc, char **argv)
 {
-	int n = argc == 2 ? atoi(argv[1]) : 0;
+	int n = argc > 1 ? atoi(argv[1]) : 0;
 	struct gpu_meeting *m = gpu_meeting_open();
 
-	if (n < 2 || n > GPU_RANKS_MAX || !m) {
-		fprintf(stderr, "usage: limit_coll_gpu RANKS, 2 or 8\n");
+	if (n < 2 || n > GPU_RANKS_MAX || !m || !coll_cases(&cases, argc - 2, argv + 2, n)) {
+		fprintf(stderr, "usage: limit_coll_gpu RANKS [OP:BYTES[:SEED]...], 2 to 8 ranks\n");
 		return 2;
 	}
 	return gpu_fork(n, m, run_rank);

@@ -4,7 +4,7 @@
  *
  * Usage: versus_nvshmem_coll 2|8  the number of ranks, each a process
  *
- * All-gather is fcollectmem_on_stream.  NVSHMEM has no all-to-all-v, so two ways are measured with
+ * All-gather is fcollectmem_on_stream, all-reduce float_sum_reduce_on_stream.  NVSHMEM has no all-to-all-v, so two ways are measured with
  * uniform sizes, and the better one counts:
  *	alltoall  alltoallmem_on_stream
  *	puts	  a kernel that puts with signals: one block per peer, sizes in device memory.
@@ -28,6 +28,16 @@ struct job {
 	const struct coll_case *c;
 	cudaStream_t stream;
 };
+
+static struct coll_list cases;
+
+static void call_reduce(void *arg)
+{
+	struct job *j = (struct job *)arg;
+
+	nvshmemx_float_sum_reduce_on_stream(NVSHMEM_TEAM_WORLD, (float *)j->recv,
+					    (const float *)j->send, j->c->bytes / 4, j->stream);
+}
 
 static void call_gather(void *arg)
 {
@@ -91,8 +101,8 @@ static void join(struct job *j)
 static void open_job(struct job *j)
 {
 	join(j);
-	j->send = (uint8_t *)nvshmem_malloc((uint64_t)COLL_MOST * j->n);
-	j->recv = (uint8_t *)nvshmem_malloc((uint64_t)COLL_MOST * j->n);
+	j->send = (uint8_t *)nvshmem_malloc(cases.send);
+	j->recv = (uint8_t *)nvshmem_malloc(cases.recv);
 	j->words = (uint64_t *)nvshmem_calloc(GPU_RANKS_MAX, 8);
 	if (!j->send || !j->recv || !j->words) {
 		fprintf(stderr, "versus_nvshmem_coll: no memory\n");
@@ -125,11 +135,11 @@ static void run_case(struct job *j)
 	uint64_t sizes[GPU_RANKS_MAX];
 
 	for (int p = 0; p < j->n; p++)
-		sizes[p] = coll_bytes(j->c, p, j->n);
+		sizes[p] = coll_bytes(j->c, j->rank, p, j->n);
 	gpu_must(cudaMemcpy(j->sizes, sizes, j->n * sizeof(*sizes), cudaMemcpyDefault), "sizes");
 	coll_fill(j->c, j->send, j->rank, j->n, j->stream);
-	if (j->c->op == COLL_GATHER) {
-		run_row(j, "", call_gather);
+	if (j->c->op == COLL_GATHER || j->c->op == COLL_REDUCE) {
+		run_row(j, "", j->c->op == COLL_GATHER ? call_gather : call_reduce);
 		return;
 	}
 	run_row(j, "alltoall", call_alltoall);
@@ -145,9 +155,9 @@ static void run_rank(struct gpu_meeting *m, int rank, int n)
 	job.rank = rank;
 	job.n = n;
 	open_job(&job);
-	for (size_t i = 0; i < COLL_CASES; i++)
-		if (coll_is_run(&coll_cases[i], n) && coll_cases[i].op != COLL_SKEW) {
-			job.c = &coll_cases[i];
+	for (int i = 0; i < cases.n; i++)
+		if (cases.c[i].op != COLL_SKEW) {
+			job.c = &cases.c[i];
 			run_case(&job);
 		}
 	fflush(stdout);
@@ -160,7 +170,7 @@ int main(int argc, char **argv)
 	int n = argc == 2 ? atoi(argv[1]) : 0;
 	struct gpu_meeting *m = gpu_meeting_open();
 
-	if (n < 2 || n > GPU_RANKS_MAX || !m) {
+	if (n < 2 || n > GPU_RANKS_MAX || !m || !coll_cases(&cases, 0, NULL, n)) {
 		fprintf(stderr, "usage: versus_nvshmem_coll RANKS, 2 or 8\n");
 		return 2;
 	}

@@ -4,8 +4,9 @@
  * gpu_limit.cu measures the limits.
  *
  * Usage, under oriel-run with ORIEL_DEVICE=cuda:  oriel_coll_gpu rows | exchange | small | busy
- *	rows      every case of gpu.h.  All-gather is out of place, on a window.  All-to-all-v sends
- *		  from the request's send buffer; sent and received sizes are in device memory.
+ *	rows      every case of gpu.h, or those that are named (OP:BYTES[:SEED]).  All-gather is out
+ *		  of place, on a window.  All-to-all-v sends from the request's send buffer; sent
+ *		  and received sizes are in device memory.
  *	exchange  only the all-to-all-v with even splits
  *	small     only the all-to-all-v with even splits of up to SMALL_BYTES
  *	busy      how much slower a kernel runs beside all-gathers of 16 MiB: a kernel that uses
@@ -19,12 +20,13 @@
 #include "gpu.h"
 
 #define SMALL_BYTES 4096u
+#define ONE_KERNEL (1u << 20) /* blocks up to here are gathered by one kernel in any case */
 
 struct job {
 	struct oriel_comm *comm;
 	int rank, n;
 	cudaStream_t stream;
-	uint8_t *send;
+	uint8_t *send, *recv;
 	const struct coll_case *c;
 	struct oriel_window *window;
 	struct oriel_allgather_request *gather;
@@ -70,14 +72,16 @@ static void call_exchange(void *arg)
 	oriel_must(oriel_alltoallv_exec(j->exchange, &j->args, j->stream), "all-to-all-v");
 }
 
-static void open_gather(struct job *j)
+static void open_gather(struct job *j, int policy)
 {
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+	struct oriel_allgather_options how = ORIEL_ALLGATHER_OPTIONS_INIT;
 
 	o.bytes = (uint64_t)j->n * j->c->bytes;
+	how.policy = policy;
 	j->send = (uint8_t *)alloc(j, j->c->bytes);
 	oriel_must(oriel_window_create(j->comm, &o, &j->window), "window");
-	oriel_must(oriel_allgather_create(j->comm, j->window, NULL, &j->gather), "all-gather");
+	oriel_must(oriel_allgather_create(j->comm, j->window, &how, &j->gather), "all-gather");
 }
 
 static void close_gather(struct job *j)
@@ -88,11 +92,11 @@ static void close_gather(struct job *j)
 	oriel_must(oriel_free(j->comm, j->send), "memory");
 }
 
-static void run_gather(struct job *j, const char *name)
+static void run_gather(struct job *j, const char *name, int policy)
 {
 	double us;
 
-	open_gather(j);
+	open_gather(j, policy);
 	coll_fill(j->c, j->send, j->rank, j->n, j->stream);
 	barrier(j);
 	us = coll_time(call_gather, j, j->c->calls, j->stream);
@@ -113,7 +117,7 @@ static uint64_t *open_exchange(struct job *j)
 	uint64_t host[3 * GPU_RANKS_MAX] = { 0 };
 
 	for (int p = 0; p < j->n; p++) {
-		host[p] = coll_bytes(j->c, p, j->n);
+		host[p] = coll_bytes(j->c, j->rank, p, j->n);
 		host[GPU_RANKS_MAX + p] = (uint64_t)p * j->c->bytes;
 	}
 	oriel_must(oriel_copy(j->comm, words, host, sizeof(host)), "sizes");
@@ -132,7 +136,7 @@ static void check_sizes(struct job *j, const char *name, const uint64_t *words)
 
 	oriel_must(oriel_copy(j->comm, came, words + 2 * GPU_RANKS_MAX, sizeof(came)), "sizes");
 	for (int p = 0; p < j->n; p++)
-		if (came[p] != coll_bytes(j->c, j->rank, j->n)) {
+		if (came[p] != coll_bytes(j->c, p, j->rank, j->n)) {
 			fprintf(stderr, "%s: %llu bytes came from rank %d\n", name,
 				(unsigned long long)came[p], p);
 			_exit(1);
@@ -160,21 +164,52 @@ static void run_exchange(struct job *j, const char *name)
 	oriel_must(oriel_free(j->comm, words), "memory");
 }
 
+static void call_reduce(void *arg)
+{
+	struct job *j = (struct job *)arg;
+
+	oriel_must(oriel_allreduce(j->comm, j->send, j->recv, j->c->bytes / 4, ORIEL_TYPE_FLOAT,
+				   ORIEL_REDUCE_SUM, j->stream),
+		   "all-reduce");
+}
+
+static void run_reduce(struct job *j, const char *name)
+{
+	double us;
+
+	j->send = (uint8_t *)alloc(j, j->c->bytes);
+	j->recv = (uint8_t *)alloc(j, j->c->bytes);
+	coll_fill(j->c, j->send, j->rank, j->n, j->stream);
+	barrier(j);
+	us = coll_time(call_reduce, j, j->c->calls, j->stream);
+	barrier(j);
+	coll_check(name, j->c, j->recv, 0, j->rank, j->n, j->stream);
+	if (j->rank == 0)
+		bench_print(name, us, "us");
+	oriel_must(oriel_free(j->comm, j->send), "memory");
+	oriel_must(oriel_free(j->comm, j->recv), "memory");
+}
+
 /* exchanges: only even ones; most: of up to so many bytes. */
-static void run_rows(struct job *j, int exchanges, uint64_t most)
+static void run_rows(struct job *j, const struct coll_list *l, int exchanges, uint64_t most)
 {
 	char name[64];
 
-	for (size_t i = 0; i < COLL_CASES; i++) {
-		j->c = &coll_cases[i];
-		if (!coll_is_run(j->c, j->n) || j->c->bytes > most ||
-		    (exchanges && j->c->op != COLL_EXCHANGE))
+	for (int i = 0; i < l->n; i++) {
+		j->c = &l->c[i];
+		if (j->c->bytes > most || (exchanges && j->c->op != COLL_EXCHANGE))
 			continue;
 		coll_name(j->c, j->n, "", name, sizeof(name));
-		if (j->c->op == COLL_GATHER)
-			run_gather(j, name);
-		else
+		if (j->c->op == COLL_REDUCE) {
+			run_reduce(j, name);
+		} else if (j->c->op != COLL_GATHER) {
 			run_exchange(j, name);
+		} else {
+			run_gather(j, name, ORIEL_GATHER_POLICY_DEFAULT);
+			coll_name(j->c, j->n, "fastest", name, sizeof(name));
+			if (j->c->bytes > ONE_KERNEL)
+				run_gather(j, name, ORIEL_GATHER_FASTEST);
+		}
 	}
 }
 
@@ -419,9 +454,9 @@ static void run_busy(struct job *j)
 	memset(&b, 0, sizeof(b));
 	b.j = j;
 	for (size_t i = 0; i < COLL_CASES; i++)
-		if (coll_cases[i].op == COLL_GATHER && coll_cases[i].bytes == COLL_MOST)
-			j->c = &coll_cases[i];
-	open_gather(j);
+		if (coll_table[i].op == COLL_GATHER)
+			j->c = &coll_table[i]; /* the largest one */
+	open_gather(j, ORIEL_GATHER_POLICY_DEFAULT);
 	coll_fill(j->c, j->send, j->rank, j->n, j->stream);
 	gpu_must(cudaStreamCreateWithFlags(&b.stream, cudaStreamNonBlocking), "stream");
 	gpu_must(cudaMalloc(&b.data, BESIDE_BYTES), "memory");
@@ -443,15 +478,25 @@ static void run_busy(struct job *j)
 	close_gather(j);
 }
 
+/* rows, exchange, small or busy; cases can be named after the first two. */
+static int is_usage(int argc, char **argv)
+{
+	if (argc < 2)
+		return 0;
+	return !strcmp(argv[1], "rows") || !strcmp(argv[1], "exchange") ||
+	       (argc == 2 && (!strcmp(argv[1], "small") || !strcmp(argv[1], "busy")));
+}
+
 int main(int argc, char **argv)
 {
+	static struct coll_list list;
 	struct oriel_boot *boot = NULL;
 	struct job job;
 
 	memset(&job, 0, sizeof(job));
-	if (argc != 2 || (strcmp(argv[1], "rows") && strcmp(argv[1], "exchange") &&
-			  strcmp(argv[1], "small") && strcmp(argv[1], "busy"))) {
-		fprintf(stderr, "usage: oriel_coll_gpu rows|exchange|small|busy\n");
+	if (!is_usage(argc, argv)) {
+		fprintf(stderr,
+			"usage: oriel_coll_gpu rows|exchange|small|busy [OP:BYTES[:SEED]...]\n");
 		return 2;
 	}
 	gpu_must(cudaSetDevice(0), "device");
@@ -460,16 +505,16 @@ int main(int argc, char **argv)
 	oriel_boot_destroy(boot);
 	job.rank = oriel_comm_rank(job.comm);
 	job.n = oriel_comm_size(job.comm);
-	if (job.n < 2 || job.n > GPU_RANKS_MAX) {
-		fprintf(stderr, "oriel_coll_gpu: 2 to %d ranks\n", GPU_RANKS_MAX);
+	if (job.n < 2 || job.n > GPU_RANKS_MAX || !coll_cases(&list, argc - 2, argv + 2, job.n)) {
+		fprintf(stderr, "oriel_coll_gpu: 2 to %d ranks, OP:BYTES[:SEED]\n", GPU_RANKS_MAX);
 		return 2;
 	}
 	gpu_must(cudaStreamCreateWithFlags(&job.stream, cudaStreamNonBlocking), "stream");
 	if (!strcmp(argv[1], "busy"))
 		run_busy(&job);
 	else
-		run_rows(&job, !!strcmp(argv[1], "rows"),
-			 !strcmp(argv[1], "small") ? SMALL_BYTES : COLL_MOST);
+		run_rows(&job, &list, !!strcmp(argv[1], "rows"),
+			 !strcmp(argv[1], "small") ? SMALL_BYTES : ~0ull);
 	gpu_must(cudaStreamDestroy(job.stream), "stream");
 	oriel_must(oriel_comm_destroy(job.comm), "comm");
 	return 0;

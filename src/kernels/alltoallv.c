@@ -76,7 +76,7 @@ ORIEL_DEV_OUT void ori_a2a_give_up(const struct ori_a2a_args *a, int err)
 ORIEL_DEV int ori_a2a_phases(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 			     struct ori_a2a_item *it, int found, uint64_t k)
 {
-	uint32_t items = (uint32_t)a->comm.nranks * a->most_blocks, at = g.block, n;
+	uint32_t at = g.block, n;
 	int phase, err = 0;
 
 	for (phase = ORI_A2A_TELL; !err && phase <= ORI_A2A_RECEIVE; phase++) {
@@ -87,7 +87,7 @@ ORIEL_DEV int ori_a2a_phases(const struct ori_a2a_args *a, struct oriel_group g,
 			if (oriel_group_is_leader(g))
 				ori_a2a_count(a, k);
 		}
-		for (n = g.block; !err && n < items; n += g.nblocks) {
+		for (n = g.block; !err && n < a->items; n += g.nblocks) {
 			if (n != at) {
 				at = n;
 				found = ori_a2a_find(a, g, parts, n, it);
@@ -106,8 +106,8 @@ ORIEL_DEV int ori_a2a_run(const struct ori_a2a_args *a, int parts)
 	struct ori_a2a_item it;
 	int found = ori_a2a_find(a, g, parts, g.block, &it), err;
 
-	/* a surplus block, of a peer that has fewer blocks */
-	if (!found && g.nblocks == (uint32_t)a->comm.nranks * a->most_blocks)
+	/* a surplus block, of a peer that has fewer blocks: it does not count */
+	if (!found && g.nblocks == a->items && !a->spread)
 		return 0;
 	err = ori_a2a_phases(a, g, parts, &it, found, k);
 	if (err && oriel_group_is_leader(g))

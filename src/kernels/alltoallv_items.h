@@ -30,6 +30,7 @@ struct ori_a2a_item {
 	uint64_t bytes;           /* of them */
 	uint64_t src_off;         /* from `send` on */
 	uint64_t staged_off;      /* in the send buffer, for queued peers */
+	uint64_t total;           /* elements for all peers, if shares follow the sizes */
 	uint64_t told;            /* the leader's; the peer's told word, 0 before it is read */
 	struct ori_failures look; /* the leader's: the failure words when the item was found */
 };
@@ -107,7 +108,7 @@ ORIEL_DEV void ori_a2a_check_sizes(const struct ori_a2a_args *a, struct oriel_gr
 	uint64_t mine = a->send_sizes[it->peer], at = 0, count = 0, off = 0;
 	uint64_t total = 0, staged_before = 0, staged_total = 0, before = 0;
 	int n = a->comm.nranks, i = (int)lane, bad = 0,
-	    staged = parts & ORI_A2A_QUEUED && a->copy_in, any = 0;
+	    staged = parts & ORI_A2A_QUEUED && a->copy_in, any = 0, other = 0;
 
 	if (a->send_offsets)
 		at = a->send_offsets[it->peer];
@@ -134,11 +135,14 @@ ORIEL_DEV void ori_a2a_check_sizes(const struct ori_a2a_args *a, struct oriel_gr
 	}
 	if (a->send_offsets) {
 		any = ori_lanes_any(lanes, bad);
+		if (!(parts & ORI_A2A_QUEUED) && a->spread)
+			total = ori_lanes_sum(lanes, total, 0, &other);
 	} else {
 		at = ori_lanes_sum(lanes, before, 0, &any);
 		total = ori_lanes_sum(lanes, total, bad, &any);
 		any |= total > a->send_elems;
 	}
+	it->total = total;
 	it->refused = any != 0;
 	it->src_off = at * a->elem_bytes;
 	it->staged_off = a->staging_off + it->src_off;
@@ -160,24 +164,118 @@ ORIEL_DEV struct ori_failures ori_a2a_failures_early(const struct ori_a2a_args *
 	return oriel_group_is_leader(g) ? ori_failures_load(&a->comm, a->failure) : none;
 }
 
-/* Finds which item it is, before anything is loaded. */
-ORIEL_DEV void ori_a2a_item(const struct ori_a2a_args *a, int parts, uint32_t n,
-			    struct ori_a2a_item *it)
+/* The i-th peer.  A rank starts with itself, so that ranks do not all begin with the same one. */
+ORIEL_DEV int32_t ori_a2a_peer(const struct ori_a2a_args *a, uint32_t i)
 {
-	int nranks = a->comm.nranks;
+	int32_t peer = a->comm.rank + (int32_t)i;
 
-	/* starts at this rank, so that ranks do not all begin with the same peer */
-	it->peer = a->comm.rank + (int)(n / a->most_blocks);
-	it->peer -= it->peer < nranks ? 0 : nranks;
-	it->index = n % a->most_blocks;
+	return peer < a->comm.nranks ? peer : peer - a->comm.nranks;
+}
+
+/* After the peer is known. */
+ORIEL_DEV void ori_a2a_reach(const struct ori_a2a_args *a, struct ori_a2a_item *it)
+{
 	it->window = it->peer < ORI_A2A_INLINE_PEERS ? a->peers[it->peer] :
 						       a->win->peers[it->peer].buffer;
 	it->waiters = ORIEL_ON_GPU ? NULL : a->win->peers[it->peer].waiters;
+	it->told = 0;
+}
+
+/* Finds which item it is, before anything is loaded.  ori_a2a_sizes() may find another one. */
+ORIEL_DEV void ori_a2a_item(const struct ori_a2a_args *a, int parts, uint32_t n,
+			    struct ori_a2a_item *it)
+{
+	int more = n >= (uint32_t)a->comm.nranks * a->most_blocks;
+
+	it->peer = ori_a2a_peer(a, more ? 0 : n / a->most_blocks);
+	it->index = more ? ~0u : n % a->most_blocks;
+	ori_a2a_reach(a, it);
 	it->queued = parts & ORI_A2A_QUEUED && !it->window;
 	it->blocks = parts & ORI_A2A_QUEUED ?
 			     a->blocks[it->queued ? ORI_PLAN_QUEUED : ORI_PLAN_MAPPED] :
 			     a->most_blocks;
-	it->told = 0;
+}
+
+/* ---- shares that follow the sizes ------------------------------------------------------------ */
+
+/*
+ * Blocks for a message of `count` of `total` elements.  No share is larger than 1 / a->spread of
+ * all, and all messages together have less than a->spread + nranks blocks.
+ */
+ORIEL_DEV uint32_t ori_a2a_blocks_for(const struct ori_a2a_args *a, uint64_t count, uint64_t total)
+{
+	/* a little less, so that rounding never adds a block, above all not to equal sizes */
+	float blocks = (float)a->spread * (1.0f - 1.0f / (1 << 18));
+
+	return total ? 1 + (uint32_t)((float)count * (blocks / (float)total)) : 1;
+}
+
+/*
+ * The item is not needed where it was: its peer has fewer blocks.  Such items, in their order, take
+ * the shares of peers that have more blocks than most_blocks.  Each block of this rank comes to the
+ * same result.  Other ranks need not know it: the shares of a message add up at its receiver.
+ *
+ * it->blocks becomes 0 if there is no share for it.
+ */
+ORIEL_DEV_OUT void ori_a2a_move(const struct ori_a2a_args *a, uint32_t n, uint64_t total,
+				struct ori_a2a_item *it)
+{
+	uint32_t nranks = (uint32_t)a->comm.nranks, most = a->most_blocks, i, blocks, place = 0;
+	uint32_t at = n / most; /* the item's peer; further ones are free from the start */
+
+	for (i = 0; i < nranks && i <= at; i++) {
+		blocks = ori_a2a_blocks_for(a, a->send_sizes[ori_a2a_peer(a, i)], total);
+		if (i < at)
+			place += blocks < most ? most - blocks : 0;
+		else
+			place += n % most - blocks;
+	}
+	if (at >= nranks)
+		place += n - nranks * most;
+	it->blocks = 0;
+	for (i = 0; i < nranks && !it->blocks; i++) {
+		blocks = ori_a2a_blocks_for(a, a->send_sizes[ori_a2a_peer(a, i)], total);
+		if (blocks > most && place < blocks - most) {
+			it->peer = ori_a2a_peer(a, i);
+			it->index = most + place;
+			it->blocks = blocks;
+		}
+		place -= blocks > most ? blocks - most : 0;
+	}
+}
+
+/* Returns 1 if the item belongs to another peer now. */
+ORIEL_DEV int ori_a2a_share(const struct ori_a2a_args *a, uint32_t n, struct ori_a2a_item *it)
+{
+	struct ori_a2a_item moved;
+
+	it->blocks = it->refused ? 1 : ori_a2a_blocks_for(a, it->count, it->total);
+	if (it->index < it->blocks)
+		return 0;
+	it->blocks = 0;
+	if (it->refused)
+		return 0;
+	ori_a2a_move(a, n, it->total, &moved); /* a copy: `it` stays in registers */
+	if (!moved.blocks)
+		return 0;
+	it->peer = moved.peer;
+	it->index = moved.index;
+	it->blocks = moved.blocks;
+	ori_a2a_reach(a, it);
+	return 1;
+}
+
+/* Loads sizes and offsets. */
+ORIEL_DEV void ori_a2a_sizes(const struct ori_a2a_args *a, struct oriel_group g, int parts,
+			     uint32_t n, struct ori_a2a_item *it)
+{
+	int again;
+
+	/* The usual item is right, so its loads do not wait for those of the sizes of all peers. */
+	do {
+		ori_a2a_check_sizes(a, g, parts, it);
+		again = !(parts & ORI_A2A_QUEUED) && a->spread && ori_a2a_share(a, n, it);
+	} while (again);
 }
 
 /* Returns 0 if there is no such item, because its peer has fewer blocks. */
@@ -188,8 +286,8 @@ ORIEL_DEV int ori_a2a_find(const struct ori_a2a_args *a, struct oriel_group g, i
 	if (parts & ORI_A2A_QUEUED && it->index >= it->blocks)
 		return 0;
 	it->look = ori_a2a_failures_early(a, g); /* together with the loads of sizes */
-	ori_a2a_check_sizes(a, g, parts, it);
-	return 1;
+	ori_a2a_sizes(a, g, parts, n, it);
+	return it->blocks != 0;
 }
 
 /* This block's share: a multiple of 16 bytes; the last block takes the rest. */

@@ -25,10 +25,14 @@ struct ori_a2a_setting {
 
 struct ori_a2a_plan {
 	struct ori_a2a_setting kind[ORI_PLAN_KINDS];
-	uint32_t small;    /* bytes per peer up to which data carries its own mark; 0: never */
-	uint32_t uniform;  /* all peers are mapped: only kind[ORI_PLAN_MAPPED] is used */
-	uint32_t cores;    /* CPU: blocks of this rank that get a core each, at least 1; CUDA: 0 */
-	uint32_t reserved; /* 0; plans are compared as bytes */
+	uint32_t small;   /* bytes per peer up to which data carries its own mark; 0: never */
+	uint32_t uniform; /* all peers are mapped: only kind[ORI_PLAN_MAPPED] is used */
+	uint32_t cores;   /* CPU: blocks of this rank that get a core each, at least 1; CUDA: 0 */
+	/*
+	 * Bytes for one peer from which blocks are divided by the sizes that the kernel finds; 0:
+	 * every peer gets the same number.  For mapped peers only.
+	 */
+	uint32_t spread;
 };
 
 #endif

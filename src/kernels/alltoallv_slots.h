@@ -15,7 +15,8 @@
 struct ori_a2a_found {
 	uint64_t k, count, src_off;
 	struct ori_failures look;
-	uint32_t refused;
+	uint32_t refused, index, blocks;
+	int32_t peer;
 };
 
 /*
@@ -36,7 +37,7 @@ ORIEL_DEV uint64_t ori_a2a_find_beside(const struct ori_a2a_args *a, struct orie
 		k = ori_load_relaxed_sys(&a->state->calls);
 		/* the block agrees on what any of its threads has seen */
 		it->look = g.thread == 32u ? ori_failures_load(&a->comm, a->failure) : none;
-		ori_a2a_check_sizes(a, g, 0, it);
+		ori_a2a_sizes(a, g, 0, g.block, it);
 	}
 	if (g.thread == 32u) {
 		found.k = k;
@@ -44,6 +45,9 @@ ORIEL_DEV uint64_t ori_a2a_find_beside(const struct ori_a2a_args *a, struct orie
 		found.src_off = it->src_off;
 		found.look = it->look;
 		found.refused = it->refused;
+		found.peer = it->peer;
+		found.index = it->index;
+		found.blocks = it->blocks;
 	}
 	__syncthreads();
 	if (g.thread < 32u) {
@@ -53,6 +57,12 @@ ORIEL_DEV uint64_t ori_a2a_find_beside(const struct ori_a2a_args *a, struct orie
 		it->src_off = found.src_off;
 		it->look = found.look;
 		it->refused = found.refused;
+		it->blocks = found.blocks;
+		if (it->index != found.index) { /* it belongs to another peer */
+			it->peer = found.peer;
+			it->index = found.index;
+			ori_a2a_reach(a, it);
+		}
 	}
 	return k;
 }
@@ -72,7 +82,7 @@ ORIEL_DEV uint64_t ori_a2a_find_slot(const struct ori_a2a_args *a, struct oriel_
 #endif
 	k = ori_load_relaxed_sys(&a->state->calls); /* beside the loads of sizes */
 	it->look = ori_a2a_failures_early(a, g);
-	ori_a2a_check_sizes(a, g, 0, it);
+	ori_a2a_sizes(a, g, 0, g.block, it);
 	return k;
 }
 
@@ -140,6 +150,12 @@ ORIEL_DEV int ori_a2a_run_slots(const struct ori_a2a_args *a, struct oriel_group
 	int opened, self, small, err = 0;
 	uint64_t k = ori_a2a_find_slot(a, g, &it, &opened);
 
+	if (!it.blocks) { /* nothing is left for this block */
+		(void)oriel_group_sync(g);
+		if (oriel_group_is_leader(g))
+			ori_a2a_count(a, k);
+		return 0;
+	}
 	self = ori_a2a_is_self(a, &it);
 	small = !self && ori_a2a_is_small(a, &it);
 	if (!self && it.index == 0)

@@ -13,8 +13,9 @@
 
 /* Signals of a request's words.  All use ORIEL_ADD and count from the end of the last exec. */
 #define ORI_GATHER_READY 0 /* 1: that rank may be written to */
-#define ORI_GATHER_LOCAL 1 /* 1: that rank has stored all its data here */
+#define ORI_GATHER_LOCAL 1 /* 1, or ONE in gather_node.c: that rank has stored all its data here */
 #define ORI_GATHER_NET 2   /* + lane: pieces that came through queues */
+#define ORI_GATHER_ONE 65536u /* more than a rank's block has slices */
 
 /*
  * Receive memory of any origin; all code that moves data uses it.  The blocks of all ranks lie one

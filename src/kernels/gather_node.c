@@ -5,10 +5,11 @@
  *
  * The work is a list of items, one per (rank, slice of the own block).  Block i % nblocks executes
  * item i.  So any number of blocks can execute any number of items, and ranks may have different
- * numbers of blocks.  A block first signals READY for all its items.  Then it stores each item and
- * signals LOCAL for it.  Then it waits for the data of other ranks.  It waits only for steps that
- * other ranks make before their own wait of that kind.  So it is enough that the blocks of all
- * grids run at the same time.
+ * numbers of blocks and of slices: what the slices of a rank's block add to its word is
+ * ORI_GATHER_ONE together.  A block first signals READY for all its items.  Then it stores each item
+ * and signals LOCAL for it.  Then it waits for the data of other ranks.  It waits only for steps that
+ * other ranks make before their own wait of that kind.  So it is enough that the blocks of all grids
+ * run at the same time.
  *
  * Every exec moves the bases of all mapped peers by the same amount.  So a block first reads two
  * words that serve for all of them.  The last block that has read them moves the bases.  On a GPU
@@ -62,8 +63,9 @@ ORIEL_DEV uint64_t ori_gather_node_here(const struct ori_gather_node_op *a, int 
 	return (uint64_t)(uint32_t)peer * a->signal_stride + (uint32_t)id;
 }
 
-/* Called by the leader after its group met. */
-ORIEL_DEV void ori_gather_node_tell(const struct ori_gather_node_op *a, int peer, int id)
+/* Called by the leader after its group met: adds to the word of this rank at the peer. */
+ORIEL_DEV void ori_gather_node_tell(const struct ori_gather_node_op *a, int peer, int id,
+				    uint64_t value)
 {
 	uint64_t *there = ori_gather_node_there(a, peer, id);
 	struct oriel_waiters *waiters = ORIEL_ON_GPU ? NULL : a->peers[peer].waiters;
@@ -76,10 +78,10 @@ ORIEL_DEV void ori_gather_node_tell(const struct ori_gather_node_op *a, int peer
 	 */
 	if (a->signal_turns && a->peers[peer].flags & ORIEL_PEER_NO_ATOMICS)
 		ori_add_in_turn(&a->comm, a->failure, a->number,
-				&a->signal_turns[ori_gather_node_here(a, peer, id)], there, 1,
+				&a->signal_turns[ori_gather_node_here(a, peer, id)], there, value,
 				waiters);
 	else
-		ori_word_signal(there, ORIEL_ADD, 1, waiters);
+		ori_word_signal(there, ORIEL_ADD, value, waiters);
 }
 
 /* Called by the leader: the first items, one per rank, signal READY to that rank. */
@@ -88,7 +90,7 @@ ORIEL_DEV void ori_gather_node_ready(const struct ori_gather_node_op *a, struct 
 	uint32_t n;
 
 	for (n = g.block; n + 1 < (uint32_t)a->comm.nranks; n += g.nblocks)
-		ori_gather_node_tell(a, ori_gather_node_peer(a, n), ORI_GATHER_READY);
+		ori_gather_node_tell(a, ori_gather_node_peer(a, n), ORI_GATHER_READY, 1);
 }
 
 /* Called by the leader. */
@@ -133,7 +135,10 @@ ORIEL_DEV int ori_gather_node_item(const struct ori_gather_node_op *a, struct or
 		ori_group_copy(g, to, a->send + at, bytes);
 	err = oriel_group_sync(g);
 	if (!err && !self && oriel_group_is_leader(g))
-		ori_gather_node_tell(a, peer, ORI_GATHER_LOCAL);
+		ori_gather_node_tell(a, peer, ORI_GATHER_LOCAL,
+				     n < (uint32_t)a->comm.nranks ?
+					     ORI_GATHER_ONE - (a->slices - 1) :
+					     1);
 	return err;
 }
 
@@ -171,7 +176,7 @@ ORIEL_DEV void ori_gather_node_advance(const struct ori_gather_node_op *a, struc
 		int peer = ori_gather_node_peer(a, i);
 
 		ori_gather_node_move(a, peer, ORI_GATHER_READY, a->guarded);
-		ori_gather_node_move(a, peer, ORI_GATHER_LOCAL, a->slices);
+		ori_gather_node_move(a, peer, ORI_GATHER_LOCAL, ORI_GATHER_ONE);
 	}
 }
 
@@ -201,7 +206,7 @@ ORIEL_DEV int ori_gather_node_run(const struct ori_gather_node_op *a, struct ori
 		ori_gather_node_advance(a, g, lanes, g.thread - first);
 	for (n = g.block; n + 1 < nranks && !err && oriel_group_is_leader(g); n += g.nblocks)
 		err = ori_gather_node_wait(a, ori_gather_node_peer(a, n), ORI_GATHER_LOCAL, b.local,
-					   a->slices);
+					   ORI_GATHER_ONE);
 	return err;
 }
 

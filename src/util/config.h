@@ -118,7 +118,7 @@
 	  "machine, if any")                                                                       \
 	X(TEXT, a2a_plan, "ORIEL_A2A_PLAN", "",                                                    \
 	  "plan of the all-to-all-v: tables, proposal, cpu, or "                                   \
-	  "mapped=BLOCKS/WARPS/CHUNK,queued=BLOCKS/WARPS/CHUNK,small=BYTES")                       \
+	  "mapped=BLOCKS/WARPS/CHUNK,queued=BLOCKS/WARPS/CHUNK,small=BYTES,spread=BYTES")          \
 	X(TEXT, trace, "ORIEL_TRACE", "",                                                          \
 	  "folder for a trace of every rank: docs/tracing.md; empty: no trace")                    \
 	X(COUNT, trace_events, "ORIEL_TRACE_EVENTS", "262144",                                     \

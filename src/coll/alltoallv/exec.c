@@ -51,6 +51,11 @@ static void set_pointers(struct oriel_alltoallv_request *a, const struct oriel_a
 
 /* ---- plan ------------------------------------------------------------------------------------ */
 
+static uint32_t least(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
 static uint32_t at_least_one(uint32_t n)
 {
 	return n ? n : 1;
@@ -66,10 +71,12 @@ static int kernel_for(const struct oriel_alltoallv_request *a, int block_each)
 
 /*
  * One block per item, or as many as can be resident together with those of other ranks.  In the
- * second case blocks execute several items in turn.
+ * second case blocks execute several items in turn.  more: items that are useful only if there is
+ * room for their blocks.
  */
-static int set_grid_separate(struct oriel_alltoallv_request *a, uint32_t warps, uint32_t items)
+static int set_grid_separate(struct oriel_alltoallv_request *a, uint32_t warps, uint32_t more)
 {
+	uint32_t items = a->args.items;
 	int resident = 0, err = 0;
 
 	a->threads = 32 * (int)warps < ORI_A2A_THREADS ? 32 * (int)warps : ORI_A2A_THREADS;
@@ -78,16 +85,20 @@ static int set_grid_separate(struct oriel_alltoallv_request *a, uint32_t warps, 
 		err = a->comm->device->ops->resident(a->comm->device, a->kernel, a->threads,
 						     &resident);
 	}
+	for (; more && resident > (int)items; more--)
+		items++;
+	a->args.items = items;
 	a->grid = resident < (int)items ? resident : (int)items;
 	/* with less than one, the launch refuses and gives the reason */
 	a->grid = a->grid > 0 ? a->grid : 1;
 	return err;
 }
 
-static void set_grid_cpu(struct oriel_alltoallv_request *a, uint32_t threads, uint32_t items)
+static void set_grid_cpu(struct oriel_alltoallv_request *a, uint32_t threads, uint32_t more)
 {
-	uint32_t cores = at_least_one(a->plan.cores);
+	uint32_t cores = at_least_one(a->plan.cores), items = a->args.items + more;
 
+	a->args.items = items;
 	a->threads = (int)(threads < 32 ? threads : 32);
 	a->grid = (int)(cores < items ? cores : items);
 	a->kernel = ori_a2a_kernel(kernel_for(a, (uint32_t)a->grid == items));
@@ -97,7 +108,7 @@ static int apply_plan(struct oriel_alltoallv_request *a)
 {
 	const struct ori_a2a_plan *plan = &a->plan;
 	struct ori_a2a_args *args = &a->args;
-	uint32_t n = (uint32_t)a->comm->nranks, queued = a->handle.queued_peers, warps = 1, items;
+	uint32_t n = (uint32_t)a->comm->nranks, queued = a->handle.queued_peers, warps = 1;
 	int err = 0;
 
 	args->most_blocks = 1;
@@ -114,13 +125,17 @@ static int apply_plan(struct oriel_alltoallv_request *a)
 	}
 	args->small = plan->small < args->inbox_bytes ? plan->small : (uint32_t)args->inbox_bytes;
 	args->early = (a->plan_forced ? a->options.slot_bytes : a->plan_bytes) > args->small;
-	items = n * args->most_blocks;
+	args->spread = 0;
+	args->items = n * args->most_blocks;
 	if (a->comm->device->separate)
-		err = set_grid_separate(a, warps, items);
+		err = set_grid_separate(a, warps, plan->spread && !queued ? n : 0);
 	else
-		set_grid_cpu(a, warps, items);
+		set_grid_cpu(a, warps, plan->spread && !queued ? n : 0);
+	/* so that all messages together have at most as many blocks as there are items */
+	if (plan->spread && !queued)
+		args->spread = least(n * args->most_blocks, args->items - n + 1);
 	args->counted = (uint32_t)a->grid;
-	if ((uint32_t)a->grid == items)
+	if ((uint32_t)a->grid == args->items && !args->spread)
 		args->counted = (n - queued) * args->blocks[ORI_PLAN_MAPPED] +
 				queued * args->blocks[ORI_PLAN_QUEUED];
 	return err;

@@ -21,6 +21,8 @@
 #include "tune.h"
 
 #define PATH_BYTES 512
+/* Below this a block of a GPU has less than 6 us to copy, and dividing the blocks costs up to 1. */
+#define SPREAD_BYTES (256u << 10)
 
 /* The settings of ORIEL_A2A_PLAN. */
 struct wishes {
@@ -291,6 +293,8 @@ static void apply_wishes(const struct wishes *w, struct ori_a2a_plan *plan)
 			plan->kind[k] = w->plan.kind[k];
 	if (w->named & ORI_PLAN_HAS_SMALL)
 		plan->small = w->plan.small;
+	if (w->named & ORI_PLAN_HAS_SPREAD)
+		plan->spread = w->plan.spread;
 }
 
 /* Returns where the plan comes from, for --explain. */
@@ -303,6 +307,7 @@ static const char *fill(struct oriel_comm *c, const struct tune *t, uint64_t byt
 		preset = (int)t->wishes.preset - 1;
 	ori_tune_first((enum ori_tune_preset)preset, bytes, plan);
 	plan->small = t ? t->small : first_small(c);
+	plan->spread = c->device->separate ? SPREAD_BYTES : 0;
 	if (t && t->has_table && !t->wishes.preset)
 		apply_table(&t->table, bytes, plan);
 	if (t)
@@ -360,6 +365,8 @@ int ori_tune_plan_with(struct oriel_comm *c, uint64_t bytes, const struct ori_a2
 		if (given[k].blocks)
 			plan->kind[k] = given[k];
 	plan->uniform = ori_tune_peers(c, ORI_PLAN_QUEUED) == 0;
+	if (!plan->uniform || bytes < plan->spread)
+		plan->spread = 0; /* not in this call */
 	plan->cores = t ? t->cores : own_cores(c);
 	return ori_tune_resident(c, plan);
 }

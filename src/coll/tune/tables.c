@@ -82,7 +82,7 @@ void ori_tune_first(enum ori_tune_preset preset, uint64_t bytes_per_peer, struct
 	plan->small = 0;
 	plan->uniform = 0;
 	plan->cores = 0;
-	plan->reserved = 0;
+	plan->spread = 0;
 }
 
 int ori_tune_cap(struct ori_a2a_plan *plan, uint32_t peers, uint64_t resident)

@@ -66,7 +66,7 @@ static int starts(const char **at, const char *word)
 
 static int take_part(const char **at, struct ori_a2a_plan *plan, uint32_t *named)
 {
-	uint64_t small;
+	uint64_t bytes;
 
 	if (starts(at, "mapped=")) {
 		*named |= 1u << ORI_PLAN_MAPPED;
@@ -76,10 +76,17 @@ static int take_part(const char **at, struct ori_a2a_plan *plan, uint32_t *named
 		*named |= 1u << ORI_PLAN_QUEUED;
 		return take_setting(at, &plan->kind[ORI_PLAN_QUEUED]);
 	}
-	if (!starts(at, "small=") || take(at, 1u << 20, &small))
+	if (starts(at, "spread=")) {
+		*named |= ORI_PLAN_HAS_SPREAD;
+		if (take(at, 1u << 30, &bytes))
+			return -1;
+		plan->spread = (uint32_t)bytes;
+		return 0;
+	}
+	if (!starts(at, "small=") || take(at, 1u << 20, &bytes))
 		return -1;
 	*named |= ORI_PLAN_HAS_SMALL;
-	plan->small = (uint32_t)small;
+	plan->small = (uint32_t)bytes;
 	return 0;
 }
 
@@ -97,7 +104,7 @@ int ori_plan_parse(const char *text, struct ori_a2a_plan *plan, uint32_t *named)
 	if (bad || *at)
 		return ori_fail(ORIEL_ECONFIG,
 				"ORIEL_A2A_PLAN=%.100s: must be tables, proposal, or parts such as "
-				"mapped=8/16/64K,queued=1/4/256K,small=1K (blocks 1 to %d, warps 1 "
+				"mapped=8/16/64K,queued=1/4/256K,small=1K,spread=256K (blocks 1 to %d, warps 1 "
 				"to %d, a chunk that is a multiple of 16)",
 				text, ORI_TUNE_BLOCKS_MAX, ORI_TUNE_WARPS_MAX);
 	*plan = p;
@@ -119,16 +126,17 @@ void ori_bytes_text(uint64_t bytes, char *text, size_t room)
 
 void ori_plan_text(const struct ori_a2a_plan *plan, char *text, size_t bytes)
 {
-	char chunk[ORI_PLAN_KINDS][24], small[24];
+	char chunk[ORI_PLAN_KINDS][24], small[24], spread[24];
 	const struct ori_a2a_setting *m = &plan->kind[ORI_PLAN_MAPPED];
 	const struct ori_a2a_setting *q = &plan->kind[ORI_PLAN_QUEUED];
 
 	ori_bytes_text(m->chunk, chunk[0], sizeof(chunk[0]));
 	ori_bytes_text(q->chunk, chunk[1], sizeof(chunk[1]));
 	ori_bytes_text(plan->small, small, sizeof(small));
+	ori_bytes_text(plan->spread, spread, sizeof(spread));
 	if (plan->uniform)
-		snprintf(text, bytes, "mapped=%u/%u/%s,small=%s", m->blocks, m->warps, chunk[0],
-			 small);
+		snprintf(text, bytes, "mapped=%u/%u/%s,small=%s%s%s", m->blocks, m->warps, chunk[0],
+			 small, plan->spread ? ",spread=" : "", plan->spread ? spread : "");
 	else
 		snprintf(text, bytes, "mapped=%u/%u/%s,queued=%u/%u/%s,small=%s", m->blocks,
 			 m->warps, chunk[0], q->blocks, q->warps, chunk[1], small);

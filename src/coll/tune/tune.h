@@ -25,7 +25,7 @@ enum ori_tune_preset {
 	ORI_PRESET_CPU,      /* one block of one thread per peer */
 };
 const char *ori_preset_name(enum ori_tune_preset);
-/* Both kinds of peers; small, uniform and cores are 0. */
+/* Both kinds of peers; small, uniform, cores and spread are 0. */
 void ori_tune_first(enum ori_tune_preset, uint64_t bytes_per_peer, struct ori_a2a_plan *plan);
 /*
  * Reduces the blocks until `peers` times the larger of the two fits `resident`, at least 1 each.
@@ -132,8 +132,9 @@ const struct ori_tune_row *ori_tune_row(const struct ori_tune_table *, int kind,
 
 /* Which parts of a plan a text gives: bit ORI_PLAN_MAPPED, bit ORI_PLAN_QUEUED, and: */
 #define ORI_PLAN_HAS_SMALL 4u
+#define ORI_PLAN_HAS_SPREAD 8u
 /*
- * "mapped=1/1/64K,queued=2/1/256K,small=0", any part of it.  Logs and returns ORIEL_ECONFIG if
+ * "mapped=1/1/64K,queued=2/1/256K,small=0,spread=256K", any part of it.  Logs and returns ORIEL_ECONFIG if
  * invalid.
  */
 int ori_plan_parse(const char *text, struct ori_a2a_plan *plan, uint32_t *named);
