@@ -521,7 +521,7 @@ static void run_shares(struct job *j, uint64_t most, const char *way)
 	for (int i = 0; i < j->w.n; i++) {
 		int p = (j->w.me + i) % j->w.n;
 		uint64_t bytes = coll_bytes(j->c, j->w.me, p, j->w.n),
-			 blocks = (bytes + most - 1) / most;
+			 blocks = bytes ? (bytes + most - 1) / most : 1;
 
 		for (uint64_t b = 0; b < blocks && n < SHARES; b++, n++) {
 			uint64_t share = (bytes / blocks + 127) & ~127ull, at = share * b;

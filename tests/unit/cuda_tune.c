@@ -65,9 +65,12 @@ static void plans_rank(struct rank_env *env)
 	CHECK_EQ(plan.cores, 0);
 	REQUIRE_OK(ori_tune_explain(env->comm, 1024, text, sizeof(text)));
 	CHECK_HAS(text, "first guess for cuda");
-	/* the table has 32 warps and 64 KiB here, which the kernel cuts and raises */
-	REQUIRE_OK(ori_tune_explain(env->comm, 64u << 10, text, sizeof(text)));
+	/* the table has chunks of 64 KiB here, which the kernel raises */
+	REQUIRE_OK(ori_tune_explain(env->comm, 16u << 10, text, sizeof(text)));
 	CHECK_HAS(text, "mapped=1/16/1M");
+	CHECK(!strstr(text, "spread"));
+	REQUIRE_OK(ori_tune_explain(env->comm, 64u << 20, text, sizeof(text)));
+	CHECK_EQ(strstr(text, "spread=128K") != NULL, plan.uniform);
 	REQUIRE_OK(ori_tune_plan(env->comm, 16u << 20, &plan));
 	check_resident(env->comm, &plan, &resident);
 	/* not a block fewer than must be: as the table says, or as many as fit */

@@ -102,9 +102,4 @@ ORIEL_DEV struct ori_run ori_run_of(struct ori_ring r, uint64_t count, uint32_t 
 	return run;
 }
 
-ORIEL_DEV uint64_t *ori_run_cell(struct ori_run r, uint32_t at)
-{
-	return (uint64_t *)(void *)(r.cells + (uint64_t)at * 16u);
-}
-
 #endif

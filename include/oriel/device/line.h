@@ -96,7 +96,10 @@ ORIEL_DEV int ori_line_send_cells(struct oriel_line *line, struct oriel_group g,
 	uint32_t cells = (uint32_t)ori_packet_cells(bytes), mask = line->out.mask;
 	uint64_t at = line->sent + g.thread;
 	struct ori_cells_room room;
+	uint64_t word = 0;
 
+	if (cells <= g.size && g.thread < cells)
+		word = ori_cells_word(src, g.thread, bytes); /* on its way beside the next test */
 	/* The counts are less than 2^31 apart: their low halves are enough. */
 	if ((uint32_t)line->sent + cells - (uint32_t)line->freed > mask + 1) {
 		room = ORI_RARE(ori_cells_wait_room)(line->win, g, line->peer, line->box,
@@ -108,7 +111,7 @@ ORIEL_DEV int ori_line_send_cells(struct oriel_line *line, struct oriel_group g,
 	if (cells > g.size)
 		ori_cells_put(line->out, g, line->sent, src, bytes);
 	else if (g.thread < cells)
-		ori_cell_store(ori_ring_cell(line->out, at), ori_cells_word(src, g.thread, bytes),
+		ori_cell_store(ori_ring_cell(line->out, at), word,
 			       ori_ring_mark(line->out, at, bytes));
 	line->sent += cells;
 	if (oriel_group_is_leader(g))
@@ -159,11 +162,20 @@ ORIEL_DEV void ori_line_hear_credit(struct oriel_line *line, struct oriel_group 
 	(void)oriel_group_sync(g); /* the leader may tell the credit of another line next */
 }
 
+/* Will credit be due after this receive? */
+ORIEL_DEV uint32_t ori_line_is_due(const struct oriel_line *line, uint64_t bytes)
+{
+	uint32_t taken = (uint32_t)line->taken + (uint32_t)ori_packet_cells(bytes);
+
+	return taken - (uint32_t)line->returned > line->in.mask / ORI_BOX_PACKETS;
+}
+
 /* After the meeting of a receive: counts it, and gives credit if it is due. */
-ORIEL_DEV int ori_line_took(struct oriel_line *line, struct oriel_group g, uint64_t bytes)
+ORIEL_DEV int ori_line_took(struct oriel_line *line, struct oriel_group g, uint64_t bytes,
+			    uint32_t due)
 {
 	line->taken += ori_packet_cells(bytes);
-	if ((uint32_t)line->taken - (uint32_t)line->returned <= line->in.mask / ORI_BOX_PACKETS)
+	if (!due)
 		return 0;
 	line->returned = line->taken;
 	if (oriel_group_is_leader(g)) {
@@ -177,6 +189,7 @@ ORIEL_DEV int ori_line_took(struct oriel_line *line, struct oriel_group g, uint6
 ORIEL_DEV int ori_line_recv_long(struct oriel_line *line, struct oriel_group g, void *dst,
 				 uint64_t bytes)
 {
+	uint32_t due = ori_now32(ori_line_is_due(line, bytes));
 	int wants = ori_line_wants_credit(line), err;
 	uint64_t credit = 0;
 
@@ -190,21 +203,23 @@ ORIEL_DEV int ori_line_recv_long(struct oriel_line *line, struct oriel_group g, 
 	err = ori_group_agree_any(g, err);
 	if (wants)
 		ori_line_hear_credit(line, g);
-	return err ? err : ori_line_took(line, g, bytes);
+	return err ? err : ori_line_took(line, g, bytes, due);
 }
 
 ORIEL_DEV int ori_line_recv_cells(struct oriel_line *line, struct oriel_group g, void *dst,
 				  uint64_t bytes)
 {
+	uint32_t due;
 	int err;
 
 	if (ORIEL_ON_GPU && g.scope == ORIEL_GROUP_BLOCK && ori_packet_cells(bytes) > g.size)
 		return ori_line_recv_long(line, g, dst, bytes);
+	due = ori_now32(ori_line_is_due(line, bytes));
 	err = ori_cells_take(line->win, line->in, g, line->peer, line->box, line->taken, dst,
 			     bytes);
 	/* Here every thread has its cells.  Credits before this meeting would let cells be lost. */
 	err = ori_group_agree_any(g, err);
-	return err ? err : ori_line_took(line, g, bytes);
+	return err ? err : ori_line_took(line, g, bytes, due);
 }
 
 ORIEL_DEV int oriel_line_recv(struct oriel_line *line, struct oriel_group g, void *dst,

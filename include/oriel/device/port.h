@@ -428,4 +428,24 @@ ORIEL_DEV void ori_wake(struct oriel_waiters *waiters)
 #endif
 }
 
+/*
+ * The value is computed here, before the next poll.  Compilers move what is used after a loop
+ * behind it, where everything waits for it.
+ */
+ORIEL_DEV uint32_t ori_now32(uint32_t value)
+{
+#if ORIEL_ON_GPU
+	asm volatile("" : "+r"(value));
+#endif
+	return value;
+}
+
+ORIEL_DEV uint8_t *ori_now_pointer(uint8_t *at)
+{
+#if ORIEL_ON_GPU
+	asm volatile("" : "+l"(at));
+#endif
+	return at;
+}
+
 #endif

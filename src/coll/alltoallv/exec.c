@@ -125,6 +125,12 @@ static int apply_plan(struct oriel_alltoallv_request *a)
 	}
 	args->small = plan->small < args->inbox_bytes ? plan->small : (uint32_t)args->inbox_bytes;
 	args->early = (a->plan_forced ? a->options.slot_bytes : a->plan_bytes) > args->small;
+	/*
+	 * A small message among others is told later than those, because it needs a second fence;
+	 * and whoever sends to its sender waits for that word.
+	 */
+	if (a->comm->device->separate && args->early && !a->plan_forced)
+		args->small = 0;
 	args->spread = 0;
 	args->items = n * args->most_blocks;
 	if (a->comm->device->separate)

@@ -21,8 +21,8 @@
 #include "tune.h"
 
 #define PATH_BYTES 512
-/* Below this a block of a GPU has less than 6 us to copy, and dividing the blocks costs up to 1. */
-#define SPREAD_BYTES (256u << 10)
+/* Below this a block of a GPU has less than 3 us to copy, and dividing the blocks costs up to 1. */
+#define SPREAD_BYTES (128u << 10)
 
 /* The settings of ORIEL_A2A_PLAN. */
 struct wishes {
@@ -82,12 +82,14 @@ static int neighbours(const struct oriel_comm *c)
 
 /*
  * The inbox saves a handshake and costs a copy (docs/decisions/0019).  If ranks share cores, the
- * handshake is a switch of processes, which costs as much as a copy of some KiB.  On a GPU 1 KiB
- * was measured.
+ * handshake is a switch of processes, which costs as much as a copy of some KiB.  On a GPU it costs
+ * 1 us or more, and a copy of 4 KiB less.
  */
 static uint32_t first_small(const struct oriel_comm *c)
 {
-	return !c->device->separate && neighbours(c) > ori_core_count() ? 8192 : 1024;
+	if (c->device->separate)
+		return 4096;
+	return neighbours(c) > ori_core_count() ? 8192 : 1024;
 }
 
 /* This rank's share of its host's cores. */
@@ -359,16 +361,19 @@ int ori_tune_plan_with(struct oriel_comm *c, uint64_t bytes, const struct ori_a2
 		       struct ori_a2a_plan *plan)
 {
 	const struct tune *t = look(c);
+	int err;
 
 	(void)fill(c, t, bytes, plan);
 	for (int k = 0; given && k < ORI_PLAN_KINDS; k++)
 		if (given[k].blocks)
 			plan->kind[k] = given[k];
 	plan->uniform = ori_tune_peers(c, ORI_PLAN_QUEUED) == 0;
-	if (!plan->uniform || bytes < plan->spread)
-		plan->spread = 0; /* not in this call */
 	plan->cores = t ? t->cores : own_cores(c);
-	return ori_tune_resident(c, plan);
+	err = ori_tune_resident(c, plan);
+	/* with more blocks for a peer each of them has less to copy */
+	if (!plan->uniform || bytes / plan->kind[ORI_PLAN_MAPPED].blocks < plan->spread)
+		plan->spread = 0; /* not in this call */
+	return err;
 }
 
 /*

@@ -19,10 +19,14 @@ struct entry {
 	struct ori_a2a_setting setting;
 };
 
-/* Mapped peers over NVLink: the number of blocks determines the rate; the chunk hardly matters. */
+/*
+ * Mapped peers: the number of blocks determines the rate; the chunk hardly matters.  The steps are
+ * those of docs/results/2026-11-18-h200, where 2 to 8 ranks shared a GPU.  Fewer blocks are used
+ * where these have no room.
+ */
 static const struct entry mapped_table[] = {
 	{ 1 * KIB, { 1, 4, 64 * KIB } },    { 4 * KIB, { 1, 8, 64 * KIB } },
-	{ 32 * KIB, { 1, 16, 64 * KIB } },  { 64 * KIB, { 1, 32, 64 * KIB } },
+	{ 16 * KIB, { 1, 16, 64 * KIB } },  { 128 * KIB, { 4, 16, 64 * KIB } },
 	{ 256 * KIB, { 8, 16, 64 * KIB } }, { 0, { 16, 16, 64 * KIB } },
 };
 
