@@ -21,7 +21,7 @@
 
 struct coll_case {
 	int op;
-	char size[24]; /* part of the row's name */
+	char size[48]; /* part of the row's name */
 	uint64_t bytes;
 	int calls; /* timed; some 10 ms of them */
 	uint64_t seed;

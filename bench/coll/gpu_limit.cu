@@ -516,7 +516,7 @@ static void set_sizes(struct job *j)
 static void run_shares(struct job *j, uint64_t most, const char *way)
 {
 	struct share list[SHARES];
-	int n = 0;
+	int n = 0, sms = 0, fit = 0;
 
 	for (int i = 0; i < j->w.n; i++) {
 		int p = (j->w.me + i) % j->w.n;
@@ -533,6 +533,11 @@ static void run_shares(struct job *j, uint64_t most, const char *way)
 			list[n].count = b ? 1 : ONE - (blocks - 1);
 		}
 	}
+	gpu_must(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0), "SMs");
+	gpu_must(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fit, exchange_shares, 512, 0),
+		 "occupancy");
+	if (n == SHARES || n > fit * sms)
+		return;
 	gpu_must(cudaMemcpy(j->shares, list, n * sizeof(list[0]), cudaMemcpyDefault), "shares");
 	j->nshares = n;
 	j->threads = 512;
@@ -557,6 +562,8 @@ static void run_case(struct job *j)
 			grain = sum / j->w.n < 64u << 10 ? 64u << 10 : sum / j->w.n;
 			run_shares(j, grain, "shares1");
 			run_shares(j, grain * 2 / 3, "shares2");
+			run_shares(j, grain / 2, "shares3");
+			run_shares(j, grain / 4, "shares4");
 		}
 		return;
 	}

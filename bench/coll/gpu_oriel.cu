@@ -173,12 +173,10 @@ static void call_reduce(void *arg)
 		   "all-reduce");
 }
 
-static void run_reduce(struct job *j, const char *name)
+static void time_reduce(struct job *j, const char *name)
 {
 	double us;
 
-	j->send = (uint8_t *)alloc(j, j->c->bytes);
-	j->recv = (uint8_t *)alloc(j, j->c->bytes);
 	coll_fill(j->c, j->send, j->rank, j->n, j->stream);
 	barrier(j);
 	us = coll_time(call_reduce, j, j->c->calls, j->stream);
@@ -186,6 +184,24 @@ static void run_reduce(struct job *j, const char *name)
 	coll_check(name, j->c, j->recv, 0, j->rank, j->n, j->stream);
 	if (j->rank == 0)
 		bench_print(name, us, "us");
+}
+
+/* In a window, where all ranks reach the buffers, and "plain", in memory that only this rank has. */
+static void run_reduce(struct job *j)
+{
+	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+	char name[64];
+
+	o.bytes = 2 * j->c->bytes;
+	oriel_must(oriel_window_create(j->comm, &o, &j->window), "window");
+	j->send = (uint8_t *)oriel_window_buffer(j->window);
+	j->recv = j->send + j->c->bytes;
+	time_reduce(j, coll_name(j->c, j->n, "", name, sizeof(name)));
+	barrier(j);
+	oriel_must(oriel_window_destroy(j->window), "window");
+	j->send = (uint8_t *)alloc(j, j->c->bytes);
+	j->recv = (uint8_t *)alloc(j, j->c->bytes);
+	time_reduce(j, coll_name(j->c, j->n, "plain", name, sizeof(name)));
 	oriel_must(oriel_free(j->comm, j->send), "memory");
 	oriel_must(oriel_free(j->comm, j->recv), "memory");
 }
@@ -201,7 +217,7 @@ static void run_rows(struct job *j, const struct coll_list *l, int exchanges, ui
 			continue;
 		coll_name(j->c, j->n, "", name, sizeof(name));
 		if (j->c->op == COLL_REDUCE) {
-			run_reduce(j, name);
+			run_reduce(j);
 		} else if (j->c->op != COLL_GATHER) {
 			run_exchange(j, name);
 		} else {

@@ -6,6 +6,7 @@
 #include <oriel/device/coll.h>
 
 #include "coll.h"
+#include "coll_direct.h"
 
 #ifdef ORIEL_KERNEL_IMAGE
 #define ori_any_reducer ori_reducer_of
@@ -27,8 +28,12 @@ ORIEL_DEV uint64_t ori_coll_block_share(const struct ori_terms *call, struct ori
 	return call->size - *begin < share ? call->size - *begin : share;
 }
 
-/* Block 0 compares the calls of all ranks; all blocks return its verdict. */
-ORIEL_DEV int ori_coll_verdict(const struct ori_coll_args *a, struct oriel_group g)
+/*
+ * Block 0 compares the calls of all ranks; all blocks return its verdict.  *direct: see
+ * coll_direct.h.
+ */
+ORIEL_DEV_OUT int ori_coll_verdict(const struct ori_coll_args *a, ORI_VALUE(oriel_group) g,
+				   int *direct)
 {
 	uint64_t *word = &((struct ori_channel *)(void *)a->team.win.buffer)->verdict, verdict = 0;
 	struct ori_exchange x;
@@ -36,36 +41,39 @@ ORIEL_DEV int ori_coll_verdict(const struct ori_coll_args *a, struct oriel_group
 
 	if (g.block == 0) {
 		err = ori_exchange_begin(&x, &a->team, g, 0, &a->call);
-		if (!err)
+		if (!err && ori_coll_may_be_direct(a))
+			err = ori_coll_show_places(&x, a, direct);
+		else if (!err)
 			err = ori_coll_compare(&x);
 		if (oriel_group_is_leader(g))
-			*word = (uint64_t)(uint32_t)-err;
+			*word = (uint64_t)(uint32_t)-err | (*direct ? ORI_COLL_IS_DIRECT : 0);
 	}
 	met = oriel_grid_sync(&a->team.win, g, ORI_COLL_GRID);
 	if (!met && oriel_group_is_leader(g))
 		verdict = *word; /* [GRID3] has ordered it after block 0's store */
+	/* the next call is another launch: nobody stores there before all have read the word */
 	met = ori_group_agree_value(g, met, &verdict);
-	/* no block enters the next call, and stores there, before all have read the word */
-	if (!met)
-		met = oriel_grid_sync(&a->team.win, g, ORI_COLL_GRID);
-	return met ? met : -(int)verdict;
+	*direct = (verdict & ORI_COLL_IS_DIRECT) != 0;
+	return met ? met : -(int)(uint32_t)verdict;
 }
 
 /* One place that calls ori_coll_run(): a GPU inlines it, with all collectives of all types. */
 ORIEL_DEV int ori_coll_blocks(const struct ori_coll_args *a, struct oriel_group g)
 {
 	uint64_t begin = 0, elem = a->call.type ? oriel_type_bytes(a->call.type) : 1;
+	struct ori_reducer how = ori_any_reducer(a->call.type, a->call.op);
 	struct ori_terms share = a->call;
-	int err = 0;
+	int err = 0, direct = 0;
 
 	if (g.nblocks > 1) {
-		err = ori_coll_verdict(a, g);
+		err = ORI_RARE(ori_coll_verdict)(a, g, &direct);
+		if (!err && direct)
+			return ORI_RARE(ori_coll_direct)(a, g, how);
 		share.size = ori_coll_block_share(&a->call, g, &begin);
 		if (err || !share.size)
 			return err;
 	}
-	return ori_coll_run(&a->team, g, (int)g.block, &share,
-			    ori_any_reducer(a->call.type, a->call.op), a->send + begin * elem,
+	return ori_coll_run(&a->team, g, (int)g.block, &share, how, a->send + begin * elem,
 			    a->recv + begin * elem, a->call.size * elem);
 }
 

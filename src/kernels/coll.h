@@ -18,12 +18,22 @@
 /* The least that a GPU's block gets: below this more blocks only add their rounds. */
 #define ORI_COLL_BLOCK_BYTES (64u << 10)
 
+#define ORI_COLL_IS_DIRECT (1ull << 32) /* in ori_channel.verdict: see coll_direct.h */
+
+/* Where the buffers of a rank are: see coll_direct.h.  Shown to the other ranks. */
+struct ori_coll_places {
+	uint64_t send_off, recv_off;      /* in those windows */
+	int32_t send_window, recv_window; /* numbers; -1: not in a window */
+};
+
 struct ori_coll_args {
 	struct oriel_team_dev team;
 	struct oriel_launch_dev launch; /* separate devices: where a failure is reported */
 	struct ori_terms call;
 	const uint8_t *send;
 	uint8_t *recv;
+	struct ori_coll_places places;
+	const struct oriel_window_peer *send_peers, *recv_peers; /* of those windows */
 };
 
 #ifndef ORIEL_KERNEL_IMAGE

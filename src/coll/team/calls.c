@@ -127,6 +127,31 @@ static int count_blocks(const struct oriel_team *t, const struct ori_terms *call
 	return (int)(blocks < most ? blocks : most);
 }
 
+/* Finds a buffer in the windows of the comm; the kernel moves units of 16 bytes. */
+static const struct oriel_window_peer *find_place(struct oriel_comm *c, const void *data,
+						  uint64_t bytes, int32_t *window, uint64_t *off)
+{
+	struct oriel_window *w = NULL;
+
+	if (!(((uintptr_t)data | bytes) & 15u))
+		w = ori_window_covering(c, data, bytes);
+	*window = w ? w->number : -1;
+	*off = w ? (uint64_t)((const char *)data - (const char *)w->buffer) : 0;
+	return w ? w->dev.peers : NULL;
+}
+
+static void find_places(struct oriel_comm *c, struct ori_coll_args *args)
+{
+	uint64_t bytes = args->call.size * oriel_type_bytes(args->call.type);
+
+	args->send_peers = find_place(c, args->send, bytes, &args->places.send_window,
+				      &args->places.send_off);
+	args->recv_peers = find_place(c, args->recv, bytes, &args->places.recv_window,
+				      &args->places.recv_off);
+	if (!args->recv_peers)
+		args->places.send_window = -1;
+}
+
 static void fill_args(const struct state *s, struct ori_coll_args *args,
 		      const struct ori_terms *call, const void *send, void *recv)
 {
@@ -135,6 +160,10 @@ static void fill_args(const struct state *s, struct ori_coll_args *args,
 	args->call = *call;
 	args->send = send;
 	args->recv = recv;
+	args->places = (struct ori_coll_places){ .send_window = -1, .recv_window = -1 };
+	args->send_peers = args->recv_peers = NULL;
+	if (s->comm->device->separate && call->kind == ORI_COLL_ALLREDUCE && !call->refused)
+		find_places(s->comm, args);
 }
 
 static int launch_separate(struct state *s, const struct ori_terms *call, const void *send,
@@ -226,6 +255,16 @@ static int run(struct oriel_comm *c, const char *name, int status, struct ori_te
 	else
 		err = run_here(s, name, &call, send, recv);
 	return status ? ori_fail_silent(status, "%s", text) : err;
+}
+
+int ori_team_was_direct(struct oriel_comm *c)
+{
+	const struct state *s = (const struct state *)ori_attachment_find(c, destroy);
+	struct ori_channel channel;
+
+	if (!s || !s->team || oriel_copy(c, &channel, s->team->dev.win.buffer, sizeof(channel)))
+		return -1;
+	return (channel.verdict & ORI_COLL_IS_DIRECT) != 0;
 }
 
 /* ---- arguments ------------------------------------------------------------------------------- */
