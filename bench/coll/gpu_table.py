@@ -68,14 +68,13 @@ class Table:
         mine, who = (tuned, "tuned") if tuned else (guess, "oriel")
         text_mine = f"{number(tuned)} (first guess {number(guess)})" if tuned else number(guess)
         ratio = mine / base if mine and base else None
+        verdict, text = "reported", ""
         if isinstance(target, tuple):
             verdict, text = judge(mine, target[1], True), f"<= {target[1]:.0f} us"
         elif target is not None:
             verdict, text = judge(ratio, target, True), f"<= {target:.2f} x"
         if verdict == "PASS" and ahead and nvshmem and mine >= nvshmem:
             verdict = "MISS: behind NVSHMEM"
-        if target is None:
-            verdict, text = "reported", ""
         span = self.f.span("limit", f"{row_limit}/{way}" if way else row_limit)
         self.add(label, f"{number(base)} ({way}; {span})" if base else "-", text_mine,
                  self.f.span(who, row), nvshmem, ratio, text, verdict)
