@@ -113,6 +113,11 @@ class Table:
             text = number(base) + (f" ({way})" if way else "")
             nvshmem = f.median("nvshmem", row.removesuffix("_path"))
             self.row(label, row, base, text, target, is_time, nvshmem)
+            if row.endswith("_path"):
+                base, way = f.best("limit", plain + "_same", is_time)
+                text = number(base) + (f" ({way})" if way else "")
+                self.row(f"{label}; the limit looks at failure words and tells a verdict", row,
+                         base, text, target, is_time)
         for blocks in BLOCKS:
             aligned = f.median("oriel", f"bw{blocks}")
             for suffix, words in SKEWS:

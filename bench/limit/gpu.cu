@@ -8,7 +8,9 @@
  *		packets of 8 B to 16 KiB; bandwidth of 1 to 64 blocks; a barrier of 2 ranks
  *	8	a barrier of 8 ranks
  * There are no failure words, no deadlines and no argument checks: only the loads and stores, and
- * the one release and acquire that the task needs.  A row with several ways of copying prints one
+ * the one release and acquire that the task needs.  Rows "..._same" do what every call of a library
+ * must do besides: look at two failure words, stop a wait after some polls, and tell all threads
+ * the verdict.  A row with several ways of copying prints one
  * line per way, "row/way"; the best counts.  Rank 0 prints.  The caller must end a program that
  * hangs.
  */
@@ -41,6 +43,8 @@ static __device__ __forceinline__ void await(const u64 *word, u64 v)
 	while (load_acquire(word) < v)
 		;
 }
+
+#define FAILED 8 /* two failure words, in the line of a row's word; nobody sets them */
 
 /* ---- copies ---- */
 
@@ -190,6 +194,75 @@ static __global__ void __launch_bounds__(GPU_THREADS, 1)
 		*ns = gpu_clock_ns() - start;
 }
 
+/* ---- the same with what a call must do besides ---- */
+
+#define POLLS 1000000
+
+static __device__ __forceinline__ u64 load_relaxed(const u64 *word)
+{
+	u64 v;
+
+	asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(word) : "memory");
+	return v;
+}
+
+/* By the group: waits, and tells all threads whether it ended well. */
+static __device__ __forceinline__ int wait_same(const struct pair &p, u64 v)
+{
+	int bad = 0, polls = POLLS;
+	u64 failed;
+
+	if (!threadIdx.x) {
+		failed = load_relaxed(p.my_word + FAILED) | load_relaxed(p.my_word + FAILED + 1);
+		do
+			bad = load_acquire(p.my_word) < v;
+		while (bad && --polls);
+		bad |= failed != 0;
+	}
+	return __syncthreads_or(bad);
+}
+
+template <int WAY>
+static __device__ __forceinline__ int put_same(const struct pair &p, uint64_t bytes, u64 v)
+{
+	u64 failed = 0;
+
+	if (!threadIdx.x)
+		failed = load_relaxed(p.my_word + FAILED) | load_relaxed(p.my_word + FAILED + 1);
+	if (WAY == WAY_8) {
+		if (!threadIdx.x)
+			*(volatile u64 *)(p.theirs + GPU_LARGE) = *(volatile u64 *)p.mine;
+	} else {
+		copy<WAY ? WAY : 1>(p.theirs + GPU_LARGE, p.mine, bytes);
+	}
+	if (__syncthreads_or(failed != 0))
+		return 1;
+	if (!threadIdx.x)
+		store_release(p.their_word, v);
+	return 0;
+}
+
+template <int WAY>
+static __global__ void __launch_bounds__(GPU_THREADS, 1)
+	ping_pong_same(struct pair p, uint64_t bytes, int rounds, u64 first, uint64_t *ns)
+{
+	uint64_t start = 0;
+	int bad = 0;
+
+	for (int i = 1; !bad && i <= GPU_WARM + rounds; i++) {
+		if (i == GPU_WARM + 1)
+			start = gpu_clock_ns();
+		if (p.second)
+			bad = wait_same(p, first + i);
+		if (!bad)
+			bad = put_same<WAY>(p, bytes, first + i);
+		if (!bad && !p.second)
+			bad = wait_same(p, first + i);
+	}
+	if (!threadIdx.x)
+		*ns = bad ? 0 : gpu_clock_ns() - start;
+}
+
 struct ranks {
 	u64 *words[GPU_RANKS_MAX]; /* each rank's row of words, one per source, a line apart */
 	int me, n;
@@ -289,16 +362,17 @@ static void open_job(struct job *job)
 	gpu_meet(m, job->n, &job->meetings);
 }
 
-template <int WAY>
-static void run_ping_pong(struct job *job, const char *name, int threads, uint64_t bytes,
-			  int rounds)
+typedef void ping_pong_fn(struct pair p, uint64_t bytes, int rounds, u64 first, uint64_t *ns);
+
+static void run_ping_pong(struct job *job, ping_pong_fn *kernel, const char *name, int threads,
+			  uint64_t bytes, int rounds)
 {
 	int r = job->rank, peer = 1 - r;
 	struct pair p = { job->data[r], job->data[peer], job->words[r] + peer * LINE,
 			  job->words[peer] + r * LINE, r };
 
 	gpu_meet(job->m, job->n, &job->meetings);
-	ping_pong<WAY><<<1, threads, 0, job->stream>>>(p, bytes, rounds, job->first, job->ns);
+	kernel<<<1, threads, 0, job->stream>>>(p, bytes, rounds, job->first, job->ns);
 	gpu_must(cudaGetLastError(), name);
 	gpu_must(cudaStreamSynchronize(job->stream), name);
 	job->first += GPU_WARM + rounds;
@@ -400,15 +474,23 @@ static void run_pair(struct job *job)
 		run_packet<0>(job, "halves", &gpu_packets[i]);
 		run_packet<1>(job, "wide", &gpu_packets[i]);
 	}
-	run_ping_pong<WAY_8>(job, "thread8", 1, 8, gpu_sizes[0].rounds);
-	run_ping_pong<WAY_8>(job, "block8", GPU_THREADS, 8, gpu_sizes[0].rounds);
+	run_ping_pong(job, ping_pong<WAY_8>, "thread8", 1, 8, gpu_sizes[0].rounds);
+	run_ping_pong(job, ping_pong<WAY_8>, "block8", GPU_THREADS, 8, gpu_sizes[0].rounds);
+	run_ping_pong(job, ping_pong_same<WAY_8>, "thread8_same", 1, 8, gpu_sizes[0].rounds);
+	run_ping_pong(job, ping_pong_same<WAY_8>, "block8_same", GPU_THREADS, 8,
+		      gpu_sizes[0].rounds);
 	for (int i = 1; i < 3; i++) {
+		const struct gpu_size *s = &gpu_sizes[i];
 		char name[48];
 
-		snprintf(name, sizeof(name), "%s/unroll8", gpu_sizes[i].name);
-		run_ping_pong<8>(job, name, GPU_THREADS, gpu_sizes[i].bytes, gpu_sizes[i].rounds);
-		snprintf(name, sizeof(name), "%s/unroll16", gpu_sizes[i].name);
-		run_ping_pong<16>(job, name, GPU_THREADS, gpu_sizes[i].bytes, gpu_sizes[i].rounds);
+		snprintf(name, sizeof(name), "%s/unroll8", s->name);
+		run_ping_pong(job, ping_pong<8>, name, GPU_THREADS, s->bytes, s->rounds);
+		snprintf(name, sizeof(name), "%s/unroll16", s->name);
+		run_ping_pong(job, ping_pong<16>, name, GPU_THREADS, s->bytes, s->rounds);
+		snprintf(name, sizeof(name), "%s_same/unroll8", s->name);
+		run_ping_pong(job, ping_pong_same<8>, name, GPU_THREADS, s->bytes, s->rounds);
+		snprintf(name, sizeof(name), "%s_same/unroll16", s->name);
+		run_ping_pong(job, ping_pong_same<16>, name, GPU_THREADS, s->bytes, s->rounds);
 	}
 	gpu_must(cudaFuncSetAttribute(put_bulk, cudaFuncAttributeMaxDynamicSharedMemorySize,
 				      BULK_SHARED),
