@@ -29,32 +29,34 @@ ORIEL_DEV uint64_t ori_coll_block_share(const struct ori_terms *call, struct ori
 }
 
 /*
- * Block 0 compares the calls of all ranks; all blocks return its verdict.  *direct: see
- * coll_direct.h.
+ * Block 0 compares the calls of all ranks; all blocks return its verdict.  *way: of a long
+ * all-reduce, see coll_direct.h.
  */
 ORIEL_DEV_OUT int ori_coll_verdict(const struct ori_coll_args *a, ORI_VALUE(oriel_group) g,
-				   int *direct)
+				   uint64_t *way)
 {
-	uint64_t *word = &((struct ori_channel *)(void *)a->team.win.buffer)->verdict, verdict = 0;
+	int err = 0, direct = ori_coll_may_be_direct(a);
 	struct ori_exchange x;
-	int err = 0, met;
 
+	/* most programs have no buffers in windows: then the first round finds the stage filled */
+	if (direct && a->places.send_window < 0) {
+		ori_coll_stage_in(a, g, 0);
+		err = oriel_grid_sync(&a->team.win, g, ORI_COLL_GRID);
+		if (err)
+			return err;
+	}
+	*way = 0;
 	if (g.block == 0) {
 		err = ori_exchange_begin(&x, &a->team, g, 0, &a->call);
-		if (!err && ori_coll_may_be_direct(a))
-			err = ori_coll_show_places(&x, a, direct);
-		else if (!err)
-			err = ori_coll_compare(&x);
+		if (!err)
+			err = direct ? ori_coll_show_places(&x, a, way) : ori_coll_compare(&x);
+		/* the next call is another launch: nobody stores there before all have read it */
 		if (oriel_group_is_leader(g))
-			*word = (uint64_t)(uint32_t)-err | (*direct ? ORI_COLL_IS_DIRECT : 0);
+			*ori_coll_verdict_word(a) = (uint64_t)(uint32_t)-err | *way;
 	}
-	met = oriel_grid_sync(&a->team.win, g, ORI_COLL_GRID);
-	if (!met && oriel_group_is_leader(g))
-		verdict = *word; /* [GRID3] has ordered it after block 0's store */
-	/* the next call is another launch: nobody stores there before all have read the word */
-	met = ori_group_agree_value(g, met, &verdict);
-	*direct = (verdict & ORI_COLL_IS_DIRECT) != 0;
-	return met ? met : -(int)(uint32_t)verdict;
+	err = ori_coll_hear(a, g, way);
+	*way &= ORI_COLL_IS_DIRECT | ORI_COLL_IS_FILLED;
+	return err;
 }
 
 /* One place that calls ori_coll_run(): a GPU inlines it, with all collectives of all types. */
@@ -63,12 +65,15 @@ ORIEL_DEV int ori_coll_blocks(const struct ori_coll_args *a, struct oriel_group 
 	uint64_t begin = 0, elem = a->call.type ? oriel_type_bytes(a->call.type) : 1;
 	struct ori_reducer how = ori_any_reducer(a->call.type, a->call.op);
 	struct ori_terms share = a->call;
-	int err = 0, direct = 0;
+	uint64_t way = 0;
+	int err = 0;
 
 	if (g.nblocks > 1) {
-		err = ORI_RARE(ori_coll_verdict)(a, g, &direct);
-		if (!err && direct)
+		err = ORI_RARE(ori_coll_verdict)(a, g, &way);
+		if (!err && way & ORI_COLL_IS_DIRECT)
 			return ORI_RARE(ori_coll_direct)(a, g, how);
+		if (!err && ori_coll_may_be_direct(a))
+			return ORI_RARE(ori_coll_staged)(a, g, how, way != 0);
 		share.size = ori_coll_block_share(&a->call, g, &begin);
 		if (err || !share.size)
 			return err;

@@ -18,12 +18,17 @@
 /* The least that a GPU's block gets: below this more blocks only add their rounds. */
 #define ORI_COLL_BLOCK_BYTES (64u << 10)
 
-#define ORI_COLL_IS_DIRECT (1ull << 32) /* in ori_channel.verdict: see coll_direct.h */
+/* In ori_channel.verdict, above the status: the way of a long all-reduce (coll_direct.h). */
+#define ORI_COLL_IS_DIRECT (1ull << 32)
+#define ORI_COLL_IS_FILLED (2ull << 32)
+/* Ranks of a team that has a stage, and the bytes of each of its two parts. */
+#define ORI_COLL_STAGE_RANKS 8
+#define ORI_COLL_STAGE_BYTES (8u << 20)
 
 /* Where the buffers of a rank are: see coll_direct.h.  Shown to the other ranks. */
 struct ori_coll_places {
 	uint64_t send_off, recv_off;      /* in those windows */
-	int32_t send_window, recv_window; /* numbers; -1: not in a window */
+	int32_t send_window, recv_window; /* numbers; both -1: not both in windows */
 };
 
 struct ori_coll_args {
@@ -34,6 +39,7 @@ struct ori_coll_args {
 	uint8_t *recv;
 	struct ori_coll_places places;
 	const struct oriel_window_peer *send_peers, *recv_peers; /* of those windows */
+	uint64_t stage_off, stage_bytes; /* in the team's window; 0 bytes: the team has no stage */
 };
 
 #ifndef ORIEL_KERNEL_IMAGE

@@ -5,6 +5,7 @@
  * buffer.
  */
 #include "coll/team/team.h"
+#include "kernels/coll.h"
 #include "reduce_bed.h"
 
 #define COUNT 49152u /* floats: three blocks of a kernel, and a multiple of 16 bytes per rank */
@@ -122,6 +123,31 @@ TEST(every_type_and_operator_straight)
 	const struct bed_row rows[] = { { "three", 3, 1, NULL } };
 
 	bed_rows(rows, ORI_COUNT(rows), kinds_rank, NULL);
+}
+
+/* More than the stage holds, at any alignment. */
+static void long_rank(struct rank_env *env)
+{
+	uint64_t count = 3 * (uint64_t)ORI_COLL_STAGE_BYTES / 8 + 5;
+	struct windows w;
+
+	memset(&w, 0, sizeof(w));
+	w.b.env = env;
+	w.b.seed = 9;
+	w.b.bytes = 4 * count + 64;
+	w.b.host = (uint8_t *)malloc(w.b.bytes);
+	REQUIRE_OK(oriel_alloc(env->comm, w.b.bytes, (void **)&w.plain));
+	reduce(&w, w.plain + 4, w.plain + 4, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, count, 0);
+	reduce(&w, w.plain + 1, w.plain + 1, ORIEL_TYPE_UINT32, ORIEL_REDUCE_MAX, count, 0);
+	CHECK_EQ(oriel_free(env->comm, w.plain), 0);
+	free(w.b.host);
+}
+
+TEST(more_than_the_stage)
+{
+	const struct bed_row rows[] = { { "three", 3, 1, NULL } };
+
+	bed_rows(rows, ORI_COUNT(rows), long_rank, NULL);
 }
 
 /* Queued ranks have no window of each other: everything goes through the team. */

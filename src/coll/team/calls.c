@@ -148,8 +148,8 @@ static void find_places(struct oriel_comm *c, struct ori_coll_args *args)
 				      &args->places.send_off);
 	args->recv_peers = find_place(c, args->recv, bytes, &args->places.recv_window,
 				      &args->places.recv_off);
-	if (!args->recv_peers)
-		args->places.send_window = -1;
+	if (!args->send_peers || !args->recv_peers)
+		args->places.send_window = args->places.recv_window = -1;
 }
 
 static void fill_args(const struct state *s, struct ori_coll_args *args,
@@ -162,7 +162,9 @@ static void fill_args(const struct state *s, struct ori_coll_args *args,
 	args->recv = recv;
 	args->places = (struct ori_coll_places){ .send_window = -1, .recv_window = -1 };
 	args->send_peers = args->recv_peers = NULL;
-	if (s->comm->device->separate && call->kind == ORI_COLL_ALLREDUCE && !call->refused)
+	args->stage_off = s->team->stage_off;
+	args->stage_bytes = s->team->stage_off ? ORI_COLL_STAGE_BYTES : 0;
+	if (args->stage_bytes && call->kind == ORI_COLL_ALLREDUCE && !call->refused)
 		find_places(s->comm, args);
 }
 

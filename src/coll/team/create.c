@@ -221,13 +221,21 @@ static int make_window(struct oriel_team *t, uint64_t bytes, int along)
 	return err;
 }
 
-/* A team of the comm itself has desks behind its channels, if all ranks can read them. */
+/*
+ * A team of the comm itself has desks behind its channels, or on a separate device a stage, if all
+ * ranks can read them.  Returns the bytes of the window.
+ */
 static uint64_t add_desk(struct oriel_team *t, int along, int queued, uint64_t bytes)
 {
-	if (!along || queued || t->comm->device->separate || t->comm->nranks > ORI_CARDS_RANKS)
+	int nranks = t->comm->nranks, separate = t->comm->device->separate;
+
+	if (!along || queued || nranks > (separate ? ORI_COLL_STAGE_RANKS : ORI_CARDS_RANKS))
 		return bytes;
-	t->desk_off = bytes;
-	return bytes + sizeof(struct ori_desk);
+	if (separate)
+		t->stage_off = bytes;
+	else
+		t->desk_off = bytes;
+	return bytes + (separate ? 2ull * ORI_COLL_STAGE_BYTES : sizeof(struct ori_desk));
 }
 
 /* The rounds.  On failure nothing is left of the window. */

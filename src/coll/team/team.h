@@ -22,8 +22,9 @@ struct oriel_team {
 	struct oriel_team_dev dev;
 	const void *near_handle; /* `dev` where kernels can read it; NULL: nobody has asked */
 	int blocks; /* separate devices: that a call of the host may have; the same on all ranks */
-	uint64_t desk_off; /* of the desk in every rank's window (cards.h); 0: there is none */
-	int checked;       /* a rank of the comm has ORIEL_CHECKED; the same on all ranks */
+	uint64_t desk_off;  /* of the desk in every rank's window (cards.h); 0: there is none */
+	uint64_t stage_off; /* the same of the stage (kernels/coll_direct.h) */
+	int checked;        /* a rank of the comm has ORIEL_CHECKED; the same on all ranks */
 };
 
 /* create.c.  `call` is the user's call, for reports; along: the comm destroys the team. */
