@@ -5,8 +5,7 @@
  */
 #include <oriel/device/coll.h>
 
-#include "coll.h"
-#include "coll_direct.h"
+#include "coll_desk.h"
 
 #ifdef ORIEL_KERNEL_IMAGE
 #define ori_any_reducer ori_reducer_of
@@ -28,35 +27,27 @@ ORIEL_DEV uint64_t ori_coll_block_share(const struct ori_terms *call, struct ori
 	return call->size - *begin < share ? call->size - *begin : share;
 }
 
-/*
- * Block 0 compares the calls of all ranks; all blocks return its verdict.  *way: of a long
- * all-reduce, see coll_direct.h.
- */
-ORIEL_DEV_OUT int ori_coll_verdict(const struct ori_coll_args *a, ORI_VALUE(oriel_group) g,
-				   uint64_t *way)
+/* Block 0 compares the calls of all ranks; all blocks return its verdict. */
+ORIEL_DEV_OUT int ori_coll_verdict(const struct ori_coll_args *a, ORI_VALUE(oriel_group) g)
 {
-	int err = 0, direct = ori_coll_may_be_direct(a);
+	struct ori_channel *channel = (struct ori_channel *)(void *)a->team.win.buffer;
 	struct ori_exchange x;
+	uint64_t verdict = 0;
+	int err, met;
 
-	/* most programs have no buffers in windows: then the first round finds the stage filled */
-	if (direct && a->places.send_window < 0) {
-		ori_coll_stage_in(a, g, 0);
-		err = oriel_grid_sync(&a->team.win, g, ORI_COLL_GRID);
-		if (err)
-			return err;
-	}
-	*way = 0;
 	if (g.block == 0) {
 		err = ori_exchange_begin(&x, &a->team, g, 0, &a->call);
 		if (!err)
-			err = direct ? ori_coll_show_places(&x, a, way) : ori_coll_compare(&x);
+			err = ori_coll_compare(&x);
 		/* the next call is another launch: nobody stores there before all have read it */
 		if (oriel_group_is_leader(g))
-			*ori_coll_verdict_word(a) = (uint64_t)(uint32_t)-err | *way;
+			channel->verdict = (uint64_t)(uint32_t)-err;
 	}
-	err = ori_coll_hear(a, g, way);
-	*way &= ORI_COLL_IS_DIRECT | ORI_COLL_IS_FILLED;
-	return err;
+	met = oriel_grid_sync(&a->team.win, g, ORI_COLL_GRID);
+	if (!met && oriel_group_is_leader(g))
+		verdict = channel->verdict; /* [GRID3] has ordered it after the store */
+	met = ori_group_agree_value(g, met, &verdict);
+	return met ? met : -(int)(uint32_t)verdict;
 }
 
 /* One place that calls ori_coll_run(): a GPU inlines it, with all collectives of all types. */
@@ -65,15 +56,12 @@ ORIEL_DEV int ori_coll_blocks(const struct ori_coll_args *a, struct oriel_group 
 	uint64_t begin = 0, elem = a->call.type ? oriel_type_bytes(a->call.type) : 1;
 	struct ori_reducer how = ori_any_reducer(a->call.type, a->call.op);
 	struct ori_terms share = a->call;
-	uint64_t way = 0;
 	int err = 0;
 
+	if (!g.block)
+		ori_coll_desk_tell(a, g);
 	if (g.nblocks > 1) {
-		err = ORI_RARE(ori_coll_verdict)(a, g, &way);
-		if (!err && way & ORI_COLL_IS_DIRECT)
-			return ORI_RARE(ori_coll_direct)(a, g, how);
-		if (!err && ori_coll_may_be_direct(a))
-			return ORI_RARE(ori_coll_staged)(a, g, how, way != 0);
+		err = ORI_RARE(ori_coll_verdict)(a, g);
 		share.size = ori_coll_block_share(&a->call, g, &begin);
 		if (err || !share.size)
 			return err;

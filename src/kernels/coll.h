@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kernels/coll.h - host-issued collectives of a team as one kernel.
+ * kernels/coll.h - host-issued collectives of a team: two kernels.
  *
- * coll/team fills the struct and launches.  Each block has a channel of the team and a share of the
- * elements.  The number of blocks follows from the size of the call, which may differ between ranks
- * by mistake.  So with several blocks, block 0 first compares the calls, and the other blocks wait
- * for its verdict: otherwise a block could wait for one that does not exist.
+ * coll/team fills a struct and launches.  In coll.c each block has a channel of the team and a share
+ * of the elements.  The number of blocks follows from the size of the call, which may differ between
+ * ranks by mistake.  So with several blocks, block 0 first compares the calls, and the other blocks
+ * wait for its verdict: otherwise a block could wait for one that does not exist.
+ *
+ * reduce_node.c is for a long all-reduce of ranks that all map each other.  A team of such ranks on
+ * separate devices has a stage behind its channels.  It begins with a desk, where the other ranks
+ * put a record of each call that they make with either kernel.
  */
 #ifndef ORI_KERNELS_COLL_H
 #define ORI_KERNELS_COLL_H
@@ -18,33 +22,83 @@
 /* The least that a GPU's block gets: below this more blocks only add their rounds. */
 #define ORI_COLL_BLOCK_BYTES (64u << 10)
 
-/* In ori_channel.verdict, above the status: the way of a long all-reduce (coll_direct.h). */
-#define ORI_COLL_IS_DIRECT (1ull << 32)
-#define ORI_COLL_IS_FILLED (2ull << 32)
-/* Ranks of a team that has a stage, and the bytes of each of its two parts. */
-#define ORI_COLL_STAGE_RANKS 8
-#define ORI_COLL_STAGE_BYTES (8u << 20)
-
-/* Where the buffers of a rank are: see coll_direct.h.  Shown to the other ranks. */
-struct ori_coll_places {
-	uint64_t send_off, recv_off;      /* in those windows */
-	int32_t send_window, recv_window; /* numbers; both -1: not both in windows */
-};
-
 struct ori_coll_args {
 	struct oriel_team_dev team;
 	struct oriel_launch_dev launch; /* separate devices: where a failure is reported */
 	struct ori_terms call;
 	const uint8_t *send;
 	uint8_t *recv;
-	struct ori_coll_places places;
-	const struct oriel_window_peer *send_peers, *recv_peers; /* of those windows */
-	uint64_t stage_off, stage_bytes; /* in the team's window; 0 bytes: the team has no stage */
+	uint64_t stage_off; /* in the team's window; 0: the team has no stage */
 };
+
+/* ---- the stage ------------------------------------------------------------------------------- */
+
+/* Ranks of a team that has a stage, and the bytes of each of its two parts behind the desk. */
+#define ORI_COLL_STAGE_RANKS 8
+#define ORI_COLL_STAGE_BYTES (2u << 20)
+/* Its signals, after those of the channels. */
+#define ORI_COLL_READY(channels) (channels)
+#define ORI_COLL_MET(channels) ((channels) + 1)
+#define ORI_COLL_SIGNALS 2u
+#define ORI_COLL_ONE 65536u /* what the blocks of a rank add to MET together; more than blocks */
+
+/* Where the buffers of a call are. */
+struct ori_coll_places {
+	uint64_t send_off, recv_off;      /* in those windows */
+	int32_t send_window, recv_window; /* numbers; both -1: not both in windows */
+};
+
+/* What a rank puts into the desks of the others before it signals READY. */
+struct ori_coll_record {
+	uint64_t number; /* of the call; READY has the same */
+	struct ori_terms call;
+	struct ori_coll_places places;
+	uint8_t pad[16];
+};
+
+struct ori_coll_desk {
+	struct ori_coll_record from[ORI_COLL_STAGE_RANKS];
+	/* The rest is used by this rank only. */
+	uint64_t calls; /* made on this team */
+	uint64_t met;   /* to what MET of all ranks has come */
+	uint32_t done;  /* blocks of a grid that need these two no more; 0 between launches */
+	uint32_t way;   /* ORI_REDUCE_* of the last call in reduce_node.c, for tests */
+	uint8_t pad[ORIEL_LINE_BYTES - 24];
+};
+
+/* How a long all-reduce goes. */
+#define ORI_REDUCE_DIRECT 1  /* between windows */
+#define ORI_REDUCE_STAGED 2  /* through the stage */
+#define ORI_REDUCE_DIFFERS 3 /* ranks have made different calls */
+
+/* As ori_gather_node_op: only what the kernel needs. */
+struct ori_reduce_node_op {
+	struct oriel_comm_dev comm;
+	uint64_t *failure; /* of the team's window, and so are these */
+	uint64_t *signal_words;
+	uint32_t signal_stride, ready; /* ready: ORI_COLL_READY */
+	const struct oriel_team_dev *team; /* in the device's memory; for what is rare */
+	struct oriel_launch_dev launch;
+	struct ori_terms call;
+	const uint8_t *send;
+	uint8_t *recv;
+	struct ori_coll_places places;
+	int32_t number; /* of the team's window, for reports */
+	struct {
+		struct ori_coll_desk *desk;
+		uint64_t *signals;
+		uint8_t *send, *recv; /* the windows of `places`, where this rank maps them */
+	} near[ORI_COLL_STAGE_RANKS];
+};
+
+static_assert(sizeof(struct ori_coll_record) == 64, "layout");
+static_assert(sizeof(struct ori_coll_desk) % ORIEL_LINE_BYTES == 0, "layout");
 
 #ifndef ORIEL_KERNEL_IMAGE
 struct oriel_kernel;
 const struct oriel_kernel *ori_coll_kernel(void);
+/* Takes struct ori_reduce_node_op. */
+const struct oriel_kernel *ori_reduce_node_kernel(void);
 #endif
 
 #endif

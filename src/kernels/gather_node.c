@@ -57,13 +57,36 @@ ORIEL_DEV uint64_t ori_gather_node_slice(const struct ori_gather_node_op *a, uin
  */
 #define ORI_GATHER_TURN (64u << 10)
 
+#if ORIEL_ON_GPU
+/* One piece of a turn's size, aligned to 16 bytes: all of a thread's loads, then its stores. */
+ORIEL_DEV void ori_gather_node_turn(struct oriel_group g, uint8_t *to, const uint8_t *from)
+{
+	struct ori_chunk c[ORI_COPY_UNROLL];
+	int i;
+
+	ORI_UNROLL
+	for (i = 0; i < ORI_COPY_UNROLL; i++)
+		ori_chunk_load(&c[i], from + 16u * (g.thread + (uint32_t)i * g.size));
+	ORI_UNROLL
+	for (i = 0; i < ORI_COPY_UNROLL; i++)
+		ori_chunk_store(to + 16u * (g.thread + (uint32_t)i * g.size), &c[i]);
+}
+#endif
+
 /* Copies the pieces of item n. */
 ORIEL_DEV_OUT void ori_gather_node_turns(const struct ori_gather_node_op *a,
 					 ORI_VALUE(oriel_group) g, uint8_t *to, uint32_t n)
 {
 	uint64_t at = (uint64_t)ORI_GATHER_TURN * (n / (uint32_t)a->comm.nranks), left;
+	uint64_t step = (uint64_t)ORI_GATHER_TURN * a->slices;
 
-	for (; at < a->bytes; at += (uint64_t)ORI_GATHER_TURN * a->slices) {
+#if ORIEL_ON_GPU
+	if (!(((uintptr_t)to | (uintptr_t)a->send) & 15u) &&
+	    g.size * 16u * ORI_COPY_UNROLL == ORI_GATHER_TURN)
+		for (; at + ORI_GATHER_TURN <= a->bytes; at += step)
+			ori_gather_node_turn(g, to + at, a->send + at);
+#endif
+	for (; at < a->bytes; at += step) {
 		left = a->bytes - at;
 		ori_group_copy(g, to + at, a->send + at,
 			       left < ORI_GATHER_TURN ? left : ORI_GATHER_TURN);

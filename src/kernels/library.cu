@@ -13,4 +13,5 @@
 #include "gather_node.c"
 #include "alltoallv.c"
 #include "coll.c"
+#include "reduce_node.c"
 #include "clock.c"

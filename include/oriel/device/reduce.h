@@ -55,6 +55,32 @@ ORIEL_DEV uint32_t ori_bits_of_float(float f)
 	return bits;
 }
 
+#if ORIEL_ON_GPU
+/* A GPU rounds alike: to the nearest, ties to even.  Only the bits of a NaN may differ. */
+ORIEL_DEV float ori_float_of_half(uint16_t h)
+{
+	float f;
+
+	asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
+	return f;
+}
+
+ORIEL_DEV uint16_t ori_half_of_float(float f)
+{
+	uint16_t h;
+
+	asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
+	return h;
+}
+
+ORIEL_DEV uint16_t ori_bfloat16_of_float(float f)
+{
+	uint16_t b;
+
+	asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(b) : "f"(f));
+	return b;
+}
+#else
 /*
  * Exponent and fraction move into the places of a float.  The product corrects the bias of the
  * exponent, and is exact for subnormal numbers too.
@@ -85,11 +111,6 @@ ORIEL_DEV uint16_t ori_half_of_float(float f)
 	return (uint16_t)(sign | normal);
 }
 
-ORIEL_DEV float ori_float_of_bfloat16(uint16_t b)
-{
-	return ori_float_of_bits((uint32_t)b << 16);
-}
-
 ORIEL_DEV uint16_t ori_bfloat16_of_float(float f)
 {
 	uint32_t bits = ori_bits_of_float(f), rounded = bits + 0x7fffu + (bits >> 16 & 1u);
@@ -97,6 +118,13 @@ ORIEL_DEV uint16_t ori_bfloat16_of_float(float f)
 	if ((bits & 0x7fffffffu) > 0x7f800000u)
 		rounded = bits | 0x400000u; /* a NaN stays one */
 	return (uint16_t)(rounded >> 16);
+}
+
+#endif
+
+ORIEL_DEV float ori_float_of_bfloat16(uint16_t b)
+{
+	return ori_float_of_bits((uint32_t)b << 16);
 }
 
 /* ---- one element ----------------------------------------------------------------------------- */
@@ -121,7 +149,7 @@ ORIEL_DEV uint16_t ori_bfloat16_of_float(float f)
 
 /*
  * Defines name_word(row, n): the elements of n words of 8 bytes, combined into those of one.  Not
- * inlined: callers whose type is not a constant would contain all of them.
+ * inlined: callers whose type is not a constant would contain all of them.  name_word_here() is.
  */
 #define ORI_WORD_SOURCES 8
 struct ori_row {
@@ -129,7 +157,7 @@ struct ori_row {
 };
 
 #define ORI_REDUCE_WORD(name, type, wide, IN, OUT, OP)                                             \
-	ORIEL_DEV_OUT uint64_t name##_word(ORI_VALUE(ori_row) row, int n)                          \
+	ORIEL_DEV uint64_t name##_word_here(struct ori_row row, int n)                             \
 	{                                                                                          \
 		union {                                                                            \
 			uint64_t all;                                                              \
@@ -155,6 +183,10 @@ struct ori_row {
 		for (e = 0; e < 8u / sizeof(type); e++)                                            \
 			x.one[e] = OUT(acc[e]);                                                    \
 		return x.all;                                                                      \
+	}                                                                                          \
+	ORIEL_DEV_OUT uint64_t name##_word(ORI_VALUE(ori_row) row, int n)                          \
+	{                                                                                          \
+		return name##_word_here(row, n);                                                   \
 	}
 
 /*

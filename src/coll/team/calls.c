@@ -63,7 +63,9 @@ static void explain(struct ori_attachment *a, const struct oriel_kernel *kernel,
 
 	if (!s->team || ori_team_refusal_read(s->team, 0, &state) || !state.refused)
 		return;
-	if (kernel != ori_coll_kernel() || status != ORIEL_FAILURE_STATUS(state.refused))
+	if (kernel != ori_coll_kernel() && kernel != ori_reduce_node_kernel())
+		return;
+	if (status != ORIEL_FAILURE_STATUS(state.refused))
 		return;
 	ori_team_refusal_text(&state, text, sizeof(text));
 	snprintf(out, bytes, "%s: %s", ori_team_call_text(state.first.kind), text);
@@ -127,31 +129,6 @@ static int count_blocks(const struct oriel_team *t, const struct ori_terms *call
 	return (int)(blocks < most ? blocks : most);
 }
 
-/* Finds a buffer in the windows of the comm; the kernel moves units of 16 bytes. */
-static const struct oriel_window_peer *find_place(struct oriel_comm *c, const void *data,
-						  uint64_t bytes, int32_t *window, uint64_t *off)
-{
-	struct oriel_window *w = NULL;
-
-	if (!(((uintptr_t)data | bytes) & 15u))
-		w = ori_window_covering(c, data, bytes);
-	*window = w ? w->number : -1;
-	*off = w ? (uint64_t)((const char *)data - (const char *)w->buffer) : 0;
-	return w ? w->dev.peers : NULL;
-}
-
-static void find_places(struct oriel_comm *c, struct ori_coll_args *args)
-{
-	uint64_t bytes = args->call.size * oriel_type_bytes(args->call.type);
-
-	args->send_peers = find_place(c, args->send, bytes, &args->places.send_window,
-				      &args->places.send_off);
-	args->recv_peers = find_place(c, args->recv, bytes, &args->places.recv_window,
-				      &args->places.recv_off);
-	if (!args->send_peers || !args->recv_peers)
-		args->places.send_window = args->places.recv_window = -1;
-}
-
 static void fill_args(const struct state *s, struct ori_coll_args *args,
 		      const struct ori_terms *call, const void *send, void *recv)
 {
@@ -160,37 +137,118 @@ static void fill_args(const struct state *s, struct ori_coll_args *args,
 	args->call = *call;
 	args->send = send;
 	args->recv = recv;
-	args->places = (struct ori_coll_places){ .send_window = -1, .recv_window = -1 };
-	args->send_peers = args->recv_peers = NULL;
 	args->stage_off = s->team->stage_off;
-	args->stage_bytes = s->team->stage_off ? ORI_COLL_STAGE_BYTES : 0;
-	if (args->stage_bytes && call->kind == ORI_COLL_ALLREDUCE && !call->refused)
-		find_places(s->comm, args);
 }
+
+/* ---- a long all-reduce of ranks that map each other ------------------------------------------ */
+
+/* All ranks that make the same call come to the same result. */
+static int is_long(const struct oriel_team *t, const struct ori_terms *call)
+{
+	return t->stage_off && call->kind == ORI_COLL_ALLREDUCE && !call->refused &&
+	       call->size * oriel_type_bytes(call->type) >= 2 * ORI_COLL_BLOCK_BYTES;
+}
+
+/* The window of the comm in which a buffer lies; the kernel moves units of 16 bytes. */
+static struct oriel_window *find_place(struct oriel_comm *c, const void *data, uint64_t bytes,
+				       int32_t *number, uint64_t *off)
+{
+	struct oriel_window *w = NULL;
+
+	if (!(((uintptr_t)data | bytes) & 15u))
+		w = ori_window_covering(c, data, bytes);
+	*number = w ? w->number : -1;
+	*off = w ? (uint64_t)((const char *)data - (const char *)w->buffer) : 0;
+	return w;
+}
+
+static void find_places(struct oriel_comm *c, struct ori_reduce_node_op *op)
+{
+	uint64_t bytes = op->call.size * oriel_type_bytes(op->call.type);
+	struct ori_coll_places *p = &op->places;
+	const struct oriel_window *send, *recv;
+
+	send = find_place(c, op->send, bytes, &p->send_window, &p->send_off);
+	recv = find_place(c, op->recv, bytes, &p->recv_window, &p->recv_off);
+	if (!send || !recv) {
+		p->send_window = p->recv_window = -1;
+		return;
+	}
+	for (int r = 0; r < c->nranks; r++) {
+		op->near[r].send = send->dev.inline_peers[r].buffer;
+		op->near[r].recv = recv->dev.inline_peers[r].buffer;
+	}
+}
+
+static_assert(ORI_COLL_STAGE_RANKS <= ORIEL_INLINE_PEERS, "the host knows these peers' memory");
+
+static void fill_op(const struct state *s, struct ori_reduce_node_op *op,
+		    const struct ori_terms *call, const void *send, void *recv)
+{
+	const struct oriel_window_dev *win = &s->team->dev.win;
+
+	*op = (struct ori_reduce_node_op){ .comm = win->comm,
+					   .failure = win->failure,
+					   .signal_words = win->signal_words,
+					   .signal_stride = win->signal_stride,
+					   .ready = ORI_COLL_READY(s->team->dev.channels),
+					   .team = s->team->near_handle,
+					   .call = *call,
+					   .send = send,
+					   .recv = recv,
+					   .number = win->number };
+	for (int r = 0; r < win->comm.nranks; r++) {
+		op->near[r].desk = (struct ori_coll_desk *)(void *)(win->inline_peers[r].buffer +
+								     s->team->stage_off);
+		op->near[r].signals = win->inline_peers[r].signals;
+	}
+	find_places(s->comm, op);
+}
+
+/*
+ * A block moves a unit per thread at a time.  Half of the blocks that fit are enough to use the
+ * memory of a GPU fully, and twice as many are slower.
+ */
+static int count_node_blocks(const struct oriel_team *t, const struct ori_terms *call)
+{
+	uint64_t piece = call->size * oriel_type_bytes(call->type) / (uint64_t)t->comm->nranks;
+	uint64_t most = ((uint64_t)t->blocks + 1) / 2, blocks = piece / (16u * ORI_COLL_THREADS);
+
+	blocks = blocks < most ? blocks : most;
+	return blocks ? (int)blocks : 1;
+}
+
+/* ---- launch ---------------------------------------------------------------------------------- */
 
 static int launch_separate(struct state *s, const struct ori_terms *call, const void *send,
 			   void *recv, void *stream)
 {
+	int node = is_long(s->team, call), nblocks, err;
+	const struct oriel_kernel *kernel = node ? ori_reduce_node_kernel() : ori_coll_kernel();
 	struct oriel_comm *c = s->comm;
 	struct ori_mark *mark = NULL;
+	struct ori_reduce_node_op op;
 	struct ori_coll_args args;
 	struct ori_launch launch;
-	int err;
 
-	fill_args(s, &args, call, send, recv);
+	if (node)
+		fill_op(s, &op, call, send, recv);
+	else
+		fill_args(s, &args, call, send, recv);
+	nblocks = node ? count_node_blocks(s->team, call) : count_blocks(s->team, call);
 	/* the caller already gets the status of a call that this rank refuses */
 	if (!call->refused) {
-		ori_returned_prepare(c, ori_coll_kernel(), &launch);
-		args.launch = launch.dev;
+		ori_returned_prepare(c, kernel, &launch);
+		*(node ? &op.launch : &args.launch) = launch.dev;
 	}
 	/* a posting kernel cannot wake the engine, so the engine must already be polling */
 	if (c->engine)
 		c->engine->ops->drive(c->engine);
 	err = c->device->streams->follow(c->device, stream, s->mark);
 	if (!err)
-		err = c->device->streams->launch(c->device, ori_coll_kernel(),
-						 count_blocks(s->team, call), ORI_COLL_THREADS,
-						 &args, sizeof(args), stream, &mark);
+		err = c->device->streams->launch(c->device, kernel, nblocks, ORI_COLL_THREADS,
+						 node ? (const void *)&op : &args,
+						 node ? sizeof(op) : sizeof(args), stream, &mark);
 	if (mark) {
 		c->device->streams->unmark(c->device, s->mark);
 		s->mark = mark;
@@ -262,11 +320,15 @@ static int run(struct oriel_comm *c, const char *name, int status, struct ori_te
 int ori_team_was_direct(struct oriel_comm *c)
 {
 	const struct state *s = (const struct state *)ori_attachment_find(c, destroy);
-	struct ori_channel channel;
+	struct ori_coll_desk desk;
 
-	if (!s || !s->team || oriel_copy(c, &channel, s->team->dev.win.buffer, sizeof(channel)))
+	if (!s || !s->team)
 		return -1;
-	return (channel.verdict & ORI_COLL_IS_DIRECT) != 0;
+	if (!s->team->stage_off)
+		return 0;
+	if (oriel_copy(c, &desk, s->team->dev.win.buffer + s->team->stage_off, sizeof(desk)))
+		return -1;
+	return desk.way == ORI_REDUCE_DIRECT;
 }
 
 /* ---- arguments ------------------------------------------------------------------------------- */

@@ -208,7 +208,7 @@ static int make_window(struct oriel_team *t, uint64_t bytes, int along)
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
 	int err;
 
-	o.signals = t->options.channels;
+	o.signals = t->options.channels + (t->stage_off ? ORI_COLL_SIGNALS : 0);
 	o.counters = 0;
 	o.barriers = ORI_COLL_BARRIERS;
 	o.bytes = bytes;
@@ -231,11 +231,40 @@ static uint64_t add_desk(struct oriel_team *t, int along, int queued, uint64_t b
 
 	if (!along || queued || nranks > (separate ? ORI_COLL_STAGE_RANKS : ORI_CARDS_RANKS))
 		return bytes;
-	if (separate)
-		t->stage_off = bytes;
-	else
+	if (!separate) {
 		t->desk_off = bytes;
-	return bytes + (separate ? 2ull * ORI_COLL_STAGE_BYTES : sizeof(struct ori_desk));
+		return bytes + sizeof(struct ori_desk);
+	}
+	/* its kernel adds to words of peers */
+	if (ori_facts_lack_atomics(t->comm->facts, nranks))
+		return bytes;
+	t->stage_off = bytes;
+	return bytes + sizeof(struct ori_coll_desk) + 2ull * ORI_COLL_STAGE_BYTES;
+}
+
+/* Only one thread at a time publishes a handle.  It is rare: once per team that needs it. */
+static pthread_mutex_t publishing = PTHREAD_MUTEX_INITIALIZER;
+
+static void unpublish(struct oriel_team *t)
+{
+	ori_control_unpublish(t->comm, t->near_handle, sizeof(t->dev));
+	t->near_handle = NULL;
+}
+
+static int publish(struct oriel_team *t)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&publishing);
+	if (!t->near_handle) {
+		err = ori_comm_device_status(t->comm,
+					     ori_control_publish(t->comm, &t->dev, sizeof(t->dev),
+								 &t->near_handle));
+		if (err)
+			unpublish(t);
+	}
+	pthread_mutex_unlock(&publishing);
+	return err;
 }
 
 /* The rounds.  On failure nothing is left of the window. */
@@ -272,11 +301,15 @@ static int meet(struct oriel_team *t, const char *call, int status, int along, s
 	if (!status)
 		status = oriel_window_source(t->window, t->dev.win.buffer, t->dev.win.bytes,
 					     &t->dev.source);
+	if (!status && t->stage_off)
+		status = publish(t);
 	if (!status)
 		status = ori_live_add(t, ORI_LIVE_TEAM);
 	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_TEAM_CREATE, status, NULL, NULL, 0);
 	if (err) {
 		ori_live_remove(t);
+		if (t->near_handle)
+			unpublish(t);
 		(void)oriel_window_destroy(t->window);
 	}
 	return err;
@@ -357,15 +390,6 @@ int oriel_team_device(struct oriel_team *t, struct oriel_team_dev *dev)
 	return 0;
 }
 
-/* Only one thread at a time publishes a handle.  It is rare: once per team that needs it. */
-static pthread_mutex_t publishing = PTHREAD_MUTEX_INITIALIZER;
-
-static void unpublish(struct oriel_team *t)
-{
-	ori_control_unpublish(t->comm, t->near_handle, sizeof(t->dev));
-	t->near_handle = NULL;
-}
-
 int oriel_team_device_address(struct oriel_team *t, const struct oriel_team_dev **dev)
 {
 	const char *call = "oriel_team_device_address";
@@ -375,17 +399,9 @@ int oriel_team_device_address(struct oriel_team *t, const struct oriel_team_dev 
 		err = ori_fail(ORIEL_EINVAL, "%s: no place for the address", call);
 	if (err)
 		return err;
-	pthread_mutex_lock(&publishing);
-	if (!t->near_handle) {
-		err = ori_comm_device_status(t->comm,
-					     ori_control_publish(t->comm, &t->dev, sizeof(t->dev),
-								 &t->near_handle));
-		if (err)
-			unpublish(t);
-	}
+	err = publish(t);
 	if (!err)
 		*dev = t->near_handle;
-	pthread_mutex_unlock(&publishing);
 	return err;
 }
 

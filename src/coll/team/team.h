@@ -23,7 +23,7 @@ struct oriel_team {
 	const void *near_handle; /* `dev` where kernels can read it; NULL: nobody has asked */
 	int blocks; /* separate devices: that a call of the host may have; the same on all ranks */
 	uint64_t desk_off;  /* of the desk in every rank's window (cards.h); 0: there is none */
-	uint64_t stage_off; /* the same of the stage (kernels/coll_direct.h) */
+	uint64_t stage_off; /* the same of the stage (kernels/reduce_node.c) */
 	int checked;        /* a rank of the comm has ORIEL_CHECKED; the same on all ranks */
 };
 
@@ -47,7 +47,7 @@ int ori_team_refusal_take(struct oriel_team *, uint32_t channel, const char *cal
 int ori_team_refusal_read(struct oriel_team *, uint32_t channel, struct ori_channel *state);
 void ori_team_refusal_text(const struct ori_channel *state, char *out, size_t bytes);
 /*
- * calls.c, for tests: did the last call of several blocks on a separate device go straight between
+ * calls.c, for tests: did the last long all-reduce on a separate device go straight between
  * windows?  Negative: there was none.
  */
 int ori_team_was_direct(struct oriel_comm *);
