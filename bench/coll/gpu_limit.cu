@@ -337,8 +337,6 @@ static __global__ void __launch_bounds__(512)
 
 static struct coll_list cases;
 
-#define MARKED_BYTES 1024u /* rows up to here also run with events */
-
 struct job {
 	struct gpu_meeting *m;
 	uint32_t meetings;
@@ -350,8 +348,6 @@ struct job {
 	const struct coll_case *c;
 	int blocks, threads, nshares;
 	u64 ready, arrived;
-	cudaEvent_t event; /* of run_marked() */
-	void (*marked)(void *);
 };
 
 static void call_push(void *arg)
@@ -484,30 +480,6 @@ static void run_row(struct job *j, const char *way, void (*fn)(void *))
 		bench_print(name, us, "us");
 }
 
-/*
- * The same with an event behind each call, as a library needs it that must know when memory may be
- * freed.
- */
-static void call_marked(void *arg)
-{
-	struct job *j = (struct job *)arg;
-
-	j->marked(j);
-	gpu_must(cudaEventRecord(j->event, j->stream), "event");
-}
-
-static void run_marked(struct job *j, const char *what, void (*fn)(void *))
-{
-	char way[32];
-
-	gpu_must(cudaEventCreateWithFlags(&j->event, cudaEventDisableTiming), "event");
-	j->marked = fn;
-	j->blocks = 1;
-	snprintf(way, sizeof(way), "%s1+event", what);
-	run_row(j, way, call_marked);
-	gpu_must(cudaEventDestroy(j->event), "event");
-}
-
 /* With several numbers of blocks, as far as all of a rank's find room on its SMs at once. */
 static void run_kernel(struct job *j, const char *what, const void *kernel, void (*fn)(void *))
 {
@@ -525,8 +497,6 @@ static void run_kernel(struct job *j, const char *what, const void *kernel, void
 		snprintf(way, sizeof(way), "%s%d", what, j->blocks);
 		run_row(j, way, fn);
 	}
-	if (j->c->bytes <= MARKED_BYTES)
-		run_marked(j, what, fn);
 }
 
 static void set_sizes(struct job *j)

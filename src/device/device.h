@@ -151,6 +151,12 @@ struct ori_mark;
 /* What a stream can do besides kernels.  On the CPU it is complete on return. */
 struct ori_stream_ops {
 	/*
+	 * Between the two the calling thread makes calls of this table and launches only.  They
+	 * then share one way into the device's context.  After an error there is no leave().
+	 */
+	int (*enter)(struct ori_device *);
+	void (*leave)(struct ori_device *);
+	/*
 	 * Queues copies behind the stream's work.  Copy engines execute them, in any order among
 	 * each other.
 	 */

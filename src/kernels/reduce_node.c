@@ -251,7 +251,10 @@ ORIEL_DEV uint64_t ori_reduce_node_word(struct ori_reducer how, struct ori_row r
 	return ori_reducer_word(how, row, n);
 }
 
-/* Called by all threads: combines units of 16 bytes, this thread's share of `i` to `end`. */
+/*
+ * Called by all threads: combines units of 16 bytes, this thread's share of `i` to `end`.  Addresses
+ * are loaded once: the compiler keeps them in registers only if they are local variables.
+ */
 ORIEL_DEV void ori_reduce_node_loop(const struct ori_reduce_node_op *a, struct oriel_group g,
 				    const struct ori_reduce_reach *reach, uint64_t i, uint64_t end,
 				    int usual)
@@ -259,22 +262,27 @@ ORIEL_DEV void ori_reduce_node_loop(const struct ori_reduce_node_op *a, struct o
 	struct ori_reducer how = ori_any_reducer(a->call.type, a->call.op);
 	struct ori_row low = { { 0 } }, high = { { 0 } };
 	uint64_t step = (uint64_t)g.nblocks * g.size;
+	uint8_t *from[ORI_WORD_SOURCES], *to[ORI_WORD_SOURCES];
 	int r, n = a->comm.nranks;
 
+	ORI_UNROLL
+	for (r = 0; r < ORI_WORD_SOURCES; r++) {
+		from[r] = r < n ? reach->send[r] : NULL;
+		to[r] = r < n ? reach->recv[r] : NULL;
+	}
 	for (i += (uint64_t)g.block * g.size + g.thread; i < end; i += step) {
 		uint64_t first, second;
 
 		ORI_UNROLL
 		for (r = 0; r < ORI_WORD_SOURCES; r++)
 			if (r < n)
-				ori_pair_load(reach->send[r] + 16u * i, &low.word[r],
-					      &high.word[r]);
+				ori_pair_load(from[r] + 16u * i, &low.word[r], &high.word[r]);
 		first = ori_reduce_node_word(how, low, n, usual);
 		second = ori_reduce_node_word(how, high, n, usual);
 		ORI_UNROLL
 		for (r = 0; r < ORI_WORD_SOURCES; r++)
 			if (r < n)
-				ori_pair_store(reach->recv[r] + 16u * i, first, second);
+				ori_pair_store(to[r] + 16u * i, first, second);
 	}
 }
 

@@ -55,8 +55,25 @@ ORIEL_DEV uint32_t ori_bits_of_float(float f)
 	return bits;
 }
 
-#if ORIEL_ON_GPU
 /* A GPU rounds alike: to the nearest, ties to even.  Only the bits of a NaN may differ. */
+#if ORIEL_ON_GPU && defined(__clang__)
+ORIEL_DEV float ori_float_of_half(uint16_t h)
+{
+	_Float16 x;
+
+	memcpy(&x, &h, sizeof(x));
+	return (float)x;
+}
+
+ORIEL_DEV uint16_t ori_half_of_float(float f)
+{
+	_Float16 x = (_Float16)f;
+	uint16_t h;
+
+	memcpy(&h, &x, sizeof(h));
+	return h;
+}
+#elif ORIEL_ON_GPU
 ORIEL_DEV float ori_float_of_half(uint16_t h)
 {
 	float f;
@@ -71,14 +88,6 @@ ORIEL_DEV uint16_t ori_half_of_float(float f)
 
 	asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
 	return h;
-}
-
-ORIEL_DEV uint16_t ori_bfloat16_of_float(float f)
-{
-	uint16_t b;
-
-	asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(b) : "f"(f));
-	return b;
 }
 #else
 /*
@@ -110,21 +119,27 @@ ORIEL_DEV uint16_t ori_half_of_float(float f)
 		normal = rest > 0x7f800000u ? 0x7e00u : 0x7c00u;
 	return (uint16_t)(sign | normal);
 }
-
-ORIEL_DEV uint16_t ori_bfloat16_of_float(float f)
-{
-	uint32_t bits = ori_bits_of_float(f), rounded = bits + 0x7fffu + (bits >> 16 & 1u);
-
-	if ((bits & 0x7fffffffu) > 0x7f800000u)
-		rounded = bits | 0x400000u; /* a NaN stays one */
-	return (uint16_t)(rounded >> 16);
-}
-
 #endif
 
 ORIEL_DEV float ori_float_of_bfloat16(uint16_t b)
 {
 	return ori_float_of_bits((uint32_t)b << 16);
+}
+
+ORIEL_DEV uint16_t ori_bfloat16_of_float(float f)
+{
+#if ORIEL_ON_GPU && !defined(__clang__)
+	uint16_t b;
+
+	asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(b) : "f"(f));
+	return b;
+#else
+	uint32_t bits = ori_bits_of_float(f), rounded = bits + 0x7fffu + (bits >> 16 & 1u);
+
+	if ((bits & 0x7fffffffu) > 0x7f800000u)
+		rounded = bits | 0x400000u; /* a NaN stays one */
+	return (uint16_t)(rounded >> 16);
+#endif
 }
 
 /* ---- one element ----------------------------------------------------------------------------- */

@@ -235,12 +235,17 @@ int ori_gather_enqueue(struct oriel_allgather_request *r, const void *sendbuf,
 	int err = *near ? 0 : ori_gather_near_make(r, plan, near);
 
 	if (!err)
-		err = hold(r, stream);
+		err = streams->enter(r->comm->device);
+	if (err)
+		return err;
+	err = hold(r, stream);
 	/* the words count execs in one order, on any streams */
 	if (!err)
 		err = streams->follow(r->comm->device, stream, r->mark);
-	if (err)
+	if (err) {
+		streams->leave(r->comm->device);
 		return err;
+	}
 	j.op = (struct ori_gather_op){ .words = *ori_gather_dev(r),
 				       .view = r->near_view,
 				       .plan = (*near)->table,
@@ -259,5 +264,6 @@ int ori_gather_enqueue(struct oriel_allgather_request *r, const void *sendbuf,
 	 */
 	if (err)
 		(void)ori_gather_mark(r, stream);
+	streams->leave(r->comm->device);
 	return err;
 }

@@ -244,11 +244,15 @@ static int launch_separate(struct state *s, const struct ori_terms *call, const 
 	/* a posting kernel cannot wake the engine, so the engine must already be polling */
 	if (c->engine)
 		c->engine->ops->drive(c->engine);
+	err = c->device->streams->enter(c->device);
+	if (err)
+		return ori_comm_device_status(c, err);
 	err = c->device->streams->follow(c->device, stream, s->mark);
 	if (!err)
 		err = c->device->streams->launch(c->device, kernel, nblocks, ORI_COLL_THREADS,
 						 node ? (const void *)&op : &args,
 						 node ? sizeof(op) : sizeof(args), stream, &mark);
+	c->device->streams->leave(c->device);
 	if (mark) {
 		c->device->streams->unmark(c->device, s->mark);
 		s->mark = mark;

@@ -157,6 +157,17 @@ static int cpu_hold(struct ori_device *device, void *stream, void (*gone)(void *
 	return 0;
 }
 
+static int cpu_enter(struct ori_device *device)
+{
+	(void)device;
+	return 0;
+}
+
+static void cpu_leave(struct ori_device *device)
+{
+	(void)device;
+}
+
 static int cpu_capturing(struct ori_device *device, void *stream, int *captured)
 {
 	(void)device;
@@ -205,6 +216,8 @@ static int cpu_launch_on(struct ori_device *device, const struct oriel_kernel *k
 }
 
 static const struct ori_stream_ops cpu_stream_ops = {
+	.enter = cpu_enter,
+	.leave = cpu_leave,
 	.copies = cpu_copies,
 	.hold = cpu_hold,
 	.capturing = cpu_capturing,

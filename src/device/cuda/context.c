@@ -10,10 +10,17 @@
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ori_cuda_gpu *list;
 
+/* The GPU that this thread has entered for several calls, and what it leaves then. */
+static _Thread_local const struct ori_cuda_gpu *inside;
+static _Thread_local struct ori_cuda_scope inside_scope;
+
 int ori_cuda_enter(const struct ori_cuda_gpu *gpu, struct ori_cuda_scope *scope)
 {
 	int err;
 
+	scope->cu = NULL;
+	if (inside == gpu)
+		return 0;
 	scope->cu = gpu->cu;
 	scope->capture_mode = ORI_CU_CAPTURE_RELAXED;
 	err = gpu->cu->cuThreadExchangeStreamCaptureMode(&scope->capture_mode);
@@ -23,6 +30,7 @@ int ori_cuda_enter(const struct ori_cuda_gpu *gpu, struct ori_cuda_scope *scope)
 	err = gpu->cu->cuCtxPushCurrent(gpu->context);
 	if (!err)
 		return 0;
+	scope->cu = NULL;
 	(void)gpu->cu->cuThreadExchangeStreamCaptureMode(&scope->capture_mode);
 	return ori_cuda_fail(err, "cuCtxPushCurrent", "GPU %d", gpu->ordinal);
 }
@@ -31,8 +39,31 @@ void ori_cuda_leave(struct ori_cuda_scope *scope)
 {
 	void *context;
 
+	if (!scope->cu)
+		return;
 	(void)scope->cu->cuCtxPopCurrent(&context);
 	(void)scope->cu->cuThreadExchangeStreamCaptureMode(&scope->capture_mode);
+}
+
+/*
+ * To enter and leave takes four calls of the driver, and a collective is made of several steps: on
+ * one stream the host's part can take longer than the kernels.
+ */
+int ori_cuda_stream_enter(struct ori_device *device)
+{
+	const struct ori_cuda_gpu *gpu = ((struct ori_cuda_device *)device)->gpu;
+	int err = ori_cuda_enter(gpu, &inside_scope);
+
+	if (!err)
+		inside = gpu;
+	return err;
+}
+
+void ori_cuda_stream_leave(struct ori_device *device)
+{
+	(void)device;
+	inside = NULL;
+	ori_cuda_leave(&inside_scope);
 }
 
 struct ori_cuda_gpu **ori_cuda_gpus_lock(void)

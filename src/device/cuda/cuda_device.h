@@ -118,11 +118,14 @@ struct ori_cuda_device {
  * would forbid.
  */
 struct ori_cuda_scope {
-	const struct ori_cuda_driver *cu;
+	const struct ori_cuda_driver *cu; /* NULL: inside ori_cuda_stream_enter(), nothing to leave */
 	int capture_mode;
 };
 int ori_cuda_enter(const struct ori_cuda_gpu *, struct ori_cuda_scope *);
 void ori_cuda_leave(struct ori_cuda_scope *);
+/* Entries of ori_cuda_stream_ops. */
+int ori_cuda_stream_enter(struct ori_device *);
+void ori_cuda_stream_leave(struct ori_device *);
 /*
  * Calls each(gpu, arg) for the GPUs that this process has open, until a call returns other than 0.
  */
@@ -217,7 +220,9 @@ int ori_cuda_is_capturing(struct ori_cuda_device *, void *stream, int *capturing
  * order after a mark, has a mark passed, one more reference to a mark.
  */
 uint64_t ori_cuda_stream_number(struct ori_cuda_device *, void *stream);
-int ori_cuda_mark_record(struct ori_cuda_device *, void *stream, struct ori_mark **);
+/* number: of the stream, see ori_cuda_stream_number(). */
+int ori_cuda_mark_record(struct ori_cuda_device *, void *stream, uint64_t number,
+			 struct ori_mark **);
 int ori_cuda_mark_follow(struct ori_cuda_device *, void *stream, const struct ori_mark *);
 int ori_cuda_mark_passed(struct ori_cuda_device *, const struct ori_mark *);
 struct ori_mark *ori_cuda_mark_share(struct ori_cuda_device *, struct ori_mark *);

@@ -158,7 +158,7 @@ static int note(struct ori_cuda_device *d, struct ori_cuda_flight *f, const stru
 	f->load = w->load > f->load ? w->load : f->load;
 	f->fit = w->fit < f->fit ? w->fit : f->fit;
 	/* If this fails, the kernel has been waited for, or both marks say that it still runs. */
-	err = ori_cuda_mark_record(d, w->stream, &f->mark);
+	err = ori_cuda_mark_record(d, w->stream, w->number, &f->mark);
 	if (!mark)
 		return err;
 	ori_cuda_unmark(&d->base, *mark);
@@ -189,7 +189,9 @@ static int launch(struct ori_cuda_device *d, const struct oriel_kernel *kernel, 
 	if (err)
 		return err;
 	pthread_mutex_lock(&d->flights_lock);
-	reap(d);
+	/* most programs have one stream, and need not ask the driver whether its kernels have ended */
+	if (d->flights && (d->flights->next || d->flights->stream != w.number))
+		reap(d);
 	err = admit(d, kernel, &w);
 	if (!err)
 		err = get_flight(d, &w, &f);

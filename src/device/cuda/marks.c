@@ -127,7 +127,8 @@ static int wait_instead(struct ori_cuda_device *d, void *stream, struct ori_mark
 }
 
 /* Always takes another mark: others may hold the old one, which remains valid. */
-int ori_cuda_mark_record(struct ori_cuda_device *d, void *stream, struct ori_mark **mark)
+int ori_cuda_mark_record(struct ori_cuda_device *d, void *stream, uint64_t number,
+			 struct ori_mark **mark)
 {
 	struct ori_mark *before = *mark, *next = NULL;
 	int err = make(d, &next);
@@ -138,7 +139,7 @@ int ori_cuda_mark_record(struct ori_cuda_device *d, void *stream, struct ori_mar
 			err = ori_cuda_fail(err, "cuEventRecord", "a mark on a stream of GPU %d",
 					    d->gpu->ordinal);
 		else
-			next->stream = ori_cuda_stream_number(d, stream);
+			next->stream = number;
 	}
 	if (err) {
 		ori_cuda_unmark(&d->base, next);
@@ -202,7 +203,7 @@ int ori_cuda_mark(struct ori_device *device, void *stream, struct ori_mark **mar
 		return err;
 	err = ori_cuda_is_capturing(d, stream, &captured);
 	if (!err && !captured)
-		err = ori_cuda_mark_record(d, stream, mark);
+		err = ori_cuda_mark_record(d, stream, ori_cuda_stream_number(d, stream), mark);
 	ori_cuda_leave(&scope);
 	return err;
 }

@@ -136,6 +136,8 @@ static int cuda_hold(struct ori_device *device, void *stream, void (*gone)(void 
 }
 
 const struct ori_stream_ops ori_cuda_stream_ops = {
+	.enter = ori_cuda_stream_enter,
+	.leave = ori_cuda_stream_leave,
 	.copies = cuda_copies,
 	.hold = cuda_hold,
 	.capturing = ori_cuda_capturing,
