@@ -41,6 +41,7 @@ static struct ori_a2a_plan random_plan(uint64_t seed, uint64_t call, int rank)
 					    small, 1 + (uint32_t)(x >> 44) % 3);
 
 	plan.kind[ORI_PLAN_MAPPED].warps = 1 + (uint32_t)(x >> 48) % 2;
+	plan.spread = (uint32_t)(x >> 52) % 2; /* with a forced plan any number means: always */
 	return plan;
 }
 

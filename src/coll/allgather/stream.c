@@ -127,8 +127,11 @@ static uint32_t cut_slices(uint32_t slices, uint64_t bytes, uint32_t targets, in
 {
 	uint32_t room = resident > 0 ? (uint32_t)resident : 1;
 	uint32_t part = bytes < LONE_BYTES ? 1 : bytes < WIDE_BYTES ? 2 : 4;
-	uint32_t most = (room / part + targets - 1) / targets; /* rather one more than too few */
+	uint32_t most = room / part / targets;
 
+	/* between 3 ranks of a GPU 8 slices of 13 MiB took 59 us, 7 took 66 */
+	if (bytes >= WIDE_BYTES && room / part % targets)
+		most++;
 	most = most ? most : 1;
 	return slices < most ? slices : most;
 }

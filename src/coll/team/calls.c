@@ -206,13 +206,13 @@ static void fill_op(const struct state *s, struct ori_reduce_node_op *op,
 }
 
 /*
- * A block moves a unit per thread at a time.  Half of the blocks that fit are enough to use the
- * memory of a GPU fully, and twice as many are slower.
+ * A block moves a unit per thread at a time.  With eight ranks on a GPU, where 14 fit, 8 blocks took
+ * 293 us for 64 MiB, 7 took 303 and 12 took 310.
  */
 static int count_node_blocks(const struct oriel_team *t, const struct ori_terms *call)
 {
 	uint64_t piece = call->size * oriel_type_bytes(call->type) / (uint64_t)t->comm->nranks;
-	uint64_t most = ((uint64_t)t->blocks + 1) / 2, blocks = piece / (16u * ORI_COLL_THREADS);
+	uint64_t most = ((uint64_t)t->blocks + 2) / 2, blocks = piece / (16u * ORI_COLL_THREADS);
 
 	blocks = blocks < most ? blocks : most;
 	return blocks ? (int)blocks : 1;

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/unit/alltoallv_shares.c - kernels/alltoallv_items.h: shares of blocks that follow the sizes.
+ * The items of a launch are exactly the shares of all messages, and no share is too large.
+ */
+#include <string.h>
+
+#include "../check.h"
+#include "kernels/alltoallv_items.h"
+
+enum { RANKS = 16, BLOCKS = 64, ROUNDS = 3000 };
+
+struct bed {
+	struct oriel_window_peer peers[RANKS];
+	struct oriel_window_dev win;
+	uint64_t sizes[RANKS], words[2];
+	struct ori_a2a_args args;
+};
+
+static uint64_t next_random(uint64_t *state)
+{
+	*state = *state * 6364136223846793005ull + 1442695040888963407ull;
+	return *state >> 20;
+}
+
+/* As coll/alltoallv/exec.c sets the grid, with room for `more` items beyond one per block. */
+static void open_bed(struct bed *b, int nranks, int rank, uint32_t blocks, uint32_t more)
+{
+	struct ori_a2a_args *a = &b->args;
+	uint32_t n = (uint32_t)nranks, most;
+
+	memset(b, 0, sizeof(*b));
+	b->win.peers = b->peers;
+	a->win = &b->win;
+	a->comm.rank = rank;
+	a->comm.nranks = nranks;
+	a->comm.failure = &b->words[0];
+	a->failure = &b->words[1];
+	a->send_sizes = b->sizes;
+	a->elem_bytes = 4;
+	a->most_elems = a->send_elems = 1ull << 40;
+	a->most_blocks = a->blocks[0] = a->blocks[1] = blocks;
+	a->items = n * blocks + more;
+	most = a->items - n + 1;
+	a->spread = n * blocks < most ? n * blocks : most;
+}
+
+/* Sizes of many kinds: even, one large, empty ones, all of 1, beyond what a float holds exactly. */
+static void fill_sizes(struct bed *b, uint64_t *random)
+{
+	uint64_t kind = next_random(random) % 6, one = next_random(random) % (1u << 20);
+
+	for (int r = 0; r < b->args.comm.nranks; r++) {
+		uint64_t x = next_random(random);
+
+		b->sizes[r] = kind == 0 ? one :
+			      kind == 1 ? x % (1u << 20) :
+			      kind == 2 ? (x % 3 ? 0 : x % (1u << 24)) :
+			      kind == 3 ? x % 2 :
+			      kind == 4 ? (r == 0 ? 1ull << 35 : x % 100) :
+					  (1ull << 33) + 1 + x % 2;
+	}
+}
+
+static void check_items(struct bed *b)
+{
+	static uint32_t seen[RANKS][RANKS * BLOCKS + RANKS];
+	struct oriel_group g = oriel_group_thread();
+	const struct ori_a2a_args *a = &b->args;
+	uint64_t total = 0, largest = 0;
+	struct ori_a2a_item it;
+
+	memset(seen, 0, sizeof(seen));
+	for (int r = 0; r < a->comm.nranks; r++)
+		total += b->sizes[r];
+	for (uint32_t n = 0; n < a->items; n++) {
+		if (!ori_a2a_find(a, g, 0, n, &it))
+			continue;
+		CHECK_EQ(it.blocks, ori_a2a_blocks_for(a, b->sizes[it.peer], total));
+		CHECK_EQ(it.count, b->sizes[it.peer]);
+		REQUIRE(it.index < it.blocks && it.blocks <= a->items);
+		seen[it.peer][it.index]++;
+	}
+	for (int r = 0; r < a->comm.nranks; r++) {
+		uint32_t blocks = ori_a2a_blocks_for(a, b->sizes[r], total);
+		uint64_t share = (b->sizes[r] + blocks - 1) / blocks;
+
+		for (uint32_t i = 0; i < blocks; i++)
+			CHECK_EQ(seen[r][i], 1);
+		largest = share > largest ? share : largest;
+	}
+	/* a little more than 1 / spread: blocks_for() rounds down */
+	CHECK(largest <= total / a->spread + total / a->spread / 1000 + 1);
+}
+
+TEST(every_share_has_one_item)
+{
+	uint64_t random = 5;
+	struct bed b;
+
+	for (int i = 0; i < ROUNDS && !check_failures; i++) {
+		int nranks = 1 + (int)(next_random(&random) % RANKS);
+		uint32_t blocks = 1 + (uint32_t)(next_random(&random) % (i % 2 ? BLOCKS : 4));
+
+		open_bed(&b, nranks, (int)(next_random(&random) % (uint64_t)nranks), blocks,
+			 (uint32_t)(next_random(&random) % ((uint64_t)nranks + 1)));
+		fill_sizes(&b, &random);
+		check_items(&b);
+	}
+}
+
+/* Sizes that are all the same move nothing: each peer keeps its own blocks. */
+TEST(even_sizes_stay_where_they_are)
+{
+	struct ori_a2a_item it;
+	struct bed b;
+
+	for (int nranks = 1; nranks <= RANKS; nranks++) {
+		open_bed(&b, nranks, nranks / 2, 4, (uint32_t)nranks);
+		for (int r = 0; r < nranks; r++)
+			b.sizes[r] = 1000003;
+		for (uint32_t n = 0; n < 4 * (uint32_t)nranks; n++) {
+			REQUIRE(ori_a2a_find(&b.args, oriel_group_thread(), 0, n, &it));
+			CHECK_EQ(it.peer, (nranks / 2 + (int)n / 4) % nranks);
+			CHECK_EQ(it.index, n % 4);
+			CHECK_EQ(it.blocks, 4);
+		}
+	}
+}
