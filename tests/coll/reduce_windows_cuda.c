@@ -4,6 +4,9 @@
  * fake driver): data goes straight between them, and through the team where a rank has no such
  * buffer.
  */
+#include <signal.h>
+#include <unistd.h>
+
 #include "coll/team/team.h"
 #include "kernels/coll.h"
 #include "reduce_bed.h"
@@ -198,4 +201,116 @@ TEST(calls_that_differ)
 	const struct bed_row rows[] = { { "three", 3, 1, NULL } };
 
 	bed_rows(rows, ORI_COUNT(rows), differ_rank, NULL);
+}
+
+/* Rank 1 makes another call than the long one of all others.  Each rank learns it. */
+static int make_other_call(struct rank_env *env, int which, uint8_t *m)
+{
+	struct oriel_comm *c = env->comm;
+
+	if (env->rank != 1)
+		which = -1;
+	switch (which) {
+	case 0:
+		return oriel_broadcast(c, m, 16, 4, 0, NULL);
+	case 1: /* nobody keeps this root from its next call */
+		return oriel_broadcast(c, m, 16, 4, 1, NULL);
+	case 2:
+		return oriel_reducescatter(c, m, m, COUNT / 16, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM,
+					   NULL);
+	case 3:
+		return oriel_allreduce(c, m, m, COUNT, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_MAX, NULL);
+	case 4:
+		return oriel_allreduce(c, m, m, 2, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, NULL);
+	case 5:
+		return oriel_allreduce(c, m, m, COUNT, 99, ORIEL_REDUCE_SUM, NULL);
+	default:
+		return oriel_allreduce(c, m, m, COUNT, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, NULL);
+	}
+}
+
+#define OTHER_CALLS 6
+
+static void other_rank(struct rank_env *env)
+{
+	struct windows w;
+	uint8_t *a;
+	int err;
+
+	open_windows(&w, env);
+	a = (uint8_t *)oriel_window_buffer(w.first);
+	for (int i = 0; i < 2 * OTHER_CALLS && !check_failures; i++) {
+		int which = i % OTHER_CALLS;
+
+		err = make_other_call(env, which, a);
+		if (!err)
+			err = oriel_comm_sync(env->comm, NULL);
+		CHECK_EQ(err, which == 5 ? ORIEL_EINVAL : ORIEL_EMISMATCH);
+		reduce(&w, a, a, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, COUNT, 1);
+		reduce(&w, w.plain, w.plain, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, COUNT, 0);
+	}
+	close_windows(&w);
+}
+
+TEST(another_call_on_one_rank)
+{
+	const struct bed_row rows[] = { { "three", 3, 1, NULL }, { "eight", 8, 1, NULL } };
+
+	bed_rows(rows, ORI_COUNT(rows), other_rank, NULL);
+}
+
+/* Rank 2 does not make the last call; `dies`: it ends instead. */
+struct scene {
+	int dies;
+	uint32_t over; /* ranks whose call has failed */
+};
+
+static void missing_rank(struct rank_env *env)
+{
+	struct scene *scene = (struct scene *)env->arg;
+	struct windows w;
+	uint8_t *a;
+	int err;
+
+	open_windows(&w, env);
+	a = (uint8_t *)oriel_window_buffer(w.first);
+	reduce(&w, a, a, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, COUNT, 1);
+	if (env->rank == 2 && scene->dies)
+		raise(SIGKILL);
+	if (env->rank == 2) {
+		while (__atomic_load_n(&scene->over, __ATOMIC_ACQUIRE) + 1 < (uint32_t)env->nranks)
+			usleep(1000);
+	} else {
+		err = oriel_allreduce(env->comm, a, a, COUNT, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM,
+				      NULL);
+		if (!err)
+			err = oriel_comm_sync(env->comm, NULL);
+		CHECK_EQ(err, scene->dies ? ORIEL_EPEER : ORIEL_ETIMEDOUT);
+		__atomic_add_fetch(&scene->over, 1, __ATOMIC_RELEASE);
+	}
+	if (scene->dies) /* the comm has failed, and keeps them */
+		free(w.b.host);
+	else
+		close_windows(&w);
+}
+
+TEST(a_late_rank_ends_the_call)
+{
+	struct ranks_options o = { .nranks = 3, .processes = 1, .deadline_s = 60, .timeout_s = 2 };
+
+	ranks_run(&o, missing_rank, ranks_shared(sizeof(struct scene)));
+}
+
+TEST(a_dead_rank_ends_the_call)
+{
+	struct ranks_options o = {
+		.nranks = 3, .processes = 1, .deadline_s = 60, .timeout_s = 20, .expect_killed = 4
+	};
+	struct scene *scene = (struct scene *)ranks_shared(sizeof(*scene));
+
+#if defined(__SANITIZE_THREAD__)
+	return;
+#endif
+	scene->dies = 1;
+	ranks_run(&o, missing_rank, scene);
 }
