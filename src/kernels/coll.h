@@ -76,7 +76,7 @@ struct ori_reduce_node_op {
 	struct oriel_comm_dev comm;
 	uint64_t *failure; /* of the team's window, and so are these */
 	uint64_t *signal_words;
-	uint32_t signal_stride, ready; /* ready: ORI_COLL_READY */
+	uint32_t signal_stride, ready;     /* ready: ORI_COLL_READY */
 	const struct oriel_team_dev *team; /* in the device's memory; for what is rare */
 	struct oriel_launch_dev launch;
 	struct ori_terms call;

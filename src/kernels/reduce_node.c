@@ -63,7 +63,8 @@ ORIEL_DEV int ori_reduce_node_lane(struct oriel_group g)
 /* ---- words ----------------------------------------------------------------------------------- */
 
 /* Only a CPU wakes sleepers. */
-ORIEL_DEV struct oriel_waiters *ori_reduce_node_waiters(const struct ori_reduce_node_op *a, int peer)
+ORIEL_DEV struct oriel_waiters *ori_reduce_node_waiters(const struct ori_reduce_node_op *a,
+							int peer)
 {
 	return ORIEL_ON_GPU ? NULL : a->team->win.peers[peer].waiters;
 }
@@ -88,7 +89,7 @@ ORIEL_DEV int ori_reduce_node_await(const struct ori_reduce_node_op *a, int peer
 				    uint64_t want)
 {
 	int err, name = (a->number & ((1 << ORI_COLL_SHIFT) - 1)) | (int)a->call.kind
-									     << ORI_COLL_SHIFT;
+									    << ORI_COLL_SHIFT;
 	struct ori_spin s;
 
 	ori_spin_begin(&s, &a->comm, a->failure, ORIEL_OP_SIGNAL, peer, (int)id, name, want);
@@ -138,8 +139,7 @@ ORIEL_DEV void ori_reduce_node_done(const struct ori_reduce_node_op *a, struct o
 	 * to the block that moves them.  Without it a slow block could take the counts of the next
 	 * call for its own.
 	 */
-	if (!oriel_group_is_leader(g) ||
-	    ori_fetch_add32_acq_rel(&desk->done, 1) + 1 != g.nblocks)
+	if (!oriel_group_is_leader(g) || ori_fetch_add32_acq_rel(&desk->done, 1) + 1 != g.nblocks)
 		return;
 	desk->calls = b->calls + 1;
 	desk->met = b->met + meetings * ORI_COLL_ONE;

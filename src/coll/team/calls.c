@@ -199,7 +199,7 @@ static void fill_op(const struct state *s, struct ori_reduce_node_op *op,
 					   .number = win->number };
 	for (int r = 0; r < win->comm.nranks; r++) {
 		op->near[r].desk = (struct ori_coll_desk *)(void *)(win->inline_peers[r].buffer +
-								     s->team->stage_off);
+								    s->team->stage_off);
 		op->near[r].signals = win->inline_peers[r].signals;
 	}
 	find_places(s->comm, op);
