@@ -35,6 +35,8 @@ ROWS = {
     "exchange8_64k": "all-to-all-v, 8 ranks, 64 KiB",
     "exchange8_1m": "all-to-all-v, 8 ranks, 1 MiB",
     "exchange8_16m": "all-to-all-v, 8 ranks, 16 MiB",
+    "reduce8_1m": "all-reduce in windows, 8 ranks, 1 MiB",
+    "reduce8_64m": "all-reduce in windows, 8 ranks, 64 MiB",
 }
 PANELS = [
     ("put to one peer", "blocks", "GB/s", {f"bw{n}": n for n in (1, 4, 16, 32, 64)}),
