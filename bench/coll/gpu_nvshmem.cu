@@ -4,8 +4,8 @@
  *
  * Usage: versus_nvshmem_coll 2|8  the number of ranks, each a process
  *
- * All-gather is fcollectmem_on_stream, all-reduce float_sum_reduce_on_stream.  NVSHMEM has no all-to-all-v, so two ways are measured with
- * uniform sizes, and the better one counts:
+ * All-gather is fcollectmem_on_stream, all-reduce float_sum_reduce_on_stream.  NVSHMEM has no
+ * all-to-all-v, so two ways are measured with uniform sizes, and the better one counts:
  *	alltoall  alltoallmem_on_stream
  *	puts	  a kernel that puts with signals: one block per peer, sizes in device memory.
  *		  No rank may be one call ahead, so the kernel ends with a barrier.

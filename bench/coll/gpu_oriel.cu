@@ -186,7 +186,7 @@ static void time_reduce(struct job *j, const char *name)
 		bench_print(name, us, "us");
 }
 
-/* In a window, where all ranks reach the buffers, and "plain", in memory that only this rank has. */
+/* In a window, where all ranks reach the buffers, and "plain", in memory of this rank only. */
 static void run_reduce(struct job *j)
 {
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
@@ -512,7 +512,7 @@ int main(int argc, char **argv)
 	memset(&job, 0, sizeof(job));
 	if (!is_usage(argc, argv)) {
 		fprintf(stderr,
-			"usage: oriel_coll_gpu rows|exchange|small|busy [OP:BYTES[:SEED]...]\n");
+			"usage: oriel_coll_gpu rows|exchange [OP:BYTES[:SEED]...] | small | busy\n");
 		return 2;
 	}
 	gpu_must(cudaSetDevice(0), "device");

@@ -151,8 +151,8 @@ struct ori_mark;
 /* What a stream can do besides kernels.  On the CPU it is complete on return. */
 struct ori_stream_ops {
 	/*
-	 * Between the two the calling thread makes calls of this table and launches only.  They
-	 * then share one way into the device's context.  After an error there is no leave().
+	 * Between the two, calls of this thread share one way into the device's context.  They are
+	 * all for this device.  After an error there is no leave().
 	 */
 	int (*enter)(struct ori_device *);
 	void (*leave)(struct ori_device *);

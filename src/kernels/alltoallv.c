@@ -107,7 +107,7 @@ ORIEL_DEV int ori_a2a_run(const struct ori_a2a_args *a, int parts)
 	int found = ori_a2a_find(a, g, parts, g.block, &it), err;
 
 	/* a surplus block, of a peer that has fewer blocks: it does not count */
-	if (!found && g.nblocks == a->items && !a->spread)
+	if (!found && g.nblocks == a->items && !a->shares)
 		return 0;
 	err = ori_a2a_phases(a, g, parts, &it, found, k);
 	if (err && oriel_group_is_leader(g))

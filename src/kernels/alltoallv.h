@@ -109,14 +109,14 @@ struct ori_a2a_args {
 	uint64_t chunk[2];    /* ORI_PLAN_MAPPED, ORI_PLAN_QUEUED (alltoallv_plan.h) */
 	uint32_t blocks[2];   /* for each peer of that kind */
 	uint32_t most_blocks; /* the larger of the two that are in use */
-	uint32_t items;       /* nranks * most_blocks, and with `spread` up to nranks more */
+	uint32_t items;       /* nranks * most_blocks, and with `shares` up to nranks more */
 	uint32_t small;       /* at most inbox_bytes */
 	uint32_t counted;     /* blocks of this launch except surplus ones */
 	uint32_t synchronised;
 	uint32_t copy_in; /* `send` is not in the send buffer */
 	uint32_t early;   /* most messages will not be small */
 	int32_t number;   /* the window's, for reports */
-	uint32_t spread;  /* shares follow the sizes: at most 1 / spread of all; 0: they do not */
+	uint32_t shares;  /* blocks follow the sizes: none has more than 1 / shares; 0: no */
 	uint32_t reserved;
 };
 

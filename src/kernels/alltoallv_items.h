@@ -108,7 +108,7 @@ ORIEL_DEV void ori_a2a_check_sizes(const struct ori_a2a_args *a, struct oriel_gr
 	uint64_t mine = a->send_sizes[it->peer], at = 0, count = 0, off = 0;
 	uint64_t total = 0, staged_before = 0, staged_total = 0, before = 0;
 	int n = a->comm.nranks, i = (int)lane, bad = 0,
-	    staged = parts & ORI_A2A_QUEUED && a->copy_in, any = 0, other = 0;
+	    staged = parts & ORI_A2A_QUEUED && a->copy_in, any = 0, unused = 0;
 
 	if (a->send_offsets)
 		at = a->send_offsets[it->peer];
@@ -135,8 +135,8 @@ ORIEL_DEV void ori_a2a_check_sizes(const struct ori_a2a_args *a, struct oriel_gr
 	}
 	if (a->send_offsets) {
 		any = ori_lanes_any(lanes, bad);
-		if (!(parts & ORI_A2A_QUEUED) && a->spread)
-			total = ori_lanes_sum(lanes, total, 0, &other);
+		if (!(parts & ORI_A2A_QUEUED) && a->shares)
+			total = ori_lanes_sum(lanes, total, 0, &unused);
 	} else {
 		at = ori_lanes_sum(lanes, before, 0, &any);
 		total = ori_lanes_sum(lanes, total, bad, &any);
@@ -199,13 +199,13 @@ ORIEL_DEV void ori_a2a_item(const struct ori_a2a_args *a, int parts, uint32_t n,
 /* ---- shares that follow the sizes ------------------------------------------------------------ */
 
 /*
- * Blocks for a message of `count` of `total` elements.  No share is larger than 1 / a->spread of
- * all, and all messages together have less than a->spread + nranks blocks.
+ * Blocks for a message of `count` of `total` elements.  No share is larger than 1 / a->shares of
+ * all, and all messages together have less than a->shares + nranks blocks.
  */
 ORIEL_DEV uint32_t ori_a2a_blocks_for(const struct ori_a2a_args *a, uint64_t count, uint64_t total)
 {
 	/* a little less, so that rounding never adds a block, above all not to equal sizes */
-	float blocks = (float)a->spread * (1.0f - 1.0f / (1 << 18));
+	float blocks = (float)a->shares * (1.0f - 1.0f / (1 << 18));
 
 	return total ? 1 + (uint32_t)((float)count * (blocks / (float)total)) : 1;
 }
@@ -274,7 +274,7 @@ ORIEL_DEV void ori_a2a_sizes(const struct ori_a2a_args *a, struct oriel_group g,
 	/* The usual item is right, so its loads do not wait for those of the sizes of all peers. */
 	do {
 		ori_a2a_check_sizes(a, g, parts, it);
-		again = !(parts & ORI_A2A_QUEUED) && a->spread && ori_a2a_share(a, n, it);
+		again = !(parts & ORI_A2A_QUEUED) && a->shares && ori_a2a_share(a, n, it);
 	} while (again);
 }
 

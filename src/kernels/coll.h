@@ -2,10 +2,10 @@
 /*
  * kernels/coll.h - host-issued collectives of a team: two kernels.
  *
- * coll/team fills a struct and launches.  In coll.c each block has a channel of the team and a share
- * of the elements.  The number of blocks follows from the size of the call, which may differ between
- * ranks by mistake.  So with several blocks, block 0 first compares the calls, and the other blocks
- * wait for its verdict: otherwise a block could wait for one that does not exist.
+ * coll/team fills a struct and launches.  In coll.c each block has a channel of the team and a
+ * share of the elements.  The number of blocks follows from the size of the call, which may differ
+ * between ranks by mistake.  So with several blocks, block 0 first compares the calls, and the
+ * other blocks wait for its verdict: otherwise a block could wait for one that does not exist.
  *
  * reduce_node.c is for a long all-reduce of ranks that all map each other.  A team of such ranks on
  * separate devices has a stage behind its channels.  It begins with a desk, where the other ranks
@@ -76,7 +76,8 @@ struct ori_reduce_node_op {
 	struct oriel_comm_dev comm;
 	uint64_t *failure; /* of the team's window, and so are these */
 	uint64_t *signal_words;
-	uint32_t signal_stride, ready;     /* ready: ORI_COLL_READY */
+	uint32_t signal_stride;
+	uint32_t ready, met;               /* ORI_COLL_READY and ORI_COLL_MET */
 	const struct oriel_team_dev *team; /* in the device's memory; for what is rare */
 	struct oriel_launch_dev launch;
 	struct ori_terms call;

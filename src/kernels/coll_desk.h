@@ -5,6 +5,9 @@
  * A long all-reduce waits for these records only.  If they differ, it compares the calls on channel
  * 0 too, as all other calls do: there each rank learns what differs.
  *
+ * There is one record per rank.  Nobody overwrites it while another rank reads it, because on a
+ * separate device no call ends on a rank before all ranks have come to it.
+ *
  * Included by coll.c and reduce_node.c.
  */
 #ifndef ORI_KERNELS_COLL_DESK_H
@@ -21,9 +24,9 @@ ORIEL_DEV void ori_coll_desk_put(struct ori_coll_desk *desk, uint64_t *ready,
 {
 	desk->from[rank] = *record;
 	/*
-	 * [SIG1] inside, release, system scope; partner [SIG2] in ori_reduce_node_await().  Publishes
-	 * the record, and what this rank's stream did before this call: its elements are there, and
-	 * its receive buffer may be written.
+	 * [SIG1] inside, release, system scope; partner [SIG2] in ori_reduce_node_await().
+	 * Publishes the record, and what this rank's stream did before this call: its elements are
+	 * there, and its receive buffer may be written.
 	 */
 	ori_word_signal(ready, ORIEL_SET, record->number, waiters);
 }
@@ -44,7 +47,7 @@ ORIEL_DEV void ori_coll_desk_tell(const struct ori_coll_args *a, struct oriel_gr
 	record.number = own->calls + 1;
 	record.call = a->call;
 	record.places.send_window = record.places.recv_window = -1;
-	(void)ori_lanes_any(lanes, 0); /* all have read the count */
+	(void)ori_lanes_status(lanes, 0); /* all have read the count */
 	if (g.thread == first)
 		own->calls = record.number;
 	for (r = g.thread - first; r < (uint32_t)win->comm.nranks; r += lanes) {

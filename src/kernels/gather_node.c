@@ -6,10 +6,10 @@
  * The work is a list of items, one per (rank, slice of the own block).  Block i % nblocks executes
  * item i.  So any number of blocks can execute any number of items, and ranks may have different
  * numbers of blocks and of slices: what the slices of a rank's block add to its word is
- * ORI_GATHER_ONE together.  A block first signals READY for all its items.  Then it stores each item
- * and signals LOCAL for it.  Then it waits for the data of other ranks.  It waits only for steps that
- * other ranks make before their own wait of that kind.  So it is enough that the blocks of all grids
- * run at the same time.
+ * ORI_GATHER_ONE together.  A block first signals READY for all its items.  Then it stores each
+ * item and signals LOCAL for it.  Then it waits for the data of other ranks.  It waits only for
+ * steps that other ranks make before their own wait of that kind.  So it is enough that the blocks
+ * of all grids run at the same time.
  *
  * Every exec moves the bases of all mapped peers by the same amount.  So a block first reads two
  * words that serve for all of them.  The last block that has read them moves the bases.  On a GPU

@@ -7,8 +7,8 @@
  *
  * First each rank shows its call and where its buffers are (coll_desk.h).  Every block reads the
  * records of all ranks, so blocks need not meet.  If all ranks have their buffers in the same
- * windows, these are the memory, and send and receive buffers may be the same.  A meeting at the end
- * says that all pieces are there.
+ * windows, these are the memory, and send and receive buffers may be the same.  A meeting at the
+ * end says that all pieces are there.
  *
  * If not, the memory is the stage of the team, which has two parts.  Each rank copies its elements
  * to the first part, and takes the result from the second one.  Both are used again and again for
@@ -109,7 +109,7 @@ ORIEL_DEV int ori_reduce_node_arrive(const struct ori_reduce_node_op *a, struct 
 
 	for (r = ori_reduce_node_lane(g); r < a->comm.nranks && !err; r += ori_reduce_node_lanes(g))
 		/* [SIG1] inside: all that the block has read and stored; partner [SIG2] above */
-		ori_word_signal(a->near[r].signals + a->ready + 1, ORIEL_ADD, value,
+		ori_word_signal(a->near[r].signals + a->met, ORIEL_ADD, value,
 				ori_reduce_node_waiters(a, r));
 	return err;
 }
@@ -121,7 +121,7 @@ ORIEL_DEV int ori_reduce_node_meet(const struct ori_reduce_node_op *a, struct or
 	int err = 0, r;
 
 	for (r = ori_reduce_node_lane(g); r < a->comm.nranks && !err; r += ori_reduce_node_lanes(g))
-		err = ori_reduce_node_await(a, r, a->ready + 1, b->met + n * ORI_COLL_ONE);
+		err = ori_reduce_node_await(a, r, a->met, b->met + n * ORI_COLL_ONE);
 	return ori_group_agree_any(g, err);
 }
 
@@ -135,9 +135,9 @@ ORIEL_DEV void ori_reduce_node_done(const struct ori_reduce_node_op *a, struct o
 	struct ori_coll_desk *desk = ori_reduce_node_desk(a);
 
 	/*
-	 * [RNK1] acq_rel, device scope; its own partner.  Publishes that a block has read the counts
-	 * to the block that moves them.  Without it a slow block could take the counts of the next
-	 * call for its own.
+	 * [RNK1] acq_rel, device scope; its own partner.  Publishes that a block has read the
+	 * counts to the block that moves them.  Without it a slow block could take the counts of
+	 * the next call for its own.
 	 */
 	if (!oriel_group_is_leader(g) || ori_fetch_add32_acq_rel(&desk->done, 1) + 1 != g.nblocks)
 		return;
@@ -252,8 +252,8 @@ ORIEL_DEV uint64_t ori_reduce_node_word(struct ori_reducer how, struct ori_row r
 }
 
 /*
- * Called by all threads: combines units of 16 bytes, this thread's share of `i` to `end`.  Addresses
- * are loaded once: the compiler keeps them in registers only if they are local variables.
+ * Called by all threads: combines units of 16 bytes, this thread's share of `i` to `end`.  The
+ * compiler keeps addresses in registers only if they are local variables.
  */
 ORIEL_DEV void ori_reduce_node_loop(const struct ori_reduce_node_op *a, struct oriel_group g,
 				    const struct ori_reduce_reach *reach, uint64_t i, uint64_t end,

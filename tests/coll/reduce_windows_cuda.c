@@ -11,7 +11,7 @@
 #include "kernels/coll.h"
 #include "reduce_bed.h"
 
-#define COUNT 49152u /* floats: three blocks of a kernel, and a multiple of 16 bytes per rank */
+#define COUNT 49152u /* floats: several blocks of a kernel, and a multiple of 16 bytes per rank */
 #define ROOM (2 * 8 * COUNT + 65536u)
 
 struct windows {
@@ -51,9 +51,12 @@ static void close_windows(struct windows *w)
 	free(w->b.host);
 }
 
-/* One call from `send` to `recv`, checked; `direct`: which way it must go. */
+#define STRAIGHT ORI_REDUCE_DIRECT
+#define STAGED ORI_REDUCE_STAGED
+
+/* One call from `send` to `recv`, checked; `way`: how it must go. */
 static void reduce(struct windows *w, uint8_t *send, uint8_t *recv, int type, int op,
-		   uint64_t count, int direct)
+		   uint64_t count, int way)
 {
 	uint64_t bytes = count * model_bytes(type);
 	struct oriel_comm *c = w->b.env->comm;
@@ -66,7 +69,7 @@ static void reduce(struct windows *w, uint8_t *send, uint8_t *recv, int type, in
 	CHECK_EQ(oriel_comm_sync(c, NULL), 0);
 	CHECK_EQ(oriel_copy(c, w->b.host, recv, bytes + 1), 0);
 	bed_check(&w->b, 0, type, op, 0, count);
-	CHECK_EQ(ori_team_was_direct(c), direct);
+	CHECK_EQ(ori_team_last_way(c), way);
 	w->b.seed = model_mix(w->b.seed);
 	/* no rank fills its buffers for the next call while another one still checks these */
 	CHECK_EQ(oriel_comm_barrier(c, ORIEL_WORLD), 0);
@@ -83,17 +86,20 @@ static void ways_rank(struct rank_env *env)
 	a = (uint8_t *)oriel_window_buffer(w.first);
 	b = (uint8_t *)oriel_window_buffer(w.second);
 	for (int i = 0; i < 2 && !check_failures; i++) {
-		reduce(&w, a, a + half, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, COUNT, 1);
-		reduce(&w, a, a, ORIEL_TYPE_INT32, ORIEL_REDUCE_XOR, COUNT, 1);
-		reduce(&w, a, b, ORIEL_TYPE_DOUBLE, ORIEL_REDUCE_MAX, COUNT, 1);
-		reduce(&w, b + own, a + own, ORIEL_TYPE_HALF, ORIEL_REDUCE_SUM, 2 * COUNT + 8, 1);
+		reduce(&w, a, a + half, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, COUNT, STRAIGHT);
+		reduce(&w, a, a, ORIEL_TYPE_INT32, ORIEL_REDUCE_XOR, COUNT, STRAIGHT);
+		reduce(&w, a, b, ORIEL_TYPE_DOUBLE, ORIEL_REDUCE_MAX, COUNT, STRAIGHT);
+		reduce(&w, b + own, a + own, ORIEL_TYPE_HALF, ORIEL_REDUCE_SUM, 2 * COUNT + 8,
+		       STRAIGHT);
 		/* a rank has other memory, another window, or memory that is not aligned */
-		reduce(&w, odd ? w.plain : a, b, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, COUNT, 0);
-		reduce(&w, a, odd ? w.plain : b, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, COUNT, 0);
-		reduce(&w, odd ? b : a, odd ? a : b, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, COUNT, 0);
-		reduce(&w, a + (odd ? 4 : 0), b, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, COUNT, 0);
-		reduce(&w, a, b, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, COUNT + 1, 0);
-		reduce(&w, w.plain, w.plain + half, ORIEL_TYPE_INT64, ORIEL_REDUCE_SUM, COUNT, 0);
+		reduce(&w, odd ? w.plain : a, b, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, COUNT, STAGED);
+		reduce(&w, a, odd ? w.plain : b, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, COUNT, STAGED);
+		reduce(&w, odd ? b : a, odd ? a : b, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, COUNT,
+		       STAGED);
+		reduce(&w, a + (odd ? 4 : 0), b, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, COUNT, STAGED);
+		reduce(&w, a, b, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, COUNT + 1, STAGED);
+		reduce(&w, w.plain, w.plain + half, ORIEL_TYPE_INT64, ORIEL_REDUCE_SUM, COUNT,
+		       STAGED);
 	}
 	close_windows(&w);
 }
@@ -107,6 +113,31 @@ TEST(straight_between_windows_and_through_the_team)
 	bed_rows(rows, ORI_COUNT(rows), ways_rank, NULL);
 }
 
+/* A rank that is alone, and calls of all lengths without a wait between them. */
+static void alone_rank(struct rank_env *env)
+{
+	struct windows w;
+	uint8_t *a;
+
+	open_windows(&w, env);
+	a = (uint8_t *)oriel_window_buffer(w.first);
+	reduce(&w, a, a + 8 * COUNT, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, COUNT, STRAIGHT);
+	reduce(&w, w.plain + 1, w.plain + 1, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, COUNT, STAGED);
+	for (uint64_t i = 0; i < 20; i++)
+		CHECK_EQ(oriel_allreduce(env->comm, a, a + 8 * COUNT, i % 3 ? COUNT : 1 + 9 * i,
+					 ORIEL_TYPE_FLOAT, ORIEL_REDUCE_MIN, NULL),
+			 0);
+	reduce(&w, a, a, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, COUNT, STRAIGHT);
+	close_windows(&w);
+}
+
+TEST(short_and_long_calls_and_a_lone_rank)
+{
+	const struct bed_row rows[] = { { "one", 1, 1, NULL }, { "four", 4, 1, NULL } };
+
+	bed_rows(rows, ORI_COUNT(rows), alone_rank, NULL);
+}
+
 static void kinds_rank(struct rank_env *env)
 {
 	struct windows w;
@@ -117,7 +148,8 @@ static void kinds_rank(struct rank_env *env)
 	for (int type = 1; type <= MODEL_TYPES && !check_failures; type++)
 		for (int op = 1; op <= MODEL_OPS && !check_failures; op++)
 			if (model_is_valid(type, op))
-				reduce(&w, a, a, type, op, 2u * 65536u / model_bytes(type), 1);
+				reduce(&w, a, a, type, op, 2u * 65536u / model_bytes(type),
+				       STRAIGHT);
 	close_windows(&w);
 }
 
@@ -140,8 +172,8 @@ static void long_rank(struct rank_env *env)
 	w.b.bytes = 4 * count + 64;
 	w.b.host = (uint8_t *)malloc(w.b.bytes);
 	REQUIRE_OK(oriel_alloc(env->comm, w.b.bytes, (void **)&w.plain));
-	reduce(&w, w.plain + 4, w.plain + 4, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, count, 0);
-	reduce(&w, w.plain + 1, w.plain + 1, ORIEL_TYPE_UINT32, ORIEL_REDUCE_MAX, count, 0);
+	reduce(&w, w.plain + 4, w.plain + 4, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, count, STAGED);
+	reduce(&w, w.plain + 1, w.plain + 1, ORIEL_TYPE_UINT32, ORIEL_REDUCE_MAX, count, STAGED);
 	CHECK_EQ(oriel_free(env->comm, w.plain), 0);
 	free(w.b.host);
 }
@@ -153,7 +185,7 @@ TEST(more_than_the_stage)
 	bed_rows(rows, ORI_COUNT(rows), long_rank, NULL);
 }
 
-/* Queued ranks have no window of each other: everything goes through the team. */
+/* Queued ranks have no window of each other: everything goes through slots of the team. */
 static void queued_rank(struct rank_env *env)
 {
 	struct windows w;
@@ -182,7 +214,7 @@ static void differ_rank(struct rank_env *env)
 
 	open_windows(&w, env);
 	a = (uint8_t *)oriel_window_buffer(w.first);
-	reduce(&w, a, a, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, COUNT, 1);
+	reduce(&w, a, a, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, COUNT, STRAIGHT);
 	CHECK_EQ(oriel_allreduce(env->comm, a, a, count, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, NULL),
 		 0);
 	err = oriel_comm_sync(env->comm, NULL);
@@ -192,7 +224,7 @@ static void differ_rank(struct rank_env *env)
 	CHECK_EQ(oriel_allreduce(env->comm, a, a, count, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, NULL),
 		 0);
 	CHECK_EQ(oriel_comm_sync(env->comm, NULL), ORIEL_EMISMATCH);
-	reduce(&w, a, a, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, COUNT, 1);
+	reduce(&w, a, a, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, COUNT, STRAIGHT);
 	close_windows(&w);
 }
 
@@ -213,7 +245,7 @@ static int make_other_call(struct rank_env *env, int which, uint8_t *m)
 	switch (which) {
 	case 0:
 		return oriel_broadcast(c, m, 16, 4, 0, NULL);
-	case 1: /* nobody keeps this root from its next call */
+	case 1:
 		return oriel_broadcast(c, m, 16, 4, 1, NULL);
 	case 2:
 		return oriel_reducescatter(c, m, m, COUNT / 16, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM,
@@ -246,8 +278,8 @@ static void other_rank(struct rank_env *env)
 		if (!err)
 			err = oriel_comm_sync(env->comm, NULL);
 		CHECK_EQ(err, which == 5 ? ORIEL_EINVAL : ORIEL_EMISMATCH);
-		reduce(&w, a, a, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, COUNT, 1);
-		reduce(&w, w.plain, w.plain, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, COUNT, 0);
+		reduce(&w, a, a, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, COUNT, STRAIGHT);
+		reduce(&w, w.plain, w.plain, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, COUNT, STAGED);
 	}
 	close_windows(&w);
 }
@@ -274,7 +306,7 @@ static void missing_rank(struct rank_env *env)
 
 	open_windows(&w, env);
 	a = (uint8_t *)oriel_window_buffer(w.first);
-	reduce(&w, a, a, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, COUNT, 1);
+	reduce(&w, a, a, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, COUNT, STRAIGHT);
 	if (env->rank == 2 && scene->dies)
 		raise(SIGKILL);
 	if (env->rank == 2) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/alltoallv_shares.c - kernels/alltoallv_items.h: shares of blocks that follow the sizes.
- * The items of a launch are exactly the shares of all messages, and no share is too large.
+ * tests/unit/alltoallv_shares.c - kernels/alltoallv_items.h: shares of blocks that follow the
+ * sizes. The items of a launch are exactly the shares of all messages, and no share is too large.
  */
 #include <string.h>
 
@@ -42,7 +42,7 @@ static void open_bed(struct bed *b, int nranks, int rank, uint32_t blocks, uint3
 	a->most_blocks = a->blocks[0] = a->blocks[1] = blocks;
 	a->items = n * blocks + more;
 	most = a->items - n + 1;
-	a->spread = n * blocks < most ? n * blocks : most;
+	a->shares = n * blocks < most ? n * blocks : most;
 }
 
 /* Sizes of many kinds: even, one large, empty ones, all of 1, beyond what a float holds exactly. */
@@ -89,8 +89,8 @@ static void check_items(struct bed *b)
 			CHECK_EQ(seen[r][i], 1);
 		largest = share > largest ? share : largest;
 	}
-	/* a little more than 1 / spread: blocks_for() rounds down */
-	CHECK(largest <= total / a->spread + total / a->spread / 1000 + 1);
+	/* a little more than 1 / shares: blocks_for() rounds down */
+	CHECK(largest <= total / a->shares + total / a->shares / 1000 + 1);
 }
 
 TEST(every_share_has_one_item)

@@ -5,8 +5,10 @@
  * Buffers are any local memory, with any alignment: host memory on the CPU, device memory on CUDA.
  * Data goes through memory of the library, which the first of these calls on a comm creates.  On
  * the CPU, long data in windows of the comm goes straight from buffer to buffer.  So does an
- * all-reduce on CUDA from 128 KiB on, if all ranks (at most 8) map each other, and the buffers of
- * each lie in the same windows, aligned to 16 bytes.  That is 2 to 4 times faster.
+ * all-reduce on CUDA from 128 KiB on among at most 8 ranks that map each other with atomics.  The
+ * send buffers of all ranks must then lie in one window, the receive buffers in the same or another
+ * one, at any offsets that are multiples of 16, and the bytes must be a multiple of 16.  That is 2
+ * to 4 times faster.
  *
  * All ranks of the comm make the same calls in the same order, with the same arguments except
  * buffers and streams. [C]  Ranks compare their calls.  If a rank has bad arguments, all ranks

@@ -63,7 +63,7 @@ struct ori_channel {
 	/* 0, or a failure word: the first refused call since the host asked, and by which rank */
 	uint64_t refused;
 	struct ori_terms first, other; /* then: the call of rank 0, and the one that differs */
-	uint64_t verdict;              /* kernels/coll.c: block 0's status, for all blocks */
+	uint64_t verdict;              /* kernels/coll.c: minus block 0's status, for all */
 	uint8_t pad[ORIEL_LINE_BYTES - 56];
 };
 

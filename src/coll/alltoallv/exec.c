@@ -125,13 +125,7 @@ static int apply_plan(struct oriel_alltoallv_request *a)
 	}
 	args->small = plan->small < args->inbox_bytes ? plan->small : (uint32_t)args->inbox_bytes;
 	args->early = (a->plan_forced ? a->options.slot_bytes : a->plan_bytes) > args->small;
-	/*
-	 * A small message among others is told later than those, because it needs a second fence;
-	 * and whoever sends to its sender waits for that word.
-	 */
-	if (a->comm->device->separate && args->early && !a->plan_forced)
-		args->small = 0;
-	args->spread = 0;
+	args->shares = 0;
 	args->items = n * args->most_blocks;
 	if (a->comm->device->separate)
 		err = set_grid_separate(a, warps, plan->spread && !queued ? n : 0);
@@ -139,9 +133,9 @@ static int apply_plan(struct oriel_alltoallv_request *a)
 		set_grid_cpu(a, warps, plan->spread && !queued ? n : 0);
 	/* so that all messages together have at most as many blocks as there are items */
 	if (plan->spread && !queued)
-		args->spread = least(n * args->most_blocks, args->items - n + 1);
+		args->shares = least(n * args->most_blocks, args->items - n + 1);
 	args->counted = (uint32_t)a->grid;
-	if ((uint32_t)a->grid == args->items && !args->spread)
+	if ((uint32_t)a->grid == args->items && !args->shares)
 		args->counted = (n - queued) * args->blocks[ORI_PLAN_MAPPED] +
 				queued * args->blocks[ORI_PLAN_QUEUED];
 	return err;

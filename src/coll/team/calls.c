@@ -192,6 +192,7 @@ static void fill_op(const struct state *s, struct ori_reduce_node_op *op,
 					   .signal_words = win->signal_words,
 					   .signal_stride = win->signal_stride,
 					   .ready = ORI_COLL_READY(s->team->dev.channels),
+					   .met = ORI_COLL_MET(s->team->dev.channels),
 					   .team = s->team->near_handle,
 					   .call = *call,
 					   .send = send,
@@ -206,8 +207,8 @@ static void fill_op(const struct state *s, struct ori_reduce_node_op *op,
 }
 
 /*
- * A block moves a unit per thread at a time.  With eight ranks on a GPU, where 14 fit, 8 blocks took
- * 293 us for 64 MiB, 7 took 303 and 12 took 310.
+ * A block moves a unit per thread at a time.  With eight ranks on a GPU, where 14 fit, 8 blocks
+ * took 293 us for 64 MiB, 7 took 303 and 12 took 310.
  */
 static int count_node_blocks(const struct oriel_team *t, const struct ori_terms *call)
 {
@@ -321,18 +322,16 @@ static int run(struct oriel_comm *c, const char *name, int status, struct ori_te
 	return status ? ori_fail_silent(status, "%s", text) : err;
 }
 
-int ori_team_was_direct(struct oriel_comm *c)
+int ori_team_last_way(struct oriel_comm *c)
 {
 	const struct state *s = (const struct state *)ori_attachment_find(c, destroy);
 	struct ori_coll_desk desk;
 
-	if (!s || !s->team)
-		return -1;
-	if (!s->team->stage_off)
+	if (!s || !s->team || !s->team->stage_off)
 		return 0;
 	if (oriel_copy(c, &desk, s->team->dev.win.buffer + s->team->stage_off, sizeof(desk)))
 		return -1;
-	return desk.way == ORI_REDUCE_DIRECT;
+	return (int)desk.way;
 }
 
 /* ---- arguments ------------------------------------------------------------------------------- */

@@ -174,10 +174,13 @@ struct record {
 static int blocks_of(struct oriel_team *t, struct record *mine)
 {
 	struct ori_device *d = t->comm->device;
-	int blocks = 1, err = 0;
+	int blocks = 1, node = 1, err = 0;
 
 	if (d->separate)
 		err = d->ops->resident(d, ori_coll_kernel(), ORI_COLL_THREADS, &blocks);
+	if (d->separate && !err)
+		err = d->ops->resident(d, ori_reduce_node_kernel(), ORI_COLL_THREADS, &node);
+	blocks = node < blocks ? node : blocks;
 	/* with less than one, the launch refuses and gives the reason */
 	mine->blocks = blocks < 1 ? 1 : blocks;
 	return err;

@@ -46,11 +46,8 @@ int ori_team_refusal_take(struct oriel_team *, uint32_t channel, const char *cal
 /* The two halves of it.  Copies the state of the channel; state->refused is 0 without a refusal. */
 int ori_team_refusal_read(struct oriel_team *, uint32_t channel, struct ori_channel *state);
 void ori_team_refusal_text(const struct ori_channel *state, char *out, size_t bytes);
-/*
- * calls.c, for tests: did the last long all-reduce on a separate device go straight between
- * windows?  Negative: there was none.
- */
-int ori_team_was_direct(struct oriel_comm *);
+/* calls.c, for tests: ORI_REDUCE_* of the last long all-reduce on a separate device; 0: none. */
+int ori_team_last_way(struct oriel_comm *);
 /* The name of an ORI_COLL_*. */
 const char *ori_team_call_text(int kind);
 

@@ -373,6 +373,13 @@ int ori_tune_plan_with(struct oriel_comm *c, uint64_t bytes, const struct ori_a2
 	/* with more blocks for a peer each of them has less to copy */
 	if (!plan->uniform || bytes / plan->kind[ORI_PLAN_MAPPED].blocks < plan->spread)
 		plan->spread = 0; /* not in this call */
+	/*
+	 * A small message among others is told later than those, because a GPU needs a second fence
+	 * for it; and whoever sends to its sender waits for that word.
+	 */
+	if (c->device->separate && bytes > plan->small &&
+	    !(t && t->wishes.named & ORI_PLAN_HAS_SMALL))
+		plan->small = 0;
 	return err;
 }
 

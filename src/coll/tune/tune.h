@@ -134,8 +134,8 @@ const struct ori_tune_row *ori_tune_row(const struct ori_tune_table *, int kind,
 #define ORI_PLAN_HAS_SMALL 4u
 #define ORI_PLAN_HAS_SPREAD 8u
 /*
- * "mapped=1/1/64K,queued=2/1/256K,small=0,spread=256K", any part of it.  Logs and returns ORIEL_ECONFIG if
- * invalid.
+ * "mapped=1/1/64K,queued=2/1/256K,small=0,spread=256K", any part of it.  Logs and returns
+ * ORIEL_ECONFIG if invalid.
  */
 int ori_plan_parse(const char *text, struct ori_a2a_plan *plan, uint32_t *named);
 void ori_plan_text(const struct ori_a2a_plan *, char *text, size_t bytes);

@@ -13,6 +13,7 @@ static struct ori_cuda_gpu *list;
 /* The GPU that this thread has entered for several calls, and what it leaves then. */
 static _Thread_local const struct ori_cuda_gpu *inside;
 static _Thread_local struct ori_cuda_scope inside_scope;
+static _Thread_local int inside_depth;
 
 int ori_cuda_enter(const struct ori_cuda_gpu *gpu, struct ori_cuda_scope *scope)
 {
@@ -21,16 +22,16 @@ int ori_cuda_enter(const struct ori_cuda_gpu *gpu, struct ori_cuda_scope *scope)
 	scope->cu = NULL;
 	if (inside == gpu)
 		return 0;
-	scope->cu = gpu->cu;
 	scope->capture_mode = ORI_CU_CAPTURE_RELAXED;
 	err = gpu->cu->cuThreadExchangeStreamCaptureMode(&scope->capture_mode);
 	if (err)
 		return ori_cuda_fail(err, "cuThreadExchangeStreamCaptureMode", "GPU %d",
 				     gpu->ordinal);
 	err = gpu->cu->cuCtxPushCurrent(gpu->context);
-	if (!err)
+	if (!err) {
+		scope->cu = gpu->cu;
 		return 0;
-	scope->cu = NULL;
+	}
 	(void)gpu->cu->cuThreadExchangeStreamCaptureMode(&scope->capture_mode);
 	return ori_cuda_fail(err, "cuCtxPushCurrent", "GPU %d", gpu->ordinal);
 }
@@ -52,16 +53,20 @@ void ori_cuda_leave(struct ori_cuda_scope *scope)
 int ori_cuda_stream_enter(struct ori_device *device)
 {
 	const struct ori_cuda_gpu *gpu = ((struct ori_cuda_device *)device)->gpu;
-	int err = ori_cuda_enter(gpu, &inside_scope);
+	int err = inside_depth ? 0 : ori_cuda_enter(gpu, &inside_scope);
 
-	if (!err)
+	if (err)
+		return err;
+	if (!inside_depth++)
 		inside = gpu;
-	return err;
+	return 0;
 }
 
 void ori_cuda_stream_leave(struct ori_device *device)
 {
 	(void)device;
+	if (--inside_depth)
+		return;
 	inside = NULL;
 	ori_cuda_leave(&inside_scope);
 }

@@ -118,7 +118,7 @@ struct ori_cuda_device {
  * would forbid.
  */
 struct ori_cuda_scope {
-	const struct ori_cuda_driver *cu; /* NULL: inside ori_cuda_stream_enter(), nothing to leave */
+	const struct ori_cuda_driver *cu; /* NULL: nothing to leave */
 	int capture_mode;
 };
 int ori_cuda_enter(const struct ori_cuda_gpu *, struct ori_cuda_scope *);

@@ -22,7 +22,7 @@
 
 #define UNIT 65536 /* unit of load: one SM */
 
-/* A stream with kernels that have not ended; in the order in which streams became busy. */
+/* A stream with kernels that may not have ended; in the order in which streams became busy. */
 struct ori_cuda_flight {
 	struct ori_cuda_flight *next;
 	uint64_t stream;
@@ -66,6 +66,17 @@ static void reap(struct ori_cuda_device *d)
 		ori_cuda_unmark(&d->base, f->mark);
 		free(f);
 	}
+}
+
+/*
+ * Most programs have one stream, with kernels of the same size again and again.  They need not ask
+ * the driver whether one has ended.
+ */
+static int must_reap(const struct ori_cuda_device *d, const struct wish *w)
+{
+	const struct ori_cuda_flight *f = d->flights;
+
+	return f && (f->next || f->stream != w->number || f->load > w->load || f->fit < w->fit);
 }
 
 /*
@@ -189,8 +200,7 @@ static int launch(struct ori_cuda_device *d, const struct oriel_kernel *kernel, 
 	if (err)
 		return err;
 	pthread_mutex_lock(&d->flights_lock);
-	/* most programs have one stream, and need not ask the driver whether its kernels have ended */
-	if (d->flights && (d->flights->next || d->flights->stream != w.number))
+	if (must_reap(d, &w))
 		reap(d);
 	err = admit(d, kernel, &w);
 	if (!err)
