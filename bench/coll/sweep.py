@@ -78,7 +78,8 @@ def plot(points, path):
         print("sweep: no plot: package gnuplot-nox (tools/deps.sh bench)", file=sys.stderr)
         return
     script = ['set terminal svg size 1000,480 font "sans-serif,12" background "#ffffff"',
-              f'set output "{path}"', "set logscale x 2", "set grid", "set key outside below horizontal",
+              f'set output "{path}"', "set logscale x 2", "set grid",
+              "set key outside below horizontal",
               'set xlabel "bytes of the peer that gets most"',
               'set ylabel "time / time of the best kernel by hand"', "set yrange [0.7:*]",
               'set format x "2^{%L}"']

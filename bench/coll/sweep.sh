@@ -8,9 +8,9 @@
 #   --build     where Oriel is built, or is to be built (default build/release)
 #   --reps      interleaved repetitions of everything (default 3)
 #   --seconds   starts no repetition that would end later than this (default 240)
-# Variables: POINTS (60) points of the all-to-all-v, drawn from SEED (1).  Every point has a size for
-# the peer that gets most (log-uniform, 64 B to 64 MiB), 2 to 8 ranks, and even or random splits.
-# Points with even splits measure the all-gather too.
+# Variables: POINTS (60) points of the all-to-all-v, drawn from SEED (1).  Every point has a size
+# for the peer that gets most (log-uniform, 64 B to 64 MiB), 2 to 8 ranks, and even or random
+# splits.  Points with even splits measure the all-gather too.
 #
 # Ranks are processes, as in bench/coll/gpu.sh.  Every point checks its data.
 # Exit status: 0 the median is at most 1.08 and the worst 1.25, for the first guess and tuned;
