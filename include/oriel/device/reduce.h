@@ -56,7 +56,7 @@ ORIEL_DEV uint32_t ori_bits_of_float(float f)
 }
 
 /* A GPU rounds alike: to the nearest, ties to even.  Only the bits of a NaN may differ. */
-#if ORIEL_ON_GPU && defined(__clang__)
+#if defined(ORIEL_BITCODE) /* clang does not unroll loops with such instructions */
 ORIEL_DEV float ori_float_of_half(uint16_t h)
 {
 	_Float16 x;
@@ -128,7 +128,7 @@ ORIEL_DEV float ori_float_of_bfloat16(uint16_t b)
 
 ORIEL_DEV uint16_t ori_bfloat16_of_float(float f)
 {
-#if ORIEL_ON_GPU && !defined(__clang__)
+#if ORIEL_ON_GPU && !defined(ORIEL_BITCODE)
 	uint16_t b;
 
 	asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(b) : "f"(f));
