@@ -40,7 +40,6 @@ struct ori_coll_args {
 #define ORI_COLL_READY(channels) (channels)
 #define ORI_COLL_MET(channels) ((channels) + 1)
 #define ORI_COLL_SIGNALS 2u
-#define ORI_COLL_ONE 65536u /* what the blocks of a rank add to MET together; more than blocks */
 
 /* Where the buffers of a call are. */
 struct ori_coll_places {

@@ -16,8 +16,8 @@
  * reading it.  It comes to a meeting, after which the others fill its second part, after it has
  * taken the result.
  *
- * A meeting: all blocks of a rank add to MET of all ranks, ORI_COLL_ONE together, and wait for as
- * much from each, also from their own rank.
+ * A meeting: each block adds 1 to its rank's MET at all ranks, and waits until all blocks of each
+ * rank have done so, also of its own.  Ranks that make the same call have equally many blocks.
  *
  * Compiled twice, as gather.c is.  Launched by coll/team/calls.c.
  */
@@ -104,12 +104,11 @@ ORIEL_DEV int ori_reduce_node_await(const struct ori_reduce_node_op *a, int peer
 /* Called by all threads: this block has come to a meeting. */
 ORIEL_DEV int ori_reduce_node_arrive(const struct ori_reduce_node_op *a, struct oriel_group g)
 {
-	uint64_t value = g.block ? 1 : ORI_COLL_ONE - (g.nblocks - 1);
 	int err = oriel_group_sync(g), r;
 
 	for (r = ori_reduce_node_lane(g); r < a->comm.nranks && !err; r += ori_reduce_node_lanes(g))
 		/* [SIG1] inside: all that the block has read and stored; partner [SIG2] above */
-		ori_word_signal(a->near[r].signals + a->met, ORIEL_ADD, value,
+		ori_word_signal(a->near[r].signals + a->met, ORIEL_ADD, 1,
 				ori_reduce_node_waiters(a, r));
 	return err;
 }
@@ -121,7 +120,7 @@ ORIEL_DEV int ori_reduce_node_meet(const struct ori_reduce_node_op *a, struct or
 	int err = 0, r;
 
 	for (r = ori_reduce_node_lane(g); r < a->comm.nranks && !err; r += ori_reduce_node_lanes(g))
-		err = ori_reduce_node_await(a, r, a->met, b->met + n * ORI_COLL_ONE);
+		err = ori_reduce_node_await(a, r, a->met, b->met + n * g.nblocks);
 	return ori_group_agree_any(g, err);
 }
 
@@ -142,7 +141,7 @@ ORIEL_DEV void ori_reduce_node_done(const struct ori_reduce_node_op *a, struct o
 	if (!oriel_group_is_leader(g) || ori_fetch_add32_acq_rel(&desk->done, 1) + 1 != g.nblocks)
 		return;
 	desk->calls = b->calls + 1;
-	desk->met = b->met + meetings * ORI_COLL_ONE;
+	desk->met = b->met + meetings * g.nblocks;
 	desk->way = (uint32_t)way;
 	desk->done = 0; /* for the next launch */
 }
