@@ -43,8 +43,9 @@ static void call_push(void *arg)
 {
 	struct job *j = (struct job *)arg;
 
-	gather_push<<<j->w.n * j->blocks, j->threads, 0, j->stream>>>(j->w, j->c->bytes, j->blocks,
-								      ++j->ready, j->arrived);
+	gather_push<false><<<j->w.n * j->blocks, j->threads, 0, j->stream>>>(j->w, j->c->bytes,
+									     j->blocks, ++j->ready,
+									     j->arrived);
 	j->arrived += j->blocks;
 }
 
@@ -52,8 +53,9 @@ static void call_weave(void *arg)
 {
 	struct job *j = (struct job *)arg;
 
-	gather_weave<<<j->w.n * j->blocks, j->threads, 0, j->stream>>>(j->w, j->c->bytes, j->blocks,
-								       ++j->ready, j->arrived);
+	gather_push<true><<<j->w.n * j->blocks, j->threads, 0, j->stream>>>(j->w, j->c->bytes,
+									    j->blocks, ++j->ready,
+									    j->arrived);
 	j->arrived += j->blocks;
 }
 
@@ -260,9 +262,9 @@ static void run_case(struct job *j)
 #if CUDART_VERSION >= 13000
 	run_row(j, "batch", call_batch);
 #endif
-	run_kernel(j, "push", (const void *)gather_push, call_push);
+	run_kernel(j, "push", (const void *)gather_push<false>, call_push);
 	if (j->c->bytes >= 1u << 20) {
-		run_kernel(j, "weave", (const void *)gather_weave, call_weave);
+		run_kernel(j, "weave", (const void *)gather_push<true>, call_weave);
 		run_kernel(j, "fan", (const void *)gather_fan, call_fan);
 	}
 	if (j->c->bytes >= 64u << 10)

@@ -97,6 +97,7 @@ static __device__ __forceinline__ void copy_turns(uint8_t *to, const uint8_t *fr
 /* ---- kernels; call: counts from 1 ---- */
 
 /* blocks: of a peer.  arrived: what this rank's ARRIVED words were before. */
+template <bool turns>
 static __global__ void __launch_bounds__(512)
 	gather_push(struct world w, uint64_t bytes, int blocks, u64 call, u64 arrived)
 {
@@ -108,27 +109,10 @@ static __global__ void __launch_bounds__(512)
 		await(word_of(w, w.me, p, READY), call);
 	}
 	__syncthreads();
-	copy_share(w.recv[p] + w.me * bytes, w.send[w.me], bytes, b, blocks);
-	__syncthreads();
-	if (!threadIdx.x) {
-		add_release(word_of(w, p, w.me, ARRIVED), 1);
-		if (b == 0)
-			await(word_of(w, w.me, p, ARRIVED), arrived + blocks);
-	}
-}
-
-static __global__ void __launch_bounds__(512)
-	gather_weave(struct world w, uint64_t bytes, int blocks, u64 call, u64 arrived)
-{
-	int p = (blockIdx.x / blocks + w.me) % w.n, b = blockIdx.x % blocks;
-
-	if (!threadIdx.x) {
-		if (b == 0)
-			store_release(word_of(w, p, w.me, READY), call);
-		await(word_of(w, w.me, p, READY), call);
-	}
-	__syncthreads();
-	copy_turns(w.recv[p] + w.me * bytes, w.send[w.me], bytes, b, blocks);
+	if (turns)
+		copy_turns(w.recv[p] + w.me * bytes, w.send[w.me], bytes, b, blocks);
+	else
+		copy_share(w.recv[p] + w.me * bytes, w.send[w.me], bytes, b, blocks);
 	__syncthreads();
 	if (!threadIdx.x) {
 		add_release(word_of(w, p, w.me, ARRIVED), 1);
