@@ -24,16 +24,20 @@ gpu_options "$@"
 gpu_begin
 gpu_compile limit_gpu "$root/bench/limit/gpu.cu"
 gpu_compile oriel "$root/bench/gpu_bench.cu" "${oriel_flags[@]}"
+gpu_compile traced -DORIEL_TRACE_DEVICE "$root/bench/gpu_bench.cu" "${oriel_flags[@]}"
 gpu_compile oriel16 -DORI_COPY_UNROLL=16 "$root/bench/gpu_bench.cu" "${oriel_flags[@]}"
 gpu_compile_nvshmem versus_nvshmem "$root/bench/versus/nvshmem.cu"
 gpu_compiled
 gpu_mps_start
+say "# can_trace: compiled with ORIEL_TRACE_DEVICE; traces: that also writes a trace"
 say "# Oriel copies with 8 accesses in flight a thread; oriel16: with 16"
 
 run=$build/bin/oriel-run
 for ((rep = 1; rep <= reps; rep++)); do
 	gpu_measure $rep limit 50 "$work/limit_gpu" 2
 	gpu_measure $rep oriel 50 "$run" -n 2 "$work/oriel" pair
+	gpu_measure $rep can_trace 50 "$run" -n 2 "$work/traced" blocks
+	gpu_measure $rep traces 50 env ORIEL_TRACE="$work/trace$rep" "$run" -n 2 "$work/traced" blocks
 	[ $rep -gt 3 ] || gpu_measure $rep oriel16 50 "$run" -n 2 "$work/oriel16" pair
 	[ -z "$nvshmem" ] || gpu_measure $rep nvshmem 50 "$work/versus_nvshmem" 2
 	gpu_measure $rep limit 12 "$work/limit_gpu" 8

@@ -3,7 +3,7 @@
  * bench/gpu_bench.cu - measures Oriel on a GPU, in the same rows in which bench/limit/gpu.cu
  * measures the limits.
  *
- * Usage, under oriel-run with ORIEL_DEVICE=cuda:  gpu_bench pair | many | queued
+ * Usage, under oriel-run with ORIEL_DEVICE=cuda:  gpu_bench pair | blocks | many | queued
  *	pair    2 ranks: put_signal of 8 B, 64 KiB, 1 MiB; packets of 8 B to 16 KiB; bandwidth of 1
  *		to 64 blocks, aligned and not; sync, barrier
  *	many    8 ranks: sync, barrier, and a ping-pong that waits for one source or for the sum
@@ -417,6 +417,15 @@ static int run_pair(struct job *job)
 	return err ? err : run_meet(job, 1);
 }
 
+static int run_blocks_alone(struct job *job)
+{
+	int err = open_job(job, GPU_LARGE);
+
+	for (int i = 0; !err && i < 2; i++)
+		err = run_blocks(job, &gpu_sizes[i]);
+	return err;
+}
+
 static int run_many(struct job *job)
 {
 	int err = open_job(job, SMALL_BYTES);
@@ -452,6 +461,8 @@ static int run(struct job *job, const char *what)
 		fprintf(stderr, "gpu_bench: %s takes 2 ranks\n", what);
 		return ORIEL_EINVAL;
 	}
+	if (!strcmp(what, "blocks"))
+		return run_blocks_alone(job);
 	return !strcmp(what, "pair") ? run_pair(job) : run_queued(job);
 }
 
@@ -462,8 +473,9 @@ int main(int argc, char **argv)
 	const char *what = argc == 2 ? argv[1] : "";
 	int err;
 
-	if (strcmp(what, "pair") && strcmp(what, "many") && strcmp(what, "queued")) {
-		fprintf(stderr, "usage: gpu_bench pair|many|queued\n");
+	if (strcmp(what, "pair") && strcmp(what, "blocks") && strcmp(what, "many") &&
+	    strcmp(what, "queued")) {
+		fprintf(stderr, "usage: gpu_bench pair|blocks|many|queued\n");
 		return 2;
 	}
 	memset(&job, 0, sizeof(job));

@@ -38,6 +38,9 @@ LIMIT = [
 BLOCKS = (1, 16, 64)
 SKEWS = (("src1", "source off by 1"), ("dst1", "destination off by 1"),
          ("src4", "source off by 4"), ("dst4", "destination off by 4"))
+# compiled with ORIEL_TRACE_DEVICE, without and with a trace, beside code that cannot write one
+TRACES = (("can_trace", "put_signal 64 KiB in code that can write traces", 1.03),
+          ("traces", "put_signal 64 KiB while a trace is written", 1.03))
 ABSOLUTE = [("soft NIC put_signal 8 B", "soft8", 16.0),
             ("soft NIC put_signal 1 MiB", "soft1m", 20.0)]
 
@@ -90,9 +93,9 @@ class Table:
         self.lines = []
         self.bad = []
 
-    def row(self, label, row, base, base_text, target, is_time, nvshmem=None):
+    def row(self, label, row, base, base_text, target, is_time, nvshmem=None, who="oriel"):
         f = self.figures
-        mine = f.median("oriel", row)
+        mine = f.median(who, row)
         ratio = mine / base if mine and base else None
         verdict = judge(ratio, target, is_time)
         if verdict == "PASS" and nvshmem and not (mine < nvshmem if is_time else mine > nvshmem):
@@ -100,7 +103,7 @@ class Table:
         if verdict != "PASS":
             self.bad.append(label)
         unit = "us" if is_time else "GB/s"
-        span, ratio_text = (f.span("oriel", row), f"{ratio:.2f} x") if ratio else ("", "-")
+        span, ratio_text = (f.span(who, row), f"{ratio:.2f} x") if ratio else ("", "-")
         self.lines.append(f"| {label} | {unit} | {base_text} | {number(mine)} | {span} | "
                           f"{number(nvshmem)} | {ratio_text} | "
                           f"{'<=' if is_time else '>='} {target:.2f} x | {verdict} |")
@@ -124,6 +127,9 @@ class Table:
                 self.row(f"put, {blocks} block{'s' if blocks > 1 else ''}, {words}",
                          f"bw{blocks}_{suffix}", aligned, f"{number(aligned)} (Oriel aligned)",
                          0.5, False)
+        for who, label, target in TRACES:
+            self.row(label, "block64k", f.median("oriel", "block64k"),
+                     f"{number(f.median('oriel', 'block64k'))} (without)", target, True, who=who)
         one = f.median("oriel", "from_one")
         self.row("ping-pong, wait_signal over 8 sources", "sum_of_all", one,
                  f"{number(one)} (wait_signal_from)", 1.3, True)

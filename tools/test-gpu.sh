@@ -6,7 +6,8 @@
 #
 #   contract    the contract suite as kernels: ranks as threads and as processes (under MPS)
 #   litmus      the memory order that the primitives promise, round by round
-#   graph       CUDA graphs, the user's memory, streams and events, collectives, failures in kernels
+#   graph       CUDA graphs, the user's memory, streams and events, collectives, failures and traces
+#               of kernels
 #   sanitizer   compute-sanitizer (memcheck, synccheck) on one rank
 #   examples    04_cuda_ring, 05_same_kernel, 07_fused
 #   triton      the Triton externs and all-to-all-v (python/tests/gpu); needs torch, Triton and the
@@ -192,6 +193,7 @@ suite_graph() {
 	# Thread ranks: as in suite_contract, not under MPS.
 	run cuda.graph.threads 60 "$bin/cuda_graph" graphs_of_2_threads graphs_of_4_threads
 	run cuda.allgather.threads 60 "$bin/cuda_allgather" streams_of_8_threads graphs_of_4_threads
+	run cuda.trace 120 bash tests/tools/trace_gpu_test.sh "$bin/oriel-trace" "$bin/cuda_trace"
 	run cuda.alltoallv.threads 60 "$bin/cuda_alltoallv" threads_4 threads_8 mixed_threads
 }
 

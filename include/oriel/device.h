@@ -495,6 +495,7 @@ ORIEL_DEV int oriel_path_wait(struct oriel_path *path, struct oriel_group g, uin
 #include "device/put.h"
 #include "device/window.h"
 #include "device/signal.h"
+#include "device/signal_send.h"
 #include "device/counter.h"
 #include "device/barrier.h"
 #include "device/grid.h"

@@ -81,14 +81,19 @@ static int host_room(struct ori_trace *t, uint64_t capacity)
 	return 0;
 }
 
+/*
+ * Events of kernels are in device memory.  Stores to the host would take microseconds, and the next
+ * release of the kernel would wait for them (docs/decisions/0060).
+ */
 static int kernel_room(struct oriel_comm *c, struct ori_trace *t, uint64_t capacity)
 {
 	struct ori_trace_head head = { .count = 0 }, *near;
-	int err = ori_memory_alloc_host(c, (capacity + 1) * sizeof(*t->kernels.events),
-					&t->kernel_events);
+	int err = ori_memory_alloc(c, capacity * sizeof(*t->kernels.events), &t->kernel_events);
 
 	if (!err)
 		err = ori_memory_alloc(c, sizeof(head), &t->kernel_head);
+	if (!err)
+		err = ori_memory_alloc_host(c, sizeof(uint64_t), &t->kernel_clock);
 	if (err)
 		return untraced(t, "no memory for the events of kernels of", ENOMEM);
 	near = t->kernel_head->allocation.base;
@@ -98,6 +103,7 @@ static int kernel_room(struct oriel_comm *c, struct ori_trace *t, uint64_t capac
 	head.trace = t->kernels;
 	if (c->device->ops->copy(c->device, near, &head, sizeof(head)))
 		return untraced(t, "the device takes no events of", EIO);
+	t->kernel_device = c->device;
 	c->dev.trace = &near->trace;
 	return 0;
 }
@@ -107,11 +113,25 @@ static void free_trace(struct ori_trace *t)
 	if (t->file)
 		fclose(t->file);
 	free(t->host.events);
+	free(t->copied);
 	free(t);
 }
 
+static void write_rest(void);
+
+static void expect_exit(void)
+{
+	if (atexit(write_rest))
+		ori_log(ORI_LOG_WARN, "ORIEL_TRACE: no memory; a process that exits without "
+				      "destroying its comm writes no trace");
+}
+
+/* A device is open now.  So at exit write_rest() runs before its driver's own handlers. */
 static void list(struct ori_trace *t)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, expect_exit);
 	pthread_mutex_lock(&lock);
 	t->next = traces;
 	traces = t;
@@ -243,12 +263,39 @@ void ori_trace_completed(struct oriel_comm *c, uint32_t nic, uint32_t qpn, uint6
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-static void write_file(struct ori_trace *t, uint64_t kernel_count)
+/*
+ * Copies the events of kernels to the host and returns how many there were.  A kernel that still
+ * runs may be writing; an event that is not complete is left out.  On failure there are no events,
+ * and all are lost.
+ */
+static uint64_t fetch_kernel_events(struct ori_trace *t)
+{
+	struct ori_device *d = t->kernel_device;
+	uint64_t count = 0, n = 0;
+	int err = d ? d->ops->copy(d, &count, t->kernels.count, sizeof(count)) : 0;
+
+	if (!err)
+		n = count < t->kernels.capacity ? count : t->kernels.capacity;
+	if (n) {
+		t->copied = malloc(n * sizeof(*t->copied));
+		err = !t->copied ?
+			      ORIEL_ENOMEM :
+			      d->ops->copy(d, t->copied, t->kernels.events, n * sizeof(*t->copied));
+	}
+	if (err)
+		ori_log(ORI_LOG_WARN, "ORIEL_TRACE: the events of kernels are lost: %s",
+			oriel_status_name(err));
+	t->kernels.events = t->copied;
+	t->kernels.capacity = err ? 0 : n;
+	return count;
+}
+
+static void write_file(struct ori_trace *t)
 {
 	int why;
 
 	ori_trace_ticks_end(t);
-	why = ori_trace_file_write(t, kernel_count);
+	why = ori_trace_file_write(t, fetch_kernel_events(t));
 	if (fclose(t->file) && !why)
 		why = errno;
 	t->file = NULL;
@@ -260,19 +307,14 @@ static void write_file(struct ori_trace *t, uint64_t kernel_count)
 void ori_trace_close(struct oriel_comm *c)
 {
 	struct ori_trace *t = c->trace;
-	uint64_t kernel_count = 0;
 
 	if (!t)
 		return;
 	unlist(t);
-	/* A device that has failed cannot tell its count.  The events themselves can be read. */
-	if (t->kernel_head &&
-	    c->device->ops->copy(c->device, &kernel_count, t->kernels.count, sizeof(kernel_count)))
-		kernel_count = ORI_TRACE_UNKNOWN;
 	/* The process may be exiting: then the file has been written. */
 	pthread_mutex_lock(&lock);
 	if (t->file)
-		write_file(t, kernel_count);
+		write_file(t);
 	pthread_mutex_unlock(&lock);
 	c->trace = NULL;
 	free_trace(t);
@@ -280,14 +322,14 @@ void ori_trace_close(struct oriel_comm *c)
 
 /*
  * A process that exits without destroying its comm.  Its threads may still run, so nothing is
- * freed.  A device can no longer be asked for its count.
+ * freed.
  */
-static __attribute__((destructor)) void write_rest(void)
+static void write_rest(void)
 {
 	pthread_mutex_lock(&lock);
 	for (struct ori_trace *t = traces; t; t = t->next)
 		if (t->file && t->pid == (int)getpid())
-			write_file(t, ORI_TRACE_UNKNOWN);
+			write_file(t);
 	traces = NULL;
 	pthread_mutex_unlock(&lock);
 }

@@ -36,15 +36,18 @@ struct ori_tick_mark {
 struct ori_trace {
 	/*
 	 * Events of host code.  On the CPU also those of kernels; a separate device has events of
-	 * its own, in host memory, and their count in its memory.  Every writer reads `host` and
-	 * adds to its count: both are in one cache line.
+	 * its own, and their count, in its memory.  Every writer reads `host` and adds to its
+	 * count: both are in one cache line.
 	 */
 	_Alignas(ORIEL_LINE_BYTES) struct oriel_trace_dev host;
 	uint64_t host_count;
-	struct oriel_trace_dev kernels;
+	struct oriel_trace_dev kernels;   /* the device's; a copy when the file is written */
+	struct oriel_trace_event *copied; /* that copy, or NULL */
+	struct ori_device *kernel_device; /* separate, or NULL */
 	struct ori_tick_mark first, last; /* if host.ticks: when the trace began and ended */
-	struct ori_memory *kernel_events; /* host memory; the last place is for the clock */
+	struct ori_memory *kernel_events; /* device memory */
 	struct ori_memory *kernel_head;   /* device memory: struct ori_trace_head */
+	struct ori_memory *kernel_clock;  /* host memory that a kernel stores its clock to */
 	uint32_t nics;                    /* a queue of lane n belongs to NIC n % nics */
 	FILE *file;
 	char path[512];
@@ -113,9 +116,8 @@ uint64_t ori_trace_ticks_error_ns(const struct ori_trace *);
 
 /*
  * trace_file.c: writes events and facts to t->file.  Returns 0, or the errno of the failure.
- * kernel_count: how many events kernels of a separate device had, or ORI_TRACE_UNKNOWN.
+ * kernel_count: how many events kernels of a separate device had.
  */
-#define ORI_TRACE_UNKNOWN UINT64_MAX
 int ori_trace_file_write(struct ori_trace *, uint64_t kernel_count);
 
 #endif

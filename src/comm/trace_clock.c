@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "agree.h"
+#include "memory.h"
 #include "trace.h"
 
 #define ROUNDS 8
@@ -89,7 +90,7 @@ static struct ori_clock_offset measure(struct oriel_comm *c, const struct oriel_
 {
 	struct bounds b = { INT64_MIN, INT64_MAX };
 	struct ori_trace *t = c->trace;
-	uint64_t *at = &t->kernels.events[t->kernels.capacity].word[0], begin, end;
+	uint64_t *at = t->kernel_clock->allocation.base, begin, end;
 	int err = 0;
 
 	for (int n = 0; n < LAUNCHES && !err; n++) {

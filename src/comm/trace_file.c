@@ -49,7 +49,7 @@ static int read_event(const struct ori_trace *t, const struct oriel_trace_event 
 		w[i] = ori_load_relaxed_sys(&from->word[i]);
 	sum = (uint32_t)w[7];
 	for (int i = 0; i < 7; i++)
-		sum = ori_trace_mix(sum, w[i]);
+		sum = ori_trace_mix(sum, i, w[i]);
 	if (w[7] >> 32 != ori_trace_seal(sum) >> 32)
 		return 0;
 	ticks = (w[7] & ORIEL_TRACE_TICKS) != 0;
@@ -370,8 +370,6 @@ int ori_trace_file_write(struct ori_trace *t, uint64_t kernel_count)
 	write_names(t);
 	complete = write_events(t, &t->host, nhost, t->clock.ahead_ns, &b);
 	kernels = write_events(t, &t->kernels, nkernel, t->clock.ahead_ns + t->device.ahead_ns, &b);
-	if (kernel_count == ORI_TRACE_UNKNOWN)
-		kernel_count = kernels;
 	write_facts(t, complete + kernels, host_count - complete + kernel_count - kernels);
 	free(b.all);
 	errno = 0;

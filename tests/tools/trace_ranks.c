@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/tools/trace_ranks.c - what tools/trace_test.sh traces: thread ranks that put in a ring,
- * signal all, meet in barriers, reduce and exchange.  Also built with the fake CUDA driver.
+ * signal all, meet in barriers, reduce and exchange.  Also built with the fake CUDA driver, and by
+ * nvcc for tools/trace_gpu_test.sh.
  *
  * Usage: trace_ranks [lost | exit | exchange].  lost: rank 1 also waits for a signal that nobody
  * sends.  exit: the program ends without destroying its comms.  exchange: also all-to-all-v.
@@ -105,7 +106,7 @@ static void team_call(struct oriel_comm *comm, const uint64_t *sizes)
 	must(oriel_team_create(comm, &o, &team));
 	must(oriel_team_device(team, &args.team));
 	must(oriel_alloc(comm, 3 * BYTES, &memory));
-	args.memory = memory;
+	args.memory = (uint8_t *)memory;
 	must(oriel_copy(comm, memory, sizes, RANKS * sizeof(*sizes)));
 	must(oriel_launch(comm, device_kernel(&trace_team), 1, 1, &args, sizeof(args), NULL));
 	must(oriel_comm_sync(comm, NULL));
@@ -125,7 +126,7 @@ static void request_calls(struct oriel_comm *comm, const uint64_t *sizes)
 	must(oriel_alltoallv_create(comm, &o, &request));
 	must(oriel_alloc(comm, BYTES, &memory));
 	must(oriel_copy(comm, memory, sizes, RANKS * sizeof(*sizes)));
-	args.send_sizes = memory;
+	args.send_sizes = (const uint64_t *)memory;
 	for (int i = 0; i < REQUESTS; i++)
 		must(oriel_alltoallv_exec(request, &args, NULL));
 	must(oriel_comm_sync(comm, NULL));
@@ -134,8 +135,9 @@ static void request_calls(struct oriel_comm *comm, const uint64_t *sizes)
 	must(oriel_free(comm, memory));
 }
 
-static void *rank_main(void *boot)
+static void *rank_main(void *arg)
 {
+	struct oriel_boot *boot = (struct oriel_boot *)arg;
 	static const uint64_t sizes[RANKS] = { 8, 0, SLOT };
 	struct oriel_window_options options = ORIEL_WINDOW_OPTIONS_INIT;
 	struct oriel_window *w;

@@ -88,6 +88,10 @@ if [ -n "$fake" ]; then
 		grep -h -o '"device_error_ns"' "$dir"/t/*.json | wc -l | grep -qx 3 ||
 			fail "clocks of devices were not compared"
 		grep -q '"device_error_ns":1000000,' "$dir"/t/*.json && fail "clocks were guessed"
+		rm -rf "$dir/t"
+		job ORIEL_TRACE="$dir/t" ORIEL_DEVICE=cuda ORIEL_CUDA_LIBRARY=self $variables \
+			-- "$fake" exit
+		merged "fake CUDA, exit, $variables" "${calls[@]}" all-reduce=3
 	done
 fi
 

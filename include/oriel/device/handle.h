@@ -116,6 +116,12 @@ ORIEL_DEV int ori_window_is_checked(const struct oriel_window_dev *win)
 	return win->checked & ORIEL_WINDOW_CHECKED;
 }
 
+/* Does a call go through a function beside its fast path?  For traces only on a CPU (trace.h). */
+ORIEL_DEV int ori_window_goes_beside(const struct oriel_window_dev *win)
+{
+	return ORI_TRACES_BESIDE ? win->checked : ori_window_is_checked(win);
+}
+
 /* Must a call do more than its work?  Code that cannot write traces does not ask for them. */
 ORIEL_DEV int ori_window_is_watched(const struct oriel_window_dev *win)
 {

@@ -120,16 +120,22 @@ ORIEL_DEV uint64_t ori_seen_bytes(uint64_t bytes)
 }
 
 /*
- * Can this code write trace events?  On a GPU only if it is compiled with ORIEL_TRACE_DEVICE: a
- * traced call is called through a pointer, and a kernel with such calls gets the registers of the
- * largest function that may be behind it (docs/decisions/0047).  Not in Triton's bitcode.
+ * ORIEL_TRACES: can this code write trace events?  On a GPU only if it is compiled with
+ * ORIEL_TRACE_DEVICE, because notes take registers (docs/decisions/0047).  Not in Triton's bitcode.
+ *
+ * ORI_TRACES_BESIDE: a traced call is made in a function of its own, so that the fast path has no
+ * code for traces.  On a GPU that function would need the handle in memory instead of the constant
+ * bank, so there the fast path itself notes the call (docs/decisions/0060).
  */
-#if ORIEL_ON_GPU && (!defined(ORIEL_TRACE_DEVICE) || defined(ORIEL_BITCODE))
-#define ORIEL_TRACES 0
-#define ORI_WATCH(function) function
-#else
+#if !ORIEL_ON_GPU
 #define ORIEL_TRACES 1
-#define ORI_WATCH(function) ORI_RARE(function)
+#define ORI_TRACES_BESIDE 1
+#elif defined(ORIEL_TRACE_DEVICE) && !defined(ORIEL_BITCODE)
+#define ORIEL_TRACES 1
+#define ORI_TRACES_BESIDE 0
+#else
+#define ORIEL_TRACES 0
+#define ORI_TRACES_BESIDE 0
 #endif
 
 /* The number of the highest bit of v, which is not 0. */

@@ -189,7 +189,7 @@ ORIEL_DEV int ori_put_value(const struct oriel_window_dev *win, struct oriel_gro
 
 /*
  * A put in a window that is checked or traced.  A checked one tests its arguments.  A traced one
- * makes the whole put here and returns ORI_WATCHED, so that the fast path has no code for traces.
+ * makes the whole put here, on a CPU, and returns ORI_WATCHED: the fast path has no code for traces.
  */
 ORIEL_DEV_OUT int ori_watch_put(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				const char *call, ORI_VALUE(ori_transfer) t, int with_signal,
@@ -198,13 +198,15 @@ ORIEL_DEV_OUT int ori_watch_put(const struct oriel_window_dev *win, ORI_VALUE(or
 	int err = ori_window_is_checked(win) ?
 			  ori_check_put(win, g, call, t, with_signal, with_counter) :
 			  0;
-	uint64_t begin, moved = 0;
+	struct ori_trace_note n;
+	uint64_t moved = 0;
 
-	if (err || !ori_traced(&win->comm))
+	if (err || !ori_traced_beside(&win->comm))
 		return err;
-	begin = ori_trace_begin(&win->comm, g);
+	n = ori_trace_note_of(ORIEL_TRACE_PUT, ori_trace_begin(&win->comm, g), t.peer, t.signal,
+			      win->number);
 	err = ori_put_bytes(win, g, t, &moved);
-	ori_trace_transfer(win, g, t, begin, moved, err);
+	ori_trace_transfer(win, g, t, n, moved, err);
 	return err ? err : ORI_WATCHED;
 }
 
@@ -214,14 +216,39 @@ ORIEL_DEV_OUT int ori_watch_value(const struct oriel_window_dev *win, ORI_VALUE(
 	int err = ori_window_is_checked(win) ?
 			  ori_check_value(win, g, "put_value", t.peer, t.offset, t.bytes) :
 			  0;
-	uint64_t begin;
+	struct ori_trace_note n;
 
-	if (err || !ori_traced(&win->comm))
+	if (err || !ori_traced_beside(&win->comm))
 		return err;
-	begin = ori_trace_begin(&win->comm, g);
+	n = ori_trace_note_of(ORIEL_TRACE_PUT, ori_trace_begin(&win->comm, g), t.peer, t.signal,
+			      win->number);
 	err = ori_put_value(win, g, t);
-	ori_trace_transfer(win, g, t, begin, 0, err);
+	ori_trace_transfer(win, g, t, n, 0, err);
 	return err ? err : ORI_WATCHED;
+}
+
+/* The fast paths.  On a GPU they note themselves; on a CPU the note is empty. */
+ORIEL_DEV int ori_put_noted(const struct oriel_window_dev *win, struct oriel_group g,
+			    struct ori_transfer t)
+{
+	struct ori_trace_note n = ori_trace_start(&win->comm, g, ORIEL_TRACE_PUT, t.peer, t.signal,
+						  win->number);
+	int err = ori_put_bytes(win, g, t, NULL);
+
+	/* It ends here, after its signal: to read the time before that would delay the signal. */
+	ori_trace_transfer(win, g, t, n, 0, err);
+	return err;
+}
+
+ORIEL_DEV int ori_put_value_noted(const struct oriel_window_dev *win, struct oriel_group g,
+				  struct ori_transfer t)
+{
+	struct ori_trace_note n = ori_trace_start(&win->comm, g, ORIEL_TRACE_PUT, t.peer, t.signal,
+						  win->number);
+	int err = ori_put_value(win, g, t);
+
+	ori_trace_transfer(win, g, t, n, 0, err);
+	return err;
 }
 
 /* ---- public ---------------------------------------------------------------------------------- */
@@ -231,11 +258,11 @@ ORIEL_DEV int oriel_put(const struct oriel_window_dev *win, struct oriel_group g
 			uint64_t bytes)
 {
 	struct ori_transfer t = ori_transfer_of(peer, dst_off, src, src_off, bytes);
-	int err = ori_window_is_watched(win) ?
-			  ORI_WATCH(ori_watch_put)(win, g, "put", ori_transfer_out(t), 0, 0) :
+	int err = ori_window_goes_beside(win) ?
+			  ori_watch_put(win, g, "put", ori_transfer_out(t), 0, 0) :
 			  0;
 
-	return err ? ori_watched_status(err) : ori_put_bytes(win, g, t, NULL);
+	return err ? ori_watched_status(err) : ori_put_noted(win, g, t);
 }
 
 ORIEL_DEV int oriel_put_signal(const struct oriel_window_dev *win, struct oriel_group g, int peer,
@@ -246,10 +273,10 @@ ORIEL_DEV int oriel_put_signal(const struct oriel_window_dev *win, struct oriel_
 	int err;
 
 	t = ori_transfer_signal(t, signal, op, value);
-	err = ori_window_is_watched(win) ?
-		      ORI_WATCH(ori_watch_put)(win, g, "put_signal", ori_transfer_out(t), 1, 0) :
+	err = ori_window_goes_beside(win) ?
+		      ori_watch_put(win, g, "put_signal", ori_transfer_out(t), 1, 0) :
 		      0;
-	return err ? ori_watched_status(err) : ori_put_bytes(win, g, t, NULL);
+	return err ? ori_watched_status(err) : ori_put_noted(win, g, t);
 }
 
 ORIEL_DEV int oriel_put_counter(const struct oriel_window_dev *win, struct oriel_group g, int peer,
@@ -260,10 +287,10 @@ ORIEL_DEV int oriel_put_counter(const struct oriel_window_dev *win, struct oriel
 	int err;
 
 	t.counter = counter;
-	err = ori_window_is_watched(win) ?
-		      ORI_WATCH(ori_watch_put)(win, g, "put_counter", ori_transfer_out(t), 0, 1) :
+	err = ori_window_goes_beside(win) ?
+		      ori_watch_put(win, g, "put_counter", ori_transfer_out(t), 0, 1) :
 		      0;
-	return err ? ori_watched_status(err) : ori_put_bytes(win, g, t, NULL);
+	return err ? ori_watched_status(err) : ori_put_noted(win, g, t);
 }
 
 ORIEL_DEV int oriel_put_signal_counter(const struct oriel_window_dev *win, struct oriel_group g,
@@ -276,10 +303,10 @@ ORIEL_DEV int oriel_put_signal_counter(const struct oriel_window_dev *win, struc
 
 	t = ori_transfer_signal(t, signal, op, value);
 	t.counter = counter;
-	err = ori_window_is_watched(win) ? ORI_WATCH(ori_watch_put)(win, g, "put_signal_counter",
-								    ori_transfer_out(t), 1, 1) :
-					   0;
-	return err ? ori_watched_status(err) : ori_put_bytes(win, g, t, NULL);
+	err = ori_window_goes_beside(win) ?
+		      ori_watch_put(win, g, "put_signal_counter", ori_transfer_out(t), 1, 1) :
+		      0;
+	return err ? ori_watched_status(err) : ori_put_noted(win, g, t);
 }
 
 ORIEL_DEV int oriel_put_value(const struct oriel_window_dev *win, struct oriel_group g, int peer,
@@ -289,9 +316,8 @@ ORIEL_DEV int oriel_put_value(const struct oriel_window_dev *win, struct oriel_g
 	int err;
 
 	t.value = value;
-	err = ori_window_is_watched(win) ? ORI_WATCH(ori_watch_value)(win, g, ori_transfer_out(t)) :
-					   0;
-	return err ? ori_watched_status(err) : ori_put_value(win, g, t);
+	err = ori_window_goes_beside(win) ? ori_watch_value(win, g, ori_transfer_out(t)) : 0;
+	return err ? ori_watched_status(err) : ori_put_value_noted(win, g, t);
 }
 
 #endif

@@ -283,7 +283,7 @@ ORIEL_DEV void ori_queue_ring(const struct ori_op_context *context, struct oriel
 			      uint64_t next)
 {
 	if (ori_traced(context->comm))
-		ORI_WATCH(ori_trace_post)(context, q, next);
+		ori_trace_post(context, q, next);
 	/*
 	 * [QUEUE1] release, system scope; partner [SOFT5], [MLX2] or the NIC, which read the
 	 * record.  Publishes the WQEs before `next` and the payload they name.  Without it the NIC

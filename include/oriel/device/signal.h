@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * oriel/device/signal.h - bodies of device.h: signals.
+ * oriel/device/signal.h - bodies of device.h: signals at their receiver, who waits for them and
+ * resets them.  signal_send.h sends them.
  *
  * There is one word per (source, id) in the receiver's memory.  Only the source writes it; the
  * receiver never stores to it.  A queued source has one word per NIC, and their sum is the value.
@@ -81,132 +82,6 @@ ORIEL_DEV int ori_signal_wait(const struct oriel_window_dev *win, struct oriel_g
 	return ori_signal_wait_op(win, g, ORIEL_OP_SIGNAL, peer, id, cmp, value);
 }
 
-/* Called by one thread after its group met. */
-ORIEL_DEV int ori_signal_peer(const struct oriel_window_dev *win, struct oriel_group g, int peer,
-			      int id, int op, uint64_t value)
-{
-	struct oriel_window_peer p = ori_window_entry(win, peer);
-
-	if (!ori_peer_is_mapped(&p))
-		return ori_signal_queued(win, g, p.link, peer, id, op, value);
-	if (op == ORIEL_ADD && p.flags & ORIEL_PEER_NO_ATOMICS)
-		ori_signal_in_turn(win, peer, id, value);
-	else
-		ori_word_signal(&p.signals[id], op,
-				op == ORIEL_SET ? win->first_count + value : value, p.waiters);
-	return 0;
-}
-
-ORIEL_DEV int ori_signal_one(const struct oriel_window_dev *win, struct oriel_group g, int peer,
-			     int id, int op, uint64_t value)
-{
-	struct oriel_window_peer p;
-	int err = ori_agree_window(win, g);
-
-	if (err)
-		return err;
-	if (oriel_group_is_leader(g))
-		err = ori_signal_peer(win, g, peer, id, op, value);
-	p = ori_window_entry(win, peer);
-	/* Storing to a mapped word cannot fail; posting can. */
-	return ori_peer_is_mapped(&p) ? 0 : ori_group_agree(g, err);
-}
-
-/* Notes a signal.  peer < 0: to all other ranks. */
-ORIEL_DEV void ori_trace_signal(const struct oriel_window_dev *win, struct oriel_group g, int peer,
-				int id, int op, uint64_t value, uint64_t begin, int status)
-{
-	struct ori_trace_note n = ori_trace_note_of(ORIEL_TRACE_SIGNAL, begin, peer, id,
-						    win->number);
-
-	n.op = op;
-	n.value = value;
-	ori_trace_end(&win->comm, g, n, status);
-}
-
-ORIEL_DEV_OUT int ori_watch_signal(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
-				   int peer, int id, int op, uint64_t value)
-{
-	uint64_t begin;
-	int err = 0;
-
-	if (ori_window_is_checked(win)) {
-		err = ori_check_signal(win, g, "signal", id, op);
-		if (!err)
-			err = ori_check_peer(win, g, "signal", peer);
-		if (!err)
-			err = ori_check_mixed(win, g, "signal", peer, id, op);
-	}
-	if (err || !ori_traced(&win->comm))
-		return err;
-	begin = ori_trace_begin(&win->comm, g);
-	err = ori_signal_one(win, g, peer, id, op, value);
-	ori_trace_signal(win, g, peer, id, op, value, begin, err);
-	return err ? err : ORI_WATCHED;
-}
-
-ORIEL_DEV int oriel_signal(const struct oriel_window_dev *win, struct oriel_group g, int peer,
-			   int id, int op, uint64_t value)
-{
-	int err = ori_window_is_watched(win) ?
-			  ORI_WATCH(ori_watch_signal)(win, g, peer, id, op, value) :
-			  0;
-
-	return err ? ori_watched_status(err) : ori_signal_one(win, g, peer, id, op, value);
-}
-
-ORIEL_DEV int ori_signal_all(const struct oriel_window_dev *win, struct oriel_group g, int id,
-			     int op, uint64_t value)
-{
-	/* signals all of them or none */
-	int peer, err = win->absent_peers ? ORIEL_ENOTCONN : 0;
-
-	if (!err)
-		err = ori_agree_window(win, g);
-	if (err)
-		return err;
-	for (peer = (int)g.thread; peer < win->comm.nranks; peer += (int)g.size)
-		if (peer != win->comm.rank && ori_peer_is_mapped(ori_peer_entry(win, peer)))
-			ori_signal_peer(win, g, peer, id, op, value);
-	if (!win->queued_peers)
-		return 0;
-	for (peer = 0; peer < win->comm.nranks && !err && oriel_group_is_leader(g); peer++)
-		if (!ori_peer_is_mapped(ori_peer_entry(win, peer)))
-			err = ori_signal_peer(win, g, peer, id, op, value);
-	return ori_group_agree(g, err);
-}
-
-ORIEL_DEV_OUT int ori_watch_signal_all(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
-				       int id, int op, uint64_t value)
-{
-	uint64_t begin;
-	int err = 0;
-
-	if (ori_window_is_checked(win)) {
-		err = ori_check_signal(win, g, "signal_all", id, op);
-		if (!err)
-			err = ori_check_live(win, g, "signal_all");
-		if (!err)
-			err = ori_check_mixed_all(win, g, "signal_all", id, op);
-	}
-	if (err || !ori_traced(&win->comm))
-		return err;
-	begin = ori_trace_begin(&win->comm, g);
-	err = ori_signal_all(win, g, id, op, value);
-	ori_trace_signal(win, g, -1, id, op, value, begin, err);
-	return err ? err : ORI_WATCHED;
-}
-
-ORIEL_DEV int oriel_signal_all(const struct oriel_window_dev *win, struct oriel_group g, int id,
-			       int op, uint64_t value)
-{
-	int err = ori_window_is_watched(win) ?
-			  ORI_WATCH(ori_watch_signal_all)(win, g, id, op, value) :
-			  0;
-
-	return err ? ori_watched_status(err) : ori_signal_all(win, g, id, op, value);
-}
-
 ORIEL_DEV uint64_t oriel_read_signal_from(const struct oriel_window_dev *win, int peer, int id)
 {
 	/* Loads the base first, because a load after an acquire waits for it. */
@@ -244,7 +119,7 @@ ORIEL_DEV_OUT int ori_watch_wait(const struct oriel_window_dev *win, ORI_VALUE(o
 			  ori_check_wait(win, g, "wait_signal_from", peer, id, cmp) :
 			  0;
 
-	if (err || !ori_traced(&win->comm))
+	if (err || !ori_traced_beside(&win->comm))
 		return err;
 	n = ori_trace_note_of(ORIEL_TRACE_WAIT_SIGNAL, 0, peer, id, win->number);
 	n.op = cmp;
@@ -262,17 +137,34 @@ ORIEL_DEV_OUT int ori_watch_wait(const struct oriel_window_dev *win, ORI_VALUE(o
 	return err ? err : ORI_WATCHED;
 }
 
+/* Called by the leader.  On a GPU it notes itself, as ori_put_noted(). */
+ORIEL_DEV int ori_wait_noted(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			     int id, int cmp, uint64_t value)
+{
+	struct ori_trace_note n = ori_trace_start(&win->comm, g, ORIEL_TRACE_WAIT_SIGNAL, peer, id,
+						  win->number);
+	int err;
+
+	n.op = cmp;
+	n.value = value;
+	if (n.begin)
+		n.base = ori_signal_moved(win, peer, id);
+	err = ori_signal_wait(win, g, peer, id, cmp, value);
+	ori_trace_end(&win->comm, g, n, err);
+	return err;
+}
+
 ORIEL_DEV int oriel_wait_signal_from(const struct oriel_window_dev *win, struct oriel_group g,
 				     int peer, int id, int cmp, uint64_t value)
 {
 	int err = 0;
 
-	if (ori_window_is_watched(win))
-		err = ORI_WATCH(ori_watch_wait)(win, g, peer, id, cmp, value);
+	if (ori_window_goes_beside(win))
+		err = ori_watch_wait(win, g, peer, id, cmp, value);
 	if (err)
 		return ori_watched_status(err);
 	if (oriel_group_is_leader(g))
-		err = ori_signal_wait(win, g, peer, id, cmp, value);
+		err = ori_wait_noted(win, g, peer, id, cmp, value);
 	return ori_group_agree(g, err);
 }
 
@@ -350,36 +242,58 @@ ORIEL_DEV int ori_wait_sum_group(const struct oriel_window_dev *win, struct orie
 	return ori_group_agree(g, err);
 }
 
+/* Called by the leader: how far resets have moved the bases of all sources and of their sum. */
+ORIEL_DEV uint64_t ori_sum_moved(const struct oriel_window_dev *win, int id)
+{
+	uint64_t moved = ori_load_relaxed_sys(&win->signal_sum_base[id]);
+	int peer;
+
+	for (peer = 0; peer < win->comm.nranks; peer++)
+		moved += ori_signal_moved(win, peer, id);
+	return moved;
+}
+
+/* Waits and writes the note, which has the beginning of the wait. */
+ORIEL_DEV int ori_wait_sum_noted(const struct oriel_window_dev *win, struct oriel_group g, int id,
+				 uint64_t value, struct ori_trace_note n)
+{
+	int err;
+
+	n.op = ORIEL_GE;
+	n.value = value;
+	if (n.begin)
+		n.base = ori_sum_moved(win, id);
+	err = ori_wait_sum_group(win, g, id, value);
+	ori_trace_end(&win->comm, g, n, err);
+	return err;
+}
+
 /* As ori_watch_put(). */
 ORIEL_DEV_OUT int ori_watch_sum(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				int id, uint64_t value)
 {
-	struct ori_trace_note n;
 	int err = ori_window_is_checked(win) ? ori_check_signals(win, g, "wait_signal", id) : 0;
-	int peer;
 
-	if (err || !ori_traced(&win->comm))
+	if (err || !ori_traced_beside(&win->comm))
 		return err;
-	n = ori_trace_note_of(ORIEL_TRACE_WAIT_SUM, ori_trace_begin(&win->comm, g), -1, id,
-			      win->number);
-	n.op = ORIEL_GE;
-	n.value = value;
-	if (oriel_group_is_leader(g)) {
-		n.base = ori_load_relaxed_sys(&win->signal_sum_base[id]);
-		for (peer = 0; peer < win->comm.nranks; peer++)
-			n.base += ori_signal_moved(win, peer, id);
-	}
-	err = ori_wait_sum_group(win, g, id, value);
-	ori_trace_end(&win->comm, g, n, err);
+	err = ori_wait_sum_noted(win, g, id, value,
+				 ori_trace_note_of(ORIEL_TRACE_WAIT_SUM,
+						   ori_trace_begin(&win->comm, g), -1, id,
+						   win->number));
 	return err ? err : ORI_WATCHED;
 }
 
 ORIEL_DEV int oriel_wait_signal(const struct oriel_window_dev *win, struct oriel_group g, int id,
 				uint64_t value)
 {
-	int err = ori_window_is_watched(win) ? ORI_WATCH(ori_watch_sum)(win, g, id, value) : 0;
+	int err = ori_window_goes_beside(win) ? ori_watch_sum(win, g, id, value) : 0;
 
-	return err ? ori_watched_status(err) : ori_wait_sum_group(win, g, id, value);
+	if (err)
+		return ori_watched_status(err);
+	/* On a GPU it notes itself, as ori_put_noted(). */
+	return ori_wait_sum_noted(win, g, id, value,
+				  ori_trace_start(&win->comm, g, ORIEL_TRACE_WAIT_SUM, -1, id,
+						  win->number));
 }
 
 ORIEL_DEV int oriel_reset_signal(const struct oriel_window_dev *win, struct oriel_group g, int id)

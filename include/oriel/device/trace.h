@@ -9,8 +9,11 @@
  * All accesses are relaxed.  The last word has a checksum of the others, so a reader recognises an
  * event that is not complete yet.  A release would cost a GPU 0.5 us per event.
  *
- * Calls that are tuned for latency come here only in windows with a bit in `checked`.  They test
- * that word anyway, so tracing costs them nothing while it is off (docs/decisions/0047).
+ * On a CPU, calls that are tuned for latency come here only in windows with a bit in `checked`.
+ * They test that word anyway, so tracing costs them nothing while it is off (docs/decisions/0047).
+ * On a GPU they note themselves: ori_trace_start() before the call, ori_trace_end() after it.  The
+ * number of the event is taken at the beginning.  It arrives while the call runs, so that nothing
+ * waits for memory at its end (docs/decisions/0060).
  */
 #ifndef ORIEL_DEVICE_TRACE_H
 #define ORIEL_DEVICE_TRACE_H
@@ -32,6 +35,12 @@ ORIEL_DEV int ori_watched_status(int err)
 ORIEL_DEV int ori_traced(const struct oriel_comm_dev *comm)
 {
 	return ORIEL_TRACES && comm->trace != NULL;
+}
+
+/* Is this call noted by a function beside its fast path? */
+ORIEL_DEV int ori_traced_beside(const struct oriel_comm_dev *comm)
+{
+	return ORI_TRACES_BESIDE && ori_traced(comm);
 }
 
 /* The clock of this device's events: CLOCK_MONOTONIC, or the GPU's globaltimer. */
@@ -79,7 +88,10 @@ struct ori_trace_note {
 	uint64_t bytes;
 	uint64_t value; /* of a signal; what a wait wants; the count of a queue after a post */
 	uint64_t base;  /* of a wait: the total at which its own count was 0 */
+	uint64_t place; /* the number of the event, or ORI_TRACE_NO_PLACE: taken at the end */
 };
+
+#define ORI_TRACE_NO_PLACE UINT64_MAX
 
 ORIEL_DEV struct ori_trace_note ori_trace_note_of(int kind, uint64_t begin, int peer, int id,
 						  int window)
@@ -99,13 +111,30 @@ ORIEL_DEV struct ori_trace_note ori_trace_note_of(int kind, uint64_t begin, int 
 	n.bytes = 0;
 	n.value = 0;
 	n.base = 0;
+	n.place = ORI_TRACE_NO_PLACE;
 	return n;
 }
 
-/* The checksum after one more word.  It begins with the lower half of the last word. */
-ORIEL_DEV uint64_t ori_trace_mix(uint64_t sum, uint64_t word)
+/*
+ * A note for the fast path of a GPU; ori_trace_end() writes it.  Without a trace, in all threads
+ * but the leader, and on a CPU its beginning is 0, and so it is never written.
+ */
+ORIEL_DEV struct ori_trace_note ori_trace_start(const struct oriel_comm_dev *comm,
+						struct oriel_group g, int kind, int peer, int id,
+						int window)
 {
-	return (sum << 13 | sum >> 51) ^ word;
+	uint64_t begin = ORI_TRACES_BESIDE ? 0 : ori_trace_begin(comm, g);
+	struct ori_trace_note n = ori_trace_note_of(kind, begin, peer, id, window);
+
+	if (begin)
+		n.place = ori_fetch_add_relaxed_dev(comm->trace->count, 1);
+	return n;
+}
+
+/* The checksum with word i of the event.  It begins with the lower half of the last word. */
+ORIEL_DEV uint64_t ori_trace_mix(uint64_t sum, int i, uint64_t word)
+{
+	return sum ^ (word << (7 * i + 3) | word >> (61 - 7 * i));
 }
 
 /* The upper half of the last word: never 0, so a place that was never written has no event. */
@@ -116,19 +145,22 @@ ORIEL_DEV uint64_t ori_trace_seal(uint64_t sum)
 	return (uint64_t)(half ? half : 1u) << 32;
 }
 
-/* Stores a word of an event and returns the checksum after it. */
-ORIEL_DEV uint64_t ori_trace_store(struct oriel_trace_event *e, int i, uint64_t word, uint64_t sum)
+/* Stores words i and i + 1 of an event and returns the checksum after them. */
+ORIEL_DEV uint64_t ori_trace_store(struct oriel_trace_event *e, int i, uint64_t word, uint64_t next,
+				   uint64_t sum)
 {
-	ori_store_relaxed_sys(&e->word[i], word);
-	return ori_trace_mix(sum, word);
+	ori_store_pair_relaxed_sys(&e->word[i], word, next);
+	return ori_trace_mix(ori_trace_mix(sum, i, word), i + 1, next);
 }
 
 /* Called by one thread. */
 ORIEL_DEV void ori_trace_write_here(const struct oriel_trace_dev *t, struct ori_trace_note n)
 {
-	uint64_t place = ori_fetch_add_relaxed_dev(t->count, 1), last, sum;
+	uint64_t place = n.place, last, sum;
 	struct oriel_trace_event *e;
 
+	if (place == ORI_TRACE_NO_PLACE)
+		place = ori_fetch_add_relaxed_dev(t->count, 1);
 	if (place >= t->capacity)
 		return;
 	e = &t->events[place];
@@ -137,14 +169,12 @@ ORIEL_DEV void ori_trace_write_here(const struct oriel_trace_dev *t, struct ori_
 		ori_prefetch_for_write(e + ORI_TRACE_AHEAD);
 	last = (uint64_t)(n.kind | (n.ticks ? ORIEL_TRACE_TICKS : 0)) |
 	       (uint64_t)(n.op & 0xff) << 8 | (uint64_t)(n.status & 0xffff) << 16;
-	sum = ori_trace_store(e, 0, n.begin, last);
-	sum = ori_trace_store(e, 1, n.end, sum);
-	sum = ori_trace_store(e, 2, (uint32_t)n.peer | (uint64_t)(uint32_t)n.id << 32, sum);
-	sum = ori_trace_store(e, 3, (uint32_t)n.window | (uint64_t)n.block << 32, sum);
-	sum = ori_trace_store(e, 4, n.bytes, sum);
-	sum = ori_trace_store(e, 5, n.value, sum);
-	sum = ori_trace_store(e, 6, n.base, sum);
-	ori_store_relaxed_sys(&e->word[7], last | ori_trace_seal(sum));
+	sum = ori_trace_store(e, 0, n.begin, n.end, last);
+	sum = ori_trace_store(e, 2, (uint32_t)n.peer | (uint64_t)(uint32_t)n.id << 32,
+			      (uint32_t)n.window | (uint64_t)n.block << 32, sum);
+	sum = ori_trace_store(e, 4, n.bytes, n.value, sum);
+	sum = ori_trace_mix(sum, 6, n.base);
+	ori_store_pair_relaxed_sys(&e->word[6], n.base, last | ori_trace_seal(sum));
 }
 
 ORIEL_DEV_OUT void ori_trace_write(const struct oriel_trace_dev *t, ORI_VALUE(ori_trace_note) n)
@@ -175,7 +205,10 @@ ORIEL_DEV void ori_trace_end(const struct oriel_comm_dev *comm, struct oriel_gro
 	if (!n.begin)
 		return;
 	n = ori_trace_ended(comm->trace, g, n, status);
-	ORI_WATCH(ori_trace_write)(comm->trace, n);
+	if (ORIEL_ON_GPU)
+		ori_trace_write_here(comm->trace, n);
+	else
+		ori_trace_write(comm->trace, n);
 }
 
 /*
@@ -191,13 +224,14 @@ ORIEL_DEV void ori_trace_end_here(const struct oriel_comm_dev *comm, struct orie
 		ori_trace_write_here(comm->trace, ori_trace_ended(comm->trace, g, n, status));
 }
 
-/* A put, with its signal if it has one.  moved: when all bytes were there, or 0: now. */
+/*
+ * A put, with its signal if it has one; n has its beginning.  moved: when all bytes were there, or
+ * 0: now.
+ */
 ORIEL_DEV void ori_trace_transfer(const struct oriel_window_dev *win, struct oriel_group g,
-				  struct ori_transfer t, uint64_t begin, uint64_t moved, int status)
+				  struct ori_transfer t, struct ori_trace_note n, uint64_t moved,
+				  int status)
 {
-	struct ori_trace_note n = ori_trace_note_of(ORIEL_TRACE_PUT, begin, t.peer, t.signal,
-						    win->number);
-
 	n.end = moved;
 	n.op = t.signal >= 0 ? t.op : 0;
 	n.bytes = t.bytes;
