@@ -88,31 +88,79 @@ ORIEL_DEV_OUT int ori_line_recv_call(const struct oriel_window_dev *win, ORI_VAL
 	return oriel_packet_recv(win, g, peer, box, dst, bytes);
 }
 
+/*
+ * Each thread of the block has as many cells as are in flight together, all of one lap, with whole
+ * words of the user's: 16 KiB with 512 threads.  Without loops and tests the threads need half of
+ * the instructions (of which a block of 16 warps takes 4 cycles each).
+ */
+ORIEL_DEV int ori_line_is_batch(struct ori_run run, uint32_t cells, struct oriel_group g,
+				const void *users, uint64_t bytes)
+{
+	return run.n == cells && cells == ORI_CELLS_UNROLL * g.size &&
+	       ori_user_words_are_whole(users, bytes);
+}
+
 /* ---- sending --------------------------------------------------------------------------------- */
+
+/* The counts are less than 2^31 apart: their low halves are enough. */
+ORIEL_DEV int ori_line_is_full(const struct oriel_line *line, uint32_t cells)
+{
+	return (uint32_t)line->sent + cells - (uint32_t)line->freed > line->out.mask + 1;
+}
+
+ORIEL_DEV int ori_line_wait_room(struct oriel_line *line, struct oriel_group g, uint32_t cells)
+{
+	struct ori_cells_room room =
+		ORI_RARE(ori_cells_wait_room)(line->win, g, line->peer, line->box,
+					      line->sent + cells - line->out.mask - 1);
+
+	if (!room.err)
+		line->freed = room.freed;
+	return room.err;
+}
+
+/* A packet with more cells than the group has threads. */
+ORIEL_DEV int ori_line_send_long(struct oriel_line *line, struct oriel_group g, const void *src,
+				 uint64_t bytes, uint32_t cells)
+{
+	struct ori_run run = ori_run_of(line->out, line->sent, cells, bytes);
+	int err = ori_line_is_full(line, cells) ? ori_line_wait_room(line, g, cells) : 0;
+
+	if (err)
+		return err;
+	if (ori_line_is_batch(run, cells, g, src, bytes))
+		ori_run_put_batch(run.cells + g.thread * 16u, g.size, ORI_CELLS_UNROLL, run.mark,
+				  (const uint8_t *)src + g.thread * 8u);
+	else
+		ori_cells_put(line->out, g, line->sent, src, bytes);
+	return 0;
+}
+
+ORIEL_DEV int ori_line_send_short(struct oriel_line *line, struct oriel_group g, const void *src,
+				  uint64_t bytes, uint32_t cells)
+{
+	uint64_t at = line->sent + g.thread, word = 0;
+	int err = 0;
+
+	if (g.thread < cells)
+		word = ori_cells_word(src, g.thread, bytes); /* on its way beside the next test */
+	if (ori_line_is_full(line, cells))
+		err = ori_line_wait_room(line, g, cells);
+	if (!err && g.thread < cells)
+		ori_cell_store(ori_ring_cell(line->out, at), word,
+			       ori_ring_mark(line->out, at, bytes));
+	return err;
+}
 
 ORIEL_DEV int ori_line_send_cells(struct oriel_line *line, struct oriel_group g, const void *src,
 				  uint64_t bytes)
 {
-	uint32_t cells = (uint32_t)ori_packet_cells(bytes), mask = line->out.mask;
-	uint64_t at = line->sent + g.thread;
-	struct ori_cells_room room;
-	uint64_t word = 0;
+	uint32_t cells = (uint32_t)ori_packet_cells(bytes);
+	int err = cells > g.size ? ori_line_send_long(line, g, src, bytes, cells) :
+				   ori_line_send_short(line, g, src, bytes, cells);
 
-	if (cells <= g.size && g.thread < cells)
-		word = ori_cells_word(src, g.thread, bytes); /* on its way beside the next test */
-	/* The counts are less than 2^31 apart: their low halves are enough. */
-	if ((uint32_t)line->sent + cells - (uint32_t)line->freed > mask + 1) {
-		room = ORI_RARE(ori_cells_wait_room)(line->win, g, line->peer, line->box,
-						     line->sent + cells - mask - 1);
-		if (room.err)
-			return room.err;
-		line->freed = room.freed;
-	}
-	if (cells > g.size)
-		ori_cells_put(line->out, g, line->sent, src, bytes);
-	else if (g.thread < cells)
-		ori_cell_store(ori_ring_cell(line->out, at), word,
-			       ori_ring_mark(line->out, at, bytes));
+	if (err)
+		return err;
 	line->sent += cells;
 	if (oriel_group_is_leader(g))
 		ori_wake(line->waiters);
@@ -133,13 +181,14 @@ ORIEL_DEV int oriel_line_send(struct oriel_line *line, struct oriel_group g, con
 /* ---- receiving ------------------------------------------------------------------------------- */
 
 /*
- * Should this receive look for credit?  It does if half of the ring is used, so that no send needs
- * a wait with its own meetings.  All threads come to the same answer.  Receives of short packets do
+ * Should this receive look for credit?  It does if the next long packet may find no room, so that no
+ * send needs a wait with its own meetings.  All threads come to the same answer.  Receives of short packets do
  * not look: they would take longer, and their sends wait rarely.
  */
 ORIEL_DEV int ori_line_wants_credit(const struct oriel_line *line)
 {
-	return (uint32_t)line->sent - (uint32_t)line->freed > line->out.mask / 2;
+	return (uint32_t)line->sent - (uint32_t)line->freed >
+	       line->out.mask - line->out.mask / ORI_BOX_PACKETS;
 }
 
 /* The leader tells before the group meets, and all threads hear after it. */
@@ -163,18 +212,17 @@ ORIEL_DEV void ori_line_hear_credit(struct oriel_line *line, struct oriel_group 
 }
 
 /* Will credit be due after this receive? */
-ORIEL_DEV uint32_t ori_line_is_due(const struct oriel_line *line, uint64_t bytes)
+ORIEL_DEV uint32_t ori_line_is_due(const struct oriel_line *line, uint32_t cells)
 {
-	uint32_t taken = (uint32_t)line->taken + (uint32_t)ori_packet_cells(bytes);
-
-	return taken - (uint32_t)line->returned > line->in.mask / ORI_BOX_PACKETS;
+	return (uint32_t)line->taken + cells - (uint32_t)line->returned >
+	       line->in.mask / ORI_BOX_PACKETS;
 }
 
 /* After the meeting of a receive: counts it, and gives credit if it is due. */
-ORIEL_DEV int ori_line_took(struct oriel_line *line, struct oriel_group g, uint64_t bytes,
+ORIEL_DEV int ori_line_took(struct oriel_line *line, struct oriel_group g, uint32_t cells,
 			    uint32_t due)
 {
-	line->taken += ori_packet_cells(bytes);
+	line->taken += cells;
 	if (!due)
 		return 0;
 	line->returned = line->taken;
@@ -185,41 +233,59 @@ ORIEL_DEV int ori_line_took(struct oriel_line *line, struct oriel_group g, uint6
 	return 0;
 }
 
+/* One batch.  All that can be computed before its cells are there is computed before. */
+ORIEL_DEV int ori_line_take_batch(struct oriel_line *line, struct oriel_group g, struct ori_run run,
+				  void *dst)
+{
+	uint8_t *to = ori_now_pointer((uint8_t *)dst + g.thread * 8u);
+	uint64_t word[ORI_CELLS_UNROLL];
+	int err = ori_run_await(line->win, g, line->peer, line->box, line->taken,
+				run.cells + g.thread * 16u, ORI_CELLS_UNROLL, run.mark, word);
+
+	if (!err)
+		ori_run_store(to, g.size * 8u, ORI_CELLS_UNROLL, word);
+	return err;
+}
+
 /* A packet with more cells than the block has threads. */
 ORIEL_DEV int ori_line_recv_long(struct oriel_line *line, struct oriel_group g, void *dst,
-				 uint64_t bytes)
+				 uint64_t bytes, uint32_t cells)
 {
-	uint32_t due = ori_now32(ori_line_is_due(line, bytes));
-	int wants = ori_line_wants_credit(line), err;
+	struct ori_run run = ori_run_of(line->in, line->taken, cells, bytes);
+	uint32_t due = ori_now32(ori_line_is_due(line, cells));
+	int wants = (int)ori_now32((uint32_t)ori_line_wants_credit(line)), err;
 	uint64_t credit = 0;
 
 	if (wants && oriel_group_is_leader(g))
 		credit = ori_load_relaxed_sys(&line->mine->credit);
-	err = ori_cells_take_many(line->win, line->in, g, line->peer, line->box, line->taken, dst,
-				  bytes);
+	if (ori_line_is_batch(run, cells, g, dst, bytes))
+		err = ori_line_take_batch(line, g, run, dst);
+	else
+		err = ori_cells_take_many(line->win, line->in, g, line->peer, line->box,
+					  line->taken, dst, bytes);
 	if (wants)
 		ori_line_tell_credit(g, credit);
 	/* Here every thread has its cells.  Credits before this meeting would let cells be lost. */
 	err = ori_group_agree_any(g, err);
 	if (wants)
 		ori_line_hear_credit(line, g);
-	return err ? err : ori_line_took(line, g, bytes, due);
+	return err ? err : ori_line_took(line, g, cells, due);
 }
 
 ORIEL_DEV int ori_line_recv_cells(struct oriel_line *line, struct oriel_group g, void *dst,
 				  uint64_t bytes)
 {
-	uint32_t due;
+	uint32_t cells = ori_now32((uint32_t)ori_packet_cells(bytes)), due;
 	int err;
 
-	if (ORIEL_ON_GPU && g.scope == ORIEL_GROUP_BLOCK && ori_packet_cells(bytes) > g.size)
-		return ori_line_recv_long(line, g, dst, bytes);
-	due = ori_now32(ori_line_is_due(line, bytes));
+	if (ORIEL_ON_GPU && g.scope == ORIEL_GROUP_BLOCK && cells > g.size)
+		return ori_line_recv_long(line, g, dst, bytes, cells);
+	due = ori_now32(ori_line_is_due(line, cells));
 	err = ori_cells_take(line->win, line->in, g, line->peer, line->box, line->taken, dst,
 			     bytes);
 	/* Here every thread has its cells.  Credits before this meeting would let cells be lost. */
 	err = ori_group_agree_any(g, err);
-	return err ? err : ori_line_took(line, g, bytes, due);
+	return err ? err : ori_line_took(line, g, cells, due);
 }
 
 ORIEL_DEV int oriel_line_recv(struct oriel_line *line, struct oriel_group g, void *dst,

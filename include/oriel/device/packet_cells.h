@@ -294,31 +294,50 @@ ORIEL_DEV uint32_t ori_run_look(const uint8_t *cell, uint32_t step, uint32_t n, 
 	return missing;
 }
 
+/* Waits for n cells of this thread; their data goes to `word`. */
+ORIEL_DEV int ori_run_await(const struct oriel_window_dev *win, struct oriel_group g, int peer,
+			    int box, uint64_t count, const uint8_t *cell, uint32_t n, uint32_t mark,
+			    uint64_t *word)
+{
+	uint32_t step = ori_cells_takers(g) * 16u, polls = ORI_SPIN_POLLS, missing;
+	int err;
+
+	ORI_ROLLED
+	do
+		missing = ori_run_look(cell, step, n, mark, word);
+	while (missing && --polls);
+	if (!missing)
+		return 0;
+	err = ORI_RARE(ori_run_wait)(win, g, peer, box, count, cell, n, mark);
+	if (!err)
+		(void)ori_run_look(cell, step, n, mark, word); /* all are there */
+	return err;
+}
+
+/* Whole words of the user's, `step` bytes apart. */
+ORIEL_DEV void ori_run_store(uint8_t *to, uint32_t step, uint32_t n, const uint64_t *word)
+{
+	uint32_t k;
+
+	ORI_UNROLL
+	for (k = 0; k < ORI_CELLS_UNROLL; k++)
+		if (k < n)
+			ori_user_word_store(to + k * step, word[k]);
+}
+
 /* n cells of this thread; the first is number `at` of the packet. */
 ORIEL_DEV int ori_run_take_batch(const struct oriel_window_dev *win, struct oriel_group g, int peer,
 				 int box, uint64_t count, const uint8_t *cell, uint32_t n,
 				 uint32_t mark, uint32_t at, void *dst, uint64_t bytes)
 {
-	uint32_t size = ori_cells_takers(g), polls = ORI_SPIN_POLLS, missing, k;
+	uint32_t size = ori_cells_takers(g), k;
 	uint64_t word[ORI_CELLS_UNROLL];
-	int err;
+	int err = ori_run_await(win, g, peer, box, count, cell, n, mark, word);
 
-	ORI_ROLLED
-	do
-		missing = ori_run_look(cell, size * 16u, n, mark, word);
-	while (missing && --polls);
-	if (missing) {
-		err = ORI_RARE(ori_run_wait)(win, g, peer, box, count, cell, n, mark);
-		if (err)
-			return err;
-		(void)ori_run_look(cell, size * 16u, n, mark, word); /* all are there */
-	}
+	if (err)
+		return err;
 	if (ori_user_words_are_whole(dst, bytes)) {
-		ORI_UNROLL
-		for (k = 0; k < ORI_CELLS_UNROLL; k++)
-			if (k < n)
-				ori_user_word_store((uint8_t *)dst + at * 8u + k * size * 8u,
-						    word[k]);
+		ori_run_store((uint8_t *)dst + at * 8u, size * 8u, n, word);
 		return 0;
 	}
 	ORI_UNROLL
