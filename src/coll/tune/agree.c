@@ -23,6 +23,11 @@
 #define PATH_BYTES 512
 /* Below this a block of a GPU has less than 3 us to copy, and dividing the blocks costs up to 1. */
 #define SPREAD_BYTES (128u << 10)
+/*
+ * Below this a call takes little longer than its launch.  A grid that needs nearly all SMs then
+ * takes up to 3 us longer, because its last blocks begin late; a fifth fewer blocks do not.
+ */
+#define ROOMY_BYTES (1u << 20)
 
 /* The settings of ORIEL_A2A_PLAN. */
 struct wishes {
@@ -335,7 +340,7 @@ static void used(int kind, struct ori_a2a_setting *s)
  * plans of different widths, and a narrow block keeps a wide one from its SM.  So each block counts
  * as the widest that a kernel may have.
  */
-int ori_tune_resident(struct oriel_comm *c, struct ori_a2a_plan *plan)
+static int make_resident(struct oriel_comm *c, struct ori_a2a_plan *plan, int roomy)
 {
 	int resident = 0, err;
 
@@ -348,8 +353,14 @@ int ori_tune_resident(struct oriel_comm *c, struct ori_a2a_plan *plan)
 								      ORI_A2A_KERNEL_MIXED),
 				       ORI_A2A_THREADS, &resident);
 	if (!err)
-		(void)ori_tune_cap(plan, (uint32_t)c->nranks, (uint64_t)resident);
+		(void)ori_tune_cap(plan, (uint32_t)c->nranks,
+				   (uint64_t)(roomy ? resident * 4 / 5 : resident));
 	return err;
+}
+
+int ori_tune_resident(struct oriel_comm *c, struct ori_a2a_plan *plan)
+{
+	return make_resident(c, plan, 0);
 }
 
 int ori_tune_plan(struct oriel_comm *c, uint64_t bytes, struct ori_a2a_plan *plan)
@@ -361,7 +372,7 @@ int ori_tune_plan_with(struct oriel_comm *c, uint64_t bytes, const struct ori_a2
 		       struct ori_a2a_plan *plan)
 {
 	const struct tune *t = look(c);
-	int err;
+	int guessed = !t || !(t->has_table || t->wishes.named || t->wishes.preset), err;
 
 	(void)fill(c, t, bytes, plan);
 	for (int k = 0; given && k < ORI_PLAN_KINDS; k++)
@@ -369,7 +380,8 @@ int ori_tune_plan_with(struct oriel_comm *c, uint64_t bytes, const struct ori_a2
 			plan->kind[k] = given[k];
 	plan->uniform = ori_tune_peers(c, ORI_PLAN_QUEUED) == 0;
 	plan->cores = t ? t->cores : own_cores(c);
-	err = ori_tune_resident(c, plan);
+	guessed = guessed && !(given && given[ORI_PLAN_MAPPED].blocks);
+	err = make_resident(c, plan, guessed && bytes < ROOMY_BYTES);
 	/* with more blocks for a peer each of them has less to copy */
 	if (!plan->uniform || bytes / plan->kind[ORI_PLAN_MAPPED].blocks < plan->spread)
 		plan->spread = 0; /* not in this call */
