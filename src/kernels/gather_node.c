@@ -53,7 +53,8 @@ ORIEL_DEV uint64_t ori_gather_node_slice(const struct ori_gather_node_op *a, uin
 
 /*
  * Long slices are dealt out in pieces of this size, in turn.  The slices of a rank then move
- * through memory side by side, which is up to a tenth faster than each in its own place.
+ * through memory side by side, which is up to a tenth faster than each in its own place.  What is
+ * left after the last whole round is divided evenly, so that all slices end at the same time.
  */
 #define ORI_GATHER_TURN (64u << 10)
 
@@ -77,20 +78,24 @@ ORIEL_DEV void ori_gather_node_turn(struct oriel_group g, uint8_t *to, const uin
 ORIEL_DEV_OUT void ori_gather_node_turns(const struct ori_gather_node_op *a,
 					 ORI_VALUE(oriel_group) g, uint8_t *to, uint32_t n)
 {
-	uint64_t at = (uint64_t)ORI_GATHER_TURN * (n / (uint32_t)a->comm.nranks), left;
-	uint64_t step = (uint64_t)ORI_GATHER_TURN * a->slices;
+	uint32_t slice = n / (uint32_t)a->comm.nranks;
+	uint64_t at = (uint64_t)ORI_GATHER_TURN * slice,
+		 step = (uint64_t)ORI_GATHER_TURN * a->slices;
+	uint64_t rounds = (uint32_t)a->bytes / (uint32_t)step, end = rounds * step;
+	uint64_t share = ((a->bytes - end) / a->slices + 16u) & ~(uint64_t)15;
 
 #if ORIEL_ON_GPU
 	if (!(((uintptr_t)to | (uintptr_t)a->send) & 15u) &&
 	    g.size * 16u * ORI_COPY_UNROLL == ORI_GATHER_TURN)
-		for (; at + ORI_GATHER_TURN <= a->bytes; at += step)
+		for (; at < end; at += step)
 			ori_gather_node_turn(g, to + at, a->send + at);
 #endif
-	for (; at < a->bytes; at += step) {
-		left = a->bytes - at;
+	for (; at < end; at += step)
+		ori_group_copy(g, to + at, a->send + at, ORI_GATHER_TURN);
+	at = end + share * slice;
+	if (at < a->bytes)
 		ori_group_copy(g, to + at, a->send + at,
-			       left < ORI_GATHER_TURN ? left : ORI_GATHER_TURN);
-	}
+			       share < a->bytes - at ? share : a->bytes - at);
 }
 
 /* This rank's words at a peer, and a peer's words here. */

@@ -373,6 +373,36 @@ TEST(staging_on_two_streams)
 	run_ranks(NULL, 2, two_streams_rank, &large);
 }
 
+/* ---- one kernel for long blocks -------------------------------------------------------------- */
+
+/* Whole rounds of slices, and what is left after the last one: nothing, a byte, nearly a round. */
+static void long_rank(struct rank_env *env)
+{
+	static const uint64_t sizes[] = { 262144 + 1,     300000,         3u << 18,
+					  (1u << 20) + 1, (5u << 18) - 1, (4u << 20) + 77 };
+	const void *sendbuf;
+	struct bed b;
+
+	snprintf(env->comm->config.gather_policy, sizeof(env->comm->config.gather_policy),
+		 "fastest");
+	REQUIRE_OK(bed_open(&b, env, sizes[5], 1));
+	for (int i = 0; i < 6; i++)
+		for (int k = 0; k < 2; k++) {
+			REQUIRE_OK(bed_begin(&b, sizes[i], 0, &sendbuf));
+			REQUIRE_OK(oriel_comm_barrier(env->comm, ORIEL_WORLD));
+			REQUIRE_OK(oriel_allgather(env->comm, sendbuf, b.recv, sizes[i], 1, NULL));
+			REQUIRE_OK(oriel_comm_sync(env->comm, NULL));
+			bed_check(&b, sizes[i], "a long block");
+		}
+	REQUIRE_OK(bed_close(&b));
+}
+
+TEST(long_blocks_are_cut_into_turns)
+{
+	run_ranks(NULL, 2, long_rank, NULL);
+	run_ranks(NULL, 3, long_rank, NULL);
+}
+
 /* ---- staging in graphs ----------------------------------------------------------------------- */
 
 struct captured {
