@@ -248,6 +248,30 @@ TEST(every_call_inside_a_kernel)
 	both_ways(rows, ORI_COUNT(rows), every_rank);
 }
 
+/* One element, elements beside whole packs of 16 bytes, and several rounds. */
+static void types_rank(struct rank_env *env)
+{
+	static const uint64_t counts[] = { 1, 37, 4099 };
+	struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT;
+	struct job j;
+
+	o.slot_bytes = 4096;
+	open_job(&j, env, &o, 400000);
+	j.args.calls = 1;
+	for (int type = ORIEL_TYPE_INT8; type <= ORIEL_TYPE_DOUBLE && !check_failures; type++)
+		for (int op = ORIEL_REDUCE_SUM; op <= ORIEL_REDUCE_XOR && !check_failures; op++)
+			for (int i = 0; i < 3 && oriel_reduce_is_valid(type, op); i++)
+				call_all(&j, ORI_COLL_ALLREDUCE, type, op, counts[i], 1, 4);
+	close_job(&j);
+}
+
+TEST(every_type_inside_a_kernel)
+{
+	const struct bed_row few[] = { { "alone", 1, 0, NULL }, { "three threads", 3, 0, NULL } };
+
+	both_ways(few, ORI_COUNT(few), types_rank);
+}
+
 /*
  * Blocks of whole words: device/coll_words.h, in all its variants.  On CPUs that is for groups of
  * one thread and a few words.

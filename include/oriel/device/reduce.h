@@ -55,25 +55,14 @@ ORIEL_DEV uint32_t ori_bits_of_float(float f)
 	return bits;
 }
 
-/* A GPU rounds alike: to the nearest, ties to even.  Only the bits of a NaN may differ. */
-#if defined(ORIEL_BITCODE) /* clang does not unroll loops with such instructions */
-ORIEL_DEV float ori_float_of_half(uint16_t h)
-{
-	_Float16 x;
-
-	memcpy(&x, &h, sizeof(x));
-	return (float)x;
-}
-
-ORIEL_DEV uint16_t ori_half_of_float(float f)
-{
-	_Float16 x = (_Float16)f;
-	uint16_t h;
-
-	memcpy(&h, &x, sizeof(h));
-	return h;
-}
-#elif ORIEL_ON_GPU
+/*
+ * A GPU rounds alike: to the nearest, ties to even.  Only the bits of a NaN may differ.
+ *
+ * The instructions with two results have them in a register of 32 bits.  ptxas 13.0 miscompiles
+ * those with one: where the 16 bits are stored as two bytes, it converts the number to an integer
+ * for the first byte.
+ */
+#if ORIEL_ON_GPU && !defined(ORIEL_BITCODE)
 ORIEL_DEV float ori_float_of_half(uint16_t h)
 {
 	float f;
@@ -84,10 +73,18 @@ ORIEL_DEV float ori_float_of_half(uint16_t h)
 
 ORIEL_DEV uint16_t ori_half_of_float(float f)
 {
-	uint16_t h;
+	uint32_t both;
 
-	asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
-	return h;
+	asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(0.0f), "f"(f));
+	return (uint16_t)both;
+}
+
+ORIEL_DEV uint16_t ori_bfloat16_of_float(float f)
+{
+	uint32_t both;
+
+	asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(0.0f), "f"(f));
+	return (uint16_t)both;
 }
 #else
 /*
@@ -119,27 +116,20 @@ ORIEL_DEV uint16_t ori_half_of_float(float f)
 		normal = rest > 0x7f800000u ? 0x7e00u : 0x7c00u;
 	return (uint16_t)(sign | normal);
 }
-#endif
-
-ORIEL_DEV float ori_float_of_bfloat16(uint16_t b)
-{
-	return ori_float_of_bits((uint32_t)b << 16);
-}
 
 ORIEL_DEV uint16_t ori_bfloat16_of_float(float f)
 {
-#if ORIEL_ON_GPU && !defined(ORIEL_BITCODE)
-	uint16_t b;
-
-	asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(b) : "f"(f));
-	return b;
-#else
 	uint32_t bits = ori_bits_of_float(f), rounded = bits + 0x7fffu + (bits >> 16 & 1u);
 
 	if ((bits & 0x7fffffffu) > 0x7f800000u)
 		rounded = bits | 0x400000u; /* a NaN stays one */
 	return (uint16_t)(rounded >> 16);
+}
 #endif
+
+ORIEL_DEV float ori_float_of_bfloat16(uint16_t b)
+{
+	return ori_float_of_bits((uint32_t)b << 16);
 }
 
 /* ---- one element ----------------------------------------------------------------------------- */
