@@ -267,7 +267,8 @@ static void types_rank(struct rank_env *env)
 
 TEST(every_type_inside_a_kernel)
 {
-	const struct bed_row few[] = { { "alone", 1, 0, NULL }, { "three threads", 3, 0, NULL } };
+	const struct bed_row few[] = { { "three threads", 3, 0, NULL },
+				       { "three processes", 3, 1, NULL } };
 
 	both_ways(few, ORI_COUNT(few), types_rank);
 }
