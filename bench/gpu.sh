@@ -37,7 +37,8 @@ for ((rep = 1; rep <= reps; rep++)); do
 	gpu_measure $rep limit 50 "$work/limit_gpu" 2
 	gpu_measure $rep oriel 50 "$run" -n 2 "$work/oriel" pair
 	gpu_measure $rep can_trace 50 "$run" -n 2 "$work/traced" blocks
-	gpu_measure $rep traces 50 env ORIEL_TRACE="$work/trace$rep" "$run" -n 2 "$work/traced" blocks
+	gpu_measure $rep traces 50 env ORIEL_TRACE="$work/trace$rep" \
+		"$run" -n 2 "$work/traced" blocks
 	[ $rep -gt 3 ] || gpu_measure $rep oriel16 50 "$run" -n 2 "$work/oriel16" pair
 	[ -z "$nvshmem" ] || gpu_measure $rep nvshmem 50 "$work/versus_nvshmem" 2
 	gpu_measure $rep limit 12 "$work/limit_gpu" 8

@@ -113,25 +113,26 @@ static void free_trace(struct ori_trace *t)
 	if (t->file)
 		fclose(t->file);
 	free(t->host.events);
-	free(t->copied);
+	free(t->fetched.events);
 	free(t);
 }
 
-static void write_rest(void);
+static void fetch_rest(void);
 
 static void expect_exit(void)
 {
-	if (atexit(write_rest))
+	if (atexit(fetch_rest))
 		ori_log(ORI_LOG_WARN, "ORIEL_TRACE: no memory; a process that exits without "
-				      "destroying its comm writes no trace");
+				      "destroying its comm writes no events of kernels");
 }
 
-/* A device is open now.  So at exit write_rest() runs before its driver's own handlers. */
+/* A device's driver is open now.  So at exit fetch_rest() runs before the driver's own handlers. */
 static void list(struct ori_trace *t)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, expect_exit);
+	if (t->kernel_device)
+		pthread_once(&once, expect_exit);
 	pthread_mutex_lock(&lock);
 	t->next = traces;
 	traces = t;
@@ -264,30 +265,34 @@ void ori_trace_completed(struct oriel_comm *c, uint32_t nic, uint32_t qpn, uint6
 /* ---- the end --------------------------------------------------------------------------------- */
 
 /*
- * Copies the events of kernels to the host and returns how many there were.  A kernel that still
- * runs may be writing; an event that is not complete is left out.  On failure there are no events,
- * and all are lost.
+ * Copies the events of kernels to the host.  A kernel that still runs may be writing; an event that
+ * is not complete is left out.
  */
-static uint64_t fetch_kernel_events(struct ori_trace *t)
+static void fetch_kernel_events(struct ori_trace *t)
 {
+	struct ori_trace_copy *to = &t->fetched;
 	struct ori_device *d = t->kernel_device;
-	uint64_t count = 0, n = 0;
-	int err = d ? d->ops->copy(d, &count, t->kernels.count, sizeof(count)) : 0;
+	int err;
 
+	if (!d)
+		return;
+	free(to->events);
+	memset(to, 0, sizeof(*to));
+	err = d->ops->copy(d, &to->count, t->kernels.count, sizeof(to->count));
 	if (!err)
-		n = count < t->kernels.capacity ? count : t->kernels.capacity;
-	if (n) {
-		t->copied = malloc(n * sizeof(*t->copied));
-		err = !t->copied ?
-			      ORIEL_ENOMEM :
-			      d->ops->copy(d, t->copied, t->kernels.events, n * sizeof(*t->copied));
+		to->n = to->count < t->kernels.capacity ? to->count : t->kernels.capacity;
+	if (to->n) {
+		to->events = malloc(to->n * sizeof(*to->events));
+		err = !to->events ? ORIEL_ENOMEM :
+				    d->ops->copy(d, to->events, t->kernels.events,
+						 to->n * sizeof(*to->events));
 	}
-	if (err)
-		ori_log(ORI_LOG_WARN, "ORIEL_TRACE: the events of kernels are lost: %s",
-			oriel_status_name(err));
-	t->kernels.events = t->copied;
-	t->kernels.capacity = err ? 0 : n;
-	return count;
+	if (!err)
+		return;
+	to->failed = 1;
+	to->n = 0;
+	ori_log(ORI_LOG_WARN, "ORIEL_TRACE: the events of kernels of %s are lost: %s", t->path,
+		oriel_status_name(err));
 }
 
 static void write_file(struct ori_trace *t)
@@ -295,7 +300,7 @@ static void write_file(struct ori_trace *t)
 	int why;
 
 	ori_trace_ticks_end(t);
-	why = ori_trace_file_write(t, fetch_kernel_events(t));
+	why = ori_trace_file_write(t);
 	if (fclose(t->file) && !why)
 		why = errno;
 	t->file = NULL;
@@ -310,21 +315,30 @@ void ori_trace_close(struct oriel_comm *c)
 
 	if (!t)
 		return;
-	unlist(t);
-	/* The process may be exiting: then the file has been written. */
-	pthread_mutex_lock(&lock);
-	if (t->file)
+	unlist(t); /* waits for write_rest(), and nobody else finds it from now on */
+	if (t->file) {
+		fetch_kernel_events(t);
 		write_file(t);
-	pthread_mutex_unlock(&lock);
+	}
 	c->trace = NULL;
 	free_trace(t);
 }
 
 /*
- * A process that exits without destroying its comm.  Its threads may still run, so nothing is
- * freed.
+ * A process that exits without destroying its comm.  First the events of kernels are fetched, while
+ * the driver still works.  The file is written last, after all handlers of the program: they may
+ * still make calls, or destroy the comm.  Threads may still run, so nothing is freed.
  */
-static void write_rest(void)
+static void fetch_rest(void)
+{
+	pthread_mutex_lock(&lock);
+	for (struct ori_trace *t = traces; t; t = t->next)
+		if (t->pid == (int)getpid())
+			fetch_kernel_events(t);
+	pthread_mutex_unlock(&lock);
+}
+
+static __attribute__((destructor)) void write_rest(void)
 {
 	pthread_mutex_lock(&lock);
 	for (struct ori_trace *t = traces; t; t = t->next)

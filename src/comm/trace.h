@@ -27,6 +27,14 @@ struct ori_trace_head {
 	uint64_t count;
 };
 
+/* Events of kernels, when they were copied to the host. */
+struct ori_trace_copy {
+	struct oriel_trace_event *events;
+	uint64_t n;     /* places that were taken */
+	uint64_t count; /* events that there were, also those without a place */
+	int failed;     /* they could not be copied */
+};
+
 /* The counter of ori_ticks() and the clock at the same time. */
 struct ori_tick_mark {
 	uint64_t ticks, ns;
@@ -41,9 +49,9 @@ struct ori_trace {
 	 */
 	_Alignas(ORIEL_LINE_BYTES) struct oriel_trace_dev host;
 	uint64_t host_count;
-	struct oriel_trace_dev kernels;   /* the device's; a copy when the file is written */
-	struct oriel_trace_event *copied; /* that copy, or NULL */
+	struct oriel_trace_dev kernels;   /* in the memory of kernel_device */
 	struct ori_device *kernel_device; /* separate, or NULL */
+	struct ori_trace_copy fetched;    /* of `kernels` */
 	struct ori_tick_mark first, last; /* if host.ticks: when the trace began and ended */
 	struct ori_memory *kernel_events; /* device memory */
 	struct ori_memory *kernel_head;   /* device memory: struct ori_trace_head */
@@ -116,8 +124,7 @@ uint64_t ori_trace_ticks_error_ns(const struct ori_trace *);
 
 /*
  * trace_file.c: writes events and facts to t->file.  Returns 0, or the errno of the failure.
- * kernel_count: how many events kernels of a separate device had.
  */
-int ori_trace_file_write(struct ori_trace *, uint64_t kernel_count);
+int ori_trace_file_write(struct ori_trace *);
 
 #endif

@@ -99,13 +99,13 @@ struct bursts {
 	size_t n, room;
 };
 
-static void add_bursts(const struct ori_trace *t, const struct oriel_trace_dev *from, uint64_t n,
+static void add_bursts(const struct ori_trace *t, const struct oriel_trace_event *from, uint64_t n,
 		       struct bursts *b)
 {
 	struct event e;
 
 	for (uint64_t i = 0; i < n && b->n < b->room; i++)
-		if (read_event(t, &from->events[i], 0, &e) && e.kind == ORIEL_TRACE_POST) {
+		if (read_event(t, &from[i], 0, &e) && e.kind == ORIEL_TRACE_POST) {
 			b->all[b->n].queue = queue_of(t, &e);
 			b->all[b->n++].next = e.value;
 		}
@@ -296,14 +296,14 @@ static void write_event(struct ori_trace *t, const struct event *e)
 }
 
 /* Returns how many of the n events were written or belong to another event. */
-static uint64_t write_events(struct ori_trace *t, const struct oriel_trace_dev *from, uint64_t n,
+static uint64_t write_events(struct ori_trace *t, const struct oriel_trace_event *from, uint64_t n,
 			     int64_t ahead_ns, const struct bursts *b)
 {
 	uint64_t complete = 0;
 	struct event e;
 
 	for (uint64_t i = 0; i < n && !ferror(t->file); i++) {
-		if (!read_event(t, &from->events[i], ahead_ns, &e))
+		if (!read_event(t, &from[i], ahead_ns, &e))
 			continue;
 		complete++;
 		if (e.kind != ORIEL_TRACE_CQE || is_burst(t, b, &e))
@@ -329,7 +329,9 @@ static void write_names(const struct ori_trace *t)
 	fprintf(t->file, track, t->rank, HOST_TRACK, "host");
 }
 
-static void write_facts(const struct ori_trace *t, uint64_t events, uint64_t lost)
+/* unfinished: calls of kernels that had begun, and had not ended when the events were copied */
+static void write_facts(const struct ori_trace *t, uint64_t events, uint64_t lost,
+			uint64_t unfinished)
 {
 	fprintf(t->file,
 		"\n],\n\"displayTimeUnit\":\"ns\",\n\"oriel\":{\"version\":1,\"comm\":\"%08x\","
@@ -342,6 +344,10 @@ static void write_facts(const struct ori_trace *t, uint64_t events, uint64_t los
 	if (t->device_known)
 		fprintf(t->file, ",\"device_ahead_ns\":%lld,\"device_error_ns\":%llu",
 			(long long)t->device.ahead_ns, (unsigned long long)t->device.error_ns);
+	if (unfinished)
+		write_number(t->file, "unfinished", unfinished);
+	if (t->fetched.failed)
+		fputs(",\"kernels_lost\":true", t->file);
 	fprintf(t->file, ",\"events\":%llu,\"lost\":%llu}}\n", (unsigned long long)events,
 		(unsigned long long)lost);
 }
@@ -351,26 +357,26 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-int ori_trace_file_write(struct ori_trace *t, uint64_t kernel_count)
+int ori_trace_file_write(struct ori_trace *t)
 {
 	uint64_t host_count = ori_load_relaxed_sys(&t->host_count), complete, kernels;
 	uint64_t nhost = least(host_count, t->host.capacity);
-	uint64_t nkernel = least(kernel_count, t->kernels.capacity);
-	struct bursts b = { .room = nhost + nkernel };
+	const struct ori_trace_copy *c = &t->fetched;
+	struct bursts b = { .room = nhost + c->n };
 
 	/* without memory for it, bursts have no ends */
 	b.all = malloc((b.room + 1) * sizeof(*b.all));
 	if (!b.all)
 		b.room = 0;
-	add_bursts(t, &t->host, nhost, &b);
-	add_bursts(t, &t->kernels, nkernel, &b);
+	add_bursts(t, t->host.events, nhost, &b);
+	add_bursts(t, c->events, c->n, &b);
 	if (b.n)
 		qsort(b.all, b.n, sizeof(*b.all), compare_bursts);
 	fputs("{\"traceEvents\":[\n", t->file);
 	write_names(t);
-	complete = write_events(t, &t->host, nhost, t->clock.ahead_ns, &b);
-	kernels = write_events(t, &t->kernels, nkernel, t->clock.ahead_ns + t->device.ahead_ns, &b);
-	write_facts(t, complete + kernels, host_count - complete + kernel_count - kernels);
+	complete = write_events(t, t->host.events, nhost, t->clock.ahead_ns, &b);
+	kernels = write_events(t, c->events, c->n, t->clock.ahead_ns + t->device.ahead_ns, &b);
+	write_facts(t, complete + kernels, host_count - complete + c->count - c->n, c->n - kernels);
 	free(b.all);
 	errno = 0;
 	if (!fflush(t->file) && !ferror(t->file))

@@ -82,7 +82,7 @@ ORIEL_DEV_OUT void ori_gather_node_turns(const struct ori_gather_node_op *a,
 	uint64_t at = (uint64_t)ORI_GATHER_TURN * slice,
 		 step = (uint64_t)ORI_GATHER_TURN * a->slices;
 	uint64_t rounds = (uint32_t)a->bytes / (uint32_t)step, end = rounds * step;
-	uint64_t share = ((a->bytes - end) / a->slices + 16u) & ~(uint64_t)15;
+	uint64_t share = ((uint32_t)(a->bytes - end) / a->slices + 16u) & ~15u;
 
 #if ORIEL_ON_GPU
 	if (!(((uintptr_t)to | (uintptr_t)a->send) & 15u) &&

@@ -400,7 +400,10 @@ static void long_rank(struct rank_env *env)
 TEST(long_blocks_are_cut_into_turns)
 {
 	run_ranks(NULL, 2, long_rank, NULL);
+	/* so that 3 ranks have 5 slices, and 3 from 4 MiB on */
+	fake_cuda_knobs("sms=23");
 	run_ranks(NULL, 3, long_rank, NULL);
+	fake_cuda_knobs("");
 }
 
 /* ---- staging in graphs ----------------------------------------------------------------------- */

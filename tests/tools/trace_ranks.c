@@ -155,7 +155,7 @@ static void *rank_main(void *arg)
 	must(oriel_alloc(comm, BYTES, &data));
 	must(oriel_window_device(w, &args.win));
 	must(oriel_window_source(w, data, BYTES, &args.source));
-	must(oriel_launch(comm, device_kernel(&trace_ring), 1, 1, &args, sizeof(args), NULL));
+	must(oriel_launch(comm, device_kernel(&trace_ring), 1, 4, &args, sizeof(args), NULL));
 	must(oriel_comm_sync(comm, NULL));
 	host_calls(w, rank);
 	must(oriel_allreduce(comm, data, data, BYTES / 4, ORIEL_TYPE_INT32, ORIEL_REDUCE_SUM,

@@ -45,7 +45,7 @@ static const char *bed_text(struct bed *b)
 {
 	size_t n;
 
-	if (ori_trace_file_write(&b->trace, 0))
+	if (ori_trace_file_write(&b->trace))
 		return NULL;
 	rewind(b->trace.file);
 	n = fread(b->text, 1, sizeof(b->text) - 1, b->trace.file);
@@ -124,6 +124,30 @@ TEST(a_tick_has_the_time_of_the_clock)
 	CHECK(ori_trace_ticks_ns(&t, ticks) <= (int64_t)(after + error));
 }
 
+/* A kernel takes the place of an event when its call begins, and fills it when the call ends. */
+TEST(calls_of_kernels_that_had_not_ended_are_not_lost)
+{
+	struct oriel_trace_event places[2] = { { { 0 } } };
+	const char *text;
+	struct bed b;
+
+	bed_open(&b, NULL);
+	REQUIRE(b.trace.file);
+	note(&b, 1000, 1);
+	places[0] = b.events[0];
+	b.trace.fetched = (struct ori_trace_copy){ .events = places, .n = 2, .count = 5 };
+	text = bed_text(&b);
+	REQUIRE(text);
+	CHECK(strstr(text, "\"unfinished\":1,\"events\":2,\"lost\":3}"));
+	fclose(b.trace.file);
+	bed_open(&b, NULL);
+	b.trace.fetched.failed = 1;
+	text = bed_text(&b);
+	REQUIRE(text);
+	CHECK(strstr(text, "\"kernels_lost\":true,\"events\":0,\"lost\":0}"));
+	fclose(b.trace.file);
+}
+
 TEST(events_beyond_the_places_are_counted)
 {
 	struct bed b;
@@ -171,7 +195,7 @@ TEST(a_full_disk_is_told)
 		return;
 	}
 	note(&b, 5000, 1);
-	CHECK_EQ(ori_trace_file_write(&b.trace, 0), ENOSPC);
+	CHECK_EQ(ori_trace_file_write(&b.trace), ENOSPC);
 	fclose(b.trace.file);
 }
 

@@ -181,9 +181,9 @@ ORIEL_DEV int oriel_line_send(struct oriel_line *line, struct oriel_group g, con
 /* ---- receiving ------------------------------------------------------------------------------- */
 
 /*
- * Should this receive look for credit?  It does if the next long packet may find no room, so that no
- * send needs a wait with its own meetings.  All threads come to the same answer.  Receives of short packets do
- * not look: they would take longer, and their sends wait rarely.
+ * Should this receive look for credit?  It does if the next long packet may find no room, so that
+ * no send needs a wait with its own meetings.  All threads come to the same answer.  Receives of
+ * short packets do not look: they would take longer, and their sends wait rarely.
  */
 ORIEL_DEV int ori_line_wants_credit(const struct oriel_line *line)
 {

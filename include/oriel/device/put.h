@@ -188,8 +188,8 @@ ORIEL_DEV int ori_put_value(const struct oriel_window_dev *win, struct oriel_gro
 }
 
 /*
- * A put in a window that is checked or traced.  A checked one tests its arguments.  A traced one
- * makes the whole put here, on a CPU, and returns ORI_WATCHED: the fast path has no code for traces.
+ * A put in a window that is checked or traced.  A checked one tests its arguments.  On a CPU a
+ * traced one makes the whole put here and returns ORI_WATCHED: the fast path has no code for it.
  */
 ORIEL_DEV_OUT int ori_watch_put(const struct oriel_window_dev *win, ORI_VALUE(oriel_group) g,
 				const char *call, ORI_VALUE(ori_transfer) t, int with_signal,

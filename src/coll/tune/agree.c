@@ -340,27 +340,39 @@ static void used(int kind, struct ori_a2a_setting *s)
  * plans of different widths, and a narrow block keeps a wide one from its SM.  So each block counts
  * as the widest that a kernel may have.
  */
-static int make_resident(struct oriel_comm *c, struct ori_a2a_plan *plan, int roomy)
+static int count_resident(struct oriel_comm *c, struct ori_a2a_plan *plan, int *resident)
+{
+	for (int k = 0; k < ORI_PLAN_KINDS; k++)
+		used(k, &plan->kind[k]);
+	return c->device->ops->resident(c->device,
+					ori_a2a_kernel(plan->uniform ? ORI_A2A_KERNEL_MAPPED :
+								       ORI_A2A_KERNEL_MIXED),
+					ORI_A2A_THREADS, resident);
+}
+
+int ori_tune_resident(struct oriel_comm *c, struct ori_a2a_plan *plan)
 {
 	int resident = 0, err;
 
 	if (!c->device->separate)
 		return 0;
-	for (int k = 0; k < ORI_PLAN_KINDS; k++)
-		used(k, &plan->kind[k]);
-	err = c->device->ops->resident(c->device,
-				       ori_a2a_kernel(plan->uniform ? ORI_A2A_KERNEL_MAPPED :
-								      ORI_A2A_KERNEL_MIXED),
-				       ORI_A2A_THREADS, &resident);
+	err = count_resident(c, plan, &resident);
 	if (!err)
-		(void)ori_tune_cap(plan, (uint32_t)c->nranks,
-				   (uint64_t)(roomy ? resident * 4 / 5 : resident));
+		(void)ori_tune_cap(plan, (uint32_t)c->nranks, (uint64_t)resident);
 	return err;
 }
 
-int ori_tune_resident(struct oriel_comm *c, struct ori_a2a_plan *plan)
+/* A short call with a guessed number of blocks leaves room; but not fewer than two for that. */
+static void leave_room(struct oriel_comm *c, struct ori_a2a_plan *plan)
 {
-	return make_resident(c, plan, 0);
+	uint32_t *blocks = &plan->kind[ORI_PLAN_MAPPED].blocks, fewer;
+	int resident = 0;
+
+	if (!c->device->separate || count_resident(c, plan, &resident))
+		return;
+	fewer = (uint32_t)resident * 4 / 5 / (uint32_t)c->nranks;
+	fewer = fewer < 2 ? 2 : fewer;
+	*blocks = *blocks < fewer ? *blocks : fewer;
 }
 
 int ori_tune_plan(struct oriel_comm *c, uint64_t bytes, struct ori_a2a_plan *plan)
@@ -372,7 +384,9 @@ int ori_tune_plan_with(struct oriel_comm *c, uint64_t bytes, const struct ori_a2
 		       struct ori_a2a_plan *plan)
 {
 	const struct tune *t = look(c);
-	int guessed = !t || !(t->has_table || t->wishes.named || t->wishes.preset), err;
+	int guessed = !t || !(t->has_table || t->wishes.preset ||
+			      t->wishes.named & 1u << ORI_PLAN_MAPPED);
+	int err;
 
 	(void)fill(c, t, bytes, plan);
 	for (int k = 0; given && k < ORI_PLAN_KINDS; k++)
@@ -381,7 +395,9 @@ int ori_tune_plan_with(struct oriel_comm *c, uint64_t bytes, const struct ori_a2
 	plan->uniform = ori_tune_peers(c, ORI_PLAN_QUEUED) == 0;
 	plan->cores = t ? t->cores : own_cores(c);
 	guessed = guessed && !(given && given[ORI_PLAN_MAPPED].blocks);
-	err = make_resident(c, plan, guessed && bytes < ROOMY_BYTES);
+	err = ori_tune_resident(c, plan);
+	if (!err && guessed && bytes < ROOMY_BYTES)
+		leave_room(c, plan);
 	/* with more blocks for a peer each of them has less to copy */
 	if (!plan->uniform || bytes / plan->kind[ORI_PLAN_MAPPED].blocks < plan->spread)
 		plan->spread = 0; /* not in this call */
