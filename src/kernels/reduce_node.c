@@ -125,8 +125,9 @@ ORIEL_DEV int ori_reduce_node_meet(const struct ori_reduce_node_op *a, struct or
 }
 
 /*
- * Called by all threads when the block needs the counts no more.  The last block moves them: the
- * next call counts from the end of this one.
+ * Called by all threads after they have read the counts and met.  The last block moves them: the
+ * next call counts from the end of this one.  On a GPU the second warp does that while the first
+ * one waits.
  */
 ORIEL_DEV void ori_reduce_node_done(const struct ori_reduce_node_op *a, struct oriel_group g,
 				    const struct ori_reduce_base *b, int way, uint64_t meetings)
@@ -138,7 +139,8 @@ ORIEL_DEV void ori_reduce_node_done(const struct ori_reduce_node_op *a, struct o
 	 * counts to the block that moves them.  Without it a slow block could take the counts of
 	 * the next call for its own.
 	 */
-	if (!oriel_group_is_leader(g) || ori_fetch_add32_acq_rel(&desk->done, 1) + 1 != g.nblocks)
+	if (g.thread != (ORIEL_ON_GPU && g.size > 32u ? 32u : 0u) ||
+	    ori_fetch_add32_acq_rel(&desk->done, 1) + 1 != g.nblocks)
 		return;
 	desk->calls = b->calls + 1;
 	desk->met = b->met + meetings * g.nblocks;
