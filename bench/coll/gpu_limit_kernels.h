@@ -5,9 +5,8 @@
 #ifndef BENCH_COLL_GPU_LIMIT_KERNELS_H
 #define BENCH_COLL_GPU_LIMIT_KERNELS_H
 
+#include "../gpu_words.h"
 #include "gpu.h"
-
-typedef unsigned long long u64;
 
 #define LINE 16 /* words of a cache line */
 
@@ -25,28 +24,9 @@ struct world {
 	int me, n;
 };
 
-static __device__ __forceinline__ u64 load_acquire(const u64 *word)
-{
-	u64 v;
-
-	asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(word) : "memory");
-	return v;
-}
-
-static __device__ __forceinline__ void store_release(u64 *word, u64 v)
-{
-	asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(word), "l"(v) : "memory");
-}
-
 static __device__ __forceinline__ void add_release(u64 *word, u64 v)
 {
 	asm volatile("red.release.sys.global.add.u64 [%0], %1;" ::"l"(word), "l"(v) : "memory");
-}
-
-static __device__ __forceinline__ void await(const u64 *word, u64 v)
-{
-	while (load_acquire(word) < v)
-		;
 }
 
 /* What `from` tells `at`. */

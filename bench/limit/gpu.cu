@@ -15,34 +15,14 @@
  * hangs.
  */
 #include "../gpu.h"
+#include "../gpu_words.h"
 #include "gpu_packet.h"
-
-typedef unsigned long long u64;
 
 struct pair {
 	uint8_t *mine, *theirs;    /* data; the landing place is GPU_LARGE further on */
 	u64 *my_word, *their_word; /* this row's words */
 	int second;
 };
-
-static __device__ __forceinline__ u64 load_acquire(const u64 *word)
-{
-	u64 v;
-
-	asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(word) : "memory");
-	return v;
-}
-
-static __device__ __forceinline__ void store_release(u64 *word, u64 v)
-{
-	asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(word), "l"(v) : "memory");
-}
-
-static __device__ __forceinline__ void await(const u64 *word, u64 v)
-{
-	while (load_acquire(word) < v)
-		;
-}
 
 #define FAILED 8 /* two failure words, in the line of a row's word; nobody sets them */
 
