@@ -80,7 +80,7 @@ static void plans_rank(struct rank_env *env)
 
 		CHECK_EQ(plan.kind[k].blocks, want < fit ? want : fit ? fit : 1);
 	}
-	/* a short call leaves room: its last blocks would begin late */
+	/* a short call leaves room */
 	REQUIRE_OK(ori_tune_plan(env->comm, 512u << 10, &plan));
 	CHECK(plan.kind[ORI_PLAN_MAPPED].blocks * (uint32_t)env->nranks * 5 <=
 		      (uint32_t)resident * 4 ||

@@ -90,8 +90,8 @@ ORIEL_DEV_OUT int ori_line_recv_call(const struct oriel_window_dev *win, ORI_VAL
 
 /*
  * Each thread of the block has as many cells as are in flight together, all of one lap, with whole
- * words of the user's: 16 KiB with 512 threads.  Without loops and tests the threads need half of
- * the instructions (of which a block of 16 warps takes 4 cycles each).
+ * words of the user's: 16 KiB with 512 threads.  Such a packet needs no loops and no tests of
+ * single cells.  A block of 16 warps takes 4 cycles for each instruction.
  */
 ORIEL_DEV int ori_line_is_batch(struct ori_run run, uint32_t cells, struct oriel_group g,
 				const void *users, uint64_t bytes)

@@ -24,8 +24,8 @@
 /* Below this a block of a GPU has less than 3 us to copy, and dividing the blocks costs up to 1. */
 #define SPREAD_BYTES (128u << 10)
 /*
- * Below this a call takes little longer than its launch.  A grid that needs nearly all SMs then
- * takes up to 3 us longer, because its last blocks begin late; a fifth fewer blocks do not.
+ * Below this a call takes little longer than its launch.  On an H200 grids that needed nearly all
+ * SMs of a rank then took up to 3 us longer than grids with a fifth fewer blocks.
  */
 #define ROOMY_BYTES (1u << 20)
 
