@@ -13,6 +13,7 @@
 
 #include "alltoallv.h"
 #include "alltoallv_plan.h"
+#include "alltoallv_shares.h"
 
 /* Cases that a variant of the kernel supports; constants for the compiler. */
 #define ORI_A2A_QUEUED 1
@@ -164,14 +165,6 @@ ORIEL_DEV struct ori_failures ori_a2a_failures_early(const struct ori_a2a_args *
 	return oriel_group_is_leader(g) ? ori_failures_load(&a->comm, a->failure) : none;
 }
 
-/* The i-th peer.  A rank starts with itself, so that ranks do not all begin with the same one. */
-ORIEL_DEV int32_t ori_a2a_peer(const struct ori_a2a_args *a, uint32_t i)
-{
-	int32_t peer = a->comm.rank + (int32_t)i;
-
-	return peer < a->comm.nranks ? peer : peer - a->comm.nranks;
-}
-
 /* After the peer is known. */
 ORIEL_DEV void ori_a2a_reach(const struct ori_a2a_args *a, struct ori_a2a_item *it)
 {
@@ -196,71 +189,32 @@ ORIEL_DEV void ori_a2a_item(const struct ori_a2a_args *a, int parts, uint32_t n,
 			     a->most_blocks;
 }
 
-/* ---- shares that follow the sizes ------------------------------------------------------------ */
-
 /*
- * Blocks for a message of `count` of `total` elements.  No share is larger than 1 / a->shares of
- * all, and all messages together have less than a->shares + nranks blocks.
+ * If blocks follow the sizes: finds out how many the peer of item n has.  Returns 1 if the item
+ * belongs to another peer now, whose sizes are not loaded yet.  it->blocks is 0 if there is no
+ * share for it.  *shares is 0 the first time.
  */
-ORIEL_DEV uint32_t ori_a2a_blocks_for(const struct ori_a2a_args *a, uint64_t count, uint64_t total)
+ORIEL_DEV int ori_a2a_share(const struct ori_a2a_args *a, struct oriel_group g, uint32_t n,
+			    struct ori_a2a_item *it, uint32_t *shares)
 {
-	/* a little less, so that rounding never adds a block, above all not to equal sizes */
-	float blocks = (float)a->shares * (1.0f - 1.0f / (1 << 18));
+	uint32_t lanes = ORIEL_ON_GPU ? 32u : 1u, lane = g.thread % lanes;
+	uint64_t moved;
 
-	return total ? 1 + (uint32_t)((float)count * (blocks / (float)total)) : 1;
-}
-
-/*
- * The item is not needed where it was: its peer has fewer blocks.  Such items, in their order, take
- * the shares of peers that have more blocks than most_blocks.  Each block of this rank comes to the
- * same result.  Other ranks need not know it: the shares of a message add up at its receiver.
- *
- * it->blocks becomes 0 if there is no share for it.
- */
-ORIEL_DEV_OUT void ori_a2a_move(const struct ori_a2a_args *a, uint32_t n, uint64_t total,
-				struct ori_a2a_item *it)
-{
-	uint32_t nranks = (uint32_t)a->comm.nranks, most = a->most_blocks, i, blocks, place = 0;
-	uint32_t at = n / most; /* the item's peer; further ones are free from the start */
-
-	for (i = 0; i < nranks && i <= at; i++) {
-		blocks = ori_a2a_blocks_for(a, a->send_sizes[ori_a2a_peer(a, i)], total);
-		if (i < at)
-			place += blocks < most ? most - blocks : 0;
-		else
-			place += n % most - blocks;
+	if (it->refused) {
+		it->blocks = it->index == 0;
+		return 0;
 	}
-	if (at >= nranks)
-		place += n - nranks * most;
-	it->blocks = 0;
-	for (i = 0; i < nranks && !it->blocks; i++) {
-		blocks = ori_a2a_blocks_for(a, a->send_sizes[ori_a2a_peer(a, i)], total);
-		if (blocks > most && place < blocks - most) {
-			it->peer = ori_a2a_peer(a, i);
-			it->index = most + place;
-			it->blocks = blocks;
-		}
-		place -= blocks > most ? blocks - most : 0;
-	}
-}
-
-/* Returns 1 if the item belongs to another peer now. */
-ORIEL_DEV int ori_a2a_share(const struct ori_a2a_args *a, uint32_t n, struct ori_a2a_item *it)
-{
-	struct ori_a2a_item moved;
-
-	it->blocks = it->refused ? 1 : ori_a2a_blocks_for(a, it->count, it->total);
+	if (!*shares)
+		*shares = ori_a2a_divide(a, lanes, lane, it->total);
+	it->blocks = ori_a2a_blocks_for(*shares, it->count, it->total);
 	if (it->index < it->blocks)
 		return 0;
+	moved = ori_a2a_move(a, lanes, lane, n, it->blocks, *shares, it->total);
 	it->blocks = 0;
-	if (it->refused)
+	if (moved == ORI_A2A_NO_SHARE)
 		return 0;
-	ori_a2a_move(a, n, it->total, &moved); /* a copy: `it` stays in registers */
-	if (!moved.blocks)
-		return 0;
-	it->peer = moved.peer;
-	it->index = moved.index;
-	it->blocks = moved.blocks;
+	it->peer = (int32_t)(moved >> 32);
+	it->index = (uint32_t)moved;
 	ori_a2a_reach(a, it);
 	return 1;
 }
@@ -269,12 +223,14 @@ ORIEL_DEV int ori_a2a_share(const struct ori_a2a_args *a, uint32_t n, struct ori
 ORIEL_DEV void ori_a2a_sizes(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 			     uint32_t n, struct ori_a2a_item *it)
 {
+	uint32_t shares = 0;
 	int again;
 
 	/* The usual item is right, so its loads do not wait for those of the sizes of all peers. */
 	do {
 		ori_a2a_check_sizes(a, g, parts, it);
-		again = !(parts & ORI_A2A_QUEUED) && a->shares && ori_a2a_share(a, n, it);
+		again = !(parts & ORI_A2A_QUEUED) && a->shares &&
+			ori_a2a_share(a, g, n, it, &shares);
 	} while (again);
 }
 

@@ -31,8 +31,8 @@ ORIEL_DEV uint64_t ori_a2a_find_beside(const struct ori_a2a_args *a, struct orie
 	struct ori_failures none = { 0, 0 };
 	uint64_t k = 0;
 
-	if (g.thread == 0)
-		ori_release_begin(); /* the first half of [A2A2], see ori_a2a_tell() */
+	/* the first half of [A2A2], see ori_a2a_tell(); only these blocks tell */
+	ori_release_begin_if(g.thread == 0 && it->index == 0 && !ori_a2a_is_self(a, it));
 	if (g.thread >= 32u) {
 		k = ori_load_relaxed_sys(&a->state->calls);
 		/* the block agrees on what any of its threads has seen */

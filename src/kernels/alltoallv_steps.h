@@ -95,8 +95,7 @@ ORIEL_DEV int ori_a2a_tell(const struct ori_a2a_args *a, struct oriel_group g, i
 			 * may write its receive buffer.  Without it the peer's data could overwrite
 			 * bytes that an earlier kernel still reads.
 			 */
-			if (!opened)
-				ori_release_begin();
+			ori_release_begin_if(!opened);
 			ori_publish(&row->told[k & 1u], ORIEL_SET, word, it->waiters);
 			/* relaxed: no rank waits for it in this call */
 			if (whole)

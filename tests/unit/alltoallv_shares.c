@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/alltoallv_shares.c - kernels/alltoallv_items.h: shares of blocks that follow the
- * sizes. The items of a launch are exactly the shares of all messages, and no share is too large.
+ * tests/unit/alltoallv_shares.c - kernels/alltoallv_shares.h: shares of blocks that follow
+ * the sizes.  The items of a launch are exactly the shares of all messages, and no share is too
+ * large.
  */
 #include <string.h>
 
@@ -69,20 +70,23 @@ static void check_items(struct bed *b)
 	const struct ori_a2a_args *a = &b->args;
 	uint64_t total = 0, largest = 0;
 	struct ori_a2a_item it;
+	uint32_t shares;
 
 	memset(seen, 0, sizeof(seen));
 	for (int r = 0; r < a->comm.nranks; r++)
 		total += b->sizes[r];
+	shares = ori_a2a_divide(a, 1, 0, total);
+	REQUIRE(shares >= a->shares && shares <= a->items);
 	for (uint32_t n = 0; n < a->items; n++) {
 		if (!ori_a2a_find(a, g, 0, n, &it))
 			continue;
-		CHECK_EQ(it.blocks, ori_a2a_blocks_for(a, b->sizes[it.peer], total));
+		CHECK_EQ(it.blocks, ori_a2a_blocks_for(shares, b->sizes[it.peer], total));
 		CHECK_EQ(it.count, b->sizes[it.peer]);
 		REQUIRE(it.index < it.blocks && it.blocks <= a->items);
 		seen[it.peer][it.index]++;
 	}
 	for (int r = 0; r < a->comm.nranks; r++) {
-		uint32_t blocks = ori_a2a_blocks_for(a, b->sizes[r], total);
+		uint32_t blocks = ori_a2a_blocks_for(shares, b->sizes[r], total);
 		uint64_t share = (b->sizes[r] + blocks - 1) / blocks;
 
 		for (uint32_t i = 0; i < blocks; i++)
@@ -90,7 +94,7 @@ static void check_items(struct bed *b)
 		largest = share > largest ? share : largest;
 	}
 	/* a little more than 1 / shares: blocks_for() rounds down */
-	CHECK(largest <= total / a->shares + total / a->shares / 1000 + 1);
+	CHECK(largest <= total / shares + total / shares / 1000 + 1);
 }
 
 TEST(every_share_has_one_item)
@@ -126,4 +130,34 @@ TEST(even_sizes_stay_where_they_are)
 			CHECK_EQ(it.blocks, 4);
 		}
 	}
+}
+
+/* The largest share of rank 3 of 8, which has 14 blocks. */
+static uint64_t largest_share(const uint64_t sizes[8])
+{
+	uint64_t largest = 0, slice, begin;
+	struct ori_a2a_item it;
+	struct bed b;
+
+	open_bed(&b, 8, 3, 1, 6);
+	b.args.elem_bytes = 16;
+	memcpy(b.sizes, sizes, 8 * sizeof(sizes[0]));
+	for (uint32_t n = 0; n < b.args.items; n++)
+		if (ori_a2a_find(&b.args, oriel_group_thread(), 0, n, &it)) {
+			slice = ori_a2a_slice(&it, &begin) / 16;
+			largest = slice > largest ? slice : largest;
+		}
+	return largest;
+}
+
+/* Blocks that the plan has beside one for each peer help the messages that are large. */
+TEST(large_messages_get_all_blocks_that_are_left)
+{
+	uint64_t half[8] = { 7000, 1000, 1000, 1000, 1000, 1000, 1000, 1000 };
+	uint64_t two[8] = { 4000, 4000, 10, 10, 10, 10, 10, 10 };
+	uint64_t steps[8] = { 100, 200, 300, 400, 500, 600, 700, 800 };
+
+	CHECK_EQ(largest_share(half), 1000);
+	CHECK(largest_share(two) <= 1000);
+	CHECK(largest_share(steps) <= 360); /* 1 / 10 of all */
 }

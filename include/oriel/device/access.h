@@ -161,6 +161,22 @@ ORIEL_DEV void ori_release_begin(void)
 #endif
 }
 
+/*
+ * The same, where only some threads or some calls need it.  A compiler puts so small a branch under
+ * a predicate, and a GPU's fence takes its time even if its predicate is false.  So the fence is a
+ * function of its own.
+ */
+ORIEL_DEV_OUT void ori_release_begin_called(void)
+{
+	ori_release_begin();
+}
+
+ORIEL_DEV void ori_release_begin_if(int needed)
+{
+	if (needed)
+		ori_release_begin_called();
+}
+
 ORIEL_DEV void ori_release_store(uint64_t *word, uint64_t value)
 {
 #if ORIEL_ON_GPU

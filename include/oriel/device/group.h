@@ -272,6 +272,17 @@ ORIEL_DEV uint64_t ori_lanes_sum(uint32_t lanes, uint64_t have, int err, int *an
 	return have;
 }
 
+/* Called by all lanes: the sum of their `have`, below 2^32. */
+ORIEL_DEV uint32_t ori_lanes_sum32(uint32_t lanes, uint32_t have)
+{
+#if ORIEL_ON_GPU
+	if (lanes > 1)
+		return __reduce_add_sync(ori_warp_mask(lanes), have);
+#endif
+	(void)lanes;
+	return have;
+}
+
 /* [GROUP1] without a verdict.  Returns 0, or (CPU) ORIEL_EABORTED if a thread never arrived. */
 ORIEL_DEV int oriel_group_sync(struct oriel_group g)
 {
