@@ -20,9 +20,9 @@
 # Processes share the GPU through one private MPS daemon, which is always stopped at the end.  Tests
 # that kill a rank get a daemon of their own.
 # JOBS is the number of parallel compilers.
-# ROWS=all runs every row of the contract suite.  This takes much longer than the 21 minutes that all
-# suites together take, because ranks that are processes need 2 to 4 s to start.  By default half of
-# the rows with threads run, and some 45 rows with processes, chosen by name: 1, 2, 3, 4 and
+# ROWS=all runs every row of the contract suite.  This takes much longer than the 21 minutes that
+# all suites together take, because ranks that are processes need 2 to 4 s to start.  By default
+# half of the rows with threads run, and some 45 rows with processes, chosen by name: 1, 2, 3, 4 and
 # 8 ranks, mapped, queued and mixed.
 # Exit status: 0 all passed, or there is no GPU (the reason is printed); 1 something failed.
 set -uo pipefail
