@@ -34,10 +34,13 @@ ORIEL_DEV int32_t ori_a2a_peer(const struct ori_a2a_args *a, uint32_t i)
  */
 ORIEL_DEV uint32_t ori_a2a_blocks_for(uint32_t shares, uint64_t count, uint64_t total)
 {
-	/* a little less, so that rounding never adds a block, above all not to equal sizes */
-	float part = (float)count / (float)total * (1.0f - 1.0f / (1 << 18));
+	float part;
 
-	return total ? 1 + (uint32_t)(part * (float)shares) : 1;
+	if (!total)
+		return 1;
+	/* a little less, so that rounding never adds a block, above all not to equal sizes */
+	part = (float)count / (float)total * (1.0f - 1.0f / (1 << 18));
+	return 1 + (uint32_t)(part * (float)shares);
 }
 
 ORIEL_DEV uint32_t ori_a2a_blocks_of(const struct ori_a2a_args *a, uint32_t i, uint32_t shares,
@@ -49,8 +52,9 @@ ORIEL_DEV uint32_t ori_a2a_blocks_of(const struct ori_a2a_args *a, uint32_t i, u
 /*
  * The number of shares.  a->shares never needs more blocks than there are items.  Whether a larger
  * number needs more depends on the sizes: the more they differ, the fewer blocks are lost to
- * rounding.  So some are tried, and the largest that fits is taken.  Sizes that are about equal
- * keep a->shares, and with it the blocks of the plan.
+ * rounding.  So some are tried, and the largest that fits is taken.  If no message is an eighth
+ * larger than its blocks of the plan should have, a->shares stays, and with it nearly all of the
+ * plan.
  */
 ORIEL_DEV uint32_t ori_a2a_divide(const struct ori_a2a_args *a, uint32_t lanes, uint32_t lane,
 				  uint64_t total)
@@ -66,7 +70,7 @@ ORIEL_DEV uint32_t ori_a2a_divide(const struct ori_a2a_args *a, uint32_t lanes, 
 	for (i = lane; i < nranks; i += lanes) {
 		uint64_t count = a->send_sizes[i];
 
-		uneven |= ori_a2a_blocks_for(a->shares, count, total) > a->most_blocks;
+		uneven |= ori_a2a_blocks_for(a->shares, count - count / 8, total) > a->most_blocks;
 		for (t = 0; t < ORI_A2A_TRIES; t++)
 			need[t] += ori_a2a_blocks_for(shares[t], count, total);
 	}

@@ -163,8 +163,8 @@ ORIEL_DEV void ori_release_begin(void)
 
 /*
  * The same, where only some threads or some calls need it.  A compiler puts so small a branch under
- * a predicate, and a GPU's fence takes its time even if its predicate is false.  So the fence is a
- * function of its own.
+ * a predicate, into the path of those that do not need it (see ori_board_state()).  So the fence is
+ * a function of its own.
  */
 ORIEL_DEV_OUT void ori_release_begin_called(void)
 {
