@@ -144,7 +144,8 @@ static int receive_answer(struct asking *a, int connection, struct ori_allocatio
 		return ori_fail(ORIEL_ESYSTEM,
 				"a peer's process has no descriptor left to hand out its "
 				"memory; raise its limit (ulimit -n)");
-	return ori_fail(ORIEL_EPROTO, "a peer's process does not know that memory");
+	/* It offered that memory a moment ago.  Its call has failed, so it has left this one. */
+	return ori_fail(ORIEL_EPEER, "a peer's process has withdrawn that memory");
 }
 
 static int ask(struct asking *a, struct ori_allocation *theirs)

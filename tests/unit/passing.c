@@ -74,11 +74,11 @@ TEST(wrong_token_unknown_id_and_withdrawn_id_are_refused)
 	CHECK(ori_passing_fetch(ori_passing_socket(p), wrong, id, LONG, NULL, NULL, &got) < 0);
 	CHECK_EQ(ori_passing_fetch(ori_passing_socket(p), ori_passing_token(p), id + 99, LONG, NULL,
 				   NULL, &got),
-		 ORIEL_EPROTO);
+		 ORIEL_EPEER);
 	ori_passing_withdraw(p, id);
 	CHECK_EQ(ori_passing_fetch(ori_passing_socket(p), ori_passing_token(p), id, LONG, NULL,
 				   NULL, &got),
-		 ORIEL_EPROTO);
+		 ORIEL_EPEER);
 	CHECK_EQ(got.fd, -7);
 	CHECK_EQ(ori_passing_fetch("oriel-nobody", ori_passing_token(p), id, LONG, NULL, NULL,
 				   &got),
