@@ -166,12 +166,16 @@ TEST(large_messages_get_all_blocks_that_are_left)
 TEST(sizes_that_differ_a_little_keep_the_plan)
 {
 	struct ori_a2a_item it;
+	int found = 0;
 	struct bed b;
 
 	open_bed(&b, 8, 3, 1, 8);
 	for (int r = 0; r < 8; r++)
 		b.sizes[r] = r == 5 ? 1001 : 1000;
 	for (uint32_t n = 0; n < b.args.items; n++)
-		if (ori_a2a_find(&b.args, oriel_group_thread(), 0, n, &it))
+		if (ori_a2a_find(&b.args, oriel_group_thread(), 0, n, &it)) {
 			CHECK_EQ(it.blocks, it.peer == 5 ? 2 : 1);
+			found++;
+		}
+	CHECK_EQ(found, 9);
 }
