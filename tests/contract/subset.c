@@ -5,6 +5,7 @@
  */
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "contract.h"
@@ -157,6 +158,9 @@ CASE(subsets_on_threads, c.shape = CONTRACT_HOST, c.min_ranks = 2)
 				     at_once = e->rank < some ? 3 : 0;
 	int n = every_below(some, 0, 1, all), nodd = every_below(some, e->rank % 2, 2, odd);
 
+	if (e->rank == 0 && some < e->nranks)
+		printf("  %d of %d ranks make comms: a process has 32 channels to a GPU\n", some,
+		       e->nranks);
 	for (int i = 0; i < n; i++)
 		back[i] = all[n - 1 - i];
 	for (int i = 0; i < at_once; i++) {
