@@ -150,7 +150,8 @@ int oriel_comm_split(struct oriel_comm *comm, int color, int key,
  *
  * A rank makes one such call at a time per tag, and ranks make their calls with one tag in the same
  * order.  Calls with different tags are independent, also on several threads of a rank and beside
- * other collective calls of the comm.
+ * other collective calls of the comm.  CUDA: the new comm shares the default stream, as with
+ * oriel_comm_split().
  *
  * A rank that cannot use its own list (itself missing, a rank twice or out of range) returns
  * ORIEL_EINVAL or ORIEL_ERANGE at once; the ranks that it should have met wait until their

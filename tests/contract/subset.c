@@ -5,7 +5,6 @@
  */
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "contract.h"
@@ -58,20 +57,14 @@ static void use_subset(struct contract_env *e, const int *list, int n, int tag)
 	REQUIRE_OK(oriel_comm_destroy(sub));
 }
 
-/* Ranks below `end` from `first` on, in steps of `step`; returns how many. */
-static int every_below(int end, int first, int step, int *list)
+/* All ranks from `first` on, in steps of `step`; returns how many. */
+static int every(struct contract_env *e, int first, int step, int *list)
 {
 	int n = 0;
 
-	for (int r = first; r < end; r += step)
+	for (int r = first; r < e->nranks; r += step)
 		list[n++] = r;
 	return n;
-}
-
-/* All ranks from `first` on. */
-static int every(struct contract_env *e, int first, int step, int *list)
-{
-	return every_below(e->nranks, first, step, list);
 }
 
 CASE(subset_of_listed_ranks, c.shape = CONTRACT_HOST)
@@ -120,50 +113,54 @@ struct call {
 	struct contract_env *e;
 	const int *list;
 	int n, tag, patient, status;
+	struct oriel_comm *sub;
 };
 
+static void use_made(struct call *c)
+{
+	if (c->status)
+		return;
+	check_sub(c->e, c->sub, c->list, c->n);
+	CHECK_EQ(oriel_comm_destroy(c->sub), 0);
+}
+
+/*
+ * On a GPU the comms of a rank share one stream, so all ranks must use them in the same order
+ * (oriel_comm_split).  Threads have no such order: there they only make the comms.
+ */
 static void *make_call(void *arg)
 {
 	struct call *c = (struct call *)arg;
-	struct oriel_comm *sub = NULL;
 
+	c->sub = NULL;
 	do /* subset_tag_is_busy makes another call with this tag */
-		c->status = oriel_comm_subset(c->e->comm, c->list, c->n, c->tag, &sub);
+		c->status = oriel_comm_subset(c->e->comm, c->list, c->n, c->tag, &c->sub);
 	while (c->status == ORIEL_EBUSY && c->patient);
-	if (!c->status)
-		check_sub(c->e, sub, c->list, c->n);
-	if (!c->status)
-		CHECK_EQ(oriel_comm_destroy(sub), 0);
+	if (!c->e->cuda)
+		use_made(c);
 	return NULL;
 }
 
-/*
- * The streams of a process share 32 channels to a GPU.  Behind a kernel that waits, nothing in the
- * same channel moves.  Three comms for each of 8 ranks that are threads, with those of the frame
- * and the streams of copies, would be more than that.
- */
-static int ranks_with_channels(const struct contract_env *e)
+static void await_call(struct call *c)
 {
-	return e->cuda && !contract_is_fake() && !e->processes && e->nranks > 4 ? 4 : e->nranks;
+	pthread_join(c->thread, NULL);
+	if (c->e->cuda)
+		use_made(c);
 }
 
 /*
- * A rank is in three calls at once, with three tags, on three threads.  Ranks start them in
+ * Every rank is in three calls at once, with three tags, on three threads.  Ranks start them in
  * different orders, so with one thread, or with one tag, they would wait for each other.
  */
 CASE(subsets_on_threads, c.shape = CONTRACT_HOST, c.min_ranks = 2)
 {
 	struct call calls[3];
-	int all[8], back[8], odd[8], some = ranks_with_channels(e),
-				     at_once = e->rank < some ? 3 : 0;
-	int n = every_below(some, 0, 1, all), nodd = every_below(some, e->rank % 2, 2, odd);
+	int all[8], back[8], n = every(e, 0, 1, all);
+	int odd[8], nodd = every(e, e->rank % 2, 2, odd);
 
-	if (e->rank == 0 && some < e->nranks)
-		printf("  %d of %d ranks make comms: a process has 32 channels to a GPU\n", some,
-		       e->nranks);
 	for (int i = 0; i < n; i++)
 		back[i] = all[n - 1 - i];
-	for (int i = 0; i < at_once; i++) {
+	for (int i = 0; i < 3; i++) {
 		int k = (i + e->rank) % 3;
 
 		calls[k].e = e;
@@ -176,8 +173,8 @@ CASE(subsets_on_threads, c.shape = CONTRACT_HOST, c.min_ranks = 2)
 	/* collectives of the parent go on meanwhile */
 	for (int i = 0; i < 20; i++)
 		REQUIRE_OK(oriel_comm_barrier(e->comm, ORIEL_WORLD));
-	for (int k = 0; k < at_once; k++) {
-		pthread_join(calls[k].thread, NULL);
+	for (int k = 0; k < 3; k++) {
+		await_call(&calls[k]);
 		CHECK_EQ(calls[k].status, 0);
 	}
 }
@@ -208,10 +205,10 @@ CASE(subset_tag_is_busy, c.shape = CONTRACT_HOST, c.min_ranks = 2)
 		CHECK_HAS(oriel_last_error(), "tag 4");
 	}
 	REQUIRE_OK(oriel_comm_barrier(e->comm, ORIEL_WORLD));
-	if (e->rank == 0)
-		pthread_join(c.thread, NULL);
 	if (e->rank == 1)
-		make_call(&c);
+		REQUIRE(!pthread_create(&c.thread, NULL, make_call, &c));
+	if (e->rank < 2)
+		await_call(&c);
 	CHECK_EQ(c.status, e->rank < 2 ? 0 : -1);
 }
 
