@@ -175,6 +175,21 @@ static void report(void *ctx, struct ori_lines *lines, int first, int ready, int
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
+/* A report has the waits of all comms of the rank.  Is there one of a comm other than this? */
+static int waits_elsewhere(const struct oriel_comm *c, const char *report)
+{
+	unsigned long long key;
+
+	for (const char *line = report; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if ((sscanf(line, "wait %llx", &key) == 1 ||
+		     sscanf(line, "round %llx", &key) == 1) &&
+		    key != c->key)
+			return 1;
+	}
+	return 0;
+}
+
 /* Runs on a thread of the boot, under the boot's lock. */
 static void answer(void *ctx, char *out, size_t bytes)
 {
@@ -193,8 +208,13 @@ static void answer(void *ctx, char *out, size_t bytes)
 	used = strlen(out);
 	if (used + 2 >= bytes)
 		return;
-	out[used] = '\n';
 	ori_diag_report(c->job, c->job_rank, 0, out + used + 1, bytes - used - 1);
+	if (!strcmp(out, ORI_DIAG_NO_WAIT) && waits_elsewhere(c, out + used + 1)) {
+		snprintf(out, bytes, ORI_DIAG_OTHER_COMM);
+		used = strlen(out);
+		ori_diag_report(c->job, c->job_rank, 0, out + used + 1, bytes - used - 1);
+	}
+	out[used] = '\n';
 }
 
 /*

@@ -126,6 +126,7 @@ uint64_t ori_diag_age_ns(uint64_t since_ns);
  */
 int ori_diag_board_text(const struct oriel_board *, char *out, size_t bytes);
 #define ORI_DIAG_NO_WAIT "waits for nothing in Oriel"
+#define ORI_DIAG_OTHER_COMM "itself waits in another comm"
 #define ORI_DIAG_OTHERS " (and %d other waits)" /* other blocks, which wait for other ranks */
 
 /*

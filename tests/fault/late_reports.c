@@ -170,6 +170,54 @@ TEST(a_chain_of_queued_peers)
 	check_chain("4x1");
 }
 
+/* Rank 0 waits for 1, which waits for 2 in another comm; rank 2 comes when that was said. */
+static void in_two_comms(struct job *job, int rank, struct oriel_window *w)
+{
+	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+	uint64_t start = ori_now_ns();
+	struct oriel_window *other;
+	struct oriel_comm *all;
+	int err = oriel_comm_split(comm, 0, rank, &all);
+
+	if (!err)
+		err = oriel_window_create(all, &o, &other);
+	if (rank == 2) {
+		CHECK(job_await_log(job, "; rank 1 itself waits in another comm"));
+		err = err ? err : oriel_window_signal(other, 1, 0, ORIEL_ADD, 1, NULL);
+	}
+	if (rank == 1 && !err)
+		err = oriel_window_wait_signal(other, 2, 0, ORIEL_GE, 1, NULL);
+	if (rank == 1 && !err)
+		err = oriel_window_signal(w, 0, 5, ORIEL_ADD, 1, NULL);
+	if (rank == 0 && !err)
+		err = oriel_window_wait_signal(w, 1, 5, ORIEL_GE, 1, NULL);
+	job_note(job, rank, err, start);
+}
+
+static void check_two_comms(const char *nodes)
+{
+	struct job job;
+
+	topology = nodes;
+	play = in_two_comms;
+	start_job(&job, JOB_NEVER);
+	end_job(&job);
+	for (int r = 0; r < RANKS; r++)
+		CHECK_RANK(&job, r, 0, "", JOB_NEVER_S);
+	CHECK(!job_log_has(&job, "rank 1 waits for nothing"));
+	job_close(&job);
+}
+
+TEST(a_mapped_peer_that_waits_in_another_comm)
+{
+	check_two_comms(NULL);
+}
+
+TEST(a_queued_peer_that_waits_in_another_comm)
+{
+	check_two_comms("4x1");
+}
+
 /* Every rank waits for the next one, the last for the first. */
 static void in_a_ring(struct job *job, int rank, struct oriel_window *w)
 {
