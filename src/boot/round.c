@@ -200,7 +200,9 @@ void ori_round_text(const struct ori_round_report *r, const int *world, char *te
 	switch (r->kind) {
 	case ORI_GATHER_MISSING:
 		ori_round_names(r, world, a, sizeof(a));
-		snprintf(text, bytes, "%s did not come within %.1f s", a, (double)r->ns / 1e9);
+		/* of a call of several rounds, the last may have had little time left */
+		snprintf(text, bytes, "%s did not come within %.*f s", a,
+			 r->ns < ORI_NS_PER_S / 10 ? 3 : 1, (double)r->ns / 1e9);
 		break;
 	case ORI_GATHER_BYTES:
 		ori_boot_rank_text(world, (int)r->ranks[0], a, sizeof(a));

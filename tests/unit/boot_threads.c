@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tests/unit/boot_threads.c - the boot whose ranks are threads of one process. */
 #include <pthread.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "../../src/boot/boot.h"
+#include "../../src/boot/round.h"
 #include "../../src/util/util.h"
 #include "../check.h"
 
@@ -215,6 +217,21 @@ TEST(deadline_names_the_missing)
 {
 	waiter = back = 0;
 	run_ranks(3, rank_2_never_comes);
+}
+
+/* A short time is not rounded to none. */
+TEST(text_of_a_short_wait)
+{
+	struct ori_round_report r = { .kind = ORI_GATHER_MISSING, .total = 1, .count = 1 };
+	char text[512];
+
+	r.ranks[0] = 2;
+	r.ns = ORI_NS_PER_S / 1000 * 12;
+	ori_round_text(&r, NULL, text, sizeof(text));
+	CHECK(!strcmp(text, "rank 2 did not come within 0.012 s"));
+	r.ns = ORI_NS_PER_S * 3 / 2;
+	ori_round_text(&r, NULL, text, sizeof(text));
+	CHECK(!strcmp(text, "rank 2 did not come within 1.5 s"));
 }
 
 static void sizes_differ(struct oriel_boot *boot)
