@@ -183,7 +183,7 @@ suite_graph() {
 		run_beside coll.$name 120 "${on_gpu[@]}" "$bin/cuda_coll_$name"
 	done
 	wait
-	# Not beside others: a rank whose kernels wait for their turn misses a deadline of 0.3 s.
+	# Not beside others: a rank whose kernels wait for their turn misses a short deadline.
 	for name in deadlines abort launches; do
 		run cuda.failure.$name 60 "$bin/cuda_failure" $name
 	done
