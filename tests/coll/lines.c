@@ -284,7 +284,7 @@ static void late_rank(struct rank_env *env)
 	j.args.calls = env->rank ? 9 : 6;
 	j.args.lines = 1;
 	j.args.between = 0;
-	j.args.timeout_ms = 1500;
+	j.args.timeout_ms = 3000;
 	err = launch(&j, 1, 1);
 	if (env->rank == 0)
 		CHECK(err == 0 || err == ORIEL_ETIMEDOUT); /* it may close after the deadline */

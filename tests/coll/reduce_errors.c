@@ -235,7 +235,7 @@ static void late_rank(struct rank_env *env)
 TEST(a_late_rank_is_named)
 {
 	const struct bed_row few[] = { { "threads", 3, 0, NULL }, { "mixed", 4, 1, "2x2" } };
-	struct ranks_options o = { .deadline_s = 60, .timeout_s = 3 };
+	struct ranks_options o = { .deadline_s = 60, .timeout_s = 5 };
 	struct scene *scene;
 
 	for (int which = 0; which < 3; which++)

@@ -328,7 +328,7 @@ static void missing_rank(struct rank_env *env)
 
 TEST(a_late_rank_ends_the_call)
 {
-	struct ranks_options o = { .nranks = 3, .processes = 1, .deadline_s = 60, .timeout_s = 2 };
+	struct ranks_options o = { .nranks = 3, .processes = 1, .deadline_s = 60, .timeout_s = 6 };
 
 	ranks_run(&o, missing_rank, ranks_shared(sizeof(struct scene)));
 }

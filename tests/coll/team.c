@@ -523,7 +523,7 @@ static void late_rank(struct rank_env *env)
 	call_all(&j, ORI_COLL_ALLTOALL, 0, 0, 48, 1, 1);
 	j.args.calls = 1;
 	CHECK_EQ(oriel_comm_barrier(env->comm, ORIEL_WORLD), 0);
-	j.args.timeout_ms = 1500; /* ranks that come may stand still for a second */
+	j.args.timeout_ms = 3000; /* ranks that come may stand still for a second or two */
 	if (env->rank) {
 		CHECK_EQ(launch(&j, 1, 1), ORIEL_ETIMEDOUT);
 		err = oriel_team_status(j.team);

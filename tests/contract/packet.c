@@ -353,7 +353,8 @@ CASE(packet_deadlines, BOXED(BOX_BYTES))
 		a.peer = (e->rank + 1) % e->nranks;
 		call(e, &a, SEND, 1000, ORIEL_ETIMEDOUT);
 		sent = (int)e->out[0];
-		CHECK(sent >= 4 && sent < 1000);
+		/* in short queues the third waits for the peer, which may stand still */
+		CHECK(sent >= 2 && sent < 1000);
 		REQUIRE_OK(oriel_comm_allgather(e->comm, ORIEL_WORLD, &sent, all, sizeof(sent)));
 		a.src_off = 0;
 		a.peer = left;

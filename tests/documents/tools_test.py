@@ -61,7 +61,7 @@ class Documents(unittest.TestCase):
         self.assertIn("page.md:6: not printed: two", self.failures(text))
 
     def test_a_command_that_does_not_end(self) -> None:
-        found = self.failures("```sh\nsleep 30\n```\n", seconds=0.5)
+        found = self.failures("```sh\nsleep 30\n```\n", seconds=3)
         self.assertEqual(len(found), 1)
         self.assertIn("not finished after", found[0])
 

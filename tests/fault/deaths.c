@@ -20,8 +20,8 @@
 #include "deaths_rank.h"
 #include "pool.h"
 
-#define DEADLINE_S 4.0 /* of jobs with a rank that only the deadline can find */
-#define DEADLINE_TEXT "4"
+#define DEADLINE_S 8.0 /* of jobs with a rank that only the deadline can find */
+#define DEADLINE_TEXT "8"
 #define COUNT 40
 #define SEED 20261116
 #define COUNT_MAX 100000

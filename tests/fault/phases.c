@@ -18,8 +18,8 @@
  * less, and are not taken for it.  Ranks that learn of a death do not wait, so their deadline never
  * passes.
  */
-#define TIMEOUT_S 4.0
-#define TIMEOUT_TEXT "4"
+#define TIMEOUT_S 8.0
+#define TIMEOUT_TEXT "8"
 #define VICTIM 1
 
 enum phase {

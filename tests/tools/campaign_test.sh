@@ -20,7 +20,7 @@ fail() {
 # printed command.  A timeout must be short if it is what is found, else long.
 found() {
 	local args
-	if "$campaign" --sabotage "$1" --seeds 60 --found 1 --timeout "$2" --shrink 60 \
+	if "$campaign" --sabotage "$1" --seeds 60 --found 1 --timeout "$2" --shrink 120 \
 		--set device=cpu,processes=0 \
 		--without request,gather,gather_many,alltoallv,reuse >"$out" 2>&1; then
 		fail "sabotage $1: exit 0"

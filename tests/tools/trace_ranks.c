@@ -166,7 +166,7 @@ static void *rank_main(void *arg)
 		request_calls(comm, sizes);
 	}
 	if (lost && rank == 1)
-		(void)oriel_window_wait_signal_timeout(w, 0, 3, ORIEL_GE, 1, 1.0, NULL);
+		(void)oriel_window_wait_signal_timeout(w, 0, 3, ORIEL_GE, 1, 3.0, NULL);
 	(void)oriel_comm_sync(comm, NULL);
 	pthread_barrier_wait(&all_wrote);
 	if (leave)
