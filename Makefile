@@ -160,7 +160,8 @@ asan_later = ^(contract[.](order|failure|subset|path)([.].*)?|contract[.].*[.](f
 
 # On aarch64 the search for leaks walks the whole address space of the sanitizer's heap: 4 s of
 # processor time at the end of every process, also of an empty one, and some tests start hundreds.
-# There only the unit tests look for them, in test-slow.  On x86-64 every test does.
+# There only the unit tests look for them, in test-slow.  On x86-64 all tests do, except those that
+# tests/CMakeLists.txt excludes.
 aarch64 = $(filter aarch64,$(shell uname -m))
 leaks = $(if $(aarch64),ASAN_OPTIONS=$${ASAN_OPTIONS:+$$ASAN_OPTIONS:}detect_leaks=0)
 

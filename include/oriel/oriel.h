@@ -150,7 +150,7 @@ int oriel_comm_split(struct oriel_comm *comm, int color, int key,
  *
  * A rank makes one such call at a time per tag, and ranks make their calls with one tag in the same
  * order.  Calls with different tags are independent, also on several threads of a rank and beside
- * other collective calls of the comm.  CUDA: the new comm shares the default stream, as with
+ * other collective calls of the comm.  CUDA: both comms share one default stream, as with
  * oriel_comm_split().
  *
  * A rank that cannot use its own list (itself missing, a rank twice or out of range) returns
@@ -171,7 +171,8 @@ int oriel_comm_subset(struct oriel_comm *comm, const int *ranks, int n, int tag,
  *
  * If ranks die during the call, it begins again without them.  A rank whose new comm fails before
  * it is used makes the call again, on the old comm or on the new one: both meet the ranks that
- * could not make the new one.  A rank makes one such call at a time.
+ * could not make the new one.  A rank makes one such call at a time.  CUDA: both comms share one
+ * default stream.
  *
  * A rank that lives but does not come ends the call at the deadline (ORIEL_ETIMEDOUT) by name.
  * ORIEL_EPEER: the process with the rendezvous has died, which is that of rank 0 or the one that

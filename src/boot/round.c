@@ -200,9 +200,12 @@ void ori_round_text(const struct ori_round_report *r, const int *world, char *te
 	switch (r->kind) {
 	case ORI_GATHER_MISSING:
 		ori_round_names(r, world, a, sizeof(a));
-		/* of a call of several rounds, the last may have had little time left */
-		snprintf(text, bytes, "%s did not come within %.*f s", a,
-			 r->ns < ORI_NS_PER_S / 10 ? 3 : 1, (double)r->ns / 1e9);
+		/* what a rank did before this round may have left it little time, or none */
+		if (r->ns < ORI_NS_PER_S / 1000)
+			snprintf(text, bytes, "%s did not come in time", a);
+		else
+			snprintf(text, bytes, "%s did not come within %.*f s", a,
+				 r->ns < ORI_NS_PER_S / 10 ? 3 : 1, (double)r->ns / 1e9);
 		break;
 	case ORI_GATHER_BYTES:
 		ori_boot_rank_text(world, (int)r->ranks[0], a, sizeof(a));

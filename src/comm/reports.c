@@ -197,6 +197,7 @@ static void answer(void *ctx, char *out, size_t bytes)
 	uint32_t fetching = __atomic_load_n(&c->fetching, __ATOMIC_RELAXED);
 	const char *call = __atomic_load_n(&c->boot->round_call, __ATOMIC_RELAXED);
 	uint64_t since = __atomic_load_n(&c->boot->round_since_ns, __ATOMIC_RELAXED);
+	char report[ORI_BOOT_ANSWER_BYTES];
 	size_t used;
 
 	if (fetching)
@@ -205,16 +206,12 @@ static void answer(void *ctx, char *out, size_t bytes)
 	else if (!ori_diag_board_text(&c->control->board, out, bytes < 256 ? bytes : 256) && call)
 		snprintf(out, bytes, "itself waits %.1f s in %s for ranks that have not called it",
 			 (double)(ori_now_ns() - since) * 1e-9, call);
-	used = strlen(out);
-	if (used + 2 >= bytes)
-		return;
-	ori_diag_report(c->job, c->job_rank, 0, out + used + 1, bytes - used - 1);
-	if (!strcmp(out, ORI_DIAG_NO_WAIT) && waits_elsewhere(c, out + used + 1)) {
+	ori_diag_report(c->job, c->job_rank, 0, report, sizeof(report));
+	if (!strcmp(out, ORI_DIAG_NO_WAIT) && waits_elsewhere(c, report))
 		snprintf(out, bytes, ORI_DIAG_OTHER_COMM);
-		used = strlen(out);
-		ori_diag_report(c->job, c->job_rank, 0, out + used + 1, bytes - used - 1);
-	}
-	out[used] = '\n';
+	used = strlen(out);
+	if (used + 2 < bytes)
+		snprintf(out + used, bytes - used, "\n%s", report);
 }
 
 /*
@@ -233,7 +230,7 @@ static int ask(void *ctx, int rank, int brief, char *out, size_t bytes)
 	out[0] = '\0'; /* a boot that cannot ask writes nothing */
 	err = c->boot->ops->ask(c->boot, rank, out, bytes, mapped && brief ? BRIEF_NS : ASK_NS);
 	if (mapped && (err == ORIEL_EUNSUPPORTED || (err && brief))) {
-		snprintf(out, bytes, ORI_DIAG_NO_WAIT);
+		snprintf(out, bytes, ORI_DIAG_NO_WAIT_HERE);
 		return 1;
 	}
 	if (err == ORIEL_ETIMEDOUT) {

@@ -57,7 +57,7 @@ struct ori_diag_world {
 	int (*signal_from)(void *ctx, int window, int id, int rank, uint64_t *value);
 	/*
 	 * What that rank says it is doing ("itself waits ...").  Returns 0 if it cannot be asked.
-	 * brief: a mapped rank that does not answer soon waits for nothing, as its board says.
+	 * brief: of a mapped rank that does not answer soon, what its board of this comm says.
 	 */
 	int (*ask)(void *ctx, int rank, int brief, char *out, size_t bytes);
 	/* The report of that rank (report.h), from the rank itself or from its board. */
@@ -126,6 +126,7 @@ uint64_t ori_diag_age_ns(uint64_t since_ns);
  */
 int ori_diag_board_text(const struct oriel_board *, char *out, size_t bytes);
 #define ORI_DIAG_NO_WAIT "waits for nothing in Oriel"
+#define ORI_DIAG_NO_WAIT_HERE "waits for nothing in this comm" /* its other comms are unknown */
 #define ORI_DIAG_OTHER_COMM "itself waits in another comm"
 #define ORI_DIAG_OTHERS " (and %d other waits)" /* other blocks, which wait for other ranks */
 

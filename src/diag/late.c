@@ -73,7 +73,7 @@ static void peer_text(const struct oriel_board_slot *slot, int rank, int peer,
 	    !ori_diag_ask(own, peer, brief, does, sizeof(does))) {
 		if (!board || !own)
 			return;
-		snprintf(does, sizeof(does), ORI_DIAG_NO_WAIT);
+		snprintf(does, sizeof(does), ORI_DIAG_NO_WAIT_HERE);
 	}
 	if (!ori_diag_is_own(slot->op))
 		ori_diag_chain_text(own, rank, peer, does, age_ns, chain, sizeof(chain));

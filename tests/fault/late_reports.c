@@ -204,7 +204,6 @@ static void check_two_comms(const char *nodes)
 	end_job(&job);
 	for (int r = 0; r < RANKS; r++)
 		CHECK_RANK(&job, r, 0, "", JOB_NEVER_S);
-	CHECK(!job_log_has(&job, "rank 1 waits for nothing"));
 	job_close(&job);
 }
 

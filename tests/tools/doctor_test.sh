@@ -110,7 +110,7 @@ has out "deadlock: rank 0 waits for 1 waits for 0" \
 json 'd["schema"] == 1 and d["deadlocks"] == [[0, 1]] and d["late"] == []'
 json 'r[0]["waits"][0]["call"] == "oriel_window_wait_signal" and r[0]["waits"][0]["peers"] == [1]'
 json '[r[0]["waits"][0][k] for k in ("window", "id", "have", "want")] == [0, 5, 0, 7]'
-json 'r[0]["waits"][0]["seconds"] >= 0.1 and r[1]["mark"] == "deadlock" and r[0]["kinds"] == "sm"'
+json 'r[1]["mark"] == "deadlock" and r[0]["kinds"] == "sm"'
 
 # The picture, the list, and every way to name the job.
 "$doctor" --svg >"$dir/svg"

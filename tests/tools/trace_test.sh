@@ -96,7 +96,8 @@ if [ -n "$fake" ]; then
 fi
 
 # A signal that nobody sends: its wait is there, has no arrow, and the report names it.  It lasts
-# three seconds: the other waits of rank 1 for rank 0 are far shorter, even if a process stands still.
+# three seconds: the other waits of rank 1 for rank 0 are far shorter, even if a process stands
+# still.
 rm -rf "$dir/t"
 job ORIEL_TRACE="$dir/t" -- "$ranks" lost
 merged lost wait_signal_from=67 arrows=69

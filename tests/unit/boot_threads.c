@@ -232,6 +232,9 @@ TEST(text_of_a_short_wait)
 	r.ns = ORI_NS_PER_S * 3 / 2;
 	ori_round_text(&r, NULL, text, sizeof(text));
 	CHECK(!strcmp(text, "rank 2 did not come within 1.5 s"));
+	r.ns = 2000;
+	ori_round_text(&r, NULL, text, sizeof(text));
+	CHECK(!strcmp(text, "rank 2 did not come in time"));
 }
 
 static void sizes_differ(struct oriel_boot *boot)

@@ -243,7 +243,7 @@ static int has_logged(void)
 
 	text[n < 0 ? 0 : n] = '\0';
 	return strstr(text, "signal 3 of window 0 from rank 1: have 0, want 1; "
-			    "rank 1 waits for nothing in Oriel") != NULL;
+			    "rank 1 waits for nothing in this comm") != NULL;
 }
 
 /* Such a boot asks no rank, so the report has what the peer's memory says. */
