@@ -197,7 +197,7 @@ static void answer(void *ctx, char *out, size_t bytes)
 	uint32_t fetching = __atomic_load_n(&c->fetching, __ATOMIC_RELAXED);
 	const char *call = __atomic_load_n(&c->boot->round_call, __ATOMIC_RELAXED);
 	uint64_t since = __atomic_load_n(&c->boot->round_since_ns, __ATOMIC_RELAXED);
-	char report[ORI_BOOT_ANSWER_BYTES];
+	char report[ORI_REPORT_BYTES];
 	size_t used;
 
 	if (fetching)
@@ -210,8 +210,9 @@ static void answer(void *ctx, char *out, size_t bytes)
 	if (!strcmp(out, ORI_DIAG_NO_WAIT) && waits_elsewhere(c, report))
 		snprintf(out, bytes, ORI_DIAG_OTHER_COMM);
 	used = strlen(out);
-	if (used + 2 < bytes)
-		snprintf(out + used, bytes - used, "\n%s", report);
+	if (used + 2 < bytes &&
+	    (size_t)snprintf(out + used, bytes - used, "\n%s", report) >= bytes - used)
+		strrchr(out, '\n')[1] = '\0'; /* only whole lines are read */
 }
 
 /*
