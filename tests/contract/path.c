@@ -87,6 +87,8 @@ CONTRACT_KERNEL(ring_kernel)
 			err = strike(a, g, &x.ack_out, 0, 0, (uint64_t)i);
 		if (!err)
 			err = await(a, g, &x.ack_in, (uint64_t)i);
+		if (!err) /* delivered is not complete: a NIC may still read the source */
+			err = oriel_flush(w, g, right);
 	}
 	contract_report(a, g, err, wrong);
 }

@@ -65,13 +65,18 @@ static int carry_inline(struct soft_nic *nic, struct soft_packet *p,
 			const struct soft_payload *payload, int device, const void **behind)
 {
 	uint32_t bytes = payload->bytes;
-	int small = bytes <= SOFT_SMALL_BYTES;
+	int small = bytes <= SOFT_SMALL_BYTES, again = payload->again && !device;
+	const void *from = payload->from;
 
 	set_flag(p, small ? SOFT_PACKET_SMALL : SOFT_PACKET_SLOT);
+	if (again) {
+		soft_place_copy_again(nic->bounce, from, bytes);
+		from = nic->bounce;
+	}
 	if (small)
-		return soft_place_move(nic, p->u.data, payload->from, bytes, device);
-	*behind = device ? nic->bounce : payload->from;
-	return device ? soft_place_move(nic, nic->bounce, payload->from, bytes, 1) : 0;
+		return soft_place_move(nic, p->u.data, from, bytes, device);
+	*behind = device ? nic->bounce : from;
+	return device ? soft_place_move(nic, nic->bounce, from, bytes, 1) : 0;
 }
 
 int soft_place_carry(struct soft_nic *nic, const struct soft_qp *qp, struct soft_packet *p,

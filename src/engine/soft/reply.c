@@ -90,7 +90,7 @@ static int send_data(struct soft_nic *nic, struct soft_qp *qp, struct soft_repla
 {
 	uint32_t inside = e->sent % e->packet_bytes, bytes = e->bytes - e->sent, most;
 	uint64_t psn = e->psn + e->sent / e->packet_bytes, address = e->address + e->sent;
-	struct soft_payload payload = { NULL, NULL, address, e->key, 0 };
+	struct soft_payload payload = { NULL, NULL, address, e->key, 0, e->again };
 	struct soft_packet p = { 0 };
 	const void *behind;
 

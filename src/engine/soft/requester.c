@@ -173,7 +173,7 @@ static enum send_result send_write(struct soft_nic *nic, struct soft_qp *qp, str
 	uint64_t offset = (psn - r->first_psn) * r->packet_bytes;
 	uint32_t left = r->bytes - (uint32_t)offset;
 	uint32_t bytes = left < r->packet_bytes ? left : r->packet_bytes;
-	struct soft_payload payload = { r->u.data, NULL, r->local + offset, r->lkey, bytes };
+	struct soft_payload payload = { r->u.data, NULL, r->local + offset, r->lkey, bytes, 0 };
 	const void *behind;
 	struct soft_packet p;
 

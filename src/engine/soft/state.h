@@ -232,7 +232,8 @@ struct soft_nic {
 	int64_t rate_bytes;
 
 	struct soft_stats stats;
-	uint8_t bounce[SOFT_SLOT_BYTES]; /* device memory on its way into a slot */
+	/* device memory, or data of a repeated answer, on its way into a slot */
+	uint8_t bounce[SOFT_SLOT_BYTES];
 };
 
 static inline struct soft_request *soft_request_at(const struct soft_qp *qp, uint64_t idx)
@@ -342,6 +343,7 @@ struct soft_payload {
 	uint64_t address;
 	uint32_t key;
 	uint32_t bytes;
+	int again; /* of a READ's answer that was sent before */
 };
 /*
  * Chooses how a payload crosses the wire, and records it in the packet.  *behind: the bytes behind
@@ -365,6 +367,12 @@ uint32_t soft_place_packet_bytes(const struct soft_nic *, const struct soft_qp *
 /* place_copy.c */
 /* Host memory to host memory. */
 void soft_place_copy(void *to, const void *from, uint32_t bytes);
+/*
+ * The same for data of an answer that was sent before.  The requester may have that answer, and the
+ * program may write to `from` meanwhile; then the requester ignores this one.  So this is no error
+ * of the program, and ThreadSanitizer does not look at it.  `to` is the NIC's own memory.
+ */
+void soft_place_copy_again(void *to, const void *from, uint32_t bytes);
 /* The same if either may be device memory.  Returns 0, or the status of a failed device copy. */
 int soft_place_move(struct soft_nic *, void *to, const void *from, uint32_t bytes, int device);
 
