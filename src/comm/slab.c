@@ -29,9 +29,10 @@ static struct ori_range *new_range(uint64_t offset, uint64_t bytes, struct ori_r
 
 int ori_slab_init(struct ori_slab *slab, uint64_t bytes)
 {
+	slab->bytes = bytes & ~(uint64_t)(ORI_SLAB_ALIGN - 1);
 	slab->used = 0;
 	slab->limited = 0;
-	slab->free_ranges = new_range(0, bytes & ~(uint64_t)(ORI_SLAB_ALIGN - 1), NULL);
+	slab->free_ranges = new_range(0, slab->bytes, NULL);
 	return slab->free_ranges ? 0 : ori_fail(ORIEL_ENOMEM, "no memory for the control slab");
 }
 
@@ -67,11 +68,14 @@ int ori_slab_take(struct ori_slab *slab, uint64_t bytes, uint64_t *offset)
 		slab->used += want;
 		return 0;
 	}
-	return ori_fail(ORIEL_ENOMEM, "control memory is full: %llu bytes wanted, %llu in use%s",
+	return ori_fail(ORIEL_ENOMEM,
+			"control memory is full: %llu bytes wanted, %llu of %llu in use; %s",
 			(unsigned long long)want, (unsigned long long)slab->used,
-			slab->limited ? "; limits of this process keep it small, raise them "
+			(unsigned long long)slab->bytes,
+			slab->limited ? "limits of this process keep it small, raise them "
 					"(ulimit -f, ulimit -v)" :
-					"");
+					"it has words, staging slots and boxes of all windows: ask "
+					"for fewer windows, or for smaller slots or boxes");
 }
 
 void ori_slab_give(struct ori_slab *slab, uint64_t offset, uint64_t bytes)

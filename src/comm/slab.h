@@ -28,8 +28,9 @@ struct ori_range {
 };
 struct ori_slab {
 	struct ori_range *free_ranges;
-	uint64_t used; /* bytes handed out */
-	int limited;   /* a limit of this process keeps it small */
+	uint64_t bytes; /* of all */
+	uint64_t used;  /* handed out */
+	int limited;    /* a limit of this process keeps it small */
 };
 int ori_slab_init(struct ori_slab *, uint64_t bytes);
 void ori_slab_destroy(struct ori_slab *);

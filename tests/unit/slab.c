@@ -48,6 +48,7 @@ TEST(full_and_impossible_sizes_are_refused)
 
 	REQUIRE_OK(ori_slab_init(&slab, 2 * PAGE));
 	CHECK_EQ(ori_slab_take(&slab, 3 * PAGE, &at), ORIEL_ENOMEM);
+	CHECK_HAS(oriel_last_error(), "12288 bytes wanted, 0 of 8192 in use; it has words");
 	CHECK_EQ(ori_slab_take(&slab, 0, &at), ORIEL_EINVAL);
 	CHECK_EQ(ori_slab_take(&slab, UINT64_MAX, &at), ORIEL_EINVAL);
 	CHECK_EQ(at, 77);
