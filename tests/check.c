@@ -41,6 +41,20 @@ void check_fail(const char *file, int line, const char *fmt, ...)
 	__atomic_fetch_add(&check_failures, 1, __ATOMIC_RELAXED);
 }
 
+uint64_t check_free_kib(void)
+{
+	FILE *f = fopen("/proc/meminfo", "r");
+	unsigned long long kib = 0;
+	char line[128];
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "MemAvailable: %llu", &kib) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return kib;
+}
+
 void check_skip(const char *fmt, ...)
 {
 	va_list ap;

@@ -35,6 +35,8 @@ void check_register(struct check_test *);
 void check_register_early(struct check_test *);
 void check_fail(const char *file, int line, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* MemAvailable of the machine, or 0. */
+uint64_t check_free_kib(void);
 /* Marks the running test as skipped and prints the reason. */
 void check_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

@@ -98,6 +98,7 @@ static const struct contract_left_out {
 	{ "memory_window_over_malloc_on_one_rank",
 	  "the host's memory is no CUDA window: tests/cuda/memory.cu" },
 	{ "memory_buffer_of_malloc", "the host's memory is no CUDA window: tests/cuda/memory.cu" },
+	{ "packet_longest", "the boxes do not fit in a GPU's control memory" },
 	{ "regression_free_after_abort", "puts of a stream end at oriel_comm_sync(), and memory is "
 					 "freed after it" },
 	{ "regression_descriptors_of_windows", "the driver opens descriptors of its own" },

@@ -10,20 +10,6 @@
 #define LARGE ((1ull << 31) + 4096 + 8)
 #define NEEDED_KIB (8ull << 20)
 
-static uint64_t free_kib(void)
-{
-	FILE *f = fopen("/proc/meminfo", "r");
-	unsigned long long kib = 0;
-	char line[128];
-
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "MemAvailable: %llu", &kib) == 1)
-			break;
-	if (f)
-		fclose(f);
-	return kib;
-}
-
 ORIEL_DEV uint64_t stamp(uint64_t word, uint64_t round)
 {
 	return (word + 1) * 0x9e3779b97f4a7c15ull + round;
@@ -83,7 +69,7 @@ CASE(large_over_31_bits, c.shape = CONTRACT_HOST, c.no_window = 1, c.only_proces
 {
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
 	struct oriel_window *w = NULL;
-	uint64_t kib = free_kib(), all[2];
+	uint64_t kib = check_free_kib(), all[2];
 	void *mine = NULL;
 
 	REQUIRE_OK(oriel_comm_allgather(e->comm, ORIEL_WORLD, &kib, all, sizeof(kib)));

@@ -202,6 +202,71 @@ CASE(packet_exchange, BOXED(BOX_BYTES))
 	}
 }
 
+/* ---- long packets ---------------------------------------------------------------------------- */
+
+#define LONG_BYTES 65536u
+
+/* Whole batches of cells, odd sizes and places, and a short packet between long ones. */
+ORIEL_DEV uint64_t long_bytes(int i, uint64_t most)
+{
+	const uint64_t less[6] = { 0, most / 4 * 3, 25535, most - 8, most / 4 - 8, 1 };
+
+	return most - less[i % 6];
+}
+
+/* Every rank sends to its neighbour and receives from the other one. */
+CONTRACT_KERNEL(long_kernel)
+{
+	const struct oriel_window_dev *w = &a->win;
+	int right = contract_right(w, 1), left = contract_left(w, 1), me = oriel_rank(w);
+	uint8_t *to = a->local + a->bytes + 64;
+	uint64_t wrong = 0, bytes;
+	int err = 0, i;
+
+	for (i = 0; i < a->rounds && !err; i++) {
+		bytes = long_bytes(i, a->bytes);
+		contract_fill(g, a->local + i % 3 * 8, bytes, (uint64_t)i, me, right);
+		err = oriel_group_sync(g);
+		if (!err)
+			err = oriel_packet_send(w, g, right, a->id, a->local + i % 3 * 8, bytes);
+		if (!err)
+			err = oriel_packet_recv(w, g, left, a->id, to + i % 2 * 5, bytes);
+		if (!err)
+			wrong += contract_wrong(g, to + i % 2 * 5, bytes, (uint64_t)i, left, me);
+		if (!err)
+			err = oriel_group_sync(g);
+	}
+	contract_report(a, g, err, wrong);
+}
+
+static void long_packets(struct contract_env *e, uint64_t most, int rounds)
+{
+	for (int form = 0; form < FORMS; form++) {
+		struct contract_args a = args_of_form(e, form);
+
+		a.id = form;
+		a.bytes = most;
+		a.rounds = rounds;
+		contract_launch(e, &long_kernel, 1, &a);
+	}
+}
+
+/* Many laps of the box: it has room for four of the longest. */
+CASE(packet_long, c.window.boxes = FORMS, c.window.box_bytes = LONG_BYTES,
+     c.window.bytes = 2 * LONG_BYTES + 256)
+{
+	long_packets(e, LONG_BYTES, 24);
+}
+
+/* The longest of all: a mark has 24 bits for the size.  Its boxes take 134 MB per source. */
+#if !defined(__SANITIZE_THREAD__) /* there control memory is small */
+CASE(packet_longest, c.max_ranks = 2, c.window.boxes = FORMS,
+     c.window.box_bytes = ORI_BOX_BYTES_MAX, c.window.bytes = 2 * ORI_BOX_BYTES_MAX + 256)
+{
+	long_packets(e, ORI_BOX_BYTES_MAX, 6);
+}
+#endif
+
 /*
  * Memory that only the kernel can name: a variable of the one thread, or shared memory of a GPU's
  * block.  Packets leave from it and come back to it.
