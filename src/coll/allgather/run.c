@@ -55,7 +55,7 @@ static struct ori_gather_piece piece_of(const struct run *r, int item, uint64_t 
 				      .at = at,
 				      .bytes = r->bytes - at < bytes ? r->bytes - at : bytes };
 
-	p.from = item ? r->view->buffer + p.block_off : r->send;
+	p.from = r->view->buffer + p.block_off;
 	return p;
 }
 
@@ -157,9 +157,21 @@ static int relay_some(struct run *r)
 	return did;
 }
 
+/* The part at p->at of the own block goes from the caller's memory to its own place. */
+static void store_self(struct run *r, struct ori_gather_piece p)
+{
+	p.from = r->send;
+	ori_gather_to_self(r->view, &p);
+	r->sent[r->nmapped] = p.at + p.bytes;
+}
+
 /*
  * Stores the next part of the own block to self and all peers that are furthest behind.  It is read
  * once from memory, then from the cache.  A peer that becomes ready late is served alone.
+ *
+ * Self comes first, and the others get a copy of that.  Receive memory is usually aligned alike
+ * on all ranks, the caller's memory is not: what malloc() returns is 16 bytes off.  Eight copies of
+ * 64 KiB from there took a fifth longer (Xeon, glibc 2.36).
  */
 static int store_some(struct run *r)
 {
@@ -172,13 +184,12 @@ static int store_some(struct run *r)
 	if (least == r->bytes)
 		return 0;
 	p = piece_of(r, 0, least, STORE_BYTES);
-	for (int i = 0; i <= r->nmapped; i++) {
+	if (r->sent[r->nmapped] == least)
+		store_self(r, p);
+	for (int i = 0; i < r->nmapped; i++) {
 		if (!r->mapped_ready[i] || r->sent[i] != least)
 			continue;
-		if (i < r->nmapped)
-			ori_gather_to_mapped(r->view, mapped_peer(r, i), &p);
-		else
-			ori_gather_to_self(r->view, &p);
+		ori_gather_to_mapped(r->view, mapped_peer(r, i), &p);
 		r->sent[i] += p.bytes;
 	}
 	return 1;
@@ -359,7 +370,6 @@ int ori_gather_run(struct oriel_allgather_request *req, const void *sendbuf,
 			 .pieces = (bytes + choice->chunk - 1) / choice->chunk,
 			 .guarded = !(req->options.flags & ORIEL_GATHER_UNGUARDED),
 			 .rank = req->comm->rank };
-	struct ori_gather_piece own;
 	int peer = r.rank, err;
 
 	r.nmapped = r.map->size[r.map->node[r.rank]] - 1;
@@ -367,11 +377,8 @@ int ori_gather_run(struct oriel_allgather_request *req, const void *sendbuf,
 	if (!err && r.guarded)
 		err = say_ready(&r);
 	/* Queues send from receive memory. */
-	if (!err && plan->nout) {
-		own = piece_of(&r, 0, 0, bytes);
-		ori_gather_to_self(r.view, &own);
-		r.sent[r.nmapped] = bytes;
-	}
+	if (!err && plan->nout)
+		store_self(&r, piece_of(&r, 0, 0, bytes));
 	if (!err)
 		err = work_all(&r, &peer);
 	if (!err)
