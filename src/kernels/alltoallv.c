@@ -115,19 +115,29 @@ ORIEL_DEV int ori_a2a_run(const struct ori_a2a_args *a, int parts)
 	return err;
 }
 
-ORIEL_KERNEL(ori_alltoallv_slots, struct ori_a2a_args)
+ORIEL_DEV int ori_a2a_run_slots(const struct ori_a2a_args *a, int parts)
 {
 	struct oriel_group g = oriel_group_block();
-	int err = ori_a2a_run_slots(a, g);
+	int err = ori_a2a_slots(a, g, parts);
 
 	if (err && oriel_group_is_leader(g))
 		ori_a2a_give_up(a, err);
 	return err;
 }
 
+ORIEL_KERNEL(ori_alltoallv_slots, struct ori_a2a_args)
+{
+	return ori_a2a_run_slots(a, 0);
+}
+
+ORIEL_KERNEL(ori_alltoallv_shares, struct ori_a2a_args)
+{
+	return ori_a2a_run_slots(a, ORI_A2A_SHARES);
+}
+
 ORIEL_KERNEL(ori_alltoallv_mapped, struct ori_a2a_args)
 {
-	return ori_a2a_run(a, ORI_A2A_PACKED);
+	return ori_a2a_run(a, ORI_A2A_PACKED | ORI_A2A_SHARES);
 }
 
 ORIEL_KERNEL(ori_alltoallv_mixed, struct ori_a2a_args)
@@ -140,6 +150,7 @@ const struct oriel_kernel *ori_a2a_kernel(int which)
 {
 	static const struct oriel_kernel *const kernels[] = {
 		[ORI_A2A_KERNEL_SLOTS] = &ori_alltoallv_slots,
+		[ORI_A2A_KERNEL_SHARES] = &ori_alltoallv_shares,
 		[ORI_A2A_KERNEL_MAPPED] = &ori_alltoallv_mapped,
 		[ORI_A2A_KERNEL_MIXED] = &ori_alltoallv_mixed,
 	};

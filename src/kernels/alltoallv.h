@@ -116,7 +116,8 @@ struct ori_a2a_args {
 	uint32_t copy_in; /* `send` is not in the send buffer */
 	uint32_t early;   /* most messages will not be small */
 	int32_t number;   /* the window's, for reports */
-	uint32_t shares;  /* blocks follow the sizes: none has more than 1 / shares; 0: no */
+	/* blocks follow the sizes if these differ: none has more than 1 / shares; 0: no */
+	uint32_t shares;
 	uint32_t reserved;
 };
 
@@ -126,11 +127,12 @@ static_assert(sizeof(struct ori_a2a_state) == ORIEL_LINE_BYTES, "layout");
 #ifndef ORIEL_KERNEL_IMAGE
 struct oriel_kernel;
 
-/* Three variants of the kernel.  Each leaves out the code for cases that its calls never have. */
+/* Four variants of the kernel.  Each leaves out the code for cases that its calls never have. */
 #define ORI_A2A_KERNEL_SLOTS 0  /* all peers mapped, a slot for each, a block for each item */
-#define ORI_A2A_KERNEL_MAPPED 1 /* all peers mapped */
-#define ORI_A2A_KERNEL_MIXED 2
-#define ORI_A2A_KERNELS 3
+#define ORI_A2A_KERNEL_SHARES 1 /* the same, and blocks follow the sizes */
+#define ORI_A2A_KERNEL_MAPPED 2 /* all peers mapped */
+#define ORI_A2A_KERNEL_MIXED 3
+#define ORI_A2A_KERNELS 4
 const struct oriel_kernel *ori_a2a_kernel(int which);
 #endif
 

@@ -18,6 +18,7 @@
 /* Cases that a variant of the kernel supports; constants for the compiler. */
 #define ORI_A2A_QUEUED 1
 #define ORI_A2A_PACKED 2
+#define ORI_A2A_SHARES 4
 
 /* One item, and what its peer gets in this call.  Equal in all threads of the block. */
 struct ori_a2a_item {
@@ -31,7 +32,7 @@ struct ori_a2a_item {
 	uint64_t bytes;           /* of them */
 	uint64_t src_off;         /* from `send` on */
 	uint64_t staged_off;      /* in the send buffer, for queued peers */
-	uint64_t total;           /* elements for all peers, if shares follow the sizes */
+	uint32_t uneven;          /* sizes differ, and blocks may follow them */
 	uint64_t told;            /* the leader's; the peer's told word, 0 before it is read */
 	struct ori_failures look; /* the leader's: the failure words when the item was found */
 };
@@ -107,10 +108,12 @@ ORIEL_DEV void ori_a2a_check_sizes(const struct ori_a2a_args *a, struct oriel_gr
 {
 	uint32_t lanes = ORIEL_ON_GPU ? 32u : 1u, lane = g.thread % lanes;
 	uint64_t mine = a->send_sizes[it->peer], at = 0, count = 0, off = 0;
-	uint64_t total = 0, staged_before = 0, staged_total = 0, before = 0;
+	uint64_t total = 0, staged_before = 0, staged_total = 0, before = 0, first = 0;
 	int n = a->comm.nranks, i = (int)lane, bad = 0,
-	    staged = parts & ORI_A2A_QUEUED && a->copy_in, any = 0, unused = 0;
+	    staged = parts & ORI_A2A_QUEUED && a->copy_in, any = 0, uneven = 0;
 
+	if (parts & ORI_A2A_SHARES)
+		first = a->send_sizes[0];
 	if (a->send_offsets)
 		at = a->send_offsets[it->peer];
 	if (i < n) {
@@ -122,6 +125,7 @@ ORIEL_DEV void ori_a2a_check_sizes(const struct ori_a2a_args *a, struct oriel_gr
 		if (bad)
 			break;
 		total += count;
+		uneven |= ori_a2a_differs(count, first);
 		before += i < it->peer ? count : 0;
 		if (staged && ori_a2a_is_queued(a, i)) {
 			count = (count * a->elem_bytes + 15u) & ~(uint64_t)15;
@@ -134,16 +138,14 @@ ORIEL_DEV void ori_a2a_check_sizes(const struct ori_a2a_args *a, struct oriel_gr
 			off = a->send_offsets ? a->send_offsets[i] : 0;
 		}
 	}
+	it->uneven = parts & ORI_A2A_SHARES ? ori_lanes_any(lanes, uneven) != 0 : 0;
 	if (a->send_offsets) {
 		any = ori_lanes_any(lanes, bad);
-		if (!(parts & ORI_A2A_QUEUED) && a->shares)
-			total = ori_lanes_sum(lanes, total, 0, &unused);
 	} else {
 		at = ori_lanes_sum(lanes, before, 0, &any);
 		total = ori_lanes_sum(lanes, total, bad, &any);
 		any |= total > a->send_elems;
 	}
-	it->total = total;
 	it->refused = any != 0;
 	it->src_off = at * a->elem_bytes;
 	it->staged_off = a->staging_off + it->src_off;
@@ -178,7 +180,7 @@ ORIEL_DEV void ori_a2a_reach(const struct ori_a2a_args *a, struct ori_a2a_item *
 ORIEL_DEV void ori_a2a_item(const struct ori_a2a_args *a, int parts, uint32_t n,
 			    struct ori_a2a_item *it)
 {
-	int more = n >= (uint32_t)a->comm.nranks * a->most_blocks;
+	int more = parts & ORI_A2A_SHARES && n >= (uint32_t)a->comm.nranks * a->most_blocks;
 
 	it->peer = ori_a2a_peer(a, more ? 0 : n / a->most_blocks);
 	it->index = more ? ~0u : n % a->most_blocks;
@@ -190,48 +192,38 @@ ORIEL_DEV void ori_a2a_item(const struct ori_a2a_args *a, int parts, uint32_t n,
 }
 
 /*
- * If blocks follow the sizes: finds out how many the peer of item n has.  Returns 1 if the item
- * belongs to another peer now, whose sizes are not loaded yet.  it->blocks is 0 if there is no
- * share for it.  *shares is 0 the first time.
+ * Blocks may follow the sizes, which are loaded: finds the share of item n.  it->blocks is 0 if
+ * there is none.
  */
-ORIEL_DEV int ori_a2a_share(const struct ori_a2a_args *a, struct oriel_group g, uint32_t n,
-			    struct ori_a2a_item *it, uint32_t *shares)
+ORIEL_DEV void ori_a2a_take_share(const struct ori_a2a_args *a, struct oriel_group g, uint32_t n,
+				  struct ori_a2a_item *it)
 {
-	uint32_t lanes = ORIEL_ON_GPU ? 32u : 1u, lane = g.thread % lanes;
-	uint64_t moved;
+	uint64_t word;
 
-	if (it->refused) {
-		it->blocks = it->index == 0;
-		return 0;
+	if (it->refused || !it->uneven) {
+		it->blocks = it->index < a->most_blocks ? a->most_blocks : 0;
+		return;
 	}
-	if (!*shares)
-		*shares = ori_a2a_divide(a, lanes, lane, it->total);
-	it->blocks = ori_a2a_blocks_for(*shares, it->count, it->total);
-	if (it->index < it->blocks)
-		return 0;
-	moved = ori_a2a_move(a, lanes, lane, n, it->blocks, *shares, it->total);
-	it->blocks = 0;
-	if (moved == ORI_A2A_NO_SHARE)
-		return 0;
-	it->peer = (int32_t)(moved >> 32);
-	it->index = (uint32_t)moved;
+	word = ori_a2a_share(a, g.thread, n);
+	it->blocks = (uint32_t)word & 0xffffu;
+	if (!it->blocks || it->index == ((uint32_t)word >> 16))
+		return;
+	it->peer = (int32_t)(word >> 32);
+	it->index = (uint32_t)word >> 16;
+	it->count = a->send_sizes[it->peer];
+	it->bytes = it->count * a->elem_bytes;
+	it->src_off = ori_a2a_begin_of(a, g.thread, it->peer) * a->elem_bytes;
 	ori_a2a_reach(a, it);
-	return 1;
 }
 
 /* Loads sizes and offsets. */
 ORIEL_DEV void ori_a2a_sizes(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 			     uint32_t n, struct ori_a2a_item *it)
 {
-	uint32_t shares = 0;
-	int again;
-
 	/* The usual item is right, so its loads do not wait for those of the sizes of all peers. */
-	do {
-		ori_a2a_check_sizes(a, g, parts, it);
-		again = !(parts & ORI_A2A_QUEUED) && a->shares &&
-			ori_a2a_share(a, g, n, it, &shares);
-	} while (again);
+	ori_a2a_check_sizes(a, g, parts, it);
+	if (parts & ORI_A2A_SHARES && a->shares)
+		ori_a2a_take_share(a, g, n, it);
 }
 
 /* Returns 0 if there is no such item, because its peer has fewer blocks. */

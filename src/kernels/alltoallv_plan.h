@@ -29,7 +29,7 @@ struct ori_a2a_plan {
 	uint32_t uniform; /* all peers are mapped: only kind[ORI_PLAN_MAPPED] is used */
 	uint32_t cores;   /* CPU: blocks of this rank that get a core each, at least 1; CUDA: 0 */
 	/*
-	 * Bytes for one peer from which blocks are divided by the sizes that the kernel finds; 0:
+	 * Bytes of one block from which blocks are divided by the sizes that the kernel finds; 0:
 	 * every peer gets the same number.  For mapped peers only.
 	 */
 	uint32_t spread;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * kernels/alltoallv_slots.h - an all-to-all-v of mapped peers with a slot per peer and a block per
- * item.  It serves calls where only latency counts: straight steps without loops.
+ * item: straight steps without loops.
  *
  * Included by: alltoallv.c.  Runs on all threads of a block.
  */
@@ -25,7 +25,7 @@ struct ori_a2a_found {
  * them one after the other.
  */
 ORIEL_DEV uint64_t ori_a2a_find_beside(const struct ori_a2a_args *a, struct oriel_group g,
-				       struct ori_a2a_item *it)
+				       int parts, struct ori_a2a_item *it)
 {
 	__shared__ struct ori_a2a_found found;
 	struct ori_failures none = { 0, 0 };
@@ -37,7 +37,7 @@ ORIEL_DEV uint64_t ori_a2a_find_beside(const struct ori_a2a_args *a, struct orie
 		k = ori_load_relaxed_sys(&a->state->calls);
 		/* the block agrees on what any of its threads has seen */
 		it->look = g.thread == 32u ? ori_failures_load(&a->comm, a->failure) : none;
-		ori_a2a_sizes(a, g, 0, g.block, it);
+		ori_a2a_sizes(a, g, parts, g.block, it);
 	}
 	if (g.thread == 32u) {
 		found.k = k;
@@ -45,9 +45,11 @@ ORIEL_DEV uint64_t ori_a2a_find_beside(const struct ori_a2a_args *a, struct orie
 		found.src_off = it->src_off;
 		found.look = it->look;
 		found.refused = it->refused;
-		found.peer = it->peer;
-		found.index = it->index;
-		found.blocks = it->blocks;
+		if (parts & ORI_A2A_SHARES) {
+			found.peer = it->peer;
+			found.index = it->index;
+			found.blocks = it->blocks;
+		}
 	}
 	__syncthreads();
 	if (g.thread < 32u) {
@@ -57,8 +59,9 @@ ORIEL_DEV uint64_t ori_a2a_find_beside(const struct ori_a2a_args *a, struct orie
 		it->src_off = found.src_off;
 		it->look = found.look;
 		it->refused = found.refused;
-		it->blocks = found.blocks;
-		if (it->index != found.index) { /* it belongs to another peer */
+		if (parts & ORI_A2A_SHARES)
+			it->blocks = found.blocks;
+		if (parts & ORI_A2A_SHARES && it->index != found.index) { /* of another peer */
 			it->peer = found.peer;
 			it->index = found.index;
 			ori_a2a_reach(a, it);
@@ -69,20 +72,20 @@ ORIEL_DEV uint64_t ori_a2a_find_beside(const struct ori_a2a_args *a, struct orie
 #endif
 
 /* Returns the call's number.  *opened: the release of told has begun. */
-ORIEL_DEV uint64_t ori_a2a_find_slot(const struct ori_a2a_args *a, struct oriel_group g,
+ORIEL_DEV uint64_t ori_a2a_find_slot(const struct ori_a2a_args *a, struct oriel_group g, int parts,
 				     struct ori_a2a_item *it, int *opened)
 {
 	uint64_t k;
 
-	ori_a2a_item(a, 0, g.block, it);
+	ori_a2a_item(a, parts, g.block, it);
 	*opened = ORIEL_ON_GPU && a->early && g.size > 32u;
 #if ORIEL_ON_GPU
 	if (*opened)
-		return ori_a2a_find_beside(a, g, it);
+		return ori_a2a_find_beside(a, g, parts, it);
 #endif
 	k = ori_load_relaxed_sys(&a->state->calls); /* beside the loads of sizes */
 	it->look = ori_a2a_failures_early(a, g);
-	ori_a2a_sizes(a, g, 0, g.block, it);
+	ori_a2a_sizes(a, g, parts, g.block, it);
 	return k;
 }
 
@@ -144,13 +147,13 @@ ORIEL_DEV int ori_a2a_receive_slot(const struct ori_a2a_args *a, struct oriel_gr
 	return err;
 }
 
-ORIEL_DEV int ori_a2a_run_slots(const struct ori_a2a_args *a, struct oriel_group g)
+ORIEL_DEV int ori_a2a_slots(const struct ori_a2a_args *a, struct oriel_group g, int parts)
 {
 	struct ori_a2a_item it;
 	int opened, self, small, err = 0;
-	uint64_t k = ori_a2a_find_slot(a, g, &it, &opened);
+	uint64_t k = ori_a2a_find_slot(a, g, parts, &it, &opened);
 
-	if (!it.blocks) { /* nothing is left for this block */
+	if (parts & ORI_A2A_SHARES && !it.blocks) { /* nothing is left for this block */
 		(void)oriel_group_sync(g);
 		if (oriel_group_is_leader(g))
 			ori_a2a_count(a, k);

@@ -180,7 +180,7 @@ TEST(ranks_are_tuned_differently)
 static void settings_rank(struct rank_env *env)
 {
 	struct oriel_alltoallv_options o = slots_of(SLOT);
-	char text[256];
+	char text[512], runs[160];
 	struct bed b;
 
 	o.mapped = (struct oriel_alltoallv_setting){ 2 + (uint32_t)env->rank % 3, 2, 512 };
@@ -196,6 +196,12 @@ static void settings_rank(struct rank_env *env)
 	REQUIRE_OK(oriel_alltoallv_explain(b.request, SLOT, text, sizeof(text)));
 	CHECK_HAS(text, b.request->plan.uniform ? "(options of the request)" :
 						  "(mapped: options of the request; queued: ");
+	/* for the size of the last call, that is what has just run */
+	(void)snprintf(runs, sizeof(runs), "; runs %d block%s of %d thread%s: %s", b.request->grid,
+		       b.request->grid == 1 ? "" : "s", b.request->threads,
+		       b.request->threads == 1 ? "" : "s", b.request->kernel->name);
+	REQUIRE_OK(oriel_alltoallv_explain(b.request, b.request->plan_bytes, text, sizeof(text)));
+	CHECK_HAS(text, runs);
 	bed_close(&b);
 }
 

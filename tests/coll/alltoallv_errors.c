@@ -161,9 +161,11 @@ static void refused_rank(struct rank_env *env)
 	o.send_bytes = 65536;
 	REQUIRE_OK(bed_open(&b, env, &o, sizes_some, 9));
 	for (int i = 0; i < 2 * env->nranks; i++) {
-		const struct ori_a2a_plan plan = bed_plan(1 + (uint32_t)i % 3, 2, 256, 64, 1);
+		struct ori_a2a_plan plan = bed_plan(1 + (uint32_t)i % 3, 2, 256, 64,
+						    i % 4 < 2 ? 1 : 64);
 		int culprit = env->rank == i % env->nranks;
 
+		plan.spread = (uint32_t)i % 2;
 		REQUIRE_OK(ori_alltoallv_plan_set(b.request, &plan));
 		bed_call(&b, i % BED_WAYS);
 		refused_call(&b, BED_BUFFER, culprit, 0, 1001);        /* over the slot */
@@ -197,9 +199,9 @@ static void full_rank(struct rank_env *env)
 	REQUIRE_OK(bed_open(&b, env, &o, sizes_fill, 9));
 	for (int i = 0; i < 6; i++) {
 		/* small messages and others, of one block and of several */
-		const struct ori_a2a_plan plan = bed_plan(1 + (uint32_t)i % 3, 2, 64,
-							  i % 2 ? 200 : 0, 1);
+		struct ori_a2a_plan plan = bed_plan(1 + (uint32_t)i % 3, 2, 64, i % 2 ? 200 : 0, 1);
 
+		plan.spread = i >= 3;
 		REQUIRE_OK(ori_alltoallv_plan_set(b.request, &plan));
 		bed_call(&b, i % BED_WAYS);
 		refused_call(&b, i % BED_WAYS, 0, 0, 0);

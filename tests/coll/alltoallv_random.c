@@ -42,6 +42,8 @@ static struct ori_a2a_plan random_plan(uint64_t seed, uint64_t call, int rank)
 
 	plan.kind[ORI_PLAN_MAPPED].warps = 1 + (uint32_t)(x >> 48) % 2;
 	plan.spread = (uint32_t)(x >> 52) % 2; /* with a forced plan any number means: always */
+	if ((x >> 56) % 4 == 0)
+		plan.cores = 64; /* a block for each item, as on a GPU */
 	return plan;
 }
 
@@ -155,20 +157,6 @@ TEST(random_splits_over_several_lanes)
 #define LARGE ((1ull << 31) + 4096 + 9)
 #define NEEDED_KIB (8ull << 20)
 
-static uint64_t free_kib(void)
-{
-	FILE *f = fopen("/proc/meminfo", "r");
-	unsigned long long kib = 0;
-	char line[128];
-
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "MemAvailable: %llu", &kib) == 1)
-			break;
-	if (f)
-		fclose(f);
-	return kib;
-}
-
 /* Rank 0 sends rank 1 all of it; every byte is looked at. */
 static void large_rank(struct rank_env *env)
 {
@@ -201,9 +189,9 @@ TEST(large_messages)
 		check_skip("2 GiB a message: set A2A_LARGE=1, on the CPU");
 		return;
 	}
-	if (free_kib() < NEEDED_KIB) {
+	if (check_free_kib() < NEEDED_KIB) {
 		check_skip("needs 8 GiB of free memory, there are %llu KiB",
-			   (unsigned long long)free_kib());
+			   (unsigned long long)check_free_kib());
 		return;
 	}
 	for (int queued = 0; queued < 2; queued++) {

@@ -62,6 +62,7 @@ TEST(the_plan_of_an_exchange)
 	REQUIRE_OK(oriel_alltoallv_create(comm, &o, &request));
 	CHECK_EQ(oriel_alltoallv_explain(request, 4096, text, sizeof(text)), 0);
 	CHECK_HAS(text, "4K per peer");
+	CHECK_HAS(text, "; runs 1 block of 1 thread: ori_alltoallv_");
 	CHECK_EQ(oriel_alltoallv_explain(request, 4096, cut, sizeof(cut)), 0);
 	CHECK_EQ(strncmp(text, cut, sizeof(cut) - 1), 0);
 	CHECK_EQ(strlen(cut), sizeof(cut) - 1);

@@ -148,9 +148,10 @@ int oriel_alltoallv_exec(struct oriel_alltoallv_request *request,
  */
 int oriel_alltoallv_status(struct oriel_alltoallv_request *request);
 /*
- * Describes the plan of a call, in one line.  It is the plan of a call that sends bytes_per_peer to
- * the peer that gets most, why it was chosen, and its expected time if measured.  A line that does
- * not fit is cut.
+ * Describes the plan of a call, in one line.  It is that of a call that sends bytes_per_peer to the
+ * peer that gets most: the plan, why it was chosen, its expected time if measured, and what this
+ * rank then runs, which may be fewer blocks.  On CUDA calls are planned for `expect_bytes`.  A line
+ * that does not fit is cut.
  */
 int oriel_alltoallv_explain(struct oriel_alltoallv_request *request, uint64_t bytes_per_peer,
 			    char *text, size_t bytes);

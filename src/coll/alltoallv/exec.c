@@ -8,6 +8,9 @@
  *
  * Called by users on any thread, one call at a time per request.
  */
+#include <stdio.h>
+#include <string.h>
+
 #include <oriel/device.h>
 
 #include "../../util/options.h"
@@ -61,12 +64,25 @@ static uint32_t at_least_one(uint32_t n)
 	return n ? n : 1;
 }
 
+/*
+ * May blocks follow the sizes?  A message can then have as many blocks as there are items, which
+ * must be fewer than `came` counts.
+ */
+static int follows_sizes(const struct oriel_alltoallv_request *a)
+{
+	uint64_t items = (uint64_t)a->comm->nranks * (a->args.most_blocks + 1);
+
+	return a->plan.spread && !a->handle.queued_peers && items < 1u << ORI_A2A_CAME_SHIFT;
+}
+
 /* The smallest kernel variant that fits.  block_each: each item may have its own block. */
 static int kernel_for(const struct oriel_alltoallv_request *a, int block_each)
 {
 	if (a->handle.queued_peers)
 		return ORI_A2A_KERNEL_MIXED;
-	return block_each && a->options.slot_bytes ? ORI_A2A_KERNEL_SLOTS : ORI_A2A_KERNEL_MAPPED;
+	if (!block_each || !a->options.slot_bytes)
+		return ORI_A2A_KERNEL_MAPPED;
+	return follows_sizes(a) ? ORI_A2A_KERNEL_SHARES : ORI_A2A_KERNEL_SLOTS;
 }
 
 /*
@@ -128,11 +144,11 @@ static int apply_plan(struct oriel_alltoallv_request *a)
 	args->shares = 0;
 	args->items = n * args->most_blocks;
 	if (a->comm->device->separate)
-		err = set_grid_separate(a, warps, plan->spread && !queued ? n : 0);
+		err = set_grid_separate(a, warps, follows_sizes(a) ? n : 0);
 	else
-		set_grid_cpu(a, warps, plan->spread && !queued ? n : 0);
+		set_grid_cpu(a, warps, follows_sizes(a) ? n : 0);
 	/* so that all messages together have at most as many blocks as there are items */
-	if (plan->spread && !queued)
+	if (follows_sizes(a))
 		args->shares = least(n * args->most_blocks, args->items - n + 1);
 	args->counted = (uint32_t)a->grid;
 	if ((uint32_t)a->grid == args->items && !args->shares)
@@ -193,16 +209,43 @@ int ori_alltoallv_plan_set(struct oriel_alltoallv_request *a, const struct ori_a
 	return apply_plan(a);
 }
 
+/* What runs for the plan of `a`: apply_plan() has cut it to what this rank can run at once. */
+static void tell_grid(const struct oriel_alltoallv_request *a, char *text, size_t bytes)
+{
+	size_t n = strlen(text);
+
+	if (a->args.small < a->plan.small && n < bytes)
+		n += (size_t)snprintf(text + n, bytes - n, "; messages up to %u bytes are small",
+				      a->args.small);
+	if (n < bytes)
+		(void)snprintf(text + n, bytes - n, "; runs %d %s of %d %s: %s%s", a->grid,
+			       a->grid == 1 ? "block" : "blocks", a->threads,
+			       a->threads == 1 ? "thread" : "threads", a->kernel->name,
+			       a->args.shares ? ", blocks follow the sizes if these differ" : "");
+}
+
 int oriel_alltoallv_explain(struct oriel_alltoallv_request *a, uint64_t bytes_per_peer, char *text,
 			    size_t bytes)
 {
 	int err = ori_alltoallv_check(a, "oriel_alltoallv_explain");
+	struct oriel_alltoallv_request look;
 
 	if (err)
 		return err;
 	if (!text || !bytes)
 		return ori_fail(ORIEL_EINVAL, "oriel_alltoallv_explain: no place for the text");
-	return ori_tune_explain_with(a->comm, bytes_per_peer, a->given, text, bytes);
+	/* not of the request itself: its next call keeps the plan that it has */
+	look = *a;
+	look.plan_bytes = bytes_per_peer;
+	look.plan_forced = 0;
+	err = ori_tune_plan_with(a->comm, bytes_per_peer, a->given, &look.plan);
+	if (!err)
+		err = apply_plan(&look);
+	if (!err)
+		err = ori_tune_explain_with(a->comm, bytes_per_peer, a->given, text, bytes);
+	if (!err)
+		tell_grid(&look, text, bytes);
+	return err;
 }
 
 /* ---- status ---------------------------------------------------------------------------------- */
