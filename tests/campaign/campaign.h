@@ -120,11 +120,13 @@ void camp_config_nodes(const struct camp_config *, int *node);
 	X(PINGPONG, "pingpong", 6)                                                                 \
 	X(ATOMICS, "atomics", 12)                                                                  \
 	X(STAGED, "staged", 8)                                                                     \
+	X(PACKETS, "packets", 8)                                                                   \
 	X(STORM, "storm", 10)                                                                      \
 	X(GATHER, "gather", 10)                                                                    \
 	X(GATHER_MANY, "gather_many", 3)                                                           \
 	X(REQUEST, "request", 8)                                                                   \
 	X(ALLTOALLV, "alltoallv", 8)                                                               \
+	X(REDUCE, "reduce", 8)                                                                     \
 	X(REUSE, "reuse", 8)                                                                       \
 	X(AGAIN, "again", 4)                                                                       \
 	X(GRAPH, "graph", 8)                                                                       \
@@ -196,6 +198,9 @@ enum camp_act_kind {
 	CAMP_ACT_A2A_CREATE,
 	CAMP_ACT_A2A_EXEC,
 	CAMP_ACT_A2A_DESTROY,
+	CAMP_ACT_BROADCAST,
+	CAMP_ACT_ALLREDUCE,
+	CAMP_ACT_REDUCESCATTER,
 	CAMP_ACT_CAPTURE,
 	CAMP_ACT_CAPTURED,
 	CAMP_ACT_GRAPH_LAUNCH,
@@ -325,9 +330,9 @@ int camp_memory_make(struct camp_emit *, int rank, int comm, int memory, int kin
 
 typedef void camp_step_fn(struct camp_emit *);
 camp_step_fn camp_step_exchange, camp_step_meet, camp_step_fetch, camp_step_chain,
-	camp_step_pingpong, camp_step_atomics, camp_step_staged, camp_step_storm, camp_step_gather,
-	camp_step_gather_many, camp_step_request, camp_step_alltoallv, camp_step_reuse,
-	camp_step_again, camp_step_graph;
+	camp_step_pingpong, camp_step_atomics, camp_step_staged, camp_step_packets, camp_step_storm,
+	camp_step_gather, camp_step_gather_many, camp_step_request, camp_step_alltoallv,
+	camp_step_reduce, camp_step_reuse, camp_step_again, camp_step_graph;
 
 /* ---- running --------------------------------------------------------------------------------- */
 

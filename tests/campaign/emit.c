@@ -335,10 +335,12 @@ static void begin(struct camp_emit *e)
 static void do_step(struct camp_emit *e, int i)
 {
 	static camp_step_fn *const fns[CAMP_KINDS] = {
-		camp_step_exchange, camp_step_meet,        camp_step_fetch,   camp_step_chain,
-		camp_step_pingpong, camp_step_atomics,     camp_step_staged,  camp_step_storm,
-		camp_step_gather,   camp_step_gather_many, camp_step_request, camp_step_alltoallv,
-		camp_step_reuse,    camp_step_again,       camp_step_graph,   NULL,
+		camp_step_exchange,  camp_step_meet,        camp_step_fetch,
+		camp_step_chain,     camp_step_pingpong,    camp_step_atomics,
+		camp_step_staged,    camp_step_packets,     camp_step_storm,
+		camp_step_gather,    camp_step_gather_many, camp_step_request,
+		camp_step_alltoallv, camp_step_reduce,      camp_step_reuse,
+		camp_step_again,     camp_step_graph,       NULL,
 	};
 	const struct camp_step *s = &e->program->steps[i];
 	int merge;

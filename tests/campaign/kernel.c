@@ -60,6 +60,16 @@ ORIEL_DEV_OUT int camp_fill(const struct camp_run *r, struct oriel_group g)
 	return oriel_group_sync(g);
 }
 
+ORIEL_DEV int camp_zero(const struct camp_run *r, struct oriel_group g)
+{
+	uint8_t *at = (uint8_t *)(uintptr_t)r->place->address + r->o->off;
+	uint64_t i;
+
+	for (i = g.thread; i < r->o->bytes; i += g.size)
+		at[i] = 0;
+	return oriel_group_sync(g);
+}
+
 ORIEL_DEV_OUT int camp_check(const struct camp_run *r, struct oriel_group g)
 {
 	const uint8_t *at = (const uint8_t *)(uintptr_t)r->place->address + r->o->off;
@@ -286,6 +296,16 @@ ORIEL_DEV_OUT int camp_staged(const struct camp_run *r, struct oriel_group g)
 				      oriel_recv(r->win, g, o->peer, o->id, at, o->bytes);
 }
 
+ORIEL_DEV_OUT int camp_packet(const struct camp_run *r, struct oriel_group g)
+{
+	const struct camp_op *o = r->o;
+	uint8_t *at = (uint8_t *)(uintptr_t)r->place->address + o->src_off;
+
+	return o->code == CAMP_PACKET_SEND ?
+		       oriel_packet_send(r->win, g, o->peer, o->id, at, o->bytes) :
+		       oriel_packet_recv(r->win, g, o->peer, o->id, at, o->bytes);
+}
+
 /* ---- the list -------------------------------------------------------------------------------- */
 
 ORIEL_DEV int camp_do(struct camp_run *r, struct oriel_group g)
@@ -320,6 +340,11 @@ ORIEL_DEV int camp_do(struct camp_run *r, struct oriel_group g)
 	case CAMP_SEND:
 	case CAMP_RECV:
 		return camp_staged(r, g);
+	case CAMP_ZERO:
+		return camp_zero(r, g);
+	case CAMP_PACKET_SEND:
+	case CAMP_PACKET_RECV:
+		return camp_packet(r, g);
 	default:
 		return r->o->code >= CAMP_FENCE && r->o->code <= CAMP_BARRIER_PEER ?
 			       camp_order(r, g) :

@@ -206,7 +206,7 @@ static void draw_options(struct camp_window *w, struct camp_random *r)
 {
 	static const uint64_t sizes[] = { 8192, 16384, 65536, 65536, 65536, 262144 };
 	static const uint64_t firsts[] = { 0, 0, 0, UINT64_MAX - 5, UINT32_MAX - 5 };
-	static const uint64_t slots[] = { 64, 256, 1024 };
+	static const uint64_t slots[] = { 64, 256, 1024 }, boxes[] = { 8, 100, 2000 };
 	struct oriel_window_options init = ORIEL_WINDOW_OPTIONS_INIT;
 
 	w->options = init;
@@ -217,6 +217,8 @@ static void draw_options(struct camp_window *w, struct camp_random *r)
 	w->options.staging_slot_bytes = slots[camp_below(r, 3)];
 	w->options.staging_depth = 1u << camp_below(r, 3);
 	w->options.staging_channels = CAMP_STREAMS;
+	w->options.boxes = CAMP_STREAMS;
+	w->options.box_bytes = boxes[camp_below(r, 3)];
 	w->options.first_count = firsts[camp_below(r, 5)];
 	w->bytes = w->options.bytes;
 }

@@ -241,6 +241,31 @@ int camp_do_gather(struct camp_state *s, const struct camp_act *a)
 	}
 }
 
+/* ---- broadcast and reductions ---------------------------------------------------------------- */
+
+int camp_do_reduce(struct camp_state *s, const struct camp_act *a)
+{
+	uint8_t *pool = (uint8_t *)(uintptr_t)s->places[a->place].address;
+	uint8_t *send = pool + a->src_off, *recv = pool + a->off;
+	struct oriel_comm *comm = s->comms[a->comm];
+	void *stream = s->streams[a->stream];
+
+	switch (a->kind) {
+	case CAMP_ACT_BROADCAST:
+		return camp_call(s, a, oriel_broadcast(comm, recv, a->value, 1, a->peer, stream),
+				 "oriel_broadcast");
+	case CAMP_ACT_ALLREDUCE:
+		return camp_call(s, a,
+				 oriel_allreduce(comm, send, recv, a->value, a->id, a->how, stream),
+				 "oriel_allreduce");
+	default:
+		return camp_call(s, a,
+				 oriel_reducescatter(comm, send, recv, a->value, a->id, a->how,
+						     stream),
+				 "oriel_reducescatter");
+	}
+}
+
 /* ---- all-to-all-v ---------------------------------------------------------------------------- */
 
 /* Places: a slot each (packed: the receive buffer first), then the send buffer. */

@@ -59,7 +59,10 @@ extern "C" {
 	X(ADD_FIELD, "fetch_add")                                                                  \
 	X(SWAP, "swap")                                                                            \
 	X(CAS_ADD, "compare_swap")                                                                 \
-	X(REPLAY, "next replay")
+	X(REPLAY, "next replay")                                                                   \
+	X(ZERO, "zero")                                                                            \
+	X(PACKET_SEND, "packet_send")                                                              \
+	X(PACKET_RECV, "packet_recv")
 
 enum camp_code {
 #define CAMP_OP_CODE(name, text) CAMP_##name,

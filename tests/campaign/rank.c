@@ -280,6 +280,10 @@ static int do_act(struct camp_state *s, const struct camp_act *a)
 	case CAMP_ACT_A2A_EXEC:
 	case CAMP_ACT_A2A_DESTROY:
 		return camp_do_a2a(s, a);
+	case CAMP_ACT_BROADCAST:
+	case CAMP_ACT_ALLREDUCE:
+	case CAMP_ACT_REDUCESCATTER:
+		return camp_do_reduce(s, a);
 	case CAMP_ACT_CAPTURE:
 	case CAMP_ACT_CAPTURED:
 	case CAMP_ACT_GRAPH_LAUNCH:

@@ -68,6 +68,7 @@ int camp_do_source(struct camp_state *, const struct camp_act *);
 int camp_do_buffer(struct camp_state *, const struct camp_act *);
 int camp_do_gather(struct camp_state *, const struct camp_act *);
 int camp_do_a2a(struct camp_state *, const struct camp_act *);
+int camp_do_reduce(struct camp_state *, const struct camp_act *);
 int camp_do_graph(struct camp_state *, const struct camp_act *);
 /* Destroys what is left of a program that was cut short. */
 void camp_drop_objects(struct camp_state *);

@@ -232,9 +232,10 @@ void camp_step_fetch(struct camp_emit *e)
 	}
 }
 
-/* ---- staged messages ------------------------------------------------------------------------- */
+/* ---- staged messages and packets ------------------------------------------------------------- */
 
-static void message(struct camp_emit *e, int w, int from, int to, uint64_t bytes)
+static void message(struct camp_emit *e, int w, int send, int recv, int from, int to,
+		    uint64_t bytes)
 {
 	struct camp_window *win = &e->windows[w];
 	struct camp_comm *c = &e->comms[win->comm];
@@ -244,7 +245,7 @@ static void message(struct camp_emit *e, int w, int from, int to, uint64_t bytes
 
 	camp_op_fill(e, w, from, 0, src, bytes, tag);
 	for (int end = 0; end < 2; end++) {
-		o = camp_op(e, end ? to : from, 0, end ? CAMP_RECV : CAMP_SEND, w);
+		o = camp_op(e, end ? to : from, 0, end ? recv : send, w);
 		o->place = win->pool_place;
 		o->peer = end ? from : to;
 		o->id = e->stream;
@@ -266,7 +267,26 @@ void camp_step_staged(struct camp_emit *e)
 		int from = camp_below(&e->random, c->n);
 		int to = (from + 1 + camp_below(&e->random, c->n - 1)) % c->n;
 
-		message(e, w, from, to, camp_some_bytes(e, w, 4) % 20000);
+		message(e, w, CAMP_SEND, CAMP_RECV, from, to, camp_some_bytes(e, w, 4) % 20000);
+	}
+}
+
+/* The same with packets, also to oneself.  Some are as long as a box allows. */
+void camp_step_packets(struct camp_emit *e)
+{
+	int w = camp_any_window(e), n = 1 + camp_below(&e->random, 30);
+	struct camp_window *win = &e->windows[w];
+	uint64_t most = win->options.box_bytes;
+
+	camp_shape(e, 1);
+	camp_tell(e, "  window %d: %d packets in box %d, at most %llu bytes\n", w, n, e->stream,
+		  (unsigned long long)most);
+	for (int i = 0; i < n; i++) {
+		int size = e->comms[win->comm].n, from = camp_below(&e->random, size);
+		uint64_t bytes = (uint64_t)camp_below(&e->random, (int)most + 1);
+
+		message(e, w, CAMP_PACKET_SEND, CAMP_PACKET_RECV, from,
+			camp_below(&e->random, size), camp_chance(&e->random, 20) ? most : bytes);
 	}
 }
 
