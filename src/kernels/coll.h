@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kernels/coll.h - host-issued collectives of a team: two kernels.
+ * kernels/coll.h - host-issued collectives of a team: three kernels.
  *
  * coll/team fills a struct and launches.  In coll.c each block has a channel of the team and a
  * share of the elements.  The number of blocks follows from the size of the call, which may differ
  * between ranks by mistake.  So with several blocks, block 0 first compares the calls, and the
  * other blocks wait for its verdict: otherwise a block could wait for one that does not exist.
  *
- * reduce_node.c is for a long all-reduce of ranks that all map each other.  A team of such ranks on
- * separate devices has a stage behind its channels.  It begins with a desk, where the other ranks
- * put a record of each call that they make with either kernel.
+ * reduce_node.c (all-reduce) and scatter_node.c (reduce-scatter, broadcast) are for long calls of
+ * ranks that all map each other.  A team of such ranks on separate devices has a stage behind its
+ * channels.  It begins with a desk, where the other ranks put a record of each call that they make
+ * with any of the kernels.
  */
 #ifndef ORI_KERNELS_COLL_H
 #define ORI_KERNELS_COLL_H
@@ -61,17 +62,17 @@ struct ori_coll_desk {
 	uint64_t calls; /* made on this team */
 	uint64_t met;   /* to what MET of all ranks has come */
 	uint32_t done;  /* blocks of a grid that need these two no more; 0 between launches */
-	uint32_t way;   /* ORI_REDUCE_* of the last call in reduce_node.c, for tests */
+	uint32_t way;   /* ORI_NODE_* of the last long call, for tests */
 	uint8_t pad[ORIEL_LINE_BYTES - 24];
 };
 
-/* How a long all-reduce goes. */
-#define ORI_REDUCE_DIRECT 1  /* between windows */
-#define ORI_REDUCE_STAGED 2  /* through the stage */
-#define ORI_REDUCE_DIFFERS 3 /* ranks have made different calls */
+/* How a long call goes. */
+#define ORI_NODE_DIRECT 1  /* between windows */
+#define ORI_NODE_STAGED 2  /* through the stage */
+#define ORI_NODE_DIFFERS 3 /* ranks have made different calls */
 
 /* As ori_gather_node_op: only what the kernel needs. */
-struct ori_reduce_node_op {
+struct ori_node_op {
 	struct oriel_comm_dev comm;
 	uint64_t *failure; /* of the team's window, and so are these */
 	uint64_t *signal_words;
@@ -97,8 +98,9 @@ static_assert(sizeof(struct ori_coll_desk) % ORIEL_LINE_BYTES == 0, "layout");
 #ifndef ORIEL_KERNEL_IMAGE
 struct oriel_kernel;
 const struct oriel_kernel *ori_coll_kernel(void);
-/* Takes struct ori_reduce_node_op. */
+/* These take struct ori_node_op. */
 const struct oriel_kernel *ori_reduce_node_kernel(void);
+const struct oriel_kernel *ori_scatter_node_kernel(void);
 #endif
 
 #endif

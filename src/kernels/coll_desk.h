@@ -2,13 +2,13 @@
 /*
  * kernels/coll_desk.h - a rank tells the others which call of the host it makes.
  *
- * A long all-reduce waits for these records only.  If they differ, it compares the calls on channel
- * 0 too, as all other calls do: there each rank learns what differs.
+ * A long call (node.h) waits for these records only.  If they differ, it compares the calls on
+ * channel 0 too, as all other calls do: there each rank learns what differs.
  *
  * There is one record per rank.  Nobody overwrites it while another rank reads it, because on a
  * separate device no call ends on a rank before all ranks have come to it.
  *
- * Included by coll.c and reduce_node.c.
+ * Included by: coll.c, node.h.
  */
 #ifndef ORI_KERNELS_COLL_DESK_H
 #define ORI_KERNELS_COLL_DESK_H
@@ -24,7 +24,7 @@ ORIEL_DEV void ori_coll_desk_put(struct ori_coll_desk *desk, uint64_t *ready,
 {
 	desk->from[rank] = *record;
 	/*
-	 * [SIG1] inside, release, system scope; partner [SIG2] in ori_reduce_node_await().
+	 * [SIG1] inside, release, system scope; partner [SIG2] in ori_node_await().
 	 * Publishes the record, and what this rank's stream did before this call: its elements are
 	 * there, and its receive buffer may be written.
 	 */

@@ -14,4 +14,5 @@
 #include "alltoallv.c"
 #include "coll.c"
 #include "reduce_node.c"
+#include "scatter_node.c"
 #include "clock.c"

@@ -131,6 +131,20 @@ TEST(cap_leaves_all_grids_resident)
 	CHECK_EQ(plan.kind[ORI_PLAN_QUEUED].blocks, 8);
 }
 
+/* The limits that collectives of a team had before they were in the table. */
+TEST(first_limits_of_a_team)
+{
+	struct ori_tune_ways w;
+
+	for (int n = 1; n <= 256; n++) {
+		ori_tune_first_ways(n % 2, n, &w);
+		CHECK_EQ(w.cells, n % 2 ? ORI_TUNE_CELLS_MAX : 0);
+		CHECK_EQ(w.once, n > 2 ? 65536 / (n - 1) : 65536);
+		CHECK_EQ(w.host_once, n > 2 ? 65536 / (n - 1) : 16384);
+		CHECK_EQ(w.long_from, 131072);
+	}
+}
+
 /* ---- model ----------------------------------------------------------------------------------- */
 
 static const struct ori_tune_model machine = { 5, 2000, 300, 0 };

@@ -39,7 +39,7 @@ struct seen {
 	int link[RANKS];
 	uint64_t latency_ns[RANKS], bytes_per_us[RANKS];
 	double predicted[RANKS];
-	uint32_t cells[RANKS];
+	struct ori_tune_ways ways[RANKS];
 };
 
 static struct seen *seen;
@@ -51,7 +51,7 @@ static void make_table(struct ori_tune_table *t, uint16_t blocks)
 	memset(t, 0, sizeof(*t));
 	t->overlap = 1;
 	t->small = 512;
-	t->cells = 128;
+	t->ways = (struct ori_tune_ways){ 128, 5000, 6000, 70000 };
 	for (int k = 0; k < ORI_PLAN_KINDS; k++) {
 		t->model[k] = (struct ori_tune_model){ 10, 1000, 500, 0.07 };
 		t->rows[k] = 1;
@@ -139,16 +139,19 @@ static void check_public(struct oriel_comm *c, uint32_t agreed)
 	check_setting(&plan.queued, &own.kind[ORI_PLAN_QUEUED]);
 }
 
-/* A team takes the table's limit for cells, if its ranks all map each other. */
+/* A team takes the table's limits; cells only if its ranks all map each other. */
 static void check_team(struct oriel_comm *c)
 {
 	int mapped = !ori_tune_peers(c, ORI_PLAN_QUEUED);
+	struct ori_tune_ways ways;
 	struct oriel_team_dev dev;
 	struct oriel_team *team;
 
 	REQUIRE_OK(oriel_team_create(c, NULL, &team));
 	REQUIRE_OK(oriel_team_device(team, &dev));
-	CHECK_EQ(dev.cell_bytes, mapped ? ori_tune_cells(c) : 0);
+	ori_tune_ways(c, &ways);
+	CHECK_EQ(dev.cell_bytes, mapped ? ways.cells : 0);
+	CHECK_EQ(dev.once_bytes, ways.once);
 	CHECK_EQ(oriel_team_destroy(team), 0);
 }
 
@@ -176,7 +179,7 @@ static void scene_rank(struct rank_env *env)
 		REQUIRE_OK(ori_tune_plan(c, 5000, &seen->plan[r]));
 		REQUIRE_OK(ori_tune_explain(c, 5000, seen->explain[r], sizeof(seen->explain[r])));
 		seen->predicted[r] = ori_tune_predict_us(c, 5000);
-		seen->cells[r] = ori_tune_cells(c);
+		ori_tune_ways(c, &seen->ways[r]);
 		check_team(c);
 		seen->link[r] = ori_tune_link(c, ORI_PLAN_MAPPED, &seen->latency_ns[r],
 					      &seen->bytes_per_us[r]);
@@ -217,14 +220,17 @@ static int play(const struct scene *s)
 static void check_first_guess(void)
 {
 	struct ori_a2a_plan first;
+	struct ori_tune_ways ways;
 
 	ori_tune_first(ORI_PRESET_CPU, 5000, &first);
+	ori_tune_first_ways(0, RANKS, &ways);
+	CHECK_EQ(ways.cells, 0); /* on the CPU */
 	for (int r = 0; r < RANKS; r++) {
 		CHECK(!memcmp(seen->plan[r].kind, first.kind, sizeof(first.kind)));
 		CHECK_HAS(seen->explain[r], "first guess for cpu");
 		CHECK_EQ(seen->link[r], ORIEL_EUNSUPPORTED);
 		CHECK(seen->predicted[r] == 0);
-		CHECK_EQ(seen->cells[r], 0); /* on the CPU */
+		CHECK(!memcmp(&seen->ways[r], &ways, sizeof(ways)));
 	}
 }
 
@@ -236,7 +242,10 @@ static void check_table(uint32_t blocks)
 			CHECK_EQ(seen->plan[r].kind[k].chunk, 32768);
 		}
 		CHECK_EQ(seen->plan[r].small, 512);
-		CHECK_EQ(seen->cells[r], 128);
+		CHECK_EQ(seen->ways[r].cells, 128);
+		CHECK_EQ(seen->ways[r].once, 5000);
+		CHECK_EQ(seen->ways[r].host_once, 6000);
+		CHECK_EQ(seen->ways[r].long_from, 70000);
 		CHECK_HAS(seen->explain[r], "measured");
 		CHECK_HAS(seen->explain[r], "within 7 %");
 		CHECK_EQ(seen->link[r], 0);

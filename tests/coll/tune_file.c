@@ -53,7 +53,7 @@ static void make_table(struct ori_tune_table *t, uint32_t blocks)
 	t->model[1] = (struct ori_tune_model){ 20, 2000, 2000, 0.05 };
 	t->overlap = 0.75;
 	t->small = 4096;
-	t->cells = 256;
+	t->ways = (struct ori_tune_ways){ 256, 21845, 9362, 131072 };
 	t->rows[0] = ORI_TUNE_ROWS;
 	t->rows[1] = 2;
 	for (uint32_t i = 0; i < ORI_TUNE_ROWS; i++)
@@ -204,10 +204,19 @@ TEST(numbers_out_of_range)
 		{ "small 4096\n", "small 9999999\n" },
 		{ "latency 1500 ", "latency -1 " },
 		{ "latency 1500 ", "latency 99999999999999999999999 " },
-		{ "cells 256\n", "cells 4104\n" },
-		{ "cells 256\n", "cells 257\n" },
-		{ "cells 256\n", "" },
-		{ "oriel-tune 2\n", "oriel-tune 1\n" },
+		{ "cells 256 ", "cells 4104 " },
+		{ "cells 256 ", "cells 257 " },
+		{ "cells 256 ", "" },
+		{ "once 21845 ", "once 262145 " },
+		{ "once 21845 ", "once " },
+		{ "once 9362 ", "once 262145 " },
+		{ "host_once 9362 ", "" },
+		{ "long_from 131072\n", "long_from 16383\n" },
+		{ "long_from 131072\n", "long_from 16777217\n" },
+		{ "long_from 131072\n", "long_from 131072" },
+		{ " once 21845 host_once 9362 long_from 131072\n", "\n" },
+		{ "oriel-tune 3\n", "oriel-tune 2\n" },
+		{ "oriel-tune 3\n", "oriel-tune 4\n" },
 		{ "ns 12500\n", "ns 12500 \n" },
 	};
 	char text[ORI_TUNE_FILE_BYTES], changed[ORI_TUNE_FILE_BYTES], why[256];
@@ -234,6 +243,28 @@ TEST(numbers_out_of_range)
 		if (load(p.file, &back, why) != ORIEL_EPROTO)
 			check_fail(__FILE__, __LINE__, "\"%s\" was taken", changes[i].put);
 	}
+	CHECK_EQ(place_remove(&p), 0);
+}
+
+/* A whole file as the version before wrote it, with a good sum. */
+TEST(an_older_version)
+{
+	static const char older[] = "oriel-tune 2\ndevice cpu of a test, 2 cores\n"
+				    "engine soft soft\nshape 2x4 on 1 host\nversion 0.1.0\n"
+				    "overlap 500\nsmall 1024\ncells 4096\n"
+				    "mapped 0\nlatency 0 rate 0 block_rate 0 error 0\n"
+				    "queued 0\nlatency 0 rate 0 block_rate 0 error 0\n";
+	char text[1024], why[256];
+	struct ori_tune_table back;
+	struct place p;
+	int n;
+
+	REQUIRE(!place_make(&p));
+	n = snprintf(text, sizeof(text), "%scheck %016llx\n", older,
+		     (unsigned long long)ori_tune_checksum(older, sizeof(older) - 1));
+	REQUIRE(!write_text(p.file, text, (size_t)n));
+	CHECK_EQ(load(p.file, &back, why), ORIEL_EPROTO);
+	CHECK_HAS(why, "no tuning file of this version");
 	CHECK_EQ(place_remove(&p), 0);
 }
 

@@ -98,6 +98,7 @@ __attribute__((constructor)) static void add_library_kernels(void)
 		fake_cuda_kernel(ori_a2a_kernel(i));
 	fake_cuda_kernel(ori_coll_kernel());
 	fake_cuda_kernel(ori_reduce_node_kernel());
+	fake_cuda_kernel(ori_scatter_node_kernel());
 	fake_cuda_kernel(ori_clock_kernel());
 	if (ori_cuda_images_add(image, sizeof(image)))
 		fake_fault("the library takes no image");

@@ -112,7 +112,7 @@ static size_t seed_file(uint8_t *out, size_t room, int rows)
 	memset(&t, 0, sizeof(t));
 	t.overlap = 0.5;
 	t.small = 1024;
-	t.cells = 4096;
+	t.ways = (struct ori_tune_ways){ 4096, 21845, 9362, 131072 };
 	for (int k = 0; k < ORI_PLAN_KINDS; k++) {
 		t.model[k] = (struct ori_tune_model){ 2.5, 12000, 3000, 0.125 };
 		t.rows[k] = (uint32_t)rows;

@@ -40,15 +40,48 @@ grep -q 'predicted .* measured .* error' "$dir/out" || fail "--explain names no 
 	fail "not one file: $(find "$dir/cache" -type f)"
 file=$(find "$dir/cache" -type f)
 grep -q '^shape 2x1 on 1 host$' "$file" || fail "the file is for another shape"
-grep -q 'no choice of cells was measured' "$dir/out" || fail "queued peers have cells"
 tail -1 "$file" | grep -Eq '^check [0-9a-f]{16}$' || fail "the file has no end"
 
+# has COUNT LINE: so many lines of the last output begin with this extended expression.
+has() {
+	local n
+	n=$(grep -cE "^# $2" "$dir/out")
+	[ "$n" -eq "$1" ] || fail "$n lines, not $1, begin with '$2'"
+}
+
+# Two ranks, queued: each collective, and packets, has one line that says why nothing is tuned.
+has 0 '[a-z-]+ of [0-9]+K? (in a kernel|of the host): '
+most='broadcast, all-gather, all-to-all, reduce-scatter in a kernel'
+has 1 "$most: nothing to tune, because cells need"
+has 1 'all-reduce in a kernel: nothing to tune, because with two ranks'
+has 1 'all-reduce of the host: nothing to tune, because some peers are queued'
+has 1 'broadcast, reduce-scatter of the host: nothing to tune, because some peers are queued'
+has 1 'all-to-all and all-to-all-v of the host: the plans above'
+has 1 'packets: nothing to tune, because'
+grep -q '^cells 0 once 65536 host_once 16384 long_from 131072$' "$file" ||
+	fail "the file has other limits than the first guess: $(grep ^cells "$file")"
+
 # -o: the file is written there; if that is impossible, nothing is measured.
-want 0 "written to $dir/table" "$tune" -n 2 --quick -o "$dir/table"
+# Ranks that map each other: all limits of a CPU are measured and chosen.
+chosen='(up to [0-9]+K? .*, longer .*|all .*) [(](measured|the first guess)[)]$'
+want 0 "written to $dir/table" "$tune" -n 4 --quick -o "$dir/table"
 [ -s "$dir/table" ] || fail "-o wrote nothing"
-[ "$(grep -cE '^# all-gather of .* with signals, .* with cells$' "$dir/out")" -eq 4 ] ||
-	fail "short collectives were not measured"
-grep -Eq '^cells (0|64|256|1024|4096)$' "$dir/table" || fail "the table does not choose cells"
+has 4 'all-gather of .* in a kernel: .* us in cells, .* us with signals$'
+has 7 'all-reduce of .* in a kernel: .* us in one round, .* us in pieces$'
+has 5 'all-reduce of .* of the host: .* us in one step, .* us in pieces$'
+has 1 "$most: $chosen"
+has 1 "all-reduce in a kernel: $chosen"
+has 1 "all-reduce of the host: $chosen"
+grep -Eq '^cells (0|64|256|1024|4096) once [0-9]+ host_once [0-9]+ long_from 131072$' \
+	"$dir/table" || fail "the table has no limits: $(grep ^cells "$dir/table")"
+
+# Both kinds of peers: cells are no choice, rounds are.
+want 0 "written to $dir/mixed" "$tune" -n 4 --topology 2x2 --quick -o "$dir/mixed"
+has 7 'all-reduce of .* in a kernel: .* us in one round, .* us in pieces$'
+has 1 "all-reduce in a kernel: $chosen"
+has 1 "$most: nothing to tune, because"
+grep -Eq '^cells 0 once [0-9]+ host_once 21845 long_from 131072$' "$dir/mixed" ||
+	fail "the table has no limits: $(grep ^cells "$dir/mixed")"
 want 1 'cannot write' "$tune" -n 2 --quick -o "$dir/table/below"
 
 exit $failed

@@ -4,11 +4,16 @@
  *
  * Buffers are any local memory, with any alignment: host memory on the CPU, device memory on CUDA.
  * Data goes through memory of the library, which the first of these calls on a comm creates.  On
- * the CPU, long data in windows of the comm goes straight from buffer to buffer.  So does an
- * all-reduce on CUDA from 128 KiB on among at most 8 ranks that map each other with atomics.  The
- * send buffers of all ranks must then lie in one window, the receive buffers in the same or another
- * one, at any offsets that are multiples of 16, and the bytes must be a multiple of 16.  That is 2
- * to 4 times faster.
+ * the CPU, long data in windows of the comm goes straight from buffer to buffer; the receive buffer
+ * of a reduce-scatter may then lie anywhere.  The same is true on CUDA from 128 KiB on, or where a
+ * table of oriel-tune says, among at most 8 ranks that map each other with atomics, if on all ranks
+ *
+ *	the send buffers (in a broadcast: the buffers) lie in one window,
+ *	the receive buffers of an all-reduce lie in one window, the same or another one,
+ *	addresses and bytes are multiples of 16,
+ *	a reduce-scatter does not receive at the start of its send buffer, except on rank 0.
+ *
+ * An all-reduce is 2 to 4 times faster then.
  *
  * All ranks of the comm make the same calls in the same order, with the same arguments except
  * buffers and streams. [C]  Ranks compare their calls.  If a rank has bad arguments, all ranks
@@ -63,7 +68,8 @@ int oriel_allreduce(struct oriel_comm *comm, const void *sendbuf, void *recvbuf,
  * Combines the data of all ranks; each rank gets its block of the result.  `type` is one of
  * ORIEL_TYPE_*, `op` one of ORIEL_REDUCE_*.  sendbuf has one block of `count` elements per rank.
  * recvbuf becomes this rank's block of all ranks, combined in rank order.  recvbuf may be the start
- * of sendbuf, or the own block in it.
+ * of sendbuf, or the own block in it.  On the CPU the own block is the better place: at the start
+ * lies a block that rank 0 reads, and long calls between windows wait for that.
  */
 int oriel_reducescatter(struct oriel_comm *comm, const void *sendbuf, void *recvbuf, uint64_t count,
 			int type, int op, void *stream);

@@ -6,20 +6,12 @@
 #ifndef ORIEL_DEVICE_COLL_LONG_H
 #define ORIEL_DEVICE_COLL_LONG_H
 
-#include "coll_call.h"
+#include "coll_nodes.h"
 
 /*
  * Type and operator come from the caller's `how`, and not from x->call.  Functions that are not
  * inlined get the address of x, so a compiler does not know what is in x after them.
  */
-
-/* How many elements these bytes are.  The type was checked before the first round. */
-ORIEL_DEV uint64_t ori_coll_elements(struct ori_reducer how, uint64_t bytes)
-{
-	uint32_t elem = oriel_type_bytes(how.type);
-
-	return elem ? bytes / elem : 0;
-}
 
 ORIEL_DEV int ori_coll_broadcast_run(struct ori_exchange *x, uint8_t *data)
 {
@@ -42,73 +34,6 @@ ORIEL_DEV int ori_coll_broadcast_run(struct ori_exchange *x, uint8_t *data)
 			ori_group_copy(x->g, data + at, ori_source(&from, root), n);
 	}
 	return err ? err : oriel_group_sync(x->g);
-}
-
-/*
- * The threads that copy the data of one rank.  On a GPU a copy takes as long as a load, and loads
- * of different ranks do not depend on each other.  So the warps of a block divide the ranks:
- * `first`, first + step and so on are those of this thread's part.
- */
-struct ori_coll_part {
-	struct oriel_group g;
-	int32_t first, step;
-};
-
-ORIEL_DEV struct ori_coll_part ori_coll_part(struct oriel_group g, int nranks)
-{
-	uint32_t n = (uint32_t)nranks, warps, parts, warp;
-	struct ori_coll_part p;
-
-	p.g = g;
-	p.first = 0;
-	p.step = 1;
-	if (!ORIEL_ON_GPU || g.size < 64u || g.size % 32u)
-		return p;
-	warps = g.size / 32u;
-	parts = warps < n ? warps : n;
-	warps /= parts; /* of a part; a remainder has no work */
-	warp = g.thread / 32u;
-	p.first = (int32_t)(warp / warps);
-	p.step = (int32_t)parts;
-	p.g.thread = g.thread - (uint32_t)p.first * warps * 32u;
-	p.g.size = warps * 32u;
-	if (p.first >= p.step)
-		p.first = nranks;
-	return p;
-}
-
-/*
- * Copies of whole chunks of 16 bytes, the usual ones, are inlined: a call would store and load the
- * registers of all threads.
- */
-ORIEL_DEV void ori_coll_copy(struct oriel_group g, uint8_t *to, const uint8_t *from, uint64_t bytes)
-{
-#if ORIEL_ON_GPU
-	if (!(((uintptr_t)to | (uintptr_t)from | bytes) & 15u)) {
-		ori_copy_chunks(g, to, from, bytes / 16u);
-		return;
-	}
-#endif
-	ori_group_copy(g, to, from, bytes);
-}
-
-/* Rank i of a part: all ranks in order, if there is one part. */
-ORIEL_DEV int ori_coll_rank(const struct ori_exchange *x, int i)
-{
-	return x->parts == 1 ? i : ori_part_first(x) + i * x->parts;
-}
-
-/* n bytes of every rank to its place in recv; `stride`: from one place to the next. */
-ORIEL_DEV void ori_coll_collect(const struct ori_exchange *x, const struct ori_sources *from,
-				uint8_t *recv, uint64_t stride, uint64_t n)
-{
-	int ranks = (int)ori_part_ranks(x), i, r;
-	struct ori_coll_part p = ori_coll_part(x->g, ranks);
-
-	for (i = p.first; i < ranks; i += p.step) {
-		r = ori_coll_rank(x, i);
-		ori_coll_copy(p.g, recv + (uint64_t)(uint32_t)r * stride, ori_source(from, r), n);
-	}
 }
 
 /*
@@ -144,21 +69,6 @@ ORIEL_DEV int ori_coll_common_run(struct ori_exchange *x, struct ori_reducer how
 	return oriel_group_sync(x->g);
 }
 
-/* Copies n bytes of each rank's block to that rank's piece.  The own one is not staged. */
-ORIEL_DEV void ori_coll_stage(const struct ori_exchange *x, const uint8_t *send, uint64_t stride,
-			      uint64_t n, uint64_t piece)
-{
-	int ranks = (int)ori_part_ranks(x), i, r;
-	struct ori_coll_part p = ori_coll_part(x->g, ranks);
-
-	for (i = p.first; i < ranks; i += p.step) {
-		r = ori_coll_rank(x, i);
-		if (r != x->team->win.comm.rank)
-			ori_coll_copy(p.g, ori_exchange_slot(x) + (uint32_t)r * piece,
-				      send + (uint64_t)(uint32_t)r * stride, n);
-	}
-}
-
 /*
  * All-to-all and reduce-scatter: rounds of pieces of every rank's block.  `stride` is from one
  * block to the next, `block` the bytes of it that are moved.
@@ -191,14 +101,6 @@ ORIEL_DEV int ori_coll_pieces_run(struct ori_exchange *x, struct ori_reducer how
 			ori_coll_collect(x, &from, recv + at, stride, n);
 	}
 	return err ? err : oriel_group_sync(x->g);
-}
-
-/* The bytes of rank r's piece in a chunk of n bytes. */
-ORIEL_DEV uint64_t ori_coll_share(uint64_t n, uint64_t piece, int r)
-{
-	uint64_t at = (uint64_t)(uint32_t)r * piece;
-
-	return at < n ? ori_coll_least(n - at, piece) : 0;
 }
 
 /*
@@ -266,6 +168,14 @@ ORIEL_DEV int ori_coll_rounds(struct ori_exchange *x, struct ori_reducer how, co
 	if (team->cell_bytes && x->first) {
 		ori_terms_send(x);
 		ori_team_wake(team);
+	}
+	if (ori_nodes_help(team, &x->call, bytes)) {
+		copy = *x;
+		err = x->call.kind == ORI_COLL_BROADCAST ?
+			      ori_coll_nodes_broadcast(&copy, recv) :
+			      ori_coll_nodes_allreduce(&copy, how, send, recv, bytes);
+		x->round = copy.round;
+		return err;
 	}
 	if (x->call.kind == ORI_COLL_BROADCAST)
 		return ori_coll_broadcast_run(x, recv);

@@ -117,6 +117,9 @@ ORIEL_DEV int ori_exchange_open(const struct ori_exchange *x)
 
 /* ---- the round ------------------------------------------------------------------------------- */
 
+/* With sizes NULL: queued peers get only their shares of the common part, see ori_nodes_share(). */
+#define ORI_IN_SHARES 1u
+
 /*
  * Called by one thread: puts the parts of a queued peer, then its signal.  sizes: see
  * ori_exchange_meet_sized().
@@ -132,10 +135,17 @@ ORIEL_DEV_OUT int ori_exchange_post(const struct ori_exchange *x, const struct o
 	uint64_t data = from + sizeof(struct ori_show), at = parts->piece * (uint32_t)peer;
 	struct oriel_ticket ticket;
 	uint64_t piece = at < parts->pieces ? parts->pieces - at : 0, common = parts->common;
+	uint64_t common_off = parts->common_off;
+	struct ori_share share;
 	int err = 0;
 
 	if (piece > parts->piece)
 		piece = parts->piece;
+	if (!sizes && shown == ORI_IN_SHARES) {
+		share = ori_nodes_share(ori_team_places(t)[peer], common);
+		common_off += share.begin;
+		common = share.bytes;
+	}
 	if (!ori_part_has(x, peer))
 		piece = common = 0;
 	if (sizes && sizes[peer] < shown + piece)
@@ -146,8 +156,8 @@ ORIEL_DEV_OUT int ori_exchange_post(const struct ori_exchange *x, const struct o
 	if (!err && piece)
 		err = oriel_put(win, one, peer, to, &t->source, data + at, piece);
 	if (!err && common)
-		err = oriel_put(win, one, peer, to + parts->piece, &t->source,
-				data + parts->common_off, common);
+		err = oriel_put(win, one, peer, to + parts->piece, &t->source, data + common_off,
+				common);
 	if (!err)
 		err = oriel_signal(win, one, peer, (int)x->channel, ORIEL_ADD, 1);
 	if (!err)
@@ -347,7 +357,7 @@ ORIEL_DEV void ori_exchange_end(struct ori_exchange *x)
  * have shown theirs.  The first round of a call also compares the calls.
  *
  * sizes: not NULL if rank r's piece ends with its message of sizes[r] bytes, of which `shown` were
- * shown in earlier rounds.
+ * shown in earlier rounds.  Without sizes, `shown` is 0 or ORI_IN_SHARES.
  */
 ORIEL_DEV int ori_exchange_meet_sized(struct ori_exchange *x, struct ori_parts parts,
 				      const uint64_t *sizes, uint64_t shown)

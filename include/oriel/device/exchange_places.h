@@ -56,6 +56,35 @@ struct ori_parts {
 	uint64_t common;     /* bytes */
 };
 
+ORIEL_DEV const struct ori_team_nodes *ori_team_nodes(const struct oriel_team_dev *t)
+{
+	return (const struct ori_team_nodes *)(const void *)(t->win.buffer +
+							     t->channels * t->channel_bytes);
+}
+
+ORIEL_DEV const struct ori_team_place *ori_team_places(const struct oriel_team_dev *t)
+{
+	return (const struct ori_team_place *)(const void *)(ori_team_nodes(t) + 1);
+}
+
+/* What a rank takes of data that the ranks of a node divide among them. */
+struct ori_share {
+	uint64_t begin, bytes;
+};
+
+/* Whole lines of 64 bytes, but for the last one. */
+ORIEL_DEV struct ori_share ori_nodes_share(struct ori_team_place place, uint64_t bytes)
+{
+	uint64_t most = ((bytes + place.size - 1) / place.size + 63) & ~(uint64_t)63;
+	struct ori_share s;
+
+	s.begin = most * place.index;
+	if (s.begin > bytes)
+		s.begin = bytes;
+	s.bytes = bytes - s.begin < most ? bytes - s.begin : most;
+	return s;
+}
+
 ORIEL_DEV struct ori_channel *ori_exchange_state(const struct ori_exchange *x)
 {
 	return (struct ori_channel *)(void *)(x->team->win.buffer + x->base);

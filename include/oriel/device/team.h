@@ -17,6 +17,8 @@
  *	nranks x 2 rows:   struct ori_show, then row_bytes of data  (if any rank has queued peers)
  *	nranks x 2 words:  the last WQE of a row that was put       (likewise)
  *	nranks x 2 places: marked cells, see team_cells.h           (if the team has cells)
+ * Behind the channels there are struct ori_team_nodes and nranks struct ori_team_place, if any rank
+ * has queued peers.  The host writes them once.
  */
 #ifndef ORIEL_DEVICE_TEAM_H
 #define ORIEL_DEVICE_TEAM_H
@@ -69,6 +71,17 @@ struct ori_channel {
 
 /* Set in ori_channel.rounds when a call found the team failed: the next one sends nothing. */
 #define ORI_ROUNDS_FAILED (1ull << 63)
+
+/* Ranks of the smallest and of the largest node. */
+struct ori_team_nodes {
+	uint32_t least, most;
+};
+
+/* Where a rank is: number of its node, its number in that node, ranks of the node. */
+struct ori_team_place {
+	uint32_t node;
+	uint16_t index, size;
+};
 
 struct oriel_team_dev {
 	struct oriel_window_dev win;

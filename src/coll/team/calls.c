@@ -23,6 +23,7 @@
 #include "../../kernels/coll.h"
 #include "../../window/window.h"
 #include "cards.h"
+#include "node.h"
 #include "team.h"
 
 #define GPU_CHANNELS 32u
@@ -63,7 +64,8 @@ static void explain(struct ori_attachment *a, const struct oriel_kernel *kernel,
 
 	if (!s->team || ori_team_refusal_read(s->team, 0, &state) || !state.refused)
 		return;
-	if (kernel != ori_coll_kernel() && kernel != ori_reduce_node_kernel())
+	if (kernel != ori_coll_kernel() && kernel != ori_reduce_node_kernel() &&
+	    kernel != ori_scatter_node_kernel())
 		return;
 	if (status != ORIEL_FAILURE_STATUS(state.refused))
 		return;
@@ -110,6 +112,7 @@ static int get_state(struct oriel_comm *c, const char *call, struct state **out)
 		s->cards.team = &s->team->dev;
 		s->cards.desk_off = s->team->desk_off;
 		s->cards.strict = s->team->checked;
+		s->cards.once = s->team->ways.host_once;
 	}
 	return err;
 }
@@ -122,8 +125,12 @@ static int count_blocks(const struct oriel_team *t, const struct ori_terms *call
 	uint64_t bytes = call->size * (call->type ? oriel_type_bytes(call->type) : 1);
 	uint64_t most = (uint64_t)t->blocks < t->dev.channels ? (uint64_t)t->blocks :
 								t->dev.channels;
-	uint64_t blocks = bytes / ORI_COLL_BLOCK_BYTES;
+	uint64_t least = ORI_COLL_BLOCK_BYTES, blocks;
 
+	/* a block with less sends to every rank of a node */
+	if (t->by_nodes && bytes >= ORI_NODES_BYTES && call->kind != ORI_COLL_REDUCESCATTER)
+		least = ORI_NODES_BYTES;
+	blocks = bytes / least;
 	if (call->refused || blocks < 1 || !t->comm->device->separate)
 		return 1;
 	return (int)(blocks < most ? blocks : most);
@@ -140,103 +147,27 @@ static void fill_args(const struct state *s, struct ori_coll_args *args,
 	args->stage_off = s->team->stage_off;
 }
 
-/* ---- a long all-reduce of ranks that map each other ------------------------------------------ */
-
-/* All ranks that make the same call come to the same result. */
-static int is_long(const struct oriel_team *t, const struct ori_terms *call)
-{
-	return t->stage_off && call->kind == ORI_COLL_ALLREDUCE && !call->refused &&
-	       call->size * oriel_type_bytes(call->type) >= 2 * ORI_COLL_BLOCK_BYTES;
-}
-
-/* The window of the comm in which a buffer lies; the kernel moves units of 16 bytes. */
-static struct oriel_window *find_place(struct oriel_comm *c, const void *data, uint64_t bytes,
-				       int32_t *number, uint64_t *off)
-{
-	struct oriel_window *w = NULL;
-
-	if (!(((uintptr_t)data | bytes) & 15u))
-		w = ori_window_covering(c, data, bytes);
-	*number = w ? w->number : -1;
-	*off = w ? (uint64_t)((const char *)data - (const char *)w->buffer) : 0;
-	return w;
-}
-
-static void find_places(struct oriel_comm *c, struct ori_reduce_node_op *op)
-{
-	uint64_t bytes = op->call.size * oriel_type_bytes(op->call.type);
-	struct ori_coll_places *p = &op->places;
-	const struct oriel_window *send, *recv;
-
-	send = find_place(c, op->send, bytes, &p->send_window, &p->send_off);
-	recv = find_place(c, op->recv, bytes, &p->recv_window, &p->recv_off);
-	if (!send || !recv) {
-		p->send_window = p->recv_window = -1;
-		return;
-	}
-	for (int r = 0; r < c->nranks; r++) {
-		op->near[r].send = send->dev.inline_peers[r].buffer;
-		op->near[r].recv = recv->dev.inline_peers[r].buffer;
-	}
-}
-
-static_assert(ORI_COLL_STAGE_RANKS <= ORIEL_INLINE_PEERS, "the host knows these peers' memory");
-
-static void fill_op(const struct state *s, struct ori_reduce_node_op *op,
-		    const struct ori_terms *call, const void *send, void *recv)
-{
-	const struct oriel_window_dev *win = &s->team->dev.win;
-
-	*op = (struct ori_reduce_node_op){ .comm = win->comm,
-					   .failure = win->failure,
-					   .signal_words = win->signal_words,
-					   .signal_stride = win->signal_stride,
-					   .ready = ORI_COLL_READY(s->team->dev.channels),
-					   .met = ORI_COLL_MET(s->team->dev.channels),
-					   .team = s->team->near_handle,
-					   .call = *call,
-					   .send = send,
-					   .recv = recv,
-					   .number = win->number };
-	for (int r = 0; r < win->comm.nranks; r++) {
-		op->near[r].desk = (struct ori_coll_desk *)(void *)(win->inline_peers[r].buffer +
-								    s->team->stage_off);
-		op->near[r].signals = win->inline_peers[r].signals;
-	}
-	find_places(s->comm, op);
-}
-
-/*
- * A block moves a unit per thread at a time.  With eight ranks on a GPU, where 14 fit, 8 blocks
- * took 293 us for 64 MiB, 7 took 303 and 12 took 310.
- */
-static int count_node_blocks(const struct oriel_team *t, const struct ori_terms *call)
-{
-	uint64_t piece = call->size * oriel_type_bytes(call->type) / (uint64_t)t->comm->nranks;
-	uint64_t most = ((uint64_t)t->blocks + 2) / 2, blocks = piece / (16u * ORI_COLL_THREADS);
-
-	blocks = blocks < most ? blocks : most;
-	return blocks ? (int)blocks : 1;
-}
-
 /* ---- launch ---------------------------------------------------------------------------------- */
 
 static int launch_separate(struct state *s, const struct ori_terms *call, const void *send,
 			   void *recv, void *stream)
 {
-	int node = is_long(s->team, call), nblocks, err;
-	const struct oriel_kernel *kernel = node ? ori_reduce_node_kernel() : ori_coll_kernel();
+	const struct oriel_kernel *kernel = ori_node_kernel(s->team, call);
+	int node = kernel != NULL, nblocks, err;
 	struct oriel_comm *c = s->comm;
 	struct ori_mark *mark = NULL;
-	struct ori_reduce_node_op op;
+	struct ori_node_op op;
 	struct ori_coll_args args;
 	struct ori_launch launch;
 
-	if (node)
-		fill_op(s, &op, call, send, recv);
-	else
+	if (node) {
+		ori_node_fill(s->team, &op, call, send, recv);
+		nblocks = ori_node_blocks(s->team, call);
+	} else {
+		kernel = ori_coll_kernel();
 		fill_args(s, &args, call, send, recv);
-	nblocks = node ? count_node_blocks(s->team, call) : count_blocks(s->team, call);
+		nblocks = count_blocks(s->team, call);
+	}
 	/* the caller already gets the status of a call that this rank refuses */
 	if (!call->refused) {
 		ori_returned_prepare(c, kernel, &launch);
@@ -322,16 +253,47 @@ static int run(struct oriel_comm *c, const char *name, int status, struct ori_te
 	return status ? ori_fail_silent(status, "%s", text) : err;
 }
 
+/* ---- for tests ------------------------------------------------------------------------------- */
+
+struct oriel_team *ori_team_of_calls(struct oriel_comm *c)
+{
+	const struct state *s = (const struct state *)ori_attachment_find(c, destroy);
+
+	return s ? s->team : NULL;
+}
+
+void ori_team_count_calls(struct oriel_comm *c, uint64_t calls)
+{
+	struct state *s = (struct state *)ori_attachment_find(c, destroy);
+
+	s->cards.calls = s->cards.met = calls;
+}
+
 int ori_team_last_way(struct oriel_comm *c)
 {
 	const struct state *s = (const struct state *)ori_attachment_find(c, destroy);
+	const struct oriel_team *t = ori_team_of_calls(c);
 	struct ori_coll_desk desk;
 
-	if (!s || !s->team || !s->team->stage_off)
+	if (!t)
 		return 0;
-	if (oriel_copy(c, &desk, s->team->dev.win.buffer + s->team->stage_off, sizeof(desk)))
+	if (!t->stage_off)
+		return s->cards.way;
+	if (oriel_copy(c, &desk, t->dev.win.buffer + t->stage_off, sizeof(desk)))
 		return -1;
 	return (int)desk.way;
+}
+
+int ori_team_ways_set(struct oriel_comm *c, const struct ori_tune_ways *ways)
+{
+	struct state *s = (struct state *)ori_attachment_find(c, destroy);
+
+	if (!s || !s->team)
+		return ori_fail(ORIEL_EINVAL, "no call of the host has made a team yet");
+	s->team->ways = *ways;
+	s->team->dev.once_bytes = ways->once;
+	s->cards.once = ways->host_once;
+	return 0;
 }
 
 /* ---- arguments ------------------------------------------------------------------------------- */

@@ -116,8 +116,9 @@ void ori_cards_write(struct ori_cards *c, int meets)
 	mine->meets = (uint8_t)meets;
 	/*
 	 * [CARD1] release, system scope; partner [CARD2] in await().  Publishes the card, the data
-	 * beside it and on the belt, and that this rank has left all earlier calls.  Without it a
-	 * rank could take data of an earlier call, or write over what this rank still reads.
+	 * beside it, on the belt and in this rank's windows, and that this rank has left all
+	 * earlier calls.  Without it a rank could take data of an earlier call, or write over what
+	 * this rank still reads.
 	 */
 	ori_store_release_sys(&mine->number, c->calls);
 	/*

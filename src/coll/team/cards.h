@@ -19,6 +19,11 @@ struct oriel_comm;
 #define ORI_CARD_BELT_BYTES (256u << 10) /* of long data that is under way */
 #define ORI_CARDS_RANKS 256              /* at most: the pieces of a belt stay useful */
 
+/* How a long reduction goes whose data is not in windows. */
+#define ORI_CARDS_ONCE 1   /* every rank combines all */
+#define ORI_CARDS_PIECES 2 /* each one combines a piece: over the belts */
+#define ORI_CARDS_ROUNDS 3 /* the same in rounds of the team */
+
 /* A call of a rank.  One cache line: the number and short data come together. */
 struct ori_card {
 	uint64_t number; /* of the call, from 1 on; stored last */
@@ -45,6 +50,7 @@ struct ori_cards {
 	struct oriel_comm *comm;
 	const struct oriel_team_dev *team; /* NULL: this comm has no desks */
 	uint64_t desk_off;                 /* of the desk in every rank's window */
+	uint32_t once;                     /* host_once of the tuner */
 	int strict;                        /* every call is a meeting; the same on all ranks */
 	uint64_t calls;                    /* number of the present call */
 	uint64_t met;                      /* number of the last meeting */
@@ -56,6 +62,7 @@ struct ori_cards {
 	struct ori_exchange x;
 	int told;      /* its error has a text already */
 	int in_rounds; /* it went on in rounds of the team */
+	int way;       /* ORI_CARDS_* of the last such reduction, for tests */
 };
 
 static inline int ori_cards_rank(const struct ori_cards *c)

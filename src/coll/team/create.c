@@ -36,11 +36,8 @@
  */
 #define CPU_SLOT_BYTES (512u << 10)
 #define GPU_SLOT_BYTES (512u << 10)
-/*
- * Up to here every rank reduces all elements of all ranks, in one round.  A second round costs
- * about as much as the reduction of this many bytes.
- */
-#define ONCE_BYTES (64u << 10)
+/* Without a table an all-reduce of up to this much is one round, and a row has room for it. */
+#define ROW_BYTES (64u << 10)
 
 int ori_team_check(struct oriel_team *t, const char *call)
 {
@@ -101,7 +98,7 @@ static int take_options(struct oriel_team *t, const char *call,
  */
 static uint64_t row_bytes(uint64_t slot_bytes, int nranks)
 {
-	uint64_t row = 2 * slot_bytes / (uint64_t)nranks, whole = ONCE_BYTES;
+	uint64_t row = 2 * slot_bytes / (uint64_t)nranks, whole = ROW_BYTES;
 
 	if (whole > slot_bytes)
 		whole = slot_bytes;
@@ -114,35 +111,35 @@ static uint64_t row_bytes(uint64_t slot_bytes, int nranks)
 }
 
 /*
- * Up to how many bytes blocks go in cells, if all ranks map each other.  PCIe does not promise that
- * 8 bytes stay whole: there no team has cells.  Collective if the tuner decides.
+ * Where calls change their way: as the tuner says.  Cells need ranks that all map each other.  PCIe
+ * does not promise that 8 bytes stay whole: there no team has cells.  Collective.
  */
-static int choose_cells(const struct oriel_team *t, uint32_t *bytes)
+static int choose_ways(struct oriel_team *t, int queued)
 {
-	int err;
+	const struct oriel_comm *c = t->comm;
+	int err = ori_tune_agree(t->comm);
 
-	*bytes = 0;
-	if (ori_facts_lack_atomics(t->comm->facts, t->comm->nranks))
-		return 0;
+	if (err)
+		return err;
+	ori_tune_ways(t->comm, &t->ways);
 	if (t->options.cells == ORIEL_CELLS_IF_POSSIBLE)
-		*bytes = ORI_TUNE_CELLS_MAX;
-	if (t->options.cells != ORIEL_CELLS_CHOSEN)
-		return 0;
-	err = ori_tune_agree(t->comm);
-	if (!err)
-		*bytes = ori_tune_cells(t->comm);
-	return err;
+		t->ways.cells = ORI_TUNE_CELLS_MAX;
+	if (queued || t->options.cells == ORIEL_CELLS_NEVER ||
+	    ori_facts_lack_atomics(c->facts, c->nranks))
+		t->ways.cells = 0;
+	return 0;
 }
 
-uint64_t ori_team_layout(const struct oriel_team_options *o, int nranks, int queued, uint32_t cells,
-			 struct oriel_team_dev *d)
+uint64_t ori_team_layout(const struct oriel_team_options *o, int nranks, int queued,
+			 const struct ori_tune_ways *ways, struct oriel_team_dev *d)
 {
 	uint64_t n = (uint64_t)nranks, bytes;
+	uint32_t cells = ways->cells;
 
 	d->channels = o->channels;
 	d->slot_bytes = o->slot_bytes / UNIT * UNIT;
 	d->row_bytes = queued ? row_bytes(d->slot_bytes, nranks) : 0;
-	d->once_bytes = nranks > 2 ? ONCE_BYTES / (uint32_t)(nranks - 1) : ONCE_BYTES;
+	d->once_bytes = ways->once;
 	bytes = sizeof(struct ori_channel) + 2 * (sizeof(struct ori_show) + d->slot_bytes);
 	if (queued)
 		bytes += 2 * n * (sizeof(struct ori_show) + d->row_bytes) +
@@ -174,13 +171,15 @@ struct record {
 static int blocks_of(struct oriel_team *t, struct record *mine)
 {
 	struct ori_device *d = t->comm->device;
-	int blocks = 1, node = 1, err = 0;
+	const struct oriel_kernel *kernels[] = { ori_coll_kernel(), ori_reduce_node_kernel(),
+						 ori_scatter_node_kernel() };
+	int blocks = 0, fit = 0, err = 0;
 
-	if (d->separate)
-		err = d->ops->resident(d, ori_coll_kernel(), ORI_COLL_THREADS, &blocks);
-	if (d->separate && !err)
-		err = d->ops->resident(d, ori_reduce_node_kernel(), ORI_COLL_THREADS, &node);
-	blocks = node < blocks ? node : blocks;
+	for (size_t k = 0; k < ORI_COUNT(kernels) && d->separate && !err; k++) {
+		err = d->ops->resident(d, kernels[k], ORI_COLL_THREADS, &fit);
+		if (!k || fit < blocks)
+			blocks = fit;
+	}
 	/* with less than one, the launch refuses and gives the reason */
 	mine->blocks = blocks < 1 ? 1 : blocks;
 	return err;
@@ -228,21 +227,56 @@ static int make_window(struct oriel_team *t, uint64_t bytes, int along)
  * A team of the comm itself has desks behind its channels, or on a separate device a stage, if all
  * ranks can read them.  Returns the bytes of the window.
  */
-static uint64_t add_desk(struct oriel_team *t, int along, int queued, uint64_t bytes)
+static uint64_t add_desk(struct oriel_team *t, int along, uint64_t bytes)
 {
 	int nranks = t->comm->nranks, separate = t->comm->device->separate;
 
-	if (!along || queued || nranks > (separate ? ORI_COLL_STAGE_RANKS : ORI_CARDS_RANKS))
+	if (!along || nranks > (separate ? ORI_COLL_STAGE_RANKS : ORI_CARDS_RANKS))
 		return bytes;
 	if (!separate) {
 		t->desk_off = bytes;
 		return bytes + sizeof(struct ori_desk);
 	}
-	/* its kernel adds to words of peers */
+	/* its kernels add to words of peers */
 	if (ori_facts_lack_atomics(t->comm->facts, nranks))
 		return bytes;
 	t->stage_off = bytes;
 	return bytes + sizeof(struct ori_coll_desk) + 2ull * ORI_COLL_STAGE_BYTES;
+}
+
+/* Where ranks are, behind the channels of a team with queued peers. */
+static uint64_t nodes_bytes(const struct oriel_team *t)
+{
+	return sizeof(struct ori_team_nodes) +
+	       (uint64_t)t->comm->nranks * sizeof(struct ori_team_place);
+}
+
+static int write_nodes(struct oriel_team *t, const char *call)
+{
+	const struct ori_topology *map = &t->comm->topology;
+	uint64_t bytes = nodes_bytes(t);
+	struct ori_team_nodes *nodes = calloc(1, bytes);
+	struct ori_team_place *places;
+	int err;
+
+	if (!nodes)
+		return ori_fail(ORIEL_ENOMEM, "%s: no memory", call);
+	places = (struct ori_team_place *)(void *)(nodes + 1);
+	nodes->least = UINT32_MAX;
+	for (int r = 0; r < t->comm->nranks; r++) {
+		uint32_t size = (uint32_t)map->node_size[r];
+
+		places[r].node = (uint32_t)map->node[r];
+		places[r].index = (uint16_t)map->node_rank[r];
+		places[r].size = (uint16_t)size;
+		nodes->least = size < nodes->least ? size : nodes->least;
+		nodes->most = size > nodes->most ? size : nodes->most;
+	}
+	t->by_nodes = nodes->most > 1;
+	err = oriel_copy(t->comm, t->dev.win.buffer + t->dev.channels * t->dev.channel_bytes, nodes,
+			 bytes);
+	free(nodes);
+	return err;
 }
 
 /* Only one thread at a time publishes a handle.  It is rare: once per team that needs it. */
@@ -278,7 +312,6 @@ static int meet(struct oriel_team *t, const char *call, int status, int along, s
 	int err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_TEAM_CREATE, status, mine, all,
 			    sizeof(*mine));
 	int connected = 1, queued = 0;
-	uint32_t cells = 0;
 	uint64_t bytes;
 
 	if (!err)
@@ -292,11 +325,12 @@ static int meet(struct oriel_team *t, const char *call, int status, int along, s
 	}
 	if (!err && !connected)
 		err = ori_coll_connect(c, ORI_CALL_TEAM_CREATE);
-	if (!err && !queued)
-		err = choose_cells(t, &cells);
+	if (!err)
+		err = choose_ways(t, queued);
 	if (!err) {
-		bytes = ori_team_layout(&t->options, c->nranks, queued, cells, &t->dev);
-		err = make_window(t, add_desk(t, along, queued, bytes), along);
+		bytes = ori_team_layout(&t->options, c->nranks, queued, &t->ways, &t->dev);
+		bytes = queued ? bytes + nodes_bytes(t) : add_desk(t, along, bytes);
+		err = make_window(t, bytes, along);
 	}
 	if (err)
 		return err;
@@ -306,6 +340,8 @@ static int meet(struct oriel_team *t, const char *call, int status, int along, s
 					     &t->dev.source);
 	if (!status && t->stage_off)
 		status = publish(t);
+	if (!status && queued)
+		status = write_nodes(t, call);
 	if (!status)
 		status = ori_live_add(t, ORI_LIVE_TEAM);
 	err = ori_agree(c->boot, c->timeout_ns, ORI_CALL_TEAM_CREATE, status, NULL, NULL, 0);

@@ -143,3 +143,35 @@ int ori_direct_allreduce(struct ori_cards *c, uint64_t bytes)
 	ori_cards_step(c, 1);
 	return ori_cards_await_steps(c, 1);
 }
+
+/*
+ * Each rank combines its block of the send buffers of all ranks.  A result over the own block of
+ * the input harms nobody: no other rank reads that block.  A result over the start of the input
+ * does: rank 0 reads block 0 of all ranks.  So such a rank waits until rank 0 has read it.  Rank 0
+ * itself never waits here.
+ */
+int ori_direct_reducescatter(struct ori_cards *c, const uint8_t *send, uint8_t *recv,
+			     uint64_t bytes)
+{
+	struct ori_reducer how = ori_any_reducer(c->x.call.type, c->x.call.op);
+	int own = c->comm->rank, n = c->comm->nranks, err = 0;
+	uint64_t at = (uint32_t)own * bytes;
+	struct oriel_window *last = NULL;
+	const uint8_t *table[ORI_CARDS_RANKS];
+	struct ori_sources from = { .table = table, .own = own, .n = n };
+
+	for (int r = 0; r < n; r++) {
+		const uint8_t *theirs = reach(c, &last, r, &places_of(c, r)->send);
+
+		if (!theirs)
+			return ORIEL_EMISMATCH;
+		table[r] = theirs + at;
+	}
+	if (own && recv == send)
+		err = ori_cards_await_step(c, 0, 1);
+	if (err)
+		return err;
+	ori_reducer_run(how, c->x.g, recv, &from, ori_coll_elements(how, bytes));
+	ori_cards_step(c, 1);
+	return ori_cards_await_steps(c, 1);
+}

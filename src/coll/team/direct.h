@@ -18,5 +18,11 @@ int ori_direct_is_found(const struct ori_cards *, int rank);
 int ori_direct_broadcast(struct ori_cards *, uint8_t *data, uint64_t bytes);
 /* The meeting is over, and all ranks have found theirs. */
 int ori_direct_allreduce(struct ori_cards *, uint64_t bytes);
+/*
+ * Likewise; bytes: of a block.  Only the send buffers were looked for.  recv may be the start of
+ * send, or the own block in it.
+ */
+int ori_direct_reducescatter(struct ori_cards *, const uint8_t *send, uint8_t *recv,
+			     uint64_t bytes);
 
 #endif

@@ -8,6 +8,7 @@
  * Called by moves.c on the thread of the call.
  */
 #include "../../kernels/loops.h"
+#include "../tune/plan.h"
 #include "direct.h"
 
 /*
@@ -16,11 +17,11 @@
  */
 #define PAIR_BYTES 512u
 /*
- * Up to here every rank shows all its elements and combines those of all: one meeting instead of
- * three.  It is divided by the number of others; two ranks that have a core each meet faster.
+ * Up to here the data of a reduce-scatter comes over the belt, also that in windows: the copy takes
+ * less time than the second meeting.
  */
-#define ONCE_BYTES (64u << 10)
-#define ONCE_PAIR_BYTES (16u << 10)
+#define BELT_BYTES (64u << 10)
+#define BELT_PAIR_BYTES (16u << 10)
 /* Elements that a rank combines for all are copied to its belt while the first cache has them. */
 #define TILE_BYTES 4096u
 
@@ -153,92 +154,136 @@ static int reduce_pieces(struct ori_cards *c, const struct pieces *p, uint32_t s
 	return err;
 }
 
-/* ---- long all-reduce ------------------------------------------------------------------------- */
-
-enum way { ONCE, PIECES, ROUNDS };
+/* ---- long calls ------------------------------------------------------------------------------ */
 
 /* How data moves that is not in windows. */
 struct staged {
-	enum way way;
-	uint64_t off; /* ONCE: where all elements are shown */
+	int way; /* ORI_CARDS_* */
+	/* ORI_CARDS_ONCE: what a rank gives is shown at `off`; this one combines from `part` on */
+	uint64_t off, shown, part, bytes;
 	struct pieces p;
 };
 
-static struct staged staged_of(const struct ori_cards *c, const uint8_t *send, uint8_t *recv,
-			       uint64_t bytes)
-{
-	uint64_t n = nranks_of(c), once = n > 2 ? ONCE_BYTES / (n - 1) : ONCE_PAIR_BYTES;
-	uint64_t piece = ((bytes + n - 1) / n + 63) & ~(uint64_t)63;
-	struct staged t = { ROUNDS, 0, { send, recv, bytes, piece, ori_cards_belt_off(c) } };
-
-	if (bytes <= ORI_CARD_AREA_BYTES || bytes <= once) {
-		t.way = ONCE;
-		t.off = shown_off(c, bytes);
-	} else if ((n + 1) * piece <= ORI_CARD_BELT_BYTES) {
-		t.way = PIECES;
-	}
-	return t;
-}
-
 static void put_staged(const struct ori_cards *c, const struct staged *t)
 {
-	if (t->way == ONCE)
-		memcpy(c->team->win.buffer + t->off, t->p.send, t->p.bytes);
-	else if (t->way == PIECES)
+	if (t->way == ORI_CARDS_ONCE)
+		memcpy(c->team->win.buffer + t->off, t->p.send, t->shown);
+	else if (t->way == ORI_CARDS_PIECES)
 		put_pieces(c, &t->p);
 }
 
 static int reduce_staged(struct ori_cards *c, const struct staged *t, uint32_t step)
 {
-	struct ori_sources from = sources(c, t->off, t->p.send);
+	struct ori_sources from = sources(c, t->off + t->part, t->p.send + t->part);
 
-	if (t->way == ROUNDS)
+	c->way = t->way;
+	if (t->way == ORI_CARDS_ROUNDS)
 		return ori_cards_rounds(c, t->p.send, t->p.recv);
-	if (t->way == PIECES)
+	if (t->way == ORI_CARDS_PIECES)
 		return reduce_pieces(c, &t->p, step);
-	combine(c, t->p.recv, &from, t->p.bytes);
+	combine(c, t->p.recv, &from, t->bytes);
 	return 0;
 }
 
-/* A rank that finds its buffers puts nothing on its desk, unless another one does not find its. */
-static int allreduce_long(struct ori_cards *c, const uint8_t *send, uint8_t *recv, uint64_t bytes)
+/*
+ * Writes the card and meets.  A rank that finds its buffers puts nothing on its desk, unless
+ * another one does not find its.  *step becomes the next step of a staged call, or 0: all ranks
+ * have found their buffers.
+ */
+static int meet_long(struct ori_cards *c, const struct staged *t, int found, uint32_t *step)
 {
-	struct staged t = staged_of(c, send, recv, bytes);
-	int found, all = 0, n = ori_cards_nranks(c), err;
+	int all = 0, n = ori_cards_nranks(c), err;
 
-	ori_cards_begin_steps(c);
-	found = ori_direct_find(c, send, recv, bytes);
 	if (!found)
-		put_staged(c, &t);
+		put_staged(c, t);
 	ori_cards_write(c, 1);
 	err = ori_cards_meet(c);
 	if (err)
 		return err;
 	for (int r = 0; r < n; r++)
 		all += ori_direct_is_found(c, r);
-	if (all == n)
-		return ori_direct_allreduce(c, bytes);
-	if (!all)
-		return reduce_staged(c, &t, 1);
+	*step = all < n;
+	if (!all || all == n || t->way == ORI_CARDS_ROUNDS)
+		return 0;
 	if (found)
-		put_staged(c, &t);
+		put_staged(c, t);
 	ori_cards_step(c, 1);
-	err = ori_cards_await_steps(c, 1);
-	return err ? err : reduce_staged(c, &t, 2);
+	*step = 2;
+	return ori_cards_await_steps(c, 1);
+}
+
+/* ---- long all-reduce ------------------------------------------------------------------------- */
+
+static_assert(ORI_TUNE_ONCE_MAX <= ORI_CARD_BELT_BYTES, "all elements fit on the belt");
+
+/*
+ * Up to c->once every rank shows all its elements and combines those of all: one meeting instead of
+ * three.
+ */
+static struct staged staged_of(const struct ori_cards *c, const uint8_t *send, uint8_t *recv,
+			       uint64_t bytes)
+{
+	uint64_t n = nranks_of(c);
+	uint64_t piece = ((bytes + n - 1) / n + 63) & ~(uint64_t)63;
+	struct staged t = { .way = ORI_CARDS_ROUNDS,
+			    .shown = bytes,
+			    .bytes = bytes,
+			    .p = { send, recv, bytes, piece, ori_cards_belt_off(c) } };
+
+	if (bytes <= ORI_CARD_AREA_BYTES || bytes <= c->once) {
+		t.way = ORI_CARDS_ONCE;
+		t.off = shown_off(c, bytes);
+	} else if ((n + 1) * piece <= ORI_CARD_BELT_BYTES) {
+		t.way = ORI_CARDS_PIECES;
+	}
+	return t;
+}
+
+static int allreduce_long(struct ori_cards *c, const uint8_t *send, uint8_t *recv, uint64_t bytes)
+{
+	struct staged t = staged_of(c, send, recv, bytes);
+	uint32_t step = 0;
+	int err;
+
+	ori_cards_begin_steps(c);
+	err = meet_long(c, &t, ori_direct_find(c, send, recv, bytes), &step);
+	if (err)
+		return err;
+	return step ? reduce_staged(c, &t, step) : ori_direct_allreduce(c, bytes);
+}
+
+/* ---- long reduce-scatter --------------------------------------------------------------------- */
+
+/* The receive buffer is of no interest to other ranks, so it may lie anywhere. */
+static int reducescatter_long(struct ori_cards *c, const uint8_t *send, uint8_t *recv,
+			      uint64_t bytes)
+{
+	uint64_t all = bytes * nranks_of(c);
+	struct staged t = { .way = all <= ORI_CARD_BELT_BYTES ? ORI_CARDS_ONCE : ORI_CARDS_ROUNDS,
+			    .off = ori_cards_belt_off(c),
+			    .shown = all,
+			    .part = bytes * (uint32_t)ori_cards_rank(c),
+			    .bytes = bytes,
+			    .p = { .send = send, .recv = recv } };
+	uint32_t step = 0;
+	int err;
+
+	ori_cards_begin_steps(c);
+	err = meet_long(c, &t, ori_direct_find(c, send, NULL, all), &step);
+	if (err)
+		return err;
+	return step ? reduce_staged(c, &t, step) : ori_direct_reducescatter(c, send, recv, bytes);
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
 int ori_cards_reducescatter(struct ori_cards *c, const uint8_t *send, uint8_t *recv, uint64_t bytes)
 {
-	uint64_t all = bytes * nranks_of(c);
-	int err;
+	uint64_t n = nranks_of(c), all = bytes * n;
 
-	if (all <= ORI_CARD_BELT_BYTES)
-		return reduce_once(c, send, recv, all, bytes * (uint32_t)ori_cards_rank(c), bytes);
-	ori_cards_write(c, 1);
-	err = ori_cards_meet(c);
-	return err ? err : ori_cards_rounds(c, send, recv);
+	if (all > (n > 2 ? BELT_BYTES : BELT_PAIR_BYTES))
+		return reducescatter_long(c, send, recv, bytes);
+	return reduce_once(c, send, recv, all, bytes * (uint32_t)ori_cards_rank(c), bytes);
 }
 
 int ori_cards_allreduce(struct ori_cards *c, const uint8_t *send, uint8_t *recv, uint64_t bytes)

@@ -411,17 +411,14 @@ int ori_tune_plan_with(struct oriel_comm *c, uint64_t bytes, const struct ori_a2
 	return err;
 }
 
-/*
- * A cell takes twice its bytes, but saves three of four steps.  That pays on GPUs; on CPUs a mark
- * in every word was slower (docs/decisions/0019).
- */
-uint32_t ori_tune_cells(struct oriel_comm *c)
+void ori_tune_ways(struct oriel_comm *c, struct ori_tune_ways *ways)
 {
 	const struct tune *t = look(c);
 
 	if (t && t->has_table)
-		return t->table.cells;
-	return c->device->separate ? ORI_TUNE_CELLS_MAX : 0;
+		*ways = t->table.ways;
+	else
+		ori_tune_first_ways(c->device->separate, c->nranks, ways);
 }
 
 int ori_tune_link(struct oriel_comm *c, int kind, uint64_t *latency_ns, uint64_t *bytes_per_us)

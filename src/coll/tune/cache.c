@@ -128,7 +128,10 @@ static void read_numbers(struct reader *r, struct ori_tune_table *t)
 	expect(r, "\n");
 	t->small = (uint32_t)named(r, "small", 1u << 20);
 	expect(r, "\n");
-	t->cells = (uint32_t)named(r, "cells", ORI_TUNE_CELLS_MAX);
+	t->ways.cells = (uint32_t)named(r, "cells", ORI_TUNE_CELLS_MAX);
+	t->ways.once = (uint32_t)named(r, " once", ORI_TUNE_ONCE_MAX);
+	t->ways.host_once = (uint32_t)named(r, " host_once", ORI_TUNE_ONCE_MAX);
+	t->ways.long_from = (uint32_t)named(r, " long_from", ORI_TUNE_LONG_MAX);
 	expect(r, "\n");
 	for (int k = 0; k < ORI_PLAN_KINDS; k++)
 		read_kind(r, t, k);
@@ -136,11 +139,18 @@ static void read_numbers(struct reader *r, struct ori_tune_table *t)
 		r->bad = 1;
 }
 
+static int ways_fit(const struct ori_tune_ways *w)
+{
+	return w->cells <= ORI_TUNE_CELLS_MAX && w->cells % 8 == 0 &&
+	       w->once <= ORI_TUNE_ONCE_MAX && w->host_once <= ORI_TUNE_ONCE_MAX &&
+	       w->long_from >= ORI_TUNE_LONG_MIN && w->long_from <= ORI_TUNE_LONG_MAX;
+}
+
 int ori_tune_table_check(const struct ori_tune_table *t)
 {
 	if (!(t->overlap >= 0 && t->overlap <= 1) || t->small > 1u << 20)
 		return ORIEL_EPROTO;
-	if (t->cells > ORI_TUNE_CELLS_MAX || t->cells % 8)
+	if (!ways_fit(&t->ways))
 		return ORIEL_EPROTO;
 	for (int k = 0; k < ORI_PLAN_KINDS; k++) {
 		const struct ori_tune_model *m = &t->model[k];

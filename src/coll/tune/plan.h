@@ -55,12 +55,29 @@ int ori_tune_explain(struct oriel_comm *comm, uint64_t bytes_per_peer, char *tex
  */
 int ori_tune_link(struct oriel_comm *comm, int kind, uint64_t *latency_ns, uint64_t *bytes_per_us);
 
-/*
- * Collectives of a team whose ranks all map each other: blocks up to this many bytes go in marked
- * cells, longer ones by slot and signal.  A multiple of 8, at most ORI_TUNE_CELLS_MAX; 0: none go
- * in cells.  Before ori_tune_agree() it is the first guess.
- */
+/* Where collectives of a team change from one way to another, in bytes. */
+struct ori_tune_ways {
+	/*
+	 * Ranks that all map each other: blocks up to this go in marked cells, longer ones by slot
+	 * and signal.  A multiple of 8, at most ORI_TUNE_CELLS_MAX; 0: none go in cells.
+	 */
+	uint32_t cells;
+	/*
+	 * More than two ranks: an all-reduce up to this is one round, and every rank reduces all
+	 * elements.  A longer one goes in pieces, with a round more.
+	 */
+	uint32_t once;
+	/* The same for calls of the host between CPU ranks that all map each other; also two. */
+	uint32_t host_once;
+	/* Calls of the host between GPU ranks that all map each other: long ones begin here. */
+	uint32_t long_from;
+};
 #define ORI_TUNE_CELLS_MAX 4096u
-uint32_t ori_tune_cells(struct oriel_comm *comm);
+#define ORI_TUNE_ONCE_MAX (256u << 10)
+#define ORI_TUNE_LONG_MIN (16u << 10)
+#define ORI_TUNE_LONG_MAX (16u << 20)
+
+/* The same on all ranks.  Before ori_tune_agree() it is the first guess. */
+void ori_tune_ways(struct oriel_comm *comm, struct ori_tune_ways *ways);
 
 #endif

@@ -50,7 +50,9 @@ static void write_table(struct writer *w, const struct ori_tune_key *key,
 	w->n = 0;
 	put(w, "oriel-tune %d\ndevice %s\nengine %s\nshape %s\nversion %s\n", ORI_TUNE_VERSION,
 	    key->device, key->engine, key->shape, key->version);
-	put(w, "overlap %llu\nsmall %u\ncells %u\n", whole(t->overlap * 1e3), t->small, t->cells);
+	put(w, "overlap %llu\nsmall %u\n", whole(t->overlap * 1e3), t->small);
+	put(w, "cells %u once %u host_once %u long_from %u\n", t->ways.cells, t->ways.once,
+	    t->ways.host_once, t->ways.long_from);
 	for (int k = 0; k < ORI_PLAN_KINDS; k++) {
 		const struct ori_tune_model *m = &t->model[k];
 

@@ -104,3 +104,20 @@ int ori_tune_cap(struct ori_a2a_plan *plan, uint32_t peers, uint64_t resident)
 	}
 	return cut;
 }
+
+/*
+ * A cell takes twice its bytes, but saves three of four steps.  That pays on GPUs; on CPUs a mark
+ * in every word was slower (docs/decisions/0019).
+ *
+ * A second round of a team costs about as much as the reduction of 64 KiB.  In one round a rank
+ * reduces what all others give.  Two ranks that have a core each meet faster.
+ */
+void ori_tune_first_ways(int separate, int nranks, struct ori_tune_ways *ways)
+{
+	uint32_t others = nranks > 2 ? (uint32_t)nranks - 1 : 1;
+
+	ways->cells = separate ? ORI_TUNE_CELLS_MAX : 0;
+	ways->once = 64 * KIB / others;
+	ways->host_once = nranks > 2 ? 64 * KIB / others : 16 * KIB;
+	ways->long_from = 128 * KIB;
+}

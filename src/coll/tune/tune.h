@@ -27,6 +27,8 @@ enum ori_tune_preset {
 const char *ori_preset_name(enum ori_tune_preset);
 /* Both kinds of peers; small, uniform, cores and spread are 0. */
 void ori_tune_first(enum ori_tune_preset, uint64_t bytes_per_peer, struct ori_a2a_plan *plan);
+/* How many ranks, and do they have GPUs? */
+void ori_tune_first_ways(int separate, int nranks, struct ori_tune_ways *ways);
 /*
  * Reduces the blocks until `peers` times the larger of the two fits `resident`, at least 1 each.
  * Returns 1 if something was reduced.
@@ -68,7 +70,7 @@ double ori_tune_overlap(double mapped_us, double queued_us, double both_us);
 /* ---- cache.c: the file ----------------------------------------------------------------------- */
 
 #define ORI_TUNE_ROWS 12
-#define ORI_TUNE_VERSION 2
+#define ORI_TUNE_VERSION 3
 #define ORI_TUNE_CHUNK_MAX (1u << 30)
 #define ORI_TUNE_BLOCKS_MAX 64
 #define ORI_TUNE_WARPS_MAX 32
@@ -88,7 +90,8 @@ struct ori_tune_table {
 	double overlap;
 	uint32_t rows[ORI_PLAN_KINDS]; /* 0: this kind was not measured */
 	uint32_t small;
-	uint32_t cells;                                         /* ori_tune_cells() */
+	uint32_t reserved;
+	struct ori_tune_ways ways;
 	struct ori_tune_row row[ORI_PLAN_KINDS][ORI_TUNE_ROWS]; /* by size, ascending */
 };
 

@@ -22,8 +22,8 @@ static const char help_text[] =
 	"       oriel-run -n 8 oriel-tune [options]\n"
 	"\n"
 	"Measures which settings of the all-to-all-v (blocks, warps, chunk) are fastest on this\n"
-	"machine, for each kind of peer and each size, and up to which size collectives of a team\n"
-	"move their data in marked cells.  Later runs load the file it writes.\n"
+	"machine, for each kind of peer and each size, and at which sizes collectives of a team\n"
+	"change from one way to another.  Later runs load the file it writes.\n"
 	"\n"
 	"  -n N             number of ranks to start (default 8)\n"
 	"  --topology TEXT  layout of the ranks, as for oriel-run: 2x4\n"
@@ -208,6 +208,7 @@ static int finish(struct tool_job *job, const struct ori_tune_key *key)
 
 	if (!err && job->rank == 0) {
 		tool_report_sizes(job);
+		tool_report_ways(job);
 		if (job->opt->explain)
 			tool_report_explain(job);
 		err = save(job, key);
@@ -252,7 +253,9 @@ static int run(struct tool_job *job)
 	if (job->rank == 0)
 		tool_progress_clear();
 	if (!err)
-		err = tool_cells_sweep(job);
+		err = tool_kernel_sweep(job);
+	if (!err)
+		err = tool_host_sweep(job);
 	if (!err)
 		err = finish(job, &key);
 	tool_sizes_close(job);

@@ -47,28 +47,6 @@ static void report_models(struct tool_job *job)
 		       100 * job->table.overlap);
 }
 
-static void report_cells(const struct tool_job *job)
-{
-	char size[24], signals[64], cells[64];
-
-	for (int i = 0; i < job->nshort; i++) {
-		const struct tool_cells *s = &job->short_calls[i];
-
-		ori_bytes_text(s->bytes, size, sizeof(size));
-		time_text(&s->signals, signals, sizeof(signals));
-		time_text(&s->cells, cells, sizeof(cells));
-		printf("# all-gather of %s: %s us with signals, %s us with cells\n", size, signals,
-		       cells);
-	}
-	ori_bytes_text(job->cells, size, sizeof(size));
-	if (!job->nshort)
-		printf("# collectives of a team: no choice of cells was measured\n");
-	else if (job->cells)
-		printf("# collectives of a team: blocks up to %s go in cells\n", size);
-	else
-		printf("# collectives of a team: no block goes in cells\n");
-}
-
 void tool_report_sizes(struct tool_job *job)
 {
 	char before[64], after[64], one[64], size[24];
@@ -89,7 +67,6 @@ void tool_report_sizes(struct tool_job *job)
 		printf("%s\n", s->reverted ? "  first guess kept" : "");
 	}
 	report_models(job);
-	report_cells(job);
 }
 
 static void report_kind(const struct tool_size *s, int kind)
@@ -125,6 +102,6 @@ void tool_report_explain(struct tool_job *job)
 			if (job->peers[k] && job->nranks > 1)
 				report_kind(s, k);
 		if (s->bytes <= job->table.small)
-			printf("      data carries its own mark: faster than data, then signal\n");
+			printf("      a message carries its own mark\n");
 	}
 }

@@ -8,9 +8,9 @@
  */
 #include <string.h>
 
+#include "small.h"
 #include "tool.h"
 
-#define MARGIN 0.97       /* faster: at most this part of the current time */
 #define INBOX_BYTES 8192u /* longest message that can have its own mark */
 
 static const uint32_t gpu_blocks[] = { 1, 2, 4, 8, 16, 32 }, gpu_warps[] = { 4, 8, 16 };
@@ -106,7 +106,7 @@ static int contest(struct tool_job *job, struct tool_size *s, int kind,
 	memset(plans, 0, sizeof(plans));
 	for (int i = 0; !err && i < n; i++) {
 		err = ori_tune_plan(job->comm, s->bytes, &plans[i]);
-		plans[i].small = 0;
+		plans[i].small = s->first_small;
 		plans[i].kind[kind] = list[i];
 		if (!err)
 			err = ori_tune_resident(job->comm, &plans[i]);
@@ -118,7 +118,7 @@ static int contest(struct tool_job *job, struct tool_size *s, int kind,
 	for (int i = 1; i < n; i++)
 		if (times[i].us < times[first].us)
 			first = i;
-	if (first && times[first].us > MARGIN * times[0].us)
+	if (first && times[first].us > TOOL_FASTER * times[0].us)
 		first = 0;
 	note_points(job, kind, s->bytes, list, times, n);
 	*best = list[first];
@@ -187,7 +187,7 @@ static int try_small(struct tool_job *job, struct tool_size *s)
 	struct tool_time times[2];
 	int err;
 
-	s->small = 0;
+	s->small = s->first_small;
 	if (s->bytes > INBOX_BYTES)
 		return 0;
 	for (int i = 0; i < 2; i++) {
@@ -199,7 +199,8 @@ static int try_small(struct tool_job *job, struct tool_size *s)
 		plans[i].small = i ? (uint32_t)s->bytes : 0;
 	}
 	err = tool_measure(job, TOOL_ALL, plans, 2, times);
-	s->small = !err && times[1].us < MARGIN * times[0].us ? (uint32_t)s->bytes : 0;
+	if (!err)
+		tool_small_choose(s, times[0].us, times[1].us);
 	return err;
 }
 
@@ -208,6 +209,7 @@ int tool_sweep(struct tool_job *job, struct tool_size *s)
 	struct ori_a2a_plan plan;
 	int err = ori_tune_plan(job->comm, s->bytes, &plan);
 
+	s->first_small = !err && plan.small >= s->bytes ? (uint32_t)s->bytes : 0;
 	for (int k = 0; !err && k < ORI_PLAN_KINDS; k++) {
 		s->first[k] = plan.kind[k];
 		s->best[k] = plan.kind[k];

@@ -5,9 +5,12 @@
  *   main.c     reads the command line and starts ranks
  *   measure.c  times exchanges
  *   sweep.c    searches the best setting per kind of peer and size
- *   cells.c    searches up to which size collectives use marked cells
+ *   small.h    decides which messages carry their own mark
+ *   limit.h, limit.c  find where one way of a collective ends and another begins
+ *   kernel.c   measures this for collectives inside a kernel
+ *   host.c     measures this for collectives of the host
  *   whole.c    compares the table with the first guess, and fits the model
- *   report.c   prints
+ *   report.c, report_ways.c  print
  *
  * Everything runs on the host thread of each rank.  All ranks decide the same, because they decide
  * only on times that all ranks have exchanged.
@@ -27,7 +30,15 @@
 #define TOOL_REPS_MAX 31
 #define TOOL_POINTS 1024
 #define TOOL_CANDIDATES 24
-#define TOOL_SHORT 4 /* sizes of short collectives */
+#define TOOL_STEPS 8 /* sizes at which two ways of a collective are compared */
+/* What replaces the first guess must be faster: at most this part of its time. */
+#define TOOL_FASTER 0.97
+
+/* Of two ways: is this one chosen?  The first guess stays unless the other is clearly faster. */
+static inline int tool_prefers(int guessed, double this_us, double other_us)
+{
+	return guessed ? other_us >= TOOL_FASTER * this_us : this_us < TOOL_FASTER * other_us;
+}
 
 struct tool_options {
 	int quick, explain, ranks;
@@ -46,7 +57,8 @@ struct tool_size {
 	struct tool_time
 		kind[ORI_PLAN_KINDS]; /* exchanges with this kind alone, with the best setting */
 	double gain[ORI_PLAN_KINDS];  /* first guess / best, this kind alone */
-	uint32_t small;               /* messages up to this size: faster with their own mark */
+	/* `bytes` if messages of this size carry their own mark, or 0: by the first guess, tuned */
+	uint32_t first_small, small;
 	/* times of exchanges with all peers: */
 	struct tool_time before;            /* with the first guess */
 	struct tool_time after;             /* with the table */
@@ -55,11 +67,22 @@ struct tool_size {
 	int reverted; /* the table was slower, so it has the first guess for this size */
 };
 
-/* An all-gather of a short block, moved in two ways. */
-struct tool_cells {
-	uint64_t bytes;
-	struct tool_time signals, cells;
+/* Up to a limit a collective goes one way, and above it another way. */
+struct tool_limit {
+	const char *call, *place;  /* "all-gather", "in a kernel" */
+	const char *below, *above; /* the two ways: "with cells", "with signals" */
+	const char *none;          /* why there was no choice; else NULL */
+	uint64_t guess, bytes;     /* the limit: by the first guess, and tuned */
+	uint64_t least;            /* the limit if even the smallest size is above it */
+	int n;                     /* sizes that were measured, ascending */
+	struct tool_step {
+		uint64_t bytes;
+		struct tool_time below, above;
+	} step[TOOL_STEPS];
 };
+
+/* The limits of struct ori_tune_ways. */
+enum tool_limits { TOOL_CELLS, TOOL_ONCE, TOOL_HOST_ONCE, TOOL_LONG, TOOL_LIMITS };
 
 struct tool_job {
 	const struct tool_options *opt;
@@ -72,9 +95,7 @@ struct tool_job {
 	struct tool_size size[TOOL_SIZES];
 	int nsizes;
 	int current; /* index of the size that is measured */
-	struct tool_cells short_calls[TOOL_SHORT];
-	int nshort;     /* 0: there was no choice */
-	uint32_t cells; /* as in the table */
+	struct tool_limit limit[TOOL_LIMITS];
 	struct ori_tune_point points[ORI_PLAN_KINDS][TOOL_POINTS];
 	size_t npoints[ORI_PLAN_KINDS];
 	struct ori_tune_table table;
@@ -108,8 +129,14 @@ int tool_alike(const struct ori_a2a_setting *, const struct ori_a2a_setting *, u
 /* Collective.  Fills first, best, kind, gain and small of a size whose request is open. */
 int tool_sweep(struct tool_job *, struct tool_size *);
 
-/* cells.c: collective.  Fills short_calls and cells. */
-int tool_cells_sweep(struct tool_job *);
+/* limit.c: collective.  A way is 0, below the limit, or 1. */
+typedef int tool_sample_fn(void *bed, int way, uint64_t bytes, int calls, double *us);
+/* Measures both ways at sizes from `first` to `last`, each `times` the one before. */
+int tool_limit_sweep(struct tool_job *, struct tool_limit *, uint64_t first, uint64_t last,
+		     uint64_t times, tool_sample_fn *, void *bed);
+/* kernel.c and host.c: collective.  Fill two limits each. */
+int tool_kernel_sweep(struct tool_job *);
+int tool_host_sweep(struct tool_job *);
 
 /* whole.c: collective */
 int tool_compare(struct tool_job *, struct tool_size *); /* fills the other fields */
@@ -119,5 +146,8 @@ int tool_fit(struct tool_job *);                         /* fills the table from
 void tool_report_head(struct tool_job *, const struct ori_tune_key *);
 void tool_report_sizes(struct tool_job *);
 void tool_report_explain(struct tool_job *);
+
+/* report_ways.c: rank 0.  Collectives of a team, and packets. */
+void tool_report_ways(const struct tool_job *);
 
 #endif

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "small.h"
 #include "tool.h"
 #include "util/util.h"
 
@@ -68,7 +69,7 @@ static void judge(struct tool_size *s, const struct tool_time *t)
 	if (!s->reverted)
 		return;
 	memcpy(s->best, s->first, sizeof(s->best));
-	s->small = 0;
+	s->small = s->first_small;
 	s->after = s->before;
 }
 
@@ -79,7 +80,7 @@ int tool_compare(struct tool_job *job, struct tool_size *s)
 	struct tool_time times[4];
 	int err;
 
-	err = make_plan(job, s, &s->first[0], &s->first[1], 0, &plans[0]);
+	err = make_plan(job, s, &s->first[0], &s->first[1], s->first_small, &plans[0]);
 	if (!err)
 		err = make_plan(job, s, m, q, s->small, &plans[1]);
 	if (!err)
@@ -138,20 +139,11 @@ static void set_rows(struct tool_job *job, int kind)
 	}
 }
 
-/* The largest size such that it and all smaller sizes gained. */
-static uint32_t small_limit(const struct tool_job *job)
-{
-	uint32_t small = 0;
-
-	for (int i = 0; i < job->nsizes && job->size[i].small; i++)
-		small = job->size[i].small;
-	return small;
-}
-
 int tool_fit(struct tool_job *job)
 {
 	struct ori_tune_table *t = &job->table;
-	int err = 0;
+	struct ori_a2a_plan guess;
+	int err = ori_tune_plan(job->comm, 1, &guess);
 
 	_Static_assert(TOOL_SIZES <= ORI_TUNE_ROWS, "a row for each size");
 	memset(t, 0, sizeof(*t));
@@ -161,10 +153,17 @@ int tool_fit(struct tool_job *job)
 		set_rows(job, k);
 		err = ori_tune_fit(job->points[k], job->npoints[k], &t->model[k]);
 	}
+	if (err)
+		return err;
 	t->overlap = median_overlap(job);
-	t->small = small_limit(job);
-	t->cells = job->cells;
-	if (!err && ori_tune_table_check(t))
-		err = ori_fail(ORIEL_EPROTO, "the table that was measured makes no sense");
-	return err ? err : ori_tune_use(job->comm, t);
+	t->small = tool_small_limit(job->size, job->nsizes, guess.small);
+	t->ways = (struct ori_tune_ways){
+		.cells = (uint32_t)job->limit[TOOL_CELLS].bytes,
+		.once = (uint32_t)job->limit[TOOL_ONCE].bytes,
+		.host_once = (uint32_t)job->limit[TOOL_HOST_ONCE].bytes,
+		.long_from = (uint32_t)job->limit[TOOL_LONG].bytes,
+	};
+	if (ori_tune_table_check(t))
+		return ori_fail(ORIEL_EPROTO, "the table that was measured makes no sense");
+	return ori_tune_use(job->comm, t);
 }
