@@ -9,6 +9,7 @@
 #ifndef ORI_BENCH_COLL_H
 #define ORI_BENCH_COLL_H
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "../bench.h"
@@ -56,6 +57,15 @@ static inline size_t coll_send_bytes(const struct coll_case *c, int nranks)
 static inline size_t coll_recv_bytes(const struct coll_case *c, int nranks)
 {
 	return coll_slot(c, nranks) * (size_t)nranks;
+}
+
+/* Of all buffers.  A program whose buffers are worse aligned than the limit's would be slower. */
+#define COLL_ALIGN 4096u
+
+/* Private memory for `bytes`, or NULL. */
+static inline void *coll_alloc(size_t bytes)
+{
+	return aligned_alloc(COLL_ALIGN, (bytes + COLL_ALIGN - 1) & ~(size_t)(COLL_ALIGN - 1));
 }
 
 /* Calls in one timed loop: about 256 MiB over all ranks, and few if ranks share cores. */

@@ -17,7 +17,9 @@
 #define COLL_SKEW 2     /* bytes: what rank 0 gets from each, the other ranks together as much */
 #define COLL_RANDOM 3   /* bytes: the most that a peer gets; seed: of the sizes */
 #define COLL_REDUCE 4   /* bytes: of floats, all-reduced */
-#define COLL_OPS 5
+#define COLL_SCATTER 5  /* bytes: of floats that a rank gives to a reduce-scatter */
+#define COLL_CAST 6     /* bytes: that rank 0 broadcasts */
+#define COLL_OPS 7
 
 struct coll_case {
 	int op;
@@ -27,7 +29,8 @@ struct coll_case {
 	uint64_t seed;
 };
 
-static const char *const coll_ops[COLL_OPS] = { "gather", "exchange", "skew", "random", "reduce" };
+static const char *const coll_ops[COLL_OPS] = { "gather", "exchange", "skew", "random",
+						"reduce", "scatter",  "cast" };
 static const struct coll_case coll_table[] = {
 	{ COLL_GATHER, "1k", 1u << 10, 500, 0 },   { COLL_GATHER, "64k", 64u << 10, 500, 0 },
 	{ COLL_GATHER, "1m", 1u << 20, 150, 0 },   { COLL_GATHER, "16m", 16u << 20, 20, 0 },
@@ -35,6 +38,8 @@ static const struct coll_case coll_table[] = {
 	{ COLL_EXCHANGE, "1m", 1u << 20, 150, 0 }, { COLL_EXCHANGE, "16m", 16u << 20, 20, 0 },
 	{ COLL_SKEW, "1m", 1u << 20, 150, 0 },     { COLL_SKEW, "16m", 16u << 20, 20, 0 },
 	{ COLL_REDUCE, "1m", 1u << 20, 150, 0 },   { COLL_REDUCE, "64m", 64u << 20, 20, 0 },
+	{ COLL_SCATTER, "1m", 1u << 20, 150, 0 },  { COLL_SCATTER, "64m", 64u << 20, 20, 0 },
+	{ COLL_CAST, "1m", 1u << 20, 150, 0 },     { COLL_CAST, "64m", 64u << 20, 20, 0 },
 };
 #define COLL_CASES (sizeof(coll_table) / sizeof(coll_table[0]))
 #define COLL_CASES_MAX 64
@@ -47,7 +52,13 @@ struct coll_list {
 	uint64_t send, recv; /* the most bytes of a rank */
 };
 
-/* All-gather, all-reduce and skewed splits of the table need 8 ranks. */
+/* Where all ranks have `bytes` together, or the same ones. */
+static inline int coll_is_whole(const struct coll_case *c)
+{
+	return c->op == COLL_REDUCE || c->op == COLL_SCATTER || c->op == COLL_CAST;
+}
+
+/* Only the all-to-all-v of the table has rows with 2 ranks too. */
 static inline int coll_is_run(const struct coll_case *c, int nranks)
 {
 	return c->op == COLL_EXCHANGE || nranks > 2;
@@ -88,7 +99,7 @@ static inline int coll_cases(struct coll_list *l, int n, char **texts, int nrank
 		if (l->n == COLL_CASES_MAX || !coll_parse(texts[i], nranks, &l->c[l->n++]))
 			return 0;
 	for (int i = 0; i < l->n; i++) {
-		uint64_t bytes = l->c[i].bytes * (l->c[i].op == COLL_REDUCE ? 1 : nranks);
+		uint64_t bytes = l->c[i].bytes * (coll_is_whole(&l->c[i]) ? 1 : nranks);
 
 		l->send = l->recv = l->recv > bytes ? l->recv : bytes;
 	}
@@ -108,10 +119,12 @@ static inline uint64_t coll_bytes(const struct coll_case *c, int from, int to, i
 	return c->bytes / (uint64_t)(nranks - 1) / 16 * 16;
 }
 
-/* All-gather sends the same data to all ranks. */
+/* All-gather and broadcast send the same data to all ranks. */
 static inline int coll_pattern(const struct coll_case *c, int from, int to)
 {
-	return c->op == COLL_GATHER ? from : (from + 1) * GPU_RANKS_MAX + to;
+	if (c->op == COLL_GATHER || c->op == COLL_CAST)
+		return from;
+	return (from + 1) * GPU_RANKS_MAX + to;
 }
 
 static inline const char *coll_name(const struct coll_case *c, int nranks, const char *way,
@@ -122,7 +135,7 @@ static inline const char *coll_name(const struct coll_case *c, int nranks, const
 	return name;
 }
 
-/* ---- all-reduce: small whole numbers, so that every order gives the same sum ---- */
+/* ---- reductions: small whole numbers, so that every order gives the same sum ---- */
 
 static __device__ __forceinline__ float coll_float(int rank, uint64_t i)
 {
@@ -137,7 +150,8 @@ static __global__ void coll_floats_kernel(float *at, uint64_t n, int rank)
 		at[i] = coll_float(rank, i);
 }
 
-static __global__ void coll_sums_kernel(float *at, uint64_t n, int nranks,
+/* Sums from element `first` on. */
+static __global__ void coll_sums_kernel(float *at, uint64_t first, uint64_t n, int nranks,
 					unsigned long long *wrong)
 {
 	uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -146,7 +160,7 @@ static __global__ void coll_sums_kernel(float *at, uint64_t n, int nranks,
 	for (; i < n; i += (uint64_t)gridDim.x * blockDim.x) {
 		sum = 0;
 		for (int r = 0; r < nranks; r++)
-			sum += coll_float(r, i);
+			sum += coll_float(r, first + i);
 		if (at[i] != sum)
 			atomicAdd(wrong, 1ull);
 		at[i] = -1;
@@ -154,18 +168,20 @@ static __global__ void coll_sums_kernel(float *at, uint64_t n, int nranks,
 }
 
 /* Wrong sums end the program. */
-static inline void coll_check_sums(const char *row, const struct coll_case *c, void *recv,
+static inline void coll_check_sums(const char *row, const struct coll_case *c, void *recv, int rank,
 				   int nranks, cudaStream_t stream)
 {
+	uint64_t n = c->bytes / 4 / (c->op == COLL_SCATTER ? (uint64_t)nranks : 1);
+	uint64_t first = c->op == COLL_SCATTER ? (uint64_t)rank * n : 0;
 	unsigned long long *wrong;
 
 	gpu_must(cudaMallocHost(&wrong, sizeof(*wrong)), "pinned memory");
 	*wrong = 0;
-	coll_sums_kernel<<<64, 256, 0, stream>>>((float *)recv, c->bytes / 4, nranks, wrong);
+	coll_sums_kernel<<<64, 256, 0, stream>>>((float *)recv, first, n, nranks, wrong);
 	gpu_must(cudaStreamSynchronize(stream), "checking sums");
 	if (*wrong) {
 		fprintf(stderr, "%s: %llu of %llu sums are wrong\n", row, *wrong,
-			(unsigned long long)c->bytes / 4);
+			(unsigned long long)n);
 		_exit(1);
 	}
 	gpu_must(cudaFreeHost(wrong), "pinned memory");
@@ -173,13 +189,16 @@ static inline void coll_check_sums(const char *row, const struct coll_case *c, v
 
 /* ---- data ---- */
 
-/* The part for rank `to` is at to * c->bytes of the send memory; an all-gather has one part. */
+/*
+ * The part for rank `to` is at to * c->bytes of the send memory; an all-gather has one part.  A
+ * broadcast has only one buffer; what ranks other than 0 have in it is overwritten.
+ */
 static inline void coll_fill(const struct coll_case *c, uint8_t *send, int rank, int nranks,
 			     cudaStream_t stream)
 {
-	int parts = c->op == COLL_GATHER ? 1 : nranks;
+	int parts = c->op == COLL_GATHER || c->op == COLL_CAST ? 1 : nranks;
 
-	if (c->op == COLL_REDUCE) {
+	if (c->op == COLL_REDUCE || c->op == COLL_SCATTER) {
 		coll_floats_kernel<<<64, 256, 0, stream>>>((float *)send, c->bytes / 4, rank);
 		gpu_must(cudaStreamSynchronize(stream), "filling memory");
 		return;
@@ -193,8 +212,12 @@ static inline void coll_fill(const struct coll_case *c, uint8_t *send, int rank,
 static inline void coll_check(const char *row, const struct coll_case *c, uint8_t *recv,
 			      uint64_t stride, int rank, int nranks, cudaStream_t stream)
 {
-	if (c->op == COLL_REDUCE) {
-		coll_check_sums(row, c, recv, nranks, stream);
+	if (c->op == COLL_REDUCE || c->op == COLL_SCATTER) {
+		coll_check_sums(row, c, recv, rank, nranks, stream);
+		return;
+	}
+	if (c->op == COLL_CAST) {
+		gpu_check(row, recv, c->bytes, coll_pattern(c, 0, 0), 0, stream);
 		return;
 	}
 	for (int from = 0; from < nranks; from++)

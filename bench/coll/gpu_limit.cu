@@ -16,6 +16,9 @@
  * All-to-all-v is one kernel.  It reads sizes and offsets from device memory, and tells the
  * receiver how much came.  Its way "shares" has a list of shares, all of about the same size, which
  * the host made: it needs no time to find them.
+ * A broadcast from rank 0 is in place, and has two ways:
+ *	pass	each of the others takes a piece from rank 0, and stores it to all the others
+ *	take	each of the others takes all from rank 0
  * Kernels are tried with several numbers of blocks per peer, and the best counts: rows are
  * "row/way".  The kernels are in gpu_limit_kernels.h.
  *
@@ -82,6 +85,24 @@ static void call_reduce(void *arg)
 	int grid = j->w.n * j->blocks;
 
 	reduce<<<grid, j->threads, 0, j->stream>>>(j->w, j->c->bytes, ++j->ready, j->arrived);
+	j->arrived += grid;
+}
+
+static void call_scatter(void *arg)
+{
+	struct job *j = (struct job *)arg;
+	int grid = j->w.n * j->blocks;
+
+	scatter<<<grid, j->threads, 0, j->stream>>>(j->w, j->c->bytes, ++j->ready, j->arrived);
+	j->arrived += grid;
+}
+
+template <bool pass> static void call_cast(void *arg)
+{
+	struct job *j = (struct job *)arg;
+	int grid = j->w.n * j->blocks;
+
+	cast<pass><<<grid, j->threads, 0, j->stream>>>(j->w, j->c->bytes, ++j->ready, j->arrived);
 	j->arrived += grid;
 }
 
@@ -162,6 +183,8 @@ static void run_row(struct job *j, const char *way, void (*fn)(void *))
 	double us;
 
 	coll_name(j->c, j->w.n, way, name, sizeof(name));
+	if (j->c->op == COLL_CAST && !j->w.me) /* the check of the row before has cleared it */
+		coll_fill(j->c, j->w.recv[0], 0, j->w.n, j->stream);
 	begin_row(j);
 	us = coll_time(fn, j, j->c->calls, j->stream);
 	gpu_must(cudaGetLastError(), name);
@@ -243,6 +266,15 @@ static void run_case(struct job *j)
 	set_sizes(j);
 	if (j->c->op == COLL_REDUCE) {
 		run_kernel(j, "direct", (const void *)reduce, call_reduce);
+		return;
+	}
+	if (j->c->op == COLL_SCATTER) {
+		run_kernel(j, "direct", (const void *)scatter, call_scatter);
+		return;
+	}
+	if (j->c->op == COLL_CAST) {
+		run_kernel(j, "pass", (const void *)cast<true>, call_cast<true>);
+		run_kernel(j, "take", (const void *)cast<false>, call_cast<false>);
 		return;
 	}
 	if (j->c->op != COLL_GATHER) {

@@ -247,6 +247,91 @@ static __global__ void __launch_bounds__(512)
 	}
 }
 
+/* Reduce-scatter: a rank sums its block from all ranks, and stores it to its own memory. */
+static __global__ void __launch_bounds__(512)
+	scatter(struct world w, uint64_t bytes, u64 call, u64 arrived)
+{
+	uint64_t n = bytes / 16 / w.n, step = (uint64_t)gridDim.x * blockDim.x;
+	uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
+	int q = threadIdx.x;
+
+	if (q < w.n) {
+		if (blockIdx.x == 0)
+			store_release(word_of(w, q, w.me, READY), call);
+		await(word_of(w, w.me, q, READY), call);
+	}
+	__syncthreads();
+	for (; i < n; i += step) {
+		float4 sum, v[GPU_RANKS_MAX];
+
+#pragma unroll
+		for (int r = 0; r < GPU_RANKS_MAX; r++)
+			if (r < w.n)
+				v[r] = ((const float4 *)w.send[r])[n * w.me + i];
+		sum = v[0];
+#pragma unroll
+		for (int r = 1; r < GPU_RANKS_MAX; r++)
+			if (r < w.n) {
+				sum.x += v[r].x;
+				sum.y += v[r].y;
+				sum.z += v[r].z;
+				sum.w += v[r].w;
+			}
+		((float4 *)w.recv[w.me])[i] = sum;
+	}
+	__syncthreads();
+	if (q < w.n) {
+		add_release(word_of(w, q, w.me, ARRIVED), 1);
+		if (blockIdx.x == 0)
+			await(word_of(w, w.me, q, ARRIVED), arrived + gridDim.x);
+	}
+}
+
+/*
+ * Broadcast from rank 0, in place.  pass: each of the others takes a piece from rank 0 and stores
+ * it to all the others.  Without: each takes all from rank 0.
+ */
+template <bool pass>
+static __global__ void __launch_bounds__(512)
+	cast(struct world w, uint64_t bytes, u64 call, u64 arrived)
+{
+	uint64_t all = bytes / 16, n = pass ? (all + w.n - 2) / (w.n - 1) : all;
+	uint64_t step = (uint64_t)gridDim.x * blockDim.x, i = pass ? n * (w.me - 1) : 0;
+	uint64_t end = i + n < all ? i + n : all;
+	const uint4 *from = (const uint4 *)w.recv[0];
+	int q = threadIdx.x;
+
+	if (q < w.n) {
+		if (blockIdx.x == 0)
+			store_release(word_of(w, q, w.me, READY), call);
+		await(word_of(w, w.me, q, READY), call);
+	}
+	__syncthreads();
+	for (i += (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; w.me && i < end; i += 4 * step) {
+		uint4 v[4];
+
+#pragma unroll
+		for (int k = 0; k < 4; k++)
+			if (i + k * step < end)
+				v[k] = from[i + k * step];
+#pragma unroll
+		for (int r = 1; r < GPU_RANKS_MAX; r++) {
+			if (r >= w.n || (!pass && r != w.me))
+				continue;
+#pragma unroll
+			for (int k = 0; k < 4; k++)
+				if (i + k * step < end)
+					((uint4 *)w.recv[r])[i + k * step] = v[k];
+		}
+	}
+	__syncthreads();
+	if (q < w.n) {
+		add_release(word_of(w, q, w.me, ARRIVED), 1);
+		if (blockIdx.x == 0)
+			await(word_of(w, w.me, q, ARRIVED), arrived + gridDim.x);
+	}
+}
+
 /* A block's part of the message for `peer`; the shares of a message count ONE together. */
 #define ONE (1ull << 16)
 #define SHARES 64

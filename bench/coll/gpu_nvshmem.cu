@@ -4,7 +4,8 @@
  *
  * Usage: versus_nvshmem_coll 2|8  the number of ranks, each a process
  *
- * All-gather is fcollectmem_on_stream, all-reduce float_sum_reduce_on_stream.  NVSHMEM has no
+ * All-gather is fcollectmem_on_stream, all-reduce float_sum_reduce_on_stream, reduce-scatter
+ * float_sum_reducescatter_on_stream, broadcast broadcastmem_on_stream.  NVSHMEM has no
  * all-to-all-v, so two ways are measured with uniform sizes, and the better one counts:
  *	alltoall  alltoallmem_on_stream
  *	puts	  a kernel that puts with signals: one block per peer, sizes in device memory.
@@ -37,6 +38,23 @@ static void call_reduce(void *arg)
 
 	nvshmemx_float_sum_reduce_on_stream(NVSHMEM_TEAM_WORLD, (float *)j->recv,
 					    (const float *)j->send, j->c->bytes / 4, j->stream);
+}
+
+static void call_scatter(void *arg)
+{
+	struct job *j = (struct job *)arg;
+
+	nvshmemx_float_sum_reducescatter_on_stream(NVSHMEM_TEAM_WORLD, (float *)j->recv,
+						   (const float *)j->send, j->c->bytes / 4 / j->n,
+						   j->stream);
+}
+
+static void call_cast(void *arg)
+{
+	struct job *j = (struct job *)arg;
+
+	nvshmemx_broadcastmem_on_stream(NVSHMEM_TEAM_WORLD, j->recv, j->recv, j->c->bytes, 0,
+					j->stream);
 }
 
 static void call_gather(void *arg)
@@ -137,9 +155,16 @@ static void run_case(struct job *j)
 	for (int p = 0; p < j->n; p++)
 		sizes[p] = coll_bytes(j->c, j->rank, p, j->n);
 	gpu_must(cudaMemcpy(j->sizes, sizes, j->n * sizeof(*sizes), cudaMemcpyDefault), "sizes");
-	coll_fill(j->c, j->send, j->rank, j->n, j->stream);
-	if (j->c->op == COLL_GATHER || j->c->op == COLL_REDUCE) {
-		run_row(j, "", j->c->op == COLL_GATHER ? call_gather : call_reduce);
+	if (j->c->op != COLL_CAST)
+		coll_fill(j->c, j->send, j->rank, j->n, j->stream);
+	else if (!j->rank) /* in place, as the others */
+		coll_fill(j->c, j->recv, 0, j->n, j->stream);
+	if (j->c->op == COLL_GATHER || coll_is_whole(j->c)) {
+		run_row(j, "",
+			j->c->op == COLL_GATHER  ? call_gather :
+			j->c->op == COLL_SCATTER ? call_scatter :
+			j->c->op == COLL_CAST    ? call_cast :
+						   call_reduce);
 		return;
 	}
 	run_row(j, "alltoall", call_alltoall);

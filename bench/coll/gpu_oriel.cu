@@ -164,22 +164,33 @@ static void run_exchange(struct job *j, const char *name)
 	oriel_must(oriel_free(j->comm, words), "memory");
 }
 
-static void call_reduce(void *arg)
+static void call_whole(void *arg)
 {
 	struct job *j = (struct job *)arg;
+	uint64_t n = j->c->bytes / 4;
+	int err;
 
-	oriel_must(oriel_allreduce(j->comm, j->send, j->recv, j->c->bytes / 4, ORIEL_TYPE_FLOAT,
-				   ORIEL_REDUCE_SUM, j->stream),
-		   "all-reduce");
+	if (j->c->op == COLL_CAST)
+		err = oriel_broadcast(j->comm, j->recv, n, 4, 0, j->stream);
+	else if (j->c->op == COLL_SCATTER)
+		err = oriel_reducescatter(j->comm, j->send, j->recv, n / j->n, ORIEL_TYPE_FLOAT,
+					  ORIEL_REDUCE_SUM, j->stream);
+	else
+		err = oriel_allreduce(j->comm, j->send, j->recv, n, ORIEL_TYPE_FLOAT,
+				      ORIEL_REDUCE_SUM, j->stream);
+	oriel_must(err, coll_ops[j->c->op]);
 }
 
-static void time_reduce(struct job *j, const char *name)
+static void time_whole(struct job *j, const char *name)
 {
 	double us;
 
-	coll_fill(j->c, j->send, j->rank, j->n, j->stream);
+	if (j->c->op != COLL_CAST)
+		coll_fill(j->c, j->send, j->rank, j->n, j->stream);
+	else if (!j->rank)
+		coll_fill(j->c, j->recv, 0, j->n, j->stream);
 	barrier(j);
-	us = coll_time(call_reduce, j, j->c->calls, j->stream);
+	us = coll_time(call_whole, j, j->c->calls, j->stream);
 	barrier(j);
 	coll_check(name, j->c, j->recv, 0, j->rank, j->n, j->stream);
 	if (j->rank == 0)
@@ -187,7 +198,7 @@ static void time_reduce(struct job *j, const char *name)
 }
 
 /* In a window, where all ranks reach the buffers, and "plain", in memory of this rank only. */
-static void run_reduce(struct job *j)
+static void run_whole(struct job *j)
 {
 	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
 	char name[64];
@@ -196,12 +207,12 @@ static void run_reduce(struct job *j)
 	oriel_must(oriel_window_create(j->comm, &o, &j->window), "window");
 	j->send = (uint8_t *)oriel_window_buffer(j->window);
 	j->recv = j->send + j->c->bytes;
-	time_reduce(j, coll_name(j->c, j->n, "", name, sizeof(name)));
+	time_whole(j, coll_name(j->c, j->n, "", name, sizeof(name)));
 	barrier(j);
 	oriel_must(oriel_window_destroy(j->window), "window");
 	j->send = (uint8_t *)alloc(j, j->c->bytes);
 	j->recv = (uint8_t *)alloc(j, j->c->bytes);
-	time_reduce(j, coll_name(j->c, j->n, "plain", name, sizeof(name)));
+	time_whole(j, coll_name(j->c, j->n, "plain", name, sizeof(name)));
 	oriel_must(oriel_free(j->comm, j->send), "memory");
 	oriel_must(oriel_free(j->comm, j->recv), "memory");
 }
@@ -216,8 +227,8 @@ static void run_rows(struct job *j, const struct coll_list *l, int exchanges, ui
 		if (j->c->bytes > most || (exchanges && j->c->op != COLL_EXCHANGE))
 			continue;
 		coll_name(j->c, j->n, "", name, sizeof(name));
-		if (j->c->op == COLL_REDUCE) {
-			run_reduce(j);
+		if (coll_is_whole(j->c)) {
+			run_whole(j);
 		} else if (j->c->op != COLL_GATHER) {
 			run_exchange(j, name);
 		} else {

@@ -34,7 +34,11 @@ EXCHANGE = [
 ]
 KERNELS = ("push", "pull", "weave", "fan")
 SKEWED = [("skew8_1m", 1.10), ("skew8_16m", 1.10)]
-REDUCE = [("reduce8_1m", 1.10), ("reduce8_64m", 1.05)]
+WHOLE = [
+    ("all-reduce", "reduce8_1m", 1.10), ("all-reduce", "reduce8_64m", 1.05),
+    ("reduce-scatter", "scatter8_1m", 1.10), ("reduce-scatter", "scatter8_64m", 1.05),
+    ("broadcast", "cast8_1m", 1.10), ("broadcast", "cast8_64m", 1.05),
+]
 LOST_PERCENT = 3.0
 
 
@@ -90,11 +94,10 @@ class Table:
         for row, target in SKEWED:
             self.row("all-to-all-v, 8 ranks, rank 0 gets half of all: "
                      f"{SIZES[row.split('_')[1]]} from each", row, None, target, False)
-        for row, target in REDUCE:
+        for call, row, target in WHOLE:
             size = SIZES[row.split("_")[1]]
-            self.row(f"all-reduce, 8 ranks, {size} in windows", row, None, target, True)
-            self.row(f"all-reduce, 8 ranks, {size} in other memory", row, None, None, False,
-                     "/plain")
+            self.row(f"{call}, 8 ranks, {size} in windows", row, None, target, True)
+            self.row(f"{call}, 8 ranks, {size} in other memory", row, None, None, False, "/plain")
         self.beside()
 
     def beside(self):
@@ -141,7 +144,8 @@ class Table:
 
     def ways(self):
         """A table of all ways of the limit."""
-        rows = [row for row, *_ in GATHER + EXCHANGE + SKEWED + REDUCE]
+        rows = [row for row, *_ in GATHER + EXCHANGE + SKEWED]
+        rows += [row for _, row, _ in WHOLE]
         out = ["| row | ways, us |", "|---|---|"]
         for row in rows:
             found = sorted((self.f.median(*key), key[1].partition("/")[2]) for key in self.f.values

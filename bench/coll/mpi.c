@@ -30,8 +30,8 @@ static int make_buffers(struct job *job, const struct coll_case *c)
 {
 	size_t recv = coll_recv_bytes(c, job->nranks);
 
-	job->send = malloc(coll_send_bytes(c, job->nranks));
-	job->recv = calloc(1, recv);
+	job->send = coll_alloc(coll_send_bytes(c, job->nranks));
+	job->recv = coll_alloc(recv);
 	job->counts = calloc((size_t)job->nranks, sizeof(int));
 	job->offsets = calloc((size_t)job->nranks, sizeof(int));
 	if (!job->send || !job->recv || !job->counts || !job->offsets)

@@ -66,7 +66,7 @@ static int open_exchange(struct job *job, const struct coll_case *c)
 
 static int open_case(struct job *job, const struct coll_case *c)
 {
-	job->send = malloc(coll_send_bytes(c, job->nranks));
+	job->send = coll_alloc(coll_send_bytes(c, job->nranks));
 	job->sizes = malloc((size_t)job->nranks * sizeof(*job->sizes));
 	if (!job->send || !job->sizes)
 		return ORIEL_ENOMEM;

@@ -52,8 +52,8 @@ static void time_case(const struct coll_case *c, uint8_t *send, uint8_t *recv, i
 
 static int run_case(const struct coll_case *c, int rank, int nranks)
 {
-	uint8_t *send = shmem_malloc(coll_send_bytes(c, nranks));
-	uint8_t *recv = shmem_malloc(coll_recv_bytes(c, nranks));
+	uint8_t *send = shmem_align(COLL_ALIGN, coll_send_bytes(c, nranks));
+	uint8_t *recv = shmem_align(COLL_ALIGN, coll_recv_bytes(c, nranks));
 
 	if (!send || !recv) {
 		fprintf(stderr, "versus_shmem_coll: the symmetric heap is too small\n");

@@ -138,6 +138,18 @@ for op in barrier packet; do
 	want 0 "$run" -n 2 "$perf" $op --in-kernel -b 8 -e 8 -n 10 && rows 1
 	has ", inside a kernel" out
 done
+# On a line; the blocks of the first two divide the ranks.
+for op in alltoall allgather allreduce; do
+	want 0 "$run" -n 3 "$perf" $op --in-kernel --line --blocks 2 --threads 2 -b 5 -e 30K -f 77 \
+		-n 10
+	[ "$(grep -cE '^ *[0-9]+( +[-0-9.]+){4,5} +0$' "$dir/out")" -eq 3 ] || fail "lines of $op"
+	has ", inside a kernel, on a line" out
+	has "# total wrong 0: OK" out
+done
+want 0 "$run" -n 4 --topology 2x2 "$perf" packet --line -b 5 -e 30K -f 77 -n 10 && rows 3
+has ", on a line" out
+want 1 "$run" -n 2 "$perf" alltoall --in-kernel --line --blocks 3
+has "the blocks of alltoall divide the ranks: --blocks can be at most 2" err
 # queued peers, and more data than a round of the team moves
 want 0 "$run" -n 4 --topology 2x2 "$perf" alltoall --in-kernel -b 8 -e 600K -f 75000 -n 4 &&
 	has "# total wrong 0: OK" out
@@ -148,13 +160,28 @@ want 0 "$run" -n 3 "$perf" alltoall --in-kernel -b 8 -e 64 -f 8 -n 10 --toleranc
 	--compare "$dir/host.json"
 has "note: in_kernel: 0 before, 1 now" out
 
+# Host calls whose buffers lie in windows: short ones, and long ones between all ways of the data.
+for op in broadcast allreduce reducescatter; do
+	want 0 "$run" -n 3 "$perf" $op --windows -b 5 -e 1M -f 77 -n 10 --json "$dir/w.json" &&
+		has "device cpu, buffers in windows" out
+	[ "$(grep -cE '^ *[0-9]+( +[-0-9.]+){4,5} +0$' "$dir/out")" -eq 3 ] || fail "rows of $op"
+	has "# total wrong 0: OK" out
+	want 0 "$run" -n 3 "$perf" $op -b 5 -e 1M -f 77 -n 10 --tolerance 1000000 \
+		--compare "$dir/w.json" && has "device cpu, buffers outside windows" out
+	has "note: in_windows: 1 before, 0 now" out
+	want 0 "$run" -n 4 --topology 2x2 "$perf" $op --windows -b 300K -e 300K -n 4 --format nccl
+	has "# Out of bounds values : 0 OK" out
+done
+
 # bad command lines: status 2 and one line, before any rank is met
 for bad in "" fly "put get" "put -b 0" "put -b 8X" "put -b 64 -e 8" "put -f 1" "put -c 2" \
 	"put --blocks 0" "put --threads 33" "put --format osu" "put --fly" "put -n" \
 	"put -e 99999999999G" "put --tolerance x" "put --tolerance -1" "put --limit 5" \
 	"put --limit 0 --plot x.svg" "barrier --plot x.svg" "put --format csv -v" \
 	"allgather --in-kernel --algorithm ring" \
-	"allreduce --in-kernel --explain" "allgather --policy slow"; do
+	"allreduce --in-kernel --explain" "allgather --policy slow" "all --line" "put --line" \
+	"alltoall --line" "broadcast --in-kernel --line" "all --windows" "put --windows" \
+	"allgather --windows" "allreduce --windows --in-kernel"; do
 	# shellcheck disable=SC2086 # words on purpose
 	want 2 "$perf" $bad
 	[ "$(wc -l <"$dir/err")" -eq 1 ] || fail "not one line for '$bad'"

@@ -171,7 +171,7 @@ static int read_pass(void *bed, int pass, uint64_t *wrong)
 
 static void explain(const struct bed *b, const struct perf_row *row)
 {
-	char text[256];
+	char text[384];
 
 	if (!b->job->opt->explain || b->job->rank)
 		return;

@@ -113,7 +113,9 @@ static void note_difference(struct out out, const struct perf_job *job, const st
 			{ "nodes", f->nodes },
 			{ "blocks", job->opt->blocks },
 			{ "threads", job->opt->threads },
-			{ "in_kernel", job->opt->in_kernel } };
+			{ "in_kernel", job->opt->in_kernel },
+			{ "on_line", job->opt->on_line },
+			{ "in_windows", job->opt->in_windows } };
 	const struct {
 		const char *key, *now;
 	} texts[] = { { "device", f->ranks[0].device },

@@ -109,6 +109,14 @@ static void print_reasons(const struct perf_facts *f)
 		printf("#   (reasons as rank 0 sees them)\n");
 }
 
+/* Where the buffers lie, of operations that can have them in windows. */
+static const char *memory_text(const struct perf_options *o)
+{
+	if (!o->op || !o->op->windowed || o->in_kernel)
+		return "";
+	return o->in_windows ? ", buffers in windows" : ", buffers outside windows";
+}
+
 static void print_job(const struct perf_job *job)
 {
 	const struct perf_facts *f = &job->facts;
@@ -120,7 +128,8 @@ static void print_job(const struct perf_job *job)
 	if (blocks > 1 || threads > 1)
 		printf(", %d %s of %d %s", blocks, blocks == 1 ? "block" : "blocks", threads,
 		       threads == 1 ? "thread" : "threads");
-	printf("%s\n", job->opt->in_kernel ? ", inside a kernel" : "");
+	printf("%s%s%s\n", job->opt->in_kernel ? ", inside a kernel" : "",
+	       job->opt->on_line ? ", on a line" : "", memory_text(job->opt));
 }
 
 /* With more threads than cores, turns of milliseconds are part of every mean. */

@@ -52,12 +52,18 @@ static uint64_t results(const struct bed *b)
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
+/* Blocks that divide the data.  On a line they may divide the peers instead. */
+static int shares(const struct bed *b)
+{
+	return b->job->opt->on_line && b->coll.op->parted ? 1 : b->job->opt->blocks;
+}
+
 static struct perf_piece share_of(const struct bed *b, int block)
 {
 	struct oriel_group g = oriel_group_thread();
 
 	g.block = (uint32_t)block;
-	g.nblocks = (uint32_t)b->job->opt->blocks;
+	g.nblocks = (uint32_t)shares(b);
 	return perf_piece(b->coll.bytes, g);
 }
 
@@ -206,7 +212,7 @@ static int write_pass(void *bed, int pass)
 
 	memset(b->host, POISON, b->recv_bytes);
 	err = oriel_copy(b->job->comm, b->recv, b->host, b->recv_bytes);
-	for (int block = 0; block < b->job->opt->blocks; block++) {
+	for (int block = 0; block < shares(b); block++) {
 		struct perf_piece p = share_of(b, block);
 
 		for (uint64_t q = 0; !err && p.bytes && q < inputs(b); q++) {
@@ -257,7 +263,7 @@ static int read_pass(void *bed, int pass, uint64_t *wrong)
 	int in_send = is(b, &perf_inside_reducescatter) && b->coll.in_place, err = 0;
 	uint64_t end = in_send ? 0 : results(b) * b->coll.bytes;
 
-	for (int block = 0; block < b->job->opt->blocks; block++) {
+	for (int block = 0; block < shares(b); block++) {
 		struct perf_piece p = share_of(b, block);
 
 		for (uint64_t q = 0; !err && p.bytes && q < results(b); q++) {
@@ -303,6 +309,14 @@ int perf_inside_run(struct perf_job *job, const struct perf_op *op, struct perf_
 	int err, closed;
 
 	b.coll.bed = &b;
+	if (job->opt->on_line && op->parted && job->opt->blocks > job->nranks) {
+		if (job->rank == 0)
+			fprintf(stderr,
+				"oriel-perf: with --line the blocks of %s divide the ranks: "
+				"--blocks can be at most %d\n",
+				op->name, job->nranks);
+		return ORIEL_EINVAL;
+	}
 	err = open_bed(&b);
 	if (!err && job->rank == 0)
 		perf_report_op(job, op);

@@ -47,8 +47,9 @@ static void put_environment(FILE *f, const struct perf_job *job)
 	put_pair(f, "kernel", x->kernel);
 	fprintf(f, ",\n    \"ranks\": %d,\n    \"nodes\": %d,\n    ", x->nranks, x->nodes);
 	put_pair(f, "device", x->ranks[0].device);
-	fprintf(f, ",\n    \"blocks\": %d,\n    \"threads\": %d,\n    \"in_kernel\": %d,\n    ",
-		o->blocks, o->threads, o->in_kernel);
+	fprintf(f, ",\n    \"blocks\": %d,\n    \"threads\": %d,\n    ", o->blocks, o->threads);
+	fprintf(f, "\"in_kernel\": %d,\n    \"on_line\": %d,\n    ", o->in_kernel, o->on_line);
+	fprintf(f, "\"in_windows\": %d,\n    ", o->in_windows);
 	put_pair(f, "flags", o->line);
 	fprintf(f, "\n  },\n");
 }

@@ -101,30 +101,39 @@ ORIEL_DEV int perf_fan_shift(int nranks, int first, int j)
 	return shift < nranks ? shift : shift - nranks + 1;
 }
 
-/* The loop of every kernel.  An error ends it; all threads of a group get the same error. */
-ORIEL_DEV int perf_loop(const struct perf_args *a, perf_batch_fn *batch)
+/*
+ * The loop of every kernel.  An error ends it; all threads of a group get the same error.  s: what
+ * the batches keep, which may be more than struct perf_state.
+ */
+ORIEL_DEV int perf_loop_with(const struct perf_args *a, struct oriel_group g, perf_batch_fn *batch,
+			     struct perf_state *s)
 {
-	struct oriel_group g = oriel_group_block();
-	struct perf_state s;
 	uint32_t i;
 	int err;
 
-	s.seen = a->seen;
-	s.wrong = 0;
-	err = a->warm ? batch(a, g, &s, a->warm) : 0;
+	s->seen = a->seen;
+	s->wrong = 0;
+	err = a->warm ? batch(a, g, s, a->warm) : 0;
 	for (i = 0; !err && i < a->samples; i++) {
 		uint64_t start = perf_now_ns();
 
-		err = batch(a, g, &s, a->batch);
+		err = batch(a, g, s, a->batch);
 		if (!err && oriel_group_is_leader(g))
 			a->times[(uint64_t)g.block * a->samples + i] = perf_now_ns() - start;
 	}
 	if (!oriel_group_is_leader(g))
 		return err;
-	a->wrong[g.block] = s.wrong;
+	a->wrong[g.block] = s->wrong;
 	if (g.block == 0)
-		*a->seen_out = s.seen;
+		*a->seen_out = s->seen;
 	return err;
+}
+
+ORIEL_DEV int perf_loop(const struct perf_args *a, perf_batch_fn *batch)
+{
+	struct perf_state s;
+
+	return perf_loop_with(a, oriel_group_block(), batch, &s);
 }
 
 #endif

@@ -264,8 +264,9 @@ static int run_kernel(struct perf_bed *bed, const struct perf_row *row, const st
 	if (!err)
 		err = oriel_comm_barrier(bed->job->comm, ORIEL_WORLD);
 	if (!err)
-		err = oriel_launch(bed->job->comm, bed->op->kernel, opt->blocks, opt->threads, a,
-				   sizeof(*a), NULL);
+		err = oriel_launch(bed->job->comm,
+				   opt->on_line ? bed->op->on_line : bed->op->kernel, opt->blocks,
+				   opt->threads, a, sizeof(*a), NULL);
 	if (!err)
 		err = oriel_comm_sync(bed->job->comm, NULL);
 	if (!err)

@@ -5,6 +5,9 @@
  * Each block has a channel of the team, and its share of every rank's data (perf_piece).  Shares
  * lie one behind the other; in a share the data of the ranks lies in rank order.  So with one block
  * the layout is that of the call.
+ *
+ * With --line a kernel opens its call once.  The blocks of an all-to-all or an all-gather then
+ * divide the peers, and each moves whole blocks of data.
  * Called by: oriel_launch() through team.c, on the threads of the launch.
  */
 #include "ops_coll.h"
@@ -130,6 +133,82 @@ ORIEL_DEV int reducescatter_batch(const struct perf_args *run, struct oriel_grou
 	return err;
 }
 
+/* ---- on a line ------------------------------------------------------------------------------- */
+
+/* The state of the batches comes first, so that a batch finds the line behind it. */
+struct coll_line {
+	struct perf_state state;
+	struct oriel_coll_line line;
+	const uint8_t *send;
+	uint8_t *recv;
+};
+
+ORIEL_DEV int line_batch(const struct perf_args *run, struct oriel_group g, struct perf_state *s,
+			 uint32_t n)
+{
+	struct coll_line *l = (struct coll_line *)(void *)s;
+	int err = 0;
+	uint32_t i;
+
+	(void)run;
+	for (i = 0; !err && i < n; i++)
+		err = oriel_coll_again(&l->line, g, l->send, l->recv);
+	return err;
+}
+
+/* err: of opening the line. */
+ORIEL_DEV int use_line(const struct perf_coll_args *a, struct oriel_group g, struct coll_line *l,
+		       int err)
+{
+	int closed;
+
+	if (!err)
+		err = perf_loop_with(&a->run, g, line_batch, &l->state);
+	closed = oriel_coll_close(&l->line, g);
+	return err ? err : closed;
+}
+
+ORIEL_KERNEL(allgather_line_kernel, struct perf_coll_args)
+{
+	struct oriel_group g = oriel_group_block();
+	uint64_t own = a->run.bytes * (uint32_t)a->team.win.comm.rank;
+	struct coll_line l;
+
+	l.send = a->in_place ? a->recv + own : a->send;
+	l.recv = a->recv;
+	return use_line(a, g, &l,
+			oriel_coll_open_allgather(&l.line, &a->team, g, (int)g.block, a->run.bytes,
+						  (int)g.block, (int)g.nblocks));
+}
+
+ORIEL_KERNEL(alltoall_line_kernel, struct perf_coll_args)
+{
+	struct oriel_group g = oriel_group_block();
+	struct coll_line l;
+
+	l.send = a->send;
+	l.recv = a->recv;
+	return use_line(a, g, &l,
+			oriel_coll_open_alltoall(&l.line, &a->team, g, (int)g.block, a->run.bytes,
+						 (int)g.block, (int)g.nblocks));
+}
+
+ORIEL_KERNEL(allreduce_line_kernel, struct perf_coll_args)
+{
+	struct oriel_group g = oriel_group_block();
+	struct perf_piece p = perf_piece(a->run.bytes, g);
+	struct coll_line l;
+
+	l.send = (a->in_place ? a->recv : a->send) + p.begin;
+	l.recv = a->recv + p.begin;
+	return use_line(a, g, &l,
+			oriel_coll_open_allreduce(&l.line, &a->team, g, (int)g.block,
+						  p.bytes / sizeof(float), ORIEL_TYPE_FLOAT,
+						  ORIEL_REDUCE_SUM));
+}
+
+/* ---- single calls ---------------------------------------------------------------------------- */
+
 /* One kernel per collective: nvcc inlines the whole call, as in a kernel of a user. */
 ORIEL_KERNEL(broadcast_kernel, struct perf_coll_args)
 {
@@ -185,6 +264,8 @@ const struct perf_op perf_inside_allgather = {
 	.place = PERF_EITHER_PLACE,
 	.sized = 1,
 	.kernel = &allgather_kernel,
+	.on_line = &allgather_line_kernel,
+	.parted = 1,
 	.run = perf_inside_run,
 };
 
@@ -197,6 +278,8 @@ const struct perf_op perf_inside_alltoall = {
 	.traffic = PERF_TRAFFIC_BLOCKS,
 	.sized = 1,
 	.kernel = &alltoall_kernel,
+	.on_line = &alltoall_line_kernel,
+	.parted = 1,
 	.run = perf_inside_run,
 };
 
@@ -225,6 +308,7 @@ const struct perf_op perf_inside_allreduce = {
 	.sums = 1,
 	.sized = 1,
 	.kernel = &allreduce_kernel,
+	.on_line = &allreduce_line_kernel,
 	.run = perf_inside_run,
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/perf/options.c - the command line of oriel-perf: its text, its grammar, its errors.
+ * tools/perf/options.c - the command line of oriel-perf: its grammar and its errors.
  *
  * All ranks have the same command line, so only the first rank prints an error: one line, before
  * the ranks have met.
@@ -15,61 +15,6 @@
 #include <string.h>
 
 #define SIZE_LIMIT (1ull << 46)
-
-static const char help_text[] =
-	"Usage: oriel-perf OP [options]               one rank\n"
-	"       oriel-run -n 8 oriel-perf OP [options]\n"
-	"\n"
-	"Measures an operation and checks every byte.  OP is put, get, put_signal, signal,\n"
-	"packet, barrier, sendrecv, atomics or completion; all runs these (completion only if\n"
-	"there are queued peers).  The collectives are allgather, alltoall, alltoallv, broadcast,\n"
-	"allreduce and reducescatter.\n"
-	"\n"
-	"What is measured:\n"
-	"  -b SIZE           smallest size in bytes; K, M and G are factors of 1024 (default 8)\n"
-	"  -e SIZE           largest size (default 8M)\n"
-	"  -f FACTOR         each size is FACTOR times the one before (default 4)\n"
-	"  -n N              timed iterations per row (default 20 to 4000, depending on the size;\n"
-	"                    100 with --format nccl)\n"
-	"  -w N              warm-up iterations per row (default: a tenth of -n)\n"
-	"  -c 0|1            1: check the data, in separate iterations (default 1)\n"
-	"  --blocks N        blocks per launch, 1 to 64; they share the data (default 1)\n"
-	"  --threads N       threads per block: cpu 1 to 32 (default 1), cuda 1 to 512\n"
-	"                    (default 512)\n"
-	"  --in-kernel       collectives are called by the blocks of one running kernel, and not by\n"
-	"                    the host; operations that are no collectives always are\n"
-	"  --device NAME     cpu, cuda or cuda:N (default: ORIEL_DEVICE, or cpu)\n"
-	"  --quick           only 8 B, 4 KiB, 64 KiB and 1 MiB, with few iterations\n"
-	"\n"
-	"What is printed and written:\n"
-	"  -v, --verbose     also print machine, ranks and topology\n"
-	"  --format NAME     oriel (default); nccl: the columns of nccl-tests, with a run in place\n"
-	"                    where the operation can do that; csv: one line of names, then rows\n"
-	"  --json FILE       also write environment, topology and rows as JSON\n"
-	"  --plot FILE.svg   also draw time and bandwidth over the size; needs gnuplot\n"
-	"  --limit GBPS      --plot: draw this bandwidth as the limit; without it, ranks that copy\n"
-	"                    memory of the CPU get the measured speed of memcpy\n"
-	"  --compare FILE    compare each row with that of a run before, written by --json\n"
-	"  --tolerance P     --compare: a row may take P percent longer (default 10)\n"
-	"\n"
-	"For some operations:\n"
-	"  --split NAME      alltoallv: uniform (default), random, or skew (one peer gets half of\n"
-	"                    all bytes); the size is the average per peer\n"
-	"  --seed N          alltoallv: seed of random splits (default 1)\n"
-	"  --algorithm NAME  allgather, between nodes: auto (default), direct, ring or doubling\n"
-	"  --policy NAME     allgather, between GPUs of a node: by_size, fastest, no_sms, or default\n"
-	"                    (ORIEL_GATHER_POLICY)\n"
-	"  --graph           allgather and reductions with cuda: capture a graph and replay it\n"
-	"  --explain         allgather: print the algorithm of each size and the estimated time\n"
-	"                    of the others; alltoall, alltoallv: print the plan of each size, the reason\n"
-	"                    for it and its estimated time\n"
-	"\n"
-	"  -h, --help        print this text\n"
-	"  --version         print the version\n"
-	"\n"
-	"The column #wrong counts wrong bytes; for signal and barrier it counts waits that ended\n"
-	"too early.  The exit status is 1 if #wrong is not 0 or a call failed, 2 for a wrong\n"
-	"command line, and 3 if --compare found a row that is slower than allowed.\n";
 
 int perf_is_first(void)
 {
@@ -165,6 +110,8 @@ enum {
 	FLAG_POLICY,
 	FLAG_GRAPH,
 	FLAG_IN_KERNEL,
+	FLAG_LINE,
+	FLAG_WINDOWS,
 	FLAG_VERSION
 };
 
@@ -187,6 +134,8 @@ static const struct option long_flags[] = {
 	{ "graph", no_argument, NULL, FLAG_GRAPH },
 	{ "policy", required_argument, NULL, FLAG_POLICY },
 	{ "in-kernel", no_argument, NULL, FLAG_IN_KERNEL },
+	{ "line", no_argument, NULL, FLAG_LINE },
+	{ "windows", no_argument, NULL, FLAG_WINDOWS },
 	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, FLAG_VERSION },
 	{ NULL, 0, NULL, 0 },
@@ -287,6 +236,12 @@ static void set_switch(struct perf_options *o, int flag)
 	case FLAG_IN_KERNEL:
 		o->in_kernel = 1;
 		break;
+	case FLAG_LINE:
+		o->on_line = 1;
+		break;
+	case FLAG_WINDOWS:
+		o->in_windows = 1;
+		break;
 	default:
 		o->graph = 1;
 		break;
@@ -329,6 +284,8 @@ static int set_flag(struct perf_options *o, int flag, const char *text, const ch
 	case FLAG_EXPLAIN:
 	case FLAG_GRAPH:
 	case FLAG_IN_KERNEL:
+	case FLAG_LINE:
+	case FLAG_WINDOWS:
 		set_switch(o, flag);
 		return 0;
 	case FLAG_SEED:
@@ -337,7 +294,7 @@ static int set_flag(struct perf_options *o, int flag, const char *text, const ch
 			       0;
 	case 'h':
 		if (perf_is_first())
-			fputs(help_text, stdout);
+			fputs(perf_help_text, stdout);
 		return -1;
 	case FLAG_VERSION:
 		if (perf_is_first())
@@ -390,7 +347,25 @@ static int check_in_kernel(const struct perf_options *o)
 	if (o->graph || o->explain || o->algorithm || o->policy)
 		return usage("--in-kernel excludes --graph, --explain, --algorithm, --policy in",
 			     o->line);
+	if (o->in_windows)
+		return usage("--in-kernel excludes --windows in", o->line);
 	return 0;
+}
+
+/* --line is for operations that have a kernel for it. */
+static int check_line(const struct perf_options *o)
+{
+	const struct perf_op *op = o->op;
+
+	if (!op)
+		return usage("--line needs one operation, not", "all");
+	if (op->inside && op->inside->on_line && !o->in_kernel)
+		return usage("--line needs --in-kernel, which is missing in", o->line);
+	if (op->inside && o->in_kernel)
+		op = op->inside;
+	return op->on_line ?
+		       0 :
+		       usage("--line is for packet, allgather, alltoall, allreduce, not", op->name);
 }
 
 /* Flags that need, or exclude, another. */
@@ -405,6 +380,11 @@ static int check_together(const struct perf_options *o)
 		return usage("--plot needs an operation with sizes, not", o->op->name);
 	if (o->limit > 0 && !o->plot)
 		return usage("--limit needs --plot, which is missing in", o->line);
+	if (o->on_line && check_line(o))
+		return 2;
+	if (o->in_windows && !(o->op && o->op->windowed))
+		return usage("--windows is for broadcast, allreduce, reducescatter, not",
+			     o->op ? o->op->name : "all");
 	return o->in_kernel ? check_in_kernel(o) : 0;
 }
 

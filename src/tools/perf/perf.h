@@ -4,6 +4,7 @@
  *
  *	main.c     order of the steps, exit status
  *	options.c  the command line
+ *	help.c     the text of --help
  *	facts.c    machine, ranks and topology, gathered from all ranks
  *	agree.c    one status for all ranks
  *	engine.c   what the engine of queued peers has counted
@@ -103,6 +104,9 @@ struct perf_op {
 	const char *variants[2];    /* two rows per size, with these words in column `type` */
 	const struct perf_op *with; /* also runs when the user asks for that operation */
 	const struct oriel_kernel *kernel;
+	const struct oriel_kernel *on_line; /* the kernel for --line; NULL: there is none */
+	int parted;                         /* on a line: blocks divide the peers, not the data */
+	int windowed;                       /* --windows: its buffers can lie in windows */
 	/* of a collective that the host calls: the same inside a kernel, for --in-kernel */
 	const struct perf_op *inside;
 	/* not NULL: runs the whole table, uses only the texts above, and is not part of "all" */
@@ -137,7 +141,9 @@ struct perf_options {
 	const char *device;  /* NULL: the library's default */
 	int cuda;            /* 1: by --device or ORIEL_DEVICE */
 	int quick, verbose;
-	int in_kernel; /* collectives are called inside a kernel */
+	int in_kernel;  /* collectives are called inside a kernel */
+	int on_line;    /* operations are made on a line, which a kernel holds open */
+	int in_windows; /* the buffers of a collective lie in windows */
 	enum perf_format format;
 	const char *json, *plot, *compare; /* files; NULL: none */
 	double tolerance;                  /* --compare: percent */
@@ -245,6 +251,9 @@ struct perf_rows {
 struct perf_plan {
 	uint32_t iterations, warm, samples, batch;
 };
+
+/* help.c */
+extern const char perf_help_text[];
 
 /* options.c: 0; an exit status; or -1 for --help and --version, which it has printed */
 int perf_options_parse(int argc, char **argv, struct perf_options *o);

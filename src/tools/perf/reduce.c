@@ -21,8 +21,9 @@
 struct bed {
 	struct perf_coll coll; /* its bytes are of the broadcast, the vector, or a block */
 	struct perf_job *job;
-	struct perf_graph *graph; /* --graph: of the row */
-	uint8_t *send, *recv;     /* device memory */
+	struct perf_graph *graph;                       /* --graph: of the row */
+	uint8_t *send, *recv;                           /* device memory */
+	struct oriel_window *send_window, *recv_window; /* --windows: they have that memory */
 	float *host;
 	uint64_t send_bytes, recv_bytes; /* of the largest row */
 };
@@ -51,10 +52,43 @@ static uint8_t *own_block(const struct bed *b)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
+static int take(const struct bed *b, uint64_t bytes, uint8_t **out)
+{
+	void *memory = NULL;
+	int err = oriel_alloc(b->job->comm, bytes, &memory);
+
+	*out = memory;
+	return err;
+}
+
+static int take_window(const struct bed *b, uint64_t bytes, struct oriel_window **w, uint8_t **out)
+{
+	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+	int err;
+
+	o.bytes = bytes;
+	err = oriel_window_create(b->job->comm, &o, w);
+	if (!err)
+		*out = oriel_window_buffer(*w);
+	return err;
+}
+
+/* A window fails on all ranks or on none, so all of them make the same calls. */
+static int take_both(struct bed *b)
+{
+	int err;
+
+	if (b->job->opt->in_windows) {
+		err = take_window(b, b->send_bytes, &b->send_window, &b->send);
+		return err ? err : take_window(b, b->recv_bytes, &b->recv_window, &b->recv);
+	}
+	err = take(b, b->send_bytes, &b->send);
+	return err ? err : take(b, b->recv_bytes, &b->recv);
+}
+
 static int open_bed(struct bed *b)
 {
 	uint64_t end = b->job->opt->end, n = (uint64_t)b->job->nranks;
-	void *send = NULL, *recv = NULL;
 	int err;
 
 	b->send_bytes = end * (is(b, &perf_op_reducescatter) ? n : 1);
@@ -63,11 +97,7 @@ static int open_bed(struct bed *b)
 			     (b->job->opt->cuda ? 1 : 2) * b->send_bytes + b->recv_bytes);
 	if (err)
 		return err;
-	err = oriel_alloc(b->job->comm, b->send_bytes, &send);
-	if (!err)
-		err = oriel_alloc(b->job->comm, b->recv_bytes, &recv);
-	b->send = send;
-	b->recv = recv;
+	err = take_both(b);
 	b->host = malloc(b->send_bytes + b->recv_bytes);
 	if (!err && !b->host)
 		err = ORIEL_ENOMEM;
@@ -79,10 +109,14 @@ static void close_bed(struct bed *b)
 	free(b->host);
 	if (oriel_comm_status(b->job->comm))
 		return;
-	if (b->send)
-		(void)oriel_free(b->job->comm, b->send);
-	if (b->recv)
+	if (b->recv_window)
+		(void)oriel_window_destroy(b->recv_window);
+	else if (b->recv)
 		(void)oriel_free(b->job->comm, b->recv);
+	if (b->send_window)
+		(void)oriel_window_destroy(b->send_window);
+	else if (b->send)
+		(void)oriel_free(b->job->comm, b->send);
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -245,6 +279,7 @@ const struct perf_op perf_op_broadcast = {
 	.traffic = PERF_TRAFFIC_ONCE,
 	.place = PERF_IN_PLACE,
 	.sized = 1,
+	.windowed = 1,
 	.inside = &perf_inside_broadcast,
 	.run = run,
 };
@@ -259,6 +294,7 @@ const struct perf_op perf_op_allreduce = {
 	.place = PERF_EITHER_PLACE,
 	.sums = 1,
 	.sized = 1,
+	.windowed = 1,
 	.inside = &perf_inside_allreduce,
 	.run = run,
 };
@@ -273,6 +309,7 @@ const struct perf_op perf_op_reducescatter = {
 	.place = PERF_EITHER_PLACE,
 	.sums = 1,
 	.sized = 1,
+	.windowed = 1,
 	.inside = &perf_inside_reducescatter,
 	.run = run,
 };

@@ -8,6 +8,10 @@
 
 #include <string.h>
 
+/* Blocks of a line up to this size go in marked cells, where there are some: the most allowed. */
+#define LINE_BYTES (64u << 10)
+#define LINE_BYTES_MANY (4u << 10) /* with more than 64 ranks */
+
 int perf_team_open(struct perf_team *t, struct perf_job *job, const struct perf_op *op)
 {
 	struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT;
@@ -16,6 +20,8 @@ int perf_team_open(struct perf_team *t, struct perf_job *job, const struct perf_
 	t->job = job;
 	t->op = op;
 	o.channels = (uint32_t)job->opt->blocks;
+	if (job->opt->on_line)
+		o.line_bytes = job->nranks > 64 ? LINE_BYTES_MANY : LINE_BYTES;
 	err = oriel_team_create(job->comm, &o, &t->team);
 	if (err) {
 		if (job->rank == 0)
@@ -46,8 +52,8 @@ int perf_team_run(struct perf_team *t, const struct perf_plan *p, struct perf_co
 	a->run.batch = p->batch;
 	perf_results_set(t->job, &t->results, &a->run);
 	if (!err)
-		err = oriel_launch(t->job->comm, t->op->kernel, opt->blocks, opt->threads, a,
-				   sizeof(*a), NULL);
+		err = oriel_launch(t->job->comm, opt->on_line ? t->op->on_line : t->op->kernel,
+				   opt->blocks, opt->threads, a, sizeof(*a), NULL);
 	if (!err)
 		err = oriel_comm_sync(t->job->comm, NULL);
 	if (!err)
