@@ -115,12 +115,12 @@ test: deps-test deps-python build-release
 	$(call ctest,release) -LE '^(long|shmem|documents)$$'
 	@$(call configure,tsan)
 	@$(call build,tsan,$(tsan_targets))
-	$(call ctest,tsan) -R '$(order)|^coll.*[.]threads$$|^unit[.](queue|soft)_threads$$|^documents[.]fault_race$$'
+	$(call ctest,tsan) -R '$(order)|^coll.*[.]threads$$|^unit[.](packet|queue_threads|soft_threads)$$|^documents[.]fault_race$$'
 
 # What of the contract suite is about memory order; the rest of it under ThreadSanitizer is in test-full.
 order = ^contract[.](order|put|barrier|signal)([.]mlx5)?$$
-tsan_targets = contract_tests unit_queue_threads unit_soft_threads coll_allgather coll_alltoallv coll_reduce \
-	coll_team coll_lines coll_litmus coll_cards faults_race
+tsan_targets = contract_tests unit_packet unit_queue_threads unit_soft_threads coll_allgather coll_alltoallv coll_reduce \
+	coll_team coll_team_mix coll_team_v coll_lines coll_litmus coll_cards coll_nodes faults_race
 
 # What the documents say: their commands and output, quotations, programs with a fault.
 documents: deps-test build-release
@@ -156,7 +156,7 @@ space := $(empty) $(empty)
 # Under AddressSanitizer only in test-slow: tests that wait for deadlines or look for order, long ones
 # of collectives, and rows of the contract suite on an unordered fabric, the fake driver and the stub
 # of mlx5.  Their code runs in other tests too.  CTest ignores a pattern of ten parentheses or more.
-asan_later = ^(contract[.](order|failure|subset|path)([.].*)?|contract[.].*[.](fabric|cuda|mlx5)|contract[.]packet[.].*|coll[.](allgather|allgather_requests|alltoallv|alltoallv_random|alltoallv_errors|team|lines.*|reduce_errors[.].*)|unit[.]last_error|shmem[.]ends_.*|tools[.](run_mps|doctor|info)_test|fault[.](late_reports|late_memory|told_last)|tools[.]queued_test|(mutants|campaign|sim)[.](run|seeds))$$
+asan_later = ^(contract[.](order|failure|failure_lines|subset|path|line)([.].*)?|contract[.].*[.](fabric|cuda|mlx5)|contract[.]packet[.].*|coll[.](allgather|allgather_requests|alltoallv|alltoallv_random|alltoallv_errors|team|team_stuck.*|lines.*|reduce_errors[.].*)|unit[.]last_error|shmem[.]ends_.*|tools[.](run_mps|doctor|info)_test|fault[.](late_reports|late_memory|told_last)|tools[.]queued_test|(mutants|campaign|sim)[.](run|seeds))$$
 
 # On aarch64 the search for leaks walks the whole address space of the sanitizer's heap: 4 s of
 # processor time at the end of every process, also of an empty one, and some tests start hundreds.

@@ -154,8 +154,10 @@ suite_contract() {
 			ORIEL_CONTRACT=$rows,nokill,threads "$program"
 	done
 	start_mps # what follows may leave it in disorder
-	run contract.failure.kill 150 "${on_gpu[@]}" ORIEL_CONTRACT=$rows,kill \
-		"$bin/cuda_contract_failure"
+	for name in failure failure_lines; do
+		run contract.$name.kill 150 "${on_gpu[@]}" ORIEL_CONTRACT=$rows,kill \
+			"$bin/cuda_contract_$name"
+	done
 	stop_mps
 }
 
@@ -179,17 +181,31 @@ suite_graph() {
 		streams_of_mixed_processes graphs_of_2_processes graphs_of_queued_processes
 	run_beside cuda.alltoallv 120 "$bin/cuda_alltoallv" processes_2 processes_4 processes_8 \
 		mixed_processes
-	for name in lines team team_v; do
+	run_beside cuda.team_graph 120 "$bin/cuda_team_graph"
+	run_beside coll.team_mix 120 "${on_gpu[@]}" "$bin/cuda_coll_team_mix" different_calls
+	for name in lines nodes team team_v; do
 		run_beside coll.$name 120 "${on_gpu[@]}" "$bin/cuda_coll_$name"
 	done
+	# Without the tests in which ranks are late or die.
+	run_beside coll.reduce_windows 120 "${on_gpu[@]}" "$bin/cuda_host_reduce_windows_cuda" \
+		straight_between short_and_long every_type more_than queued_ranks \
+		calls_that_differ another_call
+	run_beside coll.scatter_windows 120 "${on_gpu[@]}" "$bin/cuda_host_scatter_windows_cuda" \
+		a_reduce_scatter a_broadcast every_type more_than all_kinds another_call
+	run_beside coll.alltoallv_random 180 "${on_gpu[@]}" A2A_CALLS=20 \
+		"$bin/cuda_host_alltoallv_random" random_splits
 	wait
 	# Not beside others: a rank whose kernels wait for their turn misses a short deadline.
 	for name in deadlines abort launches; do
 		run cuda.failure.$name 60 "$bin/cuda_failure" $name
 	done
+	run coll.team_stuck 100 "${on_gpu[@]}" "$bin/cuda_coll_team_stuck" a_late_rank an_abort
 	stop_mps
 	start_mps
 	run cuda.failure.killed 60 "$bin/cuda_failure" killed
+	stop_mps
+	start_mps
+	run coll.team_stuck.killed 100 "${on_gpu[@]}" "$bin/cuda_coll_team_stuck" a_dead_rank
 	stop_mps
 	# Thread ranks: as in suite_contract, not under MPS.
 	run cuda.graph.threads 60 "$bin/cuda_graph" graphs_of_2_threads graphs_of_4_threads

@@ -46,7 +46,7 @@ static void every_rank(struct rank_env *env)
 
 TEST(every_line)
 {
-	both_ways(rows, ORI_COUNT(rows), every_rank);
+	bed_both_ways(rows, ORI_COUNT(rows), every_rank);
 }
 
 /* ---- straight into a window ------------------------------------------------------------------ */
@@ -106,7 +106,7 @@ static void into_rank(struct rank_env *env)
 
 TEST(a_line_into_a_window)
 {
-	both_ways(rows, ORI_COUNT(rows), into_rank);
+	bed_both_ways(rows, ORI_COUNT(rows), into_rank);
 }
 
 /* Other windows, offsets and sizes are refused by all ranks, and lose nothing. */
@@ -139,7 +139,7 @@ TEST(refused_windows_lose_nothing)
 	const struct bed_row few[] = { { "three threads", 3, 0, NULL },
 				       { "mixed processes", 4, 1, "2x2" } };
 
-	both_ways(few, ORI_COUNT(few), into_refused_rank);
+	bed_both_ways(few, ORI_COUNT(few), into_refused_rank);
 }
 
 /* ---- parts ----------------------------------------------------------------------------------- */
@@ -194,12 +194,12 @@ static void rounds_rank(struct rank_env *env)
 
 TEST(parts_with_rounds)
 {
-	both_ways(rows, ORI_COUNT(rows), rounds_rank);
+	bed_both_ways(rows, ORI_COUNT(rows), rounds_rank);
 }
 
 TEST(parts_of_a_line)
 {
-	both_ways(rows, ORI_COUNT(rows), parts_rank);
+	bed_both_ways(rows, ORI_COUNT(rows), parts_rank);
 }
 
 /* Places are cleared before a mark repeats; words of slots wrap. */
@@ -226,7 +226,7 @@ TEST(marks_wrap_in_a_line)
 				       { "three processes", 3, 1, NULL },
 				       { "mixed processes", 4, 1, "2x2" } };
 
-	both_ways(few, ORI_COUNT(few), wrap_rank);
+	bed_both_ways(few, ORI_COUNT(few), wrap_rank);
 }
 
 /* ---- refusals and deadlines ------------------------------------------------------------------ */
@@ -269,7 +269,7 @@ TEST(refused_lines_lose_nothing)
 	const struct bed_row few[] = { { "three threads", 3, 0, NULL },
 				       { "mixed processes", 4, 1, "2x2" } };
 
-	both_ways(few, ORI_COUNT(few), refused_rank);
+	bed_both_ways(few, ORI_COUNT(few), refused_rank);
 }
 
 /* Rank 0 makes fewer calls.  The others give up after their own deadline, and name it. */
@@ -304,7 +304,7 @@ TEST(a_deadline_in_a_line)
 	const struct bed_row few[] = { { "two threads", 2, 0, NULL },
 				       { "mixed processes", 4, 1, "2x2" } };
 
-	both_ways(few, ORI_COUNT(few), late_rank);
+	bed_both_ways(few, ORI_COUNT(few), late_rank);
 }
 
 /* Rank 0 leaves its line early and makes another call there.  Nobody succeeds, or hangs. */
@@ -330,6 +330,7 @@ TEST(another_call_on_the_channel_of_a_line)
 {
 	const struct bed_row few[] = { { "three threads", 3, 0, NULL } };
 
-	cells = ORIEL_CELLS_IF_POSSIBLE; /* without them the other call may pass for the line's */
+	/* without them the other call may pass for the line's */
+	bed_cells = ORIEL_CELLS_IF_POSSIBLE;
 	bed_rows(few, ORI_COUNT(few), other_call_rank, NULL);
 }

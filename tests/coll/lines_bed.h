@@ -17,22 +17,12 @@ struct job {
 	struct args args;
 };
 
-/* How the teams of a test move short calls. */
-static uint32_t cells;
-
-static inline void both_ways(const struct bed_row *some, size_t n, void (*rank)(struct rank_env *))
-{
-	for (cells = ORIEL_CELLS_NEVER; cells <= ORIEL_CELLS_IF_POSSIBLE && !check_failures;
-	     cells++)
-		bed_rows(some, n, rank, NULL);
-}
-
 static inline void open_job(struct job *j, struct rank_env *env, struct oriel_team_options *o,
 			    uint64_t bytes)
 {
 	memset(j, 0, sizeof(*j));
 	bed_open(&j->bed, env, bytes);
-	o->cells = cells;
+	o->cells = bed_cells;
 	o->channels = (uint32_t)env->nranks + 1;
 	REQUIRE_OK(oriel_team_create(env->comm, o, &j->team));
 	REQUIRE_OK(oriel_team_device(j->team, &j->args.team));

@@ -247,5 +247,5 @@ static void collectives_rank(struct rank_env *env)
 
 TEST(collectives_held_open)
 {
-	both_ways(groups, ORI_COUNT(groups), collectives_rank);
+	bed_both_ways(groups, ORI_COUNT(groups), collectives_rank);
 }

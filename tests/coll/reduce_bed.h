@@ -189,4 +189,15 @@ static inline void bed_rows(const struct bed_row *rows, size_t n, rank_fn *fn, v
 	}
 }
 
+/* How the teams of a test move short calls: ORIEL_CELLS_*. */
+static uint32_t bed_cells;
+
+/* Runs rank() in the rows, without marked cells and with them. */
+static inline void bed_both_ways(const struct bed_row *rows, size_t n, rank_fn *rank)
+{
+	for (bed_cells = ORIEL_CELLS_NEVER; bed_cells <= ORIEL_CELLS_IF_POSSIBLE && !check_failures;
+	     bed_cells++)
+		bed_rows(rows, n, rank, NULL);
+}
+
 #endif

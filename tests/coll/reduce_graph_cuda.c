@@ -6,7 +6,7 @@
 #include "cuda_stream.h"
 #include "reduce_bed.h"
 
-#define COUNT 40000u /* several blocks */
+#define COUNT 120000u /* several blocks; all calls of the graph but one are long */
 #define REPLAYS 4
 
 static void run_ranks(rank_fn *fn)
@@ -18,20 +18,51 @@ static void run_ranks(rank_fn *fn)
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
-/* All-reduce, then a broadcast of its first half from rank 1, in one graph. */
+#define BLOCK (COUNT / 8) /* elements of a rank in the reduce-scatter */
+
+#define CAST (COUNT * 2) /* bytes that rank 1 broadcasts */
+#define SHORT 10u        /* elements of a call that has another kernel */
+/* After the elements: results of the all-reduce, the reduce-scatter, the short call; then data. */
+#define SUM_OFF (COUNT * 4u)
+#define BLOCK_OFF (SUM_OFF + COUNT * 4u + 16u)
+#define SHORT_OFF (BLOCK_OFF + BLOCK * 4u + 16u)
+#define CAST_OFF (SHORT_OFF + SHORT * 4u + 16u)
+
 static void capture(struct bed *b, void *stream, void **exec)
 {
 	struct oriel_comm *c = b->env->comm;
-	uint8_t *to = b->memory + COUNT * 4;
+	uint8_t *m = b->memory;
 	void *graph = NULL;
 
 	REQUIRE_OK(cuStreamBeginCapture_v2(stream, 1));
-	REQUIRE_OK(oriel_allreduce(c, b->memory, to, COUNT, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM,
+	REQUIRE_OK(oriel_allreduce(c, m, m + SUM_OFF, COUNT, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM,
 				   stream));
-	REQUIRE_OK(oriel_broadcast(c, to, COUNT / 2, 4, 1, stream));
+	REQUIRE_OK(oriel_broadcast(c, m + CAST_OFF, CAST, 1, 1, stream));
+	REQUIRE_OK(oriel_allreduce(c, m, m + SHORT_OFF, SHORT, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_MAX,
+				   stream));
+	REQUIRE_OK(oriel_reducescatter(c, m, m + BLOCK_OFF, BLOCK, ORIEL_TYPE_FLOAT,
+				       ORIEL_REDUCE_SUM, stream));
 	REQUIRE_OK(cuStreamEndCapture(stream, &graph));
 	REQUIRE_OK(cuGraphInstantiateWithFlags(exec, graph, 0));
 	REQUIRE_OK(cuGraphDestroy(graph));
+}
+
+static uint8_t cast_byte(const struct bed *b, int rank, uint64_t i)
+{
+	return (uint8_t)model_mix(b->seed + i + ((uint64_t)rank << 40));
+}
+
+static void check_replay(struct bed *b)
+{
+	uint64_t wrong = 0;
+
+	bed_check(b, SUM_OFF, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, 0, COUNT);
+	bed_check(b, BLOCK_OFF, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, (uint64_t)b->env->rank * BLOCK,
+		  BLOCK);
+	bed_check(b, SHORT_OFF, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_MAX, 0, SHORT);
+	for (uint64_t i = 0; i < CAST; i++)
+		wrong += b->host[CAST_OFF + i] != cast_byte(b, 1, i);
+	CHECK_EQ(wrong, 0);
 }
 
 static void graph_rank(struct rank_env *env)
@@ -39,7 +70,7 @@ static void graph_rank(struct rank_env *env)
 	void *stream, *exec = NULL;
 	struct bed b;
 
-	bed_open(&b, env, 2 * 4 * COUNT);
+	bed_open(&b, env, CAST_OFF + CAST);
 	REQUIRE_OK(make_stream(env, &stream));
 	/* the first call creates the team, which is no work of a stream */
 	bed_allreduce(&b, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, 10, 0, 0);
@@ -47,11 +78,13 @@ static void graph_rank(struct rank_env *env)
 	for (int i = 0; i < REPLAYS && !check_failures; i++) {
 		memset(b.host, BED_POISON, b.bytes);
 		bed_fill(&b, 0, ORIEL_TYPE_FLOAT, 0, COUNT);
+		for (uint64_t k = 0; k < CAST; k++)
+			b.host[CAST_OFF + k] = cast_byte(&b, env->rank, k);
 		bed_push(&b);
 		REQUIRE_OK(cuGraphLaunch(exec, stream));
 		REQUIRE_OK(oriel_comm_sync(env->comm, stream));
 		CHECK_EQ(oriel_copy(env->comm, b.host, b.memory, b.bytes), 0);
-		bed_check(&b, COUNT * 4, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, 0, COUNT);
+		check_replay(&b);
 		b.seed = model_mix(b.seed);
 		/* a plain call between two replays uses the same rounds */
 		bed_allreduce(&b, ORIEL_TYPE_INT32, ORIEL_REDUCE_MAX, 300, 0, 0);

@@ -2,57 +2,14 @@
 /*
  * tests/coll/reduce_windows_cuda.c - all-reduce of buffers that lie in windows of CUDA ranks (the
  * fake driver): data goes straight between them, and through the team where a rank has no such
- * buffer.
+ * buffer.  scatter_windows_cuda.c does the same for reduce-scatter and broadcast.
  */
 #include <signal.h>
 #include <unistd.h>
 
-#include "coll/team/team.h"
-#include "kernels/coll.h"
-#include "reduce_bed.h"
+#include "windows_bed.h"
 
-#define COUNT 49152u /* floats: several blocks of a kernel, and a multiple of 16 bytes per rank */
-#define ROOM (2 * 8 * COUNT + 65536u)
-
-struct windows {
-	struct bed b;
-	struct oriel_window *first, *second;
-	uint8_t *plain;
-};
-
-static void create(struct rank_env *env, struct oriel_window **w)
-{
-	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
-
-	o.bytes = ROOM;
-	REQUIRE_OK(oriel_window_create(env->comm, &o, w));
-}
-
-static void open_windows(struct windows *w, struct rank_env *env)
-{
-	memset(w, 0, sizeof(*w));
-	w->b.env = env;
-	w->b.bytes = ROOM;
-	w->b.seed = 5;
-	w->b.cuda = 1;
-	w->b.host = (uint8_t *)malloc(ROOM);
-	create(env, &w->first);
-	create(env, &w->second);
-	REQUIRE_OK(oriel_alloc(env->comm, ROOM, (void **)&w->plain));
-}
-
-static void close_windows(struct windows *w)
-{
-	struct oriel_comm *c = w->b.env->comm;
-
-	CHECK_EQ(oriel_free(c, w->plain), 0);
-	CHECK_EQ(oriel_window_destroy(w->second), 0);
-	CHECK_EQ(oriel_window_destroy(w->first), 0);
-	free(w->b.host);
-}
-
-#define STRAIGHT ORI_REDUCE_DIRECT
-#define STAGED ORI_REDUCE_STAGED
+#define COUNT WINDOWS_COUNT
 
 /* One call from `send` to `recv`, checked; `way`: how it must go. */
 static void reduce(struct windows *w, uint8_t *send, uint8_t *recv, int type, int op,
@@ -69,10 +26,7 @@ static void reduce(struct windows *w, uint8_t *send, uint8_t *recv, int type, in
 	CHECK_EQ(oriel_comm_sync(c, NULL), 0);
 	CHECK_EQ(oriel_copy(c, w->b.host, recv, bytes + 1), 0);
 	bed_check(&w->b, 0, type, op, 0, count);
-	CHECK_EQ(ori_team_last_way(c), way);
-	w->b.seed = model_mix(w->b.seed);
-	/* no rank fills its buffers for the next call while another one still checks these */
-	CHECK_EQ(oriel_comm_barrier(c, ORIEL_WORLD), 0);
+	end_call(w, way);
 }
 
 static void ways_rank(struct rank_env *env)
@@ -290,12 +244,6 @@ TEST(another_call_on_one_rank)
 
 	bed_rows(rows, ORI_COUNT(rows), other_rank, NULL);
 }
-
-/* Rank 2 does not make the last call; `dies`: it ends instead. */
-struct scene {
-	int dies;
-	uint32_t over; /* ranks whose call has failed */
-};
 
 static void missing_rank(struct rank_env *env)
 {

@@ -8,8 +8,9 @@
 #include "contract.h"
 
 #define BOX_BYTES 600
-#define BOXED c.window.boxes = 2, c.window.box_bytes = BOX_BYTES
+#define BOXES 2 /* of each form */
 #define FORMS 2
+#define BOXED c.window.boxes = BOXES * FORMS, c.window.box_bytes = BOX_BYTES
 
 /* Which calls a side of a pair makes. */
 enum { LINES, CALLS, LINES_IN_TURN };
@@ -19,7 +20,7 @@ static struct contract_args args_of_form(struct contract_env *e, int form)
 	struct contract_args a = contract_args(e);
 
 	a.win.box_marked = (uint32_t)form;
-	a.id = form; /* memory of one form means nothing to the other */
+	a.id = form * BOXES; /* memory of one form means nothing to the other */
 	a.bytes = BOX_BYTES;
 	return a;
 }
@@ -149,6 +150,75 @@ CASE(line_opened_again, BOXED)
 CASE(line_over_laps, BOXED, c.window.first_count = UINT64_MAX - 40)
 {
 	talk(e, LINES, LINES, 64);
+}
+
+/* ---- slow ends ------------------------------------------------------------------------------- */
+
+ORIEL_DEV void pause_for(uint64_t rounds)
+{
+	uint64_t i;
+
+	for (i = 0; i < rounds; i++)
+		ori_pause();
+}
+
+/*
+ * Block 0 sends to the right neighbour, block 1 receives from the left one, each by a line of its
+ * own.  Of two ranks, which are neighbours twice, each has a box to send into.  src_off, dst_off:
+ * pauses of the sender and of the receiver.
+ */
+CONTRACT_KERNEL(stream_kernel)
+{
+	const struct oriel_window_dev *w = &a->win;
+	int me = oriel_rank(w), right = contract_right(w, 1), left = contract_left(w, 1);
+	int sends = !g.block, from = sends ? me : left, to = sends ? right : me;
+	uint8_t *mine = a->local + 4096 * g.block;
+	uint64_t wrong = 0, bytes;
+	struct oriel_line line;
+	int err, last, i;
+
+	err = oriel_line_open(&line, w, g, sends ? right : left, a->id + from % BOXES);
+	for (i = 0; i < a->rounds && !err; i++) {
+		bytes = bytes_of(i);
+		pause_for(sends ? a->src_off : a->dst_off);
+		if (sends)
+			contract_fill(g, mine, bytes, (uint64_t)i, from, to);
+		err = oriel_group_sync(g);
+		if (!err)
+			err = sends ? oriel_line_send(&line, g, mine, bytes) :
+				      oriel_line_recv(&line, g, mine, bytes);
+		if (!err && !sends)
+			wrong += contract_wrong(g, mine, bytes, (uint64_t)i, from, to);
+		if (!err) /* the next packet is written to the same place */
+			err = oriel_group_sync(g);
+	}
+	last = oriel_line_close(&line, g);
+	contract_report(a, g, err ? err : last, wrong);
+}
+
+/* Many laps of the box. */
+static void stream(struct contract_env *e, uint64_t send_slow, uint64_t recv_slow)
+{
+	for (int form = 0; form < FORMS; form++) {
+		struct contract_args a = args_of_form(e, form);
+
+		a.rounds = contract_rounds(e, 64);
+		a.src_off = send_slow;
+		a.dst_off = recv_slow;
+		contract_launch(e, &stream_kernel, 2, &a);
+		contract_launch(e, &stream_kernel, 2, &a);
+	}
+}
+
+/* A line to this rank itself would be one line of two blocks. */
+CASE(line_slow_receiver, c.blocks = 2, c.min_ranks = 2, BOXED)
+{
+	stream(e, 0, 3000);
+}
+
+CASE(line_slow_sender, c.blocks = 2, c.min_ranks = 2, BOXED)
+{
+	stream(e, 3000, 0);
 }
 
 /* ---- full boxes and deadlines ---------------------------------------------------------------- */
