@@ -9,7 +9,7 @@
  *	cells	every 8 bytes have their mark with them, in one store of 16 bytes
  *	land	data and then a signal, into a place used in turn; the receiver copies it out
  *	ready	the receiver says that its buffer is free; data goes straight there, then a signal
- *	pull	(reduce) every rank shows its data; all read it from there
+ *	pull	(reduce, cast) a rank shows its data; all read it from there
  * `cells` has a block per peer too ("peers"), where the others divide every peer's data.
  *
  * No failure words, no deadlines, no argument checks, and counts are in registers.  The caller must
@@ -294,6 +294,71 @@ static __global__ void __launch_bounds__(INSIDE_THREADS, 1) reduce_pull(struct a
 	}
 }
 
+/*
+ * ---- broadcast ----
+ *
+ * Root r has two places, used in turn.  Before it uses one again, after 2 n calls, every other rank
+ * has been root once more, and r has received what that rank sent behind its read of this place.
+ */
+static __global__ void __launch_bounds__(INSIDE_THREADS, 1) cast_cells(struct args a)
+{
+	const struct world &w = a.w;
+	uint64_t begin = blockIdx.x * a.bytes, start = 0;
+	uint32_t n = (uint32_t)(a.bytes / 8), lanes = blockDim.x / w.n;
+	int p = (int)(threadIdx.x / lanes);
+	u64 *data = (u64 *)(w.recv[w.me] + begin), v[4];
+
+	for (int i = 1; i <= GPU_WARM + a.calls; i++) {
+		int root = (i - 1) % w.n;
+		uint64_t box = ((i - 1) / w.n & 1) * (AREA / 2) + 2 * (root * a.slot + begin);
+
+		for (uint32_t j = threadIdx.x % lanes; w.me == root && p != root && j < n;
+		     j += 4 * lanes) {
+#pragma unroll
+			for (int k = 0; k < 4; k++)
+				if (j + k * lanes < n)
+					v[k] = data[j + k * lanes];
+#pragma unroll
+			for (int k = 0; k < 4; k++)
+				if (j + k * lanes < n)
+					cell_store(w.area[p] + box + (j + k * lanes) * 16, v[k], i);
+		}
+		for (uint32_t j = threadIdx.x; w.me != root && j < n; j += blockDim.x) {
+			while (!cell_load(w.area[w.me] + box + j * 16, &v[0], i))
+				;
+			data[j] = v[0];
+		}
+		__syncthreads();
+		time_of(a, i, &start);
+	}
+}
+
+static __global__ void __launch_bounds__(INSIDE_THREADS, 1) cast_pull(struct args a)
+{
+	const struct world &w = a.w;
+	uint64_t begin = blockIdx.x * a.bytes, start = 0;
+	int q = threadIdx.x;
+
+	for (int i = 1; i <= GPU_WARM + a.calls; i++) {
+		int root = (i - 1) % w.n;
+		uint8_t *place = w.area[root] + ((i - 1) / w.n & 1) * (AREA / 2) + begin;
+
+		if (w.me == root) {
+			copy(place, w.recv[root] + begin, a.bytes, threadIdx.x, blockDim.x);
+			__syncthreads();
+			if (q < w.n && q != root)
+				signal(word_of(w, q, root, 0), i);
+		} else {
+			if (!q)
+				await(word_of(w, w.me, root, 0), i);
+			__syncthreads();
+			copy(w.recv[w.me] + begin, place, a.bytes, threadIdx.x, blockDim.x);
+		}
+		__syncthreads();
+		time_of(a, i, &start);
+	}
+}
+
 /* ---- running ---- */
 
 struct job {
@@ -325,12 +390,12 @@ static void run_row(struct job *j, const char *way, void (*kernel)(struct args),
 	gpu_meet(j->m, n, &j->meetings);
 	gpu_must(cudaMemsetAsync(j->w.area[me], 0, AREA, j->stream), "area");
 	gpu_must(cudaMemsetAsync(j->w.words[me], 0, WORDS * sizeof(u64), j->stream), "words");
-	gpu_must(cudaMemsetAsync(j->w.recv[me], 0, (size_t)INSIDE_MOST * n, j->stream), "recv");
 	gpu_must(cudaStreamSynchronize(j->stream), "memory");
+	inside_begin(j->c, 1, j->send, j->w.recv[me], me, n, j->stream);
 	gpu_meet(j->m, n, &j->meetings);
 	kernel<<<blocks, INSIDE_THREADS, 0, j->stream>>>(a);
 	gpu_must(cudaStreamSynchronize(j->stream), name);
-	inside_check(name, j->c, j->w.recv[me], me, n, j->stream);
+	inside_end(name, j->c, 1, j->w.recv[me], me, n, j->stream);
 	if (me == 0)
 		bench_print(name, (double)*j->ns / 1e3 / j->c->calls, "us");
 }
@@ -339,7 +404,6 @@ static void run_case(struct job *j)
 {
 	uint64_t cells = 2 * j->c->bytes * (uint64_t)j->w.n;
 
-	inside_fill(j->c, j->send, j->w.me, j->w.n, j->stream);
 	for (int i = 0; i < INSIDE_COUNTS; i++) {
 		int blocks = inside_blocks[i];
 
@@ -350,12 +414,17 @@ static void run_case(struct job *j)
 			run_row(j, "pull", reduce_pull, blocks, 0);
 			continue;
 		}
+		if (j->c->op == INSIDE_CAST) {
+			run_row(j, "cells", cast_cells, blocks, 0);
+			run_row(j, "pull", cast_pull, blocks, 0);
+			continue;
+		}
 		if (cells <= AREA / 2 && j->c->bytes <= 64u << 10)
 			run_row(j, "cells", exchange_cells, blocks, 0);
 		run_row(j, "land", exchange_signal<0>, blocks, 0);
 		run_row(j, "ready", exchange_signal<1>, blocks, 0);
 	}
-	if (j->c->op != INSIDE_REDUCE && j->c->bytes <= 64u << 10)
+	if (inside_gathers(j->c) && j->c->bytes <= 64u << 10)
 		run_row(j, "peers", exchange_cells, j->w.n, 1);
 }
 

@@ -3,13 +3,19 @@
  * bench/inside/nvshmem.cu - the rows of inside.h with NVSHMEM's device calls.
  *
  * Usage: nvshmem RANKS
- * One block: its calls are made by one block of every PE on a team.  NVSHMEM_TEAM_WORLD has one
- * call at a time.
+ * A team has one call at a time, made by one block of every PE.  So each block has a team of its
+ * own, with all PEs, and its share of every PE's data.
  */
 #include <nvshmem.h>
 #include <nvshmemx.h>
 
 #include "inside.h"
+
+#define BLOCKS_MOST 8
+
+struct teams {
+	nvshmem_team_t of[BLOCKS_MOST];
+};
 
 struct job {
 	struct gpu_meeting *m;
@@ -17,28 +23,36 @@ struct job {
 	int rank, n;
 	uint8_t *send, *recv;
 	uint64_t *ns;
+	struct teams teams;
 	cudaStream_t stream;
 };
 
+/* bytes: of a block */
 static __global__ void __launch_bounds__(INSIDE_THREADS, 1)
-	make_calls(int op, uint8_t *recv, const uint8_t *send, uint64_t bytes, int calls,
-		   uint64_t *ns)
+	make_calls(int op, struct teams teams, int n, uint8_t *recv, const uint8_t *send,
+		   uint64_t bytes, int calls, uint64_t *ns)
 {
-	uint64_t start = 0;
+	nvshmem_team_t team = teams.of[blockIdx.x];
+	uint64_t all = blockIdx.x * bytes * (uint32_t)n, own = blockIdx.x * bytes, start = 0;
 
+	recv += op == INSIDE_REDUCE || op == INSIDE_CAST ? own : all;
+	send += op == INSIDE_EXCHANGE ? all : own;
 	for (int i = 1; i <= GPU_WARM + calls; i++) {
 		if (i == GPU_WARM + 1)
 			start = gpu_clock_ns();
 		if (op == INSIDE_EXCHANGE)
-			nvshmemx_alltoallmem_block(NVSHMEM_TEAM_WORLD, recv, send, bytes);
+			nvshmemx_alltoallmem_block(team, recv, send, bytes);
 		else if (op == INSIDE_GATHER)
-			nvshmemx_fcollectmem_block(NVSHMEM_TEAM_WORLD, recv, send, bytes);
+			nvshmemx_fcollectmem_block(team, recv, send, bytes);
+		else if (op == INSIDE_CAST)
+			nvshmemx_float_broadcast_block(team, (float *)recv, (float *)recv,
+						       bytes / 4, (i - 1) % n);
 		else
-			nvshmemx_float_sum_reduce_block(NVSHMEM_TEAM_WORLD, (float *)recv,
-							(const float *)send, bytes / 4);
+			nvshmemx_float_sum_reduce_block(team, (float *)recv, (const float *)send,
+							bytes / 4);
 	}
 	if (!threadIdx.x)
-		*ns = gpu_clock_ns() - start;
+		atomicMax((unsigned long long *)ns, gpu_clock_ns() - start);
 }
 
 static void join(struct job *j)
@@ -62,22 +76,34 @@ static void join(struct job *j)
 	}
 }
 
-static void run_case(struct job *j, const struct inside_case *c)
+static void run_row(struct job *j, const struct inside_case *c, int blocks)
 {
 	int calls = c->bytes > 64u << 10 ? 50 : 500;
 	char name[64];
 
-	snprintf(name, sizeof(name), "%s/blocks1", c->name);
-	inside_fill(c, j->send, j->rank, j->n, j->stream);
-	gpu_must(cudaMemset(j->recv, 0, (size_t)INSIDE_MOST * j->n), "recv");
+	snprintf(name, sizeof(name), "%s/blocks%d", c->name, blocks);
+	inside_begin(c, blocks, j->send, j->recv, j->rank, j->n, j->stream);
+	*j->ns = 0;
 	nvshmem_barrier_all();
-	make_calls<<<1, INSIDE_THREADS, 0, j->stream>>>(c->op, j->recv, j->send, c->bytes, calls,
-							j->ns);
+	make_calls<<<blocks, INSIDE_THREADS, 0, j->stream>>>(c->op, j->teams, j->n, j->recv,
+							     j->send, c->bytes / blocks, calls,
+							     j->ns);
 	gpu_must(cudaStreamSynchronize(j->stream), name);
 	nvshmem_barrier_all();
-	inside_check(name, c, j->recv, j->rank, j->n, j->stream);
+	inside_end(name, c, blocks, j->recv, j->rank, j->n, j->stream);
 	if (j->rank == 0)
 		bench_print(name, (double)*j->ns / 1e3 / calls, "us");
+}
+
+static void make_teams(struct job *j)
+{
+	for (int b = 0; b < BLOCKS_MOST; b++)
+		if (nvshmem_team_split_strided(NVSHMEM_TEAM_WORLD, 0, 1, j->n, NULL, 0,
+					       &j->teams.of[b]) ||
+		    j->teams.of[b] == NVSHMEM_TEAM_INVALID) {
+			fprintf(stderr, "nvshmem: rank %d: no team for block %d\n", j->rank, b);
+			_exit(1);
+		}
 }
 
 static void run_rank(struct gpu_meeting *m, int rank, int n)
@@ -97,8 +123,11 @@ static void run_rank(struct gpu_meeting *m, int rank, int n)
 		fprintf(stderr, "nvshmem: no memory\n");
 		_exit(1);
 	}
+	make_teams(&job);
 	for (int i = 0; i < INSIDE_CASES; i++)
-		run_case(&job, &inside_cases[i]);
+		for (int b = 0; b < INSIDE_COUNTS; b++)
+			if (inside_divides(&inside_cases[i], inside_blocks[b]))
+				run_row(&job, &inside_cases[i], inside_blocks[b]);
 	fflush(stdout);
 	nvshmem_barrier_all();
 	nvshmem_finalize();

@@ -3,8 +3,7 @@
  * bench/inside/oriel.cu - the rows of inside.h with Oriel's collectives inside a kernel.
  *
  * Usage, under oriel-run with ORIEL_DEVICE=cuda:  oriel
- * Each block has its own channel of a team, and its share of every rank's data ("blocks").  A share
- * lies behind the share of the block before, with the data of the ranks in rank order.
+ * Each block has its own channel of a team, and its share of every rank's data ("blocks").
  * With lines the calls are held open.  Blocks then divide the ranks ("parts"); in an all-reduce
  * they divide the data as before ("lines").  Long data is also received in a window ("into").
  */
@@ -62,6 +61,9 @@ ORIEL_DEV int make_calls(const struct inside_args *a, int op)
 		else if (op == INSIDE_GATHER)
 			err = oriel_coll_allgather(&a->team, g, (int)g.block, a->send + own,
 						   a->recv + all, a->bytes);
+		else if (op == INSIDE_CAST)
+			err = oriel_coll_broadcast(&a->team, g, (int)g.block, a->recv + own,
+						   a->bytes, (i - 1) % a->team.win.comm.nranks);
 		else
 			err = oriel_coll_allreduce(&a->team, g, (int)g.block, a->send + own,
 						   a->recv + own, a->bytes / 4, ORIEL_TYPE_FLOAT,
@@ -138,6 +140,11 @@ ORIEL_KERNEL(inside_reduce, struct inside_args)
 	return make_calls(a, INSIDE_REDUCE);
 }
 
+ORIEL_KERNEL(inside_cast, struct inside_args)
+{
+	return make_calls(a, INSIDE_CAST);
+}
+
 /* ---- running ---- */
 
 struct job {
@@ -150,40 +157,18 @@ struct job {
 	cudaStream_t stream;
 };
 
-/* Shares: the data of a block for all ranks lies together, so it is checked with that length. */
-static void fill_or_check(struct job *j, const char *row, const struct inside_case *c, int blocks,
-			  int check)
-{
-	struct inside_case share = *c;
-	uint64_t step;
-
-	share.bytes = c->bytes / (uint64_t)blocks;
-	if (c->op == INSIDE_REDUCE) {
-		share.bytes = c->bytes;
-		blocks = 1;
-	}
-	for (int b = 0; b < blocks; b++) {
-		step = (uint64_t)b * share.bytes *
-		       (uint64_t)(check || c->op == INSIDE_EXCHANGE ? j->n : 1);
-		if (check)
-			inside_check(row, &share, j->recv + step, j->rank, j->n, j->stream);
-		else
-			inside_fill(&share, j->send + step, j->rank, j->n, j->stream);
-	}
-}
-
 /* How a call is made. */
 enum { ONCE, LINES, INTO };
 
 static int run_row(struct job *j, const struct inside_case *c, int blocks, int way)
 {
-	const struct oriel_kernel *kernels[3][3] = {
-		{ &inside_exchange, &inside_gather, &inside_reduce },
-		{ &inside_exchange_line, &inside_gather_line, &inside_reduce_line },
-		{ &inside_exchange_into, &inside_gather_into, NULL },
+	const struct oriel_kernel *kernels[3][4] = {
+		{ &inside_exchange, &inside_gather, &inside_reduce, &inside_cast },
+		{ &inside_exchange_line, &inside_gather_line, &inside_reduce_line, NULL },
+		{ &inside_exchange_into, &inside_gather_into, NULL, NULL },
 	};
 	/* how many blocks divide the data; parts of a line divide the ranks */
-	int shares = way != ONCE && c->op != INSIDE_REDUCE ? 1 : blocks;
+	int shares = way != ONCE && inside_gathers(c) ? 1 : blocks;
 	struct inside_args a;
 	uint64_t ns = 0;
 	char name[64];
@@ -199,8 +184,7 @@ static int run_row(struct job *j, const struct inside_case *c, int blocks, int w
 	err = oriel_window_device(j->window, &a.win);
 	if (err)
 		return err;
-	fill_or_check(j, name, c, shares, 0);
-	gpu_must(cudaMemset(j->recv, 0, (size_t)INSIDE_MOST * j->n), "recv");
+	inside_begin(c, shares, j->send, j->recv, j->rank, j->n, j->stream);
 	gpu_must(cudaMemset(a.win.buffer, 0, (size_t)INSIDE_MOST * j->n), "window");
 	gpu_must(cudaMemset(j->ns, 0, sizeof(*j->ns)), "time");
 	err = oriel_team_device(j->team, &a.team);
@@ -224,22 +208,22 @@ static int run_row(struct job *j, const struct inside_case *c, int blocks, int w
 		gpu_must(cudaMemcpy(j->recv, a.win.buffer, (size_t)INSIDE_MOST * j->n,
 				    cudaMemcpyDefault),
 			 "received data");
-	fill_or_check(j, name, c, shares, 1);
+	inside_end(name, c, shares, j->recv, j->rank, j->n, j->stream);
 	if (j->rank == 0)
 		bench_print(name, (double)ns / 1e3 / c->calls, "us");
 	return 0;
 }
 
-/* A call by itself, and one that is held open.  More parts than ranks do not exist. */
+/* A call by itself, and one that is held open; no broadcast is.  Ranks have at most a part each. */
 static int run_rows(struct job *j, const struct inside_case *c, int blocks)
 {
 	int err = 0, divides = inside_divides(c, blocks);
 
 	if (divides)
 		err = run_row(j, c, blocks, ONCE);
-	if (!err && (c->op == INSIDE_REDUCE ? divides : blocks <= j->n))
+	if (!err && c->op != INSIDE_CAST && (c->op == INSIDE_REDUCE ? divides : blocks <= j->n))
 		err = run_row(j, c, blocks, LINES);
-	if (!err && c->op != INSIDE_REDUCE && blocks <= j->n && c->bytes > 16384)
+	if (!err && inside_gathers(c) && blocks <= j->n && c->bytes > 16384)
 		err = run_row(j, c, blocks, INTO);
 	return err;
 }

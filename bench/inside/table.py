@@ -26,6 +26,8 @@ ROWS = [
     ("reduce_4k", "all-reduce, 4 KiB", 1.25),
     ("reduce_16k", "all-reduce, 16 KiB", 1.25),
     ("reduce_64k", "all-reduce, 64 KiB", 1.25),
+    ("cast_1k", "broadcast, 1 KiB, roots in turn", 1.25),
+    ("cast_64k", "broadcast, 64 KiB, roots in turn", 1.15),
 ]
 
 
@@ -34,7 +36,7 @@ def main():
     lines = [f"{line}  " for line in figures.head]
     lines += ["", "Microseconds per call, 8 ranks, blocks of 512 threads.  The best way and number",
               "of blocks of each, in brackets.", "",
-              "| collective | limit | Oriel | spread | one block | NVSHMEM, one block | ratio | "
+              "| collective | limit | Oriel | spread | one block | NVSHMEM | ratio | "
               "target | verdict |", "|---|---|---|---|---|---|---|---|---|"]
     bad = []
     for row, label, target in ROWS:
@@ -42,7 +44,8 @@ def main():
         mine, mine_way = figures.best("oriel", row, True)
         ratio = mine / base if mine and base else None
         verdict = judge(ratio, target, True)
-        nvshmem = figures.median("nvshmem", f"{row}/blocks1")
+        nvshmem, nvshmem_way = figures.best("nvshmem", row, True)
+        nvshmem_text = f"{number(nvshmem)} ({nvshmem_way})" if nvshmem else "-"
         if verdict == "PASS" and nvshmem and mine >= nvshmem:
             verdict = "MISS: behind NVSHMEM"
         if verdict != "PASS":
@@ -51,7 +54,7 @@ def main():
         one = figures.median("oriel", f"{row}/blocks1")
         lines.append(f"| {label} | {number(base)} ({way}) | {number(mine)} ({mine_way}) | "
                      f"{figures.span('oriel', f'{row}/{mine_way}')} | {number(one)} | "
-                     f"{number(nvshmem)} | {ratio_text} | <= {target:.2f} x | {verdict} |")
+                     f"{nvshmem_text} | {ratio_text} | <= {target:.2f} x | {verdict} |")
     lines += ["", f"{len(bad)} missed or not measured{': ' if bad else ''}{'; '.join(bad)}"]
     pathlib.Path(sys.argv[2]).write_text("\n".join(lines) + "\n", encoding="utf-8")
     return 1 if bad else 0
