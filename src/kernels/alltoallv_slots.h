@@ -99,15 +99,14 @@ ORIEL_DEV int ori_a2a_send_slot(const struct ori_a2a_args *a, struct oriel_group
 	uint64_t place = (uint64_t)(uint32_t)a->comm.rank * a->slot_stride;
 	const uint8_t *from = a->send + it->src_off + begin;
 	uint8_t *to = ori_a2a_recv_of(a, it) + place + begin;
-	struct ori_failures look = ori_a2a_failures_early(a,
-							  g); /* on its way while data is copied */
+	/* on its way while data is copied */
+	struct ori_failures look = ori_a2a_failures_early(a, g);
 	int err;
 
 	if (!ori_copy_once(g, to, from, bytes)) {
 		ori_a2a_copy(a, g, to, from, bytes);
-		look = ori_a2a_failures_early(a,
-					      /* one of several chunks may have ended it early */
-					      g);
+		/* one of several chunks may have ended it early */
+		look = ori_a2a_failures_early(a, g);
 	}
 	err = ori_group_agree_failures(g, look);
 	if (err || !oriel_group_is_leader(g))
