@@ -253,16 +253,20 @@ static void start(struct service *s, const char *value)
 		ori_record_each(s->folder, NULL, NULL);
 }
 
+/*
+ * The handler stays until the thread has ended.  A signal that was passed on may still wait for
+ * ppoll(), and without a handler it would end the process there.
+ */
 static void stop(struct service *s)
 {
 	uint64_t one = 1;
 
-	give_signal_back();
 	__atomic_store_n(&s->stop, 1, __ATOMIC_RELAXED);
 	/* a write of 1 to a fresh eventfd cannot fail or block */
 	if (write(s->stop_fd, &one, sizeof(one)) == (ssize_t)sizeof(one))
 		pthread_join(s->thread, NULL);
 	__atomic_store_n(&s->tid, 0, __ATOMIC_RELAXED);
+	give_signal_back();
 	close_service(s);
 	s->running = 0;
 }

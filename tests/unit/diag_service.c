@@ -81,14 +81,19 @@ TEST(a_service_leaves_nothing_behind)
 	CHECK_EQ(rmdir(folder), 0);
 }
 
-/* A signal to any thread wakes the service and disturbs nothing; without comms it says nothing. */
+/*
+ * A signal to any thread wakes the service and disturbs nothing; without comms it says nothing.  Some
+ * of these signals wait for the service's thread while the service ends.
+ */
 TEST(the_signal_ends_nothing)
 {
 	make_folder();
-	ori_service_open(folder);
-	for (int i = 0; i < 100; i++)
-		raise(SIGUSR1);
-	ori_service_close();
+	for (int service = 0; service < 100; service++) {
+		ori_service_open(folder);
+		for (int i = 0; i < 100; i++)
+			raise(SIGUSR1);
+		ori_service_close();
+	}
 	remove_folder();
 }
 
