@@ -120,7 +120,7 @@ test: deps-test deps-python build-release
 # What of the contract suite is about memory order; the rest of it under ThreadSanitizer is in test-full.
 order = ^contract[.](order|put|barrier|signal)([.]mlx5)?$$
 tsan_targets = contract_tests unit_packet unit_queue_threads unit_soft_threads coll_allgather coll_alltoallv coll_reduce \
-	coll_team coll_team_mix coll_team_v coll_lines coll_litmus coll_cards coll_nodes faults_race
+	coll_team coll_team_mix coll_team_v coll_lines coll_litmus coll_cards coll_nodes coll_nodes_host faults_race
 
 # What the documents say: their commands and output, quotations, programs with a fault.
 documents: deps-test build-release

@@ -192,6 +192,7 @@ suite_graph() {
 		calls_that_differ another_call
 	run_beside coll.scatter_windows 120 "${on_gpu[@]}" "$bin/cuda_host_scatter_windows_cuda" \
 		a_reduce_scatter a_broadcast every_type more_than all_kinds another_call
+	run_beside coll.nodes_host 120 "${on_gpu[@]}" "$bin/cuda_host_nodes_host"
 	run_beside coll.alltoallv_random 180 "${on_gpu[@]}" A2A_CALLS=20 \
 		"$bin/cuda_host_alltoallv_random" random_splits
 	wait

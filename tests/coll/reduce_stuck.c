@@ -4,7 +4,7 @@
  * dies, comes too late, or aborts.  The other ranks get the status, and nobody hangs.
  *
  * The rank stops where the test wants it: a page of its buffer lies in memory that it may not
- * access.  When the call comes to that page, all ranks have met, and in calls of many rounds some
+ * access.  When a reduction comes to that page, all ranks have met.  In calls of many rounds some
  * rounds are over.  Ranks that do not even enter the call: reduce_errors.c.  Calls of a kernel:
  * team_stuck.c.
  */
@@ -13,12 +13,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "coll/team/cards.h"
 #include "coll/team/team.h"
 #include "reduce_bed.h"
 
 #define VICTIM 1
 #define LATE_NS 200000000u /* deadline of a call in which a rank stops */
-#define PAGE 65536u        /* as large as pages are anywhere */
+#define UNIT 65536u        /* as large as pages are anywhere */
 #define WINDOW_BYTES (4u << 20)
 
 enum { BROADCAST, BROADCAST_FROM_IT, REDUCE, SCATTER, KINDS };
@@ -27,6 +28,7 @@ enum { DIES, COMES_LATE, ABORTS, ENDINGS };
 /* What a test does; in memory that all ranks share. */
 struct scene {
 	int ending, kind, in_window;
+	int way;          /* ORI_CARDS_* of a reduction; 0: other calls */
 	uint64_t bytes;   /* that a rank gives, or gets by a broadcast */
 	uint32_t stopped; /* atomic: the victim has come to its page */
 	uint32_t over;    /* atomic: ranks whose call has ended */
@@ -36,6 +38,7 @@ struct scene {
 
 static struct trap {
 	uint8_t *page;
+	size_t bytes; /* of a page */
 	struct scene *scene;
 	struct oriel_comm *comm;
 	uint32_t others;
@@ -54,7 +57,7 @@ static void stop(int sig, siginfo_t *info, void *context)
 	uint8_t *at = (uint8_t *)info->si_addr;
 
 	(void)context;
-	if (!t->page || at < t->page || at >= t->page + PAGE) {
+	if (!t->page || at < t->page || at >= t->page + t->bytes) {
 		signal(sig, SIG_DFL); /* a fault of something else: once more, and to its end */
 		return;
 	}
@@ -63,7 +66,7 @@ static void stop(int sig, siginfo_t *info, void *context)
 		kill(getpid(), SIGKILL);
 	while (load(&t->scene->over) < t->others)
 		usleep(1000);
-	mprotect(t->page, PAGE, PROT_READ | PROT_WRITE);
+	mprotect(t->page, t->bytes, PROT_READ | PROT_WRITE);
 }
 
 /* A second thread of the victim gives up while the first one is in the call. */
@@ -92,7 +95,7 @@ static int open_job(struct job *j, struct rank_env *env, const struct scene *s)
 
 	memset(j, 0, sizeof(*j));
 	j->env = env;
-	j->room = (s->bytes + PAGE - 1) / PAGE * PAGE;
+	j->room = (s->bytes + UNIT - 1) / UNIT * UNIT;
 	o.bytes = WINDOW_BYTES;
 	if (s->in_window) {
 		if (oriel_window_create(env->comm, &o, &j->window))
@@ -152,10 +155,11 @@ static void set_trap(const struct job *j, struct scene *s)
 	trap.scene = s;
 	trap.comm = j->env->comm;
 	trap.others = n - 1;
-	trap.page = (uint8_t *)(((uintptr_t)buffer + at) / PAGE * PAGE);
+	trap.bytes = (size_t)sysconf(_SC_PAGESIZE);
+	trap.page = (uint8_t *)(((uintptr_t)buffer + at) / trap.bytes * trap.bytes);
 	REQUIRE(!sigaction(SIGSEGV, &action, NULL));
 	REQUIRE(!sigaction(SIGBUS, &action, NULL));
-	REQUIRE(!mprotect(trap.page, PAGE, PROT_NONE));
+	REQUIRE(!mprotect(trap.page, trap.bytes, PROT_NONE));
 }
 
 static void be_victim(const struct job *j, struct scene *s, int want)
@@ -222,6 +226,7 @@ static void stuck_rank(struct rank_env *env)
 
 	REQUIRE(!open_job(&j, env, s));
 	CHECK_EQ(call(&j, s->kind, s->bytes), 0);
+	CHECK_EQ(ori_team_last_way(env->comm), s->way);
 	if (s->ending == COMES_LATE)
 		ori_team_of_calls(env->comm)->dev.win.comm.timeout_ns = LATE_NS;
 	CHECK_EQ(oriel_comm_barrier(env->comm, ORIEL_WORLD), 0);
@@ -241,22 +246,23 @@ struct row {
 	const char *topology;
 	int in_window;
 	uint64_t bytes;
+	int way;        /* of a reduction, ORI_CARDS_*; 0: not with cards */
 	uint32_t kinds; /* bit k: those in which the others wait for a rank that stops */
 };
 
 #define ALL ((1u << KINDS) - 1)
 
 /*
- * The ways of long data: a belt, rounds of a team, straight between windows (broadcast and
- * all-reduce).  Ranks that do not map each other make rounds.
+ * The ways of long data: a belt, rounds of a team, straight between windows.  Ranks that do not map
+ * each other make rounds.
  */
 static const struct row rows[] = {
-	{ "a belt", 3, NULL, 0, 200000, 1u << BROADCAST_FROM_IT | 1u << REDUCE },
-	{ "rounds", 3, NULL, 0, 3000000, ALL },
+	{ "a belt", 3, NULL, 0, 180000, ORI_CARDS_PIECES, 1u << BROADCAST_FROM_IT | 1u << REDUCE },
+	{ "rounds", 3, NULL, 0, 3000000, ORI_CARDS_ROUNDS, ALL },
 	/* a root whose data the others copy does nothing itself */
-	{ "windows", 3, NULL, 1, 1500000, ALL & ~(1u << BROADCAST_FROM_IT) },
-	{ "mixed", 4, "2x2", 0, 3000000, ALL },
-	{ "queued", 3, "3x1", 0, 3000000, ALL },
+	{ "windows", 3, NULL, 1, 1500000, ORI_CARDS_DIRECT, ALL & ~(1u << BROADCAST_FROM_IT) },
+	{ "mixed", 4, "2x2", 0, 3000000, 0, ALL },
+	{ "queued", 3, "3x1", 0, 3000000, 0, ALL },
 };
 
 static void run(int ending)
@@ -278,6 +284,7 @@ static void run(int ending)
 			s->kind = kind;
 			s->bytes = rows[i].bytes;
 			s->in_window = rows[i].in_window;
+			s->way = kind >= REDUCE ? rows[i].way : 0;
 			o.nranks = rows[i].nranks;
 			o.topology = rows[i].topology;
 			ranks_run(&o, stuck_rank, s);

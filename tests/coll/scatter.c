@@ -7,6 +7,8 @@
  */
 #include <unistd.h>
 
+#include "coll/team/cards.h"
+#include "coll/team/team.h"
 #include "scatter_bed.h"
 
 static const struct bed_row rows[] = {
@@ -15,6 +17,19 @@ static const struct bed_row rows[] = {
 	{ "two processes", 2, 1, NULL },   { "three processes", 3, 1, NULL },
 	{ "eight processes", 8, 1, NULL },
 };
+
+/* How a call went.  Short ones have only one way. */
+static void check_way(const struct memory *m, const struct kind *k, enum where where)
+{
+	uint64_t n = (uint64_t)m->env->nranks, all = n * block_of(k);
+	int found = where == IN_FIRST || where == IN_EITHER;
+
+	if (n < 2 || all <= (n > 2 ? 64u << 10 : 16u << 10))
+		return;
+	CHECK_EQ(ori_team_last_way(m->env->comm), found                      ? ORI_CARDS_DIRECT :
+						  all <= ORI_CARD_BELT_BYTES ? ORI_CARDS_ONCE :
+									       ORI_CARDS_ROUNDS);
+}
 
 /* ---- sizes and places ------------------------------------------------------------------------ */
 
@@ -34,6 +49,7 @@ static void sizes_rank(struct rank_env *env)
 				/* ranks may have their results in different places */
 				scatter(&m, &k, sender(&m, (enum where)where),
 					(enum place)((i + more + (unsigned)env->rank) % PLACES));
+				check_way(&m, &k, (enum where)where);
 			}
 	close_memory(&m);
 }
@@ -52,11 +68,13 @@ static void places_rank(struct rank_env *env)
 	k.count = 300000 / 8 / (uint64_t)env->nranks;
 	for (int where = 0; where < WHERES && !check_failures; where++)
 		for (int place = 0; place < PLACES; place++)
-			for (uint64_t skew = 0; skew < 8; skew += 5)
+			for (uint64_t skew = 0; skew < 8; skew += 5) {
 				scatter(&m, &k,
 					sender(&m, (enum where)where) +
 						(skew ? skew + (uint64_t)env->rank : 0),
 					(enum place)place);
+				check_way(&m, &k, (enum where)where);
+			}
 	close_memory(&m);
 }
 

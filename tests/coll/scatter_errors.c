@@ -152,6 +152,7 @@ static void dying_rank(struct rank_env *env)
 
 	open_memory(&m, env);
 	CHECK_EQ(call(&m, LONG, ORIEL_TYPE_FLOAT), 0);
+	CHECK_EQ(oriel_comm_barrier(env->comm, ORIEL_WORLD), 0); /* no rank is in that call */
 	if (env->rank == victim) {
 		signal(SIGALRM, die);
 		setitimer(ITIMER_REAL, &when, NULL);
@@ -168,6 +169,7 @@ TEST(a_rank_that_dies_in_a_call_ends_it)
 	struct ranks_options o = { .nranks = 3, .processes = 1, .deadline_s = 60, .timeout_s = 20 };
 
 #if defined(__SANITIZE_THREAD__)
+	check_skip("ThreadSanitizer does not see what orders processes");
 	return;
 #endif
 	for (int i = 0; i < 9 && !check_failures; i++) {

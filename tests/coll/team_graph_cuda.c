@@ -29,6 +29,9 @@ static void graph_rank(struct rank_env *env)
 	}
 	CHECK_EQ(cuGraphExecDestroy(exec), 0);
 	CHECK_EQ(cuStreamDestroy_v2(stream), 0);
+	/* a launch that is captured does not run */
+	count_launches(&j, 0, 2, REPLAYS - 1);
+	count_launches(&j, 1, 3, REPLAYS - 1);
 	close_job(&j);
 }
 

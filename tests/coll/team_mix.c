@@ -46,7 +46,7 @@ TEST(many_ranks)
 /* ---- two launches of a rank at once ---------------------------------------------------------- */
 
 struct launcher {
-	const struct job *job;
+	struct job *job;
 	int channel, err;
 };
 

@@ -214,6 +214,7 @@ struct job {
 	struct bed bed;
 	struct oriel_team *team;
 	struct args args;
+	uint64_t launches[CHANNELS]; /* of which a block had the channel */
 };
 
 static inline void open_job(struct job *j, struct rank_env *env, uint64_t few, uint64_t many)
@@ -239,18 +240,26 @@ static inline void open_job(struct job *j, struct rank_env *env, uint64_t few, u
 
 static inline void close_job(struct job *j)
 {
-	uint64_t wrong;
+	uint64_t words[2]; /* wrong, calls */
 
 	CHECK_EQ(oriel_copy(j->bed.env->comm, j->bed.host, j->bed.memory, j->bed.bytes), 0);
 	for (int c = 0; c < CHANNELS; c++) {
-		memcpy(&wrong, j->bed.host + (size_t)c * j->args.channel_bytes, sizeof(wrong));
-		CHECK_EQ(wrong, 0);
+		memcpy(words, j->bed.host + (size_t)c * j->args.channel_bytes, sizeof(words));
+		CHECK_EQ(words[0], 0);
+		CHECK_EQ(words[1], j->launches[c] * (uint32_t)j->args.calls);
 	}
 	CHECK_EQ(oriel_team_destroy(j->team), 0);
 	bed_close(&j->bed);
 }
 
-static inline int launch(const struct job *j, int channel, int nblocks, int nthreads, void *stream)
+static inline void count_launches(struct job *j, int channel, int nblocks, int launches)
+{
+	for (int c = channel; c < channel + nblocks; c++)
+		j->launches[c] += (uint32_t)launches;
+}
+
+/* Two threads may do this at once, for different channels. */
+static inline int launch(struct job *j, int channel, int nblocks, int nthreads, void *stream)
 {
 	const struct oriel_kernel *kernel = &mix_kernel;
 	struct args args = j->args;
@@ -258,6 +267,7 @@ static inline int launch(const struct job *j, int channel, int nblocks, int nthr
 	args.channel = channel;
 	if (bed_on_cuda() && fake_cuda_kernel)
 		kernel = fake_cuda_kernel(kernel);
+	count_launches(j, channel, nblocks, 1);
 	return oriel_launch(j->bed.env->comm, kernel, nblocks, nthreads, &args, sizeof(args),
 			    stream);
 }

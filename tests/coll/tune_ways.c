@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/coll/tune_ways.c - the tuner's table says at which sizes collectives of a team change from
- * one way to another.  Each call is made with limits that lead it one way and the other, the way
- * that it went is looked up, and every element is compared with the sum in rank order: so results
- * have the same bits with any table.
+ * one way to another.  Each call is made with limits that lead it one way and the other, and every
+ * element is compared with the sum in rank order: so results have the same bits with any table.
+ * The way that a call went is looked up, except where calls of the host go in rounds between nodes.
  */
 #include <oriel/coll/team.h>
 

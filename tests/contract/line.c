@@ -274,7 +274,8 @@ CASE(line_deadlines, BOXED)
 		one_way(e, &a, 1, 1, ORIEL_ETIMEDOUT);
 		REQUIRE_OK(oriel_comm_barrier(e->comm, ORIEL_WORLD));
 		sent = one_way(e, &a, 0, 1000, ORIEL_ETIMEDOUT);
-		CHECK(sent >= 4 && sent < 1000);
+		/* in short queues the third waits for the peer, which may stand still */
+		CHECK(sent >= 2 && sent < 1000);
 		REQUIRE_OK(oriel_comm_allgather(e->comm, ORIEL_WORLD, &sent, all, sizeof(sent)));
 		one_way(e, &a, 1, all[left], 0);
 		REQUIRE_OK(oriel_comm_barrier(e->comm, ORIEL_WORLD));

@@ -36,6 +36,9 @@ static void graph_rank(struct rank_env *env)
 	GPU_OK(cudaGraphExecDestroy(exec));
 	GPU_OK(cudaGraphDestroy(graph));
 	GPU_OK(cudaStreamDestroy(stream));
+	/* a launch that is captured does not run */
+	count_launches(&j, 0, 2, REPLAYS - 1);
+	count_launches(&j, 1, 3, REPLAYS - 1);
 	close_job(&j);
 }
 

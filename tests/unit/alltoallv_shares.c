@@ -24,6 +24,9 @@ static uint64_t next_random(uint64_t *state)
 	return *state >> 20;
 }
 
+/* Where the windows of the peers are; nobody looks in there. */
+static uint8_t memory[RANKS];
+
 /* As coll/alltoallv/exec.c sets the grid, with room for `more` items beyond one per block. */
 static void open_bed(struct bed *b, int nranks, int rank, uint32_t blocks, uint32_t more)
 {
@@ -44,6 +47,11 @@ static void open_bed(struct bed *b, int nranks, int rank, uint32_t blocks, uint3
 	a->items = n * blocks + more;
 	most = a->items - n + 1;
 	a->shares = n * blocks < most ? n * blocks : most;
+	for (int r = 0; r < nranks; r++) {
+		b->peers[r].buffer = memory + r;
+		if (r < ORI_A2A_INLINE_PEERS)
+			a->peers[r] = b->peers[r].buffer;
+	}
 }
 
 /* Sizes of many kinds: even, one large, empty ones, all of 1, beyond what a float holds exactly. */

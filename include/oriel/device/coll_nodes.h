@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * oriel/device/coll_nodes.h - long collectives of a team with several nodes, in which each byte
- * goes to a node once.
+ * oriel/device/coll_nodes.h - long collectives of a team with several nodes: what is broadcast, and
+ * the results of an all-reduce, go to each node once.
  *
  * The ranks of a node divide among them what comes from a rank of another node: each gets its share
  * by a put.  In the next round it shows that share to its node, whose ranks read it there.  A round

@@ -19,10 +19,11 @@ struct oriel_comm;
 #define ORI_CARD_BELT_BYTES (256u << 10) /* of long data that is under way */
 #define ORI_CARDS_RANKS 256              /* at most: the pieces of a belt stay useful */
 
-/* How a long reduction goes whose data is not in windows. */
+/* How a long reduction goes. */
 #define ORI_CARDS_ONCE 1   /* every rank combines all */
 #define ORI_CARDS_PIECES 2 /* each one combines a piece: over the belts */
 #define ORI_CARDS_ROUNDS 3 /* the same in rounds of the team */
+#define ORI_CARDS_DIRECT 4 /* straight between windows */
 
 /* A call of a rank.  One cache line: the number and short data come together. */
 struct ori_card {
@@ -62,7 +63,7 @@ struct ori_cards {
 	struct ori_exchange x;
 	int told;      /* its error has a text already */
 	int in_rounds; /* it went on in rounds of the team */
-	int way;       /* ORI_CARDS_* of the last such reduction, for tests */
+	int way;       /* ORI_CARDS_* of the last long reduction, for tests */
 };
 
 static inline int ori_cards_rank(const struct ori_cards *c)

@@ -176,7 +176,6 @@ static int reduce_staged(struct ori_cards *c, const struct staged *t, uint32_t s
 {
 	struct ori_sources from = sources(c, t->off + t->part, t->p.send + t->part);
 
-	c->way = t->way;
 	if (t->way == ORI_CARDS_ROUNDS)
 		return ori_cards_rounds(c, t->p.send, t->p.recv);
 	if (t->way == ORI_CARDS_PIECES)
@@ -203,6 +202,7 @@ static int meet_long(struct ori_cards *c, const struct staged *t, int found, uin
 	for (int r = 0; r < n; r++)
 		all += ori_direct_is_found(c, r);
 	*step = all < n;
+	c->way = all < n ? t->way : ORI_CARDS_DIRECT;
 	if (!all || all == n || t->way == ORI_CARDS_ROUNDS)
 		return 0;
 	if (found)
