@@ -83,6 +83,9 @@ static inline int coll_parse(const char *text, int nranks, struct coll_case *c)
 		snprintf(c->size, sizeof(c->size), "%llu:%llu", bytes, seed);
 	else
 		snprintf(c->size, sizeof(c->size), "%llu", bytes);
+	/* the limit moves whole units of 16 bytes */
+	if (coll_is_whole(c) && bytes % (16u * (c->op == COLL_SCATTER ? (uint64_t)nranks : 1)))
+		return 0;
 	return c->op < COLL_OPS;
 }
 
@@ -233,7 +236,7 @@ static inline double coll_time(void (*fn)(void *arg), void *arg, int n, cudaStre
 
 	gpu_must(cudaEventCreate(&begin), "event");
 	gpu_must(cudaEventCreate(&end), "event");
-	for (int i = 0; i < COLL_WARM; i++)
+	for (int i = 0; i < (n < 10 ? 2 : COLL_WARM); i++) /* few calls are long ones */
 		fn(arg);
 	gpu_must(cudaEventRecord(begin, stream), "event");
 	for (int i = 0; i < n; i++)

@@ -7,7 +7,11 @@
  * rank 0 gives the time.  Blocks divide the data.  Every call loads the caller's source and
  * delivers into one buffer of the caller, which the next call may use again at once.  A broadcast
  * has one buffer, and the ranks are its root in turn, from 0 on: each passes on what it has just
- * received.  Nothing of Oriel is used here.
+ * received.
+ *
+ * All calls of a row move the same data, so its check finds bytes that no call has delivered, or
+ * that one has damaged, but not a call that delivers nothing.  tests/coll/team_mix.c changes the data
+ * with every call.  Nothing of Oriel is used here.
  */
 #ifndef ORI_BENCH_INSIDE_H
 #define ORI_BENCH_INSIDE_H

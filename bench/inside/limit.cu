@@ -312,8 +312,8 @@ static __global__ void __launch_bounds__(INSIDE_THREADS, 1) cast_cells(struct ar
 		int root = (i - 1) % w.n;
 		uint64_t box = ((i - 1) / w.n & 1) * (AREA / 2) + 2 * (root * a.slot + begin);
 
-		for (uint32_t j = threadIdx.x % lanes; w.me == root && p != root && j < n;
-		     j += 4 * lanes) {
+		for (uint32_t j = threadIdx.x % lanes;
+		     w.me == root && p != root && p < w.n && j < n; j += 4 * lanes) {
 #pragma unroll
 			for (int k = 0; k < 4; k++)
 				if (j + k * lanes < n)

@@ -185,8 +185,9 @@ static int run_row(struct job *j, const struct inside_case *c, int blocks, int w
 	if (err)
 		return err;
 	inside_begin(c, shares, j->send, j->recv, j->rank, j->n, j->stream);
-	gpu_must(cudaMemset(a.win.buffer, 0, (size_t)INSIDE_MOST * j->n), "window");
-	gpu_must(cudaMemset(j->ns, 0, sizeof(*j->ns)), "time");
+	gpu_must(cudaMemsetAsync(a.win.buffer, 0, (size_t)INSIDE_MOST * j->n, j->stream), "window");
+	gpu_must(cudaMemsetAsync(j->ns, 0, sizeof(*j->ns), j->stream), "time");
+	gpu_must(cudaStreamSynchronize(j->stream), "memory");
 	err = oriel_team_device(j->team, &a.team);
 	a.send = j->send;
 	a.recv = j->recv;
