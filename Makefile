@@ -154,10 +154,10 @@ empty :=
 space := $(empty) $(empty)
 
 # Under AddressSanitizer only in test-slow: tests that wait for deadlines or look for order, long ones
-# of collectives, the longest packets, and rows of the contract suite on an unordered fabric, the fake
+# of collectives and packets, and rows of the contract suite on an unordered fabric, the fake
 # driver and the stub of mlx5.  Their code runs in other tests too.  CTest ignores a pattern of ten
 # parentheses or more.
-asan_later = ^(contract[.](order|failure|failure_lines|subset|path|line|packet|large)([.].*)?|contract[.].*[.](fabric|cuda|mlx5)|coll[.](reduce_windows[.]harsh|scatter_windows[.]harsh|allgather|allgather_requests|alltoallv|alltoallv_random|alltoallv_errors|team|team_stuck.*|lines.*|reduce_errors[.].*)|unit[.]last_error|shmem[.]ends_.*|tools[.](run_mps|doctor|info)_test|fault[.](late_reports|late_memory|told_last)|tools[.]queued_test|(mutants|campaign|sim)[.](run|seeds))$$
+asan_later = ^(contract[.](order|failure|failure_lines|subset|path|line|packet|large|staged|launch|barrier)([.].*)?|contract[.].*[.](fabric|cuda|mlx5)|coll[.](reduce_windows[.]harsh|scatter_windows.*|allgather|allgather_requests|alltoallv|alltoallv_random|alltoallv_errors|team|team_stuck.*|lines.*|reduce_errors[.].*)|unit[.]last_error|shmem[.]ends_.*|tools[.](run_mps|doctor|info)_test|fault[.](late_reports|late_memory|told_last)|tools[.]queued_test|(mutants|campaign|sim)[.](run|seeds))$$
 
 # On aarch64 the search for leaks walks the whole address space of the sanitizer's heap: 4 s of
 # processor time at the end of every process, also of an empty one, and some tests start hundreds.
