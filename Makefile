@@ -43,7 +43,7 @@ help:
 	@echo 'make test-python all tests of the Python package, also those with torch and Triton where they are'
 	@echo 'make test-shmem  OpenSHMEM: its tests, an installed prefix, and shmem4py with its own tests'
 	@echo 'make test-full   AddressSanitizer and UBSan, then long tests and virtual machines'
-	@echo 'make test-slow   all rows of all tests in the release build, the rest under AddressSanitizer, and 10,000 random programs'
+	@echo 'make test-slow   all rows of all tests in the release build, the rest under sanitizers, and 10,000 random programs'
 	@echo 'make test-gpu    what needs a GPU; SUITE=contract|litmus|graph|sanitizer|examples|triton|torch|bench selects one part'
 	@echo 'make fuzz        libFuzzer on every parser of untrusted bytes, MINUTES=5 each, two at a time'
 	@echo 'make campaign    random programs from seeds; ARGS="--seeds 1000 --from 1" passes options to tools/campaign'
@@ -119,6 +119,8 @@ test: deps-test deps-python build-release
 
 # What of the contract suite is about memory order; the rest of it under ThreadSanitizer is in test-full.
 order = ^contract[.](order|put|barrier|signal)([.]mlx5)?$$
+# In test-slow: what mostly waits for deadlines, or has no order that other themes do not have.
+tsan_later = ^contract[.](atomic_typed|comms|failure|failure_lines|host_ops_refused|launch|memory|subset|who)$$
 tsan_targets = contract_tests unit_packet unit_queue_threads unit_soft_threads coll_allgather coll_alltoallv coll_reduce \
 	coll_team coll_team_mix coll_team_v coll_lines coll_litmus coll_cards coll_nodes coll_nodes_host faults_race
 
@@ -169,7 +171,7 @@ leaks = $(if $(aarch64),ASAN_OPTIONS=$${ASAN_OPTIONS:+$$ASAN_OPTIONS:}detect_lea
 test-full: deps-test deps-vm build-release
 	@$(call configure,tsan)
 	@$(call build,tsan,$(tsan_targets) oriel-run $(addprefix shmem_,$(shmem_tsan)))
-	$(call ctest,tsan) -L contract -E '$(order)'
+	$(call ctest,tsan) -L contract -E '$(order)|$(tsan_later)'
 	$(call ctest,tsan) -R '^shmem[.]($(subst $(space),|,$(shmem_tsan)))$$'
 	@$(call configure,asan)
 	@$(call build,asan)
@@ -191,6 +193,9 @@ test-slow: deps-test deps-vm deps-deb build-release
 	@$(call build,asan)
 	$(leaks) $(call ctest,asan) -R '$(asan_later)'
 	$(if $(aarch64),$(call ctest,asan) -R '^unit[.]')
+	@$(call configure,tsan)
+	@$(call build,tsan,contract_tests)
+	$(call ctest,tsan) -R '$(tsan_later)'
 	tools/campaign --seeds 10000 --seconds 3000
 	@python=$(or $(PYTHON),$$(tools/python-env.sh --print || echo python3)); \
 	if $$python -c 'import torch, expecttest' 2>/dev/null; then \
