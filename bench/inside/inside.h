@@ -10,8 +10,8 @@
  * received.
  *
  * All calls of a row move the same data, so its check finds bytes that no call has delivered, or
- * that one has damaged, but not a call that delivers nothing.  tests/coll/team_mix.c changes the data
- * with every call.  Nothing of Oriel is used here.
+ * that one has damaged, but not a call that delivers nothing.  tests/coll/team_mix.c changes the
+ * data with every call.  Nothing of Oriel is used here.
  */
 #ifndef ORI_BENCH_INSIDE_H
 #define ORI_BENCH_INSIDE_H

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # cuda_sources_test.sh ROOT - nvcc compiles every CUDA source of the tree: *.cu, and the files of
 # the contract suite and others that tests/cuda/CMakeLists.txt names, which are CUDA as well as C.
-# It compiles to PTX for one GPU, without optimization.  This checks the language of both passes, and
-# takes a fraction of the time of object files.  cuda_test.sh also assembles a kernel with every
+# It compiles to PTX for one GPU, without optimization.  This checks the language of both passes,
+# and takes a fraction of the time of object files.  cuda_test.sh also assembles a kernel with every
 # device call.
 # src/bitcode is for clang alone, which compiles it in every build that has one.
 # Sources that need a library which this machine lacks are left out, and named.
@@ -21,8 +21,9 @@ cd "$root" || exit 1
 
 compile() {
 	local log=$work/${1//\//_}.log
-	if nvcc -x cu -std=c++17 -arch=sm_90 -Xcicc -O0 -D_GNU_SOURCE -Werror all-warnings -I include -I src \
-		-I tests -I tests/coll -ptx -o "$work/${1//\//_}.ptx" "$1" >"$log" 2>&1; then
+	if nvcc -x cu -std=c++17 -arch=sm_90 -Xcicc -O0 -D_GNU_SOURCE -Werror all-warnings \
+		-I include -I src -I tests -I tests/coll -ptx \
+		-o "$work/${1//\//_}.ptx" "$1" >"$log" 2>&1; then
 		echo "ok $1"
 	elif grep -q 'fatal error: .*\(nvshmem\|nccl\).*No such file' "$log"; then
 		echo "left out $1: $(grep -m 1 -o 'fatal error: [^:]*' "$log")"

@@ -274,8 +274,8 @@ CASE(subset_lists_differ, c.shape = CONTRACT_HOST, c.min_ranks = 2)
 }
 
 /*
- * A member that does not come is named at the deadline.  Then both come, and it works.  Threads, and
- * more than three ranks, would only take more time.
+ * A member that does not come is named at the deadline.  Then both come, and it works.  Threads,
+ * and more than three ranks, would only take more time.
  */
 CASE(subset_member_does_not_come, c.shape = CONTRACT_HOST, c.min_ranks = 2, c.max_ranks = 3,
      c.only_processes = 1)

@@ -82,8 +82,8 @@ TEST(a_service_leaves_nothing_behind)
 }
 
 /*
- * A signal to any thread wakes the service and disturbs nothing; without comms it says nothing.  Some
- * of these signals wait for the service's thread while the service ends.
+ * A signal to any thread wakes the service and disturbs nothing; without comms it says nothing.
+ * Some of these signals wait for the service's thread while the service ends.
  */
 TEST(the_signal_ends_nothing)
 {
